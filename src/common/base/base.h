@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * base: what every other folder stands on: errors, byte buffers, strings, hashing, numbers and times as text, output
+ * files that appear whole or not at all, a thread pool.
+ *
+ * Conventions of the whole library:
+ *  - A function that can fail returns int: 0 (or a documented count >= 0) is success, a negative `enum ctr_code` is
+ *    failure and `*err` is filled.  The library never prints, exits or touches stdout.
+ *  - `struct X *` from X_open/X_new is owned by the caller and released by X_free, which accepts NULL.
+ *  - Sizes and rows are int64_t or size_t; bytes are uint8_t or char; times are ms since 1970 UTC in int64_t.
+ */
+#ifndef CTR_BASE_H
+#define CTR_BASE_H
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+
+#define CTR_VERSION "0.1.0"
+
+#define CTR_MUST        __attribute__((warn_unused_result))
+#define CTR_PRINTF(f, a) __attribute__((format(printf, f, a)))
+#define CTR_COUNT(a)    (sizeof(a) / sizeof((a)[0]))
+#define CTR_MIN(a, b)   ((a) < (b) ? (a) : (b))
+#define CTR_MAX(a, b)   ((a) > (b) ? (a) : (b))
+
+/* ---- errors: err.c ---------------------------------------------------------------------------------------------- */
+
+enum ctr_code {
+    CTR_OK = 0,
+    CTR_ENOMEM = -1, /* an allocation failed, or --memory does not suffice */
+    CTR_ESYS = -2,   /* a system call failed: err->sys is its errno */
+    CTR_EDATA = -3,  /* the input is damaged, truncated or does not fit */
+    CTR_EUSAGE = -4, /* the command line or the plan asks for something that cannot be: exit 2 */
+    CTR_ENO = -5,    /* the check ran and its answer is no: exit 3 */
+};
+
+struct ctr_err {
+    int code;       /* enum ctr_code */
+    int sys;        /* errno, or 0 */
+    int64_t row;    /* 1-based row or line that it is about, 0: none (already part of `what`) */
+    char file[256]; /* "" or the file that it is about; printed before `what` */
+    char what[1024];
+};
+
+/* Fill *err and return `code`, so that callers write `return ctr_fail(err, CTR_EDATA, "…")`.  A file name that is
+ * already set stays.  ctr_fail_sys adds ": strerror(errno)" and returns CTR_ESYS. */
+int ctr_fail(struct ctr_err *err, int code, const char *fmt, ...) CTR_PRINTF(3, 4);
+int ctr_fail_sys(struct ctr_err *err, const char *fmt, ...) CTR_PRINTF(2, 3);
+int ctr_fail_nomem(struct ctr_err *err, size_t bytes);
+void ctr_err_file(struct ctr_err *err, const char *file); /* name the file, if none is named yet */
+
+/* ---- bytes and strings: buf.c ----------------------------------------------------------------------------------- */
+
+/* A growing byte buffer.  Zero-initialise to start; capacity always exceeds len by >= CTR_PAD readable bytes, so that
+ * kernels may load past the last value. */
+#define CTR_PAD 64
+struct ctr_buf {
+    uint8_t *data; /* 64-byte aligned */
+    size_t len, cap;
+};
+
+int ctr_buf_reserve(struct ctr_buf *b, size_t extra, struct ctr_err *err) CTR_MUST; /* room for len + extra */
+int ctr_buf_append(struct ctr_buf *b, const void *p, size_t n, struct ctr_err *err) CTR_MUST;
+int ctr_buf_printf(struct ctr_buf *b, struct ctr_err *err, const char *fmt, ...) CTR_MUST CTR_PRINTF(3, 4);
+void ctr_buf_free(struct ctr_buf *b);
+static inline void ctr_buf_clear(struct ctr_buf *b)
+{
+    b->len = 0;
+}
+
+/* A list of owned strings. */
+struct ctr_strs {
+    char **s;
+    int n, cap;
+};
+int ctr_strs_add(struct ctr_strs *l, const char *s, size_t len, struct ctr_err *err) CTR_MUST;
+int ctr_strs_split(struct ctr_strs *l, const char *s, char sep, struct ctr_err *err) CTR_MUST; /* "a,b" */
+int ctr_strs_find(const struct ctr_strs *l, const char *s);                                    /* index or -1 */
+void ctr_strs_free(struct ctr_strs *l);
+
+int ctr_strdup(char **out, const char *s, struct ctr_err *err) CTR_MUST;
+/* The candidate nearest to `name` by edit distance, or NULL when none is near: for "did you mean". */
+const char *ctr_nearest(const char *name, const char *const *candidates, int n);
+bool ctr_glob(const char *pattern, const char *s); /* '*' and '?' only */
+/* Is [p, p+n) well-formed UTF-8 (no surrogates, no overlong forms)? */
+bool ctr_utf8_valid(const uint8_t *p, size_t n);
+/* A name as the plan language writes it: bare, or in back quotes. Control characters are escaped. */
+int ctr_quote_name(struct ctr_buf *b, const char *name, struct ctr_err *err) CTR_MUST;
+
+/* ---- hashing: hash.c --------------------------------------------------------------------------------------------- */
+
+uint64_t ctr_hash64(const void *p, size_t n, uint64_t seed); /* XXH3-64 with seed */
+struct ctr_hash128 {
+    uint64_t lo, hi;
+};
+struct ctr_hash128 ctr_hash128(const void *p, size_t n); /* XXH3-128, seed 0 */
+
+/* A feature's key (DESIGN, "The plan"): XXH3-64 of the canonical text of the value, seeded with XXH3-64 of the name of
+ * its table.  Integers in decimal, other doubles as ctr_fmt_f64 writes them, null as "(missing)". */
+static inline uint64_t ctr_table_seed(const char *table)
+{
+    return ctr_hash64(table, strlen(table), 0);
+}
+static inline uint64_t ctr_feature_key(uint64_t table_seed, const void *text, size_t n)
+{
+    return ctr_hash64(text, n, table_seed);
+}
+/* Finaliser for integers that are already keys: a bijection of 64 bits. */
+static inline uint64_t ctr_mix64(uint64_t x)
+{
+    x ^= x >> 32;
+    x *= 0xd6e8feb86659fd93u;
+    x ^= x >> 32;
+    x *= 0xd6e8feb86659fd93u;
+    return x ^ x >> 32;
+}
+
+/* Counter-based random numbers: the same for a (seed, stream, counter) everywhere and in any order. */
+static inline uint64_t ctr_random64(uint64_t seed, uint64_t stream, uint64_t counter)
+{
+    return ctr_mix64(ctr_mix64(ctr_mix64(seed + 0x9e3779b97f4a7c15u) ^ stream) + counter * 0x9e3779b97f4a7c15u);
+}
+static inline double ctr_random01(uint64_t seed, uint64_t stream, uint64_t counter) /* [0, 1) */
+{
+    return (double)(ctr_random64(seed, stream, counter) >> 11) * 0x1p-53;
+}
+
+/* ---- numbers and times as text: num.c, time.c --------------------------------------------------------------------- */
+
+/* Writers return the length written and need CTR_NUM_MAX bytes; no terminating zero.  The float writers give the
+ * shortest text that reads back to the same bits ("4", "0.1", "1e-05", "nan", "inf", "-inf"): an integral value below
+ * 2^53 has no point and no exponent, so that 4 and 4.0 have one text. Locale does not matter. */
+#define CTR_NUM_MAX 32
+size_t ctr_fmt_i64(char *out, int64_t v);
+size_t ctr_fmt_u64(char *out, uint64_t v);
+size_t ctr_fmt_f64(char *out, double v);
+size_t ctr_fmt_f32(char *out, float v);
+/* Readers take the whole of [p, p+n) or return false: no blanks, no locale, correctly rounded, ranges checked. A
+ * leading '+' is allowed. Floats accept what the writers write, and "nan", "inf", "infinity" in any case. */
+bool ctr_parse_i64(const char *p, size_t n, int64_t *v);
+bool ctr_parse_u64(const char *p, size_t n, uint64_t *v);
+bool ctr_parse_f64(const char *p, size_t n, double *v);
+bool ctr_parse_f32(const char *p, size_t n, float *v);
+
+float ctr_f16_to_f32(uint16_t h);
+uint16_t ctr_f32_to_f16(float f); /* round to nearest even */
+
+/* Sizes "64", "10K", "256M", "2G" (powers of 1024) and durations "14d", "1h", "30m", "15s", "250ms" (to ms). */
+bool ctr_parse_size(const char *s, int64_t *bytes);
+bool ctr_parse_duration(const char *p, size_t n, int64_t *ms);
+
+/* Proleptic Gregorian calendar, UTC, years 0000-9999.  ctr_time_iso writes "2019-11-14T00:00:00Z", with ".123" before
+ * the Z only when ms != 0, and returns the length (no terminator). */
+int64_t ctr_time_civil(int year, int month, int day, int hour, int minute, int second, int ms);
+size_t ctr_time_iso(char *out, int64_t ms);
+/* Parse the whole of [p, p+n).  `format`: NULL for ISO 8601 in its usual spellings ("2017-07-03 10:03",
+ * "2019-11-14T00:00:00.5+01:00", a bare date), "unix" and "unix_ms" for numbers, else strptime-like:
+ * %Y %y %m %d %H %I %M %S (one or two digits each, %S with optional fraction), %p (AM/PM), %b %B, %z, %f, %% . */
+bool ctr_time_parse(const char *format, const char *p, size_t n, int64_t *ms);
+
+/* ---- output files: out.c ------------------------------------------------------------------------------------------ */
+
+/* A file that appears whole or not at all.  `path` NULL or "-" is stdout; a FIFO, a device or /dev/fd/N is written
+ * straight; anything else is a temporary beside it, fsynced and renamed by ctr_out_commit.  ctr_out_free without commit
+ * removes the temporary (so do fatal signals, see ctr_out_cleanup). Writes are buffered; big ones go straight through. */
+struct ctr_out;
+enum { CTR_OUT_BINARY = 1 }; /* refuse a terminal */
+int ctr_out_open(struct ctr_out **o, const char *path, unsigned flags, struct ctr_err *err) CTR_MUST;
+int ctr_out_write(struct ctr_out *o, const void *p, size_t n, struct ctr_err *err) CTR_MUST;
+int ctr_out_writev(struct ctr_out *o, const struct iovec *v, int n, struct ctr_err *err) CTR_MUST;
+int ctr_out_printf(struct ctr_out *o, struct ctr_err *err, const char *fmt, ...) CTR_MUST CTR_PRINTF(3, 4);
+int ctr_out_flush(struct ctr_out *o, struct ctr_err *err) CTR_MUST;
+int ctr_out_commit(struct ctr_out *o, struct ctr_err *err) CTR_MUST; /* flush, fsync, close, rename */
+void ctr_out_free(struct ctr_out *o);
+int64_t ctr_out_tell(const struct ctr_out *o);     /* bytes written so far */
+const char *ctr_out_name(const struct ctr_out *o); /* for messages; "stdout" */
+bool ctr_out_is_stdout(const struct ctr_out *o);
+void ctr_out_cleanup(void); /* async-signal-safe: unlink the temporaries that are open */
+
+/* An unnamed temporary file in $TMPDIR (or /tmp) for spills: returns its fd, already unlinked. */
+int ctr_tmpfile(struct ctr_err *err) CTR_MUST;
+
+/* Whole-count reads and writes that go on after EINTR and short counts. ctr_read_full returns what it got (< n only at
+ * the end of input). */
+ssize_t ctr_read_full(int fd, void *p, size_t n, struct ctr_err *err) CTR_MUST;
+int ctr_write_full(int fd, const void *p, size_t n, struct ctr_err *err) CTR_MUST;
+int ctr_pread_full(int fd, void *p, size_t n, int64_t offset, struct ctr_err *err) CTR_MUST; /* short is an error */
+
+/* ---- threads: pool.c ---------------------------------------------------------------------------------------------- */
+
+/* ctr_pool_run calls fn(ctx, task, worker) for task 0..tasks-1 on up to `threads` workers (the caller is worker 0) and
+ * returns when all are done.  Which worker runs which task is not determined: results must not depend on it. */
+struct ctr_pool;
+int ctr_pool_new(struct ctr_pool **p, int threads, struct ctr_err *err) CTR_MUST;
+void ctr_pool_run(struct ctr_pool *p, int64_t tasks, void (*fn)(void *ctx, int64_t task, int worker), void *ctx);
+int ctr_pool_threads(const struct ctr_pool *p);
+void ctr_pool_free(struct ctr_pool *p);
+
+#endif

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * batch: what flows between stages: a schema, and batches of rows stored by column in the layout of Apache Arrow.
+ *
+ * A `struct ctr_col` is a borrowed view: it owns nothing, and is valid as long as whoever handed it out says so (a
+ * reader: until its next call; a builder: until it changes). A `struct ctr_colbuf` is a growing column that owns its
+ * buffers. Reading is normalised: whatever Arrow type came in, these are the only ones that stages see.
+ */
+#ifndef CTR_BATCH_H
+#define CTR_BATCH_H
+
+#include "common/base/base.h"
+
+/* ---- types ---------------------------------------------------------------------------------------------------------- */
+
+enum ctr_type {
+    CTR_BOOL, /* data: bitmap, least significant bit first */
+    CTR_I8,
+    CTR_I16,
+    CTR_I32,
+    CTR_I64,
+    CTR_U8,
+    CTR_U16,
+    CTR_U32,
+    CTR_U64,
+    CTR_F16,
+    CTR_F32,
+    CTR_F64,
+    CTR_UTF8,  /* offsets[rows+1] into data; well-formed UTF-8 */
+    CTR_TIME,  /* data: int64_t, ms since 1970 UTC; Arrow timestamp[ms, UTC] */
+    CTR_LIST,  /* offsets[rows+1] into item; offsets[0] need not be 0 */
+    CTR_FIXED, /* fixed_size_list: item holds rows * width values */
+    CTR_WKEY,  /* weighted key, only as item of a list: data: uint64_t key; weight: float. Arrow struct<key, weight> */
+    CTR_NTYPES
+};
+
+/* One row a type: name as in --columns and messages ("int32", "timestamp"), bytes a value in data (0: bitmap or
+ * offsets), and classes. */
+struct ctr_type_info {
+    const char *name;
+    int width;
+    bool integer, is_signed, floating;
+};
+extern const struct ctr_type_info ctr_types[CTR_NTYPES];
+static inline bool ctr_type_number(enum ctr_type t)
+{
+    return ctr_types[t].integer || ctr_types[t].floating;
+}
+
+/* Ordered key-value metadata, as in Arrow. Keys of ours: CTR_META_*. */
+struct ctr_meta {
+    char **kv; /* key, value, key, value, … (both owned) */
+    int n;     /* pairs */
+};
+int ctr_meta_set(struct ctr_meta *m, const char *key, const char *value, struct ctr_err *err) CTR_MUST; /* NULL: remove */
+const char *ctr_meta_get(const struct ctr_meta *m, const char *key);                                   /* or NULL */
+int ctr_meta_copy(struct ctr_meta *to, const struct ctr_meta *from, struct ctr_err *err) CTR_MUST;
+void ctr_meta_free(struct ctr_meta *m);
+
+#define CTR_META_ROLE       "ctr.role"       /* field: a name of ctr_roles[] */
+#define CTR_META_TABLE      "ctr.table"      /* field: whose keys these are */
+#define CTR_META_HISTORY_OF "ctr.history_of" /* field: this list is the past of that column */
+#define CTR_META_SIDE       "ctr.side"       /* field: user or ad */
+#define CTR_META_SECTION    "ctr.section"    /* schema: name of this section of a bundle */
+#define CTR_META_SECTIONS   "ctr.sections"   /* schema of the first section: all names, joined with ',' */
+#define CTR_META_PG         "ctr.pg"         /* schema: provenance, one line a program, the latest last */
+#define CTR_META_PLAN       "ctr.plan"       /* schema: text of the plan that made the features */
+#define CTR_META_PLAN_ID    "ctr.plan_id"    /* schema: XXH3-128 (hex) of the canonical plan and its fitted state */
+
+/* Roles, by which tools find columns. */
+enum ctr_role {
+    CTR_ROLE_LABEL,
+    CTR_ROLE_WEIGHT,
+    CTR_ROLE_USER,
+    CTR_ROLE_TIME,
+    CTR_ROLE_QUERY,
+    CTR_ROLE_ID,
+    CTR_ROLE_SCORE,
+    CTR_ROLE_UNCERTAINTY,
+    CTR_ROLE_FEATURE,
+    CTR_ROLE_DENSE,
+    CTR_ROLE_IMAGE,
+    CTR_NROLES
+};
+extern const char *const ctr_roles[CTR_NROLES];
+
+struct ctr_field {
+    char *name;
+    enum ctr_type type; /* of the values, also when they are dictionary-encoded */
+    enum ctr_type item; /* CTR_LIST, CTR_FIXED: type of the items (a scalar type or CTR_WKEY) */
+    int32_t width;      /* CTR_FIXED: items a row */
+    bool dict;          /* batches carry int32 indices and a dictionary of values */
+    struct ctr_meta meta;
+};
+
+struct ctr_schema {
+    struct ctr_field *f;
+    int n;
+    struct ctr_meta meta;
+};
+
+int ctr_schema_add(struct ctr_schema *s, const char *name, enum ctr_type type, struct ctr_err *err) CTR_MUST;
+/* Append a copy of a field (name NULL: its own), metadata included. A duplicate name is CTR_EUSAGE. */
+int ctr_schema_add_field(struct ctr_schema *s, const struct ctr_field *f, const char *name, struct ctr_err *err) CTR_MUST;
+int ctr_schema_copy(struct ctr_schema *to, const struct ctr_schema *from, struct ctr_err *err) CTR_MUST;
+void ctr_schema_free(struct ctr_schema *s);
+int ctr_schema_find(const struct ctr_schema *s, const char *name); /* index or -1 */
+/* As find, but an unknown name is an error that names the nearest column. Returns the index. */
+int ctr_schema_need(const struct ctr_schema *s, const char *name, struct ctr_err *err) CTR_MUST;
+int ctr_schema_role(const struct ctr_schema *s, enum ctr_role role); /* the first column of that role, or -1 */
+int ctr_field_set_role(struct ctr_field *f, enum ctr_role role, struct ctr_err *err) CTR_MUST;
+int ctr_field_role(const struct ctr_field *f); /* enum ctr_role, or -1 */
+/* Same names, types, roles and tables in the same order (provenance, sections and `dict` do not matter)? The first
+ * difference is put in words into `why` (may be NULL). */
+bool ctr_schema_equal(const struct ctr_schema *a, const struct ctr_schema *b, char *why, size_t why_size);
+/* "int32", "list<utf8>", "fixed_size_list<float32>[12]", "list<weighted key>"; returns out. */
+const char *ctr_field_type_name(const struct ctr_field *f, char *out, size_t size);
+/* The inverse, for --columns: the names of ctr_types and common synonyms (int, float, string, time, list<…>). */
+bool ctr_type_parse(const char *s, size_t n, struct ctr_field *f);
+
+/* ---- columns and batches, borrowed ------------------------------------------------------------------------------------ */
+
+struct ctr_col {
+    enum ctr_type type;
+    int64_t rows;
+    int64_t nulls;
+    const uint8_t *valid;       /* bitmap, 1 = present; NULL when nulls == 0 */
+    const void *data;           /* values by type; dictionary-encoded: int32_t indices */
+    const int32_t *offsets;     /* CTR_UTF8, CTR_LIST */
+    const float *weight;        /* CTR_WKEY */
+    const struct ctr_col *item; /* CTR_LIST, CTR_FIXED */
+    const struct ctr_col *dict; /* dictionary-encoded: the values (never itself encoded), else NULL */
+};
+
+struct ctr_batch {
+    const struct ctr_schema *schema;
+    int64_t rows;
+    int64_t first_row; /* number of rows before this batch in its stream */
+    const struct ctr_col *col; /* schema->n of them */
+};
+
+static inline bool ctr_bit(const uint8_t *bits, int64_t i)
+{
+    return bits[i >> 3] >> (i & 7) & 1;
+}
+static inline bool ctr_col_null(const struct ctr_col *c, int64_t i)
+{
+    return c->valid && !ctr_bit(c->valid, i);
+}
+struct ctr_str {
+    const char *p;
+    size_t n;
+};
+/* The text of row i of a CTR_UTF8 column, encoded or not; undefined for a null. */
+static inline struct ctr_str ctr_col_str(const struct ctr_col *c, int64_t i)
+{
+    if (c->dict) {
+        i = ((const int32_t *)c->data)[i];
+        c = c->dict;
+    }
+    return (struct ctr_str){ (const char *)c->data + c->offsets[i], (size_t)(c->offsets[i + 1] - c->offsets[i]) };
+}
+/* Row i of a number, bool or time column as a double or as an int64 (floats truncate; unsigned wrap above 2^63). */
+double ctr_col_f64(const struct ctr_col *c, int64_t i);
+int64_t ctr_col_i64(const struct ctr_col *c, int64_t i);
+/* The whole column at once, nulls give `null_value`; out has rows values. */
+void ctr_col_to_f64(const struct ctr_col *c, double null_value, double *out);
+/* Append the canonical text of row i (scalars; lists as [a,b]): what keys hash and what CSV shows. Null appends nothing. */
+int ctr_col_text(const struct ctr_col *c, int64_t i, struct ctr_buf *out, struct ctr_err *err) CTR_MUST;
+/* Is the value a null, also when the null lies in the dictionary? */
+static inline bool ctr_col_missing(const struct ctr_col *c, int64_t i)
+{
+    return ctr_col_null(c, i) || (c->dict && ctr_col_null(c->dict, ((const int32_t *)c->data)[i]));
+}
+/* Total order over the values of two columns of one type: nulls last, NaN after numbers, text by bytes, lists
+ * item by item. */
+int ctr_col_compare(const struct ctr_col *a, int64_t i, const struct ctr_col *b, int64_t j);
+/* 64-bit hash of the value, equal for equal values whatever the encoding and integer width (4 and 4.0 too); nulls
+ * hash alike. */
+uint64_t ctr_col_hash(const struct ctr_col *c, int64_t i, uint64_t seed);
+
+/* ---- growing columns, owned -------------------------------------------------------------------------------------------- */
+
+/* Start with ctr_colbuf_init; append in any way; ctr_colbuf_view gives a column over the buffers. A buffer of a
+ * field with `dict` set holds indices; the dictionary is borrowed from the source of the gathers and must be one and
+ * the same between clears (ctr_colbuf_same_dict asks). Every *append* can fail for memory, or for a text or list
+ * column beyond 2^31-1 bytes or items. */
+struct ctr_colbuf {
+    enum ctr_type type;
+    int32_t width;
+    int64_t rows, nulls;
+    struct ctr_buf data, valid, offsets, weight; /* valid: empty until the first null */
+    struct ctr_colbuf *item;
+    const struct ctr_col *dict;
+    bool is_dict;
+    struct ctr_col view, dict_view; /* storage for ctr_colbuf_view */
+};
+
+int ctr_colbuf_init(struct ctr_colbuf *b, const struct ctr_field *f, struct ctr_err *err) CTR_MUST;
+void ctr_colbuf_free(struct ctr_colbuf *b);
+void ctr_colbuf_clear(struct ctr_colbuf *b); /* keeps memory */
+const struct ctr_col *ctr_colbuf_view(struct ctr_colbuf *b);
+int64_t ctr_colbuf_bytes(const struct ctr_colbuf *b); /* bytes of values held */
+
+int ctr_colbuf_null(struct ctr_colbuf *b, struct ctr_err *err) CTR_MUST;
+int ctr_colbuf_i64(struct ctr_colbuf *b, int64_t v, struct ctr_err *err) CTR_MUST; /* any integer, bool, time (wraps) */
+int ctr_colbuf_f64(struct ctr_colbuf *b, double v, struct ctr_err *err) CTR_MUST;  /* any float type */
+int ctr_colbuf_str(struct ctr_colbuf *b, const char *p, size_t n, struct ctr_err *err) CTR_MUST;
+/* Lists: append the items to b->item, then close the row. Fixed: the same, width items a row. */
+int ctr_colbuf_close(struct ctr_colbuf *b, struct ctr_err *err) CTR_MUST;
+int ctr_colbuf_wkey(struct ctr_colbuf *b, uint64_t key, float weight, struct ctr_err *err) CTR_MUST;
+
+/* Rows [from, from+n) of c. Types must agree; an encoded source is decoded unless the buffer is_dict. */
+int ctr_colbuf_range(struct ctr_colbuf *b, const struct ctr_col *c, int64_t from, int64_t n, struct ctr_err *err) CTR_MUST;
+/* Rows idx[0..n) of c in that order; -1 appends a null. */
+int ctr_colbuf_gather(struct ctr_colbuf *b, const struct ctr_col *c, const int64_t *idx, int64_t n,
+                      struct ctr_err *err) CTR_MUST;
+bool ctr_colbuf_same_dict(const struct ctr_colbuf *b, const struct ctr_col *c);
+
+/* One buffer a column of a schema. */
+struct ctr_batchbuf {
+    const struct ctr_schema *schema; /* borrowed */
+    struct ctr_colbuf *col;
+    struct ctr_col *views;
+    struct ctr_batch batch; /* storage for ctr_batchbuf_view */
+};
+int ctr_batchbuf_init(struct ctr_batchbuf *b, const struct ctr_schema *s, struct ctr_err *err) CTR_MUST;
+void ctr_batchbuf_free(struct ctr_batchbuf *b);
+void ctr_batchbuf_clear(struct ctr_batchbuf *b);
+int64_t ctr_batchbuf_rows(const struct ctr_batchbuf *b);
+int64_t ctr_batchbuf_bytes(const struct ctr_batchbuf *b);
+int ctr_batchbuf_range(struct ctr_batchbuf *b, const struct ctr_batch *from, int64_t start, int64_t n,
+                       struct ctr_err *err) CTR_MUST;
+int ctr_batchbuf_gather(struct ctr_batchbuf *b, const struct ctr_batch *from, const int64_t *idx, int64_t n,
+                        struct ctr_err *err) CTR_MUST;
+const struct ctr_batch *ctr_batchbuf_view(struct ctr_batchbuf *b);
+
+#endif

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * cli: the scaffold around every tool. A tool is one file that defines `const struct ctr_tool ctr_tool`; main() lives
+ * here. Its option table is the only source of parsing, --help, completion, provenance and the man page test.
+ *
+ *     static struct { const char *key; bool inner; } o;
+ *     static const struct ctr_opt opts[] = {
+ *         { "key", 'k', CTR_OPT_STR, "KEY[=KEY2],…", "columns to join on", &o.key, 0 },
+ *         { "inner", 0, CTR_OPT_FLAG, NULL, "keep matched rows only", &o.inner, 0 },
+ *         { 0 } };
+ *     static int run(struct ctr_cli *cli, struct ctr_err *err) { … }
+ *     const struct ctr_tool ctr_tool = { "ctr-join", "join a stream with another", "-k KEY RIGHT [FILE…]", NULL, opts, 0, run };
+ *
+ * run() returns 0, or a negative enum ctr_code with *err filled: CTR_EUSAGE exits 2, CTR_ENO 3, the rest 1. The scaffold
+ * prints the error as "ctr-join: FILE: what".
+ */
+#ifndef CTR_CLI_H
+#define CTR_CLI_H
+
+#include "common/stream/stream.h"
+
+enum ctr_opt_kind {
+    CTR_OPT_FLAG,     /* bool */
+    CTR_OPT_STR,      /* const char * */
+    CTR_OPT_CHOICE,   /* const char *; arg is "a|b|c" and the value is one of them */
+    CTR_OPT_INT,      /* int64_t, >= 0 */
+    CTR_OPT_REAL,     /* double, finite */
+    CTR_OPT_SIZE,     /* int64_t bytes */
+    CTR_OPT_DURATION, /* int64_t ms */
+    CTR_OPT_LIST,     /* struct ctr_strs: the option may be repeated */
+    CTR_OPT_COUNT,    /* int, counts repetitions */
+};
+enum {
+    CTR_OPT_LOCAL = 1, /* does not change results: stays out of provenance */
+    CTR_OPT_PATH = 2,  /* completes as a file name; out of provenance */
+};
+
+struct ctr_opt {
+    const char *name; /* long name; NULL ends the table */
+    char letter;      /* or 0 */
+    enum ctr_opt_kind kind;
+    const char *arg;  /* name of the argument in the help */
+    const char *help; /* one line, lower case, no full stop */
+    void *to;
+    unsigned flags;
+};
+
+enum {
+    CTR_TOOL_ROLES = 1, /* takes the role options --label NAME … */
+};
+
+struct ctr_cli;
+struct ctr_tool {
+    const char *name;
+    const char *summary;  /* as in the man page's NAME */
+    const char *synopsis; /* what follows "ctr-X [options] "; several forms separated by '\n' */
+    const char *const *notes; /* extra paragraphs of --help, or NULL; NULL-terminated */
+    const struct ctr_opt *opts;
+    unsigned flags;
+    int (*run)(struct ctr_cli *cli, struct ctr_err *err);
+};
+extern const struct ctr_tool ctr_tool; /* defined by each tool */
+
+struct ctr_cli {
+    const struct ctr_tool *tool;
+    char **args; /* what is not an option */
+    int nargs;
+    /* common options */
+    const char *out; /* -o, or NULL */
+    int64_t jobs;    /* -j; 0 was replaced by the number of processors */
+    const char *device;
+    int64_t memory_bytes; /* --memory, 0: not given */
+    int64_t batch_rows;
+    uint64_t seed;
+    int verbose;
+    bool quiet;
+    int64_t flush_ms;
+    bool progress; /* resolved: show it */
+    const char *role[CTR_NROLES]; /* CTR_TOOL_ROLES: --label NAME … or NULL */
+    char *provenance;             /* options that change results, as typed */
+    /* scaffold */
+    struct ctr_writer *idle_writer; /* flushed when input is idle */
+    int64_t progress_next_ms, progress_start_ms;
+};
+
+/* Exactly min..max positional arguments (max -1: any), else a usage error that shows the synopsis. */
+int ctr_cli_args(struct ctr_cli *cli, int min, int max, struct ctr_err *err) CTR_MUST;
+/* A usage error in words; returns CTR_EUSAGE. */
+int ctr_cli_usage(struct ctr_err *err, const char *fmt, ...) CTR_PRINTF(2, 3);
+
+/* The main stream: args[first…], or stdin. opts may be NULL. Refuses an input that is also the output. */
+int ctr_cli_reader(struct ctr_cli *cli, int first, const struct ctr_reader_opts *opts, struct ctr_reader **r,
+                   struct ctr_err *err) CTR_MUST;
+/* -o or stdout for binary or text. */
+int ctr_cli_out(struct ctr_cli *cli, unsigned out_flags, struct ctr_out **o, struct ctr_err *err) CTR_MUST;
+/* A stream writer on `out` with this tool's provenance added to a copy of the schema, flushed when input is idle. */
+int ctr_cli_writer(struct ctr_cli *cli, struct ctr_out *out, const struct ctr_schema *schema, struct ctr_writer **w,
+                   struct ctr_err *err) CTR_MUST;
+/* A side output (option value): "-" is stdout, and two on one stdout is a usage error. */
+int ctr_cli_side_out(struct ctr_cli *cli, const char *path, unsigned out_flags, struct ctr_out **o,
+                     struct ctr_err *err) CTR_MUST;
+
+/* The column of a role: --label NAME if given, else the column's own role, else -1 (or, `need`, an error that says which
+ * option settles it). */
+int ctr_cli_role(const struct ctr_cli *cli, const struct ctr_schema *s, enum ctr_role role, bool need,
+                 struct ctr_err *err) CTR_MUST;
+
+/* Words on stderr: note unless -q, debug with -v. "ctr-join: " is put before, a newline after. */
+void ctr_cli_note(const struct ctr_cli *cli, const char *fmt, ...) CTR_PRINTF(2, 3);
+void ctr_cli_debug(const struct ctr_cli *cli, const char *fmt, ...) CTR_PRINTF(2, 3);
+/* One line that is redrawn on a terminal, at most ten times a second. total -1: unknown. */
+void ctr_cli_progress(struct ctr_cli *cli, int64_t rows, int64_t total);
+
+/* Shared by ctr_tool.run of simple filters: fsync-and-rename order is side outputs, then the main one. */
+int ctr_cli_finish(struct ctr_cli *cli, struct ctr_writer *w, struct ctr_out *o, struct ctr_err *err) CTR_MUST;
+
+#endif

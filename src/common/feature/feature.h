@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * feature: the plan language (ctr-plan(5)): text -> plan -> program bound to a schema -> batches of features. Also the
+ * expressions of --where and --add.
+ */
+#ifndef CTR_FEATURE_H
+#define CTR_FEATURE_H
+
+#include "common/stream/stream.h"
+
+/* ---- expressions --------------------------------------------------------------------------------------------------------- */
+
+/* An expression over the columns of a schema. `what` names its origin for messages ("--where"). The result column is
+ * borrowed until the next eval. */
+struct ctr_expr;
+int ctr_expr_compile(struct ctr_expr **e, const char *what, const char *text, const struct ctr_schema *s,
+                     struct ctr_err *err) CTR_MUST;
+const struct ctr_field *ctr_expr_field(const struct ctr_expr *e); /* the type of the result */
+int ctr_expr_eval(struct ctr_expr *e, const struct ctr_batch *b, const struct ctr_col **result, struct ctr_err *err) CTR_MUST;
+void ctr_expr_free(struct ctr_expr *e);
+
+/* ---- plans ----------------------------------------------------------------------------------------------------------------- */
+
+struct ctr_plan;
+/* Parse text (errors name file, line, column), or load a fitted plan or a model (a bundle whose first section carries
+ * the plan). */
+int ctr_plan_parse(struct ctr_plan **p, const char *file, const char *text, size_t n, struct ctr_err *err) CTR_MUST;
+int ctr_plan_open(struct ctr_plan **p, const char *path, struct ctr_err *err) CTR_MUST;
+void ctr_plan_free(struct ctr_plan *p);
+const char *ctr_plan_text(const struct ctr_plan *p);
+/* Input columns the plan reads, in order of first use (ctr-import --for, ctr-extract --inputs). */
+const struct ctr_strs *ctr_plan_inputs(const struct ctr_plan *p);
+/* Identity of the plan and its fitted state: XXH3-128 in hex; what a model demands of a stream. */
+const char *ctr_plan_id(const struct ctr_plan *p);
+bool ctr_plan_needs_fit(const struct ctr_plan *p);
+
+/* A program: the plan bound to an input schema, types checked, equal subexpressions joined, cut into layers. */
+struct ctr_program;
+int ctr_program_bind(struct ctr_program **g, struct ctr_plan *p, const struct ctr_schema *input, struct ctr_err *err) CTR_MUST;
+void ctr_program_free(struct ctr_program *g);
+const struct ctr_schema *ctr_program_output(const struct ctr_program *g); /* with roles, tables, plan and plan id */
+/* *out is borrowed until the next run. */
+int ctr_program_run(struct ctr_program *g, const struct ctr_batch *in, const struct ctr_batch **out,
+                    struct ctr_err *err) CTR_MUST;
+int ctr_program_explain(const struct ctr_program *g, struct ctr_buf *out, struct ctr_err *err) CTR_MUST;
+int ctr_program_dot(const struct ctr_program *g, struct ctr_buf *out, struct ctr_err *err) CTR_MUST;
+
+/* Fit: feed all batches, finish, then save the plan with its fitted state as a bundle. */
+int ctr_program_fit(struct ctr_program *g, const struct ctr_batch *in, struct ctr_err *err) CTR_MUST;
+int ctr_program_fit_finish(struct ctr_program *g, struct ctr_err *err) CTR_MUST;
+int64_t ctr_program_fit_memory(const struct ctr_program *g);
+int ctr_program_fit_save(struct ctr_program *g, struct ctr_out *out, struct ctr_err *err) CTR_MUST;
+
+/* Readable names of the keys that were made (ctr-extract --names): rows of table utf8 (dictionary), key uint64, name utf8,
+ * count uint64, sorted by table and key; collisions among them are counted. */
+int ctr_program_names_start(struct ctr_program *g, struct ctr_err *err) CTR_MUST;
+int ctr_program_names_save(struct ctr_program *g, struct ctr_out *out, int64_t *collisions, struct ctr_err *err) CTR_MUST;
+int64_t ctr_program_names_memory(const struct ctr_program *g);
+
+#endif

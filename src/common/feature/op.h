@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * op: the operators of the plan language: one table, each row an operator. The plan's front end (plan.c, bind.c) finds an
+ * operator by name, binds it to the types and literals of a call, and runs it on columns. DESIGN.md, "The plan", says
+ * what an operator's body may be; the loops over rows, nulls and dictionary entries are the driver's (op.c), so that the
+ * same body can go to NVRTC.
+ */
+#ifndef CTR_OP_H
+#define CTR_OP_H
+
+#include "common/batch/batch.h"
+
+/* The type of an expression. Integers of every width are one to the checker (they widen to float64 where a float is
+ * wanted), so are the floats; the column keeps its own width. */
+struct ctr_vtype {
+    enum ctr_type type; /* scalar types, CTR_LIST or CTR_FIXED */
+    enum ctr_type item; /* of lists */
+    int32_t width;      /* CTR_FIXED */
+    bool key;           /* CTR_U64 (or a list of it) that is a 64-bit hash already, as cross gives: never text again */
+    bool duration;      /* CTR_I64 that counts ms: 14d, time - time */
+};
+
+/* A literal of the language. */
+enum ctr_value_kind { CTR_V_NULL, CTR_V_BOOL, CTR_V_INT, CTR_V_FLOAT, CTR_V_STR, CTR_V_TIME, CTR_V_DURATION, CTR_V_LIST };
+struct ctr_value {
+    enum ctr_value_kind kind;
+    int64_t i; /* BOOL, INT, TIME (ms), DURATION (ms) */
+    double f;
+    struct ctr_str s; /* borrowed from the plan */
+    struct ctr_value *list;
+    int n;
+};
+
+struct ctr_op;
+
+/* One call of an operator: filled by the front end up to `bind`, completed by ctr_op_bind. Arguments in order; named
+ * arguments (min=10) carry their name, and must be literals. A literal argument has `literal` set and no column. */
+struct ctr_op_arg {
+    const char *name;                /* NULL: positional */
+    const struct ctr_value *literal; /* NULL: a column of type `type` */
+    struct ctr_vtype type;           /* of a literal too */
+};
+struct ctr_op_call {
+    const struct ctr_op *op;
+    struct ctr_op_arg *arg;
+    int nargs;
+    struct ctr_vtype result; /* set by bind */
+    void *state;             /* parameters and fitted tables, owned by the call */
+};
+
+/* The table, in the order of --list-ops. Infix and unary operators of the language are rows too, under the names
+ * "or and not == != < <= > >= + - * / % neg". */
+const struct ctr_op *ctr_op_at(int i); /* NULL past the end */
+const struct ctr_op *ctr_op_find(const char *name, size_t n);
+const char *ctr_op_name(const struct ctr_op *op);
+const char *ctr_op_signature(const struct ctr_op *op); /* "substr(text, start: int, length: int) -> text" */
+const char *ctr_op_help(const struct ctr_op *op);      /* one line */
+bool ctr_op_fitted(const struct ctr_op *op);
+
+/* Check argument types and literals, choose the kernel, set result. The error says what would fit; the front end adds
+ * line and column of the plan. */
+int ctr_op_bind(struct ctr_op_call *call, struct ctr_err *err) CTR_MUST;
+void ctr_op_unbind(struct ctr_op_call *call); /* frees state */
+
+/* Run on `rows` rows: col[i] is the column of argument i (NULL for a literal). The result is in `out`, a buffer made
+ * for call->result that was cleared before. Thread-safe for different outs. When every column argument shares one
+ * dictionary and the operator is pure per value, ctr_op_run computes once per entry and `out` becomes a gather. */
+int ctr_op_run(const struct ctr_op_call *call, const struct ctr_col *const *col, int64_t rows, struct ctr_colbuf *out,
+               struct ctr_err *err) CTR_MUST;
+
+/* Features: turn a bound expression's column into keys (uint64, list<uint64>): key = ctr_feature_key(seed, canonical
+ * text), of a `key` value ctr_mix64(value ^ seed); null gives the key of "(missing)", a null item of a list none. */
+int ctr_op_keys(const struct ctr_vtype *type, const struct ctr_col *col, int64_t rows, uint64_t table_seed,
+                struct ctr_colbuf *out, struct ctr_err *err) CTR_MUST;
+
+/* Fitted operators (vocab, quantiles). Fitting: after bind, ctr_op_fit_update sees each batch of the argument column,
+ * ctr_op_fit_finish seals. A fitted state goes to and from one section of a bundle, as a schema and rows (vocab: key
+ * uint64, name utf8, count uint64; quantiles: threshold float64). ctr_op_fit_memory is what it holds, in bytes. A call
+ * that is neither fitted nor loaded refuses to run. */
+int ctr_op_fit_update(struct ctr_op_call *call, const struct ctr_col *const *col, int64_t rows, struct ctr_err *err) CTR_MUST;
+int ctr_op_fit_finish(struct ctr_op_call *call, struct ctr_err *err) CTR_MUST;
+int64_t ctr_op_fit_memory(const struct ctr_op_call *call);
+int ctr_op_fit_schema(const struct ctr_op_call *call, struct ctr_schema *s, struct ctr_err *err) CTR_MUST;
+int ctr_op_fit_save(const struct ctr_op_call *call, struct ctr_batchbuf *rows, struct ctr_err *err) CTR_MUST;
+int ctr_op_fit_load(struct ctr_op_call *call, const struct ctr_batch *rows, struct ctr_err *err) CTR_MUST; /* repeated */
+
+/* Our own transcendental functions: a fixed order of operations, the same bits on every processor (no libm). */
+double ctr_exp(double x);
+double ctr_log(double x);
+double ctr_log1p(double x);
+double ctr_sigmoid(double x);
+
+#endif

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * stream: reading and writing of the record stream, an Arrow IPC stream (or file) with an integrity layer in metadata
+ * that others ignore. See ctr-stream(5). One reader and one writer serve every tool.
+ *
+ *     struct ctr_reader *r;  const struct ctr_batch *b;
+ *     ctr_reader_open(&r, paths, npaths, NULL, err)
+ *     while ((rc = ctr_reader_next(r, &b, err)) > 0)  … b is borrowed until the next call …
+ *     rc == 0: the input was whole, to its trailer and end mark.  rc < 0: it was not; write no trailer.
+ *     ctr_reader_free(r)
+ *
+ * What a reader hands out has been verified: metadata always, buffers of the wanted columns before they are used.
+ */
+#ifndef CTR_STREAM_H
+#define CTR_STREAM_H
+
+#include "common/batch/batch.h"
+
+/* ---- reading ------------------------------------------------------------------------------------------------------- */
+
+struct ctr_reader;
+
+struct ctr_reader_opts {
+    bool lenient;  /* rescue: stop cleanly at the first damaged message, see ctr_reader_damage */
+    bool sections; /* accept a bundle: ctr_reader_next ends at the end of each section, go on with ctr_reader_section */
+    int part, parts; /* of an IPC file: only blocks i with i mod parts == part (parts 0: all) */
+    void (*idle)(void *ctx); /* called when no input came for idle_ms, so that a writer can flush (NULL: none) */
+    void *idle_ctx;
+    int idle_ms;
+};
+
+/* Opens the files as one stream: n == 0 or "-" is stdin; each may be a stream, several streams one after another
+ * (`cat a b`), or an IPC file (known by its magic; mapped into memory). Schemas must be equal; the message names the
+ * first difference. A bundle without opts->sections is an error that lists the sections. Foreign streams are validated
+ * in full. On a terminal: an error that says what to do. opts may be NULL. Paths are copied. */
+int ctr_reader_open(struct ctr_reader **r, char *const *paths, int n, const struct ctr_reader_opts *opts,
+                    struct ctr_err *err) CTR_MUST;
+void ctr_reader_free(struct ctr_reader *r);
+
+/* Valid until ctr_reader_free, or until ctr_reader_section moves on. */
+const struct ctr_schema *ctr_reader_schema(const struct ctr_reader *r);
+
+/* Before the first ctr_reader_next: keep these columns only, in this order; schema and batches change accordingly. The
+ * others are neither verified nor touched. */
+int ctr_reader_project(struct ctr_reader *r, const int *columns, int n, struct ctr_err *err) CTR_MUST;
+
+/* 1: *b is the next batch (rows may be 0 only in foreign streams); 0: end, and the input was whole; < 0: error, whose
+ * message names file, batch and row. */
+int ctr_reader_next(struct ctr_reader *r, const struct ctr_batch **b, struct ctr_err *err) CTR_MUST;
+
+/* With opts->sections, after ctr_reader_next returned 0: 1 when another section follows (ctr_reader_schema is its), 0
+ * at the end of input. Also skips the rest of a section that was not read to its end (checked nevertheless). */
+int ctr_reader_section(struct ctr_reader *r, struct ctr_err *err) CTR_MUST;
+
+int64_t ctr_reader_rows(const struct ctr_reader *r);        /* handed out so far, all files */
+int64_t ctr_reader_total_rows(const struct ctr_reader *r);  /* from file footers, or -1 when not known beforehand */
+const char *ctr_reader_file(const struct ctr_reader *r);    /* name of the file being read */
+const char *ctr_reader_damage(const struct ctr_reader *r);  /* lenient: what was wrong, or NULL */
+
+struct ctr_reader_stats {
+    int64_t batches, rows, messages;
+    int64_t bytes_read;     /* from pipes and files; for a mapped file, bytes of the buffers that were used */
+    int64_t bytes_verified; /* hashed */
+    bool sealed;            /* had the integrity layer */
+};
+void ctr_reader_get_stats(const struct ctr_reader *r, struct ctr_reader_stats *s);
+
+/* ---- writing -------------------------------------------------------------------------------------------------------- */
+
+struct ctr_writer;
+
+enum ctr_compression { CTR_PLAIN, CTR_LZ4, CTR_ZSTD };
+
+struct ctr_writer_opts {
+    int64_t batch_rows;       /* 0: CTR_BATCH_ROWS */
+    enum ctr_compression compression;
+    bool file;                /* an IPC file instead of a stream */
+    const char *key;          /* file: keyed by this column; rows must come sorted by it (checked) */
+};
+
+#define CTR_BATCH_ROWS 8192
+
+/* Writes to `out` (borrowed; several writers one after another make a bundle). The schema is copied. Batches are cut and
+ * joined to exactly batch_rows rows, so that the bytes do not depend on how the rows arrived; a batch that already fits
+ * is written without a copy. A change of a dictionary or ctr_writer_flush sends a short one. */
+int ctr_writer_open(struct ctr_writer **w, struct ctr_out *out, const struct ctr_schema *schema,
+                    const struct ctr_writer_opts *opts, struct ctr_err *err) CTR_MUST;
+int ctr_writer_batch(struct ctr_writer *w, const struct ctr_batch *b, struct ctr_err *err) CTR_MUST;
+int ctr_writer_flush(struct ctr_writer *w, struct ctr_err *err) CTR_MUST;
+/* The trailer and the end mark: the only way to say that the data is whole. Does not commit `out`. */
+int ctr_writer_finish(struct ctr_writer *w, struct ctr_err *err) CTR_MUST;
+void ctr_writer_free(struct ctr_writer *w); /* never writes */
+int64_t ctr_writer_rows(const struct ctr_writer *w);
+const struct ctr_schema *ctr_writer_schema(const struct ctr_writer *w);
+
+/* Provenance, as samtools' @PG: append "program\tversion\toptions\tparent" to the schema, unless the same line is there.
+ * `options` holds what changes results only. */
+int ctr_schema_provenance(struct ctr_schema *s, const char *program, const char *options, struct ctr_err *err) CTR_MUST;
+
+/* ---- digest ----------------------------------------------------------------------------------------------------------- */
+
+/* A hash of schema (names, types, roles, tables, section) and rows in order, which ignores batch boundaries, dictionary
+ * encoding, compression and provenance. */
+struct ctr_digest;
+int ctr_digest_new(struct ctr_digest **d, const struct ctr_schema *s, struct ctr_err *err) CTR_MUST;
+int ctr_digest_batch(struct ctr_digest *d, const struct ctr_batch *b, struct ctr_err *err) CTR_MUST;
+void ctr_digest_hex(struct ctr_digest *d, char out[33]);
+void ctr_digest_free(struct ctr_digest *d);
+
+/* ---- keyed files -------------------------------------------------------------------------------------------------------- */
+
+/* An IPC file sorted by one column whose first key of each block lies in the footer (ctr-cat --to file --key COL). */
+struct ctr_keyed;
+int ctr_keyed_open(struct ctr_keyed **k, const char *path, struct ctr_err *err) CTR_MUST;
+void ctr_keyed_free(struct ctr_keyed *k);
+const struct ctr_schema *ctr_keyed_schema(const struct ctr_keyed *k);
+int ctr_keyed_column(const struct ctr_keyed *k); /* index of the key column */
+/* Looks up the n values of `keys` (a column of the key's type, any encoding) and appends to `out` (made over
+ * ctr_keyed_schema) one row a key, all null where the key is absent or null; a repeated key in the file gives its first
+ * row. found[i] tells (may be NULL). Only blocks that can hold a key are read, verified and kept in a small cache. */
+int ctr_keyed_get_many(struct ctr_keyed *k, const struct ctr_col *keys, struct ctr_batchbuf *out, bool *found,
+                       struct ctr_err *err) CTR_MUST;
+int64_t ctr_keyed_blocks_read(const struct ctr_keyed *k);
+
+#endif

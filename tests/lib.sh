@@ -1,0 +1,71 @@
+# Shell side of the tests: TAP helpers. Source it first: `. "${0%/*}/lib.sh"`. A test file ends with `done_testing`.
+set -u
+: "${CTR_TOP:=$(cd "$(dirname "$0")/.." && pwd)}"
+: "${CTR_BUILD:=$CTR_TOP/build/opt}"
+PATH="$CTR_BUILD/bin:$PATH"
+export CTR_TOP CTR_BUILD PATH LC_ALL=C TZ=UTC
+DATA=${CTR_DATA:-$CTR_TOP/../shared/data}
+W=$(mktemp -d "${TMPDIR:-/tmp}/ctrtest.XXXXXX") || exit 1
+trap 'rm -rf "$W"' EXIT
+n_tests=0
+
+# ok NAME COMMAND… : passes when the command succeeds; its output is shown when it does not.
+ok() {
+    n_tests=$((n_tests + 1))
+    _name=$1
+    shift
+    if "$@" >"$W/.ok" 2>&1; then
+        echo "ok $n_tests - $_name"
+    else
+        _rc=$?
+        echo "not ok $n_tests - $_name"
+        { echo "status $_rc: $*"; head -c 4000 "$W/.ok"; } | sed 's/^/# /'
+    fi
+}
+
+# is NAME GOT WANT : two strings are equal.
+is() {
+    n_tests=$((n_tests + 1))
+    if [ "$2" = "$3" ]; then
+        echo "ok $n_tests - $1"
+    else
+        echo "not ok $n_tests - $1"
+        printf 'got:\n%s\nwant:\n%s\n' "$2" "$3" | sed 's/^/# /'
+    fi
+}
+
+# exits NAME STATUS COMMAND… : the exit status is STATUS; what it said on stderr is kept in $W/err, stdout in $W/out.
+exits() {
+    n_tests=$((n_tests + 1))
+    _name=$1 _want=$2
+    shift 2
+    "$@" >"$W/out" 2>"$W/err" </dev/null
+    _rc=$?
+    if [ "$_rc" -eq "$_want" ]; then
+        echo "ok $n_tests - $_name"
+    else
+        echo "not ok $n_tests - $_name (exit $_rc, want $_want)"
+        head -c 2000 "$W/err" | sed 's/^/# /'
+    fi
+}
+
+# err_like NAME REGEX : the last `exits` said something that matches (grep -E).
+err_like() {
+    n_tests=$((n_tests + 1))
+    if grep -Eq -e "$2" "$W/err"; then
+        echo "ok $n_tests - $1"
+    else
+        echo "not ok $n_tests - $1"
+        { echo "wanted: $2"; cat "$W/err"; } | sed 's/^/# /'
+    fi
+}
+
+skip() { # skip NAME WHY
+    n_tests=$((n_tests + 1))
+    echo "ok $n_tests - $1 # SKIP $2"
+}
+skip_all() {
+    echo "1..0 # SKIP $1"
+    exit 0
+}
+done_testing() { echo "1..$n_tests"; }
