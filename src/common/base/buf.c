@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * buf: growing byte buffers and lists of strings. Invariant: data is 64-byte aligned and CTR_PAD bytes past len are
+ * readable. */
+#include "common/base/base.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+int ctr_buf_reserve(struct ctr_buf *b, size_t extra, struct ctr_err *err)
+{
+    size_t need, cap;
+    uint8_t *p;
+
+    if (extra <= b->cap - b->len && b->cap)
+        return 0;
+    if (extra > SIZE_MAX / 4 - b->len)
+        return ctr_fail_nomem(err, extra);
+    need = b->len + extra;
+    cap = CTR_MAX(need, b->cap + b->cap / 2);
+    cap = (CTR_MAX(cap, 64) + 63) & ~(size_t)63;
+    p = aligned_alloc(64, cap + CTR_PAD);
+    if (!p)
+        return ctr_fail_nomem(err, cap);
+    if (b->len)
+        memcpy(p, b->data, b->len);
+    memset(p + cap, 0, CTR_PAD);
+    free(b->data);
+    b->data = p;
+    b->cap = cap;
+    return 0;
+}
+
+int ctr_buf_append(struct ctr_buf *b, const void *p, size_t n, struct ctr_err *err)
+{
+    int rc = ctr_buf_reserve(b, n, err);
+
+    if (rc)
+        return rc;
+    if (n)
+        memcpy(b->data + b->len, p, n);
+    b->len += n;
+    return 0;
+}
+
+int ctr_buf_printf(struct ctr_buf *b, struct ctr_err *err, const char *fmt, ...)
+{
+    va_list ap;
+    int n, rc;
+
+    va_start(ap, fmt);
+    n = vsnprintf(NULL, 0, fmt, ap);
+    va_end(ap);
+    if (n < 0)
+        return ctr_fail(err, CTR_EDATA, "text cannot be formatted");
+    if ((rc = ctr_buf_reserve(b, (size_t)n + 1, err)))
+        return rc;
+    va_start(ap, fmt);
+    vsnprintf((char *)b->data + b->len, (size_t)n + 1, fmt, ap);
+    va_end(ap);
+    b->len += (size_t)n;
+    return 0;
+}
+
+void ctr_buf_free(struct ctr_buf *b)
+{
+    free(b->data);
+    *b = (struct ctr_buf){ 0 };
+}
+
+int ctr_strs_add(struct ctr_strs *l, const char *s, size_t len, struct ctr_err *err)
+{
+    char *copy;
+
+    if (l->n == l->cap) {
+        int cap = l->cap ? l->cap * 2 : 8;
+        char **p = realloc(l->s, (size_t)cap * sizeof *p);
+        if (!p)
+            return ctr_fail_nomem(err, (size_t)cap * sizeof *p);
+        l->s = p;
+        l->cap = cap;
+    }
+    copy = malloc(len + 1);
+    if (!copy)
+        return ctr_fail_nomem(err, len + 1);
+    memcpy(copy, s, len);
+    copy[len] = 0;
+    l->s[l->n++] = copy;
+    return 0;
+}
+
+int ctr_strs_split(struct ctr_strs *l, const char *s, char sep, struct ctr_err *err)
+{
+    for (;;) {
+        const char *end = strchr(s, sep);
+        size_t n = end ? (size_t)(end - s) : strlen(s);
+        int rc = ctr_strs_add(l, s, n, err);
+        if (rc)
+            return rc;
+        if (!end)
+            return 0;
+        s = end + 1;
+    }
+}
+
+int ctr_strs_find(const struct ctr_strs *l, const char *s)
+{
+    for (int i = 0; i < l->n; i++)
+        if (!strcmp(l->s[i], s))
+            return i;
+    return -1;
+}
+
+void ctr_strs_free(struct ctr_strs *l)
+{
+    for (int i = 0; i < l->n; i++)
+        free(l->s[i]);
+    free(l->s);
+    *l = (struct ctr_strs){ 0 };
+}
+
+int ctr_strdup(char **out, const char *s, struct ctr_err *err)
+{
+    *out = strdup(s);
+    return *out ? 0 : ctr_fail_nomem(err, strlen(s) + 1);
+}
+
+/* Levenshtein distance of names of at most 63 bytes; longer ones are cut. */
+static int edit_distance(const char *a, const char *b)
+{
+    int row[64], n = (int)CTR_MIN(strlen(a), 63), m = (int)CTR_MIN(strlen(b), 63);
+
+    for (int j = 0; j <= m; j++)
+        row[j] = j;
+    for (int i = 1; i <= n; i++) {
+        int diagonal = row[0];
+        row[0] = i;
+        for (int j = 1; j <= m; j++) {
+            int up = row[j];
+            int best = CTR_MIN(row[j] + 1, row[j - 1] + 1);
+            row[j] = CTR_MIN(best, diagonal + ((a[i - 1] | 32) != (b[j - 1] | 32)));
+            diagonal = up;
+        }
+    }
+    return row[m];
+}
+
+const char *ctr_nearest(const char *name, const char *const *candidates, int n)
+{
+    const char *best = NULL;
+    int best_distance = (int)CTR_MIN(strlen(name), 63) / 2 + 1;
+
+    for (int i = 0; i < n; i++) {
+        int d = edit_distance(name, candidates[i]);
+        if (d < best_distance) {
+            best_distance = d;
+            best = candidates[i];
+        }
+    }
+    return best;
+}
+
+bool ctr_glob(const char *pattern, const char *s)
+{
+    const char *star = NULL, *resume = NULL;
+
+    while (*s) {
+        if (*pattern == '*') {
+            star = ++pattern;
+            resume = s;
+        } else if (*pattern == '?' || *pattern == *s) {
+            pattern++;
+            s++;
+        } else if (star) {
+            pattern = star;
+            s = ++resume;
+        } else {
+            return false;
+        }
+    }
+    while (*pattern == '*')
+        pattern++;
+    return !*pattern;
+}
+
+/* Length of the well-formed sequence at p, or 0. */
+static size_t utf8_sequence(const uint8_t *p, const uint8_t *end)
+{
+    uint8_t lo = 0x80, hi = 0xbf;
+    size_t n;
+
+    if (p[0] < 0xc2 || p[0] > 0xf4)
+        return 0;
+    n = p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
+    if ((size_t)(end - p) < n)
+        return 0;
+    if (p[0] == 0xe0)
+        lo = 0xa0;
+    else if (p[0] == 0xed)
+        hi = 0x9f;
+    else if (p[0] == 0xf0)
+        lo = 0x90;
+    else if (p[0] == 0xf4)
+        hi = 0x8f;
+    if (p[1] < lo || p[1] > hi)
+        return 0;
+    for (size_t i = 2; i < n; i++)
+        if ((p[i] & 0xc0) != 0x80)
+            return 0;
+    return n;
+}
+
+bool ctr_utf8_valid(const uint8_t *p, size_t n)
+{
+    const uint8_t *end = p + n;
+
+    while (p < end) {
+        uint64_t w;
+        size_t k;
+        if (end - p >= 8) {
+            memcpy(&w, p, 8);
+            if (!(w & 0x8080808080808080u)) {
+                p += 8;
+                continue;
+            }
+        }
+        if (*p < 0x80) {
+            p++;
+            continue;
+        }
+        k = utf8_sequence(p, end);
+        if (!k)
+            return false;
+        p += k;
+    }
+    return true;
+}
+
+static bool name_is_bare(const char *s)
+{
+    if (!(*s == '_' || (*s >= 'A' && *s <= 'Z') || (*s >= 'a' && *s <= 'z')))
+        return false;
+    for (; *s; s++)
+        if (!(*s == '_' || *s == '.' || (*s >= 'A' && *s <= 'Z') || (*s >= 'a' && *s <= 'z') ||
+              (*s >= '0' && *s <= '9')))
+            return false;
+    return true;
+}
+
+int ctr_quote_name(struct ctr_buf *b, const char *name, struct ctr_err *err)
+{
+    bool bare = name_is_bare(name);
+    int rc = bare ? 0 : ctr_buf_append(b, "`", 1, err);
+
+    for (const char *s = name; !rc && *s; s++) {
+        if ((unsigned char)*s < 32 || *s == 127)
+            rc = ctr_buf_printf(b, err, "\\x%02x", (unsigned char)*s);
+        else
+            rc = ctr_buf_append(b, s, 1, err);
+    }
+    if (!rc && !bare)
+        rc = ctr_buf_append(b, "`", 1, err);
+    return rc;
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * err: filling of struct ctr_err. Never allocates, so that it works when memory is gone. */
+#include "common/base/base.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+static void err_vset(struct ctr_err *err, int code, int sys, const char *fmt, va_list ap)
+{
+    err->code = code;
+    err->sys = sys;
+    err->row = 0;
+    vsnprintf(err->what, sizeof err->what, fmt, ap);
+}
+
+int ctr_fail(struct ctr_err *err, int code, const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    err_vset(err, code, 0, fmt, ap);
+    va_end(ap);
+    return code;
+}
+
+int ctr_fail_sys(struct ctr_err *err, const char *fmt, ...)
+{
+    int sys = errno;
+    char reason[128];
+    size_t n;
+    va_list ap;
+
+    va_start(ap, fmt);
+    err_vset(err, CTR_ESYS, sys, fmt, ap);
+    va_end(ap);
+    n = strlen(err->what);
+    snprintf(err->what + n, sizeof err->what - n, "%s%s", n ? ": " : "", strerror_r(sys, reason, sizeof reason));
+    return CTR_ESYS;
+}
+
+int ctr_fail_nomem(struct ctr_err *err, size_t bytes)
+{
+    return ctr_fail(err, CTR_ENOMEM, "out of memory: %zu more bytes were needed", bytes);
+}
+
+void ctr_err_file(struct ctr_err *err, const char *file)
+{
+    if (!err->file[0] && file)
+        snprintf(err->file, sizeof err->file, "%s", file);
+}

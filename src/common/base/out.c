@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * out: output files that appear whole or not at all. A regular file is written as a temporary beside it, fsynced and
+ * renamed by commit; stdout, FIFOs, devices and /dev/fd/N are written straight. */
+#include "common/base/base.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { OUT_BUFFER = 64 << 10, OUT_OPEN_MAX = 64, OUT_IOV_MAX = 512 };
+
+struct ctr_out {
+    int fd;
+    int slot;   /* in open_temps, or -1 */
+    char *name; /* as given, for messages */
+    char *path; /* where it goes: symbolic links resolved */
+    char *temp; /* NULL: written straight */
+    struct ctr_buf buf;
+    int64_t written; /* flushed bytes */
+};
+
+/* The only global of the library: a signal handler must find the temporaries. Slots are claimed by compare-and-swap. */
+static char *open_temps[OUT_OPEN_MAX];
+
+static int temp_register(char *temp)
+{
+    for (int i = 0; i < OUT_OPEN_MAX; i++) {
+        char *expected = NULL;
+        if (__atomic_compare_exchange_n(&open_temps[i], &expected, temp, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+            return i;
+    }
+    return -1;
+}
+
+void ctr_out_cleanup(void)
+{
+    for (int i = 0; i < OUT_OPEN_MAX; i++) {
+        char *temp = __atomic_exchange_n(&open_temps[i], NULL, __ATOMIC_SEQ_CST);
+        if (temp)
+            unlink(temp);
+    }
+}
+
+/* A regular file (or nothing yet) gets a temporary; whatever else is there is written straight. */
+static int open_target(struct ctr_out *o, const char *path, struct ctr_err *err)
+{
+    struct stat st;
+    mode_t mask;
+    size_t n;
+
+    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) {
+        o->fd = open(path, O_WRONLY | O_CLOEXEC);
+        return o->fd < 0 ? ctr_fail_sys(err, "%s: cannot be written", path) : 0;
+    }
+    o->path = realpath(path, NULL); /* so that a link to a file stays a link */
+    if (!o->path && !(o->path = strdup(path)))
+        return ctr_fail_nomem(err, strlen(path));
+    n = strlen(o->path) + 16;
+    o->temp = malloc(n);
+    if (!o->temp)
+        return ctr_fail_nomem(err, n);
+    snprintf(o->temp, n, "%s.tmp.XXXXXX", o->path);
+    o->fd = mkostemp(o->temp, O_CLOEXEC);
+    if (o->fd < 0) {
+        free(o->temp);
+        o->temp = NULL;
+        return ctr_fail_sys(err, "%s: a file cannot be made there", path);
+    }
+    o->slot = temp_register(o->temp);
+    mask = umask(0);
+    umask(mask);
+    if (fchmod(o->fd, stat(path, &st) == 0 ? st.st_mode & 07777 : 0666 & ~mask))
+        return ctr_fail_sys(err, "%s", path);
+    return 0;
+}
+
+int ctr_out_open(struct ctr_out **out, const char *path, unsigned flags, struct ctr_err *err)
+{
+    bool is_stdout = !path || !strcmp(path, "-");
+    struct ctr_out *o = calloc(1, sizeof *o);
+    int rc;
+
+    if (!o)
+        return ctr_fail_nomem(err, sizeof *o);
+    o->fd = -1;
+    o->slot = -1;
+    o->name = strdup(is_stdout ? "stdout" : path);
+    rc = o->name ? ctr_buf_reserve(&o->buf, OUT_BUFFER, err) : ctr_fail_nomem(err, 16);
+    if (!rc && is_stdout)
+        o->fd = STDOUT_FILENO;
+    else if (!rc)
+        rc = open_target(o, path, err);
+    if (!rc && (flags & CTR_OUT_BINARY) && isatty(o->fd))
+        rc = ctr_fail(err, CTR_EUSAGE, "%s is a terminal and this output is binary: use -o FILE or a pipe", o->name);
+    if (rc) {
+        ctr_out_free(o);
+        return rc;
+    }
+    *out = o;
+    return 0;
+}
+
+static int out_fail(struct ctr_out *o, struct ctr_err *err)
+{
+    return ctr_fail_sys(err, "%s: write failed", o->name);
+}
+
+int ctr_write_full(int fd, const void *p, size_t n, struct ctr_err *err)
+{
+    const char *s = p;
+
+    while (n) {
+        ssize_t k = write(fd, s, n);
+        if (k < 0 && errno == EINTR)
+            continue;
+        if (k < 0)
+            return ctr_fail_sys(err, "write failed");
+        s += k;
+        n -= (size_t)k;
+    }
+    return 0;
+}
+
+int ctr_out_flush(struct ctr_out *o, struct ctr_err *err)
+{
+    if (o->buf.len && ctr_write_full(o->fd, o->buf.data, o->buf.len, err)) {
+        errno = err->sys;
+        o->buf.len = 0;
+        return out_fail(o, err);
+    }
+    o->written += (int64_t)o->buf.len;
+    o->buf.len = 0;
+    return 0;
+}
+
+int ctr_out_write(struct ctr_out *o, const void *p, size_t n, struct ctr_err *err)
+{
+    struct iovec v = { (void *)(uintptr_t)p, n };
+
+    return ctr_out_writev(o, &v, 1, err);
+}
+
+/* All of v, going on after short counts. */
+static int writev_full(struct ctr_out *o, struct iovec *v, int n, struct ctr_err *err)
+{
+    while (n) {
+        ssize_t k = writev(o->fd, v, CTR_MIN(n, OUT_IOV_MAX));
+        if (k < 0 && errno == EINTR)
+            continue;
+        if (k < 0)
+            return out_fail(o, err);
+        o->written += k;
+        while (n && (size_t)k >= v->iov_len) {
+            k -= (ssize_t)v->iov_len;
+            v++;
+            n--;
+        }
+        if (n) {
+            v->iov_base = (char *)v->iov_base + k;
+            v->iov_len -= (size_t)k;
+        }
+    }
+    return 0;
+}
+
+int ctr_out_writev(struct ctr_out *o, const struct iovec *v, int n, struct ctr_err *err)
+{
+    struct iovec chunk[OUT_IOV_MAX];
+    size_t total = 0;
+    int rc = 0;
+
+    for (int i = 0; i < n; i++)
+        total += v[i].iov_len;
+    if (total <= OUT_BUFFER / 2) {
+        if (o->buf.len + total > OUT_BUFFER && (rc = ctr_out_flush(o, err)))
+            return rc;
+        for (int i = 0; i < n; i++) {
+            if (v[i].iov_len)
+                memcpy(o->buf.data + o->buf.len, v[i].iov_base, v[i].iov_len);
+            o->buf.len += v[i].iov_len;
+        }
+        return 0;
+    }
+    rc = ctr_out_flush(o, err);
+    for (int i = 0; !rc && i < n; i += OUT_IOV_MAX) {
+        int k = CTR_MIN(n - i, OUT_IOV_MAX);
+        memcpy(chunk, v + i, (size_t)k * sizeof *v);
+        rc = writev_full(o, chunk, k, err);
+    }
+    return rc;
+}
+
+int ctr_out_printf(struct ctr_out *o, struct ctr_err *err, const char *fmt, ...)
+{
+    char small[1024], *text = small;
+    va_list ap;
+    int n, rc;
+
+    va_start(ap, fmt);
+    n = vsnprintf(small, sizeof small, fmt, ap);
+    va_end(ap);
+    if (n >= (int)sizeof small) {
+        va_start(ap, fmt);
+        n = vasprintf(&text, fmt, ap);
+        va_end(ap);
+    }
+    if (n < 0)
+        return ctr_fail_nomem(err, sizeof small);
+    rc = ctr_out_write(o, text, (size_t)n, err);
+    if (text != small)
+        free(text);
+    return rc;
+}
+
+/* The directory's entry must reach the disk too. A file system that cannot sync a directory says EINVAL. */
+static int sync_directory(const char *path, struct ctr_err *err)
+{
+    char *dir = strdup(path), *slash;
+    int fd, rc = 0;
+
+    if (!dir)
+        return ctr_fail_nomem(err, strlen(path));
+    slash = strrchr(dir, '/');
+    if (slash)
+        slash[slash == dir] = 0;
+    fd = open(slash ? dir : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd >= 0 && fsync(fd) && errno != EINVAL)
+        rc = ctr_fail_sys(err, "%s: fsync of its directory failed", path);
+    if (fd >= 0)
+        close(fd);
+    free(dir);
+    return rc;
+}
+
+static int out_rename(struct ctr_out *o, struct ctr_err *err)
+{
+    int rc;
+
+    while ((rc = fsync(o->fd)) && errno == EINTR)
+        ;
+    if (rc)
+        return ctr_fail_sys(err, "%s: fsync failed", o->name);
+    rc = close(o->fd);
+    o->fd = -1;
+    if (rc && errno != EINTR)
+        return ctr_fail_sys(err, "%s: close failed", o->name);
+    if (rename(o->temp, o->path))
+        return ctr_fail_sys(err, "%s: rename failed", o->name);
+    if (o->slot >= 0)
+        __atomic_store_n(&open_temps[o->slot], NULL, __ATOMIC_SEQ_CST);
+    o->slot = -1;
+    free(o->temp);
+    o->temp = NULL;
+    return sync_directory(o->path, err);
+}
+
+int ctr_out_commit(struct ctr_out *o, struct ctr_err *err)
+{
+    int fd, rc = ctr_out_flush(o, err);
+
+    if (rc)
+        return rc;
+    if (o->temp)
+        return out_rename(o, err);
+    if (o->fd == STDOUT_FILENO) { /* errors that wait for the close (NFS, quotas) must be heard; the descriptor stays */
+        fd = dup(o->fd);
+        if (fd < 0 || (close(fd) && errno != EINTR))
+            return out_fail(o, err);
+        return 0;
+    }
+    rc = close(o->fd);
+    o->fd = -1;
+    return rc && errno != EINTR ? out_fail(o, err) : 0;
+}
+
+void ctr_out_free(struct ctr_out *o)
+{
+    if (!o)
+        return;
+    if (o->slot >= 0)
+        __atomic_store_n(&open_temps[o->slot], NULL, __ATOMIC_SEQ_CST);
+    if (o->temp)
+        unlink(o->temp);
+    if (o->fd > STDERR_FILENO)
+        close(o->fd);
+    ctr_buf_free(&o->buf);
+    free(o->temp);
+    free(o->path);
+    free(o->name);
+    free(o);
+}
+
+int64_t ctr_out_tell(const struct ctr_out *o)
+{
+    return o->written + (int64_t)o->buf.len;
+}
+
+const char *ctr_out_name(const struct ctr_out *o)
+{
+    return o->name;
+}
+
+bool ctr_out_is_stdout(const struct ctr_out *o)
+{
+    return o->fd == STDOUT_FILENO;
+}
+
+int ctr_tmpfile(struct ctr_err *err)
+{
+    const char *dir = getenv("TMPDIR");
+    char path[PATH_MAX];
+    int fd;
+
+    if (!dir || !*dir)
+        dir = "/tmp";
+    fd = open(dir, O_TMPFILE | O_RDWR | O_CLOEXEC | O_EXCL, 0600);
+    if (fd >= 0)
+        return fd;
+    if (snprintf(path, sizeof path, "%s/ctr.XXXXXX", dir) >= (int)sizeof path)
+        return ctr_fail(err, CTR_EUSAGE, "TMPDIR is too long");
+    fd = mkostemp(path, O_CLOEXEC);
+    if (fd < 0)
+        return ctr_fail_sys(err, "%s: no temporary file can be made there (set TMPDIR)", dir);
+    unlink(path);
+    return fd;
+}
+
+ssize_t ctr_read_full(int fd, void *p, size_t n, struct ctr_err *err)
+{
+    size_t got = 0;
+
+    while (got < n) {
+        ssize_t k = read(fd, (char *)p + got, n - got);
+        if (k < 0 && errno == EINTR)
+            continue;
+        if (k < 0)
+            return ctr_fail_sys(err, "read failed");
+        if (!k)
+            break;
+        got += (size_t)k;
+    }
+    return (ssize_t)got;
+}
+
+int ctr_pread_full(int fd, void *p, size_t n, int64_t offset, struct ctr_err *err)
+{
+    while (n) {
+        ssize_t k = pread(fd, p, n, offset);
+        if (k < 0 && errno == EINTR)
+            continue;
+        if (k < 0)
+            return ctr_fail_sys(err, "read failed");
+        if (!k)
+            return ctr_fail(err, CTR_EDATA, "file ends early, at byte %lld", (long long)offset);
+        p = (char *)p + k;
+        n -= (size_t)k;
+        offset += k;
+    }
+    return 0;
+}
