@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * text: text logs to batches (ctr-import) and back (ctr-export). A format is one `const struct ctr_text_format` in one
+ * file and one row of ctr_text_formats[] (text.c); everything else is shared: the source of lines, the policy for bad
+ * rows, the inference of types, the choice of columns, the conversion of a cell.
+ *
+ *     struct ctr_import *im;  const struct ctr_batch *b;
+ *     ctr_import_open(&im, &opts, paths, n, err)             reads the first block, decides the schema
+ *     while ((rc = ctr_import_next(im, &b, err)) > 0)  …     b is borrowed until the next call
+ *     ctr_import_finish(im, err)                             commits the quarantine
+ *
+ * What happens to a line: ctr_lines hands out blocks of whole records; a block is a job; the format's `parse` turns it into
+ * rows of job->out and reports the records that it cannot take with ctr_job_bad. parse sees nothing but the job and the
+ * constant state, so jobs may run on several threads; ctr_import applies the policy in the order of the input, and the
+ * result depends neither on threads nor on where blocks were cut.
+ */
+#ifndef CTR_TEXT_H
+#define CTR_TEXT_H
+
+#include "common/batch/batch.h"
+
+/* ---- lines: lines.c ------------------------------------------------------------------------------------------------- */
+
+/* The files one after another ("-" or none: stdin); gzip is known by content; a UTF-8 byte order mark is dropped; latin1
+ * becomes UTF-8. A block never spans two files. */
+struct ctr_lines;
+struct ctr_lines_opts {
+    bool latin1;
+    const char *delimiter; /* not NULL: CSV quoting, a newline inside "…" at the start of a field ends no record */
+    int idle_ms;           /* > 0: hand out what is there when no input came for so long */
+    size_t block_bytes;    /* 0: CTR_BLOCK_BYTES */
+};
+#define CTR_BLOCK_BYTES  ((size_t)1 << 20)
+#define CTR_RECORD_BYTES ((size_t)16 << 20) /* a longer record is an error */
+
+struct ctr_text_block {
+    const char *p; /* whole records, each ended by '\n' (supplied where the file lacks the last one); "\r\n" is kept. */
+    size_t n;      /* CTR_PAD bytes after the end may be read */
+    const char *file;
+    int file_index;     /* 0 for the first file */
+    int64_t first_line; /* 1-based line number in the file of p[0] */
+    bool file_start;    /* p[0] is the first byte of its file */
+    bool utf8;          /* all of it is well-formed UTF-8: cells need no check of their own */
+};
+
+int ctr_lines_open(struct ctr_lines **l, char *const *paths, int n, const struct ctr_lines_opts *o,
+                   struct ctr_err *err) CTR_MUST;
+/* 1: a block, valid until the call after next*… of `slots` calls (see ctr_lines_slots); 0: end; < 0: error. The first block
+ * of the input holds CTR_SAMPLE_ROWS records, or all of the first file, whatever idle_ms says. */
+int ctr_lines_next(struct ctr_lines *l, struct ctr_text_block *b, struct ctr_err *err) CTR_MUST;
+/* How many blocks stay valid at a time (default 1): a block dies at the slots-th call of ctr_lines_next after it. */
+int ctr_lines_slots(struct ctr_lines *l, int slots, struct ctr_err *err) CTR_MUST;
+void ctr_lines_free(struct ctr_lines *l);
+int64_t ctr_count_byte(const char *p, size_t n, char c);
+
+#define CTR_SAMPLE_ROWS 1000
+
+/* ---- options: what ctr-import was asked for ---------------------------------------------------------------------------- */
+
+enum {
+    CTR_TEXT_HEADER = 1 << 0,    /* --header */
+    CTR_TEXT_DELIMITER = 1 << 1, /* --delimiter */
+    CTR_TEXT_NULL = 1 << 2,      /* --null */
+    CTR_TEXT_COLUMNS = 1 << 3,   /* --columns and --like */
+    CTR_TEXT_FOR = 1 << 4,       /* --for */
+};
+
+struct ctr_text_format;
+struct ctr_text_opts {
+    const struct ctr_text_format *format;
+    bool header;
+    const char *columns;   /* NAME[=SOURCE][:TYPE],…  SOURCE is a header cell or a path; X[1..26] repeats */
+    const char *delimiter; /* NULL: the format's */
+    const char *null;      /* NULL: empty */
+    bool latin1;
+    const struct ctr_schema *like; /* NULL, or the schema to produce */
+    const struct ctr_strs *only;   /* NULL, or the names of the columns that --for wants */
+    const char *role[CTR_NROLES];  /* --label NAME, …; time: NAME[:FORMAT|unix|unix_ms] */
+    const char *bad_rows;          /* NULL or fail | skip=MAX | quarantine=FILE */
+    int jobs;
+    int idle_ms;
+};
+
+/* ---- columns: columns.c -------------------------------------------------------------------------------------------------- */
+
+/* A column of the input: how it is called, what it becomes. */
+struct ctr_text_column {
+    char *name;            /* in the stream */
+    char *source;          /* in the input: a header cell, a path; NULL: by position */
+    struct ctr_field type; /* name unused; valid if typed or after ctr_text_schema */
+    bool typed;            /* type was given, else it is inferred */
+    char *time_format;     /* for CTR_TIME: NULL is ISO 8601 (see ctr_time_parse) */
+    int out;               /* after ctr_text_schema: index in the schema, or -1: skip it unparsed */
+};
+struct ctr_text_columns {
+    struct ctr_text_column *c;
+    int n, cap;
+};
+int ctr_text_columns_add(struct ctr_text_columns *l, const char *name, size_t n, struct ctr_err *err) CTR_MUST;
+void ctr_text_columns_free(struct ctr_text_columns *l);
+/* The text of --columns. */
+int ctr_text_columns_parse(struct ctr_text_columns *l, const char *spec, struct ctr_err *err) CTR_MUST;
+/* Finish the list of input columns (names known, in input order) into `schema`: types of `infer` (one a column, may be NULL
+ * when all are typed), --like, --for, roles and --time applied; sets type and out of every column. */
+struct ctr_infer;
+int ctr_text_schema(struct ctr_text_columns *l, const struct ctr_infer *infer, const struct ctr_text_opts *o,
+                    struct ctr_schema *schema, struct ctr_err *err) CTR_MUST;
+
+/* Inference. See each value of the sample (not the nulls), then ask: int64; uint64 if a value needs it and none is
+ * negative; float64; bool for true and false only (never 0 and 1); else utf8, also for what would lose digits: leading
+ * zeros, integers beyond 64 bits. A column of nulls only is utf8. */
+struct ctr_infer {
+    int64_t values;
+    unsigned seen; /* classes of values, see columns.c */
+};
+void ctr_infer_see(struct ctr_infer *c, const char *p, size_t n);
+enum ctr_type ctr_infer_type(const struct ctr_infer *c);
+
+/* Append the text [p, p+n) to a column: 1 done; 0: it is no value of that type (nothing is appended); < 0: no memory. The
+ * whole of the text must be the value; no blanks. `check`: the text is not known to be UTF-8. Lists are "[a,b]". */
+int ctr_cell_append(struct ctr_colbuf *b, const struct ctr_field *f, const char *time_format, const char *p, size_t n,
+                    bool check, struct ctr_err *err) CTR_MUST;
+
+/* ---- jobs and bad rows: import.c ------------------------------------------------------------------------------------------- */
+
+struct ctr_bad_row {
+    const char *p; /* the raw record in the block, with its newline */
+    size_t n;
+    int64_t line;
+    size_t why; /* offset of the reason in job->why */
+};
+struct ctr_text_job {
+    struct ctr_text_block block;
+    struct ctr_batchbuf out;
+    struct ctr_buf scratch; /* the format's, kept from block to block of this job */
+    struct ctr_bad_row *bad;
+    int nbad, bad_cap;
+    struct ctr_buf why;
+    bool stop; /* policy: the first bad row ends the import */
+    /* ctr_import's */
+    struct ctr_err err;
+    int rc;
+};
+
+/* Report the record [p, p+n) (with its newline) as bad, after ctr_job_rewind if part of it was appended. `fmt` gives the
+ * reason, with column and remedy ("column price: '12x' is no int64; --columns price:float64 settles it"); file and line
+ * are put before it. Returns 0: go on with the next record; < 0: return that from parse. */
+int ctr_job_bad(struct ctr_text_job *j, const char *p, size_t n, int64_t line, struct ctr_err *err, const char *fmt,
+                ...) CTR_MUST CTR_PRINTF(6, 7);
+/* Cut all columns of j->out back to `rows` rows. */
+void ctr_job_rewind(struct ctr_text_job *j, int64_t rows);
+/* The reason for a cell that does not fit, with its remedy, the same words for every format. */
+int ctr_job_bad_cell(struct ctr_text_job *j, const char *record, size_t n, int64_t line, const struct ctr_text_column *c,
+                     const char *cell, size_t cell_n, struct ctr_err *err) CTR_MUST;
+
+/* ---- formats: text.c ------------------------------------------------------------------------------------------------------ */
+
+struct ctr_text_format {
+    const char *name;
+    const char *suffix;    /* ".csv": guessed when --format is not given, also before ".gz" */
+    unsigned honours;      /* CTR_TEXT_*: another option is a usage error */
+    const char *delimiter; /* default */
+    bool quoted;           /* CSV quoting: blocks are cut accordingly */
+    /* Decide the schema from the options and the first block (n == 0: empty input), which is parsed afterwards like every
+     * other. *state is constant from then on, and freed by close (NULL is never passed). */
+    int (*open)(void **state, const struct ctr_text_opts *o, const struct ctr_text_block *first, struct ctr_schema *schema,
+                struct ctr_err *err);
+    /* All records of job->block into job->out. A header (block.file_start) is the format's to skip and check. */
+    int (*parse)(const void *state, struct ctr_text_job *job, struct ctr_err *err);
+    void (*close)(void *state);
+    /* The header line of the input, to stand first in a quarantine file; NULL or returns NULL: none. */
+    const char *(*header)(const void *state, size_t *n);
+    /* ctr-export adds its own table (export.h). */
+};
+extern const struct ctr_text_format *const ctr_text_formats[]; /* NULL-terminated */
+extern const struct ctr_text_format ctr_text_csv, ctr_text_tsv; /* csv.c: tsv has no quoting, cells are raw */
+const struct ctr_text_format *ctr_text_format_find(const char *name);
+const struct ctr_text_format *ctr_text_format_guess(const char *path); /* by suffix, or NULL */
+
+/* ---- import: import.c ------------------------------------------------------------------------------------------------------ */
+
+struct ctr_import;
+int ctr_import_open(struct ctr_import **im, const struct ctr_text_opts *o, char *const *paths, int n,
+                    struct ctr_err *err) CTR_MUST;
+const struct ctr_schema *ctr_import_schema(const struct ctr_import *im);
+int ctr_import_next(struct ctr_import *im, const struct ctr_batch **b, struct ctr_err *err) CTR_MUST;
+/* After the last batch: the quarantine and its reasons appear. */
+int ctr_import_finish(struct ctr_import *im, struct ctr_err *err) CTR_MUST;
+struct ctr_import_stats {
+    int64_t rows, bad; /* kept; skipped or quarantined */
+    int64_t bytes;
+};
+void ctr_import_get_stats(const struct ctr_import *im, struct ctr_import_stats *s);
+void ctr_import_free(struct ctr_import *im);
+
+#endif
