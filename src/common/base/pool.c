@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * pool: a fixed set of threads that run numbered tasks. The caller works too, as worker 0. Denormals are flushed on every
- * thread, by definition of our results. */
+ * pool: a fixed set of threads that run numbered tasks. The caller works too, as worker 0. Denormals are flushed on
+ * every thread, by definition of our results. */
 #include "common/base/base.h"
 
 #include <pthread.h>
@@ -24,7 +24,7 @@ struct ctr_pool {
         struct ctr_pool *pool;
         pthread_t id;
         int number;
-    } *workers;
+    } * workers;
 };
 
 static void flush_denormals(void)

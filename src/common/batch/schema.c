@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * schema: names and types of columns, their metadata, and how they are compared and found. */
+#include "common/batch/batch.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+const struct ctr_type_info ctr_types[CTR_NTYPES] = {
+    [CTR_BOOL] = { "bool", 0, false, false, false },
+    [CTR_I8] = { "int8", 1, true, true, false },
+    [CTR_I16] = { "int16", 2, true, true, false },
+    [CTR_I32] = { "int32", 4, true, true, false },
+    [CTR_I64] = { "int64", 8, true, true, false },
+    [CTR_U8] = { "uint8", 1, true, false, false },
+    [CTR_U16] = { "uint16", 2, true, false, false },
+    [CTR_U32] = { "uint32", 4, true, false, false },
+    [CTR_U64] = { "uint64", 8, true, false, false },
+    [CTR_F16] = { "float16", 2, false, true, true },
+    [CTR_F32] = { "float32", 4, false, true, true },
+    [CTR_F64] = { "float64", 8, false, true, true },
+    [CTR_UTF8] = { "utf8", 0, false, false, false },
+    [CTR_TIME] = { "timestamp", 8, false, true, false },
+    [CTR_LIST] = { "list", 0, false, false, false },
+    [CTR_FIXED] = { "fixed_size_list", 0, false, false, false },
+    [CTR_WKEY] = { "weighted key", 8, false, false, false },
+};
+
+const char *const ctr_roles[CTR_NROLES] = { "label", "weight",      "user",    "time",  "query", "id",
+                                            "score", "uncertainty", "feature", "dense", "image" };
+
+/* ---- metadata ---- */
+
+static int meta_find(const struct ctr_meta *m, const char *key)
+{
+    for (int i = 0; i < m->n; i++)
+        if (!strcmp(m->kv[2 * i], key))
+            return i;
+    return -1;
+}
+
+const char *ctr_meta_get(const struct ctr_meta *m, const char *key)
+{
+    int i = meta_find(m, key);
+
+    return i < 0 ? NULL : m->kv[2 * i + 1];
+}
+
+static void meta_remove(struct ctr_meta *m, int i)
+{
+    free(m->kv[2 * i]);
+    free(m->kv[2 * i + 1]);
+    memmove(m->kv + 2 * i, m->kv + 2 * i + 2, (size_t)(m->n - i - 1) * 2 * sizeof *m->kv);
+    m->n--;
+}
+
+int ctr_meta_set(struct ctr_meta *m, const char *key, const char *value, struct ctr_err *err)
+{
+    int i = meta_find(m, key);
+    char *k, *v, **kv;
+
+    if (!value) {
+        if (i >= 0)
+            meta_remove(m, i);
+        return 0;
+    }
+    v = strdup(value);
+    if (v && i >= 0) {
+        free(m->kv[2 * i + 1]);
+        m->kv[2 * i + 1] = v;
+        return 0;
+    }
+    k = strdup(key);
+    kv = k && v ? realloc(m->kv, (size_t)(m->n + 1) * 2 * sizeof *kv) : NULL;
+    if (!kv) {
+        free(k);
+        free(v);
+        return ctr_fail_nomem(err, strlen(value));
+    }
+    m->kv = kv;
+    kv[2 * m->n] = k;
+    kv[2 * m->n + 1] = v;
+    m->n++;
+    return 0;
+}
+
+int ctr_meta_copy(struct ctr_meta *to, const struct ctr_meta *from, struct ctr_err *err)
+{
+    int rc = 0;
+
+    for (int i = 0; !rc && i < from->n; i++)
+        rc = ctr_meta_set(to, from->kv[2 * i], from->kv[2 * i + 1], err);
+    return rc;
+}
+
+void ctr_meta_free(struct ctr_meta *m)
+{
+    for (int i = 0; i < 2 * m->n; i++)
+        free(m->kv[i]);
+    free(m->kv);
+    *m = (struct ctr_meta){ 0 };
+}
+
+/* ---- schema ---- */
+
+static void field_free(struct ctr_field *f)
+{
+    free(f->name);
+    ctr_meta_free(&f->meta);
+}
+
+int ctr_schema_add_field(struct ctr_schema *s, const struct ctr_field *f, const char *name, struct ctr_err *err)
+{
+    struct ctr_field *p, copy = *f;
+    int rc;
+
+    name = name ? name : f->name;
+    if (ctr_schema_find(s, name) >= 0)
+        return ctr_fail(err, CTR_EUSAGE, "column '%s' is there twice", name);
+    p = realloc(s->f, (size_t)(s->n + 1) * sizeof *p);
+    if (!p)
+        return ctr_fail_nomem(err, sizeof *p);
+    s->f = p;
+    copy.meta = (struct ctr_meta){ 0 };
+    if ((rc = ctr_strdup(&copy.name, name, err)))
+        return rc;
+    if ((rc = ctr_meta_copy(&copy.meta, &f->meta, err))) {
+        field_free(&copy);
+        return rc;
+    }
+    s->f[s->n++] = copy;
+    return 0;
+}
+
+int ctr_schema_add(struct ctr_schema *s, const char *name, enum ctr_type type, struct ctr_err *err)
+{
+    struct ctr_field f = { .type = type };
+
+    return ctr_schema_add_field(s, &f, name, err);
+}
+
+int ctr_schema_copy(struct ctr_schema *to, const struct ctr_schema *from, struct ctr_err *err)
+{
+    int rc;
+
+    *to = (struct ctr_schema){ 0 };
+    rc = ctr_meta_copy(&to->meta, &from->meta, err);
+    for (int i = 0; !rc && i < from->n; i++)
+        rc = ctr_schema_add_field(to, &from->f[i], NULL, err);
+    if (rc)
+        ctr_schema_free(to);
+    return rc;
+}
+
+void ctr_schema_free(struct ctr_schema *s)
+{
+    for (int i = 0; i < s->n; i++)
+        field_free(&s->f[i]);
+    free(s->f);
+    ctr_meta_free(&s->meta);
+    *s = (struct ctr_schema){ 0 };
+}
+
+int ctr_schema_find(const struct ctr_schema *s, const char *name)
+{
+    for (int i = 0; i < s->n; i++)
+        if (!strcmp(s->f[i].name, name))
+            return i;
+    return -1;
+}
+
+int ctr_schema_need(const struct ctr_schema *s, const char *name, struct ctr_err *err)
+{
+    int i = ctr_schema_find(s, name);
+    const char **names, *nearest;
+
+    if (i >= 0)
+        return i;
+    names = malloc((size_t)(s->n + 1) * sizeof *names);
+    if (!names)
+        return ctr_fail_nomem(err, (size_t)s->n * sizeof *names);
+    for (i = 0; i < s->n; i++)
+        names[i] = s->f[i].name;
+    nearest = ctr_nearest(name, names, s->n);
+    free(names);
+    if (nearest)
+        return ctr_fail(err, CTR_EUSAGE, "there is no column '%s'; the nearest is '%s'", name, nearest);
+    return ctr_fail(err, CTR_EUSAGE, "there is no column '%s' (ctr-info lists the columns)", name);
+}
+
+int ctr_field_role(const struct ctr_field *f)
+{
+    const char *role = ctr_meta_get(&f->meta, CTR_META_ROLE);
+
+    for (int i = 0; role && i < CTR_NROLES; i++)
+        if (!strcmp(role, ctr_roles[i]))
+            return i;
+    return -1;
+}
+
+int ctr_schema_role(const struct ctr_schema *s, enum ctr_role role)
+{
+    for (int i = 0; i < s->n; i++)
+        if (ctr_field_role(&s->f[i]) == (int)role)
+            return i;
+    return -1;
+}
+
+int ctr_field_set_role(struct ctr_field *f, enum ctr_role role, struct ctr_err *err)
+{
+    return ctr_meta_set(&f->meta, CTR_META_ROLE, ctr_roles[role], err);
+}
+
+static bool same_meta(const struct ctr_field *a, const struct ctr_field *b, const char *key)
+{
+    const char *x = ctr_meta_get(&a->meta, key), *y = ctr_meta_get(&b->meta, key);
+
+    return x && y ? !strcmp(x, y) : x == y;
+}
+
+static bool field_same_type(const struct ctr_field *a, const struct ctr_field *b)
+{
+    if (a->type != b->type)
+        return false;
+    if (a->type == CTR_FIXED)
+        return a->item == b->item && a->width == b->width;
+    return a->type != CTR_LIST || a->item == b->item;
+}
+
+bool ctr_schema_equal(const struct ctr_schema *a, const struct ctr_schema *b, char *why, size_t why_size)
+{
+    char ta[64], tb[64];
+
+    if (!why)
+        why_size = 0;
+    for (int i = 0; i < a->n && i < b->n; i++) {
+        const struct ctr_field *f = &a->f[i], *g = &b->f[i];
+        if (strcmp(f->name, g->name))
+            return snprintf(why, why_size, "column %d is '%s' in one and '%s' in the other", i + 1, f->name, g->name),
+                   false;
+        if (!field_same_type(f, g))
+            return snprintf(why, why_size, "column '%s' is %s in one and %s in the other", f->name,
+                            ctr_field_type_name(f, ta, sizeof ta), ctr_field_type_name(g, tb, sizeof tb)),
+                   false;
+        if (!same_meta(f, g, CTR_META_ROLE) || !same_meta(f, g, CTR_META_TABLE))
+            return snprintf(why, why_size, "column '%s' has another role or table", f->name), false;
+    }
+    if (a->n != b->n)
+        return snprintf(why, why_size, "one has %d columns, the other %d", a->n, b->n), false;
+    return true;
+}
+
+/* ---- types as text ---- */
+
+const char *ctr_field_type_name(const struct ctr_field *f, char *out, size_t size)
+{
+    if (f->type == CTR_LIST)
+        snprintf(out, size, "list<%s>", ctr_types[f->item].name);
+    else if (f->type == CTR_FIXED)
+        snprintf(out, size, "fixed_size_list<%s>[%d]", ctr_types[f->item].name, f->width);
+    else
+        snprintf(out, size, "%s", ctr_types[f->type].name);
+    return out;
+}
+
+static bool scalar_parse(const char *s, size_t n, enum ctr_type *type)
+{
+    static const struct {
+        const char *name;
+        enum ctr_type type;
+    } synonyms[] = { { "int", CTR_I64 },      { "uint", CTR_U64 },     { "float", CTR_F32 }, { "double", CTR_F64 },
+                     { "string", CTR_UTF8 },  { "text", CTR_UTF8 },    { "str", CTR_UTF8 },  { "time", CTR_TIME },
+                     { "boolean", CTR_BOOL }, { "datetime", CTR_TIME } };
+
+    for (int t = 0; t < CTR_NTYPES; t++)
+        if (t != CTR_LIST && t != CTR_FIXED && strlen(ctr_types[t].name) == n && !memcmp(s, ctr_types[t].name, n))
+            return *type = (enum ctr_type)t, true;
+    for (size_t i = 0; i < CTR_COUNT(synonyms); i++)
+        if (strlen(synonyms[i].name) == n && !memcmp(s, synonyms[i].name, n))
+            return *type = synonyms[i].type, true;
+    return false;
+}
+
+bool ctr_type_parse(const char *s, size_t n, struct ctr_field *f)
+{
+    static const char list[] = "list<", fixed[] = "fixed_size_list<";
+    const char *end;
+    int64_t width;
+
+    f->item = CTR_BOOL;
+    f->width = 0;
+    if (n > sizeof list && !memcmp(s, list, sizeof list - 1) && s[n - 1] == '>') {
+        f->type = CTR_LIST;
+        return scalar_parse(s + sizeof list - 1, n - sizeof list, &f->item);
+    }
+    if (n > sizeof fixed && !memcmp(s, fixed, sizeof fixed - 1) && s[n - 1] == ']' && (end = memchr(s, '>', n)) &&
+        end[1] == '[') {
+        f->type = CTR_FIXED;
+        if (!ctr_parse_i64(end + 2, (size_t)(s + n - 1 - (end + 2)), &width) || width < 1 || width > 1 << 24)
+            return false;
+        f->width = (int32_t)width;
+        return scalar_parse(s + sizeof fixed - 1, (size_t)(end - s) - (sizeof fixed - 1), &f->item) &&
+               f->item != CTR_WKEY;
+    }
+    return scalar_parse(s, n, &f->type) && f->type != CTR_WKEY;
+}
