@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * cli: what tools do alike: open the main stream and the outputs, find columns by role, speak on stderr. */
+#include "common/cli/cli.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+int ctr_cli_usage(struct ctr_err *err, const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(err->what, sizeof err->what, fmt, ap);
+    va_end(ap);
+    return err->code = CTR_EUSAGE;
+}
+
+int ctr_cli_args(struct ctr_cli *cli, int min, int max, struct ctr_err *err)
+{
+    int line = (int)strcspn(cli->tool->synopsis, "\n");
+
+    if (cli->nargs < min)
+        return ctr_cli_usage(err, "an argument is missing: %s [options] %.*s", cli->tool->name, line,
+                             cli->tool->synopsis);
+    if (max >= 0 && cli->nargs > max)
+        return ctr_cli_usage(err, "'%s' is one argument too many: %s [options] %.*s", cli->args[max], cli->tool->name,
+                             line, cli->tool->synopsis);
+    return 0;
+}
+
+/* ---- input and output ---- */
+
+/* Is the file that `path` names (NULL, "-": descriptor fd) the regular file in *st? */
+static bool same_file(const char *path, int fd, const struct stat *st)
+{
+    struct stat other;
+    int rc = path && strcmp(path, "-") ? stat(path, &other) : fstat(fd, &other);
+
+    return rc == 0 && S_ISREG(other.st_mode) && other.st_dev == st->st_dev && other.st_ino == st->st_ino;
+}
+
+static int refuse_same(struct ctr_cli *cli, const char *path, struct ctr_err *err)
+{
+    struct stat st;
+    bool std = !path || !strcmp(path, "-");
+
+    if ((std ? fstat(STDIN_FILENO, &st) : stat(path, &st)) || !S_ISREG(st.st_mode))
+        return 0;
+    if (same_file(cli->out, STDOUT_FILENO, &st))
+        return ctr_cli_usage(err, "%s is both input and output", std ? "stdin" : path);
+    return 0;
+}
+
+static void flush_when_idle(void *ctx)
+{
+    struct ctr_cli *cli = ctx;
+    struct ctr_err err = { 0 };
+
+    /* An error shows again at the next write. */
+    if (cli->idle_writer && ctr_writer_flush(cli->idle_writer, &err))
+        cli->idle_writer = NULL;
+}
+
+int ctr_cli_reader(struct ctr_cli *cli, int first, const struct ctr_reader_opts *opts, struct ctr_reader **r,
+                   struct ctr_err *err)
+{
+    struct ctr_reader_opts o = opts ? *opts : (struct ctr_reader_opts){ 0 };
+    int n = CTR_MAX(cli->nargs - first, 0), rc = 0;
+
+    for (int i = 0; !rc && i < n; i++)
+        rc = refuse_same(cli, cli->args[first + i], err);
+    if (!rc && !n)
+        rc = refuse_same(cli, NULL, err);
+    if (rc)
+        return rc;
+    if (!o.idle) {
+        o.idle = flush_when_idle;
+        o.idle_ctx = cli;
+        o.idle_ms = (int)cli->flush_ms;
+    }
+    return ctr_reader_open(r, cli->args + first, n, &o, err);
+}
+
+int ctr_cli_out(struct ctr_cli *cli, unsigned out_flags, struct ctr_out **o, struct ctr_err *err)
+{
+    return ctr_out_open(o, cli->out, out_flags, err);
+}
+
+int ctr_cli_side_out(struct ctr_cli *cli, const char *path, unsigned out_flags, struct ctr_out **o, struct ctr_err *err)
+{
+    if (!strcmp(path, "-") && (!cli->out || !strcmp(cli->out, "-")))
+        return ctr_cli_usage(err, "two outputs on one stdout: give one of them a file name");
+    return ctr_out_open(o, path, out_flags, err);
+}
+
+int ctr_cli_writer(struct ctr_cli *cli, struct ctr_out *out, const struct ctr_schema *schema, struct ctr_writer **w,
+                   struct ctr_err *err)
+{
+    struct ctr_writer_opts o = { .batch_rows = cli->batch_rows };
+    struct ctr_schema copy;
+    int rc = ctr_schema_copy(&copy, schema, err);
+
+    if (rc)
+        return rc;
+    rc = ctr_schema_provenance(&copy, cli->tool->name, cli->provenance ? cli->provenance : "", err);
+    if (!rc)
+        rc = ctr_writer_open(w, out, &copy, &o, err);
+    if (!rc && !cli->idle_writer)
+        cli->idle_writer = *w;
+    ctr_schema_free(&copy);
+    return rc;
+}
+
+int ctr_cli_finish(struct ctr_cli *cli, struct ctr_writer *w, struct ctr_out *o, struct ctr_err *err)
+{
+    int rc = ctr_writer_finish(w, err);
+
+    cli->idle_writer = NULL;
+    return rc ? rc : ctr_out_commit(o, err);
+}
+
+int ctr_cli_role(const struct ctr_cli *cli, const struct ctr_schema *s, enum ctr_role role, bool need,
+                 struct ctr_err *err)
+{
+    int i;
+
+    if (cli->role[role])
+        return ctr_schema_need(s, cli->role[role], err);
+    i = ctr_schema_role(s, role);
+    if (i < 0 && need)
+        return ctr_fail(err, CTR_EUSAGE, "no column has the role %s: name one with --%s NAME", ctr_roles[role],
+                        ctr_roles[role]);
+    return i;
+}
+
+/* ---- words ---- */
+
+static void say(const struct ctr_cli *cli, const char *fmt, va_list ap)
+{
+    char text[2048];
+
+    vsnprintf(text, sizeof text, fmt, ap);
+    fprintf(stderr, "%s%s: %s\n", cli->progress && cli->progress_next_ms ? "\r\033[K" : "", cli->tool->name, text);
+}
+
+void ctr_cli_note(const struct ctr_cli *cli, const char *fmt, ...)
+{
+    va_list ap;
+
+    if (cli->quiet)
+        return;
+    va_start(ap, fmt);
+    say(cli, fmt, ap);
+    va_end(ap);
+}
+
+void ctr_cli_debug(const struct ctr_cli *cli, const char *fmt, ...)
+{
+    va_list ap;
+
+    if (!cli->verbose)
+        return;
+    va_start(ap, fmt);
+    say(cli, fmt, ap);
+    va_end(ap);
+}
+
+void ctr_cli_progress(struct ctr_cli *cli, int64_t rows, int64_t total)
+{
+    struct timespec ts;
+    int64_t now;
+    double seconds;
+
+    if (!cli->progress)
+        return;
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    now = (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+    if (!cli->progress_start_ms)
+        cli->progress_start_ms = now;
+    if (now < cli->progress_next_ms)
+        return;
+    cli->progress_next_ms = now + 100;
+    seconds = (double)(now - cli->progress_start_ms) / 1000;
+    fprintf(stderr, "\r\033[K%s: %lld rows", cli->tool->name, (long long)rows);
+    if (total > 0)
+        fprintf(stderr, " (%d%%)", (int)(100 * rows / total));
+    if (seconds > .5)
+        fprintf(stderr, ", %.0f thousand rows/s", (double)rows / seconds / 1000);
+    fflush(stderr);
+}

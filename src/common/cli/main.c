@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * main: the scaffold around every tool: options, --help, --version, signals, exit status. */
+#include "common/cli/options.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <locale.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static struct {
+    bool help, version, list_options;
+    const char *progress;
+} common = { .progress = "auto" };
+
+static void bind_tables(struct ctr_option_tables *t, struct ctr_cli *cli)
+{
+    const struct ctr_opt fixed[] = {
+        { "output", 'o', CTR_OPT_STR, "FILE", "write the product to FILE instead of stdout", &cli->out, CTR_OPT_PATH },
+        { "jobs", 'j', CTR_OPT_INT, "N", "use up to N threads (0: all); never changes results", &cli->jobs,
+          CTR_OPT_LOCAL },
+        { "device", 0, CTR_OPT_CHOICE, "cpu|gpu|auto", "where to compute", &cli->device, CTR_OPT_LOCAL },
+        { "memory", 0, CTR_OPT_SIZE, "SIZE", "bound of what grows with the data, such as 2G", &cli->memory_bytes,
+          CTR_OPT_LOCAL },
+        { "batch", 0, CTR_OPT_INT, "ROWS", "rows a batch of the output stream", &cli->batch_rows, CTR_OPT_LOCAL },
+        { "flush", 0, CTR_OPT_DURATION, "TIME", "send a short batch when input was idle for TIME", &cli->flush_ms,
+          CTR_OPT_LOCAL },
+        { "seed", 0, CTR_OPT_INT, "N", "seed of everything random", &cli->seed, 0 },
+        { "verbose", 'v', CTR_OPT_COUNT, NULL, "say more on stderr", &cli->verbose, CTR_OPT_LOCAL },
+        { "quiet", 'q', CTR_OPT_FLAG, NULL, "say nothing but errors", &cli->quiet, CTR_OPT_LOCAL },
+        { "progress", 0, CTR_OPT_CHOICE, "auto|always|never", "progress on stderr (auto: on a terminal)",
+          &common.progress, CTR_OPT_LOCAL },
+        { "help", 'h', CTR_OPT_FLAG, NULL, "show this help", &common.help, CTR_OPT_LOCAL },
+        { "version", 0, CTR_OPT_FLAG, NULL, "show the version", &common.version, CTR_OPT_LOCAL },
+        { "list-options", 0, CTR_OPT_FLAG, NULL, "list the options for completion scripts", &common.list_options,
+          CTR_OPT_LOCAL },
+    };
+    static const struct {
+        enum ctr_role role;
+        const char *help;
+    } roles[] = { { CTR_ROLE_LABEL, "clicked or not: 0 to 1" }, { CTR_ROLE_WEIGHT, "weight of the row" },
+                  { CTR_ROLE_USER, "user, the group of GAUC" }, { CTR_ROLE_TIME, "time of the event" },
+                  { CTR_ROLE_QUERY, "query or page view" },     { CTR_ROLE_ID, "identity of the row" },
+                  { CTR_ROLE_SCORE, "predicted probability" } };
+
+    *t = (struct ctr_option_tables){ 0 };
+    memcpy(t->common, fixed, sizeof fixed);
+    for (size_t i = 0; i < CTR_COUNT(roles); i++)
+        t->roles[i] = (struct ctr_opt){ ctr_roles[roles[i].role],  0, CTR_OPT_STR, "NAME", roles[i].help,
+                                        &cli->role[roles[i].role], 0 };
+}
+
+/* A standard descriptor that is closed would be taken by the next open: hold its place with one that refuses. */
+static void hold_standard_fds(void)
+{
+    static const int mode[] = { O_WRONLY, O_RDONLY, O_RDONLY };
+
+    for (int fd = 0; fd <= 2; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && errno == EBADF && open("/dev/null", mode[fd]) < 0)
+            _exit(1);
+}
+
+static void die_of_signal(int sig)
+{
+    ctr_out_cleanup();
+    signal(sig, SIG_DFL);
+    raise(sig);
+}
+
+static void catch_signals(void)
+{
+    static const int fatal[] = { SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGXFSZ };
+    struct sigaction sa = { .sa_handler = die_of_signal, .sa_flags = SA_RESETHAND };
+    struct sigaction old;
+
+    for (size_t i = 0; i < CTR_COUNT(fatal); i++)
+        if (sigaction(fatal[i], NULL, &old) == 0 && (old.sa_handler == SIG_DFL || fatal[i] == SIGPIPE))
+            sigaction(fatal[i], &sa, NULL);
+}
+
+static int exit_status(int code)
+{
+    return code == 0 ? 0 : code == CTR_EUSAGE ? 2 : code == CTR_ENO ? 3 : 1;
+}
+
+/* Words that go to stdout instead of data are checked too: --help >/dev/full fails. */
+static int close_stdout(const struct ctr_tool *tool)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return 0;
+    fprintf(stderr, "%s: stdout: write failed: %s\n", tool->name, strerror(errno));
+    return 1;
+}
+
+static int report(const struct ctr_cli *cli, const struct ctr_err *err)
+{
+    if (err->sys == EPIPE) { /* the reader is gone: end as SIGPIPE would */
+        signal(SIGPIPE, SIG_DFL);
+        raise(SIGPIPE);
+    }
+    fprintf(stderr, "%s%s: %s%s%s\n", cli->progress_next_ms ? "\n" : "", cli->tool->name, err->file,
+            err->file[0] ? ": " : "", err->what[0] ? err->what : "failed");
+    return exit_status(err->code ? err->code : CTR_EDATA);
+}
+
+static int settle(struct ctr_cli *cli, struct ctr_err *err)
+{
+    if (!cli->jobs)
+        cli->jobs = sysconf(_SC_NPROCESSORS_ONLN);
+    if (cli->jobs < 1 || cli->jobs > 256)
+        return ctr_cli_usage(err, "--jobs wants 0 to 256");
+    if (cli->batch_rows < 1 || cli->batch_rows > 1 << 20)
+        return ctr_cli_usage(err, "--batch wants 1 to %d rows", 1 << 20);
+    if (cli->flush_ms > 3600 * 1000)
+        return ctr_cli_usage(err, "--flush wants at most 1h");
+    if (!strcmp(cli->device, "gpu"))
+        return ctr_fail(err, CTR_EDATA, "--device gpu: %s has no GPU implementation in this version; use --device cpu",
+                        cli->tool->name);
+    cli->progress = !cli->quiet &&
+                    (!strcmp(common.progress, "always") || (!strcmp(common.progress, "auto") && isatty(STDERR_FILENO)));
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    struct ctr_cli cli = {
+        .tool = &ctr_tool, .jobs = 1, .device = "cpu", .batch_rows = CTR_BATCH_ROWS, .flush_ms = 200
+    };
+    struct ctr_option_tables tables;
+    struct ctr_err err = { 0 };
+    int rc;
+
+    hold_standard_fds();
+    catch_signals();
+    bind_tables(&tables, &cli);
+    rc = ctr_options_parse(&cli, &tables, argc, argv, &err);
+    if (!rc && (common.help || common.list_options || common.version)) {
+        if (common.help)
+            ctr_options_help(&ctr_tool, &tables, stdout);
+        else if (common.list_options)
+            ctr_options_list(&ctr_tool, &tables, stdout);
+        else
+            printf("%s %s\n", ctr_tool.name, CTR_VERSION);
+        return close_stdout(&ctr_tool);
+    }
+    if (!rc)
+        rc = settle(&cli, &err);
+    if (!rc)
+        rc = ctr_tool.run(&cli, &err);
+    free(cli.provenance);
+    if (rc)
+        return report(&cli, &err);
+    if (cli.progress_next_ms)
+        fputc('\n', stderr);
+    return close_stdout(&ctr_tool);
+}

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * options: getopt_long over the option tables; the same tables print the help and feed completion. */
+#include "common/cli/options.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <math.h>
+#include <stdlib.h>
+
+enum { OPTIONS_MAX = 128, LONG_BASE = 256, HELP_COLUMN = 28 };
+
+const struct ctr_opt *ctr_options_at(const struct ctr_tool *tool, const struct ctr_opt *common,
+                                     const struct ctr_opt *roles, int i)
+{
+    const struct ctr_opt *tables[] = { tool->opts, tool->flags & CTR_TOOL_ROLES ? roles : NULL, common };
+
+    for (size_t t = 0; t < CTR_COUNT(tables); t++)
+        for (const struct ctr_opt *o = tables[t]; o && o->name; o++)
+            if (i-- == 0)
+                return o;
+    return NULL;
+}
+
+static int option_set(struct ctr_err *err, const struct ctr_opt *o, const char *value);
+
+/* Is `value` one of "a|b|c"? */
+static bool is_choice(const char *choices, const char *value)
+{
+    size_t n = strlen(value);
+
+    for (const char *p = choices;;) {
+        size_t k = strcspn(p, "|");
+        if (k == n && !memcmp(p, value, n))
+            return true;
+        if (!p[k])
+            return false;
+        p += k + 1;
+    }
+}
+
+static int bad_value(struct ctr_err *err, const struct ctr_opt *o, const char *value, const char *wanted)
+{
+    return ctr_cli_usage(err, "--%s wants %s, not '%s'", o->name, wanted, value);
+}
+
+static int option_set(struct ctr_err *err, const struct ctr_opt *o, const char *value)
+{
+    double real;
+
+    switch (o->kind) {
+    case CTR_OPT_FLAG: *(bool *)o->to = true; return 0;
+    case CTR_OPT_COUNT: ++*(int *)o->to; return 0;
+    case CTR_OPT_STR: *(const char **)o->to = value; return 0;
+    case CTR_OPT_CHOICE:
+        if (!is_choice(o->arg, value))
+            return bad_value(err, o, value, o->arg);
+        *(const char **)o->to = value;
+        return 0;
+    case CTR_OPT_INT:
+        if (!ctr_parse_i64(value, strlen(value), o->to) || *(int64_t *)o->to < 0)
+            return bad_value(err, o, value, "a whole number");
+        return 0;
+    case CTR_OPT_REAL:
+        if (!ctr_parse_f64(value, strlen(value), &real) || !isfinite(real))
+            return bad_value(err, o, value, "a number");
+        *(double *)o->to = real;
+        return 0;
+    case CTR_OPT_SIZE: return ctr_parse_size(value, o->to) ? 0 : bad_value(err, o, value, "a size such as 256M or 2G");
+    case CTR_OPT_DURATION:
+        return ctr_parse_duration(value, strlen(value), o->to)
+                   ? 0
+                   : bad_value(err, o, value, "a duration such as 30m or 1h");
+    case CTR_OPT_LIST: return ctr_strs_add(o->to, value, strlen(value), err);
+    }
+    return 0;
+}
+
+static bool takes_value(const struct ctr_opt *o)
+{
+    return o->kind != CTR_OPT_FLAG && o->kind != CTR_OPT_COUNT;
+}
+
+/* Remember an option that changes results, as "--name=value", in the order typed. */
+static int remember(struct ctr_cli *cli, const struct ctr_opt *o, const char *value, struct ctr_err *err)
+{
+    char *line;
+
+    if (o->flags & (CTR_OPT_LOCAL | CTR_OPT_PATH))
+        return 0;
+    if (asprintf(&line, "%s%s--%s%s%s", cli->provenance ? cli->provenance : "", cli->provenance ? " " : "", o->name,
+                 value ? "=" : "", value ? value : "") < 0)
+        return ctr_fail_nomem(err, 64);
+    free(cli->provenance);
+    cli->provenance = line;
+    return 0;
+}
+
+/* An unknown option names the nearest one. */
+static int unknown(const struct ctr_tool *tool, const struct ctr_option_tables *t, const char *typed,
+                   struct ctr_err *err)
+{
+    const char *names[OPTIONS_MAX], *nearest;
+    char name[64];
+    int n = 0;
+
+    for (const struct ctr_opt *o; n < OPTIONS_MAX && (o = ctr_options_at(tool, t->common, t->roles, n)); n++)
+        names[n] = o->name;
+    if (typed[0] != '-' || typed[1] != '-')
+        return ctr_cli_usage(err, "there is no option '%s' (see --help)", typed);
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(typed + 2, "="), typed + 2);
+    nearest = ctr_nearest(name, names, n);
+    return nearest ? ctr_cli_usage(err, "there is no option '--%s'; the nearest is '--%s'", name, nearest)
+                   : ctr_cli_usage(err, "there is no option '--%s' (see --help)", name);
+}
+
+int ctr_options_parse(struct ctr_cli *cli, const struct ctr_option_tables *t, int argc, char **argv,
+                      struct ctr_err *err)
+{
+    struct option lo[OPTIONS_MAX + 1] = { 0 };
+    char so[3 * OPTIONS_MAX + 2] = ":";
+    size_t ns = 1;
+    int n = 0, c, rc = 0;
+
+    for (const struct ctr_opt *o; n < OPTIONS_MAX && (o = ctr_options_at(cli->tool, t->common, t->roles, n)); n++) {
+        lo[n] = (struct option){ o->name, takes_value(o) ? required_argument : no_argument, NULL, LONG_BASE + n };
+        if (o->letter) {
+            so[ns++] = o->letter;
+            if (takes_value(o))
+                so[ns++] = ':';
+        }
+    }
+    so[ns] = 0;
+    opterr = 0;
+    while (!rc && (c = getopt_long(argc, argv, so, lo, NULL)) != -1) {
+        const struct ctr_opt *o = NULL;
+        if (c == ':')
+            return ctr_cli_usage(err, "%s wants a value (see --help)", argv[optind - 1]);
+        if (c == '?' && optopt && optopt < LONG_BASE) {
+            char letter[3] = { '-', (char)optopt, 0 };
+            return unknown(cli->tool, t, letter, err);
+        }
+        if (c == '?')
+            return optopt ? ctr_cli_usage(err, "%s takes no value", argv[optind - 1])
+                          : unknown(cli->tool, t, argv[optind - 1], err);
+        for (int i = 0; i < n && !o; i++) {
+            const struct ctr_opt *p = ctr_options_at(cli->tool, t->common, t->roles, i);
+            if (c == LONG_BASE + i || (c < LONG_BASE && p->letter == c))
+                o = p;
+        }
+        rc = option_set(err, o, takes_value(o) ? optarg : NULL);
+        if (!rc)
+            rc = remember(cli, o, takes_value(o) ? optarg : NULL, err);
+    }
+    cli->args = argv + optind;
+    cli->nargs = argc - optind;
+    return rc;
+}
+
+static void help_option(const struct ctr_opt *o, FILE *f)
+{
+    char left[128];
+    int n = o->letter ? snprintf(left, sizeof left, "  -%c, --%s", o->letter, o->name)
+                      : snprintf(left, sizeof left, "      --%s", o->name);
+
+    if (takes_value(o))
+        n += snprintf(left + n, sizeof left - (size_t)n, " %s", o->arg);
+    if (n >= HELP_COLUMN)
+        fprintf(f, "%s\n%*s  %s\n", left, HELP_COLUMN, "", o->help);
+    else
+        fprintf(f, "%-*s  %s\n", HELP_COLUMN, left, o->help);
+}
+
+void ctr_options_help(const struct ctr_tool *tool, const struct ctr_option_tables *t, FILE *f)
+{
+    const char *form = tool->synopsis;
+    const struct ctr_opt *o;
+
+    fprintf(f, "%s - %s\n\n", tool->name, tool->summary);
+    for (const char *lead = "usage:"; form; lead = "   or:") {
+        int n = (int)strcspn(form, "\n");
+        fprintf(f, "%s %s [options] %.*s\n", lead, tool->name, n, form);
+        form = form[n] ? form + n + 1 : NULL;
+    }
+    if (tool->opts && tool->opts->name)
+        fputs("\noptions:\n", f);
+    for (int i = 0; (o = ctr_options_at(tool, t->common, t->roles, i)); i++) {
+        if (o == t->roles)
+            fputs("\ncolumns by role (default: the column that has the role):\n", f);
+        if (o == t->common)
+            fputs("\ncommon options:\n", f);
+        help_option(o, f);
+    }
+    for (int i = 0; tool->notes && tool->notes[i]; i++)
+        fprintf(f, "\n%s\n", tool->notes[i]);
+    fprintf(f, "\nSee %s(1) and ctrkit(7).\n", tool->name);
+}
+
+void ctr_options_list(const struct ctr_tool *tool, const struct ctr_option_tables *t, FILE *f)
+{
+    static const char *const kinds[] = { "flag", "text",     "choice", "number", "number",
+                                         "size", "duration", "text",   "flag" };
+    const struct ctr_opt *o;
+
+    for (int i = 0; (o = ctr_options_at(tool, t->common, t->roles, i)); i++) {
+        char letter[3] = { '-', o->letter, 0 };
+        fprintf(f, "--%s\t%s\t%s\t%s\t%s\n", o->name, o->letter ? letter : "",
+                o->flags & CTR_OPT_PATH ? "file" : kinds[o->kind], o->arg ? o->arg : "", o->help);
+    }
+}

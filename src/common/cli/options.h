@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * options: internals of the scaffold: one walk over every option table serves parsing, help and completion. */
+#ifndef CTR_OPTIONS_H
+#define CTR_OPTIONS_H
+
+#include "common/cli/cli.h"
+
+#include <stdio.h>
+
+/* Option i of all that the tool accepts: its own, then roles, then common ones. NULL past the end. */
+const struct ctr_opt *ctr_options_at(const struct ctr_tool *tool, const struct ctr_opt *common,
+                                     const struct ctr_opt *roles, int i);
+/* The tables of role and common options, bound to one cli. */
+struct ctr_option_tables {
+    struct ctr_opt roles[9], common[16];
+};
+
+/* Parses argv into the targets and cli->args. */
+int ctr_options_parse(struct ctr_cli *cli, const struct ctr_option_tables *t, int argc, char **argv,
+                      struct ctr_err *err) CTR_MUST;
+void ctr_options_help(const struct ctr_tool *tool, const struct ctr_option_tables *t, FILE *f);
+/* One line an option for completion scripts: "--name<TAB>-l<TAB>kind<TAB>argument<TAB>help". */
+void ctr_options_list(const struct ctr_tool *tool, const struct ctr_option_tables *t, FILE *f);
+
+#endif
