@@ -9,20 +9,21 @@
  *     while ((rc = ctr_import_next(im, &b, err)) > 0)  …     b is borrowed until the next call
  *     ctr_import_finish(im, err)                             commits the quarantine
  *
- * What happens to a line: ctr_lines hands out blocks of whole records; a block is a job; the format's `parse` turns it into
- * rows of job->out and reports the records that it cannot take with ctr_job_bad. parse sees nothing but the job and the
- * constant state, so jobs may run on several threads; ctr_import applies the policy in the order of the input, and the
- * result depends neither on threads nor on where blocks were cut.
+ * What happens to a line: ctr_lines hands out blocks of whole records; a block is a job; the format's `parse` turns it
+ * into rows of job->out and reports the records that it cannot take with ctr_job_bad. parse sees nothing but the job
+ * and the constant state, so jobs may run on several threads; ctr_import applies the policy in the order of the input,
+ * and the result depends neither on threads nor on where blocks were cut.
  */
 #ifndef CTR_TEXT_H
 #define CTR_TEXT_H
 
 #include "common/batch/batch.h"
 
-/* ---- lines: lines.c ------------------------------------------------------------------------------------------------- */
+/* ---- lines: lines.c -------------------------------------------------------------------------------------------------
+ */
 
-/* The files one after another ("-" or none: stdin); gzip is known by content; a UTF-8 byte order mark is dropped; latin1
- * becomes UTF-8. A block never spans two files. */
+/* The files one after another ("-" or none: stdin); gzip is known by content; a UTF-8 byte order mark is dropped;
+ * latin1 becomes UTF-8. A block never spans two files. */
 struct ctr_lines;
 struct ctr_lines_opts {
     bool latin1;
@@ -45,8 +46,8 @@ struct ctr_text_block {
 
 int ctr_lines_open(struct ctr_lines **l, char *const *paths, int n, const struct ctr_lines_opts *o,
                    struct ctr_err *err) CTR_MUST;
-/* 1: a block, valid until the call after next*… of `slots` calls (see ctr_lines_slots); 0: end; < 0: error. The first block
- * of the input holds CTR_SAMPLE_ROWS records, or all of the first file, whatever idle_ms says. */
+/* 1: a block, valid until the call after next*… of `slots` calls (see ctr_lines_slots); 0: end; < 0: error. The first
+ * block of the input holds CTR_SAMPLE_ROWS records, or all of the first file, whatever idle_ms says. */
 int ctr_lines_next(struct ctr_lines *l, struct ctr_text_block *b, struct ctr_err *err) CTR_MUST;
 /* How many blocks stay valid at a time (default 1): a block dies at the slots-th call of ctr_lines_next after it. */
 int ctr_lines_slots(struct ctr_lines *l, int slots, struct ctr_err *err) CTR_MUST;
@@ -55,7 +56,8 @@ int64_t ctr_count_byte(const char *p, size_t n, char c);
 
 #define CTR_SAMPLE_ROWS 1000
 
-/* ---- options: what ctr-import was asked for ---------------------------------------------------------------------------- */
+/* ---- options: what ctr-import was asked for
+ * ---------------------------------------------------------------------------- */
 
 enum {
     CTR_TEXT_HEADER = 1 << 0,    /* --header */
@@ -81,7 +83,8 @@ struct ctr_text_opts {
     int idle_ms;
 };
 
-/* ---- columns: columns.c -------------------------------------------------------------------------------------------------- */
+/* ---- columns: columns.c
+ * -------------------------------------------------------------------------------------------------- */
 
 /* A column of the input: how it is called, what it becomes. */
 struct ctr_text_column {
@@ -100,8 +103,8 @@ int ctr_text_columns_add(struct ctr_text_columns *l, const char *name, size_t n,
 void ctr_text_columns_free(struct ctr_text_columns *l);
 /* The text of --columns. */
 int ctr_text_columns_parse(struct ctr_text_columns *l, const char *spec, struct ctr_err *err) CTR_MUST;
-/* Finish the list of input columns (names known, in input order) into `schema`: types of `infer` (one a column, may be NULL
- * when all are typed), --like, --for, roles and --time applied; sets type and out of every column. */
+/* Finish the list of input columns (names known, in input order) into `schema`: types of `infer` (one a column, may be
+ * NULL when all are typed), --like, --for, roles and --time applied; sets type and out of every column. */
 struct ctr_infer;
 int ctr_text_schema(struct ctr_text_columns *l, const struct ctr_infer *infer, const struct ctr_text_opts *o,
                     struct ctr_schema *schema, struct ctr_err *err) CTR_MUST;
@@ -116,12 +119,13 @@ struct ctr_infer {
 void ctr_infer_see(struct ctr_infer *c, const char *p, size_t n);
 enum ctr_type ctr_infer_type(const struct ctr_infer *c);
 
-/* Append the text [p, p+n) to a column: 1 done; 0: it is no value of that type (nothing is appended); < 0: no memory. The
- * whole of the text must be the value; no blanks. `check`: the text is not known to be UTF-8. Lists are "[a,b]". */
+/* Append the text [p, p+n) to a column: 1 done; 0: it is no value of that type (nothing is appended); < 0: no memory.
+ * The whole of the text must be the value; no blanks. `check`: the text is not known to be UTF-8. Lists are "[a,b]". */
 int ctr_cell_append(struct ctr_colbuf *b, const struct ctr_field *f, const char *time_format, const char *p, size_t n,
                     bool check, struct ctr_err *err) CTR_MUST;
 
-/* ---- jobs and bad rows: import.c ------------------------------------------------------------------------------------------- */
+/* ---- jobs and bad rows: import.c
+ * ------------------------------------------------------------------------------------------- */
 
 struct ctr_bad_row {
     const char *p; /* the raw record in the block, with its newline */
@@ -142,18 +146,19 @@ struct ctr_text_job {
     int rc;
 };
 
-/* Report the record [p, p+n) (with its newline) as bad, after ctr_job_rewind if part of it was appended. `fmt` gives the
- * reason, with column and remedy ("column price: '12x' is no int64; --columns price:float64 settles it"); file and line
- * are put before it. Returns 0: go on with the next record; < 0: return that from parse. */
+/* Report the record [p, p+n) (with its newline) as bad, after ctr_job_rewind if part of it was appended. `fmt` gives
+ * the reason, with column and remedy ("column price: '12x' is no int64; --columns price:float64 settles it"); file and
+ * line are put before it. Returns 0: go on with the next record; < 0: return that from parse. */
 int ctr_job_bad(struct ctr_text_job *j, const char *p, size_t n, int64_t line, struct ctr_err *err, const char *fmt,
                 ...) CTR_MUST CTR_PRINTF(6, 7);
 /* Cut all columns of j->out back to `rows` rows. */
 void ctr_job_rewind(struct ctr_text_job *j, int64_t rows);
 /* The reason for a cell that does not fit, with its remedy, the same words for every format. */
-int ctr_job_bad_cell(struct ctr_text_job *j, const char *record, size_t n, int64_t line, const struct ctr_text_column *c,
-                     const char *cell, size_t cell_n, struct ctr_err *err) CTR_MUST;
+int ctr_job_bad_cell(struct ctr_text_job *j, const char *record, size_t n, int64_t line,
+                     const struct ctr_text_column *c, const char *cell, size_t cell_n, struct ctr_err *err) CTR_MUST;
 
-/* ---- formats: text.c ------------------------------------------------------------------------------------------------------ */
+/* ---- formats: text.c
+ * ------------------------------------------------------------------------------------------------------ */
 
 struct ctr_text_format {
     const char *name;
@@ -161,10 +166,10 @@ struct ctr_text_format {
     unsigned honours;      /* CTR_TEXT_*: another option is a usage error */
     const char *delimiter; /* default */
     bool quoted;           /* CSV quoting: blocks are cut accordingly */
-    /* Decide the schema from the options and the first block (n == 0: empty input), which is parsed afterwards like every
-     * other. *state is constant from then on, and freed by close (NULL is never passed). */
-    int (*open)(void **state, const struct ctr_text_opts *o, const struct ctr_text_block *first, struct ctr_schema *schema,
-                struct ctr_err *err);
+    /* Decide the schema from the options and the first block (n == 0: empty input), which is parsed afterwards like
+     * every other. *state is constant from then on, and freed by close (NULL is never passed). */
+    int (*open)(void **state, const struct ctr_text_opts *o, const struct ctr_text_block *first,
+                struct ctr_schema *schema, struct ctr_err *err);
     /* All records of job->block into job->out. A header (block.file_start) is the format's to skip and check. */
     int (*parse)(const void *state, struct ctr_text_job *job, struct ctr_err *err);
     void (*close)(void *state);
@@ -172,12 +177,13 @@ struct ctr_text_format {
     const char *(*header)(const void *state, size_t *n);
     /* ctr-export adds its own table (export.h). */
 };
-extern const struct ctr_text_format *const ctr_text_formats[]; /* NULL-terminated */
+extern const struct ctr_text_format *const ctr_text_formats[];  /* NULL-terminated */
 extern const struct ctr_text_format ctr_text_csv, ctr_text_tsv; /* csv.c: tsv has no quoting, cells are raw */
 const struct ctr_text_format *ctr_text_format_find(const char *name);
 const struct ctr_text_format *ctr_text_format_guess(const char *path); /* by suffix, or NULL */
 
-/* ---- import: import.c ------------------------------------------------------------------------------------------------------ */
+/* ---- import: import.c
+ * ------------------------------------------------------------------------------------------------------ */
 
 struct ctr_import;
 int ctr_import_open(struct ctr_import **im, const struct ctr_text_opts *o, char *const *paths, int n,
