@@ -23,6 +23,8 @@ libobj  := $(libsrc:%.c=$(B)/%.o)
 mainobj := $(B)/src/common/cli/main.o
 tools   := $(sort $(notdir $(basename $(wildcard src/tools/*.c))))
 bins    := $(tools:%=$(B)/bin/%)
+mans    := $(sort $(wildcard man/*.[1-9]))
+mandir  := $(PREFIX)/share/man
 units   := $(patsubst tests/unit/%.c,$(B)/unit/%,$(sort $(wildcard tests/unit/*.c)))
 
 .PHONY: all bins units check demo deps install uninstall clean lint format bench
@@ -55,6 +57,40 @@ units: $(units)
 # T=… picks tests: make check T='tests/ctr-join.t'
 check: bins units
 	@CTR_BUILD=$(CURDIR)/$(B) tests/run $(T)
+
+# Static checks: formatting, cppcheck, manual pages.
+c_files := $(wildcard src/*/*/*.[ch] src/tools/*.c tests/unit/*.[ch] tests/bench/*.c)
+lint:
+	clang-format --dry-run -Werror $(c_files)
+	cppcheck -q -j2 --std=c11 --inline-suppr --error-exitcode=1 --enable=warning,portability -Isrc \
+		--suppress=missingIncludeSystem --suppress=unmatchedSuppression src
+	@! mandoc -Tlint -Wwarning man/* 2>&1 | grep -E '(WARNING|ERROR|UNSUPP)'
+
+format:
+	clang-format -i $(c_files)
+
+deps:
+	.ci/deps all
+
+# Everything a newcomer needs, then a planted world from raw logs to calibrated probabilities.
+demo:
+	@.ci/deps build
+	@$(MAKE) --no-print-directory -j2 all
+	@PATH="$(CURDIR)/bin:$$PATH" examples/demo.sh
+
+install: bins
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/bash-completion/completions \
+		$(DESTDIR)$(PREFIX)/share/zsh/site-functions $(sort $(foreach m,$(mans),$(DESTDIR)$(mandir)/man$(subst .,,$(suffix $m))))
+	install -m 755 $(bins) $(DESTDIR)$(PREFIX)/bin
+	$(foreach m,$(mans),install -m 644 $m $(DESTDIR)$(mandir)/man$(subst .,,$(suffix $m))/ &&) true
+	$(B)/bin/ctrkit --completion bash >$(DESTDIR)$(PREFIX)/share/bash-completion/completions/ctrkit
+	$(B)/bin/ctrkit --completion zsh >$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_ctrkit
+	cd $(DESTDIR)$(PREFIX)/share/bash-completion/completions && $(foreach t,$(filter-out ctrkit,$(tools)),ln -sf ctrkit $t &&) true
+
+uninstall:
+	rm -f $(tools:%=$(DESTDIR)$(PREFIX)/bin/%) $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_ctrkit
+	rm -f $(tools:%=$(DESTDIR)$(PREFIX)/share/bash-completion/completions/%)
+	rm -f $(foreach m,$(mans),$(DESTDIR)$(mandir)/man$(subst .,,$(suffix $m))/$(notdir $m))
 
 clean:
 	rm -rf build $(tools:%=bin/%)

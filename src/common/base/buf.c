@@ -151,7 +151,8 @@ const char *ctr_nearest(const char *name, const char *const *candidates, int n)
     int best_distance = (int)CTR_MIN(strlen(name), 63) / 2 + 1;
 
     for (int i = 0; i < n; i++) {
-        int d = edit_distance(name, candidates[i]);
+        bool prefix = *name && !strncmp(name, candidates[i], strlen(name));
+        int d = prefix ? 1 : edit_distance(name, candidates[i]);
         if (d < best_distance) {
             best_distance = d;
             best = candidates[i];

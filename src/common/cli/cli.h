@@ -47,6 +47,7 @@ struct ctr_opt {
 
 enum {
     CTR_TOOL_ROLES = 1, /* takes the role options --label NAME … */
+    CTR_TOOL_PREFIX = 2, /* options end at the first argument: the rest belongs to another program */
 };
 
 struct ctr_cli;

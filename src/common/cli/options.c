@@ -118,8 +118,9 @@ int ctr_options_parse(struct ctr_cli *cli, const struct ctr_option_tables *t, in
                       struct ctr_err *err)
 {
     struct option lo[OPTIONS_MAX + 1] = { 0 };
-    char so[3 * OPTIONS_MAX + 2] = ":";
-    size_t ns = 1;
+    char so[3 * OPTIONS_MAX + 3] = "+:";
+    const char *letters = cli->tool->flags & CTR_TOOL_PREFIX ? so : so + 1;
+    size_t ns = 2;
     int n = 0, c, rc = 0;
 
     for (const struct ctr_opt *o; n < OPTIONS_MAX && (o = ctr_options_at(cli->tool, t->common, t->roles, n)); n++) {
@@ -132,7 +133,7 @@ int ctr_options_parse(struct ctr_cli *cli, const struct ctr_option_tables *t, in
     }
     so[ns] = 0;
     opterr = 0;
-    while (!rc && (c = getopt_long(argc, argv, so, lo, NULL)) != -1) {
+    while (!rc && (c = getopt_long(argc, argv, letters, lo, NULL)) != -1) {
         const struct ctr_opt *o = NULL;
         if (c == ':')
             return ctr_cli_usage(err, "%s wants a value (see --help)", argv[optind - 1]);

@@ -1,0 +1,104 @@
+#!/bin/sh
+# What holds for every tool: help and manual agree, exit statuses, closed and full outputs, vanished readers, rubbish.
+. "${0%/*}/lib.sh"
+man=$CTR_TOP/man
+tools=$(cd "$CTR_BUILD/bin" && ls)
+
+# Options that a manual describes: `.It Fl -name` or `.It Fl x , -name`.
+man_options() {
+    sed -n 's/^\.It Fl //p' "$1" | sed -n 's/^\([A-Za-z] , \)\{0,1\}-\([a-z0-9-]*\).*/--\2/p' | sort -u
+}
+common_options() {
+    "$CTR_BUILD/bin/ctrkit" --list-options | cut -f1 | grep -v -e '^--list$' -e '^--completion$' | sort -u
+}
+common_options >"$W/common"
+
+help_is_manual() { # the tool's own options are those of its page
+    "$1" --list-options | cut -f1 | sort -u | comm -23 - "$W/common" >"$W/table"
+    case $1 in ctr-*) : ;; esac
+    man_options "$man/$1.1" | comm -23 - "$W/common" >"$W/page"
+    # role options may be described once, in ctrkit(7)
+    "$1" --help | sed -n '/by role/,/^common/p' | sed -n 's/^ *--\([a-z]*\) NAME.*/--\1/p' | sort >"$W/roles"
+    comm -23 "$W/table" "$W/roles" >"$W/table.own"
+    comm -23 "$W/page" "$W/roles" >"$W/page.own"
+    diff "$W/table.own" "$W/page.own"
+}
+summary_is_manual() {
+    want=$("$1" --help | sed -n '1s/^[^ ]* - //p')
+    grep -qxF ".Nd $want" "$man/$1.1" || { echo "no '.Nd $want' in $1.1"; return 1; }
+}
+fails_with() { # fails_with REGEX COMMAND: not 0, and says so
+    _re=$1
+    shift
+    if "$@" 2>"$W/fails"; then echo "succeeded"; return 1; fi
+    grep -Eq "$_re" "$W/fails" || { cat "$W/fails"; return 1; }
+}
+help_to() { timeout 10 "$1" --help >"$2"; }
+help_closed() { timeout 10 "$1" --help >&-; }
+
+head -c 3000 /dev/urandom >"$W/rubbish"
+printf '' >"$W/empty"
+for t in $tools; do
+    ok "$t --help" "$t" --help
+    is "$t --version" "$("$t" --version)" "$t $("$CTR_BUILD/bin/ctrkit" --version | cut -d' ' -f2)"
+    ok "$t: a manual page" test -f "$man/$t.1"
+    if [ -f "$man/$t.1" ]; then
+        ok "$t: the manual's options are the tool's" help_is_manual "$t"
+        ok "$t: the manual's summary is the tool's" summary_is_manual "$t"
+    fi
+    exits "$t: an unknown option is a usage error" 2 "$t" --no-such-option
+    err_like "$t: and named" "no option '--no-such-option'"
+    ok "$t --help to a full disk fails" fails_with 'No space left' help_to "$t" /dev/full
+    ok "$t --help to a closed stdout fails" fails_with 'Bad file descriptor' help_closed "$t"
+done
+
+# Filters that read a stream from stdin, with the arguments that they need.
+filters() {
+    cat <<'LIST'
+ctr-info
+ctr-cat
+ctr-export --format csv
+ctr-select --where true
+ctr-sort -k a
+ctr-eval
+LIST
+}
+has() { case " $(echo $tools) " in *" $1 "*) return 0 ;; *) return 1 ;; esac; }
+filters | while read -r t args; do has "$t" && echo "$t $args"; done >"$W/filters"
+
+if has ctr-import; then
+    awk 'BEGIN { print "a,label,score"; for (i = 0; i < 30000; i++) print i "," i % 2 "," (i % 97) / 100 }' >"$W/big.csv"
+    ctr-import --format csv --header --label label --score score "$W/big.csv" >"$W/big.arrows"
+    size=$(wc -c <"$W/big.arrows")
+    head -c $((size - 20)) "$W/big.arrows" >"$W/cut.arrows"
+    { head -c 5000 "$W/big.arrows"; printf 'X'; tail -c +5002 "$W/big.arrows"; } >"$W/flip.arrows"
+fi
+run_in() { timeout 10 $1 <"$2"; }
+run_to() { timeout 10 $1 <"$2" >"$3"; }
+run_stdout_closed() { timeout 10 $1 <"$2" >&-; }
+run_stdin_closed() { timeout 10 $1 <&-; }
+reader_gone() { # the tool ends by SIGPIPE, silently
+    { timeout 20 sh -c "$1 2>'$W/gone.err'; echo \$? >'$W/gone.rc'" <"$2"; } | head -c 10 >/dev/null
+    [ ! -s "$W/gone.err" ] || { cat "$W/gone.err"; return 1; }
+    rc=$(cat "$W/gone.rc")
+    [ "$rc" = 141 ] || [ "$rc" = 0 ] || { echo "exit $rc"; return 1; }
+}
+while read -r cmd; do
+    ok "$cmd: rubbish is refused" fails_with 'stdin' run_in "$cmd" "$W/rubbish"
+    ok "$cmd: an empty input is refused" fails_with 'stdin.*empty' run_in "$cmd" "$W/empty"
+    ok "$cmd: closed stdin" fails_with 'Bad file descriptor' run_stdin_closed "$cmd"
+    [ -s "$W/big.arrows" ] || continue
+    ok "$cmd: works" run_in "$cmd" "$W/big.arrows"
+    ok "$cmd: truncated input" fails_with 'stdin: .*(truncated|ends)' run_in "$cmd" "$W/cut.arrows"
+    ok "$cmd: a flipped byte" fails_with 'stdin: ' run_in "$cmd" "$W/flip.arrows"
+    ok "$cmd: a full disk" fails_with 'No space left' run_to "$cmd" "$W/big.arrows" /dev/full
+    ok "$cmd: closed stdout" fails_with 'Bad file descriptor' run_stdout_closed "$cmd" "$W/big.arrows"
+    case $cmd in ctr-info* | ctr-eval*) ;; *) ok "$cmd: a vanished reader" reader_gone "$cmd" "$W/big.arrows" ;; esac
+done <"$W/filters"
+
+# A stage that fails makes every later stage fail, without pipefail.
+if has ctr-import && has ctr-select; then
+    chain_fails() { if ctr-cat "$W/cut.arrows" 2>/dev/null | ctr-select --where true 2>/dev/null | ctr-cat 2>/dev/null | ctr-info >/dev/null 2>&1; then return 1; fi; }
+    ok "a chain of four tools fails when the first one fails" chain_fails
+fi
+done_testing

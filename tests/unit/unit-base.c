@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * unit-base: buffers, strings, hashing, output files and the thread pool. */
+#include "common/base/base.h"
+
+#include "tap.h"
+
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static struct ctr_err err;
+
+static void test_strings(void)
+{
+    static const char *const names[] = { "user_id", "movie_id", "rating" };
+    static const struct {
+        const char *s;
+        bool valid;
+    } utf8[] = { { "plain", true },
+                 { "\xc3\xa9", true },
+                 { "\xe2\x82\xac", true },
+                 { "\xf0\x9f\x98\x80", true },
+                 { "\xc0\xaf", false },
+                 { "\xed\xa0\x80", false },
+                 { "\xf4\x90\x80\x80", false },
+                 { "\xe2\x82", false },
+                 { "eightchr\xff", false },
+                 { "\x80", false },
+                 { "\xf0\x8f\xbf\xbf", false } };
+    struct ctr_strs l = { 0 };
+    struct ctr_buf b = { 0 };
+
+    ok(ctr_nearest("usr_id", names, 3) == names[0], "nearest name is found");
+    ok(!ctr_nearest("zzzzzzzz", names, 3), "nothing near is NULL");
+    ok(ctr_glob("vocab.*", "vocab.city") && !ctr_glob("vocab.*", "lr") && ctr_glob("*", "") && ctr_glob("a?c*", "abcd"),
+       "globs");
+    for (size_t i = 0; i < CTR_COUNT(utf8); i++)
+        ok(ctr_utf8_valid((const uint8_t *)utf8[i].s, strlen(utf8[i].s)) == utf8[i].valid, "utf8 case %zu", i);
+    ok(!ctr_strs_split(&l, "a,,b", ',', &err) && l.n == 3 && !*l.s[1] && ctr_strs_find(&l, "b") == 2,
+       "split keeps empties");
+    ctr_strs_free(&l);
+    ok(!ctr_quote_name(&b, "a b", &err) && b.len == 5 && !memcmp(b.data, "`a b`", 5), "a name is quoted when needed");
+    b.len = 0;
+    ok(!ctr_quote_name(&b, "a.b_1", &err) && b.len == 5, "a bare name stays bare");
+    b.len = 0;
+    ok(!ctr_buf_printf(&b, &err, "%s-%d", "x", 7) && b.len == 3 && !memcmp(b.data, "x-7", 3), "printf into a buffer");
+    ctr_buf_free(&b);
+}
+
+static void test_hash(void)
+{
+    ok(ctr_hash64("", 0, 0) == 0x2d06800538d394c2u, "XXH3-64 of nothing");
+    ok(ctr_feature_key(ctr_table_seed("a"), "4", 1) != ctr_feature_key(ctr_table_seed("b"), "4", 1),
+       "tables keep keys apart");
+    ok(ctr_random64(1, 2, 3) == ctr_random64(1, 2, 3) && ctr_random64(1, 2, 3) != ctr_random64(1, 2, 4) &&
+           ctr_random64(1, 2, 3) != ctr_random64(1, 3, 2) && ctr_random64(0, 0, 0) != 0,
+       "counter-based random numbers");
+}
+
+static void test_out(void)
+{
+    char dir[] = "/tmp/ctr-unit-XXXXXX", path[64];
+    struct ctr_out *o;
+    struct stat st;
+
+    if (!mkdtemp(dir))
+        return;
+    snprintf(path, sizeof path, "%s/file", dir);
+    ok(!ctr_out_open(&o, path, 0, &err) && !ctr_out_write(o, "abc", 3, &err), "open and write");
+    ok(stat(path, &st) != 0, "nothing is there before commit");
+    ctr_out_free(o);
+    ok(rmdir(dir) == 0, "without commit nothing is left");
+    ok(mkdir(dir, 0700) == 0, "again");
+    ok(!ctr_out_open(&o, path, 0, &err) && !ctr_out_printf(o, &err, "%05d", 42) && ctr_out_tell(o) == 5, "printf");
+    ok(!ctr_out_commit(o, &err) && stat(path, &st) == 0 && st.st_size == 5, "commit makes it whole");
+    ctr_out_free(o);
+    unlink(path);
+    rmdir(dir);
+    ok(ctr_out_open(&o, "/nonexistent/file", 0, &err) == CTR_ESYS && strstr(err.what, "/nonexistent/file"),
+       "a folder that is not there is named");
+    ok(!ctr_out_open(&o, "/dev/full", 0, &err) && !ctr_out_write(o, "abc", 3, &err) &&
+           ctr_out_commit(o, &err) == CTR_ESYS && strstr(err.what, "No space left"),
+       "a full device is an error at commit at the latest");
+    ctr_out_free(o);
+}
+
+static void add_task(void *ctx, int64_t task, int worker)
+{
+    (void)worker;
+    __atomic_fetch_add((int64_t *)ctx, task, __ATOMIC_RELAXED);
+}
+
+static void test_pool(void)
+{
+    struct ctr_pool *p;
+    int64_t sum = 0;
+
+    ok(!ctr_pool_new(&p, 4, &err) && ctr_pool_threads(p) == 4, "a pool of four");
+    for (int round = 0; round < 1000; round++)
+        ctr_pool_run(p, 10, add_task, &sum);
+    ok(sum == 45000, "every task ran once a round");
+    ctr_pool_free(p);
+}
+
+int main(void)
+{
+    test_strings();
+    test_hash();
+    test_out();
+    test_pool();
+    return done_testing();
+}
