@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The sparse table: growth in place, and visits in the order of keys. See sparse.h.
+ *
+ * Invariant: between a row's home and the row itself no slot is empty, where the home is taken from `size`, or, for
+ * rows whose home by `old_size` lies below `frontier`, from `old_size`. Homes by `size` are never below those by
+ * `old_size`, so a run that moves (bounded by empty slots on both sides) lands at or above where it was.
+ */
+#include "common/model/sparse.h"
+
+#include <stdlib.h>
+
+enum {
+    FIRST_SLOTS = 128,    /* of an empty table */
+    MOVES_PER_KEY = 32,   /* slots that a growth advances for each key that room is made for */
+    MOVES_AT_LEAST = 256, /* and at every call */
+    RANGE_KEYS = 1 << 20, /* keys sorted at a time */
+};
+
+void ctr_sparse_init(struct ctr_sparse *t, uint32_t stride)
+{
+    memset(t, 0, sizeof *t);
+    t->stride = stride;
+}
+
+void ctr_sparse_free(struct ctr_sparse *t)
+{
+    ctr_area_free(&t->area);
+    ctr_buf_free(&t->run);
+    uint32_t stride = t->stride;
+    ctr_sparse_init(t, stride);
+}
+
+uint64_t ctr_sparse_key(uint64_t h)
+{
+    const uint64_t inverse = 0xcfee444d8b59a89bu; /* of 0xd6e8feb86659fd93, modulo 2^64 */
+    h ^= h >> 32;
+    h *= inverse;
+    h ^= h >> 32;
+    h *= inverse;
+    h ^= h >> 32;
+    return h ^ CTR_SPARSE_SALT;
+}
+
+static uint8_t *slot(const struct ctr_sparse *t, uint64_t i)
+{
+    return t->rows + i * t->stride;
+}
+
+static bool occupied(const struct ctr_sparse *t, uint64_t i)
+{
+    return ctr_sparse_row_hash(slot(t, i)) != 0;
+}
+
+/* Slots of the next size that take `rows` rows. */
+static uint64_t size_for(const struct ctr_sparse *t, uint64_t rows)
+{
+    uint64_t size = t->size ? t->size : FIRST_SLOTS;
+    while ((double)rows > CTR_SPARSE_MAX_LOAD * (double)size)
+        size += size / 5 + 1;
+    return size;
+}
+
+uint64_t ctr_sparse_bytes(const struct ctr_sparse *t)
+{
+    return CTR_MAX(t->size, t->end) * t->stride + t->run.cap;
+}
+
+uint64_t ctr_sparse_bytes_after(const struct ctr_sparse *t, uint64_t extra)
+{
+    return CTR_MAX(size_for(t, t->used + extra), t->end) * t->stride + t->run.cap;
+}
+
+static int make_slots(struct ctr_sparse *t, uint64_t slots, struct ctr_err *err)
+{
+    if (slots > (UINT64_C(1) << 46) / t->stride)
+        return ctr_fail_nomem(err, SIZE_MAX);
+    if (slots > t->slots) {
+        int rc = ctr_area_grow(&t->area, slots * t->stride, err);
+        if (rc)
+            return rc;
+        t->rows = t->area.base;
+        t->slots = t->area.bytes / t->stride;
+    }
+    return 0;
+}
+
+uint8_t *ctr_sparse_add(struct ctr_sparse *t, uint8_t *empty, uint64_t h)
+{
+    if (!h) {
+        t->used += !t->has_zero;
+        t->has_zero = true;
+        return t->zero;
+    }
+    memcpy(empty, &h, 8);
+    t->used++;
+    uint64_t at = (uint64_t)(empty - t->rows) / t->stride;
+    if (at >= t->end)
+        t->end = at + 1;
+    return empty;
+}
+
+/* Move the run that ends the part not yet moved, and lower the frontier below it. */
+static int move_run(struct ctr_sparse *t, struct ctr_err *err)
+{
+    uint64_t first = t->frontier, last = t->frontier;
+    while (first > 0 && occupied(t, first - 1))
+        first--;
+    while (occupied(t, last))
+        last++;
+    ctr_buf_clear(&t->run);
+    int rc = ctr_buf_append(&t->run, slot(t, first), (last - first) * t->stride, err);
+    if (rc)
+        return rc;
+    memset(slot(t, first), 0, (last - first) * t->stride);
+    t->frontier = first ? first - 1 : 0; /* the slot before the run is empty: nobody's home */
+    for (uint8_t *r = t->run.data; r < t->run.data + t->run.len; r += t->stride) {
+        uint64_t h = ctr_sparse_row_hash(r);
+        t->used--;
+        memcpy(ctr_sparse_get(t, h), r, t->stride);
+    }
+    return 0;
+}
+
+static int advance(struct ctr_sparse *t, uint64_t slots, struct ctr_err *err)
+{
+    uint64_t goal = t->frontier > slots ? t->frontier - slots : 0;
+    int rc = 0;
+    while (t->frontier > goal && !rc)
+        rc = move_run(t, err);
+    return rc;
+}
+
+int ctr_sparse_reserve(struct ctr_sparse *t, uint64_t extra, struct ctr_err *err)
+{
+    int rc;
+    if (t->frontier) {
+        uint64_t moves = extra > (UINT64_C(1) << 40) ? extra : extra * MOVES_PER_KEY;
+        if ((rc = advance(t, CTR_MAX(moves, MOVES_AT_LEAST), err)))
+            return rc;
+    }
+    uint64_t size = size_for(t, t->used + extra);
+    if (size > t->size && t->frontier && (rc = advance(t, UINT64_MAX, err)))
+        return rc;
+    if ((rc = make_slots(t, CTR_MAX(size, t->end) + extra + 1, err)))
+        return rc;
+    if (size > t->size) {
+        t->old_size = t->size;
+        t->frontier = t->size;
+        t->size = size;
+        return advance(t, MOVES_AT_LEAST, err);
+    }
+    return 0;
+}
+
+uint8_t *ctr_sparse_next(const struct ctr_sparse *t, uint64_t *at)
+{
+    uint64_t i = *at;
+    if (i == 0 && t->has_zero) {
+        *at = 1;
+        return (uint8_t *)t->zero;
+    }
+    for (i = i ? i - 1 : 0; i < t->end; i++)
+        if (occupied(t, i)) {
+            *at = i + 2;
+            return slot(t, i);
+        }
+    *at = t->end + 1;
+    return NULL;
+}
+
+/* ---- in the order of keys ------------------------------------------------------------------------------------------
+ */
+
+struct entry {
+    uint64_t key;
+    const uint8_t *row;
+};
+
+/* Least significant digit first; digits in which all keys agree are passed over. Returns where the result lies. */
+static struct entry *radix_sort(struct entry *a, struct entry *b, size_t n)
+{
+    for (int shift = 0; shift < 64; shift += 8) {
+        size_t count[256] = { 0 }, sum = 0;
+        for (size_t i = 0; i < n; i++)
+            count[a[i].key >> shift & 255]++;
+        if (n == 0 || count[a[0].key >> shift & 255] == n)
+            continue;
+        for (int d = 0; d < 256; d++) {
+            size_t c = count[d];
+            count[d] = sum;
+            sum += c;
+        }
+        for (size_t i = 0; i < n; i++)
+            b[count[a[i].key >> shift & 255]++] = a[i];
+        struct entry *swap = a;
+        a = b;
+        b = swap;
+    }
+    return a;
+}
+
+static int compare_keys(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* The upper bounds (inclusive) of ranges of about RANGE_KEYS keys, from a sample at fixed distances. */
+static int make_bounds(const struct ctr_sparse *t, uint64_t **bounds, size_t *n, struct ctr_err *err)
+{
+    size_t ranges = t->used / RANGE_KEYS + 1, want = ranges * 64, got = 0;
+    uint64_t *sample = malloc((want + 64) * sizeof *sample), step = t->used / want + 1, at = 0, i = 0;
+    if (!sample)
+        return ctr_fail_nomem(err, (want + 64) * sizeof *sample);
+    for (const uint8_t *r; ranges > 1 && (r = ctr_sparse_next(t, &at)); i++)
+        if (i % step == 0 && got < want)
+            sample[got++] = ctr_sparse_key(ctr_sparse_row_hash(r));
+    qsort(sample, got, sizeof *sample, compare_keys);
+    *n = 0;
+    for (size_t r = 1; r < ranges && got; r++)
+        sample[(*n)++] = sample[r * got / ranges]; /* n < r * got / ranges: reads stay ahead of writes */
+    sample[(*n)++] = UINT64_MAX;
+    *bounds = sample;
+    return 0;
+}
+
+static int collect(const struct ctr_sparse *t, uint64_t low, uint64_t high, bool after_low, struct ctr_buf *into,
+                   struct ctr_err *err)
+{
+    uint64_t at = 0;
+    ctr_buf_clear(into);
+    for (const uint8_t *r; (r = ctr_sparse_next(t, &at));) {
+        struct entry e = { ctr_sparse_key(ctr_sparse_row_hash(r)), r };
+        if (e.key > high || (after_low && e.key <= low))
+            continue;
+        int rc = ctr_buf_append(into, &e, sizeof e, err);
+        if (rc)
+            return rc;
+    }
+    return 0;
+}
+
+int ctr_sparse_sorted(const struct ctr_sparse *t, ctr_sparse_each *each, void *ctx, struct ctr_err *err)
+{
+    struct ctr_buf a = { 0 }, b = { 0 };
+    uint64_t *bounds = NULL;
+    size_t n = 0;
+    int rc = make_bounds(t, &bounds, &n, err);
+    if (rc)
+        return rc;
+    for (size_t r = 0; r < n && !rc; r++) {
+        if (r && bounds[r] == bounds[r - 1])
+            continue;
+        if ((rc = collect(t, r ? bounds[r - 1] : 0, bounds[r], r > 0, &a, err)))
+            break;
+        ctr_buf_clear(&b);
+        if ((rc = ctr_buf_reserve(&b, a.len, err)))
+            break;
+        size_t entries = a.len / sizeof(struct entry);
+        const struct entry *e = radix_sort((struct entry *)(void *)a.data, (struct entry *)(void *)b.data, entries);
+        for (size_t i = 0; i < entries && !rc; i++)
+            rc = each(ctx, e[i].key, e[i].row, err);
+    }
+    free(bounds);
+    ctr_buf_free(&a);
+    ctr_buf_free(&b);
+    return rc;
+}

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * sparse: the table under every model: 64-bit keys -> a row of a few numbers, held inline.
+ *
+ * Open addressing with linear probing. A row's home is floor(h * size / 2^64), monotone in h, so that the table grows
+ * in place: the array is lengthened by a fifth, and runs of rows move up from its end, a few at every
+ * ctr_sparse_reserve. A frontier says who has moved. No second array exists at any time, no call takes long, and a
+ * growing table holds at most CTR_SPARSE_SLACK times its rows: 24-byte rows (f64) cost <= 37 bytes a key, 16-byte rows
+ * (f32) <= 25.
+ *
+ * Rows never move between two calls of ctr_sparse_reserve: whoever reserved room for the keys of a block of rows may
+ * hold pointers to them through the whole block, and prefetch.
+ */
+#ifndef CTR_SPARSE_H
+#define CTR_SPARSE_H
+
+#include "common/base/base.h"
+
+#define CTR_SPARSE_MAX_LOAD 0.78 /* of rows to slots when growth starts */
+#define CTR_SPARSE_GROWTH   1.2  /* slots after it to slots before it */
+#define CTR_SPARSE_SLACK    (CTR_SPARSE_GROWTH / CTR_SPARSE_MAX_LOAD)
+
+/* Memory that grows in place where it can and is never copied: address space is reserved ahead, pages come with use. */
+struct ctr_area {
+    uint8_t *base;
+    size_t bytes;    /* usable */
+    size_t reserved; /* of address space */
+};
+int ctr_area_grow(struct ctr_area *a, size_t bytes, struct ctr_err *err) CTR_MUST; /* new bytes are zero */
+void ctr_area_free(struct ctr_area *a);
+
+/* Hashes, not keys, stand in the rows: h = ctr_sparse_hash(key), a bijection. 0 marks an empty slot; the one key whose
+ * hash it is has a row of its own. */
+#define CTR_SPARSE_SALT 0x2545f4914f6cdd1du
+static inline uint64_t ctr_sparse_hash(uint64_t key)
+{
+    return ctr_mix64(key ^ CTR_SPARSE_SALT);
+}
+uint64_t ctr_sparse_key(uint64_t h); /* the inverse */
+
+enum { CTR_SPARSE_MAX_STRIDE = 64 };
+
+struct ctr_sparse {
+    uint8_t *rows;     /* slots of `stride` bytes: uint64_t h, then the numbers */
+    uint64_t size;     /* homes are below it */
+    uint64_t old_size; /* while growing: homes of rows that have not moved yet are taken from it */
+    uint64_t frontier; /* rows whose home by old_size is below it have not moved; 0: not growing */
+    uint32_t stride;
+    bool has_zero;
+    uint64_t used;  /* rows, the zero row included */
+    uint64_t end;   /* no row lies at or after it */
+    uint64_t slots; /* of usable memory; the last one stays empty */
+    struct ctr_area area;
+    struct ctr_buf run; /* rows on the move */
+    _Alignas(16) uint8_t zero[CTR_SPARSE_MAX_STRIDE];
+};
+
+void ctr_sparse_init(struct ctr_sparse *t, uint32_t stride); /* a multiple of 8, 16 … CTR_SPARSE_MAX_STRIDE */
+void ctr_sparse_free(struct ctr_sparse *t);
+
+/* Make room for `extra` keys more, and carry a growth on. Pointers into the table are invalid afterwards. */
+int ctr_sparse_reserve(struct ctr_sparse *t, uint64_t extra, struct ctr_err *err) CTR_MUST;
+uint64_t ctr_sparse_bytes(const struct ctr_sparse *t);                       /* held now */
+uint64_t ctr_sparse_bytes_after(const struct ctr_sparse *t, uint64_t extra); /* after such a reserve */
+
+static inline uint64_t ctr_sparse_scale(uint64_t h, uint64_t size)
+{
+    return (uint64_t)((unsigned __int128)h * size >> 64);
+}
+static inline uint8_t *ctr_sparse_home(const struct ctr_sparse *t, uint64_t h)
+{
+    uint64_t at = ctr_sparse_scale(h, t->size);
+    if (t->frontier) {
+        uint64_t before = ctr_sparse_scale(h, t->old_size);
+        at = before < t->frontier ? before : at;
+    }
+    return t->rows + at * t->stride;
+}
+
+static inline uint64_t ctr_sparse_row_hash(const uint8_t *row)
+{
+    uint64_t h;
+    memcpy(&h, row, 8);
+    return h;
+}
+
+/* The row of h, or NULL. `row` is its home. */
+static inline uint8_t *ctr_sparse_find_from(const struct ctr_sparse *t, uint8_t *row, uint64_t h)
+{
+    for (uint64_t at; (at = ctr_sparse_row_hash(row)) != h; row += t->stride)
+        if (!at)
+            return NULL;
+    return h ? row : t->has_zero ? (uint8_t *)t->zero : NULL;
+}
+static inline uint8_t *ctr_sparse_find(const struct ctr_sparse *t, uint64_t h)
+{
+    return t->size ? ctr_sparse_find_from(t, ctr_sparse_home(t, h), h) : h || !t->has_zero ? NULL : (uint8_t *)t->zero;
+}
+
+uint8_t *ctr_sparse_add(struct ctr_sparse *t, uint8_t *empty, uint64_t h); /* the slow part of get: a new key */
+
+/* The row of h, made with zeros when it is new; room must have been reserved. */
+static inline uint8_t *ctr_sparse_get_from(struct ctr_sparse *t, uint8_t *row, uint64_t h)
+{
+    for (uint64_t at; (at = ctr_sparse_row_hash(row)) != h; row += t->stride)
+        if (__builtin_expect(!at, 0))
+            return ctr_sparse_add(t, row, h);
+    return __builtin_expect(h != 0, 1) ? row : ctr_sparse_add(t, row, h);
+}
+static inline uint8_t *ctr_sparse_get(struct ctr_sparse *t, uint64_t h)
+{
+    return ctr_sparse_get_from(t, ctr_sparse_home(t, h), h);
+}
+
+/* Every row once, in no defined order: *at starts with 0; NULL at the end. */
+uint8_t *ctr_sparse_next(const struct ctr_sparse *t, uint64_t *at);
+
+/* Rows sorted by key. Works in ranges, so that the order of a large table costs little memory: `each` gets the keys in
+ * ascending order, with their rows. It may fail. */
+typedef int ctr_sparse_each(void *ctx, uint64_t key, const uint8_t *row, struct ctr_err *err);
+int ctr_sparse_sorted(const struct ctr_sparse *t, ctr_sparse_each *each, void *ctx, struct ctr_err *err) CTR_MUST;
+
+#endif

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The sparse table: every key keeps its row through growth, rows do not move between reserves, memory stays within the
+ * bound that the manual states, visits come in the order of keys. */
+#include "common/model/sparse.h"
+
+#include <stdlib.h>
+
+#include "tap.h"
+
+struct order {
+    uint64_t last, n;
+    bool ascending, right;
+};
+
+static int each(void *ctx, uint64_t key, const uint8_t *row, struct ctr_err *err)
+{
+    struct order *o = ctx;
+    (void)err;
+    uint64_t value;
+    memcpy(&value, row + 8, 8);
+    o->ascending &= o->n == 0 || key > o->last;
+    o->right &= value == (key ^ 77);
+    o->last = key;
+    o->n++;
+    return 0;
+}
+
+/* Add n keys made by step and shift (dense small integers, or spread ones), in blocks of `block`, checking the bound.
+ */
+static void test_growth(uint32_t stride, uint64_t n, uint64_t block, uint64_t factor, const char *name)
+{
+    struct ctr_sparse t;
+    struct ctr_err err = { 0 };
+    ctr_sparse_init(&t, stride);
+    double worst = 0;
+    bool stable = true, fresh = true, fits = true;
+    for (uint64_t k = 0; k < n; k += block) {
+        fits &= ctr_sparse_reserve(&t, block, &err) == 0;
+        uint8_t *first = NULL;
+        for (uint64_t i = k; i < k + block && i < n; i++) {
+            uint64_t key = i * factor, h = ctr_sparse_hash(key), value;
+            uint8_t *row = ctr_sparse_get(&t, h);
+            memcpy(&value, row + 8, 8);
+            fresh &= value == 0;
+            value = key ^ 77;
+            memcpy(row + 8, &value, 8);
+            first = i == k ? row : first;
+        }
+        stable &= first == ctr_sparse_get(&t, ctr_sparse_hash(k * factor));
+        if (t.used > 20000)
+            worst =
+                CTR_MAX(worst, (double)ctr_sparse_bytes(&t) / (double)(t.used + block)); /* room was made for a block */
+    }
+    ok(fits && fresh && stable, "%s: keys are added once, rows stay put within a block", name);
+    ok(t.used == n, "%s: %llu keys", name, (unsigned long long)t.used);
+    bool found = true, absent = true;
+    for (uint64_t i = 0; i < n; i++) {
+        uint64_t value = 0;
+        const uint8_t *row = ctr_sparse_find(&t, ctr_sparse_hash(i * factor));
+        if (row)
+            memcpy(&value, row + 8, 8);
+        found &= row && value == (i * factor ^ 77);
+        absent &= !ctr_sparse_find(&t, ctr_sparse_hash((n + i) * factor));
+    }
+    ok(found && absent, "%s: all are found again, others are not", name);
+    uint64_t at = 0, seen = 0;
+    while (ctr_sparse_next(&t, &at))
+        seen++;
+    ok(seen == n, "%s: a visit sees each once", name);
+    struct order o = { .ascending = true, .right = true };
+    ok(ctr_sparse_sorted(&t, each, &o, &err) == 0 && o.n == n && o.ascending && o.right, "%s: sorted by key", name);
+    ok(worst < stride * CTR_SPARSE_SLACK * 1.03, "%s: at most %.1f bytes a key at any moment (bound %.1f)", name, worst,
+       stride * CTR_SPARSE_SLACK);
+    ctr_sparse_free(&t);
+}
+
+int main(void)
+{
+    bool inverse = true;
+    for (uint64_t i = 0; i < 1000; i++)
+        inverse &= ctr_sparse_key(ctr_sparse_hash(ctr_random64(1, 2, i))) == ctr_random64(1, 2, i);
+    ok(inverse, "the hash of a key can be undone");
+
+    struct ctr_sparse t;
+    struct ctr_err err = { 0 };
+    ctr_sparse_init(&t, 16);
+    ok(!ctr_sparse_find(&t, 5) && !ctr_sparse_find(&t, 0), "an empty table holds nothing");
+    ok(ctr_sparse_reserve(&t, 4, &err) == 0, "room in an empty table");
+    ok(!ctr_sparse_find(&t, 0), "the key whose hash is 0 is absent at first");
+    uint8_t *zero = ctr_sparse_get(&t, 0);
+    zero[8] = 9;
+    ok(ctr_sparse_find(&t, 0) == zero && t.used == 1 && ctr_sparse_get(&t, 0)[8] == 9, "and has a row of its own");
+    uint64_t at = 0;
+    ok(ctr_sparse_next(&t, &at) == zero && !ctr_sparse_next(&t, &at), "which a visit sees");
+    ctr_sparse_free(&t);
+
+    test_growth(24, 300000, 64, 1, "small integers, 24 bytes");
+    test_growth(16, 300000, 1000, 0x9e3779b97f4a7c15u, "spread keys, 16 bytes");
+    test_growth(24, 5000, 5000, UINT64_C(1) << 40, "one block");
+    test_growth(16, 2500000, 4096, 3, "several ranges in order");
+    return done_testing();
+}
