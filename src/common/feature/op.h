@@ -24,7 +24,7 @@ struct ctr_vtype {
 enum ctr_value_kind { CTR_V_NULL, CTR_V_BOOL, CTR_V_INT, CTR_V_FLOAT, CTR_V_STR, CTR_V_TIME, CTR_V_DURATION, CTR_V_LIST };
 struct ctr_value {
     enum ctr_value_kind kind;
-    int64_t i; /* BOOL, INT, TIME (ms), DURATION (ms) */
+    int64_t i; /* BOOL, INT (2^63 or more: the bits, and the argument's type is CTR_U64), TIME (ms), DURATION (ms) */
     double f;
     struct ctr_str s; /* borrowed from the plan */
     struct ctr_value *list;
@@ -38,7 +38,7 @@ struct ctr_op;
 struct ctr_op_arg {
     const char *name;                /* NULL: positional */
     const struct ctr_value *literal; /* NULL: a column of type `type` */
-    struct ctr_vtype type;           /* of a literal too */
+    struct ctr_vtype type;           /* of a literal too (of null: CTR_BOOL, and it fits any type) */
 };
 struct ctr_op_call {
     const struct ctr_op *op;
@@ -46,6 +46,7 @@ struct ctr_op_call {
     int nargs;
     struct ctr_vtype result; /* set by bind */
     void *state;             /* parameters and fitted tables, owned by the call */
+    const char *dir;         /* files that it reads (lookup) lie relative to this folder; NULL: the current one */
 };
 
 /* The table, in the order of --list-ops. Infix and unary operators of the language are rows too, under the names
