@@ -1,0 +1,32 @@
+#!/bin/sh
+# Every example in the manual pages and in README.md runs: literal blocks of EXAMPLES sections, and sh blocks of the README.
+. "${0%/*}/lib.sh"
+
+# The examples of a page, as a script.
+page_script() {
+    awk '/^\.Sh /{ on = ($2 == "EXAMPLES") }
+         on && /^\.Bd -literal/{ take = 1; next }
+         /^\.Ed/{ take = 0 }
+         take' "$1" | sed 's/^\\&//; s/\\e/\\/g; s/\\\\/\\/g; s/\\-/-/g'
+}
+run_script() { (cd "$1" && sh -eu ./script) </dev/null; }
+
+for page in "$CTR_TOP"/man/*.1; do
+    name=$(basename "$page" .1)
+    mkdir -p "$W/$name"
+    page_script "$page" >"$W/$name/script"
+    ok "$name(1) has an example" test -s "$W/$name/script"
+    ok "$name(1): its examples run" run_script "$W/$name"
+done
+for page in "$CTR_TOP"/man/*.[57]; do
+    [ -f "$page" ] || continue
+    name=$(basename "$page")
+    mkdir -p "$W/$name"
+    page_script "$page" >"$W/$name/script"
+    [ -s "$W/$name/script" ] && ok "$name: its examples run" run_script "$W/$name"
+done
+if command -v mandoc >/dev/null; then
+    lint() { ! mandoc -Tlint -Wwarning "$CTR_TOP"/man/*.[1-9] | grep -E 'WARNING|ERROR|UNSUPP'; }
+    ok "mandoc finds nothing" lint
+fi
+done_testing
