@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * rowformat: the private row-wise form in which sort and join hold and spill rows. A row is one run of bytes that knows
+ * its own length, so that reordering rows costs a copy or nothing, instead of a cache miss for every column:
+ *
+ *     u32 length | u64 tag (if the format has one) | a bit a column: null | a slot a column | variable bytes
+ *
+ * A fixed-width value lies in its slot; the slot of a text or list holds where its bytes end (u32, from the start of
+ * the row); they begin where those of the previous one end. Dictionaries are decoded. Never leaves the process.
+ */
+#ifndef CTR_ROWFORMAT_H
+#define CTR_ROWFORMAT_H
+
+#include "common/batch/batch.h"
+
+#define CTR_ROW_TILE 256 /* rows that go through the columns at once */
+
+struct ctr_rowcol {
+    enum ctr_type type, item;
+    int32_t width; /* bytes of a value (bool: 1), 0 for text and lists */
+    int32_t items; /* CTR_FIXED: items a row */
+    uint32_t slot; /* offset in the row */
+    bool any_null; /* some row written so far has a null here */
+};
+
+struct ctr_rowformat {
+    struct ctr_rowcol *col;
+    int n;
+    bool tagged, variable;
+    uint32_t bits_at, fixed_bytes; /* up to the variable part */
+};
+
+int ctr_rowformat_init(struct ctr_rowformat *f, const struct ctr_schema *s, bool tagged, struct ctr_err *err) CTR_MUST;
+void ctr_rowformat_free(struct ctr_rowformat *f);
+
+/* Lengths of rows idx[0..n) of columns cols[0..f->n), n <= CTR_ROW_TILE. */
+int ctr_row_sizes(const struct ctr_rowformat *f, const struct ctr_col *cols, const int64_t *idx, int n, uint32_t *size,
+                  struct ctr_err *err) CTR_MUST;
+/* Write them to to[i], which has size[i] bytes. tags may be NULL when the format has none. */
+void ctr_row_write(struct ctr_rowformat *f, const struct ctr_col *cols, const int64_t *idx, int n, const uint64_t *tags,
+                   const uint32_t *size, uint8_t *const *to);
+/* Append column `col` of n rows to a buffer of its type; a row of NULL gives a null. */
+int ctr_row_read(const struct ctr_rowformat *f, int col, const uint8_t *const *rows, int64_t n, struct ctr_colbuf *out,
+                 struct ctr_err *err) CTR_MUST;
+
+static inline uint32_t ctr_row_size(const uint8_t *row)
+{
+    uint32_t n;
+    memcpy(&n, row, 4);
+    return n;
+}
+static inline uint64_t ctr_row_tag(const uint8_t *row)
+{
+    uint64_t v;
+    memcpy(&v, row + 4, 8);
+    return v;
+}
+static inline bool ctr_row_null(const struct ctr_rowformat *f, const uint8_t *row, int col)
+{
+    return row[f->bits_at + ((uint32_t)col >> 3)] >> (col & 7) & 1;
+}
+/* Value of an integer, bool or time slot, sign-extended; of a float slot as a double. */
+int64_t ctr_row_i64(const struct ctr_rowformat *f, const uint8_t *row, int col);
+double ctr_row_f64(const struct ctr_rowformat *f, const uint8_t *row, int col);
+/* The bytes of a text. */
+static inline struct ctr_str ctr_row_str(const struct ctr_rowformat *f, const uint8_t *row, int col)
+{
+    uint32_t from = f->fixed_bytes, to;
+
+    memcpy(&to, row + f->col[col].slot, 4);
+    for (int c = col - 1; c >= 0; c--)
+        if (!f->col[c].width) {
+            memcpy(&from, row + f->col[c].slot, 4);
+            break;
+        }
+    return (struct ctr_str){ (const char *)row + from, to - from };
+}
+
+/* Rows of many batches in blocks that never move. */
+struct ctr_arena {
+    struct ctr_arena_block {
+        uint8_t *data;
+        size_t used, size;
+    } * block;
+    int n, have, cap; /* blocks in use, allocated, room in the array */
+    size_t block_bytes;
+    int64_t bytes, in_use; /* of all blocks, of those in use */
+};
+void ctr_arena_init(struct ctr_arena *a, size_t block_bytes);
+/* Places for n rows of these sizes, in order. */
+int ctr_arena_place(struct ctr_arena *a, const uint32_t *size, int n, uint8_t **at, struct ctr_err *err) CTR_MUST;
+void ctr_arena_clear(struct ctr_arena *a); /* keeps the memory for the next rows */
+void ctr_arena_free(struct ctr_arena *a);
+/* Number of the row (0-based, in the order of placing), for messages; walks from the start. */
+int64_t ctr_arena_row_number(const struct ctr_arena *a, const uint8_t *row);
+
+/* n <= CTR_ROW_TILE rows of a batch into the arena. */
+int ctr_arena_add(struct ctr_arena *a, struct ctr_rowformat *f, const struct ctr_col *cols, const int64_t *idx, int n,
+                  const uint64_t *tags, uint8_t **at, struct ctr_err *err) CTR_MUST;
+
+#endif

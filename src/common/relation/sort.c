@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * sort: external merge sort. Rows are taken into the row-wise form, sorted by reference, and given back by column; what
+ * exceeds memory is spilled as sorted runs. Invariant: runs and the rows in them stand in the order of the input, so
+ * the stable merge of runs equals one stable sort whatever the memory. */
+#include "common/relation/relation.h"
+#include "common/relation/roworder.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#define MIN_MEMORY (64 << 10)
+#define MIN_READ   (64 << 10)
+#define MAX_READ   (8 << 20)
+
+struct ctr_sort {
+    struct ctr_sort_opts opts;
+    struct ctr_schema schema;
+    struct ctr_rowformat format;
+    struct ctr_roworder order;
+    struct ctr_arena arena;
+    struct ctr_rowref *refs, *tmp;
+    int64_t n, cap, tmp_cap, budget;
+    struct ctr_spill spill;
+    struct ctr_merge *merge;
+    struct ctr_buf last; /* the row kept last, for unique */
+    bool has_last;
+    int64_t next; /* in-memory result: next reference */
+    struct ctr_batchbuf out;
+    struct ctr_sort_stats stats;
+};
+
+int64_t ctr_relation_memory(int64_t memory_bytes)
+{
+    int64_t pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
+
+    if (memory_bytes > 0)
+        return memory_bytes;
+    return pages > 0 && size > 0 ? pages * size / 4 : (int64_t)1 << 30;
+}
+
+static int check_opts(const struct ctr_sort_opts *o, struct ctr_err *err)
+{
+    bool keys = o->keys && o->keys->n;
+
+    if (o->shuffle && (keys || o->unique))
+        return ctr_fail(err, CTR_EUSAGE, "--shuffle goes without keys and without --unique");
+    if (!o->shuffle && !keys)
+        return ctr_fail(err, CTR_EUSAGE, "say what to sort by: -k COLUMN, or --shuffle");
+    return 0;
+}
+
+static int plain_schema(struct ctr_schema *to, const struct ctr_schema *from, struct ctr_err *err)
+{
+    int rc = ctr_schema_copy(to, from, err);
+
+    for (int i = 0; !rc && i < to->n; i++)
+        to->f[i].dict = false;
+    return rc;
+}
+
+int ctr_sort_new(struct ctr_sort **out, const struct ctr_schema *schema, const struct ctr_sort_opts *o,
+                 struct ctr_err *err)
+{
+    struct ctr_sort *s;
+    int rc = check_opts(o, err);
+
+    *out = NULL;
+    if (rc)
+        return rc;
+    s = calloc(1, sizeof *s);
+    if (!s)
+        return ctr_fail_nomem(err, sizeof *s);
+    s->opts = *o;
+    if (s->opts.batch_rows <= 0)
+        s->opts.batch_rows = CTR_BATCH_ROWS;
+    /* A tenth for what comes with it: batches of the reader and the writer, slack of the blocks. */
+    s->budget = CTR_MAX(ctr_relation_memory(o->memory_bytes) / 10 * 9, MIN_MEMORY);
+    ctr_spill_init(&s->spill, (size_t)CTR_MAX(CTR_MIN(s->budget / 16, 1 << 20), 4096));
+    ctr_arena_init(&s->arena, (size_t)CTR_MAX(CTR_MIN(s->budget / 16, 8 << 20), 4096));
+    rc = plain_schema(&s->schema, schema, err);
+    if (!rc)
+        rc = ctr_rowformat_init(&s->format, &s->schema, o->shuffle, err);
+    if (!rc && o->shuffle)
+        s->order = (struct ctr_roworder){ .format = &s->format, .by_tag = true, .exact = true };
+    else if (!rc)
+        rc = ctr_roworder_init(&s->order, &s->format, &s->schema, o->keys, err);
+    if (!rc)
+        rc = ctr_batchbuf_init(&s->out, &s->schema, err);
+    s->opts.keys = NULL;
+    if (rc) {
+        ctr_sort_free(s);
+        return rc;
+    }
+    *out = s;
+    return 0;
+}
+
+const struct ctr_schema *ctr_sort_schema(const struct ctr_sort *s)
+{
+    return &s->schema;
+}
+
+void ctr_sort_free(struct ctr_sort *s)
+{
+    if (!s)
+        return;
+    ctr_merge_free(s->merge);
+    ctr_spill_free(&s->spill);
+    ctr_arena_free(&s->arena);
+    free(s->refs);
+    free(s->tmp);
+    ctr_buf_free(&s->last);
+    if (s->out.schema)
+        ctr_batchbuf_free(&s->out);
+    ctr_roworder_free(&s->order);
+    ctr_rowformat_free(&s->format);
+    ctr_schema_free(&s->schema);
+    free(s);
+}
+
+void ctr_sort_get_stats(const struct ctr_sort *s, struct ctr_sort_stats *st)
+{
+    *st = s->stats;
+}
+
+/* ---- taking in ---- */
+
+static int grow_refs(struct ctr_rowref **r, int64_t *cap, int64_t need, struct ctr_err *err)
+{
+    int64_t to = CTR_MAX(need, *cap + *cap / 2);
+    struct ctr_rowref *p;
+
+    if (need <= *cap)
+        return 0;
+    p = realloc(*r, (size_t)to * sizeof *p);
+    if (!p)
+        return ctr_fail_nomem(err, (size_t)to * sizeof *p);
+    *r = p;
+    *cap = to;
+    return 0;
+}
+
+/* Later rows with the key of an earlier one go. The references are sorted. */
+static int64_t drop_equal(struct ctr_sort *s)
+{
+    int64_t kept = 0;
+
+    if (!s->opts.unique)
+        return s->n;
+    for (int64_t i = 0; i < s->n; i++)
+        if (!i || ctr_rowref_compare(&s->order, &s->refs[kept - 1], &s->refs[i]))
+            s->refs[kept++] = s->refs[i];
+    s->stats.dropped += s->n - kept;
+    return kept;
+}
+
+static int sort_rows(struct ctr_sort *s, struct ctr_err *err)
+{
+    int rc = grow_refs(&s->tmp, &s->tmp_cap, s->n, err);
+    int64_t cap = s->cap;
+    struct ctr_rowref *was = s->refs;
+
+    if (rc)
+        return rc;
+    ctr_rowrefs_sort(&s->order, &s->refs, &s->tmp, s->n);
+    if (s->refs != was) { /* they changed places */
+        s->cap = s->tmp_cap;
+        s->tmp_cap = cap;
+    }
+    s->n = drop_equal(s);
+    return 0;
+}
+
+static inline void prefetch_row(const uint8_t *row, uint32_t bytes)
+{
+    for (uint32_t at = 0; at < bytes; at += 64)
+        __builtin_prefetch(row + at);
+}
+
+/* How much of a row to fetch ahead. */
+static uint32_t ahead_bytes(const struct ctr_sort *s)
+{
+    return CTR_MIN(s->format.fixed_bytes + (s->format.variable ? 128 : 0), 1024);
+}
+
+static int write_run(struct ctr_sort *s, struct ctr_err *err)
+{
+    uint32_t ahead = ahead_bytes(s);
+    int rc = sort_rows(s, err);
+
+    if (!rc)
+        rc = ctr_spill_begin(&s->spill, err);
+    for (int64_t i = 0; !rc && i < s->n; i++) {
+        if (i + 8 < s->n)
+            prefetch_row(s->refs[i + 8].row, ahead);
+        rc = ctr_spill_row(&s->spill, s->refs[i].row, err);
+    }
+    s->n = 0;
+    ctr_arena_clear(&s->arena);
+    return rc;
+}
+
+static int64_t memory_used(const struct ctr_sort *s)
+{
+    return s->arena.in_use + 2 * s->n * (int64_t)sizeof *s->refs;
+}
+
+int ctr_sort_batch(struct ctr_sort *s, const struct ctr_batch *b, struct ctr_err *err)
+{
+    int64_t idx[CTR_ROW_TILE];
+    uint64_t tag[CTR_ROW_TILE];
+    uint8_t *at[CTR_ROW_TILE];
+
+    for (int64_t done = 0; done < b->rows;) {
+        int n = (int)CTR_MIN(b->rows - done, CTR_ROW_TILE), rc = 0;
+        for (int i = 0; i < n; i++) {
+            idx[i] = done + i;
+            tag[i] = s->opts.shuffle ? ctr_random64(s->opts.seed, 0, (uint64_t)(s->stats.rows + i)) : 0;
+        }
+        if (s->n && memory_used(s) >= s->budget)
+            rc = write_run(s, err);
+        if (!rc)
+            rc = grow_refs(&s->refs, &s->cap, s->n + n, err);
+        if (!rc)
+            rc = ctr_arena_add(&s->arena, &s->format, b->col, idx, n, tag, at, err);
+        if (rc)
+            return rc;
+        for (int i = 0; i < n; i++)
+            ctr_rowref_set(&s->order, &s->refs[s->n++], at[i]);
+        s->stats.rows += n;
+        done += n;
+    }
+    return 0;
+}
+
+/* ---- merging ---- */
+
+static bool same_as_last(struct ctr_sort *s, const struct ctr_rowref *r)
+{
+    struct ctr_rowref last;
+
+    if (!s->has_last)
+        return false;
+    ctr_rowref_set(&s->order, &last, s->last.data);
+    return !ctr_rowref_compare(&s->order, &last, r);
+}
+
+static int keep_last(struct ctr_sort *s, const uint8_t *row, struct ctr_err *err)
+{
+    s->last.len = 0;
+    s->has_last = true;
+    return ctr_buf_append(&s->last, row, ctr_row_size(row), err);
+}
+
+/* Up to max (<= CTR_ROW_TILE) rows of the merge; with unique, without those that equal an earlier one. 0 at the end. */
+static int merged_rows(struct ctr_sort *s, struct ctr_merge *m, const uint8_t **rows, int max, struct ctr_err *err)
+{
+    struct ctr_rowref refs[CTR_ROW_TILE];
+    int n, kept = 0, rc = 0;
+
+    while (!kept && (n = ctr_merge_next(m, refs, max, err)) != 0) {
+        if (n < 0)
+            return n;
+        for (int i = 0; i < n; i++) {
+            bool same = s->opts.unique &&
+                        (i ? !ctr_rowref_compare(&s->order, &refs[i - 1], &refs[i]) : same_as_last(s, &refs[i]));
+            s->stats.dropped += same;
+            if (!same)
+                rows[kept++] = refs[i].row;
+        }
+        if (s->opts.unique && (rc = keep_last(s, refs[n - 1].row, err)))
+            return rc;
+    }
+    return kept;
+}
+
+static int merge_open(struct ctr_sort *s, const struct ctr_spill *from, int first, int n, struct ctr_merge **m,
+                      struct ctr_err *err)
+{
+    struct ctr_merge_source *src = calloc((size_t)n + 1, sizeof *src);
+    int64_t bytes = CTR_MIN(CTR_MAX(s->budget / (n + 2), MIN_READ / 4), MAX_READ);
+    int rc;
+
+    if (!src)
+        return ctr_fail_nomem(err, (size_t)n * sizeof *src);
+    for (int i = 0; i < n; i++)
+        src[i] = (struct ctr_merge_source){ from->fd, from->run[first + i] };
+    rc = ctr_merge_open(m, &s->order, src, n, (size_t)bytes, err);
+    free(src);
+    return rc;
+}
+
+/* Merge neighbours among the runs into one run of `to`. */
+static int merge_some(struct ctr_sort *s, int first, int n, struct ctr_spill *to, struct ctr_err *err)
+{
+    const uint8_t *rows[CTR_ROW_TILE];
+    struct ctr_merge *m;
+    int rc = merge_open(s, &s->spill, first, n, &m, err), k = 0;
+
+    if (rc)
+        return rc;
+    s->has_last = false;
+    rc = ctr_spill_begin(to, err);
+    while (!rc && (k = merged_rows(s, m, rows, CTR_ROW_TILE, err)) > 0)
+        for (int i = 0; !rc && i < k; i++)
+            rc = ctr_spill_row(to, rows[i], err);
+    ctr_merge_free(m);
+    s->has_last = false;
+    return rc ? rc : k;
+}
+
+/* Fewer runs, until one merge with buffers of a decent size reads them all. */
+static int merge_passes(struct ctr_sort *s, struct ctr_err *err)
+{
+    int fan = (int)CTR_MIN(CTR_MAX(s->budget / MIN_READ - 2, 4), 512), rc = 0;
+
+    while (!rc && s->spill.n > fan) {
+        struct ctr_spill to;
+        ctr_spill_init(&to, s->spill.buf_bytes);
+        for (int i = 0; !rc && i < s->spill.n; i += fan)
+            rc = merge_some(s, i, CTR_MIN(fan, s->spill.n - i), &to, err);
+        if (!rc)
+            rc = ctr_spill_flush(&to, err);
+        s->stats.spilled_bytes += to.end;
+        s->stats.passes++;
+        ctr_spill_free(&s->spill);
+        s->spill = to;
+    }
+    return rc;
+}
+
+int ctr_sort_finish(struct ctr_sort *s, struct ctr_err *err)
+{
+    int rc;
+
+    if (!s->spill.n)
+        return sort_rows(s, err);
+    rc = s->n ? write_run(s, err) : 0;
+    if (!rc)
+        rc = ctr_spill_flush(&s->spill, err);
+    s->stats.runs = s->spill.n;
+    s->stats.spilled_bytes = s->spill.end;
+    ctr_arena_free(&s->arena);
+    free(s->refs);
+    free(s->tmp);
+    s->refs = s->tmp = NULL;
+    if (!rc)
+        rc = merge_passes(s, err);
+    s->stats.passes++;
+    return rc ? rc : merge_open(s, &s->spill, 0, s->spill.n, &s->merge, err);
+}
+
+/* ---- giving back ---- */
+
+static int memory_rows(struct ctr_sort *s, const uint8_t **rows, int max)
+{
+    int n = (int)CTR_MIN(s->n - s->next, max);
+    uint32_t ahead = ahead_bytes(s);
+
+    for (int i = 0; i < n; i++)
+        rows[i] = s->refs[s->next + i].row;
+    s->next += n;
+    for (int i = 0; i < max && s->next + i < s->n; i++)
+        prefetch_row(s->refs[s->next + i].row, ahead);
+    return n;
+}
+
+int ctr_sort_next(struct ctr_sort *s, const struct ctr_batch **b, struct ctr_err *err)
+{
+    const uint8_t *rows[CTR_ROW_TILE];
+    int64_t have = 0;
+    int rc = 0;
+
+    ctr_batchbuf_clear(&s->out);
+    while (have < s->opts.batch_rows) {
+        int max = (int)CTR_MIN(s->opts.batch_rows - have, CTR_ROW_TILE);
+        int n = s->merge ? merged_rows(s, s->merge, rows, max, err) : memory_rows(s, rows, max);
+        if (n <= 0) {
+            rc = n;
+            break;
+        }
+        for (int c = 0; !rc && c < s->schema.n; c++)
+            rc = ctr_row_read(&s->format, c, rows, n, &s->out.col[c], err);
+        if (rc)
+            break;
+        have += n;
+    }
+    if (rc)
+        return rc;
+    *b = ctr_batchbuf_view(&s->out);
+    return have > 0;
+}
