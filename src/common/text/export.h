@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * export: batches to text (csv, tsv, jsonl, libsvm, libffm, vw) and npy. One format is one const struct in one file and
+ * one row of the table in export.c.
+ *
+ *     ctr_export_open(&e, ctr_export_find("csv"), schema, &opts, out, err)
+ *     ctr_export_batch(e, b, err) …
+ *     ctr_export_finish(e, err)          the caller commits `out`
+ *     ctr_export_free(e)
+ *
+ * The bytes depend neither on the size of the batches nor on the number of threads. A value that the format cannot hold
+ * is an error that names row, column and remedy; a column that it cannot hold is named by ctr_export_left_out.
+ */
+#ifndef CTR_EXPORT_H
+#define CTR_EXPORT_H
+
+#include "common/batch/batch.h"
+
+struct ctr_export_format;
+struct ctr_export;
+
+struct ctr_export_opts {
+    bool no_header;        /* csv, tsv: no line of names */
+    bool flat;             /* jsonl: a name with dots is one name, not a path */
+    const char *delimiter; /* csv, tsv: NULL for the format's own */
+    const char *null_text; /* csv, tsv: how a null is written; NULL: nothing at all */
+    int bits;              /* libsvm, libffm, vw: fold keys into 2^bits indices (0: whole keys) */
+    int role[CTR_NROLES];  /* the column of each role, or -1 */
+    int64_t total_rows;    /* when known beforehand, else -1 */
+    int threads;           /* at least 1 */
+};
+#define CTR_EXPORT_OPTS                                                                                                \
+    {                                                                                                                  \
+        .role = { -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1 }, .total_rows = -1, .threads = 1                         \
+    }
+
+const struct ctr_export_format *ctr_export_at(int i); /* the table; NULL past its end */
+const struct ctr_export_format *ctr_export_find(const char *name);
+const char *ctr_export_name(const struct ctr_export_format *f);
+bool ctr_export_binary(const struct ctr_export_format *f); /* not for a terminal */
+
+int ctr_export_open(struct ctr_export **e, const struct ctr_export_format *f, const struct ctr_schema *s,
+                    const struct ctr_export_opts *opts, struct ctr_out *out, struct ctr_err *err) CTR_MUST;
+int ctr_export_batch(struct ctr_export *e, const struct ctr_batch *b, struct ctr_err *err) CTR_MUST;
+int ctr_export_finish(struct ctr_export *e, struct ctr_err *err) CTR_MUST;
+void ctr_export_free(struct ctr_export *e);
+int64_t ctr_export_rows(const struct ctr_export *e);
+/* Names of the columns that are not written, "a, b"; "" when all are. */
+const char *ctr_export_left_out(const struct ctr_export *e);
+
+#endif

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * export_csv: csv and tsv. A csv cell is quoted only when it has to be: when it holds a quote, a line end or the first
+ * byte of the delimiter, begins or ends with a blank, or would read as a null. A tsv cell is raw, so that a tab or a
+ * line end in it is an error. Lists are JSON text.
+ */
+#include "common/text/export_format.h"
+#include <stdlib.h>
+
+struct csv {
+    const char *delimiter, *null_text;
+    size_t delimiter_n, null_n;
+    bool quotes;       /* csv */
+    bool special[256]; /* bytes that make a cell quoted (csv) or refused (tsv) */
+    uint64_t word[4];  /* the same bytes, each repeated eight times */
+};
+
+#define ONES 0x0101010101010101u
+#define HIGH 0x8080808080808080u
+
+static inline bool has_special(const struct csv *c, uint64_t w)
+{
+    uint64_t hit = 0;
+    for (int k = 0; k < 4; k++) {
+        uint64_t x = w ^ c->word[k];
+        hit |= (x - ONES) & ~x & HIGH;
+    }
+    return hit != 0;
+}
+
+static int quote(struct ctr_buf *b, const char *p, size_t n, struct ctr_err *err)
+{
+    char *to = ctr_put_room(b, 2 * n + 2, err), *q = to;
+
+    if (!to)
+        return CTR_ENOMEM;
+    *q++ = '"';
+    for (size_t i = 0; i < n; i++) {
+        if (p[i] == '"')
+            *q++ = '"';
+        *q++ = p[i];
+    }
+    *q++ = '"';
+    b->len += (size_t)(q - to);
+    return 0;
+}
+
+/* 0: written; 1: the format cannot hold it; < 0: error. Copies first and looks in the copy, whose padding may be read.
+ */
+static int put_text(const struct csv *c, struct ctr_buf *b, const char *p, size_t n, struct ctr_err *err)
+{
+    char *to = ctr_put_room(b, n, err);
+    bool hit = false;
+
+    if (!to)
+        return CTR_ENOMEM;
+    memcpy(to, p, n);
+    for (size_t i = 0; i < n && !hit; i += 8) {
+        uint64_t w;
+        memcpy(&w, to + i, 8);
+        if (has_special(c, w)) /* maybe beyond the end: look again */
+            for (size_t k = i; k < CTR_MIN(i + 8, n); k++)
+                hit |= c->special[(unsigned char)to[k]];
+    }
+    if (!c->quotes) {
+        b->len += hit ? 0 : n;
+        return hit;
+    }
+    if (hit || (n && (p[0] == ' ' || p[n - 1] == ' ')) || (n == c->null_n && !memcmp(p, c->null_text, n)))
+        return quote(b, p, n, err);
+    b->len += n;
+    return 0;
+}
+
+static int put_cell(const struct csv *c, struct ctr_export_tile *t, const struct ctr_col *col, int64_t i,
+                    struct ctr_err *err)
+{
+    int rc;
+
+    if (ctr_col_missing(col, i))
+        return ctr_put(&t->text, c->null_text, c->null_n, err);
+    if (col->type == CTR_UTF8) {
+        struct ctr_str s = ctr_col_str(col, i);
+        return put_text(c, &t->text, s.p, s.n, err);
+    }
+    if (col->type != CTR_LIST && col->type != CTR_FIXED)
+        return ctr_put_scalar(&t->text, col, i, err);
+    ctr_buf_clear(&t->scratch);
+    if ((rc = ctr_put_json(&t->scratch, col, i, err)) < 0)
+        return rc;
+    return put_text(c, &t->text, (const char *)t->scratch.data, t->scratch.len, err);
+}
+
+static int rows(const struct ctr_export *e, const struct ctr_batch *b, int64_t from, int64_t to,
+                struct ctr_export_tile *t, struct ctr_err *err)
+{
+    const struct csv *c = e->state;
+
+    for (int64_t i = from; i < to; i++) {
+        size_t start = t->text.len;
+        for (int k = 0; k < e->schema.n; k++) {
+            int rc = k ? ctr_put(&t->text, c->delimiter, c->delimiter_n, err) : 0;
+            if (rc == 0)
+                rc = put_cell(c, t, &b->col[k], i, err);
+            if (rc < 0)
+                return rc;
+            if (rc > 0)
+                return ctr_export_bad(e, b, i, k,
+                                      "a delimiter or a line end cannot be written without quotes; "
+                                      "--format csv can (with --delimiter where tabs are wanted)",
+                                      err);
+        }
+        if (t->text.len == start && c->quotes) { /* a single empty cell: an empty line would be no row */
+            if (ctr_put(&t->text, "\"\"", 2, err) < 0)
+                return CTR_ENOMEM;
+        }
+        if (ctr_put(&t->text, "\n", 1, err) < 0)
+            return CTR_ENOMEM;
+    }
+    return 0;
+}
+
+static int put_header(struct ctr_export *e, const struct csv *c, struct ctr_buf *head, struct ctr_err *err)
+{
+    for (int k = 0; k < e->schema.n; k++) {
+        const char *name = e->schema.f[k].name;
+        int rc = k ? ctr_put(head, c->delimiter, c->delimiter_n, err) : 0;
+        if (rc == 0)
+            rc = put_text(c, head, name, strlen(name), err);
+        if (rc < 0)
+            return rc;
+        if (rc > 0)
+            return ctr_fail(err, CTR_EUSAGE,
+                            "the name of column %d holds a delimiter or a line end: rename it, or "
+                            "use --format csv",
+                            k + 1);
+    }
+    return ctr_put(head, "\n", 1, err);
+}
+
+static int start(struct ctr_export *e, struct ctr_buf *head, bool quotes, const char *delimiter, struct ctr_err *err)
+{
+    struct csv *c = calloc(1, sizeof(*c));
+    unsigned char byte[4];
+
+    if (!c)
+        return ctr_fail_nomem(err, sizeof(*c));
+    e->state = c;
+    c->delimiter = e->opts.delimiter ? e->opts.delimiter : delimiter;
+    c->null_text = e->opts.null_text ? e->opts.null_text : "";
+    c->delimiter_n = strlen(c->delimiter);
+    c->null_n = strlen(c->null_text);
+    c->quotes = quotes;
+    if (!c->delimiter_n || strpbrk(c->delimiter, "\"\r\n"))
+        return ctr_fail(err, CTR_EUSAGE, "--delimiter: a text without quotes and line ends is wanted");
+    if (strpbrk(c->null_text, "\"\r\n") || strstr(c->null_text, c->delimiter))
+        return ctr_fail(err, CTR_EUSAGE, "--null: a text without quotes, line ends and the delimiter is wanted");
+    byte[0] = '\n';
+    byte[1] = '\r';
+    byte[2] = quotes ? '"' : '\n';
+    byte[3] = (unsigned char)c->delimiter[0];
+    for (int k = 0; k < 4; k++) {
+        c->special[byte[k]] = true;
+        c->word[k] = ONES * byte[k];
+    }
+    return e->opts.no_header ? 0 : put_header(e, c, head, err);
+}
+
+static int start_csv(struct ctr_export *e, struct ctr_buf *head, struct ctr_err *err)
+{
+    return start(e, head, true, ",", err);
+}
+
+static int start_tsv(struct ctr_export *e, struct ctr_buf *head, struct ctr_err *err)
+{
+    return start(e, head, false, "\t", err);
+}
+
+static void stop(struct ctr_export *e)
+{
+    free(e->state);
+}
+
+const struct ctr_export_format ctr_export_csv = { "csv", false, start_csv, rows, NULL, stop };
+const struct ctr_export_format ctr_export_tsv = { "tsv", false, start_tsv, rows, NULL, stop };

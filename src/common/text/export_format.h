@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * export_format: what the files of the export formats share: the interface of a format and the writers of single
+ * values.
+ */
+#ifndef CTR_EXPORT_FORMAT_H
+#define CTR_EXPORT_FORMAT_H
+
+#include "common/text/export.h"
+
+struct ctr_pool;
+
+/* What one task of a batch writes: its own buffers, so that tasks run in parallel. */
+struct ctr_export_tile {
+    struct ctr_buf text;    /* goes to the output, tile after tile */
+    struct ctr_buf scratch; /* the format's own */
+    struct ctr_err err;
+    int rc;
+};
+
+struct ctr_export_format {
+    const char *name;
+    bool binary;
+    /* Look at the schema, choose columns, set e->state; text appended to `head` comes first in the output. */
+    int (*start)(struct ctr_export *e, struct ctr_buf *head, struct ctr_err *err);
+    /* Append rows [from, to) of b to t->text. Runs on several threads at once: e is read only. */
+    int (*rows)(const struct ctr_export *e, const struct ctr_batch *b, int64_t from, int64_t to,
+                struct ctr_export_tile *t, struct ctr_err *err);
+    int (*finish)(struct ctr_export *e, struct ctr_err *err); /* may be NULL */
+    void (*stop)(struct ctr_export *e);                       /* free e->state; also after a failed start */
+};
+
+struct ctr_export {
+    const struct ctr_export_format *format;
+    struct ctr_export_opts opts;
+    struct ctr_schema schema; /* a copy */
+    struct ctr_out *out;
+    int spill; /* a temporary file that takes the rows until finish, or -1 */
+    int64_t rows;
+    void *state;
+    struct ctr_buf left_out;
+    struct ctr_pool *pool;
+    struct ctr_export_tile *tile;
+    int tiles;
+};
+
+int ctr_export_leave_out(struct ctr_export *e, int column, struct ctr_err *err) CTR_MUST;
+/* "row 12: column price: WHAT" */
+int ctr_export_bad(const struct ctr_export *e, const struct ctr_batch *b, int64_t i, int column, const char *what,
+                   struct ctr_err *err);
+
+/* Room for n bytes (and CTR_PAD more) at the end of b, or NULL. */
+static inline char *ctr_put_room(struct ctr_buf *b, size_t n, struct ctr_err *err)
+{
+    if (b->cap < b->len + n + 2 * CTR_PAD && ctr_buf_reserve(b, n + 2 * CTR_PAD, err) < 0)
+        return NULL;
+    return (char *)b->data + b->len;
+}
+static inline int ctr_put(struct ctr_buf *b, const void *p, size_t n, struct ctr_err *err)
+{
+    char *to = ctr_put_room(b, n, err);
+    if (!to)
+        return CTR_ENOMEM;
+    memcpy(to, p, n);
+    b->len += n;
+    return 0;
+}
+
+/* A number, bool or time as text: shortest floats, ISO times. */
+int ctr_put_scalar(struct ctr_buf *b, const struct ctr_col *c, int64_t i, struct ctr_err *err) CTR_MUST;
+/* Any value as JSON: null, text in quotes, lists in brackets, weighted keys {"key":1,"weight":0.5}, times as text, NaN
+ * and infinities as "NaN", "Infinity", "-Infinity". */
+int ctr_put_json(struct ctr_buf *b, const struct ctr_col *c, int64_t i, struct ctr_err *err) CTR_MUST;
+int ctr_put_json_str(struct ctr_buf *b, const char *p, size_t n, struct ctr_err *err) CTR_MUST;
+
+/* The items of row i of a list: *items and their range. */
+static inline const struct ctr_col *ctr_list_range(const struct ctr_col *c, int64_t i, int64_t *from, int64_t *to)
+{
+    if (c->dict) {
+        i = ((const int32_t *)c->data)[i];
+        c = c->dict;
+    }
+    if (c->type == CTR_LIST) {
+        *from = c->offsets[i];
+        *to = c->offsets[i + 1];
+    } else { /* CTR_FIXED: item holds rows * width values */
+        int64_t width = c->rows ? c->item->rows / c->rows : 0;
+        *from = i * width;
+        *to = *from + width;
+    }
+    return c->item;
+}
+
+extern const struct ctr_export_format ctr_export_csv, ctr_export_tsv, ctr_export_jsonl, ctr_export_libsvm,
+    ctr_export_libffm, ctr_export_vw, ctr_export_npy;
+
+#endif

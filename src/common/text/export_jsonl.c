@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * export_jsonl: one JSON object a line. A column named user.id becomes the member id of the object user; the members of
+ * an object stand together, where its first one stood. The text between two values never changes, so it is made once: a
+ * row is a walk over (text, column) steps.
+ */
+#include "common/text/export_format.h"
+#include <stdlib.h>
+
+struct step {
+    size_t text, n; /* in jsonl.text: what comes before the value */
+    int column;
+};
+
+struct jsonl {
+    struct step *step;
+    int steps;
+    struct ctr_buf text;
+    size_t tail, tail_n; /* closing brackets and the newline */
+};
+
+enum { MAX_DEPTH = 32 };
+
+/* The parts of a name: "a.b.c" has three; a name with an empty part, or with very many, is one whole. */
+static bool nested(const struct ctr_export *e, const char *name)
+{
+    size_t n = strlen(name), dots = 0;
+
+    for (const char *p = name; (p = strchr(p, '.')) != NULL && dots <= MAX_DEPTH; p++)
+        dots++;
+    return !e->opts.flat && dots && dots < MAX_DEPTH && name[0] != '.' && name[n - 1] != '.' && !strstr(name, "..");
+}
+
+static size_t part_end(const struct ctr_export *e, const char *name, size_t from)
+{
+    const char *dot = nested(e, name) ? strchr(name + from, '.') : NULL;
+    return dot ? (size_t)(dot - name) : strlen(name);
+}
+
+/* Emit the members of the object whose path is the first `depth` bytes of column `like` (depth 0: the row): each column
+ * of it that was not done yet, and where one lies deeper, that whole object. */
+static int object(struct ctr_export *e, struct jsonl *j, bool *done, int like, size_t depth, struct ctr_err *err)
+{
+    const char *path = e->schema.f[like].name;
+    bool first = true;
+
+    if (ctr_put(&j->text, "{", 1, err) < 0)
+        return CTR_ENOMEM;
+    for (int k = 0; k < e->schema.n; k++) {
+        const char *name = e->schema.f[k].name;
+        size_t from = depth ? depth + 1 : 0, end;
+        int rc;
+        if (done[k] || (depth && (!nested(e, name) || strncmp(name, path, depth) || name[depth] != '.')))
+            continue;
+        end = part_end(e, name, from);
+        if ((!first && (rc = ctr_put(&j->text, ",", 1, err)) < 0) ||
+            (rc = ctr_put_json_str(&j->text, name + from, end - from, err)) < 0 ||
+            (rc = ctr_put(&j->text, ":", 1, err)) < 0)
+            return rc;
+        first = false;
+        if (name[end]) {
+            if ((rc = object(e, j, done, k, end, err)) < 0 || (rc = ctr_put(&j->text, "}", 1, err)) < 0)
+                return rc;
+            continue;
+        }
+        done[k] = true;
+        j->step[j->steps].n = j->text.len - j->step[j->steps].text;
+        j->step[j->steps++].column = k;
+        j->step[j->steps].text = j->text.len;
+    }
+    return 0;
+}
+
+/* A column `user` beside `user.id` would be a value and an object at once. */
+static int check_names(const struct ctr_export *e, struct ctr_err *err)
+{
+    for (int k = 0; k < e->schema.n; k++) {
+        const char *name = e->schema.f[k].name;
+        if (!nested(e, name))
+            continue;
+        for (size_t end = part_end(e, name, 0); name[end]; end = part_end(e, name, end + 1))
+            for (int m = 0; m < e->schema.n; m++)
+                if (strlen(e->schema.f[m].name) == end && !memcmp(e->schema.f[m].name, name, end))
+                    return ctr_fail(err, CTR_EUSAGE,
+                                    "columns %s and %s: one name cannot be a value and an object; "
+                                    "--flat keeps the dots in the names",
+                                    e->schema.f[m].name, name);
+    }
+    return 0;
+}
+
+static int start(struct ctr_export *e, struct ctr_buf *head, struct ctr_err *err)
+{
+    struct jsonl *j = calloc(1, sizeof(*j));
+    bool *done = calloc((size_t)e->schema.n + 1, 1);
+    int rc;
+
+    (void)head;
+    e->state = j;
+    if (j)
+        j->step = calloc((size_t)e->schema.n + 1, sizeof(*j->step));
+    if (!j || !j->step || !done) {
+        free(done);
+        return ctr_fail_nomem(err, (size_t)e->schema.n * sizeof(*j->step));
+    }
+    rc = check_names(e, err);
+    if (rc == 0)
+        rc = e->schema.n ? object(e, j, done, 0, 0, err) : ctr_put(&j->text, "{", 1, err);
+    free(done);
+    if (rc < 0)
+        return rc;
+    j->tail = j->step[j->steps].text;
+    if ((rc = ctr_put(&j->text, "}\n", 2, err)) < 0)
+        return rc;
+    j->tail_n = j->text.len - j->tail;
+    return 0;
+}
+
+static int rows(const struct ctr_export *e, const struct ctr_batch *b, int64_t from, int64_t to,
+                struct ctr_export_tile *t, struct ctr_err *err)
+{
+    const struct jsonl *j = e->state;
+
+    for (int64_t i = from; i < to; i++) {
+        for (int k = 0; k < j->steps; k++) {
+            const struct step *s = &j->step[k];
+            int rc = ctr_put(&t->text, j->text.data + s->text, s->n, err);
+            if (rc == 0)
+                rc = ctr_put_json(&t->text, &b->col[s->column], i, err);
+            if (rc < 0)
+                return rc;
+        }
+        if (ctr_put(&t->text, j->text.data + j->tail, j->tail_n, err) < 0)
+            return CTR_ENOMEM;
+    }
+    return 0;
+}
+
+static void stop(struct ctr_export *e)
+{
+    struct jsonl *j = e->state;
+
+    if (!j)
+        return;
+    free(j->step);
+    ctr_buf_free(&j->text);
+    free(j);
+}
+
+const struct ctr_export_format ctr_export_jsonl = { "jsonl", false, start, rows, NULL, stop };

@@ -1,0 +1,576 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * export_sparse: libsvm, libffm and vw. All three write a row as a label and (index, value) items; the items come from
+ * the same sources:
+ *  - keys: uint64, list<uint64>, list<weighted key>: the key is the index, its weight (or 1) the value;
+ *  - texts: utf8, list<utf8>: the text is the index; a column NAME.weight (list<float32>) holds the values of NAME;
+ *  - numbers (dense): a column is an index, counted from 1 over all of them; a fixed_size_list takes as many as it is
+ * wide. Sources are the columns of role feature or dense; where no column has either, all that have no role and fit.
+ */
+#include "common/text/export_format.h"
+#include <math.h>
+#include <stdlib.h>
+
+enum kind { KEY, TEXT, NUMBER, UNFIT };
+
+struct source {
+    int column, weight; /* weight: column of the values, or -1 */
+    enum kind kind;
+    uint64_t index;      /* NUMBER: of its first value */
+    uint64_t field;      /* libffm */
+    struct ctr_buf head; /* vw: "|name" */
+};
+
+struct sparse {
+    struct source *source;
+    int sources;
+    int label, importance, query, id; /* columns or -1 */
+    uint64_t numbers;                 /* indices taken by dense columns */
+    bool texts;
+};
+
+struct item {
+    uint64_t index;
+    const char *p; /* TEXT: the index */
+    size_t n;      /* its length; of a number that is sorted, its position */
+    double value;
+    bool single; /* value came from a float32 */
+};
+
+/* ---- start: which columns
+ * ----------------------------------------------------------------------------------------------- */
+
+static enum kind kind_of(const struct ctr_field *f)
+{
+    bool list = f->type == CTR_LIST || f->type == CTR_FIXED;
+    enum ctr_type t = list ? f->item : f->type;
+    bool is_key = ctr_field_role(f) != CTR_ROLE_DENSE && (t == CTR_WKEY || t == CTR_U64);
+
+    if (is_key)
+        return KEY;
+    if (t == CTR_UTF8)
+        return TEXT;
+    if ((ctr_type_number(t) || t == CTR_BOOL) && f->type != CTR_LIST)
+        return NUMBER;
+    return UNFIT;
+}
+
+/* The column NAME.weight that holds the values of text column k, or -1. */
+static int weight_of(const struct ctr_schema *s, int k)
+{
+    size_t n = strlen(s->f[k].name);
+
+    for (int w = 0; w < s->n; w++)
+        if (!strncmp(s->f[w].name, s->f[k].name, n) && !strcmp(s->f[w].name + n, ".weight") &&
+            s->f[w].type == CTR_LIST && s->f[w].item == CTR_F32 && s->f[k].type == CTR_LIST && s->f[k].item == CTR_UTF8)
+            return w;
+    return -1;
+}
+
+/* Take the column as a source: 1; leave it out: 0. */
+static int add_source(struct ctr_export *e, struct sparse *s, int k, bool any_role, struct ctr_err *err)
+{
+    const struct ctr_field *f = &e->schema.f[k];
+    int role = ctr_field_role(f);
+    struct source *src = &s->source[s->sources];
+
+    if (any_role ? role != CTR_ROLE_FEATURE && role != CTR_ROLE_DENSE : role >= 0)
+        return 0;
+    src->kind = kind_of(f);
+    if (src->kind == UNFIT) {
+        char type[64];
+        return any_role ? ctr_fail(err, CTR_EUSAGE, "column %s: %s has no form in %s; leave it out with --columns",
+                                   f->name, ctr_field_type_name(f, type, sizeof(type)), e->format->name)
+                        : 0;
+    }
+    src->column = k;
+    src->weight = src->kind == TEXT ? weight_of(&e->schema, k) : -1;
+    src->index = s->numbers + 1;
+    if (src->kind == NUMBER)
+        s->numbers += f->type == CTR_FIXED ? (uint64_t)f->width : 1;
+    s->texts |= src->kind == TEXT;
+    s->sources++;
+    return 1;
+}
+
+static bool is_weights(const struct ctr_schema *s, int k)
+{
+    for (int i = 0; i < s->n; i++)
+        if (weight_of(s, i) == k)
+            return true;
+    return false;
+}
+
+static int find_sources(struct ctr_export *e, struct sparse *s, struct ctr_err *err)
+{
+    bool any_role =
+        ctr_schema_role(&e->schema, CTR_ROLE_FEATURE) >= 0 || ctr_schema_role(&e->schema, CTR_ROLE_DENSE) >= 0;
+    int rc;
+
+    for (int k = 0; k < e->schema.n; k++) {
+        if (k == s->label || k == s->importance || k == s->query || k == s->id || is_weights(&e->schema, k))
+            continue;
+        if ((rc = add_source(e, s, k, any_role, err)) < 0 || (rc == 0 && (rc = ctr_export_leave_out(e, k, err)) < 0))
+            return rc;
+    }
+    if (!s->sources)
+        return ctr_fail(err, CTR_EUSAGE,
+                        "no features: no column has the role feature or dense, and none without a role "
+                        "fits %s",
+                        e->format->name);
+    if (s->texts && s->numbers && e->format != &ctr_export_vw)
+        return ctr_fail(err, CTR_EUSAGE, "texts and numbers have no common indices in %s: choose with --columns",
+                        e->format->name);
+    return 0;
+}
+
+static int need_number(const struct ctr_export *e, int k, const char *what, bool integer, struct ctr_err *err)
+{
+    const struct ctr_field *f = k >= 0 ? &e->schema.f[k] : NULL;
+
+    if (!f || (integer ? ctr_types[f->type].integer : ctr_type_number(f->type) || f->type == CTR_BOOL))
+        return 0;
+    return ctr_fail(err, CTR_EUSAGE, "column %s: %s %s is wanted as %s", f->name, integer ? "an" : "a",
+                    integer ? "integer" : "number", what);
+}
+
+static int start(struct ctr_export *e, bool query, bool importance, struct ctr_err *err)
+{
+    struct sparse *s = calloc(1, sizeof(*s));
+    int rc;
+
+    e->state = s;
+    if (s)
+        s->source = calloc((size_t)e->schema.n + 1, sizeof(*s->source));
+    if (!s || !s->source)
+        return ctr_fail_nomem(err, sizeof(*s));
+    s->label = e->opts.role[CTR_ROLE_LABEL];
+    s->query = query ? e->opts.role[CTR_ROLE_QUERY] : -1;
+    s->importance = importance ? e->opts.role[CTR_ROLE_WEIGHT] : -1;
+    s->id = importance ? e->opts.role[CTR_ROLE_ID] : -1;
+    if (e->opts.bits < 0 || e->opts.bits > 62)
+        return ctr_fail(err, CTR_EUSAGE, "--bits: 1 to 62 are possible");
+    if (s->label < 0 && e->format != &ctr_export_vw)
+        return ctr_fail(err, CTR_EUSAGE, "no label column, and %s needs one: --label NAME", e->format->name);
+    if ((rc = need_number(e, s->label, "label", false, err)) < 0 ||
+        (rc = need_number(e, s->query, "qid", true, err)) < 0 ||
+        (rc = need_number(e, s->importance, "importance weight", false, err)) < 0)
+        return rc;
+    return find_sources(e, s, err);
+}
+
+static int start_libsvm(struct ctr_export *e, struct ctr_buf *head, struct ctr_err *err)
+{
+    (void)head;
+    return start(e, true, false, err);
+}
+
+/* Fields are numbered by position; columns that are all called f0, f7, … keep their numbers. */
+static int start_libffm(struct ctr_export *e, struct ctr_buf *head, struct ctr_err *err)
+{
+    struct sparse *s;
+    bool named = true;
+    int rc = start(e, false, false, err);
+
+    (void)head;
+    if (rc < 0)
+        return rc;
+    s = e->state;
+    for (int k = 0; k < s->sources; k++) {
+        const char *name = e->schema.f[s->source[k].column].name;
+        named = named && name[0] == 'f' && ctr_parse_u64(name + 1, strlen(name + 1), &s->source[k].field) &&
+                (name[1] != '0' || !name[2]) && name[1] != '+';
+    }
+    for (int k = 0; !named && k < s->sources; k++)
+        s->source[k].field = (uint64_t)k;
+    return 0;
+}
+
+static bool vw_word(const char *p, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (strchr(" \t\r\n|:", p[i])) /* also a NUL byte */
+            return false;
+    return n > 0;
+}
+
+/* A column is a namespace of its name; "_" is the one without a name, and all single numbers stand in "dense". */
+static int start_vw(struct ctr_export *e, struct ctr_buf *head, struct ctr_err *err)
+{
+    struct sparse *s;
+    int rc = start(e, false, true, err);
+
+    (void)head;
+    if (rc < 0)
+        return rc;
+    s = e->state;
+    for (int k = 0; k < s->sources; k++) {
+        const struct ctr_field *f = &e->schema.f[s->source[k].column];
+        const char *name = f->name;
+        if (!vw_word(name, strlen(name)))
+            return ctr_fail(err, CTR_EUSAGE, "column %s: a namespace of vw has no blanks, bars and colons: rename it",
+                            name);
+        if (s->source[k].kind == NUMBER && f->type != CTR_FIXED)
+            name = "dense";
+        else if (!strncmp(name, "ns.", 3) &&
+                 (!strcmp(name + 3, "label") || !strcmp(name + 3, "weight") || !strcmp(name + 3, "tag")))
+            name += 3; /* ctr-import put it there */
+        if ((rc = ctr_buf_printf(&s->source[k].head, err, "|%s", strcmp(name, "_") ? name : "")) < 0)
+            return rc;
+    }
+    return 0;
+}
+
+static void stop(struct ctr_export *e)
+{
+    struct sparse *s = e->state;
+
+    if (!s)
+        return;
+    for (int k = 0; k < s->sources; k++)
+        ctr_buf_free(&s->source[k].head);
+    free(s->source);
+    free(s);
+}
+
+/* ---- rows: items
+ * ------------------------------------------------------------------------------------------------------------ */
+
+static int add_item(struct ctr_buf *items, struct item it, struct ctr_err *err)
+{
+    return ctr_put(items, &it, sizeof(it), err);
+}
+
+static uint64_t fold(const struct ctr_export *e, uint64_t key)
+{
+    const struct sparse *s = e->state;
+    return e->opts.bits ? s->numbers + 1 + (key & (((uint64_t)1 << e->opts.bits) - 1)) : key;
+}
+
+static int add_value(const struct ctr_export *e, const struct source *src, const struct ctr_col *c, int64_t i,
+                     uint64_t position, struct ctr_buf *items, struct ctr_err *err)
+{
+    const struct ctr_col *v = c->dict ? c->dict : c;
+    int64_t k = c->dict ? ((const int32_t *)c->data)[i] : i;
+    struct item it = { .value = 1, .single = true };
+
+    if (src->kind == TEXT) {
+        struct ctr_str s = ctr_col_str(c, i);
+        it.p = s.p;
+        it.n = s.n;
+    } else if (src->kind == NUMBER) {
+        it.index = src->index + position;
+        it.value = ctr_col_f64(c, i);
+        it.single = v->type == CTR_F32 || v->type == CTR_F16;
+    } else {
+        it.index = fold(e, ((const uint64_t *)v->data)[k]);
+        if (v->type == CTR_WKEY)
+            it.value = (double)v->weight[k];
+    }
+    return add_item(items, it, err);
+}
+
+/* The values of a text list; the two lists must be equally long. */
+static int set_weights(const struct ctr_export *e, const struct source *src, const struct ctr_batch *b, int64_t i,
+                       size_t first, struct ctr_buf *items, struct ctr_err *err)
+{
+    const struct ctr_col *w = &b->col[src->weight];
+    struct item *it = (struct item *)items->data + first;
+    size_t n = items->len / sizeof(*it) - first;
+    int64_t from = 0, to = 0;
+    const struct ctr_col *item = ctr_col_missing(w, i) ? NULL : ctr_list_range(w, i, &from, &to);
+
+    if ((size_t)(to - from) != n)
+        return ctr_export_bad(e, b, i, src->weight, "its list is not as long as that of the texts", err);
+    for (size_t k = 0; k < n; k++)
+        it[k].value = (double)((const float *)item->data)[from + (int64_t)k];
+    return 0;
+}
+
+/* Append the items of row i of one source. */
+static int gather(const struct ctr_export *e, const struct source *src, const struct ctr_batch *b, int64_t i,
+                  struct ctr_buf *items, struct ctr_err *err)
+{
+    const struct ctr_col *c = &b->col[src->column];
+    size_t first = items->len / sizeof(struct item);
+    int64_t from, to;
+    int rc = 0;
+
+    if (!ctr_col_missing(c, i) && c->type != CTR_LIST && c->type != CTR_FIXED) {
+        rc = add_value(e, src, c, i, 0, items, err);
+    } else if (!ctr_col_missing(c, i)) {
+        const struct ctr_col *item = ctr_list_range(c, i, &from, &to);
+        for (int64_t k = from; k < to && rc == 0; k++)
+            if (!ctr_col_missing(item, k) || src->weight >= 0)
+                rc = add_value(e, src, item, k, (uint64_t)(k - from), items, err);
+    }
+    if (rc == 0 && src->weight >= 0)
+        rc = set_weights(e, src, b, i, first, items, err);
+    return rc;
+}
+
+static int put_value(struct ctr_buf *t, const struct item *it, struct ctr_err *err)
+{
+    char *p = ctr_put_room(t, CTR_NUM_MAX, err);
+
+    if (!p)
+        return CTR_ENOMEM;
+    t->len += it->single ? ctr_fmt_f32(p, (float)it->value) : ctr_fmt_f64(p, it->value);
+    return 0;
+}
+
+static int put_index(const struct ctr_export *e, const struct source *src, const struct ctr_batch *b, int64_t i,
+                     struct ctr_buf *t, const struct item *it, struct ctr_err *err)
+{
+    char *p = ctr_put_room(t, CTR_MAX(it->n, (size_t)CTR_NUM_MAX), err);
+
+    if (!p)
+        return CTR_ENOMEM;
+    if (it->p) {
+        if (!vw_word(it->p, it->n))
+            return ctr_export_bad(e, b, i, src->column,
+                                  "an empty text, or one with a blank, a bar or a colon, is no "
+                                  "index; extract keys from it first (ctr-extract)",
+                                  err);
+        memcpy(p, it->p, it->n);
+        t->len += it->n;
+    } else {
+        t->len += ctr_fmt_u64(p, it->index);
+    }
+    return 0;
+}
+
+static int put_label(const struct ctr_export *e, const struct ctr_batch *b, int64_t i, struct ctr_buf *t,
+                     struct ctr_err *err)
+{
+    const struct sparse *s = e->state;
+    const struct ctr_col *c = &b->col[s->label];
+
+    if (ctr_col_missing(c, i))
+        return ctr_export_bad(e, b, i, s->label, "a label is null; ctr-select --where drops such rows", err);
+    if (c->type == CTR_BOOL)
+        return ctr_put(t, ctr_col_i64(c, i) ? "1" : "0", 1, err);
+    return ctr_put_scalar(t, c, i, err);
+}
+
+/* ---- libsvm
+ * ------------------------------------------------------------------------------------------------------------------ */
+
+static int by_index(const void *a, const void *b)
+{
+    const struct item *x = a, *y = b;
+    return x->index != y->index ? (x->index > y->index) - (x->index < y->index) : (x->n > y->n) - (x->n < y->n);
+}
+
+/* Strictly ascending indices, as the format wants it: a repeated one is written once with the sum of its values. */
+static size_t ascend(struct item *it, size_t n)
+{
+    size_t k = 1, m = 0;
+
+    while (k < n && it[k - 1].index < it[k].index)
+        k++;
+    if (k >= n)
+        return n;
+    for (k = 0; k < n; k++)
+        it[k].n = k; /* equal indices keep their order: a sum has one result */
+    qsort(it, n, sizeof(*it), by_index);
+    for (k = 1; k < n; k++) {
+        if (it[k].index == it[m].index)
+            it[m].value += it[k].value;
+        else
+            it[++m] = it[k];
+    }
+    return m + 1;
+}
+
+static int put_qid(const struct ctr_export *e, const struct ctr_batch *b, int64_t i, struct ctr_buf *t,
+                   struct ctr_err *err)
+{
+    const struct sparse *s = e->state;
+
+    if (ctr_col_missing(&b->col[s->query], i))
+        return ctr_export_bad(e, b, i, s->query, "a qid is null", err);
+    if (ctr_put(t, " qid:", 5, err) < 0)
+        return CTR_ENOMEM;
+    return ctr_put_scalar(t, &b->col[s->query], i, err);
+}
+
+static int libsvm_row(const struct ctr_export *e, const struct ctr_batch *b, int64_t i, struct ctr_export_tile *t,
+                      struct ctr_err *err)
+{
+    const struct sparse *s = e->state;
+    struct item *it;
+    size_t n;
+    int rc = put_label(e, b, i, &t->text, err);
+
+    if (rc == 0 && s->query >= 0)
+        rc = put_qid(e, b, i, &t->text, err);
+    ctr_buf_clear(&t->scratch);
+    for (int k = 0; k < s->sources && rc == 0; k++)
+        rc = gather(e, &s->source[k], b, i, &t->scratch, err);
+    it = (struct item *)t->scratch.data;
+    n = t->scratch.len / sizeof(*it);
+    if (!s->texts && rc == 0)
+        n = ascend(it, n);
+    for (size_t k = 0; k < n && rc == 0; k++)
+        if ((rc = ctr_put(&t->text, " ", 1, err)) == 0 &&
+            (rc = put_index(e, &s->source[0], b, i, &t->text, &it[k], err)) == 0 &&
+            (rc = ctr_put(&t->text, ":", 1, err)) == 0)
+            rc = put_value(&t->text, &it[k], err);
+    return rc;
+}
+
+/* ---- libffm
+ * ------------------------------------------------------------------------------------------------------------------ */
+
+static int libffm_row(const struct ctr_export *e, const struct ctr_batch *b, int64_t i, struct ctr_export_tile *t,
+                      struct ctr_err *err)
+{
+    const struct sparse *s = e->state;
+    int rc = put_label(e, b, i, &t->text, err);
+
+    for (int k = 0; k < s->sources && rc == 0; k++) {
+        const struct source *src = &s->source[k];
+        ctr_buf_clear(&t->scratch);
+        rc = gather(e, src, b, i, &t->scratch, err);
+        for (size_t m = 0; rc == 0 && m < t->scratch.len / sizeof(struct item); m++) {
+            const struct item *it = (const struct item *)t->scratch.data + m;
+            char *p = ctr_put_room(&t->text, CTR_NUM_MAX + 2, err);
+            if (!p)
+                return CTR_ENOMEM;
+            size_t n = 1 + ctr_fmt_u64(p + 1, src->field);
+            p[0] = ' ';
+            p[n++] = ':';
+            t->text.len += n;
+            if ((rc = put_index(e, src, b, i, &t->text, it, err)) == 0 && (rc = ctr_put(&t->text, ":", 1, err)) == 0)
+                rc = put_value(&t->text, it, err);
+        }
+    }
+    return rc;
+}
+
+/* ---- vw
+ * ------------------------------------------------------------------------------------------------------------------------
+ */
+
+/* "1 0.5 'tag " : a row without a label has no importance either. */
+static int vw_head(const struct ctr_export *e, const struct ctr_batch *b, int64_t i, struct ctr_buf *t,
+                   struct ctr_err *err)
+{
+    const struct sparse *s = e->state;
+    int rc = 0;
+
+    if (s->label >= 0 && !ctr_col_missing(&b->col[s->label], i)) {
+        rc = put_label(e, b, i, t, err);
+        if (rc == 0 && s->importance >= 0 && !ctr_col_missing(&b->col[s->importance], i)) {
+            if ((rc = ctr_put(t, " ", 1, err)) == 0)
+                rc = ctr_put_scalar(t, &b->col[s->importance], i, err);
+        }
+        if (rc == 0)
+            rc = ctr_put(t, " ", 1, err);
+    }
+    if (rc == 0 && s->id >= 0 && !ctr_col_missing(&b->col[s->id], i)) {
+        size_t at;
+        if ((rc = ctr_put(t, "'", 1, err)) < 0)
+            return rc;
+        at = t->len;
+        if ((rc = ctr_col_text(&b->col[s->id], i, t, err)) < 0)
+            return rc;
+        if (!vw_word((const char *)t->data + at, t->len - at))
+            return ctr_export_bad(e, b, i, s->id, "an empty text, or one with a blank, a bar or a colon, is no tag",
+                                  err);
+        rc = ctr_put(t, " ", 1, err);
+    }
+    return rc;
+}
+
+static int vw_items(const struct ctr_export *e, const struct source *src, const struct ctr_batch *b, int64_t i,
+                    struct ctr_export_tile *t, struct ctr_err *err)
+{
+    const struct ctr_field *f = &e->schema.f[src->column];
+    const struct item *it = (const struct item *)t->scratch.data;
+    size_t n = t->scratch.len / sizeof(*it);
+    int rc = 0;
+
+    for (size_t k = 0; k < n && rc == 0; k++) {
+        struct item named = it[k];
+        if (src->kind == NUMBER && f->type == CTR_FIXED) {
+            named.index = it[k].index - src->index;
+        } else if (src->kind == NUMBER) {
+            named.p = f->name;
+            named.n = strlen(f->name);
+        }
+        if ((rc = ctr_put(&t->text, " ", 1, err)) < 0 || (rc = put_index(e, src, b, i, &t->text, &named, err)) < 0)
+            return rc;
+        if (named.value != 1 && (rc = ctr_put(&t->text, ":", 1, err)) == 0)
+            rc = put_value(&t->text, &named, err);
+    }
+    return rc;
+}
+
+/* Namespaces without a feature in the row are left out; a row of none has "|" alone. */
+static int vw_row(const struct ctr_export *e, const struct ctr_batch *b, int64_t i, struct ctr_export_tile *t,
+                  struct ctr_err *err)
+{
+    const struct sparse *s = e->state;
+    const struct ctr_buf *last = NULL;
+    int rc = vw_head(e, b, i, &t->text, err);
+
+    for (int k = 0; k < s->sources && rc == 0; k++) {
+        const struct source *src = &s->source[k];
+        ctr_buf_clear(&t->scratch);
+        if ((rc = gather(e, src, b, i, &t->scratch, err)) < 0)
+            return rc;
+        if (!t->scratch.len)
+            continue;
+        if (!last || last->len != src->head.len || memcmp(last->data, src->head.data, last->len)) {
+            if (last && (rc = ctr_put(&t->text, " ", 1, err)) < 0)
+                return rc;
+            if ((rc = ctr_put(&t->text, src->head.data, src->head.len, err)) < 0)
+                return rc;
+            last = &src->head;
+        }
+        rc = vw_items(e, src, b, i, t, err);
+    }
+    return rc == 0 && !last ? ctr_put(&t->text, "|", 1, err) : rc;
+}
+
+/* ---- the three
+ * ---------------------------------------------------------------------------------------------------------------------
+ */
+
+static int each_row(const struct ctr_export *e, const struct ctr_batch *b, int64_t from, int64_t to,
+                    struct ctr_export_tile *t,
+                    int (*row)(const struct ctr_export *, const struct ctr_batch *, int64_t, struct ctr_export_tile *,
+                               struct ctr_err *),
+                    struct ctr_err *err)
+{
+    int rc = 0;
+
+    for (int64_t i = from; i < to && rc == 0; i++)
+        if ((rc = row(e, b, i, t, err)) == 0)
+            rc = ctr_put(&t->text, "\n", 1, err);
+    return rc;
+}
+
+static int libsvm_rows(const struct ctr_export *e, const struct ctr_batch *b, int64_t from, int64_t to,
+                       struct ctr_export_tile *t, struct ctr_err *err)
+{
+    return each_row(e, b, from, to, t, libsvm_row, err);
+}
+
+static int libffm_rows(const struct ctr_export *e, const struct ctr_batch *b, int64_t from, int64_t to,
+                       struct ctr_export_tile *t, struct ctr_err *err)
+{
+    return each_row(e, b, from, to, t, libffm_row, err);
+}
+
+static int vw_rows(const struct ctr_export *e, const struct ctr_batch *b, int64_t from, int64_t to,
+                   struct ctr_export_tile *t, struct ctr_err *err)
+{
+    return each_row(e, b, from, to, t, vw_row, err);
+}
+
+const struct ctr_export_format ctr_export_libsvm = { "libsvm", false, start_libsvm, libsvm_rows, NULL, stop };
+const struct ctr_export_format ctr_export_libffm = { "libffm", false, start_libffm, libffm_rows, NULL, stop };
+const struct ctr_export_format ctr_export_vw = { "vw", false, start_vw, vw_rows, NULL, stop };

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * export_value: single values as text and as JSON, for all export formats. Floats print shortest and read back to the
+ * same bits; nothing depends on the locale.
+ */
+#include "common/text/export_format.h"
+#include <math.h>
+
+int ctr_put_scalar(struct ctr_buf *b, const struct ctr_col *c, int64_t i, struct ctr_err *err)
+{
+    char *p = ctr_put_room(b, CTR_NUM_MAX, err);
+    size_t n = 0;
+
+    if (!p)
+        return CTR_ENOMEM;
+    if (c->dict) {
+        i = ((const int32_t *)c->data)[i];
+        c = c->dict;
+    }
+    switch (c->type) {
+    case CTR_BOOL:
+        n = ctr_bit(c->data, i) ? 4 : 5;
+        memcpy(p, n == 4 ? "true" : "false", n);
+        break;
+    case CTR_F64: n = ctr_fmt_f64(p, ((const double *)c->data)[i]); break;
+    case CTR_F32: n = ctr_fmt_f32(p, ((const float *)c->data)[i]); break;
+    case CTR_F16: n = ctr_fmt_f32(p, ctr_f16_to_f32(((const uint16_t *)c->data)[i])); break;
+    case CTR_U64: n = ctr_fmt_u64(p, ((const uint64_t *)c->data)[i]); break;
+    case CTR_I64: n = ctr_fmt_i64(p, ((const int64_t *)c->data)[i]); break;
+    case CTR_I32: n = ctr_fmt_i64(p, ((const int32_t *)c->data)[i]); break;
+    case CTR_I16: n = ctr_fmt_i64(p, ((const int16_t *)c->data)[i]); break;
+    case CTR_I8: n = ctr_fmt_i64(p, ((const int8_t *)c->data)[i]); break;
+    case CTR_U32: n = ctr_fmt_u64(p, ((const uint32_t *)c->data)[i]); break;
+    case CTR_U16: n = ctr_fmt_u64(p, ((const uint16_t *)c->data)[i]); break;
+    case CTR_U8: n = ctr_fmt_u64(p, ((const uint8_t *)c->data)[i]); break;
+    case CTR_TIME: n = ctr_time_iso(p, ((const int64_t *)c->data)[i]); break;
+    default: return ctr_fail(err, CTR_EDATA, "internal: %s is not a scalar", ctr_types[c->type].name);
+    }
+    b->len += n;
+    return 0;
+}
+
+#define ONES 0x0101010101010101u
+#define HIGH 0x8080808080808080u
+
+/* Bytes below 0x20, '"' and '\\' as set high bits; the lowest set one is exact. */
+static inline uint64_t json_special(uint64_t x)
+{
+    uint64_t q = x ^ ONES * '"', s = x ^ ONES * '\\';
+    return ((x - ONES * 0x20) & ~x & HIGH) | ((q - ONES) & ~q & HIGH) | ((s - ONES) & ~s & HIGH);
+}
+
+static size_t json_escape(char *out, unsigned char c)
+{
+    static const char hex[] = "0123456789abcdef";
+    static const char shorts[][2] = { { '"', '"' },  { '\\', '\\' }, { '\n', 'n' }, { '\r', 'r' },
+                                      { '\t', 't' }, { '\b', 'b' },  { '\f', 'f' } };
+
+    out[0] = '\\';
+    for (size_t i = 0; i < CTR_COUNT(shorts); i++)
+        if ((char)c == shorts[i][0]) {
+            out[1] = shorts[i][1];
+            return 2;
+        }
+    memcpy(out + 1, "u00", 3);
+    out[4] = hex[c >> 4];
+    out[5] = hex[c & 15];
+    return 6;
+}
+
+/* Copy first, then look in the copy, whose padding may be read: the source may end at the end of a mapping. */
+int ctr_put_json_str(struct ctr_buf *b, const char *p, size_t n, struct ctr_err *err)
+{
+    char *to = ctr_put_room(b, n + 2, err);
+    size_t i = 0, len = 0;
+
+    if (!to)
+        return CTR_ENOMEM;
+    to[0] = '"';
+    memcpy(to + 1, p, n);
+    for (; i < n; i += 8) {
+        uint64_t w, hit;
+        memcpy(&w, to + 1 + i, 8);
+        hit = json_special(w);
+        if (hit) {
+            i += (size_t)__builtin_ctzll(hit) / 8;
+            break;
+        }
+    }
+    if (i >= n) {
+        to[1 + n] = '"';
+        b->len += n + 2;
+        return 0;
+    }
+    to = ctr_put_room(b, 6 * n + 2, err);
+    if (!to)
+        return CTR_ENOMEM;
+    to[0] = '"'; /* growing may have moved the buffer without what is not part of it yet */
+    memcpy(to + 1, p, i);
+    len = 1 + i;
+    for (; i < n; i++) {
+        unsigned char c = (unsigned char)p[i];
+        if (c < 0x20 || c == '"' || c == '\\')
+            len += json_escape(to + len, c);
+        else
+            to[len++] = (char)c;
+    }
+    to[len++] = '"';
+    b->len += len;
+    return 0;
+}
+
+static int put_float(struct ctr_buf *b, const struct ctr_col *c, int64_t i, struct ctr_err *err)
+{
+    double v = ctr_col_f64(c, i);
+
+    if (isfinite(v))
+        return ctr_put_scalar(b, c, i, err);
+    return isnan(v) ? ctr_put(b, "\"NaN\"", 5, err)
+           : v > 0  ? ctr_put(b, "\"Infinity\"", 10, err)
+                    : ctr_put(b, "\"-Infinity\"", 11, err);
+}
+
+static int put_wkey(struct ctr_buf *b, const struct ctr_col *c, int64_t i, struct ctr_err *err)
+{
+    const struct ctr_col w = { .type = CTR_F32, .rows = c->rows, .data = c->weight };
+    char *p = ctr_put_room(b, 64, err);
+    size_t n = 7;
+    int rc;
+
+    if (!p)
+        return CTR_ENOMEM;
+    memcpy(p, "{\"key\":", 7);
+    n += ctr_fmt_u64(p + n, ((const uint64_t *)c->data)[i]);
+    memcpy(p + n, ",\"weight\":", 10);
+    b->len += n + 10;
+    if ((rc = put_float(b, &w, i, err)) < 0)
+        return rc;
+    return ctr_put(b, "}", 1, err);
+}
+
+int ctr_put_json(struct ctr_buf *b, const struct ctr_col *c, int64_t i, struct ctr_err *err)
+{
+    if (ctr_col_missing(c, i))
+        return ctr_put(b, "null", 4, err);
+    switch (c->type) {
+    case CTR_UTF8: {
+        struct ctr_str s = ctr_col_str(c, i);
+        return ctr_put_json_str(b, s.p, s.n, err);
+    }
+    case CTR_F16:
+    case CTR_F32:
+    case CTR_F64: return put_float(b, c, i, err);
+    case CTR_TIME: {
+        int rc;
+        if ((rc = ctr_put(b, "\"", 1, err)) < 0 || (rc = ctr_put_scalar(b, c, i, err)) < 0)
+            return rc;
+        return ctr_put(b, "\"", 1, err);
+    }
+    case CTR_WKEY: return put_wkey(b, c, i, err);
+    case CTR_LIST:
+    case CTR_FIXED: {
+        int64_t from, to;
+        const struct ctr_col *item = ctr_list_range(c, i, &from, &to);
+        int rc = ctr_put(b, "[", 1, err);
+        for (int64_t k = from; k < to && rc == 0; k++) {
+            if (k > from)
+                rc = ctr_put(b, ",", 1, err);
+            if (rc == 0)
+                rc = ctr_put_json(b, item, k, err);
+        }
+        return rc < 0 ? rc : ctr_put(b, "]", 1, err);
+    }
+    default: return ctr_put_scalar(b, c, i, err);
+    }
+}

@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * unit-export: the export formats on batches made here: escaping, quoting, nulls, lists, refusals; the same bytes for
+ * any number of threads.
+ */
+#include "common/text/export.h"
+#include "tap.h"
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static struct ctr_err err;
+static char got[1 << 20];
+static size_t got_n;
+
+static void must(int rc)
+{
+    if (rc < 0) {
+        printf("Bail out! %s\n", err.what);
+        exit(1);
+    }
+}
+
+static struct ctr_field *add(struct ctr_schema *s, const char *name, const char *type)
+{
+    struct ctr_field *f;
+    must(ctr_schema_add(s, name, CTR_I64, &err));
+    f = &s->f[s->n - 1];
+    if (!ctr_type_parse(type, strlen(type), f))
+        printf("Bail out! type %s\n", type);
+    return f;
+}
+
+/* Export `b` as `format`; the text is in got[]. */
+static int export(const char *format, const struct ctr_batch *b, const struct ctr_export_opts *o)
+{
+    char path[] = "/tmp/unit-export.XXXXXX";
+    struct ctr_out *out = NULL;
+    struct ctr_export *e = NULL;
+    int fd = mkstemp(path), rc;
+    FILE *f;
+
+    close(fd);
+    got_n = 0;
+    memset(&err, 0, sizeof(err));
+    must(ctr_out_open(&out, path, 0, &err));
+    rc = ctr_export_open(&e, ctr_export_find(format), b->schema, o, out, &err);
+    if (rc == 0)
+        rc = ctr_export_batch(e, b, &err);
+    if (rc == 0)
+        rc = ctr_export_finish(e, &err);
+    if (rc == 0)
+        rc = ctr_out_commit(out, &err);
+    ctr_export_free(e);
+    ctr_out_free(out);
+    f = fopen(path, "rb");
+    got_n = fread(got, 1, sizeof(got) - 1, f);
+    got[got_n] = 0;
+    fclose(f);
+    unlink(path);
+    return rc;
+}
+
+static int same(const char *want)
+{
+    if (got_n == strlen(want) && !memcmp(got, want, got_n))
+        return 1;
+    printf("# got  %s\n# want %s\n# err  %s\n", got, want, err.what);
+    return 0;
+}
+
+static void test_text(void)
+{
+    struct ctr_schema s = { 0 };
+    struct ctr_batchbuf b;
+    struct ctr_export_opts o = CTR_EXPORT_OPTS;
+    static const char *const text[] = { "plain", "a,b", "say \"hi\"", "two\nlines",  " blank",
+                                        "",      NULL,  "tab\there",  "\xc3\xa9\x01" };
+
+    add(&s, "t", "utf8");
+    add(&s, "user.id", "int32");
+    add(&s, "x", "float64");
+    add(&s, "user.ok", "bool");
+    must(ctr_batchbuf_init(&b, &s, &err));
+    for (size_t i = 0; i < CTR_COUNT(text); i++) {
+        if (text[i])
+            must(ctr_colbuf_str(&b.col[0], text[i], strlen(text[i]), &err));
+        else
+            must(ctr_colbuf_null(&b.col[0], &err));
+        must(ctr_colbuf_i64(&b.col[1], (int64_t)i - 1, &err));
+        must(ctr_colbuf_f64(&b.col[2], i == 1 ? NAN : i == 2 ? -INFINITY : i == 3 ? 0.1 : 4, &err));
+        if (i == 0)
+            must(ctr_colbuf_null(&b.col[3], &err));
+        else
+            must(ctr_colbuf_i64(&b.col[3], i & 1, &err));
+    }
+    ok(export("csv", ctr_batchbuf_view(&b), &o) == 0 &&
+           same("t,user.id,x,user.ok\nplain,-1,4,\n\"a,b\",0,nan,true\n\"say \"\"hi\"\"\",1,-inf,false\n"
+                "\"two\nlines\",2,0.1,true\n\" blank\",3,4,false\n\"\",4,4,true\n,5,4,false\ntab\there,6,4,true\n"
+                "\xc3\xa9\x01,7,4,false\n"),
+       "csv: quotes only where they are needed, a null is not an empty text");
+    ok(export("jsonl", ctr_batchbuf_view(&b), &o) == 0 &&
+           same("{\"t\":\"plain\",\"user\":{\"id\":-1,\"ok\":null},\"x\":4}\n"
+                "{\"t\":\"a,b\",\"user\":{\"id\":0,\"ok\":true},\"x\":\"NaN\"}\n"
+                "{\"t\":\"say \\\"hi\\\"\",\"user\":{\"id\":1,\"ok\":false},\"x\":\"-Infinity\"}\n"
+                "{\"t\":\"two\\nlines\",\"user\":{\"id\":2,\"ok\":true},\"x\":0.1}\n"
+                "{\"t\":\" blank\",\"user\":{\"id\":3,\"ok\":false},\"x\":4}\n"
+                "{\"t\":\"\",\"user\":{\"id\":4,\"ok\":true},\"x\":4}\n"
+                "{\"t\":null,\"user\":{\"id\":5,\"ok\":false},\"x\":4}\n"
+                "{\"t\":\"tab\\there\",\"user\":{\"id\":6,\"ok\":true},\"x\":4}\n"
+                "{\"t\":\"\xc3\xa9\\u0001\",\"user\":{\"id\":7,\"ok\":false},\"x\":4}\n"),
+       "jsonl: escapes, nested names, NaN");
+    ok(export("tsv", ctr_batchbuf_view(&b), &o) == CTR_EDATA && strstr(err.what, "row 4: column t"),
+       "tsv: a line end in a cell is refused: %s", err.what);
+    o.flat = o.no_header = true;
+    o.delimiter = "::";
+    o.null_text = "\\N";
+    ok(export("csv", ctr_batchbuf_view(&b), &o) == 0 && strstr(got, "\n::4::4::true\n\\N::5::4::false\n"),
+       "csv: --delimiter, --null; an empty text then needs no quotes");
+    ok(export("jsonl", ctr_batchbuf_view(&b), &o) == 0 && strstr(got, "{\"t\":\"plain\",\"user.id\":-1,"),
+       "jsonl: --flat");
+    add(&s, "user", "int32");
+    o.flat = false;
+    {
+        struct ctr_batchbuf c;
+        must(ctr_batchbuf_init(&c, &s, &err));
+        ok(export("jsonl", ctr_batchbuf_view(&c), &o) == CTR_EUSAGE && strstr(err.what, "user.id"),
+           "jsonl: user and user.id");
+        o.delimiter = "\n";
+        ok(export("csv", ctr_batchbuf_view(&c), &o) == CTR_EUSAGE, "csv: a line end is no delimiter");
+        ctr_batchbuf_free(&c);
+    }
+    ctr_batchbuf_free(&b);
+    ctr_schema_free(&s);
+}
+
+static void test_lists(void)
+{
+    struct ctr_schema s = { 0 };
+    struct ctr_batchbuf b;
+    struct ctr_export_opts o = CTR_EXPORT_OPTS;
+
+    add(&s, "l", "list<utf8>");
+    add(&s, "k", "list<weighted key>");
+    add(&s, "v", "fixed_size_list<float32>[2]");
+    add(&s, "t", "timestamp");
+    must(ctr_batchbuf_init(&b, &s, &err));
+    must(ctr_colbuf_str(b.col[0].item, "a\"", 2, &err));
+    must(ctr_colbuf_null(b.col[0].item, &err));
+    must(ctr_colbuf_close(&b.col[0], &err));
+    must(ctr_colbuf_wkey(b.col[1].item, UINT64_MAX, 0.5f, &err));
+    must(ctr_colbuf_close(&b.col[1], &err));
+    must(ctr_colbuf_f64(b.col[2].item, 1, &err));
+    must(ctr_colbuf_f64(b.col[2].item, 0.1f, &err));
+    must(ctr_colbuf_close(&b.col[2], &err));
+    must(ctr_colbuf_i64(&b.col[3], 1500, &err));
+    for (int k = 0; k < 4; k++)
+        must(ctr_colbuf_null(&b.col[k], &err));
+    ok(export("jsonl", ctr_batchbuf_view(&b), &o) == 0 &&
+           same("{\"l\":[\"a\\\"\",null],\"k\":[{\"key\":18446744073709551615,\"weight\":0.5}],\"v\":[1,0.1],"
+                "\"t\":\"1970-01-01T00:00:01.500Z\"}\n{\"l\":null,\"k\":null,\"v\":null,\"t\":null}\n"),
+       "jsonl: lists and times");
+    ok(export("tsv", ctr_batchbuf_view(&b), &o) == 0 &&
+           same("l\tk\tv\tt\n[\"a\\\"\",null]\t[{\"key\":18446744073709551615,\"weight\":0.5}]\t[1,0.1]\t"
+                "1970-01-01T00:00:01.500Z\n\t\t\t\n"),
+       "tsv: lists are JSON");
+    ctr_batchbuf_free(&b);
+    ctr_schema_free(&s);
+}
+
+static void test_sparse(void)
+{
+    struct ctr_schema s = { 0 };
+    struct ctr_batchbuf b;
+    struct ctr_export_opts o = CTR_EXPORT_OPTS;
+
+    add(&s, "label", "float32");
+    add(&s, "w", "float32");
+    add(&s, "q", "int64");
+    must(ctr_field_set_role(add(&s, "f3", "list<weighted key>"), CTR_ROLE_FEATURE, &err));
+    must(ctr_field_set_role(add(&s, "f1", "uint64"), CTR_ROLE_FEATURE, &err));
+    must(ctr_field_set_role(add(&s, "f7", "float64"), CTR_ROLE_DENSE, &err));
+    add(&s, "note", "utf8");
+    must(ctr_batchbuf_init(&b, &s, &err));
+    for (int i = 0; i < 2; i++) {
+        must(ctr_colbuf_f64(&b.col[0], i, &err));
+        must(ctr_colbuf_f64(&b.col[1], 0.5 + i, &err));
+        must(ctr_colbuf_i64(&b.col[2], 9 + i, &err));
+        if (i == 0) {
+            must(ctr_colbuf_wkey(b.col[3].item, 70, 0.25f, &err));
+            must(ctr_colbuf_wkey(b.col[3].item, 12, 2, &err));
+            must(ctr_colbuf_wkey(b.col[3].item, 70, 0.5f, &err));
+        }
+        must(ctr_colbuf_close(&b.col[3], &err));
+        must(ctr_colbuf_i64(&b.col[4], 40, &err));
+        if (i == 0)
+            must(ctr_colbuf_f64(&b.col[5], 0.1, &err));
+        else
+            must(ctr_colbuf_null(&b.col[5], &err));
+        must(ctr_colbuf_str(&b.col[6], "x", 1, &err));
+    }
+    o.role[CTR_ROLE_LABEL] = 0;
+    o.role[CTR_ROLE_WEIGHT] = 1;
+    o.role[CTR_ROLE_QUERY] = 2;
+    ok(export("libsvm", ctr_batchbuf_view(&b), &o) == 0 && same("0 qid:9 1:0.1 12:2 40:1 70:0.75\n1 qid:10 40:1\n"),
+       "libsvm: sorted, repeated indices summed");
+    ok(export("libffm", ctr_batchbuf_view(&b), &o) == 0 &&
+           same("0 3:70:0.25 3:12:2 3:70:0.5 1:40:1 7:1:0.1\n1 1:40:1\n"),
+       "libffm: columns called f<number> keep their number");
+    ok(export("vw", ctr_batchbuf_view(&b), &o) == 0 &&
+           same("0 0.5 |f3 70:0.25 12:2 70:0.5 |f1 40 |dense f7:0.1\n1 1.5 |f1 40\n"),
+       "vw: importance, namespaces");
+    o.bits = 4;
+    ok(export("libsvm", ctr_batchbuf_view(&b), &o) == 0 && same("0 qid:9 1:0.1 8:0.75 10:1 14:2\n1 qid:10 10:1\n"),
+       "libsvm: --bits folds behind the dense indices");
+    o.role[CTR_ROLE_LABEL] = -1;
+    ok(export("libsvm", ctr_batchbuf_view(&b), &o) == CTR_EUSAGE && strstr(err.what, "--label"),
+       "libsvm needs a label");
+    must(ctr_colbuf_null(&b.col[0], &err));
+    ctr_batchbuf_free(&b);
+    ctr_schema_free(&s);
+}
+
+static void test_npy(void)
+{
+    struct ctr_schema s = { 0 };
+    struct ctr_batchbuf b;
+    struct ctr_export_opts o = CTR_EXPORT_OPTS;
+    char spilled[256];
+    size_t n;
+
+    add(&s, "a", "int8");
+    add(&s, "b", "float32");
+    must(ctr_batchbuf_init(&b, &s, &err));
+    for (int i = 0; i < 3; i++) {
+        must(ctr_colbuf_i64(&b.col[0], i - 1, &err));
+        must(ctr_colbuf_f64(&b.col[1], 0.5 * i, &err));
+    }
+    ok(export("npy", ctr_batchbuf_view(&b), &o) == 0 && got_n == 128 + 3 * 2 * 4 &&
+           strstr(got + 10, "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 2), }") && got[127] == '\n',
+       "npy: a header of 128 bytes, then the rows");
+    memcpy(spilled, got, n = got_n);
+    o.total_rows = 3;
+    ok(export("npy", ctr_batchbuf_view(&b), &o) == 0 && got_n == n && !memcmp(got, spilled, n),
+       "npy: the same bytes when the rows are known beforehand");
+    o.total_rows = 4;
+    ok(export("npy", ctr_batchbuf_view(&b), &o) == CTR_EDATA, "npy: fewer rows than announced: %s", err.what);
+    o.total_rows = -1;
+    must(ctr_colbuf_i64(&b.col[0], 1, &err));
+    must(ctr_colbuf_null(&b.col[1], &err));
+    ok(export("npy", ctr_batchbuf_view(&b), &o) == 0, "npy: a null float is NaN");
+    ctr_batchbuf_free(&b);
+    ctr_schema_free(&s);
+    add(&s, "a", "int64");
+    must(ctr_batchbuf_init(&b, &s, &err));
+    must(ctr_colbuf_null(&b.col[0], &err));
+    ok(export("npy", ctr_batchbuf_view(&b), &o) == CTR_EDATA && strstr(err.what, "row 1: column a"),
+       "npy: no null integers");
+    ctr_batchbuf_free(&b);
+    ctr_schema_free(&s);
+}
+
+static void test_threads(void)
+{
+    struct ctr_schema s = { 0 };
+    struct ctr_batchbuf b;
+    struct ctr_export_opts o = CTR_EXPORT_OPTS;
+    static char one[1 << 20];
+    size_t n;
+
+    add(&s, "a", "float64");
+    must(ctr_batchbuf_init(&b, &s, &err));
+    for (int i = 0; i < 20000; i++)
+        must(ctr_colbuf_f64(&b.col[0], (double)ctr_random01(1, 2, (uint64_t)i), &err));
+    must(export("csv", ctr_batchbuf_view(&b), &o));
+    memcpy(one, got, n = got_n);
+    o.threads = 4;
+    must(export("csv", ctr_batchbuf_view(&b), &o));
+    ok(n == got_n && n > 300000 && !memcmp(one, got, n), "four threads write the same bytes as one");
+    ctr_batchbuf_free(&b);
+    ctr_schema_free(&s);
+}
+
+int main(void)
+{
+    ok(!ctr_export_find("xls") && ctr_export_find("vw") && !ctr_export_at(7) && ctr_export_at(6), "the table");
+    test_text();
+    test_lists();
+    test_sparse();
+    test_npy();
+    test_threads();
+    return done_testing();
+}
