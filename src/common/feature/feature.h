@@ -16,6 +16,7 @@ struct ctr_expr;
 int ctr_expr_compile(struct ctr_expr **e, const char *what, const char *text, const struct ctr_schema *s,
                      struct ctr_err *err) CTR_MUST;
 const struct ctr_field *ctr_expr_field(const struct ctr_expr *e); /* the type of the result */
+const struct ctr_strs *ctr_expr_inputs(const struct ctr_expr *e); /* the columns it reads */
 int ctr_expr_eval(struct ctr_expr *e, const struct ctr_batch *b, const struct ctr_col **result, struct ctr_err *err) CTR_MUST;
 void ctr_expr_free(struct ctr_expr *e);
 

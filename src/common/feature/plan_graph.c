@@ -1,0 +1,559 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * plan_graph: definitions bound to a schema: a graph of typed nodes. Arguments have smaller numbers than their users, so
+ * the array is in topological order; equal nodes are one; calls of literals alone are computed here.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "common/feature/plan.h"
+
+/* ---- types ---------------------------------------------------------------------------------------------------------- */
+
+void ctr_vtype_field(const struct ctr_vtype *t, struct ctr_field *f)
+{
+    *f = (struct ctr_field){ .type = t->type, .item = t->item, .width = t->width };
+}
+
+struct ctr_vtype ctr_field_vtype(const struct ctr_field *f)
+{
+    int role = ctr_field_role(f);
+    bool nested = f->type == CTR_LIST || f->type == CTR_FIXED;
+    enum ctr_type value = nested ? f->item : f->type;
+    struct ctr_vtype t = { .type = f->type };
+    if (nested)
+        t.item = f->item;
+    if (f->type == CTR_FIXED)
+        t.width = f->width;
+    t.key = value == CTR_U64 && (role == CTR_ROLE_FEATURE || role == CTR_ROLE_IMAGE);
+    return t;
+}
+
+const char *ctr_vtype_name(const struct ctr_vtype *t, char *out, size_t size)
+{
+    struct ctr_field f;
+    bool nested = t->type == CTR_LIST || t->type == CTR_FIXED;
+    ctr_vtype_field(t, &f);
+    if (t->key || t->duration)
+        snprintf(out, size, "%s%s%s", nested ? "list<" : "", t->key ? "key" : "duration", nested ? ">" : "");
+    else
+        (void)ctr_field_type_name(&f, out, size);
+    return out;
+}
+
+struct ctr_vtype ctr_value_vtype(const struct ctr_value *v, bool big)
+{
+    switch (v->kind) {
+    case CTR_V_NULL:
+    case CTR_V_BOOL: return (struct ctr_vtype){ .type = CTR_BOOL };
+    case CTR_V_INT: return (struct ctr_vtype){ .type = big ? CTR_U64 : CTR_I64 };
+    case CTR_V_FLOAT: return (struct ctr_vtype){ .type = CTR_F64 };
+    case CTR_V_STR: return (struct ctr_vtype){ .type = CTR_UTF8 };
+    case CTR_V_TIME: return (struct ctr_vtype){ .type = CTR_TIME };
+    case CTR_V_DURATION: return (struct ctr_vtype){ .type = CTR_I64, .duration = true };
+    case CTR_V_LIST: break;
+    }
+    struct ctr_vtype item = v->n ? ctr_value_vtype(v->list, big) : (struct ctr_vtype){ .type = CTR_UTF8 };
+    return (struct ctr_vtype){ .type = CTR_LIST, .item = item.type, .duration = item.duration };
+}
+
+/* ---- nodes ---------------------------------------------------------------------------------------------------------- */
+
+int ctr_graph_init(struct plan_graph *g, const struct plan_source *src, const struct ctr_schema *input, const char *dir,
+                   struct ctr_err *err)
+{
+    *g = (struct plan_graph){ .src = *src, .input = input };
+    if (dir && !(g->dir = ctr_arena_copy(&g->arena, dir, strlen(dir), err)))
+        return err->code;
+    return CTR_OK;
+}
+
+void ctr_graph_free(struct plan_graph *g)
+{
+    for (int i = 0; i < g->n; i++) {
+        if (g->node[i].bound)
+            ctr_op_unbind(&g->node[i].call);
+        if (g->node[i].has_out)
+            ctr_colbuf_free(&g->node[i].out);
+        ctr_buf_free(&g->node[i].scratch);
+    }
+    free(g->node);
+    free(g->bucket);
+    free(g->order);
+    free(g->layer);
+    free(g->task_err);
+    ctr_arena_free(&g->arena);
+    *g = (struct plan_graph){ 0 };
+}
+
+static uint64_t hash_value(uint64_t h, const struct ctr_value *v)
+{
+    h = ctr_mix64(h ^ (uint64_t)v->kind);
+    if (v->kind == CTR_V_STR)
+        return ctr_hash64(v->s.p, v->s.n, h);
+    if (v->kind == CTR_V_FLOAT)
+        return ctr_hash64(&v->f, sizeof v->f, h);
+    for (int i = 0; i < v->n; i++)
+        h = hash_value(h, &v->list[i]);
+    return ctr_mix64(h ^ (uint64_t)v->i);
+}
+
+static bool value_equal(const struct ctr_value *a, const struct ctr_value *b)
+{
+    if (a->kind != b->kind || a->n != b->n)
+        return false;
+    if (a->kind == CTR_V_STR)
+        return a->s.n == b->s.n && (!a->s.n || memcmp(a->s.p, b->s.p, a->s.n) == 0);
+    if (a->kind == CTR_V_FLOAT)
+        return memcmp(&a->f, &b->f, sizeof a->f) == 0;
+    for (int i = 0; i < a->n; i++)
+        if (!value_equal(&a->list[i], &b->list[i]))
+            return false;
+    return a->kind == CTR_V_LIST || a->kind == CTR_V_NULL || a->i == b->i;
+}
+
+static bool same_name(const char *a, const char *b)
+{
+    return a == b || (a && b && strcmp(a, b) == 0);
+}
+
+static uint64_t node_hash(const struct plan_node *n)
+{
+    uint64_t h = ctr_mix64((uint64_t)n->kind + ((uint64_t)n->column << 8)) ^ n->seed;
+    h = ctr_mix64(h + (uint64_t)(uintptr_t)n->call.op);
+    if (n->kind == NODE_CONST)
+        h = hash_value(h, &n->value);
+    for (int i = 0; i < n->nargs; i++) {
+        h = ctr_mix64(h ^ (uint64_t)(n->arg[i] + 2));
+        if (n->arg[i] < 0)
+            h = hash_value(h, n->call.arg[i].literal);
+    }
+    return h;
+}
+
+static bool node_equal(const struct plan_node *a, const struct plan_node *b)
+{
+    if (a->hash != b->hash || a->kind != b->kind || a->column != b->column || a->seed != b->seed ||
+        a->call.op != b->call.op || a->nargs != b->nargs)
+        return false;
+    if (a->kind == NODE_CONST && (!value_equal(&a->value, &b->value) || a->type.type != b->type.type))
+        return false;
+    for (int i = 0; i < a->nargs; i++) {
+        if (a->arg[i] != b->arg[i])
+            return false;
+        if (a->kind != NODE_CALL)
+            continue;
+        const struct ctr_op_arg *x = &a->call.arg[i], *y = &b->call.arg[i];
+        if (!same_name(x->name, y->name) || x->type.type != y->type.type)
+            return false;
+        if (a->arg[i] < 0 && !value_equal(x->literal, y->literal))
+            return false;
+    }
+    return true;
+}
+
+static int rehash(struct plan_graph *g, struct ctr_err *err)
+{
+    int n = g->nbuckets ? g->nbuckets * 2 : 256;
+    int *b = malloc((size_t)n * sizeof *b);
+    if (!b)
+        return ctr_fail_nomem(err, (size_t)n * sizeof *b);
+    memset(b, 0xff, (size_t)n * sizeof *b);
+    for (int i = 0; i < g->n; i++) {
+        uint64_t at = g->node[i].hash;
+        while (b[at & (uint64_t)(n - 1)] >= 0)
+            at++;
+        b[at & (uint64_t)(n - 1)] = i;
+    }
+    free(g->bucket);
+    g->bucket = b;
+    g->nbuckets = n;
+    return CTR_OK;
+}
+
+/* The number of a node equal to *n, or -1. */
+static int find_node(const struct plan_graph *g, struct plan_node *n)
+{
+    n->hash = node_hash(n);
+    if (!g->nbuckets)
+        return -1;
+    for (uint64_t at = n->hash; g->bucket[at & (uint64_t)(g->nbuckets - 1)] >= 0; at++) {
+        int i = g->bucket[at & (uint64_t)(g->nbuckets - 1)];
+        if (node_equal(&g->node[i], n))
+            return i;
+    }
+    return -1;
+}
+
+/* Adds *n, which owns its call's state from then on. Returns its number. */
+static int add_node(struct plan_graph *g, struct plan_node n, struct ctr_err *err)
+{
+    if (g->n == g->cap) {
+        int cap = g->cap ? g->cap * 2 : 64;
+        struct plan_node *node = realloc(g->node, (size_t)cap * sizeof *node);
+        if (!node)
+            return ctr_fail_nomem(err, (size_t)cap * sizeof *node);
+        g->node = node;
+        g->cap = cap;
+    }
+    if ((g->n + 1) * 2 > g->nbuckets) {
+        int rc = rehash(g, err);
+        if (rc < 0)
+            return rc;
+    }
+    for (int i = 0; i < n.nargs; i++)
+        if (n.arg[i] >= 0)
+            n.depth = CTR_MAX(n.depth, g->node[n.arg[i]].depth + 1);
+    uint64_t at = n.hash;
+    while (g->bucket[at & (uint64_t)(g->nbuckets - 1)] >= 0)
+        at++;
+    g->bucket[at & (uint64_t)(g->nbuckets - 1)] = g->n;
+    g->node[g->n] = n;
+    return g->n++;
+}
+
+/* ---- literals --------------------------------------------------------------------------------------------------------- */
+
+static int const_node(struct plan_graph *g, const struct plan_ast *a, struct ctr_err *err)
+{
+    struct plan_node n = { .kind = NODE_CONST, .pos = a->pos, .value = a->value };
+    if (a->value.kind == CTR_V_NULL && !g->src.inline_text) /* on the command line it is a condition */
+        return ctr_plan_fail(&g->src, a->pos, err, "null alone has no type");
+    n.type = ctr_value_vtype(&a->value, a->big);
+    int found = find_node(g, &n);
+    return found >= 0 ? found : add_node(g, n, err);
+}
+
+static int ref_node(struct plan_graph *g, const struct plan_ref *r, struct ctr_err *err)
+{
+    return r->node >= 0 ? r->node : const_node(g, r->literal, err);
+}
+
+/* Row i of a scalar column as a literal; text goes to the arena. */
+static int scalar_value(struct plan_graph *g, const struct ctr_vtype *t, enum ctr_type type, const struct ctr_col *c,
+                        int64_t i, struct ctr_value *v, struct ctr_err *err)
+{
+    *v = (struct ctr_value){ .kind = CTR_V_NULL };
+    if (ctr_col_missing(c, i))
+        return CTR_OK;
+    if (type == CTR_UTF8) {
+        struct ctr_str s = ctr_col_str(c, i);
+        char *p = ctr_arena_copy(&g->arena, s.p, s.n, err);
+        *v = (struct ctr_value){ .kind = CTR_V_STR, .s = { p, s.n } };
+        return p ? CTR_OK : err->code;
+    }
+    if (ctr_types[type].floating)
+        *v = (struct ctr_value){ .kind = CTR_V_FLOAT, .f = ctr_col_f64(c, i) };
+    else
+        *v = (struct ctr_value){ .kind = type == CTR_BOOL   ? CTR_V_BOOL
+                                         : type == CTR_TIME ? CTR_V_TIME
+                                         : t->duration      ? CTR_V_DURATION
+                                                            : CTR_V_INT,
+                                 .i = ctr_col_i64(c, i) };
+    return CTR_OK;
+}
+
+/* The one row of a folded call as a literal; *ok is false for what no literal can say. */
+static int column_literal(struct plan_graph *g, const struct ctr_vtype *t, const struct ctr_col *c, struct plan_ast *a,
+                          bool *ok, struct ctr_err *err)
+{
+    *ok = !t->key && t->type != CTR_FIXED && t->type != CTR_WKEY && !ctr_col_missing(c, 0);
+    if (!*ok)
+        return CTR_OK;
+    a->big = (t->type == CTR_LIST ? t->item : t->type) == CTR_U64;
+    if (t->type != CTR_LIST) {
+        a->big = a->big && ctr_col_i64(c, 0) < 0;
+        return scalar_value(g, t, t->type, c, 0, &a->value, err);
+    }
+    int64_t from = c->offsets[0], n = c->offsets[1] - from;
+    *ok = n > 0 && n <= PLAN_MAX_TOKENS && t->item != CTR_WKEY && !a->big;
+    if (!*ok)
+        return CTR_OK;
+    a->value = (struct ctr_value){ .kind = CTR_V_LIST, .n = (int)n };
+    a->value.list = ctr_arena_alloc(&g->arena, (size_t)n * sizeof *a->value.list, err);
+    int rc = a->value.list ? CTR_OK : err->code;
+    for (int64_t i = 0; rc == 0 && i < n; i++) {
+        *ok &= !ctr_col_missing(c->item, from + i);
+        rc = scalar_value(g, t, t->item, c->item, from + i, &a->value.list[i], err);
+    }
+    return rc;
+}
+
+/* Run a bound call without columns once. */
+static int fold_call(struct plan_graph *g, const struct ctr_op_call *call, struct plan_ast *a, bool *ok, struct ctr_err *err)
+{
+    struct ctr_field f;
+    struct ctr_colbuf out;
+    const struct ctr_col **none = ctr_arena_alloc(&g->arena, (size_t)CTR_MAX(call->nargs, 1) * sizeof *none, err);
+    *ok = false;
+    if (!none)
+        return err->code;
+    ctr_vtype_field(&call->result, &f);
+    int rc = ctr_colbuf_init(&out, &f, err);
+    if (rc == 0)
+        rc = ctr_op_run(call, none, 1, &out, err);
+    if (rc == 0)
+        rc = column_literal(g, &call->result, ctr_colbuf_view(&out), a, ok, err);
+    ctr_colbuf_free(&out);
+    return rc;
+}
+
+/* ---- binding ------------------------------------------------------------------------------------------------------------ */
+
+struct binder {
+    struct plan_graph *g;
+    const struct plan_tree *tree;
+    struct plan_ref *def; /* value of each definition so far */
+    const char *name;     /* of the definition being bound */
+    struct plan_map sections;
+    struct ctr_err *err;
+};
+
+static int bind_ast(struct binder *b, const struct plan_ast *a, struct plan_ref *r);
+
+static int column_node(struct binder *b, const struct plan_ast *a)
+{
+    struct plan_graph *g = b->g;
+    int column = ctr_schema_find(g->input, a->name);
+    if (column < 0) {
+        int later = ctr_map_get(&b->tree->names, a->name);
+        if (later >= 0)
+            return ctr_plan_fail(&g->src, a->pos, b->err, "no column %.60s, and line %d that defines it comes below: "
+                                 "definitions stand above their use", a->name, b->tree->def[later].pos.line);
+        struct ctr_err near = { 0 };
+        int rc = ctr_schema_need(g->input, a->name, &near);
+        return rc >= 0 ? rc : ctr_plan_fail(&g->src, a->pos, b->err, "%s", near.what);
+    }
+    struct plan_node n = { .kind = NODE_COLUMN, .pos = a->pos, .column = column };
+    n.type = ctr_field_vtype(&g->input->f[column]);
+    int found = find_node(g, &n);
+    return found >= 0 ? found : add_node(g, n, b->err);
+}
+
+/* vocab.NAME, then vocab.NAME.2 for a second call in one definition. */
+static int section_name(struct binder *b, struct plan_node *n)
+{
+    const char *op = ctr_op_name(n->call.op), *name = b->name && *b->name ? b->name : "value";
+    size_t size = strlen(op) + strlen(name) + CTR_NUM_MAX;
+    char *s = ctr_arena_alloc(&b->g->arena, size, b->err);
+    if (!s)
+        return b->err->code;
+    snprintf(s, size, "%s.%s", op, name);
+    for (int i = 2; ctr_map_get(&b->sections, s) >= 0; i++)
+        snprintf(s, size, "%s.%s.%d", op, name, i);
+    n->fit_section = s;
+    return ctr_map_set(&b->sections, s, b->g->n, b->err);
+}
+
+/* Arguments bound: as a node's, with `literals` counting those that are no column. */
+static int bind_args(struct binder *b, const struct plan_ast *a, struct plan_node *n, int *literals)
+{
+    struct plan_arena *arena = &b->g->arena;
+    n->nargs = n->call.nargs = a->nargs;
+    n->arg = ctr_arena_alloc(arena, (size_t)a->nargs * sizeof *n->arg, b->err);
+    n->call.arg = ctr_arena_alloc(arena, (size_t)a->nargs * sizeof *n->call.arg, b->err);
+    if (!n->arg || !n->call.arg)
+        return b->err->code;
+    for (int i = 0; i < a->nargs; i++) {
+        struct plan_ref r;
+        struct ctr_op_arg *arg = &n->call.arg[i];
+        int rc = bind_ast(b, a->arg[i], &r);
+        if (rc < 0)
+            return rc;
+        n->arg[i] = r.node;
+        arg->name = a->arg_name[i];
+        if (r.node < 0) {
+            ++*literals;
+            arg->literal = &r.literal->value;
+            arg->type = ctr_value_vtype(arg->literal, r.literal->big);
+        } else {
+            arg->type = b->g->node[r.node].type;
+        }
+    }
+    return CTR_OK;
+}
+
+static int fold(struct binder *b, const struct plan_ast *a, struct plan_node *n, struct plan_ref *r, bool *folded)
+{
+    struct plan_ast *lit = ctr_arena_alloc(&b->g->arena, sizeof *lit, b->err);
+    if (!lit)
+        return b->err->code;
+    *lit = (struct plan_ast){ .kind = AST_LITERAL, .pos = a->pos, .depth = 1, .def = -1 };
+    int rc = fold_call(b->g, &n->call, lit, folded, b->err);
+    if (rc < 0)
+        return ctr_plan_locate(&b->g->src, a->pos, b->err);
+    *r = (struct plan_ref){ -1, lit };
+    return CTR_OK;
+}
+
+static int bind_call(struct binder *b, const struct plan_ast *a, struct plan_ref *r)
+{
+    struct plan_node n = { .kind = NODE_CALL, .pos = a->pos, .call = { .op = a->op, .dir = b->g->dir } };
+    int literals = 0, rc = bind_args(b, a, &n, &literals);
+    if (rc < 0)
+        return rc;
+    int found = find_node(b->g, &n);
+    if (found >= 0) {
+        r->node = found;
+        return CTR_OK;
+    }
+    rc = ctr_op_bind(&n.call, b->err);
+    if (rc < 0) {
+        ctr_op_unbind(&n.call);
+        return ctr_plan_locate(&b->g->src, a->pos, b->err);
+    }
+    bool folded = false, fitted = ctr_op_fitted(a->op);
+    if (literals == a->nargs && a->nargs && !fitted)
+        rc = fold(b, a, &n, r, &folded);
+    if (rc == 0 && fitted)
+        rc = section_name(b, &n);
+    if (rc == 0 && !folded) {
+        n.bound = true;
+        n.type = n.call.result;
+        rc = r->node = add_node(b->g, n, b->err);
+    }
+    if (rc < 0 || folded)
+        ctr_op_unbind(&n.call);
+    return CTR_MIN(rc, 0);
+}
+
+static int bind_ast(struct binder *b, const struct plan_ast *a, struct plan_ref *r)
+{
+    *r = (struct plan_ref){ -1, a };
+    if (a->kind == AST_LITERAL)
+        return CTR_OK;
+    if (a->kind == AST_CALL)
+        return bind_call(b, a, r);
+    if (a->def >= 0) {
+        *r = b->def[a->def];
+        return CTR_OK;
+    }
+    r->node = column_node(b, a);
+    return CTR_MIN(r->node, 0);
+}
+
+int ctr_graph_tree(struct plan_graph *g, const struct plan_tree *t, struct ctr_err *err)
+{
+    struct binder b = { .g = g, .tree = t, .err = err };
+    size_t n = (size_t)t->ndefs;
+    b.def = ctr_arena_alloc(&g->arena, n * sizeof *b.def, err);
+    g->def_node = ctr_arena_alloc(&g->arena, n * sizeof *g->def_node, err);
+    int rc = b.def && g->def_node ? CTR_OK : err->code;
+    for (int i = 0; rc == 0 && i < t->ndefs; i++) {
+        const struct plan_def *d = &t->def[i];
+        b.name = d->name;
+        g->def_node[i] = -1;
+        rc = bind_ast(&b, d->expr, &b.def[i]);
+        if (rc == 0 && d->kind != PLAN_VALUE) {
+            rc = g->def_node[i] = ref_node(g, &b.def[i], err);
+            rc = CTR_MIN(rc, 0);
+        }
+        if (rc == 0 && b.def[i].node >= 0 && d->defines && !g->node[b.def[i].node].name)
+            g->node[b.def[i].node].name = d->name;
+    }
+    ctr_map_free(&b.sections);
+    return rc;
+}
+
+/* ---- what roles want ---------------------------------------------------------------------------------------------------- */
+
+static int convert_type(struct plan_graph *g, enum plan_node_kind kind, const struct ctr_vtype *from,
+                        struct ctr_vtype *to, struct plan_pos pos, struct ctr_err *err)
+{
+    char name[128];
+    bool nested = from->type == CTR_LIST || from->type == CTR_FIXED;
+    enum ctr_type value = nested ? from->item : from->type;
+    bool number = ctr_type_number(value) && !from->key && !from->duration;
+    *to = *from;
+    (void)ctr_vtype_name(from, name, sizeof name);
+    switch (kind) {
+    case NODE_KEYS:
+        if (value == CTR_WKEY)
+            return ctr_plan_fail(&g->src, pos, err, "weighted keys cannot be made into a feature");
+        *to = (struct ctr_vtype){ .type = nested ? CTR_LIST : CTR_U64, .item = nested ? CTR_U64 : 0, .key = true };
+        return CTR_OK;
+    case NODE_DENSE:
+        if (!number)
+            return ctr_plan_fail(&g->src, pos, err, "dense takes numbers, or lists of numbers; this is %s (number(text) and "
+                                 "int(condition) make numbers)", name);
+        *to = (struct ctr_vtype){ .type = nested ? from->type : CTR_F32, .item = nested ? CTR_F32 : 0, .width = from->width };
+        return CTR_OK;
+    case NODE_LABEL:
+        if (nested || !(number || value == CTR_BOOL))
+            return ctr_plan_fail(&g->src, pos, err, "a label is a condition or a number from 0 to 1; this is %s%s", name,
+                                 value == CTR_UTF8 ? " (compare it: label click = x == \"yes\")" : "");
+        *to = (struct ctr_vtype){ .type = value == CTR_F64 ? CTR_F64 : ctr_types[value].floating ? CTR_F32 : CTR_U8 };
+        return CTR_OK;
+    default:
+        if (nested || !number)
+            return ctr_plan_fail(&g->src, pos, err, "a weight is a number of 0 or more; this is %s", name);
+        return CTR_OK;
+    }
+}
+
+int ctr_graph_convert(struct plan_graph *g, enum plan_node_kind kind, int node, const char *table, struct plan_pos pos,
+                      struct ctr_err *err)
+{
+    struct plan_node n = { .kind = kind, .pos = pos, .nargs = 1, .table = table };
+    int rc = convert_type(g, kind, &g->node[node].type, &n.type, pos, err);
+    if (rc < 0)
+        return rc;
+    n.seed = kind == NODE_KEYS ? ctr_table_seed(table) : 0;
+    n.arg = ctr_arena_alloc(&g->arena, sizeof *n.arg, err);
+    if (!n.arg)
+        return err->code;
+    n.arg[0] = node;
+    int found = find_node(g, &n);
+    return found >= 0 ? found : add_node(g, n, err);
+}
+
+/* ---- layers --------------------------------------------------------------------------------------------------------------- */
+
+void ctr_graph_use(struct plan_graph *g, int node)
+{
+    g->node[node].live = true;
+}
+
+static void mark_live(struct plan_graph *g)
+{
+    for (int i = g->n - 1; i >= 0; i--)
+        for (int k = 0; g->node[i].live && k < g->node[i].nargs; k++)
+            if (g->node[i].arg[k] >= 0)
+                g->node[g->node[i].arg[k]].live = true;
+}
+
+int ctr_graph_seal(struct plan_graph *g, struct ctr_err *err)
+{
+    int depth = 0, rc = 0;
+    mark_live(g);
+    for (int i = 0; i < g->n; i++)
+        if (g->node[i].live)
+            depth = CTR_MAX(depth, g->node[i].depth);
+    g->nlayers = depth + 1;
+    g->order = calloc((size_t)g->n + 1, sizeof *g->order);
+    g->layer = calloc((size_t)g->nlayers + 2, sizeof *g->layer);
+    if (!g->order || !g->layer)
+        return ctr_fail_nomem(err, (size_t)g->n * sizeof *g->order);
+    for (int i = 0; i < g->n; i++) /* counting sort, so that a layer keeps the order of the plan */
+        if (g->node[i].live)
+            g->layer[g->node[i].depth + 2]++;
+    for (int l = 2; l < g->nlayers + 2; l++)
+        g->layer[l] += g->layer[l - 1];
+    for (int i = 0; i < g->n; i++)
+        if (g->node[i].live)
+            g->order[g->layer[g->node[i].depth + 1]++] = i;
+    g->norder = g->layer[g->nlayers];
+    for (int i = 0; rc == 0 && i < g->n; i++) {
+        struct plan_node *n = &g->node[i];
+        struct ctr_field f;
+        if (!n->live || n->kind == NODE_COLUMN || n->kind == NODE_WEIGHT)
+            continue;
+        n->arg_col = ctr_arena_alloc(&g->arena, (size_t)n->nargs * sizeof *n->arg_col, err);
+        if (!n->arg_col)
+            return err->code;
+        ctr_vtype_field(&n->type, &f);
+        rc = ctr_colbuf_init(&n->out, &f, err);
+        n->has_out = true;
+    }
+    return rc;
+}

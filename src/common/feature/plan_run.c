@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * plan_run: a batch through a graph. A layer's nodes depend on earlier layers only, so that they may run on any number of
+ * threads; each writes its own buffer, so that the bytes do not depend on it.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "common/feature/plan.h"
+
+/* ---- constants --------------------------------------------------------------------------------------------------------- */
+
+static int append_value(struct ctr_colbuf *b, const struct ctr_value *v, struct ctr_err *err)
+{
+    int rc = 0;
+    switch (v->kind) {
+    case CTR_V_NULL: return ctr_colbuf_null(b, err);
+    case CTR_V_FLOAT: return ctr_colbuf_f64(b, v->f, err);
+    case CTR_V_STR: return ctr_colbuf_str(b, v->s.p, v->s.n, err);
+    case CTR_V_LIST:
+        for (int i = 0; rc == 0 && i < v->n; i++)
+            rc = append_value(b->item, &v->list[i], err);
+        return rc < 0 ? rc : ctr_colbuf_close(b, err);
+    default: return ctr_colbuf_i64(b, v->i, err);
+    }
+}
+
+/* A column of one value is filled once and grows. */
+static int run_const(struct plan_node *n, int64_t rows, struct ctr_err *err)
+{
+    int rc = 0;
+    if (n->out.rows > rows)
+        ctr_colbuf_clear(&n->out);
+    while (rc == 0 && n->out.rows < rows)
+        rc = append_value(&n->out, &n->value, err);
+    return rc;
+}
+
+/* ---- what roles want ----------------------------------------------------------------------------------------------------- */
+
+static int bad_value(const struct plan_graph *g, const struct plan_node *n, const struct ctr_col *c, int64_t row,
+                     struct ctr_err *err)
+{
+    bool label = n->kind == NODE_LABEL;
+    const char *name = n->role_name ? n->role_name : "";
+    int64_t at = g->batch->first_row + row + 1;
+    int rc;
+    if (ctr_col_missing(c, row))
+        rc = ctr_fail(err, CTR_EDATA, "row %lld: the %s %.60s is null; leave such rows out (ctr-select --where 'not is_null(…)') or fill it: %s %.60s = fill(…, 0)",
+                      (long long)at, ctr_roles[label ? CTR_ROLE_LABEL : CTR_ROLE_WEIGHT], name, label ? "label" : "weight", name);
+    else
+        rc = ctr_fail(err, CTR_EDATA, "row %lld: the %s %.60s is %g; %s", (long long)at, label ? "label" : "weight", name,
+                      ctr_col_f64(c, row), label ? "labels lie from 0 to 1 (a comparison makes one: rating >= 4)" : "weights are finite and not negative");
+    err->row = at;
+    return rc;
+}
+
+static int check_range(const struct plan_graph *g, const struct plan_node *n, const struct ctr_col *c, const double *v,
+                       double max, struct ctr_err *err)
+{
+    int64_t bad = 0;
+    for (int64_t i = 0; i < c->rows; i++)
+        bad += !(v[i] >= 0 && v[i] <= max);
+    for (int64_t i = 0; bad && i < c->rows; i++)
+        if (!(v[i] >= 0 && v[i] <= max))
+            return bad_value(g, n, c, i, err);
+    return CTR_OK;
+}
+
+/* All rows as doubles, null as NaN, in n->scratch. */
+static int to_doubles(struct plan_node *n, const struct ctr_col *c, const double **v, struct ctr_err *err)
+{
+    ctr_buf_clear(&n->scratch);
+    int rc = ctr_buf_reserve(&n->scratch, (size_t)c->rows * sizeof(double), err);
+    if (rc < 0)
+        return rc;
+    ctr_col_to_f64(c, NAN, (double *)n->scratch.data);
+    *v = (const double *)n->scratch.data;
+    return CTR_OK;
+}
+
+static int run_label(const struct plan_graph *g, struct plan_node *n, const struct ctr_col *c, struct ctr_err *err)
+{
+    const double *v;
+    int rc = to_doubles(n, c, &v, err);
+    if (rc == 0)
+        rc = check_range(g, n, c, v, 1, err);
+    for (int64_t i = 0; rc == 0 && i < c->rows; i++)
+        rc = n->type.type == CTR_U8 ? ctr_colbuf_i64(&n->out, v[i] != 0, err) : ctr_colbuf_f64(&n->out, v[i], err);
+    return rc;
+}
+
+/* Numbers of c appended as float32; null stays null. */
+static int append_f32(struct plan_node *n, struct ctr_colbuf *out, const struct ctr_col *c, struct ctr_err *err)
+{
+    const double *v;
+    int rc = to_doubles(n, c, &v, err);
+    bool nulls = c->nulls || (c->dict && c->dict->nulls);
+    if (rc == 0)
+        rc = ctr_buf_reserve(&out->data, (size_t)c->rows * sizeof(float), err);
+    for (int64_t i = 0; rc == 0 && i < c->rows; i++)
+        rc = nulls && ctr_col_missing(c, i) ? ctr_colbuf_null(out, err) : ctr_colbuf_f64(out, v[i], err);
+    return rc;
+}
+
+static int run_dense(struct plan_node *n, const struct ctr_col *c, struct ctr_err *err)
+{
+    int rc = 0;
+    if (n->type.type == CTR_F32)
+        return append_f32(n, &n->out, c, err);
+    for (int64_t i = 0; rc == 0 && i < c->rows; i++) {
+        const struct ctr_col *l = c->dict ? c->dict : c;
+        if (ctr_col_missing(c, i)) {
+            rc = ctr_colbuf_null(&n->out, err);
+            continue;
+        }
+        int64_t at = c->dict ? ((const int32_t *)c->data)[i] : i;
+        int64_t from = l->type == CTR_LIST ? l->offsets[at] : at * n->type.width;
+        int64_t to = l->type == CTR_LIST ? l->offsets[at + 1] : from + n->type.width;
+        for (; rc == 0 && from < to; from++)
+            rc = ctr_col_missing(l->item, from) ? ctr_colbuf_null(n->out.item, err)
+                                                : ctr_colbuf_f64(n->out.item, ctr_col_f64(l->item, from), err);
+        if (rc == 0)
+            rc = ctr_colbuf_close(&n->out, err);
+    }
+    return rc;
+}
+
+/* ---- nodes --------------------------------------------------------------------------------------------------------------- */
+
+static int run_call(struct plan_graph *g, struct plan_node *n, int64_t rows, struct ctr_err *err)
+{
+    for (int i = 0; i < n->nargs; i++)
+        n->arg_col[i] = n->arg[i] < 0 ? NULL : g->node[n->arg[i]].col;
+    ctr_colbuf_clear(&n->out);
+    int rc = ctr_op_run(&n->call, n->arg_col, rows, &n->out, err);
+    return rc < 0 ? ctr_plan_locate(&g->src, n->pos, err) : rc;
+}
+
+static int run_node(struct plan_graph *g, struct plan_node *n, struct ctr_err *err)
+{
+    int64_t rows = g->batch->rows;
+    const struct ctr_col *from = n->kind == NODE_CALL || !n->nargs ? NULL : g->node[n->arg[0]].col;
+    const double *v;
+    int rc = 0;
+    if (n->has_out && n->kind != NODE_CONST)
+        ctr_colbuf_clear(&n->out);
+    switch (n->kind) {
+    case NODE_COLUMN: n->col = &g->batch->col[n->column]; return CTR_OK;
+    case NODE_CONST: rc = run_const(n, rows, err); break;
+    case NODE_CALL: rc = run_call(g, n, rows, err); break;
+    case NODE_KEYS: rc = ctr_op_keys(&g->node[n->arg[0]].type, from, rows, n->seed, &n->out, err); break;
+    case NODE_DENSE: rc = run_dense(n, from, err); break;
+    case NODE_LABEL: rc = run_label(g, n, from, err); break;
+    case NODE_WEIGHT:
+        n->col = from;
+        rc = to_doubles(n, from, &v, err);
+        return rc < 0 ? rc : check_range(g, n, from, v, 0x1.fffffffffffffp1023, err);
+    }
+    if (rc == 0)
+        n->col = ctr_colbuf_view(&n->out);
+    return rc;
+}
+
+struct layer_job {
+    struct plan_graph *g;
+    const int *node;
+};
+
+static void run_task(void *ctx, int64_t task, int worker)
+{
+    struct layer_job *j = ctx;
+    (void)worker;
+    j->g->task_err[task].code = 0;
+    (void)!run_node(j->g, &j->g->node[j->node[task]], &j->g->task_err[task]);
+}
+
+static int run_layer_parallel(struct plan_graph *g, const int *node, int n, struct ctr_err *err)
+{
+    struct layer_job j = { g, node };
+    ctr_pool_run(g->pool, n, run_task, &j);
+    for (int i = 0; i < n; i++)
+        if (g->task_err[i].code < 0) {
+            *err = g->task_err[i];
+            return err->code;
+        }
+    return CTR_OK;
+}
+
+static int room_for_errors(struct plan_graph *g, struct ctr_err *err)
+{
+    int widest = 0;
+    if (!g->pool || g->task_err)
+        return CTR_OK;
+    for (int l = 0; l < g->nlayers; l++)
+        widest = CTR_MAX(widest, g->layer[l + 1] - g->layer[l]);
+    g->task_err = calloc((size_t)widest + 1, sizeof *g->task_err);
+    return g->task_err ? CTR_OK : ctr_fail_nomem(err, (size_t)widest * sizeof *g->task_err);
+}
+
+int ctr_graph_run(struct plan_graph *g, const struct ctr_batch *in, struct ctr_err *err)
+{
+    int rc = room_for_errors(g, err);
+    g->batch = in;
+    for (int l = 0; rc == 0 && l < g->nlayers; l++) {
+        const int *node = g->order + g->layer[l];
+        int n = g->layer[l + 1] - g->layer[l];
+        if (g->pool && l && n > 1)
+            rc = run_layer_parallel(g, node, n, err);
+        else
+            for (int i = 0; rc == 0 && i < n; i++)
+                rc = run_node(g, &g->node[node[i]], err);
+    }
+    return rc;
+}

@@ -1,0 +1,498 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * select: rows and columns of a batch. Columns that nothing asks for have no data here; their place in the arrays stays
+ * empty, so that numbers of columns mean the same at every step.
+ */
+#include "common/select/select.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+struct add_step {
+    struct ctr_expr *expr;
+    struct ctr_schema schema; /* after it */
+    int column;
+};
+
+struct ctr_select {
+    struct ctr_schema input;
+    struct ctr_expr *where;
+    struct add_step *add;
+    int nadd;
+    struct ctr_schema exploded; /* after --explode; unused without */
+    int *explode;
+    int nexplode;
+    struct ctr_picks picks;
+    struct ctr_schema output;
+    bool *need; /* columns of the last step before --columns that something uses */
+    int *inputs;
+    int ninputs;
+    bool mark;
+
+    struct ctr_colbuf *buf, *item; /* rows kept by --where; rows exploded */
+    bool *buf_made, *item_made;
+    struct ctr_col *col, *picked;
+    int64_t *idx, *item_idx;
+    uint8_t *taken, *taken_out;
+    int64_t cap, cap_out;
+    int64_t empty;
+    struct ctr_batch step, batch;
+};
+
+/* ---- compiling ------------------------------------------------------------------------------------------------------ */
+
+/* The schema after the last --add so far. */
+static const struct ctr_schema *last_schema(const struct ctr_select *s)
+{
+    return s->nadd ? &s->add[s->nadd - 1].schema : &s->input;
+}
+
+static int compile_where(struct ctr_select *s, const char *text, struct ctr_err *err)
+{
+    char name[128];
+    int rc = ctr_expr_compile(&s->where, "--where", text, &s->input, err);
+    if (rc < 0)
+        return rc;
+    const struct ctr_field *f = ctr_expr_field(s->where);
+    if (f->type != CTR_BOOL)
+        return ctr_fail(err, CTR_EUSAGE, "--where wants a condition, and this is %s; compare it with something",
+                        ctr_field_type_name(f, name, sizeof name));
+    return CTR_OK;
+}
+
+/* NAME=EXPR: where NAME ends. */
+static const char *add_equals(const char *text)
+{
+    bool quoted = false;
+    for (const char *p = text; *p; p++) {
+        if (*p == '`')
+            quoted = !quoted;
+        if (*p == '=' && !quoted)
+            return p;
+    }
+    return NULL;
+}
+
+/* The schema with the result of an --add: in place of the column of that name, or after the last. */
+static int add_schema(struct add_step *a, const struct ctr_schema *before, const char *name, struct ctr_err *err)
+{
+    const struct ctr_field *f = ctr_expr_field(a->expr);
+    int rc = ctr_schema_copy(&a->schema, before, err);
+    if (rc < 0)
+        return rc;
+    a->column = ctr_schema_find(before, name);
+    if (a->column < 0) {
+        a->column = before->n;
+        rc = ctr_schema_add(&a->schema, name, f->type, err);
+    }
+    if (rc < 0)
+        return rc;
+    struct ctr_field *to = &a->schema.f[a->column];
+    to->type = f->type;
+    to->item = f->item;
+    to->width = f->width;
+    to->dict = f->dict;
+    return CTR_OK;
+}
+
+static int compile_add(struct ctr_select *s, const char *text, struct ctr_err *err)
+{
+    const char *eq = add_equals(text);
+    if (!eq || eq == text || eq[1] == '=')
+        return ctr_fail(err, CTR_EUSAGE, "--add %.60s: write it as NAME=EXPR", text);
+    struct ctr_buf name = { 0 };
+    struct add_step *a = &s->add[s->nadd];
+    char what[128];
+    int rc = ctr_unquote_name(&name, text, (size_t)(eq - text), err);
+    if (rc == 0) {
+        snprintf(what, sizeof what, "--add %.80s", (char *)name.data);
+        rc = ctr_expr_compile(&a->expr, what, eq + 1, last_schema(s), err);
+    }
+    if (rc == 0)
+        rc = add_schema(a, last_schema(s), (char *)name.data, err);
+    ctr_buf_free(&name);
+    s->nadd++;
+    return rc;
+}
+
+static int compile_explode(struct ctr_select *s, const char *list, struct ctr_err *err)
+{
+    struct ctr_picks picks = { 0 };
+    const struct ctr_schema *before = last_schema(s);
+    char name[128];
+    int rc = ctr_columns_parse(&picks, list, before, err);
+    if (rc == 0)
+        rc = ctr_schema_copy(&s->exploded, before, err);
+    if (rc == 0 && !(s->explode = calloc((size_t)picks.n + 1, sizeof *s->explode)))
+        rc = ctr_fail_nomem(err, (size_t)picks.n * sizeof *s->explode);
+    for (int i = 0; rc == 0 && i < picks.n; i++) {
+        struct ctr_field *f = &s->exploded.f[picks.p[i].column];
+        bool list_type = (f->type == CTR_LIST || f->type == CTR_FIXED) && f->item != CTR_WKEY;
+        if (!list_type)
+            rc = ctr_fail(err, CTR_EUSAGE, "--explode %.60s: the column is %s, not a list", f->name,
+                          ctr_field_type_name(f, name, sizeof name));
+        else
+            rc = ctr_meta_set(&f->meta, CTR_META_HISTORY_OF, NULL, err);
+        f->type = f->item;
+        f->item = 0;
+        f->width = 0;
+        f->dict = false;
+        s->explode[s->nexplode++] = picks.p[i].column;
+    }
+    ctr_picks_free(&picks);
+    return rc;
+}
+
+static int compile_columns(struct ctr_select *s, const struct ctr_select_spec *spec, struct ctr_err *err)
+{
+    const struct ctr_schema *before = s->nexplode ? &s->exploded : last_schema(s);
+    int rc = ctr_columns_parse(&s->picks, spec->columns ? spec->columns : "*", before, err);
+    if (rc == 0)
+        rc = ctr_meta_copy(&s->output.meta, &before->meta, err);
+    for (int i = 0; rc == 0 && i < s->picks.n; i++) {
+        rc = ctr_schema_add_field(&s->output, &before->f[s->picks.p[i].column], s->picks.p[i].name, err);
+        if (rc >= 0 && spec->decode)
+            s->output.f[i].dict = false;
+        rc = CTR_MIN(rc, 0);
+    }
+    return rc;
+}
+
+/* ---- which columns are needed ------------------------------------------------------------------------------------------ */
+
+static void need_names(struct ctr_select *s, const struct ctr_expr *e)
+{
+    const struct ctr_strs *names = e ? ctr_expr_inputs(e) : NULL;
+    for (int i = 0; names && i < names->n; i++) {
+        int c = ctr_schema_find(last_schema(s), names->s[i]);
+        if (c >= 0)
+            s->need[c] = true;
+    }
+}
+
+static int find_inputs(struct ctr_select *s, struct ctr_err *err)
+{
+    size_t n = (size_t)last_schema(s)->n + 1;
+    s->need = calloc(n, sizeof *s->need);
+    s->inputs = calloc(n, sizeof *s->inputs);
+    s->buf = calloc(n, sizeof *s->buf);
+    s->item = calloc(n, sizeof *s->item);
+    s->buf_made = calloc(n, sizeof *s->buf_made);
+    s->item_made = calloc(n, sizeof *s->item_made);
+    s->col = calloc(n, sizeof *s->col);
+    s->picked = calloc((size_t)s->picks.n + 1, sizeof *s->picked);
+    if (!s->need || !s->inputs || !s->buf || !s->item || !s->buf_made || !s->item_made || !s->col || !s->picked)
+        return ctr_fail_nomem(err, n * sizeof *s->buf);
+    need_names(s, s->where);
+    for (int i = 0; i < s->nadd; i++)
+        need_names(s, s->add[i].expr);
+    for (int i = 0; i < s->nexplode; i++)
+        s->need[s->explode[i]] = true;
+    for (int i = 0; i < s->picks.n; i++)
+        s->need[s->picks.p[i].column] = true;
+    for (int i = 0; i < s->input.n; i++)
+        if (s->need[i])
+            s->inputs[s->ninputs++] = i;
+    if (!s->ninputs && s->input.n) { /* something must say how many rows there are */
+        s->need[0] = true;
+        s->ninputs = 1;
+    }
+    return CTR_OK;
+}
+
+static int make_buffers(struct ctr_select *s, struct ctr_err *err)
+{
+    int rc = 0;
+    for (int i = 0; rc == 0 && s->where && i < s->input.n; i++)
+        if (s->need[i]) {
+            rc = ctr_colbuf_init(&s->buf[i], &s->input.f[i], err);
+            s->buf_made[i] = true;
+        }
+    for (int i = 0; rc == 0 && s->nexplode && i < s->exploded.n; i++)
+        if (s->need[i]) {
+            rc = ctr_colbuf_init(&s->item[i], &s->exploded.f[i], err);
+            s->item_made[i] = true;
+        }
+    return rc;
+}
+
+int ctr_select_new(struct ctr_select **out, const struct ctr_select_spec *spec, const struct ctr_schema *in,
+                   struct ctr_err *err)
+{
+    struct ctr_select *s = calloc(1, sizeof *s);
+    int nadd = spec->add ? spec->add->n : 0;
+    *out = NULL;
+    if (!s || !(s->add = calloc((size_t)nadd + 1, sizeof *s->add))) {
+        free(s);
+        return ctr_fail_nomem(err, sizeof *s);
+    }
+    s->mark = spec->mark;
+    int rc = ctr_schema_copy(&s->input, in, err);
+    if (rc == 0 && spec->where)
+        rc = compile_where(s, spec->where, err);
+    for (int i = 0; rc == 0 && i < nadd; i++)
+        rc = compile_add(s, spec->add->s[i], err);
+    if (rc == 0 && spec->explode)
+        rc = compile_explode(s, spec->explode, err);
+    if (rc == 0)
+        rc = compile_columns(s, spec, err);
+    if (rc == 0)
+        rc = find_inputs(s, err);
+    if (rc == 0)
+        rc = make_buffers(s, err);
+    if (rc < 0)
+        ctr_select_free(s);
+    else
+        *out = s;
+    return rc;
+}
+
+static void free_buffers(struct ctr_select *s)
+{
+    for (int i = 0; s->buf_made && s->item_made && i < last_schema(s)->n; i++) {
+        if (s->buf_made[i])
+            ctr_colbuf_free(&s->buf[i]);
+        if (s->item_made[i])
+            ctr_colbuf_free(&s->item[i]);
+    }
+    free(s->buf);
+    free(s->item);
+    free(s->buf_made);
+    free(s->item_made);
+}
+
+void ctr_select_free(struct ctr_select *s)
+{
+    if (!s)
+        return;
+    free_buffers(s);
+    ctr_expr_free(s->where);
+    for (int i = 0; i < s->nadd; i++) {
+        ctr_expr_free(s->add[i].expr);
+        ctr_schema_free(&s->add[i].schema);
+    }
+    free(s->add);
+    ctr_schema_free(&s->input);
+    ctr_schema_free(&s->exploded);
+    ctr_schema_free(&s->output);
+    ctr_picks_free(&s->picks);
+    void *plain[] = { s->explode, s->need, s->inputs, s->col, s->picked, s->idx, s->item_idx, s->taken, s->taken_out };
+    for (size_t i = 0; i < CTR_COUNT(plain); i++)
+        free(plain[i]);
+    free(s);
+}
+
+const struct ctr_schema *ctr_select_schema(const struct ctr_select *s)
+{
+    return &s->output;
+}
+const int *ctr_select_inputs(const struct ctr_select *s, int *n)
+{
+    *n = s->ninputs;
+    return s->inputs;
+}
+int64_t ctr_select_empty(const struct ctr_select *s)
+{
+    return s->empty;
+}
+
+/* ---- batches ------------------------------------------------------------------------------------------------------------ */
+
+static int grow(struct ctr_select *s, int64_t rows, struct ctr_err *err)
+{
+    if (rows <= s->cap)
+        return CTR_OK;
+    int64_t *idx = realloc(s->idx, (size_t)rows * sizeof *idx);
+    if (idx)
+        s->idx = idx;
+    uint8_t *taken = realloc(s->taken, (size_t)rows);
+    if (taken)
+        s->taken = taken;
+    if (!idx || !taken)
+        return ctr_fail_nomem(err, (size_t)rows * sizeof *idx);
+    s->cap = rows;
+    return CTR_OK;
+}
+
+/* The condition as a byte a row: null is false. Returns how many hold. */
+static int64_t condition_bytes(const struct ctr_col *c, uint8_t *taken)
+{
+    int64_t n = 0;
+    for (int64_t i = 0; i < c->rows; i++) {
+        int64_t at = c->dict ? ctr_col_null(c, i) ? -1 : ((const int32_t *)c->data)[i] : i;
+        const struct ctr_col *v = c->dict ? c->dict : c;
+        taken[i] = at >= 0 && !ctr_col_null(v, at) && ctr_bit(v->data, at);
+        n += taken[i];
+    }
+    return n;
+}
+
+static int keep_rows(struct ctr_select *s, int64_t n, struct ctr_err *err)
+{
+    int rc = 0;
+    for (int i = 0; rc == 0 && i < s->input.n; i++) {
+        if (!s->need[i])
+            continue;
+        ctr_colbuf_clear(&s->buf[i]);
+        rc = ctr_colbuf_gather(&s->buf[i], &s->col[i], s->idx, n, err);
+        if (rc == 0)
+            s->col[i] = *ctr_colbuf_view(&s->buf[i]);
+    }
+    s->step.rows = n;
+    return rc;
+}
+
+static int apply_where(struct ctr_select *s, const uint8_t **taken, struct ctr_err *err)
+{
+    const struct ctr_col *c;
+    int64_t n = 0, rows = s->step.rows;
+    int rc = ctr_expr_eval(s->where, &s->step, &c, err);
+    if (rc < 0)
+        return rc;
+    if (condition_bytes(c, s->taken) == rows)
+        return CTR_OK;
+    if (s->mark) {
+        *taken = s->taken;
+        return CTR_OK;
+    }
+    for (int64_t i = 0; i < rows; i++) {
+        s->idx[n] = i;
+        n += s->taken[i];
+    }
+    return keep_rows(s, n, err);
+}
+
+static int apply_adds(struct ctr_select *s, struct ctr_err *err)
+{
+    int rc = 0;
+    for (int i = 0; rc == 0 && i < s->nadd; i++) {
+        const struct ctr_col *c;
+        rc = ctr_expr_eval(s->add[i].expr, &s->step, &c, err);
+        if (rc == 0)
+            s->col[s->add[i].column] = *c;
+        s->step.schema = &s->add[i].schema;
+    }
+    return rc;
+}
+
+/* Where the items of row i lie; false for a null. */
+static bool list_extent(const struct ctr_col *c, int32_t width, int64_t i, int64_t *from, int64_t *n)
+{
+    if (ctr_col_missing(c, i))
+        return false;
+    int64_t at = c->dict ? ((const int32_t *)c->data)[i] : i;
+    const struct ctr_col *l = c->dict ? c->dict : c;
+    *from = l->type == CTR_LIST ? l->offsets[at] : at * width;
+    *n = l->type == CTR_LIST ? l->offsets[at + 1] - *from : width;
+    return true;
+}
+
+static int grow_out(struct ctr_select *s, int64_t rows, struct ctr_err *err)
+{
+    if (rows <= s->cap_out)
+        return CTR_OK;
+    int64_t cap = CTR_MAX(rows, s->cap_out * 2);
+    int64_t *idx = realloc(s->item_idx, (size_t)cap * sizeof *idx);
+    if (idx)
+        s->item_idx = idx;
+    uint8_t *taken = realloc(s->taken_out, (size_t)cap);
+    if (taken)
+        s->taken_out = taken;
+    if (!idx || !taken)
+        return ctr_fail_nomem(err, (size_t)cap * sizeof *idx);
+    s->cap_out = cap;
+    return CTR_OK;
+}
+
+static int misaligned(const struct ctr_select *s, int k, int64_t row, int64_t n, int64_t want, struct ctr_err *err)
+{
+    return ctr_fail(err, CTR_EDATA, "row %lld: %.60s has %lld items and %.60s has %lld; lists that are exploded together "
+                    "are equally long", (long long)(s->batch.first_row + row + 1), s->exploded.f[s->explode[k]].name,
+                    (long long)n, s->exploded.f[s->explode[0]].name, (long long)want);
+}
+
+/* item_idx[out row] = row (item < 0), or the item's place in column k. Checks that lists are aligned on the way. */
+static int explode_index(struct ctr_select *s, int k, int64_t *total, struct ctr_err *err)
+{
+    int64_t n_out = 0, empty = 0;
+    const struct ctr_schema *before = last_schema(s);
+    int rc = 0;
+    for (int64_t i = 0; rc == 0 && i < s->step.rows; i++) {
+        int64_t from, n = 0, first_from, first_n = 0;
+        int c0 = s->explode[0], ck = k < 0 ? c0 : s->explode[k];
+        if (!list_extent(&s->col[c0], before->f[c0].width, i, &first_from, &first_n))
+            first_n = 0;
+        if (!list_extent(&s->col[ck], before->f[ck].width, i, &from, &n))
+            n = 0;
+        if (n != first_n)
+            return misaligned(s, k, i, n, first_n, err);
+        empty += n == 0;
+        rc = grow_out(s, n_out + n, err);
+        for (int64_t j = 0; rc == 0 && j < n; j++)
+            s->item_idx[n_out++] = k < 0 ? i : from + j;
+    }
+    *total = n_out;
+    if (k < 0)
+        s->empty += empty;
+    return rc;
+}
+
+static int apply_explode(struct ctr_select *s, const uint8_t **taken, struct ctr_err *err)
+{
+    int64_t n;
+    int rc = explode_index(s, -1, &n, err);
+    for (int i = 0; rc == 0 && i < s->exploded.n; i++) {
+        bool lists = false;
+        for (int k = 0; k < s->nexplode; k++)
+            lists |= s->explode[k] == i;
+        if (lists || !s->need[i])
+            continue;
+        ctr_colbuf_clear(&s->item[i]);
+        rc = ctr_colbuf_gather(&s->item[i], &s->col[i], s->item_idx, n, err);
+    }
+    for (int64_t i = 0; rc == 0 && *taken && i < n; i++)
+        s->taken_out[i] = (*taken)[s->item_idx[i]];
+    for (int k = 0; rc == 0 && k < s->nexplode; k++) {
+        const struct ctr_col *c = &s->col[s->explode[k]];
+        rc = explode_index(s, k, &n, err);
+        ctr_colbuf_clear(&s->item[s->explode[k]]);
+        if (rc == 0)
+            rc = ctr_colbuf_gather(&s->item[s->explode[k]], c->dict ? c->dict->item : c->item, s->item_idx, n, err);
+    }
+    for (int i = 0; rc == 0 && i < s->exploded.n; i++)
+        if (s->need[i])
+            s->col[i] = *ctr_colbuf_view(&s->item[i]);
+    s->step.rows = n;
+    if (*taken)
+        *taken = s->taken_out;
+    return rc;
+}
+
+int ctr_select_batch(struct ctr_select *s, const struct ctr_batch *in, const struct ctr_batch **out,
+                     const uint8_t **taken, struct ctr_err *err)
+{
+    const struct ctr_schema *first = &s->input;
+    *taken = NULL;
+    *out = NULL;
+    int rc = grow(s, in->rows, err);
+    if (rc < 0)
+        return rc;
+    memset(s->col, 0, (size_t)last_schema(s)->n * sizeof *s->col);
+    for (int i = 0; i < s->ninputs; i++)
+        s->col[s->inputs[i]] = in->col[i];
+    s->step = (struct ctr_batch){ first, in->rows, in->first_row, s->col };
+    s->batch = (struct ctr_batch){ &s->output, in->rows, in->first_row, s->picked };
+    if (s->where)
+        rc = apply_where(s, taken, err);
+    if (rc == 0)
+        rc = apply_adds(s, err);
+    if (rc == 0 && s->nexplode)
+        rc = apply_explode(s, taken, err);
+    if (rc < 0)
+        return rc;
+    for (int i = 0; i < s->picks.n; i++)
+        s->picked[i] = s->col[s->picks.p[i].column];
+    s->batch.rows = s->step.rows;
+    *out = &s->batch;
+    return CTR_OK;
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * select: what ctr-select does to a stream, in this order: --where, --add, --explode, --columns; and which rows --head
+ * and --tail take.
+ *
+ *     ctr_select_new(&s, &spec, schema, err)           the whole schema of the input
+ *     ctr_reader_project(r, s's inputs)                ctr_select_inputs: only these columns are looked at
+ *     ctr_select_batch(s, in, &out, &taken, err)       out is borrowed until the next call
+ */
+#ifndef CTR_SELECT_H
+#define CTR_SELECT_H
+
+#include "common/feature/feature.h"
+
+struct ctr_select_spec {
+    const char *where;          /* or NULL */
+    const struct ctr_strs *add; /* NAME=EXPR, in order */
+    const char *explode;        /* "a,b": lists aligned item by item */
+    const char *columns;
+    bool mark; /* keep the rows that --where leaves out, and mark them in `taken` */
+    bool decode; /* the rows will outlive their batch: no dictionaries in the result */
+};
+
+struct ctr_select;
+int ctr_select_new(struct ctr_select **s, const struct ctr_select_spec *spec, const struct ctr_schema *in,
+                   struct ctr_err *err) CTR_MUST;
+void ctr_select_free(struct ctr_select *s);
+const struct ctr_schema *ctr_select_schema(const struct ctr_select *s);
+/* The columns of the input that are needed, ascending: batches come projected to these. */
+const int *ctr_select_inputs(const struct ctr_select *s, int *n);
+/* *taken: a byte a row of *out, or NULL: all of them (always without spec.mark). */
+int ctr_select_batch(struct ctr_select *s, const struct ctr_batch *in, const struct ctr_batch **out,
+                     const uint8_t **taken, struct ctr_err *err) CTR_MUST;
+/* Rows that --explode dropped because their list was null or empty. */
+int64_t ctr_select_empty(const struct ctr_select *s);
+
+/* --columns: names, globs, new=old, -drop; over a schema. pick[i].name is owned. */
+struct ctr_pick {
+    int column;
+    char *name;
+};
+struct ctr_picks {
+    struct ctr_pick *p;
+    int n, cap;
+};
+int ctr_columns_parse(struct ctr_picks *out, const char *list, const struct ctr_schema *s, struct ctr_err *err) CTR_MUST;
+void ctr_picks_free(struct ctr_picks *p);
+/* Takes `…` off a name; the result goes to `out`. */
+int ctr_unquote_name(struct ctr_buf *out, const char *p, size_t n, struct ctr_err *err) CTR_MUST;
+
+/* --head N|P%, --tail N|P% */
+struct ctr_cut {
+    bool given, percent;
+    int64_t n; /* rows, or millionths of a per cent */
+};
+int ctr_cut_parse(struct ctr_cut *c, const char *option, const char *text, struct ctr_err *err) CTR_MUST;
+/* Rows [from, to) of `total` that head, then tail of the head, take. Parts are cut so that head P% and tail (100-P)% are
+ * together the whole, each row once. */
+void ctr_cut_range(const struct ctr_cut *head, const struct ctr_cut *tail, int64_t total, int64_t *from, int64_t *to);
+
+#endif
