@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * arrow: internal to stream/: the parts of which reader and writer are made. See ctr-stream(5) for the format.
+ *
+ *   flatbuf.c     metadata, bytes          arrow-meta.c   our metadata, written     emit.c     columns -> body buffers
+ *   source.c      pipes and files          arrow-parse.c  any metadata, validated   body.c     buffers, verified
+ *   compress.c    ZSTD, LZ4 bodies         normalise.c    body buffers -> columns   writer.c reader.c ipcfile.c keyed.c
+ */
+#ifndef CTR_ARROW_H
+#define CTR_ARROW_H
+
+#include "common/stream/flatbuf.h"
+#include "common/stream/stream.h"
+
+enum {
+    ARROW_MAX_METADATA = 16 << 20,
+    ARROW_MAX_DEPTH = 16,
+    ARROW_MAX_FIELDS = 16384,
+    ARROW_ALIGN = 64,
+    ARROW_V5 = 4,
+};
+
+/* Numbers of the Type union of Schema.fbs. */
+enum arrow_kind {
+    ARROW_NULL = 1,
+    ARROW_INT,
+    ARROW_FLOAT,
+    ARROW_BINARY,
+    ARROW_UTF8,
+    ARROW_BOOL,
+    ARROW_DECIMAL,
+    ARROW_DATE,
+    ARROW_TIME,
+    ARROW_TIMESTAMP,
+    ARROW_INTERVAL,
+    ARROW_LIST,
+    ARROW_STRUCT,
+    ARROW_UNION,
+    ARROW_FIXED_BINARY,
+    ARROW_FIXED_LIST,
+    ARROW_MAP,
+    ARROW_DURATION,
+    ARROW_LARGE_BINARY,
+    ARROW_LARGE_UTF8,
+    ARROW_LARGE_LIST,
+    ARROW_RUN_END,
+    ARROW_BINARY_VIEW,
+    ARROW_UTF8_VIEW,
+    ARROW_LIST_VIEW,
+    ARROW_LARGE_LIST_VIEW,
+    ARROW_NKINDS
+};
+/* Message headers. */
+enum { ARROW_SCHEMA = 1, ARROW_DICTIONARY = 2, ARROW_BATCH = 3 };
+
+#define CTR_SEAL_SEQ     "ctr.seq"
+#define CTR_SEAL_SUMS    "ctr.sums"
+#define CTR_SEAL_XXH3    "ctr.xxh3"
+#define CTR_SEAL_ROWS    "ctr.rows"
+#define CTR_SEAL_BATCHES "ctr.batches"
+#define CTR_SEAL_KEY     "ctr.key"    /* footer: the column that a file is sorted by */
+#define CTR_SEAL_KEYS    "ctr.keys"   /* footer: first key of each block */
+#define CTR_SEAL_UNIQUE  "ctr.unique" /* footer: "1" when no key repeats */
+
+/* ---- emit.c: columns to the nodes and buffers of a body
+ * ---------------------------------------------------------------- */
+
+struct arrow_node {
+    int64_t rows, nulls;
+};
+struct arrow_part { /* one body buffer */
+    const void *p;  /* NULL: at `at` in the scratch */
+    size_t at, n;
+    uint64_t sum;
+    int64_t offset; /* in the body */
+};
+struct arrow_body { /* reused from batch to batch */
+    struct ctr_buf nodes, parts, scratch, packed;
+    int nnodes, nparts;
+    int64_t length;
+};
+void ctr_body_clear(struct arrow_body *b);
+void ctr_body_free(struct arrow_body *b);
+/* Append rows [from, from+n) of a column (its indices when it is encoded). Canonical: null slots hold zeros, bits past
+ * the end are 0, offsets begin at 0, so that equal rows are equal bytes. */
+int ctr_body_column(struct arrow_body *b, const struct ctr_col *c, int32_t width, int64_t from, int64_t n,
+                    struct ctr_err *err) CTR_MUST;
+/* Compress, sum and lay out. */
+int ctr_body_seal(struct arrow_body *b, enum ctr_compression how, struct ctr_err *err) CTR_MUST;
+static inline struct arrow_part *ctr_body_parts(const struct arrow_body *b)
+{
+    return (struct arrow_part *)b->parts.data;
+}
+
+/* ---- arrow-meta.c: our metadata
+ * -------------------------------------------------------------------------------------------- */
+
+/* The message (prefix and metadata, padded so that a body at `offset` + its length is aligned) of a schema, a batch or
+ * a dictionary (id >= 0). `extra` may be NULL. */
+int ctr_meta_schema(struct ctr_fbw *w, const struct ctr_schema *s, int64_t seq, int64_t offset,
+                    struct ctr_err *err) CTR_MUST;
+int ctr_meta_batch(struct ctr_fbw *w, const struct arrow_body *b, int64_t rows, int64_t dict_id, int64_t seq,
+                   enum ctr_compression how, const struct ctr_meta *extra, struct ctr_err *err) CTR_MUST;
+
+struct arrow_block { /* as in the footer of an IPC file */
+    int64_t offset;
+    int64_t meta_length; /* i32 and 4 bytes of padding there; includes the prefix */
+    int64_t body_length;
+};
+int ctr_meta_footer(struct ctr_fbw *w, const struct ctr_schema *s, const struct arrow_block *dicts, size_t ndicts,
+                    const struct arrow_block *blocks, size_t nblocks, const struct ctr_meta *extra,
+                    struct ctr_err *err) CTR_MUST;
+
+/* ---- compress.c
+ * -------------------------------------------------------------------------------------------------------------- */
+
+/* Append an IPC-compressed buffer (int64 length, then the data, or -1 and the data as they are). */
+int ctr_ipc_compress(enum ctr_compression how, const void *p, size_t n, struct ctr_buf *out,
+                     struct ctr_err *err) CTR_MUST;
+/* The inverse; `most` bounds the result, memory grows with what really comes out. */
+int ctr_ipc_decompress(enum ctr_compression how, const uint8_t *p, size_t n, int64_t most, struct ctr_buf *out,
+                       struct ctr_err *err) CTR_MUST;
+
+/* ---- arrow-parse.c: any metadata, validated
+ * ------------------------------------------------------------------------------------ */
+
+struct arrow_field {
+    char *name;
+    enum arrow_kind kind;
+    int bits;       /* of an int or float */
+    bool is_signed; /* int */
+    int unit;       /* time unit: 0 s, 1 ms, 2 us, 3 ns; date: 0 day, 1 ms */
+    int32_t width;  /* fixed size list or binary */
+    bool dict;
+    int64_t dict_id;
+    int index_bits;
+    bool index_signed;
+    struct arrow_field *child;
+    int nchild;
+    struct ctr_meta meta;
+    int node, buffer, variadic; /* first of its own in a batch, or in the dictionary that it is part of */
+};
+struct arrow_schema {
+    struct arrow_field *f;
+    int n;
+    struct ctr_meta meta;
+    int nodes, buffers, variadics; /* that a batch has */
+};
+void ctr_arrow_free(struct arrow_schema *s);
+
+/* A parsed message; points into its metadata. */
+struct arrow_message {
+    struct ctr_fbr fb;
+    int type; /* ARROW_SCHEMA … */
+    int64_t body_length;
+    struct ctr_fb_view header;
+    int64_t dict_id; /* ARROW_DICTIONARY */
+    bool delta;
+    /* batch or dictionary */
+    int64_t rows;
+    const uint8_t *nodes, *buffers, *variadic;
+    size_t nnodes, nbuffers, nvariadic;
+    enum ctr_compression codec;
+    /* seal */
+    bool sealed, any_ctr;
+    int64_t seq, trailer_rows, trailer_batches; /* -1: absent */
+    const char *sums;
+    size_t sums_n;
+};
+/* `p`: prefix and metadata, n bytes. Checks the seal, if there is one. */
+int ctr_message_parse(struct arrow_message *m, const uint8_t *p, size_t n, struct ctr_buf *scratch,
+                      struct ctr_err *err) CTR_MUST;
+int ctr_arrow_schema(struct arrow_schema *s, const struct ctr_fb_view *t, struct ctr_err *err) CTR_MUST;
+
+struct arrow_footer {
+    struct arrow_block *dicts, *blocks;
+    size_t ndicts, nblocks;
+    struct ctr_meta meta;
+    bool sealed;
+};
+int ctr_footer_parse(struct arrow_footer *f, struct arrow_schema *s, const uint8_t *p, size_t n,
+                     struct ctr_buf *scratch, struct ctr_err *err) CTR_MUST;
+void ctr_footer_free(struct arrow_footer *f);
+
+/* ---- body.c: the buffers of a message, verified before they are used
+ * --------------------------------------------------------------- */
+
+struct arrow_data {
+    const struct arrow_message *m;
+    const uint8_t *body;
+    struct ctr_buf seen;   /* a byte a buffer: 1 verified, 2 unpacked too */
+    struct ctr_buf *plain; /* decompressed, by buffer */
+    int nplain;
+    struct ctr_reader_stats *stats;
+    bool mapped; /* reading happens when a buffer is used */
+};
+int ctr_data_set(struct arrow_data *d, const struct arrow_message *m, const uint8_t *body, struct ctr_reader_stats *st,
+                 struct ctr_err *err) CTR_MUST;
+void ctr_data_free(struct arrow_data *d);
+int ctr_data_node(const struct arrow_data *d, int node, int64_t *rows, int64_t *nulls, struct ctr_err *err) CTR_MUST;
+/* Buffer i, which must have `need` bytes; its length in *n, if n is not NULL. */
+int ctr_data_buffer(struct arrow_data *d, int i, int64_t need, const uint8_t **p, int64_t *n,
+                    struct ctr_err *err) CTR_MUST;
+/* The bitmap of a node's buffer, checked against its count; NULL when there are no nulls. */
+int ctr_data_valid(struct arrow_data *d, int i, int64_t rows, int64_t nulls, const uint8_t **p,
+                   struct ctr_err *err) CTR_MUST;
+int64_t ctr_bits_count(const uint8_t *p, int64_t n); /* ones among the first n bits */
+
+/* ---- normalise.c: arrow arrays to columns
+ * ------------------------------------------------------------------------------------------- */
+
+/* Storage of a decoded column: level 0 is the column, level 1 its items. */
+struct arrow_level {
+    struct ctr_col col;
+    struct ctr_buf data, offsets, valid;
+    struct ctr_colbuf gathered; /* values of a dictionary, where none may stay */
+    bool gathered_set;
+};
+struct arrow_store {
+    struct arrow_level lv[2];
+};
+/* The values of a dictionary that lies on the path of a leaf. */
+struct arrow_dict {
+    bool ready, grown_set;
+    struct arrow_store store;
+    struct ctr_colbuf grown; /* after a delta */
+    struct ctr_col col;
+    struct arrow_data data;
+    struct arrow_message m;
+    struct ctr_buf meta, body; /* what col points into */
+};
+/* One column of ours: the path of fields that leads to its values. */
+struct arrow_leaf {
+    const struct arrow_field *path[ARROW_MAX_DEPTH + 1];
+    int depth;
+    struct ctr_field field; /* what it becomes; name and meta are owned */
+    struct arrow_store store;
+    struct arrow_dict *dict[ARROW_MAX_DEPTH + 1]; /* where path[i] is encoded */
+    struct ctr_buf index;                         /* see ctr_leaf_conform */
+    struct ctr_col conformed;
+};
+struct arrow_leaves {
+    struct arrow_leaf *l;
+    int n, cap;
+};
+int ctr_leaves_make(struct arrow_leaves *ls, const struct arrow_schema *s, struct ctr_err *err) CTR_MUST;
+void ctr_leaves_free(struct arrow_leaves *ls);
+/* The column of a batch; valid until the next call for this leaf, or until the bytes of the batch go. */
+int ctr_leaf_decode(struct arrow_leaf *l, struct arrow_data *d, const struct ctr_col **out,
+                    struct ctr_err *err) CTR_MUST;
+/* The same column, encoded or not as the schema that was promised says. */
+int ctr_leaf_conform(struct arrow_leaf *l, bool dict, const struct ctr_col **c, struct ctr_err *err) CTR_MUST;
+/* A dictionary has come: keep a copy of what this leaf needs of it. */
+int ctr_leaf_dictionary(struct arrow_leaf *l, const struct arrow_message *m, const uint8_t *body,
+                        struct ctr_reader_stats *st, struct ctr_err *err) CTR_MUST;
+
+/* ---- source.c: bytes of a pipe or file
+ * ---------------------------------------------------------------------------------------------- */
+
+struct arrow_source {
+    int fd;
+    bool own_fd, pollable, eof;
+    char *name;
+    struct ctr_buf look; /* read ahead: [at, look.len) */
+    size_t at;
+    int64_t offset; /* bytes handed out */
+    const uint8_t *map;
+    int64_t map_size;
+    const struct ctr_reader_opts *opts;
+    struct ctr_reader_stats *stats;
+};
+int ctr_source_open(struct arrow_source *s, const char *path, const struct ctr_reader_opts *opts,
+                    struct ctr_reader_stats *st, struct ctr_err *err) CTR_MUST;
+void ctr_source_close(struct arrow_source *s);
+/* Up to n bytes into out (replacing what it holds); out->len < n only at the end of input. Memory grows with the bytes
+ * that really come. */
+int ctr_source_read(struct arrow_source *s, struct ctr_buf *out, int64_t n, struct ctr_err *err) CTR_MUST;
+/* The next bytes without taking them: how many of n are there. */
+int ctr_source_peek(struct arrow_source *s, size_t n, const uint8_t **p, size_t *got, struct ctr_err *err) CTR_MUST;
+
+/* ---- ipcfile.c: a mapped IPC file
+ * ---------------------------------------------------------------------------------------------------- */
+
+struct ctr_ipcfile {
+    const uint8_t *map;
+    int64_t size, footer_at;
+    struct arrow_footer footer;
+    struct arrow_schema schema;
+    int64_t rows; /* of all blocks; -1 until ctr_ipcfile_rows */
+};
+/* Checks the footer, that blocks lie where they may and, in a sealed file, both ends and that nothing lies between. */
+int ctr_ipcfile_open(struct ctr_ipcfile *f, const uint8_t *map, int64_t size, struct ctr_buf *scratch,
+                     struct ctr_err *err) CTR_MUST;
+void ctr_ipcfile_close(struct ctr_ipcfile *f);
+/* Parse block i (or dictionary i) into *m; its body begins at *body. */
+int ctr_ipcfile_message(const struct ctr_ipcfile *f, bool dict, size_t i, struct arrow_message *m, const uint8_t **body,
+                        struct ctr_buf *scratch, struct ctr_err *err) CTR_MUST;
+int ctr_ipcfile_rows(struct ctr_ipcfile *f, struct ctr_buf *scratch, struct ctr_err *err) CTR_MUST;
+
+#endif

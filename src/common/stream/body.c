@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * body: the buffers of a message. Invariant: a buffer that is handed out lies in the body, is aligned, has the bytes
+ * that were asked for and, in a sealed stream, has been hashed; a buffer that nobody asks for is never touched.
+ */
+#include "common/stream/arrow.h"
+
+#include <stdlib.h>
+
+/* Stands for an empty buffer: kernels may load past the last value. */
+static const uint8_t no_bytes[CTR_PAD] __attribute__((aligned(64)));
+
+int ctr_data_set(struct arrow_data *d, const struct arrow_message *m, const uint8_t *body, struct ctr_reader_stats *st,
+                 struct ctr_err *err)
+{
+    d->m = m;
+    d->body = body;
+    d->stats = st;
+    d->seen.len = 0;
+    int rc = ctr_buf_reserve(&d->seen, m->nbuffers + 1, err);
+    if (rc < 0)
+        return rc;
+    memset(d->seen.data, 0, m->nbuffers);
+    d->seen.len = m->nbuffers;
+    if (m->codec == CTR_PLAIN || (size_t)d->nplain >= m->nbuffers)
+        return 0;
+    struct ctr_buf *p = realloc(d->plain, m->nbuffers * sizeof *p);
+    if (!p)
+        return ctr_fail_nomem(err, m->nbuffers * sizeof *p);
+    memset(p + d->nplain, 0, (m->nbuffers - (size_t)d->nplain) * sizeof *p);
+    d->plain = p;
+    d->nplain = (int)m->nbuffers;
+    return 0;
+}
+
+void ctr_data_free(struct arrow_data *d)
+{
+    for (int i = 0; i < d->nplain; i++)
+        ctr_buf_free(&d->plain[i]);
+    free(d->plain);
+    ctr_buf_free(&d->seen);
+    *d = (struct arrow_data){ 0 };
+}
+
+int ctr_data_node(const struct arrow_data *d, int node, int64_t *rows, int64_t *nulls, struct ctr_err *err)
+{
+    if (node < 0 || (size_t)node >= d->m->nnodes)
+        return ctr_fail(err, CTR_EDATA, "a batch has fewer columns than its schema");
+    *rows = ctr_fb_load64(d->m->nodes + 16 * (size_t)node);
+    *nulls = ctr_fb_load64(d->m->nodes + 16 * (size_t)node + 8);
+    if (*rows < 0 || *nulls < 0 || *nulls > *rows)
+        return ctr_fail(err, CTR_EDATA, "a batch claims a column of %lld rows and %lld nulls", (long long)*rows,
+                        (long long)*nulls);
+    return 0;
+}
+
+static bool hex64(const char *p, uint64_t *v)
+{
+    uint64_t x = 0;
+    for (int i = 0; i < 16; i++) {
+        unsigned c = (unsigned char)p[i], lower = c | 32;
+        if (c - '0' < 10u)
+            x = x << 4 | (c - '0');
+        else if (lower - 'a' < 6u && c == lower)
+            x = x << 4 | (lower - 'a' + 10);
+        else
+            return false;
+    }
+    *v = x;
+    return true;
+}
+
+/* The sum of buffer i, and zeros between it and the next multiple of 64. */
+static int verify(struct arrow_data *d, int i, int64_t offset, int64_t length, struct ctr_err *err)
+{
+    uint64_t want;
+    const uint8_t *p = d->body + offset;
+    if (!hex64(d->m->sums + 16 * (size_t)i, &want) || ctr_hash64(length ? p : no_bytes, (size_t)length, 0) != want)
+        return ctr_fail(err, CTR_EDATA, "a buffer is damaged (its checksum differs)");
+    d->stats->bytes_verified += length;
+    int64_t end = CTR_MIN((offset + length + ARROW_ALIGN - 1) / ARROW_ALIGN * ARROW_ALIGN, d->m->body_length);
+    for (int64_t k = offset + length; k < end; k++)
+        if (d->body[k])
+            return ctr_fail(err, CTR_EDATA, "the padding of a buffer is damaged");
+    return 0;
+}
+
+/* Check that buffer i lies in the body, verify and unpack it, once. */
+static int prepare(struct arrow_data *d, int i, int64_t need, int64_t *offset, int64_t *length, struct ctr_err *err)
+{
+    const struct arrow_message *m = d->m;
+    if (i < 0 || (size_t)i >= m->nbuffers)
+        return ctr_fail(err, CTR_EDATA, "a batch has fewer buffers than its schema needs");
+    *offset = ctr_fb_load64(m->buffers + 16 * (size_t)i);
+    *length = ctr_fb_load64(m->buffers + 16 * (size_t)i + 8);
+    if (*offset < 0 || *length < 0 || *offset > m->body_length || *length > m->body_length - *offset ||
+        (*length && *offset % 8))
+        return ctr_fail(err, CTR_EDATA, "a buffer does not lie in its body");
+    if (d->seen.data[i])
+        return 0;
+    if (d->mapped)
+        d->stats->bytes_read += *length;
+    if (m->sealed) {
+        int rc = verify(d, i, *offset, *length, err);
+        if (rc < 0)
+            return rc;
+    }
+    if (m->codec != CTR_PLAIN && *length) {
+        d->plain[i].len = 0;
+        int rc =
+            ctr_ipc_decompress(m->codec, d->body + *offset, (size_t)*length, 2 * need + (64 << 10), &d->plain[i], err);
+        if (rc < 0)
+            return rc;
+    }
+    d->seen.data[i] = 1;
+    return 0;
+}
+
+int ctr_data_buffer(struct arrow_data *d, int i, int64_t need, const uint8_t **p, int64_t *n, struct ctr_err *err)
+{
+    int64_t offset = 0, length = 0;
+    int rc = prepare(d, i, need, &offset, &length, err);
+    if (rc < 0)
+        return rc;
+    *p = d->body + offset;
+    if (d->m->codec != CTR_PLAIN && length) {
+        *p = d->plain[i].data;
+        length = (int64_t)d->plain[i].len;
+    }
+    if (!length || !*p)
+        *p = no_bytes;
+    if (length < need)
+        return ctr_fail(err, CTR_EDATA, "a buffer has %lld bytes where its column needs %lld", (long long)length,
+                        (long long)need);
+    if (n)
+        *n = length;
+    return 0;
+}
+
+int64_t ctr_bits_count(const uint8_t *p, int64_t n)
+{
+    int64_t c = 0, i = 0;
+    for (; i + 64 <= n; i += 64) {
+        uint64_t w;
+        memcpy(&w, p + i / 8, 8);
+        c += __builtin_popcountll(w);
+    }
+    for (; i < n; i++)
+        c += ctr_bit(p, i);
+    return c;
+}
+
+int ctr_data_valid(struct arrow_data *d, int i, int64_t rows, int64_t nulls, const uint8_t **p, struct ctr_err *err)
+{
+    int64_t n, need = (rows + 7) / 8;
+    int rc = ctr_data_buffer(d, i, 0, p, &n, err);
+    if (rc < 0)
+        return rc;
+    if (n >= need && n && ctr_bits_count(*p, rows) != rows - nulls)
+        return ctr_fail(err, CTR_EDATA, "a column claims %lld nulls and has %lld", (long long)nulls,
+                        (long long)(rows - ctr_bits_count(*p, rows)));
+    if (nulls && n < need)
+        return ctr_fail(err, CTR_EDATA, "a bitmap of nulls is too short");
+    if (!nulls)
+        *p = NULL;
+    return 0;
+}

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * ipcfile: an Arrow IPC file in memory: magic, the messages of a stream, the footer that tells where they lie, its
+ * length, magic. A sealed file is accounted for from its first byte to its last.
+ */
+#include "common/stream/arrow.h"
+
+#include <stdlib.h>
+
+void ctr_ipcfile_close(struct ctr_ipcfile *f)
+{
+    ctr_footer_free(&f->footer);
+    ctr_arrow_free(&f->schema);
+    *f = (struct ctr_ipcfile){ 0 };
+}
+
+/* Parse the message at `at`, whose metadata ends before `end`; *length is that of prefix and metadata. */
+static int message_at(const struct ctr_ipcfile *f, int64_t at, int64_t end, struct arrow_message *m, int64_t *length,
+                      struct ctr_buf *scratch, struct ctr_err *err)
+{
+    if (end - at < 16)
+        return ctr_fail(err, CTR_EDATA, "a block does not lie in the file");
+    int64_t size = ctr_fb_load32(f->map + at + 4);
+    if (ctr_fb_load32(f->map + at) != -1 || size < 8 || size > ARROW_MAX_METADATA || size > end - at - 8)
+        return ctr_fail(err, CTR_EDATA, "a block of the file is damaged");
+    *length = size + 8;
+    return ctr_message_parse(m, f->map + at, (size_t)*length, scratch, err);
+}
+
+static int check_block(const struct ctr_ipcfile *f, const struct arrow_block *b, struct ctr_err *err)
+{
+    if (b->offset < 8 || b->offset % 8 || b->meta_length < 16 || b->meta_length % 8 || b->body_length < 0 ||
+        b->offset > f->footer_at || b->meta_length > f->footer_at - b->offset ||
+        b->body_length > f->footer_at - b->offset - b->meta_length)
+        return ctr_fail(err, CTR_EDATA, "the footer points outside the file");
+    return 0;
+}
+
+/* Schema, blocks, trailer and end mark follow one another without a gap. */
+static int check_sealed(struct ctr_ipcfile *f, struct ctr_buf *scratch, struct ctr_err *err)
+{
+    static const uint8_t eos[8] = { 0xff, 0xff, 0xff, 0xff };
+    struct arrow_message m;
+    int64_t at = 8, length, batches = (int64_t)f->footer.nblocks;
+    const char *rows = ctr_meta_get(&f->footer.meta, CTR_SEAL_ROWS);
+    int rc = message_at(f, at, f->footer_at, &m, &length, scratch, err);
+    if (rc >= 0 && (m.type != ARROW_SCHEMA || !m.sealed || m.seq != 0 || m.body_length))
+        rc = ctr_fail(err, CTR_EDATA, "the first message of the file is damaged");
+    at += length;
+    for (size_t i = 0; rc >= 0 && i < f->footer.nblocks; i++) {
+        const struct arrow_block *b = &f->footer.blocks[i];
+        if (b->offset != at)
+            return ctr_fail(err, CTR_EDATA, "the blocks of the file do not follow one another");
+        at = b->offset + b->meta_length + b->body_length;
+    }
+    if (rc >= 0)
+        rc = message_at(f, at, f->footer_at, &m, &length, scratch, err);
+    if (rc < 0)
+        return rc;
+    at += length + m.body_length;
+    if (!m.sealed || m.type != ARROW_BATCH || m.seq != batches + 1 || m.trailer_batches != batches || !rows ||
+        !ctr_parse_i64(rows, strlen(rows), &f->rows) || m.trailer_rows != f->rows)
+        return ctr_fail(err, CTR_EDATA, "the trailer of the file is damaged");
+    if (f->footer_at - at != 8 || memcmp(f->map + at, eos, 8) || memcmp(f->map, "ARROW1\0\0", 8))
+        return ctr_fail(err, CTR_EDATA, "the end of the file is damaged");
+    for (int64_t k = at - m.body_length; k < at; k++) /* offsets of empty columns */
+        if (f->map[k])
+            return ctr_fail(err, CTR_EDATA, "the trailer of the file is damaged");
+    return 0;
+}
+
+int ctr_ipcfile_open(struct ctr_ipcfile *f, const uint8_t *map, int64_t size, struct ctr_buf *scratch,
+                     struct ctr_err *err)
+{
+    *f = (struct ctr_ipcfile){ .map = map, .size = size, .rows = -1 };
+    int64_t length = size < 18 ? 0 : ctr_fb_load32(map + size - 10);
+    if (size < 18 || memcmp(map + size - 6, "ARROW1", 6))
+        return ctr_fail(err, CTR_EDATA, "truncated: an IPC file that does not end in its footer");
+    if (length < 16 || length > size - 18)
+        return ctr_fail(err, CTR_EDATA, "the footer is damaged");
+    f->footer_at = size - 10 - length;
+    int rc = ctr_footer_parse(&f->footer, &f->schema, map + f->footer_at, (size_t)length, scratch, err);
+    for (size_t i = 0; rc >= 0 && i < f->footer.ndicts; i++)
+        rc = check_block(f, &f->footer.dicts[i], err);
+    for (size_t i = 0; rc >= 0 && i < f->footer.nblocks; i++)
+        rc = check_block(f, &f->footer.blocks[i], err);
+    if (rc >= 0 && f->footer.sealed)
+        rc = check_sealed(f, scratch, err);
+    if (rc < 0)
+        ctr_ipcfile_close(f);
+    return rc;
+}
+
+int ctr_ipcfile_message(const struct ctr_ipcfile *f, bool dict, size_t i, struct arrow_message *m, const uint8_t **body,
+                        struct ctr_buf *scratch, struct ctr_err *err)
+{
+    const struct arrow_block *b = dict ? &f->footer.dicts[i] : &f->footer.blocks[i];
+    int64_t length, seq = 1 + (int64_t)(dict ? i : f->footer.ndicts + i);
+    int rc = message_at(f, b->offset, b->offset + b->meta_length, m, &length, scratch, err);
+    if (rc < 0)
+        return rc;
+    if (length != b->meta_length || m->body_length != b->body_length ||
+        m->type != (dict ? ARROW_DICTIONARY : ARROW_BATCH))
+        return ctr_fail(err, CTR_EDATA, "a block is not what the footer says");
+    if (m->sealed != f->footer.sealed || (m->sealed && m->seq != seq) || (!m->sealed && m->any_ctr))
+        return ctr_fail(err, CTR_EDATA, "a block is not the one that belongs here");
+    *body = f->map + b->offset + b->meta_length;
+    return 0;
+}
+
+int ctr_ipcfile_rows(struct ctr_ipcfile *f, struct ctr_buf *scratch, struct ctr_err *err)
+{
+    int64_t rows = 0;
+    for (size_t i = 0; f->rows < 0 && i < f->footer.nblocks; i++) {
+        struct arrow_message m;
+        const uint8_t *body;
+        int rc = ctr_ipcfile_message(f, false, i, &m, &body, scratch, err);
+        if (rc < 0)
+            return rc;
+        rows += m.rows;
+    }
+    if (f->rows < 0)
+        f->rows = rows;
+    return 0;
+}

@@ -1,0 +1,753 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * normalise: Arrow arrays of any supported layout to the few column types that stages see. What has our layout already
+ * is borrowed as it lies; the rest is converted into the store of its leaf. Invariants of what comes out: offsets are
+ * monotone and inside their data, text is UTF-8, indices lie in their dictionary, counts of nulls are true.
+ */
+#include "common/stream/arrow.h"
+
+#include <stdlib.h>
+
+struct where { /* of a decoding */
+    struct arrow_leaf *l;
+    struct arrow_data *d;
+    struct arrow_store *st;
+    bool encoded; /* the result may stay dictionary-encoded */
+    int view;     /* how many views come before the field */
+};
+
+/* ---- pieces
+ * -------------------------------------------------------------------------------------------------------------- */
+
+static int fail_column(const struct arrow_leaf *l, struct ctr_err *err)
+{
+    char what[sizeof err->what];
+    memcpy(what, err->what, sizeof what);
+    return ctr_fail(err, err->code, "column '%s': %s", l->field.name, what);
+}
+
+static int check_offsets(const int32_t *off, int64_t rows, struct ctr_err *err)
+{
+    int bad = off[0] < 0;
+    for (int64_t i = 0; i < rows; i++)
+        bad |= off[i + 1] < off[i];
+    return bad ? ctr_fail(err, CTR_EDATA, "the offsets of a list or text are damaged") : 0;
+}
+
+/* int32 offsets of `rows` rows, monotone; 64-bit ones are narrowed. */
+static int get_offsets(struct where *w, int buffer, int64_t rows, bool large, struct arrow_level *lv,
+                       const int32_t **out, struct ctr_err *err)
+{
+    const uint8_t *p;
+    int64_t n;
+    int rc = ctr_data_buffer(w->d, buffer, rows ? (rows + 1) * (large ? 8 : 4) : 0, &p, &n, err);
+    if (rc < 0)
+        return rc;
+    if (!large || n == 0) {
+        *out = (const int32_t *)p;
+        return check_offsets(*out, rows, err);
+    }
+    rc = ctr_buf_reserve(&lv->offsets, ((size_t)rows + 1) * 4, err);
+    if (rc < 0)
+        return rc;
+    const int64_t *from = (const int64_t *)p;
+    int32_t *to = (int32_t *)lv->offsets.data;
+    bool bad = from[0] < 0 || from[rows] < from[0];
+    if (!bad && from[rows] - from[0] > INT32_MAX)
+        return ctr_fail(err, CTR_EDATA, "a batch holds more than 2^31-1 bytes or items: write smaller batches");
+    for (int64_t i = 0; i < rows; i++)
+        bad |= from[i + 1] < from[i];
+    if (bad || from[rows] > INT32_MAX)
+        return ctr_fail(err, CTR_EDATA, "the offsets of a list or text are damaged");
+    for (int64_t i = 0; i <= rows; i++)
+        to[i] = (int32_t)from[i];
+    *out = to;
+    return 0;
+}
+
+static bool ascii(const uint8_t *p, size_t n)
+{
+    uint64_t any = 0, w;
+    size_t i = 0;
+    for (; i + 8 <= n; i += 8) {
+        memcpy(&w, p + i, 8);
+        any |= w;
+    }
+    for (; i < n; i++)
+        any |= (uint64_t)p[i];
+    return !(any & 0x8080808080808080u);
+}
+
+/* Every text is UTF-8 by itself; bytes of null slots do not matter. */
+static int check_text(const struct ctr_col *c, struct ctr_err *err)
+{
+    const int32_t *off = c->offsets;
+    const uint8_t *p = c->data;
+    int32_t end = off[c->rows];
+    if (ascii(p + off[0], (size_t)(end - off[0])))
+        return 0;
+    if (ctr_utf8_valid(p + off[0], (size_t)(end - off[0]))) {
+        bool split = false; /* a boundary in the middle of a character */
+        for (int64_t i = 1; i < c->rows; i++)
+            split |= off[i] < end && (p[off[i]] & 0xc0) == 0x80;
+        if (!split)
+            return 0;
+    }
+    for (int64_t i = 0; i < c->rows; i++)
+        if (!ctr_col_null(c, i) && !ctr_utf8_valid(p + off[i], (size_t)(off[i + 1] - off[i])))
+            return ctr_fail(err, CTR_EDATA, "row %lld of the batch is no UTF-8 text: re-encode it, or cast it to text",
+                            (long long)i + 1);
+    return 0;
+}
+
+/* ---- scalars: one function a layout
+ * ------------------------------------------------------------------------------------------ */
+
+/* `c` has type, rows, nulls and valid; the function adds the values. `b` is the first buffer of the field. */
+typedef int decode_fn(struct where *w, const struct arrow_field *f, int b, struct arrow_level *lv, struct ctr_err *err);
+
+static int decode_fixed(struct where *w, const struct arrow_field *f, int b, struct arrow_level *lv,
+                        struct ctr_err *err)
+{
+    const uint8_t *p;
+    int width = f->kind == ARROW_BOOL ? 0 : ctr_types[lv->col.type].width;
+    int rc = ctr_data_buffer(w->d, b + 1, width ? lv->col.rows * width : (lv->col.rows + 7) / 8, &p, NULL, err);
+    lv->col.data = p;
+    return rc;
+}
+
+static int decode_text(struct where *w, const struct arrow_field *f, int b, struct arrow_level *lv, struct ctr_err *err)
+{
+    struct ctr_col *c = &lv->col;
+    const uint8_t *p;
+    bool large = f->kind == ARROW_LARGE_UTF8 || f->kind == ARROW_LARGE_BINARY;
+    int rc = get_offsets(w, b + 1, c->rows, large, lv, &c->offsets, err);
+    if (rc >= 0)
+        rc = ctr_data_buffer(w->d, b + 2, c->offsets[c->rows], &p, NULL, err);
+    if (rc < 0)
+        return rc;
+    c->data = p;
+    return check_text(c, err);
+}
+
+struct view {
+    int32_t length;
+    char prefix[4]; /* or, up to 12 bytes, the text itself */
+    int32_t buffer, offset;
+};
+
+/* The bytes of a view; its buffers begin at `first`, `count` of them. */
+static int view_bytes(struct where *w, const struct view *v, int first, int64_t count, const uint8_t **p,
+                      struct ctr_err *err)
+{
+    int64_t n;
+    if (v->length <= 12) {
+        *p = (const uint8_t *)v->prefix;
+        return 0;
+    }
+    if (v->buffer < 0 || v->buffer >= count || v->offset < 0)
+        return ctr_fail(err, CTR_EDATA, "a view of text is damaged");
+    int rc = ctr_data_buffer(w->d, first + v->buffer, (int64_t)v->offset + v->length, p, &n, err);
+    if (rc >= 0)
+        *p += v->offset;
+    return rc;
+}
+
+/* How many data buffers do the views before number `k` have, and this one? */
+static int variadic(struct where *w, int k, int64_t *before, int64_t *own, struct ctr_err *err)
+{
+    const struct arrow_message *m = w->d->m;
+    *before = 0;
+    if ((size_t)k >= m->nvariadic)
+        return ctr_fail(err, CTR_EDATA, "a batch does not tell the buffers of its views");
+    for (int i = 0; i <= k; i++) {
+        *own = ctr_fb_load64(m->variadic + 8 * (size_t)i);
+        if (*own < 0 || *own > (int64_t)m->nbuffers)
+            return ctr_fail(err, CTR_EDATA, "a batch claims %lld buffers for a column", (long long)*own);
+        *before += i < k ? *own : 0;
+    }
+    return 0;
+}
+
+static int decode_view(struct where *w, const struct arrow_field *f, int b, struct arrow_level *lv, struct ctr_err *err)
+{
+    struct ctr_col *c = &lv->col;
+    const uint8_t *p, *bytes;
+    int64_t before, own, total = 0;
+    int rc = variadic(w, w->view, &before, &own, err);
+    (void)f;
+    if (rc >= 0)
+        rc = ctr_data_buffer(w->d, b + 1, c->rows * 16, &p, NULL, err);
+    if (rc >= 0)
+        rc = ctr_buf_reserve(&lv->offsets, ((size_t)c->rows + 1) * 4, err);
+    lv->data.len = 0;
+    for (int64_t i = 0; rc >= 0 && i < c->rows; i++) {
+        struct view v;
+        ((int32_t *)lv->offsets.data)[i] = (int32_t)total;
+        memcpy(&v, p + 16 * i, 16);
+        if (ctr_col_null(c, i))
+            continue;
+        if (v.length < 0 || total + v.length > INT32_MAX)
+            return ctr_fail(err, CTR_EDATA, "a batch holds more than 2^31-1 bytes of text: write smaller batches");
+        rc = view_bytes(w, &v, b + 2, own, &bytes, err);
+        if (rc >= 0)
+            rc = ctr_buf_append(&lv->data, bytes, (size_t)v.length, err);
+        total += v.length;
+    }
+    if (rc < 0)
+        return rc;
+    rc = ctr_buf_reserve(&lv->data, 1, err);
+    ((int32_t *)lv->offsets.data)[c->rows] = (int32_t)total;
+    c->offsets = (const int32_t *)lv->offsets.data;
+    c->data = lv->data.data;
+    return rc < 0 ? rc : check_text(c, err);
+}
+
+static int64_t floor_div(int64_t v, int64_t by)
+{
+    return v / by - (v % by < 0);
+}
+
+static int decode_time(struct where *w, const struct arrow_field *f, int b, struct arrow_level *lv, struct ctr_err *err)
+{
+    static const int64_t mul[] = { 1000, 1, 1, 1 }, div[] = { 1, 1, 1000, 1000000 };
+    struct ctr_col *c = &lv->col;
+    bool days = f->kind == ARROW_DATE && f->unit == 0;
+    const uint8_t *p;
+    int rc = ctr_data_buffer(w->d, b + 1, c->rows * (days ? 4 : 8), &p, NULL, err);
+    c->data = p;
+    if (rc < 0 || (!days && f->unit == 1))
+        return rc;
+    rc = ctr_buf_reserve(&lv->data, (size_t)c->rows * 8 + 8, err);
+    if (rc < 0)
+        return rc;
+    int64_t *to = (int64_t *)lv->data.data;
+    int64_t m = days ? 86400000 : mul[f->unit], q = days ? 1 : div[f->unit];
+    for (int64_t i = 0; i < c->rows; i++) {
+        int64_t v = days ? ((const int32_t *)p)[i] : ((const int64_t *)p)[i];
+        if (ctr_col_null(c, i))
+            v = 0;
+        if (m != 1 && __builtin_mul_overflow(v, m, &v))
+            return ctr_fail(err, CTR_EDATA, "row %lld of the batch is a time out of range", (long long)i + 1);
+        to[i] = q == 1 ? v : floor_div(v, q);
+    }
+    c->data = to;
+    return 0;
+}
+
+/* A column without a type: text, all of it null. It has no bytes, so its length is bounded by the body's. */
+static int decode_null(struct where *w, const struct arrow_field *f, int b, struct arrow_level *lv, struct ctr_err *err)
+{
+    struct ctr_col *c = &lv->col;
+    size_t bits = (size_t)(c->rows + 7) / 8, bytes = ((size_t)c->rows + 1) * 4;
+    (void)f, (void)b;
+    if (c->rows > 8 * w->d->m->body_length + (4 << 20))
+        return ctr_fail(err, CTR_EDATA, "a batch without data claims %lld rows", (long long)c->rows);
+    int rc = ctr_buf_reserve(&lv->valid, bits + 1, err);
+    if (rc >= 0)
+        rc = ctr_buf_reserve(&lv->offsets, bytes, err);
+    if (rc < 0)
+        return rc;
+    memset(lv->valid.data, 0, bits);
+    memset(lv->offsets.data, 0, bytes);
+    c->nulls = c->rows;
+    c->valid = c->rows ? lv->valid.data : NULL;
+    c->offsets = (const int32_t *)lv->offsets.data;
+    c->data = lv->offsets.data;
+    return 0;
+}
+
+static decode_fn *const decoders[ARROW_NKINDS] = {
+    [ARROW_NULL] = decode_null,       [ARROW_INT] = decode_fixed,        [ARROW_FLOAT] = decode_fixed,
+    [ARROW_BINARY] = decode_text,     [ARROW_UTF8] = decode_text,        [ARROW_BOOL] = decode_fixed,
+    [ARROW_DATE] = decode_time,       [ARROW_TIMESTAMP] = decode_time,   [ARROW_LARGE_BINARY] = decode_text,
+    [ARROW_LARGE_UTF8] = decode_text, [ARROW_BINARY_VIEW] = decode_view, [ARROW_UTF8_VIEW] = decode_view,
+};
+
+/* ---- nesting
+ * ----------------------------------------------------------------------------------------------------------------- */
+
+static int decode_at(struct where *w, int i, bool root, int64_t rows, int level, struct ctr_err *err);
+
+/* What is null in the parent is null in the child. */
+static int and_valid(struct arrow_level *lv, const uint8_t *parent, struct ctr_err *err)
+{
+    struct ctr_col *c = &lv->col;
+    size_t bytes = (size_t)(c->rows + 7) / 8;
+    if (!parent)
+        return 0;
+    int rc = ctr_buf_reserve(&lv->valid, bytes + 8, err);
+    if (rc < 0)
+        return rc;
+    for (size_t k = 0; k < bytes; k++)
+        lv->valid.data[k] = (uint8_t)(parent[k] & (c->valid ? c->valid[k] : 0xff));
+    c->valid = lv->valid.data;
+    c->nulls = c->rows - ctr_bits_count(c->valid, c->rows);
+    return 0;
+}
+
+static bool is_weighted(const struct arrow_field *f)
+{
+    return f->kind == ARROW_STRUCT && f->nchild == 2 && !f->child[0].dict && !f->child[1].dict &&
+           !strcmp(f->child[0].name, "key") && f->child[0].kind == ARROW_INT && f->child[0].bits == 64 &&
+           !f->child[0].is_signed && !strcmp(f->child[1].name, "weight") && f->child[1].kind == ARROW_FLOAT &&
+           f->child[1].bits == 32;
+}
+
+static int decode_weighted(struct where *w, const struct arrow_field *f, int b, struct arrow_level *lv,
+                           struct ctr_err *err)
+{
+    const uint8_t *p[2], *valid;
+    for (int k = 0; k < 2; k++) {
+        int cb = f->child[k].buffer + (b - f->buffer);
+        int64_t rows, nulls;
+        int rc = ctr_data_node(w->d, f->child[k].node, &rows, &nulls, err);
+        if (rc >= 0 && rows != lv->col.rows)
+            rc = ctr_fail(err, CTR_EDATA, "a struct of %lld rows has a child of %lld", (long long)lv->col.rows,
+                          (long long)rows);
+        if (rc >= 0)
+            rc = ctr_data_valid(w->d, cb, rows, nulls, &valid, err);
+        if (rc >= 0)
+            rc = and_valid(lv, valid, err);
+        if (rc >= 0)
+            rc = ctr_data_buffer(w->d, cb + 1, rows * (k ? 4 : 8), &p[k], NULL, err);
+        if (rc < 0)
+            return rc;
+    }
+    lv->col.data = p[0];
+    lv->col.weight = (const float *)p[1];
+    return 0;
+}
+
+static int decode_struct(struct where *w, int i, int b, int64_t rows, int level, struct ctr_err *err)
+{
+    struct arrow_level *lv = &w->st->lv[level];
+    const uint8_t *valid = lv->col.valid;
+    if (i + 1 == w->l->depth)
+        return decode_weighted(w, w->l->path[i], b, lv, err);
+    int rc = decode_at(w, i + 1, false, rows, level, err);
+    return rc < 0 ? rc : and_valid(lv, valid, err);
+}
+
+static int decode_list(struct where *w, int i, int b, int level, struct ctr_err *err)
+{
+    const struct arrow_field *f = w->l->path[i];
+    struct arrow_level *lv = &w->st->lv[level];
+    struct ctr_col *c = &lv->col;
+    int64_t rows = -1;
+    int rc = 0;
+    if (f->kind == ARROW_FIXED_LIST)
+        rows = c->rows * f->width;
+    else
+        rc = get_offsets(w, b + 1, c->rows, f->kind == ARROW_LARGE_LIST, lv, &c->offsets, err);
+    if (rc >= 0)
+        rc = decode_at(w, i + 1, false, rows, level + 1, err);
+    if (rc < 0)
+        return rc;
+    c->item = &w->st->lv[level + 1].col;
+    if (c->offsets && c->offsets[c->rows] > c->item->rows)
+        return ctr_fail(err, CTR_EDATA, "a list goes beyond its items");
+    return 0;
+}
+
+/* ---- dictionaries
+ * -------------------------------------------------------------------------------------------------------------- */
+
+#define NARROW(T)                                                                                                      \
+    for (int64_t k = 0; k < rows; k++) {                                                                               \
+        int64_t v = (int64_t)((const T *)p)[k];                                                                        \
+        to[k] = ctr_col_null(c, k) ? 0 : v >= 0 && v < n ? (int32_t)v : -1;                                            \
+    }
+
+/* Indices of any width as int32; all of those that are not null lie in [0, n). */
+static int narrow(const struct arrow_field *f, const uint8_t *p, int64_t n, struct arrow_level *lv, struct ctr_err *err)
+{
+    struct ctr_col *c = &lv->col;
+    int64_t rows = c->rows;
+    if (f->index_bits == 32) {
+        bool bad = false;
+        for (int64_t k = 0; k < rows; k++)
+            bad |= (uint64_t)((const uint32_t *)p)[k] >= (uint64_t)n;
+        c->data = p;
+        if (!bad)
+            return 0;
+    }
+    int rc = ctr_buf_reserve(&lv->data, (size_t)rows * 4 + 4, err);
+    if (rc < 0)
+        return rc;
+    int32_t *to = (int32_t *)lv->data.data, low = 0;
+    switch (f->index_bits * 2 + f->index_signed) {
+    case 16: NARROW(uint8_t); break;
+    case 17: NARROW(int8_t); break;
+    case 32: NARROW(uint16_t); break;
+    case 33: NARROW(int16_t); break;
+    case 64: NARROW(uint32_t); break;
+    case 65: NARROW(int32_t); break;
+    case 128: NARROW(uint64_t); break;
+    default: NARROW(int64_t); break;
+    }
+    for (int64_t k = 0; k < rows; k++)
+        low = CTR_MIN(low, to[k]);
+    c->data = to;
+    return low < 0 ? ctr_fail(err, CTR_EDATA, "an index points outside the dictionary") : 0;
+}
+
+/* The same column without its dictionary. */
+static int unfold(struct arrow_level *lv, const struct ctr_field *as, struct ctr_err *err)
+{
+    struct ctr_col c = lv->col;
+    int rc = 0;
+    if (!lv->gathered_set)
+        rc = ctr_colbuf_init(&lv->gathered, as, err);
+    lv->gathered_set = true;
+    if (rc < 0)
+        return rc;
+    ctr_colbuf_clear(&lv->gathered);
+    rc = ctr_colbuf_range(&lv->gathered, &c, 0, c.rows, err);
+    lv->col = *ctr_colbuf_view(&lv->gathered);
+    return rc;
+}
+
+/* The type of the values at a level of a leaf. */
+static struct ctr_field value_field(const struct arrow_leaf *l, int level)
+{
+    struct ctr_field f = { .type = l->field.type, .item = l->field.item, .width = l->field.width };
+    return level ? (struct ctr_field){ .type = f.item } : f;
+}
+
+static int decode_indices(struct where *w, int i, int b, int level, struct ctr_err *err)
+{
+    const struct arrow_field *f = w->l->path[i];
+    struct arrow_dict *dict = w->l->dict[i];
+    struct arrow_level *lv = &w->st->lv[level];
+    const uint8_t *p;
+    int64_t n = dict && dict->ready ? dict->col.rows : 0;
+    int rc = ctr_data_buffer(w->d, b + 1, lv->col.rows * (f->index_bits / 8), &p, NULL, err);
+    if (rc >= 0 && lv->col.rows > lv->col.nulls && !(dict && dict->ready))
+        rc = ctr_fail(err, CTR_EDATA, "its dictionary has not come");
+    if (rc >= 0)
+        rc = narrow(f, p, n, lv, err);
+    if (rc < 0)
+        return rc;
+    struct ctr_field as = value_field(w->l, level);
+    if (!dict || !dict->ready) { /* no rows, or nulls only */
+        const struct ctr_col c = lv->col;
+        lv->col.dict = NULL;
+        if (!lv->gathered_set)
+            rc = ctr_colbuf_init(&lv->gathered, &as, err);
+        lv->gathered_set = true;
+        if (rc >= 0)
+            ctr_colbuf_clear(&lv->gathered);
+        for (int64_t k = 0; rc >= 0 && k < c.rows; k++)
+            rc = ctr_colbuf_null(&lv->gathered, err);
+        lv->col = *ctr_colbuf_view(&lv->gathered);
+        return rc;
+    }
+    lv->col.type = dict->col.type;
+    lv->col.dict = &dict->col;
+    return w->encoded && level == 0 ? 0 : unfold(lv, &as, err);
+}
+
+/* ---- a field
+ * --------------------------------------------------------------------------------------------------------------------
+ */
+
+static bool scalar_type(const struct arrow_field *f, enum ctr_type *t)
+{
+    static const enum ctr_type ints[2][4] = { { CTR_U8, CTR_U16, CTR_U32, CTR_U64 },
+                                              { CTR_I8, CTR_I16, CTR_I32, CTR_I64 } };
+    switch (f->kind) {
+    case ARROW_INT: *t = ints[f->is_signed][__builtin_ctz((unsigned)f->bits) - 3]; return true;
+    case ARROW_FLOAT: *t = f->bits == 16 ? CTR_F16 : f->bits == 32 ? CTR_F32 : CTR_F64; return true;
+    case ARROW_BOOL: *t = CTR_BOOL; return true;
+    case ARROW_DATE:
+    case ARROW_TIMESTAMP: *t = CTR_TIME; return true;
+    case ARROW_LIST:
+    case ARROW_LARGE_LIST:
+    case ARROW_FIXED_LIST:
+    case ARROW_STRUCT: return false;
+    default: *t = CTR_UTF8; return true;
+    }
+}
+
+static int decode_at(struct where *w, int i, bool root, int64_t rows, int level, struct ctr_err *err)
+{
+    const struct arrow_field *f = w->l->path[i];
+    struct arrow_level *lv = &w->st->lv[level];
+    int node = root ? 0 : f->node, b = root ? 0 : f->buffer, rc;
+    int64_t have, nulls;
+    const uint8_t *valid = NULL;
+
+    rc = ctr_data_node(w->d, node, &have, &nulls, err);
+    if (rc < 0)
+        return rc;
+    if ((rows >= 0 && have != rows) || have > (int64_t)INT32_MAX * 256)
+        return ctr_fail(err, CTR_EDATA, "a column has %lld rows where %lld are due", (long long)have, (long long)rows);
+    w->view = root ? 0 : f->variadic;
+    if (w->view > 0) { /* the numbers of the schema do not count the data buffers of the views before */
+        int64_t before, own;
+        rc = variadic(w, w->view - 1, &before, &own, err);
+        if (rc < 0)
+            return rc;
+        b += (int)CTR_MIN(before + own, (int64_t)w->d->m->nbuffers);
+    }
+    bool encoded = f->dict && !root;
+    if (encoded || f->kind != ARROW_NULL)
+        rc = ctr_data_valid(w->d, b, have, nulls, &valid, err);
+    if (rc < 0)
+        return rc;
+    lv->col = (struct ctr_col){ .rows = have, .nulls = nulls, .valid = valid };
+    lv->col.type = level ? w->l->field.item : w->l->field.type;
+    if (encoded)
+        return decode_indices(w, i, b, level, err);
+    if (f->kind == ARROW_STRUCT)
+        return decode_struct(w, i, b, have, level, err);
+    if (f->kind == ARROW_LIST || f->kind == ARROW_LARGE_LIST || f->kind == ARROW_FIXED_LIST)
+        return decode_list(w, i, b, level, err);
+    return decoders[f->kind](w, f, b, lv, err);
+}
+
+int ctr_leaf_decode(struct arrow_leaf *l, struct arrow_data *d, const struct ctr_col **out, struct ctr_err *err)
+{
+    struct where w = { l, d, &l->store, true };
+    int rc = decode_at(&w, 0, false, d->m->rows, 0, err);
+    if (rc < 0)
+        return fail_column(l, err);
+    *out = &l->store.lv[0].col;
+    return 0;
+}
+
+int ctr_leaf_conform(struct arrow_leaf *l, bool dict, const struct ctr_col **c, struct ctr_err *err)
+{
+    struct arrow_level *lv = &l->store.lv[0];
+    int64_t rows = (*c)->rows;
+    int rc;
+    if (dict == !!(*c)->dict)
+        return 0;
+    if (!dict) {
+        struct ctr_field as = value_field(l, 0);
+        rc = unfold(lv, &as, err);
+        *c = &lv->col;
+        return rc;
+    }
+    /* Every value is an entry of its own. */
+    rc = ctr_buf_reserve(&l->index, (size_t)rows * 4 + 4, err);
+    if (rc < 0)
+        return rc;
+    for (int64_t i = 0; i < rows; i++)
+        ((int32_t *)l->index.data)[i] = (int32_t)i;
+    l->conformed = (struct ctr_col){
+        .type = (*c)->type, .rows = rows, .nulls = (*c)->nulls, .valid = (*c)->valid, .data = l->index.data, .dict = *c
+    };
+    *c = &l->conformed;
+    return 0;
+}
+
+/* ---- dictionary messages
+ * ---------------------------------------------------------------------------------------------------------- */
+
+static int dictionary_grow(struct arrow_leaf *l, struct arrow_dict *d, int level, const struct ctr_col *more,
+                           struct ctr_err *err)
+{
+    struct ctr_field as = value_field(l, level);
+    int rc = 0;
+    if (!d->grown_set) {
+        rc = ctr_colbuf_init(&d->grown, &as, err);
+        d->grown_set = rc >= 0;
+    }
+    if (rc >= 0)
+        rc = ctr_colbuf_range(&d->grown, more, 0, more->rows, err);
+    return rc;
+}
+
+static int dictionary_decode(struct arrow_leaf *l, int i, int level, struct arrow_dict *d, struct ctr_err *err)
+{
+    struct where w = { l, &d->data, &d->store, false };
+    const struct ctr_col *c = &d->store.lv[level].col;
+    int rc = decode_at(&w, i, true, d->m.rows, level, err);
+    if (rc < 0)
+        return rc;
+    if (!d->m.delta) {
+        d->col = *c;
+        return 0;
+    }
+    rc = dictionary_grow(l, d, level, c, err);
+    if (rc >= 0)
+        d->col = *ctr_colbuf_view(&d->grown);
+    return rc;
+}
+
+/* Keep the bytes of a dictionary message. Before a delta overwrites those of its base, the base is copied. */
+static int dictionary_take(struct arrow_leaf *l, int level, struct arrow_dict *d, const struct arrow_message *m,
+                           const uint8_t *body, struct ctr_reader_stats *st, struct ctr_err *err)
+{
+    struct ctr_buf scratch = { 0 };
+    int rc = 0;
+    if (!m->delta && d->grown_set)
+        ctr_colbuf_clear(&d->grown);
+    else if (m->delta && d->ready && !(d->grown_set && d->grown.rows))
+        rc = dictionary_grow(l, d, level, &d->col, err);
+    d->meta.len = d->body.len = 0;
+    if (rc >= 0)
+        rc = ctr_buf_append(&d->meta, m->fb.p - 8, m->fb.n + 8, err);
+    if (rc >= 0)
+        rc = ctr_buf_append(&d->body, body, (size_t)m->body_length, err);
+    if (rc >= 0)
+        rc = ctr_message_parse(&d->m, d->meta.data, d->meta.len, &scratch, err);
+    if (rc >= 0)
+        rc = ctr_data_set(&d->data, &d->m, d->body.data, st, err);
+    ctr_buf_free(&scratch);
+    return rc;
+}
+
+int ctr_leaf_dictionary(struct arrow_leaf *l, const struct arrow_message *m, const uint8_t *body,
+                        struct ctr_reader_stats *st, struct ctr_err *err)
+{
+    int level = 0;
+    for (int i = 0; i < l->depth; i++) {
+        const struct arrow_field *f = l->path[i];
+        if (f->dict && f->dict_id == m->dict_id) {
+            if (!l->dict[i] && !(l->dict[i] = calloc(1, sizeof **l->dict)))
+                return ctr_fail_nomem(err, sizeof **l->dict);
+            struct arrow_dict *d = l->dict[i];
+            int rc = dictionary_take(l, level, d, m, body, st, err);
+            if (rc >= 0)
+                rc = dictionary_decode(l, i, level, d, err);
+            d->ready = rc >= 0;
+            if (rc < 0)
+                return fail_column(l, err);
+        }
+        level |= f->kind == ARROW_LIST || f->kind == ARROW_LARGE_LIST || f->kind == ARROW_FIXED_LIST;
+    }
+    return 0;
+}
+
+/* ---- leaves
+ * ------------------------------------------------------------------------------------------------------------------------
+ */
+
+struct walk {
+    struct arrow_leaves *ls;
+    const struct arrow_field *path[ARROW_MAX_DEPTH + 1];
+    int depth;
+    const struct arrow_field *list; /* on the path, or NULL */
+    bool dict;                      /* encoded, outside of any list */
+    struct ctr_err *err;
+};
+
+static int leaf_add(struct walk *w, const char *name, const struct ctr_meta *meta, enum ctr_type type)
+{
+    struct arrow_leaves *ls = w->ls;
+    if (ls->n == ls->cap) {
+        int cap = ls->cap ? 2 * ls->cap : 16;
+        struct arrow_leaf *p = realloc(ls->l, (size_t)cap * sizeof *p);
+        if (!p)
+            return ctr_fail_nomem(w->err, (size_t)cap * sizeof *p);
+        ls->l = p;
+        ls->cap = cap;
+    }
+    struct arrow_leaf *l = &ls->l[ls->n++];
+    *l = (struct arrow_leaf){ .depth = w->depth };
+    memcpy(l->path, w->path, sizeof l->path);
+    bool fixed = w->list && w->list->kind == ARROW_FIXED_LIST;
+    l->field.type = fixed ? CTR_FIXED : w->list ? CTR_LIST : type;
+    l->field.item = w->list ? type : CTR_BOOL;
+    l->field.width = fixed ? w->list->width : 0;
+    l->field.dict = w->dict;
+    int rc = ctr_strdup(&l->field.name, name, w->err);
+    return rc < 0 ? rc : ctr_meta_copy(&l->field.meta, meta, w->err);
+}
+
+static int walk_field(struct walk *w, const struct arrow_field *f, const char *name, const struct ctr_meta *meta);
+
+static int walk_struct(struct walk *w, const struct arrow_field *f, const char *name)
+{
+    int rc = 0;
+    for (int i = 0; rc >= 0 && i < f->nchild; i++) {
+        struct ctr_buf full = { 0 };
+        rc = ctr_buf_printf(&full, w->err, "%s.%s", name, f->child[i].name);
+        if (rc >= 0)
+            rc = walk_field(w, &f->child[i], (char *)full.data, &f->child[i].meta);
+        ctr_buf_free(&full);
+    }
+    return rc;
+}
+
+static int walk_field(struct walk *w, const struct arrow_field *f, const char *name, const struct ctr_meta *meta)
+{
+    struct walk before = *w;
+    enum ctr_type type;
+    int rc;
+    if (w->depth >= ARROW_MAX_DEPTH)
+        return ctr_fail(w->err, CTR_EDATA, "columns are nested deeper than %d", ARROW_MAX_DEPTH);
+    w->path[w->depth++] = f;
+    w->dict |= f->dict && !w->list;
+    if (scalar_type(f, &type)) {
+        rc = leaf_add(w, name, meta, type);
+    } else if (f->kind != ARROW_STRUCT) {
+        if (w->list)
+            return ctr_fail(w->err, CTR_EDATA,
+                            "column '%s' is a list of lists, which is not supported: cast the inner lists to text, or "
+                            "explode the outer one",
+                            name);
+        w->list = f;
+        rc = walk_field(w, &f->child[0], name, meta);
+    } else if (w->list && w->list->kind != ARROW_FIXED_LIST && is_weighted(f)) {
+        rc = leaf_add(w, name, meta, CTR_WKEY);
+    } else {
+        rc = walk_struct(w, f, name);
+    }
+    *w = before;
+    return rc;
+}
+
+int ctr_leaves_make(struct arrow_leaves *ls, const struct arrow_schema *s, struct ctr_err *err)
+{
+    struct walk w = { .ls = ls, .err = err };
+    int rc = 0;
+    *ls = (struct arrow_leaves){ 0 };
+    for (int i = 0; rc >= 0 && i < s->n; i++)
+        rc = walk_field(&w, &s->f[i], s->f[i].name, &s->f[i].meta);
+    if (rc < 0)
+        ctr_leaves_free(ls);
+    return rc < 0 ? rc : 0;
+}
+
+static void store_free(struct arrow_store *st)
+{
+    for (int i = 0; i < 2; i++) {
+        ctr_buf_free(&st->lv[i].data);
+        ctr_buf_free(&st->lv[i].offsets);
+        ctr_buf_free(&st->lv[i].valid);
+        if (st->lv[i].gathered_set)
+            ctr_colbuf_free(&st->lv[i].gathered);
+    }
+}
+
+static void dict_free(struct arrow_dict *d)
+{
+    if (!d)
+        return;
+    store_free(&d->store);
+    if (d->grown_set)
+        ctr_colbuf_free(&d->grown);
+    ctr_data_free(&d->data);
+    ctr_buf_free(&d->meta);
+    ctr_buf_free(&d->body);
+    free(d);
+}
+
+void ctr_leaves_free(struct arrow_leaves *ls)
+{
+    for (int i = 0; i < ls->n; i++) {
+        struct arrow_leaf *l = &ls->l[i];
+        free(l->field.name);
+        ctr_meta_free(&l->field.meta);
+        store_free(&l->store);
+        ctr_buf_free(&l->index);
+        for (int k = 0; k < l->depth; k++)
+            dict_free(l->dict[k]);
+    }
+    free(ls->l);
+    *ls = (struct arrow_leaves){ 0 };
+}

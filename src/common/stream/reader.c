@@ -1,0 +1,704 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * reader: files, streams in files and sections of streams, as one sequence of batches. Invariant: next returns 0 only
+ * after the end mark of every stream was seen and, where a stream is sealed, its trailer agreed with what was read.
+ */
+#include "common/stream/arrow.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { STEP_END = 0, STEP_BATCH = 1, STEP_ON = 2 }; /* what a step of the reader came to */
+
+struct ctr_reader {
+    struct ctr_reader_opts opts;
+    char **paths;
+    int npaths, file; /* index of the file being read */
+    struct arrow_source src;
+    bool src_open, ended;
+    struct ctr_ipcfile ipc; /* when src.map */
+    bool ipc_open, piped_file;
+    size_t block, dict_block; /* next */
+    int64_t block_base;       /* blocks of the files before */
+
+    /* the stream at hand */
+    struct arrow_schema arrow;
+    struct arrow_leaves leaves;
+    bool in_stream, sealed, trailer;
+    int64_t seq, stream_rows, stream_batches, file_rows, file_batches;
+    struct ctr_buf meta, body, scratch;
+    struct arrow_message msg;
+    struct arrow_data data;
+
+    /* the section at hand, as promised to the caller */
+    struct ctr_schema full, schema;
+    int *columns; /* of full that make schema */
+    struct ctr_col *cols;
+    struct ctr_batch batch;
+    char *section; /* name, or NULL */
+    bool section_set, section_pending;
+    struct ctr_strs sections; /* what the first one listed */
+    int section_at;
+
+    int64_t rows;
+    struct ctr_reader_stats stats;
+    char damage[1024];
+};
+
+/* ---- files
+ * ----------------------------------------------------------------------------------------------------------------- */
+
+static void close_file(struct ctr_reader *r)
+{
+    if (r->ipc_open)
+        ctr_ipcfile_close(&r->ipc);
+    if (r->src_open)
+        ctr_source_close(&r->src);
+    r->ipc_open = r->src_open = r->piped_file = false;
+}
+
+static int open_file(struct ctr_reader *r, struct ctr_err *err)
+{
+    int rc = ctr_source_open(&r->src, r->paths[r->file], &r->opts, &r->stats, err);
+    if (rc < 0)
+        return rc;
+    r->src_open = true;
+    r->file_rows = r->file_batches = 0;
+    if (r->src.map) {
+        rc = ctr_ipcfile_open(&r->ipc, r->src.map, r->src.map_size, &r->scratch, err);
+        r->ipc_open = rc >= 0;
+        r->block = 0;
+    } else if (r->opts.parts > 1) {
+        rc = ctr_fail(err, CTR_EUSAGE, "only an IPC file can be read in parts: make one with ctr-cat --to file");
+    }
+    return rc;
+}
+
+/* ---- schemas
+ * --------------------------------------------------------------------------------------------------------------- */
+
+/* The schema of the stream at hand in our terms. */
+static int make_schema(struct ctr_reader *r, struct ctr_schema *s, struct ctr_err *err)
+{
+    int rc = ctr_meta_copy(&s->meta, &r->arrow.meta, err);
+    for (int i = 0; rc >= 0 && i < r->leaves.n; i++)
+        rc = ctr_schema_add_field(s, &r->leaves.l[i].field, NULL, err);
+    if (rc == CTR_EUSAGE)
+        rc = err->code = CTR_EDATA;
+    return rc;
+}
+
+static int all_columns(struct ctr_reader *r, struct ctr_err *err)
+{
+    size_t n = (size_t)r->full.n + 1;
+    int *columns = realloc(r->columns, n * sizeof *columns);
+    if (columns)
+        r->columns = columns;
+    struct ctr_col *cols = realloc(r->cols, n * sizeof *cols);
+    if (cols)
+        r->cols = cols;
+    if (!columns || !cols)
+        return ctr_fail_nomem(err, n * sizeof *cols);
+    for (int i = 0; i < r->full.n; i++)
+        columns[i] = i;
+    return 0;
+}
+
+/* Make the stream at hand the section that the caller sees. Takes `s`. */
+static int adopt_section(struct ctr_reader *r, struct ctr_schema *s, struct ctr_err *err)
+{
+    const char *name = ctr_meta_get(&s->meta, CTR_META_SECTION), *all = ctr_meta_get(&s->meta, CTR_META_SECTIONS);
+    int rc = 0;
+    ctr_schema_free(&r->full);
+    ctr_schema_free(&r->schema);
+    r->full = *s;
+    *s = (struct ctr_schema){ 0 };
+    free(r->section);
+    r->section = NULL;
+    if (name)
+        rc = ctr_strdup(&r->section, name, err);
+    if (rc >= 0 && !r->section_set && all)
+        rc = ctr_strs_split(&r->sections, all, ',', err);
+    if (rc >= 0)
+        rc = ctr_schema_copy(&r->schema, &r->full, err);
+    if (rc >= 0)
+        rc = all_columns(r, err);
+    r->section_at += r->section_set;
+    r->section_set = true;
+    r->section_pending = false;
+    if (rc >= 0 && r->opts.sections && r->section_at < r->sections.n &&
+        (!name || strcmp(name, r->sections.s[r->section_at])))
+        rc = ctr_fail(err, CTR_EDATA, "section '%s' is missing", r->sections.s[r->section_at]);
+    return rc;
+}
+
+static int fail_bundle(const struct ctr_reader *r, const char *next, struct ctr_err *err)
+{
+    struct ctr_buf list = { 0 };
+    int rc = 0;
+    for (int i = 0; rc >= 0 && i < r->sections.n; i++)
+        rc = ctr_buf_printf(&list, err, "%s%s", i ? ", " : "", r->sections.s[i]);
+    if (rc >= 0 && !r->sections.n)
+        rc = ctr_buf_printf(&list, err, "%s, %s, …", r->section ? r->section : "(unnamed)", next ? next : "(unnamed)");
+    if (rc >= 0)
+        rc = ctr_fail(err, CTR_EDATA,
+                      "is a bundle of sections (%s) where a plain stream is wanted: pick one with "
+                      "ctr-select --section NAME",
+                      (char *)list.data);
+    ctr_buf_free(&list);
+    return rc;
+}
+
+/* A stream begins: it goes on with the section at hand, or begins another. STEP_END: it begins another. */
+static int enter_stream(struct ctr_reader *r, struct ctr_err *err)
+{
+    struct ctr_schema s = { 0 };
+    char why[512];
+    int rc = make_schema(r, &s, err);
+    const char *name = rc < 0 ? NULL : ctr_meta_get(&s.meta, CTR_META_SECTION);
+    if (rc < 0)
+        goto done;
+    if (!r->section_set) {
+        rc = adopt_section(r, &s, err);
+        if (rc >= 0 && !r->opts.sections && r->sections.n > 1)
+            rc = fail_bundle(r, NULL, err);
+        rc = rc < 0 ? rc : STEP_ON;
+    } else if (strcmp(name ? name : "", r->section ? r->section : "")) {
+        if (!r->opts.sections) {
+            rc = fail_bundle(r, name, err);
+        } else {
+            r->section_pending = true;
+            rc = STEP_END;
+        }
+    } else if (!ctr_schema_equal(&r->full, &s, why, sizeof why)) {
+        rc = ctr_fail(err, CTR_EDATA, "has another schema than what came before: %s", why);
+    } else {
+        rc = STEP_ON;
+    }
+done:
+    ctr_schema_free(&s);
+    return rc;
+}
+
+/* ---- messages
+ * -------------------------------------------------------------------------------------------------------------- */
+
+static int fail_truncated(const struct ctr_reader *r, struct ctr_err *err)
+{
+    int rc = ctr_fail(err, CTR_EDATA, "truncated after batch %lld (row %lld)", (long long)r->file_batches,
+                      (long long)r->file_rows);
+    err->row = r->file_rows;
+    return rc;
+}
+
+static int check_seal(struct ctr_reader *r, struct ctr_err *err)
+{
+    const struct arrow_message *m = &r->msg;
+    if (m->type == ARROW_SCHEMA && !r->in_stream) {
+        r->sealed = m->sealed;
+        r->seq = 0;
+    }
+    if (!r->sealed)
+        return m->any_ctr ? ctr_fail(err, CTR_EDATA,
+                                     "the metadata of a message is damaged (a seal in an unsealed "
+                                     "stream)")
+                          : 0;
+    if (!m->sealed)
+        return ctr_fail(err, CTR_EDATA, "a message of a sealed stream has no seal");
+    if (m->seq != r->seq)
+        return ctr_fail(err, CTR_EDATA, "message %lld comes where %lld is due: messages were lost, repeated or swapped",
+                        (long long)m->seq, (long long)r->seq);
+    r->seq++;
+    if (r->trailer)
+        return ctr_fail(err, CTR_EDATA, "a message follows the trailer");
+    return 0;
+}
+
+/* Read a message into meta, msg and body. STEP_END: it was the end mark. */
+static int read_message(struct ctr_reader *r, struct ctr_err *err)
+{
+    int rc = ctr_source_read(&r->src, &r->meta, 8, err);
+    if (rc < 0)
+        return rc;
+    if (r->meta.len < 8)
+        return fail_truncated(r, err);
+    int64_t size = ctr_fb_load32(r->meta.data + 4);
+    if (ctr_fb_load32(r->meta.data) != -1 || size < 0 || size > ARROW_MAX_METADATA || size % 8)
+        return ctr_fail(err, CTR_EDATA, "a message is damaged (no message begins where one should)");
+    if (!size)
+        return STEP_END;
+    /* The metadata goes behind its prefix, so that the seal hashes one piece. */
+    uint8_t prefix[8];
+    memcpy(prefix, r->meta.data, 8);
+    rc = ctr_source_read(&r->src, &r->body, size, err);
+    if (rc < 0)
+        return rc;
+    if ((int64_t)r->body.len < size)
+        return fail_truncated(r, err);
+    r->meta.len = 0;
+    rc = ctr_buf_append(&r->meta, prefix, 8, err);
+    if (rc >= 0)
+        rc = ctr_buf_append(&r->meta, r->body.data, (size_t)size, err);
+    if (rc >= 0)
+        rc = ctr_message_parse(&r->msg, r->meta.data, r->meta.len, &r->scratch, err);
+    if (rc >= 0)
+        rc = check_seal(r, err);
+    if (rc >= 0)
+        rc = ctr_source_read(&r->src, &r->body, r->msg.body_length, err);
+    if (rc < 0)
+        return rc;
+    r->stats.messages++;
+    return (int64_t)r->body.len < r->msg.body_length ? fail_truncated(r, err) : STEP_ON;
+}
+
+/* What lies between the end mark and the end of a file that comes through a pipe: its footer, which is not needed. */
+static int skip_footer(struct ctr_reader *r, struct ctr_err *err)
+{
+    uint8_t tail[10] = { 0 };
+    int64_t total = 0;
+    do {
+        int rc = ctr_source_read(&r->src, &r->body, 64 << 10, err);
+        if (rc < 0)
+            return rc;
+        size_t n = CTR_MIN(r->body.len, sizeof tail);
+        memmove(tail, tail + n, sizeof tail - n);
+        if (n)
+            memcpy(tail + sizeof tail - n, r->body.data + r->body.len - n, n);
+        total += (int64_t)r->body.len;
+    } while (r->body.len);
+    if (memcmp(tail + 4, "ARROW1", 6))
+        return ctr_fail(err, CTR_EDATA, "truncated: an IPC file that does not end in its footer");
+    if (total != (int64_t)ctr_fb_load32(tail) + 10)
+        return ctr_fail(err, CTR_EDATA,
+                        "several IPC files in one pipe: name them as arguments, or convert them to "
+                        "streams with ctr-cat");
+    return 0;
+}
+
+static int end_stream(struct ctr_reader *r, struct ctr_err *err)
+{
+    r->in_stream = false;
+    if (r->sealed && !r->trailer)
+        return ctr_fail(err, CTR_EDATA, "the stream ends without its trailer after batch %lld (row %lld)",
+                        (long long)r->file_batches, (long long)r->file_rows);
+    return r->piped_file ? skip_footer(r, err) : 0;
+}
+
+static int check_trailer(struct ctr_reader *r, struct ctr_err *err)
+{
+    const struct arrow_message *m = &r->msg;
+    r->trailer = true;
+    if (m->rows || m->trailer_rows != r->stream_rows || m->trailer_batches != r->stream_batches)
+        return ctr_fail(err, CTR_EDATA, "the trailer tells of %lld rows in %lld batches, but %lld in %lld came",
+                        (long long)m->trailer_rows, (long long)m->trailer_batches, (long long)r->stream_rows,
+                        (long long)r->stream_batches);
+    return 0;
+}
+
+/* ---- batches
+ * --------------------------------------------------------------------------------------------------------------- */
+
+static int check_counts(const struct ctr_reader *r, const struct arrow_schema *s, struct ctr_err *err)
+{
+    const struct arrow_message *m = &r->msg;
+    int64_t buffers = s->buffers;
+    for (size_t i = 0; i < m->nvariadic; i++) {
+        int64_t k = ctr_fb_load64(m->variadic + 8 * i);
+        if (k < 0 || k > (int64_t)m->nbuffers)
+            return ctr_fail(err, CTR_EDATA, "a batch claims %lld buffers for a column", (long long)k);
+        buffers += k;
+    }
+    if (m->nnodes != (size_t)s->nodes || (int64_t)m->nbuffers != buffers || m->nvariadic != (size_t)s->variadics)
+        return ctr_fail(err, CTR_EDATA, "a batch has %zu columns and %zu buffers where its schema has %d and %lld",
+                        m->nnodes, m->nbuffers, s->nodes, (long long)buffers);
+    if (!s->nodes && m->rows > (4 << 20))
+        return ctr_fail(err, CTR_EDATA, "a batch without columns claims %lld rows", (long long)m->rows);
+    return 0;
+}
+
+/* The batch in msg, at `body`, as columns of the caller's schema. */
+static int decode_batch(struct ctr_reader *r, const uint8_t *body, bool mapped, struct ctr_err *err)
+{
+    int rc = check_counts(r, &r->arrow, err);
+    r->data.mapped = mapped;
+    if (rc >= 0)
+        rc = ctr_data_set(&r->data, &r->msg, body, &r->stats, err);
+    for (int i = 0; rc >= 0 && i < r->schema.n; i++) {
+        struct arrow_leaf *l = &r->leaves.l[r->columns[i]];
+        const struct ctr_col *c = NULL;
+        rc = ctr_leaf_decode(l, &r->data, &c, err);
+        if (rc >= 0)
+            rc = ctr_leaf_conform(l, r->schema.f[i].dict, &c, err);
+        if (rc >= 0)
+            r->cols[i] = *c;
+    }
+    if (rc < 0)
+        return rc;
+    r->batch = (struct ctr_batch){ .schema = &r->schema, .rows = r->msg.rows, .first_row = r->rows, .col = r->cols };
+    return STEP_BATCH;
+}
+
+static int take_dictionary(struct ctr_reader *r, const uint8_t *body, struct ctr_err *err)
+{
+    for (int i = 0; i < r->schema.n; i++) {
+        int rc = ctr_leaf_dictionary(&r->leaves.l[r->columns[i]], &r->msg, body, &r->stats, err);
+        if (rc < 0)
+            return rc;
+    }
+    return STEP_ON;
+}
+
+static void count_batch(struct ctr_reader *r)
+{
+    r->rows += r->msg.rows;
+    r->stream_rows += r->msg.rows;
+    r->file_rows += r->msg.rows;
+    r->stream_batches++;
+    r->file_batches++;
+    r->stats.rows += r->msg.rows;
+    r->stats.batches++;
+}
+
+/* One message of a stream. */
+static int stream_step(struct ctr_reader *r, struct ctr_err *err)
+{
+    int rc = read_message(r, err);
+    if (rc < 0)
+        return rc;
+    if (rc == STEP_END) {
+        rc = end_stream(r, err);
+        return rc < 0 ? rc : STEP_ON;
+    }
+    if (r->msg.type == ARROW_DICTIONARY)
+        return take_dictionary(r, r->body.data, err);
+    if (r->msg.type != ARROW_BATCH)
+        return ctr_fail(err, CTR_EDATA, "a schema comes in the middle of a stream");
+    bool trailer = r->sealed && (r->msg.trailer_rows >= 0 || r->msg.trailer_batches >= 0);
+    rc = trailer ? check_trailer(r, err) : 0;
+    if (rc >= 0)
+        rc = decode_batch(r, r->body.data, false, err);
+    if (rc < 0 || trailer)
+        return rc < 0 ? rc : STEP_ON;
+    count_batch(r);
+    return STEP_BATCH;
+}
+
+/* One block of a mapped file. */
+static int file_step(struct ctr_reader *r, struct ctr_err *err)
+{
+    const uint8_t *body;
+    int rc;
+    if (r->dict_block < r->ipc.footer.ndicts) {
+        rc = ctr_ipcfile_message(&r->ipc, true, r->dict_block++, &r->msg, &body, &r->scratch, err);
+        return rc < 0 ? rc : take_dictionary(r, body, err);
+    }
+    if (r->block == r->ipc.footer.nblocks) {
+        if (r->ipc.rows >= 0 && r->file_rows != r->ipc.rows)
+            return ctr_fail(err, CTR_EDATA, "the trailer tells of %lld rows, but %lld came", (long long)r->ipc.rows,
+                            (long long)r->file_rows);
+        r->block_base += (int64_t)r->block;
+        r->in_stream = false;
+        return STEP_ON;
+    }
+    rc = ctr_ipcfile_message(&r->ipc, false, r->block, &r->msg, &body, &r->scratch, err);
+    if (rc < 0)
+        return rc;
+    r->stats.messages++;
+    bool mine = r->opts.parts <= 1 || (r->block_base + (int64_t)r->block) % r->opts.parts == r->opts.part;
+    r->block++;
+    if (mine)
+        rc = decode_batch(r, body, true, err);
+    if (rc < 0)
+        return rc;
+    r->batch.first_row = r->rows; /* also those of other parts */
+    count_batch(r);
+    if (mine)
+        return STEP_BATCH;
+    r->stats.rows -= r->msg.rows;
+    r->stats.batches--;
+    return STEP_ON;
+}
+
+/* ---- streams
+ * --------------------------------------------------------------------------------------------------------------- */
+
+static int fail_no_stream(const struct ctr_reader *r, const uint8_t *p, size_t n, struct ctr_err *err)
+{
+    if (!n)
+        return ctr_fail(err, CTR_EDATA, "is empty, without even a schema: did the program that wrote it fail?");
+    if (n < 8 && !memcmp(p, "\xff\xff\xff\xff", CTR_MIN(n, 4)))
+        return fail_truncated(r, err);
+    if (n >= 2 && p[0] == 0x1f && p[1] == 0x8b)
+        return ctr_fail(err, CTR_EDATA,
+                        "is gzip data, not a stream: text is read by ctr-import, a stream must be "
+                        "unpacked first (gzip -dc)");
+    return ctr_fail(err, CTR_EDATA, "is not an Arrow stream or IPC file: text is read by ctr-import");
+}
+
+static void reset_stream(struct ctr_reader *r)
+{
+    ctr_leaves_free(&r->leaves);
+    r->stream_rows = r->stream_batches = 0;
+    r->trailer = false;
+}
+
+static int begin_ipc(struct ctr_reader *r, struct ctr_err *err)
+{
+    reset_stream(r);
+    ctr_arrow_free(&r->arrow);
+    r->arrow = r->ipc.schema;
+    r->ipc.schema = (struct arrow_schema){ 0 };
+    r->sealed = r->ipc.footer.sealed;
+    int rc = ctr_leaves_make(&r->leaves, &r->arrow, err);
+    if (rc < 0)
+        return rc;
+    r->in_stream = true;
+    r->dict_block = 0;
+    return enter_stream(r, err);
+}
+
+/* The schema message of a stream in the source. */
+static int begin_stream(struct ctr_reader *r, struct ctr_err *err)
+{
+    reset_stream(r);
+    int rc = read_message(r, err);
+    if (rc == STEP_END)
+        rc = ctr_fail(err, CTR_EDATA, "an end mark comes where a schema is due");
+    else if (rc >= 0 && r->msg.type != ARROW_SCHEMA)
+        rc = ctr_fail(err, CTR_EDATA, "a stream begins without a schema");
+    if (rc < 0)
+        return rc;
+    ctr_arrow_free(&r->arrow);
+    rc = ctr_arrow_schema(&r->arrow, &r->msg.header, err);
+    if (rc >= 0)
+        rc = ctr_leaves_make(&r->leaves, &r->arrow, err);
+    if (rc < 0)
+        return rc;
+    r->in_stream = true;
+    return enter_stream(r, err);
+}
+
+/* Find the next stream: in the file at hand, or in the next file. STEP_END: there is none, or it is another section. */
+static int next_stream(struct ctr_reader *r, struct ctr_err *err)
+{
+    const uint8_t *p;
+    size_t n;
+    int rc;
+    bool fresh = false;
+    for (;;) {
+        if (!r->src_open) {
+            rc = open_file(r, err);
+            if (rc < 0)
+                return rc;
+            fresh = true;
+            if (r->ipc_open)
+                break;
+        }
+        n = 0;
+        rc = r->ipc_open ? 0 : ctr_source_peek(&r->src, 8, &p, &n, err);
+        if (rc < 0)
+            return rc;
+        if (n == 8 && fresh && !memcmp(p, "ARROW1\0\0", 8)) {
+            r->piped_file = true;
+            rc = ctr_source_read(&r->src, &r->meta, 8, err);
+            if (rc < 0)
+                return rc;
+            break;
+        }
+        if (n == 8 && !memcmp(p, "\xff\xff\xff\xff", 4))
+            break;
+        if (n || fresh)
+            return fail_no_stream(r, p, n, err);
+        if (r->file + 1 == r->npaths) {
+            r->ended = true;
+            return STEP_END;
+        }
+        close_file(r);
+        r->file++;
+    }
+    rc = r->ipc_open ? begin_ipc(r, err) : begin_stream(r, err);
+    if (rc >= 0)
+        r->stats.sealed = r->sealed && (r->stats.sealed || r->stats.messages <= 1);
+    return rc;
+}
+
+/* ---- the interface
+ * ----------------------------------------------------------------------------------------------------------- */
+
+/* Say where it happened. */
+static int located(struct ctr_reader *r, int rc, struct ctr_err *err)
+{
+    char what[sizeof err->what];
+    if (rc == CTR_EDATA && r->in_stream && !err->row) {
+        memcpy(what, err->what, sizeof what);
+        what[sizeof what - 80] = 0;
+        ctr_fail(err, rc, "%s, in batch %lld (after row %lld)", what, (long long)r->file_batches + 1,
+                 (long long)r->file_rows);
+        err->row = r->file_rows;
+    }
+    if (r->src_open)
+        ctr_err_file(err, r->src.name);
+    r->ended = true;
+    if (rc != CTR_EDATA || !r->opts.lenient || !r->section_set)
+        return rc;
+    snprintf(r->damage, sizeof r->damage, "%s", err->what);
+    return STEP_END;
+}
+
+int ctr_reader_open(struct ctr_reader **out, char *const *paths, int n, const struct ctr_reader_opts *opts,
+                    struct ctr_err *err)
+{
+    static char *const standard_input[] = { "-" };
+    struct ctr_reader *r = calloc(1, sizeof *r);
+    int rc = 0;
+    *out = NULL;
+    if (!r)
+        return ctr_fail_nomem(err, sizeof *r);
+    if (opts)
+        r->opts = *opts;
+    if (!n) {
+        paths = standard_input;
+        n = 1;
+    }
+    r->src.fd = -1;
+    r->paths = calloc((size_t)n, sizeof *r->paths);
+    if (!r->paths)
+        rc = ctr_fail_nomem(err, (size_t)n * sizeof *r->paths);
+    for (; rc >= 0 && r->npaths < n; r->npaths++) {
+        rc = ctr_strdup(&r->paths[r->npaths], paths[r->npaths], err);
+        if (rc >= 0 && strcmp(paths[r->npaths], "-") && access(paths[r->npaths], R_OK) < 0) {
+            rc = ctr_fail_sys(err, "cannot open");
+            ctr_err_file(err, paths[r->npaths]);
+        }
+    }
+    if (rc >= 0) {
+        rc = next_stream(r, err);
+        if (rc < 0)
+            rc = located(r, rc, err);
+    }
+    if (rc < 0) {
+        ctr_reader_free(r);
+        return rc;
+    }
+    *out = r;
+    return 0;
+}
+
+void ctr_reader_free(struct ctr_reader *r)
+{
+    if (!r)
+        return;
+    close_file(r);
+    for (int i = 0; r->paths && i < r->npaths; i++)
+        free(r->paths[i]);
+    free(r->paths);
+    ctr_leaves_free(&r->leaves);
+    ctr_arrow_free(&r->arrow);
+    ctr_data_free(&r->data);
+    ctr_buf_free(&r->meta);
+    ctr_buf_free(&r->body);
+    ctr_buf_free(&r->scratch);
+    ctr_schema_free(&r->full);
+    ctr_schema_free(&r->schema);
+    ctr_strs_free(&r->sections);
+    free(r->columns);
+    free(r->cols);
+    free(r->section);
+    free(r);
+}
+
+const struct ctr_schema *ctr_reader_schema(const struct ctr_reader *r)
+{
+    return &r->schema;
+}
+
+int ctr_reader_project(struct ctr_reader *r, const int *columns, int n, struct ctr_err *err)
+{
+    struct ctr_schema s = { 0 };
+    int rc = ctr_meta_copy(&s.meta, &r->full.meta, err);
+    int *copy = malloc(((size_t)n + 1) * sizeof *copy);
+    struct ctr_col *cols = calloc((size_t)n + 1, sizeof *cols);
+    if (rc >= 0 && (!copy || !cols))
+        rc = ctr_fail_nomem(err, (size_t)n * sizeof *cols);
+    for (int i = 0; rc >= 0 && i < n; i++) {
+        copy[i] = r->columns[columns[i]];
+        rc = ctr_schema_add_field(&s, &r->schema.f[columns[i]], NULL, err);
+    }
+    if (rc < 0) {
+        ctr_schema_free(&s);
+        free(copy);
+        free(cols);
+        return rc;
+    }
+    ctr_schema_free(&r->schema);
+    free(r->columns);
+    free(r->cols);
+    r->schema = s;
+    r->columns = copy;
+    r->cols = cols;
+    return 0;
+}
+
+int ctr_reader_next(struct ctr_reader *r, const struct ctr_batch **b, struct ctr_err *err)
+{
+    int rc = STEP_ON;
+    while (rc == STEP_ON) {
+        if (r->ended || r->section_pending)
+            return STEP_END;
+        rc = !r->in_stream ? next_stream(r, err) : r->ipc_open ? file_step(r, err) : stream_step(r, err);
+    }
+    if (rc < 0)
+        return located(r, rc, err);
+    *b = &r->batch;
+    return rc;
+}
+
+int ctr_reader_section(struct ctr_reader *r, struct ctr_err *err)
+{
+    const struct ctr_batch *b;
+    struct ctr_schema s = { 0 };
+    int rc;
+    do
+        rc = ctr_reader_next(r, &b, err);
+    while (rc > 0);
+    if (rc < 0)
+        return rc;
+    if (!r->section_pending) {
+        if (!r->damage[0] && r->section_at + 1 < r->sections.n) {
+            rc = ctr_fail(err, CTR_EDATA, "truncated: section '%s' is missing", r->sections.s[r->section_at + 1]);
+            return located(r, rc, err);
+        }
+        return 0;
+    }
+    rc = make_schema(r, &s, err);
+    if (rc >= 0)
+        rc = adopt_section(r, &s, err);
+    ctr_schema_free(&s);
+    return rc < 0 ? located(r, rc, err) : 1;
+}
+
+int64_t ctr_reader_rows(const struct ctr_reader *r)
+{
+    return r->stats.rows;
+}
+
+int64_t ctr_reader_total_rows(const struct ctr_reader *r)
+{
+    return r->npaths == 1 && r->ipc_open ? r->ipc.rows : -1;
+}
+
+const char *ctr_reader_file(const struct ctr_reader *r)
+{
+    return r->src_open ? r->src.name : r->paths[r->file];
+}
+
+const char *ctr_reader_damage(const struct ctr_reader *r)
+{
+    return r->damage[0] ? r->damage : NULL;
+}
+
+void ctr_reader_get_stats(const struct ctr_reader *r, struct ctr_reader_stats *s)
+{
+    *s = r->stats;
+}

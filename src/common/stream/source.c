@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * source: the bytes of a pipe or file. A read goes straight to where the caller wants it, and what the pipe holds
+ * beyond goes to a look-ahead in the same call. Memory grows with what really came, never with what a length claims.
+ */
+#include "common/stream/arrow.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { LOOK_BYTES = 64 << 10, PIECE_BYTES = 4 << 20, PIPE_BYTES = 1 << 20 };
+
+/* A whole IPC file is mapped: its footer tells where everything lies. */
+static int map_file(struct arrow_source *s, int64_t size, struct ctr_err *err)
+{
+    uint8_t magic[8];
+    if (size < 8 || pread(s->fd, magic, 8, 0) != 8 || memcmp(magic, "ARROW1\0\0", 8))
+        return 0;
+    void *p = mmap(NULL, (size_t)size, PROT_READ, MAP_PRIVATE, s->fd, 0);
+    if (p == MAP_FAILED)
+        return ctr_fail_sys(err, "cannot map");
+    s->map = p;
+    s->map_size = size;
+    return 0;
+}
+
+int ctr_source_open(struct arrow_source *s, const char *path, const struct ctr_reader_opts *opts,
+                    struct ctr_reader_stats *st, struct ctr_err *err)
+{
+    bool is_stdin = !path || !strcmp(path, "-");
+    struct stat sb;
+    *s = (struct arrow_source){ .fd = -1, .opts = opts, .stats = st };
+    int rc = ctr_strdup(&s->name, is_stdin ? "stdin" : path, err);
+    if (rc < 0)
+        return rc;
+    s->fd = is_stdin ? 0 : open(path, O_RDONLY | O_CLOEXEC);
+    s->own_fd = !is_stdin;
+    if (s->fd < 0 || fstat(s->fd, &sb) < 0)
+        rc = ctr_fail_sys(err, "cannot open");
+    else if (S_ISDIR(sb.st_mode))
+        rc = ctr_fail(err, CTR_EDATA, "is a directory");
+    else if (isatty(s->fd))
+        rc = ctr_fail(err, CTR_EUSAGE, "is a terminal: name a file, or pipe a stream in");
+    if (rc < 0) {
+        ctr_err_file(err, s->name);
+        ctr_source_close(s);
+        return rc;
+    }
+    if (S_ISREG(sb.st_mode) && lseek(s->fd, 0, SEEK_CUR) == 0)
+        rc = map_file(s, sb.st_size, err);
+    else if (S_ISFIFO(sb.st_mode))
+        (void)fcntl(s->fd, F_SETPIPE_SZ, PIPE_BYTES); /* fails where the limit is lower: slower, not wrong */
+    s->pollable = !S_ISREG(sb.st_mode) && opts->idle;
+    if (rc >= 0)
+        rc = ctr_buf_reserve(&s->look, LOOK_BYTES, err);
+    if (rc < 0) {
+        ctr_err_file(err, s->name);
+        ctr_source_close(s);
+    }
+    return rc;
+}
+
+void ctr_source_close(struct arrow_source *s)
+{
+    if (s->map)
+        munmap((void *)(uintptr_t)s->map, (size_t)s->map_size);
+    if (s->own_fd && s->fd >= 0)
+        close(s->fd);
+    free(s->name);
+    ctr_buf_free(&s->look);
+    *s = (struct arrow_source){ .fd = -1 };
+}
+
+/* Before a read that may block: when nothing comes for a while, let the writer send what it has. */
+static void wait_idle(struct arrow_source *s)
+{
+    struct pollfd p = { .fd = s->fd, .events = POLLIN };
+    if (s->pollable && poll(&p, 1, s->opts->idle_ms) == 0)
+        s->opts->idle(s->opts->idle_ctx);
+}
+
+/* One readv into `to` (n bytes) and, beyond it, the look-ahead, which is empty. Returns what `to` got. */
+static ssize_t read_some(struct arrow_source *s, uint8_t *to, size_t n, struct ctr_err *err)
+{
+    struct iovec v[2] = { { to, n }, { s->look.data, LOOK_BYTES } };
+    ssize_t k;
+    wait_idle(s);
+    do
+        k = readv(s->fd, v, 2);
+    while (k < 0 && errno == EINTR);
+    if (k < 0)
+        return ctr_fail_sys(err, "cannot read");
+    s->stats->bytes_read += k;
+    s->eof = k == 0;
+    s->at = 0;
+    s->look.len = (size_t)k > n ? (size_t)k - n : 0;
+    return (ssize_t)CTR_MIN((size_t)k, n);
+}
+
+int ctr_source_peek(struct arrow_source *s, size_t n, const uint8_t **p, size_t *got, struct ctr_err *err)
+{
+    if (s->look.len - s->at < n && !s->eof) {
+        memmove(s->look.data, s->look.data + s->at, s->look.len - s->at);
+        s->look.len -= s->at;
+        s->at = 0;
+    }
+    while (s->look.len - s->at < n && !s->eof) {
+        ssize_t k;
+        wait_idle(s);
+        do
+            k = read(s->fd, s->look.data + s->look.len, LOOK_BYTES - s->look.len);
+        while (k < 0 && errno == EINTR);
+        if (k < 0)
+            return ctr_fail_sys(err, "cannot read");
+        s->stats->bytes_read += k;
+        s->look.len += (size_t)k;
+        s->eof = k == 0;
+    }
+    *p = s->look.data + s->at;
+    *got = CTR_MIN(n, s->look.len - s->at);
+    return 0;
+}
+
+int ctr_source_read(struct arrow_source *s, struct ctr_buf *out, int64_t n, struct ctr_err *err)
+{
+    out->len = 0;
+    while ((int64_t)out->len < n) {
+        size_t left = (size_t)(n - (int64_t)out->len), have = s->look.len - s->at;
+        size_t piece = CTR_MIN(left, CTR_MAX((size_t)PIECE_BYTES, out->len)); /* doubles with what came */
+        int rc = ctr_buf_reserve(out, piece, err);
+        if (rc < 0)
+            return rc;
+        if (have) {
+            size_t k = CTR_MIN(have, piece);
+            memcpy(out->data + out->len, s->look.data + s->at, k);
+            out->len += k;
+            s->at += k;
+            continue;
+        }
+        if (s->eof)
+            break;
+        ssize_t k = read_some(s, out->data + out->len, piece, err);
+        if (k < 0)
+            return (int)k;
+        out->len += (size_t)k;
+    }
+    s->offset += (int64_t)out->len;
+    return 0;
+}

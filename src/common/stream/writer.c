@@ -1,0 +1,415 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * writer: batches of any size in, messages of exactly batch_rows rows out, so that the bytes depend on the rows alone.
+ * A message is written from where its columns lie; only what is left over is copied into `pending`. Dictionaries are
+ * written when their content changes, after the rows of the one before.
+ */
+#include "common/stream/writer.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* What an encoded column carries in `pending`: the dictionary itself has been written and may be gone. */
+struct writer_dict {
+    struct ctr_col stand_in;
+    uint64_t id; /* hash of the content, 0: none written yet */
+};
+
+struct ctr_writer {
+    struct ctr_out *out;
+    struct ctr_schema schema;
+    struct ctr_writer_opts opts;
+    struct ctr_batchbuf pending;
+    bool pending_set, finished, failed;
+    struct ctr_col *cols; /* of the batch at hand, as the schema wants them */
+    struct writer_dict *dicts;
+    struct ctr_colbuf *index; /* identity indices for columns that come without a dictionary */
+    struct arrow_body body, dict_body;
+    struct ctr_fbw meta;
+    struct ctr_buf iov;
+    int64_t seq, rows, batches, start;
+    struct ctr_file_writer *file; /* IPC file, or NULL */
+};
+
+void ctr_writer_free(struct ctr_writer *w)
+{
+    if (!w)
+        return;
+    if (w->pending_set)
+        ctr_batchbuf_free(&w->pending);
+    ctr_file_writer_free(w->file);
+    ctr_body_free(&w->body);
+    ctr_body_free(&w->dict_body);
+    ctr_buf_free(&w->meta.b);
+    ctr_buf_free(&w->iov);
+    for (int i = 0; w->index && i < w->schema.n; i++)
+        ctr_colbuf_free(&w->index[i]);
+    free(w->index);
+    free(w->cols);
+    free(w->dicts);
+    ctr_schema_free(&w->schema);
+    free(w);
+}
+
+int64_t ctr_writer_rows(const struct ctr_writer *w)
+{
+    return w->rows + (w->pending_set ? ctr_batchbuf_rows(&w->pending) : 0);
+}
+
+const struct ctr_schema *ctr_writer_schema(const struct ctr_writer *w)
+{
+    return &w->schema;
+}
+
+/* ---- messages
+ * ------------------------------------------------------------------------------------------------------------ */
+
+static int add_iov(struct ctr_writer *w, const void *p, size_t n, struct ctr_err *err)
+{
+    struct iovec v = { (void *)(uintptr_t)p, n };
+    return n ? ctr_buf_append(&w->iov, &v, sizeof v, err) : 0;
+}
+
+/* Metadata, then the buffers, each padded with zeros to 64 bytes. */
+static int send(struct ctr_writer *w, const struct arrow_body *b, struct ctr_err *err)
+{
+    static const uint8_t zeros[ARROW_ALIGN];
+    const struct arrow_part *p = b ? ctr_body_parts(b) : NULL;
+    w->iov.len = 0;
+    int rc = add_iov(w, w->meta.b.data, w->meta.b.len, err);
+    for (int i = 0; rc >= 0 && b && i < b->nparts; i++) {
+        rc = add_iov(w, p[i].p, p[i].n, err);
+        if (rc >= 0)
+            rc = add_iov(w, zeros, (ARROW_ALIGN - p[i].n % ARROW_ALIGN) % ARROW_ALIGN, err);
+    }
+    if (rc >= 0)
+        rc = ctr_out_writev(w->out, (struct iovec *)w->iov.data, (int)(w->iov.len / sizeof(struct iovec)), err);
+    w->seq++;
+    return rc;
+}
+
+static struct arrow_block block_here(const struct ctr_writer *w, int64_t body_length)
+{
+    return (struct arrow_block){ ctr_out_tell(w->out) - w->start, (int64_t)w->meta.b.len, body_length };
+}
+
+/* Rows [from, from+n) of the columns at hand; n == 0 with `trailer`: the end. */
+static int write_batch(struct ctr_writer *w, const struct ctr_col *cols, int64_t from, int64_t n,
+                       const struct ctr_meta *trailer, struct ctr_err *err)
+{
+    enum ctr_compression how = trailer ? CTR_PLAIN : w->opts.compression;
+    int rc = 0;
+    ctr_body_clear(&w->body);
+    for (int i = 0; rc >= 0 && i < w->schema.n; i++)
+        rc = ctr_body_column(&w->body, &cols[i], w->schema.f[i].width, from, n, err);
+    if (rc >= 0)
+        rc = ctr_body_seal(&w->body, how, err);
+    if (rc >= 0)
+        rc = ctr_meta_batch(&w->meta, &w->body, n, -1, w->seq, how, trailer, err);
+    if (rc >= 0 && w->file && !trailer)
+        rc = ctr_file_writer_block(w->file, block_here(w, w->body.length), cols, from, n, err);
+    if (rc >= 0)
+        rc = send(w, &w->body, err);
+    if (rc >= 0 && !trailer) {
+        w->rows += n;
+        w->batches++;
+    }
+    return rc;
+}
+
+static uint64_t body_id(const struct arrow_body *b)
+{
+    uint64_t h = ctr_hash64(b->nodes.data, b->nodes.len, 1);
+    for (int i = 0; i < b->nparts; i++)
+        h = ctr_mix64(h ^ ctr_body_parts(b)[i].sum) + ctr_body_parts(b)[i].n;
+    return h | 1;
+}
+
+static int write_pending(struct ctr_writer *w, struct ctr_err *err)
+{
+    int64_t n = w->pending_set ? ctr_batchbuf_rows(&w->pending) : 0;
+    if (!n)
+        return 0;
+    int rc = write_batch(w, ctr_batchbuf_view(&w->pending)->col, 0, n, NULL, err);
+    ctr_batchbuf_clear(&w->pending);
+    return rc;
+}
+
+/* Write the dictionary of column i, if it is not the one that was written last. */
+static int write_dictionary(struct ctr_writer *w, int i, const struct ctr_col *values, struct ctr_err *err)
+{
+    struct writer_dict *d = &w->dicts[i];
+    ctr_body_clear(&w->dict_body);
+    int rc = ctr_body_column(&w->dict_body, values, w->schema.f[i].width, 0, values->rows, err);
+    if (rc >= 0)
+        rc = ctr_body_seal(&w->dict_body, w->opts.compression, err);
+    if (rc < 0)
+        return rc;
+    uint64_t id = body_id(&w->dict_body);
+    if (id == d->id)
+        return 0;
+    rc = write_pending(w, err);
+    if (rc >= 0)
+        rc = ctr_meta_batch(&w->meta, &w->dict_body, values->rows, i, w->seq, w->opts.compression, NULL, err);
+    if (rc >= 0)
+        rc = send(w, &w->dict_body, err);
+    d->id = id;
+    d->stand_in = (struct ctr_col){ .type = values->type, .rows = values->rows };
+    return rc;
+}
+
+/* ---- opening
+ * ------------------------------------------------------------------------------------------------------------- */
+
+static int check_schema(const struct ctr_schema *s, struct ctr_err *err)
+{
+    char name[64];
+    for (int i = 0; i < s->n; i++) {
+        const struct ctr_field *f = &s->f[i];
+        bool list = f->type == CTR_LIST || f->type == CTR_FIXED;
+        bool nested =
+            list && (f->item == CTR_LIST || f->item == CTR_FIXED || (f->item == CTR_WKEY && f->type == CTR_FIXED));
+        if (nested || f->type == CTR_WKEY || (f->type == CTR_FIXED && f->width < 0))
+            return ctr_fail(err, CTR_EDATA, "column '%s' of type %s cannot be written", f->name,
+                            ctr_field_type_name(f, name, sizeof name));
+    }
+    return 0;
+}
+
+static int start(struct ctr_writer *w, struct ctr_err *err)
+{
+    size_t n = (size_t)w->schema.n + 1;
+    w->cols = calloc(n, sizeof *w->cols);
+    w->dicts = calloc(n, sizeof *w->dicts);
+    w->index = calloc(n, sizeof *w->index);
+    if (!w->cols || !w->dicts || !w->index)
+        return ctr_fail_nomem(err, n * sizeof *w->cols);
+    int rc = ctr_batchbuf_init(&w->pending, &w->schema, err);
+    if (rc < 0)
+        return rc;
+    w->pending_set = true;
+    w->start = ctr_out_tell(w->out);
+    if (w->opts.file) {
+        static const uint8_t magic[8] = "ARROW1";
+        rc = ctr_file_writer_new(&w->file, &w->schema, w->opts.key, err);
+        if (rc >= 0)
+            rc = ctr_out_write(w->out, magic, sizeof magic, err);
+    }
+    if (rc >= 0)
+        rc = ctr_meta_schema(&w->meta, &w->schema, w->seq, ctr_out_tell(w->out) - w->start, err);
+    return rc < 0 ? rc : send(w, NULL, err);
+}
+
+int ctr_writer_open(struct ctr_writer **out, struct ctr_out *o, const struct ctr_schema *schema,
+                    const struct ctr_writer_opts *opts, struct ctr_err *err)
+{
+    struct ctr_writer *w = calloc(1, sizeof *w);
+    *out = NULL;
+    if (!w)
+        return ctr_fail_nomem(err, sizeof *w);
+    w->out = o;
+    if (opts)
+        w->opts = *opts;
+    if (w->opts.batch_rows <= 0)
+        w->opts.batch_rows = CTR_BATCH_ROWS;
+    int rc = check_schema(schema, err);
+    if (rc >= 0)
+        rc = ctr_schema_copy(&w->schema, schema, err);
+    for (int i = 0; rc >= 0 && w->opts.file && i < w->schema.n; i++)
+        w->schema.f[i].dict = false; /* a file cannot replace a dictionary */
+    if (rc >= 0)
+        rc = start(w, err);
+    if (rc < 0) {
+        ctr_writer_free(w);
+        return rc;
+    }
+    *out = w;
+    return 0;
+}
+
+/* ---- rows
+ * ---------------------------------------------------------------------------------------------------------------- */
+
+/* Indices 0, 1, 2, … over a column that came without a dictionary, which becomes its own. */
+static int identity(struct ctr_writer *w, int i, const struct ctr_col *c, struct ctr_err *err)
+{
+    struct ctr_colbuf *b = &w->index[i];
+    b->type = CTR_I32;
+    ctr_colbuf_clear(b);
+    int rc = 0;
+    for (int64_t r = 0; rc >= 0 && r < c->rows; r++)
+        rc = ctr_colbuf_i64(b, r, err);
+    w->cols[i].data = b->data.data;
+    w->cols[i].offsets = NULL;
+    w->cols[i].item = NULL;
+    w->cols[i].dict = c;
+    return rc;
+}
+
+/* The columns as the schema wants them, with every dictionary written. *plain: can they go out as they are? */
+static int adopt(struct ctr_writer *w, const struct ctr_batch *b, bool *plain, struct ctr_err *err)
+{
+    *plain = true;
+    for (int i = 0; i < w->schema.n; i++) {
+        const struct ctr_col *c = &b->col[i];
+        int rc = 0;
+        w->cols[i] = *c;
+        if (!w->schema.f[i].dict) {
+            *plain &= !c->dict; /* pending decodes */
+            continue;
+        }
+        if (!c->dict)
+            rc = identity(w, i, c, err);
+        if (rc >= 0)
+            rc = write_dictionary(w, i, w->cols[i].dict, err);
+        if (rc < 0)
+            return rc;
+        w->cols[i].dict = &w->dicts[i].stand_in;
+    }
+    return 0;
+}
+
+static int write_rows(struct ctr_writer *w, const struct ctr_batch *b, struct ctr_err *err)
+{
+    bool plain;
+    int rc = adopt(w, b, &plain, err);
+    struct ctr_batch mine = { .schema = &w->schema, .rows = b->rows, .col = w->cols };
+    for (int64_t at = 0; rc >= 0 && at < b->rows;) {
+        int64_t have = ctr_batchbuf_rows(&w->pending), want = w->opts.batch_rows - have;
+        int64_t k = CTR_MIN(want, b->rows - at);
+        if (plain && !have && k == want) {
+            rc = write_batch(w, w->cols, at, k, NULL, err);
+        } else {
+            rc = ctr_batchbuf_range(&w->pending, &mine, at, k, err);
+            if (rc >= 0 && k == want)
+                rc = write_pending(w, err);
+        }
+        at += k;
+    }
+    return rc;
+}
+
+/* Without columns rows are only counted. */
+static int write_empty_rows(struct ctr_writer *w, int64_t rows, struct ctr_err *err)
+{
+    for (int rc; rows > 0; rows -= w->opts.batch_rows)
+        if ((rc = write_batch(w, w->cols, 0, CTR_MIN(rows, w->opts.batch_rows), NULL, err)) < 0)
+            return rc;
+    return 0;
+}
+
+int ctr_writer_batch(struct ctr_writer *w, const struct ctr_batch *b, struct ctr_err *err)
+{
+    int rc;
+    if (!b->rows)
+        return 0;
+    if (w->finished || w->failed)
+        return ctr_fail(err, CTR_EDATA, "%s: written after its end", ctr_out_name(w->out));
+    rc = w->schema.n ? write_rows(w, b, err) : write_empty_rows(w, b->rows, err);
+    w->failed = rc < 0;
+    return rc < 0 ? rc : 0;
+}
+
+int ctr_writer_flush(struct ctr_writer *w, struct ctr_err *err)
+{
+    int rc = 0;
+    if (w->finished || w->failed || w->file)
+        return 0; /* a file has no reader who waits */
+    rc = write_pending(w, err);
+    if (rc >= 0)
+        rc = ctr_out_flush(w->out, err);
+    w->failed = rc < 0;
+    return rc;
+}
+
+/* ---- the end
+ * ------------------------------------------------------------------------------------------------------------- */
+
+/* A column without rows, for the trailer and for dictionaries that never came. */
+static int empty_columns(struct ctr_writer *w, struct ctr_err *err)
+{
+    const struct ctr_batch *none = ctr_batchbuf_view(&w->pending);
+    for (int i = 0; i < w->schema.n; i++) {
+        struct ctr_field f = w->schema.f[i];
+        f.dict = false;
+        struct ctr_colbuf b;
+        int rc = ctr_colbuf_init(&b, &f, err);
+        if (rc >= 0 && w->schema.f[i].dict && !w->dicts[i].id)
+            rc = write_dictionary(w, i, ctr_colbuf_view(&b), err);
+        ctr_colbuf_free(&b);
+        if (rc < 0)
+            return rc;
+        w->cols[i] = none->col[i];
+        if (w->schema.f[i].dict)
+            w->cols[i].dict = &w->dicts[i].stand_in;
+    }
+    return 0;
+}
+
+static int write_trailer(struct ctr_writer *w, struct ctr_err *err)
+{
+    struct ctr_meta m = { 0 };
+    char rows[24], batches[24];
+    snprintf(rows, sizeof rows, "%lld", (long long)w->rows);
+    snprintf(batches, sizeof batches, "%lld", (long long)w->batches);
+    int rc = ctr_meta_set(&m, CTR_SEAL_ROWS, rows, err);
+    if (rc >= 0)
+        rc = ctr_meta_set(&m, CTR_SEAL_BATCHES, batches, err);
+    if (rc >= 0)
+        rc = write_batch(w, w->cols, 0, 0, &m, err);
+    ctr_meta_free(&m);
+    return rc;
+}
+
+int ctr_writer_finish(struct ctr_writer *w, struct ctr_err *err)
+{
+    static const uint8_t eos[8] = { 0xff, 0xff, 0xff, 0xff };
+    if (w->finished || w->failed)
+        return ctr_fail(err, CTR_EDATA, "%s: ended twice, or after a failure", ctr_out_name(w->out));
+    int rc = write_pending(w, err);
+    if (rc >= 0)
+        rc = empty_columns(w, err);
+    if (rc >= 0)
+        rc = write_trailer(w, err);
+    if (rc >= 0)
+        rc = ctr_out_write(w->out, eos, sizeof eos, err);
+    if (rc >= 0 && w->file)
+        rc = ctr_file_writer_finish(w->file, w->out, &w->schema, w->rows, w->batches, err);
+    w->finished = true;
+    w->failed = rc < 0;
+    return rc < 0 ? rc : 0;
+}
+
+/* ---- provenance
+ * ---------------------------------------------------------------------------------------------------------- */
+
+int ctr_schema_provenance(struct ctr_schema *s, const char *program, const char *options, struct ctr_err *err)
+{
+    const char *old = ctr_meta_get(&s->meta, CTR_META_PG), *last = old ? strrchr(old, '\n') : NULL;
+    struct ctr_buf line = { 0 }, all = { 0 };
+    int rc = ctr_buf_printf(&line, err, "%s\t%s\t%s\t", program, CTR_VERSION, options ? options : "");
+    last = last ? last + 1 : old;
+    for (size_t i = 0; rc >= 0 && i < line.len; i++)
+        if (line.data[i] == '\n')
+            line.data[i] = ' ';
+    /* The parent is the program before, by name; the same line again is left out. */
+    if (rc >= 0 && last)
+        rc = ctr_buf_append(&line, last, strcspn(last, "\t"), err);
+    if (rc >= 0)
+        rc = ctr_buf_append(&line, "", 1, err);
+    if (rc >= 0 && old) {
+        size_t n = line.len - 1;
+        for (const char *p = old; p; p = strchr(p, '\n') ? strchr(p, '\n') + 1 : NULL)
+            if (strcspn(p, "\n") == n && !memcmp(p, line.data, n))
+                goto done;
+        rc = ctr_buf_printf(&all, err, "%s\n", old);
+    }
+    if (rc >= 0)
+        rc = ctr_buf_append(&all, line.data, line.len, err);
+    if (rc >= 0)
+        rc = ctr_meta_set(&s->meta, CTR_META_PG, (char *)all.data, err);
+done:
+    ctr_buf_free(&line);
+    ctr_buf_free(&all);
+    return rc < 0 ? rc : 0;
+}
