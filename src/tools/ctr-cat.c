@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * ctr-cat: make one stream (or file) of many: concatenate, compress, key, seal foreign streams, rescue broken ones. */
+#include "common/cli/cli.h"
+
+static struct {
+    const char *to, *key, *compress;
+    bool lenient;
+} o = { .to = "stream", .compress = "none" };
+
+static const struct ctr_opt opts[] = {
+    { "to", 0, CTR_OPT_CHOICE, "stream|file", "write a stream, or an IPC file for random access", &o.to,
+      CTR_OPT_LOCAL },
+    { "key", 'k', CTR_OPT_STR, "COL", "with --to file: key the file by COL, by which rows are sorted", &o.key,
+      CTR_OPT_LOCAL },
+    { "compress", 'z', CTR_OPT_CHOICE, "none|lz4|zstd", "compress the bodies, for data at rest", &o.compress,
+      CTR_OPT_LOCAL },
+    { "lenient", 0, CTR_OPT_FLAG, NULL, "rescue what precedes the damage in a broken stream, and seal it", &o.lenient,
+      0 },
+    { 0 },
+};
+
+static int copy_section(struct ctr_cli *cli, struct ctr_reader *r, struct ctr_out *out, struct ctr_err *err)
+{
+    struct ctr_writer_opts wo = { .batch_rows = cli->batch_rows, .file = !strcmp(o.to, "file"), .key = o.key };
+    const struct ctr_batch *b;
+    struct ctr_schema schema;
+    struct ctr_writer *w = NULL;
+    int rc = ctr_schema_copy(&schema, ctr_reader_schema(r), err);
+
+    if (rc)
+        return rc;
+    wo.compression = !strcmp(o.compress, "lz4") ? CTR_LZ4 : !strcmp(o.compress, "zstd") ? CTR_ZSTD : CTR_PLAIN;
+    if (cli->provenance)
+        rc = ctr_schema_provenance(&schema, cli->tool->name, cli->provenance, err);
+    if (!rc)
+        rc = ctr_writer_open(&w, out, &schema, &wo, err);
+    cli->idle_writer = w;
+    while (!rc && (rc = ctr_reader_next(r, &b, err)) > 0) {
+        rc = ctr_writer_batch(w, b, err);
+        ctr_cli_progress(cli, ctr_reader_rows(r), ctr_reader_total_rows(r));
+    }
+    cli->idle_writer = NULL;
+    if (!rc)
+        rc = ctr_writer_finish(w, err);
+    ctr_writer_free(w);
+    ctr_schema_free(&schema);
+    return rc;
+}
+
+static int run(struct ctr_cli *cli, struct ctr_err *err)
+{
+    struct ctr_reader_opts ro = { .sections = true, .lenient = o.lenient };
+    struct ctr_reader *r = NULL;
+    struct ctr_out *out = NULL;
+    int rc, more = 1;
+
+    if (o.key && strcmp(o.to, "file"))
+        return ctr_cli_usage(err, "--key needs --to file");
+    rc = ctr_cli_reader(cli, 0, &ro, &r, err);
+    if (!rc)
+        rc = ctr_cli_out(cli, CTR_OUT_BINARY, &out, err);
+    for (int n = 0; !rc && more; n++) {
+        if (n && !strcmp(o.to, "file"))
+            rc = ctr_fail(err, CTR_EUSAGE,
+                          "a bundle of sections cannot become one IPC file; pick one with ctr-select --section");
+        else
+            rc = copy_section(cli, r, out, err);
+        more = rc ? 0 : ctr_reader_section(r, err);
+        rc = more < 0 ? more : rc;
+    }
+    if (!rc && ctr_reader_damage(r))
+        ctr_cli_note(cli, "%s: %s; %lld rows were rescued", ctr_reader_file(r), ctr_reader_damage(r),
+                     (long long)ctr_reader_rows(r));
+    ctr_reader_free(r);
+    if (!rc)
+        rc = ctr_out_commit(out, err);
+    ctr_out_free(out);
+    return rc;
+}
+
+const struct ctr_tool ctr_tool = {
+    "ctr-cat", "concatenate streams, convert between stream and file", "[FILE...]", NULL, opts, 0, run
+};

@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * ctr-info: what a stream is: columns, roles, provenance, counts; --check reads it to the end, --digest hashes it. */
+#include "common/cli/cli.h"
+
+#include <stdlib.h>
+
+static struct {
+    bool check, digest, json;
+} o;
+
+static const struct ctr_opt opts[] = {
+    { "check", 0, CTR_OPT_FLAG, NULL, "say whether the input is whole and sound: exit 3 when it is not", &o.check,
+      CTR_OPT_LOCAL },
+    { "digest", 0, CTR_OPT_FLAG, NULL, "print only the hash of schema and rows, a line a section", &o.digest,
+      CTR_OPT_LOCAL },
+    { "json", 0, CTR_OPT_FLAG, NULL, "print one JSON object a section", &o.json, CTR_OPT_LOCAL },
+    { 0 },
+};
+
+/* What was counted in one section. */
+struct section_info {
+    int64_t rows, batches;
+    int64_t *nulls;
+    char digest[33];
+};
+
+static int scan_section(struct ctr_cli *cli, struct ctr_reader *r, struct section_info *s, struct ctr_err *err)
+{
+    const struct ctr_schema *schema = ctr_reader_schema(r);
+    const struct ctr_batch *b;
+    struct ctr_digest *d;
+    int rc;
+
+    s->nulls = calloc((size_t)schema->n + 1, sizeof *s->nulls);
+    if (!s->nulls)
+        return ctr_fail_nomem(err, (size_t)schema->n * sizeof *s->nulls);
+    if ((rc = ctr_digest_new(&d, schema, err)))
+        return rc;
+    while ((rc = ctr_reader_next(r, &b, err)) > 0) {
+        s->rows += b->rows;
+        s->batches++;
+        for (int i = 0; i < schema->n; i++)
+            for (int64_t k = 0; (b->col[i].valid || b->col[i].dict) && k < b->rows; k++)
+                s->nulls[i] += ctr_col_missing(&b->col[i], k);
+        if ((rc = ctr_digest_batch(d, b, err)))
+            break;
+        ctr_cli_progress(cli, ctr_reader_rows(r), ctr_reader_total_rows(r));
+    }
+    if (!rc)
+        ctr_digest_hex(d, s->digest);
+    ctr_digest_free(d);
+    return rc;
+}
+
+/* ---- text ---- */
+
+static int print_columns(struct ctr_out *out, const struct ctr_schema *s, const struct section_info *info,
+                         struct ctr_err *err)
+{
+    int rc = ctr_out_printf(out, err, "%-24s %-28s %-12s %-12s %s\n", "column", "type", "role", "table", "nulls");
+
+    for (int i = 0; !rc && i < s->n; i++) {
+        const struct ctr_field *f = &s->f[i];
+        const char *role = ctr_meta_get(&f->meta, CTR_META_ROLE), *table = ctr_meta_get(&f->meta, CTR_META_TABLE);
+        struct ctr_buf name = { 0 };
+        char type[64];
+        rc = ctr_quote_name(&name, f->name, err);
+        if (!rc)
+            rc = ctr_out_printf(out, err, "%-24.*s %-28s %-12s %-12s %lld\n", (int)name.len, (const char *)name.data,
+                                ctr_field_type_name(f, type, sizeof type), role ? role : "-", table ? table : "-",
+                                (long long)info->nulls[i]);
+        ctr_buf_free(&name);
+    }
+    return rc;
+}
+
+/* "program\tversion\toptions\tparent" a line, the latest last. */
+static int print_provenance(struct ctr_out *out, const struct ctr_schema *s, struct ctr_err *err)
+{
+    const char *pg = ctr_meta_get(&s->meta, CTR_META_PG);
+    struct ctr_strs lines = { 0 };
+    int rc = pg ? ctr_strs_split(&lines, pg, '\n', err) : 0;
+
+    for (int i = 0; !rc && i < lines.n; i++) {
+        struct ctr_strs part = { 0 };
+        rc = ctr_strs_split(&part, lines.s[i], '\t', err);
+        if (!rc && part.n >= 3)
+            rc = ctr_out_printf(out, err, "made by: %s %s%s%s\n", part.s[0], part.s[1], *part.s[2] ? " " : "",
+                                part.s[2]);
+        ctr_strs_free(&part);
+    }
+    ctr_strs_free(&lines);
+    return rc;
+}
+
+/* Short metadata of ours; plans and provenance are too long for a line. */
+static int print_metadata(struct ctr_out *out, const struct ctr_schema *s, struct ctr_err *err)
+{
+    int rc = 0;
+
+    for (int i = 0; !rc && i < s->meta.n; i++) {
+        const char *key = s->meta.kv[2 * i], *value = s->meta.kv[2 * i + 1];
+        if (strncmp(key, "ctr.", 4) == 0 && strcmp(key, CTR_META_PG) && strlen(value) <= 200 && !strchr(value, '\n'))
+            rc = ctr_out_printf(out, err, "%s: %s\n", key + 4, value);
+    }
+    return rc;
+}
+
+static int print_text(struct ctr_out *out, const struct ctr_schema *s, const struct section_info *info,
+                      const struct ctr_reader_stats *stats, struct ctr_err *err)
+{
+    int rc = ctr_out_printf(out, err, "rows: %lld\nbatches: %lld\nsealed: %s\ndigest: %s\n", (long long)info->rows,
+                            (long long)info->batches, stats->sealed ? "yes" : "no (a foreign stream)", info->digest);
+
+    if (!rc)
+        rc = print_metadata(out, s, err);
+    if (!rc)
+        rc = print_provenance(out, s, err);
+    return rc ? rc : print_columns(out, s, info, err);
+}
+
+/* ---- JSON ---- */
+
+static int json_string(struct ctr_out *out, const char *s, struct ctr_err *err)
+{
+    int rc = ctr_out_write(out, "\"", 1, err);
+
+    for (; !rc && *s; s++) {
+        if (*s == '"' || *s == '\\')
+            rc = ctr_out_printf(out, err, "\\%c", *s);
+        else if ((unsigned char)*s < 32)
+            rc = ctr_out_printf(out, err, "\\u%04x", (unsigned)*s);
+        else
+            rc = ctr_out_write(out, s, 1, err);
+    }
+    return rc ? rc : ctr_out_write(out, "\"", 1, err);
+}
+
+static int json_meta(struct ctr_out *out, const struct ctr_meta *m, struct ctr_err *err)
+{
+    int rc = ctr_out_write(out, "{", 1, err);
+
+    for (int i = 0; !rc && i < m->n; i++) {
+        rc = i ? ctr_out_write(out, ",", 1, err) : 0;
+        if (!rc)
+            rc = json_string(out, m->kv[2 * i], err);
+        if (!rc)
+            rc = ctr_out_write(out, ":", 1, err);
+        if (!rc)
+            rc = json_string(out, m->kv[2 * i + 1], err);
+    }
+    return rc ? rc : ctr_out_write(out, "}", 1, err);
+}
+
+static int json_column(struct ctr_out *out, const struct ctr_field *f, int64_t nulls, struct ctr_err *err)
+{
+    char type[64];
+    int rc = ctr_out_printf(out, err, "{\"name\":");
+
+    if (!rc)
+        rc = json_string(out, f->name, err);
+    if (!rc)
+        rc = ctr_out_printf(out, err, ",\"type\":\"%s\",\"dictionary\":%s,\"nulls\":%lld,\"metadata\":",
+                            ctr_field_type_name(f, type, sizeof type), f->dict ? "true" : "false", (long long)nulls);
+    if (!rc)
+        rc = json_meta(out, &f->meta, err);
+    return rc ? rc : ctr_out_write(out, "}", 1, err);
+}
+
+static int print_json(struct ctr_out *out, const struct ctr_schema *s, const struct section_info *info,
+                      const struct ctr_reader_stats *stats, struct ctr_err *err)
+{
+    int rc =
+        ctr_out_printf(out, err, "{\"rows\":%lld,\"batches\":%lld,\"sealed\":%s,\"digest\":\"%s\",\"metadata\":",
+                       (long long)info->rows, (long long)info->batches, stats->sealed ? "true" : "false", info->digest);
+
+    if (!rc)
+        rc = json_meta(out, &s->meta, err);
+    if (!rc)
+        rc = ctr_out_printf(out, err, ",\"columns\":[");
+    for (int i = 0; !rc && i < s->n; i++) {
+        rc = i ? ctr_out_write(out, ",", 1, err) : 0;
+        if (!rc)
+            rc = json_column(out, &s->f[i], info->nulls[i], err);
+    }
+    return rc ? rc : ctr_out_printf(out, err, "]}\n");
+}
+
+static int print_section(struct ctr_out *out, struct ctr_reader *r, const struct section_info *info,
+                         struct ctr_err *err)
+{
+    const struct ctr_schema *s = ctr_reader_schema(r);
+    struct ctr_reader_stats stats;
+
+    ctr_reader_get_stats(r, &stats);
+    if (o.digest)
+        return ctr_out_printf(out, err, "%s\n", info->digest);
+    return o.json ? print_json(out, s, info, &stats, err) : print_text(out, s, info, &stats, err);
+}
+
+static int run(struct ctr_cli *cli, struct ctr_err *err)
+{
+    struct ctr_reader_opts ro = { .sections = true };
+    struct ctr_reader *r = NULL;
+    struct ctr_out *out = NULL;
+    int rc = ctr_cli_out(cli, 0, &out, err), more = 1;
+
+    if (!rc)
+        rc = ctr_cli_reader(cli, 0, &ro, &r, err);
+    for (int n = 0; !rc && more; n++) {
+        struct section_info info = { 0 };
+        rc = scan_section(cli, r, &info, err);
+        if (!rc && n && !o.digest && !o.json)
+            rc = ctr_out_write(out, "\n", 1, err);
+        if (!rc)
+            rc = print_section(out, r, &info, err);
+        free(info.nulls);
+        more = rc ? 0 : ctr_reader_section(r, err);
+        rc = more < 0 ? more : rc;
+    }
+    ctr_reader_free(r);
+    if (!rc)
+        rc = ctr_out_commit(out, err);
+    ctr_out_free(out);
+    return rc == CTR_EDATA && o.check ? (err->code = CTR_ENO) : rc;
+}
+
+static const char *const notes[] = {
+    "The whole input is read and verified. The digest ignores batch boundaries, dictionary\n"
+    "encoding, compression and provenance: equal digests mean equal schema and rows.",
+    NULL
+};
+
+const struct ctr_tool ctr_tool = {
+    "ctr-info", "describe a stream, check and hash it", "[FILE...]", notes, opts, 0, run
+};

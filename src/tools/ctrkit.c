@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * ctrkit: the front door: lists the tools, runs one (ctrkit train = ctr-train), opens manuals, prints completion. */
+#include "common/cli/cli.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static struct {
+    bool list;
+    const char *completion;
+} o;
+
+static const struct ctr_opt opts[] = {
+    { "list", 0, CTR_OPT_FLAG, NULL, "list the tools, a line each", &o.list, CTR_OPT_LOCAL },
+    { "completion", 0, CTR_OPT_CHOICE, "bash|zsh", "print a completion script for the shell", &o.completion,
+      CTR_OPT_LOCAL },
+    { 0 },
+};
+
+/* Both shells ask the tool itself: its option table is the only list of options there is. */
+static const char bash_completion[] =
+    "_ctrkit_options() { \"$1\" --list-options 2>/dev/null; }\n"
+    "_ctrkit() {\n"
+    "    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} tool=$1 kind arg\n"
+    "    if [ \"${1##*/}\" = ctrkit ]; then\n"
+    "        if [ \"$COMP_CWORD\" -eq 1 ]; then\n"
+    "            COMPREPLY=($(compgen -W \"help $(\"$1\" --list | sed -n 's/^ctr-\\([^ ]*\\).*/\\1/p') --list "
+    "--completion --help --version\" -- \"$cur\"))\n"
+    "            return\n"
+    "        fi\n"
+    "        tool=ctr-${COMP_WORDS[1]}\n"
+    "    fi\n"
+    "    IFS=$'\\t' read -r kind arg < <(_ctrkit_options \"$tool\" | awk -F'\\t' -v p=\"$prev\" '$1 == p || $2 == p { "
+    "print $3 \"\\t\" $4; exit }')\n"
+    "    case $kind in\n"
+    "    choice) COMPREPLY=($(compgen -W \"${arg//|/ }\" -- \"$cur\")); return ;;\n"
+    "    text|number|size|duration) return ;;\n"
+    "    esac\n"
+    "    case $cur in\n"
+    "    -*) COMPREPLY=($(compgen -W \"$(_ctrkit_options \"$tool\" | cut -f1)\" -- \"$cur\")) ;;\n"
+    "    *) COMPREPLY=($(compgen -f -- \"$cur\")) ;;\n"
+    "    esac\n"
+    "}\n";
+static const char zsh_completion[] =
+    "#compdef ctrkit -P 'ctr-*'\n"
+    "_ctrkit() {\n"
+    "    local tool=$words[1] line; local -a specs fields tools\n"
+    "    if [[ ${tool:t} == ctrkit ]]; then\n"
+    "        if (( CURRENT == 2 )); then\n"
+    "            tools=(${${(f)\"$($tool --list)\"}#ctr-}); compadd help ${tools%% *}; return\n"
+    "        fi\n"
+    "        tool=ctr-$words[2]; shift words; (( CURRENT-- ))\n"
+    "    fi\n"
+    "    for line in ${(f)\"$($tool --list-options 2>/dev/null)\"}; do\n"
+    "        fields=(\"${(@s:\\t:)line}\")\n"
+    "        local help=${fields[5]//[\\[\\]:]/ } action=\n"
+    "        case $fields[3] in\n"
+    "        flag) specs+=(\"$fields[1][$help]\"); continue ;;\n"
+    "        choice) action=\"(${fields[4]//|/ })\" ;;\n"
+    "        file) action=_files ;;\n"
+    "        esac\n"
+    "        specs+=(\"$fields[1]=[$help]:value:$action\")\n"
+    "    done\n"
+    "    _arguments -s $specs '*:file:_files'\n"
+    "}\n"
+    "_ctrkit \"$@\"\n";
+
+/* The folder that this program is in: its tools lie beside it. */
+static int own_folder(char *out, size_t size, struct ctr_err *err)
+{
+    ssize_t n = readlink("/proc/self/exe", out, size - 1);
+    char *slash;
+
+    if (n < 0)
+        return ctr_fail_sys(err, "/proc/self/exe");
+    out[n] = 0;
+    if ((slash = strrchr(out, '/')))
+        *slash = 0;
+    return 0;
+}
+
+static int is_tool(const struct dirent *e)
+{
+    return !strncmp(e->d_name, "ctr-", 4) && !strchr(e->d_name, '.');
+}
+
+/* The first line of a tool's help is "ctr-X - summary". */
+static int print_summary(struct ctr_out *out, const char *folder, const char *tool, struct ctr_err *err)
+{
+    char command[2 * PATH_MAX], line[512] = "";
+    FILE *f;
+    char *dash;
+
+    snprintf(command, sizeof command, "'%s/%s' --help", folder, tool);
+    f = popen(command, "r");
+    if (!f)
+        return ctr_fail_sys(err, "%s", command);
+    if (!fgets(line, sizeof line, f))
+        line[0] = 0;
+    while (fgetc(f) != EOF) /* so that the tool does not die of SIGPIPE */
+        ;
+    pclose(f);
+    dash = strstr(line, " - ");
+    return ctr_out_printf(out, err, "%-16s %s", tool, dash ? dash + 3 : "\n");
+}
+
+static int list_tools(struct ctr_cli *cli, const char *folder, struct ctr_err *err)
+{
+    struct dirent **e = NULL;
+    struct ctr_out *out = NULL;
+    int n, rc = ctr_cli_out(cli, 0, &out, err);
+
+    if (rc)
+        return rc;
+    n = scandir(folder, &e, is_tool, alphasort);
+    if (n < 0)
+        rc = ctr_fail_sys(err, "%s", folder);
+    for (int i = 0; i < n; i++) {
+        if (!rc)
+            rc = print_summary(out, folder, e[i]->d_name, err);
+        free(e[i]);
+    }
+    free(e);
+    if (!rc)
+        rc = ctr_out_commit(out, err);
+    ctr_out_free(out);
+    return rc;
+}
+
+static int print_completion(struct ctr_cli *cli, const char *folder, struct ctr_err *err)
+{
+    bool bash = !strcmp(o.completion, "bash");
+    const char *script = bash ? bash_completion : zsh_completion;
+    struct ctr_out *out = NULL;
+    struct dirent **e = NULL;
+    int n, rc = ctr_cli_out(cli, 0, &out, err);
+
+    if (rc)
+        return rc;
+    rc = ctr_out_write(out, script, strlen(script), err);
+    n = bash && !rc ? scandir(folder, &e, is_tool, alphasort) : 0;
+    if (n < 0)
+        rc = ctr_fail_sys(err, "%s", folder);
+    if (!rc && bash)
+        rc = ctr_out_printf(out, err, "complete -o filenames -F _ctrkit ctrkit");
+    for (int i = 0; i < n; i++) {
+        if (!rc)
+            rc = ctr_out_printf(out, err, " %s", e[i]->d_name);
+        free(e[i]);
+    }
+    free(e);
+    if (!rc && bash)
+        rc = ctr_out_write(out, "\n", 1, err);
+    if (!rc)
+        rc = ctr_out_commit(out, err);
+    ctr_out_free(out);
+    return rc;
+}
+
+/* ctrkit help: this tool's help; ctrkit help train: its manual. */
+static int help(const char *folder, const char *topic, struct ctr_err *err)
+{
+    char page[128], self[PATH_MAX + 16];
+
+    snprintf(self, sizeof self, "%s/ctrkit", folder);
+    if (!topic) {
+        execl(self, "ctrkit", "--help", (char *)NULL);
+        return ctr_fail_sys(err, "%s", self);
+    }
+    if (!strncmp(topic, "ctr", 3))
+        snprintf(page, sizeof page, "%s", topic);
+    else
+        snprintf(page, sizeof page, "ctr-%s", topic);
+    execlp("man", "man", page, (char *)NULL);
+    return ctr_fail_sys(err, "man %s", page);
+}
+
+static int run_tool(const char *folder, char **args, struct ctr_err *err)
+{
+    char path[PATH_MAX + 64], name[64];
+
+    snprintf(name, sizeof name, "ctr-%s", args[0]);
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    if (strchr(args[0], '/') || access(path, X_OK))
+        return ctr_cli_usage(err, "there is no tool '%s' (ctrkit --list shows them)", args[0]);
+    args[0] = name;
+    execv(path, args); /* args is the tail of argv and ends with NULL */
+    return ctr_fail_sys(err, "%s", path);
+}
+
+static int run(struct ctr_cli *cli, struct ctr_err *err)
+{
+    char folder[PATH_MAX];
+    int rc = own_folder(folder, sizeof folder, err);
+
+    if (rc)
+        return rc;
+    if (o.list)
+        return list_tools(cli, folder, err);
+    if (o.completion)
+        return print_completion(cli, folder, err);
+    if (!cli->nargs)
+        return ctr_cli_usage(err, "name a tool: ctrkit --list shows them, ctrkit help TOOL opens a manual");
+    if (!strcmp(cli->args[0], "help"))
+        return help(folder, cli->args[1], err);
+    return run_tool(folder, cli->args, err);
+}
+
+const struct ctr_tool ctr_tool = { "ctrkit",
+                                   "click-through-rate prediction as Unix filters: the front door",
+                                   "TOOL [ARG...]\nhelp [TOOL]\n--list",
+                                   NULL,
+                                   opts,
+                                   CTR_TOOL_PREFIX,
+                                   run };
