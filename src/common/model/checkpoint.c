@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Checkpoints. A checkpoint is the model on the way, with a line of metadata that says where the run was: the pass and
+ * its row, the digest of the rows of that pass, and the sums of progressive validation, bit for bit. Progressive
+ * predictions so far are kept beside it (FILE.scores: doubles, appended and fsynced before the checkpoint is renamed
+ * into place), so that a resumed run writes the progressive stream anew, from the first row, without learning twice.
+ * Whenever the process dies, the checkpoint that is there is whole, and FILE.scores holds at least the scores that it
+ * speaks of. */
+#include "common/model/trainer.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+static uint64_t bits(double v)
+{
+    uint64_t b;
+    memcpy(&b, &v, sizeof b);
+    return b;
+}
+
+/* ---- the line
+ * ------------------------------------------------------------------------------------------------------------ */
+
+/* Doubles of the validation, in the order of the line. */
+enum { SUMS = 7 };
+static void sums_of(struct ctr_validation *v, double *sum[SUMS])
+{
+    double *const all[SUMS] = { &v->s.weight,     &v->s.loss,  &v->s.positives, &v->s.since_weight,
+                                &v->s.since_loss, &v->s.score, &v->product };
+    memcpy(sum, all, sizeof all);
+}
+
+static int write_line(const struct ctr_trainer *t, struct ctr_buf *b, struct ctr_err *err)
+{
+    double *sum[SUMS];
+    sums_of(t->v, sum);
+    int rc = ctr_buf_printf(b, err, "1 %" PRId64 " %" PRId64 " %s %" PRId64 " %" PRId64 " %" PRId64, t->at.pass,
+                            t->at.row, t->at.digest, t->at.scores, t->v->s.rows, t->v->next_report);
+    for (int i = 0; i < SUMS && !rc; i++)
+        rc = ctr_buf_printf(b, err, " %016" PRIx64, bits(*sum[i]));
+    for (int i = 0; i < CTR_AUC_BINS && !rc; i++)
+        if (t->v->positive[i] > 0 || t->v->negative[i] > 0)
+            rc = ctr_buf_printf(b, err, " %x:%" PRIx64 ":%" PRIx64, (unsigned)i, bits(t->v->positive[i]),
+                                bits(t->v->negative[i]));
+    return rc;
+}
+
+static const char *hex(const char *s, uint64_t *v)
+{
+    char *end;
+    errno = 0;
+    *v = strtoull(s, &end, 16);
+    return end == s || errno ? NULL : end;
+}
+
+static bool read_bins(struct ctr_validation *v, const char *s)
+{
+    uint64_t bin, p, n;
+    while (s && *s) {
+        if (!(s = hex(s, &bin)) || *s != ':' || !(s = hex(s + 1, &p)) || *s != ':' || !(s = hex(s + 1, &n)) ||
+            bin >= CTR_AUC_BINS)
+            return false;
+        memcpy(&v->positive[bin], &p, sizeof p);
+        memcpy(&v->negative[bin], &n, sizeof n);
+    }
+    return s != NULL;
+}
+
+static bool read_line(struct ctr_trainer *t, const char *line)
+{
+    struct ctr_position *r = &t->resume;
+    double *sum[SUMS];
+    int used = 0, version = 0;
+    sums_of(t->v, sum);
+    if (sscanf(line, "%d %" SCNd64 " %" SCNd64 " %32s %" SCNd64 " %" SCNd64 " %" SCNd64 "%n", &version, &r->pass,
+               &r->row, r->digest, &r->scores, &t->v->s.rows, &t->v->next_report, &used) != 7 ||
+        version != 1 || r->pass < 0 || r->row < 0 || r->scores < -1)
+        return false;
+    line += used;
+    for (int i = 0; i < SUMS && line; i++) {
+        uint64_t v;
+        if ((line = hex(line, &v)))
+            memcpy(sum[i], &v, sizeof v);
+    }
+    return line && read_bins(t->v, line);
+}
+
+/* ---- the file
+ * -------------------------------------------------------------------------------------------------------------- */
+
+static int same_options(struct ctr_trainer *t, const struct ctr_model_info *info, struct ctr_err *err)
+{
+    struct ctr_buf want = { 0 };
+    const char *have = ctr_meta_get(&info->schema.meta, CTR_META_MODEL_OPTIONS);
+    int rc = ctr_params_text(t->job.model, &t->job.params, &want, err);
+    if (!rc && (info->model != t->job.model || !have || strcmp(have, (const char *)want.data)))
+        rc = ctr_fail(err, CTR_EUSAGE, "%s was made with %s %s, this run has %s %s: give the same options to --resume",
+                      t->job.checkpoint, info->model->name, have ? have : "", t->job.model->name,
+                      (const char *)want.data);
+    ctr_buf_free(&want);
+    return rc;
+}
+
+int ctr_checkpoint_load(struct ctr_trainer *t, struct ctr_err *err)
+{
+    struct ctr_model_info info;
+    struct ctr_reader *r;
+    const struct ctr_batch *b;
+    if (access(t->job.checkpoint, F_OK) && errno == ENOENT) {
+        if (t->job.note)
+            t->job.note(t->job.ctx, "no checkpoint yet: starting from the first row");
+        return 0;
+    }
+    int rc = ctr_model_open(t->job.checkpoint, &info, &r, err);
+    if (rc)
+        return rc;
+    const char *line = ctr_meta_get(&info.schema.meta, CTR_META_CHECKPOINT);
+    if (!line || !read_line(t, line))
+        rc =
+            ctr_fail(err, CTR_EDATA, "%s is no checkpoint: --resume wants the file of --checkpoint", t->job.checkpoint);
+    if (!rc)
+        rc = same_options(t, &info, err);
+    while (!rc && (rc = ctr_reader_next(r, &b, err)) > 0)
+        rc = t->job.model->load(t->learner, &t->tables, b, err);
+    ctr_reader_free(r);
+    ctr_model_info_free(&info);
+    return rc;
+}
+
+int ctr_checkpoint_write(struct ctr_trainer *t, struct ctr_err *err)
+{
+    struct ctr_buf line = { 0 };
+    struct ctr_out *out = NULL;
+    if (t->at.scores >= 0 && t->scores_fd >= 0 && fsync(t->scores_fd))
+        return ctr_fail_sys(err, "%s.scores: fsync failed", t->job.checkpoint);
+    ctr_digest_hex(t->digest, t->at.digest);
+    int rc = write_line(t, &line, err);
+    struct ctr_save s = { .model = t->job.model,
+                          .params = &t->job.params,
+                          .learner = t->learner,
+                          .tables = &t->tables,
+                          .stream = &t->stream,
+                          .checkpoint = (const char *)line.data,
+                          .program = t->job.program,
+                          .options = t->job.options };
+    if (!rc)
+        rc = ctr_out_open(&out, t->job.checkpoint, CTR_OUT_BINARY, err);
+    if (!rc)
+        rc = ctr_model_save(&s, out, err);
+    if (!rc)
+        rc = ctr_out_commit(out, err);
+    ctr_out_free(out);
+    ctr_buf_free(&line);
+    return rc;
+}
+
+/* ---- when
+ * ---------------------------------------------------------------------------------------------------------------------
+ */
+
+static int64_t now_ms(void)
+{
+    struct timespec ts;
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+}
+
+int ctr_checkpoint_due(struct ctr_trainer *t)
+{
+    bool due = false;
+    if (t->job.every_rows) {
+        if (!t->next_rows)
+            t->next_rows = (t->v->s.rows / t->job.every_rows + 1) * t->job.every_rows;
+        due = t->v->s.rows >= t->next_rows;
+    }
+    if (t->job.every_ms) {
+        int64_t now = now_ms();
+        due |= t->next_ms && now >= t->next_ms;
+        if (due || !t->next_ms)
+            t->next_ms = now + t->job.every_ms;
+    }
+    if (due)
+        t->next_rows = 0;
+    return due;
+}
+
+/* ---- scores beside the checkpoint
+ * ----------------------------------------------------------------------------------------------- */
+
+static int scores_path(const struct ctr_trainer *t, struct ctr_buf *path, struct ctr_err *err)
+{
+    return ctr_buf_printf(path, err, "%s.scores", t->job.checkpoint);
+}
+
+int ctr_checkpoint_scores_open(struct ctr_trainer *t, struct ctr_err *err)
+{
+    struct ctr_buf path = { 0 };
+    bool resume = t->resume.row >= 0;
+    if (resume && t->resume.scores < 0)
+        return ctr_fail(err, CTR_EUSAGE, "%s was made without --progressive: resume without it, or start anew",
+                        t->job.checkpoint);
+    int rc = scores_path(t, &path, err);
+    if (rc)
+        return rc;
+    t->scores_fd = open((char *)path.data, O_RDWR | O_CLOEXEC | (resume ? 0 : O_CREAT | O_TRUNC), 0666);
+    if (t->scores_fd < 0)
+        rc = ctr_fail_sys(err, "%s: the progressive predictions cannot be %s", (char *)path.data,
+                          resume ? "read again" : "kept there");
+    else if (resume && lseek(t->scores_fd, 0, SEEK_END) < t->resume.scores * (off_t)sizeof(double))
+        rc = ctr_fail(err, CTR_EDATA, "%s is shorter than its checkpoint says: start anew without --resume",
+                      (char *)path.data);
+    else if (resume && (ftruncate(t->scores_fd, t->resume.scores * (off_t)sizeof(double)) ||
+                        lseek(t->scores_fd, 0, SEEK_END) < 0))
+        rc = ctr_fail_sys(err, "%s: cannot be cut", (char *)path.data);
+    ctr_buf_free(&path);
+    return rc;
+}
+
+int ctr_checkpoint_scores_add(struct ctr_trainer *t, const double *score, int64_t n, struct ctr_err *err)
+{
+    int rc = ctr_write_full(t->scores_fd, score, (size_t)n * sizeof *score, err);
+    if (rc)
+        ctr_err_file(err, t->job.checkpoint);
+    return rc;
+}
+
+int ctr_checkpoint_scores_read(struct ctr_trainer *t, int64_t from, double *score, int64_t n, struct ctr_err *err)
+{
+    return ctr_pread_full(t->scores_fd, score, (size_t)n * sizeof *score, from * (int64_t)sizeof *score, err);
+}
+
+void ctr_checkpoint_remove(struct ctr_trainer *t)
+{
+    struct ctr_buf path = { 0 };
+    struct ctr_err err = { 0 };
+    if (!t->job.checkpoint)
+        return;
+    unlink(t->job.checkpoint);
+    if (t->scores_fd >= 0 && !scores_path(t, &path, &err))
+        unlink((char *)path.data);
+    ctr_buf_free(&path);
+}

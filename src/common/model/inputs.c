@@ -1,0 +1,490 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * inputs: batches of columns to rows of weighted coordinates. Columns are taken in the order of their names, so that
+ * sums over a row have one order whatever the order of the columns. Loops run by column over a tile of rows; a second
+ * sweep by row, needed only where a key can repeat or an x be 0, sums the repeated ones. */
+#include "common/model/model.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "common/model/sparse.h"
+
+enum kind { KEY, KEYS, WEIGHTED_KEYS, NUMBER, NUMBERS };
+
+struct input {
+    const char *name; /* of the schema */
+    int column;
+    enum kind kind;
+    uint16_t table;
+    uint64_t seed, missing;
+    struct ctr_buf position; /* NUMBERS: hash of each position's key, as far as seen */
+};
+
+struct ctr_inputs {
+    const struct ctr_schema *schema;
+    struct input *in;
+    int n, label, weight;
+    int fixed;     /* entries of a row that come from KEY and NUMBER */
+    bool plain;    /* every row has exactly one entry a table, with x = 1: no second sweep */
+    bool has_x;    /* some x may differ from 1 */
+    bool *repeats; /* by table: a key may come twice in a row */
+    const struct ctr_batch *batch;
+    struct ctr_buf labels, weights;               /* double, of the batch */
+    struct ctr_buf start, cursor, hash, table, x; /* of the tile */
+    struct ctr_buf seen;                          /* uint32_t slots of a row's set of keys */
+};
+
+bool ctr_field_is_input(const struct ctr_field *f)
+{
+    int role = ctr_field_role(f);
+    return role == CTR_ROLE_FEATURE || role == CTR_ROLE_DENSE || role == CTR_ROLE_IMAGE;
+}
+
+uint64_t ctr_dense_key(uint64_t table_seed, int64_t position)
+{
+    char text[CTR_NUM_MAX];
+    return ctr_feature_key(table_seed, text, position < 0 ? 0 : ctr_fmt_i64(text, position));
+}
+
+uint64_t ctr_bias_key(void)
+{
+    return ctr_feature_key(ctr_table_seed(CTR_BIAS_TABLE), "", 0);
+}
+
+/* ---- binding
+ * --------------------------------------------------------------------------------------------------------- */
+
+static int choose_kind(const struct ctr_field *f, int role, enum kind *kind, struct ctr_err *err)
+{
+    bool list = f->type == CTR_LIST || f->type == CTR_FIXED;
+    enum ctr_type item = list ? f->item : f->type;
+    char type[64];
+    if (role == CTR_ROLE_FEATURE && item == CTR_U64)
+        *kind = list ? KEYS : KEY;
+    else if (role == CTR_ROLE_FEATURE && item == CTR_WKEY && f->type == CTR_LIST)
+        *kind = WEIGHTED_KEYS;
+    else if (role == CTR_ROLE_DENSE && (ctr_type_number(item) || item == CTR_BOOL) && item != CTR_F16)
+        *kind = list ? NUMBERS : NUMBER;
+    else if (role == CTR_ROLE_FEATURE)
+        return ctr_fail(
+            err, CTR_EUSAGE,
+            "column '%s' has the role feature but is %s: features are keys (uint64, a list of it, or weighted "
+            "keys); ctr-extract makes them",
+            f->name, ctr_field_type_name(f, type, sizeof type));
+    else
+        return ctr_fail(err, CTR_EUSAGE,
+                        "column '%s' has the role %s but is %s: a number or a list of numbers is wanted", f->name,
+                        ctr_roles[role], ctr_field_type_name(f, type, sizeof type));
+    return 0;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const struct input *)a)->name, ((const struct input *)b)->name);
+}
+
+/* The number of a table, appended when it is new. */
+static int number_table(struct ctr_strs *tables, const char *name, struct ctr_err *err)
+{
+    int i = ctr_strs_find(tables, name);
+    if (i >= 0)
+        return i;
+    if (!strcmp(name, CTR_BIAS_TABLE))
+        return ctr_fail(err, CTR_EUSAGE, "a feature must not have the table name '%s'", CTR_BIAS_TABLE);
+    if (tables->n >= CTR_MAX_TABLES)
+        return ctr_fail(err, CTR_EUSAGE, "more than %d tables of features", CTR_MAX_TABLES);
+    int rc = ctr_strs_add(tables, name, strlen(name), err);
+    return rc ? rc : tables->n - 1;
+}
+
+static int bind_column(struct ctr_inputs *in, int column, struct ctr_strs *tables, struct ctr_err *err)
+{
+    const struct ctr_field *f = &in->schema->f[column];
+    int role = ctr_field_role(f);
+    struct input *i = &in->in[in->n];
+    if (role != CTR_ROLE_FEATURE && role != CTR_ROLE_DENSE)
+        return 0;
+    int rc = choose_kind(f, role, &i->kind, err);
+    if (rc)
+        return rc;
+    const char *name = ctr_meta_get(&f->meta, CTR_META_TABLE);
+    if (!name)
+        name = f->name;
+    int table = number_table(tables, name, err);
+    if (table < 0)
+        return table;
+    i->name = f->name;
+    i->column = column;
+    i->table = (uint16_t)table;
+    i->seed = ctr_table_seed(name);
+    i->missing = i->kind == NUMBER ? ctr_sparse_hash(ctr_dense_key(i->seed, -1))
+                                   : ctr_sparse_hash(ctr_feature_key(i->seed, "(missing)", 9));
+    in->fixed += i->kind == KEY || i->kind == NUMBER;
+    in->has_x |= i->kind != KEY;
+    in->n++;
+    return 0;
+}
+
+static int check_number(const struct ctr_schema *s, int column, struct ctr_err *err)
+{
+    const struct ctr_field *f = column < 0 ? NULL : &s->f[column];
+    char type[64];
+    if (!f || ctr_type_number(f->type) || f->type == CTR_BOOL)
+        return 0;
+    return ctr_fail(err, CTR_EUSAGE, "column '%s' is %s: label and weight must be numbers", f->name,
+                    ctr_field_type_name(f, type, sizeof type));
+}
+
+int ctr_inputs_new(struct ctr_inputs **out, const struct ctr_schema *s, int label, int weight, struct ctr_strs *tables,
+                   struct ctr_err *err)
+{
+    struct ctr_inputs *in = calloc(1, sizeof *in);
+    if (!in || !(in->in = calloc((size_t)s->n + 1, sizeof *in->in))) {
+        free(in);
+        return ctr_fail_nomem(err, (size_t)s->n * sizeof *in->in);
+    }
+    in->schema = s;
+    in->label = label;
+    in->weight = weight;
+    int rc = check_number(s, label, err);
+    if (!rc)
+        rc = check_number(s, weight, err);
+    for (int c = 0; c < s->n && !rc; c++)
+        rc = c == label || c == weight ? 0 : bind_column(in, c, tables, err);
+    if (!rc && !in->n)
+        rc = ctr_fail(err, CTR_EUSAGE,
+                      "the stream has no features: no column has the role feature or dense; make them "
+                      "with ctr-extract");
+    if (!rc && !(in->repeats = calloc((size_t)tables->n + 1, sizeof *in->repeats)))
+        rc = ctr_fail_nomem(err, (size_t)tables->n);
+    if (rc) {
+        ctr_inputs_free(in);
+        return rc;
+    }
+    qsort(in->in, (size_t)in->n, sizeof *in->in, by_name);
+    in->plain = !in->has_x;
+    for (int i = 0; i < in->n; i++) {
+        in->repeats[in->in[i].table] |= in->in[i].kind == KEYS || in->in[i].kind == WEIGHTED_KEYS;
+        for (int j = 0; j < i; j++)
+            if (in->in[i].table == in->in[j].table) {
+                in->repeats[in->in[i].table] = true;
+                in->plain = false;
+            }
+    }
+    in->has_x |= !in->plain;
+    *out = in;
+    return 0;
+}
+
+void ctr_inputs_free(struct ctr_inputs *in)
+{
+    if (!in)
+        return;
+    struct ctr_buf *bufs[] = { &in->labels, &in->weights, &in->start, &in->cursor,
+                               &in->hash,   &in->table,   &in->x,     &in->seen };
+    for (size_t i = 0; i < CTR_COUNT(bufs); i++)
+        ctr_buf_free(bufs[i]);
+    for (int i = 0; i < in->n; i++)
+        ctr_buf_free(&in->in[i].position);
+    free(in->repeats);
+    free(in->in);
+    free(in);
+}
+
+/* ---- labels and weights
+ * ------------------------------------------------------------------------------------------------ */
+
+static int take_doubles(struct ctr_buf *b, const struct ctr_col *c, struct ctr_err *err)
+{
+    ctr_buf_clear(b);
+    int rc = ctr_buf_reserve(b, (size_t)c->rows * sizeof(double), err);
+    if (!rc)
+        ctr_col_to_f64(c, NAN, (double *)(void *)b->data);
+    return rc;
+}
+
+static int bad_value(const struct ctr_inputs *in, int column, int64_t row, double v, const char *want,
+                     struct ctr_err *err)
+{
+    char text[CTR_NUM_MAX + 1];
+    text[ctr_fmt_f64(text, v)] = 0;
+    bool null = ctr_col_missing(&in->batch->col[column], row);
+    err->row = in->batch->first_row + row + 1;
+    return ctr_fail(err, CTR_EDATA, "row %lld: column '%s' is %s: %s; find such rows with ctr-select --where",
+                    (long long)(in->batch->first_row + row + 1), in->schema->f[column].name, null ? "null" : text,
+                    want);
+}
+
+int ctr_inputs_batch(struct ctr_inputs *in, const struct ctr_batch *b, struct ctr_err *err)
+{
+    int rc;
+    in->batch = b;
+    if (in->label >= 0) {
+        if ((rc = take_doubles(&in->labels, &b->col[in->label], err)))
+            return rc;
+        const double *v = (const double *)(void *)in->labels.data;
+        for (int64_t i = 0; i < b->rows; i++)
+            if (!(v[i] >= 0 && v[i] <= 1))
+                return bad_value(in, in->label, i, v[i], "a label must be between 0 and 1", err);
+    }
+    if (in->weight >= 0) {
+        if ((rc = take_doubles(&in->weights, &b->col[in->weight], err)))
+            return rc;
+        const double *v = (const double *)(void *)in->weights.data;
+        for (int64_t i = 0; i < b->rows; i++)
+            if (!(v[i] >= 0 && v[i] < INFINITY))
+                return bad_value(in, in->weight, i, v[i], "a weight must be finite and not negative", err);
+    }
+    return 0;
+}
+
+/* ---- columns to rows
+ * ------------------------------------------------------------------------------------------------------ */
+
+/* The list of row i, encoded or not: its items are [*from, *to) of the returned column; NULL: the row is null. */
+static const struct ctr_col *list_row(const struct ctr_col *c, int32_t width, int64_t i, int64_t *from, int64_t *to)
+{
+    if (ctr_col_missing(c, i))
+        return NULL;
+    if (c->dict) {
+        i = ((const int32_t *)c->data)[i];
+        c = c->dict;
+    }
+    *from = c->type == CTR_FIXED ? i * width : c->offsets[i];
+    *to = c->type == CTR_FIXED ? *from + width : c->offsets[i + 1];
+    return c->item;
+}
+
+struct sink {
+    int64_t *cursor; /* by row of the tile: where the next entry goes */
+    uint64_t *hash;
+    uint16_t *table;
+    double *x; /* NULL: all 1 */
+};
+
+static inline void put(const struct sink *s, int64_t row, uint64_t hash, uint16_t table, double x)
+{
+    int64_t at = s->cursor[row]++;
+    s->hash[at] = hash;
+    s->table[at] = table;
+    if (s->x)
+        s->x[at] = x;
+}
+
+static void put_keys(const struct input *in, const struct ctr_col *c, int64_t from, int64_t n, const struct sink *s)
+{
+    const struct ctr_col *values = c->dict ? c->dict : c;
+    const uint64_t *key = values->data;
+    const int32_t *index = c->dict ? c->data : NULL;
+    bool nulls = c->valid || values->valid;
+    for (int64_t i = 0; i < n; i++) {
+        uint64_t hash;
+        if (nulls && ctr_col_missing(c, from + i))
+            hash = in->missing;
+        else
+            hash = ctr_sparse_hash(key[index ? index[from + i] : from + i]);
+        put(s, i, hash, in->table, 1);
+    }
+}
+
+static void put_lists(const struct input *in, const struct ctr_col *c, int32_t width, int64_t from, int64_t n,
+                      const struct sink *s)
+{
+    for (int64_t i = 0; i < n; i++) {
+        int64_t j = 0, end = 0;
+        const struct ctr_col *items = list_row(c, width, from + i, &j, &end);
+        if (!items) {
+            put(s, i, in->missing, in->table, 1);
+            continue;
+        }
+        const uint64_t *key = items->data;
+        for (; j < end; j++)
+            if (!ctr_col_null(items, j))
+                put(s, i, ctr_sparse_hash(key[j]), in->table, in->kind == WEIGHTED_KEYS ? (double)items->weight[j] : 1);
+    }
+}
+
+static void put_numbers(const struct input *in, const struct ctr_col *c, int32_t width, int64_t from, int64_t n,
+                        const struct sink *s)
+{
+    const uint64_t *position = (const uint64_t *)(void *)in->position.data;
+    for (int64_t i = 0; i < n; i++) {
+        if (in->kind == NUMBER) {
+            if (!ctr_col_missing(c, from + i))
+                put(s, i, in->missing, in->table, ctr_col_f64(c, from + i));
+            continue;
+        }
+        int64_t first = 0, end = 0;
+        const struct ctr_col *items = list_row(c, width, from + i, &first, &end);
+        for (int64_t j = first; items && j < end; j++)
+            if (!ctr_col_null(items, j))
+                put(s, i, position[j - first], in->table, ctr_col_f64(items, j));
+    }
+}
+
+/* Upper bounds of each row's entries, and the keys of positions. */
+static int measure(struct ctr_inputs *in, int64_t from, int64_t n, int64_t *start, struct ctr_err *err)
+{
+    for (int64_t i = 0; i <= n; i++)
+        start[i] = i ? in->fixed : 0;
+    for (int k = 0; k < in->n; k++) {
+        struct input *p = &in->in[k];
+        if (p->kind == KEY || p->kind == NUMBER)
+            continue;
+        const struct ctr_col *c = &in->batch->col[p->column];
+        int64_t longest = 0;
+        for (int64_t i = 0; i < n; i++) {
+            int64_t a = 0, b = 1;
+            (void)list_row(c, in->schema->f[p->column].width, from + i, &a, &b);
+            start[i + 1] += b - a;
+            longest = CTR_MAX(longest, b - a);
+        }
+        for (int64_t j = (int64_t)(p->position.len / 8); p->kind == NUMBERS && j < longest; j++) {
+            uint64_t h = ctr_sparse_hash(ctr_dense_key(p->seed, j));
+            int rc = ctr_buf_append(&p->position, &h, sizeof h, err);
+            if (rc)
+                return rc;
+        }
+    }
+    for (int64_t i = 0; i < n; i++)
+        start[i + 1] += start[i];
+    return 0;
+}
+
+/* ---- repeated keys
+ * -------------------------------------------------------------------------------------------------------- */
+
+/* Slots of a row's set of keys, all empty; entry + 1 stands in them. */
+static int empty_set(struct ctr_inputs *in, int64_t entries, uint64_t *mask, struct ctr_err *err)
+{
+    uint64_t slots = 64;
+    while (slots < (uint64_t)entries * 2)
+        slots *= 2;
+    ctr_buf_clear(&in->seen);
+    int rc = ctr_buf_reserve(&in->seen, slots * sizeof(uint32_t), err);
+    if (!rc)
+        memset(in->seen.data, 0, slots * sizeof(uint32_t));
+    *mask = slots - 1;
+    return rc;
+}
+
+/* Sum the x of repeated keys into the first one, drop x == 0, close the gaps. Returns the entries kept at `to`. */
+static int64_t join_repeated(struct ctr_inputs *in, const struct sink *s, int64_t from, int64_t end, int64_t to,
+                             uint64_t mask)
+{
+    uint32_t *set = (uint32_t *)(void *)in->seen.data;
+    int64_t first = to;
+    for (int64_t e = from; e < end; e++) {
+        uint64_t h = s->hash[e];
+        uint16_t table = s->table[e];
+        if (s->x[e] == 0)
+            continue;
+        if (in->repeats[table]) {
+            uint64_t at = (h ^ table * UINT64_C(0x9e3779b97f4a7c15)) & mask;
+            for (; set[at]; at = (at + 1) & mask)
+                if (s->hash[first + set[at] - 1] == h && s->table[first + set[at] - 1] == table)
+                    break;
+            if (set[at]) {
+                s->x[first + set[at] - 1] += s->x[e];
+                continue;
+            }
+            set[at] = (uint32_t)(to - first) + 1;
+        }
+        s->hash[to] = h;
+        s->table[to] = table;
+        s->x[to++] = s->x[e];
+    }
+    return to;
+}
+
+static int check_x(const struct ctr_inputs *in, const struct sink *s, int64_t row, int64_t from, int64_t end,
+                   struct ctr_err *err)
+{
+    for (int64_t e = from; e < end; e++)
+        if (!(fabs(s->x[e]) < INFINITY)) {
+            int64_t at = in->batch->first_row + row + 1;
+            err->row = at;
+            return ctr_fail(err, CTR_EDATA,
+                            "row %lld: a value of its features is NaN or infinite: clip or fill it in the plan",
+                            (long long)at);
+        }
+    return 0;
+}
+
+static int second_sweep(struct ctr_inputs *in, const struct sink *s, int64_t from, int64_t n, int64_t *start,
+                        struct ctr_err *err)
+{
+    int64_t to = 0, begin = 0;
+    for (int64_t i = 0; i < n; i++) {
+        int64_t end = s->cursor[i], next = start[i + 1];
+        uint64_t mask = 0;
+        int rc = empty_set(in, end - begin, &mask, err);
+        if (!rc)
+            rc = check_x(in, s, from + i, begin, end, err);
+        if (rc)
+            return rc;
+        start[i] = to;
+        to = join_repeated(in, s, begin, end, to, mask);
+        begin = next;
+    }
+    start[n] = to;
+    return 0;
+}
+
+static int reserve(struct ctr_buf *b, int64_t n, size_t size, struct ctr_err *err)
+{
+    ctr_buf_clear(b);
+    return ctr_buf_reserve(b, (size_t)n * size, err);
+}
+
+static int make_room(struct ctr_inputs *in, int64_t entries, struct ctr_err *err)
+{
+    int rc = reserve(&in->hash, entries, sizeof(uint64_t), err);
+    if (!rc)
+        rc = reserve(&in->table, entries, sizeof(uint16_t), err);
+    if (!rc && in->has_x)
+        rc = reserve(&in->x, entries, sizeof(double), err);
+    return rc;
+}
+
+int ctr_inputs_rows(struct ctr_inputs *in, int64_t from, int64_t n, struct ctr_rows *rows, struct ctr_err *err)
+{
+    int rc = reserve(&in->start, n + 1, sizeof(int64_t), err);
+    if (!rc)
+        rc = reserve(&in->cursor, n + 1, sizeof(int64_t), err);
+    if (rc)
+        return rc;
+    int64_t *start = (int64_t *)(void *)in->start.data;
+    if ((rc = measure(in, from, n, start, err)) || (rc = make_room(in, start[n], err)))
+        return rc;
+    struct sink s = { (int64_t *)(void *)in->cursor.data, (uint64_t *)(void *)in->hash.data,
+                      (uint16_t *)(void *)in->table.data, in->has_x ? (double *)(void *)in->x.data : NULL };
+    memcpy(s.cursor, start, (size_t)n * sizeof *start);
+    for (int k = 0; k < in->n; k++) {
+        const struct input *p = &in->in[k];
+        const struct ctr_col *c = &in->batch->col[p->column];
+        int32_t width = in->schema->f[p->column].width;
+        if (p->kind == KEY)
+            put_keys(p, c, from, n, &s);
+        else if (p->kind == NUMBER || p->kind == NUMBERS)
+            put_numbers(p, c, width, from, n, &s);
+        else
+            put_lists(p, c, width, from, n, &s);
+    }
+    if (!in->plain && (rc = second_sweep(in, &s, from, n, start, err)))
+        return rc;
+    *rows = (struct ctr_rows){
+        .rows = n,
+        .first_row = in->batch->first_row + from,
+        .start = start,
+        .hash = s.hash,
+        .table = s.table,
+        .x = s.x,
+        .label = in->label < 0 ? NULL : (const double *)(void *)in->labels.data + from,
+        .weight = in->weight < 0 ? NULL : (const double *)(void *)in->weights.data + from,
+        .one_a_table = in->plain,
+    };
+    return 0;
+}

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * model: learning and predicting over streams of features.
+ *
+ *     batches -> ctr_inputs -> rows of (key, table, x), label, weight -> a model's train_rows / predict_rows -> scores
+ *
+ * A model is one file that exports one const struct ctr_model and is one row of the table in models.c. What all models
+ * share (columns to rows, passes, progressive predictions, checkpoints, resume, the frame of the model file) lives in
+ * inputs.c, trainer.c, checkpoint.c, modelfile.c and predictor.c, and does not know what is learned.
+ */
+#ifndef CTR_MODEL_H
+#define CTR_MODEL_H
+
+#include <signal.h>
+
+#include "common/stream/stream.h"
+
+/* ---- rows: inputs.c -------------------------------------------------------------------------------------------------
+ */
+
+/* Rows as a learner sees them. Entries of row i are start[i] … start[i+1]-1, in the order of column names and then of
+ * the list; no (table, key) twice in a row (the x of repeated ones were summed in the order of the row); an x that was
+ * 0 is left out. */
+struct ctr_rows {
+    int64_t rows;
+    int64_t first_row; /* of the stream, for messages */
+    const int64_t *start;
+    const uint64_t *hash;  /* ctr_sparse_hash of the key */
+    const uint16_t *table; /* index into the list of table names */
+    const double *x;       /* NULL: all 1 */
+    const double *label;   /* NULL: none */
+    const double *weight;  /* NULL: all 1 */
+    bool one_a_table;      /* no table has more than one entry a row */
+};
+
+/* Columns of a schema bound as features: role feature (keys: uint64, lists of it, weighted keys) and dense (a weighted
+ * coordinate; of vectors, one a position; null: none). A null key is the key of "(missing)". */
+struct ctr_inputs;
+enum { CTR_MAX_TABLES = 65535 };
+#define CTR_BIAS_TABLE "(bias)"
+uint64_t ctr_dense_key(uint64_t table_seed, int64_t position); /* position -1: a plain number */
+uint64_t ctr_bias_key(void);
+
+/* label, weight: columns, or -1. Names of tables are found in, or appended to, `tables`. */
+int ctr_inputs_new(struct ctr_inputs **in, const struct ctr_schema *s, int label, int weight, struct ctr_strs *tables,
+                   struct ctr_err *err) CTR_MUST;
+void ctr_inputs_free(struct ctr_inputs *in);
+/* Take a batch (borrowed until the next one): all its labels and weights are checked. */
+int ctr_inputs_batch(struct ctr_inputs *in, const struct ctr_batch *b, struct ctr_err *err) CTR_MUST;
+/* Its rows [from, from + n); *rows is borrowed until the next call. */
+int ctr_inputs_rows(struct ctr_inputs *in, int64_t from, int64_t n, struct ctr_rows *rows,
+                    struct ctr_err *err) CTR_MUST;
+/* Does a column take part in learning (feature, dense, image), or does it pass through? */
+bool ctr_field_is_input(const struct ctr_field *f);
+
+/* ---- models: models.c, one file each
+ * --------------------------------------------------------------------------------- */
+
+/* Options that change what is learned. A model takes those that it lists. */
+struct ctr_params {
+    double alpha, beta, l1, l2;
+    const char *precision; /* f64, f32 */
+    bool no_bias;
+};
+extern const struct ctr_params ctr_params_default;
+
+/* The frame of a model file, read from the metadata of its first section. */
+struct ctr_model_info {
+    const struct ctr_model *model;
+    struct ctr_params params; /* precision is a constant string */
+    struct ctr_schema schema; /* of the first section */
+};
+
+struct ctr_model {
+    const char *name, *summary;
+    const char *const *options; /* names of ctr_params that it takes; NULL-terminated */
+
+    /* A learner. Tables are numbered by the list given to `bind`, which may grow from call to call. */
+    int (*learner_new)(void **learner, const struct ctr_params *p, struct ctr_err *err);
+    void (*learner_free)(void *learner);
+    int (*bind)(void *learner, const struct ctr_strs *tables, struct ctr_err *err);
+    /* Row by row, exactly: score[i] is predicted before the update by row i, and i counts from 0. memory_bytes 0: no
+     * bound. */
+    int (*train_rows)(void *learner, const struct ctr_rows *rows, double *score, int64_t memory_bytes,
+                      struct ctr_err *err);
+    int64_t (*keys)(const void *learner);
+    int64_t (*memory)(const void *learner); /* bytes */
+    /* The main section: columns and metadata of its own, then its rows; and back, a batch at a time. */
+    int (*save_schema)(void *learner, const struct ctr_strs *tables, struct ctr_schema *s, struct ctr_err *err);
+    int (*save)(void *learner, const struct ctr_strs *tables, struct ctr_writer *w, struct ctr_err *err);
+    int (*load)(void *learner, struct ctr_strs *tables, const struct ctr_batch *b, struct ctr_err *err);
+
+    /* A scorer: what prediction needs and no more. `warn` says what the user should know about the file. */
+    int (*scorer_open)(void **scorer, const char *path, const struct ctr_model_info *info, struct ctr_strs *tables,
+                       char *warn, size_t warn_size, struct ctr_err *err);
+    void (*scorer_free)(void *scorer);
+    int (*scorer_bind)(void *scorer, const struct ctr_strs *tables, struct ctr_err *err); /* as bind, for a stream */
+    /* Any number of threads at once. */
+    int (*predict_rows)(const void *scorer, const struct ctr_rows *rows, double *score, struct ctr_err *err);
+};
+const struct ctr_model *ctr_model_at(int i); /* NULL past the end */
+const struct ctr_model *ctr_model_find(const char *name);
+extern const struct ctr_model ctr_model_lr;
+
+/* ---- model files: modelfile.c
+ * ------------------------------------------------------------------------------------------ */
+
+#define CTR_META_MODEL         "ctr.model"         /* name of the model */
+#define CTR_META_MODEL_OPTIONS "ctr.model_options" /* "alpha=0.1 beta=1 …" */
+#define CTR_META_MODEL_WEIGHTS "ctr.model_weights" /* lr: digest of the weights that are not 0 */
+#define CTR_META_CHECKPOINT    "ctr.checkpoint"    /* a model saved on the way: where it was */
+
+/* "alpha=0.1 beta=1 l1=0 l2=0 precision=f64 bias=yes", and back. */
+int ctr_params_text(const struct ctr_model *m, const struct ctr_params *p, struct ctr_buf *out,
+                    struct ctr_err *err) CTR_MUST;
+int ctr_params_parse(struct ctr_params *p, const char *text, struct ctr_err *err) CTR_MUST;
+int ctr_params_check(const struct ctr_params *p, struct ctr_err *err) CTR_MUST;
+
+/* Read the frame of the model at path; the reader stands before the first batch of the main section. */
+int ctr_model_open(const char *path, struct ctr_model_info *info, struct ctr_reader **r, struct ctr_err *err) CTR_MUST;
+void ctr_model_info_free(struct ctr_model_info *info);
+/* Refuse a stream that another plan extracted. `path` is the model's. */
+int ctr_model_same_plan(const struct ctr_model_info *info, const char *path, const struct ctr_schema *stream,
+                        struct ctr_err *err) CTR_MUST;
+/* Write a learner as a model. `stream`: the schema that it learned from (plan and provenance are copied). `checkpoint`:
+ * NULL, or the text of CTR_META_CHECKPOINT. `program`, `options`: for the provenance. `fitted`: NULL, or a fitted plan
+ * whose other sections are copied behind. */
+struct ctr_save {
+    const struct ctr_model *model;
+    const struct ctr_params *params;
+    void *learner;
+    const struct ctr_strs *tables;
+    const struct ctr_schema *stream;
+    const char *checkpoint, *program, *options, *fitted;
+};
+int ctr_model_save(const struct ctr_save *s, struct ctr_out *out, struct ctr_err *err) CTR_MUST;
+
+/* ---- training: trainer.c, checkpoint.c
+ * ---------------------------------------------------------------------------------- */
+
+/* Progressive validation so far; plain sums, so that a checkpoint can hold them. */
+struct ctr_train_stats {
+    int64_t rows;     /* seen, all passes */
+    double weight;    /* sum of weights, first pass */
+    double loss;      /* weighted log loss of progressive predictions, first pass; p is kept off 0 and 1 by 1e-15 */
+    double positives; /* weighted labels, first pass */
+    double since_weight, since_loss; /* since the last report */
+    /* of the last row */
+    double label, score;
+    int64_t features;
+};
+
+struct ctr_train_job {
+    const struct ctr_model *model;
+    struct ctr_params params;
+    int64_t passes;
+    int64_t memory_bytes;       /* 0: no bound */
+    int threads;                /* 2 or more: reading and verifying in a thread of their own */
+    const char *label, *weight; /* names that override roles, or NULL */
+    const char *init;           /* model to start from, or NULL */
+    const char *spool;          /* file that keeps the first pass for the later ones, or NULL */
+    /* Open the input, once a pass. */
+    int (*open)(void *ctx, struct ctr_reader **r, struct ctr_err *err);
+    /* Make the writer of progressive predictions over this schema (NULL: none). The trainer writes rows to it, its
+     * maker finishes and frees it. */
+    int (*progressive)(void *ctx, const struct ctr_schema *s, struct ctr_writer **w, struct ctr_err *err);
+    void (*report)(void *ctx, const struct ctr_train_stats *s); /* when the number of rows doubles, or NULL */
+    void (*note)(void *ctx, const char *text);                  /* words for the user, or NULL */
+    void *ctx;
+    const char *checkpoint;       /* file, or NULL */
+    int64_t every_rows, every_ms; /* 0: only on a stop */
+    bool resume;
+    const volatile sig_atomic_t *stop; /* not 0: write a checkpoint and stop; or NULL */
+    const char *program, *options;     /* for provenance */
+};
+
+struct ctr_trainer;
+int ctr_trainer_new(struct ctr_trainer **t, const struct ctr_train_job *job, struct ctr_err *err) CTR_MUST;
+void ctr_trainer_free(struct ctr_trainer *t);
+/* Runs the job to its end. After *job->stop: CTR_ESTOPPED, the checkpoint is written. */
+enum { CTR_ESTOPPED = -100 };
+int ctr_trainer_run(struct ctr_trainer *t, struct ctr_err *err) CTR_MUST;
+/* Write a checkpoint now: for an idle input, from the reader's callback. */
+int ctr_trainer_checkpoint(struct ctr_trainer *t, struct ctr_err *err) CTR_MUST;
+/* Write the model. `fitted`: as in struct ctr_save. */
+int ctr_trainer_save(struct ctr_trainer *t, const char *fitted, struct ctr_out *out, struct ctr_err *err) CTR_MUST;
+/* When all outputs are safe: remove the checkpoint. */
+void ctr_trainer_done(struct ctr_trainer *t);
+const struct ctr_train_stats *ctr_trainer_stats(const struct ctr_trainer *t);
+double ctr_trainer_auc(const struct ctr_trainer *t); /* progressive, ties within 1/256 of log-odds; NaN: one class */
+int64_t ctr_trainer_keys(const struct ctr_trainer *t);
+int64_t ctr_trainer_memory(const struct ctr_trainer *t);
+
+/* ---- predicting: predictor.c
+ * --------------------------------------------------------------------------------------------- */
+
+struct ctr_predictor;
+int ctr_predictor_open(struct ctr_predictor **p, const char *path, int threads, struct ctr_err *err) CTR_MUST;
+const char *ctr_predictor_warning(const struct ctr_predictor *p); /* "" or what the user should know about the file */
+/* Bind to a stream: output is its columns that are no inputs, then `score` (float64, role score). */
+int ctr_predictor_bind(struct ctr_predictor *p, const struct ctr_schema *s, struct ctr_err *err) CTR_MUST;
+const struct ctr_schema *ctr_predictor_schema(const struct ctr_predictor *p);
+int ctr_predictor_run(struct ctr_predictor *p, const struct ctr_batch *in, const struct ctr_batch **out,
+                      struct ctr_err *err) CTR_MUST;
+void ctr_predictor_free(struct ctr_predictor *p);
+
+/* The output schema of progressive and predict: what passes through, then score. from[i]: column of s, or -1. */
+int ctr_scored_schema(const struct ctr_schema *s, struct ctr_schema *out, int **from, struct ctr_err *err) CTR_MUST;
+
+/* ---- looking into models: topweights.c
+ * -------------------------------------------------------------------------------------- */
+
+struct ctr_top_opts {
+    int64_t n;         /* rows, 0: all */
+    bool by_table;     /* n a table */
+    const char *names; /* stream of ctr-extract --names, or NULL: sections vocab.* of the model, if any */
+};
+/* Rows of (table, key, name, count, weight), strongest |weight| first (by table: tables in order of name). */
+int ctr_model_top(const char *path, const struct ctr_top_opts *o, struct ctr_batchbuf *rows, struct ctr_schema *schema,
+                  struct ctr_err *err) CTR_MUST;
+
+#endif

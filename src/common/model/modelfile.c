@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Model files: a stream whose schema metadata says which model it is, with which options it learned, and which plan
+ * made its features. A model with fitted sections is a bundle: its own section comes first. */
+#include "common/model/model.h"
+
+#include <stdio.h>
+
+void ctr_model_info_free(struct ctr_model_info *info)
+{
+    ctr_schema_free(&info->schema);
+}
+
+static int read_info(struct ctr_model_info *info, struct ctr_err *err)
+{
+    const char *name = ctr_meta_get(&info->schema.meta, CTR_META_MODEL);
+    const char *options = ctr_meta_get(&info->schema.meta, CTR_META_MODEL_OPTIONS);
+    if (!name)
+        return ctr_fail(err, CTR_EDATA, "not a model: ctr-train writes models");
+    info->model = ctr_model_find(name);
+    if (!info->model)
+        return ctr_fail(err, CTR_EDATA, "a model of kind '%s', which this version does not know", name);
+    return ctr_params_parse(&info->params, options ? options : "", err);
+}
+
+int ctr_model_open(const char *path, struct ctr_model_info *info, struct ctr_reader **out, struct ctr_err *err)
+{
+    struct ctr_reader_opts o = { .sections = true };
+    char *paths[] = { (char *)(uintptr_t)path };
+    struct ctr_reader *r;
+    memset(info, 0, sizeof *info);
+    int rc = ctr_reader_open(&r, paths, 1, &o, err);
+    if (rc)
+        return rc;
+    rc = ctr_schema_copy(&info->schema, ctr_reader_schema(r), err);
+    if (!rc)
+        rc = read_info(info, err);
+    if (rc) {
+        ctr_err_file(err, path);
+        ctr_reader_free(r);
+        ctr_model_info_free(info);
+        return rc;
+    }
+    *out = r;
+    return 0;
+}
+
+int ctr_model_same_plan(const struct ctr_model_info *info, const char *path, const struct ctr_schema *stream,
+                        struct ctr_err *err)
+{
+    const char *ours = ctr_meta_get(&info->schema.meta, CTR_META_PLAN_ID);
+    const char *theirs = ctr_meta_get(&stream->meta, CTR_META_PLAN_ID);
+    if (!ours || (theirs && !strcmp(ours, theirs)))
+        return 0;
+    if (!theirs)
+        return ctr_fail(
+            err, CTR_EDATA,
+            "%s learned from features of plan %s, but the stream does not say which plan made its features: "
+            "extract them with ctr-extract %s",
+            path, ours, path);
+    return ctr_fail(
+        err, CTR_EDATA,
+        "the stream's features were made by plan %s, %s learned from plan %s: extract them with ctr-extract %s", theirs,
+        path, ours, path);
+}
+
+/* ---- writing
+ * --------------------------------------------------------------------------------------------------------- */
+
+static int copy_meta(struct ctr_meta *to, const struct ctr_meta *from, const char *key, struct ctr_err *err)
+{
+    const char *v = ctr_meta_get(from, key);
+    return v ? ctr_meta_set(to, key, v, err) : 0;
+}
+
+static int make_schema(const struct ctr_save *s, struct ctr_schema *schema, struct ctr_err *err)
+{
+    static const char *const copied[] = { CTR_META_PG, CTR_META_PLAN, CTR_META_PLAN_ID };
+    struct ctr_buf options = { 0 };
+    int rc = s->model->save_schema(s->learner, s->tables, schema, err);
+    for (size_t i = 0; i < CTR_COUNT(copied) && !rc && s->stream; i++)
+        rc = copy_meta(&schema->meta, &s->stream->meta, copied[i], err);
+    if (!rc)
+        rc = ctr_meta_set(&schema->meta, CTR_META_SECTION, s->model->name, err);
+    if (!rc)
+        rc = ctr_meta_set(&schema->meta, CTR_META_MODEL, s->model->name, err);
+    if (!rc)
+        rc = ctr_params_text(s->model, s->params, &options, err);
+    if (!rc)
+        rc = ctr_meta_set(&schema->meta, CTR_META_MODEL_OPTIONS, (const char *)options.data, err);
+    if (!rc && s->checkpoint)
+        rc = ctr_meta_set(&schema->meta, CTR_META_CHECKPOINT, s->checkpoint, err);
+    if (!rc && s->program)
+        rc = ctr_schema_provenance(schema, s->program, s->options ? s->options : "", err);
+    ctr_buf_free(&options);
+    return rc;
+}
+
+/* The sections of a fitted plan that hold fitted state: all but a first one that is the plan itself. */
+static int copy_section(struct ctr_reader *r, struct ctr_out *out, struct ctr_err *err)
+{
+    struct ctr_writer *w = NULL;
+    const struct ctr_batch *b;
+    int rc = ctr_writer_open(&w, out, ctr_reader_schema(r), NULL, err);
+    while (!rc && (rc = ctr_reader_next(r, &b, err)) > 0)
+        rc = ctr_writer_batch(w, b, err);
+    if (!rc)
+        rc = ctr_writer_finish(w, err);
+    ctr_writer_free(w);
+    return rc;
+}
+
+static bool is_state(const struct ctr_schema *s)
+{
+    const char *name = ctr_meta_get(&s->meta, CTR_META_SECTION);
+    return name && (!strncmp(name, "vocab.", 6) || !strncmp(name, "quantiles.", 10));
+}
+
+/* Names of the sections of `path` that a model takes along, each after a comma. */
+static int fitted_names(const char *path, const char *plan_id, struct ctr_buf *names, struct ctr_err *err)
+{
+    struct ctr_reader_opts o = { .sections = true };
+    char *paths[] = { (char *)(uintptr_t)path };
+    struct ctr_reader *r;
+    int rc = ctr_reader_open(&r, paths, 1, &o, err), more = 1;
+    if (rc)
+        return rc;
+    const char *id = ctr_meta_get(&ctr_reader_schema(r)->meta, CTR_META_PLAN_ID);
+    if (!id || !plan_id || strcmp(id, plan_id))
+        rc = ctr_fail(err, CTR_EUSAGE, "%s is plan %s, but the stream's features were made by plan %s", path,
+                      id ? id : "(none)", plan_id ? plan_id : "(none)");
+    for (; !rc && more > 0; more = ctr_reader_section(r, err))
+        if (is_state(ctr_reader_schema(r)))
+            rc = ctr_buf_printf(names, err, ",%s", ctr_meta_get(&ctr_reader_schema(r)->meta, CTR_META_SECTION));
+    ctr_reader_free(r);
+    return rc ? rc : more < 0 ? more : 0;
+}
+
+static int copy_fitted(const char *path, struct ctr_out *out, struct ctr_err *err)
+{
+    struct ctr_reader_opts o = { .sections = true };
+    char *paths[] = { (char *)(uintptr_t)path };
+    struct ctr_reader *r;
+    int rc = ctr_reader_open(&r, paths, 1, &o, err), more = 1;
+    if (rc)
+        return rc;
+    for (; !rc && more > 0; more = rc ? 0 : ctr_reader_section(r, err))
+        if (is_state(ctr_reader_schema(r)))
+            rc = copy_section(r, out, err);
+    ctr_reader_free(r);
+    return rc ? rc : more < 0 ? more : 0;
+}
+
+static int write_main(const struct ctr_save *s, const struct ctr_schema *schema, struct ctr_out *out,
+                      struct ctr_err *err)
+{
+    struct ctr_writer *w = NULL;
+    int rc = ctr_writer_open(&w, out, schema, NULL, err);
+    if (!rc)
+        rc = s->model->save(s->learner, s->tables, w, err);
+    if (!rc)
+        rc = ctr_writer_finish(w, err);
+    ctr_writer_free(w);
+    return rc;
+}
+
+int ctr_model_save(const struct ctr_save *s, struct ctr_out *out, struct ctr_err *err)
+{
+    struct ctr_schema schema = { 0 };
+    struct ctr_buf names = { 0 };
+    int rc = make_schema(s, &schema, err);
+    if (!rc && s->fitted) {
+        rc = ctr_buf_printf(&names, err, "%s", s->model->name);
+        if (!rc)
+            rc = fitted_names(s->fitted, ctr_meta_get(&s->stream->meta, CTR_META_PLAN_ID), &names, err);
+        if (!rc && strchr((const char *)names.data, ','))
+            rc = ctr_meta_set(&schema.meta, CTR_META_SECTIONS, (const char *)names.data, err);
+    }
+    if (!rc)
+        rc = write_main(s, &schema, out, err);
+    if (!rc && s->fitted)
+        rc = copy_fitted(s->fitted, out, err);
+    ctr_schema_free(&schema);
+    ctr_buf_free(&names);
+    return rc;
+}

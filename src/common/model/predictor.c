@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The predictor: a model file over a stream. Rows of a batch are cut into fixed tiles that workers take in any order; a
+ * score depends on its row alone. */
+#include "common/model/model.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { TILE_ROWS = 512 };
+
+struct ctr_predictor {
+    struct ctr_model_info info;
+    char *path;
+    char warning[512];
+    void *scorer;
+    struct ctr_strs tables;
+    struct ctr_pool *pool;
+    int threads;
+    struct ctr_inputs **in; /* one a worker */
+    struct ctr_err *failed; /* one a worker: its first failure */
+    struct ctr_schema stream, schema;
+    int *from;
+    struct ctr_col *col;
+    struct ctr_buf scores;
+    struct ctr_batch out;
+    const struct ctr_batch *batch; /* being predicted */
+};
+
+int ctr_scored_schema(const struct ctr_schema *s, struct ctr_schema *out, int **from, struct ctr_err *err)
+{
+    int rc = 0, old = ctr_schema_find(s, "score");
+    memset(out, 0, sizeof *out);
+    *from = calloc((size_t)s->n + 1, sizeof **from);
+    if (!*from)
+        return ctr_fail_nomem(err, (size_t)s->n * sizeof **from);
+    if (old >= 0 && !ctr_field_is_input(&s->f[old]))
+        return ctr_fail(err, CTR_EUSAGE, "the stream has a column 'score' already: rename it with ctr-select");
+    for (int i = 0; i < s->n && !rc; i++) {
+        if (ctr_field_is_input(&s->f[i]))
+            continue;
+        (*from)[out->n] = i;
+        rc = ctr_schema_add_field(out, &s->f[i], NULL, err);
+        if (!rc && ctr_field_role(&s->f[i]) == CTR_ROLE_SCORE)
+            rc = ctr_meta_set(&out->f[out->n - 1].meta, CTR_META_ROLE, NULL, err); /* there is one score */
+    }
+    (*from)[out->n] = -1;
+    if (!rc)
+        rc = ctr_schema_add(out, "score", CTR_F64, err);
+    if (!rc)
+        rc = ctr_field_set_role(&out->f[out->n - 1], CTR_ROLE_SCORE, err);
+    const char *pg = ctr_meta_get(&s->meta, CTR_META_PG);
+    if (!rc && pg)
+        rc = ctr_meta_set(&out->meta, CTR_META_PG, pg, err);
+    return rc;
+}
+
+int ctr_predictor_open(struct ctr_predictor **out, const char *path, int threads, struct ctr_err *err)
+{
+    struct ctr_predictor *p = calloc(1, sizeof *p);
+    struct ctr_reader *r = NULL;
+    if (!p)
+        return ctr_fail_nomem(err, sizeof *p);
+    p->threads = threads;
+    int rc = ctr_strdup(&p->path, path, err);
+    if (!rc)
+        rc = ctr_model_open(path, &p->info, &r, err);
+    ctr_reader_free(r);
+    if (!rc)
+        rc = p->info.model->scorer_open(&p->scorer, path, &p->info, &p->tables, p->warning, sizeof p->warning, err);
+    if (!rc)
+        rc = ctr_pool_new(&p->pool, threads, err);
+    if (rc) {
+        ctr_predictor_free(p);
+        return rc;
+    }
+    *out = p;
+    return 0;
+}
+
+const char *ctr_predictor_warning(const struct ctr_predictor *p)
+{
+    return p->warning;
+}
+
+int ctr_predictor_bind(struct ctr_predictor *p, const struct ctr_schema *s, struct ctr_err *err)
+{
+    int rc = ctr_model_same_plan(&p->info, p->path, s, err);
+    if (!rc)
+        rc = ctr_schema_copy(&p->stream, s, err);
+    p->in = calloc((size_t)p->threads, sizeof *p->in);
+    p->failed = calloc((size_t)p->threads, sizeof *p->failed);
+    if (!rc && (!p->in || !p->failed))
+        rc = ctr_fail_nomem(err, (size_t)p->threads * sizeof *p->failed);
+    for (int i = 0; i < p->threads && !rc; i++)
+        rc = ctr_inputs_new(&p->in[i], &p->stream, -1, -1, &p->tables, err);
+    if (!rc)
+        rc = p->info.model->scorer_bind(p->scorer, &p->tables, err);
+    if (!rc)
+        rc = ctr_scored_schema(&p->stream, &p->schema, &p->from, err);
+    if (!rc && !(p->col = calloc((size_t)p->schema.n, sizeof *p->col)))
+        rc = ctr_fail_nomem(err, (size_t)p->schema.n * sizeof *p->col);
+    return rc;
+}
+
+const struct ctr_schema *ctr_predictor_schema(const struct ctr_predictor *p)
+{
+    return &p->schema;
+}
+
+static void predict_tile(void *ctx, int64_t tile, int worker)
+{
+    struct ctr_predictor *p = ctx;
+    struct ctr_err *err = &p->failed[worker];
+    struct ctr_rows rows;
+    int64_t from = tile * TILE_ROWS, n = CTR_MIN(TILE_ROWS, p->batch->rows - from);
+    if (err->code)
+        return;
+    int rc = ctr_inputs_batch(p->in[worker], p->batch, err);
+    if (!rc)
+        rc = ctr_inputs_rows(p->in[worker], from, n, &rows, err);
+    if (!rc)
+        rc = p->info.model->predict_rows(p->scorer, &rows, (double *)(void *)p->scores.data + from, err);
+    err->code = rc;
+}
+
+/* The failure of the first row, so that the message does not depend on the threads. */
+static int first_failure(struct ctr_predictor *p, struct ctr_err *err)
+{
+    const struct ctr_err *first = NULL;
+    for (int i = 0; i < p->threads; i++)
+        if (p->failed[i].code && (!first || p->failed[i].row < first->row))
+            first = &p->failed[i];
+    if (!first)
+        return 0;
+    *err = *first;
+    return err->code;
+}
+
+int ctr_predictor_run(struct ctr_predictor *p, const struct ctr_batch *in, const struct ctr_batch **out,
+                      struct ctr_err *err)
+{
+    ctr_buf_clear(&p->scores);
+    int rc = ctr_buf_reserve(&p->scores, (size_t)in->rows * sizeof(double), err);
+    if (rc)
+        return rc;
+    p->batch = in;
+    ctr_pool_run(p->pool, (in->rows + TILE_ROWS - 1) / TILE_ROWS, predict_tile, p);
+    if ((rc = first_failure(p, err)))
+        return rc;
+    for (int i = 0; i < p->schema.n; i++)
+        p->col[i] = p->from[i] >= 0 ? in->col[p->from[i]]
+                                    : (struct ctr_col){ .type = CTR_F64, .rows = in->rows, .data = p->scores.data };
+    p->out = (struct ctr_batch){ &p->schema, in->rows, in->first_row, p->col };
+    *out = &p->out;
+    return 0;
+}
+
+void ctr_predictor_free(struct ctr_predictor *p)
+{
+    if (!p)
+        return;
+    for (int i = 0; p->in && i < p->threads; i++)
+        ctr_inputs_free(p->in[i]);
+    if (p->scorer)
+        p->info.model->scorer_free(p->scorer);
+    ctr_model_info_free(&p->info);
+    ctr_strs_free(&p->tables);
+    ctr_pool_free(p->pool);
+    ctr_schema_free(&p->stream);
+    ctr_schema_free(&p->schema);
+    ctr_buf_free(&p->scores);
+    free(p->path);
+    free(p->in);
+    free(p->failed);
+    free(p->from);
+    free(p->col);
+    free(p);
+}

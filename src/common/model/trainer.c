@@ -1,0 +1,407 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The trainer: passes over the input, progressive predictions before each update, checkpoints and resume. It does not
+ * know what is learned. A batch goes through in tiles of rows, so that their entries stay in cache between the sweep by
+ * column and the update by row.
+ *
+ * Resume: the input is read again from its start. Rows before the checkpoint are not learned again: they feed the
+ * digest, which must be the one of the checkpoint, and, with --progressive, the predictions that were kept. */
+#include "common/model/trainer.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { TILE_ROWS = 256 };
+
+int ctr_trainer_new(struct ctr_trainer **out, const struct ctr_train_job *job, struct ctr_err *err)
+{
+    struct ctr_trainer *t = calloc(1, sizeof *t);
+    if (!t)
+        return ctr_fail_nomem(err, sizeof *t);
+    t->job = *job;
+    t->scores_fd = -1;
+    t->resume.row = -1;
+    t->at.scores = -1;
+    t->v = malloc(sizeof *t->v);
+    int rc = t->v ? ctr_params_check(&job->params, err) : ctr_fail_nomem(err, sizeof *t->v);
+    if (t->v)
+        ctr_validation_start(t->v);
+    if (!rc)
+        rc = job->model->learner_new(&t->learner, &job->params, err);
+    if (rc) {
+        ctr_trainer_free(t);
+        return rc;
+    }
+    *out = t;
+    return 0;
+}
+
+static void end_pass(struct ctr_trainer *t)
+{
+    ctr_inputs_free(t->in);
+    ctr_digest_free(t->digest);
+    t->in = NULL;
+    t->digest = NULL;
+}
+
+void ctr_trainer_free(struct ctr_trainer *t)
+{
+    if (!t)
+        return;
+    end_pass(t);
+    ctr_writer_free(t->spool);
+    ctr_out_free(t->spool_out);
+    if (t->scores_fd >= 0)
+        close(t->scores_fd);
+    if (t->learner)
+        t->job.model->learner_free(t->learner);
+    ctr_strs_free(&t->tables);
+    ctr_schema_free(&t->stream);
+    ctr_schema_free(&t->out_schema);
+    ctr_buf_free(&t->scores);
+    free(t->out_from);
+    free(t->out_col);
+    free(t->v);
+    free(t);
+}
+
+/* ---- what the run starts from
+ * ----------------------------------------------------------------------------------------------- */
+
+static int load_init(struct ctr_trainer *t, struct ctr_err *err)
+{
+    struct ctr_model_info info;
+    struct ctr_reader *r;
+    const struct ctr_batch *b;
+    int rc = ctr_model_open(t->job.init, &info, &r, err);
+    if (rc)
+        return rc;
+    if (info.model != t->job.model)
+        rc = ctr_fail(err, CTR_EUSAGE, "--init: %s is a model of kind %s, not %s", t->job.init, info.model->name,
+                      t->job.model->name);
+    if (!rc)
+        rc = ctr_model_same_plan(&info, t->job.init, &t->stream, err);
+    while (!rc && (rc = ctr_reader_next(r, &b, err)) > 0)
+        rc = t->job.model->load(t->learner, &t->tables, b, err);
+    if (rc)
+        ctr_err_file(err, t->job.init);
+    ctr_reader_free(r);
+    ctr_model_info_free(&info);
+    return rc;
+}
+
+static int column_of(const struct ctr_schema *s, enum ctr_role role, const char *name, bool need, int *column,
+                     struct ctr_err *err)
+{
+    *column = name ? ctr_schema_need(s, name, err) : ctr_schema_role(s, role);
+    if (name)
+        return *column < 0 ? *column : 0;
+    if (*column >= 0 || !need)
+        return 0;
+    return ctr_fail(err, CTR_EUSAGE, "no column has the role %s: name one with --%s NAME", ctr_roles[role],
+                    ctr_roles[role]);
+}
+
+static int start_progressive(struct ctr_trainer *t, struct ctr_err *err)
+{
+    int rc = ctr_scored_schema(&t->stream, &t->out_schema, &t->out_from, err);
+    if (rc)
+        return rc;
+    t->out_col = calloc((size_t)t->out_schema.n, sizeof *t->out_col);
+    if (!t->out_col)
+        return ctr_fail_nomem(err, (size_t)t->out_schema.n * sizeof *t->out_col);
+    if (t->job.checkpoint) {
+        if ((rc = ctr_checkpoint_scores_open(t, err)))
+            return rc;
+        t->at.scores = 0;
+    }
+    return t->job.progressive(t->job.ctx, &t->out_schema, &t->out, err);
+}
+
+/* Once, when the first pass has opened the input. */
+static int start_run(struct ctr_trainer *t, struct ctr_reader *r, struct ctr_err *err)
+{
+    int rc = ctr_schema_copy(&t->stream, ctr_reader_schema(r), err);
+    if (!rc && t->job.resume)
+        rc = ctr_checkpoint_load(t, err);
+    if (!rc && t->job.init && t->resume.row < 0)
+        rc = load_init(t, err);
+    if (!rc && t->job.progressive)
+        rc = start_progressive(t, err);
+    if (!rc && t->job.spool && t->job.passes > 1) {
+        rc = ctr_out_open(&t->spool_out, t->job.spool, CTR_OUT_BINARY, err);
+        if (!rc)
+            rc = ctr_writer_open(&t->spool, t->spool_out, &t->stream, NULL, err);
+    }
+    return rc;
+}
+
+static int start_pass(struct ctr_trainer *t, struct ctr_reader *r, struct ctr_err *err)
+{
+    const struct ctr_schema *s = ctr_reader_schema(r);
+    char why[512];
+    int rc = t->at.pass || t->have_stream ? 0 : start_run(t, r, err);
+    t->have_stream = true;
+    if (!rc && !ctr_schema_equal(&t->stream, s, why, sizeof why))
+        rc = ctr_fail(err, CTR_EDATA, "the input of pass %" PRId64 " has another schema: %s", t->at.pass + 1, why);
+    if (!rc)
+        rc = column_of(s, CTR_ROLE_LABEL, t->job.label, true, &t->label, err);
+    if (!rc)
+        rc = column_of(s, CTR_ROLE_WEIGHT, t->job.weight, false, &t->weight, err);
+    if (!rc)
+        rc = ctr_inputs_new(&t->in, s, t->label, t->weight, &t->tables, err);
+    if (!rc)
+        rc = t->job.model->bind(t->learner, &t->tables, err);
+    if (!rc && t->job.checkpoint)
+        rc = ctr_digest_new(&t->digest, s, err);
+    return rc;
+}
+
+/* ---- a batch
+ * ------------------------------------------------------------------------------------------------------------------ */
+
+static void count_rows(struct ctr_trainer *t, const struct ctr_rows *r, const double *score)
+{
+    struct ctr_validation *v = t->v;
+    for (int64_t i = 0; i < r->rows; i++) {
+        v->s.rows++;
+        if (t->at.pass == 0)
+            ctr_validation_row(v, score[i], r->label[i], r->weight ? r->weight[i] : 1);
+        if (v->s.rows < v->next_report)
+            continue;
+        ctr_validation_settle(v);
+        v->next_report *= 2;
+        v->s.label = r->label[i];
+        v->s.score = score[i];
+        v->s.features = r->start[i + 1] - r->start[i];
+        if (t->job.report && t->at.pass == 0)
+            t->job.report(t->job.ctx, &v->s);
+        v->s.since_weight = v->s.since_loss = 0;
+    }
+}
+
+static int learn(struct ctr_trainer *t, int64_t from, int64_t n, double *score, struct ctr_err *err)
+{
+    struct ctr_rows rows;
+    for (int64_t at = from; at < from + n; at += TILE_ROWS) {
+        int rc = ctr_inputs_rows(t->in, at, CTR_MIN(TILE_ROWS, from + n - at), &rows, err);
+        if (!rc)
+            rc = t->job.model->train_rows(t->learner, &rows, score + at, t->job.memory_bytes, err);
+        if (rc)
+            return rc;
+        count_rows(t, &rows, score + at);
+    }
+    return 0;
+}
+
+static int digest_range(struct ctr_trainer *t, const struct ctr_batch *b, int64_t from, int64_t n, struct ctr_err *err)
+{
+    struct ctr_batchbuf part = { 0 };
+    if (!t->digest || !n)
+        return 0;
+    if (n == b->rows)
+        return ctr_digest_batch(t->digest, b, err);
+    int rc = ctr_batchbuf_init(&part, b->schema, err);
+    if (!rc)
+        rc = ctr_batchbuf_range(&part, b, from, n, err);
+    if (!rc)
+        rc = ctr_digest_batch(t->digest, ctr_batchbuf_view(&part), err);
+    ctr_batchbuf_free(&part);
+    return rc;
+}
+
+static int write_progressive(struct ctr_trainer *t, const struct ctr_batch *b, const double *score, struct ctr_err *err)
+{
+    struct ctr_batch out = { &t->out_schema, b->rows, b->first_row, t->out_col };
+    for (int i = 0; i < t->out_schema.n; i++)
+        t->out_col[i] = t->out_from[i] >= 0 ? b->col[t->out_from[i]]
+                                            : (struct ctr_col){ .type = CTR_F64, .rows = b->rows, .data = score };
+    return ctr_writer_batch(t->out, &out, err);
+}
+
+/* How many rows of this batch lie before the checkpoint that the run goes on from? */
+static int64_t known_rows(const struct ctr_trainer *t, const struct ctr_batch *b)
+{
+    if (t->resume.row < 0 || t->at.pass > t->resume.pass)
+        return 0;
+    if (t->at.pass < t->resume.pass)
+        return b->rows;
+    return CTR_MIN(CTR_MAX(t->resume.row - t->at.row, 0), b->rows);
+}
+
+static int check_prefix(struct ctr_trainer *t, struct ctr_err *err)
+{
+    char hex[33];
+    ctr_digest_hex(t->digest, hex);
+    if (strcmp(hex, t->resume.digest))
+        return ctr_fail(err, CTR_EDATA,
+                        "the first %" PRId64
+                        " rows are not those that %s was made from: give the same input to --resume, "
+                        "or start anew without it",
+                        t->resume.row, t->job.checkpoint);
+    if (t->job.note) {
+        char text[200];
+        snprintf(text, sizeof text, "resumed after row %" PRId64 " of pass %" PRId64 ", whose input is the same",
+                 t->resume.row, t->resume.pass + 1);
+        t->job.note(t->job.ctx, text);
+    }
+    return 0;
+}
+
+/* Rows before the checkpoint: digest, and predictions that were kept. */
+static int pass_over(struct ctr_trainer *t, const struct ctr_batch *b, int64_t n, double *score, struct ctr_err *err)
+{
+    int rc = t->at.pass == t->resume.pass ? digest_range(t, b, 0, n, err) : 0;
+    if (!rc && t->out && t->at.pass == 0)
+        rc = ctr_checkpoint_scores_read(t, t->at.row, score, n, err);
+    t->at.row += n;
+    if (!rc && t->at.pass == t->resume.pass && t->at.row == t->resume.row)
+        rc = check_prefix(t, err);
+    return rc;
+}
+
+static int take_batch(struct ctr_trainer *t, const struct ctr_batch *b, struct ctr_err *err)
+{
+    int64_t known = known_rows(t, b), fresh = b->rows - known;
+    ctr_buf_clear(&t->scores);
+    int rc = ctr_buf_reserve(&t->scores, (size_t)b->rows * sizeof(double), err);
+    double *score = (double *)(void *)t->scores.data;
+    if (!rc && known)
+        rc = pass_over(t, b, known, score, err);
+    if (!rc && fresh && !(rc = ctr_inputs_batch(t->in, b, err)))
+        rc = learn(t, known, fresh, score, err);
+    if (!rc && fresh)
+        rc = digest_range(t, b, known, fresh, err);
+    t->at.row += fresh;
+    if (!rc && t->out && t->at.pass == 0) {
+        rc = write_progressive(t, b, score, err);
+        if (!rc && t->scores_fd >= 0 && fresh)
+            rc = ctr_checkpoint_scores_add(t, score + known, fresh, err);
+        t->at.scores = t->scores_fd >= 0 ? CTR_MAX(t->at.row, t->resume.scores) : -1;
+    }
+    if (!rc && t->spool && t->at.pass == 0)
+        rc = ctr_writer_batch(t->spool, b, err);
+    return rc;
+}
+
+/* Is the run still among rows that an older checkpoint covers? Then that one stands. */
+static bool before_resume(const struct ctr_trainer *t)
+{
+    return t->resume.row >= 0 &&
+           (t->at.pass < t->resume.pass || (t->at.pass == t->resume.pass && t->at.row < t->resume.row));
+}
+
+int ctr_trainer_checkpoint(struct ctr_trainer *t, struct ctr_err *err)
+{
+    if (!t->job.checkpoint || before_resume(t) || !t->digest)
+        return 0;
+    return ctr_checkpoint_write(t, err);
+}
+
+static int between_batches(struct ctr_trainer *t, struct ctr_err *err)
+{
+    bool stop = t->job.stop && *t->job.stop;
+    int rc = 0;
+    if (t->job.checkpoint && !before_resume(t) && (ctr_checkpoint_due(t) || stop))
+        rc = ctr_checkpoint_write(t, err);
+    if (rc || !stop)
+        return rc;
+    err->row = t->at.row;
+    (void)ctr_fail(err, CTR_EDATA, "stopped by a signal after row %" PRId64 " of pass %" PRId64 "; go on with --resume",
+                   t->at.row, t->at.pass + 1);
+    return err->code = CTR_ESTOPPED;
+}
+
+/* ---- passes
+ * ----------------------------------------------------------------------------------------------------------------------
+ */
+
+static int open_pass(struct ctr_trainer *t, struct ctr_reader **r, struct ctr_err *err)
+{
+    char *paths[] = { (char *)(uintptr_t)t->job.spool };
+    if (t->at.pass && t->job.spool)
+        return ctr_reader_open(r, paths, 1, NULL, err);
+    return t->job.open(t->job.ctx, r, err);
+}
+
+static int finish_spool(struct ctr_trainer *t, struct ctr_err *err)
+{
+    if (!t->spool)
+        return 0;
+    int rc = ctr_writer_finish(t->spool, err);
+    if (!rc)
+        rc = ctr_out_commit(t->spool_out, err);
+    ctr_writer_free(t->spool);
+    ctr_out_free(t->spool_out);
+    t->spool = NULL;
+    t->spool_out = NULL;
+    return rc;
+}
+
+static int run_pass(struct ctr_trainer *t, struct ctr_reader *r, struct ctr_err *err)
+{
+    const struct ctr_batch *b;
+    int rc = start_pass(t, r, err);
+    while (!rc && (rc = ctr_reader_next(r, &b, err)) > 0) {
+        rc = take_batch(t, b, err);
+        if (!rc)
+            rc = between_batches(t, err);
+    }
+    if (rc && rc != CTR_ESTOPPED)
+        ctr_err_file(err, ctr_reader_file(r));
+    if (!rc && t->resume.row > t->at.row && t->resume.pass == t->at.pass)
+        rc = ctr_fail(err, CTR_EDATA, "the input ends after row %" PRId64 ", but %s was made after row %" PRId64,
+                      t->at.row, t->job.checkpoint, t->resume.row);
+    return rc ? rc : finish_spool(t, err);
+}
+
+int ctr_trainer_run(struct ctr_trainer *t, struct ctr_err *err)
+{
+    int rc = 0;
+    for (; t->at.pass < t->job.passes && !rc; t->at.pass++) {
+        struct ctr_reader *r = NULL;
+        t->at.row = 0;
+        rc = open_pass(t, &r, err);
+        if (!rc)
+            rc = run_pass(t, r, err);
+        end_pass(t);
+        ctr_reader_free(r);
+    }
+    ctr_validation_settle(t->v);
+    return rc;
+}
+
+int ctr_trainer_save(struct ctr_trainer *t, const char *fitted, struct ctr_out *out, struct ctr_err *err)
+{
+    struct ctr_save s = { .model = t->job.model,
+                          .params = &t->job.params,
+                          .learner = t->learner,
+                          .tables = &t->tables,
+                          .stream = &t->stream,
+                          .program = t->job.program,
+                          .options = t->job.options,
+                          .fitted = fitted };
+    return ctr_model_save(&s, out, err);
+}
+
+void ctr_trainer_done(struct ctr_trainer *t)
+{
+    ctr_checkpoint_remove(t);
+}
+
+const struct ctr_train_stats *ctr_trainer_stats(const struct ctr_trainer *t)
+{
+    return &t->v->s;
+}
+
+int64_t ctr_trainer_keys(const struct ctr_trainer *t)
+{
+    return t->job.model->keys(t->learner);
+}
+
+int64_t ctr_trainer_memory(const struct ctr_trainer *t)
+{
+    return t->job.model->memory(t->learner);
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * trainer.h: what trainer.c and checkpoint.c share. */
+#ifndef CTR_TRAINER_H
+#define CTR_TRAINER_H
+
+#include "common/model/model.h"
+
+enum { CTR_AUC_BINS = 8192 }; /* of log-odds from -16 to 16 */
+
+/* Progressive validation with what it needs between rows. The log loss of plain rows (weight 1, label 0 or 1) is the
+ * logarithm of a product, taken when the product gets small: a multiplication a row. */
+struct ctr_validation {
+    struct ctr_train_stats s;
+    double product;
+    int64_t next_report;
+    double positive[CTR_AUC_BINS], negative[CTR_AUC_BINS];
+};
+void ctr_validation_start(struct ctr_validation *v);
+void ctr_validation_row(struct ctr_validation *v, double score, double label, double weight);
+void ctr_validation_settle(struct ctr_validation *v); /* brings s up to date */
+
+/* Where a run was. Rows are those of the pass. */
+struct ctr_position {
+    int64_t pass, row;
+    char digest[33]; /* of the pass's rows so far */
+    int64_t scores;  /* progressive predictions kept beside the checkpoint, or -1: none */
+};
+
+struct ctr_trainer {
+    struct ctr_train_job job;
+    void *learner;
+    struct ctr_strs tables;
+    struct ctr_schema stream; /* of the input */
+    bool have_stream;
+    struct ctr_validation *v;
+    struct ctr_position at;     /* now */
+    struct ctr_position resume; /* the checkpoint that the run goes on from; row -1: none */
+    struct ctr_digest *digest;
+    struct ctr_inputs *in;
+    int label, weight; /* columns */
+    /* progressive */
+    struct ctr_writer *out; /* borrowed */
+    struct ctr_schema out_schema;
+    int *out_from;
+    struct ctr_col *out_col;
+    struct ctr_buf scores; /* of the batch */
+    /* spool */
+    struct ctr_out *spool_out;
+    struct ctr_writer *spool;
+    /* checkpoints */
+    int scores_fd;
+    int64_t next_rows, next_ms;
+};
+
+/* Load job.checkpoint into the learner, when there is one: sets resume, v. */
+int ctr_checkpoint_load(struct ctr_trainer *t, struct ctr_err *err) CTR_MUST;
+int ctr_checkpoint_write(struct ctr_trainer *t, struct ctr_err *err) CTR_MUST;
+/* The file of scores beside it. */
+int ctr_checkpoint_scores_open(struct ctr_trainer *t, struct ctr_err *err) CTR_MUST;
+int ctr_checkpoint_scores_add(struct ctr_trainer *t, const double *score, int64_t n, struct ctr_err *err) CTR_MUST;
+int ctr_checkpoint_scores_read(struct ctr_trainer *t, int64_t from, double *score, int64_t n,
+                               struct ctr_err *err) CTR_MUST;
+int ctr_checkpoint_due(struct ctr_trainer *t);
+void ctr_checkpoint_remove(struct ctr_trainer *t);
+
+#endif

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Progressive validation: sums over predictions that were made before the learner saw the row. All sums depend on the
+ * sequence of rows alone. */
+#include "common/model/trainer.h"
+
+#include <math.h>
+
+#include "common/feature/op.h"
+
+static const double P_MIN = 1e-15; /* keeps a wrong and certain prediction from an infinite loss */
+
+void ctr_validation_start(struct ctr_validation *v)
+{
+    memset(v, 0, sizeof *v);
+    v->product = 1;
+    v->next_report = 1;
+}
+
+void ctr_validation_settle(struct ctr_validation *v)
+{
+    double loss = -ctr_log(v->product);
+    v->product = 1;
+    v->s.loss += loss;
+    v->s.since_loss += loss;
+}
+
+/* Bins are even in log-odds; -16 and 16 take what lies beyond. */
+static int bin_of(double p)
+{
+    double odds = p / (1 - p);
+    if (odds < 1.2e-7)
+        return 0;
+    if (odds > 8.8e6)
+        return CTR_AUC_BINS - 1;
+    int bin = (int)((ctr_log(odds) + 16) * (CTR_AUC_BINS / 32));
+    return bin < 0 ? 0 : bin >= CTR_AUC_BINS ? CTR_AUC_BINS - 1 : bin;
+}
+
+void ctr_validation_row(struct ctr_validation *v, double score, double label, double weight)
+{
+    double p = score < P_MIN ? P_MIN : score > 1 - P_MIN ? 1 - P_MIN : score;
+    int bin = bin_of(p);
+    v->positive[bin] += weight * label;
+    v->negative[bin] += weight * (1 - label);
+    v->s.weight += weight;
+    v->s.since_weight += weight;
+    v->s.positives += weight * label;
+    if (weight == 1 && (label == 0 || label == 1)) {
+        v->product *= label == 1 ? p : 1 - p;
+        if (v->product < 1e-280)
+            ctr_validation_settle(v);
+    } else {
+        double loss = 0;
+        if (label > 0)
+            loss -= label * ctr_log(p);
+        if (label < 1)
+            loss -= (1 - label) * ctr_log(1 - p);
+        v->s.loss += weight * loss;
+        v->s.since_loss += weight * loss;
+    }
+}
+
+double ctr_trainer_auc(const struct ctr_trainer *t)
+{
+    double below = 0, pairs = 0, positive = 0;
+    for (int i = 0; i < CTR_AUC_BINS; i++) {
+        pairs += t->v->positive[i] * (below + t->v->negative[i] / 2);
+        below += t->v->negative[i];
+        positive += t->v->positive[i];
+    }
+    return positive > 0 && below > 0 ? pairs / (positive * below) : NAN;
+}
