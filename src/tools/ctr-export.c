@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * ctr-export: a stream to text (csv, tsv, jsonl, libsvm, libffm, vw) or to a NumPy array. A stream that is not whole
+ * gives exit 1, and no file under -o.
+ */
+#include "common/cli/cli.h"
+#include "common/text/export.h"
+#include <stdlib.h>
+
+static struct {
+    const char *format, *columns, *delimiter, *null_text;
+    bool no_header, flat;
+    int64_t bits;
+} o;
+
+static const struct ctr_opt opts[] = {
+    { "format", 'f', CTR_OPT_CHOICE, "csv|tsv|jsonl|libsvm|libffm|vw|npy",
+      "what to write (default: by the suffix of -o, else csv)", &o.format, 0 },
+    { "columns", 'c', CTR_OPT_STR, "NAME,…", "these columns only, in this order", &o.columns, 0 },
+    { "no-header", 0, CTR_OPT_FLAG, NULL, "csv, tsv: write no line of names", &o.no_header, 0 },
+    { "delimiter", 'd', CTR_OPT_STR, "STR", "csv, tsv: what separates cells", &o.delimiter, 0 },
+    { "null", 0, CTR_OPT_STR, "STR", "csv, tsv: what a null is written as (default: nothing)", &o.null_text, 0 },
+    { "flat", 0, CTR_OPT_FLAG, NULL, "jsonl: keep dots in names, make no nested objects", &o.flat, 0 },
+    { "bits", 0, CTR_OPT_INT, "N", "libsvm, libffm, vw: fold keys into 2^N indices (they collide)", &o.bits, 0 },
+    { 0 },
+};
+
+/* The format that was named, or that the suffix of -o tells, or csv. */
+static const struct ctr_export_format *choose_format(const struct ctr_cli *cli)
+{
+    const char *dot = cli->out ? strrchr(cli->out, '.') : NULL;
+    const struct ctr_export_format *f = NULL;
+
+    if (o.format)
+        return ctr_export_find(o.format);
+    if (dot)
+        f = ctr_export_find(dot + 1);
+    return f ? f : ctr_export_find("csv");
+}
+
+static int project(struct ctr_reader *r, struct ctr_err *err)
+{
+    struct ctr_strs names = { 0 };
+    int *column = NULL, rc = ctr_strs_split(&names, o.columns, ',', err);
+
+    if (rc == 0 && !(column = calloc((size_t)names.n + 1, sizeof(*column))))
+        rc = ctr_fail_nomem(err, (size_t)names.n * sizeof(*column));
+    for (int i = 0; i < names.n && rc >= 0; i++) {
+        rc = column[i] = ctr_schema_need(ctr_reader_schema(r), names.s[i], err);
+        for (int k = 0; k < i && rc >= 0; k++)
+            if (column[k] == column[i])
+                rc = ctr_fail(err, CTR_EUSAGE, "--columns: %s stands there twice", names.s[i]);
+    }
+    if (rc >= 0)
+        rc = ctr_reader_project(r, column, names.n, err);
+    free(column);
+    ctr_strs_free(&names);
+    return rc < 0 ? rc : 0;
+}
+
+static int check_options(const struct ctr_export_format *f, struct ctr_err *err)
+{
+    const char *name = ctr_export_name(f);
+    bool cells = !strcmp(name, "csv") || !strcmp(name, "tsv"), json = !strcmp(name, "jsonl");
+    bool indices = !strcmp(name, "libsvm") || !strcmp(name, "libffm") || !strcmp(name, "vw");
+
+    if (!cells && (o.no_header || o.delimiter || o.null_text))
+        return ctr_cli_usage(err, "--%s is for csv and tsv, not for %s",
+                             o.no_header   ? "no-header"
+                             : o.delimiter ? "delimiter"
+                                           : "null",
+                             name);
+    if (o.flat && !json)
+        return ctr_cli_usage(err, "--flat is for jsonl, not for %s", name);
+    if (o.bits && !indices)
+        return ctr_cli_usage(err, "--bits is for libsvm, libffm and vw, not for %s", name);
+    return 0;
+}
+
+static int copy(struct ctr_cli *cli, struct ctr_reader *r, struct ctr_export *e, struct ctr_out *out,
+                struct ctr_err *err)
+{
+    const struct ctr_batch *b;
+    int rc;
+
+    while ((rc = ctr_reader_next(r, &b, err)) > 0) {
+        if ((rc = ctr_export_batch(e, b, err)) < 0 || (rc = ctr_out_flush(out, err)) < 0)
+            return rc;
+        ctr_cli_progress(cli, ctr_export_rows(e), ctr_reader_total_rows(r));
+    }
+    return rc < 0 ? rc : ctr_export_finish(e, err);
+}
+
+static int run(struct ctr_cli *cli, struct ctr_err *err)
+{
+    const struct ctr_export_format *f = choose_format(cli);
+    struct ctr_export_opts eo = CTR_EXPORT_OPTS;
+    struct ctr_reader *r = NULL;
+    struct ctr_export *e = NULL;
+    struct ctr_out *out = NULL;
+    int rc = check_options(f, err);
+
+    if (rc == 0)
+        rc = ctr_cli_reader(cli, 0, NULL, &r, err);
+    if (rc == 0 && o.columns)
+        rc = project(r, err);
+    for (int k = 0; k < CTR_NROLES && rc >= 0; k++)
+        if ((rc = eo.role[k] = ctr_cli_role(cli, ctr_reader_schema(r), (enum ctr_role)k, false, err)) == -1)
+            rc = 0; /* there is none */
+    if (rc < 0)
+        goto done;
+    eo.no_header = o.no_header;
+    eo.flat = o.flat;
+    eo.delimiter = o.delimiter;
+    eo.null_text = o.null_text;
+    eo.bits = (int)CTR_MIN(o.bits, (int64_t)64);
+    eo.total_rows = ctr_reader_total_rows(r);
+    eo.threads = (int)cli->jobs;
+    if ((rc = ctr_cli_out(cli, ctr_export_binary(f) ? CTR_OUT_BINARY : 0, &out, err)) < 0 ||
+        (rc = ctr_export_open(&e, f, ctr_reader_schema(r), &eo, out, err)) < 0)
+        goto done;
+    if (*ctr_export_left_out(e))
+        ctr_cli_note(cli, "not written: %s", ctr_export_left_out(e));
+    if ((rc = copy(cli, r, e, out, err)) == 0)
+        rc = ctr_out_commit(out, err);
+done:
+    ctr_export_free(e);
+    ctr_out_free(out);
+    ctr_reader_free(r);
+    return rc;
+}
+
+const struct ctr_tool ctr_tool = {
+    "ctr-export", "write a stream as text or as a NumPy array", "[FILE…]", NULL, opts, CTR_TOOL_ROLES, run
+};

@@ -1,0 +1,112 @@
+#!/bin/sh
+# ctr-export: the text of every format, what it refuses, and that other programs read the same values.
+. "${0%/*}/lib.sh"
+command -v ctr-import >/dev/null || skip_all "ctr-import is not built"
+PY=${CTR_PYTHON:-$CTR_TOP/build/venv/bin/python}
+[ -x "$PY" ] || PY=python3
+have() { "$PY" -c "import $1" 2>/dev/null; }
+
+cat >"$W/rows.csv" <<'EOT'
+click,user.id,price,ad,time
+1,7,0.1,"one, two",2019-11-14T00:00:00Z
+0,8,,"say ""hi""",2019-11-14T00:00:01.500Z
+1,,1e+300,,
+EOT
+ctr-import --format csv --header --label click --time time "$W/rows.csv" >"$W/rows.arrows"
+
+is "csv: what came in goes out" "$(ctr-export "$W/rows.arrows")" "$(cat "$W/rows.csv")"
+is "stdin works too" "$(ctr-export <"$W/rows.arrows")" "$(cat "$W/rows.csv")"
+is "csv: --delimiter, --null, --no-header, --columns" \
+    "$(ctr-export --no-header --delimiter '::' --null '\N' --columns price,click "$W/rows.arrows")" '0.1::1
+\N::0
+1e+300::1'
+is "tsv" "$(ctr-export -f tsv -c ad,click "$W/rows.arrows" | tr '\t' '|')" 'ad|click
+one, two|1
+say "hi"|0
+|1'
+is "jsonl" "$(ctr-export -f jsonl "$W/rows.arrows")" \
+    '{"click":1,"user":{"id":7},"price":0.1,"ad":"one, two","time":"2019-11-14T00:00:00Z"}
+{"click":0,"user":{"id":8},"price":null,"ad":"say \"hi\"","time":"2019-11-14T00:00:01.500Z"}
+{"click":1,"user":{"id":null},"price":1e+300,"ad":null,"time":null}'
+is "jsonl --flat" "$(ctr-export -f jsonl --flat -c user.id "$W/rows.arrows" | head -1)" '{"user.id":7}'
+is "libsvm: numbers count as indices" "$(ctr-export -q -f libsvm -c click,price,user.id "$W/rows.arrows")" '1 1:0.1 2:7
+0 2:8
+1 1:1e+300'
+is "vw: numbers stand in one namespace" "$(ctr-export -q -f vw -c click,price,user.id "$W/rows.arrows")" \
+    '1 |dense price:0.1 user.id:7
+0 |dense user.id:8
+1 |dense price:1e+300'
+
+printf 'a\n\nb\n' | ctr-import --format csv --columns x:utf8 - >"$W/one.arrows" 2>"$W/err"
+is "a single empty cell is no empty line" "$(printf '[{"x":"p"},{"x":null}]' | tr -d '[]' | tr ',' '\n' | ctr-import -f jsonl - | ctr-export --no-header)" 'p
+""'
+
+# what it says
+exits "an unknown column" 1 ctr-export -c prise "$W/rows.arrows"
+err_like "names the nearest" 'price'
+exits "a column twice" 2 ctr-export -c price,price "$W/rows.arrows"
+exits "an option of another format" 2 ctr-export -f jsonl --null x "$W/rows.arrows"
+err_like "is named" "--null is for csv and tsv"
+exits "libsvm without a label" 2 ctr-export -f libsvm -c price "$W/rows.arrows"
+err_like "says how to name one" '--label NAME'
+exits "npy of a null integer" 1 ctr-export -f npy -c user.id -o "$W/x.npy" "$W/rows.arrows"
+err_like "names row and column" 'row 3: column user.id'
+ok "and leaves no file" test ! -e "$W/x.npy"
+exits "npy of texts" 2 ctr-export -f npy -c ad "$W/rows.arrows"
+printf '{"x":"a\\tb"}\n' | ctr-import -f jsonl - >"$W/tab.arrows"
+exits "tsv of a tab" 1 ctr-export -f tsv "$W/tab.arrows"
+err_like "names row, column and remedy" 'row 1: column x: .*--format csv'
+exits "a bad delimiter" 2 ctr-export -d '"' "$W/rows.arrows"
+ctr-export -q -f libsvm "$W/rows.arrows" >"$W/out"
+ctr-export -f libsvm "$W/rows.arrows" 2>&1 >/dev/null | grep -q 'not written: time' && left=yes || left=no
+is "a column that is left out is named" $left yes
+
+# empty input, threads
+head -1 "$W/rows.csv" | ctr-import --format csv --header --columns click:int8,user.id:utf8,price:float32,ad:utf8,time:timestamp - >"$W/none.arrows"
+is "no rows: the header" "$(ctr-export "$W/none.arrows")" "$(head -1 "$W/rows.csv")"
+is "no rows: jsonl" "$(ctr-export -f jsonl "$W/none.arrows")" ""
+awk 'BEGIN { srand(1); print "a,b"; for (i = 0; i < 50000; i++) print rand() "," i }' >"$W/big.csv"
+ctr-import --format csv --header "$W/big.csv" >"$W/big.arrows"
+for f in csv tsv jsonl npy; do
+    ctr-export -f $f -j 1 "$W/big.arrows" >"$W/1.$f"
+    ctr-cat --batch 1000 "$W/big.arrows" | ctr-export -f $f -j 4 >"$W/4.$f"
+    ok "$f: the same bytes with four threads and other batches" cmp "$W/1.$f" "$W/4.$f"
+done
+ok "csv: 50000 rows come back" cmp "$W/big.csv" "$W/1.csv"
+ctr-export -o "$W/s.jsonl" "$W/rows.arrows"
+ok "the suffix of -o decides" grep -q '^{' "$W/s.jsonl"
+head -c 500 "$W/big.arrows" >"$W/cut.arrows"
+exits "a truncated input fails" 1 ctr-export -o "$W/cut.csv" "$W/cut.arrows"
+ok "and leaves no file either" test ! -e "$W/cut.csv"
+
+# other programs
+if have numpy; then
+    ok "numpy reads the npy" "$PY" -c "
+import numpy as np
+a = np.load('$W/1.npy'); assert a.shape == (50000, 2) and a.dtype == np.float64, a.shape
+b = np.loadtxt('$W/big.csv', delimiter=',', skiprows=1); assert (a == b).all()"
+    ctr-export -f npy -c b -o "$W/b.npy" "$W/big.arrows"
+    ok "numpy reads a vector of integers" "$PY" -c "
+import numpy as np
+b = np.load('$W/b.npy'); assert b.dtype == np.int64 and (b == np.arange(50000)).all()"
+else
+    skip "npy" "no numpy"
+fi
+if have pyarrow; then
+    ok "every float32 and float64 reads back to its bits, through csv and jsonl" "$PY" -c "
+import numpy as np, pyarrow as pa, subprocess as s, json, csv, io
+r = np.random.default_rng(1)
+d = r.integers(0, 2**64, 20000, dtype=np.uint64).view(np.float64); f = r.integers(0, 2**32, 20000, dtype=np.uint32).view(np.float32)
+ok = np.isfinite(d) & np.isfinite(f); d = d[ok]; f = f[ok]
+t = pa.table({'d': d, 'f': f}); o = io.BytesIO()
+with pa.ipc.new_stream(o, t.schema) as w: w.write_table(t)
+x = s.run(['ctr-export', '-f', 'csv'], input=o.getvalue(), stdout=s.PIPE, check=True).stdout.decode()
+rows = list(csv.reader(io.StringIO(x)))[1:]
+assert (np.array([float(q[0]) for q in rows]).view(np.uint64) == d.view(np.uint64)).all()
+assert (np.array([q[1] for q in rows]).astype(np.float32).view(np.uint32) == f.view(np.uint32)).all()
+x = s.run(['ctr-export', '-f', 'jsonl'], input=o.getvalue(), stdout=s.PIPE, check=True).stdout.decode()
+assert (np.array([json.loads(l)['d'] for l in x.splitlines()], dtype=np.float64).view(np.uint64) == d.view(np.uint64)).all()"
+else
+    skip "floats" "no pyarrow"
+fi
+done_testing
