@@ -192,7 +192,8 @@ struct arrow_data {
     struct ctr_buf *plain; /* decompressed, by buffer */
     int nplain;
     struct ctr_reader_stats *stats;
-    bool mapped; /* reading happens when a buffer is used */
+    bool mapped;  /* reading happens when a buffer is used */
+    bool trusted; /* these bytes have been verified before */
 };
 int ctr_data_set(struct arrow_data *d, const struct arrow_message *m, const uint8_t *body, struct ctr_reader_stats *st,
                  struct ctr_err *err) CTR_MUST;

@@ -100,7 +100,7 @@ static int prepare(struct arrow_data *d, int i, int64_t need, int64_t *offset, i
         return 0;
     if (d->mapped)
         d->stats->bytes_read += *length;
-    if (m->sealed) {
+    if (m->sealed && !d->trusted) {
         int rc = verify(d, i, *offset, *length, err);
         if (rc < 0)
             return rc;
