@@ -34,13 +34,19 @@ const struct ctr_strs *ctr_plan_inputs(const struct ctr_plan *p);
 /* Identity of the plan and its fitted state: XXH3-128 in hex; what a model demands of a stream. */
 const char *ctr_plan_id(const struct ctr_plan *p);
 bool ctr_plan_needs_fit(const struct ctr_plan *p);
+/* The fitted state as sections (vocab.NAME, quantiles.NAME), which a model carries so that `ctr-extract MODEL` works: their
+ * names are appended to `names` with ',' before each but the first of the buffer, and the sections written to `out`. */
+int ctr_plan_save_section_names(const struct ctr_plan *p, struct ctr_buf *names, struct ctr_err *err) CTR_MUST;
+int ctr_plan_save_sections(const struct ctr_plan *p, struct ctr_out *out, struct ctr_err *err) CTR_MUST;
 
 /* A program: the plan bound to an input schema, types checked, equal subexpressions joined, cut into layers. */
 struct ctr_program;
 int ctr_program_bind(struct ctr_program **g, struct ctr_plan *p, const struct ctr_schema *input, struct ctr_err *err) CTR_MUST;
 void ctr_program_free(struct ctr_program *g);
 const struct ctr_schema *ctr_program_output(const struct ctr_program *g); /* with roles, tables, plan and plan id */
-/* *out is borrowed until the next run. */
+/* Run with this many threads; the results are the same. */
+int ctr_program_threads(struct ctr_program *g, int threads, struct ctr_err *err) CTR_MUST;
+/* *out is borrowed until the next run. The plan must outlive the program. */
 int ctr_program_run(struct ctr_program *g, const struct ctr_batch *in, const struct ctr_batch **out,
                     struct ctr_err *err) CTR_MUST;
 int ctr_program_explain(const struct ctr_program *g, struct ctr_buf *out, struct ctr_err *err) CTR_MUST;
@@ -56,6 +62,8 @@ int ctr_program_fit_save(struct ctr_program *g, struct ctr_out *out, struct ctr_
  * count uint64, sorted by table and key; collisions among them are counted. */
 int ctr_program_names_start(struct ctr_program *g, struct ctr_err *err) CTR_MUST;
 int ctr_program_names_save(struct ctr_program *g, struct ctr_out *out, int64_t *collisions, struct ctr_err *err) CTR_MUST;
+/* Two names that collided, in words ("item: \"a\" and \"b\""), or NULL. */
+const char *ctr_program_names_collision(const struct ctr_program *g, int i);
 int64_t ctr_program_names_memory(const struct ctr_program *g);
 
 #endif

@@ -188,6 +188,7 @@ struct plan_node {
     const struct ctr_col *col; /* of the current batch */
     const struct ctr_col **arg_col; /* room for the columns of the arguments */
     struct ctr_buf scratch;
+    const char *side;          /* ctr.side; "": mixed */
     const char *role_name;     /* for messages about a label or weight: its name in the plan */
 };
 
@@ -197,6 +198,7 @@ struct plan_graph {
     const struct ctr_schema *input;
     struct plan_node *node;
     int n, cap;
+    bool no_fusion; /* somebody looks at every value */
     int *bucket; /* hash -> node */
     int nbuckets;
     int *order; /* live nodes by depth, then by number */
@@ -229,10 +231,10 @@ void ctr_graph_use(struct plan_graph *g, int node);
 int ctr_graph_seal(struct plan_graph *g, struct ctr_err *err) CTR_MUST;
 int ctr_graph_run(struct plan_graph *g, const struct ctr_batch *in, struct ctr_err *err) CTR_MUST;
 /* The field of a node's column, without name and metadata. */
-void ctr_vtype_field(const struct ctr_vtype *t, struct ctr_field *f);
+void ctr_node_field(const struct ctr_vtype *t, struct ctr_field *f);
 struct ctr_vtype ctr_field_vtype(const struct ctr_field *f);
 /* "list<utf8>", "key", "duration": for messages. Returns out. */
-const char *ctr_vtype_name(const struct ctr_vtype *t, char *out, size_t size);
+const char *ctr_node_type_name(const struct ctr_vtype *t, char *out, size_t size);
 struct ctr_vtype ctr_value_vtype(const struct ctr_value *v, bool big);
 
 #endif

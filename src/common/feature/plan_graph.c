@@ -10,7 +10,7 @@
 
 /* ---- types ---------------------------------------------------------------------------------------------------------- */
 
-void ctr_vtype_field(const struct ctr_vtype *t, struct ctr_field *f)
+void ctr_node_field(const struct ctr_vtype *t, struct ctr_field *f)
 {
     *f = (struct ctr_field){ .type = t->type, .item = t->item, .width = t->width };
 }
@@ -29,11 +29,11 @@ struct ctr_vtype ctr_field_vtype(const struct ctr_field *f)
     return t;
 }
 
-const char *ctr_vtype_name(const struct ctr_vtype *t, char *out, size_t size)
+const char *ctr_node_type_name(const struct ctr_vtype *t, char *out, size_t size)
 {
     struct ctr_field f;
     bool nested = t->type == CTR_LIST || t->type == CTR_FIXED;
-    ctr_vtype_field(t, &f);
+    ctr_node_field(t, &f);
     if (t->key || t->duration)
         snprintf(out, size, "%s%s%s", nested ? "list<" : "", t->key ? "key" : "duration", nested ? ">" : "");
     else
@@ -288,7 +288,7 @@ static int fold_call(struct plan_graph *g, const struct ctr_op_call *call, struc
     *ok = false;
     if (!none)
         return err->code;
-    ctr_vtype_field(&call->result, &f);
+    ctr_node_field(&call->result, &f);
     int rc = ctr_colbuf_init(&out, &f, err);
     if (rc == 0)
         rc = ctr_op_run(call, none, 1, &out, err);
@@ -465,7 +465,7 @@ static int convert_type(struct plan_graph *g, enum plan_node_kind kind, const st
     enum ctr_type value = nested ? from->item : from->type;
     bool number = ctr_type_number(value) && !from->key && !from->duration;
     *to = *from;
-    (void)ctr_vtype_name(from, name, sizeof name);
+    (void)ctr_node_type_name(from, name, sizeof name);
     switch (kind) {
     case NODE_KEYS:
         if (value == CTR_WKEY)
@@ -551,7 +551,7 @@ int ctr_graph_seal(struct plan_graph *g, struct ctr_err *err)
         n->arg_col = ctr_arena_alloc(&g->arena, (size_t)n->nargs * sizeof *n->arg_col, err);
         if (!n->arg_col)
             return err->code;
-        ctr_vtype_field(&n->type, &f);
+        ctr_node_field(&n->type, &f);
         rc = ctr_colbuf_init(&n->out, &f, err);
         n->has_out = true;
     }

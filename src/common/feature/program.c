@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * program: a plan bound to a schema. Output columns stand in the order of the plan; what a batch gives depends on nothing
+ * but the plan, its fitted state and the batch.
+ */
+#include "common/feature/program.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* ---- outputs ---------------------------------------------------------------------------------------------------------- */
+
+static enum plan_node_kind role_conversion(const struct plan_def *d)
+{
+    if (d->kind != PLAN_ROLE)
+        return NODE_COLUMN; /* as it is */
+    switch (d->role) {
+    case CTR_ROLE_FEATURE:
+    case CTR_ROLE_IMAGE: return NODE_KEYS;
+    case CTR_ROLE_DENSE: return NODE_DENSE;
+    case CTR_ROLE_LABEL: return NODE_LABEL;
+    case CTR_ROLE_WEIGHT: return NODE_WEIGHT;
+    default: return NODE_COLUMN;
+    }
+}
+
+static bool plan_has_role(const struct plan_tree *t, int role)
+{
+    for (int i = 0; i < t->ndefs; i++)
+        if (t->def[i].kind == PLAN_ROLE && (int)t->def[i].role == role)
+            return true;
+    return false;
+}
+
+/* ctr.side of a node: that of all columns behind it, when they agree. Nodes come after their arguments. */
+static void find_sides(struct ctr_program *g)
+{
+    static const char mixed[] = "";
+    for (int i = 0; i < g->graph.n; i++) {
+        struct plan_node *n = &g->graph.node[i];
+        if (n->kind == NODE_COLUMN) {
+            n->side = ctr_meta_get(&g->input.f[n->column].meta, CTR_META_SIDE);
+            continue;
+        }
+        bool first = true;
+        for (int k = 0; k < n->nargs; k++) {
+            if (n->arg[k] < 0)
+                continue;
+            const char *side = g->graph.node[n->arg[k]].side;
+            bool same = first || (!side == !n->side && (!side || strcmp(side, n->side) == 0));
+            n->side = same ? side : mixed;
+            first = false;
+        }
+    }
+}
+
+/* What lists say of their history holds for the column itself, as keys or as numbers; an operator may change the length. */
+static int pass_meta(struct ctr_program *g, struct ctr_field *f, int node, struct ctr_err *err)
+{
+    const struct plan_node *n = &g->graph.node[node];
+    const struct plan_node *from = n->kind != NODE_CALL && n->nargs ? &g->graph.node[n->arg[0]] : n;
+    int rc = n->side && *n->side ? ctr_meta_set(&f->meta, CTR_META_SIDE, n->side, err) : 0;
+    const char *of = from->kind == NODE_COLUMN ? ctr_meta_get(&g->input.f[from->column].meta, CTR_META_HISTORY_OF) : NULL;
+    return rc == 0 && of ? ctr_meta_set(&f->meta, CTR_META_HISTORY_OF, of, err) : rc;
+}
+
+static int output_field(struct ctr_program *g, const struct plan_def *d, int node, struct ctr_err *err)
+{
+    const struct plan_node *n = &g->graph.node[node];
+    int rc;
+    if (n->kind == NODE_COLUMN)
+        rc = ctr_schema_add_field(&g->output, &g->input.f[n->column], d->name, err);
+    else
+        rc = ctr_schema_add(&g->output, d->name, n->type.type, err);
+    if (rc < 0)
+        return rc;
+    struct ctr_field *f = &g->output.f[g->output.n - 1];
+    int role = d->kind == PLAN_ROLE ? (int)d->role : -1, own = ctr_field_role(f);
+    if (n->kind != NODE_COLUMN) {
+        f->item = n->type.item;
+        f->width = n->type.width;
+        rc = pass_meta(g, f, node, err);
+    }
+    rc = CTR_MIN(rc, 0);
+    if (role >= 0)
+        rc = rc < 0 ? rc : ctr_field_set_role(f, (enum ctr_role)role, err);
+    else if (own >= 0 && plan_has_role(&g->plan->tree, own)) /* the plan says itself what has that role */
+        rc = rc < 0 ? rc : ctr_meta_set(&f->meta, CTR_META_ROLE, NULL, err);
+    if (rc == 0 && (role == CTR_ROLE_FEATURE || role == CTR_ROLE_IMAGE))
+        rc = ctr_meta_set(&f->meta, CTR_META_TABLE, d->table, err);
+    return rc;
+}
+
+static int bind_outputs(struct ctr_program *g, struct ctr_err *err)
+{
+    const struct plan_tree *t = &g->plan->tree;
+    int rc = 0, nout = 0;
+    for (int i = 0; rc == 0 && i < t->ndefs; i++) {
+        const struct plan_def *d = &t->def[i];
+        if (d->kind == PLAN_VALUE)
+            continue;
+        int node = g->graph.def_node[i];
+        enum plan_node_kind kind = role_conversion(d);
+        if (kind != NODE_COLUMN)
+            node = ctr_graph_convert(&g->graph, kind, node, d->table, d->pos, err);
+        if (node < 0)
+            return node;
+        if (kind == NODE_LABEL || kind == NODE_WEIGHT)
+            g->graph.node[node].role_name = d->name;
+        g->node[nout] = node;
+        g->def[nout++] = d;
+    }
+    find_sides(g);
+    for (int i = 0; rc == 0 && i < nout; i++)
+        rc = output_field(g, g->def[i], g->node[i], err);
+    if (rc == 0 && !g->output.n)
+        return ctr_plan_fail(&t->src, (struct plan_pos){ 0 }, err, "the plan writes no column; a line such as "
+                             "`feature NAME` or `keep NAME` does");
+    return rc;
+}
+
+static int output_meta(struct ctr_program *g, struct ctr_err *err)
+{
+    struct ctr_meta *m = &g->output.meta;
+    int rc = ctr_meta_copy(m, &g->input.meta, err);
+    if (rc == 0)
+        rc = ctr_meta_set(m, CTR_META_SECTION, NULL, err);
+    if (rc == 0)
+        rc = ctr_meta_set(m, CTR_META_SECTIONS, NULL, err);
+    if (rc == 0)
+        rc = ctr_meta_set(m, CTR_META_PLAN, ctr_plan_text(g->plan), err);
+    return rc < 0 ? rc : ctr_meta_set(m, CTR_META_PLAN_ID, ctr_plan_id(g->plan), err);
+}
+
+static int load_fitted(struct ctr_program *g, struct ctr_err *err)
+{
+    int rc = 0;
+    for (int i = 0; rc == 0 && g->plan->nsections && i < g->graph.n; i++) {
+        struct plan_node *n = &g->graph.node[i];
+        if (!n->fit_section)
+            continue;
+        const struct plan_section *s = ctr_plan_section(g->plan, n->fit_section);
+        if (!s)
+            return ctr_plan_fail(&g->graph.src, n->pos, err, "the fitted state %.80s is missing; fit the plan again", n->fit_section);
+        rc = ctr_op_fit_load(&n->call, ctr_batchbuf_view((struct ctr_batchbuf *)&s->rows), err);
+        n->fit_ready = rc == 0;
+    }
+    return rc;
+}
+
+int ctr_program_bind(struct ctr_program **out, struct ctr_plan *p, const struct ctr_schema *input, struct ctr_err *err)
+{
+    struct ctr_program *g = calloc(1, sizeof *g);
+    size_t n = (size_t)p->tree.ndefs + 1;
+    *out = NULL;
+    if (!g)
+        return ctr_fail_nomem(err, sizeof *g);
+    g->plan = p;
+    g->node = calloc(n, sizeof *g->node);
+    g->def = calloc(n, sizeof *g->def);
+    g->col = calloc(n, sizeof *g->col);
+    int rc = g->node && g->def && g->col ? ctr_schema_copy(&g->input, input, err) : ctr_fail_nomem(err, n * sizeof *g->col);
+    if (rc == 0)
+        rc = ctr_graph_init(&g->graph, &p->tree.src, &g->input, p->dir, err);
+    if (rc == 0)
+        rc = ctr_graph_tree(&g->graph, &p->tree, err);
+    if (rc == 0)
+        rc = bind_outputs(g, err);
+    if (rc == 0)
+        rc = output_meta(g, err);
+    if (rc == 0)
+        rc = load_fitted(g, err);
+    if (rc < 0)
+        ctr_program_free(g);
+    else
+        *out = g;
+    return rc;
+}
+
+void ctr_program_free(struct ctr_program *g)
+{
+    if (!g)
+        return;
+    ctr_names_free(g->names);
+    ctr_graph_free(&g->graph);
+    ctr_pool_free(g->pool);
+    ctr_schema_free(&g->input);
+    ctr_schema_free(&g->output);
+    free(g->node);
+    free(g->def);
+    free(g->col);
+    free(g);
+}
+
+const struct ctr_schema *ctr_program_output(const struct ctr_program *g)
+{
+    return &g->output;
+}
+
+/* ---- running ------------------------------------------------------------------------------------------------------------ */
+
+int ctr_program_threads(struct ctr_program *g, int threads, struct ctr_err *err)
+{
+    int rc = threads > 1 && !g->pool ? ctr_pool_new(&g->pool, threads, err) : CTR_OK;
+    g->graph.pool = g->pool;
+    return rc;
+}
+
+static int use_outputs(struct ctr_program *g, struct ctr_err *err)
+{
+    for (int i = 0; i < g->graph.n; i++) {
+        const struct plan_node *n = &g->graph.node[i];
+        if (n->fit_section && !n->fit_ready)
+            return ctr_plan_fail(&g->graph.src, n->pos, err, "%s must be fitted first: ctr-extract --fit PLAN -o FITTED FILE…",
+                                 ctr_op_name(n->call.op));
+    }
+    for (int i = 0; i < g->output.n; i++)
+        ctr_graph_use(&g->graph, g->node[i]);
+    return CTR_OK;
+}
+
+/* For fitting, what the fitted operators read; none of that may be fitted itself. */
+static int use_fitted(struct ctr_program *g, struct ctr_err *err)
+{
+    struct plan_graph *p = &g->graph;
+    for (int i = 0; i < p->n; i++)
+        for (int k = 0; p->node[i].fit_section && k < p->node[i].nargs; k++)
+            if (p->node[i].arg[k] >= 0)
+                ctr_graph_use(p, p->node[i].arg[k]);
+    for (int i = p->n - 1; i >= 0; i--)
+        for (int k = 0; p->node[i].live && k < p->node[i].nargs; k++)
+            if (p->node[i].arg[k] >= 0)
+                ctr_graph_use(p, p->node[i].arg[k]);
+    for (int i = 0; i < p->n; i++)
+        if (p->node[i].live && p->node[i].fit_section)
+            return ctr_plan_fail(&p->src, p->node[i].pos, err, "another fitted operator reads the result of this %s; put this "
+                                 "one into a plan of its own that keeps its result, fit and extract with it, and fit the "
+                                 "other plan over its output", ctr_op_name(p->node[i].call.op));
+    return CTR_OK;
+}
+
+int ctr_program_prepare(struct ctr_program *g, enum program_mode mode, struct ctr_err *err)
+{
+    if (g->mode == mode)
+        return CTR_OK;
+    if (g->mode != PROGRAM_BOUND)
+        return ctr_fail(err, CTR_EUSAGE, "a program is either fitted or run; bind it again");
+    int rc = mode == PROGRAM_FIT ? use_fitted(g, err) : use_outputs(g, err);
+    if (rc == 0)
+        rc = ctr_graph_seal(&g->graph, err);
+    if (rc == 0)
+        g->mode = mode;
+    return rc;
+}
+
+int ctr_program_run(struct ctr_program *g, const struct ctr_batch *in, const struct ctr_batch **out, struct ctr_err *err)
+{
+    int rc = ctr_program_prepare(g, PROGRAM_RUN, err);
+    *out = NULL;
+    if (rc == 0)
+        rc = ctr_graph_run(&g->graph, in, err);
+    if (rc == 0 && g->names)
+        rc = ctr_names_update(g, err);
+    if (rc < 0)
+        return rc;
+    for (int i = 0; i < g->output.n; i++)
+        g->col[i] = *g->graph.node[g->node[i]].col;
+    g->batch = (struct ctr_batch){ &g->output, in->rows, in->first_row, g->col };
+    *out = &g->batch;
+    return CTR_OK;
+}
