@@ -92,20 +92,20 @@ static bool same_value(const struct ctr_col *a, int64_t i, const struct ctr_col 
 static void test_round_trip(const struct ctr_schema *s, const struct ctr_batch *b)
 {
     struct ctr_rowformat f;
-    struct ctr_arena arena;
+    struct ctr_rowarena arena;
     struct ctr_batchbuf back;
     uint8_t **rows = calloc((size_t)b->rows, sizeof *rows);
     int64_t idx[CTR_ROW_TILE];
     int rc = ctr_rowformat_init(&f, s, false, &err), bad = 0;
 
-    ctr_arena_init(&arena, 4096);
+    ctr_rowarena_init(&arena, 4096);
     for (int64_t i = 0; !rc && i < b->rows; i += 100) {
         int n = (int)CTR_MIN(100, b->rows - i);
         for (int k = 0; k < n; k++)
             idx[k] = i + k;
-        rc = ctr_arena_add(&arena, &f, b->col, idx, n, NULL, rows + i, &err);
+        rc = ctr_rowarena_add(&arena, &f, b->col, idx, n, NULL, rows + i, &err);
     }
-    ok(!rc && ctr_arena_row_number(&arena, rows[b->rows / 2]) == b->rows / 2, "rows are found by their place");
+    ok(!rc && ctr_rowarena_row_number(&arena, rows[b->rows / 2]) == b->rows / 2, "rows are found by their place");
     if (!rc)
         rc = ctr_batchbuf_init(&back, s, &err);
     for (int c = 0; !rc && c < s->n; c++)
@@ -119,7 +119,7 @@ static void test_round_trip(const struct ctr_schema *s, const struct ctr_batch *
     }
     ok(v->rows == b->rows && !bad, "every value of every type survives (%d differ)", bad);
     ctr_batchbuf_free(&back);
-    ctr_arena_free(&arena);
+    ctr_rowarena_free(&arena);
     ctr_rowformat_free(&f);
     free(rows);
 }

@@ -593,13 +593,13 @@ double ctr_row_f64(const struct ctr_rowformat *f, const uint8_t *row, int col)
 
 #define HUGE_PAGE ((size_t)2 << 20)
 
-void ctr_arena_init(struct ctr_arena *a, size_t block_bytes)
+void ctr_rowarena_init(struct ctr_rowarena *a, size_t block_bytes)
 {
-    *a = (struct ctr_arena){ .block_bytes = block_bytes };
+    *a = (struct ctr_rowarena){ .block_bytes = block_bytes };
 }
 
 /* Go on to a block with room for `need` bytes: one that was kept, or a new one. */
-static int arena_block(struct ctr_arena *a, size_t need, struct ctr_err *err)
+static int arena_block(struct ctr_rowarena *a, size_t need, struct ctr_err *err)
 {
     size_t bytes = CTR_MAX(need, a->block_bytes);
     size_t align = bytes >= HUGE_PAGE ? HUGE_PAGE : 64;
@@ -612,14 +612,14 @@ static int arena_block(struct ctr_arena *a, size_t need, struct ctr_err *err)
     }
     if (a->have == a->cap) {
         int cap = a->cap ? a->cap * 2 : 16;
-        struct ctr_arena_block *block = realloc(a->block, (size_t)cap * sizeof *block);
+        struct ctr_rowarena_block *block = realloc(a->block, (size_t)cap * sizeof *block);
         if (!block)
             return ctr_fail_nomem(err, (size_t)cap * sizeof *block);
         a->block = block;
         a->cap = cap;
     }
     bytes = (bytes + align - 1) & ~(align - 1);
-    struct ctr_arena_block b = { aligned_alloc(align, bytes), 0, bytes };
+    struct ctr_rowarena_block b = { aligned_alloc(align, bytes), 0, bytes };
     if (!b.data)
         return ctr_fail_nomem(err, bytes);
     if (align == HUGE_PAGE)
@@ -631,10 +631,10 @@ static int arena_block(struct ctr_arena *a, size_t need, struct ctr_err *err)
     return 0;
 }
 
-int ctr_arena_place(struct ctr_arena *a, const uint32_t *size, int n, uint8_t **at, struct ctr_err *err)
+int ctr_rowarena_place(struct ctr_rowarena *a, const uint32_t *size, int n, uint8_t **at, struct ctr_err *err)
 {
     for (int i = 0; i < n; i++) {
-        struct ctr_arena_block *b = a->n ? &a->block[a->n - 1] : NULL;
+        struct ctr_rowarena_block *b = a->n ? &a->block[a->n - 1] : NULL;
         if (!b || b->size - b->used < size[i]) {
             int rc = arena_block(a, size[i], err);
             if (rc)
@@ -647,21 +647,21 @@ int ctr_arena_place(struct ctr_arena *a, const uint32_t *size, int n, uint8_t **
     return 0;
 }
 
-void ctr_arena_clear(struct ctr_arena *a)
+void ctr_rowarena_clear(struct ctr_rowarena *a)
 {
     a->n = 0;
     a->in_use = 0;
 }
 
-void ctr_arena_free(struct ctr_arena *a)
+void ctr_rowarena_free(struct ctr_rowarena *a)
 {
     for (int i = 0; i < a->have; i++)
         free(a->block[i].data);
     free(a->block);
-    *a = (struct ctr_arena){ 0 };
+    *a = (struct ctr_rowarena){ 0 };
 }
 
-int64_t ctr_arena_row_number(const struct ctr_arena *a, const uint8_t *row)
+int64_t ctr_rowarena_row_number(const struct ctr_rowarena *a, const uint8_t *row)
 {
     int64_t number = 0;
 
@@ -672,14 +672,14 @@ int64_t ctr_arena_row_number(const struct ctr_arena *a, const uint8_t *row)
     return -1;
 }
 
-int ctr_arena_add(struct ctr_arena *a, struct ctr_rowformat *f, const struct ctr_col *cols, const int64_t *idx, int n,
-                  const uint64_t *tags, uint8_t **at, struct ctr_err *err)
+int ctr_rowarena_add(struct ctr_rowarena *a, struct ctr_rowformat *f, const struct ctr_col *cols, const int64_t *idx,
+                     int n, const uint64_t *tags, uint8_t **at, struct ctr_err *err)
 {
     uint32_t size[CTR_ROW_TILE];
     int rc = ctr_row_sizes(f, cols, idx, n, size, err);
 
     if (!rc)
-        rc = ctr_arena_place(a, size, n, at, err);
+        rc = ctr_rowarena_place(a, size, n, at, err);
     if (!rc)
         ctr_row_write(f, cols, idx, n, tags, size, at);
     return rc;

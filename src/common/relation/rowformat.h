@@ -77,8 +77,8 @@ static inline struct ctr_str ctr_row_str(const struct ctr_rowformat *f, const ui
 }
 
 /* Rows of many batches in blocks that never move. */
-struct ctr_arena {
-    struct ctr_arena_block {
+struct ctr_rowarena {
+    struct ctr_rowarena_block {
         uint8_t *data;
         size_t used, size;
     } * block;
@@ -86,16 +86,16 @@ struct ctr_arena {
     size_t block_bytes;
     int64_t bytes, in_use; /* of all blocks, of those in use */
 };
-void ctr_arena_init(struct ctr_arena *a, size_t block_bytes);
+void ctr_rowarena_init(struct ctr_rowarena *a, size_t block_bytes);
 /* Places for n rows of these sizes, in order. */
-int ctr_arena_place(struct ctr_arena *a, const uint32_t *size, int n, uint8_t **at, struct ctr_err *err) CTR_MUST;
-void ctr_arena_clear(struct ctr_arena *a); /* keeps the memory for the next rows */
-void ctr_arena_free(struct ctr_arena *a);
+int ctr_rowarena_place(struct ctr_rowarena *a, const uint32_t *size, int n, uint8_t **at, struct ctr_err *err) CTR_MUST;
+void ctr_rowarena_clear(struct ctr_rowarena *a); /* keeps the memory for the next rows */
+void ctr_rowarena_free(struct ctr_rowarena *a);
 /* Number of the row (0-based, in the order of placing), for messages; walks from the start. */
-int64_t ctr_arena_row_number(const struct ctr_arena *a, const uint8_t *row);
+int64_t ctr_rowarena_row_number(const struct ctr_rowarena *a, const uint8_t *row);
 
 /* n <= CTR_ROW_TILE rows of a batch into the arena. */
-int ctr_arena_add(struct ctr_arena *a, struct ctr_rowformat *f, const struct ctr_col *cols, const int64_t *idx, int n,
-                  const uint64_t *tags, uint8_t **at, struct ctr_err *err) CTR_MUST;
+int ctr_rowarena_add(struct ctr_rowarena *a, struct ctr_rowformat *f, const struct ctr_col *cols, const int64_t *idx,
+                     int n, const uint64_t *tags, uint8_t **at, struct ctr_err *err) CTR_MUST;
 
 #endif

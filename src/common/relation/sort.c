@@ -18,7 +18,7 @@ struct ctr_sort {
     struct ctr_schema schema;
     struct ctr_rowformat format;
     struct ctr_roworder order;
-    struct ctr_arena arena;
+    struct ctr_rowarena arena;
     struct ctr_rowref *refs, *tmp;
     int64_t n, cap, tmp_cap, budget;
     struct ctr_spill spill;
@@ -77,7 +77,7 @@ int ctr_sort_new(struct ctr_sort **out, const struct ctr_schema *schema, const s
     /* A tenth for what comes with it: batches of the reader and the writer, slack of the blocks. */
     s->budget = CTR_MAX(ctr_relation_memory(o->memory_bytes) / 10 * 9, MIN_MEMORY);
     ctr_spill_init(&s->spill, (size_t)CTR_MAX(CTR_MIN(s->budget / 16, 1 << 20), 4096));
-    ctr_arena_init(&s->arena, (size_t)CTR_MAX(CTR_MIN(s->budget / 16, 8 << 20), 4096));
+    ctr_rowarena_init(&s->arena, (size_t)CTR_MAX(CTR_MIN(s->budget / 16, 8 << 20), 4096));
     rc = plain_schema(&s->schema, schema, err);
     if (!rc)
         rc = ctr_rowformat_init(&s->format, &s->schema, o->shuffle, err);
@@ -107,7 +107,7 @@ void ctr_sort_free(struct ctr_sort *s)
         return;
     ctr_merge_free(s->merge);
     ctr_spill_free(&s->spill);
-    ctr_arena_free(&s->arena);
+    ctr_rowarena_free(&s->arena);
     free(s->refs);
     free(s->tmp);
     ctr_buf_free(&s->last);
@@ -197,7 +197,7 @@ static int write_run(struct ctr_sort *s, struct ctr_err *err)
         rc = ctr_spill_row(&s->spill, s->refs[i].row, err);
     }
     s->n = 0;
-    ctr_arena_clear(&s->arena);
+    ctr_rowarena_clear(&s->arena);
     return rc;
 }
 
@@ -223,7 +223,7 @@ int ctr_sort_batch(struct ctr_sort *s, const struct ctr_batch *b, struct ctr_err
         if (!rc)
             rc = grow_refs(&s->refs, &s->cap, s->n + n, err);
         if (!rc)
-            rc = ctr_arena_add(&s->arena, &s->format, b->col, idx, n, tag, at, err);
+            rc = ctr_rowarena_add(&s->arena, &s->format, b->col, idx, n, tag, at, err);
         if (rc)
             return rc;
         for (int i = 0; i < n; i++)
@@ -341,7 +341,7 @@ int ctr_sort_finish(struct ctr_sort *s, struct ctr_err *err)
         rc = ctr_spill_flush(&s->spill, err);
     s->stats.runs = s->spill.n;
     s->stats.spilled_bytes = s->spill.end;
-    ctr_arena_free(&s->arena);
+    ctr_rowarena_free(&s->arena);
     free(s->refs);
     free(s->tmp);
     s->refs = s->tmp = NULL;

@@ -1,0 +1,467 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * join: options, schemas, and the batch that is given out; which right rows belong to a left row is found in
+ * jointable.c, joinmerge.c or joinspill.c. Invariant: left rows come out in their order, and the right rows of one in
+ * theirs. */
+#include "common/relation/joincore.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* ---- options ---- */
+
+static int check_opts(const struct ctr_join_opts *o, struct ctr_err *err)
+{
+    if (o->how == CTR_JOIN_BY_ROW && (o->keys || o->multi || o->at || o->kind != CTR_JOIN_LEFT))
+        return ctr_fail(err, CTR_EUSAGE,
+                        "--by-row joins row with row: it takes no keys, times, --inner, --anti or --multi");
+    if (o->how != CTR_JOIN_BY_ROW && !o->keys && !o->at)
+        return ctr_fail(err, CTR_EUSAGE, "say what to join on: -k COLUMN, or --by-row");
+    if (o->at && (o->multi || o->how == CTR_JOIN_MERGE))
+        return ctr_fail(err, CTR_EUSAGE, "--as-of and --next find one row in memory: not with --multi or --merge");
+    if (o->within_ms >= 0 && !o->at)
+        return ctr_fail(err, CTR_EUSAGE, "--within goes with --next or --as-of");
+    return 0;
+}
+
+static int find_time(struct ctr_join *j, const struct ctr_schema *right, int *rtime, struct ctr_err *err)
+{
+    struct ctr_keypair *p;
+    int n, rc = ctr_keypairs_parse(j->opts.time, &j->left, right, j->right_name, &p, &n, err);
+
+    if (rc)
+        return rc;
+    j->ltime = p[0].left;
+    *rtime = p[0].right;
+    if (n != 1)
+        rc = ctr_fail(err, CTR_EUSAGE, "'%s' must be one time column, or LEFT=RIGHT", j->opts.time);
+    else if (p[0].cls != CTR_KEY_TIME && p[0].cls != CTR_KEY_INT)
+        rc = ctr_fail(err, CTR_EUSAGE, "%s must be a timestamp or an integer", j->left.f[j->ltime].name);
+    free(p);
+    return rc;
+}
+
+/* ---- schemas ---- */
+
+static bool is_key(const struct ctr_keypair *p, int n, int right)
+{
+    for (int k = 0; k < n; k++)
+        if (p[k].right == right)
+            return true;
+    return false;
+}
+
+/* Which columns of the right come out: those named, else all but the keys, and but a time named as the left's. */
+static int wanted(struct ctr_join *j, const struct ctr_schema *right, int rtime, bool *want, struct ctr_err *err)
+{
+    struct ctr_strs names = { 0 };
+    int rc = 0;
+
+    if (j->opts.kind == CTR_JOIN_ANTI)
+        return 0;
+    if (j->opts.columns)
+        rc = ctr_strs_split(&names, j->opts.columns, ',', err);
+    for (int i = 0; !rc && i < names.n; i++) {
+        int col = ctr_schema_need(right, names.s[i], err);
+        if (col < 0)
+            ctr_err_file(err, j->right_name);
+        else
+            want[col] = true;
+        rc = CTR_MIN(col, 0);
+    }
+    ctr_strs_free(&names);
+    for (int i = 0; !j->opts.columns && i < right->n; i++) {
+        bool same_time = i == rtime && !j->opts.prefix && !strcmp(right->f[i].name, j->left.f[j->ltime].name);
+        want[i] = !is_key(j->pair, j->npairs, i) && !same_time;
+    }
+    return rc;
+}
+
+/* A role that a left column has already, and that only one column can have. */
+static bool role_taken(const struct ctr_join *j, int role)
+{
+    return role >= 0 && role != CTR_ROLE_FEATURE && role != CTR_ROLE_DENSE && role != CTR_ROLE_IMAGE &&
+           ctr_schema_role(&j->left, (enum ctr_role)role) >= 0;
+}
+
+static int add_right(struct ctr_join *j, const struct ctr_field *f, struct ctr_err *err)
+{
+    struct ctr_buf name = { 0 };
+    int rc = ctr_buf_printf(&name, err, "%s%s", j->opts.prefix ? j->opts.prefix : "", f->name);
+
+    if (!rc)
+        rc = ctr_buf_append(&name, "", 1, err);
+    if (!rc && ctr_schema_find(&j->out, (const char *)name.data) >= 0)
+        rc = ctr_fail(err, CTR_EUSAGE,
+                      "both sides have a column %s: give those of %s a name of their own with --prefix, "
+                      "or take fewer of them with --columns",
+                      (const char *)name.data, j->right_name);
+    if (!rc)
+        rc = ctr_schema_add_field(&j->out, f, (const char *)name.data, err);
+    if (!rc) {
+        struct ctr_field *to = &j->out.f[j->out.n - 1];
+        to->dict = false;
+        if (role_taken(j, ctr_field_role(f)))
+            rc = ctr_meta_set(&to->meta, CTR_META_ROLE, NULL, err);
+    }
+    ctr_buf_free(&name);
+    return rc;
+}
+
+/* Project the right to what is needed; key and time columns become numbers of the projected schema. */
+static int project(struct ctr_join *j, const struct ctr_schema *right, int rtime, const bool *want, struct ctr_err *err)
+{
+    int *keep = calloc((size_t)right->n + 1, sizeof *keep), *at = calloc((size_t)right->n + 1, sizeof *at), n = 0, rc;
+
+    rc = keep && at ? 0 : ctr_fail_nomem(err, (size_t)right->n * sizeof *keep);
+    for (int i = 0; !rc && i < right->n; i++)
+        if (want[i] || i == rtime || is_key(j->pair, j->npairs, i)) {
+            at[i] = n;
+            keep[n++] = i;
+        }
+    for (int i = 0; !rc && i < right->n; i++)
+        if (want[i]) {
+            j->rcol[j->nr++] = at[i];
+            rc = add_right(j, &right->f[i], err);
+        }
+    if (!rc) {
+        j->rtime = rtime < 0 ? -1 : at[rtime];
+        for (int k = 0; k < j->npairs; k++)
+            j->right_key[k] = j->pair[k].right = at[j->pair[k].right];
+        rc = ctr_reader_project(j->reader, keep, n, err);
+    }
+    free(keep);
+    free(at);
+    return rc ? rc : ctr_schema_copy(&j->right, ctr_reader_schema(j->reader), err);
+}
+
+static int make_schemas(struct ctr_join *j, const struct ctr_schema *left, struct ctr_err *err)
+{
+    const struct ctr_schema *right = ctr_reader_schema(j->reader);
+    bool *want = calloc((size_t)right->n + 1, sizeof *want);
+    int rtime = -1, rc = want ? ctr_schema_copy(&j->left, left, err) : ctr_fail_nomem(err, (size_t)right->n);
+
+    if (!rc)
+        rc = ctr_schema_copy(&j->out, left, err);
+    if (!rc)
+        rc = ctr_schema_copy(&j->left_plain, left, err);
+    if (!rc && j->opts.keys)
+        rc = ctr_keypairs_parse(j->opts.keys, left, right, j->right_name, &j->pair, &j->npairs, err);
+    if (!rc && j->opts.at)
+        rc = find_time(j, right, &rtime, err);
+    j->left_key = calloc((size_t)j->npairs + 1, sizeof *j->left_key);
+    j->right_key = calloc((size_t)j->npairs + 1, sizeof *j->right_key);
+    j->rcol = calloc((size_t)right->n + 1, sizeof *j->rcol);
+    if (!rc && (!j->left_key || !j->right_key || !j->rcol))
+        rc = ctr_fail_nomem(err, (size_t)right->n * sizeof *j->rcol);
+    for (int k = 0; !rc && k < j->npairs; k++)
+        j->left_key[k] = j->pair[k].left;
+    if (!rc)
+        rc = wanted(j, right, rtime, want, err);
+    if (!rc)
+        rc = project(j, right, rtime, want, err);
+    free(want);
+    for (int i = 0; i < j->right.n; i++)
+        j->right.f[i].dict = false; /* rows are held decoded */
+    for (int i = 0; i < j->left_plain.n; i++)
+        j->left_plain.f[i].dict = false;
+    return rc;
+}
+
+static int make_output(struct ctr_join *j, struct ctr_err *err)
+{
+    int rc = ctr_batchbuf_init(&j->lout, &j->left, err);
+
+    j->rout = calloc((size_t)j->nr + 1, sizeof *j->rout);
+    j->views = calloc((size_t)j->out.n + 1, sizeof *j->views);
+    if (!rc && (!j->rout || !j->views))
+        rc = ctr_fail_nomem(err, (size_t)j->out.n * sizeof *j->views);
+    for (int i = 0; !rc && i < j->nr; i++)
+        rc = ctr_colbuf_init(&j->rout[i], &j->right.f[j->rcol[i]], err);
+    return rc;
+}
+
+/* ---- reading the right side into memory ---- */
+
+static int take_right(struct ctr_join *j, const struct ctr_batch *b, struct ctr_err *err)
+{
+    int64_t idx[CTR_ROW_TILE], first = j->stats.right_rows;
+    uint64_t tag[CTR_ROW_TILE];
+    int rc;
+
+    if (j->part)
+        return ctr_joinpart_right(j, b, first, err);
+    if ((rc = ctr_join_reserve(j, b->rows, err)) ||
+        (rc = ctr_keys_hash(b, j->right_key, j->npairs, CTR_JOIN_SEED, j->hash, j->null, err)))
+        return rc;
+    for (int64_t at = 0; !rc && at < b->rows; at += CTR_ROW_TILE) {
+        int n = (int)CTR_MIN(b->rows - at, CTR_ROW_TILE);
+        for (int i = 0; i < n; i++) {
+            idx[i] = at + i;
+            tag[i] = (uint64_t)(first + at + i);
+        }
+        rc = ctr_jointable_add(&j->table, b->col, j->hash, idx, n, tag, err);
+    }
+    if (!rc && ctr_jointable_bytes(&j->table, 0) > j->budget)
+        rc = ctr_joinpart_new(j, err);
+    return rc;
+}
+
+static int read_right(struct ctr_join *j, struct ctr_err *err)
+{
+    const struct ctr_batch *b;
+    int rc;
+
+    ctr_jointable_init(&j->table, j);
+    while ((rc = ctr_reader_next(j->reader, &b, err)) > 0) {
+        if ((rc = take_right(j, b, err)))
+            return rc;
+        j->stats.right_rows += b->rows;
+    }
+    return rc || j->part ? rc : ctr_jointable_build(&j->table, j, err);
+}
+
+int ctr_join_new(struct ctr_join **out, const struct ctr_schema *left, struct ctr_reader *right, const char *right_name,
+                 const struct ctr_join_opts *o, struct ctr_err *err)
+{
+    struct ctr_join *j;
+    int rc = check_opts(o, err);
+
+    *out = NULL;
+    if (rc)
+        return rc;
+    j = calloc(1, sizeof *j);
+    if (!j)
+        return ctr_fail_nomem(err, sizeof *j);
+    j->opts = *o;
+    j->reader = right;
+    j->ltime = j->rtime = -1;
+    if (j->opts.batch_rows <= 0)
+        j->opts.batch_rows = CTR_BATCH_ROWS;
+    j->budget = ctr_relation_memory(o->memory_bytes) / 10 * 9;
+    snprintf(j->right_name, sizeof j->right_name, "%s", right_name);
+    rc = make_schemas(j, left, err);
+    if (!rc)
+        rc = make_output(j, err);
+    if (!rc)
+        rc = ctr_rowformat_init(&j->format, &j->right, true, err);
+    if (!rc)
+        rc = o->how == CTR_JOIN_HASH ? read_right(j, err) : ctr_joinmerge_new(j, err);
+    j->opts.keys = j->opts.time = j->opts.prefix = j->opts.columns = NULL;
+    if (rc) {
+        ctr_join_free(j);
+        return rc;
+    }
+    *out = j;
+    return 0;
+}
+
+void ctr_join_free(struct ctr_join *j)
+{
+    if (!j)
+        return;
+    ctr_joinpart_free(j->part);
+    ctr_joinmerge_free(j->merge);
+    ctr_jointable_free(&j->table);
+    ctr_rowformat_free(&j->format);
+    if (j->lout.schema)
+        ctr_batchbuf_free(&j->lout);
+    for (int i = 0; j->rout && i < j->nr; i++)
+        ctr_colbuf_free(&j->rout[i]);
+    free(j->rout);
+    free(j->views);
+    free(j->pair);
+    free(j->left_key);
+    free(j->right_key);
+    free(j->rcol);
+    free(j->hash);
+    free(j->null);
+    free(j->head);
+    free(j->lidx);
+    free(j->rows);
+    ctr_schema_free(&j->left);
+    ctr_schema_free(&j->left_plain);
+    ctr_schema_free(&j->right);
+    ctr_schema_free(&j->out);
+    free(j);
+}
+
+const struct ctr_schema *ctr_join_schema(const struct ctr_join *j)
+{
+    return &j->out;
+}
+
+void ctr_join_get_stats(const struct ctr_join *j, struct ctr_join_stats *st)
+{
+    *st = j->stats;
+}
+
+/* ---- one left batch ---- */
+
+int ctr_join_reserve(struct ctr_join *j, int64_t rows, struct ctr_err *err)
+{
+    if (rows <= j->cap)
+        return 0;
+    free(j->hash);
+    free(j->null);
+    free(j->head);
+    j->cap = 0;
+    j->hash = malloc((size_t)rows * sizeof *j->hash);
+    j->null = malloc((size_t)rows);
+    j->head = malloc((size_t)rows * sizeof *j->head);
+    if (!j->hash || !j->null || !j->head)
+        return ctr_fail_nomem(err, (size_t)rows * sizeof *j->hash);
+    j->cap = rows;
+    return 0;
+}
+
+int ctr_join_out_reserve(struct ctr_join *j, int64_t rows, struct ctr_err *err)
+{
+    if (rows <= j->out_cap)
+        return 0;
+    free(j->lidx);
+    free(j->rows);
+    j->out_cap = 0;
+    j->lidx = malloc((size_t)rows * sizeof *j->lidx);
+    j->rows = malloc((size_t)rows * sizeof *j->rows);
+    if (!j->lidx || !j->rows)
+        return ctr_fail_nomem(err, (size_t)rows * sizeof *j->lidx);
+    j->out_cap = rows;
+    return 0;
+}
+
+/* Find the matches of a batch in the table; of a time join, the row for each time. */
+int ctr_join_match(struct ctr_join *j, const struct ctr_batch *b, struct ctr_err *err)
+{
+    int rc = ctr_join_reserve(j, b->rows, err);
+
+    if (!rc)
+        rc = ctr_keys_hash(b, j->left_key, j->npairs, CTR_JOIN_SEED, j->hash, j->null, err);
+    if (rc)
+        return rc;
+    j->b = b;
+    j->pos = j->sub = 0;
+    ctr_jointable_probe(&j->table, b, j->hash, j->null, j->head);
+    if (j->ltime >= 0) {
+        const struct ctr_col *t = &b->col[j->ltime];
+        for (int64_t i = 0; i < b->rows; i++)
+            if (j->head[i])
+                j->head[i] =
+                    ctr_col_missing(t, i) ? NULL : ctr_jointable_at(&j->table, &j->opts, j->head[i], ctr_col_i64(t, i));
+    }
+    for (int64_t i = 0; i < b->rows; i++)
+        j->stats.matched += j->head[i] != NULL;
+    j->stats.left_rows += b->rows;
+    j->stats.unmatched = j->stats.left_rows - j->stats.matched;
+    return 0;
+}
+
+void ctr_join_clear_out(struct ctr_join *j)
+{
+    ctr_batchbuf_clear(&j->lout);
+    for (int i = 0; i < j->nr; i++)
+        ctr_colbuf_clear(&j->rout[i]);
+    j->n = 0;
+}
+
+/* The batch: left rows lidx[0..n) of b, and the right columns as they lie in rout. All rows of b as they are: borrowed.
+ */
+int ctr_join_emit(struct ctr_join *j, const struct ctr_batch *b, const struct ctr_batch **out, struct ctr_err *err)
+{
+    bool whole = j->n == b->rows;
+    int rc = 0;
+
+    for (int64_t i = 0; whole && i < j->n; i++)
+        whole = j->lidx[i] == i;
+    if (!whole)
+        rc = ctr_batchbuf_gather(&j->lout, b, j->lidx, j->n, err);
+    if (rc)
+        return rc;
+    for (int i = 0; i < j->left.n; i++)
+        j->views[i] = whole ? b->col[i] : *ctr_colbuf_view(&j->lout.col[i]);
+    for (int i = 0; i < j->nr; i++)
+        j->views[j->left.n + i] = *ctr_colbuf_view(&j->rout[i]);
+    j->batch = (struct ctr_batch){ .schema = &j->out, .rows = j->n, .first_row = j->stats.out_rows, .col = j->views };
+    j->stats.out_rows += j->n;
+    *out = &j->batch;
+    return 1;
+}
+
+static void put(struct ctr_join *j, int64_t left, const uint8_t *row)
+{
+    j->lidx[j->n] = left;
+    j->rows[j->n++] = row;
+}
+
+/* All matches of row `pos`, as far as there is room; false when some are left. */
+static bool put_group(struct ctr_join *j, int64_t room)
+{
+    const int64_t *start = (const int64_t *)j->table.start.data + ctr_row_tag(j->head[j->pos]);
+
+    while (start[0] + j->sub < start[1]) {
+        if (j->n == room)
+            return false;
+        put(j, j->pos, j->table.group_rows[start[0] + j->sub++]);
+    }
+    j->sub = 0;
+    return true;
+}
+
+int ctr_join_table_next(struct ctr_join *j, const struct ctr_batch **out, struct ctr_err *err)
+{
+    int64_t room;
+    int rc;
+
+    if (!j->b || j->pos == j->b->rows)
+        return 0;
+    ctr_join_clear_out(j);
+    room = j->opts.multi ? CTR_MAX(j->opts.batch_rows, 256) : j->b->rows;
+    if ((rc = ctr_join_out_reserve(j, room, err)))
+        return rc;
+    for (; j->pos < j->b->rows && j->n < room; j->pos++) {
+        const uint8_t *row = j->head[j->pos];
+        if (row ? j->opts.kind == CTR_JOIN_ANTI : j->opts.kind == CTR_JOIN_INNER)
+            continue;
+        if (!row || !j->opts.multi)
+            put(j, j->pos, row);
+        else if (!put_group(j, room))
+            break;
+    }
+    if (!j->n)
+        return 0;
+    for (int i = 0; i < j->nr; i++)
+        if ((rc = ctr_row_read(&j->format, j->rcol[i], j->rows, j->n, &j->rout[i], err)))
+            return rc;
+    return ctr_join_emit(j, j->b, out, err);
+}
+
+int ctr_join_batch(struct ctr_join *j, const struct ctr_batch *b, struct ctr_err *err)
+{
+    if (j->part)
+        return ctr_joinpart_left(j, b, err);
+    if (j->opts.how == CTR_JOIN_HASH)
+        return ctr_join_match(j, b, err);
+    j->b = b;
+    j->pos = j->sub = 0;
+    j->stats.left_rows += b->rows;
+    return 0;
+}
+
+int ctr_join_next(struct ctr_join *j, const struct ctr_batch **out, struct ctr_err *err)
+{
+    if (j->part)
+        return ctr_joinpart_next(j, out, err);
+    if (j->opts.how == CTR_JOIN_HASH)
+        return ctr_join_table_next(j, out, err);
+    return j->opts.how == CTR_JOIN_MERGE ? ctr_joinmerge_next(j, out, err) : ctr_joinrow_next(j, out, err);
+}
+
+int ctr_join_finish(struct ctr_join *j, struct ctr_err *err)
+{
+    if (j->part)
+        return ctr_joinpart_finish(j, err);
+    j->b = NULL;
+    if (j->opts.how == CTR_JOIN_HASH)
+        return 0;
+    return j->opts.how == CTR_JOIN_MERGE ? ctr_joinmerge_finish(j, err) : ctr_joinrow_finish(j, err);
+}

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * joincore: what the ways to join share. A way takes a left batch and says, row by row, which right rows belong to it;
+ * join.c owns options, schemas and the output batch.
+ */
+#ifndef CTR_JOINCORE_H
+#define CTR_JOINCORE_H
+
+#include "common/relation/relation.h"
+#include "common/relation/relkey.h"
+#include "common/relation/roworder.h"
+
+/* The right rows in memory with an index by key. Built once, then read only. */
+struct ctr_jointable {
+    struct ctr_rowformat *format; /* tagged; borrowed */
+    const struct ctr_keypair *pair;
+    int npairs, time_col; /* -1: no time */
+    bool grouped;         /* several rows a key: tags become numbers of groups, in order of first appearance */
+    struct ctr_rowarena arena;
+    struct ctr_buf hash; /* uint64_t a row, in order; freed by build */
+    int64_t rows;
+    uint64_t *slot; /* 0: empty; else 16 bits of the hash and 48 of the address of the first row of a key */
+    uint64_t mask;
+    struct ctr_buf start;       /* int64_t a group and one: where its rows begin */
+    const uint8_t **group_rows; /* grouped by key, in order (with a time: sorted by it, stable) */
+    int64_t *group_time;
+};
+
+struct ctr_joinpart;  /* joinspill.c */
+struct ctr_joinmerge; /* joinmerge.c */
+
+struct ctr_join {
+    struct ctr_join_opts opts;
+    char right_name[256];
+    struct ctr_schema left, right, out; /* right: projected, without dictionaries */
+    struct ctr_schema left_plain;       /* left without dictionaries, for rows that are kept */
+    struct ctr_reader *reader;
+    struct ctr_keypair *pair;
+    int npairs, ltime, rtime; /* -1: none */
+    int *right_key, *left_key;
+    int *rcol, nr; /* right columns of the output, in its order */
+    struct ctr_rowformat format;
+    struct ctr_jointable table;
+    struct ctr_joinpart *part;
+    struct ctr_joinmerge *merge;
+    int64_t budget;
+
+    /* the left batch at hand and its matches */
+    const struct ctr_batch *b;
+    int64_t pos, sub; /* next row, and how many of its matches were given */
+    uint64_t *hash;
+    uint8_t *null;
+    const uint8_t **head; /* matched row (of a group: its first), or NULL */
+    int64_t cap;
+
+    /* the batch given out */
+    struct ctr_batchbuf lout;
+    struct ctr_colbuf *rout;
+    struct ctr_col *views;
+    struct ctr_batch batch;
+    int64_t *lidx;
+    const uint8_t **rows;
+    int64_t n, out_cap;
+    struct ctr_join_stats stats;
+};
+
+/* jointable.c */
+void ctr_jointable_init(struct ctr_jointable *t, struct ctr_join *j);
+void ctr_jointable_free(struct ctr_jointable *t);
+int64_t ctr_jointable_bytes(const struct ctr_jointable *t, int64_t more_rows); /* once built */
+int ctr_jointable_add(struct ctr_jointable *t, const struct ctr_col *cols, const uint64_t *hash, const int64_t *idx,
+                      int n, const uint64_t *tags, struct ctr_err *err) CTR_MUST;
+int ctr_jointable_add_row(struct ctr_jointable *t, const uint8_t *row, uint64_t hash, struct ctr_err *err) CTR_MUST;
+int ctr_jointable_build(struct ctr_jointable *t, const struct ctr_join *j, struct ctr_err *err) CTR_MUST;
+/* head[i] = the row that matches row i of b, or the first of the group. */
+void ctr_jointable_probe(const struct ctr_jointable *t, const struct ctr_batch *b, const uint64_t *hash,
+                         const uint8_t *null, const uint8_t **head);
+/* With a time: the one row of the group for a left time, or NULL. */
+const uint8_t *ctr_jointable_at(const struct ctr_jointable *t, const struct ctr_join_opts *o, const uint8_t *head,
+                                int64_t time);
+
+/* join.c, for the others */
+#define CTR_JOIN_SEED 0x6a6f696eu
+int ctr_join_reserve(struct ctr_join *j, int64_t rows, struct ctr_err *err) CTR_MUST;     /* hash, null, head */
+int ctr_join_out_reserve(struct ctr_join *j, int64_t rows, struct ctr_err *err) CTR_MUST; /* lidx, rows */
+int ctr_join_match(struct ctr_join *j, const struct ctr_batch *b, struct ctr_err *err) CTR_MUST;
+int ctr_join_table_next(struct ctr_join *j, const struct ctr_batch **out, struct ctr_err *err) CTR_MUST;
+void ctr_join_clear_out(struct ctr_join *j);
+int ctr_join_emit(struct ctr_join *j, const struct ctr_batch *b, const struct ctr_batch **out,
+                  struct ctr_err *err) CTR_MUST;
+
+/* joinspill.c: both sides in partitions on disk */
+int ctr_joinpart_new(struct ctr_join *j, struct ctr_err *err) CTR_MUST; /* takes over the rows of the table */
+int ctr_joinpart_right(struct ctr_join *j, const struct ctr_batch *b, int64_t first_row, struct ctr_err *err) CTR_MUST;
+int ctr_joinpart_left(struct ctr_join *j, const struct ctr_batch *b, struct ctr_err *err) CTR_MUST;
+int ctr_joinpart_finish(struct ctr_join *j, struct ctr_err *err) CTR_MUST;
+int ctr_joinpart_next(struct ctr_join *j, const struct ctr_batch **out, struct ctr_err *err) CTR_MUST;
+void ctr_joinpart_free(struct ctr_joinpart *p);
+
+/* joinmerge.c: sides sorted alike, and row with row */
+int ctr_joinmerge_new(struct ctr_join *j, struct ctr_err *err) CTR_MUST;
+int ctr_joinmerge_next(struct ctr_join *j, const struct ctr_batch **out, struct ctr_err *err) CTR_MUST;
+int ctr_joinmerge_finish(struct ctr_join *j, struct ctr_err *err) CTR_MUST;
+int ctr_joinrow_next(struct ctr_join *j, const struct ctr_batch **out, struct ctr_err *err) CTR_MUST;
+int ctr_joinrow_finish(struct ctr_join *j, struct ctr_err *err) CTR_MUST;
+void ctr_joinmerge_free(struct ctr_joinmerge *m);
+
+#endif

@@ -1,0 +1,376 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * joinmerge: joins that hold no side in memory: of sides sorted by the same keys, and of row with row. Invariant:
+ * before the right batch (or with --multi the group) at hand goes away, the rows pending from it are gathered. */
+#include "common/relation/joincore.h"
+
+#include <stdlib.h>
+
+struct last_key { /* the key of the last row of the batch before */
+    struct ctr_batchbuf row;
+    bool have;
+};
+
+struct ctr_joinmerge {
+    const struct ctr_batch *rb; /* NULL: before the first, or at the end */
+    int64_t rpos, rrow;         /* in the batch; number of the row in the stream */
+    bool end;
+    int64_t *ridx; /* pending: rows of the source for output rows done..n; -1 unmatched */
+    int64_t cap, done;
+    struct last_key left, right;
+    struct ctr_batchbuf group; /* --multi: the right rows of one key */
+    bool have_group;
+};
+
+int ctr_joinmerge_new(struct ctr_join *j, struct ctr_err *err)
+{
+    struct ctr_joinmerge *m = j->merge = calloc(1, sizeof *m);
+    int rc;
+
+    if (!m)
+        return ctr_fail_nomem(err, sizeof *m);
+    m->rrow = -1;
+    rc = ctr_batchbuf_init(&m->left.row, &j->left_plain, err);
+    if (!rc)
+        rc = ctr_batchbuf_init(&m->right.row, &j->right, err);
+    return rc ? rc : ctr_batchbuf_init(&m->group, &j->right, err);
+}
+
+void ctr_joinmerge_free(struct ctr_joinmerge *m)
+{
+    if (!m)
+        return;
+    if (m->left.row.schema)
+        ctr_batchbuf_free(&m->left.row);
+    if (m->right.row.schema)
+        ctr_batchbuf_free(&m->right.row);
+    if (m->group.schema)
+        ctr_batchbuf_free(&m->group);
+    free(m->ridx);
+    free(m);
+}
+
+static int reserve(struct ctr_join *j, int64_t rows, struct ctr_err *err)
+{
+    struct ctr_joinmerge *m = j->merge;
+
+    if (rows > m->cap) {
+        free(m->ridx);
+        m->cap = 0;
+        m->ridx = malloc((size_t)rows * sizeof *m->ridx);
+        if (!m->ridx)
+            return ctr_fail_nomem(err, (size_t)rows * sizeof *m->ridx);
+        m->cap = rows;
+    }
+    return ctr_join_out_reserve(j, rows, err);
+}
+
+/* ---- comparing ---- */
+
+static int compare(const struct ctr_join *j, const struct ctr_col *a, bool a_right, int64_t ai, const struct ctr_col *b,
+                   bool b_right, int64_t bi)
+{
+    for (int k = 0; k < j->npairs; k++) {
+        const struct ctr_keypair *p = &j->pair[k];
+        int c = ctr_keys_compare(p->cls, &a[a_right ? p->right : p->left], ai, &b[b_right ? p->right : p->left], bi);
+        if (c)
+            return c;
+    }
+    return 0;
+}
+
+static bool null_key(const struct ctr_join *j, const struct ctr_col *c, bool right, int64_t i)
+{
+    for (int k = 0; k < j->npairs; k++)
+        if (ctr_col_missing(&c[right ? j->pair[k].right : j->pair[k].left], i))
+            return true;
+    return false;
+}
+
+static int remember(struct last_key *k, const struct ctr_batch *b, struct ctr_err *err)
+{
+    ctr_batchbuf_clear(&k->row);
+    k->have = true;
+    return ctr_batchbuf_range(&k->row, b, b->rows - 1, 1, err);
+}
+
+static int key_words(const struct ctr_join *j, const struct ctr_col *c, bool right, int64_t i, struct ctr_buf *out,
+                     struct ctr_err *err)
+{
+    int rc = 0;
+
+    for (int k = 0; !rc && k < j->npairs; k++) {
+        int col = right ? j->pair[k].right : j->pair[k].left;
+        rc = ctr_buf_printf(out, err, "%s%s=", k ? ", " : "", (right ? &j->right : &j->left)->f[col].name);
+        if (!rc)
+            rc = ctr_col_missing(&c[col], i) ? ctr_buf_append(out, "null", 4, err) : ctr_col_text(&c[col], i, out, err);
+    }
+    return rc ? rc : ctr_buf_append(out, "", 1, err);
+}
+
+static int fail_row(const struct ctr_join *j, const struct ctr_col *c, bool right, int64_t i, int64_t row, bool twice,
+                    struct ctr_err *err)
+{
+    struct ctr_buf key = { 0 };
+    int rc = key_words(j, c, right, i, &key, err);
+
+    if (right)
+        ctr_err_file(err, j->right_name);
+    err->row = row + 1;
+    if (!rc && twice)
+        rc = ctr_fail(err, CTR_EDATA,
+                      "rows %lld and %lld have the same key %.300s: --multi joins all of them, ctr-sort --unique keeps "
+                      "the first",
+                      (long long)row, (long long)row + 1, (const char *)key.data);
+    else if (!rc)
+        rc = ctr_fail(err, CTR_EDATA,
+                      "row %lld (%.300s) is not in order%s: sort both sides with ctr-sort -k, or leave out --merge",
+                      (long long)row + 1, (const char *)key.data, right ? "" : " on the left side");
+    ctr_buf_free(&key);
+    return rc;
+}
+
+/* ---- the right side ---- */
+
+/* Gather the pending rows from the source, which is about to change. */
+static int flush(struct ctr_join *j, struct ctr_err *err)
+{
+    static const struct ctr_col nothing;
+    struct ctr_joinmerge *m = j->merge;
+    const struct ctr_col *src = j->opts.multi ? ctr_batchbuf_view(&m->group)->col : m->rb ? m->rb->col : NULL;
+    int rc = 0;
+
+    for (int i = 0; !rc && i < j->nr; i++)
+        rc = ctr_colbuf_gather(&j->rout[i], src ? &src[j->rcol[i]] : &nothing, m->ridx + m->done, j->n - m->done, err);
+    m->done = j->n;
+    return rc;
+}
+
+static int next_right_batch(struct ctr_join *j, struct ctr_err *err)
+{
+    struct ctr_joinmerge *m = j->merge;
+    int rc = j->opts.multi || j->opts.how == CTR_JOIN_BY_ROW ? 0 : flush(j, err);
+
+    if (!rc && m->rb && j->opts.how == CTR_JOIN_MERGE)
+        rc = remember(&m->right, m->rb, err);
+    m->rpos = 0;
+    m->rb = NULL;
+    while (!rc && (rc = ctr_reader_next(j->reader, &m->rb, err)) > 0 && !m->rb->rows)
+        rc = 0;
+    if (rc < 0)
+        return rc;
+    if (!rc)
+        m->rb = NULL;
+    m->end = !rc;
+    return 0;
+}
+
+/* To the next right row, which must stand in order. */
+static int step_right(struct ctr_join *j, struct ctr_err *err)
+{
+    struct ctr_joinmerge *m = j->merge;
+    int rc = 0, c;
+
+    if (m->end)
+        return 0;
+    m->rrow++;
+    if (!m->rb || ++m->rpos == m->rb->rows)
+        rc = next_right_batch(j, err);
+    if (rc || m->end)
+        return rc;
+    j->stats.right_rows++;
+    if (m->rpos)
+        c = compare(j, m->rb->col, true, m->rpos - 1, m->rb->col, true, m->rpos);
+    else if (m->right.have)
+        c = compare(j, ctr_batchbuf_view(&m->right.row)->col, true, 0, m->rb->col, true, 0);
+    else
+        return 0;
+    if (c > 0)
+        return fail_row(j, m->rb->col, true, m->rpos, m->rrow, false, err);
+    if (!c && !j->opts.multi && !null_key(j, m->rb->col, true, m->rpos))
+        return fail_row(j, m->rb->col, true, m->rpos, m->rrow, true, err);
+    return 0;
+}
+
+/* The right row at hand is the first with a key >= that of left row i; *equal tells. */
+static int seek(struct ctr_join *j, int64_t i, bool *equal, struct ctr_err *err)
+{
+    struct ctr_joinmerge *m = j->merge;
+    int rc = m->rrow < 0 ? step_right(j, err) : 0, c = 1;
+
+    while (!rc && !m->end && (c = compare(j, m->rb->col, true, m->rpos, j->b->col, false, i)) < 0)
+        rc = step_right(j, err);
+    *equal = !m->end && !c;
+    return rc;
+}
+
+/* Take all right rows with the key of left row i into the group. */
+static int read_group(struct ctr_join *j, int64_t i, struct ctr_err *err)
+{
+    struct ctr_joinmerge *m = j->merge;
+    bool equal;
+    int rc;
+
+    if (m->have_group && !compare(j, ctr_batchbuf_view(&m->group)->col, true, 0, j->b->col, false, i))
+        return 0;
+    rc = flush(j, err);
+    m->have_group = false;
+    ctr_batchbuf_clear(&m->group);
+    if (!rc)
+        rc = seek(j, i, &equal, err);
+    while (!rc && equal) {
+        m->have_group = true;
+        rc = ctr_batchbuf_range(&m->group, m->rb, m->rpos, 1, err);
+        if (!rc)
+            rc = step_right(j, err);
+        equal = !rc && !m->end && !compare(j, m->rb->col, true, m->rpos, j->b->col, false, i);
+    }
+    return rc;
+}
+
+/* ---- the left side ---- */
+
+static int check_left(struct ctr_join *j, int64_t i, struct ctr_err *err)
+{
+    struct ctr_joinmerge *m = j->merge;
+    int c = 0;
+
+    if (i)
+        c = compare(j, j->b->col, false, i - 1, j->b->col, false, i);
+    else if (m->left.have)
+        c = compare(j, ctr_batchbuf_view(&m->left.row)->col, false, 0, j->b->col, false, 0);
+    return c > 0 ? fail_row(j, j->b->col, false, i, j->stats.left_rows - j->b->rows + i, false, err) : 0;
+}
+
+static void put(struct ctr_join *j, int64_t right)
+{
+    j->lidx[j->n] = j->pos;
+    j->merge->ridx[j->n++] = right;
+}
+
+static void put_single(struct ctr_join *j, bool match, int64_t right)
+{
+    if (match ? j->opts.kind != CTR_JOIN_ANTI : j->opts.kind != CTR_JOIN_INNER)
+        put(j, match ? right : -1);
+}
+
+/* Matches of the left row at hand; false: the batch is full and some are left. */
+static int match_row(struct ctr_join *j, int64_t room, bool *more, struct ctr_err *err)
+{
+    struct ctr_joinmerge *m = j->merge;
+    bool match = false;
+    int rc = 0;
+
+    *more = false;
+    if (!j->sub) {
+        if ((rc = check_left(j, j->pos, err)))
+            return rc;
+        if (!null_key(j, j->b->col, false, j->pos)) {
+            rc = j->opts.multi ? read_group(j, j->pos, err) : seek(j, j->pos, &match, err);
+            if (j->opts.multi)
+                match = m->have_group;
+        }
+        j->stats.matched += match;
+        j->stats.unmatched += !match;
+        if (rc || !match || !j->opts.multi || j->opts.kind == CTR_JOIN_ANTI) {
+            if (!rc)
+                put_single(j, match, m->rpos);
+            return rc;
+        }
+    }
+    for (int64_t n = ctr_batchbuf_rows(&m->group); j->sub < n; j->sub++) {
+        if (j->n == room) {
+            *more = true;
+            return 0;
+        }
+        put(j, j->sub);
+    }
+    j->sub = 0;
+    return 0;
+}
+
+int ctr_joinmerge_next(struct ctr_join *j, const struct ctr_batch **out, struct ctr_err *err)
+{
+    struct ctr_joinmerge *m = j->merge;
+    int64_t room;
+    bool more = false;
+    int rc;
+
+    if (!j->b || j->pos == j->b->rows)
+        return 0;
+    room = j->opts.multi ? CTR_MAX(j->opts.batch_rows, 256) : j->b->rows;
+    ctr_join_clear_out(j);
+    m->done = 0;
+    rc = reserve(j, room, err);
+    while (!rc && j->pos < j->b->rows && j->n < room) {
+        rc = match_row(j, room, &more, err);
+        if (more)
+            break;
+        j->pos++;
+    }
+    if (!rc && j->pos == j->b->rows)
+        rc = remember(&m->left, j->b, err);
+    if (!rc)
+        rc = flush(j, err);
+    if (rc || !j->n)
+        return rc;
+    return ctr_join_emit(j, j->b, out, err);
+}
+
+/* What is left of the right side must be in order and whole, too. */
+int ctr_joinmerge_finish(struct ctr_join *j, struct ctr_err *err)
+{
+    int rc = 0;
+
+    ctr_join_clear_out(j);
+    j->merge->done = 0;
+    while (!rc && !j->merge->end)
+        rc = step_right(j, err);
+    return rc;
+}
+
+/* ---- row with row ---- */
+
+int ctr_joinrow_next(struct ctr_join *j, const struct ctr_batch **out, struct ctr_err *err)
+{
+    struct ctr_joinmerge *m = j->merge;
+    int rc;
+
+    if (!j->b || j->pos == j->b->rows)
+        return 0;
+    ctr_join_clear_out(j);
+    rc = ctr_join_out_reserve(j, j->b->rows, err);
+    while (!rc && j->n < j->b->rows) {
+        int64_t n;
+        if (!m->rb || m->rpos == m->rb->rows)
+            rc = next_right_batch(j, err);
+        if (!rc && m->end)
+            rc = ctr_fail(err, CTR_EDATA, "%s has %lld rows, and the left side has more: --by-row needs as many",
+                          j->right_name, (long long)j->stats.right_rows);
+        if (rc)
+            break;
+        n = CTR_MIN(j->b->rows - j->n, m->rb->rows - m->rpos);
+        for (int i = 0; !rc && i < j->nr; i++)
+            rc = ctr_colbuf_range(&j->rout[i], &m->rb->col[j->rcol[i]], m->rpos, n, err);
+        for (int64_t i = 0; i < n; i++, j->n++)
+            j->lidx[j->n] = j->n;
+        m->rpos += n;
+        j->stats.right_rows += n;
+    }
+    if (rc)
+        return rc;
+    j->pos = j->b->rows;
+    j->stats.matched += j->b->rows;
+    return ctr_join_emit(j, j->b, out, err);
+}
+
+int ctr_joinrow_finish(struct ctr_join *j, struct ctr_err *err)
+{
+    struct ctr_joinmerge *m = j->merge;
+    int rc = m->rb && m->rpos < m->rb->rows ? 0 : next_right_batch(j, err);
+
+    if (rc || m->end)
+        return rc;
+    return ctr_fail(err, CTR_EDATA, "%s has more rows than the left side, which has %lld: --by-row needs as many",
+                    j->right_name, (long long)j->stats.left_rows);
+}

@@ -1,0 +1,433 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * joinspill: the join when the right side exceeds memory (a Grace hash join). Both sides are cut into partitions by
+ * hash of their keys, in temporaries; each partition is joined in memory, and the results, which stand in the order of
+ * left rows within a partition, are merged by the number of the left row. Invariant: so the result is that of a join in
+ * memory.
+ */
+#include "common/relation/joincore.h"
+
+#include <stdlib.h>
+
+#define FAN       16
+#define MAX_LEVEL 4
+
+struct pair {
+    struct ctr_spill left, right;
+    int level;
+};
+
+struct ctr_joinpart {
+    struct ctr_rowformat lformat, oformat; /* tagged: number of the left row */
+    struct ctr_schema oplain;
+    struct ctr_roworder order; /* by tag */
+    struct pair *pair;         /* a stack; the first FAN take the input */
+    int n;
+    size_t buf_bytes;
+    struct ctr_rowarena scratch;
+    int64_t left_rows;
+    struct ctr_batchbuf lrows; /* left rows of a partition, by column */
+    struct ctr_batchbuf rkeys; /* right keys, for hashing */
+    uint64_t *tag;
+    struct ctr_spill result;
+    struct ctr_merge *merge;
+    struct ctr_batchbuf out;
+};
+
+static int which(uint64_t hash, int level)
+{
+    return (int)(ctr_mix64(hash + (uint64_t)level * 0x9e3779b97f4a7c15u) % FAN);
+}
+
+static int push_fan(struct ctr_joinpart *p, int level, struct ctr_err *err)
+{
+    struct pair *pair = realloc(p->pair, ((size_t)p->n + FAN) * sizeof *pair);
+
+    if (!pair)
+        return ctr_fail_nomem(err, ((size_t)p->n + FAN) * sizeof *pair);
+    p->pair = pair;
+    for (int i = 0; i < FAN; i++) {
+        struct pair *q = &p->pair[p->n++];
+        int rc;
+        q->level = level;
+        ctr_spill_init(&q->left, p->buf_bytes);
+        ctr_spill_init(&q->right, p->buf_bytes);
+        if ((rc = ctr_spill_begin(&q->left, err)) || (rc = ctr_spill_begin(&q->right, err)))
+            return rc;
+    }
+    return 0;
+}
+
+static void pair_free(struct pair *q)
+{
+    ctr_spill_free(&q->left);
+    ctr_spill_free(&q->right);
+}
+
+void ctr_joinpart_free(struct ctr_joinpart *p)
+{
+    if (!p)
+        return;
+    ctr_merge_free(p->merge);
+    for (int i = 0; i < p->n; i++)
+        pair_free(&p->pair[i]);
+    free(p->pair);
+    ctr_spill_free(&p->result);
+    ctr_rowarena_free(&p->scratch);
+    ctr_rowformat_free(&p->lformat);
+    ctr_rowformat_free(&p->oformat);
+    if (p->lrows.schema)
+        ctr_batchbuf_free(&p->lrows);
+    if (p->rkeys.schema)
+        ctr_batchbuf_free(&p->rkeys);
+    if (p->out.schema)
+        ctr_batchbuf_free(&p->out);
+    ctr_schema_free(&p->oplain);
+    free(p->tag);
+    free(p);
+}
+
+/* Left rows are kept decoded from here on. */
+static int decode_left(struct ctr_join *j, struct ctr_err *err)
+{
+    int rc = 0;
+
+    for (int i = 0; !rc && i < j->left.n; i++) {
+        j->left.f[i].dict = j->out.f[i].dict = false;
+        ctr_colbuf_free(&j->lout.col[i]);
+        rc = ctr_colbuf_init(&j->lout.col[i], &j->left.f[i], err);
+    }
+    return rc;
+}
+
+static int part_init(struct ctr_join *j, struct ctr_joinpart *p, struct ctr_err *err)
+{
+    int rc = decode_left(j, err);
+
+    p->buf_bytes = (size_t)CTR_MAX(CTR_MIN(j->budget / (8 * FAN), 256 << 10), 1024);
+    ctr_spill_init(&p->result, p->buf_bytes);
+    ctr_rowarena_init(&p->scratch, 64 << 10);
+    if (!rc)
+        rc = ctr_schema_copy(&p->oplain, &j->out, err);
+    if (!rc)
+        rc = ctr_rowformat_init(&p->lformat, &j->left_plain, true, err);
+    if (!rc)
+        rc = ctr_rowformat_init(&p->oformat, &p->oplain, true, err);
+    if (!rc)
+        rc = ctr_batchbuf_init(&p->lrows, &j->left_plain, err);
+    if (!rc)
+        rc = ctr_batchbuf_init(&p->rkeys, &j->right, err);
+    if (!rc)
+        rc = ctr_batchbuf_init(&p->out, &p->oplain, err);
+    p->tag = malloc(CTR_BATCH_ROWS * sizeof *p->tag);
+    if (!rc && !p->tag)
+        rc = ctr_fail_nomem(err, CTR_BATCH_ROWS * sizeof *p->tag);
+    p->order = (struct ctr_roworder){ .format = &p->oformat, .by_tag = true, .exact = true };
+    return rc ? rc : push_fan(p, 0, err);
+}
+
+int ctr_joinpart_new(struct ctr_join *j, struct ctr_err *err)
+{
+    struct ctr_joinpart *p = j->part = calloc(1, sizeof *p);
+    const uint64_t *hash = (const uint64_t *)j->table.hash.data;
+    int rc;
+
+    if (!p)
+        return ctr_fail_nomem(err, sizeof *p);
+    ctr_spill_init(&p->result, 0);
+    rc = part_init(j, p, err);
+    for (int b = 0; !rc && b < j->table.arena.n; b++) {
+        const struct ctr_rowarena_block *block = &j->table.arena.block[b];
+        for (size_t at = 0; !rc && at < block->used; at += ctr_row_size(block->data + at))
+            rc = ctr_spill_row(&p->pair[which(*hash++, 0)].right, block->data + at, err);
+    }
+    ctr_jointable_free(&j->table);
+    return rc;
+}
+
+/* Rows of a batch to the partitions of level 0. */
+static int distribute(struct ctr_join *j, const struct ctr_batch *b, struct ctr_rowformat *f, bool right,
+                      int64_t first_row, struct ctr_err *err)
+{
+    struct ctr_joinpart *p = j->part;
+    int64_t idx[CTR_ROW_TILE];
+    uint64_t tag[CTR_ROW_TILE];
+    uint8_t *at[CTR_ROW_TILE];
+    int rc = ctr_join_reserve(j, b->rows, err);
+
+    if (!rc)
+        rc = ctr_keys_hash(b, right ? j->right_key : j->left_key, j->npairs, CTR_JOIN_SEED, j->hash, j->null, err);
+    for (int64_t done = 0; !rc && done < b->rows; done += CTR_ROW_TILE) {
+        int n = (int)CTR_MIN(b->rows - done, CTR_ROW_TILE);
+        for (int i = 0; i < n; i++) {
+            idx[i] = done + i;
+            tag[i] = (uint64_t)(first_row + done + i);
+        }
+        ctr_rowarena_clear(&p->scratch);
+        rc = ctr_rowarena_add(&p->scratch, f, b->col, idx, n, tag, at, err);
+        for (int i = 0; !rc && i < n; i++) {
+            struct pair *q = &p->pair[which(j->hash[done + i], 0)];
+            rc = ctr_spill_row(right ? &q->right : &q->left, at[i], err);
+        }
+    }
+    return rc;
+}
+
+int ctr_joinpart_right(struct ctr_join *j, const struct ctr_batch *b, int64_t first_row, struct ctr_err *err)
+{
+    return distribute(j, b, &j->format, true, first_row, err);
+}
+
+int ctr_joinpart_left(struct ctr_join *j, const struct ctr_batch *b, struct ctr_err *err)
+{
+    int rc = distribute(j, b, &j->part->lformat, false, j->part->left_rows, err);
+
+    j->part->left_rows += b->rows;
+    return rc;
+}
+
+/* ---- joining a partition ---- */
+
+static int open_run(struct ctr_joinpart *p, const struct ctr_spill *s, struct ctr_merge **m, struct ctr_err *err)
+{
+    /* One source: the order does not matter, the tag is there in any case. */
+    struct ctr_merge_source src = { s->fd, s->run[0] };
+
+    return ctr_merge_open(m, &p->order, &src, 1, CTR_MAX(p->buf_bytes, 64 << 10), err);
+}
+
+/* Hashes of the keys of rows of a side. */
+static int hash_rows(struct ctr_join *j, bool right, const uint8_t *const *rows, int n, uint64_t *hash,
+                     struct ctr_err *err)
+{
+    struct ctr_joinpart *p = j->part;
+    struct ctr_batchbuf *b = right ? &p->rkeys : &p->lrows;
+    const int *key = right ? j->right_key : j->left_key;
+    const struct ctr_batch *view;
+    struct ctr_batch keys;
+    int rc = 0;
+
+    ctr_batchbuf_clear(b);
+    for (int k = 0; !rc && k < j->npairs; k++)
+        rc = ctr_row_read(right ? &j->format : &p->lformat, key[k], rows, n, &b->col[key[k]], err);
+    if (rc)
+        return rc;
+    view = ctr_batchbuf_view(b);
+    keys = *view;
+    keys.rows = n;
+    return ctr_keys_hash(&keys, key, j->npairs, CTR_JOIN_SEED, hash, NULL, err);
+}
+
+/* For each row of a run: into a deeper fan, or (fan NULL) into the table. */
+static int reread(struct ctr_join *j, const struct ctr_spill *from, bool right, struct pair *fan, int level,
+                  struct ctr_err *err)
+{
+    struct ctr_rowref refs[CTR_ROW_TILE];
+    const uint8_t *rows[CTR_ROW_TILE];
+    uint64_t hash[CTR_ROW_TILE];
+    struct ctr_merge *m;
+    int rc = open_run(j->part, from, &m, err), n;
+
+    if (rc)
+        return rc;
+    while (!rc && (n = ctr_merge_next(m, refs, CTR_ROW_TILE, err)) != 0) {
+        if (n < 0) {
+            rc = n;
+            break;
+        }
+        for (int i = 0; i < n; i++)
+            rows[i] = refs[i].row;
+        rc = hash_rows(j, right, rows, n, hash, err);
+        for (int i = 0; !rc && i < n; i++) {
+            struct pair *q = fan ? &fan[which(hash[i], level)] : NULL;
+            rc = q ? ctr_spill_row(right ? &q->right : &q->left, rows[i], err)
+                   : ctr_jointable_add_row(&j->table, rows[i], hash[i], err);
+        }
+    }
+    ctr_merge_free(m);
+    return rc;
+}
+
+static int flush_pair(struct pair *q, struct ctr_err *err)
+{
+    int rc = ctr_spill_flush(&q->left, err);
+
+    return rc ? rc : ctr_spill_flush(&q->right, err);
+}
+
+static int split_deeper(struct ctr_join *j, struct pair *from, struct ctr_err *err)
+{
+    struct ctr_joinpart *p = j->part;
+    int level = from->level + 1, rc = push_fan(p, level, err);
+    struct pair *fan = p->pair + p->n - FAN;
+
+    if (!rc)
+        rc = reread(j, &from->right, true, fan, level, err);
+    if (!rc)
+        rc = reread(j, &from->left, false, fan, level, err);
+    for (int i = 0; !rc && i < FAN; i++)
+        rc = flush_pair(&fan[i], err);
+    return rc;
+}
+
+/* A batch of results, to the run of this partition. */
+static int keep_result(struct ctr_join *j, const struct ctr_batch *b, struct ctr_err *err)
+{
+    struct ctr_joinpart *p = j->part;
+    int64_t idx[CTR_ROW_TILE];
+    uint64_t tag[CTR_ROW_TILE];
+    uint8_t *at[CTR_ROW_TILE];
+    int rc = 0;
+
+    for (int64_t done = 0; !rc && done < b->rows; done += CTR_ROW_TILE) {
+        int n = (int)CTR_MIN(b->rows - done, CTR_ROW_TILE);
+        for (int i = 0; i < n; i++) {
+            idx[i] = done + i;
+            tag[i] = p->tag[j->lidx[done + i]];
+        }
+        ctr_rowarena_clear(&p->scratch);
+        rc = ctr_rowarena_add(&p->scratch, &p->oformat, b->col, idx, n, tag, at, err);
+        for (int i = 0; !rc && i < n; i++)
+            rc = ctr_spill_row(&p->result, at[i], err);
+    }
+    return rc;
+}
+
+static int join_rows(struct ctr_join *j, struct ctr_err *err)
+{
+    const struct ctr_batch *out;
+    int rc = ctr_join_match(j, ctr_batchbuf_view(&j->part->lrows), err);
+
+    while (!rc && (rc = ctr_join_table_next(j, &out, err)) > 0)
+        rc = keep_result(j, out, err);
+    ctr_batchbuf_clear(&j->part->lrows);
+    return rc;
+}
+
+static int join_left(struct ctr_join *j, const struct ctr_spill *left, struct ctr_err *err)
+{
+    struct ctr_joinpart *p = j->part;
+    struct ctr_rowref refs[CTR_ROW_TILE];
+    const uint8_t *rows[CTR_ROW_TILE];
+    struct ctr_merge *m;
+    int64_t have = 0;
+    int rc = open_run(p, left, &m, err), n;
+
+    if (rc)
+        return rc;
+    ctr_batchbuf_clear(&p->lrows);
+    while (!rc && (n = ctr_merge_next(m, refs, CTR_ROW_TILE, err)) != 0) {
+        if (n < 0) {
+            rc = n;
+            break;
+        }
+        for (int i = 0; i < n; i++) {
+            rows[i] = refs[i].row;
+            p->tag[have + i] = ctr_row_tag(rows[i]);
+        }
+        for (int c = 0; !rc && c < p->lformat.n; c++)
+            rc = ctr_row_read(&p->lformat, c, rows, n, &p->lrows.col[c], err);
+        have += n;
+        if (!rc && have + CTR_ROW_TILE > CTR_BATCH_ROWS) {
+            rc = join_rows(j, err);
+            have = 0;
+        }
+    }
+    if (!rc && have)
+        rc = join_rows(j, err);
+    ctr_merge_free(m);
+    return rc;
+}
+
+static int64_t need_bytes(const struct ctr_join *j, const struct pair *q)
+{
+    int64_t rows = q->right.run[0].rows;
+
+    return q->right.run[0].bytes + rows * (8 + 24) + (j->table.grouped ? rows * 24 : 0);
+}
+
+static int join_pair(struct ctr_join *j, struct pair *q, struct ctr_err *err)
+{
+    int64_t need = need_bytes(j, q);
+    int rc;
+
+    if (need > j->budget && q->level < MAX_LEVEL)
+        return split_deeper(j, q, err);
+    if (need > j->budget && j->table.grouped)
+        return ctr_fail(err, CTR_ENOMEM,
+                        "%s: the rows of its most frequent keys need %lld MiB: give --memory %lldM, or sort both sides "
+                        "and use --merge",
+                        j->right_name, (long long)(need >> 20) + 1, (long long)(need / 9 * 10 >> 20) + 2);
+    ctr_jointable_init(&j->table, j);
+    rc = reread(j, &q->right, true, NULL, 0, err);
+    if (!rc)
+        rc = ctr_jointable_build(&j->table, j, err);
+    if (!rc)
+        rc = ctr_spill_begin(&j->part->result, err);
+    if (!rc)
+        rc = join_left(j, &q->left, err);
+    ctr_jointable_free(&j->table);
+    return rc;
+}
+
+static int open_result(struct ctr_join *j, struct ctr_err *err)
+{
+    struct ctr_joinpart *p = j->part;
+    struct ctr_merge_source *src = calloc((size_t)p->result.n + 1, sizeof *src);
+    int64_t buf = CTR_MAX(CTR_MIN(j->budget / (p->result.n + 2), 4 << 20), 4096);
+    int rc = src ? ctr_spill_flush(&p->result, err) : ctr_fail_nomem(err, (size_t)p->result.n * sizeof *src);
+
+    for (int i = 0; !rc && i < p->result.n; i++)
+        src[i] = (struct ctr_merge_source){ p->result.fd, p->result.run[i] };
+    if (!rc)
+        rc = ctr_merge_open(&p->merge, &p->order, src, p->result.n, (size_t)buf, err);
+    free(src);
+    return rc;
+}
+
+int ctr_joinpart_finish(struct ctr_join *j, struct ctr_err *err)
+{
+    struct ctr_joinpart *p = j->part;
+    int rc = 0;
+
+    for (int i = 0; !rc && i < p->n; i++) {
+        rc = flush_pair(&p->pair[i], err);
+        j->stats.spilled_bytes += p->pair[i].left.end + p->pair[i].right.end;
+    }
+    while (!rc && p->n > 0) {
+        struct pair q = p->pair[--p->n];
+        rc = join_pair(j, &q, err);
+        j->stats.partitions++;
+        pair_free(&q);
+    }
+    j->b = NULL;
+    j->stats.spilled_bytes += p->result.end;
+    return rc ? rc : open_result(j, err);
+}
+
+int ctr_joinpart_next(struct ctr_join *j, const struct ctr_batch **out, struct ctr_err *err)
+{
+    struct ctr_joinpart *p = j->part;
+    struct ctr_rowref refs[CTR_ROW_TILE];
+    const uint8_t *rows[CTR_ROW_TILE];
+    int64_t have = 0;
+    int n, rc = 0;
+
+    if (!p->merge)
+        return 0; /* until the left side is at its end */
+    ctr_batchbuf_clear(&p->out);
+    while (have < j->opts.batch_rows &&
+           (n = ctr_merge_next(p->merge, refs, (int)CTR_MIN(j->opts.batch_rows - have, CTR_ROW_TILE), err)) != 0) {
+        if (n < 0)
+            return n;
+        for (int i = 0; i < n; i++)
+            rows[i] = refs[i].row;
+        for (int c = 0; !rc && c < p->oformat.n; c++)
+            rc = ctr_row_read(&p->oformat, c, rows, n, &p->out.col[c], err);
+        if (rc)
+            return rc;
+        have += n;
+    }
+    *out = ctr_batchbuf_view(&p->out);
+    return have > 0;
+}

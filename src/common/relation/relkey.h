@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * relkey: pairs of key columns of two sides. Equality is by value: integers of any width and sign, floats of any width,
+ * texts plain or encoded; two NaN are equal, nulls are for the caller. */
+#ifndef CTR_RELKEY_H
+#define CTR_RELKEY_H
+
+#include "common/relation/relation.h"
+#include "common/relation/rowformat.h"
+
+/* What can be compared with what. */
+enum ctr_keyclass { CTR_KEY_NONE, CTR_KEY_INT, CTR_KEY_FLOAT, CTR_KEY_BOOL, CTR_KEY_TEXT, CTR_KEY_TIME };
+enum ctr_keyclass ctr_key_class(enum ctr_type t);
+
+struct ctr_keypair {
+    int left, right; /* columns */
+    enum ctr_keyclass cls;
+    bool left_signed, right_signed;
+};
+/* "a,b=c" to pairs (owned by the caller). Unknown columns, lists and types that do not meet are errors. */
+int ctr_keypairs_parse(const char *spec, const struct ctr_schema *left, const struct ctr_schema *right,
+                       const char *right_name, struct ctr_keypair **pairs, int *n, struct ctr_err *err) CTR_MUST;
+
+/* Order of two values of a class, neither null; nulls last when they may be. */
+int ctr_keys_compare(enum ctr_keyclass cls, const struct ctr_col *a, int64_t i, const struct ctr_col *b, int64_t j);
+
+/* ok[i] &= "row i of the left column equals column pair->right of rows[i]"; rows[i] NULL: left alone. Nulls were sorted
+ * out. */
+void ctr_keys_verify(const struct ctr_keypair *pair, const struct ctr_rowformat *f, const struct ctr_col *left,
+                     int64_t first, const uint8_t *const *rows, int n, uint8_t *ok);
+/* Do two rows of one format agree in a column? */
+bool ctr_row_same(const struct ctr_rowformat *f, int col, const uint8_t *a, const uint8_t *b);
+
+#endif

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * ctr-join: join the main stream with another: by key, by key and time, or row with row. */
+#include "common/cli/cli.h"
+#include "common/relation/relation.h"
+
+#include <stdlib.h>
+
+static struct {
+    struct ctr_strs keys;
+    const char *as_of, *next, *prefix, *columns;
+    bool inner, anti, multi, by_row, merge;
+    int64_t within_ms;
+} o = { .within_ms = -1 };
+
+static const struct ctr_opt opts[] = {
+    { "key", 'k', CTR_OPT_LIST, "KEY[=KEY2],…", "columns to join on; KEY2 is the name in RIGHT, if another", &o.keys,
+      0 },
+    { "inner", 0, CTR_OPT_FLAG, NULL, "leave out left rows without a match", &o.inner, 0 },
+    { "anti", 0, CTR_OPT_FLAG, NULL, "give only left rows without a match", &o.anti, 0 },
+    { "multi", 0, CTR_OPT_FLAG, NULL, "a left row for each of its matches, in the order of RIGHT", &o.multi, 0 },
+    { "as-of", 0, CTR_OPT_STR, "TIME[=TIME2]", "the last right row strictly before the left TIME", &o.as_of, 0 },
+    { "next", 0, CTR_OPT_STR, "TIME[=TIME2]", "the first right row at or after the left TIME", &o.next, 0 },
+    { "within", 0, CTR_OPT_DURATION, "DURATION", "with --next or --as-of: at most so far away, such as 30m",
+      &o.within_ms, 0 },
+    { "by-row", 0, CTR_OPT_FLAG, NULL, "row with row: both sides have as many", &o.by_row, 0 },
+    { "merge", 0, CTR_OPT_FLAG, NULL, "both sides are sorted by the keys: constant memory", &o.merge, 0 },
+    { "prefix", 0, CTR_OPT_STR, "PREFIX", "put before the names of RIGHT's columns", &o.prefix, 0 },
+    { "columns", 'c', CTR_OPT_STR, "COL,…", "columns to take from RIGHT (all but the keys)", &o.columns, 0 },
+    { 0 },
+};
+
+static int check_options(const struct ctr_cli *cli, struct ctr_err *err)
+{
+    if (o.inner && o.anti)
+        return ctr_cli_usage(err, "--inner and --anti exclude each other");
+    if (o.as_of && o.next)
+        return ctr_cli_usage(err, "--as-of and --next exclude each other");
+    if (o.by_row && o.merge)
+        return ctr_cli_usage(err, "--by-row and --merge exclude each other");
+    if (!strcmp(cli->args[0], "-") && (cli->nargs == 1 || !strcmp(cli->args[1], "-")))
+        return ctr_cli_usage(err, "RIGHT and the main stream cannot both be stdin");
+    return 0;
+}
+
+static void not_idle(void *ctx)
+{
+    (void)ctx; /* nothing is written while RIGHT is read */
+}
+
+static int open_right(struct ctr_cli *cli, struct ctr_reader **r, struct ctr_err *err)
+{
+    struct ctr_cli only = *cli;
+    struct ctr_reader_opts ro = { .idle = not_idle };
+
+    only.nargs = 1;
+    return ctr_cli_reader(&only, 0, &ro, r, err);
+}
+
+static int open_join(struct ctr_cli *cli, const struct ctr_schema *left, struct ctr_reader *right, struct ctr_join **j,
+                     struct ctr_err *err)
+{
+    struct ctr_join_opts jo = { .kind = o.inner  ? CTR_JOIN_INNER
+                                        : o.anti ? CTR_JOIN_ANTI
+                                                 : CTR_JOIN_LEFT,
+                                .how = o.by_row  ? CTR_JOIN_BY_ROW
+                                       : o.merge ? CTR_JOIN_MERGE
+                                                 : CTR_JOIN_HASH,
+                                .multi = o.multi,
+                                .at = o.as_of  ? CTR_JOIN_AS_OF
+                                      : o.next ? CTR_JOIN_NEXT
+                                               : CTR_JOIN_NO_TIME,
+                                .time = o.as_of ? o.as_of : o.next,
+                                .within_ms = o.within_ms,
+                                .prefix = o.prefix,
+                                .columns = o.columns,
+                                .memory_bytes = cli->memory_bytes,
+                                .batch_rows = cli->batch_rows };
+    struct ctr_buf keys = { 0 };
+    int rc = 0;
+
+    for (int i = 0; !rc && i < o.keys.n; i++)
+        rc = ctr_buf_printf(&keys, err, "%s%s", i ? "," : "", o.keys.s[i]);
+    if (!rc)
+        rc = ctr_buf_append(&keys, "", 1, err);
+    jo.keys = o.keys.n ? (const char *)keys.data : NULL;
+    if (!rc)
+        rc = ctr_join_new(j, left, right, strcmp(cli->args[0], "-") ? cli->args[0] : "stdin", &jo, err);
+    ctr_buf_free(&keys);
+    return rc;
+}
+
+static int write_results(struct ctr_join *j, struct ctr_writer *w, struct ctr_err *err)
+{
+    const struct ctr_batch *b;
+    int rc;
+
+    while ((rc = ctr_join_next(j, &b, err)) > 0)
+        if ((rc = ctr_writer_batch(w, b, err)))
+            return rc;
+    return rc;
+}
+
+static int join_all(struct ctr_cli *cli, struct ctr_reader *left, struct ctr_join *j, struct ctr_out *out,
+                    struct ctr_err *err)
+{
+    struct ctr_writer *w = NULL;
+    const struct ctr_batch *b;
+    int rc = ctr_cli_writer(cli, out, ctr_join_schema(j), &w, err);
+
+    while (!rc && (rc = ctr_reader_next(left, &b, err)) > 0) {
+        rc = ctr_join_batch(j, b, err);
+        if (!rc)
+            rc = write_results(j, w, err);
+        ctr_cli_progress(cli, ctr_reader_rows(left), ctr_reader_total_rows(left));
+    }
+    if (!rc)
+        rc = ctr_join_finish(j, err);
+    if (!rc)
+        rc = write_results(j, w, err);
+    if (!rc)
+        rc = ctr_cli_finish(cli, w, out, err);
+    ctr_writer_free(w);
+    return rc;
+}
+
+static void report(const struct ctr_cli *cli, const struct ctr_join *j)
+{
+    struct ctr_join_stats st;
+
+    ctr_join_get_stats(j, &st);
+    if (!o.by_row)
+        ctr_cli_note(cli, "%lld of %lld rows have no match in %s", (long long)st.unmatched, (long long)st.left_rows,
+                     cli->args[0]);
+    if (st.partitions)
+        ctr_cli_debug(cli, "%lld partitions, %lld bytes spilled", (long long)st.partitions,
+                      (long long)st.spilled_bytes);
+}
+
+static int run(struct ctr_cli *cli, struct ctr_err *err)
+{
+    struct ctr_reader *left = NULL, *right = NULL;
+    struct ctr_join *j = NULL;
+    struct ctr_out *out = NULL;
+    int rc = ctr_cli_args(cli, 1, -1, err);
+
+    if (!rc)
+        rc = check_options(cli, err);
+    if (!rc)
+        rc = open_right(cli, &right, err);
+    if (!rc)
+        rc = ctr_cli_reader(cli, 1, NULL, &left, err);
+    if (!rc)
+        rc = ctr_cli_out(cli, CTR_OUT_BINARY, &out, err);
+    if (!rc)
+        rc = open_join(cli, ctr_reader_schema(left), right, &j, err);
+    if (!rc)
+        rc = join_all(cli, left, j, out, err);
+    if (!rc)
+        report(cli, j);
+    ctr_join_free(j);
+    ctr_reader_free(right);
+    ctr_reader_free(left);
+    ctr_out_free(out);
+    return rc;
+}
+
+const struct ctr_tool ctr_tool = {
+    "ctr-join",
+    "join a stream with another",
+    "-k KEY[=KEY2],… RIGHT [FILE...]\n[-k KEY[=KEY2],…] --as-of TIME[=TIME2] | --next TIME[=TIME2] RIGHT [FILE...]\n"
+    "--by-row RIGHT [FILE...]",
+    NULL,
+    opts,
+    0,
+    run
+};

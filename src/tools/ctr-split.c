@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * ctr-split: cut a stream into shards by key or in turn. Invariant: the shards get their names together, after every
+ * one of them was written to its end. */
+#include "common/cli/cli.h"
+#include "common/relation/relation.h"
+
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#define MAX_SHARDS 65536
+
+static struct {
+    int64_t shards;
+    const char *by;
+} o;
+
+static const struct ctr_opt opts[] = {
+    { "shards", 'n', CTR_OPT_INT, "N", "number of shards", &o.shards, 0 },
+    { "by", 'b', CTR_OPT_STR, "COL,…", "rows with equal keys go to one shard; without it rows go in turn", &o.by, 0 },
+    { 0 },
+};
+
+struct shard {
+    struct ctr_out *out;
+    struct ctr_writer *w;
+};
+
+static int refuse_input(struct ctr_cli *cli, const char *path, struct ctr_err *err)
+{
+    struct stat a, b;
+
+    for (int i = 0; i < CTR_MAX(cli->nargs, 1); i++) {
+        bool std = !cli->nargs || !strcmp(cli->args[i], "-");
+        if ((std ? fstat(0, &b) : stat(cli->args[i], &b)) == 0 && S_ISREG(b.st_mode) && stat(path, &a) == 0 &&
+            a.st_dev == b.st_dev && a.st_ino == b.st_ino)
+            return ctr_cli_usage(err, "%s is both input and output", path);
+    }
+    return 0;
+}
+
+static int open_shards(struct ctr_cli *cli, const struct ctr_schema *s, struct shard *shard, struct ctr_err *err)
+{
+    struct rlimit files;
+    struct ctr_buf name = { 0 };
+    int rc = 0;
+
+    if (!getrlimit(RLIMIT_NOFILE, &files)) { /* a descriptor a shard: take what may be had */
+        files.rlim_cur = files.rlim_max;
+        (void)setrlimit(RLIMIT_NOFILE, &files);
+    }
+    for (int i = 0; !rc && i < o.shards; i++) {
+        rc = ctr_split_name(cli->out, i, &name, err);
+        if (!rc)
+            rc = refuse_input(cli, (const char *)name.data, err);
+        if (!rc)
+            rc = ctr_out_open(&shard[i].out, (const char *)name.data, CTR_OUT_BINARY, err);
+        if (!rc)
+            rc = ctr_cli_writer(cli, shard[i].out, s, &shard[i].w, err);
+        cli->idle_writer = NULL; /* files are not read while they are written */
+    }
+    ctr_buf_free(&name);
+    return rc;
+}
+
+static int deal(struct shard *shard, struct ctr_split *split, const struct ctr_batch *b, struct ctr_batchbuf *rows,
+                struct ctr_err *err)
+{
+    const int64_t *row, *start;
+    int rc = ctr_split_batch(split, b, &row, &start, err);
+
+    for (int i = 0; !rc && i < o.shards; i++) {
+        if (start[i] == start[i + 1])
+            continue;
+        ctr_batchbuf_clear(rows);
+        rc = ctr_batchbuf_gather(rows, b, row + start[i], start[i + 1] - start[i], err);
+        if (!rc)
+            rc = ctr_writer_batch(shard[i].w, ctr_batchbuf_view(rows), err);
+    }
+    return rc;
+}
+
+static int finish(struct ctr_cli *cli, struct shard *shard, struct ctr_err *err)
+{
+    int rc = 0;
+
+    for (int i = 0; !rc && i < o.shards; i++) {
+        rc = ctr_writer_finish(shard[i].w, err);
+        if (!rc)
+            rc = ctr_out_flush(shard[i].out, err);
+    }
+    for (int i = 0; !rc && i < o.shards; i++) {
+        ctr_cli_debug(cli, "%s: %lld rows", ctr_out_name(shard[i].out), (long long)ctr_writer_rows(shard[i].w));
+        rc = ctr_out_commit(shard[i].out, err);
+    }
+    return rc;
+}
+
+static int split_all(struct ctr_cli *cli, struct ctr_reader *r, struct ctr_split *split, struct shard *shard,
+                     struct ctr_err *err)
+{
+    struct ctr_batchbuf rows;
+    const struct ctr_batch *b;
+    int rc = ctr_batchbuf_init(&rows, ctr_reader_schema(r), err);
+
+    if (rc)
+        return rc;
+    rc = open_shards(cli, ctr_reader_schema(r), shard, err);
+    while (!rc && (rc = ctr_reader_next(r, &b, err)) > 0) {
+        rc = deal(shard, split, b, &rows, err);
+        ctr_cli_progress(cli, ctr_reader_rows(r), ctr_reader_total_rows(r));
+    }
+    if (!rc)
+        rc = finish(cli, shard, err);
+    ctr_batchbuf_free(&rows);
+    return rc;
+}
+
+static int check_options(const struct ctr_cli *cli, struct ctr_err *err)
+{
+    struct ctr_buf name = { 0 };
+    int rc = 0;
+
+    if (o.shards < 1 || o.shards > MAX_SHARDS)
+        rc = ctr_cli_usage(err, "--shards must be 1 to %d", MAX_SHARDS);
+    else if (!cli->out)
+        rc = ctr_cli_usage(err, "name the shards: -o 'part-%%02d.arrows'");
+    else
+        rc = ctr_split_name(cli->out, 0, &name, err);
+    ctr_buf_free(&name);
+    return rc;
+}
+
+static int run(struct ctr_cli *cli, struct ctr_err *err)
+{
+    struct ctr_reader *r = NULL;
+    struct ctr_split *split = NULL;
+    struct shard *shard = NULL;
+    int rc = check_options(cli, err);
+
+    if (!rc)
+        rc = ctr_cli_reader(cli, 0, NULL, &r, err);
+    if (!rc)
+        rc = ctr_split_new(&split, ctr_reader_schema(r), o.by, (int)o.shards, err);
+    if (!rc && !(shard = calloc((size_t)o.shards, sizeof *shard)))
+        rc = ctr_fail_nomem(err, (size_t)o.shards * sizeof *shard);
+    if (!rc)
+        rc = split_all(cli, r, split, shard, err);
+    for (int i = 0; shard && i < o.shards; i++) {
+        ctr_writer_free(shard[i].w);
+        ctr_out_free(shard[i].out);
+    }
+    free(shard);
+    ctr_split_free(split);
+    ctr_reader_free(r);
+    return rc;
+}
+
+const struct ctr_tool ctr_tool = { "ctr-split",
+                                   "cut a stream into shards, by key or in turn",
+                                   "--shards N [--by COL,…] -o 'part-%02d.arrows' [FILE...]",
+                                   NULL,
+                                   opts,
+                                   0,
+                                   run };
