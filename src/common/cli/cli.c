@@ -65,16 +65,21 @@ static void flush_when_idle(void *ctx)
         cli->idle_writer = NULL;
 }
 
+int ctr_cli_inputs(struct ctr_cli *cli, int first, struct ctr_err *err)
+{
+    int rc = 0;
+
+    for (int i = first; !rc && i < cli->nargs; i++)
+        rc = refuse_same(cli, cli->args[i], err);
+    return !rc && cli->nargs <= first ? refuse_same(cli, NULL, err) : rc;
+}
+
 int ctr_cli_reader(struct ctr_cli *cli, int first, const struct ctr_reader_opts *opts, struct ctr_reader **r,
                    struct ctr_err *err)
 {
     struct ctr_reader_opts o = opts ? *opts : (struct ctr_reader_opts){ 0 };
-    int n = CTR_MAX(cli->nargs - first, 0), rc = 0;
+    int n = CTR_MAX(cli->nargs - first, 0), rc = ctr_cli_inputs(cli, first, err);
 
-    for (int i = 0; !rc && i < n; i++)
-        rc = refuse_same(cli, cli->args[first + i], err);
-    if (!rc && !n)
-        rc = refuse_same(cli, NULL, err);
     if (rc)
         return rc;
     if (!o.idle) {

@@ -92,6 +92,8 @@ int ctr_cli_usage(struct ctr_err *err, const char *fmt, ...) CTR_PRINTF(2, 3);
 /* The main stream: args[first…], or stdin. opts may be NULL. Refuses an input that is also the output. */
 int ctr_cli_reader(struct ctr_cli *cli, int first, const struct ctr_reader_opts *opts, struct ctr_reader **r,
                    struct ctr_err *err) CTR_MUST;
+/* The check alone, for tools that read args[first…] (or stdin) by themselves. */
+int ctr_cli_inputs(struct ctr_cli *cli, int first, struct ctr_err *err) CTR_MUST;
 /* -o or stdout for binary or text. */
 int ctr_cli_out(struct ctr_cli *cli, unsigned out_flags, struct ctr_out **o, struct ctr_err *err) CTR_MUST;
 /* A stream writer on `out` with this tool's provenance added to a copy of the schema, flushed when input is idle. */

@@ -27,7 +27,9 @@
 struct ctr_lines;
 struct ctr_lines_opts {
     bool latin1;
-    const char *delimiter; /* not NULL: CSV quoting, a newline inside "…" at the start of a field ends no record */
+    bool no_sample;        /* the first block need not hold CTR_SAMPLE_ROWS records */
+    const char *delimiter; /* not NULL: CSV quoting with this delimiter (one byte), a newline inside "…" at the start of
+                              a field ends no record */
     int idle_ms;           /* > 0: hand out what is there when no input came for so long */
     size_t block_bytes;    /* 0: CTR_BLOCK_BYTES */
 };
@@ -41,6 +43,7 @@ struct ctr_text_block {
     int file_index;     /* 0 for the first file */
     int64_t first_line; /* 1-based line number in the file of p[0] */
     bool file_start;    /* p[0] is the first byte of its file */
+    bool idle;          /* handed out because no more input came: what was made of it should be sent on */
     bool utf8;          /* all of it is well-formed UTF-8: cells need no check of their own */
 };
 
@@ -101,7 +104,11 @@ struct ctr_text_columns {
 };
 int ctr_text_columns_add(struct ctr_text_columns *l, const char *name, size_t n, struct ctr_err *err) CTR_MUST;
 void ctr_text_columns_free(struct ctr_text_columns *l);
-/* The text of --columns. */
+/* The column of that name, or -1; `need`: or an error that names the nearest (`what`: the option that asked). */
+int ctr_text_columns_find(const struct ctr_text_columns *l, const char *name, size_t n);
+int ctr_text_columns_need(const struct ctr_text_columns *l, const char *what, const char *name,
+                          struct ctr_err *err) CTR_MUST;
+/* The text of --columns. Names with , : = [ stand in back quotes; a type may be timestamp[FORMAT]. */
 int ctr_text_columns_parse(struct ctr_text_columns *l, const char *spec, struct ctr_err *err) CTR_MUST;
 /* Finish the list of input columns (names known, in input order) into `schema`: types of `infer` (one a column, may be
  * NULL when all are typed), --like, --for, roles and --time applied; sets type and out of every column. */
@@ -114,7 +121,7 @@ int ctr_text_schema(struct ctr_text_columns *l, const struct ctr_infer *infer, c
  * zeros, integers beyond 64 bits. A column of nulls only is utf8. */
 struct ctr_infer {
     int64_t values;
-    unsigned seen; /* classes of values, see columns.c */
+    unsigned seen; /* classes of values, see cell.c */
 };
 void ctr_infer_see(struct ctr_infer *c, const char *p, size_t n);
 enum ctr_type ctr_infer_type(const struct ctr_infer *c);
@@ -123,6 +130,9 @@ enum ctr_type ctr_infer_type(const struct ctr_infer *c);
  * The whole of the text must be the value; no blanks. `check`: the text is not known to be UTF-8. Lists are "[a,b]". */
 int ctr_cell_append(struct ctr_colbuf *b, const struct ctr_field *f, const char *time_format, const char *p, size_t n,
                     bool check, struct ctr_err *err) CTR_MUST;
+
+/* Cut a column back to `rows` rows and the items of those; also what was appended without being closed. */
+void ctr_colbuf_rewind(struct ctr_colbuf *b, int64_t rows);
 
 /* ---- jobs and bad rows: import.c
  * ------------------------------------------------------------------------------------------- */
@@ -136,7 +146,7 @@ struct ctr_bad_row {
 struct ctr_text_job {
     struct ctr_text_block block;
     struct ctr_batchbuf out;
-    struct ctr_buf scratch; /* the format's, kept from block to block of this job */
+    struct ctr_buf scratch, scratch2; /* the format's, kept from block to block of this job */
     struct ctr_bad_row *bad;
     int nbad, bad_cap;
     struct ctr_buf why;
@@ -189,6 +199,7 @@ struct ctr_import;
 int ctr_import_open(struct ctr_import **im, const struct ctr_text_opts *o, char *const *paths, int n,
                     struct ctr_err *err) CTR_MUST;
 const struct ctr_schema *ctr_import_schema(const struct ctr_import *im);
+bool ctr_import_idle(const struct ctr_import *im); /* the batch came because input paused: flush it */
 int ctr_import_next(struct ctr_import *im, const struct ctr_batch **b, struct ctr_err *err) CTR_MUST;
 /* After the last batch: the quarantine and its reasons appear. */
 int ctr_import_finish(struct ctr_import *im, struct ctr_err *err) CTR_MUST;

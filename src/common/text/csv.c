@@ -1,0 +1,431 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * csv: delimited text, csv (RFC 4180: quoted cells may hold delimiters, newlines and doubled quotes) and tsv (cells are
+ * raw bytes). The state is constant once opened; a block is parsed tile by tile, a tile column by column. A tile in
+ * which a cell does not fit is taken back and parsed again without its bad rows, so that the usual path has no checks
+ * for them.
+ */
+#include "common/text/csv.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+struct csv {
+    struct csv_dialect d;
+    struct ctr_text_columns columns;
+    bool header;
+    char *header_line; /* with its newline */
+    size_t header_n;
+    char header_file[256];
+};
+
+static void csv_close(void *state)
+{
+    struct csv *s = state;
+    ctr_text_columns_free(&s->columns);
+    free(s->header_line);
+    free(s);
+}
+
+/* ---- scratch
+ * ---------------------------------------------------------------------------------------------------------- */
+
+static void *take(uint8_t **at, size_t bytes)
+{
+    void *p = *at;
+    *at += (bytes + 63) & ~(size_t)63;
+    return p;
+}
+
+/* The arrays of a tile, cut from one buffer that is kept from block to block. */
+static int tile_init(struct csv_tile *t, const struct csv_dialect *d, const struct ctr_text_block *b,
+                     struct ctr_buf *scratch, struct ctr_buf *unquoted, struct ctr_err *err)
+{
+    size_t rows = CSV_TILE_BYTES + 2, ends = rows + (size_t)d->columns + 128;
+    size_t total = 4 * ends + 7 * 4 * rows + 8 * rows + rows / 8 + (size_t)d->columns + 64 * 16;
+    int rc = ctr_buf_reserve(scratch, total, err);
+    if (rc)
+        return rc;
+    uint8_t *at = scratch->data;
+    *t = (struct csv_tile){ .p = b->p, .unquoted = unquoted };
+    t->end = take(&at, 4 * ends);
+    t->start = take(&at, 4 * rows);
+    t->record_first = take(&at, 4 * rows);
+    t->cells = take(&at, 4 * rows);
+    t->status = take(&at, 4 * rows);
+    t->row_start = take(&at, 4 * rows);
+    t->first = take(&at, 4 * rows);
+    t->record = take(&at, 4 * rows);
+    t->value = take(&at, 8 * rows);
+    t->present = take(&at, rows / 8 + 8);
+    t->special = take(&at, (size_t)d->columns);
+    return 0;
+}
+
+/* The rows that are good so far. */
+static void choose_rows(struct csv_tile *t, int from)
+{
+    int n = 0;
+    for (int r = from; r < t->records; r++)
+        if (t->status[r] == CSV_GOOD) {
+            t->row_start[n] = t->start[r];
+            t->first[n] = t->record_first[r];
+            t->record[n++] = (uint32_t)r;
+        }
+    t->rows = n;
+}
+
+/* ---- opening
+ * ------------------------------------------------------------------------------------------------------------ */
+
+/* How many cells the first record has. One that cannot be read leaves no column known. */
+static int count_cells(struct csv *s, const struct ctr_text_block *b, struct csv_tile *t, struct ctr_err *err)
+{
+    ctr_csv_index(t, b->n, &s->d, 1);
+    s->d.columns = (int)t->cells[0];
+    if (t->cells[0] > CSV_MAX_COLUMNS) {
+        ctr_err_file(err, b->file);
+        return ctr_fail(err, CTR_EDATA, "line 1: %u columns, at most %d are supported; is --delimiter right?",
+                        t->cells[0], CSV_MAX_COLUMNS);
+    }
+    return 0;
+}
+
+static int check_first(const struct ctr_text_block *b, const struct csv_tile *t, struct ctr_err *err)
+{
+    if (t->status[0] != CSV_OPEN_QUOTE && t->status[0] != CSV_AFTER_QUOTE)
+        return 0;
+    ctr_err_file(err, b->file);
+    return ctr_fail(err, CTR_EDATA,
+                    "line 1: a quote does not enclose a whole cell; --format tsv takes quotes as they are");
+}
+
+static int read_header(struct csv *s, const struct ctr_text_block *b, struct csv_tile *t, struct ctr_err *err)
+{
+    int rc = check_first(b, t, err);
+    if (rc)
+        return rc;
+    s->header_n = t->start[1] - t->start[0];
+    s->header_line = malloc(s->header_n);
+    if (!s->header_line)
+        return ctr_fail_nomem(err, s->header_n);
+    memcpy(s->header_line, b->p + t->start[0], s->header_n);
+    snprintf(s->header_file, sizeof s->header_file, "%s", b->file);
+    for (int c = 0; c < s->d.columns; c++) {
+        struct ctr_str cell = ctr_csv_raw(t, &s->d, t->start[0], 0, c);
+        char unnamed[16];
+        bool quoted;
+        if ((rc = ctr_csv_unquote(t, &s->d, &cell, &quoted, err)))
+            return rc;
+        if (!cell.n) {
+            cell.n = (size_t)snprintf(unnamed, sizeof unnamed, "c%d", c + 1);
+            cell.p = unnamed;
+        }
+        if (memchr(cell.p, 0, cell.n) || !ctr_utf8_valid((const uint8_t *)cell.p, cell.n)) {
+            ctr_err_file(err, b->file);
+            return ctr_fail(err, CTR_EDATA,
+                            "line 1: the name of column %d is not UTF-8; --encoding latin1 may be meant", c + 1);
+        }
+        if ((rc = ctr_text_columns_add(&s->columns, cell.p, cell.n, err)))
+            return rc;
+    }
+    return 0;
+}
+
+static int move_column(struct ctr_text_column *to, struct ctr_text_column *from, struct ctr_err *err)
+{
+    free(to->name);
+    to->name = strdup(from->name);
+    to->type = from->type;
+    to->typed = from->typed;
+    to->time_format = from->time_format;
+    from->time_format = NULL;
+    return to->name ? 0 : ctr_fail_nomem(err, strlen(from->name));
+}
+
+/* --columns over a header: entries that name header cells (their own name, or =SOURCE) type and rename those; a list of
+ * as many other names as there are columns renames them all in order. */
+static int apply_names(struct csv *s, struct ctr_text_columns *given, struct ctr_err *err)
+{
+    struct ctr_text_columns *l = &s->columns;
+    int known = 0, sourced = 0, rc = 0;
+    for (int i = 0; i < given->n; i++) {
+        sourced += given->c[i].source != NULL;
+        known += ctr_text_columns_find(l, given->c[i].name, strlen(given->c[i].name)) >= 0;
+    }
+    if (!sourced && known < given->n && given->n == l->n) {
+        for (int i = 0; !rc && i < l->n; i++)
+            rc = move_column(&l->c[i], &given->c[i], err);
+        return rc;
+    }
+    if (!sourced && known < given->n && given->n > l->n)
+        return ctr_fail(err, CTR_EUSAGE, "--columns names %d columns, the header has %d", given->n, l->n);
+    int *at = calloc((size_t)given->n + 1, sizeof *at);
+    if (!at)
+        return ctr_fail_nomem(err, (size_t)given->n * sizeof *at);
+    for (int i = 0; !rc && i < given->n; i++) { /* find them all before any changes its name */
+        const char *name = given->c[i].source ? given->c[i].source : given->c[i].name;
+        at[i] = ctr_text_columns_need(l, "--columns", name, err);
+        rc = at[i] < 0 ? at[i] : 0;
+    }
+    for (int i = 0; !rc && i < given->n; i++)
+        rc = move_column(&l->c[at[i]], &given->c[i], err);
+    free(at);
+    return rc;
+}
+
+/* Names by position: --columns, --like, or c1, c2, … Where bad rows are put up with, the first may be one. */
+static int name_columns(struct csv *s, struct ctr_text_columns *given, const struct ctr_text_opts *o,
+                        const struct ctr_text_block *b, const struct csv_tile *t, struct ctr_err *err)
+{
+    const char *what = given->n ? "--columns" : "--like";
+    int names = given->n ? given->n : o->like ? o->like->n : 0, rc = 0;
+    bool strict = !o->bad_rows || !strcmp(o->bad_rows, "fail");
+    if (b->n && (strict || !names) && (rc = check_first(b, t, err)))
+        return rc;
+    if (names && b->n && strict && names != s->d.columns) {
+        ctr_err_file(err, b->file);
+        return ctr_fail(err, CTR_EUSAGE, "line 1 has %d column%s, %s names %d%s", s->d.columns,
+                        s->d.columns == 1 ? "" : "s", what, names, s->d.columns == 1 ? "; is --delimiter right?" : "");
+    }
+    if (!names && !b->n)
+        return ctr_fail(err, CTR_EDATA, "the input is empty: without --columns its columns are not known");
+    for (int i = 0; !rc && i < given->n; i++)
+        if (given->c[i].source)
+            rc = ctr_fail(err, CTR_EUSAGE, "--columns: %s=%s wants --header", given->c[i].name, given->c[i].source);
+    if (given->n) {
+        s->columns = *given;
+        *given = (struct ctr_text_columns){ 0 };
+    }
+    for (int i = 0; !rc && s->columns.n < (names ? names : s->d.columns); i++) {
+        char name[16];
+        snprintf(name, sizeof name, "c%d", i + 1);
+        const char *p = o->like ? o->like->f[i].name : name;
+        rc = ctr_text_columns_add(&s->columns, p, strlen(p), err);
+    }
+    s->d.columns = s->columns.n;
+    return rc;
+}
+
+/* Types of the first CTR_SAMPLE_ROWS records. */
+static int infer_types(const struct csv *s, const struct ctr_text_block *b, struct csv_tile *t, struct ctr_infer *infer,
+                       struct ctr_err *err)
+{
+    int left = CTR_SAMPLE_ROWS + s->header;
+    t->to = 0;
+    for (bool head = s->header; left > 0 && t->to < b->n; head = false) {
+        t->from = t->to;
+        ctr_csv_index(t, b->n, &s->d, CSV_TILE_BYTES);
+        choose_rows(t, head);
+        for (int i = 0; i < t->rows && (int)t->record[i] < left; i++)
+            for (int c = 0; c < s->d.columns; c++) {
+                struct ctr_str cell = ctr_csv_raw(t, &s->d, t->row_start[i], t->first[i], c);
+                bool quoted;
+                int rc = s->columns.c[c].typed ? 0 : ctr_csv_unquote(t, &s->d, &cell, &quoted, err);
+                if (rc)
+                    return rc;
+                if (!s->columns.c[c].typed && !ctr_csv_null(&s->d, cell))
+                    ctr_infer_see(&infer[c], cell.p, cell.n);
+            }
+        left -= t->records;
+    }
+    return 0;
+}
+
+static int check_delimiter(const struct csv_dialect *d, struct ctr_err *err)
+{
+    if (!d->delimiter_n || d->delimiter_n > 16 || memchr(d->delimiter, '\n', d->delimiter_n) ||
+        memchr(d->delimiter, '\r', d->delimiter_n) || memchr(d->delimiter, '"', d->delimiter_n) ||
+        !ctr_utf8_valid((const uint8_t *)d->delimiter, d->delimiter_n))
+        return ctr_fail(err, CTR_EUSAGE, "--delimiter wants 1 to 16 bytes of UTF-8 without quotes and newlines");
+    return 0;
+}
+
+static int csv_setup(struct csv *s, const struct ctr_text_opts *o, const struct ctr_text_block *b,
+                     struct ctr_schema *schema, struct ctr_err *err)
+{
+    struct ctr_buf scratch = { 0 }, unquoted = { 0 };
+    struct ctr_text_columns given = { 0 };
+    struct ctr_infer *infer = NULL;
+    struct csv_tile t;
+    int rc = check_delimiter(&s->d, err);
+    if (!rc && o->columns)
+        rc = ctr_text_columns_parse(&given, o->columns, err);
+    s->d.columns = CSV_MAX_COLUMNS;
+    if (!rc)
+        rc = tile_init(&t, &s->d, b, &scratch, &unquoted, err);
+    if (!rc && b->n)
+        rc = count_cells(s, b, &t, err);
+    if (!rc && s->header && b->n) {
+        rc = read_header(s, b, &t, err);
+        if (!rc && given.n)
+            rc = apply_names(s, &given, err);
+    } else if (!rc) {
+        rc = name_columns(s, &given, o, b, &t, err);
+    }
+    if (!rc && !(infer = calloc((size_t)s->d.columns + 1, sizeof *infer)))
+        rc = ctr_fail_nomem(err, (size_t)s->d.columns * sizeof *infer);
+    if (!rc && b->n)
+        rc = infer_types(s, b, &t, infer, err);
+    if (!rc)
+        rc = ctr_text_schema(&s->columns, infer, o, schema, err);
+    free(infer);
+    ctr_text_columns_free(&given);
+    ctr_buf_free(&scratch);
+    ctr_buf_free(&unquoted);
+    return rc;
+}
+
+static int csv_open(void **state, const struct ctr_text_opts *o, const struct ctr_text_block *first,
+                    struct ctr_schema *schema, struct ctr_err *err)
+{
+    struct csv *s = calloc(1, sizeof *s);
+    if (!s)
+        return ctr_fail_nomem(err, sizeof *s);
+    const char *delimiter = o->delimiter ? o->delimiter : o->format->delimiter;
+    s->header = o->header;
+    s->d = (struct csv_dialect){ .delimiter = delimiter,
+                                 .delimiter_n = (uint32_t)strlen(delimiter),
+                                 .null = o->null ? o->null : "",
+                                 .null_n = o->null ? strlen(o->null) : 0 };
+    s->d.quoted = o->format->quoted && s->d.delimiter_n == 1;
+    int rc = csv_setup(s, o, first, schema, err);
+    if (rc) {
+        csv_close(s);
+        return rc;
+    }
+    *state = s;
+    return 0;
+}
+
+/* ---- parsing
+ * -------------------------------------------------------------------------------------------------------------- */
+
+static int report(const struct csv *s, struct csv_tile *t, struct ctr_text_job *j, int r, int64_t line,
+                  struct ctr_err *err)
+{
+    const char *record = t->p + t->start[r];
+    size_t n = t->start[r + 1] - t->start[r];
+    int status = t->status[r];
+    if (status == CSV_COUNT && t->cells[r] == 1 && (n == 1 || (n == 2 && *record == '\r')))
+        return ctr_job_bad(j, record, n, line, err, "an empty line where there should be %d columns", s->d.columns);
+    if (status == CSV_COUNT)
+        return ctr_job_bad(j, record, n, line, err, "%u column%s where there should be %d", t->cells[r],
+                           t->cells[r] == 1 ? "" : "s", s->d.columns);
+    if (status == CSV_OPEN_QUOTE)
+        return ctr_job_bad(j, record, n, line, err, "a quote is not closed; --format tsv takes quotes as they are");
+    if (status == CSV_AFTER_QUOTE)
+        return ctr_job_bad(j, record, n, line, err,
+                           "text follows a closing quote; --format tsv takes quotes as they are");
+    struct ctr_str cell = ctr_csv_raw(t, &s->d, t->start[r], t->record_first[r], status - 1);
+    bool quoted;
+    int rc = ctr_csv_unquote(t, &s->d, &cell, &quoted, err);
+    return rc ? rc : ctr_job_bad_cell(j, record, n, line, &s->columns.c[status - 1], cell.p, cell.n, err);
+}
+
+static int append_columns(const struct csv *s, struct csv_tile *t, struct ctr_text_job *j, struct ctr_err *err)
+{
+    for (int c = 0; c < s->columns.n; c++) {
+        const struct ctr_text_column *column = &s->columns.c[c];
+        int rc =
+            column->out < 0 ? 0 : ctr_csv_column(t, &s->d, column, c, !j->block.utf8, &j->out.col[column->out], err);
+        if (rc)
+            return rc;
+    }
+    return 0;
+}
+
+/* The records of a tile from `skip` on. *line is the number of the line at *counted, an offset in the block. */
+static int parse_tile(const struct csv *s, struct csv_tile *t, int skip, struct ctr_text_job *j, uint32_t *counted,
+                      int64_t *line, struct ctr_err *err)
+{
+    int64_t before = ctr_batchbuf_rows(&j->out);
+    int rc, bad = t->records - skip;
+    choose_rows(t, skip);
+    rc = append_columns(s, t, j, err);
+    if (rc)
+        return rc;
+    int tried = t->rows;
+    choose_rows(t, skip);
+    if (t->rows < tried) {
+        ctr_job_rewind(j, before);
+        if ((rc = append_columns(s, t, j, err)))
+            return rc;
+    }
+    bad -= t->rows;
+    for (int r = skip; bad && r < t->records; r++) {
+        if (t->status[r] == CSV_GOOD)
+            continue;
+        *line += ctr_count_byte(t->p + *counted, t->start[r] - *counted, '\n');
+        *counted = t->start[r];
+        if ((rc = report(s, t, j, r, *line, err)))
+            return rc;
+        bad--;
+    }
+    return 0;
+}
+
+static int check_header(const struct csv *s, const struct csv_tile *t, const struct ctr_text_block *b,
+                        struct ctr_err *err)
+{
+    size_t n = t->start[1] - t->start[0], m = s->header_n;
+    const char *p = b->p + t->start[0];
+    while (n && (p[n - 1] == '\n' || p[n - 1] == '\r'))
+        n--;
+    while (m && (s->header_line[m - 1] == '\n' || s->header_line[m - 1] == '\r'))
+        m--;
+    if (n == m && !memcmp(p, s->header_line, n))
+        return 0;
+    ctr_err_file(err, b->file);
+    return ctr_fail(err, CTR_EDATA, "line 1: the header differs from that of %s; import them one by one",
+                    s->header_file);
+}
+
+static int csv_parse(const void *state, struct ctr_text_job *j, struct ctr_err *err)
+{
+    const struct csv *s = state;
+    const struct ctr_text_block *b = &j->block;
+    struct csv_tile t;
+    int64_t line = b->first_line;
+    uint32_t counted = 0;
+    int rc = tile_init(&t, &s->d, b, &j->scratch, &j->scratch2, err);
+    for (bool head = s->header && b->file_start; !rc && t.to < b->n; head = false) {
+        t.from = t.to;
+        ctr_csv_index(&t, b->n, &s->d, CSV_TILE_BYTES);
+        if (head)
+            rc = check_header(s, &t, b, err);
+        if (!rc)
+            rc = parse_tile(s, &t, head, j, &counted, &line, err);
+    }
+    return rc;
+}
+
+static const char *csv_header(const void *state, size_t *n)
+{
+    const struct csv *s = state;
+    *n = s->header_n;
+    return s->header_line;
+}
+
+const struct ctr_text_format ctr_text_csv = {
+    .name = "csv",
+    .suffix = ".csv",
+    .honours = CTR_TEXT_HEADER | CTR_TEXT_DELIMITER | CTR_TEXT_NULL | CTR_TEXT_COLUMNS | CTR_TEXT_FOR,
+    .delimiter = ",",
+    .quoted = true,
+    .open = csv_open,
+    .parse = csv_parse,
+    .close = csv_close,
+    .header = csv_header,
+};
+
+const struct ctr_text_format ctr_text_tsv = {
+    .name = "tsv",
+    .suffix = ".tsv",
+    .honours = CTR_TEXT_HEADER | CTR_TEXT_DELIMITER | CTR_TEXT_NULL | CTR_TEXT_COLUMNS | CTR_TEXT_FOR,
+    .delimiter = "\t",
+    .open = csv_open,
+    .parse = csv_parse,
+    .close = csv_close,
+    .header = csv_header,
+};

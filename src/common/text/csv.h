@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * csv.h: what the three parts of the delimited formats share: csv.c (schema, tiles, bad rows), csvindex.c (where cells
+ * end), csvcell.c (columns of cells to values). Private to them.
+ *
+ * A tile is a run of whole records, about CSV_TILE_BYTES of a block. Its cells are known by where they end: cell c of
+ * row r ends at end[first[r] + c] (a delimiter, or the end of the line) and starts after the delimiter of the one
+ * before. All offsets count from the start of the block. A cell that starts with a quote, where quoting is on, is still
+ * in its quotes.
+ */
+#ifndef CTR_CSV_H
+#define CTR_CSV_H
+
+#include "common/text/text.h"
+
+#define CSV_TILE_BYTES  (64 << 10)
+#define CSV_MAX_COLUMNS 10000
+
+/* status of a record; a positive one is the number (from 1) of the column whose cell does not fit */
+enum { CSV_GOOD = 0, CSV_COUNT = -1, CSV_OPEN_QUOTE = -2, CSV_AFTER_QUOTE = -3 };
+
+struct csv_tile {
+    const char *p; /* the block */
+    uint32_t from, to;
+    uint32_t *end;
+    /* every record of the tile */
+    int records;
+    uint32_t *start; /* start[records] is the tile's end */
+    uint32_t *record_first, *cells;
+    int32_t *status;
+    /* the good ones */
+    int rows;
+    uint32_t *row_start, *first, *record;
+    /* scratch a row */
+    int64_t *value;
+    uint64_t *present; /* bitmap */
+    uint8_t *special;  /* a column: some cell is quoted */
+    struct ctr_buf *unquoted;
+};
+
+/* How cells are told apart. */
+struct csv_dialect {
+    const char *delimiter;
+    uint32_t delimiter_n;
+    bool quoted;
+    const char *null;
+    size_t null_n;
+    int columns;
+};
+
+/* Index the tile that starts at t->from of a block of n bytes: fills to, end, start, record_first, cells, status,
+ * records. At most `columns` ends a record are kept, and `max_records` records. */
+void ctr_csv_index(struct csv_tile *t, size_t n, const struct csv_dialect *d, int max_records);
+
+/* Append column c of the good rows to b; a row whose cell does not fit gets its status (if it has none) and a null.
+ * Returns < 0 for memory only. `check`: the block is not known to be UTF-8. */
+int ctr_csv_column(struct csv_tile *t, const struct csv_dialect *d, const struct ctr_text_column *column, int c,
+                   bool check, struct ctr_colbuf *b, struct ctr_err *err);
+
+/* The raw text of a cell of record k, and what it says: without quotes (which may lie in t->unquoted until the next
+ * call); *quoted tells. */
+struct ctr_str ctr_csv_raw(const struct csv_tile *t, const struct csv_dialect *d, uint32_t row_start, uint32_t first,
+                           int c);
+int ctr_csv_unquote(struct csv_tile *t, const struct csv_dialect *d, struct ctr_str *cell, bool *quoted,
+                    struct ctr_err *err);
+
+static inline bool ctr_csv_null(const struct csv_dialect *d, struct ctr_str s)
+{
+    return s.n == d->null_n && (!s.n || !memcmp(s.p, d->null, s.n));
+}
+#endif

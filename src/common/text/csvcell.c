@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * csvcell: a column of cells to values. One loop a class of types, over the rows of a tile: no call, allocation or
+ * choice of type a cell on the usual path. Numbers are parsed where they lie; what the short paths do not take goes to
+ * the exact readers of base.h.
+ */
+#include "common/text/csv.h"
+
+struct ctr_str ctr_csv_raw(const struct csv_tile *t, const struct csv_dialect *d, uint32_t row_start, uint32_t first,
+                           int c)
+{
+    uint32_t s = c ? t->end[first + (uint32_t)c - 1] + d->delimiter_n : row_start, e = t->end[first + (uint32_t)c];
+    return (struct ctr_str){ t->p + s, e - s };
+}
+
+static inline struct ctr_str cell_at(const struct csv_tile *t, uint32_t delimiter_n, int i, int c)
+{
+    const uint32_t *e = t->end + t->first[i] + c;
+    uint32_t s = c ? e[-1] + delimiter_n : t->row_start[i];
+    return (struct ctr_str){ t->p + s, *e - s };
+}
+
+int ctr_csv_unquote(struct csv_tile *t, const struct csv_dialect *d, struct ctr_str *s, bool *quoted,
+                    struct ctr_err *err)
+{
+    *quoted = d->quoted && s->n >= 2 && s->p[0] == '"';
+    if (!*quoted)
+        return 0;
+    s->p++;
+    s->n -= 2;
+    const char *q = memchr(s->p, '"', s->n), *end = s->p + s->n;
+    if (!q)
+        return 0;
+    t->unquoted->len = 0;
+    int rc = ctr_buf_reserve(t->unquoted, s->n, err);
+    if (rc)
+        return rc;
+    char *to = (char *)t->unquoted->data;
+    for (const char *p = s->p; p < end; p++) {
+        *to++ = *p;
+        p += *p == '"'; /* the second of a pair */
+    }
+    *s = (struct ctr_str){ (char *)t->unquoted->data, (size_t)(to - (char *)t->unquoted->data) };
+    return 0;
+}
+
+/* ---- validity
+ * ---------------------------------------------------------------------------------------------------------- */
+
+/* Append the bitmap t->present of t->rows rows, `nulls` of them absent, and count the rows. */
+static int finish_rows(struct csv_tile *t, struct ctr_colbuf *b, int64_t nulls, struct ctr_err *err)
+{
+    int64_t rows = t->rows, words = (rows + 63) / 64;
+    if (nulls || b->valid.len) {
+        bool fresh = !b->valid.len;
+        int rc = ctr_buf_reserve(&b->valid, (size_t)(b->rows + rows) / 8 + 32, err);
+        if (rc)
+            return rc;
+        size_t need = (size_t)(b->rows + rows + 7) / 8, have = (size_t)(b->rows + 7) / 8;
+        memset(b->valid.data + (fresh ? 0 : have), 0, need + 16 - (fresh ? 0 : have));
+        if (fresh) {
+            memset(b->valid.data, 0xff, (size_t)b->rows / 8);
+            if (b->rows & 7)
+                b->valid.data[b->rows / 8] = (uint8_t)((1 << (b->rows & 7)) - 1);
+        }
+        for (int64_t w = 0; w < words; w++) {
+            uint64_t bits = t->present[w], low;
+            int64_t at = b->rows + 64 * w;
+            if (rows - 64 * w < 64)
+                bits &= (1ull << (rows - 64 * w)) - 1;
+            uint8_t *to = b->valid.data + at / 8;
+            memcpy(&low, to, 8);
+            low |= bits << (at & 7);
+            memcpy(to, &low, 8);
+            if (at & 7)
+                to[8] = (uint8_t)(bits >> (64 - (at & 7)));
+        }
+        b->valid.len = need;
+    }
+    b->rows += rows;
+    b->nulls += nulls;
+    return 0;
+}
+
+static inline void misfit(struct csv_tile *t, int i, int c)
+{
+    int32_t *status = &t->status[t->record[i]];
+    if (!*status)
+        *status = c + 1;
+}
+
+/* A loop over the rows of a tile that sets a bit a row: BODY gives `ok` for row i. */
+#define EACH_ROW(BODY)                                                                                                 \
+    for (int w_ = 0; w_ < t->rows; w_ += 64) {                                                                         \
+        uint64_t bits_ = 0;                                                                                            \
+        int to_ = CTR_MIN(w_ + 64, t->rows);                                                                           \
+        for (int i = w_; i < to_; i++) {                                                                               \
+            bool ok;                                                                                                   \
+            BODY;                                                                                                      \
+            bits_ |= (uint64_t)ok << (i & 63);                                                                         \
+            nulls += !ok;                                                                                              \
+        }                                                                                                              \
+        t->present[w_ / 64] = bits_;                                                                                   \
+    }
+
+/* ---- integers
+ * ------------------------------------------------------------------------------------------------------------ */
+
+/* One to eight digits that start at p; eight bytes may be read. */
+static inline bool digits8(const char *p, size_t n, uint64_t *v)
+{
+    uint64_t x;
+    int shift = 64 - 8 * (int)n;
+    memcpy(&x, p, 8);
+    x <<= shift; /* the missing digits in front become zeros */
+    uint64_t low = x - (0x3030303030303030u << shift);
+    bool digits = !((((x + (0x4646464646464646u << shift)) | low)) & 0x8080808080808080u);
+    low = low * 10 + (low >> 8);
+    *v = ((low & 0x000000ff000000ffu) * 0x000f424000000064u +
+          ((low >> 16) & 0x000000ff000000ffu) * 0x0000271000000001u) >>
+         32;
+    return digits;
+}
+
+static inline bool parse_int(const char *p, size_t n, int64_t *v)
+{
+    bool neg = *p == '-';
+    const char *q = p + neg;
+    size_t k = n - neg;
+    uint64_t x, y;
+    if (k - 1 < 8) {
+        if (!digits8(q, k, &x))
+            return ctr_parse_i64(p, n, v);
+    } else if (k - 1 < 16) {
+        if (!digits8(q, k - 8, &y) || !digits8(q + k - 8, 8, &x))
+            return ctr_parse_i64(p, n, v);
+        x += y * 100000000u;
+    } else {
+        return ctr_parse_i64(p, n, v);
+    }
+    *v = neg ? -(int64_t)x : (int64_t)x;
+    return true;
+}
+
+static inline bool parse_uint(const char *p, size_t n, int64_t *v)
+{
+    uint64_t u;
+    if (n > 16 || *p == '-') {
+        bool good = ctr_parse_u64(p, n, &u);
+        *v = (int64_t)u;
+        return good;
+    }
+    return parse_int(p, n, v);
+}
+
+/* Values of all rows into t->value, 0 where there is none; misfits are marked. */
+static int64_t parse_ints(struct csv_tile *t, const struct csv_dialect *d, int c, bool is_u64)
+{
+    int64_t nulls = 0, *value = t->value;
+    uint32_t dn = d->delimiter_n;
+    EACH_ROW({
+        struct ctr_str s = cell_at(t, dn, i, c);
+        int64_t v = 0;
+        ok = !ctr_csv_null(d, s);
+        if (ok && !(s.n && (is_u64 ? parse_uint(s.p, s.n, &v) : parse_int(s.p, s.n, &v)))) {
+            misfit(t, i, c);
+            ok = false;
+            v = 0;
+        }
+        value[i] = v;
+    })
+    return nulls;
+}
+
+/* The values as type T, those beyond its range marked. */
+#define NARROW(T, LOW, HIGH)                                                                                           \
+    do {                                                                                                               \
+        T *to_ = (T *)(b->data.data + b->data.len);                                                                    \
+        bool bad_ = false;                                                                                             \
+        for (int i = 0; i < t->rows; i++) {                                                                            \
+            bad_ |= t->value[i] < (LOW) || t->value[i] > (HIGH);                                                       \
+            to_[i] = (T)t->value[i];                                                                                   \
+        }                                                                                                              \
+        for (int i = 0; bad_ && i < t->rows; i++)                                                                      \
+            if (t->value[i] < (LOW) || t->value[i] > (HIGH))                                                           \
+                misfit(t, i, c);                                                                                       \
+    } while (0)
+
+static int column_ints(struct csv_tile *t, const struct csv_dialect *d, int c, struct ctr_colbuf *b,
+                       struct ctr_err *err)
+{
+    size_t bytes = (size_t)t->rows * (size_t)ctr_types[b->type].width;
+    int rc = ctr_buf_reserve(&b->data, bytes, err);
+    if (rc)
+        return rc;
+    int64_t nulls = parse_ints(t, d, c, b->type == CTR_U64);
+    switch (b->type) {
+    case CTR_I8: NARROW(int8_t, INT8_MIN, INT8_MAX); break;
+    case CTR_I16: NARROW(int16_t, INT16_MIN, INT16_MAX); break;
+    case CTR_I32: NARROW(int32_t, INT32_MIN, INT32_MAX); break;
+    case CTR_U8: NARROW(uint8_t, 0, UINT8_MAX); break;
+    case CTR_U16: NARROW(uint16_t, 0, UINT16_MAX); break;
+    case CTR_U32: NARROW(uint32_t, 0, (int64_t)UINT32_MAX); break;
+    default: memcpy(b->data.data + b->data.len, t->value, bytes); break;
+    }
+    b->data.len += bytes;
+    return finish_rows(t, b, nulls, err);
+}
+
+/* ---- floats
+ * ---------------------------------------------------------------------------------------------------------------- */
+
+static const double pow10_exact[] = { 1e0, 1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7, 1e8,
+                                      1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16 };
+
+/* [-]digits[.digits] of at most 15 digits: both factors are exact, so that one division rounds correctly. */
+static inline bool short_decimal(const char *p, size_t n, double *v)
+{
+    const char *end = p + n, *point = NULL;
+    bool neg = *p == '-';
+    uint64_t w = 0;
+    p += neg;
+    size_t k = (size_t)(end - p);
+    if (k - 1 >= 16 || (k == 1 && *p == '.'))
+        return false;
+    for (; p < end; p++) {
+        unsigned digit = (unsigned char)*p - (unsigned)'0';
+        if (digit <= 9)
+            w = w * 10 + digit;
+        else if (*p == '.' && !point)
+            point = p + 1;
+        else
+            return false;
+    }
+    double x = point ? (double)w / pow10_exact[end - point] : (double)w;
+    *v = neg ? -x : x;
+    return w < 1000000000000000u;
+}
+
+static int column_floats(struct csv_tile *t, const struct csv_dialect *d, int c, struct ctr_colbuf *b,
+                         struct ctr_err *err)
+{
+    size_t width = (size_t)ctr_types[b->type].width, bytes = (size_t)t->rows * width;
+    int rc = ctr_buf_reserve(&b->data, bytes, err);
+    if (rc)
+        return rc;
+    uint8_t *to = b->data.data + b->data.len;
+    int64_t nulls = 0;
+    uint32_t dn = d->delimiter_n;
+    if (b->type == CTR_F64) {
+        EACH_ROW({
+            struct ctr_str s = cell_at(t, dn, i, c);
+            double v = 0;
+            ok = !ctr_csv_null(d, s);
+            if (ok && !(s.n && (short_decimal(s.p, s.n, &v) || ctr_parse_f64(s.p, s.n, &v)))) {
+                misfit(t, i, c);
+                ok = false;
+                v = 0;
+            }
+            ((double *)to)[i] = v;
+        })
+    } else {
+        EACH_ROW({
+            struct ctr_str s = cell_at(t, dn, i, c);
+            float v = 0;
+            ok = !ctr_csv_null(d, s);
+            if (ok && !(s.n && ctr_parse_f32(s.p, s.n, &v))) {
+                misfit(t, i, c);
+                ok = false;
+                v = 0;
+            }
+            if (width == 4)
+                ((float *)to)[i] = v;
+            else
+                ((uint16_t *)to)[i] = ctr_f32_to_f16(v);
+        })
+    }
+    b->data.len += bytes;
+    return finish_rows(t, b, nulls, err);
+}
+
+/* ---- text
+ * --------------------------------------------------------------------------------------------------------------------
+ */
+
+static int column_text(struct csv_tile *t, const struct csv_dialect *d, int c, bool check, struct ctr_colbuf *b,
+                       struct ctr_err *err)
+{
+    size_t room = t->to - t->from;
+    if (b->data.len + room > INT32_MAX)
+        return ctr_fail(err, CTR_EDATA, "a text column holds more than 2^31-1 bytes in one block");
+    int rc = ctr_buf_reserve(&b->data, room + 32, err); /* short cells are copied 16 bytes at a time */
+    if (!rc)
+        rc = ctr_buf_reserve(&b->offsets, ((size_t)t->rows + 1) * 4, err);
+    if (rc)
+        return rc;
+    if (!b->offsets.len) {
+        memset(b->offsets.data, 0, 4);
+        b->offsets.len = 4;
+    }
+    int32_t *offset = (int32_t *)(b->offsets.data + b->offsets.len);
+    uint8_t *to = b->data.data + b->data.len;
+    int64_t nulls = 0;
+    uint32_t dn = d->delimiter_n;
+    EACH_ROW({
+        struct ctr_str s = cell_at(t, dn, i, c);
+        ok = !ctr_csv_null(d, s);
+        if (ok && check && !ctr_utf8_valid((const uint8_t *)s.p, s.n)) {
+            misfit(t, i, c);
+            ok = false;
+        }
+        if (!ok)
+            s.n = 0;
+        if (s.n <= 16)
+            memcpy(to, s.p, 16);
+        else
+            memcpy(to, s.p, s.n);
+        to += s.n;
+        offset[i] = (int32_t)(to - b->data.data);
+    })
+    b->data.len = (size_t)(to - b->data.data);
+    b->offsets.len += (size_t)t->rows * 4;
+    return finish_rows(t, b, nulls, err);
+}
+
+/* ---- everything else: quoted cells, bools, times, lists
+ * ---------------------------------------------------------------------- */
+
+static int column_any(struct csv_tile *t, const struct csv_dialect *d, const struct ctr_text_column *column, int c,
+                      bool check, struct ctr_colbuf *b, struct ctr_err *err)
+{
+    for (int i = 0; i < t->rows; i++) {
+        struct ctr_str s = cell_at(t, d->delimiter_n, i, c);
+        bool quoted;
+        int rc = ctr_csv_unquote(t, d, &s, &quoted, err);
+        if (rc)
+            return rc;
+        bool null = ctr_csv_null(d, s) && !(quoted && b->type == CTR_UTF8); /* "" is an empty text, nothing is null */
+        rc = null ? 0 : ctr_cell_append(b, &column->type, column->time_format, s.p, s.n, check, err);
+        if (rc < 0)
+            return rc;
+        if (rc)
+            continue;
+        if (!null)
+            misfit(t, i, c);
+        if ((rc = ctr_colbuf_null(b, err)))
+            return rc;
+    }
+    return 0;
+}
+
+int ctr_csv_column(struct csv_tile *t, const struct csv_dialect *d, const struct ctr_text_column *column, int c,
+                   bool check, struct ctr_colbuf *b, struct ctr_err *err)
+{
+    const struct ctr_type_info *type = &ctr_types[b->type];
+    if (t->special[c])
+        return column_any(t, d, column, c, check, b, err);
+    if (b->type == CTR_UTF8)
+        return column_text(t, d, c, check, b, err);
+    if (type->integer)
+        return column_ints(t, d, c, b, err);
+    if (type->floating)
+        return column_floats(t, d, c, b, err);
+    return column_any(t, d, column, c, check, b, err);
+}

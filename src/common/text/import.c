@@ -1,0 +1,395 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * import: blocks of lines through a format into batches, with the policy for bad rows. Jobs of one round run on the
+ * pool; their batches, bad rows and errors are taken in the order of the input, so that threads change nothing.
+ */
+#include "common/text/text.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum policy { BAD_FAIL, BAD_SKIP, BAD_QUARANTINE };
+
+struct ctr_import {
+    struct ctr_text_opts o;
+    struct ctr_lines *lines;
+    struct ctr_schema schema;
+    void *state;
+    struct ctr_pool *pool;
+    struct ctr_text_job *job;
+    int jobs, round, next; /* jobs of this round, and the next to hand out */
+    struct ctr_text_block first;
+    bool have_first, ended, idle;
+    struct ctr_err end_err; /* what ended the input, after the jobs of the round */
+    int end_rc;
+    struct ctr_import_stats stats;
+    /* bad rows */
+    enum policy policy;
+    int64_t max_bad;
+    struct ctr_out *quarantine, *why;
+    struct ctr_buf raw;
+};
+
+/* ---- what formats say about a bad row
+ * ------------------------------------------------------------------------------------ */
+
+int ctr_job_bad(struct ctr_text_job *j, const char *p, size_t n, int64_t line, struct ctr_err *err, const char *fmt,
+                ...)
+{
+    char why[512];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(why, sizeof why, fmt, ap);
+    va_end(ap);
+    if (j->stop) {
+        ctr_err_file(err, j->block.file);
+        err->row = line;
+        return ctr_fail(err, CTR_EDATA, "line %lld: %s", (long long)line, why);
+    }
+    if (j->nbad == j->bad_cap) {
+        int cap = j->bad_cap ? 2 * j->bad_cap : 64;
+        struct ctr_bad_row *rows = realloc(j->bad, (size_t)cap * sizeof *rows);
+        if (!rows)
+            return ctr_fail_nomem(err, (size_t)cap * sizeof *rows);
+        j->bad = rows;
+        j->bad_cap = cap;
+    }
+    j->bad[j->nbad] = (struct ctr_bad_row){ .p = p, .n = n, .line = line, .why = j->why.len };
+    int rc = ctr_buf_append(&j->why, why, strlen(why) + 1, err);
+    if (!rc)
+        j->nbad++;
+    return rc;
+}
+
+/* The text of a cell, made fit for a message. */
+static void show(char *out, size_t size, const char *p, size_t n)
+{
+    size_t o = 0, shown = CTR_MIN(n, 40);
+    while (shown < n && shown > 30 && ((unsigned char)p[shown] & 0xc0) == 0x80)
+        shown--;
+    bool utf8 = ctr_utf8_valid((const uint8_t *)p, shown);
+    for (size_t i = 0; i < shown && o + 8 < size; i++) {
+        unsigned char c = (unsigned char)p[i];
+        if (c < 32 || c == 127 || (c >= 128 && !utf8))
+            o += (size_t)snprintf(out + o, size - o, "\\x%02x", c);
+        else
+            out[o++] = (char)c;
+    }
+    snprintf(out + o, size - o, "%s", shown < n ? "…" : "");
+}
+
+/* The type that would take the value, for the remedy. */
+static const char *fitting_type(const struct ctr_text_column *c, const char *p, size_t n)
+{
+    struct ctr_infer infer = { 0 };
+    ctr_infer_see(&infer, p, n);
+    enum ctr_type t = ctr_infer_type(&infer);
+    if (t == CTR_BOOL || t == c->type.type || !ctr_type_number(c->type.type))
+        t = CTR_UTF8;
+    return ctr_types[t].name;
+}
+
+static bool looks_null(const char *p, size_t n)
+{
+    static const char *const words[] = { "NA", "N/A", "n/a", "null", "NULL", "None", "\\N", "-", "?", "nan", "NaN" };
+    for (size_t i = 0; i < CTR_COUNT(words); i++)
+        if (strlen(words[i]) == n && !memcmp(words[i], p, n))
+            return true;
+    return false;
+}
+
+int ctr_job_bad_cell(struct ctr_text_job *j, const char *record, size_t n, int64_t line,
+                     const struct ctr_text_column *c, const char *cell, size_t cell_n, struct ctr_err *err)
+{
+    char text[256], type[64];
+    show(text, sizeof text, cell, cell_n);
+    ctr_field_type_name(&c->type, type, sizeof type);
+    if (c->type.type == CTR_UTF8)
+        return ctr_job_bad(j, record, n, line, err, "column %s: '%s' is not UTF-8; --encoding latin1 may settle it",
+                           c->name, text);
+    if (looks_null(cell, cell_n))
+        return ctr_job_bad(j, record, n, line, err, "column %s: '%s' is not %s; --null '%s' may settle it", c->name,
+                           text, type, text);
+    if (c->type.type == CTR_TIME)
+        return ctr_job_bad(
+            j, record, n, line, err,
+            "column %s: '%s' is no time in the form %s; --time %s:FORMAT (%%Y-%%m-%%d …, unix, unix_ms) or "
+            "--bad-rows settles it",
+            c->name, text, c->time_format ? c->time_format : "ISO 8601", c->name);
+    return ctr_job_bad(j, record, n, line, err, "column %s: '%s' is not %s; --columns %s:%s or --bad-rows settles it",
+                       c->name, text, type, c->name, fitting_type(c, cell, cell_n));
+}
+
+/* ---- the policy
+ * --------------------------------------------------------------------------------------------------------- */
+
+static int parse_policy(struct ctr_import *im, struct ctr_err *err)
+{
+    const char *s = im->o.bad_rows;
+    if (!s || !strcmp(s, "fail"))
+        return 0;
+    if (!strncmp(s, "skip=", 5) && ctr_parse_i64(s + 5, strlen(s + 5), &im->max_bad) && im->max_bad >= 0) {
+        im->policy = BAD_SKIP;
+        return 0;
+    }
+    if (strncmp(s, "quarantine=", 11) || !s[11] || !strcmp(s + 11, "-"))
+        return ctr_fail(err, CTR_EUSAGE, "--bad-rows wants fail, skip=MAX or quarantine=FILE, not '%s'", s);
+    im->policy = BAD_QUARANTINE;
+    char *why;
+    if (asprintf(&why, "%s.why", s + 11) < 0)
+        return ctr_fail_nomem(err, strlen(s) + 4);
+    int rc = ctr_out_open(&im->quarantine, s + 11, 0, err);
+    if (!rc)
+        rc = ctr_out_open(&im->why, why, 0, err);
+    free(why);
+    return rc;
+}
+
+/* Raw bytes as they were in the input: latin1 went to UTF-8, and goes back. */
+static int write_raw(struct ctr_import *im, const char *p, size_t n, struct ctr_err *err)
+{
+    if (!im->o.latin1)
+        return ctr_out_write(im->quarantine, p, n, err);
+    im->raw.len = 0;
+    int rc = ctr_buf_reserve(&im->raw, n, err);
+    if (rc)
+        return rc;
+    for (size_t i = 0; i < n; i++) {
+        unsigned char c = (unsigned char)p[i];
+        if (c >= 0x80)
+            c = (unsigned char)(c << 6 | ((unsigned char)p[++i] & 0x3f));
+        im->raw.data[im->raw.len++] = c;
+    }
+    return ctr_out_write(im->quarantine, im->raw.data, im->raw.len, err);
+}
+
+static int take_bad(struct ctr_import *im, const struct ctr_text_job *j, struct ctr_err *err)
+{
+    for (int i = 0; i < j->nbad; i++) {
+        const struct ctr_bad_row *b = &j->bad[i];
+        const char *why = (const char *)j->why.data + b->why;
+        int rc;
+        im->stats.bad++;
+        if (im->policy == BAD_SKIP && im->stats.bad > im->max_bad) {
+            ctr_err_file(err, j->block.file);
+            return ctr_fail(err, CTR_EDATA, "line %lld: bad row %lld where --bad-rows allows %lld: %s",
+                            (long long)b->line, (long long)im->stats.bad, (long long)im->max_bad, why);
+        }
+        if (im->policy != BAD_QUARANTINE)
+            continue;
+        if ((rc = write_raw(im, b->p, b->n, err)) ||
+            (rc = ctr_out_printf(im->why, err, "%s\t%lld\t%s\n", j->block.file, (long long)b->line, why)))
+            return rc;
+    }
+    return 0;
+}
+
+/* ---- opening
+ * ------------------------------------------------------------------------------------------------------------- */
+
+static int check_options(const struct ctr_text_opts *o, struct ctr_err *err)
+{
+    const struct {
+        bool given;
+        unsigned flag;
+        const char *name;
+    } options[] = {
+        { o->header, CTR_TEXT_HEADER, "--header" }, { o->delimiter, CTR_TEXT_DELIMITER, "--delimiter" },
+        { o->null, CTR_TEXT_NULL, "--null" },       { o->columns, CTR_TEXT_COLUMNS, "--columns" },
+        { o->like, CTR_TEXT_COLUMNS, "--like" },    { o->only, CTR_TEXT_FOR, "--for" },
+    };
+    for (size_t i = 0; i < CTR_COUNT(options); i++)
+        if (options[i].given && !(o->format->honours & options[i].flag))
+            return ctr_fail(err, CTR_EUSAGE, "--format %s takes no %s", o->format->name, options[i].name);
+    if (o->like && o->only)
+        return ctr_fail(err, CTR_EUSAGE, "--like and --for both choose the columns: give one of them");
+    return 0;
+}
+
+/* Are all types known before the first row? Then nobody waits for a sample. */
+static int types_known(const struct ctr_text_opts *o, bool *known, struct ctr_err *err)
+{
+    struct ctr_text_columns l = { 0 };
+    int rc = 0;
+    *known = o->like != NULL;
+    if (!o->like && o->columns && !o->header && !(rc = ctr_text_columns_parse(&l, o->columns, err))) {
+        *known = l.n > 0;
+        for (int i = 0; i < l.n; i++)
+            *known &= l.c[i].typed;
+    }
+    ctr_text_columns_free(&l);
+    return rc;
+}
+
+static int open_jobs(struct ctr_import *im, struct ctr_err *err)
+{
+    im->job = calloc((size_t)im->jobs, sizeof *im->job);
+    if (!im->job)
+        return ctr_fail_nomem(err, (size_t)im->jobs * sizeof *im->job);
+    for (int i = 0; i < im->jobs; i++) {
+        int rc = ctr_batchbuf_init(&im->job[i].out, &im->schema, err);
+        if (rc)
+            return rc;
+        im->job[i].stop = im->policy == BAD_FAIL;
+    }
+    return im->jobs > 1 ? ctr_pool_new(&im->pool, im->jobs, err) : 0;
+}
+
+static int open_import(struct ctr_import *im, char *const *paths, int n, struct ctr_err *err)
+{
+    const struct ctr_text_format *f = im->o.format;
+    struct ctr_lines_opts lo = { .latin1 = im->o.latin1, .idle_ms = im->o.idle_ms };
+    const char *delimiter = im->o.delimiter ? im->o.delimiter : f->delimiter, *header = NULL;
+    size_t header_n = 0;
+    int rc;
+    lo.delimiter = f->quoted && delimiter && strlen(delimiter) == 1 ? delimiter : NULL;
+    if ((rc = check_options(&im->o, err)) || (rc = types_known(&im->o, &lo.no_sample, err)) ||
+        (rc = ctr_lines_open(&im->lines, paths, n, &lo, err)) || (rc = ctr_lines_slots(im->lines, im->jobs, err)) ||
+        (rc = ctr_lines_next(im->lines, &im->first, err)) < 0)
+        return rc;
+    im->have_first = rc > 0;
+    im->ended = rc == 0;
+    if (!im->have_first)
+        im->first = (struct ctr_text_block){ .p = "", .file = n ? paths[0] : "stdin" };
+    if ((rc = f->open(&im->state, &im->o, &im->first, &im->schema, err)) || (rc = parse_policy(im, err)) ||
+        (rc = open_jobs(im, err)))
+        return rc;
+    if (im->quarantine && f->header && (header = f->header(im->state, &header_n)))
+        rc = write_raw(im, header, header_n, err);
+    return rc;
+}
+
+int ctr_import_open(struct ctr_import **out, const struct ctr_text_opts *o, char *const *paths, int n,
+                    struct ctr_err *err)
+{
+    struct ctr_import *im = calloc(1, sizeof *im);
+    *out = NULL;
+    if (!im)
+        return ctr_fail_nomem(err, sizeof *im);
+    im->o = *o;
+    im->jobs = CTR_MAX(o->jobs, 1);
+    int rc = open_import(im, paths, n, err);
+    if (rc) {
+        ctr_import_free(im);
+        return rc;
+    }
+    *out = im;
+    return 0;
+}
+
+const struct ctr_schema *ctr_import_schema(const struct ctr_import *im)
+{
+    return &im->schema;
+}
+
+bool ctr_import_idle(const struct ctr_import *im)
+{
+    return im->idle;
+}
+
+/* ---- running
+ * ---------------------------------------------------------------------------------------------------------------- */
+
+static void run_job(void *ctx, int64_t task, int worker)
+{
+    struct ctr_import *im = ctx;
+    struct ctr_text_job *j = &im->job[task];
+    (void)worker;
+    ctr_batchbuf_clear(&j->out);
+    j->nbad = 0;
+    j->why.len = 0;
+    j->err = (struct ctr_err){ 0 };
+    j->rc = im->o.format->parse(im->state, j, &j->err);
+}
+
+/* Read a block a job, and parse them. An error of reading waits until what came before it was handed out. */
+static void run_round(struct ctr_import *im)
+{
+    im->round = im->next = 0;
+    while (!im->ended && im->round < im->jobs) {
+        struct ctr_text_block *b = &im->job[im->round].block;
+        int rc = 1;
+        if (im->have_first)
+            *b = im->first;
+        else
+            rc = ctr_lines_next(im->lines, b, &im->end_err);
+        im->have_first = false;
+        im->ended = rc <= 0;
+        im->end_rc = CTR_MIN(rc, 0);
+        im->round += rc > 0;
+        if (rc > 0 && b->idle)
+            break;
+    }
+    if (im->round > 1)
+        ctr_pool_run(im->pool, im->round, run_job, im);
+    else if (im->round)
+        run_job(im, 0, 0);
+}
+
+int ctr_import_next(struct ctr_import *im, const struct ctr_batch **b, struct ctr_err *err)
+{
+    for (;;) {
+        if (im->next == im->round) {
+            if (im->ended) {
+                if (im->end_rc)
+                    *err = im->end_err;
+                return im->end_rc;
+            }
+            run_round(im);
+            continue;
+        }
+        struct ctr_text_job *j = &im->job[im->next++];
+        if (j->rc) {
+            *err = j->err;
+            return j->rc;
+        }
+        int rc = take_bad(im, j, err);
+        if (rc)
+            return rc;
+        im->stats.bytes += (int64_t)j->block.n;
+        im->idle = j->block.idle;
+        int64_t rows = ctr_batchbuf_rows(&j->out);
+        if (!rows)
+            continue;
+        *b = ctr_batchbuf_view(&j->out);
+        j->out.batch.first_row = im->stats.rows;
+        im->stats.rows += rows;
+        return 1;
+    }
+}
+
+int ctr_import_finish(struct ctr_import *im, struct ctr_err *err)
+{
+    int rc = im->quarantine ? ctr_out_commit(im->quarantine, err) : 0;
+    return rc || !im->why ? rc : ctr_out_commit(im->why, err);
+}
+
+void ctr_import_get_stats(const struct ctr_import *im, struct ctr_import_stats *s)
+{
+    *s = im->stats;
+}
+
+void ctr_import_free(struct ctr_import *im)
+{
+    if (!im)
+        return;
+    for (int i = 0; im->job && i < im->jobs; i++) {
+        struct ctr_text_job *j = &im->job[i];
+        if (j->out.schema)
+            ctr_batchbuf_free(&j->out);
+        ctr_buf_free(&j->scratch);
+        ctr_buf_free(&j->scratch2);
+        ctr_buf_free(&j->why);
+        free(j->bad);
+    }
+    free(im->job);
+    ctr_pool_free(im->pool);
+    if (im->state)
+        im->o.format->close(im->state);
+    ctr_lines_free(im->lines);
+    ctr_schema_free(&im->schema);
+    ctr_out_free(im->quarantine);
+    ctr_out_free(im->why);
+    ctr_buf_free(&im->raw);
+    free(im);
+}

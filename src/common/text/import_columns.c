@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * import_columns: from the columns of a text to the schema of a stream: --columns, --like, --for, roles, --time. */
+#include "common/text/text.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+int ctr_text_columns_add(struct ctr_text_columns *l, const char *name, size_t n, struct ctr_err *err)
+{
+    if (l->n == l->cap) {
+        int cap = l->cap ? l->cap * 2 : 16;
+        struct ctr_text_column *p = realloc(l->c, (size_t)cap * sizeof *p);
+        if (!p)
+            return ctr_fail_nomem(err, (size_t)cap * sizeof *p);
+        l->c = p;
+        l->cap = cap;
+    }
+    struct ctr_text_column *c = &l->c[l->n];
+    *c = (struct ctr_text_column){ .name = strndup(name, n), .out = -1 };
+    if (!c->name)
+        return ctr_fail_nomem(err, n + 1);
+    l->n++;
+    return 0;
+}
+
+void ctr_text_columns_free(struct ctr_text_columns *l)
+{
+    for (int i = 0; i < l->n; i++) {
+        free(l->c[i].name);
+        free(l->c[i].source);
+        free(l->c[i].time_format);
+    }
+    free(l->c);
+    *l = (struct ctr_text_columns){ 0 };
+}
+
+/* ---- --columns
+ * ------------------------------------------------------------------------------------------------------- */
+
+/* The end of what starts at p: the next byte of `stops` outside of [] <> and back quotes. */
+static const char *span(const char *p, const char *stops)
+{
+    int depth = 0;
+    bool quoted = false;
+    for (; *p; p++) {
+        if (*p == '`')
+            quoted = !quoted;
+        if (quoted)
+            continue;
+        if (!depth && strchr(stops, *p))
+            break;
+        depth += *p == '[' || *p == '<';
+        depth -= (*p == ']' || *p == '>') && depth > 0;
+    }
+    return p;
+}
+
+/* NAME[a..b]: a repeated name. */
+struct name {
+    const char *p;
+    size_t n;
+    bool repeats;
+    int64_t from, to;
+};
+
+static bool parse_name(const char *p, const char *end, struct name *x)
+{
+    *x = (struct name){ .p = p, .n = (size_t)(end - p) };
+    if (x->n >= 2 && p[0] == '`' && end[-1] == '`') {
+        x->p++;
+        x->n -= 2;
+        return x->n > 0;
+    }
+    const char *open = memchr(p, '[', x->n), *dots = open ? memmem(open, (size_t)(end - open), "..", 2) : NULL;
+    if (dots && end[-1] == ']' && ctr_parse_i64(open + 1, (size_t)(dots - open - 1), &x->from) &&
+        ctr_parse_i64(dots + 2, (size_t)(end - dots - 3), &x->to)) {
+        x->repeats = true;
+        x->n = (size_t)(open - p);
+        return x->n > 0 && x->from >= 0 && x->from <= x->to && x->to - x->from < 1000000;
+    }
+    return x->n > 0;
+}
+
+static int name_at(const struct name *x, int64_t k, char **out, struct ctr_err *err)
+{
+    if (x->repeats ? asprintf(out, "%.*s%lld", (int)x->n, x->p, (long long)(x->from + k)) < 0
+                   : !(*out = strndup(x->p, x->n))) {
+        *out = NULL;
+        return ctr_fail_nomem(err, x->n + 1);
+    }
+    return 0;
+}
+
+/* A type as in --columns: those of ctr_type_parse, and timestamp[FORMAT]. */
+static int parse_type(const char *p, size_t n, struct ctr_text_column *c, struct ctr_err *err)
+{
+    static const char stamp[] = "timestamp[";
+    size_t k = sizeof stamp - 1;
+    c->typed = true;
+    if (n > k && !memcmp(p, stamp, k) && p[n - 1] == ']') {
+        c->type = (struct ctr_field){ .type = CTR_TIME };
+        if ((n == k + 3 && !memcmp(p + k, "ms", 2)) || !memcmp(p + k, "ms, ", 4))
+            return 0;
+        c->time_format = strndup(p + k, n - k - 1);
+        return c->time_format ? 0 : ctr_fail_nomem(err, n);
+    }
+    if (ctr_type_parse(p, n, &c->type))
+        return 0;
+    const char *names[CTR_NTYPES], *near;
+    char typed[64];
+    for (int i = 0; i < CTR_NTYPES; i++)
+        names[i] = ctr_types[i].name;
+    snprintf(typed, sizeof typed, "%.*s", (int)CTR_MIN(n, 60), p);
+    near = ctr_nearest(typed, names, CTR_NTYPES);
+    return ctr_fail(err, CTR_EUSAGE, "--columns: '%s' is no type%s%s; int64, float64, utf8, bool and timestamp are",
+                    typed, near ? ", the nearest is " : "", near ? near : "");
+}
+
+static int parse_entry(struct ctr_text_columns *l, const char *p, const char *end, struct ctr_err *err)
+{
+    const char *name_end = CTR_MIN(span(p, "=:,"), end), *source_end = name_end;
+    struct name name, source = { 0 };
+    bool named = parse_name(p, name_end, &name), sourced = name_end < end && *name_end == '=';
+    if (sourced) {
+        source_end = CTR_MIN(span(name_end + 1, ":,"), end);
+        sourced = parse_name(name_end + 1, source_end, &source);
+        named &= sourced && source.repeats == name.repeats && source.to - source.from == name.to - name.from;
+    }
+    if (!named || (source_end < end && *source_end != ':') || source_end + 1 == end)
+        return ctr_fail(err, CTR_EUSAGE, "--columns: '%.*s' is not NAME[=SOURCE][:TYPE]", (int)CTR_MIN(end - p, 80), p);
+    for (int64_t k = 0; k <= name.to - name.from; k++) {
+        char *text;
+        int rc = name_at(&name, k, &text, err);
+        if (rc)
+            return rc;
+        rc = ctr_text_columns_add(l, text, strlen(text), err);
+        free(text);
+        if (!rc && sourced)
+            rc = name_at(&source, k, &l->c[l->n - 1].source, err);
+        if (!rc && source_end < end)
+            rc = parse_type(source_end + 1, (size_t)(end - source_end - 1), &l->c[l->n - 1], err);
+        if (rc)
+            return rc;
+    }
+    return 0;
+}
+
+int ctr_text_columns_parse(struct ctr_text_columns *l, const char *spec, struct ctr_err *err)
+{
+    for (const char *p = spec;; p++) {
+        const char *end = span(p, ",");
+        int rc = parse_entry(l, p, end, err);
+        if (rc)
+            return rc;
+        if (!*(p = end))
+            return 0;
+    }
+}
+
+/* ---- the schema
+ * -------------------------------------------------------------------------------------------------------- */
+
+int ctr_text_columns_find(const struct ctr_text_columns *l, const char *name, size_t n)
+{
+    for (int i = 0; i < l->n; i++)
+        if (strlen(l->c[i].name) == n && !memcmp(l->c[i].name, name, n))
+            return i;
+    return -1;
+}
+
+int ctr_text_columns_need(const struct ctr_text_columns *l, const char *what, const char *name, struct ctr_err *err)
+{
+    int i = ctr_text_columns_find(l, name, strlen(name));
+    if (i >= 0)
+        return i;
+    const char **names = calloc((size_t)l->n + 1, sizeof *names), *near = NULL;
+    for (i = 0; names && i < l->n; i++)
+        names[i] = l->c[i].name;
+    if (names)
+        near = ctr_nearest(name, names, l->n);
+    free(names);
+    return ctr_fail(err, CTR_EUSAGE, "%s: the input has no column '%s'%s%s%s", what, name,
+                    near ? "; the nearest is '" : "", near ? near : "", near ? "'" : "");
+}
+
+/* NAME[:FORMAT]: names may hold colons, so the longest name that is a column wins. */
+static int apply_time(struct ctr_text_columns *l, const char *spec, int *column, struct ctr_err *err)
+{
+    const char *format = NULL;
+    *column = ctr_text_columns_find(l, spec, strlen(spec));
+    for (const char *p = spec + strlen(spec); *column < 0 && p > spec; p--)
+        if (*p == ':' && (*column = ctr_text_columns_find(l, spec, (size_t)(p - spec))) >= 0)
+            format = p + 1;
+    if (*column < 0) {
+        char name[256];
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(spec, ":"), spec);
+        return ctr_text_columns_need(l, "--time", name, err);
+    }
+    struct ctr_text_column *c = &l->c[*column];
+    if (c->typed && c->type.type != CTR_TIME && format)
+        return ctr_fail(err, CTR_EUSAGE, "--time %s: --columns types %s as %s; a time format wants timestamp", spec,
+                        c->name, ctr_types[c->type.type].name);
+    if (!c->typed)
+        c->type = (struct ctr_field){ .type = CTR_TIME };
+    c->typed = true;
+    if (format) {
+        free(c->time_format);
+        c->time_format = strdup(format);
+        if (!c->time_format)
+            return ctr_fail_nomem(err, strlen(format));
+    }
+    return 0;
+}
+
+/* The schema of --like: its columns, by name; what it lacks is skipped. */
+static int schema_like(struct ctr_text_columns *l, const struct ctr_schema *like, struct ctr_schema *schema,
+                       struct ctr_err *err)
+{
+    for (int i = 0; i < like->n; i++) {
+        int k = ctr_text_columns_need(l, "--like", like->f[i].name, err), rc;
+        if (k < 0)
+            return k;
+        if ((rc = ctr_schema_add_field(schema, &like->f[i], NULL, err)))
+            return rc;
+        struct ctr_field *f = &schema->f[schema->n - 1];
+        f->dict = false;
+        l->c[k].out = i;
+        l->c[k].typed = true;
+        l->c[k].type = (struct ctr_field){ .type = f->type, .item = f->item, .width = f->width };
+    }
+    return 0;
+}
+
+static bool wanted(const struct ctr_text_columns *l, int column, const struct ctr_text_opts *o, const int *role)
+{
+    if (!o->only || ctr_strs_find(o->only, l->c[column].name) >= 0)
+        return true;
+    for (int r = 0; r < CTR_NROLES; r++)
+        if (role[r] == column)
+            return true;
+    return false;
+}
+
+static int schema_add(struct ctr_text_columns *l, const struct ctr_infer *infer, const struct ctr_text_opts *o,
+                      const int *role, struct ctr_schema *schema, struct ctr_err *err)
+{
+    for (int i = 0; o->only && i < o->only->n; i++) {
+        int k = ctr_text_columns_need(l, "--for", o->only->s[i], err);
+        if (k < 0)
+            return k;
+    }
+    for (int i = 0; i < l->n; i++) {
+        struct ctr_text_column *c = &l->c[i];
+        if (!c->typed)
+            c->type = (struct ctr_field){ .type = infer ? ctr_infer_type(&infer[i]) : CTR_UTF8 };
+        c->out = -1;
+        if (!wanted(l, i, o, role))
+            continue;
+        struct ctr_field f = c->type;
+        int rc = ctr_schema_add_field(schema, &f, c->name, err);
+        if (rc)
+            return rc;
+        c->out = schema->n - 1;
+    }
+    return 0;
+}
+
+int ctr_text_schema(struct ctr_text_columns *l, const struct ctr_infer *infer, const struct ctr_text_opts *o,
+                    struct ctr_schema *schema, struct ctr_err *err)
+{
+    int role[CTR_NROLES], rc = 0;
+    for (int r = 0; !rc && r < CTR_NROLES; r++) {
+        char what[32];
+        role[r] = -1;
+        snprintf(what, sizeof what, "--%s", ctr_roles[r]);
+        if (o->role[r] && r == CTR_ROLE_TIME)
+            rc = apply_time(l, o->role[r], &role[r], err);
+        else if (o->role[r] && (role[r] = ctr_text_columns_need(l, what, o->role[r], err)) < 0)
+            rc = role[r];
+    }
+    if (!rc)
+        rc = o->like ? schema_like(l, o->like, schema, err) : schema_add(l, infer, o, role, schema, err);
+    for (int r = 0; !rc && r < CTR_NROLES; r++)
+        if (role[r] >= 0 && l->c[role[r]].out >= 0)
+            rc = ctr_field_set_role(&schema->f[l->c[role[r]].out], (enum ctr_role)r, err);
+    if (!rc && !schema->n)
+        rc = ctr_fail(err, CTR_EUSAGE, "no column is left to import");
+    return rc;
+}

@@ -1,0 +1,484 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * lines: files, pipes and gzip as blocks of whole records. Invariants: where a block is cut depends on the bytes alone
+ * (but for idle_ms), a block ends with '\n', line numbers count physical lines, and CTR_PAD bytes past a block are
+ * readable.
+ */
+#include "common/text/text.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+enum { RAW_BYTES = 256 << 10 };
+
+struct ctr_lines {
+    struct ctr_strs paths;
+    struct ctr_lines_opts o;
+    size_t block_bytes;
+    /* blocks */
+    struct ctr_buf *slot;
+    int slots, next_slot;
+    int carry_slot; /* bytes read beyond the last block lie in its buffer */
+    size_t carry_at, carry_n;
+    bool sampled; /* the first block was handed out, or needs no sample */
+    /* the file */
+    int file, fd; /* index of the open file; fd -1: none is open */
+    bool eof, start, pollable;
+    bool bom_seen; /* looked for a byte order mark */
+    int64_t line;
+    char *raw; /* bytes that were read but not yet decoded */
+    size_t raw_at, raw_n;
+    bool gzip, inflating, member_done;
+    z_stream z;
+    /* scan of the block that is being filled */
+    size_t at, record, end; /* examined so far; start of the current record; end of the last whole one */
+    size_t quote, resume;   /* an open quote (SIZE_MAX: none), and how far its end was looked for */
+    int64_t records;
+};
+
+int64_t ctr_count_byte(const char *p, size_t n, char c)
+{
+    typedef uint8_t v16 __attribute__((vector_size(16)));
+    int64_t total = 0;
+    size_t i = 0;
+    v16 want;
+    memset(&want, c, sizeof want);
+    while (n - i >= 16) {
+        v16 sums = { 0 };
+        for (int k = 0; k < 255 && n - i >= 16; k++, i += 16) {
+            v16 x;
+            memcpy(&x, p + i, 16);
+            sums -= (v16)(x == want);
+        }
+        for (int k = 0; k < 16; k++)
+            total += sums[k];
+    }
+    for (; i < n; i++)
+        total += p[i] == c;
+    return total;
+}
+
+static bool is_ascii(const uint8_t *p, size_t n)
+{
+    uint64_t any = 0, x[4];
+    size_t i = 0;
+    for (; n - i >= 32; i += 32) {
+        memcpy(x, p + i, 32);
+        any |= x[0] | x[1] | x[2] | x[3];
+    }
+    for (; i < n; i++)
+        any |= (uint64_t)p[i] << 56 | p[i];
+    return !(any & 0x8080808080808080u);
+}
+
+int ctr_lines_open(struct ctr_lines **out, char *const *paths, int n, const struct ctr_lines_opts *o,
+                   struct ctr_err *err)
+{
+    struct ctr_lines *l = calloc(1, sizeof *l);
+    int rc = 0;
+    *out = NULL;
+    if (!l)
+        return ctr_fail_nomem(err, sizeof *l);
+    l->o = *o;
+    l->block_bytes = o->block_bytes ? o->block_bytes : CTR_BLOCK_BYTES;
+    l->fd = l->file = -1;
+    l->sampled = o->no_sample;
+    l->raw = malloc(RAW_BYTES);
+    if (!l->raw)
+        rc = ctr_fail_nomem(err, RAW_BYTES);
+    for (int i = 0; !rc && i < n; i++)
+        rc = ctr_strs_add(&l->paths, paths[i], strlen(paths[i]), err);
+    if (!rc && !n)
+        rc = ctr_strs_add(&l->paths, "-", 1, err);
+    if (!rc)
+        rc = ctr_lines_slots(l, 1, err);
+    if (rc) {
+        ctr_lines_free(l);
+        return rc;
+    }
+    *out = l;
+    return 0;
+}
+
+int ctr_lines_slots(struct ctr_lines *l, int slots, struct ctr_err *err)
+{
+    struct ctr_buf *p = realloc(l->slot, (size_t)slots * sizeof *p);
+    if (!p)
+        return ctr_fail_nomem(err, (size_t)slots * sizeof *p);
+    for (int i = l->slots; i < slots; i++)
+        p[i] = (struct ctr_buf){ 0 };
+    l->slot = p;
+    l->slots = CTR_MAX(slots, l->slots);
+    return 0;
+}
+
+static void close_file(struct ctr_lines *l)
+{
+    if (l->fd > STDIN_FILENO)
+        close(l->fd);
+    l->fd = -1;
+    if (l->inflating)
+        inflateEnd(&l->z);
+    l->inflating = false;
+}
+
+void ctr_lines_free(struct ctr_lines *l)
+{
+    if (!l)
+        return;
+    close_file(l);
+    for (int i = 0; i < l->slots; i++)
+        ctr_buf_free(&l->slot[i]);
+    free(l->slot);
+    free(l->raw);
+    ctr_strs_free(&l->paths);
+    free(l);
+}
+
+/* ---- one file
+ * -------------------------------------------------------------------------------------------------------- */
+
+static const char *file_name(const struct ctr_lines *l)
+{
+    const char *path = l->paths.s[l->file];
+    return strcmp(path, "-") ? path : "stdin";
+}
+
+static int file_fail(const struct ctr_lines *l, struct ctr_err *err, const char *what)
+{
+    ctr_err_file(err, file_name(l));
+    return ctr_fail(err, CTR_EDATA, "%s", what);
+}
+
+/* Some bytes, at least one unless the file ends; sets eof. */
+static int read_some(struct ctr_lines *l, void *p, size_t room, size_t *got, struct ctr_err *err)
+{
+    ssize_t n;
+    do
+        n = read(l->fd, p, CTR_MIN(room, (size_t)1 << 30));
+    while (n < 0 && errno == EINTR);
+    if (n < 0) {
+        ctr_err_file(err, file_name(l));
+        return ctr_fail_sys(err, "read failed");
+    }
+    *got = (size_t)n;
+    return 0;
+}
+
+/* Open the next file and look at its first bytes. */
+static int open_file(struct ctr_lines *l, struct ctr_err *err)
+{
+    const char *path = l->paths.s[l->file];
+    struct stat st;
+    l->fd = strcmp(path, "-") ? open(path, O_RDONLY | O_CLOEXEC) : STDIN_FILENO;
+    if (l->fd < 0) {
+        ctr_err_file(err, file_name(l));
+        return ctr_fail_sys(err, "cannot be opened");
+    }
+    l->pollable = !fstat(l->fd, &st) && !S_ISREG(st.st_mode);
+    l->eof = l->gzip = false;
+    l->start = true;
+    l->bom_seen = l->o.latin1;
+    l->line = 1;
+    l->raw_at = l->raw_n = 0;
+    while (l->raw_n < 4) {
+        size_t got;
+        int rc = read_some(l, l->raw + l->raw_n, RAW_BYTES - l->raw_n, &got, err);
+        if (rc)
+            return rc;
+        if (!got)
+            break;
+        l->raw_n += got;
+    }
+    if (l->raw_n >= 2 && !memcmp(l->raw, "\x1f\x8b", 2)) {
+        l->z = (z_stream){ 0 };
+        if (inflateInit2(&l->z, 15 + 16) != Z_OK)
+            return ctr_fail_nomem(err, 64 << 10);
+        l->gzip = l->inflating = true;
+        l->member_done = false;
+    } else if (l->raw_n >= 4 && !memcmp(l->raw, "PK\3\4", 4)) {
+        return file_fail(l, err, "is a zip archive; unpack it first: unzip -p FILE | ctr-import …");
+    } else if (l->raw_n >= 2 && (!memcmp(l->raw, "\xff\xfe", 2) || !memcmp(l->raw, "\xfe\xff", 2))) {
+        return file_fail(l, err, "is UTF-16; convert it first: iconv -f UTF-16 -t UTF-8 FILE | ctr-import …");
+    }
+    return 0;
+}
+
+static int inflate_some(struct ctr_lines *l, uint8_t *p, size_t room, size_t *got, struct ctr_err *err)
+{
+    *got = 0;
+    while (!*got) {
+        if (l->raw_at == l->raw_n) {
+            size_t n;
+            int rc = read_some(l, l->raw, RAW_BYTES, &n, err);
+            if (rc)
+                return rc;
+            if (!n) {
+                if (!l->member_done)
+                    return file_fail(l, err, "gzip: truncated");
+                l->eof = true;
+                return 0;
+            }
+            l->raw_at = 0;
+            l->raw_n = n;
+        }
+        if (l->member_done) { /* several members may follow one another, and zeros at the end */
+            if (!l->raw[l->raw_at]) {
+                l->raw_at++;
+                continue;
+            }
+            inflateReset(&l->z);
+            l->member_done = false;
+        }
+        l->z.next_in = (Bytef *)l->raw + l->raw_at;
+        l->z.avail_in = (uInt)(l->raw_n - l->raw_at);
+        l->z.next_out = p;
+        l->z.avail_out = (uInt)CTR_MIN(room, (size_t)1 << 30);
+        uInt before = l->z.avail_out;
+        int z = inflate(&l->z, Z_NO_FLUSH);
+        l->raw_at = l->raw_n - l->z.avail_in;
+        *got = before - l->z.avail_out;
+        if (z == Z_STREAM_END)
+            l->member_done = true;
+        else if (z == Z_MEM_ERROR)
+            return ctr_fail_nomem(err, 64 << 10);
+        else if (z != Z_OK && z != Z_BUF_ERROR)
+            return file_fail(l, err, "gzip: damaged");
+    }
+    return 0;
+}
+
+/* Bytes of the file as it is when unpacked, before any change of encoding. */
+static int decode_some(struct ctr_lines *l, uint8_t *p, size_t room, size_t *got, struct ctr_err *err)
+{
+    if (l->gzip)
+        return inflate_some(l, p, room, got, err);
+    if (l->raw_at < l->raw_n) {
+        *got = CTR_MIN(room, l->raw_n - l->raw_at);
+        memcpy(p, l->raw + l->raw_at, *got);
+        l->raw_at += *got;
+        return 0;
+    }
+    int rc = read_some(l, p, room, got, err);
+    if (!rc && !*got)
+        l->eof = true;
+    return rc;
+}
+
+/* Append to `b`, up to `upto` bytes in all. */
+static int fill_some(struct ctr_lines *l, struct ctr_buf *b, size_t upto, struct ctr_err *err)
+{
+    size_t room = upto - b->len, got;
+    int rc = ctr_buf_reserve(b, room + 2, err); /* more for a missing newline, and a last byte that becomes two */
+    if (rc)
+        return rc;
+    if (!l->o.latin1) {
+        rc = decode_some(l, b->data + b->len, room, &got, err);
+        b->len += rc ? 0 : got;
+        return rc;
+    }
+    uint8_t part[16 << 10];
+    rc = decode_some(l, part, CTR_MAX(CTR_MIN(sizeof part, room / 2), 1), &got, err);
+    if (rc)
+        return rc;
+    uint8_t *to = b->data + b->len;
+    for (size_t i = 0; i < got; i++) {
+        if (part[i] < 0x80) {
+            *to++ = part[i];
+        } else {
+            *to++ = (uint8_t)(0xc0 | part[i] >> 6);
+            *to++ = (uint8_t)(0x80 | (part[i] & 0x3f));
+        }
+    }
+    b->len = (size_t)(to - b->data);
+    return 0;
+}
+
+/* ---- records
+ * ----------------------------------------------------------------------------------------------------------- */
+
+static void record_ends(struct ctr_lines *l, size_t end)
+{
+    l->record = l->end = end;
+}
+
+/* The quote that opened at l->quote: find its end, and go on after it. false: more bytes are needed. A quote that is
+ * not closed before the end of the file, or within CTR_RECORD_BYTES, spoils its line and no other. */
+static bool pass_quote(struct ctr_lines *l, const char *p, size_t n)
+{
+    size_t limit = CTR_MIN(n, l->record + CTR_RECORD_BYTES);
+    while (l->resume < limit) {
+        const char *q = memchr(p + l->resume, '"', limit - l->resume);
+        if (!q) {
+            l->resume = limit;
+            break;
+        }
+        size_t at = (size_t)(q - p);
+        if (at + 1 == n && !l->eof) {
+            l->resume = at;
+            return false;
+        }
+        if (at + 1 < n && p[at + 1] == '"') {
+            l->resume = at + 2;
+            continue;
+        }
+        l->at = at + 1;
+        l->quote = SIZE_MAX;
+        return true;
+    }
+    if (!l->eof && n < l->record + CTR_RECORD_BYTES)
+        return false;
+    const char *nl = memchr(p + l->quote, '\n', n - l->quote);
+    if (!nl)
+        return false;
+    record_ends(l, (size_t)(nl - p) + 1);
+    l->at = l->end;
+    l->records++;
+    l->quote = SIZE_MAX;
+    return true;
+}
+
+/* Newlines of [l->at, to), none of which is quoted. */
+static void pass_plain(struct ctr_lines *l, const char *p, size_t to)
+{
+    const char *nl = to > l->at ? memrchr(p + l->at, '\n', to - l->at) : NULL;
+    if (nl) {
+        if (!l->sampled)
+            l->records += ctr_count_byte(p + l->at, (size_t)(nl - p) + 1 - l->at, '\n');
+        record_ends(l, (size_t)(nl - p) + 1);
+    }
+    l->at = to;
+}
+
+/* Take note of the records that end in the first n bytes. */
+static void scan(struct ctr_lines *l, const char *p, size_t n)
+{
+    while (l->at < n || l->quote != SIZE_MAX) {
+        if (l->quote != SIZE_MAX) {
+            if (!pass_quote(l, p, n))
+                return;
+            continue;
+        }
+        const char *q = l->o.delimiter ? memchr(p + l->at, '"', n - l->at) : NULL;
+        if (!q) {
+            pass_plain(l, p, n);
+            return;
+        }
+        size_t at = (size_t)(q - p);
+        pass_plain(l, p, at);
+        l->at = at + 1;
+        if (at == l->record || p[at - 1] == *l->o.delimiter) {
+            l->quote = at;
+            l->resume = at + 1;
+        }
+    }
+}
+
+/* Has the block what it should have? */
+static bool full(const struct ctr_lines *l, const struct ctr_buf *b)
+{
+    if (l->eof)
+        return true;
+    if (b->len < l->block_bytes || !l->end)
+        return false;
+    return l->sampled || l->records >= CTR_SAMPLE_ROWS || b->len >= CTR_RECORD_BYTES;
+}
+
+static bool idle(const struct ctr_lines *l)
+{
+    struct pollfd f = { .fd = l->fd, .events = POLLIN };
+    return l->o.idle_ms > 0 && l->pollable && l->sampled && l->end && l->raw_at == l->raw_n &&
+           poll(&f, 1, l->o.idle_ms) == 0;
+}
+
+/* Fill `b` with whole records and a rest, up to the end of the file at most. */
+static int fill_block(struct ctr_lines *l, struct ctr_buf *b, bool *was_idle, struct ctr_err *err)
+{
+    size_t target = CTR_MAX(l->block_bytes, b->len);
+    int rc;
+    l->at = l->record = l->end = 0;
+    l->quote = SIZE_MAX;
+    l->records = 0;
+    scan(l, (char *)b->data, b->len);
+    while (!full(l, b)) {
+        if ((*was_idle = idle(l)))
+            return 0;
+        if (b->len - l->end > 2 * CTR_RECORD_BYTES || (!l->o.delimiter && b->len - l->end > CTR_RECORD_BYTES)) {
+            ctr_err_file(err, file_name(l));
+            return ctr_fail(err, CTR_EDATA, "line %lld: longer than 16 MiB",
+                            (long long)(l->line + ctr_count_byte((char *)b->data, l->end, '\n')));
+        }
+        if (b->len + 1 >= target)
+            target *= 2;
+        if ((rc = fill_some(l, b, target, err)))
+            return rc;
+        if (!l->bom_seen) {
+            if (b->len < 3 && !l->eof)
+                continue;
+            l->bom_seen = true;
+            if (b->len >= 3 && !memcmp(b->data, "\xef\xbb\xbf", 3)) {
+                b->len -= 3;
+                memmove(b->data, b->data + 3, b->len);
+            }
+        }
+        if (l->eof && b->len && b->data[b->len - 1] != '\n')
+            b->data[b->len++] = '\n';
+        if (l->eof || b->len >= l->block_bytes || (l->o.idle_ms > 0 && l->pollable))
+            scan(l, (char *)b->data, b->len);
+    }
+    return 0;
+}
+
+int ctr_lines_next(struct ctr_lines *l, struct ctr_text_block *out, struct ctr_err *err)
+{
+    struct ctr_buf *b = &l->slot[l->next_slot];
+    for (;;) {
+        bool was_idle = false;
+        int rc;
+        if (l->fd < 0) {
+            if (l->file + 1 >= l->paths.n)
+                return 0;
+            l->file++;
+            l->carry_n = 0;
+            if ((rc = open_file(l, err)))
+                return rc;
+        }
+        if (l->carry_slot != l->next_slot)
+            b->len = 0;
+        if ((rc = ctr_buf_reserve(b, CTR_MAX(l->block_bytes, l->carry_n) + 2, err)))
+            return rc;
+        if (l->carry_n)
+            memmove(b->data, l->slot[l->carry_slot].data + l->carry_at, l->carry_n);
+        b->len = l->carry_n;
+        rc = fill_block(l, b, &was_idle, err);
+        if (rc)
+            return rc;
+        if (!l->end) { /* an empty file, or nothing after the last block */
+            close_file(l);
+            continue;
+        }
+        *out = (struct ctr_text_block){ .p = (char *)b->data,
+                                        .n = l->end,
+                                        .file = file_name(l),
+                                        .file_index = l->file,
+                                        .first_line = l->line,
+                                        .file_start = l->start,
+                                        .idle = was_idle };
+        out->utf8 = l->o.latin1 || is_ascii((uint8_t *)out->p, out->n) || ctr_utf8_valid((uint8_t *)out->p, out->n);
+        l->line += ctr_count_byte(out->p, out->n, '\n');
+        l->start = false;
+        l->sampled = true;
+        l->carry_slot = l->next_slot;
+        l->carry_at = l->end;
+        l->carry_n = b->len - l->end;
+        if (l->eof)
+            close_file(l);
+        l->next_slot = (l->next_slot + 1) % l->slots;
+        return 1;
+    }
+}

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * ctr-import: text logs to a stream. */
+#include "common/cli/cli.h"
+#include "common/text/text.h"
+
+static struct {
+    const char *format, *columns, *like, *delimiter, *null, *encoding, *bad_rows;
+    bool header;
+} o;
+
+static const struct ctr_opt opts[] = {
+    { "format", 'f', CTR_OPT_STR, "NAME", "csv, tsv, jsonl, libsvm, libffm or vw (default: by the suffix of FILE)",
+      &o.format, 0 },
+    { "header", 0, CTR_OPT_FLAG, NULL, "the first line of each file names the columns", &o.header, 0 },
+    { "columns", 'c', CTR_OPT_STR, "NAME[=SOURCE][:TYPE],…", "name and type columns; X[1..26] repeats", &o.columns, 0 },
+    { "like", 0, CTR_OPT_STR, "FILE", "take names, types and roles from a stream", &o.like, CTR_OPT_PATH },
+    { "delimiter", 'd', CTR_OPT_STR, "STR", "what separates cells, such as ::", &o.delimiter, 0 },
+    { "null", 0, CTR_OPT_STR, "STR", "the text of a missing value (default: empty)", &o.null, 0 },
+    { "encoding", 0, CTR_OPT_CHOICE, "utf8|latin1", "encoding of the input", &o.encoding, 0 },
+    { "bad-rows", 0, CTR_OPT_STR, "fail|skip=MAX|quarantine=FILE", "what to do with rows that do not fit", &o.bad_rows,
+      0 },
+    { 0 },
+};
+
+static const char *const notes[] = {
+    "--time NAME[:FORMAT] also says how the time is written: ISO 8601 by default, else unix, unix_ms,\n"
+    "or fields such as '%m/%d/%Y %I:%M:%S %p'.",
+    NULL,
+};
+
+static int choose_format(struct ctr_cli *cli, struct ctr_text_opts *t, struct ctr_err *err)
+{
+    const char *names[32], *near;
+    int n = 0;
+    if (o.format)
+        t->format = ctr_text_format_find(o.format);
+    else if (cli->nargs)
+        t->format = ctr_text_format_guess(cli->args[0]);
+    if (t->format)
+        return 0;
+    for (; n < 32 && ctr_text_formats[n]; n++)
+        names[n] = ctr_text_formats[n]->name;
+    if (!o.format)
+        return ctr_cli_usage(err, "the format is not known from a file name: name it with --format csv, tsv, jsonl, …");
+    near = ctr_nearest(o.format, names, n);
+    return ctr_cli_usage(err, "--format: there is no format '%s'%s%s", o.format,
+                         near ? "; the nearest is " : " (see --help)", near ? near : "");
+}
+
+/* The schema of --like: that of a stream; its rows are not read. */
+static int read_like(struct ctr_schema *like, struct ctr_err *err)
+{
+    struct ctr_reader *r = NULL;
+    char *path = (char *)o.like;
+    int rc = ctr_reader_open(&r, &path, 1, NULL, err);
+    if (!rc)
+        rc = ctr_schema_copy(like, ctr_reader_schema(r), err);
+    ctr_reader_free(r);
+    return rc;
+}
+
+static int copy_rows(struct ctr_cli *cli, struct ctr_import *im, struct ctr_writer *w, struct ctr_err *err)
+{
+    const struct ctr_batch *b;
+    int64_t rows = 0;
+    int rc;
+    while ((rc = ctr_import_next(im, &b, err)) > 0) {
+        rc = ctr_writer_batch(w, b, err);
+        if (!rc && ctr_import_idle(im))
+            rc = ctr_writer_flush(w, err);
+        if (rc)
+            return rc;
+        ctr_cli_progress(cli, rows += b->rows, -1);
+    }
+    return rc;
+}
+
+/* Side outputs first, then the trailer: a whole stream proves that the quarantine is in place. */
+static int import(struct ctr_cli *cli, const struct ctr_text_opts *t, struct ctr_err *err)
+{
+    struct ctr_import *im = NULL;
+    struct ctr_import_stats stats;
+    struct ctr_writer *w = NULL;
+    struct ctr_out *out = NULL;
+    int rc = ctr_cli_inputs(cli, 0, err);
+    if (!rc)
+        rc = ctr_cli_out(cli, CTR_OUT_BINARY, &out, err);
+    if (!rc)
+        rc = ctr_import_open(&im, t, cli->args, cli->nargs, err);
+    if (!rc)
+        rc = ctr_cli_writer(cli, out, ctr_import_schema(im), &w, err);
+    if (!rc)
+        rc = copy_rows(cli, im, w, err);
+    if (!rc)
+        rc = ctr_import_finish(im, err);
+    if (!rc)
+        rc = ctr_cli_finish(cli, w, out, err);
+    if (!rc) {
+        ctr_import_get_stats(im, &stats);
+        if (stats.bad)
+            ctr_cli_note(cli, "%lld rows imported, %lld bad rows %s", (long long)stats.rows, (long long)stats.bad,
+                         strncmp(o.bad_rows, "skip", 4) ? "quarantined" : "skipped");
+    }
+    ctr_writer_free(w);
+    ctr_import_free(im);
+    ctr_out_free(out);
+    return rc;
+}
+
+static int run(struct ctr_cli *cli, struct ctr_err *err)
+{
+    struct ctr_text_opts t = { .header = o.header,
+                               .columns = o.columns,
+                               .delimiter = o.delimiter,
+                               .null = o.null,
+                               .latin1 = o.encoding && !strcmp(o.encoding, "latin1"),
+                               .bad_rows = o.bad_rows,
+                               .jobs = (int)cli->jobs,
+                               .idle_ms = (int)cli->flush_ms };
+    struct ctr_schema like = { 0 };
+    int rc = choose_format(cli, &t, err);
+    memcpy(t.role, cli->role, sizeof t.role);
+    if (!rc && o.like)
+        rc = read_like(&like, err);
+    t.like = o.like ? &like : NULL;
+    if (!rc)
+        rc = import(cli, &t, err);
+    ctr_schema_free(&like);
+    return rc;
+}
+
+const struct ctr_tool ctr_tool = {
+    "ctr-import", "text logs to a record stream", "[FILE…]", notes, opts, CTR_TOOL_ROLES, run,
+};
