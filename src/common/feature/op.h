@@ -74,6 +74,11 @@ int ctr_op_run(const struct ctr_op_call *call, const struct ctr_col *const *col,
 int ctr_op_keys(const struct ctr_vtype *type, const struct ctr_col *col, int64_t rows, uint64_t table_seed,
                 struct ctr_colbuf *out, struct ctr_err *err) CTR_MUST;
 
+/* The same keys as ctr_op_run followed by ctr_op_keys, without the values between them where the operator has a shorter
+ * way: vocab tests the keys of its argument instead of writing texts. Thread-safe for different outs. */
+int ctr_op_run_keys(const struct ctr_op_call *call, const struct ctr_col *const *col, int64_t rows, uint64_t table_seed,
+                    struct ctr_colbuf *out, struct ctr_err *err) CTR_MUST;
+
 /* Fitted operators (vocab, quantiles). Fitting: after bind, ctr_op_fit_update sees each batch of the argument column,
  * ctr_op_fit_finish seals. A fitted state goes to and from one section of a bundle, as a schema and rows (vocab: key
  * uint64, name utf8, count uint64; quantiles: threshold float64). ctr_op_fit_memory is what it holds, in bytes. A call

@@ -1,0 +1,625 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * op_fit: the fitted operators: vocab and quantiles. Invariants: a vocabulary is a set of 64-bit hashes of canonical
+ * texts (of keys: the keys), each with text and count; after finish only those that stay are in it, in order of hash.
+ * Fitting is exact: what it holds grows with the distinct values (vocab) or with the values (quantiles). */
+#include "common/feature/opint.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+static const char other_text[] = "(other)";
+#define OTHER_TEXT ((const uint8_t *)other_text)
+#define OTHER_LEN  ((int64_t)sizeof other_text - 1)
+
+/* ---- vocabulary: a hash table of values
+ * ------------------------------------------------------------------------------ */
+
+struct entry {
+    uint64_t hash;
+    uint64_t count;
+    uint64_t at; /* of its text in texts */
+    int64_t n;   /* bytes; a key has none */
+};
+
+/* The keys of the entries for one table, made when first asked for. */
+struct keyset {
+    struct keyset *next;
+    uint64_t seed, mask, other;
+    bool has_zero; /* 0 marks a free slot */
+    uint64_t slot[];
+};
+
+struct vocab {
+    struct entry *entry;
+    uint32_t *slot; /* 1 + index of an entry, 0 free; mask + 1 of them */
+    int64_t n, cap;
+    uint64_t mask;
+    struct ctr_buf texts;
+    bool keys;        /* of keys, not of texts */
+    int64_t min, max; /* max 0: no limit */
+    struct keyset *sets;
+    pthread_mutex_t lock; /* of sets */
+};
+
+static void keysets_free(struct vocab *v)
+{
+    while (v->sets) {
+        struct keyset *next = v->sets->next;
+        free(v->sets);
+        v->sets = next;
+    }
+}
+
+static void vocab_free(void *p)
+{
+    struct vocab *v = p;
+
+    keysets_free(v);
+    pthread_mutex_destroy(&v->lock);
+    ctr_buf_free(&v->texts);
+    free(v->entry);
+    free(v->slot);
+    free(v);
+}
+
+/* Slot of the entry with that hash (and text, when one is given), or the free slot where it would go. */
+static uint64_t vocab_slot(const struct vocab *v, uint64_t hash, const struct opv_str *text)
+{
+    uint64_t i = hash & v->mask;
+
+    for (;; i = (i + 1) & v->mask) {
+        const struct entry *e;
+        if (!v->slot[i])
+            return i;
+        e = &v->entry[v->slot[i] - 1];
+        if (e->hash == hash && (!text || (e->n == text->n && !memcmp(v->texts.data + e->at, text->p, (size_t)e->n))))
+            return i;
+    }
+}
+
+/* A table of `slots` (a power of 2) over the entries that there are. */
+static int vocab_index(struct vocab *v, uint64_t slots, struct ctr_err *err)
+{
+    uint32_t *slot = calloc(slots, sizeof *slot);
+
+    if (!slot)
+        return ctr_fail_nomem(err, slots * sizeof *slot);
+    free(v->slot);
+    v->slot = slot;
+    v->mask = slots - 1;
+    for (int64_t k = 0; k < v->n; k++) {
+        uint64_t i = v->entry[k].hash & v->mask;
+        while (slot[i])
+            i = (i + 1) & v->mask;
+        slot[i] = (uint32_t)k + 1;
+    }
+    return 0;
+}
+
+static int vocab_grow(struct vocab *v, struct ctr_err *err)
+{
+    int64_t cap = v->cap ? v->cap + v->cap / 2 : 1024;
+    struct entry *p;
+    int rc;
+
+    if (v->n < v->cap && (uint64_t)v->n * 4 < (v->mask + 1) * 3)
+        return 0;
+    if (cap >= UINT32_MAX)
+        return ctr_fail(err, CTR_ENOMEM, "vocab: more than 4 billion distinct values; hash_bits(x, bits) bounds them");
+    if (v->n == v->cap) {
+        p = realloc(v->entry, (size_t)cap * sizeof *p);
+        if (!p)
+            return ctr_fail_nomem(err, (size_t)cap * sizeof *p);
+        v->entry = p;
+        v->cap = cap;
+    }
+    if (!v->slot || (uint64_t)v->n * 4 >= (v->mask + 1) * 3) {
+        rc = vocab_index(v, v->slot ? (v->mask + 1) * 2 : 2048, err);
+        if (rc)
+            return rc;
+    }
+    return 0;
+}
+
+static int vocab_add(struct vocab *v, uint64_t hash, struct opv_str text, uint64_t count, struct ctr_err *err)
+{
+    uint64_t i;
+    int rc = vocab_grow(v, err);
+
+    if (rc)
+        return rc;
+    i = vocab_slot(v, hash, &text);
+    if (v->slot[i]) {
+        v->entry[v->slot[i] - 1].count += count;
+        return 0;
+    }
+    v->entry[v->n] = (struct entry){ hash, count, v->texts.len, text.n };
+    if ((rc = ctr_buf_append(&v->texts, text.p, (size_t)text.n, err)))
+        return rc;
+    v->slot[i] = (uint32_t)++v->n;
+    return 0;
+}
+
+static bool vocab_has(const struct vocab *v, uint64_t hash)
+{
+    return v->n && v->slot[vocab_slot(v, hash, NULL)];
+}
+
+static int vocab_fit_tile(void *ctx, struct ctr_op_tile *t, struct ctr_err *err)
+{
+    struct vocab *v = ctx;
+    int rc = 0;
+
+    for (int i = 0; !rc && i < t->n; i++) {
+        struct opv_str text = { NULL, 0 };
+        if (!t->ok[i])
+            continue;
+        if (v->keys) {
+            rc = vocab_add(v, ((const uint64_t *)t->in[0].v)[i], text, 1, err);
+        } else {
+            text = ((const struct opv_str *)t->in[0].v)[i];
+            rc = vocab_add(v, ctr_text_key(text.p, text.n, 0), text, 1, err);
+        }
+    }
+    return rc;
+}
+
+/* ---- what stays
+ * ------------------------------------------------------------------------------------------------------ */
+
+static int by_text(const struct vocab *v, const struct entry *a, const struct entry *b)
+{
+    int c = memcmp(v->texts.data + a->at, v->texts.data + b->at, (size_t)CTR_MIN(a->n, b->n));
+
+    return c ? c : opv_cmp_i(a->n, b->n);
+}
+
+static int by_hash(const void *pa, const void *pb, void *v)
+{
+    const struct entry *a = pa, *b = pb;
+
+    return a->hash != b->hash || !a->n || !b->n ? opv_cmp_u(a->hash, b->hash) : by_text(v, a, b);
+}
+
+/* The frequent first; of equal counts the one with the smaller hash, so that the order of rows does not matter. */
+static int by_count(const void *pa, const void *pb, void *v)
+{
+    const struct entry *a = pa, *b = pb;
+
+    return a->count != b->count ? opv_cmp_u(b->count, a->count) : by_hash(pa, pb, v);
+}
+
+static int vocab_finish(struct vocab *v, struct ctr_err *err)
+{
+    struct ctr_buf texts = { 0 };
+    int64_t n = 0;
+    uint64_t slots = 64;
+    int rc = 0;
+
+    for (int64_t k = 0; k < v->n; k++)
+        if (v->entry[k].count >= (uint64_t)v->min)
+            v->entry[n++] = v->entry[k];
+    if (v->max && n > v->max) {
+        qsort_r(v->entry, (size_t)n, sizeof *v->entry, by_count, v);
+        n = v->max;
+    }
+    if (n)
+        qsort_r(v->entry, (size_t)n, sizeof *v->entry, by_hash, v);
+    v->n = n;
+    for (int64_t k = 0; !rc && k < n; k++) {
+        uint64_t at = texts.len;
+        rc = ctr_buf_append(&texts, v->texts.data + v->entry[k].at, (size_t)v->entry[k].n, err);
+        v->entry[k].at = at;
+    }
+    ctr_buf_free(&v->texts);
+    v->texts = texts;
+    if (rc)
+        return rc;
+    keysets_free(v);
+    while (slots < (uint64_t)n * 2)
+        slots *= 2;
+    return vocab_index(v, slots, err);
+}
+
+/* ---- vocab: running
+ * --------------------------------------------------------------------------------------------------- */
+
+static inline struct opv_str vocab_text(const struct ctr_op_tile *t, int i)
+{
+    struct opv_str a = ((const struct opv_str *)t->in[0].v)[i];
+
+    return vocab_has(t->param, ctr_text_key(a.p, a.n, 0)) ? a : (struct opv_str){ OTHER_TEXT, OTHER_LEN };
+}
+#define VOCAB_MAX(t, i)      CTR_MAX(((const struct opv_str *)(t)->in[0].v)[i].n, OTHER_LEN)
+#define VOCAB_WRITE(t, i, s) vocab_put(t, i, s)
+static inline void vocab_put(const struct ctr_op_tile *t, int i, struct opv_sink *s)
+{
+    struct opv_str a = vocab_text(t, i);
+
+    opv_put(s, a.p, a.n);
+}
+CTR_LOOP_TEXT(loop_vocab_text, VOCAB_MAX, VOCAB_WRITE)
+
+static int loop_vocab_key(struct ctr_op_tile *t, struct ctr_err *err)
+{
+    const uint64_t *a = t->in[0].v;
+    uint64_t *r = t->out, other = ctr_text_key(OTHER_TEXT, OTHER_LEN, 0);
+
+    (void)err;
+    for (int i = 0; i < t->n; i++)
+        r[i] = vocab_has(t->param, a[i]) ? a[i] : other;
+    return 0;
+}
+
+static bool positive(const struct ctr_value *v, int64_t *to)
+{
+    if (v)
+        *to = v->kind == CTR_V_INT ? v->i : 0;
+    return !v || *to > 0;
+}
+
+static int prepare_vocab(struct ctr_op_call *call, struct ctr_op_state *s, struct ctr_err *err)
+{
+    struct vocab *v = calloc(1, sizeof *v);
+
+    (void)call;
+    if (!v)
+        return ctr_fail_nomem(err, sizeof *v);
+    pthread_mutex_init(&v->lock, NULL);
+    s->param = v;
+    s->param_free = vocab_free;
+    v->keys = s->in[0].lane == CTR_LANE_U64;
+    v->min = 1;
+    if (!positive(s->named[0], &v->min) || !positive(s->named[1], &v->max))
+        return ctr_fail(err, CTR_EUSAGE, "vocab wants integers of at least 1 for min and max");
+    return 0;
+}
+
+/* ---- vocab: keys of features without the texts
+ * ------------------------------------------------------------------------ */
+
+static void keyset_add(struct keyset *k, uint64_t key)
+{
+    uint64_t i = key & k->mask;
+
+    if (key == 0) {
+        k->has_zero = true;
+        return;
+    }
+    while (k->slot[i] && k->slot[i] != key)
+        i = (i + 1) & k->mask;
+    k->slot[i] = key;
+}
+
+static int keyset_new(struct keyset **out, const struct vocab *v, uint64_t seed, struct ctr_err *err)
+{
+    uint64_t slots = 64;
+    struct keyset *k;
+
+    while (slots < (uint64_t)v->n * 2 + 2)
+        slots *= 2;
+    k = calloc(1, sizeof *k + slots * sizeof *k->slot);
+    if (!k)
+        return ctr_fail_nomem(err, slots * sizeof *k->slot);
+    k->seed = seed;
+    k->mask = slots - 1;
+    k->other =
+        v->keys ? opv_mix64(ctr_text_key(OTHER_TEXT, OTHER_LEN, 0) ^ seed) : ctr_text_key(OTHER_TEXT, OTHER_LEN, seed);
+    keyset_add(k, ctr_missing_key(seed)); /* nulls stay */
+    for (int64_t i = 0; i < v->n; i++)
+        keyset_add(k, v->keys ? opv_mix64(v->entry[i].hash ^ seed)
+                              : ctr_text_key(v->texts.data + v->entry[i].at, v->entry[i].n, seed));
+    *out = k;
+    return 0;
+}
+
+static int keyset_get(struct vocab *v, uint64_t seed, const struct keyset **out, struct ctr_err *err)
+{
+    struct keyset *k;
+    int rc = 0;
+
+    pthread_mutex_lock(&v->lock);
+    for (k = v->sets; k && k->seed != seed; k = k->next)
+        ;
+    if (!k && !(rc = keyset_new(&k, v, seed, err))) {
+        k->next = v->sets;
+        v->sets = k;
+    }
+    pthread_mutex_unlock(&v->lock);
+    *out = k;
+    return rc;
+}
+
+/* Keys that are not in the set become that of "(other)". Large sets miss the cache: ask for lines well before. */
+static void keyset_filter(const struct keyset *k, uint64_t *key, int64_t n)
+{
+    enum { AHEAD = 16 };
+
+    for (int64_t i = 0; i < n; i++) {
+        uint64_t at = key[i] & k->mask;
+        if (i + AHEAD < n)
+            __builtin_prefetch(&k->slot[key[i + AHEAD] & k->mask]);
+        while (k->slot[at] != key[i] && k->slot[at])
+            at = (at + 1) & k->mask;
+        if (k->slot[at] != key[i] || (key[i] == 0 && !k->has_zero))
+            key[i] = k->other;
+    }
+}
+
+static const struct ctr_op *vocab_op(void)
+{
+    return &ctr_ops_fit[0];
+}
+
+bool ctr_vocab_has_keys(const struct ctr_op_call *call)
+{
+    return call->op == vocab_op() && !call->arg[0].literal && !((const struct ctr_op_state *)call->state)->needs_fit;
+}
+
+int ctr_vocab_keys(const struct ctr_op_call *call, const struct ctr_col *const *col, int64_t rows, uint64_t seed,
+                   struct ctr_colbuf *out, struct ctr_err *err)
+{
+    struct ctr_op_state *s = call->state;
+    const struct keyset *k;
+    struct ctr_colbuf *b = out->item ? out->item : out;
+    int rc = keyset_get(s->param, seed, &k, err);
+
+    if (!rc)
+        rc = ctr_op_keys(&call->arg[0].type, col[0], rows, seed, out, err);
+    if (!rc)
+        keyset_filter(k, (uint64_t *)b->data.data, b->rows);
+    return rc;
+}
+
+/* ---- quantiles
+ * -------------------------------------------------------------------------------------------------------- */
+
+struct quantiles {
+    int64_t n;             /* buckets wanted */
+    struct ctr_buf values; /* double: seen while fitting */
+    struct ctr_buf at;     /* double: thresholds, ascending */
+};
+
+static void quantiles_free(void *p)
+{
+    struct quantiles *q = p;
+
+    ctr_buf_free(&q->values);
+    ctr_buf_free(&q->at);
+    free(q);
+}
+
+static int prepare_quantiles(struct ctr_op_call *call, struct ctr_op_state *s, struct ctr_err *err)
+{
+    struct quantiles *q = calloc(1, sizeof *q);
+
+    if (!q)
+        return ctr_fail_nomem(err, sizeof *q);
+    s->param = q;
+    s->param_free = quantiles_free;
+    q->n = call->arg[1].literal->i;
+    if (q->n < 2 || q->n > 65536)
+        return ctr_fail(err, CTR_EUSAGE, "quantiles wants 2 to 65536 buckets");
+    return 0;
+}
+
+static int loop_quantiles(struct ctr_op_tile *t, struct ctr_err *err)
+{
+    const struct quantiles *q = t->param;
+    const double *a = t->in[0].v, *at = (const double *)q->at.data;
+    int64_t *r = t->out, n = (int64_t)(q->at.len / sizeof *at);
+
+    (void)err;
+    for (int i = 0; i < t->n; i++)
+        r[i] = opv_bucket(a[i], at, n, &t->ok[i]);
+    return 0;
+}
+
+static int quantiles_fit_tile(void *ctx, struct ctr_op_tile *t, struct ctr_err *err)
+{
+    struct quantiles *q = ctx;
+    const double *a = t->in[0].v;
+    int rc = ctr_buf_reserve(&q->values, (size_t)t->n * sizeof *a, err);
+
+    if (rc)
+        return rc;
+    for (int i = 0; i < t->n; i++)
+        if (t->ok[i] && a[i] == a[i]) {
+            memcpy(q->values.data + q->values.len, &a[i], sizeof *a);
+            q->values.len += sizeof *a;
+        }
+    return 0;
+}
+
+static int by_value(const void *pa, const void *pb)
+{
+    double a = *(const double *)pa, b = *(const double *)pb;
+
+    return (a > b) - (a < b);
+}
+
+/* Threshold i is the value of rank floor(i N / n); equal ones are one. */
+static int quantiles_finish(struct quantiles *q, struct ctr_err *err)
+{
+    double *v = (double *)q->values.data, last = 0;
+    int64_t rows = (int64_t)(q->values.len / sizeof *v);
+    int rc = 0;
+
+    if (rows)
+        qsort(v, (size_t)rows, sizeof *v, by_value);
+    for (int64_t i = 1; !rc && rows && i < q->n; i++) {
+        double at = v[(int64_t)((__int128)i * rows / q->n)];
+        if (q->at.len && at == last)
+            continue;
+        rc = ctr_buf_append(&q->at, &at, sizeof at, err);
+        last = at;
+    }
+    ctr_buf_free(&q->values);
+    return rc;
+}
+
+/* ---- fitting, saving, loading
+ * ------------------------------------------------------------------------------------------ */
+
+static bool is_vocab(const struct ctr_op_state *s)
+{
+    return s->op == vocab_op();
+}
+
+static int fit_plain(struct ctr_op_call *call, const struct ctr_col *c, int64_t rows, struct ctr_err *err)
+{
+    struct ctr_op_state *s = call->state;
+    const struct ctr_col *col[8] = { c };
+    int64_t from = 0;
+
+    if (s->lift) {
+        col[0] = c->item;
+        from = c->offsets ? c->offsets[0] : 0;
+        rows = c->offsets ? c->offsets[rows] - from : rows * call->arg[0].type.width;
+    }
+    return ctr_op_tiles(call, col, from, rows, is_vocab(s) ? vocab_fit_tile : quantiles_fit_tile, s->param, err);
+}
+
+int ctr_op_fit_update(struct ctr_op_call *call, const struct ctr_col *const *col, int64_t rows, struct ctr_err *err)
+{
+    struct ctr_field f = ctr_vtype_field(&call->arg[0].type);
+    struct ctr_colbuf b;
+    int rc;
+
+    if (rows == 0 || !col[0])
+        return 0;
+    if (!col[0]->dict || !col[0]->dict->item)
+        return fit_plain(call, col[0], rows, err);
+    if ((rc = ctr_colbuf_init(&b, &f, err)))
+        return rc;
+    rc = ctr_colbuf_range(&b, col[0], 0, rows, err);
+    if (!rc)
+        rc = fit_plain(call, ctr_colbuf_view(&b), rows, err);
+    ctr_colbuf_free(&b);
+    return rc;
+}
+
+int ctr_op_fit_finish(struct ctr_op_call *call, struct ctr_err *err)
+{
+    struct ctr_op_state *s = call->state;
+    int rc = is_vocab(s) ? vocab_finish(s->param, err) : quantiles_finish(s->param, err);
+
+    if (!rc)
+        s->needs_fit = false;
+    return rc;
+}
+
+int64_t ctr_op_fit_memory(const struct ctr_op_call *call)
+{
+    const struct ctr_op_state *s = call->state;
+
+    if (is_vocab(s)) {
+        const struct vocab *v = s->param;
+        return v->cap * (int64_t)sizeof *v->entry + (v->slot ? (int64_t)((v->mask + 1) * sizeof *v->slot) : 0) +
+               (int64_t)v->texts.cap;
+    }
+    const struct quantiles *q = s->param;
+    return (int64_t)(q->values.cap + q->at.cap);
+}
+
+int ctr_op_fit_schema(const struct ctr_op_call *call, struct ctr_schema *s, struct ctr_err *err)
+{
+    int rc;
+
+    if (!is_vocab(call->state))
+        return ctr_schema_add(s, "threshold", CTR_F64, err);
+    if ((rc = ctr_schema_add(s, "key", CTR_U64, err)) || (rc = ctr_schema_add(s, "name", CTR_UTF8, err)))
+        return rc;
+    return ctr_schema_add(s, "count", CTR_U64, err);
+}
+
+int ctr_op_fit_save(const struct ctr_op_call *call, struct ctr_batchbuf *rows, struct ctr_err *err)
+{
+    const struct ctr_op_state *s = call->state;
+    int rc = 0;
+
+    if (!is_vocab(s)) {
+        const struct quantiles *q = s->param;
+        for (size_t i = 0; !rc && i < q->at.len / sizeof(double); i++)
+            rc = ctr_colbuf_f64(&rows->col[0], ((const double *)q->at.data)[i], err);
+        return rc;
+    }
+    const struct vocab *v = s->param;
+    for (int64_t k = 0; !rc && k < v->n; k++) {
+        const struct entry *e = &v->entry[k];
+        rc = ctr_colbuf_i64(&rows->col[0], (int64_t)e->hash, err);
+        if (!rc)
+            rc = v->keys ? ctr_colbuf_null(&rows->col[1], err)
+                         : ctr_colbuf_str(&rows->col[1], (const char *)v->texts.data + e->at, (size_t)e->n, err);
+        if (!rc)
+            rc = ctr_colbuf_i64(&rows->col[2], (int64_t)e->count, err);
+    }
+    return rc;
+}
+
+static int load_vocab(struct vocab *v, const struct ctr_batch *b, struct ctr_err *err)
+{
+    const struct ctr_col *key = &b->col[0], *name = &b->col[1], *count = &b->col[2];
+    int rc = 0;
+
+    keysets_free(v);
+    for (int64_t i = 0; !rc && i < b->rows; i++) {
+        struct opv_str text = { NULL, 0 };
+        uint64_t hash = (uint64_t)ctr_col_i64(key, i);
+        if (ctr_col_missing(key, i) || ctr_col_missing(count, i) || ctr_col_missing(name, i) != v->keys)
+            return ctr_fail(err, CTR_EDATA, "row %lld of a fitted vocab is not whole",
+                            (long long)(b->first_row + i + 1));
+        if (!v->keys) {
+            struct ctr_str s = ctr_col_str(name, i);
+            text = (struct opv_str){ (const uint8_t *)s.p, (int64_t)s.n };
+            if (ctr_text_key(text.p, text.n, 0) != hash)
+                return ctr_fail(err, CTR_EDATA, "row %lld of a fitted vocab: the key is not that of the name",
+                                (long long)(b->first_row + i + 1));
+        }
+        rc = vocab_add(v, hash, text, (uint64_t)ctr_col_i64(count, i), err);
+    }
+    return rc;
+}
+
+static int load_quantiles(struct quantiles *q, const struct ctr_batch *b, struct ctr_err *err)
+{
+    int rc = 0;
+
+    for (int64_t i = 0; !rc && i < b->rows; i++) {
+        double at = ctr_col_missing(&b->col[0], i) ? OPV_NAN : ctr_col_f64(&b->col[0], i);
+        double last = q->at.len ? ((const double *)q->at.data)[q->at.len / sizeof at - 1] : -OPV_INF;
+        if (!(at > last) && !(at == last && !q->at.len))
+            return ctr_fail(err, CTR_EDATA, "row %lld of fitted quantiles: the thresholds do not ascend",
+                            (long long)(b->first_row + i + 1));
+        rc = ctr_buf_append(&q->at, &at, sizeof at, err);
+    }
+    return rc;
+}
+
+int ctr_op_fit_load(struct ctr_op_call *call, const struct ctr_batch *rows, struct ctr_err *err)
+{
+    static const enum ctr_type want[] = { CTR_U64, CTR_UTF8, CTR_U64 };
+    struct ctr_op_state *s = call->state;
+    int columns = is_vocab(s) ? 3 : 1;
+    bool fits = rows->schema->n == columns;
+
+    for (int i = 0; fits && i < columns; i++)
+        fits = rows->schema->f[i].type == (is_vocab(s) ? want[i] : CTR_F64);
+    if (!fits)
+        return ctr_fail(err, CTR_EDATA, "the fitted state of %s has other columns than it should", s->op->name);
+    s->needs_fit = false;
+    return is_vocab(s) ? load_vocab(s->param, rows, err) : load_quantiles(s->param, rows, err);
+}
+
+const struct ctr_op ctr_ops_fit[] = {
+    { "vocab", "vocab(scalar, min=1, max=no limit) -> text (of a key: key)",
+      "fitted: the value as text, \"(other)\" where fewer than min of it were seen, or where max others are more "
+      "frequent",
+      CTR_OP_LIFT | CTR_OP_FITTED, CTR_VARIANTS({ "k>k", loop_vocab_key }, { "x>t", loop_vocab_text }), "min,max",
+      prepare_vocab },
+    { "quantiles", "quantiles(x: number, n: int) -> int",
+      "fitted: which of n buckets that held equally many values (equal values share one)", CTR_OP_LIFT | CTR_OP_FITTED,
+      CTR_VARIANTS({ "fi!>i", loop_quantiles }), NULL, prepare_quantiles },
+    { NULL },
+};

@@ -1,0 +1,456 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * opbody: bodies of the operators on numbers, times and keys. A freestanding subset of C that is also C++ (no libc, no
+ * allocation, no static state but constants, no loads through cast pointers, no VLA), so that the same text goes to gcc
+ * and to NVRTC. A body sees the values of one row; whoever includes it writes the loop over rows (opint.h on the host).
+ *
+ * Invariants: a body is a total function: any bits are a legal input, also those below a null. A body that can have no
+ * answer takes `uint8_t *ok` and clears it; it never sets it.
+ */
+#ifndef CTR_OPBODY_H
+#define CTR_OPBODY_H
+
+#ifdef __CUDACC_RTC__
+typedef signed char int8_t;
+typedef unsigned char uint8_t;
+typedef int int32_t;
+typedef unsigned int uint32_t;
+typedef long long int64_t;
+typedef unsigned long long uint64_t;
+#define OPV_FN    static __device__ inline
+#define OPV_CONST static __device__ const
+#else
+#include <stdint.h>
+#define OPV_FN    static inline __attribute__((unused))
+#define OPV_CONST static const __attribute__((unused))
+#endif
+
+#define OPV_I64_MAX 0x7fffffffffffffffLL
+#define OPV_I64_MIN (-OPV_I64_MAX - 1)
+#define OPV_INF     (1e308 * 10)
+#define OPV_NAN     (OPV_INF - OPV_INF)
+
+#include "common/feature/opbody_table.h"
+
+/* One row of a text: bytes [p, p+n). */
+struct opv_str {
+    const uint8_t *p;
+    int64_t n;
+};
+/* One row of a list: items [from, to) of the item lane. */
+struct opv_span {
+    int64_t from, to;
+};
+
+union opv_bits {
+    double d;
+    uint64_t u;
+};
+OPV_FN uint64_t opv_f64_bits(double d)
+{
+    union opv_bits b;
+    b.d = d;
+    return b.u;
+}
+OPV_FN double opv_bits_f64(uint64_t u)
+{
+    union opv_bits b;
+    b.u = u;
+    return b.d;
+}
+
+/* ---- integers: what does not fit int64 is no value ----------------------------------------------------------------
+ */
+
+OPV_FN int64_t opv_add_i(int64_t a, int64_t b, uint8_t *ok)
+{
+    int64_t r = (int64_t)((uint64_t)a + (uint64_t)b);
+    *ok &= ((a ^ r) & (b ^ r)) >= 0;
+    return r;
+}
+OPV_FN int64_t opv_sub_i(int64_t a, int64_t b, uint8_t *ok)
+{
+    int64_t r = (int64_t)((uint64_t)a - (uint64_t)b);
+    *ok &= ((a ^ b) & (a ^ r)) >= 0;
+    return r;
+}
+OPV_FN int64_t opv_mul_i(int64_t a, int64_t b, uint8_t *ok)
+{
+    int64_t r = (int64_t)((uint64_t)a * (uint64_t)b);
+    if (a == (int32_t)a && b == (int32_t)b)
+        return r;
+    if (a == -1 || b == -1)
+        *ok &= (a == -1 ? b : a) != OPV_I64_MIN;
+    else if (a != 0)
+        *ok &= r / a == b;
+    return r;
+}
+/* The quotient rounded down, and the remainder with the sign of the divisor: a == a / b * b + a % b. */
+OPV_FN int64_t opv_div_i(int64_t a, int64_t b, uint8_t *ok)
+{
+    int64_t q;
+    if (b == 0 || (a == OPV_I64_MIN && b == -1)) {
+        *ok = 0;
+        return 0;
+    }
+    q = a / b;
+    return q - ((a % b != 0) & ((a < 0) != (b < 0)));
+}
+OPV_FN int64_t opv_mod_i(int64_t a, int64_t b, uint8_t *ok)
+{
+    int64_t r;
+    if (b == 0) {
+        *ok = 0;
+        return 0;
+    }
+    if (b == -1)
+        return 0;
+    r = a % b;
+    return r + (r != 0 && (r < 0) != (b < 0) ? b : 0);
+}
+OPV_FN int64_t opv_neg_i(int64_t a, uint8_t *ok)
+{
+    *ok &= a != OPV_I64_MIN;
+    return (int64_t)(0 - (uint64_t)a);
+}
+OPV_FN int64_t opv_abs_i(int64_t a, uint8_t *ok)
+{
+    return a < 0 ? opv_neg_i(a, ok) : a;
+}
+OPV_FN int64_t opv_clip_i(int64_t x, int64_t lo, int64_t hi)
+{
+    return x < lo ? lo : x > hi ? hi : x;
+}
+
+/* ---- floats: IEEE -------------------------------------------------------------------------------------------------
+ */
+
+OPV_FN double opv_add_f(double a, double b)
+{
+    return a + b;
+}
+OPV_FN double opv_sub_f(double a, double b)
+{
+    return a - b;
+}
+OPV_FN double opv_mul_f(double a, double b)
+{
+    return a * b;
+}
+OPV_FN double opv_div_f(double a, double b)
+{
+    return a / b;
+}
+OPV_FN double opv_neg_f(double a)
+{
+    return -a;
+}
+OPV_FN double opv_abs_f(double a)
+{
+    return opv_bits_f64(opv_f64_bits(a) & 0x7fffffffffffffffu);
+}
+OPV_FN double opv_clip_f(double x, double lo, double hi)
+{
+    return x < lo ? lo : x > hi ? hi : x;
+}
+OPV_FN double opv_floor(double x)
+{
+    double t;
+    if (!(x > -4503599627370496.0 && x < 4503599627370496.0))
+        return x; /* integral already, or NaN */
+    t = (double)(int64_t)x;
+    return t > x ? t - 1 : t;
+}
+/* The exact remainder with the sign of the divisor, by long division of the mantissas. */
+OPV_FN double opv_mod_f(double a, double b)
+{
+    double x = opv_abs_f(a), y = opv_abs_f(b), r = x;
+    if (!(x < OPV_INF) || !(y > 0))
+        return OPV_NAN;
+    if (x >= y && y < OPV_INF) {
+        double s = y;
+        while (s <= x * 0.5)
+            s += s;
+        for (; s >= y; s *= 0.5)
+            if (r >= s)
+                r -= s;
+    }
+    r = a < 0 ? -r : r;
+    return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+}
+OPV_FN int64_t opv_int_f(double x, uint8_t *ok) /* towards zero */
+{
+    if (!(x >= -9223372036854775808.0 && x < 9223372036854775808.0)) {
+        *ok = 0;
+        return 0;
+    }
+    return (int64_t)x;
+}
+OPV_FN int64_t opv_floor_f(double x, uint8_t *ok)
+{
+    return opv_int_f(opv_floor(x), ok);
+}
+
+/* ---- comparison: -1, 0, 1, and 2 where one is NaN -----------------------------------------------------------------
+ */
+
+enum { OPV_LT = 1, OPV_EQ = 2, OPV_GT = 4, OPV_UNORDERED = 8 }; /* 1 << (comparison + 1) */
+
+OPV_FN int opv_cmp_i(int64_t a, int64_t b)
+{
+    return (a > b) - (a < b);
+}
+OPV_FN int opv_cmp_u(uint64_t a, uint64_t b)
+{
+    return (a > b) - (a < b);
+}
+OPV_FN int opv_cmp_f(double a, double b)
+{
+    return a < b ? -1 : a > b ? 1 : a == b ? 0 : 2;
+}
+OPV_FN int opv_cmp_ui(uint64_t a, int64_t b)
+{
+    return b < 0 ? 1 : opv_cmp_u(a, (uint64_t)b);
+}
+/* Exact, although neither type holds all values of the other. */
+OPV_FN int opv_cmp_if(int64_t a, double b)
+{
+    int64_t t;
+    if (b != b)
+        return 2;
+    if (b >= 9223372036854775808.0)
+        return -1;
+    if (b < -9223372036854775808.0)
+        return 1;
+    t = (int64_t)b;
+    return a != t ? opv_cmp_i(a, t) : opv_cmp_f((double)t, b);
+}
+OPV_FN int opv_cmp_uf(uint64_t a, double b)
+{
+    uint64_t t;
+    if (b != b)
+        return 2;
+    if (b >= 18446744073709551616.0)
+        return -1;
+    if (b < 0)
+        return 1;
+    t = (uint64_t)b;
+    return a != t ? opv_cmp_u(a, t) : opv_cmp_f((double)t, b);
+}
+OPV_FN int opv_cmp_s(struct opv_str a, struct opv_str b)
+{
+    int64_t n = a.n < b.n ? a.n : b.n;
+    for (int64_t i = 0; i < n; i++)
+        if (a.p[i] != b.p[i])
+            return a.p[i] < b.p[i] ? -1 : 1;
+    return opv_cmp_i(a.n, b.n);
+}
+
+/* ---- buckets ------------------------------------------------------------------------------------------------------
+ */
+
+/* How many of the n ascending thresholds are <= x. */
+OPV_FN int64_t opv_bucket(double x, const double *at, int64_t n, uint8_t *ok)
+{
+    const double *base = at;
+    *ok &= x == x;
+    if (n == 0)
+        return 0;
+    while (n > 1) {
+        int64_t half = n >> 1;
+        base += base[half - 1] <= x ? half : 0;
+        n -= half;
+    }
+    return (int64_t)(base - at) + (*base <= x);
+}
+/* 0 for |x| < 1, else 1 + floor(ln |x|) with the sign of x; the last bucket begins at e^43. Between two powers of 2
+ * lies at most one power of e: the exponent gives the bucket or the one below. */
+OPV_FN int64_t opv_log_bucket(double x, uint8_t *ok)
+{
+    double m = opv_abs_f(x);
+    int64_t e, k;
+    *ok &= x == x;
+    if (!(m >= 1))
+        return 0;
+    if (!(m < 9223372036854775808.0))
+        k = 43;
+    else {
+        e = (int64_t)(opv_f64_bits(m) >> 52) - 1023;
+        k = (e * 45426) >> 16; /* floor(e ln 2) */
+        k += opv_exp_at[k + 1] <= m;
+    }
+    return x < 0 ? -1 - k : 1 + k;
+}
+/* floor(ln(x)^2) for x > 2, else x towards zero; the last bucket, 1906, goes on beyond 2^63. `start` has for the
+ * exponent and the first 6 bits of the mantissa the bucket at the start of that range, in which at most two thresholds
+ * lie. */
+#define OPV_SQUARE_LOG_STARTS (63 * 64)
+OPV_FN int64_t opv_square_log_bucket(double x, const int32_t *start, uint8_t *ok)
+{
+    int64_t k;
+    if (!(x > 2))
+        return opv_int_f(x, ok);
+    if (!(x < 9223372036854775808.0))
+        return 1906;
+    k = start[(opv_f64_bits(x) >> 46) - (1023u << 6)];
+    k += opv_exp_sqrt_at[k + 1] <= x;
+    k += opv_exp_sqrt_at[k + 1] <= x;
+    return k;
+}
+OPV_FN void opv_square_log_starts(int32_t *start)
+{
+    int32_t k = 0;
+    for (int32_t i = 0; i < OPV_SQUARE_LOG_STARTS; i++) {
+        double x = opv_bits_f64((uint64_t)(i + (1023 << 6)) << 46);
+        while (opv_exp_sqrt_at[k + 1] <= x)
+            k++;
+        start[i] = k;
+    }
+}
+
+/* ---- exp, log, sigmoid: a fixed order of operations, no fused multiply-add, within 2 ulp --------------------------
+ */
+
+#define OPV_LN2_HI 0x1.62e42fee00000p-1 /* 33 bits: products with exponents are exact */
+#define OPV_LN2_LO 0x1.a39ef35793c76p-33
+
+/* exp(x) = 2^k exp(r), |r| <= ln(2)/2; the series of exp(r) to r^13. */
+OPV_FN double opv_exp(double x)
+{
+    double k, hi, lo, r, q;
+    int64_t e;
+    if (x != x)
+        return x;
+    if (x > 709.782712893384)
+        return OPV_INF;
+    if (x < -745.1332191019412)
+        return 0;
+    k = opv_floor(x * 1.4426950408889634 + 0.5);
+    hi = x - k * OPV_LN2_HI;
+    lo = k * OPV_LN2_LO;
+    r = hi - lo;
+    q = 1.0 / 6227020800.0;
+    q = q * r + 1.0 / 479001600.0;
+    q = q * r + 1.0 / 39916800.0;
+    q = q * r + 1.0 / 3628800.0;
+    q = q * r + 1.0 / 362880.0;
+    q = q * r + 1.0 / 40320.0;
+    q = q * r + 1.0 / 5040.0;
+    q = q * r + 1.0 / 720.0;
+    q = q * r + 1.0 / 120.0;
+    q = q * r + 1.0 / 24.0;
+    q = q * r + 1.0 / 6.0;
+    q = q * r + 0.5;
+    q = 1.0 + (hi + (q * r * r - lo));
+    e = (int64_t)k;
+    if (e > 1023) /* 2^1024 is no double */
+        return q * 2.0 * opv_bits_f64((uint64_t)(e - 1 + 1023) << 52);
+    if (e >= -1022)
+        return q * opv_bits_f64((uint64_t)(e + 1023) << 52);
+    return q * opv_bits_f64((uint64_t)(e + 54 + 1023) << 52) * 0x1p-54;
+}
+/* log(x) = k ln 2 + log(1+f), sqrt(1/2) <= 1+f < sqrt(2); log(1+f) = 2 atanh(s), s = f/(2+f). */
+OPV_FN double opv_log(double x)
+{
+    uint64_t u = opv_f64_bits(x);
+    int64_t k = 0;
+    double f, s, z, q, half;
+    if (x != x || x == OPV_INF)
+        return x;
+    if (x == 0)
+        return -OPV_INF;
+    if (x < 0)
+        return OPV_NAN;
+    if (u >> 52 == 0) { /* subnormal */
+        u = opv_f64_bits(x * 0x1p54);
+        k = -54;
+    }
+    k += (int64_t)(u >> 52) - 1023;
+    u = (u & 0xfffffffffffffu) | 0x3ff0000000000000u;
+    if (u >= 0x3ff6a09e667f3bcdu) { /* sqrt(2) */
+        u -= 0x10000000000000u;
+        k++;
+    }
+    f = opv_bits_f64(u) - 1.0;
+    s = f / (2.0 + f);
+    z = s * s;
+    q = 2.0 / 23.0;
+    q = q * z + 2.0 / 21.0;
+    q = q * z + 2.0 / 19.0;
+    q = q * z + 2.0 / 17.0;
+    q = q * z + 2.0 / 15.0;
+    q = q * z + 2.0 / 13.0;
+    q = q * z + 2.0 / 11.0;
+    q = q * z + 2.0 / 9.0;
+    q = q * z + 2.0 / 7.0;
+    q = q * z + 2.0 / 5.0;
+    q = q * z + 2.0 / 3.0;
+    q = q * z;
+    half = 0.5 * f * f; /* 2s = f - s f, and s f = half - s half: what is large is added last */
+    return (double)k * OPV_LN2_HI - ((half - (s * (half + q) + (double)k * OPV_LN2_LO)) - f);
+}
+OPV_FN double opv_log1p(double x)
+{
+    double u = 1.0 + x;
+    if (!(u > 0) || u == OPV_INF || u == 1.0)
+        return u == 1.0 ? x : opv_log(u);
+    /* what 1 + x lost in rounding, to first order */
+    return opv_log(u) + (x < 1 ? x - (u - 1.0) : 1.0 - (u - x)) / u;
+}
+OPV_FN double opv_sigmoid(double x)
+{
+    double e;
+    if (x >= 0)
+        return 1.0 / (1.0 + opv_exp(-x));
+    e = opv_exp(x);
+    return e / (1.0 + e);
+}
+
+/* ---- times: ms since 1970 UTC -------------------------------------------------------------------------------------
+ */
+
+OPV_FN int64_t opv_hour_of_day(int64_t t)
+{
+    int64_t ms = t % 86400000;
+    return (ms < 0 ? ms + 86400000 : ms) / 3600000;
+}
+OPV_FN int64_t opv_day_of_week(int64_t t) /* 0 is Monday; 1970-01-01 was a Thursday */
+{
+    int64_t day = t / 86400000 - (t % 86400000 < 0);
+    int64_t r = (day + 3) % 7;
+    return r < 0 ? r + 7 : r;
+}
+
+/* ---- keys ---------------------------------------------------------------------------------------------------------
+ */
+
+OPV_FN uint64_t opv_mix64(uint64_t x) /* ctr_mix64 */
+{
+    x ^= x >> 32;
+    x *= 0xd6e8feb86659fd93u;
+    x ^= x >> 32;
+    x *= 0xd6e8feb86659fd93u;
+    return x ^ x >> 32;
+}
+/* One more value of a cross; the order counts, and for either argument fixed it is a bijection of the other. */
+OPV_FN uint64_t opv_cross(uint64_t k, uint64_t h)
+{
+    return opv_mix64(opv_mix64(k + 0x9e3779b97f4a7c15u) ^ h);
+}
+
+/* ---- logic of three values: null decides nothing ------------------------------------------------------------------
+ */
+
+OPV_FN uint8_t opv_and(uint8_t a, uint8_t a_ok, uint8_t b, uint8_t b_ok, uint8_t *ok)
+{
+    *ok = (uint8_t)((a_ok & b_ok) | (a_ok & !a) | (b_ok & !b));
+    return a & a_ok & b & b_ok;
+}
+OPV_FN uint8_t opv_or(uint8_t a, uint8_t a_ok, uint8_t b, uint8_t b_ok, uint8_t *ok)
+{
+    uint8_t t = (uint8_t)((a & a_ok) | (b & b_ok));
+    *ok = (uint8_t)((a_ok & b_ok) | t);
+    return t;
+}
+
+#endif

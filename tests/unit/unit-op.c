@@ -1,0 +1,720 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * unit-op: the operators, by a table of calls. Each row runs plain, dictionary-encoded, and repeated over several
+ * tiles, which must agree.
+ *
+ * An argument is "TYPE:value;value;…" (a column; ~ is null; in lists items are separated by ',' and ^ is a null item)
+ * or
+ * "=TYPE:value" (a literal). The expected result is the texts of the rows, in the same way; "!words" is an error at
+ * bind whose message has the words. */
+#include "common/feature/op.h"
+
+#include "tap.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static struct ctr_err err;
+
+#define CHECK(x)                                                                                                       \
+    do {                                                                                                               \
+        if ((x) < 0) {                                                                                                 \
+            printf("# %s:%d: %s\n", __FILE__, __LINE__, err.what);                                                     \
+            exit(1);                                                                                                   \
+        }                                                                                                              \
+    } while (0)
+
+/* ---- columns from text ---- */
+
+static const struct type_name {
+    const char *name;
+    struct ctr_vtype type;
+} type_names[] = {
+    { "b", { .type = CTR_BOOL } },
+    { "i8", { .type = CTR_I8 } },
+    { "i32", { .type = CTR_I32 } },
+    { "i", { .type = CTR_I64 } },
+    { "u8", { .type = CTR_U8 } },
+    { "u16", { .type = CTR_U16 } },
+    { "u", { .type = CTR_U64 } },
+    { "k", { .type = CTR_U64, .key = true } },
+    { "f16", { .type = CTR_F16 } },
+    { "f32", { .type = CTR_F32 } },
+    { "f", { .type = CTR_F64 } },
+    { "t", { .type = CTR_UTF8 } },
+    { "T", { .type = CTR_TIME } },
+    { "d", { .type = CTR_I64, .duration = true } },
+    { "lt", { .type = CTR_LIST, .item = CTR_UTF8 } },
+    { "li", { .type = CTR_LIST, .item = CTR_I32 } },
+    { "lf", { .type = CTR_LIST, .item = CTR_F64 } },
+    { "lf32", { .type = CTR_LIST, .item = CTR_F32 } },
+    { "v2", { .type = CTR_FIXED, .item = CTR_F32, .width = 2 } },
+};
+
+static struct ctr_vtype type_of(const char *spec)
+{
+    size_t n = strcspn(spec, ":");
+
+    for (size_t i = 0; i < CTR_COUNT(type_names); i++)
+        if (strlen(type_names[i].name) == n && !memcmp(type_names[i].name, spec, n))
+            return type_names[i].type;
+    printf("# no type in '%s'\n", spec);
+    exit(1);
+}
+
+static void append(struct ctr_colbuf *b, const char *p, size_t n)
+{
+    int64_t i = 0;
+    uint64_t u = 0;
+    double f = 0;
+
+    if (n == 1 && (*p == '~' || *p == '^')) {
+        CHECK(ctr_colbuf_null(b, &err));
+    } else if (b->type == CTR_UTF8) {
+        CHECK(ctr_colbuf_str(b, p, n, &err));
+    } else if (ctr_types[b->type].floating) {
+        if (!ctr_parse_f64(p, n, &f))
+            exit(1);
+        CHECK(ctr_colbuf_f64(b, f, &err));
+    } else if (b->type == CTR_LIST || b->type == CTR_FIXED) {
+        while (n) {
+            size_t k = 0;
+            while (k < n && p[k] != ',')
+                k++;
+            append(b->item, p, k);
+            p += k + (k < n);
+            n -= k + (k < n);
+        }
+        CHECK(ctr_colbuf_close(b, &err));
+    } else {
+        if (b->type == CTR_BOOL)
+            i = *p == 't';
+        else if (b->type == CTR_TIME)
+            ctr_time_parse(NULL, p, n, &i);
+        else if (!ctr_parse_i64(p, n, &i) && ctr_parse_u64(p, n, &u))
+            i = (int64_t)u;
+        CHECK(ctr_colbuf_i64(b, i, &err));
+    }
+}
+
+static void column(struct ctr_colbuf *b, const char *spec, int repeat)
+{
+    struct ctr_vtype t = type_of(spec);
+    struct ctr_field f = { .type = t.type, .item = t.item, .width = t.width };
+
+    CHECK(ctr_colbuf_init(b, &f, &err));
+    for (int r = 0; r < repeat; r++) {
+        const char *p = strchr(spec, ':') + 1;
+        for (;;) {
+            size_t n = strcspn(p, ";");
+            append(b, p, n);
+            if (!p[n])
+                break;
+            p += n + 1;
+        }
+    }
+}
+
+/* The same values behind a dictionary of distinct entries (in reverse order of appearance), nulls in both places. */
+struct encoded {
+    struct ctr_col col, dict;
+    struct ctr_colbuf entries;
+    int32_t *idx;
+};
+static void encode(struct encoded *e, const struct ctr_col *c, const struct ctr_vtype *t)
+{
+    struct ctr_field f = { .type = t->type, .item = t->item, .width = t->width };
+    int64_t *first = malloc((size_t)c->rows * sizeof *first), n = 0;
+
+    e->idx = malloc((size_t)c->rows * sizeof *e->idx);
+    for (int64_t i = 0; i < c->rows; i++) {
+        int64_t k = 0;
+        while (k < n && ctr_col_compare(c, first[k], c, i))
+            k++;
+        if (k == n)
+            first[n++] = i;
+        e->idx[i] = (int32_t)k;
+    }
+    CHECK(ctr_colbuf_init(&e->entries, &f, &err));
+    for (int64_t k = n - 1; k >= 0; k--)
+        CHECK(ctr_colbuf_gather(&e->entries, c, &first[k], 1, &err));
+    for (int64_t i = 0; i < c->rows; i++)
+        e->idx[i] = ctr_col_null(c, i) && (i & 1) ? 1 << 30 : (int32_t)(n - 1 - e->idx[i]); /* any index below a null */
+    e->dict = *ctr_colbuf_view(&e->entries);
+    e->col = (struct ctr_col){ .type = c->type, .rows = c->rows, .data = e->idx, .dict = &e->dict };
+    /* nulls of odd rows in the column, of even rows in the dictionary */
+    uint8_t *valid = calloc(1, (size_t)c->rows / 8 + 1);
+    for (int64_t i = 0; i < c->rows; i++) {
+        bool null = ctr_col_null(c, i) && (i & 1);
+        e->col.nulls += null;
+        valid[i >> 3] |= (uint8_t)(!null << (i & 7));
+    }
+    e->col.valid = e->col.nulls ? valid : NULL;
+    if (!e->col.nulls)
+        free(valid);
+    free(first);
+}
+static void encoded_free(struct encoded *e)
+{
+    free((void *)e->col.valid);
+    free(e->idx);
+    ctr_colbuf_free(&e->entries);
+}
+
+/* ---- calls ---- */
+
+#define ARGS 6
+struct call {
+    struct ctr_op_call call;
+    struct ctr_op_arg arg[ARGS];
+    struct ctr_value lit[ARGS], item[ARGS][16];
+    struct ctr_colbuf col[ARGS];
+    const struct ctr_col *view[ARGS];
+};
+
+static void literal(struct ctr_value *v, struct ctr_value *items, const char *spec)
+{
+    const char *p = strchr(spec, ':') + 1;
+    size_t n = strlen(p);
+    uint64_t u = 0;
+    bool ok = true;
+
+    *v = (struct ctr_value){ 0 };
+    switch (*spec) {
+    case 'n': v->kind = CTR_V_NULL; break;
+    case 'i':
+        v->kind = CTR_V_INT;
+        ok = ctr_parse_i64(p, n, &v->i);
+        break;
+    case 'f':
+        v->kind = CTR_V_FLOAT;
+        ok = ctr_parse_f64(p, n, &v->f);
+        break;
+    case 't':
+        v->kind = CTR_V_STR;
+        v->s = (struct ctr_str){ p, n };
+        break;
+    case 'b':
+        v->kind = CTR_V_BOOL;
+        v->i = *p == 't';
+        break;
+    case 'T':
+        v->kind = CTR_V_TIME;
+        ok = ctr_time_parse(NULL, p, n, &v->i);
+        break;
+    case 'u':
+        v->kind = CTR_V_INT;
+        ok = ctr_parse_u64(p, n, &u);
+        v->i = (int64_t)u;
+        break;
+    case 'd':
+        v->kind = CTR_V_DURATION;
+        ok = ctr_parse_duration(p, n, &v->i);
+        break;
+    default:
+        v->kind = CTR_V_LIST;
+        v->list = items;
+        while (*p) {
+            items[v->n].kind = CTR_V_FLOAT;
+            items[v->n++].f = strtod(p, (char **)&p);
+            p += *p == ',';
+        }
+    }
+    if (!ok)
+        exit(1);
+}
+
+static int prepare(struct call *c, const char *op, const char *const *spec, int repeat)
+{
+    memset(c, 0, sizeof *c);
+    c->call.op = ctr_op_find(op, strlen(op));
+    c->call.arg = c->arg;
+    if (!c->call.op) {
+        printf("# no operator %s\n", op);
+        exit(1);
+    }
+    for (int k = 0; k < ARGS && spec[k]; k++, c->call.nargs++) {
+        const char *s = spec[k];
+        static char name[ARGS][16];
+        if (*s == '.') { /* .name=i:5 */
+            size_t n = strcspn(s, "=") - 1;
+            memcpy(name[k], s + 1, n);
+            name[k][n] = 0;
+            c->arg[k].name = name[k];
+            s += n + 1;
+        }
+        if (*s == '=') {
+            literal(&c->lit[k], c->item[k], s + 1);
+            c->arg[k].literal = &c->lit[k];
+            c->arg[k].type.type = s[1] == 'u' ? CTR_U64 : CTR_BOOL;
+        } else {
+            c->arg[k].type = type_of(s);
+            column(&c->col[k], s, repeat);
+            c->view[k] = ctr_colbuf_view(&c->col[k]);
+        }
+    }
+    return ctr_op_bind(&c->call, &err);
+}
+
+static int64_t rows_of(const struct call *c)
+{
+    for (int k = 0; k < c->call.nargs; k++)
+        if (c->view[k])
+            return c->view[k]->rows;
+    return 3;
+}
+
+static void finish(struct call *c)
+{
+    ctr_op_unbind(&c->call);
+    for (int k = 0; k < c->call.nargs; k++)
+        if (c->view[k])
+            ctr_colbuf_free(&c->col[k]);
+}
+
+static void run(struct call *c, const struct ctr_col *const *view, struct ctr_colbuf *out)
+{
+    struct ctr_field f = { .type = c->call.result.type, .item = c->call.result.item, .width = c->call.result.width };
+
+    CHECK(ctr_colbuf_init(out, &f, &err));
+    CHECK(ctr_op_run(&c->call, view, rows_of(c), out, &err));
+}
+
+/* The texts of all rows. */
+static char *texts(const struct ctr_col *c, int64_t from, int64_t to)
+{
+    struct ctr_buf b = { 0 };
+    char *s;
+
+    for (int64_t i = from; i < to; i++) {
+        if (i > from)
+            CHECK(ctr_buf_append(&b, ";", 1, &err));
+        if (ctr_col_missing(c, i))
+            CHECK(ctr_buf_append(&b, "~", 1, &err));
+        else
+            CHECK(ctr_col_text(c, i, &b, &err));
+    }
+    s = strndup(b.data ? (char *)b.data : "", b.len);
+    ctr_buf_free(&b);
+    return s;
+}
+
+static bool same_rows(const struct ctr_col *a, const struct ctr_col *b, int64_t n, int64_t period)
+{
+    if (a->rows != n || b->rows < period)
+        return false;
+    for (int64_t i = 0; i < n; i++)
+        if (ctr_col_compare(a, i, b, i % period))
+            return false;
+    return true;
+}
+
+/* Encoded arguments give what plain ones gave. */
+static bool encoded_agrees(struct call *c, const struct ctr_col *want)
+{
+    struct encoded e[ARGS];
+    const struct ctr_col *view[ARGS] = { 0 };
+    struct ctr_colbuf out;
+    bool same;
+
+    for (int k = 0; k < c->call.nargs; k++)
+        if (c->view[k]) {
+            encode(&e[k], c->view[k], &c->arg[k].type);
+            view[k] = &e[k].col;
+        }
+    run(c, view, &out);
+    same = same_rows(ctr_colbuf_view(&out), want, want->rows, want->rows);
+    if (!same) {
+        char *s = texts(ctr_colbuf_view(&out), 0, out.rows);
+        printf("# encoded: %s\n", s);
+        free(s);
+    }
+    ctr_colbuf_free(&out);
+    for (int k = 0; k < c->call.nargs; k++)
+        if (c->view[k])
+            encoded_free(&e[k]);
+    return same;
+}
+
+static void check(const char *op, const char *const *spec, const char *want)
+{
+    struct call c, many;
+    struct ctr_colbuf out, more;
+    char *got;
+    int rc = prepare(&c, op, spec, 1);
+
+    if (*want == '!') {
+        ok(rc == CTR_EUSAGE && strstr(err.what, want + 1), "%s: %s", op, want);
+        if (rc != CTR_EUSAGE || !strstr(err.what, want + 1))
+            printf("# %d %s\n", rc, err.what);
+        finish(&c);
+        return;
+    }
+    CHECK(rc);
+    run(&c, c.view, &out);
+    got = texts(ctr_colbuf_view(&out), 0, out.rows);
+    ok(!strcmp(got, want), "%s(%s%s%s) = %s", op, spec[0], spec[1] ? ", " : "", spec[1] ? spec[1] : "", want);
+    if (strcmp(got, want))
+        printf("# got %s\n", got);
+    free(got);
+    if (c.view[0] || c.view[1]) {
+        int repeat = 2500 / (int)out.rows + 1;
+        ok(encoded_agrees(&c, ctr_colbuf_view(&out)), "%s: encoded", op);
+        CHECK(prepare(&many, op, spec, repeat));
+        run(&many, many.view, &more);
+        ok(same_rows(ctr_colbuf_view(&more), ctr_colbuf_view(&out), out.rows * repeat, out.rows), "%s: tiles", op);
+        ok(encoded_agrees(&many, ctr_colbuf_view(&more)), "%s: tiles, encoded", op);
+        ctr_colbuf_free(&more);
+        finish(&many);
+    }
+    ctr_colbuf_free(&out);
+    finish(&c);
+}
+
+static const struct row {
+    const char *op, *arg[ARGS], *want;
+} rows[] = {
+#include "unit-op-table.h"
+};
+
+/* ---- the functions of our own ---- */
+
+static uint64_t bits(double d)
+{
+    uint64_t u;
+
+    memcpy(&u, &d, 8);
+    return u;
+}
+static double ulps(double a, double b)
+{
+    if (a == b || (isnan(a) && isnan(b)))
+        return 0;
+    return fabs((double)(int64_t)(bits(a) - bits(b)));
+}
+
+static void check_math(void)
+{
+    double worst[4] = { 0 };
+
+    for (uint64_t i = 0; i < 2000000; i++) {
+        double u = ctr_random01(7, 0, i), x;
+        x = (u - 0.5) * 1400;
+        worst[0] = fmax(worst[0], ulps(ctr_exp(x), exp(x)));
+        x = (u - 0.5) * 2;
+        worst[0] = fmax(worst[0], ulps(ctr_exp(x), exp(x)));
+        worst[1] = fmax(worst[1], ulps(ctr_log(u * 4), log(u * 4)));
+        x = exp((u - 0.5) * 1400);
+        worst[1] = fmax(worst[1], ulps(ctr_log(x), log(x)));
+        worst[2] = fmax(worst[2], ulps(ctr_log1p(x), log1p(x)));
+        worst[2] = fmax(worst[2], ulps(ctr_log1p(u * 2 - 0.999), log1p(u * 2 - 0.999)));
+        x = (u - 0.5) * 80;
+        worst[3] = fmax(worst[3], ulps(ctr_sigmoid(x), x < 0 ? exp(x) / (1 + exp(x)) : 1 / (1 + exp(-x))));
+    }
+    ok(worst[0] <= 1, "exp within %g ulp of libm", worst[0]);
+    ok(worst[1] <= 1, "log within %g ulp", worst[1]);
+    ok(worst[2] <= 2, "log1p within %g ulp", worst[2]);
+    ok(worst[3] <= 2, "sigmoid within %g ulp", worst[3]);
+    ok(ctr_exp(INFINITY) == INFINITY && ctr_exp(-INFINITY) == 0 && isnan(ctr_exp(NAN)) && ctr_exp(0) == 1, "exp: ends");
+    ok(ctr_exp(709.7) < INFINITY && ctr_exp(710) == INFINITY && ctr_exp(-745) > 0 && ctr_exp(-746) == 0, "exp: range");
+    ok(ctr_log(0) == -INFINITY && isnan(ctr_log(-1)) && ctr_log(INFINITY) == INFINITY && ctr_log(1) == 0, "log: ends");
+    ok(ulps(ctr_log(5e-324), log(5e-324)) <= 1, "log: subnormal");
+    ok(ctr_log1p(-1) == -INFINITY && isnan(ctr_log1p(-2)) && ctr_log1p(1e-300) == 1e-300, "log1p: ends");
+    ok(ctr_sigmoid(0) == 0.5 && ctr_sigmoid(800) == 1 && ctr_sigmoid(-800) == 0, "sigmoid: ends");
+}
+
+/* ---- keys ---- */
+
+static void check_keys(const char *spec)
+{
+    struct ctr_vtype t = type_of(spec);
+    bool list = t.type == CTR_LIST || t.type == CTR_FIXED;
+    struct ctr_field f = { .type = list ? CTR_LIST : CTR_U64, .item = CTR_U64 };
+    struct ctr_colbuf b, out, out2;
+    struct ctr_buf text = { 0 };
+    struct encoded e;
+    uint64_t seed = ctr_table_seed("a table");
+    bool same = true;
+    const struct ctr_col *c;
+
+    column(&b, spec, 1);
+    c = ctr_colbuf_view(&b);
+    CHECK(ctr_colbuf_init(&out, &f, &err));
+    CHECK(ctr_op_keys(&t, c, c->rows, seed, &out, &err));
+    const struct ctr_col *got = ctr_colbuf_view(&out);
+    const struct ctr_col *key = list ? got->item : got;
+    int64_t k = 0;
+    for (int64_t i = 0; i < c->rows; i++) {
+        int64_t from = !list ? i : c->offsets ? c->offsets[i] : i * t.width;
+        int64_t to = !list ? i + 1 : c->offsets ? c->offsets[i + 1] : from + t.width;
+        for (int64_t j = from; j < to; j++) {
+            const struct ctr_col *v = list ? c->item : c;
+            uint64_t want = ctr_feature_key(seed, "(missing)", 9);
+            if (ctr_col_missing(v, j) && list)
+                continue;
+            text.len = 0;
+            CHECK(ctr_buf_reserve(&text, 1, &err));
+            CHECK(ctr_col_text(v, j, &text, &err));
+            if (!ctr_col_missing(v, j))
+                want = t.key ? ctr_mix64(((const uint64_t *)v->data)[j] ^ seed)
+                             : ctr_feature_key(seed, text.data, text.len);
+            same &= ((const uint64_t *)key->data)[k++] == want;
+        }
+        if (list && ctr_col_null(c, i))
+            same &= ((const uint64_t *)key->data)[k++] == ctr_feature_key(seed, "(missing)", 9);
+        same &= !list || got->offsets[i + 1] == k;
+    }
+    ok(same && k == key->rows && got->nulls == 0, "keys of %s", spec);
+    encode(&e, c, &t);
+    CHECK(ctr_colbuf_init(&out2, &f, &err));
+    CHECK(ctr_op_keys(&t, &e.col, c->rows, seed, &out2, &err));
+    ok(same_rows(ctr_colbuf_view(&out2), got, c->rows, c->rows), "keys of %s, encoded", spec);
+    encoded_free(&e);
+    ctr_buf_free(&text);
+    ctr_colbuf_free(&b);
+    ctr_colbuf_free(&out);
+    ctr_colbuf_free(&out2);
+}
+
+static const char *one_key(const char *spec, uint64_t *key)
+{
+    struct ctr_vtype t = type_of(spec);
+    struct ctr_field f = { .type = CTR_U64 };
+    struct ctr_colbuf b, out;
+
+    column(&b, spec, 1);
+    CHECK(ctr_colbuf_init(&out, &f, &err));
+    CHECK(ctr_op_keys(&t, ctr_colbuf_view(&b), 1, 9, &out, &err));
+    memcpy(key, out.data.data, 8);
+    ctr_colbuf_free(&b);
+    ctr_colbuf_free(&out);
+    return spec;
+}
+
+static void check_one_key(void)
+{
+    static const char *const four[] = { "i8:4", "i32:4", "i:4", "u8:4", "u:4", "f16:4", "f32:4", "f:4", "t:4" };
+    static const char *const tenth[] = { "f32:0.1", "f:0.1", "t:0.1" };
+    uint64_t a, b;
+
+    one_key(four[0], &a);
+    for (size_t i = 1; i < CTR_COUNT(four); i++)
+        ok((one_key(four[i], &b), a == b), "4 as %s is one key", four[i]);
+    one_key(tenth[0], &a);
+    for (size_t i = 1; i < CTR_COUNT(tenth); i++)
+        ok((one_key(tenth[i], &b), a == b), "0.1 as %s is one key", tenth[i]);
+}
+
+/* ---- cross ---- */
+
+static void cross_values(const char *a, const char *b, uint64_t *key, int n)
+{
+    const char *spec[ARGS] = { a, b };
+    struct call c;
+    struct ctr_colbuf out;
+
+    CHECK(prepare(&c, "cross", spec, 1));
+    run(&c, c.view, &out);
+    memcpy(key, out.item ? out.item->data.data : out.data.data, (size_t)n * 8);
+    ctr_colbuf_free(&out);
+    finish(&c);
+}
+
+static void check_cross(void)
+{
+    uint64_t a, b, pairs[4], one[4];
+
+    cross_values("t:ab", "t:c", &a, 1);
+    cross_values("t:a", "t:bc", &b, 1);
+    ok(a != b, "cross is not of concatenated text");
+    cross_values("t:c", "t:ab", &b, 1);
+    ok(a != b, "cross depends on the order");
+    cross_values("i:4", "t:x", &a, 1);
+    cross_values("f32:4", "t:x", &b, 1);
+    ok(a == b, "cross of 4 and 4.0");
+    cross_values("lt:a,b", "li:1,2", pairs, 4);
+    cross_values("t:a", "i:1", &one[0], 1);
+    cross_values("t:a", "i:2", &one[1], 1);
+    cross_values("t:b", "i:1", &one[2], 1);
+    cross_values("t:b", "i:2", &one[3], 1);
+    ok(!memcmp(pairs, one, sizeof one), "cross of lists has the key of each pair, in order");
+    cross_values("lt:a,^,b", "li:^,1,2", pairs, 4);
+    ok(!memcmp(pairs, one, sizeof one), "a null item takes part in no pair");
+    cross_values("lt:a,b", "=i:1", pairs, 2);
+    ok(pairs[0] == one[0] && pairs[1] == one[2], "cross of a list and a literal");
+}
+
+/* ---- fitted ---- */
+
+/* Save a fitted call's state and load it into another call. */
+static void transfer(const struct call *from, struct call *to)
+{
+    struct ctr_schema s = { 0 };
+    struct ctr_batchbuf b;
+
+    CHECK(ctr_op_fit_schema(&from->call, &s, &err));
+    CHECK(ctr_batchbuf_init(&b, &s, &err));
+    CHECK(ctr_op_fit_save(&from->call, &b, &err));
+    CHECK(ctr_op_fit_load(&to->call, ctr_batchbuf_view(&b), &err));
+    ctr_batchbuf_free(&b);
+    ctr_schema_free(&s);
+}
+
+static void check_fit(const char *op, const char *const *fit_spec, const char *const *spec, const char *want)
+{
+    struct call a, b, d;
+    struct ctr_colbuf out, keys, keys2;
+    uint64_t seed = ctr_table_seed("t");
+    char *got;
+
+    CHECK(prepare(&a, op, fit_spec, 1));
+    CHECK(ctr_op_fit_update(&a.call, a.view, rows_of(&a), &err));
+    ok(ctr_op_fit_memory(&a.call) > 0 || strchr(fit_spec[0], ':')[1] == '~', "%s: fit memory", op);
+    CHECK(ctr_op_fit_finish(&a.call, &err));
+    CHECK(prepare(&b, op, spec, 1));
+    CHECK(ctr_colbuf_init(&out, &(struct ctr_field){ .type = CTR_U64 }, &err));
+    ok(ctr_op_run(&b.call, b.view, rows_of(&b), &out, &err) == CTR_EUSAGE, "%s: refuses before it is fitted", op);
+    ctr_colbuf_free(&out);
+    transfer(&a, &b);
+    run(&b, b.view, &out);
+    got = texts(ctr_colbuf_view(&out), 0, out.rows);
+    ok(!strcmp(got, want), "%s(%s) = %s", op, spec[0], want);
+    if (strcmp(got, want))
+        printf("# got %s\n", got);
+    free(got);
+    ok(encoded_agrees(&b, ctr_colbuf_view(&out)), "%s: encoded", op);
+    CHECK(prepare(&d, op, spec, 1));
+    transfer(&b, &d);
+    struct ctr_field f = { .type = out.item ? CTR_LIST : CTR_U64, .item = CTR_U64 };
+    CHECK(ctr_colbuf_init(&keys, &f, &err));
+    CHECK(ctr_colbuf_init(&keys2, &f, &err));
+    CHECK(ctr_op_keys(&b.call.result, ctr_colbuf_view(&out), out.rows, seed, &keys, &err));
+    CHECK(ctr_op_run_keys(&d.call, d.view, out.rows, seed, &keys2, &err));
+    ok(same_rows(ctr_colbuf_view(&keys2), ctr_colbuf_view(&keys), out.rows, out.rows), "%s: keys the short way", op);
+    ctr_colbuf_free(&keys);
+    ctr_colbuf_free(&keys2);
+    ctr_colbuf_free(&out);
+    finish(&a);
+    finish(&b);
+    finish(&d);
+}
+#define FIT(op, fit_spec, spec, want, ...)                                                                             \
+    check_fit(op, (const char *const[ARGS]){ fit_spec, __VA_ARGS__ }, (const char *const[ARGS]){ spec, __VA_ARGS__ },  \
+              want)
+
+static void check_fitted(void)
+{
+    FIT("vocab", "t:a;b;a;c;~;a;b", "t:a;b;c;d;~;", "a;b;(other);(other);~;(other)", ".min=i:2");
+    FIT("vocab", "t:a;b;a;c;~;a;b", "t:a;b;c", "a;(other);(other)", ".max=i:1");
+    FIT("vocab", "i32:4;4;-7;3000;9", "i32:4;-7;3000;1;~", "4;-7;3000;(other);~", NULL);
+    FIT("vocab", "i32:4;4;5", "f:4;5;4.5", "4;(other);(other)", ".min=i:2");
+    FIT("vocab", "f32:0.1;0.1", "f:0.1;0.2", "0.1;(other)", ".min=i:2");
+    FIT("vocab", "u:18446744073709551615", "u:18446744073709551615;1", "18446744073709551615;(other)", NULL);
+    FIT("vocab", "lt:a,b;a;~;", "lt:a,b,^;~;;c", "[a,(other),];~;[];[(other)]", ".min=i:2");
+    FIT("vocab", "k:5;6;5", "k:5;7;~", "5;16440341326091803943;~", ".min=i:2");
+    FIT("vocab", "t:~", "t:a;~", "(other);~", NULL);
+    FIT("quantiles", "f:1;2;3;4;5;6;7;8;~;nan", "f:0;1;2;3;4;5;6;7;99;~", "0;0;0;1;1;2;2;3;3;~", "=i:4");
+    FIT("quantiles", "i32:5;5;5;5", "i32:4;5;6", "0;1;1", "=i:4");
+    FIT("quantiles", "i32:~", "i32:4;~", "0;~", "=i:4");
+}
+
+/* ---- against plain references ---- */
+
+static void check_buckets(void)
+{
+    struct ctr_colbuf b, out, out2;
+    struct ctr_vtype f64 = { .type = CTR_F64 }, i64 = { .type = CTR_I64 };
+    struct ctr_op_arg arg[2] = { { .type = f64 } }, iarg[1] = { { .type = i64 } };
+    struct ctr_op_call call = { .op = ctr_op_find("square_log_bucket", 17), .arg = arg, .nargs = 1 }, icall = call;
+    struct ctr_op_call lcall = { .op = ctr_op_find("log_bucket", 10), .arg = arg, .nargs = 1 };
+    const struct ctr_col *c;
+    int64_t wrong = 0, lwrong = 0, n = 0;
+
+    icall.arg = iarg;
+    CHECK(ctr_op_bind(&call, &err));
+    CHECK(ctr_op_bind(&icall, &err));
+    CHECK(ctr_op_bind(&lcall, &err));
+    CHECK(ctr_colbuf_init(&b, &(struct ctr_field){ .type = CTR_F64 }, &err));
+    for (int64_t i = 0; i < 200000; i++)
+        CHECK(ctr_colbuf_f64(&b, i < 100000 ? (double)i : floor(exp(ctr_random01(1, 2, (uint64_t)i) * 43.6)), &err));
+    c = ctr_colbuf_view(&b);
+    for (int pass = 0; pass < 2; pass++) {
+        CHECK(ctr_colbuf_init(&out, &(struct ctr_field){ .type = CTR_I64 }, &err));
+        CHECK(ctr_op_run(pass ? &lcall : &call, &c, c->rows, &out, &err));
+        for (int64_t i = 0; i < c->rows; i++) {
+            double x = ((const double *)c->data)[i];
+            long double l = logl((long double)x);
+            int64_t got = ((const int64_t *)out.data.data)[i];
+            if (pass)
+                lwrong += got != (x < 1 ? 0 : 1 + (int64_t)floorl(l));
+            else
+                wrong += got != (x > 2 ? (int64_t)floorl(l * l) : (int64_t)x);
+            n++;
+        }
+        ctr_colbuf_free(&out);
+    }
+    ok(n == 400000 && wrong == 0, "square_log_bucket equals floor(ln(x)^2) in long double: %lld wrong",
+       (long long)wrong);
+    ok(lwrong == 0, "log_bucket equals 1 + floor(ln x) in long double: %lld wrong", (long long)lwrong);
+    struct ctr_colbuf ints;
+    CHECK(ctr_colbuf_init(&ints, &(struct ctr_field){ .type = CTR_I64 }, &err));
+    for (int64_t i = 0; i < c->rows; i++)
+        CHECK(ctr_colbuf_i64(&ints, (int64_t)((const double *)c->data)[i], &err));
+    const struct ctr_col *ic = ctr_colbuf_view(&ints);
+    CHECK(ctr_colbuf_init(&out, &(struct ctr_field){ .type = CTR_I64 }, &err));
+    CHECK(ctr_colbuf_init(&out2, &(struct ctr_field){ .type = CTR_I64 }, &err));
+    CHECK(ctr_op_run(&icall, &ic, ic->rows, &out, &err));
+    CHECK(ctr_op_run(&call, &c, c->rows, &out2, &err));
+    ok(same_rows(ctr_colbuf_view(&out), ctr_colbuf_view(&out2), c->rows, c->rows), "of ints as of floats");
+    ctr_colbuf_free(&out);
+    ctr_colbuf_free(&out2);
+    ctr_colbuf_free(&ints);
+    ctr_colbuf_free(&b);
+    ctr_op_unbind(&call);
+    ctr_op_unbind(&icall);
+    ctr_op_unbind(&lcall);
+}
+
+static void check_table(void)
+{
+    int n = 0;
+    bool whole = true;
+
+    for (const struct ctr_op *op; (op = ctr_op_at(n)); n++) {
+        const char *name = ctr_op_name(op), *sig = ctr_op_signature(op), *help = ctr_op_help(op);
+        bool good = ctr_op_find(name, strlen(name)) == op && strstr(sig, "->") && *help && !strchr(help, '\n') &&
+                    help[strlen(help) - 1] != '.';
+        if (!good)
+            printf("# %s: name twice, or no signature or help\n", name);
+        whole &= good;
+    }
+    ok(whole && n > 45, "%d operators, each with signature and help", n);
+    ok(!ctr_op_find("no_such", 7), "an unknown operator is not found");
+}
+
+int main(void)
+{
+    for (size_t i = 0; i < CTR_COUNT(rows); i++)
+        check(rows[i].op, rows[i].arg, rows[i].want);
+    check_math();
+    check_keys("i8:0;1;-1;127;~;-128");
+    check_keys("i:0;1023;1024;-5;9223372036854775807;~;-9223372036854775808;12345678;123456789");
+    check_keys("u:0;18446744073709551615;~;7");
+    check_keys("k:0;18446744073709551615;~;7");
+    check_keys("f:-0;~");
+    check_keys("f:0;0.5;1e300;nan;inf;~;4;1e22");
+    check_keys("f32:0.1;4;nan;~;-inf;1e20");
+    check_keys("f16:0.1;4;~");
+    check_keys("b:true;false;~");
+    check_keys("t:;a;~;abc;abcdefgh;abcdefghijklmnop;a longer text of more than thirty bytes");
+    check_keys("T:2019-11-14T00:00Z;~;1970-01-01");
+    check_keys("lt:a,b;~;;^;a,^,c");
+    check_keys("li:1,2;~;;5000,-7");
+    check_keys("v2:1,2;0.1,4");
+    check_one_key();
+    check_cross();
+    check_fitted();
+    check_buckets();
+    check_table();
+    return done_testing();
+}
