@@ -7,6 +7,8 @@
 
 #include <stdlib.h>
 
+enum { MAX_GAP = 256 };
+
 void ctr_ipcfile_close(struct ctr_ipcfile *f)
 {
     ctr_footer_free(&f->footer);
@@ -69,6 +71,24 @@ static int check_sealed(struct ctr_ipcfile *f, struct ctr_buf *scratch, struct c
     return 0;
 }
 
+/* The last block, whichever it is, ends shortly before the footer: otherwise the footer is not that of what lies
+ * before, as when two files come through one pipe. */
+static int check_gap(const struct ctr_ipcfile *f, struct ctr_err *err)
+{
+    int64_t end = 0;
+    for (int k = 0; k < 2; k++) {
+        const struct arrow_block *b = k ? f->footer.blocks : f->footer.dicts;
+        for (size_t i = 0; i < (k ? f->footer.nblocks : f->footer.ndicts); i++)
+            end = CTR_MAX(end, b[i].offset + b[i].meta_length + b[i].body_length);
+    }
+    if (end && f->footer_at - end > MAX_GAP)
+        return ctr_fail(err, CTR_EDATA,
+                        "has %lld bytes between its last block and its footer: several IPC files in one "
+                        "pipe? name them as arguments",
+                        (long long)(f->footer_at - end));
+    return 0;
+}
+
 int ctr_ipcfile_open(struct ctr_ipcfile *f, const uint8_t *map, int64_t size, struct ctr_buf *scratch,
                      struct ctr_err *err)
 {
@@ -84,6 +104,8 @@ int ctr_ipcfile_open(struct ctr_ipcfile *f, const uint8_t *map, int64_t size, st
         rc = check_block(f, &f->footer.dicts[i], err);
     for (size_t i = 0; rc >= 0 && i < f->footer.nblocks; i++)
         rc = check_block(f, &f->footer.blocks[i], err);
+    if (rc >= 0 && !f->footer.sealed)
+        rc = check_gap(f, err);
     if (rc >= 0 && f->footer.sealed)
         rc = check_sealed(f, scratch, err);
     if (rc < 0)

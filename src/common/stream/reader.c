@@ -18,7 +18,7 @@ struct ctr_reader {
     struct arrow_source src;
     bool src_open, ended;
     struct ctr_ipcfile ipc; /* when src.map */
-    bool ipc_open, piped_file;
+    bool ipc_open;
     size_t block, dict_block; /* next */
     int64_t block_base;       /* blocks of the files before */
 
@@ -55,7 +55,7 @@ static void close_file(struct ctr_reader *r)
         ctr_ipcfile_close(&r->ipc);
     if (r->src_open)
         ctr_source_close(&r->src);
-    r->ipc_open = r->src_open = r->piped_file = false;
+    r->ipc_open = r->src_open = false;
 }
 
 static int open_file(struct ctr_reader *r, struct ctr_err *err)
@@ -252,37 +252,13 @@ static int read_message(struct ctr_reader *r, struct ctr_err *err)
     return (int64_t)r->body.len < r->msg.body_length ? fail_truncated(r, err) : STEP_ON;
 }
 
-/* What lies between the end mark and the end of a file that comes through a pipe: its footer, which is not needed. */
-static int skip_footer(struct ctr_reader *r, struct ctr_err *err)
-{
-    uint8_t tail[10] = { 0 };
-    int64_t total = 0;
-    do {
-        int rc = ctr_source_read(&r->src, &r->body, 64 << 10, err);
-        if (rc < 0)
-            return rc;
-        size_t n = CTR_MIN(r->body.len, sizeof tail);
-        memmove(tail, tail + n, sizeof tail - n);
-        if (n)
-            memcpy(tail + sizeof tail - n, r->body.data + r->body.len - n, n);
-        total += (int64_t)r->body.len;
-    } while (r->body.len);
-    if (memcmp(tail + 4, "ARROW1", 6))
-        return ctr_fail(err, CTR_EDATA, "truncated: an IPC file that does not end in its footer");
-    if (total != (int64_t)ctr_fb_load32(tail) + 10)
-        return ctr_fail(err, CTR_EDATA,
-                        "several IPC files in one pipe: name them as arguments, or convert them to "
-                        "streams with ctr-cat");
-    return 0;
-}
-
 static int end_stream(struct ctr_reader *r, struct ctr_err *err)
 {
     r->in_stream = false;
     if (r->sealed && !r->trailer)
         return ctr_fail(err, CTR_EDATA, "the stream ends without its trailer after batch %lld (row %lld)",
                         (long long)r->file_batches, (long long)r->file_rows);
-    return r->piped_file ? skip_footer(r, err) : 0;
+    return 0;
 }
 
 static int check_trailer(struct ctr_reader *r, struct ctr_err *err)
@@ -499,13 +475,6 @@ static int next_stream(struct ctr_reader *r, struct ctr_err *err)
         rc = r->ipc_open ? 0 : ctr_source_peek(&r->src, 8, &p, &n, err);
         if (rc < 0)
             return rc;
-        if (n == 8 && fresh && !memcmp(p, "ARROW1\0\0", 8)) {
-            r->piped_file = true;
-            rc = ctr_source_read(&r->src, &r->meta, 8, err);
-            if (rc < 0)
-                return rc;
-            break;
-        }
         if (n == 8 && !memcmp(p, "\xff\xff\xff\xff", 4))
             break;
         if (n || fresh)

@@ -15,18 +15,49 @@
 
 enum { LOOK_BYTES = 64 << 10, PIECE_BYTES = 4 << 20, PIPE_BYTES = 1 << 20 };
 
-/* A whole IPC file is mapped: its footer tells where everything lies. */
-static int map_file(struct arrow_source *s, int64_t size, struct ctr_err *err)
+static int map_fd(struct arrow_source *s, int fd, int64_t size, struct ctr_err *err)
 {
-    uint8_t magic[8];
-    if (size < 8 || pread(s->fd, magic, 8, 0) != 8 || memcmp(magic, "ARROW1\0\0", 8))
-        return 0;
-    void *p = mmap(NULL, (size_t)size, PROT_READ, MAP_PRIVATE, s->fd, 0);
+    void *p = mmap(NULL, (size_t)size, PROT_READ, MAP_PRIVATE, fd, 0);
     if (p == MAP_FAILED)
         return ctr_fail_sys(err, "cannot map");
     s->map = p;
     s->map_size = size;
     return 0;
+}
+
+/* An IPC file from a pipe: its footer, which comes last, tells where everything lies, so it goes to a temporary file.
+ */
+static int spool(struct arrow_source *s, struct ctr_err *err)
+{
+    struct ctr_buf piece = { 0 };
+    int64_t size = 0;
+    int fd = ctr_tmpfile(err), rc = fd;
+    while (rc >= 0) {
+        rc = ctr_source_read(s, &piece, 1 << 20, err);
+        if (rc < 0 || !piece.len)
+            break;
+        rc = ctr_write_full(fd, piece.data, piece.len, err);
+        size += (int64_t)piece.len;
+    }
+    if (rc >= 0)
+        rc = map_fd(s, fd, size, err);
+    if (fd >= 0)
+        close(fd);
+    ctr_buf_free(&piece);
+    return rc;
+}
+
+/* Maps the input, if it is an IPC file. */
+static int map_file(struct arrow_source *s, const struct stat *sb, struct ctr_err *err)
+{
+    static const char magic[8] = "ARROW1";
+    uint8_t head[8];
+    const uint8_t *p;
+    size_t n;
+    if (S_ISREG(sb->st_mode) && lseek(s->fd, 0, SEEK_CUR) == 0)
+        return pread(s->fd, head, 8, 0) == 8 && !memcmp(head, magic, 8) ? map_fd(s, s->fd, sb->st_size, err) : 0;
+    int rc = ctr_source_peek(s, 8, &p, &n, err);
+    return rc < 0 || n < 8 || memcmp(p, magic, 8) ? rc : spool(s, err);
 }
 
 int ctr_source_open(struct arrow_source *s, const char *path, const struct ctr_reader_opts *opts,
@@ -51,13 +82,13 @@ int ctr_source_open(struct arrow_source *s, const char *path, const struct ctr_r
         ctr_source_close(s);
         return rc;
     }
-    if (S_ISREG(sb.st_mode) && lseek(s->fd, 0, SEEK_CUR) == 0)
-        rc = map_file(s, sb.st_size, err);
-    else if (S_ISFIFO(sb.st_mode))
+    if (S_ISFIFO(sb.st_mode))
         (void)fcntl(s->fd, F_SETPIPE_SZ, PIPE_BYTES); /* fails where the limit is lower: slower, not wrong */
     s->pollable = !S_ISREG(sb.st_mode) && opts->idle;
     if (rc >= 0)
         rc = ctr_buf_reserve(&s->look, LOOK_BYTES, err);
+    if (rc >= 0)
+        rc = map_file(s, &sb, err);
     if (rc < 0) {
         ctr_err_file(err, s->name);
         ctr_source_close(s);

@@ -1,0 +1,293 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Interop of the stream both ways, as TAP: what pyarrow, Polars and DuckDB write is read and normalised; what is
+written here they read. Usage: interop.py FOLDER, with ctr-cat and ctr-info in PATH."""
+import datetime as dt
+import decimal
+import io
+import os
+import subprocess
+import sys
+
+import pyarrow as pa
+import pyarrow.ipc as ipc
+
+W = sys.argv[1]
+n_tests = 0
+UTC = dt.timezone.utc
+
+
+def ok(cond, name, why=""):
+    global n_tests
+    n_tests += 1
+    print(f"{'ok' if cond else 'not ok'} {n_tests} - {name}")
+    if not cond:
+        print("\n".join("# " + line for line in str(why).splitlines()[:20]))
+
+
+def skip(name, why):
+    global n_tests
+    n_tests += 1
+    print(f"ok {n_tests} - {name} # SKIP {why}")
+
+
+def encode(table, file=False, compression=None, chunk=None, **options):
+    out = io.BytesIO()
+    opts = ipc.IpcWriteOptions(compression=compression, **options)
+    with (ipc.new_file if file else ipc.new_stream)(out, table.schema, options=opts) as w:
+        for b in table.to_batches(max_chunksize=chunk):
+            w.write_batch(b)
+    return out.getvalue()
+
+
+def run(args, data=None):
+    return subprocess.run(args, input=data, capture_output=True)
+
+
+def cat(data, *args):
+    """Through ctr-cat by a pipe, and by a file; both must agree. Returns its output or raises."""
+    p = run(["ctr-cat", *args], data)
+    path = os.path.join(W, "foreign")
+    with open(path, "wb") as f:
+        f.write(data)
+    q = run(["ctr-cat", *args, path])
+    if p.returncode or q.returncode:
+        raise RuntimeError((p.stderr or q.stderr).decode())
+    if p.stdout != q.stdout:
+        raise RuntimeError("pipe and file differ")
+    return p.stdout
+
+
+def decode(data):
+    t = (ipc.open_file if data[:6] == b"ARROW1" else ipc.open_stream)(data).read_all()
+    t.validate(full=True)
+    return t
+
+
+def same(table, want, name):
+    """Each column of `table`, read here and written again, holds the values of `want`."""
+    try:
+        for how in (dict(), dict(file=True), dict(compression="lz4"), dict(compression="zstd", file=True), dict(chunk=2)):
+            got = decode(cat(encode(table, **how))).to_pydict()
+            if got != want:
+                return ok(False, name, f"{how}\ngot  {got}\nwant {want}")
+        ok(True, name)
+    except Exception as e:
+        ok(False, name, e)
+
+
+def column(values, typ, want=None, name=None):
+    """A column `x` of the values becomes x with `want` (the values themselves by default)."""
+    a = values if isinstance(values, pa.Array) else pa.array(values, typ)
+    same(pa.table({"x": a}), {"x": want if want is not None else a.to_pylist()}, name or f"read {typ}")
+
+
+# ---- what others write ---------------------------------------------------------------------------------------------------
+
+def test_scalars():
+    column([True, None, False, True, True, None, False, True, True], pa.bool_())
+    for bits in (8, 16, 32, 64):
+        column([-(2 ** (bits - 1)), None, 2 ** (bits - 1) - 1, 0], getattr(pa, f"int{bits}")())
+        column([0, None, 2**bits - 1], getattr(pa, f"uint{bits}")())
+    for t in (pa.float32(), pa.float64()):
+        column([1.5, None, -0.25, float("inf")], t)
+    column(pa.array([1.5, None, -0.25]).cast(pa.float16()), "halffloat")
+    texts = ["a", None, "", "zwölf Boxkämpfer", "x" * 100, "twelve bytes", "thirteen byte"]
+    for t in (pa.string(), pa.large_string(), pa.string_view()):
+        column(texts, t)
+    for t in (pa.binary(), pa.large_binary(), pa.binary_view()):
+        column([x and x.encode() for x in texts], t, texts)
+    column([None, None], pa.null(), [None, None])
+    column(pa.array([], pa.string()), "empty", [])
+    column(pa.array(["drop", "a", None, "b", "drop"])[1:4], "slice", ["a", None, "b"])
+    column(pa.array([True] * 5 + [None, False, True])[3:8], "slice of bool", [True, True, None, False, True])
+
+
+def test_times():
+    at = dt.datetime(2019, 11, 14, 7, 8, 9, 123000, UTC)
+    whole = at.replace(microsecond=0)
+    for unit in ("s", "ms", "us", "ns"):
+        v = whole if unit == "s" else at
+        column([v, None], pa.timestamp(unit, "UTC"), [v, None])
+        column([v.replace(tzinfo=None), None], pa.timestamp(unit), [v, None], f"timestamp[{unit}] without a zone")
+        column([v, None], pa.timestamp(unit, "America/New_York"), [v, None])
+    column(pa.array([-1, -1001], pa.int64()).cast(pa.timestamp("us", "UTC")), "times before 1970",
+           [dt.datetime(1969, 12, 31, 23, 59, 59, 999000, UTC), dt.datetime(1969, 12, 31, 23, 59, 59, 998000, UTC)])
+    column([dt.date(2019, 11, 14), None, dt.date(1960, 1, 1)], pa.date32(),
+           [dt.datetime(2019, 11, 14, tzinfo=UTC), None, dt.datetime(1960, 1, 1, tzinfo=UTC)])
+
+
+def test_lists():
+    ints = [[1, 2], None, [], [3, None], [4]]
+    for t in (pa.list_, pa.large_list):
+        column(ints, t(pa.int32()))
+        column([["a", None], [], None, ["long enough for a view"]], t(pa.string_view()))
+        column([[True, False], [None]], t(pa.bool_()))
+    column([[1.0, 2.0], None, [3.0, 4.0]], pa.list_(pa.float32(), 2))
+    column(pa.array(ints, pa.list_(pa.int32()))[1:5], "slice of lists", ints[1:5])
+    column([[None], [None, None], []], pa.list_(pa.null()))
+    wkey = pa.list_(pa.struct([pa.field("key", pa.uint64()), pa.field("weight", pa.float32())]))
+    column([[{"key": 2**64 - 1, "weight": 0.5}], [], None], wkey, name="weighted keys")
+    pair = pa.list_(pa.struct([pa.field("id", pa.int64()), pa.field("name", pa.string())]))
+    same(pa.table({"x": pa.array([[{"id": 1, "name": "a"}, {"id": None, "name": "b"}], None, []], pair)}),
+         {"x.id": [[1, None], None, []], "x.name": [["a", "b"], None, []]}, "a list of structs is aligned lists")
+
+
+def test_structs():
+    s = pa.struct([pa.field("a", pa.int32()), pa.field("b", pa.struct([pa.field("c", pa.string())])),
+                   pa.field("l", pa.list_(pa.int8()))])
+    rows = [{"a": 1, "b": {"c": "x"}, "l": [1]}, None, {"a": None, "b": None, "l": None}, {"a": 2, "b": {"c": None}, "l": []}]
+    same(pa.table({"s": pa.array(rows, s)}),
+         {"s.a": [1, None, None, 2], "s.b.c": ["x", None, None, None], "s.l": [[1], None, None, []]}, "structs are flattened")
+
+
+def test_dictionaries():
+    for i in (pa.int8(), pa.uint8(), pa.int16(), pa.uint16(), pa.int32(), pa.uint32(), pa.int64(), pa.uint64()):
+        column(pa.array(["a", None, "b", "a"]).dictionary_encode().cast(pa.dictionary(i, pa.string())), f"dictionary<{i}>")
+    for t in (pa.large_string(), pa.string_view(), pa.int64(), pa.float32(), pa.bool_()):
+        v = [1, None, 0, 1] if not pa.types.is_large_string(t) and t != pa.string_view() else ["a", None, "b", "a"]
+        a = pa.DictionaryArray.from_arrays(pa.array([0, None, 1, 0], pa.int32()), pa.array([v[0], v[2]]).cast(t))
+        column(a, f"dictionary of {t}")
+    a = pa.DictionaryArray.from_arrays(pa.array([1, 0, None, 1]), pa.array([[1, 2], [3]], pa.list_(pa.int64())))
+    column(a, "dictionary of lists", [[3], [1, 2], None, [3]])
+    inner = pa.DictionaryArray.from_arrays(pa.array([0, 1, 1], pa.int8()), pa.array(["p", "q"]))
+    column(pa.ListArray.from_arrays(pa.array([0, 2, 3]), inner), "list of a dictionary", [["p", "q"], ["q"]])
+    column(pa.DictionaryArray.from_arrays(pa.array([0, 1, 2]), pa.array(["a", None, "b"])), "null in a dictionary",
+           ["a", None, "b"])
+    st = pa.StructArray.from_arrays([inner], ["d"])
+    same(pa.table({"s": st}), {"s.d": ["p", "q", "q"]}, "dictionary in a struct")
+    # Replaced and delta dictionaries
+    for deltas in (False, True):
+        out = io.BytesIO()
+        first, second = pa.array(["a", "b"]), pa.array(["a", "b", "c"])
+        other = pa.array(["z"])
+        schema = pa.schema([("x", pa.dictionary(pa.int32(), pa.string()))])
+        with ipc.new_stream(out, schema, options=ipc.IpcWriteOptions(emit_dictionary_deltas=deltas)) as w:
+            for d, idx in ((first, [1, 0]), (second, [2, None]), (other, [0]), (first, [1])):
+                w.write_batch(pa.record_batch([pa.DictionaryArray.from_arrays(pa.array(idx, pa.int32()), d)], schema=schema))
+        want = {"x": ["b", "a", "c", None, "z", "b"]}
+        try:
+            got = decode(cat(out.getvalue())).to_pydict()
+            ok(got == want, f"dictionaries that change, deltas {deltas}", got)
+        except Exception as e:
+            ok(False, f"dictionaries that change, deltas {deltas}", e)
+
+
+def test_refused():
+    one = pa.array([1])
+    for a, word, cast in (
+        (pa.array([decimal.Decimal("1.5")]), "decimal", "float64"),
+        (pa.array([dt.time(1, 2)]), "time", "int64"),
+        (pa.array([dt.timedelta(1)]), "duration", "int64"),
+        (pa.array([b"ab"], pa.binary(2)), "fixed_size_binary", "utf8"),
+        (pa.array([[("k", 1)]], pa.map_(pa.string(), pa.int32())), "map", "two aligned lists"),
+        (pa.array([[[1]]]), "list of lists", "cast"),
+        (pa.RunEndEncodedArray.from_arrays(pa.array([1], pa.int32()), one), "run_end_encoded", "values"),
+        (pa.UnionArray.from_sparse(pa.array([0], pa.int8()), [one]), "union", "one type"),
+        (pa.array([b"\xff\xfe"]), "UTF-8", "cast"),
+    ):
+        p = run(["ctr-cat"], encode(pa.table({"fine": one, "odd one": a})))
+        err = p.stderr.decode()
+        ok(p.returncode == 1 and "odd one" in err and word in err and cast in err, f"{word} is refused", err)
+
+
+def test_shapes():
+    big = pa.table({"i": pa.array(range(300000)), "s": pa.array([f"row {i % 977}" for i in range(300000)])})
+    same(big, big.to_pydict(), "a batch of 300,000 rows")
+    same(pa.table({"i": pa.array([], pa.int64()), "s": pa.array([], pa.string())}), {"i": [], "s": []}, "no rows")
+    a = pa.table({"i": [1, 2]})
+    p = run(["ctr-cat"], encode(a) + encode(pa.table({"i": [3]})))
+    ok(not p.returncode and decode(p.stdout).to_pydict() == {"i": [1, 2, 3]}, "cat a b", p.stderr)
+    p = run(["ctr-cat"], encode(a) + encode(pa.table({"j": [3]})))
+    ok(p.returncode == 1 and b"column 1 is 'i' in one and 'j'" in p.stderr, "other columns are refused", p.stderr)
+    p = run(["ctr-cat"], encode(a)[:-8])
+    ok(p.returncode == 1 and b"truncated after batch 1 (row 2)" in p.stderr, "a stream without its end mark", p.stderr)
+    p = run(["ctr-cat"], encode(a, file=True) * 2)
+    ok(p.returncode == 1 and b"several IPC files" in p.stderr, "two IPC files in one pipe", p.stderr)
+    meta = pa.schema([pa.field("i", pa.int64(), metadata={"k": "v", "ctr.role": "label"})], metadata={"m": "ä"})
+    t = decode(cat(encode(pa.table({"i": [1]}, schema=meta))))
+    ok(t.schema.field(0).metadata[b"ctr.role"] == b"label" and t.schema.metadata[b"m"] == "ä".encode(), "metadata is kept")
+    names = pa.table([pa.array([1])] * 2, names=["a", "a"])
+    p = run(["ctr-cat"], encode(names))
+    ok(p.returncode == 1 and b"'a'" in p.stderr, "two columns of one name are refused", p.stderr)
+
+
+# ---- others ------------------------------------------------------------------------------------------------------------------
+
+MIXED = {"i": [1, None, 3], "f": [0.5, None, -2.0], "s": ["ä", None, "a text that is longer than twelve"],
+         "l": [[1, 2], None, []], "b": [True, None, False], "t": [dt.datetime(2020, 1, 2, 3, 4, 5), None, dt.datetime(1970, 1, 1)]}
+
+
+def mixed():
+    t = pa.table(MIXED)
+    return t.set_column(5, "t", t["t"].cast(pa.timestamp("ms", "UTC")))
+
+
+def test_polars():
+    try:
+        import polars as pl
+    except ImportError:
+        return skip("polars", "no polars")
+    df = pl.DataFrame(MIXED).with_columns(pl.col("s").cast(pl.Categorical).alias("c"))
+    for compression in ("uncompressed", "lz4", "zstd"):
+        for file in (False, True):
+            out = io.BytesIO()
+            (df.write_ipc if file else df.write_ipc_stream)(out, compression=compression)
+            try:
+                back = cat(out.getvalue())
+                got = pl.read_ipc_stream(io.BytesIO(back))
+                want = df.with_columns(pl.col("t").cast(pl.Datetime("ms")).dt.replace_time_zone("UTC"), pl.col("c").cast(pl.String))
+                got = got.with_columns(pl.col("c").cast(pl.String))
+                ok(got.equals(want), f"Polars there and back, {compression}, file={file}", f"{got}\n{want}")
+            except Exception as e:
+                ok(False, f"Polars there and back, {compression}, file={file}", e)
+    data = encode(mixed())
+    for how in ([], ["--to", "file"], ["-z", "lz4"], ["-z", "zstd", "--to", "file"]):
+        out = cat(data, *how)
+        try:
+            got = (pl.read_ipc if "--to" in how else pl.read_ipc_stream)(io.BytesIO(out))
+            ok(got.to_dicts() == mixed().to_pylist(), f"Polars reads ctr-cat {' '.join(how)}", got)
+        except Exception as e:
+            ok(False, f"Polars reads ctr-cat {' '.join(how)}", e)
+
+
+def test_duckdb():
+    try:
+        import duckdb
+    except ImportError:
+        return skip("duckdb", "no duckdb")
+    con = duckdb.connect()
+    con.execute("set timezone = 'UTC'")
+    t = con.sql("select i::int as i, i::bigint * 1000000007 as b, 'n' || i as s, i / 3 as f, [i, i + 1] as l, "
+                    "{'x': i, 'y': 'z'} as st, date '2020-01-01' + i::int as d, case when i % 3 = 0 then null else i end as n "
+                    "from range(5000) r(i)")
+    t = t.to_arrow_table() if hasattr(t, "to_arrow_table") else t.arrow()
+    t = t.read_all() if hasattr(t, "read_all") else t
+    try:
+        got = decode(cat(encode(t)))
+        ok(got["st.x"].to_pylist() == list(range(5000)) and got["n"].null_count == 1667 and
+           got["d"][1].as_py() == dt.datetime(2020, 1, 2, tzinfo=UTC), "DuckDB's arrow result is read")
+        ours = ipc.open_stream(cat(encode(mixed())))
+        rows = con.execute("select i, f, s, l, b from ours order by i nulls last").fetchall()
+        ok(rows == [(1, 0.5, "ä", [1, 2], True), (3, -2.0, "a text that is longer than twelve", [], False),
+                    (None,) * 5], "DuckDB queries a stream", rows)
+    except Exception as e:
+        ok(False, "DuckDB", e)
+
+
+def test_ours():
+    data = encode(mixed())
+    for how in ([], ["-z", "lz4"], ["-z", "zstd"], ["--to", "file"], ["--to", "file", "-z", "zstd"], ["--batch", "1"]):
+        t = decode(cat(data, *how))
+        ok(t.to_pydict() == mixed().to_pydict() and t.schema.types == mixed().schema.types, f"pyarrow reads ctr-cat {' '.join(how)}")
+        again = run(["ctr-info", "--digest"], cat(data, *how)).stdout
+        ok(again == run(["ctr-info", "--digest"], data).stdout and again, "the same digest as the foreign original")
+    key = encode(pa.table({"k": pa.array(range(100), pa.uint64()), "v": pa.array([[float(i)] * 4 for i in range(100)],
+                                                                                  pa.list_(pa.float32(), 4))}))
+    t = decode(cat(key, "--to", "file", "--key", "k", "--batch", "10"))
+    ok(t.num_rows == 100 and t["v"][99].as_py() == [99.0] * 4, "pyarrow reads a keyed file")
+
+
+for test in (test_scalars, test_times, test_lists, test_structs, test_dictionaries, test_refused, test_shapes, test_ours,
+             test_polars, test_duckdb):
+    test()
+print(f"1..{n_tests}")
