@@ -5,8 +5,8 @@
 #include "common/text/text.h"
 
 static struct {
-    const char *format, *columns, *like, *delimiter, *null, *encoding, *bad_rows;
-    bool header;
+    const char *format, *columns, *like, *delimiter, *null, *encoding, *bad_rows, *keys;
+    bool header, binary;
 } o;
 
 static const struct ctr_opt opts[] = {
@@ -18,6 +18,8 @@ static const struct ctr_opt opts[] = {
     { "delimiter", 'd', CTR_OPT_STR, "STR", "what separates cells, such as ::", &o.delimiter, 0 },
     { "null", 0, CTR_OPT_STR, "STR", "the text of a missing value (default: empty)", &o.null, 0 },
     { "encoding", 0, CTR_OPT_CHOICE, "utf8|latin1", "encoding of the input", &o.encoding, 0 },
+    { "keys", 0, CTR_OPT_CHOICE, "hash|key|text", "libsvm, libffm, vw: what a feature becomes", &o.keys, 0 },
+    { "binary", 0, CTR_OPT_FLAG, NULL, "libsvm, libffm, vw: labels -1 and 1 become 0 and 1", &o.binary, 0 },
     { "bad-rows", 0, CTR_OPT_STR, "fail|skip=MAX|quarantine=FILE", "what to do with rows that do not fit", &o.bad_rows,
       0 },
     { 0 },
@@ -116,6 +118,8 @@ static int run(struct ctr_cli *cli, struct ctr_err *err)
                                .null = o.null,
                                .latin1 = o.encoding && !strcmp(o.encoding, "latin1"),
                                .bad_rows = o.bad_rows,
+                               .keys = o.keys,
+                               .binary = o.binary,
                                .jobs = (int)cli->jobs,
                                .idle_ms = (int)cli->flush_ms };
     struct ctr_schema like = { 0 };

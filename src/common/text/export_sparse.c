@@ -77,6 +77,9 @@ static int add_source(struct ctr_export *e, struct sparse *s, int k, bool any_ro
     if (any_role ? role != CTR_ROLE_FEATURE && role != CTR_ROLE_DENSE : role >= 0)
         return 0;
     src->kind = kind_of(f);
+    if (src->kind == TEXT && !any_role && weight_of(&e->schema, k) < 0 &&
+        (e->format != &ctr_export_vw || f->type != CTR_LIST))
+        return 0; /* any text: only what was imported as features, or lists of words for vw */
     if (src->kind == UNFIT) {
         char type[64];
         return any_role ? ctr_fail(err, CTR_EUSAGE, "column %s: %s has no form in %s; leave it out with --columns",

@@ -197,6 +197,7 @@ static int check_options(const struct ctr_text_opts *o, struct ctr_err *err)
         { o->header, CTR_TEXT_HEADER, "--header" }, { o->delimiter, CTR_TEXT_DELIMITER, "--delimiter" },
         { o->null, CTR_TEXT_NULL, "--null" },       { o->columns, CTR_TEXT_COLUMNS, "--columns" },
         { o->like, CTR_TEXT_COLUMNS, "--like" },    { o->only, CTR_TEXT_FOR, "--for" },
+        { o->keys, CTR_TEXT_KEYS, "--keys" },       { o->binary, CTR_TEXT_KEYS, "--binary" },
     };
     for (size_t i = 0; i < CTR_COUNT(options); i++)
         if (options[i].given && !(o->format->honours & options[i].flag))

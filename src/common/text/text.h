@@ -68,6 +68,7 @@ enum {
     CTR_TEXT_NULL = 1 << 2,      /* --null */
     CTR_TEXT_COLUMNS = 1 << 3,   /* --columns and --like */
     CTR_TEXT_FOR = 1 << 4,       /* --for */
+    CTR_TEXT_KEYS = 1 << 5,      /* --keys, --binary */
 };
 
 struct ctr_text_format;
@@ -82,6 +83,8 @@ struct ctr_text_opts {
     const struct ctr_strs *only;   /* NULL, or the names of the columns that --for wants */
     const char *role[CTR_NROLES];  /* --label NAME, …; time: NAME[:FORMAT|unix|unix_ms] */
     const char *bad_rows;          /* NULL or fail | skip=MAX | quarantine=FILE */
+    const char *keys; /* libsvm, libffm, vw: NULL or hash | key | text, see fields.h */
+    bool binary;      /* the same: labels -1 and 1 are 0 and 1 */
     int jobs;
     int idle_ms;
 };
@@ -189,6 +192,7 @@ struct ctr_text_format {
 };
 extern const struct ctr_text_format *const ctr_text_formats[];  /* NULL-terminated */
 extern const struct ctr_text_format ctr_text_csv, ctr_text_tsv; /* csv.c: tsv has no quoting, cells are raw */
+extern const struct ctr_text_format ctr_text_jsonl, ctr_text_libsvm, ctr_text_libffm, ctr_text_vw;
 const struct ctr_text_format *ctr_text_format_find(const char *name);
 const struct ctr_text_format *ctr_text_format_guess(const char *path); /* by suffix, or NULL */
 

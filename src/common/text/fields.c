@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * fields: the shared part of the libsvm, libffm and vw importers. Invariant of a parsed row: every list column that is
+ * wanted got its items, and ctr_fields_parse closes all of them, so that all columns have as many rows.
+ */
+#include "common/text/fields.h"
+#include <math.h>
+#include <stdlib.h>
+
+/* ---- opening
+ * --------------------------------------------------------------------------------------------------------------- */
+
+int ctr_fields_begin(struct ctr_fields *s, const struct ctr_text_opts *o, struct ctr_err *err)
+{
+    static const char *const names[] = { "hash", "key", "text" };
+
+    s->label = s->weight = s->query = s->tag = -1;
+    s->binary = o->binary;
+    for (size_t k = 0; o->keys && k < CTR_COUNT(names); k++)
+        if (!strcmp(o->keys, names[k])) {
+            s->keys = (enum ctr_keys)k;
+            return 0;
+        }
+    return o->keys ? ctr_fail(err, CTR_EUSAGE, "--keys %s: hash, key and text are possible", o->keys) : 0;
+}
+
+static int add_column(struct ctr_fields *s, const char *name, enum ctr_type type, enum ctr_type item,
+                      struct ctr_err *err)
+{
+    struct ctr_text_column *c;
+    int rc;
+
+    if (ctr_text_columns_find(&s->columns, name, strlen(name)) >= 0)
+        return ctr_fail(err, CTR_EDATA, "two fields would be called %s", name);
+    if ((rc = ctr_text_columns_add(&s->columns, name, strlen(name), err)) < 0)
+        return rc;
+    c = &s->columns.c[s->columns.n - 1];
+    c->typed = true;
+    c->type = (struct ctr_field){ .type = type, .item = item };
+    return 0;
+}
+
+int ctr_fields_fixed(struct ctr_fields *s, const char *name, enum ctr_type type, struct ctr_err *err)
+{
+    return add_column(s, name, type, type, err);
+}
+
+static int grow_fields(struct ctr_fields *s, struct ctr_err *err)
+{
+    int cap = s->cap ? 2 * s->cap : 16;
+    struct ctr_input_field *f;
+
+    if (s->fields < s->cap)
+        return 0;
+    f = realloc(s->field, (size_t)cap * sizeof(*f));
+    if (!f)
+        return ctr_fail_nomem(err, (size_t)cap * sizeof(*f));
+    s->field = f;
+    s->cap = cap;
+    return 0;
+}
+
+int ctr_fields_add_field(struct ctr_fields *s, const char *name, size_t n, const char *column, struct ctr_err *err)
+{
+    struct ctr_buf weight = { 0 };
+    int rc;
+
+    if (s->fields >= CTR_MAX_FIELDS)
+        return ctr_fail(err, CTR_EDATA, "more than %d fields or namespaces: pick some with --columns", CTR_MAX_FIELDS);
+    if ((rc = grow_fields(s, err)) < 0)
+        return rc;
+    s->field[s->fields] =
+        (struct ctr_input_field){ .out = -1, .weight_out = -1, .name_n = n, .seed = ctr_table_seed(column) };
+    if (!(s->field[s->fields].name = strndup(name, n)))
+        return ctr_fail_nomem(err, n + 1);
+    s->fields++;
+    if ((rc = add_column(s, column, CTR_LIST, s->keys == CTR_KEYS_TEXT ? CTR_UTF8 : CTR_WKEY, err)) < 0)
+        return rc;
+    s->field[s->fields - 1].out = s->columns.n - 1; /* of the columns until the schema stands */
+    if (s->keys != CTR_KEYS_TEXT)
+        return 0;
+    if ((rc = ctr_buf_printf(&weight, err, "%s.weight", column)) == 0)
+        rc = add_column(s, (const char *)weight.data, CTR_LIST, CTR_F32, err);
+    ctr_buf_free(&weight);
+    s->field[s->fields - 1].weight_out = s->columns.n - 1;
+    return rc;
+}
+
+static int build_table(struct ctr_fields *s, struct ctr_err *err)
+{
+    for (s->slots = 16; s->slots < 2 * (size_t)s->fields;)
+        s->slots *= 2;
+    s->slot = calloc(s->slots, sizeof(*s->slot));
+    if (!s->slot)
+        return ctr_fail_nomem(err, s->slots * sizeof(*s->slot));
+    for (int k = 0; k < s->fields; k++) {
+        size_t at = ctr_hash64(s->field[k].name, s->field[k].name_n, 0) & (s->slots - 1);
+        while (s->slot[at])
+            at = (at + 1) & (s->slots - 1);
+        s->slot[at] = k + 1;
+    }
+    return 0;
+}
+
+static inline bool same_name(const struct ctr_input_field *f, const char *name, size_t n)
+{
+    return f->name_n == n && !memcmp(f->name, name, n);
+}
+
+int ctr_fields_find(const struct ctr_fields *s, const char *name, size_t n, int guess)
+{
+    size_t at;
+
+    if (guess >= 0 && guess < s->fields && same_name(&s->field[guess], name, n))
+        return guess;
+    at = ctr_hash64(name, n, 0) & (s->slots - 1);
+    for (; s->slot[at]; at = (at + 1) & (s->slots - 1)) {
+        if (same_name(&s->field[s->slot[at] - 1], name, n))
+            return s->slot[at] - 1;
+    }
+    return -1;
+}
+
+static int set_default_role(struct ctr_schema *schema, int column, enum ctr_role role, struct ctr_err *err)
+{
+    if (column < 0 || ctr_field_role(&schema->f[column]) >= 0 ||
+        (role != CTR_ROLE_FEATURE && ctr_schema_role(schema, role) >= 0))
+        return 0;
+    return ctr_field_set_role(&schema->f[column], role, err);
+}
+
+/* The columns of the batch that hold what is called by its name in the input. */
+static int out_of(const struct ctr_fields *s, const char *name)
+{
+    int k = ctr_text_columns_find(&s->columns, name, strlen(name));
+    return k < 0 ? -1 : s->columns.c[k].out;
+}
+
+int ctr_fields_schema(struct ctr_fields *s, const struct ctr_text_opts *o, struct ctr_schema *schema,
+                      struct ctr_err *err)
+{
+    int rc = ctr_text_schema(&s->columns, NULL, o, schema, err);
+
+    if (rc < 0)
+        return rc;
+    s->label = out_of(s, "label");
+    s->weight = out_of(s, "weight");
+    s->query = out_of(s, "qid");
+    s->tag = out_of(s, "tag");
+    if ((rc = set_default_role(schema, s->label, CTR_ROLE_LABEL, err)) < 0 ||
+        (rc = set_default_role(schema, s->weight, CTR_ROLE_WEIGHT, err)) < 0 ||
+        (rc = set_default_role(schema, s->query, CTR_ROLE_QUERY, err)) < 0 ||
+        (rc = set_default_role(schema, s->tag, CTR_ROLE_ID, err)) < 0)
+        return rc;
+    for (int k = 0; k < s->fields; k++) {
+        struct ctr_input_field *f = &s->field[k];
+        const char *column = s->columns.c[f->out].name;
+        f->out = s->columns.c[f->out].out;
+        f->weight_out = f->weight_out < 0 ? -1 : s->columns.c[f->weight_out].out;
+        if (f->out < 0 || s->keys == CTR_KEYS_TEXT)
+            continue;
+        if ((rc = set_default_role(schema, f->out, CTR_ROLE_FEATURE, err)) < 0 ||
+            (!ctr_meta_get(&schema->f[f->out].meta, CTR_META_TABLE) &&
+             (rc = ctr_meta_set(&schema->f[f->out].meta, CTR_META_TABLE, column, err)) < 0))
+            return rc;
+    }
+    return build_table(s, err);
+}
+
+void ctr_fields_free(struct ctr_fields *s)
+{
+    for (int k = 0; k < s->fields; k++)
+        free(s->field[k].name);
+    free(s->field);
+    free(s->slot);
+    ctr_text_columns_free(&s->columns);
+}
+
+/* ---- parsing
+ * ---------------------------------------------------------------------------------------------------------------- */
+
+bool ctr_fields_value(const char *p, size_t n, float *v)
+{
+    if (n == 1 && *p >= '0' && *p <= '9') {
+        *v = (float)(*p - '0');
+        return true;
+    }
+    return ctr_parse_f32(p, n, v) && isfinite(*v);
+}
+
+bool ctr_fields_index(const char **p, size_t *n)
+{
+    while (*n > 1 && **p == '0')
+        (*p)++, (*n)--;
+    if (!*n || *n > 20)
+        return false;
+    for (size_t i = 0; i < *n; i++)
+        if ((unsigned char)((*p)[i] - '0') > 9)
+            return false;
+    return true;
+}
+
+int ctr_fields_label(const struct ctr_fields *s, struct ctr_text_job *j, const char *p, size_t n, struct ctr_err *why)
+{
+    float v;
+
+    if (!ctr_fields_value(p, n, &v))
+        return ctr_fail(why, CTR_EDATA, "the label '%.*s' is no finite number", (int)CTR_MIN(n, 40), p);
+    if (s->binary && v != 1 && v != -1)
+        return ctr_fail(why, CTR_EDATA, "the label '%.*s' is neither -1 nor 1 as --binary says", (int)CTR_MIN(n, 40),
+                        p);
+    if (s->binary && v == -1)
+        v = 0;
+    return s->label < 0 ? 0 : ctr_colbuf_f64(&j->out.col[s->label], (double)v, why);
+}
+
+int ctr_fields_item(const struct ctr_fields *s, struct ctr_text_job *j, int field, const char *p, size_t n, float value,
+                    struct ctr_err *why)
+{
+    const struct ctr_input_field *f = &s->field[field];
+    struct ctr_colbuf *item = f->out >= 0 ? j->out.col[f->out].item : NULL;
+    uint64_t key;
+    int rc = 0;
+
+    if (s->keys == CTR_KEYS_TEXT) {
+        if (!j->block.utf8 && !ctr_utf8_valid((const uint8_t *)p, n))
+            return ctr_fail(why, CTR_EDATA, "a feature is not UTF-8; --encoding latin1 or --keys hash settles it");
+        if (item)
+            rc = ctr_colbuf_str(item, p, n, why);
+        if (rc == 0 && f->weight_out >= 0)
+            rc = ctr_colbuf_f64(j->out.col[f->weight_out].item, (double)value, why);
+        return rc;
+    }
+    if (!item)
+        return 0;
+    if (s->keys == CTR_KEYS_HASH)
+        return ctr_colbuf_wkey(item, ctr_feature_key(f->seed, p, n), value, why);
+    if (!ctr_parse_u64(p, n, &key))
+        return ctr_fail(why, CTR_EDATA, "the feature '%.*s' is no integer below 2^64 as --keys key wants",
+                        (int)CTR_MIN(n, 40), p);
+    return ctr_colbuf_wkey(item, key, value, why);
+}
+
+static int close_lists(const struct ctr_fields *s, struct ctr_text_job *j, struct ctr_err *err)
+{
+    int rc = 0;
+
+    for (int k = 0; k < s->fields && rc == 0; k++) {
+        const struct ctr_input_field *f = &s->field[k];
+        if (f->out >= 0)
+            rc = ctr_colbuf_close(&j->out.col[f->out], err);
+        if (rc == 0 && f->weight_out >= 0)
+            rc = ctr_colbuf_close(&j->out.col[f->weight_out], err);
+    }
+    return rc;
+}
+
+int ctr_fields_parse(const struct ctr_fields *s, struct ctr_text_job *j, struct ctr_err *err,
+                     int (*row)(const struct ctr_fields *s, struct ctr_text_job *j, const char *p, const char *end,
+                                struct ctr_err *why))
+{
+    const char *p = j->block.p, *end = p + j->block.n, *line, *e;
+    int64_t number = j->block.first_line;
+
+    for (; (e = ctr_next_record(&p, end, &line)) != NULL; number++) {
+        int64_t rows = ctr_batchbuf_rows(&j->out);
+        struct ctr_err why;
+        int rc;
+        why.code = why.sys = 0;
+        why.row = 0;
+        why.file[0] = why.what[0] = 0;
+        rc = row(s, j, line, e, &why);
+        if (rc > 0)
+            rc = close_lists(s, j, &why);
+        if (rc == CTR_EDATA) {
+            ctr_job_rewind(j, rows);
+            rc = ctr_job_bad(j, line, (size_t)(p - line), number, err, "%s", why.what);
+        } else if (rc < 0) {
+            *err = why;
+        }
+        if (rc < 0)
+            return rc;
+    }
+    return 0;
+}

@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * json: a scanner that skips strings and containers sixteen bytes at a time. Nesting is counted, not recursed into.
+ */
+#include "common/text/json.h"
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
+/* ---- sixteen bytes at a time: masks with a bit (SSE2) or a byte's high bit (else) for each byte that is wanted
+ * --------------- */
+
+#ifdef __SSE2__
+enum { STEP = 16 };
+typedef unsigned mask_t;
+
+static inline mask_t mask_string(const char *p) /* " and \ */
+{
+    __m128i x = _mm_loadu_si128((const __m128i *)(const void *)p);
+    return (mask_t)_mm_movemask_epi8(
+        _mm_or_si128(_mm_cmpeq_epi8(x, _mm_set1_epi8('"')), _mm_cmpeq_epi8(x, _mm_set1_epi8('\\'))));
+}
+
+static inline mask_t mask_structure(const char *p) /* " [ ] { } */
+{
+    __m128i x = _mm_loadu_si128((const __m128i *)(const void *)p), y = _mm_or_si128(x, _mm_set1_epi8(0x20));
+    __m128i m = _mm_or_si128(_mm_cmpeq_epi8(y, _mm_set1_epi8('{')), _mm_cmpeq_epi8(y, _mm_set1_epi8('}')));
+    return (mask_t)_mm_movemask_epi8(_mm_or_si128(m, _mm_cmpeq_epi8(x, _mm_set1_epi8('"'))));
+}
+static inline int mask_first(mask_t m)
+{
+    return __builtin_ctz(m);
+}
+#else
+enum { STEP = 8 };
+typedef uint64_t mask_t;
+#define ONES 0x0101010101010101u
+#define HIGH 0x8080808080808080u
+
+static inline uint64_t load(const char *p)
+{
+    uint64_t x = 0;
+    for (int k = 0; k < 8; k++)
+        x |= (uint64_t)(unsigned char)p[k] << (8 * k);
+    return x;
+}
+static inline uint64_t equal(uint64_t x, unsigned char c) /* exact up to and with the first hit */
+{
+    x ^= ONES * c;
+    return (x - ONES) & ~x & HIGH;
+}
+static inline mask_t mask_string(const char *p)
+{
+    uint64_t x = load(p);
+    return equal(x, '"') | equal(x, '\\');
+}
+static inline mask_t mask_structure(const char *p)
+{
+    uint64_t x = load(p), y = x | ONES * 0x20;
+    return equal(x, '"') | equal(y, '{') | equal(y, '}');
+}
+static inline int mask_first(mask_t m)
+{
+    return __builtin_ctzll(m) / 8;
+}
+#endif
+
+const char *ctr_json_string(const char *p, const char *end, bool *escaped, const char **why)
+{
+    *escaped = false;
+    while (p < end) {
+        mask_t m = mask_string(p);
+        if (!m) {
+            p += STEP;
+            continue;
+        }
+        p += mask_first(m);
+        if (p >= end)
+            break;
+        if (*p == '"')
+            return p;
+        *escaped = true;
+        p += 2;
+    }
+    *why = "a string without its closing quote";
+    return NULL;
+}
+
+/* Behind the bracket that closes the container at p. Which bracket a level has is kept in a bit of `kinds`. */
+static const char *skip_container(const char *p, const char *end, const char **why)
+{
+    uint64_t kinds[CTR_JSON_DEPTH / 64];
+    int depth = 0;
+    bool escaped;
+
+    while (p < end) {
+        mask_t m = mask_structure(p);
+        if (!m) {
+            p += STEP;
+            continue;
+        }
+        p += mask_first(m);
+        if (p >= end)
+            break;
+        if (*p == '"') {
+            if (!(p = ctr_json_string(p + 1, end, &escaped, why)))
+                return NULL;
+        } else if (*p == '{' || *p == '[') {
+            if (depth == CTR_JSON_DEPTH) {
+                *why = "nested too deeply";
+                return NULL;
+            }
+            kinds[depth / 64] &= ~((uint64_t)1 << depth % 64);
+            kinds[depth / 64] |= (uint64_t)(*p == '{') << depth % 64;
+            depth++;
+        } else if (*p == '}' || *p == ']') {
+            depth--;
+            if ((kinds[depth / 64] >> depth % 64 & 1) != (*p == '}')) {
+                *why = "a bracket that closes another kind";
+                return NULL;
+            }
+            if (!depth)
+                return p + 1;
+        }
+        p++;
+    }
+    *why = "an object or array without its closing bracket";
+    return NULL;
+}
+
+static inline bool is_digit(char c)
+{
+    return (unsigned char)(c - '0') <= 9;
+}
+
+/* Does [p, e) spell a JSON number? */
+static bool is_number(const char *p, const char *e)
+{
+    const char *from;
+
+    p += p < e && *p == '-';
+    from = p;
+    while (p < e && is_digit(*p))
+        p++;
+    if (p == from || (*from == '0' && p - from > 1))
+        return false;
+    if (p < e && *p == '.') {
+        for (from = ++p; p < e && is_digit(*p);)
+            p++;
+        if (p == from)
+            return false;
+    }
+    if (p < e && (*p == 'e' || *p == 'E')) {
+        p++;
+        p += p < e && (*p == '+' || *p == '-');
+        for (from = p; p < e && is_digit(*p);)
+            p++;
+        if (p == from)
+            return false;
+    }
+    return p == e;
+}
+
+static const char *plain_value(const char *p, const char *end, struct ctr_json *v, const char **why)
+{
+    const char *e = p;
+
+    while (e < end && (unsigned char)*e > ' ' && *e != ',' && *e != '}' && *e != ']')
+        e++;
+    v->p = p;
+    v->n = (size_t)(e - p);
+    v->kind = CTR_JSON_PLAIN;
+    if (v->n == 4 && !memcmp(p, "null", 4)) {
+        v->kind = CTR_JSON_NULL;
+        return e;
+    }
+    if (is_number(p, e) || (v->n == 4 && !memcmp(p, "true", 4)) || (v->n == 5 && !memcmp(p, "false", 5)))
+        return e;
+    *why = "neither a number nor true, false or null where a value is wanted";
+    return NULL;
+}
+
+const char *ctr_json_value(const char *p, const char *end, struct ctr_json *v, const char **why)
+{
+    const char *e;
+
+    v->escaped = false;
+    if (p >= end) {
+        *why = "the line ends where a value is wanted";
+        return NULL;
+    }
+    switch (*p) {
+    case '"':
+        if (!(e = ctr_json_string(p + 1, end, &v->escaped, why)))
+            return NULL;
+        v->kind = CTR_JSON_STRING;
+        v->p = p + 1;
+        v->n = (size_t)(e - p - 1);
+        return e + 1;
+    case '{':
+    case '[':
+        v->kind = *p == '{' ? CTR_JSON_OBJECT : CTR_JSON_ARRAY;
+        if (!(e = skip_container(p, end, why)))
+            return NULL;
+        v->p = p;
+        v->n = (size_t)(e - p);
+        return e;
+    default: return plain_value(p, end, v, why);
+    }
+}
+
+int ctr_json_element(const char **at, const char *end, char close, bool *first, const char **why)
+{
+    const char *p = ctr_json_space(*at, end);
+
+    if (p < end && *p == close) {
+        *at = p + 1;
+        return 0;
+    }
+    if (!*first) {
+        if (p >= end || *p != ',') {
+            *why = p >= end ? "the line ends inside an object or array" : "no comma between two values";
+            return -1;
+        }
+        p = ctr_json_space(p + 1, end);
+    }
+    *first = false;
+    *at = p;
+    if (p < end)
+        return 1;
+    *why = "the line ends inside an object or array";
+    return -1;
+}
+
+bool ctr_json_key(const char **at, const char *end, struct ctr_json *key, const char **why)
+{
+    const char *p = *at, *e;
+
+    if (p >= end || *p != '"') {
+        *why = "no key in quotes";
+        return false;
+    }
+    if (!(e = ctr_json_string(p + 1, end, &key->escaped, why)))
+        return false;
+    key->kind = CTR_JSON_STRING;
+    key->p = p + 1;
+    key->n = (size_t)(e - p - 1);
+    p = ctr_json_space(e + 1, end);
+    if (p >= end || *p != ':') {
+        *why = "no colon behind a key";
+        return false;
+    }
+    *at = ctr_json_space(p + 1, end);
+    return true;
+}
+
+/* ---- escapes
+ * -------------------------------------------------------------------------------------------------------------------
+ */
+
+static bool hex4(const char *p, const char *end, uint32_t *v)
+{
+    *v = 0;
+    if (end - p < 4)
+        return false;
+    for (int k = 0; k < 4; k++) {
+        char c = (char)(p[k] | 0x20);
+        uint32_t d = is_digit(p[k]) ? (uint32_t)(p[k] - '0') : c >= 'a' && c <= 'f' ? (uint32_t)(c - 'a' + 10) : 16;
+        if (d > 15)
+            return false;
+        *v = *v * 16 + d;
+    }
+    return true;
+}
+
+static size_t put_utf8(char *to, uint32_t c)
+{
+    if (c < 0x80) {
+        to[0] = (char)c;
+        return 1;
+    }
+    if (c < 0x800) {
+        to[0] = (char)(0xc0 | c >> 6);
+        to[1] = (char)(0x80 | (c & 63));
+        return 2;
+    }
+    if (c < 0x10000) {
+        to[0] = (char)(0xe0 | c >> 12);
+        to[1] = (char)(0x80 | (c >> 6 & 63));
+        to[2] = (char)(0x80 | (c & 63));
+        return 3;
+    }
+    to[0] = (char)(0xf0 | c >> 18);
+    to[1] = (char)(0x80 | (c >> 12 & 63));
+    to[2] = (char)(0x80 | (c >> 6 & 63));
+    to[3] = (char)(0x80 | (c & 63));
+    return 4;
+}
+
+/* The escape behind a backslash at *p: the character, or -1. */
+static int64_t escape(const char **p, const char *end)
+{
+    static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
+    const char *hit;
+    uint32_t c, low;
+
+    if (*p >= end)
+        return -1;
+    if (**p != 'u') {
+        hit = **p ? strchr(from, **p) : NULL;
+        (*p)++;
+        return hit ? (unsigned char)to[hit - from] : -1;
+    }
+    if (!hex4(*p + 1, end, &c))
+        return -1;
+    *p += 5;
+    if (c < 0xd800 || c > 0xdfff)
+        return c;
+    if (c > 0xdbff || end - *p < 6 || (*p)[0] != '\\' || (*p)[1] != 'u' || !hex4(*p + 2, end, &low) || low < 0xdc00 ||
+        low > 0xdfff)
+        return -1;
+    *p += 6;
+    return 0x10000 + ((int64_t)(c - 0xd800) << 10) + (low - 0xdc00);
+}
+
+/* An escape is never shorter than what it stands for. */
+int ctr_json_unescape(const char *p, size_t n, struct ctr_buf *out, struct ctr_err *err)
+{
+    const char *end = p + n;
+    char *to;
+    int rc = ctr_buf_reserve(out, n, err);
+
+    if (rc < 0)
+        return rc;
+    to = (char *)out->data + out->len;
+    while (p < end) {
+        const char *slash = memchr(p, '\\', (size_t)(end - p));
+        size_t k = (size_t)((slash ? slash : end) - p);
+        int64_t c;
+        memcpy(to, p, k);
+        to += k;
+        p += k;
+        if (!slash)
+            break;
+        p++;
+        if ((c = escape(&p, end)) < 0)
+            return 0;
+        to += put_utf8(to, (uint32_t)c);
+    }
+    out->len = (size_t)(to - (char *)out->data);
+    return 1;
+}
