@@ -46,13 +46,19 @@ void ctr_out_cleanup(void)
     }
 }
 
-/* A regular file (or nothing yet) gets a temporary; whatever else is there is written straight. */
+/* A regular file (or nothing yet) gets a temporary; whatever else is there is written straight, and so is a descriptor that
+ * is open already, whatever it is. */
 static int open_target(struct ctr_out *o, const char *path, struct ctr_err *err)
 {
     struct stat st;
     mode_t mask;
     size_t n;
+    int64_t fd;
 
+    if (!strncmp(path, "/dev/fd/", 8) && ctr_parse_i64(path + 8, strlen(path + 8), &fd) && fd >= 0 && fd <= INT_MAX) {
+        o->fd = fcntl((int)fd, F_DUPFD_CLOEXEC, 3);
+        return o->fd < 0 ? ctr_fail_sys(err, "%s: cannot be written", path) : 0;
+    }
     if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) {
         o->fd = open(path, O_WRONLY | O_CLOEXEC);
         return o->fd < 0 ? ctr_fail_sys(err, "%s: cannot be written", path) : 0;

@@ -494,7 +494,7 @@ static int convert_type(struct plan_graph *g, enum plan_node_kind kind, const st
 int ctr_graph_convert(struct plan_graph *g, enum plan_node_kind kind, int node, const char *table, struct plan_pos pos,
                       struct ctr_err *err)
 {
-    struct plan_node n = { .kind = kind, .pos = pos, .nargs = 1, .table = table };
+    struct plan_node n = { .kind = kind, .pos = pos, .nargs = 1, .table = kind == NODE_KEYS ? table : NULL };
     int rc = convert_type(g, kind, &g->node[node].type, &n.type, pos, err);
     if (rc < 0)
         return rc;

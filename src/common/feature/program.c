@@ -142,7 +142,10 @@ static int load_fitted(struct ctr_program *g, struct ctr_err *err)
         const struct plan_section *s = ctr_plan_section(g->plan, n->fit_section);
         if (!s)
             return ctr_plan_fail(&g->graph.src, n->pos, err, "the fitted state %.80s is missing; fit the plan again", n->fit_section);
-        rc = ctr_op_fit_load(&n->call, ctr_batchbuf_view((struct ctr_batchbuf *)&s->rows), err);
+        if (ctr_batchbuf_rows(&s->rows))
+            rc = ctr_op_fit_load(&n->call, ctr_batchbuf_view((struct ctr_batchbuf *)&s->rows), err);
+        if (rc == 0)
+            rc = ctr_op_fit_finish(&n->call, err);
         n->fit_ready = rc == 0;
     }
     return rc;

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * ctr-extract: a stream of raw columns in, features out, as a plan says (feature.h). */
+#include "common/cli/cli.h"
+#include "common/feature/feature.h"
+#include "common/feature/op.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static struct {
+    const char *fit, *names;
+    bool explain, dot, inputs, list_ops;
+} o;
+
+static const struct ctr_opt opts[] = {
+    { "fit", 0, CTR_OPT_STR, "PLAN", "learn the plan's vocabularies and quantiles; the result is a fitted plan", &o.fit, CTR_OPT_PATH },
+    { "names", 0, CTR_OPT_STR, "FILE", "write a readable name for every key", &o.names, CTR_OPT_PATH },
+    { "explain", 0, CTR_OPT_FLAG, NULL, "print the layers, types and memory of the plan", &o.explain, CTR_OPT_LOCAL },
+    { "dot", 0, CTR_OPT_FLAG, NULL, "print the plan as a graph for graphviz", &o.dot, CTR_OPT_LOCAL },
+    { "inputs", 0, CTR_OPT_FLAG, NULL, "print the columns that the plan reads", &o.inputs, CTR_OPT_LOCAL },
+    { "list-ops", 0, CTR_OPT_FLAG, NULL, "print the operators", &o.list_ops, CTR_OPT_LOCAL },
+    { 0 },
+};
+
+struct job {
+    struct ctr_cli *cli;
+    const char *path; /* of the plan */
+    struct ctr_plan *plan;
+    struct ctr_program *program;
+    struct ctr_reader *r;
+    struct ctr_out *out, *names;
+    struct ctr_writer *w;
+};
+
+/* ---- what prints only -------------------------------------------------------------------------------------------------- */
+
+static int print(struct job *j, const struct ctr_buf *b, struct ctr_err *err)
+{
+    int rc = ctr_cli_out(j->cli, 0, &j->out, err);
+    if (rc == 0)
+        rc = ctr_out_write(j->out, b->data, b->len, err);
+    return rc < 0 ? rc : ctr_out_commit(j->out, err);
+}
+
+static int list_ops(struct job *j, struct ctr_err *err)
+{
+    struct ctr_buf b = { 0 };
+    int rc = 0;
+    for (int i = 0; rc >= 0 && ctr_op_at(i); i++)
+        rc = ctr_buf_printf(&b, err, "%s\t%s\t%s\n", ctr_op_name(ctr_op_at(i)), ctr_op_signature(ctr_op_at(i)), ctr_op_help(ctr_op_at(i)));
+    rc = rc < 0 ? rc : print(j, &b, err);
+    ctr_buf_free(&b);
+    return rc;
+}
+
+static int print_inputs(struct job *j, struct ctr_err *err)
+{
+    struct ctr_buf b = { 0 };
+    const struct ctr_strs *in = ctr_plan_inputs(j->plan);
+    int rc = 0;
+    for (int i = 0; rc >= 0 && i < in->n; i++)
+        rc = ctr_buf_printf(&b, err, "%s\n", in->s[i]);
+    rc = rc < 0 ? rc : print(j, &b, err);
+    ctr_buf_free(&b);
+    return rc;
+}
+
+static int explain(struct job *j, struct ctr_err *err)
+{
+    struct ctr_buf b = { 0 };
+    int rc = o.dot ? ctr_program_dot(j->program, &b, err) : ctr_program_explain(j->program, &b, err);
+    if (rc == 0)
+        rc = print(j, &b, err);
+    ctr_buf_free(&b);
+    return rc;
+}
+
+/* ---- input ----------------------------------------------------------------------------------------------------------------- */
+
+/* Only the columns of the plan are read. When one is missing, binding to the whole schema says so best. */
+static int project(struct job *j, struct ctr_err *err)
+{
+    const struct ctr_strs *in = ctr_plan_inputs(j->plan);
+    const struct ctr_schema *s = ctr_reader_schema(j->r);
+    int *column = calloc((size_t)in->n + 1, sizeof *column), n = 0, rc = 0;
+    if (!column)
+        return ctr_fail_nomem(err, (size_t)in->n * sizeof *column);
+    for (; n < in->n; n++)
+        if ((column[n] = ctr_schema_find(s, in->s[n])) < 0)
+            break;
+    if (n == in->n && s->n)
+        rc = ctr_reader_project(j->r, column, CTR_MAX(n, 1), err); /* a plan of constants: column 0 counts the rows */
+    free(column);
+    return rc;
+}
+
+static int open_input(struct job *j, int first, struct ctr_err *err)
+{
+    int rc = ctr_cli_reader(j->cli, first, NULL, &j->r, err);
+    if (rc == 0)
+        rc = project(j, err);
+    if (rc == 0)
+        rc = ctr_program_bind(&j->program, j->plan, ctr_reader_schema(j->r), err);
+    return rc < 0 ? rc : ctr_program_threads(j->program, (int)CTR_MIN(j->cli->jobs, (int64_t)1024), err);
+}
+
+/* --memory: what grows with the rows must fit. */
+static int check_memory(struct job *j, int64_t held, const char *option, struct ctr_err *err)
+{
+    if (!j->cli->memory_bytes || held <= j->cli->memory_bytes)
+        return 0;
+    return ctr_fail(err, CTR_ENOMEM, "%s holds %lld MiB after %lld rows, more than --memory allows (%lld MiB); give it more, or fewer rows",
+                    option, (long long)(held >> 20), (long long)ctr_reader_rows(j->r), (long long)(j->cli->memory_bytes >> 20));
+}
+
+/* ---- --fit ------------------------------------------------------------------------------------------------------------------ */
+
+static int fit(struct job *j, struct ctr_err *err)
+{
+    const struct ctr_batch *b;
+    int rc;
+    if (!ctr_plan_needs_fit(j->plan)) {
+        ctr_err_file(err, j->path);
+        return ctr_fail(err, CTR_EUSAGE, "there is nothing to fit: the plan has no vocab or quantiles, or is fitted already");
+    }
+    rc = open_input(j, 0, err);
+    if (rc == 0)
+        rc = ctr_cli_out(j->cli, CTR_OUT_BINARY, &j->out, err);
+    while (rc == 0 && (rc = ctr_reader_next(j->r, &b, err)) > 0) {
+        rc = ctr_program_fit(j->program, b, err);
+        if (rc == 0)
+            rc = check_memory(j, ctr_program_fit_memory(j->program), "--fit", err);
+        ctr_cli_progress(j->cli, ctr_reader_rows(j->r), ctr_reader_total_rows(j->r));
+    }
+    if (rc == 0)
+        rc = ctr_program_fit_finish(j->program, err);
+    if (rc == 0)
+        rc = ctr_program_fit_save(j->program, j->out, err);
+    return rc < 0 ? rc : ctr_out_commit(j->out, err);
+}
+
+/* ---- extract ----------------------------------------------------------------------------------------------------------------- */
+
+static int save_names(struct job *j, struct ctr_err *err)
+{
+    int64_t collisions;
+    int rc = ctr_program_names_save(j->program, j->names, &collisions, err);
+    if (rc == 0)
+        rc = ctr_out_commit(j->names, err);
+    if (rc == 0 && collisions)
+        ctr_cli_note(j->cli, "--names: %lld pairs of names share a key, such as %s", (long long)collisions,
+                     ctr_program_names_collision(j->program, 0));
+    return rc;
+}
+
+static int open_outputs(struct job *j, struct ctr_err *err)
+{
+    int rc = ctr_cli_out(j->cli, CTR_OUT_BINARY, &j->out, err);
+    if (rc == 0)
+        rc = ctr_cli_writer(j->cli, j->out, ctr_program_output(j->program), &j->w, err);
+    if (rc == 0 && o.names)
+        rc = ctr_cli_side_out(j->cli, o.names, CTR_OUT_BINARY, &j->names, err);
+    return rc < 0 || !o.names ? rc : ctr_program_names_start(j->program, err);
+}
+
+static int extract(struct job *j, struct ctr_err *err)
+{
+    const struct ctr_batch *b, *out;
+    int rc = open_outputs(j, err);
+    while (rc == 0 && (rc = ctr_reader_next(j->r, &b, err)) > 0) {
+        rc = ctr_program_run(j->program, b, &out, err);
+        if (rc < 0)
+            ctr_err_file(err, ctr_reader_file(j->r));
+        if (rc == 0)
+            rc = ctr_writer_batch(j->w, out, err);
+        if (rc == 0 && o.names)
+            rc = check_memory(j, ctr_program_names_memory(j->program), "--names", err);
+        ctr_cli_progress(j->cli, ctr_reader_rows(j->r), ctr_reader_total_rows(j->r));
+    }
+    if (rc == 0 && o.names)
+        rc = save_names(j, err);
+    return rc < 0 ? rc : ctr_cli_finish(j->cli, j->w, j->out, err);
+}
+
+static int with_plan(struct job *j, struct ctr_err *err)
+{
+    int first = o.fit ? 0 : 1, rc = ctr_cli_args(j->cli, first, o.inputs ? 1 : -1, err);
+    if (rc < 0)
+        return rc;
+    j->path = o.fit ? o.fit : j->cli->args[0];
+    rc = ctr_plan_open(&j->plan, j->path, err);
+    if (rc < 0)
+        return rc;
+    if (o.inputs)
+        return print_inputs(j, err);
+    if (o.fit)
+        return fit(j, err);
+    if (!o.explain && !o.dot && ctr_plan_needs_fit(j->plan)) {
+        ctr_err_file(err, j->path);
+        return ctr_fail(err, CTR_EUSAGE, "the plan needs fitting first: ctr-extract --fit %s -o FITTED FILE…, then ctr-extract FITTED", j->path);
+    }
+    rc = open_input(j, first, err);
+    if (rc < 0)
+        return rc;
+    return o.explain || o.dot ? explain(j, err) : extract(j, err);
+}
+
+static int run(struct ctr_cli *cli, struct ctr_err *err)
+{
+    struct job j = { .cli = cli };
+    if (o.fit && o.names)
+        return ctr_cli_usage(err, "--names belongs to extraction: name the keys with ctr-extract FITTED --names FILE");
+    int rc = o.list_ops ? list_ops(&j, err) : with_plan(&j, err);
+    ctr_program_free(j.program);
+    ctr_plan_free(j.plan);
+    ctr_writer_free(j.w);
+    ctr_out_free(j.names);
+    ctr_out_free(j.out);
+    ctr_reader_free(j.r);
+    return rc;
+}
+
+const struct ctr_tool ctr_tool = {
+    "ctr-extract",
+    "make features as a plan says",
+    "PLAN|FITTED|MODEL [FILE…]\n--fit PLAN -o FITTED [FILE…]\n--inputs PLAN\n--list-ops",
+    NULL,
+    opts,
+    0,
+    run,
+};
