@@ -238,7 +238,7 @@ int ctr_join_new(struct ctr_join **out, const struct ctr_schema *left, struct ct
     j->ltime = j->rtime = -1;
     if (j->opts.batch_rows <= 0)
         j->opts.batch_rows = CTR_BATCH_ROWS;
-    j->budget = ctr_relation_memory(o->memory_bytes) / 10 * 9;
+    j->budget = CTR_MAX(ctr_relation_memory(o->memory_bytes) / 10 * 9, 64 << 10);
     snprintf(j->right_name, sizeof j->right_name, "%s", right_name);
     rc = make_schemas(j, left, err);
     if (!rc)
@@ -420,6 +420,8 @@ int ctr_join_table_next(struct ctr_join *j, const struct ctr_batch **out, struct
         return rc;
     for (; j->pos < j->b->rows && j->n < room; j->pos++) {
         const uint8_t *row = j->head[j->pos];
+        if (j->skip && j->skip[j->pos])
+            continue;
         if (row ? j->opts.kind == CTR_JOIN_ANTI : j->opts.kind == CTR_JOIN_INNER)
             continue;
         if (!row || !j->opts.multi)

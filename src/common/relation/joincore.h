@@ -26,7 +26,33 @@ struct ctr_jointable {
     int64_t *group_time;
 };
 
-struct ctr_joinpart;  /* joinspill.c */
+/* Both sides in partitions on disk: joinspill.c, joinblocks.c. */
+struct ctr_joinpair {
+    struct ctr_spill left, right;
+    int level;
+};
+
+struct ctr_joinpart {
+    struct ctr_rowformat lformat, oformat; /* tagged: number of the left row */
+    struct ctr_schema oplain;
+    struct ctr_roworder order; /* by tag */
+    struct ctr_joinpair *pair; /* a stack; the first ones take the input */
+    int n;
+    size_t buf_bytes;
+    struct ctr_rowarena scratch;
+    int64_t left_rows;
+    struct ctr_batchbuf lrows; /* left rows of a partition, by column */
+    struct ctr_batchbuf rkeys; /* right keys, for hashing */
+    uint64_t *tag;
+    struct ctr_spill result;
+    struct ctr_merge *merge;
+    struct ctr_batchbuf out;
+    /* while one partition is joined in blocks */
+    struct ctr_buf seen; /* a bit a left row: it has matched */
+    int64_t seen_row;    /* the next left row */
+    bool last;           /* the pass that gives out those that have not */
+};
+
 struct ctr_joinmerge; /* joinmerge.c */
 
 struct ctr_join {
@@ -51,6 +77,7 @@ struct ctr_join {
     uint64_t *hash;
     uint8_t *null;
     const uint8_t **head; /* matched row (of a group: its first), or NULL */
+    uint8_t *skip;        /* a byte a row: leave it out; NULL: none */
     int64_t cap;
 
     /* the batch given out */
@@ -96,6 +123,16 @@ int ctr_joinpart_left(struct ctr_join *j, const struct ctr_batch *b, struct ctr_
 int ctr_joinpart_finish(struct ctr_join *j, struct ctr_err *err) CTR_MUST;
 int ctr_joinpart_next(struct ctr_join *j, const struct ctr_batch **out, struct ctr_err *err) CTR_MUST;
 void ctr_joinpart_free(struct ctr_joinpart *p);
+int ctr_joinpart_open_run(struct ctr_joinpart *p, const struct ctr_spill *s, int run, struct ctr_merge **m,
+                          struct ctr_err *err) CTR_MUST;
+int64_t ctr_joinpart_need(const struct ctr_join *j, int64_t bytes, int64_t rows); /* memory for so much of the right */
+int ctr_joinpart_load(struct ctr_join *j, const struct ctr_spill *right, int run, struct ctr_err *err) CTR_MUST;
+int ctr_joinpart_left_run(struct ctr_join *j, const struct ctr_spill *left, struct ctr_err *err) CTR_MUST;
+
+/* joinblocks.c: a partition whose right rows do not fit, because few keys have many of them: block by block */
+int ctr_joinblocks(struct ctr_join *j, const struct ctr_spill *left, const struct ctr_spill *right,
+                   struct ctr_err *err) CTR_MUST;
+void ctr_joinblocks_matched(struct ctr_join *j);
 
 /* joinmerge.c: sides sorted alike, and row with row */
 int ctr_joinmerge_new(struct ctr_join *j, struct ctr_err *err) CTR_MUST;

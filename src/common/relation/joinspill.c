@@ -10,29 +10,7 @@
 #include <stdlib.h>
 
 #define FAN       16
-#define MAX_LEVEL 4
-
-struct pair {
-    struct ctr_spill left, right;
-    int level;
-};
-
-struct ctr_joinpart {
-    struct ctr_rowformat lformat, oformat; /* tagged: number of the left row */
-    struct ctr_schema oplain;
-    struct ctr_roworder order; /* by tag */
-    struct pair *pair;         /* a stack; the first FAN take the input */
-    int n;
-    size_t buf_bytes;
-    struct ctr_rowarena scratch;
-    int64_t left_rows;
-    struct ctr_batchbuf lrows; /* left rows of a partition, by column */
-    struct ctr_batchbuf rkeys; /* right keys, for hashing */
-    uint64_t *tag;
-    struct ctr_spill result;
-    struct ctr_merge *merge;
-    struct ctr_batchbuf out;
-};
+#define MAX_LEVEL 3
 
 static int which(uint64_t hash, int level)
 {
@@ -41,13 +19,13 @@ static int which(uint64_t hash, int level)
 
 static int push_fan(struct ctr_joinpart *p, int level, struct ctr_err *err)
 {
-    struct pair *pair = realloc(p->pair, ((size_t)p->n + FAN) * sizeof *pair);
+    struct ctr_joinpair *pair = realloc(p->pair, ((size_t)p->n + FAN) * sizeof *pair);
 
     if (!pair)
         return ctr_fail_nomem(err, ((size_t)p->n + FAN) * sizeof *pair);
     p->pair = pair;
     for (int i = 0; i < FAN; i++) {
-        struct pair *q = &p->pair[p->n++];
+        struct ctr_joinpair *q = &p->pair[p->n++];
         int rc;
         q->level = level;
         ctr_spill_init(&q->left, p->buf_bytes);
@@ -58,7 +36,7 @@ static int push_fan(struct ctr_joinpart *p, int level, struct ctr_err *err)
     return 0;
 }
 
-static void pair_free(struct pair *q)
+static void pair_free(struct ctr_joinpair *q)
 {
     ctr_spill_free(&q->left);
     ctr_spill_free(&q->right);
@@ -73,6 +51,7 @@ void ctr_joinpart_free(struct ctr_joinpart *p)
         pair_free(&p->pair[i]);
     free(p->pair);
     ctr_spill_free(&p->result);
+    ctr_buf_free(&p->seen);
     ctr_rowarena_free(&p->scratch);
     ctr_rowformat_free(&p->lformat);
     ctr_rowformat_free(&p->oformat);
@@ -166,7 +145,7 @@ static int distribute(struct ctr_join *j, const struct ctr_batch *b, struct ctr_
         ctr_rowarena_clear(&p->scratch);
         rc = ctr_rowarena_add(&p->scratch, f, b->col, idx, n, tag, at, err);
         for (int i = 0; !rc && i < n; i++) {
-            struct pair *q = &p->pair[which(j->hash[done + i], 0)];
+            struct ctr_joinpair *q = &p->pair[which(j->hash[done + i], 0)];
             rc = ctr_spill_row(right ? &q->right : &q->left, at[i], err);
         }
     }
@@ -188,10 +167,11 @@ int ctr_joinpart_left(struct ctr_join *j, const struct ctr_batch *b, struct ctr_
 
 /* ---- joining a partition ---- */
 
-static int open_run(struct ctr_joinpart *p, const struct ctr_spill *s, struct ctr_merge **m, struct ctr_err *err)
+int ctr_joinpart_open_run(struct ctr_joinpart *p, const struct ctr_spill *s, int run, struct ctr_merge **m,
+                          struct ctr_err *err)
 {
     /* One source: the order does not matter, the tag is there in any case. */
-    struct ctr_merge_source src = { s->fd, s->run[0] };
+    struct ctr_merge_source src = { s->fd, s->run[run] };
 
     return ctr_merge_open(m, &p->order, &src, 1, CTR_MAX(p->buf_bytes, 64 << 10), err);
 }
@@ -219,14 +199,14 @@ static int hash_rows(struct ctr_join *j, bool right, const uint8_t *const *rows,
 }
 
 /* For each row of a run: into a deeper fan, or (fan NULL) into the table. */
-static int reread(struct ctr_join *j, const struct ctr_spill *from, bool right, struct pair *fan, int level,
-                  struct ctr_err *err)
+static int reread(struct ctr_join *j, const struct ctr_spill *from, int run, bool right, struct ctr_joinpair *fan,
+                  int level, struct ctr_err *err)
 {
     struct ctr_rowref refs[CTR_ROW_TILE];
     const uint8_t *rows[CTR_ROW_TILE];
     uint64_t hash[CTR_ROW_TILE];
     struct ctr_merge *m;
-    int rc = open_run(j->part, from, &m, err), n;
+    int rc = ctr_joinpart_open_run(j->part, from, run, &m, err), n;
 
     if (rc)
         return rc;
@@ -239,7 +219,7 @@ static int reread(struct ctr_join *j, const struct ctr_spill *from, bool right, 
             rows[i] = refs[i].row;
         rc = hash_rows(j, right, rows, n, hash, err);
         for (int i = 0; !rc && i < n; i++) {
-            struct pair *q = fan ? &fan[which(hash[i], level)] : NULL;
+            struct ctr_joinpair *q = fan ? &fan[which(hash[i], level)] : NULL;
             rc = q ? ctr_spill_row(right ? &q->right : &q->left, rows[i], err)
                    : ctr_jointable_add_row(&j->table, rows[i], hash[i], err);
         }
@@ -248,23 +228,23 @@ static int reread(struct ctr_join *j, const struct ctr_spill *from, bool right, 
     return rc;
 }
 
-static int flush_pair(struct pair *q, struct ctr_err *err)
+static int flush_pair(struct ctr_joinpair *q, struct ctr_err *err)
 {
     int rc = ctr_spill_flush(&q->left, err);
 
     return rc ? rc : ctr_spill_flush(&q->right, err);
 }
 
-static int split_deeper(struct ctr_join *j, struct pair *from, struct ctr_err *err)
+static int split_deeper(struct ctr_join *j, struct ctr_joinpair *from, struct ctr_err *err)
 {
     struct ctr_joinpart *p = j->part;
     int level = from->level + 1, rc = push_fan(p, level, err);
-    struct pair *fan = p->pair + p->n - FAN;
+    struct ctr_joinpair *fan = p->pair + p->n - FAN;
 
     if (!rc)
-        rc = reread(j, &from->right, true, fan, level, err);
+        rc = reread(j, &from->right, 0, true, fan, level, err);
     if (!rc)
-        rc = reread(j, &from->left, false, fan, level, err);
+        rc = reread(j, &from->left, 0, false, fan, level, err);
     for (int i = 0; !rc && i < FAN; i++)
         rc = flush_pair(&fan[i], err);
     return rc;
@@ -298,20 +278,23 @@ static int join_rows(struct ctr_join *j, struct ctr_err *err)
     const struct ctr_batch *out;
     int rc = ctr_join_match(j, ctr_batchbuf_view(&j->part->lrows), err);
 
+    if (!rc && j->part->seen.data)
+        ctr_joinblocks_matched(j);
     while (!rc && (rc = ctr_join_table_next(j, &out, err)) > 0)
         rc = keep_result(j, out, err);
     ctr_batchbuf_clear(&j->part->lrows);
     return rc;
 }
 
-static int join_left(struct ctr_join *j, const struct ctr_spill *left, struct ctr_err *err)
+/* Join the left rows of a partition with the table, into the results. */
+int ctr_joinpart_left_run(struct ctr_join *j, const struct ctr_spill *left, struct ctr_err *err)
 {
     struct ctr_joinpart *p = j->part;
     struct ctr_rowref refs[CTR_ROW_TILE];
     const uint8_t *rows[CTR_ROW_TILE];
     struct ctr_merge *m;
     int64_t have = 0;
-    int rc = open_run(p, left, &m, err), n;
+    int rc = ctr_joinpart_open_run(p, left, 0, &m, err), n;
 
     if (rc)
         return rc;
@@ -339,33 +322,37 @@ static int join_left(struct ctr_join *j, const struct ctr_spill *left, struct ct
     return rc;
 }
 
-static int64_t need_bytes(const struct ctr_join *j, const struct pair *q)
+int64_t ctr_joinpart_need(const struct ctr_join *j, int64_t bytes, int64_t rows)
 {
-    int64_t rows = q->right.run[0].rows;
-
-    return q->right.run[0].bytes + rows * (8 + 24) + (j->table.grouped ? rows * 24 : 0);
+    return bytes + rows * (8 + 24) + (j->opts.multi || j->rtime >= 0 ? rows * 24 : 0);
 }
 
-static int join_pair(struct ctr_join *j, struct pair *q, struct ctr_err *err)
+int ctr_joinpart_load(struct ctr_join *j, const struct ctr_spill *right, int run, struct ctr_err *err)
 {
-    int64_t need = need_bytes(j, q);
     int rc;
 
+    ctr_jointable_init(&j->table, j);
+    rc = reread(j, right, run, true, NULL, 0, err);
+    return rc ? rc : ctr_jointable_build(&j->table, j, err);
+}
+
+static int join_pair(struct ctr_join *j, struct ctr_joinpair *q, struct ctr_err *err)
+{
+    int64_t need = ctr_joinpart_need(j, q->right.run[0].bytes, q->right.run[0].rows);
+    bool repeats = j->opts.multi || j->rtime >= 0;
+    int rc;
+
+    if (!q->left.run[0].rows && (repeats || !q->right.run[0].rows))
+        return 0;
     if (need > j->budget && q->level < MAX_LEVEL)
         return split_deeper(j, q, err);
-    if (need > j->budget && j->table.grouped)
-        return ctr_fail(err, CTR_ENOMEM,
-                        "%s: the rows of its most frequent keys need %lld MiB: give --memory %lldM, or sort both sides "
-                        "and use --merge",
-                        j->right_name, (long long)(need >> 20) + 1, (long long)(need / 9 * 10 >> 20) + 2);
-    ctr_jointable_init(&j->table, j);
-    rc = reread(j, &q->right, true, NULL, 0, err);
-    if (!rc)
-        rc = ctr_jointable_build(&j->table, j, err);
+    if (need > j->budget && repeats) /* few keys with many rows: hashing parts them no further */
+        return ctr_joinblocks(j, &q->left, &q->right, err);
+    rc = ctr_joinpart_load(j, &q->right, 0, err);
     if (!rc)
         rc = ctr_spill_begin(&j->part->result, err);
     if (!rc)
-        rc = join_left(j, &q->left, err);
+        rc = ctr_joinpart_left_run(j, &q->left, err);
     ctr_jointable_free(&j->table);
     return rc;
 }
@@ -395,7 +382,7 @@ int ctr_joinpart_finish(struct ctr_join *j, struct ctr_err *err)
         j->stats.spilled_bytes += p->pair[i].left.end + p->pair[i].right.end;
     }
     while (!rc && p->n > 0) {
-        struct pair q = p->pair[--p->n];
+        struct ctr_joinpair q = p->pair[--p->n];
         rc = join_pair(j, &q, err);
         j->stats.partitions++;
         pair_free(&q);

@@ -25,11 +25,6 @@ void ctr_spill_free(struct ctr_spill *s)
 
 int ctr_spill_begin(struct ctr_spill *s, struct ctr_err *err)
 {
-    if (s->fd < 0 && (s->fd = ctr_tmpfile(err)) < 0) {
-        int rc = s->fd;
-        s->fd = -1;
-        return rc;
-    }
     if (s->n == s->cap) {
         int cap = s->cap ? s->cap * 2 : 16;
         struct ctr_run *run = realloc(s->run, (size_t)cap * sizeof *run);
@@ -44,8 +39,16 @@ int ctr_spill_begin(struct ctr_spill *s, struct ctr_err *err)
 
 int ctr_spill_flush(struct ctr_spill *s, struct ctr_err *err)
 {
-    int rc = s->buf.len ? ctr_write_full(s->fd, s->buf.data, s->buf.len, err) : 0;
+    int rc = 0;
 
+    if (!s->buf.len)
+        return 0;
+    if (s->fd < 0 && (s->fd = ctr_tmpfile(err)) < 0) {
+        rc = s->fd;
+        s->fd = -1;
+        return rc;
+    }
+    rc = ctr_write_full(s->fd, s->buf.data, s->buf.len, err);
     if (rc < 0) {
         ctr_err_file(err, "temporary file (see TMPDIR)");
         return rc;

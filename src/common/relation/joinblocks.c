@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * joinblocks: a partition of the spilled join in which few keys have more right rows than fit into memory. The right
+ * rows are cut into blocks that fit, and the left rows run past each of them. With --multi the blocks stand in the
+ * order of the right side, and so do the runs of results, whose merge is stable. With a time the blocks are cut from
+ * the right rows in the order of time and visited from the nearest on (AS_OF: the latest first; NEXT: the earliest
+ * first), so that the first block with a match has the one that counts. A last pass gives out the left rows without
+ * any. */
+#include "common/relation/joincore.h"
+
+#include <stdlib.h>
+
+/* ---- cutting the right side ---- */
+
+static int copy_rows(struct ctr_join *j, struct ctr_merge *m, struct ctr_spill *to, bool cut, struct ctr_err *err)
+{
+    struct ctr_rowref refs[CTR_ROW_TILE];
+    int rc = to->n ? 0 : ctr_spill_begin(to, err), n;
+
+    while (!rc && (n = ctr_merge_next(m, refs, CTR_ROW_TILE, err)) != 0) {
+        const struct ctr_run *run = &to->run[to->n - 1];
+        if (n < 0)
+            return n;
+        if (cut && run->rows && ctr_joinpart_need(j, run->bytes, run->rows) > j->budget)
+            rc = ctr_spill_begin(to, err);
+        for (int i = 0; !rc && i < n; i++)
+            rc = ctr_spill_row(to, refs[i].row, err);
+    }
+    return rc;
+}
+
+/* Each run of `from` sorted in memory by the order, into `to`. */
+static int sort_runs(struct ctr_join *j, const struct ctr_roworder *o, const struct ctr_spill *from,
+                     struct ctr_spill *to, struct ctr_err *err)
+{
+    int rc = 0;
+
+    for (int r = 0; !rc && r < from->n; r++) {
+        int64_t n = from->run[r].rows, at = 0;
+        struct ctr_rowref *a = malloc(((size_t)n + 1) * 2 * sizeof *a), *refs = a, *tmp = a ? a + n : NULL;
+        uint8_t *bytes = malloc((size_t)from->run[r].bytes + 4);
+        if (!a || !bytes)
+            rc = ctr_fail_nomem(err, (size_t)from->run[r].bytes);
+        else if (n)
+            rc = ctr_pread_full(from->fd, bytes, (size_t)from->run[r].bytes, from->run[r].from, err);
+        for (int64_t i = 0; rc >= 0 && i < n; at += ctr_row_size(bytes + at), i++)
+            ctr_rowref_set(o, &refs[i], bytes + at);
+        if (rc >= 0) {
+            ctr_rowrefs_sort(o, &refs, &tmp, n);
+            rc = ctr_spill_begin(to, err);
+        }
+        for (int64_t i = 0; !rc && i < n; i++)
+            rc = ctr_spill_row(to, refs[i].row, err);
+        free(a);
+        free(bytes);
+    }
+    (void)j;
+    return rc ? rc : ctr_spill_flush(to, err);
+}
+
+static int merge_runs(struct ctr_join *j, const struct ctr_roworder *o, const struct ctr_spill *from,
+                      struct ctr_spill *to, struct ctr_err *err)
+{
+    struct ctr_merge_source *src = calloc((size_t)from->n + 1, sizeof *src);
+    struct ctr_merge *m = NULL;
+    int rc = src ? 0 : ctr_fail_nomem(err, (size_t)from->n * sizeof *src);
+
+    for (int i = 0; !rc && i < from->n; i++)
+        src[i] = (struct ctr_merge_source){ from->fd, from->run[i] };
+    if (!rc)
+        rc = ctr_merge_open(&m, o, src, from->n, (size_t)CTR_MIN(j->budget / (from->n + 2), 1 << 20), err);
+    if (!rc)
+        rc = copy_rows(j, m, to, true, err);
+    ctr_merge_free(m);
+    free(src);
+    return rc;
+}
+
+/* The blocks, as runs of *to: in the order of the right side, or of time. */
+static int cut_blocks(struct ctr_join *j, const struct ctr_spill *right, struct ctr_spill *to, struct ctr_err *err)
+{
+    struct ctr_rowkey by_time = { j->rtime, false };
+    struct ctr_roworder order = { .format = &j->format, .key = &by_time, .n = 1, .exact = true };
+    struct ctr_spill plain, sorted;
+    struct ctr_merge *m;
+    int rc = ctr_joinpart_open_run(j->part, right, 0, &m, err);
+
+    if (rc)
+        return rc;
+    ctr_spill_init(&plain, j->part->buf_bytes);
+    ctr_spill_init(&sorted, j->part->buf_bytes);
+    rc = copy_rows(j, m, j->rtime < 0 ? to : &plain, true, err);
+    if (!rc && j->rtime >= 0)
+        rc = ctr_spill_flush(&plain, err);
+    if (!rc && j->rtime >= 0)
+        rc = sort_runs(j, &order, &plain, &sorted, err);
+    if (!rc && j->rtime >= 0)
+        rc = merge_runs(j, &order, &sorted, to, err);
+    ctr_merge_free(m);
+    ctr_spill_free(&plain);
+    ctr_spill_free(&sorted);
+    return rc ? rc : ctr_spill_flush(to, err);
+}
+
+/* ---- passing the left side by ---- */
+
+/* The matches of a left batch with one block, in the light of the blocks before: rows that are done are left out. */
+void ctr_joinblocks_matched(struct ctr_join *j)
+{
+    struct ctr_joinpart *p = j->part;
+
+    for (int64_t i = 0; i < j->b->rows; i++) {
+        int64_t row = p->seen_row + i;
+        bool seen = ctr_bit(p->seen.data, row);
+        j->skip[i] = p->last ? seen : !j->head[i] || (j->rtime >= 0 && seen);
+        if (!p->last && j->head[i])
+            p->seen.data[row >> 3] |= (uint8_t)(1 << (row & 7));
+        if (!p->last && j->opts.kind == CTR_JOIN_ANTI)
+            j->skip[i] = 1;
+    }
+    p->seen_row += j->b->rows;
+}
+
+static int pass(struct ctr_join *j, const struct ctr_spill *left, const struct ctr_spill *blocks, int block,
+                struct ctr_err *err)
+{
+    struct ctr_joinpart *p = j->part;
+    int rc;
+
+    p->last = block < 0;
+    p->seen_row = 0;
+    if (p->last) { /* an empty table */
+        ctr_jointable_init(&j->table, j);
+        rc = ctr_jointable_build(&j->table, j, err);
+    } else {
+        rc = ctr_joinpart_load(j, blocks, block, err);
+    }
+    if (!rc)
+        rc = ctr_spill_begin(&p->result, err);
+    if (!rc)
+        rc = ctr_joinpart_left_run(j, left, err);
+    ctr_jointable_free(&j->table);
+    return rc;
+}
+
+static int all_passes(struct ctr_join *j, const struct ctr_spill *left, const struct ctr_spill *blocks,
+                      struct ctr_err *err)
+{
+    int rc = 0;
+
+    for (int i = 0; !rc && i < blocks->n; i++)
+        rc = pass(j, left, blocks, j->opts.at == CTR_JOIN_AS_OF ? blocks->n - 1 - i : i, err);
+    if (!rc && j->opts.kind != CTR_JOIN_INNER)
+        rc = pass(j, left, blocks, -1, err);
+    return rc;
+}
+
+int ctr_joinblocks(struct ctr_join *j, const struct ctr_spill *left, const struct ctr_spill *right, struct ctr_err *err)
+{
+    struct ctr_joinpart *p = j->part;
+    struct ctr_join_stats before = j->stats;
+    int64_t rows = left->run[0].rows;
+    size_t bytes = (size_t)(rows + 7) / 8;
+    struct ctr_spill blocks;
+    int rc = ctr_buf_reserve(&p->seen, bytes + 1, err);
+
+    ctr_spill_init(&blocks, p->buf_bytes);
+    j->skip = rc ? NULL : malloc(CTR_BATCH_ROWS);
+    if (!rc && !j->skip)
+        rc = ctr_fail_nomem(err, CTR_BATCH_ROWS);
+    if (!rc) {
+        memset(p->seen.data, 0, bytes + 1);
+        rc = cut_blocks(j, right, &blocks, err);
+    }
+    if (!rc)
+        rc = all_passes(j, left, &blocks, err);
+    j->stats = before;
+    j->stats.left_rows += rows;
+    for (size_t i = 0; !rc && i < bytes; i++)
+        j->stats.matched += __builtin_popcount(p->seen.data[i]);
+    j->stats.unmatched = j->stats.left_rows - j->stats.matched;
+    free(j->skip);
+    j->skip = NULL;
+    ctr_buf_free(&p->seen);
+    ctr_spill_free(&blocks);
+    return rc;
+}
