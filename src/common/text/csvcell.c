@@ -106,11 +106,12 @@ static inline void misfit(struct csv_tile *t, int i, int c)
 /* ---- integers
  * ------------------------------------------------------------------------------------------------------------ */
 
-/* One to eight digits that start at p; eight bytes may be read. */
+/* One to eight digits that start at p, of which eight bytes may be read; of any other n the result is false or
+ * worthless. */
 static inline bool digits8(const char *p, size_t n, uint64_t *v)
 {
     uint64_t x;
-    int shift = 64 - 8 * (int)n;
+    unsigned shift = (64 - 8 * (unsigned)n) & 63;
     memcpy(&x, p, 8);
     x <<= shift; /* the missing digits in front become zeros */
     uint64_t low = x - (0x3030303030303030u << shift);
@@ -119,55 +120,44 @@ static inline bool digits8(const char *p, size_t n, uint64_t *v)
     *v = ((low & 0x000000ff000000ffu) * 0x000f424000000064u +
           ((low >> 16) & 0x000000ff000000ffu) * 0x0000271000000001u) >>
          32;
-    return digits;
+    return digits & (n - 1 < 8);
 }
 
-static inline bool parse_int(const char *p, size_t n, int64_t *v)
+/* Integers that are not one to eight digits. */
+static __attribute__((noinline)) bool parse_long(const char *p, size_t n, bool is_u64, int64_t *v)
 {
-    bool neg = *p == '-';
-    const char *q = p + neg;
-    size_t k = n - neg;
     uint64_t x, y;
-    if (k - 1 < 8) {
-        if (!digits8(q, k, &x))
-            return ctr_parse_i64(p, n, v);
-    } else if (k - 1 < 16) {
-        if (!digits8(q, k - 8, &y) || !digits8(q + k - 8, 8, &x))
-            return ctr_parse_i64(p, n, v);
-        x += y * 100000000u;
-    } else {
+    if (n - 9 < 8 && digits8(p, n - 8, &y) && digits8(p + n - 8, 8, &x)) {
+        *v = (int64_t)(y * 100000000u + x);
+        return true;
+    }
+    if (!is_u64)
         return ctr_parse_i64(p, n, v);
-    }
-    *v = neg ? -(int64_t)x : (int64_t)x;
-    return true;
+    bool good = ctr_parse_u64(p, n, &x);
+    *v = (int64_t)x;
+    return good;
 }
 
-static inline bool parse_uint(const char *p, size_t n, int64_t *v)
-{
-    uint64_t u;
-    if (n > 16 || *p == '-') {
-        bool good = ctr_parse_u64(p, n, &u);
-        *v = (int64_t)u;
-        return good;
-    }
-    return parse_int(p, n, v);
-}
-
-/* Values of all rows into t->value, 0 where there is none; misfits are marked. */
-static int64_t parse_ints(struct csv_tile *t, const struct csv_dialect *d, int c, bool is_u64)
+/* Values of all rows into t->value, 0 where there is none; misfits are marked. Nulls and short numbers take no branch.
+ */
+static inline __attribute__((always_inline)) int64_t parse_ints(struct csv_tile *t, const struct csv_dialect *d, int c,
+                                                                bool is_u64, bool empty_null)
 {
     int64_t nulls = 0, *value = t->value;
     uint32_t dn = d->delimiter_n;
     EACH_ROW({
         struct ctr_str s = cell_at(t, dn, i, c);
-        int64_t v = 0;
-        ok = !ctr_csv_null(d, s);
-        if (ok && !(s.n && (is_u64 ? parse_uint(s.p, s.n, &v) : parse_int(s.p, s.n, &v)))) {
+        bool neg = !is_u64 && *s.p == '-';
+        uint64_t x;
+        bool null = empty_null ? !s.n : ctr_csv_null(d, s);
+        bool good = digits8(s.p + neg, s.n - neg, &x);
+        int64_t v = (int64_t)(neg ? 0 - x : x);
+        if (__builtin_expect(!(good | null), 0) && !(s.n && parse_long(s.p, s.n, is_u64, &v))) {
             misfit(t, i, c);
-            ok = false;
-            v = 0;
+            null = true;
         }
-        value[i] = v;
+        ok = !null;
+        value[i] = null ? 0 : v;
     })
     return nulls;
 }
@@ -193,7 +183,11 @@ static int column_ints(struct csv_tile *t, const struct csv_dialect *d, int c, s
     int rc = ctr_buf_reserve(&b->data, bytes, err);
     if (rc)
         return rc;
-    int64_t nulls = parse_ints(t, d, c, b->type == CTR_U64);
+    int64_t nulls;
+    if (d->null_n)
+        nulls = parse_ints(t, d, c, b->type == CTR_U64, false);
+    else
+        nulls = b->type == CTR_U64 ? parse_ints(t, d, c, true, true) : parse_ints(t, d, c, false, true);
     switch (b->type) {
     case CTR_I8: NARROW(int8_t, INT8_MIN, INT8_MAX); break;
     case CTR_I16: NARROW(int16_t, INT16_MIN, INT16_MAX); break;
@@ -283,13 +277,41 @@ static int column_floats(struct csv_tile *t, const struct csv_dialect *d, int c,
  * --------------------------------------------------------------------------------------------------------------------
  */
 
+/* Copies the cells to `to`, where short ones take 16 bytes; returns the number of nulls. */
+static inline __attribute__((always_inline)) int64_t copy_cells(struct csv_tile *t, const struct csv_dialect *d, int c,
+                                                                uint8_t **data, int32_t at, int32_t *offset, bool check,
+                                                                bool empty_null)
+{
+    uint8_t *to = *data;
+    int64_t nulls = 0;
+    uint32_t dn = d->delimiter_n;
+    EACH_ROW({
+        struct ctr_str s = cell_at(t, dn, i, c);
+        ok = empty_null ? s.n != 0 : !ctr_csv_null(d, s);
+        if (check && ok && !ctr_utf8_valid((const uint8_t *)s.p, s.n)) {
+            misfit(t, i, c);
+            ok = false;
+        }
+        if ((check || !empty_null) && !ok)
+            s.n = 0;
+        memcpy(to, s.p, 16);
+        if (__builtin_expect(s.n > 16, 0))
+            memcpy(to + 16, s.p + 16, s.n - 16);
+        to += s.n;
+        at += (int32_t)s.n;
+        offset[i] = at;
+    })
+    *data = to;
+    return nulls;
+}
+
 static int column_text(struct csv_tile *t, const struct csv_dialect *d, int c, bool check, struct ctr_colbuf *b,
                        struct ctr_err *err)
 {
     size_t room = t->to - t->from;
     if (b->data.len + room > INT32_MAX)
         return ctr_fail(err, CTR_EDATA, "a text column holds more than 2^31-1 bytes in one block");
-    int rc = ctr_buf_reserve(&b->data, room + 32, err); /* short cells are copied 16 bytes at a time */
+    int rc = ctr_buf_reserve(&b->data, room + 32, err);
     if (!rc)
         rc = ctr_buf_reserve(&b->offsets, ((size_t)t->rows + 1) * 4, err);
     if (rc)
@@ -298,26 +320,13 @@ static int column_text(struct csv_tile *t, const struct csv_dialect *d, int c, b
         memset(b->offsets.data, 0, 4);
         b->offsets.len = 4;
     }
-    int32_t *offset = (int32_t *)(b->offsets.data + b->offsets.len);
+    int32_t *offset = (int32_t *)(b->offsets.data + b->offsets.len), at = (int32_t)b->data.len;
     uint8_t *to = b->data.data + b->data.len;
-    int64_t nulls = 0;
-    uint32_t dn = d->delimiter_n;
-    EACH_ROW({
-        struct ctr_str s = cell_at(t, dn, i, c);
-        ok = !ctr_csv_null(d, s);
-        if (ok && check && !ctr_utf8_valid((const uint8_t *)s.p, s.n)) {
-            misfit(t, i, c);
-            ok = false;
-        }
-        if (!ok)
-            s.n = 0;
-        if (s.n <= 16)
-            memcpy(to, s.p, 16);
-        else
-            memcpy(to, s.p, s.n);
-        to += s.n;
-        offset[i] = (int32_t)(to - b->data.data);
-    })
+    int64_t nulls;
+    if (!check && !d->null_n)
+        nulls = copy_cells(t, d, c, &to, at, offset, false, true);
+    else
+        nulls = copy_cells(t, d, c, &to, at, offset, check, false);
     b->data.len = (size_t)(to - b->data.data);
     b->offsets.len += (size_t)t->rows * 4;
     return finish_rows(t, b, nulls, err);
