@@ -2,10 +2,11 @@
  *
  * ctr-import: text logs to a stream. */
 #include "common/cli/cli.h"
+#include "common/feature/feature.h"
 #include "common/text/text.h"
 
 static struct {
-    const char *format, *columns, *like, *delimiter, *null, *encoding, *bad_rows, *keys;
+    const char *format, *columns, *like, *plan, *delimiter, *null, *encoding, *bad_rows, *keys;
     bool header, binary;
 } o;
 
@@ -15,6 +16,7 @@ static const struct ctr_opt opts[] = {
     { "header", 0, CTR_OPT_FLAG, NULL, "the first line of each file names the columns", &o.header, 0 },
     { "columns", 'c', CTR_OPT_STR, "NAME[=SOURCE][:TYPE],…", "name and type columns; X[1..26] repeats", &o.columns, 0 },
     { "like", 0, CTR_OPT_STR, "FILE", "take names, types and roles from a stream", &o.like, CTR_OPT_PATH },
+    { "for", 0, CTR_OPT_STR, "PLAN", "import only the columns that a plan reads", &o.plan, CTR_OPT_PATH },
     { "delimiter", 'd', CTR_OPT_STR, "STR", "what separates cells, such as ::", &o.delimiter, 0 },
     { "null", 0, CTR_OPT_STR, "STR", "the text of a missing value (default: empty)", &o.null, 0 },
     { "encoding", 0, CTR_OPT_CHOICE, "utf8|latin1", "encoding of the input", &o.encoding, 0 },
@@ -123,14 +125,19 @@ static int run(struct ctr_cli *cli, struct ctr_err *err)
                                .jobs = (int)cli->jobs,
                                .idle_ms = (int)cli->flush_ms };
     struct ctr_schema like = { 0 };
+    struct ctr_plan *plan = NULL;
     int rc = choose_format(cli, &t, err);
     memcpy(t.role, cli->role, sizeof t.role);
     if (!rc && o.like)
         rc = read_like(&like, err);
+    if (!rc && o.plan)
+        rc = ctr_plan_open(&plan, o.plan, err);
     t.like = o.like ? &like : NULL;
+    t.only = plan ? ctr_plan_inputs(plan) : NULL;
     if (!rc)
         rc = import(cli, &t, err);
     ctr_schema_free(&like);
+    ctr_plan_free(plan);
     return rc;
 }
 
