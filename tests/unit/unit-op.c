@@ -8,11 +8,13 @@
  * "=TYPE:value" (a literal). The expected result is the texts of the rows, in the same way; "!words" is an error at
  * bind whose message has the words. */
 #include "common/feature/op.h"
+#include "common/stream/stream.h"
 
 #include "tap.h"
 
 #include <math.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 static struct ctr_err err;
 
@@ -618,6 +620,70 @@ static void check_fitted(void)
     FIT("quantiles", "i32:~", "i32:4;~", "0;~", "=i:4");
 }
 
+/* ---- lookup ---- */
+
+/* A keyed file with keys 10, 20, … and a name and a list for each. */
+static void write_keyed(const char *path, enum ctr_type key)
+{
+    struct ctr_schema s = { 0 };
+    struct ctr_writer_opts opts = { .batch_rows = 4, .file = true, .key = "id" };
+    struct ctr_batchbuf b;
+    struct ctr_writer *w;
+    struct ctr_out *o;
+
+    CHECK(ctr_schema_add(&s, "id", key, &err));
+    CHECK(ctr_schema_add(&s, "name", CTR_UTF8, &err));
+    CHECK(ctr_schema_add(&s, "tags", CTR_LIST, &err));
+    s.f[2].item = CTR_UTF8;
+    CHECK(ctr_batchbuf_init(&b, &s, &err));
+    for (int i = 10; i < 100; i += 10) {
+        char text[CTR_NUM_MAX];
+        size_t n = ctr_fmt_i64(text, i);
+        if (key == CTR_UTF8)
+            CHECK(ctr_colbuf_str(&b.col[0], text, n, &err));
+        else
+            CHECK(ctr_colbuf_i64(&b.col[0], i, &err));
+        CHECK(ctr_colbuf_str(&b.col[1], text, i == 50 ? 1 : n, &err));
+        CHECK(ctr_colbuf_str(b.col[2].item, text, n, &err));
+        CHECK(ctr_colbuf_close(&b.col[2], &err));
+    }
+    CHECK(ctr_out_open(&o, path, 0, &err));
+    CHECK(ctr_writer_open(&w, o, &s, &opts, &err));
+    CHECK(ctr_writer_batch(w, ctr_batchbuf_view(&b), &err));
+    CHECK(ctr_writer_finish(w, &err));
+    CHECK(ctr_out_commit(o, &err));
+    ctr_writer_free(w);
+    ctr_out_free(o);
+    ctr_batchbuf_free(&b);
+    ctr_schema_free(&s);
+}
+
+static void check_lookup(void)
+{
+    char dir[] = "/tmp/unit-op.XXXXXX", path[64], file[80];
+
+    if (!mkdtemp(dir))
+        exit(1);
+    snprintf(path, sizeof path, "%s/names.arrow", dir);
+    snprintf(file, sizeof file, "=t:%s", path);
+    write_keyed(path, CTR_I32);
+    check("lookup", (const char *const[ARGS]){ file, "i8:10;11;~;50;90", "=t:name" }, "10;~;~;5;90");
+    check("lookup", (const char *const[ARGS]){ file, "i:10;4294967306;-1", "=t:tags" }, "[10];~;~");
+    check("lookup", (const char *const[ARGS]){ file, "u:10;18446744073709551615", "=t:id" }, "10;~");
+    check("lookup", (const char *const[ARGS]){ file, "t:10", "=t:name" },
+          "!lookup: the key of the file, id, is int32, got utf8");
+    check("lookup", (const char *const[ARGS]){ file, "i:10", "=t:nam" }, "!name");
+    write_keyed(path, CTR_UTF8);
+    check("lookup", (const char *const[ARGS]){ file, "t:10;1;~;90", "=t:name" }, "10;~;~;90");
+    write_keyed(path, CTR_U8);
+    check("lookup", (const char *const[ARGS]){ file, "i:10;266;-246", "=t:name" }, "10;~;~");
+    unlink(path);
+    struct call c;
+    ok(prepare(&c, "lookup", (const char *const[ARGS]){ file, "i:10", "=t:name" }, 1) < 0, "no such file");
+    finish(&c);
+    rmdir(dir);
+}
+
 /* ---- against plain references ---- */
 
 static void check_buckets(void)
@@ -714,6 +780,7 @@ int main(void)
     check_one_key();
     check_cross();
     check_fitted();
+    check_lookup();
     check_buckets();
     check_table();
     return done_testing();

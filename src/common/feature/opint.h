@@ -96,8 +96,8 @@ struct ctr_op_state {
 };
 
 /* Groups of the table, each ends with name NULL. */
-extern const struct ctr_op ctr_ops_infix[], ctr_ops_number[], ctr_ops_text[], ctr_ops_key[], ctr_ops_time[],
-    ctr_ops_fit[];
+extern const struct ctr_op ctr_ops_infix[], ctr_ops_number[], ctr_ops_text[], ctr_ops_json[], ctr_ops_key[],
+    ctr_ops_time[], ctr_ops_fit[], ctr_ops_lookup[];
 
 /* ---- driver: op.c, oplane.c ----------------------------------------------------------------------------------------
  */
