@@ -1,0 +1,29 @@
+#!/bin/sh
+# ctr-synth: the same bytes for a seed; logs that fit together; a truth with the rate that was asked for.
+. "${0%/*}/lib.sh"
+
+ctr-synth -q -o "$W/a" --rows 5000 --seed 3 && ctr-synth -q -o "$W/b" --rows 5000 --seed 3 -j 4
+ok 'the same bytes for a seed' diff -r "$W/a" "$W/b"
+ctr-synth -q -o "$W/c" --rows 5000 --seed 4
+ok 'other bytes for another seed' sh -c "! cmp -s '$W/a/impressions.tsv' '$W/c/impressions.tsv'"
+is 'a golden row' "$(sed -n 2p "$W/a/impressions.tsv" | cut -f 1,3-8)" "$(printf '0\tu240\t40\t0\tandroid\tsite32.example\t{"slot":2,"test":"a"}')"
+is 'rows' "$(wc -l <"$W/a/impressions.tsv")" 5001
+sorted() { tail -n +2 "$1" | cut -f "$2" | sort -c; }
+ok 'impressions are in order of time' sorted "$W/a/impressions.tsv" 2
+ok 'clicks are in order of their time' sorted "$W/a/clicks.tsv" 1
+joins() { # every click has its impression, with the same user and ad, and is later
+    awk -F'\t' 'NR == FNR { time[$1] = $2; who[$1] = $3 " " $4; next }
+        FNR > 1 && (who[$2] != $3 " " $4 || $1 <= time[$2]) { exit 1 }' "$W/a/impressions.tsv" "$W/a/clicks.tsv"
+}
+ok 'clicks belong to impressions' joins
+ctr-synth -q -o "$W/d" --rows 50000 --rate 0.2 --users 100 --ads 20 --campaigns 3 --days 2
+rate() { awk -F'\t' 'NR > 1 { s += $9 } END { r = s / (NR - 1); exit !(r > .19 && r < .21) }' "$W/d/impressions.tsv"; }
+ok 'the mean probability is the rate' rate
+clicks() { awk 'END { r = (NR - 1) / 50000; exit !(r > .19 && r < .21) }' "$W/d/clicks.tsv"; }
+ok 'and so are the clicks' clicks
+is 'users, ads, campaigns' "$(wc -l <"$W/d/users.tsv") $(wc -l <"$W/d/ads.jsonl") $(wc -l <"$W/d/campaigns.tsv")" '101 20 4'
+exits 'no -o is a usage error' 2 ctr-synth
+err_like 'that names it' '-o DIR'
+exits 'a rate outside (0,1)' 2 ctr-synth -o "$W/e" --rate 1
+exits 'a folder that cannot be made' 1 ctr-synth -o /dev/null/x
+done_testing
