@@ -133,6 +133,9 @@ struct ctr_save {
     const struct ctr_schema *stream;
     const char *checkpoint, *program, *options, *fitted;
 };
+/* Is `path` the fitted plan of this stream? And does the stream's plan have state that a model should take along? */
+int ctr_model_check_fitted(const char *path, const struct ctr_schema *stream, struct ctr_err *err) CTR_MUST;
+bool ctr_model_wants_fitted(const struct ctr_schema *stream);
 int ctr_model_save(const struct ctr_save *s, struct ctr_out *out, struct ctr_err *err) CTR_MUST;
 
 /* ---- training: trainer.c, checkpoint.c
@@ -158,6 +161,7 @@ struct ctr_train_job {
     int threads;                /* 2 or more: reading and verifying in a thread of their own */
     const char *label, *weight; /* names that override roles, or NULL */
     const char *init;           /* model to start from, or NULL */
+    const char *fitted;         /* fitted plan that the model takes along, or NULL */
     const char *spool;          /* file that keeps the first pass for the later ones, or NULL */
     /* Open the input, once a pass. */
     int (*open)(void *ctx, struct ctr_reader **r, struct ctr_err *err);
@@ -182,8 +186,7 @@ enum { CTR_ESTOPPED = -100 };
 int ctr_trainer_run(struct ctr_trainer *t, struct ctr_err *err) CTR_MUST;
 /* Write a checkpoint now: for an idle input, from the reader's callback. */
 int ctr_trainer_checkpoint(struct ctr_trainer *t, struct ctr_err *err) CTR_MUST;
-/* Write the model. `fitted`: as in struct ctr_save. */
-int ctr_trainer_save(struct ctr_trainer *t, const char *fitted, struct ctr_out *out, struct ctr_err *err) CTR_MUST;
+int ctr_trainer_save(struct ctr_trainer *t, struct ctr_out *out, struct ctr_err *err) CTR_MUST;
 /* When all outputs are safe: remove the checkpoint. */
 void ctr_trainer_done(struct ctr_trainer *t);
 const struct ctr_train_stats *ctr_trainer_stats(const struct ctr_trainer *t);

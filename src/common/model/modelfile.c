@@ -2,9 +2,8 @@
  *
  * Model files: a stream whose schema metadata says which model it is, with which options it learned, and which plan
  * made its features. A model with fitted sections is a bundle: its own section comes first. */
+#include "common/feature/feature.h"
 #include "common/model/model.h"
-
-#include <stdio.h>
 
 void ctr_model_info_free(struct ctr_model_info *info)
 {
@@ -96,59 +95,33 @@ static int make_schema(const struct ctr_save *s, struct ctr_schema *schema, stru
     return rc;
 }
 
-/* The sections of a fitted plan that hold fitted state: all but a first one that is the plan itself. */
-static int copy_section(struct ctr_reader *r, struct ctr_out *out, struct ctr_err *err)
+/* The fitted plan that the stream's features were made with. */
+static int open_fitted(const char *path, const struct ctr_schema *stream, struct ctr_plan **plan, struct ctr_err *err)
 {
-    struct ctr_writer *w = NULL;
-    const struct ctr_batch *b;
-    int rc = ctr_writer_open(&w, out, ctr_reader_schema(r), NULL, err);
-    while (!rc && (rc = ctr_reader_next(r, &b, err)) > 0)
-        rc = ctr_writer_batch(w, b, err);
-    if (!rc)
-        rc = ctr_writer_finish(w, err);
-    ctr_writer_free(w);
+    const char *id = ctr_meta_get(&stream->meta, CTR_META_PLAN_ID);
+    int rc = ctr_plan_open(plan, path, err);
+    if (!rc && (!id || strcmp(id, ctr_plan_id(*plan))))
+        rc = ctr_fail(err, CTR_EUSAGE, "%s is plan %s, but the stream's features were made by %s%s", path,
+                      ctr_plan_id(*plan), id ? "plan " : "no plan", id ? id : "");
     return rc;
 }
 
-static bool is_state(const struct ctr_schema *s)
+int ctr_model_check_fitted(const char *path, const struct ctr_schema *stream, struct ctr_err *err)
 {
-    const char *name = ctr_meta_get(&s->meta, CTR_META_SECTION);
-    return name && (!strncmp(name, "vocab.", 6) || !strncmp(name, "quantiles.", 10));
+    struct ctr_plan *plan = NULL;
+    int rc = open_fitted(path, stream, &plan, err);
+    ctr_plan_free(plan);
+    return rc;
 }
 
-/* Names of the sections of `path` that a model takes along, each after a comma. */
-static int fitted_names(const char *path, const char *plan_id, struct ctr_buf *names, struct ctr_err *err)
+bool ctr_model_wants_fitted(const struct ctr_schema *stream)
 {
-    struct ctr_reader_opts o = { .sections = true };
-    char *paths[] = { (char *)(uintptr_t)path };
-    struct ctr_reader *r;
-    int rc = ctr_reader_open(&r, paths, 1, &o, err), more = 1;
-    if (rc)
-        return rc;
-    const char *id = ctr_meta_get(&ctr_reader_schema(r)->meta, CTR_META_PLAN_ID);
-    if (!id || !plan_id || strcmp(id, plan_id))
-        rc = ctr_fail(err, CTR_EUSAGE, "%s is plan %s, but the stream's features were made by plan %s", path,
-                      id ? id : "(none)", plan_id ? plan_id : "(none)");
-    for (; !rc && more > 0; more = ctr_reader_section(r, err))
-        if (is_state(ctr_reader_schema(r)))
-            rc = ctr_buf_printf(names, err, ",%s", ctr_meta_get(&ctr_reader_schema(r)->meta, CTR_META_SECTION));
-    ctr_reader_free(r);
-    return rc ? rc : more < 0 ? more : 0;
-}
-
-static int copy_fitted(const char *path, struct ctr_out *out, struct ctr_err *err)
-{
-    struct ctr_reader_opts o = { .sections = true };
-    char *paths[] = { (char *)(uintptr_t)path };
-    struct ctr_reader *r;
-    int rc = ctr_reader_open(&r, paths, 1, &o, err), more = 1;
-    if (rc)
-        return rc;
-    for (; !rc && more > 0; more = rc ? 0 : ctr_reader_section(r, err))
-        if (is_state(ctr_reader_schema(r)))
-            rc = copy_section(r, out, err);
-    ctr_reader_free(r);
-    return rc ? rc : more < 0 ? more : 0;
+    const char *text = ctr_meta_get(&stream->meta, CTR_META_PLAN);
+    struct ctr_plan *plan = NULL;
+    struct ctr_err err = { 0 };
+    bool wants = text && !ctr_plan_parse(&plan, "plan", text, strlen(text), &err) && ctr_plan_needs_fit(plan);
+    ctr_plan_free(plan);
+    return wants;
 }
 
 static int write_main(const struct ctr_save *s, const struct ctr_schema *schema, struct ctr_out *out,
@@ -168,18 +141,22 @@ int ctr_model_save(const struct ctr_save *s, struct ctr_out *out, struct ctr_err
 {
     struct ctr_schema schema = { 0 };
     struct ctr_buf names = { 0 };
+    struct ctr_plan *plan = NULL;
     int rc = make_schema(s, &schema, err);
     if (!rc && s->fitted) {
-        rc = ctr_buf_printf(&names, err, "%s", s->model->name);
+        rc = open_fitted(s->fitted, s->stream, &plan, err);
         if (!rc)
-            rc = fitted_names(s->fitted, ctr_meta_get(&s->stream->meta, CTR_META_PLAN_ID), &names, err);
+            rc = ctr_buf_printf(&names, err, "%s", s->model->name);
+        if (!rc)
+            rc = ctr_plan_save_section_names(plan, &names, err);
         if (!rc && strchr((const char *)names.data, ','))
             rc = ctr_meta_set(&schema.meta, CTR_META_SECTIONS, (const char *)names.data, err);
     }
     if (!rc)
         rc = write_main(s, &schema, out, err);
-    if (!rc && s->fitted)
-        rc = copy_fitted(s->fitted, out, err);
+    if (!rc && plan)
+        rc = ctr_plan_save_sections(plan, out, err);
+    ctr_plan_free(plan);
     ctr_schema_free(&schema);
     ctr_buf_free(&names);
     return rc;

@@ -124,6 +124,12 @@ static int start_progressive(struct ctr_trainer *t, struct ctr_err *err)
 static int start_run(struct ctr_trainer *t, struct ctr_reader *r, struct ctr_err *err)
 {
     int rc = ctr_schema_copy(&t->stream, ctr_reader_schema(r), err);
+    if (!rc && t->job.fitted)
+        rc = ctr_model_check_fitted(t->job.fitted, &t->stream, err);
+    else if (!rc && t->job.note && ctr_model_wants_fitted(&t->stream))
+        t->job.note(t->job.ctx,
+                    "the plan is fitted and its state is not in the stream: name the fitted plan with --plan, so "
+                    "that the model can extract too");
     if (!rc && t->job.resume)
         rc = ctr_checkpoint_load(t, err);
     if (!rc && t->job.init && t->resume.row < 0)
@@ -373,7 +379,7 @@ int ctr_trainer_run(struct ctr_trainer *t, struct ctr_err *err)
     return rc;
 }
 
-int ctr_trainer_save(struct ctr_trainer *t, const char *fitted, struct ctr_out *out, struct ctr_err *err)
+int ctr_trainer_save(struct ctr_trainer *t, struct ctr_out *out, struct ctr_err *err)
 {
     struct ctr_save s = { .model = t->job.model,
                           .params = &t->job.params,
@@ -382,7 +388,7 @@ int ctr_trainer_save(struct ctr_trainer *t, const char *fitted, struct ctr_out *
                           .stream = &t->stream,
                           .program = t->job.program,
                           .options = t->job.options,
-                          .fitted = fitted };
+                          .fitted = t->job.fitted };
     return ctr_model_save(&s, out, err);
 }
 

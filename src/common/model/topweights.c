@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The strongest weights of a linear model, with the names of their keys: from a stream of ctr-extract --names, or from
+ * the fitted vocabularies that the model carries. Memory holds what is shown and a few times more, not the model. */
+#include "common/model/model.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+struct weight {
+    uint64_t key, count;
+    double w;
+    int table;
+    bool counted;
+    char *name; /* NULL: not known */
+};
+
+/* The strongest of one table, or of all. */
+struct top {
+    struct weight *e;
+    size_t n, cap;
+};
+
+struct tops {
+    const struct ctr_top_opts *o;
+    struct ctr_strs tables;
+    struct top *top; /* one, or one a table */
+    int n;
+};
+
+/* Strongest first; ties by table and key, so that the order is one. */
+static int by_strength(const void *a, const void *b)
+{
+    const struct weight *x = a, *y = b;
+    double p = fabs(x->w), q = fabs(y->w);
+    if (p != q)
+        return p > q ? -1 : 1;
+    if (x->table != y->table)
+        return x->table < y->table ? -1 : 1;
+    return x->key < y->key ? -1 : x->key > y->key;
+}
+
+static void cut(struct top *t, int64_t n)
+{
+    qsort(t->e, t->n, sizeof *t->e, by_strength);
+    if (n && t->n > (size_t)n)
+        t->n = (size_t)n;
+}
+
+static int keep(struct tops *s, const struct weight *w, struct ctr_err *err)
+{
+    int at = s->o->by_table ? w->table : 0;
+    if (at >= s->n) {
+        struct top *more = realloc(s->top, (size_t)(at + 1) * sizeof *more);
+        if (!more)
+            return ctr_fail_nomem(err, (size_t)(at + 1) * sizeof *more);
+        s->top = more;
+        for (; s->n <= at; s->n++)
+            s->top[s->n] = (struct top){ 0 };
+    }
+    struct top *t = &s->top[at];
+    if (t->n == t->cap) {
+        if (s->o->n && t->n >= 4 * (size_t)s->o->n && t->n >= 1024) {
+            cut(t, s->o->n);
+        } else {
+            size_t cap = t->cap ? 2 * t->cap : 64;
+            struct weight *e = realloc(t->e, cap * sizeof *e);
+            if (!e)
+                return ctr_fail_nomem(err, cap * sizeof *e);
+            t->e = e;
+            t->cap = cap;
+        }
+    }
+    t->e[t->n++] = *w;
+    return 0;
+}
+
+/* The number of the table named so, appended when it is new (add) or -1. */
+static int table_number(struct tops *s, struct ctr_str name, int last, bool add, struct ctr_err *err)
+{
+    if (last >= 0 && strlen(s->tables.s[last]) == name.n && !memcmp(s->tables.s[last], name.p, name.n))
+        return last;
+    for (int i = 0; i < s->tables.n; i++)
+        if (strlen(s->tables.s[i]) == name.n && !memcmp(s->tables.s[i], name.p, name.n))
+            return i;
+    if (!add)
+        return -1;
+    int rc = ctr_strs_add(&s->tables, name.p, name.n, err);
+    return rc ? rc : s->tables.n - 1;
+}
+
+static int take_batch(struct tops *s, const struct ctr_batch *b, struct ctr_err *err)
+{
+    int rc = 0, table = -1;
+    for (int64_t i = 0; i < b->rows && !rc; i++) {
+        struct weight w = { .key = ((const uint64_t *)b->col[1].data)[i], .w = ctr_col_f64(&b->col[2], i) };
+        if (w.w == 0)
+            continue;
+        if (!(fabs(w.w) < INFINITY))
+            return ctr_fail(err, CTR_EDATA, "row %lld of the model: its weight is not a number",
+                            (long long)(b->first_row + i + 1));
+        table = table_number(s, ctr_col_str(&b->col[0], i), table, true, err);
+        if (table < 0)
+            return table;
+        w.table = table;
+        rc = keep(s, &w, err);
+    }
+    return rc;
+}
+
+/* Columns of a table of weights or names by name and type, in the given order. */
+static int project(struct ctr_reader *r, const char *const *names, const enum ctr_type *types, int n,
+                   struct ctr_err *err)
+{
+    const struct ctr_schema *s = ctr_reader_schema(r);
+    int at[8];
+    for (int i = 0; i < n; i++) {
+        at[i] = ctr_schema_need(s, names[i], err);
+        if (at[i] < 0)
+            return at[i];
+        bool right = s->f[at[i]].type == types[i] || (types[i] == CTR_F64 && s->f[at[i]].type == CTR_F32);
+        if (!right || (types[i] == CTR_U64 && s->f[at[i]].dict))
+            return ctr_fail(err, CTR_EDATA, "column '%s' is not of type %s", names[i], ctr_types[types[i]].name);
+    }
+    return ctr_reader_project(r, at, n, err);
+}
+
+static bool any_null(const struct ctr_col *c)
+{
+    return c->nulls || (c->dict && c->dict->nulls);
+}
+
+static int read_weights(struct tops *s, const char *path, struct ctr_err *err)
+{
+    static const char *const names[] = { "table", "key", "weight" };
+    static const enum ctr_type types[] = { CTR_UTF8, CTR_U64, CTR_F64 };
+    struct ctr_model_info info;
+    struct ctr_reader *r;
+    const struct ctr_batch *b;
+    int rc = ctr_model_open(path, &info, &r, err);
+    if (rc)
+        return rc;
+    rc = project(r, names, types, 3, err);
+    while (!rc && (rc = ctr_reader_next(r, &b, err)) > 0) {
+        rc = 0;
+        for (int i = 0; i < 3 && !rc; i++)
+            if (any_null(&b->col[i]))
+                rc = ctr_fail(err, CTR_EDATA, "column '%s' of the model has nulls", names[i]);
+        if (!rc)
+            rc = take_batch(s, b, err);
+    }
+    if (rc)
+        ctr_err_file(err, path);
+    ctr_reader_free(r);
+    ctr_model_info_free(&info);
+    for (int i = 0; i < s->n; i++)
+        cut(&s->top[i], s->o->n);
+    return rc;
+}
+
+/* ---- names
+ * ------------------------------------------------------------------------------------------------------------- */
+
+static int set_name(struct tops *s, int table, uint64_t key, struct ctr_str name, uint64_t count, struct ctr_err *err)
+{
+    for (int i = 0; i < s->n; i++)
+        for (size_t j = 0; j < s->top[i].n; j++) {
+            struct weight *w = &s->top[i].e[j];
+            if (w->key != key || w->table != table || w->name)
+                continue;
+            w->count = count;
+            w->counted = true;
+            if (!(w->name = strndup(name.p, name.n)))
+                return ctr_fail_nomem(err, name.n);
+        }
+    return 0;
+}
+
+static int compare_u64(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* The keys that are shown, sorted: most names are of none of them. */
+static int shown_keys(const struct tops *s, struct ctr_buf *keys, struct ctr_err *err)
+{
+    int rc = 0;
+    for (int i = 0; i < s->n; i++)
+        for (size_t j = 0; j < s->top[i].n && !rc; j++)
+            rc = ctr_buf_append(keys, &s->top[i].e[j].key, sizeof(uint64_t), err);
+    if (!rc && keys->len)
+        qsort(keys->data, keys->len / sizeof(uint64_t), sizeof(uint64_t), compare_u64);
+    return rc;
+}
+
+static bool is_shown(const struct ctr_buf *keys, uint64_t key)
+{
+    return keys->len && bsearch(&key, keys->data, keys->len / sizeof key, sizeof key, compare_u64);
+}
+
+static int read_names(struct tops *s, const struct ctr_buf *keys, struct ctr_err *err)
+{
+    static const char *const names[] = { "table", "key", "name", "count" };
+    static const enum ctr_type types[] = { CTR_UTF8, CTR_U64, CTR_UTF8, CTR_U64 };
+    char *paths[] = { (char *)(uintptr_t)s->o->names };
+    struct ctr_reader *r;
+    const struct ctr_batch *b;
+    int rc = ctr_reader_open(&r, paths, 1, NULL, err), table = -1;
+    if (rc)
+        return rc;
+    rc = project(r, names, types, 4, err);
+    while (!rc && (rc = ctr_reader_next(r, &b, err)) > 0) {
+        rc = 0;
+        for (int64_t i = 0; i < b->rows && !rc; i++) {
+            uint64_t key = ((const uint64_t *)b->col[1].data)[i];
+            if (!is_shown(keys, key) || ctr_col_missing(&b->col[0], i) || ctr_col_missing(&b->col[2], i))
+                continue;
+            table = table_number(s, ctr_col_str(&b->col[0], i), table, false, err);
+            if (table >= 0)
+                rc = set_name(s, table, key, ctr_col_str(&b->col[2], i), (uint64_t)ctr_col_i64(&b->col[3], i), err);
+        }
+    }
+    if (rc)
+        ctr_err_file(err, s->o->names);
+    ctr_reader_free(r);
+    return rc;
+}
+
+/* A vocabulary holds values, and any table may be made of them: a value's key in each table is tried. */
+static int read_vocab(struct tops *s, struct ctr_reader *r, const struct ctr_buf *keys, struct ctr_err *err)
+{
+    static const char *const names[] = { "name", "count" };
+    static const enum ctr_type types[] = { CTR_UTF8, CTR_U64 };
+    const struct ctr_batch *b;
+    int rc = project(r, names, types, 2, err);
+    while (!rc && (rc = ctr_reader_next(r, &b, err)) > 0) {
+        rc = 0;
+        for (int64_t i = 0; i < b->rows; i++)
+            for (int t = 0; t < s->tables.n && !ctr_col_missing(&b->col[0], i) && !rc; t++) {
+                struct ctr_str name = ctr_col_str(&b->col[0], i);
+                uint64_t key = ctr_feature_key(ctr_table_seed(s->tables.s[t]), name.p, name.n);
+                if (is_shown(keys, key))
+                    rc = set_name(s, t, key, name, (uint64_t)ctr_col_i64(&b->col[1], i), err);
+            }
+    }
+    return rc;
+}
+
+static int read_vocabs(struct tops *s, const char *path, const struct ctr_buf *keys, struct ctr_err *err)
+{
+    struct ctr_model_info info;
+    struct ctr_reader *r;
+    int rc = ctr_model_open(path, &info, &r, err), more = 0;
+    if (rc)
+        return rc;
+    while (!rc && (more = ctr_reader_section(r, err)) > 0) {
+        const char *name = ctr_meta_get(&ctr_reader_schema(r)->meta, CTR_META_SECTION);
+        if (name && !strncmp(name, "vocab.", 6))
+            rc = read_vocab(s, r, keys, err);
+    }
+    rc = rc ? rc : more;
+    if (rc)
+        ctr_err_file(err, path);
+    ctr_reader_free(r);
+    ctr_model_info_free(&info);
+    return rc;
+}
+
+/* Keys that every table may have, and those that stand for the table itself. */
+static int name_special(struct tops *s, struct ctr_err *err)
+{
+    static const char *const special[] = { "(missing)", "(other)", "" };
+    int rc = 0;
+    for (int t = 0; t < s->tables.n; t++)
+        for (size_t i = 0; i < CTR_COUNT(special) && !rc; i++) {
+            uint64_t key = ctr_feature_key(ctr_table_seed(s->tables.s[t]), special[i], strlen(special[i]));
+            rc = set_name(s, t, key, (struct ctr_str){ special[i], strlen(special[i]) }, 0, err);
+        }
+    for (int i = 0; i < s->n; i++)
+        for (size_t j = 0; j < s->top[i].n; j++)
+            s->top[i].e[j].counted &= s->top[i].e[j].count > 0;
+    return rc;
+}
+
+/* ---- the answer
+ * ----------------------------------------------------------------------------------------------------------- */
+
+static int add_row(const struct tops *s, const struct weight *w, struct ctr_batchbuf *rows, struct ctr_err *err)
+{
+    const char *table = s->tables.s[w->table];
+    int rc = ctr_colbuf_str(&rows->col[0], table, strlen(table), err);
+    if (!rc)
+        rc = ctr_colbuf_i64(&rows->col[1], (int64_t)w->key, err);
+    if (!rc)
+        rc = w->name ? ctr_colbuf_str(&rows->col[2], w->name, strlen(w->name), err)
+                     : ctr_colbuf_null(&rows->col[2], err);
+    if (!rc)
+        rc = w->counted ? ctr_colbuf_i64(&rows->col[3], (int64_t)w->count, err) : ctr_colbuf_null(&rows->col[3], err);
+    return rc ? rc : ctr_colbuf_f64(&rows->col[4], w->w, err);
+}
+
+static int make_schema(struct ctr_schema *s, struct ctr_err *err)
+{
+    static const struct {
+        const char *name;
+        enum ctr_type type;
+    } columns[] = {
+        { "table", CTR_UTF8 }, { "key", CTR_U64 }, { "name", CTR_UTF8 }, { "count", CTR_U64 }, { "weight", CTR_F64 },
+    };
+    int rc = 0;
+    memset(s, 0, sizeof *s);
+    for (size_t i = 0; i < CTR_COUNT(columns) && !rc; i++)
+        rc = ctr_schema_add(s, columns[i].name, columns[i].type, err);
+    return rc;
+}
+
+int ctr_model_top(const char *path, const struct ctr_top_opts *o, struct ctr_batchbuf *rows, struct ctr_schema *schema,
+                  struct ctr_err *err)
+{
+    struct tops s = { .o = o };
+    struct ctr_buf keys = { 0 };
+    memset(rows, 0, sizeof *rows);
+    int rc = make_schema(schema, err);
+    if (!rc)
+        rc = ctr_batchbuf_init(rows, schema, err);
+    if (!rc)
+        rc = read_weights(&s, path, err);
+    if (!rc)
+        rc = shown_keys(&s, &keys, err);
+    if (!rc)
+        rc = o->names ? read_names(&s, &keys, err) : read_vocabs(&s, path, &keys, err);
+    if (!rc)
+        rc = name_special(&s, err);
+    for (int i = 0; i < s.n; i++)
+        for (size_t j = 0; j < s.top[i].n; j++) {
+            if (!rc)
+                rc = add_row(&s, &s.top[i].e[j], rows, err);
+            free(s.top[i].e[j].name);
+        }
+    for (int i = 0; i < s.n; i++)
+        free(s.top[i].e);
+    free(s.top);
+    ctr_strs_free(&s.tables);
+    ctr_buf_free(&keys);
+    return rc;
+}

@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * ctr-train: learn a model from a stream of features. Options and wiring; learning is in src/common/model. */
+#include <inttypes.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/cli/cli.h"
+#include "common/model/model.h"
+
+static struct {
+    struct ctr_params params;
+    const char *progressive, *init, *plan, *checkpoint, *every, *spool;
+    int64_t passes;
+    bool resume;
+} o = { .params = { .alpha = 0.1, .beta = 1, .precision = "f64" }, .passes = 1 };
+
+static const struct ctr_opt opts[] = {
+    { "alpha", 0, CTR_OPT_REAL, "X", "learning rate of each coordinate (default 0.1)", &o.params.alpha, 0 },
+    { "beta", 0, CTR_OPT_REAL, "X", "smooths the first steps of each coordinate (default 1)", &o.params.beta, 0 },
+    { "l1", 0, CTR_OPT_REAL, "X", "L1 regularisation: larger gives more weights of 0 (default 0)", &o.params.l1, 0 },
+    { "l2", 0, CTR_OPT_REAL, "X", "L2 regularisation (default 0)", &o.params.l2, 0 },
+    { "precision", 0, CTR_OPT_CHOICE, "f64|f32", "type of the learner's state (default f64)", &o.params.precision, 0 },
+    { "no-bias", 0, CTR_OPT_FLAG, NULL, "learn without a bias", &o.params.no_bias, 0 },
+    { "passes", 0, CTR_OPT_INT, "N", "go over the input N times (files, or --spool)", &o.passes, 0 },
+    { "spool", 0, CTR_OPT_STR, "FILE", "keep the first pass in FILE for the later ones", &o.spool, CTR_OPT_PATH },
+    { "progressive", 0, CTR_OPT_STR, "FILE", "write predictions made before each update", &o.progressive,
+      CTR_OPT_PATH },
+    { "init", 0, CTR_OPT_STR, "MODEL", "start from the state of MODEL", &o.init, CTR_OPT_PATH },
+    { "plan", 0, CTR_OPT_STR, "FITTED", "put the fitted plan into the model", &o.plan, CTR_OPT_PATH },
+    { "checkpoint", 0, CTR_OPT_STR, "FILE", "keep in FILE what --resume needs", &o.checkpoint, CTR_OPT_PATH },
+    { "checkpoint-every", 0, CTR_OPT_STR, "ROWS|TIME", "how often, such as 1000000 or 10m", &o.every, CTR_OPT_LOCAL },
+    { "resume", 0, CTR_OPT_FLAG, NULL, "go on from the checkpoint, if there is one", &o.resume, CTR_OPT_LOCAL },
+    { 0 },
+};
+
+static volatile sig_atomic_t stop;
+
+struct run {
+    struct ctr_cli *cli;
+    struct ctr_trainer *trainer;
+    struct ctr_out *out, *side; /* model, progressive */
+    struct ctr_writer *writer;  /* progressive */
+    bool header;
+};
+
+/* ---- words on stderr, in the manner of Vowpal Wabbit
+ * -------------------------------------------------------------------- */
+
+static void report(void *ctx, const struct ctr_train_stats *s)
+{
+    struct run *run = ctx;
+    if (run->cli->quiet)
+        return;
+    if (!run->header)
+        fprintf(stderr, "%-10s %-10s %12s %12s %8s %8s %8s\n%-10s %-10s %12s %12s %8s %8s %8s\n", "average", "since",
+                "example", "example", "current", "current", "current", "loss", "last", "counter", "weight", "label",
+                "predict", "features");
+    run->header = true;
+    fprintf(stderr, "%-10.6f %-10.6f %12" PRId64 " %12.1f %8.4f %8.4f %8" PRId64 "\n",
+            s->weight > 0 ? s->loss / s->weight : 0, s->since_weight > 0 ? s->since_loss / s->since_weight : 0, s->rows,
+            s->weight, s->label, s->score, s->features);
+}
+
+static void summary(const struct run *run)
+{
+    const struct ctr_train_stats *s = ctr_trainer_stats(run->trainer);
+    double auc = ctr_trainer_auc(run->trainer);
+    if (run->cli->quiet)
+        return;
+    fprintf(stderr, "\nrows                 %" PRId64 "\nkeys                 %" PRId64 " (%.1f MiB)\n", s->rows,
+            ctr_trainer_keys(run->trainer), (double)ctr_trainer_memory(run->trainer) / 0x1p20);
+    if (s->weight > 0)
+        fprintf(stderr, "mean label           %.6f\nprogressive log loss %.6f\n", s->positives / s->weight,
+                s->loss / s->weight);
+    if (!isnan(auc))
+        fprintf(stderr, "progressive AUC      %.4f\n", auc);
+}
+
+static void note(void *ctx, const char *text)
+{
+    ctr_cli_note(((struct run *)ctx)->cli, "%s", text);
+}
+
+/* ---- input and outputs
+ * ---------------------------------------------------------------------------------------------------- */
+
+static int stopped(struct ctr_err *err)
+{
+    err->file[0] = 0;
+    return ctr_fail(err, CTR_EDATA,
+                    "stopped by a signal; %s holds the state: run the same command with --resume to go on",
+                    o.checkpoint);
+}
+
+/* The input is idle: send what is there, and stop if a signal asked for it. The reader waits inside, so that a stop
+ * ends the process from here; the checkpoint is whole by then. */
+static void idle(void *ctx)
+{
+    struct run *run = ctx;
+    struct ctr_err err = { 0 };
+    if (run->writer && ctr_writer_flush(run->writer, &err))
+        run->writer = NULL; /* the error shows again at the next write */
+    if (!stop)
+        return;
+    int rc = ctr_trainer_checkpoint(run->trainer, &err);
+    ctr_out_cleanup();
+    if (!rc)
+        (void)stopped(&err);
+    fprintf(stderr, "%s: %s\n", run->cli->tool->name, err.what);
+    _exit(1);
+}
+
+static int open_input(void *ctx, struct ctr_reader **r, struct ctr_err *err)
+{
+    struct run *run = ctx;
+    struct ctr_reader_opts ro = { .idle = idle, .idle_ctx = run, .idle_ms = (int)run->cli->flush_ms };
+    return ctr_cli_reader(run->cli, 1, &ro, r, err);
+}
+
+static int open_progressive(void *ctx, const struct ctr_schema *s, struct ctr_writer **w, struct ctr_err *err)
+{
+    struct run *run = ctx;
+    int rc = ctr_cli_writer(run->cli, run->side, s, &run->writer, err);
+    run->cli->idle_writer = NULL; /* idle() flushes it */
+    *w = run->writer;
+    return rc;
+}
+
+static void on_signal(int sig)
+{
+    (void)sig;
+    stop = 1;
+}
+
+/* With a checkpoint, SIGTERM and SIGINT stop the run in order; a second one ends it at once. */
+static void catch_stop(void)
+{
+    struct sigaction sa = { .sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND };
+    sigaction(SIGTERM, &sa, NULL);
+    sigaction(SIGINT, &sa, NULL);
+}
+
+static bool can_reopen(const struct ctr_cli *cli)
+{
+    struct stat st;
+    for (int i = 1; i < cli->nargs; i++)
+        if (!strcmp(cli->args[i], "-") || stat(cli->args[i], &st) || !S_ISREG(st.st_mode))
+            return false;
+    return cli->nargs > 1;
+}
+
+/* ---- the run
+ * ------------------------------------------------------------------------------------------------------------------ */
+
+static int check_options(const struct ctr_cli *cli, struct ctr_err *err)
+{
+    if (o.passes < 1)
+        return ctr_cli_usage(err, "--passes wants 1 or more");
+    if (o.passes > 1 && !o.spool && !can_reopen(cli))
+        return ctr_cli_usage(err, "--passes %" PRId64 " needs files that can be read again, or --spool FILE", o.passes);
+    if ((o.every || o.resume) && !o.checkpoint)
+        return ctr_cli_usage(err, "--%s needs --checkpoint FILE", o.resume ? "resume" : "checkpoint-every");
+    if (o.resume && o.init)
+        return ctr_cli_usage(err, "--resume goes on from the checkpoint, --init from a model: give one of them");
+    return 0;
+}
+
+static int parse_every(struct ctr_train_job *job, struct ctr_err *err)
+{
+    if (!o.every)
+        return 0;
+    if (ctr_parse_i64(o.every, strlen(o.every), &job->every_rows) && job->every_rows > 0)
+        return 0;
+    job->every_rows = 0;
+    if (ctr_parse_duration(o.every, strlen(o.every), &job->every_ms) && job->every_ms > 0)
+        return 0;
+    return ctr_cli_usage(err, "--checkpoint-every wants a number of rows or a time such as 10m, not '%s'", o.every);
+}
+
+static int finish(struct run *run, struct ctr_err *err)
+{
+    bool side_last = run->side && ctr_out_is_stdout(run->side);
+    int rc = 0;
+    if (run->side && !side_last)
+        rc = ctr_cli_finish(run->cli, run->writer, run->side, err);
+    if (!rc)
+        rc = ctr_trainer_save(run->trainer, run->out, err);
+    if (!rc)
+        rc = ctr_out_commit(run->out, err);
+    if (!rc && side_last)
+        rc = ctr_cli_finish(run->cli, run->writer, run->side, err);
+    if (!rc)
+        ctr_trainer_done(run->trainer);
+    return rc;
+}
+
+static int run_job(struct run *run, struct ctr_train_job *job, struct ctr_err *err)
+{
+    int rc = ctr_cli_out(run->cli, CTR_OUT_BINARY, &run->out, err);
+    if (!rc && o.progressive)
+        rc = ctr_cli_side_out(run->cli, o.progressive, CTR_OUT_BINARY, &run->side, err);
+    if (!rc)
+        rc = ctr_trainer_new(&run->trainer, job, err);
+    if (!rc && o.checkpoint)
+        catch_stop();
+    if (!rc)
+        rc = ctr_trainer_run(run->trainer, err);
+    if (rc == CTR_ESTOPPED)
+        return stopped(err);
+    if (!rc)
+        rc = finish(run, err);
+    if (!rc)
+        summary(run);
+    return rc;
+}
+
+static int train(struct ctr_cli *cli, struct ctr_err *err)
+{
+    struct run run = { .cli = cli };
+    struct ctr_train_job job = {
+        .params = o.params,
+        .passes = o.passes,
+        .memory_bytes = cli->memory_bytes,
+        .threads = (int)cli->jobs,
+        .label = cli->role[CTR_ROLE_LABEL],
+        .weight = cli->role[CTR_ROLE_WEIGHT],
+        .init = o.init,
+        .spool = o.spool,
+        .fitted = o.plan,
+        .open = open_input,
+        .progressive = o.progressive ? open_progressive : NULL,
+        .report = report,
+        .note = note,
+        .ctx = &run,
+        .checkpoint = o.checkpoint,
+        .resume = o.resume,
+        .stop = &stop,
+        .program = cli->tool->name,
+        .options = cli->provenance,
+    };
+    int rc = ctr_cli_args(cli, 1, -1, err);
+    if (!rc && !(job.model = ctr_model_find(cli->args[0]))) {
+        const char *names[16];
+        int n = 0;
+        for (; n < (int)CTR_COUNT(names) && ctr_model_at(n); n++)
+            names[n] = ctr_model_at(n)->name;
+        const char *near = ctr_nearest(cli->args[0], names, n);
+        return ctr_cli_usage(err, "no model '%s'; there is %s (%s [options] %s)", cli->args[0], near ? near : names[0],
+                             cli->tool->name, cli->tool->synopsis);
+    }
+    if (!rc)
+        rc = check_options(cli, err);
+    if (!rc)
+        rc = parse_every(&job, err);
+    if (!rc)
+        rc = run_job(&run, &job, err);
+    ctr_trainer_free(run.trainer);
+    ctr_writer_free(run.writer);
+    ctr_out_free(run.side);
+    ctr_out_free(run.out);
+    return rc;
+}
+
+const struct ctr_tool ctr_tool = {
+    .name = "ctr-train",
+    .summary = "learn a model from a stream of features",
+    .synopsis = "lr [FILE...]",
+    .opts = opts,
+    .flags = CTR_TOOL_ROLES,
+    .run = train,
+};

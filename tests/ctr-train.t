@@ -1,0 +1,194 @@
+#!/bin/sh
+# ctr-train lr: agrees with an independent implementation, does not depend on how rows arrive, resumes to the same bytes,
+# says what is wrong with bad input.
+. "${0%/*}/lib.sh"
+PY=${CTR_PYTHON:-$CTR_TOP/build/venv/bin/python}
+[ -x "$PY" ] || PY=python3
+"$PY" -c 'import pyarrow' 2>/dev/null || skip_all "python has no pyarrow"
+REF="$CTR_TOP/tests/model_reference.py"
+cd "$W" || exit 1
+
+ref() { "$PY" "$REF" "$@"; }
+train() { ctr-train lr -q "$@"; }
+# agrees STREAM REFERENCE-OPTIONS -- OPTIONS
+agrees() {
+    _s=$1 _ref=$2
+    shift 3
+    train --progressive ap.arrows -o am.arrows "$@" "$_s" && ref ftrl "$_s" am.arrows ap.arrows $_ref
+}
+ref make onehot 4000 onehot.arrows || exit 1
+ref make mixed 2500 mixed.arrows || exit 1
+
+# ---- the algorithm
+ok 'agrees with the reference, one-hot' agrees onehot.arrows '' --
+ok 'alpha, beta, l1, l2' agrees onehot.arrows 'alpha=.3 beta=.5 l1=.4 l2=.2' -- --alpha .3 --beta .5 --l1 .4 --l2 .2
+ok 'lists, weighted keys, dense, shared tables, row weights, fractions' agrees mixed.arrows 'l1=.1' -- --l1 .1
+ok 'without a bias' agrees mixed.arrows 'bias=0' -- --no-bias
+ok 'three passes' agrees mixed.arrows 'passes=3' -- --passes 3
+ok 'f32 is near' agrees mixed.arrows 'tolerance=1e-3' -- --precision f32
+wrong() { ! agrees onehot.arrows 'alpha=.100001' --; }
+ok 'the check can fail' wrong
+
+# ---- the same bytes however rows arrive
+train -o m.arrows --progressive p.arrows mixed.arrows
+train -o m4.arrows --progressive p4.arrows -j 4 mixed.arrows
+ok '-j 4: the same model' cmp m.arrows m4.arrows
+ok '-j 4: the same predictions' cmp p.arrows p4.arrows
+ctr-cat --batch 7 mixed.arrows >small.arrows
+ctr-cat --batch 7 mixed.arrows | train --progressive p7.arrows >m7.arrows
+ok 'small batches through a pipe: the same predictions' cmp p.arrows p7.arrows
+ref same m.arrows m7.arrows >/dev/null
+is 'and the same model' $? 0
+train --progressive - -o mm.arrows mixed.arrows >pp.arrows
+ok 'progressive on stdout' cmp p.arrows pp.arrows
+ok 'and the model in a file' cmp m.arrows mm.arrows
+exits 'both on stdout is a usage error' 2 ctr-train lr --progressive - mixed.arrows
+err_like 'and says so' 'two outputs on one stdout'
+is 'columns that are not features pass through' "$("$PY" -c 'import pyarrow as pa
+print(*[(f.name, (f.metadata or {}).get(b"ctr.role", b"").decode()) for f in pa.ipc.open_stream("p.arrows").schema])')" \
+    "('row', 'id') ('click', 'label') ('w', 'weight') ('note', '') ('score', 'score')"
+"$PY" - <<'PYEOF'
+import pyarrow as pa
+t = pa.ipc.open_stream("mixed.arrows").read_all()
+t = t.select(list(reversed(t.schema.names)))
+with pa.ipc.new_stream("reversed.arrows", t.schema) as w:
+    w.write_table(t, max_chunksize=333)
+PYEOF
+train -o mr.arrows reversed.arrows
+ref same m.arrows mr.arrows >/dev/null
+is 'the order of columns does not matter' $? 0
+train --passes 3 -o m3.arrows mixed.arrows
+train --passes 3 --spool spool.arrows <mixed.arrows >m3s.arrows
+ok '--spool: passes over a pipe' cmp m3.arrows m3s.arrows
+exits '--passes over a pipe without it' 2 ctr-train lr --passes 2 -o x.arrows
+err_like 'says so' 'needs files that can be read again, or --spool'
+ok 'no output is left behind' test ! -e x.arrows
+
+# ---- warm start
+train -o half.arrows onehot.arrows
+ok '--init goes on from z and n' train --init half.arrows -o twice.arrows onehot.arrows
+train --passes 2 -o two.arrows onehot.arrows
+ref same two.arrows twice.arrows >/dev/null
+is 'as a second pass would' $? 0
+
+# ---- checkpoints
+train -o want.arrows --progressive wantp.arrows --l1 .2 --passes 2 small.arrows
+run() { timeout "$@" ctr-train lr -q --l1 .2 --passes 2 --checkpoint c.ckpt --checkpoint-every 200 --resume \
+    --progressive gotp.arrows -o got.arrows small.arrows; }
+kills=0
+for ms in 004 006 008 010 013 016 020 024 030 040; do
+    run -s KILL "0.$ms" 2>/dev/null || kills=$((kills + 1))
+done
+ok 'some runs were killed' test "$kills" -gt 0
+ok 'and a last one comes through' run 60
+ok 'the model of a run that was never killed' cmp want.arrows got.arrows
+ok 'and its predictions' cmp wantp.arrows gotp.arrows
+ok 'the checkpoint is gone' test ! -e c.ckpt -a ! -e c.ckpt.scores
+
+mkfifo pipe
+ctr-train lr --checkpoint t.ckpt -o t.arrows --progressive tp.arrows <pipe 2>term.err &
+pid=$!
+{ head -c 200000 small.arrows; sleep 1; kill -TERM $pid; sleep 2; } >pipe
+wait $pid
+is 'SIGTERM on an idle pipe: status 1' $? 1
+ok 'a checkpoint' test -s t.ckpt
+is 'and what to do' "$(grep -c 'run the same command with --resume to go on' term.err)" 1
+ok 'no model yet' test ! -e t.arrows -a ! -e tp.arrows
+ok '--resume goes on' ctr-train lr --resume --checkpoint t.ckpt -o t.arrows --progressive tp.arrows small.arrows
+train -o u.arrows --progressive up.arrows small.arrows
+ok 'to the same model' cmp t.arrows u.arrows
+ok 'and the same predictions' cmp tp.arrows up.arrows
+
+make_ckpt() { # a checkpoint of the first 200 rows of small.arrows
+    rm -f d.ckpt*
+    run_ckpt=$(timeout -s TERM 5 sh -c 'head -c 100000 small.arrows | ctr-train lr -q --checkpoint d.ckpt --checkpoint-every 100' 2>&1 >/dev/null)
+    test -s d.ckpt
+}
+ok 'a truncated input fails and leaves its checkpoint' make_ckpt
+exits 'other options are refused' 2 ctr-train lr --alpha .7 --resume --checkpoint d.ckpt -o x.arrows small.arrows
+err_like 'with both' 'alpha=0.1 .*alpha=0.7 .*the same options'
+exits 'another input is refused' 1 ctr-train lr --resume --checkpoint d.ckpt -o x.arrows reversed.arrows
+err_like 'and says so' 'are not those that d.ckpt was made from'
+exits 'predictions that were not kept' 2 ctr-train lr --resume --checkpoint d.ckpt --progressive x.p -o x.arrows small.arrows
+err_like 'say so' 'without --progressive'
+exits 'a model is no checkpoint' 1 ctr-train lr --resume --checkpoint m.arrows -o x.arrows small.arrows
+err_like 'and says so' 'm.arrows is no checkpoint'
+ok 'a checkpoint predicts' sh -c 'ctr-predict d.ckpt small.arrows >/dev/null'
+exits '--resume needs --checkpoint' 2 ctr-train lr --resume small.arrows
+exits 'a time that is none' 2 ctr-train lr --checkpoint-every often --checkpoint x small.arrows
+err_like 'names the option' "checkpoint-every wants .* not 'often'"
+
+# ---- errors
+bad() { # bad COLUMN ROW VALUE : change one value of mixed.arrows
+    "$PY" - "$@" <<'PYEOF'
+import sys, pyarrow as pa
+t = pa.ipc.open_stream("mixed.arrows").read_all()
+name, row, value = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+v = t[name].to_pylist()
+v[row - 1] = None if value == "null" else float(value)
+i = t.schema.get_field_index(name)
+t = t.set_column(i, t.schema.field(i), pa.array(v, t.schema.field(i).type))
+with pa.ipc.new_stream("bad.arrows", t.schema) as w:
+    w.write_table(t, max_chunksize=1000)
+PYEOF
+}
+while read -r column value says; do
+    bad "$column" 1234 "$value"
+    exits "$column $value is an error" 1 ctr-train lr -q -o x.arrows bad.arrows
+    err_like 'that names file and row' "bad.arrows: row 1234: $says"
+done <<'LIST'
+click 2 column 'click' is 2: a label must be between 0 and 1
+click nan column 'click' is nan
+click -1e-9 column 'click' is -1e-09
+click null column 'click' is null
+w -1 column 'w' is -1: a weight must be finite
+w inf column 'w' is inf
+w null column 'w' is null
+age inf a value of its features is NaN or infinite
+LIST
+ok 'no model is left of a failed run' test ! -e x.arrows
+exits 'an unknown model' 2 ctr-train lrr mixed.arrows
+err_like 'names the nearest' "no model 'lrr'; there is lr"
+exits 'no model at all' 2 ctr-train
+exits 'alpha 0' 2 ctr-train lr --alpha 0 mixed.arrows
+err_like 'is named' 'alpha must be above 0'
+exits 'no label' 2 ctr-train lr p.arrows --label nothing
+err_like 'is named' 'nothing'
+ctr-train lr -q --label click -o l.arrows mixed.arrows
+ok '--label by name' cmp l.arrows m.arrows
+exits 'no features' 2 ctr-train lr p.arrows
+err_like 'says who makes them' 'no features.*ctr-extract'
+head -c 100000 small.arrows >cut.arrows
+exits 'a truncated input' 1 ctr-train lr -q -o x.arrows --progressive x.p cut.arrows
+ok 'leaves nothing' test ! -e x.arrows -a ! -e x.p
+exits 'an empty input' 1 ctr-train lr -q -o x.arrows
+exits '--memory' 1 ctr-train lr -q --memory 10K -o x.arrows onehot.arrows
+err_like 'says what it needs' 'needs [0-9.]+ MiB to go on, --memory allows'
+"$PY" -c 'import pyarrow as pa
+s = pa.ipc.open_stream("mixed.arrows").schema
+pa.ipc.new_stream("none.arrows", s).close()'
+ok 'no rows: a model' train -o none.model none.arrows
+is 'with nothing but the bias' "$("$PY" -c 'import pyarrow as pa
+print(pa.ipc.open_stream("none.model").read_all().to_pylist()[0]["table"])')" '(bias)'
+
+# ---- words
+ctr-train lr -o x.arrows mixed.arrows 2>words
+is 'a progress table' "$(sed -n '1,2p;4p' words | tr -s ' ')" "average since example example current current current
+loss last counter weight label predict features
+$(sed -n 4p words | tr -s ' ')"
+ok 'rows double' grep -q ' 2048 ' words
+ok 'a summary' grep -q '^progressive AUC ' words
+is '-q is silent' "$(ctr-train lr -q -o x.arrows mixed.arrows 2>&1)" ''
+
+# ---- real data
+if [ -d "$DATA" ] && command -v ctr-import >/dev/null; then
+    a9a=$(ls "$DATA"/formats/*a9a* 2>/dev/null | head -1)
+    if [ -n "$a9a" ]; then
+        ctr-import --format libsvm "$a9a" >a9a.arrows
+        ok 'a9a: the reference, coordinate by coordinate' agrees a9a.arrows 'l1=.5' -- --l1 .5
+    fi
+    for name in real_data; do skip "$name" 'see the example experiments'; done
+else
+    skip 'a9a: the reference, coordinate by coordinate' 'no ../shared/data'
+fi
+done_testing

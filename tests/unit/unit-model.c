@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The learner below the tools: kernels agree bit for bit, rows are made as documented, a long row trains like Algorithm
+ * 1 written out, the memory bound holds, hostile values are errors. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "common/feature/op.h"
+#include "common/model/ftrl.h"
+#include "common/model/model.h"
+#include "common/model/sparse.h"
+
+#include "tap.h"
+
+enum { LONGEST = 70 };
+
+static void test_kernel(const struct ctr_ftrl_kernel *k, const struct ctr_ftrl_kernel *judge, int state)
+{
+    struct ctr_ftrl p = { 1 / 0.3, 0.7, 0.25, 0.1 };
+    static uint8_t row[2][LONGEST][24];
+    uint8_t *at[2][LONGEST];
+    _Alignas(64) double z[2][80], n[2][80], w[2][80], root[2][80], x[80];
+    bool same = true;
+    for (int len = 0; len <= LONGEST; len++) {
+        double dot[2];
+        for (int i = 0; i < len; i++) {
+            double v[2] = { ctr_random01(1, (uint64_t)len, (uint64_t)i) * 4 - 2,
+                            ctr_random01(2, (uint64_t)len, (uint64_t)i) };
+            float f[2] = { (float)v[0], (float)v[1] };
+            for (int s = 0; s < 2; s++) {
+                at[s][i] = row[s][i];
+                memset(row[s][i], 0, 24);
+                memcpy(row[s][i] + 8, state == CTR_F64_STATE ? (void *)v : (void *)f, state == CTR_F64_STATE ? 16 : 8);
+            }
+            x[i] = i % 3 ? 1 : v[0];
+        }
+        for (int i = len; i < 80; i++)
+            x[i] = 0;
+        for (int s = 0; s < 2; s++) {
+            const struct ctr_ftrl_kernel *which = s ? judge : k;
+            struct ctr_ftrl_row scratch = { z[s], n[s], w[s], root[s], x };
+            dot[s] = which->forward[state](&p, &scratch, at[s], len);
+            which->update[state](&p, &scratch, at[s], len, 0.37);
+        }
+        same &= memcmp(&dot[0], &dot[1], sizeof dot[0]) == 0 && memcmp(row[0], row[1], sizeof row[0]) == 0;
+    }
+    ok(same, "kernel %s, %s: the bits of %s for rows of 0 to %d", k->name, state == CTR_F64_STATE ? "f64" : "f32",
+       judge->name, LONGEST);
+}
+
+/* A batch with one list<uint64> column and a label. */
+struct fixture {
+    struct ctr_schema schema;
+    struct ctr_batchbuf rows;
+    struct ctr_strs tables;
+    struct ctr_inputs *in;
+    struct ctr_err err;
+};
+
+static void open_fixture(struct fixture *f)
+{
+    memset(f, 0, sizeof *f);
+    int rc = ctr_schema_add(&f->schema, "y", CTR_F64, &f->err) || ctr_schema_add(&f->schema, "w", CTR_F64, &f->err) ||
+             ctr_schema_add(&f->schema, "keys", CTR_LIST, &f->err) ||
+             ctr_schema_add(&f->schema, "age", CTR_F64, &f->err);
+    f->schema.f[2].item = CTR_U64;
+    rc |= ctr_field_set_role(&f->schema.f[2], CTR_ROLE_FEATURE, &f->err) ||
+          ctr_field_set_role(&f->schema.f[3], CTR_ROLE_DENSE, &f->err) ||
+          ctr_batchbuf_init(&f->rows, &f->schema, &f->err) ||
+          ctr_inputs_new(&f->in, &f->schema, 0, 1, &f->tables, &f->err);
+    ok(!rc, "a fixture (%s)", f->err.what);
+}
+
+static void close_fixture(struct fixture *f)
+{
+    ctr_inputs_free(f->in);
+    ctr_strs_free(&f->tables);
+    ctr_batchbuf_free(&f->rows);
+    ctr_schema_free(&f->schema);
+}
+
+static int add(struct fixture *f, double y, double w, const uint64_t *key, int n, double age)
+{
+    int rc = ctr_colbuf_f64(&f->rows.col[0], y, &f->err) || ctr_colbuf_f64(&f->rows.col[1], w, &f->err) ||
+             ctr_colbuf_f64(&f->rows.col[3], age, &f->err);
+    for (int i = 0; i < n && !rc; i++)
+        rc = ctr_colbuf_i64(f->rows.col[2].item, (int64_t)key[i], &f->err);
+    return rc || ctr_colbuf_close(&f->rows.col[2], &f->err);
+}
+
+static void test_rows(void)
+{
+    struct fixture f;
+    struct ctr_rows r;
+    open_fixture(&f);
+    const uint64_t keys[] = { 7, 9, 7, 7, 11 };
+    int rc = add(&f, 1, 2, keys, 5, 0.5) || add(&f, 0, 1, keys, 0, 0);
+    rc = rc || ctr_inputs_batch(f.in, ctr_batchbuf_view(&f.rows), &f.err) || ctr_inputs_rows(f.in, 0, 2, &r, &f.err);
+    ok(!rc && r.rows == 2 && r.start[1] == 4 && r.start[2] == 4, "repeated keys are one entry, x = 0 is none");
+    ok(!rc && r.x[0] == 0.5 && r.hash[0] == ctr_sparse_hash(ctr_dense_key(ctr_table_seed("age"), -1)),
+       "columns come in the order of their names");
+    ok(!rc && r.hash[1] == ctr_sparse_hash(7) && r.x[1] == 3 && r.x[2] == 1 && r.x[3] == 1,
+       "x of repeated keys is summed");
+    ok(!rc && r.label[0] == 1 && r.weight[0] == 2 && r.weight[1] == 1, "label and weight");
+    close_fixture(&f);
+
+    static const struct {
+        double y, w, age;
+        const char *say;
+    } bad[] = { { 2, 1, 0, "row 2: column 'y' is 2" },
+                { NAN, 1, 0, "row 2: column 'y' is nan" },
+                { -.5, 1, 0, "row 2: column 'y' is -0.5" },
+                { 1, -1, 0, "row 2: column 'w' is -1" },
+                { 1, INFINITY, 0, "row 2: column 'w' is inf" },
+                { 1, NAN, 0, "row 2: column 'w' is nan" },
+                { 1, 1, NAN, "row 2: a value of its features is NaN" } };
+    for (size_t i = 0; i < CTR_COUNT(bad); i++) {
+        open_fixture(&f);
+        rc = add(&f, 1, 1, keys, 1, 1) || add(&f, bad[i].y, bad[i].w, keys, 1, bad[i].age);
+        rc = rc ? rc : ctr_inputs_batch(f.in, ctr_batchbuf_view(&f.rows), &f.err);
+        rc = rc ? rc : ctr_inputs_rows(f.in, 0, 2, &r, &f.err);
+        ok(rc == CTR_EDATA && strstr(f.err.what, bad[i].say), "error: %s", f.err.what);
+        close_fixture(&f);
+    }
+}
+
+/* Long rows over a growing table, against Algorithm 1 written out over an array. */
+static void test_training(const char *precision, double tolerance)
+{
+    enum { KEYS = 60000, ROWS = 3000, WIDE = 50 };
+    struct fixture f;
+    struct ctr_rows r;
+    struct ctr_params p = ctr_params_default;
+    void *learner = NULL;
+    double *z = calloc(KEYS, sizeof *z), *n = calloc(KEYS, sizeof *n), worst = 0, score[ROWS], bz = 0, bn = 0;
+    uint64_t *keys = calloc((size_t)ROWS * WIDE, sizeof *keys);
+    p.l1 = 0.05;
+    p.precision = precision;
+    open_fixture(&f);
+    int rc = 0;
+    for (int i = 0; i < ROWS && !rc; i++) {
+        for (int j = 0; j < WIDE; j++)
+            keys[i * WIDE + j] = ctr_random64(3, (uint64_t)i, (uint64_t)j) % (KEYS / WIDE) * WIDE + (uint64_t)j;
+        rc = add(&f, i % 3 == 0, 1, keys + i * WIDE, WIDE, 0);
+    }
+    rc = rc || ctr_model_lr.learner_new(&learner, &p, &f.err) || ctr_model_lr.bind(learner, &f.tables, &f.err) ||
+         ctr_inputs_batch(f.in, ctr_batchbuf_view(&f.rows), &f.err) || ctr_inputs_rows(f.in, 0, ROWS, &r, &f.err) ||
+         ctr_model_lr.train_rows(learner, &r, score, 0, &f.err);
+    ok(!rc, "%s: %d rows of %d keys train (%s)", precision, ROWS, WIDE, f.err.what);
+    for (int i = 0; i < ROWS && !rc; i++) {
+        double w[WIDE + 1], dot = 0;
+        for (int j = 0; j <= WIDE; j++) {
+            double zj = j < WIDE ? z[keys[i * WIDE + j]] : bz, nj = j < WIDE ? n[keys[i * WIDE + j]] : bn;
+            w[j] = fabs(zj) <= p.l1 ? 0 : -(zj - copysign(p.l1, zj)) / ((p.beta + sqrt(nj)) / p.alpha + p.l2);
+            dot += w[j];
+        }
+        double q = 1 / (1 + exp(-dot)), g = q - (i % 3 == 0);
+        worst = fmax(worst, fabs(q - score[i]));
+        for (int j = 0; j <= WIDE; j++) {
+            double *zj = j < WIDE ? &z[keys[i * WIDE + j]] : &bz, *nj = j < WIDE ? &n[keys[i * WIDE + j]] : &bn;
+            *zj += g - (sqrt(*nj + g * g) - sqrt(*nj)) / p.alpha * w[j];
+            *nj += g * g;
+        }
+    }
+    ok(worst < tolerance, "%s: predictions are those of Algorithm 1 (worst %.2g)", precision, worst);
+    double row = !strcmp(precision, "f64") ? 40 : 32;
+    ok((double)ctr_model_lr.memory(learner) < row * (double)ctr_model_lr.keys(learner), "%s: %.1f bytes a key",
+       precision, (double)ctr_model_lr.memory(learner) / (double)ctr_model_lr.keys(learner));
+    rc = ctr_model_lr.train_rows(learner, &r, score, 1 << 20, &f.err);
+    ok(rc == CTR_ENOMEM && strstr(f.err.what, "--memory allows 1.0 MiB"), "%s: %s", precision, f.err.what);
+    ctr_model_lr.learner_free(learner);
+    close_fixture(&f);
+    free(z);
+    free(n);
+    free(keys);
+}
+
+static void test_params(void)
+{
+    struct ctr_params p = { .alpha = 0.3, .beta = 0, .l1 = 1e-5, .l2 = 2, .precision = "f32", .no_bias = true }, q;
+    struct ctr_buf b = { 0 };
+    struct ctr_err err = { 0 };
+    ok(!ctr_params_text(&ctr_model_lr, &p, &b, &err) &&
+           !strcmp((char *)b.data, "alpha=0.3 beta=0 l1=1e-05 l2=2 precision=f32 bias=no"),
+       "options as text: %s", (char *)b.data);
+    ok(!ctr_params_parse(&q, (char *)b.data, &err) && q.alpha == p.alpha && q.l1 == p.l1 && q.no_bias &&
+           !strcmp(q.precision, "f32"),
+       "and back");
+    static const char *const bad[] = { "alpha=0", "alpha=x", "l1=-1", "precision=f16",
+                                       "bias=",   "gamma=1", "alpha", "beta=nan" };
+    for (size_t i = 0; i < CTR_COUNT(bad); i++)
+        ok(ctr_params_parse(&q, bad[i], &err) == CTR_EDATA, "damaged options '%s': %s", bad[i], err.what);
+    ctr_buf_free(&b);
+}
+
+int main(void)
+{
+    int kernels = 0;
+    while (ctr_ftrl_kernel_at(kernels))
+        kernels++;
+    for (int i = 0; i < kernels; i++)
+        for (int state = 0; state < 2; state++)
+            if (ctr_ftrl_kernel_at(i)->usable())
+                test_kernel(ctr_ftrl_kernel_at(i), ctr_ftrl_kernel_at(kernels - 1), state);
+    test_rows();
+    test_training("f64", 1e-12);
+    test_training("f32", 1e-4);
+    test_params();
+    return done_testing();
+}
