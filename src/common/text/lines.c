@@ -408,14 +408,14 @@ static int fill_block(struct ctr_lines *l, struct ctr_buf *b, bool *was_idle, st
     while (!full(l, b)) {
         if ((*was_idle = idle(l)))
             return 0;
-        if (b->len - l->end > 2 * CTR_RECORD_BYTES || (!l->o.delimiter && b->len - l->end > CTR_RECORD_BYTES)) {
+        if (b->len - l->record > CTR_RECORD_BYTES) {
             ctr_err_file(err, file_name(l));
             return ctr_fail(err, CTR_EDATA, "line %lld: longer than 16 MiB",
-                            (long long)(l->line + ctr_count_byte((char *)b->data, l->end, '\n')));
+                            (long long)(l->line + ctr_count_byte((char *)b->data, l->record, '\n')));
         }
         if (b->len + 1 >= target)
             target *= 2;
-        if ((rc = fill_some(l, b, target, err)))
+        if ((rc = fill_some(l, b, CTR_MIN(target, l->record + CTR_RECORD_BYTES + 1), err)))
             return rc;
         if (!l->bom_seen) {
             if (b->len < 3 && !l->eof)

@@ -1,0 +1,232 @@
+#!/bin/sh
+# ctr-import, csv and tsv: what every option does, every error, the quarantine, and the public data sets.
+. "${0%/*}/lib.sh"
+PY=${CTR_PYTHON:-$CTR_TOP/build/venv/bin/python}
+[ -x "$PY" ] || PY=python3
+have() { "$PY" -c "import $1" 2>/dev/null; }
+schema() { # NAME:TYPE[@ROLE] of every column, on one line
+    ctr-info "$@" | awk '/^column/ { on = 1; next } on && NF { printf "%s%s:%s%s", s, $1, $2, $3 == "-" ? "" : "@" $3; s = " " }
+        END { print "" }'
+}
+text() { ctr-export --format csv "$@"; }
+
+# ---- options
+cat >"$W/log.csv" <<'EOT'
+user,when,price,text
+al,2017-07-03 9:03,0.25,"one, ""two"""
+bo,2017-07-03 14:21,,"line
+break"
+,2017-07-04 00:00,1e3,""
+EOT
+ctr-import --header --time when --user user "$W/log.csv" >"$W/log.arrows"
+is "types and roles" "$(schema "$W/log.arrows")" "user:utf8@user when:timestamp@time price:float64 text:utf8"
+is "values" "$(text "$W/log.arrows")" 'user,when,price,text
+al,2017-07-03T09:03:00Z,0.25,"one, ""two"""
+bo,2017-07-03T14:21:00Z,,"line
+break"
+,2017-07-04T00:00:00Z,1000,""'
+is "stdin, and - for it" "$(ctr-import -f csv --header --time when --user user - <"$W/log.csv" | ctr-info --digest)" \
+    "$(ctr-info --digest "$W/log.arrows")"
+gzip -c "$W/log.csv" >"$W/log.csv.gz"
+is "gzip is known by content" "$(cat "$W/log.csv.gz" | ctr-import -f csv --header --time when --user user | ctr-info --digest)" \
+    "$(ctr-info --digest "$W/log.arrows")"
+cat "$W/log.csv.gz" "$W/log.csv.gz" >"$W/two.gz"
+exits "the second header of a gzip of two members is a row" 1 ctr-import -f csv --header --time when "$W/two.gz"
+err_like "that does not fit" "two.gz: line 6: column when: 'when' is no time"
+is "--like" "$(ctr-import --header --like "$W/log.arrows" "$W/log.csv" | ctr-info --digest)" "$(ctr-info --digest "$W/log.arrows")"
+is "--like leaves out what it lacks, and finds by name" \
+    "$(printf 'x,text,price,when,user\n9,t,1,2000-01-01,u\n' | ctr-import -f csv --header --like "$W/log.arrows" - | text)" \
+    'user,when,price,text
+u,2000-01-01T00:00:00Z,1,t'
+printf 'label y = user == "al"\nfeature price\n' >"$W/p.plan"
+is "--for" "$(ctr-import --header --for "$W/p.plan" --time when "$W/log.csv" | schema)" "user:utf8 when:timestamp@time price:float64"
+is "without header, columns are c1, c2, …" "$(printf '1\t"a\n2\tb' | ctr-import -f tsv | text)" 'c1,c2
+1,"""a"
+2,b'
+is "--columns: names, types, a range" "$(printf '7,0.5,3,4\n' | ctr-import -f csv -c 'id:uint8,p:float32,I[1..2]' | schema)" \
+    "id:uint8 p:float32 I1:int64 I2:int64"
+is "--columns over a header: types, and a new name" \
+    "$(printf 'a,b\n1,2\n' | ctr-import -f csv --header -c 'a:int8,`b c`=b:utf8' | ctr-export -f jsonl)" '{"a":1,"b c":"2"}'
+is "--delimiter ::, --null, --encoding latin1" \
+    "$(printf '1::caf\351::NA\n2::NA::3\n' | ctr-import -f csv -d :: --null NA --encoding latin1 | text)" 'c1,c2,c3
+1,café,
+2,,3'
+for f in '11/9/2019 6:42:51 PM|%m/%d/%Y %I:%M:%S %p|2019-11-09T18:42:51Z' '978300760|unix|2000-12-31T22:12:40Z' \
+    '1506826828020|unix_ms|2017-10-01T03:00:28.020Z' '14102123|%y%m%d%H|2014-10-21T23:00:00Z' \
+    '10/Oct/2000:13:55:36 -0700|%d/%b/%Y:%H:%M:%S %z|2000-10-10T20:55:36Z'; do
+    in=${f%%|*} out=${f##*|} format=${f#*|} format=${format%|*}
+    is "--time t:$format" "$(echo "$in" | ctr-import -f csv -c t --time "t:$format" | text | tail -1)" "$out"
+done
+printf 'a,b\r\n1,2\r\n3,4' >"$W/crlf.csv"
+is "CRLF, no last newline, two files" "$(ctr-import --header "$W/crlf.csv" "$W/crlf.csv" | text | tr '\n' ' ')" "a,b 1,2 3,4 1,2 3,4 "
+
+# ---- the same bytes, however
+awk 'BEGIN { srand(7); print "k,x,s"
+    for (i = 0; i < 60000; i++) printf "%d,%.6g,%s\n", i, rand() * 1000, i % 3 ? "text " i : "\"quoted, " i "\"" }' >"$W/many.csv"
+ctr-import --header "$W/many.csv" >"$W/1"
+ctr-import -j 4 --header "$W/many.csv" >"$W/4"
+ok "-j 4 gives the bytes of -j 1" cmp "$W/1" "$W/4"
+cat "$W/many.csv" | ctr-import -f csv --header >"$W/pipe"
+is "a pipe gives the rows of a file" "$(ctr-info --digest "$W/pipe")" "$(ctr-info --digest "$W/1")"
+is "all of them" "$(text "$W/1" | cksum)" "$(cksum <"$W/many.csv")"
+
+# ---- bad rows
+printf 'id,n\n1,10\n2\n3,x\n4,40\n5,"6\n7,70\n8,80,9\n' >"$W/bad.csv"
+exits "a bad row is an error" 1 ctr-import --header "$W/bad.csv"
+err_like "that names file, line and shape" "bad.csv: line 3: 1 column where there should be 2"
+is "and nothing comes out whole" "$(ctr-import --header "$W/bad.csv" 2>/dev/null | ctr-info --check >/dev/null 2>&1;  echo $?)" 3
+exits "skip=3" 1 ctr-import --header -c n:int64 --bad-rows skip=3 "$W/bad.csv"
+err_like "counts to four" "bad.csv: line 8: bad row 4 where --bad-rows allows 3: 3 columns where there should be 2"
+exits "skip=4" 0 ctr-import --header -c n:int64 --bad-rows skip=4 -o "$W/kept.arrows" "$W/bad.csv"
+err_like "says how many" "3 rows imported, 4 bad rows skipped"
+for j in 1 4; do
+    exits "quarantine (-j $j)" 0 ctr-import -j $j --header -c n:int64 --bad-rows quarantine="$W/q.csv" -o "$W/kept.arrows" "$W/bad.csv"
+    is "keeps the good rows" "$(text "$W/kept.arrows" | tr '\n' ' ')" "id,n 1,10 4,40 7,70 "
+    is "puts the raw lines aside, after the header" "$(cat "$W/q.csv")" 'id,n
+2
+3,x
+5,"6
+8,80,9'
+    is "with the reasons" "$(cut -f2- "$W/q.csv.why" | tr '\t' ' ')" "3 1 column where there should be 2
+4 column n: 'x' is not int64; --columns n:utf8 or --bad-rows settles it
+6 a quote is not closed; --format tsv takes quotes as they are
+8 3 columns where there should be 2"
+done
+printf 'id,n\n2,20\n3,30\n5,60\n8,80\n' >"$W/mended.csv"
+is "mended, it imports like the original" "$(ctr-import --header --like "$W/kept.arrows" "$W/mended.csv" | ctr-cat "$W/kept.arrows" - | text | tail -n +2 | sort | tr '\n' ' ')" \
+    "1,10 2,20 3,30 4,40 5,60 7,70 8,80 "
+awk 'BEGIN { srand(3); for (i = 0; i < 100000; i++) {
+    r = rand(); print (r < .05 ? i ",\351,1" : r < .1 ? i ",b" : r < .15 ? i ",\"c" i "\"x,1" : r < .2 ? i ",d,1.5" : i ",e,7") "\r" } }' >"$W/dirty.csv"
+exits "100,000 rows, a fifth of them bad" 0 ctr-import -f csv -j 3 -c i:int64,s:utf8,n:int8 --bad-rows quarantine="$W/dq" -o "$W/dk" "$W/dirty.csv"
+(text "$W/dk" | tail -n +2 | sed 's/$/\r/'; cat "$W/dq") | sort -n >"$W/both"
+ok "kept and quarantined are the input, each row once" cmp "$W/both" "$W/dirty.csv"
+is "the reasons are as many" "$(wc -l <"$W/dq.why")" "$(wc -l <"$W/dq")"
+exits "and the quarantine is all bad again" 0 ctr-import -f csv -c i:int64,s:utf8,n:int8 --bad-rows skip=100000 -o "$W/none" "$W/dq"
+err_like "to the last row" "0 rows imported, $(wc -l <"$W/dq") bad"
+printf 'a\351,1\nb\351,x\n' | ctr-import -f csv --encoding latin1 -c s,n:int64 --bad-rows quarantine="$W/lq" - >"$W/out" 2>"$W/err"
+is "a latin1 quarantine is latin1" "$(od -An -c <"$W/lq" | tr -d ' ')" 'b351,x\n'
+exits "a failed import leaves no quarantine" 1 sh -c "printf '1,2\n\"x\n' | ctr-import -f csv --bad-rows quarantine=$W/gone -c a,b -o $W/no/such/dir"
+ok "indeed" test ! -e "$W/gone"
+
+# ---- errors
+bad() { # bad NAME STATUS REGEX INPUT OPTIONS…
+    _n=$1 _s=$2 _re=$3 _in=$4
+    shift 4
+    printf "$_in" >"$W/in.csv"
+    exits "$_n" "$_s" ctr-import "$@" "$W/in.csv"
+    err_like "$_n: says it" "$_re"
+}
+long=$(awk 'BEGIN { for (i = 0; i < 1001; i++) printf "%d\\n", i }')
+bad "a late value that does not fit" 1 "in.csv: line 1002: column c1: '1.5' is not int64; --columns c1:float64 or --bad-rows settles it" "${long}1.5\n"
+bad "a number out of range" 1 "line 1: column a: '300' is not int8; --columns a:int64" '300\n' -c a:int8
+bad "a time of another form" 1 "line 1: column t: '3/4/2001' is no time in the form ISO 8601; --time t:FORMAT" '3/4/2001\n' -c t --time t
+bad "a word for null" 1 "'NA' is not float64; --null 'NA' may settle it" 'NA\n' -c a:float64
+bad "latin1 taken for UTF-8" 1 'caf.xe9. is not UTF-8; --encoding latin1' 'caf\351\n'
+bad "too few names" 2 'line 1 has 3 columns, --columns names 2' '1,2,3\n' -c a,b
+bad "the wrong delimiter" 2 "line 1 has 1 column, --columns names 2; is --delimiter right" '1;2\n' -c a,b
+bad "an unknown type" 2 "'int65' is no type, the nearest is" '1\n' -c a:int65
+bad "an unknown column" 2 "the input has no column 'prise'; the nearest is 'price'" 'price,b\n1,2\n' --header -c prise:int8
+bad "an unknown role column" 2 "--label: the input has no column 'clik'; the nearest is 'click'" 'click\n1\n' --header --label clik
+bad "a time that is not there" 2 "--time: the input has no column 'when'" 'a\n1\n' --header --time when:unix
+bad "a column twice" 2 "'a'" '1,2\n' -c a,a
+bad "an empty input without columns" 1 'the input is empty: without --columns its columns are not known' ''
+bad "an unknown format" 2 "there is no format 'cvs'" '1\n' -f cvs
+bad "a bad policy" 2 "--bad-rows wants fail, skip=MAX or quarantine=FILE, not 'never'" '1\n' --bad-rows never
+bad "an empty delimiter" 2 '--delimiter wants' '1\n' -d ''
+bad "--like with --for" 2 '--like and --for' '1\n' --like "$W/log.arrows" --for "$W/p.plan"
+bad "a zip archive" 1 'is a zip archive; unpack it first' 'PK\003\004....'
+bad "UTF-16" 1 'is UTF-16; convert it first' '\377\376a\000'
+bad "gzip cut short" 1 'gzip: truncated' "$(head -c 60 "$W/log.csv.gz" | od -An -v -to1 | tr -d '\n' | sed 's/ /\\/g')"
+exits "no format without a name" 2 ctr-import
+err_like "says how to name it" 'name it with --format'
+exits "no such file" 1 ctr-import "$W/nothing.csv"
+err_like "names it" 'nothing.csv: .*No such file'
+exits "a folder" 1 ctr-import -f csv "$W"
+err_like "is no file" 'Is a directory'
+printf 'a,b\n1,2\n' >"$W/h1.csv"
+printf 'a,c\n1,2\n' >"$W/h2.csv"
+exits "files of different headers" 1 ctr-import --header "$W/h1.csv" "$W/h2.csv"
+err_like "are told apart" "h2.csv: line 1: the header differs from that of .*h1.csv"
+exits "input and output are one" 2 ctr-import -o "$W/h1.csv" "$W/h1.csv"
+is "empty input with columns: no rows" "$(ctr-import -f csv -c a:int64 </dev/null | ctr-info --check >/dev/null && echo whole)" whole
+head -c 20000000 /dev/zero | tr '\0' x >"$W/long"
+exits "a line of 20 MB" 1 ctr-import -f csv "$W/long"
+err_like "is too long" 'longer than 16 MiB'
+awk 'BEGIN { for (i = 0; i < 1000000; i++) printf ","; print "" }' >"$W/wide"
+exits "a million columns" 1 ctr-import -f csv "$W/wide"
+err_like "are too many" '1000001 columns, at most 10000'
+
+# ---- other programs agree
+if have pandas && have pyarrow; then
+    same_as_pandas() {
+        "$PY" - "$W/1" "$W/many.csv" <<'EOT'
+import sys, pandas as pd, pyarrow as pa
+ours = pa.ipc.open_stream(open(sys.argv[1], "rb")).read_all().to_pandas()
+theirs = pd.read_csv(sys.argv[2], float_precision="round_trip")
+pd.testing.assert_frame_equal(ours, theirs, check_exact=True, check_dtype=False)
+EOT
+    }
+    ok "pandas reads the same values from the text" same_as_pandas
+else
+    skip "pandas reads the same values from the text" "no pandas or pyarrow"
+fi
+
+# ---- the public data sets
+if [ ! -d "$DATA" ]; then
+    skip "public data sets" "no $DATA"
+    done_testing
+    exit 0
+fi
+D=$DATA/criteo_small_20k
+ctr-import --header -c 'row,click,I[1..13],C[1..26]:utf8' --label click --id row "$D/criteo_small_train.csv.gz" "$D/criteo_small_test.csv.gz" >"$W/criteo"
+is "criteo: an unnamed column and numbers for names, renamed" "$(schema "$W/criteo" | cut -d' ' -f1-4,41)" \
+    "row:int64@id click:int64@label I1:float64 I2:int64 C26:utf8"
+is "criteo: rows of both files" "$(text -c click "$W/criteo" | tail -n +2 | sort | uniq -c)" \
+    "$(zcat "$D"/criteo_small_train.csv.gz "$D"/criteo_small_test.csv.gz | grep -v '^,' | cut -d, -f2 | sort | uniq -c)"
+is "criteo: every cell" "$(text "$W/criteo" | tail -n +2 | cksum)" \
+    "$(zcat "$D"/criteo_small_train.csv.gz "$D"/criteo_small_test.csv.gz | grep -v '^,' | sed -E 's/([0-9])\.0(,|$)/\1\2/g; s/([0-9])\.0(,|$)/\1\2/g' | cksum)"
+is "criteo: the names of the header" "$(ctr-import --header "$D/criteo_small_test.csv.gz" | schema | cut -d' ' -f1-3)" 'c1:int64 `0`:int64 `1`:float64'
+K=$DATA/formats/criteo_kaggle2014_train.tiny.csv.gz
+is "criteo, Kaggle's header and CRLF: every byte" "$(ctr-import --header "$K" | text | cksum)" "$(zcat "$K" | tr -d '\r' | cksum)"
+A=$DATA/avazu_10k
+is "avazu: identities of 20 digits" "$(ctr-import --header "$A/train.csv.gz" | schema | cut -d' ' -f1-3)" "id:uint64 click:int64 hour:int64"
+is "avazu: every byte" "$(ctr-import --header "$A/train.csv.gz" | text | cksum)" "$(zcat "$A/train.csv.gz" | cksum)"
+is "avazu: without header like the one with" "$(ctr-import --header "$A/train.csv.gz" | ctr-import --like /dev/stdin "$A/dev.csv" 2>&1 | text | tail -n +2 | cksum)" \
+    "$(cksum <"$A/dev.csv")"
+X=$DATA/amex2018_ctr/X_test_1st_new.csv.gz
+ctr-import --header --time DateTime "$X" >"$W/amex"
+is "amex: hours of one digit" "$(text -c DateTime "$W/amex" | tail -n +2 | sort | sed -n '1p;$p' | tr '\n' ' ')" \
+    "2017-07-02T00:01:00Z 2017-07-07T23:59:00Z "
+is "amex: every byte, and the last newline that it lacks" "$(ctr-import --header "$X" | text | cksum)" "$( (zcat "$X"; echo) | cksum)"
+M=$DATA/ml1m_half
+ctr-import -f csv -d :: -c user_id:int32,movie_id:int32,rating:int8,time:timestamp --time time:unix "$M/ratings.dat.gz" >"$W/ratings"
+is "ml1m: ratings" "$(text "$W/ratings" | sed -n '1,2p;$p')" "$(printf 'user_id,movie_id,rating,time\n1,1193,5,2000-12-31T22:12:40Z\n'
+    zcat "$M/ratings.dat.gz" | tail -1 | awk -F:: '{ printf "%s,%s,%s,", $1, $2, $3; system("date -u +%Y-%m-%dT%H:%M:%SZ -d @" $4) }')"
+is "ml1m: films in latin1" "$(ctr-import -f csv -d :: --encoding latin1 "$M/movies.dat.gz" | ctr-export -f csv -d '|' --no-header 2>/dev/null | wc -l)" 3883
+is "ml1m: accents" "$(ctr-import -f csv -d :: --encoding latin1 -c id,title,genres "$M/movies.dat.gz" | text -c title | sed -n 74p)" '"Misérables, Les (1995)"'
+is "ml1m: users, zip codes stay text" "$(ctr-import -f csv -d :: "$M/users.dat" | schema)" "c1:int64 c2:utf8 c3:int64 c4:int64 c5:utf8"
+is "ml1m: users, every byte" "$(ctr-import -f csv -d :: "$M/users.dat" | ctr-export -f csv -d '::' --no-header | cksum)" \
+    "$(cksum <"$M/users.dat")"
+B=$DATA/mind_5k/behaviors.tsv.gz
+ctr-import -f tsv -c impression,user,time,history,impressions --time 'time:%m/%d/%Y %I:%M:%S %p' "$B" >"$W/mind"
+is "mind: AM and PM" "$(text -c time "$W/mind" | tail -n +2 | sort | sed -n '1p;$p' | cut -c1-10 | tr '\n' ' ')" "2019-11-09 2019-11-14 "
+is "mind: every other cell" "$(ctr-export -f tsv --no-header -c impression,user,history,impressions "$W/mind" | cksum)" \
+    "$(zcat "$B" | cut -f1,2,4,5 | cksum)"
+P=$DATA/ipinyou_scored/sam.1458.train.txt.gz
+ctr-import -f tsv -c click,price,pctr,slot --label click "$P" >"$W/ipinyou"
+is "ipinyou: clicks" "$(text -c click "$W/ipinyou" | grep -c '^1$')" 156
+is "ipinyou: scores" "$(text -c pctr "$W/ipinyou" | awk 'NR > 1 { s += $1 } END { printf "%.6f", s / (NR - 1) }')" 0.000606
+if have zipfile; then
+    "$PY" -c 'import sys, zipfile; z = zipfile.ZipFile(sys.argv[1]); sys.stdout.buffer.write(z.read(z.namelist()[0]))' \
+        "$DATA/talkingdata_100k/train_sample.csv.zip" >"$W/talking.csv"
+    ctr-import --header --label is_attributed --time click_time -c attributed_time:timestamp "$W/talking.csv" >"$W/talking"
+    is "talkingdata: schema" "$(schema "$W/talking")" \
+        "ip:int64 app:int64 device:int64 os:int64 channel:int64 click_time:timestamp@time attributed_time:timestamp is_attributed:int64@label"
+    is "talkingdata: every cell" "$(text "$W/talking" | sed 's/\([0-9]\)T\([0-9][0-9]:[0-9:]*\)Z/\1 \2/g' | cksum)" "$(cksum <"$W/talking.csv")"
+fi
+is "globo: three million rows" "$(ctr-import -j 2 --header "$DATA/globo_clicks/clicks.csv.gz" | text | cksum)" \
+    "$(zcat "$DATA/globo_clicks/clicks.csv.gz" | cksum)"
+O=$DATA/obd_small/bts/men
+is "obd: times with fractions and a zone" "$(ctr-import --header --time timestamp "$O"/men.csv* 2>&1 | text -c timestamp | sed -n 2p)" \
+    "$(cat "$O"/men.csv* | (zcat -f) | sed -n 2p | cut -d, -f2 | sed 's/ /T/; s/\(\....\).*/\1Z/')"
+done_testing
