@@ -1,0 +1,467 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * calibrate: fits monotone maps from scores to click rates.
+ *
+ *   isotonic  weighted least squares among all non-descending functions, by pooling adjacent violators
+ *             (Ayer et al. 1955; Zadrozny and Elkan, KDD 2002)
+ *   power     gamma p^kappa by Poisson regression of clicks on ln p ("Ad Click Prediction", section 7)
+ *   platt     1 / (1 + exp(-(a + b logit p))) by logistic regression (Platt 1999, on log-odds)
+ *
+ * Rows are merged into one point a score before anything is fitted, and sums run in order of score. */
+#include "common/metric/calstate.h"
+
+#include "common/feature/op.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#define EDGE 0x1p-52
+
+struct part { /* rows of one slice; [0]: of all */
+    struct ctr_sample sample;
+    int64_t positive, negative; /* rows with a positive label, with one below 1 */
+    char *text;
+};
+
+struct ctr_cal_fit {
+    struct ctr_cal_fit_opts o;
+    char *by;
+    struct part *part;
+    int n, cap;
+    struct ctr_idmap ids;
+    struct ctr_rows rows;
+    struct ctr_buf text;
+    bool narrow, floored;
+    int64_t seen, thin;
+};
+
+double ctr_cal_log(double score)
+{
+    return ctr_log(CTR_MAX(score, EDGE));
+}
+
+double ctr_cal_logit(double score)
+{
+    double p = CTR_MIN(CTR_MAX(score, EDGE), 1 - EDGE);
+
+    return ctr_log(p) - ctr_log(1 - p);
+}
+
+/* ---- rows ---- */
+
+static int part_add(struct ctr_cal_fit *f, const char *text, struct ctr_err *err)
+{
+    struct part *grown, *p;
+    int rc;
+
+    if (f->n == f->cap) {
+        int cap = f->cap ? f->cap * 2 : 4;
+        grown = realloc(f->part, (size_t)cap * sizeof *grown);
+        if (!grown)
+            return ctr_fail_nomem(err, (size_t)cap * sizeof *grown);
+        f->part = grown;
+        f->cap = cap;
+    }
+    p = &f->part[f->n];
+    *p = (struct part){ .sample.wide = !f->narrow };
+    if (text && (rc = ctr_strdup(&p->text, text, err)))
+        return rc;
+    f->n++;
+    return 0;
+}
+
+int ctr_cal_fit_new(struct ctr_cal_fit **out, const struct ctr_schema *s, const struct ctr_cal_fit_opts *o,
+                    struct ctr_err *err)
+{
+    struct ctr_cal_fit *f;
+    int rc = ctr_metric_columns_check(&o->columns, s, err);
+
+    *out = NULL;
+    if (rc)
+        return rc;
+    if (o->by >= 0 && (s->f[o->by].type >= CTR_LIST && s->f[o->by].type <= CTR_WKEY))
+        return ctr_fail(err, CTR_EUSAGE, "column %s is a list: a row belongs to one slice of a calibration map",
+                        s->f[o->by].name);
+    f = calloc(1, sizeof *f);
+    if (!f)
+        return ctr_fail_nomem(err, sizeof *f);
+    f->o = *o;
+    f->narrow = s->f[o->columns.score].type != CTR_F64;
+    if ((o->by >= 0 && (rc = ctr_strdup(&f->by, s->f[o->by].name, err))) || (rc = part_add(f, NULL, err))) {
+        ctr_cal_fit_free(f);
+        return rc;
+    }
+    *out = f;
+    return 0;
+}
+
+void ctr_cal_fit_free(struct ctr_cal_fit *f)
+{
+    if (!f)
+        return;
+    for (int i = 0; i < f->n; i++) {
+        ctr_sample_free(&f->part[i].sample);
+        free(f->part[i].text);
+    }
+    free(f->part);
+    free(f->by);
+    ctr_idmap_free(&f->ids);
+    ctr_rows_free(&f->rows);
+    ctr_buf_free(&f->text);
+    free(f);
+}
+
+static int part_of(struct ctr_cal_fit *f, const struct ctr_col *by, int64_t i, struct part **out, struct ctr_err *err)
+{
+    const char *text = NULL;
+    uint32_t id;
+    int64_t known = f->ids.n;
+    int rc;
+
+    ctr_buf_clear(&f->text);
+    if (!ctr_col_missing(by, i)) {
+        if ((rc = ctr_col_text(by, i, &f->text, err)) || (rc = ctr_buf_append(&f->text, "", 1, err)))
+            return rc;
+        text = (const char *)f->text.data;
+    }
+    if ((rc = ctr_idmap_get(&f->ids, ctr_cal_hash(text, text ? f->text.len - 1 : 0), &id, err)))
+        return rc;
+    if (f->ids.n > known && (rc = part_add(f, text, err)))
+        return rc;
+    *out = &f->part[id + 1];
+    return 0;
+}
+
+static int part_row(struct part *p, double score, double label, double weight, struct ctr_err *err)
+{
+    p->positive += label > 0 && weight > 0;
+    p->negative += label < 1 && weight > 0;
+    return ctr_sample_push(&p->sample, score, label, weight, 0, err);
+}
+
+static int check_memory(const struct ctr_cal_fit *f, struct ctr_err *err)
+{
+    int64_t need = ctr_sample_sort_bytes(&f->part[0].sample);
+
+    if (!f->o.memory_bytes)
+        return 0;
+    for (int i = 0; i < f->n; i++)
+        need += ctr_sample_bytes(&f->part[i].sample);
+    if (need <= f->o.memory_bytes)
+        return 0;
+    return ctr_fail(err, CTR_ENOMEM,
+                    "--memory does not hold the %lld rows so far in order of score: %lld MB are needed for them",
+                    (long long)f->seen, (long long)(need >> 20) + 1);
+}
+
+int ctr_cal_fit_batch(struct ctr_cal_fit *f, const struct ctr_batch *b, struct ctr_err *err)
+{
+    const struct ctr_col *by = f->o.by >= 0 ? &b->col[f->o.by] : NULL;
+    const struct ctr_rows *r = &f->rows;
+    struct part *p;
+    int rc = ctr_rows_load(&f->rows, &f->o.columns, b, err);
+
+    if (rc || (rc = ctr_sample_reserve(&f->part[0].sample, b->rows, err)))
+        return rc;
+    for (int64_t i = 0; i < b->rows; i++) {
+        double w = r->weight ? r->weight[i] : 1, score = r->score[i] + 0.0;
+        if ((rc = part_row(&f->part[0], score, r->label[i], w, err)))
+            return rc;
+        if (by && ((rc = part_of(f, by, i, &p, err)) || (rc = ctr_sample_reserve(&p->sample, 1, err)) ||
+                   (rc = part_row(p, score, r->label[i], w, err))))
+            return rc;
+    }
+    f->seen += b->rows;
+    return check_memory(f, err);
+}
+
+/* ---- isotonic ---- */
+
+struct block {
+    double low, high; /* scores */
+    double weight, label, value;
+};
+
+static int pool_violators(const struct ctr_sample *s, struct ctr_buf *blocks, struct ctr_err *err)
+{
+    struct ctr_ties t = { .s = s };
+    int64_t n = 0;
+    int rc;
+
+    while (ctr_ties_next(&t)) {
+        struct block x = { t.score, t.score, t.neg + t.pos, t.pos, 0 }, *b;
+        if (x.weight == 0)
+            continue;
+        blocks->len = (size_t)n * sizeof x;
+        if ((rc = ctr_buf_reserve(blocks, sizeof x, err)))
+            return rc;
+        b = (struct block *)blocks->data;
+        x.value = x.label / x.weight;
+        while (n && b[n - 1].value >= x.value) {
+            n--;
+            x.low = b[n].low;
+            x.weight += b[n].weight;
+            x.label += b[n].label;
+            x.value = x.label / x.weight;
+        }
+        b[n++] = x;
+    }
+    blocks->len = (size_t)n * sizeof(struct block);
+    return 0;
+}
+
+static int fit_isotonic(const struct ctr_sample *s, struct ctr_cal_part *to, struct ctr_err *err)
+{
+    struct ctr_buf blocks = { 0 };
+    int rc = pool_violators(s, &blocks, err);
+
+    for (size_t i = 0; !rc && i < blocks.len / sizeof(struct block); i++) {
+        const struct block *b = &((const struct block *)blocks.data)[i];
+        struct ctr_knot k = { b->low, CTR_MIN(b->value, 1) };
+        rc = ctr_buf_append(&to->knots, &k, sizeof k, err);
+        k.score = b->high;
+        if (!rc && to->kind == CTR_CAL_ISOTONIC_LINEAR && b->high > b->low)
+            rc = ctr_buf_append(&to->knots, &k, sizeof k, err);
+    }
+    ctr_buf_free(&blocks);
+    return rc;
+}
+
+/* ---- power and platt: regression on one variable, by Newton's method ---- */
+
+struct point {
+    double x, weight, label;
+};
+
+/* What makes the two different: mean, its derivative and the log likelihood's second term, as functions of a + b x. */
+struct link {
+    double (*x)(double score);
+    void (*at)(double eta, double *mean, double *slope, double *penalty);
+};
+
+static void poisson_at(double eta, double *mean, double *slope, double *penalty)
+{
+    *mean = *slope = *penalty = ctr_exp(CTR_MIN(eta, 700));
+}
+
+static void logistic_at(double eta, double *mean, double *slope, double *penalty)
+{
+    double e = ctr_exp(-fabs(eta));
+
+    *mean = eta >= 0 ? 1 / (1 + e) : e / (1 + e);
+    *slope = e / ((1 + e) * (1 + e));
+    *penalty = CTR_MAX(eta, 0) + ctr_log1p(e);
+}
+
+static const struct link poisson_link = { ctr_cal_log, poisson_at }, logistic_link = { ctr_cal_logit, logistic_at };
+
+struct newton {
+    double likelihood, g[2], h[3]; /* gradient; hessian aa, ab, bb */
+};
+
+static struct newton sums(const struct link *l, const struct point *p, int64_t n, double a, double b)
+{
+    struct newton s = { 0 };
+
+    for (int64_t i = 0; i < n; i++) {
+        double eta = a + b * p[i].x, mean, slope, penalty, d;
+        l->at(eta, &mean, &slope, &penalty);
+        d = p[i].label - p[i].weight * mean;
+        slope *= p[i].weight;
+        s.likelihood += p[i].label * eta - p[i].weight * penalty;
+        s.g[0] += d;
+        s.g[1] += d * p[i].x;
+        s.h[0] += slope;
+        s.h[1] += slope * p[i].x;
+        s.h[2] += slope * p[i].x * p[i].x;
+    }
+    return s;
+}
+
+/* Climbs to the top of a concave likelihood in a and, unless `fixed`, b; a step that loses is halved. */
+static void climb(const struct link *l, const struct point *p, int64_t n, double *a, double *b, bool fixed)
+{
+    struct newton s = sums(l, p, n, *a, *b);
+
+    for (int i = 0; i < 100; i++) {
+        double det = s.h[0] * s.h[2] - s.h[1] * s.h[1], da, db = 0, scale = 1;
+        struct newton next;
+        if (fixed || !(det > 1e-14 * s.h[0] * s.h[2])) {
+            da = s.h[0] > 0 ? s.g[0] / s.h[0] : 0;
+        } else {
+            da = (s.h[2] * s.g[0] - s.h[1] * s.g[1]) / det;
+            db = (s.h[0] * s.g[1] - s.h[1] * s.g[0]) / det;
+        }
+        for (;; scale /= 2) {
+            next = sums(l, p, n, *a + scale * da, *b + scale * db);
+            if (next.likelihood >= s.likelihood || scale < 1e-6)
+                break;
+        }
+        if (!(next.likelihood >= s.likelihood))
+            return;
+        *a += scale * da;
+        *b += scale * db;
+        if (fabs(scale * da) <= 1e-12 * (1 + fabs(*a)) && fabs(scale * db) <= 1e-12 * (1 + fabs(*b)))
+            return;
+        s = next;
+    }
+}
+
+static int points(const struct ctr_sample *s, const struct link *l, struct ctr_buf *out, struct ctr_err *err)
+{
+    struct ctr_ties t = { .s = s };
+    int rc;
+
+    while (ctr_ties_next(&t)) {
+        struct point p = { 0, t.neg + t.pos, t.pos };
+        if (p.weight == 0)
+            continue;
+        p.x = l->x(t.score);
+        if ((rc = ctr_buf_append(out, &p, sizeof p, err)))
+            return rc;
+    }
+    return 0;
+}
+
+/* x is centred at the clicks' mean first, for the sake of the determinant. */
+static int fit_regression(const struct ctr_sample *s, const struct link *l, struct ctr_cal_part *to, bool *floored,
+                          struct ctr_err *err)
+{
+    struct ctr_buf buf = { 0 };
+    double centre = 0, label = 0, a, b = 1;
+    struct point *p;
+    int64_t n;
+    int rc = points(s, l, &buf, err);
+
+    if (rc)
+        goto out;
+    p = (struct point *)buf.data;
+    n = (int64_t)(buf.len / sizeof *p);
+    for (int64_t i = 0; i < n; i++) {
+        centre += p[i].label * p[i].x;
+        label += p[i].label;
+    }
+    centre /= label;
+    for (int64_t i = 0; i < n; i++)
+        p[i].x -= centre;
+    a = centre;
+    climb(l, p, n, &a, &b, true);
+    climb(l, p, n, &a, &b, false);
+    if (!(b >= CTR_CAL_MIN_SLOPE)) { /* the scores do not rise with the clicks */
+        *floored = true;
+        b = CTR_CAL_MIN_SLOPE;
+        climb(l, p, n, &a, &b, true);
+    }
+    to->a = a - b * centre;
+    to->b = b;
+out:
+    ctr_buf_free(&buf);
+    return rc;
+}
+
+/* ---- the end ---- */
+
+static int fit_part(struct ctr_cal_fit *f, struct part *p, struct ctr_cal_part *to, struct ctr_err *err)
+{
+    int rc = ctr_sample_sort(&p->sample, err);
+
+    to->mapped = true;
+    to->kind = f->o.kind;
+    if (rc)
+        return rc;
+    switch (to->kind) {
+    case CTR_CAL_POWER: return fit_regression(&p->sample, &poisson_link, to, &f->floored, err);
+    case CTR_CAL_PLATT: return fit_regression(&p->sample, &logistic_link, to, &f->floored, err);
+    default: return fit_isotonic(&p->sample, to, err);
+    }
+}
+
+static int check_classes(const struct ctr_cal_fit *f, struct ctr_err *err)
+{
+    const struct part *all = &f->part[0];
+
+    if (!f->seen)
+        return ctr_fail(err, CTR_EDATA, "the input has no rows: there is nothing to fit a map to");
+    if (!all->positive || !all->negative)
+        return ctr_fail(err, CTR_EDATA, "all %lld rows have the label %d (or the weight 0): a map needs both classes",
+                        (long long)f->seen, all->positive > 0);
+    return 0;
+}
+
+static int fit_parts(struct ctr_cal_fit *f, struct ctr_cal_map *m, struct ctr_err *err)
+{
+    int rc = f->by ? ctr_strdup(&m->by, f->by, err) : 0;
+
+    for (int i = 0; !rc && i < f->n; i++) {
+        struct part *p = &f->part[i];
+        int k = ctr_cal_part_add(m, p->text, p->text ? strlen(p->text) : 0, err);
+        bool thin =
+            i > 0 && (p->positive < f->o.min_rows || p->negative < f->o.min_rows || !p->positive || !p->negative);
+        f->thin += thin;
+        rc = k < 0 ? k : thin ? ctr_sample_sort(&p->sample, err) : fit_part(f, p, &m->part[k], err);
+    }
+    return rc;
+}
+
+int ctr_cal_fit_finish(struct ctr_cal_fit *f, struct ctr_cal_map **map, struct ctr_err *err)
+{
+    int rc = check_classes(f, err);
+
+    *map = NULL;
+    if (rc)
+        return rc;
+    *map = calloc(1, sizeof **map);
+    if (!*map)
+        return ctr_fail_nomem(err, sizeof **map);
+    rc = fit_parts(f, *map, err);
+    if (rc) {
+        ctr_cal_map_free(*map);
+        *map = NULL;
+    }
+    return rc;
+}
+
+int64_t ctr_cal_fit_slices(const struct ctr_cal_fit *f)
+{
+    return f->n - 1;
+}
+int64_t ctr_cal_fit_thin(const struct ctr_cal_fit *f)
+{
+    return f->thin;
+}
+bool ctr_cal_fit_floored(const struct ctr_cal_fit *f)
+{
+    return f->floored;
+}
+
+/* Bins of equal weight by the old score; then every slice's rows through its own map. */
+int ctr_cal_fit_bias(const struct ctr_cal_fit *f, const struct ctr_cal_map *m, struct ctr_cal_bias *b, int bins,
+                     struct ctr_err *err)
+{
+    struct ctr_reliability_bin *r = calloc((size_t)bins, sizeof *r);
+    double total = 0;
+    int n;
+
+    if (!r)
+        return ctr_fail_nomem(err, (size_t)bins * sizeof *r);
+    for (struct ctr_ties t = { .s = &f->part[0].sample }; ctr_ties_next(&t);)
+        total += t.neg + t.pos;
+    n = ctr_sample_bins(&f->part[0].sample, total, r, bins);
+    for (int i = 0; i < n; i++)
+        b[i] = (struct ctr_cal_bias){ r[i].low, r[i].high, r[i].weight, 0, 0, r[i].score, r[i].label };
+    for (int i = f->n > 1 ? 1 : 0; i < f->n; i++) {
+        int k = 0;
+        for (struct ctr_ties t = { .s = &f->part[i].sample }; ctr_ties_next(&t);) {
+            while (k < n - 1 && t.score > b[k].high)
+                k++;
+            b[k].after += (t.neg + t.pos) * ctr_cal_map_apply(m, i, t.score);
+        }
+    }
+    for (int i = 0; i < n; i++) {
+        double label = b[i].label * b[i].weight;
+        b[i].before = label > 0 ? b[i].score * b[i].weight / label : NAN;
+        b[i].after = label > 0 ? b[i].after / label : NAN;
+    }
+    free(r);
+    return n;
+}

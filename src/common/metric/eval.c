@@ -1,0 +1,506 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * eval: takes rows into slices, and finishes each slice.
+ *
+ * A slice keeps running sums, and, when a metric ranks, its rows as compact entries (sample.h). Rows enter a slice in
+ * the order of the input, so that its sums do not depend on batches. */
+#include "common/metric/evalstate.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* ---- ids of hashes ---- */
+
+static int idmap_grow(struct ctr_idmap *m, struct ctr_err *err)
+{
+    struct ctr_idmap to = { .n = m->n, .cap = m->cap ? m->cap * 2 : 64 };
+
+    to.hash = malloc((size_t)to.cap * sizeof *to.hash);
+    to.id = malloc((size_t)to.cap * sizeof *to.id);
+    if (!to.hash || !to.id) {
+        ctr_idmap_free(&to);
+        return ctr_fail_nomem(err, (size_t)to.cap * 12);
+    }
+    memset(to.id, 0xff, (size_t)to.cap * sizeof *to.id);
+    for (int64_t i = 0; i < m->cap; i++) {
+        if (m->id[i] == UINT32_MAX)
+            continue;
+        uint64_t at = ctr_mix64(m->hash[i]) & (uint64_t)(to.cap - 1);
+        while (to.id[at] != UINT32_MAX)
+            at = (at + 1) & (uint64_t)(to.cap - 1);
+        to.hash[at] = m->hash[i];
+        to.id[at] = m->id[i];
+    }
+    ctr_idmap_free(m);
+    *m = to;
+    return 0;
+}
+
+int ctr_idmap_get(struct ctr_idmap *m, uint64_t hash, uint32_t *id, struct ctr_err *err)
+{
+    uint64_t at;
+    int rc;
+
+    if (m->n * 10 >= m->cap * 6 && (rc = idmap_grow(m, err)))
+        return rc;
+    at = ctr_mix64(hash) & (uint64_t)(m->cap - 1);
+    while (m->id[at] != UINT32_MAX && m->hash[at] != hash)
+        at = (at + 1) & (uint64_t)(m->cap - 1);
+    if (m->id[at] == UINT32_MAX) {
+        if (m->n >= UINT32_MAX - 1)
+            return ctr_fail(err, CTR_ENOMEM, "more than 4,294,967,293 different users or slices");
+        m->hash[at] = hash;
+        m->id[at] = (uint32_t)m->n++;
+    }
+    *id = m->id[at];
+    return 0;
+}
+
+void ctr_idmap_free(struct ctr_idmap *m)
+{
+    free(m->hash);
+    free(m->id);
+    *m = (struct ctr_idmap){ 0 };
+}
+
+/* ---- life ---- */
+
+static bool is_narrow(const struct ctr_field *f)
+{
+    return f->type != CTR_F64; /* every other number in [0, 1] is a float32 */
+}
+
+int ctr_eval_new(struct ctr_eval **out, const struct ctr_schema *s, const struct ctr_eval_opts *o, struct ctr_err *err)
+{
+    struct ctr_eval *e;
+    int rc = ctr_metric_columns_check(&o->columns, s, err);
+
+    *out = NULL;
+    if (rc)
+        return rc;
+    e = calloc(1, sizeof *e);
+    if (!e)
+        return ctr_fail_nomem(err, sizeof *e);
+    e->o = *o;
+    e->sides = o->control ? 2 : 1;
+    e->units = o->bootstrap > 0 || (o->needs & CTR_NEED_USERS && o->columns.user >= 0);
+    e->samples = o->needs || e->units || o->keep;
+    e->narrow[0] = is_narrow(&s->f[o->columns.score]);
+    e->narrow[1] = o->narrow_control;
+    e->by = malloc((size_t)(o->nby + 1) * sizeof *e->by);
+    if (!e->by) {
+        free(e);
+        return ctr_fail_nomem(err, (size_t)o->nby * sizeof *e->by);
+    }
+    if (o->nby)
+        memcpy(e->by, o->by, (size_t)o->nby * sizeof *e->by);
+    *out = e;
+    return 0;
+}
+
+static void slice_free(struct ctr_slice *s)
+{
+    for (int side = 0; side < 2; side++) {
+        ctr_sample_free(&s->sample[side]);
+        ctr_buf_free(&s->users[side]);
+    }
+    ctr_buf_free(&s->fractions);
+    free(s->replicate);
+    free(s->text);
+    free(s);
+}
+
+void ctr_eval_free(struct ctr_eval *e)
+{
+    if (!e)
+        return;
+    for (int64_t i = 0; i < e->n; i++)
+        slice_free(e->slice[i]);
+    free(e->slice);
+    free(e->by);
+    ctr_idmap_free(&e->slices);
+    ctr_idmap_free(&e->users);
+    ctr_rows_free(&e->rows);
+    ctr_buf_free(&e->loss[0]);
+    ctr_buf_free(&e->loss[1]);
+    ctr_buf_free(&e->unit);
+    ctr_buf_free(&e->text);
+    free(e);
+}
+
+/* ---- slices ---- */
+
+/* The value that makes a slice: row i of a column (of the items, for a list), or no column: all rows. */
+struct value {
+    int by;
+    const struct ctr_col *col;
+    int64_t i;
+};
+
+static int slice_new(struct ctr_eval *e, const struct value *v, bool windowed, int64_t window, struct ctr_err *err)
+{
+    struct ctr_slice *s, **grown;
+    int rc = 0;
+
+    if (e->n == e->cap) {
+        grown = realloc(e->slice, (size_t)(e->cap ? e->cap * 2 : 16) * sizeof *grown);
+        if (!grown)
+            return ctr_fail_nomem(err, (size_t)e->cap * 2 * sizeof *grown);
+        e->slice = grown;
+        e->cap = e->cap ? e->cap * 2 : 16;
+    }
+    s = calloc(1, sizeof *s);
+    if (!s)
+        return ctr_fail_nomem(err, sizeof *s);
+    ctr_buf_clear(&e->text);
+    if (v->col && ctr_col_missing(v->col, v->i))
+        rc = ctr_buf_append(&e->text, "(missing)", 9, err);
+    else if (v->col)
+        rc = ctr_col_text(v->col, v->i, &e->text, err);
+    if (!rc)
+        rc = ctr_buf_append(&e->text, "", 1, err);
+    if (rc || (rc = ctr_strdup(&s->text, (const char *)e->text.data, err))) {
+        free(s);
+        return rc;
+    }
+    if (v->col && (v->col->type <= CTR_F64 || v->col->type == CTR_TIME))
+        s->number = ctr_col_missing(v->col, v->i) ? INFINITY : ctr_col_f64(v->col, v->i);
+    if (isnan(s->number))
+        s->number = INFINITY;
+    s->pub = (struct ctr_eval_slice){ .by = v->by, .text = s->text, .windowed = windowed, .window_ms = window };
+    s->last_row = -1;
+    for (int side = 0; side < 2; side++) {
+        s->pub.sums[side].auc = s->pub.sums[side].gauc = NAN;
+        s->sample[side].wide = !e->narrow[side];
+        s->sample[side].units = e->units;
+    }
+    e->slice[e->n++] = s;
+    e->held += (int64_t)sizeof *s;
+    return 0;
+}
+
+static int slice_get(struct ctr_eval *e, const struct value *v, bool windowed, int64_t window, struct ctr_slice **out,
+                     struct ctr_err *err)
+{
+    uint64_t h = v->col ? ctr_col_hash(v->col, v->i, (uint64_t)v->by + 1) : 0;
+    int64_t known = e->slices.n;
+    uint32_t id;
+    int rc;
+
+    h = ctr_mix64(h + 0x9e3779b97f4a7c15u * (uint64_t)(v->by + 2));
+    if (windowed)
+        h = ctr_mix64(h ^ 0x77696e646f77u) + ctr_mix64((uint64_t)window);
+    if ((rc = ctr_idmap_get(&e->slices, h, &id, err)))
+        return rc;
+    if (e->slices.n > known && (rc = slice_new(e, v, windowed, window, err)))
+        return rc;
+    *out = e->slice[id];
+    return 0;
+}
+
+/* Room for more rows in the samples of a slice; growth is what --memory watches. */
+static int slice_room(struct ctr_eval *e, struct ctr_slice *s, int64_t rows, struct ctr_err *err)
+{
+    int rc;
+
+    if (!e->samples || s->room >= rows)
+        return 0;
+    rows = CTR_MAX(rows, 8);
+    for (int side = 0; side < e->sides; side++) {
+        e->held -= ctr_sample_bytes(&s->sample[side]);
+        if ((rc = ctr_sample_reserve(&s->sample[side], rows, err)))
+            return rc;
+        e->held += ctr_sample_bytes(&s->sample[side]);
+    }
+    s->room = rows;
+    return 0;
+}
+
+/* ---- rows ---- */
+
+struct row {
+    double y, w;
+    uint32_t unit;
+    double p[2], loss[2];
+};
+
+static inline int slice_add(struct ctr_eval *e, struct ctr_slice *s, const struct row *r, struct ctr_err *err)
+{
+    int rc = 0;
+
+    for (int side = 0; !rc && side < e->sides; side++) {
+        struct ctr_metric_sums *t = &s->pub.sums[side];
+        double d = r->p[side] - r->y;
+        t->rows++;
+        t->weight += r->w;
+        t->label += r->w * r->y;
+        t->score += r->w * r->p[side];
+        t->log_loss += r->w * r->loss[side];
+        t->squared += r->w * (d * d);
+        if (e->samples)
+            rc = ctr_sample_push(&s->sample[side], r->p[side], r->y, r->w, r->unit, err);
+    }
+    s->room--;
+    if (!rc && e->o.bootstrap && r->y > 0 && r->y < 1) {
+        struct ctr_fraction f = { r->unit, r->w * r->y * (1 - r->y) };
+        rc = ctr_buf_append(&s->fractions, &f, sizeof f, err);
+    }
+    return rc;
+}
+
+static inline void row_get(const struct ctr_eval *e, const double *control, int64_t i, struct row *r)
+{
+    r->y = e->rows.label[i];
+    r->w = e->rows.weight ? e->rows.weight[i] : 1;
+    r->unit = e->units ? ((const uint32_t *)e->unit.data)[i] : 0;
+    r->p[0] = e->rows.score[i] + 0.0; /* -0 becomes 0 */
+    r->loss[0] = ((const double *)e->loss[0].data)[i];
+    if (control) {
+        r->p[1] = control[i] + 0.0;
+        r->loss[1] = ((const double *)e->loss[1].data)[i];
+    }
+}
+
+/* One row of the batch into the slice of a value, and into its window. */
+static int add_to(struct ctr_eval *e, const struct value *v, const struct ctr_col *time, const struct row *r, int64_t i,
+                  int64_t number, struct ctr_err *err)
+{
+    struct ctr_slice *s;
+    int64_t t, window;
+    int rc;
+
+    if ((rc = slice_get(e, v, false, 0, &s, err)))
+        return rc;
+    if (s->last_row == number)
+        return 0; /* an item that repeats within its list */
+    s->last_row = number;
+    if ((rc = slice_room(e, s, 1, err)) || (rc = slice_add(e, s, r, err)) || !time)
+        return rc;
+    t = ctr_col_i64(time, i);
+    window = t - ((t % e->o.window_ms) + e->o.window_ms) % e->o.window_ms;
+    if ((rc = slice_get(e, v, true, window, &s, err)) || (rc = slice_room(e, s, 1, err)))
+        return rc;
+    return slice_add(e, s, r, err);
+}
+
+static int add_all(struct ctr_eval *e, const struct ctr_batch *b, const double *control, struct ctr_err *err)
+{
+    struct value all = { -1, NULL, 0 };
+    struct ctr_slice *s;
+    struct row r = { 0 };
+    int rc;
+
+    if ((rc = slice_get(e, &all, false, 0, &s, err)) || (rc = slice_room(e, s, b->rows, err)))
+        return rc;
+    for (int64_t i = 0; i < b->rows; i++) {
+        row_get(e, control, i, &r);
+        if ((rc = slice_add(e, s, &r, err)))
+            return rc;
+    }
+    return 0;
+}
+
+/* The windows of all rows: as add_to, less the whole. */
+static int add_windows(struct ctr_eval *e, const struct ctr_batch *b, const struct ctr_col *time, const double *control,
+                       struct ctr_err *err)
+{
+    struct value all = { -1, NULL, 0 };
+    struct ctr_slice *s;
+    struct row r = { 0 };
+    int rc;
+
+    for (int64_t i = 0; i < b->rows; i++) {
+        int64_t t = ctr_col_i64(time, i), window = t - ((t % e->o.window_ms) + e->o.window_ms) % e->o.window_ms;
+        row_get(e, control, i, &r);
+        if ((rc = slice_get(e, &all, true, window, &s, err)) || (rc = slice_room(e, s, 1, err)) ||
+            (rc = slice_add(e, s, &r, err)))
+            return rc;
+    }
+    return 0;
+}
+
+static int add_by(struct ctr_eval *e, int by, const struct ctr_batch *b, const struct ctr_col *time,
+                  const double *control, struct ctr_err *err)
+{
+    const struct ctr_field *f = &b->schema->f[e->by[by]];
+    const struct ctr_col *col = &b->col[e->by[by]];
+    struct row r = { 0 };
+    int rc;
+
+    for (int64_t i = 0; i < b->rows; i++) {
+        struct value v = { by, col, i };
+        int64_t from = i, to = i + 1;
+        row_get(e, control, i, &r);
+        if ((f->type == CTR_LIST || f->type == CTR_FIXED) && !ctr_col_missing(col, i)) {
+            const struct ctr_col *c = col->dict ? col->dict : col;
+            int64_t k = col->dict ? ((const int32_t *)col->data)[i] : i;
+            v.col = c->item;
+            from = f->type == CTR_LIST ? c->offsets[k] : k * f->width;
+            to = f->type == CTR_LIST ? c->offsets[k + 1] : (k + 1) * f->width;
+        }
+        for (v.i = from; v.i < to; v.i++)
+            if ((rc = add_to(e, &v, time, &r, i, b->first_row + i, err)))
+                return rc;
+    }
+    return 0;
+}
+
+/* ---- batches ---- */
+
+static int losses(struct ctr_buf *buf, const double *score, const double *label, int64_t n, struct ctr_err *err)
+{
+    double *out;
+    int rc;
+
+    ctr_buf_clear(buf);
+    if ((rc = ctr_buf_reserve(buf, (size_t)n * sizeof *out, err)))
+        return rc;
+    out = (double *)buf->data;
+    for (int64_t i = 0; i < n; i++)
+        out[i] = ctr_log_loss(score[i], label[i]);
+    return 0;
+}
+
+static int units(struct ctr_eval *e, const struct ctr_batch *b, struct ctr_err *err)
+{
+    const struct ctr_col *user = e->o.columns.user >= 0 ? &b->col[e->o.columns.user] : NULL;
+    uint32_t *unit;
+    int rc;
+
+    if (!user && e->seen + b->rows > UINT32_MAX)
+        return ctr_fail(err, CTR_ENOMEM, "--bootstrap takes 4,294,967,295 rows at most");
+    ctr_buf_clear(&e->unit);
+    if ((rc = ctr_buf_reserve(&e->unit, (size_t)b->rows * sizeof *unit, err)))
+        return rc;
+    unit = (uint32_t *)e->unit.data;
+    for (int64_t i = 0; i < b->rows; i++) {
+        if (!user)
+            unit[i] = (uint32_t)(e->seen + i);
+        else if ((rc = ctr_idmap_get(&e->users, ctr_col_hash(user, i, 0), &unit[i], err)))
+            return rc;
+    }
+    return 0;
+}
+
+static int check_time(const struct ctr_eval *e, const struct ctr_batch *b, const struct ctr_col *time,
+                      struct ctr_err *err)
+{
+    for (int64_t i = 0; time && i < b->rows; i++)
+        if (ctr_col_missing(time, i))
+            return ctr_fail(err, CTR_EDATA, "row %lld: the time (column %s) is null, so it is in no window",
+                            (long long)(b->first_row + i + 1), b->schema->f[e->o.columns.time].name);
+    return 0;
+}
+
+/* Is there enough memory for what is held, and for ordering it at the end? */
+static int check_memory(const struct ctr_eval *e, struct ctr_err *err)
+{
+    int64_t need = e->held + e->users.cap * 12 + e->slices.cap * 12, sorting = 0;
+
+    if (!e->o.memory_bytes || !e->n)
+        return 0;
+    for (int side = 0; side < e->sides; side++) /* the total is the longest slice */
+        sorting = CTR_MAX(sorting, ctr_sample_sort_bytes(&e->slice[0]->sample[side]));
+    if (need + sorting <= e->o.memory_bytes)
+        return 0;
+    return ctr_fail(err, CTR_ENOMEM,
+                    "--memory does not hold the %lld rows so far in order of score: %lld MB are needed for them; give "
+                    "more, or leave auc, auc_loss and gauc out with --metrics",
+                    (long long)e->seen, (long long)((need + sorting) >> 20) + 1);
+}
+
+int ctr_eval_batch(struct ctr_eval *e, const struct ctr_batch *b, const double *control, struct ctr_err *err)
+{
+    const struct ctr_col *time = e->o.window_ms > 0 ? &b->col[e->o.columns.time] : NULL;
+    int rc;
+
+    if ((rc = ctr_rows_load(&e->rows, &e->o.columns, b, err)) || (rc = check_time(e, b, time, err)))
+        return rc;
+    if ((rc = losses(&e->loss[0], e->rows.score, e->rows.label, b->rows, err)))
+        return rc;
+    if (control && (rc = losses(&e->loss[1], control, e->rows.label, b->rows, err)))
+        return rc;
+    if (e->units && (rc = units(e, b, err)))
+        return rc;
+    if ((rc = add_all(e, b, control, err)) || (time && (rc = add_windows(e, b, time, control, err))))
+        return rc;
+    for (int k = 0; k < e->o.nby; k++)
+        if ((rc = add_by(e, k, b, time, control, err)))
+            return rc;
+    e->seen += b->rows;
+    return check_memory(e, err);
+}
+
+/* ---- the end ---- */
+
+static int slice_order(const void *a, const void *b)
+{
+    const struct ctr_slice *x = *(struct ctr_slice *const *)a, *y = *(struct ctr_slice *const *)b;
+    int c;
+
+    if (x->pub.by != y->pub.by)
+        return x->pub.by < y->pub.by ? -1 : 1;
+    if (x->number != y->number)
+        return x->number < y->number ? -1 : 1;
+    if ((c = strcmp(x->text, y->text)))
+        return c;
+    if (x->pub.windowed != y->pub.windowed)
+        return x->pub.windowed ? 1 : -1;
+    return (x->pub.window_ms > y->pub.window_ms) - (x->pub.window_ms < y->pub.window_ms);
+}
+
+static int finish_slice(struct ctr_eval *e, struct ctr_slice *s, uint32_t *local, struct ctr_err *err)
+{
+    int rc = 0;
+
+    for (int side = 0; !rc && side < e->sides; side++) {
+        struct ctr_sample *m = &s->sample[side];
+        struct ctr_metric_sums *to = &s->pub.sums[side];
+        if (e->o.needs & CTR_NEED_USERS && e->o.columns.user >= 0)
+            rc = ctr_gauc(m, local, to, e->o.bootstrap ? &s->users[side] : NULL, err);
+        if (!e->o.bootstrap && !e->o.keep) /* in no need of them any more: sort keys alone */
+            m->units = false;
+        if (!rc && e->o.needs & CTR_NEED_RANKS && !(rc = ctr_sample_sort(m, err)))
+            to->auc = ctr_sample_auc(m);
+        if (!e->o.bootstrap && !(e->o.keep && s == e->slice[0]))
+            ctr_sample_free(m);
+    }
+    return rc;
+}
+
+int ctr_eval_finish(struct ctr_eval *e, struct ctr_pool *pool, struct ctr_err *err)
+{
+    struct value all = { -1, NULL, 0 };
+    struct ctr_slice *total;
+    uint32_t *local = NULL;
+    int rc = slice_get(e, &all, false, 0, &total, err); /* also when there were no rows */
+
+    if (rc)
+        return rc;
+    qsort(e->slice, (size_t)e->n, sizeof *e->slice, slice_order);
+    local = malloc((size_t)(e->users.n + 1) * sizeof *local);
+    if (!local)
+        return ctr_fail_nomem(err, (size_t)e->users.n * sizeof *local);
+    memset(local, 0xff, (size_t)(e->users.n + 1) * sizeof *local);
+    for (int64_t i = 0; !rc && i < e->n; i++)
+        rc = finish_slice(e, e->slice[i], local, err);
+    free(local);
+    if (!rc && e->o.bootstrap)
+        rc = ctr_bootstrap(e, pool, err);
+    return rc;
+}
+
+int64_t ctr_eval_slices(const struct ctr_eval *e)
+{
+    return e->n;
+}
+
+const struct ctr_eval_slice *ctr_eval_slice(const struct ctr_eval *e, int64_t i)
+{
+    return &e->slice[i]->pub;
+}
+
+const struct ctr_sample *ctr_eval_total(const struct ctr_eval *e)
+{
+    return &e->slice[0]->sample[0];
+}

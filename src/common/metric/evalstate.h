@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * evalstate: what eval.c, gauc.c and bootstrap.c share. Internal to metric/. */
+#ifndef CTR_EVALSTATE_H
+#define CTR_EVALSTATE_H
+
+#include "common/metric/metric.h"
+#include "common/metric/sample.h"
+
+/* Ids 0, 1, … of 64-bit hashes in order of first appearance. */
+struct ctr_idmap {
+    uint64_t *hash; /* cap of them; id UINT32_MAX: free */
+    uint32_t *id;
+    int64_t n, cap;
+};
+int ctr_idmap_get(struct ctr_idmap *m, uint64_t hash, uint32_t *id, struct ctr_err *err) CTR_MUST;
+void ctr_idmap_free(struct ctr_idmap *m);
+
+/* Of the users of both classes, for replicates. */
+struct ctr_user_auc {
+    uint32_t user;
+    double weight, auc;
+};
+
+/* A fractional label's part of the squared error that its two entries do not show. */
+struct ctr_fraction {
+    uint32_t unit;
+    double squared;
+};
+
+struct ctr_slice {
+    struct ctr_eval_slice pub; /* first */
+    char *text;
+    double number; /* the value where it is one, for the order */
+    int64_t last_row;
+    int64_t room; /* rows that still fit into the samples */
+    struct ctr_sample sample[2];
+    struct ctr_buf fractions; /* struct ctr_fraction; with bootstrap only */
+    struct ctr_buf users[2];  /* struct ctr_user_auc; with bootstrap only */
+    double *replicate;        /* [side][metric][replicate] */
+};
+
+struct ctr_eval {
+    struct ctr_eval_opts o;
+    int *by;
+    struct ctr_slice **slice;
+    int64_t n, cap;
+    struct ctr_idmap slices, users;
+    struct ctr_rows rows;
+    struct ctr_buf loss[2], unit, text;
+    bool narrow[2];
+    int sides;
+    bool samples, units;
+    int64_t seen; /* rows */
+    int64_t held; /* bytes of samples */
+};
+
+/* GAUC of a sample whose units are user ids below `users`; `local` is scratch of that many, all UINT32_MAX. */
+int ctr_gauc(const struct ctr_sample *s, uint32_t *local, struct ctr_metric_sums *to, struct ctr_buf *keep,
+             struct ctr_err *err) CTR_MUST;
+
+/* The sample of all rows, after ctr_eval_finish with opts.keep. */
+const struct ctr_sample *ctr_eval_total(const struct ctr_eval *e);
+
+/* Bins of equal weight of a sorted sample of so much weight; returns how many. */
+int ctr_sample_bins(const struct ctr_sample *s, double weight, struct ctr_reliability_bin *bin, int bins);
+
+int ctr_bootstrap(struct ctr_eval *e, struct ctr_pool *pool, struct ctr_err *err) CTR_MUST;
+
+#endif

@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * evaltable: an evaluation as a table for people, and as a stream for tools.
+ *
+ * Both are made of one list of cells a slice, so that they cannot differ: the stream has a column a cell, the table
+ * too, except with a control or intervals, where it has a line a slice and metric. */
+#include "common/metric/metric.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* ---- the stream ---- */
+
+enum { PARTS = 6 };
+/* What a metric has besides its value. */
+static const struct part {
+    const char *suffix;
+    bool control, bootstrap;
+} parts[PARTS] = {
+    { "", false, false },        { "_low", false, true },    { "_high", false, true },
+    { "_control", true, false }, { "_change", true, false }, { "_change_low", true, true },
+};
+static const char change_high[] = "_change_high";
+
+static bool has(const struct part *p, const struct ctr_eval_view *v)
+{
+    return (!p->control || v->control) && (!p->bootstrap || v->bootstrap);
+}
+
+static int add_metric(const struct ctr_eval_view *v, int metric, struct ctr_schema *s, struct ctr_err *err)
+{
+    char name[96];
+
+    for (int i = 0; i <= PARTS; i++) {
+        const struct part *p = &parts[CTR_MIN(i, PARTS - 1)];
+        if (!has(p, v))
+            continue;
+        snprintf(name, sizeof name, "%s%s", ctr_metrics[metric].name, i == PARTS ? change_high : p->suffix);
+        int rc = ctr_schema_add(s, name, CTR_F64, err);
+        if (rc < 0)
+            return rc;
+    }
+    return 0;
+}
+
+int ctr_eval_stream_schema(const struct ctr_eval_view *v, struct ctr_schema *s, struct ctr_err *err)
+{
+    const struct {
+        const char *name;
+        enum ctr_type type;
+        bool there;
+    } column[] = {
+        { "by", CTR_UTF8, true },
+        { "slice", CTR_UTF8, true },
+        { "window", CTR_TIME, v->windows },
+        { "rows", CTR_I64, true },
+        { "weight", CTR_F64, true },
+        { "positives", CTR_F64, true },
+        { "users", CTR_I64, v->users },
+        { "left_out_users", CTR_I64, v->users },
+        { "left_out_rows", CTR_I64, v->users },
+    };
+    int rc;
+
+    for (size_t i = 0; i < CTR_COUNT(column); i++)
+        if (column[i].there && (rc = ctr_schema_add(s, column[i].name, column[i].type, err)) < 0)
+            return rc;
+    for (int i = 0; i < v->n; i++)
+        if ((rc = add_metric(v, v->metrics[i], s, err)))
+            return rc;
+    return 0;
+}
+
+static int put(struct ctr_colbuf **c, double value, struct ctr_err *err)
+{
+    struct ctr_colbuf *b = (*c)++;
+
+    return isfinite(value) ? ctr_colbuf_f64(b, value, err) : ctr_colbuf_null(b, err);
+}
+
+static int put_metric(const struct ctr_eval *e, int64_t slice, const struct ctr_eval_view *v, int metric,
+                      struct ctr_colbuf **c, struct ctr_err *err)
+{
+    const struct ctr_eval_slice *s = ctr_eval_slice(e, slice);
+    struct ctr_interval in = { NAN, NAN }, change = { NAN, NAN };
+    double value = ctr_metrics[metric].value(&s->sums[0]);
+    double control = v->control ? ctr_metrics[metric].value(&s->sums[1]) : NAN;
+    int rc;
+
+    if (v->bootstrap && (rc = ctr_eval_interval(e, slice, metric, false, &in, err)))
+        return rc;
+    if (v->bootstrap && v->control && (rc = ctr_eval_interval(e, slice, metric, true, &change, err)))
+        return rc;
+    const double cell[PARTS + 1] = { value,      in.low,     in.high, control, ctr_metric_change(value, control),
+                                     change.low, change.high };
+    for (int i = 0; i <= PARTS; i++)
+        if (has(&parts[CTR_MIN(i, PARTS - 1)], v) && (rc = put(c, cell[i], err)))
+            return rc;
+    return 0;
+}
+
+static int put_text(struct ctr_colbuf **c, const char *text, struct ctr_err *err)
+{
+    struct ctr_colbuf *b = (*c)++;
+
+    return text ? ctr_colbuf_str(b, text, strlen(text), err) : ctr_colbuf_null(b, err);
+}
+
+static int put_count(struct ctr_colbuf **c, bool there, int64_t n, struct ctr_err *err)
+{
+    return there ? ctr_colbuf_i64((*c)++, n, err) : 0;
+}
+
+int ctr_eval_stream_rows(const struct ctr_eval *e, const struct ctr_eval_view *v, struct ctr_batchbuf *rows,
+                         struct ctr_err *err)
+{
+    int rc;
+
+    for (int64_t i = 0; i < ctr_eval_slices(e); i++) {
+        const struct ctr_eval_slice *s = ctr_eval_slice(e, i);
+        struct ctr_colbuf *c = rows->col;
+        if ((rc = put_text(&c, s->by < 0 ? NULL : v->by_names[s->by], err)) ||
+            (rc = put_text(&c, s->by < 0 ? NULL : s->text, err)))
+            return rc;
+        if (v->windows) {
+            struct ctr_colbuf *w = c++;
+            if ((rc = s->windowed ? ctr_colbuf_i64(w, s->window_ms, err) : ctr_colbuf_null(w, err)))
+                return rc;
+        }
+        if ((rc = put_count(&c, true, s->sums[0].rows, err)) || (rc = put(&c, s->sums[0].weight, err)) ||
+            (rc = put(&c, s->sums[0].label, err)) || (rc = put_count(&c, v->users, s->sums[0].users, err)) ||
+            (rc = put_count(&c, v->users, s->sums[0].left_out_users, err)) ||
+            (rc = put_count(&c, v->users, s->sums[0].left_out_rows, err)))
+            return rc;
+        for (int m = 0; m < v->n; m++)
+            if ((rc = put_metric(e, i, v, v->metrics[m], &c, err)))
+                return rc;
+    }
+    return 0;
+}
+
+/* ---- the table: cells of text, then aligned ---- */
+
+struct grid {
+    struct ctr_strs cells;
+    int columns, left; /* the first `left` columns are flush left */
+    int64_t in_row;
+};
+
+static int cell(struct grid *g, struct ctr_err *err, const char *fmt, ...) CTR_PRINTF(3, 4);
+static int cell(struct grid *g, struct ctr_err *err, const char *fmt, ...)
+{
+    char text[512];
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    for (char *p = text; *p; p++) /* a line stays a line */
+        if ((unsigned char)*p < ' ' || *p == 127)
+            *p = '?';
+    return ctr_strs_add(&g->cells, text, strlen(text), err);
+}
+
+static int cell_number(struct grid *g, double v, int digits, struct ctr_err *err)
+{
+    return isfinite(v) ? cell(g, err, "%.*f", digits, v) : cell(g, err, "-");
+}
+
+/* A weight or a sum of labels: whole where it is whole. */
+static int cell_sum(struct grid *g, double v, struct ctr_err *err)
+{
+    return cell_number(g, v, v == floor(v) && v < 0x1p53 ? 0 : 3, err);
+}
+
+/* What a terminal shows of UTF-8: code points. */
+static int width(const char *s)
+{
+    int n = 0;
+
+    for (; *s; s++)
+        n += (*s & 0xc0) != 0x80;
+    return n;
+}
+
+static int print(const struct grid *g, struct ctr_buf *out, struct ctr_err *err)
+{
+    int *wide = calloc((size_t)g->columns, sizeof *wide), rc = 0;
+
+    if (!wide)
+        return ctr_fail_nomem(err, (size_t)g->columns * sizeof *wide);
+    for (int i = 0; i < g->cells.n; i++)
+        wide[i % g->columns] = CTR_MAX(wide[i % g->columns], width(g->cells.s[i]));
+    for (int i = 0; !rc && i < g->cells.n; i++) {
+        int c = i % g->columns, pad = wide[c] - width(g->cells.s[i]);
+        bool last = c == g->columns - 1;
+        if (c < g->left)
+            rc = ctr_buf_printf(out, err, "%s%*s%s", g->cells.s[i], last ? 0 : pad, "", last ? "\n" : "  ");
+        else
+            rc = ctr_buf_printf(out, err, "%*s%s%s", pad, "", g->cells.s[i], last ? "\n" : "  ");
+    }
+    free(wide);
+    return rc;
+}
+
+static int slice_cells(struct grid *g, const struct ctr_eval_slice *s, const struct ctr_eval_view *v,
+                       struct ctr_err *err)
+{
+    char text[32];
+    int rc = s->by < 0 ? cell(g, err, "total") : cell(g, err, "%s=%.400s", v->by_names[s->by], s->text);
+
+    if (rc || !v->windows)
+        return rc;
+    if (!s->windowed)
+        return cell(g, err, "all");
+    text[ctr_time_iso(text, s->window_ms)] = 0;
+    return cell(g, err, "%s", text);
+}
+
+static int head_cells(struct grid *g, const struct ctr_eval_view *v, struct ctr_err *err)
+{
+    int rc = cell(g, err, "slice");
+
+    if (!rc && v->windows)
+        rc = cell(g, err, "window");
+    g->left = g->cells.n;
+    return rc;
+}
+
+static int wide_head(struct grid *g, const struct ctr_eval_view *v, struct ctr_err *err)
+{
+    int rc = cell(g, err, "rows");
+
+    if (!rc && v->weighted)
+        rc = cell(g, err, "weight");
+    if (!rc)
+        rc = cell(g, err, "positives");
+    for (int i = 0; !rc && i < v->n; i++)
+        rc = cell(g, err, "%s", ctr_metrics[v->metrics[i]].title);
+    if (!rc && v->users && !(rc = cell(g, err, "users")) && !(rc = cell(g, err, "left_out_users")))
+        rc = cell(g, err, "left_out_rows");
+    g->columns = g->cells.n;
+    return rc;
+}
+
+static int wide_row(struct grid *g, const struct ctr_eval_slice *s, const struct ctr_eval_view *v, struct ctr_err *err)
+{
+    const struct ctr_metric_sums *t = &s->sums[0];
+    int rc = cell(g, err, "%lld", (long long)t->rows);
+
+    if (!rc && v->weighted)
+        rc = cell_sum(g, t->weight, err);
+    if (!rc)
+        rc = cell_sum(g, t->label, err);
+    for (int i = 0; !rc && i < v->n; i++)
+        rc = cell_number(g, ctr_metrics[v->metrics[i]].value(t), 6, err);
+    if (!rc && v->users && !(rc = cell(g, err, "%lld", (long long)t->users)) &&
+        !(rc = cell(g, err, "%lld", (long long)t->left_out_users)))
+        rc = cell(g, err, "%lld", (long long)t->left_out_rows);
+    return rc;
+}
+
+static int long_head(struct grid *g, const struct ctr_eval_view *v, struct ctr_err *err)
+{
+    static const struct {
+        const char *name;
+        bool control, bootstrap;
+    } column[] = { { "value", false, false },    { "low", false, true },      { "high", false, true },
+                   { "control", true, false },   { "change_%", true, false }, { "change_low", true, true },
+                   { "change_high", true, true } };
+    int rc = cell(g, err, "metric");
+
+    g->left = g->cells.n;
+    for (size_t i = 0; !rc && i < CTR_COUNT(column); i++)
+        if ((!column[i].control || v->control) && (!column[i].bootstrap || v->bootstrap))
+            rc = cell(g, err, "%s", column[i].name);
+    g->columns = g->cells.n;
+    return rc;
+}
+
+static int long_cells(struct grid *g, const struct ctr_eval *e, int64_t slice, int metric,
+                      const struct ctr_eval_view *v, struct ctr_err *err)
+{
+    const struct ctr_eval_slice *s = ctr_eval_slice(e, slice);
+    const struct ctr_metric *m = &ctr_metrics[metric];
+    struct ctr_interval in;
+    double value = m->value(&s->sums[0]), control = m->value(&s->sums[1]);
+    int rc;
+
+    if ((rc = cell(g, err, "%s", m->name)) || (rc = cell_number(g, value, 6, err)))
+        return rc;
+    if (v->bootstrap && ((rc = ctr_eval_interval(e, slice, metric, false, &in, err)) ||
+                         (rc = cell_number(g, in.low, 6, err)) || (rc = cell_number(g, in.high, 6, err))))
+        return rc;
+    if (!v->control)
+        return 0;
+    if ((rc = cell_number(g, control, 6, err)) || (rc = cell_number(g, ctr_metric_change(value, control), 3, err)) ||
+        !v->bootstrap)
+        return rc;
+    if ((rc = ctr_eval_interval(e, slice, metric, true, &in, err)) || (rc = cell_number(g, in.low, 3, err)))
+        return rc;
+    return cell_number(g, in.high, 3, err);
+}
+
+static int long_rows(struct grid *g, const struct ctr_eval *e, int64_t i, const struct ctr_eval_view *v,
+                     struct ctr_err *err)
+{
+    int rc = 0;
+
+    for (int m = 0; !rc && m < v->n; m++) {
+        rc = slice_cells(g, ctr_eval_slice(e, i), v, err);
+        if (!rc)
+            rc = long_cells(g, e, i, v->metrics[m], v, err);
+    }
+    return rc;
+}
+
+int ctr_eval_table(const struct ctr_eval *e, const struct ctr_eval_view *v, struct ctr_buf *out, struct ctr_err *err)
+{
+    struct grid g = { 0 };
+    bool by_metric = v->control || v->bootstrap;
+    int rc = head_cells(&g, v, err);
+
+    if (!rc)
+        rc = by_metric ? long_head(&g, v, err) : wide_head(&g, v, err);
+    for (int64_t i = 0; !rc && i < ctr_eval_slices(e); i++) {
+        if (by_metric)
+            rc = long_rows(&g, e, i, v, err);
+        else if (!(rc = slice_cells(&g, ctr_eval_slice(e, i), v, err)))
+            rc = wide_row(&g, ctr_eval_slice(e, i), v, err);
+    }
+    if (!rc)
+        rc = print(&g, out, err);
+    ctr_strs_free(&g.cells);
+    return rc;
+}

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * gauc: the AUC of each user, averaged. Entries are put together by user (a counting sort), then each user's few by
+ * score. Users come in order of first appearance, so the sum's order is a function of the rows alone.
+ *
+ * Source: Zhu et al., "Optimized Cost per Click in Taobao Display Advertising", KDD 2017. */
+#include "common/metric/evalstate.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+struct group {
+    double auc, weight;
+    bool both; /* classes */
+};
+
+/* Unweighted: keys. */
+static void group_keys(uint64_t *k, uint64_t *tmp, int64_t n, struct group *g)
+{
+    int64_t pos = 0, neg = 0, wins = 0, seen = 0;
+
+    for (int64_t i = 0; i < n; i++)
+        pos += (int64_t)(k[i] & 1);
+    neg = n - pos;
+    g->weight = (double)n;
+    g->both = pos && neg;
+    if (!g->both)
+        return;
+    ctr_key_sort(k, tmp, n);
+    for (int64_t i = 0; i < n;) {
+        uint64_t score = k[i] >> 1;
+        int64_t p = 0, m = 0;
+        for (; i < n && k[i] >> 1 == score; i++) {
+            p += (int64_t)(k[i] & 1);
+            m += (int64_t)(~k[i] & 1);
+        }
+        wins += p * (2 * seen + m);
+        seen += m;
+    }
+    g->auc = (double)wins / 2 / ((double)pos * (double)neg);
+}
+
+static void group_pairs(struct ctr_pair *k, struct ctr_pair *tmp, int64_t n, struct group *g)
+{
+    double pos = 0, neg = 0, wins = 0, seen = 0;
+
+    for (int64_t i = 0; i < n; i++)
+        *(k[i].key & 1 ? &pos : &neg) += k[i].weight;
+    g->weight = pos + neg;
+    g->both = pos > 0 && neg > 0;
+    if (!g->both)
+        return;
+    ctr_pair_sort(k, tmp, n);
+    for (int64_t i = 0; i < n;) {
+        uint64_t score = k[i].key >> 1;
+        double p = 0, m = 0;
+        for (; i < n && k[i].key >> 1 == score; i++)
+            *(k[i].key & 1 ? &p : &m) += k[i].weight;
+        wins += p * (2 * seen + m);
+        seen += m;
+    }
+    g->auc = wins / 2 / (pos * neg);
+}
+
+/* start[u] becomes the place of local user u's first entry, start[users] their number; who[u] the user. */
+static int count(const struct ctr_sample *s, uint32_t *local, struct ctr_buf *start, struct ctr_buf *who,
+                 struct ctr_err *err)
+{
+    const uint32_t *unit = (const uint32_t *)s->unit.data;
+    int64_t users = 0, sum = 0, *at;
+    int rc;
+
+    for (int64_t i = 0; i < s->n; i++) {
+        if (local[unit[i]] != UINT32_MAX)
+            continue;
+        local[unit[i]] = (uint32_t)users++;
+        if ((rc = ctr_buf_append(who, &unit[i], sizeof *unit, err)))
+            return rc;
+    }
+    if ((rc = ctr_buf_reserve(start, (size_t)(users + 1) * sizeof *at, err)))
+        return rc;
+    at = (int64_t *)start->data;
+    memset(at, 0, (size_t)(users + 1) * sizeof *at);
+    start->len = (size_t)(users + 1) * sizeof *at;
+    for (int64_t i = 0; i < s->n; i++)
+        at[local[unit[i]]]++;
+    for (int64_t u = 0; u <= users; u++) {
+        int64_t k = at[u];
+        at[u] = sum;
+        sum += k;
+    }
+    return 0;
+}
+
+/* Entries by user; start[u] moves on to the end of user u. */
+static void scatter(const struct ctr_sample *s, const uint32_t *local, int64_t *at, void *to)
+{
+    const uint32_t *unit = (const uint32_t *)s->unit.data;
+
+    if (s->weight.len)
+        for (int64_t i = 0; i < s->n; i++)
+            ((struct ctr_pair *)to)[at[local[unit[i]]]++] =
+                (struct ctr_pair){ .key = ctr_sample_key(s, i), .weight = ctr_sample_weight(s, i) };
+    else
+        for (int64_t i = 0; i < s->n; i++)
+            ((uint64_t *)to)[at[local[unit[i]]]++] = ctr_sample_key(s, i);
+}
+
+static int average(const struct ctr_sample *s, const int64_t *end, const uint32_t *who, int64_t users, uint8_t *data,
+                   uint8_t *tmp, struct ctr_metric_sums *to, struct ctr_buf *keep, struct ctr_err *err)
+{
+    double sum = 0, weight = 0;
+    int rc;
+
+    to->users = to->left_out_users = to->left_out_rows = 0;
+    for (int64_t u = 0, from = 0; u < users; from = end[u++]) {
+        struct group g = { 0 };
+        if (s->weight.len)
+            group_pairs((struct ctr_pair *)data + from, (struct ctr_pair *)tmp, end[u] - from, &g);
+        else
+            group_keys((uint64_t *)data + from, (uint64_t *)tmp, end[u] - from, &g);
+        if (!g.both) {
+            to->left_out_users++;
+            to->left_out_rows += end[u] - from;
+            continue;
+        }
+        to->users++;
+        sum += g.weight * g.auc;
+        weight += g.weight;
+        if (keep) {
+            struct ctr_user_auc a = { who[u], g.weight, g.auc };
+            if ((rc = ctr_buf_append(keep, &a, sizeof a, err)))
+                return rc;
+        }
+    }
+    to->gauc = weight > 0 ? sum / weight : NAN;
+    return 0;
+}
+
+int ctr_gauc(const struct ctr_sample *s, uint32_t *local, struct ctr_metric_sums *to, struct ctr_buf *keep,
+             struct ctr_err *err)
+{
+    struct ctr_buf start = { 0 }, who = { 0 }, data = { 0 }, tmp = { 0 };
+    size_t size = s->weight.len ? sizeof(struct ctr_pair) : sizeof(uint64_t);
+    int64_t users, longest = 0;
+    int rc = count(s, local, &start, &who, err);
+
+    users = (int64_t)(who.len / sizeof(uint32_t));
+    if (rc || (rc = ctr_buf_reserve(&data, (size_t)s->n * size, err)))
+        goto out;
+    for (int64_t u = 0; u < users; u++)
+        longest = CTR_MAX(longest, ((int64_t *)start.data)[u + 1] - ((int64_t *)start.data)[u]);
+    if ((rc = ctr_buf_reserve(&tmp, (size_t)longest * size, err)))
+        goto out;
+    scatter(s, local, (int64_t *)start.data, data.data);
+    rc = average(s, (const int64_t *)start.data, (const uint32_t *)who.data, users, data.data, tmp.data, to, keep, err);
+out:
+    for (int64_t u = 0; u < users; u++)
+        local[((const uint32_t *)who.data)[u]] = UINT32_MAX;
+    ctr_buf_free(&start);
+    ctr_buf_free(&who);
+    ctr_buf_free(&data);
+    ctr_buf_free(&tmp);
+    return rc;
+}

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * metric: the table of metrics. A metric is one row: what it is called, what it needs, and its value from the sums of a
+ * slice. Nothing else in the tree names a metric. */
+#include "common/metric/metric.h"
+
+#include "common/feature/op.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#define CLIP 0x1p-52 /* scores are kept this far from 0 and 1 in the log loss */
+
+double ctr_log_loss(double score, double label)
+{
+    double q = score < CLIP ? CLIP : score > 1 - CLIP ? 1 - CLIP : score;
+
+    if (label == 0)
+        return -ctr_log(1 - q);
+    if (label == 1)
+        return -ctr_log(q);
+    return -(label * ctr_log(q) + (1 - label) * ctr_log(1 - q));
+}
+
+static double ratio(double a, double b)
+{
+    return b > 0 ? a / b : NAN;
+}
+
+static double value_auc(const struct ctr_metric_sums *s)
+{
+    return s->auc;
+}
+static double value_auc_loss(const struct ctr_metric_sums *s)
+{
+    return 1 - s->auc;
+}
+static double value_gauc(const struct ctr_metric_sums *s)
+{
+    return s->gauc;
+}
+static double value_log_loss(const struct ctr_metric_sums *s)
+{
+    return ratio(s->log_loss, s->weight);
+}
+static double value_squared_error(const struct ctr_metric_sums *s)
+{
+    return ratio(s->squared, s->weight);
+}
+static double value_calibration(const struct ctr_metric_sums *s)
+{
+    return ratio(s->score, s->label);
+}
+static double value_mean_score(const struct ctr_metric_sums *s)
+{
+    return ratio(s->score, s->weight);
+}
+static double value_mean_label(const struct ctr_metric_sums *s)
+{
+    return ratio(s->label, s->weight);
+}
+static double value_normalized_entropy(const struct ctr_metric_sums *s)
+{
+    double base = value_mean_label(s);
+
+    if (!(base > 0 && base < 1))
+        return NAN;
+    return value_log_loss(s) / -(base * ctr_log(base) + (1 - base) * ctr_log(1 - base));
+}
+
+const struct ctr_metric ctr_metrics[] = {
+    { "auc", "auc", "area under the ROC curve, ties count one half", CTR_NEED_RANKS, true, value_auc },
+    { "auc_loss", "auc_loss", "1 - auc", CTR_NEED_RANKS, true, value_auc_loss },
+    { "gauc", "gauc", "mean of the users' AUC, weighted by impressions", CTR_NEED_USERS, true, value_gauc },
+    { "log_loss", "log_loss", "mean log loss", 0, true, value_log_loss },
+    { "normalized_entropy", "norm_entropy", "log loss over the log loss of the mean label", 0, true,
+      value_normalized_entropy },
+    { "squared_error", "sq_error", "mean squared error", 0, true, value_squared_error },
+    { "calibration", "calibration", "mean score over mean label", 0, true, value_calibration },
+    { "mean_score", "mean_score", "mean score", 0, false, value_mean_score },
+    { "mean_label", "mean_label", "mean label, the click rate", 0, false, value_mean_label },
+};
+const int ctr_metrics_count = CTR_COUNT(ctr_metrics);
+
+const struct ctr_metric *ctr_metric_find(const char *name)
+{
+    for (int i = 0; i < ctr_metrics_count; i++)
+        if (!strcmp(name, ctr_metrics[i].name))
+            return &ctr_metrics[i];
+    return NULL;
+}
+
+static int unknown(const char *name, struct ctr_err *err)
+{
+    const char *names[CTR_COUNT(ctr_metrics)], *near;
+
+    for (int i = 0; i < ctr_metrics_count; i++)
+        names[i] = ctr_metrics[i].name;
+    near = ctr_nearest(name, names, ctr_metrics_count);
+    return ctr_fail(err, CTR_EUSAGE, "no metric is called '%s'%s%s%s", name, near ? ": did you mean " : "",
+                    near ? near : "", near ? "?" : "");
+}
+
+int ctr_metric_list(const char *list, bool users, int **which, int *n, struct ctr_err *err)
+{
+    struct ctr_strs names = { 0 };
+    int rc = 0;
+
+    *n = 0;
+    if (list && (rc = ctr_strs_split(&names, list, ',', err)))
+        goto out;
+    *which = calloc((size_t)CTR_MAX(names.n, ctr_metrics_count), sizeof **which);
+    if (!*which) {
+        rc = ctr_fail_nomem(err, sizeof **which * (size_t)names.n);
+        goto out;
+    }
+    for (int i = 0; !list && i < ctr_metrics_count; i++)
+        if (ctr_metrics[i].standard && (users || !(ctr_metrics[i].needs & CTR_NEED_USERS)))
+            (*which)[(*n)++] = i;
+    for (int i = 0; !rc && i < names.n; i++) {
+        const struct ctr_metric *m = ctr_metric_find(names.s[i]);
+        if (!m)
+            rc = unknown(names.s[i], err);
+        else if (m->needs & CTR_NEED_USERS && !users)
+            rc = ctr_fail(err, CTR_EUSAGE, "%s needs the users: no column has the role user, name one with --user NAME",
+                          m->name);
+        else
+            (*which)[(*n)++] = (int)(m - ctr_metrics);
+    }
+out:
+    ctr_strs_free(&names);
+    return rc;
+}

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * metric: how good predicted probabilities are (evaluation), and making them right (calibration).
+ *
+ *     struct ctr_eval_opts o = { .columns = …, .needs = … };
+ *     ctr_eval_new(&e, reader's schema, &o, err);
+ *     while ((rc = ctr_reader_next(r, &b, err)) > 0)
+ *         ctr_eval_batch(e, b, NULL, err);
+ *     ctr_eval_finish(e, pool, err);
+ *     ctr_eval_value(e, slice, ctr_metric_find("auc"), 0)      NaN: undefined
+ *     ctr_eval_free(e);
+ *
+ * Definitions, with w a weight (1 by default), y a label in [0, 1], p a score in [0, 1]:
+ *   auc                 sum over pairs (positive i, negative j) of w_i w_j ([p_i > p_j] + [p_i = p_j] / 2) over the sum
+ * of w_i w_j; a row with fractional y is a positive of weight w y and a negative of weight w (1 - y) gauc mean of the
+ * users' own AUC, weighted by the sum of their weights; users of one class are left out log_loss            mean of -(y
+ * ln q + (1 - y) ln(1 - q)), where q is p clipped to [2^-52, 1 - 2^-52] normalized_entropy  log_loss over the log loss
+ * of the mean label squared_error       mean of (p - y)^2 calibration         mean p over mean y All means are
+ * weighted. A result does not depend on how rows are cut into batches, nor on the number of threads.
+ */
+#ifndef CTR_METRIC_H
+#define CTR_METRIC_H
+
+#include "common/stream/stream.h"
+
+/* ---- the table of metrics: metric.c -------------------------------------------------------------------------------
+ */
+
+enum {                     /* what a metric needs beyond sums */
+       CTR_NEED_RANKS = 1, /* all rows by score: memory grows with the input */
+       CTR_NEED_USERS = 2, /* all rows by user and score */
+};
+
+/* What is known of a slice when all its rows were seen. */
+struct ctr_metric_sums {
+    int64_t rows;                                 /* impressions, unweighted */
+    double weight;                                /* sum of w */
+    double label;                                 /* sum of w y */
+    double score;                                 /* sum of w p */
+    double log_loss;                              /* sum of w times the log loss of a row */
+    double squared;                               /* sum of w (p - y)^2 */
+    double auc, gauc;                             /* NaN where undefined or not computed */
+    int64_t users, left_out_users, left_out_rows; /* of gauc: users of both classes; those of one class */
+};
+
+struct ctr_metric {
+    const char *name;  /* in streams and --metrics */
+    const char *title; /* head of a column in a table */
+    const char *help;
+    unsigned needs;
+    bool standard;                                    /* computed unless --metrics says otherwise */
+    double (*value)(const struct ctr_metric_sums *s); /* NaN: undefined */
+};
+extern const struct ctr_metric ctr_metrics[];
+extern const int ctr_metrics_count;
+const struct ctr_metric *ctr_metric_find(const char *name); /* or NULL */
+/* The metrics of a list "auc,log_loss" (NULL: the standard ones; gauc only with users) as indices; *n is set. */
+int ctr_metric_list(const char *list, bool users, int **which, int *n, struct ctr_err *err) CTR_MUST;
+
+/* Log loss of one row, clipped as above. */
+double ctr_log_loss(double score, double label);
+
+/* ---- where the numbers are: metricrows.c
+ * ------------------------------------------------------------------------------ */
+
+/* Columns by index, -1: there is none. label and score are needed. */
+struct ctr_metric_columns {
+    int label, weight, score, user, time;
+};
+/* Are the columns' types fit for their parts? The message says what would fit. */
+int ctr_metric_columns_check(const struct ctr_metric_columns *c, const struct ctr_schema *s,
+                             struct ctr_err *err) CTR_MUST;
+
+/* One batch's numbers, checked: scores and labels in [0, 1], weights finite and >= 0, none null or NaN; else an error
+ * that names the row. Arrays are valid until the next load. weight is NULL where all weigh 1. */
+struct ctr_rows {
+    const double *score, *label, *weight;
+    int64_t n;
+    struct ctr_buf buf[3];
+};
+int ctr_rows_load(struct ctr_rows *r, const struct ctr_metric_columns *c, const struct ctr_batch *b,
+                  struct ctr_err *err) CTR_MUST;
+int ctr_rows_scores(struct ctr_buf *buf, const struct ctr_col *col, const char *name, int64_t first_row,
+                    struct ctr_err *err) CTR_MUST;
+void ctr_rows_free(struct ctr_rows *r);
+
+/* ---- evaluation: eval.c
+ * -------------------------------------------------------------------------------------------------- */
+
+struct ctr_eval_opts {
+    struct ctr_metric_columns columns;
+    const int *by; /* columns whose values make slices; an item of a list counts once a row in its slice */
+    int nby;
+    int64_t window_ms;   /* > 0: besides, every slice in every window of columns.time */
+    unsigned needs;      /* CTR_NEED_* of the metrics that will be asked for */
+    bool control;        /* a second score is given for every row */
+    bool narrow_control; /* its type has at most float32's precision */
+    bool keep;           /* keep the total's rows, for ctr_eval_reliability */
+    int bootstrap;       /* > 0: so many replicates for intervals */
+    uint64_t seed;
+    int64_t memory_bytes; /* > 0: fail, saying what would be needed, rather than hold more */
+};
+
+struct ctr_eval;
+int ctr_eval_new(struct ctr_eval **e, const struct ctr_schema *s, const struct ctr_eval_opts *o,
+                 struct ctr_err *err) CTR_MUST;
+void ctr_eval_free(struct ctr_eval *e);
+/* `control`: b->rows scores of the other model, checked already, or NULL. */
+int ctr_eval_batch(struct ctr_eval *e, const struct ctr_batch *b, const double *control, struct ctr_err *err) CTR_MUST;
+/* `pool` may be NULL. Needed before anything below. */
+int ctr_eval_finish(struct ctr_eval *e, struct ctr_pool *pool, struct ctr_err *err) CTR_MUST;
+
+/* Slices in order: the total, its windows, then each column's values (numbers by value, the rest by bytes), each
+ * followed by its windows. */
+struct ctr_eval_slice {
+    int by;           /* index into opts.by, or -1: all rows */
+    const char *text; /* the value; "(missing)" for null; "" for all rows */
+    bool windowed;
+    int64_t window_ms;              /* start */
+    struct ctr_metric_sums sums[2]; /* [1]: of the control */
+};
+int64_t ctr_eval_slices(const struct ctr_eval *e);
+const struct ctr_eval_slice *ctr_eval_slice(const struct ctr_eval *e, int64_t i);
+
+/* The 95% percentile interval over the bootstrap replicates of a metric (index into ctr_metrics), or, `change`, of its
+ * per cent change against the control. NaN where no replicate is defined. */
+struct ctr_interval {
+    double low, high;
+};
+int ctr_eval_interval(const struct ctr_eval *e, int64_t slice, int metric, bool change, struct ctr_interval *out,
+                      struct ctr_err *err) CTR_MUST;
+double ctr_metric_change(double value, double control); /* per cent; NaN where undefined */
+
+/* ---- showing it: evaltable.c, reliability.c
+ * ---------------------------------------------------------------------------- */
+
+struct ctr_eval_view {
+    const int *metrics; /* indices into ctr_metrics */
+    int n;
+    const char *const *by_names;
+    bool windows, control, bootstrap, users, weighted;
+};
+/* Text with aligned columns; undefined is "-". With a control or intervals one line a slice and metric. */
+int ctr_eval_table(const struct ctr_eval *e, const struct ctr_eval_view *v, struct ctr_buf *out,
+                   struct ctr_err *err) CTR_MUST;
+/* The same as rows of a stream; undefined is null. The schema first. */
+int ctr_eval_stream_schema(const struct ctr_eval_view *v, struct ctr_schema *s, struct ctr_err *err) CTR_MUST;
+int ctr_eval_stream_rows(const struct ctr_eval *e, const struct ctr_eval_view *v, struct ctr_batchbuf *rows,
+                         struct ctr_err *err) CTR_MUST;
+
+/* A reliability diagram: rows by score in bins of equal weight (equal scores are never parted). */
+struct ctr_reliability_bin {
+    double low, high; /* scores in it */
+    double weight;
+    double score, label; /* weighted means */
+};
+/* After ctr_eval_finish with opts.keep: fills at most `bins` and returns how many, or < 0. */
+int ctr_eval_reliability(const struct ctr_eval *e, struct ctr_reliability_bin *bin, int bins,
+                         struct ctr_err *err) CTR_MUST;
+/* Draws them: a bar for the click rate and a mark at the mean score. */
+int ctr_reliability_draw(const struct ctr_reliability_bin *bin, int n, bool ascii, struct ctr_buf *out,
+                         struct ctr_err *err) CTR_MUST;
+
+/* ---- calibration: calibrate.c, calmap.c
+ * ----------------------------------------------------------------------------------- */
+
+enum ctr_cal_kind { CTR_CAL_ISOTONIC_LINEAR, CTR_CAL_ISOTONIC_CONSTANT, CTR_CAL_POWER, CTR_CAL_PLATT, CTR_CAL_KINDS };
+extern const char *const ctr_cal_kinds[CTR_CAL_KINDS]; /* "isotonic-linear", … */
+
+/* Fitting: feed batches, finish. The global map is always fitted; a slice of `by` has a map of its own where at least
+ * min_rows rows have a positive label and as many a label below 1. */
+struct ctr_cal_fit_opts {
+    struct ctr_metric_columns columns;
+    enum ctr_cal_kind kind;
+    int by; /* column, or -1 */
+    int64_t min_rows;
+    int64_t memory_bytes;
+};
+struct ctr_cal_fit;
+struct ctr_cal_map;
+int ctr_cal_fit_new(struct ctr_cal_fit **f, const struct ctr_schema *s, const struct ctr_cal_fit_opts *o,
+                    struct ctr_err *err) CTR_MUST;
+int ctr_cal_fit_batch(struct ctr_cal_fit *f, const struct ctr_batch *b, struct ctr_err *err) CTR_MUST;
+/* Gives the map, which outlives the fit. No rows, or one class only: CTR_EDATA. */
+int ctr_cal_fit_finish(struct ctr_cal_fit *f, struct ctr_cal_map **map, struct ctr_err *err) CTR_MUST;
+void ctr_cal_fit_free(struct ctr_cal_fit *f);
+int64_t ctr_cal_fit_slices(const struct ctr_cal_fit *f); /* seen */
+int64_t ctr_cal_fit_thin(const struct ctr_cal_fit *f);   /* of these, left to the global map */
+bool ctr_cal_fit_floored(const struct ctr_cal_fit *f);   /* a slope was not positive and was set to CTR_CAL_MIN_SLOPE */
+#define CTR_CAL_MIN_SLOPE 1e-3
+
+/* Bias before and after, in bins of equal weight by the old score. */
+struct ctr_cal_bias {
+    double low, high, weight;
+    double before, after; /* mean score over mean label, NaN without a positive label */
+    double score, label;
+};
+/* Returns how many bins, at most `bins`, or < 0. */
+int ctr_cal_fit_bias(const struct ctr_cal_fit *f, const struct ctr_cal_map *m, struct ctr_cal_bias *b, int bins,
+                     struct ctr_err *err) CTR_MUST;
+
+/* The map as a stream: by utf8, slice utf8 (both null: the global map), kind utf8, name utf8, score float64, value
+ * float64. isotonic-*: rows "knot", scores ascending, values not descending; power: "gamma" and "kappa"; platt:
+ * "intercept" and "slope" (value only). */
+int ctr_cal_map_schema(struct ctr_schema *s, struct ctr_err *err) CTR_MUST;
+int ctr_cal_map_rows(const struct ctr_cal_map *m, struct ctr_batchbuf *rows, struct ctr_err *err) CTR_MUST;
+/* Loading checks everything; what is no map, or no monotone one, is CTR_EDATA. */
+int ctr_cal_map_load(struct ctr_cal_map **m, const char *path, struct ctr_err *err) CTR_MUST;
+void ctr_cal_map_free(struct ctr_cal_map *m);
+const char *ctr_cal_map_by(const struct ctr_cal_map *m); /* column name, or NULL */
+/* The partition of a value (canonical text; NULL for null), 0 is the global map. */
+int ctr_cal_map_slice(const struct ctr_cal_map *m, const char *text, size_t n);
+double ctr_cal_map_apply(const struct ctr_cal_map *m, int slice, double score);
+
+/* A stream through a map (borrowed): calapply.c. `score` is the column of s. The score column keeps its place, name and
+ * role (float32 stays, any other type becomes float64); NAME_raw with the old scores is added at the end. *out is
+ * borrowed until the next batch. */
+struct ctr_cal_apply;
+int ctr_cal_apply_new(struct ctr_cal_apply **a, const struct ctr_cal_map *m, const struct ctr_schema *s, int score,
+                      struct ctr_err *err) CTR_MUST;
+void ctr_cal_apply_free(struct ctr_cal_apply *a);
+const struct ctr_schema *ctr_cal_apply_schema(const struct ctr_cal_apply *a);
+int ctr_cal_apply_batch(struct ctr_cal_apply *a, const struct ctr_batch *b, const struct ctr_batch **out,
+                        struct ctr_err *err) CTR_MUST;
+
+#endif

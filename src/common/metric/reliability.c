@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * reliability: predicted against observed click rate, in bins of equal weight, as numbers and as a drawing. */
+#include "common/metric/evalstate.h"
+
+#include <math.h>
+
+/* A bin ends with the tie that brings it to its share of the weight that was left when it began, so that equal scores
+ * stay together and one great tie does not starve the bins after it. */
+int ctr_sample_bins(const struct ctr_sample *s, double weight, struct ctr_reliability_bin *bin, int bins)
+{
+    double left = weight, share = 0;
+    struct ctr_ties t = { .s = s };
+    bool open = false;
+    int n = 0; /* bins that are complete */
+
+    while (ctr_ties_next(&t)) {
+        double w = t.pos + t.neg;
+        if (w == 0)
+            continue;
+        if (!open) {
+            bin[n] = (struct ctr_reliability_bin){ .low = t.score };
+            share = left / (bins - n);
+        }
+        bin[n].high = t.score;
+        bin[n].weight += w;
+        bin[n].score += w * t.score;
+        bin[n].label += t.pos;
+        left -= w;
+        open = n == bins - 1 || bin[n].weight < share;
+        n += !open;
+    }
+    n += open;
+    for (int i = 0; i < n; i++) {
+        bin[i].score /= bin[i].weight;
+        bin[i].label /= bin[i].weight;
+    }
+    return n;
+}
+
+int ctr_eval_reliability(const struct ctr_eval *e, struct ctr_reliability_bin *bin, int bins, struct ctr_err *err)
+{
+    if (!e->o.keep)
+        return ctr_fail(err, CTR_EUSAGE, "no rows were kept for a reliability diagram");
+    return ctr_sample_bins(ctr_eval_total(e), ctr_eval_slice(e, 0)->sums[0].weight, bin, bins);
+}
+
+enum { BAR = 40 };
+
+/* A bar of `rate` in cells of 1/8 with a mark at `mean`, both of `full`. */
+static int bar(double rate, double mean, double full, bool ascii, struct ctr_buf *out, struct ctr_err *err)
+{
+    static const char *const eighth[] = { " ", "▏", "▎", "▍", "▌", "▋", "▊", "▉", "█" };
+    int units = full > 0 ? (int)lround(rate / full * BAR * 8) : 0;
+    int mark = full > 0 ? CTR_MIN((int)(mean / full * BAR), BAR - 1) : 0, rc = 0;
+
+    for (int i = 0; !rc && i < BAR; i++) {
+        int part = CTR_MAX(0, CTR_MIN(8, units - 8 * i));
+        const char *c = ascii ? (part >= 4 ? "#" : " ") : eighth[part];
+        if (i == mark)
+            c = ascii ? "|" : "┃";
+        rc = ctr_buf_append(out, c, strlen(c), err);
+    }
+    return rc ? rc : ctr_buf_append(out, "\n", 1, err);
+}
+
+int ctr_reliability_draw(const struct ctr_reliability_bin *bin, int n, bool ascii, struct ctr_buf *out,
+                         struct ctr_err *err)
+{
+    double full = 0;
+    int rc;
+
+    for (int i = 0; i < n; i++)
+        full = CTR_MAX(full, CTR_MAX(bin[i].score, bin[i].label));
+    if ((rc = ctr_buf_printf(out, err, "%-19s  %10s  %10s  %10s  %s\n", "scores", "weight", "mean_score", "click_rate",
+                             ascii ? "# click rate, | mean score" : "█ click rate, ┃ mean score")))
+        return rc;
+    for (int i = 0; i < n; i++) {
+        if ((rc = ctr_buf_printf(out, err, "%.6f - %.6f %s %10.*f  %10.6f  %10.6f  ", bin[i].low, bin[i].high, "",
+                                 bin[i].weight == floor(bin[i].weight) ? 0 : 2, bin[i].weight, bin[i].score,
+                                 bin[i].label)) ||
+            (rc = bar(bin[i].label, bin[i].score, full, ascii, out, err)))
+            return rc;
+    }
+    return 0;
+}

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * sample: scores with labels and weights, held compactly and put in order of score. Internal to metric/.
+ *
+ * An entry is a key, the bits of the score (in [0, 1], so that the bits of floats are ordered as they are) shifted left
+ * by one, with the class in the lowest bit: 32 bits where every score is a float32, else 64. So a sort by key is a sort
+ * by score, with the negatives of a tie before its positives. A row with a fractional label is two entries.
+ */
+#ifndef CTR_SAMPLE_H
+#define CTR_SAMPLE_H
+
+#include "common/base/base.h"
+
+struct ctr_sample {
+    struct ctr_buf key;    /* uint32_t, or uint64_t when wide */
+    struct ctr_buf weight; /* double; empty while every entry weighs 1 */
+    struct ctr_buf unit;   /* uint32_t; empty unless `units` */
+    int64_t n;
+    bool wide, units, sorted;
+};
+
+void ctr_sample_free(struct ctr_sample *s);
+int64_t ctr_sample_bytes(const struct ctr_sample *s);
+/* Room for `rows` more rows. */
+int ctr_sample_reserve(struct ctr_sample *s, int64_t rows, struct ctr_err *err) CTR_MUST;
+/* One row into room that was reserved, but for the first weight that is not 1, which may fail. */
+int ctr_sample_push_weighted(struct ctr_sample *s, double score, double label, double weight, uint32_t unit,
+                             struct ctr_err *err) CTR_MUST;
+
+static inline void ctr_sample_put(struct ctr_sample *s, double score, unsigned positive)
+{
+    if (s->wide) {
+        uint64_t bits;
+        memcpy(&bits, &score, sizeof bits);
+        ((uint64_t *)s->key.data)[s->n] = bits << 1 | positive;
+    } else {
+        uint32_t bits;
+        float f = (float)score;
+        memcpy(&bits, &f, sizeof bits);
+        ((uint32_t *)s->key.data)[s->n] = bits << 1 | positive;
+    }
+    s->n++;
+}
+
+/* One row of the common kind: weight 1 and label 0 or 1, in a sample that has no weights yet. */
+static inline void ctr_sample_push_plain(struct ctr_sample *s, double score, unsigned positive, uint32_t unit)
+{
+    if (s->units)
+        ((uint32_t *)s->unit.data)[s->n] = unit;
+    ctr_sample_put(s, score, positive);
+}
+
+static inline int ctr_sample_push(struct ctr_sample *s, double score, double label, double weight, uint32_t unit,
+                                  struct ctr_err *err)
+{
+    if (!s->weight.len && weight == 1 && (label == 0 || label == 1)) {
+        ctr_sample_push_plain(s, score, label == 1, unit);
+        return 0;
+    }
+    return ctr_sample_push_weighted(s, score, label, weight, unit, err);
+}
+
+static inline uint64_t ctr_sample_key(const struct ctr_sample *s, int64_t i)
+{
+    return s->wide ? ((const uint64_t *)s->key.data)[i] : ((const uint32_t *)s->key.data)[i];
+}
+static inline double ctr_sample_score(const struct ctr_sample *s, uint64_t key)
+{
+    double d;
+    float f;
+    uint64_t wide = key >> 1;
+    uint32_t narrow = (uint32_t)wide;
+
+    if (s->wide) {
+        memcpy(&d, &wide, sizeof d);
+        return d;
+    }
+    memcpy(&f, &narrow, sizeof f);
+    return f;
+}
+static inline double ctr_sample_weight(const struct ctr_sample *s, int64_t i)
+{
+    return s->weight.len ? ((const double *)s->weight.data)[i] : 1;
+}
+
+/* Puts the entries in order of score; entries of one key stay in the order in which they came. */
+int ctr_sample_sort(struct ctr_sample *s, struct ctr_err *err) CTR_MUST;
+int64_t ctr_sample_sort_bytes(const struct ctr_sample *s); /* needed besides, while it sorts */
+
+/* Pairs of a 64-bit key and 8 bytes that go with it, sorted by key, stable; tmp has room for n. */
+struct ctr_pair {
+    uint64_t key;
+    union {
+        uint64_t index;
+        double weight;
+    };
+};
+void ctr_pair_sort(struct ctr_pair *a, struct ctr_pair *tmp, int64_t n);
+void ctr_key_sort(uint64_t *a, uint64_t *tmp, int64_t n);
+
+/* Groups of equal score of a sorted sample, ascending:  while (ctr_ties_next(&t)) …
+ * Start with { .s = sample }. */
+struct ctr_ties {
+    const struct ctr_sample *s;
+    int64_t i;       /* the entry after the group */
+    double score;    /* of the group */
+    double neg, pos; /* weights */
+};
+static inline bool ctr_ties_next(struct ctr_ties *t)
+{
+    const struct ctr_sample *s = t->s;
+    int64_t i = t->i, first = i;
+    uint64_t bits;
+
+    if (i >= s->n)
+        return false;
+    bits = ctr_sample_key(s, i) >> 1;
+    t->score = ctr_sample_score(s, bits << 1);
+    t->neg = t->pos = 0;
+    for (uint64_t k; i < s->n && (k = ctr_sample_key(s, i)) >> 1 == bits; i++) {
+        double w = ctr_sample_weight(s, i);
+        if (k & 1)
+            t->pos += w;
+        else
+            t->neg += w;
+    }
+    t->i = i;
+    return i > first;
+}
+
+/* Exact AUC of a sorted sample; NaN when a class has no weight. */
+double ctr_sample_auc(const struct ctr_sample *s);
+
+#endif

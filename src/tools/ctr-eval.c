@@ -1,0 +1,404 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * ctr-eval: how good scores are. Finds the columns, streams rows into an evaluation, and shows it. */
+#include "common/cli/cli.h"
+#include "common/metric/metric.h"
+
+#include <stdlib.h>
+
+static struct {
+    struct ctr_strs by;
+    int64_t window_ms, bootstrap, bins;
+    const char *control, *format, *metrics;
+    bool reliability, ascii;
+} o = { .format = "table", .bins = 10 };
+
+static const struct ctr_opt opts[] = {
+    { "by", 'b', CTR_OPT_LIST, "COLUMNS", "also for each value of these columns (items of lists)", &o.by, 0 },
+    { "window", 'w', CTR_OPT_DURATION, "DURATION", "also for each window of the time column, such as 1h", &o.window_ms,
+      0 },
+    { "control", 'c', CTR_OPT_STR, "FILE", "compare with the scores of the same rows in FILE", &o.control,
+      CTR_OPT_PATH },
+    { "bootstrap", 0, CTR_OPT_INT, "N", "95% intervals from N resamplings of users, or of rows", &o.bootstrap, 0 },
+    { "metrics", 'm', CTR_OPT_STR, "LIST", "these metrics: auc, auc_loss, gauc, log_loss, ...", &o.metrics, 0 },
+    { "format", 'f', CTR_OPT_CHOICE, "table|stream", "a table of text (default), or a stream", &o.format,
+      CTR_OPT_LOCAL },
+    { "reliability", 'r', CTR_OPT_FLAG, NULL, "draw click rates against scores below the table", &o.reliability,
+      CTR_OPT_LOCAL },
+    { "bins", 0, CTR_OPT_INT, "N", "bins of the drawing (10)", &o.bins, CTR_OPT_LOCAL },
+    { "ascii", 0, CTR_OPT_FLAG, NULL, "draw without Unicode", &o.ascii, CTR_OPT_LOCAL },
+    { 0 },
+};
+
+/* The input, less the columns that are not needed. */
+struct input {
+    struct ctr_reader *r;
+    struct ctr_metric_columns c;
+    int id;       /* or -1 */
+    int *by;      /* columns of by_names */
+    int *keep, n; /* columns of the file that are kept */
+};
+
+static int keep(struct input *in, int column)
+{
+    if (column < 0)
+        return -1;
+    for (int i = 0; i < in->n; i++)
+        if (in->keep[i] == column)
+            return i;
+    in->keep[in->n] = column;
+    return in->n++;
+}
+
+/* A column of a role. In the control a role option may name what only the main stream has. */
+static int role(struct ctr_cli *cli, const struct input *in, enum ctr_role r, bool need, bool control,
+                struct ctr_err *err)
+{
+    const struct ctr_schema *s = ctr_reader_schema(in->r);
+
+    if (control && !need && cli->role[r] && ctr_schema_find(s, cli->role[r]) < 0)
+        return -1;
+    return ctr_cli_role(cli, s, r, need, err); /* -1: there is none */
+}
+
+/* Finds the columns, by their places in the file. `identity`: also what tells whether rows are the same. */
+static int find(struct ctr_cli *cli, struct input *in, const struct ctr_strs *by, bool identity, bool control,
+                struct ctr_err *err)
+{
+    const struct {
+        enum ctr_role role;
+        bool need, look;
+        int *to;
+    } part[] = {
+        { CTR_ROLE_LABEL, true, true, &in->c.label },
+        { CTR_ROLE_SCORE, true, true, &in->c.score },
+        { CTR_ROLE_WEIGHT, false, true, &in->c.weight },
+        { CTR_ROLE_USER, false, true, &in->c.user },
+        { CTR_ROLE_TIME, o.window_ms > 0 && !control, o.window_ms > 0 || identity, &in->c.time },
+        { CTR_ROLE_ID, false, identity, &in->id },
+    };
+
+    in->by = calloc((size_t)by->n + 1, sizeof *in->by);
+    in->keep = calloc(CTR_COUNT(part) + (size_t)by->n, sizeof *in->keep);
+    if (!in->keep || !in->by)
+        return ctr_fail_nomem(err, sizeof *in->keep * (size_t)by->n);
+    for (size_t i = 0; i < CTR_COUNT(part); i++) {
+        *part[i].to = part[i].look ? role(cli, in, part[i].role, part[i].need, control, err) : -1;
+        if (*part[i].to < -1)
+            return *part[i].to;
+    }
+    for (int i = 0; i < by->n; i++) {
+        in->by[i] = ctr_schema_need(ctr_reader_schema(in->r), by->s[i], err);
+        if (in->by[i] < 0)
+            return in->by[i];
+    }
+    return 0;
+}
+
+/* Reads nothing else than these, which from now on go by their new places. */
+static int project(struct input *in, int nby, struct ctr_err *err)
+{
+    int *column[] = { &in->c.label, &in->c.score, &in->c.weight, &in->c.user, &in->c.time, &in->id };
+    int rc;
+
+    for (size_t i = 0; i < CTR_COUNT(column); i++)
+        *column[i] = keep(in, *column[i]);
+    for (int i = 0; i < nby; i++)
+        in->by[i] = keep(in, in->by[i]);
+    rc = ctr_reader_project(in->r, in->keep, in->n, err);
+    return rc ? rc : ctr_metric_columns_check(&in->c, ctr_reader_schema(in->r), err);
+}
+
+static void input_free(struct input *in)
+{
+    ctr_reader_free(in->r);
+    free(in->keep);
+    free(in->by);
+}
+
+/* ---- the other model's scores, row by row ---- */
+
+struct control {
+    struct input in;
+    const struct ctr_batch *b;   /* NULL before the first and after the last */
+    int64_t at;                  /* row of b */
+    struct ctr_buf batch, score; /* of b; of the main batch */
+};
+
+static int control_open(struct ctr_cli *cli, struct control *c, struct ctr_err *err)
+{
+    static const struct ctr_strs none;
+    char *path[] = { (char *)(uintptr_t)o.control };
+    int rc = ctr_reader_open(&c->in.r, path, 1, NULL, err);
+
+    if (!rc)
+        rc = find(cli, &c->in, &none, true, true, err);
+    if (!rc)
+        rc = project(&c->in, 0, err);
+    if (rc)
+        ctr_err_file(err, o.control);
+    return rc;
+}
+
+static void control_free(struct control *c)
+{
+    input_free(&c->in);
+    ctr_buf_free(&c->batch);
+    ctr_buf_free(&c->score);
+}
+
+static int not_same(struct ctr_err *err, int64_t row, const char *what)
+{
+    return ctr_fail(err, CTR_EDATA, "row %lld: %s has %s: --control wants the same rows in the same order",
+                    (long long)row, o.control, what);
+}
+
+/* Do row i here and row j there agree in every column that both have? */
+static int same_row(const struct input *a, const struct ctr_batch *x, int64_t i, const struct input *b,
+                    const struct ctr_batch *y, int64_t j, struct ctr_err *err)
+{
+    const struct {
+        const char *say;
+        int a, b;
+    } part[] = { { "another label", a->c.label, b->c.label },
+                 { "another weight", a->c.weight, b->c.weight },
+                 { "another id", a->id, b->id },
+                 { "another user", a->c.user, b->c.user },
+                 { "another time", a->c.time, b->c.time } };
+
+    for (size_t k = 0; k < CTR_COUNT(part); k++)
+        if (part[k].a >= 0 && part[k].b >= 0 &&
+            ctr_col_hash(&x->col[part[k].a], i, 0) != ctr_col_hash(&y->col[part[k].b], j, 0))
+            return not_same(err, x->first_row + i + 1, part[k].say);
+    return 0;
+}
+
+/* The next batch of the control, its scores checked: 1, or 0 at its end. */
+static int control_next(struct control *c, struct ctr_err *err)
+{
+    const char *name = ctr_reader_schema(c->in.r)->f[c->in.c.score].name;
+    int rc = ctr_reader_next(c->in.r, &c->b, err), bad;
+
+    c->at = 0;
+    if (rc <= 0) {
+        c->b = NULL;
+        return rc;
+    }
+    bad = ctr_rows_scores(&c->batch, &c->b->col[c->in.c.score], name, c->b->first_row, err);
+    if (bad)
+        ctr_err_file(err, o.control);
+    return bad ? bad : 1;
+}
+
+/* The scores that belong to the rows of b. */
+static int control_scores(struct control *c, const struct input *in, const struct ctr_batch *b, struct ctr_err *err)
+{
+    int rc;
+
+    ctr_buf_clear(&c->score);
+    for (int64_t i = 0, n; i < b->rows; i += n, c->at += n) {
+        while (!c->b || c->at == c->b->rows) {
+            if ((rc = control_next(c, err)) < 0)
+                return rc;
+            if (!rc)
+                return not_same(err, b->first_row + i + 1, "fewer rows");
+        }
+        n = CTR_MIN(b->rows - i, c->b->rows - c->at);
+        for (int64_t k = 0; k < n; k++)
+            if ((rc = same_row(in, b, i + k, &c->in, c->b, c->at + k, err)))
+                return rc;
+        if ((rc = ctr_buf_append(&c->score, (double *)c->batch.data + c->at, (size_t)n * sizeof(double), err)))
+            return rc;
+    }
+    return 0;
+}
+
+static int control_end(struct control *c, int64_t rows, struct ctr_err *err)
+{
+    int rc = 1;
+
+    while (rc > 0 && (!c->b || c->at == c->b->rows))
+        rc = control_next(c, err);
+    return rc > 0 ? not_same(err, rows + 1, "more rows") : rc;
+}
+
+/* ---- showing ---- */
+
+static int show_table(struct ctr_eval *e, const struct ctr_eval_view *v, struct ctr_buf *text, struct ctr_err *err)
+{
+    struct ctr_reliability_bin *bin;
+    int rc = ctr_eval_table(e, v, text, err);
+
+    if (rc || !o.reliability)
+        return rc;
+    bin = calloc((size_t)o.bins, sizeof *bin);
+    if (!bin)
+        return ctr_fail_nomem(err, (size_t)o.bins * sizeof *bin);
+    rc = ctr_eval_reliability(e, bin, (int)o.bins, err);
+    if (rc > 0) {
+        int n = rc;
+        if (!(rc = ctr_buf_append(text, "\n", 1, err)))
+            rc = ctr_reliability_draw(bin, n, o.ascii, text, err);
+    }
+    free(bin);
+    return rc;
+}
+
+static int show_stream(struct ctr_cli *cli, struct ctr_eval *e, const struct ctr_eval_view *v, struct ctr_out *out,
+                       struct ctr_err *err)
+{
+    struct ctr_schema s = { 0 };
+    struct ctr_batchbuf rows = { 0 };
+    struct ctr_writer *w = NULL;
+    int rc;
+
+    if (!(rc = ctr_eval_stream_schema(v, &s, err)) && !(rc = ctr_batchbuf_init(&rows, &s, err)) &&
+        !(rc = ctr_eval_stream_rows(e, v, &rows, err)) && !(rc = ctr_cli_writer(cli, out, &s, &w, err)) &&
+        !(rc = ctr_writer_batch(w, ctr_batchbuf_view(&rows), err)))
+        rc = ctr_cli_finish(cli, w, out, err);
+    ctr_writer_free(w);
+    ctr_batchbuf_free(&rows);
+    ctr_schema_free(&s);
+    return rc;
+}
+
+static int show(struct ctr_cli *cli, struct ctr_eval *e, const struct ctr_eval_view *v, struct ctr_err *err)
+{
+    bool stream = !strcmp(o.format, "stream");
+    struct ctr_out *out = NULL;
+    struct ctr_buf text = { 0 };
+    int rc = ctr_cli_out(cli, stream ? CTR_OUT_BINARY : 0, &out, err);
+
+    if (!rc && stream)
+        rc = show_stream(cli, e, v, out, err);
+    else if (!rc && !(rc = show_table(e, v, &text, err)) && !(rc = ctr_out_write(out, text.data, text.len, err)))
+        rc = ctr_out_commit(out, err);
+    ctr_out_free(out);
+    ctr_buf_free(&text);
+    return rc;
+}
+
+/* Why something is undefined. */
+static void explain(const struct ctr_cli *cli, const struct ctr_eval *e)
+{
+    const struct ctr_metric_sums *t = &ctr_eval_slice(e, 0)->sums[0];
+
+    if (!t->rows)
+        ctr_cli_note(cli, "the input has no rows: no metric is defined");
+    else if (!(t->weight > 0))
+        ctr_cli_note(cli, "all weights are 0: no metric is defined");
+    else if (!(t->label > 0) || !(t->label < t->weight))
+        ctr_cli_note(cli, "all %lld labels are %d: auc, gauc and normalized_entropy are undefined", (long long)t->rows,
+                     t->label > 0);
+}
+
+/* ---- wiring ---- */
+
+static int check_options(struct ctr_strs *by, struct ctr_err *err)
+{
+    int rc;
+
+    for (int i = 0; i < o.by.n; i++)
+        if ((rc = ctr_strs_split(by, o.by.s[i], ',', err)))
+            return rc;
+    if (o.reliability && strcmp(o.format, "table"))
+        return ctr_cli_usage(err, "--reliability draws below a table: it does not go with --format stream");
+    if (o.bins < 1 || o.bins > 10000)
+        return ctr_cli_usage(err, "--bins wants 1 to 10000");
+    if (o.bootstrap > 1000000)
+        return ctr_cli_usage(err, "--bootstrap wants 1000000 at most");
+    return 0;
+}
+
+static int feed(struct ctr_cli *cli, struct ctr_eval *e, struct input *in, struct control *c, struct ctr_err *err)
+{
+    const struct ctr_batch *b;
+    int rc;
+
+    while ((rc = ctr_reader_next(in->r, &b, err)) > 0) {
+        if (o.control && (rc = control_scores(c, in, b, err)))
+            return rc;
+        if ((rc = ctr_eval_batch(e, b, o.control ? (double *)c->score.data : NULL, err))) {
+            ctr_err_file(err, ctr_reader_file(in->r));
+            return rc;
+        }
+        ctr_cli_progress(cli, ctr_reader_rows(in->r), ctr_reader_total_rows(in->r));
+    }
+    return rc || !o.control ? rc : control_end(c, ctr_reader_rows(in->r), err);
+}
+
+static unsigned needs(const int *metrics, int n)
+{
+    unsigned u = o.reliability ? CTR_NEED_RANKS : 0;
+
+    for (int i = 0; i < n; i++)
+        u |= ctr_metrics[metrics[i]].needs;
+    return u;
+}
+
+static int evaluate(struct ctr_cli *cli, struct input *in, struct control *c, const struct ctr_strs *by, int *metrics,
+                    int n, struct ctr_err *err)
+{
+    const struct ctr_eval_opts eo = { .columns = in->c,
+                                      .by = in->by,
+                                      .nby = by->n,
+                                      .window_ms = o.window_ms,
+                                      .needs = needs(metrics, n),
+                                      .control = o.control,
+                                      .keep = o.reliability,
+                                      .bootstrap = (int)o.bootstrap,
+                                      .seed = cli->seed,
+                                      .narrow_control =
+                                          o.control && ctr_reader_schema(c->in.r)->f[c->in.c.score].type != CTR_F64,
+                                      .memory_bytes = cli->memory_bytes };
+    const struct ctr_eval_view v = { .metrics = metrics,
+                                     .n = n,
+                                     .by_names = (const char *const *)by->s,
+                                     .windows = o.window_ms > 0,
+                                     .control = o.control,
+                                     .bootstrap = o.bootstrap > 0,
+                                     .users = eo.needs & CTR_NEED_USERS,
+                                     .weighted = in->c.weight >= 0 };
+    struct ctr_eval *e = NULL;
+    struct ctr_pool *pool = NULL;
+    int rc;
+
+    if (!(rc = ctr_eval_new(&e, ctr_reader_schema(in->r), &eo, err)) && !(rc = feed(cli, e, in, c, err)) &&
+        !(rc = ctr_pool_new(&pool, (int)cli->jobs, err)) && !(rc = ctr_eval_finish(e, pool, err)) &&
+        !(rc = show(cli, e, &v, err)))
+        explain(cli, e);
+    ctr_pool_free(pool);
+    ctr_eval_free(e);
+    return rc;
+}
+
+static int run(struct ctr_cli *cli, struct ctr_err *err)
+{
+    struct input in = { 0 };
+    struct control c = { 0 };
+    struct ctr_strs by = { 0 };
+    int *metrics = NULL, n = 0, rc;
+
+    if ((rc = check_options(&by, err)) || (rc = ctr_cli_reader(cli, 0, NULL, &in.r, err)) ||
+        (rc = find(cli, &in, &by, o.control, false, err)) ||
+        (rc = ctr_metric_list(o.metrics, in.c.user >= 0, &metrics, &n, err)))
+        goto out;
+    if (!(needs(metrics, n) & CTR_NEED_USERS) && !o.bootstrap && !o.control)
+        in.c.user = -1; /* of no use */
+    if (!(rc = project(&in, by.n, err)) && !(o.control && (rc = control_open(cli, &c, err))))
+        rc = evaluate(cli, &in, &c, &by, metrics, n, err);
+out:
+    control_free(&c);
+    input_free(&in);
+    ctr_strs_free(&by);
+    ctr_strs_free(&o.by);
+    free(metrics);
+    return rc;
+}
+
+const struct ctr_tool ctr_tool = {
+    "ctr-eval",  "how good scores are: AUC, GAUC, log loss, calibration, by slice and window",
+    "[FILE...]", NULL,
+    opts,        CTR_TOOL_ROLES,
+    run
+};

@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * metric: exact AUC, GAUC and the sums against plain quadratic loops; the same results however the rows are cut. */
+#include "common/metric/evalstate.h"
+#include "tap.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { N = 700 };
+
+static struct ctr_err err;
+
+struct data {
+    int n;
+    double p[N], y[N], w[N];
+    int user[N];
+};
+
+/* levels 0: scores that differ; `near`: that share their upper 33 bits. */
+static void make(struct data *d, int n, int seed, int levels, bool narrow, bool fractions, bool weights, bool near)
+{
+    d->n = n;
+    for (int i = 0; i < n; i++) {
+        uint64_t s = (uint64_t)seed, k = (uint64_t)i;
+        double u = ctr_random01(s, 1, k);
+        d->p[i] = levels ? floor(u * levels) / levels : near ? .5 + u * 0x1p-30 : u;
+        if (narrow)
+            d->p[i] = (float)d->p[i];
+        d->y[i] = ctr_random01(s, 2, k) < .3;
+        if (fractions && ctr_random01(s, 3, k) < .3)
+            d->y[i] = ctr_random01(s, 4, k);
+        d->w[i] = weights ? floor(ctr_random01(s, 5, k) * 5) / 2 : 1;
+        d->user[i] = (int)(ctr_random01(s, 6, k) * 40);
+    }
+}
+
+static double pairs(const struct data *d, int user)
+{
+    double wins = 0, all = 0;
+
+    for (int i = 0; i < d->n; i++)
+        for (int j = 0; j < d->n; j++) {
+            double w = d->w[i] * d->y[i] * d->w[j] * (1 - d->y[j]);
+            if (user >= 0 && (d->user[i] != user || d->user[j] != user))
+                continue;
+            all += w;
+            wins += d->p[i] > d->p[j] ? w : d->p[i] == d->p[j] ? w / 2 : 0;
+        }
+    return all > 0 ? wins / all : NAN;
+}
+
+static bool near(double a, double b)
+{
+    return (isnan(a) && isnan(b)) || fabs(a - b) <= 1e-12 * CTR_MAX(1, fabs(b));
+}
+
+static void test_auc(void)
+{
+    static struct data d;
+    static const int sizes[] = { 0, 1, 2, 3, 47, 49, 700 };
+
+    for (int narrow = 0; narrow < 2; narrow++)
+        for (int kind = 0; kind < 12; kind++)
+            for (size_t k = 0; k < CTR_COUNT(sizes); k++) {
+                struct ctr_sample s = { .wide = !narrow };
+                int rc = 0, levels = kind % 3 == 1 ? 7 : 0;
+                make(&d, sizes[k], kind + 100 * narrow, levels, narrow, kind & 4, kind >= 8, kind % 3 == 2);
+                for (int i = 0; !rc && i < d.n; i++)
+                    if (!(rc = ctr_sample_reserve(&s, 1, &err)))
+                        rc = ctr_sample_push(&s, d.p[i], d.y[i], d.w[i], 0, &err);
+                rc = rc ? rc : ctr_sample_sort(&s, &err);
+                ok(!rc && near(ctr_sample_auc(&s), pairs(&d, -1)), "auc is that of all pairs: %d rows, kind %d, %s",
+                   sizes[k], kind, narrow ? "32 bits" : "64 bits");
+                ctr_sample_free(&s);
+            }
+}
+
+static void test_sort(void)
+{
+    enum { M = 5000 };
+    static uint64_t a[M], tmp[M];
+    static struct ctr_pair p[M], ptmp[M];
+    bool sorted = true, stable = true;
+
+    for (int i = 0; i < M; i++) {
+        a[i] = (UINT64_C(3) << 60 | (ctr_random64(1, 1, (uint64_t)i) & 0x7fffffff)) & (UINT64_MAX >> 1);
+        p[i] = (struct ctr_pair){ .key = ctr_random64(1, 2, (uint64_t)i) % 100 << 25, .index = (uint64_t)i };
+    }
+    ctr_key_sort(a, tmp, M);
+    ctr_pair_sort(p, ptmp, M);
+    for (int i = 1; i < M; i++) {
+        sorted &= a[i - 1] <= a[i] && p[i - 1].key <= p[i].key;
+        stable &= p[i - 1].key != p[i].key || p[i - 1].index < p[i].index;
+    }
+    ok(sorted, "long runs of near keys are sorted");
+    ok(stable, "equal keys keep their order");
+}
+
+/* ---- whole evaluations ---- */
+
+static struct ctr_schema schema;
+enum { SCORE, LABEL, WEIGHT, USER, TIME, COLUMNS };
+
+static void make_schema(void)
+{
+    static const char *const names[] = { "score", "label", "weight", "user", "time" };
+    static const enum ctr_type types[] = { CTR_F64, CTR_F64, CTR_F64, CTR_I32, CTR_TIME };
+    bool good = true;
+
+    for (int i = 0; i < COLUMNS; i++)
+        good &= ctr_schema_add(&schema, names[i], types[i], &err) >= 0;
+    ok(good, "schema");
+}
+
+static int fill(struct ctr_batchbuf *b, const struct data *d, int from, int to)
+{
+    int rc = 0;
+
+    for (int i = from; i < to; i++) {
+        rc |= ctr_colbuf_f64(&b->col[SCORE], d->p[i], &err);
+        rc |= ctr_colbuf_f64(&b->col[LABEL], d->y[i], &err);
+        rc |= ctr_colbuf_f64(&b->col[WEIGHT], d->w[i], &err);
+        rc |= ctr_colbuf_i64(&b->col[USER], d->user[i], &err);
+        rc |= ctr_colbuf_i64(&b->col[TIME], i * 1000 - 5000, &err);
+    }
+    return rc;
+}
+
+static struct ctr_eval *evaluate(const struct data *d, int batch, struct ctr_eval_opts *o, struct ctr_pool *pool)
+{
+    struct ctr_eval *e = NULL;
+    struct ctr_batchbuf b;
+    double control[N];
+    int rc = ctr_eval_new(&e, &schema, o, &err);
+
+    for (int i = 0; !rc && i < d->n; i += batch) {
+        int n = CTR_MIN(batch, d->n - i);
+        struct ctr_batch view;
+        if ((rc = ctr_batchbuf_init(&b, &schema, &err)) || (rc = fill(&b, d, i, i + n)))
+            break;
+        view = *ctr_batchbuf_view(&b);
+        view.first_row = i;
+        for (int k = 0; k < n; k++)
+            control[k] = d->p[i + k] / 2;
+        rc = ctr_eval_batch(e, &view, o->control ? control : NULL, &err);
+        ctr_batchbuf_free(&b);
+    }
+    if (!rc)
+        rc = ctr_eval_finish(e, pool, &err);
+    if (rc) {
+        printf("# %s\n", err.what);
+        ctr_eval_free(e);
+        return NULL;
+    }
+    return e;
+}
+
+static void test_eval(void)
+{
+    static struct data d;
+    int by[] = { USER };
+    struct ctr_eval_opts o = { .columns = { LABEL, WEIGHT, SCORE, USER, TIME },
+                               .needs = CTR_NEED_RANKS | CTR_NEED_USERS,
+                               .by = by,
+                               .nby = 1,
+                               .window_ms = 100000 };
+    struct ctr_eval *e;
+    double w = 0, gauc = 0, in = 0, ll = 0, se = 0, wy = 0, wp = 0;
+    int64_t out_rows = 0;
+    bool slices = true;
+
+    make(&d, 600, 5, 13, false, true, true, false);
+    e = evaluate(&d, 600, &o, NULL);
+    ok(e != NULL, "an evaluation");
+    if (!e)
+        return;
+    for (int i = 0; i < d.n; i++) {
+        w += d.w[i];
+        wy += d.w[i] * d.y[i];
+        wp += d.w[i] * d.p[i];
+        ll -= d.w[i] * (d.y[i] * log(fmax(d.p[i], 0x1p-52)) + (1 - d.y[i]) * log(1 - d.p[i]));
+        se += d.w[i] * (d.p[i] - d.y[i]) * (d.p[i] - d.y[i]);
+    }
+    for (int u = 0; u < 40; u++) {
+        double auc = pairs(&d, u), uw = 0;
+        int64_t rows = 0;
+        for (int i = 0; i < d.n; i++)
+            if (d.user[i] == u) {
+                uw += d.w[i];
+                rows++;
+            }
+        if (isnan(auc))
+            out_rows += rows;
+        else
+            gauc += uw * auc, in += uw;
+    }
+    const struct ctr_metric_sums *t = &ctr_eval_slice(e, 0)->sums[0];
+    ok(t->rows == 600 && near(t->weight, w) && near(t->label, wy) && near(t->score, wp), "counts and sums");
+    ok(near(t->log_loss, ll), "log loss %.17g %.17g", t->log_loss, ll);
+    ok(near(t->squared, se), "squared error");
+    ok(near(t->auc, pairs(&d, -1)), "auc");
+    ok(near(t->gauc, gauc / in), "gauc %.17g %.17g", t->gauc, gauc / in);
+    ok(t->left_out_rows == out_rows, "rows of users of one class are counted");
+    int64_t rows = 0, windows = 0;
+    for (int64_t i = 0; i < ctr_eval_slices(e); i++) {
+        const struct ctr_eval_slice *s = ctr_eval_slice(e, i);
+        if (s->by == 0 && !s->windowed) {
+            slices &= near(s->sums[0].auc, pairs(&d, atoi(s->text)));
+            rows += s->sums[0].rows;
+        } else if (s->by < 0 && s->windowed) {
+            windows += s->sums[0].rows;
+            slices &= s->window_ms % 100000 == 0;
+        }
+    }
+    ok(slices && rows == 600 && windows == 600, "slices and windows part the rows");
+    ctr_eval_free(e);
+}
+
+static bool same(const struct ctr_eval *a, const struct ctr_eval *b)
+{
+    bool r = ctr_eval_slices(a) == ctr_eval_slices(b);
+
+    for (int64_t i = 0; r && i < ctr_eval_slices(a); i++)
+        r = !memcmp(ctr_eval_slice(a, i)->sums, ctr_eval_slice(b, i)->sums, sizeof ctr_eval_slice(a, i)->sums) &&
+            !strcmp(ctr_eval_slice(a, i)->text, ctr_eval_slice(b, i)->text);
+    return r;
+}
+
+static void test_bootstrap(void)
+{
+    static struct data d;
+    struct ctr_eval_opts o = { .columns = { LABEL, WEIGHT, SCORE, USER, TIME },
+                               .needs = CTR_NEED_RANKS | CTR_NEED_USERS,
+                               .control = true,
+                               .bootstrap = 50,
+                               .seed = 7 };
+    struct ctr_eval *e, *f, *g;
+    struct ctr_interval a, b;
+    struct ctr_pool *pool = NULL;
+    bool equal = true, around = true;
+
+    make(&d, 700, 9, 50, false, true, true, false);
+    for (int i = 0; i < d.n; i++)
+        d.p[i] = (d.p[i] + d.y[i]) / 2;
+    ok(!ctr_pool_new(&pool, 3, &err), "pool");
+    e = evaluate(&d, 700, &o, NULL);
+    f = evaluate(&d, 11, &o, pool);
+    o.bootstrap = 0;
+    g = evaluate(&d, 13, &o, NULL);
+    ok(e && f && g, "three evaluations");
+    if (!e || !f || !g)
+        return;
+    ok(same(e, f), "results do not depend on batches and threads");
+    ok(near(ctr_eval_slice(e, 0)->sums[0].auc, ctr_eval_slice(g, 0)->sums[0].auc), "nor on the bootstrap");
+    for (int m = 0; m < ctr_metrics_count; m++)
+        for (int change = 0; change < 2; change++) {
+            double v = ctr_metrics[m].value(&ctr_eval_slice(e, 0)->sums[0]);
+            if (change)
+                v = ctr_metric_change(v, ctr_metrics[m].value(&ctr_eval_slice(e, 0)->sums[1]));
+            if (ctr_eval_interval(e, 0, m, change, &a, &err) || ctr_eval_interval(f, 0, m, change, &b, &err))
+                equal = false;
+            equal &= a.low == b.low && a.high == b.high;
+            around &= a.low <= v && v <= a.high;
+            if (!(a.low <= v && v <= a.high))
+                printf("# %s %d: %g [%g, %g]\n", ctr_metrics[m].name, change, v, a.low, a.high);
+        }
+    ok(equal, "nor do intervals");
+    ok(around, "intervals lie around the values");
+    ctr_eval_free(e);
+    ctr_eval_free(f);
+    ctr_eval_free(g);
+    ctr_pool_free(pool);
+}
+
+static void test_reliability(void)
+{
+    static struct data d;
+    struct ctr_reliability_bin bin[10];
+    struct ctr_eval_opts o = { .columns = { LABEL, -1, SCORE, -1, -1 }, .needs = CTR_NEED_RANKS, .keep = true };
+    struct ctr_eval *e;
+    double rows = 0;
+    int n;
+
+    make(&d, 700, 3, 0, false, false, false, false);
+    for (int i = 0; i < 350; i++)
+        d.p[2 * i] = .25; /* half of all in one tie */
+    e = evaluate(&d, 100, &o, NULL);
+    n = e ? ctr_eval_reliability(e, bin, 10, &err) : 0;
+    ok(n == 10, "ten bins: %d", n);
+    for (int i = 0; i < n; i++)
+        rows += bin[i].weight;
+    ok(rows == 700, "every row is in a bin");
+    for (int i = 1; i < n; i++)
+        if (!(bin[i - 1].high < bin[i].low))
+            n = -1;
+    ok(n == 10, "equal scores share a bin");
+    ctr_eval_free(e);
+}
+
+static void test_bad(void)
+{
+    static struct data d;
+    static const struct {
+        double p, y, w;
+        const char *say;
+    } bad[] = { { NAN, 0, 1, "row 4: the score (column score) is nan" },
+                { -.1, 0, 1, "row 4: the score" },
+                { 1.5, 0, 1, "row 4: the score (column score) is 1.5, but must be in [0, 1]" },
+                { .5, 2, 1, "row 4: the label (column label) is 2" },
+                { .5, NAN, 1, "row 4: the label" },
+                { .5, 1, -1, "row 4: the weight (column weight) is -1, but must be finite and not negative" },
+                { .5, 1, INFINITY, "row 4: the weight" } };
+    struct ctr_eval_opts o = { .columns = { LABEL, WEIGHT, SCORE, -1, -1 } };
+
+    for (size_t i = 0; i < CTR_COUNT(bad); i++) {
+        make(&d, 10, 3, 0, false, false, false, false);
+        d.p[3] = bad[i].p;
+        d.y[3] = bad[i].y;
+        d.w[3] = bad[i].w;
+        struct ctr_eval *e = evaluate(&d, 2, &o, NULL);
+        ok(!e && strstr(err.what, bad[i].say), "refused: %s", bad[i].say);
+        ctr_eval_free(e);
+    }
+}
+
+int main(void)
+{
+    make_schema();
+    test_sort();
+    test_auc();
+    test_eval();
+    test_bootstrap();
+    test_reliability();
+    test_bad();
+    ctr_schema_free(&schema);
+    return done_testing();
+}
