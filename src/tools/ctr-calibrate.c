@@ -64,9 +64,9 @@ static int report(const struct ctr_cli *cli, const struct ctr_cal_fit *f, const 
     static const char *const name[3][3] = { { "all", "", "" }, { "low", "high", "" }, { "low", "middle", "high" } };
     struct ctr_cal_bias b[3] = { 0 };
     char before[32], after[32];
-    int n = ctr_cal_fit_bias(f, m, b, 3, err);
+    int n = cli->quiet ? 0 : ctr_cal_fit_bias(f, m, b, 3, err);
 
-    if (n < 0)
+    if (n <= 0)
         return n;
     ctr_cli_note(cli, "mean score over mean label, on the rows of the fit:");
     ctr_cli_note(cli, "%-7s  %-19s  %10s  %10s  %8s  %8s", "", "scores", "mean_score", "click_rate", "before", "after");

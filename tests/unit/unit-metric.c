@@ -161,7 +161,7 @@ static void test_eval(void)
     static struct data d;
     int by[] = { USER };
     struct ctr_eval_opts o = { .columns = { LABEL, WEIGHT, SCORE, USER, TIME },
-                               .needs = CTR_NEED_RANKS | CTR_NEED_USERS,
+                               .needs = CTR_NEED_RANKS | CTR_NEED_USERS | CTR_NEED_LOSS,
                                .by = by,
                                .nby = 1,
                                .window_ms = 100000 };
@@ -231,7 +231,7 @@ static void test_bootstrap(void)
 {
     static struct data d;
     struct ctr_eval_opts o = { .columns = { LABEL, WEIGHT, SCORE, USER, TIME },
-                               .needs = CTR_NEED_RANKS | CTR_NEED_USERS,
+                               .needs = CTR_NEED_RANKS | CTR_NEED_USERS | CTR_NEED_LOSS,
                                .control = true,
                                .bootstrap = 50,
                                .seed = 7 };

@@ -129,6 +129,7 @@ int ctr_cal_apply_batch(struct ctr_cal_apply *a, const struct ctr_batch *b, cons
 {
     const struct ctr_col *by = a->by >= 0 ? &b->col[a->by] : NULL;
     const double *score;
+    int64_t hint = 0;
     int slice = 0, rc;
 
     if ((rc = ctr_rows_scores(&a->values, &b->col[a->score], b->schema->f[a->score].name, b->first_row, err)))
@@ -137,7 +138,7 @@ int ctr_cal_apply_batch(struct ctr_cal_apply *a, const struct ctr_batch *b, cons
     ctr_colbuf_clear(&a->out);
     for (int64_t i = 0; i < b->rows; i++)
         if ((by && (rc = slice_of(a, by, i, &slice, err))) ||
-            (rc = ctr_colbuf_f64(&a->out, ctr_cal_map_apply(a->map, slice, score[i]), err)))
+            (rc = ctr_colbuf_f64(&a->out, ctr_cal_map_apply(a->map, slice, score[i], &hint), err)))
             return rc;
     memcpy(a->col, b->col, (size_t)b->schema->n * sizeof *a->col);
     a->col[b->schema->n] = b->col[a->score];

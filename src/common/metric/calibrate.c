@@ -33,6 +33,7 @@ struct ctr_cal_fit {
     struct ctr_buf text;
     bool narrow, floored;
     int64_t seen, thin;
+    double weight; /* of all rows */
 };
 
 double ctr_cal_log(double score)
@@ -165,6 +166,7 @@ int ctr_cal_fit_batch(struct ctr_cal_fit *f, const struct ctr_batch *b, struct c
         return rc;
     for (int64_t i = 0; i < b->rows; i++) {
         double w = r->weight ? r->weight[i] : 1, score = r->score[i] + 0.0;
+        f->weight += w;
         if ((rc = part_row(&f->part[0], score, r->label[i], w, err)))
             return rc;
         if (by && ((rc = part_of(f, by, i, &p, err)) || (rc = ctr_sample_reserve(&p->sample, 1, err)) ||
@@ -439,22 +441,20 @@ int ctr_cal_fit_bias(const struct ctr_cal_fit *f, const struct ctr_cal_map *m, s
                      struct ctr_err *err)
 {
     struct ctr_reliability_bin *r = calloc((size_t)bins, sizeof *r);
-    double total = 0;
     int n;
 
     if (!r)
         return ctr_fail_nomem(err, (size_t)bins * sizeof *r);
-    for (struct ctr_ties t = { .s = &f->part[0].sample }; ctr_ties_next(&t);)
-        total += t.neg + t.pos;
-    n = ctr_sample_bins(&f->part[0].sample, total, r, bins);
+    n = ctr_sample_bins(&f->part[0].sample, f->weight, r, bins);
     for (int i = 0; i < n; i++)
         b[i] = (struct ctr_cal_bias){ r[i].low, r[i].high, r[i].weight, 0, 0, r[i].score, r[i].label };
     for (int i = f->n > 1 ? 1 : 0; i < f->n; i++) {
+        int64_t hint = 0;
         int k = 0;
         for (struct ctr_ties t = { .s = &f->part[i].sample }; ctr_ties_next(&t);) {
             while (k < n - 1 && t.score > b[k].high)
                 k++;
-            b[k].after += (t.neg + t.pos) * ctr_cal_map_apply(m, i, t.score);
+            b[k].after += (t.neg + t.pos) * ctr_cal_map_apply(m, i, t.score, &hint);
         }
     }
     for (int i = 0; i < n; i++) {

@@ -72,26 +72,19 @@ const char *ctr_cal_map_by(const struct ctr_cal_map *m)
 
 int ctr_cal_map_slice(const struct ctr_cal_map *m, const char *text, size_t n)
 {
-    uint64_t hash = ctr_cal_hash(text, n), at;
+    const struct ctr_idmap_slot *s = m->ids.cap ? ctr_idmap_slot(&m->ids, ctr_cal_hash(text, n)) : NULL;
 
-    if (!m->ids.cap)
-        return 0;
-    at = ctr_mix64(hash) & (uint64_t)(m->ids.cap - 1);
-    while (m->ids.id[at] != UINT32_MAX && m->ids.hash[at] != hash)
-        at = (at + 1) & (uint64_t)(m->ids.cap - 1);
-    return m->ids.id[at] == UINT32_MAX ? 0 : (int)m->ids.id[at] + 1;
+    return !s || s->id == UINT32_MAX ? 0 : (int)s->id + 1;
 }
 
-static double isotonic(const struct ctr_cal_part *p, double score)
+/* The knot at or below `score`, which lies within the fitted range; *hint is where the last search ended. */
+static int64_t find_knot(const struct ctr_knot *k, int64_t n, double score, int64_t *hint)
 {
-    const struct ctr_knot *k = (const struct ctr_knot *)p->knots.data, *a;
-    int64_t low = 0, high = (int64_t)(p->knots.len / sizeof *k) - 1;
-    double v;
+    int64_t low = 0, high = n - 1;
 
-    if (score <= k[low].score)
-        return k[low].value;
-    if (score >= k[high].score)
-        return k[high].value;
+    for (int64_t i = *hint, tries = 0; tries < 4 && i < n - 1 && k[i].score <= score; i++, tries++)
+        if (score < k[i + 1].score)
+            return *hint = i;
     while (high - low > 1) { /* k[low].score <= score < k[high].score */
         int64_t mid = low + (high - low) / 2;
         if (k[mid].score <= score)
@@ -99,21 +92,34 @@ static double isotonic(const struct ctr_cal_part *p, double score)
         else
             high = mid;
     }
-    a = &k[low];
+    return *hint = low;
+}
+
+static double isotonic(const struct ctr_cal_part *p, double score, int64_t *hint)
+{
+    const struct ctr_knot *k = (const struct ctr_knot *)p->knots.data, *a;
+    int64_t n = (int64_t)(p->knots.len / sizeof *k);
+    double v;
+
+    if (score <= k[0].score)
+        return k[0].value;
+    if (score >= k[n - 1].score)
+        return k[n - 1].value;
+    a = &k[find_knot(k, n, score, hint)];
     if (p->kind == CTR_CAL_ISOTONIC_CONSTANT)
         return a->value;
     v = a->value + (a[1].value - a->value) * ((score - a->score) / (a[1].score - a->score));
     return CTR_MIN(v, a[1].value);
 }
 
-double ctr_cal_map_apply(const struct ctr_cal_map *m, int slice, double score)
+double ctr_cal_map_apply(const struct ctr_cal_map *m, int slice, double score, int64_t *hint)
 {
     const struct ctr_cal_part *p = &m->part[m->part[slice].mapped ? slice : 0];
 
     switch (p->kind) {
     case CTR_CAL_POWER: return CTR_MIN(1, ctr_exp(CTR_MIN(p->a + p->b * ctr_cal_log(score), 1)));
     case CTR_CAL_PLATT: return ctr_sigmoid(p->a + p->b * ctr_cal_logit(score));
-    default: return isotonic(p, score);
+    default: return isotonic(p, score, hint);
     }
 }
 

@@ -15,51 +15,38 @@ static int idmap_grow(struct ctr_idmap *m, struct ctr_err *err)
 {
     struct ctr_idmap to = { .n = m->n, .cap = m->cap ? m->cap * 2 : 64 };
 
-    to.hash = malloc((size_t)to.cap * sizeof *to.hash);
-    to.id = malloc((size_t)to.cap * sizeof *to.id);
-    if (!to.hash || !to.id) {
-        ctr_idmap_free(&to);
-        return ctr_fail_nomem(err, (size_t)to.cap * 12);
-    }
-    memset(to.id, 0xff, (size_t)to.cap * sizeof *to.id);
-    for (int64_t i = 0; i < m->cap; i++) {
-        if (m->id[i] == UINT32_MAX)
-            continue;
-        uint64_t at = ctr_mix64(m->hash[i]) & (uint64_t)(to.cap - 1);
-        while (to.id[at] != UINT32_MAX)
-            at = (at + 1) & (uint64_t)(to.cap - 1);
-        to.hash[at] = m->hash[i];
-        to.id[at] = m->id[i];
-    }
-    ctr_idmap_free(m);
+    to.slot = malloc((size_t)to.cap * sizeof *to.slot);
+    if (!to.slot)
+        return ctr_fail_nomem(err, (size_t)to.cap * sizeof *to.slot);
+    memset(to.slot, 0xff, (size_t)to.cap * sizeof *to.slot);
+    for (int64_t i = 0; i < m->cap; i++)
+        if (m->slot[i].id != UINT32_MAX)
+            *ctr_idmap_slot(&to, m->slot[i].hash) = m->slot[i];
+    free(m->slot);
     *m = to;
     return 0;
 }
 
 int ctr_idmap_get(struct ctr_idmap *m, uint64_t hash, uint32_t *id, struct ctr_err *err)
 {
-    uint64_t at;
+    struct ctr_idmap_slot *s;
     int rc;
 
     if (m->n * 10 >= m->cap * 6 && (rc = idmap_grow(m, err)))
         return rc;
-    at = ctr_mix64(hash) & (uint64_t)(m->cap - 1);
-    while (m->id[at] != UINT32_MAX && m->hash[at] != hash)
-        at = (at + 1) & (uint64_t)(m->cap - 1);
-    if (m->id[at] == UINT32_MAX) {
+    s = ctr_idmap_slot(m, hash);
+    if (s->id == UINT32_MAX) {
         if (m->n >= UINT32_MAX - 1)
             return ctr_fail(err, CTR_ENOMEM, "more than 4,294,967,293 different users or slices");
-        m->hash[at] = hash;
-        m->id[at] = (uint32_t)m->n++;
+        *s = (struct ctr_idmap_slot){ hash, (uint32_t)m->n++ };
     }
-    *id = m->id[at];
+    *id = s->id;
     return 0;
 }
 
 void ctr_idmap_free(struct ctr_idmap *m)
 {
-    free(m->hash);
-    free(m->id);
+    free(m->slot);
     *m = (struct ctr_idmap){ 0 };
 }
 
@@ -84,7 +71,8 @@ int ctr_eval_new(struct ctr_eval **out, const struct ctr_schema *s, const struct
     e->o = *o;
     e->sides = o->control ? 2 : 1;
     e->units = o->bootstrap > 0 || (o->needs & CTR_NEED_USERS && o->columns.user >= 0);
-    e->samples = o->needs || e->units || o->keep;
+    e->losses = o->needs & CTR_NEED_LOSS;
+    e->samples = o->needs & ~(unsigned)CTR_NEED_LOSS || e->units || o->keep;
     e->narrow[0] = is_narrow(&s->f[o->columns.score]);
     e->narrow[1] = o->narrow_control;
     e->by = malloc((size_t)(o->nby + 1) * sizeof *e->by);
@@ -254,10 +242,10 @@ static inline void row_get(const struct ctr_eval *e, const double *control, int6
     r->w = e->rows.weight ? e->rows.weight[i] : 1;
     r->unit = e->units ? ((const uint32_t *)e->unit.data)[i] : 0;
     r->p[0] = e->rows.score[i] + 0.0; /* -0 becomes 0 */
-    r->loss[0] = ((const double *)e->loss[0].data)[i];
+    r->loss[0] = e->losses ? ((const double *)e->loss[0].data)[i] : 0;
     if (control) {
         r->p[1] = control[i] + 0.0;
-        r->loss[1] = ((const double *)e->loss[1].data)[i];
+        r->loss[1] = e->losses ? ((const double *)e->loss[1].data)[i] : 0;
     }
 }
 
@@ -361,6 +349,24 @@ static int losses(struct ctr_buf *buf, const double *score, const double *label,
     return 0;
 }
 
+/* The map outgrows the cache where there are many users, so its slots are fetched some rows ahead. */
+static int user_ids(struct ctr_eval *e, const struct ctr_col *user, uint32_t *unit, struct ctr_err *err)
+{
+    enum { TILE = 32 };
+    uint64_t hash[TILE];
+    int rc;
+
+    for (int64_t i = 0; i < user->rows; i += TILE) {
+        int64_t n = CTR_MIN(TILE, user->rows - i);
+        for (int64_t k = 0; k < n; k++)
+            ctr_idmap_prefetch(&e->users, hash[k] = ctr_col_hash(user, i + k, 0));
+        for (int64_t k = 0; k < n; k++)
+            if ((rc = ctr_idmap_get(&e->users, hash[k], &unit[i + k], err)))
+                return rc;
+    }
+    return 0;
+}
+
 static int units(struct ctr_eval *e, const struct ctr_batch *b, struct ctr_err *err)
 {
     const struct ctr_col *user = e->o.columns.user >= 0 ? &b->col[e->o.columns.user] : NULL;
@@ -373,13 +379,9 @@ static int units(struct ctr_eval *e, const struct ctr_batch *b, struct ctr_err *
     if ((rc = ctr_buf_reserve(&e->unit, (size_t)b->rows * sizeof *unit, err)))
         return rc;
     unit = (uint32_t *)e->unit.data;
-    for (int64_t i = 0; i < b->rows; i++) {
-        if (!user)
-            unit[i] = (uint32_t)(e->seen + i);
-        else if ((rc = ctr_idmap_get(&e->users, ctr_col_hash(user, i, 0), &unit[i], err)))
-            return rc;
-    }
-    return 0;
+    for (int64_t i = 0; !user && i < b->rows; i++)
+        unit[i] = (uint32_t)(e->seen + i);
+    return user ? user_ids(e, user, unit, err) : 0;
 }
 
 static int check_time(const struct ctr_eval *e, const struct ctr_batch *b, const struct ctr_col *time,
@@ -395,7 +397,7 @@ static int check_time(const struct ctr_eval *e, const struct ctr_batch *b, const
 /* Is there enough memory for what is held, and for ordering it at the end? */
 static int check_memory(const struct ctr_eval *e, struct ctr_err *err)
 {
-    int64_t need = e->held + e->users.cap * 12 + e->slices.cap * 12, sorting = 0;
+    int64_t need = e->held + (e->users.cap + e->slices.cap) * (int64_t)sizeof *e->users.slot, sorting = 0;
 
     if (!e->o.memory_bytes || !e->n)
         return 0;
@@ -416,9 +418,9 @@ int ctr_eval_batch(struct ctr_eval *e, const struct ctr_batch *b, const double *
 
     if ((rc = ctr_rows_load(&e->rows, &e->o.columns, b, err)) || (rc = check_time(e, b, time, err)))
         return rc;
-    if ((rc = losses(&e->loss[0], e->rows.score, e->rows.label, b->rows, err)))
+    if (e->losses && (rc = losses(&e->loss[0], e->rows.score, e->rows.label, b->rows, err)))
         return rc;
-    if (control && (rc = losses(&e->loss[1], control, e->rows.label, b->rows, err)))
+    if (e->losses && control && (rc = losses(&e->loss[1], control, e->rows.label, b->rows, err)))
         return rc;
     if (e->units && (rc = units(e, b, err)))
         return rc;

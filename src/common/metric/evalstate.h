@@ -9,10 +9,26 @@
 
 /* Ids 0, 1, … of 64-bit hashes in order of first appearance. */
 struct ctr_idmap {
-    uint64_t *hash; /* cap of them; id UINT32_MAX: free */
-    uint32_t *id;
-    int64_t n, cap;
+    struct ctr_idmap_slot {
+        uint64_t hash;
+        uint32_t id; /* UINT32_MAX: free */
+    } *slot;
+    int64_t n, cap; /* cap: 0 or a power of two */
 };
+static inline void ctr_idmap_prefetch(const struct ctr_idmap *m, uint64_t hash)
+{
+    if (m->cap)
+        __builtin_prefetch(&m->slot[ctr_mix64(hash) & (uint64_t)(m->cap - 1)]);
+}
+/* The slot of a hash: its own, or the free one where it belongs. There must be a free one. */
+static inline struct ctr_idmap_slot *ctr_idmap_slot(const struct ctr_idmap *m, uint64_t hash)
+{
+    uint64_t at = ctr_mix64(hash) & (uint64_t)(m->cap - 1);
+
+    while (m->slot[at].id != UINT32_MAX && m->slot[at].hash != hash)
+        at = (at + 1) & (uint64_t)(m->cap - 1);
+    return &m->slot[at];
+}
 int ctr_idmap_get(struct ctr_idmap *m, uint64_t hash, uint32_t *id, struct ctr_err *err) CTR_MUST;
 void ctr_idmap_free(struct ctr_idmap *m);
 
@@ -50,7 +66,7 @@ struct ctr_eval {
     struct ctr_buf loss[2], unit, text;
     bool narrow[2];
     int sides;
-    bool samples, units;
+    bool samples, units, losses;
     int64_t seen; /* rows */
     int64_t held; /* bytes of samples */
 };

@@ -29,6 +29,7 @@
 enum {                     /* what a metric needs beyond sums */
        CTR_NEED_RANKS = 1, /* all rows by score: memory grows with the input */
        CTR_NEED_USERS = 2, /* all rows by user and score */
+    CTR_NEED_LOSS = 4,  /* logarithms */
 };
 
 /* What is known of a slice when all its rows were seen. */
@@ -210,7 +211,8 @@ void ctr_cal_map_free(struct ctr_cal_map *m);
 const char *ctr_cal_map_by(const struct ctr_cal_map *m); /* column name, or NULL */
 /* The partition of a value (canonical text; NULL for null), 0 is the global map. */
 int ctr_cal_map_slice(const struct ctr_cal_map *m, const char *text, size_t n);
-double ctr_cal_map_apply(const struct ctr_cal_map *m, int slice, double score);
+/* *hint starts at 0 and makes the next call quick where scores are near each other; it never changes the result. */
+double ctr_cal_map_apply(const struct ctr_cal_map *m, int slice, double score, int64_t *hint);
 
 /* A stream through a map (borrowed): calapply.c. `score` is the column of s. The score column keeps its place, name and
  * role (float32 stays, any other type becomes float64); NAME_raw with the old scores is added at the end. *out is
