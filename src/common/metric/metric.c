@@ -101,6 +101,17 @@ static int unknown(const char *name, struct ctr_err *err)
                     near ? near : "", near ? "?" : "");
 }
 
+/* Counts are always shown, and may be asked for. */
+static bool is_count(const char *name)
+{
+    static const char *const counts[] = { "rows", "weight", "positives", "users", "left_out_users", "left_out_rows" };
+
+    for (size_t i = 0; i < CTR_COUNT(counts); i++)
+        if (!strcmp(name, counts[i]))
+            return true;
+    return false;
+}
+
 int ctr_metric_list(const char *list, bool users, int **which, int *n, struct ctr_err *err)
 {
     struct ctr_strs names = { 0 };
@@ -119,6 +130,8 @@ int ctr_metric_list(const char *list, bool users, int **which, int *n, struct ct
             (*which)[(*n)++] = i;
     for (int i = 0; !rc && i < names.n; i++) {
         const struct ctr_metric *m = ctr_metric_find(names.s[i]);
+        if (is_count(names.s[i]))
+            continue;
         if (!m)
             rc = unknown(names.s[i], err);
         else if (m->needs & CTR_NEED_USERS && !users)

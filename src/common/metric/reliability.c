@@ -54,7 +54,7 @@ static int bar(double rate, double mean, double full, bool ascii, struct ctr_buf
     int units = full > 0 ? (int)lround(rate / full * BAR * 8) : 0;
     int mark = full > 0 ? CTR_MIN((int)(mean / full * BAR), BAR - 1) : 0, rc = 0;
 
-    for (int i = 0; !rc && i < BAR; i++) {
+    for (int i = 0, end = CTR_MAX(mark + 1, (units + 7) / 8); !rc && i < CTR_MIN(BAR, end); i++) {
         int part = CTR_MAX(0, CTR_MIN(8, units - 8 * i));
         const char *c = ascii ? (part >= 4 ? "#" : " ") : eighth[part];
         if (i == mark)

@@ -1,0 +1,244 @@
+#!/bin/sh
+# ctr-eval: values by hand, slices, windows, controls, intervals, every message; against scikit-learn and plain loops.
+. "${0%/*}/lib.sh"
+cd "$W" || exit 1
+PY=${CTR_PYTHON:-$CTR_TOP/build/venv/bin/python}
+[ -x "$PY" ] || PY=python3
+
+roles="--label click --score p --weight w --user user --time t"
+import() { ctr-import --format csv --header $roles "$1"; }
+cat >small.csv <<'END'
+click,p,w,user,t,genre
+1,0.9,1,a,2020-01-01T00:10:00Z,x
+0,0.8,2,a,2020-01-01T00:20:00Z,y
+1,0.7,1,b,2020-01-01T00:50:00Z,x
+0,0.7,1,b,2020-01-01T01:10:00Z,x
+0.5,0.4,2,b,2020-01-01T01:20:00Z,y
+0,0.3,1,c,2020-01-01T01:30:00Z,y
+0,0.2,0.5,c,2020-01-01T02:59:00Z,
+END
+import small.csv >small.arrows
+
+# auc by hand: positives .9 (1), .7 (1), .4 (1) against negatives .8 (2), .7 (1), .4 (1), .3 (1), .2 (.5):
+# (5.5 + 3 + 2) / (3 * 5.5) = .636364; users a 1 (weight 3), b .25 / .5 … c has one class.
+is "the total" "$(ctr-eval small.arrows)" "\
+slice  rows  weight  positives       auc  auc_loss      gauc  log_loss  norm_entropy  sq_error  calibration  users  left_out_users  left_out_rows
+total     7   8.500          3  0.636364  0.363636  0.714286  0.797676      1.228615  0.235294     1.700000      2               1              2"
+is "slices and windows" "$(ctr-eval --by genre --window 1h --metrics auc,calibration small.arrows)" "\
+slice            window                rows  weight  positives       auc  calibration
+total            all                      7   8.500          3  0.636364     1.700000
+total            2020-01-01T00:00:00Z     3       4          2  0.500000     1.600000
+total            2020-01-01T01:00:00Z     3       4          1  0.500000     1.800000
+total            2020-01-01T02:00:00Z     1   0.500          0         -            -
+genre=(missing)  all                      1   0.500          0         -            -
+genre=(missing)  2020-01-01T02:00:00Z     1   0.500          0         -            -
+genre=x          all                      3       3          2  0.750000     1.150000
+genre=x          2020-01-01T00:00:00Z     2       2          2         -     0.800000
+genre=x          2020-01-01T01:00:00Z     1       1          0         -            -
+genre=y          all                      3       5          1  0.375000     2.700000
+genre=y          2020-01-01T00:00:00Z     1       2          0         -            -
+genre=y          2020-01-01T01:00:00Z     2       3          1  0.750000     1.100000"
+is "several columns, numbers in order" "$(ctr-eval --by w,user --metrics rows small.arrows)" "\
+slice   rows  weight  positives
+total      7   8.500          3
+w=0.5      1   0.500          0
+w=1        4       4          2
+w=2        2       4          1
+user=a     2       3          1
+user=b     3       4          2
+user=c     2   1.500          0"
+is "--by a,b is --by a --by b" "$(ctr-eval --by w,user small.arrows)" "$(ctr-eval -b w -b user small.arrows)"
+is "a stream has the same, undefined is null" "$(ctr-eval --format stream -b genre -m auc,squared_error small.arrows | ctr-export --format csv)" "\
+by,slice,rows,weight,positives,auc,squared_error
+,,7,8.5,3,0.6363636363636364,0.23529411764705888
+genre,(missing),1,0.5,0,,0.04000000000000001
+genre,x,3,3,2,0.75,0.19666666666666666
+genre,y,3,5,1,0.375,0.2780000000000001"
+is "roles by option" "$(ctr-import --format csv --header small.csv | ctr-eval --label click --score p -m auc)" "\
+slice  rows  positives       auc
+total     7      2.500  0.766667"
+
+# ---- control and intervals
+sed 's/0\.9/0.1/' small.csv >worse.csv
+import worse.csv >worse.arrows
+is "a control" "$(ctr-eval --control worse.arrows -m auc,squared_error small.arrows)" "\
+slice  metric            value   control  change_%
+total  auc            0.636364  0.303030   110.000
+total  squared_error  0.235294  0.329412   -28.571"
+sed '3s/^0/1/' small.csv >label.csv
+sed '4s/,b,/,c,/' small.csv >user.csv
+sed '$d' small.csv >fewer.csv
+for i in label user fewer; do import $i.csv >$i.arrows; done
+exits "a control with another label" 1 ctr-eval --control label.arrows small.arrows
+err_like "says the row" 'row 2: label.arrows has another label: --control wants the same rows in the same order'
+exits "a control with another user" 1 ctr-eval --control user.arrows small.arrows
+err_like "says the row" 'row 3: user.arrows has another user'
+exits "a control with fewer rows" 1 ctr-eval --control fewer.arrows small.arrows
+err_like "says so" 'row 7: fewer.arrows has fewer rows'
+exits "a control with more rows" 1 ctr-eval --control small.arrows fewer.arrows
+err_like "says so" 'row 7: small.arrows has more rows'
+sed '3s/0\.8/1.8/' small.csv >high.csv
+import high.csv >high.arrows
+exits "a control with a bad score" 1 ctr-eval --control high.arrows small.arrows
+err_like "names file and row" 'high.arrows: row 2: the score \(column p\) is 1.8, but must be in \[0, 1\]'
+
+awk -v OFS=, 'BEGIN { print "click,p,user"; s = 1; for (i = 0; i < 3000; i++) { s = (s * 16807) % 2147483647; p = s / 2147483647
+    s = (s * 16807) % 2147483647; print (s / 2147483647 < p * p), p, "u" s % 40 } }' >some.csv
+ctr-import --format csv --header --label click --score p --user user some.csv >some.arrows
+ctr-eval --bootstrap 200 --format stream -j 1 some.arrows >b1
+ctr-eval --bootstrap 200 --format stream -j 4 some.arrows >b4
+ctr-cat --batch 7 some.arrows | ctr-eval --bootstrap 200 --format stream -j 2 >b7
+ok "3000 rows were made" test -s b1
+ok "the same bytes for 1 and 4 threads" cmp b1 b4
+ok "and for any batch" cmp b1 b7
+ctr-eval --bootstrap 200 --seed 2 --format stream some.arrows >b2
+ok "another seed, another interval" sh -c '! cmp -s b1 b2'
+ctr-export --format csv b1 >b1.csv
+ok "intervals lie around values" awk -F, 'NR == 1 { for (i = 1; i <= NF; i++) c[$i] = i } NR == 2 {
+    exit !($c["auc_low"] < $c["auc"] && $c["auc"] < $c["auc_high"] && $c["auc_high"] - $c["auc_low"] < .1 &&
+           $c["gauc_low"] < $c["gauc"] && $c["gauc"] < $c["gauc_high"]) }' b1.csv
+ctr-eval --control some.arrows --bootstrap 20 -m auc some.arrows >same
+is "a model against itself" "$(awk 'NR == 2 { print $7, $8, $9 }' same)" "0.000 0.000 0.000"
+
+# ---- reliability
+is "a reliability diagram" "$(ctr-eval --reliability --bins 3 --ascii -m rows small.arrows)" "\
+slice  rows  weight  positives
+total     7   8.500          3
+
+scores                   weight  mean_score  click_rate  # click rate, | mean score
+0.200000 - 0.400000        3.50    0.342857    0.285714  ###########  |
+0.700000 - 0.800000           4    0.750000    0.250000  ##########                    |
+0.900000 - 0.900000           1    0.900000    1.000000  ####################################|###"
+exits "no drawing in a stream" 2 ctr-eval --reliability --format stream small.arrows
+exits "no bins" 2 ctr-eval --reliability --bins 0 small.arrows
+
+# ---- what is not good
+bad() { # NAME SED-SCRIPT REGEX
+    sed "$2" small.csv >bad.csv
+    import bad.csv >bad.arrows
+    exits "$1" 1 ctr-eval bad.arrows
+    err_like "$1: said" "$3"
+}
+bad "a label of 2" '3s/^0/2/' 'bad.arrows: row 2: the label \(column click\) is 2, but must be in \[0, 1\]'
+bad "a missing label" '3s/^0//' 'row 2: the label \(column click\) is null'
+bad "a score below 0" '4s/0\.7/-0.7/' 'row 3: the score \(column p\) is -0.7'
+bad "a score that is no number" '4s/0\.7/nan/' 'row 3: the score \(column p\) is (nan|null)'
+bad "a negative weight" '5s/,1,/,-1,/' 'row 4: the weight \(column w\) is -1, but must be finite and not negative'
+bad "an infinite weight" '5s/,1,/,inf,/' 'row 4: the weight \(column w\) is (inf|null)'
+sed '4s/2020[^,]*//' small.csv >bad.csv
+import bad.csv >bad.arrows
+exits "a missing time" 1 ctr-eval --window 1h bad.arrows
+err_like "a missing time: said" 'row 3: the time \(column t\) is null'
+exits "no such metric" 2 ctr-eval --metrics auk small.arrows
+err_like "the nearest is named" "no metric is called 'auk': did you mean auc"
+ctr-import --format csv --header --label click --score p small.csv >plain.arrows
+exits "gauc without users" 2 ctr-eval --metrics gauc plain.arrows
+err_like "says what is needed" 'gauc needs the users.*--user NAME'
+exits "no label" 2 sh -c 'ctr-import --format csv --header small.csv | ctr-eval'
+err_like "names the option" 'no column has the role label: name one with --label NAME'
+exits "an unknown column" 2 ctr-eval --by gender small.arrows
+err_like "the nearest column" 'genre'
+exits "a label of text" 2 ctr-eval --label genre small.arrows
+err_like "says what fits" 'column genre is utf8, but a label must be a bool or a number'
+exits "too little memory" 1 ctr-eval --memory 1K some.arrows
+err_like "says what is needed" '--memory does not hold the 3000 rows so far in order of score: [0-9]+ MB are needed'
+head -c 600 small.arrows >cut.arrows
+exits "truncated input" 1 ctr-eval cut.arrows
+
+# ---- one class, no rows
+sed '1!s/^[^,]*,/0,/' small.csv >zero.csv
+import zero.csv >zero.arrows
+exits "one class is no failure" 0 ctr-eval -m auc,log_loss,calibration zero.arrows
+err_like "but explained" 'all 7 labels are 0: auc, gauc and normalized_entropy are undefined'
+is "and shown" "$(cat out)" "\
+slice  rows  weight  positives  auc  log_loss  calibration
+total     7   8.500          0    -  1.108153            -"
+head -1 small.csv >none.csv
+ctr-import --format csv --header --columns click:int8,p:float64,w:float64,user:utf8,t:timestamp,genre:utf8 $roles none.csv >none.arrows
+exits "no rows is no failure" 0 ctr-eval --by genre -m auc,log_loss none.arrows
+err_like "but explained" 'the input has no rows: no metric is defined'
+is "and shown" "$(cat out)" "\
+slice  rows  weight  positives  auc  log_loss
+total     0       0          0    -         -"
+
+# ---- against others
+if "$PY" -c 'import pyarrow, numpy, sklearn' 2>/dev/null; then
+    cat >ref.py <<'END'
+import subprocess, sys, io, numpy as np, pyarrow as pa
+from sklearn.metrics import roc_auc_score, log_loss, brier_score_loss
+
+def evaluate(cols, args, roles):
+    a = {k: v if isinstance(v, pa.Array) else pa.array(v) for k, v in cols.items()}
+    s = pa.schema([pa.field(k, v.type, metadata={'ctr.role': roles[k]} if k in roles else None) for k, v in a.items()])
+    buf = io.BytesIO()
+    t = pa.Table.from_arrays(list(a.values()), schema=s)
+    with pa.ipc.new_stream(buf, s) as w:
+        for b in t.to_batches(max_chunksize=997):
+            w.write_batch(b)
+    out = subprocess.run(['ctr-eval', '--format', 'stream'] + args, input=buf.getvalue(), stdout=subprocess.PIPE, check=True)
+    return pa.ipc.open_stream(out.stdout).read_all().to_pylist()
+
+def auc(p, y, w):
+    return roc_auc_score(np.r_[np.zeros(len(y)), np.ones(len(y))], np.r_[p, p], sample_weight=np.r_[w * (1 - y), w * y])
+
+def near(what, a, b):
+    if not abs(a - b) <= 1e-9 * max(1, abs(b)):
+        sys.exit(f'{what}: {a} is not {b}')
+
+roles = {'y': 'label', 'p': 'score', 'w': 'weight', 'u': 'user'}
+for seed in range(6):
+    rng = np.random.default_rng(seed)
+    n = 5000
+    p = rng.beta(1, 3, n)
+    if seed % 2:
+        p = np.round(p, 2).astype(np.float32)
+    y = (rng.random(n) < p).astype(float)
+    if seed >= 3:
+        y = np.where(rng.random(n) < .2, rng.random(n), y)
+    w = np.ones(n) if seed in (0, 1) else rng.integers(0, 4, n) / 2
+    u = rng.integers(0, 200, n)
+    g = [list(rng.choice(['a', 'b', 'c'], rng.integers(0, 5))) for _ in range(n)]
+    cols = {'y': y, 'p': p, 'u': u, 'g': pa.array(g, pa.list_(pa.string()))}
+    if seed > 1:
+        cols['w'] = w
+    rows = evaluate(cols, ['--by', 'g'], roles)
+    t, q = rows[0], p.astype(float)
+    near('auc', t['auc'], auc(q, y, w))
+    near('log_loss', t['log_loss'], -(w * (y * np.log(np.maximum(q, 2**-52)) + (1 - y) * np.log(1 - q))).sum() / w.sum())
+    if seed < 3:
+        near('log_loss of scikit-learn', t['log_loss'], log_loss(y, np.clip(q, 2**-52, 1), sample_weight=w))
+        near('squared_error', t['squared_error'], brier_score_loss(y, q, sample_weight=w))
+    near('calibration', t['calibration'], (w * q).sum() / (w * y).sum())
+    num = den = out_users = out_rows = 0
+    for k in np.unique(u):
+        m = u == k
+        if (w * y)[m].sum() > 0 and (w * (1 - y))[m].sum() > 0:
+            num += w[m].sum() * auc(q[m], y[m], w[m])
+            den += w[m].sum()
+        else:
+            out_users += 1
+            out_rows += m.sum()
+    near('gauc', t['gauc'], num / den)
+    near('left out users', t['left_out_users'], out_users)
+    near('left out rows', t['left_out_rows'], out_rows)
+    near('users', t['users'], len(np.unique(u)) - out_users)
+    for r in rows[1:]:
+        m = np.array([r['slice'] in x for x in g])
+        near('rows of ' + r['slice'], r['rows'], m.sum())
+        near('auc of ' + r['slice'], r['auc'], auc(q[m], y[m], w[m]))
+END
+    ok "agrees with scikit-learn and plain loops, slices by list too" "$PY" ref.py
+else
+    skip "agrees with scikit-learn and plain loops" "no pyarrow and scikit-learn: set CTR_PYTHON"
+fi
+if [ -d "$DATA/ipinyou_scored" ]; then
+    for i in train test; do
+        ctr-import --format csv --delimiter "$(printf '\t')" --columns click:int8,price:int32,pctr:float64,slot:int32 \
+            --label click --score pctr "$DATA/ipinyou_scored/sam.1458.$i.txt.gz" >$i.arrows
+    done
+    is "iPinYou, 1458.train" "$(ctr-eval -m auc train.arrows | awk 'NR == 2 { print $2, $3, $4 }')" "220000 156 0.752936"
+    is "iPinYou, 1458.test" "$(ctr-eval -m auc test.arrows | awk 'NR == 2 { print $2, $3, $4 }')" "80000 51 0.730479"
+else
+    skip "iPinYou" "no ../shared/data"
+fi
+done_testing
