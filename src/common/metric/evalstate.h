@@ -12,7 +12,7 @@ struct ctr_idmap {
     struct ctr_idmap_slot {
         uint64_t hash;
         uint32_t id; /* UINT32_MAX: free */
-    } *slot;
+    } * slot;
     int64_t n, cap; /* cap: 0 or a power of two */
 };
 static inline void ctr_idmap_prefetch(const struct ctr_idmap *m, uint64_t hash)

@@ -29,7 +29,7 @@
 enum {                     /* what a metric needs beyond sums */
        CTR_NEED_RANKS = 1, /* all rows by score: memory grows with the input */
        CTR_NEED_USERS = 2, /* all rows by user and score */
-    CTR_NEED_LOSS = 4,  /* logarithms */
+       CTR_NEED_LOSS = 4,  /* logarithms */
 };
 
 /* What is known of a slice when all its rows were seen. */
