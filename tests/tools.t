@@ -60,7 +60,7 @@ ctr-cat
 ctr-export --format csv
 ctr-select --where true
 ctr-sort -k a
-ctr-eval
+ctr-eval --weight a
 LIST
 }
 has() { case " $(echo $tools) " in *" $1 "*) return 0 ;; *) return 1 ;; esac; }
