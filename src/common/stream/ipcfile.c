@@ -71,21 +71,41 @@ static int check_sealed(struct ctr_ipcfile *f, struct ctr_buf *scratch, struct c
     return 0;
 }
 
-/* The last block, whichever it is, ends shortly before the footer: otherwise the footer is not that of what lies
- * before, as when two files come through one pipe. */
-static int check_gap(const struct ctr_ipcfile *f, struct ctr_err *err)
+/* Where the messages that begin at `at` end: at an end mark, or where none begins. */
+static int64_t skip_messages(const struct ctr_ipcfile *f, int64_t at, struct ctr_buf *scratch)
 {
-    int64_t end = 0;
+    struct ctr_err ignored;
+    struct arrow_message m;
+    int64_t length;
+    while (f->footer_at - at >= 16 && ctr_fb_load32(f->map + at) == -1 && ctr_fb_load32(f->map + at + 4) != 0 &&
+           message_at(f, at, f->footer_at, &m, &length, scratch, &ignored) >= 0 &&
+           m.body_length <= f->footer_at - at - length)
+        at += length + m.body_length;
+    return at;
+}
+
+/* A file whose footer has no seal is another program's: it does not begin with a sealed message, and its last block
+ * ends shortly before the footer (else the footer is not that of what lies before, as when two files come in one pipe).
+ */
+static int check_foreign(const struct ctr_ipcfile *f, struct ctr_buf *scratch, struct ctr_err *err)
+{
+    struct ctr_err ignored;
+    struct arrow_message m;
+    int64_t end = 0, length;
+    if (message_at(f, 8, f->footer_at, &m, &length, scratch, &ignored) >= 0 && m.any_ctr)
+        return ctr_fail(err, CTR_EDATA, "the footer is damaged (it has no seal)");
     for (int k = 0; k < 2; k++) {
         const struct arrow_block *b = k ? f->footer.blocks : f->footer.dicts;
         for (size_t i = 0; i < (k ? f->footer.nblocks : f->footer.ndicts); i++)
             end = CTR_MAX(end, b[i].offset + b[i].meta_length + b[i].body_length);
     }
-    if (end && f->footer_at - end > MAX_GAP)
-        return ctr_fail(err, CTR_EDATA,
-                        "has %lld bytes between its last block and its footer: several IPC files in one "
-                        "pipe? name them as arguments",
-                        (long long)(f->footer_at - end));
+    end = skip_messages(f, end ? end : 8, scratch);
+    if (end > 8 && f->footer_at - end > MAX_GAP)
+        return ctr_fail(
+            err, CTR_EDATA,
+            "has %lld bytes between its last block and its footer: several IPC files in one pipe? name them "
+            "as arguments",
+            (long long)(f->footer_at - end));
     return 0;
 }
 
@@ -105,7 +125,7 @@ int ctr_ipcfile_open(struct ctr_ipcfile *f, const uint8_t *map, int64_t size, st
     for (size_t i = 0; rc >= 0 && i < f->footer.nblocks; i++)
         rc = check_block(f, &f->footer.blocks[i], err);
     if (rc >= 0 && !f->footer.sealed)
-        rc = check_gap(f, err);
+        rc = check_foreign(f, scratch, err);
     if (rc >= 0 && f->footer.sealed)
         rc = check_sealed(f, scratch, err);
     if (rc < 0)

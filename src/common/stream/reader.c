@@ -499,7 +499,7 @@ static int next_stream(struct ctr_reader *r, struct ctr_err *err)
 static int located(struct ctr_reader *r, int rc, struct ctr_err *err)
 {
     char what[sizeof err->what];
-    if (rc == CTR_EDATA && r->in_stream && !err->row) {
+    if (rc == CTR_EDATA && r->in_stream && strncmp(err->what, "truncated", 9)) {
         memcpy(what, err->what, sizeof what);
         what[sizeof what - 80] = 0;
         ctr_fail(err, rc, "%s, in batch %lld (after row %lld)", what, (long long)r->file_batches + 1,
