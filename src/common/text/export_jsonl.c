@@ -14,6 +14,7 @@ struct step {
 
 struct jsonl {
     struct step *step;
+    bool *nested; /* of each column: its name is a path */
     int steps;
     struct ctr_buf text;
     size_t tail, tail_n; /* closing brackets and the newline */
@@ -21,19 +22,28 @@ struct jsonl {
 
 enum { MAX_DEPTH = 32 };
 
-/* The parts of a name: "a.b.c" has three; a name with an empty part, or with very many, is one whole. */
-static bool nested(const struct ctr_export *e, const char *name)
+/* Is a name with dots a path? Not one with an empty part or with very many, nor one below another column: `user` beside
+ * `user.id` would be a value and an object at once, so that the second keeps its dot. */
+static bool is_path(const struct ctr_export *e, const char *name)
 {
     size_t n = strlen(name), dots = 0;
 
-    for (const char *p = name; (p = strchr(p, '.')) != NULL && dots <= MAX_DEPTH; p++)
-        dots++;
-    return !e->opts.flat && dots && dots < MAX_DEPTH && name[0] != '.' && name[n - 1] != '.' && !strstr(name, "..");
+    if (e->opts.flat || !n || name[0] == '.' || name[n - 1] == '.' || strstr(name, ".."))
+        return false;
+    for (const char *p = name; (p = strchr(p, '.')) != NULL; p++) {
+        if (++dots >= MAX_DEPTH)
+            return false;
+        for (int k = 0; k < e->schema.n; k++)
+            if (strlen(e->schema.f[k].name) == (size_t)(p - name) &&
+                !memcmp(e->schema.f[k].name, name, (size_t)(p - name)))
+                return false;
+    }
+    return dots > 0;
 }
 
-static size_t part_end(const struct ctr_export *e, const char *name, size_t from)
+static size_t part_end(const struct jsonl *j, int column, const char *name, size_t from)
 {
-    const char *dot = nested(e, name) ? strchr(name + from, '.') : NULL;
+    const char *dot = j->nested[column] ? strchr(name + from, '.') : NULL;
     return dot ? (size_t)(dot - name) : strlen(name);
 }
 
@@ -50,9 +60,9 @@ static int object(struct ctr_export *e, struct jsonl *j, bool *done, int like, s
         const char *name = e->schema.f[k].name;
         size_t from = depth ? depth + 1 : 0, end;
         int rc;
-        if (done[k] || (depth && (!nested(e, name) || strncmp(name, path, depth) || name[depth] != '.')))
+        if (done[k] || (depth && (!j->nested[k] || strncmp(name, path, depth) || name[depth] != '.')))
             continue;
-        end = part_end(e, name, from);
+        end = part_end(j, k, name, from);
         if ((!first && (rc = ctr_put(&j->text, ",", 1, err)) < 0) ||
             (rc = ctr_put_json_str(&j->text, name + from, end - from, err)) < 0 ||
             (rc = ctr_put(&j->text, ":", 1, err)) < 0)
@@ -71,24 +81,6 @@ static int object(struct ctr_export *e, struct jsonl *j, bool *done, int like, s
     return 0;
 }
 
-/* A column `user` beside `user.id` would be a value and an object at once. */
-static int check_names(const struct ctr_export *e, struct ctr_err *err)
-{
-    for (int k = 0; k < e->schema.n; k++) {
-        const char *name = e->schema.f[k].name;
-        if (!nested(e, name))
-            continue;
-        for (size_t end = part_end(e, name, 0); name[end]; end = part_end(e, name, end + 1))
-            for (int m = 0; m < e->schema.n; m++)
-                if (strlen(e->schema.f[m].name) == end && !memcmp(e->schema.f[m].name, name, end))
-                    return ctr_fail(err, CTR_EUSAGE,
-                                    "columns %s and %s: one name cannot be a value and an object; "
-                                    "--flat keeps the dots in the names",
-                                    e->schema.f[m].name, name);
-    }
-    return 0;
-}
-
 static int start(struct ctr_export *e, struct ctr_buf *head, struct ctr_err *err)
 {
     struct jsonl *j = calloc(1, sizeof(*j));
@@ -97,15 +89,17 @@ static int start(struct ctr_export *e, struct ctr_buf *head, struct ctr_err *err
 
     (void)head;
     e->state = j;
-    if (j)
+    if (j) {
         j->step = calloc((size_t)e->schema.n + 1, sizeof(*j->step));
-    if (!j || !j->step || !done) {
+        j->nested = calloc((size_t)e->schema.n + 1, sizeof(*j->nested));
+    }
+    if (!j || !j->step || !j->nested || !done) {
         free(done);
         return ctr_fail_nomem(err, (size_t)e->schema.n * sizeof(*j->step));
     }
-    rc = check_names(e, err);
-    if (rc == 0)
-        rc = e->schema.n ? object(e, j, done, 0, 0, err) : ctr_put(&j->text, "{", 1, err);
+    for (int k = 0; k < e->schema.n; k++)
+        j->nested[k] = is_path(e, e->schema.f[k].name);
+    rc = e->schema.n ? object(e, j, done, 0, 0, err) : ctr_put(&j->text, "{", 1, err);
     free(done);
     if (rc < 0)
         return rc;
@@ -143,6 +137,7 @@ static void stop(struct ctr_export *e)
     if (!j)
         return;
     free(j->step);
+    free(j->nested);
     ctr_buf_free(&j->text);
     free(j);
 }

@@ -1,0 +1,136 @@
+#!/bin/sh
+# ctr-import of jsonl, libsvm, libffm and vw: round trips through ctr-export, quarantine, real files, the same bytes however it
+# runs. The parsers' own rules are in unit-formats.c.
+. "${0%/*}/lib.sh"
+PY=${CTR_PYTHON:-$CTR_TOP/build/venv/bin/python}
+[ -x "$PY" ] || PY=python3
+have() { "$PY" -c "import $1" 2>/dev/null; }
+
+# ---- jsonl
+cat >"$W/log.jsonl" <<'EOT'
+{"user":{"id":7,"name":"al"},"click":true,"tags":["a","b"],"price":0.1}
+{"click":false,"user":{"id":8},"tags":[],"extra":{"deep":[1,{"x":2}]}}
+EOT
+is "jsonl: all that there is" "$(ctr-import "$W/log.jsonl" | ctr-export -f jsonl)" \
+    '{"user":{"id":7,"name":"al"},"click":true,"tags":["a","b"],"price":0.1,"extra":{"deep":null}}
+{"user":{"id":8,"name":null},"click":false,"tags":[],"price":null,"extra":{"deep":"[1,{\"x\":2}]"}}'
+is "jsonl: fields by path" "$(ctr-import -c u=user.id:int32,x=extra.deep.1.x:int8,click -f jsonl --label click - <"$W/log.jsonl" | ctr-export)" \
+    'u,x,click
+7,,true
+8,2,false'
+gzip -c "$W/log.jsonl" >"$W/log.jsonl.gz"
+is "jsonl: gzip, format by suffix" "$(ctr-import "$W/log.jsonl.gz" | ctr-info --digest)" "$(ctr-import "$W/log.jsonl" | ctr-info --digest)"
+ctr-import "$W/log.jsonl" >"$W/a.arrows"
+is "jsonl: export and import again: the same rows" "$(ctr-export -f jsonl "$W/a.arrows" | ctr-import -f jsonl - | ctr-info --digest)" \
+    "$(ctr-info --digest "$W/a.arrows")"
+is "jsonl: --like" "$(ctr-import -f jsonl --like "$W/a.arrows" - <"$W/log.jsonl" | ctr-info --digest)" "$(ctr-info --digest "$W/a.arrows")"
+exits "jsonl: --header means nothing" 2 ctr-import -f jsonl --header "$W/log.jsonl"
+exits "csv: --keys means nothing" 2 ctr-import -f csv --keys text "$W/log.jsonl"
+exits "jsonl: a path twice" 2 ctr-import -c a=user.id,b=user.id "$W/log.jsonl"
+
+# ---- libsvm, libffm, vw: what comes in goes out, by text and by key
+cat >"$W/a.libsvm" <<'EOT'
+1 qid:4 3:1 11:0.5 90:-2
+0 qid:5 7:1
+1 qid:5
+EOT
+is "libsvm: by text" "$(ctr-import --keys text "$W/a.libsvm" | ctr-export -f libsvm)" "$(cat "$W/a.libsvm")"
+is "libsvm: by key" "$(ctr-import --keys key "$W/a.libsvm" | ctr-export -f libsvm)" "$(cat "$W/a.libsvm")"
+ctr-import "$W/a.libsvm" >"$W/hashed.arrows"
+is "libsvm: hashed keys come back with --keys key" \
+    "$(ctr-export -f libsvm "$W/hashed.arrows" | ctr-import -f libsvm --keys key - | ctr-export -f libsvm)" "$(ctr-export -f libsvm "$W/hashed.arrows")"
+cat >"$W/a.libffm" <<'EOT'
+1 0:3:0.5 2:11:1 2:12:1
+0 1:7:1
+EOT
+is "libffm: by text" "$(ctr-import --keys text "$W/a.libffm" | ctr-export -f libffm)" "$(cat "$W/a.libffm")"
+is "libffm: by key" "$(ctr-import --keys key "$W/a.libffm" | ctr-export -f libffm)" "$(cat "$W/a.libffm")"
+cat >"$W/a.vw" <<'EOT'
+1 2 'a |ad sport car |price x:0.5
+0 1 'b |ad news
+|ad no label
+EOT
+is "vw: by text" "$(ctr-import --keys text "$W/a.vw" | ctr-export -f vw)" "$(cat "$W/a.vw")"
+
+# ---- bad rows: kept and quarantined lines are together the input
+quarantine() { # FORMAT OPTIONS…: stdin is the log; says rows kept, then the quarantine, then the reasons' lines
+    _f=$1
+    shift
+    rm -f "$W/q" "$W/q.why"
+    ctr-import -q -f "$_f" "$@" --bad-rows "quarantine=$W/q" - >"$W/q.arrows" && ctr-info "$W/q.arrows" | sed -n 's/^rows: /kept /p' &&
+        cat "$W/q" && cut -f2 "$W/q.why"
+}
+is "jsonl: quarantine" "$(printf '{"a":1}\n{"a":x}\n{"a":"y"}\n{"a":2}\n{"a":3' | quarantine jsonl -c a:int8)" 'kept 2
+{"a":x}
+{"a":"y"}
+{"a":3
+2
+3
+5'
+is "libsvm: quarantine" "$(printf '1 1:1\n1 x\n# c\n0 2:2\n' | quarantine libsvm)" 'kept 2
+1 x
+2'
+is "libffm: quarantine" "$(printf '1 1:1:1\n1 1:1\n0 1:2:2\n' | quarantine libffm)" 'kept 2
+1 1:1
+2'
+is "vw: quarantine" "$(printf '1 |a b\n1:2:3 |a b\nx\n0 |a c\n' | quarantine vw)" 'kept 2
+1:2:3 |a b
+x
+2
+3'
+exits "skip=1 allows one" 1 sh -c "printf '1 |a\n1:2:3 |a b\nx\n' | ctr-import -f vw --bad-rows skip=1 -"
+err_like "and names the second" 'line 3: bad row 2'
+
+# ---- threads, pipes and blocks change nothing
+awk 'BEGIN { for (i = 0; i < 60000; i++) printf "%d |u u%d |a a%d w%d:0.%d\n", i % 2, i % 97, i % 1013, i % 7, i % 10 }' >"$W/big.vw"
+awk 'BEGIN { for (i = 0; i < 60000; i++) printf "{\"i\":%d,\"o\":{\"t\":\"text %d\",\"l\":[%d,%d]},\"skip\":{\"a\":[{}]}}\n", i, i, i, -i }' >"$W/big.jsonl"
+for f in vw jsonl; do
+    ctr-import -j 1 "$W/big.$f" >"$W/1.arrows"
+    ctr-import -f $f -j 4 - <"$W/big.$f" >"$W/4.arrows"
+    is "$f: the same rows by one thread from a file and by four from a pipe" "$(ctr-info --digest "$W/4.arrows")" "$(ctr-info --digest "$W/1.arrows")"
+done
+if have pyarrow; then
+    ok "jsonl: python sees what json.loads sees" "$PY" -c "
+import pyarrow as pa, json
+t = pa.ipc.open_stream('$W/1.arrows').read_all().to_pylist()
+for got, line in zip(t, open('$W/big.jsonl'), strict=True):
+    w = json.loads(line); assert got == {'i': w['i'], 'o.t': w['o']['t'], 'o.l': w['o']['l'], 'skip.a': json.dumps(w['skip']['a']).replace(' ', '')}, got"
+else
+    skip "jsonl in python" "no pyarrow"
+fi
+
+# ---- real files
+F=$DATA/formats
+if [ -d "$F" ]; then
+    zcat "$F/libsvm/a9a.gz" | sed 's/ *$//' >"$W/a9a"
+    ctr-import -f libsvm --keys text "$F/libsvm/a9a.gz" | ctr-export -f libsvm >"$W/a9a.out"
+    ok "a9a comes back byte for byte" cmp "$W/a9a" "$W/a9a.out"
+    is "heart_scale: labels -1 and 1 become 0 and 1" \
+        "$(ctr-import -f libsvm --binary "$F/libsvm/heart_scale" | ctr-export --no-header -c label | sort | uniq -c | tr -s ' ' | tr '\n' ';')" ' 150 0; 120 1;'
+    is "frappe (libfm): a third is positive" \
+        "$(ctr-import -f libsvm --binary "$F/libfm/frappe.validation.libfm.gz" | ctr-export --no-header -c label | awk '{ s += $1 } END { printf "%d %.3f", NR, s / NR }')" '57722 0.330'
+    tokens() { awk '{ n = split($0, a, " "); for (i = 2; i <= n; i++) { split(a[i], p, ":"); print NR, p[1], p[2], p[3] + 0 } }' | sort; }
+    tokens <"$F/libffm/criteo_small_train.txt" >"$W/ffm.want"
+    ctr-import -f libffm --keys text "$F/libffm/criteo_small_train.txt" | ctr-export -f libffm | tokens >"$W/ffm.got"
+    ok "libffm: every feature of criteo_small comes back" cmp "$W/ffm.want" "$W/ffm.got"
+    zcat "$F/vw/0002.dat.gz" | tr -d "'" | tr -s ' ' | sed 's/ *$//; s/ \([^ |]*\)|/ \1 |/' >"$W/vw.want"
+    ctr-import -f vw --keys text "$F/vw/0002.dat.gz" | ctr-export -f vw | tr -d "'" >"$W/vw.got"
+    ok "vw: 0002.dat comes back but for the form of its numbers" "$PY" -c "
+def words(line): return [w if ':' not in w else (w.split(':')[0], round(float(w.split(':')[1]), 5)) for w in line.split()]
+def norm(line):
+    h, *ns = line.split('|'); return [float(x) if i < 2 else x for i, x in enumerate(h.split())], [words(n) for n in ns]
+a, b = list(map(norm, open('$W/vw.want'))), list(map(norm, open('$W/vw.got')))
+assert len(a) == 1000 and [x[1:] for x in a] == [x[1:] for x in b]
+assert all(abs(x[0][0] - y[0][0]) < 1e-6 and x[0][1:] == y[0][1:] for x, y in zip(a, b))"
+    exits "vw: contextual bandits are refused" 1 ctr-import -f vw "$F/vw/rcv1_raw_cb_small.vw.gz"
+    err_like "with a clear message" "line 1: the label '1:1:0.5' is one of contextual bandits"
+    is "jsonl: igl.dsjson" "$(ctr-import -f jsonl -c p:'list<float64>',cost=_label_cost:float32 "$F/jsonl_vw/igl.dsjson" | ctr-export -f jsonl | head -1)" \
+        '{"p":[0.25,0.25,0.25,0.25],"cost":0}'
+    exits "jsonl: more members than columns can be" 1 ctr-import -f jsonl "$F/jsonl_vw/0001.json.gz"
+    err_like "says what to do" 'more than 4096 members: pick some with --columns'
+    is "jsonl: and that works" "$(ctr-import -f jsonl -c _label:int8,features:utf8 "$F/jsonl_vw/0001.json.gz" | ctr-export -f csv --no-header -c _label | sort | uniq -c | tr -s ' ' | tr '\n' ';')" \
+        "$(zcat "$F/jsonl_vw/0001.json.gz" | cut -d, -f1 | cut -d: -f2 | sort | uniq -c | tr -s ' ' | tr '\n' ';')"
+else
+    skip "real files" "no ../shared/data"
+fi
+done_testing

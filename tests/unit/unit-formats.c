@@ -1,0 +1,400 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * unit-formats: the parsers of jsonl, libsvm, libffm and vw on good and hostile lines. What a line became is looked at
+ * as the JSON that export makes of it; a bad row shows as "bad: REASON".
+ */
+#include "common/text/export.h"
+#include "common/text/json.h"
+#include "common/text/text.h"
+#include "tap.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static struct ctr_err err;
+static char got[1 << 16];
+static char path[] = "/tmp/unit-formats.XXXXXX", out_path[] = "/tmp/unit-formats.XXXXXX";
+
+static void put_file(const char *name, const char *p, size_t n)
+{
+    FILE *f = fopen(name, "wb");
+    if (!f || fwrite(p, 1, n, f) != n || fclose(f))
+        printf("Bail out! cannot write %s\n", name);
+}
+
+static int export_rows(struct ctr_import *im, struct ctr_out *out)
+{
+    struct ctr_export_opts eo = CTR_EXPORT_OPTS;
+    struct ctr_export *e = NULL;
+    const struct ctr_batch *b;
+    int rc = ctr_export_open(&e, ctr_export_find("jsonl"), ctr_import_schema(im), &eo, out, &err);
+
+    while (rc == 0 && (rc = ctr_import_next(im, &b, &err)) > 0)
+        rc = ctr_export_batch(e, b, &err);
+    if (rc == 0)
+        rc = ctr_export_finish(e, &err);
+    ctr_export_free(e);
+    return rc;
+}
+
+/* Import n bytes of text; got[] is the JSON of the rows, or the error. */
+static int import_n(struct ctr_text_opts o, const char *format, const char *text, size_t n)
+{
+    char *paths[] = { path };
+    struct ctr_import *im = NULL;
+    struct ctr_out *out = NULL;
+    struct ctr_import_stats stats = { 0 };
+    FILE *f;
+    size_t len;
+    int rc;
+
+    put_file(path, text, n);
+    memset(&err, 0, sizeof(err));
+    o.format = ctr_text_format_find(format);
+    rc = ctr_out_open(&out, out_path, 0, &err);
+    if (rc == 0)
+        rc = ctr_import_open(&im, &o, paths, 1, &err);
+    if (rc == 0)
+        rc = export_rows(im, out);
+    if (rc == 0)
+        rc = ctr_import_finish(im, &err);
+    if (im)
+        ctr_import_get_stats(im, &stats);
+    if (rc == 0)
+        rc = ctr_out_commit(out, &err);
+    ctr_import_free(im);
+    ctr_out_free(out);
+    if (rc < 0) {
+        snprintf(got, sizeof(got), "%s", err.what);
+        return rc;
+    }
+    f = fopen(out_path, "rb");
+    len = fread(got, 1, sizeof(got) - 1, f);
+    got[len] = 0;
+    fclose(f);
+    return (int)stats.bad;
+}
+
+static int import(struct ctr_text_opts o, const char *format, const char *text)
+{
+    return import_n(o, format, text, strlen(text));
+}
+
+static int same(const char *want)
+{
+    if (!strcmp(got, want))
+        return 1;
+    printf("# got  %s\n# want %s\n", got, want);
+    return 0;
+}
+
+#define NONE    ((struct ctr_text_opts){ .jobs = 1 })
+#define TEXT    ((struct ctr_text_opts){ .jobs = 1, .keys = "text" })
+#define KEY     ((struct ctr_text_opts){ .jobs = 1, .keys = "key" })
+#define COLS(c) ((struct ctr_text_opts){ .jobs = 1, .columns = (c) })
+
+/* ---- jsonl
+ * -----------------------------------------------------------------------------------------------------------------------
+ */
+
+static void test_jsonl(void)
+{
+    ok(import(NONE, "jsonl",
+              "{\"a\":1,\"b\":{\"c\":\"x\",\"d\":[1,2]}}\n\n{ \"b\" : { \"d\" : [ ] } , \"a\" : 2.5 }\r\n") == 0 &&
+           same("{\"a\":1,\"b\":{\"c\":\"x\",\"d\":[1,2]}}\n{\"a\":2.5,\"b\":{\"c\":null,\"d\":[]}}\n"),
+       "members, nested objects, lists, blanks, a blank line, CR LF");
+    ok(import(COLS("id=user.id:int32,p=items.1.p:float64,all=user,u:utf8"), "jsonl",
+              "{\"x\":{\"user\":{\"id\":1}},\"user\":{\"z\":[{}],\"id\":7},\"items\":[{\"p\":1},{\"p\":0.1}],\"u\":12."
+              "0}") == 0 &&
+           same("{\"id\":7,\"p\":0.1,\"all\":\"{\\\"z\\\":[{}],\\\"id\\\":7}\",\"u\":\"12.0\"}\n"),
+       "paths through objects and arrays, a whole object as text, a number as text");
+    ok(import(COLS("t:utf8"), "jsonl", "{\"t\":\"\\\"\\\\\\/\\b\\f\\n\\r\\t\\u00e9\\uD83D\\uDE00\\u0000\"}") == 0 &&
+           same("{\"t\":\"\\\"\\\\/\\b\\f\\n\\r\\t\xc3\xa9\xf0\x9f\x98\x80\\u0000\"}\n"),
+       "all escapes, a surrogate pair, NUL");
+    ok(import(COLS("key:int8"), "jsonl", "{\"k\\u0065y\":5}") == 0 && same("{\"key\":5}\n"), "an escape in a key");
+    ok(import(COLS("a:int8"), "jsonl", "{\"a\":1,\"a\":2}") == 0 && same("{\"a\":2}\n"),
+       "the last of a repeated member counts");
+    ok(import(COLS("u.i:int8"), "jsonl", "{\"u.i\":1}\n{\"u\":{\"i\":2}}") == 0 &&
+           same("{\"u\":{\"i\":1}}\n{\"u\":{\"i\":2}}\n"),
+       "a dotted name is a path and a name");
+    ok(import(COLS("f:float64,l:list<utf8>,w:list<weighted key>,v:fixed_size_list<float32>[2]"), "jsonl",
+              "{\"f\":\"-Infinity\",\"l\":[\"a\\n\",null],\"w\":[{\"key\":18446744073709551615,\"weight\":0.5}],\"v\":["
+              "1,2]}") == 0 &&
+           same("{\"f\":\"-Infinity\",\"l\":[\"a\\n\",null],\"w\":[{\"key\":18446744073709551615,\"weight\":0.5}],"
+                "\"v\":[1,2]}\n"),
+       "what export writes comes back");
+    ok(import(NONE, "jsonl", "{\"a\":1}\n{\"a\":{\"b\":2}}\n{\"a\":[1]}\n") == 0 &&
+           same("{\"a\":\"1\"}\n{\"a\":\"{\\\"b\\\":2}\"}\n{\"a\":\"[1]\"}\n"),
+       "now a value, now an object: JSON text");
+    ok(import(NONE, "jsonl", "{\"a\":\"NaN\"}\n{\"a\":1}\n{\"a\":null}\n{\"a\":12345678901234567890123}\n") == 0 &&
+           same("{\"a\":\"NaN\"}\n{\"a\":\"1\"}\n{\"a\":null}\n{\"a\":\"12345678901234567890123\"}\n"),
+       "an integer beyond 64 bits keeps its digits");
+    ok(import(NONE, "jsonl", "{\"a\":\"NaN\"}\n{\"a\":1.5}\n") == 0 && same("{\"a\":\"NaN\"}\n{\"a\":1.5}\n"),
+       "NaN among numbers is a float");
+    ok(import(COLS("l:list<int8>"), "jsonl", "{\"l\":[1,[2]]}") < 0 && strstr(got, "line 1: column l"),
+       "a list in a list: %s", got);
+    ok(import(NONE, "jsonl", "") < 0 && strstr(got, "--columns"), "an empty input has no columns: %s", got);
+    ok(import(COLS("a:int8"), "jsonl", "") == 0 && same(""), "an empty input with columns has no rows");
+}
+
+static void test_json_bad(void)
+{
+    static const struct {
+        const char *line, *why;
+    } bad[] = {
+        { "{\"a\":\"x}", "closing quote" },
+        { "{\"a\":\"x\\\"}", "closing quote" },
+        { "{\"a\":1", "ends inside" },
+        { "{\"a\":", "ends where a value" },
+        { "{\"a\"", "no colon" },
+        { "{\"a\" 1}", "no colon" },
+        { "{a:1}", "no key" },
+        { "{\"a\":1,}", "no key" },
+        { "{\"a\":1 \"b\":2}", "no comma" },
+        { "{\"a\":1}}", "behind the object" },
+        { "{\"a\":1} x", "behind the object" },
+        { "[{\"a\":1}]", "array where an object" },
+        { "nonsense", "no JSON object" },
+        { "{\"a\":01}", "neither a number" },
+        { "{\"a\":+1}", "neither a number" },
+        { "{\"a\":1.}", "neither a number" },
+        { "{\"a\":NaN}", "neither a number" },
+        { "{\"a\":}", "neither a number" },
+        { "{\"a\":truer}", "neither a number" },
+        { "{\"z\":[1,2}", "another kind" },
+        { "{\"z\":{\"q\":[}}", "another kind" },
+        { "{\"z\":[[[", "closing bracket" },
+        { "{\"z\\u12\":1}", "broken escape" },
+        { "{\"a\":300}", "is not int8" },
+        { "{\"a\":[1]}", "is not int8" },
+        { "{\"a\":\"\\ud800\"}", "is not int8" },
+    };
+
+    for (size_t i = 0; i < CTR_COUNT(bad); i++)
+        ok(import(COLS("a:int8"), "jsonl", bad[i].line) < 0 && strstr(got, "line 1: ") && strstr(got, bad[i].why),
+           "%s: %s", bad[i].line, got);
+    ok(import(COLS("a:utf8"), "jsonl", "{\"a\":\"\\udc00\"}") < 0 &&
+           import(COLS("a:utf8"), "jsonl", "{\"a\":\"\\ud800\\u0041\"}") < 0 &&
+           import(COLS("a:utf8"), "jsonl", "{\"a\":\"\\x\"}") < 0 &&
+           import(COLS("a:utf8"), "jsonl", "{\"a\":\"\\u00g0\"}") < 0,
+       "broken escapes in a text");
+    ok(import(COLS("a:utf8"), "jsonl", "{\"a\":\"\xff\"}") < 0 && strstr(got, "UTF-8"), "invalid UTF-8: %s", got);
+    ok(import_n(COLS("a:utf8"), "jsonl", "{\"a\":\"\0\"}\n", 10) == 0 && same("{\"a\":\"\\u0000\"}\n"),
+       "a NUL byte is text");
+    ok(import_n(COLS("a:int8"), "jsonl", "{\"a\":\0}\n", 8) < 0, "a NUL byte is no value");
+}
+
+/* A million brackets, a long number, a long string: bad rows, or rows, at once. */
+static void test_json_big(void)
+{
+    size_t n = 1000000;
+    char *p = malloc(n + 64);
+    struct ctr_text_opts skip = COLS("a:int8");
+
+    skip.bad_rows = "skip=10";
+    memset(p, '[', n);
+    memcpy(p, "{\"z\":", 5);
+    ok(import_n(COLS("a:int8"), "jsonl", p, n) < 0 && strstr(got, "too deeply"), "nested a million deep: %s", got);
+    memset(p, '9', n);
+    memcpy(p, "{\"a\":", 5);
+    memcpy(p + n, "}\n{\"a\":1}\n", 10);
+    ok(import_n(skip, "jsonl", p, n + 10) == 1 && same("{\"a\":1}\n"), "a number of a million digits is no int8");
+    memset(p, 'x', n);
+    memcpy(p, "{\"z\":\"", 6);
+    memcpy(p + n, "\",\"a\":3}", 8);
+    ok(import_n(skip, "jsonl", p, n + 8) == 0 && same("{\"a\":3}\n"), "a text of a million bytes is skipped");
+    free(p);
+}
+
+/* Every prefix and every single changed byte of a line: never a crash (sanitizers watch), and never two rows. */
+static void test_json_mangled(void)
+{
+    static const char line[] = "{\"a\":-1.5e3,\"b\":{\"c\":[true,\"x\\u00e9\\n\"]},\"z\":[{\"q\":null},[]],\"t\":\"\"}";
+    static const char bytes[] = "{}[]\",:\\0u-\n\xff";
+    struct ctr_text_opts o = COLS("a:float64,c=b.c:list<utf8>,q=z.0.q,t:utf8");
+    char copy[sizeof(line)];
+    int bad = 0, rows = 0;
+
+    o.bad_rows = "skip=10";
+    for (size_t n = 1; n < sizeof(line) - 1; n++)
+        bad += import_n(o, "jsonl", line, n) == 1;
+    ok(bad == (int)sizeof(line) - 2, "every proper prefix is a bad row: %d", bad);
+    for (size_t i = 0; i < sizeof(line) - 1; i++)
+        for (size_t k = 0; k < sizeof(bytes) - 1; k++) {
+            memcpy(copy, line, sizeof(line));
+            copy[i] = bytes[k];
+            rows += import_n(o, "jsonl", copy, sizeof(line) - 1) >= 0;
+        }
+    ok(rows == (int)((sizeof(line) - 1) * (sizeof(bytes) - 1)), "every changed byte gives a row or a bad row");
+}
+
+/* ---- libsvm, libffm, vw
+ * ------------------------------------------------------------------------------------------------------------ */
+
+static void test_libsvm(void)
+{
+    struct ctr_text_opts binary = KEY, query = KEY;
+
+    binary.binary = true;
+    query.role[CTR_ROLE_QUERY] = "qid";
+    ok(import(KEY, "libsvm", "+1 qid:3 1:0.5 \t7:2 # note\n# all note\n\n-1 007:1e-3\r\n0") == 0 &&
+           same("{\"label\":1,\"qid\":3,\"features\":[{\"key\":1,\"weight\":0.5},{\"key\":7,\"weight\":2}]}\n"
+                "{\"label\":-1,\"qid\":null,\"features\":[{\"key\":7,\"weight\":0.001}]}\n"
+                "{\"label\":0,\"qid\":null,\"features\":[]}\n"),
+       "libsvm: qid, comments, blanks, leading zeros, no features");
+    ok(import(TEXT, "libsvm", "1 5:1 18446744073709551615:2\n") == 0 &&
+           same("{\"label\":1,\"features\":[\"5\",\"18446744073709551615\"],\"features.weight\":[1,2]}\n"),
+       "libsvm: --keys text");
+    ok(import(binary, "libsvm", "-1 1:1\n1 2:1\n") == 0 &&
+           same("{\"label\":0,\"features\":[{\"key\":1,\"weight\":1}]}\n{\"label\":1,\"features\":[{\"key\":2,"
+                "\"weight\":1}]}\n"),
+       "libsvm: --binary");
+    ok(import(binary, "libsvm", "0 1:1\n") < 0 && strstr(got, "neither -1 nor 1"), "libsvm: %s", got);
+    ok(import(query, "libsvm", "1 2:1\n") == 0 && strstr(got, "\"qid\":null"), "libsvm: --query qid makes the column");
+    {
+        uint64_t key = ctr_feature_key(ctr_table_seed("features"), "7", 1);
+        char want[128];
+        snprintf(want, sizeof(want), "{\"label\":1,\"features\":[{\"key\":%llu,\"weight\":3}]}\n",
+                 (unsigned long long)key);
+        ok(import(NONE, "libsvm", "1 07:3\n") == 0 && same(want), "libsvm: the key is the feature key of the index");
+    }
+}
+
+static void test_ffm_vw(void)
+{
+    struct ctr_text_opts pick = KEY, text = TEXT;
+
+    ok(import(KEY, "libffm", "1 2:5:0.5 0:9:1 2:6:1\n0 0:1:2\n") == 0 &&
+           same("{\"label\":1,\"f0\":[{\"key\":9,\"weight\":1}],\"f2\":[{\"key\":5,\"weight\":0.5},{\"key\":6,"
+                "\"weight\":1}]}\n"
+                "{\"label\":0,\"f0\":[{\"key\":1,\"weight\":2}],\"f2\":[]}\n"),
+       "libffm: a column a field");
+    pick.columns = "f2";
+    ok(import(pick, "libffm", "1 2:5:0.5 0:9:1\n") == 0 && same("{\"label\":1,\"f2\":[{\"key\":5,\"weight\":0.5}]}\n"),
+       "libffm: --columns picks fields");
+    ok(import(TEXT, "vw", "1 2 'a b|n x:0.5 y |m:2 z:3 | q\n|n w\n0.5 t|n\n") == 0 && strstr(got, "\"tag\":\"t\"") &&
+           strstr(got, "{\"label\":null,\"weight\":1,\"tag\":null,\"n\":"),
+       "vw: labels, weights, tags");
+    ok(strstr(got, "\"n.weight\":[0.5,1],\"m\":[\"z\"],\"m.weight\":[6],\"_\":[\"q\"]"),
+       "vw: the scale of a namespace is multiplied in");
+    text.columns = "m";
+    ok(import(text, "vw", "1 |n x |label y |m z:-1\n") == 0 && strstr(got, "\"z\"") && !strstr(got, "\"x\""),
+       "vw: --columns picks namespaces");
+    ok(import(TEXT, "vw", "1 |label y\n") == 0 && strstr(got, "\"ns\":{\"label\":"), "vw: a namespace called label: %s",
+       got);
+    ok(import(NONE, "vw", "1|f a\n") == 0 && strstr(got, "\"label\":null,\"tag\":\"1\""),
+       "vw: a word that touches the bar is a tag");
+}
+
+static void test_sparse_bad(void)
+{
+    static const struct {
+        const char *format, *line, *why;
+    } bad[] = {
+        { "libsvm", "x 1:1", "label" },
+        { "libsvm", "nan 1:1", "label" },
+        { "libsvm", "1,2 1:1", "label" },
+        { "libsvm", "1 a:1", "whole number" },
+        { "libsvm", "1 -1:1", "whole number" },
+        { "libsvm", "1 1", "index:value" },
+        { "libsvm", "1 1:", "finite" },
+        { "libsvm", "1 1:x", "finite" },
+        { "libsvm", "1 1:inf", "finite" },
+        { "libsvm", "1 1:1e99", "finite" },
+        { "libsvm", "1 1:1:1", "finite" },
+        { "libsvm", "1 qid:x 1:1", "qid" },
+        { "libsvm", "1 123456789012345678901:1", "whole number" },
+        { "libffm", "1 1:1", "is not index:value" },
+        { "libffm", "1 a:1:1", "field:index:value" },
+        { "libffm", "1 1:2:x", "finite" },
+        { "vw", "1 a", "no bar" },
+        { "vw", "x |a", "label" },
+        { "vw", "1:2:0.5 |a", "contextual bandits" },
+        { "vw", "shared |a", "several lines" },
+        { "vw", "1 1 1 |a", "initial" },
+        { "vw", "1 -1 |a", "importance" },
+        { "vw", "1 x |a", "importance" },
+        { "vw", "1 |a :1", "without a name" },
+        { "vw", "1 |a b:x", "finite" },
+        { "vw", "1 |a b:1:2", "finite" },
+        { "vw", "1 |a:x b", "scale" },
+        { "vw", "1 |a:1e30 b:1e30", "finite" },
+    };
+
+    for (size_t i = 0; i < CTR_COUNT(bad); i++) {
+        int rc = import(NONE, bad[i].format, bad[i].line);
+        ok(rc < 0 && strstr(got, "line 1: ") && strstr(got, bad[i].why), "%s: %s: %s", bad[i].format, bad[i].line, got);
+    }
+    ok(import(KEY, "vw", "1 |a b\n") < 0 && strstr(got, "no integer"), "--keys key: %s", got);
+    ok(import(TEXT, "vw", "1 |a \xff\n") < 0 && strstr(got, "UTF-8"), "--keys text: %s", got);
+    ok(import(NONE, "vw", "1 |a \xff\n") == 0, "a hash takes any bytes");
+    ok(import_n(NONE, "vw", "1 |a x\0y |b\0c d\n", 17) < 0, "a NUL byte in the name of a namespace");
+}
+
+/* What comes after the first thousand lines: a new field, namespace, qid, importance or tag is a bad row. */
+static void test_late(void)
+{
+    static const struct {
+        const char *format, *line, *late, *why;
+    } t[] = {
+        { "libffm", "1 0:1:1\n", "1 1:1:1\n", "field 1 is not among" },
+        { "vw", "1 |a b\n", "1 |c b\n", "namespace 'c' is not" },
+        { "libsvm", "1 1:1\n", "1 qid:1 1:1\n", "--query qid" },
+        { "vw", "1 |a b\n", "1 2 |a b\n", "--weight weight" },
+        { "vw", "1 |a b\n", "1 t|a b\n", "--id tag" },
+        { "jsonl", "{\"a\":1}\n", "{\"a\":1.5}\n", "column a" },
+    };
+    static char text[32768];
+
+    for (size_t i = 0; i < CTR_COUNT(t); i++) {
+        text[0] = 0;
+        size_t n = strlen(t[i].line);
+        for (int k = 0; k < CTR_SAMPLE_ROWS; k++)
+            memcpy(text + (size_t)k * n, t[i].line, n + 1);
+        memcpy(text + CTR_SAMPLE_ROWS * n, t[i].late, strlen(t[i].late) + 1);
+        ok(import(NONE, t[i].format, text) < 0 && strstr(got, "line 1001: ") && strstr(got, t[i].why), "%s: %s",
+           t[i].format, got);
+    }
+}
+
+static void test_mangled(void)
+{
+    static const struct {
+        const char *format, *line;
+    } t[] = { { "libsvm", "+1 qid:3 1:0.5 7:2 # note" },
+              { "libffm", "1 2:5:0.5 0:9:1" },
+              { "vw", "1 0.5 'tag |a:2 b:3 c |d e" } };
+    static const char bytes[] = "|: \t'#\n\r0-.eq\xff";
+    char copy[64];
+    int done = 0, want = 0;
+
+    for (size_t f = 0; f < CTR_COUNT(t); f++)
+        for (size_t i = 0; i < strlen(t[f].line); i++)
+            for (size_t k = 0; k < sizeof(bytes); k++) { /* with the NUL byte */
+                struct ctr_text_opts o = TEXT;
+                o.bad_rows = "skip=10";
+                memcpy(copy, t[f].line, strlen(t[f].line));
+                copy[i] = bytes[k];
+                done += import_n(o, t[f].format, copy, strlen(t[f].line)) >= 0;
+                want++;
+            }
+    ok(done == want, "every changed byte gives rows or bad rows: %d of %d", done, want);
+}
+
+int main(void)
+{
+    close(mkstemp(path));
+    close(mkstemp(out_path));
+    test_jsonl();
+    test_json_bad();
+    test_json_big();
+    test_json_mangled();
+    test_libsvm();
+    test_ffm_vw();
+    test_sparse_bad();
+    test_late();
+    test_mangled();
+    unlink(path);
+    unlink(out_path);
+    return done_testing();
+}
