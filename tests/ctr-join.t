@@ -1,0 +1,163 @@
+#!/bin/sh
+# ctr-join: every mode in the small, every message; and against plain Python loops for any memory and batch size.
+. "${0%/*}/lib.sh"
+py=${CTR_PYTHON:-$CTR_TOP/build/venv/bin/python}
+command -v "$py" >/dev/null || py=python3
+cd "$W" || exit 1
+import() { # import NAME COLUMNS [ROLES…] <csv with header
+    _n=$1 _c=$2
+    shift 2
+    cat >"$_n.csv"
+    ctr-import --format csv --header --null '' --columns "$_c" "$@" "$_n.csv" >"$_n"
+}
+csv() { ctr-join -q "$@" | ctr-export --format csv; }
+
+import views user:int64,time:timestamp,ad:utf8 --time time <<'CSV'
+user,time,ad
+1,2024-05-01 10:00,x
+2,2024-05-01 10:05,y
+,2024-05-01 10:06,x
+1,2024-05-01 11:00,z
+3,2024-05-01 11:30,x
+CSV
+import users user:int16,age:int32,city:utf8 <<'CSV'
+user,age,city
+3,25,
+1,31,Bonn
+,99,Nowhere
+7,50,Oslo
+CSV
+import clicks who:int32,time:timestamp,price:float64 --time time <<'CSV'
+who,time,price
+1,2024-05-01 10:10,0.5
+1,2024-05-01 10:20,0.25
+1,2024-05-01 10:00,1
+2,2024-05-01 09:00,2
+3,2024-05-01 12:00,4
+CSV
+is "left: order kept, nulls match nothing" "$(csv -k user users views)" "user,time,ad,age,city
+1,2024-05-01T10:00:00Z,x,31,Bonn
+2,2024-05-01T10:05:00Z,y,,
+,2024-05-01T10:06:00Z,x,,
+1,2024-05-01T11:00:00Z,z,31,Bonn
+3,2024-05-01T11:30:00Z,x,25,"
+ctr-join -k user users views 2>said >/dev/null
+is "the unmatched are counted" "$(cat said)" "ctr-join: 2 of 5 rows have no match in users"
+is "--inner" "$(csv -k user --inner --columns age users views | cut -d, -f1,4 | tr '\n' ' ')" "user,age 1,31 1,31 3,25 "
+is "--anti" "$(csv -k user --anti users views | cut -d, -f1,3 | tr '\n' ' ')" "user,ad 2,y ,x "
+is "--columns, --prefix" "$(csv -k user --columns city --prefix u_ users views | head -2 | tail -1)" "1,2024-05-01T10:00:00Z,x,Bonn"
+is "--prefix names" "$(csv -k user --prefix u_ users views | head -1)" "user,time,ad,u_age,u_city"
+is "--multi: in right order" "$(csv -k user=who --multi --columns price clicks views | cut -d, -f1,3,4 | tr '\n' ' ')" \
+    "user,ad,price 1,x,0.5 1,x,0.25 1,x,1 2,y,2 ,x, 1,z,0.5 1,z,0.25 1,z,1 3,x,4 "
+is "--as-of: strictly before" "$(csv -k user=who --as-of time clicks views | cut -d, -f1,3,4 | tr '\n' ' ')" \
+    "user,ad,price 1,x, 2,y,2 ,x, 1,z,0.25 3,x, "
+is "--next: at or after" "$(csv -k user=who --next time clicks views | cut -d, -f1,3,4 | tr '\n' ' ')" \
+    "user,ad,price 1,x,1 2,y, ,x, 1,z, 3,x,4 "
+is "--within" "$(csv -k user=who --next time --within 29m clicks views | cut -d, -f1,3,4 | tr '\n' ' ')" \
+    "user,ad,price 1,x,1 2,y, ,x, 1,z, 3,x, "
+is "--within reaches its bound" "$(csv -k user=who --next time --within 30m clicks views | tail -1)" "3,2024-05-01T11:30:00Z,x,4"
+is "--prefix shows the right time" "$(csv -k user=who --as-of time --prefix c_ clicks views | sed -n 3p)" \
+    "2,2024-05-01T10:05:00Z,y,2024-05-01T09:00:00Z,2"
+is "--as-of without keys" "$(csv --as-of time --columns price clicks views | cut -d, -f4 | tr '\n' ' ')" "price 2 1 1 0.25 0.25 "
+
+import labels clicked:int8 --label clicked <<'CSV'
+clicked
+1
+0
+0
+1
+0
+CSV
+is "--by-row" "$(csv --by-row labels views | cut -d, -f1,4 | tr '\n' ' ')" "user,clicked 1,1 2,0 ,0 1,1 3,0 "
+role() { ctr-info "$1" | awk -v c="$2" '$1 == c { print $3 }'; }
+ctr-join -q --by-row labels views >labelled
+is "a role passes" "$(role labelled clicked)" label
+ctr-join -q --by-row --prefix second_ labels labelled >both
+is "a second label is no label" "$(role both clicked) $(role both second_clicked)" "label -"
+
+ctr-sort -k user users >sorted-users
+ctr-sort -k user views >sorted-views
+is "--merge equals the hash join" "$(ctr-join -q --merge -k user sorted-users sorted-views | ctr-info --digest)" \
+    "$(ctr-join -q -k user users sorted-views | ctr-info --digest)"
+exits "--merge with an unsorted right side" 1 ctr-join --merge -k user users sorted-views
+err_like "names row and key" "users: row 2 \(user=1\) is not in order: sort both sides"
+exits "--merge with an unsorted left side" 1 ctr-join --merge -k user sorted-users views
+err_like "names row and key" "row 4 \(user=1\) is not in order on the left side"
+ctr-cat sorted-users sorted-users >twice
+ctr-sort -k user twice >sorted-twice
+exits "a repeated right key" 1 ctr-join -k user twice views
+err_like "names both rows and the key" "twice: rows [12] and [56] have the same key user=[13].*--multi.*--unique"
+exits "also when merged" 1 ctr-join --merge -k user sorted-twice sorted-views
+err_like "names both rows and the key" "rows 1 and 2 have the same key user=1"
+exits "also when spilled" 1 ctr-join --memory 1 -k user twice views
+head -2 labels.csv | ctr-import --format csv --header --columns clicked:int8 >short
+exits "--by-row with a shorter right side" 1 ctr-join --by-row short views
+err_like "says how many rows" "short has 1 rows, and the left side has more"
+ctr-cat labels labels >long
+exits "--by-row with a longer right side" 1 ctr-join --by-row long views
+err_like "says how many rows" "long has more rows than the left side, which has 5"
+exits "a clash of names" 2 ctr-join -k user views labelled
+err_like "names column and remedy" "both sides have a column time: .*--prefix"
+exits "an unknown key" 2 ctr-join -k usr users views
+err_like "on the left" "usr.*nearest.*user"
+exits "an unknown key on the right" 2 ctr-join -k user=usr users views
+err_like "names the file" "users: .*usr.*nearest.*user"
+exits "integer against text" 2 ctr-join -k ad=user users views
+err_like "names types and a cast" "ad is utf8 on the left and user is int16 in users: cast one, as with ctr-select --add"
+exits "no key" 2 ctr-join users views
+err_like "says what to do" "say what to join on: -k COLUMN, or --by-row"
+exits "no right side" 2 ctr-join -k user
+for bad in "--inner --anti -k user" "--as-of time --next time" "--by-row --merge" "--by-row -k user" "--multi --as-of time -k user" \
+    "--within 3m -k user" "--merge --next time -k user" "--as-of ad -k user"; do
+    exits "$bad" 2 ctr-join $bad users views
+done
+exits "both sides stdin" 2 ctr-join -k user -
+cp views copy
+exits "output is the left side" 2 ctr-join -k user -o copy users copy
+err_like "is refused" "copy is both input and output"
+exits "output is the right side" 2 ctr-join -k user -o copy copy users
+err_like "is refused" "copy is both input and output"
+is "RIGHT from stdin" "$(ctr-cat users | ctr-join -q -k user - views | ctr-info --digest)" "$(ctr-join -q -k user users views | ctr-info --digest)"
+ctr-cat --to file --key user -o users.arrow sorted-users
+is "RIGHT as keyed file" "$(ctr-join -q -k user users.arrow views | ctr-info --digest)" "$(ctr-join -q -k user users views | ctr-info --digest)"
+for side in users views; do
+    head -c $(($(wc -c <$side) - 30)) $side >cut
+    [ $side = users ] && set -- cut views || set -- users cut
+    exits "truncated $side" 1 ctr-join -k user -o joined.new "$@"
+    err_like "is named" "cut: .*(truncated|ends)"
+    ok "and leaves no output" test ! -e joined.new
+done
+ctr-select --where false views >no-views
+ctr-select --where false users >no-users
+is "no left rows" "$(ctr-join -q -k user users no-views | ctr-info | sed -n 1p)" "rows: 0"
+is "no right rows" "$(csv -k user no-users views | tail -1)" "3,2024-05-01T11:30:00Z,x,,"
+is "no right rows, merged" "$(csv --merge -k user no-users sorted-views | tail -1)" ",2024-05-01T10:06:00Z,x,,"
+
+import big user:uint64,b:int8 <<'CSV'
+user,b
+18446744073709551615,1
+5,2
+CSV
+import neg user:int64 <<'CSV'
+user
+-1
+5
+CSV
+is "-1 is not 2^64-1" "$(csv -k user big neg | tr '\n' ' ')" "user,b -1, 5,2 "
+is "nor the other way, merged" "$(ctr-sort -k user big | ctr-join -q --merge -k user - neg | ctr-export --format csv | tr '\n' ' ')" \
+    "$(ctr-join -q -k user big neg | ctr-export --format csv | tr '\n' ' ')"
+
+mkdir ref
+if ! "$py" "$CTR_TOP/tests/relation-reference.py" join ref 2>py.err; then
+    skip "against the reference" "$(tail -1 py.err)"
+    done_testing
+    exit 0
+fi
+while IFS="$(printf '\t')" read -r name args; do
+    want=$(ctr-info --digest "ref/$name.want")
+    args=$(echo "$args" | sed 's#OUT#ref#g')
+    for o in "--memory 1" "--memory 300K --batch 100 -j 1" "--memory 1G --batch 70000" "-j 4"; do
+        is "reference: $name, $o" "$(ctr-join -q $o $args | ctr-info --digest)" "$want"
+    done
+done <ref/cases
+done_testing
