@@ -253,30 +253,15 @@ static int scalar_value(struct plan_graph *g, const struct ctr_vtype *t, enum ct
     return CTR_OK;
 }
 
-/* The one row of a folded call as a literal; *ok is false for what no literal can say. */
+/* The one row of a folded call as a literal; *ok is false for what stays a column. */
 static int column_literal(struct plan_graph *g, const struct ctr_vtype *t, const struct ctr_col *c, struct plan_ast *a,
                           bool *ok, struct ctr_err *err)
 {
-    *ok = !t->key && t->type != CTR_FIXED && t->type != CTR_WKEY && !ctr_col_missing(c, 0);
+    *ok = !t->key && ctr_types[t->type].width + (t->type == CTR_UTF8) + (t->type == CTR_BOOL) > 0 && !ctr_col_missing(c, 0);
     if (!*ok)
         return CTR_OK;
-    a->big = (t->type == CTR_LIST ? t->item : t->type) == CTR_U64;
-    if (t->type != CTR_LIST) {
-        a->big = a->big && ctr_col_i64(c, 0) < 0;
-        return scalar_value(g, t, t->type, c, 0, &a->value, err);
-    }
-    int64_t from = c->offsets[0], n = c->offsets[1] - from;
-    *ok = n > 0 && n <= PLAN_MAX_TOKENS && t->item != CTR_WKEY && !a->big;
-    if (!*ok)
-        return CTR_OK;
-    a->value = (struct ctr_value){ .kind = CTR_V_LIST, .n = (int)n };
-    a->value.list = ctr_arena_alloc(&g->arena, (size_t)n * sizeof *a->value.list, err);
-    int rc = a->value.list ? CTR_OK : err->code;
-    for (int64_t i = 0; rc == 0 && i < n; i++) {
-        *ok &= !ctr_col_missing(c->item, from + i);
-        rc = scalar_value(g, t, t->item, c->item, from + i, &a->value.list[i], err);
-    }
-    return rc;
+    a->big = t->type == CTR_U64 && ctr_col_i64(c, 0) < 0;
+    return scalar_value(g, t, t->type, c, 0, &a->value, err);
 }
 
 /* Run a bound call without columns once. */
@@ -386,6 +371,37 @@ static int fold(struct binder *b, const struct plan_ast *a, struct plan_node *n,
     return CTR_OK;
 }
 
+/* Operators take most lists as columns only: when a call with literal lists does not bind, it is tried with columns. */
+static int bind_op(struct binder *b, struct plan_node *n)
+{
+    struct ctr_err first = { 0 };
+    bool lists = false;
+    int rc = ctr_op_bind(&n->call, &first);
+    for (int i = 0; rc < 0 && i < n->nargs; i++)
+        lists |= n->arg[i] < 0 && !n->call.arg[i].name && n->call.arg[i].literal->kind == CTR_V_LIST;
+    if (rc < 0)
+        ctr_op_unbind(&n->call);
+    if (rc < 0 && lists) {
+        struct ctr_err second = { 0 };
+        for (int i = 0; i < n->nargs; i++) {
+            struct ctr_op_arg *arg = &n->call.arg[i];
+            if (n->arg[i] >= 0 || arg->name || arg->literal->kind != CTR_V_LIST)
+                continue;
+            const struct plan_ast lit = { .value = *arg->literal, .big = arg->type.item == CTR_U64 };
+            n->arg[i] = const_node(b->g, &lit, b->err);
+            if (n->arg[i] < 0)
+                return n->arg[i];
+            arg->literal = NULL;
+        }
+        rc = ctr_op_bind(&n->call, &second);
+        if (rc < 0)
+            ctr_op_unbind(&n->call);
+    }
+    if (rc < 0)
+        *b->err = first;
+    return rc;
+}
+
 static int bind_call(struct binder *b, const struct plan_ast *a, struct plan_ref *r)
 {
     struct plan_node n = { .kind = NODE_CALL, .pos = a->pos, .call = { .op = a->op, .dir = b->g->dir } };
@@ -397,11 +413,17 @@ static int bind_call(struct binder *b, const struct plan_ast *a, struct plan_ref
         r->node = found;
         return CTR_OK;
     }
-    rc = ctr_op_bind(&n.call, b->err);
-    if (rc < 0) {
-        ctr_op_unbind(&n.call);
+    rc = bind_op(b, &n);
+    if (rc < 0)
         return ctr_plan_locate(&b->g->src, a->pos, b->err);
+    found = find_node(b->g, &n); /* bind_op may have made columns of lists */
+    if (found >= 0) {
+        ctr_op_unbind(&n.call);
+        r->node = found;
+        return CTR_OK;
     }
+    for (int i = literals = 0; i < n.nargs; i++)
+        literals += n.arg[i] < 0;
     bool folded = false, fitted = ctr_op_fitted(a->op);
     if (literals == a->nargs && a->nargs && !fitted)
         rc = fold(b, a, &n, r, &folded);

@@ -497,7 +497,8 @@ int ctr_plan_lex(struct plan_toks *out, struct plan_arena *arena, const struct p
         if (rc < 0)
             return rc;
     }
-    if (!push(&x, TOK_LINE, x.p) || !push(&x, TOK_END, x.p))
+    bool ended = out->n && out->t[out->n - 1].kind == TOK_LINE;
+    if ((!ended && !push(&x, TOK_LINE, x.p)) || !push(&x, TOK_END, x.p))
         return err->code;
     return CTR_OK;
 }

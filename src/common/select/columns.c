@@ -188,7 +188,7 @@ int ctr_cut_parse(struct ctr_cut *c, const char *option, const char *text, struc
     if (good && c->percent) {
         size_t digits = text[whole] == '.' ? n - 2 - whole : 0;
         int64_t fraction = 0, unit = 1000000;
-        good = c->n <= 100 && digits <= 6 && (text[whole] != '.' || digits);
+        good = c->n <= 100 && digits <= 6 && (text[whole] == '.' ? digits > 0 : whole == n - 1);
         if (good && digits)
             good = text[whole + 1] >= '0' && text[whole + 1] <= '9' && ctr_parse_i64(text + whole + 1, digits, &fraction);
         for (size_t i = 0; i < digits; i++)

@@ -1,0 +1,119 @@
+#!/bin/sh
+# ctr-select: rows, new columns, lists, names of columns, first and last rows, the rest, sections of a bundle.
+. "${0%/*}/lib.sh"
+cd "$W" || exit 1
+
+printf 'id,user,rating,genres,price\n1,bo,5,Comedy|Drama,1.5\n2,al,2,Comedy,\n3,al,4,,3\n4,cy,,Drama|War|Sci-Fi,4\n5,bo,1,War,5\n' >r.csv
+ctr-import --format csv --header r.csv >r.arrows || exit 1
+csv() { ctr-export --format csv "$@"; }
+sel() { ctr-select "$@" | csv; }
+ids() { ctr-select "$@" >ids.arrows && ctr-select --columns id ids.arrows | csv | sed 1d | tr '\n' ' '; }
+
+is "--where" "$(ids --where 'rating >= 4' r.arrows)" "1 3 "
+is "a null condition is false, so is its negation" "$(ids --where 'not rating >= 4' r.arrows)" "2 5 "
+is "is_null asks for it" "$(ids --where 'is_null(rating)' r.arrows)" "4 "
+is "true, false and null" "$(ids --where true r.arrows)-$(ids --where false r.arrows)-$(ids --where null r.arrows)" "1 2 3 4 5 --"
+is "--add" "$(sel --add 'twice=rating * 2' --add 'more=twice + 1' --columns id,twice,more r.arrows)" "id,twice,more
+1,10,11
+2,4,5
+3,8,9
+4,,
+5,2,3"
+is "--add in place of a column" "$(sel --add 'rating=rating > 3' --columns id,rating --head 2 r.arrows)" "id,rating
+1,true
+2,false"
+is "--add sees the rows of --where only" "$(sel --where 'id == 3' --add 'x=price + 1' --columns x r.arrows)" "x
+4"
+is "a name in back quotes" "$(sel --add '`a=b`=id' --columns '`a=b`' --head 1 r.arrows)" "a=b
+1"
+ctr-select --add 'g=split(genres, "|")' --add 'n=ngrams(g, 1)' r.arrows >lists.arrows
+is "--explode" "$(sel --explode g --columns id,g lists.arrows 2>explode.err)" "id,g
+1,Comedy
+1,Drama
+2,Comedy
+4,Drama
+4,War
+4,Sci-Fi
+5,War"
+is "rows without items are counted" "$(cat explode.err)" "ctr-select: --explode g: 1 rows had no items and gave no row"
+is "lists side by side" "$(sel -q --explode g,n --where 'id == 4' --columns g,n lists.arrows)" "g,n
+Drama,Drama
+War,War
+Sci-Fi,Sci-Fi"
+exits "lists of different lengths" 1 ctr-select --add 'm=ngrams(g, 2)' --explode g,m lists.arrows
+err_like "name the row" "lists.arrows: row 1: m has 1 items and g has 2; lists that are exploded together are equally long"
+exits "no list" 2 ctr-select --explode id r.arrows
+err_like "is named" "explode id: the column is int64, not a list"
+
+is "--columns: order, globs, renames" "$(sel --head 1 --columns 'money=price,?d,u*' r.arrows)" "money,id,user
+1.5,1,bo"
+is "--columns: rename in place" "$(sel --head 1 --columns '*,u=user' r.arrows)" "id,u,rating,genres,price
+1,bo,5,Comedy|Drama,1.5"
+is "--columns: drop" "$(sel --head 1 --columns '-genres,-p*' r.arrows)" "id,user,rating
+1,bo,5"
+exits "an unknown column" 2 ctr-select --columns ratin r.arrows
+err_like "names the nearest" "no column 'ratin'; the nearest is 'rating'"
+exits "a glob for nothing" 2 ctr-select --columns 'x*' r.arrows
+exits "two columns of one name" 2 ctr-select --columns 'a=id,a=user' r.arrows
+
+is "--head" "$(ids --head 2 r.arrows)" "1 2 "
+is "--tail" "$(ids --tail 2 r.arrows)" "4 5 "
+is "--head then --tail" "$(ids --head 4 --tail 2 r.arrows)" "3 4 "
+is "--head more than there are" "$(ids --head 99 r.arrows)" "1 2 3 4 5 "
+is "--tail 0" "$(ids --tail 0 r.arrows)" ""
+is "--head P%" "$(ids --head 40% r.arrows)" "1 2 "
+is "--tail P%" "$(ids --tail 60% r.arrows)" "3 4 5 "
+is "--tail P% of --head N" "$(ids --head 4 --tail 50% r.arrows)" "3 4 "
+is "--head after --where" "$(ids --where 'id > 1' --head 2 r.arrows)" "2 3 "
+is "--rest of --where" "$(ids --where 'rating > 1' --rest rest.arrows r.arrows)/$(ids rest.arrows)" "1 2 3 /4 5 "
+is "--rest of --head" "$(ids --head 2 --rest rest.arrows r.arrows)/$(ids rest.arrows)" "1 2 /3 4 5 "
+is "--rest of --where and --head" "$(ids --where 'id != 2' --head 2 --rest rest.arrows r.arrows)/$(ids rest.arrows)" "1 3 /2 4 5 "
+is "--rest of --where and --tail" "$(ids --where 'id != 4' --tail 2 --rest rest.arrows r.arrows)/$(ids rest.arrows)" "3 5 /1 2 4 "
+is "--rest of --where and shares" "$(ids --where 'id != 4' --head 75% --tail 34% --rest rest.arrows r.arrows)/$(ids rest.arrows)" "2 3 /1 4 5 "
+is "--rest has the same columns" "$(ids --add 'id=id + 10' --where 'id < 3' --rest rest.arrows r.arrows)/$(ids rest.arrows)" "11 12 /13 14 15 "
+for bad in 5.5 -1 x 101% ''; do exits "--head '$bad'" 2 ctr-select --head "$bad" r.arrows; done
+
+# The same from a pipe, from a file of many batches, and whatever the batches.
+awk 'BEGIN { print "id,v"; for (i = 0; i < 50000; i++) print i "," (i * 7919) % 1000 }' >big.csv
+ctr-import --format csv --header big.csv >big.arrows
+ctr-cat --to file --batch 1000 big.arrows -o big.arrow
+digest() { ctr-info --digest | awk '{ print $NF }'; }
+for opts in '--head 33.3%' '--tail 12.5%' '--head 70% --tail 20%' '--tail 300' '--tail 40000' '--head 41000 --tail 33' '--where v<500 --tail 10%' '--where v<500 --head 10000' '--where v>7 --tail 5'; do
+    a=$(ctr-select $opts big.arrows | digest)
+    b=$(ctr-cat --batch 77 big.arrows | ctr-select $opts --batch 1234 | digest)
+    c=$(ctr-select $opts big.arrow | digest)
+    ok "$opts: stream, pipe and file agree" test "$a/$b" = "$b/$c"
+done
+a=$(ctr-select --where 'v < 300' --tail 10% --rest r1.arrows big.arrows | digest)
+b=$(ctr-cat --batch 77 big.arrows | ctr-select --where 'v < 300' --tail 10% --rest r2.arrows | digest)
+is "so do their rests" "$a $(digest <r1.arrows)" "$b $(digest <r2.arrows)"
+ctr-select --head 60% big.arrows >h.arrows && ctr-select --tail 40% big.arrows >t.arrows
+is "head P% and tail (100-P)% are the whole" "$(ctr-cat h.arrows t.arrows | digest)" "$(digest <big.arrows)"
+is "-j makes no difference" "$(ctr-select -j 4 --where 'v % 3 == 0' big.arrows | cksum)" "$(ctr-select -j 1 --where 'v % 3 == 0' big.arrows | cksum)"
+stops() { { cat big.arrows; echo rubbish; } | ctr-select --head 5 | csv | wc -l; }
+is "--head stops reading" "$(stops | tr -d ' ')" 6
+
+# Bundles: a fitted plan has several sections.
+printf 'feature g = vocab(genres, min=1)\nfeature u = vocab(user, min=1)\n' >f.plan
+ctr-extract --fit f.plan -o f.fitted r.arrows
+ctr-select --section 'vocab.u' --where 'count > 1' f.fitted >cut.fitted
+is "--section acts on one" "$(ctr-info cut.fitted | awk '/^rows/ { printf "%s ", $2 }')" "2 4 2 "
+is "the others are as they were" "$(ctr-info cut.fitted | awk '/^digest/ { print $2 }' | sed -n 1,2p)" "$(ctr-info f.fitted | awk '/^digest/ { print $2 }' | sed -n 1,2p)"
+exits "no such section" 2 ctr-select --section x --where true f.fitted
+err_like "lists them" "no section matches x; there are plan, vocab.g, vocab.u"
+
+exits "--where wants a condition" 2 ctr-select --where 'id + 1' r.arrows
+err_like "and says what it got" "where wants a condition, and this is int64"
+exits "an error in an expression" 2 ctr-select --where 'rating >= 4 and lowr(user)' r.arrows
+err_like "names the column of the text" "ctr-select: --where: column 17: no operator lowr; did you mean lower"
+exits "--add without a name" 2 ctr-select --add 'id + 1' r.arrows
+exits "two on stdout" 2 ctr-select --where true --rest - r.arrows
+printf 'id,v\n' >none.csv
+ctr-import --format csv --columns id:int64,v:int64 --header none.csv >none.arrows
+for opts in '--where true' '--head 50%' '--tail 3' '--tail 10% --rest e.arrows' '--add x=id+1'; do
+    is "no rows in, none out: $opts" "$(ctr-select $opts none.arrows | ctr-info | awk '/^rows/ { print $2 }')" 0
+done
+head -c 3000 big.arrows >short.arrows
+exits "a truncated input" 1 ctr-select --where 'v < 3' short.arrows
+exits "a truncated input through the spool" 1 ctr-select --tail 3% short.arrows
+done_testing

@@ -1,0 +1,461 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The plan language: what is accepted and what it becomes, each error with its place, identity, and valid plans with
+ * random damage, which must be refused or bound but never crash (run it with SAN=1). */
+#include <stdlib.h>
+
+#include "common/feature/feature.h"
+#include "common/select/select.h"
+#include "tap.h"
+
+static struct ctr_schema input;
+
+static void add(const char *name, enum ctr_type type, enum ctr_type item)
+{
+    struct ctr_err err = { 0 };
+    if (ctr_schema_add(&input, name, type, &err) < 0)
+        exit(1);
+    input.f[input.n - 1].item = item;
+}
+
+static void make_input(void)
+{
+    add("user_id", CTR_I32, 0);
+    add("movie_id", CTR_I64, 0);
+    add("rating", CTR_I8, 0);
+    add("genres", CTR_UTF8, 0);
+    add("age", CTR_I16, 0);
+    add("time", CTR_TIME, 0);
+    add("price", CTR_F64, 0);
+    add("hist", CTR_LIST, CTR_I32);
+    add("odd name", CTR_UTF8, 0);
+    add("C1", CTR_UTF8, 0);
+    add("C2", CTR_UTF8, 0);
+    add("C03", CTR_UTF8, 0);
+}
+
+/* ---- plans that bind, and the names and types of what they write ---------------------------------------------------------- */
+
+static const struct {
+    const char *plan, *outputs;
+} good[] = {
+    { "label y = rating >= 4", "y:uint8:label" },
+    { "label y = price / 10.0", "y:float64:label" },
+    { "feature user_id", "user_id:uint64:feature" },
+    { "feature u in people = user_id", "u:uint64:feature" },
+    { "feature past in item = hist", "past:list<uint64>:feature" },
+    { "image i = movie_id", "i:uint64:image" },
+    { "dense price, # no list of names here\n", NULL },
+    { "dense price", "price:float32:dense" },
+    { "dense d = hist", "d:list<float32>:dense" },
+    { "weight price", "price:float64:weight" },
+    { "user user_id\nfeature u = user_id", "user_id:int32:user u:uint64:feature" },
+    { "keep age, t = time - 14d, `odd name`", "age:int16:- t:timestamp:- odd name:utf8:-" },
+    { "x = lower(genres)\nfeature x", "x:uint64:feature" },
+    { "x = lower(genres)\nkeep x", "x:utf8:-" },
+    { "genres = lower(genres)\nkeep genres", "genres:utf8:-" },
+    { "feature C[1..2]", "C1:uint64:feature C2:uint64:feature" },
+    { "feature X[1..2] = lower(C[1..2])", "X1:uint64:feature X2:uint64:feature" },
+    { "keep C[01..03] = genres", "C01:utf8:- C02:utf8:- C03:utf8:-" },
+    { "keep x = lower(\n  genres # a comment\n)", "x:utf8:-" },
+    { "keep x = 1 + 2 * 3 == 7 and not false", "x:bool:-" },
+    { "keep x = -(1)", "x:int64:-" },
+    { "keep x = [1, 2.5]", "x:list<float64>:-" },
+    { "keep x = \"a\\tb\\\"\\u00e9\\x41\"", "x:utf8:-" },
+    { "keep x = ts\"2019-11-14T00:00Z\" - 1h", "x:timestamp:-" },
+    { "keep x = 18446744073709551615", "x:uint64:-" },
+    { "keep x = -9223372036854775808", "x:int64:-" },
+    { "\xef\xbb\xbf# a mark and CRLF\r\nkeep age\r\n", "age:int16:-" },
+    { "keep x = if(rating > 3, 1, null)", "x:int64:-" },
+    { "label = rating\nkeep label", "label:int8:-" },
+    { "keep x = not rating > 3 or age > 2", "x:bool:-" },
+    { "feature a = cross(genres, age, hist)", "a:list<uint64>:feature" },
+    { "feature a = vocab(lower(genres), min=2)", "a:uint64:feature" },
+};
+
+static void describe(const struct ctr_schema *s, char *out, size_t size)
+{
+    size_t n = 0;
+    for (int i = 0; i < s->n && n < size; i++) {
+        char type[64];
+        int role = ctr_field_role(&s->f[i]);
+        n += (size_t)snprintf(out + n, size - n, "%s%s:%s:%s", i ? " " : "", s->f[i].name,
+                              ctr_field_type_name(&s->f[i], type, sizeof type), role < 0 ? "-" : ctr_roles[role]);
+    }
+}
+
+/* Binds the text; returns the code. `out` gets the outputs or the error. */
+static int bind(const char *text, size_t n, char *out, size_t size)
+{
+    struct ctr_err err = { 0 };
+    struct ctr_plan *p = NULL;
+    struct ctr_program *g = NULL;
+    int rc = ctr_plan_parse(&p, "p", text, n, &err);
+    if (rc == 0)
+        rc = ctr_program_bind(&g, p, &input, &err);
+    if (rc == 0)
+        describe(ctr_program_output(g), out, size);
+    else
+        snprintf(out, size, "%s: %s", err.file, err.what);
+    ctr_program_free(g);
+    ctr_plan_free(p);
+    return rc;
+}
+
+static void test_good(void)
+{
+    char got[1400];
+    for (size_t i = 0; i < CTR_COUNT(good); i++) {
+        int rc = bind(good[i].plan, strlen(good[i].plan), got, sizeof got);
+        if (good[i].outputs)
+            ok(rc == 0 && strcmp(got, good[i].outputs) == 0, "plan %zu writes %s (%s)", i, good[i].outputs, got);
+        else
+            ok(rc == CTR_EUSAGE, "plan %zu is refused (%s)", i, got);
+    }
+}
+
+/* ---- plans that don't, and what is said -------------------------------------------------------------------------------------- */
+
+static const struct {
+    const char *plan, *error; /* the error begins with it */
+} bad[] = {
+    { "", "p: the plan defines nothing" },
+    { "# only a comment\n", "p: the plan defines nothing" },
+    { "x = age", "p: the plan writes no column" },
+    { "keep genrs", "p:1:6: there is no column 'genrs'; the nearest is 'genres'" },
+    { "\n\nkeep x = lower(genrs)", "p:3:16: there is no column 'genrs'; the nearest is 'genres'" },
+    { "keep \xc3\xa9", "p:1:6: unexpected byte 0xc3" },
+    { "keep `\xc3\xa9\xc3\xa9`, nope", "p:1:6: there is no column" },
+    { "keep x = lowr(genres)", "p:1:10: no operator lowr; did you mean lower" },
+    { "featur x = age", "p:1:1: no kind featur; did you mean feature" },
+    { "where age > 3", "p:1:1: `where` is reserved" },
+    { "keep x = y\ny = age", "p:1:10: no column y, and line 2 that defines it comes below" },
+    { "x = age\nx = rating\nkeep x", "p:2:1: x is defined already, on line 1" },
+    { "user user_id\nfeature user_id", "p:2:9: the output has a column user_id already, from line 1" },
+    { "label y = rating > 1\nlabel z = rating > 2", "p:2:1: there is a label already, on line 1" },
+    { "keep x = 1 < 2 < 3", "p:1:16: comparisons do not chain" },
+    { "keep x = (1 + 2", "p:1:16: expected an operator or ) before the end of the plan (the ( of line 1, column 10 is still open)" },
+    { "keep x = 1 + 2)", "p:1:15: expected an operator or the end of the line, not )" },
+    { "keep x = lower(genres age)", "p:1:23: expected , or ), not age" },
+    { "keep x = ", "p:1:10: expected a value before the end of the line" },
+    { "keep x = 1 +", "p:1:13: expected a value before the end of the line" },
+    { "keep x = and", "p:1:10: expected a value, not the word `and`" },
+    { "keep x = 3 * not true", "p:1:14: put brackets around" },
+    { "keep x = \"abc", "p:1:10: the string is not closed on its line" },
+    { "keep x = \"\\q\"", "p:1:11: unknown escape" },
+    { "keep x = \"\\xff\"", "p:1:10: the string is not UTF-8" },
+    { "keep x = 'a'", "p:1:10: strings stand in double quotes" },
+    { "keep x = age && age", "p:1:14: unexpected &; the language has `and`" },
+    { "keep x = 14q", "p:1:10: 14q is neither a number nor a duration" },
+    { "keep x = ts\"yesterday\"", "p:1:10: \"yesterday\" is no time" },
+    { "keep x = 99999999999999999999", "p:1:10: the integer does not fit 64 bits" },
+    { "keep x = [1, \"a\"]", "p:1:14: the items of a list are of one type" },
+    { "keep x = []", "p:1:10: an empty list has no type" },
+    { "keep x = [age]", "p:1:11: a list holds literals only" },
+    { "keep x = null", "p:1:10: null alone has no type" },
+    { "feature C[1..2] = C[1..3]", "p:1:19: C[1..3] differs from C[1..2]" },
+    { "feature C[2..1]", "p:1:10: the range is empty" },
+    { "feature C[1]", "p:1:10: [ after a name repeats the line" },
+    { "keep C[1..2] = age", "" }, /* two columns */
+    { "feature X[1..99999999] = age", "p:1:10: the range repeats the line more than" },
+    { "dense x in item = price", "p:1:9: `in TABLE` belongs to a feature or an image" },
+    { "dense genres", "p:1:7: dense takes numbers" },
+    { "label genres", "p:1:7: a label is a condition or a number from 0 to 1; this is utf8" },
+    { "weight hist", "p:1:8: a weight is a number of 0 or more" },
+    { "keep x = lower(age)", "p:1:10: " },
+    { "keep x = vocab(genres, min=age)", "p:1:28: the argument min= takes a literal" },
+    { "keep x = vocab(min=2, genres)", "p:1:23: an argument without a name follows min=" },
+    { "keep x = `lower`(genres)", "p:1:10: lower is a name of data" },
+    { "keep in = age", "p:1:6: `in TABLE` belongs" },
+    { "age", "p:1:4: expected = and an expression" },
+    { "keep x = age age", "p:1:14: expected an operator or the end of the line, not age" },
+    { "keep ``", "p:1:6: the name is empty" },
+};
+
+static void test_bad(void)
+{
+    char got[1400];
+    for (size_t i = 0; i < CTR_COUNT(bad); i++) {
+        int rc = bind(bad[i].plan, strlen(bad[i].plan), got, sizeof got);
+        if (*bad[i].error)
+            ok(rc == CTR_EUSAGE && strncmp(got, bad[i].error, strlen(bad[i].error)) == 0, "error %zu: %s (%s)", i,
+               bad[i].error, rc ? got : "bound");
+        else
+            ok(rc == 0, "plan %zu binds", i);
+    }
+}
+
+/* ---- depth -------------------------------------------------------------------------------------------------------------------- */
+
+/* `before` n times, then `middle`, then `after` n times. */
+static int bind_nested(const char *before, const char *middle, const char *after, int n)
+{
+    struct ctr_err err = { 0 };
+    struct ctr_buf b = { 0 };
+    char got[1400];
+    int rc = ctr_buf_append(&b, "keep x = ", 9, &err);
+    for (int i = 0; rc == 0 && i < n; i++)
+        rc = ctr_buf_append(&b, before, strlen(before), &err);
+    if (rc == 0)
+        rc = ctr_buf_append(&b, middle, strlen(middle), &err);
+    for (int i = 0; rc == 0 && i < n; i++)
+        rc = ctr_buf_append(&b, after, strlen(after), &err);
+    if (rc == 0)
+        rc = bind((char *)b.data, b.len, got, sizeof got);
+    ctr_buf_free(&b);
+    return rc;
+}
+
+static void test_depth(void)
+{
+    ok(bind_nested("(", "age", ")", 60) == 0, "60 brackets");
+    ok(bind_nested("(", "age", ")", 65) == CTR_EUSAGE, "65 brackets are too many");
+    ok(bind_nested("(", "age", ")", 200000) == CTR_EUSAGE, "so are 200,000");
+    ok(bind_nested("", "age", " + age", 900) == 0, "a sum of 900");
+    ok(bind_nested("", "age", " + age", 100000) == CTR_EUSAGE, "a sum of 100,000 is too deep");
+    ok(bind_nested("not ", "true", "", 100000) == CTR_EUSAGE, "so is not not not");
+    ok(bind_nested("- ", "age", "", 100000) == CTR_EUSAGE, "and - - -");
+}
+
+/* ---- identity and inputs --------------------------------------------------------------------------------------------------------- */
+
+static void plan_id(const char *text, char id[33])
+{
+    struct ctr_err err = { 0 };
+    struct ctr_plan *p;
+    id[0] = 0;
+    if (ctr_plan_parse(&p, "p", text, strlen(text), &err) < 0)
+        return;
+    memcpy(id, ctr_plan_id(p), 33);
+    ctr_plan_free(p);
+}
+
+static void test_identity(void)
+{
+    char a[33], b[33], c[33];
+    plan_id("feature a = lower(x)\nfeature b\n", a);
+    plan_id("# c\n\n  feature   a=lower( x ) # d\r\nfeature b", b);
+    plan_id("feature a = lower(y)\nfeature b\n", c);
+    ok(strlen(a) == 32 && strcmp(a, b) == 0, "layout and comments do not change the identity");
+    ok(strcmp(a, c) != 0, "another column does");
+}
+
+static void test_inputs(void)
+{
+    static const char text[] = "a = lower(x)\nkeep b = concat(a, y, x), z\nx2 = a\nfeature w[1..2]";
+    struct ctr_err err = { 0 };
+    struct ctr_plan *p;
+    struct ctr_buf got = { 0 };
+    int rc = ctr_plan_parse(&p, "p", text, strlen(text), &err);
+    for (int i = 0; rc >= 0 && i < ctr_plan_inputs(p)->n; i++)
+        rc = ctr_buf_printf(&got, &err, "%s ", ctr_plan_inputs(p)->s[i]);
+    ok(rc >= 0 && got.len == 12 && memcmp(got.data, "x y z w1 w2 ", 12) == 0, "inputs in order of first use");
+    ctr_buf_free(&got);
+    ctr_plan_free(p);
+}
+
+/* ---- expressions ------------------------------------------------------------------------------------------------------------------ */
+
+/* The value of a constant expression as text. */
+static const char *value(const char *text, char *out, size_t size)
+{
+    struct ctr_err err = { 0 };
+    struct ctr_expr *e = NULL;
+    struct ctr_buf b = { 0 };
+    const struct ctr_col *c;
+    struct ctr_schema none = { 0 };
+    struct ctr_batch batch = { &none, 2, 0, NULL };
+    int rc = ctr_expr_compile(&e, "--add", text, &none, &err);
+    if (rc == 0)
+        rc = ctr_expr_eval(e, &batch, &c, &err);
+    if (rc == 0 && !ctr_col_missing(c, 1))
+        rc = ctr_col_text(c, 1, &b, &err);
+    snprintf(out, size, "%.*s", rc < 0 ? (int)strlen(err.what) : b.len ? (int)b.len : 4,
+             rc < 0 ? err.what : b.len ? (char *)b.data : "null");
+    ctr_buf_free(&b);
+    ctr_expr_free(e);
+    return out;
+}
+
+static void test_values(void)
+{
+    static const struct {
+        const char *expr, *value;
+    } t[] = {
+        { "1 + 2 * 3", "7" },
+        { "(1 + 2) * 3", "9" },
+        { "-2 * 3", "-6" },
+        { "10 - 3 - 2", "5" },
+        { "7 / 2", "3" },
+        { "7.0 / 2", "3.5" },
+        { "1 < 2 and 2 < 1 or true", "true" },
+        { "not 1 == 2", "true" },
+        { "not true and false", "false" },
+        { "\"a\\u00e9\\x41\" == \"a\xc3\xa9" "A\"", "true" },
+        { "1h + 30m == 90m", "true" },
+        { "ts\"2019-11-14T00:00Z\" + 14d", "2019-11-28T00:00:00Z" },
+        { "lower(\"ABC\")", "abc" },
+        { "at([3, 4, 5], 1)", "4" },
+        { "length(split(\"a,b\", \",\"))", "2" },
+        { "18446744073709551615", "18446744073709551615" },
+        { "null", "null" },
+        { "true", "true" },
+    };
+    char got[1100];
+    for (size_t i = 0; i < CTR_COUNT(t); i++)
+        ok(strcmp(value(t[i].expr, got, sizeof got), t[i].value) == 0, "%s is %s (%s)", t[i].expr, t[i].value, got);
+}
+
+static void test_expr_errors(void)
+{
+    static const struct {
+        const char *expr, *error;
+    } t[] = {
+        { "rating >= ", "--where: column 11: expected a value" },
+        { "rating = 4", "--where: column 8: unexpected =; equality is ==" },
+        { "ratin >= 4", "--where: column 1: there is no column" },
+        { "", "--where: column 1: expected a value" },
+        { "vocab(genres)", "--where: column 1: an operator that is fitted" },
+        { "C[1..2] == 3", "--where: column 1: ranges belong to plans" },
+    };
+    for (size_t i = 0; i < CTR_COUNT(t); i++) {
+        struct ctr_err err = { 0 };
+        struct ctr_expr *e = NULL;
+        char got[1400];
+        int rc = ctr_expr_compile(&e, "--where", t[i].expr, &input, &err);
+        snprintf(got, sizeof got, "%s: %s", err.file, err.what);
+        ok(rc == CTR_EUSAGE && strncmp(got, t[i].error, strlen(t[i].error)) == 0, "%s (%s)", t[i].error, got);
+        ctr_expr_free(e);
+    }
+}
+
+/* ---- lists of columns, shares ------------------------------------------------------------------------------------------------------- */
+
+static void test_columns(void)
+{
+    static const struct {
+        const char *list, *want;
+    } t[] = {
+        { "age,price", "age=age price=price" },
+        { "C*", "C1=C1 C2=C2 C03=C03" },
+        { "C*,-C2", "C1=C1 C03=C03" },
+        { "-C*,-`odd name`", "user_id=user_id movie_id=movie_id rating=rating genres=genres age=age time=time price=price hist=hist" },
+        { "u=user_id,C?", "u=user_id C1=C1 C2=C2" },
+        { "C?,x=C1,y=C1", "x=C1 C2=C2 y=C1" },
+        { "`odd name`", "odd name=odd name" },
+        { "nope", NULL },
+        { "n*pe", NULL },
+        { "-nope", NULL },
+        { "a=nope", NULL },
+        { "", NULL },
+        { "age,", NULL },
+    };
+    for (size_t i = 0; i < CTR_COUNT(t); i++) {
+        struct ctr_picks p = { 0 };
+        struct ctr_err err = { 0 };
+        char got[500] = "";
+        size_t n = 0;
+        int rc = ctr_columns_parse(&p, t[i].list, &input, &err);
+        for (int k = 0; rc == 0 && k < p.n; k++)
+            n += (size_t)snprintf(got + n, sizeof got - n, "%s%s=%s", k ? " " : "", p.p[k].name, input.f[p.p[k].column].name);
+        ok(t[i].want ? rc == 0 && strcmp(got, t[i].want) == 0 : rc == CTR_EUSAGE, "--columns %s (%s%s)", t[i].list, got, err.what);
+        ctr_picks_free(&p);
+    }
+}
+
+static void test_cuts(void)
+{
+    static const char *const wrong[] = { "", "x", "-1", "101%", "5.5", "1.1234567%", "%", "5%%", "1.%", "99999999999999999999" };
+    struct ctr_cut head, tail, none = { 0 };
+    struct ctr_err err = { 0 };
+    int64_t from, to, from2, to2;
+    bool whole = true;
+    for (size_t i = 0; i < CTR_COUNT(wrong); i++)
+        ok(ctr_cut_parse(&head, "--head", wrong[i], &err) == CTR_EUSAGE, "--head '%s' is refused", wrong[i]);
+    for (int64_t n = 0; n < 1000; n++) {
+        if (ctr_cut_parse(&head, "--head", "66.7%", &err) || ctr_cut_parse(&tail, "--tail", "33.3%", &err))
+            exit(1);
+        ctr_cut_range(&head, &none, n, &from, &to);
+        ctr_cut_range(&none, &tail, n, &from2, &to2);
+        whole &= from == 0 && to == from2 && to2 == n;
+    }
+    ok(whole, "head 66.7%% and tail 33.3%% are the whole, each row once");
+}
+
+/* ---- damage --------------------------------------------------------------------------------------------------------------------------- */
+
+static uint64_t random_state = 1;
+static uint64_t rnd(uint64_t n)
+{
+    return ctr_random64(7, 1, random_state++) % n;
+}
+
+/* Pieces that make a broken plan interesting. */
+static const char *const pieces[] = { "(", ")", "[", "]", ",", "=", "==", "-", "\"", "`", "\n", "#", "1..9", "[1..3]", " and ", "not ",
+                                      "null", "9223372036854775808", "1e999", "14d", "ts\"2019-01-01\"", "keep ", "feature ", " in ", "\\",
+                                      "\xff", "lower(", "cross(", "vocab(", "if(", "[1,2]", "split(genres, \"|\")", "age", "hist" };
+
+static void mutate(struct ctr_buf *b)
+{
+    struct ctr_err err = { 0 };
+    size_t at = b->len ? rnd(b->len) : 0, want = rnd(8), n = CTR_MIN(want, b->len - at);
+    const char *p = pieces[rnd(CTR_COUNT(pieces))];
+    switch (rnd(4)) {
+    case 0: /* cut */
+        memmove(b->data + at, b->data + at + n, b->len - at - n);
+        b->len -= n;
+        break;
+    case 1: /* flip */
+        if (b->len)
+            b->data[at] ^= (uint8_t)(1 << rnd(8));
+        break;
+    case 2: /* copy from elsewhere */
+        if (ctr_buf_reserve(b, n, &err) < 0)
+            exit(1);
+        memcpy(b->data + b->len, b->data + at, n);
+        b->len += n;
+        break;
+    default:
+        if (ctr_buf_reserve(b, strlen(p), &err) < 0)
+            exit(1);
+        memmove(b->data + at + strlen(p), b->data + at, b->len - at);
+        memcpy(b->data + at, p, strlen(p));
+        b->len += strlen(p);
+    }
+}
+
+static void test_damage(int rounds)
+{
+    int bound = 0, refused = 0, other = 0;
+    char got[1400];
+    for (int i = 0; i < rounds; i++) {
+        struct ctr_buf b = { 0 };
+        struct ctr_err err = { 0 };
+        const char *seed = good[rnd(CTR_COUNT(good))].plan;
+        if (ctr_buf_append(&b, seed, strlen(seed), &err) < 0)
+            exit(1);
+        for (uint64_t k = rnd(6) + 1; k > 0; k--)
+            mutate(&b);
+        int rc = bind((char *)b.data, b.len, got, sizeof got);
+        *(rc == 0 ? &bound : rc == CTR_EUSAGE ? &refused : &other) += 1;
+        ctr_buf_free(&b);
+    }
+    ok(other == 0 && bound && refused, "%d damaged plans: %d bound, %d refused, %d failed otherwise", rounds, bound, refused, other);
+}
+
+int main(int argc, char **argv)
+{
+    make_input();
+    test_good();
+    test_bad();
+    test_depth();
+    test_identity();
+    test_inputs();
+    test_values();
+    test_expr_errors();
+    test_columns();
+    test_cuts();
+    test_damage(argc > 1 ? atoi(argv[1]) : 20000);
+    ctr_schema_free(&input);
+    return done_testing();
+}
