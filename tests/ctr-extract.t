@@ -1,0 +1,183 @@
+#!/bin/sh
+# ctr-extract: plans to features, errors in plans, fitting, names; the manual's table of operators; real plans.
+. "${0%/*}/lib.sh"
+cd "$W" || exit 1
+
+cat >r.csv <<'END'
+user_id,movie_id,rating,genres,age,time,price
+1,10,5,Comedy|Drama,25,2019-11-14T00:00:00Z,1.5
+1,11,3,Action,25,2019-11-14T09:30:00Z,2.25
+2,10,4,Comedy|Drama,31,2019-11-15T00:00:00Z,
+2,12,1,,31,2019-11-16T00:00:00Z,4
+3,13,2,Drama,,2019-11-17T00:00:00Z,5
+END
+ctr-import --format csv --header --time time r.csv >r.arrows || exit 1
+csv() { ctr-export --format csv "$@"; }
+digest() { ctr-info --digest "$@" | awk '{ print $NF }'; }
+plan() { printf '%s\n' "$@" >p.plan; ctr-extract p.plan r.arrows; }
+
+cat >films.plan <<'END'
+# films
+label   liked = rating >= 4
+user    user_id
+time    time
+keep    genres = split(genres, "|")
+feature user = user_id
+feature movie in item = movie_id
+feature genre = genres
+feature age_genre = cross(age, genres)        # a cross with a list: a key a pair
+dense   price = log1p(price)
+END
+ctr-extract films.plan r.arrows >films.arrows
+is "columns, roles and tables" "$(ctr-info films.arrows | sed -n '/^column/,$p' | awk 'NR > 1 { print $1, $2, $3, $4 }')" "liked uint8 label -
+user_id int64 user -
+time timestamp time -
+genres list<utf8> - -
+user uint64 feature user
+movie uint64 feature item
+genre list<uint64> feature genre
+age_genre list<uint64> feature age_genre
+price float32 dense -"
+is "values" "$(ctr-select --columns liked,user_id,time,genres,price films.arrows | csv)" 'liked,user_id,time,genres,price
+1,1,2019-11-14T00:00:00Z,"[""Comedy"",""Drama""]",0.91629076
+0,1,2019-11-14T09:30:00Z,"[""Action""]",1.178655
+1,2,2019-11-15T00:00:00Z,"[""Comedy"",""Drama""]",
+0,2,2019-11-16T00:00:00Z,,1.609438
+0,3,2019-11-17T00:00:00Z,"[""Drama""]",1.7917595'
+# XXH3-64 of the text, seeded with XXH3-64 of the table's name.
+python=${CTR_PYTHON:-$CTR_TOP/build/venv/bin/python}
+[ -x "$python" ] || python=python3
+if $python -c 'import xxhash' 2>/dev/null; then
+    is "keys are XXH3 of table and text" "$(ctr-select --head 1 --columns user,movie films.arrows | csv | sed 1d)" \
+        "$($python -c 'import xxhash as x; k = lambda t, v: x.xxh3_64_intdigest(v, x.xxh3_64_intdigest(t)); print(k("user", "1"), k("item", "10"), sep=",")')"
+else
+    skip "keys are XXH3 of table and text" "no xxhash"
+fi
+is "4, 4.0 and \"4\" have one key" "$(plan 'feature a in t = age' 'feature b in t = age * 1.0' 'feature c in t = concat(age)' | csv | sed 1d | awk -F, '$1 != $2 || $2 != $3')" ""
+is "a null is a key of its own, of its table" "$(plan 'feature a in t = age' 'feature b in t = genres' | csv | sed -n '5p;6p' | awk -F, 'NR == 1 { b = $2 } NR == 2 { a = $1 } END { print a == b }')" 1
+is "the plan travels along" "$(ctr-info films.arrows | grep -c '^plan_id: [0-9a-f]\{32\}$')" 1
+is "and extracts again" "$(ctr-extract films.arrows r.arrows | digest)" "$(digest films.arrows)"
+is "--inputs" "$(ctr-extract --inputs films.plan | tr '\n' ' ')" "rating user_id time genres movie_id age price "
+is "-j, batches and pipes make no difference" "$(ctr-extract -j 4 films.plan r.arrows | cksum)$(ctr-cat --batch 2 r.arrows | ctr-extract -j 3 films.plan | digest)" "$(cksum <films.arrows)$(digest films.arrows)"
+is "labels: conditions and numbers" "$(plan 'label y = price / 5' | csv | tr '\n' ' ')" ""
+printf 'label y = rating / 5.0\nweight w = age + 0.5\n' >lw.plan
+ctr-select --where 'not is_null(age)' r.arrows >aged.arrows
+is "fractional labels and weights" "$(ctr-extract lw.plan aged.arrows | csv | tr '\n' ' ')" "y,w 1,25.5 0.6,25.5 0.8,31.5 0.2,31.5 "
+is "--explain" "$(printf 'x = lower(genres)\nfeature a = x\nfeature b in a = concat(lower(genres), "!")\n' >e.plan; ctr-extract --explain e.plan r.arrows | sed 's/, id .*//')" 'plan e.plan
+layer 0: 1 nodes
+  #0    utf8             genres
+layer 1: 1 nodes
+  #1    utf8             lower(#0)  = x
+layer 2: 2 nodes
+  #2    utf8             concat(#1, "!")  = b
+  #3    key              keys(#1, table "a")  -> a (feature)
+layer 3: 1 nodes
+  #4    key              keys(#2, table "a")  -> b (feature)
+memory: 192 KiB for a batch of 8192 rows, and the bytes of texts and items of lists
+device: cpu'
+is "--dot" "$(ctr-extract --dot e.plan r.arrows | grep -c ' -> ')" 6
+
+# Errors of plans come before the first row, with their place.
+bad() { # bad PLAN REGEX
+    printf "$1" >bad.plan
+    exits "refused: $(printf "$1" | tr '\n' ';')" 2 ctr-extract bad.plan r.arrows
+    err_like "with its place" "^ctr-extract: bad.plan:$2"
+}
+bad 'keep x = lower(genrs)\n' "1:16: there is no column 'genrs'; the nearest is 'genres'"
+bad '# one\n\nfeature x = lowr(genres)\n' '3:13: no operator lowr; did you mean lower'
+bad 'feature x = lower(age)\n' '1:13: lower wants text .*got int'
+bad 'dense genres\n' '1:7: dense takes numbers'
+bad 'label y = user_id < 2 < 3\n' '1:23: comparisons do not chain'
+bad 'feature x = cross(age\nfeature y = age\n' '2:1: expected , or \), not feature \(the \( of line 1, column 18 is still open'
+exits "no plan" 1 ctr-extract nothing.plan r.arrows
+err_like "is named" "nothing.plan: cannot open the plan: No such file"
+exits "a stream without a plan" 2 ctr-extract r.arrows r.arrows
+err_like "is told" "r.arrows: holds no plan"
+exits "a null label" 1 sh -c "printf 'label y = age > 30\n' >n.plan; ctr-extract n.plan r.arrows"
+err_like "names file and row" "r.arrows: row 5: the label y is null"
+exits "a label out of range" 1 sh -c "printf 'label rating\n' >n.plan; ctr-extract n.plan r.arrows"
+err_like "names file, row and value" "r.arrows: row 1: the label rating is 5; labels lie from 0 to 1"
+exits "a negative weight" 1 sh -c "printf 'weight w = rating - 3\n' >n.plan; ctr-cat --batch 2 r.arrows | ctr-extract n.plan"
+err_like "names the row, whatever the batch" "stdin: row 4: the weight w is -2; weights are finite and not negative"
+
+# Fitting.
+cat >fit.plan <<'END'
+label liked = rating >= 4
+feature genre = vocab(split(genres, "|"), min=2)
+feature p = quantiles(price, 2)
+feature pair = cross(quantiles(price, 2), vocab(genres, min=2))
+END
+exits "an unfitted plan" 2 ctr-extract fit.plan r.arrows
+err_like "shows how to fit it" "fit.plan: the plan needs fitting first: ctr-extract --fit fit.plan -o FITTED FILE"
+ctr-extract --fit fit.plan -o fit.fitted r.arrows
+is "sections of a fitted plan" "$(ctr-info fit.fitted | awk '/^section:/ { printf "%s ", $2 }')" "plan vocab.genre quantiles.p vocab.pair "
+ctr-extract --names names.arrows fit.fitted r.arrows >fit.arrows
+is "names: the rare are one, crosses are readable" "$(ctr-select --columns table,name,count names.arrows | csv | sort)" "genre,(missing),1
+genre,(other),1
+genre,Comedy,2
+genre,Drama,3
+p,(missing),1
+p,0,2
+p,1,2
+pair,(missing),2
+pair,0 x (other),1
+pair,0 x Comedy|Drama,1
+pair,1 x (other),1
+table,name,count"
+is "names are sorted by table and key" "$(ctr-select --columns table,key names.arrows | csv | sed 1d)" "$(ctr-select --columns table,key names.arrows | csv | sed 1d | awk -F, '{ printf "%s,%020s\n", $1, $2 }' | sed 's/, */,/' | sort -t, -k1,1 -k2,2g | awk -F, '{ print $1 "," $2 }')"
+is "extracting without names gives the same" "$(ctr-extract fit.fitted r.arrows | cksum)" "$(cksum <fit.arrows)"
+is "fitting does not depend on batches" "$(ctr-cat --batch 1 r.arrows | ctr-extract --fit fit.plan | cksum)" "$(cksum <fit.fitted)"
+is "the fitted plan has an identity of its own" "$(ctr-info fit.fitted | grep -c "$(ctr-info fit.arrows | grep plan_id)")" 1
+is "of other data another" "$(ctr-extract --fit fit.plan aged.arrows | ctr-info | grep -c "$(ctr-info fit.arrows | grep plan_id)")" 0
+exits "fitting twice" 2 ctr-extract --fit fit.fitted r.arrows
+exits "nothing to fit" 2 ctr-extract --fit films.plan r.arrows
+err_like "is told" "films.plan: there is nothing to fit"
+printf 'feature a = vocab(concat(quantiles(price, 2), genres))\n' >nest.plan
+exits "fitted over fitted" 2 ctr-extract --fit nest.plan r.arrows
+err_like "says what to do" "nest.plan:1:26: another fitted operator reads the result of this quantiles; put this one into a plan of its own"
+ctr-select --section plan f.fitted --where true >/dev/null 2>&1
+ctr-select --section 'vocab.genre' --where 'count > 2' fit.fitted >edited.fitted
+is "an edited vocabulary" "$(ctr-extract --names n.arrows edited.fitted r.arrows >/dev/null; ctr-select --where 'table == "genre"' --columns name,count n.arrows | csv | sed 1d | sort | tr '\n' ' ')" "(missing),1 (other),3 Drama,3 "
+awk 'BEGIN { print "a"; for (i = 0; i < 200000; i++) print "value" i }' >many.csv
+ctr-import --format csv --header many.csv >many.arrows
+printf 'feature a = vocab(a)\n' >many.plan
+exits "--memory of --fit" 1 ctr-extract --memory 1M --fit many.plan -o x.fitted many.arrows
+err_like "says what it held" "fit holds [0-9]+ MiB after [0-9]+ rows, more than --memory allows \(1 MiB\)"
+ok "and leaves nothing" test ! -e x.fitted
+printf 'feature a\n' >many.plan
+exits "--memory of --names" 1 ctr-extract --memory 1M --names x.names many.plan many.arrows
+err_like "says so too" "names holds [0-9]+ MiB"
+exits "--names with --fit" 2 ctr-extract --fit fit.plan --names x r.arrows
+exits "two on one stdout" 2 ctr-extract --names - films.plan r.arrows
+
+# No rows, broken input.
+ctr-select --where false r.arrows >none.arrows
+is "no rows" "$(ctr-extract films.plan none.arrows | ctr-info | awk '/^rows/ { print $2 }')" 0
+is "no rows to fit" "$(ctr-extract --fit fit.plan none.arrows | ctr-info | awk '/^rows/ { printf "%s ", $2 }')" "4 0 0 0 "
+head -c 1500 r.arrows >cut.arrows
+exits "truncated input" 1 ctr-extract films.plan cut.arrows
+exits "truncated fitted plan" 1 sh -c 'head -c 2000 fit.fitted >cut.fitted; ctr-extract cut.fitted r.arrows'
+exits "a broken plan file" 2 sh -c 'head -c 300 /dev/urandom >rubbish.plan; ctr-extract rubbish.plan r.arrows'
+
+# Dictionary-encoded columns give what plain ones give.
+if $python -c 'import pyarrow' 2>/dev/null; then
+    $python - <<'END'
+import pyarrow as pa, pyarrow.ipc as ipc
+t = ipc.open_stream("r.arrows").read_all()
+for name in ("genres", "age"):
+    t = t.set_column(t.schema.get_field_index(name), name, t[name].combine_chunks().dictionary_encode())
+with ipc.new_stream("dict.arrows", t.schema) as w:
+    w.write_table(t)
+END
+    printf '%s\n' 'keep genres' 'feature g = genres' 'feature a = age' 'feature x = cross(age, split(genres, "|"))' 'feature f = fill(genres, "none")' 'feature n = is_null(age)' 'keep l = lower(genres)' >d.plan
+    is "dictionary-encoded columns" "$(ctr-extract d.plan dict.arrows | csv)" "$(ctr-extract d.plan r.arrows | csv)"
+    is "in any batches" "$(ctr-cat --batch 2 dict.arrows | ctr-extract d.plan | csv)" "$(ctr-extract d.plan r.arrows | csv)"
+else
+    skip "dictionary-encoded columns" "no pyarrow"
+fi
+
+# The manual's table of operators is the program's.
+ctr-extract --list-ops | awk -F'\t' -f "$CTR_TOP/tests/ops-to-mdoc.awk" >ops.mdoc
+sed -n '/^\.Sh OPERATORS/,/^\.El/p' "$CTR_TOP/man/ctr-plan.5" | sed 1d >page.mdoc
+ok "ctr-plan(5) lists the operators (ctr-extract --list-ops | awk -F'\\t' -f tests/ops-to-mdoc.awk)" diff page.mdoc ops.mdoc
+done_testing
