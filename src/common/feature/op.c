@@ -341,8 +341,10 @@ static int run_lists_decoded(const struct ctr_op_call *call, const struct ctr_co
     int rc = plain && b ? 0 : ctr_fail_nomem(err, (size_t)call->nargs * sizeof *b);
 
     for (int k = 0; !rc && k < call->nargs; k++) {
+        if (call->arg[k].literal)
+            continue;
         plain[k] = col[k];
-        if (col[k] && col[k]->dict && col[k]->dict->item) {
+        if (col[k]->dict && col[k]->dict->item) {
             struct ctr_field f = ctr_vtype_field(&call->arg[k].type);
             if (!(rc = ctr_colbuf_init(&b[k], &f, err)) && !(rc = ctr_colbuf_range(&b[k], col[k], 0, rows, err)))
                 plain[k] = ctr_colbuf_view(&b[k]);
@@ -367,7 +369,7 @@ int ctr_op_run(const struct ctr_op_call *call, const struct ctr_col *const *col,
     if (s->needs_fit)
         return ctr_fail(err, CTR_EUSAGE, "%s is not fitted: fit the plan first, with ctr-extract --fit", s->op->name);
     for (int k = 0; k < call->nargs; k++) {
-        if (!col[k])
+        if (call->arg[k].literal)
             continue;
         columns++;
         only = k;
