@@ -8,6 +8,7 @@
  * "=TYPE:value" (a literal). The expected result is the texts of the rows, in the same way; "!words" is an error at
  * bind whose message has the words. */
 #include "common/feature/op.h"
+#include "common/feature/opbody_hash.h"
 #include "common/stream/stream.h"
 
 #include "tap.h"
@@ -507,6 +508,20 @@ static void check_one_key(void)
         ok((one_key(tenth[i], &b), a == b), "0.1 as %s is one key", tenth[i]);
 }
 
+static void check_hash(void)
+{
+    uint8_t text[32];
+    int64_t wrong = 0;
+
+    for (uint64_t i = 0; i < 32; i++)
+        text[i] = (uint8_t)ctr_random64(5, 0, i);
+    for (uint64_t i = 0; i < 170000; i++) {
+        uint64_t n = i % 17, at = i / 17 % 16, seed = i < 1000 ? 0 : ctr_random64(5, 1, i);
+        wrong += opv_hash_short(text + at, n, seed) != ctr_hash64(text + at, n, seed);
+    }
+    ok(wrong == 0, "hash of up to 16 bytes equals XXH3-64");
+}
+
 /* ---- cross ---- */
 
 static void cross_values(const char *a, const char *b, uint64_t *key, int n)
@@ -777,6 +792,7 @@ int main(void)
     check_keys("lt:a,b;~;;^;a,^,c");
     check_keys("li:1,2;~;;5000,-7");
     check_keys("v2:1,2;0.1,4");
+    check_hash();
     check_one_key();
     check_cross();
     check_fitted();

@@ -12,8 +12,7 @@ static const char other_text[] = "(other)";
 #define OTHER_TEXT ((const uint8_t *)other_text)
 #define OTHER_LEN  ((int64_t)sizeof other_text - 1)
 
-/* ---- vocabulary: a hash table of values
- * ------------------------------------------------------------------------------ */
+/* ---- vocabulary: a hash table of values ---- */
 
 struct entry {
     uint64_t hash;
@@ -146,27 +145,27 @@ static bool vocab_has(const struct vocab *v, uint64_t hash)
     return v->n && v->slot[vocab_slot(v, hash, NULL)];
 }
 
+/* The hashes of a tile first, so that the slots can be asked for before they are read. */
 static int vocab_fit_tile(void *ctx, struct ctr_op_tile *t, struct ctr_err *err)
 {
+    enum { AHEAD = 8 };
     struct vocab *v = ctx;
+    const struct opv_str *a = t->in[0].v;
+    uint64_t hash[CTR_OP_TILE];
     int rc = 0;
 
+    for (int i = 0; i < t->n; i++)
+        hash[i] = v->keys ? ((const uint64_t *)t->in[0].v)[i] : t->ok[i] ? ctr_text_key(a[i].p, a[i].n, 0) : 0;
     for (int i = 0; !rc && i < t->n; i++) {
-        struct opv_str text = { NULL, 0 };
-        if (!t->ok[i])
-            continue;
-        if (v->keys) {
-            rc = vocab_add(v, ((const uint64_t *)t->in[0].v)[i], text, 1, err);
-        } else {
-            text = ((const struct opv_str *)t->in[0].v)[i];
-            rc = vocab_add(v, ctr_text_key(text.p, text.n, 0), text, 1, err);
-        }
+        if (i + AHEAD < t->n && v->slot)
+            __builtin_prefetch(&v->slot[hash[i + AHEAD] & v->mask]);
+        if (t->ok[i])
+            rc = vocab_add(v, hash[i], v->keys ? (struct opv_str){ NULL, 0 } : a[i], 1, err);
     }
     return rc;
 }
 
-/* ---- what stays
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- what stays ---- */
 
 static int by_text(const struct vocab *v, const struct entry *a, const struct entry *b)
 {
@@ -222,62 +221,7 @@ static int vocab_finish(struct vocab *v, struct ctr_err *err)
     return vocab_index(v, slots, err);
 }
 
-/* ---- vocab: running
- * --------------------------------------------------------------------------------------------------- */
-
-static inline struct opv_str vocab_text(const struct ctr_op_tile *t, int i)
-{
-    struct opv_str a = ((const struct opv_str *)t->in[0].v)[i];
-
-    return vocab_has(t->param, ctr_text_key(a.p, a.n, 0)) ? a : (struct opv_str){ OTHER_TEXT, OTHER_LEN };
-}
-#define VOCAB_MAX(t, i)      CTR_MAX(((const struct opv_str *)(t)->in[0].v)[i].n, OTHER_LEN)
-#define VOCAB_WRITE(t, i, s) vocab_put(t, i, s)
-static inline void vocab_put(const struct ctr_op_tile *t, int i, struct opv_sink *s)
-{
-    struct opv_str a = vocab_text(t, i);
-
-    opv_put(s, a.p, a.n);
-}
-CTR_LOOP_TEXT(loop_vocab_text, VOCAB_MAX, VOCAB_WRITE)
-
-static int loop_vocab_key(struct ctr_op_tile *t, struct ctr_err *err)
-{
-    const uint64_t *a = t->in[0].v;
-    uint64_t *r = t->out, other = ctr_text_key(OTHER_TEXT, OTHER_LEN, 0);
-
-    (void)err;
-    for (int i = 0; i < t->n; i++)
-        r[i] = vocab_has(t->param, a[i]) ? a[i] : other;
-    return 0;
-}
-
-static bool positive(const struct ctr_value *v, int64_t *to)
-{
-    if (v)
-        *to = v->kind == CTR_V_INT ? v->i : 0;
-    return !v || *to > 0;
-}
-
-static int prepare_vocab(struct ctr_op_call *call, struct ctr_op_state *s, struct ctr_err *err)
-{
-    struct vocab *v = calloc(1, sizeof *v);
-
-    (void)call;
-    if (!v)
-        return ctr_fail_nomem(err, sizeof *v);
-    pthread_mutex_init(&v->lock, NULL);
-    s->param = v;
-    s->param_free = vocab_free;
-    v->keys = s->in[0].lane == CTR_LANE_U64;
-    v->min = 1;
-    if (!positive(s->named[0], &v->min) || !positive(s->named[1], &v->max))
-        return ctr_fail(err, CTR_EUSAGE, "vocab wants integers of at least 1 for min and max");
-    return 0;
-}
-
-/* ---- vocab: keys of features without the texts
- * ------------------------------------------------------------------------ */
+/* ---- vocab: sets of keys ---- */
 
 static void keyset_add(struct keyset *k, uint64_t key)
 {
@@ -347,6 +291,73 @@ static void keyset_filter(const struct keyset *k, uint64_t *key, int64_t n)
     }
 }
 
+/* ---- vocab: running ---- */
+
+/* Texts whose hash is in the set of seed 0 stay; the others' places in the lane become "(other)". */
+#define VOCAB_STR(t, i)      (((const struct opv_str *)(t)->in[0].v)[i])
+#define VOCAB_MAX(t, i)      VOCAB_STR(t, i).n
+#define VOCAB_WRITE(t, i, s) opv_put(s, VOCAB_STR(t, i).p, VOCAB_STR(t, i).n)
+CTR_LOOP_TEXT(write_vocab, VOCAB_MAX, VOCAB_WRITE)
+
+static int loop_vocab_text(struct ctr_op_tile *t, struct ctr_err *err)
+{
+    const struct opv_str *a = t->in[0].v;
+    struct ctr_op_tile known = *t;
+    struct ctr_op_in in = t->in[0];
+    struct opv_str str[CTR_OP_TILE];
+    uint64_t key[CTR_OP_TILE], want[CTR_OP_TILE];
+    const struct keyset *set;
+    int rc = keyset_get((struct vocab *)t->param, 0, &set, err);
+
+    if (rc)
+        return rc;
+    for (int i = 0; i < t->n; i++)
+        want[i] = key[i] = t->ok[i] ? ctr_text_key(a[i].p, a[i].n, 0) : 0;
+    keyset_filter(set, key, t->n);
+    for (int i = 0; i < t->n; i++)
+        str[i] = key[i] == want[i] ? a[i] : (struct opv_str){ OTHER_TEXT, OTHER_LEN };
+    in.v = str;
+    known.in = &in;
+    return write_vocab(&known, err);
+}
+
+static int loop_vocab_key(struct ctr_op_tile *t, struct ctr_err *err)
+{
+    const uint64_t *a = t->in[0].v;
+    uint64_t *r = t->out, other = ctr_text_key(OTHER_TEXT, OTHER_LEN, 0);
+
+    (void)err;
+    for (int i = 0; i < t->n; i++)
+        r[i] = vocab_has(t->param, a[i]) ? a[i] : other;
+    return 0;
+}
+
+static bool positive(const struct ctr_value *v, int64_t *to)
+{
+    if (v)
+        *to = v->kind == CTR_V_INT ? v->i : 0;
+    return !v || *to > 0;
+}
+
+static int prepare_vocab(struct ctr_op_call *call, struct ctr_op_state *s, struct ctr_err *err)
+{
+    struct vocab *v = calloc(1, sizeof *v);
+
+    (void)call;
+    if (!v)
+        return ctr_fail_nomem(err, sizeof *v);
+    pthread_mutex_init(&v->lock, NULL);
+    s->param = v;
+    s->param_free = vocab_free;
+    v->keys = s->in[0].lane == CTR_LANE_U64;
+    v->min = 1;
+    if (!positive(s->named[0], &v->min) || !positive(s->named[1], &v->max))
+        return ctr_fail(err, CTR_EUSAGE, "vocab wants integers of at least 1 for min and max");
+    return 0;
+}
+
+/* ---- vocab: keys of features without the texts ---- */
+
 static const struct ctr_op *vocab_op(void)
 {
     return &ctr_ops_fit[0];
@@ -372,8 +383,7 @@ int ctr_vocab_keys(const struct ctr_op_call *call, const struct ctr_col *const *
     return rc;
 }
 
-/* ---- quantiles
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- quantiles ---- */
 
 struct quantiles {
     int64_t n;             /* buckets wanted */
@@ -459,8 +469,7 @@ static int quantiles_finish(struct quantiles *q, struct ctr_err *err)
     return rc;
 }
 
-/* ---- fitting, saving, loading
- * ------------------------------------------------------------------------------------------ */
+/* ---- fitting, saving, loading ---- */
 
 static bool is_vocab(const struct ctr_op_state *s)
 {

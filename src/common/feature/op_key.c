@@ -3,6 +3,7 @@
  * op_key: keys of features, and the operators that make keys: cross, hash. A key is XXH3-64 of the canonical text of a
  * value; the text of an integer is made in registers or remembered. Invariant: ctr_op_keys(seed) of a value equals
  * ctr_feature_key(seed, ctr_col_text(value)), whatever the type and encoding. */
+#include "common/feature/opbody_hash.h"
 #include "common/feature/opint.h"
 
 #include <stdlib.h>
@@ -10,14 +11,23 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+static uint64_t __attribute__((noinline)) long_key(const uint8_t *p, uint64_t n, uint64_t seed)
+{
+    return XXH3_64bits_withSeed(p, n, seed);
+}
+static inline uint64_t text_key(const void *p, uint64_t n, uint64_t seed)
+{
+    return n <= OPV_HASH_SHORT ? opv_hash_short(p, n, seed) : long_key(p, n, seed);
+}
+
 uint64_t ctr_text_key(const uint8_t *p, int64_t n, uint64_t seed)
 {
-    return XXH3_64bits_withSeed(p, (size_t)n, seed);
+    return text_key(p, (uint64_t)n, seed);
 }
 
 uint64_t ctr_missing_key(uint64_t seed)
 {
-    return XXH3_64bits_withSeed("(missing)", 9, seed);
+    return text_key("(missing)", 9, seed);
 }
 
 /* ---- scalars --------------------------------------------------------------------------------------------------------
@@ -36,7 +46,7 @@ static uint64_t i64_key(int64_t v, uint64_t seed)
     char text[CTR_NUM_MAX];
     size_t n = ctr_fmt_i64(text, v);
 
-    return XXH3_64bits_withSeed(text, n, seed);
+    return text_key(text, n, seed);
 }
 
 static void i64_keys(const int64_t *v, int64_t n, struct memo *m, uint64_t *out)
@@ -58,7 +68,7 @@ static void i64_keys(const int64_t *v, int64_t n, struct memo *m, uint64_t *out)
 static void str_keys(const struct opv_str *v, const uint8_t *ok, int64_t n, uint64_t seed, uint64_t *out)
 {
     for (int64_t i = 0; i < n; i++)
-        out[i] = ok[i] ? XXH3_64bits_withSeed(v[i].p, (size_t)v[i].n, seed) : 0;
+        out[i] = ok[i] ? text_key(v[i].p, (uint64_t)v[i].n, seed) : 0;
 }
 
 /* Plain text columns need no lane. */
@@ -68,7 +78,7 @@ static void utf8_keys(const struct ctr_col *c, int64_t from, int64_t n, uint64_t
     const uint8_t *p = c->data;
 
     for (int64_t i = 0; i < n; i++)
-        out[i] = XXH3_64bits_withSeed(p + off[i], (size_t)(off[i + 1] - off[i]), seed);
+        out[i] = text_key(p + off[i], (uint64_t)(off[i + 1] - off[i]), seed);
 }
 
 struct key_work {
