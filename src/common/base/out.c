@@ -223,29 +223,37 @@ int ctr_out_printf(struct ctr_out *o, struct ctr_err *err, const char *fmt, ...)
     return rc;
 }
 
-/* The directory's entry must reach the disk too. A file system that cannot sync a directory says EINVAL. */
-static int sync_directory(const char *path, struct ctr_err *err)
+/* The directory's entry must reach the disk too: its descriptor, or -1. Opened before the rename, so that nothing but the
+ * disk can fail after it. */
+static int open_directory(const char *path, int *fd, struct ctr_err *err)
 {
     char *dir = strdup(path), *slash;
-    int fd, rc = 0;
 
     if (!dir)
         return ctr_fail_nomem(err, strlen(path));
     slash = strrchr(dir, '/');
     if (slash)
         slash[slash == dir] = 0;
-    fd = open(slash ? dir : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    *fd = open(slash ? dir : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    free(dir);
+    return 0;
+}
+
+/* A file system that cannot sync a directory says EINVAL. */
+static int sync_directory(const char *path, int fd, struct ctr_err *err)
+{
+    int rc = 0;
+
     if (fd >= 0 && fsync(fd) && errno != EINVAL)
         rc = ctr_fail_sys(err, "%s: fsync of its directory failed", path);
     if (fd >= 0)
         close(fd);
-    free(dir);
     return rc;
 }
 
 static int out_rename(struct ctr_out *o, struct ctr_err *err)
 {
-    int rc;
+    int rc, dir = -1;
 
     while ((rc = fsync(o->fd)) && errno == EINTR)
         ;
@@ -255,14 +263,20 @@ static int out_rename(struct ctr_out *o, struct ctr_err *err)
     o->fd = -1;
     if (rc && errno != EINTR)
         return ctr_fail_sys(err, "%s: close failed", o->name);
-    if (rename(o->temp, o->path))
-        return ctr_fail_sys(err, "%s: rename failed", o->name);
+    if ((rc = open_directory(o->path, &dir, err)))
+        return rc;
+    if (rename(o->temp, o->path)) {
+        rc = ctr_fail_sys(err, "%s: rename failed", o->name);
+        if (dir >= 0)
+            close(dir);
+        return rc;
+    }
     if (o->slot >= 0)
         __atomic_store_n(&open_temps[o->slot], NULL, __ATOMIC_SEQ_CST);
     o->slot = -1;
     free(o->temp);
     o->temp = NULL;
-    return sync_directory(o->path, err);
+    return sync_directory(o->path, dir, err);
 }
 
 int ctr_out_commit(struct ctr_out *o, struct ctr_err *err)
