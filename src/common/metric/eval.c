@@ -113,6 +113,7 @@ void ctr_eval_free(struct ctr_eval *e)
     ctr_buf_free(&e->loss[1]);
     ctr_buf_free(&e->unit);
     ctr_buf_free(&e->text);
+    ctr_buf_free(&e->memo);
     free(e);
 }
 
@@ -271,6 +272,38 @@ static int add_to(struct ctr_eval *e, const struct value *v, const struct ctr_co
     return slice_add(e, s, r, err);
 }
 
+/* What slice_add does to the sums, row by row, with the sums in registers. */
+static void sum_rows(struct ctr_metric_sums *to, const struct ctr_rows *r, const double *score, const double *loss)
+{
+    struct ctr_metric_sums t = *to;
+
+    for (int64_t i = 0; i < r->n; i++) {
+        double w = r->weight ? r->weight[i] : 1, y = r->label[i], p = score[i], d = p - y;
+        t.weight += w;
+        t.label += w * y;
+        t.score += w * p;
+        t.squared += w * (d * d);
+    }
+    for (int64_t i = 0; loss && i < r->n; i++)
+        t.log_loss += (r->weight ? r->weight[i] : 1) * loss[i];
+    t.rows += r->n;
+    *to = t;
+}
+
+/* Without weights, a control and intervals: the common case. */
+static int add_plain(struct ctr_eval *e, struct ctr_slice *s, struct ctr_err *err)
+{
+    const uint32_t *unit = (const uint32_t *)e->unit.data;
+    int rc;
+
+    sum_rows(&s->pub.sums[0], &e->rows, e->rows.score, e->losses ? (const double *)e->loss[0].data : NULL);
+    for (int64_t i = 0; e->samples && i < e->rows.n; i++)
+        if ((rc = ctr_sample_push(&s->sample[0], e->rows.score[i] + 0.0, e->rows.label[i], 1, unit ? unit[i] : 0, err)))
+            return rc;
+    s->room -= e->rows.n;
+    return 0;
+}
+
 static int add_all(struct ctr_eval *e, const struct ctr_batch *b, const double *control, struct ctr_err *err)
 {
     struct value all = { -1, NULL, 0 };
@@ -280,6 +313,8 @@ static int add_all(struct ctr_eval *e, const struct ctr_batch *b, const double *
 
     if ((rc = slice_get(e, &all, false, 0, &s, err)) || (rc = slice_room(e, s, b->rows, err)))
         return rc;
+    if (!control && !e->rows.weight && !e->o.bootstrap)
+        return add_plain(e, s, err);
     for (int64_t i = 0; i < b->rows; i++) {
         row_get(e, control, i, &r);
         if ((rc = slice_add(e, s, &r, err)))
@@ -350,7 +385,7 @@ static int losses(struct ctr_buf *buf, const double *score, const double *label,
 }
 
 /* The map outgrows the cache where there are many users, so its slots are fetched some rows ahead. */
-static int user_ids(struct ctr_eval *e, const struct ctr_col *user, uint32_t *unit, struct ctr_err *err)
+static int ids_by_hash(struct ctr_eval *e, const struct ctr_col *user, uint32_t *unit, struct ctr_err *err)
 {
     enum { TILE = 32 };
     uint64_t hash[TILE];
@@ -363,6 +398,46 @@ static int user_ids(struct ctr_eval *e, const struct ctr_col *user, uint32_t *un
         for (int64_t k = 0; k < n; k++)
             if ((rc = ctr_idmap_get(&e->users, hash[k], &unit[i + k], err)))
                 return rc;
+    }
+    return 0;
+}
+
+/* Room in the memo for a small number: small is what stays in proportion to the users seen. */
+static int memo_room(struct ctr_eval *e, uint64_t value, bool *small, struct ctr_err *err)
+{
+    uint64_t limit = 8 * (uint64_t)e->users.n + (1 << 16), have = e->memo.len / sizeof(uint32_t), want;
+    int rc;
+
+    *small = value < limit;
+    if (!*small || value < have)
+        return 0;
+    want = CTR_MAX(value + 1, have + have / 2);
+    if ((rc = ctr_buf_reserve(&e->memo, (size_t)(want - have) * sizeof(uint32_t), err)))
+        return rc;
+    memset(e->memo.data + e->memo.len, 0, (size_t)(want - have) * sizeof(uint32_t));
+    e->memo.len = (size_t)want * sizeof(uint32_t);
+    return 0;
+}
+
+/* Ids of whole numbers: the small ones are remembered in an array (id + 1, 0: not yet), which is a tenth of the map. */
+static int ids_by_number(struct ctr_eval *e, const struct ctr_col *user, uint32_t *unit, struct ctr_err *err)
+{
+    for (int64_t i = 0; i < user->rows; i++) {
+        uint64_t v = user->type == CTR_I32   ? (uint64_t)((const int32_t *)user->data)[i]
+                     : user->type == CTR_I64 ? (uint64_t)((const int64_t *)user->data)[i]
+                                             : (uint64_t)ctr_col_i64(user, i);
+        uint32_t *memo = (uint32_t *)e->memo.data;
+        bool small;
+        int rc;
+        if (v < e->memo.len / sizeof *memo && memo[v]) {
+            unit[i] = memo[v] - 1;
+            continue;
+        }
+        if ((rc = memo_room(e, v, &small, err)) ||
+            (rc = ctr_idmap_get(&e->users, ctr_col_hash(user, i, 0), &unit[i], err)))
+            return rc;
+        if (small)
+            ((uint32_t *)e->memo.data)[v] = unit[i] + 1;
     }
     return 0;
 }
@@ -381,7 +456,11 @@ static int units(struct ctr_eval *e, const struct ctr_batch *b, struct ctr_err *
     unit = (uint32_t *)e->unit.data;
     for (int64_t i = 0; !user && i < b->rows; i++)
         unit[i] = (uint32_t)(e->seen + i);
-    return user ? user_ids(e, user, unit, err) : 0;
+    if (!user)
+        return 0;
+    if (ctr_types[user->type].integer && !user->dict && !user->valid)
+        return ids_by_number(e, user, unit, err);
+    return ids_by_hash(e, user, unit, err);
 }
 
 static int check_time(const struct ctr_eval *e, const struct ctr_batch *b, const struct ctr_col *time,
@@ -397,7 +476,8 @@ static int check_time(const struct ctr_eval *e, const struct ctr_batch *b, const
 /* Is there enough memory for what is held, and for ordering it at the end? */
 static int check_memory(const struct ctr_eval *e, struct ctr_err *err)
 {
-    int64_t need = e->held + (e->users.cap + e->slices.cap) * (int64_t)sizeof *e->users.slot, sorting = 0;
+    int64_t need = e->held + (e->users.cap + e->slices.cap) * (int64_t)sizeof *e->users.slot + (int64_t)e->memo.cap,
+            sorting = 0;
 
     if (!e->o.memory_bytes || !e->n)
         return 0;
@@ -459,7 +539,8 @@ static int finish_slice(struct ctr_eval *e, struct ctr_slice *s, uint32_t *local
         struct ctr_sample *m = &s->sample[side];
         struct ctr_metric_sums *to = &s->pub.sums[side];
         if (e->o.needs & CTR_NEED_USERS && e->o.columns.user >= 0)
-            rc = ctr_gauc(m, local, to, e->o.bootstrap ? &s->users[side] : NULL, err);
+            rc = ctr_gauc(m, s == e->slice[0] ? NULL : local, e->users.n, to, e->o.bootstrap ? &s->users[side] : NULL,
+                          err);
         if (!e->o.bootstrap && !e->o.keep) /* in no need of them any more: sort keys alone */
             m->units = false;
         if (!rc && e->o.needs & CTR_NEED_RANKS && !(rc = ctr_sample_sort(m, err)))

@@ -63,7 +63,7 @@ struct ctr_eval {
     int64_t n, cap;
     struct ctr_idmap slices, users;
     struct ctr_rows rows;
-    struct ctr_buf loss[2], unit, text;
+    struct ctr_buf loss[2], unit, text, memo;
     bool narrow[2];
     int sides;
     bool samples, units, losses;
@@ -71,9 +71,10 @@ struct ctr_eval {
     int64_t held; /* bytes of samples */
 };
 
-/* GAUC of a sample whose units are user ids below `users`; `local` is scratch of that many, all UINT32_MAX. */
-int ctr_gauc(const struct ctr_sample *s, uint32_t *local, struct ctr_metric_sums *to, struct ctr_buf *keep,
-             struct ctr_err *err) CTR_MUST;
+/* GAUC of a sample whose units are user ids below `users`. `local` is scratch of that many, all UINT32_MAX, which keeps
+ * the work in proportion to the sample; NULL: the sample has all users. */
+int ctr_gauc(const struct ctr_sample *s, uint32_t *local, int64_t users, struct ctr_metric_sums *to,
+             struct ctr_buf *keep, struct ctr_err *err) CTR_MUST;
 
 /* The sample of all rows, after ctr_eval_finish with opts.keep. */
 const struct ctr_sample *ctr_eval_total(const struct ctr_eval *e);

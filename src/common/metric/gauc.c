@@ -62,58 +62,79 @@ static void group_pairs(struct ctr_pair *k, struct ctr_pair *tmp, int64_t n, str
     g->auc = wins / 2 / (pos * neg);
 }
 
-/* start[u] becomes the place of local user u's first entry, start[users] their number; who[u] the user. */
-static int count(const struct ctr_sample *s, uint32_t *local, struct ctr_buf *start, struct ctr_buf *who,
-                 struct ctr_err *err)
+/* The users of a sample, numbered by first appearance in it. */
+struct users {
+    const uint32_t *unit;
+    uint32_t *local;    /* a user's number; NULL: the user itself */
+    struct ctr_buf who; /* and back; empty where local is NULL */
+    struct ctr_buf end; /* int64_t: place of a user's first entry, and after scatter() the one after its last */
+    int64_t n;
+};
+
+static inline uint32_t number(const struct users *u, int64_t i)
 {
-    const uint32_t *unit = (const uint32_t *)s->unit.data;
-    int64_t users = 0, sum = 0, *at;
+    return u->local ? u->local[u->unit[i]] : u->unit[i];
+}
+
+static int number_users(const struct ctr_sample *s, struct users *u, struct ctr_err *err)
+{
     int rc;
 
+    if (!u->local)
+        return 0;
+    u->n = 0;
     for (int64_t i = 0; i < s->n; i++) {
-        if (local[unit[i]] != UINT32_MAX)
+        if (u->local[u->unit[i]] != UINT32_MAX)
             continue;
-        local[unit[i]] = (uint32_t)users++;
-        if ((rc = ctr_buf_append(who, &unit[i], sizeof *unit, err)))
+        if ((rc = ctr_buf_append(&u->who, &u->unit[i], sizeof *u->unit, err)))
             return rc;
-    }
-    if ((rc = ctr_buf_reserve(start, (size_t)(users + 1) * sizeof *at, err)))
-        return rc;
-    at = (int64_t *)start->data;
-    memset(at, 0, (size_t)(users + 1) * sizeof *at);
-    start->len = (size_t)(users + 1) * sizeof *at;
-    for (int64_t i = 0; i < s->n; i++)
-        at[local[unit[i]]]++;
-    for (int64_t u = 0; u <= users; u++) {
-        int64_t k = at[u];
-        at[u] = sum;
-        sum += k;
+        u->local[u->unit[i]] = (uint32_t)u->n++;
     }
     return 0;
 }
 
-/* Entries by user; start[u] moves on to the end of user u. */
-static void scatter(const struct ctr_sample *s, const uint32_t *local, int64_t *at, void *to)
+static int count(const struct ctr_sample *s, struct users *u, struct ctr_err *err)
 {
-    const uint32_t *unit = (const uint32_t *)s->unit.data;
+    int64_t sum = 0, *at;
+    int rc = number_users(s, u, err);
+
+    if (rc || (rc = ctr_buf_reserve(&u->end, (size_t)(u->n + 1) * sizeof *at, err)))
+        return rc;
+    at = (int64_t *)u->end.data;
+    memset(at, 0, (size_t)(u->n + 1) * sizeof *at);
+    for (int64_t i = 0; i < s->n; i++)
+        at[number(u, i)]++;
+    for (int64_t k = 0; k <= u->n; k++) {
+        int64_t rows = at[k];
+        at[k] = sum;
+        sum += rows;
+    }
+    return 0;
+}
+
+/* Entries by user. */
+static void scatter(const struct ctr_sample *s, const struct users *u, void *to)
+{
+    int64_t *at = (int64_t *)u->end.data;
 
     if (s->weight.len)
         for (int64_t i = 0; i < s->n; i++)
-            ((struct ctr_pair *)to)[at[local[unit[i]]]++] =
+            ((struct ctr_pair *)to)[at[number(u, i)]++] =
                 (struct ctr_pair){ .key = ctr_sample_key(s, i), .weight = ctr_sample_weight(s, i) };
     else
         for (int64_t i = 0; i < s->n; i++)
-            ((uint64_t *)to)[at[local[unit[i]]]++] = ctr_sample_key(s, i);
+            ((uint64_t *)to)[at[number(u, i)]++] = ctr_sample_key(s, i);
 }
 
-static int average(const struct ctr_sample *s, const int64_t *end, const uint32_t *who, int64_t users, uint8_t *data,
-                   uint8_t *tmp, struct ctr_metric_sums *to, struct ctr_buf *keep, struct ctr_err *err)
+static int average(const struct ctr_sample *s, const struct users *us, uint8_t *data, uint8_t *tmp,
+                   struct ctr_metric_sums *to, struct ctr_buf *keep, struct ctr_err *err)
 {
+    const int64_t *end = (const int64_t *)us->end.data;
     double sum = 0, weight = 0;
     int rc;
 
     to->users = to->left_out_users = to->left_out_rows = 0;
-    for (int64_t u = 0, from = 0; u < users; from = end[u++]) {
+    for (int64_t u = 0, from = 0; u < us->n; from = end[u++]) {
         struct group g = { 0 };
         if (s->weight.len)
             group_pairs((struct ctr_pair *)data + from, (struct ctr_pair *)tmp, end[u] - from, &g);
@@ -128,7 +149,7 @@ static int average(const struct ctr_sample *s, const int64_t *end, const uint32_
         sum += g.weight * g.auc;
         weight += g.weight;
         if (keep) {
-            struct ctr_user_auc a = { who[u], g.weight, g.auc };
+            struct ctr_user_auc a = { us->local ? ((const uint32_t *)us->who.data)[u] : (uint32_t)u, g.weight, g.auc };
             if ((rc = ctr_buf_append(keep, &a, sizeof a, err)))
                 return rc;
         }
@@ -137,28 +158,28 @@ static int average(const struct ctr_sample *s, const int64_t *end, const uint32_
     return 0;
 }
 
-int ctr_gauc(const struct ctr_sample *s, uint32_t *local, struct ctr_metric_sums *to, struct ctr_buf *keep,
-             struct ctr_err *err)
+int ctr_gauc(const struct ctr_sample *s, uint32_t *local, int64_t users, struct ctr_metric_sums *to,
+             struct ctr_buf *keep, struct ctr_err *err)
 {
-    struct ctr_buf start = { 0 }, who = { 0 }, data = { 0 }, tmp = { 0 };
+    struct users u = { .unit = (const uint32_t *)s->unit.data, .local = local, .n = users };
+    struct ctr_buf data = { 0 }, tmp = { 0 };
     size_t size = s->weight.len ? sizeof(struct ctr_pair) : sizeof(uint64_t);
-    int64_t users, longest = 0;
-    int rc = count(s, local, &start, &who, err);
+    int64_t longest = 0;
+    int rc = count(s, &u, err);
 
-    users = (int64_t)(who.len / sizeof(uint32_t));
     if (rc || (rc = ctr_buf_reserve(&data, (size_t)s->n * size, err)))
         goto out;
-    for (int64_t u = 0; u < users; u++)
-        longest = CTR_MAX(longest, ((int64_t *)start.data)[u + 1] - ((int64_t *)start.data)[u]);
+    for (int64_t k = 0; k < u.n; k++)
+        longest = CTR_MAX(longest, ((int64_t *)u.end.data)[k + 1] - ((int64_t *)u.end.data)[k]);
     if ((rc = ctr_buf_reserve(&tmp, (size_t)longest * size, err)))
         goto out;
-    scatter(s, local, (int64_t *)start.data, data.data);
-    rc = average(s, (const int64_t *)start.data, (const uint32_t *)who.data, users, data.data, tmp.data, to, keep, err);
+    scatter(s, &u, data.data);
+    rc = average(s, &u, data.data, tmp.data, to, keep, err);
 out:
-    for (int64_t u = 0; u < users; u++)
-        local[((const uint32_t *)who.data)[u]] = UINT32_MAX;
-    ctr_buf_free(&start);
-    ctr_buf_free(&who);
+    for (size_t k = 0; k < u.who.len / sizeof(uint32_t); k++)
+        local[((const uint32_t *)u.who.data)[k]] = UINT32_MAX;
+    ctr_buf_free(&u.who);
+    ctr_buf_free(&u.end);
     ctr_buf_free(&data);
     ctr_buf_free(&tmp);
     return rc;

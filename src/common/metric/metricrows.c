@@ -58,20 +58,32 @@ static int numbers(struct ctr_buf *buf, const struct ctr_col *c, const double **
     return 0;
 }
 
-/* All of v[0..n) within [0, high]? Else an error about the first that is not. Without early exit, for speed. */
+/* Is one of v[0..n) perhaps not within [0, high]? By its bits, of which those of -0 are suspect too. */
+static bool suspect(const double *v, int64_t n, double high)
+{
+    uint64_t limit, bits, seen = 0;
+
+    memcpy(&limit, &high, sizeof limit);
+    for (int64_t i = 0; i < n; i++) {
+        memcpy(&bits, &v[i], sizeof bits);
+        seen |= bits | (limit - bits);
+    }
+    return seen >> 63;
+}
+
+/* All of v[0..n) within [0, high]? Else an error about the first that is not. */
 static int check(const double *v, const struct ctr_col *c, double high, const char *part, const char *name,
                  int64_t first_row, struct ctr_err *err)
 {
     char text[CTR_NUM_MAX];
-    int bad = 0;
     int64_t i = 0;
 
-    for (int64_t k = 0; k < c->rows; k++)
-        bad |= !(v[k] >= 0) | !(v[k] <= high);
-    if (!bad)
+    if (!suspect(v, c->rows, high))
         return 0;
-    while (v[i] >= 0 && v[i] <= high)
+    while (i < c->rows && v[i] >= 0 && v[i] <= high)
         i++;
+    if (i == c->rows)
+        return 0;
     err->row = first_row + i + 1;
     if (ctr_col_missing(c, i))
         return ctr_fail(err, CTR_EDATA, "row %lld: %s (column %s) is null", (long long)first_row + i + 1, part, name);
