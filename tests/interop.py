@@ -274,6 +274,27 @@ def test_duckdb():
         ok(False, "DuckDB", e)
 
 
+def test_canonical():
+    """Bytes under nulls do not reach the output: equal rows, equal bytes."""
+    mask = pa.array([False, True, False]).buffers()[1]
+    valid = pa.array([True, False, True]).buffers()[1]
+    ints = pa.array([1, 2, 3, 4, 5, 6], pa.int32())
+    texts = pa.array(["a", "hidden", "c"])
+    dirty = pa.table({
+        "i": pa.Array.from_buffers(pa.int32(), 3, [valid, ints.buffers()[1]]),
+        "s": pa.Array.from_buffers(pa.string(), 3, [valid, *texts.buffers()[1:]]),
+        "l": pa.Array.from_buffers(pa.list_(pa.int32()), 3, [valid, pa.array([0, 2, 4, 6], pa.int32()).buffers()[1]], children=[ints]),
+        "f": pa.Array.from_buffers(pa.list_(pa.int32(), 2), 3, [valid], children=[ints]),
+        "b": pa.Array.from_buffers(pa.bool_(), 3, [valid, mask]),
+    })
+    dirty.validate(full=True)
+    rows = dirty.to_pydict()
+    rows["f"][1] = None
+    clean = pa.table({k: pa.array(v, dirty.schema.field(k).type) for k, v in rows.items()})
+    a, b = cat(encode(dirty)), cat(encode(clean))
+    ok(decode(a).to_pydict() == rows and a == b, "null slots are canonical", f"{decode(a)}\n{decode(b)}")
+
+
 def test_ours():
     data = encode(mixed())
     for how in ([], ["-z", "lz4"], ["-z", "zstd"], ["--to", "file"], ["--to", "file", "-z", "zstd"], ["--batch", "1"]):
@@ -287,7 +308,7 @@ def test_ours():
     ok(t.num_rows == 100 and t["v"][99].as_py() == [99.0] * 4, "pyarrow reads a keyed file")
 
 
-for test in (test_scalars, test_times, test_lists, test_structs, test_dictionaries, test_refused, test_shapes, test_ours,
+for test in (test_scalars, test_times, test_lists, test_structs, test_dictionaries, test_refused, test_shapes, test_canonical, test_ours,
              test_polars, test_duckdb):
     test()
 print(f"1..{n_tests}")

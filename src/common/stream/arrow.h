@@ -76,6 +76,7 @@ struct arrow_part { /* one body buffer */
 };
 struct arrow_body { /* reused from batch to batch */
     struct ctr_buf nodes, parts, scratch, packed;
+    struct ctr_buf clean; /* struct ctr_colbuf *: items of lists that had to be rewritten */
     int nnodes, nparts;
     int64_t length;
 };

@@ -5,8 +5,21 @@
  */
 #include "common/stream/arrow.h"
 
+#include <stdlib.h>
+
+static void free_clean(struct arrow_body *b)
+{
+    struct ctr_colbuf **c = (struct ctr_colbuf **)b->clean.data;
+    for (size_t i = 0; i < b->clean.len / sizeof *c; i++) {
+        ctr_colbuf_free(c[i]);
+        free(c[i]);
+    }
+    b->clean.len = 0;
+}
+
 void ctr_body_clear(struct arrow_body *b)
 {
+    free_clean(b);
     b->nodes.len = b->parts.len = b->scratch.len = b->packed.len = 0;
     b->nnodes = b->nparts = 0;
     b->length = 0;
@@ -18,6 +31,8 @@ void ctr_body_free(struct arrow_body *b)
     ctr_buf_free(&b->parts);
     ctr_buf_free(&b->scratch);
     ctr_buf_free(&b->packed);
+    free_clean(b);
+    ctr_buf_free(&b->clean);
 }
 
 static int add_node(struct arrow_body *b, int64_t rows, int64_t nulls, struct ctr_err *err)
@@ -205,13 +220,73 @@ static int add_weighted(struct arrow_body *b, const struct ctr_col *c, int64_t f
     return rc < 0 ? rc : add_values(b, c->weight + from, 4, n, valid, err);
 }
 
-static int add_list(struct arrow_body *b, const struct ctr_col *c, int64_t from, int64_t n, struct ctr_err *err)
+/* A column for the items of a rewritten list; it lives until the body is cleared. */
+static int new_clean(struct arrow_body *b, const struct ctr_col *item, struct ctr_colbuf **out, struct ctr_err *err)
 {
+    struct ctr_colbuf *c = calloc(1, sizeof *c);
+    int rc = c ? ctr_colbuf_init(c, &(struct ctr_field){ .type = item->type }, err) : ctr_fail_nomem(err, sizeof *c);
+    if (rc >= 0)
+        rc = ctr_buf_append(&b->clean, &c, sizeof c, err);
+    if (rc < 0)
+        free(c);
+    *out = c;
+    return rc;
+}
+
+/* Null rows own items: only those of the others go out. */
+static int add_list_clean(struct arrow_body *b, const struct ctr_col *c, int64_t from, int64_t n, struct ctr_err *err)
+{
+    struct ctr_colbuf *items;
+    size_t at;
+    int rc = new_clean(b, c->item, &items, err);
+    if (rc >= 0)
+        rc = scratch(b, (size_t)(n + 1) * 4, &at, err);
+    if (rc < 0)
+        return rc;
+    int32_t *to = (int32_t *)(b->scratch.data + at);
+    to[0] = 0;
+    for (int64_t i = 0; rc >= 0 && i < n; i++) {
+        const int32_t *off = c->offsets + from + i;
+        if (!ctr_col_null(c, from + i))
+            rc = ctr_colbuf_range(items, c->item, off[0], off[1] - off[0], err);
+        to[i + 1] = (int32_t)items->rows;
+    }
+    if (rc >= 0)
+        rc = add_part(b, NULL, at, (size_t)(n + 1) * 4, err);
+    return rc < 0 ? rc : ctr_body_column(b, ctr_colbuf_view(items), 0, 0, items->rows, err);
+}
+
+static int add_list(struct arrow_body *b, const struct ctr_col *c, int64_t from, int64_t n, size_t valid,
+                    struct ctr_err *err)
+{
+    if (valid != SIZE_MAX && dirty_slots(c->offsets + from, b->scratch.data + valid, n))
+        return add_list_clean(b, c, from, n, err);
     int rc = add_offsets(b, c->offsets + from, n, err);
     if (rc < 0)
         return rc;
     int64_t first = n ? c->offsets[from] : 0, last = n ? c->offsets[from + n] : 0;
     return ctr_body_column(b, c->item, 0, first, last - first, err);
+}
+
+/* Lists of fixed size: the items of null rows are null. */
+static int add_fixed(struct arrow_body *b, const struct ctr_col *c, int32_t width, int64_t from, int64_t n,
+                     struct ctr_err *err)
+{
+    struct ctr_colbuf *items;
+    bool dirty = false;
+    for (int64_t i = from * width; c->valid && !dirty && i < (from + n) * width; i++)
+        dirty = !ctr_bit(c->valid, i / width) && !ctr_col_null(c->item, i);
+    if (!dirty)
+        return ctr_body_column(b, c->item, 0, from * width, n * width, err);
+    int rc = new_clean(b, c->item, &items, err);
+    for (int64_t i = from; rc >= 0 && i < from + n; i++) {
+        if (!ctr_col_null(c, i))
+            rc = ctr_colbuf_range(items, c->item, i * width, width, err);
+        else
+            for (int32_t k = 0; rc >= 0 && k < width; k++)
+                rc = ctr_colbuf_null(items, err);
+    }
+    return rc < 0 ? rc : ctr_body_column(b, ctr_colbuf_view(items), 0, 0, n * width, err);
 }
 
 int ctr_body_column(struct arrow_body *b, const struct ctr_col *c, int32_t width, int64_t from, int64_t n,
@@ -226,8 +301,8 @@ int ctr_body_column(struct arrow_body *b, const struct ctr_col *c, int32_t width
     switch (c->type) {
     case CTR_BOOL: return add_bits(b, c->data, valid, from, n, err);
     case CTR_UTF8: return add_text(b, c, from, n, valid, err);
-    case CTR_LIST: return add_list(b, c, from, n, err);
-    case CTR_FIXED: return ctr_body_column(b, c->item, 0, from * width, n * width, err);
+    case CTR_LIST: return add_list(b, c, from, n, valid, err);
+    case CTR_FIXED: return add_fixed(b, c, width, from, n, err);
     case CTR_WKEY: return add_weighted(b, c, from, n, valid, err);
     default: {
         int w = ctr_types[c->type].width;
