@@ -28,6 +28,15 @@ exits "jsonl: --header means nothing" 2 ctr-import -f jsonl --header "$W/log.jso
 exits "csv: --keys means nothing" 2 ctr-import -f csv --keys text "$W/log.jsonl"
 exits "jsonl: a path twice" 2 ctr-import -c a=user.id,b=user.id "$W/log.jsonl"
 
+printf '{"l":["a,b","q\\"",null],"w":[{"key":5,"weight":0.5}],"n":[1.5,"NaN"],"i":[1,2]}\n{"l":[],"w":[],"n":[],"i":null}\n' >"$W/l.jsonl"
+types='l:list<utf8>,w:list<weighted key>,n:list<float32>,i:list<int8>'
+ctr-import -c "$types" "$W/l.jsonl" >"$W/l.arrows"
+for f in csv tsv jsonl; do
+    header=$([ $f = jsonl ] || echo --header)
+    is "lists go out and come back as $f" "$(ctr-export -f $f "$W/l.arrows" | ctr-import -f $f $header -c "$types" - | ctr-info --digest)" \
+        "$(ctr-info --digest "$W/l.arrows")"
+done
+
 # ---- libsvm, libffm, vw: what comes in goes out, by text and by key
 cat >"$W/a.libsvm" <<'EOT'
 1 qid:4 3:1 11:0.5 90:-2

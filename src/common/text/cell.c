@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * cell: one piece of text as a value: which type it could be, and appending it to a column. */
+#include "common/text/json.h"
 #include "common/text/text.h"
 
 #include <math.h>
@@ -119,8 +120,8 @@ static int append_scalar(struct ctr_colbuf *b, enum ctr_type t, const char *time
 }
 
 /* "[a,b]": what ctr_col_text writes. An empty item is null, but in a list of texts. */
-static int append_list(struct ctr_colbuf *b, const struct ctr_field *f, const char *time_format, const char *p,
-                       size_t n, bool check, struct ctr_err *err)
+static int append_plain_list(struct ctr_colbuf *b, const struct ctr_field *f, const char *time_format, const char *p,
+                             size_t n, bool check, struct ctr_err *err)
 {
     int64_t before = b->item->rows;
     if (n < 2 || p[0] != '[' || p[n - 1] != ']')
@@ -144,6 +145,40 @@ static int append_list(struct ctr_colbuf *b, const struct ctr_field *f, const ch
 misfit:
     ctr_colbuf_rewind(b->item, before);
     return 0;
+}
+
+/* The cell as a JSON array, as ctr-export writes it. The scanner loads beyond the end: a padded copy. */
+static int append_json_list(struct ctr_colbuf *b, const struct ctr_field *f, const char *time_format, const char *p,
+                            size_t n, bool check, struct ctr_err *err)
+{
+    struct ctr_buf copy = { 0 }, scratch = { 0 };
+    int64_t before = b->item->rows;
+    const char *why;
+    struct ctr_json v;
+    int rc = ctr_buf_append(&copy, p, n, err);
+    if (!rc) {
+        const char *from = (const char *)copy.data, *end = ctr_json_value(from, from + n, &v, &why);
+        bool is_array = end && v.kind == CTR_JSON_ARRAY && end == from + n;
+        rc = is_array ? ctr_json_append(b, f, time_format, &v, check, &scratch, err) : 0;
+    }
+    if (!rc)
+        ctr_colbuf_rewind(b->item, before);
+    ctr_buf_free(&copy);
+    ctr_buf_free(&scratch);
+    return rc;
+}
+
+/* Texts and weighted keys are tried as JSON first, since quotes would be part of a plain item. */
+static int append_list(struct ctr_colbuf *b, const struct ctr_field *f, const char *time_format, const char *p,
+                       size_t n, bool check, struct ctr_err *err)
+{
+    bool json_first = f->item == CTR_UTF8 || f->item == CTR_WKEY;
+    int rc = json_first ? append_json_list(b, f, time_format, p, n, check, err)
+                        : append_plain_list(b, f, time_format, p, n, check, err);
+    if (rc)
+        return rc;
+    return json_first ? append_plain_list(b, f, time_format, p, n, check, err)
+                      : append_json_list(b, f, time_format, p, n, check, err);
 }
 
 int ctr_cell_append(struct ctr_colbuf *b, const struct ctr_field *f, const char *time_format, const char *p, size_t n,

@@ -513,85 +513,6 @@ static void close_jsonl(void *state)
  * -----------------------------------------------------------------------------------------------------------------------
  */
 
-static const struct ctr_field *item_field(const struct ctr_field *f, struct ctr_field *item)
-{
-    *item = (struct ctr_field){ .type = f->item };
-    return item;
-}
-
-/* Append a value: 1, 0 (it does not fit), < 0. */
-static int put_value(struct ctr_colbuf *b, const struct ctr_field *f, const char *time_format, const struct ctr_json *v,
-                     bool check, struct ctr_buf *scratch, struct ctr_err *err);
-
-/* {"key":1,"weight":0.5}, as ctr-export writes it. */
-static int put_weighted(struct ctr_colbuf *b, const struct ctr_json *v, struct ctr_err *err)
-{
-    const char *p = v->p + 1, *end = v->p + v->n, *why;
-    bool first = true, has_key = false;
-    uint64_t id = 0;
-    float weight = 1;
-    struct ctr_json key, x;
-    int rc;
-
-    while (ctr_json_element(&p, end, '}', &first, &why) > 0) {
-        if (!ctr_json_key(&p, end, &key, &why) || !(p = ctr_json_value(p, end, &x, &why)))
-            return 0;
-        if (key.n == 3 && !memcmp(key.p, "key", 3))
-            has_key = ctr_parse_u64(x.p, x.n, &id);
-        else if (key.n != 6 || memcmp(key.p, "weight", 6) || !ctr_parse_f32(x.p, x.n, &weight))
-            return 0;
-    }
-    if (!has_key)
-        return 0;
-    rc = ctr_colbuf_wkey(b, id, weight, err);
-    return rc < 0 ? rc : 1;
-}
-
-static int put_list(struct ctr_colbuf *b, const struct ctr_field *f, const char *time_format, const struct ctr_json *v,
-                    bool check, struct ctr_buf *scratch, struct ctr_err *err)
-{
-    const char *p = v->p + 1, *end = v->p + v->n, *why;
-    bool first = true;
-    struct ctr_field item;
-    struct ctr_json x;
-    int rc = 1;
-
-    item_field(f, &item);
-    while (rc > 0 && ctr_json_element(&p, end, ']', &first, &why) > 0) {
-        if (!(p = ctr_json_value(p, end, &x, &why)))
-            return 0;
-        rc = put_value(b->item, &item, time_format, &x, check, scratch, err);
-    }
-    if (rc <= 0 || (f->type == CTR_FIXED && b->item->rows != (b->rows + 1) * f->width))
-        return CTR_MIN(rc, 0);
-    rc = ctr_colbuf_close(b, err);
-    return rc < 0 ? rc : 1;
-}
-
-static int put_value(struct ctr_colbuf *b, const struct ctr_field *f, const char *time_format, const struct ctr_json *v,
-                     bool check, struct ctr_buf *scratch, struct ctr_err *err)
-{
-    bool list = f->type == CTR_LIST || f->type == CTR_FIXED;
-    int rc;
-
-    if (v->kind == CTR_JSON_NONE || v->kind == CTR_JSON_NULL) {
-        rc = ctr_colbuf_null(b, err);
-        return rc < 0 ? rc : 1;
-    }
-    if (list)
-        return v->kind == CTR_JSON_ARRAY ? put_list(b, f, time_format, v, check, scratch, err) : 0;
-    if (f->type == CTR_WKEY && v->kind == CTR_JSON_OBJECT)
-        return put_weighted(b, v, err);
-    if ((v->kind == CTR_JSON_ARRAY || v->kind == CTR_JSON_OBJECT) && f->type != CTR_UTF8)
-        return 0;
-    if (v->kind != CTR_JSON_STRING || !v->escaped)
-        return ctr_cell_append(b, f, time_format, v->p, v->n, check, err);
-    ctr_buf_clear(scratch);
-    if ((rc = ctr_json_unescape(v->p, v->n, scratch, err)) <= 0)
-        return rc;
-    return ctr_cell_append(b, f, time_format, (const char *)scratch->data, scratch->len, check, err);
-}
-
 /* The values of the line into the columns: 1; 0: *column is the first that does not fit. */
 static int put_row(const struct jsonl *j, struct ctr_text_job *job, const struct ctr_json *value,
                    struct ctr_buf *scratch, int *column, struct ctr_err *err)
@@ -599,8 +520,8 @@ static int put_row(const struct jsonl *j, struct ctr_text_job *job, const struct
     for (int k = 0; k < j->columns.n; k++) {
         const struct ctr_text_column *c = &j->columns.c[k];
         int rc = c->out < 0 ? 1
-                            : put_value(&job->out.col[c->out], &c->type, c->time_format, &value[k], !job->block.utf8,
-                                        scratch, err);
+                            : ctr_json_append(&job->out.col[c->out], &c->type, c->time_format, &value[k],
+                                              !job->block.utf8, scratch, err);
         *column = k;
         if (rc <= 0)
             return rc;
