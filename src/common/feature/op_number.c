@@ -89,37 +89,54 @@ static int prepare_bucket(struct ctr_op_call *call, struct ctr_op_state *s, stru
 
 CTR_LOOP1(loop_log_bucket, double, int64_t, opv_log_bucket(a0[i], &ok[i]))
 
+/* Counts are mostly small: theirs are looked up. */
+enum { SMALL = 4096 };
+struct square_log {
+    int16_t start[OPV_SQUARE_LOG_STARTS];
+    int16_t small[SMALL];
+};
+
 static int loop_square_log(struct ctr_op_tile *t, struct ctr_err *err)
 {
-    const int32_t *start = t->param;
+    const struct square_log *p = t->param;
     const double *a = t->in[0].v;
     int64_t *r = t->out;
 
     (void)err;
     for (int i = 0; i < t->n; i++)
-        r[i] = opv_square_log_bucket(a[i], start, &t->ok[i]);
+        r[i] = opv_square_log_bucket(a[i], p->start, &t->ok[i]);
     return 0;
 }
+
 static int loop_square_log_i(struct ctr_op_tile *t, struct ctr_err *err)
 {
-    const int32_t *start = t->param;
+    const struct square_log *p = t->param;
     const int64_t *a = t->in[0].v;
     int64_t *r = t->out;
 
     (void)err;
-    for (int i = 0; i < t->n; i++)
-        r[i] = a[i] <= 2 ? a[i] : opv_square_log_bucket((double)a[i], start, &t->ok[i]);
+    for (int i = 0; i < t->n; i++) {
+        if ((uint64_t)a[i] < SMALL)
+            r[i] = p->small[a[i]];
+        else
+            r[i] = a[i] < 0 ? a[i] : opv_square_log_bucket((double)a[i], p->start, &t->ok[i]);
+    }
     return 0;
 }
 
 static int prepare_square_log(struct ctr_op_call *call, struct ctr_op_state *s, struct ctr_err *err)
 {
+    struct square_log *p = malloc(sizeof *p);
+    uint8_t ok;
+
     (void)call;
-    s->param = malloc(OPV_SQUARE_LOG_STARTS * sizeof(int32_t));
+    if (!p)
+        return ctr_fail_nomem(err, sizeof *p);
+    s->param = p;
     s->param_free = free;
-    if (!s->param)
-        return ctr_fail_nomem(err, OPV_SQUARE_LOG_STARTS * sizeof(int32_t));
-    opv_square_log_starts(s->param);
+    opv_square_log_starts(p->start);
+    for (int i = 0; i < SMALL; i++)
+        p->small[i] = (int16_t)opv_square_log_bucket(i, p->start, &ok);
     return 0;
 }
 

@@ -13,6 +13,7 @@
 #ifdef __CUDACC_RTC__
 typedef signed char int8_t;
 typedef unsigned char uint8_t;
+typedef short int16_t;
 typedef int int32_t;
 typedef unsigned int uint32_t;
 typedef long long int64_t;
@@ -285,7 +286,7 @@ OPV_FN int64_t opv_log_bucket(double x, uint8_t *ok)
  * exponent and the first 6 bits of the mantissa the bucket at the start of that range, in which at most two thresholds
  * lie. */
 #define OPV_SQUARE_LOG_STARTS (63 * 64)
-OPV_FN int64_t opv_square_log_bucket(double x, const int32_t *start, uint8_t *ok)
+OPV_FN int64_t opv_square_log_bucket(double x, const int16_t *start, uint8_t *ok)
 {
     int64_t k;
     if (!(x > 2))
@@ -297,14 +298,14 @@ OPV_FN int64_t opv_square_log_bucket(double x, const int32_t *start, uint8_t *ok
     k += opv_exp_sqrt_at[k + 1] <= x;
     return k;
 }
-OPV_FN void opv_square_log_starts(int32_t *start)
+OPV_FN void opv_square_log_starts(int16_t *start)
 {
     int32_t k = 0;
     for (int32_t i = 0; i < OPV_SQUARE_LOG_STARTS; i++) {
         double x = opv_bits_f64((uint64_t)(i + (1023 << 6)) << 46);
         while (opv_exp_sqrt_at[k + 1] <= x)
             k++;
-        start[i] = k;
+        start[i] = (int16_t)k;
     }
 }
 
