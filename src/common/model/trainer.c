@@ -271,6 +271,7 @@ static int pass_over(struct ctr_trainer *t, const struct ctr_batch *b, int64_t n
 static int take_batch(struct ctr_trainer *t, const struct ctr_batch *b, struct ctr_err *err)
 {
     int64_t known = known_rows(t, b), fresh = b->rows - known;
+    t->whole = false;
     ctr_buf_clear(&t->scores);
     int rc = ctr_buf_reserve(&t->scores, (size_t)b->rows * sizeof(double), err);
     double *score = (double *)(void *)t->scores.data;
@@ -289,6 +290,7 @@ static int take_batch(struct ctr_trainer *t, const struct ctr_batch *b, struct c
     }
     if (!rc && t->spool && t->at.pass == 0)
         rc = ctr_writer_batch(t->spool, b, err);
+    t->whole = !rc;
     return rc;
 }
 
@@ -354,6 +356,11 @@ static int run_pass(struct ctr_trainer *t, struct ctr_reader *r, struct ctr_err 
         rc = take_batch(t, b, err);
         if (!rc)
             rc = between_batches(t, err);
+    }
+    if (rc < 0 && t->whole) { /* the input broke off, not the learner: what was learned is worth keeping */
+        struct ctr_err second = { 0 };
+        if (ctr_trainer_checkpoint(t, &second) && t->job.note)
+            t->job.note(t->job.ctx, second.what);
     }
     if (rc && rc != CTR_ESTOPPED)
         ctr_err_file(err, ctr_reader_file(r));

@@ -33,6 +33,7 @@ struct ctr_trainer {
     struct ctr_strs tables;
     struct ctr_schema stream; /* of the input */
     bool have_stream;
+    bool whole; /* no batch is half learned */
     struct ctr_validation *v;
     struct ctr_position at;     /* now */
     struct ctr_position resume; /* the checkpoint that the run goes on from; row -1: none */

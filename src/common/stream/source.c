@@ -107,12 +107,14 @@ void ctr_source_close(struct arrow_source *s)
     *s = (struct arrow_source){ .fd = -1 };
 }
 
-/* Before a read that may block: when nothing comes for a while, let the writer send what it has. */
+/* Before a read that may block: while nothing comes, and after a signal, let the writer send what it has, and the tool see
+ * that it shall stop. */
 static void wait_idle(struct arrow_source *s)
 {
     struct pollfd p = { .fd = s->fd, .events = POLLIN };
-    if (s->pollable && poll(&p, 1, s->opts->idle_ms) == 0)
-        s->opts->idle(s->opts->idle_ctx);
+    for (int k; s->pollable; s->opts->idle(s->opts->idle_ctx))
+        if ((k = poll(&p, 1, s->opts->idle_ms)) > 0 || (k < 0 && errno != EINTR))
+            return;
 }
 
 /* One readv into `to` (n bytes) and, beyond it, the look-ahead, which is empty. Returns what `to` got. */

@@ -1,0 +1,41 @@
+#!/bin/sh
+# ctr-model top: the strongest weights, their names, both formats.
+. "${0%/*}/lib.sh"
+cd "$W" || exit 1
+awk 'BEGIN { print "click,ad,hour"
+    for (i = 0; i < 600; i++) print (i % 3 == 0 || i % 5 == 1) "," "ad" i % 6 "," (i % 4 ? i % 4 : "") }' >log.csv
+printf 'label click\nfeature ad\nfeature hour\n' >ads.plan
+ctr-import --format csv --header log.csv >log.arrows
+ctr-extract --names names.arrows -o ads.arrows ads.plan log.arrows
+ctr-train lr -q --l1 .5 -o m.arrows ads.arrows
+
+is 'a table of names' "$(ctr-model top -n 4 --names names.arrows m.arrows | awk '{ print $2, $3 }')" 'count feature
+100 ad=ad0
+100 ad=ad3
+100 ad=ad2
+100 ad=ad4'
+is 'strongest first' "$(ctr-model top -n 0 m.arrows | awk 'NR > 1 { w = $1 < 0 ? -$1 : $1; if (NR > 2 && w > last) print "wrong"; last = w }')" ''
+is 'without names, what is known' "$(ctr-model top -n 0 m.arrows | grep -c -e '=(missing)$' -e '(bias)$')" 2
+is 'and the rest in hexadecimal' "$(ctr-model top -n 1 m.arrows | grep -cE '=#[0-9a-f]{16}$')" 1
+is '--by-table' "$(ctr-model top -n 1 --by-table m.arrows | awk 'NR > 1 { sub("=.*", "", $3); print $3 }')" '(bias)
+ad
+hour'
+is 'a stream' "$(ctr-model top -n 2 --names names.arrows --format stream m.arrows | ctr-select --columns table,name,count | ctr-export --format csv)" \
+    'table,name,count
+ad,ad0,100
+ad,ad3,100'
+is '-n 0 shows all that are not 0' "$(ctr-model top -n 0 m.arrows | wc -l)" \
+    "$(($(ctr-select --where 'weight != 0' m.arrows | ctr-export --format csv | wc -l)))"
+printf 'label click\nfeature ad = vocab(ad, min=2)\n' >vocab.plan
+ctr-extract --fit vocab.plan -o fitted.arrows log.arrows
+ctr-extract fitted.arrows log.arrows | ctr-train lr -q --plan fitted.arrows -o v.arrows
+is 'names from vocabularies in the model' "$(ctr-model top -n 1 v.arrows | awk 'NR > 1 { print $2, $3 }')" '100 ad=ad3'
+exits 'no action' 2 ctr-model
+exits 'another action' 2 ctr-model bottom m.arrows
+err_like 'is named' "no action 'bottom'; there is top"
+exits 'a stream is no model' 1 ctr-model top log.arrows
+err_like 'and says so' 'log.arrows: not a model'
+head -c 900 m.arrows >cut.arrows
+exits 'a truncated model' 1 ctr-model top cut.arrows
+exits 'names that are none' 1 ctr-model top --names cut.arrows m.arrows
+done_testing

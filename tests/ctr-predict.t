@@ -1,0 +1,108 @@
+#!/bin/sh
+# ctr-predict: the bits that training would predict, whatever the threads and batches; models that were edited; other plans.
+. "${0%/*}/lib.sh"
+PY=${CTR_PYTHON:-$CTR_TOP/build/venv/bin/python}
+[ -x "$PY" ] || PY=python3
+"$PY" -c 'import pyarrow' 2>/dev/null || skip_all "python has no pyarrow"
+REF="$CTR_TOP/tests/model_reference.py"
+cd "$W" || exit 1
+ref() { "$PY" "$REF" "$@"; }
+ref make mixed 2500 mixed.arrows || exit 1
+
+for precision in f64 f32; do
+    # A second pass starts with the prediction that the model of the first one makes.
+    ctr-train lr -q --precision $precision --l1 .1 -o m.arrows mixed.arrows
+    ctr-select --head 1 mixed.arrows >one.arrows
+    ctr-train lr -q --precision $precision --l1 .1 --init m.arrows --progressive p1.arrows -o x.arrows one.arrows
+    ctr-predict m.arrows one.arrows >s1.arrows
+    ok "$precision: the bits that training would predict next" ref same p1.arrows s1.arrows
+    ctr-predict -o s.arrows m.arrows mixed.arrows
+    ctr-predict -j 4 -o s4.arrows m.arrows mixed.arrows
+    ok "$precision: -j 4: the same bytes" cmp s.arrows s4.arrows
+    ctr-cat --batch 13 mixed.arrows | ctr-predict m.arrows >s13.arrows
+    ok "$precision: other batches, by pipe" cmp s.arrows s13.arrows
+    ctr-select --where 'weight != 0' m.arrows >pruned.arrows
+    ctr-predict pruned.arrows mixed.arrows >sp.arrows
+    ok "$precision: pruned: the same scores" ref same s.arrows sp.arrows
+    ok "$precision: pruned: smaller" test "$(wc -c <pruned.arrows)" -lt "$(wc -c <m.arrows)"
+    ref edit m.arrows edited.arrows weights
+    exits "$precision: weights that z and n contradict" 0 ctr-predict -o se.arrows edited.arrows mixed.arrows
+    err_like 'are counted' 'weights did not agree with z and n, which win'
+    ok "$precision: z and n win" ref same s.arrows se.arrows
+    ref edit m.arrows nozn.arrows nozn
+    exits "$precision: without z and n" 0 ctr-predict -o sn.arrows nozn.arrows mixed.arrows
+    ok "$precision: the weights do" ref same s.arrows sn.arrows
+    exits "$precision: but it cannot learn on" 1 ctr-train lr -q --init nozn.arrows -o x.arrows mixed.arrows
+    err_like 'and says so' "no column 'z'"
+done
+is 'score is float64' "$("$PY" -c 'import pyarrow as pa; s = pa.ipc.open_stream("s.arrows").schema
+print(*s.names, s.field("score").type, s.field("score").metadata[b"ctr.role"].decode())')" 'row click w note score double score'
+ctr-select --columns row,a,b,item,past,text,age,vec,word mixed.arrows >nolabel.arrows
+ok 'a label is not needed' sh -c 'ctr-predict m.arrows nolabel.arrows >sl.arrows'
+ok 'and does not matter' ref same s.arrows sl.arrows
+ctr-predict m.arrows <s.arrows >x.arrows 2>err && echo 'not reached'
+ok 'no features: an error' grep -q 'no features' err
+"$PY" - <<'PYEOF'
+import pyarrow as pa
+t = pa.ipc.open_stream("mixed.arrows").read_all()
+i = t.schema.get_field_index("a")
+t = t.set_column(i, t.schema.field(i), pa.array([1] * t.num_rows, pa.uint64()))
+with pa.ipc.new_stream("unseen.arrows", t.schema) as w:
+    w.write_table(t)
+t = t.drop(["a"])
+with pa.ipc.new_stream("without.arrows", t.schema) as w:
+    w.write_table(t)
+PYEOF
+ctr-predict m.arrows unseen.arrows >su.arrows
+ctr-predict m.arrows without.arrows >sw.arrows
+"$PY" -c 'import pyarrow as pa
+a, b = (pa.ipc.open_stream(f).read_all()["score"].to_pylist() for f in ("su.arrows", "sw.arrows"))
+assert max(abs(x - y) for x, y in zip(a, b)) < 1e-12'
+is 'unseen keys count 0' $? 0
+
+# ---- plans
+printf 'click,ad\n1,a\n0,b\n1,a\n0,c\n' >log.csv
+printf 'label click\nfeature ad\n' >one.plan
+printf 'label click\nfeature ad = lower(ad)\n' >two.plan
+ctr-import --format csv --header log.csv >log.arrows
+ctr-extract one.plan log.arrows | ctr-train lr -q -o plan.model
+ctr-extract two.plan log.arrows >two.arrows
+exits 'a stream of another plan is refused' 1 ctr-predict plan.model two.arrows
+err_like 'naming both' 'made by plan [0-9a-f]{32}, plan.model learned from plan [0-9a-f]{32}: .*ctr-extract plan.model'
+exits 'a stream without a plan too' 1 ctr-predict plan.model mixed.arrows
+err_like 'and says so' 'does not say which plan'
+ok 'the model extracts' sh -c 'ctr-extract plan.model log.arrows | ctr-predict plan.model >sx.arrows'
+exits '--init of another plan is refused' 1 ctr-train lr -q --init plan.model -o x.arrows two.arrows
+err_like 'naming both' 'made by plan'
+printf 'label click\nfeature ad = vocab(ad, min=2)\n' >vocab.plan
+ctr-extract --fit vocab.plan -o fitted.arrows log.arrows
+ctr-extract fitted.arrows log.arrows >fit.arrows
+ctr-train lr -o nofit.model fit.arrows 2>err
+ok 'a fitted plan that was not named' grep -q 'name the fitted plan with --plan' err
+exits 'the wrong one is refused' 2 ctr-train lr -q --plan one.plan -o x.arrows fit.arrows
+err_like 'naming both' 'one.plan is plan .* made by plan'
+ctr-train lr -q --plan fitted.arrows -o fit.model fit.arrows
+ctr-predict fit.model fit.arrows >f1.arrows
+ctr-extract fit.model log.arrows | ctr-predict fit.model >f2.arrows
+ok 'with it the model extracts and predicts' cmp f1.arrows f2.arrows
+ctr-train lr -q --plan fitted.arrows --init fit.model -o fit2.model fit.arrows
+ok 'and learns on' test -s fit2.model
+
+# ---- errors
+exits 'no model' 2 ctr-predict
+exits 'a stream is no model' 1 ctr-predict mixed.arrows mixed.arrows
+err_like 'and says so' 'mixed.arrows: not a model'
+exits 'a model that is not there' 1 ctr-predict nothing.arrows mixed.arrows
+err_like 'is named' 'nothing.arrows'
+head -c 1500 m.arrows >cut.model
+exits 'a truncated model' 1 ctr-predict cut.model mixed.arrows
+head -c 50000 mixed.arrows >cut.arrows
+exits 'a truncated input' 1 ctr-predict -o x.out m.arrows cut.arrows
+ok 'leaves nothing' test ! -e x.out
+full() { ! ctr-predict m.arrows mixed.arrows >/dev/full; }
+ok 'a full disk is an error' full
+"$PY" -c 'import pyarrow as pa
+s = pa.ipc.open_stream("mixed.arrows").schema
+pa.ipc.new_stream("none.arrows", s).close()'
+ok 'no rows' sh -c 'ctr-predict m.arrows none.arrows | ctr-info >/dev/null'
+done_testing
