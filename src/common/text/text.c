@@ -4,13 +4,7 @@
 #include "common/text/text.h"
 
 const struct ctr_text_format *const ctr_text_formats[] = {
-    &ctr_text_csv,
-    &ctr_text_tsv,
-    &ctr_text_jsonl,
-    &ctr_text_libsvm,
-    &ctr_text_libffm,
-    &ctr_text_vw,
-    NULL,
+    &ctr_text_csv, &ctr_text_tsv, &ctr_text_jsonl, &ctr_text_libsvm, &ctr_text_libffm, &ctr_text_vw, NULL,
 };
 
 const struct ctr_text_format *ctr_text_format_find(const char *name)
