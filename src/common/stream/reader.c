@@ -495,11 +495,11 @@ static int next_stream(struct ctr_reader *r, struct ctr_err *err)
 /* ---- the interface
  * ----------------------------------------------------------------------------------------------------------- */
 
-/* Say where it happened. */
-static int located(struct ctr_reader *r, int rc, struct ctr_err *err)
+/* Say where it happened; `inside`: in the middle of a stream. */
+static int located(struct ctr_reader *r, int rc, bool inside, struct ctr_err *err)
 {
     char what[sizeof err->what];
-    if (rc == CTR_EDATA && r->in_stream && strncmp(err->what, "truncated", 9)) {
+    if (rc == CTR_EDATA && inside && strncmp(err->what, "truncated", 9)) {
         memcpy(what, err->what, sizeof what);
         what[sizeof what - 80] = 0;
         ctr_fail(err, rc, "%s, in batch %lld (after row %lld)", what, (long long)r->file_batches + 1,
@@ -544,7 +544,7 @@ int ctr_reader_open(struct ctr_reader **out, char *const *paths, int n, const st
     if (rc >= 0) {
         rc = next_stream(r, err);
         if (rc < 0)
-            rc = located(r, rc, err);
+            rc = located(r, rc, false, err);
     }
     if (rc < 0) {
         ctr_reader_free(r);
@@ -612,13 +612,15 @@ int ctr_reader_project(struct ctr_reader *r, const int *columns, int n, struct c
 int ctr_reader_next(struct ctr_reader *r, const struct ctr_batch **b, struct ctr_err *err)
 {
     int rc = STEP_ON;
+    bool inside = false;
     while (rc == STEP_ON) {
         if (r->ended || r->section_pending)
             return STEP_END;
+        inside = r->in_stream;
         rc = !r->in_stream ? next_stream(r, err) : r->ipc_open ? file_step(r, err) : stream_step(r, err);
     }
     if (rc < 0)
-        return located(r, rc, err);
+        return located(r, rc, inside, err);
     *b = &r->batch;
     return rc;
 }
@@ -636,7 +638,7 @@ int ctr_reader_section(struct ctr_reader *r, struct ctr_err *err)
     if (!r->section_pending) {
         if (!r->damage[0] && r->section_at + 1 < r->sections.n) {
             rc = ctr_fail(err, CTR_EDATA, "truncated: section '%s' is missing", r->sections.s[r->section_at + 1]);
-            return located(r, rc, err);
+            return located(r, rc, false, err);
         }
         return 0;
     }
@@ -644,7 +646,7 @@ int ctr_reader_section(struct ctr_reader *r, struct ctr_err *err)
     if (rc >= 0)
         rc = adopt_section(r, &s, err);
     ctr_schema_free(&s);
-    return rc < 0 ? located(r, rc, err) : 1;
+    return rc < 0 ? located(r, rc, false, err) : 1;
 }
 
 int64_t ctr_reader_rows(const struct ctr_reader *r)

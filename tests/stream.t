@@ -1,0 +1,48 @@
+#!/bin/sh
+# The stream as tools see it: live pipes, joined streams, bundles, files from pipes, and what the errors say.
+. "${0%/*}/lib.sh"
+printf 'user,click\n1,0\n2,1\n3,0\n' | ctr-import --format csv --header >"$W/a.arrows"
+ctr-cat --to file --key user "$W/a.arrows" -o "$W/a.arrow"
+
+# A live pipe moves before its end: the rows come out while the input is held open.
+mkfifo "$W/in"
+ctr-cat --flush 20ms <"$W/in" >"$W/live" &
+exec 3>"$W/in"
+size=$(($(wc -c <"$W/a.arrows") - 8))
+head -c $size "$W/a.arrows" >&3
+tries=0
+until [ "$(wc -c <"$W/live")" -gt 1000 ] || [ $tries -ge 100 ]; do
+    sleep 0.1
+    tries=$((tries + 1))
+done
+ok "rows came before the end of input" test $tries -lt 100
+tail -c 8 "$W/a.arrows" >&3
+exec 3>&-
+wait
+is "and the stream is whole" "$(ctr-info --digest "$W/live")" "$(ctr-info --digest "$W/a.arrows")"
+
+d=$(ctr-info --digest "$W/a.arrows")
+is "a file has the digest of its stream" "$(ctr-info --digest "$W/a.arrow")" "$d"
+is "also from a pipe" "$(cat "$W/a.arrow" | ctr-info --digest)" "$d"
+is "also as standard input" "$(ctr-info --digest <"$W/a.arrow")" "$d"
+is "cat a b" "$(cat "$W/a.arrows" "$W/a.arrows" | ctr-info --digest)" "$(ctr-cat "$W/a.arrows" "$W/a.arrow" | ctr-info --digest)"
+
+exits "two files in one pipe" 1 sh -c "cat '$W/a.arrow' '$W/a.arrow' | ctr-cat"
+printf 'user,show\n1,0\n' | ctr-import --format csv --header >"$W/b.arrows"
+exits "another schema" 1 ctr-cat "$W/a.arrows" "$W/b.arrows"
+err_like "names file and difference" "b.arrows: has another schema than what came before: column 2 is 'click' in one and 'show' in the other$"
+head -c $size "$W/a.arrows" >"$W/cut"
+exits "no end mark" 1 ctr-cat "$W/cut"
+err_like "tells how far it came" 'ctr-cat: .*/cut: truncated after batch 1 \(row 3\)$'
+exits "rows out of key order" 1 ctr-cat --to file --key click "$W/a.arrows"
+err_like "names the row and the remedy" 'row 3 is out of order.*ctr-sort -k click'
+exits "not there" 1 ctr-cat "$W/none.arrows"
+err_like "errno" 'none.arrows: cannot open: No such file'
+exits "a folder" 1 ctr-cat "$W"
+err_like "is told" 'is a directory'
+
+# In a chain without pipefail the last program fails too.
+exits "a chain of four" 1 sh -c "ctr-cat '$W/cut' | ctr-cat | ctr-cat | ctr-cat >'$W/last'"
+exits "rescue" 0 sh -c "ctr-cat --lenient '$W/cut' 2>/dev/null | ctr-info --digest"
+is "has the rows" "$(cat "$W/out")" "$d"
+done_testing
