@@ -1,0 +1,31 @@
+#!/bin/sh
+# The experiments of examples/ on the real logs reach the figures that they are known to reach. Skipped where the logs are not.
+. "${0%/*}/lib.sh"
+[ -d "$DATA" ] || skip_all "no data in $DATA"
+export PATH
+
+# figures EXPERIMENT: run it; its tables are kept in $W/EXPERIMENT.txt
+figures() { make -s -C "$CTR_TOP/examples" DATA="$DATA" OUT="$W/out" "$1" >"$W/$1.txt" 2>"$W/$1.err" || { tail -n 20 "$W/$1.err"; return 1; }; }
+# cell FILE N COLUMN: the value in the N-th row that begins with "total"
+cell() {
+    awk -v n="$2" -v c="$3" '$1 == "slice" { for (i = 1; i <= NF; i++) at[$i] = i }
+        $1 == "total" && ++seen == n { print $at[c] }' "$1"
+}
+reaches() { # reaches FILE N COLUMN LEAST
+    got=$(cell "$@")
+    echo "$3 is ${got:-missing}, wanted at least $4"
+    awk -v a="$got" -v b="$4" 'BEGIN { exit !(a != "" && a + 0 >= b + 0) }'
+}
+
+for e in criteo avazu mind amex ml1m ipinyou; do ok "$e runs" figures $e; done
+ok 'criteo: AUC >= .737' reaches "$W/criteo.txt" 1 auc .737
+ok 'mind: AUC >= .627 from ids alone' reaches "$W/mind.txt" 1 auc .627
+ok 'amex: AUC >= .562' reaches "$W/amex.txt" 1 auc .562
+ok 'ml1m: AUC >= .777' reaches "$W/ml1m.txt" 1 auc .777
+ok 'ml1m: GAUC >= .725' reaches "$W/ml1m.txt" 1 gauc .725
+ok 'ml1m: a row a genre' grep -q '^genres=Film-Noir' "$W/ml1m.txt"
+is 'ipinyou: AUC of train' "$(cell "$W/ipinyou.txt" 1 auc | cut -c 1-6)" 0.7529
+is 'ipinyou: AUC of test, rounded' "$(printf '%.4f' "$(cell "$W/ipinyou.txt" 2 auc)")" 0.7305
+less() { awk -v a="$(cell "$W/ipinyou.txt" 3 log_loss)" -v b="$(cell "$W/ipinyou.txt" 2 log_loss)" 'BEGIN { print a, b; exit !(a < b) }'; }
+ok 'ipinyou: calibration on train lowers the log loss of test' less
+done_testing
