@@ -171,6 +171,8 @@ struct plan_node {
     struct ctr_vtype type;
     int depth;
     bool live;       /* some output needs it */
+    bool used;       /* it is an output itself */
+    bool fused;      /* NODE_KEYS: of the call without its value; NODE_CALL: only such keys want it, so it does not run */
     int column;      /* NODE_COLUMN */
     int *arg;        /* node of each argument of the call, -1 for a literal; NODE_KEYS…: arg[0] */
     int nargs;

@@ -533,7 +533,7 @@ int ctr_graph_convert(struct plan_graph *g, enum plan_node_kind kind, int node, 
 
 void ctr_graph_use(struct plan_graph *g, int node)
 {
-    g->node[node].live = true;
+    g->node[node].live = g->node[node].used = true;
 }
 
 static void mark_live(struct plan_graph *g)
@@ -544,10 +544,33 @@ static void mark_live(struct plan_graph *g)
                 g->node[g->node[i].arg[k]].live = true;
 }
 
+/* Keys of a fitted call that nobody else reads: the operator has a way to them without the value between. */
+static int fuse_keys(struct plan_graph *g, struct ctr_err *err)
+{
+    int *users = calloc((size_t)g->n + 1, sizeof *users);
+    if (!users)
+        return ctr_fail_nomem(err, (size_t)g->n * sizeof *users);
+    for (int i = 0; i < g->n; i++)
+        for (int k = 0; g->node[i].live && k < g->node[i].nargs; k++)
+            if (g->node[i].arg[k] >= 0)
+                users[g->node[i].arg[k]]++;
+    for (int i = 0; i < g->n; i++) {
+        struct plan_node *n = &g->node[i], *of = n->kind == NODE_KEYS ? &g->node[n->arg[0]] : n;
+        if (n->live && of->fit_section && n->kind == NODE_KEYS && users[n->arg[0]] == 1 && !of->used)
+            n->fused = of->fused = true;
+    }
+    free(users);
+    return CTR_OK;
+}
+
 int ctr_graph_seal(struct plan_graph *g, struct ctr_err *err)
 {
     int depth = 0, rc = 0;
     mark_live(g);
+    if (!g->no_fusion)
+        rc = fuse_keys(g, err);
+    if (rc < 0)
+        return rc;
     for (int i = 0; i < g->n; i++)
         if (g->node[i].live)
             depth = CTR_MAX(depth, g->node[i].depth);

@@ -129,13 +129,20 @@ static int run_dense(struct plan_node *n, const struct ctr_col *c, struct ctr_er
 
 /* ---- nodes --------------------------------------------------------------------------------------------------------------- */
 
-static int run_call(struct plan_graph *g, struct plan_node *n, int64_t rows, struct ctr_err *err)
+/* `keys`: NULL, or the node that wants the keys of the call in place of its value. */
+static int run_call(struct plan_graph *g, struct plan_node *n, struct plan_node *keys, int64_t rows, struct ctr_err *err)
 {
     for (int i = 0; i < n->nargs; i++)
         n->arg_col[i] = n->arg[i] < 0 ? NULL : g->node[n->arg[i]].col;
-    ctr_colbuf_clear(&n->out);
-    int rc = ctr_op_run(&n->call, n->arg_col, rows, &n->out, err);
+    int rc = keys ? ctr_op_run_keys(&n->call, n->arg_col, rows, keys->seed, &keys->out, err)
+                  : ctr_op_run(&n->call, n->arg_col, rows, &n->out, err);
     return rc < 0 ? ctr_plan_locate(&g->src, n->pos, err) : rc;
+}
+
+static int run_keys(struct plan_graph *g, struct plan_node *n, int64_t rows, struct ctr_err *err)
+{
+    struct plan_node *of = &g->node[n->arg[0]];
+    return n->fused ? run_call(g, of, n, rows, err) : ctr_op_keys(&of->type, of->col, rows, n->seed, &n->out, err);
 }
 
 static int run_node(struct plan_graph *g, struct plan_node *n, struct ctr_err *err)
@@ -144,13 +151,15 @@ static int run_node(struct plan_graph *g, struct plan_node *n, struct ctr_err *e
     const struct ctr_col *from = n->kind == NODE_CALL || !n->nargs ? NULL : g->node[n->arg[0]].col;
     const double *v;
     int rc = 0;
+    if (n->kind == NODE_CALL && n->fused)
+        return CTR_OK;
     if (n->has_out && n->kind != NODE_CONST)
         ctr_colbuf_clear(&n->out);
     switch (n->kind) {
     case NODE_COLUMN: n->col = &g->batch->col[n->column]; return CTR_OK;
     case NODE_CONST: rc = run_const(n, rows, err); break;
-    case NODE_CALL: rc = run_call(g, n, rows, err); break;
-    case NODE_KEYS: rc = ctr_op_keys(&g->node[n->arg[0]].type, from, rows, n->seed, &n->out, err); break;
+    case NODE_CALL: rc = run_call(g, n, NULL, rows, err); break;
+    case NODE_KEYS: rc = run_keys(g, n, rows, err); break;
     case NODE_DENSE: rc = run_dense(n, from, err); break;
     case NODE_LABEL: rc = run_label(g, n, from, err); break;
     case NODE_WEIGHT:
