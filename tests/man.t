@@ -1,5 +1,5 @@
 #!/bin/sh
-# Every example in the manual pages and in README.md runs: literal blocks of EXAMPLES sections, and sh blocks of the README.
+# Every example in the manual pages runs.
 . "${0%/*}/lib.sh"
 
 # The examples of a page, as a script.
