@@ -28,4 +28,12 @@ is 'ipinyou: AUC of train' "$(cell "$W/ipinyou.txt" 1 auc | cut -c 1-6)" 0.7529
 is 'ipinyou: AUC of test, rounded' "$(printf '%.4f' "$(cell "$W/ipinyou.txt" 2 auc)")" 0.7305
 less() { awk -v a="$(cell "$W/ipinyou.txt" 3 log_loss)" -v b="$(cell "$W/ipinyou.txt" 2 log_loss)" 'BEGIN { print a, b; exit !(a < b) }'; }
 ok 'ipinyou: calibration on train lowers the log loss of test' less
+# What README.md shows of ml1m is what comes out.
+readme_is_true() {
+    sed -n 's/^    \(total .*\|genres=.*\|keys  .*\|progressive .*\)/\1/p' "$CTR_TOP/README.md" >"$W/shown"
+    [ "$(wc -l <"$W/shown")" -ge 5 ] || { echo "README shows no figures"; return 1; }
+    cat "$W/ml1m.txt" "$W/ml1m.err" >"$W/ml1m.all"
+    while IFS= read -r line; do grep -qxF -e "$line" "$W/ml1m.all" || { echo "not so: $line"; return 1; }; done <"$W/shown"
+}
+ok 'the README shows what comes out' readme_is_true
 done_testing

@@ -1,0 +1,14 @@
+#!/bin/sh
+# The demo runs to its end, prints what it runs, and its report is sound.
+. "${0%/*}/lib.sh"
+demo() { OUT="$W/demo" ROWS=30000 "$CTR_TOP/examples/demo.sh" >"$W/demo.txt" 2>"$W/demo.err" || { tail "$W/demo.err"; return 1; }; }
+ok 'the demo runs' demo
+ok 'it prints the pipelines' grep -q 'ctr-train lr' "$W/demo.txt"
+ok 'the reliability diagram is there' grep -q 'click rate, .* mean score' "$W/demo.txt"
+ok 'features have readable names' grep -Eq 'position=|interest_category=' "$W/demo.txt"
+sound() { # the planted truth beats the model, the model beats chance
+    awk '$1 == "slice" { for (i = 1; i <= NF; i++) at[$i] = i } $1 == "total" { auc[++n] = $at["auc"] }
+        END { print n, auc[1], auc[2], auc[3]; exit !(n == 3 && auc[3] > auc[1] && auc[1] > .55) }' "$W/demo.txt"
+}
+ok 'the truth beats the model, the model beats chance' sound
+done_testing
