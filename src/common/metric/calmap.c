@@ -295,12 +295,12 @@ static int part_row(struct loading *l, const struct ctr_col *by, const struct ct
 
 static int knot_row(struct ctr_cal_part *p, double score, double value, int64_t row, struct ctr_err *err)
 {
-    const struct ctr_knot *last = (const struct ctr_knot *)(p->knots.data + p->knots.len) - 1;
+    const struct ctr_knot *last = p->knots.len ? (const struct ctr_knot *)(p->knots.data + p->knots.len) - 1 : NULL;
     struct ctr_knot k = { score, value };
 
     if (!(score >= 0 && score <= 1 && value >= 0 && value <= 1))
         return bad(err, row, "a knot's score and value must be in [0, 1]");
-    if (p->knots.len && !(score > last->score && value >= last->value))
+    if (last && !(score > last->score && value >= last->value))
         return bad(err, row, "it is not monotone: knots must ascend");
     return ctr_buf_append(&p->knots, &k, sizeof k, err);
 }
