@@ -103,7 +103,7 @@ err_like "on the left" "usr.*nearest.*user"
 exits "an unknown key on the right" 2 ctr-join -k user=usr users views
 err_like "names the file" "users: .*usr.*nearest.*user"
 exits "integer against text" 2 ctr-join -k ad=user users views
-err_like "names types and a cast" "ad is utf8 on the left and user is int16 in users: cast one, as with ctr-select --add"
+err_like "names types and a cast" "ad is utf8 on the left and user is int16 in users: cast one, as with ctr-select --add .ad_key=int\(ad\)"
 exits "no key" 2 ctr-join users views
 err_like "says what to do" "say what to join on: -k COLUMN, or --by-row"
 exits "no right side" 2 ctr-join -k user

@@ -99,14 +99,10 @@ enum ctr_keyclass ctr_key_class(enum ctr_type t)
     return t == CTR_BOOL ? CTR_KEY_BOOL : t == CTR_UTF8 ? CTR_KEY_TEXT : t == CTR_TIME ? CTR_KEY_TIME : CTR_KEY_NONE;
 }
 
-/* What brings the two types together, for the message. */
-static const char *cast_advice(enum ctr_keyclass from, enum ctr_keyclass to)
+/* The operator of the plan language that makes a value of a class; times and booleans meet others as integers. */
+static const char *cast_to(enum ctr_keyclass c)
 {
-    if (to == CTR_KEY_TEXT)
-        return "concat"; /* a number as text */
-    if (to == CTR_KEY_INT)
-        return "int";
-    return from == CTR_KEY_TEXT || to == CTR_KEY_FLOAT ? "number" : "int";
+    return c == CTR_KEY_TEXT ? "concat" : c == CTR_KEY_FLOAT ? "number" : "int";
 }
 
 static int pair_types(struct ctr_keypair *p, const struct ctr_field *l, const struct ctr_field *r,
@@ -120,10 +116,13 @@ static int pair_types(struct ctr_keypair *p, const struct ctr_field *l, const st
     if (a == CTR_KEY_NONE || b == CTR_KEY_NONE)
         return ctr_fail(err, CTR_EUSAGE, "%s is %s, and a list cannot be a key: take an element with at()",
                         a == CTR_KEY_NONE ? l->name : r->name, a == CTR_KEY_NONE ? lt : rt);
-    if (a != b)
+    if (a != b) {
+        bool right = b == CTR_KEY_TIME || b == CTR_KEY_BOOL; /* which side to cast */
+        const char *name = right ? r->name : l->name;
         return ctr_fail(err, CTR_EUSAGE,
                         "%s is %s on the left and %s is %s in %s: cast one, as with ctr-select --add '%s_key=%s(%s)'",
-                        l->name, lt, r->name, rt, right_name, l->name, cast_advice(a, b), l->name);
+                        l->name, lt, r->name, rt, right_name, name, cast_to(right ? a : b), name);
+    }
     p->cls = a;
     p->left_signed = ctr_types[l->type].is_signed;
     p->right_signed = ctr_types[r->type].is_signed;

@@ -6,6 +6,7 @@
 #include "common/relation/relation.h"
 #include "common/relation/roworder.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -13,14 +14,26 @@
 #define MIN_READ   (64 << 10)
 #define MAX_READ   (8 << 20)
 
+/* Rows on their way to a run. */
+struct bin {
+    struct ctr_rowarena arena;
+    struct ctr_rowref *refs;
+    int64_t n, cap;
+};
+
 struct ctr_sort {
     struct ctr_sort_opts opts;
     struct ctr_schema schema;
     struct ctr_rowformat format;
     struct ctr_roworder order;
-    struct ctr_rowarena arena;
-    struct ctr_rowref *refs, *tmp;
-    int64_t n, cap, tmp_cap, budget;
+    struct bin bins[2], *bin; /* bin: being filled; with threads the other one is being written meanwhile */
+    struct ctr_rowref *tmp;
+    int64_t tmp_cap, budget;
+    pthread_t writer;
+    bool spilled; /* at least one run */
+    bool writing; /* the thread runs, and has these to itself: its bin, tmp, spill, stats.dropped */
+    int writer_rc;
+    struct ctr_err writer_err;
     struct ctr_spill spill;
     struct ctr_merge *merge;
     struct ctr_buf last; /* the row kept last, for unique */
@@ -77,7 +90,9 @@ int ctr_sort_new(struct ctr_sort **out, const struct ctr_schema *schema, const s
     /* A tenth for what comes with it: batches of the reader and the writer, slack of the blocks. */
     s->budget = CTR_MAX(ctr_relation_memory(o->memory_bytes) / 10 * 9, MIN_MEMORY);
     ctr_spill_init(&s->spill, (size_t)CTR_MAX(CTR_MIN(s->budget / 16, 1 << 20), 4096));
-    ctr_rowarena_init(&s->arena, (size_t)CTR_MAX(CTR_MIN(s->budget / 16, 8 << 20), 4096));
+    for (int i = 0; i < 2; i++)
+        ctr_rowarena_init(&s->bins[i].arena, (size_t)CTR_MAX(CTR_MIN(s->budget / 16, 8 << 20), 4096));
+    s->bin = &s->bins[0];
     rc = plain_schema(&s->schema, schema, err);
     if (!rc)
         rc = ctr_rowformat_init(&s->format, &s->schema, o->shuffle, err);
@@ -101,15 +116,26 @@ const struct ctr_schema *ctr_sort_schema(const struct ctr_sort *s)
     return &s->schema;
 }
 
+static void free_bins(struct ctr_sort *s)
+{
+    for (int i = 0; i < 2; i++) {
+        ctr_rowarena_free(&s->bins[i].arena);
+        free(s->bins[i].refs);
+        s->bins[i].refs = NULL;
+    }
+    free(s->tmp);
+    s->tmp = NULL;
+}
+
 void ctr_sort_free(struct ctr_sort *s)
 {
     if (!s)
         return;
+    if (s->writing)
+        pthread_join(s->writer, NULL);
     ctr_merge_free(s->merge);
     ctr_spill_free(&s->spill);
-    ctr_rowarena_free(&s->arena);
-    free(s->refs);
-    free(s->tmp);
+    free_bins(s);
     ctr_buf_free(&s->last);
     if (s->out.schema)
         ctr_batchbuf_free(&s->out);
@@ -142,33 +168,33 @@ static int grow_refs(struct ctr_rowref **r, int64_t *cap, int64_t need, struct c
 }
 
 /* Later rows with the key of an earlier one go. The references are sorted. */
-static int64_t drop_equal(struct ctr_sort *s)
+static int64_t drop_equal(struct ctr_sort *s, struct bin *b)
 {
     int64_t kept = 0;
 
     if (!s->opts.unique)
-        return s->n;
-    for (int64_t i = 0; i < s->n; i++)
-        if (!i || ctr_rowref_compare(&s->order, &s->refs[kept - 1], &s->refs[i]))
-            s->refs[kept++] = s->refs[i];
-    s->stats.dropped += s->n - kept;
+        return b->n;
+    for (int64_t i = 0; i < b->n; i++)
+        if (!i || ctr_rowref_compare(&s->order, &b->refs[kept - 1], &b->refs[i]))
+            b->refs[kept++] = b->refs[i];
+    s->stats.dropped += b->n - kept;
     return kept;
 }
 
-static int sort_rows(struct ctr_sort *s, struct ctr_err *err)
+static int sort_rows(struct ctr_sort *s, struct bin *b, struct ctr_err *err)
 {
-    int rc = grow_refs(&s->tmp, &s->tmp_cap, s->n, err);
-    int64_t cap = s->cap;
-    struct ctr_rowref *was = s->refs;
+    int rc = grow_refs(&s->tmp, &s->tmp_cap, b->n, err);
+    int64_t cap = b->cap;
+    struct ctr_rowref *was = b->refs;
 
     if (rc)
         return rc;
-    ctr_rowrefs_sort(&s->order, &s->refs, &s->tmp, s->n);
-    if (s->refs != was) { /* they changed places */
-        s->cap = s->tmp_cap;
+    ctr_rowrefs_sort(&s->order, &b->refs, &s->tmp, b->n);
+    if (b->refs != was) { /* they changed places */
+        b->cap = s->tmp_cap;
         s->tmp_cap = cap;
     }
-    s->n = drop_equal(s);
+    b->n = drop_equal(s, b);
     return 0;
 }
 
@@ -184,26 +210,80 @@ static uint32_t ahead_bytes(const struct ctr_sort *s)
     return CTR_MIN(s->format.fixed_bytes + (s->format.variable ? 128 : 0), 1024);
 }
 
-static int write_run(struct ctr_sort *s, struct ctr_err *err)
+static int write_run(struct ctr_sort *s, struct bin *b, struct ctr_err *err)
 {
     uint32_t ahead = ahead_bytes(s);
-    int rc = sort_rows(s, err);
+    int rc = sort_rows(s, b, err);
 
     if (!rc)
         rc = ctr_spill_begin(&s->spill, err);
-    for (int64_t i = 0; !rc && i < s->n; i++) {
-        if (i + 8 < s->n)
-            prefetch_row(s->refs[i + 8].row, ahead);
-        rc = ctr_spill_row(&s->spill, s->refs[i].row, err);
+    for (int64_t i = 0; !rc && i < b->n; i++) {
+        if (i + 8 < b->n)
+            prefetch_row(b->refs[i + 8].row, ahead);
+        rc = ctr_spill_row(&s->spill, b->refs[i].row, err);
     }
-    s->n = 0;
-    ctr_rowarena_clear(&s->arena);
+    b->n = 0;
+    ctr_rowarena_clear(&b->arena);
     return rc;
 }
 
-static int64_t memory_used(const struct ctr_sort *s)
+static struct bin *other_bin(struct ctr_sort *s)
 {
-    return s->arena.in_use + 2 * s->n * (int64_t)sizeof *s->refs;
+    return s->bin == &s->bins[0] ? &s->bins[1] : &s->bins[0];
+}
+
+static void *write_behind(void *arg)
+{
+    struct ctr_sort *s = arg;
+
+    s->writer_rc = write_run(s, other_bin(s), &s->writer_err);
+    return NULL;
+}
+
+static int await_writer(struct ctr_sort *s, struct ctr_err *err)
+{
+    if (!s->writing)
+        return 0;
+    pthread_join(s->writer, NULL);
+    s->writing = false;
+    if (s->writer_rc)
+        *err = s->writer_err;
+    return s->writer_rc;
+}
+
+/* The bin is full. With one thread it is written; with more, written behind while the other one is filled: then each
+ * may have half of the memory, but for the first, which may turn out to be all there is. */
+static int spill_bin(struct ctr_sort *s, struct ctr_err *err)
+{
+    int rc = await_writer(s, err);
+
+    if (rc)
+        return rc;
+    if (s->opts.threads < 2)
+        return write_run(s, s->bin, err);
+    if (!s->spilled) {
+        rc = write_run(s, s->bin, err);
+        free_bins(s);
+        for (int i = 0; i < 2; i++)
+            s->bins[i].cap = s->bins[i].n = 0;
+        s->tmp_cap = 0;
+        for (int i = 0; i < 2; i++)
+            ctr_rowarena_init(&s->bins[i].arena, (size_t)CTR_MAX(CTR_MIN(s->budget / 32, 8 << 20), 4096));
+        return rc;
+    }
+    s->bin = other_bin(s);
+    if (pthread_create(&s->writer, NULL, write_behind, s)) /* no thread to be had: in turn */
+        return write_run(s, other_bin(s), err);
+    s->writing = true;
+    return 0;
+}
+
+static bool bin_full(const struct ctr_sort *s)
+{
+    int64_t used = s->bin->arena.in_use + 2 * s->bin->n * (int64_t)sizeof *s->bin->refs;
+    bool half = s->opts.threads > 1 && s->spilled;
+
+    return s->bin->n && used >= (half ? s->budget / 20 * 9 : s->budget);
 }
 
 int ctr_sort_batch(struct ctr_sort *s, const struct ctr_batch *b, struct ctr_err *err)
@@ -218,16 +298,18 @@ int ctr_sort_batch(struct ctr_sort *s, const struct ctr_batch *b, struct ctr_err
             idx[i] = done + i;
             tag[i] = s->opts.shuffle ? ctr_random64(s->opts.seed, 0, (uint64_t)(s->stats.rows + i)) : 0;
         }
-        if (s->n && memory_used(s) >= s->budget)
-            rc = write_run(s, err);
+        if (bin_full(s)) {
+            rc = spill_bin(s, err);
+            s->spilled = true;
+        }
         if (!rc)
-            rc = grow_refs(&s->refs, &s->cap, s->n + n, err);
+            rc = grow_refs(&s->bin->refs, &s->bin->cap, s->bin->n + n, err);
         if (!rc)
-            rc = ctr_rowarena_add(&s->arena, &s->format, b->col, idx, n, tag, at, err);
+            rc = ctr_rowarena_add(&s->bin->arena, &s->format, b->col, idx, n, tag, at, err);
         if (rc)
             return rc;
         for (int i = 0; i < n; i++)
-            ctr_rowref_set(&s->order, &s->refs[s->n++], at[i]);
+            ctr_rowref_set(&s->order, &s->bin->refs[s->bin->n++], at[i]);
         s->stats.rows += n;
         done += n;
     }
@@ -334,17 +416,16 @@ int ctr_sort_finish(struct ctr_sort *s, struct ctr_err *err)
 {
     int rc;
 
-    if (!s->spill.n)
-        return sort_rows(s, err);
-    rc = s->n ? write_run(s, err) : 0;
+    if (!s->spilled)
+        return sort_rows(s, s->bin, err);
+    rc = await_writer(s, err);
+    if (!rc && s->bin->n)
+        rc = write_run(s, s->bin, err);
     if (!rc)
         rc = ctr_spill_flush(&s->spill, err);
     s->stats.runs = s->spill.n;
     s->stats.spilled_bytes = s->spill.end;
-    ctr_rowarena_free(&s->arena);
-    free(s->refs);
-    free(s->tmp);
-    s->refs = s->tmp = NULL;
+    free_bins(s);
     if (!rc)
         rc = merge_passes(s, err);
     s->stats.passes++;
@@ -355,14 +436,14 @@ int ctr_sort_finish(struct ctr_sort *s, struct ctr_err *err)
 
 static int memory_rows(struct ctr_sort *s, const uint8_t **rows, int max)
 {
-    int n = (int)CTR_MIN(s->n - s->next, max);
+    int n = (int)CTR_MIN(s->bin->n - s->next, max);
     uint32_t ahead = ahead_bytes(s);
 
     for (int i = 0; i < n; i++)
-        rows[i] = s->refs[s->next + i].row;
+        rows[i] = s->bin->refs[s->next + i].row;
     s->next += n;
-    for (int i = 0; i < max && s->next + i < s->n; i++)
-        prefetch_row(s->refs[s->next + i].row, ahead);
+    for (int i = 0; i < max && s->next + i < s->bin->n; i++)
+        prefetch_row(s->bin->refs[s->next + i].row, ahead);
     return n;
 }
 
