@@ -59,7 +59,6 @@ is "the plan travels along" "$(ctr-info films.arrows | grep -c '^plan_id: [0-9a-
 is "and extracts again" "$(ctr-extract films.arrows r.arrows | digest)" "$(digest films.arrows)"
 is "--inputs" "$(ctr-extract --inputs films.plan | tr '\n' ' ')" "rating user_id time genres movie_id age price "
 is "-j, batches and pipes make no difference" "$(ctr-extract -j 4 films.plan r.arrows | cksum)$(ctr-cat --batch 2 r.arrows | ctr-extract -j 3 films.plan | digest)" "$(cksum <films.arrows)$(digest films.arrows)"
-is "labels: conditions and numbers" "$(plan 'label y = price / 5' | csv | tr '\n' ' ')" ""
 printf 'label y = rating / 5.0\nweight w = age + 0.5\n' >lw.plan
 ctr-select --where 'not is_null(age)' r.arrows >aged.arrows
 is "fractional labels and weights" "$(ctr-extract lw.plan aged.arrows | csv | tr '\n' ' ')" "y,w 1,25.5 0.6,25.5 0.8,31.5 0.2,31.5 "

@@ -99,6 +99,8 @@ ctr-extract --fit f.plan -o f.fitted r.arrows
 ctr-select --section 'vocab.u' --where 'count > 1' f.fitted >cut.fitted
 is "--section acts on one" "$(ctr-info cut.fitted | awk '/^rows/ { printf "%s ", $2 }')" "2 4 2 "
 is "the others are as they were" "$(ctr-info cut.fitted | awk '/^digest/ { print $2 }' | sed -n 1,2p)" "$(ctr-info f.fitted | awk '/^digest/ { print $2 }' | sed -n 1,2p)"
+ctr-select --section 'vocab.?' --where 'count > 1' --rest rare.fitted f.fitted >/dev/null
+is "--rest of sections is a bundle of these" "$(ctr-info rare.fitted | awk '/^rows|^section/ { printf "%s ", $2 }')" "4 vocab.g vocab.g,vocab.u 1 vocab.u "
 exits "no such section" 2 ctr-select --section x --where true f.fitted
 err_like "lists them" "no section matches x; there are plan, vocab.g, vocab.u"
 

@@ -45,6 +45,7 @@ struct job {
     struct spool *spool; /* while rows go there */
     int spool_fd;
     int64_t empty;
+    struct ctr_strs sections; /* of the input */
 };
 
 /* ---- a batch to the output and the rest ------------------------------------------------------------------------------ */
@@ -291,12 +292,33 @@ static int take_rows(struct job *j, struct ctr_err *err)
     return tail_pass(j, err);
 }
 
+/* The first section of the rest lists those that it will hold; the input's first section has told all names. */
+static int open_rest(struct job *j, struct ctr_err *err)
+{
+    struct ctr_schema s = { 0 };
+    struct ctr_buf names = { 0 };
+    bool first = ctr_out_tell(j->rest_out) == 0;
+    int rc = ctr_schema_copy(&s, ctr_select_schema(j->s), err);
+    for (int i = 0; rc >= 0 && first && i < j->sections.n; i++)
+        if (ctr_glob(o.section, j->sections.s[i]))
+            rc = ctr_buf_printf(&names, err, "%s%s", names.len ? "," : "", j->sections.s[i]);
+    if (rc >= 0)
+        rc = ctr_buf_append(&names, "", 1, err);
+    if (rc == 0)
+        rc = ctr_meta_set(&s.meta, CTR_META_SECTIONS, names.len > 1 ? (char *)names.data : NULL, err);
+    if (rc == 0)
+        rc = ctr_cli_writer(j->cli, j->rest_out, &s, &j->rest, err);
+    ctr_buf_free(&names);
+    ctr_schema_free(&s);
+    return rc;
+}
+
 static int open_writers(struct job *j, struct ctr_err *err)
 {
     const struct ctr_schema *s = ctr_select_schema(j->s);
     int rc = ctr_cli_writer(j->cli, j->out, s, &j->w, err);
     if (rc == 0 && j->rest_out)
-        rc = ctr_cli_writer(j->cli, j->rest_out, s, &j->rest, err);
+        rc = open_rest(j, err);
     if (rc < 0)
         return rc;
     j->part_made = true;
@@ -351,9 +373,10 @@ static int copy_section(struct job *j, struct ctr_err *err)
 static int run_sections(struct job *j, struct ctr_err *err)
 {
     struct ctr_buf names = { 0 };
+    const char *all = ctr_meta_get(&ctr_reader_schema(j->r)->meta, CTR_META_SECTIONS);
     bool any = false;
-    int rc, more = 1;
-    for (rc = 0; rc == 0 && more > 0;) {
+    int more = 1, rc = all ? ctr_strs_split(&j->sections, all, ',', err) : 0;
+    while (rc == 0 && more > 0) {
         const char *name = ctr_meta_get(&ctr_reader_schema(j->r)->meta, CTR_META_SECTION);
         bool mine = ctr_glob(o.section, name ? name : "");
         any |= mine;
@@ -411,6 +434,7 @@ static int run(struct ctr_cli *cli, struct ctr_err *err)
     ctr_reader_free(j.r);
     free(j.idx[0]);
     free(j.idx[1]);
+    ctr_strs_free(&j.sections);
     ctr_strs_free(&o.add);
     return rc;
 }
