@@ -209,6 +209,31 @@ int ctr_colbuf_str(struct ctr_colbuf *b, const char *p, size_t n, struct ctr_err
 /* Lists: append the items to b->item, then close the row. Fixed: the same, width items a row. */
 int ctr_colbuf_close(struct ctr_colbuf *b, struct ctr_err *err) CTR_MUST;
 int ctr_colbuf_wkey(struct ctr_colbuf *b, uint64_t key, float weight, struct ctr_err *err) CTR_MUST;
+/* The same two, inline while there is room and no null: for parsers that append an item at a time. */
+static inline int ctr_colbuf_put_wkey(struct ctr_colbuf *b, uint64_t key, float weight, struct ctr_err *err)
+{
+    if (b->valid.len || b->data.cap < b->data.len + sizeof(key) + CTR_PAD ||
+        b->weight.cap < b->weight.len + sizeof(weight) + CTR_PAD)
+        return ctr_colbuf_wkey(b, key, weight, err);
+    memcpy(b->data.data + b->data.len, &key, sizeof(key));
+    memcpy(b->weight.data + b->weight.len, &weight, sizeof(weight));
+    b->data.len += sizeof(key);
+    b->weight.len += sizeof(weight);
+    b->rows++;
+    return 0;
+}
+static inline int ctr_colbuf_put_close(struct ctr_colbuf *b, struct ctr_err *err)
+{
+    int32_t end = (int32_t)b->item->rows;
+
+    if (b->type != CTR_LIST || b->valid.len || !b->offsets.len || b->item->rows > INT32_MAX ||
+        b->offsets.cap < b->offsets.len + sizeof(end) + CTR_PAD)
+        return ctr_colbuf_close(b, err);
+    memcpy(b->offsets.data + b->offsets.len, &end, sizeof(end));
+    b->offsets.len += sizeof(end);
+    b->rows++;
+    return 0;
+}
 
 /* Rows [from, from+n) of c. Types must agree; an encoded source is decoded unless the buffer is_dict. */
 int ctr_colbuf_range(struct ctr_colbuf *b, const struct ctr_col *c, int64_t from, int64_t n, struct ctr_err *err) CTR_MUST;

@@ -234,11 +234,11 @@ int ctr_fields_item(const struct ctr_fields *s, struct ctr_text_job *j, int fiel
     if (!item)
         return 0;
     if (s->keys == CTR_KEYS_HASH)
-        return ctr_colbuf_wkey(item, ctr_feature_key(f->seed, p, n), value, why);
+        return ctr_colbuf_put_wkey(item, ctr_feature_key(f->seed, p, n), value, why);
     if (!ctr_parse_u64(p, n, &key))
         return ctr_fail(why, CTR_EDATA, "the feature '%.*s' is no integer below 2^64 as --keys key wants",
                         (int)CTR_MIN(n, 40), p);
-    return ctr_colbuf_wkey(item, key, value, why);
+    return ctr_colbuf_put_wkey(item, key, value, why);
 }
 
 static int close_lists(const struct ctr_fields *s, struct ctr_text_job *j, struct ctr_err *err)
@@ -248,9 +248,9 @@ static int close_lists(const struct ctr_fields *s, struct ctr_text_job *j, struc
     for (int k = 0; k < s->fields && rc == 0; k++) {
         const struct ctr_input_field *f = &s->field[k];
         if (f->out >= 0)
-            rc = ctr_colbuf_close(&j->out.col[f->out], err);
+            rc = ctr_colbuf_put_close(&j->out.col[f->out], err);
         if (rc == 0 && f->weight_out >= 0)
-            rc = ctr_colbuf_close(&j->out.col[f->weight_out], err);
+            rc = ctr_colbuf_put_close(&j->out.col[f->weight_out], err);
     }
     return rc;
 }
