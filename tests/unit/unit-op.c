@@ -756,6 +756,128 @@ static void check_buckets(void)
     ctr_op_unbind(&lcall);
 }
 
+/* ---- random texts against the plainest code ---- */
+
+enum { RANDOM_ROWS = 6000 };
+
+/* A text of up to `most` characters of a few kinds. */
+static void random_text(struct ctr_colbuf *b, uint64_t stream, uint64_t row, int most)
+{
+    static const char *const piece[] = { "a", "b", "|", "%", "_", "\xc3\xa9", "ab" };
+    char text[64];
+    size_t n = 0;
+    int k = (int)(ctr_random64(3, stream, row * 32) % (uint64_t)(most + 1));
+
+    for (int i = 0; i < k; i++) {
+        const char *p = piece[ctr_random64(3, stream, row * 32 + 1 + (uint64_t)i) % CTR_COUNT(piece)];
+        memcpy(text + n, p, strlen(p));
+        n += strlen(p);
+    }
+    CHECK(ctr_colbuf_str(b, text, n, &err));
+}
+
+static size_t char_len(const char *p)
+{
+    return (*p & 0x80) ? 2 : 1;
+}
+
+static bool like_plain(const char *a, const char *b)
+{
+    if (!*b)
+        return !*a;
+    if (*b == '%')
+        return like_plain(a, b + 1) || (*a && like_plain(a + char_len(a), b));
+    if (!*a)
+        return false;
+    if (*b == '_')
+        return like_plain(a + char_len(a), b + 1);
+    return *a == *b && like_plain(a + 1, b + 1);
+}
+
+static void substr_plain(const char *a, int64_t start, int64_t count, char *to)
+{
+    int64_t n = 0, i = 0;
+
+    for (const char *p = a; *p; p += char_len(p))
+        n++;
+    if (start < 0)
+        start += n;
+    for (const char *p = a; *p; p += char_len(p), i++)
+        if (i >= start && i < start + count)
+            for (size_t k = 0; k < char_len(p); k++)
+                *to++ = p[k];
+    *to = 0;
+}
+
+static void run_binary(const char *op, const struct ctr_vtype *ta, const struct ctr_col *a, const struct ctr_vtype *tb,
+                       const struct ctr_col *b, const struct ctr_col *c, struct ctr_op_call *call,
+                       struct ctr_colbuf *out)
+{
+    static struct ctr_op_arg arg[3];
+    const struct ctr_col *col[3] = { a, b, c };
+    struct ctr_field f;
+
+    for (int k = 0; k < 3; k++)
+        arg[k] = (struct ctr_op_arg){ .type = k ? *tb : *ta };
+    *call = (struct ctr_op_call){ .op = ctr_op_find(op, strlen(op)), .arg = arg, .nargs = c ? 3 : 2 };
+    CHECK(ctr_op_bind(call, &err));
+    f = (struct ctr_field){ .type = call->result.type, .item = call->result.item };
+    CHECK(ctr_colbuf_init(out, &f, &err));
+    CHECK(ctr_op_run(call, col, a->rows, out, &err));
+    ctr_op_unbind(call);
+}
+
+static void check_random(void)
+{
+    const struct ctr_vtype t = { .type = CTR_UTF8 }, i64 = { .type = CTR_I64 },
+                           lt = { .type = CTR_LIST, .item = CTR_UTF8 };
+    struct ctr_colbuf a, b, like, sub, split, join, from, count;
+    struct ctr_op_call call;
+    int64_t wrong_like = 0, wrong_sub = 0, wrong_split = 0, matches = 0;
+
+    CHECK(ctr_colbuf_init(&a, &(struct ctr_field){ .type = CTR_UTF8 }, &err));
+    CHECK(ctr_colbuf_init(&b, &(struct ctr_field){ .type = CTR_UTF8 }, &err));
+    CHECK(ctr_colbuf_init(&from, &(struct ctr_field){ .type = CTR_I64 }, &err));
+    CHECK(ctr_colbuf_init(&count, &(struct ctr_field){ .type = CTR_I64 }, &err));
+    for (uint64_t i = 0; i < RANDOM_ROWS; i++) {
+        random_text(&a, 1, i, 10);
+        random_text(&b, 2, i, 5);
+        CHECK(ctr_colbuf_i64(&from, (int64_t)(ctr_random64(3, 4, i) % 30) - 15, &err));
+        CHECK(ctr_colbuf_i64(&count, (int64_t)(ctr_random64(3, 5, i) % 12) - 2, &err));
+    }
+    const struct ctr_col *ca = ctr_colbuf_view(&a), *cb = ctr_colbuf_view(&b);
+    run_binary("like", &t, ca, &t, cb, NULL, &call, &like);
+    run_binary("substr", &t, ca, &i64, ctr_colbuf_view(&from), ctr_colbuf_view(&count), &call, &sub);
+    run_binary("split", &t, ca, &t, cb, NULL, &call, &split);
+    run_binary("join", &lt, ctr_colbuf_view(&split), &t, cb, NULL, &call, &join);
+    for (int64_t i = 0; i < RANDOM_ROWS; i++) {
+        struct ctr_str x = ctr_col_str(ca, i), y = ctr_col_str(cb, i), got = ctr_col_str(ctr_colbuf_view(&sub), i);
+        char s[64], p[64], want[64];
+        memcpy(s, x.p, x.n);
+        memcpy(p, y.p, y.n);
+        s[x.n] = p[y.n] = 0;
+        bool matched = ctr_bit(ctr_colbuf_view(&like)->data, i);
+        wrong_like += matched != like_plain(s, p);
+        matches += matched;
+        substr_plain(s, ((const int64_t *)from.data.data)[i], ((const int64_t *)count.data.data)[i], want);
+        wrong_sub += got.n != strlen(want) || memcmp(got.p, want, got.n);
+        got = ctr_col_str(ctr_colbuf_view(&join), i);
+        wrong_split += got.n != x.n || memcmp(got.p, x.p, x.n);
+    }
+    ok(wrong_like == 0 && matches > 300, "like equals its recursive definition on random texts (%lld match)",
+       (long long)matches);
+    ok(wrong_sub == 0, "substr equals counting characters: %lld wrong", (long long)wrong_sub);
+    ok(wrong_split == 0, "join undoes split: %lld wrong", (long long)wrong_split);
+    ctr_colbuf_free(&a);
+    ctr_colbuf_free(&b);
+    ctr_colbuf_free(&from);
+    ctr_colbuf_free(&count);
+    ctr_colbuf_free(&like);
+    ctr_colbuf_free(&sub);
+    ctr_colbuf_free(&split);
+    ctr_colbuf_free(&join);
+}
+
 static void check_table(void)
 {
     int n = 0;
@@ -798,6 +920,7 @@ int main(void)
     check_fitted();
     check_lookup();
     check_buckets();
+    check_random();
     check_table();
     return done_testing();
 }

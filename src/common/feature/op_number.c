@@ -227,7 +227,7 @@ const struct ctr_op ctr_ops_number[] = {
     { "fill", "fill(x, value) -> type of x", "value where x is null", CTR_OP_NULLS,
       CTR_VARIANTS({ "ii>i", loop_fill_8 }, { "ff>0", loop_fill_8 }, { "tt>t", loop_fill_t }, { "bb>b", loop_fill_b },
                    { "TT>T", loop_fill_8 }, { "dd>d", loop_fill_8 }, { "kk>k", loop_fill_8 }) },
-    { "is_null", "is_null(x) -> bool", "is x null?", CTR_OP_NULLS, CTR_VARIANTS({ "v>b", loop_is_null }) },
+    { "is_null", "is_null(x) -> bool", "whether x is null", CTR_OP_NULLS, CTR_VARIANTS({ "v>b", loop_is_null }) },
     { "if", "if(condition: bool, x, y) -> type of x and y",
       "x where the condition is true, y where it is false or null", CTR_OP_NULLS | CTR_OP_NULL_ARG,
       CTR_VARIANTS({ "bii>i", loop_if_8 }, { "bff>0", loop_if_8 }, { "btt>t", loop_if_t }, { "bbb>b", loop_if_b },
