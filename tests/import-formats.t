@@ -61,6 +61,14 @@ cat >"$W/a.vw" <<'EOT'
 EOT
 is "vw: by text" "$(ctr-import --keys text "$W/a.vw" | ctr-export -f vw)" "$(cat "$W/a.vw")"
 
+for f in vw libffm; do
+    ctr-import --keys text "$W/a.$f" >"$W/like.arrows"
+    is "$f: --like makes the same schema of other rows" "$(ctr-import -f $f --keys text --like "$W/like.arrows" - <"$W/a.$f" | ctr-info --digest)" \
+        "$(ctr-info --digest "$W/like.arrows")"
+    exits "$f: --like of other keys" 2 ctr-import -f $f --like "$W/like.arrows" "$W/a.$f"
+    err_like "names column and option" 'column [a-z0-9]* holds texts; --keys text makes such'
+done
+
 # ---- bad rows: kept and quarantined lines are together the input
 quarantine() { # FORMAT OPTIONS…: stdin is the log; says rows kept, then the quarantine, then the reasons' lines
     _f=$1

@@ -136,10 +136,61 @@ static int out_of(const struct ctr_fields *s, const char *name)
     return k < 0 ? -1 : s->columns.c[k].out;
 }
 
+/* --columns, or the columns of --like: the names to take. */
+int ctr_fields_picked(const struct ctr_text_opts *o, struct ctr_text_columns *pick, struct ctr_err *err)
+{
+    int rc = o->columns ? ctr_text_columns_parse(pick, o->columns, err) : 0;
+
+    for (int k = 0; o->like && k < o->like->n && rc == 0; k++) {
+        const char *name = o->like->f[k].name, *dot = strrchr(name, '.');
+        bool values = dot && !strcmp(dot, ".weight") && ctr_text_columns_find(pick, name, (size_t)(dot - name)) >= 0;
+        bool text = o->keys && !strcmp(o->keys, "text"), list = o->like->f[k].type == CTR_LIST;
+        if (list && !values && text != (o->like->f[k].item == CTR_UTF8))
+            return ctr_fail(err, CTR_EUSAGE, "--like: column %s %s; --keys %s makes such", name,
+                            text ? "holds no texts" : "holds texts", text ? "hash" : "text");
+        if (!values)
+            rc = ctr_text_columns_add(pick, name, strlen(name), err);
+    }
+    return rc;
+}
+
+/* --like may ask for types that the format does not make. */
+static int check_types(const struct ctr_fields *s, const struct ctr_text_column *made, const struct ctr_schema *schema,
+                       struct ctr_err *err)
+{
+    for (int k = 0; k < s->columns.n; k++) {
+        const struct ctr_field *f = s->columns.c[k].out < 0 ? NULL : &schema->f[s->columns.c[k].out];
+        char want[64], is[64];
+        if (f && (f->type != made[k].type.type || (f->type == CTR_LIST && f->item != made[k].type.item)))
+            return ctr_fail(
+                err, CTR_EUSAGE, "--like: column %s is %s there and %s here; --keys chooses what features are", f->name,
+                ctr_field_type_name(f, want, sizeof(want)), ctr_field_type_name(&made[k].type, is, sizeof(is)));
+    }
+    return 0;
+}
+
+/* ctr_text_schema, which overwrites the types with those of --like. */
+static int make_schema(struct ctr_fields *s, const struct ctr_text_opts *o, struct ctr_schema *schema,
+                       struct ctr_err *err)
+{
+    size_t bytes = (size_t)s->columns.n * sizeof(struct ctr_text_column);
+    struct ctr_text_column *made = malloc(bytes + 1);
+    int rc;
+
+    if (!made)
+        return ctr_fail_nomem(err, bytes);
+    memcpy(made, s->columns.c, bytes);
+    rc = ctr_text_schema(&s->columns, NULL, o, schema, err);
+    if (rc == 0)
+        rc = check_types(s, made, schema, err);
+    free(made);
+    return rc;
+}
+
 int ctr_fields_schema(struct ctr_fields *s, const struct ctr_text_opts *o, struct ctr_schema *schema,
                       struct ctr_err *err)
 {
-    int rc = ctr_text_schema(&s->columns, NULL, o, schema, err);
+    int rc = make_schema(s, o, schema, err);
 
     if (rc < 0)
         return rc;

@@ -40,6 +40,7 @@ int ctr_fields_fixed(struct ctr_fields *s, const char *name, enum ctr_type type,
 /* Once for each name of the input; `column` is the name in the stream. */
 int ctr_fields_add_field(struct ctr_fields *s, const char *name, size_t n, const char *column,
                          struct ctr_err *err) CTR_MUST;
+int ctr_fields_picked(const struct ctr_text_opts *o, struct ctr_text_columns *pick, struct ctr_err *err) CTR_MUST;
 int ctr_fields_schema(struct ctr_fields *s, const struct ctr_text_opts *o, struct ctr_schema *schema,
                       struct ctr_err *err) CTR_MUST;
 void ctr_fields_free(struct ctr_fields *s);

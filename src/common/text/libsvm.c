@@ -191,10 +191,10 @@ static int sample_fields(struct ctr_fields *s, const struct ctr_text_block *b, s
 }
 
 /* --columns f0,f3: the fields to take. */
-static int picked_fields(struct ctr_fields *s, const char *spec, struct ctr_err *err)
+static int picked_fields(struct ctr_fields *s, const struct ctr_text_opts *o, struct ctr_err *err)
 {
     struct ctr_text_columns pick = { 0 };
-    int rc = ctr_text_columns_parse(&pick, spec, err);
+    int rc = ctr_fields_picked(o, &pick, err);
 
     for (int k = 0; k < pick.n && rc == 0; k++) {
         const char *name = pick.c[k].name;
@@ -202,7 +202,7 @@ static int picked_fields(struct ctr_fields *s, const char *spec, struct ctr_err 
         if (!strcmp(name, "label"))
             continue;
         if (pick.c[k].typed || pick.c[k].source || name[0] != 'f' ||
-            !ctr_parse_u64(name + 1, strlen(name + 1), &number))
+            !ctr_parse_u64(name + 1, strlen(name + 1), &number) || (name[1] == '0' && name[2]))
             rc = ctr_fail(err, CTR_EUSAGE, "--columns %s: the fields of libffm are f0, f1, …, without types", name);
         else
             rc = ctr_fields_add_field(s, name + 1, strlen(name + 1), name, err);
@@ -222,7 +222,7 @@ static int libffm_open(void **state, const struct ctr_text_opts *o, const struct
     if (rc == 0)
         rc = ctr_fields_fixed(s, "label", CTR_F32, err);
     if (rc == 0)
-        rc = o->columns ? picked_fields(s, o->columns, err) : sample_fields(s, first, err);
+        rc = o->columns || o->like ? picked_fields(s, o, err) : sample_fields(s, first, err);
     return rc < 0 ? rc : ctr_fields_schema(s, o, schema, err);
 }
 

@@ -63,6 +63,14 @@ static const char *parse_namespace(const char *p, const char *end, size_t *n, fl
 
 static const char *const reserved[] = { "label", "weight", "tag" };
 
+static bool is_reserved_name(const char *name)
+{
+    for (size_t k = 0; k < CTR_COUNT(reserved); k++)
+        if (!strcmp(name, reserved[k]))
+            return true;
+    return false;
+}
+
 /* The column of a namespace. */
 static int add_namespace(struct ctr_fields *s, const char *p, size_t n, struct ctr_err *err)
 {
@@ -113,7 +121,8 @@ static int sample(struct ctr_fields *s, const struct ctr_text_opts *o, const str
                   struct ctr_err *err)
 {
     const char *weight = o->role[CTR_ROLE_WEIGHT], *id = o->role[CTR_ROLE_ID];
-    bool has_weight = weight && !strcmp(weight, "weight"), has_tag = id && !strcmp(id, "tag");
+    bool has_weight = (weight && !strcmp(weight, "weight")) || (o->like && ctr_schema_find(o->like, "weight") >= 0);
+    bool has_tag = (id && !strcmp(id, "tag")) || (o->like && ctr_schema_find(o->like, "tag") >= 0);
     int rc = ctr_fields_fixed(s, "label", CTR_F32, err);
 
     for (int pass = 0; pass < 2 && rc == 0; pass++) {
@@ -127,7 +136,7 @@ static int sample(struct ctr_fields *s, const struct ctr_text_opts *o, const str
             parse_head(line, bar, &h);
             has_weight |= h.weight != NULL;
             has_tag |= h.tag != NULL && h.tag_n > 0;
-            if (pass == 1 && !o->columns)
+            if (pass == 1 && !o->columns && !o->like)
                 rc = line_namespaces(s, bar, end, err);
         }
         if (pass == 0 && rc == 0 && has_weight)
@@ -138,19 +147,18 @@ static int sample(struct ctr_fields *s, const struct ctr_text_opts *o, const str
     return rc;
 }
 
-static int picked(struct ctr_fields *s, const char *spec, struct ctr_err *err)
+static int picked(struct ctr_fields *s, const struct ctr_text_opts *o, struct ctr_err *err)
 {
     struct ctr_text_columns pick = { 0 };
-    int rc = ctr_text_columns_parse(&pick, spec, err);
+    int rc = ctr_fields_picked(o, &pick, err);
 
     for (int k = 0; k < pick.n && rc == 0; k++) {
         const char *name = pick.c[k].name;
-        bool is_reserved = false;
-        for (size_t r = 0; r < CTR_COUNT(reserved); r++)
-            is_reserved |= !strcmp(name, reserved[r]);
         if (pick.c[k].typed || pick.c[k].source)
             rc = ctr_fail(err, CTR_EUSAGE, "--columns %s: a namespace takes neither a type nor a source", name);
-        else if (!is_reserved)
+        else if (!strncmp(name, "ns.", 3) && is_reserved_name(name + 3))
+            rc = add_namespace(s, name + 3, strlen(name + 3), err);
+        else if (!is_reserved_name(name))
             rc = add_namespace(s, strcmp(name, "_") ? name : "", strcmp(name, "_") ? strlen(name) : 0, err);
     }
     s->fields_open = true;
@@ -168,7 +176,7 @@ static int open_vw(void **state, const struct ctr_text_opts *o, const struct ctr
     if (!s)
         return ctr_fail_nomem(err, sizeof(*s));
     if ((rc = ctr_fields_begin(s, o, err)) < 0 || (rc = sample(s, o, first, err)) < 0 ||
-        (o->columns && (rc = picked(s, o->columns, err)) < 0))
+        ((o->columns || o->like) && (rc = picked(s, o, err)) < 0))
         return rc;
     return ctr_fields_schema(s, o, schema, err);
 }
