@@ -21,12 +21,13 @@ struct entry {
     int64_t n;   /* bytes; a key has none */
 };
 
-/* The keys of the entries for one table, made when first asked for. */
+/* The keys of the entries for one table, made when first asked for. Buckets of four slots, filled in order, half a line
+ * of the cache: a look-up compares all four without a branch, and goes on to the next bucket only when one is full. */
 struct keyset {
     struct keyset *next;
     uint64_t seed, mask, other;
-    bool has_zero; /* 0 marks a free slot */
-    uint64_t slot[];
+    uint64_t *slot; /* 4 * (mask + 1), 0 is free */
+    bool has_zero;
 };
 
 struct vocab {
@@ -45,6 +46,7 @@ static void keysets_free(struct vocab *v)
 {
     while (v->sets) {
         struct keyset *next = v->sets->next;
+        free(v->sets->slot);
         free(v->sets);
         v->sets = next;
     }
@@ -148,7 +150,7 @@ static bool vocab_has(const struct vocab *v, uint64_t hash)
 /* The hashes of a tile first, so that the slots can be asked for before they are read. */
 static int vocab_fit_tile(void *ctx, struct ctr_op_tile *t, struct ctr_err *err)
 {
-    enum { AHEAD = 8 };
+    enum { AHEAD = 16 };
     struct vocab *v = ctx;
     const struct opv_str *a = t->in[0].v;
     uint64_t hash[CTR_OP_TILE];
@@ -225,29 +227,31 @@ static int vocab_finish(struct vocab *v, struct ctr_err *err)
 
 static void keyset_add(struct keyset *k, uint64_t key)
 {
-    uint64_t i = key & k->mask;
+    uint64_t i = (key & k->mask) * 4;
 
-    if (key == 0) {
-        k->has_zero = true;
-        return;
-    }
+    k->has_zero |= key == 0;
     while (k->slot[i] && k->slot[i] != key)
-        i = (i + 1) & k->mask;
+        i = (i + 1) & (k->mask * 4 + 3);
     k->slot[i] = key;
 }
 
 static int keyset_new(struct keyset **out, const struct vocab *v, uint64_t seed, struct ctr_err *err)
 {
-    uint64_t slots = 64;
+    uint64_t buckets = 16;
     struct keyset *k;
 
-    while (slots < (uint64_t)v->n * 2 + 2)
-        slots *= 2;
-    k = calloc(1, sizeof *k + slots * sizeof *k->slot);
+    while (buckets * 2 < (uint64_t)v->n + 1)
+        buckets *= 2;
+    k = malloc(sizeof *k);
     if (!k)
-        return ctr_fail_nomem(err, slots * sizeof *k->slot);
-    k->seed = seed;
-    k->mask = slots - 1;
+        return ctr_fail_nomem(err, sizeof *k);
+    *k = (struct keyset){ .seed = seed, .mask = buckets - 1 };
+    k->slot = aligned_alloc(64, buckets * 4 * sizeof *k->slot);
+    if (!k->slot) {
+        free(k);
+        return ctr_fail_nomem(err, buckets * 4 * sizeof *k->slot);
+    }
+    memset(k->slot, 0, buckets * 4 * sizeof *k->slot);
     k->other =
         v->keys ? opv_mix64(ctr_text_key(OTHER_TEXT, OTHER_LEN, 0) ^ seed) : ctr_text_key(OTHER_TEXT, OTHER_LEN, seed);
     keyset_add(k, ctr_missing_key(seed)); /* nulls stay */
@@ -256,6 +260,18 @@ static int keyset_new(struct keyset **out, const struct vocab *v, uint64_t seed,
                               : ctr_text_key(v->texts.data + v->entry[i].at, v->entry[i].n, seed));
     *out = k;
     return 0;
+}
+
+/* Is the key in a bucket after the one where it belongs, which is full? */
+static bool keyset_beyond(const struct keyset *k, uint64_t key)
+{
+    uint64_t i = (key & k->mask) * 4 + 4;
+
+    for (;; i++) {
+        i &= k->mask * 4 + 3;
+        if (!k->slot[i] || k->slot[i] == key)
+            return k->slot[i] != 0;
+    }
 }
 
 static int keyset_get(struct vocab *v, uint64_t seed, const struct keyset **out, struct ctr_err *err)
@@ -278,16 +294,18 @@ static int keyset_get(struct vocab *v, uint64_t seed, const struct keyset **out,
 /* Keys that are not in the set become that of "(other)". Large sets miss the cache: ask for lines well before. */
 static void keyset_filter(const struct keyset *k, uint64_t *key, int64_t n)
 {
-    enum { AHEAD = 16 };
+    enum { AHEAD = 64 };
 
     for (int64_t i = 0; i < n; i++) {
-        uint64_t at = key[i] & k->mask;
+        const uint64_t *b = &k->slot[(key[i] & k->mask) * 4], x = key[i];
+        uint64_t in = (uint64_t)(b[0] == x) | (uint64_t)(b[1] == x) | (uint64_t)(b[2] == x) | (uint64_t)(b[3] == x);
         if (i + AHEAD < n)
-            __builtin_prefetch(&k->slot[key[i + AHEAD] & k->mask]);
-        while (k->slot[at] != key[i] && k->slot[at])
-            at = (at + 1) & k->mask;
-        if (k->slot[at] != key[i] || (key[i] == 0 && !k->has_zero))
-            key[i] = k->other;
+            __builtin_prefetch(&k->slot[(key[i + AHEAD] & k->mask) * 4]);
+        in &= (uint64_t)(x != 0) | k->has_zero;
+        if (__builtin_expect(!in & (b[3] != 0), 0))
+            in = keyset_beyond(k, x);
+        in = 0 - in;
+        key[i] = (x & in) | (k->other & ~in);
     }
 }
 

@@ -9,6 +9,11 @@
 #include "common/feature/opbody.h"
 
 #define OPV_HASH_SHORT 16
+#ifdef __CUDACC_RTC__
+#define OPV_INLINE OPV_FN
+#else
+#define OPV_INLINE OPV_FN __attribute__((always_inline))
+#endif
 
 OPV_FN uint64_t opv_load32(const uint8_t *p)
 {
@@ -66,7 +71,7 @@ OPV_FN uint64_t opv_hash_0_3(const uint8_t *p, uint64_t n, uint64_t seed)
     x = (uint64_t)p[0] << 16 | (uint64_t)p[n >> 1] << 24 | p[n - 1] | n << 8;
     return opv_avalanche(x ^ (0x87275a9bu + seed));
 }
-OPV_FN uint64_t opv_hash_4_8(const uint8_t *p, uint64_t n, uint64_t seed)
+OPV_INLINE uint64_t opv_hash_4_8(const uint8_t *p, uint64_t n, uint64_t seed)
 {
     uint64_t x = opv_load32(p + n - 4) | opv_load32(p) << 32;
     seed ^= opv_swap64(seed & 0xffffffffu); /* its low half, bytes reversed, over the high half */
@@ -86,7 +91,7 @@ OPV_FN uint64_t opv_hash_9_16(const uint8_t *p, uint64_t n, uint64_t seed)
     h *= 0x165667919e3779f9u;
     return h ^ h >> 32;
 }
-OPV_FN uint64_t opv_hash_short(const uint8_t *p, uint64_t n, uint64_t seed)
+OPV_INLINE uint64_t opv_hash_short(const uint8_t *p, uint64_t n, uint64_t seed)
 {
     return n - 4 <= 4 ? opv_hash_4_8(p, n, seed) : n < 4 ? opv_hash_0_3(p, n, seed) : opv_hash_9_16(p, n, seed);
 }
