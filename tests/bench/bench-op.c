@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * bench-op: nanoseconds of processor time a row of operators on 39 Criteo-like columns: 13 counts, 26 hex strings with Zipf-like
- * frequencies, a tenth of the values null. Not run by the tests:
+ * bench-op: nanoseconds of processor time a row of operators on 39 Criteo-like columns: 13 counts, 26 hex strings with
+ * Zipf-like frequencies, a tenth of the values null. Not run by the tests:
  *
  *     make build/opt/bench/bench-op && build/opt/bench/bench-op */
 #include "common/feature/op.h"

@@ -74,7 +74,8 @@ static uint64_t vocab_slot(const struct vocab *v, uint64_t hash, const struct op
         if (!v->slot[i])
             return i;
         e = &v->entry[v->slot[i] - 1];
-        if (e->hash == hash && (!text || (e->n == text->n && !memcmp(v->texts.data + e->at, text->p, (size_t)e->n))))
+        if (e->hash == hash &&
+            (!text || (e->n == text->n && (!e->n || !memcmp(v->texts.data + e->at, text->p, (size_t)e->n)))))
             return i;
     }
 }
@@ -210,7 +211,8 @@ static int vocab_finish(struct vocab *v, struct ctr_err *err)
     v->n = n;
     for (int64_t k = 0; !rc && k < n; k++) {
         uint64_t at = texts.len;
-        rc = ctr_buf_append(&texts, v->texts.data + v->entry[k].at, (size_t)v->entry[k].n, err);
+        if (v->entry[k].n)
+            rc = ctr_buf_append(&texts, v->texts.data + v->entry[k].at, (size_t)v->entry[k].n, err);
         v->entry[k].at = at;
     }
     ctr_buf_free(&v->texts);
