@@ -3,7 +3,7 @@
  * bench-op: nanoseconds of processor time a row of operators on 39 Criteo-like columns: 13 counts, 26 hex strings with
  * Zipf-like frequencies, a tenth of the values null. Not run by the tests:
  *
- *     make build/opt/bench/bench-op && build/opt/bench/bench-op */
+ *     cc -std=gnu11 -D_GNU_SOURCE -O2 -Isrc tests/bench/bench-op.c build/opt/libctr.a -lxxhash -lzstd -llz4 -lz -lm */
 #include "common/feature/op.h"
 
 #include <math.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * unit-op-table: calls of operators and what they give; unit-op.c tells how to read a row. */
+/* clang-format off */
 { "or", { "b:true;true;true;false;false;false;~;~;~", "b:true;false;~;true;false;~;true;false;~" },
   "true;true;true;true;false;~;true;~;~" },
 { "and", { "b:true;true;true;false;false;false;~;~;~", "b:true;false;~;true;false;~;true;false;~" },
@@ -201,3 +202,4 @@
 { "json_get", { "t:5", "=t:a..b" }, "!empty name" },
 { "json_get", { "t:5", "=t:a[x]" }, "!number of an element" },
 { "json_get", { "t:5", "=t:a." }, "!ends with a dot" },
+/* clang-format on */

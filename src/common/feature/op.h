@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * op: the operators of the plan language: one table, each row an operator. The plan's front end (plan.c, bind.c) finds an
- * operator by name, binds it to the types and literals of a call, and runs it on columns. DESIGN.md, "The plan", says
- * what an operator's body may be; the loops over rows, nulls and dictionary entries are the driver's (op.c), so that the
- * same body can go to NVRTC.
+ * op: the operators of the plan language: one table, each row an operator. The plan's front end (plan.c, bind.c) finds
+ * an operator by name, binds it to the types and literals of a call, and runs it on columns. DESIGN.md, "The plan",
+ * says what an operator's body may be; the loops over rows, nulls and dictionary entries are the driver's (op.c), so
+ * that the same body can go to NVRTC.
  */
 #ifndef CTR_OP_H
 #define CTR_OP_H
@@ -21,7 +21,16 @@ struct ctr_vtype {
 };
 
 /* A literal of the language. */
-enum ctr_value_kind { CTR_V_NULL, CTR_V_BOOL, CTR_V_INT, CTR_V_FLOAT, CTR_V_STR, CTR_V_TIME, CTR_V_DURATION, CTR_V_LIST };
+enum ctr_value_kind {
+    CTR_V_NULL,
+    CTR_V_BOOL,
+    CTR_V_INT,
+    CTR_V_FLOAT,
+    CTR_V_STR,
+    CTR_V_TIME,
+    CTR_V_DURATION,
+    CTR_V_LIST
+};
 struct ctr_value {
     enum ctr_value_kind kind;
     int64_t i; /* BOOL, INT (2^63 or more: the bits, and the argument's type is CTR_U64), TIME (ms), DURATION (ms) */
@@ -83,12 +92,14 @@ int ctr_op_run_keys(const struct ctr_op_call *call, const struct ctr_col *const 
  * ctr_op_fit_finish seals. A fitted state goes to and from one section of a bundle, as a schema and rows (vocab: key
  * uint64, name utf8, count uint64; quantiles: threshold float64). ctr_op_fit_memory is what it holds, in bytes. A call
  * that is neither fitted nor loaded refuses to run. */
-int ctr_op_fit_update(struct ctr_op_call *call, const struct ctr_col *const *col, int64_t rows, struct ctr_err *err) CTR_MUST;
+int ctr_op_fit_update(struct ctr_op_call *call, const struct ctr_col *const *col, int64_t rows,
+                      struct ctr_err *err) CTR_MUST;
 int ctr_op_fit_finish(struct ctr_op_call *call, struct ctr_err *err) CTR_MUST;
 int64_t ctr_op_fit_memory(const struct ctr_op_call *call);
 int ctr_op_fit_schema(const struct ctr_op_call *call, struct ctr_schema *s, struct ctr_err *err) CTR_MUST;
 int ctr_op_fit_save(const struct ctr_op_call *call, struct ctr_batchbuf *rows, struct ctr_err *err) CTR_MUST;
-int ctr_op_fit_load(struct ctr_op_call *call, const struct ctr_batch *rows, struct ctr_err *err) CTR_MUST; /* repeated */
+int ctr_op_fit_load(struct ctr_op_call *call, const struct ctr_batch *rows,
+                    struct ctr_err *err) CTR_MUST; /* repeated */
 
 /* Our own transcendental functions: a fixed order of operations, the same bits on every processor (no libm). */
 double ctr_exp(double x);
