@@ -6,6 +6,10 @@ DESTDIR ?=
 CC      ?= cc
 MAKEFLAGS += --no-builtin-rules
 
+# V=1 shows the commands.
+Q   := $(if $(V),,@)
+say  = $(if $(V),,@printf '  %-3s %s\n' $(1) $(2))
+
 config := opt$(if $(DEV),-dev)$(if $(SAN),-san)
 B      := build/$(config)
 
@@ -27,7 +31,7 @@ mans    := $(sort $(wildcard man/*.[1-9]))
 mandir  := $(PREFIX)/share/man
 units   := $(patsubst tests/unit/%.c,$(B)/unit/%,$(sort $(wildcard tests/unit/*.c)))
 
-.PHONY: all bins units check demo deps install uninstall clean lint format bench
+.PHONY: all bins units packages check demo deps install uninstall clean lint format bench
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -42,15 +46,22 @@ $(B)/libctr.a: $(filter-out $(mainobj),$(libobj))
 
 $(B)/bin/%: $(B)/src/tools/%.o $(mainobj) $(B)/libctr.a
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
+
+packages:
+	@pkg-config --exists $(PKGS) || { echo "some of $(PKGS) are missing: run 'make deps'" >&2; exit 1; }
+$(libobj) $(mainobj): | packages
 
 $(B)/%.o: %.c
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
+	$(call say,CC,$<)
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
 
 $(B)/unit/%: $(B)/tests/unit/%.o $(B)/libctr.a
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
 
 units: $(units)
 
@@ -62,8 +73,7 @@ check: bins units
 c_files := $(wildcard src/*/*/*.[ch] src/tools/*.c tests/unit/*.[ch] tests/bench/*.c)
 lint:
 	clang-format --dry-run -Werror $(c_files)
-	cppcheck -q -j2 --std=c11 --inline-suppr --error-exitcode=1 --enable=warning,portability -Isrc \
-		--suppress=missingIncludeSystem --suppress=unmatchedSuppression src
+	cppcheck -q -j2 --std=c11 --inline-suppr --error-exitcode=1 --enable=warning -Isrc --suppressions-list=.ci/cppcheck.suppressions src
 	@! mandoc -Tlint -Wwarning man/* 2>&1 | grep -E '(WARNING|ERROR|UNSUPP)'
 
 format:
