@@ -202,4 +202,3 @@
 { "json_get", { "t:5", "=t:a..b" }, "!empty name" },
 { "json_get", { "t:5", "=t:a[x]" }, "!number of an element" },
 { "json_get", { "t:5", "=t:a." }, "!ends with a dot" },
-/* clang-format on */

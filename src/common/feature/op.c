@@ -219,7 +219,7 @@ static int run_narrow(const struct run *r, struct ctr_op_tile *t, struct ctr_err
         for (int i = 0; i < t->n; i++)
             to[i >> 3] |= (uint8_t)((v[i] & t->ok[i]) << (i & 7));
     } else {
-        float *to = (float *)(data->data + data->len);
+        float *to = (void *)(data->data + data->len);
         for (int i = 0; i < t->n; i++)
             to[i] = t->ok[i] ? (float)scratch[i] : 0;
     }

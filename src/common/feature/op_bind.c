@@ -261,7 +261,7 @@ static int no_variant(const struct ctr_op_call *call, int nargs, const struct ct
     const char *hint;
     bool whole;
 
-    for (int v = 0; op->variants[v].args && v < 64; v++) {
+    for (int v = 0; v < 64 && op->variants[v].args; v++) {
         reach[v] = match(&op->variants[v], call->arg, type, nargs, op->flags, &whole);
         best = CTR_MAX(best, reach[v]);
     }

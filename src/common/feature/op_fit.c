@@ -437,7 +437,7 @@ static int prepare_quantiles(struct ctr_op_call *call, struct ctr_op_state *s, s
 static int loop_quantiles(struct ctr_op_tile *t, struct ctr_err *err)
 {
     const struct quantiles *q = t->param;
-    const double *a = t->in[0].v, *at = (const double *)q->at.data;
+    const double *a = t->in[0].v, *at = (const void *)q->at.data;
     int64_t *r = t->out, n = (int64_t)(q->at.len / sizeof *at);
 
     (void)err;
@@ -472,7 +472,7 @@ static int by_value(const void *pa, const void *pb)
 /* Threshold i is the value of rank floor(i N / n); equal ones are one. */
 static int quantiles_finish(struct quantiles *q, struct ctr_err *err)
 {
-    double *v = (double *)q->values.data, last = 0;
+    double *v = (void *)q->values.data, last = 0;
     int64_t rows = (int64_t)(q->values.len / sizeof *v);
     int rc = 0;
 
@@ -571,7 +571,7 @@ int ctr_op_fit_save(const struct ctr_op_call *call, struct ctr_batchbuf *rows, s
     if (!is_vocab(s)) {
         const struct quantiles *q = s->param;
         for (size_t i = 0; !rc && i < q->at.len / sizeof(double); i++)
-            rc = ctr_colbuf_f64(&rows->col[0], ((const double *)q->at.data)[i], err);
+            rc = ctr_colbuf_f64(&rows->col[0], ((const double *)(const void *)q->at.data)[i], err);
         return rc;
     }
     const struct vocab *v = s->param;
@@ -617,7 +617,7 @@ static int load_quantiles(struct quantiles *q, const struct ctr_batch *b, struct
 
     for (int64_t i = 0; !rc && i < b->rows; i++) {
         double at = ctr_col_missing(&b->col[0], i) ? OPV_NAN : ctr_col_f64(&b->col[0], i);
-        double last = q->at.len ? ((const double *)q->at.data)[q->at.len / sizeof at - 1] : -OPV_INF;
+        double last = q->at.len ? ((const double *)(const void *)q->at.data)[q->at.len / sizeof at - 1] : -OPV_INF;
         if (!(at > last) && !(at == last && !q->at.len))
             return ctr_fail(err, CTR_EDATA, "row %lld of fitted quantiles: the thresholds do not ascend",
                             (long long)(b->first_row + i + 1));
