@@ -175,6 +175,29 @@ else
     skip "dictionary-encoded columns" "no pyarrow"
 fi
 
+# Serving: a model's plan over a log in which nobody has clicked yet.
+ctr-select --add 'click=if(rating > 3, time, null)' --add 'w=1.0' r.arrows >clicked.arrows
+printf '%s\n' 'was = not is_null(click)' 'label clicked = was' 'weight w' 'keep user_id' 'feature movie_id' 'feature age' >s.plan
+ctr-extract s.plan clicked.arrows | ctr-train lr -q -o s.model
+ctr-select --columns '-click,-w' clicked.arrows >unlabelled.arrows
+exits "a model extracts without the columns of its label" 0 ctr-extract -o u.arrows s.model unlabelled.arrows
+err_like "and says so" 'ctr-extract: the input lacks what the label of s.model reads: there will be no label'
+is "the rest is the same" "$(digest u.arrows)" "$(ctr-extract s.model clicked.arrows | ctr-select --columns '-clicked,-w' | digest)"
+is "and scored alike" "$(ctr-predict s.model u.arrows | csv)" \
+    "$(ctr-extract s.model clicked.arrows | ctr-predict s.model | ctr-select --columns '-clicked,-w' | csv)"
+ctr-select --columns '-w' clicked.arrows >noweight.arrows
+exits "a weight is not left out where the label is known" 2 ctr-extract s.model noweight.arrows
+err_like "which names it" "there is no column 'w'"
+ctr-select --columns '-click,-age' clicked.arrows >noage.arrows
+exits "a feature is never left out" 2 ctr-extract s.model noage.arrows
+err_like "which names it" "there is no column 'age'"
+exits "a plan wants its label" 2 ctr-extract s.plan unlabelled.arrows
+err_like "which names the column" "s.plan:1:19: there is no column 'click'"
+csv --columns user_id,movie_id,age r.arrows >serve.csv
+exits "ctr-import --for a model does without them too" 0 ctr-import -f csv --header --for s.model -o i.arrows serve.csv
+is "and takes the others" "$(csv i.arrows)" "$(cat serve.csv)"
+exits "but not for a plan" 2 ctr-import -f csv --header --for s.plan serve.csv
+
 # The manual's table of operators is the program's.
 ctr-extract --list-ops | awk -F'\t' -f "$CTR_TOP/tests/ops-to-mdoc.awk" >ops.mdoc
 sed -n '/^\.Sh OPERATORS/,/^\.El/p' "$CTR_TOP/man/ctr-plan.5" | sed 1d >page.mdoc

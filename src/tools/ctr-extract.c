@@ -86,10 +86,13 @@ static int project(struct job *j, struct ctr_err *err)
     int *column = calloc((size_t)in->n + 1, sizeof *column), n = 0, rc = 0;
     if (!column)
         return ctr_fail_nomem(err, (size_t)in->n * sizeof *column);
-    for (; n < in->n; n++)
-        if ((column[n] = ctr_schema_find(s, in->s[n])) < 0)
-            break;
-    if (n == in->n && s->n)
+    bool all = true;
+    for (int i = 0; i < in->n; i++) {
+        column[n] = ctr_schema_find(s, in->s[i]);
+        all = all && (column[n] >= 0 || ctr_plan_may_lack(j->plan, in->s[i]));
+        n += column[n] >= 0;
+    }
+    if (all && s->n)
         rc = ctr_reader_project(j->r, column, CTR_MAX(n, 1), err); /* a plan of constants: column 0 counts the rows */
     free(column);
     return rc;
@@ -168,6 +171,8 @@ static int extract(struct job *j, struct ctr_err *err)
 {
     const struct ctr_batch *b, *out;
     int rc = open_outputs(j, err);
+    if (rc == 0 && ctr_program_unlabelled(j->program))
+        ctr_cli_note(j->cli, "the input lacks what the label of %s reads: there will be no label", j->path);
     while (rc == 0 && (rc = ctr_reader_next(j->r, &b, err)) > 0) {
         rc = ctr_program_run(j->program, b, &out, err);
         if (rc < 0)

@@ -126,6 +126,7 @@ static int run(struct ctr_cli *cli, struct ctr_err *err)
                                .idle_ms = (int)cli->flush_ms };
     struct ctr_schema like = { 0 };
     struct ctr_plan *plan = NULL;
+    struct ctr_strs lack = { 0 };
     int rc = choose_format(cli, &t, err);
     memcpy(t.role, cli->role, sizeof t.role);
     if (!rc && o.like)
@@ -134,10 +135,15 @@ static int run(struct ctr_cli *cli, struct ctr_err *err)
         rc = ctr_plan_open(&plan, o.plan, err);
     t.like = o.like ? &like : NULL;
     t.only = plan ? ctr_plan_inputs(plan) : NULL;
+    t.lack = &lack;
+    for (int i = 0; !rc && plan && i < t.only->n; i++)
+        if (ctr_plan_may_lack(plan, t.only->s[i]))
+            rc = ctr_strs_add(&lack, t.only->s[i], strlen(t.only->s[i]), err);
     if (!rc)
         rc = import(cli, &t, err);
     ctr_schema_free(&like);
     ctr_plan_free(plan);
+    ctr_strs_free(&lack);
     return rc;
 }
 

@@ -39,7 +39,7 @@ int ctr_expr_compile(struct ctr_expr **out, const char *what, const char *text, 
     if (rc == 0)
         rc = ctr_graph_init(&e->graph, &e->tree.src, s, NULL, err);
     if (rc == 0)
-        rc = ctr_graph_tree(&e->graph, &e->tree, err);
+        rc = ctr_graph_tree(&e->graph, &e->tree, NULL, err);
     if (rc == 0) {
         e->node = e->graph.def_node[0];
         ctr_graph_use(&e->graph, e->node);

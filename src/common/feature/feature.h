@@ -31,6 +31,8 @@ void ctr_plan_free(struct ctr_plan *p);
 const char *ctr_plan_text(const struct ctr_plan *p);
 /* Input columns the plan reads, in order of first use (ctr-import --for, ctr-extract --inputs). */
 const struct ctr_strs *ctr_plan_inputs(const struct ctr_plan *p);
+/* May a log do without the column? Of a model's plan: when only the label and the weight read it. */
+bool ctr_plan_may_lack(const struct ctr_plan *p, const char *column);
 /* Identity of the plan and its fitted state: XXH3-128 in hex; what a model demands of a stream. */
 const char *ctr_plan_id(const struct ctr_plan *p);
 bool ctr_plan_needs_fit(const struct ctr_plan *p);
@@ -44,6 +46,8 @@ struct ctr_program;
 int ctr_program_bind(struct ctr_program **g, struct ctr_plan *p, const struct ctr_schema *input, struct ctr_err *err) CTR_MUST;
 void ctr_program_free(struct ctr_program *g);
 const struct ctr_schema *ctr_program_output(const struct ctr_program *g); /* with roles, tables, plan and plan id */
+/* A model's plan over a log that lacks what the label reads: the output has no label, nor a weight that is lacking too. */
+bool ctr_program_unlabelled(const struct ctr_program *g);
 /* Run with this many threads; the results are the same. */
 int ctr_program_threads(struct ctr_program *g, int threads, struct ctr_err *err) CTR_MUST;
 /* *out is borrowed until the next run. The plan must outlive the program. */

@@ -223,6 +223,7 @@ static int load_bundle(struct ctr_plan *p, const char *path, struct ctr_err *err
         const char *name = ctr_meta_get(meta, CTR_META_SECTION), *text = ctr_meta_get(meta, CTR_META_PLAN);
         if (first && !text)
             rc = ctr_fail(err, CTR_EUSAGE, "holds no plan: it is neither a fitted plan nor a model trained on extracted features");
+        p->is_model |= first && ctr_meta_get(meta, CTR_META_MODEL);
         if (rc == 0 && first)
             rc = set_text(p, path, text, strlen(text), err);
         if (rc == 0 && is_fitted_section(name))

@@ -5,6 +5,7 @@
  *     plan_lex.c    text -> tokens
  *     plan_parse.c  tokens -> definitions (repetition expanded, names resolved)
  *     plan_graph.c  definitions + schema -> graph of typed nodes, equal ones joined, in layers
+ *     plan_serve.c  the plan of a model without its label
  *     plan_run.c    batches through a graph
  *     plan.c        the public plan: files, fitted state, identity
  *     program.c     the public program: roles and outputs
@@ -222,8 +223,8 @@ struct plan_ref {
 int ctr_graph_init(struct plan_graph *g, const struct plan_source *src, const struct ctr_schema *input, const char *dir,
                    struct ctr_err *err) CTR_MUST;
 void ctr_graph_free(struct plan_graph *g);
-/* Bind all definitions of a tree: g->def_node[i]. */
-int ctr_graph_tree(struct plan_graph *g, const struct plan_tree *t, struct ctr_err *err) CTR_MUST;
+/* Bind all definitions of a tree but those left out (NULL: none): g->def_node[i]. */
+int ctr_graph_tree(struct plan_graph *g, const struct plan_tree *t, const bool *leave_out, struct ctr_err *err) CTR_MUST;
 /* A node that turns `node` into what a role wants (NODE_KEYS, NODE_DENSE, NODE_LABEL, NODE_WEIGHT). Returns it. */
 int ctr_graph_convert(struct plan_graph *g, enum plan_node_kind kind, int node, const char *table, struct plan_pos pos,
                       struct ctr_err *err) CTR_MUST;

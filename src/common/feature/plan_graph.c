@@ -454,7 +454,7 @@ static int bind_ast(struct binder *b, const struct plan_ast *a, struct plan_ref 
     return CTR_MIN(r->node, 0);
 }
 
-int ctr_graph_tree(struct plan_graph *g, const struct plan_tree *t, struct ctr_err *err)
+int ctr_graph_tree(struct plan_graph *g, const struct plan_tree *t, const bool *leave_out, struct ctr_err *err)
 {
     struct binder b = { .g = g, .tree = t, .err = err };
     size_t n = (size_t)t->ndefs;
@@ -465,6 +465,8 @@ int ctr_graph_tree(struct plan_graph *g, const struct plan_tree *t, struct ctr_e
         const struct plan_def *d = &t->def[i];
         b.name = d->name;
         g->def_node[i] = -1;
+        if (leave_out && leave_out[i])
+            continue;
         rc = bind_ast(&b, d->expr, &b.def[i]);
         if (rc == 0 && d->kind != PLAN_VALUE) {
             rc = g->def_node[i] = ref_node(g, &b.def[i], err);

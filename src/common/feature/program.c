@@ -97,7 +97,7 @@ static int bind_outputs(struct ctr_program *g, struct ctr_err *err)
     int rc = 0, nout = 0;
     for (int i = 0; rc == 0 && i < t->ndefs; i++) {
         const struct plan_def *d = &t->def[i];
-        if (d->kind == PLAN_VALUE)
+        if (d->kind == PLAN_VALUE || g->leave_out[i])
             continue;
         int node = g->graph.def_node[i];
         enum plan_node_kind kind = role_conversion(d);
@@ -166,7 +166,9 @@ int ctr_program_bind(struct ctr_program **out, struct ctr_plan *p, const struct 
     if (rc == 0)
         rc = ctr_graph_init(&g->graph, &p->tree.src, &g->input, p->dir, err);
     if (rc == 0)
-        rc = ctr_graph_tree(&g->graph, &p->tree, err);
+        rc = ctr_plan_leave_out(p, input, &g->leave_out, err);
+    if (rc == 0)
+        rc = ctr_graph_tree(&g->graph, &p->tree, g->leave_out, err);
     if (rc == 0)
         rc = bind_outputs(g, err);
     if (rc == 0)
@@ -192,12 +194,21 @@ void ctr_program_free(struct ctr_program *g)
     free(g->node);
     free(g->def);
     free(g->col);
+    free(g->leave_out);
     free(g);
 }
 
 const struct ctr_schema *ctr_program_output(const struct ctr_program *g)
 {
     return &g->output;
+}
+
+bool ctr_program_unlabelled(const struct ctr_program *g)
+{
+    for (int i = 0; i < g->plan->tree.ndefs; i++)
+        if (g->leave_out[i])
+            return true;
+    return false;
 }
 
 /* ---- running ------------------------------------------------------------------------------------------------------------ */

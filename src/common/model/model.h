@@ -105,7 +105,6 @@ extern const struct ctr_model ctr_model_lr;
 /* ---- model files: modelfile.c
  * ------------------------------------------------------------------------------------------ */
 
-#define CTR_META_MODEL         "ctr.model"         /* name of the model */
 #define CTR_META_MODEL_OPTIONS "ctr.model_options" /* "alpha=0.1 beta=1 …" */
 #define CTR_META_MODEL_WEIGHTS "ctr.model_weights" /* lr: digest of the weights that are not 0 */
 #define CTR_META_CHECKPOINT    "ctr.checkpoint"    /* a model saved on the way: where it was */

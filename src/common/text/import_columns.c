@@ -246,6 +246,8 @@ static int schema_add(struct ctr_text_columns *l, const struct ctr_infer *infer,
                       const int *role, struct ctr_schema *schema, struct ctr_err *err)
 {
     for (int i = 0; o->only && i < o->only->n; i++) {
+        if (o->lack && ctr_strs_find(o->lack, o->only->s[i]) >= 0)
+            continue;
         int k = ctr_text_columns_need(l, "--for", o->only->s[i], err);
         if (k < 0)
             return k;

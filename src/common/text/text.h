@@ -81,6 +81,7 @@ struct ctr_text_opts {
     bool latin1;
     const struct ctr_schema *like; /* NULL, or the schema to produce */
     const struct ctr_strs *only;   /* NULL, or the names of the columns that --for wants */
+    const struct ctr_strs *lack;   /* NULL, or those of them that need not be there */
     const char *role[CTR_NROLES];  /* --label NAME, …; time: NAME[:FORMAT|unix|unix_ms] */
     const char *bad_rows;          /* NULL or fail | skip=MAX | quarantine=FILE */
     const char *keys; /* libsvm, libffm, vw: NULL or hash | key | text, see fields.h */
