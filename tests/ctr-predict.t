@@ -105,4 +105,16 @@ ok 'a full disk is an error' full
 s = pa.ipc.open_stream("mixed.arrows").schema
 pa.ipc.new_stream("none.arrows", s).close()'
 ok 'no rows' sh -c 'ctr-predict m.arrows none.arrows | ctr-info >/dev/null'
+
+# No plan on either side: the tables tell whether features and model belong together.
+printf '1 |a x y |b z\n0 |a x |b w\n' | ctr-import -f vw -o ab.arrows
+printf '1 |a x y\n0 |a x\n' | ctr-import -f vw -o a.arrows
+printf '1 |c x y\n0 |c x\n' | ctr-import -f vw -o c.arrows
+ctr-train lr -q -o ab.model ab.arrows
+exits 'the same tables' 0 ctr-predict -o x.arrows ab.model ab.arrows
+is 'need no words' "$(cat "$W/err")" ''
+exits 'a table is missing in the stream' 0 ctr-predict -o x.arrows ab.model a.arrows
+err_like 'which is said' 'the stream has no features of 1 of the 2 tables of ab.model, such as b'
+exits 'no table is common' 1 ctr-predict -o x.arrows ab.model c.arrows
+err_like 'which is refused' 'the stream has none of the 2 tables of ab.model, such as a'
 done_testing

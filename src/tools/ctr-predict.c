@@ -26,6 +26,8 @@ static int predict(struct ctr_cli *cli, struct run *run, struct ctr_err *err)
     rc = ctr_cli_reader(cli, 1, NULL, &run->r, err);
     if (!rc)
         rc = ctr_predictor_bind(run->p, ctr_reader_schema(run->r), err);
+    if (!rc && *ctr_predictor_warning(run->p))
+        ctr_cli_note(cli, "%s", ctr_predictor_warning(run->p));
     if (!rc)
         rc = ctr_cli_writer(cli, run->out, ctr_predictor_schema(run->p), &run->w, err);
     while (!rc && (rc = ctr_reader_next(run->r, &in, err)) > 0) {

@@ -198,7 +198,7 @@ int64_t ctr_trainer_memory(const struct ctr_trainer *t);
 
 struct ctr_predictor;
 int ctr_predictor_open(struct ctr_predictor **p, const char *path, int threads, struct ctr_err *err) CTR_MUST;
-const char *ctr_predictor_warning(const struct ctr_predictor *p); /* "" or what the user should know about the file */
+const char *ctr_predictor_warning(const struct ctr_predictor *p); /* after open, after bind: "" or what to say */
 /* Bind to a stream: output is its columns that are no inputs, then `score` (float64, role score). */
 int ctr_predictor_bind(struct ctr_predictor *p, const struct ctr_schema *s, struct ctr_err *err) CTR_MUST;
 const struct ctr_schema *ctr_predictor_schema(const struct ctr_predictor *p);

@@ -83,9 +83,36 @@ const char *ctr_predictor_warning(const struct ctr_predictor *p)
     return p->warning;
 }
 
+/* Without a plan to compare, tables are all that a stream and a model can share: none in common is a mistake, some of
+ * the model's missing may be one. */
+static int compare_tables(struct ctr_predictor *p, const struct ctr_schema *s, struct ctr_err *err)
+{
+    struct ctr_strs own = { 0 };
+    struct ctr_inputs *in = NULL;
+    const char *missing = NULL;
+    int n = 0, rc = ctr_inputs_new(&in, s, -1, -1, &own, err);
+    for (int i = 0; i < p->tables.n && !rc; i++)
+        if (ctr_strs_find(&own, p->tables.s[i]) < 0) {
+            missing = missing ? missing : p->tables.s[i];
+            n++;
+        }
+    if (!rc && n && n == p->tables.n)
+        rc = ctr_fail(err, CTR_EDATA, "the stream has none of the %d tables of %s, such as %.80s: its features are of other columns", n,
+                      p->path, missing);
+    else if (!rc && n)
+        snprintf(p->warning, sizeof p->warning, "the stream has no features of %d of the %d tables of %s, such as %.80s", n,
+                 p->tables.n, p->path, missing);
+    ctr_inputs_free(in);
+    ctr_strs_free(&own);
+    return rc;
+}
+
 int ctr_predictor_bind(struct ctr_predictor *p, const struct ctr_schema *s, struct ctr_err *err)
 {
+    p->warning[0] = 0;
     int rc = ctr_model_same_plan(&p->info, p->path, s, err);
+    if (!rc && !ctr_meta_get(&p->info.schema.meta, CTR_META_PLAN_ID))
+        rc = compare_tables(p, s, err);
     if (!rc)
         rc = ctr_schema_copy(&p->stream, s, err);
     p->in = calloc((size_t)p->threads, sizeof *p->in);
