@@ -29,4 +29,7 @@ if command -v mandoc >/dev/null; then
     lint() { ! mandoc -Tlint -Wwarning "$CTR_TOP"/man/*.[1-9] | grep -E 'WARNING|ERROR|UNSUPP'; }
     ok "mandoc finds nothing" lint
 fi
+# roff reads a lone backslash itself: what the reader of a page types must be what the test above ran.
+raw_backslash() { ! grep -nE '(^|[^\\])(\\\\)*\\n' "$CTR_TOP"/man/*.[1-9]; }
+ok "a newline in an example is written \\\\n" raw_backslash
 done_testing
