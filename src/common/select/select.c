@@ -97,13 +97,15 @@ static int add_schema(struct add_step *a, const struct ctr_schema *before, const
 
 static int compile_add(struct ctr_select *s, const char *text, struct ctr_err *err)
 {
-    const char *eq = add_equals(text);
-    if (!eq || eq == text || eq[1] == '=')
+    const char *eq = add_equals(text), *start = text + strspn(text, " "), *end = eq;
+    while (end && end > start && end[-1] == ' ')
+        end--;
+    if (!eq || end == start || eq[1] == '=')
         return ctr_fail(err, CTR_EUSAGE, "--add %.60s: write it as NAME=EXPR", text);
     struct ctr_buf name = { 0 };
     struct add_step *a = &s->add[s->nadd];
     char what[128];
-    int rc = ctr_unquote_name(&name, text, (size_t)(eq - text), err);
+    int rc = ctr_unquote_name(&name, start, (size_t)(end - start), err);
     if (rc == 0) {
         snprintf(what, sizeof what, "--add %.80s", (char *)name.data);
         rc = ctr_expr_compile(&a->expr, what, eq + 1, last_schema(s), err);
