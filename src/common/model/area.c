@@ -8,7 +8,11 @@
 
 #include <sys/mman.h>
 
-enum { HUGE = 2 << 20, HUGE_FROM = 16 << 20, PAGE = 4096 };
+#if defined(__linux__) && !defined(MADV_COLLAPSE)
+#define MADV_COLLAPSE 25 /* Linux 6.1; refused by older ones */
+#endif
+
+enum { HUGE = 2 << 20, FIRST = 64 << 20, PAGE = 4096 };
 
 static size_t round_up(size_t n, size_t to)
 {
@@ -25,6 +29,7 @@ static uint8_t *reserve(size_t bytes)
     if (head)
         munmap(p, head);
     munmap(p + head + bytes, HUGE - head);
+    (void)madvise(p + head, bytes, MADV_HUGEPAGE); /* advice only: results and errors do not depend on it */
     return p + head;
 }
 
@@ -52,16 +57,25 @@ int ctr_area_grow(struct ctr_area *a, size_t bytes, struct ctr_err *err)
     if (bytes <= a->bytes)
         return 0;
     if (bytes > a->reserved) {
-        int rc = move(a, round_up(bytes * 4, HUGE), err);
-        if (rc)
+        /* Moved pages stay apart from new ones in the kernel's books, so the first reservation is a generous one. */
+        int rc = move(a, CTR_MAX(round_up(bytes * 4, HUGE), FIRST), err);
+        if (rc && (rc = move(a, round_up(bytes + bytes / 4, HUGE), err)))
             return rc;
     }
     if (mprotect(a->base + a->bytes, bytes - a->bytes, PROT_READ | PROT_WRITE))
         return ctr_fail_nomem(err, bytes);
-    if (bytes >= HUGE_FROM)
-        (void)madvise(a->base, bytes, MADV_HUGEPAGE); /* advice only: results and errors do not depend on it */
     a->bytes = bytes;
     return 0;
+}
+
+void ctr_area_settle(struct ctr_area *a)
+{
+#ifdef MADV_COLLAPSE
+    if (a->bytes >= HUGE)
+        (void)madvise(a->base, a->bytes / HUGE * HUGE, MADV_COLLAPSE); /* advice too */
+#else
+    (void)a;
+#endif
 }
 
 void ctr_area_free(struct ctr_area *a)

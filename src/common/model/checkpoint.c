@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,8 +24,7 @@ static uint64_t bits(double v)
     return b;
 }
 
-/* ---- the line
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- the line ---- */
 
 /* Doubles of the validation, in the order of the line. */
 enum { SUMS = 7 };
@@ -90,8 +90,7 @@ static bool read_line(struct ctr_trainer *t, const char *line)
     return line && read_bins(t->v, line);
 }
 
-/* ---- the file
- * -------------------------------------------------------------------------------------------------------------- */
+/* ---- the file ---- */
 
 static int same_options(struct ctr_trainer *t, const struct ctr_model_info *info, struct ctr_err *err)
 {
@@ -159,9 +158,23 @@ int ctr_checkpoint_write(struct ctr_trainer *t, struct ctr_err *err)
     return rc;
 }
 
-/* ---- when
- * ---------------------------------------------------------------------------------------------------------------------
- */
+void ctr_checkpoint_sweep(const struct ctr_trainer *t)
+{
+    struct ctr_buf pattern = { 0 };
+    struct ctr_err err = { 0 };
+    glob_t found;
+    if (strpbrk(t->job.checkpoint, "*?[\\") || /* an unusual name: rather leave files than remove the wrong ones */
+        ctr_buf_printf(&pattern, &err, "%s.tmp.??????", t->job.checkpoint))
+        return;
+    if (!glob((char *)pattern.data, GLOB_NOSORT, NULL, &found)) {
+        for (size_t i = 0; i < found.gl_pathc; i++)
+            unlink(found.gl_pathv[i]);
+        globfree(&found);
+    }
+    ctr_buf_free(&pattern);
+}
+
+/* ---- when ---- */
 
 static int64_t now_ms(void)
 {
@@ -189,8 +202,7 @@ int ctr_checkpoint_due(struct ctr_trainer *t)
     return due;
 }
 
-/* ---- scores beside the checkpoint
- * ----------------------------------------------------------------------------------------------- */
+/* ---- scores beside the checkpoint ---- */
 
 static int scores_path(const struct ctr_trainer *t, struct ctr_buf *path, struct ctr_err *err)
 {

@@ -53,8 +53,7 @@ uint64_t ctr_bias_key(void)
     return ctr_feature_key(ctr_table_seed(CTR_BIAS_TABLE), "", 0);
 }
 
-/* ---- binding
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- binding ---- */
 
 static int choose_kind(const struct ctr_field *f, int role, enum kind *kind, struct ctr_err *err)
 {
@@ -193,8 +192,7 @@ void ctr_inputs_free(struct ctr_inputs *in)
     free(in);
 }
 
-/* ---- labels and weights
- * ------------------------------------------------------------------------------------------------ */
+/* ---- labels and weights ---- */
 
 static int take_doubles(struct ctr_buf *b, const struct ctr_col *c, struct ctr_err *err)
 {
@@ -240,8 +238,7 @@ int ctr_inputs_batch(struct ctr_inputs *in, const struct ctr_batch *b, struct ct
     return 0;
 }
 
-/* ---- columns to rows
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- columns to rows ---- */
 
 /* The list of row i, encoded or not: its items are [*from, *to) of the returned column; NULL: the row is null. */
 static const struct ctr_col *list_row(const struct ctr_col *c, int32_t width, int64_t i, int64_t *from, int64_t *to)
@@ -353,8 +350,7 @@ static int measure(struct ctr_inputs *in, int64_t from, int64_t n, int64_t *star
     return 0;
 }
 
-/* ---- repeated keys
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- repeated keys ---- */
 
 /* Slots of a row's set of keys, all empty; entry + 1 stands in them. */
 static int empty_set(struct ctr_inputs *in, int64_t entries, uint64_t *mask, struct ctr_err *err)

@@ -15,8 +15,7 @@
 
 #include "common/stream/stream.h"
 
-/* ---- rows: inputs.c -------------------------------------------------------------------------------------------------
- */
+/* ---- rows: inputs.c ---- */
 
 /* Rows as a learner sees them. Entries of row i are start[i] … start[i+1]-1, in the order of column names and then of
  * the list; no (table, key) twice in a row (the x of repeated ones were summed in the order of the row); an x that was
@@ -53,8 +52,7 @@ int ctr_inputs_rows(struct ctr_inputs *in, int64_t from, int64_t n, struct ctr_r
 /* Does a column take part in learning (feature, dense, image), or does it pass through? */
 bool ctr_field_is_input(const struct ctr_field *f);
 
-/* ---- models: models.c, one file each
- * --------------------------------------------------------------------------------- */
+/* ---- models: models.c, one file each ---- */
 
 /* Options that change what is learned. A model takes those that it lists. */
 struct ctr_params {
@@ -102,8 +100,7 @@ const struct ctr_model *ctr_model_at(int i); /* NULL past the end */
 const struct ctr_model *ctr_model_find(const char *name);
 extern const struct ctr_model ctr_model_lr;
 
-/* ---- model files: modelfile.c
- * ------------------------------------------------------------------------------------------ */
+/* ---- model files: modelfile.c ---- */
 
 #define CTR_META_MODEL_OPTIONS "ctr.model_options" /* "alpha=0.1 beta=1 …" */
 #define CTR_META_MODEL_WEIGHTS "ctr.model_weights" /* lr: digest of the weights that are not 0 */
@@ -137,8 +134,7 @@ int ctr_model_check_fitted(const char *path, const struct ctr_schema *stream, st
 bool ctr_model_wants_fitted(const struct ctr_schema *stream);
 int ctr_model_save(const struct ctr_save *s, struct ctr_out *out, struct ctr_err *err) CTR_MUST;
 
-/* ---- training: trainer.c, checkpoint.c
- * ---------------------------------------------------------------------------------- */
+/* ---- training: trainer.c, checkpoint.c ---- */
 
 /* Progressive validation so far; plain sums, so that a checkpoint can hold them. */
 struct ctr_train_stats {
@@ -189,12 +185,12 @@ int ctr_trainer_save(struct ctr_trainer *t, struct ctr_out *out, struct ctr_err 
 /* When all outputs are safe: remove the checkpoint. */
 void ctr_trainer_done(struct ctr_trainer *t);
 const struct ctr_train_stats *ctr_trainer_stats(const struct ctr_trainer *t);
-double ctr_trainer_auc(const struct ctr_trainer *t); /* progressive, ties within 1/256 of log-odds; NaN: one class */
+double ctr_trainer_auc(
+    const struct ctr_trainer *t); /* progressive, ties where the odds differ by less than 1/128; NaN: one class */
 int64_t ctr_trainer_keys(const struct ctr_trainer *t);
 int64_t ctr_trainer_memory(const struct ctr_trainer *t);
 
-/* ---- predicting: predictor.c
- * --------------------------------------------------------------------------------------------- */
+/* ---- predicting: predictor.c ---- */
 
 struct ctr_predictor;
 int ctr_predictor_open(struct ctr_predictor **p, const char *path, int threads, struct ctr_err *err) CTR_MUST;
@@ -209,8 +205,7 @@ void ctr_predictor_free(struct ctr_predictor *p);
 /* The output schema of progressive and predict: what passes through, then score. from[i]: column of s, or -1. */
 int ctr_scored_schema(const struct ctr_schema *s, struct ctr_schema *out, int **from, struct ctr_err *err) CTR_MUST;
 
-/* ---- looking into models: topweights.c
- * -------------------------------------------------------------------------------------- */
+/* ---- looking into models: topweights.c ---- */
 
 struct ctr_top_opts {
     int64_t n;         /* rows, 0: all */

@@ -63,8 +63,7 @@ int ctr_model_same_plan(const struct ctr_model_info *info, const char *path, con
         path, ours, path);
 }
 
-/* ---- writing
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- writing ---- */
 
 static int copy_meta(struct ctr_meta *to, const struct ctr_meta *from, const char *key, struct ctr_err *err)
 {

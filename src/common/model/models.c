@@ -24,8 +24,7 @@ const struct ctr_model *ctr_model_find(const char *name)
     return NULL;
 }
 
-/* ---- options
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- options ---- */
 
 const struct ctr_params ctr_params_default = { .alpha = 0.1, .beta = 1, .precision = "f64" };
 

@@ -100,7 +100,21 @@ uint8_t *ctr_sparse_add(struct ctr_sparse *t, uint8_t *empty, uint64_t h)
     return empty;
 }
 
-/* Move the run that ends the part not yet moved, and lower the frontier below it. */
+/* Put the rows of t->run back, either those that stood in their old homes (`at_home`) or the others. */
+static void put_back(struct ctr_sparse *t, uint64_t first, bool at_home)
+{
+    uint64_t at = first;
+    for (uint8_t *r = t->run.data; r < t->run.data + t->run.len; r += t->stride, at++) {
+        uint64_t h = ctr_sparse_row_hash(r);
+        if ((ctr_sparse_scale(h, t->old_size) == at) != at_home)
+            continue;
+        t->used--;
+        memcpy(ctr_sparse_get(t, h), r, t->stride);
+    }
+}
+
+/* Move the run that ends the part not yet moved, and lower the frontier below it. Keys that come often come early and
+ * get their homes; they keep them, because rows that stood in their homes go first. */
 static int move_run(struct ctr_sparse *t, struct ctr_err *err)
 {
     uint64_t first = t->frontier, last = t->frontier;
@@ -108,17 +122,16 @@ static int move_run(struct ctr_sparse *t, struct ctr_err *err)
         first--;
     while (occupied(t, last))
         last++;
+    t->frontier = first ? first - 1 : 0; /* the slot before the run is empty: nobody's home */
+    if (first == last)
+        return 0;
     ctr_buf_clear(&t->run);
     int rc = ctr_buf_append(&t->run, slot(t, first), (last - first) * t->stride, err);
     if (rc)
         return rc;
     memset(slot(t, first), 0, (last - first) * t->stride);
-    t->frontier = first ? first - 1 : 0; /* the slot before the run is empty: nobody's home */
-    for (uint8_t *r = t->run.data; r < t->run.data + t->run.len; r += t->stride) {
-        uint64_t h = ctr_sparse_row_hash(r);
-        t->used--;
-        memcpy(ctr_sparse_get(t, h), r, t->stride);
-    }
+    put_back(t, first, true);
+    put_back(t, first, false);
     return 0;
 }
 
@@ -128,6 +141,8 @@ static int advance(struct ctr_sparse *t, uint64_t slots, struct ctr_err *err)
     int rc = 0;
     while (t->frontier > goal && !rc)
         rc = move_run(t, err);
+    if (!rc && !t->frontier)
+        ctr_area_settle(&t->area);
     return rc;
 }
 
@@ -169,8 +184,7 @@ uint8_t *ctr_sparse_next(const struct ctr_sparse *t, uint64_t *at)
     return NULL;
 }
 
-/* ---- in the order of keys ------------------------------------------------------------------------------------------
- */
+/* ---- in the order of keys ---- */
 
 struct entry {
     uint64_t key;

@@ -27,6 +27,7 @@ struct ctr_area {
     size_t reserved; /* of address space */
 };
 int ctr_area_grow(struct ctr_area *a, size_t bytes, struct ctr_err *err) CTR_MUST; /* new bytes are zero */
+void ctr_area_settle(struct ctr_area *a); /* pages that came one by one become huge ones, where that is possible */
 void ctr_area_free(struct ctr_area *a);
 
 /* Hashes, not keys, stand in the rows: h = ctr_sparse_hash(key), a bijection. 0 marks an empty slot; the one key whose

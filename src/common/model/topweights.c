@@ -158,8 +158,7 @@ static int read_weights(struct tops *s, const char *path, struct ctr_err *err)
     return rc;
 }
 
-/* ---- names
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- names ---- */
 
 static int set_name(struct tops *s, int table, uint64_t key, struct ctr_str name, uint64_t count, struct ctr_err *err)
 {
@@ -283,8 +282,7 @@ static int name_special(struct tops *s, struct ctr_err *err)
     return rc;
 }
 
-/* ---- the answer
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- the answer ---- */
 
 static int add_row(const struct tops *s, const struct weight *w, struct ctr_batchbuf *rows, struct ctr_err *err)
 {

@@ -67,8 +67,7 @@ void ctr_trainer_free(struct ctr_trainer *t)
     free(t);
 }
 
-/* ---- what the run starts from
- * ----------------------------------------------------------------------------------------------- */
+/* ---- what the run starts from ---- */
 
 static int load_init(struct ctr_trainer *t, struct ctr_err *err)
 {
@@ -130,6 +129,8 @@ static int start_run(struct ctr_trainer *t, struct ctr_reader *r, struct ctr_err
         t->job.note(t->job.ctx,
                     "the plan is fitted and its state is not in the stream: name the fitted plan with --plan, so "
                     "that the model can extract too");
+    if (!rc && t->job.checkpoint)
+        ctr_checkpoint_sweep(t);
     if (!rc && t->job.resume)
         rc = ctr_checkpoint_load(t, err);
     if (!rc && t->job.init && t->resume.row < 0)
@@ -165,8 +166,7 @@ static int start_pass(struct ctr_trainer *t, struct ctr_reader *r, struct ctr_er
     return rc;
 }
 
-/* ---- a batch
- * ------------------------------------------------------------------------------------------------------------------ */
+/* ---- a batch ---- */
 
 static void count_rows(struct ctr_trainer *t, const struct ctr_rows *r, const double *score)
 {
@@ -322,9 +322,7 @@ static int between_batches(struct ctr_trainer *t, struct ctr_err *err)
     return err->code = CTR_ESTOPPED;
 }
 
-/* ---- passes
- * ----------------------------------------------------------------------------------------------------------------------
- */
+/* ---- passes ---- */
 
 static int open_pass(struct ctr_trainer *t, struct ctr_reader **r, struct ctr_err *err)
 {

@@ -6,7 +6,7 @@
 
 #include "common/model/model.h"
 
-enum { CTR_AUC_BINS = 8192 }; /* of log-odds from -16 to 16 */
+enum { CTR_AUC_BINS = 8192 }; /* of the odds, 128 a doubling */
 
 /* Progressive validation with what it needs between rows. The log loss of plain rows (weight 1, label 0 or 1) is the
  * logarithm of a product, taken when the product gets small: a multiplication a row. */
@@ -63,6 +63,8 @@ int ctr_checkpoint_scores_add(struct ctr_trainer *t, const double *score, int64_
 int ctr_checkpoint_scores_read(struct ctr_trainer *t, int64_t from, double *score, int64_t n,
                                struct ctr_err *err) CTR_MUST;
 int ctr_checkpoint_due(struct ctr_trainer *t);
+/* Remove the temporaries of checkpoints that were being written when a run was killed: a checkpoint has one run. */
+void ctr_checkpoint_sweep(const struct ctr_trainer *t);
 void ctr_checkpoint_remove(struct ctr_trainer *t);
 
 #endif

@@ -25,15 +25,18 @@ void ctr_validation_settle(struct ctr_validation *v)
     v->s.since_loss += loss;
 }
 
-/* Bins are even in log-odds; -16 and 16 take what lies beyond. */
+/* A bin is a 128th of a doubling of the odds: the leading bits of the double, from 2^-32 to 2^32. */
 static int bin_of(double p)
 {
+    enum {
+        PER_DOUBLING = 128,
+        MANTISSA_BITS = 52 - 7,
+        LOWEST = (1023 - CTR_AUC_BINS / PER_DOUBLING / 2) * PER_DOUBLING
+    };
     double odds = p / (1 - p);
-    if (odds < 1.2e-7)
-        return 0;
-    if (odds > 8.8e6)
-        return CTR_AUC_BINS - 1;
-    int bin = (int)((ctr_log(odds) + 16) * (CTR_AUC_BINS / 32));
+    uint64_t bits;
+    memcpy(&bits, &odds, sizeof bits);
+    int bin = (int)(bits >> MANTISSA_BITS) - LOWEST;
     return bin < 0 ? 0 : bin >= CTR_AUC_BINS ? CTR_AUC_BINS - 1 : bin;
 }
 

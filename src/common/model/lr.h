@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * lr.h: what the files of the model lr share: the learner, and how its section of a model file is read. */
+#ifndef CTR_LR_H
+#define CTR_LR_H
+
+#include "common/model/ftrl.h"
+#include "common/model/model.h"
+#include "common/model/sparse.h"
+
+struct lr {
+    struct ctr_ftrl ftrl;
+    const struct ctr_ftrl_kernel *kernel;
+    int state; /* CTR_F64_STATE or CTR_F32_STATE */
+    uint32_t stride;
+    bool no_bias;
+    struct ctr_sparse *table;
+    uint64_t *extra; /* by table: entries of the block */
+    int tables;
+    struct ctr_buf home, row;        /* pointers, of the block and of the row */
+    struct ctr_buf z, n, w, root, x; /* scratch of a row */
+    int64_t filled;                  /* x holds this many ones less 1, the bias and zeros; 0: something else */
+    _Alignas(16) uint8_t bias[CTR_SPARSE_MAX_STRIDE];
+};
+
+int ctr_lr_new(void **learner, const struct ctr_params *p, struct ctr_err *err) CTR_MUST;
+void ctr_lr_free(void *learner);
+int ctr_lr_bind(void *learner, const struct ctr_strs *tables, struct ctr_err *err) CTR_MUST;
+int ctr_lr_diverged(int64_t row, struct ctr_err *err); /* the error that a prediction is not a number */
+
+/* lr_file.c */
+int ctr_lr_save_schema(void *learner, const struct ctr_strs *tables, struct ctr_schema *s,
+                       struct ctr_err *err) CTR_MUST;
+int ctr_lr_save(void *learner, const struct ctr_strs *tables, struct ctr_writer *w, struct ctr_err *err) CTR_MUST;
+int ctr_lr_load(void *learner, struct ctr_strs *tables, const struct ctr_batch *b, struct ctr_err *err) CTR_MUST;
+
+/* Part of the digest of weights: a sum, so that order does not matter, and weights of 0 do not count. */
+static inline uint64_t ctr_lr_digest(uint64_t key, double w)
+{
+    uint64_t bits;
+    memcpy(&bits, &w, 8);
+    return w == 0 ? 0 : ctr_mix64(ctr_mix64(key) + bits);
+}
+
+/* The columns of a model section by name. */
+struct ctr_lr_columns {
+    const struct ctr_col *table, *key, *weight, *z, *n; /* NULL: not there */
+};
+
+int ctr_lr_find_columns(const struct ctr_batch *b, struct ctr_lr_columns *c, struct ctr_err *err) CTR_MUST;
+
+/* The number of a row's table, found once a run of equal names; -1: the bias. */
+struct ctr_lr_table {
+    struct ctr_str name;
+    int table;
+    char copy[256];
+};
+
+int ctr_lr_find_table(struct ctr_lr_table *cache, struct ctr_str name, struct ctr_strs *tables,
+                      struct ctr_err *err) CTR_MUST;
+
+/* lr_score.c */
+int ctr_lr_scorer_open(void **scorer, const char *path, const struct ctr_model_info *info, struct ctr_strs *tables,
+                       char *warn, size_t warn_size, struct ctr_err *err) CTR_MUST;
+void ctr_lr_scorer_free(void *scorer);
+int ctr_lr_scorer_bind(void *scorer, const struct ctr_strs *tables, struct ctr_err *err) CTR_MUST;
+int ctr_lr_predict_rows(const void *scorer, const struct ctr_rows *rows, double *score, struct ctr_err *err) CTR_MUST;
+
+#endif
