@@ -30,6 +30,16 @@ printf 'label click\nfeature ad = vocab(ad, min=2)\n' >vocab.plan
 ctr-extract --fit vocab.plan -o fitted.arrows log.arrows
 ctr-extract fitted.arrows log.arrows | ctr-train lr -q --plan fitted.arrows -o v.arrows
 is 'names from vocabularies in the model' "$(ctr-model top -n 1 v.arrows | awk 'NR > 1 { print $2, $3 }')" '100 ad=ad3'
+# A value of two vocabularies: each table has its own name and count for it.
+awk 'BEGIN { print "click,a,b"; for (i = 0; i < 60; i++) print i % 2 "," (i < 10 ? "x" : "y") "," (i < 40 ? "x" : "z") }' >two.csv
+printf 'label click\nfeature a = vocab(a, min=2)\nfeature b = vocab(b, min=2)\n' >two.plan
+ctr-import --format csv --header two.csv >two.arrows
+ctr-extract --fit two.plan -o two-fitted.arrows two.arrows
+ctr-extract two-fitted.arrows two.arrows | ctr-train lr -q --alpha 1 --plan two-fitted.arrows -o w.arrows
+is 'counts are those of the own vocabulary' "$(ctr-model top -n 0 w.arrows | awk '/=/ { print $2, $3 }' | sort)" '10 a=x
+20 b=z
+40 b=x
+50 a=y'
 exits 'no action' 2 ctr-model
 exits 'another action' 2 ctr-model bottom m.arrows
 err_like 'is named' "no action 'bottom'; there is top"

@@ -26,6 +26,9 @@ struct tops {
     struct ctr_strs tables;
     struct top *top; /* one, or one a table */
     int n;
+    struct weight **shown; /* all that are shown, by key and table: most names are of none of them */
+    size_t nshown;
+    uint64_t *seed; /* of the keys of each table */
 };
 
 /* Strongest first; ties by table and key, so that the order is one. */
@@ -160,45 +163,60 @@ static int read_weights(struct tops *s, const char *path, struct ctr_err *err)
 
 /* ---- names ---- */
 
-static int set_name(struct tops *s, int table, uint64_t key, struct ctr_str name, uint64_t count, struct ctr_err *err)
+static int by_key(const void *a, const void *b)
 {
+    const struct weight *x = *(struct weight *const *)a, *y = *(struct weight *const *)b;
+    if (x->key != y->key)
+        return x->key < y->key ? -1 : 1;
+    return (x->table > y->table) - (x->table < y->table);
+}
+
+static int index_shown(struct tops *s, struct ctr_err *err)
+{
+    size_t n = 0;
     for (int i = 0; i < s->n; i++)
-        for (size_t j = 0; j < s->top[i].n; j++) {
-            struct weight *w = &s->top[i].e[j];
-            if (w->key != key || w->table != table || w->name)
-                continue;
-            w->count = count;
-            w->counted = true;
-            if (!(w->name = strndup(name.p, name.n)))
-                return ctr_fail_nomem(err, name.n);
-        }
+        n += s->top[i].n;
+    if (!(s->shown = calloc(n + 1, sizeof *s->shown)))
+        return ctr_fail_nomem(err, n * sizeof *s->shown);
+    for (int i = 0; i < s->n; i++)
+        for (size_t j = 0; j < s->top[i].n; j++)
+            s->shown[s->nshown++] = &s->top[i].e[j];
+    qsort(s->shown, s->nshown, sizeof *s->shown, by_key);
     return 0;
 }
 
-static int compare_u64(const void *a, const void *b)
+static bool same_key(const struct weight *a, const struct weight *b)
 {
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return x < y ? -1 : x > y;
+    return a->key == b->key && a->table == b->table;
 }
 
-/* The keys that are shown, sorted: most names are of none of them. */
-static int shown_keys(const struct tops *s, struct ctr_buf *keys, struct ctr_err *err)
+/* The first name given to a key stays; so does the first count (NULL: none is known). */
+static int set_name(struct tops *s, int table, uint64_t key, struct ctr_str name, const uint64_t *count,
+                    struct ctr_err *err)
 {
-    int rc = 0;
-    for (int i = 0; i < s->n; i++)
-        for (size_t j = 0; j < s->top[i].n && !rc; j++)
-            rc = ctr_buf_append(keys, &s->top[i].e[j].key, sizeof(uint64_t), err);
-    if (!rc && keys->len)
-        qsort(keys->data, keys->len / sizeof(uint64_t), sizeof(uint64_t), compare_u64);
-    return rc;
+    struct weight w = { .key = key, .table = table };
+    size_t low = 0, high = s->nshown;
+    while (low < high) {
+        size_t mid = (low + high) / 2;
+        const struct weight *at = &w;
+        if (by_key(&s->shown[mid], &at) < 0)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    for (; low < s->nshown && same_key(s->shown[low], &w); low++) { /* a model may have been joined of two */
+        struct weight *at = s->shown[low];
+        if (!at->name && !(at->name = strndup(name.p, name.n)))
+            return ctr_fail_nomem(err, name.n);
+        if (count && !at->counted) {
+            at->count = *count;
+            at->counted = true;
+        }
+    }
+    return 0;
 }
 
-static bool is_shown(const struct ctr_buf *keys, uint64_t key)
-{
-    return keys->len && bsearch(&key, keys->data, keys->len / sizeof key, sizeof key, compare_u64);
-}
-
-static int read_names(struct tops *s, const struct ctr_buf *keys, struct ctr_err *err)
+static int read_names(struct tops *s, struct ctr_err *err)
 {
     static const char *const names[] = { "table", "key", "name", "count" };
     static const enum ctr_type types[] = { CTR_UTF8, CTR_U64, CTR_UTF8, CTR_U64 };
@@ -212,12 +230,13 @@ static int read_names(struct tops *s, const struct ctr_buf *keys, struct ctr_err
     while (!rc && (rc = ctr_reader_next(r, &b, err)) > 0) {
         rc = 0;
         for (int64_t i = 0; i < b->rows && !rc; i++) {
-            uint64_t key = ((const uint64_t *)b->col[1].data)[i];
-            if (!is_shown(keys, key) || ctr_col_missing(&b->col[0], i) || ctr_col_missing(&b->col[2], i))
+            uint64_t count = (uint64_t)ctr_col_i64(&b->col[3], i);
+            if (ctr_col_missing(&b->col[0], i) || ctr_col_missing(&b->col[1], i) || ctr_col_missing(&b->col[2], i))
                 continue;
             table = table_number(s, ctr_col_str(&b->col[0], i), table, false, err);
             if (table >= 0)
-                rc = set_name(s, table, key, ctr_col_str(&b->col[2], i), (uint64_t)ctr_col_i64(&b->col[3], i), err);
+                rc = set_name(s, table, ((const uint64_t *)b->col[1].data)[i], ctr_col_str(&b->col[2], i),
+                              ctr_col_missing(&b->col[3], i) ? NULL : &count, err);
         }
     }
     if (rc)
@@ -226,8 +245,9 @@ static int read_names(struct tops *s, const struct ctr_buf *keys, struct ctr_err
     return rc;
 }
 
-/* A vocabulary holds values, and any table may be made of them: a value's key in each table is tried. */
-static int read_vocab(struct tops *s, struct ctr_reader *r, const struct ctr_buf *keys, struct ctr_err *err)
+/* A vocabulary holds values, and any table may be made of them: a value's key in each table is tried. Its counts are
+ * those of the table of its own name: in another table the same value came as often as somebody else says. */
+static int read_vocab(struct tops *s, struct ctr_reader *r, const char *of, struct ctr_err *err)
 {
     static const char *const names[] = { "name", "count" };
     static const enum ctr_type types[] = { CTR_UTF8, CTR_U64 };
@@ -238,25 +258,33 @@ static int read_vocab(struct tops *s, struct ctr_reader *r, const struct ctr_buf
         for (int64_t i = 0; i < b->rows; i++)
             for (int t = 0; t < s->tables.n && !ctr_col_missing(&b->col[0], i) && !rc; t++) {
                 struct ctr_str name = ctr_col_str(&b->col[0], i);
-                uint64_t key = ctr_feature_key(ctr_table_seed(s->tables.s[t]), name.p, name.n);
-                if (is_shown(keys, key))
-                    rc = set_name(s, t, key, name, (uint64_t)ctr_col_i64(&b->col[1], i), err);
+                uint64_t count = (uint64_t)ctr_col_i64(&b->col[1], i);
+                bool own = !strcmp(s->tables.s[t], of) && !ctr_col_missing(&b->col[1], i);
+                rc = set_name(s, t, ctr_feature_key(s->seed[t], name.p, name.n), name, own ? &count : NULL, err);
             }
     }
     return rc;
 }
 
-static int read_vocabs(struct tops *s, const char *path, const struct ctr_buf *keys, struct ctr_err *err)
+static int read_vocabs(struct tops *s, const char *path, struct ctr_err *err)
 {
     struct ctr_model_info info;
     struct ctr_reader *r;
     int rc = ctr_model_open(path, &info, &r, err), more = 0;
     if (rc)
         return rc;
+    if (!(s->seed = calloc((size_t)s->tables.n + 1, sizeof *s->seed)))
+        rc = ctr_fail_nomem(err, (size_t)s->tables.n * sizeof *s->seed);
+    for (int t = 0; !rc && t < s->tables.n; t++)
+        s->seed[t] = ctr_table_seed(s->tables.s[t]);
     while (!rc && (more = ctr_reader_section(r, err)) > 0) {
         const char *name = ctr_meta_get(&ctr_reader_schema(r)->meta, CTR_META_SECTION);
-        if (name && !strncmp(name, "vocab.", 6))
-            rc = read_vocab(s, r, keys, err);
+        char *of = NULL; /* the schema changes below */
+        if (!name || strncmp(name, "vocab.", 6))
+            continue;
+        if (!(rc = ctr_strdup(&of, name + 6, err)))
+            rc = read_vocab(s, r, of, err);
+        free(of);
     }
     rc = rc ? rc : more;
     if (rc)
@@ -274,11 +302,8 @@ static int name_special(struct tops *s, struct ctr_err *err)
     for (int t = 0; t < s->tables.n; t++)
         for (size_t i = 0; i < CTR_COUNT(special) && !rc; i++) {
             uint64_t key = ctr_feature_key(ctr_table_seed(s->tables.s[t]), special[i], strlen(special[i]));
-            rc = set_name(s, t, key, (struct ctr_str){ special[i], strlen(special[i]) }, 0, err);
+            rc = set_name(s, t, key, (struct ctr_str){ special[i], strlen(special[i]) }, NULL, err);
         }
-    for (int i = 0; i < s->n; i++)
-        for (size_t j = 0; j < s->top[i].n; j++)
-            s->top[i].e[j].counted &= s->top[i].e[j].count > 0;
     return rc;
 }
 
@@ -317,7 +342,6 @@ int ctr_model_top(const char *path, const struct ctr_top_opts *o, struct ctr_bat
                   struct ctr_err *err)
 {
     struct tops s = { .o = o };
-    struct ctr_buf keys = { 0 };
     memset(rows, 0, sizeof *rows);
     int rc = make_schema(schema, err);
     if (!rc)
@@ -325,9 +349,9 @@ int ctr_model_top(const char *path, const struct ctr_top_opts *o, struct ctr_bat
     if (!rc)
         rc = read_weights(&s, path, err);
     if (!rc)
-        rc = shown_keys(&s, &keys, err);
+        rc = index_shown(&s, err);
     if (!rc)
-        rc = o->names ? read_names(&s, &keys, err) : read_vocabs(&s, path, &keys, err);
+        rc = o->names ? read_names(&s, err) : read_vocabs(&s, path, err);
     if (!rc)
         rc = name_special(&s, err);
     for (int i = 0; i < s.n; i++)
@@ -339,7 +363,8 @@ int ctr_model_top(const char *path, const struct ctr_top_opts *o, struct ctr_bat
     for (int i = 0; i < s.n; i++)
         free(s.top[i].e);
     free(s.top);
+    free(s.shown);
+    free(s.seed);
     ctr_strs_free(&s.tables);
-    ctr_buf_free(&keys);
     return rc;
 }
