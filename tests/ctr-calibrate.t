@@ -102,6 +102,9 @@ exits "one class" 1 ctr-calibrate --fit power -o no.map zero.arrows
 err_like "says so" 'all 7 rows have the label 0 .*: a map needs both classes'
 exits "a bad score" 1 sh -c "sed '3s/0.2/1.2/' small.csv >bad.csv; ctr-import --format csv --header --label click --score score bad.csv | ctr-calibrate --fit platt -o no.map"
 err_like "names the row" 'row 2: the score \(column score\) is 1.2, but must be in \[0, 1\]'
+printf 'y,p,w\n1,0.5,1e308\n0,0.2,1e308\n1,0.7,1\n0,0.6,1\n' | ctr-import --format csv --header --label y --score p --weight w >huge.arrows
+exits "weights whose sums overflow" 1 ctr-calibrate --fit power -o huge.map huge.arrows
+err_like "says what to do" 'the weights add up to inf: divide them by a constant'
 exits "a bad score to be calibrated" 1 sh -c "ctr-import --format csv --header --label click --score score bad.csv | ctr-calibrate map"
 err_like "names the row" 'row 2: the score'
 exits "no map" 2 ctr-calibrate

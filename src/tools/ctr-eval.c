@@ -4,6 +4,7 @@
 #include "common/cli/cli.h"
 #include "common/metric/metric.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 static struct {
@@ -287,6 +288,8 @@ static void explain(const struct ctr_cli *cli, const struct ctr_eval *e)
         ctr_cli_note(cli, "the input has no rows: no metric is defined");
     else if (!(t->weight > 0))
         ctr_cli_note(cli, "all weights are 0: no metric is defined");
+    else if (!(t->weight * t->weight < INFINITY))
+        ctr_cli_note(cli, "the weights add up to %g, so sums overflow: divide them by a constant", t->weight);
     else if (!(t->label > 0) || !(t->label < t->weight))
         ctr_cli_note(cli, "all %lld labels are %d: auc, gauc and normalized_entropy are undefined", (long long)t->rows,
                      t->label > 0);

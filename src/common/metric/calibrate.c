@@ -378,7 +378,10 @@ static int fit_part(struct ctr_cal_fit *f, struct part *p, struct ctr_cal_part *
     }
 }
 
-static int check_classes(const struct ctr_cal_fit *f, struct ctr_err *err)
+/* Products of sums of weights must be finite. */
+#define MAX_WEIGHT 1e100
+
+static int check_rows(const struct ctr_cal_fit *f, struct ctr_err *err)
 {
     const struct part *all = &f->part[0];
 
@@ -387,6 +390,9 @@ static int check_classes(const struct ctr_cal_fit *f, struct ctr_err *err)
     if (!all->positive || !all->negative)
         return ctr_fail(err, CTR_EDATA, "all %lld rows have the label %d (or the weight 0): a map needs both classes",
                         (long long)f->seen, all->positive > 0);
+    if (!(f->weight <= MAX_WEIGHT))
+        return ctr_fail(err, CTR_EDATA, "the weights add up to %g: divide them by a constant, the map is the same",
+                        f->weight);
     return 0;
 }
 
@@ -407,7 +413,7 @@ static int fit_parts(struct ctr_cal_fit *f, struct ctr_cal_map *m, struct ctr_er
 
 int ctr_cal_fit_finish(struct ctr_cal_fit *f, struct ctr_cal_map **map, struct ctr_err *err)
 {
-    int rc = check_classes(f, err);
+    int rc = check_rows(f, err);
 
     *map = NULL;
     if (rc)
