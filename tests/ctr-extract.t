@@ -198,6 +198,28 @@ exits "ctr-import --for a model does without them too" 0 ctr-import -f csv --hea
 is "and takes the others" "$(csv i.arrows)" "$(cat serve.csv)"
 exits "but not for a plan" 2 ctr-import -f csv --header --for s.plan serve.csv
 
+# Plans and models are streams too: by pipe as by file.
+printf '%s\n' 'label liked = rating >= 4' 'feature genre = vocab(split(genres, "|"), min=1)' 'feature age' >v.plan
+ctr-extract --fit v.plan -o v.fitted r.arrows
+ctr-extract v.fitted r.arrows | ctr-train lr -q --plan v.fitted -o v.model
+ctr-extract -o v.arrows v.model r.arrows
+is "a fitted plan from stdin" "$(ctr-extract - r.arrows <v.fitted | digest)" "$(digest v.arrows)"
+is "a fitted plan from a pipe" "$(cat v.fitted | ctr-extract /dev/fd/0 r.arrows | digest)" "$(digest v.arrows)"
+is "a plan from a pipe" "$(cat s.plan | ctr-extract - clicked.arrows | digest)" "$(ctr-extract s.plan clicked.arrows | digest)"
+is "a model to extract with" "$(cat v.model | ctr-extract - r.arrows | digest)" "$(digest v.arrows)"
+is "a model to predict with" "$(ctr-select --section lr --where 'weight != 0' v.model | ctr-predict - v.arrows | digest)" \
+    "$(ctr-predict v.model v.arrows | digest)"
+is "a model to look into" "$(cat v.model | ctr-model top -)" "$(ctr-model top v.model)"
+is "--plan of ctr-train" "$(cat v.fitted | ctr-train lr -q --plan - v.arrows | digest)" "$(ctr-train lr -q --plan v.fitted v.arrows | digest)"
+is "--for of ctr-import" "$(cat v.model | ctr-import -f csv --header --for - r.csv | digest)" "$(ctr-import -f csv --header --for v.model r.csv | digest)"
+exits "stdin cannot be the input as well" 2 sh -c 'ctr-predict - <v.model'
+err_like "and says so" 'stdin has been read to its end as plan or model: name the input as a file'
+head -c 700 v.model >cut.model
+exits "a truncated model from stdin" 1 sh -c 'ctr-predict - v.arrows <cut.model'
+err_like "is called so" 'ctr-predict: stdin: .*truncated'
+exits "a plan of other columns from stdin" 2 sh -c 'ctr-extract - v.arrows <s.plan'
+err_like "is called so" 'ctr-extract: stdin:1:'
+
 # The manual's table of operators is the program's.
 ctr-extract --list-ops | awk -F'\t' -f "$CTR_TOP/tests/ops-to-mdoc.awk" >ops.mdoc
 sed -n '/^\.Sh OPERATORS/,/^\.El/p' "$CTR_TOP/man/ctr-plan.5" | sed 1d >page.mdoc

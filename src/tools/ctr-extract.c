@@ -194,7 +194,9 @@ static int with_plan(struct job *j, struct ctr_err *err)
     if (rc < 0)
         return rc;
     j->path = o.fit ? o.fit : j->cli->args[0];
-    rc = ctr_plan_open(&j->plan, j->path, err);
+    rc = ctr_cli_reread(j->cli, &j->path, err);
+    if (rc == 0)
+        rc = ctr_plan_open(&j->plan, j->path, err);
     if (rc < 0)
         return rc;
     if (o.inputs)

@@ -132,6 +132,8 @@ static int run(struct ctr_cli *cli, struct ctr_err *err)
     if (!rc && o.like)
         rc = read_like(&like, err);
     if (!rc && o.plan)
+        rc = ctr_cli_reread(cli, &o.plan, err);
+    if (!rc && o.plan)
         rc = ctr_plan_open(&plan, o.plan, err);
     t.like = o.like ? &like : NULL;
     t.only = plan ? ctr_plan_inputs(plan) : NULL;

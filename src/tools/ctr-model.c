@@ -78,9 +78,12 @@ static int top(struct ctr_cli *cli, struct ctr_err *err)
     struct ctr_schema schema = { 0 };
     struct ctr_batchbuf rows = { 0 };
     struct ctr_out *out = NULL;
+    const char *model = cli->args[1];
     int rc = ctr_cli_out(cli, strcmp(o.format, "table") ? CTR_OUT_BINARY : 0, &out, err);
     if (!rc)
-        rc = ctr_model_top(cli->args[1], &to, &rows, &schema, err);
+        rc = ctr_cli_reread(cli, &model, err);
+    if (!rc)
+        rc = ctr_model_top(model, &to, &rows, &schema, err);
     if (!rc)
         rc = print(cli, out, &rows, &schema, err);
     ctr_out_free(out);

@@ -16,9 +16,12 @@ struct run {
 static int predict(struct ctr_cli *cli, struct run *run, struct ctr_err *err)
 {
     const struct ctr_batch *in, *scored;
+    const char *model = cli->args[0];
     int rc = ctr_cli_out(cli, CTR_OUT_BINARY, &run->out, err);
     if (!rc)
-        rc = ctr_predictor_open(&run->p, cli->args[0], (int)cli->jobs, err);
+        rc = ctr_cli_reread(cli, &model, err);
+    if (!rc)
+        rc = ctr_predictor_open(&run->p, model, (int)cli->jobs, err);
     if (rc)
         return rc;
     if (*ctr_predictor_warning(run->p))

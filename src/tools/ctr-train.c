@@ -244,6 +244,8 @@ static int train(struct ctr_cli *cli, struct ctr_err *err)
         .options = cli->provenance,
     };
     int rc = ctr_cli_args(cli, 1, -1, err);
+    if (!rc && job.fitted)
+        rc = ctr_cli_reread(cli, &job.fitted, err);
     if (!rc && !(job.model = ctr_model_find(cli->args[0]))) {
         const char *names[16];
         int n = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * cli: what tools do alike: open the main stream and the outputs, find columns by role, speak on stderr. */
-#include "common/cli/cli.h"
+#include "common/cli/reread.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,6 +48,8 @@ static int refuse_same(struct ctr_cli *cli, const char *path, struct ctr_err *er
     struct stat st;
     bool std = !path || !strcmp(path, "-");
 
+    if (std && cli->stdin_taken)
+        return ctr_cli_usage(err, "stdin has been read to its end as plan or model: name the input as a file");
     if ((std ? fstat(STDIN_FILENO, &st) : stat(path, &st)) || !S_ISREG(st.st_mode))
         return 0;
     if (same_file(cli->out, STDOUT_FILENO, &st))
@@ -149,6 +151,7 @@ static void say(const struct ctr_cli *cli, const char *fmt, va_list ap)
     char text[2048];
 
     vsnprintf(text, sizeof text, fmt, ap);
+    ctr_cli_names(cli, text, sizeof text);
     fprintf(stderr, "%s%s: %s\n", cli->progress && cli->progress_next_ms ? "\r\033[K" : "", cli->tool->name, text);
 }
 

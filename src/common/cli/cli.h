@@ -82,6 +82,9 @@ struct ctr_cli {
     /* scaffold */
     struct ctr_writer *idle_writer; /* flushed when input is idle */
     int64_t progress_next_ms, progress_start_ms;
+    char reread[32]; /* ctr_cli_reread: the copy */
+    const char *reread_name;
+    bool stdin_taken;
 };
 
 /* Exactly min..max positional arguments (max -1: any), else a usage error that shows the synopsis. */
@@ -94,6 +97,9 @@ int ctr_cli_reader(struct ctr_cli *cli, int first, const struct ctr_reader_opts 
                    struct ctr_err *err) CTR_MUST;
 /* The check alone, for tools that read args[first…] (or stdin) by themselves. */
 int ctr_cli_inputs(struct ctr_cli *cli, int first, struct ctr_err *err) CTR_MUST;
+/* A plan or model, which is read more than once: a pipe, or "-" for stdin, is copied into a temporary file, whose name
+ * takes the place of *path. Once a process. */
+int ctr_cli_reread(struct ctr_cli *cli, const char **path, struct ctr_err *err) CTR_MUST;
 /* -o or stdout for binary or text. */
 int ctr_cli_out(struct ctr_cli *cli, unsigned out_flags, struct ctr_out **o, struct ctr_err *err) CTR_MUST;
 /* A stream writer on `out` with this tool's provenance added to a copy of the schema, flushed when input is idle. */

@@ -2,6 +2,7 @@
  *
  * main: the scaffold around every tool: options, --help, --version, signals, exit status. */
 #include "common/cli/options.h"
+#include "common/cli/reread.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -94,8 +95,10 @@ static int close_stdout(const struct ctr_tool *tool)
     return 1;
 }
 
-static int report(const struct ctr_cli *cli, const struct ctr_err *err)
+static int report(const struct ctr_cli *cli, struct ctr_err *err)
 {
+    ctr_cli_names(cli, err->file, sizeof err->file);
+    ctr_cli_names(cli, err->what, sizeof err->what);
     if (err->sys == EPIPE) { /* the reader is gone: end as SIGPIPE would */
         signal(SIGPIPE, SIG_DFL);
         raise(SIGPIPE);

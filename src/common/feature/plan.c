@@ -145,7 +145,8 @@ int ctr_plan_save_sections(const struct ctr_plan *p, struct ctr_out *out, struct
 static int plan_new(struct ctr_plan **out, const char *path, struct ctr_err *err)
 {
     struct ctr_plan *p = calloc(1, sizeof *p);
-    const char *slash = path ? strrchr(path, '/') : NULL;
+    bool descriptor = path && (strncmp(path, "/dev/fd/", 8) == 0 || strncmp(path, "/proc/self/fd/", 14) == 0);
+    const char *slash = path && !descriptor ? strrchr(path, '/') : NULL; /* a pipe lies where we are */
     *out = p;
     if (!p)
         return ctr_fail_nomem(err, sizeof *p);

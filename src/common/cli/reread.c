@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * reread: plans and models are read more than once, and a pipe cannot be. It is copied into an unnamed temporary file,
+ * which the system removes with the process; messages keep the name that was typed. */
+#include "common/cli/reread.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static int copy_all(int from, int to, struct ctr_err *err)
+{
+    char block[1 << 16];
+    ssize_t n;
+    int rc = 0;
+
+    while (!rc && (n = ctr_read_full(from, block, sizeof block, err)) != 0)
+        rc = n < 0 ? (int)n : ctr_write_full(to, block, (size_t)n, err);
+    return rc;
+}
+
+int ctr_cli_reread(struct ctr_cli *cli, const char **path, struct ctr_err *err)
+{
+    bool std = !strcmp(*path, "-");
+    struct stat st;
+    int rc = 0, from, to;
+
+    if (!std && (stat(*path, &st) || S_ISREG(st.st_mode)))
+        return 0; /* what cannot be opened is told by who opens it */
+    from = std ? STDIN_FILENO : open(*path, O_RDONLY | O_CLOEXEC);
+    if (from < 0)
+        return 0;
+    if (isatty(from))
+        return ctr_cli_usage(err, "a plan or a model is not read from a terminal");
+    to = ctr_tmpfile(err);
+    rc = to < 0 ? to : copy_all(from, to, err);
+    if (!std)
+        close(from);
+    if (rc)
+        return rc;
+    snprintf(cli->reread, sizeof cli->reread, "/proc/self/fd/%d", to);
+    cli->reread_name = std ? "stdin" : *path;
+    cli->stdin_taken |= std;
+    *path = cli->reread;
+    return 0;
+}
+
+void ctr_cli_names(const struct ctr_cli *cli, char *text, size_t size)
+{
+    size_t n = strlen(cli->reread);
+    struct ctr_buf b = { 0 };
+    struct ctr_err err = { 0 };
+    char *at, *from = text;
+    int rc = 0;
+
+    while (n && !rc && (at = strstr(from, cli->reread))) {
+        rc = ctr_buf_printf(&b, &err, "%.*s%s", (int)(at - from), from, cli->reread_name);
+        from = at + n;
+    }
+    if (from != text && !rc && !(rc = ctr_buf_printf(&b, &err, "%s", from)))
+        snprintf(text, size, "%s", (const char *)b.data);
+    ctr_buf_free(&b);
+}
