@@ -148,6 +148,13 @@ err_like 'names the nearest' "no model 'lrr'; there is lr"
 exits 'no model at all' 2 ctr-train
 exits 'alpha 0' 2 ctr-train lr --alpha 0 mixed.arrows
 err_like 'is named' 'alpha must be above 0'
+# The last row's update has no prediction after it that would show the damage.
+printf 'y,x,w\n1,1,1\n1,1,1e300\n' | ctr-import --format csv --header >huge.arrows
+printf 'label y\nweight w\ndense x\n' >huge.plan
+ctr-extract huge.plan huge.arrows >huge-x.arrows
+exits 'a state that overflows is no model' 1 ctr-train lr -q -o huge-m.arrows huge-x.arrows
+err_like 'and says what to do' "the model's state is infinite or not a number: weights or values of features are too large; scale them"
+ok 'and there is none' test ! -e huge-m.arrows
 exits 'no label' 2 ctr-train lr p.arrows --label nothing
 err_like 'is named' 'nothing'
 ctr-train lr -q --label click -o l.arrows mixed.arrows

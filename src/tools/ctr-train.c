@@ -17,7 +17,7 @@ static struct {
     const char *progressive, *init, *plan, *checkpoint, *every, *spool;
     int64_t passes;
     bool resume;
-} o = { .params = { .alpha = 0.1, .beta = 1, .precision = "f64" }, .passes = 1 };
+} o = { .params = CTR_PARAMS_DEFAULT, .passes = 1 };
 
 static const struct ctr_opt opts[] = {
     { "alpha", 0, CTR_OPT_REAL, "X", "learning rate of each coordinate (default 0.1)", &o.params.alpha, 0 },
@@ -226,7 +226,6 @@ static int train(struct ctr_cli *cli, struct ctr_err *err)
         .params = o.params,
         .passes = o.passes,
         .memory_bytes = cli->memory_bytes,
-        .threads = (int)cli->jobs,
         .label = cli->role[CTR_ROLE_LABEL],
         .weight = cli->role[CTR_ROLE_WEIGHT],
         .init = o.init,

@@ -130,7 +130,7 @@ static void test_training(const char *precision, double tolerance)
     enum { KEYS = 60000, ROWS = 3000, WIDE = 50 };
     struct fixture f;
     struct ctr_rows r;
-    struct ctr_params p = ctr_params_default;
+    struct ctr_params p = CTR_PARAMS_DEFAULT;
     void *learner = NULL;
     double *z = calloc(KEYS, sizeof *z), *n = calloc(KEYS, sizeof *n), worst = 0, score[ROWS], bz = 0, bn = 0;
     uint64_t *keys = calloc((size_t)ROWS * WIDE, sizeof *keys);
@@ -180,7 +180,7 @@ static void test_params(void)
     struct ctr_params p = { .alpha = 0.3, .beta = 0, .l1 = 1e-5, .l2 = 2, .precision = "f32", .no_bias = true }, q;
     struct ctr_buf b = { 0 };
     struct ctr_err err = { 0 };
-    ok(!ctr_params_text(&ctr_model_lr, &p, &b, &err) &&
+    ok(!ctr_params_text(&p, &b, &err) &&
            !strcmp((char *)b.data, "alpha=0.3 beta=0 l1=1e-05 l2=2 precision=f32 bias=no"),
        "options as text: %s", (char *)b.data);
     ok(!ctr_params_parse(&q, (char *)b.data, &err) && q.alpha == p.alpha && q.l1 == p.l1 && q.no_bias &&

@@ -180,10 +180,7 @@ static void fill_x(struct lr *m, const double *x, int64_t k, int64_t all)
 int ctr_lr_diverged(int64_t row, struct ctr_err *err)
 {
     err->row = row;
-    return ctr_fail(err, CTR_EDATA,
-                    "row %lld: the prediction is not a number: weights or values of features are too large; scale them "
-                    "down, or lower --alpha",
-                    (long long)row);
+    return ctr_fail(err, CTR_EDATA, "row %lld: the prediction is not a number" CTR_LR_TOO_LARGE, (long long)row);
 }
 
 static int train_block(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end, double *score,

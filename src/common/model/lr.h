@@ -26,11 +26,11 @@ struct lr {
 int ctr_lr_new(void **learner, const struct ctr_params *p, struct ctr_err *err) CTR_MUST;
 void ctr_lr_free(void *learner);
 int ctr_lr_bind(void *learner, const struct ctr_strs *tables, struct ctr_err *err) CTR_MUST;
+#define CTR_LR_TOO_LARGE ": weights or values of features are too large; scale them down, or lower --alpha"
 int ctr_lr_diverged(int64_t row, struct ctr_err *err); /* the error that a prediction is not a number */
 
 /* lr_file.c */
-int ctr_lr_save_schema(void *learner, const struct ctr_strs *tables, struct ctr_schema *s,
-                       struct ctr_err *err) CTR_MUST;
+int ctr_lr_save_schema(const void *learner, struct ctr_schema *s, struct ctr_err *err) CTR_MUST;
 int ctr_lr_save(void *learner, const struct ctr_strs *tables, struct ctr_writer *w, struct ctr_err *err) CTR_MUST;
 int ctr_lr_load(void *learner, struct ctr_strs *tables, const struct ctr_batch *b, struct ctr_err *err) CTR_MUST;
 

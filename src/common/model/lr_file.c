@@ -25,24 +25,35 @@ static void read_row(const struct lr *m, const uint8_t *row, double *z, double *
     }
 }
 
-int ctr_lr_save_schema(void *learner, const struct ctr_strs *tables, struct ctr_schema *s, struct ctr_err *err)
+/* The digest of all weights; false when some state is infinite or not a number. An update that overflows shows in the
+ * next prediction, but the last row has none after it. */
+static bool digest_all(const struct lr *m, uint64_t *digest)
 {
-    static const char *const names[] = { "weight", "z", "n" };
-    const struct lr *m = learner;
-    uint64_t digest = 0;
+    bool finite = true;
     double z, n, w;
-    char hex[17];
-    (void)tables;
+    *digest = 0;
     for (int i = 0; i < m->tables; i++) {
         uint64_t at = 0;
         for (const uint8_t *row; (row = ctr_sparse_next(&m->table[i], &at));) {
             read_row(m, row, &z, &n, &w);
-            digest += ctr_lr_digest(ctr_sparse_key(ctr_sparse_row_hash(row)), w);
+            finite &= fabs(z) < INFINITY && n < INFINITY;
+            *digest += ctr_lr_digest(ctr_sparse_key(ctr_sparse_row_hash(row)), w);
         }
     }
     read_row(m, m->bias, &z, &n, &w);
     if (!m->no_bias)
-        digest += ctr_lr_digest(ctr_bias_key(), w);
+        *digest += ctr_lr_digest(ctr_bias_key(), w);
+    return finite && fabs(z) < INFINITY && n < INFINITY;
+}
+
+int ctr_lr_save_schema(const void *learner, struct ctr_schema *s, struct ctr_err *err)
+{
+    static const char *const names[] = { "weight", "z", "n" };
+    const struct lr *m = learner;
+    uint64_t digest;
+    char hex[17];
+    if (!digest_all(m, &digest))
+        return ctr_fail(err, CTR_EDATA, "the model's state is infinite or not a number" CTR_LR_TOO_LARGE);
     snprintf(hex, sizeof hex, "%016llx", (unsigned long long)digest);
     int rc = ctr_schema_add(s, "table", CTR_UTF8, err);
     if (!rc) {

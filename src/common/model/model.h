@@ -60,7 +60,7 @@ struct ctr_params {
     const char *precision; /* f64, f32 */
     bool no_bias;
 };
-extern const struct ctr_params ctr_params_default;
+#define CTR_PARAMS_DEFAULT { .alpha = 0.1, .beta = 1, .precision = "f64" }
 
 /* The frame of a model file, read from the metadata of its first section. */
 struct ctr_model_info {
@@ -84,7 +84,7 @@ struct ctr_model {
     int64_t (*keys)(const void *learner);
     int64_t (*memory)(const void *learner); /* bytes */
     /* The main section: columns and metadata of its own, then its rows; and back, a batch at a time. */
-    int (*save_schema)(void *learner, const struct ctr_strs *tables, struct ctr_schema *s, struct ctr_err *err);
+    int (*save_schema)(const void *learner, struct ctr_schema *s, struct ctr_err *err);
     int (*save)(void *learner, const struct ctr_strs *tables, struct ctr_writer *w, struct ctr_err *err);
     int (*load)(void *learner, struct ctr_strs *tables, const struct ctr_batch *b, struct ctr_err *err);
 
@@ -107,8 +107,7 @@ extern const struct ctr_model ctr_model_lr;
 #define CTR_META_CHECKPOINT    "ctr.checkpoint"    /* a model saved on the way: where it was */
 
 /* "alpha=0.1 beta=1 l1=0 l2=0 precision=f64 bias=yes", and back. */
-int ctr_params_text(const struct ctr_model *m, const struct ctr_params *p, struct ctr_buf *out,
-                    struct ctr_err *err) CTR_MUST;
+int ctr_params_text(const struct ctr_params *p, struct ctr_buf *out, struct ctr_err *err) CTR_MUST;
 int ctr_params_parse(struct ctr_params *p, const char *text, struct ctr_err *err) CTR_MUST;
 int ctr_params_check(const struct ctr_params *p, struct ctr_err *err) CTR_MUST;
 
@@ -153,7 +152,6 @@ struct ctr_train_job {
     struct ctr_params params;
     int64_t passes;
     int64_t memory_bytes;       /* 0: no bound */
-    int threads;                /* 2 or more: reading and verifying in a thread of their own */
     const char *label, *weight; /* names that override roles, or NULL */
     const char *init;           /* model to start from, or NULL */
     const char *fitted;         /* fitted plan that the model takes along, or NULL */

@@ -75,7 +75,7 @@ static int make_schema(const struct ctr_save *s, struct ctr_schema *schema, stru
 {
     static const char *const copied[] = { CTR_META_PG, CTR_META_PLAN, CTR_META_PLAN_ID };
     struct ctr_buf options = { 0 };
-    int rc = s->model->save_schema(s->learner, s->tables, schema, err);
+    int rc = s->model->save_schema(s->learner, schema, err);
     for (size_t i = 0; i < CTR_COUNT(copied) && !rc && s->stream; i++)
         rc = copy_meta(&schema->meta, &s->stream->meta, copied[i], err);
     if (!rc)
@@ -83,7 +83,7 @@ static int make_schema(const struct ctr_save *s, struct ctr_schema *schema, stru
     if (!rc)
         rc = ctr_meta_set(&schema->meta, CTR_META_MODEL, s->model->name, err);
     if (!rc)
-        rc = ctr_params_text(s->model, s->params, &options, err);
+        rc = ctr_params_text(s->params, &options, err);
     if (!rc)
         rc = ctr_meta_set(&schema->meta, CTR_META_MODEL_OPTIONS, (const char *)options.data, err);
     if (!rc && s->checkpoint)

@@ -26,8 +26,6 @@ const struct ctr_model *ctr_model_find(const char *name)
 
 /* ---- options ---- */
 
-const struct ctr_params ctr_params_default = { .alpha = 0.1, .beta = 1, .precision = "f64" };
-
 /* Real options: bounds are the smallest value allowed, and whether it is itself allowed. */
 static const struct real {
     const char *name;
@@ -67,11 +65,10 @@ int ctr_params_check(const struct ctr_params *p, struct ctr_err *err)
     return 0;
 }
 
-int ctr_params_text(const struct ctr_model *m, const struct ctr_params *p, struct ctr_buf *out, struct ctr_err *err)
+int ctr_params_text(const struct ctr_params *p, struct ctr_buf *out, struct ctr_err *err)
 {
     struct ctr_params copy = *p;
     int rc = 0;
-    (void)m;
     for (size_t i = 0; i < CTR_COUNT(reals) && !rc; i++) {
         char v[CTR_NUM_MAX + 1];
         v[ctr_fmt_f64(v, *real_of(&copy, &reals[i]))] = 0;
@@ -97,7 +94,7 @@ static int parse_one(struct ctr_params *p, const char *name, size_t name_n, cons
 int ctr_params_parse(struct ctr_params *p, const char *text, struct ctr_err *err)
 {
     struct ctr_err inner = { 0 };
-    *p = ctr_params_default;
+    *p = (struct ctr_params)CTR_PARAMS_DEFAULT;
     for (const char *s = text; *s;) {
         size_t n = strcspn(s, " "), eq = strcspn(s, "= ");
         if (eq == n || parse_one(p, s, eq, s + eq + 1, n - eq - 1) || !p->precision)
