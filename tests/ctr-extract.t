@@ -220,6 +220,35 @@ err_like "is called so" 'ctr-predict: stdin: .*truncated'
 exits "a plan of other columns from stdin" 2 sh -c 'ctr-extract - v.arrows <s.plan'
 err_like "is called so" 'ctr-extract: stdin:1:'
 
+# What an option writes is never what is read, nor written twice: the file is still there afterwards.
+refused() { # NAME FILE COMMAND…
+    _n=$1 _f=$2
+    shift 2
+    cp "$_f" kept
+    exits "$_n is refused" 2 "$@"
+    ok "and $_f is still what it was" cmp -s "$_f" kept
+}
+echo text >v.csv
+refused "--names over the input" r.arrows ctr-extract --names r.arrows -o x.arrows v.fitted r.arrows
+refused "--names over -o" v.arrows ctr-extract --names v.arrows -o v.arrows v.fitted r.arrows
+refused "-o over the plan to fit" v.plan ctr-extract --fit v.plan -o v.plan r.arrows
+refused "-o over the model" v.model ctr-predict -o v.model v.model v.arrows
+refused "--progressive over the input" v.arrows ctr-train lr -q --progressive v.arrows -o x.model v.arrows
+refused "--progressive over -o" v.model ctr-train lr -q --progressive v.model -o v.model v.arrows
+refused "--spool over the input" v.arrows ctr-train lr -q --passes 2 --spool v.arrows -o x.model v.arrows
+refused "--checkpoint over the input" v.arrows ctr-train lr -q --checkpoint v.arrows -o x.model v.arrows
+refused "--checkpoint over -o" v.model ctr-train lr -q --checkpoint v.model -o v.model v.arrows
+refused "--checkpoint over a model" v.model ctr-train lr -q --checkpoint v.model -o x.model v.arrows
+refused "--checkpoint over --progressive" v.csv ctr-train lr -q --checkpoint v.csv --progressive v.csv -o x.model v.arrows
+refused "--rest over the input" r.arrows ctr-select --head 1 --rest r.arrows -o x.arrows r.arrows
+refused "quarantine over the log" r.csv ctr-import --header --bad-rows quarantine=r.csv -o x.arrows r.csv
+exits "a new file for two outputs is refused" 2 ctr-train lr -q --progressive new -o new v.arrows
+err_like "which says so" 'new is given for two outputs'
+mkfifo pipe
+exits "a checkpoint is a regular file" 2 ctr-train lr -q --checkpoint pipe -o x.model v.arrows
+ok "and what is not stays" test -p pipe
+exits "a device may be named twice" 0 ctr-train lr -q --progressive /dev/null -o /dev/null v.arrows
+
 # The manual's table of operators is the program's.
 ctr-extract --list-ops | awk -F'\t' -f "$CTR_TOP/tests/ops-to-mdoc.awk" >ops.mdoc
 sed -n '/^\.Sh OPERATORS/,/^\.El/p' "$CTR_TOP/man/ctr-plan.5" | sed 1d >page.mdoc

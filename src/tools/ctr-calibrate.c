@@ -187,6 +187,8 @@ static int apply(struct ctr_cli *cli, struct ctr_err *err)
 
     if (!rc && o.by)
         return ctr_cli_usage(err, "--by goes with --fit: a map knows by which column it was fitted");
+    if (!rc)
+        rc = ctr_cli_inputs(cli, 0, err);
     if (!rc && !(rc = ctr_cal_map_load(&m, cli->args[0], err)) && !(rc = ctr_cli_reader(cli, 1, NULL, &r, err))) {
         score = ctr_cli_role(cli, ctr_reader_schema(r), CTR_ROLE_SCORE, true, err);
         rc = score < 0 ? score : ctr_cal_apply_new(&a, m, ctr_reader_schema(r), score, err);

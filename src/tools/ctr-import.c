@@ -88,6 +88,8 @@ static int import(struct ctr_cli *cli, const struct ctr_text_opts *t, struct ctr
     struct ctr_writer *w = NULL;
     struct ctr_out *out = NULL;
     int rc = ctr_cli_inputs(cli, 0, err);
+    if (!rc && t->bad_rows && !strncmp(t->bad_rows, "quarantine=", 11))
+        rc = ctr_cli_written(cli, t->bad_rows + 11, err);
     if (!rc)
         rc = ctr_cli_out(cli, CTR_OUT_BINARY, &out, err);
     if (!rc)

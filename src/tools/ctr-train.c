@@ -256,6 +256,10 @@ static int train(struct ctr_cli *cli, struct ctr_err *err)
     }
     if (!rc)
         rc = check_options(cli, err);
+    if (!rc && o.checkpoint)
+        rc = ctr_cli_written(cli, o.checkpoint, err);
+    if (!rc && o.spool)
+        rc = ctr_cli_written(cli, o.spool, err);
     if (!rc)
         rc = parse_every(&job, err);
     if (!rc)

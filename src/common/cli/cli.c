@@ -43,7 +43,7 @@ static bool same_file(const char *path, int fd, const struct stat *st)
     return rc == 0 && S_ISREG(other.st_mode) && other.st_dev == st->st_dev && other.st_ino == st->st_ino;
 }
 
-static int refuse_same(struct ctr_cli *cli, const char *path, struct ctr_err *err)
+int ctr_cli_read(struct ctr_cli *cli, const char *path, struct ctr_err *err)
 {
     struct stat st;
     bool std = !path || !strcmp(path, "-");
@@ -72,8 +72,8 @@ int ctr_cli_inputs(struct ctr_cli *cli, int first, struct ctr_err *err)
     int rc = 0;
 
     for (int i = first; !rc && i < cli->nargs; i++)
-        rc = refuse_same(cli, cli->args[i], err);
-    return !rc && cli->nargs <= first ? refuse_same(cli, NULL, err) : rc;
+        rc = ctr_cli_read(cli, cli->args[i], err);
+    return !rc && cli->nargs <= first ? ctr_cli_read(cli, NULL, err) : rc;
 }
 
 int ctr_cli_reader(struct ctr_cli *cli, int first, const struct ctr_reader_opts *opts, struct ctr_reader **r,
@@ -97,11 +97,46 @@ int ctr_cli_out(struct ctr_cli *cli, unsigned out_flags, struct ctr_out **o, str
     return ctr_out_open(o, cli->out, out_flags, err);
 }
 
+/* Two names of one file, there already or not. Devices may be named twice. */
+static bool same_output(const char *a, const char *b)
+{
+    struct stat st, other;
+    bool is = !stat(a, &st), other_is = !stat(b, &other);
+
+    if (!is || !other_is)
+        return !is && !other_is && !strcmp(a, b);
+    return S_ISREG(st.st_mode) && st.st_dev == other.st_dev && st.st_ino == other.st_ino;
+}
+
+int ctr_cli_written(struct ctr_cli *cli, const char *path, struct ctr_err *err)
+{
+    struct stat st;
+
+    if (!strcmp(path, "-"))
+        return 0;
+    if (!stat(path, &st) && S_ISREG(st.st_mode)) {
+        for (int i = 0; i < cli->nargs; i++)
+            if (same_file(cli->args[i], STDIN_FILENO, &st))
+                return ctr_cli_usage(err, "%s is both input and output", path);
+        if (same_file(NULL, STDIN_FILENO, &st))
+            return ctr_cli_usage(err, "%s is both input and output", path);
+    }
+    if (cli->out && same_output(path, cli->out))
+        return ctr_cli_usage(err, "%s is given for two outputs", path);
+    for (int i = 0; i < cli->nwritten; i++)
+        if (same_output(path, cli->written[i]))
+            return ctr_cli_usage(err, "%s is given for two outputs", path);
+    if (cli->nwritten < (int)CTR_COUNT(cli->written))
+        cli->written[cli->nwritten++] = path;
+    return 0;
+}
+
 int ctr_cli_side_out(struct ctr_cli *cli, const char *path, unsigned out_flags, struct ctr_out **o, struct ctr_err *err)
 {
     if (!strcmp(path, "-") && (!cli->out || !strcmp(cli->out, "-")))
         return ctr_cli_usage(err, "two outputs on one stdout: give one of them a file name");
-    return ctr_out_open(o, path, out_flags, err);
+    int rc = ctr_cli_written(cli, path, err);
+    return rc ? rc : ctr_out_open(o, path, out_flags, err);
 }
 
 int ctr_cli_writer(struct ctr_cli *cli, struct ctr_out *out, const struct ctr_schema *schema, struct ctr_writer **w,

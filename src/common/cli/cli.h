@@ -85,6 +85,8 @@ struct ctr_cli {
     char reread[32]; /* ctr_cli_reread: the copy */
     const char *reread_name;
     bool stdin_taken;
+    const char *written[4]; /* ctr_cli_written */
+    int nwritten;
 };
 
 /* Exactly min..max positional arguments (max -1: any), else a usage error that shows the synopsis. */
@@ -105,6 +107,9 @@ int ctr_cli_out(struct ctr_cli *cli, unsigned out_flags, struct ctr_out **o, str
 /* A stream writer on `out` with this tool's provenance added to a copy of the schema, flushed when input is idle. */
 int ctr_cli_writer(struct ctr_cli *cli, struct ctr_out *out, const struct ctr_schema *schema, struct ctr_writer **w,
                    struct ctr_err *err) CTR_MUST;
+/* An option's file that will be written (ctr_cli_side_out calls it): one that is an input, -o or another such file is
+ * refused. */
+int ctr_cli_written(struct ctr_cli *cli, const char *path, struct ctr_err *err) CTR_MUST;
 /* A side output (option value): "-" is stdout, and two on one stdout is a usage error. */
 int ctr_cli_side_out(struct ctr_cli *cli, const char *path, unsigned out_flags, struct ctr_out **o,
                      struct ctr_err *err) CTR_MUST;

@@ -25,8 +25,10 @@ int ctr_cli_reread(struct ctr_cli *cli, const char **path, struct ctr_err *err)
 {
     bool std = !strcmp(*path, "-");
     struct stat st;
-    int rc = 0, from, to;
+    int rc = ctr_cli_read(cli, *path, err), from, to;
 
+    if (rc)
+        return rc;
     if (!std && (stat(*path, &st) || S_ISREG(st.st_mode)))
         return 0; /* what cannot be opened is told by who opens it */
     from = std ? STDIN_FILENO : open(*path, O_RDONLY | O_CLOEXEC);

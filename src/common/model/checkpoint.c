@@ -14,6 +14,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -103,6 +104,28 @@ static int same_options(struct ctr_trainer *t, const struct ctr_model_info *info
                       (const char *)want.data);
     ctr_buf_free(&want);
     return rc;
+}
+
+/* The file is replaced, and removed at the end: it must not be anything else. */
+int ctr_checkpoint_check(const struct ctr_trainer *t, struct ctr_err *err)
+{
+    struct ctr_model_info info;
+    struct ctr_reader *r;
+    struct ctr_err why = { 0 };
+    struct stat st;
+    if (stat(t->job.checkpoint, &st))
+        return 0;
+    bool is = S_ISREG(st.st_mode) && !ctr_model_open(t->job.checkpoint, &info, &r, &why);
+    if (is) {
+        is = ctr_meta_get(&info.schema.meta, CTR_META_CHECKPOINT);
+        ctr_reader_free(r);
+        ctr_model_info_free(&info);
+    }
+    return is ? 0
+              : ctr_fail(
+                    err, CTR_EUSAGE,
+                    "%s is there already and is no checkpoint; it would be replaced and removed: name another file",
+                    t->job.checkpoint);
 }
 
 int ctr_checkpoint_load(struct ctr_trainer *t, struct ctr_err *err)

@@ -129,6 +129,8 @@ static int start_run(struct ctr_trainer *t, struct ctr_reader *r, struct ctr_err
         t->job.note(t->job.ctx,
                     "the plan is fitted and its state is not in the stream: name the fitted plan with --plan, so "
                     "that the model can extract too");
+    if (!rc && t->job.checkpoint && !t->job.resume)
+        rc = ctr_checkpoint_check(t, err);
     if (!rc && t->job.checkpoint)
         ctr_checkpoint_sweep(t);
     if (!rc && t->job.resume)

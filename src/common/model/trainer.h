@@ -65,6 +65,7 @@ int ctr_checkpoint_scores_read(struct ctr_trainer *t, int64_t from, double *scor
 int ctr_checkpoint_due(struct ctr_trainer *t);
 /* Remove the temporaries of checkpoints that were being written when a run was killed: a checkpoint has one run. */
 void ctr_checkpoint_sweep(const struct ctr_trainer *t);
+int ctr_checkpoint_check(const struct ctr_trainer *t, struct ctr_err *err) CTR_MUST;
 void ctr_checkpoint_remove(struct ctr_trainer *t);
 
 #endif
