@@ -2,8 +2,6 @@
 # ctr-calibrate: maps by hand, every message, monotone whatever the data; against scikit-learn and plain Newton steps.
 . "${0%/*}/lib.sh"
 cd "$W" || exit 1
-PY=${CTR_PYTHON:-$CTR_TOP/build/venv/bin/python}
-[ -x "$PY" ] || PY=python3
 
 import() { ctr-import --format csv --header --label click --score score "$@"; }
 cat >small.csv <<'END'
@@ -159,7 +157,7 @@ ok "clicks that fall with the score: kappa stays positive" grep -q 'a slope was 
 ok "and the map monotone" monotone down.map
 
 # ---- against others
-if "$PY" -c 'import pyarrow, numpy, sklearn' 2>/dev/null; then
+if has_python pyarrow numpy sklearn; then
     cat >ref.py <<'END'
 import subprocess, sys, io, numpy as np, pyarrow as pa
 from sklearn.isotonic import IsotonicRegression

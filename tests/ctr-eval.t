@@ -2,8 +2,6 @@
 # ctr-eval: values by hand, slices, windows, controls, intervals, every message; against scikit-learn and plain loops.
 . "${0%/*}/lib.sh"
 cd "$W" || exit 1
-PY=${CTR_PYTHON:-$CTR_TOP/build/venv/bin/python}
-[ -x "$PY" ] || PY=python3
 
 roles="--label click --score p --weight w --user user --time t"
 import() { ctr-import --format csv --header $roles "$1"; }
@@ -162,7 +160,7 @@ slice  rows  weight  positives  auc  log_loss
 total     0       0          0    -         -"
 
 # ---- against others
-if "$PY" -c 'import pyarrow, numpy, sklearn' 2>/dev/null; then
+if has_python pyarrow numpy sklearn; then
     cat >ref.py <<'END'
 import subprocess, sys, io, numpy as np, pyarrow as pa
 from sklearn.metrics import roc_auc_score, log_loss, brier_score_loss

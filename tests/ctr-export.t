@@ -2,9 +2,6 @@
 # ctr-export: the text of every format, what it refuses, and that other programs read the same values.
 . "${0%/*}/lib.sh"
 command -v ctr-import >/dev/null || skip_all "ctr-import is not built"
-PY=${CTR_PYTHON:-$CTR_TOP/build/venv/bin/python}
-[ -x "$PY" ] || PY=python3
-have() { "$PY" -c "import $1" 2>/dev/null; }
 
 cat >"$W/rows.csv" <<'EOT'
 click,user.id,price,ad,time
@@ -80,7 +77,7 @@ exits "a truncated input fails" 1 ctr-export -o "$W/cut.csv" "$W/cut.arrows"
 ok "and leaves no file either" test ! -e "$W/cut.csv"
 
 # other programs
-if have numpy; then
+if has_python numpy; then
     ok "numpy reads the npy" "$PY" -c "
 import numpy as np
 a = np.load('$W/1.npy'); assert a.shape == (50000, 2) and a.dtype == np.float64, a.shape
@@ -92,7 +89,7 @@ b = np.load('$W/b.npy'); assert b.dtype == np.int64 and (b == np.arange(50000)).
 else
     skip "npy" "no numpy"
 fi
-if have pyarrow; then
+if has_python pyarrow; then
     ok "every float32 and float64 reads back to its bits, through csv and jsonl" "$PY" -c "
 import numpy as np, pyarrow as pa, subprocess as s, json, csv, io
 r = np.random.default_rng(1)

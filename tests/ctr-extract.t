@@ -45,11 +45,9 @@ is "values" "$(ctr-select --columns liked,user_id,time,genres,price films.arrows
 0,2,2019-11-16T00:00:00Z,,1.609438
 0,3,2019-11-17T00:00:00Z,"[""Drama""]",1.7917595'
 # XXH3-64 of the text, seeded with XXH3-64 of the table's name.
-python=${CTR_PYTHON:-$CTR_TOP/build/venv/bin/python}
-[ -x "$python" ] || python=python3
-if $python -c 'import xxhash' 2>/dev/null; then
+if has_python xxhash; then
     is "keys are XXH3 of table and text" "$(ctr-select --head 1 --columns user,movie films.arrows | csv | sed 1d)" \
-        "$($python -c 'import xxhash as x; k = lambda t, v: x.xxh3_64_intdigest(v, x.xxh3_64_intdigest(t)); print(k("user", "1"), k("item", "10"), sep=",")')"
+        "$("$PY" -c 'import xxhash as x; k = lambda t, v: x.xxh3_64_intdigest(v, x.xxh3_64_intdigest(t)); print(k("user", "1"), k("item", "10"), sep=",")')"
 else
     skip "keys are XXH3 of table and text" "no xxhash"
 fi
@@ -159,8 +157,8 @@ exits "truncated fitted plan" 1 sh -c 'head -c 2000 fit.fitted >cut.fitted; ctr-
 exits "a broken plan file" 2 sh -c 'head -c 300 /dev/urandom >rubbish.plan; ctr-extract rubbish.plan r.arrows'
 
 # Dictionary-encoded columns give what plain ones give.
-if $python -c 'import pyarrow' 2>/dev/null; then
-    $python - <<'END'
+if has_python pyarrow; then
+    "$PY" - <<'END'
 import pyarrow as pa, pyarrow.ipc as ipc
 t = ipc.open_stream("r.arrows").read_all()
 for name in ("genres", "age"):

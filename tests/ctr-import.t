@@ -1,9 +1,6 @@
 #!/bin/sh
 # ctr-import, csv and tsv: what every option does, every error, the quarantine, and the public data sets.
 . "${0%/*}/lib.sh"
-PY=${CTR_PYTHON:-$CTR_TOP/build/venv/bin/python}
-[ -x "$PY" ] || PY=python3
-have() { "$PY" -c "import $1" 2>/dev/null; }
 schema() { # NAME:TYPE[@ROLE] of every column, on one line
     ctr-info "$@" | awk '/^column/ { on = 1; next } on && NF { printf "%s%s:%s%s", s, $1, $2, $3 == "-" ? "" : "@" $3; s = " " }
         END { print "" }'
@@ -157,7 +154,7 @@ exits "a million columns" 1 ctr-import -f csv "$W/wide"
 err_like "are too many" '1000001 columns, at most 10000'
 
 # ---- other programs agree
-if have pandas && have pyarrow; then
+if has_python pandas pyarrow; then
     same_as_pandas() {
         "$PY" - "$W/1" "$W/many.csv" <<'EOT'
 import sys, pandas as pd, pyarrow as pa
@@ -216,7 +213,7 @@ P=$DATA/ipinyou_scored/sam.1458.train.txt.gz
 ctr-import -f tsv -c click,price,pctr,slot --label click "$P" >"$W/ipinyou"
 is "ipinyou: clicks" "$(text -c click "$W/ipinyou" | grep -c '^1$')" 156
 is "ipinyou: scores" "$(text -c pctr "$W/ipinyou" | awk 'NR > 1 { s += $1 } END { printf "%.6f", s / (NR - 1) }')" 0.000606
-if have zipfile; then
+if has_python zipfile; then
     "$PY" -c 'import sys, zipfile; z = zipfile.ZipFile(sys.argv[1]); sys.stdout.buffer.write(z.read(z.namelist()[0]))' \
         "$DATA/talkingdata_100k/train_sample.csv.zip" >"$W/talking.csv"
     ctr-import --header --label is_attributed --time click_time -c attributed_time:timestamp "$W/talking.csv" >"$W/talking"

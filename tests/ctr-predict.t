@@ -1,9 +1,7 @@
 #!/bin/sh
 # ctr-predict: the bits that training would predict, whatever the threads and batches; models that were edited; other plans.
 . "${0%/*}/lib.sh"
-PY=${CTR_PYTHON:-$CTR_TOP/build/venv/bin/python}
-[ -x "$PY" ] || PY=python3
-"$PY" -c 'import pyarrow' 2>/dev/null || skip_all "python has no pyarrow"
+has_python pyarrow || skip_all "python has no pyarrow"
 REF="$CTR_TOP/tests/model_reference.py"
 cd "$W" || exit 1
 ref() { "$PY" "$REF" "$@"; }

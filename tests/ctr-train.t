@@ -2,9 +2,7 @@
 # ctr-train lr: agrees with an independent implementation, does not depend on how rows arrive, resumes to the same bytes,
 # says what is wrong with bad input.
 . "${0%/*}/lib.sh"
-PY=${CTR_PYTHON:-$CTR_TOP/build/venv/bin/python}
-[ -x "$PY" ] || PY=python3
-"$PY" -c 'import pyarrow' 2>/dev/null || skip_all "python has no pyarrow"
+has_python pyarrow || skip_all "python has no pyarrow"
 REF="$CTR_TOP/tests/model_reference.py"
 cd "$W" || exit 1
 

@@ -2,9 +2,6 @@
 # ctr-import of jsonl, libsvm, libffm and vw: round trips through ctr-export, quarantine, real files, the same bytes however it
 # runs. The parsers' own rules are in unit-formats.c.
 . "${0%/*}/lib.sh"
-PY=${CTR_PYTHON:-$CTR_TOP/build/venv/bin/python}
-[ -x "$PY" ] || PY=python3
-have() { "$PY" -c "import $1" 2>/dev/null; }
 
 # ---- jsonl
 cat >"$W/log.jsonl" <<'EOT'
@@ -106,7 +103,7 @@ for f in vw jsonl; do
     ctr-import -f $f -j 4 - <"$W/big.$f" >"$W/4.arrows"
     is "$f: the same rows by one thread from a file and by four from a pipe" "$(ctr-info --digest "$W/4.arrows")" "$(ctr-info --digest "$W/1.arrows")"
 done
-if have pyarrow; then
+if has_python pyarrow; then
     ok "jsonl: python sees what json.loads sees" "$PY" -c "
 import pyarrow as pa, json
 t = pa.ipc.open_stream('$W/1.arrows').read_all().to_pylist()

@@ -9,6 +9,21 @@ W=$(mktemp -d "${TMPDIR:-/tmp}/ctrtest.XXXXXX") || exit 1
 trap 'rm -rf "$W"' EXIT
 n_tests=0
 
+# Python for checks against other programs: $CTR_PYTHON, else the virtual environment that .ci/run makes, else python3.
+PY=${CTR_PYTHON:-$CTR_TOP/build/venv/bin/python}
+command -v "$PY" >/dev/null 2>&1 || PY=python3
+
+# has_python MODULE… : Python is there and has all of them. With CTR_PEERS=1, as in CI, a missing one ends the test instead of
+# letting it skip.
+has_python() {
+    for _m in "$@"; do
+        "$PY" -c "import $_m" 2>/dev/null && continue
+        [ "${CTR_PEERS:-0}" = 0 ] && return 1
+        echo "$PY has no $_m, and CTR_PEERS=1 wants it" >&2
+        exit 1
+    done
+}
+
 # ok NAME COMMAND… : passes when the command succeeds; its output is shown when it does not.
 ok() {
     n_tests=$((n_tests + 1))
