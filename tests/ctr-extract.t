@@ -47,7 +47,7 @@ is "values" "$(ctr-select --columns liked,user_id,time,genres,price films.arrows
 # XXH3-64 of the text, seeded with XXH3-64 of the table's name.
 if has_python xxhash; then
     is "keys are XXH3 of table and text" "$(ctr-select --head 1 --columns user,movie films.arrows | csv | sed 1d)" \
-        "$("$PY" -c 'import xxhash as x; k = lambda t, v: x.xxh3_64_intdigest(v, x.xxh3_64_intdigest(t)); print(k("user", "1"), k("item", "10"), sep=",")')"
+        "$("$PY" -c 'import xxhash as x; k = lambda t, v: x.xxh3_64_intdigest(v.encode(), x.xxh3_64_intdigest(t.encode())); print(k("user", "1"), k("item", "10"), sep=",")')"
 else
     skip "keys are XXH3 of table and text" "no xxhash"
 fi
