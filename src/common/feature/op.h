@@ -40,6 +40,10 @@ struct ctr_value {
     int n;
 };
 
+struct ctr_field ctr_vtype_field(const struct ctr_vtype *t); /* a nameless field of that type */
+/* "list<utf8>", "key", "duration": for messages. Returns out. */
+const char *ctr_vtype_name(const struct ctr_vtype *t, char *out, size_t size);
+
 struct ctr_op;
 
 /* One call of an operator: filled by the front end up to `bind`, completed by ctr_op_bind. Arguments in order; named

@@ -61,7 +61,8 @@ const char *ctr_vtype_name(const struct ctr_vtype *t, char *out, size_t size)
     struct ctr_field f = ctr_vtype_field(t);
 
     if (t->duration || t->key)
-        snprintf(out, size, t->type == CTR_LIST ? "list<%s>" : "%s", t->key ? "key" : "duration");
+        snprintf(out, size, t->type == CTR_LIST || t->type == CTR_FIXED ? "list<%s>" : "%s",
+                 t->key ? "key" : "duration");
     else
         ctr_field_type_name(&f, out, size);
     return out;

@@ -131,8 +131,6 @@ bool ctr_vocab_has_keys(const struct ctr_op_call *call);
 int ctr_vocab_keys(const struct ctr_op_call *call, const struct ctr_col *const *col, int64_t rows, uint64_t seed,
                    struct ctr_colbuf *out, struct ctr_err *err) CTR_MUST;
 
-struct ctr_field ctr_vtype_field(const struct ctr_vtype *t); /* a nameless field of that type */
-const char *ctr_vtype_name(const struct ctr_vtype *t, char *out, size_t size);
 /* The literal's number, or false. */
 bool ctr_value_number(const struct ctr_value *v, double *d);
 

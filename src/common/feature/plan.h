@@ -233,11 +233,7 @@ void ctr_graph_use(struct plan_graph *g, int node);
 /* After the last use: cut into layers, make buffers. */
 int ctr_graph_seal(struct plan_graph *g, struct ctr_err *err) CTR_MUST;
 int ctr_graph_run(struct plan_graph *g, const struct ctr_batch *in, struct ctr_err *err) CTR_MUST;
-/* The field of a node's column, without name and metadata. */
-void ctr_node_field(const struct ctr_vtype *t, struct ctr_field *f);
 struct ctr_vtype ctr_field_vtype(const struct ctr_field *f);
-/* "list<utf8>", "key", "duration": for messages. Returns out. */
-const char *ctr_node_type_name(const struct ctr_vtype *t, char *out, size_t size);
 struct ctr_vtype ctr_value_vtype(const struct ctr_value *v, bool big);
 
 #endif

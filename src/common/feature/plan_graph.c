@@ -10,11 +10,6 @@
 
 /* ---- types ---------------------------------------------------------------------------------------------------------- */
 
-void ctr_node_field(const struct ctr_vtype *t, struct ctr_field *f)
-{
-    *f = (struct ctr_field){ .type = t->type, .item = t->item, .width = t->width };
-}
-
 struct ctr_vtype ctr_field_vtype(const struct ctr_field *f)
 {
     int role = ctr_field_role(f);
@@ -27,18 +22,6 @@ struct ctr_vtype ctr_field_vtype(const struct ctr_field *f)
         t.width = f->width;
     t.key = value == CTR_U64 && (role == CTR_ROLE_FEATURE || role == CTR_ROLE_IMAGE);
     return t;
-}
-
-const char *ctr_node_type_name(const struct ctr_vtype *t, char *out, size_t size)
-{
-    struct ctr_field f;
-    bool nested = t->type == CTR_LIST || t->type == CTR_FIXED;
-    ctr_node_field(t, &f);
-    if (t->key || t->duration)
-        snprintf(out, size, "%s%s%s", nested ? "list<" : "", t->key ? "key" : "duration", nested ? ">" : "");
-    else
-        (void)ctr_field_type_name(&f, out, size);
-    return out;
 }
 
 struct ctr_vtype ctr_value_vtype(const struct ctr_value *v, bool big)
@@ -267,13 +250,12 @@ static int column_literal(struct plan_graph *g, const struct ctr_vtype *t, const
 /* Run a bound call without columns once. */
 static int fold_call(struct plan_graph *g, const struct ctr_op_call *call, struct plan_ast *a, bool *ok, struct ctr_err *err)
 {
-    struct ctr_field f;
+    struct ctr_field f = ctr_vtype_field(&call->result);
     struct ctr_colbuf out;
     const struct ctr_col **none = ctr_arena_alloc(&g->arena, (size_t)CTR_MAX(call->nargs, 1) * sizeof *none, err);
     *ok = false;
     if (!none)
         return err->code;
-    ctr_node_field(&call->result, &f);
     int rc = ctr_colbuf_init(&out, &f, err);
     if (rc == 0)
         rc = ctr_op_run(call, none, 1, &out, err);
@@ -489,7 +471,7 @@ static int convert_type(struct plan_graph *g, enum plan_node_kind kind, const st
     enum ctr_type value = nested ? from->item : from->type;
     bool number = ctr_type_number(value) && !from->key && !from->duration;
     *to = *from;
-    (void)ctr_node_type_name(from, name, sizeof name);
+    (void)ctr_vtype_name(from, name, sizeof name);
     switch (kind) {
     case NODE_KEYS:
         if (value == CTR_WKEY)
@@ -592,13 +574,12 @@ int ctr_graph_seal(struct plan_graph *g, struct ctr_err *err)
     g->norder = g->layer[g->nlayers];
     for (int i = 0; rc == 0 && i < g->n; i++) {
         struct plan_node *n = &g->node[i];
-        struct ctr_field f;
+        struct ctr_field f = ctr_vtype_field(&n->type);
         if (!n->live || n->kind == NODE_COLUMN || n->kind == NODE_WEIGHT)
             continue;
         n->arg_col = ctr_arena_alloc(&g->arena, (size_t)n->nargs * sizeof *n->arg_col, err);
         if (!n->arg_col)
             return err->code;
-        ctr_node_field(&n->type, &f);
         rc = ctr_colbuf_init(&n->out, &f, err);
         n->has_out = true;
     }

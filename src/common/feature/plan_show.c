@@ -87,7 +87,7 @@ static int show_layer(const struct ctr_program *g, int l, int64_t *bytes, bool *
         int k = p->order[i];
         const struct plan_node *n = &p->node[k];
         *bytes += node_bytes(n, CTR_BATCH_ROWS, grows);
-        rc = ctr_buf_printf(o, err, "  #%-4d %-16s ", k, ctr_node_type_name(&n->type, type, sizeof type));
+        rc = ctr_buf_printf(o, err, "  #%-4d %-16s ", k, ctr_vtype_name(&n->type, type, sizeof type));
         if (rc >= 0)
             rc = show_node(p, n, o, err);
         if (rc >= 0 && n->fit_section)
@@ -155,7 +155,7 @@ static int dot_node(const struct ctr_program *g, int k, struct ctr_buf *o, struc
     if (rc >= 0)
         rc = escape(o, &label, err);
     if (rc >= 0)
-        rc = ctr_buf_printf(o, err, "\\n%s\"%s];\n", ctr_node_type_name(&n->type, type, sizeof type), n->kind == NODE_COLUMN ? ", shape=box" : "");
+        rc = ctr_buf_printf(o, err, "\\n%s\"%s];\n", ctr_vtype_name(&n->type, type, sizeof type), n->kind == NODE_COLUMN ? ", shape=box" : "");
     ctr_buf_free(&label);
     return rc;
 }
