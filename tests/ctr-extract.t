@@ -91,11 +91,11 @@ err_like "is named" "nothing.plan: cannot open the plan: No such file"
 exits "a stream without a plan" 2 ctr-extract r.arrows r.arrows
 err_like "is told" "r.arrows: holds no plan"
 exits "a null label" 1 sh -c "printf 'label y = age > 30\n' >n.plan; ctr-extract n.plan r.arrows"
-err_like "names file and row" "r.arrows: row 5: the label y is null"
+err_like "names file and row" "r.arrows: row 5: the label .column y. is null; leave such rows out .ctr-select --where 'not is_null.y.'."
 exits "a label out of range" 1 sh -c "printf 'label rating\n' >n.plan; ctr-extract n.plan r.arrows"
-err_like "names file, row and value" "r.arrows: row 1: the label rating is 5; labels lie from 0 to 1"
+err_like "names file, row and value" "r.arrows: row 1: the label .column rating. is 5, but must be in .0, 1.; a comparison makes a label"
 exits "a negative weight" 1 sh -c "printf 'weight w = rating - 3\n' >n.plan; ctr-cat --batch 2 r.arrows | ctr-extract n.plan"
-err_like "names the row, whatever the batch" "stdin: row 4: the weight w is -2; weights are finite and not negative"
+err_like "names the row, whatever the batch" "stdin: row 4: the weight .column w. is -2, but must be finite and not negative"
 
 # Fitting.
 cat >fit.plan <<'END'

@@ -131,13 +131,13 @@ while read -r column value says; do
     exits "$column $value is an error" 1 ctr-train lr -q -o x.arrows bad.arrows
     err_like 'that names file and row' "bad.arrows: row 1234: $says"
 done <<'LIST'
-click 2 column 'click' is 2: a label must be between 0 and 1
-click nan column 'click' is nan
-click -1e-9 column 'click' is -1e-09
-click null column 'click' is null
-w -1 column 'w' is -1: a weight must be finite
-w inf column 'w' is inf
-w null column 'w' is null
+click 2 the label .column click. is 2, but must be in
+click nan the label .column click. is nan
+click -1e-9 the label .column click. is -1e-09
+click null the label .column click. is null
+w -1 the weight .column w. is -1, but must be finite and not negative
+w inf the weight .column w. is inf
+w null the weight .column w. is null
 age inf a value of its features is NaN or infinite
 LIST
 ok 'no model is left of a failed run' test ! -e x.arrows

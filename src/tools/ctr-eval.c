@@ -123,7 +123,8 @@ struct control {
     struct input in;
     const struct ctr_batch *b;   /* NULL before the first and after the last */
     int64_t at;                  /* row of b */
-    struct ctr_buf batch, score; /* of b; of the main batch */
+    const double *scores;        /* of b */
+    struct ctr_buf batch, score; /* where they may lie; those of the main batch */
 };
 
 static int control_open(struct ctr_cli *cli, struct control *c, struct ctr_err *err)
@@ -185,7 +186,7 @@ static int control_next(struct control *c, struct ctr_err *err)
         c->b = NULL;
         return rc;
     }
-    bad = ctr_rows_scores(&c->batch, &c->b->col[c->in.c.score], name, c->b->first_row, err);
+    bad = ctr_col_checked(&c->b->col[c->in.c.score], CTR_ROLE_SCORE, name, c->b->first_row, &c->batch, &c->scores, err);
     if (bad)
         ctr_err_file(err, o.control);
     return bad ? bad : 1;
@@ -208,7 +209,7 @@ static int control_scores(struct control *c, const struct input *in, const struc
         for (int64_t k = 0; k < n; k++)
             if ((rc = same_row(in, b, i + k, &c->in, c->b, c->at + k, err)))
                 return rc;
-        if ((rc = ctr_buf_append(&c->score, (double *)c->batch.data + c->at, (size_t)n * sizeof(double), err)))
+        if ((rc = ctr_buf_append(&c->score, c->scores + c->at, (size_t)n * sizeof(double), err)))
             return rc;
     }
     return 0;

@@ -173,6 +173,26 @@ static inline bool ctr_col_missing(const struct ctr_col *c, int64_t i)
 {
     return ctr_col_null(c, i) || (c->dict && ctr_col_null(c->dict, ((const int32_t *)c->data)[i]));
 }
+/* The list of row i, encoded or not (width: of a CTR_FIXED field): its items are [*from, *to) of the returned column;
+ * NULL: the row is null, and *from and *to stay. */
+static inline const struct ctr_col *ctr_col_items(const struct ctr_col *c, int32_t width, int64_t i, int64_t *from,
+                                                  int64_t *to)
+{
+    if (ctr_col_missing(c, i))
+        return NULL;
+    if (c->dict) {
+        i = ((const int32_t *)c->data)[i];
+        c = c->dict;
+    }
+    *from = c->type == CTR_FIXED ? i * width : c->offsets[i];
+    *to = c->type == CTR_FIXED ? *from + width : c->offsets[i + 1];
+    return c->item;
+}
+/* The numbers of a column that has the role label, weight or score, as doubles; each is checked: labels and scores lie in
+ * [0, 1], weights are finite and not negative, none is null. Else an error about the first that is not, which names its
+ * row and the column. *out is the column's own memory where it can be, else lies in buf. */
+int ctr_col_checked(const struct ctr_col *c, enum ctr_role role, const char *name, int64_t first_row,
+                    struct ctr_buf *buf, const double **out, struct ctr_err *err) CTR_MUST;
 /* Total order over the values of two columns of one type: nulls last, NaN after numbers, text by bytes, lists
  * item by item. */
 int ctr_col_compare(const struct ctr_col *a, int64_t i, const struct ctr_col *b, int64_t j);

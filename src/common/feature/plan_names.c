@@ -62,23 +62,15 @@ static int node_names(const struct plan_graph *g, int node, int64_t row, struct 
 static int value_names(const struct plan_node *n, int64_t row, struct row_names *r, struct ctr_err *err)
 {
     const struct ctr_col *c = n->col;
+    bool list = n->type.type == CTR_LIST || n->type.type == CTR_FIXED;
+    int64_t from = row, to = row + 1;
     int rc = 0;
-    if (ctr_col_missing(c, row))
-        return CTR_OK;
-    if (n->type.type != CTR_LIST && n->type.type != CTR_FIXED) {
-        rc = ctr_col_text(c, row, &r->text, err);
-        return rc < 0 ? rc : names_close(r, err);
-    }
-    if (c->dict) {
-        row = ((const int32_t *)c->data)[row];
-        c = c->dict;
-    }
-    int64_t from = c->type == CTR_LIST ? c->offsets[row] : row * n->type.width;
-    int64_t to = c->type == CTR_LIST ? c->offsets[row + 1] : from + n->type.width;
-    for (; rc == 0 && from < to; from++) {
-        if (ctr_col_missing(c->item, from))
+    if (list)
+        c = ctr_col_items(c, n->type.width, row, &from, &to);
+    for (; rc == 0 && c && from < to; from++) {
+        if (ctr_col_missing(c, from))
             continue;
-        rc = ctr_col_text(c->item, from, &r->text, err);
+        rc = ctr_col_text(c, from, &r->text, err);
         if (rc == 0)
             rc = names_close(r, err);
     }

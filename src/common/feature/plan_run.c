@@ -39,33 +39,11 @@ static int run_const(struct plan_node *n, int64_t rows, struct ctr_err *err)
 
 /* ---- what roles want ----------------------------------------------------------------------------------------------------- */
 
-static int bad_value(const struct plan_graph *g, const struct plan_node *n, const struct ctr_col *c, int64_t row,
-                     struct ctr_err *err)
+static int check(const struct plan_graph *g, struct plan_node *n, const struct ctr_col *c, const double **v,
+                 struct ctr_err *err)
 {
-    bool label = n->kind == NODE_LABEL;
-    const char *name = n->role_name ? n->role_name : "";
-    int64_t at = g->batch->first_row + row + 1;
-    int rc;
-    if (ctr_col_missing(c, row))
-        rc = ctr_fail(err, CTR_EDATA, "row %lld: the %s %.60s is null; leave such rows out (ctr-select --where 'not is_null(…)') or fill it: %s %.60s = fill(…, 0)",
-                      (long long)at, ctr_roles[label ? CTR_ROLE_LABEL : CTR_ROLE_WEIGHT], name, label ? "label" : "weight", name);
-    else
-        rc = ctr_fail(err, CTR_EDATA, "row %lld: the %s %.60s is %g; %s", (long long)at, label ? "label" : "weight", name,
-                      ctr_col_f64(c, row), label ? "labels lie from 0 to 1 (a comparison makes one: rating >= 4)" : "weights are finite and not negative");
-    err->row = at;
-    return rc;
-}
-
-static int check_range(const struct plan_graph *g, const struct plan_node *n, const struct ctr_col *c, const double *v,
-                       double max, struct ctr_err *err)
-{
-    int64_t bad = 0;
-    for (int64_t i = 0; i < c->rows; i++)
-        bad += !(v[i] >= 0 && v[i] <= max);
-    for (int64_t i = 0; bad && i < c->rows; i++)
-        if (!(v[i] >= 0 && v[i] <= max))
-            return bad_value(g, n, c, i, err);
-    return CTR_OK;
+    enum ctr_role role = n->kind == NODE_LABEL ? CTR_ROLE_LABEL : CTR_ROLE_WEIGHT;
+    return ctr_col_checked(c, role, n->role_name ? n->role_name : "", g->batch->first_row, &n->scratch, v, err);
 }
 
 /* All rows as doubles, null as NaN, in n->scratch. */
@@ -82,10 +60,8 @@ static int to_doubles(struct plan_node *n, const struct ctr_col *c, const double
 
 static int run_label(const struct plan_graph *g, struct plan_node *n, const struct ctr_col *c, struct ctr_err *err)
 {
-    const double *v;
-    int rc = to_doubles(n, c, &v, err);
-    if (rc == 0)
-        rc = check_range(g, n, c, v, 1, err);
+    const double *v = NULL;
+    int rc = check(g, n, c, &v, err);
     for (int64_t i = 0; rc == 0 && i < c->rows; i++)
         rc = n->type.type == CTR_U8 ? ctr_colbuf_i64(&n->out, v[i] != 0, err) : ctr_colbuf_f64(&n->out, v[i], err);
     return rc;
@@ -110,19 +86,13 @@ static int run_dense(struct plan_node *n, const struct ctr_col *c, struct ctr_er
     if (n->type.type == CTR_F32)
         return append_f32(n, &n->out, c, err);
     for (int64_t i = 0; rc == 0 && i < c->rows; i++) {
-        const struct ctr_col *l = c->dict ? c->dict : c;
-        if (ctr_col_missing(c, i)) {
-            rc = ctr_colbuf_null(&n->out, err);
-            continue;
-        }
-        int64_t at = c->dict ? ((const int32_t *)c->data)[i] : i;
-        int64_t from = l->type == CTR_LIST ? l->offsets[at] : at * n->type.width;
-        int64_t to = l->type == CTR_LIST ? l->offsets[at + 1] : from + n->type.width;
+        int64_t from = 0, to = 0;
+        const struct ctr_col *item = ctr_col_items(c, n->type.width, i, &from, &to);
         for (; rc == 0 && from < to; from++)
-            rc = ctr_col_missing(l->item, from) ? ctr_colbuf_null(n->out.item, err)
-                                                : ctr_colbuf_f64(n->out.item, ctr_col_f64(l->item, from), err);
+            rc = ctr_col_missing(item, from) ? ctr_colbuf_null(n->out.item, err)
+                                             : ctr_colbuf_f64(n->out.item, ctr_col_f64(item, from), err);
         if (rc == 0)
-            rc = ctr_colbuf_close(&n->out, err);
+            rc = item ? ctr_colbuf_close(&n->out, err) : ctr_colbuf_null(&n->out, err);
     }
     return rc;
 }
@@ -164,8 +134,7 @@ static int run_node(struct plan_graph *g, struct plan_node *n, struct ctr_err *e
     case NODE_LABEL: rc = run_label(g, n, from, err); break;
     case NODE_WEIGHT:
         n->col = from;
-        rc = to_doubles(n, from, &v, err);
-        return rc < 0 ? rc : check_range(g, n, from, v, 0x1.fffffffffffffp1023, err);
+        return check(g, n, from, &v, err);
     }
     if (rc == 0)
         n->col = ctr_colbuf_view(&n->out);

@@ -132,9 +132,9 @@ int ctr_cal_apply_batch(struct ctr_cal_apply *a, const struct ctr_batch *b, cons
     int64_t hint = 0;
     int slice = 0, rc;
 
-    if ((rc = ctr_rows_scores(&a->values, &b->col[a->score], b->schema->f[a->score].name, b->first_row, err)))
+    if ((rc = ctr_col_checked(&b->col[a->score], CTR_ROLE_SCORE, b->schema->f[a->score].name, b->first_row, &a->values,
+                              &score, err)))
         return rc;
-    score = (const double *)a->values.data;
     ctr_colbuf_clear(&a->out);
     for (int64_t i = 0; i < b->rows; i++)
         if ((by && (rc = slice_of(a, by, i, &slice, err))) ||

@@ -29,7 +29,7 @@ struct ctr_cal_fit {
     struct part *part;
     int n, cap;
     struct ctr_idmap ids;
-    struct ctr_rows rows;
+    struct ctr_metric_rows rows;
     struct ctr_buf text;
     bool narrow, floored;
     int64_t seen, thin;
@@ -107,7 +107,7 @@ void ctr_cal_fit_free(struct ctr_cal_fit *f)
     free(f->part);
     free(f->by);
     ctr_idmap_free(&f->ids);
-    ctr_rows_free(&f->rows);
+    ctr_metric_rows_free(&f->rows);
     ctr_buf_free(&f->text);
     free(f);
 }
@@ -158,9 +158,9 @@ static int check_memory(const struct ctr_cal_fit *f, struct ctr_err *err)
 int ctr_cal_fit_batch(struct ctr_cal_fit *f, const struct ctr_batch *b, struct ctr_err *err)
 {
     const struct ctr_col *by = f->o.by >= 0 ? &b->col[f->o.by] : NULL;
-    const struct ctr_rows *r = &f->rows;
+    const struct ctr_metric_rows *r = &f->rows;
     struct part *p;
-    int rc = ctr_rows_load(&f->rows, &f->o.columns, b, err);
+    int rc = ctr_metric_rows_load(&f->rows, &f->o.columns, b, err);
 
     if (rc || (rc = ctr_sample_reserve(&f->part[0].sample, b->rows, err)))
         return rc;

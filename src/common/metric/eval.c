@@ -108,7 +108,7 @@ void ctr_eval_free(struct ctr_eval *e)
     free(e->by);
     ctr_idmap_free(&e->slices);
     ctr_idmap_free(&e->users);
-    ctr_rows_free(&e->rows);
+    ctr_metric_rows_free(&e->rows);
     ctr_buf_free(&e->loss[0]);
     ctr_buf_free(&e->loss[1]);
     ctr_buf_free(&e->unit);
@@ -273,7 +273,8 @@ static int add_to(struct ctr_eval *e, const struct value *v, const struct ctr_co
 }
 
 /* What slice_add does to the sums, row by row, with the sums in registers. */
-static void sum_rows(struct ctr_metric_sums *to, const struct ctr_rows *r, const double *score, const double *loss)
+static void sum_rows(struct ctr_metric_sums *to, const struct ctr_metric_rows *r, const double *score,
+                     const double *loss)
 {
     struct ctr_metric_sums t = *to;
 
@@ -354,12 +355,9 @@ static int add_by(struct ctr_eval *e, int by, const struct ctr_batch *b, const s
         struct value v = { by, col, i };
         int64_t from = i, to = i + 1;
         row_get(e, control, i, &r);
-        if ((f->type == CTR_LIST || f->type == CTR_FIXED) && !ctr_col_missing(col, i)) {
-            const struct ctr_col *c = col->dict ? col->dict : col;
-            int64_t k = col->dict ? ((const int32_t *)col->data)[i] : i;
-            v.col = c->item;
-            from = f->type == CTR_LIST ? c->offsets[k] : k * f->width;
-            to = f->type == CTR_LIST ? c->offsets[k + 1] : (k + 1) * f->width;
+        if (f->type == CTR_LIST || f->type == CTR_FIXED) {
+            v.col = ctr_col_items(col, f->width, i, &from, &to);
+            v.col = v.col ? v.col : col; /* a null is a slice */
         }
         for (v.i = from; v.i < to; v.i++)
             if ((rc = add_to(e, &v, time, &r, i, b->first_row + i, err)))
@@ -496,7 +494,7 @@ int ctr_eval_batch(struct ctr_eval *e, const struct ctr_batch *b, const double *
     const struct ctr_col *time = e->o.window_ms > 0 ? &b->col[e->o.columns.time] : NULL;
     int rc;
 
-    if ((rc = ctr_rows_load(&e->rows, &e->o.columns, b, err)) || (rc = check_time(e, b, time, err)))
+    if ((rc = ctr_metric_rows_load(&e->rows, &e->o.columns, b, err)) || (rc = check_time(e, b, time, err)))
         return rc;
     if (e->losses && (rc = losses(&e->loss[0], e->rows.score, e->rows.label, b->rows, err)))
         return rc;

@@ -62,7 +62,7 @@ struct ctr_eval {
     struct ctr_slice **slice;
     int64_t n, cap;
     struct ctr_idmap slices, users;
-    struct ctr_rows rows;
+    struct ctr_metric_rows rows;
     struct ctr_buf loss[2], unit, text, memo;
     bool narrow[2];
     int sides;

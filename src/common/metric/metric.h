@@ -72,18 +72,16 @@ struct ctr_metric_columns {
 int ctr_metric_columns_check(const struct ctr_metric_columns *c, const struct ctr_schema *s,
                              struct ctr_err *err) CTR_MUST;
 
-/* One batch's numbers, checked: scores and labels in [0, 1], weights finite and >= 0, none null or NaN; else an error
- * that names the row. Arrays are valid until the next load. weight is NULL where all weigh 1. */
-struct ctr_rows {
+/* One batch's numbers, checked as ctr_col_checked does. Arrays are valid as long as the batch, until the next load.
+ * weight is NULL where all weigh 1. */
+struct ctr_metric_rows {
     const double *score, *label, *weight;
     int64_t n;
     struct ctr_buf buf[3];
 };
-int ctr_rows_load(struct ctr_rows *r, const struct ctr_metric_columns *c, const struct ctr_batch *b,
-                  struct ctr_err *err) CTR_MUST;
-int ctr_rows_scores(struct ctr_buf *buf, const struct ctr_col *col, const char *name, int64_t first_row,
-                    struct ctr_err *err) CTR_MUST;
-void ctr_rows_free(struct ctr_rows *r);
+int ctr_metric_rows_load(struct ctr_metric_rows *r, const struct ctr_metric_columns *c, const struct ctr_batch *b,
+                         struct ctr_err *err) CTR_MUST;
+void ctr_metric_rows_free(struct ctr_metric_rows *r);
 
 /* ---- evaluation: eval.c
  * -------------------------------------------------------------------------------------------------- */

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * metricrows: the numbers of one batch as arrays of double, checked. What comes out of here can be summed without
- * looking. */
+ * metricrows: which columns a metric can be made of, and their numbers. */
 #include "common/metric/metric.h"
-
-#include <math.h>
 
 static int fit(const struct ctr_schema *s, int column, const char *part, bool ok, const char *want, struct ctr_err *err)
 {
@@ -41,105 +38,31 @@ int ctr_metric_columns_check(const struct ctr_metric_columns *c, const struct ct
     return 0;
 }
 
-/* The column as doubles, nulls as NaN; in place where it is that already. */
-static int numbers(struct ctr_buf *buf, const struct ctr_col *c, const double **out, struct ctr_err *err)
-{
-    int rc;
-
-    if (c->type == CTR_F64 && !c->dict && !c->valid) {
-        *out = c->data;
-        return 0;
-    }
-    ctr_buf_clear(buf);
-    if ((rc = ctr_buf_reserve(buf, (size_t)c->rows * sizeof(double), err)))
-        return rc;
-    ctr_col_to_f64(c, NAN, (double *)buf->data);
-    *out = (const double *)buf->data;
-    return 0;
-}
-
-/* Is one of v[0..n) perhaps not within [0, high]? By its bits, of which those of -0 are suspect too. */
-static bool suspect(const double *v, int64_t n, double high)
-{
-    uint64_t limit, bits, seen = 0;
-
-    memcpy(&limit, &high, sizeof limit);
-    for (int64_t i = 0; i < n; i++) {
-        memcpy(&bits, &v[i], sizeof bits);
-        seen |= bits | (limit - bits);
-    }
-    return seen >> 63;
-}
-
-/* All of v[0..n) within [0, high]? Else an error about the first that is not. */
-static int check(const double *v, const struct ctr_col *c, double high, const char *part, const char *name,
-                 int64_t first_row, struct ctr_err *err)
-{
-    char text[CTR_NUM_MAX];
-    int64_t i = 0;
-
-    if (!suspect(v, c->rows, high))
-        return 0;
-    while (i < c->rows && v[i] >= 0 && v[i] <= high)
-        i++;
-    if (i == c->rows)
-        return 0;
-    err->row = first_row + i + 1;
-    if (ctr_col_missing(c, i))
-        return ctr_fail(err, CTR_EDATA, "row %lld: %s (column %s) is null", (long long)first_row + i + 1, part, name);
-    return ctr_fail(err, CTR_EDATA, "row %lld: %s (column %s) is %.*s, but must be %s", (long long)first_row + i + 1,
-                    part, name, (int)ctr_fmt_f64(text, v[i]), text,
-                    high == 1 ? "in [0, 1]" : "finite and not negative");
-}
-
-int ctr_rows_scores(struct ctr_buf *buf, const struct ctr_col *col, const char *name, int64_t first_row,
-                    struct ctr_err *err)
-{
-    const double *v;
-    int rc = numbers(buf, col, &v, err);
-
-    if (rc || (rc = check(v, col, 1, "the score", name, first_row, err)))
-        return rc;
-    if (v != (const double *)buf->data) {
-        ctr_buf_clear(buf);
-        if ((rc = ctr_buf_append(buf, v, (size_t)col->rows * sizeof *v, err)))
-            return rc;
-    }
-    buf->len = (size_t)col->rows * sizeof *v;
-    return 0;
-}
-
-int ctr_rows_load(struct ctr_rows *r, const struct ctr_metric_columns *c, const struct ctr_batch *b,
-                  struct ctr_err *err)
+int ctr_metric_rows_load(struct ctr_metric_rows *r, const struct ctr_metric_columns *c, const struct ctr_batch *b,
+                         struct ctr_err *err)
 {
     const struct {
         int column;
-        const char *part;
-        double high;
+        enum ctr_role role;
         const double **to;
     } part[] = {
-        { c->score, "the score", 1, &r->score },
-        { c->label, "the label", 1, &r->label },
-        { c->weight, "the weight", 0x1.fffffffffffffp1023, &r->weight },
+        { c->score, CTR_ROLE_SCORE, &r->score },
+        { c->label, CTR_ROLE_LABEL, &r->label },
+        { c->weight, CTR_ROLE_WEIGHT, &r->weight },
     };
-    int rc;
+    int rc = 0;
 
     r->n = b->rows;
     r->weight = NULL;
-    for (int i = 0; i < 3; i++) {
-        const struct ctr_col *col = &b->col[CTR_MAX(part[i].column, 0)];
-        if (part[i].column < 0)
-            continue;
-        if ((rc = numbers(&r->buf[i], col, part[i].to, err)) ||
-            (rc = check(*part[i].to, col, part[i].high, part[i].part, b->schema->f[part[i].column].name, b->first_row,
-                        err)))
-            return rc;
-    }
-    return 0;
+    for (size_t i = 0; !rc && i < CTR_COUNT(part); i++)
+        if (part[i].column >= 0)
+            rc = ctr_col_checked(&b->col[part[i].column], part[i].role, b->schema->f[part[i].column].name, b->first_row,
+                                 &r->buf[i], part[i].to, err);
+    return rc;
 }
 
-void ctr_rows_free(struct ctr_rows *r)
+void ctr_metric_rows_free(struct ctr_metric_rows *r)
 {
-    for (int i = 0; i < 3; i++)
+    for (size_t i = 0; i < CTR_COUNT(r->buf); i++)
         ctr_buf_free(&r->buf[i]);
 }

@@ -31,7 +31,8 @@ struct ctr_inputs {
     bool has_x;    /* some x may differ from 1 */
     bool *repeats; /* by table: a key may come twice in a row */
     const struct ctr_batch *batch;
-    struct ctr_buf labels, weights;               /* double, of the batch */
+    const double *label_of, *weight_of;           /* of the batch; NULL: none */
+    struct ctr_buf labels, weights;               /* where they lie, unless in the column */
     struct ctr_buf start, cursor, hash, table, x; /* of the tile */
     struct ctr_buf seen;                          /* uint32_t slots of a row's set of keys */
 };
@@ -194,65 +195,22 @@ void ctr_inputs_free(struct ctr_inputs *in)
 
 /* ---- labels and weights ---- */
 
-static int take_doubles(struct ctr_buf *b, const struct ctr_col *c, struct ctr_err *err)
+static int check_column(const struct ctr_batch *b, int column, enum ctr_role role, struct ctr_buf *buf,
+                        const double **out, struct ctr_err *err)
 {
-    ctr_buf_clear(b);
-    int rc = ctr_buf_reserve(b, (size_t)c->rows * sizeof(double), err);
-    if (!rc)
-        ctr_col_to_f64(c, NAN, (double *)(void *)b->data);
-    return rc;
-}
-
-static int bad_value(const struct ctr_inputs *in, int column, int64_t row, double v, const char *want,
-                     struct ctr_err *err)
-{
-    char text[CTR_NUM_MAX + 1];
-    text[ctr_fmt_f64(text, v)] = 0;
-    bool null = ctr_col_missing(&in->batch->col[column], row);
-    err->row = in->batch->first_row + row + 1;
-    return ctr_fail(err, CTR_EDATA, "row %lld: column '%s' is %s: %s; find such rows with ctr-select --where",
-                    (long long)(in->batch->first_row + row + 1), in->schema->f[column].name, null ? "null" : text,
-                    want);
+    *out = NULL;
+    return column < 0 ? 0
+                      : ctr_col_checked(&b->col[column], role, b->schema->f[column].name, b->first_row, buf, out, err);
 }
 
 int ctr_inputs_batch(struct ctr_inputs *in, const struct ctr_batch *b, struct ctr_err *err)
 {
-    int rc;
+    int rc = check_column(b, in->label, CTR_ROLE_LABEL, &in->labels, &in->label_of, err);
     in->batch = b;
-    if (in->label >= 0) {
-        if ((rc = take_doubles(&in->labels, &b->col[in->label], err)))
-            return rc;
-        const double *v = (const double *)(void *)in->labels.data;
-        for (int64_t i = 0; i < b->rows; i++)
-            if (!(v[i] >= 0 && v[i] <= 1))
-                return bad_value(in, in->label, i, v[i], "a label must be between 0 and 1", err);
-    }
-    if (in->weight >= 0) {
-        if ((rc = take_doubles(&in->weights, &b->col[in->weight], err)))
-            return rc;
-        const double *v = (const double *)(void *)in->weights.data;
-        for (int64_t i = 0; i < b->rows; i++)
-            if (!(v[i] >= 0 && v[i] < INFINITY))
-                return bad_value(in, in->weight, i, v[i], "a weight must be finite and not negative", err);
-    }
-    return 0;
+    return rc ? rc : check_column(b, in->weight, CTR_ROLE_WEIGHT, &in->weights, &in->weight_of, err);
 }
 
 /* ---- columns to rows ---- */
-
-/* The list of row i, encoded or not: its items are [*from, *to) of the returned column; NULL: the row is null. */
-static const struct ctr_col *list_row(const struct ctr_col *c, int32_t width, int64_t i, int64_t *from, int64_t *to)
-{
-    if (ctr_col_missing(c, i))
-        return NULL;
-    if (c->dict) {
-        i = ((const int32_t *)c->data)[i];
-        c = c->dict;
-    }
-    *from = c->type == CTR_FIXED ? i * width : c->offsets[i];
-    *to = c->type == CTR_FIXED ? *from + width : c->offsets[i + 1];
-    return c->item;
-}
 
 struct sink {
     int64_t *cursor; /* by row of the tile: where the next entry goes */
@@ -291,7 +249,7 @@ static void put_lists(const struct input *in, const struct ctr_col *c, int32_t w
 {
     for (int64_t i = 0; i < n; i++) {
         int64_t j = 0, end = 0;
-        const struct ctr_col *items = list_row(c, width, from + i, &j, &end);
+        const struct ctr_col *items = ctr_col_items(c, width, from + i, &j, &end);
         if (!items) {
             put(s, i, in->missing, in->table, 1);
             continue;
@@ -314,7 +272,7 @@ static void put_numbers(const struct input *in, const struct ctr_col *c, int32_t
             continue;
         }
         int64_t first = 0, end = 0;
-        const struct ctr_col *items = list_row(c, width, from + i, &first, &end);
+        const struct ctr_col *items = ctr_col_items(c, width, from + i, &first, &end);
         for (int64_t j = first; items && j < end; j++)
             if (!ctr_col_null(items, j))
                 put(s, i, position[j - first], in->table, ctr_col_f64(items, j));
@@ -334,7 +292,7 @@ static int measure(struct ctr_inputs *in, int64_t from, int64_t n, int64_t *star
         int64_t longest = 0;
         for (int64_t i = 0; i < n; i++) {
             int64_t a = 0, b = 1;
-            (void)list_row(c, in->schema->f[p->column].width, from + i, &a, &b);
+            (void)ctr_col_items(c, in->schema->f[p->column].width, from + i, &a, &b);
             start[i + 1] += b - a;
             longest = CTR_MAX(longest, b - a);
         }
@@ -478,8 +436,8 @@ int ctr_inputs_rows(struct ctr_inputs *in, int64_t from, int64_t n, struct ctr_r
         .hash = s.hash,
         .table = s.table,
         .x = s.x,
-        .label = in->label < 0 ? NULL : (const double *)(void *)in->labels.data + from,
-        .weight = in->weight < 0 ? NULL : (const double *)(void *)in->weights.data + from,
+        .label = in->label_of ? in->label_of + from : NULL,
+        .weight = in->weight_of ? in->weight_of + from : NULL,
         .one_a_table = in->plain,
     };
     return 0;

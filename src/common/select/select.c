@@ -377,18 +377,6 @@ static int apply_adds(struct ctr_select *s, struct ctr_err *err)
     return rc;
 }
 
-/* Where the items of row i lie; false for a null. */
-static bool list_extent(const struct ctr_col *c, int32_t width, int64_t i, int64_t *from, int64_t *n)
-{
-    if (ctr_col_missing(c, i))
-        return false;
-    int64_t at = c->dict ? ((const int32_t *)c->data)[i] : i;
-    const struct ctr_col *l = c->dict ? c->dict : c;
-    *from = l->type == CTR_LIST ? l->offsets[at] : at * width;
-    *n = l->type == CTR_LIST ? l->offsets[at + 1] - *from : width;
-    return true;
-}
-
 static int grow_out(struct ctr_select *s, int64_t rows, struct ctr_err *err)
 {
     if (rows <= s->cap_out)
@@ -420,14 +408,13 @@ static int explode_index(struct ctr_select *s, int k, int64_t *total, struct ctr
     const struct ctr_schema *before = last_schema(s);
     int rc = 0;
     for (int64_t i = 0; rc == 0 && i < s->step.rows; i++) {
-        int64_t from, n = 0, first_from, first_n = 0;
+        int64_t from = 0, to = 0, first = 0, last = 0;
         int c0 = s->explode[0], ck = k < 0 ? c0 : s->explode[k];
-        if (!list_extent(&s->col[c0], before->f[c0].width, i, &first_from, &first_n))
-            first_n = 0;
-        if (!list_extent(&s->col[ck], before->f[ck].width, i, &from, &n))
-            n = 0;
-        if (n != first_n)
-            return misaligned(s, k, i, n, first_n, err);
+        (void)ctr_col_items(&s->col[c0], before->f[c0].width, i, &first, &last);
+        (void)ctr_col_items(&s->col[ck], before->f[ck].width, i, &from, &to);
+        int64_t n = to - from;
+        if (n != last - first)
+            return misaligned(s, k, i, n, last - first, err);
         empty += n == 0;
         rc = grow_out(s, n_out + n, err);
         for (int64_t j = 0; rc == 0 && j < n; j++)

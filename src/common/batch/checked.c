@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * checked: labels, weights and scores as doubles that can be summed without looking. Plans, trainers and metrics all
+ * ask here, so that a bad value has one message. */
+#include "common/batch/batch.h"
+
+#include <float.h>
+#include <math.h>
+
+/* The column as doubles, nulls as NaN; in place where it is that already. */
+static int doubles(const struct ctr_col *c, struct ctr_buf *buf, const double **out, struct ctr_err *err)
+{
+    int rc;
+
+    *out = c->data;
+    if (c->type == CTR_F64 && !c->dict && !c->valid)
+        return 0;
+    ctr_buf_clear(buf);
+    if ((rc = ctr_buf_reserve(buf, (size_t)c->rows * sizeof(double), err)))
+        return rc;
+    ctr_col_to_f64(c, NAN, (double *)(void *)buf->data);
+    *out = (const double *)(const void *)buf->data;
+    return 0;
+}
+
+/* Is one of v[0..n) perhaps not within [0, high]? By its bits, of which those of -0 are suspect too. */
+static bool suspect(const double *v, int64_t n, double high)
+{
+    uint64_t limit, bits, seen = 0;
+
+    memcpy(&limit, &high, sizeof limit);
+    for (int64_t i = 0; i < n; i++) {
+        memcpy(&bits, &v[i], sizeof bits);
+        seen |= bits | (limit - bits);
+    }
+    return seen >> 63;
+}
+
+int ctr_col_checked(const struct ctr_col *c, enum ctr_role role, const char *name, int64_t first_row,
+                    struct ctr_buf *buf, const double **out, struct ctr_err *err)
+{
+    const char *part = ctr_roles[role], *want = role == CTR_ROLE_WEIGHT ? "finite and not negative" : "in [0, 1]";
+    const char *hint = role == CTR_ROLE_LABEL ? "; a comparison makes a label, as rating >= 4" : "";
+    double high = role == CTR_ROLE_WEIGHT ? DBL_MAX : 1;
+    char text[CTR_NUM_MAX];
+    int64_t i = 0;
+    int rc = doubles(c, buf, out, err);
+
+    if (rc || !suspect(*out, c->rows, high))
+        return rc;
+    while (i < c->rows && (*out)[i] >= 0 && (*out)[i] <= high)
+        i++;
+    if (i == c->rows)
+        return 0;
+    err->row = first_row + i + 1;
+    if (ctr_col_missing(c, i))
+        return ctr_fail(err, CTR_EDATA,
+                        "row %lld: the %s (column %s) is null; leave such rows out (ctr-select --where 'not "
+                        "is_null(%s)'), or fill it",
+                        (long long)err->row, part, name, name);
+    return ctr_fail(err, CTR_EDATA, "row %lld: the %s (column %s) is %.*s, but must be %s%s", (long long)err->row, part,
+                    name, (int)ctr_fmt_f64(text, (*out)[i]), text, want, hint);
+}
