@@ -65,6 +65,14 @@ $(B)/unit/%: $(B)/tests/unit/%.o $(B)/libctr.a
 
 units: $(units)
 
+$(B)/bench/%: $(B)/tests/bench/%.o $(B)/libctr.a
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
+
+# Ours, the peers, the limits of the machine in one table. QUICK=1: 1 million rows, fewer runs; BENCH=train,join picks rows.
+bench: bins $(B)/bench/bench-log $(B)/bench/bench-limit
+	@python3 tests/bench/bench.py --build $(B) $(if $(QUICK),--quick) $(if $(BENCH),--only $(BENCH)) $(BENCH_FLAGS)
+
 # T=… picks tests: make check T='tests/ctr-join.t'
 check: bins units
 	@CTR_BUILD=$(CURDIR)/$(B) tests/run $(T)
@@ -105,4 +113,4 @@ uninstall:
 clean:
 	rm -rf build $(tools:%=bin/%)
 
--include $(wildcard $(libobj:.o=.d) $(B)/src/tools/*.d $(B)/tests/unit/*.d)
+-include $(wildcard $(libobj:.o=.d) $(B)/src/tools/*.d $(B)/tests/unit/*.d $(B)/tests/bench/*.d)

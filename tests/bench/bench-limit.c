@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * bench-limit: what the machine can do, and what a process costs. Prints one number.
+ *
+ *     bench-limit xxh3            GB/s of XXH3-64 in one thread, over 64 KiB blocks of 64 MiB
+ *     bench-limit triad           GB/s of a[i] = b[i] + s * c[i] in one thread
+ *     bench-limit spin            seconds of a fixed piece of arithmetic: run it alone and twice at once
+ *     bench-limit start N CMD...  median milliseconds from starting CMD to its end, output to /dev/null
+ *     bench-limit peak CMD...     peak resident MB of CMD, without what it maps of files; its output passes */
+#include "common/base/base.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+extern char **environ;
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static void die(const char *what)
+{
+    perror(what);
+    exit(1);
+}
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median(double *v, int n)
+{
+    qsort(v, (size_t)n, sizeof *v, by_value);
+    return v[n / 2];
+}
+
+static int xxh3(void)
+{
+    enum { BYTES = 1 << 26, BLOCK = 1 << 16, RUNS = 9 };
+    uint8_t *p = malloc(BYTES);
+    double seconds[RUNS];
+    uint64_t sum = 0;
+    if (!p)
+        die("malloc");
+    memset(p, 1, BYTES);
+    for (int r = 0; r < RUNS; r++) {
+        double start = now();
+        for (size_t at = 0; at < BYTES; at += BLOCK)
+            sum += XXH3_64bits(p + at, BLOCK);
+        seconds[r] = now() - start;
+    }
+    free(p);
+    printf("%.2f\n", BYTES / median(seconds, RUNS) / 1e9);
+    return sum == 1; /* keeps the loop */
+}
+
+static int triad(void)
+{
+    enum { N = 1 << 24, RUNS = 5 };
+    double *a = calloc(3 * (size_t)N, sizeof *a), *b = a + N, *c = b + N, seconds[RUNS];
+    if (!a)
+        die("malloc");
+    for (int i = 0; i < 3 * N; i++)
+        a[i] = i;
+    for (int r = 0; r < RUNS; r++) {
+        double start = now();
+        for (int i = 0; i < N; i++)
+            a[i] = b[i] + 0.5 * c[i];
+        seconds[r] = now() - start;
+        b[r] = a[N - r - 1];
+    }
+    printf("%.1f\n", 24.0 * N / median(seconds, RUNS) / 1e9);
+    free(a);
+    return 0;
+}
+
+static int spin(void)
+{
+    uint64_t x = 1;
+    double start = now();
+    for (int i = 0; i < 200000000; i++)
+        x = ctr_mix64(x + (uint64_t)i);
+    printf("%.3f\n", now() - start);
+    return x == 1;
+}
+
+static pid_t run(char **cmd, bool quiet)
+{
+    posix_spawn_file_actions_t files;
+    pid_t pid;
+    posix_spawn_file_actions_init(&files);
+    if (quiet)
+        posix_spawn_file_actions_addopen(&files, 1, "/dev/null", O_WRONLY, 0);
+    errno = posix_spawnp(&pid, cmd[0], &files, NULL, cmd, environ);
+    if (errno)
+        die(cmd[0]);
+    posix_spawn_file_actions_destroy(&files);
+    return pid;
+}
+
+static int start_up(int n, char **cmd)
+{
+    double ms[1000];
+    n = CTR_MIN(CTR_MAX(n, 1), 1000);
+    for (int i = 0; i < n; i++) {
+        double start = now();
+        int status;
+        pid_t pid = run(cmd, true);
+        if (waitpid(pid, &status, 0) < 0 || status)
+            die(cmd[0]);
+        ms[i] = (now() - start) * 1e3;
+    }
+    printf("%.2f\n", median(ms, n));
+    return 0;
+}
+
+/* VmHWM counts the pages of mapped files too, which are the page cache's; RssAnon at the peak is what we want, and the
+ * kernel does not keep it: so look often. */
+static int peak(char **cmd)
+{
+    char path[64], line[256];
+    long most = 0, kb;
+    int status;
+    pid_t pid = run(cmd, false);
+    snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
+    while (!waitpid(pid, &status, WNOHANG)) {
+        FILE *f = fopen(path, "r");
+        while (f && fgets(line, sizeof line, f))
+            if (sscanf(line, "RssAnon: %ld", &kb) == 1)
+                most = CTR_MAX(most, kb);
+        if (f)
+            fclose(f);
+        nanosleep(&(struct timespec){ 0, 2000000 }, NULL);
+    }
+    fprintf(stderr, "%.1f\n", (double)most / 1e3);
+    return status != 0;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 2 && !strcmp(argv[1], "xxh3"))
+        return xxh3();
+    if (argc == 2 && !strcmp(argv[1], "triad"))
+        return triad();
+    if (argc == 2 && !strcmp(argv[1], "spin"))
+        return spin();
+    if (argc > 3 && !strcmp(argv[1], "start"))
+        return start_up(atoi(argv[2]), argv + 3);
+    if (argc > 2 && !strcmp(argv[1], "peak"))
+        return peak(argv + 2);
+    fputs("usage: bench-limit xxh3|triad|spin|start N CMD...|peak CMD...\n", stderr);
+    return 2;
+}

@@ -1,0 +1,442 @@
+# SPDX-License-Identifier: Apache-2.0
+"""make bench: ours, the peers and the limits of the machine, in one table and one run.
+
+Every command of a row is run RUNS times in turn (ours, peer, ours, peer …) and the medians are shown: wall seconds and, in
+brackets, the processor seconds of all its threads and processes; rates and ratios (the peer's time by ours) likewise. Nothing here fails on time; a
+peer that is absent is left out with a note, and a result that differs from the peer's is an error."""
+import argparse
+import json
+import os
+import platform
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+PEERS = ["vowpalwabbit", "duckdb", "polars", "pandas", "sklearn", "pyarrow"]
+PACKAGES = "vowpalwabbit duckdb polars pandas scikit-learn pyarrow"
+COLUMNS = "click:int8,I[1..13]:int32,C[1..26]:utf8"
+PLAN = "label click\nfeature I[1..13] = square_log_bucket(I[1..13])\nfeature C[1..26]\n"
+FLAT = "label click\nfeature F[1..39]\n"
+VW = "--ftrl --ftrl_alpha 0.1 --ftrl_beta 1 -b 24"
+
+
+def sh(command):
+    """(wall, cpu, stdout, stderr) of a shell command; cpu counts every process that it waits for."""
+    start = time.perf_counter()
+    p = subprocess.Popen(["bash", "-c", "set -eo pipefail; " + command], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    out, err = p.stdout.read(), p.stderr.read()
+    _, status, used = os.wait4(p.pid, 0)
+    wall = time.perf_counter() - start
+    if status:
+        raise SystemExit(f"bench: failed: {command}\n{err.decode()}")
+    return wall, used.ru_utime + used.ru_stime, out.decode(), err.decode()
+
+
+class Bench:
+    def __init__(self, a):
+        self.a = a
+        self.only = set(a.only.split(",")) if a.only else None
+        self.bin = os.path.join(a.build, "bin")
+        self.tool = os.path.join(a.build, "bench")
+        self.dir = "build/bench"
+        self.runs = a.runs or (3 if a.quick else 5)
+        self.million = 1 if a.quick else 4
+        self.notes = []
+        self.printed = []
+        os.environ["PATH"] = os.path.abspath(self.bin) + ":" + os.environ["PATH"]
+        os.environ.update(LC_ALL="C", TZ="UTC")
+        os.makedirs(self.dir, exist_ok=True)
+        self.python = self.make_venv()
+        self.have = json.loads(sh(f"{self.python} {HERE}/peers.py versions {' '.join(PEERS)}")[2].splitlines()[-1])
+        for name, version in self.have.items():
+            if not version:
+                self.notes.append(f"{name} is absent: its rows are left out.")
+
+    # ---- inputs ----
+
+    def make_venv(self):
+        given = os.environ.get("CTR_BENCH_PYTHON")
+        venv = os.path.join(self.dir, "venv")
+        python = given or os.path.join(venv, "bin/python")
+        if not given and not os.path.exists(os.path.join(venv, "ready")):
+            try:
+                sh(f"python3 -m venv {venv}")
+                for p in PACKAGES.split():
+                    try:
+                        sh(f"{python} -m pip install -q {p}")
+                    except SystemExit as e:
+                        print(f"bench: {p} cannot be installed", file=sys.stderr)
+                open(os.path.join(venv, "ready"), "w").close()
+            except SystemExit:
+                print("bench: no virtual environment (Debian: python3-venv): peers from PyPI are left out", file=sys.stderr)
+                return sys.executable
+        return python
+
+    def made(self, path, command):
+        """A file of the benchmark, made once. `command` writes to {out}."""
+        if not os.path.exists(path):
+            print(f"bench: making {path}", file=sys.stderr)
+            sh(command.format(out=path + ".part"))
+            os.rename(path + ".part", path)
+        return path
+
+    def data(self, million, kind):
+        """The folder of files that bench-log made."""
+        d = os.path.join(self.dir, f"{million}m")
+        os.makedirs(d, exist_ok=True)
+        rows = million * 1000000
+        self.made(f"{d}/{kind}.done", f"{self.tool}/bench-log {kind} {rows} {d} && touch {{out}}")
+        return d
+
+    def plan(self, name, text):
+        path = os.path.join(self.dir, name)
+        with open(path, "w") as f:
+            f.write(text)
+        return path
+
+    def log(self, million):
+        d = self.data(million, "ads")
+        return self.made(f"{d}/log.arrows", f"ctr-import -q --columns '{COLUMNS}' -f tsv {d}/log.tsv -o {{out}}")
+
+    def features(self, million):
+        plan = self.plan("criteo.plan", PLAN)
+        return self.made(os.path.join(self.dir, f"{million}m/features.arrows"), f"ctr-extract -q {plan} {self.log(million)} -o {{out}}")
+
+    def scores(self, million):
+        d = self.data(million, "scores")
+        return self.made(f"{d}/scores.arrows", "ctr-import -q --header --columns click:int8,user:int32,score:float64 --label click "
+                         f"--user user --score score {d}/scores.csv -o {{out}}")
+
+    # ---- measuring ----
+
+    def wants(self, group):
+        if self.only is not None and group not in self.only:
+            return False
+        print(f"bench: {group}", file=sys.stderr)
+        return True
+
+    def peer(self, task, *args):
+        return [task, *args]
+
+    def once(self, command):
+        if isinstance(command, str):
+            wall, cpu, out, err = sh(command)
+            return {"wall": wall, "cpu": cpu, "out": out, "err": err}
+        args = " ".join("'%s'" % a for a in command)
+        return json.loads(sh(f"{self.python} {HERE}/peers.py {args}")[2].splitlines()[-1])
+
+    def medians(self, commands, runs=None):
+        """Commands in turn, `runs` times each: the medians of wall and cpu, and the last of what they said."""
+        all_ = [[] for _ in commands]
+        for r in range(runs or self.runs):
+            for i, c in enumerate(commands):
+                all_[i].append(self.once(c))
+        return [{**rs[-1], "wall": statistics.median(x["wall"] for x in rs), "cpu": statistics.median(x["cpu"] for x in rs)}
+                for rs in all_]
+
+    def print(self, line=""):
+        print(line, flush=True)
+        self.printed.append(line)
+
+    def row(self, what, ours, peer="", ratio="", goal="", limit=""):
+        self.print(f"| {what} | {ours} | {peer} | {ratio} | {goal} | {limit} |")
+
+    def cell(self, m, rate=None):
+        """rate: (amount, unit): amount a second of wall time is shown too."""
+        def number(x):
+            return f"{x:.2f}" if x < 20 else f"{x:.0f}"
+        speed = f", {number(rate[0] / m['wall'])} {rate[1]} ({number(rate[0] / m['cpu'])})" if rate else ""
+        return f"{m['wall']:.2f} s ({m['cpu']:.2f}){speed}"
+
+    def ratio(self, peer, ours):
+        return f"{peer['wall'] / ours['wall']:.1f} ({peer['cpu'] / ours['cpu']:.1f})"
+
+    def compare(self, what, ours, peers=(), goal="", limit="", rate=None, peer_runs=None):
+        """peers: (name, module or program needed, command). Returns measurements, ours first; absent peers are None."""
+        here = [p for p in peers if (self.have.get(p[1]) if p[1] in self.have else shutil.which(p[1]))]
+        for p in peers:
+            if p not in here and p[1] not in self.have:
+                self.notes.append(f"{p[1]} is absent: '{what}' goes without it.")
+        ms = self.medians([ours] + [p[2] for p in here], peer_runs)
+        for i, (p, m) in enumerate(zip(here, ms[1:])):
+            self.row(what if not i else "", self.cell(ms[0], rate) if not i else "", f"{p[0]} {self.cell(m, rate)}",
+                     self.ratio(m, ms[0]), goal if not i else "", limit if not i else "")
+        if not here:
+            self.row(what, self.cell(ms[0], rate), goal=goal, limit=limit)
+        found = {p[0]: m for p, m in zip(here, ms[1:])}
+        return ms[0], found
+
+    def same(self, what, ours, peer, tolerance=0.0):
+        if peer is not None and not abs(ours - peer) <= tolerance * max(1, abs(peer)):
+            raise SystemExit(f"bench: {what}: ours says {ours}, the peer {peer}")
+
+    # ---- the groups ----
+
+    def limits(self):
+        def number(args):
+            return float(sh(f"{self.tool}/bench-limit {args}")[2])
+        f = self.log(1)
+        size = os.path.getsize(f) / 1e9
+        m, = self.medians([f"cat {f} | cat >/dev/null"])
+        self.cat = size / m["wall"]
+        self.xxh3 = number("xxh3")
+        self.print(f"Limits: cat \\| cat {self.cat:.2f} GB/s, XXH3 {self.xxh3:.1f} GB/s, triad {number('triad'):.1f} GB/s, one thread each.")
+
+    def control(self):
+        spin = f"{self.tool}/bench-limit spin"
+        one, two = self.medians([f"{spin} >/dev/null", f"{spin} >/dev/null & {spin} >/dev/null; wait"])
+        self.row("control: the same arithmetic in one process, and in two at once", f"{one['wall']:.2f} s", f"{two['wall']:.2f} s",
+                 f"{2 * one['wall'] / two['wall']:.2f}", "2.00", "two free cores")
+
+    def train(self):
+        f, text = self.features(1), f"{self.dir}/1m/log.vw"
+        cache = f"{self.dir}/1m/log.vw.cache"
+        if self.have["vowpalwabbit"] and not os.path.exists(cache):
+            self.once(self.peer("vw", text, cache, VW))
+        lr = f"ctr-train lr -q --alpha 0.1 --beta 1 -o {self.dir}/m.arrows"
+        base, found = self.compare("train lr f64, 1M rows of 39 features, from a stream", f"{lr} {f}",
+                                   [("vw cache", "vowpalwabbit", self.peer("vw", text, cache, VW))],
+                                   "10", "5.7-6.9 M rows/s", (1, "M rows/s"))
+        for what, flags in (("the same, -j 2", "-j 2"), ("the same, f32", "--precision f32")):
+            m, _ = self.compare(what, f"{lr} {flags} {f}", rate=(1, "M rows/s"))
+            if found:
+                self.row("", "", "vw cache, above", self.ratio(found['vw cache'], m))
+        if "--minibatch" in sh("ctr-train --help")[2]:
+            mini = f"{lr} --minibatch 64"
+            one, two, base = self.medians([f"{mini} -j 1 {f}", f"{mini} -j 2 {f}", f"{lr} {f}"])
+            self.row("train lr --minibatch 64 -j 2", self.cell(two, (1, "M rows/s")), "ours row by row " + self.cell(base, (1, "M rows/s")),
+                     f"{base['wall'] / two['wall']:.2f} ({base['cpu'] / two['cpu']:.2f})", "1.5", "1.6 (prototype)")
+            self.row("train lr --minibatch 64 -j 1", self.cell(one, (1, "M rows/s")))
+        loss = float(re.search(r"progressive log loss ([0-9.]+)", sh(f"{lr.replace('-q ', '')} {f}")[3]).group(1))
+        theirs = found["vw cache"]["log_loss"] if found else None
+        self.row("progressive log loss", f"{loss:.6f}", f"vw {theirs:.6f}" if found else "", goal="equal or better")
+        plan, tsv = self.plan("criteo.plan", PLAN), f"{self.dir}/1m/log.tsv"
+        self.compare("text to model, 1M rows: import \\| extract \\| train",
+                     f"ctr-import -q --columns '{COLUMNS}' {tsv} | ctr-extract -q {plan} | {lr}",
+                     [("vw text", "vowpalwabbit", self.peer("vw", text, "-", VW))], "4", "", (1, "M rows/s"))
+        self.compare("the same, each -j 2", f"ctr-import -q -j 2 --columns '{COLUMNS}' {tsv} | ctr-extract -q -j 2 {plan} | {lr} -j 2",
+                     rate=(1, "M rows/s"))
+
+    def imports(self):
+        tsv = self.data(1, "ads") + "/log.tsv"
+        csv = self.made(f"{self.dir}/1m/log.csv", f"tr '\\t' , <{tsv} >{{out}}")
+        json_ = f"{self.dir}/1m/log.jsonl"
+        names = ["click:int8"] + [f"I{i}:int32" for i in range(1, 14)] + [f"C{i}:utf8" for i in range(1, 27)]
+        for kind, path, sep in (("tsv", tsv, "\\t"), ("csv", csv, ",")):
+            mb = os.path.getsize(path) / 1e6
+            self.compare(f"import {kind}, 40 columns", f"ctr-import -q -f {kind} --columns '{COLUMNS}' {path} >/dev/null",
+                         [("polars", "polars", self.peer("polars-csv", path, sep, ",".join(names))),
+                          ("duckdb", "duckdb", self.peer("duckdb-csv", path, sep, ",".join(names)))], "600 MB/s", "", (mb, "MB/s"))
+            self.compare(f"import {kind}, -j 2", f"ctr-import -q -j 2 -f {kind} --columns '{COLUMNS}' {path} >/dev/null", rate=(mb, "MB/s"))
+        mb = os.path.getsize(json_) / 1e6
+        fields = ["click", "I5", "C3", "C9"]
+        self.compare("import jsonl, 4 fields of 20", f"ctr-import -q -f jsonl --columns click:int8,I5:int32,C3:utf8,C9:utf8 {json_} >/dev/null",
+                     [("polars", "polars", self.peer("polars-json", json_, *fields)),
+                      ("duckdb", "duckdb", self.peer("duckdb-json", json_, *fields))], "500 MB/s", "", (mb, "MB/s"))
+
+    def extract(self):
+        f, plan = self.log(1), self.plan("criteo.plan", PLAN)
+        for j in (1, 2):
+            self.compare(f"extract, 39 features, -j {j}", f"ctr-extract -q -j {j} {plan} {f} >/dev/null", rate=(1, "M rows/s"),
+                         goal="2 M rows/s" if j == 1 else "", limit="77-99 ns a row by hand (AVX-512)" if j == 1 else "")
+
+    def hop(self):
+        f = self.log(1)
+        gb = os.path.getsize(f) / 1e9
+        self.compare("pipe hop: ctr-cat \\| ctr-cat, sealed and verified", f"ctr-cat {f} | ctr-cat >/dev/null",
+                     [("cat \\| cat", "cat", f"cat {f} | cat >/dev/null")], "1.5 GB/s", "", (gb, "GB/s"))
+        g = self.features(1)
+        gb = os.path.getsize(g) / 1e9
+        self.compare("the same, fixed-width columns (features)", f"ctr-cat {g} | ctr-cat >/dev/null",
+                     [("cat \\| cat", "cat", f"cat {g} | cat >/dev/null")], "1.5 GB/s", "", (gb, "GB/s"))
+        file = self.made(f"{self.dir}/1m/log.arrow", f"ctr-cat --to file {f} -o {{out}}")
+        one, all_ = self.medians([f"ctr-select -v --columns C5 {file} >/dev/null", f"ctr-cat {file} >/dev/null"])
+        self.row("IPC file, one column of forty", f"{one['wall'] * 1e3:.0f} ms", f"all columns {all_['wall'] * 1e3:.0f} ms",
+                 f"{all_['wall'] / one['wall']:.0f}", "its bytes only", self.counters(one["err"], file))
+
+    def counters(self, words, file):
+        m = re.search(r"(\d+) of (\d+) bytes (?:used|read)[^,]*, (\d+) verified", words)
+        if m:
+            return f"{int(m[1]) / 1e6:.1f} of {os.path.getsize(file) / 1e6:.0f} MB read, {int(m[3]) / 1e6:.1f} verified"
+        return ""
+
+    def eval(self):
+        f, n = self.scores(self.million), self.million
+        ours, found = self.compare(f"eval AUC + log loss, {n}M rows", f"ctr-eval -q -m auc,log_loss -f stream {f} | ctr-export -q -f csv",
+                                   [("sklearn", "sklearn", self.peer("auc", f))], "10", "13 (prototype)", (n, "M rows/s"))
+        self.agree(ours, found.get("sklearn"), "auc", "log_loss")
+        ours, found = self.compare(f"eval GAUC of 300k users, {n}M rows", f"ctr-eval -q -m gauc -f stream {f} | ctr-export -q -f csv",
+                                   [("pandas", "pandas", self.peer("gauc", f))], "10", "", (n, "M rows/s"))
+        self.agree(ours, found.get("pandas"), "gauc")
+        self.compare(f"eval --by user: AUC + log loss of 300k slices, {n}M rows", f"ctr-eval -q --by user -m auc,log_loss -f stream {f} >/dev/null",
+                     rate=(n, "M rows/s"))
+
+    def agree(self, ours, peer, *metrics):
+        if not peer:
+            return
+        lines = ours["out"].splitlines()
+        row = dict(zip(lines[0].split(","), lines[1].split(",")))
+        for m in metrics:
+            self.same(m, float(row[m]), peer[m], 1e-9)
+
+    def calibrate(self):
+        f, n = self.scores(self.million), self.million
+        self.compare(f"calibrate --fit isotonic, {n}M rows", f"ctr-calibrate -q --fit isotonic -o {self.dir}/map.arrows {f}",
+                     [("sklearn", "sklearn", self.peer("isotonic", f))], "10", "", (n, "M rows/s"))
+        self.compare(f"calibrate: apply the map, {n}M rows", f"ctr-calibrate -q {self.dir}/map.arrows {f} >/dev/null", rate=(n, "M rows/s"))
+
+    def join(self):
+        d, n = self.data(self.million, "tables"), self.million
+        left, right = f"{d}/left.csv", f"{d}/right.csv"
+        cl, cr = "--header --columns key:int64,price:float64,place:int32", "--header --columns key:int64,name:utf8,age:int32"
+        fifo = f"{self.dir}/fifo"
+        ours = (f"rm -f {fifo}; mkfifo {fifo}; ctr-import -q {cr} {right} -o {fifo} & "
+                f"ctr-import -q {cl} {left} | ctr-join -k key {fifo} >/dev/null; wait")
+        gnu = (f"sort -t, -k1,1 --parallel=2 -S 2G {right} >{self.dir}/right.sorted; sort -t, -k1,1 --parallel=2 -S 2G {left} | "
+               f"join -t, -a1 - {self.dir}/right.sorted >/dev/null")
+        mine, found = self.compare(f"join {n}M with {n / 4:g}M, from csv", ours,
+                                   [("duckdb", "duckdb", self.peer("duckdb-join-csv", left, right)),
+                                    ("polars", "polars", self.peer("polars-join-csv", left, right)),
+                                    ("GNU sort+join", "join", gnu)], "ahead; GNU 3", "", (n, "M rows/s"))
+        unmatched = int(re.search(r"(\d+) of (\d+) rows have no match", mine["err"]).group(1))
+        for p in ("duckdb", "polars"):
+            self.same("rows without a match", unmatched, found.get(p, {}).get("unmatched"))
+        if shutil.which("mlr"):
+            m, = self.medians([f"mlr --icsv --ocsv join --ul -j key -f {right} {left} >/dev/null"], 1)
+            self.row("", "", f"miller, one run {self.cell(m, (n, 'M rows/s'))}", self.ratio(m, mine))
+        else:
+            self.notes.append("miller is absent: the join goes without it.")
+        l = self.made(f"{d}/left.arrows", f"ctr-import -q {cl} {left} -o {{out}}")
+        r = self.made(f"{d}/right.arrows", f"ctr-import -q {cr} {right} -o {{out}}")
+        self.compare(f"join {n}M with {n / 4:g}M, from streams", f"ctr-join -k key {r} {l} >/dev/null",
+                     [("duckdb", "duckdb", self.peer("duckdb-join-arrow", l, r)),
+                      ("polars", "polars", self.peer("polars-join-arrow", l, r))], "ahead", "", (n, "M rows/s"))
+        plan = self.plan("count.plan", "feature key = vocab(key, min=2)\nlabel place = 0\n")
+        mine, found = self.compare(f"count {n / 4:g}M keys in {n}M rows of csv (extract --fit vocab)",
+                                   f"ctr-import -q {cl} --for {plan} {left} | ctr-extract -q --fit {plan} -o {self.dir}/count.arrows",
+                                   [("datamash -s", "datamash", f"cut -d, -f1 {left} | datamash -s -g 1 count 1 >/dev/null"),
+                                    ("duckdb", "duckdb", self.peer("duckdb-count", left))], rate=(n, "M rows/s"))
+
+    def sort(self):
+        d, n = self.data(self.million, "tables"), self.million
+        f = self.made(f"{d}/wide.arrows", f"ctr-import -q --columns 'key:utf8,v[1..9]:utf8,pad:utf8' {d}/wide.tsv -o {{out}}")
+        out = f"{self.dir}/sorted"
+        mine, found = self.compare(f"sort {n}M x 250 bytes, memory 256 MB", f"ctr-sort -q -k key --memory 256M -o {out}.arrows {f}",
+                                   [("GNU sort", "sort", f"sort -t '\t' -k1,1 --parallel=2 -S 256M -T {self.dir} -o {out}.tsv {d}/wide.tsv")],
+                                   "ahead", "", (n, "M rows/s"))
+        sh(f"cmp <(ctr-export -q -f tsv --no-header --columns key {out}.arrows) <(cut -f1 {out}.tsv)")
+        for suffix in ("arrows", "tsv"):
+            os.unlink(f"{out}.{suffix}")
+
+    def start(self):
+        tools = sorted(os.listdir(self.bin))
+        ms = {t: float(sh(f"{self.tool}/bench-limit start 40 {self.bin}/{t} --help")[2]) for t in tools}
+        true = float(sh(f"{self.tool}/bench-limit start 40 /bin/true")[2])
+        slow = max(ms, key=ms.get)
+        self.row("start of any filter, --help", f"{statistics.median(ms.values()):.2f} ms, slowest {slow} {ms[slow]:.2f}", f"/bin/true {true:.2f} ms",
+                 "", "2 ms", "")
+
+    def commands(self, m):
+        """What a filter does on the log, from a pipe: for growth and memory."""
+        d, plan = f"{self.dir}/{m}m", self.plan("criteo.plan", PLAN)
+        log, features, scores = self.log(m), self.features(m), self.scores(m)
+        model = self.made(f"{self.dir}/model.arrows", f"ctr-train lr -q {self.features(1)} -o {{out}}")
+        map_ = self.made(f"{self.dir}/iso.arrows", f"ctr-calibrate -q --fit isotonic -o {{out}} {self.scores(1)}")
+        return {
+            "import tsv": (f"{d}/log.tsv", f"ctr-import -q -f tsv --columns {COLUMNS}"),
+            "cat": (log, "ctr-cat"),
+            "select": (log, "ctr-select --where 'I1 > 10' --columns click,I1,C1"),
+            "extract": (log, f"ctr-extract -q {plan}"),
+            "predict": (features, f"ctr-predict {model}"),
+            "calibrate": (scores, f"ctr-calibrate -q {map_}"),
+            "export csv": (scores, "ctr-export -q -f csv"),
+            "train f64": (features, f"ctr-train lr -q -o {self.dir}/m.arrows"),
+            "train f32": (features, f"ctr-train lr -q --precision f32 -o {self.dir}/m.arrows"),
+            "eval auc": (scores, "ctr-eval -q -m auc,log_loss"),
+            "sort": (scores, "ctr-sort -q -k score --memory 64M"),
+        }
+
+    def growth(self):
+        small, large = self.commands(1), self.commands(4)
+        for name in ("import tsv", "extract", "predict", "train f64", "eval auc"):
+            s, l = self.medians([f"{small[name][1]} <{small[name][0]} >/dev/null", f"{large[name][1]} <{large[name][0]} >/dev/null"], 3)
+            self.row(f"growth: {name}, 4M against 1M rows", f"{4 / l['cpu']:.2f} M rows a cpu second", f"{1 / s['cpu']:.2f}",
+                     f"{s['cpu'] * 4 / l['cpu']:.2f}", "1.00", "train: keys leave the cache" if name[:5] == "train" else "")
+        if self.a.quick:
+            return
+        d, plan = self.data(1, "flat"), self.plan("flat.plan", FLAT)
+        f = self.made(f"{d}/flat.arrows", f"ctr-import -q -f tsv --columns 'click:int8,F[1..39]:int32' {d}/flat.tsv | ctr-extract -q {plan} -o {{out}}")
+        m, = self.medians([f"ctr-train lr -o {self.dir}/m.arrows {f}"], 1)
+        keys = int(re.search(r"keys +(\d+)", m["err"]).group(1))
+        self.row(f"train lr f64, {keys / 1e6:.0f}M keys in 1M rows of 39", self.cell(m, (39, "M features/s")),
+                 limit="2 random lines a feature: 52-59 M/s of 4 KiB pages")
+        os.unlink(f"{self.dir}/m.arrows")
+
+    def memory(self):
+        for name in self.commands(1):
+            mb = []
+            for m in (1, 4):
+                path, command = self.commands(m)[name]
+                mb.append(float(sh(f"cat {path} | {self.tool}/bench-limit peak {command} >/dev/null")[3].split()[-1]))
+            keys = ""
+            if name.startswith("train"):
+                n = []
+                for m in (1, 4):
+                    path, command = self.commands(m)[name]
+                    n.append(int(re.search(r"keys +(\d+)", sh(f"{command.replace(' -q', '')} {path}")[3]).group(1)))
+                keys = "; bytes a key " + " / ".join(f"{b * 1e6 / k:.1f}" for b, k in zip(mb, n))
+            goal = {"train f64": "40 bytes a key", "train f32": "32 bytes a key", "eval auc": "grows: exact", "sort": "64 MiB + 5%"}
+            self.row(f"memory: {name}, 1M / 4M rows", f"{mb[0]:.1f} / {mb[1]:.1f} MB{keys}", goal=goal.get(name, "100 MB"))
+
+    # ---- all ----
+
+    def machine(self):
+        cpu = re.search(r"model name\s*: (.*)", open("/proc/cpuinfo").read())
+        lscpu = dict(line.split(":", 1) for line in sh("lscpu")[2].splitlines() if ":" in line)
+        cache = ", ".join(f"{k[:3].strip()} {lscpu[k].strip()}" for k in ("L2 cache", "L3 cache") if k in lscpu)
+        memory = int(re.search(r"MemTotal: +(\d+)", open("/proc/meminfo").read()).group(1)) / 1048576
+        self.print(f"Machine: {cpu[1] if cpu else platform.machine()} (family {lscpu.get('CPU family', '?').strip()} model "
+                   f"{lscpu.get('Model', '?').strip()}), {os.cpu_count()} cores, {cache}, {memory:.0f} GiB; "
+                   f"Linux {platform.release()}; {sh('cc --version')[2].splitlines()[0]}.")
+        debian = ", ".join(sh(f"{p} --version")[2].splitlines()[0] for p in ("sort", "datamash", "mlr") if shutil.which(p))
+        self.print(f"Peers: {', '.join(f'{k} {v}' for k, v in self.have.items() if v)}; {debian}.")
+
+    def main(self):
+        groups = {"control": self.control, "train": self.train, "import": self.imports, "extract": self.extract, "hop": self.hop,
+                  "eval": self.eval, "calibrate": self.calibrate, "join": self.join, "sort": self.sort, "start": self.start,
+                  "growth": self.growth, "memory": self.memory}
+        if self.only and self.only - set(groups):
+            raise SystemExit(f"bench: BENCH picks from {','.join(groups)}")
+        load = os.getloadavg()[0]
+        version = sh("git describe --always --dirty 2>/dev/null || echo unknown")[2].strip()
+        self.print(f"ctrkit {version}, {time.strftime('%Y-%m-%d')}, medians of {self.runs} runs in turn. In brackets: the same by processor time of all "
+                   "threads and processes, which other load on the machine disturbs less.\n")
+        self.limits()
+        self.print("\n| what | ours | peer | ratio | goal | limit |\n|---|---|---|---|---|---|")
+        for name, run in groups.items():
+            if self.wants(name):
+                run()
+        self.print()
+        for n in self.notes:
+            self.print(f"- {n}")
+        if self.notes:
+            self.print()
+        self.machine()
+        self.print(f"Load average before and after: {load:.1f}, {os.getloadavg()[0]:.1f} (the benchmark itself makes about 1 to 2).")
+        if self.a.keep:
+            with open(os.path.join(HERE, "RESULTS.md"), "w") as f:
+                f.write("# make bench\n\nThe output of a run, as it was; CONTRIBUTING.md says how to repeat it.\n\n" + "\n".join(self.printed) + "\n")
+
+
+if __name__ == "__main__":
+    p = argparse.ArgumentParser(description=__doc__)
+    p.add_argument("--build", default="build/opt", help="folder of the binaries")
+    p.add_argument("--quick", action="store_true", help="1 million rows, 3 runs")
+    p.add_argument("--runs", type=int, help="runs of each command")
+    p.add_argument("--only", help="groups of rows, such as train,join")
+    p.add_argument("--keep", action="store_true", help="write the output to tests/bench/RESULTS.md too")
+    Bench(p.parse_args()).main()

@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One peer, one task: peers.py TASK ARGS. Runs in the virtual environment of the benchmark. The last line of output is JSON: seconds
+and processor seconds of the work alone (neither the start of Python nor imports; where a peer works on arrays, they are in
+memory already), and what it found, to compare with ours."""
+import importlib
+import json
+import sys
+import time
+
+
+class clock:
+    def __enter__(self):
+        self.wall, self.cpu = time.perf_counter(), time.process_time()
+        return self
+
+    def __exit__(self, *_):
+        self.wall, self.cpu = time.perf_counter() - self.wall, time.process_time() - self.cpu
+
+
+def report(c, **found):
+    print(json.dumps({"wall": c.wall, "cpu": c.cpu, **found}))
+
+
+def versions(*names):
+    out = {}
+    for n in names:
+        try:
+            out[n] = importlib.import_module(n).__version__
+        except Exception as e:  # absent or broken: the rows are left out with this note
+            out[n] = None
+            print(f"{n}: {e}", file=sys.stderr)
+    print(json.dumps(out))
+
+
+def vw(text, cache, options):
+    """One pass of FTRL with progressive validation, as `vw` does it: the same driver in C++, called from Python."""
+    from vowpalwabbit import Workspace
+    source = f"-d {text}" + (f" --cache_file {cache}" if cache != "-" else "")
+    with clock() as c:
+        w = Workspace(f"{source} {options} --loss_function logistic --holdout_off --quiet -f /dev/null")
+        loss = w.get_sum_loss() / w.get_weighted_examples()
+        w.finish()
+    report(c, log_loss=loss)
+
+
+def arrays(path, *columns):
+    import pyarrow as pa
+    t = pa.ipc.open_stream(pa.memory_map(path)).read_all()
+    return [t.column(n).to_numpy() for n in columns]
+
+
+def auc(path):
+    from sklearn.metrics import log_loss, roc_auc_score
+    y, s = arrays(path, "click", "score")
+    with clock() as c:
+        a, l = roc_auc_score(y, s), log_loss(y, s)
+    report(c, auc=a, log_loss=l)
+
+
+def gauc(path):
+    """AUC of each user by ranks, weighted by impressions, users of one class left out."""
+    import pandas as pd
+    y, u, s = arrays(path, "click", "user", "score")
+    d = pd.DataFrame({"y": y.astype("int64"), "u": u, "s": s})
+    with clock() as c:
+        d["r"] = d.groupby("u").s.rank()
+        d["rp"] = d.r * d.y
+        g = d.groupby("u").agg(n=("y", "size"), p=("y", "sum"), rp=("rp", "sum"))
+        g = g[(g.p > 0) & (g.p < g.n)]
+        a = (g.rp - g.p * (g.p + 1) / 2) / (g.p * (g.n - g.p))
+        found = float((a * g.n).sum() / g.n.sum())
+    report(c, gauc=found)
+
+
+def isotonic(path):
+    from sklearn.isotonic import IsotonicRegression
+    y, s = arrays(path, "click", "score")
+    y = y.astype("float64")
+    with clock() as c:
+        m = IsotonicRegression().fit(s, y)
+    report(c, knots=len(m.X_thresholds_))
+
+
+def duckdb_join_csv(left, right):
+    import duckdb
+    with clock() as c:
+        t = duckdb.sql(f"select * from read_csv('{left}') l left join read_csv('{right}') r using (key)").to_arrow_table()
+    report(c, rows=t.num_rows, unmatched=t.column("name").null_count)
+
+
+def polars_join_csv(left, right):
+    import polars as pl
+    with clock() as c:
+        t = pl.scan_csv(left).join(pl.scan_csv(right), on="key", how="left").collect()
+    report(c, rows=t.height, unmatched=t["name"].null_count())
+
+
+def duckdb_join_arrow(left, right):
+    import duckdb
+    import pyarrow as pa
+    with clock() as c:
+        l = pa.ipc.open_stream(pa.memory_map(left)).read_all()
+        r = pa.ipc.open_stream(pa.memory_map(right)).read_all()
+        t = duckdb.sql("select * from l left join r using (key)").to_arrow_table()
+    report(c, rows=t.num_rows, unmatched=t.column("name").null_count)
+
+
+def polars_join_arrow(left, right):
+    import polars as pl
+    with clock() as c:
+        t = pl.read_ipc_stream(left).join(pl.read_ipc_stream(right), on="key", how="left")
+    report(c, rows=t.height, unmatched=t["name"].null_count())
+
+
+def csv_types(columns):
+    return [c.split(":") for c in columns.split(",")]
+
+
+def polars_csv(path, separator, columns):
+    import polars as pl
+    types = {"int8": pl.Int8, "int32": pl.Int32, "utf8": pl.String}
+    schema = {n: types[t] for n, t in csv_types(columns)}
+    with clock() as c:
+        t = pl.read_csv(path, separator=bytes(separator, "ascii").decode("unicode_escape"), has_header=False, schema=schema,
+                        quote_char=None)
+    report(c, rows=t.height)
+
+
+def duckdb_csv(path, separator, columns):
+    import duckdb
+    types = {"int8": "tinyint", "int32": "integer", "utf8": "varchar"}
+    cols = ", ".join(f"'{n}': '{types[t]}'" for n, t in csv_types(columns))
+    with clock() as c:
+        t = duckdb.sql(f"select * from read_csv('{path}', delim='{separator}', header=false, quote='', columns={{{cols}}})").to_arrow_table()
+    report(c, rows=t.num_rows)
+
+
+def polars_json(path, *fields):
+    import polars as pl
+    with clock() as c:
+        t = pl.scan_ndjson(path).select(fields).collect()
+    report(c, rows=t.height)
+
+
+def duckdb_json(path, *fields):
+    import duckdb
+    cols = ", ".join(f"'{n}': '{'integer' if n[0] != 'C' else 'varchar'}'" for n in fields)
+    with clock() as c:
+        t = duckdb.sql(f"select * from read_json('{path}', format='newline_delimited', columns={{{cols}}})").to_arrow_table()
+    report(c, rows=t.num_rows)
+
+
+def duckdb_count(path):
+    import duckdb
+    with clock() as c:
+        t = duckdb.sql(f"select key, count(*) n from read_csv('{path}') group by key having n >= 2").to_arrow_table()
+    report(c, keys=t.num_rows)
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1].replace("-", "_")](*sys.argv[2:])
