@@ -239,7 +239,7 @@ static int open_jobs(struct ctr_import *im, struct ctr_err *err)
 static int open_import(struct ctr_import *im, char *const *paths, int n, struct ctr_err *err)
 {
     const struct ctr_text_format *f = im->o.format;
-    struct ctr_lines_opts lo = { .latin1 = im->o.latin1, .idle_ms = im->o.idle_ms };
+    struct ctr_lines_opts lo = { .latin1 = im->o.latin1, .idle_ms = im->o.idle_ms, .block_bytes = im->o.block_bytes };
     const char *delimiter = im->o.delimiter ? im->o.delimiter : f->delimiter, *header = NULL;
     size_t header_n = 0;
     int rc;

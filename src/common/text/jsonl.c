@@ -412,12 +412,14 @@ static void see_scalar(struct ctr_infer *infer, bool *text, const struct ctr_jso
 
 static void see(struct seen *s, const struct ctr_json *v)
 {
-    const char *p = v->p + 1, *end = v->p + v->n, *why;
+    const char *p, *end, *why;
     bool first = true;
     struct ctr_json item;
 
     if (v->kind == CTR_JSON_NONE || v->kind == CTR_JSON_NULL)
         return;
+    p = v->p + 1;
+    end = v->p + v->n;
     s->object |= v->kind == CTR_JSON_OBJECT;
     s->list |= v->kind == CTR_JSON_ARRAY;
     s->scalar |= v->kind == CTR_JSON_PLAIN || v->kind == CTR_JSON_STRING;

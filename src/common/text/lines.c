@@ -14,7 +14,9 @@
 #include <unistd.h>
 #include <zlib.h>
 
-enum { RAW_BYTES = 256 << 10 };
+#ifndef RAW_BYTES /* fuzzing wants few */
+#define RAW_BYTES ((size_t)256 << 10)
+#endif
 
 struct ctr_lines {
     struct ctr_strs paths;

@@ -88,6 +88,7 @@ struct ctr_text_opts {
     bool binary;      /* the same: labels -1 and 1 are 0 and 1 */
     int jobs;
     int idle_ms;
+    size_t block_bytes; /* 0: CTR_BLOCK_BYTES; never changes the result */
 };
 
 /* ---- columns: columns.c
