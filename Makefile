@@ -10,14 +10,16 @@ MAKEFLAGS += --no-builtin-rules
 Q   := $(if $(V),,@)
 say  = $(if $(V),,@printf '  %-3s %s\n' $(1) $(2))
 
-config := opt$(if $(DEV),-dev)$(if $(SAN),-san)
+config := opt$(if $(DEV),-dev)$(if $(SAN),-san)$(if $(FUZZ),-fuzz)
 B      := build/$(config)
 
 WARN   := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wno-missing-field-initializers
 PKGS   := zlib libxxhash libzstd liblz4
 CFLAGS ?= -O2 -g
 override CFLAGS += -std=gnu11 -ffp-contract=off -fno-math-errno -fno-strict-aliasing $(WARN) $(if $(DEV),-Werror) \
-	$(if $(SAN),-fsanitize=address$(,)undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
+	$(if $(SAN),-fsanitize=address$(,)undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer) \
+	$(if $(FUZZ),-DCSV_TILE_BYTES=512 -DRAW_BYTES=4096 -fsanitize=fuzzer-no-link$(,)address$(,)undefined \
+	-fno-sanitize=pointer-overflow -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
 override CPPFLAGS += -D_GNU_SOURCE -Isrc $(shell pkg-config --cflags $(PKGS) 2>/dev/null)
 LIBS   := $(shell pkg-config --libs $(PKGS) 2>/dev/null) -lm -lpthread
 , := ,
@@ -30,8 +32,9 @@ bins    := $(tools:%=$(B)/bin/%)
 mans    := $(sort $(wildcard man/*.[1-9]))
 mandir  := $(PREFIX)/share/man
 units   := $(patsubst tests/unit/%.c,$(B)/unit/%,$(sort $(wildcard tests/unit/*.c)))
+fuzzers := $(patsubst tests/fuzz/%.c,$(B)/fuzz/%,$(sort $(wildcard tests/fuzz/fuzz-*.c)))
 
-.PHONY: all bins units packages check demo deps install uninstall clean lint format bench
+.PHONY: all bins units fuzzers fuzz packages check demo deps install uninstall clean lint format bench
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -73,12 +76,26 @@ $(B)/bench/%: $(B)/tests/bench/%.o $(B)/libctr.a
 bench: bins $(B)/bench/bench-log $(B)/bench/bench-limit
 	@python3 tests/bench/bench.py --build $(B) $(if $(QUICK),--quick) $(if $(BENCH),--only $(BENCH)) $(BENCH_FLAGS)
 
+# Fuzz targets: with a main that replays files; with FUZZ=1 they are libFuzzer's.
+fuzz_objects := $(patsubst %,$(B)/tests/fuzz/%.o,harness mutate $(if $(FUZZ),,replay))
+$(B)/fuzz/%: $(B)/tests/fuzz/%.o $(fuzz_objects) $(B)/libctr.a
+	@mkdir -p $(@D)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(CFLAGS) $(if $(FUZZ),-fsanitize=fuzzer) $(LDFLAGS) -o $@ $^ $(LIBS)
+
+fuzzers: $(fuzzers)
+
+# FUZZ_RUNS executions of each target (T=… picks targets), with clang; new inputs stay in build/fuzz/.
+fuzz:
+	@$(MAKE) --no-print-directory FUZZ=1 CC=clang DEV= SAN= fuzzers
+	@FUZZ_BUILD=build/opt-fuzz/fuzz tests/fuzz/run $(T)
+
 # T=… picks tests: make check T='tests/ctr-join.t'
-check: bins units
+check: bins units fuzzers
 	@CTR_BUILD=$(CURDIR)/$(B) tests/run $(T)
 
 # Static checks: formatting, cppcheck, manual pages.
-c_files := $(wildcard src/*/*/*.[ch] src/tools/*.c tests/unit/*.[ch] tests/bench/*.c)
+c_files := $(wildcard src/*/*/*.[ch] src/tools/*.c tests/unit/*.[ch] tests/bench/*.c tests/fuzz/*.[ch])
 lint:
 	clang-format --dry-run -Werror $(c_files)
 	cppcheck -q -j2 --std=c11 --inline-suppr --error-exitcode=1 --enable=warning -Isrc --suppressions-list=.ci/cppcheck.suppressions src
@@ -113,4 +130,4 @@ uninstall:
 clean:
 	rm -rf build $(tools:%=bin/%)
 
--include $(wildcard $(libobj:.o=.d) $(B)/src/tools/*.d $(B)/tests/unit/*.d $(B)/tests/bench/*.d)
+-include $(wildcard $(libobj:.o=.d) $(B)/src/tools/*.d $(B)/tests/unit/*.d $(B)/tests/bench/*.d $(B)/tests/fuzz/*.d)

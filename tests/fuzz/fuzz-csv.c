@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * csv and tsv: quoting, delimiters of several characters, types given and inferred, bad rows. The first byte picks the
+ * options. */
+#include "harness.h"
+
+#include "common/text/text.h"
+
+static const struct ctr_text_opts options[] = {
+    { .format = &ctr_text_csv, .header = true, .jobs = 1 },
+    { .format = &ctr_text_csv, .jobs = 1, .bad_rows = "skip=1000000" },
+    { .format = &ctr_text_tsv, .header = true, .jobs = 1 },
+    { .format = &ctr_text_tsv, .jobs = 1, .null = "\\N" },
+    { .format = &ctr_text_csv, .delimiter = "::", .jobs = 1, .bad_rows = "skip=1000000" },
+    { .format = &ctr_text_csv, .delimiter = ";", .header = true, .jobs = 1, .latin1 = true },
+    { .format = &ctr_text_tsv, .delimiter = "|", .jobs = 1, .bad_rows = "skip=1000000" },
+    { .format = &ctr_text_csv,
+      .columns = "a:int32,b:float32,c:timestamp,d:bool,e:list<int64>,f:utf8,g:uint8,h:list<utf8>",
+      .role = { [CTR_ROLE_LABEL] = "d" },
+      .bad_rows = "skip=1000000",
+      .jobs = 1 },
+    { .format = &ctr_text_csv,
+      .header = true,
+      .columns = "x=a:float64,t=b:timestamp[%y%m%d%H],v=c:fixed_size_list<float32>[2]",
+      .bad_rows = "skip=1000000",
+      .jobs = 1 },
+};
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    if (size)
+        fuzz_import(&options[data[0] % CTR_COUNT(options)], data + 1, size - 1);
+    return 0;
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Streams of names (ctr-extract --names), as ctr-model top reads them, beside a fixed model. */
+#include "harness.h"
+
+#include "common/model/model.h"
+
+FUZZ_STREAM_MUTATOR
+
+/* The model lies in slot 1. Its keys are those of the fixed features. */
+static void make_model(void)
+{
+    struct ctr_params params = CTR_PARAMS_DEFAULT;
+    struct ctr_strs tables = { 0 };
+    struct ctr_inputs *in = NULL;
+    struct ctr_rows rows;
+    struct ctr_out *out = NULL;
+    struct ctr_err err = { 0 };
+    double label[16], score[16];
+    void *learner = NULL;
+    for (int i = 0; i < 16; i++)
+        label[i] = i & 1;
+    FUZZ_CHECK(!ctr_inputs_new(&in, fuzz_features()->schema, -1, -1, &tables, &err));
+    FUZZ_CHECK(!ctr_inputs_batch(in, fuzz_features(), &err) &&
+               !ctr_inputs_rows(in, 0, fuzz_features()->rows, &rows, &err));
+    rows.label = label;
+    FUZZ_CHECK(!ctr_model_lr.learner_new(&learner, &params, &err) && !ctr_model_lr.bind(learner, &tables, &err) &&
+               !ctr_model_lr.train_rows(learner, &rows, score, 0, &err));
+    FUZZ_CHECK(!ctr_out_open(&out, fuzz_out(1), 0, &err));
+    struct ctr_save save = { .model = &ctr_model_lr, .params = &params, .learner = learner, .tables = &tables };
+    FUZZ_CHECK(!ctr_model_save(&save, out, &err) && !ctr_out_commit(out, &err));
+    ctr_out_free(out);
+    ctr_model_lr.learner_free(learner);
+    ctr_inputs_free(in);
+    ctr_strs_free(&tables);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static bool made;
+    struct ctr_top_opts o = { .n = 0, .names = fuzz_file(0, data, size) };
+    struct ctr_schema s = { 0 };
+    struct ctr_batchbuf rows = { 0 };
+    struct ctr_err err = { 0 };
+    if (!made)
+        make_model();
+    made = true;
+    if (!ctr_model_top(fuzz_path(1), &o, &rows, &s, &err))
+        fuzz_look(ctr_batchbuf_view(&rows));
+    else
+        FUZZ_CHECK(err.what[0]);
+    ctr_batchbuf_free(&rows);
+    ctr_schema_free(&s);
+    return 0;
+}

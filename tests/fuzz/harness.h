@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * harness: what the fuzz targets share. A target is one file fuzz-X.c with LLVMFuzzerTestOneInput, which drives the
+ * library and returns 0 whatever the input is; a crash, a sanitizer's report or FUZZ_CHECK is a finding. With clang the
+ * targets are libFuzzer's (`make fuzz`); with any compiler they are linked with replay.c and run the files in corpus/
+ * (`make check`).
+ */
+#ifndef CTR_FUZZ_HARNESS_H
+#define CTR_FUZZ_HARNESS_H
+
+#include <stdlib.h>
+
+#include "common/stream/stream.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned seed);
+
+/* An invariant of the library that no input may break. */
+#define FUZZ_CHECK(cond)                                                                                               \
+    do {                                                                                                               \
+        if (!(cond))                                                                                                   \
+            abort();                                                                                                   \
+    } while (0)
+
+/* The path of a file in memory that holds the bytes; slots are separate files. Valid until the slot is used again. */
+enum { FUZZ_SLOTS = 4 };
+const char *fuzz_file(int slot, const uint8_t *data, size_t size);
+/* A path that ctr_out_open writes straight to, and its file is read as fuzz_path(slot). Empties the file. */
+const char *fuzz_out(int slot);
+const char *fuzz_path(int slot);
+
+/* Fixed batches, made once: rows of every type with nulls, odd numbers and odd texts; features as a model sees them. */
+const struct ctr_batch *fuzz_batch(void);
+const struct ctr_batch *fuzz_features(void);
+
+/* Read all of it, looking at every value. */
+void fuzz_drain(struct ctr_reader *r, struct ctr_writer *w);
+void fuzz_look(const struct ctr_batch *b);
+
+/* Mutation of streams and IPC files: messages and their parts are changed, dropped, repeated and swapped, and the
+ * checksums are made right again, so that what lies behind them is reached. */
+size_t fuzz_mutate_stream(uint8_t *data, size_t size, size_t max_size, unsigned seed);
+void fuzz_reseal(uint8_t *data, size_t size);
+#define FUZZ_STREAM_MUTATOR                                                                                            \
+    size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned seed)                         \
+    {                                                                                                                  \
+        return fuzz_mutate_stream(data, size, max_size, seed);                                                         \
+    }
+
+/* Text formats: imports the bytes as these options say. */
+struct ctr_text_opts;
+void fuzz_import(const struct ctr_text_opts *o, const uint8_t *data, size_t size);
+
+#endif
