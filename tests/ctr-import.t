@@ -124,6 +124,7 @@ bad "the wrong delimiter" 2 "line 1 has 1 column, --columns names 2; is --delimi
 bad "an unknown type" 2 "'int65' is no type, the nearest is" '1\n' -c a:int65
 bad "an unknown column" 2 "the input has no column 'prise'; the nearest is 'price'" 'price,b\n1,2\n' --header -c prise:int8
 bad "an unknown role column" 2 "--label: the input has no column 'clik'; the nearest is 'click'" 'click\n1\n' --header --label clik
+bad "milliseconds as seconds" 1 "line 2: column t: '1506826828020' is no time in the form unix; --time t:FORMAT .*unix_ms" 't\n1506826828020\n' --header --time t:unix
 bad "a time that is not there" 2 "--time: the input has no column 'when'" 'a\n1\n' --header --time when:unix
 bad "a column twice" 2 "'a'" '1,2\n' -c a,a
 bad "an empty input without columns" 1 'the input is empty: without --columns its columns are not known' ''

@@ -42,12 +42,15 @@ static char *put_padded(char *p, int v, int digits)
     return p + digits;
 }
 
+#define FIRST_DAY INT64_C(-719528) /* 0000-01-01 */
+#define LAST_DAY  INT64_C(2932896) /* 9999-12-31 */
+
 size_t ctr_time_iso(char *out, int64_t ms)
 {
     int64_t days = ms / DAY_MS, rest = ms % DAY_MS;
     if (rest < 0)
         days--, rest += DAY_MS;
-    if (days < -719528 || days > 2932896) /* outside of 0000-01-01 … 9999-12-31 there is no ISO text: the bare count */
+    if (days < FIRST_DAY || days > LAST_DAY) /* there is no ISO text: the bare count */
         return ctr_fmt_i64(out, ms);
     int y, m, d, second = (int)(rest / 1000), milli = (int)(rest % 1000);
     civil_from_days(days, &y, &m, &d);
@@ -193,7 +196,8 @@ static bool parse_epoch(const char *p, size_t n, int64_t scale, int64_t *ms)
         if (scale == 1)
             frac = 0;
     }
-    return !__builtin_add_overflow(s, neg ? -frac : frac, ms);
+    return !__builtin_add_overflow(s, neg ? -frac : frac, ms) && *ms >= FIRST_DAY * DAY_MS &&
+           *ms < (LAST_DAY + 1) * DAY_MS; /* milliseconds that are read as seconds lie in the year 49000 */
 }
 
 static bool take_name(struct cursor *c, int *month)
