@@ -72,6 +72,9 @@ done
 ok "csv: 50000 rows come back" cmp "$W/big.csv" "$W/1.csv"
 ctr-export -o "$W/s.jsonl" "$W/rows.arrows"
 ok "the suffix of -o decides" grep -q '^{' "$W/s.jsonl"
+exits "a suffix that promises another format is refused" 2 ctr-export -o "$W/s.parquet" "$W/rows.arrows"
+err_like "which says what to do" 's.parquet: the suffix is that of no format written here: name one with --format$'
+exits "but not when the format is named" 0 ctr-export -f csv -o "$W/s.json" "$W/rows.arrows"
 head -c 500 "$W/big.arrows" >"$W/cut.arrows"
 exits "a truncated input fails" 1 ctr-export -o "$W/cut.csv" "$W/cut.arrows"
 ok "and leaves no file either" test ! -e "$W/cut.csv"

@@ -25,16 +25,20 @@ static const struct ctr_opt opts[] = {
     { 0 },
 };
 
-/* The format that was named, or that the suffix of -o tells, or csv. */
+/* The format that was named, or that the suffix of -o tells, or csv; NULL for a suffix that promises something else. */
 static const struct ctr_export_format *choose_format(const struct ctr_cli *cli)
 {
     const char *dot = cli->out ? strrchr(cli->out, '.') : NULL;
+    static const char *const others[] = { "arrow", "arrows", "parquet", "feather", "json", "xlsx" };
     const struct ctr_export_format *f = NULL;
 
     if (o.format)
         return ctr_export_find(o.format);
     if (dot)
         f = ctr_export_find(dot + 1);
+    for (size_t i = 0; dot && i < CTR_COUNT(others); i++)
+        if (!strcmp(dot + 1, others[i]))
+            return NULL;
     return f ? f : ctr_export_find("csv");
 }
 
@@ -98,7 +102,9 @@ static int run(struct ctr_cli *cli, struct ctr_err *err)
     struct ctr_reader *r = NULL;
     struct ctr_export *e = NULL;
     struct ctr_out *out = NULL;
-    int rc = check_options(f, err);
+    int rc = f ? check_options(f, err)
+               : ctr_cli_usage(err, "%s: the suffix is that of no format written here: name one with --format%s", cli->out,
+                               strstr(cli->out, ".arrow") ? ", or copy the stream with ctr-cat" : "");
 
     if (rc == 0)
         rc = ctr_cli_reader(cli, 0, NULL, &r, err);
