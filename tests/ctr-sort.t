@@ -77,4 +77,9 @@ ok "-v tells of the runs" err_spill
 no_tmp() { TMPDIR=$W/nowhere ctr-sort -k user --memory 1 ref/log >no.arrows 2>no.err; }
 exits "a missing TMPDIR" 1 no_tmp
 ok "is named" grep -q "nowhere" no.err
+# ctr-info and plans write such names in back quotes, so they are understood.
+printf 'a b,c\n2,x\n1,y\n' | ctr-import -f csv --header -o quoted.arrows
+is "a name in back quotes" "$(ctr-sort -k '`a b`' quoted.arrows | ctr-export -c '`a b`,c')" 'a b,c
+1,y
+2,x'
 done_testing

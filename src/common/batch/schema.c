@@ -172,10 +172,14 @@ int ctr_schema_find(const struct ctr_schema *s, const char *name)
 int ctr_schema_need(const struct ctr_schema *s, const char *name, struct ctr_err *err)
 {
     int i = ctr_schema_find(s, name);
+    size_t n = strlen(name);
     const char **names, *nearest;
 
     if (i >= 0)
         return i;
+    for (i = 0; n > 2 && name[0] == '`' && name[n - 1] == '`' && i < s->n; i++) /* as ctr-info and plans write it */
+        if (strlen(s->f[i].name) == n - 2 && !memcmp(s->f[i].name, name + 1, n - 2))
+            return i;
     names = malloc((size_t)(s->n + 1) * sizeof *names);
     if (!names)
         return ctr_fail_nomem(err, (size_t)s->n * sizeof *names);
