@@ -46,8 +46,36 @@ void ctr_out_cleanup(void)
     }
 }
 
-/* A regular file (or nothing yet) gets a temporary; whatever else is there is written straight, and so is a descriptor that
- * is open already, whatever it is. */
+int ctr_open(const char *path, int flags, unsigned mode)
+{
+    int fd;
+
+    while ((fd = open(path, flags | O_CLOEXEC, mode)) < 0 && errno == EINTR)
+        ;
+    return fd;
+}
+
+int ctr_fsync(int fd)
+{
+    int rc;
+
+    while ((rc = fsync(fd)) && errno == EINTR)
+        ;
+    return rc;
+}
+
+/* A file beside the target; mkostemp may be interrupted before it has made one. */
+static int make_temp(char *temp, size_t n)
+{
+    int fd;
+
+    while ((fd = mkostemp(temp, O_CLOEXEC)) < 0 && errno == EINTR)
+        memset(temp + n - 7, 'X', 6);
+    return fd;
+}
+
+/* A regular file (or nothing yet) gets a temporary; whatever else is there is written straight, and so is a descriptor
+ * that is open already, whatever it is. */
 static int open_target(struct ctr_out *o, const char *path, struct ctr_err *err)
 {
     struct stat st;
@@ -60,18 +88,18 @@ static int open_target(struct ctr_out *o, const char *path, struct ctr_err *err)
         return o->fd < 0 ? ctr_fail_sys(err, "%s: cannot be written", path) : 0;
     }
     if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) {
-        o->fd = open(path, O_WRONLY | O_CLOEXEC);
+        o->fd = ctr_open(path, O_WRONLY, 0);
         return o->fd < 0 ? ctr_fail_sys(err, "%s: cannot be written", path) : 0;
     }
     o->path = realpath(path, NULL); /* so that a link to a file stays a link */
     if (!o->path && !(o->path = strdup(path)))
         return ctr_fail_nomem(err, strlen(path));
-    n = strlen(o->path) + 16;
+    n = strlen(o->path) + sizeof ".tmp.XXXXXX";
     o->temp = malloc(n);
     if (!o->temp)
         return ctr_fail_nomem(err, n);
     snprintf(o->temp, n, "%s.tmp.XXXXXX", o->path);
-    o->fd = mkostemp(o->temp, O_CLOEXEC);
+    o->fd = make_temp(o->temp, n);
     if (o->fd < 0) {
         free(o->temp);
         o->temp = NULL;
@@ -223,8 +251,8 @@ int ctr_out_printf(struct ctr_out *o, struct ctr_err *err, const char *fmt, ...)
     return rc;
 }
 
-/* The directory's entry must reach the disk too: its descriptor, or -1. Opened before the rename, so that nothing but the
- * disk can fail after it. */
+/* The directory's entry must reach the disk too: its descriptor, or -1. Opened before the rename, so that nothing but
+ * the disk can fail after it. */
 static int open_directory(const char *path, int *fd, struct ctr_err *err)
 {
     char *dir = strdup(path), *slash;
@@ -234,7 +262,7 @@ static int open_directory(const char *path, int *fd, struct ctr_err *err)
     slash = strrchr(dir, '/');
     if (slash)
         slash[slash == dir] = 0;
-    *fd = open(slash ? dir : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    *fd = ctr_open(slash ? dir : ".", O_RDONLY | O_DIRECTORY, 0);
     free(dir);
     return 0;
 }
@@ -244,7 +272,7 @@ static int sync_directory(const char *path, int fd, struct ctr_err *err)
 {
     int rc = 0;
 
-    if (fd >= 0 && fsync(fd) && errno != EINVAL)
+    if (fd >= 0 && ctr_fsync(fd) && errno != EINVAL)
         rc = ctr_fail_sys(err, "%s: fsync of its directory failed", path);
     if (fd >= 0)
         close(fd);
@@ -255,9 +283,7 @@ static int out_rename(struct ctr_out *o, struct ctr_err *err)
 {
     int rc, dir = -1;
 
-    while ((rc = fsync(o->fd)) && errno == EINTR)
-        ;
-    if (rc)
+    if (ctr_fsync(o->fd))
         return ctr_fail_sys(err, "%s: fsync failed", o->name);
     rc = close(o->fd);
     o->fd = -1;
@@ -338,12 +364,12 @@ int ctr_tmpfile(struct ctr_err *err)
 
     if (!dir || !*dir)
         dir = "/tmp";
-    fd = open(dir, O_TMPFILE | O_RDWR | O_CLOEXEC | O_EXCL, 0600);
+    fd = ctr_open(dir, O_TMPFILE | O_RDWR | O_EXCL, 0600);
     if (fd >= 0)
         return fd;
     if (snprintf(path, sizeof path, "%s/ctr.XXXXXX", dir) >= (int)sizeof path)
         return ctr_fail(err, CTR_EUSAGE, "TMPDIR is too long");
-    fd = mkostemp(path, O_CLOEXEC);
+    fd = make_temp(path, strlen(path) + 1);
     if (fd < 0)
         return ctr_fail_sys(err, "%s: no temporary file can be made there (set TMPDIR)", dir);
     unlink(path);

@@ -153,6 +153,7 @@ int main(int argc, char **argv)
     if (!rc)
         rc = ctr_tool.run(&cli, &err);
     free(cli.provenance);
+    ctr_options_free(&ctr_tool, &tables);
     if (rc)
         return report(&cli, &err);
     if (cli.progress_next_ms)

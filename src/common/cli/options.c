@@ -158,6 +158,15 @@ int ctr_options_parse(struct ctr_cli *cli, const struct ctr_option_tables *t, in
     return rc;
 }
 
+void ctr_options_free(const struct ctr_tool *tool, const struct ctr_option_tables *t)
+{
+    const struct ctr_opt *o;
+
+    for (int i = 0; (o = ctr_options_at(tool, t->common, t->roles, i)); i++)
+        if (o->kind == CTR_OPT_LIST)
+            ctr_strs_free(o->to);
+}
+
 static void help_option(const struct ctr_opt *o, FILE *f)
 {
     char left[128];

@@ -19,6 +19,8 @@ struct ctr_option_tables {
 /* Parses argv into the targets and cli->args. */
 int ctr_options_parse(struct ctr_cli *cli, const struct ctr_option_tables *t, int argc, char **argv,
                       struct ctr_err *err) CTR_MUST;
+/* Frees what the lists hold that tools have not taken. */
+void ctr_options_free(const struct ctr_tool *tool, const struct ctr_option_tables *t);
 void ctr_options_help(const struct ctr_tool *tool, const struct ctr_option_tables *t, FILE *f);
 /* One line an option for completion scripts: "--name<TAB>-l<TAB>kind<TAB>argument<TAB>help". */
 void ctr_options_list(const struct ctr_tool *tool, const struct ctr_option_tables *t, FILE *f);

@@ -31,7 +31,7 @@ int ctr_cli_reread(struct ctr_cli *cli, const char **path, struct ctr_err *err)
         return rc;
     if (!std && (stat(*path, &st) || S_ISREG(st.st_mode)))
         return 0; /* what cannot be opened is told by who opens it */
-    from = std ? STDIN_FILENO : open(*path, O_RDONLY | O_CLOEXEC);
+    from = std ? STDIN_FILENO : ctr_open(*path, O_RDONLY, 0);
     if (from < 0)
         return 0;
     if (isatty(from))

@@ -266,7 +266,7 @@ int ctr_plan_open(struct ctr_plan **out, const char *path, struct ctr_err *err)
     int fd, rc = plan_new(&p, path, err);
     *out = NULL;
     if (rc == 0) {
-        fd = open(path, O_RDONLY | O_CLOEXEC);
+        fd = ctr_open(path, O_RDONLY, 0);
         rc = fd < 0 ? ctr_fail_sys(err, "cannot open the plan") : read_text(fd, &b, err);
         if (fd >= 0)
             close(fd);

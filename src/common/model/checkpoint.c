@@ -158,7 +158,7 @@ int ctr_checkpoint_write(struct ctr_trainer *t, struct ctr_err *err)
 {
     struct ctr_buf line = { 0 };
     struct ctr_out *out = NULL;
-    if (t->at.scores >= 0 && t->scores_fd >= 0 && fsync(t->scores_fd))
+    if (t->at.scores >= 0 && t->scores_fd >= 0 && ctr_fsync(t->scores_fd))
         return ctr_fail_sys(err, "%s.scores: fsync failed", t->job.checkpoint);
     ctr_digest_hex(t->digest, t->at.digest);
     int rc = write_line(t, &line, err);
@@ -227,32 +227,34 @@ int ctr_checkpoint_due(struct ctr_trainer *t)
 
 /* ---- scores beside the checkpoint ---- */
 
-static int scores_path(const struct ctr_trainer *t, struct ctr_buf *path, struct ctr_err *err)
+static int cut(int fd, off_t n)
 {
-    return ctr_buf_printf(path, err, "%s.scores", t->job.checkpoint);
+    int rc;
+    while ((rc = ftruncate(fd, n)) && errno == EINTR)
+        ;
+    return rc;
 }
 
 int ctr_checkpoint_scores_open(struct ctr_trainer *t, struct ctr_err *err)
 {
-    struct ctr_buf path = { 0 };
     bool resume = t->resume.row >= 0;
+    const char *path;
     if (resume && t->resume.scores < 0)
         return ctr_fail(err, CTR_EUSAGE, "%s was made without --progressive: resume without it, or start anew",
                         t->job.checkpoint);
-    int rc = scores_path(t, &path, err);
+    int rc = ctr_buf_printf(&t->scores_path, err, "%s.scores", t->job.checkpoint);
     if (rc)
         return rc;
-    t->scores_fd = open((char *)path.data, O_RDWR | O_CLOEXEC | (resume ? 0 : O_CREAT | O_TRUNC), 0666);
+    path = (const char *)t->scores_path.data;
+    t->scores_fd = ctr_open(path, O_RDWR | (resume ? 0 : O_CREAT | O_TRUNC), 0666);
     if (t->scores_fd < 0)
-        rc = ctr_fail_sys(err, "%s: the progressive predictions cannot be %s", (char *)path.data,
+        rc = ctr_fail_sys(err, "%s: the progressive predictions cannot be %s", path,
                           resume ? "read again" : "kept there");
     else if (resume && lseek(t->scores_fd, 0, SEEK_END) < t->resume.scores * (off_t)sizeof(double))
-        rc = ctr_fail(err, CTR_EDATA, "%s is shorter than its checkpoint says: start anew without --resume",
-                      (char *)path.data);
-    else if (resume && (ftruncate(t->scores_fd, t->resume.scores * (off_t)sizeof(double)) ||
-                        lseek(t->scores_fd, 0, SEEK_END) < 0))
-        rc = ctr_fail_sys(err, "%s: cannot be cut", (char *)path.data);
-    ctr_buf_free(&path);
+        rc = ctr_fail(err, CTR_EDATA, "%s is shorter than its checkpoint says: start anew without --resume", path);
+    else if (resume &&
+             (cut(t->scores_fd, t->resume.scores * (off_t)sizeof(double)) || lseek(t->scores_fd, 0, SEEK_END) < 0))
+        rc = ctr_fail_sys(err, "%s: cannot be cut", path);
     return rc;
 }
 
@@ -271,12 +273,9 @@ int ctr_checkpoint_scores_read(struct ctr_trainer *t, int64_t from, double *scor
 
 void ctr_checkpoint_remove(struct ctr_trainer *t)
 {
-    struct ctr_buf path = { 0 };
-    struct ctr_err err = { 0 };
     if (!t->job.checkpoint)
         return;
     unlink(t->job.checkpoint);
-    if (t->scores_fd >= 0 && !scores_path(t, &path, &err))
-        unlink((char *)path.data);
-    ctr_buf_free(&path);
+    if (t->scores_fd >= 0)
+        unlink((const char *)t->scores_path.data);
 }

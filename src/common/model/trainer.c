@@ -61,6 +61,7 @@ void ctr_trainer_free(struct ctr_trainer *t)
     ctr_schema_free(&t->stream);
     ctr_schema_free(&t->out_schema);
     ctr_buf_free(&t->scores);
+    ctr_buf_free(&t->scores_path);
     free(t->out_from);
     free(t->out_col);
     free(t->v);

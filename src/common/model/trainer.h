@@ -51,6 +51,7 @@ struct ctr_trainer {
     struct ctr_writer *spool;
     /* checkpoints */
     int scores_fd;
+    struct ctr_buf scores_path;
     int64_t next_rows, next_ms;
 };
 

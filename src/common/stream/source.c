@@ -54,9 +54,12 @@ static int map_file(struct arrow_source *s, const struct stat *sb, struct ctr_er
     uint8_t head[8];
     const uint8_t *p;
     size_t n;
-    if (S_ISREG(sb->st_mode) && lseek(s->fd, 0, SEEK_CUR) == 0)
-        return pread(s->fd, head, 8, 0) == 8 && !memcmp(head, magic, 8) ? map_fd(s, s->fd, sb->st_size, err) : 0;
-    int rc = ctr_source_peek(s, 8, &p, &n, err);
+    int rc;
+    if (S_ISREG(sb->st_mode) && lseek(s->fd, 0, SEEK_CUR) == 0) {
+        rc = sb->st_size < 8 ? 0 : ctr_pread_full(s->fd, head, 8, 0, err);
+        return rc || sb->st_size < 8 || memcmp(head, magic, 8) ? rc : map_fd(s, s->fd, sb->st_size, err);
+    }
+    rc = ctr_source_peek(s, 8, &p, &n, err);
     return rc < 0 || n < 8 || memcmp(p, magic, 8) ? rc : spool(s, err);
 }
 
@@ -69,7 +72,7 @@ int ctr_source_open(struct arrow_source *s, const char *path, const struct ctr_r
     int rc = ctr_strdup(&s->name, is_stdin ? "stdin" : path, err);
     if (rc < 0)
         return rc;
-    s->fd = is_stdin ? 0 : open(path, O_RDONLY | O_CLOEXEC);
+    s->fd = is_stdin ? 0 : ctr_open(path, O_RDONLY, 0);
     s->own_fd = !is_stdin;
     if (s->fd < 0 || fstat(s->fd, &sb) < 0)
         rc = ctr_fail_sys(err, "cannot open");
@@ -107,8 +110,8 @@ void ctr_source_close(struct arrow_source *s)
     *s = (struct arrow_source){ .fd = -1 };
 }
 
-/* Before a read that may block: while nothing comes, and after a signal, let the writer send what it has, and the tool see
- * that it shall stop. */
+/* Before a read that may block: while nothing comes, and after a signal, let the writer send what it has, and the tool
+ * see that it shall stop. */
 static void wait_idle(struct arrow_source *s)
 {
     struct pollfd p = { .fd = s->fd, .events = POLLIN };

@@ -207,7 +207,8 @@ static const char *walk_array(const struct jsonl *j, int node, const char *p, co
     return more < 0 ? NULL : p;
 }
 
-/* The child that a key names. Escapes in keys are rare: they are undone in `scratch`. -1: no memory or no text. */
+/* The child that a key names. Escapes in keys are rare: they are undone in `scratch`, which has room for the line. -1:
+ * no text. */
 static int key_child(const struct jsonl *j, int node, const struct ctr_json *key, struct ctr_buf *scratch)
 {
     struct ctr_err err;
@@ -318,12 +319,14 @@ static const char *discover_member(struct jsonl *j, const char *prefix, size_t p
     const char *why, *e;
     struct ctr_json key, v;
     struct ctr_buf name = { 0 };
+    int fits;
 
     if (!ctr_json_key(&p, end, &key, &why) || !(e = ctr_json_value(p, end, &v, &why)))
         return NULL;
     ctr_buf_clear(scratch);
-    if (ctr_json_unescape(key.p, key.n, scratch, err) <= 0 || memchr(scratch->data, 0, scratch->len) ||
-        !ctr_utf8_valid(scratch->data, scratch->len))
+    if ((*rc = CTR_MIN(fits = ctr_json_unescape(key.p, key.n, scratch, err), 0)) < 0)
+        return NULL;
+    if (!fits || memchr(scratch->data, 0, scratch->len) || !ctr_utf8_valid(scratch->data, scratch->len))
         return e;
     *rc = ctr_buf_append(&name, prefix, prefix_n, err);
     if (*rc == 0)
@@ -452,10 +455,13 @@ static int infer_types(struct jsonl *j, const struct ctr_text_block *b, struct c
     const char *p = b->p, *line, *end, *why;
     int rc = seen && value ? 0 : ctr_fail_nomem(err, (size_t)j->columns.n * sizeof(*seen));
 
-    for (int n = 0; rc == 0 && n < CTR_SAMPLE_ROWS && (end = next_line(&p, b->p + b->n, &line)) != NULL; n++)
-        if (read_line(j, line, end, value, scratch, &why) > 0)
+    for (int n = 0; rc == 0 && n < CTR_SAMPLE_ROWS && (end = next_line(&p, b->p + b->n, &line)) != NULL; n++) {
+        ctr_buf_clear(scratch);
+        if ((rc = ctr_buf_reserve(scratch, (size_t)(end - line), err)) == 0 &&
+            read_line(j, line, end, value, scratch, &why) > 0)
             for (int k = 0; k < j->columns.n; k++)
                 see(&seen[k], &value[k]);
+    }
     for (int k = 0; k < j->columns.n && rc == 0; k++) {
         settle(&j->columns.c[k], &seen[k]);
         infer[k] = seen[k].plain;
@@ -544,7 +550,11 @@ static int parse_jsonl(const void *state, struct ctr_text_job *job, struct ctr_e
     value = (struct ctr_json *)job->scratch.data;
     for (; rc == 0 && (e = next_line(&p, end, &line)) != NULL; number++) {
         int64_t rows = ctr_batchbuf_rows(&job->out);
-        int got = read_line(j, line, e, value, &scratch, &why);
+        int got;
+        ctr_buf_clear(&scratch);
+        if ((rc = ctr_buf_reserve(&scratch, (size_t)(e - line), err)))
+            break;
+        got = read_line(j, line, e, value, &scratch, &why);
         if (got < 0) {
             rc = ctr_job_bad(job, line, (size_t)(p - line), number, err, "no JSON: %s", why);
         } else if (got > 0 && (rc = put_row(j, job, value, &scratch, &column, err)) == 0) {

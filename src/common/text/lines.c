@@ -177,7 +177,7 @@ static int open_file(struct ctr_lines *l, struct ctr_err *err)
 {
     const char *path = l->paths.s[l->file];
     struct stat st;
-    l->fd = strcmp(path, "-") ? open(path, O_RDONLY | O_CLOEXEC) : STDIN_FILENO;
+    l->fd = strcmp(path, "-") ? ctr_open(path, O_RDONLY, 0) : STDIN_FILENO;
     if (l->fd < 0) {
         ctr_err_file(err, file_name(l));
         return ctr_fail_sys(err, "cannot be opened");
