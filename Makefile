@@ -94,6 +94,18 @@ fuzz:
 check: bins units fuzzers
 	@CTR_BUILD=$(CURDIR)/$(B) tests/run $(T)
 
+# A library that is preloaded to make the N-th call fail. Sanitizers have allocators of their own.
+$(B)/fault/inject.so: tests/fault/inject.c
+	@mkdir -p $(@D)
+	$(CC) -D_GNU_SOURCE -O2 -g -Wall -Wextra $(if $(DEV),-Werror) $(if $(SAN)$(TSAN),-DNO_ALLOC) -fPIC -shared -o $@ $< -ldl
+
+check: $(B)/fault/inject.so
+
+.PHONY: fault
+# The scorecard of faults: make fault, or make fault LINES='3 7'. Its quick part is in `make check`.
+fault: bins $(B)/fault/inject.so
+	@CTR_BUILD=$(CURDIR)/$(B) tests/fault/scorecard $(LINES)
+
 # Static checks: formatting, cppcheck, manual pages.
 c_files := $(wildcard src/*/*/*.[ch] src/tools/*.c tests/unit/*.[ch] tests/bench/*.c tests/fuzz/*.[ch])
 lint:

@@ -1,0 +1,252 @@
+# What the lines of the scorecard share: the table of commands, their inputs, a way to run one under faults, workers.
+package Fault;
+use strict;
+use warnings;
+use Exporter 'import';
+use Cwd qw(abs_path);
+use File::Basename qw(dirname);
+use File::Copy qw(copy);
+use File::Path qw(make_path remove_tree);
+use File::Temp qw(tempdir);
+use Storable qw(store retrieve);
+our @EXPORT = qw($TOP $BUILD $SAN $INJECT commands command_args inputs run outputs slurp spew spread make_ok last_words
+    report_of random_of same_outputs outcome python);
+
+our $TOP    = dirname(dirname(dirname(abs_path(__FILE__))));
+our $BUILD  = $ENV{CTR_BUILD} || "$TOP/build/opt";
+our $SAN    = $BUILD =~ /san$/ ? 1 : 0;
+our $INJECT = "$BUILD/fault/inject.so";
+$ENV{PATH}   = "$BUILD/bin:$ENV{PATH}";
+$ENV{LC_ALL} = 'C';
+$ENV{TZ}     = 'UTC';
+
+sub slurp {
+    open my $f, '<:raw', $_[0] or return undef;
+    local $/;
+    my $s = <$f>;
+    return defined $s ? $s : '';
+}
+
+sub spew {
+    open my $f, '>:raw', $_[0] or die "$_[0]: $!\n";
+    print $f $_[1] or die "$_[0]: $!\n";
+    close $f or die "$_[0]: $!\n";
+}
+
+# The words of a command line: blanks separate, single quotes group.
+sub words {
+    my @w;
+    push @w, defined $1 ? $1 : $2 while $_[0] =~ /\G\s*(?:'([^']*)'|(\S+))/gc;
+    return @w;
+}
+
+# The table: hashes of name, flags, argv (with @FILE), main.
+sub commands {
+    my ($pick) = @_;
+    my @all;
+    open my $f, '<', "$TOP/tests/fault/commands.txt" or die "commands.txt: $!\n";
+    while (<$f>) {
+        next if /^\s*(#|$)/;
+        my ($name, $flags, $line) = map { s/^\s+|\s+$//gr } split /\|/, $_, 3;
+        my @argv = words($line);
+        my ($main) = map { /^@(.*)/ ? $1 : () } @argv;
+        my $c = { name => $name, argv => \@argv, main => $main, map { $_ => 1 } split ' ', $flags };
+        push @all, $c if !$pick || $pick->($c);
+    }
+    return @all;
+}
+
+# The argument vector: `how` is "file" (input named, product in out/main) or "pipe" (stdin, stdout).
+sub command_args {
+    my ($c, $how, $main) = @_;
+    $main = $c->{main} unless defined $main;
+    my @a = map { !/^@/ ? $_ : $how eq 'file' || $c->{file} ? $main : () } @{ $c->{argv} };
+    splice @a, $a[0] eq 'ctrkit' || $a[0] =~ /^ctr-(train|model)$/ ? 2 : 1, 0, '-o', 'out/main'
+        if $how eq 'file' && !$c->{own} && !$c->{quiet};
+    return @a;
+}
+
+# run(dir => …, args => [], in => FILE, out => FILE, env => {}, limit => seconds, closed => [fds], setup => sub in the child):
+# returns (exit status or undef, signal or 0). What it said is in DIR/err.
+sub run {
+    my %o = (in => '/dev/null', out => '/dev/null', env => {}, limit => $SAN ? 60 : 10, closed => [], @_);
+    my $pid = fork;
+    die "fork: $!\n" unless defined $pid;
+    if (!$pid) {
+        chdir $o{dir} or POSIX::_exit(126);
+        $ENV{$_} = $o{env}{$_} for keys %{ $o{env} };
+        open STDIN,  '<', $o{in}  or POSIX::_exit(126) if !ref $o{in};
+        open STDIN,  '<&', $o{in} or POSIX::_exit(126) if ref $o{in};
+        open STDOUT, '>', $o{out} or POSIX::_exit(126) if !ref $o{out};
+        open STDOUT, '>&', $o{out} or POSIX::_exit(126) if ref $o{out};
+        open STDERR, '>', $o{err} || 'err' or POSIX::_exit(126);
+        $o{setup}->() if $o{setup};
+        POSIX::close($_) for @{ $o{closed} };
+        alarm $o{limit};
+        { no warnings; exec { $o{args}[0] } @{ $o{args} }; }
+        POSIX::_exit(127);
+    }
+    waitpid $pid, 0;
+    return ($? & 127 ? undef : $? >> 8, $? & 127);
+}
+
+sub outcome { # words for a status
+    my ($status, $signal) = @_;
+    return $signal ? ($signal == 14 ? 'ran out of time' : "signal $signal") : "exit $status";
+}
+
+sub last_words { my $e = slurp("$_[0]/err"); $e = '' unless defined $e; $e =~ s/\s+\z//; $e =~ s/.*\n(?=.)//s; return substr $e, 0, 200 }
+
+# Every file under DIR/out: path => bytes.
+sub outputs {
+    my ($dir, $at, %f) = ($_[0], $_[1] || 'out');
+    opendir my $d, "$dir/$at" or return ();
+    for my $n (grep { !/^\.\.?$/ } readdir $d) {
+        if (-d "$dir/$at/$n") { %f = (%f, outputs($dir, "$at/$n")); }
+        else                  { $f{"$at/$n"} = slurp("$dir/$at/$n"); }
+    }
+    return %f;
+}
+
+# What is wrong with outputs that shall be whole (whole => 1: all of the good ones) or absent: '' or words.
+sub same_outputs {
+    my ($dir, $good, %o) = @_;
+    my %got = outputs($dir);
+    for my $n (sort keys %got) {
+        next if $o{except} && $n =~ $o{except};
+        return "$n is left behind" unless exists $good->{$n};
+        return "$n differs from the good one" if $got{$n} ne $good->{$n};
+    }
+    if ($o{whole}) {
+        for my $n (sort keys %$good) { return "$n is missing" unless exists $got{$n}; }
+    }
+    return '';
+}
+
+# The last line that the injection library reported in DIR/report, as a hash.
+sub report_of {
+    my $text = slurp("$_[0]/report");
+    return () unless $text && $text =~ /([^\n]+)\n\z/;
+    return map { /(\w+)=(-?\d+)/ ? ($1, $2) : () } split ' ', $1;
+}
+
+# Counter-based random numbers: random_of(SEED, I, N) is in 0..N-1.
+sub random_of {
+    my ($seed, $i, $n) = @_;
+    my $x = ($seed * 0x9e3779b1 + $i * 0x85ebca6b + 0x27d4eb2f) & 0xffffffff;
+    for (1 .. 2) {
+        $x ^= $x >> 16;
+        $x = ($x * 0x45d9f3b) & 0xffffffff;
+    }
+    $x ^= $x >> 16;
+    return $x % $n;
+}
+
+# spread(\@jobs, sub { my ($job, $dir) = @_; … return result }): in `J` workers, each in a copy of the inputs.
+sub spread {
+    my ($jobs, $inputs, $do) = @_;
+    my $workers = $ENV{J} || 2;
+    my @dirs = map { tempdir("$inputs.XXXXXX") } 1 .. $workers;
+    my @pids;
+    for my $w (0 .. $workers - 1) {
+        my $pid = fork;
+        die "fork: $!\n" unless defined $pid;
+        if ($pid) { push @pids, $pid; next; }
+        copy_inputs($inputs, $dirs[$w]);
+        my @r;
+        for (my $i = $w; $i < @$jobs; $i += $workers) { push @r, [$i, $do->($jobs->[$i], $dirs[$w])]; }
+        store \@r, "$dirs[$w]/.result";
+        POSIX::_exit(0);
+    }
+    my @result;
+    for my $w (0 .. $#pids) {
+        waitpid $pids[$w], 0;
+        die "a worker of the scorecard failed\n" if $?;
+        $result[$_->[0]] = $_->[1] for @{ retrieve("$dirs[$w]/.result") };
+    }
+    remove_tree(@dirs);
+    return @result;
+}
+
+sub copy_inputs {
+    my ($from, $to) = @_;
+    make_path("$to/out");
+    opendir my $d, $from or die "$from: $!\n";
+    for (grep { -f "$from/$_" } readdir $d) { copy("$from/$_", "$to/$_") or die "$_: $!\n"; }
+}
+
+sub make_ok {
+    my ($dir, $what) = @_;
+    system('sh', '-c', "cd '$dir' && { $what\n} >>.make 2>&1") == 0 or die "making the inputs failed: " . (slurp("$dir/.make") // "") . "\n";
+}
+
+sub python {
+    for my $py ($ENV{CTR_PYTHON}, "$TOP/build/venv/bin/python", 'python3') {
+        return $py if defined $py && system("'$py' -c 'import pyarrow' 2>/dev/null") == 0;
+    }
+    return undef;
+}
+
+# Inputs of the commands in DIR: a log of `rows` rows in every format, and what is made from it.
+sub inputs {
+    my ($dir, $rows, %o) = @_;
+    my $batch = $o{batch} || 20;
+    make_path($dir);
+    my (@csv, @tsv, @json, @svm, @ffm, @vw, @bad);
+    for my $i (0 .. $rows - 1) {
+        my ($u, $s) = (random_of(1, $i, 9), random_of(2, $i, 4));
+        my $p = random_of(3, $i, 4000) / 100;
+        my $c = random_of(4, $i, 1000) < 300 + 90 * $s ? 1 : 0;
+        my $q = (random_of(5, $i, 998) + 1) / 1000;
+        my $t = sprintf '2026-01-%02dT%02d:%02d:00Z', 1 + ($i / 1440) % 28, ($i / 60) % 24, $i % 60;
+        my $tags = join ' ', map { 't' . random_of(6 + $_, $i, 5) } 1 .. 1 + $i % 3;
+        push @csv,  join(',', $i, "u$u", $c, $t, "s$s", $i % 11 ? $p : '', $q, $i % 3 + 1, $tags) . "\n";
+        push @tsv,  join("\t", $i, "u$u", $c, $p) . "\n";
+        push @json, sprintf qq({"id":%d,"user":"u%d","click":%d,"price":%s,"tag\\u0073":"%s","more":{"deep":[1,{"a":"\\u00e9"}]}}\n), $i, $u, $c, $p, $tags;
+        push @svm,  "$c " . join(' ', map { $_ . ':' . (random_of($_, $i, 50) / 10) } 1 .. 5) . "\n";
+        push @ffm,  "$c " . join(' ', map { "$_:" . random_of($_, $i, 30) . ':1' } 1 .. 4) . "\n";
+        push @vw,   ($c ? 1 : -1) . " |u user=$u |s site=$s price:$p\n";
+        push @bad,  $i % 5 == 3 ? "x$i,u$u,$c\n" : "$i,u$u,$c\n";
+    }
+    spew("$dir/log.csv", join '', "id,user,click,time,site,price,score,w,tags\n", @csv);
+    spew("$dir/log.tsv", join '', "id\tuser\tclick\tprice\n", @tsv);
+    spew("$dir/log.jsonl", join '', @json);
+    spew("$dir/log.svm", join '', @svm);
+    spew("$dir/log.ffm", join '', @ffm);
+    spew("$dir/log.vw", join '', @vw);
+    spew("$dir/bad.csv", join '', "id,user,click\n", @bad);
+    spew("$dir/log.plan", <<'PLAN');
+label click
+user user
+keep id, time
+feature who = vocab(user, min=2)
+feature site
+feature tags = split(tags, " ")
+feature user_site = cross(user, site)
+dense price = log1p(price)
+PLAN
+    make_ok($dir, <<"SH");
+set -e
+gzip -nc log.csv >log.csv.gz
+ctr-import --batch $batch --format csv --header --label click --score score --time time --user user -o log.arrows log.csv
+ctr-cat --to file -o log.arrow log.arrows
+ctr-cat -z zstd -o zstd.arrows log.arrows
+ctr-select --batch $batch --columns id,rsite=site,rprice=price -o row.arrows log.arrows
+ctr-cat --to file --key id -o key.arrow row.arrows
+ctr-select --batch $batch --columns user,site,seen=time,other=price --where 'id % 7 == 3 and user != "u4"' log.arrows | ctr-sort --batch $batch -k seen -o right.arrows
+ctr-sort --unique -k user right.arrows | ctr-cat --batch $batch >users.arrows
+ctr-select --columns id,user,click,price -o tsv.arrows log.arrows
+sed 's/vocab(user, min=2)/hash(user)/' log.plan >plain.plan
+ctr-select --batch $batch --add 'tags=split(tags, " ")' -o tags.arrows log.arrows
+ctr-extract --fit log.plan -o fitted.arrows log.arrows
+ctr-extract --batch $batch --names names.arrows -o feat.arrows fitted.arrows log.arrows
+ctr-train lr -q -o model.arrows feat.arrows
+ctr-calibrate --fit isotonic --label click --score score --by site --min-clicks 2 -o map.arrows log.arrows
+cp model.arrows dict.arrows
+SH
+    make_path("$dir/out");
+    return $dir;
+}
+
+require POSIX;
+1;
