@@ -102,9 +102,9 @@ $(B)/fault/inject.so: tests/fault/inject.c
 check: $(B)/fault/inject.so
 
 .PHONY: fault
-# The scorecard of faults: make fault, or make fault LINES='3 7'. Its quick part is in `make check`.
+# The scorecard of faults: make fault, or make fault LINE='3 7'. Its quick part is in `make check`.
 fault: bins $(B)/fault/inject.so
-	@CTR_BUILD=$(CURDIR)/$(B) tests/fault/scorecard $(LINES)
+	@CTR_BUILD=$(CURDIR)/$(B) tests/fault/scorecard $(LINE)
 
 # Static checks: formatting, cppcheck, manual pages.
 c_files := $(wildcard src/*/*/*.[ch] src/tools/*.c tests/unit/*.[ch] tests/bench/*.c tests/fuzz/*.[ch])
