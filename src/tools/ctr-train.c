@@ -48,8 +48,7 @@ struct run {
     bool header;
 };
 
-/* ---- words on stderr, in the manner of Vowpal Wabbit
- * -------------------------------------------------------------------- */
+/* ---- words on stderr, in the manner of Vowpal Wabbit ---- */
 
 static void report(void *ctx, const struct ctr_train_stats *s)
 {
@@ -86,8 +85,7 @@ static void note(void *ctx, const char *text)
     ctr_cli_note(((struct run *)ctx)->cli, "%s", text);
 }
 
-/* ---- input and outputs
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- input and outputs ---- */
 
 static int stopped(struct ctr_err *err)
 {
@@ -154,8 +152,7 @@ static bool can_reopen(const struct ctr_cli *cli)
     return cli->nargs > 1;
 }
 
-/* ---- the run
- * ------------------------------------------------------------------------------------------------------------------ */
+/* ---- the run ---- */
 
 static int check_options(const struct ctr_cli *cli, struct ctr_err *err)
 {

@@ -15,8 +15,7 @@
 
 typedef unsigned __int128 u128;
 
-/* ---- writing
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- writing ---- */
 
 struct decimal {
     uint64_t digits;
@@ -146,8 +145,7 @@ size_t ctr_fmt_f32(char *out, float v)
     return neg + write_decimal(out + neg, d);
 }
 
-/* ---- reading
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- reading ---- */
 
 /* A format of binary floats: bits of the significand with the hidden one, exponent of the least subnormal's unit, and
  * of the unit of the greatest numbers. */

@@ -118,8 +118,7 @@ bool ctr_parse_i64(const char *p, size_t n, int64_t *v)
     return true;
 }
 
-/* ---- half floats
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- half floats ---- */
 
 float ctr_f16_to_f32(uint16_t h)
 {
@@ -163,8 +162,7 @@ uint16_t ctr_f32_to_f16(float f)
     return (uint16_t)(sign | man);
 }
 
-/* ---- sizes and durations
- * ----------------------------------------------------------------------------------------------- */
+/* ---- sizes and durations ---- */
 
 /* number suffix: digits with an optional fraction, then one of the units; the result must be a whole count. */
 struct unit {

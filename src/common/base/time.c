@@ -73,8 +73,7 @@ size_t ctr_time_iso(char *out, int64_t ms)
     return (size_t)(p - out);
 }
 
-/* ---- reading
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- reading ---- */
 
 struct cursor {
     const char *p, *end;

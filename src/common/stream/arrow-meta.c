@@ -9,8 +9,7 @@
 
 static const char zeros32[] = "00000000000000000000000000000000";
 
-/* ---- key-value metadata
- * -------------------------------------------------------------------------------------------------- */
+/* ---- key-value metadata ---- */
 
 /* A vector of `n` tables is begun; returns where its references lie. */
 static size_t table_array(struct ctr_fbw *w, size_t at, size_t n)
@@ -34,8 +33,7 @@ static void put_meta(struct ctr_fbw *w, size_t at, const struct ctr_meta *m)
         put_pair(w, v + 4 * (size_t)i, m->kv[2 * i], m->kv[2 * i + 1], strlen(m->kv[2 * i + 1]));
 }
 
-/* ---- schema
- * -------------------------------------------------------------------------------------------------------------- */
+/* ---- schema ---- */
 
 static const struct {
     uint8_t kind, bits, is_signed, precision;
@@ -122,8 +120,7 @@ static void put_schema(struct ctr_fbw *w, size_t at, const struct ctr_schema *s)
         put_meta(w, t[2].at, &s->meta);
 }
 
-/* ---- seal
- * ---------------------------------------------------------------------------------------------------------------- */
+/* ---- seal ---- */
 
 static void seal(struct ctr_fbw *w, size_t digits)
 {
@@ -188,8 +185,7 @@ int ctr_meta_schema(struct ctr_fbw *w, const struct ctr_schema *s, int64_t seq, 
     return message_end(w, offset, put_seal(w, m[4].at, seq, NULL, 0, NULL));
 }
 
-/* ---- batches
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- batches ---- */
 
 static void put_batch(struct ctr_fbw *w, size_t at, const struct arrow_body *b, int64_t rows, enum ctr_compression how)
 {
@@ -244,8 +240,7 @@ int ctr_meta_batch(struct ctr_fbw *w, const struct arrow_body *b, int64_t rows, 
     return rc;
 }
 
-/* ---- footer of a file
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- footer of a file ---- */
 
 static void put_blocks(struct ctr_fbw *w, size_t at, const struct arrow_block *b, size_t n)
 {

@@ -8,8 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* ---- key-value metadata
- * -------------------------------------------------------------------------------------------------- */
+/* ---- key-value metadata ---- */
 
 static int read_meta(struct ctr_meta *m, const struct ctr_fb_view *t, int field, struct ctr_err *err)
 {
@@ -35,8 +34,7 @@ static int read_meta(struct ctr_meta *m, const struct ctr_fb_view *t, int field,
     return rc;
 }
 
-/* ---- schema
- * -------------------------------------------------------------------------------------------------------------- */
+/* ---- schema ---- */
 
 static void field_free(struct arrow_field *f)
 {
@@ -235,8 +233,7 @@ int ctr_arrow_schema(struct arrow_schema *s, const struct ctr_fb_view *t, struct
     return rc < 0 ? rc : 0;
 }
 
-/* ---- seal
- * ---------------------------------------------------------------------------------------------------------------- */
+/* ---- seal ---- */
 
 static bool text_is(const char *p, size_t n, const char *s)
 {
@@ -301,8 +298,7 @@ static int read_seal(struct arrow_message *m, const struct ctr_fb_view *t, const
     return check_seal(p, n, digits, ndigits, scratch, err);
 }
 
-/* ---- messages
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- messages ---- */
 
 static int read_batch(struct arrow_message *m, const struct ctr_fb_view *t, struct ctr_err *err)
 {
@@ -364,8 +360,7 @@ int ctr_message_parse(struct arrow_message *m, const uint8_t *p, size_t n, struc
     return rc;
 }
 
-/* ---- footer
- * -------------------------------------------------------------------------------------------------------------- */
+/* ---- footer ---- */
 
 static int read_blocks(struct arrow_block **out, size_t *n, const struct ctr_fb_view *t, int field, struct ctr_err *err)
 {

@@ -62,8 +62,7 @@ enum { ARROW_SCHEMA = 1, ARROW_DICTIONARY = 2, ARROW_BATCH = 3 };
 #define CTR_SEAL_KEYS    "ctr.keys"   /* footer: first key of each block */
 #define CTR_SEAL_UNIQUE  "ctr.unique" /* footer: "1" when no key repeats */
 
-/* ---- emit.c: columns to the nodes and buffers of a body
- * ---------------------------------------------------------------- */
+/* ---- emit.c: columns to the nodes and buffers of a body ---- */
 
 struct arrow_node {
     int64_t rows, nulls;
@@ -93,8 +92,7 @@ static inline struct arrow_part *ctr_body_parts(const struct arrow_body *b)
     return (struct arrow_part *)b->parts.data;
 }
 
-/* ---- arrow-meta.c: our metadata
- * -------------------------------------------------------------------------------------------- */
+/* ---- arrow-meta.c: our metadata ---- */
 
 /* The message (prefix and metadata, padded so that a body at `offset` + its length is aligned) of a schema, a batch or
  * a dictionary (id >= 0). `extra` may be NULL. */
@@ -112,8 +110,7 @@ int ctr_meta_footer(struct ctr_fbw *w, const struct ctr_schema *s, const struct 
                     const struct arrow_block *blocks, size_t nblocks, const struct ctr_meta *extra,
                     struct ctr_err *err) CTR_MUST;
 
-/* ---- compress.c
- * -------------------------------------------------------------------------------------------------------------- */
+/* ---- compress.c ---- */
 
 /* Append an IPC-compressed buffer (int64 length, then the data, or -1 and the data as they are). */
 int ctr_ipc_compress(enum ctr_compression how, const void *p, size_t n, struct ctr_buf *out,
@@ -122,8 +119,7 @@ int ctr_ipc_compress(enum ctr_compression how, const void *p, size_t n, struct c
 int ctr_ipc_decompress(enum ctr_compression how, const uint8_t *p, size_t n, int64_t most, struct ctr_buf *out,
                        struct ctr_err *err) CTR_MUST;
 
-/* ---- arrow-parse.c: any metadata, validated
- * ------------------------------------------------------------------------------------ */
+/* ---- arrow-parse.c: any metadata, validated ---- */
 
 struct arrow_field {
     char *name;
@@ -183,8 +179,7 @@ int ctr_footer_parse(struct arrow_footer *f, struct arrow_schema *s, const uint8
                      struct ctr_buf *scratch, struct ctr_err *err) CTR_MUST;
 void ctr_footer_free(struct arrow_footer *f);
 
-/* ---- body.c: the buffers of a message, verified before they are used
- * --------------------------------------------------------------- */
+/* ---- body.c: the buffers of a message, verified before they are used ---- */
 
 struct arrow_data {
     const struct arrow_message *m;
@@ -208,8 +203,7 @@ int ctr_data_valid(struct arrow_data *d, int i, int64_t rows, int64_t nulls, con
                    struct ctr_err *err) CTR_MUST;
 int64_t ctr_bits_count(const uint8_t *p, int64_t n); /* ones among the first n bits */
 
-/* ---- normalise.c: arrow arrays to columns
- * ------------------------------------------------------------------------------------------- */
+/* ---- normalise.c: arrow arrays to columns ---- */
 
 /* Storage of a decoded column: level 0 is the column, level 1 its items. */
 struct arrow_level {
@@ -256,8 +250,7 @@ int ctr_leaf_conform(struct arrow_leaf *l, bool dict, const struct ctr_col **c, 
 int ctr_leaf_dictionary(struct arrow_leaf *l, const struct arrow_message *m, const uint8_t *body,
                         struct ctr_reader_stats *st, struct ctr_err *err) CTR_MUST;
 
-/* ---- source.c: bytes of a pipe or file
- * ---------------------------------------------------------------------------------------------- */
+/* ---- source.c: bytes of a pipe or file ---- */
 
 struct arrow_source {
     int fd;
@@ -280,8 +273,7 @@ int ctr_source_read(struct arrow_source *s, struct ctr_buf *out, int64_t n, stru
 /* The next bytes without taking them: how many of n are there. */
 int ctr_source_peek(struct arrow_source *s, size_t n, const uint8_t **p, size_t *got, struct ctr_err *err) CTR_MUST;
 
-/* ---- ipcfile.c: a mapped IPC file
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- ipcfile.c: a mapped IPC file ---- */
 
 struct ctr_ipcfile {
     const uint8_t *map;

@@ -5,8 +5,7 @@
  */
 #include "common/stream/flatbuf.h"
 
-/* ---- writing
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- writing ---- */
 
 /* Append n zero bytes. */
 static bool grow(struct ctr_fbw *w, size_t n)
@@ -108,8 +107,7 @@ size_t ctr_fb_array(struct ctr_fbw *w, size_t at, size_t count, size_t size)
     return head + 4;
 }
 
-/* ---- reading
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- reading ---- */
 
 int64_t ctr_fb_load64(const uint8_t *p)
 {

@@ -11,8 +11,7 @@
 
 #include "common/base/base.h"
 
-/* ---- writing
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- writing ---- */
 
 struct ctr_fbw {
     struct ctr_buf b;
@@ -38,8 +37,7 @@ size_t ctr_fb_array(struct ctr_fbw *w, size_t at, size_t count, size_t size);
 void ctr_fb_put(struct ctr_fbw *w, size_t at, const void *p, size_t n); /* overwrite bytes that are there */
 void ctr_fb_align(struct ctr_fbw *w, size_t to);
 
-/* ---- reading
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- reading ---- */
 
 struct ctr_fbr {
     const uint8_t *p;

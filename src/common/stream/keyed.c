@@ -42,8 +42,7 @@ struct ctr_keyed {
     struct ctr_buf scratch, want, at, pick;
 };
 
-/* ---- opening
- * --------------------------------------------------------------------------------------------------------------- */
+/* ---- opening ---- */
 
 static int hex_digit(char c)
 {
@@ -213,8 +212,7 @@ int64_t ctr_keyed_blocks_read(const struct ctr_keyed *k)
     return k->blocks_read;
 }
 
-/* ---- blocks
- * ---------------------------------------------------------------------------------------------------------------- */
+/* ---- blocks ---- */
 
 static int load(struct ctr_keyed *k, struct keyed_slot *s, int64_t block, struct ctr_err *err)
 {
@@ -268,8 +266,7 @@ static int get_block(struct ctr_keyed *k, int64_t block, const struct ctr_batch 
     return rc;
 }
 
-/* ---- look-ups
- * -------------------------------------------------------------------------------------------------------------- */
+/* ---- look-ups ---- */
 
 /* The first of rows [0, n) of c that is not below key i; nulls are above. *equal: it is the key. */
 static int64_t lower_bound(const struct ctr_col *c, int64_t n, const struct ctr_col *keys, int64_t i, bool *equal)

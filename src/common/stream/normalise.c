@@ -16,8 +16,7 @@ struct where { /* of a decoding */
     int view;     /* how many views come before the field */
 };
 
-/* ---- pieces
- * -------------------------------------------------------------------------------------------------------------- */
+/* ---- pieces ---- */
 
 static int fail_column(const struct arrow_leaf *l, struct ctr_err *err)
 {
@@ -100,8 +99,7 @@ static int check_text(const struct ctr_col *c, struct ctr_err *err)
     return 0;
 }
 
-/* ---- scalars: one function a layout
- * ------------------------------------------------------------------------------------------ */
+/* ---- scalars: one function a layout ---- */
 
 /* `c` has type, rows, nulls and valid; the function adds the values. `b` is the first buffer of the field. */
 typedef int decode_fn(struct where *w, const struct arrow_field *f, int b, struct arrow_level *lv, struct ctr_err *err);
@@ -264,8 +262,7 @@ static decode_fn *const decoders[ARROW_NKINDS] = {
     [ARROW_LARGE_UTF8] = decode_text, [ARROW_BINARY_VIEW] = decode_view, [ARROW_UTF8_VIEW] = decode_view,
 };
 
-/* ---- nesting
- * ----------------------------------------------------------------------------------------------------------------- */
+/* ---- nesting ---- */
 
 static int decode_at(struct where *w, int i, bool root, int64_t rows, int level, struct ctr_err *err);
 
@@ -350,8 +347,7 @@ static int decode_list(struct where *w, int i, int b, int level, struct ctr_err 
     return 0;
 }
 
-/* ---- dictionaries
- * -------------------------------------------------------------------------------------------------------------- */
+/* ---- dictionaries ---- */
 
 #define NARROW(T)                                                                                                      \
     for (int64_t k = 0; k < rows; k++) {                                                                               \
@@ -448,9 +444,7 @@ static int decode_indices(struct where *w, int i, int b, int level, struct ctr_e
     return w->encoded && level == 0 ? 0 : unfold(lv, &as, err);
 }
 
-/* ---- a field
- * --------------------------------------------------------------------------------------------------------------------
- */
+/* ---- a field ---- */
 
 static bool scalar_type(const struct arrow_field *f, enum ctr_type *t)
 {
@@ -543,8 +537,7 @@ int ctr_leaf_conform(struct arrow_leaf *l, bool dict, const struct ctr_col **c, 
     return 0;
 }
 
-/* ---- dictionary messages
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- dictionary messages ---- */
 
 static int dictionary_grow(struct arrow_leaf *l, struct arrow_dict *d, int level, const struct ctr_col *more,
                            struct ctr_err *err)
@@ -622,9 +615,7 @@ int ctr_leaf_dictionary(struct arrow_leaf *l, const struct arrow_message *m, con
     return 0;
 }
 
-/* ---- leaves
- * ------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- leaves ---- */
 
 struct walk {
     struct arrow_leaves *ls;

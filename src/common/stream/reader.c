@@ -46,8 +46,7 @@ struct ctr_reader {
     char damage[1024];
 };
 
-/* ---- files
- * ----------------------------------------------------------------------------------------------------------------- */
+/* ---- files ---- */
 
 static void close_file(struct ctr_reader *r)
 {
@@ -75,8 +74,7 @@ static int open_file(struct ctr_reader *r, struct ctr_err *err)
     return rc;
 }
 
-/* ---- schemas
- * --------------------------------------------------------------------------------------------------------------- */
+/* ---- schemas ---- */
 
 /* The schema of the stream at hand in our terms. */
 static int make_schema(struct ctr_reader *r, struct ctr_schema *s, struct ctr_err *err)
@@ -181,8 +179,7 @@ done:
     return rc;
 }
 
-/* ---- messages
- * -------------------------------------------------------------------------------------------------------------- */
+/* ---- messages ---- */
 
 static int fail_truncated(const struct ctr_reader *r, struct ctr_err *err)
 {
@@ -272,8 +269,7 @@ static int check_trailer(struct ctr_reader *r, struct ctr_err *err)
     return 0;
 }
 
-/* ---- batches
- * --------------------------------------------------------------------------------------------------------------- */
+/* ---- batches ---- */
 
 static int check_counts(const struct ctr_reader *r, const struct arrow_schema *s, struct ctr_err *err)
 {
@@ -396,8 +392,7 @@ static int file_step(struct ctr_reader *r, struct ctr_err *err)
     return STEP_ON;
 }
 
-/* ---- streams
- * --------------------------------------------------------------------------------------------------------------- */
+/* ---- streams ---- */
 
 static int fail_no_stream(const struct ctr_reader *r, const uint8_t *p, size_t n, struct ctr_err *err)
 {
@@ -492,8 +487,7 @@ static int next_stream(struct ctr_reader *r, struct ctr_err *err)
     return rc;
 }
 
-/* ---- the interface
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- the interface ---- */
 
 /* Say where it happened; `inside`: in the middle of a stream. */
 static int located(struct ctr_reader *r, int rc, bool inside, struct ctr_err *err)

@@ -61,8 +61,7 @@ const struct ctr_schema *ctr_writer_schema(const struct ctr_writer *w)
     return &w->schema;
 }
 
-/* ---- messages
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- messages ---- */
 
 static int add_iov(struct ctr_writer *w, const void *p, size_t n, struct ctr_err *err)
 {
@@ -158,8 +157,7 @@ static int write_dictionary(struct ctr_writer *w, int i, const struct ctr_col *v
     return rc;
 }
 
-/* ---- opening
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- opening ---- */
 
 static int check_schema(const struct ctr_schema *s, struct ctr_err *err)
 {
@@ -227,8 +225,7 @@ int ctr_writer_open(struct ctr_writer **out, struct ctr_out *o, const struct ctr
     return 0;
 }
 
-/* ---- rows
- * ---------------------------------------------------------------------------------------------------------------- */
+/* ---- rows ---- */
 
 /* Indices 0, 1, 2, … over a column that came without a dictionary, which becomes its own. */
 static int identity(struct ctr_writer *w, int i, const struct ctr_col *c, struct ctr_err *err)
@@ -322,8 +319,7 @@ int ctr_writer_flush(struct ctr_writer *w, struct ctr_err *err)
     return rc;
 }
 
-/* ---- the end
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- the end ---- */
 
 /* A column without rows, for the trailer and for dictionaries that never came. */
 static int empty_columns(struct ctr_writer *w, struct ctr_err *err)
@@ -380,8 +376,7 @@ int ctr_writer_finish(struct ctr_writer *w, struct ctr_err *err)
     return rc < 0 ? rc : 0;
 }
 
-/* ---- provenance
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- provenance ---- */
 
 int ctr_schema_provenance(struct ctr_schema *s, const char *program, const char *options, struct ctr_err *err)
 {

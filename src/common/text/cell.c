@@ -7,8 +7,7 @@
 #include <math.h>
 #include <strings.h>
 
-/* ---- inference
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- inference ---- */
 
 enum {
     SEEN_TEXT = 1,
@@ -70,8 +69,7 @@ enum ctr_type ctr_infer_type(const struct ctr_infer *c)
     return CTR_I64;
 }
 
-/* ---- appending
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- appending ---- */
 
 static bool parse_bool(const char *p, size_t n, int64_t *v)
 {
@@ -189,8 +187,7 @@ int ctr_cell_append(struct ctr_colbuf *b, const struct ctr_field *f, const char 
     return append_scalar(b, f->type, time_format, p, n, check, err);
 }
 
-/* ---- taking rows back
- * --------------------------------------------------------------------------------------------------- */
+/* ---- taking rows back ---- */
 
 static void bits_cut(struct ctr_buf *b, int64_t rows)
 {

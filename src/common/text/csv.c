@@ -27,8 +27,7 @@ static void csv_close(void *state)
     free(s);
 }
 
-/* ---- scratch
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- scratch ---- */
 
 static void *take(uint8_t **at, size_t bytes)
 {
@@ -75,8 +74,7 @@ static void choose_rows(struct csv_tile *t, int from)
     t->rows = n;
 }
 
-/* ---- opening
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- opening ---- */
 
 /* How many cells the first record has. One that cannot be read leaves no column known. */
 static int count_cells(struct csv *s, const struct ctr_text_block *b, struct csv_tile *t, struct ctr_err *err)
@@ -298,8 +296,7 @@ static int csv_open(void **state, const struct ctr_text_opts *o, const struct ct
     return 0;
 }
 
-/* ---- parsing
- * -------------------------------------------------------------------------------------------------------------- */
+/* ---- parsing ---- */
 
 static int report(const struct csv *s, struct csv_tile *t, struct ctr_text_job *j, int r, int64_t line,
                   struct ctr_err *err)

@@ -44,8 +44,7 @@ int ctr_csv_unquote(struct csv_tile *t, const struct csv_dialect *d, struct ctr_
     return 0;
 }
 
-/* ---- validity
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- validity ---- */
 
 /* Append the bitmap t->present of t->rows rows, `nulls` of them absent, and count the rows. */
 static int finish_rows(struct csv_tile *t, struct ctr_colbuf *b, int64_t nulls, struct ctr_err *err)
@@ -103,8 +102,7 @@ static inline void misfit(struct csv_tile *t, int i, int c)
         t->present[w_ / 64] = bits_;                                                                                   \
     }
 
-/* ---- integers
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- integers ---- */
 
 /* One to eight digits that start at p, of which eight bytes may be read; of any other n the result is false or
  * worthless. */
@@ -201,8 +199,7 @@ static int column_ints(struct csv_tile *t, const struct csv_dialect *d, int c, s
     return finish_rows(t, b, nulls, err);
 }
 
-/* ---- floats
- * ---------------------------------------------------------------------------------------------------------------- */
+/* ---- floats ---- */
 
 static const double pow10_exact[] = { 1e0, 1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7, 1e8,
                                       1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16 };
@@ -273,9 +270,7 @@ static int column_floats(struct csv_tile *t, const struct csv_dialect *d, int c,
     return finish_rows(t, b, nulls, err);
 }
 
-/* ---- text
- * --------------------------------------------------------------------------------------------------------------------
- */
+/* ---- text ---- */
 
 /* Copies the cells to `to`, where short ones take 16 bytes; returns the number of nulls. */
 static inline __attribute__((always_inline)) int64_t copy_cells(struct csv_tile *t, const struct csv_dialect *d, int c,
@@ -332,8 +327,7 @@ static int column_text(struct csv_tile *t, const struct csv_dialect *d, int c, b
     return finish_rows(t, b, nulls, err);
 }
 
-/* ---- everything else: quoted cells, bools, times, lists
- * ---------------------------------------------------------------------- */
+/* ---- everything else: quoted cells, bools, times, lists ---- */
 
 static int column_any(struct csv_tile *t, const struct csv_dialect *d, const struct ctr_text_column *column, int c,
                       bool check, struct ctr_colbuf *b, struct ctr_err *err)

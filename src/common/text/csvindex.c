@@ -122,8 +122,7 @@ static void index_fast(struct csv_tile *t, const struct csv_dialect *d)
     t->records = lines;
 }
 
-/* ---- the whole grammar
- * -------------------------------------------------------------------------------------------------- */
+/* ---- the whole grammar ---- */
 
 /* The quote that closes the one at q, or NULL. */
 static const char *closing_quote(const char *q, const char *end)

@@ -37,8 +37,7 @@ struct item {
     bool single; /* value came from a float32 */
 };
 
-/* ---- start: which columns
- * ----------------------------------------------------------------------------------------------- */
+/* ---- start: which columns ---- */
 
 static enum kind kind_of(const struct ctr_field *f)
 {
@@ -236,8 +235,7 @@ static void stop(struct ctr_export *e)
     free(s);
 }
 
-/* ---- rows: items
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- rows: items ---- */
 
 static int add_item(struct ctr_buf *items, struct item it, struct ctr_err *err)
 {
@@ -356,8 +354,7 @@ static int put_label(const struct ctr_export *e, const struct ctr_batch *b, int6
     return ctr_put_scalar(t, c, i, err);
 }
 
-/* ---- libsvm
- * ------------------------------------------------------------------------------------------------------------------ */
+/* ---- libsvm ---- */
 
 static int by_index(const void *a, const void *b)
 {
@@ -423,8 +420,7 @@ static int libsvm_row(const struct ctr_export *e, const struct ctr_batch *b, int
     return rc;
 }
 
-/* ---- libffm
- * ------------------------------------------------------------------------------------------------------------------ */
+/* ---- libffm ---- */
 
 static int libffm_row(const struct ctr_export *e, const struct ctr_batch *b, int64_t i, struct ctr_export_tile *t,
                       struct ctr_err *err)
@@ -452,9 +448,7 @@ static int libffm_row(const struct ctr_export *e, const struct ctr_batch *b, int
     return rc;
 }
 
-/* ---- vw
- * ------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- vw ---- */
 
 /* "1 0.5 'tag " : a row without a label has no importance either. */
 static int vw_head(const struct ctr_export *e, const struct ctr_batch *b, int64_t i, struct ctr_buf *t,
@@ -538,9 +532,7 @@ static int vw_row(const struct ctr_export *e, const struct ctr_batch *b, int64_t
     return rc == 0 && !last ? ctr_put(&t->text, "|", 1, err) : rc;
 }
 
-/* ---- the three
- * ---------------------------------------------------------------------------------------------------------------------
- */
+/* ---- the three ---- */
 
 static int each_row(const struct ctr_export *e, const struct ctr_batch *b, int64_t from, int64_t to,
                     struct ctr_export_tile *t,

@@ -7,8 +7,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* ---- opening
- * --------------------------------------------------------------------------------------------------------------- */
+/* ---- opening ---- */
 
 int ctr_fields_begin(struct ctr_fields *s, const struct ctr_text_opts *o, struct ctr_err *err)
 {
@@ -227,8 +226,7 @@ void ctr_fields_free(struct ctr_fields *s)
     ctr_text_columns_free(&s->columns);
 }
 
-/* ---- parsing
- * ---------------------------------------------------------------------------------------------------------------- */
+/* ---- parsing ---- */
 
 bool ctr_fields_value(const char *p, size_t n, float *v)
 {

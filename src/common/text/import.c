@@ -30,8 +30,7 @@ struct ctr_import {
     struct ctr_buf raw;
 };
 
-/* ---- what formats say about a bad row
- * ------------------------------------------------------------------------------------ */
+/* ---- what formats say about a bad row ---- */
 
 int ctr_job_bad(struct ctr_text_job *j, const char *p, size_t n, int64_t line, struct ctr_err *err, const char *fmt,
                 ...)
@@ -120,8 +119,7 @@ int ctr_job_bad_cell(struct ctr_text_job *j, const char *record, size_t n, int64
                        c->name, text, type, c->name, fitting_type(c, cell, cell_n));
 }
 
-/* ---- the policy
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- the policy ---- */
 
 static int parse_policy(struct ctr_import *im, struct ctr_err *err)
 {
@@ -184,8 +182,7 @@ static int take_bad(struct ctr_import *im, const struct ctr_text_job *j, struct 
     return 0;
 }
 
-/* ---- opening
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- opening ---- */
 
 static int check_options(const struct ctr_text_opts *o, struct ctr_err *err)
 {
@@ -288,8 +285,7 @@ bool ctr_import_idle(const struct ctr_import *im)
     return im->idle;
 }
 
-/* ---- running
- * ---------------------------------------------------------------------------------------------------------------- */
+/* ---- running ---- */
 
 static void run_job(void *ctx, int64_t task, int worker)
 {

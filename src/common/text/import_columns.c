@@ -35,8 +35,7 @@ void ctr_text_columns_free(struct ctr_text_columns *l)
     *l = (struct ctr_text_columns){ 0 };
 }
 
-/* ---- --columns
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- --columns ---- */
 
 /* The end of what starts at p: the next byte of `stops` outside of [] <> and back quotes. */
 static const char *span(const char *p, const char *stops)
@@ -158,8 +157,7 @@ int ctr_text_columns_parse(struct ctr_text_columns *l, const char *spec, struct 
     }
 }
 
-/* ---- the schema
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- the schema ---- */
 
 int ctr_text_columns_find(const struct ctr_text_columns *l, const char *name, size_t n)
 {

@@ -7,8 +7,7 @@
 #include <emmintrin.h>
 #endif
 
-/* ---- sixteen bytes at a time: masks with a bit (SSE2) or a byte's high bit (else) for each byte that is wanted
- * --------------- */
+/* ---- sixteen bytes at a time: masks with a bit (SSE2), or a byte's high bit, for each wanted byte ---- */
 
 #ifdef __SSE2__
 enum { STEP = 16 };
@@ -254,9 +253,7 @@ bool ctr_json_key(const char **at, const char *end, struct ctr_json *key, const 
     return true;
 }
 
-/* ---- escapes
- * -------------------------------------------------------------------------------------------------------------------
- */
+/* ---- escapes ---- */
 
 static bool hex4(const char *p, const char *end, uint32_t *v)
 {

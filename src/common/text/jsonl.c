@@ -33,8 +33,7 @@ struct jsonl {
     size_t slots;
 };
 
-/* ---- the tree of paths
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- the tree of paths ---- */
 
 static inline size_t slot_of(const struct jsonl *j, int parent, const char *key, size_t n)
 {
@@ -185,8 +184,7 @@ static int build_tree(struct jsonl *j, bool wanted, struct ctr_err *err)
     return build_table(j, err);
 }
 
-/* ---- walking a line
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- walking a line ---- */
 
 static const char *walk(const struct jsonl *j, int node, const char *p, const char *end, struct ctr_json *value,
                         struct ctr_buf *scratch, const char **why);
@@ -293,8 +291,7 @@ static const char *next_line(const char **p, const char *end, const char **line)
     return nl ? nl : end;
 }
 
-/* ---- the first lines: which columns, which types
- * ------------------------------------------------------------------------------ */
+/* ---- the first lines: which columns, which types ---- */
 
 static const char *discover(struct jsonl *j, const char *prefix, size_t prefix_n, int depth, const char *p,
                             const char *end, struct ctr_buf *scratch, int *rc, struct ctr_err *err);
@@ -517,9 +514,7 @@ static void close_jsonl(void *state)
     free(j);
 }
 
-/* ---- rows
- * -----------------------------------------------------------------------------------------------------------------------
- */
+/* ---- rows ---- */
 
 /* The values of the line into the columns: 1; 0: *column is the first that does not fit. */
 static int put_row(const struct jsonl *j, struct ctr_text_job *job, const struct ctr_json *value,

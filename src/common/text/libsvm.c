@@ -36,8 +36,7 @@ static bool starts(const char *p, const char *e, const char *prefix)
     return (size_t)(e - p) >= n && !memcmp(p, prefix, n);
 }
 
-/* ---- libsvm
- * ------------------------------------------------------------------------------------------------------------------ */
+/* ---- libsvm ---- */
 
 static bool sample_has_qid(const struct ctr_text_block *b)
 {
@@ -141,8 +140,7 @@ const struct ctr_text_format ctr_text_libsvm = { .name = "libsvm",
                                                  .parse = libsvm_parse,
                                                  .close = close_sparse };
 
-/* ---- libffm
- * ------------------------------------------------------------------------------------------------------------------ */
+/* ---- libffm ---- */
 
 static int by_number(const void *a, const void *b)
 {

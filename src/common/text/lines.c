@@ -142,8 +142,7 @@ void ctr_lines_free(struct ctr_lines *l)
     free(l);
 }
 
-/* ---- one file
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- one file ---- */
 
 static const char *file_name(const struct ctr_lines *l)
 {
@@ -301,8 +300,7 @@ static int fill_some(struct ctr_lines *l, struct ctr_buf *b, size_t upto, struct
     return 0;
 }
 
-/* ---- records
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- records ---- */
 
 static void record_ends(struct ctr_lines *l, size_t end)
 {

@@ -19,8 +19,7 @@
 
 #include "common/batch/batch.h"
 
-/* ---- lines: lines.c -------------------------------------------------------------------------------------------------
- */
+/* ---- lines: lines.c ---- */
 
 /* The files one after another ("-" or none: stdin); gzip is known by content; a UTF-8 byte order mark is dropped;
  * latin1 becomes UTF-8. A block never spans two files. */
@@ -59,8 +58,7 @@ int64_t ctr_count_byte(const char *p, size_t n, char c);
 
 #define CTR_SAMPLE_ROWS 1000
 
-/* ---- options: what ctr-import was asked for
- * ---------------------------------------------------------------------------- */
+/* ---- options: what ctr-import was asked for ---- */
 
 enum {
     CTR_TEXT_HEADER = 1 << 0,    /* --header */
@@ -84,15 +82,14 @@ struct ctr_text_opts {
     const struct ctr_strs *lack;   /* NULL, or those of them that need not be there */
     const char *role[CTR_NROLES];  /* --label NAME, …; time: NAME[:FORMAT|unix|unix_ms] */
     const char *bad_rows;          /* NULL or fail | skip=MAX | quarantine=FILE */
-    const char *keys; /* libsvm, libffm, vw: NULL or hash | key | text, see fields.h */
-    bool binary;      /* the same: labels -1 and 1 are 0 and 1 */
+    const char *keys;              /* libsvm, libffm, vw: NULL or hash | key | text, see fields.h */
+    bool binary;                   /* the same: labels -1 and 1 are 0 and 1 */
     int jobs;
     int idle_ms;
     size_t block_bytes; /* 0: CTR_BLOCK_BYTES; never changes the result */
 };
 
-/* ---- columns: columns.c
- * -------------------------------------------------------------------------------------------------- */
+/* ---- columns: columns.c ---- */
 
 /* A column of the input: how it is called, what it becomes. */
 struct ctr_text_column {
@@ -139,8 +136,7 @@ int ctr_cell_append(struct ctr_colbuf *b, const struct ctr_field *f, const char 
 /* Cut a column back to `rows` rows and the items of those; also what was appended without being closed. */
 void ctr_colbuf_rewind(struct ctr_colbuf *b, int64_t rows);
 
-/* ---- jobs and bad rows: import.c
- * ------------------------------------------------------------------------------------------- */
+/* ---- jobs and bad rows: import.c ---- */
 
 struct ctr_bad_row {
     const char *p; /* the raw record in the block, with its newline */
@@ -172,8 +168,7 @@ void ctr_job_rewind(struct ctr_text_job *j, int64_t rows);
 int ctr_job_bad_cell(struct ctr_text_job *j, const char *record, size_t n, int64_t line,
                      const struct ctr_text_column *c, const char *cell, size_t cell_n, struct ctr_err *err) CTR_MUST;
 
-/* ---- formats: text.c
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- formats: text.c ---- */
 
 struct ctr_text_format {
     const char *name;
@@ -198,8 +193,7 @@ extern const struct ctr_text_format ctr_text_jsonl, ctr_text_libsvm, ctr_text_li
 const struct ctr_text_format *ctr_text_format_find(const char *name);
 const struct ctr_text_format *ctr_text_format_guess(const char *path); /* by suffix, or NULL */
 
-/* ---- import: import.c
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- import: import.c ---- */
 
 struct ctr_import;
 int ctr_import_open(struct ctr_import **im, const struct ctr_text_opts *o, char *const *paths, int n,

@@ -58,8 +58,7 @@ static const char *parse_namespace(const char *p, const char *end, size_t *n, fl
     return e;
 }
 
-/* ---- opening
- * ----------------------------------------------------------------------------------------------------------------- */
+/* ---- opening ---- */
 
 static const char *const reserved[] = { "label", "weight", "tag" };
 
@@ -187,8 +186,7 @@ static void close_vw(void *state)
     free(state);
 }
 
-/* ---- parsing
- * ----------------------------------------------------------------------------------------------------------------- */
+/* ---- parsing ---- */
 
 static int put_label(const struct ctr_fields *s, struct ctr_text_job *j, const struct head *h, struct ctr_err *why)
 {
