@@ -204,7 +204,7 @@ uint64_t ctr_col_hash(const struct ctr_col *c, int64_t i, uint64_t seed);
 
 /* Start with ctr_colbuf_init; append in any way; ctr_colbuf_view gives a column over the buffers. A buffer of a
  * field with `dict` set holds indices; the dictionary is borrowed from the source of the gathers and must be one and
- * the same between clears (ctr_colbuf_same_dict asks). Every *append* can fail for memory, or for a text or list
+ * the same between clears. Every *append* can fail for memory, or for a text or list
  * column beyond 2^31-1 bytes or items. */
 struct ctr_colbuf {
     enum ctr_type type;
@@ -221,7 +221,6 @@ int ctr_colbuf_init(struct ctr_colbuf *b, const struct ctr_field *f, struct ctr_
 void ctr_colbuf_free(struct ctr_colbuf *b);
 void ctr_colbuf_clear(struct ctr_colbuf *b); /* keeps memory */
 const struct ctr_col *ctr_colbuf_view(struct ctr_colbuf *b);
-int64_t ctr_colbuf_bytes(const struct ctr_colbuf *b); /* bytes of values held */
 
 int ctr_colbuf_null(struct ctr_colbuf *b, struct ctr_err *err) CTR_MUST;
 int ctr_colbuf_i64(struct ctr_colbuf *b, int64_t v, struct ctr_err *err) CTR_MUST; /* any integer, bool, time (wraps) */
@@ -261,7 +260,6 @@ int ctr_colbuf_range(struct ctr_colbuf *b, const struct ctr_col *c, int64_t from
 /* Rows idx[0..n) of c in that order; -1 appends a null. */
 int ctr_colbuf_gather(struct ctr_colbuf *b, const struct ctr_col *c, const int64_t *idx, int64_t n,
                       struct ctr_err *err) CTR_MUST;
-bool ctr_colbuf_same_dict(const struct ctr_colbuf *b, const struct ctr_col *c);
 
 /* One buffer a column of a schema. */
 struct ctr_batchbuf {
@@ -274,7 +272,6 @@ int ctr_batchbuf_init(struct ctr_batchbuf *b, const struct ctr_schema *s, struct
 void ctr_batchbuf_free(struct ctr_batchbuf *b);
 void ctr_batchbuf_clear(struct ctr_batchbuf *b);
 int64_t ctr_batchbuf_rows(const struct ctr_batchbuf *b);
-int64_t ctr_batchbuf_bytes(const struct ctr_batchbuf *b);
 int ctr_batchbuf_range(struct ctr_batchbuf *b, const struct ctr_batch *from, int64_t start, int64_t n,
                        struct ctr_err *err) CTR_MUST;
 int ctr_batchbuf_gather(struct ctr_batchbuf *b, const struct ctr_batch *from, const int64_t *idx, int64_t n,

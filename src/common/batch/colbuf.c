@@ -48,12 +48,6 @@ void ctr_colbuf_clear(struct ctr_colbuf *b)
         ctr_colbuf_clear(b->item);
 }
 
-int64_t ctr_colbuf_bytes(const struct ctr_colbuf *b)
-{
-    return (int64_t)(b->data.len + b->valid.len + b->offsets.len + b->weight.len) +
-           (b->item ? ctr_colbuf_bytes(b->item) : 0);
-}
-
 /* ---- validity ---- */
 
 /* Room for bits up to row `rows`, new ones zero. */
@@ -490,11 +484,6 @@ int ctr_colbuf_gather(struct ctr_colbuf *b, const struct ctr_col *c, const int64
     return 0;
 }
 
-bool ctr_colbuf_same_dict(const struct ctr_colbuf *b, const struct ctr_col *c)
-{
-    return !b->is_dict || !b->rows || b->dict == c->dict;
-}
-
 const struct ctr_col *ctr_colbuf_view(struct ctr_colbuf *b)
 {
     static const int32_t no_offsets[2];
@@ -553,15 +542,6 @@ void ctr_batchbuf_clear(struct ctr_batchbuf *b)
 int64_t ctr_batchbuf_rows(const struct ctr_batchbuf *b)
 {
     return b->schema->n ? b->col[0].rows : 0;
-}
-
-int64_t ctr_batchbuf_bytes(const struct ctr_batchbuf *b)
-{
-    int64_t bytes = 0;
-
-    for (int i = 0; i < b->schema->n; i++)
-        bytes += ctr_colbuf_bytes(&b->col[i]);
-    return bytes;
 }
 
 int ctr_batchbuf_range(struct ctr_batchbuf *b, const struct ctr_batch *from, int64_t start, int64_t n,

@@ -10,19 +10,17 @@
 
 enum { OPTIONS_MAX = 128, LONG_BASE = 256, HELP_COLUMN = 28 };
 
-const struct ctr_opt *ctr_options_at(const struct ctr_tool *tool, const struct ctr_opt *common,
-                                     const struct ctr_opt *roles, int i)
+/* Option i of all that the tool accepts: its own, then roles, then common ones. NULL past the end. */
+static const struct ctr_opt *option_at(const struct ctr_tool *tool, const struct ctr_option_tables *t, int i)
 {
-    const struct ctr_opt *tables[] = { tool->opts, tool->flags & CTR_TOOL_ROLES ? roles : NULL, common };
+    const struct ctr_opt *tables[] = { tool->opts, tool->flags & CTR_TOOL_ROLES ? t->roles : NULL, t->common };
 
-    for (size_t t = 0; t < CTR_COUNT(tables); t++)
-        for (const struct ctr_opt *o = tables[t]; o && o->name; o++)
+    for (size_t k = 0; k < CTR_COUNT(tables); k++)
+        for (const struct ctr_opt *o = tables[k]; o && o->name; o++)
             if (i-- == 0)
                 return o;
     return NULL;
 }
-
-static int option_set(struct ctr_err *err, const struct ctr_opt *o, const char *value);
 
 /* Is `value` one of "a|b|c"? */
 static bool is_choice(const char *choices, const char *value)
@@ -104,7 +102,7 @@ static int unknown(const struct ctr_tool *tool, const struct ctr_option_tables *
     char name[64];
     int n = 0;
 
-    for (const struct ctr_opt *o; n < OPTIONS_MAX && (o = ctr_options_at(tool, t->common, t->roles, n)); n++)
+    for (const struct ctr_opt *o; n < OPTIONS_MAX && (o = option_at(tool, t, n)); n++)
         names[n] = o->name;
     if (typed[0] != '-' || typed[1] != '-')
         return ctr_cli_usage(err, "there is no option '%s' (see --help)", typed);
@@ -123,7 +121,7 @@ int ctr_options_parse(struct ctr_cli *cli, const struct ctr_option_tables *t, in
     size_t ns = 2;
     int n = 0, c, rc = 0;
 
-    for (const struct ctr_opt *o; n < OPTIONS_MAX && (o = ctr_options_at(cli->tool, t->common, t->roles, n)); n++) {
+    for (const struct ctr_opt *o; n < OPTIONS_MAX && (o = option_at(cli->tool, t, n)); n++) {
         lo[n] = (struct option){ o->name, takes_value(o) ? required_argument : no_argument, NULL, LONG_BASE + n };
         if (o->letter) {
             so[ns++] = o->letter;
@@ -145,7 +143,7 @@ int ctr_options_parse(struct ctr_cli *cli, const struct ctr_option_tables *t, in
             return optopt ? ctr_cli_usage(err, "%s takes no value", argv[optind - 1])
                           : unknown(cli->tool, t, argv[optind - 1], err);
         for (int i = 0; i < n && !o; i++) {
-            const struct ctr_opt *p = ctr_options_at(cli->tool, t->common, t->roles, i);
+            const struct ctr_opt *p = option_at(cli->tool, t, i);
             if (c == LONG_BASE + i || (c < LONG_BASE && p->letter == c))
                 o = p;
         }
@@ -194,7 +192,7 @@ void ctr_options_help(const struct ctr_tool *tool, const struct ctr_option_table
     }
     if (tool->opts && tool->opts->name)
         fputs("\noptions:\n", f);
-    for (int i = 0; (o = ctr_options_at(tool, t->common, t->roles, i)); i++) {
+    for (int i = 0; (o = option_at(tool, t, i)); i++) {
         if (o == t->roles)
             fputs("\ncolumns by role (default: the column that has the role):\n", f);
         if (o == t->common)
@@ -212,7 +210,7 @@ void ctr_options_list(const struct ctr_tool *tool, const struct ctr_option_table
                                          "size", "duration", "text",   "flag" };
     const struct ctr_opt *o;
 
-    for (int i = 0; (o = ctr_options_at(tool, t->common, t->roles, i)); i++) {
+    for (int i = 0; (o = option_at(tool, t, i)); i++) {
         char letter[3] = { '-', o->letter, 0 };
         fprintf(f, "--%s\t%s\t%s\t%s\t%s\n", o->name, o->letter ? letter : "",
                 o->flags & CTR_OPT_PATH ? "file" : kinds[o->kind], o->arg ? o->arg : "", o->help);

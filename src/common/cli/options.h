@@ -8,9 +8,6 @@
 
 #include <stdio.h>
 
-/* Option i of all that the tool accepts: its own, then roles, then common ones. NULL past the end. */
-const struct ctr_opt *ctr_options_at(const struct ctr_tool *tool, const struct ctr_opt *common,
-                                     const struct ctr_opt *roles, int i);
 /* The tables of role and common options, bound to one cli. */
 struct ctr_option_tables {
     struct ctr_opt roles[9], common[16];

@@ -184,7 +184,7 @@ void ctr_footer_free(struct arrow_footer *f);
 struct arrow_data {
     const struct arrow_message *m;
     const uint8_t *body;
-    struct ctr_buf seen;   /* a byte a buffer: 1 verified, 2 unpacked too */
+    struct ctr_buf seen;   /* a byte a buffer: verified and unpacked */
     struct ctr_buf *plain; /* decompressed, by buffer */
     int nplain;
     struct ctr_reader_stats *stats;
@@ -280,7 +280,7 @@ struct ctr_ipcfile {
     int64_t size, footer_at;
     struct arrow_footer footer;
     struct arrow_schema schema;
-    int64_t rows; /* of all blocks; -1 until ctr_ipcfile_rows */
+    int64_t rows; /* of all blocks, as the seal tells; -1: it has none */
 };
 /* Checks the footer, that blocks lie where they may and, in a sealed file, both ends and that nothing lies between. */
 int ctr_ipcfile_open(struct ctr_ipcfile *f, const uint8_t *map, int64_t size, struct ctr_buf *scratch,
@@ -289,6 +289,5 @@ void ctr_ipcfile_close(struct ctr_ipcfile *f);
 /* Parse block i (or dictionary i) into *m; its body begins at *body. */
 int ctr_ipcfile_message(const struct ctr_ipcfile *f, bool dict, size_t i, struct arrow_message *m, const uint8_t **body,
                         struct ctr_buf *scratch, struct ctr_err *err) CTR_MUST;
-int ctr_ipcfile_rows(struct ctr_ipcfile *f, struct ctr_buf *scratch, struct ctr_err *err) CTR_MUST;
 
 #endif

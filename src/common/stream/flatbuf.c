@@ -31,7 +31,7 @@ void ctr_fb_put(struct ctr_fbw *w, size_t at, const void *p, size_t n)
         memcpy(w->b.data + at, p, n);
 }
 
-void ctr_fb_link(struct ctr_fbw *w, size_t at, size_t target)
+static void link_to(struct ctr_fbw *w, size_t at, size_t target)
 {
     uint32_t d = (uint32_t)(target - at);
     ctr_fb_put(w, at, &d, 4);
@@ -54,7 +54,8 @@ static unsigned table_layout(const struct ctr_fb_slot *s, int n, uint16_t *off)
     return end;
 }
 
-size_t ctr_fb_table(struct ctr_fbw *w, struct ctr_fb_slot *s, int n)
+/* Where the table begins. */
+static size_t put_table(struct ctr_fbw *w, struct ctr_fb_slot *s, int n)
 {
     uint16_t vt[2 + 16] = { 0 };
     if (n > 16)
@@ -81,8 +82,8 @@ size_t ctr_fb_table(struct ctr_fbw *w, struct ctr_fb_slot *s, int n)
 
 size_t ctr_fb_child(struct ctr_fbw *w, size_t at, struct ctr_fb_slot *s, int n)
 {
-    size_t t = ctr_fb_table(w, s, n);
-    ctr_fb_link(w, at, t);
+    size_t t = put_table(w, s, n);
+    link_to(w, at, t);
     return t;
 }
 
@@ -103,7 +104,7 @@ size_t ctr_fb_array(struct ctr_fbw *w, size_t at, size_t count, size_t size)
     size_t head = w->b.len;
     grow(w, 4 + count * size);
     ctr_fb_put(w, head, &n, 4);
-    ctr_fb_link(w, at, head);
+    link_to(w, at, head);
     return head + 4;
 }
 

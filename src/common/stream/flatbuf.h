@@ -27,8 +27,6 @@ struct ctr_fb_slot {
     size_t at;      /* out: where it lies in the buffer */
 };
 
-size_t ctr_fb_table(struct ctr_fbw *w, struct ctr_fb_slot *s, int n); /* where the table begins */
-void ctr_fb_link(struct ctr_fbw *w, size_t at, size_t target);
 size_t ctr_fb_child(struct ctr_fbw *w, size_t at, struct ctr_fb_slot *s, int n); /* table, linked from `at` */
 size_t ctr_fb_text(struct ctr_fbw *w, size_t at, const char *p, size_t n);       /* where its bytes begin */
 /* A vector of `count` zeroed elements of `size` bytes, linked from `at`; elements are aligned to min(size, 8). Returns

@@ -149,19 +149,3 @@ int ctr_ipcfile_message(const struct ctr_ipcfile *f, bool dict, size_t i, struct
     *body = f->map + b->offset + b->meta_length;
     return 0;
 }
-
-int ctr_ipcfile_rows(struct ctr_ipcfile *f, struct ctr_buf *scratch, struct ctr_err *err)
-{
-    int64_t rows = 0;
-    for (size_t i = 0; f->rows < 0 && i < f->footer.nblocks; i++) {
-        struct arrow_message m;
-        const uint8_t *body;
-        int rc = ctr_ipcfile_message(f, false, i, &m, &body, scratch, err);
-        if (rc < 0)
-            return rc;
-        rows += m.rows;
-    }
-    if (f->rows < 0)
-        f->rows = rows;
-    return 0;
-}

@@ -13,11 +13,6 @@ static const struct ctr_export_format *const formats[] = { &ctr_export_csv,    &
                                                            &ctr_export_libsvm, &ctr_export_libffm, &ctr_export_vw,
                                                            &ctr_export_npy };
 
-const struct ctr_export_format *ctr_export_at(int i)
-{
-    return i >= 0 && i < (int)CTR_COUNT(formats) ? formats[i] : NULL;
-}
-
 const struct ctr_export_format *ctr_export_find(const char *name)
 {
     for (size_t i = 0; i < CTR_COUNT(formats); i++)

@@ -34,7 +34,6 @@ struct ctr_export_opts {
         .role = { -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1 }, .total_rows = -1, .threads = 1                         \
     }
 
-const struct ctr_export_format *ctr_export_at(int i); /* the table; NULL past its end */
 const struct ctr_export_format *ctr_export_find(const char *name);
 const char *ctr_export_name(const struct ctr_export_format *f);
 bool ctr_export_binary(const struct ctr_export_format *f); /* not for a terminal */

@@ -64,7 +64,8 @@ static inline int mask_first(mask_t m)
 }
 #endif
 
-const char *ctr_json_string(const char *p, const char *end, bool *escaped, const char **why)
+/* p is behind the opening quote: returns the closing one. */
+static const char *skip_string(const char *p, const char *end, bool *escaped, const char **why)
 {
     *escaped = false;
     while (p < end) {
@@ -102,7 +103,7 @@ static const char *skip_container(const char *p, const char *end, const char **w
         if (p >= end)
             break;
         if (*p == '"') {
-            if (!(p = ctr_json_string(p + 1, end, &escaped, why)))
+            if (!(p = skip_string(p + 1, end, &escaped, why)))
                 return NULL;
         } else if (*p == '{' || *p == '[') {
             if (depth == CTR_JSON_DEPTH) {
@@ -190,7 +191,7 @@ const char *ctr_json_value(const char *p, const char *end, struct ctr_json *v, c
     }
     switch (*p) {
     case '"':
-        if (!(e = ctr_json_string(p + 1, end, &v->escaped, why)))
+        if (!(e = skip_string(p + 1, end, &v->escaped, why)))
             return NULL;
         v->kind = CTR_JSON_STRING;
         v->p = p + 1;
@@ -239,7 +240,7 @@ bool ctr_json_key(const char **at, const char *end, struct ctr_json *key, const 
         *why = "no key in quotes";
         return false;
     }
-    if (!(e = ctr_json_string(p + 1, end, &key->escaped, why)))
+    if (!(e = skip_string(p + 1, end, &key->escaped, why)))
         return false;
     key->kind = CTR_JSON_STRING;
     key->p = p + 1;

@@ -26,8 +26,6 @@ static inline const char *ctr_json_space(const char *p, const char *end)
     return p;
 }
 
-/* p is behind the opening quote: returns the closing one. */
-const char *ctr_json_string(const char *p, const char *end, bool *escaped, const char **why);
 /* The value at p, which is no blank: what it is, and where it ends (returned). Brackets and quotes of a container are
  * matched, no more; a plain value must be a JSON number, true, false or null. */
 const char *ctr_json_value(const char *p, const char *end, struct ctr_json *v, const char **why);

@@ -465,7 +465,6 @@ int ctr_lines_next(struct ctr_lines *l, struct ctr_text_block *out, struct ctr_e
         *out = (struct ctr_text_block){ .p = (char *)b->data,
                                         .n = l->end,
                                         .file = file_name(l),
-                                        .file_index = l->file,
                                         .first_line = l->line,
                                         .file_start = l->start,
                                         .idle = was_idle };

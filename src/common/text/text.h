@@ -39,7 +39,6 @@ struct ctr_text_block {
     const char *p; /* whole records, each ended by '\n' (supplied where the file lacks the last one); "\r\n" is kept. */
     size_t n;      /* CTR_PAD bytes after the end may be read */
     const char *file;
-    int file_index;     /* 0 for the first file */
     int64_t first_line; /* 1-based line number in the file of p[0] */
     bool file_start;    /* p[0] is the first byte of its file */
     bool idle;          /* handed out because no more input came: what was made of it should be sent on */
