@@ -22,11 +22,11 @@
 
 #define CTR_VERSION "0.1.0"
 
-#define CTR_MUST        __attribute__((warn_unused_result))
+#define CTR_MUST         __attribute__((warn_unused_result))
 #define CTR_PRINTF(f, a) __attribute__((format(printf, f, a)))
-#define CTR_COUNT(a)    (sizeof(a) / sizeof((a)[0]))
-#define CTR_MIN(a, b)   ((a) < (b) ? (a) : (b))
-#define CTR_MAX(a, b)   ((a) > (b) ? (a) : (b))
+#define CTR_COUNT(a)     (sizeof(a) / sizeof((a)[0]))
+#define CTR_MIN(a, b)    ((a) < (b) ? (a) : (b))
+#define CTR_MAX(a, b)    ((a) > (b) ? (a) : (b))
 
 /* ---- errors: err.c ---------------------------------------------------------------------------------------------- */
 
@@ -87,6 +87,7 @@ int ctr_strdup(char **out, const char *s, struct ctr_err *err) CTR_MUST;
 /* The candidate nearest to `name` by edit distance, or NULL when none is near: for "did you mean". */
 const char *ctr_nearest(const char *name, const char *const *candidates, int n);
 bool ctr_glob(const char *pattern, const char *s); /* '*' and '?' only */
+bool ctr_ascii(const uint8_t *p, size_t n);        /* no byte above 0x7f */
 /* Is [p, p+n) well-formed UTF-8 (no surrogates, no overlong forms)? */
 bool ctr_utf8_valid(const uint8_t *p, size_t n);
 /* A name as the plan language writes it: bare, or in back quotes. Control characters are escaped. */
@@ -130,7 +131,8 @@ static inline double ctr_random01(uint64_t seed, uint64_t stream, uint64_t count
     return (double)(ctr_random64(seed, stream, counter) >> 11) * 0x1p-53;
 }
 
-/* ---- numbers and times as text: num.c, time.c --------------------------------------------------------------------- */
+/* ---- numbers and times as text: num.c, time.c ---------------------------------------------------------------------
+ */
 
 /* Writers return the length written and need CTR_NUM_MAX bytes; no terminating zero.  The float writers give the
  * shortest text that reads back to the same bits ("4", "0.1", "1e-05", "nan", "inf", "-inf"): an integral value below
@@ -163,11 +165,13 @@ size_t ctr_time_iso(char *out, int64_t ms);
  * %Y %y %m %d %H %I %M %S (one or two digits each, %S with optional fraction), %p (AM/PM), %b %B, %z, %f, %% . */
 bool ctr_time_parse(const char *format, const char *p, size_t n, int64_t *ms);
 
-/* ---- output files: out.c ------------------------------------------------------------------------------------------ */
+/* ---- output files: out.c ------------------------------------------------------------------------------------------
+ */
 
 /* A file that appears whole or not at all.  `path` NULL or "-" is stdout; a FIFO, a device or /dev/fd/N is written
  * straight; anything else is a temporary beside it, fsynced and renamed by ctr_out_commit.  ctr_out_free without commit
- * removes the temporary (so do fatal signals, see ctr_out_cleanup). Writes are buffered; big ones go straight through. */
+ * removes the temporary (so do fatal signals, see ctr_out_cleanup). Writes are buffered; big ones go straight through.
+ */
 struct ctr_out;
 enum { CTR_OUT_BINARY = 1 }; /* refuse a terminal */
 int ctr_out_open(struct ctr_out **o, const char *path, unsigned flags, struct ctr_err *err) CTR_MUST;
@@ -195,7 +199,8 @@ ssize_t ctr_read_full(int fd, void *p, size_t n, struct ctr_err *err) CTR_MUST;
 int ctr_write_full(int fd, const void *p, size_t n, struct ctr_err *err) CTR_MUST;
 int ctr_pread_full(int fd, void *p, size_t n, int64_t offset, struct ctr_err *err) CTR_MUST; /* short is an error */
 
-/* ---- threads: pool.c ---------------------------------------------------------------------------------------------- */
+/* ---- threads: pool.c ----------------------------------------------------------------------------------------------
+ */
 
 /* ctr_pool_run calls fn(ctx, task, worker) for task 0..tasks-1 on up to `threads` workers (the caller is worker 0) and
  * returns when all are done.  Which worker runs which task is not determined: results must not depend on it. */

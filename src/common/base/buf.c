@@ -184,6 +184,20 @@ bool ctr_glob(const char *pattern, const char *s)
     return !*pattern;
 }
 
+bool ctr_ascii(const uint8_t *p, size_t n)
+{
+    uint64_t any = 0, x[4];
+    size_t i = 0;
+
+    for (; n - i >= 32; i += 32) {
+        memcpy(x, p + i, 32);
+        any |= x[0] | x[1] | x[2] | x[3];
+    }
+    for (; i < n; i++)
+        any |= p[i];
+    return !(any & 0x8080808080808080u);
+}
+
 /* Length of the well-formed sequence at p, or 0. */
 static size_t utf8_sequence(const uint8_t *p, const uint8_t *end)
 {

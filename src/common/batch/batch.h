@@ -11,7 +11,8 @@
 
 #include "common/base/base.h"
 
-/* ---- types ---------------------------------------------------------------------------------------------------------- */
+/* ---- types ----------------------------------------------------------------------------------------------------------
+ */
 
 enum ctr_type {
     CTR_BOOL, /* data: bitmap, least significant bit first */
@@ -46,14 +47,19 @@ static inline bool ctr_type_number(enum ctr_type t)
 {
     return ctr_types[t].integer || ctr_types[t].floating;
 }
+static inline bool ctr_type_list(enum ctr_type t)
+{
+    return t == CTR_LIST || t == CTR_FIXED;
+}
 
 /* Ordered key-value metadata, as in Arrow. Keys of ours: CTR_META_*. */
 struct ctr_meta {
     char **kv; /* key, value, key, value, … (both owned) */
     int n;     /* pairs */
 };
-int ctr_meta_set(struct ctr_meta *m, const char *key, const char *value, struct ctr_err *err) CTR_MUST; /* NULL: remove */
-const char *ctr_meta_get(const struct ctr_meta *m, const char *key);                                   /* or NULL */
+int ctr_meta_set(struct ctr_meta *m, const char *key, const char *value,
+                 struct ctr_err *err) CTR_MUST;                      /* NULL: remove */
+const char *ctr_meta_get(const struct ctr_meta *m, const char *key); /* or NULL */
 int ctr_meta_copy(struct ctr_meta *to, const struct ctr_meta *from, struct ctr_err *err) CTR_MUST;
 void ctr_meta_free(struct ctr_meta *m);
 
@@ -102,7 +108,8 @@ struct ctr_schema {
 
 int ctr_schema_add(struct ctr_schema *s, const char *name, enum ctr_type type, struct ctr_err *err) CTR_MUST;
 /* Append a copy of a field (name NULL: its own), metadata included. A duplicate name is CTR_EUSAGE. */
-int ctr_schema_add_field(struct ctr_schema *s, const struct ctr_field *f, const char *name, struct ctr_err *err) CTR_MUST;
+int ctr_schema_add_field(struct ctr_schema *s, const struct ctr_field *f, const char *name,
+                         struct ctr_err *err) CTR_MUST;
 int ctr_schema_copy(struct ctr_schema *to, const struct ctr_schema *from, struct ctr_err *err) CTR_MUST;
 void ctr_schema_free(struct ctr_schema *s);
 int ctr_schema_find(const struct ctr_schema *s, const char *name); /* index or -1 */
@@ -119,7 +126,8 @@ const char *ctr_field_type_name(const struct ctr_field *f, char *out, size_t siz
 /* The inverse, for --columns: the names of ctr_types and common synonyms (int, float, string, time, list<…>). */
 bool ctr_type_parse(const char *s, size_t n, struct ctr_field *f);
 
-/* ---- columns and batches, borrowed ------------------------------------------------------------------------------------ */
+/* ---- columns and batches, borrowed
+ * ------------------------------------------------------------------------------------ */
 
 struct ctr_col {
     enum ctr_type type;
@@ -136,7 +144,7 @@ struct ctr_col {
 struct ctr_batch {
     const struct ctr_schema *schema;
     int64_t rows;
-    int64_t first_row; /* number of rows before this batch in its stream */
+    int64_t first_row;         /* number of rows before this batch in its stream */
     const struct ctr_col *col; /* schema->n of them */
 };
 
@@ -166,12 +174,19 @@ double ctr_col_f64(const struct ctr_col *c, int64_t i);
 int64_t ctr_col_i64(const struct ctr_col *c, int64_t i);
 /* The whole column at once, nulls give `null_value`; out has rows values. */
 void ctr_col_to_f64(const struct ctr_col *c, double null_value, double *out);
-/* Append the canonical text of row i (scalars; lists as [a,b]): what keys hash and what CSV shows. Null appends nothing. */
+/* Append the canonical text of row i (scalars; lists as [a,b]): what keys hash and what CSV shows. Null appends
+ * nothing. */
 int ctr_col_text(const struct ctr_col *c, int64_t i, struct ctr_buf *out, struct ctr_err *err) CTR_MUST;
 /* Is the value a null, also when the null lies in the dictionary? */
 static inline bool ctr_col_missing(const struct ctr_col *c, int64_t i)
 {
     return ctr_col_null(c, i) || (c->dict && ctr_col_null(c->dict, ((const int32_t *)c->data)[i]));
+}
+/* Items a row of a CTR_FIXED column, encoded or not, for those who do not have its field; else 0. */
+static inline int32_t ctr_col_width(const struct ctr_col *c)
+{
+    c = c->dict ? c->dict : c;
+    return c->type == CTR_FIXED && c->rows ? (int32_t)(c->item->rows / c->rows) : 0;
 }
 /* The list of row i, encoded or not (width: of a CTR_FIXED field): its items are [*from, *to) of the returned column;
  * NULL: the row is null, and *from and *to stay. */
@@ -188,9 +203,9 @@ static inline const struct ctr_col *ctr_col_items(const struct ctr_col *c, int32
     *to = c->type == CTR_FIXED ? *from + width : c->offsets[i + 1];
     return c->item;
 }
-/* The numbers of a column that has the role label, weight or score, as doubles; each is checked: labels and scores lie in
- * [0, 1], weights are finite and not negative, none is null. Else an error about the first that is not, which names its
- * row and the column. *out is the column's own memory where it can be, else lies in buf. */
+/* The numbers of a column that has the role label, weight or score, as doubles; each is checked: labels and scores lie
+ * in [0, 1], weights are finite and not negative, none is null. Else an error about the first that is not, which names
+ * its row and the column. *out is the column's own memory where it can be, else lies in buf. */
 int ctr_col_checked(const struct ctr_col *c, enum ctr_role role, const char *name, int64_t first_row,
                     struct ctr_buf *buf, const double **out, struct ctr_err *err) CTR_MUST;
 /* Total order over the values of two columns of one type: nulls last, NaN after numbers, text by bytes, lists
@@ -200,7 +215,8 @@ int ctr_col_compare(const struct ctr_col *a, int64_t i, const struct ctr_col *b,
  * hash alike. */
 uint64_t ctr_col_hash(const struct ctr_col *c, int64_t i, uint64_t seed);
 
-/* ---- growing columns, owned -------------------------------------------------------------------------------------------- */
+/* ---- growing columns, owned
+ * -------------------------------------------------------------------------------------------- */
 
 /* Start with ctr_colbuf_init; append in any way; ctr_colbuf_view gives a column over the buffers. A buffer of a
  * field with `dict` set holds indices; the dictionary is borrowed from the source of the gathers and must be one and
@@ -256,7 +272,8 @@ static inline int ctr_colbuf_put_close(struct ctr_colbuf *b, struct ctr_err *err
 }
 
 /* Rows [from, from+n) of c. Types must agree; an encoded source is decoded unless the buffer is_dict. */
-int ctr_colbuf_range(struct ctr_colbuf *b, const struct ctr_col *c, int64_t from, int64_t n, struct ctr_err *err) CTR_MUST;
+int ctr_colbuf_range(struct ctr_colbuf *b, const struct ctr_col *c, int64_t from, int64_t n,
+                     struct ctr_err *err) CTR_MUST;
 /* Rows idx[0..n) of c in that order; -1 appends a null. */
 int ctr_colbuf_gather(struct ctr_colbuf *b, const struct ctr_col *c, const int64_t *idx, int64_t n,
                       struct ctr_err *err) CTR_MUST;

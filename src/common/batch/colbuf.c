@@ -18,7 +18,7 @@ int ctr_colbuf_init(struct ctr_colbuf *b, const struct ctr_field *f, struct ctr_
     int rc;
 
     *b = (struct ctr_colbuf){ .type = f->type, .width = f->width, .is_dict = f->dict };
-    if (f->dict || (f->type != CTR_LIST && f->type != CTR_FIXED))
+    if (f->dict || !ctr_type_list(f->type))
         return 0;
     b->item = calloc(1, sizeof *b->item);
     if (!b->item)
@@ -425,7 +425,7 @@ static int gather_values(struct ctr_colbuf *b, const struct ctr_col *c, const in
         return gather_fixed_width(b, c, idx, n, err);
     if (b->type == CTR_UTF8)
         return gather_text(b, c, idx, n, err);
-    if (b->type == CTR_LIST || b->type == CTR_FIXED)
+    if (ctr_type_list(b->type))
         return gather_lists(b, c, idx, n, err);
     if (b->type != CTR_BOOL)
         return gather_fixed_width(b, c, idx, n, err);

@@ -87,15 +87,17 @@ void ctr_col_to_f64(const struct ctr_col *c, double null_value, double *out)
 
 /* ---- text ---- */
 
-static int list_text(const struct ctr_col *c, int64_t from, int64_t to, struct ctr_buf *out, struct ctr_err *err)
+static int list_text(const struct ctr_col *c, int64_t row, struct ctr_buf *out, struct ctr_err *err)
 {
+    int64_t from = 0, to = 0;
+    const struct ctr_col *item = ctr_col_items(c, ctr_col_width(c), row, &from, &to);
     int rc = ctr_buf_append(out, "[", 1, err);
 
     for (int64_t i = from; !rc && i < to; i++) {
         if (i > from)
             rc = ctr_buf_append(out, ",", 1, err);
         if (!rc)
-            rc = ctr_col_text(c, i, out, err);
+            rc = ctr_col_text(item, i, out, err);
     }
     return rc ? rc : ctr_buf_append(out, "]", 1, err);
 }
@@ -123,11 +125,8 @@ int ctr_col_text(const struct ctr_col *c, int64_t i, struct ctr_buf *out, struct
         struct ctr_str s = ctr_col_str(c, i);
         return ctr_buf_append(out, s.p, s.n, err);
     }
-    case CTR_LIST: return list_text(c->item, c->offsets[i], c->offsets[i + 1], out, err);
-    case CTR_FIXED: {
-        int64_t width = c->rows ? c->item->rows / c->rows : 0;
-        return list_text(c->item, i * width, (i + 1) * width, out, err);
-    }
+    case CTR_LIST:
+    case CTR_FIXED: return list_text(c, i, out, err);
     case CTR_WKEY: return wkey_text(c, i, out, err);
     case CTR_BOOL: n = ctr_bit(c->data, i) ? (memcpy(text, "true", 4), 4) : (memcpy(text, "false", 5), 5); break;
     case CTR_TIME: n = ctr_time_iso(text, ctr_col_i64(c, i)); break;
@@ -149,26 +148,14 @@ static int compare_f64(double a, double b)
     return (a > b) - (a < b);
 }
 
-static void list_span(const struct ctr_col *c, int64_t i, int64_t *from, int64_t *to)
-{
-    if (c->type == CTR_LIST) {
-        *from = c->offsets[i];
-        *to = c->offsets[i + 1];
-    } else {
-        int64_t width = c->rows ? c->item->rows / c->rows : 0;
-        *from = i * width;
-        *to = *from + width;
-    }
-}
-
 static int compare_lists(const struct ctr_col *a, int64_t i, const struct ctr_col *b, int64_t j)
 {
-    int64_t a0, a1, b0, b1;
+    int64_t a0 = 0, a1 = 0, b0 = 0, b1 = 0;
 
-    list_span(a, i, &a0, &a1);
-    list_span(b, j, &b0, &b1);
+    a = ctr_col_items(a, ctr_col_width(a), i, &a0, &a1);
+    b = ctr_col_items(b, ctr_col_width(b), j, &b0, &b1);
     for (; a0 < a1 && b0 < b1; a0++, b0++) {
-        int c = ctr_col_compare(a->item, a0, b->item, b0);
+        int c = ctr_col_compare(a, a0, b, b0);
         if (c)
             return c;
     }
@@ -237,12 +224,12 @@ uint64_t ctr_col_hash(const struct ctr_col *c, int64_t i, uint64_t seed)
     }
     case CTR_LIST:
     case CTR_FIXED: {
-        int64_t from, to;
+        int64_t from = 0, to = 0;
         uint64_t h;
-        list_span(c, i, &from, &to);
+        c = ctr_col_items(c, ctr_col_width(c), i, &from, &to);
         h = ctr_mix64(seed ^ (uint64_t)(to - from));
         for (; from < to; from++)
-            h = ctr_col_hash(c->item, from, h);
+            h = ctr_col_hash(c, from, h);
         return h;
     }
     case CTR_F16:

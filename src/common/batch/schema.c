@@ -277,7 +277,7 @@ static bool scalar_parse(const char *s, size_t n, enum ctr_type *type)
                      { "boolean", CTR_BOOL }, { "datetime", CTR_TIME } };
 
     for (int t = 0; t < CTR_NTYPES; t++)
-        if (t != CTR_LIST && t != CTR_FIXED && strlen(ctr_types[t].name) == n && !memcmp(s, ctr_types[t].name, n))
+        if (!ctr_type_list(t) && strlen(ctr_types[t].name) == n && !memcmp(s, ctr_types[t].name, n))
             return *type = (enum ctr_type)t, true;
     for (size_t i = 0; i < CTR_COUNT(synonyms); i++)
         if (strlen(synonyms[i].name) == n && !memcmp(s, synonyms[i].name, n))

@@ -355,7 +355,7 @@ static int add_by(struct ctr_eval *e, int by, const struct ctr_batch *b, const s
         struct value v = { by, col, i };
         int64_t from = i, to = i + 1;
         row_get(e, control, i, &r);
-        if (f->type == CTR_LIST || f->type == CTR_FIXED) {
+        if (ctr_type_list(f->type)) {
             v.col = ctr_col_items(col, f->width, i, &from, &to);
             v.col = v.col ? v.col : col; /* a null is a slice */
         }

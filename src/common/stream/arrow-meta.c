@@ -78,7 +78,7 @@ static void put_encoding(struct ctr_fbw *w, size_t at, int64_t id)
 /* dict_id < 0: plain. */
 static void put_field(struct ctr_fbw *w, size_t at, const char *name, const struct ctr_field *f, int64_t dict_id)
 {
-    bool list = f->type == CTR_LIST || f->type == CTR_FIXED;
+    bool list = ctr_type_list(f->type);
     int children = list ? 1 : f->type == CTR_WKEY ? 2 : 0;
     struct ctr_fb_slot s[] = {
         { CTR_FB_REF, 0, 0 },

@@ -95,7 +95,7 @@ int ctr_digest_new(struct ctr_digest **out, const struct ctr_schema *s, struct c
         struct ctr_field f = s->f[i];
         f.dict = false;
         feed_field(d->schema, &f);
-        rc = column_new(&d->col[i], f.type == CTR_LIST || f.type == CTR_FIXED, err);
+        rc = column_new(&d->col[i], ctr_type_list(f.type), err);
         if (!rc)
             rc = ctr_colbuf_init(&d->plain[i], &f, err);
     }
@@ -141,8 +141,9 @@ static void feed_values(struct column_digest *d, const struct ctr_col *c, int64_
             XXH3_128bits_update(d->values, (const char *)c->data + c->offsets[i],
                                 (size_t)(c->offsets[i + n] - c->offsets[i]));
     } else if (c->type == CTR_FIXED) {
-        int64_t w = c->rows ? c->item->rows / c->rows : 0;
-        column_feed(d->item, c->item, i * w, n * w);
+        int64_t from = 0, to = 0;
+        ctr_col_items(c, ctr_col_width(c), i, &from, &to);
+        column_feed(d->item, c->item, from, n * (to - from));
     } else if (c->type == CTR_BOOL) {
         for (int64_t k = i; k < i + n; k++) {
             uint8_t bit = ctr_bit(c->data, k);

@@ -64,26 +64,13 @@ static int get_offsets(struct where *w, int buffer, int64_t rows, bool large, st
     return 0;
 }
 
-static bool ascii(const uint8_t *p, size_t n)
-{
-    uint64_t any = 0, w;
-    size_t i = 0;
-    for (; i + 8 <= n; i += 8) {
-        memcpy(&w, p + i, 8);
-        any |= w;
-    }
-    for (; i < n; i++)
-        any |= (uint64_t)p[i];
-    return !(any & 0x8080808080808080u);
-}
-
 /* Every text is UTF-8 by itself; bytes of null slots do not matter. */
 static int check_text(const struct ctr_col *c, struct ctr_err *err)
 {
     const int32_t *off = c->offsets;
     const uint8_t *p = c->data;
     int32_t end = off[c->rows];
-    if (ascii(p + off[0], (size_t)(end - off[0])))
+    if (ctr_ascii(p + off[0], (size_t)(end - off[0])))
         return 0;
     if (ctr_utf8_valid(p + off[0], (size_t)(end - off[0]))) {
         bool split = false; /* a boundary in the middle of a character */

@@ -16,14 +16,15 @@
 
 #include "common/batch/batch.h"
 
-/* ---- reading ------------------------------------------------------------------------------------------------------- */
+/* ---- reading -------------------------------------------------------------------------------------------------------
+ */
 
 struct ctr_reader;
 
 struct ctr_reader_opts {
     bool lenient;  /* rescue: stop cleanly at the first damaged message, see ctr_reader_damage */
     bool sections; /* accept a bundle: ctr_reader_next ends at the end of each section, go on with ctr_reader_section */
-    int part, parts; /* of an IPC file: only blocks i with i mod parts == part (parts 0: all) */
+    int part, parts;         /* of an IPC file: only blocks i with i mod parts == part (parts 0: all) */
     void (*idle)(void *ctx); /* called when no input came for idle_ms, so that a writer can flush (NULL: none) */
     void *idle_ctx;
     int idle_ms;
@@ -52,10 +53,10 @@ int ctr_reader_next(struct ctr_reader *r, const struct ctr_batch **b, struct ctr
  * at the end of input. Also skips the rest of a section that was not read to its end (checked nevertheless). */
 int ctr_reader_section(struct ctr_reader *r, struct ctr_err *err) CTR_MUST;
 
-int64_t ctr_reader_rows(const struct ctr_reader *r);        /* handed out so far, all files */
-int64_t ctr_reader_total_rows(const struct ctr_reader *r);  /* from file footers, or -1 when not known beforehand */
-const char *ctr_reader_file(const struct ctr_reader *r);    /* name of the file being read */
-const char *ctr_reader_damage(const struct ctr_reader *r);  /* lenient: what was wrong, or NULL */
+int64_t ctr_reader_rows(const struct ctr_reader *r);       /* handed out so far, all files */
+int64_t ctr_reader_total_rows(const struct ctr_reader *r); /* from file footers, or -1 when not known beforehand */
+const char *ctr_reader_file(const struct ctr_reader *r);   /* name of the file being read */
+const char *ctr_reader_damage(const struct ctr_reader *r); /* lenient: what was wrong, or NULL */
 
 struct ctr_reader_stats {
     int64_t batches, rows, messages;
@@ -65,24 +66,25 @@ struct ctr_reader_stats {
 };
 void ctr_reader_get_stats(const struct ctr_reader *r, struct ctr_reader_stats *s);
 
-/* ---- writing -------------------------------------------------------------------------------------------------------- */
+/* ---- writing --------------------------------------------------------------------------------------------------------
+ */
 
 struct ctr_writer;
 
 enum ctr_compression { CTR_PLAIN, CTR_LZ4, CTR_ZSTD };
 
 struct ctr_writer_opts {
-    int64_t batch_rows;       /* 0: CTR_BATCH_ROWS */
+    int64_t batch_rows; /* 0: CTR_BATCH_ROWS */
     enum ctr_compression compression;
-    bool file;                /* an IPC file instead of a stream */
-    const char *key;          /* file: keyed by this column; rows must come sorted by it (checked) */
+    bool file;       /* an IPC file instead of a stream */
+    const char *key; /* file: keyed by this column; rows must come sorted by it (checked) */
 };
 
 #define CTR_BATCH_ROWS 8192
 
-/* Writes to `out` (borrowed; several writers one after another make a bundle). The schema is copied. Batches are cut and
- * joined to exactly batch_rows rows, so that the bytes do not depend on how the rows arrived; a batch that already fits
- * is written without a copy. A change of a dictionary or ctr_writer_flush sends a short one. */
+/* Writes to `out` (borrowed; several writers one after another make a bundle). The schema is copied. Batches are cut
+ * and joined to exactly batch_rows rows, so that the bytes do not depend on how the rows arrived; a batch that already
+ * fits is written without a copy. A change of a dictionary or ctr_writer_flush sends a short one. */
 int ctr_writer_open(struct ctr_writer **w, struct ctr_out *out, const struct ctr_schema *schema,
                     const struct ctr_writer_opts *opts, struct ctr_err *err) CTR_MUST;
 int ctr_writer_batch(struct ctr_writer *w, const struct ctr_batch *b, struct ctr_err *err) CTR_MUST;
@@ -93,21 +95,23 @@ void ctr_writer_free(struct ctr_writer *w); /* never writes */
 int64_t ctr_writer_rows(const struct ctr_writer *w);
 const struct ctr_schema *ctr_writer_schema(const struct ctr_writer *w);
 
-/* Provenance, as samtools' @PG: append "program\tversion\toptions\tparent" to the schema, unless the same line is there.
- * `options` holds what changes results only. */
+/* Provenance, as samtools' @PG: append "program\tversion\toptions\tparent" to the schema, unless the same line is
+ * there. `options` holds what changes results only. */
 int ctr_schema_provenance(struct ctr_schema *s, const char *program, const char *options, struct ctr_err *err) CTR_MUST;
 
-/* ---- digest ----------------------------------------------------------------------------------------------------------- */
+/* ---- digest
+ * ----------------------------------------------------------------------------------------------------------- */
 
-/* A hash of schema (names, types, roles, tables, section) and rows in order, which ignores batch boundaries, dictionary
- * encoding, compression and provenance. */
+/* A hash of schema (names, types, roles, tables, histories, sides, section) and rows in order, which ignores batch
+ * boundaries, dictionary encoding, compression and provenance. */
 struct ctr_digest;
 int ctr_digest_new(struct ctr_digest **d, const struct ctr_schema *s, struct ctr_err *err) CTR_MUST;
 int ctr_digest_batch(struct ctr_digest *d, const struct ctr_batch *b, struct ctr_err *err) CTR_MUST;
 void ctr_digest_hex(struct ctr_digest *d, char out[33]);
 void ctr_digest_free(struct ctr_digest *d);
 
-/* ---- keyed files -------------------------------------------------------------------------------------------------------- */
+/* ---- keyed files
+ * -------------------------------------------------------------------------------------------------------- */
 
 /* An IPC file sorted by one column whose first key of each block lies in the footer (ctr-cat --to file --key COL). */
 struct ctr_keyed;

@@ -164,9 +164,8 @@ static int check_schema(const struct ctr_schema *s, struct ctr_err *err)
     char name[64];
     for (int i = 0; i < s->n; i++) {
         const struct ctr_field *f = &s->f[i];
-        bool list = f->type == CTR_LIST || f->type == CTR_FIXED;
-        bool nested =
-            list && (f->item == CTR_LIST || f->item == CTR_FIXED || (f->item == CTR_WKEY && f->type == CTR_FIXED));
+        bool list = ctr_type_list(f->type);
+        bool nested = list && (ctr_type_list(f->item) || (f->item == CTR_WKEY && f->type == CTR_FIXED));
         if (nested || f->type == CTR_WKEY || (f->type == CTR_FIXED && f->width < 0))
             return ctr_fail(err, CTR_EDATA, "column '%s' of type %s cannot be written", f->name,
                             ctr_field_type_name(f, name, sizeof name));

@@ -182,7 +182,7 @@ static int append_list(struct ctr_colbuf *b, const struct ctr_field *f, const ch
 int ctr_cell_append(struct ctr_colbuf *b, const struct ctr_field *f, const char *time_format, const char *p, size_t n,
                     bool check, struct ctr_err *err)
 {
-    if (f->type == CTR_LIST || f->type == CTR_FIXED)
+    if (ctr_type_list(f->type))
         return append_list(b, f, time_format, p, n, check, err);
     return append_scalar(b, f->type, time_format, p, n, check, err);
 }

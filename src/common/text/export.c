@@ -46,12 +46,13 @@ int64_t ctr_export_rows(const struct ctr_export *e)
     return e->rows;
 }
 
-int ctr_export_bad(const struct ctr_export *e, const struct ctr_batch *b, int64_t i, int column, const char *what,
-                   struct ctr_err *err)
+int ctr_export_bad(const struct ctr_export *e, int64_t i, int column, const char *what, struct ctr_err *err)
 {
-    (void)b;
-    err->row = e->rows + i + 1;
-    return ctr_fail(err, CTR_EDATA, "row %lld: column %s: %s", (long long)err->row, e->schema.f[column].name, what);
+    int64_t row = e->rows + i + 1;
+
+    ctr_fail(err, CTR_EDATA, "row %lld: column %s: %s", (long long)row, e->schema.f[column].name, what);
+    err->row = row;
+    return CTR_EDATA;
 }
 
 static int sink(struct ctr_export *e, const struct ctr_buf *text, struct ctr_err *err)

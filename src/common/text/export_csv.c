@@ -83,7 +83,7 @@ static int put_cell(const struct csv *c, struct ctr_export_tile *t, const struct
         struct ctr_str s = ctr_col_str(col, i);
         return put_text(c, &t->text, s.p, s.n, err);
     }
-    if (col->type != CTR_LIST && col->type != CTR_FIXED)
+    if (!ctr_type_list(col->type))
         return ctr_put_scalar(&t->text, col, i, err);
     ctr_buf_clear(&t->scratch);
     if ((rc = ctr_put_json(&t->scratch, col, i, err)) < 0)
@@ -105,7 +105,7 @@ static int rows(const struct ctr_export *e, const struct ctr_batch *b, int64_t f
             if (rc < 0)
                 return rc;
             if (rc > 0)
-                return ctr_export_bad(e, b, i, k,
+                return ctr_export_bad(e, i, k,
                                       "a delimiter or a line end cannot be written without quotes; "
                                       "--format csv can (with --delimiter where tabs are wanted)",
                                       err);

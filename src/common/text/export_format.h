@@ -46,8 +46,7 @@ struct ctr_export {
 
 int ctr_export_leave_out(struct ctr_export *e, int column, struct ctr_err *err) CTR_MUST;
 /* "row 12: column price: WHAT" */
-int ctr_export_bad(const struct ctr_export *e, const struct ctr_batch *b, int64_t i, int column, const char *what,
-                   struct ctr_err *err);
+int ctr_export_bad(const struct ctr_export *e, int64_t i, int column, const char *what, struct ctr_err *err) CTR_MUST;
 
 /* Room for n bytes (and CTR_PAD more) at the end of b, or NULL. */
 static inline char *ctr_put_room(struct ctr_buf *b, size_t n, struct ctr_err *err)
@@ -72,24 +71,6 @@ int ctr_put_scalar(struct ctr_buf *b, const struct ctr_col *c, int64_t i, struct
  * and infinities as "NaN", "Infinity", "-Infinity". */
 int ctr_put_json(struct ctr_buf *b, const struct ctr_col *c, int64_t i, struct ctr_err *err) CTR_MUST;
 int ctr_put_json_str(struct ctr_buf *b, const char *p, size_t n, struct ctr_err *err) CTR_MUST;
-
-/* The items of row i of a list: *items and their range. */
-static inline const struct ctr_col *ctr_list_range(const struct ctr_col *c, int64_t i, int64_t *from, int64_t *to)
-{
-    if (c->dict) {
-        i = ((const int32_t *)c->data)[i];
-        c = c->dict;
-    }
-    if (c->type == CTR_LIST) {
-        *from = c->offsets[i];
-        *to = c->offsets[i + 1];
-    } else { /* CTR_FIXED: item holds rows * width values */
-        int64_t width = c->rows ? c->item->rows / c->rows : 0;
-        *from = i * width;
-        *to = *from + width;
-    }
-    return c->item;
-}
 
 extern const struct ctr_export_format ctr_export_csv, ctr_export_tsv, ctr_export_jsonl, ctr_export_libsvm,
     ctr_export_libffm, ctr_export_vw, ctr_export_npy;

@@ -171,19 +171,18 @@ static int put_column(const struct ctr_export *e, const struct ctr_batch *b, int
         int64_t k = i, end;
         bool null = ctr_col_missing(c, i);
         if (!null && c->type == CTR_FIXED)
-            v = ctr_list_range(c, i, &k, &end);
+            v = ctr_col_items(c, ctr_col_width(c), i, &k, &end);
         for (int64_t d = 0; d < count; d++) {
             bool none = null || ctr_col_missing(v, k + d);
             const struct ctr_col *w = !none && v->dict ? v->dict : v;
             int64_t at = !none && v->dict ? ((const int32_t *)v->data)[k + d] : k + d;
             if (none && !store_null(y->type, data + (size_t)d * size))
-                return ctr_export_bad(e, b, i, column,
+                return ctr_export_bad(e, i, column,
                                       "an array of integers has no null; fill it (ctr-select --add "
                                       "'x=fill(…)') or write float64",
                                       err);
             if (!none && !store(y->type, w, at, data + (size_t)d * size))
-                return ctr_export_bad(e, b, i, column, "this integer has no exact float64; export its column alone",
-                                      err);
+                return ctr_export_bad(e, i, column, "this integer has no exact float64; export its column alone", err);
         }
     }
     return 0;

@@ -41,7 +41,7 @@ struct item {
 
 static enum kind kind_of(const struct ctr_field *f)
 {
-    bool list = f->type == CTR_LIST || f->type == CTR_FIXED;
+    bool list = ctr_type_list(f->type);
     enum ctr_type t = list ? f->item : f->type;
     bool is_key = ctr_field_role(f) != CTR_ROLE_DENSE && (t == CTR_WKEY || t == CTR_U64);
 
@@ -279,10 +279,10 @@ static int set_weights(const struct ctr_export *e, const struct source *src, con
     struct item *it = (struct item *)items->data + first;
     size_t n = items->len / sizeof(*it) - first;
     int64_t from = 0, to = 0;
-    const struct ctr_col *item = ctr_col_missing(w, i) ? NULL : ctr_list_range(w, i, &from, &to);
+    const struct ctr_col *item = ctr_col_items(w, ctr_col_width(w), i, &from, &to);
 
     if ((size_t)(to - from) != n)
-        return ctr_export_bad(e, b, i, src->weight, "its list is not as long as that of the texts", err);
+        return ctr_export_bad(e, i, src->weight, "its list is not as long as that of the texts", err);
     for (size_t k = 0; k < n; k++)
         it[k].value = (double)((const float *)item->data)[from + (int64_t)k];
     return 0;
@@ -294,13 +294,13 @@ static int gather(const struct ctr_export *e, const struct source *src, const st
 {
     const struct ctr_col *c = &b->col[src->column];
     size_t first = items->len / sizeof(struct item);
-    int64_t from, to;
+    int64_t from = 0, to = 0;
     int rc = 0;
 
-    if (!ctr_col_missing(c, i) && c->type != CTR_LIST && c->type != CTR_FIXED) {
+    if (!ctr_col_missing(c, i) && !ctr_type_list(c->type)) {
         rc = add_value(e, src, c, i, 0, items, err);
     } else if (!ctr_col_missing(c, i)) {
-        const struct ctr_col *item = ctr_list_range(c, i, &from, &to);
+        const struct ctr_col *item = ctr_col_items(c, ctr_col_width(c), i, &from, &to);
         for (int64_t k = from; k < to && rc == 0; k++)
             if (!ctr_col_missing(item, k) || src->weight >= 0)
                 rc = add_value(e, src, item, k, (uint64_t)(k - from), items, err);
@@ -320,8 +320,8 @@ static int put_value(struct ctr_buf *t, const struct item *it, struct ctr_err *e
     return 0;
 }
 
-static int put_index(const struct ctr_export *e, const struct source *src, const struct ctr_batch *b, int64_t i,
-                     struct ctr_buf *t, const struct item *it, struct ctr_err *err)
+static int put_index(const struct ctr_export *e, const struct source *src, int64_t i, struct ctr_buf *t,
+                     const struct item *it, struct ctr_err *err)
 {
     char *p = ctr_put_room(t, CTR_MAX(it->n, (size_t)CTR_NUM_MAX), err);
 
@@ -329,7 +329,7 @@ static int put_index(const struct ctr_export *e, const struct source *src, const
         return CTR_ENOMEM;
     if (it->p) {
         if (!vw_word(it->p, it->n))
-            return ctr_export_bad(e, b, i, src->column,
+            return ctr_export_bad(e, i, src->column,
                                   "an empty text, or one with a blank, a bar or a colon, is no "
                                   "index; extract keys from it first (ctr-extract)",
                                   err);
@@ -348,7 +348,7 @@ static int put_label(const struct ctr_export *e, const struct ctr_batch *b, int6
     const struct ctr_col *c = &b->col[s->label];
 
     if (ctr_col_missing(c, i))
-        return ctr_export_bad(e, b, i, s->label, "a label is null; ctr-select --where drops such rows", err);
+        return ctr_export_bad(e, i, s->label, "a label is null; ctr-select --where drops such rows", err);
     if (c->type == CTR_BOOL)
         return ctr_put(t, ctr_col_i64(c, i) ? "1" : "0", 1, err);
     return ctr_put_scalar(t, c, i, err);
@@ -389,7 +389,7 @@ static int put_qid(const struct ctr_export *e, const struct ctr_batch *b, int64_
     const struct sparse *s = e->state;
 
     if (ctr_col_missing(&b->col[s->query], i))
-        return ctr_export_bad(e, b, i, s->query, "a qid is null", err);
+        return ctr_export_bad(e, i, s->query, "a qid is null", err);
     if (ctr_put(t, " qid:", 5, err) < 0)
         return CTR_ENOMEM;
     return ctr_put_scalar(t, &b->col[s->query], i, err);
@@ -414,7 +414,7 @@ static int libsvm_row(const struct ctr_export *e, const struct ctr_batch *b, int
         n = ascend(it, n);
     for (size_t k = 0; k < n && rc == 0; k++)
         if ((rc = ctr_put(&t->text, " ", 1, err)) == 0 &&
-            (rc = put_index(e, &s->source[0], b, i, &t->text, &it[k], err)) == 0 &&
+            (rc = put_index(e, &s->source[0], i, &t->text, &it[k], err)) == 0 &&
             (rc = ctr_put(&t->text, ":", 1, err)) == 0)
             rc = put_value(&t->text, &it[k], err);
     return rc;
@@ -441,7 +441,7 @@ static int libffm_row(const struct ctr_export *e, const struct ctr_batch *b, int
             p[0] = ' ';
             p[n++] = ':';
             t->text.len += n;
-            if ((rc = put_index(e, src, b, i, &t->text, it, err)) == 0 && (rc = ctr_put(&t->text, ":", 1, err)) == 0)
+            if ((rc = put_index(e, src, i, &t->text, it, err)) == 0 && (rc = ctr_put(&t->text, ":", 1, err)) == 0)
                 rc = put_value(&t->text, it, err);
         }
     }
@@ -474,15 +474,14 @@ static int vw_head(const struct ctr_export *e, const struct ctr_batch *b, int64_
         if ((rc = ctr_col_text(&b->col[s->id], i, t, err)) < 0)
             return rc;
         if (!vw_word((const char *)t->data + at, t->len - at))
-            return ctr_export_bad(e, b, i, s->id, "an empty text, or one with a blank, a bar or a colon, is no tag",
-                                  err);
+            return ctr_export_bad(e, i, s->id, "an empty text, or one with a blank, a bar or a colon, is no tag", err);
         rc = ctr_put(t, " ", 1, err);
     }
     return rc;
 }
 
-static int vw_items(const struct ctr_export *e, const struct source *src, const struct ctr_batch *b, int64_t i,
-                    struct ctr_export_tile *t, struct ctr_err *err)
+static int vw_items(const struct ctr_export *e, const struct source *src, int64_t i, struct ctr_export_tile *t,
+                    struct ctr_err *err)
 {
     const struct ctr_field *f = &e->schema.f[src->column];
     const struct item *it = (const struct item *)t->scratch.data;
@@ -497,7 +496,7 @@ static int vw_items(const struct ctr_export *e, const struct source *src, const 
             named.p = f->name;
             named.n = strlen(f->name);
         }
-        if ((rc = ctr_put(&t->text, " ", 1, err)) < 0 || (rc = put_index(e, src, b, i, &t->text, &named, err)) < 0)
+        if ((rc = ctr_put(&t->text, " ", 1, err)) < 0 || (rc = put_index(e, src, i, &t->text, &named, err)) < 0)
             return rc;
         if (named.value != 1 && (rc = ctr_put(&t->text, ":", 1, err)) == 0)
             rc = put_value(&t->text, &named, err);
@@ -527,7 +526,7 @@ static int vw_row(const struct ctr_export *e, const struct ctr_batch *b, int64_t
                 return rc;
             last = &src->head;
         }
-        rc = vw_items(e, src, b, i, t, err);
+        rc = vw_items(e, src, i, t, err);
     }
     return rc == 0 && !last ? ctr_put(&t->text, "|", 1, err) : rc;
 }

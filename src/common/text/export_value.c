@@ -160,8 +160,8 @@ int ctr_put_json(struct ctr_buf *b, const struct ctr_col *c, int64_t i, struct c
     case CTR_WKEY: return put_wkey(b, c, i, err);
     case CTR_LIST:
     case CTR_FIXED: {
-        int64_t from, to;
-        const struct ctr_col *item = ctr_list_range(c, i, &from, &to);
+        int64_t from = 0, to = 0;
+        const struct ctr_col *item = ctr_col_items(c, ctr_col_width(c), i, &from, &to);
         int rc = ctr_put(b, "[", 1, err);
         for (int64_t k = from; k < to && rc == 0; k++) {
             if (k > from)

@@ -54,7 +54,7 @@ static int put_list(struct ctr_colbuf *b, const struct ctr_field *f, const char 
 int ctr_json_append(struct ctr_colbuf *b, const struct ctr_field *f, const char *time_format, const struct ctr_json *v,
                     bool check, struct ctr_buf *scratch, struct ctr_err *err)
 {
-    bool list = f->type == CTR_LIST || f->type == CTR_FIXED;
+    bool list = ctr_type_list(f->type);
     int rc;
 
     if (v->kind == CTR_JSON_NONE || v->kind == CTR_JSON_NULL) {

@@ -65,19 +65,6 @@ int64_t ctr_count_byte(const char *p, size_t n, char c)
     return total;
 }
 
-static bool is_ascii(const uint8_t *p, size_t n)
-{
-    uint64_t any = 0, x[4];
-    size_t i = 0;
-    for (; n - i >= 32; i += 32) {
-        memcpy(x, p + i, 32);
-        any |= x[0] | x[1] | x[2] | x[3];
-    }
-    for (; i < n; i++)
-        any |= (uint64_t)p[i] << 56 | p[i];
-    return !(any & 0x8080808080808080u);
-}
-
 int ctr_lines_open(struct ctr_lines **out, char *const *paths, int n, const struct ctr_lines_opts *o,
                    struct ctr_err *err)
 {
@@ -468,7 +455,7 @@ int ctr_lines_next(struct ctr_lines *l, struct ctr_text_block *out, struct ctr_e
                                         .first_line = l->line,
                                         .file_start = l->start,
                                         .idle = was_idle };
-        out->utf8 = l->o.latin1 || is_ascii((uint8_t *)out->p, out->n) || ctr_utf8_valid((uint8_t *)out->p, out->n);
+        out->utf8 = l->o.latin1 || ctr_ascii((uint8_t *)out->p, out->n) || ctr_utf8_valid((uint8_t *)out->p, out->n);
         l->line += ctr_count_byte(out->p, out->n, '\n');
         l->start = false;
         l->sampled = true;
