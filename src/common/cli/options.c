@@ -160,7 +160,7 @@ void ctr_options_free(const struct ctr_tool *tool, const struct ctr_option_table
 {
     const struct ctr_opt *o;
 
-    for (int i = 0; (o = ctr_options_at(tool, t->common, t->roles, i)); i++)
+    for (int i = 0; (o = option_at(tool, t, i)); i++)
         if (o->kind == CTR_OPT_LIST)
             ctr_strs_free(o->to);
 }
