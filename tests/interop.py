@@ -11,7 +11,7 @@ import sys
 import pyarrow as pa
 import pyarrow.ipc as ipc
 
-W = sys.argv[1]
+W = sys.argv[1] if len(sys.argv) > 1 else "."
 n_tests = 0
 UTC = dt.timezone.utc
 
@@ -308,7 +308,12 @@ def test_ours():
     ok(t.num_rows == 100 and t["v"][99].as_py() == [99.0] * 4, "pyarrow reads a keyed file")
 
 
-for test in (test_scalars, test_times, test_lists, test_structs, test_dictionaries, test_refused, test_shapes, test_canonical, test_ours,
-             test_polars, test_duckdb):
-    test()
-print(f"1..{n_tests}")
+def main():
+    for test in (test_scalars, test_times, test_lists, test_structs, test_dictionaries, test_refused, test_shapes, test_canonical,
+                 test_ours, test_polars, test_duckdb):
+        test()
+    print(f"1..{n_tests}")
+
+
+if __name__ == "__main__":
+    main()

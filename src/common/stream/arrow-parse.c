@@ -79,27 +79,44 @@ static const char *const kind_casts[ARROW_NKINDS] = {
     [ARROW_LARGE_LIST_VIEW] = "list",
 };
 
+/* The name by which errors call a field: that of its column, and of what it is within it. Long ones are cut. */
+#define PATH_MAX_BYTES 256
+static const char *path_of(const struct arrow_field *f, char *path)
+{
+    const struct arrow_field *up[ARROW_MAX_DEPTH + 1];
+    int n = 0, at = 0;
+    for (; f && n <= ARROW_MAX_DEPTH; f = f->up)
+        up[n++] = f;
+    path[0] = 0;
+    while (n-- && at < PATH_MAX_BYTES)
+        at += snprintf(path + at, (size_t)(PATH_MAX_BYTES - at), "%s%s", at ? "." : "", up[n]->name);
+    return path;
+}
+
 static int read_type(struct arrow_field *f, const struct ctr_fb_view *t, struct ctr_err *err)
 {
+    char path[PATH_MAX_BYTES];
     int kind = (uint8_t)ctr_fb_int(t, 2, 1, 0);
     struct ctr_fb_view ty = ctr_fb_sub(t, 3);
     if (kind < ARROW_NULL || kind >= ARROW_NKINDS)
-        return ctr_fail(err, CTR_EDATA, "column '%s' has a type of an unknown kind (%d)", f->name, kind);
+        return ctr_fail(err, CTR_EDATA, "column '%s' has a type of an unknown kind (%d)", path_of(f, path), kind);
     if (kind_names[kind])
-        return ctr_fail(err, CTR_EDATA, "column '%s' is of type %s, which is not supported: cast it to %s", f->name,
-                        kind_names[kind], kind_casts[kind]);
+        return ctr_fail(err, CTR_EDATA, "column '%s' is of type %s, which is not supported: cast it to %s",
+                        path_of(f, path), kind_names[kind], kind_casts[kind]);
     f->kind = (enum arrow_kind)kind;
     switch (kind) {
     case ARROW_INT:
         f->bits = (int)ctr_fb_int(&ty, 0, 4, 0);
         f->is_signed = ctr_fb_int(&ty, 1, 1, 0) != 0;
         if (f->bits != 8 && f->bits != 16 && f->bits != 32 && f->bits != 64)
-            return ctr_fail(err, CTR_EDATA, "column '%s' is an integer of %d bits", f->name, f->bits);
+            return ctr_fail(err, CTR_EDATA,
+                            "column '%s' is an integer of %d bits, which is not supported: cast it to int64 or float64",
+                            path_of(f, path), f->bits);
         break;
     case ARROW_FLOAT: {
         int64_t p = ctr_fb_int(&ty, 0, 2, 0);
         if (p < 0 || p > 2)
-            return ctr_fail(err, CTR_EDATA, "column '%s' is a float of unknown precision", f->name);
+            return ctr_fail(err, CTR_EDATA, "column '%s' is a float of unknown precision", path_of(f, path));
         f->bits = 16 << p;
         break;
     }
@@ -107,12 +124,12 @@ static int read_type(struct arrow_field *f, const struct ctr_fb_view *t, struct 
     case ARROW_TIMESTAMP:
         f->unit = (int)ctr_fb_int(&ty, 0, 2, kind == ARROW_DATE);
         if (f->unit < 0 || f->unit > (kind == ARROW_DATE ? 1 : 3))
-            return ctr_fail(err, CTR_EDATA, "column '%s' has an unknown unit of time", f->name);
+            return ctr_fail(err, CTR_EDATA, "column '%s' has an unknown unit of time", path_of(f, path));
         break;
     case ARROW_FIXED_LIST:
         f->width = (int32_t)ctr_fb_int(&ty, 0, 4, 0);
         if (f->width < 0)
-            return ctr_fail(err, CTR_EDATA, "column '%s' has lists of %d items", f->name, f->width);
+            return ctr_fail(err, CTR_EDATA, "column '%s' has lists of %d items", path_of(f, path), f->width);
         break;
     default: break;
     }
@@ -121,6 +138,7 @@ static int read_type(struct arrow_field *f, const struct ctr_fb_view *t, struct 
 
 static int read_encoding(struct arrow_field *f, const struct ctr_fb_view *t, struct ctr_err *err)
 {
+    char path[PATH_MAX_BYTES];
     struct ctr_fb_view d = ctr_fb_sub(t, 4), ty;
     if (!d.at)
         return 0;
@@ -130,15 +148,17 @@ static int read_encoding(struct arrow_field *f, const struct ctr_fb_view *t, str
     f->index_bits = (int)ctr_fb_int(&ty, 0, 4, 32);
     f->index_signed = ty.at ? ctr_fb_int(&ty, 1, 1, 0) != 0 : true;
     if (f->index_bits != 8 && f->index_bits != 16 && f->index_bits != 32 && f->index_bits != 64)
-        return ctr_fail(err, CTR_EDATA, "column '%s' has dictionary indices of %d bits", f->name, f->index_bits);
+        return ctr_fail(err, CTR_EDATA, "column '%s' has dictionary indices of %d bits", path_of(f, path),
+                        f->index_bits);
     return 0;
 }
 
-static int read_fields(struct arrow_field **out, int *n, const struct ctr_fb_view *t, int slot, int depth, int *left,
-                       struct ctr_err *err);
+static int read_fields(struct arrow_field **out, int *n, const struct arrow_field *up, const struct ctr_fb_view *t,
+                       int slot, int depth, int *left, struct ctr_err *err);
 
 static int read_field(struct arrow_field *f, const struct ctr_fb_view *t, int depth, int *left, struct ctr_err *err)
 {
+    char path[PATH_MAX_BYTES];
     size_t n;
     const char *name = ctr_fb_str(t, 0, &n);
     if (name && (memchr(name, 0, n) || !ctr_utf8_valid((const uint8_t *)name, n)))
@@ -152,17 +172,17 @@ static int read_field(struct arrow_field *f, const struct ctr_fb_view *t, int de
     if (rc >= 0)
         rc = read_meta(&f->meta, t, 6, err);
     if (rc >= 0)
-        rc = read_fields(&f->child, &f->nchild, t, 5, depth + 1, left, err);
+        rc = read_fields(&f->child, &f->nchild, f, t, 5, depth + 1, left, err);
     if (rc < 0)
         return rc;
     bool list = f->kind == ARROW_LIST || f->kind == ARROW_LARGE_LIST || f->kind == ARROW_FIXED_LIST;
     if ((list && f->nchild != 1) || (!list && f->kind != ARROW_STRUCT && f->nchild))
-        return ctr_fail(err, CTR_EDATA, "column '%s' has %d children", f->name, f->nchild);
+        return ctr_fail(err, CTR_EDATA, "column '%s' has %d children", path_of(f, path), f->nchild);
     return 0;
 }
 
-static int read_fields(struct arrow_field **out, int *n, const struct ctr_fb_view *t, int slot, int depth, int *left,
-                       struct ctr_err *err)
+static int read_fields(struct arrow_field **out, int *n, const struct arrow_field *up, const struct ctr_fb_view *t,
+                       int slot, int depth, int *left, struct ctr_err *err)
 {
     struct ctr_fb_vec v = ctr_fb_list(t, slot, 4);
     if (!v.count)
@@ -180,6 +200,7 @@ static int read_fields(struct arrow_field **out, int *n, const struct ctr_fb_vie
         struct ctr_fb_view f = ctr_fb_at(t->r, &v, (size_t)i);
         if (t->r->bad)
             return ctr_fail(err, CTR_EDATA, "the schema is damaged");
+        (*out)[i].up = up;
         int rc = read_field(&(*out)[i], &f, depth, left, err);
         if (rc < 0)
             return rc;
@@ -221,7 +242,7 @@ int ctr_arrow_schema(struct arrow_schema *s, const struct ctr_fb_view *t, struct
     *s = (struct arrow_schema){ 0 };
     if (ctr_fb_int(t, 0, 2, 0) != 0)
         return ctr_fail(err, CTR_EDATA, "big-endian data is not supported: write it on or for a little-endian machine");
-    int rc = read_fields(&s->f, &s->n, t, 1, 1, &left, err);
+    int rc = read_fields(&s->f, &s->n, NULL, t, 1, 1, &left, err);
     if (rc >= 0)
         rc = read_meta(&s->meta, t, 2, err);
     if (rc >= 0 && t->r->bad)

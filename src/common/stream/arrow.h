@@ -132,6 +132,7 @@ struct arrow_field {
     int64_t dict_id;
     int index_bits;
     bool index_signed;
+    const struct arrow_field *up; /* what it is a child of; NULL for a column */
     struct arrow_field *child;
     int nchild;
     struct ctr_meta meta;
