@@ -433,7 +433,8 @@ def test_text():
     pd, pl, duckdb = peer("pandas"), peer("polars"), peer("duckdb")
     if pd:
         def pandas_csv():
-            got = pd.read_csv(path["csv"], dtype={"i": "Int64", "u": "UInt64", "g": "float32"}, parse_dates=["t"], float_precision="round_trip")
+            got = pd.read_csv(path["csv"], dtype={"i": "Int64", "u": "UInt64", "g": "float32"}, parse_dates=["t"],
+                              **({} if pd.__version__ >= "3" else {"float_precision": "round_trip"}))
             return ([[None if pd.isna(v) else v for v in got[k]] for k in want] + [[None if pd.isna(v) else v.to_pydatetime() for v in got["t"]]],
                     list(want.values()) + [t["t"].to_pylist()])
         check("pandas reads the csv", pandas_csv)
