@@ -116,4 +116,28 @@ int ctr_join_next(struct ctr_join *j, const struct ctr_batch **b,
 void ctr_join_get_stats(const struct ctr_join *j, struct ctr_join_stats *st);
 void ctr_join_free(struct ctr_join *j);
 
+/* ---- subsample: subsample.c ---- */
+
+struct ctr_subsample_opts {
+    int query, label, weight; /* columns; weight -1: none, one named weight is added */
+    double share;             /* of the queries without a click, in (0, 1] */
+    uint64_t seed;            /* a query is drawn by its hash: alike in every shard, whatever the order of rows */
+    int64_t memory_bytes;     /* 0: no bound; 16 to 32 bytes a query with a click are held */
+};
+struct ctr_subsample_stats {
+    int64_t rows, kept, clicked_rows; /* taken in, kept, kept because their query has a click */
+    int64_t clicked_queries;
+};
+/* Every row of a query with a click is kept as it is; of the other queries a share, whole, with their weights divided by
+ * the share ("Ad Click Prediction", 4.5). Rows keep their order; rows of a query need not be adjacent. */
+struct ctr_subsample;
+int ctr_subsample_new(struct ctr_subsample **s, const struct ctr_schema *in, const struct ctr_subsample_opts *o,
+                   struct ctr_err *err) CTR_MUST;
+const struct ctr_schema *ctr_subsample_schema(const struct ctr_subsample *s);
+int ctr_subsample_batch(struct ctr_subsample *s, const struct ctr_batch *b, struct ctr_err *err) CTR_MUST;
+int ctr_subsample_finish(struct ctr_subsample *s, struct ctr_err *err) CTR_MUST;
+int ctr_subsample_next(struct ctr_subsample *s, const struct ctr_batch **b, struct ctr_err *err) CTR_MUST; /* 1, 0, < 0 */
+void ctr_subsample_get_stats(const struct ctr_subsample *s, struct ctr_subsample_stats *st);
+void ctr_subsample_free(struct ctr_subsample *s);
+
 #endif

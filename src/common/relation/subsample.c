@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * subsample: subsampling of training data by query ("Ad Click Prediction", section 4.5): every query with a click is
+ * kept, a share of the others, which then weigh the inverse of the share, so that the expected weighted loss stays what
+ * it was. Whether a query has a click is known only at the end: the rows wait in a spool, the clicked queries in a set
+ * of 64-bit hashes. */
+#include "common/relation/relation.h"
+#include "common/relation/spool.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { DRAW = 0x5a3b1e, SET_START = 1 << 12 };
+
+struct ctr_subsample {
+    struct ctr_subsample_opts o;
+    struct ctr_schema out;
+    struct ctr_spool *spool;
+    struct ctr_reader *r;
+    struct ctr_batchbuf rows;
+    struct ctr_colbuf weight;
+    struct ctr_col *views; /* the input's columns, then the weight */
+    uint64_t *set;         /* open addressing; 0 is empty, hash 0 is stored as 1 */
+    int64_t set_cap, set_n;
+    uint64_t *hash;
+    uint8_t *null;
+    int64_t *idx, cap;
+    struct ctr_subsample_stats st;
+};
+
+/* ---- the set of clicked queries ---- */
+
+static int64_t set_slot(const struct ctr_subsample *s, uint64_t h)
+{
+    int64_t i = (int64_t)(ctr_mix64(h) & (uint64_t)(s->set_cap - 1));
+
+    while (s->set[i] && s->set[i] != h)
+        i = (i + 1) & (s->set_cap - 1);
+    return i;
+}
+
+static bool set_has(const struct ctr_subsample *s, uint64_t h)
+{
+    return s->set_n && s->set[set_slot(s, h | !h)];
+}
+
+static int set_grow(struct ctr_subsample *s, struct ctr_err *err)
+{
+    int64_t old_cap = s->set_cap, cap = CTR_MAX(old_cap * 2, (int64_t)SET_START);
+    uint64_t *old = s->set;
+
+    if (s->o.memory_bytes && cap * (int64_t)sizeof *old > s->o.memory_bytes)
+        return ctr_fail(
+            err, CTR_ENOMEM,
+            "the set of queries with a click needs %lld bytes and --memory allows %lld; split the stream by the "
+            "query first (ctr-split --by), the shards draw alike",
+            (long long)cap * 8, (long long)s->o.memory_bytes);
+    s->set = calloc((size_t)cap, sizeof *s->set);
+    if (!s->set) {
+        s->set = old;
+        return ctr_fail_nomem(err, (size_t)cap * sizeof *s->set);
+    }
+    s->set_cap = cap;
+    for (int64_t i = 0; i < old_cap; i++)
+        if (old[i])
+            s->set[set_slot(s, old[i])] = old[i];
+    free(old);
+    return 0;
+}
+
+static int set_add(struct ctr_subsample *s, uint64_t h, struct ctr_err *err)
+{
+    int64_t i;
+    int rc = 2 * (s->set_n + 1) > s->set_cap ? set_grow(s, err) : 0;
+
+    if (rc)
+        return rc;
+    h |= !h;
+    i = set_slot(s, h);
+    s->set_n += !s->set[i];
+    s->set[i] = h;
+    return 0;
+}
+
+/* ---- stage ---- */
+
+static int output_schema(struct ctr_subsample *s, const struct ctr_schema *in, struct ctr_err *err)
+{
+    int rc = ctr_schema_copy(&s->out, in, err);
+
+    if (rc || s->o.weight >= 0)
+        return rc;
+    s->o.weight = in->n;
+    rc = ctr_schema_add(&s->out, "weight", CTR_F64, err);
+    return rc ? rc : ctr_field_set_role(&s->out.f[in->n], CTR_ROLE_WEIGHT, err);
+}
+
+int ctr_subsample_new(struct ctr_subsample **out, const struct ctr_schema *in, const struct ctr_subsample_opts *o,
+                      struct ctr_err *err)
+{
+    struct ctr_subsample *s = calloc(1, sizeof *s);
+    int rc;
+
+    if (!s)
+        return ctr_fail_nomem(err, sizeof *s);
+    s->o = *o;
+    rc = output_schema(s, in, err);
+    if (!rc && !ctr_types[s->out.f[s->o.weight].type].floating)
+        rc = ctr_fail(err, CTR_EUSAGE, "the weight %s is not a float: ctr-select --add '%s=%s * 1.0' makes it one",
+                      s->out.f[s->o.weight].name, s->out.f[s->o.weight].name, s->out.f[s->o.weight].name);
+    if (!rc && !(s->views = calloc((size_t)s->out.n, sizeof *s->views)))
+        rc = ctr_fail_nomem(err, (size_t)s->out.n * sizeof *s->views);
+    if (!rc) {
+        s->out.f[s->o.weight].dict = false;
+        rc = ctr_colbuf_init(&s->weight, &s->out.f[s->o.weight], err);
+    }
+    if (!rc)
+        rc = ctr_batchbuf_init(&s->rows, &s->out, err);
+    if (!rc)
+        rc = ctr_spool_new(&s->spool, in, err);
+    if (rc) {
+        ctr_subsample_free(s);
+        return rc;
+    }
+    *out = s;
+    return 0;
+}
+
+void ctr_subsample_free(struct ctr_subsample *s)
+{
+    if (!s)
+        return;
+    ctr_reader_free(s->r);
+    ctr_spool_free(s->spool);
+    if (s->rows.col)
+        ctr_batchbuf_free(&s->rows);
+    ctr_colbuf_free(&s->weight);
+    ctr_schema_free(&s->out);
+    free(s->views);
+    free(s->set);
+    free(s->hash);
+    free(s->null);
+    free(s->idx);
+    free(s);
+}
+
+const struct ctr_schema *ctr_subsample_schema(const struct ctr_subsample *s)
+{
+    return &s->out;
+}
+
+void ctr_subsample_get_stats(const struct ctr_subsample *s, struct ctr_subsample_stats *st)
+{
+    *st = s->st;
+    st->clicked_queries = s->set_n;
+}
+
+static int hash_queries(struct ctr_subsample *s, const struct ctr_batch *b, struct ctr_err *err)
+{
+    if (b->rows > s->cap) {
+        free(s->hash);
+        free(s->null);
+        free(s->idx);
+        s->hash = malloc((size_t)b->rows * sizeof *s->hash);
+        s->null = malloc((size_t)b->rows);
+        s->idx = malloc((size_t)b->rows * sizeof *s->idx);
+        s->cap = b->rows;
+        if (!s->hash || !s->null || !s->idx)
+            return ctr_fail_nomem(err, (size_t)b->rows * 17);
+    }
+    return ctr_keys_hash(b, &s->o.query, 1, 0, s->hash, s->null, err);
+}
+
+int ctr_subsample_batch(struct ctr_subsample *s, const struct ctr_batch *b, struct ctr_err *err)
+{
+    const struct ctr_col *label = &b->col[s->o.label];
+    int rc = hash_queries(s, b, err);
+
+    for (int64_t i = 0; !rc && i < b->rows; i++) {
+        double y = ctr_col_missing(label, i) ? (double)NAN : ctr_col_f64(label, i);
+        if (s->null[i])
+            rc = ctr_fail(err, CTR_EDATA, "row %lld: the query is null; leave such rows out (ctr-select --where)",
+                          (long long)(s->st.rows + i + 1));
+        else if (!(y >= 0 && y <= 1))
+            rc = ctr_fail(err, CTR_EDATA, "row %lld: the label is not a number from 0 to 1",
+                          (long long)(s->st.rows + i + 1));
+        else if (y > 0)
+            rc = set_add(s, s->hash[i], err);
+    }
+    s->st.rows += b->rows;
+    return rc ? rc : ctr_spool_batch(s->spool, b, err);
+}
+
+int ctr_subsample_finish(struct ctr_subsample *s, struct ctr_err *err)
+{
+    return ctr_spool_reread(s->spool, &s->r, err);
+}
+
+/* Rows to keep, into s->idx; their weights into s->weight, which has a value for every row. */
+static int choose(struct ctr_subsample *s, const struct ctr_batch *b, int64_t *kept, struct ctr_err *err)
+{
+    const struct ctr_col *old = s->o.weight < b->schema->n ? &b->col[s->o.weight] : NULL;
+    int rc = hash_queries(s, b, err);
+
+    *kept = 0;
+    ctr_colbuf_clear(&s->weight);
+    for (int64_t i = 0; !rc && i < b->rows; i++) {
+        bool clicked = set_has(s, s->hash[i]);
+        double w = clicked ? 1 : 1 / s->o.share;
+        if (clicked || ctr_random01(s->o.seed, DRAW, s->hash[i]) < s->o.share) {
+            s->idx[(*kept)++] = i;
+            s->st.clicked_rows += clicked;
+        }
+        if (old && ctr_col_missing(old, i))
+            rc = ctr_colbuf_null(&s->weight, err);
+        else
+            rc = ctr_colbuf_f64(&s->weight, old ? w * ctr_col_f64(old, i) : w, err);
+    }
+    s->st.kept += *kept;
+    return rc;
+}
+
+int ctr_subsample_next(struct ctr_subsample *s, const struct ctr_batch **out, struct ctr_err *err)
+{
+    const struct ctr_batch *b;
+    struct ctr_batch with;
+    int64_t kept = 0;
+    int rc;
+
+    do {
+        if ((rc = ctr_reader_next(s->r, &b, err)) <= 0)
+            return rc;
+        if ((rc = choose(s, b, &kept, err)))
+            return rc;
+    } while (!kept);
+    memcpy(s->views, b->col, (size_t)b->schema->n * sizeof *s->views);
+    s->views[s->o.weight] = *ctr_colbuf_view(&s->weight);
+    with = (struct ctr_batch){ .schema = &s->out, .rows = b->rows, .col = s->views };
+    ctr_batchbuf_clear(&s->rows);
+    if ((rc = ctr_batchbuf_gather(&s->rows, &with, s->idx, kept, err)))
+        return rc;
+    *out = ctr_batchbuf_view(&s->rows);
+    return 1;
+}

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * ctr-sample: subsample training data by query, with weights that keep the expected loss. */
+#include "common/cli/cli.h"
+#include "common/relation/relation.h"
+
+static struct {
+    double share;
+} o = { .share = -1 };
+
+static const struct ctr_opt opts[] = {
+    { "share", 's', CTR_OPT_REAL, "R", "share of the queries without a click that is kept, in (0, 1]", &o.share, 0 },
+    { 0 },
+};
+
+static int settle(struct ctr_cli *cli, const struct ctr_schema *s, struct ctr_subsample_opts *so, struct ctr_err *err)
+{
+    *so = (struct ctr_subsample_opts){ .share = o.share, .seed = cli->seed, .memory_bytes = cli->memory_bytes };
+    so->query = ctr_cli_role(cli, s, CTR_ROLE_QUERY, true, err);
+    if (so->query < 0)
+        return so->query;
+    so->label = ctr_cli_role(cli, s, CTR_ROLE_LABEL, true, err);
+    if (so->label < 0)
+        return so->label;
+    so->weight = ctr_cli_role(cli, s, CTR_ROLE_WEIGHT, false, err);
+    return so->weight < -1 ? so->weight : 0;
+}
+
+static int sample(struct ctr_cli *cli, struct ctr_reader *r, struct ctr_subsample *s, struct ctr_out *out,
+                  struct ctr_err *err)
+{
+    const struct ctr_batch *b;
+    struct ctr_subsample_stats st;
+    struct ctr_writer *w = NULL;
+    int rc;
+
+    while ((rc = ctr_reader_next(r, &b, err)) > 0) {
+        if ((rc = ctr_subsample_batch(s, b, err)))
+            return rc;
+        ctr_cli_progress(cli, ctr_reader_rows(r), ctr_reader_total_rows(r));
+    }
+    if (!rc)
+        rc = ctr_subsample_finish(s, err);
+    if (!rc)
+        rc = ctr_cli_writer(cli, out, ctr_subsample_schema(s), &w, err);
+    while (!rc && (rc = ctr_subsample_next(s, &b, err)) > 0)
+        rc = ctr_writer_batch(w, b, err);
+    if (!rc)
+        rc = ctr_cli_finish(cli, w, out, err);
+    ctr_writer_free(w);
+    ctr_subsample_get_stats(s, &st);
+    if (!rc)
+        ctr_cli_note(cli, "%lld of %lld rows kept: %lld of %lld queries with a click, %lld of others that weigh %g",
+                     (long long)st.kept, (long long)st.rows, (long long)st.clicked_rows, (long long)st.clicked_queries,
+                     (long long)(st.kept - st.clicked_rows), 1 / o.share);
+    return rc;
+}
+
+static int run(struct ctr_cli *cli, struct ctr_err *err)
+{
+    struct ctr_subsample_opts so;
+    struct ctr_reader *r = NULL;
+    struct ctr_subsample *s = NULL;
+    struct ctr_out *out = NULL;
+    int rc;
+
+    if (!(o.share > 0 && o.share <= 1))
+        return ctr_cli_usage(err, "--share wants a share above 0 and up to 1");
+    rc = ctr_cli_reader(cli, 0, NULL, &r, err);
+    if (!rc)
+        rc = settle(cli, ctr_reader_schema(r), &so, err);
+    if (!rc)
+        rc = ctr_cli_out(cli, CTR_OUT_BINARY, &out, err);
+    if (!rc)
+        rc = ctr_subsample_new(&s, ctr_reader_schema(r), &so, err);
+    if (!rc)
+        rc = sample(cli, r, s, out, err);
+    ctr_subsample_free(s);
+    ctr_reader_free(r);
+    ctr_out_free(out);
+    return rc;
+}
+
+const struct ctr_tool ctr_tool = {
+    "ctr-sample", "subsample training data by query, with weights", "--share R [FILE...]", NULL, opts, CTR_TOOL_ROLES,
+    run
+};

@@ -1,0 +1,71 @@
+#!/bin/sh
+# ctr-sample: which queries stay, their weights, and that the expected weighted loss and calibration stay what they were.
+. "${0%/*}/lib.sh"
+awk 'BEGIN { srand(7); print "q,y,x"; for (i = 0; i < 60000; i++) print int(rand() * 20000) "," (rand() < .05) "," i % 10 }' >"$W/log.csv"
+ctr-import --format csv --header --query q --label y "$W/log.csv" >"$W/log.arrows"
+ctr-sample -q --share 0.25 --seed 3 "$W/log.arrows" >"$W/s.arrows"
+ctr-export --format csv "$W/s.arrows" >"$W/s.csv"
+
+rule() { # every row of a clicked query, weight 1; of the others whole queries or nothing, weight 4
+    awk -F, 'NR == FNR { if (FNR > 1) { n[$1]++; if ($2 > 0) c[$1] = 1 } next }
+        FNR > 1 { m[$1]++; if ($4 != (c[$1] ? 1 : 4)) { print "weight of", $0; bad = 1 } }
+        END { for (q in n) { if (c[q] && m[q] != n[q]) bad = 1; if (!c[q]) { all++; if (m[q]) { some++; if (m[q] != n[q]) bad = 1 } } }
+              print some / all; exit bad || some / all < .23 || some / all > .27 }' "$W/log.csv" "$W/s.csv"
+}
+ok 'clicked queries stay, others by share, whole, with their weights' rule
+order() { awk -F, 'NR == FNR { at[FNR] = $0; next } FNR > 1 { sub(/,[^,]*$/, ""); n++; while (at[++i] != $0) if (i > 70000) exit 1 } END { exit n < 1000 }' "$W/log.csv" "$W/s.csv"; }
+ok 'rows keep their order' order
+total() { awk -F, 'NR > 1 { s += $4 } END { print s; exit !(s > 57000 && s < 63000) }' "$W/s.csv"; }
+ok 'the weights add up to about the rows' total
+
+# The expected loss: over many seeds the weighted loss of a fixed score meets the loss of all rows.
+ctr-select --add 'score=fill(0.02 + x * 0.005, 0.02)' --columns 'q,y,score' "$W/log.arrows" >"$W/scored.arrows"
+loss() { ctr-eval --label y --score score --metrics log_loss,calibration "$@" | awk '$1 == "total" { print $(NF - 1), $NF }'; }
+full=$(loss "$W/scored.arrows")
+for seed in 1 2 3 4 5 6 7 8; do
+    ctr-sample -q --share 0.1 --seed $seed --query q --label y "$W/scored.arrows" | loss
+done >"$W/losses"
+expected() {
+    echo "all rows: $full"
+    awk -v full="$full" '{ a += $1; b += $2 } END { split(full, f, " "); print a / NR, b / NR
+        exit !(a / NR > f[1] * .99 && a / NR < f[1] * 1.01 && b / NR > f[2] * .99 && b / NR < f[2] * 1.01) }' "$W/losses"
+}
+ok 'expected weighted loss and calibration are those of all rows' expected
+
+# A model trained on the sample stays calibrated on all rows.
+printf 'label y\nweight weight\nfeature x\n' >"$W/s.plan"
+printf 'label y\nfeature x\n' >"$W/all.plan"
+calibrated() {
+    ctr-extract "$W/s.plan" "$W/s.arrows" | ctr-select --columns '-weight' | ctr-train lr -q -o "$W/unweighted" || return 1
+    ctr-extract "$W/s.plan" "$W/s.arrows" | ctr-train lr -q -o "$W/weighted" || return 1
+    ctr-select --add 'weight=1.0' "$W/log.arrows" | ctr-extract "$W/s.plan" >"$W/all.arrows"
+    for m in weighted unweighted; do ctr-predict "$W/$m" "$W/all.arrows" | ctr-eval --metrics calibration | awk '$1 == "total" { print $NF }'; done >"$W/cal"
+    cat "$W/cal"
+    awk '{ c[NR] = $1 } END { exit !(c[1] > .97 && c[1] < 1.03 && c[2] > 1.2) }' "$W/cal"
+}
+ok 'a model of the sample is calibrated, and would not be without the weights' calibrated
+
+ok 'batches do not matter' sh -c "ctr-cat --batch 99 '$W/log.arrows' | ctr-sample -q --share .25 --seed 3 | ctr-info --digest | grep -qx $(ctr-info --digest "$W/s.arrows")"
+shards() { # sampling shards by query is sampling the whole
+    ctr-split --shards 3 --by q -o "$W/part-%d.arrows" "$W/log.arrows" && rm -f "$W/parts.csv"
+    for i in 0 1 2; do ctr-sample -q --share .25 --seed 3 "$W/part-$i.arrows" | ctr-export --format csv | tail -n +2; done | sort >"$W/parts.csv"
+    [ -s "$W/parts.csv" ] && tail -n +2 "$W/s.csv" | sort | diff - "$W/parts.csv"
+}
+ok 'shards draw alike' shards
+ctr-select --add 'w=2.0' "$W/log.arrows" >"$W/w.arrows"
+is 'a weight that is there is multiplied' "$(ctr-sample -q --share 0.25 --seed 3 --weight w "$W/w.arrows" | ctr-export --format csv | tail -n +2 | cut -d, -f4 | sort -u | tr '\n' ' ')" '2 8 '
+ok 'share 1 keeps all' sh -c "ctr-sample -q --share 1 '$W/log.arrows' | ctr-select --columns q,y,x | ctr-info --digest | grep -qx \$(ctr-info --digest '$W/log.arrows')"
+exits 'memory' 1 ctr-sample --share .5 --memory 1K "$W/log.arrows"
+err_like 'says what it needs' 'needs [0-9]+ bytes and --memory allows 1024'
+exits 'no share' 2 ctr-sample "$W/log.arrows"
+exits 'a share of 2' 2 ctr-sample --share 2 "$W/log.arrows"
+printf 'q,y\n1,0\n' | ctr-import --format csv --header --label y >"$W/norole.arrows"
+exits 'no query' 2 ctr-sample --share .5 "$W/norole.arrows"
+err_like 'names the option' '--query NAME'
+printf 'q,y\n1,0\n,1\n' | ctr-import --format csv --header --query q --label y >"$W/null.arrows"
+exits 'a null query' 1 ctr-sample --share .5 "$W/null.arrows"
+err_like 'names the row' 'row 2: the query is null'
+printf 'q,y\n1,0\n2,\n' | ctr-import --format csv --header --query q --label y >"$W/null.arrows"
+exits 'a null label' 1 ctr-sample --share .5 "$W/null.arrows"
+ok 'no rows' sh -c "printf 'q,y\n' | ctr-import --format csv --header --columns q:int32,y:int8 --query q --label y | ctr-sample -q --share .5 | ctr-info | grep -qx 'rows: 0'"
+done_testing
