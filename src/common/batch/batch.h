@@ -113,9 +113,13 @@ int ctr_schema_add_field(struct ctr_schema *s, const struct ctr_field *f, const 
 int ctr_schema_copy(struct ctr_schema *to, const struct ctr_schema *from, struct ctr_err *err) CTR_MUST;
 void ctr_schema_free(struct ctr_schema *s);
 int ctr_schema_find(const struct ctr_schema *s, const char *name); /* index or -1 */
-/* As find, but an unknown name is an error that names the nearest column. Returns the index. */
+/* As find, but an unknown name is an error (CTR_EUSAGE, never -1) that names the nearest column. Returns the index. */
 int ctr_schema_need(const struct ctr_schema *s, const char *name, struct ctr_err *err) CTR_MUST;
 int ctr_schema_role(const struct ctr_schema *s, enum ctr_role role); /* the first column of that role, or -1 */
+/* The column of a role: the one called `name`, or, NULL, the first of that role; -1: there is none, which is an error
+ * (`need`) that says which option names one. */
+int ctr_schema_find_role(const struct ctr_schema *s, enum ctr_role role, const char *name, bool need,
+                         struct ctr_err *err) CTR_MUST;
 int ctr_field_set_role(struct ctr_field *f, enum ctr_role role, struct ctr_err *err) CTR_MUST;
 int ctr_field_role(const struct ctr_field *f); /* enum ctr_role, or -1 */
 /* Same names, types, roles and tables in the same order (provenance, sections and `dict` do not matter)? The first

@@ -173,7 +173,7 @@ int ctr_schema_need(const struct ctr_schema *s, const char *name, struct ctr_err
 {
     int i = ctr_schema_find(s, name);
     size_t n = strlen(name);
-    const char **names, *nearest;
+    const char **names, *nearest = NULL;
 
     if (i >= 0)
         return i;
@@ -181,11 +181,10 @@ int ctr_schema_need(const struct ctr_schema *s, const char *name, struct ctr_err
         if (strlen(s->f[i].name) == n - 2 && !memcmp(s->f[i].name, name + 1, n - 2))
             return i;
     names = malloc((size_t)(s->n + 1) * sizeof *names);
-    if (!names)
-        return ctr_fail_nomem(err, (size_t)s->n * sizeof *names);
-    for (i = 0; i < s->n; i++)
+    for (i = 0; names && i < s->n; i++)
         names[i] = s->f[i].name;
-    nearest = ctr_nearest(name, names, s->n);
+    if (names)
+        nearest = ctr_nearest(name, names, s->n);
     free(names);
     if (nearest)
         return ctr_fail(err, CTR_EUSAGE, "there is no column '%s'; the nearest is '%s'", name, nearest);
@@ -208,6 +207,17 @@ int ctr_schema_role(const struct ctr_schema *s, enum ctr_role role)
         if (ctr_field_role(&s->f[i]) == (int)role)
             return i;
     return -1;
+}
+
+int ctr_schema_find_role(const struct ctr_schema *s, enum ctr_role role, const char *name, bool need,
+                         struct ctr_err *err)
+{
+    int i = name ? ctr_schema_need(s, name, err) : ctr_schema_role(s, role);
+
+    if (name || i >= 0 || !need)
+        return i;
+    return ctr_fail(err, CTR_EUSAGE, "no column has the role %s: name one with --%s NAME", ctr_roles[role],
+                    ctr_roles[role]);
 }
 
 int ctr_field_set_role(struct ctr_field *f, enum ctr_role role, struct ctr_err *err)

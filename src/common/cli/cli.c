@@ -168,15 +168,7 @@ int ctr_cli_finish(struct ctr_cli *cli, struct ctr_writer *w, struct ctr_out *o,
 int ctr_cli_role(const struct ctr_cli *cli, const struct ctr_schema *s, enum ctr_role role, bool need,
                  struct ctr_err *err)
 {
-    int i;
-
-    if (cli->role[role])
-        return ctr_schema_need(s, cli->role[role], err);
-    i = ctr_schema_role(s, role);
-    if (i < 0 && need)
-        return ctr_fail(err, CTR_EUSAGE, "no column has the role %s: name one with --%s NAME", ctr_roles[role],
-                        ctr_roles[role]);
-    return i;
+    return ctr_schema_find_role(s, role, cli->role[role], need, err);
 }
 
 /* ---- words ---- */

@@ -92,18 +92,6 @@ static int load_init(struct ctr_trainer *t, struct ctr_err *err)
     return rc;
 }
 
-static int column_of(const struct ctr_schema *s, enum ctr_role role, const char *name, bool need, int *column,
-                     struct ctr_err *err)
-{
-    *column = name ? ctr_schema_need(s, name, err) : ctr_schema_role(s, role);
-    if (name)
-        return *column < 0 ? *column : 0;
-    if (*column >= 0 || !need)
-        return 0;
-    return ctr_fail(err, CTR_EUSAGE, "no column has the role %s: name one with --%s NAME", ctr_roles[role],
-                    ctr_roles[role]);
-}
-
 static int start_progressive(struct ctr_trainer *t, struct ctr_err *err)
 {
     int rc = ctr_scored_schema(&t->stream, &t->out_schema, &t->out_from, err);
@@ -148,6 +136,15 @@ static int start_run(struct ctr_trainer *t, struct ctr_reader *r, struct ctr_err
     return rc;
 }
 
+static int find_columns(struct ctr_trainer *t, const struct ctr_schema *s, struct ctr_err *err)
+{
+    t->label = ctr_schema_find_role(s, CTR_ROLE_LABEL, t->job.label, true, err);
+    if (t->label < 0)
+        return t->label;
+    t->weight = ctr_schema_find_role(s, CTR_ROLE_WEIGHT, t->job.weight, false, err);
+    return CTR_MIN(t->weight + 1, 0); /* -1: there is none */
+}
+
 static int start_pass(struct ctr_trainer *t, struct ctr_reader *r, struct ctr_err *err)
 {
     const struct ctr_schema *s = ctr_reader_schema(r);
@@ -157,9 +154,7 @@ static int start_pass(struct ctr_trainer *t, struct ctr_reader *r, struct ctr_er
     if (!rc && !ctr_schema_equal(&t->stream, s, why, sizeof why))
         rc = ctr_fail(err, CTR_EDATA, "the input of pass %" PRId64 " has another schema: %s", t->at.pass + 1, why);
     if (!rc)
-        rc = column_of(s, CTR_ROLE_LABEL, t->job.label, true, &t->label, err);
-    if (!rc)
-        rc = column_of(s, CTR_ROLE_WEIGHT, t->job.weight, false, &t->weight, err);
+        rc = find_columns(t, s, err);
     if (!rc)
         rc = ctr_inputs_new(&t->in, s, t->label, t->weight, &t->tables, err);
     if (!rc)
