@@ -284,6 +284,17 @@ static int no_variant(const struct ctr_op_call *call, int nargs, const struct ct
 /* ---- bind -----------------------------------------------------------------------------------------------------------
  */
 
+/* Does the signature have an argument of this name? */
+static bool is_positional(const struct ctr_op *op, const char *name)
+{
+    size_t n = strlen(name);
+
+    for (const char *p = strpbrk(op->signature, "(,"); p; p = strpbrk(p + 1, "(,"))
+        if (!strncmp(p + 1 + strspn(p + 1, " "), name, n) && p[1 + strspn(p + 1, " ") + n] == ':')
+            return true;
+    return false;
+}
+
 static int bind_named(struct ctr_op_call *call, struct ctr_op_state *s, struct ctr_err *err)
 {
     s->nargs = 0;
@@ -301,6 +312,9 @@ static int bind_named(struct ctr_op_call *call, struct ctr_op_state *s, struct c
                 break;
             p = p[n] ? p + n + 1 : NULL;
         }
+        if (!p && is_positional(call->op, a->name))
+            return ctr_fail(err, CTR_EUSAGE, "%s takes %s by its place, without the name: %s", call->op->name, a->name,
+                            call->op->signature);
         if (!p)
             return ctr_fail(err, CTR_EUSAGE, "%s has no argument named %s: %s", call->op->name, a->name,
                             call->op->signature);

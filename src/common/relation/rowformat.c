@@ -661,17 +661,6 @@ void ctr_rowarena_free(struct ctr_rowarena *a)
     *a = (struct ctr_rowarena){ 0 };
 }
 
-int64_t ctr_rowarena_row_number(const struct ctr_rowarena *a, const uint8_t *row)
-{
-    int64_t number = 0;
-
-    for (int b = 0; b < a->n; b++)
-        for (size_t at = 0; at < a->block[b].used; at += ctr_row_size(a->block[b].data + at), number++)
-            if (a->block[b].data + at == row)
-                return number;
-    return -1;
-}
-
 int ctr_rowarena_add(struct ctr_rowarena *a, struct ctr_rowformat *f, const struct ctr_col *cols, const int64_t *idx,
                      int n, const uint64_t *tags, uint8_t **at, struct ctr_err *err)
 {

@@ -91,8 +91,6 @@ void ctr_rowarena_init(struct ctr_rowarena *a, size_t block_bytes);
 int ctr_rowarena_place(struct ctr_rowarena *a, const uint32_t *size, int n, uint8_t **at, struct ctr_err *err) CTR_MUST;
 void ctr_rowarena_clear(struct ctr_rowarena *a); /* keeps the memory for the next rows */
 void ctr_rowarena_free(struct ctr_rowarena *a);
-/* Number of the row (0-based, in the order of placing), for messages; walks from the start. */
-int64_t ctr_rowarena_row_number(const struct ctr_rowarena *a, const uint8_t *row);
 
 /* n <= CTR_ROW_TILE rows of a batch into the arena. */
 int ctr_rowarena_add(struct ctr_rowarena *a, struct ctr_rowformat *f, const struct ctr_col *cols, const int64_t *idx,
