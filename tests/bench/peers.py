@@ -5,6 +5,7 @@ memory already), and what it found, to compare with ours."""
 import importlib
 import json
 import sys
+import tempfile
 import time
 
 
@@ -36,8 +37,9 @@ def vw(text, cache, options):
     """One pass of FTRL with progressive validation, as `vw` does it: the same driver in C++, called from Python."""
     from vowpalwabbit import Workspace
     source = f"-d {text}" + (f" --cache_file {cache}" if cache != "-" else "")
+    out = tempfile.NamedTemporaryFile()  # not /dev/null: vw renames its model over it
     with clock() as c:
-        w = Workspace(f"{source} {options} --loss_function logistic --holdout_off --quiet -f /dev/null")
+        w = Workspace(f"{source} {options} --loss_function logistic --holdout_off --quiet -f {out.name}")
         loss = w.get_sum_loss() / w.get_weighted_examples()
         w.finish()
     report(c, log_loss=loss)
