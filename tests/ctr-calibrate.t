@@ -233,4 +233,17 @@ if [ -d "$DATA/ipinyou_scored" ]; then
 else
     skip "iPinYou" "no ../shared/data"
 fi
+# Newton's method from where the link is flat: scores that are far too small, and by far too steep.
+awk 'BEGIN { srand(4); print "click,score"; for (i = 0; i < 4000; i++) { t = rand() * 4 - 4
+    printf("%d,%.17g\n", rand() < 1 / (1 + exp(-t)), 1 / (1 + exp(20 - 3 * t))) } }' >tiny.csv
+import tiny.csv >tiny.arrows
+for kind in platt power; do
+    ctr-calibrate -q --fit $kind -o tiny.map tiny.arrows
+    is "$kind: scores a million times too small" "$(ctr-calibrate tiny.map tiny.arrows | ctr-eval -m calibration --format stream |
+        ctr-export -c calibration --no-header | awk '{ print ($1 > 0.99 && $1 < 1.01) ? "as many clicks as expected" : $1 }')" "as many clicks as expected"
+done
+awk 'BEGIN { print "click,score"; for (i = 0; i < 400; i++) printf("%d,%.17g\n", i % 20 == 0 || (i > 300 && i % 3), 0.5 + i * 1e-9) }' >flat.csv
+import flat.csv >flat.arrows
+exits "a power map that no number holds is an error" 1 ctr-calibrate -q --fit power -o flat.map flat.arrows
+err_like "which names other maps" 'fit isotonic or platt'
 done_testing

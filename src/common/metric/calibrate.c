@@ -280,23 +280,26 @@ static struct newton sums(const struct link *l, const struct point *p, int64_t n
     return s;
 }
 
+/* Where the link is flat, as at scores that are a thousand times too small, a whole step may be 1e15 too long. */
+#define MAX_STEP 8.0
+
 /* Climbs to the top of a concave likelihood in a and, unless `fixed`, b; a step that loses is halved. */
 static void climb(const struct link *l, const struct point *p, int64_t n, double *a, double *b, bool fixed)
 {
     struct newton s = sums(l, p, n, *a, *b);
 
-    for (int i = 0; i < 100; i++) {
-        double det = s.h[0] * s.h[2] - s.h[1] * s.h[1], da, db = 0, scale = 1;
+    for (int i = 0; i < 200; i++) {
+        double det = s.h[0] * s.h[2] - s.h[1] * s.h[1], da, db = 0, scale;
         struct newton next;
         if (fixed || !(det > 1e-14 * s.h[0] * s.h[2])) {
-            da = s.h[0] > 0 ? s.g[0] / s.h[0] : 0;
+            da = s.h[0] > 0 ? s.g[0] / s.h[0] : s.g[0] > 0 ? MAX_STEP : s.g[0] < 0 ? -MAX_STEP : 0;
         } else {
             da = (s.h[2] * s.g[0] - s.h[1] * s.g[1]) / det;
             db = (s.h[0] * s.g[1] - s.h[1] * s.g[0]) / det;
         }
-        for (;; scale /= 2) {
+        for (scale = fabs(da) > MAX_STEP ? MAX_STEP / fabs(da) : 1;; scale /= 2) {
             next = sums(l, p, n, *a + scale * da, *b + scale * db);
-            if (next.likelihood >= s.likelihood || scale < 1e-6)
+            if (next.likelihood >= s.likelihood || scale < 1e-12)
                 break;
         }
         if (!(next.likelihood >= s.likelihood))
@@ -356,6 +359,8 @@ static int fit_regression(const struct ctr_sample *s, const struct link *l, stru
     }
     to->a = a - b * centre;
     to->b = b;
+    if (l == &poisson_link && !(fabs(to->a) < 700)) /* gamma is its exponential */
+        rc = ctr_fail(err, CTR_EDATA, "the scores differ too little for a power map: fit isotonic or platt");
 out:
     ctr_buf_free(&buf);
     return rc;
