@@ -120,6 +120,7 @@ bad "a time of another form" 1 "line 1: column t: '3/4/2001' is no time in the f
 bad "a word for null" 1 "'NA' is not float64; --null 'NA' may settle it" 'NA\n' -c a:float64
 bad "latin1 taken for UTF-8" 1 'caf.xe9. is not UTF-8; --encoding latin1' 'caf\351\n'
 bad "too few names" 2 'line 1 has 3 columns, --columns names 2' '1,2,3\n' -c a,b
+bad "a column renamed twice" 2 "column 'a' of the input stands there twice" 'a,b\n1,2\n' --header -c x=a,y=a
 bad "the wrong delimiter" 2 "line 1 has 1 column, --columns names 2; is --delimiter right" '1;2\n' -c a,b
 bad "an unknown type" 2 "'int65' is no type, the nearest is" '1\n' -c a:int65
 bad "an unknown column" 2 "the input has no column 'prise'; the nearest is 'price'" 'price,b\n1,2\n' --header -c prise:int8

@@ -68,8 +68,9 @@ static int run(struct ctr_cli *cli, struct ctr_err *err)
         rc = ctr_fail_sys(err, "%s: the folder cannot be made", cli->out);
     for (int i = 0; !rc && i < CTR_SYNTH_NFILES; i++) {
         if (snprintf(path, sizeof path, "%s/%s", cli->out, ctr_synth_files[i]) >= (int)sizeof path)
-            return ctr_cli_usage(err, "the name of the folder is too long");
-        rc = ctr_out_open(&out[i], path, 0, err);
+            rc = ctr_cli_usage(err, "the name of the folder is too long");
+        else
+            rc = ctr_out_open(&out[i], path, 0, err);
     }
     if (!rc)
         rc = ctr_synth_new(&s, &so, err);

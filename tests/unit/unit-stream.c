@@ -355,6 +355,26 @@ static void test_bundle(const struct ctr_schema *all)
     ctr_reader_free(r);
 }
 
+/* Entries of metadata are compared with one another: a schema of very many is refused, not read for minutes. */
+static void test_metadata(void)
+{
+    struct ctr_schema s = { 0 };
+    struct ctr_reader *r = NULL;
+    char *paths[] = { path }, key[24], digest[33];
+
+    must(ctr_schema_add(&s, "a", CTR_I32, &err), "add");
+    for (int i = 0; i < 5000; i++) {
+        snprintf(key, sizeof key, "key%d", i);
+        must(ctr_meta_set(&s.meta, key, "", &err), "meta");
+    }
+    write_rows(path, &s, 0, 1, 0, NULL, digest);
+    ok(ctr_reader_open(&r, paths, 1, NULL, &err) == CTR_EDATA && strstr(err.what, "key-value metadata"),
+       "very many entries of metadata are refused");
+    ctr_reader_free(r);
+    ctr_schema_free(&s);
+    err = (struct ctr_err){ 0 };
+}
+
 int main(void)
 {
     struct ctr_schema s = { 0 };
@@ -367,6 +387,7 @@ int main(void)
     test_project(&s);
     test_parts(&s);
     test_bundle(&s);
+    test_metadata();
     ctr_schema_free(&s);
     if (!getenv("KEEP"))
         unlink(path);

@@ -9,10 +9,11 @@
  *         { "inner", 0, CTR_OPT_FLAG, NULL, "keep matched rows only", &o.inner, 0 },
  *         { 0 } };
  *     static int run(struct ctr_cli *cli, struct ctr_err *err) { … }
- *     const struct ctr_tool ctr_tool = { "ctr-join", "join a stream with another", "-k KEY RIGHT [FILE…]", NULL, opts, 0, run };
+ *     const struct ctr_tool ctr_tool = { "ctr-join", "join a stream with another", "-k KEY RIGHT [FILE…]", NULL, opts,
+ * 0, run };
  *
- * run() returns 0, or a negative enum ctr_code with *err filled: CTR_EUSAGE exits 2, CTR_ENO 3, the rest 1. The scaffold
- * prints the error as "ctr-join: FILE: what".
+ * run() returns 0, or a negative enum ctr_code with *err filled: CTR_EUSAGE exits 2, CTR_ENO 3, the rest 1. The
+ * scaffold prints the error as "ctr-join: FILE: what".
  */
 #ifndef CTR_CLI_H
 #define CTR_CLI_H
@@ -46,15 +47,15 @@ struct ctr_opt {
 };
 
 enum {
-    CTR_TOOL_ROLES = 1, /* takes the role options --label NAME … */
+    CTR_TOOL_ROLES = 1,  /* takes the role options --label NAME … */
     CTR_TOOL_PREFIX = 2, /* options end at the first argument: the rest belongs to another program */
 };
 
 struct ctr_cli;
 struct ctr_tool {
     const char *name;
-    const char *summary;  /* as in the man page's NAME */
-    const char *synopsis; /* what follows "ctr-X [options] "; several forms separated by '\n' */
+    const char *summary;      /* as in the man page's NAME */
+    const char *synopsis;     /* what follows "ctr-X [options] "; several forms separated by '\n' */
     const char *const *notes; /* extra paragraphs of --help, or NULL; NULL-terminated */
     const struct ctr_opt *opts;
     unsigned flags;
@@ -76,7 +77,7 @@ struct ctr_cli {
     int verbose;
     bool quiet;
     int64_t flush_ms;
-    bool progress; /* resolved: show it */
+    bool progress;                /* resolved: show it */
     const char *role[CTR_NROLES]; /* CTR_TOOL_ROLES: --label NAME … or NULL */
     char *provenance;             /* options that change results, as typed */
     /* scaffold */
@@ -114,8 +115,8 @@ int ctr_cli_written(struct ctr_cli *cli, const char *path, struct ctr_err *err) 
 int ctr_cli_side_out(struct ctr_cli *cli, const char *path, unsigned out_flags, struct ctr_out **o,
                      struct ctr_err *err) CTR_MUST;
 
-/* The column of a role: --label NAME if given, else the column's own role, else -1 (or, `need`, an error that says which
- * option settles it). */
+/* The column of a role: --label NAME if given, else the column's own role, else -1 (or, `need`, an error that says
+ * which option settles it). */
 int ctr_cli_role(const struct ctr_cli *cli, const struct ctr_schema *s, enum ctr_role role, bool need,
                  struct ctr_err *err) CTR_MUST;
 
@@ -125,7 +126,7 @@ void ctr_cli_debug(const struct ctr_cli *cli, const char *fmt, ...) CTR_PRINTF(2
 /* One line that is redrawn on a terminal, at most ten times a second. total -1: unknown. */
 void ctr_cli_progress(struct ctr_cli *cli, int64_t rows, int64_t total);
 
-/* Shared by ctr_tool.run of simple filters: fsync-and-rename order is side outputs, then the main one. */
+/* The last act of a filter, after its side outputs were committed: the trailer, then the commit of `o`. */
 int ctr_cli_finish(struct ctr_cli *cli, struct ctr_writer *w, struct ctr_out *o, struct ctr_err *err) CTR_MUST;
 
 #endif

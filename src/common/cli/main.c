@@ -118,9 +118,14 @@ static int settle(struct ctr_cli *cli, struct ctr_err *err)
         return ctr_cli_usage(err, "--batch wants 1 to %d rows", 1 << 20);
     if (cli->flush_ms > 3600 * 1000)
         return ctr_cli_usage(err, "--flush wants at most 1h");
+    cli->flush_ms = CTR_MAX(cli->flush_ms, 1); /* 0 would poll without a pause */
     if (!strcmp(cli->device, "gpu"))
         return ctr_fail(err, CTR_EDATA, "--device gpu: %s has no GPU implementation in this version; use --device cpu",
                         cli->tool->name);
+    if (!strcmp(cli->device, "auto")) {
+        cli->device = "cpu";
+        ctr_cli_debug(cli, "device: %s", cli->device);
+    }
     cli->progress = !cli->quiet &&
                     (!strcmp(common.progress, "always") || (!strcmp(common.progress, "auto") && isatty(STDERR_FILENO)));
     return 0;

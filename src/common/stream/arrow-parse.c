@@ -15,6 +15,9 @@ static int read_meta(struct ctr_meta *m, const struct ctr_fb_view *t, int field,
     struct ctr_fb_vec v = ctr_fb_list(t, field, 4);
     struct ctr_strs text = { 0 };
     int rc = 0;
+    if (v.count > ARROW_MAX_PAIRS) /* each is compared with those before */
+        return ctr_fail(err, CTR_EDATA, "%zu entries of key-value metadata, at most %d are read", v.count,
+                        ARROW_MAX_PAIRS);
     for (size_t i = 0; rc >= 0 && i < v.count && !t->r->bad; i++) {
         struct ctr_fb_view kv = ctr_fb_at(t->r, &v, i);
         size_t kn, vn;

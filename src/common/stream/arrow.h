@@ -16,6 +16,7 @@ enum {
     ARROW_MAX_METADATA = 16 << 20,
     ARROW_MAX_DEPTH = 16,
     ARROW_MAX_FIELDS = 16384,
+    ARROW_MAX_PAIRS = 4096,
     ARROW_ALIGN = 64,
     ARROW_V5 = 4,
 };

@@ -383,7 +383,6 @@ static int file_step(struct ctr_reader *r, struct ctr_err *err)
         rc = decode_batch(r, body, true, err);
     if (rc < 0)
         return rc;
-    r->batch.first_row = r->rows; /* also those of other parts */
     count_batch(r);
     if (mine)
         return STEP_BATCH;

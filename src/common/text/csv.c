@@ -165,6 +165,9 @@ static int apply_names(struct csv *s, struct ctr_text_columns *given, struct ctr
         const char *name = given->c[i].source ? given->c[i].source : given->c[i].name;
         at[i] = ctr_text_columns_need(l, "--columns", name, err);
         rc = at[i] < 0 ? at[i] : 0;
+        for (int k = 0; !rc && k < i; k++)
+            if (at[k] == at[i])
+                rc = ctr_fail(err, CTR_EUSAGE, "--columns: column '%s' of the input stands there twice", name);
     }
     for (int i = 0; !rc && i < given->n; i++)
         rc = move_column(&l->c[at[i]], &given->c[i], err);

@@ -360,13 +360,11 @@ static void drop_below_values(struct ctr_text_columns *l)
         bool below = false;
         for (const char *dot = strchr(l->c[k].name, '.'); dot && !below; dot = strchr(dot + 1, '.'))
             below = ctr_text_columns_find(l, l->c[k].name, (size_t)(dot - l->c[k].name)) >= 0;
-        if (below) {
-            free(l->c[k].name);
-            l->c[k].name = strdup(""); /* found by no prefix */
-        }
+        if (below)
+            l->c[k].name[0] = 0; /* found by no prefix */
     }
     for (int k = 0; k < l->n; k++) {
-        if (l->c[k].name && l->c[k].name[0])
+        if (l->c[k].name[0])
             l->c[kept++] = l->c[k];
         else
             free(l->c[k].name);

@@ -47,7 +47,7 @@ struct ctr_text_block {
 
 int ctr_lines_open(struct ctr_lines **l, char *const *paths, int n, const struct ctr_lines_opts *o,
                    struct ctr_err *err) CTR_MUST;
-/* 1: a block, valid until the call after next*… of `slots` calls (see ctr_lines_slots); 0: end; < 0: error. The first
+/* 1: a block, valid until the `slots`-th call after this one (see ctr_lines_slots); 0: end; < 0: error. The first
  * block of the input holds CTR_SAMPLE_ROWS records, or all of the first file, whatever idle_ms says. */
 int ctr_lines_next(struct ctr_lines *l, struct ctr_text_block *b, struct ctr_err *err) CTR_MUST;
 /* How many blocks stay valid at a time (default 1): a block dies at the slots-th call of ctr_lines_next after it. */
