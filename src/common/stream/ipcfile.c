@@ -59,6 +59,8 @@ static int check_sealed(struct ctr_ipcfile *f, struct ctr_buf *scratch, struct c
         rc = message_at(f, at, f->footer_at, &m, &length, scratch, err);
     if (rc < 0)
         return rc;
+    if (m.body_length > f->footer_at - at - length)
+        return ctr_fail(err, CTR_EDATA, "the trailer of the file is damaged");
     at += length + m.body_length;
     if (!m.sealed || m.type != ARROW_BATCH || m.seq != batches + 1 || m.trailer_batches != batches || !rows ||
         !ctr_parse_i64(rows, strlen(rows), &f->rows) || m.trailer_rows != f->rows)
