@@ -165,6 +165,13 @@ size_t ctr_time_iso(char *out, int64_t ms);
  * %Y %y %m %d %H %I %M %S (one or two digits each, %S with optional fraction), %p (AM/PM), %b %B, %z, %f, %% . */
 bool ctr_time_parse(const char *format, const char *p, size_t n, int64_t *ms);
 
+/* ---- instruction sets: cpu.c -------------------------------------------------------------------------------------- */
+
+/* May loops that are dispatched at run time use this level? The processor has it, and $CTR_CPU (plain, avx2, avx512: the
+ * highest to be used) does not forbid it. Every level gives the same bits. */
+enum ctr_cpu { CTR_CPU_PLAIN, CTR_CPU_AVX2, CTR_CPU_AVX512 };
+bool ctr_cpu_may(enum ctr_cpu level);
+
 /* ---- output files: out.c ------------------------------------------------------------------------------------------
  */
 
