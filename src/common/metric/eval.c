@@ -250,12 +250,20 @@ static inline void row_get(const struct ctr_eval *e, const double *control, int6
     }
 }
 
+/* The start of row i's window; the first window that there is begins where times do. */
+static int64_t window_of(const struct ctr_eval *e, const struct ctr_col *time, int64_t i)
+{
+    int64_t t = ctr_col_i64(time, i), into = t % e->o.window_ms;
+
+    into += into < 0 ? e->o.window_ms : 0;
+    return t < INT64_MIN + into ? INT64_MIN : t - into;
+}
+
 /* One row of the batch into the slice of a value, and into its window. */
 static int add_to(struct ctr_eval *e, const struct value *v, const struct ctr_col *time, const struct row *r, int64_t i,
                   int64_t number, struct ctr_err *err)
 {
     struct ctr_slice *s;
-    int64_t t, window;
     int rc;
 
     if ((rc = slice_get(e, v, false, 0, &s, err)))
@@ -265,9 +273,7 @@ static int add_to(struct ctr_eval *e, const struct value *v, const struct ctr_co
     s->last_row = number;
     if ((rc = slice_room(e, s, 1, err)) || (rc = slice_add(e, s, r, err)) || !time)
         return rc;
-    t = ctr_col_i64(time, i);
-    window = t - ((t % e->o.window_ms) + e->o.window_ms) % e->o.window_ms;
-    if ((rc = slice_get(e, v, true, window, &s, err)) || (rc = slice_room(e, s, 1, err)))
+    if ((rc = slice_get(e, v, true, window_of(e, time, i), &s, err)) || (rc = slice_room(e, s, 1, err)))
         return rc;
     return slice_add(e, s, r, err);
 }
@@ -334,9 +340,8 @@ static int add_windows(struct ctr_eval *e, const struct ctr_batch *b, const stru
     int rc;
 
     for (int64_t i = 0; i < b->rows; i++) {
-        int64_t t = ctr_col_i64(time, i), window = t - ((t % e->o.window_ms) + e->o.window_ms) % e->o.window_ms;
         row_get(e, control, i, &r);
-        if ((rc = slice_get(e, &all, true, window, &s, err)) || (rc = slice_room(e, s, 1, err)) ||
+        if ((rc = slice_get(e, &all, true, window_of(e, time, i), &s, err)) || (rc = slice_room(e, s, 1, err)) ||
             (rc = slice_add(e, s, &r, err)))
             return rc;
     }

@@ -10,39 +10,63 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* ---- the stream ---- */
+/* ---- a metric of a slice ---- */
 
-enum { PARTS = 6 };
-/* What a metric has besides its value. */
+/* A metric's value, and what it has besides: the name in a stream, the head in a table, and digits there. */
+enum { PARTS = 7 };
 static const struct part {
-    const char *suffix;
+    const char *suffix, *head;
+    int digits;
     bool control, bootstrap;
 } parts[PARTS] = {
-    { "", false, false },        { "_low", false, true },    { "_high", false, true },
-    { "_control", true, false }, { "_change", true, false }, { "_change_low", true, true },
+    { "", "value", 6, false, false },
+    { "_low", "low", 6, false, true },
+    { "_high", "high", 6, false, true },
+    { "_control", "control", 6, true, false },
+    { "_change", "change_%", 3, true, false },
+    { "_change_low", "change_low", 3, true, true },
+    { "_change_high", "change_high", 3, true, true },
 };
-static const char change_high[] = "_change_high";
 
 static bool has(const struct part *p, const struct ctr_eval_view *v)
 {
     return (!p->control || v->control) && (!p->bootstrap || v->bootstrap);
 }
 
+/* The values of a slice's metric in the order of parts; those that it has not are NaN. */
+static int part_values(const struct ctr_eval *e, int64_t slice, const struct ctr_eval_view *v, int metric,
+                       double value[PARTS], struct ctr_err *err)
+{
+    const struct ctr_metric_sums *sums = ctr_eval_slice(e, slice)->sums;
+    double own = ctr_metrics[metric].value(&sums[0]);
+    double control = v->control ? ctr_metrics[metric].value(&sums[1]) : NAN;
+    struct ctr_interval in = { NAN, NAN }, change = { NAN, NAN };
+    int rc = v->bootstrap ? ctr_eval_interval(e, slice, metric, false, &in, err) : 0;
+
+    if (!rc && v->bootstrap && v->control)
+        rc = ctr_eval_interval(e, slice, metric, true, &change, err);
+    const double all[PARTS] = {
+        own, in.low, in.high, control, ctr_metric_change(own, control), change.low, change.high
+    };
+    memcpy(value, all, sizeof all);
+    return rc;
+}
+
 static int add_metric(const struct ctr_eval_view *v, int metric, struct ctr_schema *s, struct ctr_err *err)
 {
     char name[96];
+    int rc = 0;
 
-    for (int i = 0; i <= PARTS; i++) {
-        const struct part *p = &parts[CTR_MIN(i, PARTS - 1)];
-        if (!has(p, v))
+    for (int i = 0; rc >= 0 && i < PARTS; i++) {
+        if (!has(&parts[i], v))
             continue;
-        snprintf(name, sizeof name, "%s%s", ctr_metrics[metric].name, i == PARTS ? change_high : p->suffix);
-        int rc = ctr_schema_add(s, name, CTR_F64, err);
-        if (rc < 0)
-            return rc;
+        snprintf(name, sizeof name, "%s%s", ctr_metrics[metric].name, parts[i].suffix);
+        rc = ctr_schema_add(s, name, CTR_F64, err);
     }
-    return 0;
+    return CTR_MIN(rc, 0);
 }
+
+/* ---- the stream ---- */
 
 int ctr_eval_stream_schema(const struct ctr_eval_view *v, struct ctr_schema *s, struct ctr_err *err)
 {
@@ -82,22 +106,13 @@ static int put(struct ctr_colbuf **c, double value, struct ctr_err *err)
 static int put_metric(const struct ctr_eval *e, int64_t slice, const struct ctr_eval_view *v, int metric,
                       struct ctr_colbuf **c, struct ctr_err *err)
 {
-    const struct ctr_eval_slice *s = ctr_eval_slice(e, slice);
-    struct ctr_interval in = { NAN, NAN }, change = { NAN, NAN };
-    double value = ctr_metrics[metric].value(&s->sums[0]);
-    double control = v->control ? ctr_metrics[metric].value(&s->sums[1]) : NAN;
-    int rc;
+    double value[PARTS];
+    int rc = part_values(e, slice, v, metric, value, err);
 
-    if (v->bootstrap && (rc = ctr_eval_interval(e, slice, metric, false, &in, err)))
-        return rc;
-    if (v->bootstrap && v->control && (rc = ctr_eval_interval(e, slice, metric, true, &change, err)))
-        return rc;
-    const double cell[PARTS + 1] = { value,      in.low,     in.high, control, ctr_metric_change(value, control),
-                                     change.low, change.high };
-    for (int i = 0; i <= PARTS; i++)
-        if (has(&parts[CTR_MIN(i, PARTS - 1)], v) && (rc = put(c, cell[i], err)))
-            return rc;
-    return 0;
+    for (int i = 0; !rc && i < PARTS; i++)
+        if (has(&parts[i], v))
+            rc = put(c, value[i], err);
+    return rc;
 }
 
 static int put_text(struct ctr_colbuf **c, const char *text, struct ctr_err *err)
@@ -263,18 +278,12 @@ static int wide_row(struct grid *g, const struct ctr_eval_slice *s, const struct
 
 static int long_head(struct grid *g, const struct ctr_eval_view *v, struct ctr_err *err)
 {
-    static const struct {
-        const char *name;
-        bool control, bootstrap;
-    } column[] = { { "value", false, false },    { "low", false, true },      { "high", false, true },
-                   { "control", true, false },   { "change_%", true, false }, { "change_low", true, true },
-                   { "change_high", true, true } };
     int rc = cell(g, err, "metric");
 
     g->left = g->cells.n;
-    for (size_t i = 0; !rc && i < CTR_COUNT(column); i++)
-        if ((!column[i].control || v->control) && (!column[i].bootstrap || v->bootstrap))
-            rc = cell(g, err, "%s", column[i].name);
+    for (int i = 0; !rc && i < PARTS; i++)
+        if (has(&parts[i], v))
+            rc = cell(g, err, "%s", parts[i].head);
     g->columns = g->cells.n;
     return rc;
 }
@@ -282,25 +291,15 @@ static int long_head(struct grid *g, const struct ctr_eval_view *v, struct ctr_e
 static int long_cells(struct grid *g, const struct ctr_eval *e, int64_t slice, int metric,
                       const struct ctr_eval_view *v, struct ctr_err *err)
 {
-    const struct ctr_eval_slice *s = ctr_eval_slice(e, slice);
-    const struct ctr_metric *m = &ctr_metrics[metric];
-    struct ctr_interval in;
-    double value = m->value(&s->sums[0]), control = m->value(&s->sums[1]);
-    int rc;
+    double value[PARTS];
+    int rc = part_values(e, slice, v, metric, value, err);
 
-    if ((rc = cell(g, err, "%s", m->name)) || (rc = cell_number(g, value, 6, err)))
-        return rc;
-    if (v->bootstrap && ((rc = ctr_eval_interval(e, slice, metric, false, &in, err)) ||
-                         (rc = cell_number(g, in.low, 6, err)) || (rc = cell_number(g, in.high, 6, err))))
-        return rc;
-    if (!v->control)
-        return 0;
-    if ((rc = cell_number(g, control, 6, err)) || (rc = cell_number(g, ctr_metric_change(value, control), 3, err)) ||
-        !v->bootstrap)
-        return rc;
-    if ((rc = ctr_eval_interval(e, slice, metric, true, &in, err)) || (rc = cell_number(g, in.low, 3, err)))
-        return rc;
-    return cell_number(g, in.high, 3, err);
+    if (!rc)
+        rc = cell(g, err, "%s", ctr_metrics[metric].name);
+    for (int i = 0; !rc && i < PARTS; i++)
+        if (has(&parts[i], v))
+            rc = cell_number(g, value[i], parts[i].digits, err);
+    return rc;
 }
 
 static int long_rows(struct grid *g, const struct ctr_eval *e, int64_t i, const struct ctr_eval_view *v,

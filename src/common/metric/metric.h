@@ -10,21 +10,24 @@
  *     ctr_eval_value(e, slice, ctr_metric_find("auc"), 0)      NaN: undefined
  *     ctr_eval_free(e);
  *
- * Definitions, with w a weight (1 by default), y a label in [0, 1], p a score in [0, 1]:
- *   auc                 sum over pairs (positive i, negative j) of w_i w_j ([p_i > p_j] + [p_i = p_j] / 2) over the sum
- * of w_i w_j; a row with fractional y is a positive of weight w y and a negative of weight w (1 - y) gauc mean of the
- * users' own AUC, weighted by the sum of their weights; users of one class are left out log_loss            mean of -(y
- * ln q + (1 - y) ln(1 - q)), where q is p clipped to [2^-52, 1 - 2^-52] normalized_entropy  log_loss over the log loss
- * of the mean label squared_error       mean of (p - y)^2 calibration         mean p over mean y All means are
- * weighted. A result does not depend on how rows are cut into batches, nor on the number of threads.
+ * Definitions, with w a weight (1 by default), y a label in [0, 1], p a score in [0, 1]; all means are weighted:
+ *
+ * - auc: the sum over pairs (positive i, negative j) of w_i w_j ([p_i > p_j] + [p_i = p_j] / 2), over the sum of w_i
+ * w_j. A row with fractional y is a positive of weight w y and a negative of weight w (1 - y).
+ * - gauc: the mean of the users' own AUC, weighted by the sum of their weights; users of one class are left out.
+ * - log_loss: the mean of -(y ln q + (1 - y) ln(1 - q)), where q is p clipped to [2^-52, 1 - 2^-52].
+ * - normalized_entropy: log_loss over the log loss of the mean label.
+ * - squared_error: the mean of (p - y)^2.
+ * - calibration: mean p over mean y.
+ *
+ * A result does not depend on how rows are cut into batches, nor on the number of threads.
  */
 #ifndef CTR_METRIC_H
 #define CTR_METRIC_H
 
 #include "common/stream/stream.h"
 
-/* ---- the table of metrics: metric.c -------------------------------------------------------------------------------
- */
+/* ---- the table of metrics: metric.c ---- */
 
 enum {                     /* what a metric needs beyond sums */
        CTR_NEED_RANKS = 1, /* all rows by score: memory grows with the input */
@@ -61,8 +64,7 @@ int ctr_metric_list(const char *list, bool users, int **which, int *n, struct ct
 /* Log loss of one row, clipped as above. */
 double ctr_log_loss(double score, double label);
 
-/* ---- where the numbers are: metricrows.c
- * ------------------------------------------------------------------------------ */
+/* ---- where the numbers are: metricrows.c ---- */
 
 /* Columns by index, -1: there is none. label and score are needed. */
 struct ctr_metric_columns {
@@ -83,8 +85,7 @@ int ctr_metric_rows_load(struct ctr_metric_rows *r, const struct ctr_metric_colu
                          struct ctr_err *err) CTR_MUST;
 void ctr_metric_rows_free(struct ctr_metric_rows *r);
 
-/* ---- evaluation: eval.c
- * -------------------------------------------------------------------------------------------------- */
+/* ---- evaluation: eval.c ---- */
 
 struct ctr_eval_opts {
     struct ctr_metric_columns columns;
@@ -130,8 +131,7 @@ int ctr_eval_interval(const struct ctr_eval *e, int64_t slice, int metric, bool 
                       struct ctr_err *err) CTR_MUST;
 double ctr_metric_change(double value, double control); /* per cent; NaN where undefined */
 
-/* ---- showing it: evaltable.c, reliability.c
- * ---------------------------------------------------------------------------- */
+/* ---- showing it: evaltable.c, reliability.c ---- */
 
 struct ctr_eval_view {
     const int *metrics; /* indices into ctr_metrics */
@@ -160,8 +160,7 @@ int ctr_eval_reliability(const struct ctr_eval *e, struct ctr_reliability_bin *b
 int ctr_reliability_draw(const struct ctr_reliability_bin *bin, int n, bool ascii, struct ctr_buf *out,
                          struct ctr_err *err) CTR_MUST;
 
-/* ---- calibration: calibrate.c, calmap.c
- * ----------------------------------------------------------------------------------- */
+/* ---- calibration: calibrate.c, calmap.c ---- */
 
 enum ctr_cal_kind { CTR_CAL_ISOTONIC_LINEAR, CTR_CAL_ISOTONIC_CONSTANT, CTR_CAL_POWER, CTR_CAL_PLATT, CTR_CAL_KINDS };
 extern const char *const ctr_cal_kinds[CTR_CAL_KINDS]; /* "isotonic-linear", … */
