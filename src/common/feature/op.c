@@ -6,8 +6,7 @@
 
 #include <stdlib.h>
 
-/* ---- tiles ----------------------------------------------------------------------------------------------------------
- */
+/* ---- tiles ---- */
 
 struct arg_work {
     struct ctr_op_in in;
@@ -168,8 +167,7 @@ int ctr_op_tiles(const struct ctr_op_call *call, const struct ctr_col *const *co
     return rc;
 }
 
-/* ---- results --------------------------------------------------------------------------------------------------------
- */
+/* ---- results ---- */
 
 struct run {
     const struct ctr_op_state *s;
@@ -250,8 +248,7 @@ static int run_plain(const struct ctr_op_call *call, const struct ctr_col *const
     return ctr_op_tiles(call, col, from, rows, run_tile, &r, err);
 }
 
-/* ---- lists, item by item --------------------------------------------------------------------------------------------
- */
+/* ---- lists, item by item ---- */
 
 /* The offsets and the nulls of the list column, over the items that the loop made. */
 static int copy_shape(const struct ctr_col *c, int64_t rows, struct ctr_colbuf *out, struct ctr_err *err)
@@ -291,8 +288,7 @@ static int run_lifted(const struct ctr_op_call *call, const struct ctr_col *cons
     return rc ? rc : copy_shape(c, rows, out, err);
 }
 
-/* ---- dictionaries ---------------------------------------------------------------------------------------------------
- */
+/* ---- dictionaries ---- */
 
 static int run_decoded(const struct ctr_op_call *call, const struct ctr_col *const *col, int64_t rows,
                        struct ctr_colbuf *out, struct ctr_err *err)

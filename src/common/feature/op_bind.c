@@ -7,8 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* ---- the table ------------------------------------------------------------------------------------------------------
- */
+/* ---- the table ---- */
 
 static const struct ctr_op *const groups[] = { ctr_ops_infix, ctr_ops_number, ctr_ops_text, ctr_ops_json,
                                                ctr_ops_key,   ctr_ops_time,   ctr_ops_fit,  ctr_ops_lookup };
@@ -48,8 +47,7 @@ bool ctr_op_fitted(const struct ctr_op *op)
     return op->flags & CTR_OP_FITTED;
 }
 
-/* ---- types and letters ----------------------------------------------------------------------------------------------
- */
+/* ---- types and letters ---- */
 
 struct ctr_field ctr_vtype_field(const struct ctr_vtype *t)
 {
@@ -188,8 +186,7 @@ static int match(const struct ctr_op_variant *v, const struct ctr_op_arg *arg, c
     return k;
 }
 
-/* ---- the error that says what would fit -----------------------------------------------------------------------------
- */
+/* ---- the error that says what would fit ---- */
 
 static const char *hint_for(const char *wants, const struct ctr_vtype *got)
 {
@@ -281,8 +278,7 @@ static int no_variant(const struct ctr_op_call *call, int nargs, const struct ct
                     ctr_vtype_name(&type[best], got, sizeof got), hint ? ": " : "", hint ? hint : "");
 }
 
-/* ---- bind -----------------------------------------------------------------------------------------------------------
- */
+/* ---- bind ---- */
 
 /* Does the signature have an argument of this name? */
 static bool is_positional(const struct ctr_op *op, const char *name)

@@ -30,8 +30,7 @@ uint64_t ctr_missing_key(uint64_t seed)
     return text_key("(missing)", 9, seed);
 }
 
-/* ---- scalars --------------------------------------------------------------------------------------------------------
- */
+/* ---- scalars ---- */
 
 /* Keys of small integers are remembered for the length of a call. */
 #define MEMO 1024
@@ -153,8 +152,7 @@ int ctr_keys_scalar(bool key, const struct ctr_col *c, int64_t from, int64_t n, 
     return rc;
 }
 
-/* ---- features -------------------------------------------------------------------------------------------------------
- */
+/* ---- features ---- */
 
 static void patch_missing(const uint8_t *ok, int64_t n, uint64_t missing, uint64_t *out)
 {
@@ -305,8 +303,7 @@ int ctr_op_keys(const struct ctr_vtype *type, const struct ctr_col *col, int64_t
     return rc;
 }
 
-/* ---- cross and hash -------------------------------------------------------------------------------------------------
- */
+/* ---- cross and hash ---- */
 
 static int loop_hash(struct ctr_op_tile *t, struct ctr_err *err)
 {

@@ -60,8 +60,7 @@ OPV_FN double opv_bits_f64(uint64_t u)
     return b.d;
 }
 
-/* ---- integers: what does not fit int64 is no value ----------------------------------------------------------------
- */
+/* ---- integers: what does not fit int64 is no value ---- */
 
 OPV_FN int64_t opv_add_i(int64_t a, int64_t b, uint8_t *ok)
 {
@@ -123,8 +122,7 @@ OPV_FN int64_t opv_clip_i(int64_t x, int64_t lo, int64_t hi)
     return x < lo ? lo : x > hi ? hi : x;
 }
 
-/* ---- floats: IEEE -------------------------------------------------------------------------------------------------
- */
+/* ---- floats: IEEE ---- */
 
 OPV_FN double opv_add_f(double a, double b)
 {
@@ -192,8 +190,7 @@ OPV_FN int64_t opv_floor_f(double x, uint8_t *ok)
     return opv_int_f(opv_floor(x), ok);
 }
 
-/* ---- comparison: -1, 0, 1, and 2 where one is NaN -----------------------------------------------------------------
- */
+/* ---- comparison: -1, 0, 1, and 2 where one is NaN ---- */
 
 enum { OPV_LT = 1, OPV_EQ = 2, OPV_GT = 4, OPV_UNORDERED = 8 }; /* 1 << (comparison + 1) */
 
@@ -247,8 +244,7 @@ OPV_FN int opv_cmp_s(struct opv_str a, struct opv_str b)
     return opv_cmp_i(a.n, b.n);
 }
 
-/* ---- buckets ------------------------------------------------------------------------------------------------------
- */
+/* ---- buckets ---- */
 
 /* How many of the n ascending thresholds are <= x. */
 OPV_FN int64_t opv_bucket(double x, const double *at, int64_t n, uint8_t *ok)
@@ -309,8 +305,7 @@ OPV_FN void opv_square_log_starts(int16_t *start)
     }
 }
 
-/* ---- exp, log, sigmoid: a fixed order of operations, no fused multiply-add, within 2 ulp --------------------------
- */
+/* ---- exp, log, sigmoid: a fixed order of operations, no fused multiply-add, within 2 ulp ---- */
 
 #define OPV_LN2_HI 0x1.62e42fee00000p-1 /* 33 bits: products with exponents are exact */
 #define OPV_LN2_LO 0x1.a39ef35793c76p-33
@@ -407,8 +402,7 @@ OPV_FN double opv_sigmoid(double x)
     return e / (1.0 + e);
 }
 
-/* ---- times: ms since 1970 UTC -------------------------------------------------------------------------------------
- */
+/* ---- times: ms since 1970 UTC ---- */
 
 OPV_FN int64_t opv_hour_of_day(int64_t t)
 {
@@ -422,8 +416,7 @@ OPV_FN int64_t opv_day_of_week(int64_t t) /* 0 is Monday; 1970-01-01 was a Thurs
     return r < 0 ? r + 7 : r;
 }
 
-/* ---- keys ---------------------------------------------------------------------------------------------------------
- */
+/* ---- keys ---- */
 
 OPV_FN uint64_t opv_mix64(uint64_t x) /* ctr_mix64 */
 {
@@ -439,8 +432,7 @@ OPV_FN uint64_t opv_cross(uint64_t k, uint64_t h)
     return opv_mix64(opv_mix64(k + 0x9e3779b97f4a7c15u) ^ h);
 }
 
-/* ---- logic of three values: null decides nothing ------------------------------------------------------------------
- */
+/* ---- logic of three values: null decides nothing ---- */
 
 OPV_FN uint8_t opv_and(uint8_t a, uint8_t a_ok, uint8_t b, uint8_t b_ok, uint8_t *ok)
 {

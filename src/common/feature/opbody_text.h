@@ -42,8 +42,7 @@ OPV_FN void opv_end_item(struct opv_sink *s)
     s->items++;
 }
 
-/* ---- UTF-8: the input is well-formed ------------------------------------------------------------------------------
- */
+/* ---- UTF-8: the input is well-formed ---- */
 
 OPV_FN int64_t opv_utf8_step(uint8_t c) /* bytes of the code point that begins with c */
 {
@@ -112,8 +111,7 @@ OPV_FN void opv_lower_write(struct opv_str a, struct opv_sink *s)
     s->n += a.n;
 }
 
-/* ---- finding ------------------------------------------------------------------------------------------------------
- */
+/* ---- finding ---- */
 
 /* Offset of the first occurrence of b in a at or after `from`, or -1. An empty b is nowhere. */
 OPV_FN int64_t opv_find(struct opv_str a, struct opv_str b, int64_t from)
@@ -241,8 +239,7 @@ OPV_FN uint8_t opv_like(struct opv_str a, struct opv_str b)
     return k == b.n;
 }
 
-/* ---- lists --------------------------------------------------------------------------------------------------------
- */
+/* ---- lists ---- */
 
 OPV_FN int64_t opv_join_max(struct opv_span a, const struct opv_str *item, struct opv_str sep)
 {

@@ -99,8 +99,7 @@ struct ctr_op_state {
 extern const struct ctr_op ctr_ops_infix[], ctr_ops_number[], ctr_ops_text[], ctr_ops_json[], ctr_ops_key[],
     ctr_ops_time[], ctr_ops_fit[], ctr_ops_lookup[];
 
-/* ---- driver: op.c, oplane.c ----------------------------------------------------------------------------------------
- */
+/* ---- driver: op.c, oplane.c ---- */
 
 /* Calls fn on each tile of the rows [from, from+rows) of the columns. A lifted call must pass the item columns. */
 int ctr_op_tiles(const struct ctr_op_call *call, const struct ctr_col *const *col, int64_t from, int64_t rows,
@@ -143,8 +142,7 @@ bool ctr_value_number(const struct ctr_value *v, double *d);
         }                                                                                                              \
     }
 
-/* ---- loops made from bodies -----------------------------------------------------------------------------------------
- */
+/* ---- loops made from bodies ---- */
 
 #define CTR_ARG(T, k) const T *a##k = (const T *)t->in[k].v
 

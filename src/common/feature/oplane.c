@@ -202,8 +202,7 @@ int ctr_lane_load(enum ctr_lane lane, bool key, const struct ctr_col *c, int64_t
     return lane == CTR_LANE_HASH ? ctr_keys_scalar(key, c, from, n, 0, to, err) : 0;
 }
 
-/* ---- nulls ----------------------------------------------------------------------------------------------------------
- */
+/* ---- nulls ---- */
 
 void ctr_lane_valid(const uint8_t *valid, int64_t from, int64_t n, uint8_t *ok)
 {
@@ -260,8 +259,7 @@ int ctr_lane_append_valid(struct ctr_colbuf *b, const uint8_t *ok, int64_t n, st
     return 0;
 }
 
-/* ---- room for results -----------------------------------------------------------------------------------------------
- */
+/* ---- room for results ---- */
 
 static int reserve_offsets(struct ctr_colbuf *b, int64_t n, struct ctr_err *err)
 {

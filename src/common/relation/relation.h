@@ -19,8 +19,7 @@
 /* Bytes to use when --memory is not given: a quarter of the machine's. */
 int64_t ctr_relation_memory(int64_t memory_bytes);
 
-/* ---- sort: sort.c
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- sort: sort.c ---- */
 
 struct ctr_sort;
 struct ctr_sort_opts {
@@ -45,16 +44,14 @@ int ctr_sort_next(struct ctr_sort *s, const struct ctr_batch **b, struct ctr_err
 void ctr_sort_get_stats(const struct ctr_sort *s, struct ctr_sort_stats *st);
 void ctr_sort_free(struct ctr_sort *s);
 
-/* ---- keys: relkey.c
- * --------------------------------------------------------------------------------------------------- */
+/* ---- keys: relkey.c ---- */
 
 /* Hashes of the keys of n rows: columns cols[0..nkeys) of a batch chained as by ctr_col_hash, so equal for equal values
  * whatever the integer width or encoding. null (may be NULL): set to 1 where a key is null. */
 int ctr_keys_hash(const struct ctr_batch *b, const int *cols, int nkeys, uint64_t seed, uint64_t *hash, uint8_t *null,
                   struct ctr_err *err) CTR_MUST;
 
-/* ---- split: split.c
- * --------------------------------------------------------------------------------------------------- */
+/* ---- split: split.c ---- */
 
 /* Which shard a row goes to: by hash of its keys (rows with equal keys meet, nulls too), or in turn when there are
  * none. */
@@ -70,8 +67,7 @@ void ctr_split_free(struct ctr_split *s);
  */
 int ctr_split_name(const char *pattern, int shard, struct ctr_buf *out, struct ctr_err *err) CTR_MUST;
 
-/* ---- join: join.c
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- join: join.c ---- */
 
 enum ctr_join_kind { CTR_JOIN_LEFT, CTR_JOIN_INNER, CTR_JOIN_ANTI };
 enum ctr_join_how {
