@@ -159,4 +159,21 @@ while IFS="$(printf '\t')" read -r name args; do
         is "reference: $name, $o" "$(ctr-join -q $o $args | ctr-info --digest)" "$want"
     done
 done <ref/cases
+
+# What a list is the past of has a new name too.
+if has_python pyarrow; then
+    "$PY" - <<'PYTHON'
+import pyarrow as pa
+f = [pa.field("item", pa.string()), pa.field("past", pa.list_(pa.string()), metadata={"ctr.history_of": "item"})]
+t = pa.table([pa.array(["a", "b"]), pa.array([["x"], []])], schema=pa.schema(f))
+with pa.OSFile("past.arrows", "wb") as s, pa.ipc.new_stream(s, t.schema) as w: w.write_table(t)
+PYTHON
+    history_of() { "$PY" -c 'import pyarrow as pa, sys
+for f in pa.ipc.open_stream(sys.stdin.buffer).schema: print((f.metadata or {}).get(b"ctr.history_of", b"-").decode(), end=" ")'; }
+    is "--prefix" "$(ctr-join --by-row --prefix r. past.arrows past.arrows | history_of)" "- item - r.item "
+    is "the left side's, when the right's does not come out" \
+        "$(ctr-join -k item --prefix r. past.arrows past.arrows 2>/dev/null | history_of)" "- item item "
+else
+    skip "history_of" "no pyarrow"
+fi
 done_testing

@@ -120,4 +120,20 @@ exits "a truncated input" 1 ctr-select --where 'v < 3' short.arrows
 exits "a truncated input through the spool" 1 ctr-select --tail 3% short.arrows
 printf 'x\n1\n' | ctr-import --format csv --header >"$W/blank.arrows"
 is '--add with blanks around its =' "$(ctr-select --add ' y = x + 1' "$W/blank.arrows" | ctr-select --columns y | ctr-export --format csv | tail -n 1)" 2
+
+# What a list is the past of has a new name too.
+if has_python pyarrow; then
+    "$PY" - <<'PYTHON'
+import pyarrow as pa
+f = [pa.field("item", pa.string()), pa.field("past", pa.list_(pa.string()), metadata={"ctr.history_of": "item"})]
+t = pa.table([pa.array(["a", "b"]), pa.array([["x"], []])], schema=pa.schema(f))
+with pa.OSFile("past.arrows", "wb") as s, pa.ipc.new_stream(s, t.schema) as w: w.write_table(t)
+PYTHON
+    history_of() { "$PY" -c 'import pyarrow as pa, sys
+for f in pa.ipc.open_stream(sys.stdin.buffer).schema: print((f.metadata or {}).get(b"ctr.history_of", b"-").decode(), end=" ")'; }
+    is "NEW=OLD" "$(ctr-select --columns past,ad=item past.arrows | history_of)" "ad - "
+    is "a column that is left out" "$(ctr-select --columns past past.arrows | history_of)" "item "
+else
+    skip "history_of" "no pyarrow"
+fi
 done_testing

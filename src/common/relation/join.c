@@ -84,8 +84,30 @@ static bool role_taken(const struct ctr_join *j, int role)
            ctr_schema_role(&j->left, (enum ctr_role)role) >= 0;
 }
 
-static int add_right(struct ctr_join *j, const struct ctr_field *f, struct ctr_err *err)
+/* The past of a right column is the past of that column under its new name; of none that comes out, of one on the left.
+ */
+static int follow_history(const struct ctr_join *j, const struct ctr_schema *right, const bool *want,
+                          struct ctr_field *to, struct ctr_err *err)
 {
+    const char *of = ctr_meta_get(&to->meta, CTR_META_HISTORY_OF);
+    int column = of ? ctr_schema_find(right, of) : -1, rc;
+    struct ctr_buf name = { 0 };
+
+    if (column < 0 || !want[column])
+        return 0;
+    rc = ctr_buf_printf(&name, err, "%s%s", j->opts.prefix, of);
+    if (!rc)
+        rc = ctr_buf_append(&name, "", 1, err);
+    if (!rc)
+        rc = ctr_meta_set(&to->meta, CTR_META_HISTORY_OF, (const char *)name.data, err);
+    ctr_buf_free(&name);
+    return rc;
+}
+
+static int add_right(struct ctr_join *j, const struct ctr_schema *right, const bool *want, int column,
+                     struct ctr_err *err)
+{
+    const struct ctr_field *f = &right->f[column];
     struct ctr_buf name = { 0 };
     int rc = ctr_buf_printf(&name, err, "%s%s", j->opts.prefix ? j->opts.prefix : "", f->name);
 
@@ -103,6 +125,8 @@ static int add_right(struct ctr_join *j, const struct ctr_field *f, struct ctr_e
         to->dict = false;
         if (role_taken(j, ctr_field_role(f)))
             rc = ctr_meta_set(&to->meta, CTR_META_ROLE, NULL, err);
+        if (!rc && j->opts.prefix)
+            rc = follow_history(j, right, want, to, err);
     }
     ctr_buf_free(&name);
     return rc;
@@ -122,7 +146,7 @@ static int project(struct ctr_join *j, const struct ctr_schema *right, int rtime
     for (int i = 0; !rc && i < right->n; i++)
         if (want[i]) {
             j->rcol[j->nr++] = at[i];
-            rc = add_right(j, &right->f[i], err);
+            rc = add_right(j, right, want, i, err);
         }
     if (!rc) {
         j->rtime = rtime < 0 ? -1 : at[rtime];

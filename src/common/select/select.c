@@ -145,6 +145,18 @@ static int compile_explode(struct ctr_select *s, const char *list, struct ctr_er
     return rc;
 }
 
+/* The past of a column is the past of it under its new name; of one that is left out, still of the old name. */
+static int follow_rename(const struct ctr_select *s, const struct ctr_schema *before, struct ctr_field *f,
+                         struct ctr_err *err)
+{
+    const char *of = ctr_meta_get(&f->meta, CTR_META_HISTORY_OF);
+    int column = of ? ctr_schema_find(before, of) : -1;
+    for (int i = 0; column >= 0 && i < s->picks.n; i++)
+        if (s->picks.p[i].column == column)
+            return ctr_meta_set(&f->meta, CTR_META_HISTORY_OF, s->picks.p[i].name, err);
+    return CTR_OK;
+}
+
 static int compile_columns(struct ctr_select *s, const struct ctr_select_spec *spec, struct ctr_err *err)
 {
     const struct ctr_schema *before = s->nexplode ? &s->exploded : last_schema(s);
@@ -157,6 +169,8 @@ static int compile_columns(struct ctr_select *s, const struct ctr_select_spec *s
             s->output.f[i].dict = false;
         rc = CTR_MIN(rc, 0);
     }
+    for (int i = 0; rc == 0 && i < s->picks.n; i++)
+        rc = follow_rename(s, before, &s->output.f[i], err);
     return rc;
 }
 
