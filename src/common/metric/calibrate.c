@@ -280,8 +280,27 @@ static struct newton sums(const struct link *l, const struct point *p, int64_t n
     return s;
 }
 
-/* Where the link is flat, as at scores that are a thousand times too small, a whole step may be 1e15 too long. */
+/* Far from the top a whole step may be 1e15 too long. */
 #define MAX_STEP 8.0
+
+/* Newton's step; along the gradient, coordinate by coordinate, where the hessian has no inverse. */
+static void newton_step(const struct newton *s, bool fixed, double *da, double *db)
+{
+    double det = s->h[0] * s->h[2] - s->h[1] * s->h[1], longest;
+
+    if (!fixed && det > 1e-14 * s->h[0] * s->h[2]) {
+        *da = (s->h[2] * s->g[0] - s->h[1] * s->g[1]) / det;
+        *db = (s->h[0] * s->g[1] - s->h[1] * s->g[0]) / det;
+    } else {
+        *da = s->h[0] > 0 ? s->g[0] / s->h[0] : s->g[0] > 0 ? MAX_STEP : s->g[0] < 0 ? -MAX_STEP : 0;
+        *db = !fixed && s->h[2] > 0 ? s->g[1] / s->h[2] : 0;
+    }
+    longest = CTR_MAX(fabs(*da), fabs(*db));
+    if (longest > MAX_STEP) {
+        *da *= MAX_STEP / longest;
+        *db *= MAX_STEP / longest;
+    }
+}
 
 /* Climbs to the top of a concave likelihood in a and, unless `fixed`, b; a step that loses is halved. */
 static void climb(const struct link *l, const struct point *p, int64_t n, double *a, double *b, bool fixed)
@@ -289,20 +308,17 @@ static void climb(const struct link *l, const struct point *p, int64_t n, double
     struct newton s = sums(l, p, n, *a, *b);
 
     for (int i = 0; i < 200; i++) {
-        double det = s.h[0] * s.h[2] - s.h[1] * s.h[1], da, db = 0, scale;
+        double da, db, scale, slack;
         struct newton next;
-        if (fixed || !(det > 1e-14 * s.h[0] * s.h[2])) {
-            da = s.h[0] > 0 ? s.g[0] / s.h[0] : s.g[0] > 0 ? MAX_STEP : s.g[0] < 0 ? -MAX_STEP : 0;
-        } else {
-            da = (s.h[2] * s.g[0] - s.h[1] * s.g[1]) / det;
-            db = (s.h[0] * s.g[1] - s.h[1] * s.g[0]) / det;
-        }
-        for (scale = fabs(da) > MAX_STEP ? MAX_STEP / fabs(da) : 1;; scale /= 2) {
+        newton_step(&s, fixed, &da, &db);
+        slack =
+            fabs(da) + fabs(db) < 1e-4 ? 1e-13 * fabs(s.likelihood) : 0; /* at the top it is level but for rounding */
+        for (scale = 1;; scale /= 2) {
             next = sums(l, p, n, *a + scale * da, *b + scale * db);
-            if (next.likelihood >= s.likelihood || scale < 1e-12)
+            if (next.likelihood >= s.likelihood - slack || scale < 1e-12)
                 break;
         }
-        if (!(next.likelihood >= s.likelihood))
+        if (!(next.likelihood >= s.likelihood - slack))
             return;
         *a += scale * da;
         *b += scale * db;
@@ -328,37 +344,64 @@ static int points(const struct ctr_sample *s, const struct link *l, struct ctr_b
     return 0;
 }
 
-/* x is centred at the clicks' mean first, for the sake of the determinant. */
+/* x to mean 0 and variance 1; spread 0: it is constant. Returns the mean label. */
+static double standardise(struct point *p, int64_t n, double *centre, double *spread)
+{
+    double label = 0, weight = 0;
+
+    *centre = *spread = 0;
+    for (int64_t i = 0; i < n; i++) {
+        *centre += p[i].weight * p[i].x;
+        weight += p[i].weight;
+        label += p[i].label;
+    }
+    *centre /= weight;
+    for (int64_t i = 0; i < n; i++) {
+        p[i].x -= *centre;
+        *spread += p[i].weight * p[i].x * p[i].x;
+    }
+    *spread = sqrt(*spread / weight);
+    if (!(*spread > 1e-14 * (1 + fabs(*centre))))
+        *spread = 0;
+    for (int64_t i = 0; i<n && * spread> 0; i++)
+        p[i].x /= *spread;
+    return label / weight;
+}
+
+/* Newton's method starts at the best constant: nowhere is the likelihood better conditioned, whatever the scores. At
+ * the identity it is flat when scores are 0 and 1 or are far too small. The fit is then at least as likely as both. */
 static int fit_regression(const struct ctr_sample *s, const struct link *l, struct ctr_cal_part *to, bool *floored,
                           struct ctr_err *err)
 {
     struct ctr_buf buf = { 0 };
-    double centre = 0, label = 0, a, b = 1;
+    double centre, spread, rate, a, b = 0;
     struct point *p;
     int64_t n;
+    bool one;
     int rc = points(s, l, &buf, err);
 
     if (rc)
         goto out;
     p = (struct point *)buf.data;
     n = (int64_t)(buf.len / sizeof *p);
-    for (int64_t i = 0; i < n; i++) {
-        centre += p[i].label * p[i].x;
-        label += p[i].label;
+    rate = standardise(p, n, &centre, &spread);
+    a = l == &poisson_link ? ctr_cal_log(rate) : ctr_cal_logit(rate);
+    one = spread == 0; /* score: nothing tells the slope */
+    if (one)
+        spread = b = 1;
+    climb(l, p, n, &a, &b, one);
+    if (sums(l, p, n, centre, spread).likelihood > sums(l, p, n, a, b).likelihood) {
+        a = centre;
+        b = spread;
+        climb(l, p, n, &a, &b, one);
     }
-    centre /= label;
-    for (int64_t i = 0; i < n; i++)
-        p[i].x -= centre;
-    a = centre;
-    climb(l, p, n, &a, &b, true);
-    climb(l, p, n, &a, &b, false);
-    if (!(b >= CTR_CAL_MIN_SLOPE)) { /* the scores do not rise with the clicks */
+    if (!(b >= CTR_CAL_MIN_SLOPE * spread)) { /* the scores do not rise with the clicks */
         *floored = true;
-        b = CTR_CAL_MIN_SLOPE;
+        b = CTR_CAL_MIN_SLOPE * spread;
         climb(l, p, n, &a, &b, true);
     }
-    to->a = a - b * centre;
-    to->b = b;
+    to->b = b / spread;
+    to->a = a - to->b * centre;
     if (l == &poisson_link && !(fabs(to->a) < 700)) /* gamma is its exponential */
         rc = ctr_fail(err, CTR_EDATA, "the scores differ too little for a power map: fit isotonic or platt");
 out:
