@@ -1,7 +1,7 @@
 #!/bin/sh
 # ctr-predict: the bits that training would predict, whatever the threads and batches; models that were edited; other plans.
 . "${0%/*}/lib.sh"
-has_python pyarrow || skip_all "python has no pyarrow"
+has_python json || skip_all "no python"
 REF="$CTR_TOP/tests/model_reference.py"
 cd "$W" || exit 1
 ref() { "$PY" "$REF" "$@"; }
@@ -23,40 +23,30 @@ for precision in f64 f32; do
     ctr-predict pruned.arrows mixed.arrows >sp.arrows
     ok "$precision: pruned: the same scores" ref same s.arrows sp.arrows
     ok "$precision: pruned: smaller" test "$(wc -c <pruned.arrows)" -lt "$(wc -c <m.arrows)"
-    ref edit m.arrows edited.arrows weights
+    ctr-select --add 'weight=weight + 0.5' m.arrows >edited.arrows
     exits "$precision: weights that z and n contradict" 0 ctr-predict -o se.arrows edited.arrows mixed.arrows
     err_like 'are counted' 'weights did not agree with z and n, which win'
     ok "$precision: z and n win" ref same s.arrows se.arrows
-    ref edit m.arrows nozn.arrows nozn
+    ctr-select --columns -z,-n m.arrows >nozn.arrows
     exits "$precision: without z and n" 0 ctr-predict -o sn.arrows nozn.arrows mixed.arrows
     ok "$precision: the weights do" ref same s.arrows sn.arrows
     exits "$precision: but it cannot learn on" 1 ctr-train lr -q --init nozn.arrows -o x.arrows mixed.arrows
     err_like 'and says so' "no column 'z'"
 done
-is 'score is float64' "$("$PY" -c 'import pyarrow as pa; s = pa.ipc.open_stream("s.arrows").schema
-print(*s.names, s.field("score").type, s.field("score").metadata[b"ctr.role"].decode())')" 'row click w note score double score'
+is 'score is float64' "$(ctr-info s.arrows | sed '1,/^column/d' | awk '{ printf "%s %s %s,", $1, $2, $3 }')" \
+    'row int64 id,click float64 label,w float64 weight,note utf8 -,score float64 score,'
 ctr-select --columns row,a,b,item,past,text,age,vec,word mixed.arrows >nolabel.arrows
 ok 'a label is not needed' sh -c 'ctr-predict m.arrows nolabel.arrows >sl.arrows'
 ok 'and does not matter' ref same s.arrows sl.arrows
 ctr-predict m.arrows <s.arrows >x.arrows 2>err && echo 'not reached'
 ok 'no features: an error' grep -q 'no features' err
-"$PY" - <<'PYEOF'
-import pyarrow as pa
-t = pa.ipc.open_stream("mixed.arrows").read_all()
-i = t.schema.get_field_index("a")
-t = t.set_column(i, t.schema.field(i), pa.array([1] * t.num_rows, pa.uint64()))
-with pa.ipc.new_stream("unseen.arrows", t.schema) as w:
-    w.write_table(t)
-t = t.drop(["a"])
-with pa.ipc.new_stream("without.arrows", t.schema) as w:
-    w.write_table(t)
-PYEOF
+ref set mixed.arrows unseen.arrows a 1
+ctr-select --columns -a mixed.arrows >without.arrows
 ctr-predict m.arrows unseen.arrows >su.arrows
 ctr-predict m.arrows without.arrows >sw.arrows
-"$PY" -c 'import pyarrow as pa
-a, b = (pa.ipc.open_stream(f).read_all()["score"].to_pylist() for f in ("su.arrows", "sw.arrows"))
-assert max(abs(x - y) for x, y in zip(a, b)) < 1e-12'
-is 'unseen keys count 0' $? 0
+ref column su.arrows score >su
+ref column sw.arrows score >sw
+is 'unseen keys count 0' "$(paste su sw | awk '{ d = $1 - $2 } d * d > 1e-24 { print }')" ''
 
 # ---- plans
 printf 'click,ad\n1,a\n0,b\n1,a\n0,c\n' >log.csv
@@ -99,9 +89,7 @@ exits 'a truncated input' 1 ctr-predict -o x.out m.arrows cut.arrows
 ok 'leaves nothing' test ! -e x.out
 full() { ! ctr-predict m.arrows mixed.arrows >/dev/full; }
 ok 'a full disk is an error' full
-"$PY" -c 'import pyarrow as pa
-s = pa.ipc.open_stream("mixed.arrows").schema
-pa.ipc.new_stream("none.arrows", s).close()'
+ctr-select --head 0 mixed.arrows >none.arrows
 ok 'no rows' sh -c 'ctr-predict m.arrows none.arrows | ctr-info >/dev/null'
 
 # No plan on either side: the tables tell whether features and model belong together.

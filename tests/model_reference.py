@@ -1,38 +1,87 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """An independent FTRL-Proximal (Algorithm 1 of "Ad Click Prediction: a View from the Trenches") in plain double
-precision, and what the tests of ctr-train, ctr-predict and ctr-model need besides.
+precision, and what the tests of ctr-train and ctr-predict need besides. Python alone: streams are made and read through the tools.
 
-    model_reference.py make KIND ROWS OUT        a stream of features by pyarrow: onehot, mixed
+    model_reference.py make KIND ROWS OUT        a stream of features: onehot, mixed
     model_reference.py ftrl STREAM MODEL PROGRESSIVE [alpha=… beta=… l1=… l2=… passes=… bias=…]
     model_reference.py auc STREAM [from]         exact AUC of score and label, of the rows from a fraction on
     model_reference.py same A B                  equal columns but for the order of columns?
-    model_reference.py edit MODEL OUT weights|nozn
+    model_reference.py set STREAM OUT COLUMN VALUE [ROW]    one value changed, or all of a column
+    model_reference.py column STREAM NAME        its values, a line each
+    model_reference.py foreign STREAM OUT        the same by pyarrow: word dictionary-encoded, age as float64
 """
+import json
 import math
+import struct
+import subprocess
 import sys
 
-import pyarrow as pa
+
+def tool(*args, data=None):
+    return subprocess.run(args, input=data, stdout=subprocess.PIPE, check=True).stdout
 
 
-def read(path):
-    with pa.ipc.open_stream(path) as r:
-        return r.read_all()
+class Table:
+    """A stream: fields as ctr-info tells them, columns by name. float32 comes as the shortest text and is rounded to its value."""
+
+    def __init__(self, path):
+        self.fields = json.loads(tool("ctr-info", "--json", path))["columns"]
+        self.rows = [json.loads(line) for line in tool("ctr-export", "-f", "jsonl", "--flat", path).splitlines()]
+        for f in self.fields:
+            if "float32" in f["type"]:
+                for r in self.rows:
+                    r[f["name"]] = single(r[f["name"]])
+
+    def __getitem__(self, name):
+        return [r[name] for r in self.rows]
+
+
+def single(v):
+    if isinstance(v, list):
+        return [single(x) for x in v]
+    return struct.unpack("<f", struct.pack("<f", v))[0] if isinstance(v, float) else v
 
 
 def role(field):
-    return (field.metadata or {}).get(b"ctr.role", b"").decode()
+    return field["metadata"].get("ctr.role", "")
 
 
 def table_of(field):
-    return (field.metadata or {}).get(b"ctr.table", field.name.encode()).decode()
+    return field["metadata"].get("ctr.table", field["name"])
 
 
 # ---- streams ------------------------------------------------------------------------------------------------------
 
 
-def field(name, kind, **meta):
-    return pa.field(name, kind, metadata={"ctr." + k: v for k, v in meta.items()})
+def write(like, rows, out):
+    lines = "".join(json.dumps(r) + "\n" for r in rows).encode()
+    tool("ctr-cat", "--batch", "1000", "-o", out, data=tool("ctr-import", "-f", "jsonl", "--like", like, data=lines))
+
+
+# Names, types, roles and tables of the columns: what ctr-extract makes of this plan, weighted keys as ctr-import makes them.
+PLAN = {
+    "onehot": "id row\nlabel click\nfeature a = n\nfeature b = n\n",
+    "mixed": "id row\nlabel click\nweight w\nkeep note\nfeature a = n\nfeature b = n\nfeature item in shared = n\n"
+    "feature past in shared = ns\ndense age\ndense vec\nfeature word = n\n",
+}
+COLUMNS = "row:int64,click:float64,w:float64,note:utf8,n:int64,ns:list<int64>,age:float64,vec:fixed_size_list<float32>[3]"
+
+
+def schema(kind, out):
+    """An empty stream of the columns."""
+    with open(out + ".plan", "w") as f:
+        f.write(PLAN[kind])
+    empty = tool("ctr-import", "-f", "jsonl", "--columns", COLUMNS, data=b"")
+    with open(out + ".like", "wb") as f:
+        f.write(tool("ctr-extract", out + ".plan", data=empty))
+    if kind == "mixed":
+        with open(out + ".text", "wb") as f:
+            f.write(tool("ctr-select", "--head", "0", "--columns", "text", data=tool("ctr-import", "-f", "vw", data=b"1 |text a:2\n")))
+        both = tool("ctr-join", "--by-row", out + ".text", out + ".like")
+        with open(out + ".like", "wb") as f:
+            f.write(tool("ctr-select", "--columns", "row,click,a,b,w,item,past,text,age,vec,word,note", data=both))
+    return out + ".like"
 
 
 def key(*parts):
@@ -45,21 +94,7 @@ def make(kind, rows, out):
     import random
 
     rng = random.Random(7)
-    wkey = pa.struct([pa.field("key", pa.uint64(), nullable=False), pa.field("weight", pa.float32(), nullable=False)])
-    fields = [field("row", pa.int64(), role="id"), field("click", pa.float64(), role="label")]
-    fields += [field("a", pa.uint64(), role="feature"), field("b", pa.uint64(), role="feature")]
-    if kind == "mixed":
-        fields += [
-            field("w", pa.float64(), role="weight"),
-            field("item", pa.uint64(), role="feature", table="shared"),
-            field("past", pa.list_(pa.uint64()), role="feature", table="shared"),
-            field("text", pa.list_(pa.field("item", wkey, nullable=False)), role="feature"),
-            field("age", pa.float64(), role="dense"),
-            field("vec", pa.list_(pa.float32(), 3), role="dense"),
-            field("word", pa.dictionary(pa.int32(), pa.uint64()), role="feature"),
-            field("note", pa.string()),
-        ]
-    data = {f.name: [] for f in fields}
+    data = []
     for i in range(rows):
         a, b, item = rng.randrange(40), int(rng.paretovariate(0.7)) % 5000, rng.randrange(300)
         p = 1 / (1 + math.exp(1 - (a % 5) * 0.4 - (b % 3) * 0.3 - item % 2))
@@ -78,17 +113,8 @@ def make(kind, rows, out):
             row["vec"] = [rng.random(), 0.0, -rng.random()]
             row["word"] = key("w", rng.randrange(20))
             row["note"] = "n%d" % (i % 10)
-        for k, v in row.items():
-            data[k].append(v)
-    columns = []
-    for f in fields:
-        if pa.types.is_dictionary(f.type):
-            columns.append(pa.array(data[f.name], pa.uint64()).dictionary_encode())
-        else:
-            columns.append(pa.array(data[f.name], f.type))
-    t = pa.table(columns, schema=pa.schema(fields))
-    with pa.ipc.new_stream(out, t.schema) as w:
-        w.write_table(t, max_chunksize=1000)
+        data.append(row)
+    write(schema(kind, out), data, out)
 
 
 # ---- the algorithm --------------------------------------------------------------------------------------------------
@@ -96,12 +122,12 @@ def make(kind, rows, out):
 
 def coordinates(t):
     """A list a row of (table, key or dense position) -> x, in any order, repeated keys summed."""
-    rows = [dict() for _ in range(t.num_rows)]
-    for f in t.schema:
-        r, tab, col = role(f), table_of(f), t[f.name]
+    rows = [dict() for _ in t.rows]
+    for f in t.fields:
+        r, tab, col = role(f), table_of(f), t[f["name"]]
         if r not in ("feature", "dense"):
             continue
-        for x, v in zip(rows, col.to_pylist()):
+        for x, v in zip(rows, col):
             if r == "feature":
                 entries = v if isinstance(v, list) else [v]
                 entries = [(e["key"], e["weight"]) if isinstance(e, dict) else (e, 1.0) for e in entries]
@@ -117,9 +143,9 @@ def coordinates(t):
 
 
 def ftrl(t, alpha, beta, l1, l2, passes, bias):
-    names = {role(f): f.name for f in t.schema}
-    y = [float(v) for v in t[names["label"]].to_pylist()]
-    weight = t[names["weight"]].to_pylist() if "weight" in names else [1.0] * len(y)
+    names = {role(f): f["name"] for f in t.fields}
+    y = [float(v) for v in t[names["label"]]]
+    weight = t[names["weight"]] if "weight" in names else [1.0] * len(y)
     z, n, scores = {}, {}, []
 
     def w_of(k):
@@ -150,14 +176,14 @@ def ftrl(t, alpha, beta, l1, l2, passes, bias):
 def check_ftrl(stream, model, progressive, options):
     o = dict(alpha=0.1, beta=1.0, l1=0.0, l2=0.0, passes=1, bias=1, tolerance=1e-6)
     o.update((k, float(v)) for k, v in (a.split("=") for a in options))
-    z, n, w, scores = ftrl(read(stream), o["alpha"], o["beta"], o["l1"], o["l2"], int(o["passes"]), bool(o["bias"]))
-    m = read(model)
+    z, n, w, scores = ftrl(Table(stream), o["alpha"], o["beta"], o["l1"], o["l2"], int(o["passes"]), bool(o["bias"]))
+    m = Table(model)
     got = {}
-    for tab, k, *v in zip(*(m[c].to_pylist() for c in ("table", "key", "weight", "z", "n"))):
+    for tab, k, *v in zip(*(m[c] for c in ("table", "key", "weight", "z", "n"))):
         got[(tab, k)] = v
     order = list(got)
     assert order == sorted(order), "rows are not sorted by table and key"
-    assert len(got) == m.num_rows == len(z), "%d rows, %d keys, the reference has %d" % (m.num_rows, len(got), len(z))
+    assert len(got) == len(m.rows) == len(z), "%d rows, %d keys, the reference has %d" % (len(m.rows), len(got), len(z))
     # The keys of dense coordinates and of the bias are XXH3 hashes, which this reference does not make: such
     # coordinates are matched by their state within the table.
     hashed, worst = {}, 0.0
@@ -175,10 +201,10 @@ def check_ftrl(stream, model, progressive, options):
         for a, b in zip((gw, gz, gn), (best[2], best[0], best[1])):
             worst = max(worst, abs(a - b) / max(1.0, abs(b)))
     assert not any(hashed.values()), "coordinates missing: %s" % hashed
-    p = read(progressive)["score"].to_pylist()
+    p = Table(progressive)["score"]
     assert len(p) == len(scores), "%d predictions, want %d" % (len(p), len(scores))
     worst_p = max((abs(a - b) for a, b in zip(p, scores)), default=0)
-    print("worst coordinate %.3g, worst prediction %.3g, %d coordinates" % (worst, worst_p, m.num_rows))
+    print("worst coordinate %.3g, worst prediction %.3g, %d coordinates" % (worst, worst_p, len(m.rows)))
     sys.exit(not (worst < o["tolerance"] and worst_p < o["tolerance"]))
 
 
@@ -186,9 +212,9 @@ def check_ftrl(stream, model, progressive, options):
 
 
 def auc(stream, start):
-    t = read(stream)
-    names = {role(f): f.name for f in t.schema}
-    rows = list(zip(t[names["score"]].to_pylist(), t[names["label"]].to_pylist()))
+    t = Table(stream)
+    names = {role(f): f["name"] for f in t.fields}
+    rows = list(zip(t[names["score"]], t[names["label"]]))
     rows = sorted(rows[int(len(rows) * start):])
     pairs = below = 0.0
     i = 0
@@ -205,25 +231,34 @@ def auc(stream, start):
 
 
 def same(a, b):
-    x, y = read(a), read(b)
-    names = [n for n in x.schema.names if n in y.schema.names]
+    x, y = Table(a), Table(b)
+    names = [f["name"] for f in x.fields if f["name"] in {g["name"] for g in y.fields}]
     assert names, "no common columns"
+    assert len(x.rows) == len(y.rows), "%d and %d rows" % (len(x.rows), len(y.rows))
     for n in names:
-        assert x[n].to_pylist() == y[n].to_pylist(), "column %s differs" % n
-    print("%d rows, equal: %s" % (x.num_rows, ",".join(names)))
+        assert x[n] == y[n], "column %s differs" % n
+    print("%d rows, equal: %s" % (len(x.rows), ",".join(names)))
 
 
-def edit(model, out, how):
-    t = read(model)
-    meta = dict(t.schema.metadata)
-    if how == "weights":  # weights that z and n contradict
-        i = t.schema.get_field_index("weight")
-        t = t.set_column(i, t.schema.field(i), pa.array([v + 0.5 for v in t["weight"].to_pylist()], t["weight"].type))
-    else:
-        t = t.drop(["z", "n"])
-    t = t.replace_schema_metadata({k: v for k, v in meta.items() if not k.startswith(b"ctr.x")})
+def set_value(stream, out, column, value, row=None):
+    t = Table(stream)
+    value = {"null": None, "nan": "NaN", "inf": "Infinity"}.get(value) if value in ("null", "nan", "inf") else json.loads(value)
+    for i, r in enumerate(t.rows):
+        if row is None or i == int(row) - 1:
+            r[column] = value
+    write(stream, t.rows, out)
+
+
+def foreign(stream, out):
+    import pyarrow as pa
+
+    t = pa.ipc.open_stream(stream).read_all()
+    for name, kind in (("word", pa.dictionary(pa.int32(), pa.uint64())), ("age", pa.float64())):
+        i = t.schema.get_field_index(name)
+        column = t[name].dictionary_encode() if name == "word" else t[name].cast(kind)
+        t = t.set_column(i, pa.field(name, kind, metadata=t.schema.field(i).metadata), column)
     with pa.ipc.new_stream(out, t.schema) as w:
-        w.write_table(t)
+        w.write_table(t.combine_chunks(), max_chunksize=1000)
 
 
 if __name__ == "__main__":
@@ -236,7 +271,11 @@ if __name__ == "__main__":
         auc(args[0], float(args[1]) if len(args) > 1 else 0)
     elif what == "same":
         same(*args)
-    elif what == "edit":
-        edit(*args)
+    elif what == "set":
+        set_value(*args)
+    elif what == "column":
+        print(*Table(args[0])[args[1]], sep="\n")
+    elif what == "foreign":
+        foreign(*args)
     else:
         sys.exit(__doc__)
