@@ -18,6 +18,8 @@ enum {
 };
 
 struct node {
+    uint64_t tag;    /* see tag_of */
+    uint64_t filter; /* a bit for each child's tag: most keys of a line are wanted by nobody */
     char *key;
     size_t n;
     int64_t index; /* the key as an index of an array, or -1 */
@@ -40,17 +42,35 @@ static inline size_t slot_of(const struct jsonl *j, int parent, const char *key,
     return ctr_hash64(key, n, (uint64_t)parent) & (j->slots - 1);
 }
 
+/* Length, ends and middle of a key: equal keys have equal tags, and other keys rarely, so that bytes are seldom
+ * compared. */
+static inline uint64_t tag_of(const char *key, size_t n)
+{
+    if (!n)
+        return 0;
+    return (uint64_t)n << 24 ^
+           ((uint64_t)(uint8_t)key[0] | (uint64_t)(uint8_t)key[n - 1] << 8 | (uint64_t)(uint8_t)key[n / 2] << 16);
+}
+
 static inline bool is_key(const struct node *c, const char *key, size_t n)
 {
     return c->n == n && !memcmp(c->key, key, n);
 }
 
+static inline uint64_t filter_bit(uint64_t tag)
+{
+    return (uint64_t)1 << (tag * 0x9e3779b97f4a7c15u >> 58);
+}
+
 static int find_child(const struct jsonl *j, int parent, const char *key, size_t n)
 {
     int c = j->node[parent].child;
+    uint64_t tag = tag_of(key, n);
 
+    if (!(j->node[parent].filter & filter_bit(tag)))
+        return 0;
     if (j->node[parent].children <= FEW || !j->slot) {
-        while (c && !is_key(&j->node[c], key, n))
+        while (c && (j->node[c].tag != tag || !is_key(&j->node[c], key, n)))
             c = j->node[c].next;
         return c;
     }
@@ -86,7 +106,7 @@ static int need_child(struct jsonl *j, int parent, const char *key, size_t n, st
     if ((rc = grow_nodes(j, err)) < 0)
         return rc;
     c = j->nodes;
-    j->node[c] = (struct node){ .n = n, .column = -1, .parent = parent, .index = -1 };
+    j->node[c] = (struct node){ .tag = tag_of(key, n), .n = n, .column = -1, .parent = parent, .index = -1 };
     if (n && key[0] != '-' && key[0] != '+' && ctr_parse_i64(key, n, &index))
         j->node[c].index = index;
     if (!(j->node[c].key = malloc(n + 1)))
@@ -98,6 +118,7 @@ static int need_child(struct jsonl *j, int parent, const char *key, size_t n, st
         last = &j->node[*last].next;
     *last = c;
     j->node[parent].children++;
+    j->node[parent].filter |= filter_bit(j->node[c].tag);
     return c;
 }
 
