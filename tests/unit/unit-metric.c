@@ -324,9 +324,34 @@ static void test_bad(void)
     }
 }
 
+/* The loop over rows is compiled for several processors; its bits are those of one row at a time. */
+static void test_losses(void)
+{
+    static const double edge[] = {
+        0, 0x1p-1074, 0x1p-60, 0x1p-52, 0x1p-51, .5, 0x1.6a09e667f3bccp-1, 0x1.6a09e667f3bcdp-1, 1 - 0x1p-52, 1
+    };
+    double p[1000], y[1000], out[1000];
+
+    for (int fractions = 0; fractions < 2; fractions++) {
+        int differ = 0;
+        for (int i = 0; i < 1000; i++) {
+            double u = ctr_random01(9, 1, (uint64_t)i);
+            p[i] = i < 2 * (int)CTR_COUNT(edge) ? edge[i / 2] : i % 2 ? u : u * u * u * u * u * u;
+            y[i] = i % 7 == 0 && fractions ? u : i % 2;
+        }
+        ctr_log_losses(p, y, 1000, out);
+        for (int i = 0; i < 1000; i++) {
+            double one = ctr_log_loss(p[i], y[i]);
+            differ += memcmp(&one, &out[i], sizeof one) != 0;
+        }
+        ok(!differ, "losses of many rows are those of one (%s labels)", fractions ? "fractional" : "whole");
+    }
+}
+
 int main(void)
 {
     make_schema();
+    test_losses();
     test_sort();
     test_auc();
     test_eval();

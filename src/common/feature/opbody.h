@@ -19,10 +19,13 @@ typedef unsigned int uint32_t;
 typedef long long int64_t;
 typedef unsigned long long uint64_t;
 #define OPV_FN    static __device__ inline
+#define OPV_CORE  static __device__ inline
 #define OPV_CONST static __device__ const
 #else
 #include <stdint.h>
-#define OPV_FN    static inline __attribute__((unused))
+#define OPV_FN   static inline __attribute__((unused))
+#define OPV_CORE static inline __attribute__((unused, always_inline)) /* also in loops compiled for more than OPV_FN   \
+                                                                       */
 #define OPV_CONST static const __attribute__((unused))
 #endif
 
@@ -47,13 +50,13 @@ union opv_bits {
     double d;
     uint64_t u;
 };
-OPV_FN uint64_t opv_f64_bits(double d)
+OPV_CORE uint64_t opv_f64_bits(double d)
 {
     union opv_bits b;
     b.d = d;
     return b.u;
 }
-OPV_FN double opv_bits_f64(uint64_t u)
+OPV_CORE double opv_bits_f64(uint64_t u)
 {
     union opv_bits b;
     b.u = u;
@@ -345,29 +348,14 @@ OPV_FN double opv_exp(double x)
         return q * opv_bits_f64((uint64_t)(e + 1023) << 52);
     return q * opv_bits_f64((uint64_t)(e + 54 + 1023) << 52) * 0x1p-54;
 }
-/* log(x) = k ln 2 + log(1+f), sqrt(1/2) <= 1+f < sqrt(2); log(1+f) = 2 atanh(s), s = f/(2+f). */
-OPV_FN double opv_log(double x)
+/* log(x) = k ln 2 + log(1+f), sqrt(1/2) <= 1+f < sqrt(2); log(1+f) = 2 atanh(s), s = f/(2+f). x is normal and positive;
+ * k is made a double through its bits, and nothing branches, so that a loop over it becomes vectors everywhere. */
+OPV_CORE double opv_log_normal(double x, double shift)
 {
-    uint64_t u = opv_f64_bits(x);
-    int64_t k = 0;
-    double f, s, z, q, half;
-    if (x != x || x == OPV_INF)
-        return x;
-    if (x == 0)
-        return -OPV_INF;
-    if (x < 0)
-        return OPV_NAN;
-    if (u >> 52 == 0) { /* subnormal */
-        u = opv_f64_bits(x * 0x1p54);
-        k = -54;
-    }
-    k += (int64_t)(u >> 52) - 1023;
-    u = (u & 0xfffffffffffffu) | 0x3ff0000000000000u;
-    if (u >= 0x3ff6a09e667f3bcdu) { /* sqrt(2) */
-        u -= 0x10000000000000u;
-        k++;
-    }
-    f = opv_bits_f64(u) - 1.0;
+    uint64_t u = opv_f64_bits(x), m = (u & 0xfffffffffffffu) | 0x3ff0000000000000u,
+             over = m >= 0x3ff6a09e667f3bcdu; /* sqrt(2) */
+    double k = opv_bits_f64(0x4330000000000000u | ((u >> 52) + over)) - (0x1p52 + 1023.0) + shift, f, s, z, q, half;
+    f = opv_bits_f64(m - (over << 52)) - 1.0;
     s = f / (2.0 + f);
     z = s * s;
     q = 2.0 / 23.0;
@@ -383,7 +371,17 @@ OPV_FN double opv_log(double x)
     q = q * z + 2.0 / 3.0;
     q = q * z;
     half = 0.5 * f * f; /* 2s = f - s f, and s f = half - s half: what is large is added last */
-    return (double)k * OPV_LN2_HI - ((half - (s * (half + q) + (double)k * OPV_LN2_LO)) - f);
+    return k * OPV_LN2_HI - ((half - (s * (half + q) + k * OPV_LN2_LO)) - f);
+}
+OPV_FN double opv_log(double x)
+{
+    if (x != x || x == OPV_INF)
+        return x;
+    if (x == 0)
+        return -OPV_INF;
+    if (x < 0)
+        return OPV_NAN;
+    return opv_f64_bits(x) >> 52 == 0 ? opv_log_normal(x * 0x1p54, -54.0) : opv_log_normal(x, 0.0); /* subnormal */
 }
 OPV_FN double opv_log1p(double x)
 {

@@ -375,15 +375,12 @@ static int add_by(struct ctr_eval *e, int by, const struct ctr_batch *b, const s
 
 static int losses(struct ctr_buf *buf, const double *score, const double *label, int64_t n, struct ctr_err *err)
 {
-    double *out;
     int rc;
 
     ctr_buf_clear(buf);
-    if ((rc = ctr_buf_reserve(buf, (size_t)n * sizeof *out, err)))
+    if ((rc = ctr_buf_reserve(buf, (size_t)n * sizeof(double), err)))
         return rc;
-    out = (double *)buf->data;
-    for (int64_t i = 0; i < n; i++)
-        out[i] = ctr_log_loss(score[i], label[i]);
+    ctr_log_losses(score, label, n, (double *)(void *)buf->data);
     return 0;
 }
 
@@ -422,14 +419,33 @@ static int memo_room(struct ctr_eval *e, uint64_t value, bool *small, struct ctr
     return 0;
 }
 
+static inline uint64_t whole_number(const struct ctr_col *user, int64_t i)
+{
+    return user->type == CTR_I32   ? (uint64_t)((const int32_t *)user->data)[i]
+           : user->type == CTR_I64 ? (uint64_t)((const int64_t *)user->data)[i]
+                                   : (uint64_t)ctr_col_i64(user, i);
+}
+
+static inline void fetch_unknown(const struct ctr_eval *e, const struct ctr_col *user, int64_t i)
+{
+    uint64_t v = whole_number(user, i);
+
+    if (v >= e->memo.len / sizeof(uint32_t) || !((const uint32_t *)(const void *)e->memo.data)[v])
+        ctr_idmap_prefetch(&e->users, ctr_col_hash(user, i, 0));
+}
+
 /* Ids of whole numbers: the small ones are remembered in an array (id + 1, 0: not yet), which is a tenth of the map. */
 static int ids_by_number(struct ctr_eval *e, const struct ctr_col *user, uint32_t *unit, struct ctr_err *err)
 {
+    enum { AHEAD = 24 };
+
     for (int64_t i = 0; i < user->rows; i++) {
-        uint64_t v = user->type == CTR_I32   ? (uint64_t)((const int32_t *)user->data)[i]
-                     : user->type == CTR_I64 ? (uint64_t)((const int64_t *)user->data)[i]
-                                             : (uint64_t)ctr_col_i64(user, i);
+        uint64_t v = whole_number(user, i), next = i + AHEAD < user->rows ? whole_number(user, i + AHEAD) : v;
         uint32_t *memo = (uint32_t *)e->memo.data;
+        if (next < e->memo.len / sizeof *memo)
+            __builtin_prefetch(&memo[next]);
+        if (i + AHEAD / 2 < user->rows) /* the memo's word is there by now: does it need the map? */
+            fetch_unknown(e, user, i + AHEAD / 2);
         bool small;
         int rc;
         if (v < e->memo.len / sizeof *memo && memo[v]) {

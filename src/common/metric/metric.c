@@ -5,6 +5,7 @@
 #include "common/metric/metric.h"
 
 #include "common/feature/op.h"
+#include "common/feature/opbody.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -20,6 +21,53 @@ double ctr_log_loss(double score, double label)
     if (label == 1)
         return -ctr_log(q);
     return -(label * ctr_log(q) + (1 - label) * ctr_log(1 - q));
+}
+
+/* The loop of ctr_log_losses: labels are 0 or 1 here; returns whether one was not. */
+static inline __attribute__((always_inline)) bool
+losses_body(const double *restrict score, const double *restrict label, int64_t n, double *restrict out)
+{
+    uint64_t fractional = 0;
+
+    for (int64_t i = 0; i < n; i++) {
+        double q = score[i] < CLIP ? CLIP : score[i], y = label[i];
+        q = q > 1 - CLIP ? 1 - CLIP : q;
+        out[i] = -opv_log_normal(y == 0 ? 1 - q : q, 0.0);
+        fractional |= (uint64_t)((y != 0) & (y != 1));
+    }
+    return fractional;
+}
+
+typedef bool losses_kernel(const double *score, const double *label, int64_t n, double *out);
+
+#define LOSSES(isa, attributes)                                                                                        \
+    __attribute__((optimize("O3")))                                                                                    \
+    attributes static bool losses_##isa(const double *score, const double *label, int64_t n, double *out)              \
+    {                                                                                                                  \
+        return losses_body(score, label, n, out);                                                                      \
+    }
+LOSSES(plain, )
+#if defined(__x86_64__)
+LOSSES(avx2, __attribute__((target("avx2"))))
+LOSSES(avx512, __attribute__((target("avx512f,avx512dq,avx512vl,prefer-vector-width=512"))))
+#endif
+
+static losses_kernel *losses_best(void)
+{
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
+        return losses_avx512;
+    if (__builtin_cpu_supports("avx2"))
+        return losses_avx2;
+#endif
+    return losses_plain;
+}
+
+void ctr_log_losses(const double *score, const double *label, int64_t n, double *out)
+{
+    if (losses_best()(score, label, n, out))
+        for (int64_t i = 0; i < n; i++)
+            out[i] = ctr_log_loss(score[i], label[i]);
 }
 
 static double ratio(double a, double b)

@@ -63,6 +63,7 @@ int ctr_metric_list(const char *list, bool users, int **which, int *n, struct ct
 
 /* Log loss of one row, clipped as above. */
 double ctr_log_loss(double score, double label);
+void ctr_log_losses(const double *score, const double *label, int64_t n, double *out); /* the same, of n rows */
 
 /* ---- where the numbers are: metricrows.c ---- */
 
