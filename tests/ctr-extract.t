@@ -240,6 +240,14 @@ refused "--checkpoint over a model" v.model ctr-train lr -q --checkpoint v.model
 refused "--checkpoint over --progressive" v.csv ctr-train lr -q --checkpoint v.csv --progressive v.csv -o x.model v.arrows
 refused "--rest over the input" r.arrows ctr-select --head 1 --rest r.arrows -o x.arrows r.arrows
 refused "quarantine over the log" r.csv ctr-import --header --bad-rows quarantine=r.csv -o x.arrows r.csv
+refused "-o over --init" v.model ctr-train lr -q --init v.model -o v.model v.arrows
+refused "--progressive over --init" v.model ctr-train lr -q --init v.model --progressive v.model -o x.model v.arrows
+refused "--spool over --init" v.model ctr-train lr -q --init v.model --passes 2 --spool v.model -o x.model v.arrows
+refused "--checkpoint over --plan" v.fitted ctr-train lr -q --plan v.fitted --checkpoint v.fitted -o x.model v.arrows
+refused "-o over --plan" v.fitted ctr-train lr -q --plan v.fitted -o v.fitted v.arrows
+refused "-o over --control" v.arrows ctr-eval --format stream --control v.arrows -o v.arrows r.arrows
+refused "-o over --like" v.arrows ctr-import --header --like v.arrows -o v.arrows r.csv
+refused "-o over the names" v.arrows ctr-model top --names v.arrows -o v.arrows v.model
 exits "a new file for two outputs is refused" 2 ctr-train lr -q --progressive new -o new v.arrows
 err_like "which says so" 'new is given for two outputs'
 mkfifo pipe

@@ -383,8 +383,8 @@ static int run(struct ctr_cli *cli, struct ctr_err *err)
     struct ctr_strs by = { 0 };
     int *metrics = NULL, n = 0, rc;
 
-    if ((rc = check_options(&by, err)) || (rc = ctr_cli_reader(cli, 0, NULL, &in.r, err)) ||
-        (rc = find(cli, &in, &by, o.control, false, err)) ||
+    if ((rc = check_options(&by, err)) || (o.control && (rc = ctr_cli_read(cli, o.control, err))) ||
+        (rc = ctr_cli_reader(cli, 0, NULL, &in.r, err)) || (rc = find(cli, &in, &by, o.control, false, err)) ||
         (rc = ctr_metric_list(o.metrics, in.c.user >= 0, &metrics, &n, err)))
         goto out;
     if (!(needs(metrics, n) & CTR_NEED_USERS) && !o.bootstrap && !o.control)

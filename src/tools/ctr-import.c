@@ -132,6 +132,8 @@ static int run(struct ctr_cli *cli, struct ctr_err *err)
     int rc = choose_format(cli, &t, err);
     memcpy(t.role, cli->role, sizeof t.role);
     if (!rc && o.like)
+        rc = ctr_cli_read(cli, o.like, err);
+    if (!rc && o.like)
         rc = read_like(&like, err);
     if (!rc && o.plan)
         rc = ctr_cli_reread(cli, &o.plan, err);

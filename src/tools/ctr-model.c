@@ -82,6 +82,8 @@ static int top(struct ctr_cli *cli, struct ctr_err *err)
     int rc = ctr_cli_out(cli, strcmp(o.format, "table") ? CTR_OUT_BINARY : 0, &out, err);
     if (!rc)
         rc = ctr_cli_reread(cli, &model, err);
+    if (!rc && o.names)
+        rc = ctr_cli_read(cli, o.names, err);
     if (!rc)
         rc = ctr_model_top(model, &to, &rows, &schema, err);
     if (!rc)

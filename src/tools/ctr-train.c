@@ -242,6 +242,8 @@ static int train(struct ctr_cli *cli, struct ctr_err *err)
     int rc = ctr_cli_args(cli, 1, -1, err);
     if (!rc && job.fitted)
         rc = ctr_cli_reread(cli, &job.fitted, err);
+    if (!rc && o.init)
+        rc = ctr_cli_read(cli, o.init, err);
     if (!rc && !(job.model = ctr_model_find(cli->args[0]))) {
         const char *names[16];
         int n = 0;

@@ -43,7 +43,7 @@ static bool same_file(const char *path, int fd, const struct stat *st)
     return rc == 0 && S_ISREG(other.st_mode) && other.st_dev == st->st_dev && other.st_ino == st->st_ino;
 }
 
-int ctr_cli_read(struct ctr_cli *cli, const char *path, struct ctr_err *err)
+static int refuse_same(const struct ctr_cli *cli, const char *path, struct ctr_err *err)
 {
     struct stat st;
     bool std = !path || !strcmp(path, "-");
@@ -55,6 +55,13 @@ int ctr_cli_read(struct ctr_cli *cli, const char *path, struct ctr_err *err)
     if (same_file(cli->out, STDOUT_FILENO, &st))
         return ctr_cli_usage(err, "%s is both input and output", std ? "stdin" : path);
     return 0;
+}
+
+int ctr_cli_read(struct ctr_cli *cli, const char *path, struct ctr_err *err)
+{
+    if (cli->nread < (int)CTR_COUNT(cli->read))
+        cli->read[cli->nread++] = path;
+    return refuse_same(cli, path, err);
 }
 
 static void flush_when_idle(void *ctx)
@@ -72,8 +79,8 @@ int ctr_cli_inputs(struct ctr_cli *cli, int first, struct ctr_err *err)
     int rc = 0;
 
     for (int i = first; !rc && i < cli->nargs; i++)
-        rc = ctr_cli_read(cli, cli->args[i], err);
-    return !rc && cli->nargs <= first ? ctr_cli_read(cli, NULL, err) : rc;
+        rc = refuse_same(cli, cli->args[i], err);
+    return !rc && cli->nargs <= first ? refuse_same(cli, NULL, err) : rc;
 }
 
 int ctr_cli_reader(struct ctr_cli *cli, int first, const struct ctr_reader_opts *opts, struct ctr_reader **r,
@@ -117,6 +124,9 @@ int ctr_cli_written(struct ctr_cli *cli, const char *path, struct ctr_err *err)
     if (!stat(path, &st) && S_ISREG(st.st_mode)) {
         for (int i = 0; i < cli->nargs; i++)
             if (same_file(cli->args[i], STDIN_FILENO, &st))
+                return ctr_cli_usage(err, "%s is both input and output", path);
+        for (int i = 0; i < cli->nread; i++)
+            if (same_file(cli->read[i], STDIN_FILENO, &st))
                 return ctr_cli_usage(err, "%s is both input and output", path);
         if (same_file(NULL, STDIN_FILENO, &st))
             return ctr_cli_usage(err, "%s is both input and output", path);

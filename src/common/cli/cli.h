@@ -86,8 +86,8 @@ struct ctr_cli {
     char reread[32]; /* ctr_cli_reread: the copy */
     const char *reread_name;
     bool stdin_taken;
-    const char *written[4]; /* ctr_cli_written */
-    int nwritten;
+    const char *read[4], *written[4]; /* ctr_cli_read, ctr_cli_written */
+    int nread, nwritten;
 };
 
 /* Exactly min..max positional arguments (max -1: any), else a usage error that shows the synopsis. */
@@ -100,6 +100,9 @@ int ctr_cli_reader(struct ctr_cli *cli, int first, const struct ctr_reader_opts 
                    struct ctr_err *err) CTR_MUST;
 /* The check alone, for tools that read args[first…] (or stdin) by themselves. */
 int ctr_cli_inputs(struct ctr_cli *cli, int first, struct ctr_err *err) CTR_MUST;
+/* An option's file that will be read ("-": stdin): one that is -o is refused. Before ctr_cli_written, which refuses
+ * such a file as well. */
+int ctr_cli_read(struct ctr_cli *cli, const char *path, struct ctr_err *err) CTR_MUST;
 /* A plan or model, which is read more than once: a pipe, or "-" for stdin, is copied into a temporary file, whose name
  * takes the place of *path. Once a process. */
 int ctr_cli_reread(struct ctr_cli *cli, const char **path, struct ctr_err *err) CTR_MUST;

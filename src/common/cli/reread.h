@@ -6,8 +6,6 @@
 
 #include "common/cli/cli.h"
 
-/* Refuse an input (NULL, "-": stdin) that is -o as well. */
-int ctr_cli_read(struct ctr_cli *cli, const char *path, struct ctr_err *err) CTR_MUST;
 /* In a message, the name that was typed instead of that of the copy. */
 void ctr_cli_names(const struct ctr_cli *cli, char *text, size_t size);
 
