@@ -43,7 +43,7 @@ exits "an unknown column" 2 ctr-export -c prise "$W/rows.arrows"
 err_like "names the nearest" 'price'
 exits "a column twice" 2 ctr-export -c price,price "$W/rows.arrows"
 exits "an option of another format" 2 ctr-export -f jsonl --null x "$W/rows.arrows"
-err_like "is named" "--null is for csv and tsv"
+err_like "is named" --format jsonl takes no --null
 exits "libsvm without a label" 2 ctr-export -f libsvm -c price "$W/rows.arrows"
 err_like "says how to name one" '--label NAME'
 exits "npy of a null integer" 1 ctr-export -f npy -c user.id -o "$W/x.npy" "$W/rows.arrows"
@@ -72,6 +72,14 @@ done
 ok "csv: 50000 rows come back" cmp "$W/big.csv" "$W/1.csv"
 ctr-export -o "$W/s.jsonl" "$W/rows.arrows"
 ok "the suffix of -o decides" grep -q '^{' "$W/s.jsonl"
+for j in 1 4; do ctr-export -j $j -o "$W/z$j.jsonl.gz" "$W/big.arrows"; done
+ok "a name in .gz is gzip of the format before it" sh -c 'gzip -dc "$1/z1.jsonl.gz" | cmp - "$1/1.jsonl"' - "$W"
+ok "the same with four threads" cmp "$W/z1.jsonl.gz" "$W/z4.jsonl.gz"
+is "and is read back" "$(ctr-import "$W/z1.jsonl.gz" | ctr-info --digest)" "$(ctr-import "$W/1.jsonl" | ctr-info --digest)"
+ctr-export -o "$W/none.csv.gz" "$W/none.arrows"
+is "gzip without rows" "$(gzip -dc "$W/none.csv.gz")" "$(head -1 "$W/rows.csv")"
+exits "no gzip of npy" 2 ctr-export -c b -o "$W/b.npy.gz" "$W/big.arrows"
+err_like "which says so" 'npy is not written as gzip'
 exits "a suffix that promises another format is refused" 2 ctr-export -o "$W/s.parquet" "$W/rows.arrows"
 err_like "which says what to do" 's.parquet: the suffix is that of no format written here: name one with --format$'
 exits "but not when the format is named" 0 ctr-export -f csv -o "$W/s.json" "$W/rows.arrows"

@@ -25,20 +25,28 @@ static const struct ctr_opt opts[] = {
     { 0 },
 };
 
-/* The format that was named, or that the suffix of -o tells, or csv; NULL for a suffix that promises something else. */
-static const struct ctr_export_format *choose_format(const struct ctr_cli *cli)
+/* The format that was named, or that the suffix of -o tells (before .gz, *gzip then), or csv; NULL for a suffix that
+ * promises something else. */
+static const struct ctr_export_format *choose_format(const char *out, bool *gzip)
 {
-    const char *dot = cli->out ? strrchr(cli->out, '.') : NULL;
     static const char *const others[] = { "arrow", "arrows", "parquet", "feather", "json", "xlsx" };
     const struct ctr_export_format *f = NULL;
+    size_t n = out ? strlen(out) : 0;
+    char suffix[16] = "";
 
+    *gzip = n > 3 && !strcmp(out + n - 3, ".gz");
+    n -= *gzip ? 3 : 0;
+    for (size_t k = 1; k < n && k < sizeof suffix && out[n - k] != '/'; k++)
+        if (out[n - k] == '.') {
+            memcpy(suffix, out + n - k + 1, k - 1);
+            break;
+        }
     if (o.format)
         return ctr_export_find(o.format);
-    if (dot)
-        f = ctr_export_find(dot + 1);
-    for (size_t i = 0; dot && i < CTR_COUNT(others); i++)
-        if (!strcmp(dot + 1, others[i]))
+    for (size_t i = 0; i < CTR_COUNT(others); i++)
+        if (!strcmp(suffix, others[i]))
             return NULL;
+    f = ctr_export_find(suffix);
     return f ? f : ctr_export_find("csv");
 }
 
@@ -62,25 +70,6 @@ static int project(struct ctr_reader *r, struct ctr_err *err)
     return rc < 0 ? rc : 0;
 }
 
-static int check_options(const struct ctr_export_format *f, struct ctr_err *err)
-{
-    const char *name = ctr_export_name(f);
-    bool cells = !strcmp(name, "csv") || !strcmp(name, "tsv"), json = !strcmp(name, "jsonl");
-    bool indices = !strcmp(name, "libsvm") || !strcmp(name, "libffm") || !strcmp(name, "vw");
-
-    if (!cells && (o.no_header || o.delimiter || o.null_text))
-        return ctr_cli_usage(err, "--%s is for csv and tsv, not for %s",
-                             o.no_header   ? "no-header"
-                             : o.delimiter ? "delimiter"
-                                           : "null",
-                             name);
-    if (o.flat && !json)
-        return ctr_cli_usage(err, "--flat is for jsonl, not for %s", name);
-    if (o.bits && !indices)
-        return ctr_cli_usage(err, "--bits is for libsvm, libffm and vw, not for %s", name);
-    return 0;
-}
-
 static int copy(struct ctr_cli *cli, struct ctr_reader *r, struct ctr_export *e, struct ctr_out *out,
                 struct ctr_err *err)
 {
@@ -97,15 +86,23 @@ static int copy(struct ctr_cli *cli, struct ctr_reader *r, struct ctr_export *e,
 
 static int run(struct ctr_cli *cli, struct ctr_err *err)
 {
-    const struct ctr_export_format *f = choose_format(cli);
     struct ctr_export_opts eo = CTR_EXPORT_OPTS;
+    const struct ctr_export_format *f = choose_format(cli->out, &eo.gzip);
     struct ctr_reader *r = NULL;
     struct ctr_export *e = NULL;
     struct ctr_out *out = NULL;
-    int rc = f ? check_options(f, err)
-               : ctr_cli_usage(err, "%s: the suffix is that of no format written here: name one with --format%s", cli->out,
-                               strstr(cli->out, ".arrow") ? ", or copy the stream with ctr-cat" : "");
+    int rc;
 
+    eo.no_header = o.no_header;
+    eo.flat = o.flat;
+    eo.delimiter = o.delimiter;
+    eo.null_text = o.null_text;
+    eo.bits = (int)CTR_MIN(o.bits, (int64_t)64);
+    eo.threads = (int)cli->jobs;
+    if (!f)
+        return ctr_cli_usage(err, "%s: the suffix is that of no format written here: name one with --format%s",
+                             cli->out, strstr(cli->out, ".arrow") ? ", or copy the stream with ctr-cat" : "");
+    rc = ctr_export_check(f, &eo, err);
     if (rc == 0)
         rc = ctr_cli_reader(cli, 0, NULL, &r, err);
     if (rc == 0 && o.columns)
@@ -115,13 +112,7 @@ static int run(struct ctr_cli *cli, struct ctr_err *err)
             rc = 0; /* there is none */
     if (rc < 0)
         goto done;
-    eo.no_header = o.no_header;
-    eo.flat = o.flat;
-    eo.delimiter = o.delimiter;
-    eo.null_text = o.null_text;
-    eo.bits = (int)CTR_MIN(o.bits, (int64_t)64);
     eo.total_rows = ctr_reader_total_rows(r);
-    eo.threads = (int)cli->jobs;
     if ((rc = ctr_cli_out(cli, ctr_export_binary(f) ? CTR_OUT_BINARY : 0, &out, err)) < 0 ||
         (rc = ctr_export_open(&e, f, ctr_reader_schema(r), &eo, out, err)) < 0)
         goto done;

@@ -11,7 +11,7 @@ static struct {
 } o;
 
 static const struct ctr_opt opts[] = {
-    { "format", 'f', CTR_OPT_STR, "NAME", "csv, tsv, jsonl, libsvm, libffm or vw (default: by the suffix of FILE)",
+    { "format", 'f', CTR_OPT_CHOICE, "csv|tsv|jsonl|libsvm|libffm|vw", "what is read (default: by the suffix of FILE)",
       &o.format, 0 },
     { "header", 0, CTR_OPT_FLAG, NULL, "the first line of each file names the columns", &o.header, 0 },
     { "columns", 'c', CTR_OPT_STR, "NAME[=SOURCE][:TYPE],…", "name and type columns; X[1..26] repeats", &o.columns, 0 },
@@ -35,21 +35,13 @@ static const char *const notes[] = {
 
 static int choose_format(struct ctr_cli *cli, struct ctr_text_opts *t, struct ctr_err *err)
 {
-    const char *names[32], *near;
-    int n = 0;
     if (o.format)
         t->format = ctr_text_format_find(o.format);
     else if (cli->nargs)
         t->format = ctr_text_format_guess(cli->args[0]);
     if (t->format)
         return 0;
-    for (; n < 32 && ctr_text_formats[n]; n++)
-        names[n] = ctr_text_formats[n]->name;
-    if (!o.format)
-        return ctr_cli_usage(err, "the format is not known from a file name: name it with --format csv, tsv, jsonl, …");
-    near = ctr_nearest(o.format, names, n);
-    return ctr_cli_usage(err, "--format: there is no format '%s'%s%s", o.format,
-                         near ? "; the nearest is " : " (see --help)", near ? near : "");
+    return ctr_cli_usage(err, "the format is not known from a file name: name it with --format csv, tsv, jsonl, …");
 }
 
 /* The schema of --like: that of a stream; its rows are not read. */

@@ -2,6 +2,7 @@
  *
  * ctr-info: what a stream is: columns, roles, provenance, counts; --check reads it to the end, --digest hashes it. */
 #include "common/cli/cli.h"
+#include "common/text/json.h"
 
 #include <stdlib.h>
 
@@ -40,9 +41,12 @@ static int scan_section(struct ctr_cli *cli, struct ctr_reader *r, struct sectio
     while ((rc = ctr_reader_next(r, &b, err)) > 0) {
         s->rows += b->rows;
         s->batches++;
-        for (int i = 0; i < schema->n; i++)
-            for (int64_t k = 0; (b->col[i].valid || b->col[i].dict) && k < b->rows; k++)
+        for (int i = 0; i < schema->n; i++) {
+            if (!b->col[i].dict)
+                s->nulls[i] += b->col[i].nulls;
+            for (int64_t k = 0; b->col[i].dict && k < b->rows; k++)
                 s->nulls[i] += ctr_col_missing(&b->col[i], k);
+        }
         if ((rc = ctr_digest_batch(d, b, err)))
             break;
         ctr_cli_progress(cli, ctr_reader_rows(r), ctr_reader_total_rows(r));
@@ -122,69 +126,64 @@ static int print_text(struct ctr_out *out, const struct ctr_schema *s, const str
 
 /* ---- JSON ---- */
 
-static int json_string(struct ctr_out *out, const char *s, struct ctr_err *err)
+/* "key":"value" after what b holds: a comma comes before all but the first of an object. */
+static int json_pair(struct ctr_buf *b, const char *key, const char *value, struct ctr_err *err)
 {
-    int rc = ctr_out_write(out, "\"", 1, err);
+    int rc = b->len && b->data[b->len - 1] == '{' ? 0 : ctr_buf_append(b, ",", 1, err);
 
-    for (; !rc && *s; s++) {
-        if (*s == '"' || *s == '\\')
-            rc = ctr_out_printf(out, err, "\\%c", *s);
-        else if ((unsigned char)*s < 32)
-            rc = ctr_out_printf(out, err, "\\u%04x", (unsigned)*s);
-        else
-            rc = ctr_out_write(out, s, 1, err);
-    }
-    return rc ? rc : ctr_out_write(out, "\"", 1, err);
+    if (!rc)
+        rc = ctr_json_quote(b, key, strlen(key), err);
+    if (!rc)
+        rc = ctr_buf_append(b, ":", 1, err);
+    return rc ? rc : ctr_json_quote(b, value, strlen(value), err);
 }
 
-static int json_meta(struct ctr_out *out, const struct ctr_meta *m, struct ctr_err *err)
+static int json_meta(struct ctr_buf *b, const struct ctr_meta *m, struct ctr_err *err)
 {
-    int rc = ctr_out_write(out, "{", 1, err);
+    int rc = ctr_buf_printf(b, err, ",\"metadata\":{");
 
-    for (int i = 0; !rc && i < m->n; i++) {
-        rc = i ? ctr_out_write(out, ",", 1, err) : 0;
-        if (!rc)
-            rc = json_string(out, m->kv[2 * i], err);
-        if (!rc)
-            rc = ctr_out_write(out, ":", 1, err);
-        if (!rc)
-            rc = json_string(out, m->kv[2 * i + 1], err);
-    }
-    return rc ? rc : ctr_out_write(out, "}", 1, err);
+    for (int i = 0; !rc && i < m->n; i++)
+        rc = json_pair(b, m->kv[2 * i], m->kv[2 * i + 1], err);
+    return rc ? rc : ctr_buf_append(b, "}", 1, err);
 }
 
-static int json_column(struct ctr_out *out, const struct ctr_field *f, int64_t nulls, struct ctr_err *err)
+static int json_column(struct ctr_buf *b, const struct ctr_field *f, int64_t nulls, struct ctr_err *err)
 {
     char type[64];
-    int rc = ctr_out_printf(out, err, "{\"name\":");
+    int rc = ctr_buf_append(b, "{", 1, err);
 
     if (!rc)
-        rc = json_string(out, f->name, err);
+        rc = json_pair(b, "name", f->name, err);
     if (!rc)
-        rc = ctr_out_printf(out, err, ",\"type\":\"%s\",\"dictionary\":%s,\"nulls\":%lld,\"metadata\":",
-                            ctr_field_type_name(f, type, sizeof type), f->dict ? "true" : "false", (long long)nulls);
+        rc = json_pair(b, "type", ctr_field_type_name(f, type, sizeof type), err);
     if (!rc)
-        rc = json_meta(out, &f->meta, err);
-    return rc ? rc : ctr_out_write(out, "}", 1, err);
+        rc = ctr_buf_printf(b, err, ",\"dictionary\":%s,\"nulls\":%lld", f->dict ? "true" : "false", (long long)nulls);
+    if (!rc)
+        rc = json_meta(b, &f->meta, err);
+    return rc ? rc : ctr_buf_append(b, "}", 1, err);
 }
 
 static int print_json(struct ctr_out *out, const struct ctr_schema *s, const struct section_info *info,
                       const struct ctr_reader_stats *stats, struct ctr_err *err)
 {
+    struct ctr_buf b = { 0 };
     int rc =
-        ctr_out_printf(out, err, "{\"rows\":%lld,\"batches\":%lld,\"sealed\":%s,\"digest\":\"%s\",\"metadata\":",
+        ctr_buf_printf(&b, err, "{\"rows\":%lld,\"batches\":%lld,\"sealed\":%s,\"digest\":\"%s\"",
                        (long long)info->rows, (long long)info->batches, stats->sealed ? "true" : "false", info->digest);
 
     if (!rc)
-        rc = json_meta(out, &s->meta, err);
-    if (!rc)
-        rc = ctr_out_printf(out, err, ",\"columns\":[");
+        rc = json_meta(&b, &s->meta, err);
     for (int i = 0; !rc && i < s->n; i++) {
-        rc = i ? ctr_out_write(out, ",", 1, err) : 0;
+        rc = ctr_buf_printf(&b, err, i ? "," : ",\"columns\":[");
         if (!rc)
-            rc = json_column(out, &s->f[i], info->nulls[i], err);
+            rc = json_column(&b, &s->f[i], info->nulls[i], err);
     }
-    return rc ? rc : ctr_out_printf(out, err, "]}\n");
+    if (!rc)
+        rc = ctr_buf_printf(&b, err, s->n ? "]}\n" : ",\"columns\":[]}\n");
+    if (!rc)
+        rc = ctr_out_write(out, b.data, b.len, err);
+    ctr_buf_free(&b);
+    return rc;
 }
 
 static int print_section(struct ctr_out *out, struct ctr_reader *r, const struct section_info *info,

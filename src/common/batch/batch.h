@@ -275,6 +275,9 @@ static inline int ctr_colbuf_put_close(struct ctr_colbuf *b, struct ctr_err *err
     return 0;
 }
 
+/* Cut back to `rows` rows and the items of those; also what was appended without being closed. */
+void ctr_colbuf_rewind(struct ctr_colbuf *b, int64_t rows);
+
 /* Rows [from, from+n) of c. Types must agree; an encoded source is decoded unless the buffer is_dict. */
 int ctr_colbuf_range(struct ctr_colbuf *b, const struct ctr_col *c, int64_t from, int64_t n,
                      struct ctr_err *err) CTR_MUST;

@@ -233,6 +233,43 @@ int ctr_colbuf_wkey(struct ctr_colbuf *b, uint64_t key, float weight, struct ctr
     return rc ? rc : valid_extend(b, 1, err);
 }
 
+/* ---- taking rows back ---- */
+
+static void bits_cut(struct ctr_buf *b, int64_t rows)
+{
+    size_t n = (size_t)(rows + 7) / 8;
+    if (b->len <= n && !(rows & 7))
+        return;
+    b->len = CTR_MIN(b->len, n);
+    if (rows & 7 && b->len == n)
+        b->data[n - 1] &= (uint8_t)((1 << (rows & 7)) - 1);
+}
+
+void ctr_colbuf_rewind(struct ctr_colbuf *b, int64_t rows)
+{
+    int64_t end = b->offsets.len ? ((const int32_t *)b->offsets.data)[CTR_MIN(rows, b->rows)] : 0;
+    if (b->valid.len) {
+        for (int64_t i = rows; i < b->rows; i++)
+            b->nulls -= !ctr_bit(b->valid.data, i);
+        bits_cut(&b->valid, rows);
+        if (!b->nulls)
+            b->valid.len = 0;
+    }
+    b->rows = CTR_MIN(rows, b->rows);
+    switch (b->type) {
+    case CTR_BOOL: bits_cut(&b->data, b->rows); break;
+    case CTR_UTF8: b->data.len = (size_t)end; break;
+    case CTR_LIST: ctr_colbuf_rewind(b->item, end); break;
+    case CTR_FIXED: ctr_colbuf_rewind(b->item, b->rows * b->width); break;
+    default:
+        b->data.len = (size_t)b->rows * (size_t)ctr_types[b->type].width;
+        b->weight.len = CTR_MIN(b->weight.len, (size_t)b->rows * sizeof(float));
+        break;
+    }
+    if (b->offsets.len)
+        b->offsets.len = ((size_t)b->rows + 1) * sizeof(int32_t);
+}
+
 /* ---- ranges ---- */
 
 static int range_offsets(struct ctr_colbuf *b, const struct ctr_col *c, int64_t from, int64_t n, struct ctr_err *err)

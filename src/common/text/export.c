@@ -21,14 +21,27 @@ const struct ctr_export_format *ctr_export_find(const char *name)
     return NULL;
 }
 
-const char *ctr_export_name(const struct ctr_export_format *f)
-{
-    return f->name;
-}
-
 bool ctr_export_binary(const struct ctr_export_format *f)
 {
     return f->binary;
+}
+
+int ctr_export_check(const struct ctr_export_format *f, const struct ctr_export_opts *o, struct ctr_err *err)
+{
+    const struct {
+        bool given;
+        unsigned flag;
+        const char *name;
+    } options[] = {
+        { o->no_header, CTR_EXPORT_CELLS, "--no-header" }, { o->delimiter, CTR_EXPORT_CELLS, "--delimiter" },
+        { o->null_text, CTR_EXPORT_CELLS, "--null" },      { o->flat, CTR_EXPORT_FLAT, "--flat" },
+        { o->bits != 0, CTR_EXPORT_BITS, "--bits" },
+    };
+
+    for (size_t i = 0; i < CTR_COUNT(options); i++)
+        if (options[i].given && !(f->honours & options[i].flag))
+            return ctr_fail(err, CTR_EUSAGE, "--format %s takes no %s", f->name, options[i].name);
+    return o->gzip && f->binary ? ctr_fail(err, CTR_EUSAGE, "%s is not written as gzip", f->name) : 0;
 }
 
 int ctr_export_leave_out(struct ctr_export *e, int column, struct ctr_err *err)
@@ -59,6 +72,8 @@ static int sink(struct ctr_export *e, const struct ctr_buf *text, struct ctr_err
 {
     if (!text->len)
         return 0;
+    if (e->gzip)
+        return ctr_export_gzip_write(e->gzip, text->data, text->len, false, e->out, err);
     return e->spill >= 0 ? ctr_write_full(e->spill, text->data, text->len, err)
                          : ctr_out_write(e->out, text->data, text->len, err);
 }
@@ -79,7 +94,9 @@ int ctr_export_open(struct ctr_export **to, const struct ctr_export_format *f, c
     e->spill = -1;
     if ((rc = ctr_schema_copy(&e->schema, s, err)) < 0 || (rc = f->start(e, &head, err)) < 0)
         goto fail;
-    if (head.len && (rc = ctr_out_write(out, head.data, head.len, err)) < 0)
+    if (opts->gzip && (rc = ctr_export_gzip_new(&e->gzip, err)) < 0)
+        goto fail;
+    if ((rc = sink(e, &head, err)) < 0)
         goto fail;
     if (opts->threads > 1 && (rc = ctr_pool_new(&e->pool, opts->threads, err)) < 0)
         goto fail;
@@ -156,7 +173,9 @@ int ctr_export_batch(struct ctr_export *e, const struct ctr_batch *b, struct ctr
 
 int ctr_export_finish(struct ctr_export *e, struct ctr_err *err)
 {
-    return e->format->finish ? e->format->finish(e, err) : 0;
+    int rc = e->format->finish ? e->format->finish(e, err) : 0;
+
+    return rc == 0 && e->gzip ? ctr_export_gzip_write(e->gzip, NULL, 0, true, e->out, err) : rc;
 }
 
 void ctr_export_free(struct ctr_export *e)
@@ -171,6 +190,7 @@ void ctr_export_free(struct ctr_export *e)
     }
     free(e->tile);
     ctr_pool_free(e->pool);
+    ctr_export_gzip_free(e->gzip);
     ctr_buf_free(&e->left_out);
     ctr_schema_free(&e->schema);
     if (e->spill >= 0)

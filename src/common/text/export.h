@@ -19,12 +19,19 @@
 struct ctr_export_format;
 struct ctr_export;
 
+enum {                            /* options that only some formats take */
+       CTR_EXPORT_CELLS = 1 << 0, /* no_header, delimiter, null_text */
+       CTR_EXPORT_FLAT = 1 << 1,
+       CTR_EXPORT_BITS = 1 << 2,
+};
+
 struct ctr_export_opts {
     bool no_header;        /* csv, tsv: no line of names */
     bool flat;             /* jsonl: a name with dots is one name, not a path */
     const char *delimiter; /* csv, tsv: NULL for the format's own */
     const char *null_text; /* csv, tsv: how a null is written; NULL: nothing at all */
     int bits;              /* libsvm, libffm, vw: fold keys into 2^bits indices (0: whole keys) */
+    bool gzip;             /* not npy */
     int role[CTR_NROLES];  /* the column of each role, or -1 */
     int64_t total_rows;    /* when known beforehand, else -1 */
     int threads;           /* at least 1 */
@@ -35,9 +42,10 @@ struct ctr_export_opts {
     }
 
 const struct ctr_export_format *ctr_export_find(const char *name);
-const char *ctr_export_name(const struct ctr_export_format *f);
 bool ctr_export_binary(const struct ctr_export_format *f); /* not for a terminal */
 
+/* Does the format take these options? Else a usage error that names the first it does not. */
+int ctr_export_check(const struct ctr_export_format *f, const struct ctr_export_opts *o, struct ctr_err *err) CTR_MUST;
 int ctr_export_open(struct ctr_export **e, const struct ctr_export_format *f, const struct ctr_schema *s,
                     const struct ctr_export_opts *opts, struct ctr_out *out, struct ctr_err *err) CTR_MUST;
 int ctr_export_batch(struct ctr_export *e, const struct ctr_batch *b, struct ctr_err *err) CTR_MUST;

@@ -181,5 +181,5 @@ static void stop(struct ctr_export *e)
     free(e->state);
 }
 
-const struct ctr_export_format ctr_export_csv = { "csv", false, start_csv, rows, NULL, stop };
-const struct ctr_export_format ctr_export_tsv = { "tsv", false, start_tsv, rows, NULL, stop };
+const struct ctr_export_format ctr_export_csv = { "csv", CTR_EXPORT_CELLS, false, start_csv, rows, NULL, stop };
+const struct ctr_export_format ctr_export_tsv = { "tsv", CTR_EXPORT_CELLS, false, start_tsv, rows, NULL, stop };

@@ -7,6 +7,7 @@
 #define CTR_EXPORT_FORMAT_H
 
 #include "common/text/export.h"
+#include "common/text/json.h"
 
 struct ctr_pool;
 
@@ -20,6 +21,7 @@ struct ctr_export_tile {
 
 struct ctr_export_format {
     const char *name;
+    unsigned honours; /* CTR_EXPORT_*: another option is a usage error */
     bool binary;
     /* Look at the schema, choose columns, set e->state; text appended to `head` comes first in the output. */
     int (*start)(struct ctr_export *e, struct ctr_buf *head, struct ctr_err *err);
@@ -30,6 +32,7 @@ struct ctr_export_format {
     void (*stop)(struct ctr_export *e);                       /* free e->state; also after a failed start */
 };
 
+struct ctr_export_gzip;
 struct ctr_export {
     const struct ctr_export_format *format;
     struct ctr_export_opts opts;
@@ -40,9 +43,16 @@ struct ctr_export {
     void *state;
     struct ctr_buf left_out;
     struct ctr_pool *pool;
+    struct ctr_export_gzip *gzip; /* NULL: plain */
     struct ctr_export_tile *tile;
     int tiles;
 };
+
+/* export_gzip.c: write a piece of text, with `end` the last one, to `out`. */
+int ctr_export_gzip_new(struct ctr_export_gzip **g, struct ctr_err *err) CTR_MUST;
+int ctr_export_gzip_write(struct ctr_export_gzip *g, const void *p, size_t n, bool end, struct ctr_out *out,
+                          struct ctr_err *err) CTR_MUST;
+void ctr_export_gzip_free(struct ctr_export_gzip *g);
 
 int ctr_export_leave_out(struct ctr_export *e, int column, struct ctr_err *err) CTR_MUST;
 /* "row 12: column price: WHAT" */
@@ -70,7 +80,6 @@ int ctr_put_scalar(struct ctr_buf *b, const struct ctr_col *c, int64_t i, struct
 /* Any value as JSON: null, text in quotes, lists in brackets, weighted keys {"key":1,"weight":0.5}, times as text, NaN
  * and infinities as "NaN", "Infinity", "-Infinity". */
 int ctr_put_json(struct ctr_buf *b, const struct ctr_col *c, int64_t i, struct ctr_err *err) CTR_MUST;
-int ctr_put_json_str(struct ctr_buf *b, const char *p, size_t n, struct ctr_err *err) CTR_MUST;
 
 extern const struct ctr_export_format ctr_export_csv, ctr_export_tsv, ctr_export_jsonl, ctr_export_libsvm,
     ctr_export_libffm, ctr_export_vw, ctr_export_npy;

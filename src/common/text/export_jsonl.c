@@ -64,7 +64,7 @@ static int object(struct ctr_export *e, struct jsonl *j, bool *done, int like, s
             continue;
         end = part_end(j, k, name, from);
         if ((!first && (rc = ctr_put(&j->text, ",", 1, err)) < 0) ||
-            (rc = ctr_put_json_str(&j->text, name + from, end - from, err)) < 0 ||
+            (rc = ctr_json_quote(&j->text, name + from, end - from, err)) < 0 ||
             (rc = ctr_put(&j->text, ":", 1, err)) < 0)
             return rc;
         first = false;
@@ -142,4 +142,4 @@ static void stop(struct ctr_export *e)
     free(j);
 }
 
-const struct ctr_export_format ctr_export_jsonl = { "jsonl", false, start, rows, NULL, stop };
+const struct ctr_export_format ctr_export_jsonl = { "jsonl", CTR_EXPORT_FLAT, false, start, rows, NULL, stop };

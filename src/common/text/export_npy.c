@@ -251,4 +251,4 @@ static void stop(struct ctr_export *e)
     free(y);
 }
 
-const struct ctr_export_format ctr_export_npy = { "npy", true, start, rows, finish, stop };
+const struct ctr_export_format ctr_export_npy = { "npy", 0, true, start, rows, finish, stop };

@@ -565,6 +565,8 @@ static int vw_rows(const struct ctr_export *e, const struct ctr_batch *b, int64_
     return each_row(e, b, from, to, t, vw_row, err);
 }
 
-const struct ctr_export_format ctr_export_libsvm = { "libsvm", false, start_libsvm, libsvm_rows, NULL, stop };
-const struct ctr_export_format ctr_export_libffm = { "libffm", false, start_libffm, libffm_rows, NULL, stop };
-const struct ctr_export_format ctr_export_vw = { "vw", false, start_vw, vw_rows, NULL, stop };
+const struct ctr_export_format ctr_export_libsvm = { "libsvm", CTR_EXPORT_BITS, false, start_libsvm, libsvm_rows, NULL,
+                                                     stop };
+const struct ctr_export_format ctr_export_libffm = { "libffm", CTR_EXPORT_BITS, false, start_libffm, libffm_rows, NULL,
+                                                     stop };
+const struct ctr_export_format ctr_export_vw = { "vw", CTR_EXPORT_BITS, false, start_vw, vw_rows, NULL, stop };

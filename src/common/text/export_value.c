@@ -69,7 +69,7 @@ static size_t json_escape(char *out, unsigned char c)
 }
 
 /* Copy first, then look in the copy, whose padding may be read: the source may end at the end of a mapping. */
-int ctr_put_json_str(struct ctr_buf *b, const char *p, size_t n, struct ctr_err *err)
+int ctr_json_quote(struct ctr_buf *b, const char *p, size_t n, struct ctr_err *err)
 {
     char *to = ctr_put_room(b, n + 2, err);
     size_t i = 0, len = 0;
@@ -146,7 +146,7 @@ int ctr_put_json(struct ctr_buf *b, const struct ctr_col *c, int64_t i, struct c
     switch (c->type) {
     case CTR_UTF8: {
         struct ctr_str s = ctr_col_str(c, i);
-        return ctr_put_json_str(b, s.p, s.n, err);
+        return ctr_json_quote(b, s.p, s.n, err);
     }
     case CTR_F16:
     case CTR_F32:

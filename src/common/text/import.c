@@ -61,6 +61,12 @@ int ctr_job_bad(struct ctr_text_job *j, const char *p, size_t n, int64_t line, s
     return rc;
 }
 
+void ctr_job_rewind(struct ctr_text_job *j, int64_t rows)
+{
+    for (int i = 0; i < j->out.schema->n; i++)
+        ctr_colbuf_rewind(&j->out.col[i], rows);
+}
+
 /* The text of a cell, made fit for a message. */
 static void show(char *out, size_t size, const char *p, size_t n)
 {

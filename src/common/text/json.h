@@ -38,6 +38,9 @@ bool ctr_json_key(const char **p, const char *end, struct ctr_json *key, const c
 /* Append the text of an escaped string to `out`: 1, or 0 where an escape is none or half a surrogate pair. */
 int ctr_json_unescape(const char *p, size_t n, struct ctr_buf *out, struct ctr_err *err) CTR_MUST;
 
+/* Append a text in quotes, escaped where it must be. */
+int ctr_json_quote(struct ctr_buf *b, const char *p, size_t n, struct ctr_err *err) CTR_MUST;
+
 /* Append a value to a column: 1; 0: it does not fit (rewind: items may be left behind); < 0: no memory. A utf8 column
  * takes any value, as its text; null and none are null; texts that spell a number or a time are one. `check`: as
  * ctr_cell_append. Recursion is that of the type: lists hold scalars. */

@@ -132,9 +132,6 @@ enum ctr_type ctr_infer_type(const struct ctr_infer *c);
 int ctr_cell_append(struct ctr_colbuf *b, const struct ctr_field *f, const char *time_format, const char *p, size_t n,
                     bool check, struct ctr_err *err) CTR_MUST;
 
-/* Cut a column back to `rows` rows and the items of those; also what was appended without being closed. */
-void ctr_colbuf_rewind(struct ctr_colbuf *b, int64_t rows);
-
 /* ---- jobs and bad rows: import.c ---- */
 
 struct ctr_bad_row {
