@@ -194,7 +194,8 @@ err_like "which names the column" "s.plan:1:19: there is no column 'click'"
 csv --columns user_id,movie_id,age r.arrows >serve.csv
 exits "ctr-import --for a model does without them too" 0 ctr-import -f csv --header --for s.model -o i.arrows serve.csv
 is "and takes the others" "$(csv i.arrows)" "$(cat serve.csv)"
-exits "but not for a plan" 2 ctr-import -f csv --header --for s.plan serve.csv
+exits "for a plan too" 0 ctr-import -f csv --header --for s.plan -o i.arrows serve.csv
+err_like "and says so" "--for: the input has 3 of the plan's columns, and not: "
 
 # Plans and models are streams too: by pipe as by file.
 printf '%s\n' 'label liked = rating >= 4' 'feature genre = vocab(split(genres, "|"), min=1)' 'feature age' >v.plan

@@ -37,6 +37,13 @@ is "--like leaves out what it lacks, and finds by name" \
 u,2000-01-01T00:00:00Z,1,t'
 printf 'label y = user == "al"\nfeature price\n' >"$W/p.plan"
 is "--for" "$(ctr-import --header --for "$W/p.plan" --time when "$W/log.csv" | schema)" "user:utf8 when:timestamp@time price:float64"
+printf 'label y = user == "al"\nfeature price\nfeature age\nfeature city\n' >"$W/p2.plan"
+is "--for: those columns of the plan that the log has, and --keep" \
+    "$(ctr-import -q --header --for "$W/p2.plan" --keep text --time when "$W/log.csv" | schema)" "user:utf8 when:timestamp@time price:float64 text:utf8"
+exits "--for says what is not there" 0 ctr-import --header --for "$W/p2.plan" -o "$W/p2.arrows" "$W/log.csv"
+err_like "by name" "^ctr-import: --for: the input has 2 of the plan's columns, and not: age, city$"
+exits "but not with -q" 0 ctr-import -q --header --for "$W/p2.plan" -o "$W/p2.arrows" "$W/log.csv"
+is "nothing" "$(cat "$W/err")" ''
 is "without header, columns are c1, c2, …" "$(printf '1\t"a\n2\tb' | ctr-import -f tsv | text)" 'c1,c2
 1,"""a"
 2,b'
@@ -121,7 +128,25 @@ bad "a word for null" 1 "'NA' is not float64; --null 'NA' may settle it" 'NA\n' 
 bad "latin1 taken for UTF-8" 1 'caf.xe9. is not UTF-8; --encoding latin1' 'caf\351\n'
 bad "too few names" 2 'line 1 has 3 columns, --columns names 2' '1,2,3\n' -c a,b
 bad "a column renamed twice" 2 "column 'a' of the input stands there twice" 'a,b\n1,2\n' --header -c x=a,y=a
-bad "the wrong delimiter" 2 "line 1 has 1 column, --columns names 2; is --delimiter right" '1;2\n' -c a,b
+bad "the wrong delimiter" 2 "line 1 has 1 column, --columns names 2; --delimiter ';' may be meant" '1;2\n' -c a,b
+bad "tabs in csv" 2 "line 1 has 1 column, --columns names 2; --format tsv may be meant" '1\t2\n' -c a,b
+bad "a log with no column of the plan" 2 "--for: the input has none of the plan's columns: user, price" 'a,b\n1,2\n' --header --for "$W/p.plan"
+bad "--keep of a column that is not there" 2 "--keep: the input has no column 'prise'; the nearest is 'price'" 'price,b\n1,2\n' --header --for "$W/p.plan" --keep prise
+bad "--keep without --for" 2 "--keep adds columns to those of --for" 'price,b\n1,2\n' --header --keep price
+said() { # said NAME REGEX TEXT OPTION… : an import that succeeds says so on stderr
+    _n=$1 _re=$2
+    printf "$3" >"$W/said.csv"
+    shift 3
+    exits "$_n" 0 ctr-import "$@" -o "$W/said.arrows" "$W/said.csv"
+    err_like "says so" "$_re"
+}
+said "a header with tabs" '^ctr-import: line 1 is taken for one column; --format tsv may be meant$' 'user\tage\n1\t2\n' -f csv --header
+said "a header with semicolons" "one column; --delimiter ';' may be meant$" 'user;age\n1;2\n' -f csv --header
+said "a line with ::" 'one column; --delimiter :: may be meant$' '1::2::3\n' -f csv
+said "a header with bars, as tsv" "one column; --delimiter '|' may be meant$" 'a|b\n1|2\n' -f tsv --header
+said "a header with commas, as tsv" 'one column; --format csv may be meant$' 'a,b\n1,2\n' -f tsv --header
+printf '"a;b"\n1\n' | ctr-import -f csv --header -o "$W/said.arrows" 2>"$W/err"
+is "nothing is said about a quoted cell" "$(cat "$W/err")" ''
 bad "an unknown type" 2 "'int65' is no type, the nearest is" '1\n' -c a:int65
 bad "an unknown column" 2 "the input has no column 'prise'; the nearest is 'price'" 'price,b\n1,2\n' --header -c prise:int8
 bad "an unknown role column" 2 "--label: the input has no column 'clik'; the nearest is 'click'" 'click\n1\n' --header --label clik

@@ -6,7 +6,7 @@
 #include "common/text/text.h"
 
 static struct {
-    const char *format, *columns, *like, *plan, *delimiter, *null, *encoding, *bad_rows, *keys;
+    const char *format, *columns, *like, *plan, *delimiter, *null, *encoding, *bad_rows, *keys, *keep;
     bool header, binary;
 } o;
 
@@ -16,7 +16,8 @@ static const struct ctr_opt opts[] = {
     { "header", 0, CTR_OPT_FLAG, NULL, "the first line of each file names the columns", &o.header, 0 },
     { "columns", 'c', CTR_OPT_STR, "NAME[=SOURCE][:TYPE],…", "name and type columns; X[1..26] repeats", &o.columns, 0 },
     { "like", 0, CTR_OPT_STR, "FILE", "take names, types and roles from a stream", &o.like, CTR_OPT_PATH },
-    { "for", 0, CTR_OPT_STR, "PLAN", "import only the columns that a plan reads", &o.plan, CTR_OPT_PATH },
+    { "for", 0, CTR_OPT_STR, "PLAN", "import only those columns that a plan reads", &o.plan, CTR_OPT_PATH },
+    { "keep", 0, CTR_OPT_STR, "NAME,…", "with --for: these columns too, such as keys of a join", &o.keep, 0 },
     { "delimiter", 'd', CTR_OPT_STR, "STR", "what separates cells, such as ::", &o.delimiter, 0 },
     { "null", 0, CTR_OPT_STR, "STR", "the text of a missing value (default: empty)", &o.null, 0 },
     { "encoding", 0, CTR_OPT_CHOICE, "utf8|latin1", "encoding of the input", &o.encoding, 0 },
@@ -106,6 +107,11 @@ static int import(struct ctr_cli *cli, const struct ctr_text_opts *t, struct ctr
     return rc;
 }
 
+static void note(void *ctx, const char *text)
+{
+    ctr_cli_note(ctx, "%s", text);
+}
+
 static int run(struct ctr_cli *cli, struct ctr_err *err)
 {
     struct ctr_text_opts t = { .header = o.header,
@@ -117,12 +123,18 @@ static int run(struct ctr_cli *cli, struct ctr_err *err)
                                .keys = o.keys,
                                .binary = o.binary,
                                .jobs = (int)cli->jobs,
-                               .idle_ms = (int)cli->flush_ms };
+                               .idle_ms = (int)cli->flush_ms,
+                               .note = note,
+                               .ctx = cli };
     struct ctr_schema like = { 0 };
     struct ctr_plan *plan = NULL;
-    struct ctr_strs lack = { 0 };
+    struct ctr_strs lack = { 0 }, keep = { 0 };
     int rc = choose_format(cli, &t, err);
     memcpy(t.role, cli->role, sizeof t.role);
+    if (!rc && o.keep && !o.plan)
+        rc = ctr_cli_usage(err, "--keep adds columns to those of --for PLAN: without it all are imported");
+    if (!rc && o.keep)
+        rc = ctr_strs_split(&keep, o.keep, ',', err);
     if (!rc && o.like)
         rc = ctr_cli_read(cli, o.like, err);
     if (!rc && o.like)
@@ -134,6 +146,7 @@ static int run(struct ctr_cli *cli, struct ctr_err *err)
     t.like = o.like ? &like : NULL;
     t.only = plan ? ctr_plan_inputs(plan) : NULL;
     t.lack = &lack;
+    t.keep = &keep;
     for (int i = 0; !rc && plan && i < t.only->n; i++)
         if (ctr_plan_may_lack(plan, t.only->s[i]))
             rc = ctr_strs_add(&lack, t.only->s[i], strlen(t.only->s[i]), err);
@@ -142,6 +155,7 @@ static int run(struct ctr_cli *cli, struct ctr_err *err)
     ctr_schema_free(&like);
     ctr_plan_free(plan);
     ctr_strs_free(&lack);
+    ctr_strs_free(&keep);
     return rc;
 }
 

@@ -98,6 +98,32 @@ static int check_first(const struct ctr_text_block *b, const struct csv_tile *t,
                     "line 1: a quote does not enclose a whole cell; --format tsv takes quotes as they are");
 }
 
+/* Does a line that was taken for one column look like several? What to type then, or NULL. */
+static const char *other_delimiter(const struct csv_dialect *d, const struct csv_tile *t)
+{
+    static const struct {
+        const char *text, *remedy;
+    } delimiters[] = {
+        { "\t", "--format tsv" },   { ";", "--delimiter ';'" }, { "::", "--delimiter ::" },
+        { "|", "--delimiter '|'" }, { ",", "--format csv" },
+    };
+    const char *line = t->p + t->start[0];
+    size_t n = t->start[1] - t->start[0];
+    if (d->columns != 1 || (d->quoted && n && *line == '"'))
+        return NULL;
+    for (size_t i = 0; i < CTR_COUNT(delimiters); i++)
+        if (strcmp(d->delimiter, delimiters[i].text) && memmem(line, n, delimiters[i].text, strlen(delimiters[i].text)))
+            return delimiters[i].remedy;
+    return NULL;
+}
+
+static void note_delimiter(const struct ctr_text_opts *o, const struct csv_dialect *d, const struct csv_tile *t)
+{
+    const char *remedy = other_delimiter(d, t);
+    if (remedy)
+        ctr_text_note(o, "line 1 is taken for one column; %s may be meant", remedy);
+}
+
 static int read_header(struct csv *s, const struct ctr_text_block *b, struct csv_tile *t, struct ctr_err *err)
 {
     int rc = check_first(b, t, err);
@@ -182,13 +208,20 @@ static int name_columns(struct csv *s, struct ctr_text_columns *given, const str
     const char *what = given->n ? "--columns" : "--like";
     int names = given->n ? given->n : o->like ? o->like->n : 0, rc = 0;
     bool strict = !o->bad_rows || !strcmp(o->bad_rows, "fail");
+    const char *other = b->n ? other_delimiter(&s->d, t) : NULL;
     if (b->n && (strict || !names) && (rc = check_first(b, t, err)))
         return rc;
     if (names && b->n && strict && names != s->d.columns) {
         ctr_err_file(err, b->file);
-        return ctr_fail(err, CTR_EUSAGE, "line 1 has %d column%s, %s names %d%s", s->d.columns,
-                        s->d.columns == 1 ? "" : "s", what, names, s->d.columns == 1 ? "; is --delimiter right?" : "");
+        return ctr_fail(err, CTR_EUSAGE, "line 1 has %d column%s, %s names %d%s%s%s", s->d.columns,
+                        s->d.columns == 1 ? "" : "s", what, names, s->d.columns > 1 ? "" : "; ",
+                        other               ? other
+                        : s->d.columns == 1 ? "is --delimiter right?"
+                                            : "",
+                        other ? " may be meant" : "");
     }
+    if (!names && b->n)
+        note_delimiter(o, &s->d, t);
     if (!names && !b->n)
         return ctr_fail(err, CTR_EDATA, "the input is empty: without --columns its columns are not known");
     for (int i = 0; !rc && i < given->n; i++)
@@ -259,6 +292,8 @@ static int csv_setup(struct csv *s, const struct ctr_text_opts *o, const struct 
         rc = count_cells(s, b, &t, err);
     if (!rc && s->header && b->n) {
         rc = read_header(s, b, &t, err);
+        if (!rc)
+            note_delimiter(o, &s->d, &t);
         if (!rc && given.n)
             rc = apply_names(s, &given, err);
     } else if (!rc) {

@@ -104,6 +104,18 @@ static bool looks_null(const char *p, size_t n)
     return false;
 }
 
+void ctr_text_note(const struct ctr_text_opts *o, const char *fmt, ...)
+{
+    char text[1024];
+    va_list ap;
+    if (!o->note)
+        return;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    o->note(o->ctx, text);
+}
+
 int ctr_job_bad_cell(struct ctr_text_job *j, const char *record, size_t n, int64_t line,
                      const struct ctr_text_column *c, const char *cell, size_t cell_n, struct ctr_err *err)
 {

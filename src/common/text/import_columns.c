@@ -232,7 +232,8 @@ static int schema_like(struct ctr_text_columns *l, const struct ctr_schema *like
 
 static bool wanted(const struct ctr_text_columns *l, int column, const struct ctr_text_opts *o, const int *role)
 {
-    if (!o->only || ctr_strs_find(o->only, l->c[column].name) >= 0)
+    if (!o->only || ctr_strs_find(o->only, l->c[column].name) >= 0 ||
+        (o->keep && ctr_strs_find(o->keep, l->c[column].name) >= 0))
         return true;
     for (int r = 0; r < CTR_NROLES; r++)
         if (role[r] == column)
@@ -240,16 +241,42 @@ static bool wanted(const struct ctr_text_columns *l, int column, const struct ct
     return false;
 }
 
-static int schema_add(struct ctr_text_columns *l, const struct ctr_infer *infer, const struct ctr_text_opts *o,
-                      const int *role, struct ctr_schema *schema, struct ctr_err *err)
+/* A plan is over joined views: a log has those of its columns that it has, and which it has not is told. */
+static int check_only(const struct ctr_text_columns *l, const struct ctr_text_opts *o, struct ctr_err *err)
 {
-    for (int i = 0; o->only && i < o->only->n; i++) {
-        if (o->lack && ctr_strs_find(o->lack, o->only->s[i]) >= 0)
-            continue;
-        int k = ctr_text_columns_need(l, "--for", o->only->s[i], err);
+    char names[512] = "";
+    size_t n = 0;
+    int absent = 0, there = 0;
+    for (int i = 0; i < o->only->n; i++) {
+        const char *name = o->only->s[i];
+        if (ctr_text_columns_find(l, name, strlen(name)) >= 0) {
+            there++;
+        } else if (!o->lack || ctr_strs_find(o->lack, name) < 0) {
+            absent++;
+            if (n + strlen(name) + 8 < sizeof names)
+                n += (size_t)snprintf(names + n, sizeof names - n, "%s%s", n ? ", " : "", name);
+            else if (n && names[n - 1] != '.')
+                n += (size_t)snprintf(names + n, sizeof names - n, ", ...");
+        }
+    }
+    if (absent && !there)
+        return ctr_fail(err, CTR_EUSAGE, "--for: the input has none of the plan's columns: %s", names);
+    if (absent)
+        ctr_text_note(o, "--for: the input has %d of the plan's columns, and not: %s", there, names);
+    for (int i = 0; o->keep && i < o->keep->n; i++) {
+        int k = ctr_text_columns_need(l, "--keep", o->keep->s[i], err);
         if (k < 0)
             return k;
     }
+    return 0;
+}
+
+static int schema_add(struct ctr_text_columns *l, const struct ctr_infer *infer, const struct ctr_text_opts *o,
+                      const int *role, struct ctr_schema *schema, struct ctr_err *err)
+{
+    int bad = o->only ? check_only(l, o, err) : 0;
+    if (bad)
+        return bad;
     for (int i = 0; i < l->n; i++) {
         struct ctr_text_column *c = &l->c[i];
         if (!c->typed)

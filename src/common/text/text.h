@@ -78,15 +78,19 @@ struct ctr_text_opts {
     bool latin1;
     const struct ctr_schema *like; /* NULL, or the schema to produce */
     const struct ctr_strs *only;   /* NULL, or the names of the columns that --for wants */
-    const struct ctr_strs *lack;   /* NULL, or those of them that need not be there */
+    const struct ctr_strs *lack;   /* NULL, or those of them that nobody misses */
+    const struct ctr_strs *keep;   /* NULL, or more columns besides `only` */
     const char *role[CTR_NROLES];  /* --label NAME, …; time: NAME[:FORMAT|unix|unix_ms] */
     const char *bad_rows;          /* NULL or fail | skip=MAX | quarantine=FILE */
     const char *keys;              /* libsvm, libffm, vw: NULL or hash | key | text, see fields.h */
     bool binary;                   /* the same: labels -1 and 1 are 0 and 1 */
     int jobs;
     int idle_ms;
-    size_t block_bytes; /* 0: CTR_BLOCK_BYTES; never changes the result */
+    size_t block_bytes;                        /* 0: CTR_BLOCK_BYTES; never changes the result */
+    void (*note)(void *ctx, const char *text); /* NULL, or who is told what looks odd about the first rows */
+    void *ctx;
 };
+void ctr_text_note(const struct ctr_text_opts *o, const char *fmt, ...) CTR_PRINTF(2, 3);
 
 /* ---- columns: columns.c ---- */
 
