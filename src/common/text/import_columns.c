@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * import_columns: from the columns of a text to the schema of a stream: --columns, --like, --for, roles, --time. */
+#include "common/text/csv.h"
 #include "common/text/text.h"
 
 #include <stdio.h>
@@ -76,7 +77,7 @@ static bool parse_name(const char *p, const char *end, struct name *x)
         ctr_parse_i64(dots + 2, (size_t)(end - dots - 3), &x->to)) {
         x->repeats = true;
         x->n = (size_t)(open - p);
-        return x->n > 0 && x->from >= 0 && x->from <= x->to && x->to - x->from < 1000000;
+        return x->n > 0 && x->from >= 0 && x->from <= x->to;
     }
     return x->n > 0;
 }
@@ -128,6 +129,9 @@ static int parse_entry(struct ctr_text_columns *l, const char *p, const char *en
     }
     if (!named || (source_end < end && *source_end != ':') || source_end + 1 == end)
         return ctr_fail(err, CTR_EUSAGE, "--columns: '%.*s' is not NAME[=SOURCE][:TYPE]", (int)CTR_MIN(end - p, 80), p);
+    if (name.to - name.from >= CSV_MAX_COLUMNS)
+        return ctr_fail(err, CTR_EUSAGE, "--columns: '%.*s' are more than %d columns", (int)CTR_MIN(end - p, 80), p,
+                        CSV_MAX_COLUMNS);
     for (int64_t k = 0; k <= name.to - name.from; k++) {
         char *text;
         int rc = name_at(&name, k, &text, err);

@@ -148,20 +148,20 @@ static int by_number(const void *a, const void *b)
     return (*x > *y) - (*x < *y);
 }
 
-/* The fields of one line that are not yet among seen[0..n). */
+/* The fields of one line that are not yet among seen[0..n); one too many ends the search. */
 static int line_fields(const char *p, const char *end, uint64_t *seen, int n)
 {
     const char *e = ctr_next_token(&p, end);
     int k;
 
-    for (p = e, e = ctr_next_token(&p, end); p < e; p = e, e = ctr_next_token(&p, end)) {
+    for (p = e, e = ctr_next_token(&p, end); p < e && n <= CTR_MAX_FIELDS; p = e, e = ctr_next_token(&p, end)) {
         const char *colon = memchr(p, ':', (size_t)(e - p));
         uint64_t field;
         if (!colon || !ctr_parse_u64(p, (size_t)(colon - p), &field))
             continue;
         for (k = 0; k < n && seen[k] != field;)
             k++;
-        if (k == n && n <= CTR_MAX_FIELDS)
+        if (k == n)
             seen[n++] = field;
     }
     return n;
