@@ -10,13 +10,14 @@ MAKEFLAGS += --no-builtin-rules
 Q   := $(if $(V),,@)
 say  = $(if $(V),,@printf '  %-3s %s\n' $(1) $(2))
 
-config := opt$(if $(DEV),-dev)$(if $(SAN),-san)$(if $(FUZZ),-fuzz)
+config := opt$(if $(DEV),-dev)$(if $(SAN),-san)$(if $(TSAN),-tsan)$(if $(FUZZ),-fuzz)
 B      := build/$(config)
 
 WARN   := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wno-missing-field-initializers
 PKGS   := zlib libxxhash libzstd liblz4
 CFLAGS ?= -O2 -g
 override CFLAGS += -std=gnu11 -ffp-contract=off -fno-math-errno -fno-strict-aliasing $(WARN) $(if $(DEV),-Werror) \
+	$(if $(TSAN),-fsanitize=thread) \
 	$(if $(SAN),-fsanitize=address$(,)undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer) \
 	$(if $(FUZZ),-DCSV_TILE_BYTES=512 -DRAW_BYTES=4096 -fsanitize=fuzzer-no-link$(,)address$(,)undefined \
 	-fno-sanitize=pointer-overflow -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
