@@ -6,8 +6,12 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+enum { LONG_BYTES = 16384 }; /* from here on asking for the processor is cheap beside the hash */
+
 uint64_t ctr_hash64(const void *p, size_t n, uint64_t seed)
 {
+    if (n >= LONG_BYTES && ctr_cpu_may(CTR_CPU_AVX2))
+        return ctr_hash64_avx2(p, n, seed);
     return XXH3_64bits_withSeed(p, n, seed);
 }
 

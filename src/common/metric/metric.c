@@ -55,9 +55,9 @@ LOSSES(avx512, __attribute__((target("avx512f,avx512dq,avx512vl,prefer-vector-wi
 static losses_kernel *losses_best(void)
 {
 #if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
+    if (ctr_cpu_may(CTR_CPU_AVX512))
         return losses_avx512;
-    if (__builtin_cpu_supports("avx2"))
+    if (ctr_cpu_may(CTR_CPU_AVX2))
         return losses_avx2;
 #endif
     return losses_plain;
