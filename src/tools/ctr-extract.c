@@ -14,7 +14,8 @@ static struct {
 } o;
 
 static const struct ctr_opt opts[] = {
-    { "fit", 0, CTR_OPT_STR, "PLAN", "learn the plan's vocabularies and quantiles; the result is a fitted plan", &o.fit, CTR_OPT_PATH },
+    { "fit", 0, CTR_OPT_STR, "PLAN", "learn the plan's vocabularies and quantiles; the result is a fitted plan", &o.fit,
+      CTR_OPT_PATH },
     { "names", 0, CTR_OPT_STR, "FILE", "write a readable name for every key", &o.names, CTR_OPT_PATH },
     { "explain", 0, CTR_OPT_FLAG, NULL, "print the layers, types and memory of the plan", &o.explain, CTR_OPT_LOCAL },
     { "dot", 0, CTR_OPT_FLAG, NULL, "print the plan as a graph for graphviz", &o.dot, CTR_OPT_LOCAL },
@@ -33,7 +34,8 @@ struct job {
     struct ctr_writer *w;
 };
 
-/* ---- what prints only -------------------------------------------------------------------------------------------------- */
+/* ---- what prints only
+ * -------------------------------------------------------------------------------------------------- */
 
 static int print(struct job *j, const struct ctr_buf *b, struct ctr_err *err)
 {
@@ -48,7 +50,8 @@ static int list_ops(struct job *j, struct ctr_err *err)
     struct ctr_buf b = { 0 };
     int rc = 0;
     for (int i = 0; rc >= 0 && ctr_op_at(i); i++)
-        rc = ctr_buf_printf(&b, err, "%s\t%s\t%s\n", ctr_op_name(ctr_op_at(i)), ctr_op_signature(ctr_op_at(i)), ctr_op_help(ctr_op_at(i)));
+        rc = ctr_buf_printf(&b, err, "%s\t%s\t%s\n", ctr_op_name(ctr_op_at(i)), ctr_op_signature(ctr_op_at(i)),
+                            ctr_op_help(ctr_op_at(i)));
     rc = rc < 0 ? rc : print(j, &b, err);
     ctr_buf_free(&b);
     return rc;
@@ -76,7 +79,8 @@ static int explain(struct job *j, struct ctr_err *err)
     return rc;
 }
 
-/* ---- input ----------------------------------------------------------------------------------------------------------------- */
+/* ---- input
+ * ----------------------------------------------------------------------------------------------------------------- */
 
 /* Only the columns of the plan are read. When one is missing, binding to the whole schema says so best. */
 static int project(struct job *j, struct ctr_err *err)
@@ -113,11 +117,14 @@ static int check_memory(struct job *j, int64_t held, const char *option, struct 
 {
     if (!j->cli->memory_bytes || held <= j->cli->memory_bytes)
         return 0;
-    return ctr_fail(err, CTR_ENOMEM, "%s holds %lld MiB after %lld rows, more than --memory allows (%lld MiB); give it more, or fewer rows",
-                    option, (long long)(held >> 20), (long long)ctr_reader_rows(j->r), (long long)(j->cli->memory_bytes >> 20));
+    return ctr_fail(
+        err, CTR_ENOMEM,
+        "%s holds %lld MiB after %lld rows, more than --memory allows (%lld MiB); give it more, or fewer rows", option,
+        (long long)(held >> 20), (long long)ctr_reader_rows(j->r), (long long)(j->cli->memory_bytes >> 20));
 }
 
-/* ---- --fit ------------------------------------------------------------------------------------------------------------------ */
+/* ---- --fit
+ * ------------------------------------------------------------------------------------------------------------------ */
 
 static int fit(struct job *j, struct ctr_err *err)
 {
@@ -125,7 +132,8 @@ static int fit(struct job *j, struct ctr_err *err)
     int rc;
     if (!ctr_plan_needs_fit(j->plan)) {
         ctr_err_file(err, j->path);
-        return ctr_fail(err, CTR_EUSAGE, "there is nothing to fit: the plan has no vocab or quantiles, or is fitted already");
+        return ctr_fail(err, CTR_EUSAGE,
+                        "there is nothing to fit: the plan has no vocab or quantiles, or is fitted already");
     }
     rc = open_input(j, 0, err);
     if (rc == 0)
@@ -143,7 +151,8 @@ static int fit(struct job *j, struct ctr_err *err)
     return rc < 0 ? rc : ctr_out_commit(j->out, err);
 }
 
-/* ---- extract ----------------------------------------------------------------------------------------------------------------- */
+/* ---- extract
+ * ----------------------------------------------------------------------------------------------------------------- */
 
 static int save_names(struct job *j, struct ctr_err *err)
 {
@@ -205,7 +214,9 @@ static int with_plan(struct job *j, struct ctr_err *err)
         return fit(j, err);
     if (!o.explain && !o.dot && ctr_plan_needs_fit(j->plan)) {
         ctr_err_file(err, j->path);
-        return ctr_fail(err, CTR_EUSAGE, "the plan needs fitting first: ctr-extract --fit %s -o FITTED FILE…, then ctr-extract FITTED", j->path);
+        return ctr_fail(err, CTR_EUSAGE,
+                        "the plan needs fitting first: ctr-extract --fit %s -o FITTED FILE…, then ctr-extract FITTED",
+                        j->path);
     }
     rc = open_input(j, first, err);
     if (rc < 0)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * ctr-select: rows and columns of a stream, or of sections of a bundle. What a row becomes is select.h; here is where it
- * goes: to the output, to --rest, or past a spool when the total must be known first. */
+ * ctr-select: rows and columns of a stream, or of sections of a bundle. What a row becomes is select.h; here is where
+ * it goes: to the output, to --rest, or past a spool when the total must be known first. */
 #include "common/cli/cli.h"
 #include "common/select/select.h"
 
@@ -17,7 +17,8 @@ static struct {
 static const struct ctr_opt opts[] = {
     { "where", 0, CTR_OPT_STR, "EXPR", "keep the rows for which the condition holds", &o.where, 0 },
     { "add", 0, CTR_OPT_LIST, "NAME=EXPR", "add a column, or replace the one of that name", &o.add, 0 },
-    { "explode", 0, CTR_OPT_STR, "COL,…", "a row for each item of a list; several lists go side by side", &o.explode, 0 },
+    { "explode", 0, CTR_OPT_STR, "COL,…", "a row for each item of a list; several lists go side by side", &o.explode,
+      0 },
     { "columns", 0, CTR_OPT_STR, "LIST", "names, globs, NEW=OLD and -DROP, in the order of the output", &o.columns, 0 },
     { "head", 0, CTR_OPT_STR, "N|P%", "the first rows", &o.head, 0 },
     { "tail", 0, CTR_OPT_STR, "N|P%", "the last rows", &o.tail, 0 },
@@ -36,8 +37,8 @@ struct job {
     struct ctr_writer *w, *rest;
     struct ctr_select *s;
     struct ctr_cut head, tail;
-    int64_t from, to; /* of the rows that --where takes, these go to the output */
-    int64_t seen;     /* rows that --where took so far */
+    int64_t from, to;         /* of the rows that --where takes, these go to the output */
+    int64_t seen;             /* rows that --where took so far */
     struct ctr_batchbuf part; /* rows of a batch on their way */
     bool part_made;
     int64_t *idx[2]; /* rows of a batch for the output, for the rest */
@@ -48,7 +49,8 @@ struct job {
     struct ctr_strs sections; /* of the input */
 };
 
-/* ---- a batch to the output and the rest ------------------------------------------------------------------------------ */
+/* ---- a batch to the output and the rest
+ * ------------------------------------------------------------------------------ */
 
 static int write_part(struct job *j, struct ctr_writer *w, const struct ctr_batch *b, const int64_t *idx, int64_t n,
                       struct ctr_err *err)
@@ -89,7 +91,8 @@ static int emit(struct job *j, const struct ctr_batch *b, const uint8_t *taken, 
     return rc < 0 || !j->rest ? rc : write_part(j, j->rest, b, j->idx[1], n[1], err);
 }
 
-/* ---- one pass -------------------------------------------------------------------------------------------------------- */
+/* ---- one pass
+ * -------------------------------------------------------------------------------------------------------- */
 
 typedef int sink(struct job *j, const struct ctr_batch *b, const uint8_t *taken, struct ctr_err *err);
 
@@ -114,13 +117,15 @@ static int pass(struct job *j, sink *to, bool may_stop, struct ctr_err *err)
     return rc;
 }
 
-/* ---- --tail of a few rows: the last ones stay in memory ------------------------------------------------------------------ */
+/* ---- --tail of a few rows: the last ones stay in memory
+ * ------------------------------------------------------------------ */
 
 struct window {
     struct ctr_batchbuf a, b; /* a grows; its last rows move to b, and they change places */
 };
 
-static int window_add(struct window *w, const struct ctr_batch *in, int64_t from, int64_t n, int64_t keep, struct ctr_err *err)
+static int window_add(struct window *w, const struct ctr_batch *in, int64_t from, int64_t n, int64_t keep,
+                      struct ctr_err *err)
 {
     int rc = ctr_batchbuf_range(&w->a, in, from, n, err);
     int64_t rows = ctr_batchbuf_rows(&w->a);
@@ -153,7 +158,8 @@ static int tail_pass(struct job *j, struct ctr_err *err)
     if (rc == 0) {
         int64_t rows = ctr_batchbuf_rows(&w.a);
         ctr_batchbuf_clear(&w.b);
-        rc = ctr_batchbuf_range(&w.b, ctr_batchbuf_view(&w.a), CTR_MAX((int64_t)0, rows - keep), CTR_MIN(rows, keep), err);
+        rc = ctr_batchbuf_range(&w.b, ctr_batchbuf_view(&w.a), CTR_MAX((int64_t)0, rows - keep), CTR_MIN(rows, keep),
+                                err);
         if (rc == 0 && rows && keep)
             rc = ctr_writer_batch(j->w, ctr_batchbuf_view(&w.b), err);
     }
@@ -162,7 +168,8 @@ static int tail_pass(struct job *j, struct ctr_err *err)
     return rc;
 }
 
-/* ---- two passes: through a temporary file, with a column that says what --where took --------------------------------- */
+/* ---- two passes: through a temporary file, with a column that says what --where took
+ * --------------------------------- */
 
 #define MARK "\x01taken"
 
@@ -274,7 +281,8 @@ static int spool_pass(struct job *j, struct ctr_err *err)
     return rc;
 }
 
-/* ---- one section, or the whole stream ------------------------------------------------------------------------------------ */
+/* ---- one section, or the whole stream
+ * ------------------------------------------------------------------------------------ */
 
 /* Choose the pass: how many rows there will be is known, does not matter, or must be found out. */
 static int take_rows(struct job *j, struct ctr_err *err)
@@ -358,7 +366,9 @@ static int act(struct job *j, struct ctr_err *err)
     return rc;
 }
 
-/* ---- bundles ------------------------------------------------------------------------------------------------------------------- */
+/* ---- bundles
+ * -------------------------------------------------------------------------------------------------------------------
+ */
 
 static int copy_section(struct job *j, struct ctr_err *err)
 {
@@ -390,12 +400,15 @@ static int run_sections(struct job *j, struct ctr_err *err)
         close_section(j);
     }
     if (rc == 0 && !any)
-        rc = ctr_fail(err, CTR_EUSAGE, "no section matches %.60s; there are %.*s", o.section, (int)names.len, names.data);
+        rc = ctr_fail(err, CTR_EUSAGE, "no section matches %.60s; there are %.*s", o.section, (int)names.len,
+                      names.data);
     ctr_buf_free(&names);
     return rc;
 }
 
-/* ---- the tool ------------------------------------------------------------------------------------------------------------------- */
+/* ---- the tool
+ * -------------------------------------------------------------------------------------------------------------------
+ */
 
 static int finish(struct job *j, struct ctr_err *err)
 {

@@ -31,19 +31,36 @@
 #include <unistd.h>
 
 enum kind {
-    ALLOC, READ, WRITE, OPEN, CLOSE, FSYNC, RENAME, MMAP, TRUNCATE, SEEK, STAT, THREAD, DUP, UNLINK, MKDIR, CHMOD, POLL,
+    ALLOC,
+    READ,
+    WRITE,
+    OPEN,
+    CLOSE,
+    FSYNC,
+    RENAME,
+    MMAP,
+    TRUNCATE,
+    SEEK,
+    STAT,
+    THREAD,
+    DUP,
+    UNLINK,
+    MKDIR,
+    CHMOD,
+    POLL,
     KINDS
 };
-static const char *const kinds[KINDS] = { "alloc", "read",   "write", "open",   "close",  "fsync", "rename", "mmap", "truncate",
-                                          "seek",  "stat",   "thread", "dup",   "unlink", "mkdir", "chmod",  "poll" };
+static const char *const kinds[KINDS] = { "alloc",  "read",   "write",    "open",  "close", "fsync",
+                                          "rename", "mmap",   "truncate", "seek",  "stat",  "thread",
+                                          "dup",    "unlink", "mkdir",    "chmod", "poll" };
 
 enum { SHORT = -1, KILL = -2, KILLED = -3 };
 static const struct {
     const char *name;
     int action;
-} actions[] = { { "EIO", EIO },       { "ENOSPC", ENOSPC }, { "EINTR", EINTR }, { "ENOMEM", ENOMEM }, { "EMFILE", EMFILE },
-                { "EACCES", EACCES }, { "EAGAIN", EAGAIN }, { "EPIPE", EPIPE }, { "short", SHORT },   { "kill", KILL },
-                { "killed", KILLED } };
+} actions[] = { { "EIO", EIO },       { "ENOSPC", ENOSPC }, { "EINTR", EINTR },   { "ENOMEM", ENOMEM },
+                { "EMFILE", EMFILE }, { "EACCES", EACCES }, { "EAGAIN", EAGAIN }, { "EPIPE", EPIPE },
+                { "short", SHORT },   { "kill", KILL },     { "killed", KILLED } };
 
 static int want_kind = -1, want_action;
 static long want_n;
@@ -100,7 +117,8 @@ __attribute__((destructor)) static void stop(void)
         fds += syscall(SYS_fcntl, i, F_GETFD) >= 0;
     for (int k = 0; k < KINDS; k++)
         n += snprintf(line + n, sizeof line - (size_t)n, "%s=%ld ", kinds[k], counts[k]);
-    n += snprintf(line + n, sizeof line - (size_t)n, "fired=%ld live=%ld fds=%d rss=%ld\n", fired, live, fds, peak_kb());
+    n +=
+        snprintf(line + n, sizeof line - (size_t)n, "fired=%ld live=%ld fds=%d rss=%ld\n", fired, live, fds, peak_kb());
     fd = syscall(SYS_openat, AT_FDCWD, path, O_WRONLY | O_CREAT | O_APPEND, 0666);
     if (fd >= 0) {
         syscall(SYS_write, fd, line, n);
@@ -129,26 +147,27 @@ static int hit(enum kind k)
 }
 
 /* The next definition of a name; looked up once, which allocates nothing for names that exist. */
-#define NEXT(name)                                                       \
-    static __typeof__(&name) next;                                       \
-    if (!next)                                                           \
+#define NEXT(name)                                                                                                     \
+    static __typeof__(&name) next;                                                                                     \
+    if (!next)                                                                                                         \
     next = (__typeof__(&name))(uintptr_t)dlsym(RTLD_NEXT, #name)
 
 /* The body of a wrapper: fails, or calls and perhaps dies after it. */
-#define CALL(kind, type, bad, call)    \
-    do {                               \
-        int act_ = hit(kind);          \
-        if (act_ > 0) {                \
-            errno = act_;              \
-            return bad;                \
-        }                              \
-        type r_ = (call);              \
-        if (act_ == KILLED)            \
-            die();                     \
-        return r_;                     \
+#define CALL(kind, type, bad, call)                                                                                    \
+    do {                                                                                                               \
+        int act_ = hit(kind);                                                                                          \
+        if (act_ > 0) {                                                                                                \
+            errno = act_;                                                                                              \
+            return bad;                                                                                                \
+        }                                                                                                              \
+        type r_ = (call);                                                                                              \
+        if (act_ == KILLED)                                                                                            \
+            die();                                                                                                     \
+        return r_;                                                                                                     \
     } while (0)
 
-/* ---- allocations ----------------------------------------------------------------------------------------------------- */
+/* ---- allocations
+ * ----------------------------------------------------------------------------------------------------- */
 
 #ifndef NO_ALLOC
 void *__libc_malloc(size_t n);
@@ -219,7 +238,8 @@ void free(void *p)
 }
 #endif
 
-/* ---- bytes ------------------------------------------------------------------------------------------------------------ */
+/* ---- bytes
+ * ------------------------------------------------------------------------------------------------------------ */
 
 /* Half of n, but something. */
 static size_t half(size_t n)
@@ -245,19 +265,19 @@ static int half_of(const struct iovec *v, int n, struct iovec *out, int max)
     return k;
 }
 
-#define BYTES(kind, bad, n, call)      \
-    do {                               \
-        int act_ = hit(kind);          \
-        if (act_ > 0) {                \
-            errno = act_;              \
-            return bad;                \
-        }                              \
-        if (act_ == SHORT)             \
-            n = half(n);               \
-        ssize_t r_ = (call);           \
-        if (act_ == KILLED)            \
-            die();                     \
-        return r_;                     \
+#define BYTES(kind, bad, n, call)                                                                                      \
+    do {                                                                                                               \
+        int act_ = hit(kind);                                                                                          \
+        if (act_ > 0) {                                                                                                \
+            errno = act_;                                                                                              \
+            return bad;                                                                                                \
+        }                                                                                                              \
+        if (act_ == SHORT)                                                                                             \
+            n = half(n);                                                                                               \
+        ssize_t r_ = (call);                                                                                           \
+        if (act_ == KILLED)                                                                                            \
+            die();                                                                                                     \
+        return r_;                                                                                                     \
     } while (0)
 
 ssize_t read(int fd, void *p, size_t n)
@@ -320,21 +340,22 @@ ssize_t writev(int fd, const struct iovec *v, int n)
     return vector(WRITE, SYS_writev, fd, v, n);
 }
 
-/* ---- files ------------------------------------------------------------------------------------------------------------ */
+/* ---- files
+ * ------------------------------------------------------------------------------------------------------------ */
 
 static mode_t mode_of(int flags, va_list ap)
 {
     return flags & O_CREAT || (flags & O_TMPFILE) == O_TMPFILE ? va_arg(ap, mode_t) : 0;
 }
 
-#define OPEN_AT(name, dir_arg, dir)                                                       \
-    int name(dir_arg const char *path, int flags, ...)                                    \
-    {                                                                                     \
-        va_list ap;                                                                       \
-        va_start(ap, flags);                                                              \
-        mode_t mode = mode_of(flags, ap);                                                 \
-        va_end(ap);                                                                       \
-        CALL(OPEN, int, -1, (int)syscall(SYS_openat, dir, path, flags, mode));            \
+#define OPEN_AT(name, dir_arg, dir)                                                                                    \
+    int name(dir_arg const char *path, int flags, ...)                                                                 \
+    {                                                                                                                  \
+        va_list ap;                                                                                                    \
+        va_start(ap, flags);                                                                                           \
+        mode_t mode = mode_of(flags, ap);                                                                              \
+        va_end(ap);                                                                                                    \
+        CALL(OPEN, int, -1, (int)syscall(SYS_openat, dir, path, flags, mode));                                         \
     }
 #define NO_DIR
 #define DIR_ARG int dir,
@@ -425,7 +446,8 @@ int poll(struct pollfd *p, nfds_t n, int ms)
     CALL(POLL, int, -1, (int)syscall(SYS_poll, p, n, ms));
 }
 
-/* ---- memory maps and threads -------------------------------------------------------------------------------------------- */
+/* ---- memory maps and threads
+ * -------------------------------------------------------------------------------------------- */
 
 static void *map(void *at, size_t n, int prot, int flags, int fd, off_t offset)
 {

@@ -34,7 +34,8 @@ static void make_input(void)
     add("C03", CTR_UTF8, 0);
 }
 
-/* ---- plans that bind, and the names and types of what they write ---------------------------------------------------------- */
+/* ---- plans that bind, and the names and types of what they write
+ * ---------------------------------------------------------- */
 
 static const struct {
     const char *plan, *outputs;
@@ -114,7 +115,8 @@ static void test_good(void)
     }
 }
 
-/* ---- plans that don't, and what is said -------------------------------------------------------------------------------------- */
+/* ---- plans that don't, and what is said
+ * -------------------------------------------------------------------------------------- */
 
 static const struct {
     const char *plan, *error; /* the error begins with it */
@@ -134,7 +136,8 @@ static const struct {
     { "user user_id\nfeature user_id", "p:2:9: the output has a column user_id already, from line 1" },
     { "label y = rating > 1\nlabel z = rating > 2", "p:2:1: there is a label already, on line 1" },
     { "keep x = 1 < 2 < 3", "p:1:16: comparisons do not chain" },
-    { "keep x = (1 + 2", "p:1:16: expected an operator or ) before the end of the plan (the ( of line 1, column 10 is still open)" },
+    { "keep x = (1 + 2",
+      "p:1:16: expected an operator or ) before the end of the plan (the ( of line 1, column 10 is still open)" },
     { "keep x = 1 + 2)", "p:1:15: expected an operator or the end of the line, not )" },
     { "keep x = lower(genres age)", "p:1:23: expected , or ), not age" },
     { "keep x = ", "p:1:10: expected a value before the end of the line" },
@@ -185,7 +188,9 @@ static void test_bad(void)
     }
 }
 
-/* ---- depth -------------------------------------------------------------------------------------------------------------------- */
+/* ---- depth
+ * --------------------------------------------------------------------------------------------------------------------
+ */
 
 /* `before` n times, then `middle`, then `after` n times. */
 static int bind_nested(const char *before, const char *middle, const char *after, int n)
@@ -217,7 +222,8 @@ static void test_depth(void)
     ok(bind_nested("- ", "age", "", 100000) == CTR_EUSAGE, "and - - -");
 }
 
-/* ---- identity and inputs --------------------------------------------------------------------------------------------------------- */
+/* ---- identity and inputs
+ * --------------------------------------------------------------------------------------------------------- */
 
 static void plan_id(const char *text, char id[33])
 {
@@ -254,7 +260,8 @@ static void test_inputs(void)
     ctr_plan_free(p);
 }
 
-/* ---- expressions ------------------------------------------------------------------------------------------------------------------ */
+/* ---- expressions
+ * ------------------------------------------------------------------------------------------------------------------ */
 
 /* The value of a constant expression as text. */
 static const char *value(const char *text, char *out, size_t size)
@@ -270,8 +277,13 @@ static const char *value(const char *text, char *out, size_t size)
         rc = ctr_expr_eval(e, &batch, &c, &err);
     if (rc == 0 && !ctr_col_missing(c, 1))
         rc = ctr_col_text(c, 1, &b, &err);
-    snprintf(out, size, "%.*s", rc < 0 ? (int)strlen(err.what) : b.len ? (int)b.len : 4,
-             rc < 0 ? err.what : b.len ? (char *)b.data : "null");
+    snprintf(out, size, "%.*s",
+             rc < 0  ? (int)strlen(err.what)
+             : b.len ? (int)b.len
+                     : 4,
+             rc < 0  ? err.what
+             : b.len ? (char *)b.data
+                     : "null");
     ctr_buf_free(&b);
     ctr_expr_free(e);
     return out;
@@ -291,7 +303,9 @@ static void test_values(void)
         { "1 < 2 and 2 < 1 or true", "true" },
         { "not 1 == 2", "true" },
         { "not true and false", "false" },
-        { "\"a\\u00e9\\x41\" == \"a\xc3\xa9" "A\"", "true" },
+        { "\"a\\u00e9\\x41\" == \"a\xc3\xa9"
+          "A\"",
+          "true" },
         { "1h + 30m == 90m", "true" },
         { "ts\"2019-11-14T00:00Z\" + 14d", "2019-11-28T00:00:00Z" },
         { "lower(\"ABC\")", "abc" },
@@ -329,7 +343,8 @@ static void test_expr_errors(void)
     }
 }
 
-/* ---- lists of columns, shares ------------------------------------------------------------------------------------------------------- */
+/* ---- lists of columns, shares
+ * ------------------------------------------------------------------------------------------------------- */
 
 static void test_columns(void)
 {
@@ -339,7 +354,8 @@ static void test_columns(void)
         { "age,price", "age=age price=price" },
         { "C*", "C1=C1 C2=C2 C03=C03" },
         { "C*,-C2", "C1=C1 C03=C03" },
-        { "-C*,-`odd name`", "user_id=user_id movie_id=movie_id rating=rating genres=genres age=age time=time price=price hist=hist" },
+        { "-C*,-`odd name`",
+          "user_id=user_id movie_id=movie_id rating=rating genres=genres age=age time=time price=price hist=hist" },
         { "u=user_id,C?", "u=user_id C1=C1 C2=C2" },
         { "C?,x=C1,y=C1", "x=C1 C2=C2 y=C1" },
         { "`odd name`", "odd name=odd name" },
@@ -357,15 +373,18 @@ static void test_columns(void)
         size_t n = 0;
         int rc = ctr_columns_parse(&p, t[i].list, &input, &err);
         for (int k = 0; rc == 0 && k < p.n; k++)
-            n += (size_t)snprintf(got + n, sizeof got - n, "%s%s=%s", k ? " " : "", p.p[k].name, input.f[p.p[k].column].name);
-        ok(t[i].want ? rc == 0 && strcmp(got, t[i].want) == 0 : rc == CTR_EUSAGE, "--columns %s (%s%s)", t[i].list, got, err.what);
+            n += (size_t)snprintf(got + n, sizeof got - n, "%s%s=%s", k ? " " : "", p.p[k].name,
+                                  input.f[p.p[k].column].name);
+        ok(t[i].want ? rc == 0 && strcmp(got, t[i].want) == 0 : rc == CTR_EUSAGE, "--columns %s (%s%s)", t[i].list, got,
+           err.what);
         ctr_picks_free(&p);
     }
 }
 
 static void test_cuts(void)
 {
-    static const char *const wrong[] = { "", "x", "-1", "101%", "5.5", "1.1234567%", "%", "5%%", "1.%", "99999999999999999999" };
+    static const char *const wrong[] = { "",           "x", "-1",  "101%", "5.5",
+                                         "1.1234567%", "%", "5%%", "1.%",  "99999999999999999999" };
     struct ctr_cut head, tail, none = { 0 };
     struct ctr_err err = { 0 };
     int64_t from, to, from2, to2;
@@ -382,7 +401,9 @@ static void test_cuts(void)
     ok(whole, "head 66.7%% and tail 33.3%% are the whole, each row once");
 }
 
-/* ---- damage --------------------------------------------------------------------------------------------------------------------------- */
+/* ---- damage
+ * ---------------------------------------------------------------------------------------------------------------------------
+ */
 
 static uint64_t random_state = 1;
 static uint64_t rnd(uint64_t n)
@@ -391,9 +412,40 @@ static uint64_t rnd(uint64_t n)
 }
 
 /* Pieces that make a broken plan interesting. */
-static const char *const pieces[] = { "(", ")", "[", "]", ",", "=", "==", "-", "\"", "`", "\n", "#", "1..9", "[1..3]", " and ", "not ",
-                                      "null", "9223372036854775808", "1e999", "14d", "ts\"2019-01-01\"", "keep ", "feature ", " in ", "\\",
-                                      "\xff", "lower(", "cross(", "vocab(", "if(", "[1,2]", "split(genres, \"|\")", "age", "hist" };
+static const char *const pieces[] = { "(",
+                                      ")",
+                                      "[",
+                                      "]",
+                                      ",",
+                                      "=",
+                                      "==",
+                                      "-",
+                                      "\"",
+                                      "`",
+                                      "\n",
+                                      "#",
+                                      "1..9",
+                                      "[1..3]",
+                                      " and ",
+                                      "not ",
+                                      "null",
+                                      "9223372036854775808",
+                                      "1e999",
+                                      "14d",
+                                      "ts\"2019-01-01\"",
+                                      "keep ",
+                                      "feature ",
+                                      " in ",
+                                      "\\",
+                                      "\xff",
+                                      "lower(",
+                                      "cross(",
+                                      "vocab(",
+                                      "if(",
+                                      "[1,2]",
+                                      "split(genres, \"|\")",
+                                      "age",
+                                      "hist" };
 
 static void mutate(struct ctr_buf *b)
 {
@@ -440,7 +492,8 @@ static void test_damage(int rounds)
         *(rc == 0 ? &bound : rc == CTR_EUSAGE ? &refused : &other) += 1;
         ctr_buf_free(&b);
     }
-    ok(other == 0 && bound && refused, "%d damaged plans: %d bound, %d refused, %d failed otherwise", rounds, bound, refused, other);
+    ok(other == 0 && bound && refused, "%d damaged plans: %d bound, %d refused, %d failed otherwise", rounds, bound,
+       refused, other);
 }
 
 int main(int argc, char **argv)

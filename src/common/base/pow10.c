@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * pow10: the powers of ten 10^-342 … 10^324 as floor(10^q * 2^-r), the r that leaves exactly 128 bits: high half, low half.
- * Exact for 0 <= q <= 55. unit-num checks every row against arithmetic on big integers.
+ * pow10: the powers of ten 10^-342 … 10^324 as floor(10^q * 2^-r), the r that leaves exactly 128 bits: high half, low
+ * half. Exact for 0 <= q <= 55. unit-num checks every row against arithmetic on big integers.
  */
 #include "common/base/pow10.h"
 

@@ -35,7 +35,8 @@ int ctr_expr_compile(struct ctr_expr **out, const char *what, const char *text, 
         return ctr_fail_nomem(err, sizeof *e);
     int rc = ctr_plan_parse_expr(&e->tree, what, text, strlen(text), err);
     if (rc == 0 && e->tree.nfitted)
-        rc = ctr_plan_fail(&e->tree.src, (struct plan_pos){ 1, 1 }, err, "an operator that is fitted belongs into a plan");
+        rc = ctr_plan_fail(&e->tree.src, (struct plan_pos){ 1, 1 }, err,
+                           "an operator that is fitted belongs into a plan");
     if (rc == 0)
         rc = ctr_graph_init(&e->graph, &e->tree.src, s, NULL, err);
     if (rc == 0)

@@ -8,7 +8,8 @@
 
 #include "common/stream/stream.h"
 
-/* ---- expressions --------------------------------------------------------------------------------------------------------- */
+/* ---- expressions
+ * --------------------------------------------------------------------------------------------------------- */
 
 /* An expression over the columns of a schema. `what` names its origin for messages ("--where"). The result column is
  * borrowed until the next eval. */
@@ -17,10 +18,12 @@ int ctr_expr_compile(struct ctr_expr **e, const char *what, const char *text, co
                      struct ctr_err *err) CTR_MUST;
 const struct ctr_field *ctr_expr_field(const struct ctr_expr *e); /* the type of the result */
 const struct ctr_strs *ctr_expr_inputs(const struct ctr_expr *e); /* the columns it reads */
-int ctr_expr_eval(struct ctr_expr *e, const struct ctr_batch *b, const struct ctr_col **result, struct ctr_err *err) CTR_MUST;
+int ctr_expr_eval(struct ctr_expr *e, const struct ctr_batch *b, const struct ctr_col **result,
+                  struct ctr_err *err) CTR_MUST;
 void ctr_expr_free(struct ctr_expr *e);
 
-/* ---- plans ----------------------------------------------------------------------------------------------------------------- */
+/* ---- plans
+ * ----------------------------------------------------------------------------------------------------------------- */
 
 struct ctr_plan;
 /* Parse text (errors name file, line, column), or load a fitted plan or a model (a bundle whose first section carries
@@ -36,17 +39,20 @@ bool ctr_plan_may_lack(const struct ctr_plan *p, const char *column);
 /* Identity of the plan and its fitted state: XXH3-128 in hex; what a model demands of a stream. */
 const char *ctr_plan_id(const struct ctr_plan *p);
 bool ctr_plan_needs_fit(const struct ctr_plan *p);
-/* The fitted state as sections (vocab.NAME, quantiles.NAME), which a model carries so that `ctr-extract MODEL` works: their
- * names are appended to `names` with ',' before each but the first of the buffer, and the sections written to `out`. */
+/* The fitted state as sections (vocab.NAME, quantiles.NAME), which a model carries so that `ctr-extract MODEL` works:
+ * their names are appended to `names` with ',' before each but the first of the buffer, and the sections written to
+ * `out`. */
 int ctr_plan_save_section_names(const struct ctr_plan *p, struct ctr_buf *names, struct ctr_err *err) CTR_MUST;
 int ctr_plan_save_sections(const struct ctr_plan *p, struct ctr_out *out, struct ctr_err *err) CTR_MUST;
 
 /* A program: the plan bound to an input schema, types checked, equal subexpressions joined, cut into layers. */
 struct ctr_program;
-int ctr_program_bind(struct ctr_program **g, struct ctr_plan *p, const struct ctr_schema *input, struct ctr_err *err) CTR_MUST;
+int ctr_program_bind(struct ctr_program **g, struct ctr_plan *p, const struct ctr_schema *input,
+                     struct ctr_err *err) CTR_MUST;
 void ctr_program_free(struct ctr_program *g);
 const struct ctr_schema *ctr_program_output(const struct ctr_program *g); /* with roles, tables, plan and plan id */
-/* A model's plan over a log that lacks what the label reads: the output has no label, nor a weight that is lacking too. */
+/* A model's plan over a log that lacks what the label reads: the output has no label, nor a weight that is lacking too.
+ */
 bool ctr_program_unlabelled(const struct ctr_program *g);
 /* Run with this many threads; the results are the same. */
 int ctr_program_threads(struct ctr_program *g, int threads, struct ctr_err *err) CTR_MUST;
@@ -62,10 +68,11 @@ int ctr_program_fit_finish(struct ctr_program *g, struct ctr_err *err) CTR_MUST;
 int64_t ctr_program_fit_memory(const struct ctr_program *g);
 int ctr_program_fit_save(struct ctr_program *g, struct ctr_out *out, struct ctr_err *err) CTR_MUST;
 
-/* Readable names of the keys that were made (ctr-extract --names): rows of table utf8 (dictionary), key uint64, name utf8,
- * count uint64, sorted by table and key; collisions among them are counted. */
+/* Readable names of the keys that were made (ctr-extract --names): rows of table utf8 (dictionary), key uint64, name
+ * utf8, count uint64, sorted by table and key; collisions among them are counted. */
 int ctr_program_names_start(struct ctr_program *g, struct ctr_err *err) CTR_MUST;
-int ctr_program_names_save(struct ctr_program *g, struct ctr_out *out, int64_t *collisions, struct ctr_err *err) CTR_MUST;
+int ctr_program_names_save(struct ctr_program *g, struct ctr_out *out, int64_t *collisions,
+                           struct ctr_err *err) CTR_MUST;
 /* Two names that collided, in words ("item: \"a\" and \"b\""), or NULL. */
 const char *ctr_program_names_collision(const struct ctr_program *g, int i);
 int64_t ctr_program_names_memory(const struct ctr_program *g);

@@ -23,9 +23,10 @@ typedef unsigned long long uint64_t;
 #define OPV_CONST static __device__ const
 #else
 #include <stdint.h>
-#define OPV_FN   static inline __attribute__((unused))
-#define OPV_CORE static inline __attribute__((unused, always_inline)) /* also in loops compiled for more than OPV_FN   \
-                                                                       */
+#define OPV_FN static inline __attribute__((unused))
+#define OPV_CORE                                                                                                       \
+    static inline __attribute__((unused, always_inline)) /* also in loops compiled for more than OPV_FN                \
+                                                          */
 #define OPV_CONST static const __attribute__((unused))
 #endif
 

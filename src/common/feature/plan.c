@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * plan: a plan as others see it: its text, its fitted state, its identity. The state lies in sections as they stand in a
- * fitted plan or a model; only binding gives it to operators.
+ * plan: a plan as others see it: its text, its fitted state, its identity. The state lies in sections as they stand in
+ * a fitted plan or a model; only binding gives it to operators.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -11,7 +11,8 @@
 
 #include "common/feature/program.h"
 
-/* ---- identity ------------------------------------------------------------------------------------------------------- */
+/* ---- identity -------------------------------------------------------------------------------------------------------
+ */
 
 static int section_order(const void *a, const void *b)
 {
@@ -70,10 +71,11 @@ int ctr_plan_identify(struct ctr_plan *p, struct ctr_err *err)
     return rc;
 }
 
-/* ---- sections ---------------------------------------------------------------------------------------------------------- */
+/* ---- sections
+ * ---------------------------------------------------------------------------------------------------------- */
 
-int ctr_plan_add_section(struct ctr_plan *p, const char *name, const struct ctr_schema *schema, struct plan_section **out,
-                         struct ctr_err *err)
+int ctr_plan_add_section(struct ctr_plan *p, const char *name, const struct ctr_schema *schema,
+                         struct plan_section **out, struct ctr_err *err)
 {
     if (p->nsections == p->cap) {
         int cap = p->cap ? p->cap * 2 : 16;
@@ -140,7 +142,8 @@ int ctr_plan_save_sections(const struct ctr_plan *p, struct ctr_out *out, struct
     return rc;
 }
 
-/* ---- opening --------------------------------------------------------------------------------------------------------------- */
+/* ---- opening
+ * --------------------------------------------------------------------------------------------------------------- */
 
 static int plan_new(struct ctr_plan **out, const char *path, struct ctr_err *err)
 {
@@ -223,7 +226,8 @@ static int load_bundle(struct ctr_plan *p, const char *path, struct ctr_err *err
         const struct ctr_meta *meta = &ctr_reader_schema(r)->meta;
         const char *name = ctr_meta_get(meta, CTR_META_SECTION), *text = ctr_meta_get(meta, CTR_META_PLAN);
         if (first && !text)
-            rc = ctr_fail(err, CTR_EUSAGE, "holds no plan: it is neither a fitted plan nor a model trained on extracted features");
+            rc = ctr_fail(err, CTR_EUSAGE,
+                          "holds no plan: it is neither a fitted plan nor a model trained on extracted features");
         p->is_model |= first && ctr_meta_get(meta, CTR_META_MODEL);
         if (rc == 0 && first)
             rc = set_text(p, path, text, strlen(text), err);
@@ -235,7 +239,9 @@ static int load_bundle(struct ctr_plan *p, const char *path, struct ctr_err *err
     }
     ctr_reader_free(r);
     if (rc == 0 && p->tree.nfitted && !p->nsections)
-        rc = ctr_fail(err, CTR_EUSAGE, "the plan in it needs fitting, and the fitted state is not there: use the fitted plan that made the features");
+        rc = ctr_fail(err, CTR_EUSAGE,
+                      "the plan in it needs fitting, and the fitted state is not there: use the fitted plan that made "
+                      "the features");
     return rc;
 }
 
@@ -256,7 +262,8 @@ static int read_text(int fd, struct ctr_buf *b, struct ctr_err *err)
 
 static bool is_stream(const struct ctr_buf *b)
 {
-    return (b->len >= 4 && memcmp(b->data, "\xff\xff\xff\xff", 4) == 0) || (b->len >= 6 && memcmp(b->data, "ARROW1", 6) == 0);
+    return (b->len >= 4 && memcmp(b->data, "\xff\xff\xff\xff", 4) == 0) ||
+           (b->len >= 6 && memcmp(b->data, "ARROW1", 6) == 0);
 }
 
 int ctr_plan_open(struct ctr_plan **out, const char *path, struct ctr_err *err)
@@ -285,7 +292,8 @@ int ctr_plan_open(struct ctr_plan **out, const char *path, struct ctr_err *err)
     return CTR_OK;
 }
 
-/* ---- what it says ------------------------------------------------------------------------------------------------------------ */
+/* ---- what it says
+ * ------------------------------------------------------------------------------------------------------------ */
 
 const char *ctr_plan_text(const struct ctr_plan *p)
 {

@@ -21,11 +21,11 @@
 #include "common/feature/op.h"
 
 enum {
-    PLAN_MAX_TEXT = 1 << 20,     /* bytes of a plan */
-    PLAN_MAX_DEFS = 1 << 16,     /* definitions after repetition */
-    PLAN_MAX_NESTING = 64,       /* brackets within brackets */
-    PLAN_MAX_DEPTH = 1000,       /* calls within calls, chains of infix operators included */
-    PLAN_MAX_TOKENS = 1 << 20,   /* of all repetitions together */
+    PLAN_MAX_TEXT = 1 << 20,   /* bytes of a plan */
+    PLAN_MAX_DEFS = 1 << 16,   /* definitions after repetition */
+    PLAN_MAX_NESTING = 64,     /* brackets within brackets */
+    PLAN_MAX_DEPTH = 1000,     /* calls within calls, chains of infix operators included */
+    PLAN_MAX_TOKENS = 1 << 20, /* of all repetitions together */
 };
 
 /* ---- arena ------------------------------------------------------------------------------------------------------ */
@@ -44,14 +44,15 @@ struct plan_map {
     struct plan_map_slot {
         const char *name;
         int value;
-    } *slot;
+    } * slot;
     size_t used, cap;
 };
 int ctr_map_get(const struct plan_map *m, const char *name); /* or -1 */
 int ctr_map_set(struct plan_map *m, const char *name, int value, struct ctr_err *err) CTR_MUST;
 void ctr_map_free(struct plan_map *m);
 
-/* ---- errors ------------------------------------------------------------------------------------------------------- */
+/* ---- errors -------------------------------------------------------------------------------------------------------
+ */
 
 struct plan_pos {
     int line, col; /* 1-based, in characters */
@@ -67,7 +68,8 @@ int ctr_plan_fail(const struct plan_source *src, struct plan_pos pos, struct ctr
 /* Put the position before an error that came from below; returns its code. */
 int ctr_plan_locate(const struct plan_source *src, struct plan_pos pos, struct ctr_err *err);
 
-/* ---- tokens -------------------------------------------------------------------------------------------------------- */
+/* ---- tokens --------------------------------------------------------------------------------------------------------
+ */
 
 enum plan_tok_kind {
     TOK_END,
@@ -104,7 +106,8 @@ struct plan_toks {
 int ctr_plan_lex(struct plan_toks *out, struct plan_arena *arena, const struct plan_source *src, const char *text,
                  size_t n, struct ctr_err *err) CTR_MUST;
 
-/* ---- syntax tree --------------------------------------------------------------------------------------------------- */
+/* ---- syntax tree ---------------------------------------------------------------------------------------------------
+ */
 
 enum plan_ast_kind { AST_NAME, AST_LITERAL, AST_CALL };
 
@@ -143,18 +146,21 @@ struct plan_tree {
     struct plan_source src;
     struct plan_def *def;
     int ndefs, cap;
-    struct plan_map names;   /* of the definitions */
-    struct ctr_strs inputs;  /* columns in order of first use */
+    struct plan_map names;    /* of the definitions */
+    struct ctr_strs inputs;   /* columns in order of first use */
     struct ctr_buf canonical; /* the text without comments and free choices, for the identity */
-    int nfitted;             /* calls of fitted operators as written */
+    int nfitted;              /* calls of fitted operators as written */
 };
 
-int ctr_plan_parse_tree(struct plan_tree *t, const char *file, const char *text, size_t n, struct ctr_err *err) CTR_MUST;
+int ctr_plan_parse_tree(struct plan_tree *t, const char *file, const char *text, size_t n,
+                        struct ctr_err *err) CTR_MUST;
 /* One expression instead of lines: the tree has one definition without a name. */
-int ctr_plan_parse_expr(struct plan_tree *t, const char *what, const char *text, size_t n, struct ctr_err *err) CTR_MUST;
+int ctr_plan_parse_expr(struct plan_tree *t, const char *what, const char *text, size_t n,
+                        struct ctr_err *err) CTR_MUST;
 void ctr_plan_tree_free(struct plan_tree *t);
 
-/* ---- graph ----------------------------------------------------------------------------------------------------------- */
+/* ---- graph
+ * ----------------------------------------------------------------------------------------------------------- */
 
 enum plan_node_kind {
     NODE_COLUMN, /* an input column */
@@ -171,16 +177,16 @@ struct plan_node {
     struct plan_pos pos;
     struct ctr_vtype type;
     int depth;
-    bool live;       /* some output needs it */
-    bool used;       /* it is an output itself */
-    bool fused;      /* NODE_KEYS: of the call without its value; NODE_CALL: only such keys want it, so it does not run */
-    int column;      /* NODE_COLUMN */
-    int *arg;        /* node of each argument of the call, -1 for a literal; NODE_KEYS…: arg[0] */
+    bool live;  /* some output needs it */
+    bool used;  /* it is an output itself */
+    bool fused; /* NODE_KEYS: of the call without its value; NODE_CALL: only such keys want it, so it does not run */
+    int column; /* NODE_COLUMN */
+    int *arg;   /* node of each argument of the call, -1 for a literal; NODE_KEYS…: arg[0] */
     int nargs;
-    uint64_t hash;   /* of kind, operator and arguments, for joining equal nodes */
-    uint64_t seed;   /* NODE_KEYS */
+    uint64_t hash; /* of kind, operator and arguments, for joining equal nodes */
+    uint64_t seed; /* NODE_KEYS */
     const char *table;
-    const char *name; /* the first definition that it is the value of, or NULL */
+    const char *name;       /* the first definition that it is the value of, or NULL */
     struct ctr_value value; /* NODE_CONST */
     struct ctr_op_call call;
     bool bound;
@@ -188,11 +194,11 @@ struct plan_node {
     bool fit_ready;
     struct ctr_colbuf out;
     bool has_out;
-    const struct ctr_col *col; /* of the current batch */
+    const struct ctr_col *col;      /* of the current batch */
     const struct ctr_col **arg_col; /* room for the columns of the arguments */
     struct ctr_buf scratch;
-    const char *side;          /* ctr.side; "": mixed */
-    const char *role_name;     /* for messages about a label or weight: its name in the plan */
+    const char *side;      /* ctr.side; "": mixed */
+    const char *role_name; /* for messages about a label or weight: its name in the plan */
 };
 
 struct plan_graph {
@@ -202,15 +208,15 @@ struct plan_graph {
     struct plan_node *node;
     int n, cap;
     bool no_fusion; /* somebody looks at every value */
-    int *bucket; /* hash -> node */
+    int *bucket;    /* hash -> node */
     int nbuckets;
     int *order; /* live nodes by depth, then by number */
     int *layer; /* nlayers + 1 offsets into order */
     int norder, nlayers;
-    const char *dir; /* files that operators read lie relative to it */
-    int *def_node; /* ctr_graph_tree: value of each definition: a node */
-    struct ctr_pool *pool;    /* NULL: one thread */
-    struct ctr_err *task_err; /* with a pool: one a node of the widest layer */
+    const char *dir;               /* files that operators read lie relative to it */
+    int *def_node;                 /* ctr_graph_tree: value of each definition: a node */
+    struct ctr_pool *pool;         /* NULL: one thread */
+    struct ctr_err *task_err;      /* with a pool: one a node of the widest layer */
     const struct ctr_batch *batch; /* that runs */
 };
 
@@ -224,7 +230,8 @@ int ctr_graph_init(struct plan_graph *g, const struct plan_source *src, const st
                    struct ctr_err *err) CTR_MUST;
 void ctr_graph_free(struct plan_graph *g);
 /* Bind all definitions of a tree but those left out (NULL: none): g->def_node[i]. */
-int ctr_graph_tree(struct plan_graph *g, const struct plan_tree *t, const bool *leave_out, struct ctr_err *err) CTR_MUST;
+int ctr_graph_tree(struct plan_graph *g, const struct plan_tree *t, const bool *leave_out,
+                   struct ctr_err *err) CTR_MUST;
 /* A node that turns `node` into what a role wants (NODE_KEYS, NODE_DENSE, NODE_LABEL, NODE_WEIGHT). Returns it. */
 int ctr_graph_convert(struct plan_graph *g, enum plan_node_kind kind, int node, const char *table, struct plan_pos pos,
                       struct ctr_err *err) CTR_MUST;

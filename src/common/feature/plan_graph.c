@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * plan_graph: definitions bound to a schema: a graph of typed nodes. Arguments have smaller numbers than their users, so
- * the array is in topological order; equal nodes are one; calls of literals alone are computed here.
+ * plan_graph: definitions bound to a schema: a graph of typed nodes. Arguments have smaller numbers than their users,
+ * so the array is in topological order; equal nodes are one; calls of literals alone are computed here.
  */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "common/feature/plan.h"
 
-/* ---- types ---------------------------------------------------------------------------------------------------------- */
+/* ---- types ----------------------------------------------------------------------------------------------------------
+ */
 
 struct ctr_vtype ctr_field_vtype(const struct ctr_field *f)
 {
@@ -40,7 +41,8 @@ struct ctr_vtype ctr_value_vtype(const struct ctr_value *v, bool big)
     return (struct ctr_vtype){ .type = CTR_LIST, .item = item.type, .duration = item.duration };
 }
 
-/* ---- nodes ---------------------------------------------------------------------------------------------------------- */
+/* ---- nodes ----------------------------------------------------------------------------------------------------------
+ */
 
 int ctr_graph_init(struct plan_graph *g, const struct plan_source *src, const struct ctr_schema *input, const char *dir,
                    struct ctr_err *err)
@@ -195,7 +197,8 @@ static int add_node(struct plan_graph *g, struct plan_node n, struct ctr_err *er
     return g->n++;
 }
 
-/* ---- literals --------------------------------------------------------------------------------------------------------- */
+/* ---- literals
+ * --------------------------------------------------------------------------------------------------------- */
 
 static int const_node(struct plan_graph *g, const struct plan_ast *a, struct ctr_err *err)
 {
@@ -240,7 +243,8 @@ static int scalar_value(struct plan_graph *g, const struct ctr_vtype *t, enum ct
 static int column_literal(struct plan_graph *g, const struct ctr_vtype *t, const struct ctr_col *c, struct plan_ast *a,
                           bool *ok, struct ctr_err *err)
 {
-    *ok = !t->key && ctr_types[t->type].width + (t->type == CTR_UTF8) + (t->type == CTR_BOOL) > 0 && !ctr_col_missing(c, 0);
+    *ok = !t->key && ctr_types[t->type].width + (t->type == CTR_UTF8) + (t->type == CTR_BOOL) > 0 &&
+          !ctr_col_missing(c, 0);
     if (!*ok)
         return CTR_OK;
     a->big = t->type == CTR_U64 && ctr_col_i64(c, 0) < 0;
@@ -248,7 +252,8 @@ static int column_literal(struct plan_graph *g, const struct ctr_vtype *t, const
 }
 
 /* Run a bound call without columns once. */
-static int fold_call(struct plan_graph *g, const struct ctr_op_call *call, struct plan_ast *a, bool *ok, struct ctr_err *err)
+static int fold_call(struct plan_graph *g, const struct ctr_op_call *call, struct plan_ast *a, bool *ok,
+                     struct ctr_err *err)
 {
     struct ctr_field f = ctr_vtype_field(&call->result);
     struct ctr_colbuf out;
@@ -265,7 +270,8 @@ static int fold_call(struct plan_graph *g, const struct ctr_op_call *call, struc
     return rc;
 }
 
-/* ---- binding ------------------------------------------------------------------------------------------------------------ */
+/* ---- binding
+ * ------------------------------------------------------------------------------------------------------------ */
 
 struct binder {
     struct plan_graph *g;
@@ -285,8 +291,10 @@ static int column_node(struct binder *b, const struct plan_ast *a)
     if (column < 0) {
         int later = ctr_map_get(&b->tree->names, a->name);
         if (later >= 0)
-            return ctr_plan_fail(&g->src, a->pos, b->err, "no column %.60s, and line %d that defines it comes below: "
-                                 "definitions stand above their use", a->name, b->tree->def[later].pos.line);
+            return ctr_plan_fail(&g->src, a->pos, b->err,
+                                 "no column %.60s, and line %d that defines it comes below: "
+                                 "definitions stand above their use",
+                                 a->name, b->tree->def[later].pos.line);
         struct ctr_err near = { 0 };
         int rc = ctr_schema_need(g->input, a->name, &near);
         return rc >= 0 ? rc : ctr_plan_fail(&g->src, a->pos, b->err, "%s", near.what);
@@ -461,7 +469,8 @@ int ctr_graph_tree(struct plan_graph *g, const struct plan_tree *t, const bool *
     return rc;
 }
 
-/* ---- what roles want ---------------------------------------------------------------------------------------------------- */
+/* ---- what roles want
+ * ---------------------------------------------------------------------------------------------------- */
 
 static int convert_type(struct plan_graph *g, enum plan_node_kind kind, const struct ctr_vtype *from,
                         struct ctr_vtype *to, struct plan_pos pos, struct ctr_err *err)
@@ -480,14 +489,18 @@ static int convert_type(struct plan_graph *g, enum plan_node_kind kind, const st
         return CTR_OK;
     case NODE_DENSE:
         if (!number)
-            return ctr_plan_fail(&g->src, pos, err, "dense takes numbers, or lists of numbers; this is %s (number(text) and "
-                                 "int(condition) make numbers)", name);
-        *to = (struct ctr_vtype){ .type = nested ? from->type : CTR_F32, .item = nested ? CTR_F32 : 0, .width = from->width };
+            return ctr_plan_fail(&g->src, pos, err,
+                                 "dense takes numbers, or lists of numbers; this is %s (number(text) and "
+                                 "int(condition) make numbers)",
+                                 name);
+        *to = (struct ctr_vtype){ .type = nested ? from->type : CTR_F32,
+                                  .item = nested ? CTR_F32 : 0,
+                                  .width = from->width };
         return CTR_OK;
     case NODE_LABEL:
         if (nested || !(number || value == CTR_BOOL))
-            return ctr_plan_fail(&g->src, pos, err, "a label is a condition or a number from 0 to 1; this is %s%s", name,
-                                 value == CTR_UTF8 ? " (compare it: label click = x == \"yes\")" : "");
+            return ctr_plan_fail(&g->src, pos, err, "a label is a condition or a number from 0 to 1; this is %s%s",
+                                 name, value == CTR_UTF8 ? " (compare it: label click = x == \"yes\")" : "");
         *to = (struct ctr_vtype){ .type = value == CTR_F64 ? CTR_F64 : ctr_types[value].floating ? CTR_F32 : CTR_U8 };
         return CTR_OK;
     default:
@@ -513,7 +526,8 @@ int ctr_graph_convert(struct plan_graph *g, enum plan_node_kind kind, int node, 
     return found >= 0 ? found : add_node(g, n, err);
 }
 
-/* ---- layers --------------------------------------------------------------------------------------------------------------- */
+/* ---- layers
+ * --------------------------------------------------------------------------------------------------------------- */
 
 void ctr_graph_use(struct plan_graph *g, int node)
 {

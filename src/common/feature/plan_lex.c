@@ -8,7 +8,8 @@
 
 #include "common/feature/plan.h"
 
-/* ---- arena and map ------------------------------------------------------------------------------------------------ */
+/* ---- arena and map ------------------------------------------------------------------------------------------------
+ */
 
 struct plan_block {
     struct plan_block *next;
@@ -94,7 +95,8 @@ void ctr_map_free(struct plan_map *m)
     *m = (struct plan_map){ 0 };
 }
 
-/* ---- errors ---------------------------------------------------------------------------------------------------------- */
+/* ---- errors
+ * ---------------------------------------------------------------------------------------------------------- */
 
 static void put_position(const struct plan_source *src, struct plan_pos pos, struct ctr_err *err)
 {
@@ -133,7 +135,8 @@ int ctr_plan_locate(const struct plan_source *src, struct plan_pos pos, struct c
     return err->code;
 }
 
-/* ---- tokens ------------------------------------------------------------------------------------------------------------ */
+/* ---- tokens
+ * ------------------------------------------------------------------------------------------------------------ */
 
 struct lexer {
     struct plan_toks *out;
@@ -325,7 +328,8 @@ static int lex_range(struct lexer *x, struct plan_tok *t)
 {
     const char *start = x->p, *a = start + 1, *a_end = skip_digits(a, x->end);
     const char *b = a_end + 2, *b_end = b <= x->end ? skip_digits(b, x->end) : b;
-    if (a_end == a || b > x->end || a_end[0] != '.' || a_end[1] != '.' || b_end == b || b_end >= x->end || *b_end != ']')
+    if (a_end == a || b > x->end || a_end[0] != '.' || a_end[1] != '.' || b_end == b || b_end >= x->end ||
+        *b_end != ']')
         return lex_fail(x, start, "[ after a name repeats the line, as in C[1..26]; an item of a list is at(list, 1)");
     if (!ctr_parse_i64(a, (size_t)(a_end - a), &t->lo) || !ctr_parse_i64(b, (size_t)(b_end - b), &t->hi))
         return lex_fail(x, start, "a number of the range is too large");
@@ -419,9 +423,9 @@ static int lex_sign(struct lexer *x)
         const char *text;
         enum plan_tok_kind kind;
     } signs[] = {
-        { "==", TOK_INFIX }, { "!=", TOK_INFIX }, { "<=", TOK_INFIX }, { ">=", TOK_INFIX },  { "<", TOK_INFIX },
-        { ">", TOK_INFIX },  { "+", TOK_INFIX },  { "-", TOK_INFIX },  { "*", TOK_INFIX },   { "/", TOK_INFIX },
-        { "%", TOK_INFIX },  { "(", TOK_OPEN },   { ")", TOK_CLOSE },  { "[", TOK_LIST },    { "]", TOK_UNLIST },
+        { "==", TOK_INFIX }, { "!=", TOK_INFIX }, { "<=", TOK_INFIX }, { ">=", TOK_INFIX }, { "<", TOK_INFIX },
+        { ">", TOK_INFIX },  { "+", TOK_INFIX },  { "-", TOK_INFIX },  { "*", TOK_INFIX },  { "/", TOK_INFIX },
+        { "%", TOK_INFIX },  { "(", TOK_OPEN },   { ")", TOK_CLOSE },  { "[", TOK_LIST },   { "]", TOK_UNLIST },
         { ",", TOK_COMMA },  { "=", TOK_ASSIGN },
     };
     for (size_t i = 0; i < CTR_COUNT(signs); i++) {

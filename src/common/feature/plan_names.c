@@ -55,7 +55,8 @@ static void names_free(struct row_names *r)
     ctr_buf_free(&r->end);
 }
 
-/* ---- the names of a row ------------------------------------------------------------------------------------------------ */
+/* ---- the names of a row
+ * ------------------------------------------------------------------------------------------------ */
 
 static int node_names(const struct plan_graph *g, int node, int64_t row, struct row_names *r, struct ctr_err *err);
 
@@ -90,7 +91,8 @@ static int literal_names(const struct ctr_value *v, struct row_names *r, struct 
     case CTR_V_LIST: break;
     default: n = ctr_fmt_i64(text, v->i); break;
     }
-    int rc = v->kind == CTR_V_STR ? ctr_buf_append(&r->text, v->s.p, v->s.n, err) : ctr_buf_append(&r->text, text, n, err);
+    int rc =
+        v->kind == CTR_V_STR ? ctr_buf_append(&r->text, v->s.p, v->s.n, err) : ctr_buf_append(&r->text, text, n, err);
     return rc < 0 ? rc : names_close(r, err);
 }
 
@@ -119,7 +121,8 @@ static int cross_names(const struct plan_graph *g, const struct plan_node *n, in
     int rc = 0;
     for (int k = 0; rc == 0 && k < n->nargs; k++) {
         struct row_names arg = { 0 }, both = { 0 };
-        rc = n->arg[k] < 0 ? literal_names(n->call.arg[k].literal, &arg, err) : node_names(g, n->arg[k], row, &arg, err);
+        rc =
+            n->arg[k] < 0 ? literal_names(n->call.arg[k].literal, &arg, err) : node_names(g, n->arg[k], row, &arg, err);
         if (rc == 0 && k)
             rc = product(&so_far, &arg, &both, err);
         names_free(&so_far);
@@ -148,7 +151,8 @@ static int node_names(const struct plan_graph *g, int node, int64_t row, struct 
     return value_names(n, row, r, err);
 }
 
-/* ---- the tables ------------------------------------------------------------------------------------------------------------ */
+/* ---- the tables
+ * ------------------------------------------------------------------------------------------------------------ */
 
 static int table_grow(struct name_table *t, struct ctr_err *err)
 {
@@ -181,8 +185,8 @@ static int add_collision(struct plan_names *m, const struct name_table *t, struc
                          struct ctr_err *err)
 {
     ctr_buf_clear(&m->scratch);
-    int rc = ctr_buf_printf(&m->scratch, err, "%s: \"%.*s\" and \"%.*s\"", t->table, (int)CTR_MIN(a.n, (size_t)100), a.p,
-                            (int)CTR_MIN(b.n, (size_t)100), b.p);
+    int rc = ctr_buf_printf(&m->scratch, err, "%s: \"%.*s\" and \"%.*s\"", t->table, (int)CTR_MIN(a.n, (size_t)100),
+                            a.p, (int)CTR_MIN(b.n, (size_t)100), b.p);
     if (rc < 0)
         return rc;
     rc = ctr_buf_append(&m->scratch, "", 1, err);
@@ -202,7 +206,8 @@ static int table_add(struct plan_names *m, struct name_table *t, uint64_t key, s
     struct name_slot *s = &t->slot[at];
     if (s->count++) {
         struct ctr_str known = slot_name(t, s);
-        return known.n == name.n && memcmp(known.p, name.p, name.n) == 0 ? CTR_OK : add_collision(m, t, known, name, err);
+        return known.n == name.n && memcmp(known.p, name.p, name.n) == 0 ? CTR_OK
+                                                                         : add_collision(m, t, known, name, err);
     }
     uint64_t n = name.n;
     t->used++;
@@ -225,7 +230,8 @@ static int row_update(struct plan_names *m, struct name_table *t, const struct p
     ctr_buf_clear(&r->end);
     int rc = node_names(g, k->arg[0], row, r, err);
     if (rc == 0 && names_count(r) != (size_t)(to - from))
-        return ctr_fail(err, CTR_EDATA, "row %lld: %lld keys have %zu names", (long long)row, (long long)(to - from), names_count(r));
+        return ctr_fail(err, CTR_EDATA, "row %lld: %lld keys have %zu names", (long long)row, (long long)(to - from),
+                        names_count(r));
     for (int64_t i = from; rc == 0 && i < to; i++)
         rc = table_add(m, t, ((const uint64_t *)keys->data)[i], names_at(r, (size_t)(i - from)), err);
     return rc;
@@ -296,7 +302,9 @@ const char *ctr_program_names_collision(const struct ctr_program *g, int i)
     return g->names && i < g->names->collisions.n ? g->names->collisions.s[i] : NULL;
 }
 
-/* ---- saving -------------------------------------------------------------------------------------------------------------------- */
+/* ---- saving
+ * --------------------------------------------------------------------------------------------------------------------
+ */
 
 static int by_key(const void *a, const void *b)
 {

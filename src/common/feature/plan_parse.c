@@ -56,10 +56,14 @@ static int unexpected(struct parser *p, const struct plan_tok *t, const char *wa
                  p->opener->pos.line, p->opener->pos.col);
     if (t->kind == TOK_LINE || t->kind == TOK_END)
         return parse_fail(p, t->pos, "expected %s before the end of the %s%s", wanted,
-                          p->tree->src.inline_text ? "expression" : p->opener ? "plan" : "line", open);
+                          p->tree->src.inline_text ? "expression"
+                          : p->opener              ? "plan"
+                                                   : "line",
+                          open);
     if (is_reserved(t))
         return parse_fail(p, t->pos, "expected %s, not the word `%s`%s", wanted, t->name, open);
-    return parse_fail(p, t->pos, "expected %s, not %.*s%s", wanted, (int)CTR_MIN(t->source.n, (size_t)40), t->source.p, open);
+    return parse_fail(p, t->pos, "expected %s, not %.*s%s", wanted, (int)CTR_MIN(t->source.n, (size_t)40), t->source.p,
+                      open);
 }
 
 /* The name of a token, with the number of this repetition. */
@@ -83,7 +87,8 @@ static int need_name(struct parser *p, const char *wanted, const char **name)
     return *name ? CTR_OK : p->err->code;
 }
 
-/* ---- expressions --------------------------------------------------------------------------------------------------- */
+/* ---- expressions ---------------------------------------------------------------------------------------------------
+ */
 
 static int parse_expr(struct parser *p, int min, struct plan_ast **out);
 
@@ -116,7 +121,8 @@ static int new_call(struct parser *p, const char *name, struct plan_pos pos, str
     }
     p->tree->nfitted += ctr_op_fitted(a->op);
     *out = a;
-    return a->depth > PLAN_MAX_DEPTH ? parse_fail(p, pos, "the expression is nested deeper than %d", PLAN_MAX_DEPTH) : CTR_OK;
+    return a->depth > PLAN_MAX_DEPTH ? parse_fail(p, pos, "the expression is nested deeper than %d", PLAN_MAX_DEPTH)
+                                     : CTR_OK;
 }
 
 static int unknown_op(struct parser *p, const struct plan_tok *t)
@@ -408,7 +414,8 @@ static int parse_expr(struct parser *p, int min, struct plan_ast **out)
     return rc;
 }
 
-/* ---- lines ------------------------------------------------------------------------------------------------------------ */
+/* ---- lines
+ * ------------------------------------------------------------------------------------------------------------ */
 
 static int kind_role(const struct plan_tok *t)
 {
@@ -438,8 +445,10 @@ static int add_def(struct parser *p, struct plan_def d)
     if (d.kind != PLAN_VALUE) {
         before = ctr_map_get(&p->outputs, d.name);
         if (before >= 0)
-            return parse_fail(p, d.pos, "the output has a column %.60s already, from line %d; give this one a name of its own: NAME = %.60s",
-                              d.name, t->def[before].pos.line, d.name);
+            return parse_fail(
+                p, d.pos,
+                "the output has a column %.60s already, from line %d; give this one a name of its own: NAME = %.60s",
+                d.name, t->def[before].pos.line, d.name);
         rc = ctr_map_set(&p->outputs, d.name, t->ndefs, p->err);
     }
     if (rc == 0 && d.defines)
@@ -500,11 +509,13 @@ static int unknown_kind(struct parser *p, const struct plan_tok *t)
                                          "time",    "query", "id",    "score", "keep" };
     for (size_t i = 0; i < CTR_COUNT(reserved); i++)
         if (is_word(t, reserved[i]))
-            return parse_fail(p, t->pos, "`%s` is reserved for later; today that is a filter of its own before ctr-extract",
-                              t->name);
+            return parse_fail(
+                p, t->pos, "`%s` is reserved for later; today that is a filter of its own before ctr-extract", t->name);
     const char *near = ctr_nearest(t->name, kinds, CTR_COUNT(kinds));
-    return parse_fail(p, t->pos, "no kind %.40s%s%s; there are feature, dense, image, label, weight, user, time, query, id, score and keep",
-                      t->name, near ? "; did you mean " : "", near ? near : "");
+    return parse_fail(
+        p, t->pos,
+        "no kind %.40s%s%s; there are feature, dense, image, label, weight, user, time, query, id, score and keep",
+        t->name, near ? "; did you mean " : "", near ? near : "");
 }
 
 static int parse_line(struct parser *p)
@@ -595,7 +606,8 @@ static int canonical_text(struct plan_tree *t, const struct plan_toks *toks, str
     return rc;
 }
 
-static int parse_with(struct plan_tree *t, const char *text, size_t n, int (*parse)(struct parser *), struct ctr_err *err)
+static int parse_with(struct plan_tree *t, const char *text, size_t n, int (*parse)(struct parser *),
+                      struct ctr_err *err)
 {
     struct parser p = { .tree = t, .err = err };
     t->src.file = ctr_arena_copy(&t->arena, t->src.file, strlen(t->src.file), err);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * plan_run: a batch through a graph. A layer's nodes depend on earlier layers only, so that they may run on any number of
- * threads; each writes its own buffer, so that the bytes do not depend on it.
+ * plan_run: a batch through a graph. A layer's nodes depend on earlier layers only, so that they may run on any number
+ * of threads; each writes its own buffer, so that the bytes do not depend on it.
  */
 #include <math.h>
 #include <stdio.h>
@@ -9,7 +9,8 @@
 
 #include "common/feature/plan.h"
 
-/* ---- constants --------------------------------------------------------------------------------------------------------- */
+/* ---- constants
+ * --------------------------------------------------------------------------------------------------------- */
 
 static int append_value(struct ctr_colbuf *b, const struct ctr_value *v, struct ctr_err *err)
 {
@@ -37,7 +38,8 @@ static int run_const(struct plan_node *n, int64_t rows, struct ctr_err *err)
     return rc;
 }
 
-/* ---- what roles want ----------------------------------------------------------------------------------------------------- */
+/* ---- what roles want
+ * ----------------------------------------------------------------------------------------------------- */
 
 static int check(const struct plan_graph *g, struct plan_node *n, const struct ctr_col *c, const double **v,
                  struct ctr_err *err)
@@ -97,10 +99,12 @@ static int run_dense(struct plan_node *n, const struct ctr_col *c, struct ctr_er
     return rc;
 }
 
-/* ---- nodes --------------------------------------------------------------------------------------------------------------- */
+/* ---- nodes
+ * --------------------------------------------------------------------------------------------------------------- */
 
 /* `keys`: NULL, or the node that wants the keys of the call in place of its value. */
-static int run_call(struct plan_graph *g, struct plan_node *n, struct plan_node *keys, int64_t rows, struct ctr_err *err)
+static int run_call(struct plan_graph *g, struct plan_node *n, struct plan_node *keys, int64_t rows,
+                    struct ctr_err *err)
 {
     for (int i = 0; i < n->nargs; i++)
         n->arg_col[i] = n->arg[i] < 0 ? NULL : g->node[n->arg[i]].col;
@@ -132,9 +136,7 @@ static int run_node(struct plan_graph *g, struct plan_node *n, struct ctr_err *e
     case NODE_KEYS: rc = run_keys(g, n, rows, err); break;
     case NODE_DENSE: rc = run_dense(n, from, err); break;
     case NODE_LABEL: rc = run_label(g, n, from, err); break;
-    case NODE_WEIGHT:
-        n->col = from;
-        return check(g, n, from, &v, err);
+    case NODE_WEIGHT: n->col = from; return check(g, n, from, &v, err);
     }
     if (rc == 0)
         n->col = ctr_colbuf_view(&n->out);

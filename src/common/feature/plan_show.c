@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * plan_show: a program in words (--explain) and as a picture for graphviz (--dot). Both show what runs: live nodes, layer
- * by layer.
+ * plan_show: a program in words (--explain) and as a picture for graphviz (--dot). Both show what runs: live nodes,
+ * layer by layer.
  */
 #include <stdio.h>
 
@@ -34,7 +34,9 @@ static int show_value(struct ctr_buf *o, const struct ctr_value *v, struct ctr_e
 /* What a node does, its arguments as numbers of nodes. */
 static int show_node(const struct plan_graph *g, const struct plan_node *n, struct ctr_buf *o, struct ctr_err *err)
 {
-    static const char *const convert[] = { [NODE_KEYS] = "keys", [NODE_DENSE] = "dense", [NODE_LABEL] = "label", [NODE_WEIGHT] = "weight" };
+    static const char *const convert[] = {
+        [NODE_KEYS] = "keys", [NODE_DENSE] = "dense", [NODE_LABEL] = "label", [NODE_WEIGHT] = "weight"
+    };
     if (n->kind == NODE_COLUMN)
         return ctr_quote_name(o, g->input->f[n->column].name, err);
     if (n->kind == NODE_CONST)
@@ -59,8 +61,8 @@ static int show_names(const struct ctr_program *g, int node, struct ctr_buf *o, 
     for (int i = 0; rc >= 0 && i < g->output.n; i++)
         if (g->node[i] == node) {
             int role = ctr_field_role(&g->output.f[i]);
-            rc = ctr_buf_printf(o, err, "  -> %.60s%s%s%s", g->output.f[i].name, role < 0 ? "" : " (", role < 0 ? "" : ctr_roles[role],
-                                role < 0 ? "" : ")");
+            rc = ctr_buf_printf(o, err, "  -> %.60s%s%s%s", g->output.f[i].name, role < 0 ? "" : " (",
+                                role < 0 ? "" : ctr_roles[role], role < 0 ? "" : ")");
         }
     return rc;
 }
@@ -75,10 +77,12 @@ static int64_t node_bytes(const struct plan_node *n, int64_t rows, bool *grows)
         return rows / 8;
     if (n->type.type == CTR_UTF8 || n->type.type == CTR_LIST)
         return rows * 4;
-    return n->type.type == CTR_FIXED ? rows * n->type.width * ctr_types[n->type.item].width : rows * ctr_types[n->type.type].width;
+    return n->type.type == CTR_FIXED ? rows * n->type.width * ctr_types[n->type.item].width
+                                     : rows * ctr_types[n->type.type].width;
 }
 
-static int show_layer(const struct ctr_program *g, int l, int64_t *bytes, bool *grows, struct ctr_buf *o, struct ctr_err *err)
+static int show_layer(const struct ctr_program *g, int l, int64_t *bytes, bool *grows, struct ctr_buf *o,
+                      struct ctr_err *err)
 {
     const struct plan_graph *p = &g->graph;
     char type[128];
@@ -124,8 +128,9 @@ int ctr_program_explain(const struct ctr_program *g, struct ctr_buf *o, struct c
     for (int l = 0; rc >= 0 && l < g->graph.nlayers; l++)
         rc = show_layer(g, l, &bytes, &grows, o, err);
     if (rc >= 0)
-        rc = ctr_buf_printf(o, err, "memory: %lld KiB for a batch of %d rows%s\ndevice: cpu\n", (long long)((bytes + 1023) >> 10),
-                            CTR_BATCH_ROWS, grows ? ", and the bytes of texts and items of lists" : "");
+        rc = ctr_buf_printf(o, err, "memory: %lld KiB for a batch of %d rows%s\ndevice: cpu\n",
+                            (long long)((bytes + 1023) >> 10), CTR_BATCH_ROWS,
+                            grows ? ", and the bytes of texts and items of lists" : "");
     return CTR_MIN(rc, 0);
 }
 
@@ -155,7 +160,8 @@ static int dot_node(const struct ctr_program *g, int k, struct ctr_buf *o, struc
     if (rc >= 0)
         rc = escape(o, &label, err);
     if (rc >= 0)
-        rc = ctr_buf_printf(o, err, "\\n%s\"%s];\n", ctr_vtype_name(&n->type, type, sizeof type), n->kind == NODE_COLUMN ? ", shape=box" : "");
+        rc = ctr_buf_printf(o, err, "\\n%s\"%s];\n", ctr_vtype_name(&n->type, type, sizeof type),
+                            n->kind == NODE_COLUMN ? ", shape=box" : "");
     ctr_buf_free(&label);
     return rc;
 }

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * program: a plan bound to a schema. Output columns stand in the order of the plan; what a batch gives depends on nothing
- * but the plan, its fitted state and the batch.
+ * program: a plan bound to a schema. Output columns stand in the order of the plan; what a batch gives depends on
+ * nothing but the plan, its fitted state and the batch.
  */
 #include "common/feature/program.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-/* ---- outputs ---------------------------------------------------------------------------------------------------------- */
+/* ---- outputs
+ * ---------------------------------------------------------------------------------------------------------- */
 
 static enum plan_node_kind role_conversion(const struct plan_def *d)
 {
@@ -54,13 +55,15 @@ static void find_sides(struct ctr_program *g)
     }
 }
 
-/* What lists say of their history holds for the column itself, as keys or as numbers; an operator may change the length. */
+/* What lists say of their history holds for the column itself, as keys or as numbers; an operator may change the
+ * length. */
 static int pass_meta(struct ctr_program *g, struct ctr_field *f, int node, struct ctr_err *err)
 {
     const struct plan_node *n = &g->graph.node[node];
     const struct plan_node *from = n->kind != NODE_CALL && n->nargs ? &g->graph.node[n->arg[0]] : n;
     int rc = n->side && *n->side ? ctr_meta_set(&f->meta, CTR_META_SIDE, n->side, err) : 0;
-    const char *of = from->kind == NODE_COLUMN ? ctr_meta_get(&g->input.f[from->column].meta, CTR_META_HISTORY_OF) : NULL;
+    const char *of =
+        from->kind == NODE_COLUMN ? ctr_meta_get(&g->input.f[from->column].meta, CTR_META_HISTORY_OF) : NULL;
     return rc == 0 && of ? ctr_meta_set(&f->meta, CTR_META_HISTORY_OF, of, err) : rc;
 }
 
@@ -114,7 +117,8 @@ static int bind_outputs(struct ctr_program *g, struct ctr_err *err)
     for (int i = 0; rc == 0 && i < nout; i++)
         rc = output_field(g, g->def[i], g->node[i], err);
     if (rc == 0 && !g->output.n)
-        return ctr_plan_fail(&t->src, (struct plan_pos){ 0 }, err, "the plan writes no column; a line such as "
+        return ctr_plan_fail(&t->src, (struct plan_pos){ 0 }, err,
+                             "the plan writes no column; a line such as "
                              "`feature NAME` or `keep NAME` does");
     return rc;
 }
@@ -141,7 +145,8 @@ static int load_fitted(struct ctr_program *g, struct ctr_err *err)
             continue;
         const struct plan_section *s = ctr_plan_section(g->plan, n->fit_section);
         if (!s)
-            return ctr_plan_fail(&g->graph.src, n->pos, err, "the fitted state %.80s is missing; fit the plan again", n->fit_section);
+            return ctr_plan_fail(&g->graph.src, n->pos, err, "the fitted state %.80s is missing; fit the plan again",
+                                 n->fit_section);
         if (ctr_batchbuf_rows(&s->rows))
             rc = ctr_op_fit_load(&n->call, ctr_batchbuf_view((struct ctr_batchbuf *)&s->rows), err);
         if (rc == 0)
@@ -162,7 +167,8 @@ int ctr_program_bind(struct ctr_program **out, struct ctr_plan *p, const struct 
     g->node = calloc(n, sizeof *g->node);
     g->def = calloc(n, sizeof *g->def);
     g->col = calloc(n, sizeof *g->col);
-    int rc = g->node && g->def && g->col ? ctr_schema_copy(&g->input, input, err) : ctr_fail_nomem(err, n * sizeof *g->col);
+    int rc =
+        g->node && g->def && g->col ? ctr_schema_copy(&g->input, input, err) : ctr_fail_nomem(err, n * sizeof *g->col);
     if (rc == 0)
         rc = ctr_graph_init(&g->graph, &p->tree.src, &g->input, p->dir, err);
     if (rc == 0)
@@ -211,7 +217,8 @@ bool ctr_program_unlabelled(const struct ctr_program *g)
     return false;
 }
 
-/* ---- running ------------------------------------------------------------------------------------------------------------ */
+/* ---- running
+ * ------------------------------------------------------------------------------------------------------------ */
 
 int ctr_program_threads(struct ctr_program *g, int threads, struct ctr_err *err)
 {
@@ -225,7 +232,8 @@ static int use_outputs(struct ctr_program *g, struct ctr_err *err)
     for (int i = 0; i < g->graph.n; i++) {
         const struct plan_node *n = &g->graph.node[i];
         if (n->fit_section && !n->fit_ready)
-            return ctr_plan_fail(&g->graph.src, n->pos, err, "%s must be fitted first: ctr-extract --fit PLAN -o FITTED FILE…",
+            return ctr_plan_fail(&g->graph.src, n->pos, err,
+                                 "%s must be fitted first: ctr-extract --fit PLAN -o FITTED FILE…",
                                  ctr_op_name(n->call.op));
     }
     for (int i = 0; i < g->output.n; i++)
@@ -247,9 +255,12 @@ static int use_fitted(struct ctr_program *g, struct ctr_err *err)
                 ctr_graph_use(p, p->node[i].arg[k]);
     for (int i = 0; i < p->n; i++)
         if (p->node[i].live && p->node[i].fit_section)
-            return ctr_plan_fail(&p->src, p->node[i].pos, err, "another fitted operator reads the result of this %s; put this "
-                                 "one into a plan of its own that keeps its result, fit and extract with it, and fit the "
-                                 "other plan over its output", ctr_op_name(p->node[i].call.op));
+            return ctr_plan_fail(
+                &p->src, p->node[i].pos, err,
+                "another fitted operator reads the result of this %s; put this "
+                "one into a plan of its own that keeps its result, fit and extract with it, and fit the "
+                "other plan over its output",
+                ctr_op_name(p->node[i].call.op));
     return CTR_OK;
 }
 
@@ -267,7 +278,8 @@ int ctr_program_prepare(struct ctr_program *g, enum program_mode mode, struct ct
     return rc;
 }
 
-int ctr_program_run(struct ctr_program *g, const struct ctr_batch *in, const struct ctr_batch **out, struct ctr_err *err)
+int ctr_program_run(struct ctr_program *g, const struct ctr_batch *in, const struct ctr_batch **out,
+                    struct ctr_err *err)
 {
     int rc = ctr_program_prepare(g, PROGRAM_RUN, err);
     *out = NULL;

@@ -23,10 +23,10 @@ struct ctr_plan {
 };
 
 int ctr_plan_identify(struct ctr_plan *p, struct ctr_err *err) CTR_MUST;
-int ctr_plan_add_section(struct ctr_plan *p, const char *name, const struct ctr_schema *schema, struct plan_section **out,
-                         struct ctr_err *err) CTR_MUST;
-/* leave_out[i]: definition i is the label (or weight) of a model's plan, or made for it alone, and the schema has not got
- * what it reads. The caller's to free, also after an error. */
+int ctr_plan_add_section(struct ctr_plan *p, const char *name, const struct ctr_schema *schema,
+                         struct plan_section **out, struct ctr_err *err) CTR_MUST;
+/* leave_out[i]: definition i is the label (or weight) of a model's plan, or made for it alone, and the schema has not
+ * got what it reads. The caller's to free, also after an error. */
 int ctr_plan_leave_out(const struct ctr_plan *p, const struct ctr_schema *s, bool **leave_out,
                        struct ctr_err *err) CTR_MUST;
 const struct plan_section *ctr_plan_section(const struct ctr_plan *p, const char *name);

@@ -60,7 +60,10 @@ struct ctr_params {
     const char *precision; /* f64, f32 */
     bool no_bias;
 };
-#define CTR_PARAMS_DEFAULT { .alpha = 0.1, .beta = 1, .precision = "f64" }
+#define CTR_PARAMS_DEFAULT                                                                                             \
+    {                                                                                                                  \
+        .alpha = 0.1, .beta = 1, .precision = "f64"                                                                    \
+    }
 
 /* The frame of a model file, read from the metadata of its first section. */
 struct ctr_model_info {

@@ -124,15 +124,16 @@ struct ctr_subsample_stats {
     int64_t rows, kept, clicked_rows; /* taken in, kept, kept because their query has a click */
     int64_t clicked_queries;
 };
-/* Every row of a query with a click is kept as it is; of the other queries a share, whole, with their weights divided by
- * the share ("Ad Click Prediction", 4.5). Rows keep their order; rows of a query need not be adjacent. */
+/* Every row of a query with a click is kept as it is; of the other queries a share, whole, with their weights divided
+ * by the share ("Ad Click Prediction", 4.5). Rows keep their order; rows of a query need not be adjacent. */
 struct ctr_subsample;
 int ctr_subsample_new(struct ctr_subsample **s, const struct ctr_schema *in, const struct ctr_subsample_opts *o,
-                   struct ctr_err *err) CTR_MUST;
+                      struct ctr_err *err) CTR_MUST;
 const struct ctr_schema *ctr_subsample_schema(const struct ctr_subsample *s);
 int ctr_subsample_batch(struct ctr_subsample *s, const struct ctr_batch *b, struct ctr_err *err) CTR_MUST;
 int ctr_subsample_finish(struct ctr_subsample *s, struct ctr_err *err) CTR_MUST;
-int ctr_subsample_next(struct ctr_subsample *s, const struct ctr_batch **b, struct ctr_err *err) CTR_MUST; /* 1, 0, < 0 */
+int ctr_subsample_next(struct ctr_subsample *s, const struct ctr_batch **b,
+                       struct ctr_err *err) CTR_MUST; /* 1, 0, < 0 */
 void ctr_subsample_get_stats(const struct ctr_subsample *s, struct ctr_subsample_stats *st);
 void ctr_subsample_free(struct ctr_subsample *s);
 

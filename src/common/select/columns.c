@@ -176,7 +176,8 @@ int ctr_columns_parse(struct ctr_picks *out, const char *list, const struct ctr_
     return rc;
 }
 
-/* ---- head and tail --------------------------------------------------------------------------------------------------- */
+/* ---- head and tail
+ * --------------------------------------------------------------------------------------------------- */
 
 #define WHOLE INT64_C(100000000) /* 100 per cent in millionths */
 
@@ -190,7 +191,8 @@ int ctr_cut_parse(struct ctr_cut *c, const char *option, const char *text, struc
         int64_t fraction = 0, unit = 1000000;
         good = c->n <= 100 && digits <= 6 && (text[whole] == '.' ? digits > 0 : whole == n - 1);
         if (good && digits)
-            good = text[whole + 1] >= '0' && text[whole + 1] <= '9' && ctr_parse_i64(text + whole + 1, digits, &fraction);
+            good =
+                text[whole + 1] >= '0' && text[whole + 1] <= '9' && ctr_parse_i64(text + whole + 1, digits, &fraction);
         for (size_t i = 0; i < digits; i++)
             unit /= 10;
         c->n = good ? c->n * 1000000 + fraction * unit : 0;
@@ -198,7 +200,8 @@ int ctr_cut_parse(struct ctr_cut *c, const char *option, const char *text, struc
     } else if (good) {
         good = whole == n;
     }
-    return good ? CTR_OK : ctr_fail(err, CTR_EUSAGE, "%s %.40s: give a number of rows, or a share such as 50%%", option, text);
+    return good ? CTR_OK
+                : ctr_fail(err, CTR_EUSAGE, "%s %.40s: give a number of rows, or a share such as 50%%", option, text);
 }
 
 static int64_t share(int64_t total, int64_t millionths)

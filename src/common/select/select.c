@@ -39,7 +39,8 @@ struct ctr_select {
     struct ctr_batch step, batch;
 };
 
-/* ---- compiling ------------------------------------------------------------------------------------------------------ */
+/* ---- compiling ------------------------------------------------------------------------------------------------------
+ */
 
 /* The schema after the last --add so far. */
 static const struct ctr_schema *last_schema(const struct ctr_select *s)
@@ -174,7 +175,8 @@ static int compile_columns(struct ctr_select *s, const struct ctr_select_spec *s
     return rc;
 }
 
-/* ---- which columns are needed ------------------------------------------------------------------------------------------ */
+/* ---- which columns are needed
+ * ------------------------------------------------------------------------------------------ */
 
 static void need_names(struct ctr_select *s, const struct ctr_expr *e)
 {
@@ -312,7 +314,8 @@ int64_t ctr_select_empty(const struct ctr_select *s)
     return s->empty;
 }
 
-/* ---- batches ------------------------------------------------------------------------------------------------------------ */
+/* ---- batches
+ * ------------------------------------------------------------------------------------------------------------ */
 
 static int grow(struct ctr_select *s, int64_t rows, struct ctr_err *err)
 {
@@ -410,9 +413,11 @@ static int grow_out(struct ctr_select *s, int64_t rows, struct ctr_err *err)
 
 static int misaligned(const struct ctr_select *s, int k, int64_t row, int64_t n, int64_t want, struct ctr_err *err)
 {
-    return ctr_fail(err, CTR_EDATA, "row %lld: %.60s has %lld items and %.60s has %lld; lists that are exploded together "
-                    "are equally long", (long long)(s->batch.first_row + row + 1), s->exploded.f[s->explode[k]].name,
-                    (long long)n, s->exploded.f[s->explode[0]].name, (long long)want);
+    return ctr_fail(err, CTR_EDATA,
+                    "row %lld: %.60s has %lld items and %.60s has %lld; lists that are exploded together "
+                    "are equally long",
+                    (long long)(s->batch.first_row + row + 1), s->exploded.f[s->explode[k]].name, (long long)n,
+                    s->exploded.f[s->explode[0]].name, (long long)want);
 }
 
 /* item_idx[out row] = row (item < 0), or the item's place in column k. Checks that lists are aligned on the way. */

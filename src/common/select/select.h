@@ -17,7 +17,7 @@ struct ctr_select_spec {
     const struct ctr_strs *add; /* NAME=EXPR, in order */
     const char *explode;        /* "a,b": lists aligned item by item */
     const char *columns;
-    bool mark; /* keep the rows that --where leaves out, and mark them in `taken` */
+    bool mark;   /* keep the rows that --where leaves out, and mark them in `taken` */
     bool decode; /* the rows will outlive their batch: no dictionaries in the result */
 };
 
@@ -43,7 +43,8 @@ struct ctr_picks {
     struct ctr_pick *p;
     int n, cap;
 };
-int ctr_columns_parse(struct ctr_picks *out, const char *list, const struct ctr_schema *s, struct ctr_err *err) CTR_MUST;
+int ctr_columns_parse(struct ctr_picks *out, const char *list, const struct ctr_schema *s,
+                      struct ctr_err *err) CTR_MUST;
 void ctr_picks_free(struct ctr_picks *p);
 /* Takes `…` off a name; the result goes to `out`. */
 int ctr_unquote_name(struct ctr_buf *out, const char *p, size_t n, struct ctr_err *err) CTR_MUST;
@@ -54,8 +55,8 @@ struct ctr_cut {
     int64_t n; /* rows, or millionths of a per cent */
 };
 int ctr_cut_parse(struct ctr_cut *c, const char *option, const char *text, struct ctr_err *err) CTR_MUST;
-/* Rows [from, to) of `total` that head, then tail of the head, take. Parts are cut so that head P% and tail (100-P)% are
- * together the whole, each row once. */
+/* Rows [from, to) of `total` that head, then tail of the head, take. Parts are cut so that head P% and tail (100-P)%
+ * are together the whole, each row once. */
 void ctr_cut_range(const struct ctr_cut *head, const struct ctr_cut *tail, int64_t total, int64_t *from, int64_t *to);
 
 #endif
