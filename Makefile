@@ -110,12 +110,12 @@ fault: bins $(B)/fault/inject.so
 # Static checks: formatting, cppcheck, manual pages.
 c_files := $(wildcard src/*/*/*.[ch] src/tools/*.c tests/unit/*.[ch] tests/bench/*.c tests/fuzz/*.[ch])
 lint:
-	clang-format --dry-run -Werror $(c_files)
-	cppcheck -q -j2 --std=c11 --inline-suppr --error-exitcode=1 --enable=warning -Isrc --suppressions-list=.ci/cppcheck.suppressions src
+	$(Q)clang-format --dry-run -Werror $(c_files)
+	$(Q)cppcheck -q -j2 --std=c11 --inline-suppr --error-exitcode=1 --enable=warning -Isrc --suppressions-list=.ci/cppcheck.suppressions src
 	@! mandoc -Tlint -Wwarning man/* 2>&1 | grep -E '(WARNING|ERROR|UNSUPP)'
 
 format:
-	clang-format -i $(c_files)
+	$(Q)clang-format -i $(c_files)
 
 deps:
 	.ci/deps all

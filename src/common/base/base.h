@@ -95,7 +95,7 @@ int ctr_quote_name(struct ctr_buf *b, const char *name, struct ctr_err *err) CTR
 
 /* ---- hashing: hash.c --------------------------------------------------------------------------------------------- */
 
-uint64_t ctr_hash64(const void *p, size_t n, uint64_t seed); /* XXH3-64 with seed */
+uint64_t ctr_hash64(const void *p, size_t n, uint64_t seed);      /* XXH3-64 with seed */
 uint64_t ctr_hash64_avx2(const void *p, size_t n, uint64_t seed); /* the same; ctr_hash64 alone calls it */
 struct ctr_hash128 {
     uint64_t lo, hi;
