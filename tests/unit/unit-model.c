@@ -18,7 +18,8 @@ static void test_kernel(const struct ctr_ftrl_kernel *k, const struct ctr_ftrl_k
 {
     struct ctr_ftrl p = { 1 / 0.3, 0.7, 0.25, 0.1 };
     static uint8_t row[2][LONGEST][24];
-    uint8_t *at[2][LONGEST];
+    static uint8_t spare[24];
+    uint8_t *at[2][80];
     _Alignas(64) double z[2][80], n[2][80], w[2][80], root[2][80], x[80];
     bool same = true;
     for (int len = 0; len <= LONGEST; len++) {
@@ -34,8 +35,10 @@ static void test_kernel(const struct ctr_ftrl_kernel *k, const struct ctr_ftrl_k
             }
             x[i] = i % 3 ? 1 : v[0];
         }
-        for (int i = len; i < 80; i++)
+        for (int i = len; i < 80; i++) {
             x[i] = 0;
+            at[0][i] = at[1][i] = spare;
+        }
         for (int s = 0; s < 2; s++) {
             const struct ctr_ftrl_kernel *which = s ? judge : k;
             struct ctr_ftrl_row scratch = { z[s], n[s], w[s], root[s], x };

@@ -75,6 +75,51 @@ static void test_growth(uint32_t stride, uint64_t n, uint64_t block, uint64_t fa
     ctr_sparse_free(&t);
 }
 
+/* Every kernel finds the homes that ctr_sparse_home finds, in tables that grow and that don't. */
+static void test_kernels(void)
+{
+    enum { TABLES = 21 };
+    static struct ctr_sparse t[TABLES];
+    struct ctr_err err = { 0 };
+    uint8_t *rows[TABLES], *home[TABLES];
+    uint64_t size[TABLES], old_size[TABLES], frontier[TABLES], key[TABLES], h[TABLES];
+    bool grows = false;
+    int rc = 0;
+    for (uint64_t i = 0; i < TABLES; i++) {
+        ctr_sparse_init(&t[i], 24);
+        for (uint64_t k = 0; (k < 20000 || (i % 2 && !t[i].frontier)) && !rc; k++) {
+            rc = ctr_sparse_reserve(&t[i], 1, &err);
+            if (!rc)
+                ctr_sparse_get(&t[i], ctr_sparse_hash(k));
+        }
+        rows[i] = t[i].rows;
+        size[i] = t[i].size;
+        old_size[i] = t[i].old_size;
+        frontier[i] = t[i].frontier;
+        grows |= frontier[i] > 0;
+    }
+    ok(!rc && grows, "some of %d tables are growing", TABLES);
+    const struct ctr_sparse_homes at = { rows, size, old_size, frontier };
+    const struct ctr_sparse_kernel *k;
+    for (int j = 0; (k = ctr_sparse_kernel_at(j)); j++) {
+        bool same = true;
+        if (!k->usable())
+            continue;
+        for (uint64_t round = 0; round < 1000; round++) {
+            int n = (int)(round % (TABLES + 1));
+            for (int i = 0; i < n; i++)
+                key[i] = ctr_random64(5, round, (uint64_t)i);
+            k->hash(key, n, h);
+            k->home(&at, 24, h, n, home);
+            for (int i = 0; i < n; i++)
+                same &= h[i] == ctr_sparse_hash(key[i]) && home[i] == ctr_sparse_home(&t[i], h[i]);
+        }
+        ok(same, "kernel %s: hashes and homes", k->name);
+    }
+    for (int i = 0; i < TABLES; i++)
+        ctr_sparse_free(&t[i]);
+}
+
 int main(void)
 {
     bool inverse = true;
@@ -99,5 +144,6 @@ int main(void)
     test_growth(16, 300000, 1000, 0x9e3779b97f4a7c15u, "spread keys, 16 bytes");
     test_growth(24, 5000, 5000, UINT64_C(1) << 40, "one block");
     test_growth(16, 2500000, 4096, 3, "several ranges in order");
+    test_kernels();
     return done_testing();
 }

@@ -12,6 +12,8 @@
 typedef double lanes __attribute__((vector_size(LANES * sizeof(double))));
 typedef lanes lanes_f64;
 typedef float lanes_f32 __attribute__((vector_size(LANES * sizeof(float))));
+typedef double pair_f64 __attribute__((vector_size(2 * sizeof(double)))); /* z, n as they lie in a table row */
+typedef float pair_f32 __attribute__((vector_size(2 * sizeof(float))));
 
 BODY double join_lanes(const lanes *sum)
 {
@@ -26,6 +28,39 @@ BODY int64_t padded(int64_t k)
 
 /* The body for one type of z and n. */
 #define DEFINE_BODY(real, suffix, squareroot, absolute)                                                                \
+    /* Eight rows' pairs to vectors of z and of n, without a way through memory, and back. */                          \
+    BODY void gather_##suffix(uint8_t *const *row, real *z, real *n)                                                   \
+    {                                                                                                                  \
+        pair_##suffix p[LANES];                                                                                        \
+        for (int i = 0; i < LANES; i++)                                                                                \
+            memcpy(&p[i], row[i] + 8, sizeof p[i]);                                                                    \
+        const lanes_##suffix a =                                                                                       \
+            __builtin_shufflevector(__builtin_shufflevector(p[0], p[1], 0, 1, 2, 3),                                   \
+                                    __builtin_shufflevector(p[2], p[3], 0, 1, 2, 3), 0, 1, 2, 3, 4, 5, 6, 7);          \
+        const lanes_##suffix b =                                                                                       \
+            __builtin_shufflevector(__builtin_shufflevector(p[4], p[5], 0, 1, 2, 3),                                   \
+                                    __builtin_shufflevector(p[6], p[7], 0, 1, 2, 3), 0, 1, 2, 3, 4, 5, 6, 7);          \
+        const lanes_##suffix z8 = __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14);                            \
+        const lanes_##suffix n8 = __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15);                            \
+        memcpy(z, &z8, sizeof z8);                                                                                     \
+        memcpy(n, &n8, sizeof n8);                                                                                     \
+    }                                                                                                                  \
+    BODY void scatter_##suffix(uint8_t *const *row, const real *z, const real *n)                                      \
+    {                                                                                                                  \
+        lanes_##suffix z8, n8;                                                                                         \
+        memcpy(&z8, z, sizeof z8);                                                                                     \
+        memcpy(&n8, n, sizeof n8);                                                                                     \
+        const lanes_##suffix a = __builtin_shufflevector(z8, n8, 0, 8, 1, 9, 2, 10, 3, 11);                            \
+        const lanes_##suffix b = __builtin_shufflevector(z8, n8, 4, 12, 5, 13, 6, 14, 7, 15);                          \
+        const pair_##suffix p[LANES] = {                                                                               \
+            __builtin_shufflevector(a, a, 0, 1), __builtin_shufflevector(a, a, 2, 3),                                  \
+            __builtin_shufflevector(a, a, 4, 5), __builtin_shufflevector(a, a, 6, 7),                                  \
+            __builtin_shufflevector(b, b, 0, 1), __builtin_shufflevector(b, b, 2, 3),                                  \
+            __builtin_shufflevector(b, b, 4, 5), __builtin_shufflevector(b, b, 6, 7),                                  \
+        };                                                                                                             \
+        for (int i = 0; i < LANES; i++)                                                                                \
+            memcpy(row[i] + 8, &p[i], sizeof p[i]);                                                                    \
+    }                                                                                                                  \
     BODY real weight_##suffix(real z, real root, real inv_alpha, real beta, real l1, real l2)                          \
     {                                                                                                                  \
         real size = absolute(z) - l1;                                                                                  \
@@ -40,12 +75,8 @@ BODY int64_t padded(int64_t k)
         const double *restrict x = s->x;                                                                               \
         const real inv_alpha = (real)p->inv_alpha, beta = (real)p->beta, l1 = (real)p->l1, l2 = (real)p->l2;           \
         const int64_t room = padded(k);                                                                                \
-        for (int64_t i = 0; i < k; i++) {                                                                              \
-            memcpy(&z[i], row[i] + 8, sizeof(real));                                                                   \
-            memcpy(&n[i], row[i] + 8 + sizeof(real), sizeof(real));                                                    \
-        }                                                                                                              \
-        for (int64_t i = k; i < room; i++)                                                                             \
-            z[i] = n[i] = 0;                                                                                           \
+        for (int64_t i = 0; i < room; i += LANES)                                                                      \
+            gather_##suffix(row + i, z + i, n + i);                                                                    \
         for (int64_t i = 0; i < room; i++) {                                                                           \
             root[i] = squareroot(n[i]);                                                                                \
             w[i] = weight_##suffix(z[i], root[i], inv_alpha, beta, l1, l2);                                            \
@@ -74,42 +105,47 @@ BODY int64_t padded(int64_t k)
             z[i] += gi - sigma * w[i];                                                                                 \
             n[i] = next;                                                                                               \
         }                                                                                                              \
-        for (int64_t i = 0; i < k; i++) {                                                                              \
-            memcpy(row[i] + 8, &z[i], sizeof(real));                                                                   \
-            memcpy(row[i] + 8 + sizeof(real), &n[i], sizeof(real));                                                    \
-        }                                                                                                              \
+        for (int64_t i = 0; i < room; i += LANES)                                                                      \
+            scatter_##suffix(row + i, z + i, n + i);                                                                   \
+    }                                                                                                                  \
+    /* The same when rows may have changed since forward: only w is of then. */                                        \
+    BODY void update_late_##suffix(const struct ctr_ftrl *p, const struct ctr_ftrl_row *s, uint8_t *const *row,        \
+                                   int64_t k, double g)                                                                \
+    {                                                                                                                  \
+        real *restrict z = s->z, *restrict n = s->n, *restrict root = s->root;                                         \
+        const int64_t room = padded(k);                                                                                \
+        for (int64_t i = 0; i < room; i += LANES)                                                                      \
+            gather_##suffix(row + i, z + i, n + i);                                                                    \
+        for (int64_t i = 0; i < room; i++)                                                                             \
+            root[i] = squareroot(n[i]);                                                                                \
+        update_##suffix(p, s, row, k, g);                                                                              \
     }
 DEFINE_BODY(double, f64, sqrt, fabs)
 DEFINE_BODY(float, f32, sqrtf, fabsf)
 
-#define DEFINE_KERNEL(isa, attributes)                                                                                 \
-    attributes static double forward_f64_##isa(const struct ctr_ftrl *p, const struct ctr_ftrl_row *s,                 \
-                                               uint8_t *const *row, int64_t k)                                         \
+#define DEFINE_TYPED(isa, attributes, suffix)                                                                          \
+    attributes static double forward_##suffix##_##isa(const struct ctr_ftrl *p, const struct ctr_ftrl_row *s,          \
+                                                      uint8_t *const *row, int64_t k)                                  \
     {                                                                                                                  \
-        return forward_f64(p, s, row, k);                                                                              \
+        return forward_##suffix(p, s, row, k);                                                                         \
     }                                                                                                                  \
-    attributes static double forward_f32_##isa(const struct ctr_ftrl *p, const struct ctr_ftrl_row *s,                 \
-                                               uint8_t *const *row, int64_t k)                                         \
+    attributes static void update_##suffix##_##isa(const struct ctr_ftrl *p, const struct ctr_ftrl_row *s,             \
+                                                   uint8_t *const *row, int64_t k, double g)                           \
     {                                                                                                                  \
-        return forward_f32(p, s, row, k);                                                                              \
+        update_##suffix(p, s, row, k, g);                                                                              \
     }                                                                                                                  \
-    attributes static void update_f64_##isa(const struct ctr_ftrl *p, const struct ctr_ftrl_row *s,                    \
-                                            uint8_t *const *row, int64_t k, double g)                                  \
+    attributes static void update_late_##suffix##_##isa(const struct ctr_ftrl *p, const struct ctr_ftrl_row *s,        \
+                                                        uint8_t *const *row, int64_t k, double g)                      \
     {                                                                                                                  \
-        update_f64(p, s, row, k, g);                                                                                   \
-    }                                                                                                                  \
-    attributes static void update_f32_##isa(const struct ctr_ftrl *p, const struct ctr_ftrl_row *s,                    \
-                                            uint8_t *const *row, int64_t k, double g)                                  \
-    {                                                                                                                  \
-        update_f32(p, s, row, k, g);                                                                                   \
+        update_late_##suffix(p, s, row, k, g);                                                                         \
     }
+#define DEFINE_KERNEL(isa, attributes) DEFINE_TYPED(isa, attributes, f64) DEFINE_TYPED(isa, attributes, f32)
 
 #define KERNEL_ROW(isa)                                                                                                \
     {                                                                                                                  \
-#isa, usable_##isa, { forward_f64_##isa, forward_f32_##isa },                                                  \
-        {                                                                                                              \
-            update_f64_##isa, update_f32_##isa                                                                         \
-        }                                                                                                              \
+        .name = #isa, .usable = usable_##isa, .forward = { forward_f64_##isa, forward_f32_##isa },                     \
+        .update = { update_f64_##isa, update_f32_##isa },                                                              \
+        .update_late = { update_late_f64_##isa, update_late_f32_##isa },                                               \
     }
 
 #define FAST __attribute__((optimize("O3")))

@@ -27,7 +27,7 @@ struct ctr_ftrl_row {
 };
 enum { CTR_FTRL_LANES = 8 };
 
-/* A table row is uint64_t hash, then z and n. */
+/* A table row is uint64_t hash, then z and n. Pointers to rows are padded too, with a spare row of zeros. */
 struct ctr_ftrl_kernel {
     const char *name;
     bool (*usable)(void);
@@ -35,6 +35,9 @@ struct ctr_ftrl_kernel {
     double (*forward[2])(const struct ctr_ftrl *p, const struct ctr_ftrl_row *s, uint8_t *const *row, int64_t k);
     /* After forward: the update with g = weight (p - y), scattered. */
     void (*update[2])(const struct ctr_ftrl *p, const struct ctr_ftrl_row *s, uint8_t *const *row, int64_t k, double g);
+    /* The same when rows may have changed since forward; w is the one of then. */
+    void (*update_late[2])(const struct ctr_ftrl *p, const struct ctr_ftrl_row *s, uint8_t *const *row, int64_t k,
+                           double g);
 };
 enum { CTR_F64_STATE, CTR_F32_STATE }; /* index of forward and update */
 

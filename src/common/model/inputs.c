@@ -26,9 +26,11 @@ struct ctr_inputs {
     const struct ctr_schema *schema;
     struct input *in;
     int n, label, weight;
-    int fixed;     /* entries of a row that come from KEY and NUMBER */
-    bool plain;    /* every row has exactly one entry a table, with x = 1: no second sweep */
-    bool has_x;    /* some x may differ from 1 */
+    int fixed;        /* entries of a row that come from KEY and NUMBER */
+    bool plain;       /* every row has exactly one entry a table, with x = 1: no second sweep */
+    bool has_x;       /* some x may differ from 1 */
+    uint16_t *tables; /* of the inputs, in order */
+    const struct ctr_sparse_kernel *kernel;
     bool *repeats; /* by table: a key may come twice in a row */
     const struct ctr_batch *batch;
     const double *label_of, *weight_of;           /* of the batch; NULL: none */
@@ -148,6 +150,7 @@ int ctr_inputs_new(struct ctr_inputs **out, const struct ctr_schema *s, int labe
     in->schema = s;
     in->label = label;
     in->weight = weight;
+    in->kernel = ctr_sparse_kernel_best();
     int rc = check_number(s, label, err);
     if (!rc)
         rc = check_number(s, weight, err);
@@ -159,6 +162,8 @@ int ctr_inputs_new(struct ctr_inputs **out, const struct ctr_schema *s, int labe
                       "with ctr-extract");
     if (!rc && !(in->repeats = calloc((size_t)tables->n + 1, sizeof *in->repeats)))
         rc = ctr_fail_nomem(err, (size_t)tables->n);
+    if (!rc && !(in->tables = calloc((size_t)in->n, sizeof *in->tables)))
+        rc = ctr_fail_nomem(err, (size_t)in->n * sizeof *in->tables);
     if (rc) {
         ctr_inputs_free(in);
         return rc;
@@ -166,6 +171,7 @@ int ctr_inputs_new(struct ctr_inputs **out, const struct ctr_schema *s, int labe
     qsort(in->in, (size_t)in->n, sizeof *in->in, by_name);
     in->plain = !in->has_x;
     for (int i = 0; i < in->n; i++) {
+        in->tables[i] = in->in[i].table;
         in->repeats[in->in[i].table] |= in->in[i].kind == KEYS || in->in[i].kind == WEIGHTED_KEYS;
         for (int j = 0; j < i; j++)
             if (in->in[i].table == in->in[j].table) {
@@ -189,6 +195,7 @@ void ctr_inputs_free(struct ctr_inputs *in)
     for (int i = 0; i < in->n; i++)
         ctr_buf_free(&in->in[i].position);
     free(in->repeats);
+    free(in->tables);
     free(in->in);
     free(in);
 }
@@ -241,6 +248,38 @@ static void put_keys(const struct input *in, const struct ctr_col *c, int64_t fr
         else
             hash = ctr_sparse_hash(key[index ? index[from + i] : from + i]);
         put(s, i, hash, in->table, 1);
+    }
+}
+
+/* The common case: every column is plain keys without nulls, one a table. A tile of hashes stays in the first cache
+ * while column after column is written into it; start and table are the same for every tile. */
+static bool all_plain(const struct ctr_inputs *in)
+{
+    for (int k = 0; k < in->n; k++) {
+        const struct ctr_col *c = &in->batch->col[in->in[k].column];
+        if (c->dict || c->valid)
+            return false;
+    }
+    return in->plain;
+}
+
+static void put_plain(const struct ctr_inputs *in, int64_t from, int64_t n, const struct sink *s)
+{
+    enum { ROWS = 64 };
+    uint64_t hash[ROWS];
+    for (int64_t r = 0; r < n; r += ROWS) {
+        const int64_t rows = CTR_MIN(ROWS, n - r);
+        for (int k = 0; k < in->n; k++) {
+            const uint64_t *key = in->batch->col[in->in[k].column].data;
+            uint64_t *to = s->hash + r * in->n + k;
+            for (int64_t i = ROWS; i < 2 * ROWS; i += 8) /* too many columns for the processor to foresee */
+                __builtin_prefetch(key + from + r + i);
+            in->kernel->hash(key + from + r, rows, hash);
+            for (int64_t i = 0; i < rows; i++)
+                to[i * in->n] = hash[i];
+        }
+        for (int64_t i = 0; i < rows; i++)
+            memcpy(s->table + (r + i) * in->n, in->tables, (size_t)in->n * sizeof *s->table);
     }
 }
 
@@ -416,7 +455,10 @@ int ctr_inputs_rows(struct ctr_inputs *in, int64_t from, int64_t n, struct ctr_r
     struct sink s = { (int64_t *)(void *)in->cursor.data, (uint64_t *)(void *)in->hash.data,
                       (uint16_t *)(void *)in->table.data, in->has_x ? (double *)(void *)in->x.data : NULL };
     memcpy(s.cursor, start, (size_t)n * sizeof *start);
-    for (int k = 0; k < in->n; k++) {
+    const bool fast = all_plain(in);
+    if (fast)
+        put_plain(in, from, n, &s);
+    for (int k = 0; k < in->n && !fast; k++) {
         const struct input *p = &in->in[k];
         const struct ctr_col *c = &in->batch->col[p->column];
         int32_t width = in->schema->f[p->column].width;

@@ -14,8 +14,9 @@
 
 enum {
     AHEAD = 8,            /* rows between prefetch and use */
-    BLOCK_ROWS = 64,      /* rows between two growths */
-    BLOCK_ENTRIES = 8192, /* or so many entries, if there are more */
+    BLOCK_ROWS = 256,     /* rows between two growths */
+    LIST_ROWS = 64,       /* the same where a table can have many keys a row: room is made for each */
+    BLOCK_ENTRIES = 8192, /* or so many entries of such, if there are more */
 };
 
 int ctr_lr_new(void **out, const struct ctr_params *p, struct ctr_err *err)
@@ -25,6 +26,7 @@ int ctr_lr_new(void **out, const struct ctr_params *p, struct ctr_err *err)
         return ctr_fail_nomem(err, sizeof *m);
     m->ftrl = (struct ctr_ftrl){ 1 / p->alpha, p->beta, p->l1, p->l2 };
     m->kernel = ctr_ftrl_kernel_best();
+    m->homes = ctr_sparse_kernel_best();
     m->state = strcmp(p->precision, "f32") ? CTR_F64_STATE : CTR_F32_STATE;
     m->stride = m->state == CTR_F64_STATE ? 24 : 16;
     m->no_bias = p->no_bias;
@@ -42,6 +44,8 @@ void ctr_lr_free(void *learner)
     struct ctr_buf *bufs[] = { &m->home, &m->row, &m->z, &m->n, &m->w, &m->root, &m->x };
     for (size_t i = 0; i < CTR_COUNT(bufs); i++)
         ctr_buf_free(bufs[i]);
+    for (size_t i = 0; i < CTR_COUNT(m->shape); i++)
+        ctr_buf_free(&m->shape[i]);
     free(m->table);
     free(m->extra);
     free(m);
@@ -89,7 +93,9 @@ static int64_t lr_memory(const void *learner)
 /* Rows [from, return) of the next block. */
 static int64_t block_end(const struct ctr_rows *r, int64_t from)
 {
-    int64_t end = CTR_MIN(from + BLOCK_ROWS, r->rows);
+    if (r->one_a_table)
+        return CTR_MIN(from + BLOCK_ROWS, r->rows);
+    int64_t end = CTR_MIN(from + LIST_ROWS, r->rows);
     while (end > from + 1 && r->start[end] - r->start[from] > BLOCK_ENTRIES)
         end--;
     return end;
@@ -148,16 +154,61 @@ static int make_scratch(struct lr *m, const struct ctr_rows *r, int64_t from, in
     return rc;
 }
 
+/* Where the tables of a row's entries are, by position, so that homes are found by vectors. */
+static int make_shape(struct lr *m, const struct ctr_rows *r, int64_t from, struct ctr_err *err)
+{
+    int64_t k = r->start[from + 1] - r->start[from];
+    m->shaped = r->one_a_table;
+    for (size_t i = 0; i < CTR_COUNT(m->shape) && m->shaped; i++) {
+        int rc = scratch(&m->shape[i], k, sizeof(uint64_t), err);
+        if (rc)
+            return rc;
+    }
+    for (int64_t i = 0; i < k && m->shaped; i++) {
+        const struct ctr_sparse *t = &m->table[r->table[r->start[from] + i]];
+        ((uint8_t **)(void *)m->shape[0].data)[i] = t->rows;
+        ((uint64_t *)(void *)m->shape[1].data)[i] = t->size;
+        ((uint64_t *)(void *)m->shape[2].data)[i] = t->old_size;
+        ((uint64_t *)(void *)m->shape[3].data)[i] = t->frontier;
+        m->shaped = t->size <= UINT32_MAX;
+    }
+    return 0;
+}
+
 static void prefetch_row(const struct lr *m, const struct ctr_rows *r, int64_t row, uint8_t **restrict home)
 {
     const struct ctr_sparse *table = m->table;
     const uint64_t *hash = r->hash + r->start[row];
     const uint16_t *number = r->table + r->start[row];
     int64_t k = r->start[row + 1] - r->start[row];
+    if (m->shaped) {
+        const struct ctr_sparse_homes homes = {
+            (uint8_t *const *)(void *)m->shape[0].data,
+            (const uint64_t *)(void *)m->shape[1].data,
+            (const uint64_t *)(void *)m->shape[2].data,
+            (const uint64_t *)(void *)m->shape[3].data,
+        };
+        m->homes->home(&homes, m->stride, hash, k, home);
+    } else {
+        for (int64_t i = 0; i < k; i++)
+            home[i] = ctr_sparse_home(&table[number[i]], hash[i]);
+    }
     for (int64_t i = 0; i < k; i++) {
-        home[i] = ctr_sparse_home(&table[number[i]], hash[i]);
         __builtin_prefetch(home[i], 1);
         __builtin_prefetch(home[i] + 40, 1); /* a row may lie across two lines, or one slot further */
+    }
+}
+
+/* The slots of a row's entries. Nineteen of twenty lie in their home or behind it. */
+static void find_slots(const struct lr *m, const uint64_t *hash, const uint16_t *table, uint8_t *const *home, int64_t k,
+                       uint8_t **restrict row)
+{
+    const uint64_t stride = m->stride;
+    for (int64_t i = 0; i < k; i++) {
+        const uint64_t h = hash[i], first = ctr_sparse_row_hash(home[i]), next = ctr_sparse_row_hash(home[i] + stride);
+        row[i] = home[i] + (first == h ? 0 : stride);
+        if (__builtin_expect(((first != h) & (next != h)) | !h, 0))
+            row[i] = ctr_sparse_get_from(&m->table[table[i]], home[i], h);
     }
 }
 
@@ -195,9 +246,10 @@ static int train_block(struct lr *m, const struct ctr_rows *r, int64_t from, int
         int64_t at = r->start[i], k = r->start[i + 1] - at, all = k + !m->no_bias;
         if (i + AHEAD < end)
             prefetch_row(m, r, i + AHEAD, home + (r->start[i + AHEAD] - first));
-        for (int64_t j = 0; j < k; j++)
-            row[j] = ctr_sparse_get_from(&m->table[r->table[at + j]], home[at - first + j], r->hash[at + j]);
+        find_slots(m, r->hash + at, r->table + at, home + (at - first), k, row);
         row[k] = m->bias;
+        for (int64_t j = all; j % CTR_FTRL_LANES; j++)
+            row[j] = m->spare;
         fill_x(m, r->x ? r->x + at : NULL, k, all);
         double p = ctr_sigmoid(m->kernel->forward[m->state](&m->ftrl, &s, row, all));
         if (!(p >= 0))
@@ -216,6 +268,8 @@ static int lr_train_rows(void *learner, const struct ctr_rows *r, double *score,
         int rc = reserve_block(m, r, from, end, bound, err);
         if (!rc)
             rc = make_scratch(m, r, from, end, err);
+        if (!rc)
+            rc = make_shape(m, r, from, err);
         if (!rc)
             rc = train_block(m, r, from, end, score, err);
         if (rc)

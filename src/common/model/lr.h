@@ -17,10 +17,13 @@ struct lr {
     struct ctr_sparse *table;
     uint64_t *extra; /* by table: entries of the block */
     int tables;
-    struct ctr_buf home, row;        /* pointers, of the block and of the row */
+    struct ctr_buf home, row; /* pointers, of the block and of the row */
+    const struct ctr_sparse_kernel *homes;
+    struct ctr_buf shape[4]; /* of a block whose rows have one entry a table: ctr_sparse_homes by position in the row */
+    bool shaped;             /* shape holds this block's */
     struct ctr_buf z, n, w, root, x; /* scratch of a row */
     int64_t filled;                  /* x holds this many ones less 1, the bias and zeros; 0: something else */
-    _Alignas(16) uint8_t bias[CTR_SPARSE_MAX_STRIDE];
+    _Alignas(16) uint8_t bias[CTR_SPARSE_MAX_STRIDE], spare[CTR_SPARSE_MAX_STRIDE]; /* spare: see ftrl.h */
 };
 
 int ctr_lr_new(void **learner, const struct ctr_params *p, struct ctr_err *err) CTR_MUST;

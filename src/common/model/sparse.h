@@ -64,9 +64,10 @@ int ctr_sparse_reserve(struct ctr_sparse *t, uint64_t extra, struct ctr_err *err
 uint64_t ctr_sparse_bytes(const struct ctr_sparse *t);                       /* held now */
 uint64_t ctr_sparse_bytes_after(const struct ctr_sparse *t, uint64_t extra); /* after such a reserve */
 
+/* Below 2^32 slots the upper half of h is enough, and such products vectorise. Monotone in h and in size. */
 static inline uint64_t ctr_sparse_scale(uint64_t h, uint64_t size)
 {
-    return (uint64_t)((unsigned __int128)h * size >> 64);
+    return size <= UINT32_MAX ? (h >> 32) * size >> 32 : (uint64_t)((unsigned __int128)h * size >> 64);
 }
 static inline uint8_t *ctr_sparse_home(const struct ctr_sparse *t, uint64_t h)
 {
@@ -97,6 +98,23 @@ static inline uint8_t *ctr_sparse_find(const struct ctr_sparse *t, uint64_t h)
 {
     return t->size ? ctr_sparse_find_from(t, ctr_sparse_home(t, h), h) : h || !t->has_zero ? NULL : (uint8_t *)t->zero;
 }
+
+/* Vectorised loops over keys and their homes, for every instruction set the same. */
+struct ctr_sparse_homes {
+    /* Of each of k tables; sizes <= UINT32_MAX. */
+    uint8_t *const *rows;
+    const uint64_t *size, *old_size, *frontier;
+};
+struct ctr_sparse_kernel {
+    const char *name;
+    bool (*usable)(void);
+    void (*hash)(const uint64_t *restrict key, int64_t n, uint64_t *restrict h); /* ctr_sparse_hash */
+    /* ctr_sparse_home of h[i] in table i */
+    void (*home)(const struct ctr_sparse_homes *t, uint64_t stride, const uint64_t *restrict h, int64_t k,
+                 uint8_t **restrict home);
+};
+const struct ctr_sparse_kernel *ctr_sparse_kernel_at(int i); /* fastest first; NULL past the end */
+const struct ctr_sparse_kernel *ctr_sparse_kernel_best(void);
 
 uint8_t *ctr_sparse_add(struct ctr_sparse *t, uint8_t *empty, uint64_t h); /* the slow part of get: a new key */
 
