@@ -22,10 +22,31 @@ completions() { # completions WORD… : what bash would offer for the last word
 PATH=$W/root/usr/bin:$PATH
 is 'bash completes options' "$(completions ctr-join --with)" '--within'
 is 'and choices' "$(completions ctr-cat --compress z)" 'zstd'
+is 'the formats of ctr-import' "$(completions ctr-import --format '' | tr '\n' ' ')" 'csv tsv jsonl libsvm libffm vw '
+is 'the formats of ctr-export' "$(completions ctr-export -f lib | tr '\n' ' ')" 'libsvm libffm '
+is 'metrics' "$(completions ctr-eval --metrics au | tr '\n' ' ')" 'auc auc_loss '
+is 'more metrics behind a comma' "$(completions ctr-eval -m log_loss,ga)" 'log_loss,gauc'
+is 'the model to train' "$(completions ctr-train '')" 'lr'
+is 'behind ctrkit too' "$(completions ctrkit train --l1 1 '')" 'lr'
+is 'what to do with a model' "$(completions ctr-model t)" 'top'
+is 'then files' "$(cd "$top/man" && completions ctr-model top ctr-i | sort | tr '\n' ' ')" 'ctr-import.1 ctr-info.1 '
+is 'files where there is no such word' "$(cd "$top/man" && completions ctr-cat ctr-c | sort | tr '\n' ' ')" 'ctr-calibrate.1 ctr-cat.1 '
+is 'manuals' "$(completions ctrkit help ev)" 'eval'
+is 'shells' "$(completions ctrkit --completion b)" 'bash'
+ok 'the help has the metrics' sh -c 'ctr-eval --help | grep -A1 -e "--metrics" | grep -q "auc,auc_loss,.*gauc"'
 is 'and tools' "$(completions ctrkit calib)" 'calibrate'
 is 'and options behind ctrkit' "$(completions ctrkit calibrate --pie)" '--pieces'
 if command -v zsh >/dev/null; then
     ok 'zsh reads its completion' zsh -n "$W/root/usr/share/zsh/site-functions/_ctrkit"
+    specs() { # specs WORD… : what zsh is told to offer
+        zsh -fc '_arguments() { print -rl -- "$@" }; compadd() { print -r -- "$@" }
+            script=$1; shift; words=("$@") CURRENT=$#; source $script' zsh "$W/root/usr/share/zsh/site-functions/_ctrkit" "$@"
+    }
+    is 'zsh has choices' "$(specs ctr-export '' | sed -n 's/^--format=.*:value://p')" '(csv tsv jsonl libsvm libffm vw npy)'
+    is 'zsh has flags' "$(specs ctr-join '' | grep '^--inner')" "$(ctr-join --list-options | awk -F'\t' '$1 == "--inner" { print $1 "[" $5 "]" }')"
+    is 'zsh has metrics' "$(specs ctr-eval '' | grep -c '^--metrics=.*:_values -s , word auc auc_loss ')" 1
+    is 'zsh has models' "$(specs ctrkit train '' | grep '^1:')" '1:word:(lr)'
+    is 'zsh has manuals' "$(specs ctrkit help ev | grep -c 'eval')" 1
 else
     skip 'zsh reads its completion' 'no zsh'
 fi

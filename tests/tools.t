@@ -14,7 +14,7 @@ common_options() {
 common_options >"$W/common"
 
 help_is_manual() { # the tool's own options are those of its page
-    "$1" --list-options | cut -f1 | sort -u | comm -23 - "$W/common" >"$W/table"
+    "$1" --list-options | cut -f1 | grep . | sort -u | comm -23 - "$W/common" >"$W/table"
     case $1 in ctr-*) : ;; esac
     man_options "$man/$1.1" | comm -23 - "$W/common" >"$W/page"
     # role options may be described once, in ctrkit(7)

@@ -14,6 +14,11 @@ static struct {
     bool reliability, ascii;
 } o = { .format = "table", .bins = 10 };
 
+static const char *metric(int i)
+{
+    return i < ctr_metrics_count ? ctr_metrics[i].name : NULL;
+}
+
 static const struct ctr_opt opts[] = {
     { "by", 'b', CTR_OPT_LIST, "COLUMNS", "also for each value of these columns (items of lists)", &o.by, 0 },
     { "window", 'w', CTR_OPT_DURATION, "DURATION", "also for each window of the time column, such as 1h", &o.window_ms,
@@ -21,7 +26,7 @@ static const struct ctr_opt opts[] = {
     { "control", 'c', CTR_OPT_STR, "FILE", "compare with the scores of the same rows in FILE", &o.control,
       CTR_OPT_PATH },
     { "bootstrap", 0, CTR_OPT_INT, "N", "95% intervals from N resamplings of users, or of rows", &o.bootstrap, 0 },
-    { "metrics", 'm', CTR_OPT_STR, "LIST", "these metrics: auc, auc_loss, gauc, log_loss, ...", &o.metrics, 0 },
+    { "metrics", 'm', CTR_OPT_STR, "LIST", "these metrics, of", &o.metrics, 0, metric },
     { "format", 'f', CTR_OPT_CHOICE, "table|stream", "a table of text (default), or a stream", &o.format,
       CTR_OPT_LOCAL },
     { "reliability", 'r', CTR_OPT_FLAG, NULL, "draw click rates against scores below the table", &o.reliability,

@@ -100,6 +100,11 @@ static const struct {
     int (*run)(struct ctr_cli *cli, struct ctr_err *err);
 } actions[] = { { "top", top } };
 
+static const char *action(int i)
+{
+    return i < (int)CTR_COUNT(actions) ? actions[i].name : NULL;
+}
+
 static int run_tool(struct ctr_cli *cli, struct ctr_err *err)
 {
     int rc = ctr_cli_args(cli, 2, 2, err);
@@ -118,4 +123,5 @@ const struct ctr_tool ctr_tool = {
     .synopsis = "top MODEL",
     .opts = opts,
     .run = run_tool,
+    .word = action,
 };

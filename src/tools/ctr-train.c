@@ -270,6 +270,11 @@ static int train(struct ctr_cli *cli, struct ctr_err *err)
     return rc;
 }
 
+static const char *model(int i)
+{
+    return ctr_model_at(i) ? ctr_model_at(i)->name : NULL;
+}
+
 const struct ctr_tool ctr_tool = {
     .name = "ctr-train",
     .summary = "learn a model from a stream of features",
@@ -277,4 +282,5 @@ const struct ctr_tool ctr_tool = {
     .opts = opts,
     .flags = CTR_TOOL_ROLES,
     .run = train,
+    .word = model,
 };

@@ -44,6 +44,7 @@ struct ctr_opt {
     const char *help; /* one line, lower case, no full stop */
     void *to;
     unsigned flags;
+    const char *(*word)(int i); /* or NULL: the words that a comma list of CTR_OPT_STR is made of; NULL past the end */
 };
 
 enum {
@@ -60,6 +61,7 @@ struct ctr_tool {
     const struct ctr_opt *opts;
     unsigned flags;
     int (*run)(struct ctr_cli *cli, struct ctr_err *err);
+    const char *(*word)(int i); /* or NULL: what the first argument may be; NULL past the end */
 };
 extern const struct ctr_tool ctr_tool; /* defined by each tool */
 

@@ -165,6 +165,13 @@ void ctr_options_free(const struct ctr_tool *tool, const struct ctr_option_table
             ctr_strs_free(o->to);
 }
 
+/* "a, b, c" */
+static void print_words(const char *(*word)(int i), const char *between, FILE *f)
+{
+    for (int i = 0; word && word(i); i++)
+        fprintf(f, "%s%s", i ? between : "", word(i));
+}
+
 static void help_option(const struct ctr_opt *o, FILE *f)
 {
     char left[128];
@@ -177,6 +184,11 @@ static void help_option(const struct ctr_opt *o, FILE *f)
         fprintf(f, "%s\n%*s  %s\n", left, HELP_COLUMN, "", o->help);
     else
         fprintf(f, "%-*s  %s\n", HELP_COLUMN, left, o->help);
+    if (!o->word)
+        return;
+    fprintf(f, "%*s  ", HELP_COLUMN, "");
+    print_words(o->word, ",", f);
+    fputc('\n', f);
 }
 
 void ctr_options_help(const struct ctr_tool *tool, const struct ctr_option_tables *t, FILE *f)
@@ -212,7 +224,19 @@ void ctr_options_list(const struct ctr_tool *tool, const struct ctr_option_table
 
     for (int i = 0; (o = option_at(tool, t, i)); i++) {
         char letter[3] = { '-', o->letter, 0 };
-        fprintf(f, "--%s\t%s\t%s\t%s\t%s\n", o->name, o->letter ? letter : "",
-                o->flags & CTR_OPT_PATH ? "file" : kinds[o->kind], o->arg ? o->arg : "", o->help);
+        fprintf(f, "--%s\t%s\t%s\t", o->name, o->letter ? letter : "",
+                o->flags & CTR_OPT_PATH ? "file"
+                : o->word               ? "list"
+                                        : kinds[o->kind]);
+        if (o->word)
+            print_words(o->word, "|", f);
+        else
+            fputs(o->arg ? o->arg : "", f);
+        fprintf(f, "\t%s\n", o->help);
+    }
+    if (tool->word) {
+        fputs("\t\tword\t", f);
+        print_words(tool->word, "|", f);
+        fputs("\tthe first argument\n", f);
     }
 }

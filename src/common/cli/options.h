@@ -19,7 +19,8 @@ int ctr_options_parse(struct ctr_cli *cli, const struct ctr_option_tables *t, in
 /* Frees what the lists hold that tools have not taken. */
 void ctr_options_free(const struct ctr_tool *tool, const struct ctr_option_tables *t);
 void ctr_options_help(const struct ctr_tool *tool, const struct ctr_option_tables *t, FILE *f);
-/* One line an option for completion scripts: "--name<TAB>-l<TAB>kind<TAB>argument<TAB>help". */
+/* One line an option for completion scripts: "--name<TAB>-l<TAB>kind<TAB>argument<TAB>help". The argument is
+ * "a|b|c" of the kinds choice and list (of which a comma list is made), and of "<TAB><TAB>word", the first argument. */
 void ctr_options_list(const struct ctr_tool *tool, const struct ctr_option_tables *t, FILE *f);
 
 #endif
