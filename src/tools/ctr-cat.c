@@ -31,7 +31,7 @@ static int copy_section(struct ctr_cli *cli, struct ctr_reader *r, struct ctr_ou
     if (rc)
         return rc;
     wo.compression = !strcmp(o.compress, "lz4") ? CTR_LZ4 : !strcmp(o.compress, "zstd") ? CTR_ZSTD : CTR_PLAIN;
-    if (cli->provenance)
+    if (cli->provenance) /* a plain copy is the same stream: it leaves no line, so that cat of cat changes nothing */
         rc = ctr_schema_provenance(&schema, cli->tool->name, cli->provenance, err);
     if (!rc)
         rc = ctr_writer_open(&w, out, &schema, &wo, err);

@@ -347,13 +347,18 @@ static bool nearest(const struct number *x, const struct binary *f, uint64_t *si
 }
 
 /* nan, inf, infinity in any case, with a sign. */
-static bool parse_special(const char *p, size_t n, bool *neg, bool *nan)
+static bool parse_special(const char *p, size_t n, double *v)
 {
-    *neg = n && *p == '-';
+    bool neg = n && *p == '-';
     if (n && (*p == '-' || *p == '+'))
         p++, n--;
-    *nan = n == 3 && !strncasecmp(p, "nan", 3);
-    return *nan || (n == 3 && !strncasecmp(p, "inf", 3)) || (n == 8 && !strncasecmp(p, "infinity", 8));
+    if (n == 3 && !strncasecmp(p, "nan", 3))
+        *v = __builtin_nan("");
+    else if ((n == 3 && !strncasecmp(p, "inf", 3)) || (n == 8 && !strncasecmp(p, "infinity", 8)))
+        *v = neg ? -__builtin_inf() : __builtin_inf();
+    else
+        return false;
+    return true;
 }
 
 static const double small_pow10[] = { 1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
@@ -362,13 +367,8 @@ static const double small_pow10[] = { 1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  
 bool ctr_parse_f64(const char *p, size_t n, double *v)
 {
     struct number x;
-    if (!scan_number(p, n, &x)) {
-        bool neg, nan;
-        if (!parse_special(p, n, &neg, &nan))
-            return false;
-        *v = nan ? __builtin_nan("") : neg ? -__builtin_inf() : __builtin_inf();
-        return true;
-    }
+    if (!scan_number(p, n, &x))
+        return parse_special(p, n, v);
     if (x.w < 1ull << 53 && !x.more && x.exponent >= -22 && x.exponent <= 22) { /* both factors exact: one rounding */
         double d = (double)x.w;
         d = x.exponent < 0 ? d / small_pow10[-x.exponent] : d * small_pow10[x.exponent];
@@ -389,10 +389,10 @@ bool ctr_parse_f32(const char *p, size_t n, float *v)
 {
     struct number x;
     if (!scan_number(p, n, &x)) {
-        bool neg, nan;
-        if (!parse_special(p, n, &neg, &nan))
+        double special;
+        if (!parse_special(p, n, &special))
             return false;
-        *v = nan ? __builtin_nanf("") : neg ? -__builtin_inff() : __builtin_inff();
+        *v = (float)special;
         return true;
     }
     if (x.w < 1u << 24 && !x.more && x.exponent >= -10 && x.exponent <= 10) {

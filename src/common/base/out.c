@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { OUT_BUFFER = 64 << 10, OUT_OPEN_MAX = 64, OUT_IOV_MAX = 512 };
+enum { OUT_BUFFER = 64 << 10, OUT_OPEN_MAX = 4096, OUT_IOV_MAX = 512 };
 
 struct ctr_out {
     int fd;

@@ -9,16 +9,6 @@
 #include <time.h>
 #include <unistd.h>
 
-int ctr_cli_usage(struct ctr_err *err, const char *fmt, ...)
-{
-    va_list ap;
-
-    va_start(ap, fmt);
-    vsnprintf(err->what, sizeof err->what, fmt, ap);
-    va_end(ap);
-    return err->code = CTR_EUSAGE;
-}
-
 int ctr_cli_args(struct ctr_cli *cli, int min, int max, struct ctr_err *err)
 {
     int line = (int)strcspn(cli->tool->synopsis, "\n");

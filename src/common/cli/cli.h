@@ -95,7 +95,7 @@ struct ctr_cli {
 /* Exactly min..max positional arguments (max -1: any), else a usage error that shows the synopsis. */
 int ctr_cli_args(struct ctr_cli *cli, int min, int max, struct ctr_err *err) CTR_MUST;
 /* A usage error in words; returns CTR_EUSAGE. */
-int ctr_cli_usage(struct ctr_err *err, const char *fmt, ...) CTR_PRINTF(2, 3);
+#define ctr_cli_usage(err, ...) ctr_fail((err), CTR_EUSAGE, __VA_ARGS__)
 
 /* The main stream: args[first…], or stdin. opts may be NULL. Refuses an input that is also the output. */
 int ctr_cli_reader(struct ctr_cli *cli, int first, const struct ctr_reader_opts *opts, struct ctr_reader **r,

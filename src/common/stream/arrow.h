@@ -4,7 +4,8 @@
  *
  *   flatbuf.c     metadata, bytes          arrow-meta.c   our metadata, written     emit.c     columns -> body buffers
  *   source.c      pipes and files          arrow-parse.c  any metadata, validated   body.c     buffers, verified
- *   compress.c    ZSTD, LZ4 bodies         normalise.c    body buffers -> columns   writer.c reader.c ipcfile.c keyed.c
+ *   compress.c    ZSTD, LZ4 bodies         leaves.c       schema -> columns         writer.c reader.c ipcfile.c keyed.c
+ *                                          normalise.c    body buffers -> columns
  */
 #ifndef CTR_ARROW_H
 #define CTR_ARROW_H
@@ -241,6 +242,7 @@ struct arrow_leaves {
     struct arrow_leaf *l;
     int n, cap;
 };
+/* The columns of a schema, and their storage: leaves.c. */
 int ctr_leaves_make(struct arrow_leaves *ls, const struct arrow_schema *s, struct ctr_err *err) CTR_MUST;
 void ctr_leaves_free(struct arrow_leaves *ls);
 /* The column of a batch; valid until the next call for this leaf, or until the bytes of the batch go. */

@@ -62,20 +62,6 @@ int ctr_fields_parse(const struct ctr_fields *s, struct ctr_text_job *j, struct 
                      int (*row)(const struct ctr_fields *s, struct ctr_text_job *j, const char *p, const char *end,
                                 struct ctr_err *why)) CTR_MUST;
 
-/* The next record at *p of a block: its end without line end; *p moves on. NULL: no more. */
-static inline const char *ctr_next_record(const char **p, const char *end, const char **line)
-{
-    const char *nl;
-
-    if (*p >= end)
-        return NULL;
-    *line = *p;
-    nl = memchr(*p, '\n', (size_t)(end - *p));
-    *p = nl ? nl + 1 : end;
-    nl = nl ? nl : end;
-    return nl > *line && nl[-1] == '\r' ? nl - 1 : nl;
-}
-
 static inline bool ctr_is_blank(char c)
 {
     return c == ' ' || c == '\t';

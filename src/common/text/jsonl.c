@@ -300,18 +300,6 @@ static int read_line(const struct jsonl *j, const char *p, const char *end, stru
     return -1;
 }
 
-static const char *next_line(const char **p, const char *end, const char **line)
-{
-    const char *nl;
-
-    if (*p >= end)
-        return NULL;
-    *line = *p;
-    nl = memchr(*p, '\n', (size_t)(end - *p));
-    *p = nl ? nl + 1 : end;
-    return nl ? nl : end;
-}
-
 /* ---- the first lines: which columns, which types ---- */
 
 static const char *discover(struct jsonl *j, const char *prefix, size_t prefix_n, int depth, const char *p,
@@ -399,7 +387,7 @@ static int discover_columns(struct jsonl *j, const struct ctr_text_block *b, str
     const char *p = b->p, *line, *end;
     int rc = add_root(j, err);
 
-    for (int n = 0; rc == 0 && n < CTR_SAMPLE_ROWS && (end = next_line(&p, b->p + b->n, &line)) != NULL; n++) {
+    for (int n = 0; rc == 0 && n < CTR_SAMPLE_ROWS && (end = ctr_next_record(&p, b->p + b->n, &line)) != NULL; n++) {
         line = ctr_json_space(line, end);
         if (line < end && *line == '{')
             discover(j, "", 0, 0, line + 1, end, scratch, &rc, err);
@@ -471,7 +459,7 @@ static int infer_types(struct jsonl *j, const struct ctr_text_block *b, struct c
     const char *p = b->p, *line, *end, *why;
     int rc = seen && value ? 0 : ctr_fail_nomem(err, (size_t)j->columns.n * sizeof(*seen));
 
-    for (int n = 0; rc == 0 && n < CTR_SAMPLE_ROWS && (end = next_line(&p, b->p + b->n, &line)) != NULL; n++) {
+    for (int n = 0; rc == 0 && n < CTR_SAMPLE_ROWS && (end = ctr_next_record(&p, b->p + b->n, &line)) != NULL; n++) {
         ctr_buf_clear(scratch);
         if ((rc = ctr_buf_reserve(scratch, (size_t)(end - line), err)) == 0 &&
             read_line(j, line, end, value, scratch, &why) > 0)
@@ -562,7 +550,7 @@ static int parse_jsonl(const void *state, struct ctr_text_job *job, struct ctr_e
     int rc = ctr_buf_reserve(&job->scratch, (size_t)j->columns.n * sizeof(*value), err), column = 0;
 
     value = (struct ctr_json *)job->scratch.data;
-    for (; rc == 0 && (e = next_line(&p, end, &line)) != NULL; number++) {
+    for (; rc == 0 && (e = ctr_next_record(&p, end, &line)) != NULL; number++) {
         int64_t rows = ctr_batchbuf_rows(&job->out);
         int got;
         ctr_buf_clear(&scratch);

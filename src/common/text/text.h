@@ -168,6 +168,20 @@ void ctr_job_rewind(struct ctr_text_job *j, int64_t rows);
 int ctr_job_bad_cell(struct ctr_text_job *j, const char *record, size_t n, int64_t line,
                      const struct ctr_text_column *c, const char *cell, size_t cell_n, struct ctr_err *err) CTR_MUST;
 
+/* The next record at *p of a block: its end without line end; *p moves on. NULL: no more. */
+static inline const char *ctr_next_record(const char **p, const char *end, const char **line)
+{
+    const char *nl;
+
+    if (*p >= end)
+        return NULL;
+    *line = *p;
+    nl = memchr(*p, '\n', (size_t)(end - *p));
+    *p = nl ? nl + 1 : end;
+    nl = nl ? nl : end;
+    return nl > *line && nl[-1] == '\r' ? nl - 1 : nl;
+}
+
 /* ---- formats: text.c ---- */
 
 struct ctr_text_format {

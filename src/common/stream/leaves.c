@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * leaves: which columns of ours an Arrow schema becomes: a struct a column for each of its fields, a list of scalars or
+ * of struct<key, weight> one. What lies on the way to a column's values is its path.
+ */
+#include "common/stream/arrow.h"
+
+#include <stdlib.h>
+
+static bool is_weighted(const struct arrow_field *f)
+{
+    return f->kind == ARROW_STRUCT && f->nchild == 2 && !f->child[0].dict && !f->child[1].dict &&
+           !strcmp(f->child[0].name, "key") && f->child[0].kind == ARROW_INT && f->child[0].bits == 64 &&
+           !f->child[0].is_signed && !strcmp(f->child[1].name, "weight") && f->child[1].kind == ARROW_FLOAT &&
+           f->child[1].bits == 32;
+}
+
+static bool scalar_type(const struct arrow_field *f, enum ctr_type *t)
+{
+    static const enum ctr_type ints[2][4] = { { CTR_U8, CTR_U16, CTR_U32, CTR_U64 },
+                                              { CTR_I8, CTR_I16, CTR_I32, CTR_I64 } };
+    switch (f->kind) {
+    case ARROW_INT: *t = ints[f->is_signed][__builtin_ctz((unsigned)f->bits) - 3]; return true;
+    case ARROW_FLOAT: *t = f->bits == 16 ? CTR_F16 : f->bits == 32 ? CTR_F32 : CTR_F64; return true;
+    case ARROW_BOOL: *t = CTR_BOOL; return true;
+    case ARROW_DATE:
+    case ARROW_TIMESTAMP: *t = CTR_TIME; return true;
+    case ARROW_LIST:
+    case ARROW_LARGE_LIST:
+    case ARROW_FIXED_LIST:
+    case ARROW_STRUCT: return false;
+    default: *t = CTR_UTF8; return true;
+    }
+}
+
+struct walk {
+    struct arrow_leaves *ls;
+    const struct arrow_field *path[ARROW_MAX_DEPTH + 1];
+    int depth;
+    const struct arrow_field *list; /* on the path, or NULL */
+    bool dict;                      /* encoded, outside of any list */
+    struct ctr_err *err;
+};
+
+static int leaf_add(struct walk *w, const char *name, const struct ctr_meta *meta, enum ctr_type type)
+{
+    struct arrow_leaves *ls = w->ls;
+    if (ls->n == ls->cap) {
+        int cap = ls->cap ? 2 * ls->cap : 16;
+        struct arrow_leaf *p = realloc(ls->l, (size_t)cap * sizeof *p);
+        if (!p)
+            return ctr_fail_nomem(w->err, (size_t)cap * sizeof *p);
+        ls->l = p;
+        ls->cap = cap;
+    }
+    struct arrow_leaf *l = &ls->l[ls->n++];
+    *l = (struct arrow_leaf){ .depth = w->depth };
+    memcpy(l->path, w->path, sizeof l->path);
+    bool fixed = w->list && w->list->kind == ARROW_FIXED_LIST;
+    l->field.type = fixed ? CTR_FIXED : w->list ? CTR_LIST : type;
+    l->field.item = w->list ? type : CTR_BOOL;
+    l->field.width = fixed ? w->list->width : 0;
+    l->field.dict = w->dict;
+    int rc = ctr_strdup(&l->field.name, name, w->err);
+    return rc < 0 ? rc : ctr_meta_copy(&l->field.meta, meta, w->err);
+}
+
+static int walk_field(struct walk *w, const struct arrow_field *f, const char *name, const struct ctr_meta *meta);
+
+static int walk_struct(struct walk *w, const struct arrow_field *f, const char *name)
+{
+    int rc = 0;
+    for (int i = 0; rc >= 0 && i < f->nchild; i++) {
+        struct ctr_buf full = { 0 };
+        rc = ctr_buf_printf(&full, w->err, "%s.%s", name, f->child[i].name);
+        if (rc >= 0)
+            rc = walk_field(w, &f->child[i], (char *)full.data, &f->child[i].meta);
+        ctr_buf_free(&full);
+    }
+    return rc;
+}
+
+static int walk_field(struct walk *w, const struct arrow_field *f, const char *name, const struct ctr_meta *meta)
+{
+    struct walk before = *w;
+    enum ctr_type type;
+    int rc;
+    if (w->depth >= ARROW_MAX_DEPTH)
+        return ctr_fail(w->err, CTR_EDATA, "columns are nested deeper than %d", ARROW_MAX_DEPTH);
+    w->path[w->depth++] = f;
+    w->dict |= f->dict && !w->list;
+    if (scalar_type(f, &type)) {
+        rc = leaf_add(w, name, meta, type);
+    } else if (f->kind != ARROW_STRUCT) {
+        if (w->list)
+            return ctr_fail(w->err, CTR_EDATA,
+                            "column '%s' is a list of lists, which is not supported: cast the inner lists to text, or "
+                            "explode the outer one",
+                            name);
+        w->list = f;
+        rc = walk_field(w, &f->child[0], name, meta);
+    } else if (w->list && w->list->kind != ARROW_FIXED_LIST && is_weighted(f)) {
+        rc = leaf_add(w, name, meta, CTR_WKEY);
+    } else {
+        rc = walk_struct(w, f, name);
+    }
+    *w = before;
+    return rc;
+}
+
+int ctr_leaves_make(struct arrow_leaves *ls, const struct arrow_schema *s, struct ctr_err *err)
+{
+    struct walk w = { .ls = ls, .err = err };
+    int rc = 0;
+    *ls = (struct arrow_leaves){ 0 };
+    for (int i = 0; rc >= 0 && i < s->n; i++)
+        rc = walk_field(&w, &s->f[i], s->f[i].name, &s->f[i].meta);
+    if (rc < 0)
+        ctr_leaves_free(ls);
+    return rc < 0 ? rc : 0;
+}
+
+static void store_free(struct arrow_store *st)
+{
+    for (int i = 0; i < 2; i++) {
+        ctr_buf_free(&st->lv[i].data);
+        ctr_buf_free(&st->lv[i].offsets);
+        ctr_buf_free(&st->lv[i].valid);
+        if (st->lv[i].gathered_set)
+            ctr_colbuf_free(&st->lv[i].gathered);
+    }
+}
+
+static void dict_free(struct arrow_dict *d)
+{
+    if (!d)
+        return;
+    store_free(&d->store);
+    if (d->grown_set)
+        ctr_colbuf_free(&d->grown);
+    ctr_data_free(&d->data);
+    ctr_buf_free(&d->meta);
+    ctr_buf_free(&d->body);
+    free(d);
+}
+
+void ctr_leaves_free(struct arrow_leaves *ls)
+{
+    for (int i = 0; i < ls->n; i++) {
+        struct arrow_leaf *l = &ls->l[i];
+        free(l->field.name);
+        ctr_meta_free(&l->field.meta);
+        store_free(&l->store);
+        ctr_buf_free(&l->index);
+        for (int k = 0; k < l->depth; k++)
+            dict_free(l->dict[k]);
+    }
+    free(ls->l);
+    *ls = (struct arrow_leaves){ 0 };
+}
