@@ -29,6 +29,15 @@ if command -v mandoc >/dev/null; then
     lint() { ! mandoc -Tlint -Wwarning "$CTR_TOP"/man/*.[1-9] | grep -E 'WARNING|ERROR|UNSUPP'; }
     ok "mandoc finds nothing" lint
 fi
+# The other reader of manuals: no complaint, and the footer, which a macro that was called by mistake takes away.
+if command -v groff >/dev/null && command -v preconv >/dev/null; then
+    for page in "$CTR_TOP"/man/*.[1-9]; do
+        preconv "$page" | groff -mandoc -Tutf8 -rLL=78n -ww >"$W/page" 2>"$W/page.err"
+        is "groff reads $(basename "$page")" "$(cat "$W/page.err")$(tail -n 1 "$W/page" | cut -c 1-6)" ctrkit
+    done
+else
+    skip "groff reads the manuals" "no groff"
+fi
 # roff reads a lone backslash itself: what the reader of a page types must be what the test above ran.
 raw_backslash() { ! grep -nE '(^|[^\\])(\\\\)*\\n' "$CTR_TOP"/man/*.[1-9]; }
 ok "a newline in an example is written \\\\n" raw_backslash
