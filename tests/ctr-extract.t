@@ -139,11 +139,11 @@ awk 'BEGIN { print "a"; for (i = 0; i < 200000; i++) print "value" i }' >many.cs
 ctr-import --format csv --header many.csv >many.arrows
 printf 'feature a = vocab(a)\n' >many.plan
 exits "--memory of --fit" 1 ctr-extract --memory 1M --fit many.plan -o x.fitted many.arrows
-err_like "says what it held" "fit holds [0-9]+ MiB after [0-9]+ rows, more than --memory allows \(1 MiB\)"
+err_like "says what it held" "fit holds [0-9.]+ MiB after [0-9]+ rows, more than --memory allows \(1 MiB\)"
 ok "and leaves nothing" test ! -e x.fitted
 printf 'feature a\n' >many.plan
 exits "--memory of --names" 1 ctr-extract --memory 1M --names x.names many.plan many.arrows
-err_like "says so too" "names holds [0-9]+ MiB"
+err_like "says so too" "names holds [0-9.]+ MiB"
 exits "--names with --fit" 2 ctr-extract --fit fit.plan --names x r.arrows
 exits "two on one stdout" 2 ctr-extract --names - films.plan r.arrows
 

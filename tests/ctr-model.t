@@ -40,6 +40,9 @@ is 'counts are those of the own vocabulary' "$(ctr-model top -n 0 w.arrows | awk
 20 b=z
 40 b=x
 50 a=y'
+# Weights beyond a million are shown by their first digits.
+ctr-extract fitted.arrows log.arrows | ctr-train lr -q --alpha 1e300 --plan fitted.arrows -o wild.arrows
+is 'a weight of 300 digits fits its column' "$(ctr-model top -n 1 wild.arrows | awk 'NR > 1 { print ($1 ~ /^[-+][0-9.]*e[+]29[0-9]$/ || $1 ~ /^[-+][0-9.]*e[+]30[0-9]$/) ? length($1) <= 10 : $0 }')" 1
 exits 'no action' 2 ctr-model
 exits 'another action' 2 ctr-model bottom m.arrows
 err_like 'is named' "no action 'bottom'; there is top"

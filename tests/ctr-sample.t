@@ -56,7 +56,7 @@ ctr-select --add 'w=2.0' "$W/log.arrows" >"$W/w.arrows"
 is 'a weight that is there is multiplied' "$(ctr-sample -q --share 0.25 --seed 3 --weight w "$W/w.arrows" | ctr-export --format csv | tail -n +2 | cut -d, -f4 | sort -u | tr '\n' ' ')" '2 8 '
 ok 'share 1 keeps all' sh -c "ctr-sample -q --share 1 '$W/log.arrows' | ctr-select --columns q,y,x | ctr-info --digest | grep -qx \$(ctr-info --digest '$W/log.arrows')"
 exits 'memory' 1 ctr-sample --share .5 --memory 1K "$W/log.arrows"
-err_like 'says what it needs' 'needs [0-9]+ bytes and --memory allows 1024'
+err_like 'says what it needs' 'needs [0-9.]+ KiB and --memory allows 1 KiB'
 exits 'no share' 2 ctr-sample "$W/log.arrows"
 exits 'a share of 2' 2 ctr-sample --share 2 "$W/log.arrows"
 printf 'q,y\n1,0\n' | ctr-import --format csv --header --label y >"$W/norole.arrows"

@@ -72,7 +72,7 @@ ctr-sort -k user --memory 1M -j 1 ref/log >j1
 ctr-sort -k user --memory 1M -j 4 ref/log >j4
 ok "-j 1 and -j 4: the same bytes" cmp j1 j4
 ctr-sort -v -k user --memory 1M ref/log 2>said >/dev/null
-err_spill() { grep -Eq '[0-9]+ runs, [0-9]+ passes, [0-9]+ bytes spilled' said; }
+err_spill() { grep -Eq '[0-9]+ runs, [0-9]+ passes, [0-9.]+ [KM]?i?B spilled' said; }
 ok "-v tells of the runs" err_spill
 no_tmp() { TMPDIR=$W/nowhere ctr-sort -k user --memory 1 ref/log >no.arrows 2>no.err; }
 exits "a missing TMPDIR" 1 no_tmp

@@ -153,7 +153,7 @@ exits 'a truncated input' 1 ctr-train lr -q -o x.arrows --progressive x.p cut.ar
 ok 'leaves nothing' test ! -e x.arrows -a ! -e x.p
 exits 'an empty input' 1 ctr-train lr -q -o x.arrows
 exits '--memory' 1 ctr-train lr -q --memory 10K -o x.arrows onehot.arrows
-err_like 'says what it needs' 'needs [0-9.]+ MiB to go on, --memory allows'
+err_like 'says what it needs' 'needs [0-9.]+ [KM]iB to go on, --memory allows 10 KiB'
 ctr-select --head 0 mixed.arrows >none.arrows
 ok 'no rows: a model' train -o none.model none.arrows
 is 'with nothing but the bias' "$(ref column none.model table)" '(bias)'

@@ -119,8 +119,8 @@ static int check_memory(struct job *j, int64_t held, const char *option, struct 
         return 0;
     return ctr_fail(
         err, CTR_ENOMEM,
-        "%s holds %lld MiB after %lld rows, more than --memory allows (%lld MiB); give it more, or fewer rows", option,
-        (long long)(held >> 20), (long long)ctr_reader_rows(j->r), (long long)(j->cli->memory_bytes >> 20));
+        "%s holds %s after %lld rows, more than --memory allows (%s); give it more, or fewer rows", option,
+        ctr_size_text((uint64_t)held).s, (long long)ctr_reader_rows(j->r), ctr_size_text((uint64_t)j->cli->memory_bytes).s);
 }
 
 /* ---- --fit

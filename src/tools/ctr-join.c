@@ -133,8 +133,8 @@ static void report(const struct ctr_cli *cli, const struct ctr_join *j)
         ctr_cli_note(cli, "%lld of %lld rows have no match in %s", (long long)st.unmatched, (long long)st.left_rows,
                      cli->args[0]);
     if (st.partitions)
-        ctr_cli_debug(cli, "%lld partitions, %lld bytes spilled", (long long)st.partitions,
-                      (long long)st.spilled_bytes);
+        ctr_cli_debug(cli, "%lld partitions, %s spilled", (long long)st.partitions,
+                      ctr_size_text((uint64_t)st.spilled_bytes).s);
 }
 
 static int run(struct ctr_cli *cli, struct ctr_err *err)

@@ -2,6 +2,7 @@
  *
  * ctr-model: look into models. */
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 
 #include "common/cli/cli.h"
@@ -34,7 +35,8 @@ static int print_text(struct ctr_out *out, struct ctr_str s, struct ctr_err *err
 
 static int print_row(struct ctr_out *out, const struct ctr_batch *b, int64_t i, struct ctr_err *err)
 {
-    int rc = ctr_out_printf(out, err, "%+10.6f  ", ctr_col_f64(&b->col[4], i));
+    double w = ctr_col_f64(&b->col[4], i);
+    int rc = ctr_out_printf(out, err, fabs(w) < 1e6 ? "%+10.6f  " : "%+10.4g  ", w);
     if (!rc && !ctr_col_null(&b->col[3], i))
         rc = ctr_out_printf(out, err, "%10" PRId64 "  ", ctr_col_i64(&b->col[3], i));
     else if (!rc)

@@ -49,8 +49,8 @@ static void report(const struct ctr_cli *cli, const struct ctr_sort *s)
 
     ctr_sort_get_stats(s, &st);
     if (st.runs)
-        ctr_cli_debug(cli, "%lld runs, %lld passes, %lld bytes spilled", (long long)st.runs, (long long)st.passes,
-                      (long long)st.spilled_bytes);
+        ctr_cli_debug(cli, "%lld runs, %lld passes, %s spilled", (long long)st.runs, (long long)st.passes,
+                      ctr_size_text((uint64_t)st.spilled_bytes).s);
     if (o.unique)
         ctr_cli_note(cli, "%lld of %lld rows dropped, their keys came before", (long long)st.dropped,
                      (long long)st.rows);

@@ -71,8 +71,8 @@ static void summary(const struct run *run)
     double auc = ctr_trainer_auc(run->trainer);
     if (run->cli->quiet)
         return;
-    fprintf(stderr, "\nrows                 %" PRId64 "\nkeys                 %" PRId64 " (%.1f MiB)\n", s->rows,
-            ctr_trainer_keys(run->trainer), (double)ctr_trainer_memory(run->trainer) / 0x1p20);
+    fprintf(stderr, "\nrows                 %" PRId64 "\nkeys                 %" PRId64 " (%s)\n", s->rows,
+            ctr_trainer_keys(run->trainer), ctr_size_text((uint64_t)ctr_trainer_memory(run->trainer)).s);
     if (s->weight > 0)
         fprintf(stderr, "mean label           %.6f\nprogressive log loss %.6f\n", s->positives / s->weight,
                 s->loss / s->weight);

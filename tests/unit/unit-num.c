@@ -394,6 +394,11 @@ static void test_units(void)
     ok(ctr_parse_size("64", &v) && v == 64 && ctr_parse_size("10K", &v) && v == 10240 && ctr_parse_size("2G", &v) &&
            v == 2LL << 30 && ctr_parse_size("1.5M", &v) && v == 3 << 19,
        "sizes");
+    ok(!strcmp(ctr_size_text(0).s, "0 B") && !strcmp(ctr_size_text(1023).s, "1023 B") &&
+           !strcmp(ctr_size_text(1024).s, "1 KiB") && !strcmp(ctr_size_text((1 << 20) - 1).s, "1 MiB") &&
+           !strcmp(ctr_size_text(2831155).s, "2.7 MiB") && !strcmp(ctr_size_text(10 << 20).s, "10 MiB") &&
+           !strcmp(ctr_size_text(UINT64_MAX).s, "16 EiB"),
+       "sizes for people");
     ok(!ctr_parse_size("", &v) && !ctr_parse_size("K", &v) && !ctr_parse_size("-1", &v) &&
            !ctr_parse_size("9999999999G", &v) && !ctr_parse_size("1X", &v) && !ctr_parse_size("1.0001", &v),
        "what is no size");

@@ -155,6 +155,11 @@ uint16_t ctr_f32_to_f16(float f); /* round to nearest even */
 
 /* Sizes "64", "10K", "256M", "2G" (powers of 1024) and durations "14d", "1h", "30m", "15s", "250ms" (to ms). */
 bool ctr_parse_size(const char *s, int64_t *bytes);
+/* A size for people: "1000 B", "1 KiB", "2.7 MiB". */
+struct ctr_size_text {
+    char s[24];
+};
+struct ctr_size_text ctr_size_text(uint64_t bytes);
 bool ctr_parse_duration(const char *p, size_t n, int64_t *ms);
 
 /* Proleptic Gregorian calendar, UTC, years 0000-9999.  ctr_time_iso writes "2019-11-14T00:00:00Z", with ".123" before

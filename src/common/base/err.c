@@ -41,7 +41,7 @@ int ctr_fail_sys(struct ctr_err *err, const char *fmt, ...)
 
 int ctr_fail_nomem(struct ctr_err *err, size_t bytes)
 {
-    return ctr_fail(err, CTR_ENOMEM, "out of memory: %zu more bytes were needed", bytes);
+    return ctr_fail(err, CTR_ENOMEM, "out of memory: %s more were needed", ctr_size_text(bytes).s);
 }
 
 void ctr_err_file(struct ctr_err *err, const char *file)

@@ -4,6 +4,8 @@
  */
 #include "common/base/base.h"
 
+#include <stdio.h>
+
 static const char digit_pairs[] = "00010203040506070809101112131415161718192021222324252627282930313233343536373839"
                                   "40414243444546474849505152535455565758596061626364656667686970717273747576777879"
                                   "8081828384858687888990919293949596979899";
@@ -210,6 +212,22 @@ bool ctr_parse_size(const char *s, int64_t *bytes)
         { "TiB", 1LL << 40 },
     };
     return parse_with_unit(s, strlen(s), units, (int)CTR_COUNT(units), bytes);
+}
+
+struct ctr_size_text ctr_size_text(uint64_t bytes)
+{
+    static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB" };
+    struct ctr_size_text t;
+    double x = (double)bytes;
+    size_t i = 0, n;
+
+    for (; x >= (i ? 1023.95 : 1023.5) && i + 1 < CTR_COUNT(units); i++)
+        x /= 1024;
+    n = (size_t)snprintf(t.s, sizeof t.s, i ? "%.1f" : "%.0f", x);
+    if (i && t.s[n - 1] == '0')
+        n -= 2;
+    snprintf(t.s + n, sizeof t.s - n, " %s", units[i]);
+    return t;
 }
 
 bool ctr_parse_duration(const char *p, size_t n, int64_t *ms)

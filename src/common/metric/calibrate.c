@@ -151,8 +151,8 @@ static int check_memory(const struct ctr_cal_fit *f, struct ctr_err *err)
     if (need <= f->o.memory_bytes)
         return 0;
     return ctr_fail(err, CTR_ENOMEM,
-                    "--memory does not hold the %lld rows so far in order of score: %lld MB are needed for them",
-                    (long long)f->seen, (long long)(need >> 20) + 1);
+                    "--memory does not hold the %lld rows so far in order of score: %s are needed for them",
+                    (long long)f->seen, ctr_size_text((uint64_t)need).s);
 }
 
 int ctr_cal_fit_batch(struct ctr_cal_fit *f, const struct ctr_batch *b, struct ctr_err *err)

@@ -505,9 +505,9 @@ static int check_memory(const struct ctr_eval *e, struct ctr_err *err)
     if (need + sorting <= e->o.memory_bytes)
         return 0;
     return ctr_fail(err, CTR_ENOMEM,
-                    "--memory does not hold the %lld rows so far in order of score: %lld MB are needed for them; give "
+                    "--memory does not hold the %lld rows so far in order of score: %s are needed for them; give "
                     "more, or leave auc, auc_loss and gauc out with --metrics",
-                    (long long)e->seen, (long long)((need + sorting) >> 20) + 1);
+                    (long long)e->seen, ctr_size_text((uint64_t)(need + sorting)).s);
 }
 
 int ctr_eval_batch(struct ctr_eval *e, const struct ctr_batch *b, const double *control, struct ctr_err *err)

@@ -108,11 +108,10 @@ static int check_memory(const struct lr *m, int64_t bound, struct ctr_err *err)
         need += m->extra[i] ? ctr_sparse_bytes_after(&m->table[i], m->extra[i]) : ctr_sparse_bytes(&m->table[i]);
     if (need <= (uint64_t)bound)
         return 0;
-    return ctr_fail(
-        err, CTR_ENOMEM,
-        "the table of %lld keys needs %.1f MiB to go on, --memory allows %.1f MiB: raise it, drop rare values "
-        "(vocab with min=…) or use --precision f32",
-        (long long)lr_keys(m), (double)need / 0x1p20, (double)bound / 0x1p20);
+    return ctr_fail(err, CTR_ENOMEM,
+                    "the table of %lld keys needs %s to go on, --memory allows %s: raise it, drop rare values "
+                    "(vocab with min=…) or use --precision f32",
+                    (long long)lr_keys(m), ctr_size_text(need).s, ctr_size_text((uint64_t)bound).s);
 }
 
 static int reserve_block(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end, int64_t bound,

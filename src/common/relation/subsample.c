@@ -50,11 +50,10 @@ static int set_grow(struct ctr_subsample *s, struct ctr_err *err)
     uint64_t *old = s->set;
 
     if (s->o.memory_bytes && cap * (int64_t)sizeof *old > s->o.memory_bytes)
-        return ctr_fail(
-            err, CTR_ENOMEM,
-            "the set of queries with a click needs %lld bytes and --memory allows %lld; split the stream by the "
-            "query first (ctr-split --by), the shards draw alike",
-            (long long)cap * 8, (long long)s->o.memory_bytes);
+        return ctr_fail(err, CTR_ENOMEM,
+                        "the set of queries with a click needs %s and --memory allows %s; split the stream by the "
+                        "query first (ctr-split --by), the shards draw alike",
+                        ctr_size_text((uint64_t)cap * 8).s, ctr_size_text((uint64_t)s->o.memory_bytes).s);
     s->set = calloc((size_t)cap, sizeof *s->set);
     if (!s->set) {
         s->set = old;
