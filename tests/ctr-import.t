@@ -147,6 +147,15 @@ said "a header with bars, as tsv" "one column; --delimiter '|' may be meant$" 'a
 said "a header with commas, as tsv" 'one column; --format csv may be meant$' 'a,b\n1,2\n' -f tsv --header
 printf '"a;b"\n1\n' | ctr-import -f csv --header -o "$W/said.arrows" 2>"$W/err"
 is "nothing is said about a quoted cell" "$(cat "$W/err")" ''
+# The byte 0 is UTF-8, and Arrow's texts may hold it: it is neither lost nor an end.
+printf 'a,b\n1,x\000y\n2,"\000"\n3,x\n' >"$W/nul.csv"
+for j in 1 4; do
+    ctr-import -j $j --header "$W/nul.csv" -o "$W/nul$j.arrows"
+    ok "a NUL in a text is kept (-j $j)" sh -c 'ctr-export -f csv "$1" | od -c >"$2.got"; sed "s/\"//g" "$2" | od -c >"$2.want"; cmp "$2.got" "$2.want"' sh "$W/nul$j.arrows" "$W/nul.csv"
+    is "and ends none (-j $j)" "$(ctr-select --where 'b == "x"' "$W/nul$j.arrows" | ctr-export --no-header -c a)" 3
+done
+bad "a NUL in a number" 1 "line 2: column a: '1.x00' is not int64" '1\n1\000\n' -c a:int64
+bad "a NUL in a name" 1 'line 1: the name of column 2 holds the byte 0' 'a,b\000c\n1,2\n' --header
 bad "an unknown type" 2 "'int65' is no type, the nearest is" '1\n' -c a:int65
 bad "an unknown column" 2 "the input has no column 'prise'; the nearest is 'price'" 'price,b\n1,2\n' --header -c prise:int8
 bad "an unknown role column" 2 "--label: the input has no column 'clik'; the nearest is 'click'" 'click\n1\n' --header --label clik

@@ -145,7 +145,11 @@ static int read_header(struct csv *s, const struct ctr_text_block *b, struct csv
             cell.n = (size_t)snprintf(unnamed, sizeof unnamed, "c%d", c + 1);
             cell.p = unnamed;
         }
-        if (memchr(cell.p, 0, cell.n) || !ctr_utf8_valid((const uint8_t *)cell.p, cell.n)) {
+        if (memchr(cell.p, 0, cell.n)) {
+            ctr_err_file(err, b->file);
+            return ctr_fail(err, CTR_EDATA, "line 1: the name of column %d holds the byte 0", c + 1);
+        }
+        if (!ctr_utf8_valid((const uint8_t *)cell.p, cell.n)) {
             ctr_err_file(err, b->file);
             return ctr_fail(err, CTR_EDATA,
                             "line 1: the name of column %d is not UTF-8; --encoding latin1 may be meant", c + 1);
