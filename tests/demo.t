@@ -6,6 +6,15 @@ ok 'the demo runs' demo
 ok 'it prints the pipelines' grep -q 'ctr-train lr' "$W/demo.txt"
 ok 'the reliability diagram is there' grep -q 'click rate, .* mean score' "$W/demo.txt"
 ok 'features have readable names' grep -Eq 'position=|interest_category=' "$W/demo.txt"
+told() { # what calibration changed is told in the figures of the two tables
+    awk '$1 == "slice" { for (i = 1; i <= NF; i++) at[$i] = i }
+        $1 == "total" && n < 2 { c[++n] = $at["calibration"]; l[n] = $at["log_loss"] }
+        /^calibration: / { said = $0 }
+        END { want = "calibration: mean score over mean label " c[1] " before, " c[2] " after; log loss " l[1] " before, " l[2] " after ("
+            want = want (l[2] < l[1] ? "better" : l[2] > l[1] ? "worse" : "the same") ")"
+            print said; print want; exit !(n == 2 && said == want) }' "$W/demo.txt"
+}
+ok 'it tells what calibration changed' told
 sound() { # the planted truth beats the model, the model beats chance
     awk '$1 == "slice" { for (i = 1; i <= NF; i++) at[$i] = i } $1 == "total" { auc[++n] = $at["auc"] }
         END { print n, auc[1], auc[2], auc[3]; exit !(n == 3 && auc[3] > auc[1] && auc[1] > .55) }' "$W/demo.txt"

@@ -117,10 +117,10 @@ static int check_memory(struct job *j, int64_t held, const char *option, struct 
 {
     if (!j->cli->memory_bytes || held <= j->cli->memory_bytes)
         return 0;
-    return ctr_fail(
-        err, CTR_ENOMEM,
-        "%s holds %s after %lld rows, more than --memory allows (%s); give it more, or fewer rows", option,
-        ctr_size_text((uint64_t)held).s, (long long)ctr_reader_rows(j->r), ctr_size_text((uint64_t)j->cli->memory_bytes).s);
+    return ctr_fail(err, CTR_ENOMEM,
+                    "%s holds %s after %lld rows, more than --memory allows (%s); give it more, or fewer rows", option,
+                    ctr_size_text((uint64_t)held).s, (long long)ctr_reader_rows(j->r),
+                    ctr_size_text((uint64_t)j->cli->memory_bytes).s);
 }
 
 /* ---- --fit
