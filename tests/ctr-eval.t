@@ -139,7 +139,7 @@ err_like "the nearest column" 'genre'
 exits "a label of text" 2 ctr-eval --label genre small.arrows
 err_like "says what fits" 'column genre is utf8, but a label must be a bool or a number'
 exits "too little memory" 1 ctr-eval --memory 1K some.arrows
-err_like "says what is needed" '--memory does not hold the 3000 rows so far in order of score: [0-9]+ MB are needed'
+err_like "says what is needed" '--memory does not hold the 3000 rows so far in order of score: [0-9.]+ KiB are needed'
 head -c 600 small.arrows >cut.arrows
 exits "truncated input" 1 ctr-eval cut.arrows
 
