@@ -15,7 +15,7 @@ static uint8_t *allocate(size_t bytes)
 {
     uint8_t *p = aligned_alloc(bytes < LARGE ? 64 : HUGE_PAGE, bytes);
     if (p && bytes >= LARGE)
-        (void)madvise(p, bytes / HUGE_PAGE * HUGE_PAGE, MADV_HUGEPAGE); /* advice only: results do not depend on it */
+        (void)madvise(p, bytes, MADV_HUGEPAGE); /* advice only: results do not depend on it */
     return p;
 }
 
@@ -31,6 +31,8 @@ int ctr_buf_reserve(struct ctr_buf *b, size_t extra, struct ctr_err *err)
     need = b->len + extra;
     cap = CTR_MAX(need, b->cap + b->cap / 2);
     cap = (CTR_MAX(cap, 64) + 63) & ~(size_t)63;
+    if (cap + CTR_PAD >= LARGE) /* whole pages, as aligned_alloc wants */
+        cap = (cap + CTR_PAD + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE - CTR_PAD;
     p = allocate(cap + CTR_PAD);
     if (!p)
         return ctr_fail_nomem(err, cap);
