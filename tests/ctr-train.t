@@ -24,6 +24,9 @@ ok 'lists, weighted keys, dense, shared tables, row weights, fractions' agrees m
 ok 'without a bias' agrees mixed.arrows 'bias=0' -- --no-bias
 ok 'three passes' agrees mixed.arrows 'passes=3' -- --passes 3
 ok 'f32 is near' agrees mixed.arrows 'tolerance=1e-3' -- --precision f32
+ok 'minibatches' agrees onehot.arrows 'minibatch=64 l1=.1' -- --minibatch 64 --l1 .1
+ok 'minibatches of lists, that do not divide the passes' agrees mixed.arrows 'minibatch=37 passes=2' -- --minibatch 37 --passes 2
+ok 'minibatches in f32' agrees mixed.arrows 'minibatch=7 tolerance=1e-3' -- --minibatch 7 --precision f32 -j 3
 wrong() { ! agrees onehot.arrows 'alpha=.100001' --; }
 ok 'the check can fail' wrong
 
@@ -37,6 +40,19 @@ ctr-cat --batch 7 mixed.arrows | train --progressive p7.arrows >m7.arrows
 ok 'small batches through a pipe: the same predictions' cmp p.arrows p7.arrows
 ok 'and the same model' ref same m.arrows m7.arrows
 train --progressive - -o mm.arrows mixed.arrows >pp.arrows
+for s in onehot mixed; do
+    train --minibatch 100 --progressive bp.arrows -o bm.arrows -j 1 $s.arrows
+    for j in 2 3 8 20; do
+        train --minibatch 100 --progressive bp4.arrows -o bm4.arrows -j $j $s.arrows
+        ok "--minibatch, $s, -j $j: the same model" cmp bm.arrows bm4.arrows
+        ok "--minibatch, $s, -j $j: the same predictions" cmp bp.arrows bp4.arrows
+    done
+    ctr-cat --batch 7 $s.arrows | train --minibatch 100 -j 2 --progressive bp7.arrows >bm7.arrows
+    ok "--minibatch, $s: small batches, the same predictions" cmp bp.arrows bp7.arrows
+    ok "--minibatch, $s: and the same model" ref same bm.arrows bm7.arrows
+done
+exits '--minibatch 0' 2 ctr-train lr --minibatch 0 -o x.arrows onehot.arrows
+exits '--minibatch with a checkpoint' 2 ctr-train lr --minibatch 2 --checkpoint c -o x.arrows onehot.arrows
 ok 'progressive on stdout' cmp p.arrows pp.arrows
 ok 'and the model in a file' cmp m.arrows mm.arrows
 exits 'both on stdout is a usage error' 2 ctr-train lr --progressive - mixed.arrows

@@ -142,7 +142,7 @@ def coordinates(t):
     return rows
 
 
-def ftrl(t, alpha, beta, l1, l2, passes, bias):
+def ftrl(t, alpha, beta, l1, l2, passes, bias, minibatch):
     names = {role(f): f["name"] for f in t.fields}
     y = [float(v) for v in t[names["label"]]]
     weight = t[names["weight"]] if "weight" in names else [1.0] * len(y)
@@ -159,24 +159,27 @@ def ftrl(t, alpha, beta, l1, l2, passes, bias):
         if bias:
             x[("(bias)", "bias")] = 1.0
     for one in range(passes):
-        for x, label, c in zip(rows, y, weight):
-            w = {k: w_of(k) for k in x}
-            p = 1 / (1 + math.exp(-math.fsum(w[k] * v for k, v in x.items())))
-            if one == 0:
-                scores.append(p)
-            for k, v in x.items():
-                g = c * (p - label) * v
-                nk = n.get(k, 0.0)
-                sigma = (math.sqrt(nk + g * g) - math.sqrt(nk)) / alpha
-                z[k] = z.get(k, 0.0) + g - sigma * w[k]
-                n[k] = nk + g * g
+        for first in range(0, len(rows), minibatch):
+            some = range(first, min(first + minibatch, len(rows)))
+            weights = [{k: w_of(k) for k in rows[i]} for i in some]
+            for i, w in zip(some, weights):
+                p = 1 / (1 + math.exp(-math.fsum(w[k] * v for k, v in rows[i].items())))
+                if one == 0:
+                    scores.append(p)
+                for k, v in rows[i].items():
+                    g = weight[i] * (p - y[i]) * v
+                    nk = n.get(k, 0.0)
+                    sigma = (math.sqrt(nk + g * g) - math.sqrt(nk)) / alpha
+                    z[k] = z.get(k, 0.0) + g - sigma * w[k]
+                    n[k] = nk + g * g
     return z, n, {k: w_of(k) for k in z}, scores
 
 
 def check_ftrl(stream, model, progressive, options):
-    o = dict(alpha=0.1, beta=1.0, l1=0.0, l2=0.0, passes=1, bias=1, tolerance=1e-6)
+    o = dict(alpha=0.1, beta=1.0, l1=0.0, l2=0.0, passes=1, bias=1, minibatch=1, tolerance=1e-6)
     o.update((k, float(v)) for k, v in (a.split("=") for a in options))
-    z, n, w, scores = ftrl(Table(stream), o["alpha"], o["beta"], o["l1"], o["l2"], int(o["passes"]), bool(o["bias"]))
+    z, n, w, scores = ftrl(Table(stream), o["alpha"], o["beta"], o["l1"], o["l2"], int(o["passes"]), bool(o["bias"]),
+                           int(o["minibatch"]))
     m = Table(model)
     got = {}
     for tab, k, *v in zip(*(m[c] for c in ("table", "key", "weight", "z", "n"))):

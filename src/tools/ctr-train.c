@@ -26,6 +26,8 @@ static const struct ctr_opt opts[] = {
     { "l2", 0, CTR_OPT_REAL, "X", "L2 regularisation (default 0)", &o.params.l2, 0 },
     { "precision", 0, CTR_OPT_CHOICE, "f64|f32", "type of the learner's state (default f64)", &o.params.precision, 0 },
     { "no-bias", 0, CTR_OPT_FLAG, NULL, "learn without a bias", &o.params.no_bias, 0 },
+    { "minibatch", 0, CTR_OPT_INT, "ROWS", "update after so many rows, which -j can share (default 1: exact)",
+      &o.params.minibatch, 0 },
     { "passes", 0, CTR_OPT_INT, "N", "go over the input N times (files, or --spool)", &o.passes, 0 },
     { "spool", 0, CTR_OPT_STR, "FILE", "keep the first pass in FILE for the later ones", &o.spool, CTR_OPT_PATH },
     { "progressive", 0, CTR_OPT_STR, "FILE", "write predictions made before each update", &o.progressive,
@@ -162,6 +164,8 @@ static int check_options(const struct ctr_cli *cli, struct ctr_err *err)
         return ctr_cli_usage(err, "--passes %" PRId64 " needs files that can be read again, or --spool FILE", o.passes);
     if ((o.every || o.resume) && !o.checkpoint)
         return ctr_cli_usage(err, "--%s needs --checkpoint FILE", o.resume ? "resume" : "checkpoint-every");
+    if (o.params.minibatch > 1 && o.checkpoint)
+        return ctr_cli_usage(err, "--checkpoint keeps what was learned row by row: leave --minibatch out");
     if (o.resume && o.init)
         return ctr_cli_usage(err, "--resume goes on from the checkpoint, --init from a model: give one of them");
     return 0;
@@ -239,6 +243,7 @@ static int train(struct ctr_cli *cli, struct ctr_err *err)
         .program = cli->tool->name,
         .options = cli->provenance,
     };
+    job.params.threads = (int)cli->jobs;
     int rc = ctr_cli_args(cli, 1, -1, err);
     if (!rc && job.fitted)
         rc = ctr_cli_reread(cli, &job.fitted, err);

@@ -206,3 +206,10 @@ double ctr_ftrl_dot(const double *w, const double *x, int64_t k)
         sum[i % LANES] += w[i] * (x ? x[i] : 1);
     return join_lanes(&sum);
 }
+
+double ctr_ftrl_join(const double sum[CTR_FTRL_LANES])
+{
+    lanes l;
+    memcpy(&l, sum, sizeof l);
+    return join_lanes(&l);
+}

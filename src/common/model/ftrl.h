@@ -49,6 +49,8 @@ const struct ctr_ftrl_kernel *ctr_ftrl_kernel_best(void);
 double ctr_ftrl_weight64(const struct ctr_ftrl *p, double z, double n);
 float ctr_ftrl_weight32(const struct ctr_ftrl *p, float z, float n);
 
+double ctr_ftrl_join(const double sum[CTR_FTRL_LANES]); /* of the lanes' sums */
+
 /* The dot product of given weights and x (NULL: 1), with the bits of forward. */
 double ctr_ftrl_dot(const double *w, const double *x, int64_t k);
 

@@ -30,6 +30,11 @@ int ctr_lr_new(void **out, const struct ctr_params *p, struct ctr_err *err)
     m->state = strcmp(p->precision, "f32") ? CTR_F64_STATE : CTR_F32_STATE;
     m->stride = m->state == CTR_F64_STATE ? 24 : 16;
     m->no_bias = p->no_bias;
+    int rc = p->minibatch > 1 ? ctr_lr_mini_new(&m->mini, p->minibatch, p->threads, err) : 0;
+    if (rc) {
+        ctr_lr_free(m);
+        return rc;
+    }
     *out = m;
     return 0;
 }
@@ -48,6 +53,8 @@ void ctr_lr_free(void *learner)
         ctr_buf_free(&m->shape[i]);
     free(m->table);
     free(m->extra);
+    free(m->seed);
+    ctr_lr_mini_free(m->mini);
     free(m);
 }
 
@@ -65,8 +72,14 @@ int ctr_lr_bind(void *learner, const struct ctr_strs *names, struct ctr_err *err
     if (!extra)
         return ctr_fail_nomem(err, n * sizeof *extra);
     m->extra = extra;
-    for (; m->tables < names->n; m->tables++)
+    uint64_t *seed = realloc(m->seed, n * sizeof *seed);
+    if (!seed)
+        return ctr_fail_nomem(err, n * sizeof *seed);
+    m->seed = seed;
+    for (; m->tables < names->n; m->tables++) {
+        m->seed[m->tables] = ctr_table_seed(names->s[m->tables]);
         ctr_sparse_init(&m->table[m->tables], m->stride);
+    }
     return 0;
 }
 
@@ -114,7 +127,8 @@ static int check_memory(const struct lr *m, int64_t bound, struct ctr_err *err)
                     (long long)lr_keys(m), ctr_size_text(need).s, ctr_size_text((uint64_t)bound).s);
 }
 
-static int reserve_block(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end, int64_t bound,
+/* The room that a block may need, by table. */
+static int measure_block(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end, int64_t bound,
                          struct ctr_err *err)
 {
     int64_t first = r->start[from], last = r->one_a_table ? r->start[from + 1] : r->start[end];
@@ -122,7 +136,12 @@ static int reserve_block(struct lr *m, const struct ctr_rows *r, int64_t from, i
     memset(m->extra, 0, (size_t)m->tables * sizeof *m->extra);
     for (int64_t e = first; e < last; e++)
         m->extra[r->table[e]] += (uint64_t)each;
-    int rc = bound ? check_memory(m, bound, err) : 0;
+    return bound ? check_memory(m, bound, err) : 0;
+}
+
+static int reserve_block(struct lr *m, struct ctr_err *err)
+{
+    int rc = 0;
     for (int i = 0; i < m->tables && !rc; i++)
         if (m->extra[i])
             rc = ctr_sparse_reserve(&m->table[i], m->extra[i], err);
@@ -199,7 +218,7 @@ static void prefetch_row(const struct lr *m, const struct ctr_rows *r, int64_t r
 }
 
 /* The slots of a row's entries. Nineteen of twenty lie in their home or behind it. */
-static void find_slots(const struct lr *m, const uint64_t *hash, const uint16_t *table, uint8_t *const *home, int64_t k,
+void ctr_lr_find_slots(const struct lr *m, const uint64_t *hash, const uint16_t *table, uint8_t *const *home, int64_t k,
                        uint8_t **restrict row)
 {
     const uint64_t stride = m->stride;
@@ -245,7 +264,7 @@ static int train_block(struct lr *m, const struct ctr_rows *r, int64_t from, int
         int64_t at = r->start[i], k = r->start[i + 1] - at, all = k + !m->no_bias;
         if (i + AHEAD < end)
             prefetch_row(m, r, i + AHEAD, home + (r->start[i + AHEAD] - first));
-        find_slots(m, r->hash + at, r->table + at, home + (at - first), k, row);
+        ctr_lr_find_slots(m, r->hash + at, r->table + at, home + (at - first), k, row);
         row[k] = m->bias;
         for (int64_t j = all; j % CTR_FTRL_LANES; j++)
             row[j] = m->spare;
@@ -259,25 +278,41 @@ static int train_block(struct lr *m, const struct ctr_rows *r, int64_t from, int
     return 0;
 }
 
+/* Rows [from, end) one by one. */
+static int train_exactly(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end, double *score,
+                         struct ctr_err *err)
+{
+    int rc = reserve_block(m, err);
+    if (!rc)
+        rc = make_scratch(m, r, from, end, err);
+    if (!rc)
+        rc = make_shape(m, r, from, err);
+    return rc ? rc : train_block(m, r, from, end, score, err);
+}
+
 static int lr_train_rows(void *learner, const struct ctr_rows *r, double *score, int64_t bound, struct ctr_err *err)
 {
     struct lr *m = learner;
     for (int64_t from = 0, end; from < r->rows; from = end) {
         end = block_end(r, from);
-        int rc = reserve_block(m, r, from, end, bound, err);
+        int rc = measure_block(m, r, from, end, bound, err);
         if (!rc)
-            rc = make_scratch(m, r, from, end, err);
-        if (!rc)
-            rc = make_shape(m, r, from, err);
-        if (!rc)
-            rc = train_block(m, r, from, end, score, err);
+            rc = m->mini ? ctr_lr_mini_rows(m->mini, m, r, from, end, score, err)
+                         : train_exactly(m, r, from, end, score, err);
         if (rc)
             return rc;
     }
     return 0;
 }
 
-static const char *const lr_options[] = { "alpha", "beta", "l1", "l2", "precision", "no-bias", NULL };
+static void lr_end_pass(void *learner)
+{
+    struct lr *m = learner;
+    if (m->mini)
+        ctr_lr_mini_end(m->mini, m);
+}
+
+static const char *const lr_options[] = { "alpha", "beta", "l1", "l2", "precision", "no-bias", "minibatch", NULL };
 
 const struct ctr_model ctr_model_lr = {
     .name = "lr",
@@ -287,6 +322,7 @@ const struct ctr_model ctr_model_lr = {
     .learner_free = ctr_lr_free,
     .bind = ctr_lr_bind,
     .train_rows = lr_train_rows,
+    .end_pass = lr_end_pass,
     .keys = lr_keys,
     .memory = lr_memory,
     .save_schema = ctr_lr_save_schema,

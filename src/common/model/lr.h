@@ -8,6 +8,8 @@
 #include "common/model/model.h"
 #include "common/model/sparse.h"
 
+struct ctr_lr_mini;
+
 struct lr {
     struct ctr_ftrl ftrl;
     const struct ctr_ftrl_kernel *kernel;
@@ -15,7 +17,9 @@ struct lr {
     uint32_t stride;
     bool no_bias;
     struct ctr_sparse *table;
-    uint64_t *extra; /* by table: entries of the block */
+    struct ctr_lr_mini *mini; /* NULL: row by row */
+    uint64_t *seed;           /* by table: of its name */
+    uint64_t *extra;          /* by table: entries of the block */
     int tables;
     struct ctr_buf home, row; /* pointers, of the block and of the row */
     const struct ctr_sparse_kernel *homes;
@@ -31,6 +35,18 @@ void ctr_lr_free(void *learner);
 int ctr_lr_bind(void *learner, const struct ctr_strs *tables, struct ctr_err *err) CTR_MUST;
 #define CTR_LR_TOO_LARGE ": weights or values of features are too large; scale them down, or lower --alpha"
 int ctr_lr_diverged(int64_t row, struct ctr_err *err); /* the error that a prediction is not a number */
+
+/* The slots of k entries whose homes are given; room has been reserved. */
+void ctr_lr_find_slots(const struct lr *m, const uint64_t *hash, const uint16_t *table, uint8_t *const *home, int64_t k,
+                       uint8_t **restrict row);
+
+/* lr_mini.c */
+int ctr_lr_mini_new(struct ctr_lr_mini **q, int64_t rows, int threads, struct ctr_err *err) CTR_MUST;
+void ctr_lr_mini_free(struct ctr_lr_mini *q);
+/* Rows [from, end): a block; m->extra says what room its tables need. */
+int ctr_lr_mini_rows(struct ctr_lr_mini *q, struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end,
+                     double *score, struct ctr_err *err) CTR_MUST;
+void ctr_lr_mini_end(struct ctr_lr_mini *q, struct lr *m); /* the last minibatch of a pass may be a short one */
 
 /* lr_file.c */
 int ctr_lr_save_schema(const void *learner, struct ctr_schema *s, struct ctr_err *err) CTR_MUST;

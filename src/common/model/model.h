@@ -59,10 +59,13 @@ struct ctr_params {
     double alpha, beta, l1, l2;
     const char *precision; /* f64, f32 */
     bool no_bias;
+    int64_t minibatch; /* rows whose gradients are those of the weights before the first of them; 1: exact */
+    int threads;       /* changes no result and stands in no file */
 };
+enum { CTR_MAX_MINIBATCH = 65536 };
 #define CTR_PARAMS_DEFAULT                                                                                             \
     {                                                                                                                  \
-        .alpha = 0.1, .beta = 1, .precision = "f64"                                                                    \
+        .alpha = 0.1, .beta = 1, .precision = "f64", .minibatch = 1, .threads = 1                                      \
     }
 
 /* The frame of a model file, read from the metadata of its first section. */
@@ -80,10 +83,11 @@ struct ctr_model {
     int (*learner_new)(void **learner, const struct ctr_params *p, struct ctr_err *err);
     void (*learner_free)(void *learner);
     int (*bind)(void *learner, const struct ctr_strs *tables, struct ctr_err *err);
-    /* Row by row, exactly: score[i] is predicted before the update by row i, and i counts from 0. memory_bytes 0: no
-     * bound. */
+    /* Row by row, exactly (or by params.minibatch): score[i] is predicted before the update by row i, and i counts from
+     * 0. memory_bytes 0: no bound. */
     int (*train_rows)(void *learner, const struct ctr_rows *rows, double *score, int64_t memory_bytes,
                       struct ctr_err *err);
+    void (*end_pass)(void *learner); /* the rows of a pass are all there */
     int64_t (*keys)(const void *learner);
     int64_t (*memory)(const void *learner); /* bytes */
     /* The main section: columns and metadata of its own, then its rows; and back, a batch at a time. */

@@ -62,6 +62,8 @@ int ctr_params_check(const struct ctr_params *p, struct ctr_err *err)
     }
     if (!precision_of(p->precision, strlen(p->precision)))
         return ctr_fail(err, CTR_EUSAGE, "--precision is f64 or f32");
+    if (p->minibatch < 1 || p->minibatch > CTR_MAX_MINIBATCH)
+        return ctr_fail(err, CTR_EUSAGE, "--minibatch wants 1 to %d rows", CTR_MAX_MINIBATCH);
     return 0;
 }
 
@@ -74,7 +76,11 @@ int ctr_params_text(const struct ctr_params *p, struct ctr_buf *out, struct ctr_
         v[ctr_fmt_f64(v, *real_of(&copy, &reals[i]))] = 0;
         rc = ctr_buf_printf(out, err, "%s=%s ", reals[i].name, v);
     }
-    return rc ? rc : ctr_buf_printf(out, err, "precision=%s bias=%s", p->precision, p->no_bias ? "no" : "yes");
+    if (!rc)
+        rc = ctr_buf_printf(out, err, "precision=%s bias=%s", p->precision, p->no_bias ? "no" : "yes");
+    if (!rc && p->minibatch > 1)
+        rc = ctr_buf_printf(out, err, " minibatch=%lld", (long long)p->minibatch);
+    return rc;
 }
 
 static int parse_one(struct ctr_params *p, const char *name, size_t name_n, const char *v, size_t n)
@@ -84,6 +90,8 @@ static int parse_one(struct ctr_params *p, const char *name, size_t name_n, cons
             return ctr_parse_f64(v, n, real_of(p, &reals[i])) ? 0 : -1;
     if (name_n == 9 && !memcmp(name, "precision", 9))
         return (p->precision = precision_of(v, n)) ? 0 : -1;
+    if (name_n == 9 && !memcmp(name, "minibatch", 9))
+        return ctr_parse_i64(v, n, &p->minibatch) ? 0 : -1;
     if (name_n == 4 && !memcmp(name, "bias", 4)) {
         p->no_bias = n == 2 && !memcmp(v, "no", 2);
         return p->no_bias || (n == 3 && !memcmp(v, "yes", 3)) ? 0 : -1;

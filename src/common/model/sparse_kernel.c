@@ -45,13 +45,12 @@ static bool usable_plain(void)
 DEFINE_KERNEL(avx2, FAST __attribute__((target("avx2"))))
 static bool usable_avx2(void)
 {
-    return __builtin_cpu_supports("avx2");
+    return ctr_cpu_may(CTR_CPU_AVX2);
 }
 DEFINE_KERNEL(avx512, FAST __attribute__((target("avx512f,avx512dq,avx512vl,prefer-vector-width=512"))))
 static bool usable_avx512(void)
 {
-    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
-           __builtin_cpu_supports("avx512vl");
+    return ctr_cpu_may(CTR_CPU_AVX512);
 }
 #endif
 

@@ -353,6 +353,8 @@ static int run_pass(struct ctr_trainer *t, struct ctr_reader *r, struct ctr_err 
         if (!rc)
             rc = between_batches(t, err);
     }
+    if (!rc && t->job.model->end_pass)
+        t->job.model->end_pass(t->learner);
     if (rc < 0 && t->whole) { /* the input broke off, not the learner: what was learned is worth keeping */
         struct ctr_err second = { 0 };
         if (ctr_trainer_checkpoint(t, &second) && t->job.note)

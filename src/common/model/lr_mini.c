@@ -1,0 +1,399 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * lr by minibatches (--minibatch): the gradients of a minibatch are those of the weights at its start; then the rows
+ * update z and n one after another, so that a repeated key takes their gradients in row order. Minibatches are counted
+ * by rows from the start of a pass: one may begin in a call and end in a later one.
+ *
+ * Every coordinate belongs to one of eight lanes, every lane to one thread, which alone sees its tables. Threads
+ * exchange the sum of each lane, once a minibatch, and join the eight in one order: the bits are those of the exact
+ * learner's dot product whatever the number of threads, and --minibatch 1 would be the exact learner. */
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "common/feature/op.h"
+#include "common/model/lr.h"
+
+enum { LANES = CTR_FTRL_LANES, AHEAD = 8, SPINS = 2000 };
+
+/* What one thread holds of the rows of a call, behind those that wait for the end of their minibatch. A row's entries
+ * (the bias is the last of its lane's thread) lie at at[row], padded to LANES. */
+struct part {
+    struct ctr_buf at, len, gradient;               /* by row: int64_t, int64_t, double */
+    struct ctr_buf hash, table, lane, x, home, row; /* by entry */
+    struct ctr_buf w;                               /* by entry, of the minibatch's start, in the learner's precision */
+    struct ctr_buf z, n, root;                      /* of a row */
+    struct ctr_buf sums[2];                         /* by row of a minibatch: LANES doubles; of even and odd ones */
+    int64_t longest;
+    struct ctr_err err;
+    _Alignas(64) char apart;
+};
+
+struct ctr_lr_mini {
+    struct ctr_pool *pool;
+    int threads;
+    int64_t size, pending; /* rows of a minibatch; rows that wait */
+    uint8_t *table_lane;
+    int tables;
+    int bias_lane;
+    struct part *part;
+    /* of the call */
+    struct lr *m;
+    const struct ctr_rows *r;
+    int64_t from, end;
+    double *score;
+    atomic_bool failed;
+    _Alignas(64) atomic_int arrived;
+    _Alignas(64) atomic_uint round;
+};
+
+static int owner(const struct ctr_lr_mini *q, int lane)
+{
+    return lane * q->threads / LANES;
+}
+
+/* All threads come here before one goes on. A minibatch is some ten microseconds: too short to sleep, but a thread that
+ * has no processor must get one. */
+static void meet(struct ctr_lr_mini *q)
+{
+    if (q->threads == 1)
+        return;
+    unsigned round = atomic_load(&q->round);
+    if (atomic_fetch_add(&q->arrived, 1) + 1 == q->threads) {
+        atomic_store(&q->arrived, 0);
+        atomic_store(&q->round, round + 1);
+        return;
+    }
+    for (int i = 0; atomic_load_explicit(&q->round, memory_order_acquire) == round; i++)
+        if (i < SPINS)
+            __asm__ volatile("" ::: "memory");
+        else
+            sched_yield();
+}
+
+void ctr_lr_mini_free(struct ctr_lr_mini *q)
+{
+    if (!q)
+        return;
+    for (int t = 0; t < q->threads && q->part; t++) {
+        struct part *p = &q->part[t];
+        struct ctr_buf *bufs[] = { &p->at,   &p->len, &p->gradient, &p->hash,    &p->table,
+                                   &p->lane, &p->x,   &p->home,     &p->row,     &p->w,
+                                   &p->z,    &p->n,   &p->root,     &p->sums[0], &p->sums[1] };
+        for (size_t i = 0; i < CTR_COUNT(bufs); i++)
+            ctr_buf_free(bufs[i]);
+    }
+    ctr_pool_free(q->pool);
+    free(q->table_lane);
+    free(q->part);
+    free(q);
+}
+
+int ctr_lr_mini_new(struct ctr_lr_mini **out, int64_t rows, int threads, struct ctr_err *err)
+{
+    struct ctr_lr_mini *q = aligned_alloc(64, (sizeof *q + 63) / 64 * 64);
+    if (!q)
+        return ctr_fail_nomem(err, sizeof *q);
+    memset(q, 0, sizeof *q);
+    q->size = rows;
+    int rc = ctr_pool_new(&q->pool, CTR_MIN(CTR_MAX(threads, 1), LANES), err);
+    if (!rc) {
+        q->threads = ctr_pool_threads(q->pool);
+        size_t bytes = (size_t)q->threads * sizeof *q->part;
+        q->part = aligned_alloc(64, bytes);
+        rc = q->part ? 0 : ctr_fail_nomem(err, bytes);
+        if (q->part)
+            memset(q->part, 0, bytes);
+    }
+    if (rc) {
+        ctr_lr_mini_free(q);
+        return rc;
+    }
+    *out = q;
+    return 0;
+}
+
+/* ---- a thread's entries ---- */
+
+/* The lanes of tables: of rows with one entry a table, by position, as the exact learner sums; else by name. */
+static int find_lanes(struct ctr_lr_mini *q, const struct lr *m, const struct ctr_rows *r, struct ctr_err *err)
+{
+    if (q->tables < m->tables) {
+        uint8_t *lane = realloc(q->table_lane, (size_t)m->tables);
+        if (!lane)
+            return ctr_fail_nomem(err, (size_t)m->tables);
+        q->table_lane = lane;
+        q->tables = m->tables;
+    }
+    for (int i = 0; i < m->tables; i++)
+        q->table_lane[i] = (uint8_t)(m->seed[i] % LANES);
+    int64_t k = r->rows ? r->start[1] - r->start[0] : 0;
+    for (int64_t i = 0; i < k && r->one_a_table; i++)
+        q->table_lane[r->table[i]] = (uint8_t)(i % LANES);
+    q->bias_lane = r->one_a_table ? (int)(k % LANES) : 0;
+    return 0;
+}
+
+static int hold(struct ctr_buf *b, int64_t used, int64_t n, size_t size, struct ctr_err *err)
+{
+    b->len = (size_t)used * size;
+    return ctr_buf_reserve(b, (size_t)n * size, err);
+}
+
+static int make_room(struct ctr_lr_mini *q, struct part *p, int64_t rows, int64_t entries, int64_t used,
+                     struct ctr_err *err)
+{
+    const struct {
+        struct ctr_buf *b;
+        int64_t used, n;
+        size_t size;
+    } need[] = {
+        { &p->at, q->pending ? q->pending + 1 : 0, rows + 1, sizeof(int64_t) },
+        { &p->len, q->pending, rows, sizeof(int64_t) },
+        { &p->gradient, q->pending, rows, sizeof(double) },
+        { &p->hash, used, entries, sizeof(uint64_t) },
+        { &p->table, used, entries, sizeof(uint16_t) },
+        { &p->lane, used, entries, sizeof(uint8_t) },
+        { &p->x, used, entries, sizeof(double) },
+        { &p->home, used, entries, sizeof(uint8_t *) },
+        { &p->row, used, entries, sizeof(uint8_t *) },
+        { &p->w, used, entries, sizeof(double) },
+        { &p->sums[0], 0, q->size * LANES, sizeof(double) },
+        { &p->sums[1], 0, q->size * LANES, sizeof(double) },
+    };
+    int rc = 0;
+    for (size_t i = 0; i < CTR_COUNT(need) && !rc; i++)
+        rc = hold(need[i].b, need[i].used, need[i].n, need[i].size, err);
+    return rc;
+}
+
+struct view { /* of a part */
+    int64_t *at, *len;
+    double *gradient;
+    uint64_t *hash;
+    uint16_t *table;
+    uint8_t *lane;
+    double *x;
+    uint8_t **home, **row;
+    uint8_t *w; /* 8 bytes an entry of either precision */
+};
+
+static struct view view_of(const struct part *p)
+{
+    return (struct view){
+        (int64_t *)(void *)p->at.data,      (int64_t *)(void *)p->len.data,
+        (double *)(void *)p->gradient.data, (uint64_t *)(void *)p->hash.data,
+        (uint16_t *)(void *)p->table.data,  p->lane.data,
+        (double *)(void *)p->x.data,        (uint8_t **)(void *)p->home.data,
+        (uint8_t **)(void *)p->row.data,    p->w.data,
+    };
+}
+
+/* Append this thread's entries of the call's rows. */
+static int pack(struct ctr_lr_mini *q, int t, struct ctr_err *err)
+{
+    struct part *p = &q->part[t];
+    const struct ctr_rows *r = q->r;
+    struct lr *m = q->m;
+    int64_t rows = q->end - q->from, entries = r->start[q->end] - r->start[q->from] + rows * LANES;
+    int64_t used = q->pending ? ((int64_t *)(void *)p->at.data)[q->pending] : 0;
+    bool has_bias = !m->no_bias && owner(q, q->bias_lane) == t;
+    int rc = make_room(q, p, rows, entries, used, err);
+    if (rc)
+        return rc;
+    struct view v = view_of(p);
+    int64_t to = v.at[0] = 0;
+    to = used;
+    for (int64_t i = q->from, row = q->pending; i < q->end; i++, row++) {
+        v.at[row] = to;
+        for (int64_t e = r->start[i]; e < r->start[i + 1]; e++) {
+            uint8_t lane = q->table_lane[r->table[e]];
+            v.hash[to] = r->hash[e];
+            v.table[to] = r->table[e];
+            v.lane[to] = lane;
+            v.x[to] = r->x ? r->x[e] : 1;
+            to += owner(q, lane) == t;
+        }
+        if (has_bias) {
+            v.row[to] = m->bias;
+            v.lane[to] = (uint8_t)q->bias_lane;
+            v.x[to++] = 1;
+        }
+        v.len[row] = to - v.at[row];
+        p->longest = CTR_MAX(p->longest, v.len[row]);
+        for (; (to - v.at[row]) % LANES; to++) {
+            v.row[to] = m->spare;
+            v.lane[to] = 0;
+            v.x[to] = 0;
+        }
+        v.at[row + 1] = to;
+    }
+    int64_t room = p->longest + LANES;
+    struct ctr_buf *bufs[] = { &p->z, &p->n, &p->root };
+    for (size_t i = 0; i < CTR_COUNT(bufs) && !rc; i++)
+        rc = hold(bufs[i], 0, room, sizeof(double), err);
+    for (int i = 0; i < m->tables && !rc; i++)
+        if (m->extra[i] && owner(q, q->table_lane[i]) == t)
+            rc = ctr_sparse_reserve(&m->table[i], m->extra[i], err);
+    return rc;
+}
+
+static struct ctr_ftrl_row scratch_of(const struct part *p, const struct view *v, int64_t row)
+{
+    return (struct ctr_ftrl_row){ p->z.data, p->n.data, v->w + v->at[row] * 8, p->root.data, v->x + v->at[row] };
+}
+
+/* ---- a minibatch ---- */
+
+static int64_t keys_of(const struct ctr_lr_mini *q, int t, const struct view *v, int64_t row)
+{
+    return v->len[row] - (!q->m->no_bias && owner(q, q->bias_lane) == t);
+}
+
+static void find_homes(const struct ctr_lr_mini *q, int t, const struct view *v, int64_t row)
+{
+    for (int64_t e = v->at[row], end = e + keys_of(q, t, v, row); e < end; e++) {
+        v->home[e] = ctr_sparse_home(&q->m->table[v->table[e]], v->hash[e]);
+        __builtin_prefetch(v->home[e], 1);
+        __builtin_prefetch(v->home[e] + 40, 1);
+    }
+}
+
+static void find_slots(const struct ctr_lr_mini *q, int t, const struct view *v, int64_t row)
+{
+    int64_t at = v->at[row];
+    ctr_lr_find_slots(q->m, v->hash + at, v->table + at, v->home + at, keys_of(q, t, v, row), v->row + at);
+}
+
+/* Weights of rows [from, end), and the sums of this thread's lanes. */
+static void forward(struct ctr_lr_mini *q, int t, int64_t from, int64_t end, int64_t rows, double (*sums)[LANES])
+{
+    struct part *p = &q->part[t];
+    struct lr *m = q->m;
+    struct view v = view_of(p);
+    for (int64_t i = from; i < end; i++) {
+        if (i + AHEAD < rows)
+            find_homes(q, t, &v, i + AHEAD);
+        find_slots(q, t, &v, i);
+        struct ctr_ftrl_row s = scratch_of(p, &v, i);
+        int64_t at = v.at[i], k = v.len[i];
+        (void)m->kernel->forward[m->state](&m->ftrl, &s, v.row + at, k);
+        double *sum = sums[i - from];
+        memset(sum, 0, LANES * sizeof *sum);
+        for (int64_t e = 0; e < k; e++) {
+            double w = m->state == CTR_F64_STATE ? ((const double *)s.w)[e] : (double)((const float *)s.w)[e];
+            sum[v.lane[at + e]] += w * v.x[at + e];
+        }
+    }
+}
+
+/* Predictions of rows [from, end) from the sums of all threads; every thread makes them for itself. */
+static int predict(struct ctr_lr_mini *q, int t, int64_t from, int64_t end, int64_t row, int parity)
+{
+    struct view v = view_of(&q->part[t]);
+    const struct ctr_rows *r = q->r;
+    for (int64_t i = from; i < end; i++, row++) {
+        double sum[LANES];
+        for (int lane = 0; lane < LANES; lane++)
+            sum[lane] = ((double(*)[LANES])(void *)q->part[owner(q, lane)].sums[parity].data)[i - from][lane];
+        double p = ctr_sigmoid(ctr_ftrl_join(sum));
+        if (!(p >= 0))
+            return ctr_lr_diverged(r->first_row + row + 1, &q->part[t].err);
+        if (t == 0)
+            q->score[row] = p;
+        v.gradient[i] = (r->weight ? r->weight[row] : 1) * (p - r->label[row]);
+    }
+    return 0;
+}
+
+/* Rows [0, late) came in earlier calls: their slots may have moved since. */
+static void update(struct ctr_lr_mini *q, int t, int64_t first, int64_t late, int64_t end)
+{
+    struct part *p = &q->part[t];
+    struct view v = view_of(p);
+    for (int64_t i = first; i < end; i++) {
+        if (i < late) {
+            find_homes(q, t, &v, i);
+            find_slots(q, t, &v, i);
+        }
+        struct ctr_ftrl_row s = scratch_of(p, &v, i);
+        q->m->kernel->update_late[q->m->state](&q->m->ftrl, &s, v.row + v.at[i], v.len[i], v.gradient[i]);
+    }
+}
+
+/* The rows of an unfinished minibatch go to the front. */
+static void keep(struct part *p, int64_t first, int64_t rows)
+{
+    struct view v = view_of(p);
+    int64_t from = v.at[first], n = v.at[rows] - from;
+    memmove(v.hash, v.hash + from, (size_t)n * sizeof *v.hash);
+    memmove(v.table, v.table + from, (size_t)n * sizeof *v.table);
+    memmove(v.lane, v.lane + from, (size_t)n);
+    memmove(v.x, v.x + from, (size_t)n * sizeof *v.x);
+    memmove(v.row, v.row + from, (size_t)n * sizeof *v.row); /* the bias and the spare ones stay where they are */
+    memmove(v.w, v.w + from * 8, (size_t)n * 8);
+    memmove(v.len, v.len + first, (size_t)(rows - first) * sizeof *v.len);
+    memmove(v.gradient, v.gradient + first, (size_t)(rows - first) * sizeof *v.gradient);
+    for (int64_t i = first; i <= rows; i++)
+        v.at[i - first] = v.at[i] - from;
+}
+
+static void run_part(void *ctx, int64_t task, int worker)
+{
+    struct ctr_lr_mini *q = ctx;
+    int t = (int)task;
+    (void)worker;
+    if (pack(q, t, &q->part[t].err))
+        atomic_store(&q->failed, true);
+    meet(q);
+    if (atomic_load(&q->failed))
+        return;
+    struct view v = view_of(&q->part[t]);
+    int64_t late = q->pending, rows = late + q->end - q->from, first = 0;
+    for (int64_t i = late; i < CTR_MIN(late + AHEAD, rows); i++)
+        find_homes(q, t, &v, i);
+    for (int64_t at = late, end, parity = 0; at < rows; at = end, parity ^= 1) {
+        end = CTR_MIN(first + q->size, rows);
+        forward(q, t, at, end, rows, (double(*)[LANES])(void *)q->part[t].sums[parity].data);
+        meet(q);
+        if (predict(q, t, at, end, q->from + at - late, (int)parity))
+            return; /* all threads see the same */
+        if (end - first == q->size) {
+            update(q, t, first, late, end);
+            first = end;
+        }
+    }
+    keep(&q->part[t], first, rows);
+}
+
+int ctr_lr_mini_rows(struct ctr_lr_mini *q, struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end,
+                     double *score, struct ctr_err *err)
+{
+    int rc = find_lanes(q, m, r, err);
+    if (rc)
+        return rc;
+    q->m = m;
+    q->r = r;
+    q->from = from;
+    q->end = end;
+    q->score = score;
+    atomic_store(&q->failed, false);
+    for (int t = 0; t < q->threads; t++)
+        q->part[t].err.code = 0;
+    ctr_pool_run(q->pool, q->threads, run_part, q);
+    for (int t = 0; t < q->threads; t++)
+        if (q->part[t].err.code) {
+            *err = q->part[t].err;
+            return err->code;
+        }
+    q->pending = (q->pending + end - from) % q->size;
+    return 0;
+}
+
+void ctr_lr_mini_end(struct ctr_lr_mini *q, struct lr *m)
+{
+    q->m = m;
+    for (int t = 0; t < q->threads && q->pending; t++)
+        update(q, t, 0, q->pending, q->pending);
+    q->pending = 0;
+}
