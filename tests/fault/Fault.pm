@@ -70,6 +70,7 @@ sub command_args {
 # returns (exit status or undef, signal or 0). What it said is in DIR/err.
 sub run {
     my %o = (in => '/dev/null', out => '/dev/null', env => {}, limit => $SAN ? 60 : 10, closed => [], @_);
+    $o{in} = '/dev/null' unless defined $o{in};
     my $pid = fork;
     die "fork: $!\n" unless defined $pid;
     if (!$pid) {
