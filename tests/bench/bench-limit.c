@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * bench-limit: what the machine can do, and what a process costs. Prints one number.
+ * bench-limit: what the machine can do, and what a process costs. Prints a number.
  *
  *     bench-limit xxh3            GB/s of XXH3-64 in one thread, over 64 KiB blocks of 64 MiB
  *     bench-limit triad           GB/s of a[i] = b[i] + s * c[i] in one thread
  *     bench-limit spin            seconds of a fixed piece of arithmetic: run it alone and twice at once
  *     bench-limit start N CMD...  median milliseconds from starting CMD to its end, output to /dev/null
- *     bench-limit peak CMD...     peak resident MB of CMD, without what it maps of files; its output passes */
-#include "common/base/base.h"
+ *     bench-limit used FILE COL   bytes of an IPC file, and those that reading one column of it used and hashed: the
+ * reader's counters bench-limit peak CMD...     peak resident MB of CMD, without what it maps of files; its output
+ * passes */
+#include "common/stream/stream.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -97,6 +100,29 @@ static int spin(void)
     return x == 1;
 }
 
+static int used(char *path, const char *name)
+{
+    struct ctr_err err = { 0 };
+    struct ctr_reader *r = NULL;
+    struct ctr_reader_stats stats = { 0 };
+    const struct ctr_batch *b;
+    struct stat st;
+    int rc = ctr_reader_open(&r, &path, 1, NULL, &err),
+        column = rc ? -1 : ctr_schema_need(ctr_reader_schema(r), name, &err);
+
+    rc = rc ? rc : column < 0 ? column : ctr_reader_project(r, &column, 1, &err);
+    while (!rc && (rc = ctr_reader_next(r, &b, &err)) > 0)
+        rc = 0;
+    if (rc || stat(path, &st)) {
+        fprintf(stderr, "bench-limit: %s: %s\n", path, err.what);
+        return 1;
+    }
+    ctr_reader_get_stats(r, &stats);
+    ctr_reader_free(r);
+    printf("%lld %lld %lld\n", (long long)st.st_size, (long long)stats.bytes_read, (long long)stats.bytes_verified);
+    return 0;
+}
+
 static pid_t run(char **cmd, bool quiet)
 {
     posix_spawn_file_actions_t files;
@@ -157,10 +183,12 @@ int main(int argc, char **argv)
         return triad();
     if (argc == 2 && !strcmp(argv[1], "spin"))
         return spin();
+    if (argc == 4 && !strcmp(argv[1], "used"))
+        return used(argv[2], argv[3]);
     if (argc > 3 && !strcmp(argv[1], "start"))
         return start_up(atoi(argv[2]), argv + 3);
     if (argc > 2 && !strcmp(argv[1], "peak"))
         return peak(argv + 2);
-    fputs("usage: bench-limit xxh3|triad|spin|start N CMD...|peak CMD...\n", stderr);
+    fputs("usage: bench-limit xxh3|triad|spin|start N CMD...|used FILE COL|peak CMD...\n", stderr);
     return 2;
 }

@@ -254,15 +254,13 @@ class Bench:
         self.compare("the same, fixed-width columns (features)", f"ctr-cat {g} | ctr-cat >/dev/null",
                      [("cat \\| cat", "cat", f"cat {g} | cat >/dev/null")], "1.5 GB/s", "", (gb, "GB/s"))
         file = self.made(f"{self.dir}/1m/log.arrow", f"ctr-cat --to file {f} -o {{out}}")
-        one, all_ = self.medians([f"ctr-select -v --columns C5 {file} >/dev/null", f"ctr-cat {file} >/dev/null"])
+        one, all_ = self.medians([f"ctr-select --columns C5 {file} >/dev/null", f"ctr-cat {file} >/dev/null"])
         self.row("IPC file, one column of forty", f"{one['wall'] * 1e3:.0f} ms", f"all columns {all_['wall'] * 1e3:.0f} ms",
-                 f"{all_['wall'] / one['wall']:.0f}", "its bytes only", self.counters(one["err"], file))
+                 self.ratio(all_, one), "its bytes only", self.counters(file, "C5"))
 
-    def counters(self, words, file):
-        m = re.search(r"(\d+) of (\d+) bytes (?:used|read)[^,]*, (\d+) verified", words)
-        if m:
-            return f"{int(m[1]) / 1e6:.1f} of {os.path.getsize(file) / 1e6:.0f} MB read, {int(m[3]) / 1e6:.1f} verified"
-        return ""
+    def counters(self, file, column):
+        size, read, verified = (int(x) / 1e6 for x in sh(f"{self.tool}/bench-limit used {file} {column}")[2].split())
+        return f"{read:.1f} MB of {size:.0f} read, {verified:.1f} verified"
 
     def eval(self):
         f, n = self.scores(self.million), self.million
