@@ -122,7 +122,7 @@ deps:
 
 # Everything a newcomer needs, then a planted world from raw logs to calibrated probabilities.
 demo:
-	@.ci/deps build
+	@.ci/deps check
 	@$(MAKE) --no-print-directory -j2 all
 	@PATH="$(CURDIR)/bin:$$PATH" examples/demo.sh
 
