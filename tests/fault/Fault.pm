@@ -19,6 +19,10 @@ our $INJECT = "$BUILD/fault/inject.so";
 $ENV{PATH}   = "$BUILD/bin:$ENV{PATH}";
 $ENV{LC_ALL} = 'C';
 $ENV{TZ}     = 'UTC';
+# What a sanitizer reports is no clean exit of a tool; its library need not come first when ours is preloaded.
+$ENV{ASAN_OPTIONS}  = 'verify_asan_link_order=0:exitcode=99';
+$ENV{LSAN_OPTIONS}  = 'exitcode=99';
+$ENV{UBSAN_OPTIONS} = 'exitcode=99:print_stacktrace=1';
 
 sub slurp {
     open my $f, '<:raw', $_[0] or return undef;

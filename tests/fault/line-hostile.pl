@@ -41,7 +41,7 @@ sub hostile {
     my ($name, $cap, $args, $says, $at, %o) = @_;
     unlink "$at/report";
     my $start = time;
-    my ($status, $signal) = run(dir => $at, args => $args, limit => 30, env => { LD_PRELOAD => $INJECT, CTR_INJECT_REPORT => "report", ASAN_OPTIONS => 'verify_asan_link_order=0' }, %o);
+    my ($status, $signal) = run(dir => $at, args => $args, limit => 30, env => { LD_PRELOAD => $INJECT, CTR_INJECT_REPORT => "report" }, %o);
     my $took = time - $start;
     my ($peak) = sort { $b <=> $a } map { /rss=(\d+)/ ? $1 : 0 } grep { /alloc=/ } split /\n/, slurp("$at/report") // '';
     my $wrong = $signal || $status == 0 || $status > 2 ? outcome($status, $signal) . ': ' . last_words($at)

@@ -18,8 +18,7 @@ sub one_run {
     my ($c, $how, $at, $inject) = @_;
     fresh($at);
     return run(dir => $at, args => [command_args($c, $how)], $how eq 'pipe' && !$c->{file} ? (in => $c->{main}) : (),
-        out => 'out/stdout', env => { LD_PRELOAD => $INJECT, CTR_INJECT_REPORT => 'report',
-            ASAN_OPTIONS => 'verify_asan_link_order=0', $inject ? (CTR_INJECT => $inject) : () });
+        out => 'out/stdout', env => { LD_PRELOAD => $INJECT, CTR_INJECT_REPORT => 'report', $inject ? (CTR_INJECT => $inject) : () });
 }
 
 # One fault; '' or what is wrong with how the command took it.

@@ -25,7 +25,7 @@ sub resumed {
 sub never_killed {
     my ($at) = @_;
     start_anew($at);
-    my ($status) = train($at, env => { LD_PRELOAD => $INJECT, CTR_INJECT_REPORT => 'report', ASAN_OPTIONS => 'verify_asan_link_order=0' });
+    my ($status) = train($at, env => { LD_PRELOAD => $INJECT, CTR_INJECT_REPORT => 'report' });
     die 'training fails: ' . last_words($at) . "\n" if $status;
     my %calls = report_of($at);
     return ({ outputs($at) }, \%calls);
@@ -75,8 +75,9 @@ line '7b', 'kill -9 at each system call', sub {
         my ($n, @bad) = 0;
         for (my $i = 1; $i <= $calls->{$kind}; $i += $quick ? 1 + int($calls->{$kind} / 2) : 1) {
             start_anew($at);
-            my ($status, $signal) = train($at, env => { LD_PRELOAD => $INJECT, CTR_INJECT => "$kind:$i:$action", ASAN_OPTIONS => 'verify_asan_link_order=0' });
+            my ($status, $signal) = train($at, env => { LD_PRELOAD => $INJECT, CTR_INJECT => "$kind:$i:$action" });
             $n++;
+            next if $SAN && $kind eq "mmap" && !$signal; # the sanitizer maps memory of its own
             if ($signal != 9) { push @bad, "$kind:$i:$action: not killed: " . outcome($status, $signal); next }
             my $wrong = resumed($at, $good);
             push @bad, "$kind:$i:$action: $wrong" if $wrong;
@@ -99,7 +100,7 @@ line '7c', 'full disk while saving a checkpoint', sub {
         my ($n, $kept, @bad) = (0, 0);
         for (my $i = 1 + $half; $i <= $calls->{$kind}; $i += $quick ? 6 : 2) {
             start_anew($at);
-            my ($status, $signal) = train($at, env => { LD_PRELOAD => $INJECT, CTR_INJECT => "$kind:$i+:ENOSPC", ASAN_OPTIONS => 'verify_asan_link_order=0' });
+            my ($status, $signal) = train($at, env => { LD_PRELOAD => $INJECT, CTR_INJECT => "$kind:$i+:ENOSPC" });
             $n++;
             next if !$signal && !$status && !same_outputs($at, $good, whole => 1); # what failed was not about an output
             if ($signal || $status != 1) { push @bad, "$kind:$i+:ENOSPC: " . outcome($status, $signal); next }
