@@ -2,13 +2,19 @@
  *
  * bench-log: makes the inputs of `make bench`, from a seed:
  *
- *     bench-log ads ROWS DIR      log.tsv, a Criteo-like log: label, 13 counts, 26 hex categories with Zipf frequencies
- * and 10 to a million values, a quarter clicks from a planted logistic truth; log.vw, the same features as text of vw;
- * log.jsonl, twenty of the columns of the first million rows bench-log flat ROWS DIR     flat.tsv: label and 39 ids,
- * uniform, so that nearly every one is a key of its own bench-log scores ROWS DIR   scores.csv: click,user,score of
- * 300,000 users; half of the scores are calibrated too high bench-log tables ROWS DIR   left.csv: key and two values,
- * ROWS times; right.csv: a quarter as many keys, name and number; wide.tsv: ROWS lines of 250 bytes with a random key
- * of 16 hex digits in front
+ *     bench-log ads ROWS DIR
+ *         log.tsv, a Criteo-like log: label, 13 counts, 26 hex categories with Zipf frequencies and 10 to a million
+ *         values, a quarter clicks from a planted logistic truth; log.vw, the same features as text of vw; log.jsonl,
+ *         twenty of the columns of the first million rows
+ *     bench-log tsv ROWS
+ *         log.tsv on standard output
+ *     bench-log flat ROWS DIR
+ *         flat.tsv: label and 39 ids, uniform, so that nearly every one is a key of its own
+ *     bench-log scores ROWS DIR
+ *         scores.csv: click,user,score of 300,000 users; half of the scores are calibrated too high
+ *     bench-log tables ROWS DIR
+ *         left.csv: key and two values, ROWS times; right.csv: a quarter as many keys, name and number; wide.tsv: ROWS
+ *         lines of 250 bytes with a random key of 16 hex digits in front
  *
  * The same arguments make the same files. */
 #include "common/base/base.h"
@@ -126,22 +132,45 @@ static void put_json(FILE *f, const int64_t *v, int label)
     fputs("}\n", f);
 }
 
-static void ads(int64_t rows, const char *dir)
+static void set_cardinalities(void)
 {
-    FILE *tsv = open_file(dir, "log.tsv"), *vw = open_file(dir, "log.vw"), *json = open_file(dir, "log.jsonl");
     for (int f = COUNTS; f < FIELDS; f++)
         cardinality[f] = pow(10, 1 + 5.0 * (f - COUNTS) / (HEX - 1)) + 1;
+}
+
+/* The values of a row; returns its label. */
+static int draw_row(int64_t row, int64_t v[FIELDS])
+{
+    for (int f = 0; f < FIELDS; f++)
+        v[f] = draw(f, row);
+    return random01(200, row) < 1 / (1 + exp(-logit(v)));
+}
+
+static void tsv(int64_t rows, const char *dir)
+{
+    (void)dir;
+    set_cardinalities();
     for (int64_t i = 0; i < rows; i++) {
         int64_t v[FIELDS];
-        for (int f = 0; f < FIELDS; f++)
-            v[f] = draw(f, i);
-        int label = random01(200, i) < 1 / (1 + exp(-logit(v)));
-        put_tsv(tsv, v, label);
+        int label = draw_row(i, v);
+        put_tsv(stdout, v, label);
+    }
+    close_file(stdout);
+}
+
+static void ads(int64_t rows, const char *dir)
+{
+    FILE *text = open_file(dir, "log.tsv"), *vw = open_file(dir, "log.vw"), *json = open_file(dir, "log.jsonl");
+    set_cardinalities();
+    for (int64_t i = 0; i < rows; i++) {
+        int64_t v[FIELDS];
+        int label = draw_row(i, v);
+        put_tsv(text, v, label);
         put_vw(vw, v, label);
         if (i < 1000000)
             put_json(json, v, label);
     }
-    close_file(tsv);
+    close_file(text);
     close_file(vw);
     close_file(json);
 }
@@ -206,13 +235,16 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         void (*make)(int64_t rows, const char *dir);
-    } kinds[] = { { "ads", ads }, { "flat", flat }, { "scores", scores }, { "tables", tables } };
-    int64_t rows = argc == 4 ? atoll(argv[2]) : 0;
+        int args;
+    } kinds[] = {
+        { "ads", ads, 3 }, { "tsv", tsv, 2 }, { "flat", flat, 3 }, { "scores", scores, 3 }, { "tables", tables, 3 }
+    };
+    int64_t rows = argc >= 3 ? atoll(argv[2]) : 0;
     for (size_t i = 0; i < CTR_COUNT(kinds) && rows > 0; i++)
-        if (!strcmp(argv[1], kinds[i].name)) {
+        if (argc == kinds[i].args + 1 && !strcmp(argv[1], kinds[i].name)) {
             kinds[i].make(rows, argv[3]);
             return 0;
         }
-    fputs("usage: bench-log ads|flat|scores|tables ROWS DIR\n", stderr);
+    fputs("usage: bench-log ads|flat|scores|tables ROWS DIR, or bench-log tsv ROWS\n", stderr);
     return 2;
 }
