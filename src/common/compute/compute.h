@@ -1,0 +1,460 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * compute: the operations that models are made of, behind one table, on several back ends.
+ *
+ *     struct ctr_dev *dev;
+ *     ctr_dev_open(&dev, &(struct ctr_dev_want){ .device = "cpu", .threads = 2 }, err);
+ *     struct ctr_mem *x = NULL, …;
+ *     ctr_mem_new(&x, dev, rows * in * 4, err);                                         // 64-byte aligned, zeroed
+ *     ctr_mem_write(x, 0, host, rows * in * 4, err);
+ *     // Y[rows x out] = prelu(X[rows x in] · W[out x in]' + b), and what is before prelu kept for the gradient:
+ *     ctr_dev_gemm(dev, &(struct ctr_dev_gemm){ .a = ctr_mat(x, rows, in), .b = ctr_mat(w, out, in), .tb = true,
+ *                                               .c = ctr_mat(y, rows, out), .bias = ctr_vec(b, out),
+ *                                               .act = { .kind = CTR_ACT_PRELU, .alpha = ctr_vec(alpha, out) },
+ *                                               .pre = ctr_mat(z, rows, out) }, err);
+ *     ctr_mem_read(y, 0, host, bytes, err);                                             // waits for what is queued
+ *
+ * An operation is ctr_dev_NAME(dev, &(struct ctr_dev_NAME){ … }, err): members that are left out (zero) mean "none".
+ * It checks shapes and bounds (CTR_EUSAGE, naming the operation, the operand and both shapes, and nothing was done) and
+ * calls the slot of the back end's const struct ctr_ops. Every back end fills every slot (tests/compute):
+ *
+ *   reference  plain C, accumulators of double, no threads: the judge of the others; never chosen by a tool
+ *   cpu        own kernels for AVX-512, AVX2+FMA and plain C, with the same bits on each and for any thread count
+ *   onednn     cpu, with gemm by oneDNN (libdnnl, opened at run time): may be faster, other bits
+ *   cuda       lib/ctr/ctr-cuda.so: cuBLAS and own kernels; opened for device "gpu" and "auto" alone
+ *
+ * Views. struct ctr_mat is a row-major matrix of float in a ctr_mem: element (i, j) lies at float number
+ * at + i * stride + j. struct ctr_vec is a dense run of n elements of 4 or 8 bytes, from ELEMENT number `at` (of that
+ * size); the member's comment gives its type: f32, f64, i32, u32, u64. A view with mem NULL is none. Views are plain
+ * values and own nothing. Sizes of 0 are fine everywhere. Outputs must not overlap inputs unless "in place" is said.
+ *
+ * What results may depend on. cpu: on nothing but the inputs: each element of gemm's C is one sequential chain of fmaf,
+ * all sums run in a fixed order, so that a row's result does not depend on the other rows of the call, nor on their
+ * number, nor on threads or kernels. cuda: the same bytes on the same device; gemm's rows keep that only for calls of
+ * equal shape. Denormals are flushed to zero by definition. NaN and infinity propagate as in IEEE 754.
+ *
+ * Order. Operations of a device run in the order of the calls; a GPU queues them and returns, so that an error of
+ * running (not of shapes) may come from a later call or from ctr_dev_sync. Calls into one device come from one thread
+ * at a time; devices are independent. After CTR_ESYS or CTR_ENOMEM outputs are undefined and the device can be freed.
+ *
+ * Ownership. ctr_mem belongs to the caller, lives on one device and is freed before it; operations allocate nothing
+ * that the caller frees. Scratch is the device's, grows on demand and counts as its memory.
+ */
+#ifndef CTR_COMPUTE_H
+#define CTR_COMPUTE_H
+
+#include "common/base/base.h"
+
+struct ctr_dev; /* an open device: back end, its threads or its queue, scratch */
+struct ctr_mem; /* bytes on a device */
+
+/* ---- devices: device.c ---- */
+
+struct ctr_dev_want {
+    const char *device;   /* "cpu" (also NULL), "gpu", "auto": a GPU if the plug-in opens, else the CPU; "reference" */
+    int threads;          /* CPU; at least 1 */
+    const char *gemm;     /* NULL or "exact": own kernels; "onednn": other bits, so an option that a model keeps */
+    int64_t memory_bytes; /* of the device at most (--device-memory); 0: what it has */
+    bool profile;         /* wait after each operation and add up its time: ctr_dev_seconds */
+    const char *plugin;   /* NULL: $CTR_CUDA_PLUGIN, ../lib/ctr/ctr-cuda.so beside the program, then the library path */
+};
+
+/* "gpu": an error when there is no plug-in, one of another version, no driver, or no device, and it says which. No
+ * silent fall-back: "auto" on a CPU tells why in ctr_dev_note. gemm "onednn" without libdnnl: an error. */
+int ctr_dev_open(struct ctr_dev **dev, const struct ctr_dev_want *want, struct ctr_err *err) CTR_MUST;
+void ctr_dev_free(struct ctr_dev *dev);
+
+const char *ctr_dev_name(const struct ctr_dev *dev);    /* "cpu", "cuda", …: the back end */
+const char *ctr_dev_title(const struct ctr_dev *dev);   /* "cpu: avx512, 2 threads", "cuda: NVIDIA H200, driver 13.0" */
+const char *ctr_dev_note(const struct ctr_dev *dev);    /* what -v should say about the choice, or "" */
+bool ctr_dev_is_host(const struct ctr_dev *dev);        /* its memory is the host's: ctr_mem_host works */
+int64_t ctr_dev_memory(const struct ctr_dev *dev);      /* bytes allocated now, scratch included */
+int64_t ctr_dev_memory_free(const struct ctr_dev *dev); /* what can still be allocated, about; INT64_MAX: no bound */
+
+/* Wait until everything queued is done; errors of running come out here. */
+int ctr_dev_sync(struct ctr_dev *dev, struct ctr_err *err) CTR_MUST;
+
+/* ---- memory: device.c ---- */
+
+/* Zeroed, 64-byte aligned, readable 64 bytes past its end. CTR_ENOMEM names what was needed, what is free, and
+ * --device-memory. */
+int ctr_mem_new(struct ctr_mem **m, struct ctr_dev *dev, size_t bytes, struct ctr_err *err) CTR_MUST;
+/* At least `bytes`: kept if it is large enough, else a new one, at least half as large again (contents are lost). *m
+ * may be NULL. */
+int ctr_mem_grow(struct ctr_mem **m, struct ctr_dev *dev, size_t bytes, struct ctr_err *err) CTR_MUST;
+void ctr_mem_free(struct ctr_mem *m);
+size_t ctr_mem_bytes(const struct ctr_mem *m);
+/* The bytes themselves where ctr_dev_is_host, else NULL. After ctr_dev_sync or ctr_mem_read only. */
+void *ctr_mem_host(struct ctr_mem *m);
+
+/* Host to device and back, from byte `at`; both wait, so that `host` may be reused at once. */
+int ctr_mem_write(struct ctr_mem *m, size_t at, const void *host, size_t bytes, struct ctr_err *err) CTR_MUST;
+int ctr_mem_read(struct ctr_mem *m, size_t at, void *host, size_t bytes, struct ctr_err *err) CTR_MUST;
+
+/* Copying while computing, with two sets of buffers A and B:
+ *     ctr_host_new(&a, dev, bytes)                 pinned memory, which a GPU reads while the program goes on
+ *     ctr_dev_order(dev, CTR_COMPUTE, CTR_COPY)    copies queued from here on start after the operations queued so far
+ *     ctr_mem_write_later(m, at, a, bytes)         into the copying queue; `a` stays untouched until ctr_dev_copied
+ *     ctr_dev_order(dev, CTR_COPY, CTR_COMPUTE)    operations queued from here on start after the copies queued so far
+ *     ctr_dev_copied(dev)                          waits for the copying queue alone
+ * On a CPU write_later copies at once and the rest does nothing. */
+enum ctr_queue { CTR_COMPUTE, CTR_COPY };
+int ctr_host_new(void **p, struct ctr_dev *dev, size_t bytes, struct ctr_err *err) CTR_MUST;
+void ctr_host_free(void *p, struct ctr_dev *dev);
+int ctr_mem_write_later(struct ctr_mem *m, size_t at, const void *pinned, size_t bytes, struct ctr_err *err) CTR_MUST;
+int ctr_dev_order(struct ctr_dev *dev, enum ctr_queue first, enum ctr_queue then, struct ctr_err *err) CTR_MUST;
+int ctr_dev_copied(struct ctr_dev *dev, struct ctr_err *err) CTR_MUST;
+
+/* ---- views ---- */
+
+struct ctr_mat {
+    struct ctr_mem *mem;
+    int64_t at, rows, cols, stride;
+};
+struct ctr_vec {
+    struct ctr_mem *mem;
+    int64_t at, n;
+};
+static inline struct ctr_mat ctr_mat(struct ctr_mem *mem, int64_t rows, int64_t cols)
+{
+    return (struct ctr_mat){ mem, 0, rows, cols, cols };
+}
+static inline struct ctr_mat ctr_mat_at(struct ctr_mem *mem, int64_t at, int64_t rows, int64_t cols)
+{
+    return (struct ctr_mat){ mem, at, rows, cols, cols };
+}
+static inline struct ctr_mat ctr_mat_cols(struct ctr_mat m, int64_t from, int64_t cols)
+{
+    return (struct ctr_mat){ m.mem, m.at + from, m.rows, cols, m.stride };
+}
+static inline struct ctr_mat ctr_mat_rows(struct ctr_mat m, int64_t from, int64_t rows)
+{
+    return (struct ctr_mat){ m.mem, m.at + from * m.stride, rows, m.cols, m.stride };
+}
+static inline struct ctr_vec ctr_vec(struct ctr_mem *mem, int64_t n)
+{
+    return (struct ctr_vec){ mem, 0, n };
+}
+static inline struct ctr_vec ctr_vec_at(struct ctr_mem *mem, int64_t at, int64_t n)
+{
+    return (struct ctr_vec){ mem, at, n };
+}
+
+/* ---- matrix product, activations ---- */
+
+/* y = act(z), by column c:
+ *   RELU     z > 0 ? z : 0
+ *   PRELU    z > 0 ? z : alpha[c] z                       (He et al. 2015, eq. 1)
+ *   SIGMOID  1 / (1 + exp(-z))
+ *   DICE     p = sigmoid((z - mean[c]) / sqrt(var[c] + eps)); y = p z + (1 - p) alpha[c] z     (DIN, Zhou et al. 2018,
+ *            eq. 3; eps 1e-8 there): with the statistics of the minibatch in training (ctr_dev_stats), with running
+ * ones in prediction. */
+enum ctr_act_kind { CTR_ACT_NONE, CTR_ACT_RELU, CTR_ACT_PRELU, CTR_ACT_SIGMOID, CTR_ACT_DICE };
+struct ctr_act {
+    enum ctr_act_kind kind;
+    struct ctr_vec alpha;     /* f32 [cols]: PRELU, DICE */
+    struct ctr_vec mean, var; /* f32 [cols]: DICE */
+    float eps;                /* DICE */
+};
+
+/* C[m x n] = act(A' · B' + bias), where A' is A or, with ta, its transpose, and so for B.
+ *   forward            Y[rows x out]  = X[rows x in] · W[out x in]'      .tb
+ *   input gradient     dX[rows x in]  = dZ[rows x out] · W[out x in]     neither
+ *   weight gradient    dW[out x in]   = dZ[rows x out]' · X[rows x in]   .ta
+ * Element (i, j): s = add ? C[i][j] : 0, then s = fmaf(A'[i][l], B'[l][j], s) for l = 0, 1, …, k-1 in this order; then
+ * s += bias[j]; pre[i][j] = s; C[i][j] = act(s). cuda and onednn: the same product in their own order. */
+struct ctr_dev_gemm {
+    struct ctr_mat a, b, c;
+    bool ta, tb;
+    bool add;            /* add to what is in C */
+    struct ctr_vec bias; /* f32 [n], or none */
+    struct ctr_act act;  /* or none */
+    struct ctr_mat pre;  /* [m x n], or none: what act was applied to */
+};
+
+/* y = act(z + bias). In place: y = z. */
+struct ctr_dev_act {
+    struct ctr_mat z, y;
+    struct ctr_vec bias; /* f32 [cols], or none */
+    struct ctr_act act;
+};
+
+/* The gradient of y = act(z) where z had a bias added: dz = dy · act'(z), dalpha[c] = sum over rows of dy · dy/dalpha,
+ * dbias[c] = sum over rows of dz. PRELU and RELU at z = 0: the side of z < 0. SIGMOID takes z too. kind NONE: dz = dy.
+ * DICE: mean and var are constants, unless `batch` says that they are those of z itself: then dz goes through them.
+ * In place: dz = dy. dalpha, dbias: none, or set (not added to). */
+struct ctr_dev_act_grad {
+    struct ctr_mat z, dy, dz;
+    struct ctr_act act;
+    bool batch;
+    struct ctr_vec dalpha, dbias; /* f32 [cols] */
+};
+
+/* ---- embeddings: pooling over ragged lists ---- */
+
+/* Lists of a minibatch: list s (of `lists`) has the entries start[s] … start[s+1]-1; entry e takes row index[e] of the
+ * matrix of rows, times x[e]. Lists are ordered by sample and, within it, by field: list s belongs to sample
+ * s / per_row, field s % per_row. No start: every list has exactly one entry (one-hot fields; start[s] = s). */
+struct ctr_lists {
+    int64_t lists, per_row; /* lists = samples * per_row */
+    struct ctr_vec start;   /* i32 [lists + 1], start[0] = 0, or none */
+    struct ctr_vec index;   /* i32 [entries], each in [0, rows.rows): the caller's promise, as is start's order */
+    struct ctr_vec segment; /* i32 [entries]: the list of each entry; pool_grad needs it where there is start */
+    struct ctr_vec x;       /* f32 [entries], or none: all 1 */
+};
+/* SUM: sum of x · row. MEAN: that sum / number of entries. MAX: by element, of x · row; the first of equal ones gets
+ * the gradient; a NaN among them wins. Empty list: zeros. Sums run in the order of the entries. */
+enum ctr_pooling { CTR_POOL_SUM, CTR_POOL_MEAN, CTR_POOL_MAX };
+
+/* out[sample][field * width + d] = pooling over the list's entries of rows[index][d]; width = rows.cols. `out` has
+ * samples rows and per_row * width columns: a slice of the columns of what the first layer reads makes the
+ * concatenation. rows.stride may be larger than width, so that a row can hold its optimizer's state behind the value.
+ */
+struct ctr_dev_pool {
+    enum ctr_pooling how;
+    struct ctr_lists lists;
+    struct ctr_mat rows; /* [unique x width] */
+    struct ctr_mat out;  /* [samples x per_row * width] */
+};
+
+/* Its gradient by row: grad[u][d] = sum over the entries e with index[e] = u, in ascending order of e (= row order), of
+ * x[e] · dout[list of e][d] (MEAN: / number of entries; MAX: where e won). The entries of each row come from
+ * ctr_dev_unique. Several calls (fields of several poolings) into one grad: `add` in all but the first. */
+struct ctr_dev_pool_grad {
+    enum ctr_pooling how;
+    struct ctr_lists lists;
+    struct ctr_vec group_start, group_item; /* i32 [unique + 1], i32 [entries]: from ctr_dev_unique */
+    struct ctr_mat rows;                    /* as in pool: MAX only */
+    struct ctr_mat dout;                    /* as out in pool */
+    struct ctr_mat grad;                    /* [unique x width] */
+    bool add;
+};
+
+/* Copy rows by number: to[to_index[i]] = from[from_index[i]] for i < n. An index that is none counts 0, 1, 2, …; a
+ * negative one leaves the row out. No two equal in to_index. Between a table's rows and the rows of a minibatch. */
+struct ctr_dev_move_rows {
+    int64_t n;
+    struct ctr_mat from, to;             /* same cols */
+    struct ctr_vec from_index, to_index; /* i32 [n] */
+};
+
+/* ---- elementwise ---- */
+
+/* to = from: concatenation (into a slice of columns), and its gradient (out of one). */
+struct ctr_dev_copy {
+    struct ctr_mat from, to;
+};
+/* y = a x + b y, each rounded once (x times a, y times b, the sum); b = 0 does not read y. x and y: same shape. Running
+ * averages, sums of gradients. */
+struct ctr_dev_axpby {
+    float a, b;
+    struct ctr_mat x, y;
+};
+struct ctr_dev_fill {
+    struct ctr_mat x;
+    float value;
+};
+
+/* y = x · keep / (1 - rate): element (i, j) is kept when the 24 high bits of ctr_random64(seed, stream, (row0 + i) *
+ * cols
+ * + j) / 2^24 >= rate, so that a mask does not depend on how rows are cut into calls. The gradient is the same call on
+ * dy. In place. rate in [0, 1). */
+struct ctr_dev_dropout {
+    struct ctr_mat x, y;
+    float rate;
+    uint64_t seed, stream; /* stream: number of the layer and of the step */
+    int64_t row0;
+};
+
+/* ---- batch normalization (Ioffe & Szegedy 2015) ---- */
+
+/* mean[c], var[c] (biased: / rows) over rows, by two passes with accumulators of double. rows = 0: zeros. */
+struct ctr_dev_stats {
+    struct ctr_mat x;
+    struct ctr_vec mean, var; /* f32 [cols] */
+};
+/* y = gamma (x - mean) / sqrt(var + eps) + beta. In place. gamma, beta none: 1, 0. */
+struct ctr_dev_norm {
+    struct ctr_mat x, y;
+    struct ctr_vec mean, var, gamma, beta; /* f32 [cols] */
+    float eps;
+};
+/* Its gradient where mean and var are those of x itself; dgamma, dbeta: none, or set. In place: dx = dy. */
+struct ctr_dev_norm_grad {
+    struct ctr_mat x, dy, dx;
+    struct ctr_vec mean, var, gamma, dgamma, dbeta; /* f32 [cols] */
+    float eps;
+};
+
+/* ---- loss ---- */
+
+/* Binary cross-entropy of logits z with labels in [0, 1]: loss[i] = w (log(1 + exp(z)) - label z), dz[i] = scale · w
+ * (p - label), p = 1 / (1 + exp(-z)); total = sum of loss, in double, in row order. Outputs are optional. A mean over
+ * the minibatch is scale = 1 / rows (or 1 / sum of weights). */
+struct ctr_dev_bce {
+    struct ctr_vec z, label, weight; /* f32 [n]; weight none: 1 */
+    struct ctr_vec p, loss, dz;      /* f32 [n] */
+    struct ctr_vec total;            /* f64 [1] */
+    float scale;
+};
+
+/* ---- optimizers ---- */
+
+/* One step with gradient g (+ l2 · w). State s1, s2 starts as zeros.
+ *   SGD      w -= rate g
+ *   ADAGRAD  s1 += g²; w -= rate g / (sqrt(s1) + eps)                                       (Duchi et al. 2011)
+ *   ADAM     s1 = beta1 s1 + (1 - beta1) g; s2 = beta2 s2 + (1 - beta2) g²;
+ *            w -= rate / (1 - beta1^step) · s1 / (sqrt(s2) / sqrt(1 - beta2^step) + eps)     (Kingma & Ba 2015, as
+ * PyTorch) FTRL     z = s1, n = s2: sigma = (sqrt(n + g²) - sqrt(n)) / rate; z += g - sigma w; n += g²; w = |z| <= l1 ?
+ * 0 : -(z - sign(z) l1) / ((beta + sqrt(n)) / rate + l2)          (McMahan et al. 2013, alg. 1; its l2 is that of the
+ * formula and is not added to g). Starts from w = 0; a table that starts elsewhere sets z = -w (beta / rate + l2). step
+ * counts from 1. */
+enum ctr_opt_kind { CTR_OPT_SGD, CTR_OPT_ADAGRAD, CTR_OPT_ADAM, CTR_OPT_FTRL };
+struct ctr_opt {
+    enum ctr_opt_kind kind;
+    float rate, eps, beta1, beta2; /* ADAM's usual: .001, 1e-8, .9, .999 */
+    float beta, l1, l2;
+    int64_t step;
+};
+static inline int ctr_opt_states(enum ctr_opt_kind kind) /* floats of state a parameter */
+{
+    return kind == CTR_OPT_SGD ? 0 : kind == CTR_OPT_ADAGRAD ? 1 : 2;
+}
+
+/* Dense parameters: one arena, updated as a whole. */
+struct ctr_dev_opt_dense {
+    struct ctr_opt opt;
+    struct ctr_vec w, g;   /* f32 [n] */
+    struct ctr_vec s1, s2; /* f32 [n], as many as ctr_opt_states says */
+};
+
+/* Sparse rows: only the rows named here are touched. A row of `rows` is value [width] | s1 [width] | s2 [width], so
+ * rows.cols = width (1 + ctr_opt_states); g is [n x width]; g's row i belongs to row index[i], or i where index is
+ * none; no two equal; a negative index leaves the row out. Adam is the usual lazy one (TensorFlow's LazyAdam, PyTorch's
+ * SparseAdam): m and v of a row decay only when it is touched, the correction of bias counts all steps. l2_row[i] is
+ * added to opt.l2 for row i: DIN's minibatch-aware regularization gives lambda / n_j there. */
+struct ctr_dev_opt_rows {
+    struct ctr_opt opt;
+    struct ctr_mat rows, g;
+    struct ctr_vec index;  /* i32 [g.rows], or none */
+    struct ctr_vec l2_row; /* f32 [g.rows], or none */
+};
+
+/* ---- keys ---- */
+
+/* Stable ascending radix sort of u64 keys, with u32 values that move along. In place. */
+struct ctr_dev_sort {
+    struct ctr_vec keys;   /* u64 [n] */
+    struct ctr_vec values; /* u32 [n], or none */
+};
+
+/* Unique keys in order of first appearance: unique[index[e]] = keys[e]. group_item lists the entries of unique key 0 in
+ * ascending order, then those of 1, …: those of u are group_item[group_start[u]] … [group_start[u+1]-1]. *count (host)
+ * is the number of unique keys; asking for it waits for the device. */
+struct ctr_dev_unique {
+    struct ctr_vec keys;                    /* u64 [n] */
+    struct ctr_vec unique;                  /* u64 [n], the first *count are set */
+    struct ctr_vec index;                   /* i32 [n] */
+    struct ctr_vec group_start, group_item; /* i32 [n + 1], i32 [n]; both or none */
+    int64_t *count;
+};
+
+/* Slots of a working set: which row of a cache in device memory holds which key. The set has `slots` slots (a multiple
+ * of 8), in sets of 8; key k belongs to set ctr_mix64(k) % (slots / 8). key[slot] is valid where stamp[slot] != 0;
+ * stamp is the `now` of its last use. For each of n distinct keys, in order: slot[i] is where it is (a hit), or a free
+ * slot of its set, or the least recently used one that is not of `now` (lowest stamp, then lowest slot), which evicts
+ * its key; where all 8 are of `now`: -1. Then
+ *     missed[j], j < *misses       the i that were not there, ascending: the caller brings their rows
+ *     evicted_key/_slot[j], j < *evictions   keys that had to go and the slots they left, in order of the keys that
+ *                                  pushed them out: the caller saves those rows first
+ * now counts from 1 upwards. All zero to start. */
+struct ctr_dev_slots {
+    struct ctr_vec key;          /* u64 [slots] */
+    struct ctr_vec stamp;        /* u32 [slots] */
+    struct ctr_vec want;         /* u64 [n], distinct */
+    struct ctr_vec slot;         /* i32 [n] */
+    struct ctr_vec missed;       /* i32 [n] */
+    struct ctr_vec evicted_key;  /* u64 [n] */
+    struct ctr_vec evicted_slot; /* i32 [n] */
+    uint32_t now;
+    int64_t *misses, *evictions, *failures; /* host; failures: slots of -1 */
+};
+
+/* ---- reductions ---- */
+
+/* out (f64 [1], on the device; read it when it is wanted): SUM, SUM_SQUARES, MAX_ABS (NaN if any is; 0 of none), and
+ * NONFINITE: the first row (of x.rows) that has a NaN or an infinity, -1 when none has. Sums: doubles, row by row. */
+enum ctr_reduction { CTR_REDUCE_SUM, CTR_REDUCE_SUM_SQUARES, CTR_REDUCE_MAX_ABS, CTR_REDUCE_NONFINITE };
+struct ctr_dev_reduce {
+    enum ctr_reduction kind;
+    struct ctr_mat x;
+    struct ctr_vec out; /* f64 [1] */
+};
+
+/* Area under the ROC curve: the weighted share of (positive, negative) pairs that are in order, ties one half; a
+ * fractional label is a row split in two. NaN where one class is missing or a score is NaN. */
+struct ctr_dev_auc {
+    struct ctr_vec score, label, weight; /* f32 [n]; weight none: 1 */
+    struct ctr_vec out;                  /* f64 [1] */
+};
+
+/* ---- the table ----
+ * X(name): one line makes the slot, the checked call ctr_dev_name, its row in ctr_dev_op_name and its tests' presence
+ * check. Target attention and image towers (convolution, pooling of images) will be further lines.  */
+#define CTR_DEV_OPS(X)                                                                                                 \
+    X(gemm)                                                                                                            \
+    X(act)                                                                                                             \
+    X(act_grad)                                                                                                        \
+    X(pool)                                                                                                            \
+    X(pool_grad)                                                                                                       \
+    X(move_rows)                                                                                                       \
+    X(copy)                                                                                                            \
+    X(axpby)                                                                                                           \
+    X(fill)                                                                                                            \
+    X(dropout)                                                                                                         \
+    X(stats)                                                                                                           \
+    X(norm)                                                                                                            \
+    X(norm_grad)                                                                                                       \
+    X(bce)                                                                                                             \
+    X(opt_dense)                                                                                                       \
+    X(opt_rows)                                                                                                        \
+    X(sort)                                                                                                            \
+    X(unique)                                                                                                          \
+    X(slots)                                                                                                           \
+    X(reduce)                                                                                                          \
+    X(auc)
+
+#define CTR_DEV_DECLARE(name)                                                                                          \
+    int ctr_dev_##name(struct ctr_dev *dev, const struct ctr_dev_##name *a, struct ctr_err *err) CTR_MUST;
+CTR_DEV_OPS(CTR_DEV_DECLARE)
+#undef CTR_DEV_DECLARE
+
+#define CTR_DEV_NUMBER(name) CTR_DEV_OP_##name,
+enum ctr_dev_op { CTR_DEV_OPS(CTR_DEV_NUMBER) CTR_DEV_OP_COUNT };
+#undef CTR_DEV_NUMBER
+const char *ctr_dev_op_name(enum ctr_dev_op op);
+/* With want.profile: seconds spent in an operation so far, waiting for it included. */
+double ctr_dev_seconds(const struct ctr_dev *dev, enum ctr_dev_op op);
+
+struct ctr_ops {
+    const char *name;
+    /* Devices and memory; device.c keeps counts and bounds and fills messages that are the same for all. */
+    int (*open)(struct ctr_dev *dev, const struct ctr_dev_want *want, struct ctr_err *err);
+    void (*close)(struct ctr_dev *dev);
+    int (*sync)(struct ctr_dev *dev, struct ctr_err *err);
+    int (*mem_new)(struct ctr_dev *dev, void **p, size_t bytes, struct ctr_err *err); /* zeroed */
+    void (*mem_free)(struct ctr_dev *dev, void *p);
+    int (*write)(struct ctr_dev *dev, void *to, const void *host, size_t bytes, bool later, struct ctr_err *err);
+    int (*read)(struct ctr_dev *dev, const void *from, void *host, size_t bytes, struct ctr_err *err);
+    int (*host_new)(struct ctr_dev *dev, void **p, size_t bytes, struct ctr_err *err);
+    void (*host_free)(struct ctr_dev *dev, void *p);
+    int (*order)(struct ctr_dev *dev, enum ctr_queue first, enum ctr_queue then, struct ctr_err *err);
+    int (*copied)(struct ctr_dev *dev, struct ctr_err *err);
+    int64_t (*memory_free)(const struct ctr_dev *dev);
+#define CTR_DEV_SLOT(name) int (*name)(struct ctr_dev * dev, const struct ctr_dev_##name *a, struct ctr_err *err);
+    CTR_DEV_OPS(CTR_DEV_SLOT)
+#undef CTR_DEV_SLOT
+};
+extern const struct ctr_ops ctr_ops_reference, ctr_ops_cpu, ctr_ops_onednn;
+
+#endif
