@@ -179,17 +179,34 @@ static void test_training(const char *precision, double tolerance)
 
 static void test_params(void)
 {
-    struct ctr_params p = { .alpha = 0.3, .beta = 0, .l1 = 1e-5, .l2 = 2, .precision = "f32", .no_bias = true }, q;
+    struct ctr_params p = CTR_PARAMS_DEFAULT, q;
     struct ctr_buf b = { 0 };
     struct ctr_err err = { 0 };
+    p.alpha = 0.3;
+    p.beta = 0;
+    p.l1 = 1e-5;
+    p.l2 = 2;
+    p.precision = "f32";
+    p.no_bias = true;
     ok(!ctr_params_text(&p, &b, &err) &&
            !strcmp((char *)b.data, "alpha=0.3 beta=0 l1=1e-05 l2=2 precision=f32 bias=no"),
        "options as text: %s", (char *)b.data);
     ok(!ctr_params_parse(&q, (char *)b.data, &err) && q.alpha == p.alpha && q.l1 == p.l1 && q.no_bias &&
            !strcmp(q.precision, "f32"),
        "and back");
-    static const char *const bad[] = { "alpha=0", "alpha=x", "l1=-1", "precision=f16",
-                                       "bias=",   "gamma=1", "alpha", "beta=nan" };
+    ctr_buf_clear(&b);
+    p.minibatch = 8;
+    p.dropout = 0.25;
+    p.normalize = "max";
+    ok(!ctr_params_text(&p, &b, &err) &&
+           !strcmp((char *)b.data, "alpha=0.3 beta=0 l1=1e-05 l2=2 precision=f32 bias=no minibatch=8 dropout=0.25 "
+                                   "normalize=max") &&
+           !ctr_params_parse(&q, (char *)b.data, &err) && q.minibatch == 8 && q.dropout == 0.25 &&
+           !strcmp(q.normalize, "max"),
+       "options that differ from their defaults: %s", (char *)b.data);
+    static const char *const bad[] = { "alpha=0",      "alpha=x",   "l1=-1",       "precision=f16", "bias=",
+                                       "gamma=1",      "alpha",     "beta=nan",    "alpha=inf",     "minibatch=0",
+                                       "hash-bits=33", "dropout=1", "normalize=x", "seed=-1",       "minibatch=65537" };
     for (size_t i = 0; i < CTR_COUNT(bad); i++)
         ok(ctr_params_parse(&q, bad[i], &err) == CTR_EDATA, "damaged options '%s': %s", bad[i], err.what);
     ctr_buf_free(&b);

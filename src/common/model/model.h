@@ -60,12 +60,17 @@ struct ctr_params {
     const char *precision; /* f64, f32 */
     bool no_bias;
     int64_t minibatch; /* rows whose gradients are those of the weights before the first of them; 1: exact */
-    int threads;       /* changes no result and stands in no file */
+    /* How rows are changed before a learner or a scorer sees them: rowchange.h. */
+    int64_t hash_bits;     /* 0: keys as they are */
+    double dropout;        /* share of a row's features that is not learned from */
+    const char *normalize; /* none, l1, l2, max */
+    int64_t seed;
+    int threads; /* changes no result and stands in no file */
 };
 enum { CTR_MAX_MINIBATCH = 65536 };
 #define CTR_PARAMS_DEFAULT                                                                                             \
     {                                                                                                                  \
-        .alpha = 0.1, .beta = 1, .precision = "f64", .minibatch = 1, .threads = 1                                      \
+        .alpha = 0.1, .beta = 1, .precision = "f64", .minibatch = 1, .normalize = "none", .threads = 1                 \
     }
 
 /* The frame of a model file, read from the metadata of its first section. */

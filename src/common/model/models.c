@@ -26,77 +26,121 @@ const struct ctr_model *ctr_model_find(const char *name)
 
 /* ---- options ---- */
 
-/* Real options: bounds are the smallest value allowed, and whether it is itself allowed. */
-static const struct real {
-    const char *name;
-    size_t at;
-    bool positive;
-} reals[] = {
-    { "alpha", offsetof(struct ctr_params, alpha), true },
-    { "beta", offsetof(struct ctr_params, beta), false },
-    { "l1", offsetof(struct ctr_params, l1), false },
-    { "l2", offsetof(struct ctr_params, l2), false },
-};
-static const char *const precisions[] = { "f64", "f32" };
+static const char *const precisions[] = { "f64", "f32", NULL };
+static const char *const norms[] = { "none", "l1", "l2", "max", NULL };
+static const char *const biases[] = { "yes", "no", NULL };
 
-static double *real_of(struct ctr_params *p, const struct real *r)
+enum kind { REAL, INT, WORD, FLAG };
+
+/* The options of ctr_params under their names in a model file. */
+static const struct param {
+    const char *name;
+    enum kind kind;
+    size_t at;
+    double least, most;       /* REAL, INT */
+    const char *const *words; /* WORD; of FLAG: false, true */
+    const char *must;         /* the range in words */
+    bool always;              /* written even when it has its default */
+} params[] = {
+#define AT(member) offsetof(struct ctr_params, member)
+    { "alpha", REAL, AT(alpha), 0x1p-1074, INFINITY, NULL, "above 0", true },
+    { "beta", REAL, AT(beta), 0, INFINITY, NULL, "0 or more", true },
+    { "l1", REAL, AT(l1), 0, INFINITY, NULL, "0 or more", true },
+    { "l2", REAL, AT(l2), 0, INFINITY, NULL, "0 or more", true },
+    { "precision", WORD, AT(precision), 0, 0, precisions, "f64 or f32", true },
+    { "bias", FLAG, AT(no_bias), 0, 0, biases, "yes or no", true },
+    { "minibatch", INT, AT(minibatch), 1, CTR_MAX_MINIBATCH, NULL, "1 to 65536 rows", false },
+    { "hash-bits", INT, AT(hash_bits), 0, 32, NULL, "1 to 32", false },
+    { "dropout", REAL, AT(dropout), 0, 1, NULL, "0 or more and below 1", false },
+    { "normalize", WORD, AT(normalize), 0, 0, norms, "none, l1, l2 or max", false },
+    { "seed", INT, AT(seed), 0, 0x1p63, NULL, "0 or more", false },
+#undef AT
+};
+
+static void *value_of(const struct ctr_params *p, const struct param *o)
 {
-    return (double *)(void *)((char *)p + r->at);
+    return (char *)(uintptr_t)p + o->at;
 }
 
-static const char *precision_of(const char *text, size_t n)
+static const char *word_of(const char *const *words, const char *text, size_t n)
 {
-    for (size_t i = 0; i < CTR_COUNT(precisions); i++)
-        if (strlen(precisions[i]) == n && !memcmp(precisions[i], text, n))
-            return precisions[i];
+    for (; *words; words++)
+        if (strlen(*words) == n && !memcmp(*words, text, n))
+            return *words;
     return NULL;
+}
+
+static bool in_range(const struct ctr_params *p, const struct param *o)
+{
+    switch (o->kind) {
+    case REAL: {
+        double v = *(const double *)value_of(p, o);
+        return v >= o->least && v < o->most;
+    }
+    case INT: {
+        double v = (double)*(const int64_t *)value_of(p, o);
+        return v >= o->least && v <= o->most;
+    }
+    case WORD: {
+        const char *v = *(const char *const *)value_of(p, o);
+        return v && word_of(o->words, v, strlen(v));
+    }
+    default: return true;
+    }
 }
 
 int ctr_params_check(const struct ctr_params *p, struct ctr_err *err)
 {
-    for (size_t i = 0; i < CTR_COUNT(reals); i++) {
-        double v = *real_of((struct ctr_params *)(uintptr_t)p, &reals[i]);
-        if (!(v >= 0 && v < INFINITY) || (reals[i].positive && v == 0))
-            return ctr_fail(err, CTR_EUSAGE, "--%s must be %s", reals[i].name,
-                            reals[i].positive ? "above 0" : "0 or more");
-    }
-    if (!precision_of(p->precision, strlen(p->precision)))
-        return ctr_fail(err, CTR_EUSAGE, "--precision is f64 or f32");
-    if (p->minibatch < 1 || p->minibatch > CTR_MAX_MINIBATCH)
-        return ctr_fail(err, CTR_EUSAGE, "--minibatch wants 1 to %d rows", CTR_MAX_MINIBATCH);
+    for (size_t i = 0; i < CTR_COUNT(params); i++)
+        if (!in_range(p, &params[i]))
+            return ctr_fail(err, CTR_EUSAGE, "--%s must be %s", params[i].name, params[i].must);
     return 0;
+}
+
+/* The value as text. */
+static void print_value(const struct ctr_params *p, const struct param *o, char text[CTR_NUM_MAX + 1])
+{
+    const void *v = value_of(p, o);
+    if (o->kind == REAL)
+        text[ctr_fmt_f64(text, *(const double *)v)] = 0;
+    else if (o->kind == INT)
+        text[ctr_fmt_i64(text, *(const int64_t *)v)] = 0;
+    else
+        snprintf(text, CTR_NUM_MAX, "%s", o->kind == FLAG ? o->words[*(const bool *)v] : *(const char *const *)v);
 }
 
 int ctr_params_text(const struct ctr_params *p, struct ctr_buf *out, struct ctr_err *err)
 {
-    struct ctr_params copy = *p;
-    int rc = 0;
-    for (size_t i = 0; i < CTR_COUNT(reals) && !rc; i++) {
-        char v[CTR_NUM_MAX + 1];
-        v[ctr_fmt_f64(v, *real_of(&copy, &reals[i]))] = 0;
-        rc = ctr_buf_printf(out, err, "%s=%s ", reals[i].name, v);
+    static const struct ctr_params usual = CTR_PARAMS_DEFAULT;
+    for (size_t i = 0; i < CTR_COUNT(params); i++) {
+        char v[CTR_NUM_MAX + 1], u[CTR_NUM_MAX + 1];
+        print_value(p, &params[i], v);
+        print_value(&usual, &params[i], u);
+        int rc =
+            params[i].always || strcmp(u, v) ? ctr_buf_printf(out, err, "%s%s=%s", i ? " " : "", params[i].name, v) : 0;
+        if (rc)
+            return rc;
     }
-    if (!rc)
-        rc = ctr_buf_printf(out, err, "precision=%s bias=%s", p->precision, p->no_bias ? "no" : "yes");
-    if (!rc && p->minibatch > 1)
-        rc = ctr_buf_printf(out, err, " minibatch=%lld", (long long)p->minibatch);
-    return rc;
+    return 0;
 }
 
-static int parse_one(struct ctr_params *p, const char *name, size_t name_n, const char *v, size_t n)
+static bool parse_value(struct ctr_params *p, const struct param *o, const char *text, size_t n)
 {
-    for (size_t i = 0; i < CTR_COUNT(reals); i++)
-        if (strlen(reals[i].name) == name_n && !memcmp(reals[i].name, name, name_n))
-            return ctr_parse_f64(v, n, real_of(p, &reals[i])) ? 0 : -1;
-    if (name_n == 9 && !memcmp(name, "precision", 9))
-        return (p->precision = precision_of(v, n)) ? 0 : -1;
-    if (name_n == 9 && !memcmp(name, "minibatch", 9))
-        return ctr_parse_i64(v, n, &p->minibatch) ? 0 : -1;
-    if (name_n == 4 && !memcmp(name, "bias", 4)) {
-        p->no_bias = n == 2 && !memcmp(v, "no", 2);
-        return p->no_bias || (n == 3 && !memcmp(v, "yes", 3)) ? 0 : -1;
+    const char *word = o->words ? word_of(o->words, text, n) : NULL;
+    switch (o->kind) {
+    case REAL: return ctr_parse_f64(text, n, value_of(p, o));
+    case INT: return ctr_parse_i64(text, n, value_of(p, o));
+    case FLAG: *(bool *)value_of(p, o) = word == o->words[1]; return word;
+    default: *(const char **)value_of(p, o) = word; return word;
     }
-    return -1;
+}
+
+static bool parse_one(struct ctr_params *p, const char *name, size_t name_n, const char *v, size_t n)
+{
+    for (size_t i = 0; i < CTR_COUNT(params); i++)
+        if (strlen(params[i].name) == name_n && !memcmp(params[i].name, name, name_n))
+            return parse_value(p, &params[i], v, n);
+    return false;
 }
 
 int ctr_params_parse(struct ctr_params *p, const char *text, struct ctr_err *err)
@@ -105,7 +149,7 @@ int ctr_params_parse(struct ctr_params *p, const char *text, struct ctr_err *err
     *p = (struct ctr_params)CTR_PARAMS_DEFAULT;
     for (const char *s = text; *s;) {
         size_t n = strcspn(s, " "), eq = strcspn(s, "= ");
-        if (eq == n || parse_one(p, s, eq, s + eq + 1, n - eq - 1) || !p->precision)
+        if (eq == n || !parse_one(p, s, eq, s + eq + 1, n - eq - 1))
             return ctr_fail(err, CTR_EDATA, "the model's option '%.*s' is unknown to this version", (int)n, s);
         s += n + strspn(s + n, " ");
     }
