@@ -145,7 +145,7 @@ static void test_training(const char *precision, double tolerance)
             keys[i * WIDE + j] = ctr_random64(3, (uint64_t)i, (uint64_t)j) % (KEYS / WIDE) * WIDE + (uint64_t)j;
         rc = add(&f, i % 3 == 0, 1, keys + i * WIDE, WIDE, 0);
     }
-    rc = rc || ctr_model_lr.learner_new(&learner, &p, &f.err) || ctr_model_lr.bind(learner, &f.tables, &f.err) ||
+    rc = rc || ctr_model_lr.learner_new(&learner, &p, &f.err) || ctr_model_lr.bind(learner, NULL, &f.tables, &f.err) ||
          ctr_inputs_batch(f.in, ctr_batchbuf_view(&f.rows), &f.err) || ctr_inputs_rows(f.in, 0, ROWS, &r, &f.err) ||
          ctr_model_lr.train_rows(learner, &r, score, 0, &f.err);
     ok(!rc, "%s: %d rows of %d keys train (%s)", precision, ROWS, WIDE, f.err.what);

@@ -40,8 +40,10 @@ static int write_line(const struct ctr_trainer *t, struct ctr_buf *b, struct ctr
 {
     double *sum[SUMS];
     sums_of(t->v, sum);
-    int rc = ctr_buf_printf(b, err, "1 %" PRId64 " %" PRId64 " %s %" PRId64 " %" PRId64 " %" PRId64, t->at.pass,
-                            t->at.row, t->at.digest, t->at.scores, t->v->s.rows, t->v->next_report);
+    int64_t pending = t->job.model->pending ? t->job.model->pending(t->learner) : 0;
+    int rc =
+        ctr_buf_printf(b, err, "2 %" PRId64 " %" PRId64 " %" PRId64 " %s %" PRId64 " %" PRId64 " %" PRId64, t->at.pass,
+                       t->at.row, pending, t->at.digest, t->at.scores, t->v->s.rows, t->v->next_report);
     for (int i = 0; i < SUMS && !rc; i++)
         rc = ctr_buf_printf(b, err, " %016" PRIx64, bits(*sum[i]));
     for (int i = 0; i < CTR_AUC_BINS && !rc; i++)
@@ -78,9 +80,9 @@ static bool read_line(struct ctr_trainer *t, const char *line)
     double *sum[SUMS];
     int used = 0, version = 0;
     sums_of(t->v, sum);
-    if (sscanf(line, "%d %" SCNd64 " %" SCNd64 " %32s %" SCNd64 " %" SCNd64 " %" SCNd64 "%n", &version, &r->pass,
-               &r->row, r->digest, &r->scores, &t->v->s.rows, &t->v->next_report, &used) != 7 ||
-        version != 1 || r->pass < 0 || r->row < 0 || r->scores < -1)
+    if (sscanf(line, "%d %" SCNd64 " %" SCNd64 " %" SCNd64 " %32s %" SCNd64 " %" SCNd64 " %" SCNd64 "%n", &version,
+               &r->pass, &r->row, &r->pending, r->digest, &r->scores, &t->v->s.rows, &t->v->next_report, &used) != 8 ||
+        version != 2 || r->pass < 0 || r->row < 0 || r->pending < 0 || r->pending > r->row || r->scores < -1)
         return false;
     line += used;
     for (int i = 0; i < SUMS && line; i++) {
@@ -132,7 +134,6 @@ int ctr_checkpoint_load(struct ctr_trainer *t, struct ctr_err *err)
 {
     struct ctr_model_info info;
     struct ctr_reader *r;
-    const struct ctr_batch *b;
     if (access(t->job.checkpoint, F_OK) && errno == ENOENT) {
         if (t->job.note)
             t->job.note(t->job.ctx, "no checkpoint yet: starting from the first row");
@@ -147,8 +148,8 @@ int ctr_checkpoint_load(struct ctr_trainer *t, struct ctr_err *err)
             ctr_fail(err, CTR_EDATA, "%s is no checkpoint: --resume wants the file of --checkpoint", t->job.checkpoint);
     if (!rc)
         rc = same_options(t, &info, err);
-    while (!rc && (rc = ctr_reader_next(r, &b, err)) > 0)
-        rc = t->job.model->load(t->learner, &t->tables, b, err);
+    if (!rc)
+        rc = t->job.model->load(t->learner, &t->tables, r, err);
     ctr_reader_free(r);
     ctr_model_info_free(&info);
     return rc;

@@ -17,7 +17,9 @@ struct input {
     const char *name; /* of the schema */
     int column;
     enum kind kind;
-    uint16_t table;
+    uint16_t table;    /* of the entries; by column: its own number */
+    int name_of_table; /* in the list of names */
+    int dense_at;      /* by column */
     uint64_t seed, missing;
     struct ctr_buf position; /* NUMBERS: hash of each position's key, as far as seen */
 };
@@ -32,10 +34,13 @@ struct ctr_inputs {
     uint16_t *tables; /* of the inputs, in order */
     const struct ctr_sparse_kernel *kernel;
     bool *repeats; /* by table: a key may come twice in a row */
+    bool by_column;
+    int dense; /* by column: numbers a row */
     const struct ctr_batch *batch;
     const double *label_of, *weight_of;           /* of the batch; NULL: none */
     struct ctr_buf labels, weights;               /* where they lie, unless in the column */
     struct ctr_buf start, cursor, hash, table, x; /* of the tile */
+    struct ctr_buf numbers;                       /* of the tile, by column */
     struct ctr_buf seen;                          /* uint32_t slots of a row's set of keys */
 };
 
@@ -120,6 +125,7 @@ static int bind_column(struct ctr_inputs *in, int column, struct ctr_strs *table
     i->name = f->name;
     i->column = column;
     i->table = (uint16_t)table;
+    i->name_of_table = table;
     i->seed = ctr_table_seed(name);
     i->missing = i->kind == NUMBER ? ctr_sparse_hash(ctr_dense_key(i->seed, -1))
                                    : ctr_sparse_hash(ctr_feature_key(i->seed, "(missing)", 9));
@@ -188,8 +194,8 @@ void ctr_inputs_free(struct ctr_inputs *in)
 {
     if (!in)
         return;
-    struct ctr_buf *bufs[] = { &in->labels, &in->weights, &in->start, &in->cursor,
-                               &in->hash,   &in->table,   &in->x,     &in->seen };
+    struct ctr_buf *bufs[] = { &in->labels, &in->weights, &in->start, &in->cursor, &in->hash,
+                               &in->table,  &in->x,       &in->seen,  &in->numbers };
     for (size_t i = 0; i < CTR_COUNT(bufs); i++)
         ctr_buf_free(bufs[i]);
     for (int i = 0; i < in->n; i++)
@@ -198,6 +204,63 @@ void ctr_inputs_free(struct ctr_inputs *in)
     free(in->tables);
     free(in->in);
     free(in);
+}
+
+/* ---- by column ---- */
+
+static bool is_number(const struct input *p)
+{
+    return p->kind == NUMBER || p->kind == NUMBERS;
+}
+
+int ctr_inputs_by_column(struct ctr_inputs *in, struct ctr_err *err)
+{
+    bool *repeats = calloc((size_t)in->n + 1, sizeof *repeats);
+    if (!repeats)
+        return ctr_fail_nomem(err, (size_t)in->n);
+    free(in->repeats);
+    in->repeats = repeats;
+    in->by_column = in->plain = true;
+    in->fixed = 0;
+    for (int i = 0; i < in->n; i++) {
+        struct input *p = &in->in[i];
+        const struct ctr_field *f = &in->schema->f[p->column];
+        if (p->kind == NUMBERS && f->type != CTR_FIXED)
+            return ctr_fail(err, CTR_EUSAGE,
+                            "column '%s' is a list of numbers of any length: this model wants a fixed size, such as a "
+                            "fixed_size_list, or one column a number",
+                            f->name);
+        p->table = in->tables[i] = (uint16_t)i;
+        p->dense_at = in->dense;
+        in->dense += p->kind == NUMBER ? 1 : p->kind == NUMBERS ? f->width : 0;
+        in->fixed += p->kind == KEY;
+        in->plain &= p->kind == KEY || is_number(p);
+    }
+    if (in->dense > CTR_MAX_TABLES)
+        return ctr_fail(err, CTR_EUSAGE, "more than %d numbers a row", CTR_MAX_TABLES);
+    in->has_x = !in->plain;
+    return 0;
+}
+
+int ctr_inputs_count(const struct ctr_inputs *in)
+{
+    return in->n;
+}
+
+int ctr_inputs_dense(const struct ctr_inputs *in)
+{
+    return in->dense;
+}
+
+struct ctr_input_info ctr_inputs_info(const struct ctr_inputs *in, int i)
+{
+    const struct input *p = &in->in[i];
+    if (is_number(p))
+        return (struct ctr_input_info){ .name = p->name,
+                                        .table = -1,
+                                        .dense = p->kind == NUMBER ? 1 : in->schema->f[p->column].width,
+                                        .dense_at = p->dense_at };
+    return (struct ctr_input_info){ .name = p->name, .table = p->name_of_table, .list = p->kind != KEY };
 }
 
 /* ---- labels and weights ---- */
@@ -260,7 +323,7 @@ static bool all_plain(const struct ctr_inputs *in)
         if (c->dict || c->valid)
             return false;
     }
-    return in->plain;
+    return in->plain && in->fixed == in->n;
 }
 
 static void put_plain(const struct ctr_inputs *in, int64_t from, int64_t n, const struct sink *s)
@@ -318,6 +381,46 @@ static void put_numbers(const struct input *in, const struct ctr_col *c, int32_t
     }
 }
 
+static int reserve(struct ctr_buf *b, int64_t n, size_t size, struct ctr_err *err)
+{
+    ctr_buf_clear(b);
+    return ctr_buf_reserve(b, (size_t)n * size, err);
+}
+
+static int bad_value(const struct ctr_inputs *in, int64_t row, struct ctr_err *err)
+{
+    int64_t at = in->batch->first_row + row + 1;
+    err->row = at;
+    return ctr_fail(err, CTR_EDATA, "row %lld: a value of its features is NaN or infinite: clip or fill it in the plan",
+                    (long long)at);
+}
+
+/* By column: the numbers of rows [from, from + n), 0 where they are null. */
+static int put_dense(struct ctr_inputs *in, int64_t from, int64_t n, struct ctr_err *err)
+{
+    int rc = reserve(&in->numbers, n * in->dense, sizeof(float), err);
+    float *to = (float *)(void *)in->numbers.data;
+    if (!rc)
+        memset(to, 0, (size_t)(n * in->dense) * sizeof *to);
+    for (int k = 0; k < in->n && !rc; k++) {
+        const struct input *p = &in->in[k];
+        const struct ctr_col *c = &in->batch->col[p->column];
+        for (int64_t i = 0; i < n && is_number(p); i++) {
+            int64_t j = from + i, end = j + 1;
+            const struct ctr_col *items = p->kind == NUMBER
+                                              ? (ctr_col_missing(c, j) ? NULL : c)
+                                              : ctr_col_items(c, in->schema->f[p->column].width, j, &j, &end);
+            float *put_at = to + i * in->dense + p->dense_at;
+            for (; items && j < end; j++, put_at++) {
+                *put_at = ctr_col_null(items, j) ? 0 : (float)ctr_col_f64(items, j);
+                if (!(fabsf(*put_at) < INFINITY))
+                    return bad_value(in, from + i, err);
+            }
+        }
+    }
+    return rc;
+}
+
 /* Upper bounds of each row's entries, and the keys of positions. */
 static int measure(struct ctr_inputs *in, int64_t from, int64_t n, int64_t *start, struct ctr_err *err)
 {
@@ -325,7 +428,7 @@ static int measure(struct ctr_inputs *in, int64_t from, int64_t n, int64_t *star
         start[i] = i ? in->fixed : 0;
     for (int k = 0; k < in->n; k++) {
         struct input *p = &in->in[k];
-        if (p->kind == KEY || p->kind == NUMBER)
+        if (p->kind == KEY || p->kind == NUMBER || (in->by_column && p->kind == NUMBERS))
             continue;
         const struct ctr_col *c = &in->batch->col[p->column];
         int64_t longest = 0;
@@ -396,13 +499,8 @@ static int check_x(const struct ctr_inputs *in, const struct sink *s, int64_t ro
                    struct ctr_err *err)
 {
     for (int64_t e = from; e < end; e++)
-        if (!(fabs(s->x[e]) < INFINITY)) {
-            int64_t at = in->batch->first_row + row + 1;
-            err->row = at;
-            return ctr_fail(err, CTR_EDATA,
-                            "row %lld: a value of its features is NaN or infinite: clip or fill it in the plan",
-                            (long long)at);
-        }
+        if (!(fabs(s->x[e]) < INFINITY))
+            return bad_value(in, row, err);
     return 0;
 }
 
@@ -424,12 +522,6 @@ static int second_sweep(struct ctr_inputs *in, const struct sink *s, int64_t fro
     }
     start[n] = to;
     return 0;
-}
-
-static int reserve(struct ctr_buf *b, int64_t n, size_t size, struct ctr_err *err)
-{
-    ctr_buf_clear(b);
-    return ctr_buf_reserve(b, (size_t)n * size, err);
 }
 
 static int make_room(struct ctr_inputs *in, int64_t entries, struct ctr_err *err)
@@ -464,12 +556,16 @@ int ctr_inputs_rows(struct ctr_inputs *in, int64_t from, int64_t n, struct ctr_r
         int32_t width = in->schema->f[p->column].width;
         if (p->kind == KEY)
             put_keys(p, c, from, n, &s);
-        else if (p->kind == NUMBER || p->kind == NUMBERS)
+        else if (is_number(p) && !in->by_column)
             put_numbers(p, c, width, from, n, &s);
+        else if (is_number(p))
+            continue;
         else
             put_lists(p, c, width, from, n, &s);
     }
     if (!in->plain && (rc = second_sweep(in, &s, from, n, start, err)))
+        return rc;
+    if (in->dense && (rc = put_dense(in, from, n, err)))
         return rc;
     *rows = (struct ctr_rows){
         .rows = n,
@@ -481,6 +577,7 @@ int ctr_inputs_rows(struct ctr_inputs *in, int64_t from, int64_t n, struct ctr_r
         .label = in->label_of ? in->label_of + from : NULL,
         .weight = in->weight_of ? in->weight_of + from : NULL,
         .one_a_table = in->plain,
+        .dense = in->dense ? (const float *)(const void *)in->numbers.data : NULL,
     };
     return 0;
 }

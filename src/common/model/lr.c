@@ -305,11 +305,34 @@ static int lr_train_rows(void *learner, const struct ctr_rows *r, double *score,
     return 0;
 }
 
-static void lr_end_pass(void *learner)
+static int lr_end_pass(void *learner, struct ctr_err *err)
 {
     struct lr *m = learner;
+    (void)err;
     if (m->mini)
         ctr_lr_mini_end(m->mini, m);
+    return 0;
+}
+
+static int lr_bind(void *learner, const struct ctr_inputs *in, const struct ctr_strs *names, struct ctr_err *err)
+{
+    (void)in;
+    return ctr_lr_bind(learner, names, err);
+}
+
+static int lr_scorer_bind(void *scorer, const struct ctr_inputs *in, const struct ctr_strs *names, struct ctr_err *err)
+{
+    (void)in;
+    return ctr_lr_scorer_bind(scorer, names, err);
+}
+
+static int lr_load(void *learner, struct ctr_strs *tables, struct ctr_reader *r, struct ctr_err *err)
+{
+    const struct ctr_batch *b;
+    int rc;
+    while ((rc = ctr_reader_next(r, &b, err)) > 0 && !(rc = ctr_lr_load(learner, tables, b, err)))
+        ;
+    return rc;
 }
 
 static const char *const lr_options[] = { "alpha", "beta", "l1", "l2", "precision", "no-bias", "minibatch", NULL };
@@ -320,16 +343,16 @@ const struct ctr_model ctr_model_lr = {
     .options = lr_options,
     .learner_new = ctr_lr_new,
     .learner_free = ctr_lr_free,
-    .bind = ctr_lr_bind,
+    .bind = lr_bind,
     .train_rows = lr_train_rows,
     .end_pass = lr_end_pass,
     .keys = lr_keys,
     .memory = lr_memory,
     .save_schema = ctr_lr_save_schema,
     .save = ctr_lr_save,
-    .load = ctr_lr_load,
+    .load = lr_load,
     .scorer_open = ctr_lr_scorer_open,
     .scorer_free = ctr_lr_scorer_free,
-    .scorer_bind = ctr_lr_scorer_bind,
+    .scorer_bind = lr_scorer_bind,
     .predict_rows = ctr_lr_predict_rows,
 };

@@ -25,11 +25,12 @@ struct ctr_rows {
     int64_t first_row; /* of the stream, for messages */
     const int64_t *start;
     const uint64_t *hash;  /* ctr_sparse_hash of the key */
-    const uint16_t *table; /* index into the list of table names */
+    const uint16_t *table; /* index into the list of table names; by column: number of the input */
     const double *x;       /* NULL: all 1 */
     const double *label;   /* NULL: none */
     const double *weight;  /* NULL: all 1 */
-    bool one_a_table;      /* no table has more than one entry a row */
+    bool one_a_table;      /* no table has more than one entry a row; by column: each input has one */
+    const float *dense;    /* by column: rows x ctr_inputs_dense; NULL: none */
 };
 
 /* Columns of a schema bound as features: role feature (keys: uint64, lists of it, weighted keys) and dense (a weighted
@@ -44,6 +45,20 @@ uint64_t ctr_bias_key(void);
 int ctr_inputs_new(struct ctr_inputs **in, const struct ctr_schema *s, int label, int weight, struct ctr_strs *tables,
                    struct ctr_err *err) CTR_MUST;
 void ctr_inputs_free(struct ctr_inputs *in);
+/* From now on each column is an input of its own, numbered in the order of names: entries carry its number in place of
+ * a table's and are not joined; numbers give no entries but stand in `dense`, 0 where they are null. A list of numbers
+ * must have a fixed size. */
+int ctr_inputs_by_column(struct ctr_inputs *in, struct ctr_err *err) CTR_MUST;
+struct ctr_input_info {
+    const char *name; /* of the column */
+    int table;        /* into the list of table names; -1: numbers */
+    bool list;        /* any number of keys a row; else one */
+    int dense;        /* numbers a row; 0: keys */
+    int dense_at;     /* their place in a row of `dense` */
+};
+int ctr_inputs_count(const struct ctr_inputs *in);
+int ctr_inputs_dense(const struct ctr_inputs *in); /* numbers a row, all columns together */
+struct ctr_input_info ctr_inputs_info(const struct ctr_inputs *in, int i);
 /* Take a batch (borrowed until the next one): all its labels and weights are checked. */
 int ctr_inputs_batch(struct ctr_inputs *in, const struct ctr_batch *b, struct ctr_err *err) CTR_MUST;
 /* Its rows [from, from + n); *rows is borrowed until the next call. */
@@ -84,27 +99,40 @@ struct ctr_model {
     const char *name, *summary;
     const char *const *options; /* names of ctr_params that it takes; NULL-terminated */
 
-    /* A learner. Tables are numbered by the list given to `bind`, which may grow from call to call. */
+    /* Takes rows by column, see ctr_inputs_by_column; `rows` at a time, 0: as suits row by row. */
+    bool by_column;
+    int64_t rows;
+
+    /* A learner. Tables are numbered by the list given to `bind`, which may grow from call to call; `in` are the inputs
+     * of the stream. */
     int (*learner_new)(void **learner, const struct ctr_params *p, struct ctr_err *err);
     void (*learner_free)(void *learner);
-    int (*bind)(void *learner, const struct ctr_strs *tables, struct ctr_err *err);
+    int (*bind)(void *learner, const struct ctr_inputs *in, const struct ctr_strs *tables, struct ctr_err *err);
     /* Row by row, exactly (or by params.minibatch): score[i] is predicted before the update by row i, and i counts from
      * 0. memory_bytes 0: no bound. */
     int (*train_rows)(void *learner, const struct ctr_rows *rows, double *score, int64_t memory_bytes,
                       struct ctr_err *err);
-    void (*end_pass)(void *learner); /* the rows of a pass are all there */
+    int (*end_pass)(void *learner, struct ctr_err *err); /* the rows of a pass are all there */
+    /* Rows that were scored and not yet learned from, or NULL: always 0. They are in no checkpoint: a resumed run gives
+     * them to train_rows again, right after load. */
+    int64_t (*pending)(const void *learner);
     int64_t (*keys)(const void *learner);
     int64_t (*memory)(const void *learner); /* bytes */
-    /* The main section: columns and metadata of its own, then its rows; and back, a batch at a time. */
+    /* The main section: columns and metadata of its own, then its rows; other sections behind it, or NULL: their names,
+     * each after a ',', and themselves. And back: the reader stands before the first batch of the main section. */
     int (*save_schema)(const void *learner, struct ctr_schema *s, struct ctr_err *err);
     int (*save)(void *learner, const struct ctr_strs *tables, struct ctr_writer *w, struct ctr_err *err);
-    int (*load)(void *learner, struct ctr_strs *tables, const struct ctr_batch *b, struct ctr_err *err);
+    int (*section_names)(const void *learner, const struct ctr_strs *tables, struct ctr_buf *names,
+                         struct ctr_err *err);
+    int (*save_sections)(void *learner, const struct ctr_strs *tables, struct ctr_out *out, struct ctr_err *err);
+    int (*load)(void *learner, struct ctr_strs *tables, struct ctr_reader *r, struct ctr_err *err);
 
     /* A scorer: what prediction needs and no more. `warn` says what the user should know about the file. */
     int (*scorer_open)(void **scorer, const char *path, const struct ctr_model_info *info, struct ctr_strs *tables,
                        char *warn, size_t warn_size, struct ctr_err *err);
     void (*scorer_free)(void *scorer);
-    int (*scorer_bind)(void *scorer, const struct ctr_strs *tables, struct ctr_err *err); /* as bind, for a stream */
+    int (*scorer_bind)(void *scorer, const struct ctr_inputs *in, const struct ctr_strs *tables,
+                       struct ctr_err *err); /* as bind, for a stream */
     /* Any number of threads at once. */
     int (*predict_rows)(const void *scorer, const struct ctr_rows *rows, double *score, struct ctr_err *err);
 };

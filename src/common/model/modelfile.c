@@ -142,17 +142,20 @@ int ctr_model_save(const struct ctr_save *s, struct ctr_out *out, struct ctr_err
     struct ctr_buf names = { 0 };
     struct ctr_plan *plan = NULL;
     int rc = make_schema(s, &schema, err);
-    if (!rc && s->fitted) {
+    if (!rc && s->fitted)
         rc = open_fitted(s->fitted, s->stream, &plan, err);
-        if (!rc)
-            rc = ctr_buf_printf(&names, err, "%s", s->model->name);
-        if (!rc)
-            rc = ctr_plan_save_section_names(plan, &names, err);
-        if (!rc && strchr((const char *)names.data, ','))
-            rc = ctr_meta_set(&schema.meta, CTR_META_SECTIONS, (const char *)names.data, err);
-    }
+    if (!rc)
+        rc = ctr_buf_printf(&names, err, "%s", s->model->name);
+    if (!rc && s->model->section_names)
+        rc = s->model->section_names(s->learner, s->tables, &names, err);
+    if (!rc && plan)
+        rc = ctr_plan_save_section_names(plan, &names, err);
+    if (!rc && strchr((const char *)names.data, ','))
+        rc = ctr_meta_set(&schema.meta, CTR_META_SECTIONS, (const char *)names.data, err);
     if (!rc)
         rc = write_main(s, &schema, out, err);
+    if (!rc && s->model->save_sections)
+        rc = s->model->save_sections(s->learner, s->tables, out, err);
     if (!rc && plan)
         rc = ctr_plan_save_sections(plan, out, err);
     ctr_plan_free(plan);

@@ -123,8 +123,10 @@ int ctr_predictor_bind(struct ctr_predictor *p, const struct ctr_schema *s, stru
         rc = ctr_fail_nomem(err, (size_t)p->threads * sizeof *p->failed);
     for (int i = 0; i < p->threads && !rc; i++)
         rc = ctr_inputs_new(&p->in[i], &p->stream, -1, -1, &p->tables, err);
+    for (int i = 0; i < p->threads && !rc && p->info.model->by_column; i++)
+        rc = ctr_inputs_by_column(p->in[i], err);
     if (!rc)
-        rc = p->info.model->scorer_bind(p->scorer, &p->tables, err);
+        rc = p->info.model->scorer_bind(p->scorer, p->in[0], &p->tables, err);
     if (!rc)
         rc = ctr_scored_schema(&p->stream, &p->schema, &p->from, err);
     if (!rc && !(p->col = calloc((size_t)p->schema.n, sizeof *p->col)))

@@ -74,7 +74,6 @@ static int load_init(struct ctr_trainer *t, struct ctr_err *err)
 {
     struct ctr_model_info info;
     struct ctr_reader *r;
-    const struct ctr_batch *b;
     int rc = ctr_model_open(t->job.init, &info, &r, err);
     if (rc)
         return rc;
@@ -83,8 +82,8 @@ static int load_init(struct ctr_trainer *t, struct ctr_err *err)
                       t->job.model->name);
     if (!rc)
         rc = ctr_model_same_plan(&info, t->job.init, &t->stream, err);
-    while (!rc && (rc = ctr_reader_next(r, &b, err)) > 0)
-        rc = t->job.model->load(t->learner, &t->tables, b, err);
+    if (!rc)
+        rc = t->job.model->load(t->learner, &t->tables, r, err);
     if (rc)
         ctr_err_file(err, t->job.init);
     ctr_reader_free(r);
@@ -157,8 +156,10 @@ static int start_pass(struct ctr_trainer *t, struct ctr_reader *r, struct ctr_er
         rc = find_columns(t, s, err);
     if (!rc)
         rc = ctr_inputs_new(&t->in, s, t->label, t->weight, &t->tables, err);
+    if (!rc && t->job.model->by_column)
+        rc = ctr_inputs_by_column(t->in, err);
     if (!rc)
-        rc = t->job.model->bind(t->learner, &t->tables, err);
+        rc = t->job.model->bind(t->learner, t->in, &t->tables, err);
     if (!rc && t->job.checkpoint)
         rc = ctr_digest_new(&t->digest, s, err);
     return rc;
@@ -186,16 +187,18 @@ static void count_rows(struct ctr_trainer *t, const struct ctr_rows *r, const do
     }
 }
 
-static int learn(struct ctr_trainer *t, int64_t from, int64_t n, double *score, struct ctr_err *err)
+static int learn(struct ctr_trainer *t, int64_t from, int64_t n, double *score, bool count, struct ctr_err *err)
 {
+    const int64_t tile = t->job.model->rows ? t->job.model->rows : TILE_ROWS;
     struct ctr_rows rows;
-    for (int64_t at = from; at < from + n; at += TILE_ROWS) {
-        int rc = ctr_inputs_rows(t->in, at, CTR_MIN(TILE_ROWS, from + n - at), &rows, err);
+    for (int64_t at = from; at < from + n; at += tile) {
+        int rc = ctr_inputs_rows(t->in, at, CTR_MIN(tile, from + n - at), &rows, err);
         if (!rc)
             rc = t->job.model->train_rows(t->learner, &rows, score + at, t->job.memory_bytes, err);
         if (rc)
             return rc;
-        count_rows(t, &rows, score + at);
+        if (count)
+            count_rows(t, &rows, score + at);
     }
     return 0;
 }
@@ -254,10 +257,23 @@ static int check_prefix(struct ctr_trainer *t, struct ctr_err *err)
     return 0;
 }
 
+/* Rows that the checkpoint's learner had scored and not yet learned from: it gets them again. */
+static int replay_pending(struct ctr_trainer *t, const struct ctr_batch *b, int64_t n, double *score,
+                          struct ctr_err *err)
+{
+    int64_t from = CTR_MAX(t->resume.row - t->resume.pending - t->at.row, 0);
+    if (t->at.pass < t->resume.pass || from >= n)
+        return 0;
+    int rc = ctr_inputs_batch(t->in, b, err);
+    return rc ? rc : learn(t, from, n - from, score, false, err);
+}
+
 /* Rows before the checkpoint: digest, and predictions that were kept. */
 static int pass_over(struct ctr_trainer *t, const struct ctr_batch *b, int64_t n, double *score, struct ctr_err *err)
 {
     int rc = t->at.pass == t->resume.pass ? digest_range(t, b, 0, n, err) : 0;
+    if (!rc)
+        rc = replay_pending(t, b, n, score, err);
     if (!rc && t->out && t->at.pass == 0)
         rc = ctr_checkpoint_scores_read(t, t->at.row, score, n, err);
     t->at.row += n;
@@ -276,7 +292,7 @@ static int take_batch(struct ctr_trainer *t, const struct ctr_batch *b, struct c
     if (!rc && known)
         rc = pass_over(t, b, known, score, err);
     if (!rc && fresh && !(rc = ctr_inputs_batch(t->in, b, err)))
-        rc = learn(t, known, fresh, score, err);
+        rc = learn(t, known, fresh, score, true, err);
     if (!rc && fresh)
         rc = digest_range(t, b, known, fresh, err);
     t->at.row += fresh;
@@ -353,8 +369,8 @@ static int run_pass(struct ctr_trainer *t, struct ctr_reader *r, struct ctr_err 
         if (!rc)
             rc = between_batches(t, err);
     }
-    if (!rc && t->job.model->end_pass)
-        t->job.model->end_pass(t->learner);
+    if (!rc && t->job.model->end_pass && !before_resume(t))
+        rc = t->job.model->end_pass(t->learner, err);
     if (rc < 0 && t->whole) { /* the input broke off, not the learner: what was learned is worth keeping */
         struct ctr_err second = { 0 };
         if (ctr_trainer_checkpoint(t, &second) && t->job.note)

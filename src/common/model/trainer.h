@@ -24,6 +24,7 @@ void ctr_validation_settle(struct ctr_validation *v); /* brings s up to date */
 struct ctr_position {
     int64_t pass, row;
     char digest[33]; /* of the pass's rows so far */
+    int64_t pending; /* of these rows, the last ones that were scored and not yet learned from */
     int64_t scores;  /* progressive predictions kept beside the checkpoint, or -1: none */
 };
 
