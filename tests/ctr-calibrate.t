@@ -266,4 +266,13 @@ ctr-calibrate -q --score hard --fit isotonic -o hard.map hard.arrows
 ctr-calibrate -q --score hard --fit platt -o hard.platt.map hard.arrows
 is "platt, scores of 0 and 1: as good as isotonic" "$(ctr-calibrate --score hard hard.platt.map hard.arrows | log_loss --score hard | cut -c 1-9)" \
     "$(ctr-calibrate --score hard hard.map hard.arrows | log_loss --score hard | cut -c 1-9)"
+# A slice is the whole text of its value, a byte 0 in it too.
+awk 'BEGIN { for (i = 0; i < 400; i++) printf("{\"site\":\"a\\u0000%s\",\"click\":%d,\"score\":%.2f}\n", i % 2 ? "x" : "y", i % 2 ? i % 8 == 1 : i % 8 != 0, .2 + i % 5 / 10) }' |
+    ctr-import --format jsonl --label click --score score --columns site:utf8,click:int8,score:float64 >zero.arrows
+ctr-calibrate -q --fit platt --by site --min-clicks 1 -o zero.map zero.arrows
+is 'slices with a byte 0' "$(ctr-export -f jsonl -c slice,name zero.map | sort -u | grep slope)" '{"slice":"a\u0000x","name":"slope"}
+{"slice":"a\u0000y","name":"slope"}
+{"slice":null,"name":"slope"}'
+is 'each scored by its own map' "$(ctr-calibrate zero.map zero.arrows | ctr-eval -m calibration --by site --format stream |
+    ctr-select --where 'slice != ""' | ctr-export -c calibration --no-header | cut -c 1-5 | sort -u)" 1.000
 done_testing

@@ -8,6 +8,8 @@ is 'every program' "$(cd "$W/root/usr/bin" && ls)" "$(cd "$CTR_BUILD/bin" && ls)
 is 'every manual' "$(cd "$W/root/usr/share/man" && find . -type f | sed 's,.*/,,' | sort)" "$(cd "$top/man" && ls | sort)"
 ok 'an installed program runs' "$W/root/usr/bin/ctr-info" --version
 is 'ctrkit finds its tools' "$("$W/root/usr/bin/ctrkit" --list | wc -l)" "$(ls "$CTR_BUILD/bin" | grep -c '^ctr-')"
+mkdir "$W/a 'b\" \$c" && cp "$CTR_BUILD/bin/ctrkit" "$CTR_BUILD/bin/ctr-cat" "$W/a 'b\" \$c"
+is 'in any folder' "$("$W/a 'b\" \$c/ctrkit" --list)" 'ctr-cat          concatenate streams, convert between stream and file'
 ok 'ctrkit runs one' "$W/root/usr/bin/ctrkit" info --version
 
 completions() { # completions WORD… : what bash would offer for the last word

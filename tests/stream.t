@@ -43,6 +43,32 @@ err_like "is told" 'is a directory'
 
 # In a chain without pipefail the last program fails too.
 exits "a chain of four" 1 sh -c "ctr-cat '$W/cut' | ctr-cat | ctr-cat | ctr-cat >'$W/last'"
+is "it says that it is not the first" "$(sh -c "false | ctr-cat" 2>&1)" \
+    'ctr-cat: stdin: is empty, without even a schema: the program before it in the pipe failed or was stopped'
+is "nor when it was cut in the middle" "$(cat "$W/cut" | ctr-cat 2>&1 >/dev/null)" \
+    'ctr-cat: stdin: truncated after batch 1 (row 3): the program before it in the pipe failed or was stopped'
 exits "rescue" 0 sh -c "ctr-cat --lenient '$W/cut' 2>/dev/null | ctr-info --digest"
 is "has the rows" "$(cat "$W/out")" "$d"
+
+# A bundle cannot be one file; nothing comes out of the attempt.
+printf 'feature u = vocab(user, min=1)\n' >"$W/u.plan"
+ctr-extract --fit "$W/u.plan" -o "$W/bundle" "$W/a.arrows"
+exits "a bundle as a file" 1 ctr-cat --to file "$W/bundle"
+err_like "is refused with what is in it" 'bundle of sections \(.*vocab.u\).*ctr-select --section'
+is "before a byte was written" "$(wc -c <"$W/out")" 0
+
+# A mapped file that another program cuts short while it is read.
+seq 1000000 | ctr-import --format csv --columns n:int64 | ctr-cat --batch 1000 --to file -o "$W/big.arrow"
+(
+    ctr-cat "$W/big.arrow" 2>"$W/err"
+    echo $? >"$W/status"
+) | {
+    head -c 1000 >"$W/came"
+    truncate -s 8192 "$W/big.arrow"
+    cat >>"$W/came"
+}
+is "a file that is cut while it is read is an error" "$(cat "$W/status")" 1
+err_like "names the file" '^ctr-cat: .*/big.arrow: was shortened by another program'
+exits "the next program fails too" 1 ctr-info "$W/came"
+err_like "for what it got is no whole stream" 'truncated after batch'
 done_testing

@@ -50,22 +50,19 @@ static int copy_section(struct ctr_cli *cli, struct ctr_reader *r, struct ctr_ou
 
 static int run(struct ctr_cli *cli, struct ctr_err *err)
 {
-    struct ctr_reader_opts ro = { .sections = true, .lenient = o.lenient };
+    bool file = !strcmp(o.to, "file"); /* an IPC file has one schema: the reader refuses a bundle */
+    struct ctr_reader_opts ro = { .sections = !file, .lenient = o.lenient };
     struct ctr_reader *r = NULL;
     struct ctr_out *out = NULL;
     int rc, more = 1;
 
-    if (o.key && strcmp(o.to, "file"))
+    if (o.key && !file)
         return ctr_cli_usage(err, "--key needs --to file");
     rc = ctr_cli_reader(cli, 0, &ro, &r, err);
     if (!rc)
         rc = ctr_cli_out(cli, CTR_OUT_BINARY, &out, err);
-    for (int n = 0; !rc && more; n++) {
-        if (n && !strcmp(o.to, "file"))
-            rc = ctr_fail(err, CTR_EUSAGE,
-                          "a bundle of sections cannot become one IPC file; pick one with ctr-select --section");
-        else
-            rc = copy_section(cli, r, out, err);
+    while (!rc && more) {
+        rc = copy_section(cli, r, out, err);
         more = rc ? 0 : ctr_reader_section(r, err);
         rc = more < 0 ? more : rc;
     }

@@ -8,6 +8,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static struct {
@@ -106,21 +107,31 @@ static int is_tool(const struct dirent *e)
 /* The first line of a tool's help is "ctr-X - summary". */
 static int print_summary(struct ctr_out *out, const char *folder, const char *tool, struct ctr_err *err)
 {
-    char command[2 * PATH_MAX], line[512] = "";
-    FILE *f;
-    char *dash;
+    char path[2 * PATH_MAX], text[64 << 10], *const args[] = { path, "--help", NULL };
+    int fd[2], n;
+    pid_t pid;
 
-    snprintf(command, sizeof command, "'%s/%s' --help", folder, tool);
-    f = popen(command, "r");
-    if (!f)
-        return ctr_fail_sys(err, "%s", command);
-    if (!fgets(line, sizeof line, f))
-        line[0] = 0;
-    while (fgetc(f) != EOF) /* so that the tool does not die of SIGPIPE */
-        ;
-    pclose(f);
-    dash = strstr(line, " - ");
-    return ctr_out_printf(out, err, "%-16s %s", tool, dash ? dash + 3 : "\n");
+    snprintf(path, sizeof path, "%s/%s", folder, tool);
+    if (pipe(fd))
+        return ctr_fail_sys(err, "pipe");
+    pid = fork();
+    if (pid == 0) {
+        dup2(fd[1], STDOUT_FILENO);
+        close(fd[0]);
+        execv(path, args);
+        _exit(127);
+    }
+    close(fd[1]);
+    n = pid < 0 ? ctr_fail_sys(err, "fork") : (int)ctr_read_full(fd[0], text, sizeof text - 1, err);
+    close(fd[0]);
+    if (pid > 0)
+        waitpid(pid, NULL, 0);
+    if (n < 0)
+        return n;
+    text[n] = 0;
+    text[strcspn(text, "\n")] = 0;
+    const char *dash = strstr(text, " - ");
+    return ctr_out_printf(out, err, "%-16s %s\n", tool, dash ? dash + 3 : "");
 }
 
 static int list_tools(struct ctr_cli *cli, const char *folder, struct ctr_err *err)

@@ -40,11 +40,10 @@ enum ctr_code {
 };
 
 struct ctr_err {
-    int code;       /* enum ctr_code */
-    int sys;        /* errno, or 0 */
-    int64_t row;    /* 1-based row or line that it is about, 0: none (already part of `what`) */
-    char file[256]; /* "" or the file that it is about; printed before `what` */
-    char what[1024];
+    int code;        /* enum ctr_code */
+    int sys;         /* errno, or 0 */
+    char file[256];  /* "" or the file that it is about; printed before `what` */
+    char what[1024]; /* names the row or line, where it is about one */
 };
 
 /* Fill *err and return `code`, so that callers write `return ctr_fail(err, CTR_EDATA, "…")`.  A file name that is
@@ -84,6 +83,7 @@ int ctr_strs_find(const struct ctr_strs *l, const char *s);                     
 void ctr_strs_free(struct ctr_strs *l);
 
 int ctr_strdup(char **out, const char *s, struct ctr_err *err) CTR_MUST;
+int ctr_memdup(char **out, const char *s, size_t n, struct ctr_err *err) CTR_MUST; /* with a 0 behind */
 /* The candidate nearest to `name` by edit distance, or NULL when none is near: for "did you mean". */
 const char *ctr_nearest(const char *name, const char *const *candidates, int n);
 bool ctr_glob(const char *pattern, const char *s); /* '*' and '?' only */

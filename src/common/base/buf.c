@@ -133,10 +133,19 @@ void ctr_strs_free(struct ctr_strs *l)
     *l = (struct ctr_strs){ 0 };
 }
 
+int ctr_memdup(char **out, const char *s, size_t n, struct ctr_err *err)
+{
+    *out = malloc(n + 1);
+    if (!*out)
+        return ctr_fail_nomem(err, n + 1);
+    memcpy(*out, s, n);
+    (*out)[n] = 0;
+    return 0;
+}
+
 int ctr_strdup(char **out, const char *s, struct ctr_err *err)
 {
-    *out = strdup(s);
-    return *out ? 0 : ctr_fail_nomem(err, strlen(s) + 1);
+    return ctr_memdup(out, s, strlen(s), err);
 }
 
 /* Levenshtein distance of names of at most 63 bytes; longer ones are cut. */

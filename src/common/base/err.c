@@ -10,7 +10,6 @@ static void err_vset(struct ctr_err *err, int code, int sys, const char *fmt, va
 {
     err->code = code;
     err->sys = sys;
-    err->row = 0;
     vsnprintf(err->what, sizeof err->what, fmt, ap);
 }
 

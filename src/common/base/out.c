@@ -24,7 +24,7 @@ struct ctr_out {
     int64_t written; /* flushed bytes */
 };
 
-/* The only global of the library: a signal handler must find the temporaries. Slots are claimed by compare-and-swap. */
+/* A global, as few are: a signal handler must find the temporaries. Slots are claimed by compare-and-swap. */
 static char *open_temps[OUT_OPEN_MAX];
 
 static int temp_register(char *temp)

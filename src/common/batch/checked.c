@@ -52,12 +52,12 @@ int ctr_col_checked(const struct ctr_col *c, enum ctr_role role, const char *nam
         i++;
     if (i == c->rows)
         return 0;
-    err->row = first_row + i + 1;
+    long long row = first_row + i + 1;
     if (ctr_col_missing(c, i))
         return ctr_fail(err, CTR_EDATA,
                         "row %lld: the %s (column %s) is null; leave such rows out (ctr-select --where 'not "
                         "is_null(%s)'), or fill it",
-                        (long long)err->row, part, name, name);
-    return ctr_fail(err, CTR_EDATA, "row %lld: the %s (column %s) is %.*s, but must be %s%s", (long long)err->row, part,
-                    name, (int)ctr_fmt_f64(text, (*out)[i]), text, want, hint);
+                        row, part, name, name);
+    return ctr_fail(err, CTR_EDATA, "row %lld: the %s (column %s) is %.*s, but must be %s%s", row, part, name,
+                    (int)ctr_fmt_f64(text, (*out)[i]), text, want, hint);
 }

@@ -70,8 +70,28 @@ static void die_of_signal(int sig)
     raise(sig);
 }
 
+/* An IPC file is mapped, and batches are views of it. When another program cuts it short, nothing can be saved: what
+ * was verified is gone. Outputs are dropped as for any error. */
+static void die_of_shortened_file(int sig, siginfo_t *info, void *context)
+{
+    const char *file = ctr_mapped_file(info->si_addr);
+    (void)context;
+    if (!file) { /* a bug, not a file */
+        die_of_signal(sig);
+        return;
+    }
+    const char *const say[] = { ctr_tool.name, ": ", file,
+                                ": was shortened by another program, or its disk failed, while it was read\n" };
+    for (size_t i = 0; i < CTR_COUNT(say); i++)
+        if (write(STDERR_FILENO, say[i], strlen(say[i])) < 0)
+            break;
+    ctr_out_cleanup();
+    _exit(1);
+}
+
 static void catch_signals(void)
 {
+    struct sigaction bus = { .sa_sigaction = die_of_shortened_file, .sa_flags = SA_RESETHAND | SA_SIGINFO };
     static const int fatal[] = { SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGXFSZ };
     struct sigaction sa = { .sa_handler = die_of_signal, .sa_flags = SA_RESETHAND };
     struct sigaction old;
@@ -79,6 +99,7 @@ static void catch_signals(void)
     for (size_t i = 0; i < CTR_COUNT(fatal); i++)
         if (sigaction(fatal[i], NULL, &old) == 0 && (old.sa_handler == SIG_DFL || fatal[i] == SIGPIPE))
             sigaction(fatal[i], &sa, NULL);
+    sigaction(SIGBUS, &bus, NULL);
 }
 
 static int exit_status(int code)

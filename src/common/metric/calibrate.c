@@ -21,6 +21,7 @@ struct part { /* rows of one slice; [0]: of all */
     struct ctr_sample sample;
     int64_t positive, negative; /* rows with a positive label, with one below 1 */
     char *text;
+    size_t text_bytes;
 };
 
 struct ctr_cal_fit {
@@ -50,7 +51,7 @@ double ctr_cal_logit(double score)
 
 /* ---- rows ---- */
 
-static int part_add(struct ctr_cal_fit *f, const char *text, struct ctr_err *err)
+static int part_add(struct ctr_cal_fit *f, const char *text, size_t n, struct ctr_err *err)
 {
     struct part *grown, *p;
     int rc;
@@ -64,8 +65,8 @@ static int part_add(struct ctr_cal_fit *f, const char *text, struct ctr_err *err
         f->cap = cap;
     }
     p = &f->part[f->n];
-    *p = (struct part){ .sample.wide = !f->narrow };
-    if (text && (rc = ctr_strdup(&p->text, text, err)))
+    *p = (struct part){ .sample.wide = !f->narrow, .text_bytes = n };
+    if (text && (rc = ctr_memdup(&p->text, text, n, err)))
         return rc;
     f->n++;
     return 0;
@@ -88,7 +89,7 @@ int ctr_cal_fit_new(struct ctr_cal_fit **out, const struct ctr_schema *s, const 
         return ctr_fail_nomem(err, sizeof *f);
     f->o = *o;
     f->narrow = s->f[o->columns.score].type != CTR_F64;
-    if ((o->by >= 0 && (rc = ctr_strdup(&f->by, s->f[o->by].name, err))) || (rc = part_add(f, NULL, err))) {
+    if ((o->by >= 0 && (rc = ctr_strdup(&f->by, s->f[o->by].name, err))) || (rc = part_add(f, NULL, 0, err))) {
         ctr_cal_fit_free(f);
         return rc;
     }
@@ -121,13 +122,13 @@ static int part_of(struct ctr_cal_fit *f, const struct ctr_col *by, int64_t i, s
 
     ctr_buf_clear(&f->text);
     if (!ctr_col_missing(by, i)) {
-        if ((rc = ctr_col_text(by, i, &f->text, err)) || (rc = ctr_buf_append(&f->text, "", 1, err)))
+        if ((rc = ctr_buf_reserve(&f->text, 1, err)) || (rc = ctr_col_text(by, i, &f->text, err)))
             return rc;
         text = (const char *)f->text.data;
     }
-    if ((rc = ctr_idmap_get(&f->ids, ctr_cal_hash(text, text ? f->text.len - 1 : 0), &id, err)))
+    if ((rc = ctr_idmap_get(&f->ids, ctr_cal_hash(text, f->text.len), &id, err)))
         return rc;
-    if (f->ids.n > known && (rc = part_add(f, text, err)))
+    if (f->ids.n > known && (rc = part_add(f, text, f->text.len, err)))
         return rc;
     *out = &f->part[id + 1];
     return 0;
@@ -450,7 +451,7 @@ static int fit_parts(struct ctr_cal_fit *f, struct ctr_cal_map *m, struct ctr_er
 
     for (int i = 0; !rc && i < f->n; i++) {
         struct part *p = &f->part[i];
-        int k = ctr_cal_part_add(m, p->text, p->text ? strlen(p->text) : 0, err);
+        int k = ctr_cal_part_add(m, p->text, p->text_bytes, err);
         bool thin =
             i > 0 && (p->positive < f->o.min_rows || p->negative < f->o.min_rows || !p->positive || !p->negative);
         f->thin += thin;

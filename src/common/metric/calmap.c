@@ -23,7 +23,6 @@ static const struct {
 int ctr_cal_part_add(struct ctr_cal_map *m, const char *text, size_t n, struct ctr_err *err)
 {
     struct ctr_cal_part *grown;
-    struct ctr_buf copy = { 0 };
     uint32_t id;
     int rc;
 
@@ -35,15 +34,9 @@ int ctr_cal_part_add(struct ctr_cal_map *m, const char *text, size_t n, struct c
         m->part = grown;
         m->cap = cap;
     }
-    m->part[m->n] = (struct ctr_cal_part){ 0 };
-    if (text) {
-        if ((rc = ctr_buf_append(&copy, text, n, err)) || (rc = ctr_buf_append(&copy, "", 1, err)) ||
-            (rc = ctr_strdup(&m->part[m->n].text, (const char *)copy.data, err))) {
-            ctr_buf_free(&copy);
-            return rc;
-        }
-        ctr_buf_free(&copy);
-    }
+    m->part[m->n] = (struct ctr_cal_part){ .text_bytes = n };
+    if (text && (rc = ctr_memdup(&m->part[m->n].text, text, n, err)))
+        return rc;
     if (m->n++ && (rc = ctr_idmap_get(&m->ids, ctr_cal_hash(text, n), &id, err)))
         return rc;
     return m->n - 1;
@@ -146,7 +139,8 @@ static int put_row(const struct ctr_cal_map *m, const struct ctr_cal_part *p, co
     int rc;
 
     if ((rc = put_text(&rows->col[BY], p == m->part ? NULL : m->by, err)) ||
-        (rc = put_text(&rows->col[SLICE], p->text, err)) ||
+        (rc = p->text ? ctr_colbuf_str(&rows->col[SLICE], p->text, p->text_bytes, err)
+                      : ctr_colbuf_null(&rows->col[SLICE], err)) ||
         (rc = put_text(&rows->col[KIND], ctr_cal_kinds[p->kind], err)) ||
         (rc = put_text(&rows->col[NAME], name, err)) ||
         (rc = score ? ctr_colbuf_f64(&rows->col[SCORE], *score, err) : ctr_colbuf_null(&rows->col[SCORE], err)))
@@ -180,7 +174,10 @@ static int part_order(const void *a, const void *b)
 {
     const struct ctr_cal_part *x = *(const struct ctr_cal_part *const *)a, *y = *(const struct ctr_cal_part *const *)b;
 
-    return x->text && y->text ? strcmp(x->text, y->text) : !x->text - !y->text;
+    if (!x->text || !y->text)
+        return !x->text - !y->text;
+    int d = memcmp(x->text, y->text, CTR_MIN(x->text_bytes, y->text_bytes));
+    return d ? d : (x->text_bytes > y->text_bytes) - (x->text_bytes < y->text_bytes);
 }
 
 /* The global map first, then slices by their text, null last. */
@@ -263,7 +260,8 @@ static int part_row(struct loading *l, const struct ctr_col *by, const struct ct
     struct ctr_cal_part *p = l->part < 0 ? NULL : &m->part[l->part];
     int rc, k;
 
-    if (p && (l->part == 0) == global && (null ? !p->text : text_is(s, p->text)))
+    if (p && (l->part == 0) == global &&
+        (null ? !p->text : p->text && s.n == p->text_bytes && !memcmp(s.p, p->text, s.n)))
         return (int)p->kind == kind ? 0 : bad(err, row, "a slice has two kinds");
     if ((rc = part_end(l, row, err)))
         return rc;

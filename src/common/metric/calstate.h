@@ -12,7 +12,8 @@ struct ctr_knot {
     double score, value;
 };
 struct ctr_cal_part {
-    char *text;  /* the slice's value; NULL: null, or of part 0 */
+    char *text; /* the slice's value; NULL: null, or of part 0 */
+    size_t text_bytes;
     bool mapped; /* has a map of its own; part 0, the global one, always */
     enum ctr_cal_kind kind;
     struct ctr_buf knots;

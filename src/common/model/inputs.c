@@ -387,12 +387,10 @@ static int reserve(struct ctr_buf *b, int64_t n, size_t size, struct ctr_err *er
     return ctr_buf_reserve(b, (size_t)n * size, err);
 }
 
-static int bad_value(const struct ctr_inputs *in, int64_t row, struct ctr_err *err)
+static int bad_value(const struct ctr_inputs *in, int64_t row, const char *column, struct ctr_err *err)
 {
-    int64_t at = in->batch->first_row + row + 1;
-    err->row = at;
-    return ctr_fail(err, CTR_EDATA, "row %lld: a value of its features is NaN or infinite: clip or fill it in the plan",
-                    (long long)at);
+    return ctr_fail(err, CTR_EDATA, "row %lld: a value of column %s is NaN or infinite: clip or fill it in the plan",
+                    (long long)(in->batch->first_row + row + 1), column);
 }
 
 /* By column: the numbers of rows [from, from + n), 0 where they are null. */
@@ -414,7 +412,7 @@ static int put_dense(struct ctr_inputs *in, int64_t from, int64_t n, struct ctr_
             for (; items && j < end; j++, put_at++) {
                 *put_at = ctr_col_null(items, j) ? 0 : (float)ctr_col_f64(items, j);
                 if (!(fabsf(*put_at) < INFINITY))
-                    return bad_value(in, from + i, err);
+                    return bad_value(in, from + i, p->name, err);
             }
         }
     }
@@ -495,12 +493,30 @@ static int64_t join_repeated(struct ctr_inputs *in, const struct sink *s, int64_
     return to;
 }
 
+/* The first input with a value in this row that is NaN or infinite; there is one. */
+static const struct input *not_finite(const struct ctr_inputs *in, int64_t row)
+{
+    const struct input *p = in->in;
+    for (bool found = false; !found && p < in->in + in->n; p += !found) {
+        const struct ctr_col *c = &in->batch->col[p->column], *items = c;
+        int64_t at = row, end = row + 1;
+        if (p->kind == KEY || p->kind == KEYS || (p->kind == NUMBER && ctr_col_missing(c, row)))
+            continue;
+        if (p->kind != NUMBER)
+            items = ctr_col_items(c, in->schema->f[p->column].width, row, &at, &end);
+        for (; items && !found && at < end; at++)
+            found = !ctr_col_null(items, at) &&
+                    !(fabs(p->kind == WEIGHTED_KEYS ? (double)items->weight[at] : ctr_col_f64(items, at)) < INFINITY);
+    }
+    return p;
+}
+
 static int check_x(const struct ctr_inputs *in, const struct sink *s, int64_t row, int64_t from, int64_t end,
                    struct ctr_err *err)
 {
     for (int64_t e = from; e < end; e++)
         if (!(fabs(s->x[e]) < INFINITY))
-            return bad_value(in, row, err);
+            return bad_value(in, row, not_finite(in, row)->name, err);
     return 0;
 }
 

@@ -248,7 +248,6 @@ static void fill_x(struct lr *m, const double *x, int64_t k, int64_t all)
 
 int ctr_lr_diverged(int64_t row, struct ctr_err *err)
 {
-    err->row = row;
     return ctr_fail(err, CTR_EDATA, "row %lld: the prediction is not a number" CTR_LR_TOO_LARGE, (long long)row);
 }
 

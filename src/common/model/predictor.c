@@ -9,6 +9,11 @@
 
 enum { TILE_ROWS = 512 };
 
+struct failure {
+    struct ctr_err err;
+    int64_t tile;
+};
+
 struct ctr_predictor {
     struct ctr_model_info info;
     char *path;
@@ -18,7 +23,7 @@ struct ctr_predictor {
     struct ctr_pool *pool;
     int threads;
     struct ctr_inputs **in; /* one a worker */
-    struct ctr_err *failed; /* one a worker: its first failure */
+    struct failure *failed; /* one a worker: its first */
     struct ctr_schema stream, schema;
     int *from;
     struct ctr_col *col;
@@ -142,7 +147,7 @@ const struct ctr_schema *ctr_predictor_schema(const struct ctr_predictor *p)
 static void predict_tile(void *ctx, int64_t tile, int worker)
 {
     struct ctr_predictor *p = ctx;
-    struct ctr_err *err = &p->failed[worker];
+    struct ctr_err *err = &p->failed[worker].err;
     struct ctr_rows rows;
     int64_t from = tile * TILE_ROWS, n = CTR_MIN(TILE_ROWS, p->batch->rows - from);
     if (err->code)
@@ -153,18 +158,19 @@ static void predict_tile(void *ctx, int64_t tile, int worker)
     if (!rc)
         rc = p->info.model->predict_rows(p->scorer, &rows, (double *)(void *)p->scores.data + from, err);
     err->code = rc;
+    p->failed[worker].tile = tile;
 }
 
-/* The failure of the first row, so that the message does not depend on the threads. */
+/* The failure of the first tile, so that the message does not depend on the threads. */
 static int first_failure(struct ctr_predictor *p, struct ctr_err *err)
 {
-    const struct ctr_err *first = NULL;
+    const struct failure *first = NULL;
     for (int i = 0; i < p->threads; i++)
-        if (p->failed[i].code && (!first || p->failed[i].row < first->row))
+        if (p->failed[i].err.code && (!first || p->failed[i].tile < first->tile))
             first = &p->failed[i];
     if (!first)
         return 0;
-    *err = *first;
+    *err = first->err;
     return err->code;
 }
 

@@ -330,7 +330,6 @@ static int between_batches(struct ctr_trainer *t, struct ctr_err *err)
         rc = ctr_checkpoint_write(t, err);
     if (rc || !stop)
         return rc;
-    err->row = t->at.row;
     (void)ctr_fail(err, CTR_EDATA, "stopped by a signal after row %" PRId64 " of pass %" PRId64 "; go on with --resume",
                    t->at.row, t->at.pass + 1);
     return err->code = CTR_ESTOPPED;

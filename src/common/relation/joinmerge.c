@@ -116,7 +116,6 @@ static int fail_row(const struct ctr_join *j, const struct ctr_col *c, bool righ
 
     if (right)
         ctr_err_file(err, j->right_name);
-    err->row = row + 1;
     if (!rc && twice)
         rc = ctr_fail(err, CTR_EDATA,
                       "rows %lld and %lld have the same key %.300s: --multi joins all of them, ctr-sort --unique keeps "

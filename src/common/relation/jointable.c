@@ -134,7 +134,6 @@ static int fail_duplicate(const struct ctr_join *j, const uint8_t *first, const 
 
     if (!rc) {
         ctr_err_file(err, j->right_name);
-        err->row = (int64_t)ctr_row_tag(second) + 1;
         rc = ctr_fail(err, CTR_EDATA,
                       "rows %llu and %llu have the same key %.300s: --multi joins all of them, ctr-sort --unique keeps "
                       "the first",

@@ -81,12 +81,10 @@ static int check_order(struct ctr_file_writer *f, const struct ctr_col *c, int64
             int d = ctr_col_compare(before, at, c, i);
             if (d > 0) {
                 int64_t row = f->rows + i - from + 1;
-                int rc = ctr_fail(err, CTR_EDATA,
-                                  "row %lld is out of order: a file keyed by '%s' must be sorted by it "
-                                  "(ctr-sort -k %s)",
-                                  (long long)row, f->name, f->name);
-                err->row = row;
-                return rc;
+                return ctr_fail(err, CTR_EDATA,
+                                "row %lld is out of order: a file keyed by '%s' must be sorted by it "
+                                "(ctr-sort -k %s)",
+                                (long long)row, f->name, f->name);
             }
             f->unique &= d != 0;
         }

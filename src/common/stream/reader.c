@@ -11,6 +11,8 @@
 
 enum { STEP_END = 0, STEP_BATCH = 1, STEP_ON = 2 }; /* what a step of the reader came to */
 
+#define WRITER_FAILED ": the program before it in the pipe failed or was stopped"
+
 struct ctr_reader {
     struct ctr_reader_opts opts;
     char **paths;
@@ -183,10 +185,8 @@ done:
 
 static int fail_truncated(const struct ctr_reader *r, struct ctr_err *err)
 {
-    int rc = ctr_fail(err, CTR_EDATA, "truncated after batch %lld (row %lld)", (long long)r->file_batches,
-                      (long long)r->file_rows);
-    err->row = r->file_rows;
-    return rc;
+    return ctr_fail(err, CTR_EDATA, "truncated after batch %lld (row %lld)%s", (long long)r->file_batches,
+                    (long long)r->file_rows, r->src.from_pipe ? WRITER_FAILED : "");
 }
 
 static int check_seal(struct ctr_reader *r, struct ctr_err *err)
@@ -396,7 +396,8 @@ static int file_step(struct ctr_reader *r, struct ctr_err *err)
 static int fail_no_stream(const struct ctr_reader *r, const uint8_t *p, size_t n, struct ctr_err *err)
 {
     if (!n)
-        return ctr_fail(err, CTR_EDATA, "is empty, without even a schema: did the program that wrote it fail?");
+        return ctr_fail(err, CTR_EDATA, "is empty, without even a schema%s",
+                        r->src.from_pipe ? WRITER_FAILED : ": the program that wrote it failed or was stopped");
     if (n < 8 && !memcmp(p, "\xff\xff\xff\xff", CTR_MIN(n, 4)))
         return fail_truncated(r, err);
     if (n >= 2 && p[0] == 0x1f && p[1] == 0x8b)
@@ -497,7 +498,6 @@ static int located(struct ctr_reader *r, int rc, bool inside, struct ctr_err *er
         what[sizeof what - 80] = 0;
         ctr_fail(err, rc, "%s, in batch %lld (after row %lld)", what, (long long)r->file_batches + 1,
                  (long long)r->file_rows);
-        err->row = r->file_rows;
     }
     if (r->src_open)
         ctr_err_file(err, r->src.name);

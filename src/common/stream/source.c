@@ -13,7 +13,47 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { LOOK_BYTES = 64 << 10, PIECE_BYTES = 4 << 20, PIPE_BYTES = 1 << 20 };
+enum { LOOK_BYTES = 64 << 10, PIECE_BYTES = 4 << 20, PIPE_BYTES = 1 << 20, MAPS = 256 };
+
+/* Files that are mapped, for a signal handler: reading a page of one that another program has cut short raises SIGBUS.
+ * Where there are more of them than places, the others go without a name. */
+static struct {
+    const uint8_t *map;
+    size_t size;
+    const char *name;
+} maps[MAPS];
+
+static void remember_map(const struct arrow_source *s)
+{
+    for (int i = 0; i < MAPS; i++) {
+        const char *none = NULL;
+        if (!__atomic_compare_exchange_n(&maps[i].name, &none, s->name, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+            continue;
+        __atomic_store_n(&maps[i].size, (size_t)s->map_size, __ATOMIC_SEQ_CST);
+        __atomic_store_n(&maps[i].map, s->map, __ATOMIC_SEQ_CST);
+        return;
+    }
+}
+
+static void forget_map(const struct arrow_source *s)
+{
+    for (int i = 0; i < MAPS; i++)
+        if (__atomic_load_n(&maps[i].map, __ATOMIC_SEQ_CST) == s->map) {
+            __atomic_store_n(&maps[i].map, NULL, __ATOMIC_SEQ_CST);
+            __atomic_store_n(&maps[i].name, NULL, __ATOMIC_SEQ_CST);
+            return;
+        }
+}
+
+const char *ctr_mapped_file(const void *address)
+{
+    for (int i = 0; i < MAPS; i++) {
+        const uint8_t *map = __atomic_load_n(&maps[i].map, __ATOMIC_SEQ_CST);
+        if (map && (const uint8_t *)address >= map && (const uint8_t *)address < map + maps[i].size)
+            return maps[i].name;
+    }
+    return NULL;
+}
 
 static int map_fd(struct arrow_source *s, int fd, int64_t size, struct ctr_err *err)
 {
@@ -22,6 +62,7 @@ static int map_fd(struct arrow_source *s, int fd, int64_t size, struct ctr_err *
         return ctr_fail_sys(err, "cannot map");
     s->map = p;
     s->map_size = size;
+    remember_map(s);
     return 0;
 }
 
@@ -85,6 +126,7 @@ int ctr_source_open(struct arrow_source *s, const char *path, const struct ctr_r
         ctr_source_close(s);
         return rc;
     }
+    s->from_pipe = S_ISFIFO(sb.st_mode) || S_ISSOCK(sb.st_mode);
     if (S_ISFIFO(sb.st_mode))
         (void)fcntl(s->fd, F_SETPIPE_SZ, PIPE_BYTES); /* fails where the limit is lower: slower, not wrong */
     s->pollable = !S_ISREG(sb.st_mode) && opts->idle;
@@ -101,8 +143,10 @@ int ctr_source_open(struct arrow_source *s, const char *path, const struct ctr_r
 
 void ctr_source_close(struct arrow_source *s)
 {
-    if (s->map)
+    if (s->map) {
+        forget_map(s);
         munmap((void *)(uintptr_t)s->map, (size_t)s->map_size);
+    }
     if (s->own_fd && s->fd >= 0)
         close(s->fd);
     free(s->name);

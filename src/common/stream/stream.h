@@ -58,6 +58,10 @@ int64_t ctr_reader_total_rows(const struct ctr_reader *r); /* from file footers,
 const char *ctr_reader_file(const struct ctr_reader *r);   /* name of the file being read */
 const char *ctr_reader_damage(const struct ctr_reader *r); /* lenient: what was wrong, or NULL */
 
+/* The IPC file that is mapped at this address, or NULL. Async-signal-safe: batches of a file are views of its pages, so
+ * that touching them raises SIGBUS when another program has cut the file short; a handler tells of it. */
+const char *ctr_mapped_file(const void *address);
+
 struct ctr_reader_stats {
     int64_t batches, rows, messages;
     int64_t bytes_read;     /* from pipes and files; for a mapped file, bytes of the buffers that were used */

@@ -63,9 +63,7 @@ int ctr_export_bad(const struct ctr_export *e, int64_t i, int column, const char
 {
     int64_t row = e->rows + i + 1;
 
-    ctr_fail(err, CTR_EDATA, "row %lld: column %s: %s", (long long)row, e->schema.f[column].name, what);
-    err->row = row;
-    return CTR_EDATA;
+    return ctr_fail(err, CTR_EDATA, "row %lld: column %s: %s", (long long)row, e->schema.f[column].name, what);
 }
 
 static int sink(struct ctr_export *e, const struct ctr_buf *text, struct ctr_err *err)

@@ -316,7 +316,6 @@ int ctr_fields_parse(const struct ctr_fields *s, struct ctr_text_job *j, struct 
         struct ctr_err why;
         int rc;
         why.code = why.sys = 0;
-        why.row = 0;
         why.file[0] = why.what[0] = 0;
         rc = row(s, j, line, e, &why);
         if (rc > 0)

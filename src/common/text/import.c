@@ -42,9 +42,7 @@ int ctr_job_bad(struct ctr_text_job *j, const char *p, size_t n, int64_t line, s
     va_end(ap);
     if (j->stop) {
         ctr_err_file(err, j->block.file);
-        ctr_fail(err, CTR_EDATA, "line %lld: %s", (long long)line, why);
-        err->row = line;
-        return CTR_EDATA;
+        return ctr_fail(err, CTR_EDATA, "line %lld: %s", (long long)line, why);
     }
     if (j->nbad == j->bad_cap) {
         int cap = j->bad_cap ? 2 * j->bad_cap : 64;
