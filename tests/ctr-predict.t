@@ -33,6 +33,17 @@ for precision in f64 f32; do
     exits "$precision: but it cannot learn on" 1 ctr-train lr -q --init nozn.arrows -o x.arrows mixed.arrows
     err_like 'and says so' "no column 'z'"
 done
+ref make onehot 2000 onehot.arrows || exit 1
+for change in 'hash-bits=9' 'normalize=l2' 'dropout=.3' 'hash-bits=9 normalize=l1 dropout=.3'; do
+    options=$(printf '%s' "$change" | sed 's/[^ ]*=/--&/g; s/=/ /g')
+    # shellcheck disable=SC2086
+    ctr-train lr -q $options -o ch.arrows onehot.arrows
+    ctr-predict -o sch.arrows ch.arrows onehot.arrows
+    # shellcheck disable=SC2086
+    ok "rows are changed as for learning: $change" ref score onehot.arrows ch.arrows sch.arrows $change
+done
+unscaled() { ! ref score onehot.arrows ch.arrows sch.arrows hash-bits=9 normalize=l1; }
+ok 'and the check can fail' unscaled
 is 'score is float64' "$(ctr-info s.arrows | sed '1,/^column/d' | awk '{ printf "%s %s %s,", $1, $2, $3 }')" \
     'row int64 id,click float64 label,w float64 weight,note utf8 -,score float64 score,'
 ctr-select --columns row,a,b,item,past,text,age,vec,word mixed.arrows >nolabel.arrows

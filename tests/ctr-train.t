@@ -27,6 +27,16 @@ ok 'f32 is near' agrees mixed.arrows 'tolerance=1e-3' -- --precision f32
 ok 'minibatches' agrees onehot.arrows 'minibatch=64 l1=.1' -- --minibatch 64 --l1 .1
 ok 'minibatches of lists, that do not divide the passes' agrees mixed.arrows 'minibatch=37 passes=2' -- --minibatch 37 --passes 2
 ok 'minibatches in f32' agrees mixed.arrows 'minibatch=7 tolerance=1e-3' -- --minibatch 7 --precision f32 -j 3
+ok 'keys of 8 bits' agrees onehot.arrows 'hash-bits=8' -- --hash-bits 8
+ok 'keys of 20 bits, minibatches' agrees onehot.arrows 'hash-bits=20 minibatch=64' -- --hash-bits 20 --minibatch 64
+for n in l1 l2 max; do ok "rows of norm 1: $n" agrees mixed.arrows "normalize=$n" -- --normalize $n; done
+ok 'one-hot rows of norm 1' agrees onehot.arrows 'normalize=l2' -- --normalize l2
+ok 'dropout' agrees onehot.arrows 'dropout=.3' -- --dropout .3
+ok 'dropout: another seed, two passes, minibatches, norm, few bits' \
+    agrees onehot.arrows 'dropout=.5 seed=7 passes=2 minibatch=16 normalize=l1 hash-bits=10' -- \
+    --dropout .5 --seed 7 --passes 2 --minibatch 16 --normalize l1 --hash-bits 10
+dropped() { ! agrees onehot.arrows 'dropout=.3 seed=1' -- --dropout .3; }
+ok 'the seed matters' dropped
 wrong() { ! agrees onehot.arrows 'alpha=.100001' --; }
 ok 'the check can fail' wrong
 
@@ -40,6 +50,28 @@ ctr-cat --batch 7 mixed.arrows | train --progressive p7.arrows >m7.arrows
 ok 'small batches through a pipe: the same predictions' cmp p.arrows p7.arrows
 ok 'and the same model' ref same m.arrows m7.arrows
 train --progressive - -o mm.arrows mixed.arrows >pp.arrows
+changes='--normalize l2 --dropout .2 --hash-bits 12 --seed 3'
+# shellcheck disable=SC2086
+{
+    train $changes -o cm.arrows --progressive cp.arrows mixed.arrows
+    train $changes --progressive cp7.arrows small.arrows >cm7.arrows
+}
+ok 'changed rows, small batches: the same predictions' cmp cp.arrows cp7.arrows
+ok 'and the same model' ref same cm.arrows cm7.arrows
+is 'a model of few bits has one table' "$(ref column cm.arrows table | sort -u | paste -sd,)" \
+    '(bias),(hashed)'
+head -c 200000 small.arrows >broken.arrows
+# shellcheck disable=SC2086
+{
+    exits 'changed rows: the input breaks off' 1 train $changes --checkpoint cc.ckpt -o x.arrows --progressive xp.arrows broken.arrows
+    ok 'and the run is resumed' train $changes --checkpoint cc.ckpt --resume -o cmr.arrows --progressive cpr.arrows small.arrows
+}
+ok 'to the same model' cmp cm7.arrows cmr.arrows
+ok 'and the same predictions' cmp cp.arrows cpr.arrows
+for bad in '--hash-bits 33' '--dropout 1' '--dropout -.1' '--normalize l3'; do
+    # shellcheck disable=SC2086
+    exits "$bad" 2 ctr-train lr $bad -o x.arrows onehot.arrows
+done
 for s in onehot mixed; do
     train --minibatch 100 --progressive bp.arrows -o bm.arrows -j 1 $s.arrows
     for j in 2 3 8 20; do

@@ -4,7 +4,8 @@
 precision, and what the tests of ctr-train and ctr-predict need besides. Python alone: streams are made and read through the tools.
 
     model_reference.py make KIND ROWS OUT        a stream of features: onehot, mixed
-    model_reference.py ftrl STREAM MODEL PROGRESSIVE [alpha=… beta=… l1=… l2=… passes=… bias=…]
+    model_reference.py ftrl STREAM MODEL PROGRESSIVE [alpha=… beta=… l1=… l2=… passes=… bias=… hash-bits=… normalize=… dropout=… seed=…]
+    model_reference.py score STREAM MODEL SCORED [hash-bits=… normalize=… dropout=…]     what the weights of a model predict
     model_reference.py auc STREAM [from]         exact AUC of score and label, of the rows from a fraction on
     model_reference.py same A B                  equal columns but for the order of columns?
     model_reference.py set STREAM OUT COLUMN VALUE [ROW]    one value changed, or all of a column
@@ -142,7 +143,43 @@ def coordinates(t):
     return rows
 
 
-def ftrl(t, alpha, beta, l1, l2, passes, bias, minibatch):
+def mix64(x):
+    for _ in range(2):
+        x = (x ^ x >> 32) * 0xD6E8FEB86659FD93 & 2**64 - 1
+    return x ^ x >> 32
+
+
+def sparse_hash(k):
+    return mix64(k ^ 0x2545F4914F6CDD1D)
+
+
+def random64(seed, stream, counter):
+    golden = 0x9E3779B97F4A7C15
+    return mix64((mix64(mix64(seed + golden & 2**64 - 1) ^ stream) + counter * golden) & 2**64 - 1)
+
+
+def changed(x, row, o, training=0):
+    """A row as section 9 of the paper changes it; training: the number of the pass, None for prediction."""
+    bits, norm, drop = int(o.get("hash-bits", 0)), o.get("normalize", "none"), float(o.get("dropout", 0))
+    if bits:
+        folded = {}
+        for (_, k), v in x.items():
+            k = ("(hashed)", sparse_hash(k) >> 64 - bits)
+            folded[k] = folded.get(k, 0.0) + v
+        x = folded
+    if norm != "none" and any(x.values()):
+        size = {"l1": lambda v: math.fsum(map(abs, v)), "l2": lambda v: math.hypot(*v), "max": lambda v: max(map(abs, v))}[norm](x.values())
+        x = {k: v / size for k, v in x.items()}
+    if drop and training is None:
+        x = {k: v * (1 - drop) for k, v in x.items()}
+    elif drop:
+        seed = int(o.get("seed", 0))
+        seed = random64(seed, 0, training) if training else seed
+        x = {k: v for k, v in x.items() if random64(seed, row, sparse_hash(k[1])) >> 11 >= drop * 2**53}
+    return x
+
+
+def ftrl(t, alpha, beta, l1, l2, passes, bias, minibatch, o):
     names = {role(f): f["name"] for f in t.fields}
     y = [float(v) for v in t[names["label"]]]
     weight = t[names["weight"]] if "weight" in names else [1.0] * len(y)
@@ -154,11 +191,12 @@ def ftrl(t, alpha, beta, l1, l2, passes, bias, minibatch):
             return 0.0
         return -(zk - math.copysign(l1, zk)) / ((beta + math.sqrt(n[k])) / alpha + l2)
 
-    rows = coordinates(t)
-    for x in rows:
-        if bias:
-            x[("(bias)", "bias")] = 1.0
+    whole = coordinates(t)
     for one in range(passes):
+        rows = [changed(x, i, o, one) for i, x in enumerate(whole)]
+        for x in rows:
+            if bias:
+                x[("(bias)", "bias")] = 1.0
         for first in range(0, len(rows), minibatch):
             some = range(first, min(first + minibatch, len(rows)))
             weights = [{k: w_of(k) for k in rows[i]} for i in some]
@@ -177,9 +215,9 @@ def ftrl(t, alpha, beta, l1, l2, passes, bias, minibatch):
 
 def check_ftrl(stream, model, progressive, options):
     o = dict(alpha=0.1, beta=1.0, l1=0.0, l2=0.0, passes=1, bias=1, minibatch=1, tolerance=1e-6)
-    o.update((k, float(v)) for k, v in (a.split("=") for a in options))
+    o.update((k, v if k == "normalize" else float(v)) for k, v in (a.split("=") for a in options))
     z, n, w, scores = ftrl(Table(stream), o["alpha"], o["beta"], o["l1"], o["l2"], int(o["passes"]), bool(o["bias"]),
-                           int(o["minibatch"]))
+                           int(o["minibatch"]), o)
     m = Table(model)
     got = {}
     for tab, k, *v in zip(*(m[c] for c in ("table", "key", "weight", "z", "n"))):
@@ -209,6 +247,19 @@ def check_ftrl(stream, model, progressive, options):
     worst_p = max((abs(a - b) for a, b in zip(p, scores)), default=0)
     print("worst coordinate %.3g, worst prediction %.3g, %d coordinates" % (worst, worst_p, len(m.rows)))
     sys.exit(not (worst < o["tolerance"] and worst_p < o["tolerance"]))
+
+
+def check_score(stream, model, scored, options):
+    o = dict(a.split("=") for a in options)
+    m = Table(model)
+    w = {(t, k): v for t, k, v in zip(m["table"], m["key"], m["weight"])}
+    bias = [v for (t, _), v in w.items() if t == "(bias)"]
+    worst = 0.0
+    for i, (x, p) in enumerate(zip(coordinates(Table(stream)), Table(scored)["score"])):
+        z = math.fsum([w.get(k, 0.0) * v for k, v in changed(x, i, o, None).items()] + bias)
+        worst = max(worst, abs(p - 1 / (1 + math.exp(-z))))
+    print("worst prediction %.3g" % worst)
+    sys.exit(not worst < 1e-12)
 
 
 # ---- other checks ----------------------------------------------------------------------------------------------------
@@ -270,6 +321,8 @@ if __name__ == "__main__":
         make(args[0], int(args[1]), args[2])
     elif what == "ftrl":
         check_ftrl(args[0], args[1], args[2], args[3:])
+    elif what == "score":
+        check_score(args[0], args[1], args[2], args[3:])
     elif what == "auc":
         auc(args[0], float(args[1]) if len(args) > 1 else 0)
     elif what == "same":

@@ -28,6 +28,11 @@ static const struct ctr_opt opts[] = {
     { "no-bias", 0, CTR_OPT_FLAG, NULL, "learn without a bias", &o.params.no_bias, 0 },
     { "minibatch", 0, CTR_OPT_INT, "ROWS", "update after so many rows, which -j can share (default 1: exact)",
       &o.params.minibatch, 0 },
+    { "hash-bits", 0, CTR_OPT_INT, "BITS", "hash all keys into one table of 2^BITS (default: keys as they are)",
+      &o.params.hash_bits, 0 },
+    { "dropout", 0, CTR_OPT_REAL, "P", "leave a share P of a row's features out of learning", &o.params.dropout, 0 },
+    { "normalize", 0, CTR_OPT_CHOICE, "none|l1|l2|max", "divide a row's values by their norm (default none)",
+      &o.params.normalize, 0 },
     { "passes", 0, CTR_OPT_INT, "N", "go over the input N times (files, or --spool)", &o.passes, 0 },
     { "spool", 0, CTR_OPT_STR, "FILE", "keep the first pass in FILE for the later ones", &o.spool, CTR_OPT_PATH },
     { "progressive", 0, CTR_OPT_STR, "FILE", "write predictions made before each update", &o.progressive,
@@ -244,6 +249,7 @@ static int train(struct ctr_cli *cli, struct ctr_err *err)
         .options = cli->provenance,
     };
     job.params.threads = (int)cli->jobs;
+    job.params.seed = (int64_t)cli->seed;
     int rc = ctr_cli_args(cli, 1, -1, err);
     if (!rc && job.fitted)
         rc = ctr_cli_reread(cli, &job.fitted, err);

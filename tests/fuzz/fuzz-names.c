@@ -20,7 +20,7 @@ static void make_model(void)
     void *learner = NULL;
     for (int i = 0; i < 16; i++)
         label[i] = i & 1;
-    FUZZ_CHECK(!ctr_inputs_new(&in, fuzz_features()->schema, -1, -1, &tables, &err));
+    FUZZ_CHECK(!ctr_inputs_new(&in, fuzz_features()->schema, -1, -1, NULL, &tables, &err));
     FUZZ_CHECK(!ctr_inputs_batch(in, fuzz_features(), &err) &&
                !ctr_inputs_rows(in, 0, fuzz_features()->rows, &rows, &err));
     rows.label = label;

@@ -70,7 +70,7 @@ static void open_fixture(struct fixture *f)
     rc |= ctr_field_set_role(&f->schema.f[2], CTR_ROLE_FEATURE, &f->err) ||
           ctr_field_set_role(&f->schema.f[3], CTR_ROLE_DENSE, &f->err) ||
           ctr_batchbuf_init(&f->rows, &f->schema, &f->err) ||
-          ctr_inputs_new(&f->in, &f->schema, 0, 1, &f->tables, &f->err);
+          ctr_inputs_new(&f->in, &f->schema, 0, 1, NULL, &f->tables, &f->err);
     ok(!rc, "a fixture (%s)", f->err.what);
 }
 

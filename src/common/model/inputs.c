@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "common/model/rowchange.h"
 #include "common/model/sparse.h"
 
 enum kind { KEY, KEYS, WEIGHTED_KEYS, NUMBER, NUMBERS };
@@ -28,9 +29,10 @@ struct ctr_inputs {
     const struct ctr_schema *schema;
     struct input *in;
     int n, label, weight;
-    int fixed;        /* entries of a row that come from KEY and NUMBER */
-    bool plain;       /* every row has exactly one entry a table, with x = 1: no second sweep */
-    bool has_x;       /* some x may differ from 1 */
+    int fixed;  /* entries of a row that come from KEY and NUMBER */
+    bool plain; /* every row has exactly one entry a table, with x = 1: no second sweep */
+    bool has_x; /* some x may differ from 1 */
+    struct ctr_rowchange change;
     uint16_t *tables; /* of the inputs, in order */
     const struct ctr_sparse_kernel *kernel;
     bool *repeats; /* by table: a key may come twice in a row */
@@ -119,7 +121,7 @@ static int bind_column(struct ctr_inputs *in, int column, struct ctr_strs *table
     const char *name = ctr_meta_get(&f->meta, CTR_META_TABLE);
     if (!name)
         name = f->name;
-    int table = number_table(tables, name, err);
+    int table = number_table(tables, in->change.hash_bits ? CTR_HASHED_TABLE : name, err);
     if (table < 0)
         return table;
     i->name = f->name;
@@ -145,8 +147,8 @@ static int check_number(const struct ctr_schema *s, int column, struct ctr_err *
                     ctr_field_type_name(f, type, sizeof type));
 }
 
-int ctr_inputs_new(struct ctr_inputs **out, const struct ctr_schema *s, int label, int weight, struct ctr_strs *tables,
-                   struct ctr_err *err)
+int ctr_inputs_new(struct ctr_inputs **out, const struct ctr_schema *s, int label, int weight,
+                   const struct ctr_rowchange *change, struct ctr_strs *tables, struct ctr_err *err)
 {
     struct ctr_inputs *in = calloc(1, sizeof *in);
     if (!in || !(in->in = calloc((size_t)s->n + 1, sizeof *in->in))) {
@@ -156,6 +158,7 @@ int ctr_inputs_new(struct ctr_inputs **out, const struct ctr_schema *s, int labe
     in->schema = s;
     in->label = label;
     in->weight = weight;
+    in->change = change ? *change : (struct ctr_rowchange){ .scale = 1 };
     in->kernel = ctr_sparse_kernel_best();
     int rc = check_number(s, label, err);
     if (!rc)
@@ -175,17 +178,18 @@ int ctr_inputs_new(struct ctr_inputs **out, const struct ctr_schema *s, int labe
         return rc;
     }
     qsort(in->in, (size_t)in->n, sizeof *in->in, by_name);
-    in->plain = !in->has_x;
+    in->plain = !in->has_x && !in->change.hash_bits;
     for (int i = 0; i < in->n; i++) {
         in->tables[i] = in->in[i].table;
-        in->repeats[in->in[i].table] |= in->in[i].kind == KEYS || in->in[i].kind == WEIGHTED_KEYS;
+        in->repeats[in->in[i].table] |=
+            in->in[i].kind == KEYS || in->in[i].kind == WEIGHTED_KEYS || in->change.hash_bits;
         for (int j = 0; j < i; j++)
             if (in->in[i].table == in->in[j].table) {
                 in->repeats[in->in[i].table] = true;
                 in->plain = false;
             }
     }
-    in->has_x |= !in->plain;
+    in->has_x |= !in->plain || ctr_rowchange_scales(&in->change);
     *out = in;
     return 0;
 }
@@ -579,10 +583,16 @@ int ctr_inputs_rows(struct ctr_inputs *in, int64_t from, int64_t n, struct ctr_r
         else
             put_lists(p, c, width, from, n, &s);
     }
+    for (int64_t e = 0; in->change.hash_bits && e < start[n]; e++)
+        s.hash[e] = ctr_rowchange_fold(s.hash[e], in->change.hash_bits);
     if (!in->plain && (rc = second_sweep(in, &s, from, n, start, err)))
         return rc;
     if (in->dense && (rc = put_dense(in, from, n, err)))
         return rc;
+    for (int64_t e = 0; fast && s.x && e < start[n]; e++)
+        s.x[e] = 1;
+    if (ctr_rowchange_scales(&in->change))
+        ctr_rowchange_apply(&in->change, n, in->batch->first_row + from, start, s.hash, s.table, s.x);
     *rows = (struct ctr_rows){
         .rows = n,
         .first_row = in->batch->first_row + from,
@@ -592,7 +602,7 @@ int ctr_inputs_rows(struct ctr_inputs *in, int64_t from, int64_t n, struct ctr_r
         .x = s.x,
         .label = in->label_of ? in->label_of + from : NULL,
         .weight = in->weight_of ? in->weight_of + from : NULL,
-        .one_a_table = in->plain,
+        .one_a_table = in->plain && !(in->change.drop > 0),
         .dense = in->dense ? (const float *)(const void *)in->numbers.data : NULL,
     };
     return 0;

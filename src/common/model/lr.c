@@ -334,7 +334,8 @@ static int lr_load(void *learner, struct ctr_strs *tables, struct ctr_reader *r,
     return rc;
 }
 
-static const char *const lr_options[] = { "alpha", "beta", "l1", "l2", "precision", "no-bias", "minibatch", NULL };
+static const char *const lr_options[] = { "alpha",     "beta",      "l1",      "l2",        "precision", "no-bias",
+                                          "minibatch", "hash-bits", "dropout", "normalize", NULL };
 
 const struct ctr_model ctr_model_lr = {
     .name = "lr",

@@ -41,9 +41,11 @@ enum { CTR_MAX_TABLES = 65535 };
 uint64_t ctr_dense_key(uint64_t table_seed, int64_t position); /* position -1: a plain number */
 uint64_t ctr_bias_key(void);
 
-/* label, weight: columns, or -1. Names of tables are found in, or appended to, `tables`. */
-int ctr_inputs_new(struct ctr_inputs **in, const struct ctr_schema *s, int label, int weight, struct ctr_strs *tables,
-                   struct ctr_err *err) CTR_MUST;
+/* label, weight: columns, or -1. `change`: what to do to the rows, or NULL. Names of tables are found in, or appended
+ * to, `tables`. */
+struct ctr_rowchange;
+int ctr_inputs_new(struct ctr_inputs **in, const struct ctr_schema *s, int label, int weight,
+                   const struct ctr_rowchange *change, struct ctr_strs *tables, struct ctr_err *err) CTR_MUST;
 void ctr_inputs_free(struct ctr_inputs *in);
 /* From now on each column is an input of its own, numbered in the order of names: entries carry its number in place of
  * a table's and are not joined; numbers give no entries but stand in `dense`, 0 where they are null. A list of numbers

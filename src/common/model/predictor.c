@@ -2,7 +2,7 @@
  *
  * The predictor: a model file over a stream. Rows of a batch are cut into fixed tiles that workers take in any order; a
  * score depends on its row alone. */
-#include "common/model/model.h"
+#include "common/model/rowchange.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -94,8 +94,9 @@ static int compare_tables(struct ctr_predictor *p, const struct ctr_schema *s, s
 {
     struct ctr_strs own = { 0 };
     struct ctr_inputs *in = NULL;
+    const struct ctr_rowchange change = ctr_rowchange_make(&p->info.params, -1);
     const char *missing = NULL;
-    int n = 0, rc = ctr_inputs_new(&in, s, -1, -1, &own, err);
+    int n = 0, rc = ctr_inputs_new(&in, s, -1, -1, &change, &own, err);
     for (int i = 0; i < p->tables.n && !rc; i++)
         if (ctr_strs_find(&own, p->tables.s[i]) < 0) {
             missing = missing ? missing : p->tables.s[i];
@@ -116,6 +117,7 @@ static int compare_tables(struct ctr_predictor *p, const struct ctr_schema *s, s
 
 int ctr_predictor_bind(struct ctr_predictor *p, const struct ctr_schema *s, struct ctr_err *err)
 {
+    const struct ctr_rowchange change = ctr_rowchange_make(&p->info.params, -1);
     p->warning[0] = 0;
     int rc = ctr_model_same_plan(&p->info, p->path, s, err);
     if (!rc && !ctr_meta_get(&p->info.schema.meta, CTR_META_PLAN_ID))
@@ -127,7 +129,7 @@ int ctr_predictor_bind(struct ctr_predictor *p, const struct ctr_schema *s, stru
     if (!rc && (!p->in || !p->failed))
         rc = ctr_fail_nomem(err, (size_t)p->threads * sizeof *p->failed);
     for (int i = 0; i < p->threads && !rc; i++)
-        rc = ctr_inputs_new(&p->in[i], &p->stream, -1, -1, &p->tables, err);
+        rc = ctr_inputs_new(&p->in[i], &p->stream, -1, -1, &change, &p->tables, err);
     for (int i = 0; i < p->threads && !rc && p->info.model->by_column; i++)
         rc = ctr_inputs_by_column(p->in[i], err);
     if (!rc)

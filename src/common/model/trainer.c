@@ -6,6 +6,7 @@
  *
  * Resume: the input is read again from its start. Rows before the checkpoint are not learned again: they feed the
  * digest, which must be the one of the checkpoint, and, with --progressive, the predictions that were kept. */
+#include "common/model/rowchange.h"
 #include "common/model/trainer.h"
 
 #include <inttypes.h>
@@ -147,6 +148,7 @@ static int find_columns(struct ctr_trainer *t, const struct ctr_schema *s, struc
 static int start_pass(struct ctr_trainer *t, struct ctr_reader *r, struct ctr_err *err)
 {
     const struct ctr_schema *s = ctr_reader_schema(r);
+    const struct ctr_rowchange change = ctr_rowchange_make(&t->job.params, t->at.pass);
     char why[512];
     int rc = t->at.pass || t->have_stream ? 0 : start_run(t, r, err);
     t->have_stream = true;
@@ -155,7 +157,7 @@ static int start_pass(struct ctr_trainer *t, struct ctr_reader *r, struct ctr_er
     if (!rc)
         rc = find_columns(t, s, err);
     if (!rc)
-        rc = ctr_inputs_new(&t->in, s, t->label, t->weight, &t->tables, err);
+        rc = ctr_inputs_new(&t->in, s, t->label, t->weight, &change, &t->tables, err);
     if (!rc && t->job.model->by_column)
         rc = ctr_inputs_by_column(t->in, err);
     if (!rc)
