@@ -23,12 +23,20 @@ void ctr_sparse_init(struct ctr_sparse *t, uint32_t stride)
     t->stride = stride;
 }
 
+void ctr_sparse_init_dense(struct ctr_sparse *t, uint32_t stride)
+{
+    ctr_sparse_init(t, stride);
+    t->dense = true;
+}
+
 void ctr_sparse_free(struct ctr_sparse *t)
 {
     ctr_area_free(&t->area);
     ctr_buf_free(&t->run);
     uint32_t stride = t->stride;
+    bool dense = t->dense;
     ctr_sparse_init(t, stride);
+    t->dense = dense;
 }
 
 uint64_t ctr_sparse_key(uint64_t h)
@@ -55,9 +63,11 @@ static bool occupied(const struct ctr_sparse *t, uint64_t i)
 /* Slots of the next size that take `rows` rows. */
 static uint64_t size_for(const struct ctr_sparse *t, uint64_t rows)
 {
+    const double load = t->dense ? CTR_SPARSE_DENSE_LOAD : CTR_SPARSE_MAX_LOAD;
+    const uint64_t part = t->dense ? 8 : 5; /* of the size, that is added */
     uint64_t size = t->size ? t->size : FIRST_SLOTS;
-    while ((double)rows > CTR_SPARSE_MAX_LOAD * (double)size)
-        size += size / 5 + 1;
+    while ((double)rows > load * (double)size)
+        size += size / part + 1;
     return size;
 }
 

@@ -19,6 +19,10 @@
 #define CTR_SPARSE_MAX_LOAD 0.78 /* of rows to slots when growth starts */
 #define CTR_SPARSE_GROWTH   1.2  /* slots after it to slots before it */
 #define CTR_SPARSE_SLACK    (CTR_SPARSE_GROWTH / CTR_SPARSE_MAX_LOAD)
+/* The same of a dense table: fewer bytes, longer searches within a line or two. */
+#define CTR_SPARSE_DENSE_LOAD   0.875
+#define CTR_SPARSE_DENSE_GROWTH 1.125
+#define CTR_SPARSE_DENSE_SLACK  (CTR_SPARSE_DENSE_GROWTH / CTR_SPARSE_DENSE_LOAD)
 
 /* Memory that grows in place where it can and is never copied: address space is reserved ahead, pages come with use. */
 struct ctr_area {
@@ -47,6 +51,7 @@ struct ctr_sparse {
     uint64_t old_size; /* while growing: homes of rows that have not moved yet are taken from it */
     uint64_t frontier; /* rows whose home by old_size is below it have not moved; 0: not growing */
     uint32_t stride;
+    bool dense;
     bool has_zero;
     uint64_t used;  /* rows, the zero row included */
     uint64_t end;   /* no row lies at or after it */
@@ -56,7 +61,8 @@ struct ctr_sparse {
     _Alignas(16) uint8_t zero[CTR_SPARSE_MAX_STRIDE];
 };
 
-void ctr_sparse_init(struct ctr_sparse *t, uint32_t stride); /* a multiple of 8, 16 … CTR_SPARSE_MAX_STRIDE */
+void ctr_sparse_init(struct ctr_sparse *t, uint32_t stride); /* a multiple of 4, 12 … CTR_SPARSE_MAX_STRIDE */
+void ctr_sparse_init_dense(struct ctr_sparse *t, uint32_t stride);
 void ctr_sparse_free(struct ctr_sparse *t);
 
 /* Make room for `extra` keys more, and carry a growth on. Pointers into the table are invalid afterwards. */
