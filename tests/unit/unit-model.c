@@ -114,7 +114,7 @@ static void test_rows(void)
         { 2, 1, 0, "row 2: the label (column y) is 2" },           { NAN, 1, 0, "row 2: the label (column y) is nan" },
         { -.5, 1, 0, "row 2: the label (column y) is -0.5" },      { 1, -1, 0, "row 2: the weight (column w) is -1" },
         { 1, INFINITY, 0, "row 2: the weight (column w) is inf" }, { 1, NAN, 0, "row 2: the weight (column w) is nan" },
-        { 1, 1, NAN, "row 2: a value of its features is NaN" }
+        { 1, 1, NAN, "row 2: a value of column age is NaN" }
     };
     for (size_t i = 0; i < CTR_COUNT(bad); i++) {
         open_fixture(&f);
