@@ -146,6 +146,6 @@ int main(void)
 {
     const char *n = getenv("CTR_EMBEDDING_KEYS");
     test_start();
-    test_growth(n ? strtoull(n, NULL, 10) / BLOCK *BLOCK : 1000000;
+    test_growth(n ? strtoull(n, NULL, 10) / BLOCK * BLOCK : 1000000);
     return done_testing();
 }
