@@ -25,14 +25,16 @@ override CPPFLAGS += -D_GNU_SOURCE -Isrc $(shell pkg-config --cflags $(PKGS) 2>/
 LIBS   := $(shell pkg-config --libs $(PKGS) 2>/dev/null) -lm -lpthread
 , := ,
 
-libsrc  := $(sort $(wildcard src/common/*/*.c))
+# Left out where its library is missing: the index of signals (SQLite).
+sqlite  := $(shell pkg-config --exists sqlite3 && echo yes)
+libsrc  := $(sort $(filter-out $(if $(sqlite),,src/common/signal/%),$(wildcard src/common/*/*.c)))
 libobj  := $(libsrc:%.c=$(B)/%.o)
 mainobj := $(B)/src/common/cli/main.o
-tools   := $(sort $(notdir $(basename $(wildcard src/tools/*.c))))
+tools   := $(filter-out $(if $(sqlite),,ctr-signals),$(sort $(notdir $(basename $(wildcard src/tools/*.c)))))
 bins    := $(tools:%=$(B)/bin/%)
 mans    := $(sort $(wildcard man/*.[1-9]))
 mandir  := $(PREFIX)/share/man
-units   := $(patsubst tests/unit/%.c,$(B)/unit/%,$(sort $(wildcard tests/unit/*.c)))
+units   := $(filter-out $(if $(sqlite),,%/unit-signal),$(patsubst tests/unit/%.c,$(B)/unit/%,$(sort $(wildcard tests/unit/*.c))))
 fuzzers := $(patsubst tests/fuzz/%.c,$(B)/fuzz/%,$(sort $(wildcard tests/fuzz/fuzz-*.c)))
 
 .PHONY: all bins units fuzzers fuzz packages check demo deps install uninstall clean lint format bench
@@ -48,6 +50,7 @@ bins: $(bins)
 $(B)/libctr.a: $(filter-out $(mainobj),$(libobj))
 	@rm -f $@; ar rcs $@ $^
 
+$(B)/bin/ctr-signals $(B)/unit/unit-signal: LIBS += $(shell pkg-config --libs sqlite3 2>/dev/null)
 $(B)/bin/%: $(B)/src/tools/%.o $(mainobj) $(B)/libctr.a
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
@@ -55,6 +58,7 @@ $(B)/bin/%: $(B)/src/tools/%.o $(mainobj) $(B)/libctr.a
 
 packages:
 	@pkg-config --exists $(PKGS) || { echo "some of $(PKGS) are missing: run 'make deps'" >&2; exit 1; }
+	@$(if $(sqlite),:,echo "ctr-signals is left out: no sqlite3 (make deps installs libsqlite3-dev)" >&2)
 $(libobj) $(mainobj): | packages
 
 $(B)/%.o: %.c

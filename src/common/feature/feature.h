@@ -45,6 +45,18 @@ bool ctr_plan_needs_fit(const struct ctr_plan *p);
 int ctr_plan_save_section_names(const struct ctr_plan *p, struct ctr_buf *names, struct ctr_err *err) CTR_MUST;
 int ctr_plan_save_sections(const struct ctr_plan *p, struct ctr_out *out, struct ctr_err *err) CTR_MUST;
 
+/* The signals of a plan, in its order: what has the role feature, dense or image. Borrowed for the time of the call. */
+struct ctr_plan_signal {
+    const char *name;
+    enum ctr_role role;
+    const char *table;             /* whose keys these are; of dense its own name */
+    const char *definition;        /* in words: the expression, and after "; " the intermediates that it stands on */
+    char hash[33];                 /* XXH3-128 (hex) of role, table and expression, whatever intermediates are called */
+    const struct ctr_strs *inputs; /* columns of the log that it reads */
+};
+typedef int ctr_plan_each_signal(void *ctx, const struct ctr_plan_signal *s, struct ctr_err *err);
+int ctr_plan_signals(const struct ctr_plan *p, ctr_plan_each_signal *each, void *ctx, struct ctr_err *err) CTR_MUST;
+
 /* A program: the plan bound to an input schema, types checked, equal subexpressions joined, cut into layers. */
 struct ctr_program;
 int ctr_program_bind(struct ctr_program **g, struct ctr_plan *p, const struct ctr_schema *input,

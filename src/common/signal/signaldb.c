@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * signaldb: the SQLite file under the index. Invariant: a file without our mark (application_id) and version is never
+ * written to. */
+#include "common/signal/signaldb.h"
+
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { APPLICATION_ID = 0x63747253 /* "ctrS" */, VERSION = 1 };
+
+/* A version's `unused_ms` is when it lost its last consumer (or came without one); null while it has one. */
+static const char schema[] =
+    "CREATE TABLE signal (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, owner TEXT NOT NULL DEFAULT '',"
+    " description TEXT NOT NULL DEFAULT '', platform TEXT NOT NULL DEFAULT '', created_ms INTEGER NOT NULL) STRICT;"
+    "CREATE TABLE version (id INTEGER PRIMARY KEY, signal INTEGER NOT NULL REFERENCES signal ON DELETE CASCADE,"
+    " number INTEGER NOT NULL, role TEXT NOT NULL, definition TEXT NOT NULL, hash TEXT NOT NULL,"
+    " inputs TEXT NOT NULL, allowed INTEGER NOT NULL DEFAULT 0, deprecated INTEGER NOT NULL DEFAULT 0,"
+    " instead TEXT, created_ms INTEGER NOT NULL, unused_ms INTEGER, UNIQUE (signal, number), UNIQUE (signal, hash))"
+    " STRICT;"
+    "CREATE TABLE consumer (model TEXT NOT NULL, version INTEGER NOT NULL REFERENCES version ON DELETE CASCADE,"
+    " since_ms INTEGER NOT NULL, PRIMARY KEY (model, version)) STRICT, WITHOUT ROWID;"
+    "CREATE INDEX consumer_version ON consumer (version);"
+    "CREATE TABLE annotation (id INTEGER PRIMARY KEY, signal INTEGER NOT NULL REFERENCES signal ON DELETE CASCADE,"
+    " at_ms INTEGER NOT NULL, text TEXT NOT NULL) STRICT;"
+    "CREATE TABLE vetting (id INTEGER PRIMARY KEY, version INTEGER NOT NULL REFERENCES version ON DELETE CASCADE,"
+    " at_ms INTEGER NOT NULL, rows INTEGER NOT NULL, missing REAL NOT NULL, \"distinct\" INTEGER NOT NULL,"
+    " psi REAL, auc REAL, verdict TEXT NOT NULL, histogram BLOB NOT NULL) STRICT;"
+    "CREATE INDEX vetting_version ON vetting (version);";
+
+/* ---- statements ---- */
+
+static int db_fail(struct ctr_signals *s, struct ctr_err *err)
+{
+    int code = sqlite3_errcode(s->db), low = code & 0xff;
+    ctr_err_file(err, s->path);
+    if (low == SQLITE_BUSY || low == SQLITE_LOCKED)
+        return ctr_fail(err, CTR_ESYS, "another process has been writing for %d seconds: try again",
+                        CTR_SIGNALS_WAIT_MS / 1000);
+    if (low == SQLITE_NOTADB)
+        return ctr_fail(err, CTR_EDATA, "not an index of signals: not an SQLite file");
+    if (low == SQLITE_CORRUPT)
+        return ctr_fail(err, CTR_EDATA, "damaged (%s): restore it from a copy; nothing was written",
+                        sqlite3_errmsg(s->db));
+    if (low == SQLITE_NOMEM)
+        return ctr_fail_nomem(err, 0);
+    return ctr_fail(err, CTR_ESYS, "%s", sqlite3_errmsg(s->db));
+}
+
+static int bind_all(sqlite3_stmt *st, const char *kinds, va_list args)
+{
+    int rc = SQLITE_OK;
+    for (int i = 1; kinds[i - 1] && rc == SQLITE_OK; i++)
+        switch (kinds[i - 1]) {
+        case 's': rc = sqlite3_bind_text(st, i, va_arg(args, const char *), -1, SQLITE_TRANSIENT); break;
+        case 'i': rc = sqlite3_bind_int64(st, i, va_arg(args, int64_t)); break;
+        case 'd': rc = sqlite3_bind_double(st, i, va_arg(args, double)); break;
+        case 'b': {
+            const void *p = va_arg(args, const void *);
+            rc = sqlite3_bind_blob(st, i, p, va_arg(args, int), SQLITE_TRANSIENT);
+            break;
+        }
+        }
+    return rc;
+}
+
+static int prepare_v(struct ctr_signals *s, sqlite3_stmt **st, struct ctr_err *err, const char *sql, const char *kinds,
+                     va_list args)
+{
+    if (sqlite3_prepare_v2(s->db, sql, -1, st, NULL) != SQLITE_OK || bind_all(*st, kinds, args) != SQLITE_OK)
+        return db_fail(s, err);
+    return 0;
+}
+
+int ctr_signals_prepare(struct ctr_signals *s, sqlite3_stmt **st, struct ctr_err *err, const char *sql,
+                        const char *kinds, ...)
+{
+    va_list args;
+    va_start(args, kinds);
+    int rc = prepare_v(s, st, err, sql, kinds, args);
+    va_end(args);
+    return rc;
+}
+
+int ctr_signals_step(struct ctr_signals *s, sqlite3_stmt *st, struct ctr_err *err)
+{
+    int rc = sqlite3_step(st);
+    return rc == SQLITE_ROW ? 1 : rc == SQLITE_DONE ? 0 : db_fail(s, err);
+}
+
+int ctr_signals_run(struct ctr_signals *s, struct ctr_err *err, const char *sql, const char *kinds, ...)
+{
+    sqlite3_stmt *st = NULL;
+    va_list args;
+    va_start(args, kinds);
+    int rc = prepare_v(s, &st, err, sql, kinds, args);
+    va_end(args);
+    do
+        rc = rc ? rc : ctr_signals_step(s, st, err);
+    while (rc > 0 && !(rc = 0));
+    sqlite3_finalize(st);
+    return rc;
+}
+
+int ctr_signals_number(struct ctr_signals *s, int64_t *out, int64_t none, struct ctr_err *err, const char *sql,
+                       const char *kinds, ...)
+{
+    sqlite3_stmt *st = NULL;
+    va_list args;
+    va_start(args, kinds);
+    int rc = prepare_v(s, &st, err, sql, kinds, args);
+    va_end(args);
+    if (!rc)
+        rc = ctr_signals_step(s, st, err);
+    *out = rc > 0 ? sqlite3_column_int64(st, 0) : none;
+    sqlite3_finalize(st);
+    return CTR_MIN(rc, 0);
+}
+
+/* ---- opening ---- */
+
+static int64_t now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+/* Is the file ours? An empty one is nobody's. */
+static int check_file(struct ctr_signals *s, enum ctr_signals_mode mode, bool *empty, struct ctr_err *err)
+{
+    int64_t id, version, objects, damage;
+    int rc = ctr_signals_number(s, &objects, 0, err, "SELECT count(*) FROM sqlite_schema", "");
+    if (!rc)
+        rc = ctr_signals_number(s, &id, 0, err, "PRAGMA application_id", "");
+    if (!rc)
+        rc = ctr_signals_number(s, &version, 0, err, "PRAGMA user_version", "");
+    if (rc)
+        return rc;
+    *empty = !objects && !id && !version;
+    if (*empty && mode == CTR_SIGNALS_CREATE)
+        return 0;
+    if (*empty || id != APPLICATION_ID) {
+        ctr_err_file(err, s->path);
+        return ctr_fail(err, CTR_EDATA,
+                        *empty ? "an empty file, no index of signals: `ctr-signals add` makes one"
+                               : "an SQLite file of another program, no index of signals");
+    }
+    if (version != VERSION) {
+        ctr_err_file(err, s->path);
+        return ctr_fail(err, CTR_EDATA, "an index of version %lld; this program knows version %d", (long long)version,
+                        VERSION);
+    }
+    rc =
+        ctr_signals_number(s, &damage, 1, err, "SELECT count(*) FROM pragma_quick_check WHERE quick_check <> 'ok'", "");
+    if (!rc && damage) {
+        ctr_err_file(err, s->path);
+        return ctr_fail(err, CTR_EDATA, "damaged: restore it from a copy; nothing was written");
+    }
+    return rc;
+}
+
+/* Two that create at once: the second finds the tables of the first. */
+static int create_tables(struct ctr_signals *s, struct ctr_err *err)
+{
+    char mark[128];
+    int64_t objects;
+    sqlite3_snprintf(sizeof mark, mark, "PRAGMA application_id = %d; PRAGMA user_version = %d", APPLICATION_ID,
+                     VERSION);
+    int rc = ctr_signals_begin(s, err);
+    if (!rc)
+        rc = ctr_signals_number(s, &objects, 0, err, "SELECT count(*) FROM sqlite_schema", "");
+    if (!rc && !objects &&
+        (sqlite3_exec(s->db, schema, NULL, NULL, NULL) != SQLITE_OK ||
+         sqlite3_exec(s->db, mark, NULL, NULL, NULL) != SQLITE_OK))
+        rc = db_fail(s, err);
+    return rc ? rc : ctr_signals_commit(s, err);
+}
+
+static int open_file(struct ctr_signals *s, enum ctr_signals_mode mode, struct ctr_err *err)
+{
+    int flags = mode == CTR_SIGNALS_READ ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE;
+    struct stat st;
+    bool empty;
+    if (mode != CTR_SIGNALS_CREATE && stat(s->path, &st)) {
+        ctr_err_file(err, s->path);
+        return ctr_fail_sys(err, "no index of signals; `ctr-signals add` makes one");
+    }
+    flags |= mode == CTR_SIGNALS_CREATE ? SQLITE_OPEN_CREATE : 0;
+    if (sqlite3_open_v2(s->path, &s->db, flags, NULL) != SQLITE_OK)
+        return s->db ? db_fail(s, err) : ctr_fail_nomem(err, 0);
+    sqlite3_busy_timeout(s->db, CTR_SIGNALS_WAIT_MS);
+    sqlite3_db_config(s->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+    sqlite3_db_config(s->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
+    int rc = check_file(s, mode, &empty, err);
+    if (!rc && empty)
+        rc = create_tables(s, err);
+    if (!rc)
+        rc = ctr_signals_run(s, err, "PRAGMA foreign_keys = ON", "");
+    return rc ? rc : ctr_signals_run(s, err, "PRAGMA temp_store = MEMORY", "");
+}
+
+int ctr_signals_open(struct ctr_signals **out, const char *path, enum ctr_signals_mode mode, struct ctr_err *err)
+{
+    struct ctr_signals *s = calloc(1, sizeof *s);
+    if (!s)
+        return ctr_fail_nomem(err, sizeof *s);
+    s->now_ms = now_ms();
+    int rc = ctr_strdup(&s->path, path, err);
+    if (!rc)
+        rc = open_file(s, mode, err);
+    if (rc) {
+        ctr_signals_free(s);
+        return rc;
+    }
+    *out = s;
+    return 0;
+}
+
+void ctr_signals_free(struct ctr_signals *s)
+{
+    if (!s)
+        return;
+    sqlite3_close(s->db);
+    free(s->path);
+    free(s);
+}
+
+int ctr_signals_begin(struct ctr_signals *s, struct ctr_err *err)
+{
+    s->now_ms = now_ms();
+    return ctr_signals_run(s, err, "BEGIN IMMEDIATE", "");
+}
+
+int ctr_signals_commit(struct ctr_signals *s, struct ctr_err *err)
+{
+    return ctr_signals_run(s, err, "COMMIT", "");
+}

@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * ctr-signals: an index of the signals that models are trained on. Options and wiring; the index is in
+ * src/common/signal. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "common/cli/cli.h"
+#include "common/signal/signal.h"
+
+static struct {
+    const char *db, *definition, *model, *target, *format;
+    struct ctr_signal_facts facts;
+    struct ctr_strs where;
+    struct ctr_vet_limits limits;
+    int64_t older_ms;
+    bool allow;
+} o = { .format = "table", .limits = CTR_VET_LIMITS };
+
+static const struct ctr_opt opts[] = {
+    { "db", 0, CTR_OPT_STR, "FILE", "the index (default $CTR_SIGNALS, or signals.db)", &o.db, CTR_OPT_PATH },
+    { "owner", 0, CTR_OPT_STR, "WHO", "add: who answers for the signals", &o.facts.owner, 0 },
+    { "description", 0, CTR_OPT_STR, "TEXT", "add: what they are", &o.facts.description, 0 },
+    { "platform", 0, CTR_OPT_STR, "NAME,...", "add: where they can be had (default everywhere); check: where to train",
+      &o.facts.platform, 0 },
+    { "definition", 0, CTR_OPT_STR, "TEXT", "add: a signal by hand, with this definition", &o.definition, 0 },
+    { "model", 0, CTR_OPT_STR, "NAME", "register: the model's name (default that of its file)", &o.model, 0 },
+    { "allow", 0, CTR_OPT_FLAG, NULL, "vet: white-list what passes", &o.allow, 0 },
+    { "max-missing", 0, CTR_OPT_REAL, "SHARE", "vet: of rows without a value (default 0.95)", &o.limits.max_missing,
+      0 },
+    { "max-psi", 0, CTR_OPT_REAL, "X", "vet: drift since the last vetting (default 0.25)", &o.limits.max_psi, 0 },
+    { "max-auc", 0, CTR_OPT_REAL, "X", "vet: AUC of the signal alone (default 0.95)", &o.limits.max_auc, 0 },
+    { "where", 0, CTR_OPT_LIST, "FIELD=GLOB", "listings: signal, owner, platform or state must match", &o.where, 0 },
+    { "older", 0, CTR_OPT_DURATION, "TIME", "unused: for so long, such as 30d", &o.older_ms, 0 },
+    { "format", 0, CTR_OPT_CHOICE, "table|jsonl", "for people, or a JSON object a line (default table)", &o.format, 0 },
+    { 0 },
+};
+
+struct run {
+    struct ctr_cli *cli;
+    struct ctr_signals *s;
+    struct ctr_signals_view view;
+    struct ctr_out *out;
+    const char *arg[2]; /* behind the action */
+    int nargs;
+};
+
+/* ---- changes ---- */
+
+static int open_plan(const struct run *run, const char *path, struct ctr_plan **p, struct ctr_err *err)
+{
+    int rc = ctr_cli_reread(run->cli, &path, err);
+    return rc ? rc : ctr_plan_open(p, path, err);
+}
+
+static int add(struct run *run, struct ctr_err *err)
+{
+    struct ctr_signal_added n = { 0 };
+    struct ctr_plan *p = NULL;
+    int rc;
+    if (o.definition)
+        rc = ctr_signals_add(run->s, run->arg[0], o.definition, &o.facts, &n, err);
+    else if (!(rc = open_plan(run, run->arg[0], &p, err)))
+        rc = ctr_signals_add_plan(run->s, p, &o.facts, &n, err);
+    if (!rc)
+        rc = ctr_signals_commit(run->s, err);
+    if (!rc)
+        ctr_cli_note(run->cli, "%" PRId64 " new signals, %" PRId64 " new versions, %" PRId64 " known", n.signals,
+                     n.versions, n.known);
+    ctr_plan_free(p);
+    return rc;
+}
+
+static int commit_each(struct run *run, int rc, struct ctr_err *err)
+{
+    return rc ? rc : ctr_signals_commit(run->s, err);
+}
+
+static int allow(struct run *run, struct ctr_err *err)
+{
+    return commit_each(run, ctr_signals_allow(run->s, run->arg[0], true, err), err);
+}
+
+static int disallow(struct run *run, struct ctr_err *err)
+{
+    return commit_each(run, ctr_signals_allow(run->s, run->arg[0], false, err), err);
+}
+
+static int deprecate(struct run *run, struct ctr_err *err)
+{
+    return commit_each(run, ctr_signals_deprecate(run->s, run->arg[0], run->arg[1], err), err);
+}
+
+static int annotate(struct run *run, struct ctr_err *err)
+{
+    return commit_each(run, ctr_signals_annotate(run->s, run->arg[0], run->arg[1], err), err);
+}
+
+static int remove_signal(struct run *run, struct ctr_err *err)
+{
+    return commit_each(run, ctr_signals_remove(run->s, run->arg[0], err), err);
+}
+
+/* "models/m.arrows" is "m". */
+static int model_name(const char *path, char **name, struct ctr_err *err)
+{
+    const char *base = strrchr(path, '/');
+    int rc = ctr_strdup(name, base ? base + 1 : path, err);
+    char *dot = rc ? NULL : strstr(*name, ".arrow");
+    if (dot && dot > *name)
+        *dot = 0;
+    return rc;
+}
+
+static int register_model(struct run *run, struct ctr_err *err)
+{
+    struct ctr_plan *p = NULL;
+    char *name = NULL;
+    int64_t n = 0;
+    if (!o.model && !strcmp(run->arg[0], "-"))
+        return ctr_cli_usage(err, "a model from stdin has no name: give --model NAME");
+    int rc = o.model ? ctr_strdup(&name, o.model, err) : model_name(run->arg[0], &name, err);
+    if (!rc)
+        rc = open_plan(run, run->arg[0], &p, err);
+    if (!rc)
+        rc = ctr_signals_register(run->s, name, p, &n, err);
+    rc = commit_each(run, rc, err);
+    if (!rc)
+        ctr_cli_note(run->cli, "model '%s' consumes %" PRId64 " signals", name, n);
+    ctr_plan_free(p);
+    free(name);
+    return rc;
+}
+
+static int unregister(struct run *run, struct ctr_err *err)
+{
+    return commit_each(run, ctr_signals_unregister(run->s, run->arg[0], err), err);
+}
+
+/* ---- checks ---- */
+
+static int check(struct run *run, struct ctr_err *err)
+{
+    struct ctr_plan *p = NULL;
+    int64_t problems = 0;
+    int rc = open_plan(run, run->arg[0], &p, err);
+    if (!rc)
+        rc = ctr_signals_check(run->s, p, o.facts.platform, &run->view, run->out, &problems, err);
+    if (!rc)
+        rc = ctr_out_commit(run->out, err);
+    if (!rc && problems)
+        rc = ctr_fail(err, CTR_ENO, "%s: %" PRId64 " of its signals must not be trained on", run->arg[0], problems);
+    ctr_plan_free(p);
+    return rc;
+}
+
+/* The plan that a stream was extracted with; NULL: none. */
+static int stream_plan(const struct ctr_schema *s, struct ctr_plan **p, struct ctr_err *err)
+{
+    const char *text = ctr_meta_get(&s->meta, CTR_META_PLAN);
+    return text ? ctr_plan_parse(p, "plan of the stream", text, strlen(text), err) : 0;
+}
+
+static int measure(struct run *run, struct ctr_vet **v, struct ctr_plan **p, struct ctr_err *err)
+{
+    struct ctr_reader *r = NULL;
+    const struct ctr_batch *b;
+    int rc = ctr_cli_reader(run->cli, 1, NULL, &r, err);
+    if (rc)
+        return rc;
+    int label = ctr_cli_role(run->cli, ctr_reader_schema(r), CTR_ROLE_LABEL, false, err);
+    rc = label < -1 ? label : stream_plan(ctr_reader_schema(r), p, err);
+    if (!rc)
+        rc = ctr_vet_new(v, ctr_reader_schema(r), label, err);
+    while (!rc && (rc = ctr_reader_next(r, &b, err)) > 0)
+        rc = ctr_vet_batch(*v, b, err);
+    if (rc)
+        ctr_err_file(err, ctr_reader_file(r));
+    ctr_reader_free(r);
+    return rc;
+}
+
+static int vet(struct run *run, struct ctr_err *err)
+{
+    struct ctr_vet *v = NULL;
+    struct ctr_plan *p = NULL;
+    int64_t failed = 0;
+    int rc = measure(run, &v, &p, err);
+    if (!rc)
+        rc = ctr_signals_begin(run->s, err);
+    if (!rc)
+        rc = ctr_signals_vet(run->s, v, p, &o.limits, o.allow, &run->view, run->out, &failed, err);
+    if (!rc)
+        rc = ctr_out_commit(run->out, err);
+    rc = commit_each(run, rc, err);
+    if (!rc && failed)
+        rc = ctr_fail(err, CTR_ENO, "%" PRId64 " signal%s not fit for use", failed, failed == 1 ? " is" : "s are");
+    ctr_vet_free(v);
+    ctr_plan_free(p);
+    return rc;
+}
+
+/* ---- actions: a row each ---- */
+
+static const struct action {
+    const char *name, *synopsis;
+    int min, max; /* arguments */
+    enum ctr_signals_mode mode;
+    int (*run)(struct run *run, struct ctr_err *err);
+} actions[] = {
+    { "add", "add PLAN|SIGNAL", 1, 1, CTR_SIGNALS_CREATE, add },
+    { "allow", "allow SIGNAL", 1, 1, CTR_SIGNALS_WRITE, allow },
+    { "disallow", "disallow SIGNAL", 1, 1, CTR_SIGNALS_WRITE, disallow },
+    { "deprecate", "deprecate OLD [NEW]", 1, 2, CTR_SIGNALS_WRITE, deprecate },
+    { "annotate", "annotate SIGNAL TEXT", 2, 2, CTR_SIGNALS_WRITE, annotate },
+    { "remove", "remove SIGNAL", 1, 1, CTR_SIGNALS_WRITE, remove_signal },
+    { "register", "register MODEL", 1, 1, CTR_SIGNALS_WRITE, register_model },
+    { "unregister", "unregister MODEL", 1, 1, CTR_SIGNALS_WRITE, unregister },
+    { "check", "check PLAN", 1, 1, CTR_SIGNALS_READ, check },
+    { "vet", "vet [FILE...]", 0, -1, CTR_SIGNALS_WRITE, vet },
+};
+
+static const char *word(int i)
+{
+    int own = (int)CTR_COUNT(actions);
+    const struct ctr_signals_list *l = i < own ? NULL : ctr_signals_list_at(i - own);
+    return i < own ? actions[i].name : l ? l->name : NULL;
+}
+
+static const struct action *find_action(const char *name)
+{
+    for (size_t i = 0; i < CTR_COUNT(actions); i++)
+        if (!strcmp(actions[i].name, name))
+            return &actions[i];
+    return NULL;
+}
+
+static int run_action(struct run *run, const struct action *a, struct ctr_err *err)
+{
+    int rc = ctr_cli_args(run->cli, a->min + 1, a->max < 0 ? -1 : a->max + 1, err);
+    if (!rc)
+        rc = ctr_signals_open(&run->s, o.db, a->mode, err);
+    /* vet begins when it has read the stream: nobody waits for that. */
+    if (!rc && a->mode != CTR_SIGNALS_READ && a->run != vet)
+        rc = ctr_signals_begin(run->s, err);
+    return rc ? rc : a->run(run, err);
+}
+
+static int run_list(struct run *run, const char *name, struct ctr_err *err)
+{
+    const struct ctr_signals_list *l;
+    const char *names[32];
+    int n = 0;
+    for (int i = 0; (l = ctr_signals_list_at(i)); i++)
+        if (!strcmp(l->name, name))
+            break;
+    if (!l) {
+        while (n < (int)CTR_COUNT(names) && word(n)) {
+            names[n] = word(n);
+            n++;
+        }
+        const char *near = ctr_nearest(name, names, n);
+        return ctr_cli_usage(err, "no action '%s'%s%s%s; --help lists them", name, near ? "; did you mean '" : "",
+                             near ? near : "", near ? "'?" : "");
+    }
+    int rc = ctr_cli_args(run->cli, 1, 2, err);
+    if (!rc)
+        rc = ctr_signals_open(&run->s, o.db, CTR_SIGNALS_READ, err);
+    if (!rc)
+        rc = ctr_signals_show(run->s, l, run->arg[0], &run->view, run->out, err);
+    return rc ? rc : ctr_out_commit(run->out, err);
+}
+
+static int run_tool(struct ctr_cli *cli, struct ctr_err *err)
+{
+    struct run run = { .cli = cli, .view = { .where = &o.where, .older_ms = o.older_ms } };
+    int rc = ctr_cli_args(cli, 1, -1, err);
+    if (rc)
+        return rc;
+    run.view.format = strcmp(o.format, "jsonl") ? CTR_SIGNALS_TABLE : CTR_SIGNALS_JSONL;
+    for (int i = 0; i < 2 && i + 1 < cli->nargs; i++)
+        run.arg[i] = cli->args[i + 1];
+    o.db = o.db ? o.db : getenv("CTR_SIGNALS");
+    o.db = o.db ? o.db : "signals.db";
+    const struct action *a = find_action(cli->args[0]);
+    rc = ctr_cli_out(cli, 0, &run.out, err);
+    if (!rc)
+        rc = a ? run_action(&run, a, err) : run_list(&run, cli->args[0], err);
+    ctr_signals_free(run.s);
+    ctr_out_free(run.out);
+    ctr_strs_free(&o.where);
+    return rc;
+}
+
+const struct ctr_tool ctr_tool = {
+    .name = "ctr-signals",
+    .summary = "an index of signals: versions, consumers, checks",
+    .synopsis = "add PLAN|SIGNAL\nallow|disallow|remove SIGNAL\ndeprecate OLD [NEW]\nannotate SIGNAL TEXT\n"
+                "register|unregister MODEL\ncheck PLAN\nvet [FILE...]\n"
+                "list|versions|consumers|alerts|unused|notes|vettings [SIGNAL]",
+    .opts = opts,
+    .flags = CTR_TOOL_ROLES,
+    .run = run_tool,
+    .word = word,
+};
