@@ -28,6 +28,10 @@ is 'ipinyou: AUC of train' "$(cell "$W/ipinyou.txt" 1 auc | cut -c 1-6)" 0.7529
 is 'ipinyou: AUC of test, rounded' "$(printf '%.4f' "$(cell "$W/ipinyou.txt" 2 auc)")" 0.7305
 less() { awk -v a="$(cell "$W/ipinyou.txt" 3 log_loss)" -v b="$(cell "$W/ipinyou.txt" 2 log_loss)" 'BEGIN { print a, b; exit !(a < b) }'; }
 ok 'ipinyou: calibration on train lowers the log loss of test' less
+if command -v ctr-signals >/dev/null; then
+    ok 'signals runs' figures signals
+    is 'signals: all of the plan are white-listed and consumed' "$(awk '/^signal / { on = 1; next } on && NF { n[$3 " " $6]++ } END { for (k in n) print k }' "$W/signals.txt")" 'allowed 1'
+fi
 # What README.md shows of ml1m is what comes out.
 readme_is_true() {
     sed -n 's/^    \(total .*\|genres=.*\|keys  .*\|progressive .*\)/\1/p' "$CTR_TOP/README.md" >"$W/shown"
