@@ -14,7 +14,7 @@
 
 static struct {
     struct ctr_params params;
-    const char *progressive, *init, *plan, *checkpoint, *every, *spool;
+    const char *inclusion, *progressive, *init, *plan, *checkpoint, *every, *spool;
     int64_t passes;
     bool resume;
 } o = { .params = CTR_PARAMS_DEFAULT, .passes = 1 };
@@ -33,6 +33,10 @@ static const struct ctr_opt opts[] = {
     { "dropout", 0, CTR_OPT_REAL, "P", "leave a share P of a row's features out of learning", &o.params.dropout, 0 },
     { "normalize", 0, CTR_OPT_CHOICE, "none|l1|l2|max", "divide a row's values by their norm (default none)",
       &o.params.normalize, 0 },
+    { "inclusion", 0, CTR_OPT_STR, "RULE", "which new keys are taken up: all, poisson=P or bloom=N (default all)",
+      &o.inclusion, 0 },
+    { "inclusion-memory", 0, CTR_OPT_SIZE, "SIZE", "memory of the filters of bloom=N (default 8M)",
+      &o.params.bloom_bytes, 0 },
     { "passes", 0, CTR_OPT_INT, "N", "go over the input N times (files, or --spool)", &o.passes, 0 },
     { "spool", 0, CTR_OPT_STR, "FILE", "keep the first pass in FILE for the later ones", &o.spool, CTR_OPT_PATH },
     { "progressive", 0, CTR_OPT_STR, "FILE", "write predictions made before each update", &o.progressive,
@@ -78,8 +82,13 @@ static void summary(const struct run *run)
     double auc = ctr_trainer_auc(run->trainer);
     if (run->cli->quiet)
         return;
+    struct ctr_buf words = { 0 };
+    struct ctr_err err = { 0 };
     fprintf(stderr, "\nrows                 %" PRId64 "\nkeys                 %" PRId64 " (%s)\n", s->rows,
             ctr_trainer_keys(run->trainer), ctr_size_text((uint64_t)ctr_trainer_memory(run->trainer)).s);
+    if (!ctr_trainer_words(run->trainer, &words, &err) && words.len)
+        fprintf(stderr, "%s", (const char *)words.data);
+    ctr_buf_free(&words);
     if (s->weight > 0)
         fprintf(stderr, "mean label           %.6f\nprogressive log loss %.6f\n", s->positives / s->weight,
                 s->loss / s->weight);
@@ -251,6 +260,8 @@ static int train(struct ctr_cli *cli, struct ctr_err *err)
     job.params.threads = (int)cli->jobs;
     job.params.seed = (int64_t)cli->seed;
     int rc = ctr_cli_args(cli, 1, -1, err);
+    if (!rc && o.inclusion)
+        rc = ctr_inclusion_parse(&job.params, o.inclusion, err);
     if (!rc && job.fitted)
         rc = ctr_cli_reread(cli, &job.fitted, err);
     if (!rc && o.init)

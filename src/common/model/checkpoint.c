@@ -150,6 +150,8 @@ int ctr_checkpoint_load(struct ctr_trainer *t, struct ctr_err *err)
         rc = same_options(t, &info, err);
     if (!rc)
         rc = t->job.model->load(t->learner, &t->tables, r, err);
+    if (!rc)
+        rc = ctr_model_restore(t->job.model, t->learner, r, err);
     ctr_reader_free(r);
     ctr_model_info_free(&info);
     return rc;

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "common/feature/op.h"
+#include "common/model/inclusion.h"
 #include "common/model/lr.h"
 
 enum {
@@ -31,6 +32,8 @@ int ctr_lr_new(void **out, const struct ctr_params *p, struct ctr_err *err)
     m->stride = m->state == CTR_F64_STATE ? 24 : 16;
     m->no_bias = p->no_bias;
     int rc = p->minibatch > 1 ? ctr_lr_mini_new(&m->mini, p->minibatch, p->threads, err) : 0;
+    if (!rc)
+        rc = ctr_inclusion_new(&m->inclusion, p, err);
     if (rc) {
         ctr_lr_free(m);
         return rc;
@@ -55,6 +58,7 @@ void ctr_lr_free(void *learner)
     free(m->extra);
     free(m->seed);
     ctr_lr_mini_free(m->mini);
+    ctr_inclusion_free(m->inclusion);
     free(m);
 }
 
@@ -95,7 +99,7 @@ static int64_t lr_keys(const void *learner)
 static int64_t lr_memory(const void *learner)
 {
     const struct lr *m = learner;
-    uint64_t bytes = 0;
+    uint64_t bytes = (uint64_t)ctr_inclusion_bytes(m->inclusion);
     for (int i = 0; i < m->tables; i++)
         bytes += ctr_sparse_bytes(&m->table[i]);
     return (int64_t)bytes;
@@ -116,7 +120,7 @@ static int64_t block_end(const struct ctr_rows *r, int64_t from)
 
 static int check_memory(const struct lr *m, int64_t bound, struct ctr_err *err)
 {
-    uint64_t need = 0;
+    uint64_t need = (uint64_t)ctr_inclusion_bytes(m->inclusion);
     for (int i = 0; i < m->tables; i++)
         need += m->extra[i] ? ctr_sparse_bytes_after(&m->table[i], m->extra[i]) : ctr_sparse_bytes(&m->table[i]);
     if (need <= (uint64_t)bound)
@@ -226,7 +230,8 @@ void ctr_lr_find_slots(const struct lr *m, const uint64_t *hash, const uint16_t 
         const uint64_t h = hash[i], first = ctr_sparse_row_hash(home[i]), next = ctr_sparse_row_hash(home[i] + stride);
         row[i] = home[i] + (first == h ? 0 : stride);
         if (__builtin_expect(((first != h) & (next != h)) | !h, 0))
-            row[i] = ctr_sparse_get_from(&m->table[table[i]], home[i], h);
+            row[i] = m->inclusion ? ctr_inclusion_slot(m->inclusion, &m->table[table[i]], m->seed[table[i]], home[i], h)
+                                  : ctr_sparse_get_from(&m->table[table[i]], home[i], h);
     }
 }
 
@@ -263,6 +268,12 @@ static int train_block(struct lr *m, const struct ctr_rows *r, int64_t from, int
         int64_t at = r->start[i], k = r->start[i + 1] - at, all = k + !m->no_bias;
         if (i + AHEAD < end)
             prefetch_row(m, r, i + AHEAD, home + (r->start[i + AHEAD] - first));
+        if (m->inclusion) {
+            const int64_t next = CTR_MIN(i + 2, end - 1), e = r->start[next];
+            ctr_inclusion_row(m->inclusion, r->first_row + i);
+            ctr_inclusion_ahead(m->inclusion, m->seed, m->stride, r->hash + e, r->table + e, home + (e - first),
+                                r->start[next + 1] - e);
+        }
         ctr_lr_find_slots(m, r->hash + at, r->table + at, home + (at - first), k, row);
         row[k] = m->bias;
         for (int64_t j = all; j % CTR_FTRL_LANES; j++)
@@ -310,6 +321,8 @@ static int lr_end_pass(void *learner, struct ctr_err *err)
     (void)err;
     if (m->mini)
         ctr_lr_mini_end(m->mini, m);
+    if (m->inclusion)
+        ctr_inclusion_end_pass(m->inclusion);
     return 0;
 }
 
@@ -334,8 +347,39 @@ static int lr_load(void *learner, struct ctr_strs *tables, struct ctr_reader *r,
     return rc;
 }
 
+/* ---- what was saved ---- */
+
+static int lr_words(const void *learner, struct ctr_buf *text, struct ctr_err *err)
+{
+    const struct lr *m = learner;
+    int64_t keys = lr_keys(m), seen = m->inclusion ? CTR_MAX(ctr_inclusion_seen(m->inclusion), keys) : keys;
+    int rc = ctr_buf_printf(text, err, "bytes a key          %.1f\n",
+                            keys ? (double)(lr_memory(m) - ctr_inclusion_bytes(m->inclusion)) / (double)keys : 0);
+    if (!rc && m->inclusion)
+        rc = ctr_buf_printf(text, err,
+                            "keys refused         %lld of about %lld, %lld times\n"
+                            "inclusion filter     %s\n",
+                            (long long)(seen - keys), (long long)seen, (long long)ctr_inclusion_refused(m->inclusion),
+                            ctr_size_text((uint64_t)ctr_inclusion_bytes(m->inclusion)).s);
+    return rc;
+}
+
+static int lr_state(const void *learner, struct ctr_buf *words, struct ctr_err *err)
+{
+    const struct lr *m = learner;
+    return m->inclusion ? ctr_inclusion_save(m->inclusion, words, err) : 0;
+}
+
+static int lr_restore(void *learner, const uint64_t *word, size_t words, struct ctr_err *err)
+{
+    struct lr *m = learner;
+    if (m->inclusion)
+        return ctr_inclusion_load(m->inclusion, word, words, err);
+    return words ? ctr_fail(err, CTR_EDATA, "the checkpoint has a state that its options do not need") : 0;
+}
+
 static const char *const lr_options[] = { "alpha",     "beta",      "l1",      "l2",        "precision", "no-bias",
-                                          "minibatch", "hash-bits", "dropout", "normalize", NULL };
+                                          "minibatch", "hash-bits", "dropout", "normalize", "inclusion", NULL };
 
 const struct ctr_model ctr_model_lr = {
     .name = "lr",
@@ -348,6 +392,9 @@ const struct ctr_model ctr_model_lr = {
     .end_pass = lr_end_pass,
     .keys = lr_keys,
     .memory = lr_memory,
+    .words = lr_words,
+    .state = lr_state,
+    .restore = lr_restore,
     .save_schema = ctr_lr_save_schema,
     .save = ctr_lr_save,
     .load = lr_load,

@@ -9,6 +9,7 @@
 #include "common/model/sparse.h"
 
 struct ctr_lr_mini;
+struct ctr_inclusion;
 
 struct lr {
     struct ctr_ftrl ftrl;
@@ -17,9 +18,10 @@ struct lr {
     uint32_t stride;
     bool no_bias;
     struct ctr_sparse *table;
-    struct ctr_lr_mini *mini; /* NULL: row by row */
-    uint64_t *seed;           /* by table: of its name */
-    uint64_t *extra;          /* by table: entries of the block */
+    struct ctr_lr_mini *mini;        /* NULL: row by row */
+    struct ctr_inclusion *inclusion; /* NULL: every key is taken up */
+    uint64_t *seed;                  /* by table: of its name */
+    uint64_t *extra;                 /* by table: entries of the block */
     int tables;
     struct ctr_buf home, row; /* pointers, of the block and of the row */
     const struct ctr_sparse_kernel *homes;

@@ -123,7 +123,10 @@ int ctr_lr_scorer_open(void **out, const char *path, const struct ctr_model_info
     struct scorer *s = NULL;
     void *formulas = NULL;
     char hex[17];
-    int rc = ctr_lr_new(&formulas, &info->params, err);
+    struct ctr_params p = info->params;
+    p.poisson = 0; /* no key is new here */
+    p.bloom = 0;
+    int rc = ctr_lr_new(&formulas, &p, err);
     l.m = formulas;
     for (int attempt = 0; attempt < 2 && !rc; attempt++) {
         ctr_lr_scorer_free(s);

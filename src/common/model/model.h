@@ -81,13 +81,17 @@ struct ctr_params {
     int64_t hash_bits;     /* 0: keys as they are */
     double dropout;        /* share of a row's features that is not learned from */
     const char *normalize; /* none, l1, l2, max */
+    /* Which new keys are taken up: inclusion.h. All when both are 0. */
+    double poisson;
+    int64_t bloom, bloom_bytes; /* times a key is refused; memory of the filters */
     int64_t seed;
     int threads; /* changes no result and stands in no file */
 };
-enum { CTR_MAX_MINIBATCH = 65536 };
+enum { CTR_MAX_MINIBATCH = 65536, CTR_MAX_BLOOM = 15, CTR_BLOOM_BYTES = 8 << 20 };
 #define CTR_PARAMS_DEFAULT                                                                                             \
     {                                                                                                                  \
-        .alpha = 0.1, .beta = 1, .precision = "f64", .minibatch = 1, .normalize = "none", .threads = 1                 \
+        .alpha = 0.1, .beta = 1, .precision = "f64", .minibatch = 1, .normalize = "none",                              \
+        .bloom_bytes = CTR_BLOOM_BYTES, .threads = 1                                                                   \
     }
 
 /* The frame of a model file, read from the metadata of its first section. */
@@ -120,6 +124,11 @@ struct ctr_model {
     int64_t (*pending)(const void *learner);
     int64_t (*keys)(const void *learner);
     int64_t (*memory)(const void *learner); /* bytes */
+    /* NULL, or lines of "name value" for the summary: what was saved, and how. */
+    int (*words)(const void *learner, struct ctr_buf *text, struct ctr_err *err);
+    /* NULL, or what a checkpoint needs beside the main section, as 64-bit words (none: nothing), and back. */
+    int (*state)(const void *learner, struct ctr_buf *words, struct ctr_err *err);
+    int (*restore)(void *learner, const uint64_t *word, size_t words, struct ctr_err *err);
     /* The main section: columns and metadata of its own, then its rows; other sections behind it, or NULL: their names,
      * each after a ',', and themselves. And back: the reader stands before the first batch of the main section. */
     int (*save_schema)(const void *learner, struct ctr_schema *s, struct ctr_err *err);
@@ -152,6 +161,8 @@ extern const struct ctr_model ctr_model_lr;
 int ctr_params_text(const struct ctr_params *p, struct ctr_buf *out, struct ctr_err *err) CTR_MUST;
 int ctr_params_parse(struct ctr_params *p, const char *text, struct ctr_err *err) CTR_MUST;
 int ctr_params_check(const struct ctr_params *p, struct ctr_err *err) CTR_MUST;
+/* poisson and bloom from "all", "poisson=P" or "bloom=N". */
+int ctr_inclusion_parse(struct ctr_params *p, const char *text, struct ctr_err *err) CTR_MUST;
 
 /* Read the frame of the model at path; the reader stands before the first batch of the main section. */
 int ctr_model_open(const char *path, struct ctr_model_info *info, struct ctr_reader **r, struct ctr_err *err) CTR_MUST;
@@ -174,6 +185,8 @@ struct ctr_save {
 int ctr_model_check_fitted(const char *path, const struct ctr_schema *stream, struct ctr_err *err) CTR_MUST;
 bool ctr_model_wants_fitted(const struct ctr_schema *stream);
 int ctr_model_save(const struct ctr_save *s, struct ctr_out *out, struct ctr_err *err) CTR_MUST;
+/* The state of a checkpoint, from a reader that stands behind its main section. */
+int ctr_model_restore(const struct ctr_model *model, void *learner, struct ctr_reader *r, struct ctr_err *err) CTR_MUST;
 
 /* ---- training: trainer.c, checkpoint.c ---- */
 
@@ -229,6 +242,7 @@ double ctr_trainer_auc(
     const struct ctr_trainer *t); /* progressive, ties where the odds differ by less than 1/128; NaN: one class */
 int64_t ctr_trainer_keys(const struct ctr_trainer *t);
 int64_t ctr_trainer_memory(const struct ctr_trainer *t);
+int ctr_trainer_words(const struct ctr_trainer *t, struct ctr_buf *text, struct ctr_err *err) CTR_MUST;
 
 /* ---- predicting: predictor.c ---- */
 

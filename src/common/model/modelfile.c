@@ -136,18 +136,72 @@ static int write_main(const struct ctr_save *s, const struct ctr_schema *schema,
     return rc;
 }
 
+/* ---- the state of a checkpoint: a section of 64-bit words ---- */
+
+#define STATE_SECTION "state"
+
+static int write_state(const struct ctr_buf *words, struct ctr_out *out, struct ctr_err *err)
+{
+    struct ctr_schema schema = { 0 };
+    struct ctr_writer *w = NULL;
+    int rc = ctr_schema_add(&schema, "word", CTR_U64, err);
+    if (!rc)
+        rc = ctr_meta_set(&schema.meta, CTR_META_SECTION, STATE_SECTION, err);
+    if (!rc)
+        rc = ctr_writer_open(&w, out, &schema, NULL, err);
+    const int64_t n = (int64_t)(words->len / sizeof(uint64_t));
+    for (int64_t at = 0; at < n && !rc; at += CTR_BATCH_ROWS) {
+        const int64_t rows = CTR_MIN(n - at, CTR_BATCH_ROWS);
+        struct ctr_col col = { .type = CTR_U64, .rows = rows, .data = words->data + at * (int64_t)sizeof(uint64_t) };
+        struct ctr_batch b = { &schema, rows, at, &col };
+        rc = ctr_writer_batch(w, &b, err);
+    }
+    if (!rc)
+        rc = ctr_writer_finish(w, err);
+    ctr_writer_free(w);
+    ctr_schema_free(&schema);
+    return rc;
+}
+
+int ctr_model_restore(const struct ctr_model *model, void *learner, struct ctr_reader *r, struct ctr_err *err)
+{
+    struct ctr_buf words = { 0 };
+    const struct ctr_batch *b;
+    if (!model->restore)
+        return 0;
+    int rc = ctr_reader_section(r, err);
+    if (rc <= 0)
+        return rc ? rc : model->restore(learner, NULL, 0, err);
+    const struct ctr_schema *s = ctr_reader_schema(r);
+    const char *name = ctr_meta_get(&s->meta, CTR_META_SECTION);
+    rc = name && !strcmp(name, STATE_SECTION) && s->n == 1 && s->f[0].type == CTR_U64 && !s->f[0].dict
+             ? 0
+             : ctr_fail(err, CTR_EDATA, "the checkpoint has a section that this version does not know");
+    while (!rc && (rc = ctr_reader_next(r, &b, err)) > 0)
+        rc = b->col[0].nulls ? ctr_fail(err, CTR_EDATA, "the checkpoint's state has nulls")
+                             : ctr_buf_append(&words, b->col[0].data, (size_t)b->rows * sizeof(uint64_t), err);
+    if (!rc)
+        rc = model->restore(learner, (const uint64_t *)(void *)words.data, words.len / sizeof(uint64_t), err);
+    ctr_buf_free(&words);
+    return rc;
+}
+
 int ctr_model_save(const struct ctr_save *s, struct ctr_out *out, struct ctr_err *err)
 {
     struct ctr_schema schema = { 0 };
-    struct ctr_buf names = { 0 };
+    struct ctr_buf names = { 0 }, state = { 0 };
     struct ctr_plan *plan = NULL;
     int rc = make_schema(s, &schema, err);
+    if (!rc && s->checkpoint && s->model->state)
+        rc = s->model->state(s->learner, &state, err);
     if (!rc && s->fitted)
         rc = open_fitted(s->fitted, s->stream, &plan, err);
     if (!rc)
         rc = ctr_buf_printf(&names, err, "%s", s->model->name);
     if (!rc && s->model->section_names)
         rc = s->model->section_names(s->learner, s->tables, &names, err);
+    if (!rc && state.len)
+        rc = ctr_buf_printf(&names, err, "," STATE_SECTION);
     if (!rc && plan)
         rc = ctr_plan_save_section_names(plan, &names, err);
     if (!rc && strchr((const char *)names.data, ','))
@@ -156,10 +210,13 @@ int ctr_model_save(const struct ctr_save *s, struct ctr_out *out, struct ctr_err
         rc = write_main(s, &schema, out, err);
     if (!rc && s->model->save_sections)
         rc = s->model->save_sections(s->learner, s->tables, out, err);
+    if (!rc && state.len)
+        rc = write_state(&state, out, err);
     if (!rc && plan)
         rc = ctr_plan_save_sections(plan, out, err);
     ctr_plan_free(plan);
     ctr_schema_free(&schema);
     ctr_buf_free(&names);
+    ctr_buf_free(&state);
     return rc;
 }

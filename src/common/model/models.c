@@ -53,6 +53,9 @@ static const struct param {
     { "hash-bits", INT, AT(hash_bits), 0, 32, NULL, "1 to 32", false },
     { "dropout", REAL, AT(dropout), 0, 1, NULL, "0 or more and below 1", false },
     { "normalize", WORD, AT(normalize), 0, 0, norms, "none, l1, l2 or max", false },
+    { "inclusion-poisson", REAL, AT(poisson), 0, 1 + 0x1p-52, NULL, "at most 1", false },
+    { "inclusion-bloom", INT, AT(bloom), 0, CTR_MAX_BLOOM, NULL, "at most 15", false },
+    { "inclusion-memory", INT, AT(bloom_bytes), 4096, 0x1p46, NULL, "4K or more", false },
     { "seed", INT, AT(seed), 0, 0x1p63, NULL, "0 or more", false },
 #undef AT
 };

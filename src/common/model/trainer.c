@@ -429,6 +429,12 @@ int64_t ctr_trainer_keys(const struct ctr_trainer *t)
     return t->job.model->keys(t->learner);
 }
 
+int ctr_trainer_words(const struct ctr_trainer *t, struct ctr_buf *text, struct ctr_err *err)
+{
+    ctr_buf_clear(text);
+    return t->job.model->words ? t->job.model->words(t->learner, text, err) : 0;
+}
+
 int64_t ctr_trainer_memory(const struct ctr_trainer *t)
 {
     return t->job.model->memory(t->learner);
