@@ -45,6 +45,13 @@ train -o m.arrows --progressive p.arrows mixed.arrows
 train -o m4.arrows --progressive p4.arrows -j 4 mixed.arrows
 ok '-j 4: the same model' cmp m.arrows m4.arrows
 ok '-j 4: the same predictions' cmp p.arrows p4.arrows
+if command -v taskset >/dev/null; then
+    taskset -c "$(taskset -cp $$ | sed 's/.*: *//; s/[-,].*//')" ctr-train lr -q -o m1.arrows --progressive p1.arrows mixed.arrows
+    ok 'one processor, no thread reads ahead: the same model' cmp m.arrows m1.arrows
+    ok 'and the same predictions' cmp p.arrows p1.arrows
+else
+    skip 'one processor' 'no taskset'
+fi
 ctr-cat --batch 7 mixed.arrows >small.arrows
 ctr-cat --batch 7 mixed.arrows | train --progressive p7.arrows >m7.arrows
 ok 'small batches through a pipe: the same predictions' cmp p.arrows p7.arrows

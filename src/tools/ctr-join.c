@@ -43,9 +43,10 @@ static int check_options(const struct ctr_cli *cli, struct ctr_err *err)
     return 0;
 }
 
-static void not_idle(void *ctx)
+static bool not_idle(void *ctx)
 {
     (void)ctx; /* nothing is written while RIGHT is read */
+    return true;
 }
 
 static int open_right(struct ctr_cli *cli, struct ctr_reader **r, struct ctr_err *err)

@@ -111,8 +111,8 @@ static int stopped(struct ctr_err *err)
                     o.checkpoint);
 }
 
-/* The input is idle: send what is there, and stop if a signal asked for it. The reader waits inside, so that a stop
- * ends the process from here; the checkpoint is whole by then. */
+/* The input is idle: send what is there, and stop if a signal asked for it. Somebody waits for input meanwhile, so that
+ * a stop ends the process from here; the checkpoint is whole by then. */
 static void idle(void *ctx)
 {
     struct run *run = ctx;
@@ -129,11 +129,9 @@ static void idle(void *ctx)
     _exit(1);
 }
 
-static int open_input(void *ctx, struct ctr_reader **r, struct ctr_err *err)
+static int open_input(void *ctx, const struct ctr_reader_opts *ro, struct ctr_reader **r, struct ctr_err *err)
 {
-    struct run *run = ctx;
-    struct ctr_reader_opts ro = { .idle = idle, .idle_ctx = run, .idle_ms = (int)run->cli->flush_ms };
-    return ctr_cli_reader(run->cli, 1, &ro, r, err);
+    return ctr_cli_reader(((struct run *)ctx)->cli, 1, ro, r, err);
 }
 
 static int open_progressive(void *ctx, const struct ctr_schema *s, struct ctr_writer **w, struct ctr_err *err)
@@ -247,6 +245,8 @@ static int train(struct ctr_cli *cli, struct ctr_err *err)
         .spool = o.spool,
         .fitted = o.plan,
         .open = open_input,
+        .idle = idle,
+        .idle_ms = (int)cli->flush_ms,
         .progressive = o.progressive ? open_progressive : NULL,
         .report = report,
         .note = note,

@@ -22,7 +22,7 @@ static void make_model(void)
         label[i] = i & 1;
     FUZZ_CHECK(!ctr_inputs_new(&in, fuzz_features()->schema, -1, -1, NULL, &tables, &err));
     FUZZ_CHECK(!ctr_inputs_batch(in, fuzz_features(), &err) &&
-               !ctr_inputs_rows(in, 0, fuzz_features()->rows, &rows, &err));
+               !ctr_inputs_rows(in, NULL, 0, fuzz_features()->rows, &rows, &err));
     rows.label = label;
     FUZZ_CHECK(!ctr_model_lr.learner_new(&learner, &params, &err) && !ctr_model_lr.bind(learner, NULL, &tables, &err) &&
                !ctr_model_lr.train_rows(learner, &rows, score, 0, &err));

@@ -98,7 +98,8 @@ static void test_rows(void)
     open_fixture(&f);
     const uint64_t keys[] = { 7, 9, 7, 7, 11 };
     int rc = add(&f, 1, 2, keys, 5, 0.5) || add(&f, 0, 1, keys, 0, 0);
-    rc = rc || ctr_inputs_batch(f.in, ctr_batchbuf_view(&f.rows), &f.err) || ctr_inputs_rows(f.in, 0, 2, &r, &f.err);
+    rc = rc || ctr_inputs_batch(f.in, ctr_batchbuf_view(&f.rows), &f.err) ||
+         ctr_inputs_rows(f.in, NULL, 0, 2, &r, &f.err);
     ok(!rc && r.rows == 2 && r.start[1] == 4 && r.start[2] == 4, "repeated keys are one entry, x = 0 is none");
     ok(!rc && r.x[0] == 0.5 && r.hash[0] == ctr_sparse_hash(ctr_dense_key(ctr_table_seed("age"), -1)),
        "columns come in the order of their names");
@@ -120,7 +121,7 @@ static void test_rows(void)
         open_fixture(&f);
         rc = add(&f, 1, 1, keys, 1, 1) || add(&f, bad[i].y, bad[i].w, keys, 1, bad[i].age);
         rc = rc ? rc : ctr_inputs_batch(f.in, ctr_batchbuf_view(&f.rows), &f.err);
-        rc = rc ? rc : ctr_inputs_rows(f.in, 0, 2, &r, &f.err);
+        rc = rc ? rc : ctr_inputs_rows(f.in, NULL, 0, 2, &r, &f.err);
         ok(rc == CTR_EDATA && strstr(f.err.what, bad[i].say), "error: %s", f.err.what);
         close_fixture(&f);
     }
@@ -146,8 +147,8 @@ static void test_training(const char *precision, double tolerance)
         rc = add(&f, i % 3 == 0, 1, keys + i * WIDE, WIDE, 0);
     }
     rc = rc || ctr_model_lr.learner_new(&learner, &p, &f.err) || ctr_model_lr.bind(learner, NULL, &f.tables, &f.err) ||
-         ctr_inputs_batch(f.in, ctr_batchbuf_view(&f.rows), &f.err) || ctr_inputs_rows(f.in, 0, ROWS, &r, &f.err) ||
-         ctr_model_lr.train_rows(learner, &r, score, 0, &f.err);
+         ctr_inputs_batch(f.in, ctr_batchbuf_view(&f.rows), &f.err) ||
+         ctr_inputs_rows(f.in, NULL, 0, ROWS, &r, &f.err) || ctr_model_lr.train_rows(learner, &r, score, 0, &f.err);
     ok(!rc, "%s: %d rows of %d keys train (%s)", precision, ROWS, WIDE, f.err.what);
     for (int i = 0; i < ROWS && !rc; i++) {
         double w[WIDE + 1], dot = 0;

@@ -54,7 +54,7 @@ int ctr_cli_read(struct ctr_cli *cli, const char *path, struct ctr_err *err)
     return refuse_same(cli, path, err);
 }
 
-static void flush_when_idle(void *ctx)
+static bool flush_when_idle(void *ctx)
 {
     struct ctr_cli *cli = ctx;
     struct ctr_err err = { 0 };
@@ -62,6 +62,7 @@ static void flush_when_idle(void *ctx)
     /* An error shows again at the next write. */
     if (cli->idle_writer && ctr_writer_flush(cli->idle_writer, &err))
         cli->idle_writer = NULL;
+    return true;
 }
 
 int ctr_cli_inputs(struct ctr_cli *cli, int first, struct ctr_err *err)

@@ -163,7 +163,6 @@ int ctr_checkpoint_write(struct ctr_trainer *t, struct ctr_err *err)
     struct ctr_out *out = NULL;
     if (t->at.scores >= 0 && t->scores_fd >= 0 && ctr_fsync(t->scores_fd))
         return ctr_fail_sys(err, "%s.scores: fsync failed", t->job.checkpoint);
-    ctr_digest_hex(t->digest, t->at.digest);
     int rc = write_line(t, &line, err);
     struct ctr_save s = { .model = t->job.model,
                           .params = &t->job.params,

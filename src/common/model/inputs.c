@@ -39,11 +39,11 @@ struct ctr_inputs {
     bool by_column;
     int dense; /* by column: numbers a row */
     const struct ctr_batch *batch;
-    const double *label_of, *weight_of;           /* of the batch; NULL: none */
-    struct ctr_buf labels, weights;               /* where they lie, unless in the column */
-    struct ctr_buf start, cursor, hash, table, x; /* of the tile */
-    struct ctr_buf numbers;                       /* of the tile, by column */
-    struct ctr_buf seen;                          /* uint32_t slots of a row's set of keys */
+    const double *label_of, *weight_of; /* of the batch; NULL: none */
+    struct ctr_buf labels, weights;     /* where they lie, unless in the column */
+    struct ctr_rowbuf own;              /* for who brings none */
+    struct ctr_buf cursor;              /* by row of the tile: where its next entry goes */
+    struct ctr_buf seen;                /* uint32_t slots of a row's set of keys */
 };
 
 bool ctr_field_is_input(const struct ctr_field *f)
@@ -194,14 +194,21 @@ int ctr_inputs_new(struct ctr_inputs **out, const struct ctr_schema *s, int labe
     return 0;
 }
 
+void ctr_rowbuf_free(struct ctr_rowbuf *b)
+{
+    struct ctr_buf *bufs[] = { &b->start, &b->hash, &b->table, &b->x, &b->dense, &b->label, &b->weight };
+    for (size_t i = 0; i < CTR_COUNT(bufs); i++)
+        ctr_buf_free(bufs[i]);
+}
+
 void ctr_inputs_free(struct ctr_inputs *in)
 {
     if (!in)
         return;
-    struct ctr_buf *bufs[] = { &in->labels, &in->weights, &in->start, &in->cursor, &in->hash,
-                               &in->table,  &in->x,       &in->seen,  &in->numbers };
+    struct ctr_buf *bufs[] = { &in->labels, &in->weights, &in->cursor, &in->seen };
     for (size_t i = 0; i < CTR_COUNT(bufs); i++)
         ctr_buf_free(bufs[i]);
+    ctr_rowbuf_free(&in->own);
     for (int i = 0; i < in->n; i++)
         ctr_buf_free(&in->in[i].position);
     free(in->repeats);
@@ -398,10 +405,10 @@ static int bad_value(const struct ctr_inputs *in, int64_t row, const char *colum
 }
 
 /* By column: the numbers of rows [from, from + n), 0 where they are null. */
-static int put_dense(struct ctr_inputs *in, int64_t from, int64_t n, struct ctr_err *err)
+static int put_dense(struct ctr_inputs *in, struct ctr_buf *buf, int64_t from, int64_t n, struct ctr_err *err)
 {
-    int rc = reserve(&in->numbers, n * in->dense, sizeof(float), err);
-    float *to = (float *)(void *)in->numbers.data;
+    int rc = reserve(buf, n * in->dense, sizeof(float), err);
+    float *to = (float *)(void *)buf->data;
     if (!rc)
         memset(to, 0, (size_t)(n * in->dense) * sizeof *to);
     for (int k = 0; k < in->n && !rc; k++) {
@@ -544,28 +551,43 @@ static int second_sweep(struct ctr_inputs *in, const struct sink *s, int64_t fro
     return 0;
 }
 
-static int make_room(struct ctr_inputs *in, int64_t entries, struct ctr_err *err)
+static int make_room(const struct ctr_inputs *in, struct ctr_rowbuf *buf, int64_t entries, struct ctr_err *err)
 {
-    int rc = reserve(&in->hash, entries, sizeof(uint64_t), err);
+    int rc = reserve(&buf->hash, entries, sizeof(uint64_t), err);
     if (!rc)
-        rc = reserve(&in->table, entries, sizeof(uint16_t), err);
+        rc = reserve(&buf->table, entries, sizeof(uint16_t), err);
     if (!rc && in->has_x)
-        rc = reserve(&in->x, entries, sizeof(double), err);
+        rc = reserve(&buf->x, entries, sizeof(double), err);
     return rc;
 }
 
-int ctr_inputs_rows(struct ctr_inputs *in, int64_t from, int64_t n, struct ctr_rows *rows, struct ctr_err *err)
+/* Labels or weights of rows [from, from + n): where they lie in the batch, or a copy in `buf`. */
+static int put_column(const double *all, int64_t from, int64_t n, struct ctr_buf *buf, const double **out,
+                      struct ctr_err *err)
 {
-    int rc = reserve(&in->start, n + 1, sizeof(int64_t), err);
+    *out = all ? all + from : NULL;
+    if (!all || !buf)
+        return 0;
+    ctr_buf_clear(buf);
+    int rc = ctr_buf_append(buf, all + from, (size_t)n * sizeof *all, err);
+    *out = (const double *)(void *)buf->data;
+    return rc;
+}
+
+int ctr_inputs_rows(struct ctr_inputs *in, struct ctr_rowbuf *keep, int64_t from, int64_t n, struct ctr_rows *rows,
+                    struct ctr_err *err)
+{
+    struct ctr_rowbuf *buf = keep ? keep : &in->own;
+    int rc = reserve(&buf->start, n + 1, sizeof(int64_t), err);
     if (!rc)
         rc = reserve(&in->cursor, n + 1, sizeof(int64_t), err);
     if (rc)
         return rc;
-    int64_t *start = (int64_t *)(void *)in->start.data;
-    if ((rc = measure(in, from, n, start, err)) || (rc = make_room(in, start[n], err)))
+    int64_t *start = (int64_t *)(void *)buf->start.data;
+    if ((rc = measure(in, from, n, start, err)) || (rc = make_room(in, buf, start[n], err)))
         return rc;
-    struct sink s = { (int64_t *)(void *)in->cursor.data, (uint64_t *)(void *)in->hash.data,
-                      (uint16_t *)(void *)in->table.data, in->has_x ? (double *)(void *)in->x.data : NULL };
+    struct sink s = { (int64_t *)(void *)in->cursor.data, (uint64_t *)(void *)buf->hash.data,
+                      (uint16_t *)(void *)buf->table.data, in->has_x ? (double *)(void *)buf->x.data : NULL };
     memcpy(s.cursor, start, (size_t)n * sizeof *start);
     const bool fast = all_plain(in);
     if (fast)
@@ -587,7 +609,7 @@ int ctr_inputs_rows(struct ctr_inputs *in, int64_t from, int64_t n, struct ctr_r
         s.hash[e] = ctr_rowchange_fold(s.hash[e], in->change.hash_bits);
     if (!in->plain && (rc = second_sweep(in, &s, from, n, start, err)))
         return rc;
-    if (in->dense && (rc = put_dense(in, from, n, err)))
+    if (in->dense && (rc = put_dense(in, &buf->dense, from, n, err)))
         return rc;
     for (int64_t e = 0; fast && s.x && e < start[n]; e++)
         s.x[e] = 1;
@@ -600,10 +622,9 @@ int ctr_inputs_rows(struct ctr_inputs *in, int64_t from, int64_t n, struct ctr_r
         .hash = s.hash,
         .table = s.table,
         .x = s.x,
-        .label = in->label_of ? in->label_of + from : NULL,
-        .weight = in->weight_of ? in->weight_of + from : NULL,
         .one_a_table = in->plain && !(in->change.drop > 0),
-        .dense = in->dense ? (const float *)(const void *)in->numbers.data : NULL,
+        .dense = in->dense ? (const float *)(const void *)buf->dense.data : NULL,
     };
-    return 0;
+    rc = put_column(in->label_of, from, n, keep ? &keep->label : NULL, &rows->label, err);
+    return rc ? rc : put_column(in->weight_of, from, n, keep ? &keep->weight : NULL, &rows->weight, err);
 }

@@ -63,8 +63,14 @@ int ctr_inputs_dense(const struct ctr_inputs *in); /* numbers a row, all columns
 struct ctr_input_info ctr_inputs_info(const struct ctr_inputs *in, int i);
 /* Take a batch (borrowed until the next one): all its labels and weights are checked. */
 int ctr_inputs_batch(struct ctr_inputs *in, const struct ctr_batch *b, struct ctr_err *err) CTR_MUST;
-/* Its rows [from, from + n); *rows is borrowed until the next call. */
-int ctr_inputs_rows(struct ctr_inputs *in, int64_t from, int64_t n, struct ctr_rows *rows,
+/* Memory that rows lie in. Zero-initialise to start. */
+struct ctr_rowbuf {
+    struct ctr_buf start, hash, table, x, dense, label, weight;
+};
+void ctr_rowbuf_free(struct ctr_rowbuf *b);
+/* Its rows [from, from + n). *rows lies in `buf` and no longer needs the batch; buf NULL: it is borrowed until the next
+ * call or batch. */
+int ctr_inputs_rows(struct ctr_inputs *in, struct ctr_rowbuf *buf, int64_t from, int64_t n, struct ctr_rows *rows,
                     struct ctr_err *err) CTR_MUST;
 /* Does a column take part in learning (feature, dense, image), or does it pass through? */
 bool ctr_field_is_input(const struct ctr_field *f);
@@ -211,8 +217,11 @@ struct ctr_train_job {
     const char *init;           /* model to start from, or NULL */
     const char *fitted;         /* fitted plan that the model takes along, or NULL */
     const char *spool;          /* file that keeps the first pass for the later ones, or NULL */
-    /* Open the input, once a pass. */
-    int (*open)(void *ctx, struct ctr_reader **r, struct ctr_err *err);
+    /* Open the input with these options, once a pass. */
+    int (*open)(void *ctx, const struct ctr_reader_opts *o, struct ctr_reader **r, struct ctr_err *err);
+    /* Called when no input came for idle_ms, and between batches only: a checkpoint may be written then. */
+    void (*idle)(void *ctx);
+    int idle_ms;
     /* Make the writer of progressive predictions over this schema (NULL: none). The trainer writes rows to it, its
      * maker finishes and frees it. */
     int (*progressive)(void *ctx, const struct ctr_schema *s, struct ctr_writer **w, struct ctr_err *err);
@@ -232,7 +241,7 @@ void ctr_trainer_free(struct ctr_trainer *t);
 /* Runs the job to its end. After *job->stop: CTR_ESTOPPED, the checkpoint is written. */
 enum { CTR_ESTOPPED = -100 };
 int ctr_trainer_run(struct ctr_trainer *t, struct ctr_err *err) CTR_MUST;
-/* Write a checkpoint now: for an idle input, from the reader's callback. */
+/* Write a checkpoint now: from job.idle. */
 int ctr_trainer_checkpoint(struct ctr_trainer *t, struct ctr_err *err) CTR_MUST;
 int ctr_trainer_save(struct ctr_trainer *t, struct ctr_out *out, struct ctr_err *err) CTR_MUST;
 /* When all outputs are safe: remove the checkpoint. */

@@ -156,7 +156,7 @@ static void predict_tile(void *ctx, int64_t tile, int worker)
         return;
     int rc = ctr_inputs_batch(p->in[worker], p->batch, err);
     if (!rc)
-        rc = ctr_inputs_rows(p->in[worker], from, n, &rows, err);
+        rc = ctr_inputs_rows(p->in[worker], NULL, from, n, &rows, err);
     if (!rc)
         rc = p->info.model->predict_rows(p->scorer, &rows, (double *)(void *)p->scores.data + from, err);
     err->code = rc;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The trainer: passes over the input, progressive predictions before each update, checkpoints and resume. It does not
- * know what is learned. A batch goes through in tiles of rows, so that their entries stay in cache between the sweep by
- * column and the update by row.
+ * know what is learned. Rows come in tiles, made by the feed; what speaks of batches happens where a tile ends one.
  *
  * Resume: the input is read again from its start. Rows before the checkpoint are not learned again: they feed the
  * digest, which must be the one of the checkpoint, and, with --progressive, the predictions that were kept. */
@@ -13,8 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
-
-enum { TILE_ROWS = 256 };
 
 int ctr_trainer_new(struct ctr_trainer **out, const struct ctr_train_job *job, struct ctr_err *err)
 {
@@ -41,8 +38,10 @@ int ctr_trainer_new(struct ctr_trainer **out, const struct ctr_train_job *job, s
 
 static void end_pass(struct ctr_trainer *t)
 {
+    ctr_feed_free(t->feed);
     ctr_inputs_free(t->in);
     ctr_digest_free(t->digest);
+    t->feed = NULL;
     t->in = NULL;
     t->digest = NULL;
 }
@@ -162,12 +161,40 @@ static int start_pass(struct ctr_trainer *t, struct ctr_reader *r, struct ctr_er
         rc = ctr_inputs_by_column(t->in, err);
     if (!rc)
         rc = t->job.model->bind(t->learner, t->in, &t->tables, err);
-    if (!rc && t->job.checkpoint)
-        rc = ctr_digest_new(&t->digest, s, err);
+    if (!rc && t->job.checkpoint && !(rc = ctr_digest_new(&t->digest, s, err)))
+        ctr_digest_hex(t->digest, t->at.digest);
     return rc;
 }
 
-/* ---- a batch ---- */
+/* Rows of this pass that lie before the checkpoint that the run goes on from. */
+static int64_t known_rows(const struct ctr_trainer *t)
+{
+    if (t->resume.row < 0 || t->at.pass > t->resume.pass)
+        return 0;
+    return t->at.pass < t->resume.pass ? INT64_MAX : t->resume.row;
+}
+
+static int start_feed(struct ctr_trainer *t, struct ctr_reader *r, struct ctr_err *err)
+{
+    const struct ctr_feed_opts o = {
+        .reader = r,
+        .in = t->in,
+        .digest = t->at.pass < t->resume.pass ? NULL : t->digest,
+        .spool = t->at.pass ? NULL : t->spool,
+        .tile_rows = t->job.model->rows,
+        .known_rows = known_rows(t),
+        .again_rows = t->at.pass == t->resume.pass ? t->resume.pending : 0,
+        .with_batches = t->out && t->at.pass == 0,
+        .threads = ctr_feed_may_thread(),
+        .idle = t->job.idle,
+        .ctx = t->job.ctx,
+        .idle_ms = t->job.idle_ms,
+        .stop = t->job.stop,
+    };
+    return ctr_feed_new(&t->feed, &o, err);
+}
+
+/* ---- a tile ---- */
 
 static void count_rows(struct ctr_trainer *t, const struct ctr_rows *r, const double *score)
 {
@@ -189,38 +216,6 @@ static void count_rows(struct ctr_trainer *t, const struct ctr_rows *r, const do
     }
 }
 
-static int learn(struct ctr_trainer *t, int64_t from, int64_t n, double *score, bool count, struct ctr_err *err)
-{
-    const int64_t tile = t->job.model->rows ? t->job.model->rows : TILE_ROWS;
-    struct ctr_rows rows;
-    for (int64_t at = from; at < from + n; at += tile) {
-        int rc = ctr_inputs_rows(t->in, at, CTR_MIN(tile, from + n - at), &rows, err);
-        if (!rc)
-            rc = t->job.model->train_rows(t->learner, &rows, score + at, t->job.memory_bytes, err);
-        if (rc)
-            return rc;
-        if (count)
-            count_rows(t, &rows, score + at);
-    }
-    return 0;
-}
-
-static int digest_range(struct ctr_trainer *t, const struct ctr_batch *b, int64_t from, int64_t n, struct ctr_err *err)
-{
-    struct ctr_batchbuf part = { 0 };
-    if (!t->digest || !n)
-        return 0;
-    if (n == b->rows)
-        return ctr_digest_batch(t->digest, b, err);
-    int rc = ctr_batchbuf_init(&part, b->schema, err);
-    if (!rc)
-        rc = ctr_batchbuf_range(&part, b, from, n, err);
-    if (!rc)
-        rc = ctr_digest_batch(t->digest, ctr_batchbuf_view(&part), err);
-    ctr_batchbuf_free(&part);
-    return rc;
-}
-
 static int write_progressive(struct ctr_trainer *t, const struct ctr_batch *b, const double *score, struct ctr_err *err)
 {
     struct ctr_batch out = { &t->out_schema, b->rows, b->first_row, t->out_col };
@@ -230,21 +225,9 @@ static int write_progressive(struct ctr_trainer *t, const struct ctr_batch *b, c
     return ctr_writer_batch(t->out, &out, err);
 }
 
-/* How many rows of this batch lie before the checkpoint that the run goes on from? */
-static int64_t known_rows(const struct ctr_trainer *t, const struct ctr_batch *b)
-{
-    if (t->resume.row < 0 || t->at.pass > t->resume.pass)
-        return 0;
-    if (t->at.pass < t->resume.pass)
-        return b->rows;
-    return CTR_MIN(CTR_MAX(t->resume.row - t->at.row, 0), b->rows);
-}
-
 static int check_prefix(struct ctr_trainer *t, struct ctr_err *err)
 {
-    char hex[33];
-    ctr_digest_hex(t->digest, hex);
-    if (strcmp(hex, t->resume.digest))
+    if (strcmp(t->at.digest, t->resume.digest))
         return ctr_fail(err, CTR_EDATA,
                         "the first %" PRId64
                         " rows are not those that %s was made from: give the same input to --resume, "
@@ -259,54 +242,52 @@ static int check_prefix(struct ctr_trainer *t, struct ctr_err *err)
     return 0;
 }
 
-/* Rows that the checkpoint's learner had scored and not yet learned from: it gets them again. */
-static int replay_pending(struct ctr_trainer *t, const struct ctr_batch *b, int64_t n, double *score,
-                          struct ctr_err *err)
+/* Rows before the checkpoint: their predictions were kept, where any are wanted. */
+static int pass_over(struct ctr_trainer *t, int64_t n, double *score, struct ctr_err *err)
 {
-    int64_t from = CTR_MAX(t->resume.row - t->resume.pending - t->at.row, 0);
-    if (t->at.pass < t->resume.pass || from >= n)
-        return 0;
-    int rc = ctr_inputs_batch(t->in, b, err);
-    return rc ? rc : learn(t, from, n - from, score, false, err);
-}
-
-/* Rows before the checkpoint: digest, and predictions that were kept. */
-static int pass_over(struct ctr_trainer *t, const struct ctr_batch *b, int64_t n, double *score, struct ctr_err *err)
-{
-    int rc = t->at.pass == t->resume.pass ? digest_range(t, b, 0, n, err) : 0;
-    if (!rc)
-        rc = replay_pending(t, b, n, score, err);
-    if (!rc && t->out && t->at.pass == 0)
-        rc = ctr_checkpoint_scores_read(t, t->at.row, score, n, err);
-    t->at.row += n;
-    if (!rc && t->at.pass == t->resume.pass && t->at.row == t->resume.row)
+    int rc = t->out && t->at.pass == 0 ? ctr_checkpoint_scores_read(t, t->at.row, score, n, err) : 0;
+    t->kept += n;
+    if (!rc && t->at.pass == t->resume.pass && t->at.row + n == t->resume.row)
         rc = check_prefix(t, err);
     return rc;
 }
 
-static int take_batch(struct ctr_trainer *t, const struct ctr_batch *b, struct ctr_err *err)
+static int end_batch(struct ctr_trainer *t, const struct ctr_batch *b, struct ctr_err *err)
 {
-    int64_t known = known_rows(t, b), fresh = b->rows - known;
+    const double *score = (const double *)(void *)t->scores.data;
+    int64_t kept = t->kept;
+    t->kept = 0;
+    t->scores.len = 0;
+    if (!t->out || t->at.pass)
+        return 0;
+    int rc = write_progressive(t, b, score, err);
+    if (!rc && t->scores_fd >= 0 && b->rows > kept)
+        rc = ctr_checkpoint_scores_add(t, score + kept, b->rows - kept, err);
+    t->at.scores = t->scores_fd >= 0 ? CTR_MAX(t->at.row, t->resume.scores) : -1;
+    return rc;
+}
+
+/* Known rows that are made again had been scored, and not yet learned from, when the checkpoint was written. */
+static int take_tile(struct ctr_trainer *t, const struct ctr_tile *tile, struct ctr_err *err)
+{
     t->whole = false;
-    ctr_buf_clear(&t->scores);
-    int rc = ctr_buf_reserve(&t->scores, (size_t)b->rows * sizeof(double), err);
-    double *score = (double *)(void *)t->scores.data;
-    if (!rc && known)
-        rc = pass_over(t, b, known, score, err);
-    if (!rc && fresh && !(rc = ctr_inputs_batch(t->in, b, err)))
-        rc = learn(t, known, fresh, score, true, err);
-    if (!rc && fresh)
-        rc = digest_range(t, b, known, fresh, err);
-    t->at.row += fresh;
-    if (!rc && t->out && t->at.pass == 0) {
-        rc = write_progressive(t, b, score, err);
-        if (!rc && t->scores_fd >= 0 && fresh)
-            rc = ctr_checkpoint_scores_add(t, score + known, fresh, err);
-        t->at.scores = t->scores_fd >= 0 ? CTR_MAX(t->at.row, t->resume.scores) : -1;
-    }
-    if (!rc && t->spool && t->at.pass == 0)
-        rc = ctr_writer_batch(t->spool, b, err);
-    t->whole = !rc;
+    int rc = ctr_buf_reserve(&t->scores, (size_t)tile->n * sizeof(double), err);
+    if (rc)
+        return rc;
+    double *score = (double *)(void *)(t->scores.data + t->scores.len);
+    t->scores.len += (size_t)tile->n * sizeof *score;
+    if (tile->digest[0])
+        memcpy(t->at.digest, tile->digest, sizeof tile->digest);
+    if (tile->rows.rows)
+        rc = t->job.model->train_rows(t->learner, &tile->rows, score, t->job.memory_bytes, err);
+    if (!rc && tile->known)
+        rc = pass_over(t, tile->n, score, err);
+    else if (!rc)
+        count_rows(t, &tile->rows, score);
+    t->at.row += tile->n;
+    if (!rc && tile->ends_batch)
+        rc = end_batch(t, tile->batch, err);
+    t->whole = !rc && tile->ends_batch;
     return rc;
 }
 
@@ -339,12 +320,29 @@ static int between_batches(struct ctr_trainer *t, struct ctr_err *err)
 
 /* ---- passes ---- */
 
+/* The reader waits for input: here, or on the thread of the feed. */
+static bool reader_waits(void *ctx)
+{
+    struct ctr_trainer *t = ctx;
+    if (ctr_feed_has_thread(t->feed))
+        return !ctr_feed_quits(t->feed);
+    if (t->job.idle)
+        t->job.idle(t->job.ctx);
+    return true;
+}
+
 static int open_pass(struct ctr_trainer *t, struct ctr_reader **r, struct ctr_err *err)
 {
+    enum { QUIT_MS = 100 };
     char *paths[] = { (char *)(uintptr_t)t->job.spool };
+    const struct ctr_reader_opts o = {
+        .idle = reader_waits,
+        .idle_ctx = t,
+        .idle_ms = ctr_feed_may_thread() ? CTR_MIN(t->job.idle_ms, QUIT_MS) : t->job.idle_ms,
+    };
     if (t->at.pass && t->job.spool)
         return ctr_reader_open(r, paths, 1, NULL, err);
-    return t->job.open(t->job.ctx, r, err);
+    return t->job.open(t->job.ctx, &o, r, err);
 }
 
 static int finish_spool(struct ctr_trainer *t, struct ctr_err *err)
@@ -363,11 +361,13 @@ static int finish_spool(struct ctr_trainer *t, struct ctr_err *err)
 
 static int run_pass(struct ctr_trainer *t, struct ctr_reader *r, struct ctr_err *err)
 {
-    const struct ctr_batch *b;
+    const struct ctr_tile *tile = NULL;
     int rc = start_pass(t, r, err);
-    while (!rc && (rc = ctr_reader_next(r, &b, err)) > 0) {
-        rc = take_batch(t, b, err);
-        if (!rc)
+    if (!rc)
+        rc = start_feed(t, r, err);
+    while (!rc && (rc = ctr_feed_next(t->feed, &tile, err)) > 0) {
+        rc = take_tile(t, tile, err);
+        if (!rc && tile->ends_batch)
             rc = between_batches(t, err);
     }
     if (!rc && t->job.model->end_pass && !before_resume(t))
@@ -378,7 +378,7 @@ static int run_pass(struct ctr_trainer *t, struct ctr_reader *r, struct ctr_err 
             t->job.note(t->job.ctx, second.what);
     }
     if (rc && rc != CTR_ESTOPPED)
-        ctr_err_file(err, ctr_reader_file(r));
+        ctr_err_file(err, tile ? tile->file : ctr_reader_file(r));
     if (!rc && t->resume.row > t->at.row && t->resume.pass == t->at.pass)
         rc = ctr_fail(err, CTR_EDATA, "the input ends after row %" PRId64 ", but %s was made after row %" PRId64,
                       t->at.row, t->job.checkpoint, t->resume.row);

@@ -4,7 +4,7 @@
 #ifndef CTR_TRAINER_H
 #define CTR_TRAINER_H
 
-#include "common/model/model.h"
+#include "common/model/feed.h"
 
 enum { CTR_AUC_BINS = 8192 }; /* of the odds, 128 a doubling */
 
@@ -36,17 +36,19 @@ struct ctr_trainer {
     bool have_stream;
     bool whole; /* no batch is half learned */
     struct ctr_validation *v;
-    struct ctr_position at;     /* now */
+    struct ctr_position at;     /* now; digest: at the last end of a batch */
     struct ctr_position resume; /* the checkpoint that the run goes on from; row -1: none */
     struct ctr_digest *digest;
     struct ctr_inputs *in;
-    int label, weight; /* columns */
+    struct ctr_feed *feed; /* of the pass */
+    int label, weight;     /* columns */
     /* progressive */
     struct ctr_writer *out; /* borrowed */
     struct ctr_schema out_schema;
     int *out_from;
     struct ctr_col *out_col;
-    struct ctr_buf scores; /* of the batch */
+    struct ctr_buf scores; /* of the batch so far */
+    int64_t kept;          /* so many of them lie before the checkpoint */
     /* spool */
     struct ctr_out *spool_out;
     struct ctr_writer *spool;

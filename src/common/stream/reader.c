@@ -654,7 +654,7 @@ int64_t ctr_reader_total_rows(const struct ctr_reader *r)
 
 const char *ctr_reader_file(const struct ctr_reader *r)
 {
-    return r->src_open ? r->src.name : r->paths[r->file];
+    return strcmp(r->paths[r->file], "-") ? r->paths[r->file] : "stdin";
 }
 
 const char *ctr_reader_damage(const struct ctr_reader *r)

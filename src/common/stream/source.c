@@ -156,12 +156,14 @@ void ctr_source_close(struct arrow_source *s)
 
 /* Before a read that may block: while nothing comes, and after a signal, let the writer send what it has, and the tool
  * see that it shall stop. */
-static void wait_idle(struct arrow_source *s)
+static int wait_idle(struct arrow_source *s, struct ctr_err *err)
 {
     struct pollfd p = { .fd = s->fd, .events = POLLIN };
-    for (int k; s->pollable; s->opts->idle(s->opts->idle_ctx))
+    bool on = true;
+    for (int k; s->pollable && on; on = s->opts->idle(s->opts->idle_ctx))
         if ((k = poll(&p, 1, s->opts->idle_ms)) > 0 || (k < 0 && errno != EINTR))
-            return;
+            return 0;
+    return on ? 0 : ctr_fail(err, CTR_EDATA, "reading was given up");
 }
 
 /* One readv into `to` (n bytes) and, beyond it, the look-ahead, which is empty. Returns what `to` got. */
@@ -169,7 +171,9 @@ static ssize_t read_some(struct arrow_source *s, uint8_t *to, size_t n, struct c
 {
     struct iovec v[2] = { { to, n }, { s->look.data, LOOK_BYTES } };
     ssize_t k;
-    wait_idle(s);
+    int rc = wait_idle(s, err);
+    if (rc < 0)
+        return rc;
     do
         k = readv(s->fd, v, 2);
     while (k < 0 && errno == EINTR);
@@ -191,7 +195,9 @@ int ctr_source_peek(struct arrow_source *s, size_t n, const uint8_t **p, size_t 
     }
     while (s->look.len - s->at < n && !s->eof) {
         ssize_t k;
-        wait_idle(s);
+        int rc = wait_idle(s, err);
+        if (rc < 0)
+            return rc;
         do
             k = read(s->fd, s->look.data + s->look.len, LOOK_BYTES - s->look.len);
         while (k < 0 && errno == EINTR);

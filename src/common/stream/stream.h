@@ -24,8 +24,9 @@ struct ctr_reader;
 struct ctr_reader_opts {
     bool lenient;  /* rescue: stop cleanly at the first damaged message, see ctr_reader_damage */
     bool sections; /* accept a bundle: ctr_reader_next ends at the end of each section, go on with ctr_reader_section */
-    int part, parts;         /* of an IPC file: only blocks i with i mod parts == part (parts 0: all) */
-    void (*idle)(void *ctx); /* called when no input came for idle_ms, so that a writer can flush (NULL: none) */
+    int part, parts; /* of an IPC file: only blocks i with i mod parts == part (parts 0: all) */
+    /* Called when no input came for idle_ms, so that a writer can flush (NULL: none). False: give up, next fails. */
+    bool (*idle)(void *ctx);
     void *idle_ctx;
     int idle_ms;
 };
@@ -55,7 +56,7 @@ int ctr_reader_section(struct ctr_reader *r, struct ctr_err *err) CTR_MUST;
 
 int64_t ctr_reader_rows(const struct ctr_reader *r);       /* handed out so far, all files */
 int64_t ctr_reader_total_rows(const struct ctr_reader *r); /* from file footers, or -1 when not known beforehand */
-const char *ctr_reader_file(const struct ctr_reader *r);   /* name of the file being read */
+const char *ctr_reader_file(const struct ctr_reader *r);   /* name of the file being read; valid until free */
 const char *ctr_reader_damage(const struct ctr_reader *r); /* lenient: what was wrong, or NULL */
 
 /* The IPC file that is mapped at this address, or NULL. Async-signal-safe: batches of a file are views of its pages, so
