@@ -25,12 +25,14 @@ override CPPFLAGS += -D_GNU_SOURCE -Isrc $(shell pkg-config --cflags $(PKGS) 2>/
 LIBS   := $(shell pkg-config --libs $(PKGS) 2>/dev/null) -lm -lpthread
 , := ,
 
-# Left out where its library is missing: the index of signals (SQLite).
+# Left out where its library is missing: the index of signals (SQLite), and the pages that d3 draws, which is inlined into them.
 sqlite  := $(shell pkg-config --exists sqlite3 && echo yes)
-libsrc  := $(sort $(filter-out $(if $(sqlite),,src/common/signal/%),$(wildcard src/common/*/*.c)))
+D3      ?= $(wildcard /usr/share/nodejs/d3/dist/d3.min.js)
+left    := $(if $(sqlite),,src/common/signal/% src/tools/ctr-signals.c) $(if $(D3),,src/common/metric/gridpage.c src/tools/ctr-gridviz.c)
+libsrc  := $(filter-out $(left),$(sort $(wildcard src/common/*/*.c)))
 libobj  := $(libsrc:%.c=$(B)/%.o)
 mainobj := $(B)/src/common/cli/main.o
-tools   := $(filter-out $(if $(sqlite),,ctr-signals),$(sort $(notdir $(basename $(wildcard src/tools/*.c)))))
+tools   := $(sort $(notdir $(basename $(filter-out $(left),$(wildcard src/tools/*.c)))))
 bins    := $(tools:%=$(B)/bin/%)
 mans    := $(sort $(wildcard man/*.[1-9]))
 mandir  := $(PREFIX)/share/man
@@ -59,6 +61,7 @@ $(B)/bin/%: $(B)/src/tools/%.o $(mainobj) $(B)/libctr.a
 packages:
 	@pkg-config --exists $(PKGS) || { echo "some of $(PKGS) are missing: run 'make deps'" >&2; exit 1; }
 	@$(if $(sqlite),:,echo "ctr-signals is left out: no sqlite3 (make deps installs libsqlite3-dev)" >&2)
+	@$(if $(D3),:,echo "ctr-gridviz is left out: no d3 (make deps installs node-d3)" >&2)
 $(libobj) $(mainobj): | packages
 
 $(B)/%.o: %.c
@@ -70,6 +73,10 @@ $(B)/unit/%: $(B)/tests/unit/%.o $(B)/libctr.a
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
+
+gridviz := $(wildcard src/common/metric/gridviz.html src/common/metric/gridviz.css src/common/metric/gridviz.js) $(D3)
+$(B)/src/common/metric/gridpage.o: override CPPFLAGS += -DCTR_D3='"$(D3)"'
+$(B)/src/common/metric/gridpage.o: $(gridviz)
 
 units: $(units)
 

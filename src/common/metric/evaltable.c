@@ -13,7 +13,7 @@
 /* ---- a metric of a slice ---- */
 
 /* A metric's value, and what it has besides: the name in a stream, the head in a table, and digits there. */
-enum { PARTS = 7 };
+enum { PARTS = CTR_EVAL_PARTS };
 static const struct part {
     const char *suffix, *head;
     int digits;
@@ -27,6 +27,11 @@ static const struct part {
     { "_change_low", "change_low", 3, true, true },
     { "_change_high", "change_high", 3, true, true },
 };
+
+const char *ctr_eval_part(int i)
+{
+    return parts[i].suffix;
+}
 
 static bool has(const struct part *p, const struct ctr_eval_view *v)
 {

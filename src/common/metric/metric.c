@@ -117,16 +117,17 @@ static double value_normalized_entropy(const struct ctr_metric_sums *s)
 }
 
 const struct ctr_metric ctr_metrics[] = {
-    { "auc", "auc", "area under the ROC curve, ties count one half", CTR_NEED_RANKS, true, value_auc },
-    { "auc_loss", "auc_loss", "1 - auc", CTR_NEED_RANKS, true, value_auc_loss },
-    { "gauc", "gauc", "mean of the users' AUC, weighted by impressions", CTR_NEED_USERS, true, value_gauc },
-    { "log_loss", "log_loss", "mean log loss", CTR_NEED_LOSS, true, value_log_loss },
-    { "normalized_entropy", "norm_entropy", "log loss over the log loss of the mean label", CTR_NEED_LOSS, true,
-      value_normalized_entropy },
-    { "squared_error", "sq_error", "mean squared error", 0, true, value_squared_error },
-    { "calibration", "calibration", "mean score over mean label", 0, true, value_calibration },
-    { "mean_score", "mean_score", "mean score", 0, false, value_mean_score },
-    { "mean_label", "mean_label", "mean label, the click rate", 0, false, value_mean_label },
+    { "auc", "auc", "area under the ROC curve, ties count one half", CTR_GOAL_HIGH, CTR_NEED_RANKS, true, value_auc },
+    { "auc_loss", "auc_loss", "1 - auc", CTR_GOAL_LOW, CTR_NEED_RANKS, true, value_auc_loss },
+    { "gauc", "gauc", "mean of the users' AUC, weighted by impressions", CTR_GOAL_HIGH, CTR_NEED_USERS, true,
+      value_gauc },
+    { "log_loss", "log_loss", "mean log loss", CTR_GOAL_LOW, CTR_NEED_LOSS, true, value_log_loss },
+    { "normalized_entropy", "norm_entropy", "log loss over the log loss of the mean label", CTR_GOAL_LOW, CTR_NEED_LOSS,
+      true, value_normalized_entropy },
+    { "squared_error", "sq_error", "mean squared error", CTR_GOAL_LOW, 0, true, value_squared_error },
+    { "calibration", "calibration", "mean score over mean label", CTR_GOAL_ONE, 0, true, value_calibration },
+    { "mean_score", "mean_score", "mean score", CTR_GOAL_NONE, 0, false, value_mean_score },
+    { "mean_label", "mean_label", "mean label, the click rate", CTR_GOAL_NONE, 0, false, value_mean_label },
 };
 const int ctr_metrics_count = CTR_COUNT(ctr_metrics);
 

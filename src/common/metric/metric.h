@@ -47,10 +47,14 @@ struct ctr_metric_sums {
     int64_t users, left_out_users, left_out_rows; /* of gauc: users of both classes; those of one class */
 };
 
+/* What is better: a higher value, a lower one, one nearer to 1, or neither. */
+enum ctr_goal { CTR_GOAL_NONE, CTR_GOAL_HIGH, CTR_GOAL_LOW, CTR_GOAL_ONE };
+
 struct ctr_metric {
     const char *name;  /* in streams and --metrics */
     const char *title; /* head of a column in a table */
     const char *help;
+    enum ctr_goal goal;
     unsigned needs;
     bool standard;                                    /* computed unless --metrics says otherwise */
     double (*value)(const struct ctr_metric_sums *s); /* NaN: undefined */
@@ -147,6 +151,10 @@ int ctr_eval_table(const struct ctr_eval *e, const struct ctr_eval_view *v, stru
 int ctr_eval_stream_schema(const struct ctr_eval_view *v, struct ctr_schema *s, struct ctr_err *err) CTR_MUST;
 int ctr_eval_stream_rows(const struct ctr_eval *e, const struct ctr_eval_view *v, struct ctr_batchbuf *rows,
                          struct ctr_err *err) CTR_MUST;
+
+/* What a stream has of each metric: columns of its name with these suffixes ("", "_low", …), as far as they apply. */
+enum { CTR_EVAL_PARTS = 7 };
+const char *ctr_eval_part(int i);
 
 /* A reliability diagram: rows by score in bins of equal weight (equal scores are never parted). */
 struct ctr_reliability_bin {
