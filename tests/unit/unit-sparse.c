@@ -75,6 +75,24 @@ static void test_growth(uint32_t stride, uint64_t n, uint64_t block, uint64_t fa
     ctr_sparse_free(&t);
 }
 
+/* Rows that run over the end when the table grows stay within its memory, however little room is asked for: here 40
+ * rows whose home is always the last one. */
+static void test_end(void)
+{
+    struct ctr_sparse t;
+    struct ctr_err err = { 0 };
+    bool within = true, fits = true;
+    ctr_sparse_init(&t, 16);
+    for (uint64_t k = 0; k < 40000 && fits; k++) {
+        fits = ctr_sparse_reserve(&t, 1, &err) == 0;
+        if (fits)
+            ctr_sparse_get(&t, k < 40 ? UINT64_MAX - k : ctr_random64(1, 9, k));
+        within &= t.end < t.slots;
+    }
+    ok(fits && within, "rows that run over the end have room there");
+    ctr_sparse_free(&t);
+}
+
 /* Every kernel finds the homes that ctr_sparse_home finds, in tables that grow and that don't. */
 static void test_kernels(void)
 {
@@ -144,6 +162,7 @@ int main(void)
     test_growth(16, 300000, 1000, 0x9e3779b97f4a7c15u, "spread keys, 16 bytes");
     test_growth(24, 5000, 5000, UINT64_C(1) << 40, "one block");
     test_growth(16, 2500000, 4096, 3, "several ranges in order");
+    test_end();
     test_kernels();
     return done_testing();
 }

@@ -110,6 +110,12 @@ uint8_t *ctr_sparse_add(struct ctr_sparse *t, uint8_t *empty, uint64_t h)
     return empty;
 }
 
+/* Room for so many rows, wherever their homes are: they may run over the end. */
+static int make_room(struct ctr_sparse *t, uint64_t rows, struct ctr_err *err)
+{
+    return make_slots(t, CTR_MAX(t->size, t->end) + rows + 1, err);
+}
+
 /* Put the rows of t->run back, either those that stood in their old homes (`at_home`) or the others. */
 static void put_back(struct ctr_sparse *t, uint64_t first, bool at_home)
 {
@@ -137,6 +143,8 @@ static int move_run(struct ctr_sparse *t, struct ctr_err *err)
         return 0;
     ctr_buf_clear(&t->run);
     int rc = ctr_buf_append(&t->run, slot(t, first), (last - first) * t->stride, err);
+    if (!rc)
+        rc = make_room(t, last - first, err);
     if (rc)
         return rc;
     memset(slot(t, first), 0, (last - first) * t->stride);
@@ -165,17 +173,16 @@ int ctr_sparse_reserve(struct ctr_sparse *t, uint64_t extra, struct ctr_err *err
             return rc;
     }
     uint64_t size = size_for(t, t->used + extra);
-    if (size > t->size && t->frontier && (rc = advance(t, UINT64_MAX, err)))
-        return rc;
-    if ((rc = make_slots(t, CTR_MAX(size, t->end) + extra + 1, err)))
-        return rc;
     if (size > t->size) {
+        if ((t->frontier && (rc = advance(t, UINT64_MAX, err))) || (rc = make_slots(t, size + 1, err)))
+            return rc;
         t->old_size = t->size;
         t->frontier = t->size;
         t->size = size;
-        return advance(t, MOVES_AT_LEAST, err);
+        if ((rc = advance(t, MOVES_AT_LEAST, err)))
+            return rc;
     }
-    return 0;
+    return make_room(t, extra, err);
 }
 
 uint8_t *ctr_sparse_next(const struct ctr_sparse *t, uint64_t *at)
