@@ -10,14 +10,14 @@ MAKEFLAGS += --no-builtin-rules
 Q   := $(if $(V),,@)
 say  = $(if $(V),,@printf '  %-3s %s\n' $(1) $(2))
 
-config := opt$(if $(DEV),-dev)$(if $(SAN),-san)$(if $(TSAN),-tsan)$(if $(FUZZ),-fuzz)
+config := opt$(if $(DEV),-dev)$(if $(SAN),-san)$(if $(TSAN),-tsan)$(if $(FUZZ),-fuzz)$(if $(COV),-cov)
 B      := build/$(config)
 
 WARN   := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wno-missing-field-initializers
 PKGS   := zlib libxxhash libzstd liblz4
 CFLAGS ?= -O2 -g
 override CFLAGS += -std=gnu11 -ffp-contract=off -fno-math-errno -fno-strict-aliasing $(WARN) $(if $(DEV),-Werror) \
-	$(if $(TSAN),-fsanitize=thread) \
+	$(if $(TSAN),-fsanitize=thread) $(if $(COV),-O0 --coverage -fprofile-update=atomic) \
 	$(if $(SAN),-fsanitize=address$(,)undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer) \
 	$(if $(FUZZ),-DCSV_TILE_BYTES=512 -DRAW_BYTES=4096 -fsanitize=fuzzer-no-link$(,)address$(,)undefined \
 	-fno-sanitize=pointer-overflow -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
@@ -39,7 +39,7 @@ mandir  := $(PREFIX)/share/man
 units   := $(filter-out $(if $(sqlite),,%/unit-signal),$(patsubst tests/unit/%.c,$(B)/unit/%,$(sort $(wildcard tests/unit/*.c))))
 fuzzers := $(patsubst tests/fuzz/%.c,$(B)/fuzz/%,$(sort $(wildcard tests/fuzz/fuzz-*.c)))
 
-.PHONY: all bins units fuzzers fuzz packages check demo deps install uninstall clean lint format bench
+.PHONY: all bins units fuzzers fuzz packages check coverage demo deps install uninstall clean lint format bench
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -101,6 +101,12 @@ fuzzers: $(fuzzers)
 fuzz:
 	@$(MAKE) --no-print-directory FUZZ=1 CC=clang DEV= SAN= fuzzers
 	@FUZZ_BUILD=build/opt-fuzz/fuzz tests/fuzz/run $(T)
+
+# Lines and branches that the tests run, by gcov; FILES=src/common/text/csv.c shows what of them is missed.
+coverage:
+	@rm -rf build/opt-cov && $(MAKE) --no-print-directory COV=1 DEV= SAN= bins units fuzzers
+	@$(MAKE) --no-print-directory COV=1 DEV= SAN= check || true
+	@tests/coverage/table build/opt-cov $(FILES)
 
 # T=… picks tests: make check T='tests/ctr-join.t'
 check: bins units fuzzers

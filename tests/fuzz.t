@@ -1,12 +1,14 @@
 #!/bin/sh
-# The corpora of the fuzz targets, every input that once crashed among them, through each target; and, when CTR_ARROW_TESTING
-# names a checkout of apache/arrow-testing, Arrow's own crash files through the readers of streams and files.
+# The corpora of the fuzz targets, every input that once crashed among them, through each target, also with each allocation
+# failing in turn; and, when CTR_ARROW_TESTING names a checkout of apache/arrow-testing, Arrow's own crash files through the
+# readers of streams and files.
 . "${0%/*}/lib.sh"
 here=$CTR_TOP/tests/fuzz
 for c in "$here"/fuzz-*.c; do
     t=${c##*/fuzz-} t=${t%.c}
     n=$(ls "$here/corpus/$t" | wc -l)
     is "$t: $n inputs" "$("$CTR_BUILD/fuzz/fuzz-$t" "$here/corpus/$t" 2>&1 </dev/null | tail -n 12)" "$n files"
+    ok "$t: the N-th allocation fails: no crash, nothing left" "$CTR_BUILD/fuzz/fuzz-$t" --alloc "$here/corpus/$t"
 done
 printf 'a,b\n1,2\n' >"$W/x.csv"
 exits 'a folder that is none' 1 "$CTR_BUILD/fuzz/fuzz-csv" "$W/nowhere"

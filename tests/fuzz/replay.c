@@ -1,14 +1,40 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * replay: main of a fuzz target without libFuzzer: runs the named files, and those in the named folders, and prints how
- * many. */
+ * many. --alloc: runs each again and again, and the N-th allocation fails, for every N (of many, a sample): no crash,
+ * and nothing is left allocated. */
+#include "../unit/alloc.h"
 #include "harness.h"
 
 #include <dirent.h>
 #include <stdio.h>
 #include <sys/stat.h>
 
+enum { MOST_RUNS = 200 }; /* of one file, each with another allocation that fails */
+
 static int files;
+static bool starve;
+static long failures, leaks;
+
+bool fuzz_starved(void)
+{
+    return alloc_armed && alloc_countdown <= 0;
+}
+
+static void run_starved(const char *path, const uint8_t *data, size_t n)
+{
+    alloc_arm(1L << 40);
+    LLVMFuzzerTestOneInput(data, n);
+    long made = (1L << 40) - alloc_countdown;
+    alloc_disarm();
+    for (long i = 1; i <= made; i += made > MOST_RUNS ? 1 + (i * 7919 + files) % (2 * made / MOST_RUNS) : 1) {
+        alloc_arm(i);
+        LLVMFuzzerTestOneInput(data, n);
+        failures += alloc_disarm();
+        if (alloc_live && !leaks++)
+            fprintf(stderr, "%s: allocation %ld fails: %ld are left\n", path, i, alloc_live);
+    }
+}
 
 static int run_file(const char *path)
 {
@@ -29,6 +55,8 @@ static int run_file(const char *path)
         fprintf(stderr, "%s\n", path);
     if (exact)
         LLVMFuzzerTestOneInput(exact, n);
+    if (exact && starve)
+        run_starved(path, exact, n);
     free(exact);
     files++;
     return 0;
@@ -54,8 +82,12 @@ static int run_folder(const char *path)
 int main(int argc, char **argv)
 {
     int failed = 0;
-    for (int i = 1; i < argc; i++)
+    starve = ALLOC_WATCHED && argc > 1 && !strcmp(argv[1], "--alloc");
+    for (int i = 1 + starve; i < argc; i++)
         failed |= run_folder(argv[i]);
-    printf("%d files\n", files);
-    return failed;
+    if (starve)
+        printf("%d files, %ld allocations failed, %ld left something behind\n", files, failures, leaks);
+    else
+        printf("%d files\n", files);
+    return failed || leaks;
 }

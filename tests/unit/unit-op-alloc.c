@@ -4,59 +4,18 @@
  * error says so, nothing crashes, nothing leaks.
  */
 #include "common/feature/op.h"
+#include "alloc.h"
 #include "tap.h"
 
 #include <stdlib.h>
 
-#if defined(__SANITIZE_ADDRESS__) || !defined(__GLIBC__)
+#if !ALLOC_WATCHED
 int main(void)
 {
     printf("1..0 # SKIP the allocator is the sanitizer's\n");
     return 0;
 }
 #else
-
-void *__libc_malloc(size_t n);
-void *__libc_calloc(size_t n, size_t size);
-void *__libc_realloc(void *p, size_t n);
-void *__libc_memalign(size_t align, size_t n);
-void __libc_free(void *p);
-
-static bool armed;
-static long countdown, live;
-
-static void *counted(void *p)
-{
-    live += armed && p;
-    return p;
-}
-static bool fails(void)
-{
-    return armed && --countdown == 0;
-}
-void *malloc(size_t n)
-{
-    return fails() ? NULL : counted(__libc_malloc(n));
-}
-void *calloc(size_t n, size_t size)
-{
-    return fails() ? NULL : counted(__libc_calloc(n, size));
-}
-void *aligned_alloc(size_t align, size_t n)
-{
-    return fails() ? NULL : counted(__libc_memalign(align, n));
-}
-void *realloc(void *p, size_t n)
-{
-    if (fails())
-        return NULL;
-    return p ? __libc_realloc(p, n) : counted(__libc_realloc(NULL, n));
-}
-void free(void *p)
-{
-    live -= armed && p;
-    __libc_free(p);
-}
 
 enum { ROWS = 3000 };
 static struct ctr_colbuf text, list, number;
@@ -184,14 +143,11 @@ int main(void)
         int rc;
         do {
             struct ctr_err err = { 0 };
-            live = 0;
-            countdown = ++n;
-            armed = true;
+            alloc_arm(++n);
             rc = attempt(&plans[i], &err);
-            armed = false;
             wrong += rc != 0 && rc != CTR_ENOMEM;
-            leaks += live != 0;
-        } while (rc && n < 10000);
+            leaks += alloc_live != 0;
+        } while (alloc_disarm() && n < 10000);
         ok(!rc && n > 1 && !wrong && !leaks, "%s: %ld allocations, each failed once: %ld wrong, %ld leaks", plans[i].op,
            n - 1, wrong, leaks);
     }

@@ -4,65 +4,20 @@
  * written and read: an error that says so, no crash, no leak.
  */
 #include "common/stream/stream.h"
+#include "alloc.h"
 #include "tap.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-#if defined(__SANITIZE_ADDRESS__) || !defined(__GLIBC__)
+#if !ALLOC_WATCHED
 int main(void)
 {
     printf("1..0 # SKIP the allocator is the sanitizer's\n");
     return 0;
 }
 #else
-
-/* ---- an allocator that counts and fails
- * ------------------------------------------------------------------------------------ */
-
-void *__libc_malloc(size_t n);
-void *__libc_calloc(size_t n, size_t size);
-void *__libc_realloc(void *p, size_t n);
-void *__libc_memalign(size_t align, size_t n);
-void __libc_free(void *p);
-
-static bool armed;
-static long countdown, live, made;
-
-static bool fails(void)
-{
-    made += armed;
-    return armed && --countdown == 0;
-}
-static void *counted(void *p)
-{
-    live += armed && p;
-    return p;
-}
-void *malloc(size_t n)
-{
-    return fails() ? NULL : counted(__libc_malloc(n));
-}
-void *calloc(size_t n, size_t size)
-{
-    return fails() ? NULL : counted(__libc_calloc(n, size));
-}
-void *aligned_alloc(size_t align, size_t n)
-{
-    return fails() ? NULL : counted(__libc_memalign(align, n));
-}
-void *realloc(void *p, size_t n)
-{
-    if (fails())
-        return NULL;
-    return p ? __libc_realloc(p, n) : counted(__libc_realloc(NULL, n));
-}
-void free(void *p)
-{
-    live -= armed && p;
-    __libc_free(p);
-}
 
 /* ---- what runs
  * ------------------------------------------------------------------------------------------------------------------ */
@@ -190,18 +145,15 @@ int main(void)
         int rc = -1;
         do { /* until none is left to fail; what can do without (realpath, say) may succeed */
             err = (struct ctr_err){ 0 };
-            live = made = 0;
-            countdown = ++n;
-            armed = true;
+            alloc_arm(++n);
             rc = run(what, &err);
-            armed = false;
-            leaks += live != 0;
+            leaks += alloc_live != 0;
             /* ZSTD says in its own words that it got no memory. */
             if (rc < 0 && rc != CTR_ENOMEM && !(what == 1 && strstr(err.what, "zstd")) && wrong++ < 3)
                 printf("# allocation %ld: %d %s\n", n, rc, err.what);
-            if (live && leaks < 3)
-                printf("# allocation %ld: %ld left\n", n, live);
-        } while (countdown <= 0 && n < 20000);
+            if (alloc_live && leaks < 3)
+                printf("# allocation %ld: %ld left\n", n, alloc_live);
+        } while (alloc_disarm() && n < 20000);
         ok(rc == 0 && !wrong && !leaks, "%s: %ld allocations failed one by one, %ld wrong, %ld leaked", names[what],
            n - 1, wrong, leaks);
     }

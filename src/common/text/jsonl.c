@@ -330,7 +330,9 @@ static const char *discover_member(struct jsonl *j, const char *prefix, size_t p
     if (!ctr_json_key(&p, end, &key, &why) || !(e = ctr_json_value(p, end, &v, &why)))
         return NULL;
     ctr_buf_clear(scratch);
-    if ((*rc = CTR_MIN(fits = ctr_json_unescape(key.p, key.n, scratch, err), 0)) < 0)
+    fits = ctr_json_unescape(key.p, key.n, scratch, err);
+    *rc = CTR_MIN(fits, 0);
+    if (fits < 0)
         return NULL;
     if (!fits || memchr(scratch->data, 0, scratch->len) || !ctr_utf8_valid(scratch->data, scratch->len))
         return e;
