@@ -43,6 +43,33 @@ is 'counts are those of the own vocabulary' "$(ctr-model top -n 0 w.arrows | awk
 # Weights beyond a million are shown by their first digits.
 ctr-extract fitted.arrows log.arrows | ctr-train lr -q --alpha 1e300 --plan fitted.arrows -o wild.arrows
 is 'a weight of 300 digits fits its column' "$(ctr-model top -n 1 wild.arrows | awk 'NR > 1 { print ($1 ~ /^[-+][0-9.]*e[+]29[0-9]$/ || $1 ~ /^[-+][0-9.]*e[+]30[0-9]$/) ? length($1) <= 10 : $0 }')" 1
+
+# ---- a model of a million keys is held once, whatever is done to it: peak memory in KiB
+peak() {
+    "$PY" -c 'import resource, subprocess, sys
+subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL, check=True)
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)' "$@"
+}
+below() { # below KIB COMMAND…
+    _most=$1
+    shift
+    _got=$(peak "$@") && echo "$_got KiB" && test "$_got" -lt "$_most"
+}
+case $CTR_BUILD in
+*san*) skip 'memory of a large model' 'sanitizers have allocators of their own' ;;
+*)
+    awk 'BEGIN { print "click,k"; for (i = 0; i < 1000000; i++) print (i % 3 == 0) "," i }' >million.csv
+    printf 'label click\nfeature k\n' >million.plan
+    ctr-import --format csv --header million.csv | ctr-extract million.plan -o million.arrows
+    ctr-select --head 1000 -o few.arrows million.arrows
+    ok 'learning a million keys: 37 bytes each' below 52000 ctr-train lr -q -o million.model million.arrows
+    ok 'going on from them: the same' below 52000 ctr-train lr -q --init million.model -o x.arrows few.arrows
+    ok 'predicting: 16 bytes, growth and slack' below 36000 ctr-predict million.model few.arrows
+    ok 'printing all of them: 48 bytes' below 64000 ctr-model top -n 0 million.model
+    ok 'exporting, selecting: none' below 12000 ctr-export -f tsv million.model
+    is 'all are printed' "$(ctr-model top -n 0 million.model | wc -l)" 1000002
+    ;;
+esac
 exits 'no action' 2 ctr-model
 exits 'another action' 2 ctr-model bottom m.arrows
 err_like 'is named' "no action 'bottom'; there is top"

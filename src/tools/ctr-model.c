@@ -51,48 +51,48 @@ static int print_row(struct ctr_out *out, const struct ctr_batch *b, int64_t i, 
     return rc ? rc : ctr_out_write(out, "\n", 1, err);
 }
 
-static int print_table(struct ctr_out *out, const struct ctr_batch *b, struct ctr_err *err)
+/* Where the rows go. */
+struct printer {
+    struct ctr_cli *cli;
+    struct ctr_out *out;
+    struct ctr_writer *w; /* of a stream */
+    bool begun;
+};
+
+static int print_table(void *ctx, const struct ctr_batch *b, struct ctr_err *err)
 {
-    int rc = ctr_out_printf(out, err, "%10s  %10s  feature\n", "weight", "count");
+    struct printer *p = ctx;
+    int rc = p->begun ? 0 : ctr_out_printf(p->out, err, "%10s  %10s  feature\n", "weight", "count");
+    p->begun = true;
     for (int64_t i = 0; i < b->rows && !rc; i++)
-        rc = print_row(out, b, i, err);
-    return rc ? rc : ctr_out_commit(out, err);
+        rc = print_row(p->out, b, i, err);
+    return rc;
 }
 
-static int print(struct ctr_cli *cli, struct ctr_out *out, struct ctr_batchbuf *rows, const struct ctr_schema *schema,
-                 struct ctr_err *err)
+static int print_stream(void *ctx, const struct ctr_batch *b, struct ctr_err *err)
 {
-    struct ctr_writer *w = NULL;
-    if (!strcmp(o.format, "table"))
-        return print_table(out, ctr_batchbuf_view(rows), err);
-    int rc = ctr_cli_writer(cli, out, schema, &w, err);
-    if (!rc && ctr_batchbuf_rows(rows))
-        rc = ctr_writer_batch(w, ctr_batchbuf_view(rows), err);
-    if (!rc)
-        rc = ctr_cli_finish(cli, w, out, err);
-    ctr_writer_free(w);
-    return rc;
+    struct printer *p = ctx;
+    int rc = p->w ? 0 : ctr_cli_writer(p->cli, p->out, b->schema, &p->w, err);
+    return rc || !b->rows ? rc : ctr_writer_batch(p->w, b, err);
 }
 
 static int top(struct ctr_cli *cli, struct ctr_err *err)
 {
     const struct ctr_top_opts to = { .n = o.n, .by_table = o.by_table, .names = o.names };
-    struct ctr_schema schema = { 0 };
-    struct ctr_batchbuf rows = { 0 };
-    struct ctr_out *out = NULL;
+    const bool table = !strcmp(o.format, "table");
+    struct printer p = { .cli = cli };
     const char *model = cli->args[1];
-    int rc = ctr_cli_out(cli, strcmp(o.format, "table") ? CTR_OUT_BINARY : 0, &out, err);
+    int rc = ctr_cli_out(cli, table ? 0 : CTR_OUT_BINARY, &p.out, err);
     if (!rc)
         rc = ctr_cli_reread(cli, &model, err);
     if (!rc && o.names)
         rc = ctr_cli_read(cli, o.names, err);
     if (!rc)
-        rc = ctr_model_top(model, &to, &rows, &schema, err);
+        rc = ctr_model_top(model, &to, table ? print_table : print_stream, &p, err);
     if (!rc)
-        rc = print(cli, out, &rows, &schema, err);
-    ctr_out_free(out);
-    ctr_batchbuf_free(&rows);
-    ctr_schema_free(&schema);
+        rc = table ? ctr_out_commit(p.out, err) : ctr_cli_finish(cli, p.w, p.out, err);
+    ctr_writer_free(p.w);
+    ctr_out_free(p.out);
     return rc;
 }
 

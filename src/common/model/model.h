@@ -275,8 +275,10 @@ struct ctr_top_opts {
     bool by_table;     /* n a table */
     const char *names; /* stream of ctr-extract --names, or NULL: sections vocab.* of the model, if any */
 };
-/* Rows of (table, key, name, count, weight), strongest |weight| first (by table: tables in order of name). */
-int ctr_model_top(const char *path, const struct ctr_top_opts *o, struct ctr_batchbuf *rows, struct ctr_schema *schema,
+/* Rows of (table, key, name, count, weight), strongest |weight| first (by table: tables in order of name), given to
+ * `each` in batches, of which the last may be empty. Memory: 48 bytes a weight that is shown, and names. */
+typedef int ctr_top_each(void *ctx, const struct ctr_batch *rows, struct ctr_err *err);
+int ctr_model_top(const char *path, const struct ctr_top_opts *o, ctr_top_each *each, void *ctx,
                   struct ctr_err *err) CTR_MUST;
 
 #endif

@@ -10,9 +10,9 @@
 struct weight {
     uint64_t key, count;
     double w;
+    char *name; /* NULL: not known */
     int table;
     bool counted;
-    char *name; /* NULL: not known */
 };
 
 /* The strongest of one table, or of all. */
@@ -338,30 +338,46 @@ static int make_schema(struct ctr_schema *s, struct ctr_err *err)
     return rc;
 }
 
-int ctr_model_top(const char *path, const struct ctr_top_opts *o, struct ctr_batchbuf *rows, struct ctr_schema *schema,
-                  struct ctr_err *err)
+/* The rows, a batch at a time: the answer may be the whole model. */
+static int give_rows(struct tops *s, ctr_top_each *each, void *ctx, struct ctr_err *err)
+{
+    struct ctr_schema schema;
+    struct ctr_batchbuf rows = { 0 };
+    int rc = make_schema(&schema, err);
+    if (!rc)
+        rc = ctr_batchbuf_init(&rows, &schema, err);
+    for (int i = 0; i < s->n; i++)
+        for (size_t j = 0; j < s->top[i].n && !rc; j++) {
+            rc = add_row(s, &s->top[i].e[j], &rows, err);
+            if (!rc && ctr_batchbuf_rows(&rows) == CTR_BATCH_ROWS) {
+                rc = each(ctx, ctr_batchbuf_view(&rows), err);
+                ctr_batchbuf_clear(&rows);
+            }
+        }
+    if (!rc)
+        rc = each(ctx, ctr_batchbuf_view(&rows), err);
+    ctr_batchbuf_free(&rows);
+    ctr_schema_free(&schema);
+    return rc;
+}
+
+int ctr_model_top(const char *path, const struct ctr_top_opts *o, ctr_top_each *each, void *ctx, struct ctr_err *err)
 {
     struct tops s = { .o = o };
-    memset(rows, 0, sizeof *rows);
-    int rc = make_schema(schema, err);
-    if (!rc)
-        rc = ctr_batchbuf_init(rows, schema, err);
-    if (!rc)
-        rc = read_weights(&s, path, err);
+    int rc = read_weights(&s, path, err);
     if (!rc)
         rc = index_shown(&s, err);
     if (!rc)
         rc = o->names ? read_names(&s, err) : read_vocabs(&s, path, err);
     if (!rc)
         rc = name_special(&s, err);
-    for (int i = 0; i < s.n; i++)
-        for (size_t j = 0; j < s.top[i].n; j++) {
-            if (!rc)
-                rc = add_row(&s, &s.top[i].e[j], rows, err);
+    if (!rc)
+        rc = give_rows(&s, each, ctx, err);
+    for (int i = 0; i < s.n; i++) {
+        for (size_t j = 0; j < s.top[i].n; j++)
             free(s.top[i].e[j].name);
-        }
-    for (int i = 0; i < s.n; i++)
         free(s.top[i].e);
+    }
     free(s.top);
     free(s.shown);
     free(s.seed);
