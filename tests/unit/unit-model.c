@@ -16,7 +16,7 @@ enum { LONGEST = 70 };
 
 static void test_kernel(const struct ctr_ftrl_kernel *k, const struct ctr_ftrl_kernel *judge, int state)
 {
-    struct ctr_ftrl p = { 1 / 0.3, 0.7, 0.25, 0.1 };
+    struct ctr_learning p = { .inv_alpha = 1 / 0.3, .beta = 0.7, .l1 = 0.25, .l2 = 0.1 };
     static uint8_t row[2][LONGEST][24];
     static uint8_t spare[24];
     uint8_t *at[2][80];
@@ -41,7 +41,7 @@ static void test_kernel(const struct ctr_ftrl_kernel *k, const struct ctr_ftrl_k
         }
         for (int s = 0; s < 2; s++) {
             const struct ctr_ftrl_kernel *which = s ? judge : k;
-            struct ctr_ftrl_row scratch = { z[s], n[s], w[s], root[s], x };
+            struct ctr_coords scratch = { z[s], n[s], w[s], root[s], x, NULL };
             dot[s] = which->forward[state](&p, &scratch, at[s], len);
             which->update[state](&p, &scratch, at[s], len, 0.37);
         }

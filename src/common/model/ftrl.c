@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-#define LANES CTR_FTRL_LANES
+#define LANES CTR_LANES
 #define BODY  static inline __attribute__((always_inline))
 
 typedef double lanes __attribute__((vector_size(LANES * sizeof(double))));
@@ -68,7 +68,7 @@ BODY int64_t padded(int64_t k)
         w = z > 0 ? -w : w;                                                                                            \
         return size <= 0 ? 0 : w;                                                                                      \
     }                                                                                                                  \
-    BODY double forward_##suffix(const struct ctr_ftrl *p, const struct ctr_ftrl_row *s, uint8_t *const *row,          \
+    BODY double forward_##suffix(const struct ctr_learning *p, const struct ctr_coords *s, uint8_t *const *row,        \
                                  int64_t k)                                                                            \
     {                                                                                                                  \
         real *restrict z = s->z, *restrict n = s->n, *restrict w = s->w, *restrict root = s->root;                     \
@@ -91,8 +91,8 @@ BODY int64_t padded(int64_t k)
         }                                                                                                              \
         return join_lanes(&sum);                                                                                       \
     }                                                                                                                  \
-    BODY void update_##suffix(const struct ctr_ftrl *p, const struct ctr_ftrl_row *s, uint8_t *const *row, int64_t k,  \
-                              double g)                                                                                \
+    BODY void update_##suffix(const struct ctr_learning *p, const struct ctr_coords *s, uint8_t *const *row,           \
+                              int64_t k, double g)                                                                     \
     {                                                                                                                  \
         real *restrict z = s->z, *restrict n = s->n, *restrict w = s->w, *restrict root = s->root;                     \
         const double *restrict x = s->x;                                                                               \
@@ -109,7 +109,7 @@ BODY int64_t padded(int64_t k)
             scatter_##suffix(row + i, z + i, n + i);                                                                   \
     }                                                                                                                  \
     /* The same when rows may have changed since forward: only w is of then. */                                        \
-    BODY void update_late_##suffix(const struct ctr_ftrl *p, const struct ctr_ftrl_row *s, uint8_t *const *row,        \
+    BODY void update_late_##suffix(const struct ctr_learning *p, const struct ctr_coords *s, uint8_t *const *row,      \
                                    int64_t k, double g)                                                                \
     {                                                                                                                  \
         real *restrict z = s->z, *restrict n = s->n, *restrict root = s->root;                                         \
@@ -124,17 +124,17 @@ DEFINE_BODY(double, f64, sqrt, fabs)
 DEFINE_BODY(float, f32, sqrtf, fabsf)
 
 #define DEFINE_TYPED(isa, attributes, suffix)                                                                          \
-    attributes static double forward_##suffix##_##isa(const struct ctr_ftrl *p, const struct ctr_ftrl_row *s,          \
+    attributes static double forward_##suffix##_##isa(const struct ctr_learning *p, const struct ctr_coords *s,        \
                                                       uint8_t *const *row, int64_t k)                                  \
     {                                                                                                                  \
         return forward_##suffix(p, s, row, k);                                                                         \
     }                                                                                                                  \
-    attributes static void update_##suffix##_##isa(const struct ctr_ftrl *p, const struct ctr_ftrl_row *s,             \
+    attributes static void update_##suffix##_##isa(const struct ctr_learning *p, const struct ctr_coords *s,           \
                                                    uint8_t *const *row, int64_t k, double g)                           \
     {                                                                                                                  \
         update_##suffix(p, s, row, k, g);                                                                              \
     }                                                                                                                  \
-    attributes static void update_late_##suffix##_##isa(const struct ctr_ftrl *p, const struct ctr_ftrl_row *s,        \
+    attributes static void update_late_##suffix##_##isa(const struct ctr_learning *p, const struct ctr_coords *s,      \
                                                         uint8_t *const *row, int64_t k, double g)                      \
     {                                                                                                                  \
         update_late_##suffix(p, s, row, k, g);                                                                         \
@@ -189,17 +189,17 @@ const struct ctr_ftrl_kernel *ctr_ftrl_kernel_best(void)
     return &kernels[i];
 }
 
-double ctr_ftrl_weight64(const struct ctr_ftrl *p, double z, double n)
+double ctr_ftrl_weight64(const struct ctr_learning *p, double z, double root)
 {
-    return weight_f64(z, sqrt(n), p->inv_alpha, p->beta, p->l1, p->l2);
+    return weight_f64(z, root, p->inv_alpha, p->beta, p->l1, p->l2);
 }
 
-float ctr_ftrl_weight32(const struct ctr_ftrl *p, float z, float n)
+float ctr_ftrl_weight32(const struct ctr_learning *p, float z, float root)
 {
-    return weight_f32(z, sqrtf(n), (float)p->inv_alpha, (float)p->beta, (float)p->l1, (float)p->l2);
+    return weight_f32(z, root, (float)p->inv_alpha, (float)p->beta, (float)p->l1, (float)p->l2);
 }
 
-double ctr_ftrl_dot(const double *w, const double *x, int64_t k)
+double ctr_lanes_dot(const double *w, const double *x, int64_t k)
 {
     lanes sum = { 0 };
     for (int64_t i = 0; i < k; i++)
@@ -207,7 +207,7 @@ double ctr_ftrl_dot(const double *w, const double *x, int64_t k)
     return join_lanes(&sum);
 }
 
-double ctr_ftrl_join(const double sum[CTR_FTRL_LANES])
+double ctr_lanes_join(const double sum[CTR_LANES])
 {
     lanes l;
     memcpy(&l, sum, sizeof l);

@@ -25,13 +25,14 @@ int ctr_lr_new(void **out, const struct ctr_params *p, struct ctr_err *err)
     struct lr *m = calloc(1, sizeof *m);
     if (!m)
         return ctr_fail_nomem(err, sizeof *m);
-    m->ftrl = (struct ctr_ftrl){ 1 / p->alpha, p->beta, p->l1, p->l2 };
-    m->kernel = ctr_ftrl_kernel_best();
+    m->params = *p;
     m->homes = ctr_sparse_kernel_best();
-    m->state = strcmp(p->precision, "f32") ? CTR_F64_STATE : CTR_F32_STATE;
-    m->stride = m->state == CTR_F64_STATE ? 24 : 16;
     m->no_bias = p->no_bias;
-    int rc = p->minibatch > 1 ? ctr_lr_mini_new(&m->mini, p->minibatch, p->threads, err) : 0;
+    int rc = ctr_learning_init(&m->learning, p, err);
+    ctr_learning_start(&m->learning, &m->more.event, 0);
+    m->stride = (m->learning.layout.bytes + 7) / 8 * 8;
+    if (!rc && p->minibatch > 1)
+        rc = ctr_lr_mini_new(&m->mini, p->minibatch, p->threads, err);
     if (!rc)
         rc = ctr_inclusion_new(&m->inclusion, p, err);
     if (rc) {
@@ -54,6 +55,7 @@ void ctr_lr_free(void *learner)
         ctr_buf_free(bufs[i]);
     for (size_t i = 0; i < CTR_COUNT(m->shape); i++)
         ctr_buf_free(&m->shape[i]);
+    ctr_more_free(&m->more);
     free(m->table);
     free(m->extra);
     free(m->seed);
@@ -164,7 +166,7 @@ static int make_scratch(struct lr *m, const struct ctr_rows *r, int64_t from, in
     int64_t longest = 0;
     for (int64_t i = from; i < end; i++)
         longest = CTR_MAX(longest, r->start[i + 1] - r->start[i]);
-    longest = (longest + 2 * CTR_FTRL_LANES) / CTR_FTRL_LANES * CTR_FTRL_LANES; /* the bias too */
+    longest = (longest + 2 * CTR_LANES) / CTR_LANES * CTR_LANES; /* the bias too */
     struct ctr_buf *bufs[] = { &m->z, &m->n, &m->w, &m->root, &m->row };
     int rc = scratch(&m->home, r->start[end] - r->start[from], sizeof(void *), err);
     for (size_t i = 0; i < CTR_COUNT(bufs) && !rc; i++)
@@ -173,6 +175,8 @@ static int make_scratch(struct lr *m, const struct ctr_rows *r, int64_t from, in
         m->filled = 0;
         rc = scratch(&m->x, longest, sizeof(double), err);
     }
+    if (!rc && m->learning.events)
+        rc = ctr_more_reserve(&m->more, longest, err);
     return rc;
 }
 
@@ -236,7 +240,7 @@ void ctr_lr_find_slots(const struct lr *m, const uint64_t *hash, const uint16_t 
 }
 
 /* x of a row, then the bias, then zeros to the end of the lanes. */
-static void fill_x(struct lr *m, const double *x, int64_t k, int64_t all)
+static inline void fill_x(struct lr *m, const double *x, int64_t k, int64_t all)
 {
     double *to = (double *)(void *)m->x.data;
     if (x)
@@ -247,7 +251,7 @@ static void fill_x(struct lr *m, const double *x, int64_t k, int64_t all)
         for (int64_t i = 0; i < k; i++)
             to[i] = 1;
     m->filled = x ? 0 : k + 1;
-    for (int64_t i = k; i < (all + CTR_FTRL_LANES - 1) / CTR_FTRL_LANES * CTR_FTRL_LANES; i++)
+    for (int64_t i = k; i < (all + CTR_LANES - 1) / CTR_LANES * CTR_LANES; i++)
         to[i] = i < all;
 }
 
@@ -256,10 +260,15 @@ int ctr_lr_diverged(int64_t row, struct ctr_err *err)
     return ctr_fail(err, CTR_EDATA, "row %lld: the prediction is not a number" CTR_LR_TOO_LARGE, (long long)row);
 }
 
-static int train_block(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end, double *score,
-                       struct ctr_err *err)
+/* `events` is a constant where this is called: the default learner wants none. */
+static inline __attribute__((always_inline)) int train_block(struct lr *m, const struct ctr_rows *r, int64_t from,
+                                                             int64_t end, double *score, const bool events,
+                                                             struct ctr_err *err)
 {
-    const struct ctr_ftrl_row s = { m->z.data, m->n.data, m->w.data, m->root.data, (double *)(void *)m->x.data };
+    const struct ctr_coords s = {
+        m->z.data, m->n.data, m->w.data, m->root.data, (double *)(void *)m->x.data, &m->more
+    };
+    const struct ctr_learning *l = &m->learning;
     uint8_t **home = (uint8_t **)(void *)m->home.data, **row = (uint8_t **)(void *)m->row.data;
     int64_t first = r->start[from];
     for (int64_t i = from; i < CTR_MIN(from + AHEAD, end); i++)
@@ -276,14 +285,16 @@ static int train_block(struct lr *m, const struct ctr_rows *r, int64_t from, int
         }
         ctr_lr_find_slots(m, r->hash + at, r->table + at, home + (at - first), k, row);
         row[k] = m->bias;
-        for (int64_t j = all; j % CTR_FTRL_LANES; j++)
+        for (int64_t j = all; j % CTR_LANES; j++)
             row[j] = m->spare;
         fill_x(m, r->x ? r->x + at : NULL, k, all);
-        double p = ctr_sigmoid(m->kernel->forward[m->state](&m->ftrl, &s, row, all));
+        double p = ctr_sigmoid(l->forward(l, &s, row, all));
         if (!(p >= 0))
             return ctr_lr_diverged(r->first_row + i + 1, err);
         score[i] = p;
-        m->kernel->update[m->state](&m->ftrl, &s, row, all, (r->weight ? r->weight[i] : 1) * (p - r->label[i]));
+        if (events && !ctr_event_set(&m->more.event, r->label[i], r->weight ? r->weight[i] : 1))
+            continue;
+        l->update(l, &s, row, all, (r->weight ? r->weight[i] : 1) * (p - r->label[i]));
     }
     return 0;
 }
@@ -297,7 +308,10 @@ static int train_exactly(struct lr *m, const struct ctr_rows *r, int64_t from, i
         rc = make_scratch(m, r, from, end, err);
     if (!rc)
         rc = make_shape(m, r, from, err);
-    return rc ? rc : train_block(m, r, from, end, score, err);
+    if (rc)
+        return rc;
+    return m->learning.events ? train_block(m, r, from, end, score, true, err)
+                              : train_block(m, r, from, end, score, false, err);
 }
 
 static int lr_train_rows(void *learner, const struct ctr_rows *r, double *score, int64_t bound, struct ctr_err *err)
@@ -338,15 +352,6 @@ static int lr_scorer_bind(void *scorer, const struct ctr_inputs *in, const struc
     return ctr_lr_scorer_bind(scorer, names, err);
 }
 
-static int lr_load(void *learner, struct ctr_strs *tables, struct ctr_reader *r, struct ctr_err *err)
-{
-    const struct ctr_batch *b;
-    int rc;
-    while ((rc = ctr_reader_next(r, &b, err)) > 0 && !(rc = ctr_lr_load(learner, tables, b, err)))
-        ;
-    return rc;
-}
-
 /* ---- what was saved ---- */
 
 static int lr_words(const void *learner, struct ctr_buf *text, struct ctr_err *err)
@@ -378,12 +383,14 @@ static int lr_restore(void *learner, const uint64_t *word, size_t words, struct 
     return words ? ctr_fail(err, CTR_EDATA, "the checkpoint has a state that its options do not need") : 0;
 }
 
-static const char *const lr_options[] = { "alpha",     "beta",      "l1",      "l2",        "precision", "no-bias",
-                                          "minibatch", "hash-bits", "dropout", "normalize", "inclusion", NULL };
+static const char *const lr_options[] = { "alpha",     "beta",      "l1",        "l2",
+                                          "precision", "no-bias",   "minibatch", "hash-bits",
+                                          "dropout",   "normalize", "optimizer", "learning-rate",
+                                          "power",     "threshold", "inclusion", NULL };
 
 const struct ctr_model ctr_model_lr = {
     .name = "lr",
-    .summary = "logistic regression by FTRL-Proximal",
+    .summary = "logistic regression, by FTRL-Proximal and its relatives",
     .options = lr_options,
     .learner_new = ctr_lr_new,
     .learner_free = ctr_lr_free,
@@ -397,7 +404,7 @@ const struct ctr_model ctr_model_lr = {
     .restore = lr_restore,
     .save_schema = ctr_lr_save_schema,
     .save = ctr_lr_save,
-    .load = lr_load,
+    .load = ctr_lr_load,
     .scorer_open = ctr_lr_scorer_open,
     .scorer_free = ctr_lr_scorer_free,
     .scorer_bind = lr_scorer_bind,

@@ -4,18 +4,16 @@
 #ifndef CTR_LR_H
 #define CTR_LR_H
 
-#include "common/model/ftrl.h"
 #include "common/model/model.h"
+#include "common/model/optimizer.h"
 #include "common/model/sparse.h"
 
 struct ctr_lr_mini;
 struct ctr_inclusion;
 
 struct lr {
-    struct ctr_ftrl ftrl;
-    const struct ctr_ftrl_kernel *kernel;
-    int state; /* CTR_F64_STATE or CTR_F32_STATE */
-    uint32_t stride;
+    struct ctr_learning learning; /* parameters, layout of a table row, kernels */
+    uint32_t stride;              /* bytes of a table row: learning.layout.bytes, as the table wants it */
     bool no_bias;
     struct ctr_sparse *table;
     struct ctr_lr_mini *mini;        /* NULL: row by row */
@@ -29,7 +27,9 @@ struct lr {
     bool shaped;             /* shape holds this block's */
     struct ctr_buf z, n, w, root, x; /* scratch of a row */
     int64_t filled;                  /* x holds this many ones less 1, the bias and zeros; 0: something else */
-    _Alignas(16) uint8_t bias[CTR_SPARSE_MAX_STRIDE], spare[CTR_SPARSE_MAX_STRIDE]; /* spare: see ftrl.h */
+    struct ctr_more more;            /* of learners that want it; the event of the last row learned */
+    struct ctr_params params;        /* as the model file tells them */
+    _Alignas(16) uint8_t bias[CTR_SPARSE_MAX_STRIDE], spare[CTR_SPARSE_MAX_STRIDE]; /* spare: see optimizer.h */
 };
 
 int ctr_lr_new(void **learner, const struct ctr_params *p, struct ctr_err *err) CTR_MUST;
@@ -53,7 +53,7 @@ void ctr_lr_mini_end(struct ctr_lr_mini *q, struct lr *m); /* the last minibatch
 /* lr_file.c */
 int ctr_lr_save_schema(const void *learner, struct ctr_schema *s, struct ctr_err *err) CTR_MUST;
 int ctr_lr_save(void *learner, const struct ctr_strs *tables, struct ctr_writer *w, struct ctr_err *err) CTR_MUST;
-int ctr_lr_load(void *learner, struct ctr_strs *tables, const struct ctr_batch *b, struct ctr_err *err) CTR_MUST;
+int ctr_lr_load(void *learner, struct ctr_strs *tables, struct ctr_reader *r, struct ctr_err *err) CTR_MUST;
 
 /* Part of the digest of weights: a sum, so that order does not matter, and weights of 0 do not count. */
 static inline uint64_t ctr_lr_digest(uint64_t key, double w)
@@ -63,10 +63,16 @@ static inline uint64_t ctr_lr_digest(uint64_t key, double w)
     return w == 0 ? 0 : ctr_mix64(ctr_mix64(key) + bits);
 }
 
-/* The columns of a model section by name. */
+/* The columns of a model section by name; NULL: not there. */
+enum { CTR_LR_WEIGHT, CTR_LR_Z, CTR_LR_N, CTR_LR_NEGATIVES, CTR_LR_POSITIVES, CTR_LR_NUMBERS };
 struct ctr_lr_columns {
-    const struct ctr_col *table, *key, *weight, *z, *n; /* NULL: not there */
+    const struct ctr_col *table, *key, *number[CTR_LR_NUMBERS];
 };
+
+/* The first state column of this learner that is not there, or NULL: then there is all to learn on. */
+const char *ctr_lr_missing(const struct ctr_lr_columns *c, const struct ctr_learning *l);
+void ctr_lr_state(const struct ctr_lr_columns *c, const struct ctr_learning *l, int64_t i, struct ctr_state *s);
+int ctr_lr_steps(const struct ctr_meta *meta, uint64_t *steps, struct ctr_err *err) CTR_MUST; /* CTR_META_MODEL_STEPS */
 
 int ctr_lr_find_columns(const struct ctr_batch *b, struct ctr_lr_columns *c, struct ctr_err *err) CTR_MUST;
 

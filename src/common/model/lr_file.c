@@ -1,57 +1,78 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The section of a model file that holds lr: columns table (dictionary), key, weight, z, n, typed as the learner keeps
- * them; rows sorted by table and key, so that the file depends on what was learned and not on the order of its keys. */
+ * The section of a model file that holds lr: columns table (dictionary), key, weight and the state of the optimizer (z;
+ * n, or negatives and positives), typed as the learner keeps them; rows sorted by table and key, so that the file
+ * depends on what was learned and not on the order of its keys. */
 #include <math.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "common/model/ftrl.h"
 #include "common/model/lr.h"
 
-/* z, n and weight of a table row, as doubles (exact for f32). */
-static void read_row(const struct lr *m, const uint8_t *row, double *z, double *n, double *w)
+enum { WEIGHT = CTR_LR_WEIGHT, Z, N, NEGATIVES, POSITIVES, NUMBERS };
+static const char *const number_names[NUMBERS] = { "weight", "z", "n", "negatives", "positives" };
+
+static bool has_number(const struct ctr_learning *l, int i)
 {
-    if (m->state == CTR_F64_STATE) {
-        memcpy(z, row + 8, sizeof *z);
-        memcpy(n, row + 16, sizeof *n);
-        *w = ctr_ftrl_weight64(&m->ftrl, *z, *n);
-    } else {
-        float zn[2];
-        memcpy(zn, row + 8, sizeof zn);
-        *z = (double)zn[0];
-        *n = (double)zn[1];
-        *w = (double)ctr_ftrl_weight32(&m->ftrl, zn[0], zn[1]);
+    switch (i) {
+    case WEIGHT: return true;
+    case Z: return l->optimizer->dual;
+    case N: return l->layout.n;
+    default: return l->layout.counts;
     }
+}
+
+static enum ctr_type number_type(const struct ctr_learning *l, int i)
+{
+    return i >= NEGATIVES ? CTR_U64 : l->precision == CTR_F64_STATE ? CTR_F64 : CTR_F32;
+}
+
+/* State and weight of a table row; here, not by ctr_state_read, for the learner that most files are of. */
+static inline __attribute__((always_inline)) double read_row(const struct lr *m, const uint8_t *row,
+                                                             struct ctr_state *s)
+{
+    if (m->learning.events) {
+        ctr_state_read(&m->learning, &m->more.event, row, s);
+        return ctr_state_weight(&m->learning, &m->more.event, s);
+    }
+    if (m->learning.precision == CTR_F64_STATE) {
+        memcpy(&s->value, row + 8, sizeof s->value);
+        memcpy(&s->n, row + 16, sizeof s->n);
+        return ctr_ftrl_weight64(&m->learning, s->value, sqrt(s->n));
+    }
+    float zn[2];
+    memcpy(zn, row + 8, sizeof zn);
+    s->value = (double)zn[0];
+    s->n = (double)zn[1];
+    return (double)ctr_ftrl_weight32(&m->learning, zn[0], sqrtf(zn[1]));
 }
 
 /* The digest of all weights; false when some state is infinite or not a number. An update that overflows shows in the
  * next prediction, but the last row has none after it. */
 static bool digest_all(const struct lr *m, uint64_t *digest)
 {
-    bool finite = true;
-    double z, n, w;
-    *digest = 0;
+    struct ctr_state s;
+    double w = read_row(m, m->bias, &s);
+    bool finite = fabs(s.value) < INFINITY && fabs(s.n) < INFINITY;
+    *digest = m->no_bias ? 0 : ctr_lr_digest(ctr_bias_key(), w);
     for (int i = 0; i < m->tables; i++) {
         uint64_t at = 0;
         for (const uint8_t *row; (row = ctr_sparse_next(&m->table[i], &at));) {
-            read_row(m, row, &z, &n, &w);
-            finite &= fabs(z) < INFINITY && n < INFINITY;
+            w = read_row(m, row, &s);
+            finite &= fabs(s.value) < INFINITY && fabs(s.n) < INFINITY;
             *digest += ctr_lr_digest(ctr_sparse_key(ctr_sparse_row_hash(row)), w);
         }
     }
-    read_row(m, m->bias, &z, &n, &w);
-    if (!m->no_bias)
-        *digest += ctr_lr_digest(ctr_bias_key(), w);
-    return finite && fabs(z) < INFINITY && n < INFINITY;
+    return finite;
 }
 
 int ctr_lr_save_schema(const void *learner, struct ctr_schema *s, struct ctr_err *err)
 {
-    static const char *const names[] = { "weight", "z", "n" };
     const struct lr *m = learner;
     uint64_t digest;
-    char hex[17];
+    char hex[17], steps[CTR_NUM_MAX + 1];
     if (!digest_all(m, &digest))
         return ctr_fail(err, CTR_EDATA, "the model's state is infinite or not a number" CTR_LR_TOO_LARGE);
     snprintf(hex, sizeof hex, "%016llx", (unsigned long long)digest);
@@ -60,9 +81,24 @@ int ctr_lr_save_schema(const void *learner, struct ctr_schema *s, struct ctr_err
         s->f[s->n - 1].dict = true;
         rc = ctr_schema_add(s, "key", CTR_U64, err);
     }
-    for (size_t i = 0; i < CTR_COUNT(names) && !rc; i++)
-        rc = ctr_schema_add(s, names[i], m->state == CTR_F64_STATE ? CTR_F64 : CTR_F32, err);
+    for (int i = 0; i < NUMBERS && !rc; i++)
+        if (has_number(&m->learning, i))
+            rc = ctr_schema_add(s, number_names[i], number_type(&m->learning, i), err);
+    if (!rc && m->learning.events) {
+        steps[ctr_fmt_i64(steps, (int64_t)m->more.event.step)] = 0;
+        rc = ctr_meta_set(&s->meta, CTR_META_MODEL_STEPS, steps, err);
+    }
     return rc ? rc : ctr_meta_set(&s->meta, CTR_META_MODEL_WEIGHTS, hex, err);
+}
+
+int ctr_lr_steps(const struct ctr_meta *meta, uint64_t *steps, struct ctr_err *err)
+{
+    const char *text = ctr_meta_get(meta, CTR_META_MODEL_STEPS);
+    int64_t v = 0;
+    if (text && (!ctr_parse_i64(text, strlen(text), &v) || v < 0))
+        return ctr_fail(err, CTR_EDATA, "the model's number of steps, '%.40s', is damaged", text);
+    *steps = (uint64_t)v;
+    return 0;
 }
 
 enum { SAVE_ROWS = CTR_BATCH_ROWS };
@@ -70,11 +106,12 @@ struct saver {
     const struct lr *m;
     struct ctr_writer *w;
     struct ctr_col names; /* the dictionary */
-    struct ctr_col col[5];
+    struct ctr_col col[2 + NUMBERS];
+    int cols;
     int32_t *table;
     uint64_t *key;
-    uint8_t *value[3]; /* weight, z, n in the type of the file */
-    int32_t current;   /* table */
+    uint8_t *number[NUMBERS]; /* in the type of the file */
+    int32_t current;          /* table */
     int64_t rows;
 };
 
@@ -83,7 +120,7 @@ static int save_flush(struct saver *s, struct ctr_err *err)
     struct ctr_batch b = { ctr_writer_schema(s->w), s->rows, 0, s->col };
     if (!s->rows)
         return 0;
-    for (int i = 0; i < 5; i++)
+    for (int i = 0; i < s->cols; i++)
         s->col[i].rows = s->rows;
     s->rows = 0;
     return ctr_writer_batch(s->w, &b, err);
@@ -92,15 +129,20 @@ static int save_flush(struct saver *s, struct ctr_err *err)
 static int save_row(void *ctx, uint64_t key, const uint8_t *row, struct ctr_err *err)
 {
     struct saver *s = ctx;
-    double v[3];
-    read_row(s->m, row, &v[1], &v[2], &v[0]);
+    struct ctr_state state;
+    double weight = read_row(s->m, row, &state);
+    const double real[] = { weight, state.value, state.n }; /* in the order of columns */
     s->table[s->rows] = s->current;
     s->key[s->rows] = key;
-    for (int i = 0; i < 3; i++)
-        if (s->m->state == CTR_F64_STATE)
-            ((double *)(void *)s->value[i])[s->rows] = v[i];
+    for (int i = WEIGHT; i < NEGATIVES; i++)
+        if (s->m->learning.precision == CTR_F64_STATE)
+            ((double *)(void *)s->number[i])[s->rows] = real[i];
         else
-            ((float *)(void *)s->value[i])[s->rows] = (float)v[i];
+            ((float *)(void *)s->number[i])[s->rows] = (float)real[i];
+    if (s->m->learning.layout.counts) {
+        ((uint64_t *)(void *)s->number[NEGATIVES])[s->rows] = state.negatives;
+        ((uint64_t *)(void *)s->number[POSITIVES])[s->rows] = state.positives;
+    }
     return ++s->rows == SAVE_ROWS ? save_flush(s, err) : 0;
 }
 
@@ -116,11 +158,12 @@ static int by_name(const void *a, const void *b)
 
 static void saver_columns(struct saver *s)
 {
-    enum ctr_type value = s->m->state == CTR_F64_STATE ? CTR_F64 : CTR_F32;
     s->col[0] = (struct ctr_col){ .type = CTR_UTF8, .data = s->table, .dict = &s->names };
     s->col[1] = (struct ctr_col){ .type = CTR_U64, .data = s->key };
-    for (int i = 0; i < 3; i++)
-        s->col[2 + i] = (struct ctr_col){ .type = value, .data = s->value[i] };
+    s->cols = 2;
+    for (int i = 0; i < NUMBERS; i++)
+        if (has_number(&s->m->learning, i))
+            s->col[s->cols++] = (struct ctr_col){ .type = number_type(&s->m->learning, i), .data = s->number[i] };
 }
 
 static int save_tables(struct saver *s, const struct named *order, int n, struct ctr_err *err)
@@ -157,10 +200,10 @@ int ctr_lr_save(void *learner, const struct ctr_strs *tables, struct ctr_writer 
     s.table = malloc(SAVE_ROWS * sizeof *s.table);
     s.key = malloc(SAVE_ROWS * sizeof *s.key);
     bool whole = s.table && s.key;
-    for (int i = 0; i < 3; i++)
-        whole &= (s.value[i] = malloc(SAVE_ROWS * sizeof(double))) != NULL;
+    for (int i = 0; i < NUMBERS; i++)
+        whole &= (s.number[i] = malloc(SAVE_ROWS * sizeof(double))) != NULL;
     if (!rc && !whole)
-        rc = ctr_fail_nomem(err, SAVE_ROWS * 5 * sizeof(double));
+        rc = ctr_fail_nomem(err, SAVE_ROWS * (2 + NUMBERS) * sizeof(double));
     if (!rc) {
         s.names = *ctr_colbuf_view(&names);
         saver_columns(&s);
@@ -169,8 +212,8 @@ int ctr_lr_save(void *learner, const struct ctr_strs *tables, struct ctr_writer 
     free(order);
     free(s.table);
     free(s.key);
-    for (int i = 0; i < 3; i++)
-        free(s.value[i]);
+    for (int i = 0; i < NUMBERS; i++)
+        free(s.number[i]);
     ctr_colbuf_free(&names);
     return rc;
 }
@@ -179,14 +222,16 @@ int ctr_lr_find_columns(const struct ctr_batch *b, struct ctr_lr_columns *c, str
 {
     static const struct {
         const char *name;
-        bool text, key;
+        bool text, whole;
         size_t at;
     } want[] = {
         { "table", true, false, offsetof(struct ctr_lr_columns, table) },
         { "key", false, true, offsetof(struct ctr_lr_columns, key) },
-        { "weight", false, false, offsetof(struct ctr_lr_columns, weight) },
-        { "z", false, false, offsetof(struct ctr_lr_columns, z) },
-        { "n", false, false, offsetof(struct ctr_lr_columns, n) },
+        { "weight", false, false, offsetof(struct ctr_lr_columns, number[WEIGHT]) },
+        { "z", false, false, offsetof(struct ctr_lr_columns, number[Z]) },
+        { "n", false, false, offsetof(struct ctr_lr_columns, number[N]) },
+        { "negatives", false, true, offsetof(struct ctr_lr_columns, number[NEGATIVES]) },
+        { "positives", false, true, offsetof(struct ctr_lr_columns, number[POSITIVES]) },
     };
     memset(c, 0, sizeof *c);
     for (size_t i = 0; i < CTR_COUNT(want); i++) {
@@ -194,9 +239,9 @@ int ctr_lr_find_columns(const struct ctr_batch *b, struct ctr_lr_columns *c, str
         if (at < 0)
             continue;
         const struct ctr_col *col = &b->col[at];
-        bool right = want[i].text  ? col->type == CTR_UTF8
-                     : want[i].key ? col->type == CTR_U64 && !col->dict
-                                   : col->type == CTR_F64 || col->type == CTR_F32;
+        bool right = want[i].text    ? col->type == CTR_UTF8
+                     : want[i].whole ? col->type == CTR_U64 && !col->dict
+                                     : col->type == CTR_F64 || col->type == CTR_F32;
         if (!right)
             return ctr_fail(err, CTR_EDATA, "column '%s' of the model has another type than ctr-train gave it",
                             want[i].name);
@@ -239,41 +284,83 @@ int ctr_lr_find_table(struct ctr_lr_table *cache, struct ctr_str name, struct ct
     return 0;
 }
 
-static void write_state(const struct lr *m, uint8_t *row, double z, double n)
+const char *ctr_lr_missing(const struct ctr_lr_columns *c, const struct ctr_learning *l)
 {
-    float zn[2] = { (float)z, (float)n };
-    if (m->state == CTR_F32_STATE) {
-        memcpy(row + 8, zn, sizeof zn);
-        return;
-    }
-    memcpy(row + 8, &z, sizeof z);
-    memcpy(row + 16, &n, sizeof n);
+    for (int i = l->optimizer->dual ? Z : WEIGHT; i < NUMBERS; i++)
+        if (has_number(l, i) && !c->number[i])
+            return number_names[i];
+    return NULL;
 }
 
-int ctr_lr_load(void *learner, struct ctr_strs *tables, const struct ctr_batch *b, struct ctr_err *err)
+static uint64_t whole_at(const struct ctr_col *col, int64_t i)
 {
-    struct lr *m = learner;
+    return col ? ((const uint64_t *)col->data)[i] : 0;
+}
+
+void ctr_lr_state(const struct ctr_lr_columns *c, const struct ctr_learning *l, int64_t i, struct ctr_state *s)
+{
+    *s = (struct ctr_state){ ctr_col_f64(c->number[l->optimizer->dual ? Z : WEIGHT], i),
+                             c->number[N] ? ctr_col_f64(c->number[N], i) : 0, whole_at(c->number[NEGATIVES], i),
+                             whole_at(c->number[POSITIVES], i) };
+}
+
+/* Whose state it is, and how far it had learned. */
+static int load_frame(struct lr *m, const struct ctr_schema *s, struct ctr_err *err)
+{
+    const char *text = ctr_meta_get(&s->meta, CTR_META_MODEL_OPTIONS);
+    struct ctr_params p;
+    uint64_t steps = 0;
+    int rc = ctr_params_parse(&p, text ? text : "", err);
+    if (rc)
+        return rc;
+    if (strcmp(p.optimizer, m->params.optimizer) || strcmp(p.learning_rate, m->params.learning_rate))
+        return ctr_fail(err, CTR_EUSAGE,
+                        "the model was learned with --optimizer %s --learning-rate %s, whose state is not that of "
+                        "--optimizer %s --learning-rate %s",
+                        p.optimizer, p.learning_rate, m->params.optimizer, m->params.learning_rate);
+    if (m->learning.step == CTR_STEP_FTRL_GLOBAL && (p.alpha != m->params.alpha || p.l1 != m->params.l1))
+        return ctr_fail(err, CTR_EUSAGE, "the model's z goes with its --alpha %g and --l1 %g: give the same", p.alpha,
+                        p.l1);
+    if (!(rc = ctr_lr_steps(&s->meta, &steps, err)))
+        ctr_learning_start(&m->learning, &m->more.event, steps);
+    return rc;
+}
+
+static int load_batch(struct lr *m, struct ctr_strs *tables, const struct ctr_batch *b, struct ctr_err *err)
+{
+    const struct ctr_learning *l = &m->learning;
     struct ctr_lr_columns c;
     struct ctr_lr_table cache = { .table = 0 };
     int rc = ctr_lr_find_columns(b, &c, err);
-    if (!rc && (!c.z || !c.n))
-        rc = ctr_fail(err, CTR_EDATA, "the model has no column '%s': it can predict but not learn on", c.z ? "n" : "z");
+    const char *missing = rc ? NULL : ctr_lr_missing(&c, l);
+    if (missing)
+        rc = ctr_fail(err, CTR_EDATA, "the model has no column '%s': it can predict but not learn on", missing);
     for (int64_t i = 0; i < b->rows && !rc; i++) {
-        double z = ctr_col_f64(c.z, i), n = ctr_col_f64(c.n, i);
+        struct ctr_state s;
         uint64_t h = ctr_sparse_hash(((const uint64_t *)c.key->data)[i]);
-        if (!(fabs(z) < INFINITY && n >= 0 && n < INFINITY))
-            return ctr_fail(err, CTR_EDATA, "row %lld of the model: z or n is damaged",
-                            (long long)(b->first_row + i + 1));
+        ctr_lr_state(&c, l, i, &s);
+        if (!(fabs(s.value) < INFINITY && s.n >= (l->optimizer->holds ? -CTR_MAX_THRESHOLD : 0) && s.n < INFINITY))
+            return ctr_fail(err, CTR_EDATA, "row %lld of the model: %s or n is damaged",
+                            (long long)(b->first_row + i + 1), l->optimizer->dual ? "z" : "weight");
         if ((rc = ctr_lr_find_table(&cache, ctr_col_str(c.table, i), tables, err)) ||
             (rc = ctr_lr_bind(m, tables, err)))
             return rc;
         if (cache.table >= 0) {
             if ((rc = ctr_sparse_reserve(&m->table[cache.table], 1, err)))
                 return rc;
-            write_state(m, ctr_sparse_get(&m->table[cache.table], h), z, n);
+            ctr_state_write(l, &m->more.event, &s, ctr_sparse_get(&m->table[cache.table], h));
         } else if (!m->no_bias) {
-            write_state(m, m->bias, z, n);
+            ctr_state_write(l, &m->more.event, &s, m->bias);
         }
     }
+    return rc;
+}
+
+int ctr_lr_load(void *learner, struct ctr_strs *tables, struct ctr_reader *r, struct ctr_err *err)
+{
+    const struct ctr_batch *b;
+    int rc = load_frame(learner, ctr_reader_schema(r), err);
+    while (!rc && (rc = ctr_reader_next(r, &b, err)) > 0)
+        rc = load_batch(learner, tables, b, err);
     return rc;
 }

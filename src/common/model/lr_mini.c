@@ -14,15 +14,17 @@
 #include "common/feature/op.h"
 #include "common/model/lr.h"
 
-enum { LANES = CTR_FTRL_LANES, AHEAD = 8, SPINS = 2000 };
+enum { LANES = CTR_LANES, AHEAD = 8, SPINS = 2000 };
 
 /* What one thread holds of the rows of a call, behind those that wait for the end of their minibatch. A row's entries
  * (the bias is the last of its lane's thread) lie at at[row], padded to LANES. */
 struct part {
     struct ctr_buf at, len, gradient;               /* by row: int64_t, int64_t, double */
+    struct ctr_buf label, weight;                   /* by row: double, when the learner wants events */
     struct ctr_buf hash, table, lane, x, home, row; /* by entry */
     struct ctr_buf w;                               /* by entry, of the minibatch's start, in the learner's precision */
     struct ctr_buf z, n, root;                      /* of a row */
+    struct ctr_more more;                           /* its event is the same in all parts */
     struct ctr_buf sums[2];                         /* by row of a minibatch: LANES doubles; of even and odd ones */
     int64_t longest;
     struct ctr_err err;
@@ -77,9 +79,10 @@ void ctr_lr_mini_free(struct ctr_lr_mini *q)
         return;
     for (int t = 0; t < q->threads && q->part; t++) {
         struct part *p = &q->part[t];
-        struct ctr_buf *bufs[] = { &p->at,   &p->len, &p->gradient, &p->hash,    &p->table,
-                                   &p->lane, &p->x,   &p->home,     &p->row,     &p->w,
-                                   &p->z,    &p->n,   &p->root,     &p->sums[0], &p->sums[1] };
+        struct ctr_buf *bufs[] = { &p->at,   &p->len,     &p->gradient, &p->hash,  &p->table, &p->lane,
+                                   &p->x,    &p->home,    &p->row,      &p->w,     &p->z,     &p->n,
+                                   &p->root, &p->sums[0], &p->sums[1],  &p->label, &p->weight };
+        ctr_more_free(&p->more);
         for (size_t i = 0; i < CTR_COUNT(bufs); i++)
             ctr_buf_free(bufs[i]);
     }
@@ -151,6 +154,8 @@ static int make_room(struct ctr_lr_mini *q, struct part *p, int64_t rows, int64_
         { &p->at, q->pending ? q->pending + 1 : 0, rows + 1, sizeof(int64_t) },
         { &p->len, q->pending, rows, sizeof(int64_t) },
         { &p->gradient, q->pending, rows, sizeof(double) },
+        { &p->label, q->pending, rows, sizeof(double) },
+        { &p->weight, q->pending, rows, sizeof(double) },
         { &p->hash, used, entries, sizeof(uint64_t) },
         { &p->table, used, entries, sizeof(uint16_t) },
         { &p->lane, used, entries, sizeof(uint8_t) },
@@ -169,7 +174,7 @@ static int make_room(struct ctr_lr_mini *q, struct part *p, int64_t rows, int64_
 
 struct view { /* of a part */
     int64_t *at, *len;
-    double *gradient;
+    double *gradient, *label, *weight;
     uint64_t *hash;
     uint16_t *table;
     uint8_t *lane;
@@ -182,7 +187,8 @@ static struct view view_of(const struct part *p)
 {
     return (struct view){
         (int64_t *)(void *)p->at.data,      (int64_t *)(void *)p->len.data,
-        (double *)(void *)p->gradient.data, (uint64_t *)(void *)p->hash.data,
+        (double *)(void *)p->gradient.data, (double *)(void *)p->label.data,
+        (double *)(void *)p->weight.data,   (uint64_t *)(void *)p->hash.data,
         (uint16_t *)(void *)p->table.data,  p->lane.data,
         (double *)(void *)p->x.data,        (uint8_t **)(void *)p->home.data,
         (uint8_t **)(void *)p->row.data,    p->w.data,
@@ -232,15 +238,18 @@ static int pack(struct ctr_lr_mini *q, int t, struct ctr_err *err)
     struct ctr_buf *bufs[] = { &p->z, &p->n, &p->root };
     for (size_t i = 0; i < CTR_COUNT(bufs) && !rc; i++)
         rc = hold(bufs[i], 0, room, sizeof(double), err);
+    if (!rc && m->learning.events)
+        rc = ctr_more_reserve(&p->more, room, err);
     for (int i = 0; i < m->tables && !rc; i++)
         if (m->extra[i] && owner(q, q->table_lane[i]) == t)
             rc = ctr_sparse_reserve(&m->table[i], m->extra[i], err);
     return rc;
 }
 
-static struct ctr_ftrl_row scratch_of(const struct part *p, const struct view *v, int64_t row)
+static struct ctr_coords scratch_of(struct part *p, const struct view *v, int64_t row)
 {
-    return (struct ctr_ftrl_row){ p->z.data, p->n.data, v->w + v->at[row] * 8, p->root.data, v->x + v->at[row] };
+    return (
+        struct ctr_coords){ p->z.data, p->n.data, v->w + v->at[row] * 8, p->root.data, v->x + v->at[row], &p->more };
 }
 
 /* ---- a minibatch ---- */
@@ -275,13 +284,14 @@ static void forward(struct ctr_lr_mini *q, int t, int64_t from, int64_t end, int
         if (i + AHEAD < rows)
             find_homes(q, t, &v, i + AHEAD);
         find_slots(q, t, &v, i);
-        struct ctr_ftrl_row s = scratch_of(p, &v, i);
+        struct ctr_coords s = scratch_of(p, &v, i);
         int64_t at = v.at[i], k = v.len[i];
-        (void)m->kernel->forward[m->state](&m->ftrl, &s, v.row + at, k);
+        (void)m->learning.forward(&m->learning, &s, v.row + at, k);
         double *sum = sums[i - from];
         memset(sum, 0, LANES * sizeof *sum);
         for (int64_t e = 0; e < k; e++) {
-            double w = m->state == CTR_F64_STATE ? ((const double *)s.w)[e] : (double)((const float *)s.w)[e];
+            double w =
+                m->learning.precision == CTR_F64_STATE ? ((const double *)s.w)[e] : (double)((const float *)s.w)[e];
             sum[v.lane[at + e]] += w * v.x[at + e];
         }
     }
@@ -296,12 +306,14 @@ static int predict(struct ctr_lr_mini *q, int t, int64_t from, int64_t end, int6
         double sum[LANES];
         for (int lane = 0; lane < LANES; lane++)
             sum[lane] = ((double(*)[LANES])(void *)q->part[owner(q, lane)].sums[parity].data)[i - from][lane];
-        double p = ctr_sigmoid(ctr_ftrl_join(sum));
+        double p = ctr_sigmoid(ctr_lanes_join(sum));
         if (!(p >= 0))
             return ctr_lr_diverged(r->first_row + row + 1, &q->part[t].err);
         if (t == 0)
             q->score[row] = p;
-        v.gradient[i] = (r->weight ? r->weight[row] : 1) * (p - r->label[row]);
+        v.label[i] = r->label[row];
+        v.weight[i] = r->weight ? r->weight[row] : 1;
+        v.gradient[i] = v.weight[i] * (p - r->label[row]);
     }
     return 0;
 }
@@ -310,14 +322,16 @@ static int predict(struct ctr_lr_mini *q, int t, int64_t from, int64_t end, int6
 static void update(struct ctr_lr_mini *q, int t, int64_t first, int64_t late, int64_t end)
 {
     struct part *p = &q->part[t];
+    const struct ctr_learning *l = &q->m->learning;
     struct view v = view_of(p);
     for (int64_t i = first; i < end; i++) {
         if (i < late) {
             find_homes(q, t, &v, i);
             find_slots(q, t, &v, i);
         }
-        struct ctr_ftrl_row s = scratch_of(p, &v, i);
-        q->m->kernel->update_late[q->m->state](&q->m->ftrl, &s, v.row + v.at[i], v.len[i], v.gradient[i]);
+        struct ctr_coords s = scratch_of(p, &v, i);
+        if (!l->events || ctr_event_set(&p->more.event, v.label[i], v.weight[i]))
+            l->update_late(l, &s, v.row + v.at[i], v.len[i], v.gradient[i]);
     }
 }
 
@@ -334,6 +348,8 @@ static void keep(struct part *p, int64_t first, int64_t rows)
     memmove(v.w, v.w + from * 8, (size_t)n * 8);
     memmove(v.len, v.len + first, (size_t)(rows - first) * sizeof *v.len);
     memmove(v.gradient, v.gradient + first, (size_t)(rows - first) * sizeof *v.gradient);
+    memmove(v.label, v.label + first, (size_t)(rows - first) * sizeof *v.label);
+    memmove(v.weight, v.weight + first, (size_t)(rows - first) * sizeof *v.weight);
     for (int64_t i = first; i <= rows; i++)
         v.at[i - first] = v.at[i] - from;
 }
@@ -366,6 +382,24 @@ static void run_part(void *ctx, int64_t task, int worker)
     keep(&q->part[t], first, rows);
 }
 
+/* Every thread goes through the same events; clips are each one's own. */
+static void set_events(struct ctr_lr_mini *q)
+{
+    for (int t = 0; t < q->threads; t++) {
+        q->part[t].more.event = q->m->more.event;
+        q->part[t].more.event.clips = 0;
+    }
+}
+
+static void take_events(struct ctr_lr_mini *q)
+{
+    int64_t clips = q->m->more.event.clips;
+    for (int t = 0; t < q->threads; t++)
+        clips += q->part[t].more.event.clips;
+    q->m->more.event = q->part[0].more.event;
+    q->m->more.event.clips = clips;
+}
+
 int ctr_lr_mini_rows(struct ctr_lr_mini *q, struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end,
                      double *score, struct ctr_err *err)
 {
@@ -380,7 +414,9 @@ int ctr_lr_mini_rows(struct ctr_lr_mini *q, struct lr *m, const struct ctr_rows 
     atomic_store(&q->failed, false);
     for (int t = 0; t < q->threads; t++)
         q->part[t].err.code = 0;
+    set_events(q);
     ctr_pool_run(q->pool, q->threads, run_part, q);
+    take_events(q);
     for (int t = 0; t < q->threads; t++)
         if (q->part[t].err.code) {
             *err = q->part[t].err;
@@ -393,7 +429,9 @@ int ctr_lr_mini_rows(struct ctr_lr_mini *q, struct lr *m, const struct ctr_rows 
 void ctr_lr_mini_end(struct ctr_lr_mini *q, struct lr *m)
 {
     q->m = m;
+    set_events(q);
     for (int t = 0; t < q->threads && q->pending; t++)
         update(q, t, 0, q->pending, q->pending);
+    take_events(q);
     q->pending = 0;
 }

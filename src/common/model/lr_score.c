@@ -46,17 +46,11 @@ int ctr_lr_scorer_bind(void *scorer, const struct ctr_strs *tables, struct ctr_e
 
 /* What loading counts. */
 struct scorer_load {
-    const struct lr *m; /* formulas and precision */
-    bool derive;        /* z and n win over weight */
+    struct ctr_learning learning;
+    struct ctr_event event;
+    bool derive; /* z and n win over weight */
     int64_t differ;
 };
-
-static double weight_of(const struct scorer_load *l, const struct ctr_lr_columns *c, int64_t i)
-{
-    double z = ctr_col_f64(c->z, i), n = ctr_col_f64(c->n, i);
-    return l->m->state == CTR_F64_STATE ? ctr_ftrl_weight64(&l->m->ftrl, z, n)
-                                        : (double)ctr_ftrl_weight32(&l->m->ftrl, (float)z, (float)n);
-}
 
 static int scorer_batch(struct scorer *s, struct scorer_load *l, struct ctr_strs *tables, const struct ctr_batch *b,
                         struct ctr_err *err)
@@ -64,14 +58,18 @@ static int scorer_batch(struct scorer *s, struct scorer_load *l, struct ctr_strs
     struct ctr_lr_columns c;
     struct ctr_lr_table cache = { .table = 0 };
     int rc = ctr_lr_find_columns(b, &c, err);
-    bool derive = !rc && l->derive && c.z && c.n;
-    if (!rc && !derive && !c.weight)
+    const struct ctr_col *weight = c.number[CTR_LR_WEIGHT];
+    bool derive = !rc && l->derive && !ctr_lr_missing(&c, &l->learning);
+    if (!rc && !derive && !weight)
         rc = ctr_fail(err, CTR_EDATA, "the model has neither weight nor z and n");
     for (int64_t i = 0; i < b->rows && !rc; i++) {
         uint64_t key = ((const uint64_t *)c.key->data)[i];
-        double w = derive ? weight_of(l, &c, i) : ctr_col_f64(c.weight, i);
-        if (derive && c.weight)
-            l->differ += w != ctr_col_f64(c.weight, i);
+        struct ctr_state state;
+        if (derive)
+            ctr_lr_state(&c, &l->learning, i, &state);
+        double w = derive ? ctr_state_weight(&l->learning, &l->event, &state) : ctr_col_f64(weight, i);
+        if (derive && weight)
+            l->differ += w != ctr_col_f64(weight, i);
         if (!(fabs(w) < INFINITY))
             return ctr_fail(err, CTR_EDATA, "row %lld of the model: its weight is not a number",
                             (long long)(b->first_row + i + 1));
@@ -121,13 +119,13 @@ int ctr_lr_scorer_open(void **out, const char *path, const struct ctr_model_info
     const char *want = ctr_meta_get(&info->schema.meta, CTR_META_MODEL_WEIGHTS);
     struct scorer_load l = { 0 };
     struct scorer *s = NULL;
-    void *formulas = NULL;
+    uint64_t steps = 0;
     char hex[17];
-    struct ctr_params p = info->params;
-    p.poisson = 0; /* no key is new here */
-    p.bloom = 0;
-    int rc = ctr_lr_new(&formulas, &p, err);
-    l.m = formulas;
+    int rc = ctr_learning_init(&l.learning, &info->params, err);
+    if (!rc)
+        rc = ctr_lr_steps(&info->schema.meta, &steps, err);
+    if (!rc)
+        ctr_learning_start(&l.learning, &l.event, steps);
     for (int attempt = 0; attempt < 2 && !rc; attempt++) {
         ctr_lr_scorer_free(s);
         if (!(s = calloc(1, sizeof *s))) {
@@ -141,7 +139,6 @@ int ctr_lr_scorer_open(void **out, const char *path, const struct ctr_model_info
             break;
         l.derive = true; /* edited since it was trained: z and n win */
     }
-    ctr_lr_free(formulas);
     if (rc) {
         ctr_lr_scorer_free(s);
         return rc;
@@ -180,7 +177,7 @@ int ctr_lr_predict_rows(const void *scorer, const struct ctr_rows *r, double *sc
             memcpy(x, r->x + at, (size_t)k * sizeof *x);
             x[k] = 1;
         }
-        score[i] = ctr_sigmoid(ctr_ftrl_dot(w, r->x ? x : NULL, k + !s->no_bias));
+        score[i] = ctr_sigmoid(ctr_lanes_dot(w, r->x ? x : NULL, k + !s->no_bias));
         if (!(score[i] >= 0))
             rc = ctr_lr_diverged(r->first_row + i + 1, err);
     }

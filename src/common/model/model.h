@@ -80,8 +80,12 @@ bool ctr_field_is_input(const struct ctr_field *f);
 /* Options that change what is learned. A model takes those that it lists. */
 struct ctr_params {
     double alpha, beta, l1, l2;
-    const char *precision; /* f64, f32 */
+    double power;              /* of the counter in the learning rate */
+    const char *precision;     /* f64, f32, q2.13 */
+    const char *optimizer;     /* a name of optimizer.h */
+    const char *learning_rate; /* per-coordinate, counts, global */
     bool no_bias;
+    int64_t threshold; /* ogd-count: occurrences before a key is learned */
     int64_t minibatch; /* rows whose gradients are those of the weights before the first of them; 1: exact */
     /* How rows are changed before a learner or a scorer sees them: rowchange.h. */
     int64_t hash_bits;     /* 0: keys as they are */
@@ -93,10 +97,11 @@ struct ctr_params {
     int64_t seed;
     int threads; /* changes no result and stands in no file */
 };
-enum { CTR_MAX_MINIBATCH = 65536, CTR_MAX_BLOOM = 15, CTR_BLOOM_BYTES = 8 << 20 };
+enum { CTR_MAX_MINIBATCH = 65536, CTR_MAX_THRESHOLD = 1 << 20, CTR_MAX_BLOOM = 15, CTR_BLOOM_BYTES = 8 << 20 };
 #define CTR_PARAMS_DEFAULT                                                                                             \
     {                                                                                                                  \
-        .alpha = 0.1, .beta = 1, .precision = "f64", .minibatch = 1, .normalize = "none",                              \
+        .alpha = 0.1, .beta = 1, .power = 0.5, .precision = "f64", .optimizer = "ftrl",                                \
+        .learning_rate = "per-coordinate", .threshold = 5, .minibatch = 1, .normalize = "none",                        \
         .bloom_bytes = CTR_BLOOM_BYTES, .threads = 1                                                                   \
     }
 
@@ -161,6 +166,7 @@ extern const struct ctr_model ctr_model_lr;
 
 #define CTR_META_MODEL_OPTIONS "ctr.model_options" /* "alpha=0.1 beta=1 …" */
 #define CTR_META_MODEL_WEIGHTS "ctr.model_weights" /* lr: digest of the weights that are not 0 */
+#define CTR_META_MODEL_STEPS   "ctr.model_steps"   /* lr: events learned, where the learner goes on from it */
 #define CTR_META_CHECKPOINT    "ctr.checkpoint"    /* a model saved on the way: where it was */
 
 /* "alpha=0.1 beta=1 l1=0 l2=0 precision=f64 bias=yes", and back. */

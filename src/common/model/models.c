@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdio.h>
 
+#include "common/model/optimizer.h"
+
 static const struct ctr_model *const models[] = {
     &ctr_model_lr,
 };
@@ -26,7 +28,6 @@ const struct ctr_model *ctr_model_find(const char *name)
 
 /* ---- options ---- */
 
-static const char *const precisions[] = { "f64", "f32", NULL };
 static const char *const norms[] = { "none", "l1", "l2", "max", NULL };
 static const char *const biases[] = { "yes", "no", NULL };
 
@@ -47,7 +48,7 @@ static const struct param {
     { "beta", REAL, AT(beta), 0, INFINITY, NULL, "0 or more", true },
     { "l1", REAL, AT(l1), 0, INFINITY, NULL, "0 or more", true },
     { "l2", REAL, AT(l2), 0, INFINITY, NULL, "0 or more", true },
-    { "precision", WORD, AT(precision), 0, 0, precisions, "f64 or f32", true },
+    { "precision", WORD, AT(precision), 0, 0, ctr_precision_names, "f64, f32 or q2.13", true },
     { "bias", FLAG, AT(no_bias), 0, 0, biases, "yes or no", true },
     { "minibatch", INT, AT(minibatch), 1, CTR_MAX_MINIBATCH, NULL, "1 to 65536 rows", false },
     { "hash-bits", INT, AT(hash_bits), 0, 32, NULL, "1 to 32", false },
@@ -56,6 +57,10 @@ static const struct param {
     { "inclusion-poisson", REAL, AT(poisson), 0, 1 + 0x1p-52, NULL, "at most 1", false },
     { "inclusion-bloom", INT, AT(bloom), 0, CTR_MAX_BLOOM, NULL, "at most 15", false },
     { "inclusion-memory", INT, AT(bloom_bytes), 4096, 0x1p46, NULL, "4K or more", false },
+    { "optimizer", WORD, AT(optimizer), 0, 0, ctr_optimizer_names, "ftrl, ogd, rda, fobos or ogd-count", false },
+    { "learning-rate", WORD, AT(learning_rate), 0, 0, ctr_rate_names, "per-coordinate, counts or global", false },
+    { "power", REAL, AT(power), 0x1p-1074, 1 + 0x1p-52, NULL, "above 0 and at most 1", false },
+    { "threshold", INT, AT(threshold), 0, CTR_MAX_THRESHOLD, NULL, "0 to 1048576 occurrences", false },
     { "seed", INT, AT(seed), 0, 0x1p63, NULL, "0 or more", false },
 #undef AT
 };

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * optimizer: the arithmetic of linear learners on the coordinates of one row, after "Ad Click Prediction: a View from
+ * the Trenches" (KDD 2013), section 3, and McMahan, "Follow-the-Regularized-Leader and Mirror Descent" (AISTATS 2011).
+ *
+ * Three choices that go with each other make a learner, and each is a row of a table or an enum here:
+ *
+ *   optimizer     what a gradient does to a coordinate     ftrl, rda (state z, a sum of gradients), ogd, fobos,
+ *                                                          ogd-count (state w, the weight itself)
+ *   rate          what the learning rate eta counts        squares: n += g^2; counts: n = PN/(N+P) of the events N, P
+ * of the coordinate; global: n = events of the whole stream precision     how the state lies in the table          f64,
+ * f32, q2.13
+ *
+ *     1/eta = (beta + n^power) / alpha          n is that before the row for z -> w, that with the row for a step
+ *
+ * A table row is uint64_t hash, then the columns that its layout names: counts come first, because learners of other
+ * parameters can share them; a learner's own columns, value and n, follow. Every kernel gives the same bits:
+ * element-wise IEEE operations, no contraction, and a dot product of eight partial sums (coordinate i in sum i mod 8)
+ * joined in one order, in double whatever the precision.
+ */
+#ifndef CTR_OPTIMIZER_H
+#define CTR_OPTIMIZER_H
+
+#include "common/base/base.h"
+
+enum { CTR_LANES = 8 };
+enum ctr_precision { CTR_F64_STATE, CTR_F32_STATE, CTR_Q13_STATE, CTR_PRECISIONS };
+enum ctr_rate { CTR_RATE_SQUARES, CTR_RATE_COUNTS, CTR_RATE_GLOBAL, CTR_RATES };
+extern const char *const ctr_precision_names[CTR_PRECISIONS + 1]; /* NULL-terminated, as options name them */
+extern const char *const ctr_rate_names[CTR_RATES + 1];
+
+enum ctr_step { CTR_STEP_FTRL, CTR_STEP_FTRL_GLOBAL, CTR_STEP_RDA, CTR_STEP_OGD, CTR_STEP_FOBOS, CTR_STEPS };
+
+struct ctr_optimizer {
+    const char *name, *summary;
+    bool dual;  /* the state is z, from which the weight follows; else the weight */
+    bool holds; /* a coordinate stays 0 for its first `threshold` occurrences */
+    enum ctr_step step, step_global;
+};
+extern const char *const ctr_optimizer_names[];      /* NULL-terminated, in the order of the table */
+const struct ctr_optimizer *ctr_optimizer_at(int i); /* the first one is the default; NULL past the end */
+const struct ctr_optimizer *ctr_optimizer_find(const char *name);
+
+/* Where the columns of a table row lie; 0: there is none. */
+struct ctr_layout {
+    uint32_t counts; /* uint16_t N, then P: counters of section 4.5, see ctr_count_value */
+    uint32_t value;  /* z or weight: double, float, or int16_t in units of 2^-13 */
+    uint32_t n;      /* double or float; of ogd-count, while it holds: occurrences, negative */
+    uint32_t bytes;  /* of the row, hash included */
+};
+
+/* What changes from row to row; one a thread. */
+struct ctr_event {
+    uint64_t step;     /* events so far: rows whose weight is not 0 */
+    bool positive;     /* label >= 0.5 */
+    uint64_t draw;     /* random bits of this step */
+    double root, next; /* of the global rate: n^power before and with this event */
+    int64_t clips;     /* values cut off by q2.13 */
+};
+
+/* Is row i an event? Then *e is set for its update. */
+static inline bool ctr_event_set(struct ctr_event *e, double label, double weight)
+{
+    e->positive = label >= 0.5;
+    return weight != 0;
+}
+
+/* Scratch of one row: arrays padded to CTR_LANES, of double (f64) or float (f32, q2.13). */
+struct ctr_more;
+struct ctr_coords {
+    void *z, *n, *w, *root;
+    double *x; /* padded with 0 */
+    struct ctr_more *more;
+};
+/* What learners other than the default one need besides. */
+struct ctr_more {
+    struct ctr_event event;
+    void *next; /* n^power with the row's gradient */
+    uint32_t *count;
+    uint64_t *hash;
+    int32_t *q;
+    struct ctr_buf bufs[4];
+};
+int ctr_more_reserve(struct ctr_more *m, int64_t coordinates, struct ctr_err *err) CTR_MUST;
+void ctr_more_free(struct ctr_more *m);
+
+/* A learner's parameters, and the functions that they choose. Pointers to table rows are padded too, with a spare row
+ * of zeros. */
+struct ctr_learning;
+typedef double ctr_forward(const struct ctr_learning *p, const struct ctr_coords *s, uint8_t *const *row, int64_t k);
+typedef void ctr_update(const struct ctr_learning *p, const struct ctr_coords *s, uint8_t *const *row, int64_t k,
+                        double g);
+struct ctr_learning {
+    double alpha, inv_alpha, beta, l1, l2, power;
+    double threshold;
+    uint64_t seed; /* of the draws of q2.13 and of counts */
+    const struct ctr_optimizer *optimizer;
+    enum ctr_step step;
+    enum ctr_precision precision;
+    enum ctr_rate rate;
+    struct ctr_layout layout;
+    bool events; /* s->more is needed, and its event before each update */
+    bool rooted; /* weights follow from z and n */
+    const struct ctr_isa *isa;
+    void (*load)(const struct ctr_learning *p, const struct ctr_coords *s, uint8_t *const *row, int64_t room);
+    void (*store)(const struct ctr_learning *p, const struct ctr_coords *s, uint8_t *const *row, int64_t room);
+
+    ctr_forward *forward;    /* gathers the state of k rows and returns the dot product */
+    ctr_update *update;      /* after forward: the update with g = weight (p - y), scattered */
+    ctr_update *update_late; /* the same when rows may have changed since forward; w is the one of then */
+};
+
+struct ctr_params;
+/* Fails when the parameters do not go together. */
+int ctr_learning_init(struct ctr_learning *l, const struct ctr_params *p, struct ctr_err *err) CTR_MUST;
+bool ctr_learning_is_default(const struct ctr_learning *l); /* one of the fused kernels of ftrl.h does it */
+void ctr_learning_start(const struct ctr_learning *l, struct ctr_event *e, uint64_t step); /* after `step` events */
+
+/* ---- one coordinate, with the bits of the kernels: files, prediction, tests ---- */
+
+/* State as files tell it: value is z or the weight; n that of the rate (global: not used). */
+struct ctr_state {
+    double value, n;
+    uint64_t negatives, positives;
+};
+void ctr_state_read(const struct ctr_learning *l, const struct ctr_event *e, const uint8_t *row, struct ctr_state *s);
+void ctr_state_write(const struct ctr_learning *l, const struct ctr_event *e, const struct ctr_state *s, uint8_t *row);
+double ctr_state_weight(const struct ctr_learning *l, const struct ctr_event *e, const struct ctr_state *s);
+
+/* A counter of 16 bits: exact below 2048, then a floating-point number of 11 bits that goes up with probability
+ * 2^-exponent, so that its value is unbiased and off by some 1.3% (Csuros, "Approximate counting with a floating-point
+ * counter", 2010). It ends at 8.8e12. */
+uint64_t ctr_count_value(uint16_t c);
+uint16_t ctr_count_code(uint64_t value); /* of the largest counter value that is not above it */
+
+/* ---- the dot product ---- */
+
+double ctr_lanes_join(const double sum[CTR_LANES]); /* of the lanes' sums */
+/* Of given weights and x (NULL: 1), with the bits of forward. */
+double ctr_lanes_dot(const double *w, const double *x, int64_t k);
+
+/* ---- kernels, by instruction set ---- */
+
+typedef void ctr_coords_loop(const struct ctr_learning *p, const struct ctr_coords *s, int64_t room);
+typedef void ctr_coords_step(const struct ctr_learning *p, const struct ctr_coords *s, int64_t room, double g);
+struct ctr_isa {
+    const char *name;
+    bool (*usable)(void);
+    /* Index 0: double, 1: float. */
+    ctr_coords_loop *root[CTR_RATES][2];       /* n^.5 */
+    ctr_coords_step *advance[CTR_RATES][2][2]; /* n and next with the row; second index: holds */
+    double (*weights[CTR_STEPS][2])(const struct ctr_learning *p, const struct ctr_coords *s, int64_t room);
+    ctr_coords_step *step[CTR_STEPS][2];
+    ctr_coords_loop *expand, *shrink; /* q2.13: eta z to z by root, z to eta z by next */
+    ctr_coords_loop *round;           /* q2.13: z to q at random */
+};
+/* Fastest first; the last one runs everywhere. */
+const struct ctr_isa *ctr_isa_at(int i);
+const struct ctr_isa *ctr_isa_best(void);
+
+#endif

@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The loops of optimizers over the coordinates of a row. optimizer_kernel.c includes this text once an instruction set
+ * and type, with NAME, ATTRIBUTES, REAL, SQRT and ABS defined. Arrays are padded with coordinates whose x and state are
+ * 0, so that the compiler makes whole vectors and no step moves them. */
+
+#define PARAMS                                                                                                         \
+    const REAL inv_alpha = (REAL)p->inv_alpha, alpha = (REAL)p->alpha, beta = (REAL)p->beta, l1 = (REAL)p->l1,         \
+               l2 = (REAL)p->l2;                                                                                       \
+    (void)inv_alpha, (void)alpha, (void)beta, (void)l1, (void)l2
+
+/* ---- the counter of the learning rate ---- */
+
+ATTRIBUTES static void NAME(root_squares)(const struct ctr_learning *p, const struct ctr_coords *s, int64_t room)
+{
+    const REAL *restrict n = s->n;
+    REAL *restrict root = s->root;
+    (void)p;
+    for (int64_t i = 0; i < room; i++)
+        root[i] = SQRT(n[i]);
+}
+
+/* PN/(N+P): what the sum of squared gradients would be if p had always been P/(N+P) (section 4.5). */
+LOOP REAL NAME(of_counts)(uint32_t count, REAL *seen)
+{
+    REAL negatives = (REAL)count_value(count & 0xffff), positives = (REAL)count_value(count >> 16);
+    REAL sum = negatives + positives;
+    *seen = sum;
+    return negatives * positives / (sum > 1 ? sum : 1);
+}
+
+ATTRIBUTES static void NAME(root_counts)(const struct ctr_learning *p, const struct ctr_coords *s, int64_t room)
+{
+    const uint32_t *restrict count = s->more->count;
+    REAL *restrict n = s->n, *restrict root = s->root, seen;
+    (void)p;
+    for (int64_t i = 0; i < room; i++) {
+        n[i] = NAME(of_counts)(count[i], &seen);
+        root[i] = SQRT(n[i]);
+    }
+}
+
+ATTRIBUTES static void NAME(root_global)(const struct ctr_learning *p, const struct ctr_coords *s, int64_t room)
+{
+    REAL *restrict root = s->root;
+    const REAL all = (REAL)s->more->event.root;
+    (void)p;
+    for (int64_t i = 0; i < room; i++)
+        root[i] = all;
+}
+
+/* A coordinate that is held has an infinite root, hence a step of 0. While it is, n is minus its occurrences. */
+LOOP void NAME(advance_squares_any)(const struct ctr_learning *p, const struct ctr_coords *s, int64_t room, double g,
+                                    const bool holds)
+{
+    REAL *restrict n = s->n, *restrict next = s->more->next;
+    const double *restrict x = s->x;
+    const REAL threshold = (REAL)p->threshold;
+    for (int64_t i = 0; i < room; i++) {
+        REAL gi = (REAL)(g * x[i]);
+        if (holds) {
+            bool held = (n[i] <= 0) & (-n[i] < threshold);
+            REAL one = gi != 0 ? 1 : 0, from = n[i] > 0 ? n[i] : 0;
+            REAL to = from + gi * gi;
+            next[i] = held ? (REAL)INFINITY : SQRT(to);
+            n[i] = held ? n[i] - one : to;
+        } else {
+            n[i] += gi * gi;
+            next[i] = SQRT(n[i]);
+        }
+    }
+}
+
+LOOP void NAME(advance_counts_any)(const struct ctr_learning *p, const struct ctr_coords *s, int64_t room,
+                                   const bool holds)
+{
+    uint32_t *restrict count = s->more->count;
+    const uint64_t *restrict hash = s->more->hash;
+    REAL *restrict n = s->n, *restrict next = s->more->next;
+    const double *restrict x = s->x;
+    const REAL threshold = (REAL)p->threshold;
+    const uint32_t draw = (uint32_t)(s->more->event.draw >> 32), shift = s->more->event.positive ? 16 : 0;
+    for (int64_t i = 0; i < room; i++) {
+        uint32_t c = count[i], own = c >> shift & 0xffff, below = (1u << (own >> COUNT_BITS)) - 1;
+        uint32_t hit = (scatter_bits((uint32_t)(hash[i] >> 32) + draw) & below) == 0;
+        hit &= (x[i] != 0) & (own != 0xffff);
+        c += hit << shift;
+        REAL seen;
+        count[i] = c;
+        n[i] = NAME(of_counts)(c, &seen);
+        next[i] = SQRT(n[i]);
+        if (holds)
+            next[i] = seen <= threshold ? (REAL)INFINITY : next[i];
+    }
+}
+
+LOOP void NAME(advance_global_any)(const struct ctr_learning *p, const struct ctr_coords *s, int64_t room, double g,
+                                   const bool holds)
+{
+    REAL *restrict n = s->n, *restrict next = s->more->next;
+    const double *restrict x = s->x;
+    const REAL threshold = (REAL)p->threshold, all = (REAL)s->more->event.next;
+    for (int64_t i = 0; i < room; i++) {
+        next[i] = all;
+        if (holds) {
+            bool held = -n[i] < threshold;
+            REAL one = g * x[i] != 0 ? 1 : 0;
+            next[i] = held ? (REAL)INFINITY : all;
+            n[i] = held ? n[i] - one : n[i];
+        }
+    }
+}
+
+#define ADVANCE(name, call, holds)                                                                                     \
+    ATTRIBUTES static void NAME(name)(const struct ctr_learning *p, const struct ctr_coords *s, int64_t room,          \
+                                      double g)                                                                        \
+    {                                                                                                                  \
+        (void)g;                                                                                                       \
+        call;                                                                                                          \
+    }
+ADVANCE(advance_squares, NAME(advance_squares_any)(p, s, room, g, false), false)
+ADVANCE(advance_squares_hold, NAME(advance_squares_any)(p, s, room, g, true), true)
+ADVANCE(advance_counts, NAME(advance_counts_any)(p, s, room, false), false)
+ADVANCE(advance_counts_hold, NAME(advance_counts_any)(p, s, room, true), true)
+ADVANCE(advance_global, NAME(advance_global_any)(p, s, room, g, false), false)
+ADVANCE(advance_global_hold, NAME(advance_global_any)(p, s, room, g, true), true)
+#undef ADVANCE
+
+/* ---- weights ---- */
+
+LOOP double NAME(dot)(const REAL *restrict w, const double *restrict x, int64_t room)
+{
+    lanes sum = { 0 };
+    for (int64_t i = 0; i < room; i += CTR_LANES) {
+        lanes x8;
+        VECTOR w8;
+        memcpy(&w8, w + i, sizeof w8);
+        memcpy(&x8, x + i, sizeof x8);
+        sum += __builtin_convertvector(w8, lanes) * x8;
+    }
+    return join_lanes(&sum);
+}
+
+/* ftrl and rda: the minimum of z w + l1 |w| + (1/eta + l2) w^2 / 2. */
+ATTRIBUTES static double NAME(weights_dual)(const struct ctr_learning *p, const struct ctr_coords *s, int64_t room)
+{
+    const REAL *restrict z = s->z, *restrict root = s->root;
+    REAL *restrict w = s->w;
+    PARAMS;
+    for (int64_t i = 0; i < room; i++) {
+        REAL size = ABS(z[i]) - l1, v = size / ((beta + root[i]) * inv_alpha + l2);
+        v = z[i] > 0 ? -v : v;
+        w[i] = size <= 0 ? 0 : v;
+    }
+    return NAME(dot)(w, s->x, room);
+}
+
+/* ftrl with one rate for all: see step_ftrl_global. */
+ATTRIBUTES static double NAME(weights_ftrl_global)(const struct ctr_learning *p, const struct ctr_coords *s,
+                                                   int64_t room)
+{
+    const REAL *restrict z = s->z;
+    REAL *restrict w = s->w;
+    const REAL edge = (REAL)p->alpha * (REAL)p->l1;
+    for (int64_t i = 0; i < room; i++) {
+        REAL size = ABS(z[i]) - edge, v = z[i] > 0 ? -size : size;
+        w[i] = size <= 0 ? 0 : v;
+    }
+    return NAME(dot)(w, s->x, room);
+}
+
+ATTRIBUTES static double NAME(weights_primal)(const struct ctr_learning *p, const struct ctr_coords *s, int64_t room)
+{
+    (void)p;
+    memcpy(s->w, s->z, (size_t)room * sizeof(REAL));
+    return NAME(dot)(s->w, s->x, room);
+}
+
+/* ---- steps ---- */
+
+ATTRIBUTES static void NAME(step_ftrl)(const struct ctr_learning *p, const struct ctr_coords *s, int64_t room, double g)
+{
+    REAL *restrict z = s->z;
+    const REAL *restrict w = s->w, *restrict root = s->root, *restrict next = s->more->next;
+    const double *restrict x = s->x;
+    PARAMS;
+    for (int64_t i = 0; i < room; i++) {
+        REAL gi = (REAL)(g * x[i]), sigma = (next[i] - root[i]) * inv_alpha;
+        z[i] += gi - sigma * w[i];
+    }
+}
+
+/* With one rate for all, every event changes z of every coordinate whose weight is not 0, and leaves that weight as it
+ * is. So the table holds what does not change: alpha z where the weight is 0, else alpha l1 + |w| with the sign of z. z
+ * comes back with the rate of before the row, and goes with that of after it. */
+ATTRIBUTES static void NAME(step_ftrl_global)(const struct ctr_learning *p, const struct ctr_coords *s, int64_t room,
+                                              double g)
+{
+    REAL *restrict z = s->z;
+    const REAL *restrict w = s->w;
+    const double *restrict x = s->x;
+    PARAMS;
+    const REAL root = (REAL)s->more->event.root, next = (REAL)s->more->event.next, edge = alpha * l1;
+    const REAL before = (beta + root) * inv_alpha + l2, after = (beta + next) * inv_alpha + l2;
+    const REAL sigma = (next - root) * inv_alpha;
+    for (int64_t i = 0; i < room; i++) {
+        REAL gi = (REAL)(g * x[i]), size = ABS(z[i]) - edge;
+        REAL live = l1 + size * before, from = size <= 0 ? ABS(z[i]) * inv_alpha : live;
+        from = z[i] < 0 ? -from : from;
+        REAL to = from + gi - sigma * w[i];
+        REAL over = ABS(to) - l1, state = over <= 0 ? ABS(to) * alpha : edge + over / after;
+        state = to < 0 ? -state : state;
+        z[i] = x[i] != 0 ? state : z[i];
+    }
+}
+
+ATTRIBUTES static void NAME(step_rda)(const struct ctr_learning *p, const struct ctr_coords *s, int64_t room, double g)
+{
+    REAL *restrict z = s->z;
+    const double *restrict x = s->x;
+    (void)p;
+    for (int64_t i = 0; i < room; i++)
+        z[i] += (REAL)(g * x[i]);
+}
+
+ATTRIBUTES static void NAME(step_ogd)(const struct ctr_learning *p, const struct ctr_coords *s, int64_t room, double g)
+{
+    REAL *restrict w = s->z;
+    const REAL *restrict next = s->more->next;
+    const double *restrict x = s->x;
+    PARAMS;
+    for (int64_t i = 0; i < room; i++) {
+        REAL gi = (REAL)(g * x[i]), eta = alpha / (beta + next[i]);
+        REAL sign = w[i] > 0 ? l1 : w[i] < 0 ? -l1 : 0;
+        REAL to = w[i] - eta * (gi + (sign + l2 * w[i]));
+        w[i] = (x[i] != 0) & (next[i] > 0) ? to : w[i];
+    }
+}
+
+ATTRIBUTES static void NAME(step_fobos)(const struct ctr_learning *p, const struct ctr_coords *s, int64_t room,
+                                        double g)
+{
+    REAL *restrict w = s->z;
+    const REAL *restrict next = s->more->next;
+    const double *restrict x = s->x;
+    PARAMS;
+    for (int64_t i = 0; i < room; i++) {
+        REAL gi = (REAL)(g * x[i]), eta = alpha / (beta + next[i]);
+        REAL half = w[i] - eta * gi, size = ABS(half) - eta * l1, to = size / (1 + eta * l2);
+        to = half < 0 ? -to : to;
+        to = size <= 0 ? 0 : to;
+        w[i] = (x[i] != 0) & (next[i] > 0) ? to : w[i];
+    }
+}
+
+#undef PARAMS

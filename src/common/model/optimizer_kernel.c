@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The loops of optimizers, compiled for the instruction sets that help and for double and float; integers and
+ * element-wise IEEE operations, so that all agree. */
+#include <math.h>
+
+#include "common/model/optimizer.h"
+
+#define COUNT_BITS 11
+#define FAST       __attribute__((optimize("O3")))
+#define LOOP       static inline __attribute__((always_inline))
+
+typedef double lanes __attribute__((vector_size(CTR_LANES * sizeof(double))));
+typedef lanes lanes_f64;
+typedef float lanes_f32 __attribute__((vector_size(CTR_LANES * sizeof(float))));
+
+LOOP double join_lanes(const lanes *sum)
+{
+    const lanes a = *sum;
+    return ((a[0] + a[4]) + (a[2] + a[6])) + ((a[1] + a[5]) + (a[3] + a[7]));
+}
+
+/* A counter is a floating-point number less 2^11, its bits those of a float. */
+LOOP float count_value(uint32_t c)
+{
+    uint32_t bits = (c << (23 - COUNT_BITS)) + ((uint32_t)(127 + COUNT_BITS) << 23);
+    float f;
+    memcpy(&f, &bits, sizeof f);
+    return f - (float)(1 << COUNT_BITS);
+}
+
+/* Murmur3's last steps. */
+LOOP uint32_t scatter_bits(uint32_t x)
+{
+    x = (x ^ x >> 16) * 0x85ebca6bu;
+    x = (x ^ x >> 13) * 0xc2b2ae35u;
+    return x ^ x >> 16;
+}
+
+/* ---- q2.13 ---- */
+
+LOOP void expand_any(const struct ctr_learning *p, const struct ctr_coords *s, int64_t room)
+{
+    float *restrict z = s->z;
+    const float *restrict root = s->root;
+    const float inv_alpha = (float)p->inv_alpha, beta = (float)p->beta;
+    for (int64_t i = 0; i < room; i++)
+        z[i] *= (beta + root[i]) * inv_alpha;
+}
+
+LOOP void shrink_any(const struct ctr_learning *p, const struct ctr_coords *s, int64_t room)
+{
+    float *restrict z = s->z;
+    const float *restrict next = s->more->next;
+    const float alpha = (float)p->alpha, beta = (float)p->beta;
+    for (int64_t i = 0; i < room; i++) {
+        float by = beta + next[i];
+        z[i] *= alpha / (by > 0 ? by : 1);
+    }
+}
+
+/* floor(2^13 z + u) with u in [0, 1): unbiased. */
+LOOP void round_any(const struct ctr_learning *p, const struct ctr_coords *s, int64_t room)
+{
+    const float *restrict z = s->z;
+    const uint64_t *restrict hash = s->more->hash;
+    int32_t *restrict q = s->more->q, clips = 0;
+    const uint32_t draw = (uint32_t)s->more->event.draw;
+    (void)p;
+    for (int64_t i = 0; i < room; i++) {
+        float t = z[i] * 8192.0f, in = t > -32768.0f ? t : -32768.0f;
+        in = in < 32767.0f ? in : 32767.0f;
+        float u = (float)(int32_t)(scatter_bits((uint32_t)hash[i] + draw) >> 8) * 0x1p-24f;
+        int32_t down = (int32_t)in;
+        down -= (float)down > in;
+        q[i] = down + (in - (float)down > u);
+        clips += in != t;
+    }
+    s->more->event.clips += clips;
+}
+
+/* ---- both types, every instruction set ---- */
+
+#define GLUE_(name, type, isa) name##_##type##_##isa
+#define GLUE(name, type, isa)  GLUE_(name, type, isa)
+#define NAME(name)             GLUE(name, TYPE, ISA)
+
+#define PAIR(name, isa)                                                                                                \
+    {                                                                                                                  \
+        name##_f64_##isa, name##_f32_##isa                                                                             \
+    }
+#define ISA_ROW(isa)                                                                                                   \
+    {                                                                                                                  \
+        .name = #isa, .usable = usable_##isa,                                                                          \
+        .root = { [CTR_RATE_SQUARES] = PAIR(root_squares, isa),                                                        \
+                  [CTR_RATE_COUNTS] = PAIR(root_counts, isa),                                                          \
+                  [CTR_RATE_GLOBAL] = PAIR(root_global, isa) },                                                        \
+        .advance = { [CTR_RATE_SQUARES] = { PAIR(advance_squares, isa), PAIR(advance_squares_hold, isa) },             \
+                     [CTR_RATE_COUNTS] = { PAIR(advance_counts, isa), PAIR(advance_counts_hold, isa) },                \
+                     [CTR_RATE_GLOBAL] = { PAIR(advance_global, isa), PAIR(advance_global_hold, isa) } },              \
+        .weights = { [CTR_STEP_FTRL] = PAIR(weights_dual, isa),                                                        \
+                     [CTR_STEP_FTRL_GLOBAL] = PAIR(weights_ftrl_global, isa),                                          \
+                     [CTR_STEP_RDA] = PAIR(weights_dual, isa),                                                         \
+                     [CTR_STEP_OGD] = PAIR(weights_primal, isa),                                                       \
+                     [CTR_STEP_FOBOS] = PAIR(weights_primal, isa) },                                                   \
+        .step = { [CTR_STEP_FTRL] = PAIR(step_ftrl, isa),                                                              \
+                  [CTR_STEP_FTRL_GLOBAL] = PAIR(step_ftrl_global, isa),                                                \
+                  [CTR_STEP_RDA] = PAIR(step_rda, isa),                                                                \
+                  [CTR_STEP_OGD] = PAIR(step_ogd, isa),                                                                \
+                  [CTR_STEP_FOBOS] = PAIR(step_fobos, isa) },                                                          \
+        .expand = expand_##isa, .shrink = shrink_##isa, .round = round_##isa,                                          \
+    }
+
+#define Q13_LOOP(name, isa, attributes)                                                                                \
+    attributes static void name##_##isa(const struct ctr_learning *p, const struct ctr_coords *s, int64_t room)        \
+    {                                                                                                                  \
+        name##_any(p, s, room);                                                                                        \
+    }
+#define Q13_LOOPS(isa, attributes)                                                                                     \
+    Q13_LOOP(expand, isa, attributes) Q13_LOOP(shrink, isa, attributes) Q13_LOOP(round, isa, attributes)
+
+#define ISA        plain
+#define ATTRIBUTES FAST
+#include "common/model/optimizer_types.h"
+Q13_LOOPS(plain, FAST)
+static bool usable_plain(void)
+{
+    return true;
+}
+
+#if defined(__x86_64__)
+#undef ISA
+#undef ATTRIBUTES
+#define ISA        avx2
+#define ATTRIBUTES FAST __attribute__((target("avx2")))
+#include "common/model/optimizer_types.h"
+Q13_LOOPS(avx2, ATTRIBUTES)
+static bool usable_avx2(void)
+{
+    return ctr_cpu_may(CTR_CPU_AVX2);
+}
+
+#undef ISA
+#undef ATTRIBUTES
+#define ISA        avx512
+#define ATTRIBUTES FAST __attribute__((target("avx512f,avx512dq,avx512vl,prefer-vector-width=512")))
+#include "common/model/optimizer_types.h"
+Q13_LOOPS(avx512, ATTRIBUTES)
+static bool usable_avx512(void)
+{
+    return ctr_cpu_may(CTR_CPU_AVX512);
+}
+#endif
+
+static const struct ctr_isa isas[] = {
+#if defined(__x86_64__)
+    ISA_ROW(avx512),
+    ISA_ROW(avx2),
+#endif
+    ISA_ROW(plain),
+};
+
+const struct ctr_isa *ctr_isa_at(int i)
+{
+    return i >= 0 && i < (int)CTR_COUNT(isas) ? &isas[i] : NULL;
+}
+
+const struct ctr_isa *ctr_isa_best(void)
+{
+    int i = 0;
+    while (!isas[i].usable())
+        i++;
+    return &isas[i];
+}
+
+uint64_t ctr_count_value(uint16_t c)
+{
+    return ((UINT64_C(1) << COUNT_BITS) + (c & ((1u << COUNT_BITS) - 1))) * (UINT64_C(1) << (c >> COUNT_BITS)) -
+           (UINT64_C(1) << COUNT_BITS);
+}
+
+uint16_t ctr_count_code(uint64_t value)
+{
+    uint32_t low = 0, high = UINT16_MAX;
+    while (low < high) { /* the value rises with the code */
+        uint32_t mid = (low + high + 1) / 2;
+        if (ctr_count_value((uint16_t)mid) <= value)
+            low = mid;
+        else
+            high = mid - 1;
+    }
+    return (uint16_t)low;
+}
