@@ -14,6 +14,7 @@ enum {
     FIRST_SLOTS = 128,    /* of an empty table */
     MOVES_PER_KEY = 32,   /* slots that a growth advances for each key that room is made for */
     MOVES_AT_LEAST = 256, /* and at every call */
+    MOVE_SLOTS = 64,      /* moved at a time: they fit into the first cache */
     RANGE_KEYS = 1 << 20, /* keys sorted at a time */
 };
 
@@ -116,29 +117,56 @@ static int make_room(struct ctr_sparse *t, uint64_t rows, struct ctr_err *err)
     return make_slots(t, CTR_MAX(t->size, t->end) + rows + 1, err);
 }
 
-/* Put the rows of t->run back, either those that stood in their old homes (`at_home`) or the others. */
-static void put_back(struct ctr_sparse *t, uint64_t first, bool at_home)
+static inline __attribute__((always_inline)) void copy_row(uint8_t *to, const uint8_t *from, uint32_t stride)
 {
-    uint64_t at = first;
-    for (uint8_t *r = t->run.data; r < t->run.data + t->run.len; r += t->stride, at++) {
-        uint64_t h = ctr_sparse_row_hash(r);
-        if ((ctr_sparse_scale(h, t->old_size) == at) != at_home)
-            continue;
-        t->used--;
-        memcpy(ctr_sparse_get(t, h), r, t->stride);
-    }
+    for (uint32_t i = 0; i < stride; i += 8)
+        memcpy(to + i, from + i, 8);
 }
 
-/* Move the run that ends the part not yet moved, and lower the frontier below it. Keys that come often come early and
- * get their homes; they keep them, because rows that stood in their homes go first. */
-static int move_run(struct ctr_sparse *t, struct ctr_err *err)
+/* Into the first empty slot at or after its home. Returns where it lies. */
+static inline __attribute__((always_inline)) uint8_t *put_row(const struct ctr_sparse *t, const uint8_t *row,
+                                                              uint32_t stride)
 {
-    uint64_t first = t->frontier, last = t->frontier;
+    uint8_t *to = t->rows + ctr_sparse_scale(ctr_sparse_row_hash(row), t->size) * stride;
+    while (ctr_sparse_row_hash(to))
+        to += stride;
+    copy_row(to, row, stride);
+    return to;
+}
+
+/* Put the rows of t->run back, which stood from slot `first` on. Keys that come often come early and get their homes;
+ * they keep them, because rows that stood in their homes go first. */
+static inline __attribute__((always_inline)) void put_back(struct ctr_sparse *t, uint64_t first, uint32_t stride)
+{
+    uint8_t *wait = t->run.data, *highest = t->rows;
+    uint64_t at = first;
+    for (const uint8_t *r = t->run.data; r < t->run.data + t->run.len; r += stride, at++) {
+        uint64_t h = ctr_sparse_row_hash(r);
+        if (h && ctr_sparse_scale(h, t->old_size) == at) {
+            uint8_t *to = put_row(t, r, stride);
+            highest = CTR_MAX(highest, to);
+        } else if (h) {
+            copy_row(wait, r, stride); /* to the front, over rows that are back already */
+            wait += stride;
+        }
+    }
+    for (const uint8_t *r = t->run.data; r < wait; r += stride) {
+        uint8_t *to = put_row(t, r, stride);
+        highest = CTR_MAX(highest, to);
+    }
+    t->end = CTR_MAX(t->end, (uint64_t)(highest - t->rows) / stride + 1);
+}
+
+/* Move what stands in the `slots` slots below the frontier, and the rest of a run that they end in, and lower the
+ * frontier below it. */
+static int move_rows(struct ctr_sparse *t, uint64_t slots, struct ctr_err *err)
+{
+    uint64_t first = t->frontier - CTR_MIN(t->frontier, slots), last = t->frontier;
     while (first > 0 && occupied(t, first - 1))
         first--;
     while (occupied(t, last))
         last++;
-    t->frontier = first ? first - 1 : 0; /* the slot before the run is empty: nobody's home */
+    t->frontier = first ? first - 1 : 0; /* the slot before is empty: nobody's home */
     if (first == last)
         return 0;
     ctr_buf_clear(&t->run);
@@ -148,8 +176,12 @@ static int move_run(struct ctr_sparse *t, struct ctr_err *err)
     if (rc)
         return rc;
     memset(slot(t, first), 0, (last - first) * t->stride);
-    put_back(t, first, true);
-    put_back(t, first, false);
+    if (t->stride == 24)
+        put_back(t, first, 24);
+    else if (t->stride == 16)
+        put_back(t, first, 16);
+    else
+        put_back(t, first, t->stride);
     return 0;
 }
 
@@ -158,7 +190,7 @@ static int advance(struct ctr_sparse *t, uint64_t slots, struct ctr_err *err)
     uint64_t goal = t->frontier > slots ? t->frontier - slots : 0;
     int rc = 0;
     while (t->frontier > goal && !rc)
-        rc = move_run(t, err);
+        rc = move_rows(t, MOVE_SLOTS, err);
     if (!rc && !t->frontier)
         ctr_area_settle(&t->area);
     return rc;
