@@ -1,5 +1,5 @@
 #!/bin/sh
-# ctr-model top: the strongest weights, their names, both formats.
+# ctr-model: the strongest weights, changes, what makes a prediction; names, both formats.
 . "${0%/*}/lib.sh"
 cd "$W" || exit 1
 awk 'BEGIN { print "click,ad,hour"
@@ -72,10 +72,110 @@ case $CTR_BUILD in
 esac
 exits 'no action' 2 ctr-model
 exits 'another action' 2 ctr-model bottom m.arrows
-err_like 'is named' "no action 'bottom'; there is top"
+err_like 'is named' "no action 'bottom'; there are top, diff and explain"
 exits 'a stream is no model' 1 ctr-model top log.arrows
 err_like 'and says so' 'log.arrows: not a model'
 head -c 900 m.arrows >cut.arrows
 exits 'a truncated model' 1 ctr-model top cut.arrows
 exits 'names that are none' 1 ctr-model top --names cut.arrows m.arrows
+
+# ---- counts by the plan: through intermediates, features that share a table, equal calls of vocab
+awk 'BEGIN { print "click,ad,prev,hour,price"; for (i = 0; i < 400; i++) print (i * 7 % 11 < 4) ",ad" i % 5 ",ad" (i + 1) % 4 "," i % 3 "," i % 10 }' >shared.csv
+cat >shared.plan <<'END'
+label   click
+seen = vocab(ad, min=2)
+feature first in item = seen
+feature again in item = seen
+feature same in twin = vocab(ad, min=2)
+feature one in both = vocab(ad, min=2)
+feature two in both = vocab(prev, min=3)
+feature cr = cross(ad, hour)
+dense   price = price / 10.0
+END
+ctr-import --format csv --header shared.csv >shared.arrows
+ctr-extract --fit shared.plan -o shared-fitted.arrows shared.arrows
+ctr-extract shared-fitted.arrows shared.arrows >shared-features.arrows
+ctr-train lr -q --plan shared-fitted.arrows -o s.arrows shared-features.arrows
+counts() { ctr-model top -n 0 -t "$1" s.arrows | awk 'NR > 1 { print $2, $3 }' | sort; }
+is 'an intermediate in a table: the count of its vocabulary' "$(counts item)" '80 item=ad0
+80 item=ad1
+80 item=ad2
+80 item=ad3
+80 item=ad4'
+is 'an equal call has the same state' "$(counts twin | head -n 1)" '80 twin=ad0'
+is 'two vocabularies in one table: their sum' "$(counts both)" '180 both=ad0
+180 both=ad1
+180 both=ad2
+180 both=ad3
+80 both=ad4'
+is '--table takes patterns' "$(ctr-model top -n 0 -t 't*' s.arrows | awk 'NR > 1 { sub("=.*", "", $3); print $3 }' | sort -u)" twin
+
+# ---- diff
+ctr-train lr -q --l1 .5 -o m2.arrows --alpha .05 ads.arrows
+ctr-select --where 'table != "hour"' m2.arrows >less.arrows
+exits 'diff' 0 ctr-model diff -n 2 --names names.arrows m.arrows m2.arrows
+err_like 'says what is common' '11 keys in both models, 0 only in m.arrows, 0 only in m2.arrows; 11 weights differ'
+err_like 'and that options differ' 'learned with different options'
+is 'the head' "$(head -n 1 out)" '    change         new         old  feature'
+is 'change is new less old, strongest first' "$(ctr-model diff -q -n 0 --format stream m.arrows m2.arrows | ctr-export --format csv --columns old,new,change |
+    awk -F, 'NR > 1 { d = $2 - $1 - $3; c = $3 < 0 ? -$3 : $3; if (d > 1e-12 || d < -1e-12 || (NR > 2 && c > last)) print "wrong"; last = c; n++ } END { print n }')" 11
+is 'a model and itself' "$(ctr-model diff m.arrows m.arrows 2>&1 | sed '1d')" 'ctr-model: 11 keys in both models, 0 only in m.arrows, 0 only in m.arrows; 0 weights differ'
+exits 'a model with fewer keys' 0 ctr-model diff m2.arrows less.arrows
+err_like 'is counted' '7 keys in both models, 4 only in m2.arrows, 0 only in less.arrows; 4 weights differ'
+is 'what is gone is 0' "$(awk 'NR > 1 { print $2 }' out | sort -u)" '+0.000000'
+ctr-cat m.arrows m2.arrows >both.arrows
+exits 'two models in one' 1 ctr-model diff m.arrows both.arrows
+err_like 'are not sorted' 'both.arrows: row 12 of the model: its rows are not sorted by table and key'
+exits 'diff of one' 2 ctr-model diff m.arrows
+exits 'diff with a stream' 1 ctr-model diff m.arrows log.arrows
+exits 'diff with a truncated model' 1 ctr-model diff m.arrows cut.arrows
+exits 'diff is written to neither' 2 ctr-model diff --format stream -o m.arrows m.arrows m2.arrows
+
+# ---- explain: contributions add up to the log odds of ctr-predict's score
+ctr-model explain -n 0 --format stream s.arrows shared.arrows | ctr-export --format csv >explained.csv
+ctr-predict s.arrows shared-features.arrows | ctr-export --format csv --columns score >scores.csv
+sums() {
+    awk -F, 'NR == FNR { if (FNR > 1) score[FNR - 1] = $1; next }
+        FNR > 1 { sum[$1] += $8; if ($2 != score[$1]) bad++; n = $1 > n ? $1 : n; d = $6 * $7 - $8; if (d > 1e-12 || d < -1e-12) bad++ }
+        END { for (i = 1; i <= n; i++) { d = 1 / (1 + exp(-sum[i])) - score[i]; if (d > 1e-12 || d < -1e-12) bad++ } print n, bad + 0 }' scores.csv explained.csv
+}
+is 'contributions add up to the score, for every row' "$(sums)" '400 0'
+is 'every feature has its name' "$(awk -F, '$1 == 1 { print $3 "=" $5, $6 }' explained.csv | sort)" '(bias)="" 1
+both=ad0 1
+both=ad1 1
+cr=ad0 x 0 1
+item=ad0 2
+twin=ad0 1'
+is 'a table of the strongest, the rest summed' "$(ctr-select --head 1 shared.arrows | ctr-model explain -n 2 s.arrows | awk 'NR == 1 { print $1, $2, $3; next } NR == 2 { print $1, $2, $3; next } { print $2 == "-" ? $3 " " $4 : "feature" }')" \
+    'row 1: score
+contribution x feature
+feature
+feature
+(rest)=4 more'
+is 'numbers have the name of their column' "$(awk -F, '$1 == 2 && $3 == "price" { print $5, $6 }' explained.csv)" '"" 0.10000000149011612'
+is 'without the label' "$(ctr-select --columns ad,prev,hour,price shared.arrows | ctr-model explain -n 0 --format stream s.arrows | ctr-info --digest)" \
+    "$(ctr-model explain -n 0 --format stream s.arrows shared.arrows | ctr-info --digest)"
+is 'features too, by their plan id; names are not known' "$(ctr-model explain -n 0 --format stream s.arrows shared-features.arrows | ctr-select --columns row,score,table,key,x,weight,contribution | ctr-info --digest)" \
+    "$(ctr-model explain -n 0 --format stream s.arrows shared.arrows | ctr-select --columns row,score,table,key,x,weight,contribution | ctr-info --digest)"
+ctr-cat --batch 7 shared.arrows | ctr-model explain -j 4 -n 0 s.arrows >one
+ctr-model explain -j 1 -n 0 s.arrows shared.arrows >two
+ok 'the same bytes for any batch and -j' cmp one two
+ctr-extract ads.plan log.arrows | ctr-train lr -q --hash-bits 6 -o hashed.arrows
+is 'hashed keys name their tables' "$(ctr-select --head 1 log.arrows | ctr-model explain -n 0 hashed.arrows | awk 'NR > 2 { print $3 }' | sort)" '(bias)
+(hashed)=ad=ad0
+(hashed)=hour=(missing)'
+printf '0 1:1 5:2\n1 2:1\n' | ctr-import --format libsvm >svm.arrows
+ctr-train lr -q -o svm-model.arrows svm.arrows
+is 'a model without a plan explains its features' "$(ctr-model explain -n 0 --format stream svm-model.arrows svm.arrows | ctr-select --where 'row == 1' | ctr-export --format csv --columns x | sort | tr '\n' ' ')" '1 1 2 x '
+exits 'rows without a column' 2 ctr-model explain s.arrows log.arrows
+err_like 'it is named' 'log.arrows|prev|price'
+exits 'explain with names' 2 ctr-model explain --names names.arrows s.arrows shared.arrows
+head -c 2000 shared.arrows >cut-rows.arrows
+exits 'truncated rows' 1 ctr-model explain -o none s.arrows cut-rows.arrows
+ok 'leave no output' test ! -e none
+exits 'a truncated model' 1 ctr-model explain cut.arrows shared.arrows
+exits 'a full disk' 1 sh -c 'ctr-model explain s.arrows shared.arrows >/dev/full'
+exits 'a closed stdout' 1 sh -c 'ctr-model explain s.arrows shared.arrows >&-'
+gone() { { ctr-model explain -n 0 s.arrows shared.arrows shared.arrows 2>gone.err; echo $? >gone.rc; } | head -c 10 >/dev/null; [ ! -s gone.err ] && [ "$(cat gone.rc)" = 141 ]; }
+ok 'a reader that has gone' gone
 done_testing

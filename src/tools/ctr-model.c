@@ -9,18 +9,26 @@
 #include "common/model/model.h"
 
 static struct {
-    const char *names, *format;
+    const char *names, *format, *table;
     int64_t n;
     bool by_table;
 } o = { .n = 20, .format = "table" };
 
 static const struct ctr_opt opts[] = {
-    { "count", 'n', CTR_OPT_INT, "N", "show N weights (0: all that are not 0; default 20)", &o.n, 0 },
-    { "by-table", 0, CTR_OPT_FLAG, NULL, "show N weights of each table", &o.by_table, 0 },
-    { "names", 0, CTR_OPT_STR, "NAMES", "readable names, from ctr-extract --names", &o.names, CTR_OPT_PATH },
+    { "count", 'n', CTR_OPT_INT, "N", "show N weights, or N features a row (0: all; default 20)", &o.n, 0 },
+    { "by-table", 0, CTR_OPT_FLAG, NULL, "top, diff: show N weights of each table", &o.by_table, 0 },
+    { "table", 't', CTR_OPT_STR, "PATTERN", "top, diff: only tables whose names match, such as user*", &o.table, 0 },
+    { "names", 0, CTR_OPT_STR, "NAMES", "top, diff: readable names, from ctr-extract --names", &o.names, CTR_OPT_PATH },
     { "format", 0, CTR_OPT_CHOICE, "table|stream", "a table for people, or a stream (default table)", &o.format, 0 },
     { 0 },
 };
+
+static bool is_table(void)
+{
+    return !strcmp(o.format, "table");
+}
+
+/* ---- tables for people ---- */
 
 /* Text that cannot move the cursor: control characters become '?'. */
 static int print_text(struct ctr_out *out, struct ctr_str s, struct ctr_err *err)
@@ -33,23 +41,72 @@ static int print_text(struct ctr_out *out, struct ctr_str s, struct ctr_err *err
     return rc;
 }
 
-static int print_row(struct ctr_out *out, const struct ctr_batch *b, int64_t i, struct ctr_err *err)
+static int print_weight(struct ctr_out *out, double w, struct ctr_err *err)
 {
-    double w = ctr_col_f64(&b->col[4], i);
-    int rc = ctr_out_printf(out, err, fabs(w) < 1e6 ? "%+10.6f  " : "%+10.4g  ", w);
-    if (!rc && !ctr_col_null(&b->col[3], i))
-        rc = ctr_out_printf(out, err, "%10" PRId64 "  ", ctr_col_i64(&b->col[3], i));
-    else if (!rc)
-        rc = ctr_out_printf(out, err, "%10s  ", "-");
-    if (!rc)
-        rc = print_text(out, ctr_col_str(&b->col[0], i), err);
-    struct ctr_str name = ctr_col_null(&b->col[2], i) ? (struct ctr_str){ NULL, 0 } : ctr_col_str(&b->col[2], i);
-    if (!rc && !name.p)
-        rc = ctr_out_printf(out, err, "=#%016" PRIx64, ((const uint64_t *)b->col[1].data)[i]);
-    else if (!rc && name.n && !(rc = ctr_out_write(out, "=", 1, err)))
-        rc = print_text(out, name, err);
+    return ctr_out_printf(out, err, fabs(w) < 1e6 ? "%+10.6f  " : "%+10.4g  ", w);
+}
+
+/* "table=name", "table" where the name is empty, "table=#key" where it is not known. */
+static int print_feature(struct ctr_out *out, struct ctr_str table, const struct ctr_col *name,
+                         const struct ctr_col *key, int64_t i, struct ctr_err *err)
+{
+    bool known = !ctr_col_null(name, i);
+    struct ctr_str s = known ? ctr_col_str(name, i) : (struct ctr_str){ NULL, 0 };
+    int rc = print_text(out, table, err);
+    if (!rc && !known)
+        rc = ctr_out_printf(out, err, "=#%016" PRIx64, ((const uint64_t *)key->data)[i]);
+    else if (!rc && s.n && !(rc = ctr_out_write(out, "=", 1, err)))
+        rc = print_text(out, s, err);
     return rc ? rc : ctr_out_write(out, "\n", 1, err);
 }
+
+/* Columns table, key, name, then counts and weights; before the first row a head. */
+static int print_weights(struct ctr_out *out, const struct ctr_batch *b, bool head, struct ctr_err *err)
+{
+    const struct ctr_field *f = b->schema->f;
+    int rc = 0;
+    for (int c = b->schema->n - 1; head && c >= 3 && !rc; c--)
+        rc = ctr_out_printf(out, err, "%10s  ", f[c].name);
+    if (!rc && head)
+        rc = ctr_out_printf(out, err, "feature\n");
+    for (int64_t i = 0; i < b->rows && !rc; i++) {
+        for (int c = b->schema->n - 1; c >= 3 && !rc; c--)
+            rc = f[c].type == CTR_F64 ? print_weight(out, ctr_col_f64(&b->col[c], i), err)
+                 : !ctr_col_null(&b->col[c], i)
+                     ? ctr_out_printf(out, err, "%10" PRId64 "  ", ctr_col_i64(&b->col[c], i))
+                     : ctr_out_printf(out, err, "%10s  ", "-");
+        if (!rc)
+            rc = print_feature(out, ctr_col_str(&b->col[0], i), &b->col[2], &b->col[1], i, err);
+    }
+    return rc;
+}
+
+/* Columns row, score, table, key, name, x, weight, contribution: a head a row, then its features. */
+static int print_explained(struct ctr_out *out, const struct ctr_batch *b, int64_t *row, struct ctr_err *err)
+{
+    int rc = 0;
+    for (int64_t i = 0; i < b->rows && !rc; i++) {
+        int64_t of = ctr_col_i64(&b->col[0], i);
+        double p = ctr_col_f64(&b->col[1], i), x = ctr_col_f64(&b->col[5], i);
+        if (of != *row)
+            rc = ctr_out_printf(out, err, "%srow %" PRId64 ": score %.6f, log odds %+.6f\n%12s  %10s  feature\n",
+                                *row ? "\n" : "", of, p, log(p / (1 - p)), "contribution", "x");
+        *row = of;
+        if (!rc)
+            rc = ctr_out_printf(out, err, "  ");
+        if (!rc)
+            rc = print_weight(out, ctr_col_f64(&b->col[7], i), err);
+        if (!rc && ctr_col_null(&b->col[5], i))
+            rc = ctr_out_printf(out, err, "%10s  ", "-");
+        else if (!rc)
+            rc = ctr_out_printf(out, err, "%10g  ", x);
+        if (!rc)
+            rc = print_feature(out, ctr_col_str(&b->col[2], i), &b->col[4], &b->col[3], i, err);
+    }
+    return rc;
+}
+
+/* ---- top, diff ---- */
 
 /* Where the rows go. */
 struct printer {
@@ -59,48 +116,134 @@ struct printer {
     bool begun;
 };
 
-static int print_table(void *ctx, const struct ctr_batch *b, struct ctr_err *err)
+static int print(void *ctx, const struct ctr_batch *b, struct ctr_err *err)
 {
     struct printer *p = ctx;
-    int rc = p->begun ? 0 : ctr_out_printf(p->out, err, "%10s  %10s  feature\n", "weight", "count");
+    bool begun = p->begun;
+    int rc = 0;
     p->begun = true;
-    for (int64_t i = 0; i < b->rows && !rc; i++)
-        rc = print_row(p->out, b, i, err);
-    return rc;
-}
-
-static int print_stream(void *ctx, const struct ctr_batch *b, struct ctr_err *err)
-{
-    struct printer *p = ctx;
-    int rc = p->w ? 0 : ctr_cli_writer(p->cli, p->out, b->schema, &p->w, err);
+    if (is_table())
+        return print_weights(p->out, b, !begun, err);
+    if (!begun)
+        rc = ctr_cli_writer(p->cli, p->out, b->schema, &p->w, err);
     return rc || !b->rows ? rc : ctr_writer_batch(p->w, b, err);
 }
 
-static int top(struct ctr_cli *cli, struct ctr_err *err)
+static void tell(const struct ctr_cli *cli, const struct ctr_diff_counts *n)
 {
-    const struct ctr_top_opts to = { .n = o.n, .by_table = o.by_table, .names = o.names };
-    const bool table = !strcmp(o.format, "table");
+    ctr_cli_note(cli, "%lld keys in both models, %lld only in %s, %lld only in %s; %lld weights differ",
+                 (long long)n->both, (long long)n->only_a, cli->args[1], (long long)n->only_b, cli->args[2],
+                 (long long)n->differ);
+    if (!n->same_plan)
+        ctr_cli_note(cli, "their plans differ: keys of one table and name are compared");
+    if (!n->same_options)
+        ctr_cli_note(cli, "they learned with different options (ctr-info shows them)");
+}
+
+/* Weights of one model, or changes from one (NULL: none) to another. */
+static int weights(struct ctr_cli *cli, const char *from, const char *model, struct ctr_err *err)
+{
+    const struct ctr_top_opts to = { .n = o.n, .by_table = o.by_table, .table = o.table, .names = o.names };
     struct printer p = { .cli = cli };
-    const char *model = cli->args[1];
-    int rc = ctr_cli_out(cli, table ? 0 : CTR_OUT_BINARY, &p.out, err);
+    struct ctr_diff_counts counts;
+    int rc = ctr_cli_out(cli, is_table() ? 0 : CTR_OUT_BINARY, &p.out, err);
+    if (!rc && from)
+        rc = ctr_cli_read(cli, from, err);
     if (!rc)
         rc = ctr_cli_reread(cli, &model, err);
     if (!rc && o.names)
         rc = ctr_cli_read(cli, o.names, err);
     if (!rc)
-        rc = ctr_model_top(model, &to, table ? print_table : print_stream, &p, err);
+        rc = from ? ctr_model_diff(from, model, &to, &counts, print, &p, err)
+                  : ctr_model_top(model, &to, print, &p, err);
     if (!rc)
-        rc = table ? ctr_out_commit(p.out, err) : ctr_cli_finish(cli, p.w, p.out, err);
+        rc = is_table() ? ctr_out_commit(p.out, err) : ctr_cli_finish(cli, p.w, p.out, err);
+    if (!rc && from)
+        tell(cli, &counts);
     ctr_writer_free(p.w);
     ctr_out_free(p.out);
+    return rc;
+}
+
+static int top(struct ctr_cli *cli, struct ctr_err *err)
+{
+    return weights(cli, NULL, cli->args[1], err);
+}
+
+static int diff(struct ctr_cli *cli, struct ctr_err *err)
+{
+    return weights(cli, cli->args[1], cli->args[2], err);
+}
+
+/* ---- explain ---- */
+
+struct explain {
+    struct ctr_explain *e;
+    struct ctr_reader *r;
+    struct ctr_out *out;
+    struct ctr_writer *w; /* NULL: a table */
+    struct ctr_batchbuf rows;
+};
+
+static int open_explain(struct ctr_cli *cli, struct explain *x, struct ctr_err *err)
+{
+    const char *model = cli->args[1];
+    int rc = ctr_cli_out(cli, is_table() ? 0 : CTR_OUT_BINARY, &x->out, err);
+    if (!rc)
+        rc = ctr_cli_reread(cli, &model, err);
+    if (!rc)
+        rc = ctr_explain_open(&x->e, model, o.n, err);
+    if (!rc && *ctr_explain_warning(x->e))
+        ctr_cli_note(cli, "%s", ctr_explain_warning(x->e));
+    if (!rc)
+        rc = ctr_cli_reader(cli, 2, NULL, &x->r, err);
+    if (!rc)
+        rc = ctr_explain_bind(x->e, ctr_reader_schema(x->r), err);
+    if (!rc)
+        rc = ctr_batchbuf_init(&x->rows, ctr_explain_schema(x->e), err);
+    return rc || is_table() ? rc : ctr_cli_writer(cli, x->out, ctr_explain_schema(x->e), &x->w, err);
+}
+
+static int run_explain(struct ctr_cli *cli, struct explain *x, struct ctr_err *err)
+{
+    const struct ctr_batch *b;
+    int64_t row = 0;
+    int rc = open_explain(cli, x, err);
+    while (!rc && (rc = ctr_reader_next(x->r, &b, err)) > 0) {
+        ctr_batchbuf_clear(&x->rows);
+        if ((rc = ctr_explain_batch(x->e, b, &x->rows, err)))
+            ctr_err_file(err, ctr_reader_file(x->r));
+        else
+            rc = x->w ? ctr_writer_batch(x->w, ctr_batchbuf_view(&x->rows), err)
+                      : print_explained(x->out, ctr_batchbuf_view(&x->rows), &row, err);
+        ctr_cli_progress(cli, ctr_reader_rows(x->r), ctr_reader_total_rows(x->r));
+    }
+    if (rc)
+        return rc;
+    return x->w ? ctr_cli_finish(cli, x->w, x->out, err) : ctr_out_commit(x->out, err);
+}
+
+static int explain(struct ctr_cli *cli, struct ctr_err *err)
+{
+    struct explain x = { 0 };
+    int rc;
+    if (o.names || o.by_table || o.table)
+        return ctr_cli_usage(err, "--names, --by-table and --table go with top and diff");
+    rc = run_explain(cli, &x, err);
+    ctr_writer_free(x.w);
+    ctr_out_free(x.out);
+    ctr_reader_free(x.r);
+    ctr_explain_free(x.e);
+    ctr_batchbuf_free(&x.rows);
     return rc;
 }
 
 /* What to do with a model: a row each. */
 static const struct {
     const char *name;
+    int min, max; /* arguments, its own name included; -1: any */
     int (*run)(struct ctr_cli *cli, struct ctr_err *err);
-} actions[] = { { "top", top } };
+} actions[] = { { "top", 2, 2, top }, { "diff", 3, 3, diff }, { "explain", 2, -1, explain } };
 
 static const char *action(int i)
 {
@@ -109,20 +252,19 @@ static const char *action(int i)
 
 static int run_tool(struct ctr_cli *cli, struct ctr_err *err)
 {
-    int rc = ctr_cli_args(cli, 2, 2, err);
+    int rc = ctr_cli_args(cli, 1, -1, err);
     if (rc)
         return rc;
     for (size_t i = 0; i < CTR_COUNT(actions); i++)
         if (!strcmp(actions[i].name, cli->args[0]))
-            return actions[i].run(cli, err);
-    return ctr_cli_usage(err, "no action '%s'; there is %s (ctr-model [options] top MODEL)", cli->args[0],
-                         actions[0].name);
+            return (rc = ctr_cli_args(cli, actions[i].min, actions[i].max, err)) ? rc : actions[i].run(cli, err);
+    return ctr_cli_usage(err, "no action '%s'; there are top, diff and explain", cli->args[0]);
 }
 
 const struct ctr_tool ctr_tool = {
     .name = "ctr-model",
-    .summary = "look into a model: its strongest weights",
-    .synopsis = "top MODEL",
+    .summary = "look into models: strongest weights, what changed, what makes a prediction",
+    .synopsis = "top MODEL\ndiff OLD NEW\nexplain MODEL [FILE...]",
     .opts = opts,
     .run = run_tool,
     .word = action,

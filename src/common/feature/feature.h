@@ -39,6 +39,10 @@ bool ctr_plan_may_lack(const struct ctr_plan *p, const char *column);
 /* Identity of the plan and its fitted state: XXH3-128 in hex; what a model demands of a stream. */
 const char *ctr_plan_id(const struct ctr_plan *p);
 bool ctr_plan_needs_fit(const struct ctr_plan *p);
+/* The sections (vocab.NAME) of the vocabularies whose values are the keys of a table: by name, through any
+ * intermediates. */
+int ctr_plan_vocabs(const struct ctr_plan *p, const char *table, struct ctr_strs *sections,
+                    struct ctr_err *err) CTR_MUST;
 /* The fitted state as sections (vocab.NAME, quantiles.NAME), which a model carries so that `ctr-extract MODEL` works:
  * their names are appended to `names` with ',' before each but the first of the buffer, and the sections written to
  * `out`. */
@@ -79,6 +83,13 @@ int ctr_program_fit(struct ctr_program *g, const struct ctr_batch *in, struct ct
 int ctr_program_fit_finish(struct ctr_program *g, struct ctr_err *err) CTR_MUST;
 int64_t ctr_program_fit_memory(const struct ctr_program *g);
 int ctr_program_fit_save(struct ctr_program *g, struct ctr_out *out, struct ctr_err *err) CTR_MUST;
+
+/* Readable names of the keys of row `row` of an output column (of the batch that ran last), in their order. Say before
+ * the first run that they will be asked for. Borrowed for the time of the call; no keys in the column: none. */
+typedef int ctr_key_name(void *ctx, uint64_t key, struct ctr_str name, struct ctr_err *err);
+void ctr_program_keep_names(struct ctr_program *g);
+int ctr_program_row_names(const struct ctr_program *g, int column, int64_t row, ctr_key_name *each, void *ctx,
+                          struct ctr_err *err) CTR_MUST;
 
 /* Readable names of the keys that were made (ctr-extract --names): rows of table utf8 (dictionary), key uint64, name
  * utf8, count uint64, sorted by table and key; collisions among them are counted. */

@@ -217,15 +217,16 @@ static int table_add(struct plan_names *m, struct name_table *t, uint64_t key, s
     return rc < 0 ? rc : ctr_buf_append(&t->text, name.p, name.n, err);
 }
 
-static int row_update(struct plan_names *m, struct name_table *t, const struct plan_graph *g, const struct plan_node *k,
-                      int64_t row, struct row_names *r, struct ctr_err *err)
+/* The keys of a row with their names, in order. */
+static int each_name(const struct plan_graph *g, const struct plan_node *k, int64_t row, struct row_names *r,
+                     ctr_key_name *each, void *ctx, struct ctr_err *err)
 {
     static const struct ctr_str missing = { "(missing)", 9 };
     bool list = k->type.type == CTR_LIST;
     const struct ctr_col *c = k->col, *keys = list ? c->item : c;
     int64_t from = list ? c->offsets[row] : row, to = list ? c->offsets[row + 1] : row + 1;
     if (ctr_col_missing(g->node[k->arg[0]].col, row))
-        return from < to ? table_add(m, t, ((const uint64_t *)keys->data)[from], missing, err) : CTR_OK;
+        return from < to ? each(ctx, ((const uint64_t *)keys->data)[from], missing, err) : CTR_OK;
     ctr_buf_clear(&r->text);
     ctr_buf_clear(&r->end);
     int rc = node_names(g, k->arg[0], row, r, err);
@@ -233,8 +234,19 @@ static int row_update(struct plan_names *m, struct name_table *t, const struct p
         return ctr_fail(err, CTR_EDATA, "row %lld: %lld keys have %zu names", (long long)row, (long long)(to - from),
                         names_count(r));
     for (int64_t i = from; rc == 0 && i < to; i++)
-        rc = table_add(m, t, ((const uint64_t *)keys->data)[i], names_at(r, (size_t)(i - from)), err);
+        rc = each(ctx, ((const uint64_t *)keys->data)[i], names_at(r, (size_t)(i - from)), err);
     return rc;
+}
+
+struct into {
+    struct plan_names *names;
+    struct name_table *table;
+};
+
+static int into_table(void *ctx, uint64_t key, struct ctr_str name, struct ctr_err *err)
+{
+    struct into *to = ctx;
+    return table_add(to->names, to->table, key, name, err);
 }
 
 int ctr_names_update(struct ctr_program *g, struct ctr_err *err)
@@ -244,9 +256,25 @@ int ctr_names_update(struct ctr_program *g, struct ctr_err *err)
     int rc = 0;
     for (int i = 0; rc == 0 && i < g->output.n; i++) {
         const struct plan_node *k = &g->graph.node[g->node[i]];
-        for (int64_t row = 0; rc == 0 && m->of[i] >= 0 && row < g->graph.batch->rows; row++)
-            rc = row_update(m, &m->t[m->of[i]], &g->graph, k, row, &r, err);
+        struct into to = { m, m->of[i] < 0 ? NULL : &m->t[m->of[i]] };
+        for (int64_t row = 0; rc == 0 && to.table && row < g->graph.batch->rows; row++)
+            rc = each_name(&g->graph, k, row, &r, into_table, &to, err);
     }
+    names_free(&r);
+    return rc;
+}
+
+void ctr_program_keep_names(struct ctr_program *g)
+{
+    g->graph.no_fusion = true;
+}
+
+int ctr_program_row_names(const struct ctr_program *g, int column, int64_t row, ctr_key_name *each, void *ctx,
+                          struct ctr_err *err)
+{
+    const struct plan_node *k = &g->graph.node[g->node[column]];
+    struct row_names r = { 0 };
+    int rc = k->kind == NODE_KEYS ? each_name(&g->graph, k, row, &r, each, ctx, err) : 0;
     names_free(&r);
     return rc;
 }
@@ -409,5 +437,75 @@ int ctr_program_names_save(struct ctr_program *g, struct ctr_out *out, int64_t *
         rc = save_tables(m, &tables, out, &s, err);
     ctr_colbuf_free(&tables);
     ctr_schema_free(&s);
+    return rc;
+}
+
+/* ---- which vocabularies a table is made of
+ * ---------------------------------------------------------------------------------
+ */
+
+static bool same_value(const struct ctr_value *a, const struct ctr_value *b)
+{
+    if (a->kind != b->kind || a->n != b->n)
+        return false;
+    for (int i = 0; a->kind == CTR_V_LIST && i < a->n; i++)
+        if (!same_value(&a->list[i], &b->list[i]))
+            return false;
+    if (a->kind == CTR_V_STR)
+        return a->s.n == b->s.n && !memcmp(a->s.p, b->s.p, a->s.n);
+    return a->kind == CTR_V_LIST || (a->kind == CTR_V_FLOAT ? a->f == b->f : a->i == b->i);
+}
+
+/* What a name of an intermediate stands for. */
+static const struct plan_ast *resolve(const struct plan_tree *t, const struct plan_ast *a, int *def)
+{
+    while (a->kind == AST_NAME && a->def >= 0) {
+        *def = a->def;
+        a = t->def[a->def].expr;
+    }
+    return a;
+}
+
+static bool same_ast(const struct plan_tree *t, const struct plan_ast *a, const struct plan_ast *b)
+{
+    int def;
+    a = resolve(t, a, &def);
+    b = resolve(t, b, &def);
+    if (a == b)
+        return true;
+    if (a->kind != b->kind || a->nargs != b->nargs)
+        return false;
+    if (a->kind == AST_LITERAL)
+        return same_value(&a->value, &b->value);
+    if (strcmp(a->name, b->name))
+        return false;
+    for (int i = 0; i < a->nargs; i++)
+        if (!a->arg_name[i] != !b->arg_name[i] || (a->arg_name[i] && strcmp(a->arg_name[i], b->arg_name[i])) ||
+            !same_ast(t, a->arg[i], b->arg[i]))
+            return false;
+    return true;
+}
+
+/* A call has the state, under the name of the definition, of the first one that equals it. */
+int ctr_plan_vocabs(const struct ctr_plan *p, const char *table, struct ctr_strs *sections, struct ctr_err *err)
+{
+    const struct plan_tree *t = &p->tree;
+    struct ctr_buf name = { 0 };
+    int rc = 0;
+    for (int i = 0; rc == 0 && i < t->ndefs; i++) {
+        int def = i, k = 0;
+        if (t->def[i].kind != PLAN_ROLE || !t->def[i].table || strcmp(t->def[i].table, table))
+            continue;
+        const struct plan_ast *call = resolve(t, t->def[i].expr, &def);
+        if (call->kind != AST_CALL || strcmp(ctr_op_name(call->op), "vocab"))
+            continue;
+        while (k < def && !same_ast(t, t->def[k].expr, call))
+            k++;
+        ctr_buf_clear(&name);
+        rc = ctr_buf_printf(&name, err, "vocab.%s", t->def[k].name);
+        if (rc == 0 && ctr_strs_find(sections, (char *)name.data) < 0)
+            rc = ctr_strs_add(sections, (char *)name.data, name.len, err);
+    }
+    ctr_buf_free(&name);
     return rc;
 }

@@ -409,4 +409,5 @@ const struct ctr_model ctr_model_lr = {
     .scorer_free = ctr_lr_scorer_free,
     .scorer_bind = lr_scorer_bind,
     .predict_rows = ctr_lr_predict_rows,
+    .row_weights = ctr_lr_row_weights,
 };

@@ -92,5 +92,6 @@ int ctr_lr_scorer_open(void **scorer, const char *path, const struct ctr_model_i
 void ctr_lr_scorer_free(void *scorer);
 int ctr_lr_scorer_bind(void *scorer, const struct ctr_strs *tables, struct ctr_err *err) CTR_MUST;
 int ctr_lr_predict_rows(const void *scorer, const struct ctr_rows *rows, double *score, struct ctr_err *err) CTR_MUST;
+double ctr_lr_row_weights(const void *scorer, const struct ctr_rows *rows, int64_t i, double *weight);
 
 #endif

@@ -149,6 +149,18 @@ int ctr_lr_scorer_open(void **out, const char *path, const struct ctr_model_info
     return ctr_lr_scorer_bind(s, tables, err);
 }
 
+double ctr_lr_row_weights(const void *scorer, const struct ctr_rows *r, int64_t i, double *weight)
+{
+    const struct scorer *s = scorer;
+    for (int64_t e = r->start[i]; e < r->start[i + 1]; e++, weight++) {
+        const uint8_t *row = ctr_sparse_find(&s->table[r->table[e]], r->hash[e]);
+        *weight = 0;
+        if (row)
+            memcpy(weight, row + 8, sizeof *weight);
+    }
+    return s->no_bias ? 0 : s->bias;
+}
+
 int ctr_lr_predict_rows(const void *scorer, const struct ctr_rows *r, double *score, struct ctr_err *err)
 {
     const struct scorer *s = scorer;
@@ -166,12 +178,7 @@ int ctr_lr_predict_rows(const void *scorer, const struct ctr_rows *r, double *sc
             for (int64_t e = r->start[i + AHEAD]; e < r->start[i + AHEAD + 1]; e++)
                 if (s->table[r->table[e]].size)
                     __builtin_prefetch(ctr_sparse_home(&s->table[r->table[e]], r->hash[e]));
-        for (int64_t j = 0; j < k; j++) {
-            const uint8_t *row = ctr_sparse_find(&s->table[r->table[at + j]], r->hash[at + j]);
-            w[j] = 0;
-            if (row)
-                memcpy(&w[j], row + 8, sizeof *w);
-        }
+        (void)ctr_lr_row_weights(s, r, i, w);
         w[k] = s->bias;
         if (r->x) {
             memcpy(x, r->x + at, (size_t)k * sizeof *x);

@@ -157,6 +157,8 @@ struct ctr_model {
                        struct ctr_err *err); /* as bind, for a stream */
     /* Any number of threads at once. */
     int (*predict_rows)(const void *scorer, const struct ctr_rows *rows, double *score, struct ctr_err *err);
+    /* NULL, or of a linear model: the weights of row i's entries; returns the bias. */
+    double (*row_weights)(const void *scorer, const struct ctr_rows *rows, int64_t i, double *weight);
 };
 const struct ctr_model *ctr_model_at(int i); /* NULL past the end */
 const struct ctr_model *ctr_model_find(const char *name);
@@ -274,11 +276,12 @@ void ctr_predictor_free(struct ctr_predictor *p);
 /* The output schema of progressive and predict: what passes through, then score. from[i]: column of s, or -1. */
 int ctr_scored_schema(const struct ctr_schema *s, struct ctr_schema *out, int **from, struct ctr_err *err) CTR_MUST;
 
-/* ---- looking into models: topweights.c ---- */
+/* ---- looking into models: topweights.c, explain.c ---- */
 
 struct ctr_top_opts {
     int64_t n;         /* rows, 0: all */
     bool by_table;     /* n a table */
+    const char *table; /* pattern: of the tables that match alone; NULL: of all */
     const char *names; /* stream of ctr-extract --names, or NULL: sections vocab.* of the model, if any */
 };
 /* Rows of (table, key, name, count, weight), strongest |weight| first (by table: tables in order of name), given to
@@ -286,5 +289,29 @@ struct ctr_top_opts {
 typedef int ctr_top_each(void *ctx, const struct ctr_batch *rows, struct ctr_err *err);
 int ctr_model_top(const char *path, const struct ctr_top_opts *o, ctr_top_each *each, void *ctx,
                   struct ctr_err *err) CTR_MUST;
+/* What changed from one model to another: rows of (table, key, name, old, new, change), strongest |change|
+ * first; a key that a model lacks has weight 0 there. */
+struct ctr_diff_counts {
+    int64_t both, only_a, only_b; /* keys */
+    int64_t differ;               /* weights */
+    bool same_plan, same_options;
+};
+int ctr_model_diff(const char *from, const char *to, const struct ctr_top_opts *o, struct ctr_diff_counts *counts,
+                   ctr_top_each *each, void *ctx, struct ctr_err *err) CTR_MUST;
+
+/* What makes the prediction of a row, for a linear model: its log odds are the sum of the contributions, weight times
+ * x, of its features and the bias. */
+struct ctr_explain;
+int ctr_explain_open(struct ctr_explain **e, const char *path, int64_t n, struct ctr_err *err) CTR_MUST;
+void ctr_explain_free(struct ctr_explain *e);
+const char *ctr_explain_warning(const struct ctr_explain *e); /* after open: "" or what to say */
+/* The rows: raw ones, to which the plan in the model is applied, which gives names; or features, by their plan id or
+ * because the model has no plan. */
+int ctr_explain_bind(struct ctr_explain *e, const struct ctr_schema *s, struct ctr_err *err) CTR_MUST;
+const struct ctr_schema *ctr_explain_schema(const struct ctr_explain *e);
+/* Appends a row a feature: row (from 1), score, table, key, name, x, weight, contribution; the n strongest of a row (0:
+ * all), strongest first, then the sum of the others as table "(rest)". A name that is not known is null. */
+int ctr_explain_batch(struct ctr_explain *e, const struct ctr_batch *b, struct ctr_batchbuf *out,
+                      struct ctr_err *err) CTR_MUST;
 
 #endif

@@ -1,14 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The strongest weights of a linear model, with the names of their keys: from a stream of ctr-extract --names, or from
- * the fitted vocabularies that the model carries. Memory holds what is shown and a few times more, not the model. */
+ * The strongest weights of a linear model, or the strongest changes from one to another, with the names of their keys:
+ * from a stream of ctr-extract --names, or from the fitted vocabularies that the model carries. Memory holds what is
+ * shown and a few times more, not the models. */
+#include "common/feature/feature.h"
 #include "common/model/model.h"
 
 #include <math.h>
 #include <stdlib.h>
 
 struct weight {
-    uint64_t key, count;
+    uint64_t key;
+    union {
+        uint64_t count;
+        double old; /* of a change: what w was */
+    };
     double w;
     char *name; /* NULL: not known */
     int table;
@@ -23,8 +29,10 @@ struct top {
 
 struct tops {
     const struct ctr_top_opts *o;
+    const char *from; /* the model that `old` is of, or NULL */
     struct ctr_strs tables;
-    struct top *top; /* one, or one a table */
+    struct ctr_strs *vocabs; /* by table: of which sections its keys are made; NULL: not known */
+    struct top *top;         /* one, or one a table */
     int n;
     struct weight **shown; /* all that are shown, by key and table: most names are of none of them */
     size_t nshown;
@@ -32,10 +40,8 @@ struct tops {
 };
 
 /* Strongest first; ties by table and key, so that the order is one. */
-static int by_strength(const void *a, const void *b)
+static int compare(double p, double q, const struct weight *x, const struct weight *y)
 {
-    const struct weight *x = a, *y = b;
-    double p = fabs(x->w), q = fabs(y->w);
     if (p != q)
         return p > q ? -1 : 1;
     if (x->table != y->table)
@@ -43,11 +49,23 @@ static int by_strength(const void *a, const void *b)
     return x->key < y->key ? -1 : x->key > y->key;
 }
 
-static void cut(struct top *t, int64_t n)
+static int by_strength(const void *a, const void *b)
 {
-    qsort(t->e, t->n, sizeof *t->e, by_strength);
-    if (n && t->n > (size_t)n)
-        t->n = (size_t)n;
+    const struct weight *x = a, *y = b;
+    return compare(fabs(x->w), fabs(y->w), x, y);
+}
+
+static int by_change(const void *a, const void *b)
+{
+    const struct weight *x = a, *y = b;
+    return compare(fabs(x->w - x->old), fabs(y->w - y->old), x, y);
+}
+
+static void cut(const struct tops *s, struct top *t)
+{
+    qsort(t->e, t->n, sizeof *t->e, s->from ? by_change : by_strength);
+    if (s->o->n && t->n > (size_t)s->o->n)
+        t->n = (size_t)s->o->n;
 }
 
 static int keep(struct tops *s, const struct weight *w, struct ctr_err *err)
@@ -64,7 +82,7 @@ static int keep(struct tops *s, const struct weight *w, struct ctr_err *err)
     struct top *t = &s->top[at];
     if (t->n == t->cap) {
         if (s->o->n && t->n >= 4 * (size_t)s->o->n && t->n >= 1024) {
-            cut(t, s->o->n);
+            cut(s, t);
         } else {
             size_t cap = t->cap ? 2 * t->cap : 64;
             struct weight *e = realloc(t->e, cap * sizeof *e);
@@ -92,6 +110,18 @@ static int table_number(struct tops *s, struct ctr_str name, int last, bool add,
     return rc ? rc : s->tables.n - 1;
 }
 
+/* The number of the table of a weight, if it is to be shown; -1: it is not. */
+static int shown_table(struct tops *s, struct ctr_str name, int last, struct ctr_err *err)
+{
+    int rc = table_number(s, name, last, true, err);
+    return rc >= 0 && s->o->table && !ctr_glob(s->o->table, s->tables.s[rc]) ? -1 : rc;
+}
+
+static int not_finite(int64_t row, struct ctr_err *err)
+{
+    return ctr_fail(err, CTR_EDATA, "row %lld of the model: its weight is not a number", (long long)row);
+}
+
 static int take_batch(struct tops *s, const struct ctr_batch *b, struct ctr_err *err)
 {
     int rc = 0, table = -1;
@@ -100,13 +130,12 @@ static int take_batch(struct tops *s, const struct ctr_batch *b, struct ctr_err 
         if (w.w == 0)
             continue;
         if (!(fabs(w.w) < INFINITY))
-            return ctr_fail(err, CTR_EDATA, "row %lld of the model: its weight is not a number",
-                            (long long)(b->first_row + i + 1));
-        table = table_number(s, ctr_col_str(&b->col[0], i), table, true, err);
-        if (table < 0)
+            return not_finite(b->first_row + i + 1, err);
+        table = shown_table(s, ctr_col_str(&b->col[0], i), table, err);
+        if (table < -1)
             return table;
         w.table = table;
-        rc = keep(s, &w, err);
+        rc = table < 0 ? 0 : keep(s, &w, err);
     }
     return rc;
 }
@@ -133,31 +162,173 @@ static bool any_null(const struct ctr_col *c)
     return c->nulls || (c->dict && c->dict->nulls);
 }
 
-static int read_weights(struct tops *s, const char *path, struct ctr_err *err)
+/* A model's weights: columns table, key, weight. */
+static int open_weights(const char *path, struct ctr_model_info *info, struct ctr_reader **r, struct ctr_err *err)
 {
     static const char *const names[] = { "table", "key", "weight" };
     static const enum ctr_type types[] = { CTR_UTF8, CTR_U64, CTR_F64 };
-    struct ctr_model_info info;
-    struct ctr_reader *r;
-    const struct ctr_batch *b;
-    int rc = ctr_model_open(path, &info, &r, err);
+    int rc = ctr_model_open(path, info, r, err);
+    if (!rc && !info->model->row_weights)
+        rc = ctr_fail(err, CTR_EUSAGE, "a model of kind '%s' has no weight a key: linear ones have", info->model->name);
+    if (!rc)
+        rc = project(*r, names, types, 3, err);
     if (rc)
-        return rc;
-    rc = project(r, names, types, 3, err);
-    while (!rc && (rc = ctr_reader_next(r, &b, err)) > 0) {
-        rc = 0;
-        for (int i = 0; i < 3 && !rc; i++)
-            if (any_null(&b->col[i]))
-                rc = ctr_fail(err, CTR_EDATA, "column '%s' of the model has nulls", names[i]);
-        if (!rc)
-            rc = take_batch(s, b, err);
-    }
+        ctr_err_file(err, path);
+    return rc;
+}
+
+/* The next batch of weights: 1, or 0 at the end. */
+static int next_weights(struct ctr_reader *r, const struct ctr_batch **b, struct ctr_err *err)
+{
+    int rc = ctr_reader_next(r, b, err);
+    for (int i = 0; i < 3 && rc > 0; i++)
+        if (any_null(&(*b)->col[i]))
+            rc = ctr_fail(err, CTR_EDATA, "column '%s' of the model has nulls", (*b)->schema->f[i].name);
+    return rc;
+}
+
+static int read_weights(struct tops *s, const char *path, struct ctr_err *err)
+{
+    struct ctr_model_info info = { 0 };
+    struct ctr_reader *r = NULL;
+    const struct ctr_batch *b;
+    int rc = open_weights(path, &info, &r, err);
+    while (!rc && (rc = next_weights(r, &b, err)) > 0)
+        rc = take_batch(s, b, err);
     if (rc)
         ctr_err_file(err, path);
     ctr_reader_free(r);
     ctr_model_info_free(&info);
-    for (int i = 0; i < s->n; i++)
-        cut(&s->top[i], s->o->n);
+    return rc;
+}
+
+/* ---- two models: both are sorted by table and key, so that they are merged ---- */
+
+struct side {
+    const char *path;
+    struct ctr_model_info info;
+    struct ctr_reader *r;
+    const struct ctr_batch *b;
+    int64_t i;
+    bool done;
+    struct ctr_str table; /* of row i */
+    uint64_t key;
+    double w;
+    struct ctr_buf last; /* the table of the row before, and its key */
+    uint64_t last_key;
+    bool any;
+};
+
+static int compare_text(struct ctr_str a, struct ctr_str b)
+{
+    int c = memcmp(a.p, b.p, CTR_MIN(a.n, b.n));
+    return c ? c : (a.n > b.n) - (a.n < b.n);
+}
+
+static int compare_sides(const struct side *a, const struct side *b)
+{
+    int c = a->done || b->done ? a->done - b->done : compare_text(a->table, b->table);
+    return c ? c : (a->key > b->key) - (a->key < b->key);
+}
+
+/* Is the row where it must be? Remembers it. */
+static int check_order(struct side *d, struct ctr_err *err)
+{
+    struct ctr_str last = { (const char *)d->last.data, d->last.len };
+    int c = d->any ? compare_text(last, d->table) : -1;
+    if (c > 0 || (!c && d->last_key >= d->key))
+        return ctr_fail(err, CTR_EDATA,
+                        "row %lld of the model: its rows are not sorted by table and key, or a key comes twice "
+                        "(ctr-sort -k table,key sorts)",
+                        (long long)(d->b->first_row + d->i + 1));
+    d->last_key = d->key;
+    d->any = true;
+    if (!c)
+        return 0;
+    ctr_buf_clear(&d->last);
+    return ctr_buf_append(&d->last, d->table.p, d->table.n, err);
+}
+
+/* To the next row. */
+static int advance(struct side *d, struct ctr_err *err)
+{
+    int rc = 0;
+    d->i++;
+    while (!d->b || d->i >= d->b->rows) {
+        rc = next_weights(d->r, &d->b, err);
+        d->i = 0;
+        d->done = rc == 0;
+        if (rc <= 0)
+            break;
+    }
+    if (rc >= 0 && !d->done) {
+        d->table = ctr_col_str(&d->b->col[0], d->i);
+        d->key = ((const uint64_t *)d->b->col[1].data)[d->i];
+        d->w = ctr_col_f64(&d->b->col[2], d->i);
+        rc = fabs(d->w) < INFINITY ? check_order(d, err) : not_finite(d->b->first_row + d->i + 1, err);
+    }
+    if (rc < 0)
+        ctr_err_file(err, d->path);
+    return CTR_MIN(rc, 0);
+}
+
+static int side_open(struct side *d, const char *path, struct ctr_err *err)
+{
+    *d = (struct side){ .path = path };
+    int rc = open_weights(path, &d->info, &d->r, err);
+    return rc ? rc : advance(d, err);
+}
+
+static void side_free(struct side *d)
+{
+    ctr_reader_free(d->r);
+    ctr_model_info_free(&d->info);
+    ctr_buf_free(&d->last);
+}
+
+static bool same_meta(const struct side *a, const struct side *b, const char *key)
+{
+    const char *x = ctr_meta_get(&a->info.schema.meta, key), *y = ctr_meta_get(&b->info.schema.meta, key);
+    return !x == !y && (!x || !strcmp(x, y));
+}
+
+static int merge(struct tops *s, struct side *a, struct side *b, struct ctr_diff_counts *n, struct ctr_err *err)
+{
+    int rc = 0, table = -1;
+    *n = (struct ctr_diff_counts){ .same_plan = same_meta(a, b, CTR_META_PLAN_ID),
+                                   .same_options = same_meta(a, b, CTR_META_MODEL_OPTIONS) };
+    while (!rc && !(a->done && b->done)) {
+        int c = compare_sides(a, b);
+        struct weight w = { .key = c > 0 ? b->key : a->key, .w = c >= 0 ? b->w : 0, .old = c <= 0 ? a->w : 0 };
+        table = shown_table(s, c > 0 ? b->table : a->table, table, err);
+        if (table < -1)
+            return table;
+        if (table >= 0) {
+            n->both += !c;
+            n->only_a += c < 0;
+            n->only_b += c > 0;
+            n->differ += w.w != w.old;
+            w.table = table;
+            rc = w.w != w.old ? keep(s, &w, err) : 0;
+        }
+        if (!rc && c <= 0)
+            rc = advance(a, err);
+        if (!rc && c >= 0)
+            rc = advance(b, err);
+    }
+    return rc;
+}
+
+static int read_changes(struct tops *s, const char *path, struct ctr_diff_counts *n, struct ctr_err *err)
+{
+    struct side a = { 0 }, b = { 0 };
+    int rc = side_open(&a, s->from, err);
+    if (!rc)
+        rc = side_open(&b, path, err);
+    if (!rc)
+        rc = merge(s, &a, &b, n, err);
+    side_free(&a);
+    side_free(&b);
     return rc;
 }
 
@@ -190,7 +361,7 @@ static bool same_key(const struct weight *a, const struct weight *b)
     return a->key == b->key && a->table == b->table;
 }
 
-/* The first name given to a key stays; so does the first count (NULL: none is known). */
+/* The first name given to a key stays. Counts (NULL: none is known) add up. */
 static int set_name(struct tops *s, int table, uint64_t key, struct ctr_str name, const uint64_t *count,
                     struct ctr_err *err)
 {
@@ -208,8 +379,8 @@ static int set_name(struct tops *s, int table, uint64_t key, struct ctr_str name
         struct weight *at = s->shown[low];
         if (!at->name && !(at->name = strndup(name.p, name.n)))
             return ctr_fail_nomem(err, name.n);
-        if (count && !at->counted) {
-            at->count = *count;
+        if (count) {
+            at->count += *count;
             at->counted = true;
         }
     }
@@ -236,7 +407,7 @@ static int read_names(struct tops *s, struct ctr_err *err)
             table = table_number(s, ctr_col_str(&b->col[0], i), table, false, err);
             if (table >= 0)
                 rc = set_name(s, table, ((const uint64_t *)b->col[1].data)[i], ctr_col_str(&b->col[2], i),
-                              ctr_col_missing(&b->col[3], i) ? NULL : &count, err);
+                              s->from || ctr_col_missing(&b->col[3], i) ? NULL : &count, err);
         }
     }
     if (rc)
@@ -245,9 +416,15 @@ static int read_names(struct tops *s, struct ctr_err *err)
     return rc;
 }
 
+/* Do the keys of a table come from this section ("vocab.site")? */
+static bool made_of(const struct tops *s, int table, const char *section)
+{
+    return s->vocabs ? ctr_strs_find(&s->vocabs[table], section) >= 0 : !strcmp(s->tables.s[table], section + 6);
+}
+
 /* A vocabulary holds values, and any table may be made of them: a value's key in each table is tried. Its counts are
- * those of the table of its own name: in another table the same value came as often as somebody else says. */
-static int read_vocab(struct tops *s, struct ctr_reader *r, const char *of, struct ctr_err *err)
+ * those of the tables that the plan makes of it: in another the same value came as often as somebody else says. */
+static int read_vocab(struct tops *s, struct ctr_reader *r, const char *section, bool counts, struct ctr_err *err)
 {
     static const char *const names[] = { "name", "count" };
     static const enum ctr_type types[] = { CTR_UTF8, CTR_U64 };
@@ -259,32 +436,43 @@ static int read_vocab(struct tops *s, struct ctr_reader *r, const char *of, stru
             for (int t = 0; t < s->tables.n && !ctr_col_missing(&b->col[0], i) && !rc; t++) {
                 struct ctr_str name = ctr_col_str(&b->col[0], i);
                 uint64_t count = (uint64_t)ctr_col_i64(&b->col[1], i);
-                bool own = !strcmp(s->tables.s[t], of) && !ctr_col_missing(&b->col[1], i);
+                bool own = counts && !ctr_col_missing(&b->col[1], i) && made_of(s, t, section);
                 rc = set_name(s, t, ctr_feature_key(s->seed[t], name.p, name.n), name, own ? &count : NULL, err);
             }
     }
     return rc;
 }
 
-static int read_vocabs(struct tops *s, const char *path, struct ctr_err *err)
+/* Which vocabularies each table is made of, by the plan in the model. */
+static int read_plan(struct tops *s, const char *path, const struct ctr_model_info *info, struct ctr_err *err)
+{
+    struct ctr_plan *plan = NULL;
+    int rc = ctr_meta_get(&info->schema.meta, CTR_META_PLAN) ? ctr_plan_open(&plan, path, err) : 0;
+    if (plan && !(s->vocabs = calloc((size_t)s->tables.n + 1, sizeof *s->vocabs)))
+        rc = ctr_fail_nomem(err, (size_t)s->tables.n * sizeof *s->vocabs);
+    for (int t = 0; t < s->tables.n && plan && !rc; t++)
+        rc = ctr_plan_vocabs(plan, s->tables.s[t], &s->vocabs[t], err);
+    ctr_plan_free(plan);
+    return rc;
+}
+
+static int read_vocabs(struct tops *s, const char *path, bool counts, struct ctr_err *err)
 {
     struct ctr_model_info info;
     struct ctr_reader *r;
     int rc = ctr_model_open(path, &info, &r, err), more = 0;
     if (rc)
         return rc;
-    if (!(s->seed = calloc((size_t)s->tables.n + 1, sizeof *s->seed)))
-        rc = ctr_fail_nomem(err, (size_t)s->tables.n * sizeof *s->seed);
-    for (int t = 0; !rc && t < s->tables.n; t++)
-        s->seed[t] = ctr_table_seed(s->tables.s[t]);
+    if (counts)
+        rc = read_plan(s, path, &info, err);
     while (!rc && (more = ctr_reader_section(r, err)) > 0) {
         const char *name = ctr_meta_get(&ctr_reader_schema(r)->meta, CTR_META_SECTION);
-        char *of = NULL; /* the schema changes below */
+        char *section = NULL; /* the schema changes below */
         if (!name || strncmp(name, "vocab.", 6))
             continue;
-        if (!(rc = ctr_strdup(&of, name + 6, err)))
-            rc = read_vocab(s, r, of, err);
-        free(of);
+        if (!(rc = ctr_strdup(&section, name, err)))
+            rc = read_vocab(s, r, section, counts, err);
+        free(section);
     }
     rc = rc ? rc : more;
     if (rc)
@@ -294,6 +482,15 @@ static int read_vocabs(struct tops *s, const char *path, struct ctr_err *err)
     return rc;
 }
 
+static int find_seeds(struct tops *s, struct ctr_err *err)
+{
+    if (!(s->seed = calloc((size_t)s->tables.n + 1, sizeof *s->seed)))
+        return ctr_fail_nomem(err, (size_t)s->tables.n * sizeof *s->seed);
+    for (int t = 0; t < s->tables.n; t++)
+        s->seed[t] = ctr_table_seed(s->tables.s[t]);
+    return 0;
+}
+
 /* Keys that every table may have, and those that stand for the table itself. */
 static int name_special(struct tops *s, struct ctr_err *err)
 {
@@ -301,7 +498,7 @@ static int name_special(struct tops *s, struct ctr_err *err)
     int rc = 0;
     for (int t = 0; t < s->tables.n; t++)
         for (size_t i = 0; i < CTR_COUNT(special) && !rc; i++) {
-            uint64_t key = ctr_feature_key(ctr_table_seed(s->tables.s[t]), special[i], strlen(special[i]));
+            uint64_t key = ctr_feature_key(s->seed[t], special[i], strlen(special[i]));
             rc = set_name(s, t, key, (struct ctr_str){ special[i], strlen(special[i]) }, NULL, err);
         }
     return rc;
@@ -312,29 +509,38 @@ static int name_special(struct tops *s, struct ctr_err *err)
 static int add_row(const struct tops *s, const struct weight *w, struct ctr_batchbuf *rows, struct ctr_err *err)
 {
     const char *table = s->tables.s[w->table];
-    int rc = ctr_colbuf_str(&rows->col[0], table, strlen(table), err);
+    struct ctr_colbuf *c = rows->col;
+    int rc = ctr_colbuf_str(c++, table, strlen(table), err);
     if (!rc)
-        rc = ctr_colbuf_i64(&rows->col[1], (int64_t)w->key, err);
+        rc = ctr_colbuf_i64(c++, (int64_t)w->key, err);
     if (!rc)
-        rc = w->name ? ctr_colbuf_str(&rows->col[2], w->name, strlen(w->name), err)
-                     : ctr_colbuf_null(&rows->col[2], err);
+        rc = w->name ? ctr_colbuf_str(c, w->name, strlen(w->name), err) : ctr_colbuf_null(c, err);
+    c++;
+    if (!rc && s->from)
+        rc = ctr_colbuf_f64(c++, w->old, err);
+    else if (!rc && (rc = w->counted ? ctr_colbuf_i64(c, (int64_t)w->count, err) : ctr_colbuf_null(c, err)) == 0)
+        c++;
     if (!rc)
-        rc = w->counted ? ctr_colbuf_i64(&rows->col[3], (int64_t)w->count, err) : ctr_colbuf_null(&rows->col[3], err);
-    return rc ? rc : ctr_colbuf_f64(&rows->col[4], w->w, err);
+        rc = ctr_colbuf_f64(c++, w->w, err);
+    return rc || !s->from ? rc : ctr_colbuf_f64(c, w->w - w->old, err);
 }
 
-static int make_schema(struct ctr_schema *s, struct ctr_err *err)
+static int make_schema(struct ctr_schema *s, bool diff, struct ctr_err *err)
 {
     static const struct {
         const char *name;
         enum ctr_type type;
+        bool top, diff;
     } columns[] = {
-        { "table", CTR_UTF8 }, { "key", CTR_U64 }, { "name", CTR_UTF8 }, { "count", CTR_U64 }, { "weight", CTR_F64 },
+        { "table", CTR_UTF8, true, true }, { "key", CTR_U64, true, true },     { "name", CTR_UTF8, true, true },
+        { "count", CTR_U64, true, false }, { "weight", CTR_F64, true, false }, { "old", CTR_F64, false, true },
+        { "new", CTR_F64, false, true },   { "change", CTR_F64, false, true },
     };
     int rc = 0;
     memset(s, 0, sizeof *s);
     for (size_t i = 0; i < CTR_COUNT(columns) && !rc; i++)
-        rc = ctr_schema_add(s, columns[i].name, columns[i].type, err);
+        if (diff ? columns[i].diff : columns[i].top)
+            rc = ctr_schema_add(s, columns[i].name, columns[i].type, err);
     return rc;
 }
 
@@ -343,7 +549,7 @@ static int give_rows(struct tops *s, ctr_top_each *each, void *ctx, struct ctr_e
 {
     struct ctr_schema schema;
     struct ctr_batchbuf rows = { 0 };
-    int rc = make_schema(&schema, err);
+    int rc = make_schema(&schema, s->from, err);
     if (!rc)
         rc = ctr_batchbuf_init(&rows, &schema, err);
     for (int i = 0; i < s->n; i++)
@@ -361,26 +567,57 @@ static int give_rows(struct tops *s, ctr_top_each *each, void *ctx, struct ctr_e
     return rc;
 }
 
+static int name_all(struct tops *s, const char *path, struct ctr_err *err)
+{
+    int rc = index_shown(s, err);
+    if (!rc)
+        rc = find_seeds(s, err);
+    if (!rc)
+        rc = s->o->names ? read_names(s, err) : read_vocabs(s, path, !s->from, err);
+    if (!rc && !s->o->names && s->from)
+        rc = read_vocabs(s, s->from, false, err);
+    return rc ? rc : name_special(s, err);
+}
+
+static void tops_free(struct tops *s)
+{
+    for (int i = 0; i < s->n; i++) {
+        for (size_t j = 0; j < s->top[i].n; j++)
+            free(s->top[i].e[j].name);
+        free(s->top[i].e);
+    }
+    for (int t = 0; s->vocabs && t < s->tables.n; t++)
+        ctr_strs_free(&s->vocabs[t]);
+    free(s->vocabs);
+    free(s->top);
+    free(s->shown);
+    free(s->seed);
+    ctr_strs_free(&s->tables);
+}
+
+static int answer(struct tops *s, const char *path, struct ctr_diff_counts *counts, ctr_top_each *each, void *ctx,
+                  struct ctr_err *err)
+{
+    int rc = s->from ? read_changes(s, path, counts, err) : read_weights(s, path, err);
+    for (int i = 0; i < s->n && !rc; i++)
+        cut(s, &s->top[i]);
+    if (!rc)
+        rc = name_all(s, path, err);
+    if (!rc)
+        rc = give_rows(s, each, ctx, err);
+    tops_free(s);
+    return rc;
+}
+
 int ctr_model_top(const char *path, const struct ctr_top_opts *o, ctr_top_each *each, void *ctx, struct ctr_err *err)
 {
     struct tops s = { .o = o };
-    int rc = read_weights(&s, path, err);
-    if (!rc)
-        rc = index_shown(&s, err);
-    if (!rc)
-        rc = o->names ? read_names(&s, err) : read_vocabs(&s, path, err);
-    if (!rc)
-        rc = name_special(&s, err);
-    if (!rc)
-        rc = give_rows(&s, each, ctx, err);
-    for (int i = 0; i < s.n; i++) {
-        for (size_t j = 0; j < s.top[i].n; j++)
-            free(s.top[i].e[j].name);
-        free(s.top[i].e);
-    }
-    free(s.top);
-    free(s.shown);
-    free(s.seed);
-    ctr_strs_free(&s.tables);
-    return rc;
+    return answer(&s, path, NULL, each, ctx, err);
+}
+
+int ctr_model_diff(const char *from, const char *to, const struct ctr_top_opts *o, struct ctr_diff_counts *counts,
+                   ctr_top_each *each, void *ctx, struct ctr_err *err)
+{
+    struct tops s = { .o = o, .from = from };
+    return answer(&s, to, counts, each, ctx, err);
 }

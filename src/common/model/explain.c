@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Explaining predictions of a linear model. Rows become entries exactly as for prediction; besides, the program that
+ * makes the keys of raw rows tells their names, which find their entries by hash. */
+#include "common/feature/feature.h"
+#include "common/model/rowchange.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { TILE_ROWS = 512 };
+
+/* A name that an entry of the row may have. */
+struct named {
+    uint64_t hash;
+    int table;
+    size_t at, n; /* in texts */
+};
+
+struct part {
+    int64_t entry; /* of the rows; -1: the bias */
+    double x, weight, contribution;
+};
+
+struct ctr_explain {
+    struct ctr_model_info info;
+    struct ctr_rowchange change;
+    char *path;
+    char warning[512];
+    int64_t n;
+    void *scorer;
+    struct ctr_strs tables;
+    struct ctr_plan *plan;       /* NULL: rows are features */
+    struct ctr_program *program; /* NULL: the same */
+    struct ctr_schema features, schema;
+    struct ctr_inputs *in;
+    int *table; /* of each column of `features`; -1: no input */
+    int column; /* whose names are being taken */
+    struct ctr_buf names, texts, parts, weights, scores, text;
+};
+
+static const struct {
+    const char *name;
+    enum ctr_type type;
+} columns[] = {
+    { "row", CTR_I64 },   { "score", CTR_F64 }, { "table", CTR_UTF8 }, { "key", CTR_U64 },
+    { "name", CTR_UTF8 }, { "x", CTR_F64 },     { "weight", CTR_F64 }, { "contribution", CTR_F64 },
+};
+enum { ROW, SCORE, TABLE, KEY, NAME, X, WEIGHT, CONTRIBUTION };
+
+int ctr_explain_open(struct ctr_explain **out, const char *path, int64_t n, struct ctr_err *err)
+{
+    struct ctr_explain *e = *out = calloc(1, sizeof *e);
+    struct ctr_reader *r = NULL;
+    if (!e)
+        return ctr_fail_nomem(err, sizeof *e);
+    e->n = n;
+    int rc = ctr_strdup(&e->path, path, err);
+    if (!rc)
+        rc = ctr_model_open(path, &e->info, &r, err);
+    ctr_reader_free(r);
+    if (!rc && !e->info.model->row_weights) {
+        rc = ctr_fail(err, CTR_EUSAGE, "a model of kind '%s' is not linear: its predictions are no sum of features",
+                      e->info.model->name);
+        ctr_err_file(err, path);
+    }
+    if (!rc)
+        rc = e->info.model->scorer_open(&e->scorer, path, &e->info, &e->tables, e->warning, sizeof e->warning, err);
+    for (size_t i = 0; i < CTR_COUNT(columns) && !rc; i++)
+        rc = ctr_schema_add(&e->schema, columns[i].name, columns[i].type, err);
+    if (!rc)
+        e->change = ctr_rowchange_make(&e->info.params, -1);
+    return rc;
+}
+
+void ctr_explain_free(struct ctr_explain *e)
+{
+    if (!e)
+        return;
+    struct ctr_buf *bufs[] = { &e->names, &e->texts, &e->parts, &e->weights, &e->scores, &e->text };
+    for (size_t i = 0; i < CTR_COUNT(bufs); i++)
+        ctr_buf_free(bufs[i]);
+    ctr_inputs_free(e->in);
+    ctr_program_free(e->program);
+    ctr_plan_free(e->plan);
+    if (e->scorer)
+        e->info.model->scorer_free(e->scorer);
+    ctr_model_info_free(&e->info);
+    ctr_strs_free(&e->tables);
+    ctr_schema_free(&e->features);
+    ctr_schema_free(&e->schema);
+    free(e->table);
+    free(e->path);
+    free(e);
+}
+
+const char *ctr_explain_warning(const struct ctr_explain *e)
+{
+    return e->warning;
+}
+
+const struct ctr_schema *ctr_explain_schema(const struct ctr_explain *e)
+{
+    return &e->schema;
+}
+
+/* ---- binding ---- */
+
+static const char *table_name(const struct ctr_field *f)
+{
+    const char *table = ctr_meta_get(&f->meta, CTR_META_TABLE);
+    return table ? table : f->name;
+}
+
+static int find_tables(struct ctr_explain *e, struct ctr_err *err)
+{
+    if (!(e->table = calloc((size_t)e->features.n + 1, sizeof *e->table)))
+        return ctr_fail_nomem(err, (size_t)e->features.n * sizeof *e->table);
+    for (int i = 0; i < e->features.n; i++) {
+        const struct ctr_field *f = &e->features.f[i];
+        e->table[i] = !ctr_field_is_input(f) ? -1
+                      : e->change.hash_bits  ? ctr_strs_find(&e->tables, CTR_HASHED_TABLE)
+                                             : ctr_strs_find(&e->tables, table_name(f));
+    }
+    return 0;
+}
+
+int ctr_explain_bind(struct ctr_explain *e, const struct ctr_schema *s, struct ctr_err *err)
+{
+    bool raw = ctr_meta_get(&e->info.schema.meta, CTR_META_PLAN) && !ctr_meta_get(&s->meta, CTR_META_PLAN_ID);
+    int rc = raw ? ctr_plan_open(&e->plan, e->path, err) : ctr_model_same_plan(&e->info, e->path, s, err);
+    if (!rc && raw && !(rc = ctr_program_bind(&e->program, e->plan, s, err)))
+        ctr_program_keep_names(e->program);
+    if (!rc)
+        rc = ctr_schema_copy(&e->features, raw ? ctr_program_output(e->program) : s, err);
+    if (!rc)
+        rc = ctr_inputs_new(&e->in, &e->features, -1, -1, &e->change, &e->tables, err);
+    if (!rc)
+        rc = e->info.model->scorer_bind(e->scorer, e->in, &e->tables, err);
+    return rc ? rc : find_tables(e, err);
+}
+
+/* ---- the names of a row ---- */
+
+static int take_name(void *ctx, uint64_t key, struct ctr_str name, struct ctr_err *err)
+{
+    struct ctr_explain *e = ctx;
+    struct named n = { .hash = ctr_sparse_hash(key), .table = e->table[e->column], .at = e->texts.len };
+    int rc = 0;
+    if (e->change.hash_bits) { /* many tables in one: the name tells which */
+        n.hash = ctr_rowchange_fold(n.hash, e->change.hash_bits);
+        rc = ctr_buf_printf(&e->texts, err, "%s%s", table_name(&e->features.f[e->column]), name.n ? "=" : "");
+    }
+    if (!rc)
+        rc = ctr_buf_append(&e->texts, name.p, name.n, err);
+    n.n = e->texts.len - n.at;
+    return rc ? rc : ctr_buf_append(&e->names, &n, sizeof n, err);
+}
+
+/* Numbers, whose keys have positions as names. */
+static int number_names(struct ctr_explain *e, const struct ctr_field *f, const struct ctr_col *c, int64_t row,
+                        struct ctr_err *err)
+{
+    uint64_t seed = ctr_table_seed(table_name(f));
+    int64_t from = 0, to = 0;
+    int rc = 0;
+    if (!ctr_type_list(f->type))
+        return take_name(e, ctr_dense_key(seed, -1), (struct ctr_str){ "", 0 }, err);
+    if (!ctr_col_items(c, f->width, row, &from, &to))
+        return 0;
+    for (int64_t i = 0; i < to - from && !rc; i++) {
+        char text[CTR_NUM_MAX];
+        rc = take_name(e, ctr_dense_key(seed, i), (struct ctr_str){ text, ctr_fmt_i64(text, i) }, err);
+    }
+    return rc;
+}
+
+static int by_hash(const void *a, const void *b)
+{
+    const struct named *x = a, *y = b;
+    if (x->hash != y->hash)
+        return x->hash < y->hash ? -1 : 1;
+    if (x->table != y->table)
+        return x->table < y->table ? -1 : 1;
+    return (x->at > y->at) - (x->at < y->at);
+}
+
+static int row_names(struct ctr_explain *e, const struct ctr_batch *b, int64_t row, struct ctr_err *err)
+{
+    int rc = 0;
+    ctr_buf_clear(&e->names);
+    ctr_buf_clear(&e->texts);
+    for (e->column = 0; e->column < e->features.n && !rc; e->column++) {
+        const struct ctr_field *f = &e->features.f[e->column];
+        if (e->table[e->column] < 0)
+            continue;
+        if (ctr_field_role(f) == CTR_ROLE_DENSE)
+            rc = number_names(e, f, &b->col[e->column], row, err);
+        else if (e->program)
+            rc = ctr_program_row_names(e->program, e->column, row, take_name, e, err);
+    }
+    if (e->names.len)
+        qsort(e->names.data, e->names.len / sizeof(struct named), sizeof(struct named), by_hash);
+    return rc;
+}
+
+/* All names of an entry, each once, in `text`; none: false. */
+static int find_name(struct ctr_explain *e, uint64_t hash, int table, bool *found, struct ctr_err *err)
+{
+    const struct named *n = (const struct named *)(void *)e->names.data, *last = NULL;
+    size_t low = 0, high = e->names.len / sizeof *n, end = high;
+    int rc = 0;
+    while (low < high) {
+        size_t mid = (low + high) / 2;
+        if (n[mid].hash < hash || (n[mid].hash == hash && n[mid].table < table))
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    ctr_buf_clear(&e->text);
+    *found = low < end && n[low].hash == hash && n[low].table == table;
+    for (; low < end && n[low].hash == hash && n[low].table == table && !rc; last = &n[low++]) {
+        const uint8_t *text = e->texts.data + n[low].at;
+        if (last && last->n == n[low].n && !memcmp(e->texts.data + last->at, text, last->n))
+            continue;
+        rc = last ? ctr_buf_printf(&e->text, err, " | ") : 0;
+        if (!rc)
+            rc = ctr_buf_append(&e->text, text, n[low].n, err);
+    }
+    return rc;
+}
+
+/* ---- the answer ---- */
+
+static int by_strength(const void *a, const void *b)
+{
+    const struct part *x = a, *y = b;
+    double p = fabs(x->contribution), q = fabs(y->contribution);
+    if (p != q)
+        return p > q ? -1 : 1;
+    return (x->entry > y->entry) - (x->entry < y->entry);
+}
+
+static int add_parts(struct ctr_explain *e, const struct ctr_rows *r, int64_t i, struct ctr_err *err)
+{
+    int64_t n = r->start[i + 1] - r->start[i];
+    int rc = ctr_buf_reserve(&e->weights, (size_t)(n + 1) * sizeof(double), err);
+    const double *w = (const double *)(void *)e->weights.data;
+    if (rc)
+        return rc;
+    struct part p = { .entry = -1, .x = 1 };
+    p.weight = p.contribution = e->info.model->row_weights(e->scorer, r, i, (double *)(void *)e->weights.data);
+    ctr_buf_clear(&e->parts);
+    if (!e->info.params.no_bias)
+        rc = ctr_buf_append(&e->parts, &p, sizeof p, err);
+    for (int64_t k = 0; k < n && !rc; k++) {
+        p = (struct part){ .entry = r->start[i] + k, .x = r->x ? r->x[r->start[i] + k] : 1, .weight = w[k] };
+        p.contribution = p.weight * p.x;
+        rc = ctr_buf_append(&e->parts, &p, sizeof p, err);
+    }
+    if (!rc && e->parts.len)
+        qsort(e->parts.data, e->parts.len / sizeof p, sizeof p, by_strength);
+    return rc;
+}
+
+/* What stands in a line: NULL or NaN is null. */
+struct line {
+    const char *table, *name;
+    size_t name_n;
+    const uint64_t *key;
+    double x, weight, contribution;
+};
+
+static int put_number(struct ctr_colbuf *c, double v, struct ctr_err *err)
+{
+    return isnan(v) ? ctr_colbuf_null(c, err) : ctr_colbuf_f64(c, v, err);
+}
+
+static int put_line(struct ctr_batchbuf *out, int64_t row, double score, const struct line *l, struct ctr_err *err)
+{
+    struct ctr_colbuf *c = out->col;
+    int rc = ctr_colbuf_i64(&c[ROW], row, err);
+    if (!rc)
+        rc = ctr_colbuf_f64(&c[SCORE], score, err);
+    if (!rc)
+        rc = ctr_colbuf_str(&c[TABLE], l->table, strlen(l->table), err);
+    if (!rc)
+        rc = l->key ? ctr_colbuf_i64(&c[KEY], (int64_t)*l->key, err) : ctr_colbuf_null(&c[KEY], err);
+    if (!rc)
+        rc = l->name ? ctr_colbuf_str(&c[NAME], l->name, l->name_n, err) : ctr_colbuf_null(&c[NAME], err);
+    if (!rc)
+        rc = put_number(&c[X], l->x, err);
+    if (!rc)
+        rc = put_number(&c[WEIGHT], l->weight, err);
+    return rc ? rc : put_number(&c[CONTRIBUTION], l->contribution, err);
+}
+
+static int put_part(struct ctr_explain *e, const struct ctr_rows *r, int64_t i, const struct part *p, double score,
+                    struct ctr_batchbuf *out, struct ctr_err *err)
+{
+    uint64_t key = p->entry < 0 ? ctr_bias_key() : ctr_sparse_key(r->hash[p->entry]);
+    struct line l = { .table = CTR_BIAS_TABLE,
+                      .name = "",
+                      .key = &key,
+                      .x = p->x,
+                      .weight = p->weight,
+                      .contribution = p->contribution };
+    bool found = true;
+    int rc = 0;
+    if (p->entry >= 0) {
+        l.table = e->tables.s[r->table[p->entry]];
+        rc = find_name(e, r->hash[p->entry], r->table[p->entry], &found, err);
+        l.name = found ? (const char *)e->text.data : NULL;
+        l.name_n = e->text.len;
+        if (found && (!l.name || !ctr_utf8_valid(e->text.data, e->text.len)))
+            l.name = e->text.len ? NULL : "";
+    }
+    return rc ? rc : put_line(out, r->first_row + i + 1, score, &l, err);
+}
+
+static int put_row(struct ctr_explain *e, const struct ctr_rows *r, int64_t i, double score, struct ctr_batchbuf *out,
+                   struct ctr_err *err)
+{
+    const struct part *p = (const struct part *)(void *)e->parts.data;
+    int64_t n = (int64_t)(e->parts.len / sizeof *p), shown = e->n && e->n < n ? e->n : n;
+    char name[64];
+    int rc = 0;
+    for (int64_t k = 0; k < shown && !rc; k++)
+        rc = put_part(e, r, i, &p[k], score, out, err);
+    if (rc || shown == n)
+        return rc;
+    struct line rest = { .table = "(rest)", .name = name, .x = NAN, .weight = NAN };
+    rest.name_n = (size_t)snprintf(name, sizeof name, "%lld more", (long long)(n - shown));
+    for (int64_t k = shown; k < n; k++)
+        rest.contribution += p[k].contribution;
+    return put_line(out, r->first_row + i + 1, score, &rest, err);
+}
+
+int ctr_explain_batch(struct ctr_explain *e, const struct ctr_batch *b, struct ctr_batchbuf *out, struct ctr_err *err)
+{
+    const struct ctr_batch *features = b;
+    struct ctr_rows r;
+    int rc = e->program ? ctr_program_run(e->program, b, &features, err) : 0;
+    if (!rc)
+        rc = ctr_inputs_batch(e->in, features, err);
+    if (!rc)
+        rc = ctr_buf_reserve(&e->scores, TILE_ROWS * sizeof(double), err);
+    double *score = (double *)(void *)e->scores.data;
+    for (int64_t from = 0; !rc && from < features->rows; from += TILE_ROWS) {
+        int64_t n = CTR_MIN(TILE_ROWS, features->rows - from);
+        rc = ctr_inputs_rows(e->in, NULL, from, n, &r, err);
+        if (!rc)
+            rc = e->info.model->predict_rows(e->scorer, &r, score, err);
+        for (int64_t i = 0; i < n && !rc; i++) {
+            rc = row_names(e, features, from + i, err);
+            if (!rc)
+                rc = add_parts(e, &r, i, err);
+            if (!rc)
+                rc = put_row(e, &r, i, score[i], out, err);
+        }
+    }
+    return rc;
+}
