@@ -12,7 +12,7 @@ train() { ctr-train lr -q "$@"; }
 agrees() {
     _s=$1 _ref=$2
     shift 3
-    train --progressive ap.arrows -o am.arrows "$@" "$_s" && ref ftrl "$_s" am.arrows ap.arrows $_ref
+    train --progressive ap.arrows -o am.arrows "$@" "$_s" && ref learned "$_s" am.arrows ap.arrows $_ref
 }
 ref make onehot 4000 onehot.arrows || exit 1
 ref make mixed 2500 mixed.arrows || exit 1

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""An independent FTRL-Proximal (Algorithm 1 of "Ad Click Prediction: a View from the Trenches") in plain double
+"""Independent optimizers, FTRL-Proximal (Algorithm 1 of "Ad Click Prediction: a View from the Trenches") first, in plain double
 precision, and what the tests of ctr-train and ctr-predict need besides. Python alone: streams are made and read through the tools.
 
     model_reference.py make KIND ROWS OUT        a stream of features: onehot, mixed
@@ -179,68 +179,163 @@ def changed(x, row, o, training=0):
     return x
 
 
-def ftrl(t, alpha, beta, l1, l2, passes, bias, minibatch, o):
+GOLDEN = 0x9E3779B97F4A7C15
+
+
+def counted(c, hit_bits):
+    """A counter of 16 bits after one event more: 11 bits of mantissa, raised with probability 2^-exponent."""
+    return c + (c < 0xFFFF and hit_bits & (1 << (c >> 11)) - 1 == 0)
+
+
+def count_value(c):
+    return (2048 + c % 2048) * 2 ** (c >> 11) - 2048
+
+
+def scatter_bits(x):
+    x = (x ^ x >> 16) * 0x85EBCA6B & 2**32 - 1
+    x = (x ^ x >> 13) * 0xC2B2AE35 & 2**32 - 1
+    return x ^ x >> 16
+
+
+class Learner:
+    """State by coordinate: z (ftrl, rda) or w, the counter n of the rate, events N and P, occurrences. Written for reading:
+    with one global rate ftrl visits every coordinate in every row."""
+
+    def __init__(self, o):
+        self.o, self.kind, self.rate = o, o["optimizer"], o["learning-rate"]
+        self.dual = self.kind in ("ftrl", "rda")
+        self.state, self.n, self.counts, self.seen, self.step = {}, {}, {}, {}, 0
+
+    def counter(self, k):
+        if self.rate == "global":
+            return self.step
+        if self.rate == "counts":
+            neg, pos = map(count_value, self.counts.get(k, (0, 0)))
+            return neg * pos / (neg + pos) if neg + pos else 0.0
+        return self.n.get(k, 0.0)
+
+    def root(self, k):
+        n = self.counter(k)
+        return n ** self.o["power"] if n else 0.0
+
+    def weight(self, k):
+        s, o = self.state.get(k, 0.0), self.o
+        if not self.dual:
+            return s
+        if abs(s) <= o["l1"]:
+            return 0.0
+        return -(s - math.copysign(o["l1"], s)) / ((o["beta"] + self.root(k)) / o["alpha"] + o["l2"])
+
+    def count(self, k, g, positive):
+        """Returns whether the coordinate is held."""
+        if self.rate == "counts":
+            h = 0 if k[0] == "(bias)" or k[1] == "dense" else sparse_hash(k[1]) >> 32
+            pair, draw = list(self.counts.get(k, (0, 0))), mix64(mix64(self.o["seed"] + 0x51ED270B) ^ self.step * GOLDEN & 2**64 - 1)
+            pair[positive] = counted(pair[positive], scatter_bits(h + (draw >> 32) & 2**32 - 1))
+            self.counts[k] = tuple(pair)
+        if self.kind == "ogd-count":
+            self.seen[k] = self.seen.get(k, 0) + (g != 0 or self.rate == "counts")
+            if self.seen[k] <= self.o["threshold"]:
+                return True
+        self.n[k] = self.n.get(k, 0.0) + g * g
+        return False
+
+    def learn(self, x, weights, y, p, importance):
+        for k in x:
+            self.state.setdefault(k, 0.0)
+        if importance == 0:
+            return
+        o, everywhere = self.o, self.kind == "ftrl" and self.rate == "global"
+        touched = {k: (self.root(k), self.weight(k)) for k in (self.state if everywhere else x)}
+        self.step += 1
+        held = {k: self.count(k, importance * (p - y) * v, y >= 0.5) for k, v in x.items()}
+        for k, (root, w) in touched.items():
+            g, next_root = importance * (p - y) * x.get(k, 0.0), self.root(k)
+            if self.kind == "ftrl":
+                self.state[k] += g - (next_root - root) / o["alpha"] * weights.get(k, w)
+            elif self.kind == "rda":
+                self.state[k] += g
+            elif not held[k] and o["beta"] + next_root > 0:
+                eta = o["alpha"] / (o["beta"] + next_root)
+                if self.kind == "fobos":
+                    half = w - eta * g
+                    self.state[k] = math.copysign(max(0.0, abs(half) - eta * o["l1"]), half) / (1 + eta * o["l2"])
+                else:
+                    self.state[k] -= eta * (g + o["l1"] * ((w > 0) - (w < 0)) + o["l2"] * w)
+
+    def row(self, k):
+        """The columns of a model file."""
+        o, s, w, r = self.o, self.state[k], self.weight(k), {}
+        r["weight"] = w
+        if self.dual:
+            r["z"] = s
+        if self.dual and self.rate == "global" and self.kind == "ftrl":
+            r["z"] = o["alpha"] * s if w == 0 else -math.copysign(o["alpha"] * o["l1"] + abs(w), w)
+        if self.rate == "counts":
+            r["negatives"], r["positives"] = map(count_value, self.counts.get(k, (0, 0)))
+        elif self.kind == "ogd-count" and self.seen.get(k, 0) <= o["threshold"]:
+            r["n"] = -self.seen.get(k, 0)
+        elif self.rate == "per-coordinate":
+            r["n"] = self.n.get(k, 0.0)
+        elif self.kind == "ogd-count":
+            r["n"] = -o["threshold"]
+        return r
+
+
+def learn(t, o):
     names = {role(f): f["name"] for f in t.fields}
     y = [float(v) for v in t[names["label"]]]
-    weight = t[names["weight"]] if "weight" in names else [1.0] * len(y)
-    z, n, scores = {}, {}, []
-
-    def w_of(k):
-        zk = z.get(k, 0.0)
-        if abs(zk) <= l1:
-            return 0.0
-        return -(zk - math.copysign(l1, zk)) / ((beta + math.sqrt(n[k])) / alpha + l2)
-
+    importance = t[names["weight"]] if "weight" in names else [1.0] * len(y)
+    minibatch, scores, learner = int(o["minibatch"]), [], Learner(o)
     whole = coordinates(t)
-    for one in range(passes):
+    for one in range(int(o["passes"])):
         rows = [changed(x, i, o, one) for i, x in enumerate(whole)]
         for x in rows:
-            if bias:
+            if o["bias"]:
                 x[("(bias)", "bias")] = 1.0
         for first in range(0, len(rows), minibatch):
             some = range(first, min(first + minibatch, len(rows)))
-            weights = [{k: w_of(k) for k in rows[i]} for i in some]
-            for i, w in zip(some, weights):
-                p = 1 / (1 + math.exp(-math.fsum(w[k] * v for k, v in rows[i].items())))
-                if one == 0:
-                    scores.append(p)
-                for k, v in rows[i].items():
-                    g = weight[i] * (p - y[i]) * v
-                    nk = n.get(k, 0.0)
-                    sigma = (math.sqrt(nk + g * g) - math.sqrt(nk)) / alpha
-                    z[k] = z.get(k, 0.0) + g - sigma * w[k]
-                    n[k] = nk + g * g
-    return z, n, {k: w_of(k) for k in z}, scores
+            weights = [{k: learner.weight(k) for k in rows[i]} for i in some]
+            scored = [1 / (1 + math.exp(-math.fsum(w[k] * v for k, v in rows[i].items()))) for i, w in zip(some, weights)]
+            scores += scored if one == 0 else []
+            for i, w, p in zip(some, weights, scored):
+                learner.learn(rows[i], w, y[i], p, importance[i])
+    return {k: learner.row(k) for k in learner.state}, scores
 
 
-def check_ftrl(stream, model, progressive, options):
-    o = dict(alpha=0.1, beta=1.0, l1=0.0, l2=0.0, passes=1, bias=1, minibatch=1, tolerance=1e-6)
-    o.update((k, v if k == "normalize" else float(v)) for k, v in (a.split("=") for a in options))
-    z, n, w, scores = ftrl(Table(stream), o["alpha"], o["beta"], o["l1"], o["l2"], int(o["passes"]), bool(o["bias"]),
-                           int(o["minibatch"]), o)
+WORDS = {"normalize": "none", "optimizer": "ftrl", "learning-rate": "per-coordinate"}
+
+
+def check_learned(stream, model, progressive, options):
+    o = dict(WORDS, alpha=0.1, beta=1.0, l1=0.0, l2=0.0, power=0.5, threshold=5, passes=1, bias=1, minibatch=1, seed=0, tolerance=1e-6)
+    o.update((k, v if k in WORDS else float(v)) for k, v in (a.split("=") for a in options))
+    o["seed"] = int(o["seed"])
+    want, scores = learn(Table(stream), o)
     m = Table(model)
-    got = {}
-    for tab, k, *v in zip(*(m[c] for c in ("table", "key", "weight", "z", "n"))):
-        got[(tab, k)] = v
-    order = list(got)
-    assert order == sorted(order), "rows are not sorted by table and key"
-    assert len(got) == len(m.rows) == len(z), "%d rows, %d keys, the reference has %d" % (len(m.rows), len(got), len(z))
+    columns = list(next(iter(want.values()))) if want else ["weight"]
+    got = {(r["table"], r["key"]): [float(r[c]) for c in columns] for r in m.rows}
+    assert {f["name"] for f in m.fields} == {"table", "key", *columns}, "other columns than %s" % columns
+    assert list(got) == sorted(got), "rows are not sorted by table and key"
+    assert len(got) == len(m.rows) == len(want), "%d rows, %d keys, the reference has %d" % (len(m.rows), len(got), len(want))
+
     # The keys of dense coordinates and of the bias are XXH3 hashes, which this reference does not make: such
     # coordinates are matched by their state within the table.
+    def distance(a, b):
+        return max(abs(x - y) / max(1.0, abs(y)) for x, y in zip(a, b))
+
     hashed, worst = {}, 0.0
-    for k in z:
+    for k, row in want.items():
+        v = [row[c] for c in columns]
         if len(k) == 2 and k[0] != "(bias)":
             if k not in got:
                 sys.exit("no row for %s" % (k,))
-            for a, b in zip(got.pop(k), (w[k], z[k], n[k])):
-                worst = max(worst, abs(a - b) / max(1.0, abs(b)))
+            worst = max(worst, distance(got.pop(k), v))
         else:
-            hashed.setdefault(k[0], []).append((z[k], n[k], w[k]))
-    for (tab, k), (gw, gz, gn) in got.items():
-        best = min(hashed[tab], key=lambda v: abs(v[0] - gz) + abs(v[1] - gn))
+            hashed.setdefault(k[0], []).append(v)
+    for (tab, k), v in got.items():
+        best = min(hashed[tab], key=lambda u: distance(v, u))
         hashed[tab].remove(best)
-        for a, b in zip((gw, gz, gn), (best[2], best[0], best[1])):
-            worst = max(worst, abs(a - b) / max(1.0, abs(b)))
+        worst = max(worst, distance(v, best))
     assert not any(hashed.values()), "coordinates missing: %s" % hashed
     p = Table(progressive)["score"]
     assert len(p) == len(scores), "%d predictions, want %d" % (len(p), len(scores))
@@ -319,8 +414,8 @@ if __name__ == "__main__":
     what, *args = sys.argv[1:]
     if what == "make":
         make(args[0], int(args[1]), args[2])
-    elif what == "ftrl":
-        check_ftrl(args[0], args[1], args[2], args[3:])
+    elif what == "learned":
+        check_learned(args[0], args[1], args[2], args[3:])
     elif what == "score":
         check_score(args[0], args[1], args[2], args[3:])
     elif what == "auc":

@@ -30,7 +30,7 @@ int ctr_lr_new(void **out, const struct ctr_params *p, struct ctr_err *err)
     m->no_bias = p->no_bias;
     int rc = ctr_learning_init(&m->learning, p, err);
     ctr_learning_start(&m->learning, &m->more.event, 0);
-    m->stride = (m->learning.layout.bytes + 7) / 8 * 8;
+    m->stride = m->learning.layout.bytes;
     if (!rc && p->minibatch > 1)
         rc = ctr_lr_mini_new(&m->mini, p->minibatch, p->threads, err);
     if (!rc)
@@ -360,6 +360,8 @@ static int lr_words(const void *learner, struct ctr_buf *text, struct ctr_err *e
     int64_t keys = lr_keys(m), seen = m->inclusion ? CTR_MAX(ctr_inclusion_seen(m->inclusion), keys) : keys;
     int rc = ctr_buf_printf(text, err, "bytes a key          %.1f\n",
                             keys ? (double)(lr_memory(m) - ctr_inclusion_bytes(m->inclusion)) / (double)keys : 0);
+    if (!rc)
+        rc = ctr_learning_words(&m->learning, &m->more.event, text, err);
     if (!rc && m->inclusion)
         rc = ctr_buf_printf(text, err,
                             "keys refused         %lld of about %lld, %lld times\n"

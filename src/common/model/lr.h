@@ -13,7 +13,7 @@ struct ctr_inclusion;
 
 struct lr {
     struct ctr_learning learning; /* parameters, layout of a table row, kernels */
-    uint32_t stride;              /* bytes of a table row: learning.layout.bytes, as the table wants it */
+    uint32_t stride;              /* bytes of a table row */
     bool no_bias;
     struct ctr_sparse *table;
     struct ctr_lr_mini *mini;        /* NULL: row by row */
@@ -72,7 +72,9 @@ struct ctr_lr_columns {
 /* The first state column of this learner that is not there, or NULL: then there is all to learn on. */
 const char *ctr_lr_missing(const struct ctr_lr_columns *c, const struct ctr_learning *l);
 void ctr_lr_state(const struct ctr_lr_columns *c, const struct ctr_learning *l, int64_t i, struct ctr_state *s);
-int ctr_lr_steps(const struct ctr_meta *meta, uint64_t *steps, struct ctr_err *err) CTR_MUST; /* CTR_META_MODEL_STEPS */
+/* Where the learner of a model section stands: CTR_META_MODEL_STEPS. */
+int ctr_lr_start(const struct ctr_learning *l, const struct ctr_meta *meta, struct ctr_event *e,
+                 struct ctr_err *err) CTR_MUST;
 
 int ctr_lr_find_columns(const struct ctr_batch *b, struct ctr_lr_columns *c, struct ctr_err *err) CTR_MUST;
 

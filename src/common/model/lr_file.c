@@ -68,11 +68,18 @@ static bool digest_all(const struct lr *m, uint64_t *digest)
     return finite;
 }
 
+static int set_whole(struct ctr_meta *meta, const char *key, int64_t v, struct ctr_err *err)
+{
+    char text[CTR_NUM_MAX + 1];
+    text[ctr_fmt_i64(text, v)] = 0;
+    return ctr_meta_set(meta, key, text, err);
+}
+
 int ctr_lr_save_schema(const void *learner, struct ctr_schema *s, struct ctr_err *err)
 {
     const struct lr *m = learner;
     uint64_t digest;
-    char hex[17], steps[CTR_NUM_MAX + 1];
+    char hex[17];
     if (!digest_all(m, &digest))
         return ctr_fail(err, CTR_EDATA, "the model's state is infinite or not a number" CTR_LR_TOO_LARGE);
     snprintf(hex, sizeof hex, "%016llx", (unsigned long long)digest);
@@ -84,20 +91,32 @@ int ctr_lr_save_schema(const void *learner, struct ctr_schema *s, struct ctr_err
     for (int i = 0; i < NUMBERS && !rc; i++)
         if (has_number(&m->learning, i))
             rc = ctr_schema_add(s, number_names[i], number_type(&m->learning, i), err);
-    if (!rc && m->learning.events) {
-        steps[ctr_fmt_i64(steps, (int64_t)m->more.event.step)] = 0;
-        rc = ctr_meta_set(&s->meta, CTR_META_MODEL_STEPS, steps, err);
-    }
+    if (!rc && m->learning.events)
+        rc = set_whole(&s->meta, CTR_META_MODEL_STEPS, (int64_t)m->more.event.step, err);
+    if (!rc && m->learning.precision == CTR_Q13_STATE)
+        rc = set_whole(&s->meta, CTR_META_MODEL_CLIPS, m->more.event.clips, err);
     return rc ? rc : ctr_meta_set(&s->meta, CTR_META_MODEL_WEIGHTS, hex, err);
 }
 
-int ctr_lr_steps(const struct ctr_meta *meta, uint64_t *steps, struct ctr_err *err)
+static int get_whole(const struct ctr_meta *meta, const char *key, int64_t *v, struct ctr_err *err)
 {
-    const char *text = ctr_meta_get(meta, CTR_META_MODEL_STEPS);
-    int64_t v = 0;
-    if (text && (!ctr_parse_i64(text, strlen(text), &v) || v < 0))
-        return ctr_fail(err, CTR_EDATA, "the model's number of steps, '%.40s', is damaged", text);
-    *steps = (uint64_t)v;
+    const char *text = ctr_meta_get(meta, key);
+    *v = 0;
+    if (text && (!ctr_parse_i64(text, strlen(text), v) || *v < 0))
+        return ctr_fail(err, CTR_EDATA, "the model's %s, '%.40s', is damaged", key, text);
+    return 0;
+}
+
+int ctr_lr_start(const struct ctr_learning *l, const struct ctr_meta *meta, struct ctr_event *e, struct ctr_err *err)
+{
+    int64_t steps, clips;
+    int rc = get_whole(meta, CTR_META_MODEL_STEPS, &steps, err);
+    if (!rc)
+        rc = get_whole(meta, CTR_META_MODEL_CLIPS, &clips, err);
+    if (rc)
+        return rc;
+    ctr_learning_start(l, e, (uint64_t)steps);
+    e->clips = clips;
     return 0;
 }
 
@@ -309,7 +328,6 @@ static int load_frame(struct lr *m, const struct ctr_schema *s, struct ctr_err *
 {
     const char *text = ctr_meta_get(&s->meta, CTR_META_MODEL_OPTIONS);
     struct ctr_params p;
-    uint64_t steps = 0;
     int rc = ctr_params_parse(&p, text ? text : "", err);
     if (rc)
         return rc;
@@ -321,9 +339,7 @@ static int load_frame(struct lr *m, const struct ctr_schema *s, struct ctr_err *
     if (m->learning.step == CTR_STEP_FTRL_GLOBAL && (p.alpha != m->params.alpha || p.l1 != m->params.l1))
         return ctr_fail(err, CTR_EUSAGE, "the model's z goes with its --alpha %g and --l1 %g: give the same", p.alpha,
                         p.l1);
-    if (!(rc = ctr_lr_steps(&s->meta, &steps, err)))
-        ctr_learning_start(&m->learning, &m->more.event, steps);
-    return rc;
+    return ctr_lr_start(&m->learning, &s->meta, &m->more.event, err);
 }
 
 static int load_batch(struct lr *m, struct ctr_strs *tables, const struct ctr_batch *b, struct ctr_err *err)

@@ -119,13 +119,10 @@ int ctr_lr_scorer_open(void **out, const char *path, const struct ctr_model_info
     const char *want = ctr_meta_get(&info->schema.meta, CTR_META_MODEL_WEIGHTS);
     struct scorer_load l = { 0 };
     struct scorer *s = NULL;
-    uint64_t steps = 0;
     char hex[17];
     int rc = ctr_learning_init(&l.learning, &info->params, err);
     if (!rc)
-        rc = ctr_lr_steps(&info->schema.meta, &steps, err);
-    if (!rc)
-        ctr_learning_start(&l.learning, &l.event, steps);
+        rc = ctr_lr_start(&l.learning, &info->schema.meta, &l.event, err);
     for (int attempt = 0; attempt < 2 && !rc; attempt++) {
         ctr_lr_scorer_free(s);
         if (!(s = calloc(1, sizeof *s))) {

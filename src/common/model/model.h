@@ -169,6 +169,7 @@ extern const struct ctr_model ctr_model_lr;
 #define CTR_META_MODEL_OPTIONS "ctr.model_options" /* "alpha=0.1 beta=1 …" */
 #define CTR_META_MODEL_WEIGHTS "ctr.model_weights" /* lr: digest of the weights that are not 0 */
 #define CTR_META_MODEL_STEPS   "ctr.model_steps"   /* lr: events learned, where the learner goes on from it */
+#define CTR_META_MODEL_CLIPS   "ctr.model_clips"   /* lr: values that q2.13 cut off */
 #define CTR_META_CHECKPOINT    "ctr.checkpoint"    /* a model saved on the way: where it was */
 
 /* "alpha=0.1 beta=1 l1=0 l2=0 precision=f64 bias=yes", and back. */

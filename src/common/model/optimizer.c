@@ -297,3 +297,21 @@ void ctr_learning_start(const struct ctr_learning *l, struct ctr_event *e, uint6
     *e = (struct ctr_event){ .step = step };
     e->root = e->next = power_of(l, (double)step);
 }
+
+int ctr_learning_words(const struct ctr_learning *l, const struct ctr_event *e, struct ctr_buf *text,
+                       struct ctr_err *err)
+{
+    const struct ctr_layout *at = &l->layout;
+    uint32_t value = (at->n ? at->n : at->bytes) - at->value;
+    int rc = ctr_buf_printf(text, err, "bytes a table row    %u: hash 8, %s %u", at->bytes,
+                            l->optimizer->dual ? "z" : "weight", value);
+    if (!rc && at->n)
+        rc = ctr_buf_printf(text, err, ", n %u", at->bytes - at->n);
+    if (!rc && at->counts)
+        rc = ctr_buf_printf(text, err, ", counts %u", at->value - at->counts);
+    if (!rc)
+        rc = ctr_buf_printf(text, err, "\n");
+    if (!rc && l->precision == CTR_Q13_STATE)
+        rc = ctr_buf_printf(text, err, "cut off to [-4, 4)   %lld values\n", (long long)e->clips);
+    return rc;
+}

@@ -116,6 +116,10 @@ int ctr_learning_init(struct ctr_learning *l, const struct ctr_params *p, struct
 bool ctr_learning_is_default(const struct ctr_learning *l); /* one of the fused kernels of ftrl.h does it */
 void ctr_learning_start(const struct ctr_learning *l, struct ctr_event *e, uint64_t step); /* after `step` events */
 
+/* Lines of a summary: what a table row holds, in bytes, and what q2.13 cut off. */
+int ctr_learning_words(const struct ctr_learning *l, const struct ctr_event *e, struct ctr_buf *text,
+                       struct ctr_err *err) CTR_MUST;
+
 /* ---- one coordinate, with the bits of the kernels: files, prediction, tests ---- */
 
 /* State as files tell it: value is z or the weight; n that of the rate (global: not used). */

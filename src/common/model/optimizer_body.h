@@ -230,10 +230,10 @@ ATTRIBUTES static void NAME(step_ogd)(const struct ctr_learning *p, const struct
     const double *restrict x = s->x;
     PARAMS;
     for (int64_t i = 0; i < room; i++) {
-        REAL gi = (REAL)(g * x[i]), eta = alpha / (beta + next[i]);
+        REAL gi = (REAL)(g * x[i]), by = beta + next[i], eta = alpha / by;
         REAL sign = w[i] > 0 ? l1 : w[i] < 0 ? -l1 : 0;
         REAL to = w[i] - eta * (gi + (sign + l2 * w[i]));
-        w[i] = (x[i] != 0) & (next[i] > 0) ? to : w[i];
+        w[i] = (x[i] != 0) & (by > 0) ? to : w[i];
     }
 }
 
@@ -245,11 +245,11 @@ ATTRIBUTES static void NAME(step_fobos)(const struct ctr_learning *p, const stru
     const double *restrict x = s->x;
     PARAMS;
     for (int64_t i = 0; i < room; i++) {
-        REAL gi = (REAL)(g * x[i]), eta = alpha / (beta + next[i]);
+        REAL gi = (REAL)(g * x[i]), by = beta + next[i], eta = alpha / by;
         REAL half = w[i] - eta * gi, size = ABS(half) - eta * l1, to = size / (1 + eta * l2);
         to = half < 0 ? -to : to;
         to = size <= 0 ? 0 : to;
-        w[i] = (x[i] != 0) & (next[i] > 0) ? to : w[i];
+        w[i] = (x[i] != 0) & (by > 0) ? to : w[i];
     }
 }
 

@@ -1,0 +1,142 @@
+#!/bin/sh
+# The optimizers of ctr-train lr, with every learning rate and precision: each agrees with an independent implementation, lists and
+# files know it, bytes depend on nothing that they should not.
+. "${0%/*}/lib.sh"
+has_python json || skip_all "no python"
+REF="$CTR_TOP/tests/model_reference.py"
+cd "$W" || exit 1
+
+ref() { "$PY" "$REF" "$@"; }
+train() { ctr-train lr -q "$@"; }
+# agrees STREAM REFERENCE-OPTIONS OPTIONS
+agrees() {
+    _s=$1 _ref=$2
+    shift 2
+    train --progressive ap.arrows -o am.arrows "$@" "$_s" && ref learned "$_s" am.arrows ap.arrows $_ref
+}
+# the same options for both: agrees_with STREAM NAME=VALUE …
+agrees_with() {
+    _with=$1
+    shift
+    _flags=
+    for _o; do _flags="$_flags --${_o%%=*} ${_o#*=}"; done
+    agrees "$_with" "$*" $_flags
+}
+ref make onehot 1500 onehot.arrows || exit 1
+ref make mixed 1200 mixed.arrows || exit 1
+optimizers=$(ctr-train --help | sed -n 's/.*--optimizer \([a-z|-]*\).*/\1/p' | tr '|' ' ')
+is 'help lists the optimizers' "$optimizers" 'ftrl ogd rda fobos ogd-count'
+
+# ---- the arithmetic
+for o in $optimizers; do
+    for r in per-coordinate counts global; do
+        ok "$o, $r" agrees_with onehot.arrows optimizer=$o learning-rate=$r l1=.05 l2=.1 threshold=3
+        ok "$o, $r: weights, lists, two passes, minibatches" \
+            agrees_with mixed.arrows optimizer=$o learning-rate=$r l1=.02 passes=2 minibatch=37 threshold=2
+    done
+    ok "$o: power" agrees_with onehot.arrows optimizer=$o power=.7 alpha=.3 l1=.02
+done
+for r in counts global; do ok "power, $r" agrees_with onehot.arrows learning-rate=$r power=.3 beta=.5; done
+ok 'ogd-count 0 is ogd' sh -c 'ctr-train lr -q --optimizer ogd-count --threshold 0 onehot.arrows | ctr-export >a &&
+    ctr-train lr -q --optimizer ogd onehot.arrows | ctr-export >b && cmp a b'
+ok 'beta 0' agrees_with onehot.arrows optimizer=ogd beta=0
+ref make onehot 6000 long.arrows || exit 1
+ok 'counts above 2047 are drawn as the reference draws them' agrees_with long.arrows learning-rate=counts seed=3
+wrong() { ! agrees onehot.arrows 'optimizer=rda' --optimizer ogd; }
+ok 'the check can fail' wrong
+
+
+# ---- files, and the same bytes however rows arrive: every optimizer, rate and precision
+ctr-cat --batch 7 onehot.arrows >small.arrows
+every() { # COMMAND OPTIMIZER RATE PRECISION … for each choice that there is
+    for o in $optimizers; do
+        for r in per-coordinate counts global; do
+            for p in f64 f32 q2.13; do
+                [ $o-$r-$p = rda-global-q2.13 ] || "$@" --optimizer $o --learning-rate $r --precision $p --l1 .05 --threshold 2 --seed 4 || return 1
+            done
+        done
+    done
+}
+threads() {
+    train --minibatch 100 -o t1.arrows --progressive t1.p -j 1 "$@" mixed.arrows
+    train --minibatch 100 -o t3.arrows --progressive t3.p -j 3 "$@" mixed.arrows
+    CTR_CPU=plain train --minibatch 100 -o tp.arrows --progressive tp.p -j 2 "$@" mixed.arrows
+    cmp t1.arrows t3.arrows && cmp t1.p t3.p && cmp t1.arrows tp.arrows && cmp t1.p tp.p || { echo "$@"; return 1; }
+}
+ok 'the same bytes for any -j and processor' every threads
+batches() {
+    train -o b1.arrows --progressive b1.p "$@" onehot.arrows && train -o b7.arrows --progressive b7.p "$@" small.arrows &&
+        cmp b1.p b7.p && ref same b1.arrows b7.arrows >/dev/null || { echo "$@"; return 1; }
+}
+ok 'the same predictions and model for any batches' every batches
+head -c 60000 small.arrows >cut.arrows
+resumes() {
+    rm -f c.ckpt*
+    train -o want.arrows --progressive want.p "$@" small.arrows
+    train --checkpoint c.ckpt -o got.arrows --progressive got.p "$@" cut.arrows 2>/dev/null
+    test -s c.ckpt && train --resume --checkpoint c.ckpt -o got.arrows --progressive got.p "$@" small.arrows 2>/dev/null &&
+        cmp want.arrows got.arrows && cmp want.p got.p || { echo "$@"; return 1; }
+}
+ok 'resume: byte for byte the run that never stopped' every resumes
+warm() {
+    train -o one.arrows "$@" onehot.arrows && train -o twice.arrows --init one.arrows "$@" onehot.arrows &&
+        train -o two.arrows --passes 2 "$@" onehot.arrows && ref same two.arrows twice.arrows >/dev/null || { echo "$@"; return 1; }
+}
+ok '--init goes on as a second pass would' every warm
+predicts() {
+    train -o m.arrows "$@" onehot.arrows && ctr-predict -o s.arrows m.arrows onehot.arrows && ref score onehot.arrows m.arrows s.arrows >/dev/null ||
+        { echo "$@"; return 1; }
+}
+ok 'prediction is that of the weights in the file' every predicts
+prunes() {
+    train -o m.arrows "$@" mixed.arrows && ctr-select --where 'weight != 0' -o pruned.arrows m.arrows &&
+        ctr-select --columns table,key,weight -o bare.arrows m.arrows || return 1
+    for f in m pruned bare; do ctr-predict -o $f.p $f.arrows mixed.arrows || return 1; ctr-export --columns score $f.p >$f.s 2>/dev/null || ctr-export $f.p >$f.s; done
+    cmp m.s pruned.s && cmp m.s bare.s && ctr-model top -n 3 m.arrows >top.txt && [ "$(wc -l <top.txt)" -ge 3 ] || { echo "$@"; return 1; }
+}
+ok 'pruned, or without its state, a model predicts the same; top shows it' every prunes
+edits() {
+    train -o m.arrows "$@" onehot.arrows && ctr-select --add 'weight=weight + 0.5' -o edited.arrows m.arrows && ctr-predict -o m.p m.arrows onehot.arrows &&
+        ctr-predict -o edited.p edited.arrows onehot.arrows 2>edited.err || return 1
+    case "$*" in
+    *ftrl*|*rda*) grep -q 'weights did not agree with z and n, which win' edited.err && cmp m.p edited.p ;;
+    *) ! cmp -s m.p edited.p && test ! -s edited.err ;;
+    esac || { echo "$@"; return 1; }
+}
+ok 'edited weights: z wins where there is one, else they count' every edits
+train -o m.arrows --optimizer rda --learning-rate counts onehot.arrows
+exits '--init of another optimizer' 2 ctr-train lr -q --optimizer ogd --init m.arrows -o x.arrows onehot.arrows
+err_like 'is named' 'learned with --optimizer rda --learning-rate counts, whose state is not that of --optimizer ogd'
+train -o m.arrows --learning-rate global onehot.arrows
+exits '--init of another alpha, where z goes with it' 2 ctr-train lr -q --learning-rate global --alpha .2 --init m.arrows -o x.arrows onehot.arrows
+err_like 'says so' 'goes with its --alpha 0.1'
+ctr-select --columns table,key,weight -o bare.arrows m.arrows
+exits 'a model without its state' 1 ctr-train lr -q --learning-rate global --init bare.arrows -o x.arrows onehot.arrows
+err_like 'cannot learn on' "no column 'z': it can predict but not learn on"
+
+# ---- q2.13
+train -o a.arrows --precision q2.13 --seed 1 onehot.arrows
+train -o b.arrows --precision q2.13 --seed 1 onehot.arrows
+train -o c.arrows --precision q2.13 --seed 2 onehot.arrows
+ok 'q2.13: a seed repeats its draws' cmp a.arrows b.arrows
+differs() { ! ref same a.arrows c.arrows; }
+ok 'and another has others' differs
+is 'the summary says what a table row holds' "$(ctr-train lr --precision q2.13 --learning-rate counts -o x.arrows onehot.arrows 2>&1 | grep 'table row')" \
+    'bytes a table row    14: hash 8, z 2, counts 4'
+printf 'y,x\n1,a\n' | awk 'NR == 1 { print } NR == 2 { for (i = 0; i < 200; i++) print }' | ctr-import --format csv --header >sure.csv
+printf 'label y\nfeature x\n' >sure.plan
+ctr-extract sure.plan sure.csv >sure.arrows
+ctr-train lr --optimizer ogd --alpha 50 --precision q2.13 --no-bias -o x.arrows sure.arrows 2>words
+ok 'what q2.13 cuts off is counted' grep -Eq '^cut off to .-4, 4.   [1-9][0-9]* values' words
+exits 'rda with one rate in q2.13' 2 ctr-train lr --optimizer rda --learning-rate global --precision q2.13 -o x.arrows onehot.arrows
+err_like 'is refused with a remedy' 'use --precision f32'
+
+# ---- bad options
+exits 'no such optimizer' 2 ctr-train lr --optimizer adam onehot.arrows
+exits 'power 0' 2 ctr-train lr --power 0 onehot.arrows
+err_like 'is named' 'power must be above 0 and at most 1'
+exits 'power 2' 2 ctr-train lr --power 2 onehot.arrows
+exits 'threshold 2000000' 2 ctr-train lr --optimizer ogd-count --threshold 2000000 onehot.arrows
+err_like 'is named' 'threshold must be 0 to 1048576'
+
+done_testing

@@ -1,0 +1,383 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The arithmetic of optimizers: every optimizer, rate, precision and power, on every instruction set, against one plain
+ * reference of one coordinate; what is drawn at random is unbiased; states go to files and back. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "common/feature/op.h"
+#include "common/model/model.h"
+#include "common/model/optimizer.h"
+
+#include "tap.h"
+
+enum { KEYS = 60, EVENTS = 400, WIDE = 43, ROOM = 48 };
+
+/* ---- the reference: one coordinate, an operation a line, rounded to the type after each ---- */
+
+struct coordinate {
+    double value, n;
+    uint16_t count[2];
+    uint64_t hash;
+};
+
+static const struct ctr_learning *l; /* of the test that runs */
+static uint64_t step;
+
+static double r(double v)
+{
+    return l->precision == CTR_F64_STATE ? v : (double)(float)v;
+}
+
+static double raised(double n)
+{
+    return l->power == 0.5 ? r(sqrt(n)) : n > 0 ? r(ctr_exp(l->power * ctr_log(n))) : 0;
+}
+
+static double of_counts(const struct coordinate *c)
+{
+    double neg = (double)ctr_count_value(c->count[0]), pos = (double)ctr_count_value(c->count[1]);
+    return neg + pos > 0 ? r(r(neg * pos) / r(neg + pos)) : 0;
+}
+
+static double root_of(const struct coordinate *c)
+{
+    if (l->rate == CTR_RATE_GLOBAL)
+        return raised((double)step);
+    return l->rate == CTR_RATE_COUNTS ? raised(of_counts(c)) : raised(c->n);
+}
+
+static double inverse_rate(double root)
+{
+    return r(r(r(l->beta) + root) * r(l->inv_alpha));
+}
+
+/* What the table holds is eta z; the rest computes with z. */
+static bool scaled(void)
+{
+    return l->precision == CTR_Q13_STATE && l->optimizer->dual && l->rate != CTR_RATE_GLOBAL;
+}
+
+static double weight_of(const struct coordinate *c)
+{
+    double z = c->value, l1 = r(l->l1);
+    if (!l->optimizer->dual)
+        return z;
+    if (l->optimizer->step == CTR_STEP_FTRL && l->rate == CTR_RATE_GLOBAL) {
+        double size = r(fabs(z) - r(r(l->alpha) * l1));
+        return size <= 0 ? 0 : z > 0 ? -size : size;
+    }
+    if (scaled())
+        z = r(z * inverse_rate(root_of(c)));
+    double size = r(fabs(z) - l1);
+    double w = r(size / r(inverse_rate(root_of(c)) + r(l->l2)));
+    return size <= 0 ? 0 : z > 0 ? -w : w;
+}
+
+static uint32_t scatter(uint32_t x)
+{
+    x = (x ^ x >> 16) * 0x85ebca6bu;
+    x = (x ^ x >> 13) * 0xc2b2ae35u;
+    return x ^ x >> 16;
+}
+
+static uint64_t draw(void)
+{
+    return ctr_mix64(l->seed ^ (step + 1) * 0x9e3779b97f4a7c15u);
+}
+
+/* Is the coordinate held? */
+static bool count(struct coordinate *c, double g, bool positive)
+{
+    if (l->rate == CTR_RATE_COUNTS) {
+        uint16_t *n = &c->count[positive];
+        uint32_t bits = scatter((uint32_t)(c->hash >> 32) + (uint32_t)(draw() >> 32));
+        *n = (uint16_t)(*n + (*n != 65535 && bits % (1u << (*n >> 11)) == 0));
+        return l->optimizer->holds &&
+               (double)ctr_count_value(c->count[0]) + (double)ctr_count_value(c->count[1]) <= l->threshold;
+    }
+    if (l->optimizer->holds && c->n <= 0 && -c->n < l->threshold) {
+        c->n -= g != 0;
+        return true;
+    }
+    if (l->rate == CTR_RATE_SQUARES)
+        c->n = r(CTR_MAX(c->n, 0) + r(g * g));
+    return false;
+}
+
+static double step_ftrl_global(const struct coordinate *c, double g, double w, double root, double next)
+{
+    double z = c->value, alpha = r(l->alpha), l1 = r(l->l1), edge = r(alpha * l1), size = r(fabs(z) - edge);
+    double before = r(inverse_rate(root) + r(l->l2)), after = r(inverse_rate(next) + r(l->l2));
+    double from = size <= 0 ? r(fabs(z) * r(l->inv_alpha)) : r(l1 + r(size * before));
+    double to = r(r((z < 0 ? -from : from) + g) - r(r(r(next - root) * r(l->inv_alpha)) * w)), over = r(fabs(to) - l1);
+    double state = over <= 0 ? r(fabs(to) * alpha) : r(edge + r(over / after));
+    return to < 0 ? -state : state;
+}
+
+static double step_primal(double w, double g, double next)
+{
+    double eta = r(r(l->alpha) / r(r(l->beta) + next)), l1 = r(l->l1), l2 = r(l->l2);
+    if (l->step == CTR_STEP_OGD) {
+        double sign = w > 0 ? l1 : w < 0 ? -l1 : 0;
+        return r(w - r(eta * r(g + r(sign + r(l2 * w)))));
+    }
+    double half = r(w - r(eta * g)), size = r(fabs(half) - r(eta * l1)), to = r(size / r(1 + r(eta * l2)));
+    return size <= 0 ? 0 : half < 0 ? -to : to;
+}
+
+static double rounded(const struct coordinate *c, double v)
+{
+    double t = r(v * 8192), u = (double)(scatter((uint32_t)c->hash + (uint32_t)draw()) >> 8) * 0x1p-24;
+    t = fmin(fmax(t, -32768), 32767);
+    return (floor(t) + (t - floor(t) > u)) / 8192;
+}
+
+static void update(struct coordinate *c, double g, double w, bool positive)
+{
+    double root = root_of(c), inverse = inverse_rate(root), z = scaled() ? r(c->value * inverse) : c->value;
+    bool held = count(c, g, positive);
+    step++;
+    double next = held ? INFINITY : root_of(c);
+    step--;
+    if (l->step == CTR_STEP_FTRL_GLOBAL)
+        z = step_ftrl_global(c, g, w, root, next);
+    else if (l->step == CTR_STEP_FTRL)
+        z = r(z + r(g - r(r(r(next - root) * r(l->inv_alpha)) * w)));
+    else if (l->step == CTR_STEP_RDA)
+        z = r(z + g);
+    else if (!held)
+        z = step_primal(z, g, next);
+    if (scaled())
+        z = r(z * r(r(l->alpha) / r(r(l->beta) + next)));
+    c->value = l->precision == CTR_Q13_STATE ? rounded(c, z) : z;
+}
+
+/* ---- kernels beside it ---- */
+
+struct table {
+    uint8_t row[KEYS][CTR_LANES * 4], spare[CTR_LANES * 4];
+    struct ctr_more more;
+    struct ctr_coords s;
+    _Alignas(64) double z[ROOM], n[ROOM], w[ROOM], root[ROOM], x[ROOM];
+};
+
+static uint64_t hash_of(int key)
+{
+    return key ? ctr_random64(5, 0, (uint64_t)key) : 0; /* 0: the bias has none */
+}
+
+static int open_table(struct table *t, struct ctr_err *err)
+{
+    memset(t, 0, sizeof *t);
+    for (int i = 0; i < KEYS; i++) {
+        uint64_t h = hash_of(i);
+        memcpy(t->row[i], &h, sizeof h);
+    }
+    t->s = (struct ctr_coords){ t->z, t->n, t->w, t->root, t->x, &t->more };
+    ctr_learning_start(l, &t->more.event, 0);
+    return ctr_more_reserve(&t->more, ROOM, err);
+}
+
+/* One event on k keys; returns the greatest difference of a weight from the reference's. */
+static double run_event(struct table *t, struct coordinate *ref, int event)
+{
+    uint8_t *row[ROOM];
+    int k = event % (WIDE + 1), key[WIDE];
+    double worst = 0, y = ctr_random01(1, 0, (uint64_t)event) < 0.3, p = ctr_random01(1, 1, (uint64_t)event);
+    for (int i = 0; i < ROOM; i++) {
+        row[i] = t->spare;
+        t->x[i] = 0;
+    }
+    for (int i = 0, at = event * 7; i < k; i++, at += 1 + (event + i) % 3 % 2) { /* no key twice: WIDE steps < KEYS */
+        key[i] = at % KEYS;
+        for (int j = 0; j < i; j++)
+            if (key[j] == key[i]) {
+                k = i;
+                break;
+            }
+        if (k == i)
+            break;
+        row[i] = t->row[key[i]];
+        t->x[i] = i % 4 ? 1 : 0.5 + ctr_random01(2, (uint64_t)event, (uint64_t)i);
+    }
+    double got = l->forward(l, &t->s, row, k), want[CTR_LANES] = { 0 }, w[WIDE];
+    for (int i = 0; i < k; i++) {
+        double gw = l->precision == CTR_F64_STATE ? t->w[i] : (double)((const float *)(void *)t->w)[i];
+        w[i] = weight_of(&ref[key[i]]);
+        worst = fmax(worst, fabs(gw - w[i]));
+        want[i % CTR_LANES] += w[i] * t->x[i];
+    }
+    worst = fmax(worst, fabs(got - ctr_lanes_join(want)));
+    (void)ctr_event_set(&t->more.event, y, 1);
+    l->update(l, &t->s, row, k, p - y);
+    for (int i = 0; i < k; i++)
+        update(&ref[key[i]], r((p - y) * t->x[i]), w[i], y > 0);
+    step++;
+    return worst;
+}
+
+static void test_choice(const struct ctr_params *p)
+{
+    struct ctr_learning learning;
+    struct ctr_err err = { 0 };
+    struct table *t = calloc(1, sizeof *t);
+    l = &learning;
+    if (ctr_learning_init(&learning, p, &err)) {
+        ok(!strcmp(p->optimizer, "rda") && strstr(err.what, "every row moves every weight"), "refused: %s", err.what);
+        free(t);
+        return;
+    }
+    for (int isa = 0; ctr_isa_at(isa); isa++) {
+        struct coordinate ref[KEYS] = { 0 };
+        double worst = 0;
+        if (!ctr_isa_at(isa)->usable() || (!learning.events && isa))
+            continue;
+        learning.isa = ctr_isa_at(isa);
+        for (int i = 0; i < KEYS; i++)
+            ref[i].hash = hash_of(i);
+        step = 0;
+        if (open_table(t, &err))
+            return;
+        for (int i = 0; i < EVENTS; i++)
+            worst = fmax(worst, run_event(t, ref, i));
+        bool back = true;
+        for (int i = 0; i < KEYS; i++) { /* to a file and back */
+            struct ctr_state s;
+            uint8_t row[64] = { 0 };
+            ctr_state_read(l, &t->more.event, t->row[i], &s);
+            memcpy(row, t->row[i], 8);
+            ctr_state_write(l, &t->more.event, &s, row);
+            back &= !memcmp(row, t->row[i], l->layout.bytes);
+            worst = fmax(worst, fabs(ctr_state_weight(l, &t->more.event, &s) - weight_of(&ref[i])));
+        }
+        bool zero = true;
+        for (size_t i = 0; i < sizeof t->spare; i++)
+            zero &= !t->spare[i];
+        ok(worst < 1e-12 && back && zero && (!learning.events || step == t->more.event.step),
+           "%s %s %s power %g, %s: worst weight %.2g%s%s", p->optimizer, p->learning_rate, p->precision, p->power,
+           learning.events ? learning.isa->name : "fused", worst, back ? "" : ", state does not come back",
+           zero ? "" : ", the spare row changed");
+        ctr_more_free(&t->more);
+    }
+    free(t);
+}
+
+static void test_choices(void)
+{
+    for (int o = 0; ctr_optimizer_at(o); o++)
+        for (int rate = 0; ctr_rate_names[rate]; rate++)
+            for (int precision = 0; ctr_precision_names[precision]; precision++)
+                for (int power = 0; power < 2; power++) {
+                    struct ctr_params p = CTR_PARAMS_DEFAULT;
+                    p.optimizer = ctr_optimizer_at(o)->name;
+                    p.learning_rate = ctr_rate_names[rate];
+                    p.precision = ctr_precision_names[precision];
+                    p.power = power ? 0.7 : 0.5;
+                    p.alpha = 0.3;
+                    p.l1 = 0.03;
+                    p.l2 = 0.01;
+                    p.threshold = 3;
+                    test_choice(&p);
+                }
+}
+
+/* ---- what is drawn ---- */
+
+static int learning_of(struct ctr_learning *learning, const char *optimizer, const char *rate, const char *precision,
+                       struct ctr_err *err)
+{
+    struct ctr_params p = CTR_PARAMS_DEFAULT;
+    p.optimizer = optimizer;
+    p.learning_rate = rate;
+    p.precision = precision;
+    l = learning;
+    return ctr_learning_init(learning, &p, err);
+}
+
+/* The mean of many roundings of one value is the value; values outside are cut off and counted. */
+static void test_rounding(void)
+{
+    enum { TIMES = 1 << 16 };
+    struct ctr_learning learning;
+    struct ctr_err err = { 0 };
+    struct table *t = calloc(1, sizeof *t);
+    double worst = 0;
+    if (learning_of(&learning, "ogd", "global", "q2.13", &err) || open_table(t, &err))
+        return;
+    float *z = (float *)(void *)t->z;
+    for (int v = 0; v < 20; v++) {
+        double sum = 0, value = 6 * ctr_random01(9, 0, (uint64_t)v) - 3;
+        t->more.hash[0] = hash_of(v);
+        for (int i = 0; i < TIMES; i++) {
+            z[0] = (float)value;
+            t->more.event.draw = ctr_mix64((uint64_t)i);
+            learning.isa->round(l, &t->s, CTR_LANES);
+            sum += t->more.q[0];
+        }
+        worst = fmax(worst, fabs(sum / TIMES - (double)(float)value * 8192));
+    }
+    ok(worst < 4 * 0.5 / sqrt(TIMES), "rounding is unbiased: %.4f of a unit at worst, of %d", worst, TIMES);
+    ok(t->more.event.clips == 0, "nothing was cut off");
+    z[0] = 4;
+    z[1] = -4;
+    z[2] = 3.9998779296875f;
+    z[3] = -17;
+    z[4] = NAN;
+    learning.isa->round(l, &t->s, CTR_LANES);
+    ok(t->more.q[0] == 32767 && t->more.q[1] == -32768 && t->more.q[2] == 32767 && t->more.q[3] == -32768,
+       "the range is [-4, 4)");
+    ok(t->more.event.clips == 3, "what was cut off is counted: %lld", (long long)t->more.event.clips);
+    ctr_more_free(&t->more);
+    free(t);
+}
+
+/* Counters of 100,000 events of 400 keys: their mean is right, and each is near. */
+static void test_counters(void)
+{
+    enum { COUNTED = 400, TIMES = 100000 };
+    struct ctr_learning learning;
+    struct ctr_err err = { 0 };
+    struct table *t = calloc(1, sizeof *t);
+    double sum = 0, square = 0;
+    if (learning_of(&learning, "ogd", "counts", "f32", &err) || open_table(t, &err))
+        return;
+    for (int i = 0; i < CTR_LANES; i++)
+        t->x[i] = 1;
+    for (int key = 0; key < COUNTED; key += CTR_LANES) {
+        memset(t->more.count, 0, CTR_LANES * sizeof *t->more.count);
+        for (int i = 0; i < CTR_LANES; i++)
+            t->more.hash[i] = ctr_random64(6, 0, (uint64_t)(key + i));
+        t->more.event.positive = true;
+        for (int i = 0; i < TIMES; i++) {
+            t->more.event.draw = ctr_mix64(((uint64_t)key << 32) + (uint64_t)i);
+            learning.isa->advance[CTR_RATE_COUNTS][0][1](l, &t->s, CTR_LANES, 0);
+            if (i == 2046 && !key)
+                ok(t->more.count[0] >> 16 == 2047, "exact below 2048");
+        }
+        for (int i = 0; i < CTR_LANES; i++) {
+            double v = (double)ctr_count_value((uint16_t)(t->more.count[i] >> 16)) / TIMES - 1;
+            sum += v;
+            square += v * v;
+        }
+    }
+    double spread = sqrt(square / COUNTED);
+    ok(spread < 0.016 && spread > 0.008, "a counter is off by %.2f%%", 100 * spread);
+    ok(fabs(sum / COUNTED) < 4 * spread / sqrt(COUNTED), "and by %.3f%% on average", 100 * sum / COUNTED);
+    bool back = true, rises = true;
+    for (int c = 0; c < 65536; c++) {
+        back &= ctr_count_code(ctr_count_value((uint16_t)c)) == c;
+        rises &= !c || ctr_count_value((uint16_t)c) > ctr_count_value((uint16_t)(c - 1));
+    }
+    ok(back && rises, "all codes come back");
+    ctr_more_free(&t->more);
+    free(t);
+}
+
+int main(void)
+{
+    test_choices();
+    test_rounding();
+    test_counters();
+    return done_testing();
+}
