@@ -14,9 +14,9 @@
 
 static struct {
     struct ctr_params params;
-    const char *inclusion, *progressive, *init, *plan, *checkpoint, *every, *spool;
+    const char *inclusion, *progressive, *init, *plan, *checkpoint, *every, *spool, *save_every;
     int64_t passes;
-    bool resume;
+    bool resume, follow;
 } o = { .params = CTR_PARAMS_DEFAULT, .passes = 1 };
 
 static const struct ctr_opt opts[] = {
@@ -51,6 +51,10 @@ static const struct ctr_opt opts[] = {
       CTR_OPT_PATH },
     { "init", 0, CTR_OPT_STR, "MODEL", "start from the state of MODEL", &o.init, CTR_OPT_PATH },
     { "plan", 0, CTR_OPT_STR, "FITTED", "put the fitted plan into the model", &o.plan, CTR_OPT_PATH },
+    { "follow", 0, CTR_OPT_FLAG, NULL, "the input may grow for ever; save the model on the way, and end on SIGTERM",
+      &o.follow, CTR_OPT_LOCAL },
+    { "save-every", 0, CTR_OPT_STR, "ROWS|TIME", "save the model so often (with --follow: default 1m)", &o.save_every,
+      CTR_OPT_LOCAL },
     { "checkpoint", 0, CTR_OPT_STR, "FILE", "keep in FILE what --resume needs", &o.checkpoint, CTR_OPT_PATH },
     { "checkpoint-every", 0, CTR_OPT_STR, "ROWS|TIME", "how often, such as 1000000 or 10m", &o.every, CTR_OPT_LOCAL },
     { "resume", 0, CTR_OPT_FLAG, NULL, "go on from the checkpoint, if there is one", &o.resume, CTR_OPT_LOCAL },
@@ -119,6 +123,46 @@ static int stopped(struct ctr_err *err)
                     o.checkpoint);
 }
 
+static int finish(struct run *run, struct ctr_err *err)
+{
+    bool side_last = run->side && ctr_out_is_stdout(run->side);
+    int rc = 0;
+    if (run->side && !side_last)
+        rc = ctr_cli_finish(run->cli, run->writer, run->side, err);
+    if (!rc)
+        rc = ctr_trainer_save(run->trainer, run->out, err);
+    if (!rc)
+        rc = ctr_out_commit(run->out, err);
+    if (!rc && side_last)
+        rc = ctr_cli_finish(run->cli, run->writer, run->side, err);
+    if (!rc && !(o.follow && stop)) /* a stopped run that follows goes on from its checkpoint */
+        ctr_trainer_done(run->trainer);
+    return rc;
+}
+
+/* Save the model as it is now; whoever reads its file meanwhile has the one before, whole. */
+static int publish(void *ctx, struct ctr_err *err)
+{
+    struct run *run = ctx;
+    struct ctr_out *out = NULL;
+    int rc = ctr_out_open(&out, run->cli->out, CTR_OUT_BINARY, err);
+    if (!rc)
+        rc = ctr_trainer_save(run->trainer, out, err);
+    if (!rc)
+        rc = ctr_out_commit(out, err);
+    ctr_out_free(out);
+    return rc;
+}
+
+/* A stop: with --follow it is how a run ends, without it there is a checkpoint to go on from. */
+static int end_stopped(struct run *run, struct ctr_err *err)
+{
+    int rc = o.follow && !ctr_trainer_resuming(run->trainer) ? finish(run, err) : stopped(err);
+    if (!rc)
+        summary(run);
+    return rc;
+}
+
 /* The input is idle: send what is there, and stop if a signal asked for it. Somebody waits for input meanwhile, so that
  * a stop ends the process from here; the checkpoint is whole by then. */
 static void idle(void *ctx)
@@ -127,14 +171,17 @@ static void idle(void *ctx)
     struct ctr_err err = { 0 };
     if (run->writer && ctr_writer_flush(run->writer, &err))
         run->writer = NULL; /* the error shows again at the next write */
-    if (!stop)
+    int rc = ctr_trainer_publish(run->trainer, &err);
+    if (!rc && !stop)
         return;
-    int rc = ctr_trainer_checkpoint(run->trainer, &err);
-    ctr_out_cleanup();
     if (!rc)
-        (void)stopped(&err);
-    fprintf(stderr, "%s: %s\n", run->cli->tool->name, err.what);
-    _exit(1);
+        rc = ctr_trainer_checkpoint(run->trainer, &err);
+    if (!rc)
+        rc = end_stopped(run, &err);
+    ctr_out_cleanup();
+    if (rc)
+        fprintf(stderr, "%s: %s\n", run->cli->tool->name, err.what);
+    _exit(rc ? 1 : 0);
 }
 
 static int open_input(void *ctx, const struct ctr_reader_opts *ro, struct ctr_reader **r, struct ctr_err *err)
@@ -191,33 +238,29 @@ static int check_options(const struct ctr_cli *cli, struct ctr_err *err)
     return 0;
 }
 
-static int parse_every(struct ctr_train_job *job, struct ctr_err *err)
+/* "1000000" rows, or "10m". */
+static int parse_every(const char *option, const char *text, struct ctr_every *every, struct ctr_err *err)
 {
-    if (!o.every)
+    size_t n = text ? strlen(text) : 0;
+    if (!text || (ctr_parse_i64(text, n, &every->rows) && every->rows > 0))
         return 0;
-    if (ctr_parse_i64(o.every, strlen(o.every), &job->every_rows) && job->every_rows > 0)
+    every->rows = 0;
+    if (ctr_parse_duration(text, n, &every->ms) && every->ms > 0)
         return 0;
-    job->every_rows = 0;
-    if (ctr_parse_duration(o.every, strlen(o.every), &job->every_ms) && job->every_ms > 0)
-        return 0;
-    return ctr_cli_usage(err, "--checkpoint-every wants a number of rows or a time such as 10m, not '%s'", o.every);
+    return ctr_cli_usage(err, "--%s wants a number of rows or a time such as 10m, not '%s'", option, text);
 }
 
-static int finish(struct run *run, struct ctr_err *err)
+static int check_follow(const struct ctr_cli *cli, struct ctr_err *err)
 {
-    bool side_last = run->side && ctr_out_is_stdout(run->side);
-    int rc = 0;
-    if (run->side && !side_last)
-        rc = ctr_cli_finish(run->cli, run->writer, run->side, err);
-    if (!rc)
-        rc = ctr_trainer_save(run->trainer, run->out, err);
-    if (!rc)
-        rc = ctr_out_commit(run->out, err);
-    if (!rc && side_last)
-        rc = ctr_cli_finish(run->cli, run->writer, run->side, err);
-    if (!rc)
-        ctr_trainer_done(run->trainer);
-    return rc;
+    struct stat st;
+    if (!o.follow && !o.save_every)
+        return 0;
+    if (!cli->out || !strcmp(cli->out, "-") || (!stat(cli->out, &st) && !S_ISREG(st.st_mode)))
+        return ctr_cli_usage(err, "--%s saves the model again and again: name a file with -o",
+                             o.follow ? "follow" : "save-every");
+    if (o.follow && (o.passes > 1 || cli->nargs > 2))
+        return ctr_cli_usage(err, "--follow reads one input, once");
+    return 0;
 }
 
 static int run_job(struct run *run, struct ctr_train_job *job, struct ctr_err *err)
@@ -227,12 +270,12 @@ static int run_job(struct run *run, struct ctr_train_job *job, struct ctr_err *e
         rc = ctr_cli_side_out(run->cli, o.progressive, CTR_OUT_BINARY, &run->side, err);
     if (!rc)
         rc = ctr_trainer_new(&run->trainer, job, err);
-    if (!rc && o.checkpoint)
+    if (!rc && (o.checkpoint || o.follow))
         catch_stop();
     if (!rc)
         rc = ctr_trainer_run(run->trainer, err);
     if (rc == CTR_ESTOPPED)
-        return stopped(err);
+        return end_stopped(run, err);
     if (!rc)
         rc = finish(run, err);
     if (!rc)
@@ -259,6 +302,8 @@ static int train(struct ctr_cli *cli, struct ctr_err *err)
         .report = report,
         .note = note,
         .ctx = &run,
+        .publish = publish,
+        .follow = o.follow,
         .checkpoint = o.checkpoint,
         .resume = o.resume,
         .stop = &stop,
@@ -290,7 +335,11 @@ static int train(struct ctr_cli *cli, struct ctr_err *err)
     if (!rc && o.spool)
         rc = ctr_cli_written(cli, o.spool, err);
     if (!rc)
-        rc = parse_every(&job, err);
+        rc = check_follow(cli, err);
+    if (!rc)
+        rc = parse_every("checkpoint-every", o.every, &job.checkpoint_every, err);
+    if (!rc)
+        rc = parse_every("save-every", o.save_every ? o.save_every : o.follow ? "1m" : NULL, &job.publish_every, err);
     if (!rc)
         rc = run_job(&run, &job, err);
     ctr_trainer_free(run.trainer);

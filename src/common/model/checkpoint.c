@@ -208,22 +208,22 @@ static int64_t now_ms(void)
     return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
 }
 
-int ctr_checkpoint_due(struct ctr_trainer *t)
+bool ctr_schedule_due(struct ctr_schedule *s, const struct ctr_every *every, int64_t rows)
 {
     bool due = false;
-    if (t->job.every_rows) {
-        if (!t->next_rows)
-            t->next_rows = (t->v->s.rows / t->job.every_rows + 1) * t->job.every_rows;
-        due = t->v->s.rows >= t->next_rows;
+    if (every->rows) {
+        if (!s->rows)
+            s->rows = (rows / every->rows + 1) * every->rows;
+        due = rows >= s->rows;
     }
-    if (t->job.every_ms) {
+    if (every->ms) {
         int64_t now = now_ms();
-        due |= t->next_ms && now >= t->next_ms;
-        if (due || !t->next_ms)
-            t->next_ms = now + t->job.every_ms;
+        due |= s->ms && now >= s->ms;
+        if (due || !s->ms)
+            s->ms = now + every->ms;
     }
     if (due)
-        t->next_rows = 0;
+        s->rows = 0;
     return due;
 }
 

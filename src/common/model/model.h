@@ -217,6 +217,11 @@ struct ctr_train_stats {
     int64_t features;
 };
 
+/* How often something is done: after so many rows or milliseconds, at the end of a batch; 0: never. */
+struct ctr_every {
+    int64_t rows, ms;
+};
+
 struct ctr_train_job {
     const struct ctr_model *model;
     struct ctr_params params;
@@ -237,8 +242,12 @@ struct ctr_train_job {
     void (*report)(void *ctx, const struct ctr_train_stats *s); /* when the number of rows doubles, or NULL */
     void (*note)(void *ctx, const char *text);                  /* words for the user, or NULL */
     void *ctx;
-    const char *checkpoint;       /* file, or NULL */
-    int64_t every_rows, every_ms; /* 0: only on a stop */
+    /* Save the model on the way, or NULL; called between batches. */
+    int (*publish)(void *ctx, struct ctr_err *err);
+    struct ctr_every publish_every;
+    bool follow;                       /* the input may grow for ever: see ctr_reader_opts */
+    const char *checkpoint;            /* file, or NULL */
+    struct ctr_every checkpoint_every; /* besides on a stop */
     bool resume;
     const volatile sig_atomic_t *stop; /* not 0: write a checkpoint and stop; or NULL */
     const char *program, *options;     /* for provenance */
@@ -252,6 +261,10 @@ enum { CTR_ESTOPPED = -100 };
 int ctr_trainer_run(struct ctr_trainer *t, struct ctr_err *err) CTR_MUST;
 /* Write a checkpoint now: from job.idle. */
 int ctr_trainer_checkpoint(struct ctr_trainer *t, struct ctr_err *err) CTR_MUST;
+/* Is the run still reading rows that its checkpoint has learned from? */
+bool ctr_trainer_resuming(const struct ctr_trainer *t);
+/* Call job.publish if it is due: from job.idle. */
+int ctr_trainer_publish(struct ctr_trainer *t, struct ctr_err *err) CTR_MUST;
 int ctr_trainer_save(struct ctr_trainer *t, struct ctr_out *out, struct ctr_err *err) CTR_MUST;
 /* When all outputs are safe: remove the checkpoint. */
 void ctr_trainer_done(struct ctr_trainer *t);

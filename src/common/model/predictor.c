@@ -6,6 +6,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 
 enum { TILE_ROWS = 512 };
 
@@ -60,7 +61,7 @@ int ctr_scored_schema(const struct ctr_schema *s, struct ctr_schema *out, int **
     return rc;
 }
 
-int ctr_predictor_open(struct ctr_predictor **out, const char *path, int threads, struct ctr_err *err)
+static int open_once(struct ctr_predictor **out, const char *path, int threads, struct ctr_err *err)
 {
     struct ctr_predictor *p = calloc(1, sizeof *p);
     struct ctr_reader *r = NULL;
@@ -81,6 +82,23 @@ int ctr_predictor_open(struct ctr_predictor **out, const char *path, int threads
     }
     *out = p;
     return 0;
+}
+
+/* The file is read more than once: when a learner has put another model in its place meanwhile, that one is read. */
+int ctr_predictor_open(struct ctr_predictor **out, const char *path, int threads, struct ctr_err *err)
+{
+    enum { ATTEMPTS = 100 };
+    struct stat before, after;
+    int rc;
+    for (int i = 0; i < ATTEMPTS; i++) {
+        bool there = !stat(path, &before);
+        rc = open_once(out, path, threads, err);
+        if (!there || stat(path, &after) || after.st_ino == before.st_ino)
+            return rc;
+        if (!rc)
+            ctr_predictor_free(*out);
+    }
+    return ctr_fail(err, CTR_EDATA, "%s is replaced faster than it can be read", path);
 }
 
 const char *ctr_predictor_warning(const struct ctr_predictor *p)

@@ -305,11 +305,23 @@ int ctr_trainer_checkpoint(struct ctr_trainer *t, struct ctr_err *err)
     return ctr_checkpoint_write(t, err);
 }
 
+/* Nothing that was not published yet: nothing to do. */
+int ctr_trainer_publish(struct ctr_trainer *t, struct ctr_err *err)
+{
+    const int64_t rows = t->v->s.rows;
+    if (!t->job.publish || before_resume(t) || rows == t->published ||
+        !ctr_schedule_due(&t->publications, &t->job.publish_every, rows))
+        return 0;
+    t->published = rows;
+    return t->job.publish(t->job.ctx, err);
+}
+
 static int between_batches(struct ctr_trainer *t, struct ctr_err *err)
 {
     bool stop = t->job.stop && *t->job.stop;
-    int rc = 0;
-    if (t->job.checkpoint && !before_resume(t) && (ctr_checkpoint_due(t) || stop))
+    int rc = ctr_trainer_publish(t, err);
+    if (!rc && t->job.checkpoint && !before_resume(t) &&
+        (ctr_schedule_due(&t->checkpoints, &t->job.checkpoint_every, t->v->s.rows) || stop))
         rc = ctr_checkpoint_write(t, err);
     if (rc || !stop)
         return rc;
@@ -339,6 +351,7 @@ static int open_pass(struct ctr_trainer *t, struct ctr_reader **r, struct ctr_er
         .idle = reader_waits,
         .idle_ctx = t,
         .idle_ms = ctr_feed_may_thread() ? CTR_MIN(t->job.idle_ms, QUIT_MS) : t->job.idle_ms,
+        .follow = t->job.follow,
     };
     if (t->at.pass && t->job.spool)
         return ctr_reader_open(r, paths, 1, NULL, err);
@@ -401,8 +414,15 @@ int ctr_trainer_run(struct ctr_trainer *t, struct ctr_err *err)
     return rc;
 }
 
+bool ctr_trainer_resuming(const struct ctr_trainer *t)
+{
+    return before_resume(t);
+}
+
 int ctr_trainer_save(struct ctr_trainer *t, struct ctr_out *out, struct ctr_err *err)
 {
+    if (!t->have_stream)
+        return ctr_fail(err, CTR_EDATA, "no input came, so that there is no model");
     struct ctr_save s = { .model = t->job.model,
                           .params = &t->job.params,
                           .learner = t->learner,

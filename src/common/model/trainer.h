@@ -28,6 +28,12 @@ struct ctr_position {
     int64_t scores;  /* progressive predictions kept beside the checkpoint, or -1: none */
 };
 
+/* When something that is done every so often is due next; 0: not known yet. */
+struct ctr_schedule {
+    int64_t rows, ms;
+};
+bool ctr_schedule_due(struct ctr_schedule *s, const struct ctr_every *every, int64_t rows);
+
 struct ctr_trainer {
     struct ctr_train_job job;
     void *learner;
@@ -55,7 +61,8 @@ struct ctr_trainer {
     /* checkpoints */
     int scores_fd;
     struct ctr_buf scores_path;
-    int64_t next_rows, next_ms;
+    struct ctr_schedule checkpoints, publications;
+    int64_t published; /* rows when job.publish was called last */
 };
 
 /* Load job.checkpoint into the learner, when there is one: sets resume, v. */
@@ -66,7 +73,6 @@ int ctr_checkpoint_scores_open(struct ctr_trainer *t, struct ctr_err *err) CTR_M
 int ctr_checkpoint_scores_add(struct ctr_trainer *t, const double *score, int64_t n, struct ctr_err *err) CTR_MUST;
 int ctr_checkpoint_scores_read(struct ctr_trainer *t, int64_t from, double *score, int64_t n,
                                struct ctr_err *err) CTR_MUST;
-int ctr_checkpoint_due(struct ctr_trainer *t);
 /* Remove the temporaries of checkpoints that were being written when a run was killed: a checkpoint has one run. */
 void ctr_checkpoint_sweep(const struct ctr_trainer *t);
 int ctr_checkpoint_check(const struct ctr_trainer *t, struct ctr_err *err) CTR_MUST;

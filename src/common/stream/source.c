@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { LOOK_BYTES = 64 << 10, PIECE_BYTES = 4 << 20, PIPE_BYTES = 1 << 20, MAPS = 256 };
@@ -113,7 +115,9 @@ int ctr_source_open(struct arrow_source *s, const char *path, const struct ctr_r
     int rc = ctr_strdup(&s->name, is_stdin ? "stdin" : path, err);
     if (rc < 0)
         return rc;
-    s->fd = is_stdin ? 0 : ctr_open(path, O_RDONLY, 0);
+    /* Whoever holds a FIFO's writing end, too, sees no end of it when its writers go. */
+    bool fifo = opts->follow && !is_stdin && !stat(path, &sb) && S_ISFIFO(sb.st_mode);
+    s->fd = is_stdin ? 0 : ctr_open(path, fifo ? O_RDWR : O_RDONLY, 0);
     s->own_fd = !is_stdin;
     if (s->fd < 0 || fstat(s->fd, &sb) < 0)
         rc = ctr_fail_sys(err, "cannot open");
@@ -130,10 +134,13 @@ int ctr_source_open(struct arrow_source *s, const char *path, const struct ctr_r
     if (S_ISFIFO(sb.st_mode))
         (void)fcntl(s->fd, F_SETPIPE_SZ, PIPE_BYTES); /* fails where the limit is lower: slower, not wrong */
     s->pollable = !S_ISREG(sb.st_mode) && opts->idle;
+    s->grows = S_ISREG(sb.st_mode) && opts->follow;
     if (rc >= 0)
         rc = ctr_buf_reserve(&s->look, LOOK_BYTES, err);
     if (rc >= 0)
         rc = map_file(s, &sb, err);
+    if (rc >= 0 && s->map && opts->follow)
+        rc = ctr_fail(err, CTR_EUSAGE, "is an IPC file, which does not grow: only streams can be followed");
     if (rc < 0) {
         ctr_err_file(err, s->name);
         ctr_source_close(s);
@@ -166,21 +173,44 @@ static int wait_idle(struct arrow_source *s, struct ctr_err *err)
     return on ? 0 : ctr_fail(err, CTR_EDATA, "reading was given up");
 }
 
-/* One readv into `to` (n bytes) and, beyond it, the look-ahead, which is empty. Returns what `to` got. */
-static ssize_t read_some(struct arrow_source *s, uint8_t *to, size_t n, struct ctr_err *err)
+/* At the end of a file that may grow: wait a moment. */
+static int wait_growth(struct arrow_source *s, struct ctr_err *err)
 {
-    struct iovec v[2] = { { to, n }, { s->look.data, LOOK_BYTES } };
+    const struct timespec ts = { s->opts->idle_ms / 1000, s->opts->idle_ms % 1000 * 1000000L };
+    struct stat sb;
+    if (!fstat(s->fd, &sb) && sb.st_size < lseek(s->fd, 0, SEEK_CUR))
+        return ctr_fail(err, CTR_EDATA, "was cut short while it was followed");
+    (void)nanosleep(&ts, NULL); /* a signal may end it early */
+    return s->opts->idle(s->opts->idle_ctx) ? 0 : ctr_fail(err, CTR_EDATA, "reading was given up");
+}
+
+static ssize_t read_vectors(struct arrow_source *s, const struct iovec *v, int n, struct ctr_err *err)
+{
     ssize_t k;
-    int rc = wait_idle(s, err);
-    if (rc < 0)
-        return rc;
-    do
-        k = readv(s->fd, v, 2);
-    while (k < 0 && errno == EINTR);
+    int rc;
+    do {
+        if ((rc = wait_idle(s, err)) < 0)
+            return rc;
+        do
+            k = readv(s->fd, v, n);
+        while (k < 0 && errno == EINTR);
+        if (k == 0 && s->grows && (rc = wait_growth(s, err)) < 0)
+            return rc;
+    } while (k == 0 && s->grows);
     if (k < 0)
         return ctr_fail_sys(err, "cannot read");
     s->stats->bytes_read += k;
     s->eof = k == 0;
+    return k;
+}
+
+/* One readv into `to` (n bytes) and, beyond it, the look-ahead, which is empty. Returns what `to` got. */
+static ssize_t read_some(struct arrow_source *s, uint8_t *to, size_t n, struct ctr_err *err)
+{
+    struct iovec v[2] = { { to, n }, { s->look.data, LOOK_BYTES } };
+    ssize_t k = read_vectors(s, v, 2, err);
+    if (k < 0)
+        return k;
     s->at = 0;
     s->look.len = (size_t)k > n ? (size_t)k - n : 0;
     return (ssize_t)CTR_MIN((size_t)k, n);
@@ -194,18 +224,11 @@ int ctr_source_peek(struct arrow_source *s, size_t n, const uint8_t **p, size_t 
         s->at = 0;
     }
     while (s->look.len - s->at < n && !s->eof) {
-        ssize_t k;
-        int rc = wait_idle(s, err);
-        if (rc < 0)
-            return rc;
-        do
-            k = read(s->fd, s->look.data + s->look.len, LOOK_BYTES - s->look.len);
-        while (k < 0 && errno == EINTR);
+        const struct iovec v = { s->look.data + s->look.len, LOOK_BYTES - s->look.len };
+        ssize_t k = read_vectors(s, &v, 1, err);
         if (k < 0)
-            return ctr_fail_sys(err, "cannot read");
-        s->stats->bytes_read += k;
+            return (int)k;
         s->look.len += (size_t)k;
-        s->eof = k == 0;
     }
     *p = s->look.data + s->at;
     *got = CTR_MIN(n, s->look.len - s->at);
