@@ -31,10 +31,10 @@ climb() {
 
 held_out() {
     log=$1 options=$2
-    one .1
+    one 0.1
     best=$one
     climb 2
-    [ "${best##* }" != .1 ] || climb .5
+    [ "${best##* }" != 0.1 ] || climb .5
     echo "$best"
 }
 
