@@ -117,4 +117,10 @@ assert (np.array([json.loads(l)['d'] for l in x.splitlines()], dtype=np.float64)
 else
     skip "floats" "no pyarrow"
 fi
+# Denormals are data: on every thread, and through a plan.
+awk 'BEGIN { for (i = 1; i <= 5000; i++) print i % 3 ? "-4.9e-324" : "1e-310" }' >"$W/small.txt"
+for j in 1 4; do
+    is "denormals, -j $j" "$(ctr-import -j $j --format csv --columns x:float64 "$W/small.txt" | ctr-select -j $j --add 'y=x * 1' | ctr-export -j $j -c y --no-header | sort | uniq -c |
+        tr -s ' ' | tr '\n' ';')" ' 3334 -5e-324; 1666 1e-310;'
+done
 done_testing

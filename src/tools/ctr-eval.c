@@ -373,7 +373,7 @@ static int evaluate(struct ctr_cli *cli, struct input *in, struct control *c, co
     int rc;
 
     if (!(rc = ctr_eval_new(&e, ctr_reader_schema(in->r), &eo, err)) && !(rc = feed(cli, e, in, c, err)) &&
-        !(rc = ctr_pool_new(&pool, (int)cli->jobs, err)) && !(rc = ctr_eval_finish(e, pool, err)) &&
+        !(rc = ctr_pool_new_exact(&pool, (int)cli->jobs, err)) && !(rc = ctr_eval_finish(e, pool, err)) &&
         !(rc = show(cli, e, &v, err)))
         explain(cli, e);
     ctr_pool_free(pool);

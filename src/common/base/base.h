@@ -220,7 +220,9 @@ int ctr_pread_full(int fd, void *p, size_t n, int64_t offset, struct ctr_err *er
 /* ctr_pool_run calls fn(ctx, task, worker) for task 0..tasks-1 on up to `threads` workers (the caller is worker 0) and
  * returns when all are done.  Which worker runs which task is not determined: results must not depend on it. */
 struct ctr_pool;
-int ctr_pool_new(struct ctr_pool **p, int threads, struct ctr_err *err) CTR_MUST;
+int ctr_pool_new(struct ctr_pool **p, int threads, struct ctr_err *err) CTR_MUST; /* learning: denormals are 0, also in
+                                                                                     the caller from here on */
+int ctr_pool_new_exact(struct ctr_pool **p, int threads, struct ctr_err *err) CTR_MUST; /* data: denormals are kept */
 void ctr_pool_run(struct ctr_pool *p, int64_t tasks, void (*fn)(void *ctx, int64_t task, int worker), void *ctx);
 int ctr_pool_threads(const struct ctr_pool *p);
 void ctr_pool_free(struct ctr_pool *p);

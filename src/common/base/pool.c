@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * pool: a fixed set of threads that run numbered tasks. The caller works too, as worker 0. Denormals are flushed on
- * every thread, by definition of our results. */
+ * pool: a fixed set of threads that run numbered tasks. The caller works too, as worker 0. In a pool for learning
+ * denormals are flushed on every thread, by definition of its results; in one for data, on none. */
 #include "common/base/base.h"
 
 #include <pthread.h>
@@ -19,7 +19,7 @@ struct ctr_pool {
     int64_t tasks, next;
     uint64_t round;
     int threads, busy, started;
-    bool stop;
+    bool stop, exact;
     struct worker {
         struct ctr_pool *pool;
         pthread_t id;
@@ -27,10 +27,15 @@ struct ctr_pool {
     } * workers;
 };
 
-static void flush_denormals(void)
+/* Whether denormals are kept; returns whether they were. */
+static bool keep_denormals(bool keep)
 {
 #if defined(__x86_64__)
-    _mm_setcsr(_mm_getcsr() | 0x8040);
+    const unsigned flush = 0x8040, now = _mm_getcsr();
+    _mm_setcsr(keep ? now & ~flush : now | flush);
+    return !(now & flush);
+#else
+    return keep;
 #endif
 }
 
@@ -51,7 +56,7 @@ static void *worker_main(void *arg)
     struct ctr_pool *p = w->pool;
     uint64_t seen = 0;
 
-    flush_denormals();
+    keep_denormals(p->exact);
     pthread_mutex_lock(&p->lock);
     for (;;) {
         while (!p->stop && p->round == seen)
@@ -67,7 +72,7 @@ static void *worker_main(void *arg)
     return NULL;
 }
 
-int ctr_pool_new(struct ctr_pool **out, int threads, struct ctr_err *err)
+static int pool_new(struct ctr_pool **out, int threads, bool exact, struct ctr_err *err)
 {
     struct ctr_pool *p = calloc(1, sizeof *p);
     sigset_t all, old;
@@ -83,6 +88,7 @@ int ctr_pool_new(struct ctr_pool **out, int threads, struct ctr_err *err)
     pthread_cond_init(&p->start, NULL);
     pthread_cond_init(&p->done, NULL);
     p->threads = threads;
+    p->exact = exact;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old); /* signals belong to the main thread */
     for (int i = 1; i < threads; i++) {
@@ -92,16 +98,29 @@ int ctr_pool_new(struct ctr_pool **out, int threads, struct ctr_err *err)
         p->started++;
     }
     pthread_sigmask(SIG_SETMASK, &old, NULL);
-    flush_denormals();
     *out = p;
     return 0;
 }
 
+int ctr_pool_new(struct ctr_pool **p, int threads, struct ctr_err *err)
+{
+    keep_denormals(false);
+    return pool_new(p, threads, false, err);
+}
+
+int ctr_pool_new_exact(struct ctr_pool **p, int threads, struct ctr_err *err)
+{
+    return pool_new(p, threads, true, err);
+}
+
 void ctr_pool_run(struct ctr_pool *p, int64_t tasks, void (*fn)(void *ctx, int64_t task, int worker), void *ctx)
 {
+    bool kept = p && p->exact ? keep_denormals(true) : true;
     if (!p || p->started == 0 || tasks <= 1) {
         for (int64_t i = 0; i < tasks; i++)
             fn(ctx, i, 0);
+        if (!kept)
+            keep_denormals(false);
         return;
     }
     pthread_mutex_lock(&p->lock);
@@ -116,6 +135,8 @@ void ctr_pool_run(struct ctr_pool *p, int64_t tasks, void (*fn)(void *ctx, int64
     while (p->busy)
         pthread_cond_wait(&p->done, &p->lock);
     pthread_mutex_unlock(&p->lock);
+    if (!kept)
+        keep_denormals(false);
 }
 
 int ctr_pool_threads(const struct ctr_pool *p)

@@ -222,7 +222,7 @@ bool ctr_program_unlabelled(const struct ctr_program *g)
 
 int ctr_program_threads(struct ctr_program *g, int threads, struct ctr_err *err)
 {
-    int rc = threads > 1 && !g->pool ? ctr_pool_new(&g->pool, threads, err) : CTR_OK;
+    int rc = threads > 1 && !g->pool ? ctr_pool_new_exact(&g->pool, threads, err) : CTR_OK;
     g->graph.pool = g->pool;
     return rc;
 }

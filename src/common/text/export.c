@@ -96,7 +96,7 @@ int ctr_export_open(struct ctr_export **to, const struct ctr_export_format *f, c
         goto fail;
     if ((rc = sink(e, &head, err)) < 0)
         goto fail;
-    if (opts->threads > 1 && (rc = ctr_pool_new(&e->pool, opts->threads, err)) < 0)
+    if (opts->threads > 1 && (rc = ctr_pool_new_exact(&e->pool, opts->threads, err)) < 0)
         goto fail;
     if (e->left_out.len && (rc = ctr_put(&e->left_out, "", 1, err)) < 0) /* a C string from now on */
         goto fail;

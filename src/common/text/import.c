@@ -247,7 +247,7 @@ static int open_jobs(struct ctr_import *im, struct ctr_err *err)
             return rc;
         im->job[i].stop = im->policy == BAD_FAIL;
     }
-    return im->jobs > 1 ? ctr_pool_new(&im->pool, im->jobs, err) : 0;
+    return im->jobs > 1 ? ctr_pool_new_exact(&im->pool, im->jobs, err) : 0;
 }
 
 static int open_import(struct ctr_import *im, char *const *paths, int n, struct ctr_err *err)
