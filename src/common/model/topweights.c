@@ -30,6 +30,7 @@ struct top {
 struct tops {
     const struct ctr_top_opts *o;
     const char *from; /* the model that `old` is of, or NULL */
+    struct ctr_diff_counts counts;
     struct ctr_strs tables;
     struct ctr_strs *vocabs; /* by table: of which sections its keys are made; NULL: not known */
     struct top *top;         /* one, or one a table */
@@ -292,8 +293,9 @@ static bool same_meta(const struct side *a, const struct side *b, const char *ke
     return !x == !y && (!x || !strcmp(x, y));
 }
 
-static int merge(struct tops *s, struct side *a, struct side *b, struct ctr_diff_counts *n, struct ctr_err *err)
+static int merge(struct tops *s, struct side *a, struct side *b, struct ctr_err *err)
 {
+    struct ctr_diff_counts *n = &s->counts;
     int rc = 0, table = -1;
     *n = (struct ctr_diff_counts){ .same_plan = same_meta(a, b, CTR_META_PLAN_ID),
                                    .same_options = same_meta(a, b, CTR_META_MODEL_OPTIONS) };
@@ -319,14 +321,14 @@ static int merge(struct tops *s, struct side *a, struct side *b, struct ctr_diff
     return rc;
 }
 
-static int read_changes(struct tops *s, const char *path, struct ctr_diff_counts *n, struct ctr_err *err)
+static int read_changes(struct tops *s, const char *path, struct ctr_err *err)
 {
     struct side a = { 0 }, b = { 0 };
     int rc = side_open(&a, s->from, err);
     if (!rc)
         rc = side_open(&b, path, err);
     if (!rc)
-        rc = merge(s, &a, &b, n, err);
+        rc = merge(s, &a, &b, err);
     side_free(&a);
     side_free(&b);
     return rc;
@@ -595,10 +597,9 @@ static void tops_free(struct tops *s)
     ctr_strs_free(&s->tables);
 }
 
-static int answer(struct tops *s, const char *path, struct ctr_diff_counts *counts, ctr_top_each *each, void *ctx,
-                  struct ctr_err *err)
+static int answer(struct tops *s, const char *path, ctr_top_each *each, void *ctx, struct ctr_err *err)
 {
-    int rc = s->from ? read_changes(s, path, counts, err) : read_weights(s, path, err);
+    int rc = s->from ? read_changes(s, path, err) : read_weights(s, path, err);
     for (int i = 0; i < s->n && !rc; i++)
         cut(s, &s->top[i]);
     if (!rc)
@@ -612,12 +613,14 @@ static int answer(struct tops *s, const char *path, struct ctr_diff_counts *coun
 int ctr_model_top(const char *path, const struct ctr_top_opts *o, ctr_top_each *each, void *ctx, struct ctr_err *err)
 {
     struct tops s = { .o = o };
-    return answer(&s, path, NULL, each, ctx, err);
+    return answer(&s, path, each, ctx, err);
 }
 
 int ctr_model_diff(const char *from, const char *to, const struct ctr_top_opts *o, struct ctr_diff_counts *counts,
                    ctr_top_each *each, void *ctx, struct ctr_err *err)
 {
     struct tops s = { .o = o, .from = from };
-    return answer(&s, to, counts, each, ctx, err);
+    int rc = answer(&s, to, each, ctx, err);
+    *counts = s.counts;
+    return rc;
 }
