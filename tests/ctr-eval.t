@@ -56,6 +56,53 @@ is "roles by option" "$(ctr-import --format csv --header small.csv | ctr-eval --
 slice  rows  positives       auc
 total     7      2.500  0.766667"
 
+# ---- the slices with the most rows; the others are one
+is "--slices: the most rows, the first to come at a tie; the rest summed" "$(ctr-eval --by genre --slices 1 -m auc,calibration small.arrows)" "\
+slice         rows  weight  positives       auc  calibration
+total            7   8.500          3  0.636364     1.700000
+genre=x          3       3          2  0.750000     1.150000
+genre=(rest)     4   5.500          1  0.444444     2.800000"
+is "the rest in windows" "$(ctr-eval --by genre -n 1 --window 1h -m rows small.arrows | sed -n '/rest/p')" "\
+genre=(rest)  all                      4   5.500          1
+genre=(rest)  2020-01-01T00:00:00Z     1       2          0
+genre=(rest)  2020-01-01T01:00:00Z     2       3          1
+genre=(rest)  2020-01-01T02:00:00Z     1   0.500          0"
+is "as many slices as there are: no rest" "$(ctr-eval --by genre -n 3 small.arrows)" "$(ctr-eval --by genre small.arrows)"
+# 6000 values, of which 8 * 20 + 1024 are held; the common ones come all the time.
+awk -v OFS=, 'BEGIN { print "click,p,w,user,t,ad,ads"; s = 7; for (i = 0; i < 30000; i++) { s = (s * 16807) % 2147483647; p = int(1000 * (s / 2147483647)) / 1000
+    s = (s * 16807) % 2147483647; r = s / 2147483647; a = r < .5 ? int(r * 50) : 100 + i % 6000; s = (s * 16807) % 2147483647
+    print (i % 50 ? (s / 2147483647 < p) : .25), p, i % 3 ? 1 : 2, "u" s % 900, "2020-01-01T0" i % 3 ":00:00Z", "ad" a, "ad" a "|ad" i % 7 "|ad" i % 7 } }' >many.csv
+ctr-import --format csv --header $roles many.csv | ctr-select --add 'top=if(length(ad) <= 4, ad, "(rest)")' --add 'list=split(ads, "|")' -o many.arrows
+# Values of ad0 … ad24 alone: the rest is what is no such.
+cut_to() { grep -E "^(ad|top)=(ad[0-9]|ad1[0-9]|ad2[0-4]|\(rest\)) " | sed 's/^[a-z]*=//' | tr -s ' ' | sort; }
+for args in '-m auc,log_loss,calibration' '-m auc,gauc --bootstrap 8' "-m auc,squared_error --control many.arrows" '--window 1h -m auc,normalized_entropy'; do
+    is "many values, the rest summed: $args" "$(ctr-eval $args --by ad --slices 25 many.arrows | cut_to)" "$(ctr-eval $args --by top many.arrows | cut_to)"
+done
+ctr-eval --by ad,list --slices 20 --window 1h --bootstrap 4 --format stream many.arrows >s1
+ctr-cat --batch 7 many.arrows | ctr-eval --by ad,list --slices 20 --window 1h --bootstrap 4 --format stream -j 4 >s4
+ok "the same bytes for any -j and batch" cmp s1 s4
+is "no row is lost" "$(ctr-export --format csv --columns by,window,rows s1 | awk -F, '$1 == "ad" { n[$2 != ""] += $3 } END { print n[0], n[1] }')" "30000 30000"
+awk 'BEGIN { print "click,p,k"; for (i = 0; i < 5000; i++) print "1,0.5,v" (i == 1000 || i == 2000 ? "late" : i); for (i = 0; i < 100; i++) print "1,0.5,vlate" }' |
+    ctr-import --format csv --header --label click --score p >late.arrows
+exits "a value that went and came back" 0 ctr-eval --by k --slices 1 -m rows late.arrows
+err_like "may lack rows, which is said" '1 slices may lack up to [2-9] of their rows, which are in .rest.: a larger --slices finds them'
+is "they are in the rest" "$(cat out)" "slice     rows  positives
+total     5100       5100
+k=vlate    100        100
+k=(rest)  5000       5000"
+exits "few enough values" 0 ctr-eval --by ad --slices 700 many.arrows
+is "nothing is lacking" "$(cat err)" ""
+below() { [ "$(/usr/bin/env "$PY" -c 'import resource, subprocess, sys
+subprocess.run(sys.argv[2:], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss < int(sys.argv[1]))' "$@")" = True ]; }
+case $CTR_BUILD in
+*san*) skip "memory is bounded" "sanitizers have allocators of their own" ;;
+*)
+    awk 'BEGIN { print "click,p,k"; for (i = 0; i < 600000; i++) print i % 2 "," (i % 10) / 10 "," i }' | ctr-import --format csv --header --label click --score p >wide.arrows
+    ok "600,000 values in the memory of 1,832" below 20000 ctr-eval -m log_loss,calibration --by k --slices 101 wide.arrows
+    ;;
+esac
+
 # ---- control and intervals
 sed 's/0\.9/0.1/' small.csv >worse.csv
 import worse.csv >worse.arrows

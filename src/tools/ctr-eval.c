@@ -9,7 +9,7 @@
 
 static struct {
     struct ctr_strs by;
-    int64_t window_ms, bootstrap, bins;
+    int64_t slices, window_ms, bootstrap, bins;
     const char *control, *format, *metrics;
     bool reliability, ascii;
 } o = { .format = "table", .bins = 10 };
@@ -21,6 +21,8 @@ static const char *metric(int i)
 
 static const struct ctr_opt opts[] = {
     { "by", 'b', CTR_OPT_LIST, "COLUMNS", "also for each value of these columns (items of lists)", &o.by, 0 },
+    { "slices", 'n', CTR_OPT_INT, "N", "of each column the N slices with the most rows, the others summed (0: all)",
+      &o.slices, 0 },
     { "window", 'w', CTR_OPT_DURATION, "DURATION", "also for each window of the time column, such as 1h", &o.window_ms,
       0 },
     { "control", 'c', CTR_OPT_STR, "FILE", "compare with the scores of the same rows in FILE", &o.control,
@@ -56,20 +58,8 @@ static int keep(struct input *in, int column)
     return in->n++;
 }
 
-/* A column of a role. In the control a role option may name what only the main stream has. */
-static int role(struct ctr_cli *cli, const struct input *in, enum ctr_role r, bool need, bool control,
-                struct ctr_err *err)
-{
-    const struct ctr_schema *s = ctr_reader_schema(in->r);
-
-    if (control && !need && cli->role[r] && ctr_schema_find(s, cli->role[r]) < 0)
-        return -1;
-    return ctr_cli_role(cli, s, r, need, err); /* -1: there is none */
-}
-
 /* Finds the columns, by their places in the file. `identity`: also what tells whether rows are the same. */
-static int find(struct ctr_cli *cli, struct input *in, const struct ctr_strs *by, bool identity, bool control,
-                struct ctr_err *err)
+static int find(struct ctr_cli *cli, struct input *in, const struct ctr_strs *by, bool identity, struct ctr_err *err)
 {
     const struct {
         enum ctr_role role;
@@ -80,7 +70,7 @@ static int find(struct ctr_cli *cli, struct input *in, const struct ctr_strs *by
         { CTR_ROLE_SCORE, true, true, &in->c.score },
         { CTR_ROLE_WEIGHT, false, true, &in->c.weight },
         { CTR_ROLE_USER, false, true, &in->c.user },
-        { CTR_ROLE_TIME, o.window_ms > 0 && !control, o.window_ms > 0 || identity, &in->c.time },
+        { CTR_ROLE_TIME, o.window_ms > 0, o.window_ms > 0 || identity, &in->c.time },
         { CTR_ROLE_ID, false, identity, &in->id },
     };
 
@@ -89,7 +79,7 @@ static int find(struct ctr_cli *cli, struct input *in, const struct ctr_strs *by
     if (!in->keep || !in->by)
         return ctr_fail_nomem(err, sizeof *in->keep * (size_t)by->n);
     for (size_t i = 0; i < CTR_COUNT(part); i++) {
-        *part[i].to = part[i].look ? role(cli, in, part[i].role, part[i].need, control, err) : -1;
+        *part[i].to = part[i].look ? ctr_cli_role(cli, ctr_reader_schema(in->r), part[i].role, part[i].need, err) : -1;
         if (*part[i].to < -1)
             return *part[i].to;
     }
@@ -120,113 +110,6 @@ static void input_free(struct input *in)
     ctr_reader_free(in->r);
     free(in->keep);
     free(in->by);
-}
-
-/* ---- the other model's scores, row by row ---- */
-
-struct control {
-    struct input in;
-    const struct ctr_batch *b;   /* NULL before the first and after the last */
-    int64_t at;                  /* row of b */
-    const double *scores;        /* of b */
-    struct ctr_buf batch, score; /* where they may lie; those of the main batch */
-};
-
-static int control_open(struct ctr_cli *cli, struct control *c, struct ctr_err *err)
-{
-    static const struct ctr_strs none;
-    char *path[] = { (char *)(uintptr_t)o.control };
-    int rc = ctr_reader_open(&c->in.r, path, 1, NULL, err);
-
-    if (!rc)
-        rc = find(cli, &c->in, &none, true, true, err);
-    if (!rc)
-        rc = project(&c->in, 0, err);
-    if (rc)
-        ctr_err_file(err, o.control);
-    return rc;
-}
-
-static void control_free(struct control *c)
-{
-    input_free(&c->in);
-    ctr_buf_free(&c->batch);
-    ctr_buf_free(&c->score);
-}
-
-static int not_same(struct ctr_err *err, int64_t row, const char *what)
-{
-    return ctr_fail(err, CTR_EDATA, "row %lld: %s has %s: --control wants the same rows in the same order",
-                    (long long)row, o.control, what);
-}
-
-/* Do row i here and row j there agree in every column that both have? */
-static int same_row(const struct input *a, const struct ctr_batch *x, int64_t i, const struct input *b,
-                    const struct ctr_batch *y, int64_t j, struct ctr_err *err)
-{
-    const struct {
-        const char *say;
-        int a, b;
-    } part[] = { { "another label", a->c.label, b->c.label },
-                 { "another weight", a->c.weight, b->c.weight },
-                 { "another id", a->id, b->id },
-                 { "another user", a->c.user, b->c.user },
-                 { "another time", a->c.time, b->c.time } };
-
-    for (size_t k = 0; k < CTR_COUNT(part); k++)
-        if (part[k].a >= 0 && part[k].b >= 0 &&
-            ctr_col_hash(&x->col[part[k].a], i, 0) != ctr_col_hash(&y->col[part[k].b], j, 0))
-            return not_same(err, x->first_row + i + 1, part[k].say);
-    return 0;
-}
-
-/* The next batch of the control, its scores checked: 1, or 0 at its end. */
-static int control_next(struct control *c, struct ctr_err *err)
-{
-    const char *name = ctr_reader_schema(c->in.r)->f[c->in.c.score].name;
-    int rc = ctr_reader_next(c->in.r, &c->b, err), bad;
-
-    c->at = 0;
-    if (rc <= 0) {
-        c->b = NULL;
-        return rc;
-    }
-    bad = ctr_col_checked(&c->b->col[c->in.c.score], CTR_ROLE_SCORE, name, c->b->first_row, &c->batch, &c->scores, err);
-    if (bad)
-        ctr_err_file(err, o.control);
-    return bad ? bad : 1;
-}
-
-/* The scores that belong to the rows of b. */
-static int control_scores(struct control *c, const struct input *in, const struct ctr_batch *b, struct ctr_err *err)
-{
-    int rc;
-
-    ctr_buf_clear(&c->score);
-    for (int64_t i = 0, n; i < b->rows; i += n, c->at += n) {
-        while (!c->b || c->at == c->b->rows) {
-            if ((rc = control_next(c, err)) < 0)
-                return rc;
-            if (!rc)
-                return not_same(err, b->first_row + i + 1, "fewer rows");
-        }
-        n = CTR_MIN(b->rows - i, c->b->rows - c->at);
-        for (int64_t k = 0; k < n; k++)
-            if ((rc = same_row(in, b, i + k, &c->in, c->b, c->at + k, err)))
-                return rc;
-        if ((rc = ctr_buf_append(&c->score, c->scores + c->at, (size_t)n * sizeof(double), err)))
-            return rc;
-    }
-    return 0;
-}
-
-static int control_end(struct control *c, int64_t rows, struct ctr_err *err)
-{
-    int rc = 1;
-
-    while (rc > 0 && (!c->b || c->at == c->b->rows))
-        rc = control_next(c, err);
-    return rc > 0 ? not_same(err, rows + 1, "more rows") : rc;
 }
 
 /* ---- showing ---- */
@@ -289,7 +172,12 @@ static int show(struct ctr_cli *cli, struct ctr_eval *e, const struct ctr_eval_v
 static void explain(const struct ctr_cli *cli, const struct ctr_eval *e)
 {
     const struct ctr_metric_sums *t = &ctr_eval_slice(e, 0)->sums[0];
+    int64_t rows, lacking = ctr_eval_lacking(e, &rows);
 
+    if (lacking)
+        ctr_cli_note(cli,
+                     "%lld slices may lack up to %lld of their rows, which are in (rest): a larger --slices finds them",
+                     (long long)lacking, (long long)rows);
     if (!t->rows)
         ctr_cli_note(cli, "the input has no rows: no metric is defined");
     else if (!(t->weight > 0))
@@ -314,26 +202,30 @@ static int check_options(struct ctr_strs *by, struct ctr_err *err)
         return ctr_cli_usage(err, "--reliability draws below a table: it does not go with --format stream");
     if (o.bins < 1 || o.bins > 10000)
         return ctr_cli_usage(err, "--bins wants 1 to 10000");
+    if (o.slices > 100000000)
+        return ctr_cli_usage(err, "--slices wants 100000000 at most");
     if (o.bootstrap > 1000000)
         return ctr_cli_usage(err, "--bootstrap wants 1000000 at most");
     return 0;
 }
 
-static int feed(struct ctr_cli *cli, struct ctr_eval *e, struct input *in, struct control *c, struct ctr_err *err)
+static int feed(struct ctr_cli *cli, struct ctr_eval *e, struct input *in, struct ctr_eval_control *c,
+                struct ctr_err *err)
 {
+    const double *other = NULL;
     const struct ctr_batch *b;
     int rc;
 
     while ((rc = ctr_reader_next(in->r, &b, err)) > 0) {
-        if (o.control && (rc = control_scores(c, in, b, err)))
+        if (c && (rc = ctr_eval_control_scores(c, &in->c, in->id, b, &other, err)))
             return rc;
-        if ((rc = ctr_eval_batch(e, b, o.control ? (double *)c->score.data : NULL, err))) {
+        if ((rc = ctr_eval_batch(e, b, other, err))) {
             ctr_err_file(err, ctr_reader_file(in->r));
             return rc;
         }
         ctr_cli_progress(cli, ctr_reader_rows(in->r), ctr_reader_total_rows(in->r));
     }
-    return rc || !o.control ? rc : control_end(c, ctr_reader_rows(in->r), err);
+    return rc || !c ? rc : ctr_eval_control_end(c, ctr_reader_rows(in->r), err);
 }
 
 static unsigned needs(const int *metrics, int n)
@@ -345,20 +237,20 @@ static unsigned needs(const int *metrics, int n)
     return u;
 }
 
-static int evaluate(struct ctr_cli *cli, struct input *in, struct control *c, const struct ctr_strs *by, int *metrics,
-                    int n, struct ctr_err *err)
+static int evaluate(struct ctr_cli *cli, struct input *in, struct ctr_eval_control *c, const struct ctr_strs *by,
+                    int *metrics, int n, struct ctr_err *err)
 {
     const struct ctr_eval_opts eo = { .columns = in->c,
                                       .by = in->by,
                                       .nby = by->n,
+                                      .slices = o.slices,
                                       .window_ms = o.window_ms,
                                       .needs = needs(metrics, n),
                                       .control = o.control,
                                       .keep = o.reliability,
                                       .bootstrap = (int)o.bootstrap,
                                       .seed = cli->seed,
-                                      .narrow_control =
-                                          o.control && ctr_reader_schema(c->in.r)->f[c->in.c.score].type != CTR_F64,
+                                      .narrow_control = c && ctr_eval_control_narrow(c),
                                       .memory_bytes = cli->memory_bytes };
     const struct ctr_eval_view v = { .metrics = metrics,
                                      .n = n,
@@ -384,20 +276,20 @@ static int evaluate(struct ctr_cli *cli, struct input *in, struct control *c, co
 static int run(struct ctr_cli *cli, struct ctr_err *err)
 {
     struct input in = { 0 };
-    struct control c = { 0 };
+    struct ctr_eval_control *c = NULL;
     struct ctr_strs by = { 0 };
     int *metrics = NULL, n = 0, rc;
 
     if ((rc = check_options(&by, err)) || (o.control && (rc = ctr_cli_read(cli, o.control, err))) ||
-        (rc = ctr_cli_reader(cli, 0, NULL, &in.r, err)) || (rc = find(cli, &in, &by, o.control, false, err)) ||
+        (rc = ctr_cli_reader(cli, 0, NULL, &in.r, err)) || (rc = find(cli, &in, &by, o.control, err)) ||
         (rc = ctr_metric_list(o.metrics, in.c.user >= 0, &metrics, &n, err)))
         goto out;
     if (!(needs(metrics, n) & CTR_NEED_USERS) && !o.bootstrap && !o.control)
         in.c.user = -1; /* of no use */
-    if (!(rc = project(&in, by.n, err)) && !(o.control && (rc = control_open(cli, &c, err))))
-        rc = evaluate(cli, &in, &c, &by, metrics, n, err);
+    if (!(rc = project(&in, by.n, err)) && !(o.control && (rc = ctr_eval_control_open(&c, o.control, cli->role, err))))
+        rc = evaluate(cli, &in, c, &by, metrics, n, err);
 out:
-    control_free(&c);
+    ctr_eval_control_free(c);
     input_free(&in);
     ctr_strs_free(&by);
     ctr_strs_free(&o.by);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * eval: takes rows into slices, and finishes each slice.
+ * eval: takes rows into slices (evalslices.c), and finishes each slice.
  *
  * A slice keeps running sums, and, when a metric ranks, its rows as compact entries (sample.h). Rows enter a slice in
  * the order of the input, so that its sums do not depend on batches. */
@@ -76,7 +76,10 @@ int ctr_eval_new(struct ctr_eval **out, const struct ctr_schema *s, const struct
     e->narrow[0] = is_narrow(&s->f[o->columns.score]);
     e->narrow[1] = o->narrow_control;
     e->by = malloc((size_t)(o->nby + 1) * sizeof *e->by);
-    if (!e->by) {
+    e->values = calloc((size_t)(o->nby + 1), sizeof *e->values);
+    if (!e->by || !e->values) {
+        free(e->by);
+        free(e->values);
         free(e);
         return ctr_fail_nomem(err, (size_t)o->nby * sizeof *e->by);
     }
@@ -86,25 +89,14 @@ int ctr_eval_new(struct ctr_eval **out, const struct ctr_schema *s, const struct
     return 0;
 }
 
-static void slice_free(struct ctr_slice *s)
-{
-    for (int side = 0; side < 2; side++) {
-        ctr_sample_free(&s->sample[side]);
-        ctr_buf_free(&s->users[side]);
-    }
-    ctr_buf_free(&s->fractions);
-    free(s->replicate);
-    free(s->text);
-    free(s);
-}
-
 void ctr_eval_free(struct ctr_eval *e)
 {
     if (!e)
         return;
     for (int64_t i = 0; i < e->n; i++)
-        slice_free(e->slice[i]);
+        ctr_slice_free(e->slice[i]);
     free(e->slice);
+    free(e->values);
     free(e->by);
     ctr_idmap_free(&e->slices);
     ctr_idmap_free(&e->users);
@@ -117,75 +109,7 @@ void ctr_eval_free(struct ctr_eval *e)
     free(e);
 }
 
-/* ---- slices ---- */
-
-/* The value that makes a slice: row i of a column (of the items, for a list), or no column: all rows. */
-struct value {
-    int by;
-    const struct ctr_col *col;
-    int64_t i;
-};
-
-static int slice_new(struct ctr_eval *e, const struct value *v, bool windowed, int64_t window, struct ctr_err *err)
-{
-    struct ctr_slice *s, **grown;
-    int rc = 0;
-
-    if (e->n == e->cap) {
-        grown = realloc(e->slice, (size_t)(e->cap ? e->cap * 2 : 16) * sizeof *grown);
-        if (!grown)
-            return ctr_fail_nomem(err, (size_t)e->cap * 2 * sizeof *grown);
-        e->slice = grown;
-        e->cap = e->cap ? e->cap * 2 : 16;
-    }
-    s = calloc(1, sizeof *s);
-    if (!s)
-        return ctr_fail_nomem(err, sizeof *s);
-    ctr_buf_clear(&e->text);
-    if (v->col && ctr_col_missing(v->col, v->i))
-        rc = ctr_buf_append(&e->text, "(missing)", 9, err);
-    else if (v->col)
-        rc = ctr_col_text(v->col, v->i, &e->text, err);
-    if (!rc)
-        rc = ctr_buf_append(&e->text, "", 1, err);
-    if (rc || (rc = ctr_strdup(&s->text, (const char *)e->text.data, err))) {
-        free(s);
-        return rc;
-    }
-    if (v->col && (v->col->type <= CTR_F64 || v->col->type == CTR_TIME))
-        s->number = ctr_col_missing(v->col, v->i) ? INFINITY : ctr_col_f64(v->col, v->i);
-    if (isnan(s->number))
-        s->number = INFINITY;
-    s->pub = (struct ctr_eval_slice){ .by = v->by, .text = s->text, .windowed = windowed, .window_ms = window };
-    s->last_row = -1;
-    for (int side = 0; side < 2; side++) {
-        s->pub.sums[side].auc = s->pub.sums[side].gauc = NAN;
-        s->sample[side].wide = !e->narrow[side];
-        s->sample[side].units = e->units;
-    }
-    e->slice[e->n++] = s;
-    e->held += (int64_t)sizeof *s;
-    return 0;
-}
-
-static int slice_get(struct ctr_eval *e, const struct value *v, bool windowed, int64_t window, struct ctr_slice **out,
-                     struct ctr_err *err)
-{
-    uint64_t h = v->col ? ctr_col_hash(v->col, v->i, (uint64_t)v->by + 1) : 0;
-    int64_t known = e->slices.n;
-    uint32_t id;
-    int rc;
-
-    h = ctr_mix64(h + 0x9e3779b97f4a7c15u * (uint64_t)(v->by + 2));
-    if (windowed)
-        h = ctr_mix64(h ^ 0x77696e646f77u) + ctr_mix64((uint64_t)window);
-    if ((rc = ctr_idmap_get(&e->slices, h, &id, err)))
-        return rc;
-    if (e->slices.n > known && (rc = slice_new(e, v, windowed, window, err)))
-        return rc;
-    *out = e->slice[id];
-    return 0;
-}
+/* ---- rows ---- */
 
 /* Room for more rows in the samples of a slice; growth is what --memory watches. */
 static int slice_room(struct ctr_eval *e, struct ctr_slice *s, int64_t rows, struct ctr_err *err)
@@ -204,8 +128,6 @@ static int slice_room(struct ctr_eval *e, struct ctr_slice *s, int64_t rows, str
     s->room = rows;
     return 0;
 }
-
-/* ---- rows ---- */
 
 struct row {
     double y, w;
@@ -260,20 +182,20 @@ static int64_t window_of(const struct ctr_eval *e, const struct ctr_col *time, i
 }
 
 /* One row of the batch into the slice of a value, and into its window. */
-static int add_to(struct ctr_eval *e, const struct value *v, const struct ctr_col *time, const struct row *r, int64_t i,
-                  int64_t number, struct ctr_err *err)
+static int add_to(struct ctr_eval *e, const struct ctr_slice_value *v, const struct ctr_col *time, const struct row *r,
+                  int64_t i, int64_t number, struct ctr_err *err)
 {
     struct ctr_slice *s;
     int rc;
 
-    if ((rc = slice_get(e, v, false, 0, &s, err)))
+    if ((rc = ctr_slice_get(e, v, false, 0, &s, err)))
         return rc;
     if (s->last_row == number)
         return 0; /* an item that repeats within its list */
     s->last_row = number;
     if ((rc = slice_room(e, s, 1, err)) || (rc = slice_add(e, s, r, err)) || !time)
         return rc;
-    if ((rc = slice_get(e, v, true, window_of(e, time, i), &s, err)) || (rc = slice_room(e, s, 1, err)))
+    if ((rc = ctr_slice_get(e, v, true, window_of(e, time, i), &s, err)) || (rc = slice_room(e, s, 1, err)))
         return rc;
     return slice_add(e, s, r, err);
 }
@@ -313,12 +235,12 @@ static int add_plain(struct ctr_eval *e, struct ctr_slice *s, struct ctr_err *er
 
 static int add_all(struct ctr_eval *e, const struct ctr_batch *b, const double *control, struct ctr_err *err)
 {
-    struct value all = { -1, NULL, 0 };
+    struct ctr_slice_value all = { -1, NULL, 0 };
     struct ctr_slice *s;
     struct row r = { 0 };
     int rc;
 
-    if ((rc = slice_get(e, &all, false, 0, &s, err)) || (rc = slice_room(e, s, b->rows, err)))
+    if ((rc = ctr_slice_get(e, &all, false, 0, &s, err)) || (rc = slice_room(e, s, b->rows, err)))
         return rc;
     if (!control && !e->rows.weight && !e->o.bootstrap)
         return add_plain(e, s, err);
@@ -334,14 +256,14 @@ static int add_all(struct ctr_eval *e, const struct ctr_batch *b, const double *
 static int add_windows(struct ctr_eval *e, const struct ctr_batch *b, const struct ctr_col *time, const double *control,
                        struct ctr_err *err)
 {
-    struct value all = { -1, NULL, 0 };
+    struct ctr_slice_value all = { -1, NULL, 0 };
     struct ctr_slice *s;
     struct row r = { 0 };
     int rc;
 
     for (int64_t i = 0; i < b->rows; i++) {
         row_get(e, control, i, &r);
-        if ((rc = slice_get(e, &all, true, window_of(e, time, i), &s, err)) || (rc = slice_room(e, s, 1, err)) ||
+        if ((rc = ctr_slice_get(e, &all, true, window_of(e, time, i), &s, err)) || (rc = slice_room(e, s, 1, err)) ||
             (rc = slice_add(e, s, &r, err)))
             return rc;
     }
@@ -357,8 +279,10 @@ static int add_by(struct ctr_eval *e, int by, const struct ctr_batch *b, const s
     int rc;
 
     for (int64_t i = 0; i < b->rows; i++) {
-        struct value v = { by, col, i };
+        struct ctr_slice_value v = { by, col, i };
         int64_t from = i, to = i + 1;
+        if ((rc = ctr_slices_bound(e, by, err))) /* between rows: a list may name a value twice */
+            return rc;
         row_get(e, control, i, &r);
         if (ctr_type_list(f->type)) {
             v.col = ctr_col_items(col, f->width, i, &from, &to);
@@ -506,8 +430,9 @@ static int check_memory(const struct ctr_eval *e, struct ctr_err *err)
         return 0;
     return ctr_fail(err, CTR_ENOMEM,
                     "--memory does not hold the %lld rows so far in order of score: %s are needed for them; give "
-                    "more, or leave auc, auc_loss and gauc out with --metrics",
-                    (long long)e->seen, ctr_size_text((uint64_t)(need + sorting)).s);
+                    "more, or leave auc, auc_loss and gauc out with --metrics%s",
+                    (long long)e->seen, ctr_size_text((uint64_t)(need + sorting)).s,
+                    e->o.nby ? ", or show fewer slices with --slices" : "");
 }
 
 int ctr_eval_batch(struct ctr_eval *e, const struct ctr_batch *b, const double *control, struct ctr_err *err)
@@ -534,22 +459,6 @@ int ctr_eval_batch(struct ctr_eval *e, const struct ctr_batch *b, const double *
 
 /* ---- the end ---- */
 
-static int slice_order(const void *a, const void *b)
-{
-    const struct ctr_slice *x = *(struct ctr_slice *const *)a, *y = *(struct ctr_slice *const *)b;
-    int c;
-
-    if (x->pub.by != y->pub.by)
-        return x->pub.by < y->pub.by ? -1 : 1;
-    if (x->number != y->number)
-        return x->number < y->number ? -1 : 1;
-    if ((c = strcmp(x->text, y->text)))
-        return c;
-    if (x->pub.windowed != y->pub.windowed)
-        return x->pub.windowed ? 1 : -1;
-    return (x->pub.window_ms > y->pub.window_ms) - (x->pub.window_ms < y->pub.window_ms);
-}
-
 static int finish_slice(struct ctr_eval *e, struct ctr_slice *s, uint32_t *local, struct ctr_err *err)
 {
     int rc = 0;
@@ -572,14 +481,13 @@ static int finish_slice(struct ctr_eval *e, struct ctr_slice *s, uint32_t *local
 
 int ctr_eval_finish(struct ctr_eval *e, struct ctr_pool *pool, struct ctr_err *err)
 {
-    struct value all = { -1, NULL, 0 };
+    struct ctr_slice_value all = { -1, NULL, 0 };
     struct ctr_slice *total;
     uint32_t *local = NULL;
-    int rc = slice_get(e, &all, false, 0, &total, err); /* also when there were no rows */
+    int rc = ctr_slice_get(e, &all, false, 0, &total, err); /* also when there were no rows */
 
-    if (rc)
+    if (rc || (rc = ctr_slices_order(e, err)))
         return rc;
-    qsort(e->slice, (size_t)e->n, sizeof *e->slice, slice_order);
     local = malloc((size_t)(e->users.n + 1) * sizeof *local);
     if (!local)
         return ctr_fail_nomem(err, (size_t)e->users.n * sizeof *local);

@@ -47,7 +47,10 @@ struct ctr_fraction {
 struct ctr_slice {
     struct ctr_eval_slice pub; /* first */
     char *text;
-    double number; /* the value where it is one, for the order */
+    double number;  /* the value where it is one, for the order */
+    uint64_t value; /* its hash */
+    bool rest, goes;
+    int64_t lacks; /* rows at most, which are in the rest */
     int64_t last_row;
     int64_t room; /* rows that still fit into the samples */
     struct ctr_sample sample[2];
@@ -56,8 +59,15 @@ struct ctr_slice {
     double *replicate;        /* [side][metric][replicate] */
 };
 
+/* Of a column that makes slices. */
+struct ctr_slice_values {
+    int64_t live; /* held */
+    int64_t went; /* each time that some went to the rest, the rows of the largest, summed */
+};
+
 struct ctr_eval {
     struct ctr_eval_opts o;
+    struct ctr_slice_values *values; /* by column */
     int *by;
     struct ctr_slice **slice;
     int64_t n, cap;
@@ -70,6 +80,20 @@ struct ctr_eval {
     int64_t seen; /* rows */
     int64_t held; /* bytes of samples */
 };
+
+/* The value that makes a slice: row i of a column (of the items, for a list); without a column all rows, or (by >= 0)
+ * the rest. */
+struct ctr_slice_value {
+    int by;
+    const struct ctr_col *col;
+    int64_t i;
+};
+int ctr_slice_get(struct ctr_eval *e, const struct ctr_slice_value *v, bool windowed, int64_t window,
+                  struct ctr_slice **out, struct ctr_err *err) CTR_MUST;
+void ctr_slice_free(struct ctr_slice *s);
+/* Between two rows: if a column has too many values, some go to the rest. Slices got before are invalid then. */
+int ctr_slices_bound(struct ctr_eval *e, int by, struct ctr_err *err) CTR_MUST;
+int ctr_slices_order(struct ctr_eval *e, struct ctr_err *err) CTR_MUST; /* what is to be shown, in order */
 
 /* GAUC of a sample whose units are user ids below `users`. `local` is scratch of that many, all UINT32_MAX, which keeps
  * the work in proportion to the sample; NULL: the sample has all users. */

@@ -96,6 +96,7 @@ struct ctr_eval_opts {
     struct ctr_metric_columns columns;
     const int *by; /* columns whose values make slices; an item of a list counts once a row in its slice */
     int nby;
+    int64_t slices;      /* > 0: of each column the values with the most rows, so many; the others are one, the rest */
     int64_t window_ms;   /* > 0: besides, every slice in every window of columns.time */
     unsigned needs;      /* CTR_NEED_* of the metrics that will be asked for */
     bool control;        /* a second score is given for every row */
@@ -115,8 +116,8 @@ int ctr_eval_batch(struct ctr_eval *e, const struct ctr_batch *b, const double *
 /* `pool` may be NULL. Needed before anything below. */
 int ctr_eval_finish(struct ctr_eval *e, struct ctr_pool *pool, struct ctr_err *err) CTR_MUST;
 
-/* Slices in order: the total, its windows, then each column's values (numbers by value, the rest by bytes), each
- * followed by its windows. */
+/* Slices in order: the total, its windows, then each column's values (numbers by value, other by bytes, "(rest)" last),
+ * each followed by its windows. */
 struct ctr_eval_slice {
     int by;           /* index into opts.by, or -1: all rows */
     const char *text; /* the value; "(missing)" for null; "" for all rows */
@@ -126,6 +127,22 @@ struct ctr_eval_slice {
 };
 int64_t ctr_eval_slices(const struct ctr_eval *e);
 const struct ctr_eval_slice *ctr_eval_slice(const struct ctr_eval *e, int64_t i);
+/* With opts.slices: how many slices that are shown may lack rows, which are in the rest, and how many rows at most: 0
+ * unless a column has more than 8 slices + 1024 values. */
+int64_t ctr_eval_lacking(const struct ctr_eval *e, int64_t *rows);
+
+/* Scores of another model for the same rows, read in step with the main stream: evalcontrol.c. `names`: by role, what
+ * the options name, or NULL. */
+struct ctr_eval_control;
+int ctr_eval_control_open(struct ctr_eval_control **c, const char *path, const char *const *names,
+                          struct ctr_err *err) CTR_MUST;
+void ctr_eval_control_free(struct ctr_eval_control *c);
+bool ctr_eval_control_narrow(const struct ctr_eval_control *c); /* for opts.narrow_control */
+/* The control's scores of the rows of b, the next batch; labels, weights, ids, users and times that both have must be
+ * the same, row by row. Borrowed until the next call. */
+int ctr_eval_control_scores(struct ctr_eval_control *c, const struct ctr_metric_columns *columns, int id,
+                            const struct ctr_batch *b, const double **scores, struct ctr_err *err) CTR_MUST;
+int ctr_eval_control_end(struct ctr_eval_control *c, int64_t rows, struct ctr_err *err) CTR_MUST; /* it has no more */
 
 /* The 95% percentile interval over the bootstrap replicates of a metric (index into ctr_metrics), or, `change`, of its
  * per cent change against the control. NaN where no replicate is defined. */

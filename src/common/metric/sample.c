@@ -63,6 +63,24 @@ static int start_weights(struct ctr_sample *s, struct ctr_err *err)
     return 0;
 }
 
+int ctr_sample_append(struct ctr_sample *s, const struct ctr_sample *from, struct ctr_err *err)
+{
+    size_t key = s->wide ? 8 : 4, n = (size_t)from->n;
+    int rc = ctr_sample_reserve(s, from->n, err);
+
+    if (!rc && from->weight.len && !s->weight.len)
+        rc = start_weights(s, err);
+    if (rc || !n)
+        return rc;
+    memcpy(s->key.data + (size_t)s->n * key, from->key.data, n * key);
+    if (s->units)
+        memcpy(s->unit.data + (size_t)s->n * sizeof(uint32_t), from->unit.data, n * sizeof(uint32_t));
+    for (size_t i = 0; s->weight.len && i < n; i++)
+        ((double *)s->weight.data)[(size_t)s->n + i] = ctr_sample_weight(from, (int64_t)i);
+    s->n += from->n;
+    return 0;
+}
+
 int ctr_sample_push_weighted(struct ctr_sample *s, double score, double label, double weight, uint32_t unit,
                              struct ctr_err *err)
 {

@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * evalslices: the slices of an evaluation, found by hash, and their bound: with opts.slices only the values with the
+ * most rows are kept, the others are added up in "(rest)".
+ *
+ * While rows come, a column holds a few times more values than will be shown. When these are exceeded, the half with
+ * the fewest rows goes to the rest, between two rows of the input, so that it does not depend on batches. A value that
+ * comes again starts anew: it may lack, at most, what the largest value that ever went had at that time, summed over
+ * those times (as in lossy counting: Manku and Motwani, "Approximate Frequency Counts over Data Streams", VLDB 2002).
+ */
+#include "common/metric/evalstate.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { HELD_TIMES = 8, HELD_MORE = 1024 }; /* values of a column held at once: 8 N + 1024 */
+
+void ctr_slice_free(struct ctr_slice *s)
+{
+    for (int side = 0; side < 2; side++) {
+        ctr_sample_free(&s->sample[side]);
+        ctr_buf_free(&s->users[side]);
+    }
+    ctr_buf_free(&s->fractions);
+    free(s->replicate);
+    free(s->text);
+    free(s);
+}
+
+/* ---- finding ---- */
+
+static int value_text(struct ctr_eval *e, const struct ctr_slice_value *v, struct ctr_err *err)
+{
+    int rc = 0;
+
+    ctr_buf_clear(&e->text);
+    if (!v->col && v->by >= 0)
+        rc = ctr_buf_append(&e->text, "(rest)", 6, err);
+    else if (v->col && ctr_col_missing(v->col, v->i))
+        rc = ctr_buf_append(&e->text, "(missing)", 9, err);
+    else if (v->col)
+        rc = ctr_col_text(v->col, v->i, &e->text, err);
+    return rc ? rc : ctr_buf_append(&e->text, "", 1, err);
+}
+
+static int slice_append(struct ctr_eval *e, struct ctr_slice *s, struct ctr_err *err)
+{
+    int64_t cap = e->cap ? e->cap * 2 : 16;
+    struct ctr_slice **grown = e->n < e->cap ? e->slice : realloc(e->slice, (size_t)cap * sizeof *grown);
+
+    if (!grown)
+        return ctr_fail_nomem(err, (size_t)cap * sizeof *grown);
+    e->cap = e->n < e->cap ? e->cap : cap;
+    e->slice = grown;
+    e->slice[e->n++] = s;
+    e->held += (int64_t)sizeof *s;
+    return 0;
+}
+
+static int slice_new(struct ctr_eval *e, const struct ctr_slice_value *v, uint64_t value, bool windowed, int64_t window,
+                     struct ctr_err *err)
+{
+    struct ctr_slice *s = calloc(1, sizeof *s);
+    int rc = s ? value_text(e, v, err) : ctr_fail_nomem(err, sizeof *s);
+
+    if (rc || (rc = ctr_strdup(&s->text, (const char *)e->text.data, err)) || (rc = slice_append(e, s, err))) {
+        if (s)
+            free(s->text);
+        free(s);
+        return rc;
+    }
+    if (v->col && (v->col->type <= CTR_F64 || v->col->type == CTR_TIME))
+        s->number = ctr_col_missing(v->col, v->i) ? INFINITY : ctr_col_f64(v->col, v->i);
+    if (isnan(s->number))
+        s->number = INFINITY;
+    s->pub = (struct ctr_eval_slice){ .by = v->by, .text = s->text, .windowed = windowed, .window_ms = window };
+    s->value = value;
+    s->rest = !v->col && v->by >= 0;
+    s->last_row = -1;
+    if (v->col && !windowed) {
+        e->values[v->by].live++;
+        s->lacks = e->values[v->by].went;
+    }
+    for (int side = 0; side < 2; side++) {
+        s->pub.sums[side].auc = s->pub.sums[side].gauc = NAN;
+        s->sample[side].wide = !e->narrow[side];
+        s->sample[side].units = e->units;
+    }
+    return 0;
+}
+
+/* The hash of a value, and that of its slice in a window. */
+static uint64_t value_hash(const struct ctr_slice_value *v)
+{
+    uint64_t h = v->col ? ctr_col_hash(v->col, v->i, (uint64_t)v->by + 1) : 0;
+
+    return ctr_mix64(h + 0x9e3779b97f4a7c15u * (uint64_t)(v->by + 2));
+}
+static uint64_t window_hash(uint64_t value, bool windowed, int64_t window)
+{
+    return windowed ? ctr_mix64(value ^ 0x77696e646f77u) + ctr_mix64((uint64_t)window) : value;
+}
+
+int ctr_slice_get(struct ctr_eval *e, const struct ctr_slice_value *v, bool windowed, int64_t window,
+                  struct ctr_slice **out, struct ctr_err *err)
+{
+    uint64_t value = value_hash(v);
+    int64_t known = e->slices.n;
+    uint32_t id;
+    int rc = ctr_idmap_get(&e->slices, window_hash(value, windowed, window), &id, err);
+
+    if (!rc && e->slices.n > known)
+        rc = slice_new(e, v, value, windowed, window, err);
+    *out = rc ? NULL : e->slice[id];
+    return rc;
+}
+
+/* ---- the bound ---- */
+
+static int add_slice(struct ctr_eval *e, struct ctr_slice *to, struct ctr_slice *from, struct ctr_err *err)
+{
+    int rc = from->fractions.len ? ctr_buf_append(&to->fractions, from->fractions.data, from->fractions.len, err) : 0;
+
+    for (int side = 0; !rc && side < e->sides; side++) {
+        struct ctr_metric_sums *t = &to->pub.sums[side];
+        const struct ctr_metric_sums *f = &from->pub.sums[side];
+        t->rows += f->rows;
+        t->weight += f->weight;
+        t->label += f->label;
+        t->score += f->score;
+        t->log_loss += f->log_loss;
+        t->squared += f->squared;
+        e->held -= ctr_sample_bytes(&to->sample[side]) + ctr_sample_bytes(&from->sample[side]);
+        rc = ctr_sample_append(&to->sample[side], &from->sample[side], err);
+        ctr_sample_free(&from->sample[side]);
+        e->held += ctr_sample_bytes(&to->sample[side]);
+    }
+    to->room = 0;
+    return rc;
+}
+
+/* Most rows first; ties in order of appearance. */
+struct ranked {
+    struct ctr_slice *s;
+    int64_t order;
+};
+static int by_rows(const void *a, const void *b)
+{
+    const struct ranked *x = a, *y = b;
+    int64_t p = x->s->pub.sums[0].rows, q = y->s->pub.sums[0].rows;
+
+    if (p != q)
+        return p > q ? -1 : 1;
+    return (x->order > y->order) - (x->order < y->order);
+}
+
+/* Marks the values of a column beyond the `keep` with the most rows, and their windows. */
+static int mark(struct ctr_eval *e, int by, int64_t keep, struct ctr_err *err)
+{
+    struct ranked *r = malloc((size_t)(e->n + 1) * sizeof *r);
+    int64_t n = 0;
+
+    if (!r)
+        return ctr_fail_nomem(err, (size_t)e->n * sizeof *r);
+    for (int64_t i = 0; i < e->n; i++)
+        if (e->slice[i]->pub.by == by && !e->slice[i]->rest && !e->slice[i]->pub.windowed)
+            r[n++] = (struct ranked){ e->slice[i], i };
+    qsort(r, (size_t)n, sizeof *r, by_rows);
+    for (int64_t i = keep; i < n; i++)
+        r[i].s->goes = true;
+    if (n > keep)
+        e->values[by].went += r[keep].s->pub.sums[0].rows;
+    free(r);
+    for (int64_t i = 0; i < e->n; i++) {
+        struct ctr_slice *s = e->slice[i];
+        if (s->pub.by == by && s->pub.windowed && !s->rest)
+            s->goes = e->slice[ctr_idmap_slot(&e->slices, s->value)->id]->goes;
+    }
+    return 0;
+}
+
+/* Takes what is marked away, and numbers the others anew. */
+static int sweep(struct ctr_eval *e, struct ctr_err *err)
+{
+    int64_t n = 0;
+    uint32_t id;
+    int rc = 0;
+
+    ctr_idmap_free(&e->slices);
+    for (int64_t i = 0; i < e->n; i++) {
+        struct ctr_slice *s = e->slice[i];
+        if (!s->goes) {
+            e->slice[n++] = s;
+            continue;
+        }
+        e->values[s->pub.by].live -= !s->pub.windowed;
+        e->held -= (int64_t)sizeof *s;
+        ctr_slice_free(s);
+    }
+    e->n = n;
+    for (int64_t i = 0; !rc && i < n; i++)
+        rc = ctr_idmap_get(&e->slices,
+                           window_hash(e->slice[i]->value, e->slice[i]->pub.windowed, e->slice[i]->pub.window_ms), &id,
+                           err);
+    return rc;
+}
+
+static int cut(struct ctr_eval *e, int by, int64_t keep, struct ctr_err *err)
+{
+    const struct ctr_slice_value rest = { by, NULL, 0 };
+    int64_t n = e->n; /* the rest's own slices may come behind */
+    int rc = mark(e, by, keep, err);
+
+    for (int64_t i = 0; !rc && i < n; i++) {
+        struct ctr_slice *to, *s = e->slice[i];
+        if (s->goes && !(rc = ctr_slice_get(e, &rest, s->pub.windowed, s->pub.window_ms, &to, err)))
+            rc = add_slice(e, to, s, err);
+    }
+    return rc ? rc : sweep(e, err);
+}
+
+int ctr_slices_bound(struct ctr_eval *e, int by, struct ctr_err *err)
+{
+    int64_t most = HELD_TIMES * e->o.slices + HELD_MORE;
+
+    return e->o.slices && e->values[by].live >= most ? cut(e, by, most / 2, err) : 0;
+}
+
+/* ---- the end ---- */
+
+static int slice_order(const void *a, const void *b)
+{
+    const struct ctr_slice *x = *(struct ctr_slice *const *)a, *y = *(struct ctr_slice *const *)b;
+    int c;
+
+    if (x->pub.by != y->pub.by)
+        return x->pub.by < y->pub.by ? -1 : 1;
+    if (x->rest != y->rest)
+        return x->rest ? 1 : -1;
+    if (x->number != y->number)
+        return x->number < y->number ? -1 : 1;
+    if ((c = strcmp(x->text, y->text)))
+        return c;
+    if (x->pub.windowed != y->pub.windowed)
+        return x->pub.windowed ? 1 : -1;
+    return (x->pub.window_ms > y->pub.window_ms) - (x->pub.window_ms < y->pub.window_ms);
+}
+
+int ctr_slices_order(struct ctr_eval *e, struct ctr_err *err)
+{
+    int rc = 0;
+
+    for (int by = 0; !rc && by < e->o.nby; by++)
+        if (e->o.slices && e->values[by].live > e->o.slices)
+            rc = cut(e, by, e->o.slices, err);
+    if (!rc)
+        qsort(e->slice, (size_t)e->n, sizeof *e->slice, slice_order);
+    return rc;
+}
+
+int64_t ctr_eval_lacking(const struct ctr_eval *e, int64_t *rows)
+{
+    int64_t n = 0;
+
+    *rows = 0;
+    for (int64_t i = 0; i < e->n; i++) {
+        const struct ctr_slice *s = e->slice[i];
+        n += s->lacks > 0 && !s->pub.windowed;
+        *rows = CTR_MAX(*rows, s->lacks);
+    }
+    return n;
+}
