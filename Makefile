@@ -112,6 +112,14 @@ coverage:
 check: bins units fuzzers
 	@CTR_BUILD=$(CURDIR)/$(B) tests/run $(T)
 
+# Every operation of the compute table against its reference: the program that tests/compute.t runs.
+$(B)/compute/compute: $(patsubst %.c,$(B)/%.o,$(sort $(wildcard tests/compute/*.c))) $(B)/libctr.a
+	@mkdir -p $(@D)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
+
+check: $(B)/compute/compute
+
 # A library that is preloaded to make the N-th call fail. Sanitizers have allocators of their own.
 $(B)/fault/inject.so: tests/fault/inject.c
 	@mkdir -p $(@D)
@@ -125,7 +133,7 @@ fault: bins $(B)/fault/inject.so
 	@CTR_BUILD=$(CURDIR)/$(B) tests/fault/scorecard $(LINE)
 
 # Static checks: formatting, cppcheck, manual pages.
-c_files := $(wildcard src/*/*/*.[ch] src/tools/*.c tests/unit/*.[ch] tests/bench/*.c tests/fuzz/*.[ch])
+c_files := $(wildcard src/*/*/*.[ch] src/tools/*.c tests/unit/*.[ch] tests/bench/*.c tests/fuzz/*.[ch] tests/compute/*.[ch])
 lint:
 	$(Q)clang-format --dry-run -Werror $(c_files)
 	$(Q)cppcheck -q -j2 --std=c11 --inline-suppr --error-exitcode=1 --enable=warning -Isrc --suppressions-list=.ci/cppcheck.suppressions src
@@ -160,4 +168,4 @@ uninstall:
 clean:
 	rm -rf build $(tools:%=bin/%)
 
--include $(wildcard $(libobj:.o=.d) $(B)/src/tools/*.d $(B)/tests/unit/*.d $(B)/tests/bench/*.d $(B)/tests/fuzz/*.d)
+-include $(wildcard $(libobj:.o=.d) $(B)/src/tools/*.d $(B)/tests/unit/*.d $(B)/tests/bench/*.d $(B)/tests/fuzz/*.d $(B)/tests/compute/*.d)

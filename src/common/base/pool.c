@@ -115,12 +115,13 @@ int ctr_pool_new_exact(struct ctr_pool **p, int threads, struct ctr_err *err)
 
 void ctr_pool_run(struct ctr_pool *p, int64_t tasks, void (*fn)(void *ctx, int64_t task, int worker), void *ctx)
 {
-    bool kept = p && p->exact ? keep_denormals(true) : true;
+    const bool kept = p && keep_denormals(p->exact); /* of the thread that calls, whichever it is */
+
     if (!p || p->started == 0 || tasks <= 1) {
         for (int64_t i = 0; i < tasks; i++)
             fn(ctx, i, 0);
-        if (!kept)
-            keep_denormals(false);
+        if (p)
+            keep_denormals(kept);
         return;
     }
     pthread_mutex_lock(&p->lock);
@@ -135,8 +136,7 @@ void ctr_pool_run(struct ctr_pool *p, int64_t tasks, void (*fn)(void *ctx, int64
     while (p->busy)
         pthread_cond_wait(&p->done, &p->lock);
     pthread_mutex_unlock(&p->lock);
-    if (!kept)
-        keep_denormals(false);
+    keep_denormals(kept);
 }
 
 int ctr_pool_threads(const struct ctr_pool *p)

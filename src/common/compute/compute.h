@@ -115,35 +115,42 @@ struct ctr_vec {
     struct ctr_mem *mem;
     int64_t at, n;
 };
-static inline struct ctr_mat ctr_mat(struct ctr_mem *mem, int64_t rows, int64_t cols)
-{
-    return (struct ctr_mat){ mem, 0, rows, cols, cols };
-}
+/* (No compound literals: this header is C++ for src/cuda, too.) */
 static inline struct ctr_mat ctr_mat_at(struct ctr_mem *mem, int64_t at, int64_t rows, int64_t cols)
 {
-    return (struct ctr_mat){ mem, at, rows, cols, cols };
+    struct ctr_mat m = { mem, at, rows, cols, cols };
+    return m;
+}
+static inline struct ctr_mat ctr_mat(struct ctr_mem *mem, int64_t rows, int64_t cols)
+{
+    return ctr_mat_at(mem, 0, rows, cols);
 }
 static inline struct ctr_mat ctr_mat_cols(struct ctr_mat m, int64_t from, int64_t cols)
 {
-    return (struct ctr_mat){ m.mem, m.at + from, m.rows, cols, m.stride };
+    m.at += from;
+    m.cols = cols;
+    return m;
 }
 static inline struct ctr_mat ctr_mat_rows(struct ctr_mat m, int64_t from, int64_t rows)
 {
-    return (struct ctr_mat){ m.mem, m.at + from * m.stride, rows, m.cols, m.stride };
-}
-static inline struct ctr_vec ctr_vec(struct ctr_mem *mem, int64_t n)
-{
-    return (struct ctr_vec){ mem, 0, n };
+    m.at += from * m.stride;
+    m.rows = rows;
+    return m;
 }
 static inline struct ctr_vec ctr_vec_at(struct ctr_mem *mem, int64_t at, int64_t n)
 {
-    return (struct ctr_vec){ mem, at, n };
+    struct ctr_vec v = { mem, at, n };
+    return v;
+}
+static inline struct ctr_vec ctr_vec(struct ctr_mem *mem, int64_t n)
+{
+    return ctr_vec_at(mem, 0, n);
 }
 
 /* ---- matrix product, activations ---- */
 
 /* y = act(z), by column c:
- *   RELU     z > 0 ? z : 0
+ *   RELU     z <= 0 ? 0 : z
  *   PRELU    z > 0 ? z : alpha[c] z                       (He et al. 2015, eq. 1)
  *   SIGMOID  1 / (1 + exp(-z))
  *   DICE     p = sigmoid((z - mean[c]) / sqrt(var[c] + eps)); y = p z + (1 - p) alpha[c] z     (DIN, Zhou et al. 2018,
@@ -180,9 +187,9 @@ struct ctr_dev_act {
 };
 
 /* The gradient of y = act(z) where z had a bias added: dz = dy · act'(z), dalpha[c] = sum over rows of dy · dy/dalpha,
- * dbias[c] = sum over rows of dz. PRELU and RELU at z = 0: the side of z < 0. SIGMOID takes z too. kind NONE: dz = dy.
- * DICE: mean and var are constants, unless `batch` says that they are those of z itself: then dz goes through them.
- * In place: dz = dy. dalpha, dbias: none, or set (not added to). */
+ * dbias[c] = sum over rows of dz. PRELU and RELU at z = 0: the side of z < 0; what RELU cuts off is 0, whatever dy is.
+ * SIGMOID takes z too. kind NONE: dz = dy. DICE: mean and var are constants, unless `batch` says that they are those of
+ * z itself: then dz goes through them. In place: dz = dy. dalpha, dbias: none, or set (not added to). */
 struct ctr_dev_act_grad {
     struct ctr_mat z, dy, dz;
     struct ctr_act act;
@@ -361,13 +368,12 @@ struct ctr_dev_unique {
 
 /* Slots of a working set: which row of a cache in device memory holds which key. The set has `slots` slots (a multiple
  * of 8), in sets of 8; key k belongs to set ctr_mix64(k) % (slots / 8). key[slot] is valid where stamp[slot] != 0;
- * stamp is the `now` of its last use. For each of n distinct keys, in order: slot[i] is where it is (a hit), or a free
- * slot of its set, or the least recently used one that is not of `now` (lowest stamp, then lowest slot), which evicts
- * its key; where all 8 are of `now`: -1. Then
- *     missed[j], j < *misses       the i that were not there, ascending: the caller brings their rows
- *     evicted_key/_slot[j], j < *evictions   keys that had to go and the slots they left, in order of the keys that
- *                                  pushed them out: the caller saves those rows first
- * now counts from 1 upwards. All zero to start. */
+ * stamp is the `now` of its last use. First every one of the n distinct keys that is there is stamped (a hit); then the
+ * others, in order, take a slot of their set: a free one, or the least recently used that is not of `now` (lowest
+ * stamp, then lowest slot), whose key is evicted; where all 8 are of `now`: slot[i] = -1. The caller moves rows, in
+ * this order: evicted_key/_slot[j], j < *evictions   keys that had to go and the slots that they left: their rows are
+ * to be saved missed[j], j < *misses                 the i that were not there, ascending: their rows are to be brought
+ * Evictions stand in the order of the keys that caused them. now counts from 1 upwards. All zero to start. */
 struct ctr_dev_slots {
     struct ctr_vec key;          /* u64 [slots] */
     struct ctr_vec stamp;        /* u32 [slots] */

@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * check: the calls of compute.h. Each looks at the shapes and bounds of its operands, says what does not fit, and calls
+ * the back end's slot; so a back end may take them for granted. */
+#include "common/compute/compute_impl.h"
+
+#include <time.h>
+
+const char *ctr_dev_op_name(enum ctr_dev_op op)
+{
+#define NAME(name) #name,
+    static const char *const names[] = { CTR_DEV_OPS(NAME) };
+#undef NAME
+    return names[op];
+}
+
+double ctr_dev_seconds(const struct ctr_dev *dev, enum ctr_dev_op op)
+{
+    return dev->seconds[op];
+}
+
+/* ---- operands ---- */
+
+struct check {
+    const struct ctr_dev *dev;
+    const char *op;
+    struct ctr_err *err;
+    int code; /* of the first that does not fit, or 0 */
+};
+
+static void refuse_place(struct check *k, const char *name, const char *why)
+{
+    k->code = ctr_fail(k->err, CTR_EUSAGE, "%s: operand %s %s", k->op, name, why);
+}
+
+/* Elements [at, at + n) of `size` bytes inside the buffer, and the buffer on this device? */
+static void check_place(struct check *k, const char *name, const struct ctr_mem *mem, int64_t at, int64_t n, int size)
+{
+    if (n == 0)
+        return;
+    if (!mem)
+        refuse_place(k, name, "is missing");
+    else if (mem->dev != k->dev)
+        refuse_place(k, name, "lies on another device");
+    else if (at < 0 || n < 0 || (uint64_t)at + (uint64_t)n > mem->bytes / (size_t)size)
+        k->code = ctr_fail(k->err, CTR_EUSAGE, "%s: operand %s takes elements %lld … %lld of a buffer of %zu", k->op,
+                           name, (long long)at, (long long)(at + n), mem->bytes / (size_t)size);
+}
+
+static void mat(struct check *k, const char *name, struct ctr_mat m, int64_t rows, int64_t cols)
+{
+    if (k->code)
+        return;
+    if (m.rows != rows || m.cols != cols) {
+        k->code = ctr_fail(k->err, CTR_EUSAGE, "%s: operand %s is %lld x %lld where %lld x %lld fits", k->op, name,
+                           (long long)m.rows, (long long)m.cols, (long long)rows, (long long)cols);
+        return;
+    }
+    if (rows < 0 || cols < 0 || (rows > 1 && m.stride < cols))
+        refuse_place(k, name, "has rows that overlap");
+    else if (rows && cols && (rows - 1) > (INT64_MAX / 8 - cols) / CTR_MAX(m.stride, 1))
+        refuse_place(k, name, "is too large");
+    else
+        check_place(k, name, m.mem, m.at, rows && cols ? (rows - 1) * m.stride + cols : 0, 4);
+}
+
+static void vec(struct check *k, const char *name, struct ctr_vec v, int64_t n, int size)
+{
+    if (k->code)
+        return;
+    if (v.n != n)
+        k->code = ctr_fail(k->err, CTR_EUSAGE, "%s: operand %s has %lld elements where %lld fit", k->op, name,
+                           (long long)v.n, (long long)n);
+    else
+        check_place(k, name, v.mem, v.at, n, size);
+}
+
+static void optional(struct check *k, const char *name, struct ctr_vec v, int64_t n, int size)
+{
+    if (v.mem)
+        vec(k, name, v, n, size);
+}
+
+static void refuse(struct check *k, bool bad, const char *why)
+{
+    if (!k->code && bad)
+        k->code = ctr_fail(k->err, CTR_EUSAGE, "%s: %s", k->op, why);
+}
+
+static void shaped(struct check *k, const char *name, struct ctr_mat m)
+{
+    mat(k, name, m, m.rows, m.cols);
+}
+
+static void sized(struct check *k, const char *name, struct ctr_vec v, int size)
+{
+    vec(k, name, v, v.n, size);
+}
+
+/* ---- the operations' operands, one function each ---- */
+
+static void check_activation(struct check *k, const struct ctr_act *act, int64_t cols)
+{
+    refuse(k, (unsigned)act->kind > CTR_ACT_DICE, "unknown activation");
+    if (act->kind == CTR_ACT_PRELU || act->kind == CTR_ACT_DICE)
+        vec(k, "act.alpha", act->alpha, cols, 4);
+    if (act->kind == CTR_ACT_DICE) {
+        vec(k, "act.mean", act->mean, cols, 4);
+        vec(k, "act.var", act->var, cols, 4);
+    }
+}
+
+static void check_gemm(struct check *k, const struct ctr_dev_gemm *a)
+{
+    const int64_t m = a->ta ? a->a.cols : a->a.rows, inner = a->ta ? a->a.rows : a->a.cols;
+    const int64_t n = a->tb ? a->b.rows : a->b.cols;
+
+    shaped(k, "a", a->a);
+    mat(k, "b", a->b, a->tb ? n : inner, a->tb ? inner : n);
+    mat(k, "c", a->c, m, n);
+    optional(k, "bias", a->bias, n, 4);
+    check_activation(k, &a->act, n);
+    if (a->pre.mem)
+        mat(k, "pre", a->pre, m, n);
+}
+
+static void check_act(struct check *k, const struct ctr_dev_act *a)
+{
+    shaped(k, "z", a->z);
+    mat(k, "y", a->y, a->z.rows, a->z.cols);
+    optional(k, "bias", a->bias, a->z.cols, 4);
+    check_activation(k, &a->act, a->z.cols);
+}
+
+static void check_act_grad(struct check *k, const struct ctr_dev_act_grad *a)
+{
+    shaped(k, "dy", a->dy);
+    if (a->act.kind != CTR_ACT_NONE)
+        mat(k, "z", a->z, a->dy.rows, a->dy.cols);
+    mat(k, "dz", a->dz, a->dy.rows, a->dy.cols);
+    check_activation(k, &a->act, a->dy.cols);
+    optional(k, "dalpha", a->dalpha, a->dy.cols, 4);
+    optional(k, "dbias", a->dbias, a->dy.cols, 4);
+}
+
+static void check_lists(struct check *k, const struct ctr_lists *l, bool segments)
+{
+    refuse(k, l->lists < 0 || l->per_row < 1 || l->lists % CTR_MAX(l->per_row, 1) != 0,
+           "lists is no multiple of per_row");
+    sized(k, "lists.index", l->index, 4);
+    if (l->start.mem) {
+        vec(k, "lists.start", l->start, l->lists + 1, 4);
+        if (segments)
+            vec(k, "lists.segment", l->segment, l->index.n, 4);
+    } else {
+        refuse(k, l->index.n != l->lists, "lists.index needs an entry a list where there is no lists.start");
+    }
+    optional(k, "lists.x", l->x, l->index.n, 4);
+    refuse(k, l->index.n > INT32_MAX || l->lists > INT32_MAX - 1, "more than 2^31 entries");
+}
+
+static void check_pool(struct check *k, const struct ctr_dev_pool *a)
+{
+    refuse(k, (unsigned)a->how > CTR_POOL_MAX, "unknown pooling");
+    check_lists(k, &a->lists, false);
+    shaped(k, "rows", a->rows);
+    if (!k->code)
+        mat(k, "out", a->out, a->lists.lists / a->lists.per_row, a->lists.per_row * a->rows.cols);
+}
+
+static void check_pool_grad(struct check *k, const struct ctr_dev_pool_grad *a)
+{
+    refuse(k, (unsigned)a->how > CTR_POOL_MAX, "unknown pooling");
+    check_lists(k, &a->lists, true);
+    shaped(k, "grad", a->grad);
+    if (a->how == CTR_POOL_MAX)
+        mat(k, "rows", a->rows, a->grad.rows, a->grad.cols);
+    vec(k, "group_start", a->group_start, a->grad.rows + 1, 4);
+    vec(k, "group_item", a->group_item, a->lists.index.n, 4);
+    if (!k->code)
+        mat(k, "dout", a->dout, a->lists.lists / a->lists.per_row, a->lists.per_row * a->grad.cols);
+}
+
+static void check_move_rows(struct check *k, const struct ctr_dev_move_rows *a)
+{
+    refuse(k, a->n < 0, "n is negative");
+    shaped(k, "from", a->from);
+    mat(k, "to", a->to, a->to.rows, a->from.cols);
+    optional(k, "from_index", a->from_index, a->n, 4);
+    optional(k, "to_index", a->to_index, a->n, 4);
+    refuse(k, (!a->from_index.mem && a->from.rows < a->n) || (!a->to_index.mem && a->to.rows < a->n),
+           "fewer rows than n");
+}
+
+static void check_copy(struct check *k, const struct ctr_dev_copy *a)
+{
+    shaped(k, "from", a->from);
+    mat(k, "to", a->to, a->from.rows, a->from.cols);
+}
+
+static void check_axpby(struct check *k, const struct ctr_dev_axpby *a)
+{
+    shaped(k, "x", a->x);
+    mat(k, "y", a->y, a->x.rows, a->x.cols);
+}
+
+static void check_fill(struct check *k, const struct ctr_dev_fill *a)
+{
+    shaped(k, "x", a->x);
+}
+
+static void check_dropout(struct check *k, const struct ctr_dev_dropout *a)
+{
+    refuse(k, !(a->rate >= 0 && a->rate < 1), "rate is not in [0, 1)");
+    shaped(k, "x", a->x);
+    mat(k, "y", a->y, a->x.rows, a->x.cols);
+}
+
+static void check_stats(struct check *k, const struct ctr_dev_stats *a)
+{
+    shaped(k, "x", a->x);
+    vec(k, "mean", a->mean, a->x.cols, 4);
+    vec(k, "var", a->var, a->x.cols, 4);
+}
+
+static void check_norm(struct check *k, const struct ctr_dev_norm *a)
+{
+    shaped(k, "x", a->x);
+    mat(k, "y", a->y, a->x.rows, a->x.cols);
+    vec(k, "mean", a->mean, a->x.cols, 4);
+    vec(k, "var", a->var, a->x.cols, 4);
+    optional(k, "gamma", a->gamma, a->x.cols, 4);
+    optional(k, "beta", a->beta, a->x.cols, 4);
+}
+
+static void check_norm_grad(struct check *k, const struct ctr_dev_norm_grad *a)
+{
+    shaped(k, "x", a->x);
+    mat(k, "dy", a->dy, a->x.rows, a->x.cols);
+    mat(k, "dx", a->dx, a->x.rows, a->x.cols);
+    vec(k, "mean", a->mean, a->x.cols, 4);
+    vec(k, "var", a->var, a->x.cols, 4);
+    optional(k, "gamma", a->gamma, a->x.cols, 4);
+    optional(k, "dgamma", a->dgamma, a->x.cols, 4);
+    optional(k, "dbeta", a->dbeta, a->x.cols, 4);
+}
+
+static void check_bce(struct check *k, const struct ctr_dev_bce *a)
+{
+    sized(k, "z", a->z, 4);
+    vec(k, "label", a->label, a->z.n, 4);
+    optional(k, "weight", a->weight, a->z.n, 4);
+    optional(k, "p", a->p, a->z.n, 4);
+    optional(k, "loss", a->loss, a->z.n, 4);
+    optional(k, "dz", a->dz, a->z.n, 4);
+    optional(k, "total", a->total, 1, 8);
+}
+
+static void check_optimizer(struct check *k, const struct ctr_opt *opt)
+{
+    refuse(k, (unsigned)opt->kind > CTR_OPT_FTRL, "unknown optimizer");
+    refuse(k, opt->kind == CTR_OPT_ADAM && opt->step < 1, "step counts from 1");
+}
+
+static void check_opt_dense(struct check *k, const struct ctr_dev_opt_dense *a)
+{
+    check_optimizer(k, &a->opt);
+    sized(k, "w", a->w, 4);
+    vec(k, "g", a->g, a->w.n, 4);
+    if (ctr_opt_states(a->opt.kind) > 0)
+        vec(k, "s1", a->s1, a->w.n, 4);
+    if (ctr_opt_states(a->opt.kind) > 1)
+        vec(k, "s2", a->s2, a->w.n, 4);
+}
+
+static void check_opt_rows(struct check *k, const struct ctr_dev_opt_rows *a)
+{
+    check_optimizer(k, &a->opt);
+    shaped(k, "g", a->g);
+    mat(k, "rows", a->rows, a->rows.rows, a->g.cols * (1 + ctr_opt_states(a->opt.kind)));
+    optional(k, "index", a->index, a->g.rows, 4);
+    optional(k, "l2_row", a->l2_row, a->g.rows, 4);
+    refuse(k, !a->index.mem && a->rows.rows < a->g.rows, "fewer rows than gradients");
+}
+
+static void check_sort(struct check *k, const struct ctr_dev_sort *a)
+{
+    sized(k, "keys", a->keys, 8);
+    optional(k, "values", a->values, a->keys.n, 4);
+    refuse(k, a->keys.n > INT32_MAX, "more than 2^31 keys");
+}
+
+static void check_unique(struct check *k, const struct ctr_dev_unique *a)
+{
+    const int64_t n = a->keys.n;
+
+    sized(k, "keys", a->keys, 8);
+    vec(k, "unique", a->unique, n, 8);
+    vec(k, "index", a->index, n, 4);
+    refuse(k, !a->count, "count is missing");
+    refuse(k, n > INT32_MAX - 1, "more than 2^31 keys");
+    if (a->group_start.mem || a->group_item.mem) {
+        vec(k, "group_start", a->group_start, n + 1, 4);
+        vec(k, "group_item", a->group_item, n, 4);
+    }
+}
+
+static void check_slots(struct check *k, const struct ctr_dev_slots *a)
+{
+    const int64_t n = a->want.n;
+
+    sized(k, "key", a->key, 8);
+    refuse(k, a->key.n % 8 != 0 || a->key.n > INT32_MAX || (a->key.n == 0 && n), "slots is no multiple of 8");
+    vec(k, "stamp", a->stamp, a->key.n, 4);
+    sized(k, "want", a->want, 8);
+    vec(k, "slot", a->slot, n, 4);
+    vec(k, "missed", a->missed, n, 4);
+    vec(k, "evicted_key", a->evicted_key, n, 8);
+    vec(k, "evicted_slot", a->evicted_slot, n, 4);
+    refuse(k, a->now == 0, "now counts from 1");
+    refuse(k, !a->misses || !a->evictions || !a->failures, "misses, evictions and failures are missing");
+}
+
+static void check_reduce(struct check *k, const struct ctr_dev_reduce *a)
+{
+    refuse(k, (unsigned)a->kind > CTR_REDUCE_NONFINITE, "unknown reduction");
+    shaped(k, "x", a->x);
+    vec(k, "out", a->out, 1, 8);
+}
+
+static void check_auc(struct check *k, const struct ctr_dev_auc *a)
+{
+    sized(k, "score", a->score, 4);
+    vec(k, "label", a->label, a->score.n, 4);
+    optional(k, "weight", a->weight, a->score.n, 4);
+    vec(k, "out", a->out, 1, 8);
+    refuse(k, a->score.n > INT32_MAX, "more than 2^31 scores");
+}
+
+/* ---- the calls ---- */
+
+static double now_seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+#define CALL(name)                                                                                                     \
+    int ctr_dev_##name(struct ctr_dev *dev, const struct ctr_dev_##name *a, struct ctr_err *err)                       \
+    {                                                                                                                  \
+        struct check k = { .dev = dev, .op = #name, .err = err };                                                      \
+        check_##name(&k, a);                                                                                           \
+        if (k.code || !dev->profile)                                                                                   \
+            return k.code ? k.code : dev->ops->name(dev, a, err);                                                      \
+        const double start = now_seconds();                                                                            \
+        int rc = dev->ops->name(dev, a, err);                                                                          \
+        if (rc == 0)                                                                                                   \
+            rc = dev->ops->sync(dev, err);                                                                             \
+        dev->seconds[CTR_DEV_OP_##name] += now_seconds() - start;                                                      \
+        return rc;                                                                                                     \
+    }
+CTR_DEV_OPS(CALL)

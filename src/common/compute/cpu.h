@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * cpu: inside the CPU back end. The loops over blocks are one text, cpu_body.h, compiled for each instruction set by
+ * cpu_avx512.c, cpu_avx2.c and cpu_plain.c into one table each, with the same bits; the files *_cpu.c cut operations
+ * into blocks for threads and call the best table. */
+#ifndef CTR_COMPUTE_CPU_H
+#define CTR_COMPUTE_CPU_H
+
+#include "common/compute/compute_impl.h"
+#include "common/compute/element.h"
+
+/* A block of a matrix as a loop sees it. */
+struct ctr_block {
+    float *p;
+    int64_t stride;
+};
+
+/* What an activation needs of the columns of a block; NULL: none. */
+struct ctr_act_cols {
+    enum ctr_act_kind kind;
+    float eps;
+    const float *bias, *alpha, *mean, *var;
+};
+
+enum { CTR_COLS_BLOCK = 32 }; /* columns of a block whose sums are taken, at most */
+
+/* Gradient of a block of columns, all its rows. */
+struct ctr_act_grad_block {
+    struct ctr_act_cols act;
+    struct ctr_block z, dy, dz;
+    float *dalpha, *dbias; /* or NULL */
+    bool batch;
+};
+
+struct ctr_norm_block {
+    struct ctr_block x, dy, y; /* dy, y = dx for the gradient */
+    const float *mean, *var, *gamma, *beta;
+    float *dgamma, *dbeta;
+    float eps;
+};
+
+struct ctr_pool_block {
+    enum ctr_pooling how;
+    const int32_t *start, *index, *segment;
+    const float *x;
+    int64_t per_row, width;
+    struct ctr_block rows, out; /* out: dout for the gradient */
+    const int32_t *group, *item;
+    struct ctr_block grad;
+    bool add;
+};
+
+enum { CTR_MICRO_ROWS = 5, CTR_MICRO_VECTORS = 5 };
+
+/* C[rows x cols] from A'[rows x k] and B'[k x cols]: A' by strides of rows and of k, B' by the stride of k, columns
+ * dense. A chain starts from `from` (NULL: 0) and ends in `to`. B' is read up to whole vectors. */
+struct ctr_gemm_tile {
+    int64_t k, a_row, a_k, b_k, ld;
+    const float *a, *b, *from;
+    float *to;
+    int cols;
+};
+typedef void ctr_gemm_kernel(const struct ctr_gemm_tile *t);
+
+struct ctr_cpu_kernels {
+    const char *name;
+    bool (*usable)(void);
+    int lanes, rows, vectors;                                 /* of a tile: at most CTR_MICRO_ROWS, CTR_MICRO_VECTORS */
+    ctr_gemm_kernel *gemm[CTR_MICRO_ROWS][CTR_MICRO_VECTORS]; /* [rows - 1][vectors - 1] */
+    void (*act)(const struct ctr_act_cols *k, struct ctr_block z, struct ctr_block y, int64_t rows, int64_t cols);
+    void (*act_grad)(const struct ctr_act_grad_block *b, int64_t rows, int64_t cols);
+    void (*pool)(const struct ctr_pool_block *b, int64_t from, int64_t to);      /* lists */
+    void (*pool_grad)(const struct ctr_pool_block *b, int64_t from, int64_t to); /* unique rows */
+    void (*axpby)(float a, const float *x, float b, float *y, int64_t n);
+    void (*dropout)(uint64_t base, uint64_t counter, uint32_t least, float scale, const float *x, float *y, int64_t n);
+    void (*stats)(struct ctr_block x, int64_t rows, int64_t cols, float *mean, float *var);
+    void (*norm)(const struct ctr_norm_block *b, int64_t rows, int64_t cols);
+    void (*norm_grad)(const struct ctr_norm_block *b, int64_t rows, int64_t cols);
+    void (*bce)(const float *z, const float *label, const float *weight, float scale, float *p, float *loss, float *dz,
+                int64_t n);
+    /* l2: by element, or NULL */
+    void (*opt)(const struct ctr_opt_step *o, const float *g, const float *l2, float *w, float *s1, float *s2,
+                int64_t n);
+};
+extern const struct ctr_cpu_kernels ctr_cpu_avx512, ctr_cpu_avx2, ctr_cpu_plain;
+
+/* The state of a CPU device. */
+struct ctr_cpu_state {
+    const struct ctr_cpu_kernels *kernels;
+    void *library; /* onednn */
+};
+static inline const struct ctr_cpu_kernels *ctr_cpu_kernels_of(const struct ctr_dev *dev)
+{
+    return ((const struct ctr_cpu_state *)dev->state)->kernels;
+}
+
+int ctr_cpu_open(struct ctr_dev *dev, const struct ctr_dev_want *want, struct ctr_err *err);
+void ctr_cpu_close(struct ctr_dev *dev);
+/* bias, pre and act of a gemm whose products stand in T = pre (or C where there is no pre), for a block of it. */
+void ctr_cpu_epilogue(const struct ctr_dev *dev, const struct ctr_dev_gemm *a, int64_t row, int64_t rows, int64_t col,
+                      int64_t cols);
+
+#define CTR_CPU_DECLARE(name)                                                                                          \
+    int ctr_cpu_##name(struct ctr_dev *dev, const struct ctr_dev_##name *a, struct ctr_err *err);
+CTR_DEV_OPS(CTR_CPU_DECLARE)
+#undef CTR_CPU_DECLARE
+#define CTR_CPU_SLOT(name) .name = ctr_cpu_##name,
+
+/* Tasks of about this many elements. */
+enum { CTR_TASK_ELEMENTS = 32768 };
+
+#endif

@@ -1,0 +1,447 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * cpu_body: the loops of the CPU back end, compiled once for each instruction set (see cpu.h). An includer has defined
+ * ISA (a suffix), LANES, ROWS and VECTORS (of gemm's tile), and, where LANES > 1, VEC, LOAD, STORE, SPLAT and FMA.
+ * Loops are over elements that do not depend on each other, so that the compiler may vectorise them without changing a
+ * bit; sums have accumulators of double, one a column, and run in the order of the rows. */
+
+#define BODY static inline __attribute__((always_inline))
+
+/* ---- gemm: one tile ---- */
+
+#if LANES > 1
+#define UNROLL _Pragma("GCC unroll 8")
+/* The last vector may be cut: it goes through memory of its own. */
+BODY VEC load_cut(const float *p, int cols)
+{
+    float whole[LANES] = { 0 };
+    memcpy(whole, p, (size_t)cols * sizeof *p);
+    return LOAD(whole);
+}
+
+BODY void store_cut(float *p, VEC v, int cols)
+{
+    float whole[LANES];
+    STORE(whole, v);
+    memcpy(p, whole, (size_t)cols * sizeof *p);
+}
+
+BODY void tile(const struct ctr_gemm_tile *t, const int rows, const int vectors)
+{
+    const float *a = t->a, *b = t->b;
+    const int cut = t->cols - (vectors - 1) * LANES;
+    VEC sum[ROWS][VECTORS];
+
+    UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < vectors; v++) sum[i][v] =
+        !t->from                          ? SPLAT(0)
+        : v + 1 < vectors || cut == LANES ? LOAD(t->from + i * t->ld + v * LANES)
+                                          : load_cut(t->from + i * t->ld + v * LANES, cut);
+    for (int64_t l = 0; l < t->k; l++, a += t->a_k, b += t->b_k) {
+        VEC row[VECTORS];
+        UNROLL for (int v = 0; v < vectors; v++) row[v] = LOAD(b + v * LANES);
+        UNROLL for (int i = 0; i < rows; i++)
+        {
+            const VEC x = SPLAT(a[i * t->a_row]);
+            UNROLL for (int v = 0; v < vectors; v++) sum[i][v] = FMA(x, row[v], sum[i][v]);
+        }
+    }
+    UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < vectors; v++)
+    {
+        if (v + 1 < vectors || cut == LANES)
+            STORE(t->to + i * t->ld + v * LANES, sum[i][v]);
+        else
+            store_cut(t->to + i * t->ld + v * LANES, sum[i][v], cut);
+    }
+}
+#else
+BODY void tile(const struct ctr_gemm_tile *t, const int rows, const int vectors)
+{
+    (void)vectors;
+    for (int i = 0; i < rows; i++)
+        for (int j = 0; j < t->cols; j++) {
+            float sum = t->from ? t->from[i * t->ld + j] : 0;
+            for (int64_t l = 0; l < t->k; l++)
+                sum = fmaf(t->a[i * t->a_row + l * t->a_k], t->b[l * t->b_k + j], sum);
+            t->to[i * t->ld + j] = sum;
+        }
+}
+#endif
+
+#define TILE(r, v)                                                                                                     \
+    static void tile_##r##x##v(const struct ctr_gemm_tile *t)                                                          \
+    {                                                                                                                  \
+        tile(t, r, v);                                                                                                 \
+    }
+#define TILE_ROW(r) TILE_VECTORS(TILE, r)
+#if VECTORS == 5
+#define TILE_VECTORS(X, r) X(r, 1) X(r, 2) X(r, 3) X(r, 4) X(r, 5)
+#elif VECTORS == 3
+#define TILE_VECTORS(X, r) X(r, 1) X(r, 2) X(r, 3)
+#else
+#define TILE_VECTORS(X, r) X(r, 1)
+#endif
+#if ROWS == 5
+#define TILE_ROWS(X) X(1) X(2) X(3) X(4) X(5)
+#elif ROWS == 4
+#define TILE_ROWS(X) X(1) X(2) X(3) X(4)
+#else
+#define TILE_ROWS(X) X(1)
+#endif
+TILE_ROWS(TILE_ROW)
+
+/* ---- activations ---- */
+
+BODY void act_row(const struct ctr_act_cols *k, const float *z, float *y, int64_t cols, const enum ctr_act_kind kind,
+                  const bool biased)
+{
+    for (int64_t j = 0; j < cols; j++) {
+        const float s = biased ? z[j] + k->bias[j] : z[j];
+        y[j] = kind == CTR_ACT_RELU      ? ctr_e_relu(s)
+               : kind == CTR_ACT_PRELU   ? ctr_e_prelu(s, k->alpha[j])
+               : kind == CTR_ACT_SIGMOID ? ctr_e_sigmoid(s)
+               : kind == CTR_ACT_DICE    ? ctr_e_dice(s, k->alpha[j], k->mean[j], ctr_e_rstd(k->var[j], k->eps))
+                                         : s;
+    }
+}
+
+#define ACT_CASE(KIND)                                                                                                 \
+    case KIND:                                                                                                         \
+        if (k->bias)                                                                                                   \
+            act_row(k, z.p + i * z.stride, y.p + i * y.stride, cols, KIND, true);                                      \
+        else                                                                                                           \
+            act_row(k, z.p + i * z.stride, y.p + i * y.stride, cols, KIND, false);                                     \
+        break;
+static void act(const struct ctr_act_cols *k, struct ctr_block z, struct ctr_block y, int64_t rows, int64_t cols)
+{
+    for (int64_t i = 0; i < rows; i++)
+        switch (k->kind) {
+            ACT_CASE(CTR_ACT_NONE)
+            ACT_CASE(CTR_ACT_RELU)
+            ACT_CASE(CTR_ACT_PRELU)
+            ACT_CASE(CTR_ACT_SIGMOID)
+            ACT_CASE(CTR_ACT_DICE)
+        }
+}
+
+static void store_sums(float *to, const double *sum, int64_t cols)
+{
+    for (int64_t j = 0; to && j < cols; j++)
+        to[j] = (float)sum[j];
+}
+
+BODY void act_grad_rows(const struct ctr_act_grad_block *b, int64_t rows, int64_t cols, const enum ctr_act_kind kind)
+{
+    double dalpha[CTR_COLS_BLOCK] = { 0 }, dbias[CTR_COLS_BLOCK] = { 0 };
+    const float *alpha = b->act.alpha;
+
+    for (int64_t i = 0; i < rows; i++) {
+        const float *z = b->z.p + i * b->z.stride, *dy = b->dy.p + i * b->dy.stride;
+        float *dz = b->dz.p + i * b->dz.stride;
+        for (int64_t j = 0; j < cols; j++) {
+            const float g = dy[j];
+            float d = g;
+            if (kind == CTR_ACT_RELU)
+                d = z[j] <= 0.0f ? 0.0f : g;
+            if (kind == CTR_ACT_PRELU) {
+                const bool up = z[j] > 0.0f;
+                d = up ? g : alpha[j] * g;
+                dalpha[j] += (double)(up ? 0.0f : g * z[j]);
+            }
+            if (kind == CTR_ACT_SIGMOID) {
+                const float p = ctr_e_sigmoid(z[j]);
+                d = g * (p * (1.0f - p));
+            }
+            dz[j] = d;
+            dbias[j] += (double)d;
+        }
+    }
+    store_sums(b->dalpha, dalpha, cols);
+    store_sums(b->dbias, dbias, cols);
+}
+
+/* DICE in two passes: with `batch`, the sums of the first go through the statistics in the second. */
+static void dice_grad(const struct ctr_act_grad_block *b, int64_t rows, int64_t cols)
+{
+    double dalpha[CTR_COLS_BLOCK] = { 0 }, dbias[CTR_COLS_BLOCK] = { 0 };
+    double sum[CTR_COLS_BLOCK] = { 0 }, sum_xhat[CTR_COLS_BLOCK] = { 0 };
+    float rstd[CTR_COLS_BLOCK], shift[CTR_COLS_BLOCK], turn[CTR_COLS_BLOCK];
+    const float *alpha = b->act.alpha, *mean = b->act.mean;
+
+    for (int64_t j = 0; j < cols; j++)
+        rstd[j] = ctr_e_rstd(b->act.var[j], b->act.eps);
+    for (int64_t i = 0; i < rows; i++) {
+        const float *z = b->z.p + i * b->z.stride, *dy = b->dy.p + i * b->dy.stride;
+        for (int64_t j = 0; j < cols; j++) {
+            const struct ctr_dice_slope s = ctr_e_dice_slope(z[j], alpha[j], mean[j], rstd[j]);
+            dalpha[j] += (double)(dy[j] * s.dalpha);
+            sum[j] += (double)(dy[j] * s.dxhat);
+            sum_xhat[j] += (double)(dy[j] * s.dxhat * s.xhat);
+        }
+    }
+    for (int64_t j = 0; j < cols; j++) {
+        shift[j] = b->batch ? (float)(sum[j] / (double)rows) : 0;
+        turn[j] = b->batch ? (float)(sum_xhat[j] / (double)rows) : 0;
+    }
+    for (int64_t i = 0; i < rows; i++) {
+        const float *z = b->z.p + i * b->z.stride, *dy = b->dy.p + i * b->dy.stride;
+        float *dz = b->dz.p + i * b->dz.stride;
+        for (int64_t j = 0; j < cols; j++) {
+            const struct ctr_dice_slope s = ctr_e_dice_slope(z[j], alpha[j], mean[j], rstd[j]);
+            const float d = dy[j] * s.dz + (dy[j] * s.dxhat - (shift[j] + s.xhat * turn[j])) * rstd[j];
+            dz[j] = d;
+            dbias[j] += (double)d;
+        }
+    }
+    store_sums(b->dalpha, dalpha, cols);
+    store_sums(b->dbias, dbias, cols);
+}
+
+static void act_grad(const struct ctr_act_grad_block *b, int64_t rows, int64_t cols)
+{
+    switch (b->act.kind) {
+    case CTR_ACT_NONE: act_grad_rows(b, rows, cols, CTR_ACT_NONE); break;
+    case CTR_ACT_RELU: act_grad_rows(b, rows, cols, CTR_ACT_RELU); break;
+    case CTR_ACT_PRELU: act_grad_rows(b, rows, cols, CTR_ACT_PRELU); break;
+    case CTR_ACT_SIGMOID: act_grad_rows(b, rows, cols, CTR_ACT_SIGMOID); break;
+    case CTR_ACT_DICE: dice_grad(b, rows, cols); break;
+    }
+}
+
+/* ---- embeddings ---- */
+
+BODY float *sample_of(const struct ctr_pool_block *b, int64_t list)
+{
+    return b->out.p + list / b->per_row * b->out.stride + list % b->per_row * b->width;
+}
+
+BODY const float *entry_row(const struct ctr_pool_block *b, int64_t e)
+{
+    return b->rows.p + b->index[e] * b->rows.stride;
+}
+
+/* out = x · row, or out += x · row. */
+BODY void add_entry(const struct ctr_pool_block *b, int64_t e, float *out, bool first)
+{
+    const float *row = entry_row(b, e);
+    const float x = b->x ? b->x[e] : 1.0f;
+    for (int64_t d = 0; d < b->width; d++)
+        out[d] = first ? x * row[d] : out[d] + x * row[d];
+}
+
+BODY bool wins(float v, float best)
+{
+    return v > best || (v != v && best == best);
+}
+
+BODY void max_entry(const struct ctr_pool_block *b, int64_t e, float *out)
+{
+    const float *row = entry_row(b, e);
+    const float x = b->x ? b->x[e] : 1.0f;
+    for (int64_t d = 0; d < b->width; d++)
+        out[d] = wins(x * row[d], out[d]) ? x * row[d] : out[d];
+}
+
+static void pool(const struct ctr_pool_block *b, int64_t from, int64_t to)
+{
+    for (int64_t s = from; s < to; s++) {
+        const int64_t first = b->start ? b->start[s] : s, end = b->start ? b->start[s + 1] : s + 1;
+        float *out = sample_of(b, s);
+        if (first == end) {
+            memset(out, 0, (size_t)b->width * sizeof *out);
+            continue;
+        }
+        add_entry(b, first, out, true);
+        for (int64_t e = first + 1; e < end; e++)
+            if (b->how == CTR_POOL_MAX)
+                max_entry(b, e, out);
+            else
+                add_entry(b, e, out, false);
+        for (int64_t d = 0; b->how == CTR_POOL_MEAN && d < b->width; d++)
+            out[d] = out[d] / (float)(end - first);
+    }
+}
+
+/* Does entry e win at d in its list? */
+BODY bool is_largest(const struct ctr_pool_block *b, int64_t e, int64_t first, int64_t end, int64_t d)
+{
+    const float v = (b->x ? b->x[e] : 1.0f) * entry_row(b, e)[d];
+    for (int64_t o = first; o < end; o++) {
+        const float other = (b->x ? b->x[o] : 1.0f) * entry_row(b, o)[d];
+        if (o < e ? !wins(v, other) : o > e && wins(other, v))
+            return false;
+    }
+    return true;
+}
+
+BODY void grad_entry(const struct ctr_pool_block *b, int64_t e, float *grad)
+{
+    const int64_t s = b->start ? b->segment[e] : e;
+    const int64_t first = b->start ? b->start[s] : s, end = b->start ? b->start[s + 1] : s + 1;
+    const float *dout = sample_of(b, s);
+    const float x = b->x ? b->x[e] : 1.0f, entries = (float)(end - first);
+
+    if (b->how == CTR_POOL_SUM)
+        for (int64_t d = 0; d < b->width; d++)
+            grad[d] += x * dout[d];
+    else if (b->how == CTR_POOL_MEAN)
+        for (int64_t d = 0; d < b->width; d++)
+            grad[d] += x * (dout[d] / entries);
+    else
+        for (int64_t d = 0; d < b->width; d++)
+            grad[d] += is_largest(b, e, first, end, d) ? x * dout[d] : 0.0f;
+}
+
+static void pool_grad(const struct ctr_pool_block *b, int64_t from, int64_t to)
+{
+    for (int64_t u = from; u < to; u++) {
+        float *grad = b->grad.p + u * b->grad.stride;
+        if (!b->add)
+            memset(grad, 0, (size_t)b->width * sizeof *grad);
+        for (int64_t i = b->group[u]; i < b->group[u + 1]; i++)
+            grad_entry(b, b->item[i], grad);
+    }
+}
+
+/* ---- elementwise ---- */
+
+static void axpby(float a, const float *x, float b, float *y, int64_t n)
+{
+    if (b == 0.0f)
+        for (int64_t i = 0; i < n; i++)
+            y[i] = a * x[i];
+    else
+        for (int64_t i = 0; i < n; i++)
+            y[i] = a * x[i] + b * y[i];
+}
+
+static void dropout(uint64_t base, uint64_t counter, uint32_t least, float scale, const float *x, float *y, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        y[i] = x[i] * ctr_e_keep(base, counter + (uint64_t)i, least, scale);
+}
+
+/* ---- batch normalization: a block of columns, all rows ---- */
+
+static void stats(struct ctr_block x, int64_t rows, int64_t cols, float *mean, float *var)
+{
+    double sum[CTR_COLS_BLOCK] = { 0 }, square[CTR_COLS_BLOCK] = { 0 };
+    const double n = rows ? (double)rows : 1;
+
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < cols; j++)
+            sum[j] += (double)x.p[i * x.stride + j];
+    for (int64_t j = 0; j < cols; j++)
+        sum[j] /= n;
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < cols; j++) {
+            const double d = (double)x.p[i * x.stride + j] - sum[j];
+            square[j] += d * d;
+        }
+    for (int64_t j = 0; j < cols; j++) {
+        mean[j] = (float)sum[j];
+        var[j] = (float)(square[j] / n);
+    }
+}
+
+static void norm(const struct ctr_norm_block *b, int64_t rows, int64_t cols)
+{
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < cols; j++) {
+            const float xhat = (b->x.p[i * b->x.stride + j] - b->mean[j]) * ctr_e_rstd(b->var[j], b->eps);
+            b->y.p[i * b->y.stride + j] = (b->gamma ? b->gamma[j] : 1.0f) * xhat + (b->beta ? b->beta[j] : 0.0f);
+        }
+}
+
+static void norm_grad(const struct ctr_norm_block *b, int64_t rows, int64_t cols)
+{
+    double dgamma[CTR_COLS_BLOCK] = { 0 }, dbeta[CTR_COLS_BLOCK] = { 0 };
+    float rstd[CTR_COLS_BLOCK], shift[CTR_COLS_BLOCK], turn[CTR_COLS_BLOCK], slope[CTR_COLS_BLOCK];
+
+    for (int64_t j = 0; j < cols; j++)
+        rstd[j] = ctr_e_rstd(b->var[j], b->eps);
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < cols; j++) {
+            const float dy = b->dy.p[i * b->dy.stride + j];
+            dgamma[j] += (double)(dy * ((b->x.p[i * b->x.stride + j] - b->mean[j]) * rstd[j]));
+            dbeta[j] += (double)dy;
+        }
+    for (int64_t j = 0; j < cols; j++) {
+        shift[j] = (float)(dbeta[j] / (double)rows);
+        turn[j] = (float)(dgamma[j] / (double)rows);
+        slope[j] = (b->gamma ? b->gamma[j] : 1.0f) * rstd[j];
+    }
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < cols; j++) {
+            const float xhat = (b->x.p[i * b->x.stride + j] - b->mean[j]) * rstd[j];
+            b->y.p[i * b->y.stride + j] = slope[j] * (b->dy.p[i * b->dy.stride + j] - (shift[j] + xhat * turn[j]));
+        }
+    store_sums(b->dgamma, dgamma, cols);
+    store_sums(b->dbeta, dbeta, cols);
+}
+
+/* ---- loss, optimizers ---- */
+
+static void bce(const float *z, const float *label, const float *weight, float scale, float *p, float *loss, float *dz,
+                int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        const float w = weight ? weight[i] : 1.0f, q = ctr_e_sigmoid(z[i]);
+        if (p)
+            p[i] = q;
+        if (loss)
+            loss[i] = w * (ctr_e_softplus(z[i]) - label[i] * z[i]);
+        if (dz)
+            dz[i] = scale * w * (q - label[i]);
+    }
+}
+
+static void opt(const struct ctr_opt_step *o, const float *g, const float *l2, float *restrict w, float *restrict s1,
+                float *restrict s2, int64_t n)
+{
+    const struct ctr_opt_step c = *o;
+
+    switch (c.kind) {
+    case CTR_OPT_SGD:
+        for (int64_t i = 0; i < n; i++)
+            ctr_e_sgd(&c, g[i], l2 ? l2[i] : c.l2, &w[i]);
+        break;
+    case CTR_OPT_ADAGRAD:
+        for (int64_t i = 0; i < n; i++)
+            ctr_e_adagrad(&c, g[i], l2 ? l2[i] : c.l2, &w[i], &s1[i]);
+        break;
+    case CTR_OPT_ADAM:
+        for (int64_t i = 0; i < n; i++)
+            ctr_e_adam(&c, g[i], l2 ? l2[i] : c.l2, &w[i], &s1[i], &s2[i]);
+        break;
+    case CTR_OPT_FTRL:
+        for (int64_t i = 0; i < n; i++)
+            ctr_e_ftrl(&c, g[i], l2 ? l2[i] : c.l2, &w[i], &s1[i], &s2[i]);
+        break;
+    }
+}
+
+#define TILE_NAME(r, v)  [v - 1] = tile_##r##x##v,
+#define TILE_NAMES(r)    [r - 1] = { TILE_VECTORS(TILE_NAME, r) },
+#define TABLE_NAME_(isa) ctr_cpu_##isa
+#define TABLE_NAME(isa)  TABLE_NAME_(isa)
+#define TEXT_(isa)       #isa
+#define TEXT(isa)        TEXT_(isa)
+const struct ctr_cpu_kernels TABLE_NAME(ISA) = {
+    .name = TEXT(ISA),
+    .usable = usable,
+    .lanes = LANES > 1 ? LANES : 16,
+    .rows = ROWS,
+    .vectors = VECTORS,
+    .gemm = { TILE_ROWS(TILE_NAMES) },
+    .act = act,
+    .act_grad = act_grad,
+    .pool = pool,
+    .pool_grad = pool_grad,
+    .axpby = axpby,
+    .dropout = dropout,
+    .stats = stats,
+    .norm = norm,
+    .norm_grad = norm_grad,
+    .bce = bce,
+    .opt = opt,
+};

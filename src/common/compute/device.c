@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * device: opening one, its memory and the copying queue. What is the same for every back end is here, so that a back
+ * end's slots only allocate, copy and compute. */
+#include "common/compute/compute_impl.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* ---- opening ---- */
+
+static int open_as(struct ctr_dev *dev, const struct ctr_ops *ops, const struct ctr_dev_want *want, struct ctr_err *err)
+{
+    dev->ops = ops;
+    return ops->open(dev, want, err);
+}
+
+static int open_gpu(struct ctr_dev *dev, const struct ctr_dev_want *want, struct ctr_err *err)
+{
+    int rc = ctr_plugin_open(dev, want->plugin, err);
+    if (rc == 0) {
+        rc = dev->ops->open(dev, want, err);
+        if (rc)
+            ctr_plugin_close(dev);
+    }
+    return rc;
+}
+
+static int open_cpu(struct ctr_dev *dev, const struct ctr_dev_want *want, struct ctr_err *err)
+{
+    if (!want->gemm || !strcmp(want->gemm, "exact"))
+        return open_as(dev, &ctr_ops_cpu, want, err);
+    if (!strcmp(want->gemm, "onednn"))
+        return open_as(dev, &ctr_ops_onednn, want, err);
+    return ctr_fail(err, CTR_EUSAGE, "gemm '%s' is neither 'exact' nor 'onednn'", want->gemm);
+}
+
+static int open_device(struct ctr_dev *dev, const struct ctr_dev_want *want, struct ctr_err *err)
+{
+    const char *device = want->device ? want->device : "cpu";
+    struct ctr_err why = { 0 };
+
+    if (!strcmp(device, "cpu"))
+        return open_cpu(dev, want, err);
+    if (!strcmp(device, "gpu"))
+        return open_gpu(dev, want, err);
+    if (!strcmp(device, "reference"))
+        return open_as(dev, &ctr_ops_reference, want, err);
+    if (strcmp(device, "auto") != 0)
+        return ctr_fail(err, CTR_EUSAGE, "device '%s' is none of 'cpu', 'gpu', 'auto'", device);
+    if (open_gpu(dev, want, &why) == 0) {
+        snprintf(dev->note, sizeof dev->note, "device auto: %s", dev->title);
+        return 0;
+    }
+    snprintf(dev->note, sizeof dev->note, "device auto: the CPU, because %s%s%s", why.file, *why.file ? ": " : "",
+             why.what);
+    return open_cpu(dev, want, err);
+}
+
+int ctr_dev_open(struct ctr_dev **out, const struct ctr_dev_want *want, struct ctr_err *err)
+{
+    struct ctr_dev *dev = calloc(1, sizeof *dev);
+
+    *out = NULL;
+    if (!dev)
+        return ctr_fail_nomem(err, sizeof *dev);
+    dev->limit_bytes = want->memory_bytes;
+    dev->profile = want->profile;
+    int rc = open_device(dev, want, err);
+    if (rc) {
+        free(dev);
+        return rc;
+    }
+    *out = dev;
+    return 0;
+}
+
+void ctr_dev_free(struct ctr_dev *dev)
+{
+    if (!dev)
+        return;
+    for (int i = 0; i < CTR_SCRATCHES; i++)
+        ctr_mem_free(dev->scratch[i]);
+    dev->ops->close(dev);
+    if (dev->plugin)
+        ctr_plugin_close(dev);
+    free(dev);
+}
+
+const char *ctr_dev_name(const struct ctr_dev *dev)
+{
+    return dev->ops->name;
+}
+
+const char *ctr_dev_title(const struct ctr_dev *dev)
+{
+    return dev->title;
+}
+
+const char *ctr_dev_note(const struct ctr_dev *dev)
+{
+    return dev->note;
+}
+
+bool ctr_dev_is_host(const struct ctr_dev *dev)
+{
+    return dev->host;
+}
+
+int64_t ctr_dev_memory(const struct ctr_dev *dev)
+{
+    return dev->bytes;
+}
+
+int64_t ctr_dev_memory_free(const struct ctr_dev *dev)
+{
+    int64_t there = dev->ops->memory_free(dev);
+    return dev->limit_bytes ? CTR_MIN(there, CTR_MAX(dev->limit_bytes - dev->bytes, 0)) : there;
+}
+
+int ctr_dev_sync(struct ctr_dev *dev, struct ctr_err *err)
+{
+    return dev->ops->sync(dev, err);
+}
+
+/* ---- memory ---- */
+
+static int no_memory(const struct ctr_dev *dev, size_t bytes, struct ctr_err *err)
+{
+    const struct ctr_size_text need = ctr_size_text(bytes), held = ctr_size_text((uint64_t)dev->bytes);
+    if (dev->limit_bytes)
+        return ctr_fail(err, CTR_ENOMEM, "%s: %s more are needed beside %s, and --device-memory allows %s", dev->title,
+                        need.s, held.s, ctr_size_text((uint64_t)dev->limit_bytes).s);
+    return ctr_fail(err, CTR_ENOMEM,
+                    "%s: %s more are needed beside %s, and %s are free: a smaller --minibatch or --device-memory needs "
+                    "less",
+                    dev->title, need.s, held.s, ctr_size_text((uint64_t)dev->ops->memory_free(dev)).s);
+}
+
+int ctr_mem_new(struct ctr_mem **out, struct ctr_dev *dev, size_t bytes, struct ctr_err *err)
+{
+    struct ctr_err why = { 0 };
+
+    *out = NULL;
+    if (dev->limit_bytes && bytes > (size_t)CTR_MAX(dev->limit_bytes - dev->bytes, 0))
+        return no_memory(dev, bytes, err);
+    struct ctr_mem *m = malloc(sizeof *m);
+    if (!m)
+        return ctr_fail_nomem(err, sizeof *m);
+    *m = (struct ctr_mem){ .dev = dev, .bytes = bytes };
+    int rc = dev->ops->mem_new(dev, &m->p, bytes, &why);
+    if (rc) {
+        free(m);
+        if (rc == CTR_ENOMEM)
+            return no_memory(dev, bytes, err);
+        *err = why;
+        return rc;
+    }
+    dev->bytes += (int64_t)bytes;
+    *out = m;
+    return 0;
+}
+
+int ctr_mem_grow(struct ctr_mem **m, struct ctr_dev *dev, size_t bytes, struct ctr_err *err)
+{
+    size_t room = *m ? (*m)->bytes : 0;
+
+    if (*m && bytes <= room)
+        return 0;
+    ctr_mem_free(*m);
+    *m = NULL;
+    return ctr_mem_new(m, dev, CTR_MAX(bytes, room + room / 2), err);
+}
+
+void ctr_mem_free(struct ctr_mem *m)
+{
+    if (!m)
+        return;
+    m->dev->bytes -= (int64_t)m->bytes;
+    m->dev->ops->mem_free(m->dev, m->p);
+    free(m);
+}
+
+size_t ctr_mem_bytes(const struct ctr_mem *m)
+{
+    return m ? m->bytes : 0;
+}
+
+void *ctr_mem_host(struct ctr_mem *m)
+{
+    return m->dev->host ? m->p : NULL;
+}
+
+static int check_copy(const struct ctr_mem *m, const char *what, size_t at, size_t bytes, struct ctr_err *err)
+{
+    if (at <= m->bytes && bytes <= m->bytes - at)
+        return 0;
+    return ctr_fail(err, CTR_EUSAGE, "%s: bytes %zu … %zu of a buffer of %zu", what, at, at + bytes, m->bytes);
+}
+
+static int write_bytes(struct ctr_mem *m, size_t at, const void *host, size_t bytes, bool later, struct ctr_err *err)
+{
+    int rc = check_copy(m, "write", at, bytes, err);
+    return rc || !bytes ? rc : m->dev->ops->write(m->dev, (char *)m->p + at, host, bytes, later, err);
+}
+
+int ctr_mem_write(struct ctr_mem *m, size_t at, const void *host, size_t bytes, struct ctr_err *err)
+{
+    return write_bytes(m, at, host, bytes, false, err);
+}
+
+int ctr_mem_write_later(struct ctr_mem *m, size_t at, const void *pinned, size_t bytes, struct ctr_err *err)
+{
+    return write_bytes(m, at, pinned, bytes, true, err);
+}
+
+int ctr_mem_read(struct ctr_mem *m, size_t at, void *host, size_t bytes, struct ctr_err *err)
+{
+    int rc = check_copy(m, "read", at, bytes, err);
+    return rc || !bytes ? rc : m->dev->ops->read(m->dev, (const char *)m->p + at, host, bytes, err);
+}
+
+int ctr_host_new(void **p, struct ctr_dev *dev, size_t bytes, struct ctr_err *err)
+{
+    return dev->ops->host_new(dev, p, bytes, err);
+}
+
+void ctr_host_free(void *p, struct ctr_dev *dev)
+{
+    if (p)
+        dev->ops->host_free(dev, p);
+}
+
+int ctr_dev_order(struct ctr_dev *dev, enum ctr_queue first, enum ctr_queue then, struct ctr_err *err)
+{
+    return dev->ops->order(dev, first, then, err);
+}
+
+int ctr_dev_copied(struct ctr_dev *dev, struct ctr_err *err)
+{
+    return dev->ops->copied(dev, err);
+}
+
+int ctr_dev_scratch(struct ctr_dev *dev, int i, size_t bytes, void **p, struct ctr_err *err)
+{
+    int rc = ctr_mem_grow(&dev->scratch[i], dev, bytes, err);
+    *p = rc ? NULL : dev->scratch[i]->p;
+    return rc;
+}

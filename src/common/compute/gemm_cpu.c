@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * gemm_cpu: C = act(A' B' + bias) on the CPU. C is cut into a grid of blocks, one a task; a block runs over k in pieces
+ * that stay in the second-level cache, and over tiles of a few rows and vectors whose sums stay in registers. However
+ * it is cut, an element's sum is one chain of fmaf over ascending k: a piece begins with what the piece before it
+ * stored, and storing a float does not change it. So bits depend on no size chosen here.
+ *
+ * A' is read where it lies. B' is read where it lies if its columns are dense; else (W' in the forward pass) it is
+ * packed first, once for all tasks, into panels of a tile's width. */
+#include "common/compute/cpu.h"
+
+enum {
+    K_WHOLE = 1024,        /* k up to which it is not cut */
+    K_PIECE = 256,         /* pieces of a longer one */
+    ROWS_BLOCK = 240,      /* rows of a block */
+    PACK_BYTES = 16 << 20, /* packed B' at a time */
+    BLOCKS_A_THREAD = 4,   /* so that a thread that is late does not hold up the rest */
+};
+
+struct job {
+    const struct ctr_dev *dev;
+    const struct ctr_dev_gemm *a;
+    const struct ctr_cpu_kernels *kernels;
+    int64_t m, n, k;
+    int64_t a_row, a_k, b_k, b_col; /* strides of A', B' in elements */
+    struct ctr_mat target;          /* where sums stand before bias and act: pre, or C */
+    int64_t width;                  /* columns of a whole tile */
+    int64_t first_panel, panels;    /* of this round */
+    float *packed;                  /* or NULL */
+    int64_t rows_block, panels_block, row_blocks;
+};
+
+/* Panel p of B', k x width, k outermost: columns past the end are zeros. */
+static void pack_panel(void *ctx, int64_t task, int worker)
+{
+    const struct job *j = ctx;
+    const int64_t col = (j->first_panel + task) * j->width, cols = CTR_MIN(j->width, j->n - col);
+    const float *b = ctr_mat_f32(j->a->b) + col * j->b_col;
+    float *out = j->packed + task * j->width * j->k;
+
+    (void)worker;
+    for (int64_t l0 = 0; l0 < j->k; l0 += 16) { /* lines of B stay in the cache for their 16 floats */
+        const int64_t l1 = CTR_MIN(l0 + 16, j->k);
+        for (int64_t c = 0; c < cols; c++)
+            for (int64_t l = l0; l < l1; l++)
+                out[l * j->width + c] = b[c * j->b_col + l * j->b_k];
+        for (int64_t l = l0; l < l1 && cols < j->width; l++)
+            memset(out + l * j->width + cols, 0, (size_t)(j->width - cols) * sizeof *out);
+    }
+}
+
+/* One panel of a block of rows, for k in [k0, k1). */
+static void run_panel(const struct job *j, int64_t panel, int64_t row0, int64_t row1, int64_t k0, int64_t k1)
+{
+    const struct ctr_cpu_kernels *kernels = j->kernels;
+    const int64_t col = panel * j->width, cols = CTR_MIN(j->width, j->n - col);
+    const int64_t vectors = (cols + kernels->lanes - 1) / kernels->lanes;
+    const struct ctr_mat start = k0 == 0 ? j->a->c : j->target;
+    const bool zero = k0 == 0 && !j->a->add;
+    struct ctr_gemm_tile t = {
+        .k = k1 - k0, .a_row = j->a_row, .a_k = j->a_k, .ld = j->target.stride, .cols = (int)cols
+    };
+
+    t.b_k = j->packed ? j->width : j->b_k;
+    t.b = j->packed ? j->packed + (panel - j->first_panel) * j->width * j->k + k0 * j->width
+                    : ctr_mat_f32(j->a->b) + k0 * j->b_k + col;
+    for (int64_t row = row0; row < row1; row += kernels->rows) {
+        const int64_t rows = CTR_MIN(kernels->rows, row1 - row);
+        t.a = ctr_mat_f32(j->a->a) + row * j->a_row + k0 * j->a_k;
+        t.to = ctr_mat_f32(j->target) + row * j->target.stride + col;
+        t.from = zero ? NULL : t.to;
+        if (!zero && start.mem != j->target.mem) /* add with pre: C has another stride, so it is copied first */
+            for (int64_t r = 0; r < rows; r++)
+                memcpy(t.to + r * t.ld, ctr_mat_f32(start) + (row + r) * start.stride + col,
+                       (size_t)cols * sizeof(float));
+        kernels->gemm[rows - 1][vectors - 1](&t);
+    }
+}
+
+static void run_block(void *ctx, int64_t task, int worker)
+{
+    const struct job *j = ctx;
+    const int64_t row0 = task % j->row_blocks * j->rows_block, row1 = CTR_MIN(row0 + j->rows_block, j->m);
+    const int64_t panel0 = j->first_panel + task / j->row_blocks * j->panels_block;
+    const int64_t panel1 = CTR_MIN(panel0 + j->panels_block, j->first_panel + j->panels);
+    const int64_t piece = j->k <= K_WHOLE ? CTR_MAX(j->k, 1) : K_PIECE;
+    int64_t k0 = 0;
+
+    (void)worker;
+    do {
+        for (int64_t p = panel0; p < panel1; p++)
+            run_panel(j, p, row0, row1, k0, CTR_MIN(k0 + piece, j->k));
+        k0 += piece;
+    } while (k0 < j->k);
+    const int64_t col = panel0 * j->width;
+    ctr_cpu_epilogue(j->dev, j->a, row0, row1 - row0, col, CTR_MIN(panel1 * j->width, j->n) - col);
+}
+
+/* Blocks: few, so that operands are read few times, but enough for the threads. */
+static int64_t cut(struct job *j, int threads)
+{
+    const int64_t want = threads > 1 ? (int64_t)threads * BLOCKS_A_THREAD : 1;
+    const int64_t step = j->kernels->rows;
+    int64_t tasks;
+
+    j->rows_block = CTR_MIN(j->m, ROWS_BLOCK);
+    j->panels_block = j->panels;
+    for (;;) {
+        j->row_blocks = (j->m + j->rows_block - 1) / j->rows_block;
+        tasks = j->row_blocks * ((j->panels + j->panels_block - 1) / j->panels_block);
+        if (tasks >= want || (j->panels_block == 1 && j->rows_block <= 4 * step))
+            return tasks;
+        if (j->panels_block > 1 && j->panels_block * j->width >= j->rows_block)
+            j->panels_block = (j->panels_block + 1) / 2;
+        else
+            j->rows_block = CTR_MAX((j->rows_block / 2 + step - 1) / step * step, step);
+    }
+}
+
+int ctr_cpu_gemm(struct ctr_dev *dev, const struct ctr_dev_gemm *a, struct ctr_err *err)
+{
+    struct job j = { .dev = dev, .a = a, .kernels = ctr_cpu_kernels_of(dev), .m = a->c.rows, .n = a->c.cols };
+    void *packed = NULL;
+
+    if (j.m == 0 || j.n == 0)
+        return 0;
+    j.k = a->ta ? a->a.rows : a->a.cols;
+    j.a_row = a->ta ? 1 : a->a.stride;
+    j.a_k = a->ta ? a->a.stride : 1;
+    j.b_k = a->tb ? 1 : a->b.stride;
+    j.b_col = a->tb ? a->b.stride : 1;
+    j.target = a->pre.mem ? a->pre : a->c;
+    j.width = (int64_t)j.kernels->lanes * j.kernels->vectors;
+    const int64_t panels = (j.n + j.width - 1) / j.width;
+    int64_t round = panels;
+    if (j.b_col != 1 && j.k > 0) {
+        const int64_t bytes = j.k * j.width * (int64_t)sizeof(float);
+        round = CTR_MIN(panels, CTR_MAX(PACK_BYTES / bytes, 1));
+        int rc = ctr_dev_scratch(dev, 0, (size_t)(round * bytes), &packed, err);
+        if (rc)
+            return rc;
+        j.packed = packed;
+    }
+    for (j.first_panel = 0; j.first_panel < panels; j.first_panel += round) {
+        j.panels = CTR_MIN(round, panels - j.first_panel);
+        if (j.packed)
+            ctr_pool_run(dev->pool, j.panels, pack_panel, &j);
+        ctr_pool_run(dev->pool, cut(&j, ctr_pool_threads(dev->pool)), run_block, &j);
+    }
+    return 0;
+}

@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * keys_cpu: sorting, unique keys, slots of a working set, reductions and AUC on the CPU. */
+#include "common/compute/cpu.h"
+
+/* ---- radix sort: least significant byte first, so it is stable; bytes that are all alike are skipped ---- */
+
+enum { DIGITS = 256, BYTES = 8 };
+
+struct sorted {
+    uint64_t *keys;
+    uint32_t *values;
+};
+
+static void count_digits(const uint64_t *keys, int64_t n, int64_t count[BYTES][DIGITS])
+{
+    memset(count, 0, BYTES * sizeof *count);
+    for (int64_t i = 0; i < n; i++)
+        for (int b = 0; b < BYTES; b++)
+            count[b][keys[i] >> 8 * b & 255]++;
+}
+
+static void scatter_by(int byte, struct sorted from, struct sorted to, int64_t n, const int64_t count[DIGITS])
+{
+    int64_t at[DIGITS], sum = 0;
+
+    for (int d = 0; d < DIGITS; d++) {
+        at[d] = sum;
+        sum += count[d];
+    }
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t o = at[from.keys[i] >> 8 * byte & 255]++;
+        to.keys[o] = from.keys[i];
+        if (from.values)
+            to.values[o] = from.values[i];
+    }
+}
+
+static void radix_sort(struct sorted data, struct sorted room, int64_t n)
+{
+    int64_t count[BYTES][DIGITS];
+    struct sorted from = data, to = room;
+
+    count_digits(data.keys, n, count);
+    for (int b = 0; b < BYTES && n > 0; b++) {
+        if (count[b][data.keys[0] >> 8 * b & 255] == n)
+            continue;
+        scatter_by(b, from, to, n, count[b]);
+        const struct sorted swap = from;
+        from = to;
+        to = swap;
+    }
+    if (from.keys != data.keys) {
+        memcpy(data.keys, from.keys, (size_t)n * sizeof *data.keys);
+        if (data.values)
+            memcpy(data.values, from.values, (size_t)n * sizeof *data.values);
+    }
+}
+
+int ctr_cpu_sort(struct ctr_dev *dev, const struct ctr_dev_sort *a, struct ctr_err *err)
+{
+    const size_t n = (size_t)a->keys.n;
+    void *room;
+
+    int rc = ctr_dev_scratch(dev, 2, n * (sizeof(uint64_t) + sizeof(uint32_t)), &room, err);
+    if (rc)
+        return rc;
+    const struct sorted data = { ctr_vec_u64(a->keys), ctr_vec_u32(a->values) };
+    const struct sorted spare = { room, data.values ? (uint32_t *)((uint64_t *)room + n) : NULL };
+    radix_sort(data, spare, a->keys.n);
+    return 0;
+}
+
+/* ---- unique: a hash table of positions in `unique`, open addressing, at most half full ---- */
+
+enum { AHEAD = 16 }; /* keys whose place is fetched before it is needed */
+
+static void find_unique(const struct ctr_dev_unique *a, int32_t *table, uint64_t mask)
+{
+    const uint64_t *keys = ctr_vec_u64(a->keys);
+    uint64_t *unique = ctr_vec_u64(a->unique);
+    int32_t *index = ctr_vec_i32(a->index), count = 0;
+
+    for (int64_t e = 0; e < a->keys.n; e++) {
+        if (e + AHEAD < a->keys.n)
+            __builtin_prefetch(&table[ctr_mix64(keys[e + AHEAD]) & mask]);
+        uint64_t h = ctr_mix64(keys[e]) & mask;
+        while (table[h] && unique[table[h] - 1] != keys[e])
+            h = (h + 1) & mask;
+        if (!table[h]) {
+            unique[count++] = keys[e];
+            table[h] = count;
+        }
+        index[e] = table[h] - 1;
+    }
+    *a->count = count;
+}
+
+/* Entries by unique key: counted, summed, then placed in ascending order. */
+static void group_entries(const int32_t *index, int64_t n, int64_t count, int32_t *start, int32_t *item)
+{
+    memset(start, 0, (size_t)(count + 1) * sizeof *start);
+    for (int64_t e = 0; e < n; e++)
+        start[index[e] + 1]++;
+    for (int64_t u = 0; u < count; u++)
+        start[u + 1] += start[u];
+    for (int64_t e = 0; e < n; e++)
+        item[start[index[e]]++] = (int32_t)e;                 /* start[u] ends where u + 1 starts: … */
+    memmove(start + 1, start, (size_t)count * sizeof *start); /* … so all move up by one */
+    start[0] = 0;
+}
+
+int ctr_cpu_unique(struct ctr_dev *dev, const struct ctr_dev_unique *a, struct ctr_err *err)
+{
+    const int64_t n = a->keys.n;
+    uint64_t size = 64;
+    void *table;
+
+    while (size < 2 * (uint64_t)n)
+        size *= 2;
+    int rc = ctr_dev_scratch(dev, 2, size * sizeof(int32_t), &table, err);
+    if (rc)
+        return rc;
+    memset(table, 0, size * sizeof(int32_t));
+    find_unique(a, table, size - 1);
+    if (a->group_start.mem)
+        group_entries(ctr_vec_i32(a->index), n, *a->count, ctr_vec_i32(a->group_start), ctr_vec_i32(a->group_item));
+    return 0;
+}
+
+/* ---- slots of a working set ---- */
+
+enum { WAYS = 8 };
+
+static int64_t set_of(const struct ctr_dev_slots *a, uint64_t key)
+{
+    return (int64_t)(ctr_mix64(key) % (uint64_t)(a->key.n / WAYS)) * WAYS;
+}
+
+/* Stamps the keys that are there; returns how many are not. */
+static int64_t take_hits(const struct ctr_dev_slots *a)
+{
+    const uint64_t *key = ctr_vec_u64(a->key), *want = ctr_vec_u64(a->want);
+    uint32_t *stamp = ctr_vec_u32(a->stamp);
+    int32_t *slot = ctr_vec_i32(a->slot), *missed = ctr_vec_i32(a->missed);
+    int64_t misses = 0;
+
+    for (int64_t i = 0; i < a->want.n; i++) {
+        if (i + AHEAD < a->want.n) {
+            const int64_t ahead = set_of(a, want[i + AHEAD]);
+            __builtin_prefetch(&key[ahead]);
+            __builtin_prefetch(&stamp[ahead]);
+        }
+        const int64_t set = set_of(a, want[i]);
+        slot[i] = -1;
+        for (int64_t s = set; s < set + WAYS && slot[i] < 0; s++)
+            if (stamp[s] && key[s] == want[i])
+                slot[i] = (int32_t)s;
+        if (slot[i] >= 0)
+            stamp[slot[i]] = a->now;
+        else
+            missed[misses++] = (int32_t)i;
+    }
+    return misses;
+}
+
+static int64_t oldest_of(const struct ctr_dev_slots *a, int64_t set)
+{
+    const uint32_t *stamp = ctr_vec_u32(a->stamp);
+    int64_t oldest = -1;
+
+    for (int64_t s = set; s < set + WAYS; s++)
+        if (stamp[s] != a->now && (oldest < 0 || stamp[s] < stamp[oldest]))
+            oldest = s;
+    return oldest;
+}
+
+int ctr_cpu_slots(struct ctr_dev *dev, const struct ctr_dev_slots *a, struct ctr_err *err)
+{
+    uint64_t *key = ctr_vec_u64(a->key), *want = ctr_vec_u64(a->want);
+    uint32_t *stamp = ctr_vec_u32(a->stamp);
+    const int64_t misses = take_hits(a);
+    int64_t evictions = 0, failures = 0;
+
+    (void)dev, (void)err;
+    for (int64_t j = 0; j < misses; j++) {
+        const int32_t i = ctr_vec_i32(a->missed)[j];
+        const int64_t s = oldest_of(a, set_of(a, want[i]));
+        ctr_vec_i32(a->slot)[i] = (int32_t)s;
+        if (s < 0) {
+            failures++;
+            continue;
+        }
+        if (stamp[s]) {
+            ctr_vec_u64(a->evicted_key)[evictions] = key[s];
+            ctr_vec_i32(a->evicted_slot)[evictions++] = (int32_t)s;
+        }
+        key[s] = want[i];
+        stamp[s] = a->now;
+    }
+    *a->misses = misses;
+    *a->evictions = evictions;
+    *a->failures = failures;
+    return 0;
+}
+
+/* ---- reductions: partial results of fixed runs of rows, joined in order ---- */
+
+struct reduction {
+    const struct ctr_dev_reduce *a;
+    double *partial;
+    int64_t rows;
+};
+
+static double reduce_row(enum ctr_reduction kind, const float *x, int64_t n, int64_t row, double out)
+{
+    for (int64_t j = 0; j < n; j++)
+        switch (kind) {
+        case CTR_REDUCE_SUM: out += (double)x[j]; break;
+        case CTR_REDUCE_SUM_SQUARES: out += (double)x[j] * (double)x[j]; break;
+        case CTR_REDUCE_MAX_ABS: out = isnan(x[j]) || fabsf(x[j]) > (float)out ? (double)fabsf(x[j]) : out; break;
+        case CTR_REDUCE_NONFINITE: out = out < 0 && !isfinite(x[j]) ? (double)row : out; break;
+        }
+    return out;
+}
+
+static void reduce_rows(void *ctx, int64_t task, int worker)
+{
+    const struct reduction *r = ctx;
+    const struct ctr_mat x = r->a->x;
+    double out = r->a->kind == CTR_REDUCE_NONFINITE ? -1 : 0;
+
+    (void)worker;
+    for (int64_t i = task * r->rows; i < CTR_MIN((task + 1) * r->rows, x.rows); i++)
+        out = reduce_row(r->a->kind, ctr_mat_f32(x) + i * x.stride, x.cols, i, out);
+    r->partial[task] = out;
+}
+
+static double join_two(enum ctr_reduction kind, double a, double b)
+{
+    switch (kind) {
+    case CTR_REDUCE_MAX_ABS: return isnan(b) || b > a ? b : a;
+    case CTR_REDUCE_NONFINITE: return a >= 0 ? a : b;
+    default: return a + b;
+    }
+}
+
+int ctr_cpu_reduce(struct ctr_dev *dev, const struct ctr_dev_reduce *a, struct ctr_err *err)
+{
+    struct reduction r = { .a = a, .rows = CTR_MAX(CTR_TASK_ELEMENTS / CTR_MAX(a->x.cols, 1), 1) };
+    const int64_t tasks = (a->x.rows + r.rows - 1) / r.rows;
+    double out = a->kind == CTR_REDUCE_NONFINITE ? -1 : 0;
+    void *partial;
+
+    int rc = ctr_dev_scratch(dev, 2, (size_t)tasks * sizeof(double), &partial, err);
+    if (rc)
+        return rc;
+    r.partial = partial;
+    ctr_pool_run(dev->pool, tasks, reduce_rows, &r);
+    for (int64_t i = 0; i < tasks; i++)
+        out = join_two(a->kind, out, r.partial[i]);
+    *ctr_vec_f64(a->out) = out;
+    return 0;
+}
+
+/* ---- AUC: rows in ascending order of score; negatives below a positive are pairs in order ---- */
+
+static double area(const struct ctr_dev_auc *a, const uint64_t *keys, const uint32_t *rows)
+{
+    const float *label = ctr_vec_f32(a->label), *weight = ctr_vec_f32(a->weight);
+    double pairs = 0, below = 0, positives = 0;
+
+    for (int64_t i = 0; i < a->score.n;) {
+        double pos = 0, neg = 0;
+        const int64_t first = i;
+        for (; i < a->score.n && keys[i] == keys[first]; i++) {
+            const double w = weight ? (double)weight[rows[i]] : 1, p = w * (double)label[rows[i]];
+            pos += p;
+            neg += w - p;
+        }
+        pairs += pos * (below + neg / 2);
+        below += neg;
+        positives += pos;
+    }
+    return positives > 0 && below > 0 ? pairs / (positives * below) : (double)NAN;
+}
+
+int ctr_cpu_auc(struct ctr_dev *dev, const struct ctr_dev_auc *a, struct ctr_err *err)
+{
+    const float *score = ctr_vec_f32(a->score);
+    const size_t n = (size_t)a->score.n;
+    bool bad = false;
+    void *room;
+
+    int rc = ctr_dev_scratch(dev, 2, n * 24, &room, err);
+    if (rc)
+        return rc;
+    uint64_t *keys = room, *spare = keys + n;
+    uint32_t *rows = (uint32_t *)(spare + n);
+    for (size_t i = 0; i < n; i++) {
+        keys[i] = ctr_e_ordered(score[i]);
+        rows[i] = (uint32_t)i;
+        bad |= isnan(score[i]);
+    }
+    radix_sort((struct sorted){ keys, rows }, (struct sorted){ spare, rows + n }, a->score.n);
+    *ctr_vec_f64(a->out) = bad ? (double)NAN : area(a, keys, rows);
+    return 0;
+}

@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * cases_sparse: trials of embeddings, their rows, keys. Sums over the entries of a list or of a row have as many
+ * roundings as entries; keys are exact. */
+#include "trial.h"
+
+#include <math.h>
+
+#define U 0x1p-24
+
+/* Lists of a minibatch over `unique` rows, entries and groups as ctr_dev_unique gives them. */
+struct lists {
+    struct array *start, *index, *segment, *x, *group_start, *group_item, *rows, *out, *grad;
+    int64_t samples, fields, unique, width, stride, out_stride, entries;
+    enum ctr_pooling how;
+    bool add;
+};
+
+static void make_lists(struct trial *t, struct lists *s, bool one_hot, bool with_x)
+{
+    const int64_t lists = s->samples * s->fields;
+    int32_t length[4096], *start, *index, *segment;
+
+    s->entries = 0;
+    for (int64_t i = 0; i < lists; i++) {
+        length[i] = (int32_t)(one_hot ? 1 : trial_below(t, 5) * (trial_below(t, 3) > 0)); /* many are empty */
+        if (s->unique == 0)
+            length[i] = 0;
+        s->entries += length[i];
+    }
+    s->start = trial_array(t, "start", 'i', false, lists + 1);
+    s->index = trial_array(t, "index", 'i', false, s->entries);
+    s->segment = trial_array(t, "segment", 'i', false, s->entries);
+    start = trial_data(s->start), index = trial_data(s->index), segment = trial_data(s->segment);
+    start[0] = 0;
+    for (int32_t i = 0, e = 0; i < lists; i++) {
+        for (int32_t j = 0; j < length[i]; j++, e++) {
+            index[e] = (int32_t)trial_below(t, s->unique);
+            segment[e] = i;
+        }
+        start[i + 1] = e;
+    }
+    s->group_start = trial_array(t, "group_start", 'i', false, s->unique + 1);
+    s->group_item = trial_array(t, "group_item", 'i', false, s->entries);
+    int32_t *group = trial_data(s->group_start), *item = trial_data(s->group_item), next = 0;
+    for (int32_t u = 0; u <= s->unique; u++) {
+        group[u] = next;
+        for (int32_t e = 0; e < s->entries; e++)
+            if (index[e] == u)
+                item[next++] = e;
+    }
+    s->x = with_x ? trial_uniform(t, "x", false, s->entries, -1, 1) : NULL;
+}
+
+static struct ctr_lists lists_view(const struct lists *s, int d, bool one_hot)
+{
+    return (struct ctr_lists){ .lists = s->samples * s->fields,
+                               .per_row = s->fields,
+                               .start = one_hot ? (struct ctr_vec){ 0 } : trial_vec(s->start, d),
+                               .index = trial_vec(s->index, d),
+                               .segment = trial_vec(s->segment, d),
+                               .x = trial_vec(s->x, d) };
+}
+
+static bool is_one_hot(const struct lists *s)
+{
+    return s->entries == s->samples * s->fields;
+}
+
+static int run_pool(struct trial *t, int d, void *ctx, struct ctr_err *err)
+{
+    const struct lists *s = ctx;
+    return ctr_dev_pool(
+        t->dev[d],
+        &(struct ctr_dev_pool){ .how = s->how,
+                                .lists = lists_view(s, d, is_one_hot(s)),
+                                .rows = trial_mat(s->rows, d, s->unique, s->width, s->stride),
+                                .out = trial_mat(s->out, d, s->samples, s->fields * s->width, s->out_stride) },
+        err);
+}
+
+static int run_pool_grad(struct trial *t, int d, void *ctx, struct ctr_err *err)
+{
+    const struct lists *s = ctx;
+    return ctr_dev_pool_grad(
+        t->dev[d],
+        &(struct ctr_dev_pool_grad){ .how = s->how,
+                                     .lists = lists_view(s, d, is_one_hot(s)),
+                                     .add = s->add,
+                                     .group_start = trial_vec(s->group_start, d),
+                                     .group_item = trial_vec(s->group_item, d),
+                                     .rows = trial_mat(s->rows, d, s->unique, s->width, s->stride),
+                                     .dout = trial_mat(s->out, d, s->samples, s->fields * s->width, s->out_stride),
+                                     .grad = trial_mat(s->grad, d, s->unique, s->width, s->width) },
+        err);
+}
+
+static void try_pooling(struct trial *t, bool gradient)
+{
+    static const int64_t widths[] = { 1, 10, 12, 16, 33 };
+    for (int how = 0; how <= CTR_POOL_MAX; how++)
+        for (int i = 0; i < 50; i++) {
+            struct lists s = { .samples = trial_sizes[i % 5],
+                               .fields = i % 3 ? 3 : 1,
+                               .width = widths[i / 5 % 5],
+                               .unique = i % 7 == 6 ? 1 : 40,
+                               .how = how,
+                               .add = i % 2 };
+            if (i == 17)
+                s.unique = 0;
+            trial_start(t, 64 * U, "pool%s %d %lldx%lld of %lld width %lld", gradient ? "_grad" : "", how,
+                        (long long)s.samples, (long long)s.fields, (long long)s.unique, (long long)s.width);
+            make_lists(t, &s, i % 4 == 3, i % 3 == 0);
+            s.stride = s.width * (1 + i % 3);
+            s.out_stride = s.fields * s.width + i % 5;
+            s.rows = trial_uniform(t, "rows", false, s.unique * s.stride, -1, 1);
+            s.out = trial_uniform(t, gradient ? "dout" : "out", !gradient, s.samples * s.out_stride, -1, 1);
+            s.grad = gradient ? trial_uniform(t, "grad", true, s.unique * s.width, -1, 1) : NULL;
+            trial_go(t, gradient ? run_pool_grad : run_pool, &s);
+        }
+}
+
+static void try_pool(struct trial *t)
+{
+    try_pooling(t, false);
+}
+static void try_pool_grad(struct trial *t)
+{
+    try_pooling(t, true);
+}
+
+/* ---- moving and updating rows ---- */
+
+struct rows {
+    struct array *rows, *other, *index, *back, *l2;
+    int64_t n, there, width, stride;
+    struct ctr_opt opt;
+};
+
+/* n distinct numbers below `there`, some of them -1. */
+static struct array *distinct(struct trial *t, const char *name, int64_t n, int64_t there)
+{
+    struct array *a = trial_array(t, name, 'i', false, n);
+    int32_t *index = trial_data(a);
+    for (int64_t i = 0; i < n; i++)
+        index[i] = trial_below(t, 9) == 0 ? -1 : (int32_t)((i * 17 + 5) % there); /* there is no multiple of 17 */
+    return a;
+}
+
+static int run_move_rows(struct trial *t, int d, void *ctx, struct ctr_err *err)
+{
+    const struct rows *r = ctx;
+    return ctr_dev_move_rows(t->dev[d],
+                             &(struct ctr_dev_move_rows){ .n = r->n,
+                                                          .from = trial_mat(r->other, d, r->there, r->width, r->width),
+                                                          .to = trial_mat(r->rows, d, r->there, r->width, r->stride),
+                                                          .from_index = trial_vec(r->index, d),
+                                                          .to_index = trial_vec(r->back, d) },
+                             err);
+}
+
+static void try_move_rows(struct trial *t)
+{
+    for (int i = 0; i < 25; i++) {
+        struct rows r = { .n = trial_sizes[i % 5], .there = 300, .width = trial_sizes[i / 5] };
+        r.stride = r.width + i % 3;
+        trial_start(t, 0, "move_rows %lld of width %lld", (long long)r.n, (long long)r.width);
+        r.rows = trial_uniform(t, "to", true, r.there * r.stride, -1, 1);
+        r.other = trial_uniform(t, "from", false, r.there * r.width, -1, 1);
+        r.index = i % 2 ? distinct(t, "from_index", r.n, r.there) : NULL;
+        r.back = i % 3 ? distinct(t, "to_index", r.n, r.there) : NULL;
+        trial_go(t, run_move_rows, &r);
+    }
+}
+
+static int run_opt_rows(struct trial *t, int d, void *ctx, struct ctr_err *err)
+{
+    const struct rows *r = ctx;
+    return ctr_dev_opt_rows(
+        t->dev[d],
+        &(struct ctr_dev_opt_rows){
+            .opt = r->opt,
+            .rows = trial_mat(r->rows, d, r->there, r->width * (1 + ctr_opt_states(r->opt.kind)), r->stride),
+            .g = trial_mat(r->other, d, r->n, r->width, r->width),
+            .index = trial_vec(r->index, d),
+            .l2_row = trial_vec(r->l2, d) },
+        err);
+}
+
+static struct ctr_opt some_optimizer(struct trial *t, enum ctr_opt_kind kind)
+{
+    return (struct ctr_opt){ .kind = kind,
+                             .rate = 0.01f,
+                             .eps = 1e-8f,
+                             .beta1 = 0.9f,
+                             .beta2 = 0.999f,
+                             .beta = 1,
+                             .l1 = 0.1f,
+                             .l2 = trial_below(t, 2) ? 0.01f : 0,
+                             .step = 1 + trial_below(t, 1000) };
+}
+
+static void try_opt_rows(struct trial *t)
+{
+    static const int64_t widths[] = { 1, 10, 12, 33, 1500 };
+    for (int kind = 0; kind <= CTR_OPT_FTRL; kind++)
+        for (int i = 0; i < 25; i++) {
+            struct rows r = { .n = trial_sizes[i % 5], .there = 300, .width = widths[i / 5] };
+            r.opt = some_optimizer(t, kind);
+            r.stride = r.width * (1 + ctr_opt_states(kind)) + i % 2;
+            trial_start(t, 64 * U, "opt_rows %d: %lld of width %lld", kind, (long long)r.n, (long long)r.width);
+            r.rows = trial_uniform(t, "rows", true, r.there * r.stride, 0.1, 1);
+            r.other = trial_uniform(t, "g", false, r.n * r.width, -1, 1);
+            r.index = i % 2 ? distinct(t, "index", r.n, r.there) : NULL;
+            r.l2 = i % 3 ? trial_uniform(t, "l2_row", false, r.n, 0, 0.1) : NULL;
+            trial_go(t, run_opt_rows, &r);
+        }
+}
+
+/* ---- keys ---- */
+
+struct keys {
+    struct array *keys, *values, *unique, *index, *group_start, *group_item;
+    int64_t count[BACK_ENDS];
+};
+
+static struct array *some_keys(struct trial *t, bool out, int64_t n, int64_t distinct_keys)
+{
+    struct array *a = trial_array(t, "keys", 'q', out, n);
+    uint64_t *k = trial_data(a);
+    for (int64_t i = 0; i < n; i++) {
+        const uint64_t v = (uint64_t)trial_below(t, distinct_keys);
+        k[i] = v == 0 ? 0 : v == 1 ? UINT64_MAX : v % 3 ? ctr_mix64(v) : v; /* the ends, the middle, small ones */
+    }
+    return a;
+}
+
+static int run_sort(struct trial *t, int d, void *ctx, struct ctr_err *err)
+{
+    const struct keys *k = ctx;
+    return ctr_dev_sort(t->dev[d], &(struct ctr_dev_sort){ trial_vec(k->keys, d), trial_vec(k->values, d) }, err);
+}
+
+static const int64_t key_counts[] = { 0, 1, 31, 33, 257, 3000, 20000 };
+
+static void try_sort(struct trial *t)
+{
+    for (int i = 0; i < 21; i++) {
+        struct keys k = { 0 };
+        const int64_t n = key_counts[i % 7];
+        trial_start(t, 0, "sort %lld", (long long)n);
+        k.keys = some_keys(t, true, n, i < 7 ? 1 : i < 14 ? 20 : 100000);
+        k.values = i % 2 ? trial_array(t, "values", 'i', true, n) : NULL;
+        for (int64_t e = 0; k.values && e < n; e++)
+            ((int32_t *)trial_data(k.values))[e] = (int32_t)e;
+        trial_go(t, run_sort, &k);
+    }
+}
+
+static int run_unique(struct trial *t, int d, void *ctx, struct ctr_err *err)
+{
+    struct keys *k = ctx;
+    int rc = ctr_dev_unique(t->dev[d],
+                            &(struct ctr_dev_unique){ trial_vec(k->keys, d), trial_vec(k->unique, d),
+                                                      trial_vec(k->index, d), trial_vec(k->group_start, d),
+                                                      trial_vec(k->group_item, d), &k->count[d] },
+                            err);
+    /* what lies behind the count may differ: it is wiped */
+    const int64_t n = k->keys->n, from = k->count[d];
+    const uint64_t zeros[1] = { 0 };
+    for (int64_t i = from; i < n && rc == 0; i++) {
+        rc = ctr_mem_write(k->unique->mem[d], (size_t)(GUARD + i) * 8, zeros, 8, err);
+        if (rc == 0 && k->group_start)
+            rc = ctr_mem_write(k->group_start->mem[d], (size_t)(GUARD + i + 1) * 4, zeros, 4, err);
+    }
+    if (rc == 0 && d == TRIED && k->count[TRIED] != k->count[REFERENCE])
+        return ctr_fail(err, CTR_EDATA, "%lld keys, not %lld", (long long)k->count[TRIED],
+                        (long long)k->count[REFERENCE]);
+    return rc;
+}
+
+static void try_unique(struct trial *t)
+{
+    for (int i = 0; i < 18; i++) {
+        struct keys k = { 0 };
+        const int64_t n = key_counts[i % 6];
+        trial_start(t, 0, "unique %lld", (long long)n);
+        k.keys = some_keys(t, false, n, i < 6 ? 1 : i < 12 ? 20 : 100000);
+        k.unique = trial_array(t, "unique", 'q', true, n);
+        k.index = trial_array(t, "index", 'i', true, n);
+        k.group_start = i % 4 ? trial_array(t, "group_start", 'i', true, n + 1) : NULL;
+        k.group_item = i % 4 ? trial_array(t, "group_item", 'i', true, n) : NULL;
+        trial_go(t, run_unique, &k);
+    }
+}
+
+struct slots {
+    struct array *key, *stamp, *want, *slot, *missed, *evicted_key, *evicted_slot;
+    int64_t counts[BACK_ENDS][3];
+};
+
+static int run_slots(struct trial *t, int d, void *ctx, struct ctr_err *err)
+{
+    struct slots *s = ctx;
+    int rc = 0;
+    /* five minibatches into one small set: hits, evictions and, where it is full, failures */
+    for (uint32_t now = 1; now <= 5 && rc == 0; now++) {
+        const int64_t n = s->want->n / 5;
+        struct ctr_vec want = trial_vec(s->want, d);
+        want.at += (now - 1) * n;
+        want.n = n;
+        rc = ctr_dev_slots(t->dev[d],
+                           &(struct ctr_dev_slots){ .key = trial_vec(s->key, d),
+                                                    .stamp = trial_vec(s->stamp, d),
+                                                    .want = want,
+                                                    .slot = trial_vec(s->slot, d),
+                                                    .missed = trial_vec(s->missed, d),
+                                                    .evicted_key = trial_vec(s->evicted_key, d),
+                                                    .evicted_slot = trial_vec(s->evicted_slot, d),
+                                                    .now = now,
+                                                    .misses = &s->counts[d][0],
+                                                    .evictions = &s->counts[d][1],
+                                                    .failures = &s->counts[d][2] },
+                           err);
+    }
+    if (rc == 0 && d == TRIED && memcmp(s->counts[TRIED], s->counts[REFERENCE], sizeof s->counts[TRIED]) != 0)
+        return ctr_fail(err, CTR_EDATA, "other counts of misses, evictions, failures");
+    return rc;
+}
+
+static void try_slots(struct trial *t)
+{
+    for (int i = 0; i < 15; i++) {
+        const int64_t n = trial_sizes[i % 5], room = i < 5 ? 8 : i < 10 ? 256 : 1024;
+        struct slots s = { 0 };
+        trial_start(t, 0, "slots %lld in %lld", (long long)n, (long long)room);
+        s.key = trial_array(t, "key", 'q', true, room);
+        s.stamp = trial_array(t, "stamp", 'i', true, room);
+        memset(trial_data(s.key), 0, (size_t)room * 8);
+        memset(trial_data(s.stamp), 0, (size_t)room * 4);
+        s.want = trial_array(t, "want", 'q', false, 5 * n);
+        for (int64_t e = 0; e < 5 * n; e++) /* distinct within a minibatch, half of them as in the one before */
+            ((uint64_t *)trial_data(s.want))[e] = (uint64_t)(e % n + e / n * (n / 2));
+        s.slot = trial_array(t, "slot", 'i', true, n);
+        s.missed = trial_array(t, "missed", 'i', true, n);
+        s.evicted_key = trial_array(t, "evicted_key", 'q', true, n);
+        s.evicted_slot = trial_array(t, "evicted_slot", 'i', true, n);
+        trial_go(t, run_slots, &s);
+    }
+}
+
+const struct trial_case trial_sparse_cases[] = {
+    { "pool", try_pool }, { "pool_grad", try_pool_grad }, { "move_rows", try_move_rows }, { "opt_rows", try_opt_rows },
+    { "sort", try_sort }, { "unique", try_unique },       { "slots", try_slots },         { 0 },
+};
