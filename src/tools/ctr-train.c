@@ -11,10 +11,11 @@
 
 #include "common/cli/cli.h"
 #include "common/model/model.h"
+#include "common/model/variants.h"
 
 static struct {
     struct ctr_params params;
-    const char *inclusion, *progressive, *init, *plan, *checkpoint, *every, *spool, *save_every;
+    const char *inclusion, *variants, *progressive, *init, *plan, *checkpoint, *every, *spool, *save_every;
     int64_t passes;
     bool resume, follow;
 } o = { .params = CTR_PARAMS_DEFAULT, .passes = 1 };
@@ -45,6 +46,8 @@ static const struct ctr_opt opts[] = {
       &o.inclusion, 0 },
     { "inclusion-memory", 0, CTR_OPT_SIZE, "SIZE", "memory of the filters of bloom=N (default 8M)",
       &o.params.bloom_bytes, 0 },
+    { "variants", 0, CTR_OPT_STR, "FILE", "learn the models of FILE together, a line each; -o m-%s.arrows names them",
+      &o.variants, CTR_OPT_PATH },
     { "passes", 0, CTR_OPT_INT, "N", "go over the input N times (files, or --spool)", &o.passes, 0 },
     { "spool", 0, CTR_OPT_STR, "FILE", "keep the first pass in FILE for the later ones", &o.spool, CTR_OPT_PATH },
     { "progressive", 0, CTR_OPT_STR, "FILE", "write predictions made before each update", &o.progressive,
@@ -66,8 +69,10 @@ static volatile sig_atomic_t stop;
 struct run {
     struct ctr_cli *cli;
     struct ctr_trainer *trainer;
-    struct ctr_out *out, *side; /* model, progressive */
-    struct ctr_writer *writer;  /* progressive */
+    struct ctr_variants variants;
+    struct ctr_out **out, *side; /* models, progressive */
+    int outs;
+    struct ctr_writer *writer; /* progressive */
     bool header;
 };
 
@@ -88,10 +93,21 @@ static void report(void *ctx, const struct ctr_train_stats *s)
             s->weight, s->label, s->score, s->features);
 }
 
+static void variants_table(const struct run *run)
+{
+    const struct ctr_train_stats *s = ctr_trainer_stats(run->trainer, 0);
+    if (s->weight > 0)
+        fprintf(stderr, "mean label           %.6f\n\n%-20s %12s %8s\n", s->positives / s->weight, "variant",
+                "log loss", "AUC");
+    for (int i = 0; i < ctr_trainer_models(run->trainer) && s->weight > 0; i++)
+        fprintf(stderr, "%-20s %12.6f %8.4f\n", ctr_trainer_name(run->trainer, i),
+                ctr_trainer_stats(run->trainer, i)->loss / s->weight, ctr_trainer_auc(run->trainer, i));
+}
+
 static void summary(const struct run *run)
 {
-    const struct ctr_train_stats *s = ctr_trainer_stats(run->trainer);
-    double auc = ctr_trainer_auc(run->trainer);
+    const struct ctr_train_stats *s = ctr_trainer_stats(run->trainer, 0);
+    double auc = ctr_trainer_auc(run->trainer, 0);
     if (run->cli->quiet)
         return;
     struct ctr_buf words = { 0 };
@@ -101,6 +117,10 @@ static void summary(const struct run *run)
     if (!ctr_trainer_words(run->trainer, &words, &err) && words.len)
         fprintf(stderr, "%s", (const char *)words.data);
     ctr_buf_free(&words);
+    if (run->variants.n) {
+        variants_table(run);
+        return;
+    }
     if (s->weight > 0)
         fprintf(stderr, "mean label           %.6f\nprogressive log loss %.6f\n", s->positives / s->weight,
                 s->loss / s->weight);
@@ -129,10 +149,13 @@ static int finish(struct run *run, struct ctr_err *err)
     int rc = 0;
     if (run->side && !side_last)
         rc = ctr_cli_finish(run->cli, run->writer, run->side, err);
-    if (!rc)
-        rc = ctr_trainer_save(run->trainer, run->out, err);
-    if (!rc)
-        rc = ctr_out_commit(run->out, err);
+    for (int i = 0; i < run->outs && !rc; i++) {
+        rc = ctr_trainer_save(run->trainer, i, run->out[i], err);
+        if (!rc && run->outs > 1) /* they get their names together */
+            rc = ctr_out_flush(run->out[i], err);
+    }
+    for (int i = 0; i < run->outs && !rc; i++)
+        rc = ctr_out_commit(run->out[i], err);
     if (!rc && side_last)
         rc = ctr_cli_finish(run->cli, run->writer, run->side, err);
     if (!rc && !(o.follow && stop)) /* a stopped run that follows goes on from its checkpoint */
@@ -140,17 +163,34 @@ static int finish(struct run *run, struct ctr_err *err)
     return rc;
 }
 
+/* The file of a model: -o, and of a variant, with the %s in it replaced by its name. */
+static int model_path(const char *pattern, const char *name, struct ctr_buf *path, struct ctr_err *err)
+{
+    const char *at = name ? strstr(pattern, "%s") : NULL;
+    ctr_buf_clear(path);
+    if (!at)
+        return ctr_buf_printf(path, err, "%s", pattern);
+    return ctr_buf_printf(path, err, "%.*s%s%s", (int)(at - pattern), pattern, name, at + 2);
+}
+
 /* Save the model as it is now; whoever reads its file meanwhile has the one before, whole. */
 static int publish(void *ctx, struct ctr_err *err)
 {
     struct run *run = ctx;
-    struct ctr_out *out = NULL;
-    int rc = ctr_out_open(&out, run->cli->out, CTR_OUT_BINARY, err);
-    if (!rc)
-        rc = ctr_trainer_save(run->trainer, out, err);
-    if (!rc)
-        rc = ctr_out_commit(out, err);
-    ctr_out_free(out);
+    struct ctr_buf path = { 0 };
+    int rc = 0;
+    for (int i = 0; i < run->outs && !rc; i++) {
+        struct ctr_out *out = NULL;
+        rc = model_path(run->cli->out, run->variants.n ? run->variants.v[i].name : NULL, &path, err);
+        if (!rc)
+            rc = ctr_out_open(&out, (const char *)path.data, CTR_OUT_BINARY, err);
+        if (!rc)
+            rc = ctr_trainer_save(run->trainer, i, out, err);
+        if (!rc)
+            rc = ctr_out_commit(out, err);
+        ctr_out_free(out);
+    }
+    ctr_buf_free(&path);
     return rc;
 }
 
@@ -238,6 +278,24 @@ static int check_options(const struct ctr_cli *cli, struct ctr_err *err)
     return 0;
 }
 
+static int read_variants(struct run *run, struct ctr_train_job *job, struct ctr_err *err)
+{
+    const char *at = run->cli->out ? strstr(run->cli->out, "%s") : NULL;
+    if (!o.variants)
+        return 0;
+    if (!at || strchr(at + 1, '%') || strchr(run->cli->out, '%') != at)
+        return ctr_cli_usage(err,
+                             "--variants writes a model each: -o wants one %%s for the name, such as m-%%s.arrows");
+    if (job->model != &ctr_model_lr)
+        return ctr_cli_usage(err, "--variants are for lr");
+    int rc = ctr_cli_read(run->cli, o.variants, err);
+    if (!rc)
+        rc = ctr_variants_read(&run->variants, o.variants, &job->params, err);
+    job->params.variants = &run->variants;
+    job->model = &ctr_model_lr_variants;
+    return rc;
+}
+
 /* "1000000" rows, or "10m". */
 static int parse_every(const char *option, const char *text, struct ctr_every *every, struct ctr_err *err)
 {
@@ -263,11 +321,31 @@ static int check_follow(const struct ctr_cli *cli, struct ctr_err *err)
     return 0;
 }
 
+static int open_models(struct run *run, struct ctr_err *err)
+{
+    struct ctr_buf path = { 0 };
+    const int n = CTR_MAX(run->variants.n, 1), others = run->cli->nwritten;
+    run->out = calloc((size_t)n, sizeof *run->out);
+    int rc = run->out ? 0 : ctr_fail_nomem(err, (size_t)n * sizeof *run->out);
+    if (!rc && !run->variants.n) {
+        rc = ctr_cli_out(run->cli, CTR_OUT_BINARY, &run->out[0], err);
+        run->outs = 1;
+    }
+    for (int i = 0; i < run->variants.n && !rc; i++, run->outs++) {
+        rc = model_path(run->cli->out, run->variants.v[i].name, &path, err);
+        if (!rc)
+            rc = ctr_cli_side_out(run->cli, (const char *)path.data, CTR_OUT_BINARY, &run->out[i], err);
+        run->cli->nwritten = others; /* names differ, and `path` changes */
+    }
+    ctr_buf_free(&path);
+    return rc;
+}
+
 static int run_job(struct run *run, struct ctr_train_job *job, struct ctr_err *err)
 {
-    int rc = ctr_cli_out(run->cli, CTR_OUT_BINARY, &run->out, err);
-    if (!rc && o.progressive)
-        rc = ctr_cli_side_out(run->cli, o.progressive, CTR_OUT_BINARY, &run->side, err);
+    int rc = o.progressive ? ctr_cli_side_out(run->cli, o.progressive, CTR_OUT_BINARY, &run->side, err) : 0;
+    if (!rc)
+        rc = open_models(run, err);
     if (!rc)
         rc = ctr_trainer_new(&run->trainer, job, err);
     if (!rc && (o.checkpoint || o.follow))
@@ -335,6 +413,8 @@ static int train(struct ctr_cli *cli, struct ctr_err *err)
     if (!rc && o.spool)
         rc = ctr_cli_written(cli, o.spool, err);
     if (!rc)
+        rc = read_variants(&run, &job, err);
+    if (!rc)
         rc = check_follow(cli, err);
     if (!rc)
         rc = parse_every("checkpoint-every", o.every, &job.checkpoint_every, err);
@@ -345,7 +425,10 @@ static int train(struct ctr_cli *cli, struct ctr_err *err)
     ctr_trainer_free(run.trainer);
     ctr_writer_free(run.writer);
     ctr_out_free(run.side);
-    ctr_out_free(run.out);
+    for (int i = 0; run.out && i < CTR_MAX(run.variants.n, 1); i++)
+        ctr_out_free(run.out[i]);
+    free(run.out);
+    ctr_variants_free(&run.variants);
     return rc;
 }
 

@@ -7,6 +7,7 @@
  * Whenever the process dies, the checkpoint that is there is whole, and FILE.scores holds at least the scores that it
  * speaks of. */
 #include "common/model/trainer.h"
+#include "common/model/variants.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -36,20 +37,32 @@ static void sums_of(struct ctr_validation *v, double *sum[SUMS])
     memcpy(sum, all, sizeof all);
 }
 
-static int write_line(const struct ctr_trainer *t, struct ctr_buf *b, struct ctr_err *err)
+static int write_sums(struct ctr_validation *v, struct ctr_buf *b, struct ctr_err *err)
 {
     double *sum[SUMS];
-    sums_of(t->v, sum);
+    int rc = 0;
+    sums_of(v, sum);
+    for (int i = 0; i < SUMS && !rc; i++)
+        rc = ctr_buf_printf(b, err, " %016" PRIx64, bits(*sum[i]));
+    for (int i = 0; i < CTR_AUC_BINS && !rc; i++)
+        if (v->positive[i] > 0 || v->negative[i] > 0)
+            rc = ctr_buf_printf(b, err, " %x:%" PRIx64 ":%" PRIx64, (unsigned)i, bits(v->positive[i]),
+                                bits(v->negative[i]));
+    return rc;
+}
+
+/* Sums of several models stand one behind the other, a ';' before each but the first. */
+static int write_line(const struct ctr_trainer *t, struct ctr_buf *b, struct ctr_err *err)
+{
     int64_t pending = t->job.model->pending ? t->job.model->pending(t->learner) : 0;
     int rc =
         ctr_buf_printf(b, err, "2 %" PRId64 " %" PRId64 " %" PRId64 " %s %" PRId64 " %" PRId64 " %" PRId64, t->at.pass,
                        t->at.row, pending, t->at.digest, t->at.scores, t->v->s.rows, t->v->next_report);
-    for (int i = 0; i < SUMS && !rc; i++)
-        rc = ctr_buf_printf(b, err, " %016" PRIx64, bits(*sum[i]));
-    for (int i = 0; i < CTR_AUC_BINS && !rc; i++)
-        if (t->v->positive[i] > 0 || t->v->negative[i] > 0)
-            rc = ctr_buf_printf(b, err, " %x:%" PRIx64 ":%" PRIx64, (unsigned)i, bits(t->v->positive[i]),
-                                bits(t->v->negative[i]));
+    for (int m = 0; m < t->models && !rc; m++) {
+        rc = m ? ctr_buf_printf(b, err, ";") : 0;
+        if (!rc)
+            rc = write_sums(&t->v[m], b, err);
+    }
     return rc;
 }
 
@@ -61,36 +74,46 @@ static const char *hex(const char *s, uint64_t *v)
     return end == s || errno ? NULL : end;
 }
 
-static bool read_bins(struct ctr_validation *v, const char *s)
+static const char *read_bins(struct ctr_validation *v, const char *s)
 {
     uint64_t bin, p, n;
-    while (s && *s) {
+    while (s && *s && *s != ';') {
         if (!(s = hex(s, &bin)) || *s != ':' || !(s = hex(s + 1, &p)) || *s != ':' || !(s = hex(s + 1, &n)) ||
             bin >= CTR_AUC_BINS)
-            return false;
+            return NULL;
         memcpy(&v->positive[bin], &p, sizeof p);
         memcpy(&v->negative[bin], &n, sizeof n);
     }
-    return s != NULL;
+    return s;
+}
+
+static const char *read_sums(struct ctr_validation *v, const char *s)
+{
+    double *sum[SUMS];
+    sums_of(v, sum);
+    for (int i = 0; i < SUMS && s; i++) {
+        uint64_t b;
+        if ((s = hex(s, &b)))
+            memcpy(sum[i], &b, sizeof b);
+    }
+    return s ? read_bins(v, s) : NULL;
 }
 
 static bool read_line(struct ctr_trainer *t, const char *line)
 {
     struct ctr_position *r = &t->resume;
-    double *sum[SUMS];
     int used = 0, version = 0;
-    sums_of(t->v, sum);
     if (sscanf(line, "%d %" SCNd64 " %" SCNd64 " %" SCNd64 " %32s %" SCNd64 " %" SCNd64 " %" SCNd64 "%n", &version,
                &r->pass, &r->row, &r->pending, r->digest, &r->scores, &t->v->s.rows, &t->v->next_report, &used) != 8 ||
         version != 2 || r->pass < 0 || r->row < 0 || r->pending < 0 || r->pending > r->row || r->scores < -1)
         return false;
     line += used;
-    for (int i = 0; i < SUMS && line; i++) {
-        uint64_t v;
-        if ((line = hex(line, &v)))
-            memcpy(sum[i], &v, sizeof v);
+    for (int m = 0; m < t->models && line; m++) {
+        if (m && *line++ != ';')
+            return false;
+        line = read_sums(&t->v[m], line);
     }
-    return line && read_bins(t->v, line);
+    return line && !*line;
 }
 
 /* ---- the file ---- */
@@ -100,11 +123,16 @@ static int same_options(struct ctr_trainer *t, const struct ctr_model_info *info
     struct ctr_buf want = { 0 };
     const char *have = ctr_meta_get(&info->schema.meta, CTR_META_MODEL_OPTIONS);
     int rc = ctr_params_text(&t->job.params, &want, err);
-    if (!rc && (info->model != t->job.model || !have || strcmp(have, (const char *)want.data)))
+    if (!rc && (strcmp(info->model->name, t->job.model->name) || !have || strcmp(have, (const char *)want.data)))
         rc = ctr_fail(err, CTR_EUSAGE, "%s was made with %s %s, this run has %s %s: give the same options to --resume",
                       t->job.checkpoint, info->model->name, have ? have : "", t->job.model->name,
                       (const char *)want.data);
     ctr_buf_free(&want);
+    const struct ctr_variants *ours = t->job.params.variants;
+    const char *theirs = ctr_meta_get(&info->schema.meta, CTR_META_VARIANTS);
+    if (!rc && (!ours != !theirs || (ours && strcmp((const char *)ours->text.data, theirs))))
+        rc = ctr_fail(err, CTR_EUSAGE, "%s was made with %s variants: give the same --variants to --resume",
+                      t->job.checkpoint, theirs ? "other" : "no");
     return rc;
 }
 
@@ -143,11 +171,11 @@ int ctr_checkpoint_load(struct ctr_trainer *t, struct ctr_err *err)
     if (rc)
         return rc;
     const char *line = ctr_meta_get(&info.schema.meta, CTR_META_CHECKPOINT);
-    if (!line || !read_line(t, line))
+    if (line)
+        rc = same_options(t, &info, err);
+    if (!rc && (!line || !read_line(t, line)))
         rc =
             ctr_fail(err, CTR_EDATA, "%s is no checkpoint: --resume wants the file of --checkpoint", t->job.checkpoint);
-    if (!rc)
-        rc = same_options(t, &info, err);
     if (!rc)
         rc = t->job.model->load(t->learner, &t->tables, r, err);
     if (!rc)
@@ -240,6 +268,7 @@ static int cut(int fd, off_t n)
 int ctr_checkpoint_scores_open(struct ctr_trainer *t, struct ctr_err *err)
 {
     bool resume = t->resume.row >= 0;
+    const off_t kept = t->resume.scores * t->models * (off_t)sizeof(double);
     const char *path;
     if (resume && t->resume.scores < 0)
         return ctr_fail(err, CTR_EUSAGE, "%s was made without --progressive: resume without it, or start anew",
@@ -252,17 +281,16 @@ int ctr_checkpoint_scores_open(struct ctr_trainer *t, struct ctr_err *err)
     if (t->scores_fd < 0)
         rc = ctr_fail_sys(err, "%s: the progressive predictions cannot be %s", path,
                           resume ? "read again" : "kept there");
-    else if (resume && lseek(t->scores_fd, 0, SEEK_END) < t->resume.scores * (off_t)sizeof(double))
+    else if (resume && lseek(t->scores_fd, 0, SEEK_END) < kept)
         rc = ctr_fail(err, CTR_EDATA, "%s is shorter than its checkpoint says: start anew without --resume", path);
-    else if (resume &&
-             (cut(t->scores_fd, t->resume.scores * (off_t)sizeof(double)) || lseek(t->scores_fd, 0, SEEK_END) < 0))
+    else if (resume && (cut(t->scores_fd, kept) || lseek(t->scores_fd, 0, SEEK_END) < 0))
         rc = ctr_fail_sys(err, "%s: cannot be cut", path);
     return rc;
 }
 
 int ctr_checkpoint_scores_add(struct ctr_trainer *t, const double *score, int64_t n, struct ctr_err *err)
 {
-    int rc = ctr_write_full(t->scores_fd, score, (size_t)n * sizeof *score, err);
+    int rc = ctr_write_full(t->scores_fd, score, (size_t)(n * t->models) * sizeof *score, err);
     if (rc)
         ctr_err_file(err, t->job.checkpoint);
     return rc;
@@ -270,7 +298,8 @@ int ctr_checkpoint_scores_add(struct ctr_trainer *t, const double *score, int64_
 
 int ctr_checkpoint_scores_read(struct ctr_trainer *t, int64_t from, double *score, int64_t n, struct ctr_err *err)
 {
-    return ctr_pread_full(t->scores_fd, score, (size_t)n * sizeof *score, from * (int64_t)sizeof *score, err);
+    const int64_t row = t->models * (int64_t)sizeof *score;
+    return ctr_pread_full(t->scores_fd, score, (size_t)(n * row), from * row, err);
 }
 
 void ctr_checkpoint_remove(struct ctr_trainer *t)

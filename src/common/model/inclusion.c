@@ -181,6 +181,11 @@ void ctr_inclusion_ahead(const struct ctr_inclusion *n, const uint64_t *table_se
     }
 }
 
+bool ctr_inclusion_is_nothing(const struct ctr_inclusion *n, const uint8_t *slot)
+{
+    return slot == n->nothing;
+}
+
 /* ---- words for the user ---- */
 
 int64_t ctr_inclusion_bytes(const struct ctr_inclusion *n)
@@ -205,6 +210,16 @@ int64_t ctr_inclusion_seen(const struct ctr_inclusion *n)
     }
     double e = 0.7213 / (1 + 1.079 / m) * m * m / sum;
     return llround(e < 2.5 * m && empty ? m * log(m / empty) : e);
+}
+
+int ctr_inclusion_words(const struct ctr_inclusion *n, int64_t keys, struct ctr_buf *text, struct ctr_err *err)
+{
+    const int64_t seen = CTR_MAX(ctr_inclusion_seen(n), keys);
+    return ctr_buf_printf(text, err,
+                          "keys refused         %lld of about %lld, %lld times\n"
+                          "inclusion filter     %s\n",
+                          (long long)(seen - keys), (long long)seen, (long long)n->refused,
+                          ctr_size_text((uint64_t)ctr_inclusion_bytes(n)).s);
 }
 
 /* ---- checkpoints ---- */

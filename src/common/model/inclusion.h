@@ -37,9 +37,15 @@ uint8_t *ctr_inclusion_slot(struct ctr_inclusion *n, struct ctr_sparse *t, uint6
 void ctr_inclusion_ahead(const struct ctr_inclusion *n, const uint64_t *table_seed, uint64_t stride,
                          const uint64_t *hash, const uint16_t *table, uint8_t *const *home, int64_t k);
 
+bool ctr_inclusion_is_nothing(const struct ctr_inclusion *n, const uint8_t *slot); /* was the key refused? */
+
 int64_t ctr_inclusion_bytes(const struct ctr_inclusion *n);
 int64_t ctr_inclusion_refused(const struct ctr_inclusion *n); /* occurrences */
 int64_t ctr_inclusion_seen(const struct ctr_inclusion *n);    /* different keys that asked, to two percent or so */
+
+/* Lines for the summary of a learner that holds `keys`. */
+int ctr_inclusion_words(const struct ctr_inclusion *n, int64_t keys, struct ctr_buf *text,
+                        struct ctr_err *err) CTR_MUST;
 
 /* All that it knows, as words, for checkpoints. */
 int ctr_inclusion_save(const struct ctr_inclusion *n, struct ctr_buf *words, struct ctr_err *err) CTR_MUST;

@@ -269,9 +269,12 @@ struct ctr_input_info ctr_inputs_info(const struct ctr_inputs *in, int i)
     if (is_number(p))
         return (struct ctr_input_info){ .name = p->name,
                                         .table = -1,
+                                        .rows_table = p->name_of_table,
                                         .dense = p->kind == NUMBER ? 1 : in->schema->f[p->column].width,
                                         .dense_at = p->dense_at };
-    return (struct ctr_input_info){ .name = p->name, .table = p->name_of_table, .list = p->kind != KEY };
+    return (struct ctr_input_info){
+        .name = p->name, .table = p->name_of_table, .rows_table = p->name_of_table, .list = p->kind != KEY
+    };
 }
 
 /* ---- labels and weights ---- */

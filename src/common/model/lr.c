@@ -110,7 +110,7 @@ static int64_t lr_memory(const void *learner)
 /* ---- training ---- */
 
 /* Rows [from, return) of the next block. */
-static int64_t block_end(const struct ctr_rows *r, int64_t from)
+int64_t ctr_lr_block_end(const struct ctr_rows *r, int64_t from)
 {
     if (r->one_a_table)
         return CTR_MIN(from + BLOCK_ROWS, r->rows);
@@ -318,7 +318,7 @@ static int lr_train_rows(void *learner, const struct ctr_rows *r, double *score,
 {
     struct lr *m = learner;
     for (int64_t from = 0, end; from < r->rows; from = end) {
-        end = block_end(r, from);
+        end = ctr_lr_block_end(r, from);
         int rc = measure_block(m, r, from, end, bound, err);
         if (!rc)
             rc = m->mini ? ctr_lr_mini_rows(m->mini, m, r, from, end, score, err)
@@ -357,18 +357,12 @@ static int lr_scorer_bind(void *scorer, const struct ctr_inputs *in, const struc
 static int lr_words(const void *learner, struct ctr_buf *text, struct ctr_err *err)
 {
     const struct lr *m = learner;
-    int64_t keys = lr_keys(m), seen = m->inclusion ? CTR_MAX(ctr_inclusion_seen(m->inclusion), keys) : keys;
+    const int64_t keys = lr_keys(m);
     int rc = ctr_buf_printf(text, err, "bytes a key          %.1f\n",
                             keys ? (double)(lr_memory(m) - ctr_inclusion_bytes(m->inclusion)) / (double)keys : 0);
     if (!rc)
         rc = ctr_learning_words(&m->learning, &m->more.event, text, err);
-    if (!rc && m->inclusion)
-        rc = ctr_buf_printf(text, err,
-                            "keys refused         %lld of about %lld, %lld times\n"
-                            "inclusion filter     %s\n",
-                            (long long)(seen - keys), (long long)seen, (long long)ctr_inclusion_refused(m->inclusion),
-                            ctr_size_text((uint64_t)ctr_inclusion_bytes(m->inclusion)).s);
-    return rc;
+    return rc || !m->inclusion ? rc : ctr_inclusion_words(m->inclusion, keys, text, err);
 }
 
 static int lr_state(const void *learner, struct ctr_buf *words, struct ctr_err *err)

@@ -54,6 +54,7 @@ int ctr_inputs_by_column(struct ctr_inputs *in, struct ctr_err *err) CTR_MUST;
 struct ctr_input_info {
     const char *name; /* of the column */
     int table;        /* into the list of table names; -1: numbers */
+    int rows_table;   /* the same of its entries in ctr_rows, numbers too, unless rows come by column */
     bool list;        /* any number of keys a row; else one */
     int dense;        /* numbers a row; 0: keys */
     int dense_at;     /* their place in a row of `dense` */
@@ -95,7 +96,8 @@ struct ctr_params {
     double poisson;
     int64_t bloom, bloom_bytes; /* times a key is refused; memory of the filters */
     int64_t seed;
-    int threads; /* changes no result and stands in no file */
+    const struct ctr_variants *variants; /* NULL: one model. Stands in no file of a model */
+    int threads;                         /* changes no result and stands in no file */
 };
 enum { CTR_MAX_MINIBATCH = 65536, CTR_MAX_THRESHOLD = 1 << 20, CTR_MAX_BLOOM = 15, CTR_BLOOM_BYTES = 8 << 20 };
 #define CTR_PARAMS_DEFAULT                                                                                             \
@@ -112,9 +114,24 @@ struct ctr_model_info {
     struct ctr_schema schema; /* of the first section */
 };
 
+struct ctr_model;
+/* A learner of many models in one: what tells them apart. */
+struct ctr_many {
+    int (*count)(const void *learner);
+    const char *(*name)(const void *learner, int i);
+    const struct ctr_params *(*params)(const void *learner, int i);
+    /* What model i starts from: the section of `model` that the reader stands in. */
+    int (*load)(void *learner, int i, struct ctr_strs *tables, struct ctr_reader *r, struct ctr_err *err);
+    /* A learner of `model` as if it had learned alone; freed as such. */
+    int (*alone)(const void *learner, int i, const struct ctr_strs *tables, void **one, struct ctr_err *err);
+    const struct ctr_model *model;
+};
+
 struct ctr_model {
     const char *name, *summary;
     const char *const *options; /* names of ctr_params that it takes; NULL-terminated */
+    const struct ctr_many
+        *many; /* NULL: one model. Else score[i * count + m] is model m's, and files are checkpoints */
 
     /* Takes rows by column, see ctr_inputs_by_column; `rows` at a time, 0: as suits row by row. */
     bool by_column;
@@ -163,6 +180,7 @@ struct ctr_model {
 const struct ctr_model *ctr_model_at(int i); /* NULL past the end */
 const struct ctr_model *ctr_model_find(const char *name);
 extern const struct ctr_model ctr_model_lr;
+extern const struct ctr_model ctr_model_lr_variants; /* lr with params.variants; no row of the table */
 
 /* ---- model files: modelfile.c ---- */
 
@@ -170,11 +188,13 @@ extern const struct ctr_model ctr_model_lr;
 #define CTR_META_MODEL_WEIGHTS "ctr.model_weights" /* lr: digest of the weights that are not 0 */
 #define CTR_META_MODEL_STEPS   "ctr.model_steps"   /* lr: events learned, where the learner goes on from it */
 #define CTR_META_MODEL_CLIPS   "ctr.model_clips"   /* lr: values that q2.13 cut off */
+#define CTR_META_VARIANTS      "ctr.variants"      /* a checkpoint of several models: the text of them */
 #define CTR_META_CHECKPOINT    "ctr.checkpoint"    /* a model saved on the way: where it was */
 
 /* "alpha=0.1 beta=1 l1=0 l2=0 precision=f64 bias=yes", and back. */
 int ctr_params_text(const struct ctr_params *p, struct ctr_buf *out, struct ctr_err *err) CTR_MUST;
 int ctr_params_parse(struct ctr_params *p, const char *text, struct ctr_err *err) CTR_MUST;
+int ctr_params_set(struct ctr_params *p, struct ctr_str name, struct ctr_str value, struct ctr_err *err) CTR_MUST;
 int ctr_params_check(const struct ctr_params *p, struct ctr_err *err) CTR_MUST;
 /* poisson and bloom from "all", "poisson=P" or "bloom=N". */
 int ctr_inclusion_parse(struct ctr_params *p, const char *text, struct ctr_err *err) CTR_MUST;
@@ -265,12 +285,15 @@ int ctr_trainer_checkpoint(struct ctr_trainer *t, struct ctr_err *err) CTR_MUST;
 bool ctr_trainer_resuming(const struct ctr_trainer *t);
 /* Call job.publish if it is due: from job.idle. */
 int ctr_trainer_publish(struct ctr_trainer *t, struct ctr_err *err) CTR_MUST;
-int ctr_trainer_save(struct ctr_trainer *t, struct ctr_out *out, struct ctr_err *err) CTR_MUST;
+int ctr_trainer_save(struct ctr_trainer *t, int model, struct ctr_out *out, struct ctr_err *err) CTR_MUST;
+/* Models that learn together: 1, or those of job.model->many. */
+int ctr_trainer_models(const struct ctr_trainer *t);
+const char *ctr_trainer_name(const struct ctr_trainer *t, int model); /* "": there is one */
 /* When all outputs are safe: remove the checkpoint. */
 void ctr_trainer_done(struct ctr_trainer *t);
-const struct ctr_train_stats *ctr_trainer_stats(const struct ctr_trainer *t);
-double ctr_trainer_auc(
-    const struct ctr_trainer *t); /* progressive, ties where the odds differ by less than 1/128; NaN: one class */
+const struct ctr_train_stats *ctr_trainer_stats(const struct ctr_trainer *t, int model);
+double ctr_trainer_auc(const struct ctr_trainer *t,
+                       int model); /* progressive, ties where the odds differ by less than 1/128; NaN: one class */
 int64_t ctr_trainer_keys(const struct ctr_trainer *t);
 int64_t ctr_trainer_memory(const struct ctr_trainer *t);
 int ctr_trainer_words(const struct ctr_trainer *t, struct ctr_buf *text, struct ctr_err *err) CTR_MUST;
@@ -287,8 +310,10 @@ int ctr_predictor_run(struct ctr_predictor *p, const struct ctr_batch *in, const
                       struct ctr_err *err) CTR_MUST;
 void ctr_predictor_free(struct ctr_predictor *p);
 
-/* The output schema of progressive and predict: what passes through, then score. from[i]: column of s, or -1. */
-int ctr_scored_schema(const struct ctr_schema *s, struct ctr_schema *out, int **from, struct ctr_err *err) CTR_MUST;
+/* The output schema of progressive and predict: what passes through, then score, or `n` columns score.NAME (none has
+ * the role). from[i]: column of s, or -1 - the number of the score. */
+int ctr_scored_schema(const struct ctr_schema *s, const char *const *name, int n, struct ctr_schema *out, int **from,
+                      struct ctr_err *err) CTR_MUST;
 
 /* ---- looking into models: topweights.c, explain.c ---- */
 

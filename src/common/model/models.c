@@ -151,6 +151,18 @@ static bool parse_one(struct ctr_params *p, const char *name, size_t name_n, con
     return false;
 }
 
+int ctr_params_set(struct ctr_params *p, struct ctr_str name, struct ctr_str value, struct ctr_err *err)
+{
+    for (size_t i = 0; i < CTR_COUNT(params); i++)
+        if (strlen(params[i].name) == name.n && !memcmp(params[i].name, name.p, name.n)) {
+            if (parse_value(p, &params[i], value.p, value.n) && in_range(p, &params[i]))
+                return 0;
+            return ctr_fail(err, CTR_EUSAGE, "%s must be %s, not '%.*s'", params[i].name, params[i].must,
+                            (int)CTR_MIN(value.n, 80), value.p);
+        }
+    return ctr_fail(err, CTR_EUSAGE, "there is no option '%.*s'", (int)CTR_MIN(name.n, 80), name.p);
+}
+
 int ctr_params_parse(struct ctr_params *p, const char *text, struct ctr_err *err)
 {
     struct ctr_err inner = { 0 };

@@ -33,15 +33,31 @@ struct ctr_predictor {
     const struct ctr_batch *batch; /* being predicted */
 };
 
-int ctr_scored_schema(const struct ctr_schema *s, struct ctr_schema *out, int **from, struct ctr_err *err)
+/* Refuse a stream that has a score already, of that name. */
+static int add_score(const struct ctr_schema *s, struct ctr_schema *out, const char *model, struct ctr_err *err)
 {
-    int rc = 0, old = ctr_schema_find(s, "score");
+    struct ctr_buf name = { 0 };
+    int rc = ctr_buf_printf(&name, err, model ? "score.%s" : "score", model);
+    const char *text = (const char *)name.data;
+    const int old = rc ? -1 : ctr_schema_find(s, text);
+    if (old >= 0 && !ctr_field_is_input(&s->f[old]))
+        rc = ctr_fail(err, CTR_EUSAGE, "the stream has a column '%s' already: rename it with ctr-select", text);
+    if (!rc)
+        rc = ctr_schema_add(out, text, CTR_F64, err);
+    if (!rc && !model)
+        rc = ctr_field_set_role(&out->f[out->n - 1], CTR_ROLE_SCORE, err);
+    ctr_buf_free(&name);
+    return rc;
+}
+
+int ctr_scored_schema(const struct ctr_schema *s, const char *const *name, int n, struct ctr_schema *out, int **from,
+                      struct ctr_err *err)
+{
+    int rc = 0;
     memset(out, 0, sizeof *out);
-    *from = calloc((size_t)s->n + 1, sizeof **from);
+    *from = calloc((size_t)s->n + (size_t)n, sizeof **from);
     if (!*from)
         return ctr_fail_nomem(err, (size_t)s->n * sizeof **from);
-    if (old >= 0 && !ctr_field_is_input(&s->f[old]))
-        return ctr_fail(err, CTR_EUSAGE, "the stream has a column 'score' already: rename it with ctr-select");
     for (int i = 0; i < s->n && !rc; i++) {
         if (ctr_field_is_input(&s->f[i]))
             continue;
@@ -50,11 +66,10 @@ int ctr_scored_schema(const struct ctr_schema *s, struct ctr_schema *out, int **
         if (!rc && ctr_field_role(&s->f[i]) == CTR_ROLE_SCORE)
             rc = ctr_meta_set(&out->f[out->n - 1].meta, CTR_META_ROLE, NULL, err); /* there is one score */
     }
-    (*from)[out->n] = -1;
-    if (!rc)
-        rc = ctr_schema_add(out, "score", CTR_F64, err);
-    if (!rc)
-        rc = ctr_field_set_role(&out->f[out->n - 1], CTR_ROLE_SCORE, err);
+    for (int i = 0; i < n && !rc; i++) {
+        (*from)[out->n] = -1 - i;
+        rc = add_score(s, out, name ? name[i] : NULL, err);
+    }
     const char *pg = ctr_meta_get(&s->meta, CTR_META_PG);
     if (!rc && pg)
         rc = ctr_meta_set(&out->meta, CTR_META_PG, pg, err);
@@ -153,7 +168,7 @@ int ctr_predictor_bind(struct ctr_predictor *p, const struct ctr_schema *s, stru
     if (!rc)
         rc = p->info.model->scorer_bind(p->scorer, p->in[0], &p->tables, err);
     if (!rc)
-        rc = ctr_scored_schema(&p->stream, &p->schema, &p->from, err);
+        rc = ctr_scored_schema(&p->stream, NULL, 1, &p->schema, &p->from, err);
     if (!rc && !(p->col = calloc((size_t)p->schema.n, sizeof *p->col)))
         rc = ctr_fail_nomem(err, (size_t)p->schema.n * sizeof *p->col);
     return rc;

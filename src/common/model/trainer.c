@@ -22,12 +22,14 @@ int ctr_trainer_new(struct ctr_trainer **out, const struct ctr_train_job *job, s
     t->scores_fd = -1;
     t->resume.row = -1;
     t->at.scores = -1;
-    t->v = malloc(sizeof *t->v);
-    int rc = t->v ? ctr_params_check(&job->params, err) : ctr_fail_nomem(err, sizeof *t->v);
-    if (t->v)
-        ctr_validation_start(t->v);
+    int rc = ctr_params_check(&job->params, err);
     if (!rc)
         rc = job->model->learner_new(&t->learner, &job->params, err);
+    t->models = !rc && job->model->many ? job->model->many->count(t->learner) : 1;
+    if (!rc && !(t->v = malloc((size_t)t->models * sizeof *t->v)))
+        rc = ctr_fail_nomem(err, (size_t)t->models * sizeof *t->v);
+    for (int i = 0; i < t->models && !rc; i++)
+        ctr_validation_start(&t->v[i]);
     if (rc) {
         ctr_trainer_free(t);
         return rc;
@@ -61,6 +63,7 @@ void ctr_trainer_free(struct ctr_trainer *t)
     ctr_schema_free(&t->stream);
     ctr_schema_free(&t->out_schema);
     ctr_buf_free(&t->scores);
+    ctr_buf_free(&t->columns);
     ctr_buf_free(&t->scores_path);
     free(t->out_from);
     free(t->out_col);
@@ -70,20 +73,22 @@ void ctr_trainer_free(struct ctr_trainer *t)
 
 /* ---- what the run starts from ---- */
 
-static int load_init(struct ctr_trainer *t, struct ctr_err *err)
+static int load_init_of(struct ctr_trainer *t, int model, struct ctr_err *err)
 {
+    const struct ctr_many *many = t->job.model->many;
     struct ctr_model_info info;
     struct ctr_reader *r;
     int rc = ctr_model_open(t->job.init, &info, &r, err);
     if (rc)
         return rc;
-    if (info.model != t->job.model)
+    if (strcmp(info.model->name, t->job.model->name))
         rc = ctr_fail(err, CTR_EUSAGE, "--init: %s is a model of kind %s, not %s", t->job.init, info.model->name,
                       t->job.model->name);
     if (!rc)
         rc = ctr_model_same_plan(&info, t->job.init, &t->stream, err);
     if (!rc)
-        rc = t->job.model->load(t->learner, &t->tables, r, err);
+        rc = many ? many->load(t->learner, model, &t->tables, r, err)
+                  : t->job.model->load(t->learner, &t->tables, r, err);
     if (rc)
         ctr_err_file(err, t->job.init);
     ctr_reader_free(r);
@@ -91,9 +96,23 @@ static int load_init(struct ctr_trainer *t, struct ctr_err *err)
     return rc;
 }
 
+static int load_init(struct ctr_trainer *t, struct ctr_err *err)
+{
+    int rc = 0;
+    for (int i = 0; i < t->models && !rc; i++)
+        rc = load_init_of(t, i, err);
+    return rc;
+}
+
 static int start_progressive(struct ctr_trainer *t, struct ctr_err *err)
 {
-    int rc = ctr_scored_schema(&t->stream, &t->out_schema, &t->out_from, err);
+    const char **name = t->job.model->many ? calloc((size_t)t->models, sizeof *name) : NULL;
+    for (int i = 0; name && i < t->models; i++)
+        name[i] = ctr_trainer_name(t, i);
+    int rc = t->job.model->many && !name
+                 ? ctr_fail_nomem(err, (size_t)t->models * sizeof *name)
+                 : ctr_scored_schema(&t->stream, name, t->models, &t->out_schema, &t->out_from, err);
+    free(name);
     if (rc)
         return rc;
     t->out_col = calloc((size_t)t->out_schema.n, sizeof *t->out_col);
@@ -199,16 +218,16 @@ static int start_feed(struct ctr_trainer *t, struct ctr_reader *r, struct ctr_er
 static void count_rows(struct ctr_trainer *t, const struct ctr_rows *r, const double *score)
 {
     struct ctr_validation *v = t->v;
-    for (int64_t i = 0; i < r->rows; i++) {
+    for (int64_t i = 0; i < r->rows; i++, score += t->models) {
         v->s.rows++;
-        if (t->at.pass == 0)
-            ctr_validation_row(v, score[i], r->label[i], r->weight ? r->weight[i] : 1);
+        for (int m = 0; m < t->models && t->at.pass == 0; m++)
+            ctr_validation_row(&v[m], score[m], r->label[i], r->weight ? r->weight[i] : 1);
         if (v->s.rows < v->next_report)
             continue;
         ctr_validation_settle(v);
         v->next_report *= 2;
         v->s.label = r->label[i];
-        v->s.score = score[i];
+        v->s.score = *score;
         v->s.features = r->start[i + 1] - r->start[i];
         if (t->job.report && t->at.pass == 0)
             t->job.report(t->job.ctx, &v->s);
@@ -219,9 +238,23 @@ static void count_rows(struct ctr_trainer *t, const struct ctr_rows *r, const do
 static int write_progressive(struct ctr_trainer *t, const struct ctr_batch *b, const double *score, struct ctr_err *err)
 {
     struct ctr_batch out = { &t->out_schema, b->rows, b->first_row, t->out_col };
-    for (int i = 0; i < t->out_schema.n; i++)
-        t->out_col[i] = t->out_from[i] >= 0 ? b->col[t->out_from[i]]
-                                            : (struct ctr_col){ .type = CTR_F64, .rows = b->rows, .data = score };
+    if (t->models > 1) {
+        ctr_buf_clear(&t->columns);
+        int rc = ctr_buf_reserve(&t->columns, (size_t)(b->rows * t->models) * sizeof *score, err);
+        if (rc)
+            return rc;
+        double *column = (double *)(void *)t->columns.data;
+        for (int64_t i = 0; i < b->rows; i++)
+            for (int m = 0; m < t->models; m++)
+                column[m * b->rows + i] = score[i * t->models + m];
+        score = column;
+    }
+    for (int i = 0; i < t->out_schema.n; i++) {
+        const int from = t->out_from[i];
+        t->out_col[i] =
+            from >= 0 ? b->col[from]
+                      : (struct ctr_col){ .type = CTR_F64, .rows = b->rows, .data = score + (-1 - from) * b->rows };
+    }
     return ctr_writer_batch(t->out, &out, err);
 }
 
@@ -262,7 +295,7 @@ static int end_batch(struct ctr_trainer *t, const struct ctr_batch *b, struct ct
         return 0;
     int rc = write_progressive(t, b, score, err);
     if (!rc && t->scores_fd >= 0 && b->rows > kept)
-        rc = ctr_checkpoint_scores_add(t, score + kept, b->rows - kept, err);
+        rc = ctr_checkpoint_scores_add(t, score + kept * t->models, b->rows - kept, err);
     t->at.scores = t->scores_fd >= 0 ? CTR_MAX(t->at.row, t->resume.scores) : -1;
     return rc;
 }
@@ -271,11 +304,12 @@ static int end_batch(struct ctr_trainer *t, const struct ctr_batch *b, struct ct
 static int take_tile(struct ctr_trainer *t, const struct ctr_tile *tile, struct ctr_err *err)
 {
     t->whole = false;
-    int rc = ctr_buf_reserve(&t->scores, (size_t)tile->n * sizeof(double), err);
+    const size_t bytes = (size_t)(tile->n * t->models) * sizeof(double);
+    int rc = ctr_buf_reserve(&t->scores, bytes, err);
     if (rc)
         return rc;
     double *score = (double *)(void *)(t->scores.data + t->scores.len);
-    t->scores.len += (size_t)tile->n * sizeof *score;
+    t->scores.len += bytes;
     if (tile->digest[0])
         memcpy(t->at.digest, tile->digest, sizeof tile->digest);
     if (tile->rows.rows)
@@ -410,7 +444,8 @@ int ctr_trainer_run(struct ctr_trainer *t, struct ctr_err *err)
         end_pass(t);
         ctr_reader_free(r);
     }
-    ctr_validation_settle(t->v);
+    for (int i = 0; i < t->models; i++)
+        ctr_validation_settle(&t->v[i]);
     return rc;
 }
 
@@ -419,8 +454,20 @@ bool ctr_trainer_resuming(const struct ctr_trainer *t)
     return before_resume(t);
 }
 
-int ctr_trainer_save(struct ctr_trainer *t, struct ctr_out *out, struct ctr_err *err)
+int ctr_trainer_models(const struct ctr_trainer *t)
 {
+    return t->models;
+}
+
+const char *ctr_trainer_name(const struct ctr_trainer *t, int model)
+{
+    return t->job.model->many ? t->job.model->many->name(t->learner, model) : "";
+}
+
+int ctr_trainer_save(struct ctr_trainer *t, int model, struct ctr_out *out, struct ctr_err *err)
+{
+    const struct ctr_many *many = t->job.model->many;
+    void *alone = NULL;
     if (!t->have_stream)
         return ctr_fail(err, CTR_EDATA, "no input came, so that there is no model");
     struct ctr_save s = { .model = t->job.model,
@@ -431,7 +478,18 @@ int ctr_trainer_save(struct ctr_trainer *t, struct ctr_out *out, struct ctr_err 
                           .program = t->job.program,
                           .options = t->job.options,
                           .fitted = t->job.fitted };
-    return ctr_model_save(&s, out, err);
+    int rc = many ? many->alone(t->learner, model, &t->tables, &alone, err) : 0;
+    if (rc)
+        return rc;
+    if (many) {
+        s.model = many->model;
+        s.params = many->params(t->learner, model);
+        s.learner = alone;
+    }
+    rc = ctr_model_save(&s, out, err);
+    if (many)
+        many->model->learner_free(alone);
+    return rc;
 }
 
 void ctr_trainer_done(struct ctr_trainer *t)
@@ -439,9 +497,9 @@ void ctr_trainer_done(struct ctr_trainer *t)
     ctr_checkpoint_remove(t);
 }
 
-const struct ctr_train_stats *ctr_trainer_stats(const struct ctr_trainer *t)
+const struct ctr_train_stats *ctr_trainer_stats(const struct ctr_trainer *t, int model)
 {
-    return &t->v->s;
+    return &t->v[model].s;
 }
 
 int64_t ctr_trainer_keys(const struct ctr_trainer *t)

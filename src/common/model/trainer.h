@@ -40,8 +40,9 @@ struct ctr_trainer {
     struct ctr_strs tables;
     struct ctr_schema stream; /* of the input */
     bool have_stream;
-    bool whole; /* no batch is half learned */
-    struct ctr_validation *v;
+    bool whole;                 /* no batch is half learned */
+    int models;                 /* that learn together */
+    struct ctr_validation *v;   /* by model */
     struct ctr_position at;     /* now; digest: at the last end of a batch */
     struct ctr_position resume; /* the checkpoint that the run goes on from; row -1: none */
     struct ctr_digest *digest;
@@ -53,8 +54,9 @@ struct ctr_trainer {
     struct ctr_schema out_schema;
     int *out_from;
     struct ctr_col *out_col;
-    struct ctr_buf scores; /* of the batch so far */
-    int64_t kept;          /* so many of them lie before the checkpoint */
+    struct ctr_buf scores;  /* of the batch so far: by row, then by model */
+    struct ctr_buf columns; /* the same by model, then by row, when there are several */
+    int64_t kept;           /* so many of them lie before the checkpoint */
     /* spool */
     struct ctr_out *spool_out;
     struct ctr_writer *spool;

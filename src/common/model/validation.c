@@ -64,13 +64,14 @@ void ctr_validation_row(struct ctr_validation *v, double score, double label, do
     }
 }
 
-double ctr_trainer_auc(const struct ctr_trainer *t)
+double ctr_trainer_auc(const struct ctr_trainer *t, int model)
 {
+    const struct ctr_validation *v = &t->v[model];
     double below = 0, pairs = 0, positive = 0;
     for (int i = 0; i < CTR_AUC_BINS; i++) {
-        pairs += t->v->positive[i] * (below + t->v->negative[i] / 2);
-        below += t->v->negative[i];
-        positive += t->v->positive[i];
+        pairs += v->positive[i] * (below + v->negative[i] / 2);
+        below += v->negative[i];
+        positive += v->positive[i];
     }
     return positive > 0 && below > 0 ? pairs / (positive * below) : NAN;
 }

@@ -1,0 +1,206 @@
+#!/bin/sh
+# ctr-train lr --variants: each model is, bit for bit, the one that is learned alone, whatever batches, threads, resumption
+# and the other variants; bad files are refused with their line.
+. "${0%/*}/lib.sh"
+has_python json || skip_all "no python"
+REF="$CTR_TOP/tests/model_reference.py"
+cd "$W" || exit 1
+
+train() { ctr-train lr -q "$@"; }
+# what MODEL : the digest of its rows, and its options, weights' digest and plan
+what() { ctr-info "$1" | grep -E '^(rows|digest|model_weights|plan_id|model_options|section):'; }
+
+awk 'BEGIN { srand(5); print "user,ad,adv,hour,site,w,click"
+  for (i = 0; i < 5000; i++) { u = int(exp(rand() * 7)); a = int(rand() * 60); s = int(exp(rand() * rand() * 6))
+    print u "," a "," a % 7 "," int(rand() * 24) "," s "," (i % 3 ? 1 : 0.25) "," (rand() < (a % 5 + u % 3 + 1) / 12) } }' >log.csv
+printf 'label click\nkeep w\nfeature user\nfeature ad\nfeature adv\nfeature hour\nfeature site\n' >log.plan
+ctr-import -q --format csv --header log.csv | ctr-extract -q log.plan >log.arrows
+cat >list <<'LIST'
+# name    options
+base
+slow      alpha=0.02 beta=3     # a comment behind
+	sparse  l1=0.7	l2=.5
+
+no-users  out=user
+ads       in=ad* alpha=.3
+hour.1    in=hour,site,ad out=ad
+single    precision=f32
+unbiased  bias=no l1=0.1
+ogd       optimizer=ogd out=adv
+rda       optimizer=rda l1=0.01 precision=f32
+few-bits  precision=q2.13
+few-bits2 precision=q2.13 out=user alpha=.2
+counts    learning-rate=counts
+counts2   learning-rate=counts alpha=.3 out=site
+counts3   learning-rate=counts optimizer=ogd precision=q2.13 in=user,ad
+global    learning-rate=global power=.6
+holds     optimizer=ogd-count threshold=2
+LIST
+
+# alone NAME COLUMNS OPTIONS… : the variant's model and scores, against those of the model learned alone
+alone() {
+    _n=$1 _c=$2
+    shift 2
+    ctr-select --columns "click,w,$_c" log.arrows >some.arrows
+    train --progressive a.p -o a.arrows $common "$@" some.arrows
+    what a.arrows >want
+    what "m-$_n.arrows" >got
+    ok "$common $_n: the model learned alone" cmp want got
+    ctr-export -f csv --columns score a.p | sed 1d >want
+    ctr-export -f csv --columns "score.$_n" v.p | sed 1d >got
+    ok "$common $_n: and its predictions" cmp want got
+}
+every=user,ad,adv,hour,site
+for common in '' '--passes 2' '--precision f32' '--weight w' '--inclusion poisson=.3' '--inclusion bloom=1' '--dropout .2' '--l2 1'; do
+    train --variants list -o 'm-%s.arrows' --progressive v.p $common log.arrows
+    alone base $every
+    alone slow $every --alpha .02 --beta 3
+    alone sparse $every --l1 .7 --l2 .5
+    alone no-users ad,adv,hour,site
+    alone ads ad,adv --alpha .3
+    alone hour.1 hour,site
+    alone single $every --precision f32
+    alone unbiased $every --no-bias --l1 .1
+    [ "$common" = '--precision f32' ] && continue # what a line does not name is the command's
+    alone ogd user,ad,hour,site --optimizer ogd
+    alone rda $every --optimizer rda --l1 .01 --precision f32
+    alone few-bits $every --precision q2.13
+    alone few-bits2 ad,adv,hour,site --precision q2.13 --alpha .2
+    alone counts $every --learning-rate counts
+    alone counts2 user,ad,adv,hour --learning-rate counts --alpha .3
+    alone counts3 user,ad --learning-rate counts --optimizer ogd --precision q2.13
+    alone global $every --learning-rate global --power .6
+    alone holds $every --optimizer ogd-count --threshold 2
+done
+common=
+names=$(awk '/^[ \t]*[a-z]/ { print $1 }' list)
+is 'a score column a variant, and no other' "$(ctr-info v.p | sed '1,/^column/d' | awk '{ printf "%s ", $1 }')" \
+    'click w score.base score.slow score.sparse `score.no-users` score.ads score.hour.1 score.single score.unbiased score.ogd score.rda `score.few-bits` `score.few-bits2` score.counts score.counts2 score.counts3 score.global score.holds '
+ok 'ctr-eval takes one by name' sh -c 'ctr-eval --score score.ads v.p >/dev/null'
+wrong() { common='--l1 .01'; alone base $every --alpha .1000001 | grep -q '^not ok'; }
+ok 'the comparison can fail' wrong
+common=
+
+# Lists, weighted keys, shared tables, dense numbers.
+ref() { "$PY" "$REF" "$@"; }
+ref make mixed 1500 mixed.arrows
+printf 'all\nfew in=item,past,vec,word,age alpha=.3\nno-dense out=age,vec l1=.1\n' >mixed.list
+train --variants mixed.list --weight w -o 'x-%s.arrows' mixed.arrows
+train -o a.arrows mixed.arrows
+is 'mixed columns: all' "$(what x-all.arrows)" "$(what a.arrows)"
+ctr-select --columns row,click,w,item,past,vec,word,age mixed.arrows | train --alpha .3 -o a.arrows
+is 'mixed columns: few' "$(what x-few.arrows)" "$(what a.arrows)"
+ctr-select --columns row,click,w,note,a,b,item,past,word,text mixed.arrows | train --l1 .1 -o a.arrows
+is 'mixed columns: no dense' "$(what x-no-dense.arrows)" "$(what a.arrows)"
+
+# ---- the same however rows arrive; those with counts go in step, so that threads are shown without them too
+grep -v counts list >list2
+train --variants list -o 'm-%s.arrows' --progressive v.p log.arrows
+ctr-cat --batch 7 log.arrows >small.arrows
+mkdir -p j
+for j in 2 3 8; do
+    ctr-cat --batch 7 log.arrows | train --variants list -j $j -o 'j/%s' --progressive j.p
+    train --variants list2 -j $j -o 'j/2%s' --inclusion poisson=.5 log.arrows
+    train --variants list2 -o 'j/1%s' --inclusion poisson=.5 log.arrows
+    for n in $names; do
+        cmp -s m-$n.arrows j/$n || echo "$n differs"
+        case $n in counts*) continue ;; esac
+        cmp -s j/1$n j/2$n || echo "$n differs, with --inclusion"
+    done >differ
+    is "-j $j, small batches through a pipe: the same models" "$(cat differ)" ''
+    ok "-j $j: the same predictions" cmp v.p j.p
+done
+train --variants list -o 'k-%s' --progressive want.p --passes 2 --inclusion bloom=1 small.arrows
+go() { timeout "$@" ctr-train lr -q --variants list --passes 2 --inclusion bloom=1 --checkpoint c.ckpt --checkpoint-every 500 --resume \
+    --progressive got.p -o 'g-%s' small.arrows; }
+kills=0
+for ms in 010 020 030 040 055 070 090; do
+    go -s KILL "0.$ms" 2>/dev/null || kills=$((kills + 1))
+done
+ok 'some runs were killed' test "$kills" -gt 0
+ok 'and a last one comes through' go 60
+for n in $names; do
+    ok "$n: the model of a run that was never killed" cmp k-$n g-$n
+done
+ok 'and its predictions' cmp want.p got.p
+is 'the checkpoint is gone' "$(ls c.ckpt* 2>/dev/null)" ''
+
+# ---- starting from a model, and from a checkpoint
+train -o half.arrows log.arrows
+exits '--init: a model of another optimizer' 2 ctr-train lr -q --init half.arrows --variants list -o 'i-%s' log.arrows
+grep -v -e optimizer -e learning-rate list >list3
+train --init half.arrows --variants list3 -o 'i-%s' log.arrows
+train --init half.arrows -o a.arrows --alpha .02 --beta 3 log.arrows
+is '--init: every variant starts from the model' "$(what i-slow)" "$(what a.arrows)"
+! head -c 100000 small.arrows | ctr-train lr -q --variants list --checkpoint d.ckpt -o 'd-%s' >/dev/null 2>&1
+ok 'a checkpoint of a broken input' test -s d.ckpt
+is 'has a section a variant' "$(ctr-info d.ckpt | grep -c '^section: lr')" 17
+ok 'and no model' test ! -e d-base
+grep -v hour.1 list >less
+exits 'other variants are refused' 2 ctr-train lr --variants less --resume --checkpoint d.ckpt -o 'd-%s' small.arrows
+err_like 'and the message says so' 'd.ckpt was made with other variants: give the same --variants'
+exits 'no variants are' 2 ctr-train lr --resume --checkpoint d.ckpt -o x.arrows small.arrows
+ok 'the checkpoint predicts, as its first variant' sh -c 'ctr-predict -q d.ckpt log.arrows >/dev/null'
+! head -c 100000 small.arrows | ctr-train lr -q --checkpoint e.ckpt >/dev/null 2>&1
+exits 'a checkpoint of one model' 2 ctr-train lr --variants list --resume --checkpoint e.ckpt -o 'd-%s' small.arrows
+err_like 'is told' 'e.ckpt was made with no variants'
+
+# ---- memory and words
+ctr-train lr --variants list -o 'm-%s.arrows' log.arrows 2>words
+ok 'bytes a key' grep -Eq '^bytes a key +[0-9.]+, [0-9.]+ for each of 17 variants$' words
+ok 'a row of results a variant' grep -Eq '^unbiased +0\.[0-9]{6} +0\.[0-9]{4}$' words
+exits '--memory' 1 ctr-train lr -q --variants list --memory 100K -o 'x-%s' log.arrows
+err_like 'says what it needs' 'keys of 17 variants need [0-9.]+ KiB to go on, --memory allows 100 KiB'
+
+# ---- errors
+while IFS='|' read -r line says; do
+    printf 'first\n%b\n' "$line" >bad
+    exits "'$line' is refused" 2 ctr-train lr -q --variants bad -o 'x-%s' log.arrows
+    err_like 'with its line' "bad: line 2: $says"
+done <<'LIST'
+two alpha=0|alpha must be above 0, not '0'
+two alpha=|alpha must be above 0, not ''
+two alpha=1x|alpha must be above 0
+two l1=-1|l1 must be 0 or more
+two precision=f16|precision must be
+two bias=maybe|bias must be yes or no
+two alpa=1|a variant can have alpha, .* not 'alpa=1'
+two minibatch=10|a variant can have alpha
+two alpha|wants option=value.* not 'alpha'
+two in=|an empty pattern in ''
+two in=ad,,site|an empty pattern
+two in=ad in=site|given twice: 'in'
+two in=nothing|no feature column of the stream matches 'nothing'
+two out=us[e|no feature column of the stream matches 'us\[e'
+two in=ad out=a*|no feature is left in
+first l1=1|line 1 has that name already: 'first'
+../two|a name is letters
+-two|a name is letters
+.two|a name is letters
+a/b|a name is letters
+two\0 l1=1|a zero byte after 'two'
+LIST
+printf 'a out=past\n' >bad
+exits 'a table that is half in' 2 ctr-train lr -q --variants bad -o 'x-%s' mixed.arrows
+err_like 'says which' "line 1: column 'past' is out, but others of its table 'shared' are in"
+printf '# nothing\n\n' >bad
+exits 'no variants at all' 2 ctr-train lr -q --variants bad -o 'x-%s' log.arrows
+err_like 'say so' 'bad: no variants'
+awk 'BEGIN { for (i = 0; i < 1025; i++) print "v" i }' >bad
+exits 'too many' 2 ctr-train lr -q --variants bad -o 'x-%s' log.arrows
+err_like 'say so' 'line 1025: more than 1024 variants'
+exits 'no such file' 1 ctr-train lr -q --variants absent -o 'x-%s' log.arrows
+for out in x.arrows 'x-%d' 'x-%s-%s' '%%s'; do
+    exits "-o $out is a usage error" 2 ctr-train lr -q --variants list -o "$out" log.arrows
+done
+err_like 'that says how' 'such as m-%s.arrows'
+exits 'no -o' 2 ctr-train lr -q --variants list log.arrows
+cp log.arrows m-base
+exits 'a model that would replace the input' 2 ctr-train lr -q --variants list -o 'm-%s' m-base
+err_like 'is refused' 'm-base is both input and output'
+exits '--minibatch' 2 ctr-train lr -q --variants list --minibatch 8 -o 'x-%s' log.arrows
+exits '--normalize and features left out' 2 ctr-train lr -q --variants list --normalize l2 -o 'x-%s' log.arrows
+head -c 60000 log.arrows >cut.arrows
+exits 'a truncated input' 1 ctr-train lr -q --variants list -o 'x-%s' --progressive x.p cut.arrows
+is 'no model is left of a failed run' "$(ls x-* x.p 2>/dev/null | grep -v '^x-.*\.arrows$')" ''
+done_testing
