@@ -119,10 +119,11 @@ static int make_room(struct ctr_sparse *t, uint64_t rows, struct ctr_err *err)
 
 static inline __attribute__((always_inline)) void copy_row(uint8_t *to, const uint8_t *from, uint32_t stride)
 {
-    for (uint32_t i = 0; i + 8 <= stride; i += 8)
+    uint32_t i = 0;
+    for (; i + 8 <= stride; i += 8)
         memcpy(to + i, from + i, 8);
-    if (stride & 4)
-        memcpy(to + stride - 4, from + stride - 4, 4);
+    if (i < stride) /* rows of 10, 12 or 14 bytes: no less and no more than the row */
+        memcpy(to + i, from + i, stride - i);
 }
 
 /* Into the first empty slot at or after its home. Returns where it lies. */
