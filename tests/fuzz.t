@@ -9,6 +9,7 @@ for c in "$here"/fuzz-*.c; do
     n=$(ls "$here/corpus/$t" | wc -l)
     is "$t: $n inputs" "$("$CTR_BUILD/fuzz/fuzz-$t" "$here/corpus/$t" 2>&1 </dev/null | tail -n 12)" "$n files"
     ok "$t: the N-th allocation fails: no crash, nothing left" "$CTR_BUILD/fuzz/fuzz-$t" --alloc "$here/corpus/$t"
+    is "$t: changed by its own mutator" "$("$CTR_BUILD/fuzz/fuzz-$t" --mutate "$here/corpus/$t" 2>&1 </dev/null | tail -n 12)" "$n files"
 done
 printf 'a,b\n1,2\n' >"$W/x.csv"
 exits 'a folder that is none' 1 "$CTR_BUILD/fuzz/fuzz-csv" "$W/nowhere"

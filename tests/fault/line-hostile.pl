@@ -1,17 +1,46 @@
-# Line 5: inputs that lie or are monstrous: an error (or, where the input is honest, success) under a cap of memory within a second.
+# Line 5: inputs that lie or are monstrous: an error under a cap of memory and within a second.
 # Line 6: bad rows: policies count exactly; what is quarantined and what is kept are together the input, each once.
 use strict;
 use warnings;
 use Fault;
-use Time::HiRes qw(time);
 
 sub i32 { pack 'l<', $_[0] }
+
+# The stream without its seal: as another program would have written it.
+sub foreign { return slurp($_[0]) =~ s/ctr\.(?!role)/xtr./gr }
+
+# Of a stream of 2 rows in 2 buffers: the batch's length of body, or its numbers of rows, claim 2 GiB.
+sub lying {
+    my ($s, $what) = @_;
+    my $n = 0;
+    if ($what eq 'rows') { $n = $s =~ s/\x02\0{7}/pack('q<', 0x7ffffff0)/ge }
+    else {
+        my @from;
+        push @from, $-[0] while $s =~ /\xff{4}/g;
+        for my $from (@from) {
+            next if $from + 16 > length $s;
+            my $size = unpack 'l<', substr $s, $from + 4, 4;
+            next if $size <= 0 || $size > length $s;
+            my $t = $from + 8 + unpack 'L<', substr $s, $from + 8, 4; # the Message table, and its vtable
+            my $v = $t - unpack 'l<', substr $s, $t, 4;
+            my ($vsize, undef, undef, undef, undef, $body) = unpack 'S<6', substr $s, $v, 12;
+            next if $vsize < 12 || !$body || !unpack 'q<', substr $s, $t + $body, 8;
+            substr($s, $t + $body, 8) = pack 'q<', 0x7fffffc0;
+            $n++;
+        }
+    }
+    die "the stream for lies is not what it was\n" unless $n;
+    return $s;
+}
 
 # name, cap in MiB, how the input is made (bytes, or a shell command that writes it), argv, what it says
 my $DEEP = 1_000_000; # no constant: perl would fold a constant range into a list at once, and every fork would copy it
 my @HOSTILE = (
     ['100 bytes claim 2 GiB of metadata', 16, sub { i32(-1) . i32(0x7ffffff0) . 'x' x 92 }, ['ctr-info'], qr/metadata|message|truncated/],
     ['100 bytes claim 2 GiB, as a file', 16, sub { 'ARROW1' . "\0\0" . 'x' x 78 . i32(0x7ffffff0) . 'ARROW1' }, ['ctr-info'], qr/footer|damaged|file/],
+    ['a stream whose body claims 2 GiB', 16, sub { lying(slurp("$_[0]/good.arrows"), 'body') }, ['ctr-info'], qr/truncated|damaged/],
+    ['a foreign stream whose body claims 2 GiB', 16, sub { lying(foreign("$_[0]/good.arrows"), 'body') }, ['ctr-info'], qr/truncated|damaged/],
+    ['a foreign stream of 2 billion rows', 16, sub { lying(foreign("$_[0]/good.arrows"), 'rows') }, ['ctr-info'], qr/bytes where its column needs|rows/],
     ['negative metadata', 16, sub { i32(-1) . i32(-5) . 'x' x 92 }, ['ctr-cat'], qr/./],
     ['JSON nested a million deep', 100, sub { '{"a":' x $DEEP . '1' . '}' x $DEEP . "\n" }, [qw(ctr-import -f jsonl -c a:int64)], qr/deep|nest/],
     ['JSON arrays a million deep', 100, sub { '{"a":' . '[' x $DEEP . ']' x $DEEP . "}\n" }, [qw(ctr-import -f jsonl)], qr/deep|nest|no JSON object/],
@@ -40,12 +69,14 @@ my @MONSTERS = ( # made by a pipe, not held here: name, cap, shell, says
 sub hostile {
     my ($name, $cap, $args, $says, $at, %o) = @_;
     unlink "$at/report";
-    my $start = time;
+    my @before = times;
     my ($status, $signal) = run(dir => $at, args => $args, limit => 30, env => { LD_PRELOAD => $INJECT, CTR_INJECT_REPORT => "report" }, %o);
-    my $took = time - $start;
+    my @after = times; # of the processor, which a loaded machine does not stretch
+    my $took = $after[2] + $after[3] - $before[2] - $before[3];
     my ($peak) = sort { $b <=> $a } map { /rss=(\d+)/ ? $1 : 0 } grep { /alloc=/ } split /\n/, slurp("$at/report") // '';
     my $wrong = $signal || $status == 0 || $status > 2 ? outcome($status, $signal) . ': ' . last_words($at)
         : !$SAN && ($peak || 0) > $cap * 1024 ? int($peak / 1024) . " MiB of memory, the cap is $cap"
+        : !$SAN && $took > 1 ? sprintf('%.2f s of the processor', $took)
         : last_words($at) !~ $says ? 'says: ' . last_words($at) : '';
     return [$wrong ? "$name: $wrong" : '', $took, ($peak || 0) / 1024, $name];
 }
@@ -60,7 +91,7 @@ line '5', 'lies and monsters', sub {
     my @r;
     for (@HOSTILE) {
         my ($name, $cap, $make, $args, $says) = @$_;
-        spew("$dir/in", $make->());
+        spew("$dir/in", $make->($dir));
         push @r, hostile($name, $cap, $args, $says, $dir, in => 'in');
     }
     for ($quick ? @MONSTERS[0, 2] : @MONSTERS) {
@@ -69,8 +100,8 @@ line '5', 'lies and monsters', sub {
     }
     my @slow = sort { $b->[1] <=> $a->[1] } @r;
     my @big  = sort { $b->[2] <=> $a->[2] } @r;
-    return (sprintf('%d inputs: errors under their caps; slowest %.2f s (%s), largest %.0f MiB (%s)', scalar @r, @{ $slow[0] }[1, 3], @{ $big[0] }[2, 3]),
-        (map { "$_->[3]: " . sprintf '%.1f s', $_->[1] } grep { !$ENV{CTR_NO_CLOCK} && !$SAN && !$quick && $_->[1] > 5 } @r), grep { $_ } map { $_->[0] } @r);
+    return (sprintf('%d inputs: errors under their caps of memory and within a second of the processor; slowest %.2f s (%s), largest %.0f MiB (%s)', scalar @r, @{ $slow[0] }[1, 3], @{ $big[0] }[2, 3]),
+        grep { $_ } map { $_->[0] } @r);
 };
 
 # ---- 6: formats: how a good row i looks, the ways in which a row is bad, options, and how kept rows are shown

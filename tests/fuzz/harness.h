@@ -13,7 +13,7 @@
 #include "common/stream/stream.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned seed);
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned seed) __attribute__((weak));
 
 /* An invariant of the library that no input may break; unless an allocation failed on purpose. */
 #define FUZZ_CHECK(cond)                                                                                               \

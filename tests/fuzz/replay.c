@@ -10,10 +10,11 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-enum { MOST_RUNS = 200 }; /* of one file, each with another allocation that fails */
+enum { MUTATIONS = 400 }; /* of one file */
+enum { MOST_RUNS = 200 };  /* of one file, each with another allocation that fails */
 
 static int files;
-static bool starve;
+static bool starve, mutate;
 static long failures, leaks;
 
 bool fuzz_starved(void)
@@ -34,6 +35,23 @@ static void run_starved(const char *path, const uint8_t *data, size_t n)
         if (alloc_live && !leaks++)
             fprintf(stderr, "%s: allocation %ld fails: %ld are left\n", path, i, alloc_live);
     }
+}
+
+/* Changes upon changes, from the file anew after each eighth. */
+static void run_mutated(const uint8_t *data, size_t n)
+{
+    size_t most = 2 * n + 4096, k = n;
+    uint8_t *d = malloc(most);
+    for (unsigned seed = 0; d && seed < MUTATIONS; seed++) {
+        if (seed % 8 == 0)
+            memcpy(d, data, k = n);
+        k = LLVMFuzzerCustomMutator(d, k, most, seed);
+        uint8_t *exact = malloc(k ? k : 1);
+        if (exact)
+            LLVMFuzzerTestOneInput(memcpy(exact, d, k), k);
+        free(exact);
+    }
+    free(d);
 }
 
 static int run_file(const char *path)
@@ -57,6 +75,8 @@ static int run_file(const char *path)
         LLVMFuzzerTestOneInput(exact, n);
     if (exact && starve)
         run_starved(path, exact, n);
+    if (exact && mutate && LLVMFuzzerCustomMutator)
+        run_mutated(exact, n);
     free(exact);
     files++;
     return 0;
@@ -83,7 +103,8 @@ int main(int argc, char **argv)
 {
     int failed = 0;
     starve = ALLOC_WATCHED && argc > 1 && !strcmp(argv[1], "--alloc");
-    for (int i = 1 + starve; i < argc; i++)
+    mutate = argc > 1 && !strcmp(argv[1], "--mutate");
+    for (int i = 1 + (argc > 1 && argv[1][0] == '-'); i < argc; i++)
         failed |= run_folder(argv[i]);
     if (starve)
         printf("%d files, %ld allocations failed, %ld left something behind\n", files, failures, leaks);
