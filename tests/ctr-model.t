@@ -178,4 +178,11 @@ exits 'a full disk' 1 sh -c 'ctr-model explain s.arrows shared.arrows >/dev/full
 exits 'a closed stdout' 1 sh -c 'ctr-model explain s.arrows shared.arrows >&-'
 gone() { { ctr-model explain -n 0 s.arrows shared.arrows shared.arrows 2>gone.err; echo $? >gone.rc; } | head -c 10 >/dev/null; [ ! -s gone.err ] && [ "$(cat gone.rc)" = 141 ]; }
 ok 'a reader that has gone' gone
+
+# A model without the fitted state of its plan, which learning does not need, is listed all the same.
+printf 'label click\nfeature u = vocab(user, min=1)\n' >unfit.plan
+printf 'user,click\na,1\nb,0\n' | ctr-import --format csv --header -o unfit.log
+ctr-extract --fit unfit.plan unfit.log -o unfit.fitted && ctr-extract unfit.fitted unfit.log | ctr-train lr -q -o unfit.model
+exits 'a model without the fitted state' 0 ctr-model top unfit.model
+is 'shows its weights' "$(grep -c -e '(bias)' -e 'u=#' "$W/out")" 3
 done_testing

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 
 enum { MUTATIONS = 400 }; /* of one file */
-enum { MOST_RUNS = 200 };  /* of one file, each with another allocation that fails */
+enum { MOST_RUNS = 200 }; /* of one file, each with another allocation that fails */
 
 static int files;
 static bool starve, mutate;

@@ -465,13 +465,13 @@ static int read_vocabs(struct tops *s, const char *path, bool counts, struct ctr
     int rc = ctr_model_open(path, &info, &r, err), more = 0;
     if (rc)
         return rc;
-    if (counts)
-        rc = read_plan(s, path, &info, err);
     while (!rc && (more = ctr_reader_section(r, err)) > 0) {
         const char *name = ctr_meta_get(&ctr_reader_schema(r)->meta, CTR_META_SECTION);
         char *section = NULL; /* the schema changes below */
         if (!name || strncmp(name, "vocab.", 6))
             continue;
+        if (counts && !s->vocabs && (rc = read_plan(s, path, &info, err))) /* a model may lack what its plan fitted */
+            break;
         if (!(rc = ctr_strdup(&section, name, err)))
             rc = read_vocab(s, r, section, counts, err);
         free(section);
