@@ -63,6 +63,62 @@ $(T)/nohelp.txt: $(nohelp_logs:%=$(T)/%.train.arrows)
 	  printf '%s %s ' $$l $$o; ./trenches.sh held-out $(T)/$$l "$$(echo $$o | sed "s,^-$$,,")" || exit 1; \
 	done; done | ./trenches.sh against-first >$@
 
+# fig2: GridViz (section 5) over progressive predictions of a planted world, against a model of single features: a page to open in a
+# browser. `trenches-fig2.png` makes the picture of it in trenches.md and README.md, with Chromium.
+trenches += fig2
+FIG2_ROWS ?= 1000000
+fig2_models := truth crosses hashed-12 l1-30 fast no-user
+fig2_by := category,city,os,hour,advertiser,referrer
+fig2_options := --by $(fig2_by) --slices 200 --window 1d --metrics auc_loss,log_loss,squared_error,calibration --format stream
+F := $(T)/fig2
+$(F)/world.arrows:
+	ctr-synth -q -o $(F)/logs --rows $(FIG2_ROWS) --seed 1
+	for i in users campaigns; do ctr-import --format tsv --header $(F)/logs/$$i.tsv -o $(F)/$$i.arrows || exit 1; done
+	ctr-import --format tsv --header --time click_time $(F)/logs/clicks.tsv | ctr-select --columns impression_id,click_time -o $(F)/clicks.arrows
+	ctr-import --format jsonl --columns ad_id:int64,campaign_id:int64,title:utf8,category:utf8,creative.format:utf8,price:float64 \
+	    $(F)/logs/ads.jsonl -o $(F)/ads.arrows
+	ctr-import --format tsv --header --time time $(F)/logs/impressions.tsv | ctr-join -q -k impression_id $(F)/clicks.arrows \
+	  | ctr-join -q -k user_id $(F)/users.arrows | ctr-join -q -k ad_id $(F)/ads.arrows | ctr-join -q -k campaign_id $(F)/campaigns.arrows -o $@
+# Plans: all of demo.plan, with the columns of the slices kept; without crosses; without the user.
+$(F)/all.plan: demo.plan
+	@mkdir -p $(@D)
+	sed 's/^keep .*/keep p_true, category, hour = hour_of_day(time), of_city = city, of_os = os, of_advertiser = advertiser, of_referrer = referrer/' $< >$@
+$(F)/single.plan: $(F)/all.plan
+	grep -v cross $< >$@
+$(F)/no-user.plan: $(F)/all.plan
+	grep -v 'vocab(user_id' $< >$@
+$(F)/%.features: $(F)/%.plan $(F)/world.arrows
+	ctr-extract --fit $^ -o $(F)/$*.fitted
+	ctr-extract $(F)/$*.fitted $(F)/world.arrows -o $@
+fig2_train = ctr-train lr -q --alpha 0.05 -o $(F)/model --progressive - $(1) \
+  | ctr-select --columns clicked,score,p_true,time,category,hour,city=of_city,os=of_os,advertiser=of_advertiser,referrer=of_referrer --tail 70% -o $@
+$(F)/control.p: $(F)/single.features
+	$(call fig2_train,$<)
+$(F)/crosses.p: $(F)/all.features
+	$(call fig2_train,$<)
+$(F)/hashed-12.p: $(F)/all.features
+	$(call fig2_train,--hash-bits 12 $<)
+$(F)/l1-30.p: $(F)/all.features
+	$(call fig2_train,--l1 30 $<)
+$(F)/fast.p: $(F)/all.features
+	$(call fig2_train,--alpha 1 $<)
+$(F)/no-user.p: $(F)/no-user.features
+	$(call fig2_train,$<)
+$(F)/truth.p: $(F)/crosses.p
+	ctr-select --columns 'clicked,score=p_true,time,$(fig2_by)' $< -o $@
+$(F)/%.eval: $(F)/%.p $(F)/control.p
+	ctr-eval -q $(fig2_options) --score score --control $(F)/control.p $< -o $@
+$(F)/page.html: $(fig2_models:%=$(F)/%.eval)
+	ctr-gridviz --title 'Models of a planted world, against one of single features' -o $@ $^
+$(T)/fig2.txt: $(F)/page.html
+	for m in $(fig2_models); do ctr-export --format csv --columns by,slice,window,rows,auc_loss_change $(F)/$$m.eval \
+	  | ./trenches.sh slices $$m category; done | (printf '%-10s %9s   %s\n' model 'AucLoss %' 'categories, from the best to the worst'; cat) >$@
+	@echo 'the page: examples/$(F)/page.html' >>$@
+.PHONY: trenches-fig2.png
+trenches-fig2.png: $(F)/page.html
+	python3 ../tests/browser/gridviz.py --shot $< $@ 'set("sort", "rows")' 'click("#metrics [value=\"3\"]")' \
+	  'set("range", 1.1, "input")' 'hover(4, 5)'
+
 # ---- the list ----
 
 .PHONY: trenches $(trenches:%=trenches-%)

@@ -9,6 +9,10 @@
 #     trenches.sh against-first
 #
 # reads lines `log name keys AucLoss log-loss alpha` and prints them as a table, with AucLoss relative to the first line of each log.
+#
+#     trenches.sh slices NAME COLUMN
+#
+# reads by,slice,window,rows,auc_loss_change and prints a line: the name, the change of all rows, then the values of the column by theirs.
 set -eu
 tmp=$(mktemp -d "${TMPDIR:-/tmp}/trenches.XXXXXX")
 trap 'rm -rf "$tmp"' EXIT
@@ -44,7 +48,14 @@ against_first() {
         { printf "%-8s %-18s %9d %9.5f %+9.2f%% %9.5f %6s\n", $1, $2, $3, $4, 100 * ($4 / base - 1), $5, $6 }'
 }
 
+slices() {
+    awk -F, 'NR > 1 && $1 == "" && $3 == "" { total = $5 } NR > 1 && $1 == "'"$2"'" && $3 == "" { printf "%s\t%s\n", $5, $2 } END { print "total\t" total }' |
+        sort -g | awk -F '\t' -v name="$1" '$1 == "total" { total = $2; next } { list = list sprintf("%s%s %+.1f", list ? ", " : "", $2, $1) }
+            END { printf "%-10s %+9.2f   %s\n", name, total, list }'
+}
+
 case ${1-} in
+slices) shift && slices "$@" ;;
 held-out) shift && held_out "$@" ;;
 against-first) against_first ;;
 *) sed -n '2,/^set/s/^# \{0,1\}//p' "$0" && exit 2 ;;

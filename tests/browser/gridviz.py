@@ -1,4 +1,4 @@
-"""The page of ctr-gridviz in a real browser: gridviz.py PAGE (of tests/ctr-gridviz.t) | --hostile PAGE | --frames PAGE | --shot PAGE PNG.
+"""The page of ctr-gridviz in a real browser: gridviz.py PAGE (of tests/ctr-gridviz.t) | --hostile PAGE | --frames PAGE | --shot PAGE PNG SCRIPT….
 Prints a TAP-like line a check, without numbers; exit status 1 if one failed."""
 import json, os, sys, time
 sys.path.insert(0, os.path.dirname(__file__))
@@ -258,15 +258,25 @@ def frames(path):
         equal('nothing complained', c.complaints(), [])
 
 
-def shot(path, png, *script):
-    width, height = 1280, 560
+# What the scripts of a picture are written with.
+HELPERS = '''
+window.set = (id, value, event = 'change') => { const e = document.getElementById(id); e.value = value; e.dispatchEvent(new Event(event)); };
+window.click = selector => document.querySelector(selector).click();
+window.hover = (strip, column) => { const p = gridviz.cell(strip, column), over = document.getElementById('over'), b = over.getBoundingClientRect();
+    over.dispatchEvent(new PointerEvent('pointermove', { clientX: b.left + p.x, clientY: b.top + p.y })); };'''
+
+
+def shot(path, png, *scripts):
+    """A picture of the page after some scripts, as high as the grid."""
+    width, height = 1280, 1000
     with Chromium(width, height) as c:
         c.open(path)
-        for s in script:
+        c.js(HELPERS)
+        for s in scripts:
             c.js(s)
             c.frames(3)
-        box = c.js("(() => { const b = document.querySelector('main').getBoundingClientRect(); return Math.ceil(b.bottom) + 14; })()")
-        c.screenshot(png, x=0, y=0, width=width, height=min(height, box))
+        bottom = c.js("Math.ceil(document.querySelector('main').getBoundingClientRect().bottom)")
+        c.screenshot(png, x=0, y=0, width=width, height=min(height, bottom + 14))
 
 
 if sys.argv[1] == '--hostile':

@@ -295,7 +295,7 @@ function showCard(anchor) {
   const box = $('card');
   box.hidden = false;
   const w = box.offsetWidth, h = box.offsetHeight;
-  box.style.left = Math.max(4, anchor.x + 16 + w > innerWidth ? anchor.x - w - 16 : anchor.x + 16) + 'px';
+  box.style.left = Math.max(4, anchor.x + 24 + w > innerWidth ? anchor.x - w - 16 : anchor.x + 16) + 'px';
   box.style.top = Math.max(4, Math.min(anchor.y + 16, innerHeight - h - 4)) + 'px';
 }
 function hideCard() {
