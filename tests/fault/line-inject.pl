@@ -98,7 +98,7 @@ line '3a', 'the N-th allocation fails', sub {
 
 line '3b', 'the N-th system call fails', sub {
     my ($quick, $dir) = @_;
-    my ($n, $jobs, @bad) = inject_line($dir, $quick, 2, ['read', 'EIO', 'EINTR', 'short'], ['write', 'ENOSPC', 'EINTR', 'short', 'EIO', 'ENOSPC+'],
+    my ($n, $jobs, @bad) = inject_line($dir, $quick, $SAN ? 1 : 2, ['read', 'EIO', 'EINTR', 'short'], ['write', 'ENOSPC', 'EINTR', 'short', 'EIO', 'ENOSPC+'],
         ['fsync', 'EIO', 'EINTR', 'ENOSPC'], ['rename', 'ENOSPC', 'EIO'], ['close', 'EIO', 'EINTR'], ['open', 'EMFILE', 'EIO', 'EINTR'],
         ['mmap', 'ENOMEM', 'ENOMEM+'], ['truncate', 'EIO', 'EINTR'], ['seek', 'EIO'], ['stat', 'EIO'], ['thread', 'EAGAIN'], ['dup', 'EMFILE'],
         ['unlink', 'EIO'], ['mkdir', 'ENOSPC'], ['chmod', 'EACCES'], ['poll', 'EINTR']);
