@@ -35,6 +35,13 @@ ok 'dropout' agrees onehot.arrows 'dropout=.3' -- --dropout .3
 ok 'dropout: another seed, two passes, minibatches, norm, few bits' \
     agrees onehot.arrows 'dropout=.5 seed=7 passes=2 minibatch=16 normalize=l1 hash-bits=10' -- \
     --dropout .5 --seed 7 --passes 2 --minibatch 16 --normalize l1 --hash-bits 10
+ref make timed 3000 timed.arrows || exit 1
+ok 'keys that did not come for 2 days expire' agrees timed.arrows 'expire=2' -- --expire 2
+ok 'for 1 day, but for 150 that are left' agrees timed.arrows 'expire=1 expire-floor=150' -- --expire 1 --expire-floor 150
+ok 'in other layouts' agrees timed.arrows 'expire=2 learning-rate=counts tolerance=1e-3' -- --expire 2 --learning-rate counts --precision f32
+ok 'a month: none' agrees timed.arrows 'expire=3000' -- --expire 3000
+forgetful() { ! agrees timed.arrows 'expire=2' -- --expire 1; }
+ok 'the check of expiry can fail' forgetful
 dropped() { ! agrees onehot.arrows 'dropout=.3 seed=1' -- --dropout .3; }
 ok 'the seed matters' dropped
 wrong() { ! agrees onehot.arrows 'alpha=.100001' --; }
@@ -75,6 +82,28 @@ head -c 200000 small.arrows >broken.arrows
 }
 ok 'to the same model' cmp cm7.arrows cmr.arrows
 ok 'and the same predictions' cmp cp.arrows cpr.arrows
+train --expire 2 --expire-floor 50 -o tm.arrows --progressive timep.arrows timed.arrows
+ctr-cat --batch 7 timed.arrows >timed7.arrows
+train --expire 2 --expire-floor 50 --progressive tp7.arrows timed7.arrows >tm7.arrows
+ok '--expire, small batches: the same predictions' cmp timep.arrows tp7.arrows
+ok 'and the same model' ref same tm.arrows tm7.arrows
+head -c 100000 timed7.arrows >timedcut.arrows
+exits '--expire: the input breaks off' 1 train --expire 2 --expire-floor 50 --checkpoint te.ckpt -o x.arrows --progressive x.p timedcut.arrows
+ok 'and the run is resumed' train --expire 2 --expire-floor 50 --checkpoint te.ckpt --resume -o tr.arrows --progressive trp.arrows timed7.arrows
+ok 'to the same model' cmp tm7.arrows tr.arrows
+ok 'and the same predictions' cmp tp7.arrows trp.arrows
+ctr-select --head 1500 --rest later.arrows timed.arrows >earlier.arrows
+train --expire 2 -o e1.arrows earlier.arrows
+train --expire 2 --init e1.arrows -o e2.arrows later.arrows
+train --expire 2 -o e3.arrows timed.arrows
+ok '--init goes on with the days' ref same e3.arrows e2.arrows
+ctr-select --columns -day e1.arrows >dayless.arrows
+ok 'a model without days can be gone on from' train --expire 2 --init dayless.arrows -o dayfull.arrows later.arrows
+ok 'and predicts' sh -c 'ctr-predict tm.arrows timed.arrows >tscores.arrows'
+exits '--expire without a time' 2 ctr-train lr --expire 2 -o x.arrows onehot.arrows
+err_like 'names the option' '--time'
+exits '--expire with minibatches' 2 ctr-train lr --expire 2 --minibatch 8 -o x.arrows timed.arrows
+exits '--expire with passes' 2 ctr-train lr --expire 2 --passes 2 -o x.arrows timed.arrows
 for bad in '--hash-bits 33' '--dropout 1' '--dropout -.1' '--normalize l3'; do
     # shellcheck disable=SC2086
     exits "$bad" 2 ctr-train lr $bad -o x.arrows onehot.arrows

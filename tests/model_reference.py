@@ -12,6 +12,7 @@ precision, and what the tests of ctr-train and ctr-predict need besides. Python 
     model_reference.py column STREAM NAME        its values, a line each
     model_reference.py foreign STREAM OUT        the same by pyarrow: word dictionary-encoded, age as float64
 """
+import datetime
 import json
 import math
 import struct
@@ -66,7 +67,8 @@ PLAN = {
     "mixed": "id row\nlabel click\nweight w\nkeep note\nfeature a = n\nfeature b = n\nfeature item in shared = n\n"
     "feature past in shared = ns\ndense age\ndense vec\nfeature word = n\n",
 }
-COLUMNS = "row:int64,click:float64,w:float64,note:utf8,n:int64,ns:list<int64>,age:float64,vec:fixed_size_list<float32>[3]"
+PLAN["timed"] = PLAN["onehot"] + "time time\n"
+COLUMNS = "time:timestamp,row:int64,click:float64,w:float64,note:utf8,n:int64,ns:list<int64>,age:float64,vec:fixed_size_list<float32>[3]"
 
 
 def schema(kind, out):
@@ -100,6 +102,9 @@ def make(kind, rows, out):
         a, b, item = rng.randrange(40), int(rng.paretovariate(0.7)) % 5000, rng.randrange(300)
         p = 1 / (1 + math.exp(1 - (a % 5) * 0.4 - (b % 3) * 0.3 - item % 2))
         row = dict(row=i, click=float(rng.random() < p), a=key("a", a), b=key("b", b))
+        if kind == "timed":  # days of different length, some without rows, some rows late, some before 1970
+            day = i // 90 + (i // 700) * 5 - 3 - (2 if i % 37 == 0 else 0)
+            row["time"] = (datetime.datetime(1970, 1, 1) + datetime.timedelta(days=day, hours=i % 24)).isoformat()
         if kind == "mixed":
             if i % 11 == 0:
                 row["click"] = 0.25  # fractional labels
@@ -282,12 +287,32 @@ class Learner:
         return r
 
 
+def day_of(text):
+    return (datetime.datetime.fromisoformat(text.rstrip("Z")) - datetime.datetime(1970, 1, 1)).days
+
+
+def expire(learner, last, today, o):
+    """Drop keys, whole days at a time, the oldest first, while floor of them are left."""
+    keys = [k for k in last if k[0] != "(bias)"]
+    for day in sorted({last[k] for k in keys}):
+        old = [k for k in keys if last[k] == day]
+        if today - day <= o["expire"] or len(keys) - len(old) < o["expire-floor"]:
+            return
+        for k in old:
+            del learner.state[k], last[k]
+            for d in (learner.n, learner.counts, learner.seen):
+                d.pop(k, None)
+        keys = [k for k in keys if k in last]
+
+
 def learn(t, o):
     names = {role(f): f["name"] for f in t.fields}
     y = [float(v) for v in t[names["label"]]]
     importance = t[names["weight"]] if "weight" in names else [1.0] * len(y)
     minibatch, scores, learner = int(o["minibatch"]), [], Learner(o)
     whole = coordinates(t)
+    days = [day_of(v) for v in t[names["time"]]] if o["expire"] else None
+    today, last = None, {}
     for one in range(int(o["passes"])):
         rows = [changed(x, i, o, one) for i, x in enumerate(whole)]
         for x in rows:
@@ -295,19 +320,24 @@ def learn(t, o):
                 x[("(bias)", "bias")] = 1.0
         for first in range(0, len(rows), minibatch):
             some = range(first, min(first + minibatch, len(rows)))
+            if days:
+                if today is None or days[first] > today:
+                    today = days[first]
+                    expire(learner, last, today, o)
+                last.update((k, today) for k in rows[first])
             weights = [{k: learner.weight(k) for k in rows[i]} for i in some]
             scored = [1 / (1 + math.exp(-math.fsum(w[k] * v for k, v in rows[i].items()))) for i, w in zip(some, weights)]
             scores += scored if one == 0 else []
             for i, w, p in zip(some, weights, scored):
                 learner.learn(rows[i], w, y[i], p, importance[i])
-    return {k: learner.row(k) for k in learner.state}, scores
+    return {k: dict(learner.row(k), day=last[k]) if days else learner.row(k) for k in learner.state}, scores
 
 
 WORDS = {"normalize": "none", "optimizer": "ftrl", "learning-rate": "per-coordinate"}
 
 
 def check_learned(stream, model, progressive, options):
-    o = dict(WORDS, alpha=0.1, beta=1.0, l1=0.0, l2=0.0, power=0.5, threshold=5, passes=1, bias=1, minibatch=1, seed=0, tolerance=1e-6)
+    o = dict(WORDS, alpha=0.1, beta=1.0, l1=0.0, l2=0.0, power=0.5, threshold=5, passes=1, bias=1, minibatch=1, seed=0, **{"expire": 0, "expire-floor": 0}, tolerance=1e-6)
     o.update((k, v if k in WORDS else float(v)) for k, v in (a.split("=") for a in options))
     o["seed"] = int(o["seed"])
     want, scores = learn(Table(stream), o)

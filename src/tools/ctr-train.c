@@ -46,6 +46,10 @@ static const struct ctr_opt opts[] = {
       &o.inclusion, 0 },
     { "inclusion-memory", 0, CTR_OPT_SIZE, "SIZE", "memory of the filters of bloom=N (default 8M)",
       &o.params.bloom_bytes, 0 },
+    { "expire", 0, CTR_OPT_INT, "DAYS", "drop keys that did not come for more than DAYS days (0: never)",
+      &o.params.expire, 0 },
+    { "expire-floor", 0, CTR_OPT_INT, "N", "of these, leave the latest, so that N keys stay (default 0)",
+      &o.params.expire_floor, 0 },
     { "variants", 0, CTR_OPT_STR, "FILE", "learn the models of FILE together, a line each; -o m-%s.arrows names them",
       &o.variants, CTR_OPT_PATH },
     { "passes", 0, CTR_OPT_INT, "N", "go over the input N times (files, or --spool)", &o.passes, 0 },
@@ -269,6 +273,8 @@ static int check_options(const struct ctr_cli *cli, struct ctr_err *err)
         return ctr_cli_usage(err, "--passes wants 1 or more");
     if (o.passes > 1 && !o.spool && !can_reopen(cli))
         return ctr_cli_usage(err, "--passes %" PRId64 " needs files that can be read again, or --spool FILE", o.passes);
+    if (o.passes > 1 && o.params.expire)
+        return ctr_cli_usage(err, "--expire follows the time of one pass: leave --passes out");
     if ((o.every || o.resume) && !o.checkpoint)
         return ctr_cli_usage(err, "--%s needs --checkpoint FILE", o.resume ? "resume" : "checkpoint-every");
     if (o.params.minibatch > 1 && o.checkpoint)
@@ -288,6 +294,8 @@ static int read_variants(struct run *run, struct ctr_train_job *job, struct ctr_
                              "--variants writes a model each: -o wants one %%s for the name, such as m-%%s.arrows");
     if (job->model != &ctr_model_lr)
         return ctr_cli_usage(err, "--variants are for lr");
+    if (o.params.expire)
+        return ctr_cli_usage(err, "--expire drops keys of one model: leave --variants out");
     int rc = ctr_cli_read(run->cli, o.variants, err);
     if (!rc)
         rc = ctr_variants_read(&run->variants, o.variants, &job->params, err);
@@ -370,6 +378,7 @@ static int train(struct ctr_cli *cli, struct ctr_err *err)
         .memory_bytes = cli->memory_bytes,
         .label = cli->role[CTR_ROLE_LABEL],
         .weight = cli->role[CTR_ROLE_WEIGHT],
+        .time = cli->role[CTR_ROLE_TIME],
         .init = o.init,
         .spool = o.spool,
         .fitted = o.plan,

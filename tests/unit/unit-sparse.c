@@ -93,6 +93,44 @@ static void test_end(void)
     ctr_sparse_free(&t);
 }
 
+static bool third(const void *ctx, const uint8_t *row)
+{
+    (void)ctx;
+    return ctr_sparse_key(ctr_sparse_row_hash(row)) % 3 == 0;
+}
+
+/* What a filter keeps is found, the rest is not, at any moment of the growth; the table goes on growing. */
+static void test_filter(void)
+{
+    struct ctr_err err = { 0 };
+    bool right = true;
+    int rc = 0;
+    for (uint64_t n = 1; n < 30000; n = n * 5 / 4 + 1) {
+        struct ctr_sparse t;
+        ctr_sparse_init(&t, 20);
+        for (uint64_t k = 0; k < n && !rc; k++) {
+            rc = ctr_sparse_reserve(&t, 1, &err);
+            if (!rc)
+                memcpy(ctr_sparse_get(&t, ctr_sparse_hash(k)) + 8, &k, 8);
+        }
+        ctr_sparse_get(&t, 0); /* the key with a row of its own */
+        rc = rc ? rc : ctr_sparse_filter(&t, third, NULL, &err);
+        right &= t.used == (n + 2) / 3 + (ctr_sparse_key(0) % 3 == 0);
+        for (uint64_t k = 0; k < n && !rc; k++) {
+            const uint8_t *row = ctr_sparse_find(&t, ctr_sparse_hash(k));
+            right &= k % 3 == 0 ? row && !memcmp(row + 8, &k, 8) : !row;
+        }
+        for (uint64_t k = 0; k < n && !rc; k++) {
+            rc = ctr_sparse_reserve(&t, 1, &err);
+            if (!rc)
+                ctr_sparse_get(&t, ctr_sparse_hash(k));
+        }
+        right &= t.used == n + (ctr_sparse_key(0) % 3 == 0);
+        ctr_sparse_free(&t);
+    }
+    ok(!rc && right, "a filter drops rows, and the table grows again");
+}
+
 /* Every kernel finds the homes that ctr_sparse_home finds, in tables that grow and that don't. */
 static void test_kernels(void)
 {
@@ -160,9 +198,11 @@ int main(void)
 
     test_growth(24, 300000, 64, 1, "small integers, 24 bytes");
     test_growth(16, 300000, 1000, 0x9e3779b97f4a7c15u, "spread keys, 16 bytes");
+    test_growth(20, 100000, 64, 5, "rows of 20 bytes");
     test_growth(24, 5000, 5000, UINT64_C(1) << 40, "one block");
     test_growth(16, 2500000, 4096, 3, "several ranges in order");
     test_end();
+    test_filter();
     test_kernels();
     return done_testing();
 }

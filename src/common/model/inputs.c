@@ -28,7 +28,7 @@ struct input {
 struct ctr_inputs {
     const struct ctr_schema *schema;
     struct input *in;
-    int n, label, weight;
+    int n, label, weight, time;
     int fixed;  /* entries of a row that come from KEY and NUMBER */
     bool plain; /* every row has exactly one entry a table, with x = 1: no second sweep */
     bool has_x; /* some x may differ from 1 */
@@ -158,6 +158,7 @@ int ctr_inputs_new(struct ctr_inputs **out, const struct ctr_schema *s, int labe
     in->schema = s;
     in->label = label;
     in->weight = weight;
+    in->time = -1;
     in->change = change ? *change : (struct ctr_rowchange){ .scale = 1 };
     in->kernel = ctr_sparse_kernel_best();
     int rc = check_number(s, label, err);
@@ -196,7 +197,7 @@ int ctr_inputs_new(struct ctr_inputs **out, const struct ctr_schema *s, int labe
 
 void ctr_rowbuf_free(struct ctr_rowbuf *b)
 {
-    struct ctr_buf *bufs[] = { &b->start, &b->hash, &b->table, &b->x, &b->dense, &b->label, &b->weight };
+    struct ctr_buf *bufs[] = { &b->start, &b->hash, &b->table, &b->x, &b->dense, &b->label, &b->weight, &b->day };
     for (size_t i = 0; i < CTR_COUNT(bufs); i++)
         ctr_buf_free(bufs[i]);
 }
@@ -577,6 +578,35 @@ static int put_column(const double *all, int64_t from, int64_t n, struct ctr_buf
     return rc;
 }
 
+int ctr_inputs_days(struct ctr_inputs *in, int column, struct ctr_err *err)
+{
+    if (in->schema->f[column].type != CTR_TIME)
+        return ctr_fail(err, CTR_EUSAGE, "column '%s' is no timestamp, from which the day of a row could be told",
+                        in->schema->f[column].name);
+    in->time = column;
+    return 0;
+}
+
+static int put_days(const struct ctr_inputs *in, struct ctr_buf *buf, int64_t from, int64_t n, const int32_t **day,
+                    struct ctr_err *err)
+{
+    const int64_t DAY_MS = 86400000;
+    const struct ctr_col *c = &in->batch->col[in->time];
+    int rc = reserve(buf, n, sizeof(int32_t), err);
+    int32_t *to = (int32_t *)(void *)buf->data;
+    for (int64_t i = 0; i < n && !rc; i++) {
+        if (ctr_col_missing(c, from + i)) {
+            rc = ctr_fail(err, CTR_EDATA, "row %lld: the time (column %s) is null",
+                          (long long)(in->batch->first_row + from + i + 1), in->schema->f[in->time].name);
+            break;
+        }
+        int64_t ms = ctr_col_i64(c, from + i), days = ms / DAY_MS - (ms % DAY_MS < 0);
+        to[i] = (int32_t)CTR_MIN(CTR_MAX(days, INT32_MIN + 1), INT32_MAX);
+    }
+    *day = to;
+    return rc;
+}
+
 int ctr_inputs_rows(struct ctr_inputs *in, struct ctr_rowbuf *keep, int64_t from, int64_t n, struct ctr_rows *rows,
                     struct ctr_err *err)
 {
@@ -628,6 +658,8 @@ int ctr_inputs_rows(struct ctr_inputs *in, struct ctr_rowbuf *keep, int64_t from
         .one_a_table = in->plain && !(in->change.drop > 0),
         .dense = in->dense ? (const float *)(const void *)buf->dense.data : NULL,
     };
+    if (in->time >= 0 && (rc = put_days(in, &buf->day, from, n, &rows->day, err)))
+        return rc;
     rc = put_column(in->label_of, from, n, keep ? &keep->label : NULL, &rows->label, err);
     return rc ? rc : put_column(in->weight_of, from, n, keep ? &keep->weight : NULL, &rows->weight, err);
 }

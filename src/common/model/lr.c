@@ -30,7 +30,10 @@ int ctr_lr_new(void **out, const struct ctr_params *p, struct ctr_err *err)
     m->no_bias = p->no_bias;
     int rc = ctr_learning_init(&m->learning, p, err);
     ctr_learning_start(&m->learning, &m->more.event, 0);
-    m->stride = m->learning.layout.bytes;
+    m->expiry = (struct ctr_expiry){ p->expire, p->expire_floor, m->learning.layout.bytes, CTR_NO_DAY, 0 };
+    m->stride = m->learning.layout.bytes + (p->expire ? CTR_DAY_BYTES : 0);
+    if (!rc && p->expire && p->minibatch > 1)
+        rc = ctr_fail(err, CTR_EUSAGE, "--expire goes row by row: leave --minibatch out");
     if (!rc && p->minibatch > 1)
         rc = ctr_lr_mini_new(&m->mini, p->minibatch, p->threads, err);
     if (!rc)
@@ -284,6 +287,8 @@ static inline __attribute__((always_inline)) int train_block(struct lr *m, const
                                 r->start[next + 1] - e);
         }
         ctr_lr_find_slots(m, r->hash + at, r->table + at, home + (at - first), k, row);
+        for (int64_t j = 0; m->expiry.days && j < k; j++)
+            ctr_expiry_stamp(&m->expiry, row[j], m->expiry.today);
         row[k] = m->bias;
         for (int64_t j = all; j % CTR_LANES; j++)
             row[j] = m->spare;
@@ -314,12 +319,25 @@ static int train_exactly(struct lr *m, const struct ctr_rows *r, int64_t from, i
                               : train_block(m, r, from, end, score, false, err);
 }
 
+/* A block ends where a new day begins. */
+static int64_t day_end(const struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end)
+{
+    int64_t i = from + 1;
+    while (i < end && r->day[i] <= m->expiry.today)
+        i++;
+    return i;
+}
+
 static int lr_train_rows(void *learner, const struct ctr_rows *r, double *score, int64_t bound, struct ctr_err *err)
 {
     struct lr *m = learner;
     for (int64_t from = 0, end; from < r->rows; from = end) {
-        end = ctr_lr_block_end(r, from);
-        int rc = measure_block(m, r, from, end, bound, err);
+        int rc = m->expiry.days && r->day[from] > m->expiry.today
+                     ? ctr_expiry_begin(&m->expiry, m->table, m->tables, r->day[from], err)
+                     : 0;
+        end = m->expiry.days ? day_end(m, r, from, ctr_lr_block_end(r, from)) : ctr_lr_block_end(r, from);
+        if (!rc)
+            rc = measure_block(m, r, from, end, bound, err);
         if (!rc)
             rc = m->mini ? ctr_lr_mini_rows(m->mini, m, r, from, end, score, err)
                          : train_exactly(m, r, from, end, score, err);
@@ -362,6 +380,8 @@ static int lr_words(const void *learner, struct ctr_buf *text, struct ctr_err *e
                             keys ? (double)(lr_memory(m) - ctr_inclusion_bytes(m->inclusion)) / (double)keys : 0);
     if (!rc)
         rc = ctr_learning_words(&m->learning, &m->more.event, text, err);
+    if (!rc && m->expiry.days)
+        rc = ctr_buf_printf(text, err, "keys expired         %lld\n", (long long)m->expiry.dropped);
     return rc || !m->inclusion ? rc : ctr_inclusion_words(m->inclusion, keys, text, err);
 }
 
@@ -379,10 +399,10 @@ static int lr_restore(void *learner, const uint64_t *word, size_t words, struct 
     return words ? ctr_fail(err, CTR_EDATA, "the checkpoint has a state that its options do not need") : 0;
 }
 
-static const char *const lr_options[] = { "alpha",     "beta",      "l1",        "l2",
-                                          "precision", "no-bias",   "minibatch", "hash-bits",
-                                          "dropout",   "normalize", "optimizer", "learning-rate",
-                                          "power",     "threshold", "inclusion", NULL };
+static const char *const lr_options[] = { "alpha",     "beta",          "l1",        "l2",        "precision",
+                                          "no-bias",   "minibatch",     "hash-bits", "dropout",   "normalize",
+                                          "optimizer", "learning-rate", "power",     "threshold", "inclusion",
+                                          "expire",    "expire-floor",  NULL };
 
 const struct ctr_model ctr_model_lr = {
     .name = "lr",

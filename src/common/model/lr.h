@@ -4,6 +4,7 @@
 #ifndef CTR_LR_H
 #define CTR_LR_H
 
+#include "common/model/expiry.h"
 #include "common/model/model.h"
 #include "common/model/optimizer.h"
 #include "common/model/sparse.h"
@@ -18,8 +19,9 @@ struct lr {
     struct ctr_sparse *table;
     struct ctr_lr_mini *mini;        /* NULL: row by row */
     struct ctr_inclusion *inclusion; /* NULL: every key is taken up */
-    uint64_t *seed;                  /* by table: of its name */
-    uint64_t *extra;                 /* by table: entries of the block */
+    struct ctr_expiry expiry;
+    uint64_t *seed;  /* by table: of its name */
+    uint64_t *extra; /* by table: entries of the block */
     int tables;
     struct ctr_buf home, row; /* pointers, of the block and of the row */
     const struct ctr_sparse_kernel *homes;
@@ -67,7 +69,7 @@ static inline uint64_t ctr_lr_digest(uint64_t key, double w)
 /* The columns of a model section by name; NULL: not there. */
 enum { CTR_LR_WEIGHT, CTR_LR_Z, CTR_LR_N, CTR_LR_NEGATIVES, CTR_LR_POSITIVES, CTR_LR_NUMBERS };
 struct ctr_lr_columns {
-    const struct ctr_col *table, *key, *number[CTR_LR_NUMBERS];
+    const struct ctr_col *table, *key, *number[CTR_LR_NUMBERS], *day;
 };
 
 /* The first state column of this learner that is not there, or NULL: then there is all to learn on. */

@@ -91,6 +91,8 @@ int ctr_lr_save_schema(const void *learner, struct ctr_schema *s, struct ctr_err
     for (int i = 0; i < NUMBERS && !rc; i++)
         if (has_number(&m->learning, i))
             rc = ctr_schema_add(s, number_names[i], number_type(&m->learning, i), err);
+    if (!rc && m->expiry.days)
+        rc = ctr_schema_add(s, "day", CTR_I32, err);
     if (!rc && m->learning.events)
         rc = set_whole(&s->meta, CTR_META_MODEL_STEPS, (int64_t)m->more.event.step, err);
     if (!rc && m->learning.precision == CTR_Q13_STATE)
@@ -125,12 +127,13 @@ struct saver {
     const struct lr *m;
     struct ctr_writer *w;
     struct ctr_col names; /* the dictionary */
-    struct ctr_col col[2 + NUMBERS];
+    struct ctr_col col[2 + NUMBERS + 1];
     int cols;
     int32_t *table;
     uint64_t *key;
     uint8_t *number[NUMBERS]; /* in the type of the file */
-    int32_t current;          /* table */
+    int32_t *day;
+    int32_t current; /* table */
     int64_t rows;
 };
 
@@ -162,6 +165,8 @@ static int save_row(void *ctx, uint64_t key, const uint8_t *row, struct ctr_err 
         ((uint64_t *)(void *)s->number[NEGATIVES])[s->rows] = state.negatives;
         ((uint64_t *)(void *)s->number[POSITIVES])[s->rows] = state.positives;
     }
+    if (s->m->expiry.days)
+        s->day[s->rows] = row == s->m->bias ? s->m->expiry.today : ctr_expiry_day(&s->m->expiry, row);
     return ++s->rows == SAVE_ROWS ? save_flush(s, err) : 0;
 }
 
@@ -183,6 +188,8 @@ static void saver_columns(struct saver *s)
     for (int i = 0; i < NUMBERS; i++)
         if (has_number(&s->m->learning, i))
             s->col[s->cols++] = (struct ctr_col){ .type = number_type(&s->m->learning, i), .data = s->number[i] };
+    if (s->m->expiry.days)
+        s->col[s->cols++] = (struct ctr_col){ .type = CTR_I32, .data = s->day };
 }
 
 static int save_tables(struct saver *s, const struct named *order, int n, struct ctr_err *err)
@@ -218,7 +225,8 @@ int ctr_lr_save(void *learner, const struct ctr_strs *tables, struct ctr_writer 
         rc = ctr_colbuf_str(&names, order[i].name, strlen(order[i].name), err);
     s.table = malloc(SAVE_ROWS * sizeof *s.table);
     s.key = malloc(SAVE_ROWS * sizeof *s.key);
-    bool whole = s.table && s.key;
+    s.day = malloc(SAVE_ROWS * sizeof *s.day);
+    bool whole = s.table && s.key && s.day;
     for (int i = 0; i < NUMBERS; i++)
         whole &= (s.number[i] = malloc(SAVE_ROWS * sizeof(double))) != NULL;
     if (!rc && !whole)
@@ -231,6 +239,7 @@ int ctr_lr_save(void *learner, const struct ctr_strs *tables, struct ctr_writer 
     free(order);
     free(s.table);
     free(s.key);
+    free(s.day);
     for (int i = 0; i < NUMBERS; i++)
         free(s.number[i]);
     ctr_colbuf_free(&names);
@@ -241,16 +250,17 @@ int ctr_lr_find_columns(const struct ctr_batch *b, struct ctr_lr_columns *c, str
 {
     static const struct {
         const char *name;
-        bool text, whole;
+        enum ctr_type type; /* CTR_F64: or CTR_F32 */
         size_t at;
     } want[] = {
-        { "table", true, false, offsetof(struct ctr_lr_columns, table) },
-        { "key", false, true, offsetof(struct ctr_lr_columns, key) },
-        { "weight", false, false, offsetof(struct ctr_lr_columns, number[WEIGHT]) },
-        { "z", false, false, offsetof(struct ctr_lr_columns, number[Z]) },
-        { "n", false, false, offsetof(struct ctr_lr_columns, number[N]) },
-        { "negatives", false, true, offsetof(struct ctr_lr_columns, number[NEGATIVES]) },
-        { "positives", false, true, offsetof(struct ctr_lr_columns, number[POSITIVES]) },
+        { "table", CTR_UTF8, offsetof(struct ctr_lr_columns, table) },
+        { "key", CTR_U64, offsetof(struct ctr_lr_columns, key) },
+        { "weight", CTR_F64, offsetof(struct ctr_lr_columns, number[WEIGHT]) },
+        { "z", CTR_F64, offsetof(struct ctr_lr_columns, number[Z]) },
+        { "n", CTR_F64, offsetof(struct ctr_lr_columns, number[N]) },
+        { "negatives", CTR_U64, offsetof(struct ctr_lr_columns, number[NEGATIVES]) },
+        { "positives", CTR_U64, offsetof(struct ctr_lr_columns, number[POSITIVES]) },
+        { "day", CTR_I32, offsetof(struct ctr_lr_columns, day) },
     };
     memset(c, 0, sizeof *c);
     for (size_t i = 0; i < CTR_COUNT(want); i++) {
@@ -258,9 +268,8 @@ int ctr_lr_find_columns(const struct ctr_batch *b, struct ctr_lr_columns *c, str
         if (at < 0)
             continue;
         const struct ctr_col *col = &b->col[at];
-        bool right = want[i].text    ? col->type == CTR_UTF8
-                     : want[i].whole ? col->type == CTR_U64 && !col->dict
-                                     : col->type == CTR_F64 || col->type == CTR_F32;
+        bool real = want[i].type == CTR_F64, whole = !real && want[i].type != CTR_UTF8;
+        bool right = (col->type == want[i].type || (real && col->type == CTR_F32)) && !(whole && col->dict);
         if (!right)
             return ctr_fail(err, CTR_EDATA, "column '%s' of the model has another type than ctr-train gave it",
                             want[i].name);
@@ -342,6 +351,17 @@ static int load_frame(struct lr *m, const struct ctr_schema *s, struct ctr_err *
     return ctr_lr_start(&m->learning, &s->meta, &m->more.event, err);
 }
 
+/* The latest day is that of the last row learned. */
+static void load_day(struct lr *m, const struct ctr_lr_columns *c, int64_t i, uint8_t *row)
+{
+    int32_t day = c->day ? (int32_t)ctr_col_i64(c->day, i) : CTR_NO_DAY;
+    if (!m->expiry.days)
+        return;
+    if (row != m->bias)
+        ctr_expiry_stamp(&m->expiry, row, day);
+    m->expiry.today = CTR_MAX(m->expiry.today, day);
+}
+
 static int load_batch(struct lr *m, struct ctr_strs *tables, const struct ctr_batch *b, struct ctr_err *err)
 {
     const struct ctr_learning *l = &m->learning;
@@ -364,9 +384,12 @@ static int load_batch(struct lr *m, struct ctr_strs *tables, const struct ctr_ba
         if (cache.table >= 0) {
             if ((rc = ctr_sparse_reserve(&m->table[cache.table], 1, err)))
                 return rc;
-            ctr_state_write(l, &m->more.event, &s, ctr_sparse_get(&m->table[cache.table], h));
+            uint8_t *row = ctr_sparse_get(&m->table[cache.table], h);
+            ctr_state_write(l, &m->more.event, &s, row);
+            load_day(m, &c, i, row);
         } else if (!m->no_bias) {
             ctr_state_write(l, &m->more.event, &s, m->bias);
+            load_day(m, &c, i, m->bias);
         }
     }
     return rc;

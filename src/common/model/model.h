@@ -29,6 +29,7 @@ struct ctr_rows {
     const double *x;       /* NULL: all 1 */
     const double *label;   /* NULL: none */
     const double *weight;  /* NULL: all 1 */
+    const int32_t *day;    /* since 1970, UTC; NULL: not asked for */
     bool one_a_table;      /* no table has more than one entry a row; by column: each input has one */
     const float *dense;    /* by column: rows x ctr_inputs_dense; NULL: none */
 };
@@ -59,6 +60,8 @@ struct ctr_input_info {
     int dense;        /* numbers a row; 0: keys */
     int dense_at;     /* their place in a row of `dense` */
 };
+/* From now on rows come with the day of this column of times. */
+int ctr_inputs_days(struct ctr_inputs *in, int column, struct ctr_err *err) CTR_MUST;
 int ctr_inputs_count(const struct ctr_inputs *in);
 int ctr_inputs_dense(const struct ctr_inputs *in); /* numbers a row, all columns together */
 struct ctr_input_info ctr_inputs_info(const struct ctr_inputs *in, int i);
@@ -66,7 +69,7 @@ struct ctr_input_info ctr_inputs_info(const struct ctr_inputs *in, int i);
 int ctr_inputs_batch(struct ctr_inputs *in, const struct ctr_batch *b, struct ctr_err *err) CTR_MUST;
 /* Memory that rows lie in. Zero-initialise to start. */
 struct ctr_rowbuf {
-    struct ctr_buf start, hash, table, x, dense, label, weight;
+    struct ctr_buf start, hash, table, x, dense, label, weight, day;
 };
 void ctr_rowbuf_free(struct ctr_rowbuf *b);
 /* Its rows [from, from + n). *rows lies in `buf` and no longer needs the batch; buf NULL: it is borrowed until the next
@@ -94,7 +97,8 @@ struct ctr_params {
     const char *normalize; /* none, l1, l2, max */
     /* Which new keys are taken up: inclusion.h. All when both are 0. */
     double poisson;
-    int64_t bloom, bloom_bytes; /* times a key is refused; memory of the filters */
+    int64_t bloom, bloom_bytes;   /* times a key is refused; memory of the filters */
+    int64_t expire, expire_floor; /* days after which a key is dropped, 0: never; keys that stay: expiry.h */
     int64_t seed;
     const struct ctr_variants *variants; /* NULL: one model. Stands in no file of a model */
     int threads;                         /* changes no result and stands in no file */
@@ -246,11 +250,11 @@ struct ctr_train_job {
     const struct ctr_model *model;
     struct ctr_params params;
     int64_t passes;
-    int64_t memory_bytes;       /* 0: no bound */
-    const char *label, *weight; /* names that override roles, or NULL */
-    const char *init;           /* model to start from, or NULL */
-    const char *fitted;         /* fitted plan that the model takes along, or NULL */
-    const char *spool;          /* file that keeps the first pass for the later ones, or NULL */
+    int64_t memory_bytes;              /* 0: no bound */
+    const char *label, *weight, *time; /* names that override roles, or NULL */
+    const char *init;                  /* model to start from, or NULL */
+    const char *fitted;                /* fitted plan that the model takes along, or NULL */
+    const char *spool;                 /* file that keeps the first pass for the later ones, or NULL */
     /* Open the input with these options, once a pass. */
     int (*open)(void *ctx, const struct ctr_reader_opts *o, struct ctr_reader **r, struct ctr_err *err);
     /* Called when no input came for idle_ms, and between batches only: a checkpoint may be written then. */

@@ -220,6 +220,51 @@ int ctr_sparse_reserve(struct ctr_sparse *t, uint64_t extra, struct ctr_err *err
     return make_room(t, extra, err);
 }
 
+/* Rows [first, last) are a run: drop some and close the gaps. */
+static int filter_run(struct ctr_sparse *t, uint64_t first, uint64_t last,
+                      bool (*keep)(const void *ctx, const uint8_t *row), const void *ctx, struct ctr_err *err)
+{
+    uint64_t dropped = 0;
+    for (uint64_t i = first; i < last; i++)
+        dropped += !keep(ctx, slot(t, i));
+    if (!dropped)
+        return 0;
+    ctr_buf_clear(&t->run);
+    int rc = ctr_buf_append(&t->run, slot(t, first), (last - first) * t->stride, err);
+    if (rc)
+        return rc;
+    memset(slot(t, first), 0, (last - first) * t->stride);
+    for (const uint8_t *r = t->run.data; r < t->run.data + t->run.len; r += t->stride) {
+        uint8_t *to = ctr_sparse_home(t, ctr_sparse_row_hash(r));
+        if (!keep(ctx, r))
+            continue;
+        while (ctr_sparse_row_hash(to))
+            to += t->stride;
+        memcpy(to, r, t->stride);
+    }
+    t->used -= dropped;
+    return 0;
+}
+
+int ctr_sparse_filter(struct ctr_sparse *t, bool (*keep)(const void *ctx, const uint8_t *row), const void *ctx,
+                      struct ctr_err *err)
+{
+    int rc = t->frontier ? advance(t, UINT64_MAX, err) : 0;
+    if (!rc && t->has_zero && !keep(ctx, t->zero)) {
+        memset(t->zero, 0, sizeof t->zero);
+        t->has_zero = false;
+        t->used--;
+    }
+    for (uint64_t first = 0, last; first < t->end && !rc; first = last + 1) {
+        for (last = first; occupied(t, last); last++)
+            ;
+        rc = last > first ? filter_run(t, first, last, keep, ctx, err) : 0;
+    }
+    while (t->end && !occupied(t, t->end - 1))
+        t->end--;
+    return rc;
+}
+
 uint8_t *ctr_sparse_next(const struct ctr_sparse *t, uint64_t *at)
 {
     uint64_t i = *at;

@@ -137,6 +137,10 @@ static inline uint8_t *ctr_sparse_get(struct ctr_sparse *t, uint64_t h)
     return ctr_sparse_get_from(t, ctr_sparse_home(t, h), h);
 }
 
+/* Drop the rows that `keep` does not want; the others may move. */
+int ctr_sparse_filter(struct ctr_sparse *t, bool (*keep)(const void *ctx, const uint8_t *row), const void *ctx,
+                      struct ctr_err *err) CTR_MUST;
+
 /* Every row once, in no defined order: *at starts with 0; NULL at the end. */
 uint8_t *ctr_sparse_next(const struct ctr_sparse *t, uint64_t *at);
 

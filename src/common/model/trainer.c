@@ -176,6 +176,10 @@ static int start_pass(struct ctr_trainer *t, struct ctr_reader *r, struct ctr_er
         rc = find_columns(t, s, err);
     if (!rc)
         rc = ctr_inputs_new(&t->in, s, t->label, t->weight, &change, &t->tables, err);
+    if (!rc && t->job.params.expire) {
+        int time = ctr_schema_find_role(s, CTR_ROLE_TIME, t->job.time, true, err);
+        rc = time < 0 ? time : ctr_inputs_days(t->in, time, err);
+    }
     if (!rc && t->job.model->by_column)
         rc = ctr_inputs_by_column(t->in, err);
     if (!rc)
