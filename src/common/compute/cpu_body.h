@@ -7,6 +7,8 @@
 
 #define BODY static inline __attribute__((always_inline))
 
+/* "GCC ivdep" below: arrays may be the same (in place), but no element depends on another one. */
+
 /* ---- gemm: one tile ---- */
 
 #if LANES > 1
@@ -94,12 +96,15 @@ TILE_ROWS(TILE_ROW)
 BODY void act_row(const struct ctr_act_cols *k, const float *z, float *y, int64_t cols, const enum ctr_act_kind kind,
                   const bool biased)
 {
+    const float *bias = k->bias, *alpha = k->alpha, *mean = k->mean, *var = k->var, eps = k->eps;
+
+#pragma GCC ivdep
     for (int64_t j = 0; j < cols; j++) {
-        const float s = biased ? z[j] + k->bias[j] : z[j];
+        const float s = biased ? z[j] + bias[j] : z[j];
         y[j] = kind == CTR_ACT_RELU      ? ctr_e_relu(s)
-               : kind == CTR_ACT_PRELU   ? ctr_e_prelu(s, k->alpha[j])
+               : kind == CTR_ACT_PRELU   ? ctr_e_prelu(s, alpha[j])
                : kind == CTR_ACT_SIGMOID ? ctr_e_sigmoid(s)
-               : kind == CTR_ACT_DICE    ? ctr_e_dice(s, k->alpha[j], k->mean[j], ctr_e_rstd(k->var[j], k->eps))
+               : kind == CTR_ACT_DICE    ? ctr_e_dice(s, alpha[j], mean[j], ctr_e_rstd(var[j], eps))
                                          : s;
     }
 }
@@ -129,6 +134,13 @@ static void store_sums(float *to, const double *sum, int64_t cols)
         to[j] = (float)sum[j];
 }
 
+/* c ? a : b by masks: no branch that gcc could make of it, or signs that alternate cost 8 ns an element. */
+BODY float choose(bool c, float a, float b)
+{
+    const uint32_t mask = -(uint32_t)c;
+    return ctr_e_from_bits((ctr_e_to_bits(a) & mask) | (ctr_e_to_bits(b) & ~mask));
+}
+
 BODY void act_grad_rows(const struct ctr_act_grad_block *b, int64_t rows, int64_t cols, const enum ctr_act_kind kind)
 {
     double dalpha[CTR_COLS_BLOCK] = { 0 }, dbias[CTR_COLS_BLOCK] = { 0 };
@@ -137,15 +149,15 @@ BODY void act_grad_rows(const struct ctr_act_grad_block *b, int64_t rows, int64_
     for (int64_t i = 0; i < rows; i++) {
         const float *z = b->z.p + i * b->z.stride, *dy = b->dy.p + i * b->dy.stride;
         float *dz = b->dz.p + i * b->dz.stride;
+#pragma GCC ivdep
         for (int64_t j = 0; j < cols; j++) {
             const float g = dy[j];
             float d = g;
             if (kind == CTR_ACT_RELU)
-                d = z[j] <= 0.0f ? 0.0f : g;
+                d = choose(z[j] <= 0.0f, 0.0f, g);
             if (kind == CTR_ACT_PRELU) {
-                const bool up = z[j] > 0.0f;
-                d = up ? g : alpha[j] * g;
-                dalpha[j] += (double)(up ? 0.0f : g * z[j]);
+                d = choose(z[j] > 0.0f, g, alpha[j] * g);
+                dalpha[j] += (double)choose(z[j] > 0.0f, 0.0f, g * z[j]);
             }
             if (kind == CTR_ACT_SIGMOID) {
                 const float p = ctr_e_sigmoid(z[j]);
@@ -171,6 +183,7 @@ static void dice_grad(const struct ctr_act_grad_block *b, int64_t rows, int64_t 
         rstd[j] = ctr_e_rstd(b->act.var[j], b->act.eps);
     for (int64_t i = 0; i < rows; i++) {
         const float *z = b->z.p + i * b->z.stride, *dy = b->dy.p + i * b->dy.stride;
+#pragma GCC ivdep
         for (int64_t j = 0; j < cols; j++) {
             const struct ctr_dice_slope s = ctr_e_dice_slope(z[j], alpha[j], mean[j], rstd[j]);
             dalpha[j] += (double)(dy[j] * s.dalpha);
@@ -185,6 +198,7 @@ static void dice_grad(const struct ctr_act_grad_block *b, int64_t rows, int64_t 
     for (int64_t i = 0; i < rows; i++) {
         const float *z = b->z.p + i * b->z.stride, *dy = b->dy.p + i * b->dy.stride;
         float *dz = b->dz.p + i * b->dz.stride;
+#pragma GCC ivdep
         for (int64_t j = 0; j < cols; j++) {
             const struct ctr_dice_slope s = ctr_e_dice_slope(z[j], alpha[j], mean[j], rstd[j]);
             const float d = dy[j] * s.dz + (dy[j] * s.dxhat - (shift[j] + s.xhat * turn[j])) * rstd[j];
@@ -224,7 +238,9 @@ BODY void add_entry(const struct ctr_pool_block *b, int64_t e, float *out, bool 
 {
     const float *row = entry_row(b, e);
     const float x = b->x ? b->x[e] : 1.0f;
-    for (int64_t d = 0; d < b->width; d++)
+    const int64_t width = b->width;
+#pragma GCC ivdep
+    for (int64_t d = 0; d < width; d++)
         out[d] = first ? x * row[d] : out[d] + x * row[d];
 }
 
@@ -237,7 +253,9 @@ BODY void max_entry(const struct ctr_pool_block *b, int64_t e, float *out)
 {
     const float *row = entry_row(b, e);
     const float x = b->x ? b->x[e] : 1.0f;
-    for (int64_t d = 0; d < b->width; d++)
+    const int64_t width = b->width;
+#pragma GCC ivdep
+    for (int64_t d = 0; d < width; d++)
         out[d] = wins(x * row[d], out[d]) ? x * row[d] : out[d];
 }
 
@@ -280,14 +298,17 @@ BODY void grad_entry(const struct ctr_pool_block *b, int64_t e, float *grad)
     const float *dout = sample_of(b, s);
     const float x = b->x ? b->x[e] : 1.0f, entries = (float)(end - first);
 
+    const int64_t width = b->width;
     if (b->how == CTR_POOL_SUM)
-        for (int64_t d = 0; d < b->width; d++)
+#pragma GCC ivdep
+        for (int64_t d = 0; d < width; d++)
             grad[d] += x * dout[d];
     else if (b->how == CTR_POOL_MEAN)
-        for (int64_t d = 0; d < b->width; d++)
+#pragma GCC ivdep
+        for (int64_t d = 0; d < width; d++)
             grad[d] += x * (dout[d] / entries);
     else
-        for (int64_t d = 0; d < b->width; d++)
+        for (int64_t d = 0; d < width; d++)
             grad[d] += is_largest(b, e, first, end, d) ? x * dout[d] : 0.0f;
 }
 
@@ -307,15 +328,18 @@ static void pool_grad(const struct ctr_pool_block *b, int64_t from, int64_t to)
 static void axpby(float a, const float *x, float b, float *y, int64_t n)
 {
     if (b == 0.0f)
+#pragma GCC ivdep
         for (int64_t i = 0; i < n; i++)
             y[i] = a * x[i];
     else
+#pragma GCC ivdep
         for (int64_t i = 0; i < n; i++)
             y[i] = a * x[i] + b * y[i];
 }
 
 static void dropout(uint64_t base, uint64_t counter, uint32_t least, float scale, const float *x, float *y, int64_t n)
 {
+#pragma GCC ivdep
     for (int64_t i = 0; i < n; i++)
         y[i] = x[i] * ctr_e_keep(base, counter + (uint64_t)i, least, scale);
 }
@@ -345,36 +369,48 @@ static void stats(struct ctr_block x, int64_t rows, int64_t cols, float *mean, f
 
 static void norm(const struct ctr_norm_block *b, int64_t rows, int64_t cols)
 {
-    for (int64_t i = 0; i < rows; i++)
+    const float *mean = b->mean, *var = b->var, *gamma = b->gamma, *beta = b->beta, eps = b->eps;
+
+    for (int64_t i = 0; i < rows; i++) {
+        const float *x = b->x.p + i * b->x.stride;
+        float *y = b->y.p + i * b->y.stride;
+#pragma GCC ivdep
         for (int64_t j = 0; j < cols; j++) {
-            const float xhat = (b->x.p[i * b->x.stride + j] - b->mean[j]) * ctr_e_rstd(b->var[j], b->eps);
-            b->y.p[i * b->y.stride + j] = (b->gamma ? b->gamma[j] : 1.0f) * xhat + (b->beta ? b->beta[j] : 0.0f);
+            const float xhat = (x[j] - mean[j]) * ctr_e_rstd(var[j], eps);
+            y[j] = (gamma ? gamma[j] : 1.0f) * xhat + (beta ? beta[j] : 0.0f);
         }
+    }
 }
 
 static void norm_grad(const struct ctr_norm_block *b, int64_t rows, int64_t cols)
 {
     double dgamma[CTR_COLS_BLOCK] = { 0 }, dbeta[CTR_COLS_BLOCK] = { 0 };
     float rstd[CTR_COLS_BLOCK], shift[CTR_COLS_BLOCK], turn[CTR_COLS_BLOCK], slope[CTR_COLS_BLOCK];
+    const float *mean = b->mean;
 
     for (int64_t j = 0; j < cols; j++)
         rstd[j] = ctr_e_rstd(b->var[j], b->eps);
-    for (int64_t i = 0; i < rows; i++)
+    for (int64_t i = 0; i < rows; i++) {
+        const float *x = b->x.p + i * b->x.stride, *dy = b->dy.p + i * b->dy.stride;
         for (int64_t j = 0; j < cols; j++) {
-            const float dy = b->dy.p[i * b->dy.stride + j];
-            dgamma[j] += (double)(dy * ((b->x.p[i * b->x.stride + j] - b->mean[j]) * rstd[j]));
-            dbeta[j] += (double)dy;
+            dgamma[j] += (double)(dy[j] * ((x[j] - mean[j]) * rstd[j]));
+            dbeta[j] += (double)dy[j];
         }
+    }
     for (int64_t j = 0; j < cols; j++) {
         shift[j] = (float)(dbeta[j] / (double)rows);
         turn[j] = (float)(dgamma[j] / (double)rows);
         slope[j] = (b->gamma ? b->gamma[j] : 1.0f) * rstd[j];
     }
-    for (int64_t i = 0; i < rows; i++)
+    for (int64_t i = 0; i < rows; i++) {
+        const float *x = b->x.p + i * b->x.stride, *dy = b->dy.p + i * b->dy.stride;
+        float *dx = b->y.p + i * b->y.stride;
+#pragma GCC ivdep
         for (int64_t j = 0; j < cols; j++) {
-            const float xhat = (b->x.p[i * b->x.stride + j] - b->mean[j]) * rstd[j];
-            b->y.p[i * b->y.stride + j] = slope[j] * (b->dy.p[i * b->dy.stride + j] - (shift[j] + xhat * turn[j]));
+            const float xhat = (x[j] - mean[j]) * rstd[j];
+            dx[j] = slope[j] * (dy[j] - (shift[j] + xhat * turn[j]));
         }
+    }
     store_sums(b->dgamma, dgamma, cols);
     store_sums(b->dbeta, dbeta, cols);
 }
@@ -384,6 +420,7 @@ static void norm_grad(const struct ctr_norm_block *b, int64_t rows, int64_t cols
 static void bce(const float *z, const float *label, const float *weight, float scale, float *p, float *loss, float *dz,
                 int64_t n)
 {
+#pragma GCC ivdep
     for (int64_t i = 0; i < n; i++) {
         const float w = weight ? weight[i] : 1.0f, q = ctr_e_sigmoid(z[i]);
         if (p)
