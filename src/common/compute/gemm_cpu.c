@@ -11,7 +11,7 @@
 
 enum {
     K_WHOLE = 1024,        /* k up to which it is not cut */
-    K_PIECE = 256,         /* pieces of a longer one */
+    K_PIECE = 128,         /* pieces of a longer one */
     ROWS_BLOCK = 240,      /* rows of a block */
     PACK_BYTES = 16 << 20, /* packed B' at a time */
     BLOCKS_A_THREAD = 4,   /* so that a thread that is late does not hold up the rest */
