@@ -249,6 +249,12 @@ static void test_choice(const struct ctr_params *p)
             memcpy(row, t->row[i], 8);
             ctr_state_write(l, &t->more.event, &s, row);
             back &= !memcmp(row, t->row[i], l->layout.bytes);
+            uint8_t *at[CTR_LANES];
+            for (int j = 0; j < CTR_LANES; j++)
+                at[j] = j ? t->spare : t->row[i];
+            (void)l->forward(l, &t->s, at, 1);
+            back &= ctr_state_weight(l, &t->more.event, &s) ==
+                    (l->precision == CTR_F64_STATE ? t->w[0] : (double)((const float *)(void *)t->w)[0]);
             worst = fmax(worst, fabs(ctr_state_weight(l, &t->more.event, &s) - weight_of(&ref[i])));
         }
         bool zero = true;

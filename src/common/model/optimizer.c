@@ -150,7 +150,7 @@ static ctr_move *const moves[3][CTR_PRECISIONS][2] = { MOVES(value), MOVES(n), M
 
 /* ---- the phases of a row ---- */
 
-static double power_of(const struct ctr_learning *p, double n)
+double ctr_learning_root(const struct ctr_learning *p, double n)
 {
     return p->power == 0.5 ? sqrt(n) : n > 0 ? ctr_exp(p->power * ctr_log(n)) : 0;
 }
@@ -162,10 +162,11 @@ static void raise_root(const struct ctr_learning *p, const struct ctr_coords *s,
         return;
     for (int64_t i = 0; i < room; i++)
         if (p->precision == CTR_F64_STATE)
-            ((double *)root)[i] = isinf(((double *)root)[i]) ? INFINITY : power_of(p, ((const double *)s->n)[i]);
+            ((double *)root)[i] =
+                isinf(((double *)root)[i]) ? INFINITY : ctr_learning_root(p, ((const double *)s->n)[i]);
         else
             ((float *)root)[i] =
-                isinf(((float *)root)[i]) ? INFINITY : (float)power_of(p, (double)((const float *)s->n)[i]);
+                isinf(((float *)root)[i]) ? INFINITY : (float)ctr_learning_root(p, (double)((const float *)s->n)[i]);
 }
 
 static int64_t padded(int64_t k)
@@ -199,7 +200,7 @@ static void update_any(const struct ctr_learning *p, const struct ctr_coords *s,
     e->step++;
     e->draw = ctr_mix64(p->seed ^ e->step * 0x9e3779b97f4a7c15u);
     if (p->rate == CTR_RATE_GLOBAL)
-        e->next = power_of(p, (double)e->step);
+        e->next = ctr_learning_root(p, (double)e->step);
     p->isa->advance[p->rate][p->optimizer->holds][real](p, s, room, g);
     raise_root(p, s, s->more->next, room);
     p->isa->step[p->step][real](p, s, room, g);
@@ -295,7 +296,7 @@ int ctr_learning_init(struct ctr_learning *l, const struct ctr_params *p, struct
 void ctr_learning_start(const struct ctr_learning *l, struct ctr_event *e, uint64_t step)
 {
     *e = (struct ctr_event){ .step = step };
-    e->root = e->next = power_of(l, (double)step);
+    e->root = e->next = ctr_learning_root(l, (double)step);
 }
 
 int ctr_learning_words(const struct ctr_learning *l, const struct ctr_event *e, struct ctr_buf *text,

@@ -113,7 +113,8 @@ struct ctr_learning {
 struct ctr_params;
 /* Fails when the parameters do not go together. */
 int ctr_learning_init(struct ctr_learning *l, const struct ctr_params *p, struct ctr_err *err) CTR_MUST;
-bool ctr_learning_is_default(const struct ctr_learning *l); /* one of the fused kernels of ftrl.h does it */
+bool ctr_learning_is_default(const struct ctr_learning *l);       /* one of the fused kernels of ftrl.h does it */
+double ctr_learning_root(const struct ctr_learning *l, double n); /* n^power */
 void ctr_learning_start(const struct ctr_learning *l, struct ctr_event *e, uint64_t step); /* after `step` events */
 
 /* Lines of a summary: what a table row holds, in bytes, and what q2.13 cut off. */
