@@ -120,7 +120,6 @@ for s in onehot mixed; do
     ok "--minibatch, $s: and the same model" ref same bm.arrows bm7.arrows
 done
 exits '--minibatch 0' 2 ctr-train lr --minibatch 0 -o x.arrows onehot.arrows
-exits '--minibatch with a checkpoint' 2 ctr-train lr --minibatch 2 --checkpoint c -o x.arrows onehot.arrows
 ok 'progressive on stdout' cmp p.arrows pp.arrows
 ok 'and the model in a file' cmp m.arrows mm.arrows
 exits 'both on stdout is a usage error' 2 ctr-train lr --progressive - mixed.arrows
@@ -164,6 +163,21 @@ ok 'and a last one comes through' run 60
 ok 'the model of a run that was never killed' cmp want.arrows got.arrows
 ok 'and its predictions' cmp wantp.arrows gotp.arrows
 is 'the checkpoint is gone, with all that was beside it' "$(ls c.ckpt* 2>/dev/null)" ''
+
+# A checkpoint in the middle of a minibatch: its rows are read, and learned, again.
+for s in onehot mixed; do
+    ctr-cat --batch 37 $s.arrows >odd.arrows
+    head -c "$(($(wc -c <odd.arrows) / 2))" odd.arrows >half.odd
+    for j in 1 3; do
+        train --minibatch 100 --passes 2 --progressive bp.arrows -o bm.arrows -j $j odd.arrows
+        mini="ctr-train lr -q --minibatch 100 --passes 2 --checkpoint b.ckpt --progressive bpr.arrows -o bmr.arrows -j $j"
+        exits "--minibatch, $s, -j $j: a truncated input fails" 1 $mini half.odd
+        ok 'and leaves a checkpoint' test -s b.ckpt
+        ok '--resume goes on' $mini --resume --checkpoint-every 1 odd.arrows
+        ok 'to the same model' cmp bm.arrows bmr.arrows
+        ok 'and the same predictions' cmp bp.arrows bpr.arrows
+    done
+done
 
 mkfifo pipe
 ctr-train lr --checkpoint t.ckpt -o t.arrows --progressive tp.arrows <pipe 2>term.err &

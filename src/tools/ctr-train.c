@@ -277,8 +277,6 @@ static int check_options(const struct ctr_cli *cli, struct ctr_err *err)
         return ctr_cli_usage(err, "--expire follows the time of one pass: leave --passes out");
     if ((o.every || o.resume) && !o.checkpoint)
         return ctr_cli_usage(err, "--%s needs --checkpoint FILE", o.resume ? "resume" : "checkpoint-every");
-    if (o.params.minibatch > 1 && o.checkpoint)
-        return ctr_cli_usage(err, "--checkpoint keeps what was learned row by row: leave --minibatch out");
     if (o.resume && o.init)
         return ctr_cli_usage(err, "--resume goes on from the checkpoint, --init from a model: give one of them");
     return 0;

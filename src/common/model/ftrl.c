@@ -119,6 +119,21 @@ BODY int64_t padded(int64_t k)
         for (int64_t i = 0; i < room; i++)                                                                             \
             root[i] = squareroot(n[i]);                                                                                \
         update_##suffix(p, s, row, k, g);                                                                              \
+    }                                                                                                                  \
+    BODY void update_sums_##suffix(const struct ctr_learning *p, const struct ctr_coords *s, uint8_t *const *row,      \
+                                   int64_t k, const double *restrict g, const double *restrict squares)                \
+    {                                                                                                                  \
+        real *restrict z = s->z, *restrict n = s->n, *restrict w = s->w, *restrict root = s->root;                     \
+        const real inv_alpha = (real)p->inv_alpha;                                                                     \
+        const int64_t room = padded(k);                                                                                \
+        for (int64_t i = 0; i < room; i++) {                                                                           \
+            real next = n[i] + (real)squares[i];                                                                       \
+            real sigma = (squareroot(next) - root[i]) * inv_alpha;                                                     \
+            z[i] += (real)g[i] - sigma * w[i];                                                                         \
+            n[i] = next;                                                                                               \
+        }                                                                                                              \
+        for (int64_t i = 0; i < room; i += LANES)                                                                      \
+            scatter_##suffix(row + i, z + i, n + i);                                                                   \
     }
 DEFINE_BODY(double, f64, sqrt, fabs)
 DEFINE_BODY(float, f32, sqrtf, fabsf)
@@ -138,6 +153,12 @@ DEFINE_BODY(float, f32, sqrtf, fabsf)
                                                         uint8_t *const *row, int64_t k, double g)                      \
     {                                                                                                                  \
         update_late_##suffix(p, s, row, k, g);                                                                         \
+    }                                                                                                                  \
+    attributes static void update_sums_##suffix##_##isa(const struct ctr_learning *p, const struct ctr_coords *s,      \
+                                                        uint8_t *const *row, int64_t k, const double *g,               \
+                                                        const double *squares)                                         \
+    {                                                                                                                  \
+        update_sums_##suffix(p, s, row, k, g, squares);                                                                \
     }
 #define DEFINE_KERNEL(isa, attributes) DEFINE_TYPED(isa, attributes, f64) DEFINE_TYPED(isa, attributes, f32)
 
@@ -146,6 +167,7 @@ DEFINE_BODY(float, f32, sqrtf, fabsf)
         .name = #isa, .usable = usable_##isa, .forward = { forward_f64_##isa, forward_f32_##isa },                     \
         .update = { update_f64_##isa, update_f32_##isa },                                                              \
         .update_late = { update_late_f64_##isa, update_late_f32_##isa },                                               \
+        .update_sums = { update_sums_f64_##isa, update_sums_f32_##isa },                                               \
     }
 
 #define FAST __attribute__((optimize("O3")))

@@ -15,12 +15,17 @@
 
 #include "common/model/optimizer.h"
 
+typedef void ctr_update_sums(const struct ctr_learning *p, const struct ctr_coords *s, uint8_t *const *row, int64_t k,
+                             const double *g, const double *squares);
+
 /* Index of the functions: CTR_F64_STATE or CTR_F32_STATE. */
 struct ctr_ftrl_kernel {
     const char *name;
     bool (*usable)(void);
     ctr_forward *forward[2];
     ctr_update *update[2], *update_late[2];
+    /* After forward, with a sum of gradients and one of their squares for each coordinate (padded with 0). */
+    ctr_update_sums *update_sums[2];
 };
 
 /* Fastest first; the last one runs everywhere. */

@@ -32,6 +32,7 @@ struct ctr_inputs {
     int fixed;  /* entries of a row that come from KEY and NUMBER */
     bool plain; /* every row has exactly one entry a table, with x = 1: no second sweep */
     bool has_x; /* some x may differ from 1 */
+    bool transposed;
     struct ctr_rowchange change;
     uint16_t *tables; /* of the inputs, in order */
     const struct ctr_sparse_kernel *kernel;
@@ -254,6 +255,11 @@ int ctr_inputs_by_column(struct ctr_inputs *in, struct ctr_err *err)
     return 0;
 }
 
+void ctr_inputs_transpose(struct ctr_inputs *in)
+{
+    in->transposed = in->plain && !in->has_x && !(in->change.drop > 0) && !in->by_column;
+}
+
 int ctr_inputs_count(const struct ctr_inputs *in)
 {
     return in->n;
@@ -299,6 +305,7 @@ int ctr_inputs_batch(struct ctr_inputs *in, const struct ctr_batch *b, struct ct
 
 struct sink {
     int64_t *cursor; /* by row of the tile: where the next entry goes */
+    int64_t step;    /* from a row's entry to its next one */
     uint64_t *hash;
     uint16_t *table;
     double *x; /* NULL: all 1 */
@@ -306,7 +313,8 @@ struct sink {
 
 static inline void put(const struct sink *s, int64_t row, uint64_t hash, uint16_t table, double x)
 {
-    int64_t at = s->cursor[row]++;
+    int64_t at = s->cursor[row];
+    s->cursor[row] += s->step;
     s->hash[at] = hash;
     s->table[at] = table;
     if (s->x)
@@ -619,11 +627,14 @@ int ctr_inputs_rows(struct ctr_inputs *in, struct ctr_rowbuf *keep, int64_t from
     int64_t *start = (int64_t *)(void *)buf->start.data;
     if ((rc = measure(in, from, n, start, err)) || (rc = make_room(in, buf, start[n], err)))
         return rc;
-    struct sink s = { (int64_t *)(void *)in->cursor.data, (uint64_t *)(void *)buf->hash.data,
+    struct sink s = { (int64_t *)(void *)in->cursor.data, in->transposed ? n : 1, (uint64_t *)(void *)buf->hash.data,
                       (uint16_t *)(void *)buf->table.data, in->has_x ? (double *)(void *)buf->x.data : NULL };
-    memcpy(s.cursor, start, (size_t)n * sizeof *start);
+    for (int64_t i = 0; i < n; i++)
+        s.cursor[i] = in->transposed ? i : start[i];
     const bool fast = all_plain(in);
-    if (fast)
+    for (int k = 0; k < in->n && fast && in->transposed; k++)
+        in->kernel->hash((const uint64_t *)in->batch->col[in->in[k].column].data + from, n, s.hash + k * n);
+    if (fast && !in->transposed)
         put_plain(in, from, n, &s);
     for (int k = 0; k < in->n && !fast; k++) {
         const struct input *p = &in->in[k];
@@ -648,7 +659,10 @@ int ctr_inputs_rows(struct ctr_inputs *in, struct ctr_rowbuf *keep, int64_t from
         s.x[e] = 1;
     if (ctr_rowchange_scales(&in->change))
         ctr_rowchange_apply(&in->change, n, in->batch->first_row + from, start, s.hash, s.table, s.x);
+    if (in->transposed && n)
+        memcpy(s.table, in->tables, (size_t)in->n * sizeof *s.table);
     *rows = (struct ctr_rows){
+        .transposed = in->transposed,
         .rows = n,
         .first_row = in->batch->first_row + from,
         .start = start,

@@ -20,6 +20,12 @@ enum {
     BLOCK_ENTRIES = 8192, /* or so many entries of such, if there are more */
 };
 
+/* May minibatches be learned field by field, should the stream be fit for it? */
+static bool by_field(const struct lr *m)
+{
+    return m->params.minibatch > 1 && ctr_learning_is_default(&m->learning) && !m->inclusion;
+}
+
 int ctr_lr_new(void **out, const struct ctr_params *p, struct ctr_err *err)
 {
     struct lr *m = calloc(1, sizeof *m);
@@ -34,10 +40,11 @@ int ctr_lr_new(void **out, const struct ctr_params *p, struct ctr_err *err)
     m->stride = m->learning.layout.bytes + (p->expire ? CTR_DAY_BYTES : 0);
     if (!rc && p->expire && p->minibatch > 1)
         rc = ctr_fail(err, CTR_EUSAGE, "--expire goes row by row: leave --minibatch out");
-    if (!rc && p->minibatch > 1)
-        rc = ctr_lr_mini_new(&m->mini, p->minibatch, p->threads, err);
     if (!rc)
         rc = ctr_inclusion_new(&m->inclusion, p, err);
+    if (!rc && p->minibatch > 1)
+        rc = by_field(m) ? ctr_lr_fields_new(&m->fields, p->minibatch, p->threads, err)
+                         : ctr_lr_mini_new(&m->mini, p->minibatch, p->threads, err);
     if (rc) {
         ctr_lr_free(m);
         return rc;
@@ -63,6 +70,7 @@ void ctr_lr_free(void *learner)
     free(m->extra);
     free(m->seed);
     ctr_lr_mini_free(m->mini);
+    ctr_lr_fields_free(m->fields);
     ctr_inclusion_free(m->inclusion);
     free(m);
 }
@@ -328,9 +336,8 @@ static int64_t day_end(const struct lr *m, const struct ctr_rows *r, int64_t fro
     return i;
 }
 
-static int lr_train_rows(void *learner, const struct ctr_rows *r, double *score, int64_t bound, struct ctr_err *err)
+static int train_rows(struct lr *m, const struct ctr_rows *r, double *score, int64_t bound, struct ctr_err *err)
 {
-    struct lr *m = learner;
     for (int64_t from = 0, end; from < r->rows; from = end) {
         int rc = m->expiry.days && r->day[from] > m->expiry.today
                      ? ctr_expiry_begin(&m->expiry, m->table, m->tables, r->day[from], err)
@@ -347,15 +354,38 @@ static int lr_train_rows(void *learner, const struct ctr_rows *r, double *score,
     return 0;
 }
 
+static int lr_train_rows(void *learner, const struct ctr_rows *r, double *score, int64_t bound, struct ctr_err *err)
+{
+    struct lr *m = learner;
+    const struct ctr_params *p = &m->params;
+    int rc =
+        p->minibatch > 1 && !r->transposed && !m->mini ? ctr_lr_mini_new(&m->mini, p->minibatch, p->threads, err) : 0;
+    if (rc || !r->rows || !r->transposed)
+        return rc ? rc : train_rows(m, r, score, bound, err);
+    rc = measure_block(m, r, 0, r->rows, bound, err);
+    return rc ? rc : ctr_lr_fields_rows(m->fields, m, r, score, err);
+}
+
+static bool lr_transposed(const void *learner)
+{
+    return by_field(learner);
+}
+
+static int64_t lr_pending(const void *learner)
+{
+    const struct lr *m = learner;
+    return m->mini ? ctr_lr_mini_pending(m->mini) : m->fields ? ctr_lr_fields_pending(m->fields) : 0;
+}
+
 static int lr_end_pass(void *learner, struct ctr_err *err)
 {
     struct lr *m = learner;
-    (void)err;
+    int rc = m->fields ? ctr_lr_fields_end(m->fields, err) : 0;
     if (m->mini)
         ctr_lr_mini_end(m->mini, m);
     if (m->inclusion)
         ctr_inclusion_end_pass(m->inclusion);
-    return 0;
+    return rc;
 }
 
 static int lr_bind(void *learner, const struct ctr_inputs *in, const struct ctr_strs *names, struct ctr_err *err)
@@ -413,6 +443,8 @@ const struct ctr_model ctr_model_lr = {
     .bind = lr_bind,
     .train_rows = lr_train_rows,
     .end_pass = lr_end_pass,
+    .transposed = lr_transposed,
+    .pending = lr_pending,
     .keys = lr_keys,
     .memory = lr_memory,
     .words = lr_words,

@@ -10,6 +10,7 @@
 #include "common/model/sparse.h"
 
 struct ctr_lr_mini;
+struct ctr_lr_fields;
 struct ctr_inclusion;
 
 struct lr {
@@ -17,7 +18,8 @@ struct lr {
     uint32_t stride;              /* bytes of a table row */
     bool no_bias;
     struct ctr_sparse *table;
-    struct ctr_lr_mini *mini;        /* NULL: row by row */
+    struct ctr_lr_mini *mini; /* by minibatches: one of these; both NULL: row by row */
+    struct ctr_lr_fields *fields;
     struct ctr_inclusion *inclusion; /* NULL: every key is taken up */
     struct ctr_expiry expiry;
     uint64_t *seed;  /* by table: of its name */
@@ -52,6 +54,16 @@ void ctr_lr_mini_free(struct ctr_lr_mini *q);
 int ctr_lr_mini_rows(struct ctr_lr_mini *q, struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end,
                      double *score, struct ctr_err *err) CTR_MUST;
 void ctr_lr_mini_end(struct ctr_lr_mini *q, struct lr *m); /* the last minibatch of a pass may be a short one */
+int64_t ctr_lr_mini_pending(const struct ctr_lr_mini *q);
+
+/* lr_fields.c: the same for the default optimizer, without an inclusion filter, and rows with one key a field, by
+ * column. */
+int ctr_lr_fields_new(struct ctr_lr_fields **q, int64_t rows, int threads, struct ctr_err *err) CTR_MUST;
+void ctr_lr_fields_free(struct ctr_lr_fields *q);
+int ctr_lr_fields_rows(struct ctr_lr_fields *q, struct lr *m, const struct ctr_rows *r, double *score,
+                       struct ctr_err *err) CTR_MUST;
+int ctr_lr_fields_end(struct ctr_lr_fields *q, struct ctr_err *err) CTR_MUST;
+int64_t ctr_lr_fields_pending(const struct ctr_lr_fields *q);
 
 /* lr_file.c */
 int ctr_lr_save_schema(const void *learner, struct ctr_schema *s, struct ctr_err *err) CTR_MUST;

@@ -435,3 +435,8 @@ void ctr_lr_mini_end(struct ctr_lr_mini *q, struct lr *m)
     take_events(q);
     q->pending = 0;
 }
+
+int64_t ctr_lr_mini_pending(const struct ctr_lr_mini *q)
+{
+    return q->pending;
+}

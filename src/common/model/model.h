@@ -31,6 +31,7 @@ struct ctr_rows {
     const double *weight;  /* NULL: all 1 */
     const int32_t *day;    /* since 1970, UTC; NULL: not asked for */
     bool one_a_table;      /* no table has more than one entry a row; by column: each input has one */
+    bool transposed;       /* one_a_table, x NULL, and entry k of row i lies at hash[k * rows + i]; table: of one row */
     const float *dense;    /* by column: rows x ctr_inputs_dense; NULL: none */
 };
 
@@ -52,6 +53,8 @@ void ctr_inputs_free(struct ctr_inputs *in);
  * a table's and are not joined; numbers give no entries but stand in `dense`, 0 where they are null. A list of numbers
  * must have a fixed size. */
 int ctr_inputs_by_column(struct ctr_inputs *in, struct ctr_err *err) CTR_MUST;
+/* From now on rows are transposed where every row has one entry a table with x = 1: a matter of the schema. */
+void ctr_inputs_transpose(struct ctr_inputs *in);
 struct ctr_input_info {
     const char *name; /* of the column */
     int table;        /* into the list of table names; -1: numbers */
@@ -151,6 +154,7 @@ struct ctr_model {
     int (*train_rows)(void *learner, const struct ctr_rows *rows, double *score, int64_t memory_bytes,
                       struct ctr_err *err);
     int (*end_pass)(void *learner, struct ctr_err *err); /* the rows of a pass are all there */
+    bool (*transposed)(const void *learner);             /* may rows be? NULL: no */
     /* Rows that were scored and not yet learned from, or NULL: always 0. They are in no checkpoint: a resumed run gives
      * them to train_rows again, right after load. */
     int64_t (*pending)(const void *learner);

@@ -13,6 +13,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+enum { MINIBATCH_ROWS = 1024 }; /* handed out at a time: to wake the threads that share them takes long */
+
 int ctr_trainer_new(struct ctr_trainer **out, const struct ctr_train_job *job, struct ctr_err *err)
 {
     struct ctr_trainer *t = calloc(1, sizeof *t);
@@ -182,6 +184,8 @@ static int start_pass(struct ctr_trainer *t, struct ctr_reader *r, struct ctr_er
     }
     if (!rc && t->job.model->by_column)
         rc = ctr_inputs_by_column(t->in, err);
+    if (!rc && t->job.model->transposed && t->job.model->transposed(t->learner))
+        ctr_inputs_transpose(t->in);
     if (!rc)
         rc = t->job.model->bind(t->learner, t->in, &t->tables, err);
     if (!rc && t->job.checkpoint && !(rc = ctr_digest_new(&t->digest, s, err)))
@@ -204,7 +208,9 @@ static int start_feed(struct ctr_trainer *t, struct ctr_reader *r, struct ctr_er
         .in = t->in,
         .digest = t->at.pass < t->resume.pass ? NULL : t->digest,
         .spool = t->at.pass ? NULL : t->spool,
-        .tile_rows = t->job.model->rows,
+        .tile_rows = t->job.model->rows            ? t->job.model->rows
+                     : t->job.params.minibatch > 1 ? MINIBATCH_ROWS
+                                                   : 0,
         .known_rows = known_rows(t),
         .again_rows = t->at.pass == t->resume.pass ? t->resume.pending : 0,
         .with_batches = t->out && t->at.pass == 0,
