@@ -129,7 +129,7 @@ check: $(B)/fault/inject.so
 
 .PHONY: fault
 # The scorecard of faults: make fault, or make fault LINE='3 7'. Its quick part is in `make check`.
-fault: bins $(B)/fault/inject.so
+fault: bins units $(B)/fault/inject.so
 	@CTR_BUILD=$(CURDIR)/$(B) tests/fault/scorecard $(LINE)
 
 # Static checks: formatting, cppcheck, manual pages.

@@ -132,6 +132,22 @@ line '2c', 'messages dropped, repeated, swapped', sub {
     return (($seen + $harmless + @bad) . " in $n inputs: $seen seen, $harmless after what the tool reads, " . scalar(@bad) . ' missed', @bad);
 };
 
+line '2e', 'every cut and every bit of small streams', sub {
+    my ($quick, $dir) = @_;
+    my $unit = "$BUILD/unit/unit-stream-fault";
+    return 'SKIP it runs as a unit test' if $quick;
+    return "SKIP $unit is not built" unless -x $unit;
+    my @said = split /\n/, `$unit`;
+    my (%n, $missed);
+    for (@said) {
+        $n{$2} += $1 while /(\d+) (truncations|bit flips|lies|random changes)/g;
+        $n{orders} += $1 if /swapped in (\d+) ways/;
+        $missed += $1 while /(\d+) (?:missed|let bad rows out)/g;
+    }
+    my $text = join ', ', map { "$n{$_} $_" } grep { $n{$_} } 'truncations', 'bit flips', 'orders', 'lies', 'random changes';
+    return ("$text: $missed missed or let rows out", grep { /^not ok/ } @said);
+};
+
 line '2d', 'chains of four without pipefail', sub {
     my ($quick, $dir) = @_;
     inputs($dir, 300);
