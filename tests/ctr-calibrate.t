@@ -156,6 +156,49 @@ ctr-calibrate --fit power -o down.map down.arrows 2>said
 ok "clicks that fall with the score: kappa stays positive" grep -q 'a slope was raised to 0.001' said
 ok "and the map monotone" monotone down.map
 
+# ---- held-out rows, and a feature that the model does not see: of the rows with a low score some click as often as not, of those with a
+# high score some always do, so that the click rate is above the score at both ends and no power of the score
+awk -v OFS=, 'function u() { s = (s * 16807) % 2147483647; return s / 2147483647 }
+    BEGIN { s = 11; print "click,site,score"; for (i = 0; i < 60000; i++) { z = u() * 5 - 5; p = 1 / (1 + exp(-z))
+        h = u(); q = h < .04 && z < -3 ? .5 : h > .7 && z > -1.5 ? 1 : p; print (u() < q), "s" int(u() * 3), p } }' >hidden.csv
+import hidden.csv | ctr-select --head 50% --rest later.arrows >sooner.arrows
+for kind in isotonic power platt; do
+    ctr-calibrate --fit $kind --held-out later.arrows -o h.$kind.map sooner.arrows 2>held.$kind
+done
+is "held-out rows: says so" "$(sed -n 1p held.isotonic)" 'ctr-calibrate: mean score over mean label, on the rows held out in later.arrows:'
+is "low, middle, high" "$(awk '{ print $2 }' held.power | paste -sd' ')" 'mean scores low middle high'
+measured() { # LOW|HIGH FIELD KIND: off by this factor, as a distance
+    awk -v w="$1" -v f="$2" '$2 == w { v = $(NF + f); print (v > 1 ? v - 1 : 1 / v - 1) }' "held.$3"
+}
+for end in low high; do
+    ok "$end scores were off" awk -v b="$(measured $end -1 isotonic)" 'BEGIN { exit !(b > .1) }'
+    ok "$end: isotonic leaves less bias than power" \
+        awk -v i="$(measured $end 0 isotonic)" -v p="$(measured $end 0 power)" 'BEGIN { print i, p; exit !(i < .1 && i < p / 2) }'
+done
+third() { ctr-calibrate h.isotonic.map later.arrows | ctr-select --where 'score_raw <= 0.03' | ctr-eval -m calibration | awk 'END { print $NF }'; }
+agrees() { awk -v a="$(third)" 'BEGIN { exit !(a > .9 && a < 1.1) }'; }
+ok "ctr-eval sees the same" agrees
+ctr-calibrate --fit isotonic --by site --held-out later.arrows -o hs.map sooner.arrows 2>held.by
+ok "by slices" grep -q '3 of 3 values of site' held.by
+ctr-calibrate -q --fit isotonic -o plain.map sooner.arrows
+same_map() { test "$(ctr-info --digest plain.map | cut -d' ' -f1)" = "$(ctr-info --digest h.isotonic.map | cut -d' ' -f1)"; }
+ok "the map is that without them" same_map
+# A weight of 2 is the row twice.
+awk -F, -v OFS=, 'NR == 1 { print $0, "w"; next } NR < 9000 { print $0, NR % 3 == 0 ? 2 : 1 }' hidden.csv >weighted.csv
+awk -F, -v OFS=, 'NR < 9000 { print } NR > 1 && NR < 9000 && NR % 3 == 0 { print }' hidden.csv >twice.csv
+import twice.csv >twice.arrows
+ctr-import --format csv --header --label click --score score --weight w weighted.csv >weighted.arrows
+for kind in isotonic power platt; do
+    for s in weighted twice; do
+        ctr-calibrate -q --fit $kind -o $s.map $s.arrows
+        ctr-calibrate $s.map grid.arrows | ctr-export --format csv | cut -d, -f1 >$s.txt
+    done
+    ok "$kind: weights count" sh -c "paste weighted.txt twice.txt | awk 'NR > 1 { d = \$1 - \$2; if (d * d > 1e-18) bad = 1 } END { exit bad || NR < 2000 }'"
+done
+exits "--held-out without rows" 1 ctr-calibrate --fit isotonic --held-out none.arrows -o no.map sooner.arrows
+ok "leaves no map" test ! -e no.map
+exits "--held-out with a map" 2 ctr-calibrate --held-out later.arrows map new.arrows
+
 # ---- against others
 if has_python pyarrow numpy sklearn; then
     cat >ref.py <<'END'

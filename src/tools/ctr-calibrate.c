@@ -8,7 +8,7 @@
 #include <stdio.h>
 
 static struct {
-    const char *fit, *pieces, *by;
+    const char *fit, *pieces, *by, *held_out;
     int64_t min_clicks;
 } o = { .pieces = "linear", .min_clicks = 100 };
 
@@ -18,6 +18,8 @@ static const struct ctr_opt opts[] = {
     { "by", 'b', CTR_OPT_STR, "COLUMN", "a map for each value of this column, besides the global one", &o.by, 0 },
     { "min-clicks", 0, CTR_OPT_INT, "N", "slices with fewer clicks or non-clicks use the global map (100)",
       &o.min_clicks, 0 },
+    { "held-out", 0, CTR_OPT_STR, "FILE", "with --fit: report the bias on the rows of FILE", &o.held_out,
+      CTR_OPT_PATH },
     { 0 },
 };
 
@@ -57,18 +59,20 @@ static const char *number(char text[32], double v)
     return text;
 }
 
-/* Mean score over mean label, before and after, for low, middle and high scores. */
-static int report(const struct ctr_cli *cli, const struct ctr_cal_fit *f, const struct ctr_cal_map *m,
-                  struct ctr_err *err)
+/* Mean score over mean label, before and after, for low, middle and high scores of `rows`, those of the fit or others.
+ */
+static int report(const struct ctr_cli *cli, const struct ctr_cal_fit *f, const struct ctr_cal_fit *rows,
+                  const struct ctr_cal_map *m, struct ctr_err *err)
 {
     static const char *const name[3][3] = { { "all", "", "" }, { "low", "high", "" }, { "low", "middle", "high" } };
     struct ctr_cal_bias b[3] = { 0 };
     char before[32], after[32];
-    int n = cli->quiet ? 0 : ctr_cal_fit_bias(f, m, b, 3, err);
+    int n = cli->quiet ? 0 : ctr_cal_fit_bias(rows, m, b, 3, err);
 
     if (n <= 0)
         return n;
-    ctr_cli_note(cli, "mean score over mean label, on the rows of the fit:");
+    ctr_cli_note(cli, "mean score over mean label, on the rows %s%s:", rows == f ? "of the fit" : "held out in ",
+                 rows == f ? "" : o.held_out);
     ctr_cli_note(cli, "%-7s  %-19s  %10s  %10s  %8s  %8s", "", "scores", "mean_score", "click_rate", "before", "after");
     for (int i = 0; i < n; i++)
         ctr_cli_note(cli, "%-7s  %.6f - %.6f  %11.6f  %10.6f  %8s  %8s", name[n - 1][i], b[i].low, b[i].high,
@@ -129,21 +133,37 @@ static int find(struct ctr_cli *cli, struct ctr_reader *r, struct ctr_cal_fit_op
     return ctr_reader_project(r, keep, n, err);
 }
 
+/* The rows of --held-out. */
+static int hold_out(struct ctr_cli *cli, struct ctr_cal_fit_opts *fo, struct ctr_cal_fit **held, struct ctr_err *err)
+{
+    char *paths[] = { (char *)(uintptr_t)o.held_out };
+    struct ctr_reader *r = NULL;
+    int rc = ctr_reader_open(&r, paths, 1, NULL, err);
+
+    if (!rc && !(rc = find(cli, r, fo, err)) && !(rc = ctr_cal_fit_new(held, ctr_reader_schema(r), fo, err)) &&
+        !(rc = feed(cli, r, *held, err)) && (rc = ctr_cal_fit_hold_out(*held, err)))
+        ctr_err_file(err, o.held_out);
+    ctr_reader_free(r);
+    return rc;
+}
+
 static int fit(struct ctr_cli *cli, struct ctr_err *err)
 {
     struct ctr_cal_fit_opts fo = {
         .columns = { -1, -1, -1, -1, -1 }, .kind = kind(), .min_rows = o.min_clicks, .memory_bytes = cli->memory_bytes
     };
     struct ctr_reader *r = NULL;
-    struct ctr_cal_fit *f = NULL;
+    struct ctr_cal_fit *f = NULL, *held = NULL;
     struct ctr_cal_map *m = NULL;
-    int rc;
+    int rc = o.held_out ? ctr_cli_read(cli, o.held_out, err) : 0;
 
-    if (!(rc = ctr_cli_reader(cli, 0, NULL, &r, err)) && !(rc = find(cli, r, &fo, err)) &&
+    if (!rc && !(rc = ctr_cli_reader(cli, 0, NULL, &r, err)) && !(rc = find(cli, r, &fo, err)) &&
         !(rc = ctr_cal_fit_new(&f, ctr_reader_schema(r), &fo, err)) && !(rc = feed(cli, r, f, err)) &&
-        !(rc = ctr_cal_fit_finish(f, &m, err)) && !(rc = report(cli, f, m, err)))
+        !(rc = ctr_cal_fit_finish(f, &m, err)) && (!o.held_out || !(rc = hold_out(cli, &fo, &held, err))) &&
+        !(rc = report(cli, f, held ? held : f, m, err)))
         rc = write_map(cli, m, err);
     ctr_cal_map_free(m);
+    ctr_cal_fit_free(held);
     ctr_cal_fit_free(f);
     ctr_reader_free(r);
     return rc;
@@ -185,6 +205,8 @@ static int apply(struct ctr_cli *cli, struct ctr_err *err)
     struct ctr_cal_apply *a = NULL;
     int score, rc = ctr_cli_args(cli, 1, -1, err);
 
+    if (!rc && o.held_out)
+        return ctr_cli_usage(err, "--held-out goes with --fit; of a map that is there, ctr-eval shows the calibration");
     if (!rc && o.by)
         return ctr_cli_usage(err, "--by goes with --fit: a map knows by which column it was fitted");
     if (!rc)

@@ -478,6 +478,15 @@ int ctr_cal_fit_finish(struct ctr_cal_fit *f, struct ctr_cal_map **map, struct c
     return rc;
 }
 
+int ctr_cal_fit_hold_out(struct ctr_cal_fit *f, struct ctr_err *err)
+{
+    int rc = f->seen ? 0 : ctr_fail(err, CTR_EDATA, "the input has no rows: there is nothing to measure a map on");
+
+    for (int i = 0; !rc && i < f->n; i++)
+        rc = ctr_sample_sort(&f->part[i].sample, err);
+    return rc;
+}
+
 int64_t ctr_cal_fit_slices(const struct ctr_cal_fit *f)
 {
     return f->n - 1;
@@ -506,10 +515,11 @@ int ctr_cal_fit_bias(const struct ctr_cal_fit *f, const struct ctr_cal_map *m, s
     for (int i = f->n > 1 ? 1 : 0; i < f->n; i++) {
         int64_t hint = 0;
         int k = 0;
+        const int slice = i ? ctr_cal_map_slice(m, f->part[i].text, f->part[i].text_bytes) : 0;
         for (struct ctr_ties t = { .s = &f->part[i].sample }; ctr_ties_next(&t);) {
             while (k < n - 1 && t.score > b[k].high)
                 k++;
-            b[k].after += (t.neg + t.pos) * ctr_cal_map_apply(m, i, t.score, &hint);
+            b[k].after += (t.neg + t.pos) * ctr_cal_map_apply(m, slice, t.score, &hint);
         }
     }
     for (int i = 0; i < n; i++) {

@@ -207,6 +207,8 @@ int ctr_cal_fit_new(struct ctr_cal_fit **f, const struct ctr_schema *s, const st
 int ctr_cal_fit_batch(struct ctr_cal_fit *f, const struct ctr_batch *b, struct ctr_err *err) CTR_MUST;
 /* Gives the map, which outlives the fit. No rows, or one class only: CTR_EDATA. */
 int ctr_cal_fit_finish(struct ctr_cal_fit *f, struct ctr_cal_map **map, struct ctr_err *err) CTR_MUST;
+/* In its place: no map is fitted, the rows are only those of ctr_cal_fit_bias for the map of another fit. */
+int ctr_cal_fit_hold_out(struct ctr_cal_fit *f, struct ctr_err *err) CTR_MUST;
 void ctr_cal_fit_free(struct ctr_cal_fit *f);
 int64_t ctr_cal_fit_slices(const struct ctr_cal_fit *f); /* seen */
 int64_t ctr_cal_fit_thin(const struct ctr_cal_fit *f);   /* of these, left to the global map */
