@@ -145,6 +145,61 @@ ok 'the checkpoint predicts, as its first variant' sh -c 'ctr-predict -q d.ckpt 
 exits 'a checkpoint of one model' 2 ctr-train lr --variants list --resume --checkpoint e.ckpt -o 'd-%s' small.arrows
 err_like 'is told' 'e.ckpt was made with no variants'
 
+# ---- one value a coordinate
+SINGLE="$CTR_TOP/tests/single_reference.py"
+cat >groups <<'LIST'
+base
+no-users  out=user
+ads       in=ad*
+hour.1    in=hour,site,ad out=ad
+unbiased  bias=no
+LIST
+single() { train --single-value --variants groups "$@"; }
+single -o 's-%s' --progressive s.p log.arrows
+ok 'each coordinate takes the mean gradient of those that have it: the reference' "$PY" "$SINGLE" log.arrows groups s.p
+single -o 's1-%s' --progressive s1.p --alpha .3 --l1 .2 log.arrows
+ok 'with other options' "$PY" "$SINGLE" log.arrows groups s1.p .3 .2
+wrong() { ! "$PY" "$SINGLE" log.arrows groups s1.p .3 .21; }
+ok 'which the check tells apart' wrong
+is 'a variant has the keys of its columns' "$(ctr-export -f csv --columns table s-ads | sed 1d | sort -u | tr '\n' ' ')" '(bias) ad adv '
+is 'and none has a bias that it did not want' "$(ctr-export -f csv --columns table s-unbiased | grep -c bias)" 0
+ctr-predict -q s-hour.1 log.arrows >/dev/null
+ctr-cat --batch 7 log.arrows | single -j 4 -o 't-%s' --progressive t.p
+ok 'small batches, -j 4: the same predictions' cmp s.p t.p
+ok 'and the same models' cmp s-ads t-ads
+for opt in '--precision f32' '--optimizer ogd --learning-rate counts' '--precision q2.13' '--inclusion bloom=1' '--passes 2 --weight w'; do
+    single $opt -o 'k-%s' --progressive want.p small.arrows
+    go() { timeout "$@" ctr-train lr -q --single-value --variants groups $opt --checkpoint c.ckpt --checkpoint-every 500 --resume \
+        --progressive got.p -o 'g-%s' small.arrows; }
+    for ms in 010 020 030 040; do
+        go -s KILL "0.$ms" 2>/dev/null
+    done
+    ok "$opt: killed and resumed" go 60
+    ok "$opt: the same models" cmp k-no-users g-no-users
+    ok "$opt: the same predictions" cmp want.p got.p
+done
+# Leaving each column out, alone and with others: the order of the variants is nearly that of exact learning.
+awk 'BEGIN { print "base"; split("user ad adv hour site", c)
+    for (m = 1; m < 31; m++) { s = ""; for (i = 0; i < 5; i++) if (int(m / 2 ^ i) % 2) s = s "," c[i + 1]; print "v" m " out=" substr(s, 2) } }' >many
+ctr-train lr --variants many -o 'x-%s' log.arrows 2>exact.words
+ctr-train lr --single-value --variants many -o 'x-%s' log.arrows 2>single.words
+rho=$("$PY" "$SINGLE" ranks exact.words single.words)
+ok "31 variants by AUC: rank correlation $rho with the exact ones" awk "BEGIN { exit !($rho > .95) }"
+bytes() { awk '/^keys / { gsub(/[(]/, ""); print $3 * ($4 ~ /^M/ ? 1024 : 1) }' "$1"; }
+awk 'BEGIN { split("user ad adv hour site", c); for (m = 0; m < 100; m++) print "v" m " out=" c[m % 5 + 1] }' >hundred
+ctr-train lr --variants hundred -o 'x-%s' log.arrows 2>exact.words
+ctr-train lr --single-value --variants hundred -o 'x-%s' log.arrows 2>single.words
+ok "100 variants in a tenth of the memory: $(bytes single.words) of $(bytes exact.words) KiB" \
+    awk "BEGIN { exit !($(bytes single.words) * 10 < $(bytes exact.words)) }"
+ok 'the summary says so' grep -Eq '^shared values +[0-9.]+ bytes a key for each of 100 variants$' single.words
+rm -f x-*
+exits '--single-value without variants' 2 ctr-train lr --single-value -o x log.arrows
+exits 'options of its own' 2 ctr-train lr --single-value --variants list -o 'x-%s' log.arrows
+err_like 'are refused with their line' 'list: line 3: with --single-value a variant can have in, out and bias of its own'
+! head -c 100000 small.arrows | ctr-train lr -q --variants groups --checkpoint f.ckpt -o 'd-%s' >/dev/null 2>&1
+exits 'a checkpoint of exact variants' 2 ctr-train lr --single-value --variants groups --resume --checkpoint f.ckpt -o 'd-%s' small.arrows
+err_like 'is told' 'f.ckpt was made with other variants'
+
 # ---- memory and words
 ctr-train lr --variants list -o 'm-%s.arrows' log.arrows 2>words
 ok 'bytes a key' grep -Eq '^bytes a key +[0-9.]+, [0-9.]+ for each of 17 variants$' words

@@ -17,7 +17,7 @@ static struct {
     struct ctr_params params;
     const char *inclusion, *variants, *progressive, *init, *plan, *checkpoint, *every, *spool, *save_every;
     int64_t passes;
-    bool resume, follow;
+    bool resume, follow, single;
 } o = { .params = CTR_PARAMS_DEFAULT, .passes = 1 };
 
 static const struct ctr_opt opts[] = {
@@ -52,6 +52,7 @@ static const struct ctr_opt opts[] = {
       &o.params.expire_floor, 0 },
     { "variants", 0, CTR_OPT_STR, "FILE", "learn the models of FILE together, a line each; -o m-%s.arrows names them",
       &o.variants, CTR_OPT_PATH },
+    { "single-value", 0, CTR_OPT_FLAG, NULL, "--variants share one value a coordinate, at a small loss", &o.single, 0 },
     { "passes", 0, CTR_OPT_INT, "N", "go over the input N times (files, or --spool)", &o.passes, 0 },
     { "spool", 0, CTR_OPT_STR, "FILE", "keep the first pass in FILE for the later ones", &o.spool, CTR_OPT_PATH },
     { "progressive", 0, CTR_OPT_STR, "FILE", "write predictions made before each update", &o.progressive,
@@ -286,7 +287,7 @@ static int read_variants(struct run *run, struct ctr_train_job *job, struct ctr_
 {
     const char *at = run->cli->out ? strstr(run->cli->out, "%s") : NULL;
     if (!o.variants)
-        return 0;
+        return o.single ? ctr_cli_usage(err, "--single-value is for --variants") : 0;
     if (!at || strchr(at + 1, '%') || strchr(run->cli->out, '%') != at)
         return ctr_cli_usage(err,
                              "--variants writes a model each: -o wants one %%s for the name, such as m-%%s.arrows");
@@ -298,7 +299,9 @@ static int read_variants(struct run *run, struct ctr_train_job *job, struct ctr_
     if (!rc)
         rc = ctr_variants_read(&run->variants, o.variants, &job->params, err);
     job->params.variants = &run->variants;
-    job->model = &ctr_model_lr_variants;
+    job->model = o.single ? &ctr_model_lr_single : &ctr_model_lr_variants;
+    if (!rc && o.single) /* a checkpoint of the one is none of the other */
+        rc = ctr_buf_printf(&run->variants.text, err, "single-value\n");
     return rc;
 }
 

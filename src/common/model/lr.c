@@ -301,6 +301,12 @@ static inline __attribute__((always_inline)) int train_block(struct lr *m, const
         for (int64_t j = all; j % CTR_LANES; j++)
             row[j] = m->spare;
         fill_x(m, r->x ? r->x + at : NULL, k, all);
+        if (m->each_row) {
+            int rc = m->each_row(m, r, i, &s, row, all, score, err);
+            if (rc)
+                return rc;
+            continue;
+        }
         double p = ctr_sigmoid(l->forward(l, &s, row, all));
         if (!(p >= 0))
             return ctr_lr_diverged(r->first_row + i + 1, err);

@@ -33,6 +33,10 @@ struct lr {
     int64_t filled;                  /* x holds this many ones less 1, the bias and zeros; 0: something else */
     struct ctr_more more;            /* of learners that want it; the event of the last row learned */
     struct ctr_params params;        /* as the model file tells them */
+    /* NULL, or what learns from a row in the place of forward and update. k coordinates, the bias the last. */
+    int (*each_row)(struct lr *m, const struct ctr_rows *r, int64_t i, const struct ctr_coords *s, uint8_t *const *row,
+                    int64_t k, double *score, struct ctr_err *err);
+    void *each_ctx;
     _Alignas(16) uint8_t bias[CTR_SPARSE_MAX_STRIDE], spare[CTR_SPARSE_MAX_STRIDE]; /* spare: see optimizer.h */
 };
 

@@ -188,6 +188,7 @@ struct ctr_model {
 const struct ctr_model *ctr_model_at(int i); /* NULL past the end */
 const struct ctr_model *ctr_model_find(const char *name);
 extern const struct ctr_model ctr_model_lr;
+extern const struct ctr_model ctr_model_lr_single;   /* the same, with one value a coordinate */
 extern const struct ctr_model ctr_model_lr_variants; /* lr with params.variants; no row of the table */
 
 /* ---- model files: modelfile.c ---- */

@@ -31,7 +31,6 @@ struct ctr_variants {
     const char *path; /* borrowed, for messages */
     struct ctr_variant *v;
     int n;
-    bool single;         /* --single-value: one value a coordinate, shared */
     struct ctr_buf text; /* all that changes what is learned, line by line: for checkpoints */
 };
 
