@@ -233,8 +233,8 @@ static int explain(struct ctr_cli *cli, struct ctr_err *err)
     ctr_writer_free(x.w);
     ctr_out_free(x.out);
     ctr_reader_free(x.r);
+    ctr_batchbuf_free(&x.rows); /* whose schema is the explainer's */
     ctr_explain_free(x.e);
-    ctr_batchbuf_free(&x.rows);
     return rc;
 }
 

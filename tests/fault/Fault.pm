@@ -248,6 +248,9 @@ ctr-extract --batch $batch --names names.arrows -o feat.arrows fitted.arrows log
 ctr-train lr -q -o model.arrows feat.arrows
 ctr-calibrate --fit isotonic --label click --score score --by site --min-clicks 2 -o map.arrows log.arrows
 cp model.arrows dict.arrows
+ctr-train lr -q --l1 0.5 -o model2.arrows feat.arrows
+ctr-extract plain.plan log.arrows | ctr-train lr -q -o plain.model
+ctr-eval --by site --label click --score score --user user --format stream -o table.arrows log.arrows
 SH
     make_path("$dir/out");
     return $dir;

@@ -176,6 +176,24 @@ static void test_flips(const char *name, uint8_t *p, size_t n, const struct outc
     ok(!missed && !impure, "%s: %zu bit flips, %zu missed, %zu let bad rows out", name, 8 * n, missed, impure);
 }
 
+static void test_random_flips(const char *name, uint8_t *p, size_t n, int rounds)
+{
+    int missed = 0, impure = 0;
+    put_bytes(p, n);
+    struct outcome good = read_all(false);
+    for (int k = 0; k < rounds; k++) {
+        uint64_t bit = ctr_random64(5, (uint64_t)k, 0) % (8 * n);
+        p[bit / 8] ^= (uint8_t)(1 << bit % 8);
+        put_bytes(p, n);
+        struct outcome o = read_all(false);
+        missed += o.rc != CTR_EDATA;
+        impure += !is_prefix(&o, &good);
+        p[bit / 8] ^= (uint8_t)(1 << bit % 8);
+    }
+    ok(good.rc == 0 && !missed && !impure, "%s: %d random bit flips, %d missed, %d let bad rows out", name, rounds,
+       missed, impure);
+}
+
 /* Where each message of a stream begins; the end mark is one too, and at[count] is the end. */
 static int find_messages(const uint8_t *p, size_t n, size_t *at)
 {
@@ -386,6 +404,7 @@ int main(void)
     free(file);
     for (int how = CTR_LZ4; how <= CTR_ZSTD; how++) {
         stream = make_bytes(false, (enum ctr_compression)how, &n);
+        test_random_flips(how == CTR_LZ4 ? "lz4" : "zstd", stream, n, 50000);
         unseal(stream, n);
         test_lies(how == CTR_LZ4 ? "lz4" : "zstd", stream, n, 12);
         test_random(how == CTR_LZ4 ? "lz4" : "zstd", stream, n, 5000);

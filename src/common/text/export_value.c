@@ -78,6 +78,7 @@ int ctr_json_quote(struct ctr_buf *b, const char *p, size_t n, struct ctr_err *e
         return CTR_ENOMEM;
     to[0] = '"';
     memcpy(to + 1, p, n);
+    memset(to + 1 + n, ' ', 8);
     for (; i < n; i += 8) {
         uint64_t w, hit;
         memcpy(&w, to + 1 + i, 8);
