@@ -260,8 +260,8 @@ class Learner:
                 self.state[k] += g - (next_root - root) / o["alpha"] * weights.get(k, w)
             elif self.kind == "rda":
                 self.state[k] += g
-            elif not held[k] and o["beta"] + next_root > 0:
-                eta = o["alpha"] / (o["beta"] + next_root)
+            elif not held[k]:
+                eta = o["alpha"] / (o["beta"] + next_root or 1)
                 if self.kind == "fobos":
                     half = w - eta * g
                     self.state[k] = math.copysign(max(0.0, abs(half) - eta * o["l1"]), half) / (1 + eta * o["l2"])

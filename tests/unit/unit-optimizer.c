@@ -314,7 +314,7 @@ static void test_rounding(void)
     float *z = (float *)(void *)t->z;
     for (int v = 0; v < 20; v++) {
         double sum = 0, value = 6 * ctr_random01(9, 0, (uint64_t)v) - 3;
-        t->more.hash[0] = hash_of(v);
+        t->more.low[0] = (uint32_t)hash_of(v);
         for (int i = 0; i < TIMES; i++) {
             z[0] = (float)value;
             t->more.event.draw = ctr_mix64((uint64_t)i);
@@ -353,7 +353,7 @@ static void test_counters(void)
     for (int key = 0; key < COUNTED; key += CTR_LANES) {
         memset(t->more.count, 0, CTR_LANES * sizeof *t->more.count);
         for (int i = 0; i < CTR_LANES; i++)
-            t->more.hash[i] = ctr_random64(6, 0, (uint64_t)(key + i));
+            t->more.high[i] = (uint32_t)ctr_random64(6, 0, (uint64_t)(key + i));
         t->more.event.positive = true;
         for (int i = 0; i < TIMES; i++) {
             t->more.event.draw = ctr_mix64(((uint64_t)key << 32) + (uint64_t)i);

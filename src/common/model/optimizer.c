@@ -50,8 +50,9 @@ int ctr_more_reserve(struct ctr_more *m, int64_t n, struct ctr_err *err)
     }
     m->next = m->bufs[0].data;
     m->count = (uint32_t *)(void *)m->bufs[1].data;
-    m->hash = (uint64_t *)(void *)m->bufs[2].data;
-    m->q = (int32_t *)(void *)m->bufs[3].data;
+    m->low = (uint32_t *)(void *)m->bufs[2].data;
+    m->high = (uint32_t *)(void *)m->bufs[3].data;
+    m->q = (int32_t *)(void *)m->bufs[4].data;
     return rc;
 }
 
@@ -65,57 +66,53 @@ void ctr_more_free(struct ctr_more *m)
 
 #define PART static inline __attribute__((always_inline))
 
+/* Pointers are read once: what is written through them might be themselves, for all that the compiler knows. */
 PART void load_any(const struct ctr_learning *p, const struct ctr_coords *s, uint8_t *const *row, int64_t room,
                    const enum ctr_precision precision, const bool counts, const bool n)
 {
-    const struct ctr_layout at = p->layout;
+    const uint32_t at_value = p->layout.value, at_n = p->layout.n, at_counts = p->layout.counts;
+    const size_t bytes = precision == CTR_F64_STATE ? sizeof(double) : sizeof(float);
+    uint8_t *to_value = s->z, *to_n = s->n;
+    uint32_t *count = s->more->count, *low = s->more->low, *high = s->more->high;
     for (int64_t i = 0; i < room; i++) {
         const uint8_t *r = row[i];
-        int16_t q;
-        if (precision == CTR_F64_STATE) {
-            memcpy((double *)s->z + i, r + at.value, sizeof(double));
-            if (n)
-                memcpy((double *)s->n + i, r + at.n, sizeof(double));
+        if (precision == CTR_Q13_STATE) {
+            int16_t q;
+            memcpy(&q, r + at_value, sizeof q);
+            ((float *)(void *)to_value)[i] = (float)q * 0x1p-13f;
+            memcpy(low + i, r, sizeof *low);
         } else {
-            if (precision == CTR_F32_STATE)
-                memcpy((float *)s->z + i, r + at.value, sizeof(float));
-            else {
-                memcpy(&q, r + at.value, sizeof q);
-                ((float *)s->z)[i] = (float)q * 0x1p-13f;
-            }
-            if (n)
-                memcpy((float *)s->n + i, r + at.n, sizeof(float));
+            memcpy(to_value + (size_t)i * bytes, r + at_value, bytes);
         }
-        if (counts)
-            memcpy(s->more->count + i, r + at.counts, sizeof(uint32_t));
-        if (counts || precision == CTR_Q13_STATE)
-            memcpy(s->more->hash + i, r, sizeof(uint64_t));
+        if (n)
+            memcpy(to_n + (size_t)i * bytes, r + at_n, bytes);
+        if (counts) {
+            memcpy(count + i, r + at_counts, sizeof *count);
+            memcpy(high + i, r + 4, sizeof *high);
+        }
     }
 }
 
 PART void store_any(const struct ctr_learning *p, const struct ctr_coords *s, uint8_t *const *row, int64_t room,
                     const enum ctr_precision precision, const bool counts, const bool n)
 {
-    const struct ctr_layout at = p->layout;
+    const uint32_t at_value = p->layout.value, at_n = p->layout.n, at_counts = p->layout.counts;
+    const size_t bytes = precision == CTR_F64_STATE ? sizeof(double) : sizeof(float);
+    const uint8_t *value = s->z, *from_n = s->n;
+    const uint32_t *count = s->more->count;
+    const int32_t *q = s->more->q;
     for (int64_t i = 0; i < room; i++) {
         uint8_t *r = row[i];
-        int16_t q;
-        if (precision == CTR_F64_STATE) {
-            memcpy(r + at.value, (const double *)s->z + i, sizeof(double));
-            if (n)
-                memcpy(r + at.n, (const double *)s->n + i, sizeof(double));
+        if (precision == CTR_Q13_STATE) {
+            const int16_t v = (int16_t)q[i];
+            memcpy(r + at_value, &v, sizeof v);
         } else {
-            if (precision == CTR_F32_STATE)
-                memcpy(r + at.value, (const float *)s->z + i, sizeof(float));
-            else {
-                q = (int16_t)s->more->q[i];
-                memcpy(r + at.value, &q, sizeof q);
-            }
-            if (n)
-                memcpy(r + at.n, (const float *)s->n + i, sizeof(float));
+            memcpy(r + at_value, value + (size_t)i * bytes, bytes);
         }
+        if (n)
+            memcpy(r + at_n, from_n + (size_t)i * bytes, bytes);
         if (counts)
-            memcpy(r + at.counts, s->more->count + i, sizeof(uint32_t));
+            memcpy(r + at_counts, count + i, sizeof *count);
     }
 }
 

@@ -77,9 +77,9 @@ struct ctr_more {
     struct ctr_event event;
     void *next; /* n^power with the row's gradient */
     uint32_t *count;
-    uint64_t *hash;
+    uint32_t *low, *high; /* halves of the hash, for draws of q2.13 and of counts */
     int32_t *q;
-    struct ctr_buf bufs[4];
+    struct ctr_buf bufs[5];
 };
 int ctr_more_reserve(struct ctr_more *m, int64_t coordinates, struct ctr_err *err) CTR_MUST;
 void ctr_more_free(struct ctr_more *m);

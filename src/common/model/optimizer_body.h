@@ -26,7 +26,7 @@ LOOP REAL NAME(of_counts)(uint32_t count, REAL *seen)
     REAL negatives = (REAL)count_value(count & 0xffff), positives = (REAL)count_value(count >> 16);
     REAL sum = negatives + positives;
     *seen = sum;
-    return negatives * positives / (sum > 1 ? sum : 1);
+    return negatives * positives / (sum + (REAL)(sum == 0));
 }
 
 ATTRIBUTES static void NAME(root_counts)(const struct ctr_learning *p, const struct ctr_coords *s, int64_t room)
@@ -75,14 +75,14 @@ LOOP void NAME(advance_counts_any)(const struct ctr_learning *p, const struct ct
                                    const bool holds)
 {
     uint32_t *restrict count = s->more->count;
-    const uint64_t *restrict hash = s->more->hash;
+    const uint32_t *restrict high = s->more->high;
     REAL *restrict n = s->n, *restrict next = s->more->next;
     const double *restrict x = s->x;
     const REAL threshold = (REAL)p->threshold;
     const uint32_t draw = (uint32_t)(s->more->event.draw >> 32), shift = s->more->event.positive ? 16 : 0;
     for (int64_t i = 0; i < room; i++) {
         uint32_t c = count[i], own = c >> shift & 0xffff, below = (1u << (own >> COUNT_BITS)) - 1;
-        uint32_t hit = (scatter_bits((uint32_t)(hash[i] >> 32) + draw) & below) == 0;
+        uint32_t hit = (scatter_bits(high[i] + draw) & below) == 0;
         hit &= (x[i] != 0) & (own != 0xffff);
         c += hit << shift;
         REAL seen;
@@ -205,12 +205,13 @@ ATTRIBUTES static void NAME(step_ftrl_global)(const struct ctr_learning *p, cons
     const REAL sigma = (next - root) * inv_alpha;
     for (int64_t i = 0; i < room; i++) {
         REAL gi = (REAL)(g * x[i]), size = ABS(z[i]) - edge;
-        REAL live = l1 + size * before, from = size <= 0 ? ABS(z[i]) * inv_alpha : live;
-        from = z[i] < 0 ? -from : from;
-        REAL to = from + gi - sigma * w[i];
-        REAL over = ABS(to) - l1, state = over <= 0 ? ABS(to) * alpha : edge + over / after;
-        state = to < 0 ? -state : state;
-        z[i] = x[i] != 0 ? state : z[i];
+        REAL live = l1 + size * before, still = ABS(z[i]) * inv_alpha;
+        REAL alive = (REAL)(size > 0); /* a factor, not a condition: conditions become branches here */
+        REAL from = COPYSIGN(alive * live + (1 - alive) * still, z[i]);
+        REAL to = from + gi - sigma * w[i], over = ABS(to) - l1;
+        REAL dead = ABS(to) * alpha, moved = edge + over / after;
+        alive = (REAL)(over > 0);
+        z[i] = COPYSIGN(alive * moved + (1 - alive) * dead, to);
     }
 }
 
@@ -223,6 +224,12 @@ ATTRIBUTES static void NAME(step_rda)(const struct ctr_learning *p, const struct
         z[i] += (REAL)(g * x[i]);
 }
 
+/* Where beta and the counter are 0, their sum counts as 1. */
+LOOP REAL NAME(eta)(REAL alpha, REAL by)
+{
+    return alpha / (by + (REAL)(by == 0));
+}
+
 ATTRIBUTES static void NAME(step_ogd)(const struct ctr_learning *p, const struct ctr_coords *s, int64_t room, double g)
 {
     REAL *restrict w = s->z;
@@ -230,10 +237,9 @@ ATTRIBUTES static void NAME(step_ogd)(const struct ctr_learning *p, const struct
     const double *restrict x = s->x;
     PARAMS;
     for (int64_t i = 0; i < room; i++) {
-        REAL gi = (REAL)(g * x[i]), by = beta + next[i], eta = alpha / by;
-        REAL sign = w[i] > 0 ? l1 : w[i] < 0 ? -l1 : 0;
-        REAL to = w[i] - eta * (gi + (sign + l2 * w[i]));
-        w[i] = (x[i] != 0) & (by > 0) ? to : w[i];
+        REAL gi = (REAL)(g * x[i]), eta = NAME(eta)(alpha, beta + next[i]);
+        REAL sign = l1 * (REAL)((w[i] > 0) - (w[i] < 0));
+        w[i] -= eta * (gi + (sign + l2 * w[i]));
     }
 }
 
@@ -245,11 +251,10 @@ ATTRIBUTES static void NAME(step_fobos)(const struct ctr_learning *p, const stru
     const double *restrict x = s->x;
     PARAMS;
     for (int64_t i = 0; i < room; i++) {
-        REAL gi = (REAL)(g * x[i]), by = beta + next[i], eta = alpha / by;
+        REAL gi = (REAL)(g * x[i]), eta = NAME(eta)(alpha, beta + next[i]);
         REAL half = w[i] - eta * gi, size = ABS(half) - eta * l1, to = size / (1 + eta * l2);
         to = half < 0 ? -to : to;
-        to = size <= 0 ? 0 : to;
-        w[i] = (x[i] != 0) & (by > 0) ? to : w[i];
+        w[i] = size <= 0 ? 0 : to;
     }
 }
 

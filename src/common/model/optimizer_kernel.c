@@ -55,7 +55,7 @@ LOOP void shrink_any(const struct ctr_learning *p, const struct ctr_coords *s, i
     const float alpha = (float)p->alpha, beta = (float)p->beta;
     for (int64_t i = 0; i < room; i++) {
         float by = beta + next[i];
-        z[i] *= alpha / (by > 0 ? by : 1);
+        z[i] *= alpha / (by + (float)(by == 0));
     }
 }
 
@@ -63,19 +63,26 @@ LOOP void shrink_any(const struct ctr_learning *p, const struct ctr_coords *s, i
 LOOP void round_any(const struct ctr_learning *p, const struct ctr_coords *s, int64_t room)
 {
     const float *restrict z = s->z;
-    const uint64_t *restrict hash = s->more->hash;
+    float *restrict low = s->root;
+    const uint32_t *restrict bits = s->more->low;
     int32_t *restrict q = s->more->q, clips = 0;
     const uint32_t draw = (uint32_t)s->more->event.draw;
     (void)p;
     for (int64_t i = 0; i < room; i++) {
-        float t = z[i] * 8192.0f, in = t > -32768.0f ? t : -32768.0f;
-        in = in < 32767.0f ? in : 32767.0f;
-        float u = (float)(int32_t)(scatter_bits((uint32_t)hash[i] + draw) >> 8) * 0x1p-24f;
+        float t = z[i] * 8192.0f;
+        low[i] = t > -32768.0f ? t : -32768.0f;
+    }
+    for (int64_t i = 0; i < room; i++) /* loops of their own: bounds in one loop are branches to the compiler */
+        low[i] = low[i] < 32767.0f ? low[i] : 32767.0f;
+    for (int64_t i = 0; i < room; i++) {
+        float in = low[i];
+        float u = (float)(int32_t)(scatter_bits(bits[i] + draw) >> 8) * 0x1p-24f;
         int32_t down = (int32_t)in;
         down -= (float)down > in;
         q[i] = down + (in - (float)down > u);
-        clips += in != t;
     }
+    for (int64_t i = 0; i < room; i++)
+        clips += low[i] != z[i] * 8192.0f;
     s->more->event.clips += clips;
 }
 
