@@ -260,4 +260,22 @@ exits "a device may be named twice" 0 ctr-train lr -q --progressive /dev/null -o
 ctr-extract --list-ops | awk -F'\t' -f "$CTR_TOP/tests/ops-to-mdoc.awk" >ops.mdoc
 sed -n '/^\.Sh OPERATORS/,/^\.El/p' "$CTR_TOP/man/ctr-plan.5" | sed 1d >page.mdoc
 ok "ctr-plan(5) lists the operators (ctr-extract --list-ops | awk -F'\\t' -f tests/ops-to-mdoc.awk)" diff page.mdoc ops.mdoc
+# Names of keys that literals are part of: text that a person would write.
+printf 'user,click,x\nu,1,1\n' | ctr-import --format csv --header -o lit.arrows
+cat >lit.plan <<'PLAN'
+label   click
+feature a = cross(user, "s")
+feature b = cross(user, -7)
+feature c = cross(user, 1.5)
+feature d = cross(user, true)
+feature e = cross(user, ts"2020-01-01T00:00Z")
+feature f = cross(user, [1, 2])
+feature g = hash(user)
+feature h = cross(user, lower(user))
+feature i = cross(user, lower(user))
+dense   v = x
+PLAN
+ctr-extract --names lit.names lit.plan lit.arrows -o lit.out
+is "names with literals" "$(ctr-export --no-header -c table,name lit.names | sort | tr '\n' ';')" \
+    'a,u x s;b,u x -7;c,u x 1.5;d,u x true;e,u x 2020-01-01T00:00:00Z;f,u x 1;f,u x 2;g,u;h,u x u;i,u x u;'
 done_testing
