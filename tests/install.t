@@ -28,8 +28,10 @@ is 'the formats of ctr-import' "$(completions ctr-import --format '' | tr '\n' '
 is 'the formats of ctr-export' "$(completions ctr-export -f lib | tr '\n' ' ')" 'libsvm libffm '
 is 'metrics' "$(completions ctr-eval --metrics au | tr '\n' ' ')" 'auc auc_loss '
 is 'more metrics behind a comma' "$(completions ctr-eval -m log_loss,ga)" 'log_loss,gauc'
-is 'the model to train' "$(completions ctr-train '')" 'lr'
-is 'behind ctrkit too' "$(completions ctrkit train --l1 1 '')" 'lr'
+is 'the model to train' "$(completions ctr-train '')" "lr
+mlp"
+is 'behind ctrkit too' "$(completions ctrkit train --l1 1 '')" "lr
+mlp"
 is 'what to do with a model' "$(completions ctr-model t)" 'top'
 is 'then files' "$(cd "$top/man" && completions ctr-model top ctr-i | sort | tr '\n' ' ')" 'ctr-import.1 ctr-info.1 '
 is 'files where there is no such word' "$(cd "$top/man" && completions ctr-cat ctr-c | sort | tr '\n' ' ')" 'ctr-calibrate.1 ctr-cat.1 '
@@ -44,7 +46,7 @@ if command -v zsh >/dev/null; then
         zsh -fc '_arguments() { print -rl -- "$@" }; compadd() { print -r -- "$@" }
             script=$1; shift; words=("$@") CURRENT=$#; source $script' zsh "$W/root/usr/share/zsh/site-functions/_ctrkit" "$@"
     }
-    is 'zsh has choices' "$(specs ctr-export '' | sed -n 's/^--format=.*:value://p')" '(csv tsv jsonl libsvm libffm vw npy)'
+    is 'zsh has choices' "$(specs ctr-export '' | sed -n 's/^--format=.*:value://p')" '(csv tsv jsonl libsvm libffm vw npy safetensors)'
     is 'zsh has flags' "$(specs ctr-join '' | grep '^--inner')" "$(ctr-join --list-options | awk -F'\t' '$1 == "--inner" { print $1 "[" $5 "]" }')"
     is 'zsh has metrics' "$(specs ctr-eval '' | grep -c '^--metrics=.*:_values -s , word auc auc_loss ')" 1
     is 'zsh has models' "$(specs ctrkit train '' | grep '^1:')" '1:word:(lr)'

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * ctr-export: a stream to text (csv, tsv, jsonl, libsvm, libffm, vw) or to a NumPy array. A stream that is not whole
- * gives exit 1, and no file under -o.
+ * ctr-export: a stream to text (csv, tsv, jsonl, libsvm, libffm, vw), to a NumPy array or to safetensors. A stream that
+ * is not whole gives exit 1, and no file under -o.
  */
 #include "common/cli/cli.h"
 #include "common/text/export.h"
+#include "common/text/safetensors.h"
 #include <stdlib.h>
 
 static struct {
@@ -14,7 +15,7 @@ static struct {
 } o;
 
 static const struct ctr_opt opts[] = {
-    { "format", 'f', CTR_OPT_CHOICE, "csv|tsv|jsonl|libsvm|libffm|vw|npy",
+    { "format", 'f', CTR_OPT_CHOICE, "csv|tsv|jsonl|libsvm|libffm|vw|npy|safetensors",
       "what to write (default: by the suffix of -o, else csv)", &o.format, 0 },
     { "columns", 'c', CTR_OPT_STR, "NAME,…", "these columns only, in this order", &o.columns, 0 },
     { "no-header", 0, CTR_OPT_FLAG, NULL, "csv, tsv: write no line of names", &o.no_header, 0 },
@@ -84,8 +85,44 @@ static int copy(struct ctr_cli *cli, struct ctr_reader *r, struct ctr_export *e,
     return rc < 0 ? rc : ctr_export_finish(e, err);
 }
 
+/* Not a format of rows: all sections of a model go into one file. */
+static bool is_safetensors(const char *out)
+{
+    static const char suffix[] = ".safetensors";
+    size_t n = out ? strlen(out) : 0;
+    return o.format ? !strcmp(o.format, suffix + 1)
+                    : n >= sizeof suffix && !strcmp(out + n - (sizeof suffix - 1), suffix);
+}
+
+static int run_safetensors(struct ctr_cli *cli, struct ctr_err *err)
+{
+    const struct ctr_reader_opts sections = { .sections = true };
+    struct ctr_buf left_out = { 0 };
+    struct ctr_reader *r = NULL;
+    struct ctr_out *out = NULL;
+    int rc = 0;
+    if (o.columns || o.delimiter || o.null_text || o.no_header || o.flat || o.bits)
+        rc = ctr_cli_usage(err, "--format safetensors takes no option of its own: choose columns with ctr-select");
+    if (!rc)
+        rc = ctr_cli_reader(cli, 0, &sections, &r, err);
+    if (!rc)
+        rc = ctr_cli_out(cli, CTR_OUT_BINARY, &out, err);
+    if (!rc && (rc = ctr_safetensors_write(r, out, &left_out, err)) < 0)
+        ctr_err_file(err, ctr_reader_file(r));
+    if (!rc && left_out.len)
+        ctr_cli_note(cli, "not written: %s", (const char *)left_out.data);
+    if (!rc)
+        rc = ctr_out_commit(out, err);
+    ctr_buf_free(&left_out);
+    ctr_out_free(out);
+    ctr_reader_free(r);
+    return rc;
+}
+
 static int run(struct ctr_cli *cli, struct ctr_err *err)
 {
+    if (is_safetensors(cli->out))
+        return run_safetensors(cli, err);
     struct ctr_export_opts eo = CTR_EXPORT_OPTS;
     const struct ctr_export_format *f = choose_format(cli->out, &eo.gzip);
     struct ctr_reader *r = NULL;
@@ -127,6 +164,7 @@ done:
     return rc;
 }
 
-const struct ctr_tool ctr_tool = {
-    "ctr-export", "write a stream as text or as a NumPy array", "[FILE…]", NULL, opts, CTR_TOOL_ROLES, run
-};
+const struct ctr_tool ctr_tool = { "ctr-export", "write a stream as text, as a NumPy array or as safetensors",
+                                   "[FILE…]",    NULL,
+                                   opts,         CTR_TOOL_ROLES,
+                                   run };

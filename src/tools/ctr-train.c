@@ -15,16 +15,17 @@
 
 static struct {
     struct ctr_params params;
-    const char *inclusion, *variants, *progressive, *init, *plan, *checkpoint, *every, *spool, *save_every;
+    const char *inclusion, *hidden, *variants, *progressive, *init, *plan, *checkpoint, *every, *spool, *save_every;
+    int64_t minibatch; /* -1: the model's own */
     int64_t passes;
     bool resume, follow, single;
-} o = { .params = CTR_PARAMS_DEFAULT, .passes = 1 };
+} o = { .params = CTR_PARAMS_DEFAULT, .minibatch = -1, .passes = 1 };
 
 static const struct ctr_opt opts[] = {
     { "alpha", 0, CTR_OPT_REAL, "X", "learning rate of each coordinate (default 0.1)", &o.params.alpha, 0 },
     { "beta", 0, CTR_OPT_REAL, "X", "smooths the first steps of each coordinate (default 1)", &o.params.beta, 0 },
     { "l1", 0, CTR_OPT_REAL, "X", "L1 regularisation: larger gives more weights of 0 (default 0)", &o.params.l1, 0 },
-    { "l2", 0, CTR_OPT_REAL, "X", "L2 regularisation (default 0)", &o.params.l2, 0 },
+    { "l2", 0, CTR_OPT_REAL, "X", "L2 regularisation; mlp: of embeddings, by minibatch (default 0)", &o.params.l2, 0 },
     { "optimizer", 0, CTR_OPT_CHOICE, "ftrl|ogd|rda|fobos|ogd-count", "how gradients become weights (default ftrl)",
       &o.params.optimizer, 0 },
     { "learning-rate", 0, CTR_OPT_CHOICE, "per-coordinate|counts|global",
@@ -35,11 +36,21 @@ static const struct ctr_opt opts[] = {
     { "precision", 0, CTR_OPT_CHOICE, "f64|f32|q2.13", "type of the learner's state (default f64)", &o.params.precision,
       0 },
     { "no-bias", 0, CTR_OPT_FLAG, NULL, "learn without a bias", &o.params.no_bias, 0 },
-    { "minibatch", 0, CTR_OPT_INT, "ROWS", "update after so many rows, which -j can share (default 1: exact)",
-      &o.params.minibatch, 0 },
+    { "minibatch", 0, CTR_OPT_INT, "ROWS",
+      "update after so many rows, which -j can share (default lr 1: exact, mlp 3000)", &o.minibatch, 0 },
+    { "embedding", 0, CTR_OPT_INT, "N", "mlp: numbers that stand for a key (default 12)", &o.params.embedding, 0 },
+    { "hidden", 0, CTR_OPT_STR, "N,N,…", "mlp: units of the hidden layers, or 0 (default 200,80)", &o.hidden, 0 },
+    { "activation", 0, CTR_OPT_CHOICE, "prelu|relu|dice", "mlp: of hidden units (default prelu)", &o.params.activation,
+      0 },
+    { "batch-norm", 0, CTR_OPT_FLAG, NULL, "mlp: normalise hidden units over the minibatch", &o.params.batch_norm, 0 },
+    { "rate", 0, CTR_OPT_REAL, "X", "mlp: learning rate of Adam (default 0.001)", &o.params.rate, 0 },
+    { "decay", 0, CTR_OPT_REAL, "X", "mlp: multiply the rate by X from time to time (default 1)", &o.params.decay, 0 },
+    { "decay-every", 0, CTR_OPT_INT, "ROWS", "that is, after so many rows (default 1440000000)", &o.params.decay_every,
+      0 },
     { "hash-bits", 0, CTR_OPT_INT, "BITS", "hash all keys into one table of 2^BITS (default: keys as they are)",
       &o.params.hash_bits, 0 },
-    { "dropout", 0, CTR_OPT_REAL, "P", "leave a share P of a row's features out of learning", &o.params.dropout, 0 },
+    { "dropout", 0, CTR_OPT_REAL, "P", "leave a share P of a row's features, or of mlp's hidden units, out of learning",
+      &o.params.dropout, 0 },
     { "normalize", 0, CTR_OPT_CHOICE, "none|l1|l2|max", "divide a row's values by their norm (default none)",
       &o.params.normalize, 0 },
     { "inclusion", 0, CTR_OPT_STR, "RULE", "which new keys are taken up: all, poisson=P or bloom=N (default all)",
@@ -416,6 +427,12 @@ static int train(struct ctr_cli *cli, struct ctr_err *err)
         return ctr_cli_usage(err, "no model '%s'; there is %s (%s [options] %s)", cli->args[0], near ? near : names[0],
                              cli->tool->name, cli->tool->synopsis);
     }
+    if (!rc && o.hidden && !ctr_sizes_parse(&job.params.hidden, o.hidden, strlen(o.hidden)))
+        rc = ctr_cli_usage(err, "--hidden wants sizes of layers such as 200,80, each 1 to %d, or 0", CTR_MAX_UNITS);
+    if (!rc)
+        job.params.minibatch = o.minibatch < 0 ? job.model->minibatch : o.minibatch;
+    if (!rc)
+        rc = ctr_params_foreign(job.model, &job.params, err);
     if (!rc)
         rc = check_options(cli, err);
     if (!rc && o.checkpoint)
@@ -450,7 +467,7 @@ static const char *model(int i)
 const struct ctr_tool ctr_tool = {
     .name = "ctr-train",
     .summary = "learn a model from a stream of features",
-    .synopsis = "lr [FILE...]",
+    .synopsis = "lr|mlp [FILE...]",
     .opts = opts,
     .flags = CTR_TOOL_ROLES,
     .run = train,

@@ -24,7 +24,8 @@ static void make_model(void)
     FUZZ_CHECK(!ctr_inputs_batch(in, fuzz_features(), &err) &&
                !ctr_inputs_rows(in, NULL, 0, fuzz_features()->rows, &rows, &err));
     rows.label = label;
-    FUZZ_CHECK(!ctr_model_lr.learner_new(&learner, &params, &err) && !ctr_model_lr.bind(learner, NULL, &tables, &err) &&
+    FUZZ_CHECK(!ctr_model_lr.learner_new(&learner, &ctr_model_lr, &params, &err) &&
+               !ctr_model_lr.bind(learner, NULL, &tables, &err) &&
                !ctr_model_lr.train_rows(learner, &rows, score, 0, &err));
     FUZZ_CHECK(!ctr_out_open(&out, fuzz_out(1), 0, &err));
     struct ctr_save save = { .model = &ctr_model_lr, .params = &params, .learner = learner, .tables = &tables };

@@ -15,7 +15,7 @@ static void learn(const struct ctr_variants *vs, const struct ctr_params *base, 
     void *learner = NULL, *one = NULL;
     double score[64 * FEW];
     p.variants = vs;
-    if (ctr_model_lr_variants.learner_new(&learner, &p, &err))
+    if (ctr_model_lr_variants.learner_new(&learner, &ctr_model_lr_variants, &p, &err))
         return;
     if (!ctr_model_lr_variants.bind(learner, in, tables, &err) &&
         !ctr_model_lr_variants.train_rows(learner, rows, score, 0, &err))

@@ -134,7 +134,7 @@ static void test_start(void)
        "gather copies rows, zeros for none");
     memcpy(back, out, sizeof *out * FLOATS);
     memcpy(back + FLOATS, out + 2 * FLOATS, sizeof *out * FLOATS);
-    ctr_embedding_scatter(&a, two, 2, back);
+    ctr_embedding_scatter(&a, two, 2, FLOATS, back);
     ok(!memcmp(out, ctr_embedding_row(&a, 9), sizeof *out * FLOATS) &&
            !memcmp(out + 2 * FLOATS, ctr_embedding_row(&a, 7), sizeof *out * FLOATS),
        "scatter puts them back");

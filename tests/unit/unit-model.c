@@ -146,7 +146,8 @@ static void test_training(const char *precision, double tolerance)
             keys[i * WIDE + j] = ctr_random64(3, (uint64_t)i, (uint64_t)j) % (KEYS / WIDE) * WIDE + (uint64_t)j;
         rc = add(&f, i % 3 == 0, 1, keys + i * WIDE, WIDE, 0);
     }
-    rc = rc || ctr_model_lr.learner_new(&learner, &p, &f.err) || ctr_model_lr.bind(learner, NULL, &f.tables, &f.err) ||
+    rc = rc || ctr_model_lr.learner_new(&learner, &ctr_model_lr, &p, &f.err) ||
+         ctr_model_lr.bind(learner, NULL, &f.tables, &f.err) ||
          ctr_inputs_batch(f.in, ctr_batchbuf_view(&f.rows), &f.err) ||
          ctr_inputs_rows(f.in, NULL, 0, ROWS, &r, &f.err) || ctr_model_lr.train_rows(learner, &r, score, 0, &f.err);
     ok(!rc, "%s: %d rows of %d keys train (%s)", precision, ROWS, WIDE, f.err.what);
@@ -189,7 +190,7 @@ static void test_params(void)
     p.l2 = 2;
     p.precision = "f32";
     p.no_bias = true;
-    ok(!ctr_params_text(&p, &b, &err) &&
+    ok(!ctr_params_text(&ctr_model_lr, &p, &b, &err) &&
            !strcmp((char *)b.data, "alpha=0.3 beta=0 l1=1e-05 l2=2 precision=f32 bias=no"),
        "options as text: %s", (char *)b.data);
     ok(!ctr_params_parse(&q, (char *)b.data, &err) && q.alpha == p.alpha && q.l1 == p.l1 && q.no_bias &&
@@ -199,7 +200,7 @@ static void test_params(void)
     p.minibatch = 8;
     p.dropout = 0.25;
     p.normalize = "max";
-    ok(!ctr_params_text(&p, &b, &err) &&
+    ok(!ctr_params_text(&ctr_model_lr, &p, &b, &err) &&
            !strcmp((char *)b.data, "alpha=0.3 beta=0 l1=1e-05 l2=2 precision=f32 bias=no minibatch=8 dropout=0.25 "
                                    "normalize=max") &&
            !ctr_params_parse(&q, (char *)b.data, &err) && q.minibatch == 8 && q.dropout == 0.25 &&

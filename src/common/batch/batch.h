@@ -68,11 +68,12 @@ void ctr_meta_free(struct ctr_meta *m);
 #define CTR_META_HISTORY_OF "ctr.history_of" /* field: this list is the past of that column */
 #define CTR_META_SIDE       "ctr.side"       /* field: user or ad */
 #define CTR_META_SECTION    "ctr.section"    /* schema: name of this section of a bundle */
-#define CTR_META_SECTIONS   "ctr.sections"   /* schema of the first section: all names, joined with ',' */
-#define CTR_META_PG         "ctr.pg"         /* schema: provenance, one line a program, the latest last */
-#define CTR_META_MODEL      "ctr.model"      /* schema of a model: its kind */
-#define CTR_META_PLAN       "ctr.plan"       /* schema: text of the plan that made the features */
-#define CTR_META_PLAN_ID    "ctr.plan_id"    /* schema: XXH3-128 (hex) of the canonical plan and its fitted state */
+#define CTR_META_SHAPE      "ctr.shape" /* schema of a section: "vector": the values of its one row; "none": no numbers */
+#define CTR_META_SECTIONS   "ctr.sections" /* schema of the first section: all names, joined with ',' */
+#define CTR_META_PG         "ctr.pg"       /* schema: provenance, one line a program, the latest last */
+#define CTR_META_MODEL      "ctr.model"    /* schema of a model: its kind */
+#define CTR_META_PLAN       "ctr.plan"     /* schema: text of the plan that made the features */
+#define CTR_META_PLAN_ID    "ctr.plan_id"  /* schema: XXH3-128 (hex) of the canonical plan and its fitted state */
 
 /* Roles, by which tools find columns. */
 enum ctr_role {

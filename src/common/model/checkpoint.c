@@ -122,7 +122,7 @@ static int same_options(struct ctr_trainer *t, const struct ctr_model_info *info
 {
     struct ctr_buf want = { 0 };
     const char *have = ctr_meta_get(&info->schema.meta, CTR_META_MODEL_OPTIONS);
-    int rc = ctr_params_text(&t->job.params, &want, err);
+    int rc = ctr_params_text(t->job.model, &t->job.params, &want, err);
     if (!rc && (strcmp(info->model->name, t->job.model->name) || !have || strcmp(have, (const char *)want.data)))
         rc = ctr_fail(err, CTR_EUSAGE, "%s was made with %s %s, this run has %s %s: give the same options to --resume",
                       t->job.checkpoint, info->model->name, have ? have : "", t->job.model->name,

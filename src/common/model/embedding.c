@@ -105,10 +105,10 @@ void ctr_embedding_gather(const struct ctr_embedding *t, const uint32_t *row, in
     }
 }
 
-void ctr_embedding_scatter(struct ctr_embedding *t, const uint32_t *row, int64_t n, const float *from)
+void ctr_embedding_scatter(struct ctr_embedding *t, const uint32_t *row, int64_t n, int32_t floats, const float *from)
 {
-    const size_t bytes = (size_t)t->floats * sizeof *from;
-    for (int64_t i = 0; i < n; i++, from += t->floats) {
+    const size_t bytes = (size_t)floats * sizeof *from;
+    for (int64_t i = 0; i < n; i++, from += floats) {
         if (i + AHEAD < n)
             prefetch_row(t, row[i + AHEAD], bytes);
         memcpy(ctr_embedding_row(t, row[i]), from, bytes);

@@ -48,9 +48,9 @@ void ctr_embedding_get(struct ctr_embedding *t, const uint64_t *hash, int64_t n,
 #define CTR_EMBEDDING_NONE UINT32_MAX
 void ctr_embedding_find(const struct ctr_embedding *t, const uint64_t *hash, int64_t n, uint32_t *row);
 
-/* Copy whole rows out to `to` (NONE: zeros), `floats` of each, and back. */
+/* Copy the first `floats` of rows out to `to` (NONE: zeros), and back. */
 void ctr_embedding_gather(const struct ctr_embedding *t, const uint32_t *row, int64_t n, int32_t floats, float *to);
-void ctr_embedding_scatter(struct ctr_embedding *t, const uint32_t *row, int64_t n, const float *from);
+void ctr_embedding_scatter(struct ctr_embedding *t, const uint32_t *row, int64_t n, int32_t floats, const float *from);
 
 /* Rows in ascending order of keys. */
 typedef int ctr_embedding_each(void *ctx, uint64_t key, const float *row, struct ctr_err *err);

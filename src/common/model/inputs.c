@@ -234,6 +234,7 @@ int ctr_inputs_by_column(struct ctr_inputs *in, struct ctr_err *err)
     free(in->repeats);
     in->repeats = repeats;
     in->by_column = in->plain = true;
+    in->change = (struct ctr_rowchange){ .scale = 1 };
     in->fixed = 0;
     for (int i = 0; i < in->n; i++) {
         struct input *p = &in->in[i];

@@ -26,9 +26,10 @@ static bool by_field(const struct lr *m)
     return m->params.minibatch > 1 && ctr_learning_is_default(&m->learning) && !m->inclusion;
 }
 
-int ctr_lr_new(void **out, const struct ctr_params *p, struct ctr_err *err)
+int ctr_lr_new(void **out, const struct ctr_model *model, const struct ctr_params *p, struct ctr_err *err)
 {
     struct lr *m = calloc(1, sizeof *m);
+    (void)model;
     if (!m)
         return ctr_fail_nomem(err, sizeof *m);
     m->params = *p;
@@ -435,15 +436,16 @@ static int lr_restore(void *learner, const uint64_t *word, size_t words, struct 
     return words ? ctr_fail(err, CTR_EDATA, "the checkpoint has a state that its options do not need") : 0;
 }
 
-static const char *const lr_options[] = { "alpha",     "beta",          "l1",        "l2",        "precision",
-                                          "no-bias",   "minibatch",     "hash-bits", "dropout",   "normalize",
-                                          "optimizer", "learning-rate", "power",     "threshold", "inclusion",
-                                          "expire",    "expire-floor",  NULL };
+const char *const ctr_lr_options[] = { "alpha",     "beta",          "l1",        "l2",        "precision",
+                                       "no-bias",   "minibatch",     "hash-bits", "dropout",   "normalize",
+                                       "optimizer", "learning-rate", "power",     "threshold", "inclusion",
+                                       "expire",    "expire-floor",  "seed",      NULL };
 
 const struct ctr_model ctr_model_lr = {
     .name = "lr",
     .summary = "logistic regression, by FTRL-Proximal and its relatives",
-    .options = lr_options,
+    .options = ctr_lr_options,
+    .minibatch = 1,
     .learner_new = ctr_lr_new,
     .learner_free = ctr_lr_free,
     .bind = lr_bind,

@@ -40,7 +40,8 @@ struct lr {
     _Alignas(16) uint8_t bias[CTR_SPARSE_MAX_STRIDE], spare[CTR_SPARSE_MAX_STRIDE]; /* spare: see optimizer.h */
 };
 
-int ctr_lr_new(void **learner, const struct ctr_params *p, struct ctr_err *err) CTR_MUST;
+extern const char *const ctr_lr_options[]; /* of struct ctr_model */
+int ctr_lr_new(void **learner, const struct ctr_model *model, const struct ctr_params *p, struct ctr_err *err) CTR_MUST;
 void ctr_lr_free(void *learner);
 int ctr_lr_bind(void *learner, const struct ctr_strs *tables, struct ctr_err *err) CTR_MUST;
 int64_t ctr_lr_block_end(const struct ctr_rows *r, int64_t from); /* rows [from, it) are a block between two growths */

@@ -61,9 +61,9 @@ static int check_alike(const struct ctr_variants *vs, const struct ctr_params *b
         p.no_bias = base->no_bias;
         ctr_buf_clear(&want);
         ctr_buf_clear(&have);
-        rc = ctr_params_text(base, &want, err);
+        rc = ctr_params_text(&ctr_model_lr, base, &want, err);
         if (!rc)
-            rc = ctr_params_text(&p, &have, err);
+            rc = ctr_params_text(&ctr_model_lr, &p, &have, err);
         if (!rc && strcmp((const char *)want.data, (const char *)have.data))
             rc = ctr_fail(err, CTR_EUSAGE,
                           "%s: line %d: with --single-value a variant can have in, out and bias of its own; values are "
@@ -89,8 +89,9 @@ static void *lanes_new(size_t n, struct ctr_err *err)
     return p;
 }
 
-static int single_new(void **out, const struct ctr_params *p, struct ctr_err *err)
+static int single_new(void **out, const struct ctr_model *model, const struct ctr_params *p, struct ctr_err *err)
 {
+    (void)model;
     struct single *q = calloc(1, sizeof *q);
     struct ctr_params own = *p;
     void *one = NULL;
@@ -106,7 +107,7 @@ static int single_new(void **out, const struct ctr_params *p, struct ctr_err *er
     if (!rc && p->minibatch > 1)
         rc = ctr_fail(err, CTR_EUSAGE, "--variants learn row by row: leave --minibatch out");
     if (!rc)
-        rc = ctr_lr_new(&one, &own, err);
+        rc = ctr_lr_new(&one, &ctr_model_lr, &own, err);
     q->one = one;
     if (!rc && (!(q->sum = lanes_new((size_t)q->groups, err)) || !(q->gradient = lanes_new((size_t)q->groups, err))))
         rc = err->code;
@@ -316,7 +317,7 @@ static int single_alone(const void *learner, int i, const struct ctr_strs *names
     p.poisson = 0;
     p.bloom = 0;
     p.variants = NULL;
-    int rc = ctr_lr_new(out, &p, err);
+    int rc = ctr_lr_new(out, &ctr_model_lr, &p, err);
     if (rc)
         return rc;
     struct lr *m = *out;
@@ -357,6 +358,8 @@ static const struct ctr_many single = {
 
 const struct ctr_model ctr_model_lr_single = {
     .name = "lr",
+    .options = ctr_lr_options,
+    .minibatch = 1,
     .many = &single,
     .learner_new = single_new,
     .learner_free = single_free,

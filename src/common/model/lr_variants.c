@@ -132,7 +132,7 @@ static int new_alone(const struct many *q, int i, struct lr **one, struct ctr_er
     p.poisson = 0;
     p.bloom = 0;
     p.variants = NULL;
-    int rc = ctr_lr_new(&learner, &p, err);
+    int rc = ctr_lr_new(&learner, &ctr_model_lr, &p, err);
     *one = learner;
     return rc;
 }
@@ -206,8 +206,9 @@ static void lay_out_fixed(struct many *q)
     }
 }
 
-static int many_new(void **out, const struct ctr_params *p, struct ctr_err *err)
+static int many_new(void **out, const struct ctr_model *model, const struct ctr_params *p, struct ctr_err *err)
 {
+    (void)model;
     struct many *q = calloc(1, sizeof *q);
     if (!q)
         return ctr_fail_nomem(err, sizeof *q);
@@ -943,6 +944,8 @@ static const struct ctr_many many = {
 
 const struct ctr_model ctr_model_lr_variants = {
     .name = "lr",
+    .options = ctr_lr_options,
+    .minibatch = 1,
     .many = &many,
     .learner_new = many_new,
     .learner_free = many_free,

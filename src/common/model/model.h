@@ -84,6 +84,14 @@ bool ctr_field_is_input(const struct ctr_field *f);
 
 /* ---- models: models.c, one file each ---- */
 
+/* Sizes of layers. */
+enum { CTR_MAX_LAYERS = 8, CTR_MAX_UNITS = 1 << 16 };
+struct ctr_sizes {
+    int n;
+    int32_t size[CTR_MAX_LAYERS];
+};
+bool ctr_sizes_parse(struct ctr_sizes *s, const char *text, size_t n); /* "200,80"; "0": none */
+
 /* Options that change what is learned. A model takes those that it lists. */
 struct ctr_params {
     double alpha, beta, l1, l2;
@@ -103,6 +111,14 @@ struct ctr_params {
     int64_t bloom, bloom_bytes;   /* times a key is refused; memory of the filters */
     int64_t expire, expire_floor; /* days after which a key is dropped, 0: never; keys that stay: expiry.h */
     int64_t seed;
+    /* Deep models. There l2 is lambda of the embeddings' regularisation, dropout that of hidden units. */
+    int64_t embedding;       /* floats of a key's value */
+    struct ctr_sizes hidden; /* units of the hidden layers, from the inputs up */
+    const char *activation;  /* prelu, relu, dice */
+    bool batch_norm;
+    double rate;                         /* Adam's */
+    double decay;                        /* the rate is multiplied by it … */
+    int64_t decay_every;                 /* … after so many rows */
     const struct ctr_variants *variants; /* NULL: one model. Stands in no file of a model */
     int threads;                         /* changes no result and stands in no file */
 };
@@ -111,7 +127,8 @@ enum { CTR_MAX_MINIBATCH = 65536, CTR_MAX_THRESHOLD = 1 << 20, CTR_MAX_BLOOM = 1
     {                                                                                                                  \
         .alpha = 0.1, .beta = 1, .power = 0.5, .precision = "f64", .optimizer = "ftrl",                                \
         .learning_rate = "per-coordinate", .threshold = 5, .minibatch = 1, .normalize = "none",                        \
-        .bloom_bytes = CTR_BLOOM_BYTES, .threads = 1                                                                   \
+        .bloom_bytes = CTR_BLOOM_BYTES, .embedding = 12, .hidden = { 2, { 200, 80 } }, .activation = "prelu",          \
+        .rate = 0.001, .decay = 1, .decay_every = 1440000000, .threads = 1                                             \
     }
 
 /* The frame of a model file, read from the metadata of its first section. */
@@ -138,7 +155,9 @@ struct ctr_model {
     const char *name, *summary;
     const char *const *options; /* names of ctr_params that it takes; NULL-terminated */
     const struct ctr_many
-        *many; /* NULL: one model. Else score[i * count + m] is model m's, and files are checkpoints */
+        *many;         /* NULL: one model. Else score[i * count + m] is model m's, and files are checkpoints */
+    int64_t minibatch; /* its usual one */
+    const void *deep;  /* deep models: struct ctr_deep_spec */
 
     /* Takes rows by column, see ctr_inputs_by_column; `rows` at a time, 0: as suits row by row. */
     bool by_column;
@@ -146,7 +165,7 @@ struct ctr_model {
 
     /* A learner. Tables are numbered by the list given to `bind`, which may grow from call to call; `in` are the inputs
      * of the stream. */
-    int (*learner_new)(void **learner, const struct ctr_params *p, struct ctr_err *err);
+    int (*learner_new)(void **learner, const struct ctr_model *model, const struct ctr_params *p, struct ctr_err *err);
     void (*learner_free)(void *learner);
     int (*bind)(void *learner, const struct ctr_inputs *in, const struct ctr_strs *tables, struct ctr_err *err);
     /* Row by row, exactly (or by params.minibatch): score[i] is predicted before the update by row i, and i counts from
@@ -187,7 +206,7 @@ struct ctr_model {
 };
 const struct ctr_model *ctr_model_at(int i); /* NULL past the end */
 const struct ctr_model *ctr_model_find(const char *name);
-extern const struct ctr_model ctr_model_lr;
+extern const struct ctr_model ctr_model_lr, ctr_model_mlp;
 extern const struct ctr_model ctr_model_lr_single;   /* the same, with one value a coordinate */
 extern const struct ctr_model ctr_model_lr_variants; /* lr with params.variants; no row of the table */
 
@@ -201,12 +220,15 @@ extern const struct ctr_model ctr_model_lr_variants; /* lr with params.variants;
 #define CTR_META_CHECKPOINT    "ctr.checkpoint"    /* a model saved on the way: where it was */
 
 /* "alpha=0.1 beta=1 l1=0 l2=0 precision=f64 bias=yes", and back. */
-int ctr_params_text(const struct ctr_params *p, struct ctr_buf *out, struct ctr_err *err) CTR_MUST;
+int ctr_params_text(const struct ctr_model *m, const struct ctr_params *p, struct ctr_buf *out,
+                    struct ctr_err *err) CTR_MUST;
 int ctr_params_parse(struct ctr_params *p, const char *text, struct ctr_err *err) CTR_MUST;
 int ctr_params_set(struct ctr_params *p, struct ctr_str name, struct ctr_str value, struct ctr_err *err) CTR_MUST;
 int ctr_params_check(const struct ctr_params *p, struct ctr_err *err) CTR_MUST;
 /* poisson and bloom from "all", "poisson=P" or "bloom=N". */
 int ctr_inclusion_parse(struct ctr_params *p, const char *text, struct ctr_err *err) CTR_MUST;
+/* Refuse options that the model does not take. */
+int ctr_params_foreign(const struct ctr_model *m, const struct ctr_params *p, struct ctr_err *err) CTR_MUST;
 
 /* Read the frame of the model at path; the reader stands before the first batch of the main section. */
 int ctr_model_open(const char *path, struct ctr_model_info *info, struct ctr_reader **r, struct ctr_err *err) CTR_MUST;

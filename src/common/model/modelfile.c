@@ -83,7 +83,7 @@ static int make_schema(const struct ctr_save *s, struct ctr_schema *schema, stru
     if (!rc)
         rc = ctr_meta_set(&schema->meta, CTR_META_MODEL, s->model->name, err);
     if (!rc)
-        rc = ctr_params_text(s->params, &options, err);
+        rc = ctr_params_text(s->model, s->params, &options, err);
     if (!rc)
         rc = ctr_meta_set(&schema->meta, CTR_META_MODEL_OPTIONS, (const char *)options.data, err);
     if (!rc && s->checkpoint)

@@ -11,6 +11,7 @@
 
 static const struct ctr_model *const models[] = {
     &ctr_model_lr,
+    &ctr_model_mlp,
 };
 
 const struct ctr_model *ctr_model_at(int i)
@@ -30,8 +31,11 @@ const struct ctr_model *ctr_model_find(const char *name)
 
 static const char *const norms[] = { "none", "l1", "l2", "max", NULL };
 static const char *const biases[] = { "yes", "no", NULL };
+static const char *const activations[] = { "prelu", "relu", "dice", NULL };
+static const char *const no_yes[] = { "no", "yes", NULL };
 
-enum kind { REAL, INT, WORD, FLAG };
+enum kind { REAL, INT, WORD, FLAG, SIZES };
+enum { TEXT_MAX = CTR_MAX_LAYERS * 8 + CTR_NUM_MAX };
 
 /* The options of ctr_params under their names in a model file. */
 static const struct param {
@@ -41,7 +45,7 @@ static const struct param {
     double least, most;       /* REAL, INT */
     const char *const *words; /* WORD; of FLAG: false, true */
     const char *must;         /* the range in words */
-    bool always;              /* written even when it has its default */
+    bool always;              /* written even when it has its default, if the model takes it */
 } params[] = {
 #define AT(member) offsetof(struct ctr_params, member)
     { "alpha", REAL, AT(alpha), 0x1p-1074, INFINITY, NULL, "above 0", true },
@@ -64,6 +68,13 @@ static const struct param {
     { "expire", INT, AT(expire), 0, 1000000, NULL, "at most 1000000 days", false },
     { "expire-floor", INT, AT(expire_floor), 0, 0x1p62, NULL, "a number of keys", false },
     { "seed", INT, AT(seed), 0, 0x1p63, NULL, "0 or more", false },
+    { "embedding", INT, AT(embedding), 1, 1024, NULL, "1 to 1024", true },
+    { "hidden", SIZES, AT(hidden), 0, 0, NULL, "1 to 8 sizes such as 200,80, each 1 to 65536, or 0 for none", true },
+    { "activation", WORD, AT(activation), 0, 0, activations, "prelu, relu or dice", true },
+    { "batch-norm", FLAG, AT(batch_norm), 0, 0, no_yes, "yes or no", true },
+    { "rate", REAL, AT(rate), 0x1p-126, 0x1p126, NULL, "above 0", true },
+    { "decay", REAL, AT(decay), 0x1p-126, 1 + 0x1p-52, NULL, "above 0 and at most 1", true },
+    { "decay-every", INT, AT(decay_every), 1, 0x1p62, NULL, "1 or more", true },
 #undef AT
 };
 
@@ -95,8 +106,44 @@ static bool in_range(const struct ctr_params *p, const struct param *o)
         const char *v = *(const char *const *)value_of(p, o);
         return v && word_of(o->words, v, strlen(v));
     }
+    case SIZES: {
+        const struct ctr_sizes *v = value_of(p, o);
+        bool right = v->n >= 0 && v->n <= CTR_MAX_LAYERS;
+        for (int i = 0; i < v->n && right; i++)
+            right = v->size[i] >= 1 && v->size[i] <= CTR_MAX_UNITS;
+        return right;
+    }
     default: return true;
     }
+}
+
+bool ctr_sizes_parse(struct ctr_sizes *s, const char *text, size_t n)
+{
+    int64_t v;
+    *s = (struct ctr_sizes){ 0 };
+    if (n == 1 && *text == '0')
+        return true;
+    for (const char *end = text + n; text <= end;) {
+        const char *comma = memchr(text, ',', (size_t)(end - text));
+        size_t len = (size_t)((comma ? comma : end) - text);
+        if (s->n == CTR_MAX_LAYERS || !ctr_parse_i64(text, len, &v) || v < 1 || v > CTR_MAX_UNITS)
+            return false;
+        s->size[s->n++] = (int32_t)v;
+        text += len + 1;
+    }
+    return true;
+}
+
+/* Does the model take this option? It may name it as --no-X, and --X for all of X-…. */
+static bool takes(const struct ctr_model *m, const struct param *o)
+{
+    for (const char *const *name = m->options; *name; name++) {
+        const char *word = strncmp(*name, "no-", 3) ? *name : *name + 3;
+        const size_t n = strlen(word);
+        if (!strncmp(o->name, word, n) && (!o->name[n] || o->name[n] == '-'))
+            return true;
+    }
+    return false;
 }
 
 int ctr_params_check(const struct ctr_params *p, struct ctr_err *err)
@@ -108,28 +155,54 @@ int ctr_params_check(const struct ctr_params *p, struct ctr_err *err)
 }
 
 /* The value as text. */
-static void print_value(const struct ctr_params *p, const struct param *o, char text[CTR_NUM_MAX + 1])
+static void print_value(const struct ctr_params *p, const struct param *o, char text[TEXT_MAX])
 {
     const void *v = value_of(p, o);
-    if (o->kind == REAL)
+    if (o->kind == SIZES) {
+        const struct ctr_sizes *s = v;
+        size_t at = 0;
+        for (int i = 0; i < s->n; i++) {
+            at += i > 0;
+            text[at - (i > 0)] = ',';
+            at += ctr_fmt_i64(text + at, s->size[i]);
+        }
+        snprintf(text + at, 2, "%s", s->n ? "" : "0");
+    } else if (o->kind == REAL)
         text[ctr_fmt_f64(text, *(const double *)v)] = 0;
     else if (o->kind == INT)
         text[ctr_fmt_i64(text, *(const int64_t *)v)] = 0;
     else
-        snprintf(text, CTR_NUM_MAX, "%s", o->kind == FLAG ? o->words[*(const bool *)v] : *(const char *const *)v);
+        snprintf(text, TEXT_MAX, "%s", o->kind == FLAG ? o->words[*(const bool *)v] : *(const char *const *)v);
 }
 
-int ctr_params_text(const struct ctr_params *p, struct ctr_buf *out, struct ctr_err *err)
+int ctr_params_text(const struct ctr_model *m, const struct ctr_params *p, struct ctr_buf *out, struct ctr_err *err)
+{
+    static const struct ctr_params usual = CTR_PARAMS_DEFAULT;
+    const char *space = "";
+    for (size_t i = 0; i < CTR_COUNT(params); i++) {
+        char v[TEXT_MAX], u[TEXT_MAX];
+        print_value(p, &params[i], v);
+        print_value(&usual, &params[i], u);
+        if (!takes(m, &params[i]) || (!params[i].always && !strcmp(u, v)))
+            continue;
+        int rc = ctr_buf_printf(out, err, "%s%s=%s", space, params[i].name, v);
+        if (rc)
+            return rc;
+        space = " ";
+    }
+    return 0;
+}
+
+int ctr_params_foreign(const struct ctr_model *m, const struct ctr_params *p, struct ctr_err *err)
 {
     static const struct ctr_params usual = CTR_PARAMS_DEFAULT;
     for (size_t i = 0; i < CTR_COUNT(params); i++) {
-        char v[CTR_NUM_MAX + 1], u[CTR_NUM_MAX + 1];
+        char v[TEXT_MAX], u[TEXT_MAX];
         print_value(p, &params[i], v);
         print_value(&usual, &params[i], u);
-        int rc =
-            params[i].always || strcmp(u, v) ? ctr_buf_printf(out, err, "%s%s=%s", i ? " " : "", params[i].name, v) : 0;
-        if (rc)
-            return rc;
+        if (!takes(m, &params[i]) && strcmp(u, v) != 0)
+            return ctr_fail(err, CTR_EUSAGE, "%s takes no --%s%s", m->name,
+                            params[i].kind == FLAG && params[i].words == biases ? "no-" : "", params[i].name);
     }
     return 0;
 }
@@ -140,6 +213,7 @@ static bool parse_value(struct ctr_params *p, const struct param *o, const char 
     switch (o->kind) {
     case REAL: return ctr_parse_f64(text, n, value_of(p, o));
     case INT: return ctr_parse_i64(text, n, value_of(p, o));
+    case SIZES: return ctr_sizes_parse(value_of(p, o), text, n);
     case FLAG: *(bool *)value_of(p, o) = word == o->words[1]; return word;
     default: *(const char **)value_of(p, o) = word; return word;
     }

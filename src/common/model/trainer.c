@@ -26,7 +26,7 @@ int ctr_trainer_new(struct ctr_trainer **out, const struct ctr_train_job *job, s
     t->at.scores = -1;
     int rc = ctr_params_check(&job->params, err);
     if (!rc)
-        rc = job->model->learner_new(&t->learner, &job->params, err);
+        rc = job->model->learner_new(&t->learner, job->model, &job->params, err);
     t->models = !rc && job->model->many ? job->model->many->count(t->learner) : 1;
     if (!rc && !(t->v = malloc((size_t)t->models * sizeof *t->v)))
         rc = ctr_fail_nomem(err, (size_t)t->models * sizeof *t->v);

@@ -102,7 +102,7 @@ static int append_text(struct parser *p)
     struct ctr_buf *b = &p->vs->text;
     int rc = ctr_buf_printf(b, p->err, "%s ", p->v->name);
     if (!rc)
-        rc = ctr_params_text(&p->v->params, b, p->err);
+        rc = ctr_params_text(&ctr_model_lr, &p->v->params, b, p->err);
     for (int i = 0; i < p->v->in.n && !rc; i++)
         rc = ctr_buf_printf(b, p->err, " in=%s", p->v->in.s[i]);
     for (int i = 0; i < p->v->out.n && !rc; i++)

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The learner of deep models: minibatches out of rows however they come, scores before each update, one step of Adam
+ * for the parameters and for the rows that the minibatch touched.
+ *
+ * A minibatch may come in pieces (the stream's batches are cut elsewhere): each is pulled, pooled and scored when it
+ * comes, with the parameters of the last update, and the activations stay for the backward pass of the whole. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "common/feature/op.h"
+#include "common/model/deep.h"
+
+int ctr_deep_learner_new(void **out, const struct ctr_model *m, const struct ctr_params *p, struct ctr_err *err)
+{
+    struct ctr_deep_learner *l = calloc(1, sizeof *l);
+    if (!l)
+        return ctr_fail_nomem(err, sizeof *l);
+    int rc = ctr_deep_open(&l->net, m, p, p->threads, true, err);
+    if (!rc)
+        rc = ctr_pool_new(&l->pool, p->threads, err);
+    l->tables.width = l->net.width;
+    l->tables.counts = p->l2 > 0;
+    l->tables.floats = l->net.u_cols + l->tables.counts;
+    if (rc) {
+        ctr_deep_learner_free(l);
+        return rc;
+    }
+    *out = l;
+    return 0;
+}
+
+void ctr_deep_learner_free(void *learner)
+{
+    struct ctr_deep_learner *l = learner;
+    if (!l)
+        return;
+    ctr_deep_free(&l->net);
+    ctr_deep_tables_free(&l->tables);
+    ctr_pool_free(l->pool);
+    free(l);
+}
+
+int ctr_deep_bind(void *learner, const struct ctr_inputs *in, const struct ctr_strs *tables, struct ctr_err *err)
+{
+    struct ctr_deep_learner *l = learner;
+    struct ctr_deep_input *list;
+    int n, rc = ctr_deep_inputs(in, tables, &list, &n, err);
+    if (rc)
+        return rc;
+    if (ctr_deep_shaped(&l->net)) {
+        rc = ctr_deep_same_inputs(&l->net, list, n, err);
+        ctr_deep_inputs_free(list, n);
+    } else {
+        rc = ctr_deep_shape(&l->net, list, n, err);
+    }
+    return rc ? rc : ctr_deep_tables_bind(&l->tables, &l->net, true, err);
+}
+
+/* ---- scores ---- */
+
+int ctr_deep_scores(struct ctr_deep *d, int64_t from, int64_t n, int64_t first_row, double *score, struct ctr_err *err)
+{
+    enum { AT_ONCE = 1024 };
+    float logit[AT_ONCE];
+    for (int64_t at = 0; at < n; at += AT_ONCE) {
+        const int64_t k = CTR_MIN(AT_ONCE, n - at);
+        int rc = ctr_mem_read(d->logit, (size_t)(from + at) * sizeof *logit, logit, (size_t)k * sizeof *logit, err);
+        if (rc)
+            return rc;
+        for (int64_t i = 0; i < k; i++) {
+            score[at + i] = ctr_sigmoid((double)logit[i]);
+            if (!(fabsf(logit[i]) < INFINITY)) {
+                return ctr_fail(
+                    err, CTR_EDATA,
+                    "row %lld: the prediction is not a number: the learner diverged; scale numbers down, or "
+                    "lower --rate",
+                    (long long)(first_row + at + i + 1));
+            }
+        }
+    }
+    return 0;
+}
+
+/* ---- an update ---- */
+
+static struct ctr_opt optimizer(const struct ctr_deep_learner *l)
+{
+    const struct ctr_params *p = &l->net.p;
+    double rate = p->rate;
+    for (int64_t i = p->decay < 1 ? l->learned_rows / p->decay_every : 0; i > 0 && rate > 0; i--)
+        rate *= p->decay;
+    return (struct ctr_opt){
+        .kind = CTR_OPT_ADAM, .rate = (float)rate, .eps = 1e-8F, .beta1 = 0.9F, .beta2 = 0.999F, .step = l->net.step + 1
+    };
+}
+
+/* dlogit of the minibatch: the gradient of the mean of its weighted losses. */
+static int loss_gradient(struct ctr_deep *d, struct ctr_err *err)
+{
+    const size_t bytes = (size_t)d->rows * sizeof(float);
+    int rc = ctr_mem_grow(&d->label_mem, d->dev, bytes, err);
+    if (!rc)
+        rc = ctr_mem_write(d->label_mem, 0, d->label.data, bytes, err);
+    if (!rc && d->weighted)
+        rc = ctr_mem_grow(&d->weight_mem, d->dev, bytes, err);
+    if (!rc && d->weighted)
+        rc = ctr_mem_write(d->weight_mem, 0, d->weight.data, bytes, err);
+    const struct ctr_dev_bce bce = { .z = ctr_vec(d->logit, d->rows),
+                                     .label = ctr_vec(d->label_mem, d->rows),
+                                     .weight = d->weighted ? ctr_vec(d->weight_mem, d->rows) : (struct ctr_vec){ 0 },
+                                     .dz = ctr_vec(d->dlogit, d->rows),
+                                     .scale = 1 / (float)d->rows };
+    return rc ? rc : ctr_dev_bce(d->dev, &bce, err);
+}
+
+/* Parameters that are not numbers any more must not reach a checkpoint, nor the next row's score. */
+static int check_parameters(const struct ctr_deep_learner *l, struct ctr_err *err)
+{
+    const struct ctr_deep *d = &l->net;
+    struct ctr_mem *out = NULL;
+    double bad = -1;
+    int rc = ctr_mem_new(&out, d->dev, sizeof bad, err);
+    const struct ctr_dev_reduce find = { CTR_REDUCE_NONFINITE, ctr_mat(d->w, d->floats, 1), ctr_vec(out, 1) };
+    if (!rc)
+        rc = ctr_dev_reduce(d->dev, &find, err);
+    if (!rc)
+        rc = ctr_mem_read(out, 0, &bad, sizeof bad, err);
+    ctr_mem_free(out);
+    for (int i = 0; i < d->params && !rc && bad >= 0; i++)
+        if (bad < (double)(d->param[i].at + d->param[i].rows * d->param[i].cols)) {
+            return ctr_fail(err, CTR_EDATA,
+                            "row %lld: the parameter %s.%s is not a number after the minibatch that ends there: the "
+                            "learner diverged; scale numbers down, or lower --rate",
+                            (long long)(l->first_row + d->rows), d->model->name, d->param[i].name);
+        }
+    return rc;
+}
+
+static int update(struct ctr_deep_learner *l, struct ctr_err *err)
+{
+    struct ctr_deep *d = &l->net;
+    const struct ctr_opt opt = optimizer(l);
+    int rc = d->twice ? d->spec->forward(d, 0, d->rows, true, err) : 0;
+    if (!rc)
+        rc = loss_gradient(d, err);
+    if (!rc)
+        rc = d->spec->backward(d, err);
+    if (!rc && d->keys)
+        rc = ctr_deep_push(d, &l->tables, l->pool, &opt, err);
+    const struct ctr_dev_opt_dense step = { .opt = opt,
+                                            .w = ctr_vec(d->w, d->learned),
+                                            .g = ctr_vec(d->g, d->learned),
+                                            .s1 = ctr_vec(d->s1, d->learned),
+                                            .s2 = ctr_vec(d->s2, d->learned) };
+    if (!rc)
+        rc = ctr_dev_opt_dense(d->dev, &step, err);
+    if (!rc)
+        rc = check_parameters(l, err);
+    d->step++;
+    l->learned_rows += d->rows;
+    ctr_deep_clear(d);
+    return rc;
+}
+
+int ctr_deep_train_rows(void *learner, const struct ctr_rows *r, double *score, int64_t bound, struct ctr_err *err)
+{
+    struct ctr_deep_learner *l = learner;
+    struct ctr_deep *d = &l->net;
+    for (int64_t at = 0, n; at < r->rows; at += n) {
+        const int64_t from = d->rows;
+        n = CTR_MIN(r->rows - at, d->p.minibatch - from);
+        if (!from)
+            l->first_row = r->first_row + at;
+        int rc = ctr_deep_add(d, r, at, n, err);
+        if (!rc)
+            rc = ctr_deep_pull(d, &l->tables, true, l->pool, from, bound, err);
+        if (!rc)
+            rc = d->spec->forward(d, from, n, !d->twice, err);
+        if (!rc)
+            rc = ctr_deep_scores(d, from, n, r->first_row + at, score + at, err);
+        if (!rc && d->rows == d->p.minibatch)
+            rc = update(l, err);
+        if (rc)
+            return rc;
+    }
+    return 0;
+}
+
+int ctr_deep_end_pass(void *learner, struct ctr_err *err)
+{
+    struct ctr_deep_learner *l = learner;
+    return l->net.rows ? update(l, err) : 0;
+}
+
+int64_t ctr_deep_pending(const void *learner)
+{
+    return ((const struct ctr_deep_learner *)learner)->net.rows;
+}
+
+int64_t ctr_deep_keys(const void *learner)
+{
+    const struct ctr_deep_learner *l = learner;
+    int64_t n = 0;
+    for (int i = 0; i < l->tables.n; i++)
+        n += l->tables.t[i].rows.used;
+    return n;
+}
+
+int64_t ctr_deep_memory(const void *learner)
+{
+    const struct ctr_deep_learner *l = learner;
+    int64_t bytes = ctr_dev_memory(l->net.dev);
+    for (int i = 0; i < l->tables.n; i++)
+        bytes += (int64_t)ctr_embedding_bytes(&l->tables.t[i].rows);
+    return bytes;
+}

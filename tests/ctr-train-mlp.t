@@ -1,0 +1,210 @@
+#!/bin/sh
+# ctr-train mlp: agrees with an independent implementation, whose gradients are finite differences of the whole model; does
+# not depend on how rows arrive; resumes to the same bytes; its model predicts, is exported and read by PyTorch with the
+# same scores; says what is wrong with bad input.
+. "${0%/*}/lib.sh"
+has_python json || skip_all "no python"
+REF="$CTR_TOP/tests/deep_reference.py"
+MAKE="$CTR_TOP/tests/model_reference.py"
+cd "$W" || exit 1
+
+"$PY" "$MAKE" make mixed 60 tiny.arrows && "$PY" "$MAKE" make mixed 2500 rows.arrows || exit 1
+small() { ctr-train mlp -q --embedding 2 --hidden 4,3 --minibatch 16 --rate .01 "$@" tiny.arrows; }
+train() { ctr-train mlp -q --embedding 5 --hidden 16,8 --minibatch 100 "$@"; }
+scores() { ctr-export -f csv --columns score "$1"; }
+ref() { "$PY" "$REF" "$@"; }
+
+# ---- the model: lists, weighted keys, shared tables, numbers, row weights, fractional labels
+agrees() { # agrees OPTIONS -- REFERENCE-OPTIONS
+    _o=
+    while [ "$1" != -- ]; do _o="$_o $1"; shift; done
+    shift
+    # shellcheck disable=SC2086
+    small $_o --rate 1e-35 -o start.arrows && small $_o -o got.arrows --progressive got.p &&
+        ref mlp tiny.arrows start.arrows got.arrows got.p hidden=4,3 minibatch=16 rate=.01 "$@"
+}
+ok 'agrees with the reference: scores before each update, every value after' agrees --
+ok 'relu' agrees --activation relu -- activation=relu
+ok 'dice' agrees --activation dice -- activation=dice
+ok 'batch normalization' agrees --batch-norm -- batch-norm=1
+ok 'dropout' agrees --dropout .5 --seed 2 -- dropout=.5 seed=2
+ok 'all at once' agrees --batch-norm --activation dice --dropout .3 --seed 3 -- batch-norm=1 activation=dice dropout=.3 seed=3
+ok 'l2 of embeddings by the minibatch' agrees --l2 .5 -- l2=.5
+ok 'a rate that decays' agrees --decay .5 --decay-every 20 -- decay=.5 decay-every=20
+ok 'two passes' agrees --passes 2 --l2 .1 -- passes=2 l2=.1
+ok 'no hidden layer' agrees --hidden 0 -- hidden=0
+ok 'another seed' agrees --seed 7 --
+wrong() { ! agrees -- rate=.0101; }
+ok 'the check can fail' wrong
+
+# ---- the same bytes however rows arrive
+for o in '' '--batch-norm --dropout .2 --l2 .1' '--activation dice'; do
+    # shellcheck disable=SC2086
+    train $o -j 1 -o want.arrows --progressive want.p rows.arrows
+    for j in 2 4; do
+        # shellcheck disable=SC2086
+        train $o -j $j -o got.arrows --progressive got.p rows.arrows
+        ok "mlp $o -j $j: the same model" cmp want.arrows got.arrows
+        ok "mlp $o -j $j: the same predictions" cmp want.p got.p
+    done
+    # shellcheck disable=SC2086
+    ctr-cat --batch 7 rows.arrows | train $o --progressive got.p >got.arrows
+    is "mlp $o, small batches through a pipe: the same predictions" "$(scores got.p | cksum)" "$(scores want.p | cksum)"
+    ok "mlp $o: and the same values" ref same want.arrows got.arrows
+done
+train -o want.arrows --progressive want.p rows.arrows
+for cpu in plain avx2; do
+    CTR_CPU=$cpu train -o got.arrows rows.arrows
+    ok "the same model on a processor that is $cpu" cmp want.arrows got.arrows
+done
+train --seed 1 -o got.arrows rows.arrows
+differ() { ! cmp -s "$1" "$2"; }
+ok 'another seed, another model' differ want.arrows got.arrows
+ctr-select --columns note,word,vec,age,text,past,item,w,b,a,click,row rows.arrows | train -o got.arrows
+ok 'the order of columns does not matter' ref same want.arrows got.arrows
+train --passes 2 -o two.arrows rows.arrows
+train --passes 2 --spool spool.arrows <rows.arrows >got.arrows
+ok '--spool: passes over a pipe' cmp two.arrows got.arrows
+
+# ---- prediction
+ctr-predict -j 1 want.arrows rows.arrows >p1
+ctr-cat --batch 11 rows.arrows | ctr-predict -j 4 want.arrows >p4
+is 'scores do not depend on batches or threads' "$(scores p1 | cksum)" "$(scores p4 | cksum)"
+ctr-select --tail 10 rows.arrows | ctr-predict want.arrows >p10
+is 'nor on the other rows' "$(scores p10 | tail -n 10)" "$(scores p1 | tail -n 10)"
+ctr-export -o want.safetensors want.arrows
+ok 'the exported tensors predict the same' ref score want.safetensors rows.arrows p1 hidden=16,8
+for o in '--batch-norm --activation dice' '--activation relu'; do
+    # shellcheck disable=SC2086
+    train $o -o other.arrows rows.arrows
+    ctr-predict other.arrows rows.arrows >p1o
+    a=${o##* } n=0
+    [ "$a" = dice ] && n=1
+    ok "and with $o" ref score other.arrows rows.arrows p1o hidden=16,8 activation="$a" batch-norm=$n
+done
+cat >torch.py <<'EOF'
+import sys
+sys.path.insert(0, sys.argv[1] + "/tests")
+import torch
+from deep_reference import Rows, tensors
+from model_reference import Table
+t = {n: torch.tensor(v, dtype=torch.float32).reshape(s) for n, (s, v) in tensors("want.safetensors").items() if n[-4:] != ".key"}
+place = {n[:-4]: {k: i for i, k in enumerate(v)} for n, (s, v) in tensors("want.safetensors").items() if n[-4:] == ".key"}
+rows, x = Rows("rows.arrows"), []
+for keys, numbers in zip(rows.keys, rows.numbers):
+    v = []
+    for entries in keys:
+        v.append(sum((t["emb." + k[0]][place["emb." + k[0]][k[1]]] * w for k, w in entries), torch.zeros(5)))
+    x.append(torch.cat(v + [torch.tensor(numbers)]))
+x = torch.stack(x)
+for l in range(2):
+    layer = torch.nn.Linear(x.shape[1], t["mlp.%d.weight" % l].shape[0])
+    act = torch.nn.PReLU(layer.out_features)
+    layer.load_state_dict({"weight": t["mlp.%d.weight" % l], "bias": t["mlp.%d.bias" % l]})
+    act.load_state_dict({"weight": t["mlp.%d.alpha" % l]})
+    x = act(layer(x))
+last = torch.nn.Linear(x.shape[1], 1)
+last.load_state_dict({"weight": t["mlp.2.weight"], "bias": t["mlp.2.bias"]})
+score = torch.sigmoid(last(x)).flatten()
+worst = (score - torch.tensor(Table("p1")["score"])).abs().max().item()
+assert worst < 1e-5, worst
+EOF
+torch=
+for p in "$PY" /usr/bin/python3; do [ -n "$torch" ] || { "$p" -c 'import torch' 2>/dev/null && torch=$p; }; done
+if [ -n "$torch" ]; then
+    ok 'PyTorch loads the tensors into its layers and gives the same scores' "$torch" torch.py "$CTR_TOP"
+else
+    skip 'PyTorch loads the tensors and gives the same scores' 'no torch'
+fi
+
+# ---- checkpoints
+for o in '' '--batch-norm --dropout .2 --l2 .1'; do
+    # shellcheck disable=SC2086
+    train $o --passes 2 -o want.arrows --progressive want.p rows.arrows
+    ctr-cat --batch 70 rows.arrows >batches.arrows # checkpoints fall into the middle of minibatches
+    # shellcheck disable=SC2086
+    run() { timeout "$@" ctr-train mlp -q --embedding 5 --hidden 16,8 --minibatch 100 $o --passes 2 --checkpoint c.ckpt \
+        --checkpoint-every 60 --resume --progressive got.p -o got.arrows batches.arrows; }
+    kills=0
+    for ms in 015 030 045 060 080 100 140; do
+        run -s KILL "0.$ms" 2>/dev/null || kills=$((kills + 1))
+    done
+    ok "mlp $o: some runs were killed" test "$kills" -gt 0
+    ok "mlp $o: and a last one comes through" run 60
+    ok "mlp $o: to the values of a run that was never killed" ref same want.arrows got.arrows
+    is "mlp $o: and its predictions" "$(scores got.p | cksum)" "$(scores want.p | cksum)"
+    is "mlp $o: the checkpoint is gone" "$(ls c.ckpt* 2>/dev/null)" ''
+done
+part() { # a checkpoint in the middle of a minibatch: the input breaks off
+    rm -f d.ckpt*
+    ! head -c 150000 batches.arrows | train --checkpoint d.ckpt >d.model 2>/dev/null && test -s d.ckpt
+}
+ok 'a truncated input fails and leaves its checkpoint' part
+ok 'which predicts' sh -c 'ctr-predict d.ckpt rows.arrows >/dev/null'
+ok 'and goes on' train --resume --checkpoint d.ckpt -o got.arrows batches.arrows
+train -o want.arrows batches.arrows
+ok 'to the same model' cmp want.arrows got.arrows
+ok 'again' part
+exits 'other options are refused' 2 ctr-train mlp --resume --checkpoint d.ckpt -o x.arrows batches.arrows
+err_like 'with both' 'minibatch=100 embedding=5 .*minibatch=3000 embedding=12 .*the same options'
+
+# ---- warm start
+train -o half.arrows rows.arrows
+train --passes 2 -o two.arrows rows.arrows
+ok '--init goes on from values and state' train --init half.arrows -o twice.arrows rows.arrows
+ok 'as a second pass would' ref same two.arrows twice.arrows
+exits '--init with another shape' 1 ctr-train mlp --init half.arrows --embedding 5 --hidden 16,9 -o x.arrows rows.arrows
+err_like 'says what differs' 'half.arrows: the model has the parameter 1.weight of 8 x 16, with these options it is 1.weight of 9 x 16'
+exits '--init of another kind' 2 ctr-train lr --init half.arrows -o x.arrows rows.arrows
+err_like 'says so' 'half.arrows is a model of kind mlp, not lr'
+
+# ---- what is wrong
+exits 'an option of another model' 2 ctr-train lr --embedding 3 rows.arrows
+err_like 'is refused' 'lr takes no --embedding'
+exits 'and the other way' 2 ctr-train mlp --alpha .3 rows.arrows
+err_like 'is refused too' 'mlp takes no --alpha'
+exits 'sizes that are none' 2 ctr-train mlp --hidden 3,x rows.arrows
+err_like 'say what is wanted' '--hidden wants sizes of layers such as 200,80'
+exits 'a rate of 0' 2 ctr-train mlp --rate 0 rows.arrows
+exits 'a learner that diverges' 1 ctr-train mlp -q --rate 1e30 --minibatch 50 --checkpoint n.ckpt --checkpoint-every 70 -o x.arrows batches.arrows
+err_like 'names the row' 'batches.arrows: row (5[0-9]|[6-9][0-9]|1[0-4][0-9]): .*the learner diverged; scale numbers down, or lower --rate'
+ok 'and leaves no model' test ! -e x.arrows
+diverge_late() { # the last good checkpoint stays
+    "$PY" "$MAKE" set rows.arrows nan.arrows age 1e37 1500 && rm -f n.ckpt* &&
+        ! ctr-cat --batch 70 nan.arrows | train --rate 100 --checkpoint n.ckpt --checkpoint-every 60 -o x.arrows 2>late.err &&
+        ctr-predict n.ckpt rows.arrows >/dev/null
+}
+ok 'a number that overflows late: the last good checkpoint is kept, and predicts' diverge_late
+ok 'the row is named' grep -Eq 'row 1[5-9][0-9][0-9]: ' late.err
+exits '--memory' 1 ctr-train mlp --memory 100K -o x.arrows rows.arrows
+err_like 'says what is needed' 'need .* to go on, --memory allows 100 KiB: raise it'
+ctr-select --section emb.a --head 3 want.arrows >few.arrows
+exits 'a model that lacks keys predicts' 0 ctr-predict few.arrows rows.arrows
+err_like 'and says so' 'table a of the model has 3 of its [0-9]+ keys'
+ctr-select --section mlp.0.weight --head 3 want.arrows >part.arrows
+exits 'one that lacks rows of a parameter does not' 1 ctr-predict part.arrows rows.arrows
+err_like 'and says so' 'part.arrows: section 0.weight of the model: its rows are not all there'
+"$PY" -c "
+eos = b'\xff' * 4 + bytes(4)
+b = open('want.arrows', 'rb').read().split(eos)
+open('cut.arrows', 'wb').write(eos.join(b[:3] + b[4:]))"
+exits 'nor one that lacks a section' 1 ctr-predict cut.arrows rows.arrows
+err_like 'which is named' "section 'emb\.[a-z]+' is missing"
+ctr-select --columns row,click,a,b,w,item,past,text,age,vec rows.arrows >lacks.arrows
+exits 'a stream without one of the inputs' 1 ctr-train mlp --init half.arrows --embedding 5 --hidden 16,8 -o x.arrows lacks.arrows
+err_like 'is told which' "it lacks 'word'"
+printf 'label click\nfeature a\nfeature b\n' >ab.plan
+printf 'label click\nfeature a = a + 1\nfeature b\n' >ba.plan
+printf 'click,a,b\n0,1,2\n1,2,2\n0,3,1\n1,1,1\n' | ctr-import --format csv --header >raw.arrows
+for plan in ab ba; do
+    ctr-extract $plan.plan raw.arrows >$plan.arrows
+    ctr-train mlp -q --hidden 3 --minibatch 2 -o $plan.model $plan.arrows
+done
+exits 'a model of another plan' 1 ctr-predict ab.model ba.arrows
+err_like 'is refused' 'were made by plan [0-9a-f]+, ab.model learned from plan'
+exits 'a stream of no rows' 0 sh -c 'ctr-select --head 0 rows.arrows | ctr-train mlp -q -o empty.arrows'
+ok 'gives a model that predicts' sh -c 'ctr-predict empty.arrows rows.arrows >/dev/null'
+exits 'a full device' 1 sh -c 'ctr-train mlp -q rows.arrows >/dev/full'
+exits 'no features' 2 ctr-train mlp -o x.arrows p1
+err_like 'is an error' 'the stream has no features'
+done_testing

@@ -1,0 +1,256 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""An independent mlp in plain double precision: forward by the formulas of ctr-train(1), gradients by central differences
+of its own forward pass, Adam as Kingma & Ba give it. Python alone: streams are read through the tools, models through
+ctr-export --format safetensors, so that this also reads those.
+
+    deep_reference.py mlp STREAM START MODEL PROGRESSIVE [minibatch=… hidden=… activation=… batch-norm=1 dropout=… l2=… rate=…
+                      decay=… decay-every=… seed=… passes=…]
+        START: the same model before any learning (trained at a rate of next to nothing). Do scores and values agree?
+    deep_reference.py score SAFETENSORS STREAM SCORED [hidden=… activation=… batch-norm=1]   what the tensors predict
+    deep_reference.py same A B [tolerance]                      equal tensors?
+"""
+import json
+import math
+import struct
+import sys
+import tempfile
+
+from model_reference import Table, random64, role, table_of, tool
+
+
+def tensors(path):
+    """name -> (shape, flat list of values)"""
+    if not path.endswith(".safetensors"):
+        with tempfile.NamedTemporaryFile(suffix=".safetensors") as f:
+            tool("ctr-export", "-q", "-f", "safetensors", "-o", f.name, path)
+            return tensors(f.name)
+    with open(path, "rb") as f:
+        data = f.read()
+    n = struct.unpack("<Q", data[:8])[0]
+    head, at, out = json.loads(data[8 : 8 + n]), 8 + n, {}
+    assert n % 8 == 0
+    for name, t in head.items():
+        if name == "__metadata__":
+            continue
+        code = {"F32": "f", "U64": "Q", "I64": "q", "I32": "i"}[t["dtype"]]
+        a, b = t["data_offsets"]
+        out[name] = (t["shape"], list(struct.unpack("<%d%s" % ((b - a) // struct.calcsize(code), code), data[at + a : at + b])))
+    return out
+
+
+class Model:
+    """Parameters as lists of floats: dense by name, embeddings by (table, key)."""
+
+    def __init__(self, path):
+        t = tensors(path)
+        self.dense = {n[4:]: v for n, (_, v) in t.items() if n.startswith("mlp.") and n.count(".") >= 2}
+        self.shape = {n[4:]: s for n, (s, _) in t.items() if n.startswith("mlp.") and n.count(".") >= 2}
+        self.rows, self.width = {}, 0
+        for n, (shape, v) in t.items():
+            if n.startswith("emb.") and not n.endswith(".key"):
+                self.width = w = shape[1]
+                for i, k in enumerate(t[n + ".key"][1]):
+                    self.rows[n[4:], k] = v[i * w : (i + 1) * w]
+
+
+class Rows:
+    """Rows of a stream as the model takes them: for each, the entries of each input of keys, and the numbers."""
+
+    def __init__(self, path):
+        t = Table(path)
+        self.keys, self.numbers, self.label, self.weight = [], [], [], []
+        fields = sorted(t.fields, key=lambda f: f["name"].encode())
+        for i in range(len(t.rows)):
+            keys, numbers = [], []
+            for f in fields:
+                v = t.rows[i][f["name"]]
+                if role(f) == "feature":
+                    entries = v if isinstance(v, list) else [v]
+                    entries = [(e["key"], e["weight"]) if isinstance(e, dict) else (e, 1.0) for e in entries]
+                    keys.append([((table_of(f), k), x) for k, x in entries if x != 0])
+                elif role(f) == "dense":
+                    numbers += [e or 0.0 for e in (v if isinstance(v, list) else [v])]
+            self.keys.append(keys)
+            self.numbers.append(numbers)
+            label = [f["name"] for f in fields if role(f) == "label"]
+            weight = [f["name"] for f in fields if role(f) == "weight"]
+            self.label.append(t.rows[i][label[0]] if label else 0)
+            self.weight.append(t.rows[i][weight[0]] if weight else 1.0)
+
+
+def sigmoid(z):
+    return 1 / (1 + math.exp(-z)) if z > -700 else 0.0
+
+
+def stats(z):
+    n = len(z)
+    mean = [sum(c) / n for c in zip(*z)]
+    return mean, [sum((v - m) ** 2 for v in c) / n for c, m in zip(zip(*z), mean)]
+
+
+def activate(kind, z, alpha, mean, var):
+    if kind == "relu":
+        return max(z, 0.0)
+    if kind == "prelu":
+        return z if z > 0 else alpha * z
+    p = sigmoid((z - mean) / math.sqrt(var + 1e-8))
+    return p * z + (1 - p) * alpha * z
+
+
+def forward(m, o, rows, batch, training=None):
+    """Logits of rows `batch`. training: None, or (step, dict that gets the statistics of the minibatch)."""
+    x = []
+    for i in batch:
+        v = []
+        for entries in rows.keys[i]:
+            pooled = [0.0] * m.width
+            for k, w in entries:
+                for d, e in enumerate(m.rows.get(k, pooled_zero(m))):
+                    pooled[d] += w * e
+            v += pooled
+        x.append(v + rows.numbers[i])
+    for l, out in enumerate(o["hidden"]):
+        w, width = m.dense["%d.weight" % l], len(x[0])
+        b = m.dense.get("%d.bias" % l, [0.0] * out)
+        z = [[sum(a * c for a, c in zip(v, w[j * width : (j + 1) * width])) + b[j] for j in range(out)] for v in x]
+        for what, on in (("norm", o["batch-norm"]), ("dice", o["activation"] == "dice")):
+            if not on:
+                continue
+            mean, var = (m.dense["%d.%s.mean" % (l, what)], m.dense["%d.%s.var" % (l, what)])
+            if training:
+                mean, var = training[1][l, what] = stats(z)
+            if what == "norm":
+                g, s = m.dense["%d.norm.weight" % l], m.dense["%d.norm.bias" % l]
+                z = [[g[j] * (v[j] - mean[j]) / math.sqrt(var[j] + 1e-5) + s[j] for j in range(out)] for v in z]
+        if o["activation"] != "dice":
+            mean = var = [0.0] * out
+        alpha = m.dense.get("%d.alpha" % l, [0.0] * out)
+        x = [[activate(o["activation"], v[j], alpha[j], mean[j], var[j]) for j in range(out)] for v in z]
+        if training and o["dropout"]:
+            for i, v in enumerate(x):
+                for j in range(out):
+                    kept = (random64(o["seed"], training[0] * 8 + l, i * out + j) >> 40) / 2**24 >= o["dropout"]
+                    v[j] = v[j] / (1 - o["dropout"]) if kept else 0.0
+    last = "%d." % len(o["hidden"])
+    return [sum(a * c for a, c in zip(v, m.dense[last + "weight"])) + m.dense[last + "bias"][0] for v in x]
+
+
+def pooled_zero(m):
+    return [0.0] * m.width
+
+
+def loss(m, o, rows, batch, step):
+    logits = forward(m, o, rows, batch, (step, {}))
+    each = [rows.weight[i] * (math.log1p(math.exp(-abs(z))) + max(z, 0) - rows.label[i] * z) for i, z in zip(batch, logits)]
+    return sum(each) / len(batch)
+
+
+def gradient(m, o, rows, batch, step, values):
+    """Central differences; one-sided kinks of the activations are rare at this eps."""
+    out, eps = [], 1e-6
+    for i, v in enumerate(values):
+        values[i] = v + eps
+        up = loss(m, o, rows, batch, step)
+        values[i] = v - eps
+        out.append((up - loss(m, o, rows, batch, step)) / (2 * eps))
+        values[i] = v
+    return out
+
+
+def adam(values, g, state, rate, t):
+    for i, d in enumerate(g):
+        state[0][i] = 0.9 * state[0][i] + 0.1 * d
+        state[1][i] = 0.999 * state[1][i] + 0.001 * d * d
+        values[i] -= rate * (state[0][i] / (1 - 0.9**t)) / (math.sqrt(state[1][i] / (1 - 0.999**t)) + 1e-8)
+
+
+def train(m, o, rows):
+    state, counts, scores, t, learned = {}, {}, [], 0, 0
+    for p in range(o["passes"]):
+        for at in range(0, len(rows.label), o["minibatch"]):
+            batch = range(at, min(at + o["minibatch"], len(rows.label)))
+            if not p:
+                scores += [sigmoid(z) for z in forward(m, o, rows, batch)]
+            rate = o["rate"] * o["decay"] ** (learned // o["decay-every"])
+            used = {}
+            for i in batch:
+                for entries in rows.keys[i]:
+                    for k, _ in entries:
+                        used[k] = used.get(k, 0) + 1
+            trained = [n for n in m.dense if not n.endswith((".mean", ".var"))]
+            running = {}
+            forward(m, o, rows, batch, (t, running))
+            grads = {n: gradient(m, o, rows, batch, t, m.dense[n]) for n in trained}
+            grads.update({k: gradient(m, o, rows, batch, t, m.rows[k]) for k in used})
+            t += 1
+            for k in used:
+                counts[k] = counts.get(k, 0) + used[k]
+                grads[k] = [g + o["l2"] / counts[k] * w for g, w in zip(grads[k], m.rows[k])]
+            for n, g in grads.items():
+                values = m.rows[n] if isinstance(n, tuple) else m.dense[n]
+                adam(values, g, state.setdefault(n, ([0.0] * len(g), [0.0] * len(g))), rate, t)
+            for (l, what), (mean, var) in running.items():
+                unbiased = len(batch) / (len(batch) - 1) if len(batch) > 1 else 1
+                for name, new, scale in (("mean", mean, 1), ("var", var, unbiased)):
+                    old = m.dense["%d.%s.%s" % (l, what, name)]
+                    old[:] = [0.9 * a + 0.1 * scale * b for a, b in zip(old, new)]
+            learned += len(batch)
+    return scores
+
+
+def options(words):
+    o = {"minibatch": 3000, "hidden": [200, 80], "activation": "prelu", "batch-norm": 0, "dropout": 0.0, "l2": 0.0, "rate": 0.001}
+    o.update({"decay": 1.0, "decay-every": 1440000000, "seed": 0, "passes": 1})
+    for w in words:
+        k, v = w.split("=")
+        o[k] = [int(x) for x in v.split(",") if x != "0"] if k == "hidden" else type(o[k])(v)
+    return o
+
+
+def near(what, got, want, tolerance):
+    far = [(abs(a - b), i) for i, (a, b) in enumerate(zip(got, want)) if not abs(a - b) <= tolerance]
+    if len(got) != len(want) or far:
+        d, i = max(far) if far else (0, 0)
+        sys.exit("%s: %d of %d differ from %d, most %g at %d: %r, want %r" % (what, len(far), len(got), len(want), d, i, got[i], want[i]))
+
+
+def check_mlp(stream, start, model, progressive, words):
+    o, rows, m, got = options(words), Rows(stream), Model(start), Model(model)
+    for n, v in m.dense.items():  # the start has seen the minibatches' statistics
+        if n.endswith((".mean", ".var")):
+            v[:] = [0.0 if n.endswith(".mean") else 1.0] * len(v)
+    moved = [list(v) for v in m.rows.values()]
+    scores = train(m, o, rows)
+    assert moved != list(m.rows.values()), "nothing was learned"
+    near("scores", Table(progressive)["score"], scores, 2e-5)
+    assert got.rows.keys() == m.rows.keys() and got.dense.keys() == m.dense.keys()
+    for n in m.dense:
+        near(n, got.dense[n], m.dense[n], 0.02 * o["rate"] + 1e-5)
+    for k in m.rows:
+        near(k, got.rows[k], m.rows[k], 0.02 * o["rate"] + 1e-5)
+
+
+def check_score(path, stream, scored, words):
+    o, rows, m = options(words), Rows(stream), Model(path)
+    near("scores", Table(scored)["score"], [sigmoid(z) for z in forward(m, o, rows, range(len(rows.label)))], 1e-5)
+
+
+def same(a, b, tolerance):
+    x, y = tensors(a), tensors(b)
+    assert x.keys() == y.keys()
+    for n in x:
+        assert x[n][0] == y[n][0], n
+        near(n, x[n][1], y[n][1], tolerance)
+
+
+if __name__ == "__main__":
+    what, *a = sys.argv[1:]
+    if what == "mlp":
+        check_mlp(a[0], a[1], a[2], a[3], a[4:])
+    elif what == "score":
+        check_score(a[0], a[1], a[2], a[3:])
+    elif what == "same":
+        same(a[0], a[1], float(a[2]) if len(a) > 2 else 0.0)
+    else:
+        sys.exit(__doc__)
