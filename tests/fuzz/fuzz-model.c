@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Models and fitted plans: opened, predicting, extracting, and their strongest weights. */
+ * Models and fitted plans: opened, predicting, gone on from, extracting, and their strongest weights. */
 #include "harness.h"
 
 #include "common/feature/feature.h"
@@ -19,6 +19,29 @@ static void predict(const char *path)
     else
         FUZZ_CHECK(err.what[0]);
     ctr_predictor_free(p);
+}
+
+/* As --init does: the state goes into a learner of the options that the file names, but for what they would allocate.
+ */
+static void go_on(const char *path)
+{
+    struct ctr_model_info info;
+    struct ctr_reader *r = NULL;
+    struct ctr_strs tables = { 0 };
+    struct ctr_err err = { 0 };
+    void *learner = NULL;
+    if (ctr_model_open(path, &info, &r, &err))
+        return;
+    info.params.minibatch = 1;
+    info.params.bloom_bytes = 4096;
+    if (!strcmp(info.model->name, "lr") && !info.model->learner_new(&learner, &info.params, &err) &&
+        info.model->load(learner, &tables, r, &err))
+        FUZZ_CHECK(err.what[0]);
+    if (learner)
+        info.model->learner_free(learner);
+    ctr_strs_free(&tables);
+    ctr_reader_free(r);
+    ctr_model_info_free(&info);
 }
 
 static int look(void *ctx, const struct ctr_batch *b, struct ctr_err *err)
@@ -53,6 +76,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     const char *path = fuzz_file(0, data, size);
     predict(path);
+    go_on(path);
     top(path);
     extract(path);
     return 0;
