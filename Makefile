@@ -37,13 +37,17 @@ bins    := $(tools:%=$(B)/bin/%)
 mans    := $(sort $(wildcard man/*.[1-9]))
 mandir  := $(PREFIX)/share/man
 units   := $(filter-out $(if $(sqlite),,%/unit-signal),$(patsubst tests/unit/%.c,$(B)/unit/%,$(sort $(wildcard tests/unit/*.c))))
+NVCC    ?= $(firstword $(shell command -v nvcc 2>/dev/null) $(wildcard /usr/local/cuda/bin/nvcc))
+cu_files := $(sort $(wildcard src/cuda/*.cu))
+plugin  := $(if $(SAN)$(TSAN)$(FUZZ),,$(if $(NVCC),$(B)/lib/ctr/ctr-cuda.so))
 fuzzers := $(patsubst tests/fuzz/%.c,$(B)/fuzz/%,$(sort $(wildcard tests/fuzz/fuzz-*.c)))
 
 .PHONY: all bins units fuzzers fuzz packages check coverage demo deps install uninstall clean lint format bench
 .DELETE_ON_ERROR:
 .SECONDARY:
 
-all: bins
+all: bins $(plugin)
+	$(if $(NVCC)$(SAN)$(TSAN)$(FUZZ),,@echo '  note: no nvcc, so the plug-in for GPUs is left out')
 	@mkdir -p bin && ln -sf $(tools:%=../$(B)/bin/%) bin/
 
 bins: $(bins)
@@ -79,6 +83,40 @@ $(B)/src/common/metric/gridpage.o: override CPPFLAGS += -DCTR_D3='"$(D3)"'
 $(B)/src/common/metric/gridpage.o: $(gridviz)
 
 units: $(units)
+
+# The GPU's side is a plug-in, built where there is nvcc. Its text as loops on the host (c++ does) is for the tests.
+CUWARN   := -Wall,-Wextra,-Wno-missing-field-initializers$(if $(DEV),$(,)-Werror)
+# One rounding an operation, denormals flushed: the bits of the CPU.
+CUFLAGS  := -std=c++20 -O2 -fmad=false -ftz=true -prec-div=true -prec-sqrt=true -Xcompiler -fPIC,-ffp-contract=off,$(CUWARN) \
+	$(if $(DEV),-Werror all-warnings) -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=sm_90 \
+	-gencode arch=compute_90,code=compute_90 -D_GNU_SOURCE -Isrc
+
+$(B)/src/cuda/%.o: src/cuda/%.cu
+	@mkdir -p $(@D)
+	$(call say,NV,$<)
+	$(Q)$(NVCC) $(CUFLAGS) -MMD -MP -c -o $@ $<
+
+$(B)/lib/ctr/ctr-cuda.so: $(cu_files:%.cu=$(B)/%.o)
+	@mkdir -p $(@D)
+	$(call say,LD,$@)
+	$(Q)$(NVCC) -shared -o $@ $^ -lcublas
+
+$(B)/onhost/ctr-cuda.so: $(cu_files) $(wildcard src/cuda/*.h src/common/compute/*.h)
+	@mkdir -p $(@D)
+	$(call say,CXX,$@)
+	$(Q)for f in $(cu_files); do c++ -std=c++20 $(filter-out -std=% -Wshadow -Wstrict-prototypes -Wmissing-prototypes,$(CFLAGS)) \
+		-fPIC -DCTR_CUDA_ON_HOST -D_GNU_SOURCE -Isrc -x c++ -c -o $(@D)/$$(basename $$f .cu).o $$f || exit 1; done; \
+		c++ $(filter -fsanitize%,$(CFLAGS)) -shared -o $@ $(cu_files:src/cuda/%.cu=$(@D)/%.o)
+
+check: $(if $(shell command -v c++),$(B)/onhost/ctr-cuda.so)
+
+.PHONY: check-gpu bench-gpu
+# On a machine with a GPU; elsewhere they say "skipped: no device".
+check-gpu: all $(B)/compute/compute
+	@$(B)/compute/compute --device gpu --nan || [ $$? -eq 77 ]
+
+bench-gpu: all $(B)/compute/compute
+	@$(B)/compute/compute --device gpu --bench || [ $$? -eq 77 ]
 
 $(B)/bench/%: $(B)/tests/bench/%.o $(B)/libctr.a
 	@mkdir -p $(@D)
@@ -133,7 +171,7 @@ fault: bins units $(B)/fault/inject.so
 	@CTR_BUILD=$(CURDIR)/$(B) tests/fault/scorecard $(LINE)
 
 # Static checks: formatting, cppcheck, manual pages.
-c_files := $(wildcard src/*/*/*.[ch] src/tools/*.c tests/unit/*.[ch] tests/bench/*.c tests/fuzz/*.[ch] tests/compute/*.[ch])
+c_files := $(wildcard src/*/*/*.[ch] src/tools/*.c tests/unit/*.[ch] tests/bench/*.c tests/fuzz/*.[ch] tests/compute/*.[ch] src/cuda/*.cu src/cuda/*.h)
 lint:
 	$(Q)clang-format --dry-run -Werror $(c_files)
 	$(Q)cppcheck -q -j2 --std=c11 --inline-suppr --error-exitcode=1 --enable=warning -Isrc --suppressions-list=.ci/cppcheck.suppressions src
@@ -151,16 +189,18 @@ demo:
 	@$(MAKE) --no-print-directory -j2 all
 	@PATH="$(CURDIR)/bin:$$PATH" examples/demo.sh
 
-install: bins
+install: bins $(plugin)
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/bash-completion/completions \
 		$(DESTDIR)$(PREFIX)/share/zsh/site-functions $(sort $(foreach m,$(mans),$(DESTDIR)$(mandir)/man$(subst .,,$(suffix $m))))
 	install -m 755 $(bins) $(DESTDIR)$(PREFIX)/bin
+	$(if $(plugin),install -D -m 755 -t $(DESTDIR)$(PREFIX)/lib/ctr $(plugin))
 	$(foreach m,$(mans),install -m 644 $m $(DESTDIR)$(mandir)/man$(subst .,,$(suffix $m))/ &&) true
 	$(B)/bin/ctrkit --completion bash >$(DESTDIR)$(PREFIX)/share/bash-completion/completions/ctrkit
 	$(B)/bin/ctrkit --completion zsh >$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_ctrkit
 	cd $(DESTDIR)$(PREFIX)/share/bash-completion/completions && $(foreach t,$(filter-out ctrkit,$(tools)),ln -sf ctrkit $t &&) true
 
 uninstall:
+	rm -rf $(DESTDIR)$(PREFIX)/lib/ctr
 	rm -f $(tools:%=$(DESTDIR)$(PREFIX)/bin/%) $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_ctrkit
 	rm -f $(tools:%=$(DESTDIR)$(PREFIX)/share/bash-completion/completions/%)
 	rm -f $(foreach m,$(mans),$(DESTDIR)$(mandir)/man$(subst .,,$(suffix $m))/$(notdir $m))
@@ -168,4 +208,4 @@ uninstall:
 clean:
 	rm -rf build $(tools:%=bin/%)
 
--include $(wildcard $(libobj:.o=.d) $(B)/src/tools/*.d $(B)/tests/unit/*.d $(B)/tests/bench/*.d $(B)/tests/fuzz/*.d $(B)/tests/compute/*.d)
+-include $(wildcard $(libobj:.o=.d) $(B)/src/tools/*.d $(B)/tests/unit/*.d $(B)/tests/bench/*.d $(B)/tests/fuzz/*.d $(B)/tests/compute/*.d $(B)/src/cuda/*.d)

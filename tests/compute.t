@@ -26,7 +26,8 @@ for cpu in avx2 plain; do
     CTR_CPU=$cpu try "cpu, $cpu"
 done
 if "$compute" --gemm onednn --bench none >/dev/null 2>&1; then
-    try "onednn" --gemm onednn --threads 2
+    # what OpenMP and oneDNN keep to the end is not ours
+    ASAN_OPTIONS="detect_leaks=0:$ASAN_OPTIONS" try "onednn" --gemm onednn --threads 2
 else
     skip "onednn" "libdnnl is not there"
 fi
@@ -46,6 +47,27 @@ ok "a wrong result is found" sh -c "! '$compute' --err 0.001 --seed 7 >'$W/tap' 
 
 exits "an unknown back end" 1 "$compute" --device tpu
 ok "says what there is" grep -q "none of 'cpu', 'gpu', 'auto'" "$W/out"
+
+# The GPU's text as loops on the host: kernels, launches and scratch are tried without a GPU.
+onhost=$CTR_BUILD/onhost/ctr-cuda.so
+unset CTR_CUDA_PLUGIN
+if [ -f "$onhost" ]; then
+    CTR_CUDA_PLUGIN=$onhost try "cuda, its kernels on the host" --device gpu --nan
+    perl -pe 's/0\.1\.0(?=\0{27})/0.0.9/' "$onhost" >"$W/old.so"
+    exits "a plug-in of another version" 77 env CTR_CUDA_PLUGIN="$W/old.so" "$compute" --device gpu
+    ok "says so" grep -q "plug-in of version 0.0.9 .* and this program is .* install both from one build" "$W/out"
+    exits "a driver without a device" 77 env CTR_CUDA_PLUGIN="$onhost" CTR_CUDA_ON_HOST_DEVICES=0 "$compute" --device gpu
+    ok "says so" grep -q "no GPU: the driver finds no device" "$W/out"
+    exits "no driver" 77 env CTR_CUDA_PLUGIN="$onhost" CTR_CUDA_ON_HOST_DRIVER=0 "$compute" --device gpu
+    ok "says so" grep -q "no GPU: no driver is there" "$W/out"
+else
+    skip "cuda, its kernels on the host" "there is no c++"
+fi
+try "cuda" --device gpu
 exits "a plug-in that is not there" 77 env CTR_CUDA_PLUGIN="$W/none.so" "$compute" --device gpu
 ok "says so" grep -q "no GPU: the plug-in cannot be opened: .*none.so" "$W/out"
+exits "a library that is no plug-in" 77 env CTR_CUDA_PLUGIN="$CTR_BUILD/fault/inject.so" "$compute" --device gpu
+ok "says so" grep -q "inject.so: no plug-in of ctrkit" "$W/out"
+exits "auto takes the CPU" 0 env CTR_CUDA_PLUGIN="$W/none.so" "$compute" --device auto
+ok "and says why" grep -q "^# device auto: the CPU, because no GPU: the plug-in cannot be opened" "$W/out"
 done_testing

@@ -178,6 +178,8 @@ int main(int argc, char **argv)
         if (o.digest) /* only the digest is wanted */
             out = freopen("/dev/null", "w", stdout);
         printf("# %s, seed %llu\n", ctr_dev_title(t.dev[TRIED]), (unsigned long long)o.seed);
+        if (*ctr_dev_note(t.dev[TRIED]))
+            printf("# %s\n", ctr_dev_note(t.dev[TRIED]));
         check_slots(t.dev[TRIED]->ops);
         run_all(&t);
         if (o.nan) {

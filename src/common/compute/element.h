@@ -11,7 +11,7 @@
 #include <math.h>
 
 #ifdef __CUDACC__
-#define CTR_ELEMENT static __device__ __forceinline__
+#define CTR_ELEMENT static __host__ __device__ __forceinline__
 #else
 #define CTR_ELEMENT static inline __attribute__((always_inline))
 #endif

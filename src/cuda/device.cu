@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * device: the CUDA back end's table, its device, memory and two queues. The plug-in exports ctr_plugin and needs
+ * nothing of the program that opens it. */
+#include "cuda/kernel.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+int cuda_fail(struct ctr_err *err, int code, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(err->what, sizeof err->what, fmt, ap);
+    va_end(ap);
+    err->code = code;
+    return code;
+}
+
+int cuda_check(struct cuda *c, cudaError_t e, const char *what, struct ctr_err *err)
+{
+    if (e == cudaSuccess)
+        return 0;
+    return cuda_fail(err, e == cudaErrorMemoryAllocation ? CTR_ENOMEM : CTR_ESYS, "%s: %s: %s",
+                     c ? c->dev->title : "cuda", what, cudaGetErrorString(e));
+}
+
+int cuda_started(struct cuda *c, const char *what, struct ctr_err *err)
+{
+    const cudaError_t e = c->failed;
+    c->failed = cudaSuccess;
+    return cuda_check(c, e, what, err);
+}
+
+/* ---- memory ---- */
+
+static int64_t device_free(const struct ctr_dev *)
+{
+    size_t available = 0, total = 0;
+    return cudaMemGetInfo(&available, &total) == cudaSuccess ? (int64_t)available : 0;
+}
+
+static int mem_new(struct ctr_dev *dev, void **p, size_t bytes, struct ctr_err *err)
+{
+    struct cuda *c = cuda_of(dev);
+
+    *p = NULL;
+    if (bytes > SIZE_MAX - CTR_PAD)
+        return cuda_fail(err, CTR_ENOMEM, "too large");
+    int rc = cuda_check(c, cudaMalloc(p, bytes + CTR_PAD), "allocating", err);
+    if (rc) {
+        (void)cudaGetLastError(); /* it is not the next call's */
+        return rc;
+    }
+    return cuda_check(c, cudaMemsetAsync(*p, 0, bytes + CTR_PAD, c->compute), "clearing", err);
+}
+
+static void mem_free(struct ctr_dev *, void *p)
+{
+    cudaFree(p);
+}
+
+void *cuda_scratch_bytes(struct cuda *c, int i, int64_t bytes, int *rc, struct ctr_err *err)
+{
+    const size_t need = (size_t)CTR_MAX(bytes, 64), room = c->scratch_bytes[i];
+
+    if (*rc || need <= room)
+        return *rc ? NULL : c->scratch[i];
+    cudaFree(c->scratch[i]); /* waits for what uses it */
+    c->dev->bytes -= (int64_t)room;
+    c->scratch[i] = NULL;
+    c->scratch_bytes[i] = 0;
+    const size_t take = CTR_MAX(need, room + room / 2);
+    if (c->dev->limit_bytes && c->dev->bytes + (int64_t)take > c->dev->limit_bytes) {
+        *rc = cuda_fail(err, CTR_ENOMEM,
+                        "%s: %zu bytes of scratch are needed beside %lld, and --device-memory allows %lld",
+                        c->dev->title, take, (long long)c->dev->bytes, (long long)c->dev->limit_bytes);
+        return NULL;
+    }
+    *rc = cuda_check(c, cudaMalloc(&c->scratch[i], take), "scratch (--device-memory, a smaller --minibatch)", err);
+    if (*rc)
+        return NULL;
+    c->scratch_bytes[i] = take;
+    c->dev->bytes += (int64_t)take;
+    return c->scratch[i];
+}
+
+static int host_new(struct ctr_dev *dev, void **p, size_t bytes, struct ctr_err *err)
+{
+    return cuda_check(cuda_of(dev), cudaMallocHost(p, CTR_MAX(bytes, 1)), "pinned memory", err);
+}
+
+static void host_free(struct ctr_dev *, void *p)
+{
+    cudaFreeHost(p);
+}
+
+/* ---- queues ---- */
+
+static int device_sync(struct ctr_dev *dev, struct ctr_err *err)
+{
+    struct cuda *c = cuda_of(dev);
+    int rc = cuda_started(c, "starting a kernel", err);
+    rc = rc ? rc : cuda_check(c, cudaStreamSynchronize(c->compute), "computing", err);
+    return rc ? rc : cuda_check(c, cudaStreamSynchronize(c->copy), "copying", err);
+}
+
+static int device_copied(struct ctr_dev *dev, struct ctr_err *err)
+{
+    return cuda_check(cuda_of(dev), cudaStreamSynchronize(cuda_of(dev)->copy), "copying", err);
+}
+
+static int device_order(struct ctr_dev *dev, enum ctr_queue first, enum ctr_queue then, struct ctr_err *err)
+{
+    struct cuda *c = cuda_of(dev);
+    const cudaStream_t streams[] = { c->compute, c->copy };
+    int rc = cuda_check(c, cudaEventRecord(c->event, streams[first]), "ordering", err);
+    return rc ? rc : cuda_check(c, cudaStreamWaitEvent(streams[then], c->event, 0), "ordering", err);
+}
+
+static int device_write(struct ctr_dev *dev, void *to, const void *host, size_t bytes, bool later, struct ctr_err *err)
+{
+    struct cuda *c = cuda_of(dev);
+    int rc = cuda_check(c, cudaMemcpyAsync(to, host, bytes, cudaMemcpyHostToDevice, later ? c->copy : c->compute),
+                        "writing", err);
+    return rc || later ? rc : cuda_check(c, cudaStreamSynchronize(c->compute), "writing", err);
+}
+
+static int device_read(struct ctr_dev *dev, const void *from, void *host, size_t bytes, struct ctr_err *err)
+{
+    struct cuda *c = cuda_of(dev);
+    int rc = cuda_started(c, "starting a kernel", err);
+    rc =
+        rc ? rc : cuda_check(c, cudaMemcpyAsync(host, from, bytes, cudaMemcpyDeviceToHost, c->compute), "reading", err);
+    return rc ? rc : cuda_check(c, cudaStreamSynchronize(c->compute), "reading", err);
+}
+
+/* ---- opening ---- */
+
+static void device_close(struct ctr_dev *dev)
+{
+    struct cuda *c = cuda_of(dev);
+    for (int i = 0; i < SCRATCHES; i++)
+        cudaFree(c->scratch[i]);
+    if (c->blas)
+        cublasDestroy(c->blas);
+    cudaEventDestroy(c->event);
+    cudaStreamDestroy(c->copy);
+    cudaStreamDestroy(c->compute);
+    free(c);
+}
+
+static int describe(struct ctr_dev *dev, struct ctr_err *err)
+{
+    struct cudaDeviceProp prop;
+    int driver = 0;
+    int rc = cuda_check(NULL, cudaGetDeviceProperties(&prop, 0), "asking for the device", err);
+    rc = rc ? rc : cuda_check(NULL, cudaDriverGetVersion(&driver), "asking for the driver", err);
+    if (rc == 0)
+        snprintf(dev->title, sizeof dev->title, "cuda: %.64s (sm_%d%d), driver %d.%d", prop.name, prop.major,
+                 prop.minor, driver / 1000, driver % 1000 / 10);
+    return rc;
+}
+
+static int device_open(struct ctr_dev *dev, const struct ctr_dev_want *want, struct ctr_err *err)
+{
+    int devices = 0, driver = 0;
+
+    (void)want;
+    if (cudaDriverGetVersion(&driver) == cudaSuccess && driver == 0)
+        return cuda_fail(err, CTR_ESYS, "no GPU: no driver is there");
+    const cudaError_t e = cudaGetDeviceCount(&devices);
+    if (e != cudaSuccess || devices == 0)
+        return cuda_fail(err, CTR_ESYS, "no GPU: the driver finds no device%s%s", e != cudaSuccess ? ": " : "",
+                         e != cudaSuccess ? cudaGetErrorString(e) : "");
+    int rc = describe(dev, err);
+    if (rc)
+        return rc;
+    struct cuda *c = (struct cuda *)calloc(1, sizeof *c);
+    if (!c)
+        return cuda_fail(err, CTR_ENOMEM, "out of memory");
+    c->dev = dev;
+    dev->state = c;
+    rc = cuda_check(c, cudaStreamCreateWithFlags(&c->compute, cudaStreamNonBlocking), "opening", err);
+    rc = rc ? rc : cuda_check(c, cudaStreamCreateWithFlags(&c->copy, cudaStreamNonBlocking), "opening", err);
+    rc = rc ? rc : cuda_check(c, cudaEventCreateWithFlags(&c->event, cudaEventDisableTiming), "opening", err);
+    if (rc == 0 && (cublasCreate(&c->blas) != CUBLAS_STATUS_SUCCESS ||
+                    cublasSetStream(c->blas, c->compute) != CUBLAS_STATUS_SUCCESS))
+        rc = cuda_fail(err, CTR_ESYS, "%s: cuBLAS does not start", dev->title);
+    if (rc)
+        device_close(dev);
+    return rc;
+}
+
+#define SLOT(name) .name = cuda_##name,
+static const struct ctr_ops ops = { .name = "cuda",
+                                    .open = device_open,
+                                    .close = device_close,
+                                    .sync = device_sync,
+                                    .mem_new = mem_new,
+                                    .mem_free = mem_free,
+                                    .write = device_write,
+                                    .read = device_read,
+                                    .host_new = host_new,
+                                    .host_free = host_free,
+                                    .order = device_order,
+                                    .copied = device_copied,
+                                    .memory_free = device_free,
+                                    CTR_DEV_OPS(SLOT) };
+
+extern "C" {
+extern const struct ctr_plugin ctr_plugin;
+const struct ctr_plugin ctr_plugin = { CTR_VERSION, CTR_PLUGIN_LAYOUT, &ops };
+}

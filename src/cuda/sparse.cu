@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * sparse: pooling of embeddings and its gradient, moving rows, optimizers. A thread for each element of the output goes
+ * over its entries in order: sums depend on nothing but the input. */
+#include "cuda/kernel.h"
+
+struct lists {
+    enum ctr_pooling how;
+    int64_t count, per_row, width;
+    const int32_t *start, *index, *segment;
+    const float *x;
+    struct view rows, out; /* out: dout for the gradient */
+};
+
+static struct lists lists_of(enum ctr_pooling how, const struct ctr_lists *l, struct ctr_mat rows, struct ctr_mat out,
+                             int64_t width)
+{
+    struct lists s = { how,
+                       l->lists,
+                       l->per_row,
+                       width,
+                       ctr_vec_i32(l->start),
+                       ctr_vec_i32(l->index),
+                       ctr_vec_i32(l->segment),
+                       ctr_vec_f32(l->x),
+                       view_of(rows),
+                       view_of(out) };
+    return s;
+}
+
+static __device__ __forceinline__ float *out_at(const struct lists &l, int64_t list, int64_t d)
+{
+    return at(l.out, list / l.per_row, list % l.per_row * l.width + d);
+}
+
+/* x · row of an entry, at d. */
+static __device__ __forceinline__ float value_of(const struct lists &l, int64_t e, int64_t d)
+{
+    return (l.x ? l.x[e] : 1.0f) * *at(l.rows, l.index[e], d);
+}
+
+static __device__ __forceinline__ bool wins(float v, float best)
+{
+    return v > best || (v != v && best == best);
+}
+
+KERNEL pool_kernel(struct lists l)
+{
+    EACH(i, l.count * l.width)
+    {
+        const int64_t s = i / l.width, d = i % l.width;
+        const int64_t first = l.start ? l.start[s] : s, end = l.start ? l.start[s + 1] : s + 1;
+        float v = first < end ? value_of(l, first, d) : 0.0f;
+        for (int64_t e = first + 1; e < end; e++) {
+            const float other = value_of(l, e, d);
+            v = l.how != CTR_POOL_MAX ? v + other : wins(other, v) ? other : v;
+        }
+        *out_at(l, s, d) = l.how == CTR_POOL_MEAN && first < end ? v / (float)(end - first) : v;
+    }
+}
+
+int cuda_pool(struct ctr_dev *dev, const struct ctr_dev_pool *a, struct ctr_err *err)
+{
+    struct cuda *c = cuda_of(dev);
+    const struct lists l = lists_of(a->how, &a->lists, a->rows, a->out, a->rows.cols);
+    LAUNCH(c, pool_kernel, l.count * l.width, l);
+    return cuda_started(c, "pool", err);
+}
+
+/* Does entry e win at d in its list? */
+static __device__ __forceinline__ bool is_largest(const struct lists &l, int64_t e, int64_t first, int64_t end,
+                                                  int64_t d)
+{
+    const float v = value_of(l, e, d);
+    for (int64_t o = first; o < end; o++) {
+        const float other = value_of(l, o, d);
+        if (o < e ? !wins(v, other) : o > e && wins(other, v))
+            return false;
+    }
+    return true;
+}
+
+static __device__ __forceinline__ float entry_gradient(const struct lists &l, int64_t e, int64_t d)
+{
+    const int64_t s = l.start ? l.segment[e] : e;
+    const int64_t first = l.start ? l.start[s] : s, end = l.start ? l.start[s + 1] : s + 1;
+    const float dout = *out_at(l, s, d), x = l.x ? l.x[e] : 1.0f;
+
+    if (l.how == CTR_POOL_MEAN)
+        return x * (dout / (float)(end - first));
+    return l.how == CTR_POOL_SUM || is_largest(l, e, first, end, d) ? x * dout : 0.0f;
+}
+
+KERNEL pool_grad_kernel(struct lists l, const int32_t *group, const int32_t *item, struct view grad, int64_t unique,
+                        bool add)
+{
+    EACH(i, unique * l.width)
+    {
+        const int64_t u = i / l.width, d = i % l.width;
+        float g = add ? *at(grad, u, d) : 0.0f;
+        for (int64_t n = group[u]; n < group[u + 1]; n++)
+            g += entry_gradient(l, item[n], d);
+        *at(grad, u, d) = g;
+    }
+}
+
+int cuda_pool_grad(struct ctr_dev *dev, const struct ctr_dev_pool_grad *a, struct ctr_err *err)
+{
+    struct cuda *c = cuda_of(dev);
+    const struct lists l = lists_of(a->how, &a->lists, a->rows, a->dout, a->grad.cols);
+    LAUNCH(c, pool_grad_kernel, a->grad.rows * l.width, l, ctr_vec_i32(a->group_start), ctr_vec_i32(a->group_item),
+           view_of(a->grad), a->grad.rows, a->add);
+    return cuda_started(c, "pool_grad", err);
+}
+
+KERNEL move_rows_kernel(struct view from, struct view to, const int32_t *from_index, const int32_t *to_index, int64_t n,
+                        int64_t cols)
+{
+    EACH(e, n * cols)
+    {
+        const int64_t i = e / cols, j = e % cols, f = from_index ? from_index[i] : i, t = to_index ? to_index[i] : i;
+        if (f >= 0 && t >= 0)
+            *at(to, t, j) = *at(from, f, j);
+    }
+}
+
+int cuda_move_rows(struct ctr_dev *dev, const struct ctr_dev_move_rows *a, struct ctr_err *err)
+{
+    struct cuda *c = cuda_of(dev);
+    LAUNCH(c, move_rows_kernel, a->n * a->from.cols, view_of(a->from), view_of(a->to), ctr_vec_i32(a->from_index),
+           ctr_vec_i32(a->to_index), a->n, a->from.cols);
+    return cuda_started(c, "move_rows", err);
+}
+
+/* ---- optimizers ---- */
+
+static __device__ __forceinline__ void step(const struct ctr_opt_step &o, float g, float l2, float *w, float *s1,
+                                            float *s2)
+{
+    switch (o.kind) {
+    case CTR_OPT_SGD: ctr_e_sgd(&o, g, l2, w); break;
+    case CTR_OPT_ADAGRAD: ctr_e_adagrad(&o, g, l2, w, s1); break;
+    case CTR_OPT_ADAM: ctr_e_adam(&o, g, l2, w, s1, s2); break;
+    case CTR_OPT_FTRL: ctr_e_ftrl(&o, g, l2, w, s1, s2); break;
+    }
+}
+
+KERNEL opt_dense_kernel(struct ctr_opt_step o, const float *g, float *w, float *s1, float *s2, int64_t n)
+{
+    EACH(i, n)
+    step(o, g[i], o.l2, w + i, s1 + i, s2 + i);
+}
+
+int cuda_opt_dense(struct ctr_dev *dev, const struct ctr_dev_opt_dense *a, struct ctr_err *err)
+{
+    struct cuda *c = cuda_of(dev);
+    float *w = ctr_vec_f32(a->w), *s1 = a->s1.mem ? ctr_vec_f32(a->s1) : w, *s2 = a->s2.mem ? ctr_vec_f32(a->s2) : w;
+    LAUNCH(c, opt_dense_kernel, a->w.n, ctr_opt_step_of(&a->opt), (const float *)ctr_vec_f32(a->g), w, s1, s2, a->w.n);
+    return cuda_started(c, "opt_dense", err);
+}
+
+KERNEL opt_rows_kernel(struct ctr_opt_step o, struct view rows, struct view g, const int32_t *index,
+                       const float *l2_row, int64_t n, int64_t width)
+{
+    EACH(e, n * width)
+    {
+        const int64_t i = e / width, d = e % width, row = index ? index[i] : i;
+        if (row >= 0) {
+            float *w = at(rows, row, d);
+            step(o, *at(g, i, d), l2_row ? o.l2 + l2_row[i] : o.l2, w, w + width, w + 2 * width);
+        }
+    }
+}
+
+int cuda_opt_rows(struct ctr_dev *dev, const struct ctr_dev_opt_rows *a, struct ctr_err *err)
+{
+    struct cuda *c = cuda_of(dev);
+    LAUNCH(c, opt_rows_kernel, a->g.rows * a->g.cols, ctr_opt_step_of(&a->opt), view_of(a->rows), view_of(a->g),
+           ctr_vec_i32(a->index), ctr_vec_f32(a->l2_row), a->g.rows, a->g.cols);
+    return cuda_started(c, "opt_rows", err);
+}
