@@ -275,11 +275,14 @@ static int add_by(struct ctr_eval *e, int by, const struct ctr_batch *b, const s
 {
     const struct ctr_field *f = &b->schema->f[e->by[by]];
     const struct ctr_col *col = &b->col[e->by[by]];
+    struct ctr_slice_ahead ahead = { { 0 }, { 0 } };
     struct row r = { 0 };
     int rc;
 
     for (int64_t i = 0; i < b->rows; i++) {
         struct ctr_slice_value v = { by, col, i };
+        if (!ctr_type_list(f->type))
+            ctr_slices_fetch(e, &ahead, by, col, i);
         int64_t from = i, to = i + 1;
         if ((rc = ctr_slices_bound(e, by, err))) /* between rows: a list may name a value twice */
             return rc;

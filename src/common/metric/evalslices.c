@@ -11,6 +11,7 @@
 #include "common/metric/evalstate.h"
 
 #include <math.h>
+#include <stddef.h>
 #include <stdlib.h>
 
 enum { HELD_TIMES = 8, HELD_MORE = 1024 }; /* values of a column held at once: 8 N + 1024 */
@@ -113,6 +114,38 @@ int ctr_slice_get(struct ctr_eval *e, const struct ctr_slice_value *v, bool wind
         rc = slice_new(e, v, value, windowed, window, err);
     *out = rc ? NULL : e->slice[id];
     return rc;
+}
+
+/* Many slices lie outside the cache, four steps from hash to sample: each step is taken some rows after the one before,
+ * and only asks memory for what the next one needs. Ids may be old; they are looked at, never trusted. */
+void ctr_slices_fetch(const struct ctr_eval *e, struct ctr_slice_ahead *a, int by, const struct ctr_col *col, int64_t i)
+{
+    const int64_t hash_at = i + 3 * CTR_SLICE_STEP, slot_at = i + 2 * CTR_SLICE_STEP, slice_at = i + CTR_SLICE_STEP,
+                  sample_at = i + CTR_SLICE_STEP / 2;
+    const int64_t mask = CTR_COUNT(a->hash) - 1;
+
+    if (e->n < 1024)
+        return;
+    if (hash_at < col->rows) {
+        const struct ctr_slice_value v = { by, col, hash_at };
+        ctr_idmap_prefetch(&e->slices, a->hash[hash_at & mask] = value_hash(&v));
+    }
+    if (slot_at < col->rows) {
+        uint32_t id = ctr_idmap_slot(&e->slices, a->hash[slot_at & mask])->id;
+        a->id[slot_at & mask] = id;
+        if (id < e->n)
+            __builtin_prefetch(&e->slice[id]);
+    }
+    if (slice_at < col->rows && a->id[slice_at & mask] < e->n) {
+        const char *s = (const char *)e->slice[a->id[slice_at & mask]];
+        for (size_t at = 0; at < offsetof(struct ctr_slice, fractions); at += 64)
+            __builtin_prefetch(s + at, 1);
+    }
+    if (sample_at < col->rows && a->id[sample_at & mask] < e->n) {
+        const struct ctr_sample *m = &e->slice[a->id[sample_at & mask]]->sample[0];
+        if (m->key.data)
+            __builtin_prefetch(m->key.data + (size_t)m->n * (m->wide ? 8 : 4), 1);
+    }
 }
 
 /* ---- the bound ---- */

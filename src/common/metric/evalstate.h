@@ -90,6 +90,14 @@ struct ctr_slice_value {
 };
 int ctr_slice_get(struct ctr_eval *e, const struct ctr_slice_value *v, bool windowed, int64_t window,
                   struct ctr_slice **out, struct ctr_err *err) CTR_MUST;
+/* Call it for row 0, 1, … of a batch before the row's slice is got; start with zeros. */
+enum { CTR_SLICE_STEP = 8 }; /* rows */
+struct ctr_slice_ahead {
+    uint64_t hash[4 * CTR_SLICE_STEP];
+    uint32_t id[4 * CTR_SLICE_STEP];
+};
+void ctr_slices_fetch(const struct ctr_eval *e, struct ctr_slice_ahead *a, int by, const struct ctr_col *col,
+                      int64_t i);
 void ctr_slice_free(struct ctr_slice *s);
 /* Between two rows: if a column has too many values, some go to the rest. Slices got before are invalid then. */
 int ctr_slices_bound(struct ctr_eval *e, int by, struct ctr_err *err) CTR_MUST;
