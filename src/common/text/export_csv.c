@@ -55,6 +55,7 @@ static int put_text(const struct csv *c, struct ctr_buf *b, const char *p, size_
     if (!to)
         return CTR_ENOMEM;
     memcpy(to, p, n);
+    memset(to + n, 0, 8);
     for (size_t i = 0; i < n && !hit; i += 8) {
         uint64_t w;
         memcpy(&w, to + i, 8);
