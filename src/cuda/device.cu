@@ -53,7 +53,10 @@ static int mem_new(struct ctr_dev *dev, void **p, size_t bytes, struct ctr_err *
         (void)cudaGetLastError(); /* it is not the next call's */
         return rc;
     }
-    return cuda_check(c, cudaMemsetAsync(*p, 0, bytes + CTR_PAD, c->compute), "clearing", err);
+    rc = cuda_check(c, cudaMemsetAsync(*p, 0, bytes + CTR_PAD, c->compute), "clearing", err);
+    return rc ? rc
+              : cuda_check(c, cudaStreamSynchronize(c->compute), "clearing",
+                           err); /* before what the copying queue brings */
 }
 
 static void mem_free(struct ctr_dev *, void *p)

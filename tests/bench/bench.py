@@ -16,7 +16,7 @@ import sys
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-PEERS = ["vowpalwabbit", "duckdb", "polars", "pandas", "sklearn", "pyarrow"]
+PEERS = ["numpy", "vowpalwabbit", "duckdb", "polars", "pandas", "sklearn", "pyarrow"]
 PACKAGES = "vowpalwabbit duckdb polars pandas scikit-learn pyarrow"
 COLUMNS = "click:int8,I[1..13]:int32,C[1..26]:utf8"
 PLAN = "label click\nfeature I[1..13] = square_log_bucket(I[1..13])\nfeature C[1..26]\n"
@@ -49,6 +49,7 @@ class Bench:
         self.printed = []
         os.environ["PATH"] = os.path.abspath(self.bin) + ":" + os.environ["PATH"]
         os.environ.update(LC_ALL="C", TZ="UTC")
+        os.environ.pop("OPENBLAS_CORETYPE", None)  # its kernels for this processor, not those that someone asked for
         os.makedirs(self.dir, exist_ok=True)
         self.python = self.make_venv()
         self.have = json.loads(sh(f"{self.python} {HERE}/peers.py versions {' '.join(PEERS)}")[2].splitlines()[-1])
@@ -330,6 +331,24 @@ class Bench:
         for suffix in ("arrows", "tsv"):
             os.unlink(f"{out}.{suffix}")
 
+    def gemm(self):
+        """Rates of single products, which the programs measure themselves: the fastest of half a second, then the median of the runs."""
+        shapes = (("forward 4096x400x400", (4096, 400, 400, 1)), ("weight gradient 400x400x4096", (400, 400, 4096, 0)))
+        for name, (m, n, k, transposed) in shapes:
+            for threads in 1, 2:
+                ours, peer = [], []
+                for _ in range(self.runs):
+                    table = sh(f"{os.path.dirname(self.bin)}/compute/compute --threads {threads} --bench 'gemm {name}'")[2]
+                    ours.append([float(x) for x in re.findall(r"([0-9.]+) ms", table)])
+                    if self.have["numpy"]:
+                        os.environ["OPENBLAS_NUM_THREADS"] = str(threads)
+                        peer.append(self.once(self.peer("numpy-gemm", m, n, k, transposed)))
+                rate = 2e-9 * m * n * k
+                o = [rate / (1e-3 * statistics.median(x[i] for x in ours)) for i in (0, 1)]
+                p = [rate / statistics.median(x[i] for x in peer) for i in ("wall", "cpu")] if peer else None
+                self.row(f"sgemm {name}, {threads} thread{'s' if threads > 1 else ''}, GFLOP/s", f"{o[0]:.0f} (a processor: {o[1]:.0f})",
+                         f"OpenBLAS of numpy {p[0]:.0f} ({p[1]:.0f})" if p else "", f"{o[0] / p[0]:.2f} ({o[1] / p[1]:.2f})" if p else "")
+
     def start(self):
         tools = sorted(os.listdir(self.bin))
         ms = {t: float(sh(f"{self.tool}/bench-limit start 40 {self.bin}/{t} --help")[2]) for t in tools}
@@ -406,7 +425,7 @@ class Bench:
     def main(self):
         groups = {"control": self.control, "train": self.train, "import": self.imports, "extract": self.extract, "hop": self.hop,
                   "eval": self.eval, "calibrate": self.calibrate, "join": self.join, "sort": self.sort, "start": self.start,
-                  "growth": self.growth, "memory": self.memory}
+                  "growth": self.growth, "memory": self.memory, "gemm": self.gemm}
         if self.only and self.only - set(groups):
             raise SystemExit(f"bench: BENCH picks from {','.join(groups)}")
         load = os.getloadavg()[0]

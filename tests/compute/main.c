@@ -92,6 +92,38 @@ static void check_refusals(struct ctr_dev *dev)
     trial_ok(rc == CTR_ENOMEM && m == NULL && strstr(err.what, "--device-memory"), "%s", err.what);
 }
 
+/* A row of a product and of its activation does not depend on the rows beside it (the CPU's back end promises that). */
+static void check_rows(struct ctr_dev *dev)
+{
+    enum { M = 257, N = 97, K = 1100 };
+    static float x[M * K], y[M * N], part[M * N];
+    static const int64_t from[] = { 0, 3, 100, 256 }, rows[] = { 7, 1, 31, 1 };
+    struct ctr_mem *a = NULL, *b = NULL, *c = NULL;
+    struct ctr_err err = { 0 };
+    bool same = true;
+
+    for (size_t i = 0; i < CTR_COUNT(x); i++)
+        x[i] = (float)ctr_random01(1, 2, i) - 0.5f;
+    int rc = ctr_mem_new(&a, dev, sizeof x, &err) || ctr_mem_new(&b, dev, sizeof x, &err) ||
+             ctr_mem_new(&c, dev, sizeof y, &err) || ctr_mem_write(a, 0, x, sizeof x, &err) ||
+             ctr_mem_write(b, 0, x, sizeof x, &err);
+    struct ctr_dev_gemm g = {
+        .a = ctr_mat(a, M, K), .b = ctr_mat(b, N, K), .tb = true, .c = ctr_mat(c, M, N), .act.kind = CTR_ACT_SIGMOID
+    };
+    rc = rc || ctr_dev_gemm(dev, &g, &err) || ctr_mem_read(c, 0, y, sizeof y, &err);
+    for (size_t i = 0; i < CTR_COUNT(from) && rc == 0; i++) {
+        struct ctr_dev_gemm some = g;
+        some.a = ctr_mat_rows(g.a, from[i], rows[i]);
+        some.c = ctr_mat(c, rows[i], N);
+        rc = ctr_dev_gemm(dev, &some, &err) || ctr_mem_read(c, 0, part, (size_t)(rows[i] * N) * sizeof *part, &err);
+        same &= memcmp(part, y + from[i] * N, (size_t)(rows[i] * N) * sizeof *part) == 0;
+    }
+    trial_ok(rc == 0 && same, "a row's bits do not depend on the other rows %s", err.what);
+    ctr_mem_free(a);
+    ctr_mem_free(b);
+    ctr_mem_free(c);
+}
+
 /* A device that may hold 1 MiB says what it lacks. */
 static void check_memory(struct ctr_dev_want want)
 {
@@ -193,6 +225,8 @@ int main(int argc, char **argv)
             trial_gradients(&t);
             check_refusals(t.dev[TRIED]);
             check_memory(o.want);
+            if (!strcmp(ctr_dev_name(t.dev[TRIED]), "cpu"))
+                check_rows(t.dev[TRIED]);
         }
         rc = trial_done() || !out;
     }
