@@ -63,6 +63,31 @@ $(T)/nohelp.txt: $(nohelp_logs:%=$(T)/%.train.arrows)
 	  printf '%s %s ' $$l $$o; ./trenches.sh held-out $(T)/$$l "$$(echo $$o | sed "s,^-$$,,")" || exit 1; \
 	done; done | ./trenches.sh against-first >$@
 
+# table2: inclusion of new features (section 4.1): memory of the learner, filters included, against AucLoss of progressive validation.
+# The filters are as large as the log wants: 8 bytes for each key that comes.
+trenches += table2
+table2 := all bloom=1 bloom=2 poisson=0.1 poisson=0.03
+table2_logs := log $(filter-out avazu mind,$(real))
+table2_filter = $(if $(filter log,$(1)),8M,512K)
+$(T)/table2.txt: $(table2_logs:%=$(T)/%.arrows)
+	($(foreach l,$(table2_logs),for i in $(table2); do ./trenches.sh inclusion $(T)/$l.arrows $$i $(call table2_filter,$l) || exit 1; done;)) \
+	  | ./trenches.sh memory-against-loss >$@
+
+# variants: a hundred models that leave out one column each or some, learned exactly (4.3) and with one value a coordinate (4.4)
+trenches += variants
+VARIANT_ROWS ?= 200000
+$(T)/variants.arrows: $(LOG)
+	ctr-select --head $(VARIANT_ROWS) $< -o $@
+$(T)/variants.txt: $(T)/variants.arrows
+	./trenches.sh variants $< >$@
+
+# bagging: feature bagging by variants (section 9): models that leave out a random fifth of the columns each, and the mean of
+# their predictions, against the one that has all
+trenches += bagging
+bagging_logs := variants $(filter-out avazu mind,$(real))
+$(T)/bagging.txt: $(bagging_logs:%=$(T)/%.arrows)
+	for l in $(bagging_logs); do ./trenches.sh bagging $(T)/$$l.arrows || exit 1; done >$@
+
 # fig2: GridViz (section 5) over progressive predictions of a planted world, against a model of single features: a page to open in a
 # browser. `trenches-fig2.png` makes the picture of it in trenches.md and README.md, with Chromium.
 trenches += fig2

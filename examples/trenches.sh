@@ -13,6 +13,22 @@
 #     trenches.sh slices NAME COLUMN
 #
 # reads by,slice,window,rows,auc_loss_change and prints a line: the name, the change of all rows, then the values of the column by theirs.
+#
+#     trenches.sh inclusion STREAM RULE FILTER-MEMORY
+#
+# learns with the rule and prints: log, rule, keys, KiB of the learner, progressive AucLoss.
+#
+#     trenches.sh memory-against-loss
+#
+# prints such lines as a table, relative to the first one of each log.
+#
+#     trenches.sh variants STREAM
+#
+# learns 100 variants exactly and with --single-value, and compares memory and the order of their AucLoss.
+#
+#     trenches.sh bagging STREAM
+#
+# learns 10 variants without a fifth of the columns each and one with all, and prints the AucLoss of all, of the ten, and of their mean.
 set -eu
 tmp=$(mktemp -d "${TMPDIR:-/tmp}/trenches.XXXXXX")
 trap 'rm -rf "$tmp"' EXIT
@@ -54,7 +70,68 @@ slices() {
             END { printf "%-10s %+9.2f   %s\n", name, total, list }'
 }
 
+# figure FILE NAME : a number of the summary that ctr-train printed; the size of the learner in KiB
+figure() {
+    awk -v name="$2" '$1 == name && name == "memory" { print $2 } $1 == "keys" && $2 ~ /^[0-9]/ && !done { done = 1
+        gsub(/[()]/, ""); if (name == "keys") print $2; if (name == "KiB") print $3 * ($4 == "GiB" ? 1048576 : $4 == "MiB" ? 1024 : 1) }' "$1"
+}
+
+inclusion() {
+    ctr-train lr --alpha 0.05 --inclusion "$2" --inclusion-memory "$3" "$1" -o "$tmp/model" --progressive "$tmp/p" 2>"$tmp/err" ||
+        { cat "$tmp/err" >&2; exit 1; }
+    echo "$(basename "$1" .arrows) $2 $(figure "$tmp/err" keys) $(figure "$tmp/err" KiB) $(ctr-eval --metrics auc_loss "$tmp/p" | awk 'END { print $NF }')"
+}
+
+memory_against_loss() {
+    awk 'BEGIN { printf "%-8s %-14s %9s %10s %10s %9s %10s\n", "log", "", "keys", "KiB", "RAM saved", "AucLoss", "relative" }
+        $1 != log_name { log_name = $1; kib = $4; base = $5 }
+        { printf "%-8s %-14s %9d %10.0f %9.1f%% %9.6f %+9.3f%%\n", $1, $2, $3, $4, 100 * (1 - $4 / kib), $5, 100 * ($5 / base - 1) }'
+}
+
+# columns STREAM : those with the role feature
+columns() { ctr-info "$1" | awk '/^column / { on = 1; next } on && $3 == "feature" { print $1 }'; }
+
+# leave_out N SHARE : N variants without a random share of the columns on stdin; the draws are the same every time
+leave_out() {
+    awk -v n="$1" -v share="$2" 'BEGIN { srand(20130811) } { c[NR] = $1 }
+        END { for (v = 1; v <= n; v++) { s = ""; for (i = 1; i <= NR; i++) if (rand() < share) s = s "," c[i]
+            if (s == "") s = "," c[1 + v % NR]; print "some" v " out=" substr(s, 2) } }'
+}
+
+# by_loss FILE : the variants of a summary, from the best to the worst, numbered
+by_loss() { awk 'on && NF == 3 { print $1, $3 } /^variant / { on = 1 }' "$1" | sort -k2,2gr -k1,1 | awk '{ print $1, NR }' | sort; }
+
+variants() {
+    columns "$1" >"$tmp/columns"
+    { echo all; sed 's/.*/without-& out=&/' "$tmp/columns"; leave_out 60 0.2 <"$tmp/columns"; } >"$tmp/list"
+    for how in '' --single-value; do
+        # shellcheck disable=SC2086
+        ctr-train lr --alpha 0.05 $how --variants "$tmp/list" "$1" -o "$tmp/model-%s" 2>"$tmp/words$how" || { cat "$tmp/words$how" >&2; exit 1; }
+        rm -f "$tmp"/model-*
+        by_loss "$tmp/words$how" >"$tmp/order$how"
+        printf '%-16s %6d variants %12.0f KiB\n' "${how:-exactly}" "$(wc -l <"$tmp/order$how")" "$(figure "$tmp/words$how" KiB)"
+    done
+    join "$tmp/order" "$tmp/order--single-value" | awk '{ d += ($2 - $3) ^ 2 } END { printf "rank correlation of their AucLoss: %.4f\n", 1 - 6 * d / (NR * (NR * NR - 1)) }'
+}
+
+bagging() {
+    columns "$1" | leave_out 10 0.2 | { echo all; cat; } >"$tmp/list"
+    ctr-train lr -q --alpha 0.05 --variants "$tmp/list" "$1" -o "$tmp/model-%s" --progressive "$tmp/p"
+    mean=$(awk 'NR > 1 { s = s (s ? " + " : "") "score." $1 } END { print "(" s ") / " NR - 1 }' "$tmp/list")
+    ctr-select --add "bag=$mean" "$tmp/p" >"$tmp/bag"
+    for s in $(sed 's/ .*//; s/^/score./' "$tmp/list") bag; do
+        echo "$s $(ctr-eval --score "$s" --metrics auc_loss,log_loss "$tmp/bag" | awk 'END { print $(NF - 1), $NF }')"
+    done | awk -v name="$(basename "$1" .arrows)" 'NR == 1 { a = $2; l = $3 } $1 ~ /some/ { sa += $2; n++ } $1 == "bag" { b = $2; bl = $3 }
+        END { printf "%-8s all columns %.5f, ten without a fifth %.5f, their mean prediction %.5f (%+.2f%%); log loss %.5f, mean %.5f\n", \
+            name, a, sa / n, b, 100 * (b / a - 1), l, bl }'
+    rm -f "$tmp"/model-*
+}
+
 case ${1-} in
+inclusion) shift && inclusion "$@" ;;
+memory-against-loss) memory_against_loss ;;
+variants) shift && variants "$@" ;;
+bagging) shift && bagging "$@" ;;
 slices) shift && slices "$@" ;;
 held-out) shift && held_out "$@" ;;
 against-first) against_first ;;
