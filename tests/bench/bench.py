@@ -8,6 +8,7 @@ import argparse
 import json
 import os
 import platform
+import random
 import re
 import shutil
 import statistics
@@ -271,8 +272,39 @@ class Bench:
         ours, found = self.compare(f"eval GAUC of 300k users, {n}M rows", f"ctr-eval -q -m gauc -f stream {f} | ctr-export -q -f csv",
                                    [("pandas", "pandas", self.peer("gauc", f))], "10", "", (n, "M rows/s"))
         self.agree(ours, found.get("pandas"), "gauc")
+        self.slices(f, n)
         self.compare(f"eval --by user: AUC + log loss of 300k slices, {n}M rows", f"ctr-eval -q --by user -m auc,log_loss -f stream {f} >/dev/null",
                      rate=(n, "M rows/s"))
+
+    def slices(self, f, n):
+        """2,000 slices by a column of texts, beside none: the goal is a ratio."""
+        d = self.made(f"{os.path.dirname(f)}/slices.arrows", f"ctr-select --add 'site=concat(\"site\", user % 2000)' {f} -o {{out}}")
+        none, by = self.medians([f"ctr-eval -q -m auc,log_loss -f stream {b} {d} >/dev/null" for b in ("", "--by site")])
+        self.row(f"eval with 2,000 slices against none, {n}M rows", self.cell(by, (n, "M rows/s")), f"none {self.cell(none, (n, 'M rows/s'))}",
+                 f"{by['wall'] / none['wall']:.2f}", "1.5 at most")
+
+    def page(self):
+        """Frames of a page of 10 models x 2,000 slices, by Chromium's own trace."""
+        if not shutil.which("chromium"):
+            self.notes.append("chromium is absent: no frames of the page of ctr-gridviz.")
+            return
+        d, columns = f"{self.dir}/page", "by:utf8,slice:utf8,window:timestamp,rows:int64,weight:float64,positives:float64," \
+            "auc_loss:float64,log_loss:float64,calibration:float64"
+        os.makedirs(d, exist_ok=True)
+        for m in range(10):
+            rng = random.Random(m)
+            with open(f"{d}/table.csv", "w") as out:
+                out.write(re.sub(":[a-z0-9]*", "", columns) + "\n,,,2000000,2000000,100000,.3,.4,1.01\n")
+                for i in range(2000):
+                    rows = 1000000 // (i + 5)
+                    out.write(f"site,site{i:04},,{rows},{rows},{rows // 20},{.2 + .1 * rng.random():.6f},{.3 + .1 * rng.random():.6f},"
+                              f"{.9 + .2 * rng.random():.6f}\n")
+            sh(f"ctr-import -q --format csv --header --columns {columns} {d}/table.csv -o {d}/m{m}.arrows")
+        sh(f"ctr-gridviz -o {d}/page.html {d}/m?.arrows")
+        for line in sh(f"{sys.executable} {HERE}/../browser/gridviz.py --frames {d}/page.html")[2].splitlines():
+            name, _, rest = line.partition(":")
+            if "longest task" in rest:
+                self.row(f"page of 10 x 2,000 cells x 3 metrics: {name}", rest.strip(), goal="50 ms a frame")
 
     def agree(self, ours, peer, *metrics):
         if not peer:
@@ -425,7 +457,7 @@ class Bench:
     def main(self):
         groups = {"control": self.control, "train": self.train, "import": self.imports, "extract": self.extract, "hop": self.hop,
                   "eval": self.eval, "calibrate": self.calibrate, "join": self.join, "sort": self.sort, "start": self.start,
-                  "growth": self.growth, "memory": self.memory, "gemm": self.gemm}
+                  "growth": self.growth, "memory": self.memory, "gemm": self.gemm, "page": self.page}
         if self.only and self.only - set(groups):
             raise SystemExit(f"bench: BENCH picks from {','.join(groups)}")
         load = os.getloadavg()[0]

@@ -211,10 +211,8 @@ def frames(path):
             # ran, which does not grow with what else the machine does.
             page = {(e['pid'], e['tid']) for e in events if e['name'] == 'FireAnimationFrame'}
             tasks = [e for e in events if e['name'] in ('RunTask', 'ThreadControllerImpl::RunTask') and (e['pid'], e['tid']) in page]
-            scripts = [e for e in events if e['name'] in ('FireAnimationFrame', 'EventDispatch')]
             longest = lambda list, part: max((e.get(part, 0) / 1000 for e in list), default=0)
-            print(f"{name:10s} longest task {longest(tasks, 'tdur'):6.1f} ms of processor, {longest(tasks, 'dur'):6.1f} ms by the clock; "
-                  f"longest script {longest(scripts, 'tdur'):6.1f} ms, {len(scripts)} calls")
+            print(f"{name}: longest task {longest(tasks, 'tdur'):.1f} ms of processor, {longest(tasks, 'dur'):.1f} ms by the clock")
             return longest(tasks, 'tdur')
 
         def hover():

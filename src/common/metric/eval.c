@@ -2,8 +2,9 @@
  *
  * eval: takes rows into slices (evalslices.c), and finishes each slice.
  *
- * A slice keeps running sums, and, when a metric ranks, its rows as compact entries (sample.h). Rows enter a slice in
- * the order of the input, so that its sums do not depend on batches. */
+ * A slice keeps running sums. When a metric ranks, the total has all rows as compact entries (sample.h), and for every
+ * column that makes slices there is, by entry, to which slice it belongs; at the end a slice's own sample is made of
+ * that. Rows enter a slice in the order of the input, so that its sums do not depend on batches. */
 #include "common/metric/evalstate.h"
 
 #include <math.h>
@@ -77,9 +78,11 @@ int ctr_eval_new(struct ctr_eval **out, const struct ctr_schema *s, const struct
     e->narrow[1] = o->narrow_control;
     e->by = malloc((size_t)(o->nby + 1) * sizeof *e->by);
     e->values = calloc((size_t)(o->nby + 1), sizeof *e->values);
-    if (!e->by || !e->values) {
+    e->rows_of = calloc(2 * (size_t)(o->nby + 1), sizeof *e->rows_of);
+    if (!e->by || !e->values || !e->rows_of) {
         free(e->by);
         free(e->values);
+        free(e->rows_of);
         free(e);
         return ctr_fail_nomem(err, (size_t)o->nby * sizeof *e->by);
     }
@@ -98,6 +101,13 @@ void ctr_eval_free(struct ctr_eval *e)
     free(e->slice);
     free(e->values);
     free(e->by);
+    for (int i = 0; i < 2 * (e->o.nby + 1); i++) {
+        ctr_buf_free(&e->rows_of[i].token);
+        ctr_buf_free(&e->rows_of[i].entry);
+    }
+    free(e->rows_of);
+    ctr_buf_free(&e->forward);
+    ctr_buf_free(&e->entry);
     ctr_idmap_free(&e->slices);
     ctr_idmap_free(&e->users);
     ctr_metric_rows_free(&e->rows);
@@ -111,24 +121,6 @@ void ctr_eval_free(struct ctr_eval *e)
 
 /* ---- rows ---- */
 
-/* Room for more rows in the samples of a slice; growth is what --memory watches. */
-static int slice_room(struct ctr_eval *e, struct ctr_slice *s, int64_t rows, struct ctr_err *err)
-{
-    int rc;
-
-    if (!e->samples || s->room >= rows)
-        return 0;
-    rows = CTR_MAX(rows, 8);
-    for (int side = 0; side < e->sides; side++) {
-        e->held -= ctr_sample_bytes(&s->sample[side]);
-        if ((rc = ctr_sample_reserve(&s->sample[side], rows, err)))
-            return rc;
-        e->held += ctr_sample_bytes(&s->sample[side]);
-    }
-    s->room = rows;
-    return 0;
-}
-
 struct row {
     double y, w;
     uint32_t unit;
@@ -137,9 +129,7 @@ struct row {
 
 static inline int slice_add(struct ctr_eval *e, struct ctr_slice *s, const struct row *r, struct ctr_err *err)
 {
-    int rc = 0;
-
-    for (int side = 0; !rc && side < e->sides; side++) {
+    for (int side = 0; side < e->sides; side++) {
         struct ctr_metric_sums *t = &s->pub.sums[side];
         double d = r->p[side] - r->y;
         t->rows++;
@@ -148,15 +138,12 @@ static inline int slice_add(struct ctr_eval *e, struct ctr_slice *s, const struc
         t->score += r->w * r->p[side];
         t->log_loss += r->w * r->loss[side];
         t->squared += r->w * (d * d);
-        if (e->samples)
-            rc = ctr_sample_push(&s->sample[side], r->p[side], r->y, r->w, r->unit, err);
     }
-    s->room--;
-    if (!rc && e->o.bootstrap && r->y > 0 && r->y < 1) {
+    if (e->o.bootstrap && r->y > 0 && r->y < 1) {
         struct ctr_fraction f = { r->unit, r->w * r->y * (1 - r->y) };
-        rc = ctr_buf_append(&s->fractions, &f, sizeof f, err);
+        return ctr_buf_append(&s->fractions, &f, sizeof f, err);
     }
-    return rc;
+    return 0;
 }
 
 static inline void row_get(const struct ctr_eval *e, const double *control, int64_t i, struct row *r)
@@ -181,23 +168,87 @@ static int64_t window_of(const struct ctr_eval *e, const struct ctr_col *time, i
     return t < INT64_MIN + into ? INT64_MIN : t - into;
 }
 
-/* One row of the batch into the slice of a value, and into its window. */
-static int add_to(struct ctr_eval *e, const struct ctr_slice_value *v, const struct ctr_col *time, const struct row *r,
-                  int64_t i, int64_t number, struct ctr_err *err)
+/* ---- the entries of rows ---- */
+
+/* How many entries a row has in a sample: a fractional label makes two. */
+static inline int64_t entries_of(double label, double weight)
+{
+    return 1 + (label > 0 && label < 1 && weight != 0);
+}
+
+/* Where the total's entries of each row of the batch begin, before they are there. */
+static int find_entries(struct ctr_eval *e, int64_t first, struct ctr_err *err)
+{
+    const struct ctr_metric_rows *r = &e->rows;
+    int64_t *at;
+    int rc;
+
+    ctr_buf_clear(&e->entry);
+    if (!e->samples)
+        return 0;
+    if ((rc = ctr_buf_reserve(&e->entry, (size_t)(r->n + 1) * sizeof *at, err)))
+        return rc;
+    at = (int64_t *)e->entry.data;
+    at[0] = first;
+    for (int64_t i = 0; i < r->n; i++)
+        at[i + 1] = at[i] + entries_of(r->label[i], r->weight ? r->weight[i] : 1);
+    if (at[r->n] > UINT32_MAX && (e->o.nby || e->o.window_ms))
+        return ctr_fail(err, CTR_ENOMEM,
+                        "slices take 4,294,967,295 rows at most in order of score: leave auc, auc_loss "
+                        "and gauc out with --metrics");
+    return 0;
+}
+
+/* Row i's entries are those of a slice. There is room for two. */
+static inline void give_row(const struct ctr_eval *e, struct ctr_slice_rows *to, const struct ctr_slice *s, bool list,
+                            int64_t i)
+{
+    const int64_t *at = (const int64_t *)(const void *)e->entry.data;
+
+    for (int64_t k = at[i]; k < at[i + 1]; k++) {
+        uint32_t entry = (uint32_t)k;
+        memcpy(to->token.data + to->token.len, &s->token, sizeof s->token);
+        to->token.len += sizeof s->token;
+        if (!list)
+            continue;
+        memcpy(to->entry.data + to->entry.len, &entry, sizeof entry);
+        to->entry.len += sizeof entry;
+    }
+}
+
+static int give_room(const struct ctr_eval *e, struct ctr_slice_rows *to, bool list, int64_t rows, struct ctr_err *err)
+{
+    size_t bytes = 2 * (size_t)rows * sizeof(uint32_t);
+    int rc = e->samples ? ctr_buf_reserve(&to->token, bytes, err) : 0;
+
+    return rc || !list || !e->samples ? rc : ctr_buf_reserve(&to->entry, bytes, err);
+}
+
+/* Row i into the slice of a value, found by its hash, and into its window. `to`: of the values, then of their windows.
+ */
+static inline int add_to(struct ctr_eval *e, const struct ctr_slice_value *v, uint64_t hash, const struct ctr_col *time,
+                         const struct row *r, int64_t i, int64_t number, struct ctr_slice_rows *to, bool list,
+                         struct ctr_err *err)
 {
     struct ctr_slice *s;
     int rc;
 
-    if ((rc = ctr_slice_get(e, v, false, 0, &s, err)))
+    if ((rc = ctr_slice_find(e, v, hash, false, 0, &s, err)))
         return rc;
     if (s->last_row == number)
         return 0; /* an item that repeats within its list */
     s->last_row = number;
-    if ((rc = slice_room(e, s, 1, err)) || (rc = slice_add(e, s, r, err)) || !time)
+    if ((rc = slice_add(e, s, r, err)))
         return rc;
-    if ((rc = ctr_slice_get(e, v, true, window_of(e, time, i), &s, err)) || (rc = slice_room(e, s, 1, err)))
+    if (e->samples)
+        give_row(e, &to[0], s, list, i);
+    if (!time)
+        return 0;
+    if ((rc = ctr_slice_find(e, v, hash, true, window_of(e, time, i), &s, err)) || (rc = slice_add(e, s, r, err)))
         return rc;
-    return slice_add(e, s, r, err);
+    if (e->samples)
+        give_row(e, &to[1], s, list, i);
+    return 0;
 }
 
 /* What slice_add does to the sums, row by row, with the sums in registers. */
@@ -229,7 +280,6 @@ static int add_plain(struct ctr_eval *e, struct ctr_slice *s, struct ctr_err *er
     for (int64_t i = 0; e->samples && i < e->rows.n; i++)
         if ((rc = ctr_sample_push(&s->sample[0], e->rows.score[i] + 0.0, e->rows.label[i], 1, unit ? unit[i] : 0, err)))
             return rc;
-    s->room -= e->rows.n;
     return 0;
 }
 
@@ -238,18 +288,23 @@ static int add_all(struct ctr_eval *e, const struct ctr_batch *b, const double *
     struct ctr_slice_value all = { -1, NULL, 0 };
     struct ctr_slice *s;
     struct row r = { 0 };
-    int rc;
+    int rc = ctr_slice_get(e, &all, false, 0, &s, err);
 
-    if ((rc = ctr_slice_get(e, &all, false, 0, &s, err)) || (rc = slice_room(e, s, b->rows, err)))
+    if (!rc)
+        rc = find_entries(e, s->sample[0].n, err);
+    for (int side = 0; !rc && e->samples && side < e->sides; side++)
+        rc = ctr_sample_reserve(&s->sample[side], b->rows, err);
+    if (rc)
         return rc;
     if (!control && !e->rows.weight && !e->o.bootstrap)
         return add_plain(e, s, err);
-    for (int64_t i = 0; i < b->rows; i++) {
+    for (int64_t i = 0; !rc && i < b->rows; i++) {
         row_get(e, control, i, &r);
-        if ((rc = slice_add(e, s, &r, err)))
-            return rc;
+        rc = slice_add(e, s, &r, err);
+        for (int side = 0; !rc && e->samples && side < e->sides; side++)
+            rc = ctr_sample_push(&s->sample[side], r.p[side], r.y, r.w, r.unit, err);
     }
-    return 0;
+    return rc;
 }
 
 /* The windows of all rows: as add_to, less the whole. */
@@ -257,45 +312,73 @@ static int add_windows(struct ctr_eval *e, const struct ctr_batch *b, const stru
                        struct ctr_err *err)
 {
     struct ctr_slice_value all = { -1, NULL, 0 };
+    struct ctr_slice_rows *to = &e->rows_of[1];
     struct ctr_slice *s;
     struct row r = { 0 };
-    int rc;
+    int rc = give_room(e, to, false, b->rows, err);
 
-    for (int64_t i = 0; i < b->rows; i++) {
+    for (int64_t i = 0; !rc && i < b->rows; i++) {
         row_get(e, control, i, &r);
-        if ((rc = ctr_slice_get(e, &all, true, window_of(e, time, i), &s, err)) || (rc = slice_room(e, s, 1, err)) ||
-            (rc = slice_add(e, s, &r, err)))
-            return rc;
+        if (!(rc = ctr_slice_get(e, &all, true, window_of(e, time, i), &s, err)) && !(rc = slice_add(e, s, &r, err)) &&
+            e->samples)
+            give_row(e, to, s, false, i);
     }
-    return 0;
+    return rc;
 }
 
-static int add_by(struct ctr_eval *e, int by, const struct ctr_batch *b, const struct ctr_col *time,
-                  const double *control, struct ctr_err *err)
+/* A value a row. */
+static int add_scalars(struct ctr_eval *e, int by, const struct ctr_batch *b, const struct ctr_col *time,
+                       const double *control, struct ctr_err *err)
+{
+    enum { TILE = 32 };
+    const struct ctr_col *col = &b->col[e->by[by]];
+    struct ctr_slice_rows *to = &e->rows_of[2 * (by + 1)];
+    uint64_t hash[TILE];
+    struct row r = { 0 };
+    int rc = give_room(e, &to[0], false, b->rows, err);
+
+    if (!rc && time)
+        rc = give_room(e, &to[1], false, b->rows, err);
+    for (int64_t from = 0; !rc && from < b->rows; from += TILE) {
+        int64_t n = CTR_MIN(TILE, b->rows - from);
+        for (int64_t k = 0; k < n; k++)
+            ctr_idmap_prefetch(&e->slices, hash[k] = ctr_slice_hash(&(struct ctr_slice_value){ by, col, from + k }));
+        ctr_slices_fetch(e, hash, n);
+        for (int64_t k = 0; !rc && k < n; k++) {
+            struct ctr_slice_value v = { by, col, from + k };
+            if ((rc = ctr_slices_bound(e, by, err)))
+                break;
+            row_get(e, control, from + k, &r);
+            rc = add_to(e, &v, hash[k], time, &r, from + k, b->first_row + from + k, to, false, err);
+        }
+    }
+    return rc;
+}
+
+static int add_lists(struct ctr_eval *e, int by, const struct ctr_batch *b, const struct ctr_col *time,
+                     const double *control, struct ctr_err *err)
 {
     const struct ctr_field *f = &b->schema->f[e->by[by]];
     const struct ctr_col *col = &b->col[e->by[by]];
-    struct ctr_slice_ahead ahead = { { 0 }, { 0 } };
+    struct ctr_slice_rows *to = &e->rows_of[2 * (by + 1)];
     struct row r = { 0 };
-    int rc;
+    int rc = 0;
 
-    for (int64_t i = 0; i < b->rows; i++) {
+    for (int64_t i = 0; !rc && i < b->rows; i++) {
         struct ctr_slice_value v = { by, col, i };
-        if (!ctr_type_list(f->type))
-            ctr_slices_fetch(e, &ahead, by, col, i);
-        int64_t from = i, to = i + 1;
+        int64_t from = i, end = i + 1;
         if ((rc = ctr_slices_bound(e, by, err))) /* between rows: a list may name a value twice */
-            return rc;
+            break;
         row_get(e, control, i, &r);
-        if (ctr_type_list(f->type)) {
-            v.col = ctr_col_items(col, f->width, i, &from, &to);
-            v.col = v.col ? v.col : col; /* a null is a slice */
-        }
-        for (v.i = from; v.i < to; v.i++)
-            if ((rc = add_to(e, &v, time, &r, i, b->first_row + i, err)))
-                return rc;
+        v.col = ctr_col_items(col, f->width, i, &from, &end);
+        v.col = v.col ? v.col : col; /* a null is a slice */
+        if ((rc = give_room(e, &to[0], true, end - from, err)) ||
+            (time && (rc = give_room(e, &to[1], true, end - from, err))))
+            break;
+        for (v.i = from; !rc && v.i < end; v.i++)
+            rc = add_to(e, &v, ctr_slice_hash(&v), time, &r, i, b->first_row + i, to, true, err);
     }
-    return 0;
+    return rc;
 }
 
 /* ---- batches ---- */
@@ -427,8 +510,15 @@ static int check_memory(const struct ctr_eval *e, struct ctr_err *err)
 
     if (!e->o.memory_bytes || !e->n)
         return 0;
-    for (int side = 0; side < e->sides; side++) /* the total is the longest slice */
-        sorting = CTR_MAX(sorting, ctr_sample_sort_bytes(&e->slice[0]->sample[side]));
+    for (int i = 0; i < 2 * (e->o.nby + 1); i++)
+        need += (int64_t)(e->rows_of[i].token.cap + e->rows_of[i].entry.cap);
+    for (int side = 0; side < e->sides; side++) { /* the total is the longest slice */
+        const struct ctr_sample *m = &e->slice[0]->sample[side];
+        need += ctr_sample_bytes(m);
+        sorting = CTR_MAX(sorting, ctr_sample_sort_bytes(m));
+    }
+    if (e->o.nby || e->o.window_ms > 0) /* the entries by slice, and a slice's copy of its own */
+        sorting += e->slice[0]->sample[0].n * (int64_t)sizeof(uint32_t);
     if (need + sorting <= e->o.memory_bytes)
         return 0;
     return ctr_fail(err, CTR_ENOMEM,
@@ -454,7 +544,7 @@ int ctr_eval_batch(struct ctr_eval *e, const struct ctr_batch *b, const double *
     if ((rc = add_all(e, b, control, err)) || (time && (rc = add_windows(e, b, time, control, err))))
         return rc;
     for (int k = 0; k < e->o.nby; k++)
-        if ((rc = add_by(e, k, b, time, control, err)))
+        if ((rc = (ctr_type_list(b->schema->f[e->by[k]].type) ? add_lists : add_scalars)(e, k, b, time, control, err)))
             return rc;
     e->seen += b->rows;
     return check_memory(e, err);
@@ -462,6 +552,7 @@ int ctr_eval_batch(struct ctr_eval *e, const struct ctr_batch *b, const double *
 
 /* ---- the end ---- */
 
+/* What a slice's sample says, which is ordered and, unless it will be looked at again, freed. */
 static int finish_slice(struct ctr_eval *e, struct ctr_slice *s, uint32_t *local, struct ctr_err *err)
 {
     int rc = 0;
@@ -482,22 +573,56 @@ static int finish_slice(struct ctr_eval *e, struct ctr_slice *s, uint32_t *local
     return rc;
 }
 
+/* The slices that share a list of entries, each with the sample that it says. */
+static int finish_list(struct ctr_eval *e, struct ctr_slice_rows *rows, const uint32_t *place, uint32_t *local,
+                       struct ctr_err *err)
+{
+    struct ctr_slice_order order = { 0 };
+    int rc = ctr_slice_order_make(&order, e, rows, place, err);
+
+    for (int64_t i = 0; !rc && i < e->n; i++) {
+        struct ctr_slice *s = e->slice[i];
+        int64_t from = order.end[i], n = order.end[i + 1] - from;
+        for (int side = 0; !rc && n && side < e->sides; side++)
+            rc = ctr_sample_gather(&s->sample[side], &e->slice[0]->sample[side], order.entry + from, n, err);
+        if (!rc && n)
+            rc = finish_slice(e, s, local, err);
+    }
+    ctr_slice_order_free(&order);
+    ctr_buf_free(&rows->token);
+    ctr_buf_free(&rows->entry);
+    return rc;
+}
+
+static int finish_all(struct ctr_eval *e, uint32_t *place, uint32_t *local, struct ctr_err *err)
+{
+    int rc = 0;
+
+    if (!e->samples)
+        return 0;
+    ctr_slice_places(e, place);
+    memset(local, 0xff, (size_t)(e->users.n + 1) * sizeof *local);
+    for (int i = 1; !rc && i < 2 * (e->o.nby + 1); i++)
+        if (e->rows_of[i].token.len)
+            rc = finish_list(e, &e->rows_of[i], place, local, err);
+    return rc ? rc : finish_slice(e, e->slice[0], local, err); /* last: its entries were those of the others */
+}
+
 int ctr_eval_finish(struct ctr_eval *e, struct ctr_pool *pool, struct ctr_err *err)
 {
     struct ctr_slice_value all = { -1, NULL, 0 };
     struct ctr_slice *total;
-    uint32_t *local = NULL;
+    uint32_t *local = NULL, *place = NULL;
     int rc = ctr_slice_get(e, &all, false, 0, &total, err); /* also when there were no rows */
 
     if (rc || (rc = ctr_slices_order(e, err)))
         return rc;
     local = malloc((size_t)(e->users.n + 1) * sizeof *local);
-    if (!local)
-        return ctr_fail_nomem(err, (size_t)e->users.n * sizeof *local);
-    memset(local, 0xff, (size_t)(e->users.n + 1) * sizeof *local);
-    for (int64_t i = 0; !rc && i < e->n; i++)
-        rc = finish_slice(e, e->slice[i], local, err);
+    place = malloc(e->forward.len + sizeof *place);
+    rc = local && place ? finish_all(e, place, local, err)
+                        : ctr_fail_nomem(err, (size_t)e->users.n * sizeof *local + e->forward.len);
     free(local);
+    free(place);
     if (!rc && e->o.bootstrap)
         rc = ctr_bootstrap(e, pool, err);
     return rc;

@@ -44,15 +44,29 @@ static int value_text(struct ctr_eval *e, const struct ctr_slice_value *v, struc
     return rc ? rc : ctr_buf_append(&e->text, "", 1, err);
 }
 
+/* The next token. Where nothing is ranked there are none: values that come and go must leave nothing behind. */
+static int take_token(struct ctr_eval *e, struct ctr_slice *s, struct ctr_err *err)
+{
+    if (!e->samples)
+        return 0;
+    s->token = (uint32_t)(e->forward.len / sizeof s->token);
+    if (s->token == UINT32_MAX)
+        return ctr_fail(err, CTR_ENOMEM, "more than 4,294,967,294 slices came and went");
+    return ctr_buf_append(&e->forward, &s->token, sizeof s->token, err);
+}
+
 static int slice_append(struct ctr_eval *e, struct ctr_slice *s, struct ctr_err *err)
 {
     int64_t cap = e->cap ? e->cap * 2 : 16;
     struct ctr_slice **grown = e->n < e->cap ? e->slice : realloc(e->slice, (size_t)cap * sizeof *grown);
+    int rc;
 
     if (!grown)
         return ctr_fail_nomem(err, (size_t)cap * sizeof *grown);
     e->cap = e->n < e->cap ? e->cap : cap;
     e->slice = grown;
+    if ((rc = take_token(e, s, err)))
+        return rc;
     e->slice[e->n++] = s;
     e->held += (int64_t)sizeof *s;
     return 0;
@@ -91,7 +105,7 @@ static int slice_new(struct ctr_eval *e, const struct ctr_slice_value *v, uint64
 }
 
 /* The hash of a value, and that of its slice in a window. */
-static uint64_t value_hash(const struct ctr_slice_value *v)
+uint64_t ctr_slice_hash(const struct ctr_slice_value *v)
 {
     uint64_t h = v->col ? ctr_col_hash(v->col, v->i, (uint64_t)v->by + 1) : 0;
 
@@ -102,49 +116,42 @@ static uint64_t window_hash(uint64_t value, bool windowed, int64_t window)
     return windowed ? ctr_mix64(value ^ 0x77696e646f77u) + ctr_mix64((uint64_t)window) : value;
 }
 
-int ctr_slice_get(struct ctr_eval *e, const struct ctr_slice_value *v, bool windowed, int64_t window,
-                  struct ctr_slice **out, struct ctr_err *err)
+int ctr_slice_find(struct ctr_eval *e, const struct ctr_slice_value *v, uint64_t hash, bool windowed, int64_t window,
+                   struct ctr_slice **out, struct ctr_err *err)
 {
-    uint64_t value = value_hash(v);
     int64_t known = e->slices.n;
     uint32_t id;
-    int rc = ctr_idmap_get(&e->slices, window_hash(value, windowed, window), &id, err);
+    int rc = ctr_idmap_get(&e->slices, window_hash(hash, windowed, window), &id, err);
 
     if (!rc && e->slices.n > known)
-        rc = slice_new(e, v, value, windowed, window, err);
+        rc = slice_new(e, v, hash, windowed, window, err);
     *out = rc ? NULL : e->slice[id];
     return rc;
 }
 
-/* Many slices lie outside the cache, four steps from hash to sample: each step is taken some rows after the one before,
- * and only asks memory for what the next one needs. Ids may be old; they are looked at, never trusted. */
-void ctr_slices_fetch(const struct ctr_eval *e, struct ctr_slice_ahead *a, int by, const struct ctr_col *col, int64_t i)
+int ctr_slice_get(struct ctr_eval *e, const struct ctr_slice_value *v, bool windowed, int64_t window,
+                  struct ctr_slice **out, struct ctr_err *err)
 {
-    const int64_t hash_at = i + 3 * CTR_SLICE_STEP, slot_at = i + 2 * CTR_SLICE_STEP, slice_at = i + CTR_SLICE_STEP,
-                  sample_at = i + CTR_SLICE_STEP / 2;
-    const int64_t mask = CTR_COUNT(a->hash) - 1;
+    return ctr_slice_find(e, v, ctr_slice_hash(v), windowed, window, out, err);
+}
 
-    if (e->n < 1024)
+/* Many slices lie outside the cache, some steps from hash to sums: each step is taken for all before the next one. */
+void ctr_slices_fetch(const struct ctr_eval *e, const uint64_t *hash, int64_t n)
+{
+    enum { MOST = 64 };
+    uint32_t id[MOST];
+
+    if (e->n < 1024 || n > MOST)
         return;
-    if (hash_at < col->rows) {
-        const struct ctr_slice_value v = { by, col, hash_at };
-        ctr_idmap_prefetch(&e->slices, a->hash[hash_at & mask] = value_hash(&v));
+    for (int64_t i = 0; i < n; i++) {
+        id[i] = ctr_idmap_slot(&e->slices, hash[i])->id;
+        if (id[i] != UINT32_MAX)
+            __builtin_prefetch(&e->slice[id[i]]);
     }
-    if (slot_at < col->rows) {
-        uint32_t id = ctr_idmap_slot(&e->slices, a->hash[slot_at & mask])->id;
-        a->id[slot_at & mask] = id;
-        if (id < e->n)
-            __builtin_prefetch(&e->slice[id]);
-    }
-    if (slice_at < col->rows && a->id[slice_at & mask] < e->n) {
-        const char *s = (const char *)e->slice[a->id[slice_at & mask]];
-        for (size_t at = 0; at < offsetof(struct ctr_slice, fractions); at += 64)
+    for (int64_t i = 0; i < n; i++) {
+        const char *s = id[i] == UINT32_MAX ? NULL : (const char *)e->slice[id[i]];
+        for (size_t at = 0; s && at < offsetof(struct ctr_slice, token); at += 64)
             __builtin_prefetch(s + at, 1);
-    }
-    if (sample_at < col->rows && a->id[sample_at & mask] < e->n) {
-        const struct ctr_sample *m = &e->slice[a->id[sample_at & mask]]->sample[0];
-        if (m->key.data)
-            __builtin_prefetch(m->key.data + (size_t)m->n * (m->wide ? 8 : 4), 1);
     }
 }
 
@@ -152,9 +159,7 @@ void ctr_slices_fetch(const struct ctr_eval *e, struct ctr_slice_ahead *a, int b
 
 static int add_slice(struct ctr_eval *e, struct ctr_slice *to, struct ctr_slice *from, struct ctr_err *err)
 {
-    int rc = from->fractions.len ? ctr_buf_append(&to->fractions, from->fractions.data, from->fractions.len, err) : 0;
-
-    for (int side = 0; !rc && side < e->sides; side++) {
+    for (int side = 0; side < e->sides; side++) {
         struct ctr_metric_sums *t = &to->pub.sums[side];
         const struct ctr_metric_sums *f = &from->pub.sums[side];
         t->rows += f->rows;
@@ -163,13 +168,10 @@ static int add_slice(struct ctr_eval *e, struct ctr_slice *to, struct ctr_slice 
         t->score += f->score;
         t->log_loss += f->log_loss;
         t->squared += f->squared;
-        e->held -= ctr_sample_bytes(&to->sample[side]) + ctr_sample_bytes(&from->sample[side]);
-        rc = ctr_sample_append(&to->sample[side], &from->sample[side], err);
-        ctr_sample_free(&from->sample[side]);
-        e->held += ctr_sample_bytes(&to->sample[side]);
     }
-    to->room = 0;
-    return rc;
+    if (e->samples)
+        ((uint32_t *)(void *)e->forward.data)[from->token] = to->token;
+    return from->fractions.len ? ctr_buf_append(&to->fractions, from->fractions.data, from->fractions.len, err) : 0;
 }
 
 /* Most rows first; ties in order of appearance. */
@@ -289,6 +291,50 @@ int ctr_slices_order(struct ctr_eval *e, struct ctr_err *err)
     if (!rc)
         qsort(e->slice, (size_t)e->n, sizeof *e->slice, slice_order);
     return rc;
+}
+
+/* ---- the entries of each ---- */
+
+void ctr_slice_places(const struct ctr_eval *e, uint32_t *place)
+{
+    const uint32_t *forward = (const uint32_t *)(const void *)e->forward.data;
+    size_t tokens = e->forward.len / sizeof *forward;
+
+    for (int64_t i = 0; i < e->n; i++)
+        place[e->slice[i]->token] = (uint32_t)i;
+    for (size_t t = 0; t < tokens; t++)
+        if (forward[t] != t)
+            place[t] = place[forward[t]]; /* the rest stays */
+}
+
+int ctr_slice_order_make(struct ctr_slice_order *o, const struct ctr_eval *e, const struct ctr_slice_rows *rows,
+                         const uint32_t *place, struct ctr_err *err)
+{
+    const uint32_t *token = (const uint32_t *)(const void *)rows->token.data;
+    const uint32_t *entry = (const uint32_t *)(const void *)rows->entry.data;
+    size_t n = rows->token.len / sizeof *token;
+    int64_t sum = 0;
+
+    o->entry = malloc((n + 1) * sizeof *o->entry);
+    o->end = calloc((size_t)e->n + 2, sizeof *o->end);
+    if (!o->entry || !o->end)
+        return ctr_fail_nomem(err, n * sizeof *o->entry + (size_t)e->n * sizeof *o->end);
+    for (size_t i = 0; i < n; i++)
+        o->end[place[token[i]] + 1]++;
+    for (int64_t i = 0; i <= e->n; i++) { /* end[i + 1]: where slice i begins, and after the next loop ends */
+        int64_t k = o->end[i + 1];
+        o->end[i + 1] = sum;
+        sum += k;
+    }
+    for (size_t i = 0; i < n; i++)
+        o->entry[o->end[place[token[i]] + 1]++] = rows->entry.len ? entry[i] : (uint32_t)i;
+    return 0;
+}
+
+void ctr_slice_order_free(struct ctr_slice_order *o)
+{
+    free(o->entry);
+    free(o->end);
 }
 
 int64_t ctr_eval_lacking(const struct ctr_eval *e, int64_t *rows)

@@ -52,11 +52,17 @@ struct ctr_slice {
     bool rest, goes;
     int64_t lacks; /* rows at most, which are in the rest */
     int64_t last_row;
-    int64_t room; /* rows that still fit into the samples */
+    uint32_t token; /* a number of its own, that no other had or will have */
     struct ctr_sample sample[2];
     struct ctr_buf fractions; /* struct ctr_fraction; with bootstrap only */
     struct ctr_buf users[2];  /* struct ctr_user_auc; with bootstrap only */
     double *replicate;        /* [side][metric][replicate] */
+};
+
+/* To which slices the total's entries belong, as tokens: entry by entry, or, of a column of lists, with their numbers.
+ */
+struct ctr_slice_rows {
+    struct ctr_buf token, entry; /* uint32_t */
 };
 
 /* Of a column that makes slices. */
@@ -68,6 +74,10 @@ struct ctr_slice_values {
 struct ctr_eval {
     struct ctr_eval_opts o;
     struct ctr_slice_values *values; /* by column */
+    struct ctr_slice_rows
+        *rows_of;           /* of all rows (empty), of their windows, of a column's values, of their windows, … */
+    struct ctr_buf forward; /* uint32_t, by token: its own, or the one of the rest that has its rows */
+    struct ctr_buf entry;   /* int64_t: where the total's entries of each row of the batch begin */
     int *by;
     struct ctr_slice **slice;
     int64_t n, cap;
@@ -78,7 +88,7 @@ struct ctr_eval {
     int sides;
     bool samples, units, losses;
     int64_t seen; /* rows */
-    int64_t held; /* bytes of samples */
+    int64_t held; /* bytes of slices */
 };
 
 /* The value that makes a slice: row i of a column (of the items, for a list); without a column all rows, or (by >= 0)
@@ -88,17 +98,24 @@ struct ctr_slice_value {
     const struct ctr_col *col;
     int64_t i;
 };
+uint64_t ctr_slice_hash(const struct ctr_slice_value *v);
+/* Asks memory for the slices that have these hashes, the hashes' slots having been asked for: there may be many. */
+void ctr_slices_fetch(const struct ctr_eval *e, const uint64_t *hash, int64_t n);
+int ctr_slice_find(struct ctr_eval *e, const struct ctr_slice_value *v, uint64_t hash, bool windowed, int64_t window,
+                   struct ctr_slice **out, struct ctr_err *err) CTR_MUST;
 int ctr_slice_get(struct ctr_eval *e, const struct ctr_slice_value *v, bool windowed, int64_t window,
                   struct ctr_slice **out, struct ctr_err *err) CTR_MUST;
-/* Call it for row 0, 1, … of a batch before the row's slice is got; start with zeros. */
-enum { CTR_SLICE_STEP = 8 }; /* rows */
-struct ctr_slice_ahead {
-    uint64_t hash[4 * CTR_SLICE_STEP];
-    uint32_t id[4 * CTR_SLICE_STEP];
-};
-void ctr_slices_fetch(const struct ctr_eval *e, struct ctr_slice_ahead *a, int by, const struct ctr_col *col,
-                      int64_t i);
 void ctr_slice_free(struct ctr_slice *s);
+/* After ctr_slices_order: the place in e->slice of each token's slice. */
+void ctr_slice_places(const struct ctr_eval *e, uint32_t *place);
+/* Entries by slice: those of e->slice[i] are entry[end[i]] … entry[end[i + 1] - 1], in the order of the input. */
+struct ctr_slice_order {
+    uint32_t *entry;
+    int64_t *end;
+};
+int ctr_slice_order_make(struct ctr_slice_order *o, const struct ctr_eval *e, const struct ctr_slice_rows *rows,
+                         const uint32_t *place, struct ctr_err *err) CTR_MUST;
+void ctr_slice_order_free(struct ctr_slice_order *o);
 /* Between two rows: if a column has too many values, some go to the rest. Slices got before are invalid then. */
 int ctr_slices_bound(struct ctr_eval *e, int by, struct ctr_err *err) CTR_MUST;
 int ctr_slices_order(struct ctr_eval *e, struct ctr_err *err) CTR_MUST; /* what is to be shown, in order */

@@ -63,21 +63,30 @@ static int start_weights(struct ctr_sample *s, struct ctr_err *err)
     return 0;
 }
 
-int ctr_sample_append(struct ctr_sample *s, const struct ctr_sample *from, struct ctr_err *err)
+int ctr_sample_gather(struct ctr_sample *s, const struct ctr_sample *from, const uint32_t *entry, int64_t n,
+                      struct ctr_err *err)
 {
-    size_t key = s->wide ? 8 : 4, n = (size_t)from->n;
-    int rc = ctr_sample_reserve(s, from->n, err);
+    size_t size = s->wide ? 8 : 4;
+    int rc = ctr_buf_reserve(&s->key, (size_t)n * size, err);
 
-    if (!rc && from->weight.len && !s->weight.len)
-        rc = start_weights(s, err);
-    if (rc || !n)
+    if (!rc && s->units)
+        rc = ctr_buf_reserve(&s->unit, (size_t)n * sizeof(uint32_t), err);
+    if (!rc && from->weight.len)
+        rc = ctr_buf_reserve(&s->weight, (size_t)n * sizeof(double), err);
+    if (rc)
         return rc;
-    memcpy(s->key.data + (size_t)s->n * key, from->key.data, n * key);
-    if (s->units)
-        memcpy(s->unit.data + (size_t)s->n * sizeof(uint32_t), from->unit.data, n * sizeof(uint32_t));
-    for (size_t i = 0; s->weight.len && i < n; i++)
-        ((double *)s->weight.data)[(size_t)s->n + i] = ctr_sample_weight(from, (int64_t)i);
-    s->n += from->n;
+    if (s->wide)
+        for (int64_t i = 0; i < n; i++)
+            ((uint64_t *)s->key.data)[i] = ((const uint64_t *)from->key.data)[entry[i]];
+    else
+        for (int64_t i = 0; i < n; i++)
+            ((uint32_t *)s->key.data)[i] = ((const uint32_t *)from->key.data)[entry[i]];
+    for (int64_t i = 0; s->units && i < n; i++)
+        ((uint32_t *)s->unit.data)[i] = ((const uint32_t *)from->unit.data)[entry[i]];
+    for (int64_t i = 0; from->weight.len && i < n; i++)
+        ((double *)s->weight.data)[i] = ((const double *)from->weight.data)[entry[i]];
+    s->weight.len = from->weight.len ? (size_t)n * sizeof(double) : 0;
+    s->n = n;
     return 0;
 }
 

@@ -23,8 +23,9 @@ void ctr_sample_free(struct ctr_sample *s);
 int64_t ctr_sample_bytes(const struct ctr_sample *s);
 /* Room for `rows` more rows. */
 int ctr_sample_reserve(struct ctr_sample *s, int64_t rows, struct ctr_err *err) CTR_MUST;
-/* The entries of another sample of the same kind, neither sorted. */
-int ctr_sample_append(struct ctr_sample *s, const struct ctr_sample *from, struct ctr_err *err) CTR_MUST;
+/* An empty sample gets n entries of another one, which is not sorted yet, by their numbers. */
+int ctr_sample_gather(struct ctr_sample *s, const struct ctr_sample *from, const uint32_t *entry, int64_t n,
+                      struct ctr_err *err) CTR_MUST;
 /* One row into room that was reserved, but for the first weight that is not 1, which may fail. */
 int ctr_sample_push_weighted(struct ctr_sample *s, double score, double label, double weight, uint32_t unit,
                              struct ctr_err *err) CTR_MUST;
