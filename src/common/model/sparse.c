@@ -15,7 +15,8 @@ enum {
     MOVES_PER_KEY = 32,   /* slots that a growth advances for each key that room is made for */
     MOVES_AT_LEAST = 256, /* and at every call */
     MOVE_SLOTS = 64,      /* moved at a time: they fit into the first cache */
-    RANGE_KEYS = 1 << 20, /* keys sorted at a time */
+    RANGES = 8,           /* of keys, sorted one after another, */
+    RANGE_KEYS = 1 << 15, /* unless they are few: an eighth of a large table's keys, twice 16 bytes each */
 };
 
 void ctr_sparse_init(struct ctr_sparse *t, uint32_t stride)
@@ -317,10 +318,10 @@ static int compare_keys(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* The upper bounds (inclusive) of ranges of about RANGE_KEYS keys, from a sample at fixed distances. */
+/* The upper bounds (inclusive) of RANGES ranges, or fewer of RANGE_KEYS keys, from a sample at fixed distances. */
 static int make_bounds(const struct ctr_sparse *t, uint64_t **bounds, size_t *n, struct ctr_err *err)
 {
-    size_t ranges = t->used / RANGE_KEYS + 1, want = ranges * 64, got = 0;
+    size_t ranges = CTR_MIN(t->used / RANGE_KEYS + 1, RANGES), want = ranges * 64, got = 0;
     uint64_t *sample = malloc((want + 64) * sizeof *sample), step = t->used / want + 1, at = 0, i = 0;
     if (!sample)
         return ctr_fail_nomem(err, (want + 64) * sizeof *sample);
@@ -339,8 +340,11 @@ static int make_bounds(const struct ctr_sparse *t, uint64_t **bounds, size_t *n,
 static int collect(const struct ctr_sparse *t, uint64_t low, uint64_t high, bool after_low, struct ctr_buf *into,
                    struct ctr_err *err)
 {
-    uint64_t at = 0;
+    uint64_t at = 0, keys = t->used <= RANGE_KEYS ? t->used : t->used / RANGES + t->used / 64 + RANGE_KEYS / 4;
     ctr_buf_clear(into);
+    int room = ctr_buf_reserve(into, CTR_MIN(keys, t->used) * sizeof(struct entry), err);
+    if (room)
+        return room;
     for (const uint8_t *r; (r = ctr_sparse_next(t, &at));) {
         struct entry e = { ctr_sparse_key(ctr_sparse_row_hash(r)), r };
         if (e.key > high || (after_low && e.key <= low))
