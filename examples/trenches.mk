@@ -138,7 +138,7 @@ $(F)/page.html: $(fig2_models:%=$(F)/%.eval)
 $(T)/fig2.txt: $(F)/page.html
 	for m in $(fig2_models); do ctr-export --format csv --columns by,slice,window,rows,auc_loss_change $(F)/$$m.eval \
 	  | ./trenches.sh slices $$m category; done | (printf '%-10s %9s   %s\n' model 'AucLoss %' 'categories, from the best to the worst'; cat) >$@
-	@echo 'the page: examples/$(F)/page.html' >>$@
+	@echo 'the page: $(abspath $(F)/page.html)' >>$@
 .PHONY: trenches-fig2.png
 trenches-fig2.png: $(F)/page.html
 	python3 ../tests/browser/gridviz.py --shot $< $@ 'set("sort", "rows")' 'click("#metrics [value=\"3\"]")' \

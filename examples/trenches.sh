@@ -65,7 +65,7 @@ against_first() {
 }
 
 slices() {
-    awk -F, 'NR > 1 && $1 == "" && $3 == "" { total = $5 } NR > 1 && $1 == "'"$2"'" && $3 == "" { printf "%s\t%s\n", $5, $2 } END { print "total\t" total }' |
+    awk -F, 'NR > 1 && $1 == "" && $3 == "" { total = $5 } NR > 1 && $1 == "'"$2"'" && $3 == "" && $5 != "" { printf "%s\t%s\n", $5, $2 } END { print "total\t" total }' |
         sort -g | awk -F '\t' -v name="$1" '$1 == "total" { total = $2; next } { list = list sprintf("%s%s %+.1f", list ? ", " : "", $2, $1) }
             END { printf "%-10s %+9.2f   %s\n", name, total, list }'
 }

@@ -130,4 +130,12 @@ else
     echo "no chromium, and CTR_PEERS=1 wants it" >&2
     exit 1
 fi
+# ---- the example: six models of a small planted world
+if [ -x "$CTR_TOP/bin/ctr-gridviz" ]; then
+    make -s -C "$CTR_TOP/examples" OUT="$W/figure" FIG2_ROWS=3000 trenches-fig2 >fig2.txt 2>&1
+    is "figure 2 of the Trenches, in small" "$(sed 's/ .*//' fig2.txt | tr '\n' ' ')" "model truth crosses hashed-12 l1-30 fast no-user the "
+    is "a row of the page a model" "$(grep -c '^{"name":\|"models":\[{"name":' "$(sed -n 's/^the page: //p' fig2.txt)")" 6
+else
+    skip "figure 2 of the Trenches, in small" "bin/ctr-gridviz is not there: make all"
+fi
 done_testing
