@@ -396,6 +396,30 @@ static double ulps(double a, double b)
     return fabs((double)(int64_t)(bits(a) - bits(b)));
 }
 
+/* Many sigmoids have the bits of one, for every instruction set. */
+static void test_sigmoids(void)
+{
+    enum { N = 4099 };
+    static double x[N], p[N];
+    const double special[] = { 0.0,   -0.0, INFINITY, -INFINITY, NAN,   708,    -708,
+                               708.5, -709, 745.5,    -746,      1e300, 5e-324, -1e-17 };
+    for (int level = CTR_CPU_PLAIN; level <= CTR_CPU_AVX512; level++) {
+        ctr_sigmoids *many = ctr_cpu_may((enum ctr_cpu)level) ? ctr_sigmoids_at((enum ctr_cpu)level) : NULL;
+        int64_t differ = 0;
+        for (int round = 0; round < 250 && many; round++) {
+            for (int i = 0; i < N; i++)
+                x[i] = (ctr_random01(9, (uint64_t)round, (uint64_t)i) - 0.5) * (round % 5 ? 20 : 1480);
+            memcpy(x + 7, special, sizeof special);
+            many(x, p, N);
+            for (int i = 0; i < N; i++) {
+                double one = ctr_sigmoid(x[i]);
+                differ += memcmp(&one, &p[i], sizeof one) && !(isnan(one) && isnan(p[i]));
+            }
+        }
+        ok(differ == 0, "sigmoids, instruction set %d: the bits of one", level);
+    }
+}
+
 static void check_math(void)
 {
     double worst[4] = { 0 };
@@ -424,6 +448,7 @@ static void check_math(void)
     ok(ulps(ctr_log(5e-324), log(5e-324)) <= 1, "log: subnormal");
     ok(ctr_log1p(-1) == -INFINITY && isnan(ctr_log1p(-2)) && ctr_log1p(1e-300) == 1e-300, "log1p: ends");
     ok(ctr_sigmoid(0) == 0.5 && ctr_sigmoid(800) == 1 && ctr_sigmoid(-800) == 0, "sigmoid: ends");
+    test_sigmoids();
 }
 
 /* ---- keys ---- */

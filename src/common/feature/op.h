@@ -110,5 +110,9 @@ double ctr_exp(double x);
 double ctr_log(double x);
 double ctr_log1p(double x);
 double ctr_sigmoid(double x);
+/* Many at once, with the same bits; NULL: not on this processor's architecture. */
+typedef void ctr_sigmoids(const double *restrict x, double *restrict p, int64_t n);
+ctr_sigmoids *ctr_sigmoids_at(enum ctr_cpu level);
+ctr_sigmoids *ctr_sigmoids_best(void);
 
 #endif

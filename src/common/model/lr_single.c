@@ -33,6 +33,7 @@ struct single {
     double *mean;          /* by table: of the gradients, of this row */
     int64_t *mean_of;      /* by table: the row that it is of */
     int64_t rows;
+    ctr_sigmoids *sigmoids;
 };
 
 static void single_free(void *learner)
@@ -98,6 +99,7 @@ static int single_new(void **out, const struct ctr_model *model, const struct ct
     if (!q)
         return ctr_fail_nomem(err, sizeof *q);
     q->vs = p->variants;
+    q->sigmoids = ctr_sigmoids_best();
     q->n = q->vs->n;
     q->groups = (q->n + LANES - 1) / LANES;
     q->words = ((size_t)q->n + 63) / 64;
@@ -196,8 +198,8 @@ static int predict(struct single *q, const struct ctr_rows *r, int64_t i, double
 {
     const double weight = r->weight ? r->weight[i] : 1, label = r->label[i];
     double *to = score + i * q->n;
+    q->sigmoids((const double *)q->sum, to, q->n);
     for (int v = 0; v < q->n; v++) {
-        to[v] = ctr_sigmoid(q->sum[v / LANES][v % LANES]);
         if (!(to[v] >= 0))
             return ctr_lr_diverged(r->first_row + i + 1, err);
         q->gradient[v / LANES][v % LANES] = weight * (to[v] - label);

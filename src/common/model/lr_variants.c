@@ -23,6 +23,7 @@ enum {
     KEY_STRIDE = 16, /* hash, index + 1 of the row of states */
     AHEAD = 8,       /* rows between prefetch and use of keys */
     AHEAD_STATE = 2, /* of states */
+    BATCH = 8,       /* variants that predict together: what lies between fits into the first cache */
     LINE = 64,
 };
 
@@ -42,8 +43,11 @@ static const int32_t NONE = INT32_MIN;
 /* Some variants, which one thread takes through a block. */
 struct group {
     int from, end;
+    int batch; /* variants that predict together, before they learn */
+    /* Scratch of each of them, `room` long: coordinates, and where they lie. */
     struct ctr_buf z, n, w, root, x, slot;
-    int64_t ones; /* x holds so many ones, then zeros; -1: something else */
+    int64_t room;
+    struct ctr_buf k, ones, dot; /* by variant: coordinates; x holds so many ones, then zeros, or -1; dot product */
     struct ctr_err err;
     int64_t failed_row; /* of the block */
     _Alignas(LINE) char apart;
@@ -67,6 +71,7 @@ struct many {
     const struct ctr_strs *names; /* of tables, the trainer's */
     uint64_t *seed, *extra;
     struct ctr_inclusion *inclusion;
+    ctr_sigmoids *sigmoids;
     struct ctr_buf home, state; /* of the block's entries: pointers */
     struct ctr_buf dirty;       /* of the block's rows: has it keys that are refused? */
     struct ctr_pool *pool;      /* NULL: one thread */
@@ -107,7 +112,7 @@ static void many_free(void *learner)
     }
     for (int g = 0; q->group && g < q->groups; g++) {
         struct group *w = &q->group[g];
-        struct ctr_buf *bufs[] = { &w->z, &w->n, &w->w, &w->root, &w->x, &w->slot };
+        struct ctr_buf *bufs[] = { &w->z, &w->n, &w->w, &w->root, &w->x, &w->slot, &w->k, &w->ones, &w->dot };
         for (size_t i = 0; i < CTR_COUNT(bufs); i++)
             ctr_buf_free(bufs[i]);
     }
@@ -153,6 +158,7 @@ static int make_groups(struct many *q, int threads, struct ctr_err *err)
     for (int g = 0; g < q->groups; g++) {
         q->group[g].from = (int)((int64_t)q->n * g / q->groups);
         q->group[g].end = (int)((int64_t)q->n * (g + 1) / q->groups);
+        q->group[g].batch = q->counts ? q->n : BATCH; /* all read a row's counts before one counts it */
     }
     return 0;
 }
@@ -213,6 +219,7 @@ static int many_new(void **out, const struct ctr_model *model, const struct ctr_
     if (!q)
         return ctr_fail_nomem(err, sizeof *q);
     q->vs = p->variants;
+    q->sigmoids = ctr_sigmoids_best();
     q->v = calloc((size_t)q->vs->n, sizeof *q->v);
     q->n = q->v ? q->vs->n : 0;
     int rc = q->v ? 0 : ctr_fail_nomem(err, (size_t)q->vs->n * sizeof *q->v);
@@ -450,13 +457,24 @@ static int room(struct ctr_buf *b, int64_t n, size_t size, struct ctr_err *err)
     return ctr_buf_reserve(b, (size_t)n * size, err);
 }
 
-/* Learners with counts keep theirs from forward to update; all that want events have more of their own. */
-static int own_scratch(struct lr *m, int64_t longest, struct ctr_err *err)
+static int group_scratch(const struct many *q, struct group *w, int64_t longest, struct ctr_err *err)
 {
-    struct ctr_buf *bufs[] = { &m->z, &m->n, &m->w, &m->root, &m->x, &m->row };
-    int rc = m->learning.events ? ctr_more_reserve(&m->more, longest, err) : 0;
-    for (size_t i = 0; i < CTR_COUNT(bufs) && m->learning.layout.counts && !rc; i++)
-        rc = room(bufs[i], longest, sizeof(double), err);
+    const int64_t n = CTR_MIN(w->batch, q->n);
+    struct ctr_buf *bufs[] = { &w->z, &w->n, &w->w, &w->root, &w->x, &w->slot };
+    int rc = 0;
+    if (w->room >= longest)
+        return 0;
+    for (size_t i = 0; i < CTR_COUNT(bufs) && !rc; i++)
+        rc = room(bufs[i], n * longest, sizeof(double), err);
+    if (!rc)
+        rc = room(&w->k, n, sizeof(int64_t), err);
+    if (!rc)
+        rc = room(&w->ones, n, sizeof(int64_t), err);
+    if (!rc)
+        rc = room(&w->dot, 2 * n, sizeof(double), err);
+    w->room = rc ? 0 : longest;
+    for (int64_t i = 0; i < n && !rc; i++)
+        ((int64_t *)(void *)w->ones.data)[i] = -1;
     return rc;
 }
 
@@ -473,15 +491,11 @@ static int make_scratch(struct many *q, struct ctr_err *err)
         rc = room(&q->state, entries, sizeof(uint8_t *), err);
     if (!rc)
         rc = room(&q->dirty, q->end - q->from, 1, err);
-    for (int g = 0; g < q->groups && !rc; g++) {
-        struct group *w = &q->group[g];
-        struct ctr_buf *bufs[] = { &w->z, &w->n, &w->w, &w->root, &w->x, &w->slot };
-        for (size_t i = 0; i < CTR_COUNT(bufs) && !rc; i++)
-            rc = room(bufs[i], longest, sizeof(double), err);
-        w->ones = -1;
-    }
+    for (int g = 0; g < q->groups && !rc; g++)
+        rc = group_scratch(q, &q->group[g], longest, err);
     for (int i = 0; i < q->n && !rc; i++)
-        rc = own_scratch(q->v[i].one, longest, err);
+        if (q->v[i].one->learning.events)
+            rc = ctr_more_reserve(&q->v[i].one->more, longest, err);
     return rc;
 }
 
@@ -591,17 +605,17 @@ static int64_t gather(const struct many *q, int v, int64_t row, uint8_t **restri
     return k;
 }
 
-/* Where all x are 1, they are written once for rows of one length. */
-static int64_t gather_once(const struct many *q, struct group *w, int v, int64_t row)
+/* The same; where all x are 1, they are written once for rows of one length. */
+static int64_t gather_once(const struct many *q, int v, int64_t row, uint8_t **slot, double *x, int64_t *ones)
 {
-    uint8_t **slot = (uint8_t **)(void *)w->slot.data;
-    double *x = (double *)(void *)w->x.data;
     const int64_t k = gather(q, v, row, slot, q->r->x ? x : NULL);
-    if (q->r->x || w->ones == k)
+    if (q->r->x)
+        *ones = -1;
+    if (q->r->x || *ones == k)
         return k;
     for (int64_t i = 0; i < (k + CTR_LANES - 1) / CTR_LANES * CTR_LANES; i++)
         x[i] = i < k;
-    w->ones = k;
+    *ones = k;
     return k;
 }
 
@@ -620,65 +634,53 @@ static void wipe(const struct many *q, const struct group *w)
     }
 }
 
-static int predict(struct many *q, struct group *w, int v, int64_t row, double dot)
+/* The scratch of variant v, the b-th of those that predict together. */
+static struct ctr_coords coords_of(const struct many *q, const struct group *w, int v, int b)
 {
-    const double p = ctr_sigmoid(dot);
-    if (!(p >= 0)) {
-        w->failed_row = row;
-        return ctr_lr_diverged(q->r->first_row + row + 1, &w->err);
+    const size_t at = (size_t)(b * w->room) * sizeof(double);
+    return (struct ctr_coords){
+        w->z.data + at,    w->n.data + at, w->w.data + at, w->root.data + at, (double *)(void *)(w->x.data + at),
+        &q->v[v].one->more
+    };
+}
+
+/* Variants [from, end) of the group learn from a row. */
+static int learn_batch(struct many *q, struct group *w, int from, int end, int64_t row)
+{
+    const double label = q->r->label[row], weight = q->r->weight ? q->r->weight[row] : 1;
+    int64_t *k = (int64_t *)(void *)w->k.data, *ones = (int64_t *)(void *)w->ones.data;
+    double *dot = (double *)(void *)w->dot.data, *p = dot + CTR_MIN(w->batch, q->n);
+    for (int v = from, b = 0; v < end; v++, b++) {
+        const struct ctr_learning *l = &q->v[v].one->learning;
+        const struct ctr_coords s = coords_of(q, w, v, b);
+        uint8_t **slot = (uint8_t **)(void *)w->slot.data + b * w->room;
+        k[b] = gather_once(q, v, row, slot, s.x, &ones[b]);
+        dot[b] = l->forward(l, &s, slot, k[b]);
     }
-    q->score[row * q->n + v] = p;
-    return 0;
-}
-
-static void update(const struct many *q, int v, const struct ctr_coords *s, uint8_t *const *slot, int64_t row,
-                   int64_t k)
-{
-    struct lr *m = q->v[v].one;
-    const double weight = q->r->weight ? q->r->weight[row] : 1;
-    if (!m->learning.events || ctr_event_set(&m->more.event, q->r->label[row], weight))
-        m->learning.update(&m->learning, s, slot, k, weight * (q->score[row * q->n + v] - q->r->label[row]));
-}
-
-/* Variants with counts share them: all read a row's before one counts it. Each counts alike. */
-static int learn_counts(struct many *q, struct group *w, int64_t row)
-{
-    for (int phase = 0; phase < 2; phase++)
-        for (int v = 0; v < q->n; v++) {
-            struct lr *m = q->v[v].one;
-            const struct ctr_coords s = { m->z.data, m->n.data, m->w.data, m->root.data, (double *)(void *)m->x.data,
-                                          &m->more };
-            uint8_t **slot = (uint8_t **)(void *)m->row.data;
-            if (!m->learning.layout.counts)
-                continue;
-            const int64_t k = gather(q, v, row, slot, s.x);
-            if (!phase && predict(q, w, v, row, m->learning.forward(&m->learning, &s, slot, k)))
-                return -1;
-            if (phase)
-                update(q, v, &s, slot, row, k);
+    q->sigmoids(dot, p, end - from);
+    for (int v = from, b = 0; v < end; v++, b++) {
+        struct lr *m = q->v[v].one;
+        const struct ctr_coords s = coords_of(q, w, v, b);
+        if (!(p[b] >= 0)) {
+            w->failed_row = row;
+            return ctr_lr_diverged(q->r->first_row + row + 1, &w->err);
         }
+        q->score[row * q->n + v] = p[b];
+        if (!m->learning.events || ctr_event_set(&m->more.event, label, weight))
+            m->learning.update(&m->learning, &s, (uint8_t **)(void *)w->slot.data + b * w->room, k[b],
+                               weight * (p[b] - label));
+    }
     return 0;
 }
 
 static void learn_group(struct many *q, struct group *w)
 {
-    struct ctr_coords s = { w->z.data, w->n.data, w->w.data, w->root.data, (double *)(void *)w->x.data, NULL };
-    uint8_t *const *slot = (uint8_t *const *)(void *)w->slot.data;
     for (int64_t i = q->from; i < q->end; i++) {
         if (i + AHEAD_STATE < q->end)
             prefetch_states(q, w, i + AHEAD_STATE);
-        for (int v = w->from; v < w->end; v++) {
-            struct lr *m = q->v[v].one;
-            if (m->learning.layout.counts)
-                continue;
-            const int64_t k = gather_once(q, w, v, i);
-            s.more = &m->more;
-            if (predict(q, w, v, i, m->learning.forward(&m->learning, &s, slot, k)))
+        for (int v = w->from; v < w->end; v += w->batch)
+            if (learn_batch(q, w, v, CTR_MIN(v + w->batch, w->end), i))
                 return;
-            update(q, v, &s, slot, i, k);
-        }
-        if (q->counts && learn_counts(q, w, i))
-            return;
         if (q->dirty.data[i - q->from])
             wipe(q, w);
     }

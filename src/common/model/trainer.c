@@ -228,10 +228,13 @@ static int start_feed(struct ctr_trainer *t, struct ctr_reader *r, struct ctr_er
 static void count_rows(struct ctr_trainer *t, const struct ctr_rows *r, const double *score)
 {
     struct ctr_validation *v = t->v;
+    for (int m = 1; m < t->models && t->at.pass == 0; m++) /* one after the other: their bins are large */
+        for (int64_t i = 0; i < r->rows; i++)
+            ctr_validation_row(&v[m], score[i * t->models + m], r->label[i], r->weight ? r->weight[i] : 1);
     for (int64_t i = 0; i < r->rows; i++, score += t->models) {
         v->s.rows++;
-        for (int m = 0; m < t->models && t->at.pass == 0; m++)
-            ctr_validation_row(&v[m], score[m], r->label[i], r->weight ? r->weight[i] : 1);
+        if (t->at.pass == 0)
+            ctr_validation_row(v, *score, r->label[i], r->weight ? r->weight[i] : 1);
         if (v->s.rows < v->next_report)
             continue;
         ctr_validation_settle(v);

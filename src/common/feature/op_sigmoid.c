@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Many sigmoids at once, with the bits of ctr_sigmoid: the operations of opv_exp in their order, without its branches,
+ * compiled for the instruction sets that help. Where a branch would be taken the scalar one answers. */
+#include <math.h>
+
+#include "common/feature/opint.h"
+
+static const double FAR = 708; /* exp(-708) is above 2^-1022 */
+
+static inline __attribute__((always_inline)) void sigmoids(const double *restrict x, double *restrict p, int64_t n)
+{
+    const double whole = 0x1.8p52; /* what is added to it is rounded to an integer, which its low bits hold */
+    for (int64_t i = 0; i < n; i++) {
+        const double a = -fabs(x[i]), y = a * 1.4426950408889634 + 0.5, nearest = (y + whole) - whole;
+        const double k = nearest - (nearest > y ? 1.0 : 0.0); /* floor of y */
+        const double hi = a - k * OPV_LN2_HI, lo = k * OPV_LN2_LO, r = hi - lo;
+        double q = 1.0 / 6227020800.0;
+        q = q * r + 1.0 / 479001600.0;
+        q = q * r + 1.0 / 39916800.0;
+        q = q * r + 1.0 / 3628800.0;
+        q = q * r + 1.0 / 362880.0;
+        q = q * r + 1.0 / 40320.0;
+        q = q * r + 1.0 / 5040.0;
+        q = q * r + 1.0 / 720.0;
+        q = q * r + 1.0 / 120.0;
+        q = q * r + 1.0 / 24.0;
+        q = q * r + 1.0 / 6.0;
+        q = q * r + 0.5;
+        q = 1.0 + (hi + (q * r * r - lo));
+        const double shifted = k + whole;
+        uint64_t bits;
+        memcpy(&bits, &shifted, sizeof bits);
+        bits = (bits + 1023) << 52;
+        double power;
+        memcpy(&power, &bits, sizeof power);
+        const double e = q * power;
+        p[i] = (x[i] >= 0 ? 1.0 : e) / (1.0 + e);
+    }
+}
+
+static void far_ones(const double *x, double *p, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        if (!(fabs(x[i]) <= FAR))
+            p[i] = ctr_sigmoid(x[i]);
+}
+
+#define DEFINE_KERNEL(isa, attributes)                                                                                 \
+    attributes static void sigmoids_##isa(const double *restrict x, double *restrict p, int64_t n)                     \
+    {                                                                                                                  \
+        sigmoids(x, p, n);                                                                                             \
+        far_ones(x, p, n);                                                                                             \
+    }
+
+#define FAST __attribute__((optimize("O3")))
+DEFINE_KERNEL(plain, FAST)
+#if defined(__x86_64__)
+DEFINE_KERNEL(avx2, FAST __attribute__((target("avx2"))))
+DEFINE_KERNEL(avx512, FAST __attribute__((target("avx512f,avx512dq,avx512vl,prefer-vector-width=512"))))
+#endif
+
+ctr_sigmoids *ctr_sigmoids_at(enum ctr_cpu level)
+{
+#if defined(__x86_64__)
+    if (level == CTR_CPU_AVX512)
+        return sigmoids_avx512;
+    if (level == CTR_CPU_AVX2)
+        return sigmoids_avx2;
+#endif
+    return level == CTR_CPU_PLAIN ? sigmoids_plain : NULL;
+}
+
+ctr_sigmoids *ctr_sigmoids_best(void)
+{
+    int level = CTR_CPU_AVX512;
+    while (level > CTR_CPU_PLAIN && !ctr_cpu_may((enum ctr_cpu)level))
+        level--;
+    return ctr_sigmoids_at((enum ctr_cpu)level);
+}
