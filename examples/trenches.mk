@@ -144,6 +144,20 @@ trenches-fig2.png: $(F)/page.html
 	python3 ../tests/browser/gridviz.py --shot $< $@ 'set("sort", "rows")' 'click("#metrics [value=\"3\"]")' \
 	  'set("range", 1.1, "input")' 'hover(4, 5)'
 
+# fig3: labels drawn from a ground-truth model with other features; is uncertainty a measure of the error of the log-odds? Beside it the
+# spread of 32 models, each learned from a bootstrap sample
+trenches += fig3
+FIG3_ROWS ?= $(shell expr $(ROWS) / 10)
+$(T)/fig3.txt: trenches-fig3.plan trenches-truth.plan trenches-fig3.awk trenches.sh $(BENCH_LOG)
+	@mkdir -p $(T)/fig3
+	$(BENCH_LOG) tsv $(FIG3_ROWS) | awk '{ print NR "\t" $$0 }' \
+	  | ctr-import --format tsv --columns 'row:int64,$(trenches_columns)' -o $(T)/fig3/raw.arrows
+	ctr-extract trenches-truth.plan $(T)/fig3/raw.arrows \
+	  | ctr-train lr -q --alpha 1 --passes 3 --spool $(T)/fig3/spool.arrows -o $(T)/fig3/truth.model
+	ctr-extract trenches-truth.plan $(T)/fig3/raw.arrows | ctr-predict $(T)/fig3/truth.model \
+	  | ctr-select --add p=score --columns p -o $(T)/fig3/truth.arrows
+	./trenches.sh fig3 $(T)/fig3 $< 32 >$@
+
 # ---- the list ----
 
 .PHONY: trenches $(trenches:%=trenches-%)

@@ -29,6 +29,12 @@
 #     trenches.sh bagging STREAM
 #
 # learns 10 variants without a fifth of the columns each and one with all, and prints the AucLoss of all, of the ten, and of their mean.
+#
+#     trenches.sh fig3 DIR PLAN MODELS
+#
+# joins DIR/raw.arrows with the true probabilities p of DIR/truth.arrows, draws labels from p, learns by PLAN from the first 80 per cent, and
+# compares |error of the log-odds| on the others with uncertainty and with the spread of MODELS bootstrap models: figures on stdout, the
+# picture in DIR/../fig3.svg.
 set -eu
 tmp=$(mktemp -d "${TMPDIR:-/tmp}/trenches.XXXXXX")
 trap 'rm -rf "$tmp"' EXIT
@@ -127,11 +133,49 @@ bagging() {
     rm -f "$tmp"/model-*
 }
 
+# The plan of figure 3: labels drawn from p, and for each bootstrap model how often it draws the row (Poisson, mean 1)
+fig3_plan() {
+    echo 'label click = hash_bits(row, 32) * 2.3283064365386963e-10 < p'
+    echo 'keep p'
+    grep '^feature' "$1"
+    for k in $(seq "$2"); do
+        echo "u$k = hash_bits(row * 1000 + $k, 32) * 2.3283064365386963e-10"
+        echo "keep w$k = if(u$k < 0.3679, 0, if(u$k < 0.7358, 1, if(u$k < 0.9197, 2, if(u$k < 0.9810, 3, if(u$k < 0.9963, 4, 5)))))"
+    done
+}
+
+# u(x) of each row: the sum of alpha / (beta + sqrt(n_i)) over its features, alpha / beta for a key that was not seen; alpha .1, beta 1
+uncertainty() {
+    ctr-select --columns key,n "$1" | ctr-export --format tsv | sed 1d >"$tmp/n"
+    features=$(ctr-info "$2" | awk '$3 == "feature" { printf "%s%s", comma, $1; comma = "," }')
+    ctr-select --columns "$features" "$2" | ctr-export --format tsv | sed 1d \
+        | awk 'NR == FNR { eta[$1] = .1 / (1 + sqrt($2)); next }
+            { u = 0; for (i = 1; i <= NF; i++) u += $i in eta ? eta[$i] : .1; printf "%.6f\n", u }' "$tmp/n" -
+}
+
+fig3() {
+    dir=$1 models=$3
+    fig3_plan "$2" "$models" >"$dir/fig3.plan"
+    ctr-join -q --by-row "$dir/truth.arrows" "$dir/raw.arrows" | ctr-extract "$dir/fig3.plan" \
+        | ctr-select --head 80% --rest "$dir/test.arrows" -o "$dir/train.arrows"
+    scores() { ctr-predict "$1" "$dir/test.arrows" | ctr-export --format tsv --columns "$2" | sed 1d; }
+    ctr-train lr -q "$dir/train.arrows" -o "$dir/model"
+    scores "$dir/model" p,score >"$dir/scores"
+    uncertainty "$dir/model" "$dir/test.arrows" >"$dir/uncertainty"
+    for k in $(seq "$models"); do
+        ctr-train lr -q --weight "w$k" "$dir/train.arrows" -o "$tmp/model"
+        scores "$tmp/model" score >"$dir/bootstrap.$k"
+    done
+    # shellcheck disable=SC2046
+    paste "$dir/scores" "$dir/uncertainty" $(seq -f "$dir/bootstrap.%g" "$models") | awk -v svg="$dir/../fig3.svg" -f "${0%/*}/trenches-fig3.awk"
+}
+
 case ${1-} in
 inclusion) shift && inclusion "$@" ;;
 memory-against-loss) memory_against_loss ;;
 variants) shift && variants "$@" ;;
 bagging) shift && bagging "$@" ;;
+fig3) shift && fig3 "$@" ;;
 slices) shift && slices "$@" ;;
 held-out) shift && held_out "$@" ;;
 against-first) against_first ;;
