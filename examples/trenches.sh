@@ -167,7 +167,7 @@ fig3() {
         scores "$tmp/model" score >"$dir/bootstrap.$k"
     done
     # shellcheck disable=SC2046
-    paste "$dir/scores" "$dir/uncertainty" $(seq -f "$dir/bootstrap.%g" "$models") | awk -v svg="$dir/../fig3.svg" -f "${0%/*}/trenches-fig3.awk"
+    paste "$dir/scores" "$dir/uncertainty" $(seq -f "$dir/bootstrap.%g" "$models") | gawk -v svg="$dir/../fig3.svg" -f "${0%/*}/trenches-fig3.awk"
 }
 
 case ${1-} in
