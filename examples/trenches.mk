@@ -88,6 +88,22 @@ bagging_logs := variants $(filter-out avazu mind,$(real))
 $(T)/bagging.txt: $(bagging_logs:%=$(T)/%.arrows)
 	for l in $(bagging_logs); do ./trenches.sh bagging $(T)/$$l.arrows || exit 1; done >$@
 
+# table1: non-zero weights of other optimizers where their AucLoss is that of FTRL-Proximal (section 3)
+trenches += table1
+table1_logs := log $(filter-out avazu,$(real))
+$(T)/table1-%.txt: $(T)/%.train.arrows $(T)/%.test.arrows
+	./trenches.sh sparsity $(T)/$* >$@
+.PRECIOUS: $(T)/table1-%.txt
+$(T)/table1.txt: $(table1_logs:%=$(T)/table1-%.txt)
+	cat $^ | ./trenches.sh sparsity-table >$@
+
+# rates: a learning rate by coordinate, from sums of squares or from counts, against one for all (sections 3.1 and 4.5), alpha tuned for each
+trenches += rates
+$(T)/rates.txt: $(table1_logs:%=$(T)/%.train.arrows)
+	for l in $(table1_logs); do for o in per-coordinate counts global; do \
+	  printf '%s %s ' $$l $$o; ./trenches.sh held-out $(T)/$$l "--learning-rate $$o" || exit 1; \
+	done; done | ./trenches.sh against-first >$@
+
 # fig2: GridViz (section 5) over progressive predictions of a planted world, against a model of single features: a page to open in a
 # browser. `trenches-fig2.png` makes the picture of it in trenches.md and README.md, with Chromium.
 trenches += fig2

@@ -35,6 +35,16 @@
 # joins DIR/raw.arrows with the true probabilities p of DIR/truth.arrows, draws labels from p, learns by PLAN from the first 80 per cent, and
 # compares |error of the log-odds| on the others with uncertainty and with the spread of MODELS bootstrap models: figures on stdout, the
 # picture in DIR/../fig3.svg.
+#
+#     trenches.sh sparsity LOG
+#
+# prints for each optimizer, learned and scored as above: log, name, options, non-zero weights and AucLoss. FTRL has l1 = 1 and the alpha
+# that is best for it. The others get their own best alpha, and then the most l1 (ogd-count: the greatest threshold) whose AucLoss
+# is not above that of FTRL; one that never gets there, the least l1 that leaves no more weights than FTRL has.
+#
+#     trenches.sh sparsity-table
+#
+# prints such lines as a table, relative to the first line of each log.
 set -eu
 tmp=$(mktemp -d "${TMPDIR:-/tmp}/trenches.XXXXXX")
 trap 'rm -rf "$tmp"' EXIT
@@ -62,6 +72,55 @@ held_out() {
     climb 2
     [ "${best##* }" != 0.1 ] || climb .5
     echo "$best"
+}
+
+# fit OPTIONS: learn and score, leave non-zero weights and AucLoss in the variable `fit`
+fit() {
+    # shellcheck disable=SC2086
+    ctr-train lr -q $1 "$log.train.arrows" -o "$tmp/model"
+    fit="$(ctr-select --where 'weight != 0' "$tmp/model" | ctr-info - | awk '$1 == "rows:" { print $2 }') $(ctr-predict "$tmp/model" "$log.test.arrows" |
+        ctr-eval --metrics auc_loss | tail -n 1 | awk '{ print $NF }')"
+}
+
+# not_worse: is the AucLoss of `fit` at most that of `base`? fewer: are its weights no more?
+not_worse() { echo "$fit $base" | awk '{ exit !($2 <= $4) }'; }
+fewer() { echo "$fit $base" | awk '{ exit !($1 <= $3) }'; }
+
+# search OPTIONS NAME LOW HIGH: the greatest value of an option that is not worse than `base`, by halving its logarithm
+search() {
+    low=$3 high=$4 best="" goal=not_worse
+    fit "$1 $2 $low"
+    if not_worse; then best="$2 $low $fit"; else goal=fewer; fi
+    for _ in 1 2 3 4 5 6 7; do
+        mid=$(echo "$low $high $2" | awk '{ m = sqrt($1 * $2); print $3 == "--threshold" ? int(m + .5) : sprintf("%.3g", m) }')
+        fit "$1 $2 $mid"
+        case $goal in
+        not_worse) if not_worse; then low=$mid best="$2 $mid $fit"; else high=$mid; fi ;;
+        fewer) if fewer; then high=$mid best="$2 $mid $fit"; else low=$mid; fi ;;
+        esac
+    done
+    echo "$best"
+}
+
+sparsity() {
+    log=$1
+    options='--l1 1' best=$(held_out "$log" '--l1 1')
+    alpha=${best##* }
+    fit "--l1 1 --alpha $alpha"
+    base=$fit
+    echo "$(basename "$log") ftrl --alpha $alpha --l1 1 $base"
+    for o in rda fobos; do
+        a=$(held_out "$log" "--optimizer $o")
+        echo "$(basename "$log") $o --alpha ${a##* } $(search "--optimizer $o --alpha ${a##* }" --l1 0.0001 20)"
+    done
+    a=$(held_out "$log" "--optimizer ogd")
+    echo "$(basename "$log") ogd-count --alpha ${a##* } $(search "--optimizer ogd-count --alpha ${a##* }" --threshold 1 200)"
+}
+
+sparsity_table() {
+    awk 'BEGIN { printf "%-8s %-10s %-32s %9s %9s %9s %9s\n", "log", "optimizer", "options", "non-zero", "relative", "AucLoss", "relative" }
+        $1 != log_name { log_name = $1; nonzero = $7; loss = $8 }
+        { printf "%-8s %-10s %-32s %9d %+8.1f%% %9.5f %+8.2f%%\n", $1, $2, $3 " " $4 " " $5 " " $6, $7, 100 * ($7 / nonzero - 1), $8, 100 * ($8 / loss - 1) }'
 }
 
 against_first() {
@@ -179,5 +238,7 @@ fig3) shift && fig3 "$@" ;;
 slices) shift && slices "$@" ;;
 held-out) shift && held_out "$@" ;;
 against-first) against_first ;;
+sparsity) shift && sparsity "$@" ;;
+sparsity-table) sparsity_table ;;
 *) sed -n '2,/^set/s/^# \{0,1\}//p' "$0" && exit 2 ;;
 esac
