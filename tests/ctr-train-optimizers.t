@@ -114,6 +114,34 @@ ctr-select --columns table,key,weight -o bare.arrows m.arrows
 exits 'a model without its state' 1 ctr-train lr -q --learning-rate global --init bare.arrows -o x.arrows onehot.arrows
 err_like 'cannot learn on' "no column 'z': it can predict but not learn on"
 
+# ---- ctr-predict --uncertainty
+ctr-select --head 700 --rest unseen.arrows -o seen.arrows onehot.arrows
+uncertain() { # REFERENCE-OPTIONS OPTIONS
+    _ref=$1
+    shift
+    train -o m.arrows "$@" seen.arrows && ctr-predict --uncertainty -o u.p m.arrows onehot.arrows && ref uncertainty onehot.arrows m.arrows u.p $_ref
+}
+ok 'uncertainty, of keys not seen too' uncertain ''
+ok 'alpha, beta, l1' uncertain 'alpha=.3 beta=.5' --alpha .3 --beta .5 --l1 2
+ok 'power' uncertain 'power=.7' --power .7
+ok 'of counts' uncertain '' --learning-rate counts
+ok 'of one rate' uncertain 'steps=700' --learning-rate global
+ok 'of ogd' uncertain '' --optimizer ogd --no-bias
+ok 'of keys that are held' uncertain '' --optimizer ogd-count
+ctr-predict -o plain.p m.arrows onehot.arrows
+ok 'scores stay as they are' ref same plain.p u.p
+is 'the column has its role' "$(ctr-info u.p | awk '$1 == "uncertainty" { print $2, $3 }')" 'float64 uncertainty'
+ctr-select --columns table,key,weight -o bare.arrows m.arrows
+exits 'a model without its n' 1 ctr-predict --uncertainty -o x.p bare.arrows onehot.arrows
+err_like 'says that it cannot' "no column 'n', without which it cannot tell its uncertainty"
+train --beta 0 -o m.arrows seen.arrows
+exits 'beta 0' 2 ctr-predict --uncertainty -o x.p m.arrows onehot.arrows
+err_like 'has no bound' 'the uncertainty of an unseen key has no bound'
+train -o m.arrows seen.arrows
+ctr-select --add 'uncertainty=row' -o named.arrows onehot.arrows
+exits 'a column of that name' 2 ctr-predict --uncertainty -o x.p m.arrows named.arrows
+err_like 'is named' "has a column 'uncertainty' already"
+
 # ---- q2.13
 train -o a.arrows --precision q2.13 --seed 1 onehot.arrows
 train -o b.arrows --precision q2.13 --seed 1 onehot.arrows

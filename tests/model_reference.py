@@ -6,6 +6,7 @@ precision, and what the tests of ctr-train and ctr-predict need besides. Python 
     model_reference.py make KIND ROWS OUT        a stream of features: onehot, mixed
     model_reference.py ftrl STREAM MODEL PROGRESSIVE [alpha=… beta=… l1=… l2=… passes=… bias=… hash-bits=… normalize=… dropout=… seed=…]
     model_reference.py score STREAM MODEL SCORED [hash-bits=… normalize=… dropout=…]     what the weights of a model predict
+    model_reference.py uncertainty STREAM MODEL SCORED [alpha=… beta=… power=… steps=…]
     model_reference.py auc STREAM [from]         exact AUC of score and label, of the rows from a fraction on
     model_reference.py same A B                  equal columns but for the order of columns?
     model_reference.py set STREAM OUT COLUMN VALUE [ROW]    one value changed, or all of a column
@@ -374,6 +375,24 @@ def check_learned(stream, model, progressive, options):
     sys.exit(not (worst < o["tolerance"] and worst_p < o["tolerance"]))
 
 
+def check_uncertainty(stream, model, scored, options):
+    """u(x) = sum of |x_i| alpha / (beta + n_i^power), an unseen key alpha / beta."""
+    o = dict(alpha=0.1, beta=1.0, power=0.5, steps=0)
+    o.update((k, float(v)) for k, v in (a.split("=") for a in options))
+    n = {}
+    for r in Table(model).rows:
+        neg, pos = r.get("negatives", 0), r.get("positives", 0)
+        n[(r["table"], r["key"])] = r["n"] if "n" in r else o["steps"] or (neg * pos / (neg + pos) if neg + pos else 0)
+    bias = [v for (t, _), v in n.items() if t == "(bias)"]
+    worst, unseen = 0.0, 0
+    for x, u in zip(coordinates(Table(stream)), Table(scored)["uncertainty"]):
+        terms = [(n.get(k, o["steps"]), abs(v)) for k, v in x.items()] + [(v, 1.0) for v in bias]
+        unseen += any(k not in n for k in x)
+        worst = max(worst, abs(u - math.fsum(v * o["alpha"] / (o["beta"] + max(m, 0) ** o["power"]) for m, v in terms)))
+    print("worst uncertainty %.3g, %d rows with unseen keys" % (worst, unseen))
+    sys.exit(not worst < 1e-9)
+
+
 def check_score(stream, model, scored, options):
     o = dict(a.split("=") for a in options)
     m = Table(model)
@@ -448,6 +467,8 @@ if __name__ == "__main__":
         check_learned(args[0], args[1], args[2], args[3:])
     elif what == "score":
         check_score(args[0], args[1], args[2], args[3:])
+    elif what == "uncertainty":
+        check_uncertainty(args[0], args[1], args[2], args[3:])
     elif what == "auc":
         auc(args[0], float(args[1]) if len(args) > 1 else 0)
     elif what == "same":

@@ -4,7 +4,12 @@
 #include "common/cli/cli.h"
 #include "common/model/model.h"
 
-static const struct ctr_opt opts[] = { { 0 } };
+static bool uncertainty;
+
+static const struct ctr_opt opts[] = {
+    { "uncertainty", 0, CTR_OPT_FLAG, NULL, "add how far a score could move with one row more", &uncertainty, 0 },
+    { 0 },
+};
 
 struct run {
     struct ctr_predictor *p;
@@ -21,7 +26,7 @@ static int predict(struct ctr_cli *cli, struct run *run, struct ctr_err *err)
     if (!rc)
         rc = ctr_cli_reread(cli, &model, err);
     if (!rc)
-        rc = ctr_predictor_open(&run->p, model, (int)cli->jobs, err);
+        rc = ctr_predictor_open(&run->p, model, (int)cli->jobs, uncertainty, err);
     if (rc)
         return rc;
     if (*ctr_predictor_warning(run->p))

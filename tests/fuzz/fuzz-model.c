@@ -8,12 +8,12 @@
 
 FUZZ_STREAM_MUTATOR
 
-static void predict(const char *path)
+static void predict(const char *path, bool uncertainty)
 {
     struct ctr_predictor *p = NULL;
     struct ctr_err err = { 0 };
     const struct ctr_batch *b;
-    if (!ctr_predictor_open(&p, path, 1, &err) && !ctr_predictor_bind(p, fuzz_features()->schema, &err) &&
+    if (!ctr_predictor_open(&p, path, 1, uncertainty, &err) && !ctr_predictor_bind(p, fuzz_features()->schema, &err) &&
         ctr_predictor_run(p, fuzz_features(), &b, &err) >= 0)
         fuzz_look(b);
     else
@@ -75,7 +75,8 @@ static void extract(const char *path)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     const char *path = fuzz_file(0, data, size);
-    predict(path);
+    predict(path, false);
+    predict(path, true);
     go_on(path);
     top(path);
     extract(path);

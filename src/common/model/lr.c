@@ -465,5 +465,6 @@ const struct ctr_model ctr_model_lr = {
     .scorer_free = ctr_lr_scorer_free,
     .scorer_bind = lr_scorer_bind,
     .predict_rows = ctr_lr_predict_rows,
+    .predict_uncertain = ctr_lr_predict_uncertain,
     .row_weights = ctr_lr_row_weights,
 };

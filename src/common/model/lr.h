@@ -91,6 +91,8 @@ struct ctr_lr_columns {
 
 /* The first state column of this learner that is not there, or NULL: then there is all to learn on. */
 const char *ctr_lr_missing(const struct ctr_lr_columns *c, const struct ctr_learning *l);
+const char *ctr_lr_rate_missing(const struct ctr_lr_columns *c,
+                                const struct ctr_learning *l); /* of those of the rate */
 void ctr_lr_state(const struct ctr_lr_columns *c, const struct ctr_learning *l, int64_t i, struct ctr_state *s);
 /* Where the learner of a model section stands: CTR_META_MODEL_STEPS. */
 int ctr_lr_start(const struct ctr_learning *l, const struct ctr_meta *meta, struct ctr_event *e,
@@ -113,6 +115,8 @@ int ctr_lr_scorer_open(void **scorer, const char *path, const struct ctr_model_i
                        char *warn, size_t warn_size, struct ctr_err *err) CTR_MUST;
 void ctr_lr_scorer_free(void *scorer);
 int ctr_lr_scorer_bind(void *scorer, const struct ctr_strs *tables, struct ctr_err *err) CTR_MUST;
+int ctr_lr_predict_uncertain(const void *scorer, const struct ctr_rows *rows, double *score, double *uncertainty,
+                             struct ctr_err *err) CTR_MUST;
 int ctr_lr_predict_rows(const void *scorer, const struct ctr_rows *rows, double *score, struct ctr_err *err) CTR_MUST;
 double ctr_lr_row_weights(const void *scorer, const struct ctr_rows *rows, int64_t i, double *weight);
 

@@ -312,12 +312,22 @@ int ctr_lr_find_table(struct ctr_lr_table *cache, struct ctr_str name, struct ct
     return 0;
 }
 
-const char *ctr_lr_missing(const struct ctr_lr_columns *c, const struct ctr_learning *l)
+static const char *first_missing(const struct ctr_lr_columns *c, const struct ctr_learning *l, int from)
 {
-    for (int i = l->optimizer->dual ? Z : WEIGHT; i < NUMBERS; i++)
+    for (int i = from; i < NUMBERS; i++)
         if (has_number(l, i) && !c->number[i])
             return number_names[i];
     return NULL;
+}
+
+const char *ctr_lr_missing(const struct ctr_lr_columns *c, const struct ctr_learning *l)
+{
+    return first_missing(c, l, l->optimizer->dual ? Z : WEIGHT);
+}
+
+const char *ctr_lr_rate_missing(const struct ctr_lr_columns *c, const struct ctr_learning *l)
+{
+    return first_missing(c, l, N);
 }
 
 static uint64_t whole_at(const struct ctr_col *col, int64_t i)
@@ -327,9 +337,9 @@ static uint64_t whole_at(const struct ctr_col *col, int64_t i)
 
 void ctr_lr_state(const struct ctr_lr_columns *c, const struct ctr_learning *l, int64_t i, struct ctr_state *s)
 {
-    *s = (struct ctr_state){ ctr_col_f64(c->number[l->optimizer->dual ? Z : WEIGHT], i),
-                             c->number[N] ? ctr_col_f64(c->number[N], i) : 0, whole_at(c->number[NEGATIVES], i),
-                             whole_at(c->number[POSITIVES], i) };
+    const struct ctr_col *value = c->number[l->optimizer->dual ? Z : WEIGHT];
+    *s = (struct ctr_state){ value ? ctr_col_f64(value, i) : 0, c->number[N] ? ctr_col_f64(c->number[N], i) : 0,
+                             whole_at(c->number[NEGATIVES], i), whole_at(c->number[POSITIVES], i) };
 }
 
 /* Whose state it is, and how far it had learned. */

@@ -12,10 +12,12 @@
 enum { AHEAD = 8 }; /* rows between prefetch and use */
 
 struct scorer {
-    struct ctr_sparse *table; /* rows: hash, weight as double */
+    struct ctr_sparse *table; /* rows: hash, weight as double; with uncertainty the learning rate, too */
     int tables;
     bool no_bias;
     double bias;
+    bool uncertain;
+    double bias_rate, unseen_rate;
     uint64_t digest;
 };
 
@@ -40,7 +42,7 @@ int ctr_lr_scorer_bind(void *scorer, const struct ctr_strs *tables, struct ctr_e
         return ctr_fail_nomem(err, (size_t)tables->n * sizeof *table);
     s->table = table;
     for (; s->tables < tables->n; s->tables++)
-        ctr_sparse_init(&s->table[s->tables], 16);
+        ctr_sparse_init(&s->table[s->tables], s->uncertain ? 24 : 16);
     return 0;
 }
 
@@ -62,11 +64,19 @@ static int scorer_batch(struct scorer *s, struct scorer_load *l, struct ctr_strs
     bool derive = !rc && l->derive && !ctr_lr_missing(&c, &l->learning);
     if (!rc && !derive && !weight)
         rc = ctr_fail(err, CTR_EDATA, "the model has neither weight nor z and n");
+    const char *missing = !rc && s->uncertain ? ctr_lr_rate_missing(&c, &l->learning) : NULL;
+    if (missing)
+        rc = ctr_fail(err, CTR_EDATA, "the model has no column '%s', without which it cannot tell its uncertainty",
+                      missing);
     for (int64_t i = 0; i < b->rows && !rc; i++) {
         uint64_t key = ((const uint64_t *)c.key->data)[i];
         struct ctr_state state;
-        if (derive)
+        double rate = 0;
+        if (derive || s->uncertain)
             ctr_lr_state(&c, &l->learning, i, &state);
+        if (s->uncertain && !((rate = ctr_state_rate(&l->learning, &l->event, &state)) >= 0 && rate < INFINITY))
+            return ctr_fail(err, CTR_EDATA, "row %lld of the model: n is damaged, or --beta was 0",
+                            (long long)(b->first_row + i + 1));
         double w = derive ? ctr_state_weight(&l->learning, &l->event, &state) : ctr_col_f64(weight, i);
         if (derive && weight)
             l->differ += w != ctr_col_f64(weight, i);
@@ -77,10 +87,15 @@ static int scorer_batch(struct scorer *s, struct scorer_load *l, struct ctr_strs
         if ((rc = ctr_lr_find_table(&cache, ctr_col_str(c.table, i), tables, err)) ||
             (rc = ctr_lr_scorer_bind(s, tables, err)))
             return rc;
-        if (cache.table < 0)
+        if (cache.table < 0) {
             s->bias = w;
-        else if (w != 0 && !(rc = ctr_sparse_reserve(&s->table[cache.table], 1, err)))
-            memcpy(ctr_sparse_get(&s->table[cache.table], ctr_sparse_hash(key)) + 8, &w, sizeof w);
+            s->bias_rate = rate;
+        } else if ((w != 0 || s->uncertain) && !(rc = ctr_sparse_reserve(&s->table[cache.table], 1, err))) {
+            uint8_t *row = ctr_sparse_get(&s->table[cache.table], ctr_sparse_hash(key));
+            memcpy(row + 8, &w, sizeof w);
+            if (s->uncertain)
+                memcpy(row + 16, &rate, sizeof rate);
+        }
     }
     return rc;
 }
@@ -95,7 +110,7 @@ static int scorer_read(struct scorer *s, struct scorer_load *l, const char *path
     int rc = ctr_model_open(path, &info, &r, err), keep[3];
     if (rc)
         return rc;
-    if (!l->derive) {
+    if (!l->derive && !s->uncertain) {
         static const char *const names[] = { "table", "key", "weight" };
         for (int i = 0; i < 3; i++)
             keep[i] = ctr_schema_find(&info.schema, names[i]);
@@ -130,6 +145,15 @@ int ctr_lr_scorer_open(void **out, const char *path, const struct ctr_model_info
             break;
         }
         s->no_bias = info->params.no_bias;
+        s->uncertain = info->uncertainty;
+        s->unseen_rate = l.learning.alpha / l.learning.beta;
+        if (l.learning.rate == CTR_RATE_GLOBAL)
+            s->unseen_rate = ctr_state_rate(&l.learning, &l.event, &(struct ctr_state){ 0 });
+        s->bias_rate = s->unseen_rate; /* until its row comes */
+        if (s->uncertain && !(s->unseen_rate < INFINITY)) {
+            rc = ctr_fail(err, CTR_EUSAGE, "with --beta 0 the uncertainty of an unseen key has no bound");
+            break;
+        }
         rc = scorer_read(s, &l, path, tables, err);
         snprintf(hex, sizeof hex, "%016llx", (unsigned long long)s->digest);
         if (l.derive || (want && !strcmp(want, hex)))
@@ -158,9 +182,28 @@ double ctr_lr_row_weights(const void *scorer, const struct ctr_rows *r, int64_t 
     return s->no_bias ? 0 : s->bias;
 }
 
-int ctr_lr_predict_rows(const void *scorer, const struct ctr_rows *r, double *score, struct ctr_err *err)
+/* As ctr_lr_row_weights, and returns the uncertainty of row i, summed in the order of its entries. */
+static double row_uncertain(const struct scorer *s, const struct ctr_rows *r, int64_t i, double *weight)
 {
-    const struct scorer *s = scorer;
+    double sum = s->no_bias ? 0 : s->bias_rate;
+    for (int64_t e = r->start[i]; e < r->start[i + 1]; e++, weight++) {
+        const uint8_t *row = ctr_sparse_find(&s->table[r->table[e]], r->hash[e]);
+        double rate = s->unseen_rate;
+        *weight = 0;
+        if (row) {
+            memcpy(weight, row + 8, sizeof *weight);
+            memcpy(&rate, row + 16, sizeof rate);
+        }
+        sum += r->x ? fabs(r->x[e]) * rate : rate;
+    }
+    return sum;
+}
+
+/* `uncertainty` is NULL, known where this is called, or takes u(x) = sum of |x_i| alpha / (beta + sqrt(n_i)), the
+ * greatest change of the log-odds that one more row with these features would make (section 6). */
+static inline __attribute__((always_inline)) int predict(const struct scorer *s, const struct ctr_rows *r,
+                                                         double *score, double *uncertainty, struct ctr_err *err)
+{
     struct ctr_buf wb = { 0 }, xb = { 0 };
     int64_t longest = 0;
     for (int64_t i = 0; i < r->rows; i++)
@@ -175,7 +218,10 @@ int ctr_lr_predict_rows(const void *scorer, const struct ctr_rows *r, double *sc
             for (int64_t e = r->start[i + AHEAD]; e < r->start[i + AHEAD + 1]; e++)
                 if (s->table[r->table[e]].size)
                     __builtin_prefetch(ctr_sparse_home(&s->table[r->table[e]], r->hash[e]));
-        (void)ctr_lr_row_weights(s, r, i, w);
+        if (uncertainty)
+            uncertainty[i] = row_uncertain(s, r, i, w);
+        else
+            (void)ctr_lr_row_weights(s, r, i, w);
         w[k] = s->bias;
         if (r->x) {
             memcpy(x, r->x + at, (size_t)k * sizeof *x);
@@ -188,4 +234,15 @@ int ctr_lr_predict_rows(const void *scorer, const struct ctr_rows *r, double *sc
     ctr_buf_free(&wb);
     ctr_buf_free(&xb);
     return rc;
+}
+
+int ctr_lr_predict_rows(const void *scorer, const struct ctr_rows *r, double *score, struct ctr_err *err)
+{
+    return predict(scorer, r, score, NULL, err);
+}
+
+int ctr_lr_predict_uncertain(const void *scorer, const struct ctr_rows *r, double *score, double *uncertainty,
+                             struct ctr_err *err)
+{
+    return predict(scorer, r, score, uncertainty, err);
 }

@@ -136,6 +136,7 @@ struct ctr_model_info {
     const struct ctr_model *model;
     struct ctr_params params; /* precision is a constant string */
     struct ctr_schema schema; /* of the first section */
+    bool uncertainty;         /* asked of the scorer */
 };
 
 struct ctr_model;
@@ -201,6 +202,9 @@ struct ctr_model {
                        struct ctr_err *err); /* as bind, for a stream */
     /* Any number of threads at once. */
     int (*predict_rows)(const void *scorer, const struct ctr_rows *rows, double *score, struct ctr_err *err);
+    /* The same with the uncertainty of each score, of a scorer that was asked for it; or NULL: the model has none. */
+    int (*predict_uncertain)(const void *scorer, const struct ctr_rows *rows, double *score, double *uncertainty,
+                             struct ctr_err *err);
     /* NULL, or of a linear model: the weights of row i's entries; returns the bias. */
     double (*row_weights)(const void *scorer, const struct ctr_rows *rows, int64_t i, double *weight);
 };
@@ -332,7 +336,9 @@ int ctr_trainer_words(const struct ctr_trainer *t, struct ctr_buf *text, struct 
 /* ---- predicting: predictor.c ---- */
 
 struct ctr_predictor;
-int ctr_predictor_open(struct ctr_predictor **p, const char *path, int threads, struct ctr_err *err) CTR_MUST;
+/* uncertainty: a column of it after the score, see ctr_model.predict_uncertain. */
+int ctr_predictor_open(struct ctr_predictor **p, const char *path, int threads, bool uncertainty,
+                       struct ctr_err *err) CTR_MUST;
 const char *ctr_predictor_warning(const struct ctr_predictor *p); /* after open, after bind: "" or what to say */
 /* Bind to a stream: output is its columns that are no inputs, then `score` (float64, role score). */
 int ctr_predictor_bind(struct ctr_predictor *p, const struct ctr_schema *s, struct ctr_err *err) CTR_MUST;

@@ -132,6 +132,9 @@ void ctr_state_read(const struct ctr_learning *l, const struct ctr_event *e, con
 void ctr_state_write(const struct ctr_learning *l, const struct ctr_event *e, const struct ctr_state *s, uint8_t *row);
 double ctr_state_weight(const struct ctr_learning *l, const struct ctr_event *e, const struct ctr_state *s);
 
+/* alpha / (beta + n^power); of a key that ogd-count holds, that of an unseen one. */
+double ctr_state_rate(const struct ctr_learning *l, const struct ctr_event *e, const struct ctr_state *s);
+
 /* A counter of 16 bits: exact below 2048, then a floating-point number of 11 bits that goes up with probability
  * 2^-exponent, so that its value is unbiased and off by some 1.3% (Csuros, "Approximate counting with a floating-point
  * counter", 2010). It ends at 8.8e12. */

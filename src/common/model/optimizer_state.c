@@ -113,3 +113,9 @@ double ctr_state_weight(const struct ctr_learning *l, const struct ctr_event *e,
         return ctr_ftrl_weight64(l, s->value, root64(l, e, s));
     return (double)ctr_ftrl_weight32(l, (float)s->value, root32(l, e, s));
 }
+
+double ctr_state_rate(const struct ctr_learning *l, const struct ctr_event *e, const struct ctr_state *s)
+{
+    const struct ctr_state seen = { 0, CTR_MAX(s->n, 0), s->negatives, s->positives };
+    return l->alpha / (l->beta + root64(l, e, &seen));
+}

@@ -28,7 +28,7 @@ struct ctr_predictor {
     struct ctr_schema stream, schema;
     int *from;
     struct ctr_col *col;
-    struct ctr_buf scores;
+    struct ctr_buf scores; /* of a batch, then their uncertainties, if these are asked for */
     struct ctr_batch out;
     const struct ctr_batch *batch; /* being predicted */
 };
@@ -76,7 +76,7 @@ int ctr_scored_schema(const struct ctr_schema *s, const char *const *name, int n
     return rc;
 }
 
-static int open_once(struct ctr_predictor **out, const char *path, int threads, struct ctr_err *err)
+static int open_once(struct ctr_predictor **out, const char *path, int threads, bool uncertainty, struct ctr_err *err)
 {
     struct ctr_predictor *p = calloc(1, sizeof *p);
     struct ctr_reader *r = NULL;
@@ -87,6 +87,9 @@ static int open_once(struct ctr_predictor **out, const char *path, int threads, 
     if (!rc)
         rc = ctr_model_open(path, &p->info, &r, err);
     ctr_reader_free(r);
+    p->info.uncertainty = uncertainty;
+    if (!rc && uncertainty && !p->info.model->predict_uncertain)
+        rc = ctr_fail(err, CTR_EUSAGE, "%s: models of kind %s have no uncertainty", path, p->info.model->name);
     if (!rc)
         rc = p->info.model->scorer_open(&p->scorer, path, &p->info, &p->tables, p->warning, sizeof p->warning, err);
     if (!rc)
@@ -100,14 +103,14 @@ static int open_once(struct ctr_predictor **out, const char *path, int threads, 
 }
 
 /* The file is read more than once: when a learner has put another model in its place meanwhile, that one is read. */
-int ctr_predictor_open(struct ctr_predictor **out, const char *path, int threads, struct ctr_err *err)
+int ctr_predictor_open(struct ctr_predictor **out, const char *path, int threads, bool uncertainty, struct ctr_err *err)
 {
     enum { ATTEMPTS = 100 };
     struct stat before, after;
     int rc;
     for (int i = 0; i < ATTEMPTS; i++) {
         bool there = !stat(path, &before);
-        rc = open_once(out, path, threads, err);
+        rc = open_once(out, path, threads, uncertainty, err);
         if (!there || stat(path, &after) || after.st_ino == before.st_ino)
             return rc;
         if (!rc)
@@ -148,6 +151,15 @@ static int compare_tables(struct ctr_predictor *p, const struct ctr_schema *s, s
     return rc;
 }
 
+static int add_uncertainty(struct ctr_predictor *p, struct ctr_err *err)
+{
+    static const char name[] = "uncertainty";
+    if (ctr_schema_find(&p->schema, name) >= 0)
+        return ctr_fail(err, CTR_EUSAGE, "the stream has a column '%s' already: rename it with ctr-select", name);
+    int rc = ctr_schema_add(&p->schema, name, CTR_F64, err);
+    return rc ? rc : ctr_field_set_role(&p->schema.f[p->schema.n - 1], CTR_ROLE_UNCERTAINTY, err);
+}
+
 int ctr_predictor_bind(struct ctr_predictor *p, const struct ctr_schema *s, struct ctr_err *err)
 {
     const struct ctr_rowchange change = ctr_rowchange_make(&p->info.params, -1);
@@ -169,6 +181,8 @@ int ctr_predictor_bind(struct ctr_predictor *p, const struct ctr_schema *s, stru
         rc = p->info.model->scorer_bind(p->scorer, p->in[0], &p->tables, err);
     if (!rc)
         rc = ctr_scored_schema(&p->stream, NULL, 1, &p->schema, &p->from, err);
+    if (!rc && p->info.uncertainty)
+        rc = add_uncertainty(p, err);
     if (!rc && !(p->col = calloc((size_t)p->schema.n, sizeof *p->col)))
         rc = ctr_fail_nomem(err, (size_t)p->schema.n * sizeof *p->col);
     return rc;
@@ -190,8 +204,11 @@ static void predict_tile(void *ctx, int64_t tile, int worker)
     int rc = ctr_inputs_batch(p->in[worker], p->batch, err);
     if (!rc)
         rc = ctr_inputs_rows(p->in[worker], NULL, from, n, &rows, err);
+    double *score = (double *)(void *)p->scores.data + from;
     if (!rc)
-        rc = p->info.model->predict_rows(p->scorer, &rows, (double *)(void *)p->scores.data + from, err);
+        rc = p->info.uncertainty
+                 ? p->info.model->predict_uncertain(p->scorer, &rows, score, score + p->batch->rows, err)
+                 : p->info.model->predict_rows(p->scorer, &rows, score, err);
     err->code = rc;
     p->failed[worker].tile = tile;
 }
@@ -213,16 +230,20 @@ int ctr_predictor_run(struct ctr_predictor *p, const struct ctr_batch *in, const
                       struct ctr_err *err)
 {
     ctr_buf_clear(&p->scores);
-    int rc = ctr_buf_reserve(&p->scores, (size_t)in->rows * sizeof(double), err);
+    int rc = ctr_buf_reserve(&p->scores, (size_t)in->rows * sizeof(double) * (p->info.uncertainty ? 2 : 1), err);
     if (rc)
         return rc;
     p->batch = in;
     ctr_pool_run(p->pool, (in->rows + TILE_ROWS - 1) / TILE_ROWS, predict_tile, p);
     if ((rc = first_failure(p, err)))
         return rc;
-    for (int i = 0; i < p->schema.n; i++)
+    const int columns = p->schema.n - p->info.uncertainty;
+    for (int i = 0; i < columns; i++)
         p->col[i] = p->from[i] >= 0 ? in->col[p->from[i]]
                                     : (struct ctr_col){ .type = CTR_F64, .rows = in->rows, .data = p->scores.data };
+    if (p->info.uncertainty)
+        p->col[columns] =
+            (struct ctr_col){ .type = CTR_F64, .rows = in->rows, .data = (double *)(void *)p->scores.data + in->rows };
     p->out = (struct ctr_batch){ &p->schema, in->rows, in->first_row, p->col };
     *out = &p->out;
     return 0;
