@@ -109,11 +109,10 @@ sparsity() {
     fit "--l1 1 --alpha $alpha"
     base=$fit
     echo "$(basename "$log") ftrl --alpha $alpha --l1 1 $base"
-    for o in rda fobos; do
-        a=$(held_out "$log" "--optimizer $o")
-        echo "$(basename "$log") $o --alpha ${a##* } $(search "--optimizer $o --alpha ${a##* }" --l1 0.0001 20)"
-    done
-    a=$(held_out "$log" "--optimizer ogd")
+    a=$(held_out "$log" "--optimizer rda")
+    echo "$(basename "$log") rda --alpha ${a##* } $(search "--optimizer rda --alpha ${a##* }" --l1 0.0001 20)"
+    a=$(held_out "$log" "--optimizer ogd") # without l1 ogd and fobos are one
+    echo "$(basename "$log") fobos --alpha ${a##* } $(search "--optimizer fobos --alpha ${a##* }" --l1 0.0001 20)"
     echo "$(basename "$log") ogd-count --alpha ${a##* } $(search "--optimizer ogd-count --alpha ${a##* }" --threshold 1 200)"
 }
 

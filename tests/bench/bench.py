@@ -213,6 +213,16 @@ class Bench:
             self.row("train lr --minibatch 64 -j 2", self.cell(two, (1, "M rows/s")), "ours row by row " + self.cell(base, (1, "M rows/s")),
                      f"{base['wall'] / two['wall']:.2f} ({base['cpu'] / two['cpu']:.2f})", "1.5", "1.6 (prototype)")
             self.row("train lr --minibatch 64 -j 1", self.cell(one, (1, "M rows/s")))
+        for what, flags, than in (("q2.13", "--precision q2.13", "--precision f32"), ("counts", "--learning-rate counts", ""),
+                                  ("counts in f32", "--learning-rate counts --precision f32", "--precision f32")):
+            ours, base = self.medians([f"{lr} {flags} {f}", f"{lr} {than} {f}"])
+            self.row(f"train lr {what}", self.cell(ours, (1, "M rows/s")), f"ours {than or 'with squares'} {self.cell(base, (1, 'M rows/s'))}",
+                     self.ratio(base, ours), "1")
+        score = f"ctr-predict -q {self.dir}/m.arrows {f} -o {self.dir}/p.arrows"
+        self.once(f"{lr} {f}")
+        ours, base = self.medians([score.replace("-q", "-q --uncertainty"), score])
+        self.row("predict --uncertainty", self.cell(ours, (1, "M rows/s")), "ours without " + self.cell(base, (1, "M rows/s")),
+                 self.ratio(base, ours), "0.87")
         loss = float(re.search(r"progressive log loss ([0-9.]+)", sh(f"{lr.replace('-q ', '')} {f}")[3]).group(1))
         theirs = found["vw cache"]["log_loss"] if found else None
         self.row("progressive log loss", f"{loss:.6f}", f"vw {theirs:.6f}" if found else "", goal="equal or better")
