@@ -28,7 +28,7 @@ struct part {
     struct ctr_buf sums[2];                         /* by row of a minibatch: LANES doubles; of even and odd ones */
     int64_t longest;
     struct ctr_err err;
-    _Alignas(64) char apart;
+    _Alignas(64) uint8_t spare[CTR_SPARSE_MAX_STRIDE]; /* what pads a row: threads must not share it */
 };
 
 struct ctr_lr_mini {
@@ -228,7 +228,7 @@ static int pack(struct ctr_lr_mini *q, int t, struct ctr_err *err)
         v.len[row] = to - v.at[row];
         p->longest = CTR_MAX(p->longest, v.len[row]);
         for (; (to - v.at[row]) % LANES; to++) {
-            v.row[to] = m->spare;
+            v.row[to] = p->spare;
             v.lane[to] = 0;
             v.x[to] = 0;
         }
