@@ -26,7 +26,10 @@ static int predict(struct ctr_cli *cli, struct run *run, struct ctr_err *err)
     if (!rc)
         rc = ctr_cli_reread(cli, &model, err);
     if (!rc)
-        rc = ctr_predictor_open(&run->p, model, (int)cli->jobs, uncertainty, err);
+        rc = ctr_cli_device(cli, true, NULL, err);
+    const struct ctr_predict_opts how = { (int)cli->jobs, uncertainty, cli->device, cli->device_memory_bytes };
+    if (!rc)
+        rc = ctr_predictor_open(&run->p, model, &how, err);
     if (rc)
         return rc;
     if (*ctr_predictor_warning(run->p))
@@ -67,5 +70,6 @@ const struct ctr_tool ctr_tool = {
     .summary = "add scores from a model to a stream of features",
     .synopsis = "MODEL [FILE...]",
     .opts = opts,
+    .flags = CTR_TOOL_DEVICE,
     .run = run_tool,
 };

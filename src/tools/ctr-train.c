@@ -427,6 +427,10 @@ static int train(struct ctr_cli *cli, struct ctr_err *err)
         return ctr_cli_usage(err, "no model '%s'; there is %s (%s [options] %s)", cli->args[0], near ? near : names[0],
                              cli->tool->name, cli->tool->synopsis);
     }
+    if (!rc)
+        rc = ctr_cli_device(cli, job.model->deep != NULL, job.model->name, err);
+    job.params.device = cli->device;
+    job.params.device_memory = cli->device_memory_bytes;
     if (!rc && o.hidden && !ctr_sizes_parse(&job.params.hidden, o.hidden, strlen(o.hidden)))
         rc = ctr_cli_usage(err, "--hidden wants sizes of layers such as 200,80, each 1 to %d, or 0", CTR_MAX_UNITS);
     if (!rc)
@@ -469,7 +473,7 @@ const struct ctr_tool ctr_tool = {
     .summary = "learn a model from a stream of features",
     .synopsis = "lr|mlp [FILE...]",
     .opts = opts,
-    .flags = CTR_TOOL_ROLES,
+    .flags = CTR_TOOL_ROLES | CTR_TOOL_DEVICE,
     .run = train,
     .word = model,
 };

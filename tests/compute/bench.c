@@ -126,7 +126,7 @@ static int run_pool_grad(struct bench *b)
                              &b->err);
 }
 
-static const struct ctr_opt adam = {
+static const struct ctr_dev_opt adam = {
     .kind = CTR_OPT_ADAM, .rate = 0.001f, .eps = 1e-8f, .beta1 = 0.9f, .beta2 = 0.999f, .step = 7
 };
 

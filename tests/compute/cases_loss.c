@@ -9,7 +9,7 @@
 struct vectors {
     struct array *z, *label, *weight, *p, *loss, *dz, *total;
     struct array *w, *g, *s1, *s2;
-    struct ctr_opt opt;
+    struct ctr_dev_opt opt;
     enum ctr_reduction kind;
     int64_t rows, cols, stride;
 };

@@ -134,7 +134,7 @@ static void try_pool_grad(struct trial *t)
 struct rows {
     struct array *rows, *other, *index, *back, *l2;
     int64_t n, there, width, stride;
-    struct ctr_opt opt;
+    struct ctr_dev_opt opt;
 };
 
 /* n distinct numbers below `there`, some of them -1. */
@@ -187,17 +187,17 @@ static int run_opt_rows(struct trial *t, int d, void *ctx, struct ctr_err *err)
         err);
 }
 
-static struct ctr_opt some_optimizer(struct trial *t, enum ctr_opt_kind kind)
+static struct ctr_dev_opt some_optimizer(struct trial *t, enum ctr_dev_opt_kind kind)
 {
-    return (struct ctr_opt){ .kind = kind,
-                             .rate = 0.01f,
-                             .eps = 1e-8f,
-                             .beta1 = 0.9f,
-                             .beta2 = 0.999f,
-                             .beta = 1,
-                             .l1 = 0.1f,
-                             .l2 = trial_below(t, 2) ? 0.01f : 0,
-                             .step = 1 + trial_below(t, 1000) };
+    return (struct ctr_dev_opt){ .kind = kind,
+                                 .rate = 0.01f,
+                                 .eps = 1e-8f,
+                                 .beta1 = 0.9f,
+                                 .beta2 = 0.999f,
+                                 .beta = 1,
+                                 .l1 = 0.1f,
+                                 .l2 = trial_below(t, 2) ? 0.01f : 0,
+                                 .step = 1 + trial_below(t, 1000) };
 }
 
 static void try_opt_rows(struct trial *t)

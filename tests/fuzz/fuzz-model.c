@@ -13,8 +13,8 @@ static void predict(const char *path, bool uncertainty)
     struct ctr_predictor *p = NULL;
     struct ctr_err err = { 0 };
     const struct ctr_batch *b;
-    if (!ctr_predictor_open(&p, path, 1, uncertainty, &err) && !ctr_predictor_bind(p, fuzz_features()->schema, &err) &&
-        ctr_predictor_run(p, fuzz_features(), &b, &err) >= 0)
+    if (!ctr_predictor_open(&p, path, &(struct ctr_predict_opts){ 1, uncertainty, NULL, 0 }, &err) &&
+        !ctr_predictor_bind(p, fuzz_features()->schema, &err) && ctr_predictor_run(p, fuzz_features(), &b, &err) >= 0)
         fuzz_look(b);
     else
         FUZZ_CHECK(err.what[0]);

@@ -49,6 +49,7 @@ struct ctr_opt {
 
 enum {
     CTR_TOOL_ROLES = 1,  /* takes the role options --label NAME … */
+    CTR_TOOL_DEVICE = 4, /* may compute on a GPU: calls ctr_cli_device when it knows */
     CTR_TOOL_PREFIX = 2, /* options end at the first argument: the rest belongs to another program */
 };
 
@@ -70,10 +71,11 @@ struct ctr_cli {
     char **args; /* what is not an option */
     int nargs;
     /* common options */
-    const char *out; /* -o, or NULL */
-    int64_t jobs;    /* -j; 0 was replaced by the number of processors */
-    const char *device;
-    int64_t memory_bytes; /* --memory, 0: not given */
+    const char *out;             /* -o, or NULL */
+    int64_t jobs;                /* -j; 0 was replaced by the number of processors */
+    const char *device;          /* cpu, gpu, auto; tools without CTR_TOOL_DEVICE: cpu */
+    int64_t device_memory_bytes; /* --device-memory, 0: not given */
+    int64_t memory_bytes;        /* --memory, 0: not given */
     int64_t batch_rows;
     uint64_t seed;
     int verbose;
@@ -92,6 +94,9 @@ struct ctr_cli {
     int nread, nwritten;
 };
 
+/* Can what is to be done run on a GPU? If so, --device gpu is tried here, before anything is read, and -v tells what
+ * was found; if not, gpu is an error and auto becomes cpu. */
+int ctr_cli_device(struct ctr_cli *cli, bool can, const char *what, struct ctr_err *err) CTR_MUST;
 /* Exactly min..max positional arguments (max -1: any), else a usage error that shows the synopsis. */
 int ctr_cli_args(struct ctr_cli *cli, int min, int max, struct ctr_err *err) CTR_MUST;
 /* A usage error in words; returns CTR_EUSAGE. */

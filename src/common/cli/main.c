@@ -3,6 +3,7 @@
  * main: the scaffold around every tool: options, --help, --version, signals, exit status. */
 #include "common/cli/options.h"
 #include "common/cli/reread.h"
+#include "common/compute/compute.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -23,6 +24,8 @@ static void bind_tables(struct ctr_option_tables *t, struct ctr_cli *cli)
         { "jobs", 'j', CTR_OPT_INT, "N", "use up to N threads (0: all); never changes results", &cli->jobs,
           CTR_OPT_LOCAL },
         { "device", 0, CTR_OPT_CHOICE, "cpu|gpu|auto", "where to compute", &cli->device, CTR_OPT_LOCAL },
+        { "device-memory", 0, CTR_OPT_SIZE, "SIZE", "bound of what is used of the device's memory",
+          &cli->device_memory_bytes, CTR_OPT_LOCAL },
         { "memory", 0, CTR_OPT_SIZE, "SIZE", "bound of what grows with the data, such as 2G", &cli->memory_bytes,
           CTR_OPT_LOCAL },
         { "batch", 0, CTR_OPT_INT, "ROWS", "rows a batch of the output stream", &cli->batch_rows, CTR_OPT_LOCAL },
@@ -129,6 +132,29 @@ static int report(const struct ctr_cli *cli, struct ctr_err *err)
     return exit_status(err->code ? err->code : CTR_EDATA);
 }
 
+int ctr_cli_device(struct ctr_cli *cli, bool can, const char *what, struct ctr_err *err)
+{
+    struct ctr_dev_want want = { .device = cli->device, .memory_bytes = cli->device_memory_bytes };
+    struct ctr_dev *dev;
+
+    if (!strcmp(cli->device, "cpu"))
+        return 0;
+    if (!can && !strcmp(cli->device, "gpu"))
+        return ctr_fail(err, CTR_EDATA, "--device gpu: %s has no GPU implementation in this version; use --device cpu",
+                        what);
+    if (!can) {
+        cli->device = "cpu";
+        ctr_cli_debug(cli, "device: %s", cli->device);
+        return 0;
+    }
+    int rc = ctr_dev_open(&dev, &want, err);
+    if (rc)
+        return rc;
+    ctr_cli_debug(cli, "%s", *ctr_dev_note(dev) ? ctr_dev_note(dev) : ctr_dev_title(dev));
+    ctr_dev_free(dev);
+    return 0;
+}
+
 static int settle(struct ctr_cli *cli, struct ctr_err *err)
 {
     if (!cli->jobs)
@@ -140,16 +166,9 @@ static int settle(struct ctr_cli *cli, struct ctr_err *err)
     if (cli->flush_ms > 3600 * 1000)
         return ctr_cli_usage(err, "--flush wants at most 1h");
     cli->flush_ms = CTR_MAX(cli->flush_ms, 1); /* 0 would poll without a pause */
-    if (!strcmp(cli->device, "gpu"))
-        return ctr_fail(err, CTR_EDATA, "--device gpu: %s has no GPU implementation in this version; use --device cpu",
-                        cli->tool->name);
-    if (!strcmp(cli->device, "auto")) {
-        cli->device = "cpu";
-        ctr_cli_debug(cli, "device: %s", cli->device);
-    }
     cli->progress = !cli->quiet &&
                     (!strcmp(common.progress, "always") || (!strcmp(common.progress, "auto") && isatty(STDERR_FILENO)));
-    return 0;
+    return cli->tool->flags & CTR_TOOL_DEVICE ? 0 : ctr_cli_device(cli, false, cli->tool->name, err);
 }
 
 int main(int argc, char **argv)

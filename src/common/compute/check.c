@@ -256,7 +256,7 @@ static void check_bce(struct check *k, const struct ctr_dev_bce *a)
     optional(k, "total", a->total, 1, 8);
 }
 
-static void check_optimizer(struct check *k, const struct ctr_opt *opt)
+static void check_optimizer(struct check *k, const struct ctr_dev_opt *opt)
 {
     refuse(k, (unsigned)opt->kind > CTR_OPT_FTRL, "unknown optimizer");
     refuse(k, opt->kind == CTR_OPT_ADAM && opt->step < 1, "step counts from 1");

@@ -316,21 +316,21 @@ struct ctr_dev_bce {
  * 0 : -(z - sign(z) l1) / ((beta + sqrt(n)) / rate + l2)          (McMahan et al. 2013, alg. 1; its l2 is that of the
  * formula and is not added to g). Starts from w = 0; a table that starts elsewhere sets z = -w (beta / rate + l2). step
  * counts from 1. */
-enum ctr_opt_kind { CTR_OPT_SGD, CTR_OPT_ADAGRAD, CTR_OPT_ADAM, CTR_OPT_FTRL };
-struct ctr_opt {
-    enum ctr_opt_kind kind;
+enum ctr_dev_opt_kind { CTR_OPT_SGD, CTR_OPT_ADAGRAD, CTR_OPT_ADAM, CTR_OPT_FTRL };
+struct ctr_dev_opt {
+    enum ctr_dev_opt_kind kind;
     float rate, eps, beta1, beta2; /* ADAM's usual: .001, 1e-8, .9, .999 */
     float beta, l1, l2;
     int64_t step;
 };
-static inline int ctr_opt_states(enum ctr_opt_kind kind) /* floats of state a parameter */
+static inline int ctr_opt_states(enum ctr_dev_opt_kind kind) /* floats of state a parameter */
 {
     return kind == CTR_OPT_SGD ? 0 : kind == CTR_OPT_ADAGRAD ? 1 : 2;
 }
 
 /* Dense parameters: one arena, updated as a whole. */
 struct ctr_dev_opt_dense {
-    struct ctr_opt opt;
+    struct ctr_dev_opt opt;
     struct ctr_vec w, g;   /* f32 [n] */
     struct ctr_vec s1, s2; /* f32 [n], as many as ctr_opt_states says */
 };
@@ -341,7 +341,7 @@ struct ctr_dev_opt_dense {
  * SparseAdam): m and v of a row decay only when it is touched, the correction of bias counts all steps. l2_row[i] is
  * added to opt.l2 for row i: DIN's minibatch-aware regularization gives lambda / n_j there. */
 struct ctr_dev_opt_rows {
-    struct ctr_opt opt;
+    struct ctr_dev_opt opt;
     struct ctr_mat rows, g;
     struct ctr_vec index;  /* i32 [g.rows], or none */
     struct ctr_vec l2_row; /* f32 [g.rows], or none */

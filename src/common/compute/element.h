@@ -131,12 +131,12 @@ CTR_ELEMENT float ctr_e_keep(uint64_t base, uint64_t counter, uint32_t least, fl
 
 /* A step of an optimizer, its constants worked out once (in double, on the host). */
 struct ctr_opt_step {
-    enum ctr_opt_kind kind;
+    enum ctr_dev_opt_kind kind;
     float rate, eps, beta1, beta2, rest1, rest2; /* rest = 1 - beta; ADAM: rate is corrected, … */
     float root_scale;                            /* … and 1 / sqrt(1 - beta2^step) */
     float beta, inv_rate, l1, l2;
 };
-static inline struct ctr_opt_step ctr_opt_step_of(const struct ctr_opt *o)
+static inline struct ctr_opt_step ctr_opt_step_of(const struct ctr_dev_opt *o)
 {
     struct ctr_opt_step s;
     s.kind = o->kind;

@@ -339,7 +339,7 @@ static int bce(struct ctr_dev *dev, const struct ctr_dev_bce *a, struct ctr_err 
     return 0;
 }
 
-static void step(const struct ctr_opt *o, double g, double l2, float *w, float *s1, float *s2)
+static void step(const struct ctr_dev_opt *o, double g, double l2, float *w, float *s1, float *s2)
 {
     const double rate = (double)o->rate, b1 = (double)o->beta1, b2 = (double)o->beta2, t = (double)o->step;
     double z, n, sigma;

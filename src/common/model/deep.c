@@ -171,7 +171,9 @@ int ctr_deep_open(struct ctr_deep *d, const struct ctr_model *m, const struct ct
     d->learns = learns;
     d->width = (int32_t)p->embedding;
     d->u_cols = d->width * (learns ? 1 + ctr_opt_states(CTR_OPT_ADAM) : 1);
-    struct ctr_dev_want want = { .device = "cpu", .threads = CTR_MAX(threads, 1) };
+    struct ctr_dev_want want = { .device = p->device,
+                                 .threads = CTR_MAX(threads, 1),
+                                 .memory_bytes = p->device_memory };
     return ctr_dev_open(&d->dev, &want, err);
 }
 

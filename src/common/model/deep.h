@@ -174,7 +174,7 @@ int ctr_deep_add(struct ctr_deep *d, const struct ctr_rows *r, int64_t from, int
 int ctr_deep_pull(struct ctr_deep *d, struct ctr_deep_tables *all, bool make, struct ctr_pool *pool, int64_t first,
                   int64_t bound, struct ctr_err *err) CTR_MUST;
 /* From dx to the gradients of rows, a step of the optimizer on them, and back into the tables. */
-int ctr_deep_push(struct ctr_deep *d, struct ctr_deep_tables *all, struct ctr_pool *pool, const struct ctr_opt *opt,
+int ctr_deep_push(struct ctr_deep *d, struct ctr_deep_tables *all, struct ctr_pool *pool, const struct ctr_dev_opt *opt,
                   struct ctr_err *err) CTR_MUST;
 /* Forget the minibatch. */
 void ctr_deep_clear(struct ctr_deep *d);

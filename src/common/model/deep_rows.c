@@ -573,7 +573,7 @@ static void put_rows(void *ctx, int64_t t, int worker)
     }
 }
 
-int ctr_deep_push(struct ctr_deep *d, struct ctr_deep_tables *all, struct ctr_pool *pool, const struct ctr_opt *opt,
+int ctr_deep_push(struct ctr_deep *d, struct ctr_deep_tables *all, struct ctr_pool *pool, const struct ctr_dev_opt *opt,
                   struct ctr_err *err)
 {
     struct pull p = { d, all, false, 0 };

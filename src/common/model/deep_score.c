@@ -100,6 +100,20 @@ static int copy_inputs(const struct ctr_deep *from, struct ctr_deep_input **list
     return rc;
 }
 
+/* Through the host, wherever the two lie. */
+static int copy_weights(const struct ctr_deep *from, const struct ctr_deep *to, struct ctr_err *err)
+{
+    const size_t bytes = (size_t)from->floats * sizeof(float);
+    void *w = malloc(CTR_MAX(bytes, 1));
+    if (!w)
+        return ctr_fail_nomem(err, bytes);
+    int rc = ctr_mem_read(from->w, 0, w, bytes, err);
+    if (!rc)
+        rc = ctr_mem_write(to->w, 0, w, bytes, err);
+    free(w);
+    return rc;
+}
+
 static int context_new(struct scorer *s, struct context **out, struct ctr_err *err)
 {
     struct context *c = calloc(1, sizeof *c);
@@ -111,8 +125,11 @@ static int context_new(struct scorer *s, struct context **out, struct ctr_err *e
         rc = copy_inputs(&s->model, &list, err);
     if (!rc)
         rc = ctr_deep_shape(&c->net, list, s->model.inputs, err);
-    if (!rc)
-        rc = ctr_mem_write(c->net.w, 0, ctr_mem_host(s->model.w), (size_t)s->model.floats * sizeof(float), err);
+    if (!rc) {
+        pthread_mutex_lock(&s->lock); /* one thread at a time on the model's device */
+        rc = copy_weights(&s->model, &c->net, err);
+        pthread_mutex_unlock(&s->lock);
+    }
     if (!rc)
         rc = ctr_deep_tables_bind(&s->tables, &c->net, false, err);
     if (rc) {

@@ -85,13 +85,13 @@ int ctr_deep_scores(struct ctr_deep *d, int64_t from, int64_t n, int64_t first_r
 
 /* ---- an update ---- */
 
-static struct ctr_opt optimizer(const struct ctr_deep_learner *l)
+static struct ctr_dev_opt optimizer(const struct ctr_deep_learner *l)
 {
     const struct ctr_params *p = &l->net.p;
     double rate = p->rate;
     for (int64_t i = p->decay < 1 ? l->learned_rows / p->decay_every : 0; i > 0 && rate > 0; i--)
         rate *= p->decay;
-    return (struct ctr_opt){
+    return (struct ctr_dev_opt){
         .kind = CTR_OPT_ADAM, .rate = (float)rate, .eps = 1e-8F, .beta1 = 0.9F, .beta2 = 0.999F, .step = l->net.step + 1
     };
 }
@@ -141,7 +141,7 @@ static int check_parameters(const struct ctr_deep_learner *l, struct ctr_err *er
 static int update(struct ctr_deep_learner *l, struct ctr_err *err)
 {
     struct ctr_deep *d = &l->net;
-    const struct ctr_opt opt = optimizer(l);
+    const struct ctr_dev_opt opt = optimizer(l);
     int rc = d->twice ? d->spec->forward(d, 0, d->rows, true, err) : 0;
     if (!rc)
         rc = loss_gradient(d, err);

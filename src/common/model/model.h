@@ -120,7 +120,9 @@ struct ctr_params {
     double decay;                        /* the rate is multiplied by it … */
     int64_t decay_every;                 /* … after so many rows */
     const struct ctr_variants *variants; /* NULL: one model. Stands in no file of a model */
-    int threads;                         /* changes no result and stands in no file */
+    int threads;                         /* changes no result and stands in no file; nor do these: */
+    const char *device;                  /* NULL, cpu, gpu, auto: deep models */
+    int64_t device_memory;               /* bytes, 0: what it has */
 };
 enum { CTR_MAX_MINIBATCH = 65536, CTR_MAX_THRESHOLD = 1 << 20, CTR_MAX_BLOOM = 15, CTR_BLOOM_BYTES = 8 << 20 };
 #define CTR_PARAMS_DEFAULT                                                                                             \
@@ -336,8 +338,13 @@ int ctr_trainer_words(const struct ctr_trainer *t, struct ctr_buf *text, struct 
 /* ---- predicting: predictor.c ---- */
 
 struct ctr_predictor;
-/* uncertainty: a column of it after the score, see ctr_model.predict_uncertain. */
-int ctr_predictor_open(struct ctr_predictor **p, const char *path, int threads, bool uncertainty,
+struct ctr_predict_opts {
+    int threads;
+    bool uncertainty;   /* a column of it after the score, see ctr_model.predict_uncertain */
+    const char *device; /* as in struct ctr_params */
+    int64_t device_memory;
+};
+int ctr_predictor_open(struct ctr_predictor **p, const char *path, const struct ctr_predict_opts *o,
                        struct ctr_err *err) CTR_MUST;
 const char *ctr_predictor_warning(const struct ctr_predictor *p); /* after open, after bind: "" or what to say */
 /* Bind to a stream: output is its columns that are no inputs, then `score` (float64, role score). */

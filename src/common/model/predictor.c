@@ -76,24 +76,30 @@ int ctr_scored_schema(const struct ctr_schema *s, const char *const *name, int n
     return rc;
 }
 
-static int open_once(struct ctr_predictor **out, const char *path, int threads, bool uncertainty, struct ctr_err *err)
+static int open_once(struct ctr_predictor **out, const char *path, const struct ctr_predict_opts *o,
+                     struct ctr_err *err)
 {
     struct ctr_predictor *p = calloc(1, sizeof *p);
     struct ctr_reader *r = NULL;
     if (!p)
         return ctr_fail_nomem(err, sizeof *p);
-    p->threads = threads;
+    p->threads = o->threads;
     int rc = ctr_strdup(&p->path, path, err);
     if (!rc)
         rc = ctr_model_open(path, &p->info, &r, err);
     ctr_reader_free(r);
-    p->info.uncertainty = uncertainty;
-    if (!rc && uncertainty && !p->info.model->predict_uncertain)
+    p->info.uncertainty = o->uncertainty;
+    p->info.params.device = o->device;
+    p->info.params.device_memory = o->device_memory;
+    if (!rc && o->uncertainty && !p->info.model->predict_uncertain)
         rc = ctr_fail(err, CTR_EUSAGE, "%s: models of kind %s have no uncertainty", path, p->info.model->name);
+    if (!rc && o->device && !strcmp(o->device, "gpu") && !p->info.model->deep)
+        rc = ctr_fail(err, CTR_EDATA, "--device gpu: %s has no GPU implementation in this version; use --device cpu",
+                      p->info.model->name);
     if (!rc)
         rc = p->info.model->scorer_open(&p->scorer, path, &p->info, &p->tables, p->warning, sizeof p->warning, err);
     if (!rc)
-        rc = ctr_pool_new(&p->pool, threads, err);
+        rc = ctr_pool_new(&p->pool, o->threads, err);
     if (rc) {
         ctr_predictor_free(p);
         return rc;
@@ -103,14 +109,15 @@ static int open_once(struct ctr_predictor **out, const char *path, int threads, 
 }
 
 /* The file is read more than once: when a learner has put another model in its place meanwhile, that one is read. */
-int ctr_predictor_open(struct ctr_predictor **out, const char *path, int threads, bool uncertainty, struct ctr_err *err)
+int ctr_predictor_open(struct ctr_predictor **out, const char *path, const struct ctr_predict_opts *o,
+                       struct ctr_err *err)
 {
     enum { ATTEMPTS = 100 };
     struct stat before, after;
     int rc;
     for (int i = 0; i < ATTEMPTS; i++) {
         bool there = !stat(path, &before);
-        rc = open_once(out, path, threads, uncertainty, err);
+        rc = open_once(out, path, o, err);
         if (!there || stat(path, &after) || after.st_ino == before.st_ino)
             return rc;
         if (!rc)

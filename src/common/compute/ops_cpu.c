@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cpu: the CPU back end's table, and its operations on whole matrices and vectors, cut into tasks. */
+ * ops_cpu: the CPU back end's table, and its operations on whole matrices and vectors, cut into tasks. */
 #include "common/compute/cpu.h"
 
 #include <stdio.h>

@@ -1,0 +1,58 @@
+#!/bin/sh
+# --device: a model learned on a GPU and one learned on the CPU, each predicting on either. Where there is no GPU, the plug-in's
+# text runs as loops on the host, with all that a device's own memory asks of a learner.
+. "${0%/*}/lib.sh"
+onhost=$CTR_BUILD/onhost/ctr-cuda.so
+export CTR_CUDA_PLUGIN="$onhost"
+cd "$W" || exit 1
+awk 'BEGIN { srand(7); print "click,a,b,x"
+    for (i = 0; i < 4000; i++) { a = int(1 / (.002 + rand())); b = int(40 * rand())
+        print (rand() < .2 + .5 * ((7 * a + b) % 3 == 0)) "," a "," b "," rand() } }' >rows.csv
+printf 'label click\nfeature a\nfeature b\ndense x\n' >plan
+ctr-import -q --format csv --header rows.csv | ctr-extract -q plan -o rows.arrows
+train() { ctr-train mlp -q --embedding 5 --hidden 16,8 --minibatch 300 "$@" rows.arrows; }
+train -o cpu.arrows --progressive cpu.p
+
+exits "lr on a GPU" 1 ctr-train lr -q --device gpu rows.arrows
+err_like "is refused" 'device gpu: lr has no GPU implementation in this version; use --device cpu'
+exits "so is predicting with it" 1 sh -c 'ctr-train lr -q -o lr.arrows rows.arrows && ctr-predict -q --device gpu lr.arrows rows.arrows'
+err_like "in the same words" 'device gpu: lr has no GPU implementation'
+exits "another tool on a GPU" 1 ctr-cat --device gpu rows.arrows
+err_like "is refused, too" 'device gpu: ctr-cat has no GPU implementation'
+CTR_CUDA_PLUGIN=$W/none.so exits "no plug-in" 1 train --device gpu -o none.arrows
+err_like "no silent fall-back" 'no GPU: the plug-in cannot be opened'
+ok "and nothing is written" test ! -e none.arrows
+CTR_CUDA_PLUGIN=$W/none.so exits "auto without a GPU" 0 ctr-train mlp -v --hidden 4 --device auto -o auto.arrows rows.arrows
+err_like "says what it took and why" 'device auto: the CPU, because no GPU: the plug-in cannot be opened'
+
+if [ ! -f "$onhost" ]; then
+    skip "the plug-in on the host" "there is no c++"
+    done_testing
+    exit 0
+fi
+train --device gpu -o gpu.arrows --progressive gpu.p
+train --device gpu -o gpu2.arrows --progressive gpu2.p
+ok "the same device gives the same model" cmp gpu.arrows gpu2.arrows
+ok "and the same predictions" cmp gpu.p gpu2.p
+exits "auto with a GPU" 0 ctr-train mlp -v --hidden 4 --device auto -o auto.arrows rows.arrows
+err_like "says which" 'device auto: cuda: '
+
+# close A B: log-odds of the scores agree to 1e-4.
+log_odds() { ctr-export -q --format csv "$1" | awk -F, 'NR == 1 { for (i = 1; i <= NF; i++) if ($i == "score") c = i; next } { print log($c / (1 - $c)) }'; }
+close() {
+    log_odds "$1" >a.txt
+    log_odds "$2" >b.txt
+    paste a.txt b.txt | awk '{ d = $1 - $2; if (d < 0) d = -d; if (d > most) most = d; n++ } END { print n " rows, off by " most; exit !(n == 4000 && most <= 1e-4) }'
+}
+for model in cpu gpu; do
+    ctr-predict -q "$model.arrows" rows.arrows -o "$model-cpu.p"
+    ctr-predict -q --device gpu "$model.arrows" rows.arrows -o "$model-gpu.p"
+    ctr-predict -q --device gpu -j 3 "$model.arrows" rows.arrows -o "$model-gpu3.p"
+    ok "a model of the $model: the same scores on both" close "$model-cpu.p" "$model-gpu.p"
+    ok "and for any -j" cmp "$model-gpu.p" "$model-gpu3.p"
+done
+ok "models learned on one and on the other" close cpu-cpu.p gpu-gpu.p
+exits "memory that does not suffice" 1 train --device gpu --device-memory 64K -o none.arrows
+err_like "says what is needed" 'more are needed beside .*, and --device-memory allows 64 KiB|bytes of scratch are needed'
+ok "and nothing is written" test ! -e none.arrows
+done_testing
