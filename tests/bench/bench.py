@@ -233,6 +233,21 @@ class Bench:
         self.compare("the same, each -j 2", f"ctr-import -q -j 2 --columns '{COLUMNS}' {tsv} | ctr-extract -q -j 2 {plan} | {lr} -j 2",
                      rate=(1, "M rows/s"))
 
+    def many(self):
+        """What inclusion and many models in one pass cost, against one plain model."""
+        f = self.features(1)
+        variants = self.plan("variants", "".join(f"v{i} alpha={0.02 * (i + 1):.2f} l1={i % 3}\n" for i in range(16)))
+        lr = f"ctr-train lr -q -o {self.dir}/m.arrows"
+        rows = [("--inclusion bloom=1", f"{lr} --inclusion bloom=1 {f}", "1.25"), ("--inclusion bloom=2", f"{lr} --inclusion bloom=2 {f}", "1.25"),
+                ("--inclusion poisson=0.1", f"{lr} --inclusion poisson=0.1 {f}", "1.1"),
+                ("--variants, 16 of them", f"ctr-train lr -q --variants {variants} -o '{self.dir}/v-%s.arrows' {f}", "4"),
+                ("the same, --single-value", f"ctr-train lr -q --single-value --variants {self.plan('sixteen', ''.join(f'v{i} out=C{i + 1}' + chr(10) for i in range(16)))} "
+                 f"-o '{self.dir}/v-%s.arrows' {f}", "4")]
+        plain, *got = self.medians([f"{lr} {f}"] + [r[1] for r in rows])
+        for (what, _, goal), m in zip(rows, got):
+            self.row(f"train lr {what}", self.cell(m, (1, "M rows/s")), "one plain model " + self.cell(plain, (1, "M rows/s")),
+                     f"{m['wall'] / plain['wall']:.2f} ({m['cpu'] / plain['cpu']:.2f}) times the time", f"<= {goal}")
+
     def imports(self):
         tsv = self.data(1, "ads") + "/log.tsv"
         csv = self.made(f"{self.dir}/1m/log.csv", f"tr '\\t' , <{tsv} >{{out}}")
@@ -465,7 +480,7 @@ class Bench:
         self.print(f"Peers: {', '.join(f'{k} {v}' for k, v in self.have.items() if v)}; {debian}.")
 
     def main(self):
-        groups = {"control": self.control, "train": self.train, "import": self.imports, "extract": self.extract, "hop": self.hop,
+        groups = {"control": self.control, "train": self.train, "many": self.many, "import": self.imports, "extract": self.extract, "hop": self.hop,
                   "eval": self.eval, "calibrate": self.calibrate, "join": self.join, "sort": self.sort, "start": self.start,
                   "growth": self.growth, "memory": self.memory, "gemm": self.gemm, "page": self.page}
         if self.only and self.only - set(groups):
