@@ -5,16 +5,16 @@
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 OUT=${OUT:-$here/out}
-ROWS=${ROWS:-150000}
+ROWS=${ROWS:-250000}
 TORCH=${TORCH:-python3}
-MLP='--embedding 8 --hidden 64,32 --minibatch 500 --passes 2'
+MLP='--embedding 8 --hidden 64,32 --minibatch 250 --l2 3 --passes 4'
 mkdir -p "$OUT/deep"
 cd "$OUT/deep"
 
 auc() { ctr-eval --metrics auc,log_loss "$@" | awk '$1 == "total" { print $4, $5 }'; }
 row() { printf '| %s | %s | %s |\n' "$@"; }
 
-ctr-synth -q -o logs --rows "$ROWS" --rate 0.2 --seed 1
+ctr-synth -q -o logs --rows "$ROWS" --users 2000 --ads 500 --rate 0.2 --seed 1
 ctr-import --format tsv --header --time time logs/impressions.tsv -o impressions.arrows
 ctr-import --format tsv --header logs/users.tsv -o users.arrows
 ctr-import --format jsonl --columns ad_id:int64,campaign_id:int64,category:utf8 logs/ads.jsonl -o ads.arrows
@@ -41,7 +41,7 @@ rm mlp.txt.new
 if "$TORCH" -c 'import torch' 2>/dev/null; then
     for s in train test; do ctr-export -f jsonl $s.arrows -o $s.jsonl; done
     for seed in 1 2 3 4 5; do
-        "$TORCH" "$here/deep_torch.py" train.jsonl test.jsonl $seed 8 64,32 500 2 >>torch.txt.new
+        "$TORCH" "$here/deep_torch.py" train.jsonl test.jsonl $seed 8 64,32 250 4 3 >>torch.txt.new
         row "PyTorch, seed $seed" "$(tail -n 1 torch.txt.new)" ''
     done
     row 'PyTorch, mean' "$(mean torch.txt.new 1)" ''

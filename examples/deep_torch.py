@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The model of `ctr-train mlp` in PyTorch with the same settings and first values of the same distributions, for the table of deep.md.
 
-    deep_torch.py TRAIN.jsonl TEST.jsonl SEED EMBEDDING HIDDEN,HIDDEN MINIBATCH PASSES      prints the AUC of TEST
+    deep_torch.py TRAIN.jsonl TEST.jsonl SEED EMBEDDING HIDDEN,HIDDEN MINIBATCH PASSES L2      prints the AUC of TEST
 
 A line is a row as ctr-export -f jsonl writes it: clicked, and columns of keys or lists of keys."""
 import json
@@ -45,7 +45,16 @@ def auc(score, label):
     return pairs / (below * (len(order) - below))
 
 
-def main(train, test, seed, width, hidden, minibatch, passes):
+def regularise(weight, count, l2):
+    """l2 / n_j v_j for each key of the minibatch: DIN, eq. 7."""
+    index = weight.grad._indices()[0]
+    count.index_add_(0, index, torch.ones(len(index)))
+    g = weight.grad.coalesce()
+    i = g.indices()[0]
+    weight.grad = torch.sparse_coo_tensor(g.indices(), g.values() + l2 / count[i, None] * weight.data[i], g.shape)
+
+
+def main(train, test, seed, width, hidden, minibatch, passes, l2):
     torch.manual_seed(seed)
     with open(train) as f:
         columns = sorted(c for c in json.loads(f.readline()) if c not in ("clicked", "p_true"))
@@ -69,12 +78,15 @@ def main(train, test, seed, width, hidden, minibatch, passes):
     dense, sparse = torch.optim.Adam(net.parameters()), torch.optim.SparseAdam(list(tables.parameters()))
     loss = torch.nn.BCEWithLogitsLoss()
     forward = lambda x, rows: net(torch.cat([t(*bags(x[c], rows)) for c, t in zip(columns, tables)], 1)).flatten()
+    counts = [torch.zeros(len(t.weight)) for t in tables]
     for _ in range(passes):
         for at in range(0, len(y), minibatch):
             rows = range(at, min(at + minibatch, len(y)))
             dense.zero_grad()
             sparse.zero_grad()
             loss(forward(x, rows), y[rows.start : rows.stop]).backward()
+            for t, n in zip(tables, counts):
+                regularise(t.weight, n, l2)
             dense.step()
             sparse.step()
     with torch.no_grad():
@@ -84,4 +96,4 @@ def main(train, test, seed, width, hidden, minibatch, passes):
 
 if __name__ == "__main__":
     a = sys.argv[1:]
-    main(a[0], a[1], int(a[2]), int(a[3]), [int(h) for h in a[4].split(",")], int(a[5]), int(a[6]))
+    main(a[0], a[1], int(a[2]), int(a[3]), [int(h) for h in a[4].split(",")], int(a[5]), int(a[6]), float(a[7]))

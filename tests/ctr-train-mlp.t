@@ -158,6 +158,24 @@ err_like 'says what differs' 'half.arrows: the model has the parameter 1.weight 
 exits '--init of another kind' 2 ctr-train lr --init half.arrows -o x.arrows rows.arrows
 err_like 'says so' 'half.arrows is a model of kind mlp, not lr'
 
+# ---- early stopping
+ctr-select --tail 20% --rest early.arrows rows.arrows >late.arrows
+ctr-train mlp --embedding 5 --hidden 16,8 --minibatch 100 --rate .02 --passes 20 --validation late.arrows -o best.arrows early.arrows 2>stop.err
+best=$(sed -n 's/.*pass \([0-9]*\): .*best so far/\1/p' stop.err | tail -n 1)
+is 'the passes end after the best one' "$(grep -c 'validation log loss' stop.err)" $((best + 1))
+is 'with a word' "$(grep -c 'stopping, the model is that of the best pass' stop.err)" 1
+train --rate .02 --passes "$best" -o want.arrows early.arrows
+ok 'and the model is that of the best pass' ref same best.arrows want.arrows
+ctr-train mlp --embedding 5 --hidden 16,8 --minibatch 100 --rate .02 --passes 20 --patience 3 --validation late.arrows -o best.arrows early.arrows 2>stop.err
+best=$(sed -n 's/.*pass \([0-9]*\): .*best so far/\1/p' stop.err | tail -n 1)
+is '--patience 3 goes on for three passes' "$(grep -c 'validation log loss' stop.err)" $((best + 3))
+ctr-select --columns row,click,a late.arrows >other.arrows
+exits 'validation on another schema' 2 ctr-train mlp -q --validation other.arrows -o x.arrows rows.arrows
+err_like 'says so' 'other.arrows: --validation: the stream has another schema'
+exits 'validation for lr' 2 ctr-train lr --validation late.arrows -o x.arrows rows.arrows
+err_like 'is refused' 'lr takes no --validation'
+exits 'validation with a checkpoint' 2 ctr-train mlp --validation late.arrows --checkpoint c -o x.arrows rows.arrows
+
 # ---- what is wrong
 exits 'an option of another model' 2 ctr-train lr --embedding 3 rows.arrows
 err_like 'is refused' 'lr takes no --embedding'

@@ -15,11 +15,13 @@
 
 static struct {
     struct ctr_params params;
-    const char *inclusion, *hidden, *variants, *progressive, *init, *plan, *checkpoint, *every, *spool, *save_every;
+    const char *inclusion, *hidden, *validation, *variants, *progressive, *init, *plan, *checkpoint, *every, *spool,
+        *save_every;
+    int64_t patience;
     int64_t minibatch; /* -1: the model's own */
     int64_t passes;
     bool resume, follow, single;
-} o = { .params = CTR_PARAMS_DEFAULT, .minibatch = -1, .passes = 1 };
+} o = { .params = CTR_PARAMS_DEFAULT, .patience = 1, .minibatch = -1, .passes = 1 };
 
 static const struct ctr_opt opts[] = {
     { "alpha", 0, CTR_OPT_REAL, "X", "learning rate of each coordinate (default 0.1)", &o.params.alpha, 0 },
@@ -65,6 +67,10 @@ static const struct ctr_opt opts[] = {
       &o.variants, CTR_OPT_PATH },
     { "single-value", 0, CTR_OPT_FLAG, NULL, "--variants share one value a coordinate, at a small loss", &o.single, 0 },
     { "passes", 0, CTR_OPT_INT, "N", "go over the input N times (files, or --spool)", &o.passes, 0 },
+    { "validation", 0, CTR_OPT_STR, "FILE", "mlp: score FILE after each pass; the best pass is the model",
+      &o.validation, CTR_OPT_PATH },
+    { "patience", 0, CTR_OPT_INT, "N", "stop after N passes that --validation finds no better (default 1)", &o.patience,
+      0 },
     { "spool", 0, CTR_OPT_STR, "FILE", "keep the first pass in FILE for the later ones", &o.spool, CTR_OPT_PATH },
     { "progressive", 0, CTR_OPT_STR, "FILE", "write predictions made before each update", &o.progressive,
       CTR_OPT_PATH },
@@ -294,6 +300,18 @@ static int check_options(const struct ctr_cli *cli, struct ctr_err *err)
     return 0;
 }
 
+static int check_validation(const struct ctr_train_job *job, struct ctr_err *err)
+{
+    if (!job->model->evaluate)
+        return ctr_cli_usage(err, "%s takes no --validation", job->model->name);
+    if (o.patience < 1)
+        return ctr_cli_usage(err, "--patience wants 1 or more");
+    if (o.checkpoint || o.follow)
+        return ctr_cli_usage(err, "--validation keeps the best model of the passes of one run: leave --%s out",
+                             o.checkpoint ? "checkpoint" : "follow");
+    return 0;
+}
+
 static int read_variants(struct run *run, struct ctr_train_job *job, struct ctr_err *err)
 {
     const char *at = run->cli->out ? strstr(run->cli->out, "%s") : NULL;
@@ -393,6 +411,8 @@ static int train(struct ctr_cli *cli, struct ctr_err *err)
         .time = cli->role[CTR_ROLE_TIME],
         .init = o.init,
         .spool = o.spool,
+        .validation = o.validation,
+        .patience = o.patience,
         .fitted = o.plan,
         .open = open_input,
         .idle = idle,
@@ -437,6 +457,10 @@ static int train(struct ctr_cli *cli, struct ctr_err *err)
         job.params.minibatch = o.minibatch < 0 ? job.model->minibatch : o.minibatch;
     if (!rc)
         rc = ctr_params_foreign(job.model, &job.params, err);
+    if (!rc && o.validation)
+        rc = check_validation(&job, err);
+    if (!rc && o.validation)
+        rc = ctr_cli_read(cli, o.validation, err);
     if (!rc)
         rc = check_options(cli, err);
     if (!rc && o.checkpoint)

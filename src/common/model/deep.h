@@ -195,16 +195,18 @@ struct ctr_deep_learner {
 #define CTR_DEEP_FUNCTIONS                                                                                             \
     .by_column = true, .rows = CTR_MAX_MINIBATCH, .minibatch = 3000, .learner_new = ctr_deep_learner_new,              \
     .learner_free = ctr_deep_learner_free, .bind = ctr_deep_bind, .train_rows = ctr_deep_train_rows,                   \
-    .end_pass = ctr_deep_end_pass, .pending = ctr_deep_pending, .keys = ctr_deep_keys, .memory = ctr_deep_memory,      \
-    .save_schema = ctr_deep_save_schema, .save = ctr_deep_save, .section_names = ctr_deep_section_names,               \
-    .save_sections = ctr_deep_save_sections, .load = ctr_deep_load, .scorer_open = ctr_deep_scorer_open,               \
-    .scorer_free = ctr_deep_scorer_free, .scorer_bind = ctr_deep_scorer_bind, .predict_rows = ctr_deep_predict_rows
+    .end_pass = ctr_deep_end_pass, .evaluate = ctr_deep_evaluate, .pending = ctr_deep_pending, .keys = ctr_deep_keys,  \
+    .memory = ctr_deep_memory, .save_schema = ctr_deep_save_schema, .save = ctr_deep_save,                             \
+    .section_names = ctr_deep_section_names, .save_sections = ctr_deep_save_sections, .load = ctr_deep_load,           \
+    .scorer_open = ctr_deep_scorer_open, .scorer_free = ctr_deep_scorer_free, .scorer_bind = ctr_deep_scorer_bind,     \
+    .predict_rows = ctr_deep_predict_rows
 
 int ctr_deep_learner_new(void **learner, const struct ctr_model *m, const struct ctr_params *p, struct ctr_err *err);
 void ctr_deep_learner_free(void *learner);
 int ctr_deep_bind(void *learner, const struct ctr_inputs *in, const struct ctr_strs *tables, struct ctr_err *err);
 int ctr_deep_train_rows(void *learner, const struct ctr_rows *rows, double *score, int64_t memory_bytes,
                         struct ctr_err *err);
+int ctr_deep_evaluate(void *learner, const struct ctr_rows *rows, double *score, struct ctr_err *err);
 int ctr_deep_end_pass(void *learner, struct ctr_err *err);
 int64_t ctr_deep_pending(const void *learner);
 int64_t ctr_deep_keys(const void *learner);

@@ -188,6 +188,21 @@ int ctr_deep_train_rows(void *learner, const struct ctr_rows *r, double *score, 
     return 0;
 }
 
+int ctr_deep_evaluate(void *learner, const struct ctr_rows *r, double *score, struct ctr_err *err)
+{
+    struct ctr_deep_learner *l = learner;
+    struct ctr_deep *d = &l->net;
+    int rc = ctr_deep_add(d, r, 0, r->rows, err);
+    if (!rc)
+        rc = ctr_deep_pull(d, &l->tables, false, l->pool, 0, 0, err);
+    if (!rc)
+        rc = d->spec->forward(d, 0, r->rows, false, err);
+    if (!rc)
+        rc = ctr_deep_scores(d, 0, r->rows, r->first_row, score, err);
+    ctr_deep_clear(d);
+    return rc;
+}
+
 int ctr_deep_end_pass(void *learner, struct ctr_err *err)
 {
     struct ctr_deep_learner *l = learner;

@@ -175,6 +175,8 @@ struct ctr_model {
      * 0. memory_bytes 0: no bound. */
     int (*train_rows)(void *learner, const struct ctr_rows *rows, double *score, int64_t memory_bytes,
                       struct ctr_err *err);
+    /* NULL, or scores of rows that are not learned from; between passes. At most params.minibatch rows. */
+    int (*evaluate)(void *learner, const struct ctr_rows *rows, double *score, struct ctr_err *err);
     int (*end_pass)(void *learner, struct ctr_err *err); /* the rows of a pass are all there */
     bool (*transposed)(const void *learner);             /* may rows be? NULL: no */
     /* Rows that were scored and not yet learned from, or NULL: always 0. They are in no checkpoint: a resumed run gives
@@ -287,6 +289,8 @@ struct ctr_train_job {
     const char *label, *weight, *time; /* names that override roles, or NULL */
     const char *init;                  /* model to start from, or NULL */
     const char *fitted;                /* fitted plan that the model takes along, or NULL */
+    const char *validation;            /* stream that is scored after each pass, or NULL; then … */
+    int64_t patience;                  /* … so many passes that bring nothing better end the run */
     const char *spool;                 /* file that keeps the first pass for the later ones, or NULL */
     /* Open the input with these options, once a pass. */
     int (*open)(void *ctx, const struct ctr_reader_opts *o, struct ctr_reader **r, struct ctr_err *err);

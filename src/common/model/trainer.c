@@ -22,6 +22,7 @@ int ctr_trainer_new(struct ctr_trainer **out, const struct ctr_train_job *job, s
         return ctr_fail_nomem(err, sizeof *t);
     t->job = *job;
     t->scores_fd = -1;
+    t->best_fd = -1;
     t->resume.row = -1;
     t->at.scores = -1;
     int rc = ctr_params_check(&job->params, err);
@@ -59,6 +60,8 @@ void ctr_trainer_free(struct ctr_trainer *t)
     ctr_out_free(t->spool_out);
     if (t->scores_fd >= 0)
         close(t->scores_fd);
+    if (t->best_fd >= 0)
+        close(t->best_fd);
     if (t->learner)
         t->job.model->learner_free(t->learner);
     ctr_strs_free(&t->tables);
@@ -447,13 +450,16 @@ static int run_pass(struct ctr_trainer *t, struct ctr_reader *r, struct ctr_err 
 
 int ctr_trainer_run(struct ctr_trainer *t, struct ctr_err *err)
 {
+    bool stop = false;
     int rc = 0;
-    for (; t->at.pass < t->job.passes && !rc; t->at.pass++) {
+    for (; t->at.pass < t->job.passes && !rc && !stop; t->at.pass++) {
         struct ctr_reader *r = NULL;
         t->at.row = 0;
         rc = open_pass(t, &r, err);
         if (!rc)
             rc = run_pass(t, r, err);
+        if (!rc && t->job.validation)
+            rc = ctr_earlystop_pass(t, &stop, err);
         end_pass(t);
         ctr_reader_free(r);
     }
@@ -478,6 +484,11 @@ const char *ctr_trainer_name(const struct ctr_trainer *t, int model)
 }
 
 int ctr_trainer_save(struct ctr_trainer *t, int model, struct ctr_out *out, struct ctr_err *err)
+{
+    return t->best_pass ? ctr_earlystop_save(t, out, err) : ctr_trainer_save_now(t, model, out, err);
+}
+
+int ctr_trainer_save_now(struct ctr_trainer *t, int model, struct ctr_out *out, struct ctr_err *err)
 {
     const struct ctr_many *many = t->job.model->many;
     void *alone = NULL;

@@ -64,8 +64,18 @@ struct ctr_trainer {
     int scores_fd;
     struct ctr_buf scores_path;
     struct ctr_schedule checkpoints, publications;
+    /* early stopping: the best pass (from 1; 0: none yet), its loss, its model */
+    int64_t best_pass;
+    double best_loss;
+    int best_fd;
     int64_t published; /* rows when job.publish was called last */
 };
+
+int ctr_trainer_save_now(struct ctr_trainer *t, int model, struct ctr_out *out, struct ctr_err *err) CTR_MUST;
+
+/* earlystop.c: after a pass, score job.validation and keep the model if it is the best; and write that one. */
+int ctr_earlystop_pass(struct ctr_trainer *t, bool *stop, struct ctr_err *err) CTR_MUST;
+int ctr_earlystop_save(struct ctr_trainer *t, struct ctr_out *out, struct ctr_err *err) CTR_MUST;
 
 /* Load job.checkpoint into the learner, when there is one: sets resume, v. */
 int ctr_checkpoint_load(struct ctr_trainer *t, struct ctr_err *err) CTR_MUST;
