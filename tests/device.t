@@ -13,6 +13,14 @@ ctr-import -q --format csv --header rows.csv | ctr-extract -q plan -o rows.arrow
 train() { ctr-train mlp -q --embedding 5 --hidden 16,8 --minibatch 300 "$@" rows.arrows; }
 train -o cpu.arrows --progressive cpu.p
 
+# close A B: log-odds of the scores agree to 1e-4.
+log_odds() { ctr-export -q --format csv "$1" | awk -F, 'NR == 1 { for (i = 1; i <= NF; i++) if ($i == "score") c = i; next } { print log($c / (1 - $c)) }'; }
+close() {
+    log_odds "$1" >a.txt
+    log_odds "$2" >b.txt
+    paste a.txt b.txt | awk '{ d = $1 - $2; if (d < 0) d = -d; if (d > most) most = d; n++ } END { print n " rows, off by " most; exit !(n == 4000 && most <= 1e-4) }'
+}
+
 exits "lr on a GPU" 1 ctr-train lr -q --device gpu rows.arrows
 err_like "is refused" 'device gpu: lr has no GPU implementation in this version; use --device cpu'
 exits "so is predicting with it" 1 sh -c 'ctr-train lr -q -o lr.arrows rows.arrows && ctr-predict -q --device gpu lr.arrows rows.arrows'
@@ -24,6 +32,16 @@ err_like "no silent fall-back" 'no GPU: the plug-in cannot be opened'
 ok "and nothing is written" test ! -e none.arrows
 CTR_CUDA_PLUGIN=$W/none.so exits "auto without a GPU" 0 ctr-train mlp -v --hidden 4 --device auto -o auto.arrows rows.arrows
 err_like "says what it took and why" 'device auto: the CPU, because no GPU: the plug-in cannot be opened'
+
+CTR_GEMM=cublas exits "another matrix product" 2 train -o none.arrows
+err_like "names those that are" "gemm 'cublas' is neither 'exact' nor 'onednn'"
+if CTR_GEMM=onednn train -o onednn.arrows 2>onednn.err; then
+    ctr-predict -q cpu.arrows rows.arrows -o exact.p
+    ctr-predict -q onednn.arrows rows.arrows -o onednn.p
+    ok "a model learned with oneDNN" close exact.p onednn.p
+else
+    ok "oneDNN that is not there is said" grep -q "gemm 'onednn': libdnnl is not there" onednn.err
+fi
 
 if [ ! -f "$onhost" ]; then
     skip "the plug-in on the host" "there is no c++"
@@ -37,13 +55,6 @@ ok "and the same predictions" cmp gpu.p gpu2.p
 exits "auto with a GPU" 0 ctr-train mlp -v --hidden 4 --device auto -o auto.arrows rows.arrows
 err_like "says which" 'device auto: cuda: '
 
-# close A B: log-odds of the scores agree to 1e-4.
-log_odds() { ctr-export -q --format csv "$1" | awk -F, 'NR == 1 { for (i = 1; i <= NF; i++) if ($i == "score") c = i; next } { print log($c / (1 - $c)) }'; }
-close() {
-    log_odds "$1" >a.txt
-    log_odds "$2" >b.txt
-    paste a.txt b.txt | awk '{ d = $1 - $2; if (d < 0) d = -d; if (d > most) most = d; n++ } END { print n " rows, off by " most; exit !(n == 4000 && most <= 1e-4) }'
-}
 for model in cpu gpu; do
     ctr-predict -q "$model.arrows" rows.arrows -o "$model-cpu.p"
     ctr-predict -q --device gpu "$model.arrows" rows.arrows -o "$model-gpu.p"

@@ -53,7 +53,7 @@ struct ctr_mem; /* bytes on a device */
 struct ctr_dev_want {
     const char *device;   /* "cpu" (also NULL), "gpu", "auto": a GPU if the plug-in opens, else the CPU; "reference" */
     int threads;          /* CPU; at least 1 */
-    const char *gemm;     /* NULL or "exact": own kernels; "onednn": other bits, so an option that a model keeps */
+    const char *gemm;     /* "exact": own kernels; "onednn": other bits; NULL: $CTR_GEMM, or exact */
     int64_t memory_bytes; /* of the device at most (--device-memory); 0: what it has */
     bool profile;         /* wait after each operation and add up its time: ctr_dev_seconds */
     const char *plugin;   /* NULL: $CTR_CUDA_PLUGIN, ../lib/ctr/ctr-cuda.so beside the program, then the library path */

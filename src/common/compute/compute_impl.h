@@ -68,6 +68,7 @@ struct ctr_plugin {
     uint64_t layout;  /* CTR_PLUGIN_LAYOUT */
     const struct ctr_ops *ops;
 };
+/* The first number counts up when something changes that the sizes do not show. */
 #define CTR_PLUGIN_LAYOUT                                                                                              \
     ((uint64_t)1 << 48 | (uint64_t)sizeof(struct ctr_ops) << 32 | (uint64_t)sizeof(struct ctr_dev) << 16 |             \
      (uint64_t)sizeof(struct ctr_dev_gemm))

@@ -28,11 +28,13 @@ static int open_gpu(struct ctr_dev *dev, const struct ctr_dev_want *want, struct
 
 static int open_cpu(struct ctr_dev *dev, const struct ctr_dev_want *want, struct ctr_err *err)
 {
-    if (!want->gemm || !strcmp(want->gemm, "exact"))
+    const char *gemm = want->gemm ? want->gemm : getenv("CTR_GEMM");
+
+    if (!gemm || !*gemm || !strcmp(gemm, "exact"))
         return open_as(dev, &ctr_ops_cpu, want, err);
-    if (!strcmp(want->gemm, "onednn"))
+    if (!strcmp(gemm, "onednn"))
         return open_as(dev, &ctr_ops_onednn, want, err);
-    return ctr_fail(err, CTR_EUSAGE, "gemm '%s' is neither 'exact' nor 'onednn'", want->gemm);
+    return ctr_fail(err, CTR_EUSAGE, "gemm '%s' is neither 'exact' nor 'onednn'", gemm);
 }
 
 static int open_device(struct ctr_dev *dev, const struct ctr_dev_want *want, struct ctr_err *err)
