@@ -6,8 +6,12 @@
 
 #if defined(__x86_64__)
 #include <immintrin.h>
+#if defined(__clang__)
+#pragma clang attribute push(__attribute__((target("avx512f,avx512dq,avx512vl,avx512bw,fma"))), apply_to = function)
+#else
 #pragma GCC optimize("O3")
 #pragma GCC target("avx512f,avx512dq,avx512vl,avx512bw,fma,prefer-vector-width=512")
+#endif
 
 static bool usable(void)
 {
@@ -24,4 +28,7 @@ static bool usable(void)
 #define SPLAT(x)    _mm512_set1_ps(x)
 #define FMA         _mm512_fmadd_ps
 #include "common/compute/cpu_body.h"
+#if defined(__clang__)
+#pragma clang attribute pop
+#endif
 #endif
