@@ -248,6 +248,32 @@ class Bench:
             self.row(f"train lr {what}", self.cell(m, (1, "M rows/s")), "one plain model " + self.cell(plain, (1, "M rows/s")),
                      f"{m['wall'] / plain['wall']:.2f} ({m['cpu'] / plain['cpu']:.2f}) times the time", f"<= {goal}")
 
+    def deep(self):
+        """Embedding&MLP, 26 fields x 10, 400-400-400, minibatches of 4096. Ours counts start, reading and the saved model too."""
+        rows, columns = 40 * 4096, "click," + ",".join(f"C{i}" for i in range(1, 27))
+        f = self.made(os.path.join(self.dir, "1m/deep.arrows"),
+                      f"ctr-select -q --columns {columns} --head {rows} {self.features(1)} -o {{out}}")
+        torch = next((p for p in (self.python, "/usr/bin/python3") if not subprocess.call([p, "-c", "import torch"], stderr=subprocess.DEVNULL)), None)
+        if not torch:
+            self.notes.append("PyTorch is absent: deep goes without it (Debian: python3-torch, libopenblas0-pthread).")
+        flops = 6 * (260 * 400 + 2 * 400 * 400 + 400) * rows / 1e9
+        seconds = {}
+        for threads in (1, 2):
+            ours, peers = [], []
+            for _ in range(self.runs):  # best against best
+                ours.append(self.once(f"ctr-train mlp -q -j {threads} --embedding 10 --hidden 400,400,400 --minibatch 4096 -o {self.dir}/deep.model {f}"))
+                if torch:
+                    wall, cpu = sh(f"unset OPENBLAS_CORETYPE; {torch} {HERE}/deep_torch.py {threads} {rows // 4}")[2].split()
+                    peers.append({"wall": float(wall) * 4, "cpu": float(cpu) * 4})
+            best = min(ours, key=lambda m: m["wall"])
+            peer = {k: min(p[k] for p in peers) for k in ("wall", "cpu")} if peers else None
+            seconds[threads] = best["wall"]
+            self.row(f"train mlp 26 x 10, 400-400-400, {threads} thread{'s' if threads > 1 else ''}, best of {self.runs}",
+                     f"{self.cell(best, (rows / 1e3, 'k rows/s'))}, {flops / best['cpu']:.0f} GFLOP/s a processor",
+                     f"PyTorch {self.cell(peer, (rows / 1e3, 'k rows/s'))}" if peer else "", self.ratio(peer, best) if peer else "", "2",
+                     "70% of sgemm (BENCH=gemm)")
+        self.row("control: mlp on one thread and on two", f"{seconds[1]:.2f} s", f"{seconds[2]:.2f} s", f"{seconds[1] / seconds[2]:.2f}", "2.00")
+
     def imports(self):
         tsv = self.data(1, "ads") + "/log.tsv"
         csv = self.made(f"{self.dir}/1m/log.csv", f"tr '\\t' , <{tsv} >{{out}}")
@@ -480,7 +506,7 @@ class Bench:
         self.print(f"Peers: {', '.join(f'{k} {v}' for k, v in self.have.items() if v)}; {debian}.")
 
     def main(self):
-        groups = {"control": self.control, "train": self.train, "many": self.many, "import": self.imports, "extract": self.extract, "hop": self.hop,
+        groups = {"control": self.control, "train": self.train, "deep": self.deep, "many": self.many, "import": self.imports, "extract": self.extract, "hop": self.hop,
                   "eval": self.eval, "calibrate": self.calibrate, "join": self.join, "sort": self.sort, "start": self.start,
                   "growth": self.growth, "memory": self.memory, "gemm": self.gemm, "page": self.page}
         if self.only and self.only - set(groups):

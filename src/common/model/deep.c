@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { MAX_PARAMETERS = 1 << 28 };
+enum { MAX_PARAMETERS = 1 << 26 };
 
 /* ---- inputs ---- */
 
