@@ -587,7 +587,7 @@ static int64_t gather(const struct many *q, int v, int64_t row, uint8_t **restri
     } else {
         for (int64_t e = r->start[row]; e < r->start[row + 1]; e++) {
             const int32_t at = q->table[r->table[e]].at[v];
-            slot[k] = state[e] + at;
+            slot[k] = at != NONE ? state[e] + at : m->spare;
             if (x)
                 x[k] = r->x ? r->x[e] : 1;
             k += at != NONE;
