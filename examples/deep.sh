@@ -10,6 +10,7 @@ TORCH=${TORCH:-python3}
 MLP='--embedding 8 --hidden 64,32 --minibatch 250 --l2 3 --passes 4'
 mkdir -p "$OUT/deep"
 cd "$OUT/deep"
+rm -f ./*.new
 
 auc() { ctr-eval --metrics auc,log_loss "$@" | awk '$1 == "total" { print $4, $5 }'; }
 row() { printf '| %s | %s | %s |\n' "$@"; }
