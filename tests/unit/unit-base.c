@@ -114,9 +114,33 @@ static void test_pool(void)
     ctr_pool_free(p);
 }
 
+/* Two buffers that grow in turns stand in each other's way, so that their pages move. */
+static void test_large_buffers(void)
+{
+    enum { PART = 1 << 20, PARTS = 40 };
+    struct ctr_buf b[2] = { 0 };
+    uint8_t *part = malloc(PART);
+    int wrong = 0;
+
+    for (int k = 0; part && k < 2 * PARTS; k++) {
+        memset(part, k, PART);
+        wrong += ctr_buf_append(&b[k % 2], part, PART, &err) || (uintptr_t)b[k % 2].data % 64;
+    }
+    for (int side = 0; side < 2; side++) {
+        for (size_t i = 0; i < b[side].len; i++)
+            wrong += b[side].data[i] != (uint8_t)(2 * (i / PART) + (size_t)side);
+        for (int k = 0; k < CTR_PAD; k++) /* readable */
+            wrong += b[side].data[b[side].cap + (size_t)k] != 0;
+        ctr_buf_free(&b[side]);
+    }
+    ok(!wrong, "large buffers keep their bytes where they grow");
+    free(part);
+}
+
 int main(void)
 {
     test_strings();
+    test_large_buffers();
     test_hash();
     test_out();
     test_pool();

@@ -10,12 +10,65 @@
 
 enum { HUGE_PAGE = 2 << 20, LARGE = 4 * HUGE_PAGE };
 
-/* Large buffers lie on huge pages where the system grants them: a growing one pays a fault for 2 MiB, not for 4 KiB. */
-static uint8_t *allocate(size_t bytes)
+/* Large buffers are mappings of whole huge pages, where the system grants them, and grow by the page table: nothing is
+ * copied, and the system, which clears each page that it gives, clears none twice. */
+static bool is_large(size_t bytes)
 {
-    uint8_t *p = aligned_alloc(bytes < LARGE ? 64 : HUGE_PAGE, bytes);
-    if (p && bytes >= LARGE)
-        (void)madvise(p, bytes, MADV_HUGEPAGE); /* advice only: results do not depend on it */
+    return bytes >= LARGE;
+}
+
+static uint8_t *map(size_t bytes)
+{
+    uint8_t *p = mmap(NULL, bytes + HUGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    size_t before;
+
+    if (p == MAP_FAILED)
+        return NULL;
+    before = -(uintptr_t)p % HUGE_PAGE;
+    if (before)
+        (void)munmap(p, before);
+    (void)munmap(p + before + bytes, HUGE_PAGE - before);
+    (void)madvise(p + before, bytes, MADV_HUGEPAGE); /* advice only: results do not depend on it */
+    return p + before;
+}
+
+/* A mapping made longer where it is, or moved to where there is room; NULL: it is as it was. */
+static uint8_t *map_longer(uint8_t *p, size_t old, size_t bytes)
+{
+    uint8_t *to;
+
+    if (mremap(p, old, bytes, 0) != MAP_FAILED)
+        return p;
+    if (!(to = map(bytes)))
+        return NULL;
+    if (mremap(p, old, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, to) != MAP_FAILED)
+        return to;
+    (void)munmap(to, bytes);
+    return NULL;
+}
+
+static void release(struct ctr_buf *b)
+{
+    if (b->cap && is_large(b->cap + CTR_PAD))
+        (void)munmap(b->data, b->cap + CTR_PAD);
+    else
+        free(b->data);
+}
+
+/* Room for `cap` bytes and the pad: NULL, or the buffer's bytes in it, and what they were in is gone. */
+static uint8_t *resize(struct ctr_buf *b, size_t cap)
+{
+    size_t bytes = cap + CTR_PAD;
+    uint8_t *p;
+
+    if (is_large(bytes) && b->cap && is_large(b->cap + CTR_PAD))
+        return map_longer(b->data, b->cap + CTR_PAD, bytes);
+    p = is_large(bytes) ? map(bytes) : aligned_alloc(64, bytes);
+    if (!p)
+        return NULL;
+    if (b->len)
+        memcpy(p, b->data, b->len);
+    release(b);
     return p;
 }
 
@@ -31,15 +84,13 @@ int ctr_buf_reserve(struct ctr_buf *b, size_t extra, struct ctr_err *err)
     need = b->len + extra;
     cap = CTR_MAX(need, b->cap + b->cap / 2);
     cap = (CTR_MAX(cap, 64) + 63) & ~(size_t)63;
-    if (cap + CTR_PAD >= LARGE) /* whole pages, as aligned_alloc wants */
+    if (is_large(cap + CTR_PAD))
         cap = (cap + CTR_PAD + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE - CTR_PAD;
-    p = allocate(cap + CTR_PAD);
+    p = resize(b, cap);
     if (!p)
         return ctr_fail_nomem(err, cap);
-    if (b->len)
-        memcpy(p, b->data, b->len);
-    memset(p + cap, 0, CTR_PAD);
-    free(b->data);
+    if (!is_large(cap + CTR_PAD)) /* a mapping is zero already */
+        memset(p + cap, 0, CTR_PAD);
     b->data = p;
     b->cap = cap;
     return 0;
@@ -78,7 +129,7 @@ int ctr_buf_printf(struct ctr_buf *b, struct ctr_err *err, const char *fmt, ...)
 
 void ctr_buf_free(struct ctr_buf *b)
 {
-    free(b->data);
+    release(b);
     *b = (struct ctr_buf){ 0 };
 }
 
