@@ -326,15 +326,55 @@ static int add_windows(struct ctr_eval *e, const struct ctr_batch *b, const stru
     return rc;
 }
 
+/* Rows from `from` on, one by one: their slices may be new, and others may go to the rest. */
+static int add_tile(struct ctr_eval *e, int by, const struct ctr_batch *b, const struct ctr_col *time,
+                    const double *control, int64_t from, const uint64_t *hash, int64_t n, struct ctr_err *err)
+{
+    struct ctr_slice_rows *to = &e->rows_of[2 * (by + 1)];
+    struct row r = { 0 };
+    int rc = 0;
+
+    for (int64_t k = 0; !rc && k < n; k++) {
+        struct ctr_slice_value v = { by, &b->col[e->by[by]], from + k };
+        if ((rc = ctr_slices_bound(e, by, err)))
+            break;
+        row_get(e, control, from + k, &r);
+        rc = add_to(e, &v, hash[k], time, &r, from + k, b->first_row + from + k, to, false, err);
+    }
+    return rc;
+}
+
+/* Rows of slices that are all there, in the common case: what add_tile does to them, less what it looks for. */
+static void add_known(struct ctr_eval *e, int by, int64_t from, struct ctr_slice *const *slice, int64_t n)
+{
+    const double *score = e->rows.score + from, *label = e->rows.label + from;
+    const double *loss = e->losses ? (const double *)(const void *)e->loss[0].data + from : NULL;
+    struct ctr_slice_rows *to = &e->rows_of[2 * (by + 1)];
+
+    for (int64_t k = 0; k < n; k++) {
+        struct ctr_metric_sums *t = &slice[k]->pub.sums[0];
+        double p = score[k] + 0.0, y = label[k], d = p - y;
+        t->rows++;
+        t->weight += 1;
+        t->label += y;
+        t->score += p;
+        t->log_loss += loss ? loss[k] : 0;
+        t->squared += d * d;
+    }
+    for (int64_t k = 0; e->samples && k < n; k++)
+        give_row(e, to, slice[k], false, from + k);
+}
+
 /* A value a row. */
 static int add_scalars(struct ctr_eval *e, int by, const struct ctr_batch *b, const struct ctr_col *time,
                        const double *control, struct ctr_err *err)
 {
     enum { TILE = 32 };
     const struct ctr_col *col = &b->col[e->by[by]];
+    const bool plain = !control && !time && !e->rows.weight && !e->o.bootstrap;
     struct ctr_slice_rows *to = &e->rows_of[2 * (by + 1)];
+    struct ctr_slice *slice[TILE];
     uint64_t hash[TILE];
-    struct row r = { 0 };
     int rc = give_room(e, &to[0], false, b->rows, err);
 
     if (!rc && time)
@@ -343,14 +383,12 @@ static int add_scalars(struct ctr_eval *e, int by, const struct ctr_batch *b, co
         int64_t n = CTR_MIN(TILE, b->rows - from);
         for (int64_t k = 0; k < n; k++)
             ctr_idmap_prefetch(&e->slices, hash[k] = ctr_slice_hash(&(struct ctr_slice_value){ by, col, from + k }));
-        ctr_slices_fetch(e, hash, n);
-        for (int64_t k = 0; !rc && k < n; k++) {
-            struct ctr_slice_value v = { by, col, from + k };
-            if ((rc = ctr_slices_bound(e, by, err)))
-                break;
-            row_get(e, control, from + k, &r);
-            rc = add_to(e, &v, hash[k], time, &r, from + k, b->first_row + from + k, to, false, err);
-        }
+        if ((rc = ctr_slices_bound(e, by, err)))
+            break;
+        if (ctr_slices_known(e, hash, n, slice) && plain)
+            add_known(e, by, from, slice, n);
+        else
+            rc = add_tile(e, by, b, time, control, from, hash, n, err);
     }
     return rc;
 }

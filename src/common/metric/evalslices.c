@@ -136,23 +136,19 @@ int ctr_slice_get(struct ctr_eval *e, const struct ctr_slice_value *v, bool wind
 }
 
 /* Many slices lie outside the cache, some steps from hash to sums: each step is taken for all before the next one. */
-void ctr_slices_fetch(const struct ctr_eval *e, const uint64_t *hash, int64_t n)
+bool ctr_slices_known(const struct ctr_eval *e, const uint64_t *hash, int64_t n, struct ctr_slice **slice)
 {
-    enum { MOST = 64 };
-    uint32_t id[MOST];
+    bool all = true;
 
-    if (e->n < 1024 || n > MOST)
-        return;
     for (int64_t i = 0; i < n; i++) {
-        id[i] = ctr_idmap_slot(&e->slices, hash[i])->id;
-        if (id[i] != UINT32_MAX)
-            __builtin_prefetch(&e->slice[id[i]]);
+        uint32_t id = ctr_idmap_slot(&e->slices, hash[i])->id;
+        all &= id != UINT32_MAX;
+        slice[i] = id == UINT32_MAX ? NULL : e->slice[id];
+        if (slice[i])
+            for (size_t at = 0; at < offsetof(struct ctr_slice, token); at += 64)
+                __builtin_prefetch((const char *)slice[i] + at, 1);
     }
-    for (int64_t i = 0; i < n; i++) {
-        const char *s = id[i] == UINT32_MAX ? NULL : (const char *)e->slice[id[i]];
-        for (size_t at = 0; s && at < offsetof(struct ctr_slice, token); at += 64)
-            __builtin_prefetch(s + at, 1);
-    }
+    return all;
 }
 
 /* ---- the bound ---- */

@@ -99,8 +99,9 @@ struct ctr_slice_value {
     int64_t i;
 };
 uint64_t ctr_slice_hash(const struct ctr_slice_value *v);
-/* Asks memory for the slices that have these hashes, the hashes' slots having been asked for: there may be many. */
-void ctr_slices_fetch(const struct ctr_eval *e, const uint64_t *hash, int64_t n);
+/* The slices of so many hashes, whose slots have been asked for, and asks memory for them; NULL is one that is not
+ * there yet: then the answer is false. */
+bool ctr_slices_known(const struct ctr_eval *e, const uint64_t *hash, int64_t n, struct ctr_slice **slice);
 int ctr_slice_find(struct ctr_eval *e, const struct ctr_slice_value *v, uint64_t hash, bool windowed, int64_t window,
                    struct ctr_slice **out, struct ctr_err *err) CTR_MUST;
 int ctr_slice_get(struct ctr_eval *e, const struct ctr_slice_value *v, bool windowed, int64_t window,
