@@ -147,7 +147,7 @@ coverage:
 	@tests/coverage/table build/opt-cov $(FILES)
 
 # T=… picks tests: make check T='tests/ctr-join.t'
-check: bins units fuzzers
+check: bins units fuzzers $(B)/bench/bench-log
 	@CTR_BUILD=$(CURDIR)/$(B) tests/run $(T)
 
 # Every operation of the compute table against its reference: the program that tests/compute.t runs.

@@ -1,19 +1,26 @@
-# Figure 3 of the Trenches paper from lines of: true p, score, uncertainty, scores of bootstrap models. Prints correlations and quartiles of the
-# error of the log-odds by uncertainty, and writes the picture to the file `svg`. gawk.
+# Figure 3 of the Trenches paper from lines of: true p, score, uncertainty, number of unseen keys, score learned from labels that were drawn
+# once more, scores of bootstrap models. Prints correlations and quartiles of the error of the log-odds by uncertainty, and writes the
+# picture to the file `svg`. gawk.
 function logit(p) { return log(p / (1 - p)) }
 function abs(x) { return x < 0 ? -x : x }
 function spread(from,    i, n, x, sum, squares) {
     for (i = from; i <= NF; i++) { x = logit($i); n++; sum += x; squares += x * x }
     return sqrt(squares / n - (sum / n) ^ 2)
 }
-function correlation(a, b,    i, x, y, xx, yy, xy) {
-    for (i = 1; i <= n; i++) { x += a[i]; y += b[i]; xx += a[i] * a[i]; yy += b[i] * b[i]; xy += a[i] * b[i] }
-    return (n * xy - x * y) / sqrt((n * xx - x * x) * (n * yy - y * y))
+# Pearson's, over the rows that have no more than `most` unseen keys.
+function correlation(a, b, most,    i, m, x, y, xx, yy, xy) {
+    for (i = 1; i <= n; i++) if (unseen[i] <= most) {
+        m++; x += a[i]; y += b[i]; xx += a[i] * a[i]; yy += b[i] * b[i]; xy += a[i] * b[i]
+    }
+    return m ? (m * xy - x * y) / sqrt((m * xx - x * x) * (m * yy - y * y)) : 0
 }
 # Ranks of values, ties in the order of rows: the correlation of ranks is Spearman's.
-function ranks(a, rank,    i, order) {
+function ranks(a, rank,    i, m, order) {
     m = asorti(a, order, "@val_num_asc")
     for (i = 1; i <= m; i++) rank[order[i]] = i
+}
+function row(name, a, b, ra, rb) {
+    printf "%-47s %9.4f %9.4f %14.4f\n", name, correlation(a, b, 1e9), correlation(ra, rb, 1e9), correlation(a, b, 0)
 }
 # Rows by `key` in BINS bins of equal size: mean of key, quartiles of the error.
 function quartiles(key, name,    order, b, i, from, to, e, sum, k) {
@@ -47,13 +54,23 @@ function panel(name, left, title,    b, q, top, low, high, x, path) {
     print "</g>" > svg
 }
 BEGIN { BINS = 20; colour[1] = "#0072b2"; colour[2] = "#d55e00"; colour[3] = "#009e73" }
-{ n++; err[n] = abs(logit($2) - logit($1)); u[n] = $3; s[n] = spread(4) }
+{
+    n++; err[n] = abs(logit($2) - logit($1)); u[n] = $3; unseen[n] = $4; again[n] = abs(logit($2) - logit($5)); s[n] = spread(6)
+    known += !$4; total += err[n]; again_total += again[n]; s_total += s[n]; s_squares += s[n] ^ 2
+}
 END {
-    ranks(err, rerr); ranks(u, ru); ranks(s, rs)
-    printf "%d rows, %d bootstrap models\n\n%-38s %9s %9s\n", n, NF - 3, "correlation", "values", "ranks"
-    printf "%-38s %9.4f %9.4f\n", "uncertainty with the error", correlation(u, err), correlation(ru, rerr)
-    printf "%-38s %9.4f %9.4f\n", "spread of the bootstrap with the error", correlation(s, err), correlation(rs, rerr)
-    printf "%-38s %9.4f %9.4f\n", "uncertainty with the spread", correlation(u, s), correlation(ru, rs)
+    ranks(err, rerr); ranks(u, ru); ranks(s, rs); ranks(again, ragain)
+    printf "%d rows, %d with no unseen key, %d bootstrap models\n", n, known, NF - 5
+    s_mean = s_total / n
+    printf "mean |error| %.4f, mean |difference| of the model from labels drawn again %.4f\n", total / n, again_total / n
+    printf "spread %.4f +- %.4f, of which the draw of %d models makes %.4f\n\n", s_mean, sqrt(s_squares / n - s_mean ^ 2), NF - 5, \
+        s_mean / sqrt(2 * (NF - 6))
+    printf "%-47s %9s %9s %14s\n", "correlation", "values", "ranks", "no unseen key"
+    row("uncertainty with the error", u, err, ru, rerr)
+    row("uncertainty with labels drawn again", u, again, ru, ragain)
+    row("spread of the bootstrap with the error", s, err, rs, rerr)
+    row("spread of the bootstrap with labels drawn again", s, again, rs, ragain)
+    row("uncertainty with the spread", u, s, ru, rs)
     quartiles(u, "uncertainty"); quartiles(s, "spread")
     print "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"820\" height=\"320\" font-family=\"sans-serif\" font-size=\"12\">" > svg
     print "<rect width=\"820\" height=\"320\" fill=\"white\"/>" > svg

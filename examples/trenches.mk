@@ -38,10 +38,13 @@ $(T)/ml1m.arrows: $(ml1m_inputs)
 	@mkdir -p $(@D)
 	$(ml1m_features) -o $@
 
-# The first three quarters to learn from, the last one held out.
-$(T)/%.train.arrows $(T)/%.test.arrows &: $(T)/%.arrows
-	ctr-select --head 75% $< -o $(T)/$*.train.arrows --rest $(T)/$*.test.arrows
-.PRECIOUS: $(T)/%.train.arrows $(T)/%.test.arrows
+# The first three quarters to learn from, the rest held out: of it one half to choose by, the other to report.
+$(T)/%.train.arrows $(T)/%.rest.arrows &: $(T)/%.arrows
+	ctr-select --head 75% $< -o $(T)/$*.train.arrows --rest $(T)/$*.rest.arrows
+$(T)/%.validation.arrows $(T)/%.test.arrows &: $(T)/%.rest.arrows
+	ctr-select --head 50% $< -o $(T)/$*.validation.arrows --rest $(T)/$*.test.arrows
+held_out = $(foreach p,train validation test,$(1:%=$(T)/%.$p.arrows))
+.PRECIOUS: $(foreach p,train rest validation test,$(T)/%.$p.arrows)
 
 # ---- the experiments: each adds its name to the list and makes $(T)/NAME.txt ----
 
@@ -53,12 +56,12 @@ $(T)/data.txt: $(LOG) $(REAL)
 	  awk -v name=$$(basename $$f .arrows) '/^(rows|keys)/ { v[$$1] = $$2 } /^mean label/ { l = $$3 } /AUC/ { a = $$3 } \
 	    END { printf "%-10s %10d %10d %10.4f %10.4f\n", name, v["rows"], v["keys"], l, a }' $(T)/err >>$@; done
 
-# nohelp: what section 9 tried and found no benefit in, on rows that were held out; alpha is tuned for each
+# nohelp: what section 9 tried and found no benefit in, on rows that were held out; alpha is tuned for each on others of them
 trenches += nohelp
 nohelp := - --hash-bits=18 --hash-bits=20 --hash-bits=22 --hash-bits=24 --dropout=.1 --dropout=.2 --dropout=.5 \
 	--normalize=l1 --normalize=l2 --normalize=max
 nohelp_logs := log $(filter-out avazu mind,$(real))
-$(T)/nohelp.txt: $(nohelp_logs:%=$(T)/%.train.arrows)
+$(T)/nohelp.txt: $(call held_out,$(nohelp_logs))
 	for l in $(nohelp_logs); do for o in $(nohelp); do \
 	  printf '%s %s ' $$l $$o; ./trenches.sh held-out $(T)/$$l "$$(echo $$o | sed "s,^-$$,,")" || exit 1; \
 	done; done | ./trenches.sh against-first >$@
@@ -91,7 +94,7 @@ $(T)/bagging.txt: $(bagging_logs:%=$(T)/%.arrows)
 # table1: non-zero weights of other optimizers where their AucLoss is that of FTRL-Proximal (section 3)
 trenches += table1
 table1_logs := log $(filter-out avazu,$(real))
-$(T)/table1-%.txt: $(T)/%.train.arrows $(T)/%.test.arrows
+$(T)/table1-%.txt: $(T)/%.train.arrows $(T)/%.rest.arrows
 	./trenches.sh sparsity $(T)/$* >$@
 .PRECIOUS: $(T)/table1-%.txt
 $(T)/table1.txt: $(table1_logs:%=$(T)/table1-%.txt)
@@ -99,7 +102,7 @@ $(T)/table1.txt: $(table1_logs:%=$(T)/table1-%.txt)
 
 # rates: a learning rate by coordinate, from sums of squares or from counts, against one for all (sections 3.1 and 4.5), alpha tuned for each
 trenches += rates
-$(T)/rates.txt: $(table1_logs:%=$(T)/%.train.arrows)
+$(T)/rates.txt: $(call held_out,$(table1_logs))
 	for l in $(table1_logs); do for o in per-coordinate counts global; do \
 	  printf '%s %s ' $$l $$o; ./trenches.sh held-out $(T)/$$l "--learning-rate $$o" || exit 1; \
 	done; done | ./trenches.sh against-first >$@
@@ -153,7 +156,7 @@ $(F)/page.html: $(fig2_models:%=$(F)/%.eval)
 	ctr-gridviz --title 'Models of a planted world, against one of single features' -o $@ $^
 $(T)/fig2.txt: $(F)/page.html
 	for m in $(fig2_models); do ctr-export --format csv --columns by,slice,window,rows,auc_loss_change $(F)/$$m.eval \
-	  | ./trenches.sh slices $$m category; done | (printf '%-10s %9s   %s\n' model 'AucLoss %' 'categories, from the best to the worst'; cat) >$@
+	  | ./trenches.sh slices $$m category; done | (printf '%-10s %9s   %s\n' model 'AucLoss %' 'the three best and the three worst categories'; cat) >$@
 	@echo 'the page: $(abspath $(F)/page.html)' >>$@
 .PHONY: trenches-fig2.png
 trenches-fig2.png: $(F)/page.html
@@ -161,18 +164,26 @@ trenches-fig2.png: $(F)/page.html
 	  'set("range", 1.1, "input")' 'hover(4, 5)'
 
 # fig3: labels drawn from a ground-truth model with other features; is uncertainty a measure of the error of the log-odds? Beside it the
-# spread of 32 models, each learned from a bootstrap sample
+# spread of 32 models, each learned from a bootstrap sample. Three settings: all columns and a truth that is learned with ctr-train's own
+# options; a truth that fits its log closely; the same of the columns C1 to C16 (the picture).
 trenches += fig3
 FIG3_ROWS ?= $(shell expr $(ROWS) / 10)
-$(T)/fig3.txt: trenches-fig3.plan trenches-truth.plan trenches-fig3.awk trenches.sh $(BENCH_LOG)
-	@mkdir -p $(T)/fig3
-	$(BENCH_LOG) tsv $(FIG3_ROWS) | awk '{ print NR "\t" $$0 }' \
-	  | ctr-import --format tsv --columns 'row:int64,$(trenches_columns)' -o $(T)/fig3/raw.arrows
-	ctr-extract trenches-truth.plan $(T)/fig3/raw.arrows \
-	  | ctr-train lr -q --alpha 1 --passes 3 --spool $(T)/fig3/spool.arrows -o $(T)/fig3/truth.model
-	ctr-extract trenches-truth.plan $(T)/fig3/raw.arrows | ctr-predict $(T)/fig3/truth.model \
-	  | ctr-select --add p=score --columns p -o $(T)/fig3/truth.arrows
-	./trenches.sh fig3 $(T)/fig3 $< 32 >$@
+FIG3_MODELS ?= 32
+fig3_settings := weak strong narrow
+fig3_columns = $(if $(filter narrow,$(1)),16,26)
+fig3_rows = $(if $(filter weak,$(1)),$(shell expr $(FIG3_ROWS) / 4),$(FIG3_ROWS))
+fig3_truth = $(if $(filter weak,$(1)),,--alpha 1 --passes 3 --spool $(T)/fig3/$(1)/spool)
+$(T)/fig3/%.txt: trenches-fig3.plan trenches-truth.plan trenches-fig3.awk trenches.sh $(BENCH_LOG)
+	@mkdir -p $(T)/fig3/$*
+	$(BENCH_LOG) tsv $(call fig3_rows,$*) | awk '{ print NR "\t" $$0 }' \
+	  | ctr-import --format tsv --columns 'row:int64,$(trenches_columns)' -o $(T)/fig3/$*/raw.arrows
+	for p in trenches-truth.plan:truth trenches-fig3.plan:model; do \
+	  sed 's/C\[1\.\.26\]/C[1..$(call fig3_columns,$*)]/' $${p%:*} >$(T)/fig3/$*/$${p#*:}.plan; done
+	(echo "$*: $(call fig3_rows,$*) rows, columns C1 to C$(call fig3_columns,$*)" && \
+	  ./trenches.sh fig3 $(T)/fig3/$* '$(call fig3_truth,$*)' $(T)/fig3/$*.svg $(FIG3_MODELS)) >$@
+.PRECIOUS: $(T)/fig3/%.txt
+$(T)/fig3.txt: $(fig3_settings:%=$(T)/fig3/%.txt)
+	cat $^ >$@
 
 # ---- the list ----
 

@@ -3,8 +3,8 @@
 #
 #     trenches.sh held-out LOG 'OPTIONS OF ctr-train lr'
 #
-# learns from LOG.train.arrows and scores LOG.test.arrows, with alpha .1 and then twice and half of it for as long as the log loss falls, and
-# prints of the best: keys, AucLoss (1 - AUC), log loss, alpha.
+# learns from LOG.train.arrows, with alpha .1 and then twice and half of it for as long as the log loss of LOG.validation.arrows falls, scores
+# LOG.test.arrows with the best, and prints: keys, AucLoss (1 - AUC), log loss, alpha.
 #
 #     trenches.sh against-first
 #
@@ -12,7 +12,8 @@
 #
 #     trenches.sh slices NAME COLUMN
 #
-# reads by,slice,window,rows,auc_loss_change and prints a line: the name, the change of all rows, then the values of the column by theirs.
+# reads by,slice,window,rows,auc_loss_change and prints a line: the name, the change of all rows, then the three values of the
+# column with the best and the three with the worst.
 #
 #     trenches.sh inclusion STREAM RULE FILTER-MEMORY
 #
@@ -30,17 +31,18 @@
 #
 # learns 10 variants without a fifth of the columns each and one with all, and prints the AucLoss of all, of the ten, and of their mean.
 #
-#     trenches.sh fig3 DIR PLAN MODELS
+#     trenches.sh fig3 DIR 'OPTIONS OF THE TRUTH' PICTURE MODELS
 #
-# joins DIR/raw.arrows with the true probabilities p of DIR/truth.arrows, draws labels from p, learns by PLAN from the first 80 per cent, and
-# compares |error of the log-odds| on the others with uncertainty and with the spread of MODELS bootstrap models: figures on stdout, the
-# picture in DIR/../fig3.svg.
+# learns the truth by DIR/truth.plan from DIR/raw.arrows with the options, draws labels from its probabilities, learns by DIR/model.plan from
+# the first 80 per cent, and compares |error of the log-odds| on the others with the uncertainty and with the spread of MODELS bootstrap
+# models: figures on stdout, and the picture.
 #
 #     trenches.sh sparsity LOG
 #
-# prints for each optimizer, learned and scored as above: log, name, options, non-zero weights and AucLoss. FTRL has l1 = 1 and the alpha
-# that is best for it. The others get their own best alpha, and then the most l1 (ogd-count: the greatest threshold) whose AucLoss
-# is not above that of FTRL; one that never gets there, the least l1 that leaves no more weights than FTRL has.
+# prints for each optimizer, learned from LOG.train.arrows and scored on LOG.rest.arrows: log, name, options, non-zero weights and AucLoss.
+# FTRL has l1 = 1 and the alpha that is best for it there. The others get their own best alpha, and then the most l1 (ogd-count: the
+# greatest threshold) whose AucLoss is not above that of FTRL; one that never gets there, the least l1 that leaves no more weights than
+# FTRL has.
 #
 #     trenches.sh sparsity-table
 #
@@ -49,36 +51,44 @@ set -eu
 tmp=$(mktemp -d "${TMPDIR:-/tmp}/trenches.XXXXXX")
 trap 'rm -rf "$tmp"' EXIT
 
-# one ALPHA: learn and score with it, leave the figures in the variable `one`
+# losses MODEL STREAM: AucLoss and log loss
+losses() { ctr-predict "$1" "$2" | ctr-eval --metrics auc_loss,log_loss | awk 'END { if (NF < 3) exit 1; print $(NF - 1), $NF }'; }
+
+# one ALPHA: learn with it and score the rows to choose by; leave the figures in the variable `one`
 one() {
     # shellcheck disable=SC2086
     ctr-train lr $options --alpha "$1" "$log.train.arrows" -o "$tmp/model" 2>"$tmp/err" || { cat "$tmp/err" >&2; exit 1; }
-    one=$(ctr-predict "$tmp/model" "$log.test.arrows" | ctr-eval --metrics auc_loss,log_loss | tail -n 1 | awk -v alpha="$1" \
-        -v keys="$(awk '$1 == "keys" { print $2 }' "$tmp/err")" '{ print keys, $4, $5, alpha }')
-    [ "$one" ]
+    one="$(awk '$1 == "keys" { print $2 }' "$tmp/err") $(losses "$tmp/model" "$log.$choose_by.arrows") $1" || exit 1
 }
+keep() { best=$one && mv "$tmp/model" "$tmp/best"; }
 
 # climb FACTOR: from the best alpha so far, for as long as the log loss falls
 climb() {
     while one "$(echo "${best##* }" | awk -v by="$1" '{ print $1 * by }')" && echo "$one $best" | awk '{ exit !($3 < $7) }'; do
-        best=$one
+        keep
     done
 }
 
-held_out() {
-    log=$1 options=$2
+# tune LOG OPTIONS PART: the best alpha on LOG.PART.arrows; leaves its figures in the variable `best`, its model in $tmp/best
+tune() {
+    log=$1 options=$2 choose_by=$3
     one 0.1
-    best=$one
+    keep
     climb 2
     [ "${best##* }" != 0.1 ] || climb .5
-    echo "$best"
+}
+best_alpha() { tune "$@"; echo "${best##* }"; }
+
+held_out() {
+    tune "$1" "$2" validation
+    echo "${best%% *} $(losses "$tmp/best" "$log.test.arrows") ${best##* }"
 }
 
 # fit OPTIONS: learn and score, leave non-zero weights and AucLoss in the variable `fit`
 fit() {
     # shellcheck disable=SC2086
     ctr-train lr -q $1 "$log.train.arrows" -o "$tmp/model"
-    fit="$(ctr-select --where 'weight != 0' "$tmp/model" | ctr-info - | awk '$1 == "rows:" { print $2 }') $(ctr-predict "$tmp/model" "$log.test.arrows" |
+    fit="$(ctr-select --where 'weight != 0' "$tmp/model" | ctr-info - | awk '$1 == "rows:" { print $2 }') $(ctr-predict "$tmp/model" "$log.rest.arrows" |
         ctr-eval --metrics auc_loss | tail -n 1 | awk '{ print $NF }')"
 }
 
@@ -104,16 +114,15 @@ search() {
 
 sparsity() {
     log=$1
-    options='--l1 1' best=$(held_out "$log" '--l1 1')
-    alpha=${best##* }
+    alpha=$(best_alpha "$log" '--l1 1' rest)
     fit "--l1 1 --alpha $alpha"
     base=$fit
     echo "$(basename "$log") ftrl --alpha $alpha --l1 1 $base"
-    a=$(held_out "$log" "--optimizer rda")
-    echo "$(basename "$log") rda --alpha ${a##* } $(search "--optimizer rda --alpha ${a##* }" --l1 0.0001 20)"
-    a=$(held_out "$log" "--optimizer ogd") # without l1 ogd and fobos are one
-    echo "$(basename "$log") fobos --alpha ${a##* } $(search "--optimizer fobos --alpha ${a##* }" --l1 0.0001 20)"
-    echo "$(basename "$log") ogd-count --alpha ${a##* } $(search "--optimizer ogd-count --alpha ${a##* }" --threshold 1 200)"
+    a=$(best_alpha "$log" '--optimizer rda' rest)
+    echo "$(basename "$log") rda --alpha $a $(search "--optimizer rda --alpha $a" --l1 0.0001 20)"
+    a=$(best_alpha "$log" '--optimizer ogd' rest) # without l1 ogd and fobos are one
+    echo "$(basename "$log") fobos --alpha $a $(search "--optimizer fobos --alpha $a" --l1 0.0001 20)"
+    echo "$(basename "$log") ogd-count --alpha $a $(search "--optimizer ogd-count --alpha $a" --threshold 1 200)"
 }
 
 sparsity_table() {
@@ -130,8 +139,9 @@ against_first() {
 
 slices() {
     awk -F, 'NR > 1 && $1 == "" && $3 == "" { total = $5 } NR > 1 && $1 == "'"$2"'" && $3 == "" && $5 != "" { printf "%s\t%s\n", $5, $2 } END { print "total\t" total }' |
-        sort -g | awk -F '\t' -v name="$1" '$1 == "total" { total = $2; next } { list = list sprintf("%s%s %+.1f", list ? ", " : "", $2, $1) }
-            END { printf "%-10s %+9.2f   %s\n", name, total, list }'
+        sort -g | awk -F '\t' -v name="$1" '$1 == "total" { total = $2; next } { c[++n] = sprintf("%s %+.1f", $2, $1) }
+            END { for (i = 1; i <= n; i++) if (n <= 6 || i <= 3 || i > n - 3) list = list (i > 1 ? ", " : "") (n > 6 && i == n - 2 ? "..., " : "") c[i]
+                printf "%-10s %+9.2f   %s\n", name, total, list }'
 }
 
 # figure FILE NAME : a number of the summary that ctr-train printed; the size of the learner in KiB
@@ -191,41 +201,50 @@ bagging() {
     rm -f "$tmp"/model-*
 }
 
-# The plan of figure 3: labels drawn from p, and for each bootstrap model how often it draws the row (Poisson, mean 1)
-fig3_plan() {
-    echo 'label click = hash_bits(row, 32) * 2.3283064365386963e-10 < p'
+# The plan of figure 3: labels drawn from p by SEED, and for each bootstrap model how often it draws the row (Poisson, mean 1)
+fig3_plan() { # PLAN SEED MODELS
+    echo "label click = hash_bits(row * 1000 + $2, 32) * 2.3283064365386963e-10 < p"
     echo 'keep p'
     grep '^feature' "$1"
-    for k in $(seq "$2"); do
+    for k in $(seq "$3"); do
         echo "u$k = hash_bits(row * 1000 + $k, 32) * 2.3283064365386963e-10"
         echo "keep w$k = if(u$k < 0.3679, 0, if(u$k < 0.7358, 1, if(u$k < 0.9197, 2, if(u$k < 0.9810, 3, if(u$k < 0.9963, 4, 5)))))"
     done
 }
 
-# u(x) of each row: the sum of alpha / (beta + sqrt(n_i)) over its features, alpha / beta for a key that was not seen; alpha .1, beta 1
-uncertainty() {
-    ctr-select --columns key,n "$1" | ctr-export --format tsv | sed 1d >"$tmp/n"
-    features=$(ctr-info "$2" | awk '$3 == "feature" { printf "%s%s", comma, $1; comma = "," }')
-    ctr-select --columns "$features" "$2" | ctr-export --format tsv | sed 1d \
-        | awk 'NR == FNR { eta[$1] = .1 / (1 + sqrt($2)); next }
-            { u = 0; for (i = 1; i <= NF; i++) u += $i in eta ? eta[$i] : .1; printf "%.6f\n", u }' "$tmp/n" -
+# unseen MODEL STREAM: how many keys of each row the model does not have
+unseen() {
+    ctr-export --format tsv --columns key "$1" | sed 1d >"$tmp/keys"
+    features=$(columns "$2" | paste -sd,)
+    ctr-export --format tsv --columns "$features" "$2" | sed 1d \
+        | awk 'NR == FNR { seen[$1]; next } { n = 0; for (i = 1; i <= NF; i++) n += !($i in seen); print n }' "$tmp/keys" -
 }
 
+# scores MODEL STREAM COLUMNS
+scores() { ctr-predict --uncertainty "$1" "$2" | ctr-export --format tsv --columns "$3" -o "$tmp/tsv" && sed 1d "$tmp/tsv"; }
+
 fig3() {
-    dir=$1 models=$3
-    fig3_plan "$2" "$models" >"$dir/fig3.plan"
-    ctr-join -q --by-row "$dir/truth.arrows" "$dir/raw.arrows" | ctr-extract "$dir/fig3.plan" \
-        | ctr-select --head 80% --rest "$dir/test.arrows" -o "$dir/train.arrows"
-    scores() { ctr-predict "$1" "$dir/test.arrows" | ctr-export --format tsv --columns "$2" | sed 1d; }
-    ctr-train lr -q "$dir/train.arrows" -o "$dir/model"
-    scores "$dir/model" p,score >"$dir/scores"
-    uncertainty "$dir/model" "$dir/test.arrows" >"$dir/uncertainty"
+    dir=$1 models=$4
+    ctr-extract "$dir/truth.plan" "$dir/raw.arrows" >"$tmp/truth.arrows"
+    # shellcheck disable=SC2086
+    ctr-train lr -q $2 "$tmp/truth.arrows" -o "$tmp/truth.model"
+    ctr-export --format tsv --columns n,weight "$tmp/truth.model" | awk 'NR > 1 { c = ($1 < 1 ? 1 : $1 < 10 ? 2 : 3); k[c]++; w[c] += ($2 < 0 ? -$2 : $2) }
+        END { printf "mean |weight| of the truth: n < 1 %.3f (%d keys), 1 <= n < 10 %.3f (%d), 10 <= n %.3f (%d)\n", w[1] / k[1], k[1], w[2] / k[2], k[2], w[3] / k[3], k[3] }'
+    ctr-predict "$tmp/truth.model" "$tmp/truth.arrows" | ctr-select --add p=score --columns p | ctr-join -q --by-row - "$dir/raw.arrows" >"$tmp/raw.arrows"
+    for seed in 0 999; do
+        fig3_plan "$dir/model.plan" $seed "$models" >"$tmp/fig3.plan"
+        ctr-extract "$tmp/fig3.plan" "$tmp/raw.arrows" | ctr-select --head 80% --rest "$tmp/test.$seed" -o "$tmp/train.$seed"
+        ctr-train lr -q "$tmp/train.$seed" -o "$tmp/model.$seed"
+    done
+    scores "$tmp/model.0" "$tmp/test.0" p,score,uncertainty >"$tmp/scores"
+    unseen "$tmp/model.0" "$tmp/test.0" >"$tmp/unseen"
+    scores "$tmp/model.999" "$tmp/test.999" score >"$tmp/again"
     for k in $(seq "$models"); do
-        ctr-train lr -q --weight "w$k" "$dir/train.arrows" -o "$tmp/model"
-        scores "$tmp/model" score >"$dir/bootstrap.$k"
+        ctr-train lr -q --weight "w$k" "$tmp/train.0" -o "$tmp/model"
+        scores "$tmp/model" "$tmp/test.0" score >"$tmp/bootstrap.$k"
     done
     # shellcheck disable=SC2046
-    paste "$dir/scores" "$dir/uncertainty" $(seq -f "$dir/bootstrap.%g" "$models") | gawk -v svg="$dir/../fig3.svg" -f "${0%/*}/trenches-fig3.awk"
+    paste "$tmp/scores" "$tmp/unseen" "$tmp/again" $(seq -f "$tmp/bootstrap.%g" "$models") | gawk -v svg="$3" -f "${0%/*}/trenches-fig3.awk"
 }
 
 case ${1-} in

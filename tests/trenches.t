@@ -1,0 +1,33 @@
+#!/bin/sh
+# Each experiment of examples/trenches.mk runs, in small and on the generated log alone, and prints its table; examples/trenches.md tells of
+# each of them.
+. "${0%/*}/lib.sh"
+[ -x "$CTR_BUILD/bench/bench-log" ] && [ -x "$CTR_TOP/bin/ctr-train" ] || skip_all "no bench-log or bin/: make check builds them"
+small="DATA=$W/none OUT=$W/out BENCH_LOG=$CTR_BUILD/bench/bench-log ROWS=16000 VARIANT_ROWS=2000 FIG2_ROWS=3000 FIG3_ROWS=8000 FIG3_MODELS=2"
+
+# trenches TARGET: its table in $W/TARGET
+trenches() {
+    # shellcheck disable=SC2086
+    make -s -C "$CTR_TOP/examples" $small "trenches-$1" >"$W/$1" 2>"$W/$1.err" || { tail -n 20 "$W/$1.err"; return 1; }
+    if grep -w -i 'nan\|-nan\|inf' "$W/$1"; then return 1; fi
+    grep -q "^    \$ make -C examples trenches-$1\>\|\`make -C examples trenches-$1\`" "$CTR_TOP/examples/trenches.md" || { echo "trenches.md does not tell of it"; return 1; }
+}
+# words FILE N: the N-th word of every line, in one line
+words() { awk -v n="$2" '{ printf "%s%s", (NR > 1 ? " " : ""), $n }' "$1"; }
+
+names=$(sed -n 's/^trenches += //p' "$CTR_TOP/examples/trenches.mk")
+for e in $names; do ok "trenches-$e" trenches "$e"; done
+is 'all of them' "$(echo "$names" | wc -l)" 9
+is 'data: the log' "$(words "$W/data" 1)" 'log log'
+is 'nohelp: against none' "$(words "$W/nohelp" 2)" 'keys - --hash-bits=18 --hash-bits=20 --hash-bits=22 --hash-bits=24 --dropout=.1 --dropout=.2 --dropout=.5 --normalize=l1 --normalize=l2 --normalize=max'
+is 'max of one-hot rows divides by 1' "$(awk '$2 == "--normalize=max" { print $5 }' "$W/nohelp")" '+0.00%'
+is 'table1: optimizers' "$(words "$W/table1" 2)" 'optimizer ftrl rda fobos ogd-count'
+is 'rates' "$(words "$W/rates" 2)" 'keys per-coordinate counts global'
+is 'table2: rules' "$(words "$W/table2" 2)" 'keys all bloom=1 bloom=2 poisson=0.1 poisson=0.03'
+is 'table2: refusing saves memory' "$(awk '$2 == "poisson=0.03" { print ($5 + 0 > 30 ? "yes" : $0) }' "$W/table2")" yes
+is 'variants: exactly, with one value' "$(words "$W/variants" 2)" '100 100 correlation'
+is 'bagging' "$(words "$W/bagging" 1)" variants
+is 'fig3: three settings' "$(sed -n 's/^\([a-z]*\): .*/\1/p' "$W/fig3" | tr '\n' ' ')" 'weak strong narrow '
+is 'fig3: twenty classes twice' "$(grep -cE '^([0-9]+\.[0-9]{4} *){4}$' "$W/fig3")" 120
+is 'fig3: quartiles of two panels' "$(grep -c '<polyline' "$W/out/trenches/16000/fig3/narrow.svg")" 6
+done_testing
