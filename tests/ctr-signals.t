@@ -146,8 +146,11 @@ is 'a constant' "$(grep -c 'the same in all rows' vet)" 2
 is 'not in the index: not kept' "$(awk '$1 == "one" { print $2 }' vet)" -
 ctr-import --format csv --header log.csv | s vet --label click >vet 2>/dev/null
 is 'a log without roles: each column' "$(awk 'NR > 1 { print $1 }' vet | tr '\n' ' ')" 'ad hour sold price '
+ctr-extract ads.plan log.arrows | s vet >vet 2>/dev/null
 ctr-select --head 0 log.arrows | ctr-extract ads.plan | s vet >vet 2>/dev/null
 is 'no rows' "$(grep -c 'no rows' vet)" 4
+is 'which are no distribution to compare with' "$(ctr-extract ads.plan log.arrows | s vet --max-auc 1 2>/dev/null |
+    awk '$1 != "signal" { print $6 }' | sort -u)" 0.0000
 head -c 3000 x.arrows >cut.arrows
 before=$(cksum <index.db)
 exits 'vet of a cut stream' 1 s vet cut.arrows
@@ -217,6 +220,15 @@ exits 'an unknown action' 2 s lst
 err_like 'is guessed' "did you mean 'list'"
 exits 'too many arguments' 2 s check a b
 exits 'a model from stdin without a name' 2 s register -
+exits 'a stream of features is no model' 1 s register x.arrows
+err_like 'says so' 'x.arrows: not a model'
+exits 'add: no such plan' 1 s --db none.db add none.plan
+ok 'makes no index' test ! -e none.db
+exits 'annotate without a text' 2 s annotate ad
+err_like 'shows how' 'annotate SIGNAL TEXT$'
+exits 'a share above 1' 2 s vet --max-missing 2 x.arrows
+exits 'an AUC below a half' 2 s vet --max-auc .2 x.arrows
+exits 'a negative PSI' 2 s vet --max-psi -1 x.arrows
 exits '-o' 0 s list -o list.txt
 is 'writes the same' "$(cat list.txt)" "$(s list)"
 exits '/dev/full' 1 sh -c 'ctr-signals list >/dev/full'

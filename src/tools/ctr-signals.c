@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "common/cli/cli.h"
+#include "common/model/model.h"
 #include "common/signal/signal.h"
 
 static struct {
@@ -42,33 +43,23 @@ struct run {
     struct ctr_signals *s;
     struct ctr_signals_view view;
     struct ctr_out *out;
-    const char *arg[2]; /* behind the action */
+    struct ctr_plan *plan; /* of an action that takes one */
+    const char *arg[2];    /* behind the action */
     int nargs;
 };
 
 /* ---- changes ---- */
 
-static int open_plan(const struct run *run, const char *path, struct ctr_plan **p, struct ctr_err *err)
-{
-    int rc = ctr_cli_reread(run->cli, &path, err);
-    return rc ? rc : ctr_plan_open(p, path, err);
-}
-
 static int add(struct run *run, struct ctr_err *err)
 {
     struct ctr_signal_added n = { 0 };
-    struct ctr_plan *p = NULL;
-    int rc;
-    if (o.definition)
-        rc = ctr_signals_add(run->s, run->arg[0], o.definition, &o.facts, &n, err);
-    else if (!(rc = open_plan(run, run->arg[0], &p, err)))
-        rc = ctr_signals_add_plan(run->s, p, &o.facts, &n, err);
+    int rc = run->plan ? ctr_signals_add_plan(run->s, run->plan, &o.facts, &n, err)
+                       : ctr_signals_add(run->s, run->arg[0], o.definition, &o.facts, &n, err);
     if (!rc)
         rc = ctr_signals_commit(run->s, err);
     if (!rc)
         ctr_cli_note(run->cli, "%" PRId64 " new signals, %" PRId64 " new versions, %" PRId64 " known", n.signals,
                      n.versions, n.known);
-    ctr_plan_free(p);
     return rc;
 }
 
@@ -115,20 +106,14 @@ static int model_name(const char *path, char **name, struct ctr_err *err)
 
 static int register_model(struct run *run, struct ctr_err *err)
 {
-    struct ctr_plan *p = NULL;
     char *name = NULL;
     int64_t n = 0;
-    if (!o.model && !strcmp(run->arg[0], "-"))
-        return ctr_cli_usage(err, "a model from stdin has no name: give --model NAME");
     int rc = o.model ? ctr_strdup(&name, o.model, err) : model_name(run->arg[0], &name, err);
     if (!rc)
-        rc = open_plan(run, run->arg[0], &p, err);
-    if (!rc)
-        rc = ctr_signals_register(run->s, name, p, &n, err);
+        rc = ctr_signals_register(run->s, name, run->plan, &n, err);
     rc = commit_each(run, rc, err);
     if (!rc)
         ctr_cli_note(run->cli, "model '%s' consumes %" PRId64 " signals", name, n);
-    ctr_plan_free(p);
     free(name);
     return rc;
 }
@@ -142,16 +127,12 @@ static int unregister(struct run *run, struct ctr_err *err)
 
 static int check(struct run *run, struct ctr_err *err)
 {
-    struct ctr_plan *p = NULL;
     int64_t problems = 0;
-    int rc = open_plan(run, run->arg[0], &p, err);
-    if (!rc)
-        rc = ctr_signals_check(run->s, p, o.facts.platform, &run->view, run->out, &problems, err);
+    int rc = ctr_signals_check(run->s, run->plan, o.facts.platform, &run->view, run->out, &problems, err);
     if (!rc)
         rc = ctr_out_commit(run->out, err);
     if (!rc && problems)
         rc = ctr_fail(err, CTR_ENO, "%s: %" PRId64 " of its signals must not be trained on", run->arg[0], problems);
-    ctr_plan_free(p);
     return rc;
 }
 
@@ -208,16 +189,17 @@ static const struct action {
     int min, max; /* arguments */
     enum ctr_signals_mode mode;
     int (*run)(struct run *run, struct ctr_err *err);
+    enum needs { NOTHING, PLAN, MODEL } needs; /* the argument is one */
 } actions[] = {
-    { "add", "add PLAN|SIGNAL", 1, 1, CTR_SIGNALS_CREATE, add },
+    { "add", "add PLAN|SIGNAL", 1, 1, CTR_SIGNALS_CREATE, add, PLAN },
     { "allow", "allow SIGNAL", 1, 1, CTR_SIGNALS_WRITE, allow },
     { "disallow", "disallow SIGNAL", 1, 1, CTR_SIGNALS_WRITE, disallow },
     { "deprecate", "deprecate OLD [NEW]", 1, 2, CTR_SIGNALS_WRITE, deprecate },
     { "annotate", "annotate SIGNAL TEXT", 2, 2, CTR_SIGNALS_WRITE, annotate },
     { "remove", "remove SIGNAL", 1, 1, CTR_SIGNALS_WRITE, remove_signal },
-    { "register", "register MODEL", 1, 1, CTR_SIGNALS_WRITE, register_model },
+    { "register", "register MODEL", 1, 1, CTR_SIGNALS_WRITE, register_model, MODEL },
     { "unregister", "unregister MODEL", 1, 1, CTR_SIGNALS_WRITE, unregister },
-    { "check", "check PLAN", 1, 1, CTR_SIGNALS_READ, check },
+    { "check", "check PLAN", 1, 1, CTR_SIGNALS_READ, check, PLAN },
     { "vet", "vet [FILE...]", 0, -1, CTR_SIGNALS_WRITE, vet },
 };
 
@@ -236,9 +218,27 @@ static const struct action *find_action(const char *name)
     return NULL;
 }
 
+/* The plan is whole before the index is opened: a failed `add` makes no index, and nobody waits for a slow pipe. */
+static int open_plan(struct run *run, bool of_model, struct ctr_err *err)
+{
+    const char *path = run->arg[0];
+    struct ctr_model_info info;
+    struct ctr_reader *r;
+    if (of_model && !o.model && !strcmp(path, "-"))
+        return ctr_cli_usage(err, "a model from stdin has no name: give --model NAME");
+    int rc = ctr_cli_reread(run->cli, &path, err);
+    if (!rc && of_model && !(rc = ctr_model_open(path, &info, &r, err))) {
+        ctr_reader_free(r);
+        ctr_model_info_free(&info);
+    }
+    return rc ? rc : ctr_plan_open(&run->plan, path, err);
+}
+
 static int run_action(struct run *run, const struct action *a, struct ctr_err *err)
 {
     int rc = ctr_cli_args(run->cli, a->min + 1, a->max < 0 ? -1 : a->max + 1, err);
+    if (!rc && a->needs && !(a->run == add && o.definition))
+        rc = open_plan(run, a->needs == MODEL, err);
     if (!rc)
         rc = ctr_signals_open(&run->s, o.db, a->mode, err);
     /* vet begins when it has read the stream: nobody waits for that. */
@@ -272,6 +272,18 @@ static int run_list(struct run *run, const char *name, struct ctr_err *err)
     return rc ? rc : ctr_out_commit(run->out, err);
 }
 
+static int check_limits(struct ctr_err *err)
+{
+    const struct ctr_vet_limits *l = &o.limits;
+    if (!(l->max_missing >= 0 && l->max_missing <= 1))
+        return ctr_cli_usage(err, "--max-missing wants a share from 0 to 1");
+    if (!(l->max_psi >= 0))
+        return ctr_cli_usage(err, "--max-psi wants 0 or more");
+    if (!(l->max_auc >= .5 && l->max_auc <= 1))
+        return ctr_cli_usage(err, "--max-auc wants 0.5 to 1");
+    return 0;
+}
+
 static int run_tool(struct ctr_cli *cli, struct ctr_err *err)
 {
     struct run run = { .cli = cli, .view = { .where = &o.where, .older_ms = o.older_ms } };
@@ -284,10 +296,13 @@ static int run_tool(struct ctr_cli *cli, struct ctr_err *err)
     o.db = o.db ? o.db : getenv("CTR_SIGNALS");
     o.db = o.db ? o.db : "signals.db";
     const struct action *a = find_action(cli->args[0]);
-    rc = ctr_cli_out(cli, 0, &run.out, err);
+    rc = check_limits(err);
+    if (!rc)
+        rc = ctr_cli_out(cli, 0, &run.out, err);
     if (!rc)
         rc = a ? run_action(&run, a, err) : run_list(&run, cli->args[0], err);
     ctr_signals_free(run.s);
+    ctr_plan_free(run.plan);
     ctr_out_free(run.out);
     ctr_strs_free(&o.where);
     return rc;

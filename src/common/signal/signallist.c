@@ -321,13 +321,13 @@ static int judge(const struct ctr_vet_result *r, double psi, double noise, const
     return rc ? rc : ctr_buf_append(b, "", 1, err);
 }
 
-/* The histogram of the signal's last vetting, of whatever version; false: there is none. */
+/* The histogram of the signal's last vetting that saw rows, of whatever version; false: there is none. */
 static int last_histogram(struct ctr_signals *s, const char *name, int64_t *histogram, struct ctr_err *err)
 {
     sqlite3_stmt *st = NULL;
     int rc = ctr_signals_prepare(s, &st, err,
                                  "SELECT histogram FROM vetting t JOIN version v ON t.version = v.id JOIN signal g"
-                                 " ON v.signal = g.id WHERE g.name = ? ORDER BY t.id DESC LIMIT 1",
+                                 " ON v.signal = g.id WHERE g.name = ? AND t.rows > 0 ORDER BY t.id DESC LIMIT 1",
                                  "s", name);
     if (!rc)
         rc = ctr_signals_step(s, st, err);
@@ -346,7 +346,7 @@ static int vet_signal(struct ctr_signals *s, const struct ctr_vet_result *r, con
     double psi = NAN, noise = 0;
     struct ctr_buf why = { 0 };
     int rc = last_histogram(s, r->name, before, err);
-    if (rc > 0)
+    if (rc > 0 && r->rows)
         psi = ctr_vet_psi(r->histogram, before, &noise);
     rc = CTR_MIN(rc, 0);
     if (!rc)
