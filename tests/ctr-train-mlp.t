@@ -156,7 +156,7 @@ ok 'as a second pass would' ref same two.arrows twice.arrows
 exits '--init with another shape' 1 ctr-train mlp --init half.arrows --embedding 5 --hidden 16,9 -o x.arrows rows.arrows
 err_like 'says what differs' 'half.arrows: the model has the parameter 1.weight of 8 x 16, with these options it is 1.weight of 9 x 16'
 exits '--init of another kind' 2 ctr-train lr --init half.arrows -o x.arrows rows.arrows
-err_like 'says so' 'half.arrows is a model of kind mlp, not lr'
+err_like 'says so' 'half.arrows: --init: this is a model of kind mlp, not lr'
 
 # ---- early stopping
 ctr-select --tail 20% --rest early.arrows rows.arrows >late.arrows

@@ -229,7 +229,21 @@ age inf a value of column age is NaN or infinite: clip or fill it in the plan
 LIST
 ok 'no model is left of a failed run' test ! -e x.arrows
 exits 'an unknown model' 2 ctr-train lrr mixed.arrows
-err_like 'names the nearest' "no model 'lrr'; there is lr"
+err_like 'names the nearest' "no model 'lrr'; did you mean 'lr'?"
+exits 'another unknown model' 2 ctr-train gbdt mixed.arrows
+err_like 'shows which there are' "no model 'gbdt' .*lr.mlp"
+train --hash-bits 4 -o hashed.arrows mixed.arrows
+exits '--init of other hash bits' 2 ctr-train lr -q --init hashed.arrows -o x.arrows mixed.arrows
+err_like 'says which' 'hashed.arrows: --init: the model was learned with --hash-bits 4, not 0'
+ok '--init of the same' ctr-train lr -q --hash-bits 4 --init hashed.arrows -o x2.arrows mixed.arrows
+exits '--expire-floor alone' 2 ctr-train lr --expire-floor 3 mixed.arrows
+err_like 'names what it goes with' 'expire-floor goes with --expire'
+exits '--patience alone' 2 ctr-train mlp --patience 3 mixed.arrows
+err_like 'names what it goes with' 'patience goes with --validation'
+exits 'an option of the other model' 2 ctr-train mlp --inclusion bloom=2 mixed.arrows
+err_like 'as it is typed' 'mlp takes no --inclusion$'
+exits 'another' 2 ctr-train mlp --no-bias mixed.arrows
+err_like 'as it is typed' 'mlp takes no --no-bias$'
 exits 'no model at all' 2 ctr-train
 exits 'alpha 0' 2 ctr-train lr --alpha 0 mixed.arrows
 err_like 'is named' 'alpha must be above 0'

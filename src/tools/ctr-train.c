@@ -295,6 +295,10 @@ static int check_options(const struct ctr_cli *cli, struct ctr_err *err)
         return ctr_cli_usage(err, "--expire follows the time of one pass: leave --passes out");
     if ((o.every || o.resume) && !o.checkpoint)
         return ctr_cli_usage(err, "--%s needs --checkpoint FILE", o.resume ? "resume" : "checkpoint-every");
+    if (o.params.expire_floor && !o.params.expire)
+        return ctr_cli_usage(err, "--expire-floor goes with --expire DAYS");
+    if (o.patience != 1 && !o.validation)
+        return ctr_cli_usage(err, "--patience goes with --validation FILE");
     if (o.resume && o.init)
         return ctr_cli_usage(err, "--resume goes on from the checkpoint, --init from a model: give one of them");
     return 0;
@@ -444,8 +448,8 @@ static int train(struct ctr_cli *cli, struct ctr_err *err)
         for (; n < (int)CTR_COUNT(names) && ctr_model_at(n); n++)
             names[n] = ctr_model_at(n)->name;
         const char *near = ctr_nearest(cli->args[0], names, n);
-        return ctr_cli_usage(err, "no model '%s'; there is %s (%s [options] %s)", cli->args[0], near ? near : names[0],
-                             cli->tool->name, cli->tool->synopsis);
+        return ctr_cli_usage(err, "no model '%s'%s%s%s (%s [options] %s)", cli->args[0], near ? "; did you mean '" : "",
+                             near ? near : "", near ? "'?" : "", cli->tool->name, cli->tool->synopsis);
     }
     if (!rc)
         rc = ctr_cli_device(cli, job.model->deep != NULL, job.model->name, err);

@@ -46,6 +46,7 @@ static const struct param {
     const char *const *words; /* WORD; of FLAG: false, true */
     const char *must;         /* the range in words */
     bool always;              /* written even when it has its default, if the model takes it */
+    const char *typed;        /* what the option is called where it is typed, if that is not its name */
 } params[] = {
 #define AT(member) offsetof(struct ctr_params, member)
     { "alpha", REAL, AT(alpha), 0x1p-1074, INFINITY, NULL, "above 0", true },
@@ -53,13 +54,13 @@ static const struct param {
     { "l1", REAL, AT(l1), 0, INFINITY, NULL, "0 or more", true },
     { "l2", REAL, AT(l2), 0, INFINITY, NULL, "0 or more", true },
     { "precision", WORD, AT(precision), 0, 0, ctr_precision_names, "f64, f32 or q2.13", true },
-    { "bias", FLAG, AT(no_bias), 0, 0, biases, "yes or no", true },
+    { "bias", FLAG, AT(no_bias), 0, 0, biases, "yes or no", true, "no-bias" },
     { "minibatch", INT, AT(minibatch), 1, CTR_MAX_MINIBATCH, NULL, "1 to 65536 rows", false },
-    { "hash-bits", INT, AT(hash_bits), 0, 32, NULL, "1 to 32", false },
+    { "hash-bits", INT, AT(hash_bits), 0, 32, NULL, "1 to 32, or 0 for none", false },
     { "dropout", REAL, AT(dropout), 0, 1, NULL, "0 or more and below 1", false },
     { "normalize", WORD, AT(normalize), 0, 0, norms, "none, l1, l2 or max", false },
-    { "inclusion-poisson", REAL, AT(poisson), 0, 1 + 0x1p-52, NULL, "at most 1", false },
-    { "inclusion-bloom", INT, AT(bloom), 0, CTR_MAX_BLOOM, NULL, "at most 15", false },
+    { "inclusion-poisson", REAL, AT(poisson), 0, 1 + 0x1p-52, NULL, "at most 1", false, "inclusion" },
+    { "inclusion-bloom", INT, AT(bloom), 0, CTR_MAX_BLOOM, NULL, "at most 15", false, "inclusion" },
     { "inclusion-memory", INT, AT(bloom_bytes), 4096, 0x1p46, NULL, "4K or more", false },
     { "optimizer", WORD, AT(optimizer), 0, 0, ctr_optimizer_names, "ftrl, ogd, rda, fobos or ogd-count", false },
     { "learning-rate", WORD, AT(learning_rate), 0, 0, ctr_rate_names, "per-coordinate, counts or global", false },
@@ -72,7 +73,7 @@ static const struct param {
     { "hidden", SIZES, AT(hidden), 0, 0, NULL, "1 to 8 sizes such as 200,80, each 1 to 65536, or 0 for none", true },
     { "activation", WORD, AT(activation), 0, 0, activations, "prelu, relu or dice", true },
     { "batch-norm", FLAG, AT(batch_norm), 0, 0, no_yes, "yes or no", true },
-    { "rate", REAL, AT(rate), 0x1p-126, 0x1p126, NULL, "above 0", true },
+    { "rate", REAL, AT(rate), 0x1p-126, 0x1p126, NULL, "above 0 and below 8e37", true },
     { "decay", REAL, AT(decay), 0x1p-126, 1 + 0x1p-52, NULL, "above 0 and at most 1", true },
     { "decay-every", INT, AT(decay_every), 1, 0x1p62, NULL, "1 or more", true },
 #undef AT
@@ -201,8 +202,8 @@ int ctr_params_foreign(const struct ctr_model *m, const struct ctr_params *p, st
         print_value(p, &params[i], v);
         print_value(&usual, &params[i], u);
         if (!takes(m, &params[i]) && strcmp(u, v) != 0)
-            return ctr_fail(err, CTR_EUSAGE, "%s takes no --%s%s", m->name,
-                            params[i].kind == FLAG && params[i].words == biases ? "no-" : "", params[i].name);
+            return ctr_fail(err, CTR_EUSAGE, "%s takes no --%s", m->name,
+                            params[i].typed ? params[i].typed : params[i].name);
     }
     return 0;
 }

@@ -87,8 +87,13 @@ static int load_init_of(struct ctr_trainer *t, int model, struct ctr_err *err)
     if (rc)
         return rc;
     if (strcmp(info.model->name, t->job.model->name))
-        rc = ctr_fail(err, CTR_EUSAGE, "--init: %s is a model of kind %s, not %s", t->job.init, info.model->name,
+        rc = ctr_fail(err, CTR_EUSAGE, "--init: this is a model of kind %s, not %s", info.model->name,
                       t->job.model->name);
+    else if (info.params.hash_bits != t->job.params.hash_bits) /* one key would have two weights */
+        rc = ctr_fail(err, CTR_EUSAGE,
+                      "--init: the model was learned with --hash-bits %" PRId64 ", not %" PRId64
+                      " (0: keys as they are): give the same",
+                      info.params.hash_bits, t->job.params.hash_bits);
     if (!rc)
         rc = ctr_model_same_plan(&info, t->job.init, &t->stream, err);
     if (!rc)
