@@ -197,6 +197,9 @@ for kind in isotonic power platt; do
 done
 exits "--held-out without rows" 1 ctr-calibrate --fit isotonic --held-out none.arrows -o no.map sooner.arrows
 ok "leaves no map" test ! -e no.map
+printf 'click,site\n1,a\n' | ctr-import --format csv --header --label click -o unscored.arrows
+exits "--held-out without scores" 2 ctr-calibrate --fit power --held-out unscored.arrows -o no.map sooner.arrows
+ok "names its file" grep -q 'unscored.arrows: no column has the role score' "$W/err"
 exits "--held-out with a map" 2 ctr-calibrate --held-out later.arrows map new.arrows
 
 # ---- against others

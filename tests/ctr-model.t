@@ -127,6 +127,13 @@ ctr-cat m.arrows m2.arrows >both.arrows
 exits 'two models in one' 1 ctr-model diff m.arrows both.arrows
 err_like 'are not sorted' 'both.arrows: row 12 of the model: its rows are not sorted by table and key'
 exits 'diff of one' 2 ctr-model diff m.arrows
+err_like 'shows how' 'argument is missing: ctr-model .options. diff OLD NEW$'
+exits 'two models on one stdin' 2 ctr-model diff - -
+err_like 'says so' 'stdin is given for two inputs'
+exits 'a table that is not there' 0 ctr-model top --table 'nosuch*' m.arrows
+err_like 'says that nothing is shown' "no weight .* table like 'nosuch"
+exits 'a folder' 1 ctr-model top .
+err_like 'is named' 'ctr-model: .: read failed: Is a directory'
 exits 'diff with a stream' 1 ctr-model diff m.arrows log.arrows
 exits 'diff with a truncated model' 1 ctr-model diff m.arrows cut.arrows
 exits 'diff is written to neither' 2 ctr-model diff --format stream -o m.arrows m.arrows m2.arrows

@@ -140,8 +140,8 @@ static int hold_out(struct ctr_cli *cli, struct ctr_cal_fit_opts *fo, struct ctr
     struct ctr_reader *r = NULL;
     int rc = ctr_reader_open(&r, paths, 1, NULL, err);
 
-    if (!rc && !(rc = find(cli, r, fo, err)) && !(rc = ctr_cal_fit_new(held, ctr_reader_schema(r), fo, err)) &&
-        !(rc = feed(cli, r, *held, err)) && (rc = ctr_cal_fit_hold_out(*held, err)))
+    if (!rc && ((rc = find(cli, r, fo, err)) || (rc = ctr_cal_fit_new(held, ctr_reader_schema(r), fo, err)) ||
+                (rc = feed(cli, r, *held, err)) || (rc = ctr_cal_fit_hold_out(*held, err))))
         ctr_err_file(err, o.held_out);
     ctr_reader_free(r);
     return rc;

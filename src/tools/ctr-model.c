@@ -113,6 +113,7 @@ struct printer {
     struct ctr_cli *cli;
     struct ctr_out *out;
     struct ctr_writer *w; /* of a stream */
+    int64_t rows;
     bool begun;
 };
 
@@ -122,6 +123,7 @@ static int print(void *ctx, const struct ctr_batch *b, struct ctr_err *err)
     bool begun = p->begun;
     int rc = 0;
     p->begun = true;
+    p->rows += b->rows;
     if (is_table())
         return print_weights(p->out, b, !begun, err);
     if (!begun)
@@ -160,6 +162,9 @@ static int weights(struct ctr_cli *cli, const char *from, const char *model, str
         rc = is_table() ? ctr_out_commit(p.out, err) : ctr_cli_finish(cli, p.w, p.out, err);
     if (!rc && from)
         tell(cli, &counts);
+    if (!rc && o.table && !p.rows)
+        ctr_cli_note(cli, "nothing to show: no weight %sin a table like '%s'", from ? "changed " : "that is not 0 is ",
+                     o.table);
     ctr_writer_free(p.w);
     ctr_out_free(p.out);
     return rc;

@@ -9,16 +9,33 @@
 #include <time.h>
 #include <unistd.h>
 
+/* The line of the synopsis that is about this action, which may stand among others, as in "allow|remove SIGNAL"; else
+ * the first. */
+static const char *synopsis_of(const char *synopsis, const char *action)
+{
+    size_t n = strlen(action);
+
+    for (const char *line = synopsis; n; line++) {
+        const char *end = line + strcspn(line, " \n");
+        for (const char *word = line; word < end; word += strcspn(word, "| \n") + 1)
+            if (strcspn(word, "| \n") == n && !memcmp(word, action, n))
+                return line;
+        if (!(line = strchr(end, '\n')))
+            break;
+    }
+    return synopsis;
+}
+
 int ctr_cli_args(struct ctr_cli *cli, int min, int max, struct ctr_err *err)
 {
-    int line = (int)strcspn(cli->tool->synopsis, "\n");
+    const char *synopsis = synopsis_of(cli->tool->synopsis, cli->nargs ? cli->args[0] : "");
+    int line = (int)strcspn(synopsis, "\n");
 
     if (cli->nargs < min)
-        return ctr_cli_usage(err, "an argument is missing: %s [options] %.*s", cli->tool->name, line,
-                             cli->tool->synopsis);
+        return ctr_cli_usage(err, "an argument is missing: %s [options] %.*s", cli->tool->name, line, synopsis);
     if (max >= 0 && cli->nargs > max)
         return ctr_cli_usage(err, "'%s' is one argument too many: %s [options] %.*s", cli->args[max], cli->tool->name,
-                             line, cli->tool->synopsis);
+                             line, synopsis);
     return 0;
 }
 
@@ -40,6 +57,8 @@ static int refuse_same(const struct ctr_cli *cli, const char *path, struct ctr_e
 
     if (std && cli->stdin_taken)
         return ctr_cli_usage(err, "stdin has been read to its end as plan or model: name the input as a file");
+    if (std && cli->stdin_read)
+        return ctr_cli_usage(err, "stdin is given for two inputs: name one of them as a file");
     if ((std ? fstat(STDIN_FILENO, &st) : stat(path, &st)) || !S_ISREG(st.st_mode))
         return 0;
     if (same_file(cli->out, STDOUT_FILENO, &st))
@@ -51,7 +70,9 @@ int ctr_cli_read(struct ctr_cli *cli, const char *path, struct ctr_err *err)
 {
     if (cli->nread < (int)CTR_COUNT(cli->read))
         cli->read[cli->nread++] = path;
-    return refuse_same(cli, path, err);
+    int rc = refuse_same(cli, path, err);
+    cli->stdin_read |= !strcmp(path, "-");
+    return rc;
 }
 
 static bool flush_when_idle(void *ctx)
@@ -67,8 +88,12 @@ static bool flush_when_idle(void *ctx)
 
 int ctr_cli_inputs(struct ctr_cli *cli, int first, struct ctr_err *err)
 {
-    int rc = 0;
+    int rc = 0, dashes = 0;
 
+    for (int i = first; i < cli->nargs; i++)
+        dashes += !strcmp(cli->args[i], "-");
+    if (dashes > 1)
+        return ctr_cli_usage(err, "stdin is given for two inputs: name one of them as a file");
     for (int i = first; !rc && i < cli->nargs; i++)
         rc = refuse_same(cli, cli->args[i], err);
     return !rc && cli->nargs <= first ? refuse_same(cli, NULL, err) : rc;

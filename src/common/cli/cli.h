@@ -89,7 +89,7 @@ struct ctr_cli {
     int64_t progress_next_ms, progress_start_ms;
     char reread[32]; /* ctr_cli_reread: the copy */
     const char *reread_name;
-    bool stdin_taken;
+    bool stdin_taken, stdin_read;     /* as a copy; as another input than the main stream */
     const char *read[4], *written[4]; /* ctr_cli_read, ctr_cli_written */
     int nread, nwritten;
 };

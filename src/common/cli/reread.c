@@ -40,6 +40,8 @@ int ctr_cli_reread(struct ctr_cli *cli, const char **path, struct ctr_err *err)
     rc = to < 0 ? to : copy_all(from, to, err);
     if (!std)
         close(from);
+    if (rc && !std)
+        ctr_err_file(err, *path);
     if (rc)
         return rc;
     snprintf(cli->reread, sizeof cli->reread, "/proc/self/fd/%d", to);
