@@ -74,6 +74,8 @@ int64_t ctr_lr_fields_pending(const struct ctr_lr_fields *q);
 int ctr_lr_save_schema(const void *learner, struct ctr_schema *s, struct ctr_err *err) CTR_MUST;
 int ctr_lr_save(void *learner, const struct ctr_strs *tables, struct ctr_writer *w, struct ctr_err *err) CTR_MUST;
 int ctr_lr_load(void *learner, struct ctr_strs *tables, struct ctr_reader *r, struct ctr_err *err) CTR_MUST;
+/* The same of a section that a learner of the same options wrote, which the section itself need not say. */
+int ctr_lr_resume(void *learner, struct ctr_strs *tables, struct ctr_reader *r, struct ctr_err *err) CTR_MUST;
 
 /* Part of the digest of weights: a sum, so that order does not matter, and weights of 0 do not count. */
 static inline uint64_t ctr_lr_digest(uint64_t key, double w)

@@ -342,8 +342,8 @@ void ctr_lr_state(const struct ctr_lr_columns *c, const struct ctr_learning *l, 
                              whole_at(c->number[NEGATIVES], i), whole_at(c->number[POSITIVES], i) };
 }
 
-/* Whose state it is, and how far it had learned. */
-static int load_frame(struct lr *m, const struct ctr_schema *s, struct ctr_err *err)
+/* Is it the state of such a learner? */
+static int check_frame(const struct lr *m, const struct ctr_schema *s, struct ctr_err *err)
 {
     const char *text = ctr_meta_get(&s->meta, CTR_META_MODEL_OPTIONS);
     struct ctr_params p;
@@ -358,7 +358,7 @@ static int load_frame(struct lr *m, const struct ctr_schema *s, struct ctr_err *
     if (m->learning.step == CTR_STEP_FTRL_GLOBAL && (p.alpha != m->params.alpha || p.l1 != m->params.l1))
         return ctr_fail(err, CTR_EUSAGE, "the model's z goes with its --alpha %g and --l1 %g: give the same", p.alpha,
                         p.l1);
-    return ctr_lr_start(&m->learning, &s->meta, &m->more.event, err);
+    return 0;
 }
 
 /* The latest day is that of the last row learned. */
@@ -405,11 +405,18 @@ static int load_batch(struct lr *m, struct ctr_strs *tables, const struct ctr_ba
     return rc;
 }
 
+int ctr_lr_resume(void *learner, struct ctr_strs *tables, struct ctr_reader *r, struct ctr_err *err)
+{
+    struct lr *m = learner;
+    const struct ctr_batch *b;
+    int rc = ctr_lr_start(&m->learning, &ctr_reader_schema(r)->meta, &m->more.event, err);
+    while (!rc && (rc = ctr_reader_next(r, &b, err)) > 0)
+        rc = load_batch(m, tables, b, err);
+    return rc;
+}
+
 int ctr_lr_load(void *learner, struct ctr_strs *tables, struct ctr_reader *r, struct ctr_err *err)
 {
-    const struct ctr_batch *b;
-    int rc = load_frame(learner, ctr_reader_schema(r), err);
-    while (!rc && (rc = ctr_reader_next(r, &b, err)) > 0)
-        rc = load_batch(learner, tables, b, err);
-    return rc;
+    int rc = check_frame(learner, ctr_reader_schema(r), err);
+    return rc ? rc : ctr_lr_resume(learner, tables, r, err);
 }

@@ -887,6 +887,7 @@ static int many_save_sections(void *learner, const struct ctr_strs *tables, stru
     return rc;
 }
 
+/* --init: a whole model for variant i. */
 static int load_one(void *learner, int i, struct ctr_strs *tables, struct ctr_reader *r, struct ctr_err *err)
 {
     struct many *q = learner;
@@ -898,13 +899,15 @@ static int load_one(void *learner, int i, struct ctr_strs *tables, struct ctr_re
 static int many_load(void *learner, struct ctr_strs *tables, struct ctr_reader *r, struct ctr_err *err)
 {
     struct many *q = learner;
-    int rc = load_one(q, 0, tables, r, err);
-    for (int i = 1; i < q->n && !rc; i++) {
-        rc = ctr_reader_section(r, err);
+    int rc = 0;
+    for (int i = 0; i < q->n && !rc; i++) {
+        rc = i ? ctr_reader_section(r, err) : 1;
         if (!rc)
             rc = ctr_fail(err, CTR_EDATA, "the checkpoint lacks the section of variant '%s'", q->vs->v[i].name);
         if (rc > 0)
-            rc = load_one(q, i, tables, r, err);
+            rc = new_alone(q, i, &q->v[i].loaded, err);
+        if (!rc)
+            rc = ctr_lr_resume(q->v[i].loaded, tables, r, err);
     }
     return rc;
 }
