@@ -238,6 +238,8 @@ err_like 'says which' 'hashed.arrows: --init: the model was learned with --hash-
 ok '--init of the same' ctr-train lr -q --hash-bits 4 --init hashed.arrows -o x2.arrows mixed.arrows
 exits '--expire-floor alone' 2 ctr-train lr --expire-floor 3 mixed.arrows
 err_like 'names what it goes with' 'expire-floor goes with --expire'
+exits 'a checkpoint that cannot be made' 1 ctr-train lr -q --checkpoint none/c -o x.arrows mixed.arrows
+err_like 'is found out at the start' 'none/c: a file cannot be made there'
 exits '--patience alone' 2 ctr-train mlp --patience 3 mixed.arrows
 err_like 'names what it goes with' 'patience goes with --validation'
 exits 'an option of the other model' 2 ctr-train mlp --inclusion bloom=2 mixed.arrows

@@ -143,8 +143,12 @@ int ctr_checkpoint_check(const struct ctr_trainer *t, struct ctr_err *err)
     struct ctr_reader *r;
     struct ctr_err why = { 0 };
     struct stat st;
-    if (stat(t->job.checkpoint, &st))
-        return 0;
+    if (stat(t->job.checkpoint, &st)) { /* can it be made? To find out hours later would cost them */
+        struct ctr_out *out = NULL;
+        int rc = ctr_out_open(&out, t->job.checkpoint, CTR_OUT_BINARY, err);
+        ctr_out_free(out);
+        return rc;
+    }
     bool is = S_ISREG(st.st_mode) && !ctr_model_open(t->job.checkpoint, &info, &r, &why);
     if (is) {
         is = ctr_meta_get(&info.schema.meta, CTR_META_CHECKPOINT);

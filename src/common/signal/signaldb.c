@@ -46,7 +46,8 @@ static int db_fail(struct ctr_signals *s, struct ctr_err *err)
                         sqlite3_errmsg(s->db));
     if (low == SQLITE_NOMEM)
         return ctr_fail_nomem(err, 0);
-    return ctr_fail(err, CTR_ESYS, "%s", sqlite3_errmsg(s->db));
+    int sys = sqlite3_system_errno(s->db);
+    return ctr_fail(err, CTR_ESYS, "%s%s%s", sqlite3_errmsg(s->db), sys ? ": " : "", sys ? strerror(sys) : "");
 }
 
 static int bind_all(sqlite3_stmt *st, const char *kinds, va_list args)
