@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "common/model/workingset.h"
+
 enum { MAX_PARAMETERS = 1 << 26 };
 
 /* ---- inputs ---- */
@@ -238,6 +240,7 @@ void ctr_deep_free(struct ctr_deep *d)
                                d->logit, d->dlogit, d->label_mem, d->weight_mem, d->numbers };
     if (d->state)
         d->spec->free(d);
+    ctr_workset_free(d);
     ctr_deep_rows_free(d);
     for (size_t i = 0; i < CTR_COUNT(mems); i++)
         ctr_mem_free(mems[i]);

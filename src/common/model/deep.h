@@ -99,8 +99,10 @@ struct ctr_deep {
     int64_t unique, unique_room;
     int32_t u_cols;
     struct ctr_mem *u, *du, *l2;
-    struct ctr_buf u_host; /* on its way to or from a device that is not the host */
-    void *state;           /* of the model */
+    struct ctr_buf u_host;       /* on its way to or from a device that is not the host */
+    struct ctr_workset *workset; /* rows that stay on such a device: workingset.h */
+    bool in_set;                 /* the rows of this minibatch live there */
+    void *state;                 /* of the model */
 };
 
 struct ctr_deep_spec {
@@ -196,7 +198,7 @@ struct ctr_deep_learner {
     .by_column = true, .rows = CTR_MAX_MINIBATCH, .minibatch = 3000, .learner_new = ctr_deep_learner_new,              \
     .learner_free = ctr_deep_learner_free, .bind = ctr_deep_bind, .train_rows = ctr_deep_train_rows,                   \
     .end_pass = ctr_deep_end_pass, .evaluate = ctr_deep_evaluate, .pending = ctr_deep_pending, .keys = ctr_deep_keys,  \
-    .memory = ctr_deep_memory, .save_schema = ctr_deep_save_schema, .save = ctr_deep_save,                             \
+    .memory = ctr_deep_memory, .words = ctr_deep_words, .save_schema = ctr_deep_save_schema, .save = ctr_deep_save,    \
     .section_names = ctr_deep_section_names, .save_sections = ctr_deep_save_sections, .load = ctr_deep_load,           \
     .scorer_open = ctr_deep_scorer_open, .scorer_free = ctr_deep_scorer_free, .scorer_bind = ctr_deep_scorer_bind,     \
     .predict_rows = ctr_deep_predict_rows
@@ -211,6 +213,7 @@ int ctr_deep_end_pass(void *learner, struct ctr_err *err);
 int64_t ctr_deep_pending(const void *learner);
 int64_t ctr_deep_keys(const void *learner);
 int64_t ctr_deep_memory(const void *learner);
+int ctr_deep_words(const void *learner, struct ctr_buf *text, struct ctr_err *err);
 int ctr_deep_save_schema(const void *learner, struct ctr_schema *s, struct ctr_err *err);
 int ctr_deep_save(void *learner, const struct ctr_strs *tables, struct ctr_writer *w, struct ctr_err *err);
 int ctr_deep_section_names(const void *learner, const struct ctr_strs *tables, struct ctr_buf *names,

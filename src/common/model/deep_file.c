@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "common/model/deep.h"
+#include "common/model/workingset.h"
 
 enum kind { KEY, KEYS, NUMBERS, TABLE, PARAMETER, KINDS };
 static const char *const kinds[KINDS] = { "key", "keys", "numbers", "table", "parameter" };
@@ -300,13 +301,14 @@ static int save_param(const struct ctr_deep *d, const struct ctr_deep_param *p, 
 
 int ctr_deep_save_sections(void *learner, const struct ctr_strs *tables, struct ctr_out *out, struct ctr_err *err)
 {
-    const struct ctr_deep_learner *l = learner;
+    struct ctr_deep_learner *l = learner;
     const struct ctr_deep_table **list;
     float *arena = NULL;
     int rc = sorted_tables(&l->tables, &list, err);
     (void)tables;
     if (rc)
         return rc;
+    rc = ctr_workset_save(&l->net, &l->tables, err);
     for (int i = 0; i < l->tables.n && !rc; i++)
         rc = save_table(l, list[i], out, err);
     if (!rc)

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "common/model/deep.h"
+#include "common/model/workingset.h"
 
 /* The distinct keys of a table in this minibatch. */
 struct ctr_deep_set {
@@ -308,7 +309,7 @@ static void bring_rows(void *ctx, int64_t t, int worker)
     float *u = ctr_dev_is_host(d->dev) ? ctr_mem_host(d->u) : AS(float, d->u_host);
     int32_t *at = AS(int32_t, s->at);
     (void)worker;
-    if (s->n > s->old)
+    if (s->n > s->old && !d->in_set)
         ctr_embedding_gather(&p->all->t[t].rows, AS(uint32_t, s->row) + s->old, s->n - s->old, d->u_cols,
                              u + (int64_t)at[s->old] * d->u_cols);
     for (int k = 0; k < d->keys; k++) {
@@ -382,7 +383,7 @@ static int place_rows(struct pull *p, struct ctr_err *err)
         d->u = u;
         d->unique_room = room;
     }
-    if (!rc && !ctr_dev_is_host(d->dev)) {
+    if (!rc && !ctr_dev_is_host(d->dev) && !d->in_set) {
         d->u_host.len = 0;
         rc = ctr_buf_reserve(&d->u_host, (size_t)d->unique * row, err);
     }
@@ -449,12 +450,32 @@ static int pool_all(struct ctr_deep *d, int64_t first, struct ctr_err *err)
     return rc;
 }
 
+/* The new rows, by way of the working set. */
+static int pull_set(struct pull *p, int64_t before, struct ctr_err *err)
+{
+    struct ctr_deep *d = p->d;
+    struct ctr_buf ids = { 0 };
+    int rc = 0;
+    uint64_t *id = extend(&ids, d->unique - before, sizeof *id, &rc, err);
+    for (int t = 0; t < d->sets && !rc; t++) {
+        const struct ctr_deep_set *s = &d->set[t];
+        for (int64_t k = s->old; k < s->n; k++)
+            id[AS(int32_t, s->at)[k] - before] = (uint64_t)t << 32 | AS(uint32_t, s->row)[k];
+    }
+    if (!rc)
+        rc = ctr_workset_pull(d, p->all, id, before, d->unique - before, err);
+    ctr_buf_free(&ids);
+    return rc;
+}
+
 int ctr_deep_pull(struct ctr_deep *d, struct ctr_deep_tables *all, bool make, struct ctr_pool *pool, int64_t first,
                   int64_t bound, struct ctr_err *err)
 {
     struct pull p = { d, all, make, first };
     int64_t before = d->unique;
     int rc = check_bound(&p, bound, err);
+    if (!rc && !before)
+        rc = ctr_workset_fit(d, all, make, err);
     for (int g = 0; g < d->groups && !rc; g++)
         (void)extend(&d->group[g].index, d->group[g].entries - (int64_t)(d->group[g].index.len / sizeof(int32_t)),
                      sizeof(int32_t), &rc, err);
@@ -472,7 +493,9 @@ int ctr_deep_pull(struct ctr_deep *d, struct ctr_deep_tables *all, bool make, st
         return rc;
     run(pool, d->sets, bring_rows, &p);
     const size_t row = (size_t)d->u_cols * sizeof(float), sent = (size_t)before * row;
-    if (!ctr_dev_is_host(d->dev) && d->unique > before)
+    if (d->in_set)
+        rc = pull_set(&p, before, err);
+    else if (!ctr_dev_is_host(d->dev) && d->unique > before)
         rc = ctr_mem_write(d->u, sent, d->u_host.data + sent, (size_t)d->unique * row - sent, err);
     if (!rc)
         rc = send_lists(d, err);
@@ -559,7 +582,7 @@ static void put_rows(void *ctx, int64_t t, int worker)
     const float *u = ctr_dev_is_host(d->dev) ? ctr_mem_host(d->u) : AS(float, d->u_host);
     const int32_t *at = AS(int32_t, s->at);
     (void)worker;
-    for (int64_t k = 0, end; k < s->n; k = end) { /* one run a pull */
+    for (int64_t k = 0, end; k < s->n && !d->in_set; k = end) { /* one run a pull */
         for (end = k + 1; end < s->n && at[end] == at[end - 1] + 1;)
             end++;
         ctr_embedding_scatter(rows, AS(uint32_t, s->row) + k, end - k, d->u_cols, u + (int64_t)at[k] * d->u_cols);
@@ -585,10 +608,10 @@ int ctr_deep_push(struct ctr_deep *d, struct ctr_deep_tables *all, struct ctr_po
                                            .g = ctr_mat(d->du, d->unique, d->width),
                                            .l2_row = all->counts ? ctr_vec(d->l2, d->unique) : (struct ctr_vec){ 0 } };
     if (!rc)
-        rc = ctr_dev_opt_rows(d->dev, &step, err);
+        rc = d->in_set ? ctr_workset_step(d, all, &step, err) : ctr_dev_opt_rows(d->dev, &step, err);
     if (!rc)
         rc = ctr_dev_sync(d->dev, err);
-    if (!rc && !ctr_dev_is_host(d->dev))
+    if (!rc && !d->in_set && !ctr_dev_is_host(d->dev))
         rc = ctr_mem_read(d->u, 0, d->u_host.data, (size_t)(d->unique * d->u_cols) * sizeof(float), err);
     if (!rc)
         run(pool, d->sets, put_rows, &p);

@@ -11,6 +11,7 @@
 
 #include "common/feature/op.h"
 #include "common/model/deep.h"
+#include "common/model/workingset.h"
 
 int ctr_deep_learner_new(void **out, const struct ctr_model *m, const struct ctr_params *p, struct ctr_err *err)
 {
@@ -192,7 +193,9 @@ int ctr_deep_evaluate(void *learner, const struct ctr_rows *r, double *score, st
 {
     struct ctr_deep_learner *l = learner;
     struct ctr_deep *d = &l->net;
-    int rc = ctr_deep_add(d, r, 0, r->rows, err);
+    int rc = ctr_workset_save(d, &l->tables, err);
+    if (!rc)
+        rc = ctr_deep_add(d, r, 0, r->rows, err);
     if (!rc)
         rc = ctr_deep_pull(d, &l->tables, false, l->pool, 0, 0, err);
     if (!rc)
@@ -230,4 +233,9 @@ int64_t ctr_deep_memory(const void *learner)
     for (int i = 0; i < l->tables.n; i++)
         bytes += (int64_t)ctr_embedding_bytes(&l->tables.t[i].rows);
     return bytes;
+}
+
+int ctr_deep_words(const void *learner, struct ctr_buf *text, struct ctr_err *err)
+{
+    return ctr_workset_words(&((const struct ctr_deep_learner *)learner)->net, text, err);
 }
