@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 enum { DIGIT_BITS = 11, DIGITS = 1 << DIGIT_BITS, PASSES = 3, INSERTION = 48, LOW_BITS = 30 };
+enum { SPREAD_MOST = 16384, CROWD = 24 }; /* keys of a slice; the mean of a key's neighbours in its bucket */
 
 void ctr_sample_free(struct ctr_sample *s)
 {
@@ -176,6 +177,45 @@ DEFINE_SORT(narrow, uint32_t, KEY_ITSELF)
 DEFINE_SORT64(wide, uint64_t, KEY_ITSELF)
 DEFINE_SORT64(pair, struct ctr_pair, KEY_OF_PAIR)
 
+/* One pass into buckets of equal width between the lowest key and the highest, and an insertion sort of what is nearly
+ * in order then: for the few thousand scores of a slice, whose counters would take longer than they. False, and nothing
+ * is done: the keys crowd in few buckets. */
+static bool spread_sort(uint64_t *a, uint64_t *t, size_t n)
+{
+    uint16_t at[DIGITS] = { 0 };
+    uint64_t low = a[0], high = a[0];
+    size_t sum = 0, work = 0;
+    int shift;
+
+    for (size_t i = 1; i < n; i++) {
+        low = CTR_MIN(low, a[i]);
+        high = CTR_MAX(high, a[i]);
+    }
+    shift = CTR_MAX(0, 64 - DIGIT_BITS - __builtin_clzll((high - low) | 1));
+    for (size_t i = 0; i < n; i++)
+        at[(a[i] - low) >> shift]++;
+    for (int d = 0; d < DIGITS; d++) {
+        size_t k = at[d];
+        at[d] = (uint16_t)sum;
+        sum += k;
+        work += k * k;
+    }
+    if (work > CROWD * n)
+        return false;
+    for (size_t i = 0; i < n; i++)
+        t[at[(a[i] - low) >> shift]++] = a[i];
+    wide_insertion(t, n);
+    return true;
+}
+
+/* Sorted keys: a or t. */
+static uint64_t *sort_wide(uint64_t *a, uint64_t *t, size_t n)
+{
+    if (n > INSERTION && n <= SPREAD_MOST && spread_sort(a, t, n))
+        return t;
+    return wide_sort(a, t, n);
+}
+
 void ctr_pair_sort(struct ctr_pair *a, struct ctr_pair *tmp, int64_t n)
 {
     struct ctr_pair *r = pair_sort(a, tmp, (size_t)n);
@@ -186,7 +226,7 @@ void ctr_pair_sort(struct ctr_pair *a, struct ctr_pair *tmp, int64_t n)
 
 void ctr_key_sort(uint64_t *a, uint64_t *tmp, int64_t n)
 {
-    uint64_t *r = wide_sort(a, tmp, (size_t)n);
+    uint64_t *r = sort_wide(a, tmp, (size_t)n);
 
     if (r != a)
         memcpy(a, r, (size_t)n * sizeof *a);
@@ -202,7 +242,7 @@ static int sort_keys(struct ctr_sample *s, struct ctr_err *err)
     if (rc)
         return rc;
     if (s->wide) {
-        r = wide_sort(a, (uint64_t *)tmp.data, n);
+        r = sort_wide(a, (uint64_t *)tmp.data, n);
     } else if (n <= INSERTION) {
         narrow_insertion(a, n);
         r = a;
@@ -284,11 +324,29 @@ int ctr_sample_sort(struct ctr_sample *s, struct ctr_err *err)
     return rc;
 }
 
+/* Of entries that weigh 1: the negatives of a tie come before its positives, so at a positive both are known, how many
+ * negatives are below the tie and how many up to its end. Whole numbers: twice the wins are below 2^63. */
+static double auc_of_keys(const uint64_t *key, int64_t n)
+{
+    uint64_t below = 0, neg = 0, wins = 0, tie = UINT64_MAX;
+
+    for (int64_t i = 0; i < n; i++) {
+        uint64_t positive = key[i] & 1;
+        below = key[i] >> 1 == tie ? below : neg;
+        tie = key[i] >> 1;
+        wins += (below + neg) & -positive;
+        neg += !positive;
+    }
+    return neg && neg < (uint64_t)n ? (double)wins / 2 / ((double)neg * (double)((uint64_t)n - neg)) : NAN;
+}
+
 double ctr_sample_auc(const struct ctr_sample *s)
 {
     struct ctr_ties t = { .s = s };
     double neg = 0, pos = 0, wins = 0; /* whole numbers stay exact up to 2^53 */
 
+    if (s->wide && !s->weight.len && s->n <= UINT32_MAX)
+        return auc_of_keys((const uint64_t *)s->key.data, s->n);
     while (ctr_ties_next(&t)) {
         wins += t.pos * (2 * neg + t.neg);
         neg += t.neg;
