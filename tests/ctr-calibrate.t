@@ -200,6 +200,10 @@ ok "leaves no map" test ! -e no.map
 printf 'click,site\n1,a\n' | ctr-import --format csv --header --label click -o unscored.arrows
 exits "--held-out without scores" 2 ctr-calibrate --fit power --held-out unscored.arrows -o no.map sooner.arrows
 ok "names its file" grep -q 'unscored.arrows: no column has the role score' "$W/err"
+exits "a log without scores" 2 ctr-calibrate --fit power -o no.map unscored.arrows
+ok "names its file, too" grep -q 'unscored.arrows: no column has the role score' "$W/err"
+exits "ctr-eval of it" 2 ctr-eval unscored.arrows
+ok "likewise" grep -q 'unscored.arrows: no column has the role score' "$W/err"
 exits "--held-out with a map" 2 ctr-calibrate --held-out later.arrows map new.arrows
 
 # ---- against others

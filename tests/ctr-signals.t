@@ -226,6 +226,7 @@ exits 'add: no such plan' 1 s --db none.db add none.plan
 ok 'makes no index' test ! -e none.db
 exits 'an index in no folder' 1 s --db none/x.db add ads.plan
 err_like 'says why' 'none/x.db: unable to open database file: No such file or directory'
+exits 'an empty definition' 2 s add --definition '' empty
 exits 'annotate without a text' 2 s annotate ad
 err_like 'shows how' 'annotate SIGNAL TEXT$'
 exits 'a share above 1' 2 s vet --max-missing 2 x.arrows

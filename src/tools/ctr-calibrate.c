@@ -157,10 +157,11 @@ static int fit(struct ctr_cli *cli, struct ctr_err *err)
     struct ctr_cal_map *m = NULL;
     int rc = o.held_out ? ctr_cli_read(cli, o.held_out, err) : 0;
 
-    if (!rc && !(rc = ctr_cli_reader(cli, 0, NULL, &r, err)) && !(rc = find(cli, r, &fo, err)) &&
-        !(rc = ctr_cal_fit_new(&f, ctr_reader_schema(r), &fo, err)) && !(rc = feed(cli, r, f, err)) &&
-        !(rc = ctr_cal_fit_finish(f, &m, err)) && (!o.held_out || !(rc = hold_out(cli, &fo, &held, err))) &&
-        !(rc = report(cli, f, held ? held : f, m, err)))
+    if (!rc && !(rc = ctr_cli_reader(cli, 0, NULL, &r, err)) &&
+        ((rc = find(cli, r, &fo, err)) || (rc = ctr_cal_fit_new(&f, ctr_reader_schema(r), &fo, err))))
+        ctr_err_file(err, ctr_reader_file(r));
+    if (!rc && !(rc = feed(cli, r, f, err)) && !(rc = ctr_cal_fit_finish(f, &m, err)) &&
+        (!o.held_out || !(rc = hold_out(cli, &fo, &held, err))) && !(rc = report(cli, f, held ? held : f, m, err)))
         rc = write_map(cli, m, err);
     ctr_cal_map_free(m);
     ctr_cal_fit_free(held);

@@ -264,9 +264,10 @@ static int evaluate(struct ctr_cli *cli, struct input *in, struct ctr_eval_contr
     struct ctr_pool *pool = NULL;
     int rc;
 
-    if (!(rc = ctr_eval_new(&e, ctr_reader_schema(in->r), &eo, err)) && !(rc = feed(cli, e, in, c, err)) &&
-        !(rc = ctr_pool_new_exact(&pool, (int)cli->jobs, err)) && !(rc = ctr_eval_finish(e, pool, err)) &&
-        !(rc = show(cli, e, &v, err)))
+    if ((rc = ctr_eval_new(&e, ctr_reader_schema(in->r), &eo, err)))
+        ctr_err_file(err, ctr_reader_file(in->r));
+    else if (!(rc = feed(cli, e, in, c, err)) && !(rc = ctr_pool_new_exact(&pool, (int)cli->jobs, err)) &&
+             !(rc = ctr_eval_finish(e, pool, err)) && !(rc = show(cli, e, &v, err)))
         explain(cli, e);
     ctr_pool_free(pool);
     ctr_eval_free(e);
@@ -281,8 +282,13 @@ static int run(struct ctr_cli *cli, struct ctr_err *err)
     int *metrics = NULL, n = 0, rc;
 
     if ((rc = check_options(&by, err)) || (o.control && (rc = ctr_cli_read(cli, o.control, err))) ||
-        (rc = ctr_cli_reader(cli, 0, NULL, &in.r, err)) || (rc = find(cli, &in, &by, o.control, err)) ||
-        (rc = ctr_metric_list(o.metrics, in.c.user >= 0, &metrics, &n, err)))
+        (rc = ctr_cli_reader(cli, 0, NULL, &in.r, err)))
+        goto out;
+    if ((rc = find(cli, &in, &by, o.control, err))) {
+        ctr_err_file(err, ctr_reader_file(in.r));
+        goto out;
+    }
+    if ((rc = ctr_metric_list(o.metrics, in.c.user >= 0, &metrics, &n, err)))
         goto out;
     if (!(needs(metrics, n) & CTR_NEED_USERS) && !o.bootstrap && !o.control)
         in.c.user = -1; /* of no use */

@@ -237,6 +237,8 @@ static int open_plan(struct run *run, bool of_model, struct ctr_err *err)
 static int run_action(struct run *run, const struct action *a, struct ctr_err *err)
 {
     int rc = ctr_cli_args(run->cli, a->min + 1, a->max < 0 ? -1 : a->max + 1, err);
+    if (!rc && o.definition && !*o.definition)
+        rc = ctr_cli_usage(err, "--definition is empty: say what the signal is made of");
     if (!rc && a->needs && !(a->run == add && o.definition))
         rc = open_plan(run, a->needs == MODEL, err);
     if (!rc)
