@@ -253,6 +253,22 @@ bool ctr_learning_is_default(const struct ctr_learning *l)
     return l->step == CTR_STEP_FTRL && l->rate == CTR_RATE_SQUARES && l->power == 0.5 && l->precision != CTR_Q13_STATE;
 }
 
+void ctr_learning_use(struct ctr_learning *l, const struct ctr_isa *isa, bool fused)
+{
+    struct ctr_fused to = { forward_any, update_any, update_late_any };
+    const struct ctr_fused *own = &isa->fused[l->rate][l->precision];
+    if (ctr_learning_is_default(l)) {
+        const struct ctr_ftrl_kernel *k = ctr_ftrl_kernel_best();
+        to = (struct ctr_fused){ k->forward[l->precision], k->update[l->precision], k->update_late[l->precision] };
+    } else if (fused && own->forward && l->step == CTR_STEP_FTRL && l->power == 0.5) {
+        to = *own;
+    }
+    l->isa = isa;
+    l->forward = to.forward;
+    l->update = to.update;
+    l->update_late = to.update_late;
+}
+
 int ctr_learning_init(struct ctr_learning *l, const struct ctr_params *p, struct ctr_err *err)
 {
     *l = (struct ctr_learning){
@@ -267,7 +283,6 @@ int ctr_learning_init(struct ctr_learning *l, const struct ctr_params *p, struct
         .optimizer = ctr_optimizer_find(p->optimizer),
         .precision = (enum ctr_precision)find_name(ctr_precision_names, p->precision),
         .rate = (enum ctr_rate)find_name(ctr_rate_names, p->learning_rate),
-        .isa = ctr_isa_best(),
     };
     bool global = l->rate == CTR_RATE_GLOBAL;
     l->step = global ? l->optimizer->step_global : l->optimizer->step;
@@ -278,15 +293,7 @@ int ctr_learning_init(struct ctr_learning *l, const struct ctr_params *p, struct
     l->rooted = l->optimizer->dual && l->step != CTR_STEP_FTRL_GLOBAL;
     lay_out(l);
     l->events = !ctr_learning_is_default(l);
-    l->forward = forward_any;
-    l->update = update_any;
-    l->update_late = update_late_any;
-    if (!l->events) {
-        const struct ctr_ftrl_kernel *fused = ctr_ftrl_kernel_best();
-        l->forward = fused->forward[l->precision];
-        l->update = fused->update[l->precision];
-        l->update_late = fused->update_late[l->precision];
-    }
+    ctr_learning_use(l, ctr_isa_best(), true);
     return 0;
 }
 

@@ -113,6 +113,8 @@ struct ctr_learning {
 struct ctr_params;
 /* Fails when the parameters do not go together. */
 int ctr_learning_init(struct ctr_learning *l, const struct ctr_params *p, struct ctr_err *err) CTR_MUST;
+/* Choose the functions again, of a usable instruction set; not fused: by the loops that every choice has. */
+void ctr_learning_use(struct ctr_learning *l, const struct ctr_isa *isa, bool fused);
 bool ctr_learning_is_default(const struct ctr_learning *l);       /* one of the fused kernels of ftrl.h does it */
 double ctr_learning_root(const struct ctr_learning *l, double n); /* n^power */
 void ctr_learning_start(const struct ctr_learning *l, struct ctr_event *e, uint64_t step); /* after `step` events */
@@ -161,6 +163,11 @@ struct ctr_isa {
     ctr_coords_step *step[CTR_STEPS][2];
     ctr_coords_loop *expand, *shrink; /* q2.13: eta z to z by root, z to eta z by next */
     ctr_coords_loop *round;           /* q2.13: z to q at random */
+    /* All phases in one, where they are not NULL: of ftrl with power 0.5. */
+    struct ctr_fused {
+        ctr_forward *forward;
+        ctr_update *update, *update_late;
+    } fused[CTR_RATES][CTR_PRECISIONS];
 };
 /* Fastest first; the last one runs everywhere. */
 const struct ctr_isa *ctr_isa_at(int i);

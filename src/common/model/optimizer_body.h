@@ -257,5 +257,3 @@ ATTRIBUTES static void NAME(step_fobos)(const struct ctr_learning *p, const stru
         w[i] = size <= 0 ? 0 : to;
     }
 }
-
-#undef PARAMS

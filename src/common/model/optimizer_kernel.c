@@ -13,6 +13,9 @@
 typedef double lanes __attribute__((vector_size(CTR_LANES * sizeof(double))));
 typedef lanes lanes_f64;
 typedef float lanes_f32 __attribute__((vector_size(CTR_LANES * sizeof(float))));
+typedef uint64_t words __attribute__((vector_size(CTR_LANES * sizeof(uint64_t))));
+typedef uint32_t halves __attribute__((vector_size(CTR_LANES * sizeof(uint32_t))));
+typedef int32_t shorts __attribute__((vector_size(CTR_LANES * sizeof(int32_t)))); /* 16 bits above others */
 
 LOOP double join_lanes(const lanes *sum)
 {
@@ -35,6 +38,33 @@ LOOP uint32_t scatter_bits(uint32_t x)
     x = (x ^ x >> 16) * 0x85ebca6bu;
     x = (x ^ x >> 13) * 0xc2b2ae35u;
     return x ^ x >> 16;
+}
+
+LOOP uint64_t load_word(const uint8_t *from)
+{
+    uint64_t v;
+    memcpy(&v, from, sizeof v);
+    return v;
+}
+
+LOOP uint32_t load_half(const uint8_t *from)
+{
+    uint32_t v;
+    memcpy(&v, from, sizeof v);
+    return v;
+}
+
+LOOP uint32_t load_quarter(const uint8_t *from)
+{
+    uint16_t v;
+    memcpy(&v, from, sizeof v);
+    return v;
+}
+
+LOOP void start_event(const struct ctr_learning *p, struct ctr_event *e)
+{
+    e->step++;
+    e->draw = ctr_mix64(p->seed ^ e->step * 0x9e3779b97f4a7c15u);
 }
 
 /* ---- q2.13 ---- */
@@ -96,6 +126,10 @@ LOOP void round_any(const struct ctr_learning *p, const struct ctr_coords *s, in
     {                                                                                                                  \
         name##_f64_##isa, name##_f32_##isa                                                                             \
     }
+#define FUSED_ROW(name, type, isa)                                                                                     \
+    {                                                                                                                  \
+        forward_##name##_##type##_##isa, update_##name##_##type##_##isa, update_late_##name##_##type##_##isa           \
+    }
 #define ISA_ROW(isa)                                                                                                   \
     {                                                                                                                  \
         .name = #isa, .usable = usable_##isa,                                                                          \
@@ -116,6 +150,9 @@ LOOP void round_any(const struct ctr_learning *p, const struct ctr_coords *s, in
                   [CTR_STEP_OGD] = PAIR(step_ogd, isa),                                                                \
                   [CTR_STEP_FOBOS] = PAIR(step_fobos, isa) },                                                          \
         .expand = expand_##isa, .shrink = shrink_##isa, .round = round_##isa,                                          \
+        .fused = { [CTR_RATE_SQUARES] = { [CTR_Q13_STATE] = FUSED_ROW(q13_squares, f32, isa) },                        \
+                   [CTR_RATE_COUNTS] = { FUSED_ROW(counts, f64, isa), FUSED_ROW(counts, f32, isa),                     \
+                                         FUSED_ROW(q13_counts, f32, isa) } },                                          \
     }
 
 #define Q13_LOOP(name, isa, attributes)                                                                                \
