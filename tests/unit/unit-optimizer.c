@@ -253,6 +253,9 @@ static void test_choice(const struct ctr_params *p)
             ctr_state_read(l, &t->more.event, t->row[i], &s);
             memcpy(row, t->row[i], 8);
             ctr_state_write(l, &t->more.event, &s, row);
+            struct ctr_state again;
+            back &= ctr_state_row(l, &t->more.event, t->row[i], &again) == ctr_state_weight(l, &t->more.event, &s);
+            back &= again.value == s.value && again.n == s.n && again.negatives == s.negatives;
             back &= !memcmp(row, t->row[i], l->layout.bytes);
             uint8_t *at[CTR_LANES];
             for (int j = 0; j < CTR_LANES; j++)

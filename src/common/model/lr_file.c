@@ -29,14 +29,12 @@ static enum ctr_type number_type(const struct ctr_learning *l, int i)
     return i >= NEGATIVES ? CTR_U64 : l->precision == CTR_F64_STATE ? CTR_F64 : CTR_F32;
 }
 
-/* State and weight of a table row; here, not by ctr_state_read, for the learner that most files are of. */
+/* State and weight of a table row; here, not by ctr_state_row, for the learner that most files are of. */
 static inline __attribute__((always_inline)) double read_row(const struct lr *m, const uint8_t *row,
                                                              struct ctr_state *s)
 {
-    if (m->learning.events) {
-        ctr_state_read(&m->learning, &m->more.event, row, s);
-        return ctr_state_weight(&m->learning, &m->more.event, s);
-    }
+    if (m->learning.events)
+        return ctr_state_row(&m->learning, &m->more.event, row, s);
     if (m->learning.precision == CTR_F64_STATE) {
         memcpy(&s->value, row + 8, sizeof s->value);
         memcpy(&s->n, row + 16, sizeof s->n);

@@ -114,6 +114,35 @@ double ctr_state_weight(const struct ctr_learning *l, const struct ctr_event *e,
     return (double)ctr_ftrl_weight32(l, (float)s->value, root32(l, e, s));
 }
 
+double ctr_state_row(const struct ctr_learning *l, const struct ctr_event *e, const uint8_t *row, struct ctr_state *s)
+{
+    const struct ctr_layout *at = &l->layout;
+    if (l->step != CTR_STEP_FTRL || l->power != 0.5 || l->precision == CTR_F64_STATE) {
+        ctr_state_read(l, e, row, s);
+        return ctr_state_weight(l, e, s);
+    }
+    float n, z;
+    if (at->counts) {
+        uint16_t counts[2];
+        memcpy(counts, row + at->counts, sizeof counts);
+        *s = (struct ctr_state){ .negatives = ctr_count_value(counts[0]), .positives = ctr_count_value(counts[1]) };
+        n = of_counts32(s);
+    } else {
+        memcpy(&n, row + at->n, sizeof n);
+        *s = (struct ctr_state){ .n = (double)n };
+    }
+    const float root = sqrtf(n);
+    if (l->precision == CTR_Q13_STATE) {
+        int16_t q;
+        memcpy(&q, row + at->value, sizeof q);
+        z = (float)q * 0x1p-13f * (((float)l->beta + root) * (float)l->inv_alpha);
+    } else {
+        memcpy(&z, row + at->value, sizeof z);
+    }
+    s->value = (double)z;
+    return (double)ctr_ftrl_weight32(l, z, root);
+}
+
 double ctr_state_rate(const struct ctr_learning *l, const struct ctr_event *e, const struct ctr_state *s)
 {
     const struct ctr_state seen = { 0, CTR_MAX(s->n, 0), s->negatives, s->positives };

@@ -15,6 +15,7 @@ enum {
     MOVES_PER_KEY = 32,   /* slots that a growth advances for each key that room is made for */
     MOVES_AT_LEAST = 256, /* and at every call */
     MOVE_SLOTS = 64,      /* moved at a time: they fit into the first cache */
+    AHEAD = 16,           /* rows between prefetch and use */
     RANGES = 8,           /* of keys, sorted one after another, */
     RANGE_KEYS = 1 << 15, /* unless they are few: an eighth of a large table's keys, twice 16 bytes each */
 };
@@ -180,12 +181,13 @@ static int move_rows(struct ctr_sparse *t, uint64_t slots, struct ctr_err *err)
     if (rc)
         return rc;
     memset(slot(t, first), 0, (last - first) * t->stride);
-    if (t->stride == 24)
-        put_back(t, first, 24);
-    else if (t->stride == 16)
-        put_back(t, first, 16);
-    else
-        put_back(t, first, t->stride);
+    switch (t->stride) { /* known where it is copied, for the rows that most learners have */
+    case 14: put_back(t, first, 14); break;
+    case 16: put_back(t, first, 16); break;
+    case 20: put_back(t, first, 20); break;
+    case 24: put_back(t, first, 24); break;
+    default: put_back(t, first, t->stride);
+    }
     return 0;
 }
 
@@ -374,8 +376,10 @@ int ctr_sparse_sorted(const struct ctr_sparse *t, ctr_sparse_each *each, void *c
             break;
         size_t entries = a.len / sizeof(struct entry);
         const struct entry *e = radix_sort((struct entry *)(void *)a.data, (struct entry *)(void *)b.data, entries);
-        for (size_t i = 0; i < entries && !rc; i++)
+        for (size_t i = 0; i < entries && !rc; i++) {
+            __builtin_prefetch(e[CTR_MIN(i + AHEAD, entries - 1)].row); /* rows of neighbouring keys lie far apart */
             rc = each(ctx, e[i].key, e[i].row, err);
+        }
     }
     free(bounds);
     ctr_buf_free(&a);
