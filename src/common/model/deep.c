@@ -240,6 +240,8 @@ void ctr_deep_free(struct ctr_deep *d)
                                d->logit, d->dlogit, d->label_mem, d->weight_mem, d->numbers };
     if (d->state)
         d->spec->free(d);
+    if (d->dev)
+        ctr_host_free(d->pinned, d->dev);
     ctr_workset_free(d);
     ctr_deep_rows_free(d);
     for (size_t i = 0; i < CTR_COUNT(mems); i++)

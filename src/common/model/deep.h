@@ -13,7 +13,8 @@
  *
  * A model sees vectors, never keys or tables, so that a table in this process, a working set on a GPU, a parameter
  * server or an owner of images are the same to it. deep.c: shapes, parameters, memory; deep_rows.c: lists, pull and
- * push; deep_train.c: the learner; deep_file.c, deep_read.c: sections of a model file; deep_score.c: prediction.
+ * push; deep_send.c: their way to the device; deep_train.c: the learner; deep_file.c, deep_read.c: sections of a model
+ * file; deep_score.c: prediction.
  *
  * Everything is cut by rows: an activation, a logit, a score depends on its row and on the parameters alone; gradients
  * are sums in the order of rows. So neither threads nor how rows arrive change a bit (compute.h, "What results may
@@ -99,7 +100,9 @@ struct ctr_deep {
     int64_t unique, unique_room;
     int32_t u_cols;
     struct ctr_mem *u, *du, *l2;
-    struct ctr_buf u_host;       /* on its way to or from a device that is not the host */
+    struct ctr_buf u_host; /* on its way to or from a device that is not the host */
+    char *pinned;          /* deep_send.c */
+    size_t pinned_bytes, pinned_used;
     struct ctr_workset *workset; /* rows that stay on such a device: workingset.h */
     bool in_set;                 /* the rows of this minibatch live there */
     void *state;                 /* of the model */
@@ -178,6 +181,11 @@ int ctr_deep_pull(struct ctr_deep *d, struct ctr_deep_tables *all, bool make, st
 /* From dx to the gradients of rows, a step of the optimizer on them, and back into the tables. */
 int ctr_deep_push(struct ctr_deep *d, struct ctr_deep_tables *all, struct ctr_pool *pool, const struct ctr_dev_opt *opt,
                   struct ctr_err *err) CTR_MUST;
+/* The first `bytes` at `host` into *m, which grows, without waiting; `sent` of them are there already. Nothing that is
+ * still queued may use *m. `host` may be reused at once; ctr_deep_sent: operations from here on see what was sent. */
+int ctr_deep_send(struct ctr_deep *d, struct ctr_mem **m, const void *host, size_t sent, size_t bytes,
+                  struct ctr_err *err) CTR_MUST;
+int ctr_deep_sent(struct ctr_deep *d, struct ctr_err *err) CTR_MUST;
 /* Forget the minibatch. */
 void ctr_deep_clear(struct ctr_deep *d);
 void ctr_deep_rows_free(struct ctr_deep *d);

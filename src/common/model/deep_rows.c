@@ -150,22 +150,12 @@ static int add_lists(struct ctr_deep *d, struct ctr_deep_group *g, const struct 
     return 0;
 }
 
-/* The first `bytes` of b, of which `sent` are on the device already. */
-static int send(struct ctr_deep *d, struct ctr_mem **m, const struct ctr_buf *b, size_t sent, size_t bytes,
-                struct ctr_err *err)
-{
-    const size_t before = *m ? ctr_mem_bytes(*m) : 0;
-    int rc = ctr_mem_grow(m, d->dev, bytes, err);
-    sent = bytes <= before ? sent : 0; /* a larger one is a new one */
-    return rc || bytes <= sent ? rc : ctr_mem_write(*m, sent, b->data + sent, bytes - sent, err);
-}
-
 static int add_numbers(struct ctr_deep *d, const struct ctr_rows *r, int64_t from, int64_t n, struct ctr_err *err)
 {
     const size_t bytes = (size_t)(n * d->dense) * sizeof(float);
-    int rc = ctr_mem_grow(&d->numbers, d->dev, bytes, err);
+    int rc = bytes ? ctr_deep_send(d, &d->numbers, r->dense + from * d->dense, 0, bytes, err) : 0;
     if (!rc && bytes)
-        rc = ctr_mem_write(d->numbers, 0, r->dense + from * d->dense, bytes, err);
+        rc = ctr_deep_sent(d, err);
     const struct ctr_mat to = ctr_mat_rows(ctr_mat(d->x, d->room, d->x_cols), d->rows, n);
     const struct ctr_dev_copy copy = { ctr_mat(d->numbers, n, d->dense),
                                        ctr_mat_cols(to, (int64_t)d->keys * d->width, d->dense) };
@@ -396,13 +386,13 @@ static int send_lists(struct ctr_deep *d, struct ctr_err *err)
     for (int i = 0; i < d->groups && !rc; i++) {
         struct ctr_deep_group *g = &d->group[i];
         const size_t sent = (size_t)g->sent_entries * 4, all = (size_t)g->entries * 4;
-        rc = send(d, &g->index_mem, &g->index, sent, all, err);
+        rc = ctr_deep_send(d, &g->index_mem, g->index.data, sent, all, err);
         if (!rc && g->ragged)
-            rc = send(d, &g->x_mem, &g->x, sent, all, err);
+            rc = ctr_deep_send(d, &g->x_mem, g->x.data, sent, all, err);
         if (!rc && g->ragged)
-            rc = send(d, &g->segment_mem, &g->segment, sent, all, err);
+            rc = ctr_deep_send(d, &g->segment_mem, g->segment.data, sent, all, err);
         if (!rc && g->ragged)
-            rc = send(d, &g->start_mem, &g->start, (size_t)g->sent_lists * 4, g->start.len, err);
+            rc = ctr_deep_send(d, &g->start_mem, g->start.data, (size_t)g->sent_lists * 4, g->start.len, err);
         g->sent_entries = g->entries;
         g->sent_lists = (int64_t)(g->start.len / 4);
     }
@@ -492,13 +482,15 @@ int ctr_deep_pull(struct ctr_deep *d, struct ctr_deep_tables *all, bool make, st
     if ((rc = place_rows(&p, err)))
         return rc;
     run(pool, d->sets, bring_rows, &p);
+    if ((rc = send_lists(d, err))) /* on its way while rows are brought */
+        return rc;
     const size_t row = (size_t)d->u_cols * sizeof(float), sent = (size_t)before * row;
     if (d->in_set)
         rc = pull_set(&p, before, err);
     else if (!ctr_dev_is_host(d->dev) && d->unique > before)
         rc = ctr_mem_write(d->u, sent, d->u_host.data + sent, (size_t)d->unique * row - sent, err);
     if (!rc)
-        rc = send_lists(d, err);
+        rc = ctr_deep_sent(d, err);
     return rc ? rc : pool_all(d, first, err);
 }
 
@@ -520,10 +512,10 @@ static int send_groups(struct ctr_deep *d, struct ctr_deep_group *g, struct ctr_
             s[u + 1] += s[u];
         for (int64_t e = 0; e < g->entries; e++)
             it[s[index[e] + 1]++] = (int32_t)e;
-        rc = send(d, &g->group_start_mem, &start, 0, (size_t)(d->unique + 1) * sizeof *s, err);
+        rc = ctr_deep_send(d, &g->group_start_mem, start.data, 0, (size_t)(d->unique + 1) * sizeof *s, err);
     }
     if (!rc)
-        rc = send(d, &g->group_item_mem, &item, 0, (size_t)g->entries * sizeof *it, err);
+        rc = ctr_deep_send(d, &g->group_item_mem, item.data, 0, (size_t)g->entries * sizeof *it, err);
     ctr_buf_free(&start);
     ctr_buf_free(&item);
     return rc;
@@ -534,7 +526,10 @@ static int row_gradients(struct ctr_deep *d, struct ctr_err *err)
     int rc = ctr_mem_grow(&d->du, d->dev, (size_t)(d->unique * d->width) * sizeof(float), err);
     for (int i = 0; i < d->groups && !rc; i++) {
         struct ctr_deep_group *g = &d->group[i];
-        if ((rc = send_groups(d, g, err)))
+        rc = send_groups(d, g, err); /* while the backward pass computes */
+        if (!rc)
+            rc = ctr_deep_sent(d, err);
+        if (rc)
             break;
         const struct ctr_dev_pool_grad grad = { .how = g->pooling,
                                                 .lists = lists_of(d, g, 0),
@@ -567,7 +562,9 @@ static int send_l2(struct ctr_deep *d, const struct ctr_deep_tables *all, struct
         }
     }
     if (!rc)
-        rc = send(d, &d->l2, &l2, 0, (size_t)d->unique * sizeof *to, err);
+        rc = ctr_deep_send(d, &d->l2, l2.data, 0, (size_t)d->unique * sizeof *to, err);
+    if (!rc)
+        rc = ctr_deep_sent(d, err);
     ctr_buf_free(&l2);
     return rc;
 }

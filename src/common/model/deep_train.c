@@ -101,13 +101,11 @@ static struct ctr_dev_opt optimizer(const struct ctr_deep_learner *l)
 static int loss_gradient(struct ctr_deep *d, struct ctr_err *err)
 {
     const size_t bytes = (size_t)d->rows * sizeof(float);
-    int rc = ctr_mem_grow(&d->label_mem, d->dev, bytes, err);
+    int rc = ctr_deep_send(d, &d->label_mem, d->label.data, 0, bytes, err);
+    if (!rc && d->weighted)
+        rc = ctr_deep_send(d, &d->weight_mem, d->weight.data, 0, bytes, err);
     if (!rc)
-        rc = ctr_mem_write(d->label_mem, 0, d->label.data, bytes, err);
-    if (!rc && d->weighted)
-        rc = ctr_mem_grow(&d->weight_mem, d->dev, bytes, err);
-    if (!rc && d->weighted)
-        rc = ctr_mem_write(d->weight_mem, 0, d->weight.data, bytes, err);
+        rc = ctr_deep_sent(d, err);
     const struct ctr_dev_bce bce = { .z = ctr_vec(d->logit, d->rows),
                                      .label = ctr_vec(d->label_mem, d->rows),
                                      .weight = d->weighted ? ctr_vec(d->weight_mem, d->rows) : (struct ctr_vec){ 0 },

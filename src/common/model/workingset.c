@@ -186,8 +186,6 @@ static int load_rows(struct ctr_deep *d, const struct ctr_deep_tables *all, stru
             rc = ctr_dev_move_rows(d->dev, &to_u, err);
         if (!rc)
             rc = ctr_dev_move_rows(d->dev, &to_set, err);
-        if (!rc) /* the stage is written again */
-            rc = ctr_dev_sync(d->dev, err);
     }
     return rc;
 }
@@ -338,8 +336,6 @@ static int step_homeless(struct ctr_deep *d, struct ctr_deep_tables *all, const 
     there.index = ctr_vec(w->index, n);
     if (!rc)
         rc = ctr_dev_opt_rows(d->dev, &there, err);
-    if (!rc)
-        rc = ctr_dev_sync(d->dev, err); /* index is written again */
     int64_t k = 0;
     for (int64_t i = 0; i < n; i++)
         if (place[i] >= 0) {
