@@ -12,7 +12,7 @@ train() { ctr-train lr -q "$@"; }
 agrees() {
     _s=$1 _ref=$2
     shift 2
-    train --progressive ap.arrows -o am.arrows "$@" "$_s" && ref learned "$_s" am.arrows ap.arrows $_ref
+    train $also --progressive ap.arrows -o am.arrows "$@" "$_s" && ref learned "$_s" am.arrows ap.arrows ${also:+uncertainty=1} $_ref
 }
 # the same options for both: agrees_with STREAM NAME=VALUE …
 agrees_with() {
@@ -27,7 +27,8 @@ ref make mixed 1200 mixed.arrows || exit 1
 optimizers=$(ctr-train --help | sed -n 's/.*--optimizer \([a-z|-]*\).*/\1/p' | tr '|' ' ')
 is 'help lists the optimizers' "$optimizers" 'ftrl ogd rda fobos ogd-count'
 
-# ---- the arithmetic
+# ---- the arithmetic, of the progressive uncertainty too
+also=--uncertainty
 for o in $optimizers; do
     for r in per-coordinate counts global; do
         ok "$o, $r" agrees_with onehot.arrows optimizer=$o learning-rate=$r l1=.05 l2=.1 threshold=3
@@ -39,7 +40,10 @@ done
 for r in counts global; do ok "power, $r" agrees_with onehot.arrows learning-rate=$r power=.3 beta=.5; done
 ok 'ogd-count 0 is ogd' sh -c 'ctr-train lr -q --optimizer ogd-count --threshold 0 onehot.arrows | ctr-export >a &&
     ctr-train lr -q --optimizer ogd onehot.arrows | ctr-export >b && cmp a b'
+ok 'minibatches of rows with a key a field' agrees_with onehot.arrows minibatch=64 l1=.05 alpha=.3 beta=.5
+also=
 ok 'beta 0' agrees_with onehot.arrows optimizer=ogd beta=0
+ok 'without uncertainty' agrees_with mixed.arrows l1=.02 passes=2 minibatch=37
 ref make onehot 6000 long.arrows || exit 1
 ok 'counts above 2047 are drawn as the reference draws them' agrees_with long.arrows learning-rate=counts seed=3
 wrong() { ! agrees onehot.arrows 'optimizer=rda' --optimizer ogd; }
@@ -58,20 +62,21 @@ every() { # COMMAND OPTIMIZER RATE PRECISION … for each choice that there is
     done
 }
 threads() {
-    train --minibatch 100 -o t1.arrows --progressive t1.p -j 1 "$@" mixed.arrows
-    train --minibatch 100 -o t3.arrows --progressive t3.p -j 3 "$@" mixed.arrows
-    CTR_CPU=plain train --minibatch 100 -o tp.arrows --progressive tp.p -j 2 "$@" mixed.arrows
+    train --uncertainty --minibatch 100 -o t1.arrows --progressive t1.p -j 1 "$@" mixed.arrows
+    train --uncertainty --minibatch 100 -o t3.arrows --progressive t3.p -j 3 "$@" mixed.arrows
+    CTR_CPU=plain train --uncertainty --minibatch 100 -o tp.arrows --progressive tp.p -j 2 "$@" mixed.arrows
     cmp t1.arrows t3.arrows && cmp t1.p t3.p && cmp t1.arrows tp.arrows && cmp t1.p tp.p || { echo "$@"; return 1; }
 }
 ok 'the same bytes for any -j and processor' every threads
 batches() {
-    train -o b1.arrows --progressive b1.p "$@" onehot.arrows && train -o b7.arrows --progressive b7.p "$@" small.arrows &&
+    train --uncertainty -o b1.arrows --progressive b1.p "$@" onehot.arrows && train --uncertainty -o b7.arrows --progressive b7.p "$@" small.arrows &&
         cmp b1.p b7.p && ref same b1.arrows b7.arrows >/dev/null || { echo "$@"; return 1; }
 }
 ok 'the same predictions and model for any batches' every batches
 head -c 60000 small.arrows >cut.arrows
 resumes() {
     rm -f c.ckpt*
+    set -- --uncertainty "$@"
     train -o want.arrows --progressive want.p "$@" small.arrows
     train --checkpoint c.ckpt -o got.arrows --progressive got.p "$@" cut.arrows 2>/dev/null
     test -s c.ckpt && train --resume --checkpoint c.ckpt -o got.arrows --progressive got.p "$@" small.arrows 2>/dev/null &&
@@ -141,6 +146,47 @@ train -o m.arrows seen.arrows
 ctr-select --add 'uncertainty=row' -o named.arrows onehot.arrows
 exits 'a column of that name' 2 ctr-predict --uncertainty -o x.p m.arrows named.arrows
 err_like 'is named' "has a column 'uncertainty' already"
+
+# ---- ctr-train --progressive --uncertainty
+beside() { # the model and the scores are those of a run without
+    train -o b1.arrows --progressive b1.p "$@" mixed.arrows && train --uncertainty -o b2.arrows --progressive b2.p "$@" mixed.arrows &&
+        ctr-select --columns row,click,w,note,score b2.p | ctr-export >b2.txt && ctr-select --columns row,click,w,note,score b1.p | ctr-export >b1.txt &&
+        cmp b1.txt b2.txt && ref same b1.arrows b2.arrows >/dev/null || { echo "$@"; return 1; }
+}
+ok 'scores and model are those of a run without it' every beside
+ok 'by minibatches' every beside --minibatch 37
+goes_on() { # what ctr-predict says of the next row
+    train -o m.arrows "$@" seen.arrows && ctr-predict --uncertainty m.arrows unseen.arrows | ctr-select --columns row,score,uncertainty --head 1 | ctr-export >next &&
+        train -o m.arrows --progressive p.p --uncertainty "$@" onehot.arrows && ctr-select --where 'row == 700' --columns row,score,uncertainty p.p | ctr-export | cmp next - ||
+        { echo "$@"; return 1; }
+}
+ok 'bit for bit that of ctr-predict before the next row' every goes_on
+train --uncertainty --alpha .3 --beta 2 --progressive p.p -o m.arrows onehot.arrows
+is 'keys not seen count alpha / beta: two features and the bias' "$(ref column p.p uncertainty | awk 'NR == 1 { printf "%.9f", $1 }')" 0.450000000
+is 'the column follows the score' "$(ctr-info p.p | awk '/^score/ { s = NR } $1 == "uncertainty" { print NR - s, $2, $3 }')" '1 float64 uncertainty'
+for n in 1 64; do
+    train --uncertainty --minibatch $n -o f1.arrows --progressive f1.p -j 1 onehot.arrows
+    train --uncertainty --minibatch $n -o f3.arrows --progressive f3.p -j 3 small.arrows
+    ok "the same bytes by rows and for -j 3, --minibatch $n" cmp f1.p f3.p
+done
+exits 'it needs --progressive' 2 ctr-train lr -q --uncertainty -o x.arrows onehot.arrows
+err_like 'and says so' 'it needs --progressive FILE'
+printf 'one alpha=.1\ntwo alpha=.2\n' >two
+exits 'one model' 2 ctr-train lr -q --uncertainty --progressive x.p --variants two -o 'x-%s.arrows' onehot.arrows
+err_like 'is all it knows' 'leave --variants out'
+exits 'mlp has none' 2 ctr-train mlp -q --uncertainty --progressive x.p -o x.arrows onehot.arrows
+err_like 'as is said' 'models of kind mlp have no uncertainty'
+exits 'beta 0 has no bound' 2 ctr-train lr -q --uncertainty --beta 0 --progressive x.p -o x.arrows onehot.arrows
+err_like 'as ctr-predict says' 'the uncertainty of an unseen key has no bound'
+exits 'a column of that name in the stream' 2 ctr-train lr -q --uncertainty --progressive x.p -o x.arrows named.arrows
+err_like 'is named, too' "has a column 'uncertainty' already"
+train --checkpoint u.ckpt --uncertainty --progressive x.p -o x.arrows cut.arrows 2>/dev/null
+exits 'a checkpoint with it, resumed without' 2 ctr-train lr -q --checkpoint u.ckpt --resume --progressive x.p -o x.arrows small.arrows
+err_like 'says which' 'was made with --uncertainty'
+rm -f u.ckpt*
+train --checkpoint u.ckpt --progressive x.p -o x.arrows cut.arrows 2>/dev/null
+exits 'and without it, resumed with' 2 ctr-train lr -q --checkpoint u.ckpt --resume --uncertainty --progressive x.p -o x.arrows small.arrows
+err_like 'says that' 'was made without --uncertainty'
 
 # ---- q2.13
 train -o a.arrows --precision q2.13 --seed 1 onehot.arrows

@@ -151,9 +151,9 @@ train --passes 2 -o two.arrows onehot.arrows
 ok 'as a second pass would' ref same two.arrows twice.arrows
 
 # ---- checkpoints
-train -o want.arrows --progressive wantp.arrows --l1 .2 --passes 2 small.arrows
+train -o want.arrows --progressive wantp.arrows --l1 .2 --passes 2 --uncertainty small.arrows
 run() { timeout "$@" ctr-train lr -q --l1 .2 --passes 2 --checkpoint c.ckpt --checkpoint-every 200 --resume \
-    --progressive gotp.arrows -o got.arrows small.arrows; }
+    --progressive gotp.arrows --uncertainty -o got.arrows small.arrows; }
 kills=0
 for ms in 004 006 008 010 013 016 020 024 030 040; do
     run -s KILL "0.$ms" 2>/dev/null || kills=$((kills + 1))
@@ -161,7 +161,7 @@ done
 ok 'some runs were killed' test "$kills" -gt 0
 ok 'and a last one comes through' run 60
 ok 'the model of a run that was never killed' cmp want.arrows got.arrows
-ok 'and its predictions' cmp wantp.arrows gotp.arrows
+ok 'and its predictions, with their uncertainty' cmp wantp.arrows gotp.arrows
 is 'the checkpoint is gone, with all that was beside it' "$(ls c.ckpt* 2>/dev/null)" ''
 
 # A checkpoint in the middle of a minibatch: its rows are read, and learned, again.
@@ -169,8 +169,8 @@ for s in onehot mixed; do
     ctr-cat --batch 37 $s.arrows >odd.arrows
     head -c "$(($(wc -c <odd.arrows) / 2))" odd.arrows >half.odd
     for j in 1 3; do
-        train --minibatch 100 --passes 2 --progressive bp.arrows -o bm.arrows -j $j odd.arrows
-        mini="ctr-train lr -q --minibatch 100 --passes 2 --checkpoint b.ckpt --progressive bpr.arrows -o bmr.arrows -j $j"
+        train --minibatch 100 --passes 2 --uncertainty --progressive bp.arrows -o bm.arrows -j $j odd.arrows
+        mini="ctr-train lr -q --minibatch 100 --passes 2 --checkpoint b.ckpt --uncertainty --progressive bpr.arrows -o bmr.arrows -j $j"
         exits "--minibatch, $s, -j $j: a truncated input fails" 1 $mini half.odd
         ok 'and leaves a checkpoint' test -s b.ckpt
         ok '--resume goes on' $mini --resume --checkpoint-every 1 odd.arrows

@@ -4,7 +4,7 @@
 precision, and what the tests of ctr-train and ctr-predict need besides. Python alone: streams are made and read through the tools.
 
     model_reference.py make KIND ROWS OUT        a stream of features: onehot, mixed
-    model_reference.py ftrl STREAM MODEL PROGRESSIVE [alpha=… beta=… l1=… l2=… passes=… bias=… hash-bits=… normalize=… dropout=… seed=…]
+    model_reference.py ftrl STREAM MODEL PROGRESSIVE [alpha=… beta=… l1=… l2=… passes=… bias=… hash-bits=… normalize=… dropout=… seed=… uncertainty=1]
     model_reference.py score STREAM MODEL SCORED [hash-bits=… normalize=… dropout=…]     what the weights of a model predict
     model_reference.py uncertainty STREAM MODEL SCORED [alpha=… beta=… power=… steps=…]
     model_reference.py auc STREAM [from]         exact AUC of score and label, of the rows from a fraction on
@@ -310,7 +310,7 @@ def learn(t, o):
     names = {role(f): f["name"] for f in t.fields}
     y = [float(v) for v in t[names["label"]]]
     importance = t[names["weight"]] if "weight" in names else [1.0] * len(y)
-    minibatch, scores, learner = int(o["minibatch"]), [], Learner(o)
+    minibatch, scores, doubts, learner = int(o["minibatch"]), [], [], Learner(o)
     whole = coordinates(t)
     days = [day_of(v) for v in t[names["time"]]] if o["expire"] else None
     today, last = None, {}
@@ -329,19 +329,21 @@ def learn(t, o):
             weights = [{k: learner.weight(k) for k in rows[i]} for i in some]
             scored = [1 / (1 + math.exp(-math.fsum(w[k] * v for k, v in rows[i].items()))) for i, w in zip(some, weights)]
             scores += scored if one == 0 else []
+            if o["uncertainty"] and one == 0:
+                doubts += [math.fsum(abs(v) * o["alpha"] / (o["beta"] + learner.root(k)) for k, v in rows[i].items()) for i in some]
             for i, w, p in zip(some, weights, scored):
                 learner.learn(rows[i], w, y[i], p, importance[i])
-    return {k: dict(learner.row(k), day=last[k]) if days else learner.row(k) for k in learner.state}, scores
+    return {k: dict(learner.row(k), day=last[k]) if days else learner.row(k) for k in learner.state}, scores, doubts
 
 
 WORDS = {"normalize": "none", "optimizer": "ftrl", "learning-rate": "per-coordinate"}
 
 
 def check_learned(stream, model, progressive, options):
-    o = dict(WORDS, alpha=0.1, beta=1.0, l1=0.0, l2=0.0, power=0.5, threshold=5, passes=1, bias=1, minibatch=1, seed=0, **{"expire": 0, "expire-floor": 0}, tolerance=1e-6)
+    o = dict(WORDS, alpha=0.1, beta=1.0, l1=0.0, l2=0.0, power=0.5, threshold=5, passes=1, bias=1, minibatch=1, seed=0, uncertainty=0, **{"expire": 0, "expire-floor": 0}, tolerance=1e-6)
     o.update((k, v if k in WORDS else float(v)) for k, v in (a.split("=") for a in options))
     o["seed"] = int(o["seed"])
-    want, scores = learn(Table(stream), o)
+    want, scores, doubts = learn(Table(stream), o)
     m = Table(model)
     columns = list(next(iter(want.values()))) if want else ["weight"]
     got = {(r["table"], r["key"]): [float(r[c]) for c in columns] for r in m.rows}
@@ -371,8 +373,13 @@ def check_learned(stream, model, progressive, options):
     p = Table(progressive)["score"]
     assert len(p) == len(scores), "%d predictions, want %d" % (len(p), len(scores))
     worst_p = max((abs(a - b) for a, b in zip(p, scores)), default=0)
-    print("worst coordinate %.3g, worst prediction %.3g, %d coordinates" % (worst, worst_p, len(m.rows)))
-    sys.exit(not (worst < o["tolerance"] and worst_p < o["tolerance"]))
+    worst_u = 0.0
+    if o["uncertainty"]:
+        u = Table(progressive)["uncertainty"]
+        worst_u = max(abs(a - b) / max(1.0, b) for a, b in zip(u, doubts))
+        assert len(u) == len(doubts), "%d uncertainties, want %d" % (len(u), len(doubts))
+    print("worst coordinate %.3g, worst prediction %.3g, worst uncertainty %.3g, %d coordinates" % (worst, worst_p, worst_u, len(m.rows)))
+    sys.exit(not (worst < o["tolerance"] and worst_p < o["tolerance"] and worst_u < o["tolerance"]))
 
 
 def check_uncertainty(stream, model, scored, options):

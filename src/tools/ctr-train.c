@@ -74,6 +74,8 @@ static const struct ctr_opt opts[] = {
     { "spool", 0, CTR_OPT_STR, "FILE", "keep the first pass in FILE for the later ones", &o.spool, CTR_OPT_PATH },
     { "progressive", 0, CTR_OPT_STR, "FILE", "write predictions made before each update", &o.progressive,
       CTR_OPT_PATH },
+    { "uncertainty", 0, CTR_OPT_FLAG, NULL, "lr: add to them how far they could move with one row more",
+      &o.params.uncertainty, 0 },
     { "init", 0, CTR_OPT_STR, "MODEL", "start from the state of MODEL", &o.init, CTR_OPT_PATH },
     { "plan", 0, CTR_OPT_STR, "FITTED", "put the fitted plan into the model", &o.plan, CTR_OPT_PATH },
     { "follow", 0, CTR_OPT_FLAG, NULL, "the input may grow for ever; save the model on the way, and end on SIGTERM",
@@ -304,6 +306,20 @@ static int check_options(const struct ctr_cli *cli, struct ctr_err *err)
     return 0;
 }
 
+static int check_uncertainty(const struct ctr_train_job *job, struct ctr_err *err)
+{
+    if (!job->params.uncertainty)
+        return 0;
+    if (!o.progressive)
+        return ctr_cli_usage(err,
+                             "--uncertainty is a column beside progressive predictions: it needs --progressive FILE");
+    if (o.variants)
+        return ctr_cli_usage(err, "--uncertainty is that of one model: leave --variants out");
+    if (!job->model->predict_uncertain)
+        return ctr_cli_usage(err, "models of kind %s have no uncertainty", job->model->name);
+    return 0;
+}
+
 static int check_validation(const struct ctr_train_job *job, struct ctr_err *err)
 {
     if (!job->model->evaluate)
@@ -473,6 +489,8 @@ static int train(struct ctr_cli *cli, struct ctr_err *err)
         rc = ctr_cli_written(cli, o.spool, err);
     if (!rc)
         rc = read_variants(&run, &job, err);
+    if (!rc)
+        rc = check_uncertainty(&job, err);
     if (!rc)
         rc = check_follow(cli, err);
     if (!rc)

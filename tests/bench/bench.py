@@ -223,6 +223,10 @@ class Bench:
         ours, base = self.medians([score.replace("-q", "-q --uncertainty"), score])
         self.row("predict --uncertainty", self.cell(ours, (1, "M rows/s")), "ours without " + self.cell(base, (1, "M rows/s")),
                  self.ratio(base, ours), "0.87")
+        told = f"{lr} --progressive {self.dir}/p.arrows {f}"
+        ours, base = self.medians([told.replace("-q", "-q --uncertainty"), told])
+        self.row("train lr --progressive --uncertainty", self.cell(ours, (1, "M rows/s")), "ours without " + self.cell(base, (1, "M rows/s")),
+                 self.ratio(base, ours), "0.87")
         loss = float(re.search(r"progressive log loss ([0-9.]+)", sh(f"{lr.replace('-q ', '')} {f}")[3]).group(1))
         theirs = found["vw cache"]["log_loss"] if found else None
         self.row("progressive log loss", f"{loss:.6f}", f"vw {theirs:.6f}" if found else "", goal="equal or better")

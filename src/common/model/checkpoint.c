@@ -2,10 +2,10 @@
  *
  * Checkpoints. A checkpoint is the model on the way, with a line of metadata that says where the run was: the pass and
  * its row, the digest of the rows of that pass, and the sums of progressive validation, bit for bit. Progressive
- * predictions so far are kept beside it (FILE.scores: doubles, appended and fsynced before the checkpoint is renamed
- * into place), so that a resumed run writes the progressive stream anew, from the first row, without learning twice.
- * Whenever the process dies, the checkpoint that is there is whole, and FILE.scores holds at least the scores that it
- * speaks of. */
+ * predictions so far, with --uncertainty each followed by its own, are kept beside it (FILE.scores: doubles, appended
+ * and fsynced before the checkpoint is renamed into place), so that a resumed run writes the progressive stream anew,
+ * from the first row, without learning twice. Whenever the process dies, the checkpoint that is there is whole, and
+ * FILE.scores holds at least the scores that it speaks of. */
 #include "common/model/trainer.h"
 #include "common/model/variants.h"
 
@@ -51,13 +51,15 @@ static int write_sums(struct ctr_validation *v, struct ctr_buf *b, struct ctr_er
     return rc;
 }
 
-/* Sums of several models stand one behind the other, a ';' before each but the first. */
+/* Sums of several models stand one behind the other, a ';' before each but the first. The line begins with a number
+ * that tells what FILE.scores holds. */
+enum { WITH_SCORES = 2, WITH_UNCERTAINTY = 3 };
 static int write_line(const struct ctr_trainer *t, struct ctr_buf *b, struct ctr_err *err)
 {
     int64_t pending = t->job.model->pending ? t->job.model->pending(t->learner) : 0;
-    int rc =
-        ctr_buf_printf(b, err, "2 %" PRId64 " %" PRId64 " %" PRId64 " %s %" PRId64 " %" PRId64 " %" PRId64, t->at.pass,
-                       t->at.row, pending, t->at.digest, t->at.scores, t->v->s.rows, t->v->next_report);
+    int rc = ctr_buf_printf(b, err, "%d %" PRId64 " %" PRId64 " %" PRId64 " %s %" PRId64 " %" PRId64 " %" PRId64,
+                            t->at.uncertain ? WITH_UNCERTAINTY : WITH_SCORES, t->at.pass, t->at.row, pending,
+                            t->at.digest, t->at.scores, t->v->s.rows, t->v->next_report);
     for (int m = 0; m < t->models && !rc; m++) {
         rc = m ? ctr_buf_printf(b, err, ";") : 0;
         if (!rc)
@@ -105,8 +107,10 @@ static bool read_line(struct ctr_trainer *t, const char *line)
     int used = 0, version = 0;
     if (sscanf(line, "%d %" SCNd64 " %" SCNd64 " %" SCNd64 " %32s %" SCNd64 " %" SCNd64 " %" SCNd64 "%n", &version,
                &r->pass, &r->row, &r->pending, r->digest, &r->scores, &t->v->s.rows, &t->v->next_report, &used) != 8 ||
-        version != 2 || r->pass < 0 || r->row < 0 || r->pending < 0 || r->pending > r->row || r->scores < -1)
+        (version != WITH_SCORES && version != WITH_UNCERTAINTY) || r->pass < 0 || r->row < 0 || r->pending < 0 ||
+        r->pending > r->row || r->scores < -1)
         return false;
+    r->uncertain = version == WITH_UNCERTAINTY;
     line += used;
     for (int m = 0; m < t->models && line; m++) {
         if (m && *line++ != ';')
@@ -272,11 +276,14 @@ static int cut(int fd, off_t n)
 int ctr_checkpoint_scores_open(struct ctr_trainer *t, struct ctr_err *err)
 {
     bool resume = t->resume.row >= 0;
-    const off_t kept = t->resume.scores * t->models * (off_t)sizeof(double);
+    const off_t kept = t->resume.scores * t->values * (off_t)sizeof(double);
     const char *path;
     if (resume && t->resume.scores < 0)
         return ctr_fail(err, CTR_EUSAGE, "%s was made without --progressive: resume without it, or start anew",
                         t->job.checkpoint);
+    if (resume && t->resume.uncertain != t->at.uncertain)
+        return ctr_fail(err, CTR_EUSAGE, "%s was made with%s --uncertainty: resume so, or start anew",
+                        t->job.checkpoint, t->at.uncertain ? "out" : "");
     int rc = ctr_buf_printf(&t->scores_path, err, "%s.scores", t->job.checkpoint);
     if (rc)
         return rc;
@@ -294,7 +301,7 @@ int ctr_checkpoint_scores_open(struct ctr_trainer *t, struct ctr_err *err)
 
 int ctr_checkpoint_scores_add(struct ctr_trainer *t, const double *score, int64_t n, struct ctr_err *err)
 {
-    int rc = ctr_write_full(t->scores_fd, score, (size_t)(n * t->models) * sizeof *score, err);
+    int rc = ctr_write_full(t->scores_fd, score, (size_t)(n * t->values) * sizeof *score, err);
     if (rc)
         ctr_err_file(err, t->job.checkpoint);
     return rc;
@@ -302,7 +309,7 @@ int ctr_checkpoint_scores_add(struct ctr_trainer *t, const double *score, int64_
 
 int ctr_checkpoint_scores_read(struct ctr_trainer *t, int64_t from, double *score, int64_t n, struct ctr_err *err)
 {
-    const int64_t row = t->models * (int64_t)sizeof *score;
+    const int64_t row = t->values * (int64_t)sizeof *score;
     return ctr_pread_full(t->scores_fd, score, (size_t)(n * row), from * row, err);
 }
 

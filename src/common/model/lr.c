@@ -41,6 +41,9 @@ int ctr_lr_new(void **out, const struct ctr_model *model, const struct ctr_param
     m->stride = m->learning.layout.bytes + (p->expire ? CTR_DAY_BYTES : 0);
     if (!rc && p->expire && p->minibatch > 1)
         rc = ctr_fail(err, CTR_EUSAGE, "--expire goes row by row: leave --minibatch out");
+    double unseen;
+    if (!rc && p->uncertainty && !(rc = ctr_lr_unseen_rate(&m->learning, &m->more.event, &unseen, err)))
+        m->each_row = ctr_lr_learn_uncertain;
     if (!rc)
         rc = ctr_inclusion_new(&m->inclusion, p, err);
     if (!rc && p->minibatch > 1)
@@ -61,7 +64,7 @@ void ctr_lr_free(void *learner)
         return;
     for (int i = 0; i < m->tables; i++)
         ctr_sparse_free(&m->table[i]);
-    struct ctr_buf *bufs[] = { &m->home, &m->row, &m->z, &m->n, &m->w, &m->root, &m->x };
+    struct ctr_buf *bufs[] = { &m->home, &m->row, &m->z, &m->n, &m->w, &m->root, &m->x, &m->terms };
     for (size_t i = 0; i < CTR_COUNT(bufs); i++)
         ctr_buf_free(bufs[i]);
     for (size_t i = 0; i < CTR_COUNT(m->shape); i++)

@@ -37,6 +37,7 @@ struct lr {
     int (*each_row)(struct lr *m, const struct ctr_rows *r, int64_t i, const struct ctr_coords *s, uint8_t *const *row,
                     int64_t k, double *score, struct ctr_err *err);
     void *each_ctx;
+    struct ctr_buf terms;                                                           /* of a row's uncertainty */
     _Alignas(16) uint8_t bias[CTR_SPARSE_MAX_STRIDE], spare[CTR_SPARSE_MAX_STRIDE]; /* spare: see optimizer.h */
 };
 
@@ -51,6 +52,18 @@ int ctr_lr_diverged(int64_t row, struct ctr_err *err); /* the error that a predi
 /* The slots of k entries whose homes are given; room has been reserved. */
 void ctr_lr_find_slots(const struct lr *m, const uint64_t *hash, const uint16_t *table, uint8_t *const *home, int64_t k,
                        uint8_t **restrict row);
+
+/* lr_uncertain.c */
+/* u(x) of a row is the sum over these of its coordinates (the bias the last), by ctr_lanes_dot: |x| alpha / (beta +
+ * n^power), of k coordinates as forward has left them in `s`. x NULL: all 1. */
+void ctr_lr_uncertain_terms(const struct ctr_learning *l, const struct ctr_event *e, const struct ctr_coords *s,
+                            uint8_t *const *row, const double *x, int64_t k, double *term);
+/* struct lr's each_row: as without it, with the uncertainty besides. */
+int ctr_lr_learn_uncertain(struct lr *m, const struct ctr_rows *r, int64_t i, const struct ctr_coords *s,
+                           uint8_t *const *row, int64_t k, double *score, struct ctr_err *err) CTR_MUST;
+/* The greatest rate, that of an unseen key after `e`; refuses one that is not finite. */
+int ctr_lr_unseen_rate(const struct ctr_learning *l, const struct ctr_event *e, double *rate,
+                       struct ctr_err *err) CTR_MUST;
 
 /* lr_mini.c */
 int ctr_lr_mini_new(struct ctr_lr_mini **q, int64_t rows, int threads, struct ctr_err *err) CTR_MUST;

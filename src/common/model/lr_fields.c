@@ -46,7 +46,7 @@ struct piece {
     const uint64_t *hash; /* of row i in field k: hash[k * stride + i] */
     int64_t stride, rows;
     const double *label, *weight;
-    double *score; /* of rows [known, rows) */
+    double *score, *uncertainty; /* of rows [known, rows); uncertainty NULL: not asked for */
     int64_t known;
     int64_t first; /* row of the stream, for messages */
     bool whole;
@@ -61,7 +61,7 @@ struct ctr_lr_fields {
     int owner[LANES];
     struct part *part;
     struct ctr_buf wait_hash, wait_label, wait_weight;
-    struct ctr_buf sums[2]; /* of even and odd pieces: LANES arrays of `size` */
+    struct ctr_buf sums[2]; /* of even and odd pieces: LANES arrays of `size`, then those of uncertainties */
     const struct ctr_ftrl_kernel *kernel;
     /* of the call */
     struct lr *m;
@@ -175,7 +175,7 @@ int ctr_lr_fields_new(struct ctr_lr_fields **out, int64_t rows, int threads, str
     for (int t = 0; t < q->threads && !rc; t++)
         rc = make_part(q, &q->part[t], err);
     for (int i = 0; i < 2 && !rc; i++)
-        rc = ctr_buf_reserve(&q->sums[i], (size_t)(padded(rows) * LANES) * sizeof(double), err);
+        rc = ctr_buf_reserve(&q->sums[i], (size_t)(padded(rows) * LANES * 2) * sizeof(double), err);
     if (rc) {
         ctr_lr_fields_free(q);
         return rc;
@@ -314,6 +314,18 @@ static void sum_field(struct ctr_lr_fields *q, struct part *p, struct field *f, 
     add_weights(f, l->precision == CTR_F32_STATE, c->rows, sum);
 }
 
+/* To each row the rate of its key, from the roots that sum_field left; p->g is not needed yet. */
+static void add_rates(struct ctr_lr_fields *q, struct part *p, const struct field *f, int64_t rows,
+                      double *restrict sum)
+{
+    const struct ctr_coords s = { .root = f->root };
+    const uint32_t *restrict key_of = f->key_of;
+    double *restrict rate = p->g;
+    ctr_lr_uncertain_terms(&q->m->learning, NULL, &s, f->row, NULL, f->keys, rate);
+    for (int64_t i = 0; i < rows; i++)
+        sum[i] += rate[key_of[i]];
+}
+
 /* The sums of gradients and of their squares, a key, in the order of rows. */
 static void update_field(struct ctr_lr_fields *q, struct part *p, struct field *f, const struct piece *c,
                          const double *restrict gradient)
@@ -356,14 +368,19 @@ static int forward(struct ctr_lr_fields *q, int t, const struct piece *c, int pa
         if (rc)
             return rc;
     }
+    const int sets = q->m->params.uncertainty ? 2 : 1;
     for (int lane = 0; lane < LANES; lane++)
         if (q->owner[lane] == t)
-            memset(lane_sums(q, parity, lane), 0, (size_t)c->rows * sizeof(double));
+            for (int of = 0; of < sets; of++)
+                memset(lane_sums(q, parity, of * LANES + lane), 0, (size_t)c->rows * sizeof(double));
     int begun = next_field(q, t, -1), n = 0;
     for (int i = begun, k = 0; i < q->fields; i = next_field(q, t, i), k++) {
         for (; begun < q->fields && n < k + AHEAD; begun = next_field(q, t, begun), n++)
             begin_field(p, &q->field[begun], c, begun, p->key[n % AHEAD]);
-        sum_field(q, p, &q->field[i], c, p->key[k % AHEAD], lane_sums(q, parity, q->field[i].lane));
+        struct field *f = &q->field[i];
+        sum_field(q, p, f, c, p->key[k % AHEAD], lane_sums(q, parity, f->lane));
+        if (q->m->params.uncertainty)
+            add_rates(q, p, f, c->rows, lane_sums(q, parity, LANES + f->lane));
     }
     return 0;
 }
@@ -385,6 +402,16 @@ static int predict(struct ctr_lr_fields *q, int t, const struct piece *c, int pa
     return 0;
 }
 
+static void predict_uncertain(const struct ctr_lr_fields *q, const struct piece *c, int parity)
+{
+    for (int64_t i = c->known; i < c->rows; i++) {
+        double sum[LANES];
+        for (int lane = 0; lane < LANES; lane++)
+            sum[lane] = lane_sums(q, parity, LANES + lane)[i];
+        c->uncertainty[i - c->known] = ctr_lanes_join(sum);
+    }
+}
+
 static void run_part(void *ctx, int64_t task, int worker)
 {
     struct ctr_lr_fields *q = ctx;
@@ -399,6 +426,8 @@ static void run_part(void *ctx, int64_t task, int worker)
         meet(q);
         if (atomic_load(&q->failed) || predict(q, t, c, k & 1, gradient))
             return; /* all threads see the same */
+        if (c->uncertainty && t == 0)
+            predict_uncertain(q, c, k & 1);
         for (int i = next_field(q, t, -1); c->whole && i < q->fields; i = next_field(q, t, i))
             update_field(q, p, &q->field[i], c, gradient);
     }
@@ -421,6 +450,7 @@ static struct piece piece_of(const struct ctr_lr_fields *q, const struct ctr_row
                            .label = r->label + from,
                            .weight = r->weight ? r->weight + from : NULL,
                            .score = score + from,
+                           .uncertainty = q->m->params.uncertainty ? score + r->rows + from : NULL,
                            .first = r->first_row + from,
                            .whole = n == q->size };
 }
@@ -479,8 +509,10 @@ static int add_waiting(struct ctr_lr_fields *q, const struct ctr_rows *r, int64_
     int64_t known = q->pending;
     int rc = keep(q, r, 0, n, err);
     if (!rc && q->pending == q->size) {
+        double *uncertainty = c.uncertainty;
         c = waiting(q);
         c.score = score;
+        c.uncertainty = uncertainty;
         c.known = known;
         c.first = r->first_row - known;
         q->pending = 0;

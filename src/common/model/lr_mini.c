@@ -17,13 +17,14 @@
 enum { LANES = CTR_LANES, AHEAD = 8, SPINS = 2000 };
 
 /* What one thread holds of the rows of a call, behind those that wait for the end of their minibatch. A row's entries
- * (the bias is the last of its lane's thread) lie at at[row], padded to LANES. */
+ * (the bias is the last of its lane's thread) lie at at[row], padded to LANES. Uncertainties, if they are asked for,
+ * have sums of their own behind those of predictions. */
 struct part {
     struct ctr_buf at, len, gradient;               /* by row: int64_t, int64_t, double */
     struct ctr_buf label, weight;                   /* by row: double, when the learner wants events */
     struct ctr_buf hash, table, lane, x, home, row; /* by entry */
     struct ctr_buf w;                               /* by entry, of the minibatch's start, in the learner's precision */
-    struct ctr_buf z, n, root;                      /* of a row */
+    struct ctr_buf z, n, root, terms;               /* of a row */
     struct ctr_more more;                           /* its event is the same in all parts */
     struct ctr_buf sums[2];                         /* by row of a minibatch: LANES doubles; of even and odd ones */
     int64_t longest;
@@ -79,9 +80,9 @@ void ctr_lr_mini_free(struct ctr_lr_mini *q)
         return;
     for (int t = 0; t < q->threads && q->part; t++) {
         struct part *p = &q->part[t];
-        struct ctr_buf *bufs[] = { &p->at,   &p->len,     &p->gradient, &p->hash,  &p->table, &p->lane,
-                                   &p->x,    &p->home,    &p->row,      &p->w,     &p->z,     &p->n,
-                                   &p->root, &p->sums[0], &p->sums[1],  &p->label, &p->weight };
+        struct ctr_buf *bufs[] = { &p->at,   &p->len,     &p->gradient, &p->hash,  &p->table,  &p->lane,
+                                   &p->x,    &p->home,    &p->row,      &p->w,     &p->z,      &p->n,
+                                   &p->root, &p->sums[0], &p->sums[1],  &p->label, &p->weight, &p->terms };
         ctr_more_free(&p->more);
         for (size_t i = 0; i < CTR_COUNT(bufs); i++)
             ctr_buf_free(bufs[i]);
@@ -146,6 +147,7 @@ static int hold(struct ctr_buf *b, int64_t used, int64_t n, size_t size, struct 
 static int make_room(struct ctr_lr_mini *q, struct part *p, int64_t rows, int64_t entries, int64_t used,
                      struct ctr_err *err)
 {
+    const int64_t sums = q->size * LANES * (1 + q->m->params.uncertainty);
     const struct {
         struct ctr_buf *b;
         int64_t used, n;
@@ -163,8 +165,8 @@ static int make_room(struct ctr_lr_mini *q, struct part *p, int64_t rows, int64_
         { &p->home, used, entries, sizeof(uint8_t *) },
         { &p->row, used, entries, sizeof(uint8_t *) },
         { &p->w, used, entries, sizeof(double) },
-        { &p->sums[0], 0, q->size * LANES, sizeof(double) },
-        { &p->sums[1], 0, q->size * LANES, sizeof(double) },
+        { &p->sums[0], 0, sums, sizeof(double) },
+        { &p->sums[1], 0, sums, sizeof(double) },
     };
     int rc = 0;
     for (size_t i = 0; i < CTR_COUNT(need) && !rc; i++)
@@ -235,7 +237,7 @@ static int pack(struct ctr_lr_mini *q, int t, struct ctr_err *err)
         v.at[row + 1] = to;
     }
     int64_t room = p->longest + LANES;
-    struct ctr_buf *bufs[] = { &p->z, &p->n, &p->root };
+    struct ctr_buf *bufs[] = { &p->z, &p->n, &p->root, &p->terms };
     for (size_t i = 0; i < CTR_COUNT(bufs) && !rc; i++)
         rc = hold(bufs[i], 0, room, sizeof(double), err);
     if (!rc && m->learning.events)
@@ -274,8 +276,21 @@ static void find_slots(const struct ctr_lr_mini *q, int t, const struct view *v,
     ctr_lr_find_slots(q->m, v->hash + at, v->table + at, v->home + at, keys_of(q, t, v, row), v->row + at);
 }
 
-/* Weights of rows [from, end), and the sums of this thread's lanes. */
-static void forward(struct ctr_lr_mini *q, int t, int64_t from, int64_t end, int64_t rows, double (*sums)[LANES])
+/* To `sum` the terms of the uncertainty of row i, of which `s` is. */
+static void add_terms(struct ctr_lr_mini *q, struct part *p, const struct view *v, const struct ctr_coords *s,
+                      int64_t i, double *sum)
+{
+    const int64_t at = v->at[i], k = v->len[i];
+    double *term = (double *)(void *)p->terms.data;
+    ctr_lr_uncertain_terms(&q->m->learning, &p->more.event, s, v->row + at, s->x, k, term);
+    memset(sum, 0, LANES * sizeof *sum);
+    for (int64_t e = 0; e < k; e++)
+        sum[v->lane[at + e]] += term[e];
+}
+
+/* Weights of rows [from, end), and the sums of this thread's lanes. `uncertain` is a constant where this is called. */
+static inline __attribute__((always_inline)) void forward(struct ctr_lr_mini *q, int t, int64_t from, int64_t end,
+                                                          int64_t rows, double (*sums)[LANES], const bool uncertain)
 {
     struct part *p = &q->part[t];
     struct lr *m = q->m;
@@ -294,6 +309,8 @@ static void forward(struct ctr_lr_mini *q, int t, int64_t from, int64_t end, int
                 m->learning.precision == CTR_F64_STATE ? ((const double *)s.w)[e] : (double)((const float *)s.w)[e];
             sum[v.lane[at + e]] += w * v.x[at + e];
         }
+        if (uncertain)
+            add_terms(q, p, &v, &s, i, sums[q->size + i - from]);
     }
 }
 
@@ -316,6 +333,16 @@ static int predict(struct ctr_lr_mini *q, int t, int64_t from, int64_t end, int6
         v.gradient[i] = v.weight[i] * (p - r->label[row]);
     }
     return 0;
+}
+
+static void predict_uncertain(struct ctr_lr_mini *q, int64_t n, int64_t row, int parity)
+{
+    for (int64_t i = 0; i < n; i++) {
+        double sum[LANES];
+        for (int lane = 0; lane < LANES; lane++)
+            sum[lane] = ((double(*)[LANES])(void *)q->part[owner(q, lane)].sums[parity].data)[q->size + i][lane];
+        q->score[q->r->rows + row + i] = ctr_lanes_join(sum);
+    }
 }
 
 /* Rows [0, late) came in earlier calls: their slots may have moved since. */
@@ -366,14 +393,21 @@ static void run_part(void *ctx, int64_t task, int worker)
         return;
     struct view v = view_of(&q->part[t]);
     int64_t late = q->pending, rows = late + q->end - q->from, first = 0;
+    const bool uncertain = q->m->params.uncertainty;
     for (int64_t i = late; i < CTR_MIN(late + AHEAD, rows); i++)
         find_homes(q, t, &v, i);
     for (int64_t at = late, end, parity = 0; at < rows; at = end, parity ^= 1) {
         end = CTR_MIN(first + q->size, rows);
-        forward(q, t, at, end, rows, (double(*)[LANES])(void *)q->part[t].sums[parity].data);
+        double(*sums)[LANES] = (double(*)[LANES])(void *)q->part[t].sums[parity].data;
+        if (uncertain)
+            forward(q, t, at, end, rows, sums, true);
+        else
+            forward(q, t, at, end, rows, sums, false);
         meet(q);
         if (predict(q, t, at, end, q->from + at - late, (int)parity))
             return; /* all threads see the same */
+        if (uncertain && t == 0)
+            predict_uncertain(q, end - at, q->from + at - late, (int)parity);
         if (end - first == q->size) {
             update(q, t, first, late, end);
             first = end;

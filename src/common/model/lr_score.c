@@ -146,14 +146,10 @@ int ctr_lr_scorer_open(void **out, const char *path, const struct ctr_model_info
         }
         s->no_bias = info->params.no_bias;
         s->uncertain = info->uncertainty;
-        s->unseen_rate = l.learning.alpha / l.learning.beta;
-        if (l.learning.rate == CTR_RATE_GLOBAL)
-            s->unseen_rate = ctr_state_rate(&l.learning, &l.event, &(struct ctr_state){ 0 });
-        s->bias_rate = s->unseen_rate; /* until its row comes */
-        if (s->uncertain && !(s->unseen_rate < INFINITY)) {
-            rc = ctr_fail(err, CTR_EUSAGE, "with --beta 0 the uncertainty of an unseen key has no bound");
+        rc = s->uncertain ? ctr_lr_unseen_rate(&l.learning, &l.event, &s->unseen_rate, err) : 0;
+        if (rc)
             break;
-        }
+        s->bias_rate = s->unseen_rate; /* until its row comes */
         rc = scorer_read(s, &l, path, tables, err);
         snprintf(hex, sizeof hex, "%016llx", (unsigned long long)s->digest);
         if (l.derive || (want && !strcmp(want, hex)))
@@ -182,11 +178,12 @@ double ctr_lr_row_weights(const void *scorer, const struct ctr_rows *r, int64_t 
     return s->no_bias ? 0 : s->bias;
 }
 
-/* As ctr_lr_row_weights, and returns the uncertainty of row i, summed in the order of its entries. */
-static double row_uncertain(const struct scorer *s, const struct ctr_rows *r, int64_t i, double *weight)
+/* As ctr_lr_row_weights, and returns the uncertainty of row i, whose terms it leaves in `term`. */
+static double row_uncertain(const struct scorer *s, const struct ctr_rows *r, int64_t i, double *weight, double *term)
 {
-    double sum = s->no_bias ? 0 : s->bias_rate;
-    for (int64_t e = r->start[i]; e < r->start[i + 1]; e++, weight++) {
+    const int64_t k = r->start[i + 1] - r->start[i];
+    term[k] = s->bias_rate;
+    for (int64_t e = r->start[i]; e < r->start[i + 1]; e++, weight++, term++) {
         const uint8_t *row = ctr_sparse_find(&s->table[r->table[e]], r->hash[e]);
         double rate = s->unseen_rate;
         *weight = 0;
@@ -194,9 +191,9 @@ static double row_uncertain(const struct scorer *s, const struct ctr_rows *r, in
             memcpy(weight, row + 8, sizeof *weight);
             memcpy(&rate, row + 16, sizeof rate);
         }
-        sum += r->x ? fabs(r->x[e]) * rate : rate;
+        *term = r->x ? fabs(r->x[e]) * rate : rate;
     }
-    return sum;
+    return ctr_lanes_dot(term - k, NULL, k + !s->no_bias);
 }
 
 /* `uncertainty` is NULL, known where this is called, or takes u(x) = sum of |x_i| alpha / (beta + sqrt(n_i)), the
@@ -219,7 +216,7 @@ static inline __attribute__((always_inline)) int predict(const struct scorer *s,
                 if (s->table[r->table[e]].size)
                     __builtin_prefetch(ctr_sparse_home(&s->table[r->table[e]], r->hash[e]));
         if (uncertainty)
-            uncertainty[i] = row_uncertain(s, r, i, w);
+            uncertainty[i] = row_uncertain(s, r, i, w, x); /* before x is of use */
         else
             (void)ctr_lr_row_weights(s, r, i, w);
         w[k] = s->bias;

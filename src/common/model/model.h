@@ -121,6 +121,7 @@ struct ctr_params {
     int64_t decay_every;                 /* … after so many rows */
     const struct ctr_variants *variants; /* NULL: one model. Stands in no file of a model */
     int threads;                         /* changes no result and stands in no file; nor do these: */
+    bool uncertainty;                    /* train_rows tells it, too */
     const char *device;                  /* NULL, cpu, gpu, auto: deep models */
     int64_t device_memory;               /* bytes, 0: what it has */
 };
@@ -172,7 +173,8 @@ struct ctr_model {
     void (*learner_free)(void *learner);
     int (*bind)(void *learner, const struct ctr_inputs *in, const struct ctr_strs *tables, struct ctr_err *err);
     /* Row by row, exactly (or by params.minibatch): score[i] is predicted before the update by row i, and i counts from
-     * 0. memory_bytes 0: no bound. */
+     * 0. With params.uncertainty that of row i stands in score[rows->rows + i]: of a model that has predict_uncertain.
+     * memory_bytes 0: no bound. */
     int (*train_rows)(void *learner, const struct ctr_rows *rows, double *score, int64_t memory_bytes,
                       struct ctr_err *err);
     /* NULL, or scores of rows that are not learned from; between passes. At most params.minibatch rows. */
@@ -362,6 +364,8 @@ void ctr_predictor_free(struct ctr_predictor *p);
  * the role). from[i]: column of s, or -1 - the number of the score. */
 int ctr_scored_schema(const struct ctr_schema *s, const char *const *name, int n, struct ctr_schema *out, int **from,
                       struct ctr_err *err) CTR_MUST;
+/* One column more, `uncertainty` (float64, its role), whose `from` is that of the number behind one score. */
+int ctr_scored_uncertainty(struct ctr_schema *out, int *from, struct ctr_err *err) CTR_MUST;
 
 /* ---- looking into models: topweights.c, explain.c ---- */
 

@@ -146,5 +146,5 @@ double ctr_state_row(const struct ctr_learning *l, const struct ctr_event *e, co
 double ctr_state_rate(const struct ctr_learning *l, const struct ctr_event *e, const struct ctr_state *s)
 {
     const struct ctr_state seen = { 0, CTR_MAX(s->n, 0), s->negatives, s->positives };
-    return l->alpha / (l->beta + root64(l, e, &seen));
+    return l->alpha / (l->beta + (l->precision == CTR_F64_STATE ? root64(l, e, &seen) : (double)root32(l, e, &seen)));
 }

@@ -55,7 +55,7 @@ int ctr_scored_schema(const struct ctr_schema *s, const char *const *name, int n
 {
     int rc = 0;
     memset(out, 0, sizeof *out);
-    *from = calloc((size_t)s->n + (size_t)n, sizeof **from);
+    *from = calloc((size_t)s->n + (size_t)n + 1, sizeof **from); /* room for ctr_scored_uncertainty */
     if (!*from)
         return ctr_fail_nomem(err, (size_t)s->n * sizeof **from);
     for (int i = 0; i < s->n && !rc; i++) {
@@ -74,6 +74,16 @@ int ctr_scored_schema(const struct ctr_schema *s, const char *const *name, int n
     if (!rc && pg)
         rc = ctr_meta_set(&out->meta, CTR_META_PG, pg, err);
     return rc;
+}
+
+int ctr_scored_uncertainty(struct ctr_schema *out, int *from, struct ctr_err *err)
+{
+    static const char name[] = "uncertainty";
+    if (ctr_schema_find(out, name) >= 0)
+        return ctr_fail(err, CTR_EUSAGE, "the stream has a column '%s' already: rename it with ctr-select", name);
+    from[out->n] = -2;
+    int rc = ctr_schema_add(out, name, CTR_F64, err);
+    return rc ? rc : ctr_field_set_role(&out->f[out->n - 1], CTR_ROLE_UNCERTAINTY, err);
 }
 
 static int open_once(struct ctr_predictor **out, const char *path, const struct ctr_predict_opts *o,
@@ -158,15 +168,6 @@ static int compare_tables(struct ctr_predictor *p, const struct ctr_schema *s, s
     return rc;
 }
 
-static int add_uncertainty(struct ctr_predictor *p, struct ctr_err *err)
-{
-    static const char name[] = "uncertainty";
-    if (ctr_schema_find(&p->schema, name) >= 0)
-        return ctr_fail(err, CTR_EUSAGE, "the stream has a column '%s' already: rename it with ctr-select", name);
-    int rc = ctr_schema_add(&p->schema, name, CTR_F64, err);
-    return rc ? rc : ctr_field_set_role(&p->schema.f[p->schema.n - 1], CTR_ROLE_UNCERTAINTY, err);
-}
-
 int ctr_predictor_bind(struct ctr_predictor *p, const struct ctr_schema *s, struct ctr_err *err)
 {
     const struct ctr_rowchange change = ctr_rowchange_make(&p->info.params, -1);
@@ -189,7 +190,7 @@ int ctr_predictor_bind(struct ctr_predictor *p, const struct ctr_schema *s, stru
     if (!rc)
         rc = ctr_scored_schema(&p->stream, NULL, 1, &p->schema, &p->from, err);
     if (!rc && p->info.uncertainty)
-        rc = add_uncertainty(p, err);
+        rc = ctr_scored_uncertainty(&p->schema, p->from, err);
     if (!rc && !(p->col = calloc((size_t)p->schema.n, sizeof *p->col)))
         rc = ctr_fail_nomem(err, (size_t)p->schema.n * sizeof *p->col);
     return rc;
@@ -244,13 +245,13 @@ int ctr_predictor_run(struct ctr_predictor *p, const struct ctr_batch *in, const
     ctr_pool_run(p->pool, (in->rows + TILE_ROWS - 1) / TILE_ROWS, predict_tile, p);
     if ((rc = first_failure(p, err)))
         return rc;
-    const int columns = p->schema.n - p->info.uncertainty;
-    for (int i = 0; i < columns; i++)
-        p->col[i] = p->from[i] >= 0 ? in->col[p->from[i]]
-                                    : (struct ctr_col){ .type = CTR_F64, .rows = in->rows, .data = p->scores.data };
-    if (p->info.uncertainty)
-        p->col[columns] =
-            (struct ctr_col){ .type = CTR_F64, .rows = in->rows, .data = (double *)(void *)p->scores.data + in->rows };
+    const double *score = (const double *)(void *)p->scores.data;
+    for (int i = 0; i < p->schema.n; i++) {
+        const int from = p->from[i];
+        p->col[i] = from >= 0
+                        ? in->col[from]
+                        : (struct ctr_col){ .type = CTR_F64, .rows = in->rows, .data = score + (-1 - from) * in->rows };
+    }
     p->out = (struct ctr_batch){ &p->schema, in->rows, in->first_row, p->col };
     *out = &p->out;
     return 0;

@@ -25,10 +25,12 @@ int ctr_trainer_new(struct ctr_trainer **out, const struct ctr_train_job *job, s
     t->best_fd = -1;
     t->resume.row = -1;
     t->at.scores = -1;
+    t->at.uncertain = job->params.uncertainty;
     int rc = ctr_params_check(&job->params, err);
     if (!rc)
         rc = job->model->learner_new(&t->learner, job->model, &job->params, err);
     t->models = !rc && job->model->many ? job->model->many->count(t->learner) : 1;
+    t->values = t->models + job->params.uncertainty;
     if (!rc && !(t->v = malloc((size_t)t->models * sizeof *t->v)))
         rc = ctr_fail_nomem(err, (size_t)t->models * sizeof *t->v);
     for (int i = 0; i < t->models && !rc; i++)
@@ -123,6 +125,8 @@ static int start_progressive(struct ctr_trainer *t, struct ctr_err *err)
                  ? ctr_fail_nomem(err, (size_t)t->models * sizeof *name)
                  : ctr_scored_schema(&t->stream, name, t->models, &t->out_schema, &t->out_from, err);
     free(name);
+    if (!rc && t->job.params.uncertainty)
+        rc = ctr_scored_uncertainty(&t->out_schema, t->out_from, err);
     if (rc)
         return rc;
     t->out_col = calloc((size_t)t->out_schema.n, sizeof *t->out_col);
@@ -238,8 +242,8 @@ static void count_rows(struct ctr_trainer *t, const struct ctr_rows *r, const do
     struct ctr_validation *v = t->v;
     for (int m = 1; m < t->models && t->at.pass == 0; m++) /* one after the other: their bins are large */
         for (int64_t i = 0; i < r->rows; i++)
-            ctr_validation_row(&v[m], score[i * t->models + m], r->label[i], r->weight ? r->weight[i] : 1);
-    for (int64_t i = 0; i < r->rows; i++, score += t->models) {
+            ctr_validation_row(&v[m], score[i * t->values + m], r->label[i], r->weight ? r->weight[i] : 1);
+    for (int64_t i = 0; i < r->rows; i++, score += t->values) {
         v->s.rows++;
         if (t->at.pass == 0)
             ctr_validation_row(v, *score, r->label[i], r->weight ? r->weight[i] : 1);
@@ -259,15 +263,15 @@ static void count_rows(struct ctr_trainer *t, const struct ctr_rows *r, const do
 static int write_progressive(struct ctr_trainer *t, const struct ctr_batch *b, const double *score, struct ctr_err *err)
 {
     struct ctr_batch out = { &t->out_schema, b->rows, b->first_row, t->out_col };
-    if (t->models > 1) {
+    if (t->values > 1) {
         ctr_buf_clear(&t->columns);
-        int rc = ctr_buf_reserve(&t->columns, (size_t)(b->rows * t->models) * sizeof *score, err);
+        int rc = ctr_buf_reserve(&t->columns, (size_t)(b->rows * t->values) * sizeof *score, err);
         if (rc)
             return rc;
         double *column = (double *)(void *)t->columns.data;
         for (int64_t i = 0; i < b->rows; i++)
-            for (int m = 0; m < t->models; m++)
-                column[m * b->rows + i] = score[i * t->models + m];
+            for (int m = 0; m < t->values; m++)
+                column[m * b->rows + i] = score[i * t->values + m];
         score = column;
     }
     for (int i = 0; i < t->out_schema.n; i++) {
@@ -316,8 +320,21 @@ static int end_batch(struct ctr_trainer *t, const struct ctr_batch *b, struct ct
         return 0;
     int rc = write_progressive(t, b, score, err);
     if (!rc && t->scores_fd >= 0 && b->rows > kept)
-        rc = ctr_checkpoint_scores_add(t, score + kept * t->models, b->rows - kept, err);
+        rc = ctr_checkpoint_scores_add(t, score + kept * t->values, b->rows - kept, err);
     t->at.scores = t->scores_fd >= 0 ? CTR_MAX(t->at.row, t->resume.scores) : -1;
+    return rc;
+}
+
+/* A tile's scores, then their uncertainties: by row instead. */
+static int join_rows(struct ctr_trainer *t, double *score, int64_t n, struct ctr_err *err)
+{
+    ctr_buf_clear(&t->columns);
+    int rc = ctr_buf_append(&t->columns, score, (size_t)(n * 2) * sizeof *score, err);
+    const double *column = (const double *)(void *)t->columns.data;
+    for (int64_t i = 0; i < n && !rc; i++) {
+        score[i * 2] = column[i];
+        score[i * 2 + 1] = column[n + i];
+    }
     return rc;
 }
 
@@ -325,7 +342,7 @@ static int end_batch(struct ctr_trainer *t, const struct ctr_batch *b, struct ct
 static int take_tile(struct ctr_trainer *t, const struct ctr_tile *tile, struct ctr_err *err)
 {
     t->whole = false;
-    const size_t bytes = (size_t)(tile->n * t->models) * sizeof(double);
+    const size_t bytes = (size_t)(tile->n * t->values) * sizeof(double);
     int rc = ctr_buf_reserve(&t->scores, bytes, err);
     if (rc)
         return rc;
@@ -335,6 +352,8 @@ static int take_tile(struct ctr_trainer *t, const struct ctr_tile *tile, struct 
         memcpy(t->at.digest, tile->digest, sizeof tile->digest);
     if (tile->rows.rows)
         rc = t->job.model->train_rows(t->learner, &tile->rows, score, t->job.memory_bytes, err);
+    if (!rc && t->job.params.uncertainty)
+        rc = join_rows(t, score, tile->rows.rows, err);
     if (!rc && tile->known)
         rc = pass_over(t, tile->n, score, err);
     else if (!rc)

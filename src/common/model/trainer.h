@@ -25,7 +25,8 @@ struct ctr_position {
     int64_t pass, row;
     char digest[33]; /* of the pass's rows so far */
     int64_t pending; /* of these rows, the last ones that were scored and not yet learned from */
-    int64_t scores;  /* progressive predictions kept beside the checkpoint, or -1: none */
+    int64_t scores;  /* rows whose progressive predictions are kept beside the checkpoint, or -1: none */
+    bool uncertain;  /* so is their uncertainty */
 };
 
 /* When something that is done every so often is due next; 0: not known yet. */
@@ -42,6 +43,7 @@ struct ctr_trainer {
     bool have_stream;
     bool whole;                 /* no batch is half learned */
     int models;                 /* that learn together */
+    int values;                 /* of a row in `scores`: a score a model, or a score and its uncertainty */
     struct ctr_validation *v;   /* by model */
     struct ctr_position at;     /* now; digest: at the last end of a batch */
     struct ctr_position resume; /* the checkpoint that the run goes on from; row -1: none */
@@ -54,8 +56,8 @@ struct ctr_trainer {
     struct ctr_schema out_schema;
     int *out_from;
     struct ctr_col *out_col;
-    struct ctr_buf scores;  /* of the batch so far: by row, then by model */
-    struct ctr_buf columns; /* the same by model, then by row, when there are several */
+    struct ctr_buf scores;  /* of the batch so far: by row, then by value */
+    struct ctr_buf columns; /* the same by value, then by row, when there are several */
     int64_t kept;           /* so many of them lie before the checkpoint */
     /* spool */
     struct ctr_out *spool_out;
