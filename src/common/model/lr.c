@@ -71,6 +71,7 @@ void ctr_lr_free(void *learner)
         ctr_buf_free(&m->shape[i]);
     ctr_more_free(&m->more);
     free(m->table);
+    free(m->sorted);
     free(m->extra);
     free(m->seed);
     ctr_lr_mini_free(m->mini);

@@ -13,12 +13,25 @@ struct ctr_lr_mini;
 struct ctr_lr_fields;
 struct ctr_inclusion;
 
+/* A table whose rows lie elsewhere, in the order of keys: to be saved. The row of a key is base + index * bytes. */
+struct ctr_lr_place {
+    uint64_t key, index;
+};
+struct ctr_lr_sorted {
+    const struct ctr_lr_place *place;
+    uint64_t n;
+    const uint8_t *base;
+    uint64_t bytes;
+};
+
 struct lr {
     struct ctr_learning learning; /* parameters, layout of a table row, kernels */
     uint32_t stride;              /* bytes of a table row */
     bool no_bias;
     struct ctr_sparse *table;
-    struct ctr_lr_mini *mini; /* by minibatches: one of these; both NULL: row by row */
+    struct ctr_lr_sorted *sorted;         /* by table: saved in the place of `table`; NULL: that holds the rows */
+    const struct ctr_learning *sorted_as; /* whose layout its rows have */
+    struct ctr_lr_mini *mini;             /* by minibatches: one of these; both NULL: row by row */
     struct ctr_lr_fields *fields;
     struct ctr_inclusion *inclusion; /* NULL: every key is taken up */
     struct ctr_expiry expiry;

@@ -30,38 +30,54 @@ static enum ctr_type number_type(const struct ctr_learning *l, int i)
 }
 
 /* State and weight of a table row; here, not by ctr_state_row, for the learner that most files are of. */
-static inline __attribute__((always_inline)) double read_row(const struct lr *m, const uint8_t *row,
-                                                             struct ctr_state *s)
+static inline __attribute__((always_inline)) double read_row(const struct lr *m, const struct ctr_learning *l,
+                                                             const uint8_t *row, struct ctr_state *s)
 {
-    if (m->learning.events)
-        return ctr_state_row(&m->learning, &m->more.event, row, s);
-    if (m->learning.precision == CTR_F64_STATE) {
+    if (l->events)
+        return ctr_state_row(l, &m->more.event, row, s);
+    if (l->precision == CTR_F64_STATE) {
         memcpy(&s->value, row + 8, sizeof s->value);
         memcpy(&s->n, row + 16, sizeof s->n);
-        return ctr_ftrl_weight64(&m->learning, s->value, sqrt(s->n));
+        return ctr_ftrl_weight64(l, s->value, sqrt(s->n));
     }
     float zn[2];
     memcpy(zn, row + 8, sizeof zn);
     s->value = (double)zn[0];
     s->n = (double)zn[1];
-    return (double)ctr_ftrl_weight32(&m->learning, zn[0], sqrtf(zn[1]));
+    return (double)ctr_ftrl_weight32(l, zn[0], sqrtf(zn[1]));
+}
+
+/* Where a row lies that a variant keeps among those of others; asks for one that comes soon. */
+static inline const uint8_t *sorted_row(const struct ctr_lr_sorted *t, uint64_t i)
+{
+    enum { AHEAD = 16 };
+    if (i + AHEAD < t->n)
+        __builtin_prefetch(t->base + t->place[i + AHEAD].index * t->bytes + 8);
+    return t->base + t->place[i].index * t->bytes;
+}
+
+static inline bool digest_row(const struct lr *m, const struct ctr_learning *l, uint64_t key, const uint8_t *row,
+                              uint64_t *digest)
+{
+    struct ctr_state s;
+    *digest += ctr_lr_digest(key, read_row(m, l, row, &s));
+    return fabs(s.value) < INFINITY && fabs(s.n) < INFINITY;
 }
 
 /* The digest of all weights; false when some state is infinite or not a number. An update that overflows shows in the
  * next prediction, but the last row has none after it. */
 static bool digest_all(const struct lr *m, uint64_t *digest)
 {
-    struct ctr_state s;
-    double w = read_row(m, m->bias, &s);
-    bool finite = fabs(s.value) < INFINITY && fabs(s.n) < INFINITY;
-    *digest = m->no_bias ? 0 : ctr_lr_digest(ctr_bias_key(), w);
+    *digest = 0;
+    bool finite = digest_row(m, &m->learning, ctr_bias_key(), m->bias, digest);
+    if (m->no_bias)
+        *digest = 0;
     for (int i = 0; i < m->tables; i++) {
         uint64_t at = 0;
-        for (const uint8_t *row; (row = ctr_sparse_next(&m->table[i], &at));) {
-            w = read_row(m, row, &s);
-            finite &= fabs(s.value) < INFINITY && fabs(s.n) < INFINITY;
-            *digest += ctr_lr_digest(ctr_sparse_key(ctr_sparse_row_hash(row)), w);
-        }
+        for (const uint8_t *row; !m->sorted && (row = ctr_sparse_next(&m->table[i], &at));)
+            finite &= digest_row(m, &m->learning, ctr_sparse_key(ctr_sparse_row_hash(row)), row, digest);
+        for (uint64_t k = 0; m->sorted && k < m->sorted[i].n; k++)
+            finite &= digest_row(m, m->sorted_as, m->sorted[i].place[k].key, sorted_row(&m->sorted[i], k), digest);
     }
     return finite;
 }
@@ -131,7 +147,8 @@ struct saver {
     uint64_t *key;
     uint8_t *number[NUMBERS]; /* in the type of the file */
     int32_t *day;
-    int32_t current; /* table */
+    int32_t current;                   /* table */
+    const struct ctr_learning *layout; /* of its rows */
     int64_t rows;
 };
 
@@ -150,7 +167,7 @@ static int save_row(void *ctx, uint64_t key, const uint8_t *row, struct ctr_err 
 {
     struct saver *s = ctx;
     struct ctr_state state;
-    double weight = read_row(s->m, row, &state);
+    double weight = read_row(s->m, s->layout, row, &state);
     const double real[] = { weight, state.value, state.n }; /* in the order of columns */
     s->table[s->rows] = s->current;
     s->key[s->rows] = key;
@@ -190,12 +207,24 @@ static void saver_columns(struct saver *s)
         s->col[s->cols++] = (struct ctr_col){ .type = CTR_I32, .data = s->day };
 }
 
+static int save_sorted(struct saver *s, const struct ctr_lr_sorted *t, struct ctr_err *err)
+{
+    int rc = 0;
+    for (uint64_t i = 0; i < t->n && !rc; i++)
+        rc = save_row(s, t->place[i].key, sorted_row(t, i), err);
+    return rc;
+}
+
 static int save_tables(struct saver *s, const struct named *order, int n, struct ctr_err *err)
 {
     int rc = 0;
     for (int i = 0; i < n && !rc; i++) {
+        const bool sorted = order[i].table >= 0 && s->m->sorted;
         s->current = i;
-        if (order[i].table >= 0)
+        s->layout = sorted ? s->m->sorted_as : &s->m->learning;
+        if (sorted)
+            rc = save_sorted(s, &s->m->sorted[order[i].table], err);
+        else if (order[i].table >= 0)
             rc = ctr_sparse_sorted(&s->m->table[order[i].table], save_row, s, err);
         else
             rc = save_row(s, ctr_bias_key(), s->m->bias, err);
@@ -212,7 +241,7 @@ int ctr_lr_save(void *learner, const struct ctr_strs *tables, struct ctr_writer 
     struct ctr_field text = { .type = CTR_UTF8 };
     int n = 0;
     for (int i = 0; order && i < m->tables; i++)
-        if (m->table[i].used)
+        if (m->sorted ? m->sorted[i].n : m->table[i].used)
             order[n++] = (struct named){ tables->s[i], i };
     if (order && !m->no_bias)
         order[n++] = (struct named){ CTR_BIAS_TABLE, -1 };

@@ -36,7 +36,8 @@ struct shared {
     uint64_t rows;  /* of states */
     uint32_t bytes; /* of a row of states; 0: no variant has it */
     int32_t *at; /* by variant: what its kernels take for a table row, from the row of states; NONE: has not got it */
-    uint8_t *nothing; /* a row of zeros, for keys that are refused */
+    uint8_t *nothing;     /* a row of zeros, for keys that are refused */
+    struct ctr_buf order; /* while models are saved: keys sorted, struct ctr_lr_place */
 };
 static const int32_t NONE = INT32_MIN;
 
@@ -107,6 +108,7 @@ static void many_free(void *learner)
     for (int t = 0; t < q->tables; t++) {
         ctr_sparse_free(&q->table[t].keys);
         ctr_area_free(&q->table[t].states);
+        ctr_buf_free(&q->table[t].order);
         free(q->table[t].at);
         free(q->table[t].nothing);
     }
@@ -727,11 +729,19 @@ static int learn_block(struct many *q, struct ctr_err *err)
     return err->code;
 }
 
+/* The order of keys that files were written in is good until more come, and costs memory. */
+static void forget_order(struct many *q)
+{
+    for (int t = 0; t < q->tables; t++)
+        ctr_buf_free(&q->table[t].order);
+}
+
 static int many_train_rows(void *learner, const struct ctr_rows *r, double *score, int64_t bound, struct ctr_err *err)
 {
     struct many *q = learner;
     q->r = r;
     q->score = score;
+    forget_order(q);
     for (q->from = 0; q->from < r->rows; q->from = q->end) {
         q->end = ctr_lr_block_end(r, q->from);
         int rc = reserve_block(q, bound, err);
@@ -756,29 +766,23 @@ static int many_end_pass(void *learner, struct ctr_err *err)
 
 /* ---- each model alone: for files ---- */
 
-static int copy_table(const struct many *q, int v, const struct shared *from, struct lr *to, int table,
-                      struct ctr_err *err)
+static int add_place(void *ctx, uint64_t key, const uint8_t *slot, struct ctr_err *err)
 {
-    enum { AT_A_TIME = 64 };
-    struct ctr_sparse *t = &to->table[table];
-    const uint8_t *state[AT_A_TIME];
-    uint64_t hash[AT_A_TIME], at = 0;
-    struct piece piece[3];
-    const int pieces = pieces_of(&q->v[v].one->learning, &to->learning, piece);
-    int rc = ctr_sparse_reserve(t, from->keys.used, err);
-    for (int n = AT_A_TIME; !rc && n == AT_A_TIME;) {
-        const uint8_t *slot;
-        for (n = 0; n < AT_A_TIME && (slot = ctr_sparse_next(&from->keys, &at)); n++) {
-            uint64_t index;
-            memcpy(&index, slot + 8, sizeof index);
-            hash[n] = ctr_sparse_row_hash(slot);
-            state[n] = from->states.base + (index - 1) * from->bytes + from->at[v];
-            __builtin_prefetch(state[n] + 8);
-        }
-        for (int i = 0; i < n; i++)
-            move_state(piece, pieces, state[i], ctr_sparse_get(t, hash[i]));
-    }
-    return rc;
+    struct ctr_lr_place place = { .key = key };
+    memcpy(&place.index, slot + 8, sizeof place.index);
+    place.index--;
+    return ctr_buf_append(ctx, &place, sizeof place, err);
+}
+
+/* The keys of a table are sorted once for the files of all variants; see forget_order. */
+static int sort_table(struct shared *t, struct ctr_err *err)
+{
+    const size_t bytes = t->keys.used * sizeof(struct ctr_lr_place);
+    if (t->order.len == bytes)
+        return 0;
+    ctr_buf_clear(&t->order);
+    int rc = ctr_buf_reserve(&t->order, bytes, err);
+    return rc ? rc : ctr_sparse_sorted(&t->keys, add_place, &t->order, err);
 }
 
 static int many_alone(const void *learner, int i, const struct ctr_strs *names, void **out, struct ctr_err *err)
@@ -791,9 +795,18 @@ static int many_alone(const void *learner, int i, const struct ctr_strs *names, 
     if (rc)
         return rc;
     rc = ctr_lr_bind(m, names, err);
-    for (int t = 0; t < q->tables && !rc; t++)
-        if (q->table[t].at && q->table[t].at[i] != NONE)
-            rc = copy_table(q, i, &q->table[t], m, t, err);
+    const size_t tables = (size_t)CTR_MAX(q->tables, m->tables) + 1;
+    if (!rc && !(m->sorted = calloc(tables, sizeof *m->sorted)))
+        rc = ctr_fail_nomem(err, tables * sizeof *m->sorted);
+    m->sorted_as = &v->one->learning;
+    for (int k = 0; k < q->tables && !rc; k++) {
+        struct shared *t = &q->table[k];
+        if (!t->at || t->at[i] == NONE || !t->keys.used)
+            continue;
+        rc = sort_table(t, err);
+        m->sorted[k] = (struct ctr_lr_sorted){ (const struct ctr_lr_place *)(const void *)t->order.data, t->keys.used,
+                                               t->states.base + t->at[i], t->bytes };
+    }
     move_state(piece, pieces_of(&v->one->learning, &m->learning, piece), v->bias, m->bias);
     m->more.event = v->one->more.event;
     if (rc)
