@@ -211,6 +211,7 @@ static void lay_out_fixed(struct many *q)
         l->layout.value = q->fixed;
         l->layout.n = alone.n ? q->fixed + alone.n - alone.value : 0;
         q->fixed += (alone.bytes - alone.value + 7) / 8 * 8;
+        ctr_learning_use(l, ctr_isa_best(), false); /* fused kernels know the layout of a row that is alone */
     }
 }
 
