@@ -110,9 +110,8 @@ LOOP void round_any(const struct ctr_learning *p, const struct ctr_coords *s, in
         int32_t down = (int32_t)in;
         down -= (float)down > in;
         q[i] = down + (in - (float)down > u);
+        clips += in != z[i] * 8192.0f;
     }
-    for (int64_t i = 0; i < room; i++)
-        clips += low[i] != z[i] * 8192.0f;
     s->more->event.clips += clips;
 }
 
