@@ -3,6 +3,7 @@
 # each of them.
 . "${0%/*}/lib.sh"
 [ -x "$CTR_BUILD/bench/bench-log" ] && [ -x "$CTR_TOP/bin/ctr-train" ] || skip_all "no bench-log or bin/: make check builds them"
+case $CTR_BUILD in *-san*) skip_all "the examples run bin/, which the plain build has tried" ;; esac
 small="DATA=$W/none OUT=$W/out BENCH_LOG=$CTR_BUILD/bench/bench-log ROWS=16000 VARIANT_ROWS=2000 FIG2_ROWS=3000 FIG3_ROWS=8000 FIG3_MODELS=2"
 
 # trenches TARGET: its table in $W/TARGET
