@@ -53,6 +53,7 @@ sub commands {
         next if /^\s*(#|$)/;
         my ($name, $flags, $line) = map { s/^\s+|\s+$//gr } split /\|/, $_, 3;
         my @argv = words($line);
+        next unless -x "$BUILD/bin/$argv[0]"; # its library is missing
         my ($main) = map { /^@(.*)/ ? $1 : () } @argv;
         my $c = { name => $name, argv => \@argv, main => $main, map { $_ => 1 } split ' ', $flags };
         push @all, $c if !$pick || $pick->($c);
