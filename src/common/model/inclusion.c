@@ -13,7 +13,7 @@ enum {
     PROBES = 4,
     LOAD = 2, /* occurrences a line before the next generation counts */
     REGISTERS = 4096,
-    HEADER = 4, /* words of a saved state before the registers */
+    HEADER = 5, /* words of a saved state before the registers */
 };
 
 struct ctr_inclusion {
@@ -226,7 +226,8 @@ int ctr_inclusion_words(const struct ctr_inclusion *n, int64_t keys, struct ctr_
 
 int ctr_inclusion_save(const struct ctr_inclusion *n, struct ctr_buf *words, struct ctr_err *err)
 {
-    const uint64_t header[HEADER] = { (uint64_t)n->refused, (uint64_t)n->now, (uint64_t)n->counted, n->lines };
+    const uint64_t header[HEADER] = { (uint64_t)n->refused, (uint64_t)n->now, (uint64_t)n->counted, n->lines,
+                                      (uint64_t)n->pass };
     int rc = ctr_buf_append(words, header, sizeof header, err);
     if (!rc)
         rc = ctr_buf_append(words, n->rank, sizeof n->rank, err);
@@ -237,12 +238,13 @@ int ctr_inclusion_load(struct ctr_inclusion *n, const uint64_t *word, size_t wor
 {
     const size_t want = HEADER + REGISTERS / 8 + n->lines * (LINE / 8);
     const int64_t full = LOAD * (int64_t)n->lines;
-    if (words != want || word[3] != n->lines || word[1] >= GENERATIONS ||
+    if (words != want || word[3] != n->lines || word[1] >= GENERATIONS || word[4] > INT64_MAX ||
         (full ? word[2] >= (uint64_t)full : word[2] != 0))
         return ctr_fail(err, CTR_EDATA, "the checkpoint's state of --inclusion is damaged");
     n->refused = (int64_t)word[0];
     n->now = (int64_t)word[1];
     n->counted = (int64_t)word[2];
+    n->pass = (int64_t)word[4];
     memcpy(n->rank, word + HEADER, sizeof n->rank);
     if (n->lines)
         memcpy(n->line, word + HEADER + REGISTERS / 8, n->lines * LINE);
