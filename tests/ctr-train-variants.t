@@ -225,6 +225,8 @@ two alpha|wants option=value.* not 'alpha'
 two in=|an empty pattern in ''
 two in=ad,,site|an empty pattern
 two in=ad in=site|given twice: 'in'
+two alpha=1 l1=2 alpha=1|given twice: 'alpha'
+two bias=no bias=yes|given twice: 'bias'
 two in=nothing|no feature column of the stream matches 'nothing'
 two out=us[e|no feature column of the stream matches 'us\[e'
 two in=ad out=a*|no feature is left in

@@ -22,6 +22,7 @@ struct parser {
     const struct ctr_params *base;
     struct ctr_variant *v; /* of the line */
     int line;
+    unsigned set; /* of `own`, by this line: bits */
     struct ctr_err *err;
 };
 
@@ -85,6 +86,9 @@ static int take_option(struct parser *p, struct ctr_str s)
         struct ctr_err inner = { 0 };
         if (strlen(own[i]) != name.n || memcmp(own[i], name.p, name.n))
             continue;
+        if (p->set >> i & 1)
+            return fail(p, "given twice:", name);
+        p->set |= 1u << i;
         if (ctr_params_set(&p->v->params, name, value, &inner))
             return ctr_fail(p->err, CTR_EUSAGE, "%s: line %d: %s", p->vs->path, p->line, inner.what);
         return 0;
@@ -135,6 +139,7 @@ static int take_line(struct parser *p, const char *s, size_t n)
             memset(p->v, 0, sizeof *p->v);
             p->v->params = *p->base;
             p->v->line = p->line;
+            p->set = 0;
         }
         rc = named ? take_option(p, (struct ctr_str){ s, word }) : take_name(p, (struct ctr_str){ s, word });
         if (!named && !rc)
