@@ -260,7 +260,7 @@ KERNEL insert_kernel(const uint64_t *keys, int64_t n, int32_t *table, uint64_t m
     EACH(e, n)
     {
         const int32_t mine = (int32_t)e + 1;
-        uint64_t h = ctr_e_mix64(keys[e]) & mask;
+        uint64_t h = ctr_mix64(keys[e]) & mask;
         for (;; h = (h + 1) & mask) {
             const int32_t other = atomicCAS(&table[h], 0, mine);
             if (other == 0)
@@ -368,7 +368,7 @@ KERNEL hits_kernel(struct slots s, int64_t n, int32_t *miss)
 {
     EACH(i, n)
     {
-        const int64_t first = (int64_t)(ctr_e_mix64(s.want[i]) % s.sets) * SET;
+        const int64_t first = (int64_t)(ctr_mix64(s.want[i]) % s.sets) * SET;
         int32_t found = -1;
         for (int64_t p = first; p < first + SET && found < 0; p++)
             if (s.stamp[p] && s.key[p] == s.want[i])
@@ -385,7 +385,7 @@ KERNEL misses_kernel(struct slots s, int64_t n, const int32_t *rank, int32_t *mi
     EACH(i, n)
     if (s.slot[i] < 0) {
         missed[rank[i]] = (int32_t)i;
-        set[rank[i]] = ctr_e_mix64(s.want[i]) % s.sets;
+        set[rank[i]] = ctr_mix64(s.want[i]) % s.sets;
         order[rank[i]] = (uint32_t)rank[i];
     }
 }

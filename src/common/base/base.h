@@ -20,6 +20,8 @@
 #include <sys/types.h>
 #include <sys/uio.h>
 
+#include "common/base/mix64.h"
+
 #define CTR_VERSION "0.1.0"
 
 #define CTR_MUST         __attribute__((warn_unused_result))
@@ -112,16 +114,6 @@ static inline uint64_t ctr_feature_key(uint64_t table_seed, const void *text, si
 {
     return ctr_hash64(text, n, table_seed);
 }
-/* Finaliser for integers that are already keys: a bijection of 64 bits. */
-static inline uint64_t ctr_mix64(uint64_t x)
-{
-    x ^= x >> 32;
-    x *= 0xd6e8feb86659fd93u;
-    x ^= x >> 32;
-    x *= 0xd6e8feb86659fd93u;
-    return x ^ x >> 32;
-}
-
 /* Counter-based random numbers: the same for a (seed, stream, counter) everywhere and in any order. */
 static inline uint64_t ctr_random64(uint64_t seed, uint64_t stream, uint64_t counter)
 {

@@ -108,24 +108,15 @@ CTR_ELEMENT struct ctr_dice_slope ctr_e_dice_slope(float z, float alpha, float m
 }
 
 /* ctr_random64 of base.h, in two steps: what is fixed for a call, then the counter. */
-CTR_ELEMENT uint64_t ctr_e_mix64(uint64_t x)
-{
-    x ^= x >> 32;
-    x *= 0xd6e8feb86659fd93u;
-    x ^= x >> 32;
-    x *= 0xd6e8feb86659fd93u;
-    return x ^ x >> 32;
-}
-
 CTR_ELEMENT uint64_t ctr_e_random_base(uint64_t seed, uint64_t stream)
 {
-    return ctr_e_mix64(ctr_e_mix64(seed + 0x9e3779b97f4a7c15u) ^ stream);
+    return ctr_mix64(ctr_mix64(seed + 0x9e3779b97f4a7c15u) ^ stream);
 }
 
 /* Factor of an element under dropout: 0, or `scale`; `least` = ceil(rate · 2^24). */
 CTR_ELEMENT float ctr_e_keep(uint64_t base, uint64_t counter, uint32_t least, float scale)
 {
-    const uint32_t bits = (uint32_t)(ctr_e_mix64(base + counter * 0x9e3779b97f4a7c15u) >> 40);
+    const uint32_t bits = (uint32_t)(ctr_mix64(base + counter * 0x9e3779b97f4a7c15u) >> 40);
     return bits >= least ? scale : 0.0f;
 }
 

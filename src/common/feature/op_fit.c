@@ -255,10 +255,10 @@ static int keyset_new(struct keyset **out, const struct vocab *v, uint64_t seed,
     }
     memset(k->slot, 0, buckets * 4 * sizeof *k->slot);
     k->other =
-        v->keys ? opv_mix64(ctr_text_key(OTHER_TEXT, OTHER_LEN, 0) ^ seed) : ctr_text_key(OTHER_TEXT, OTHER_LEN, seed);
+        v->keys ? ctr_mix64(ctr_text_key(OTHER_TEXT, OTHER_LEN, 0) ^ seed) : ctr_text_key(OTHER_TEXT, OTHER_LEN, seed);
     keyset_add(k, ctr_missing_key(seed)); /* nulls stay */
     for (int64_t i = 0; i < v->n; i++)
-        keyset_add(k, v->keys ? opv_mix64(v->entry[i].hash ^ seed)
+        keyset_add(k, v->keys ? ctr_mix64(v->entry[i].hash ^ seed)
                               : ctr_text_key(v->texts.data + v->entry[i].at, v->entry[i].n, seed));
     *out = k;
     return 0;

@@ -121,7 +121,7 @@ static int keys_tile(bool key, const struct ctr_col *c, int64_t from, int64_t n,
         return rc;
     if (key)
         for (int64_t i = 0; i < n; i++)
-            out[i] = opv_mix64(((const uint64_t *)v)[i] ^ w->memo.seed);
+            out[i] = ctr_mix64(((const uint64_t *)v)[i] ^ w->memo.seed);
     else if (lane == CTR_LANE_I64)
         i64_keys(v, n, &w->memo, out);
     else

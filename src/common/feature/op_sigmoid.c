@@ -14,20 +14,7 @@ static inline __attribute__((always_inline)) void sigmoids(const double *restric
     for (int64_t i = 0; i < n; i++) {
         const double a = -fabs(x[i]), y = a * 1.4426950408889634 + 0.5, nearest = (y + whole) - whole;
         const double k = nearest - (nearest > y ? 1.0 : 0.0); /* floor of y */
-        const double hi = a - k * OPV_LN2_HI, lo = k * OPV_LN2_LO, r = hi - lo;
-        double q = 1.0 / 6227020800.0;
-        q = q * r + 1.0 / 479001600.0;
-        q = q * r + 1.0 / 39916800.0;
-        q = q * r + 1.0 / 3628800.0;
-        q = q * r + 1.0 / 362880.0;
-        q = q * r + 1.0 / 40320.0;
-        q = q * r + 1.0 / 5040.0;
-        q = q * r + 1.0 / 720.0;
-        q = q * r + 1.0 / 120.0;
-        q = q * r + 1.0 / 24.0;
-        q = q * r + 1.0 / 6.0;
-        q = q * r + 0.5;
-        q = 1.0 + (hi + (q * r * r - lo));
+        const double q = opv_exp_near(a - k * OPV_LN2_HI, k * OPV_LN2_LO);
         const double shifted = k + whole;
         uint64_t bits;
         memcpy(&bits, &shifted, sizeof bits);

@@ -35,6 +35,7 @@ typedef unsigned long long uint64_t;
 #define OPV_INF     (1e308 * 10)
 #define OPV_NAN     (OPV_INF - OPV_INF)
 
+#include "common/base/mix64.h"
 #include "common/feature/opbody_table.h"
 
 /* One row of a text: bytes [p, p+n). */
@@ -314,22 +315,10 @@ OPV_FN void opv_square_log_starts(int16_t *start)
 #define OPV_LN2_HI 0x1.62e42fee00000p-1 /* 33 bits: products with exponents are exact */
 #define OPV_LN2_LO 0x1.a39ef35793c76p-33
 
-/* exp(x) = 2^k exp(r), |r| <= ln(2)/2; the series of exp(r) to r^13. */
-OPV_FN double opv_exp(double x)
+/* exp(hi - lo) near 0, at most ln(2)/2 away: the series to its 13th power. */
+OPV_CORE double opv_exp_near(double hi, double lo)
 {
-    double k, hi, lo, r, q;
-    int64_t e;
-    if (x != x)
-        return x;
-    if (x > 709.782712893384)
-        return OPV_INF;
-    if (x < -745.1332191019412)
-        return 0;
-    k = opv_floor(x * 1.4426950408889634 + 0.5);
-    hi = x - k * OPV_LN2_HI;
-    lo = k * OPV_LN2_LO;
-    r = hi - lo;
-    q = 1.0 / 6227020800.0;
+    double r = hi - lo, q = 1.0 / 6227020800.0;
     q = q * r + 1.0 / 479001600.0;
     q = q * r + 1.0 / 39916800.0;
     q = q * r + 1.0 / 3628800.0;
@@ -341,7 +330,21 @@ OPV_FN double opv_exp(double x)
     q = q * r + 1.0 / 24.0;
     q = q * r + 1.0 / 6.0;
     q = q * r + 0.5;
-    q = 1.0 + (hi + (q * r * r - lo));
+    return 1.0 + (hi + (q * r * r - lo));
+}
+/* exp(x) = 2^k exp(r), |r| <= ln(2)/2. */
+OPV_FN double opv_exp(double x)
+{
+    double k, q;
+    int64_t e;
+    if (x != x)
+        return x;
+    if (x > 709.782712893384)
+        return OPV_INF;
+    if (x < -745.1332191019412)
+        return 0;
+    k = opv_floor(x * 1.4426950408889634 + 0.5);
+    q = opv_exp_near(x - k * OPV_LN2_HI, k * OPV_LN2_LO);
     e = (int64_t)k;
     if (e > 1023) /* 2^1024 is no double */
         return q * 2.0 * opv_bits_f64((uint64_t)(e - 1 + 1023) << 52);
@@ -417,18 +420,10 @@ OPV_FN int64_t opv_day_of_week(int64_t t) /* 0 is Monday; 1970-01-01 was a Thurs
 
 /* ---- keys ---- */
 
-OPV_FN uint64_t opv_mix64(uint64_t x) /* ctr_mix64 */
-{
-    x ^= x >> 32;
-    x *= 0xd6e8feb86659fd93u;
-    x ^= x >> 32;
-    x *= 0xd6e8feb86659fd93u;
-    return x ^ x >> 32;
-}
 /* One more value of a cross; the order counts, and for either argument fixed it is a bijection of the other. */
 OPV_FN uint64_t opv_cross(uint64_t k, uint64_t h)
 {
-    return opv_mix64(opv_mix64(k + 0x9e3779b97f4a7c15u) ^ h);
+    return ctr_mix64(ctr_mix64(k + 0x9e3779b97f4a7c15u) ^ h);
 }
 
 /* ---- logic of three values: null decides nothing ---- */

@@ -10,15 +10,15 @@
  * that the bits do not depend on the number of threads. Minibatches are counted by rows from the start of a pass: one
  * may begin in a call and end in a later one. Its rows are predicted at once, which changes nothing but that keys are
  * there; then they wait, and the whole minibatch is worked through when it is complete. */
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
 #include "common/feature/op.h"
 #include "common/model/ftrl.h"
 #include "common/model/lr.h"
+#include "common/model/lr_meet.h"
 
-enum { LANES = CTR_LANES, AHEAD = 4, SPINS = 2000 };
+enum { LANES = CTR_LANES, AHEAD = 4 };
 
 /* A field of a minibatch, from forward to update. Arrays of a minibatch's rows, padded to LANES. */
 struct field {
@@ -67,28 +67,8 @@ struct ctr_lr_fields {
     struct lr *m;
     struct ctr_buf pieces;
     atomic_bool failed;
-    _Alignas(64) atomic_int arrived;
-    _Alignas(64) atomic_uint round;
+    struct ctr_meeting meeting;
 };
-
-/* All threads come here before one goes on. A minibatch is some ten microseconds: too short to sleep, but a thread that
- * has no processor must get one. */
-static void meet(struct ctr_lr_fields *q)
-{
-    if (q->threads == 1)
-        return;
-    unsigned round = atomic_load(&q->round);
-    if (atomic_fetch_add(&q->arrived, 1) + 1 == q->threads) {
-        atomic_store(&q->arrived, 0);
-        atomic_store(&q->round, round + 1);
-        return;
-    }
-    for (int i = 0; atomic_load_explicit(&q->round, memory_order_acquire) == round; i++)
-        if (i < SPINS)
-            __asm__ volatile("" ::: "memory");
-        else
-            sched_yield();
-}
 
 /* ---- memory ---- */
 
@@ -165,7 +145,7 @@ int ctr_lr_fields_new(struct ctr_lr_fields **out, int64_t rows, int threads, str
     q->kernel = ctr_ftrl_kernel_best();
     int rc = ctr_pool_new(&q->pool, CTR_MIN(CTR_MAX(threads, 1), LANES), err);
     if (!rc) {
-        q->threads = ctr_pool_threads(q->pool);
+        q->threads = q->meeting.threads = ctr_pool_threads(q->pool);
         size_t bytes = (size_t)q->threads * sizeof *q->part;
         q->part = aligned_alloc(64, bytes);
         rc = q->part ? 0 : ctr_fail_nomem(err, bytes);
@@ -423,7 +403,7 @@ static void run_part(void *ctx, int64_t task, int worker)
         double *gradient = (double *)(void *)p->key[0]; /* keys are no longer needed then */
         if (forward(q, t, c, k & 1))
             atomic_store(&q->failed, true);
-        meet(q);
+        ctr_meet(&q->meeting);
         if (atomic_load(&q->failed) || predict(q, t, c, k & 1, gradient))
             return; /* all threads see the same */
         if (c->uncertainty && t == 0)

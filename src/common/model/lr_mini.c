@@ -7,14 +7,14 @@
  * Every coordinate belongs to one of eight lanes, every lane to one thread, which alone sees its tables. Threads
  * exchange the sum of each lane, once a minibatch, and join the eight in one order: the bits are those of the exact
  * learner's dot product whatever the number of threads, and --minibatch 1 would be the exact learner. */
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
 #include "common/feature/op.h"
 #include "common/model/lr.h"
+#include "common/model/lr_meet.h"
 
-enum { LANES = CTR_LANES, AHEAD = 8, SPINS = 2000 };
+enum { LANES = CTR_LANES, AHEAD = 8 };
 
 /* What one thread holds of the rows of a call, behind those that wait for the end of their minibatch. A row's entries
  * (the bias is the last of its lane's thread) lie at at[row], padded to LANES. Uncertainties, if they are asked for,
@@ -46,32 +46,12 @@ struct ctr_lr_mini {
     int64_t from, end;
     double *score;
     atomic_bool failed;
-    _Alignas(64) atomic_int arrived;
-    _Alignas(64) atomic_uint round;
+    struct ctr_meeting meeting;
 };
 
 static int owner(const struct ctr_lr_mini *q, int lane)
 {
     return lane * q->threads / LANES;
-}
-
-/* All threads come here before one goes on. A minibatch is some ten microseconds: too short to sleep, but a thread that
- * has no processor must get one. */
-static void meet(struct ctr_lr_mini *q)
-{
-    if (q->threads == 1)
-        return;
-    unsigned round = atomic_load(&q->round);
-    if (atomic_fetch_add(&q->arrived, 1) + 1 == q->threads) {
-        atomic_store(&q->arrived, 0);
-        atomic_store(&q->round, round + 1);
-        return;
-    }
-    for (int i = 0; atomic_load_explicit(&q->round, memory_order_acquire) == round; i++)
-        if (i < SPINS)
-            __asm__ volatile("" ::: "memory");
-        else
-            sched_yield();
 }
 
 void ctr_lr_mini_free(struct ctr_lr_mini *q)
@@ -102,7 +82,7 @@ int ctr_lr_mini_new(struct ctr_lr_mini **out, int64_t rows, int threads, struct 
     q->size = rows;
     int rc = ctr_pool_new(&q->pool, CTR_MIN(CTR_MAX(threads, 1), LANES), err);
     if (!rc) {
-        q->threads = ctr_pool_threads(q->pool);
+        q->threads = q->meeting.threads = ctr_pool_threads(q->pool);
         size_t bytes = (size_t)q->threads * sizeof *q->part;
         q->part = aligned_alloc(64, bytes);
         rc = q->part ? 0 : ctr_fail_nomem(err, bytes);
@@ -388,7 +368,7 @@ static void run_part(void *ctx, int64_t task, int worker)
     (void)worker;
     if (pack(q, t, &q->part[t].err))
         atomic_store(&q->failed, true);
-    meet(q);
+    ctr_meet(&q->meeting);
     if (atomic_load(&q->failed))
         return;
     struct view v = view_of(&q->part[t]);
@@ -403,7 +383,7 @@ static void run_part(void *ctx, int64_t task, int worker)
             forward(q, t, at, end, rows, sums, true);
         else
             forward(q, t, at, end, rows, sums, false);
-        meet(q);
+        ctr_meet(&q->meeting);
         if (predict(q, t, at, end, q->from + at - late, (int)parity))
             return; /* all threads see the same */
         if (uncertain && t == 0)

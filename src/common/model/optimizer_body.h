@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The loops of optimizers over the coordinates of a row. optimizer_kernel.c includes this text once an instruction set
- * and type, with NAME, ATTRIBUTES, REAL, SQRT and ABS defined. Arrays are padded with coordinates whose x and state are
+ * and type, with NAME, ATTRIBUTES, REAL and VECTOR defined. Arrays are padded with coordinates whose x and state are
  * 0, so that the compiler makes whole vectors and no step moves them. */
 
 #define PARAMS                                                                                                         \
@@ -17,7 +17,7 @@ ATTRIBUTES static void NAME(root_squares)(const struct ctr_learning *p, const st
     REAL *restrict root = s->root;
     (void)p;
     for (int64_t i = 0; i < room; i++)
-        root[i] = SQRT(n[i]);
+        root[i] = sqrt(n[i]);
 }
 
 /* PN/(N+P): what the sum of squared gradients would be if p had always been P/(N+P) (section 4.5). */
@@ -36,7 +36,7 @@ ATTRIBUTES static void NAME(root_counts)(const struct ctr_learning *p, const str
     (void)p;
     for (int64_t i = 0; i < room; i++) {
         n[i] = NAME(of_counts)(count[i], &seen);
-        root[i] = SQRT(n[i]);
+        root[i] = sqrt(n[i]);
     }
 }
 
@@ -62,11 +62,11 @@ LOOP void NAME(advance_squares_any)(const struct ctr_learning *p, const struct c
             bool held = (n[i] <= 0) & (-n[i] < threshold);
             REAL one = gi != 0 ? 1 : 0, from = n[i] > 0 ? n[i] : 0;
             REAL to = from + gi * gi;
-            next[i] = held ? (REAL)INFINITY : SQRT(to);
+            next[i] = held ? (REAL)INFINITY : sqrt(to);
             n[i] = held ? n[i] - one : to;
         } else {
             n[i] += gi * gi;
-            next[i] = SQRT(n[i]);
+            next[i] = sqrt(n[i]);
         }
     }
 }
@@ -88,7 +88,7 @@ LOOP void NAME(advance_counts_any)(const struct ctr_learning *p, const struct ct
         REAL seen;
         count[i] = c;
         n[i] = NAME(of_counts)(c, &seen);
-        next[i] = SQRT(n[i]);
+        next[i] = sqrt(n[i]);
         if (holds)
             next[i] = seen <= threshold ? (REAL)INFINITY : next[i];
     }
@@ -148,7 +148,7 @@ ATTRIBUTES static double NAME(weights_dual)(const struct ctr_learning *p, const 
     REAL *restrict w = s->w;
     PARAMS;
     for (int64_t i = 0; i < room; i++) {
-        REAL size = ABS(z[i]) - l1, v = size / ((beta + root[i]) * inv_alpha + l2);
+        REAL size = fabs(z[i]) - l1, v = size / ((beta + root[i]) * inv_alpha + l2);
         v = z[i] > 0 ? -v : v;
         w[i] = size <= 0 ? 0 : v;
     }
@@ -163,7 +163,7 @@ ATTRIBUTES static double NAME(weights_ftrl_global)(const struct ctr_learning *p,
     REAL *restrict w = s->w;
     const REAL edge = (REAL)p->alpha * (REAL)p->l1;
     for (int64_t i = 0; i < room; i++) {
-        REAL size = ABS(z[i]) - edge, v = z[i] > 0 ? -size : size;
+        REAL size = fabs(z[i]) - edge, v = z[i] > 0 ? -size : size;
         w[i] = size <= 0 ? 0 : v;
     }
     return NAME(dot)(w, s->x, room);
@@ -204,14 +204,14 @@ ATTRIBUTES static void NAME(step_ftrl_global)(const struct ctr_learning *p, cons
     const REAL before = (beta + root) * inv_alpha + l2, after = (beta + next) * inv_alpha + l2;
     const REAL sigma = (next - root) * inv_alpha;
     for (int64_t i = 0; i < room; i++) {
-        REAL gi = (REAL)(g * x[i]), size = ABS(z[i]) - edge;
-        REAL live = l1 + size * before, still = ABS(z[i]) * inv_alpha;
+        REAL gi = (REAL)(g * x[i]), size = fabs(z[i]) - edge;
+        REAL live = l1 + size * before, still = fabs(z[i]) * inv_alpha;
         REAL alive = (REAL)(size > 0); /* a factor, not a condition: conditions become branches here */
-        REAL from = COPYSIGN(alive * live + (1 - alive) * still, z[i]);
-        REAL to = from + gi - sigma * w[i], over = ABS(to) - l1;
-        REAL dead = ABS(to) * alpha, moved = edge + over / after;
+        REAL from = copysign(alive * live + (1 - alive) * still, z[i]);
+        REAL to = from + gi - sigma * w[i], over = fabs(to) - l1;
+        REAL dead = fabs(to) * alpha, moved = edge + over / after;
         alive = (REAL)(over > 0);
-        z[i] = COPYSIGN(alive * moved + (1 - alive) * dead, to);
+        z[i] = copysign(alive * moved + (1 - alive) * dead, to);
     }
 }
 
@@ -252,7 +252,7 @@ ATTRIBUTES static void NAME(step_fobos)(const struct ctr_learning *p, const stru
     PARAMS;
     for (int64_t i = 0; i < room; i++) {
         REAL gi = (REAL)(g * x[i]), eta = NAME(eta)(alpha, beta + next[i]);
-        REAL half = w[i] - eta * gi, size = ABS(half) - eta * l1, to = size / (1 + eta * l2);
+        REAL half = w[i] - eta * gi, size = fabs(half) - eta * l1, to = size / (1 + eta * l2);
         to = half < 0 ? -to : to;
         w[i] = size <= 0 ? 0 : to;
     }

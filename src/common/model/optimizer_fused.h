@@ -96,7 +96,7 @@ LOOP void NAME(fused_roots)(const struct ctr_learning *p, const struct ctr_coord
     for (int64_t i = 0; i < room; i++) {
         if (counts)
             n[i] = NAME(of_counts)(count[i], &seen);
-        root[i] = SQRT(n[i]);
+        root[i] = sqrt(n[i]);
         if (q13)
             z[i] *= (beta + root[i]) * inv_alpha;
     }
@@ -113,11 +113,11 @@ LOOP double NAME(fused_forward)(const struct ctr_learning *p, const struct ctr_c
     for (int64_t i = 0; i < room; i++) {
         if (counts)
             n[i] = NAME(of_counts)(count[i], &seen);
-        root[i] = SQRT(n[i]);
+        root[i] = sqrt(n[i]);
         REAL by = (beta + root[i]) * inv_alpha;
         if (q13)
             z[i] *= by;
-        REAL size = ABS(z[i]) - l1, v = size / (by + l2);
+        REAL size = fabs(z[i]) - l1, v = size / (by + l2);
         v = z[i] > 0 ? -v : v;
         w[i] = size <= 0 ? 0 : v;
     }
@@ -138,7 +138,7 @@ LOOP void NAME(fused_update)(const struct ctr_learning *p, const struct ctr_coor
         REAL gi = (REAL)(g * x[i]), to = n[i] + gi * gi;
         if (!counts)
             n[i] = to;
-        REAL raised = counts ? next[i] : SQRT(to), sigma = (raised - root[i]) * inv_alpha;
+        REAL raised = counts ? next[i] : sqrt(to), sigma = (raised - root[i]) * inv_alpha;
         z[i] += gi - sigma * w[i];
         REAL by = beta + raised;
         if (q13)

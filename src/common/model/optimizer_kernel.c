@@ -2,7 +2,7 @@
  *
  * The loops of optimizers, compiled for the instruction sets that help and for double and float; integers and
  * element-wise IEEE operations, so that all agree. */
-#include <math.h>
+#include <tgmath.h> /* sqrt, fabs and copysign of either type */
 
 #include "common/model/optimizer.h"
 
@@ -12,6 +12,8 @@
 
 typedef double lanes __attribute__((vector_size(CTR_LANES * sizeof(double))));
 typedef lanes lanes_f64;
+typedef double real_f64;
+typedef float real_f32;
 typedef float lanes_f32 __attribute__((vector_size(CTR_LANES * sizeof(float))));
 typedef uint64_t words __attribute__((vector_size(CTR_LANES * sizeof(uint64_t))));
 typedef uint32_t halves __attribute__((vector_size(CTR_LANES * sizeof(uint32_t))));
@@ -120,6 +122,10 @@ LOOP void round_any(const struct ctr_learning *p, const struct ctr_coords *s, in
 #define GLUE_(name, type, isa) name##_##type##_##isa
 #define GLUE(name, type, isa)  GLUE_(name, type, isa)
 #define NAME(name)             GLUE(name, TYPE, ISA)
+#define TYPED_(name, type)     name##_##type
+#define TYPED(name, type)      TYPED_(name, type)
+#define REAL                   TYPED(real, TYPE)
+#define VECTOR                 TYPED(lanes, TYPE)
 
 #define PAIR(name, isa)                                                                                                \
     {                                                                                                                  \

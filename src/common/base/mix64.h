@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * mix64: the bijection of 64 bits that stands under keys, draws and dropout, as one text for the host, for nvcc and for
+ * NVRTC: it includes nothing and wants uint64_t to be there. */
+#ifndef CTR_MIX64_H
+#define CTR_MIX64_H
+
+#if defined(__CUDACC_RTC__)
+#define CTR_MIX64_FN static __device__ inline
+#elif defined(__CUDACC__)
+#define CTR_MIX64_FN static __host__ __device__ __forceinline__
+#else
+#define CTR_MIX64_FN static inline __attribute__((unused, always_inline))
+#endif
+
+/* Finaliser for integers that are already keys. */
+CTR_MIX64_FN uint64_t ctr_mix64(uint64_t x)
+{
+    x ^= x >> 32;
+    x *= 0xd6e8feb86659fd93u;
+    x ^= x >> 32;
+    x *= 0xd6e8feb86659fd93u;
+    return x ^ x >> 32;
+}
+
+#endif
