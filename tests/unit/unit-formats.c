@@ -9,17 +9,27 @@
 #include "tap.h"
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 static struct ctr_err err;
 static char got[1 << 16];
-static char path[] = "/tmp/unit-formats.XXXXXX", out_path[] = "/tmp/unit-formats.XXXXXX";
+static char path[32], out_path[32]; /* files in memory */
+static int in_fd, out_fd;
 
-static void put_file(const char *name, const char *p, size_t n)
+static int memory_file(char *name, size_t size)
 {
-    FILE *f = fopen(name, "wb");
-    if (!f || fwrite(p, 1, n, f) != n || fclose(f))
-        printf("Bail out! cannot write %s\n", name);
+    int fd = memfd_create("unit-formats", 0);
+
+    snprintf(name, size, "/dev/fd/%d", fd);
+    return fd;
+}
+
+static void put_file(const char *p, size_t n)
+{
+    if (ftruncate(in_fd, 0) || pwrite(in_fd, p, n, 0) != (ssize_t)n || ftruncate(out_fd, 0) ||
+        lseek(out_fd, 0, SEEK_SET))
+        printf("Bail out! cannot write\n");
 }
 
 static int export_rows(struct ctr_import *im, struct ctr_out *out)
@@ -44,11 +54,10 @@ static int import_n(struct ctr_text_opts o, const char *format, const char *text
     struct ctr_import *im = NULL;
     struct ctr_out *out = NULL;
     struct ctr_import_stats stats = { 0 };
-    FILE *f;
-    size_t len;
+    ssize_t len;
     int rc;
 
-    put_file(path, text, n);
+    put_file(text, n);
     memset(&err, 0, sizeof(err));
     o.format = ctr_text_format_find(format);
     rc = ctr_out_open(&out, out_path, 0, &err);
@@ -68,10 +77,8 @@ static int import_n(struct ctr_text_opts o, const char *format, const char *text
         snprintf(got, sizeof(got), "%s", err.what);
         return rc;
     }
-    f = fopen(out_path, "rb");
-    len = fread(got, 1, sizeof(got) - 1, f);
-    got[len] = 0;
-    fclose(f);
+    len = pread(out_fd, got, sizeof(got) - 1, 0);
+    got[CTR_MAX(len, 0)] = 0;
     return (int)stats.bad;
 }
 
@@ -226,6 +233,105 @@ static void test_json_mangled(void)
             rows += import_n(o, "jsonl", copy, sizeof(line) - 1) >= 0;
         }
     ok(rows == (int)((sizeof(line) - 1) * (sizeof(bytes) - 1)), "every changed byte gives a row or a bad row");
+}
+
+/* Is a line after others the row, or the bad row, that it is alone? */
+static bool same_after(struct ctr_text_opts o, const char *before, const char *line, size_t n)
+{
+    static char alone[sizeof(got)], first[sizeof(got)];
+    char both[1024];
+    size_t k = strlen(before);
+    int rc, lines = 0, at = 0;
+
+    rc = import_n(o, "jsonl", before, k);
+    memcpy(first, got, sizeof(got));
+    memcpy(both, before, k);
+    memcpy(both + k, line, n);
+    if (rc < 0 || k + n > sizeof(both))
+        return false;
+    rc = import_n(o, "jsonl", line, n);
+    memcpy(alone, got, sizeof(got));
+    if (import_n(o, "jsonl", both, k + n) != rc)
+        return false;
+    if (rc >= 0)
+        return !strncmp(got, first, strlen(first)) && !strcmp(got + strlen(first), alone);
+    for (const char *p = before; *p; p++)
+        lines += *p == '\n';
+    return sscanf(alone, "line %d%n", &at, &rc) == 1 && strtol(got + 5, NULL, 10) == at + lines &&
+           !strcmp(strchr(got, ':'), alone + rc);
+}
+
+/* What is remembered of the lines before changes no result: lines in other orders, with members more and fewer, at
+ * another depth, with blanks, broken in any byte. */
+static void test_json_alike(void)
+{
+    static const char line[] =
+        "{\"a\":1,\"b\":{\"a\":2,\"c\":null},\"a\\u0062\":3, \"t\" : \"x\",\"u\":[{\"a\":4}],\"v\":12345678}";
+    static const char *const lines[] = {
+        "{}",
+        "{\"a\":1}",
+        "{\"b\":{\"a\":2}}",
+        "{\"b\":{\"c\":\"x\",\"a\":2},\"a\":9}",
+        "{\"a\":1,\"t\":\"y\"}",
+        "{\"t\":\"y\",\"a\":1,\"a\":2}",
+        "{\"ab\":4,\"v\":5,\"a\":6}",
+        "{\"u\":[{\"x\":1},{\"a\":5}],\"a\":7}",
+        "{\"u\":{\"0\":{\"a\":8}},\"b\":[1]}",
+        "{ \"a\":1 , \"b\":{ \"a\" : 2 } }",
+        "{\"a\": 1, \"b\": {\"a\": 2}, \"t\": \"x\"}",
+        "{\"a\":123456789,\"v\":-0.5e1,\"t\":\"\\n\"}",
+        "{\"a very long name of a member, longer than what is remembered\":1,\"a\":2,\"b\":3}",
+        "{,\"a\":1}",
+        "{\"a\":1\"b\":2}",
+        "{\"a\":1,,\"b\":2}",
+        "{\"a\":01,\"b\":{\"a\":2}}",
+        "{\"a\":1,\"b\":{,\"a\":2}}",
+        "{\"a\":1,\"b\":{\"a\":2]}",
+        "{\"a\":",
+        "{\"a\":\r",
+        "{\"a",
+    };
+    static const char bytes[] = "{}[]\",:\\0u-\n\xff x";
+    struct ctr_text_opts o = COLS("a:int64,d=b.a:int64,c=b.c:utf8,b:utf8,ab:int32,t:utf8,i=u.0.a:int8,v:float64");
+    char copy[sizeof(line)], before[512];
+    int differ = 0;
+
+    snprintf(before, sizeof(before), "%s\n", line);
+    for (size_t i = 0; i < sizeof(line) - 1; i++) {
+        differ += !same_after(o, before, line, i);
+        for (size_t k = 0; k < sizeof(bytes) - 1; k++) {
+            memcpy(copy, line, sizeof(line));
+            copy[i] = bytes[k];
+            differ += !same_after(o, before, copy, sizeof(line) - 1);
+        }
+    }
+    ok(!differ, "a line after its like is what it is alone, cut or changed anywhere: %d differ", differ);
+    for (size_t i = 0, k; i < CTR_COUNT(lines); i++)
+        for (k = 0; k < CTR_COUNT(lines) && import(o, "jsonl", lines[i]) >= 0; k++) {
+            snprintf(before, sizeof(before), "%s\n%s\n%s\n", lines[i], line, lines[i]);
+            if (!same_after(o, before, lines[k], strlen(lines[k])) && ++differ)
+                printf("# after %s: %s\n", lines[i], lines[k]);
+        }
+    ok(!differ, "and after any other");
+}
+
+/* More members than are remembered, and each line with others. */
+static void test_json_many(void)
+{
+    struct ctr_text_opts o = COLS("m7:int32,m299:int32,m600:int32");
+    char *p = malloc(1 << 20), *to = p;
+    int lines = 0;
+
+    for (int i = 0; i < 40; i++) {
+        for (int k = 0; k < 700; k += 1 + (i * 7 + k) % 3)
+            to += sprintf(to, "%s\"m%d\":%d", k ? "," : "{", k, k);
+        to += sprintf(to, ",\"m7\":%d,\"m299\":1,\"m600\":2}\n", i);
+    }
+    ok(import_n(o, "jsonl", p, (size_t)(to - p)) == 0, "lines of hundreds of members");
+    for (const char *at = got; (at = strstr(at, "\"m299\":1,\"m600\":2}")); at++)
+        lines++;
+    ok(lines == 40 && strstr(got, "{\"m7\":39,"), "give their values: %d", lines);
+    free(p);
 }
 
 /* ---- libsvm, libffm, vw
@@ -383,18 +489,18 @@ static void test_mangled(void)
 
 int main(void)
 {
-    close(mkstemp(path));
-    close(mkstemp(out_path));
+    in_fd = memory_file(path, sizeof(path));
+    out_fd = memory_file(out_path, sizeof(out_path));
     test_jsonl();
     test_json_bad();
     test_json_big();
     test_json_mangled();
+    test_json_alike();
+    test_json_many();
     test_libsvm();
     test_ffm_vw();
     test_sparse_bad();
     test_late();
     test_mangled();
-    unlink(path);
-    unlink(out_path);
     return done_testing();
 }

@@ -3,90 +3,7 @@
  * json: a scanner that skips strings and containers sixteen bytes at a time. Nesting is counted, not recursed into.
  */
 #include "common/text/json.h"
-#ifdef __SSE2__
-#include <emmintrin.h>
-#endif
-
-/* ---- sixteen bytes at a time: masks with a bit (SSE2), or a byte's high bit, for each wanted byte ---- */
-
-#ifdef __SSE2__
-enum { STEP = 16 };
-typedef unsigned mask_t;
-
-static inline mask_t mask_string(const char *p) /* " and \ */
-{
-    __m128i x = _mm_loadu_si128((const __m128i *)(const void *)p);
-    return (mask_t)_mm_movemask_epi8(
-        _mm_or_si128(_mm_cmpeq_epi8(x, _mm_set1_epi8('"')), _mm_cmpeq_epi8(x, _mm_set1_epi8('\\'))));
-}
-
-static inline mask_t mask_structure(const char *p) /* " [ ] { } */
-{
-    __m128i x = _mm_loadu_si128((const __m128i *)(const void *)p), y = _mm_or_si128(x, _mm_set1_epi8(0x20));
-    __m128i m = _mm_or_si128(_mm_cmpeq_epi8(y, _mm_set1_epi8('{')), _mm_cmpeq_epi8(y, _mm_set1_epi8('}')));
-    return (mask_t)_mm_movemask_epi8(_mm_or_si128(m, _mm_cmpeq_epi8(x, _mm_set1_epi8('"'))));
-}
-static inline int mask_first(mask_t m)
-{
-    return __builtin_ctz(m);
-}
-#else
-enum { STEP = 8 };
-typedef uint64_t mask_t;
-#define ONES 0x0101010101010101u
-#define HIGH 0x8080808080808080u
-
-static inline uint64_t load(const char *p)
-{
-    uint64_t x = 0;
-    for (int k = 0; k < 8; k++)
-        x |= (uint64_t)(unsigned char)p[k] << (8 * k);
-    return x;
-}
-static inline uint64_t equal(uint64_t x, unsigned char c) /* exact up to and with the first hit */
-{
-    x ^= ONES * c;
-    return (x - ONES) & ~x & HIGH;
-}
-static inline mask_t mask_string(const char *p)
-{
-    uint64_t x = load(p);
-    return equal(x, '"') | equal(x, '\\');
-}
-static inline mask_t mask_structure(const char *p)
-{
-    uint64_t x = load(p), y = x | ONES * 0x20;
-    return equal(x, '"') | equal(y, '{') | equal(y, '}');
-}
-static inline int mask_first(mask_t m)
-{
-    return __builtin_ctzll(m) / 8;
-}
-#endif
-
-/* p is behind the opening quote: returns the closing one. In line: a member has a key, and mostly a text for a value.
- */
-static inline __attribute__((always_inline)) const char *skip_string(const char *p, const char *end, bool *escaped,
-                                                                     const char **why)
-{
-    *escaped = false;
-    while (p < end) {
-        mask_t m = mask_string(p);
-        if (!m) {
-            p += STEP;
-            continue;
-        }
-        p += mask_first(m);
-        if (p >= end)
-            break;
-        if (*p == '"')
-            return p;
-        *escaped = true;
-        p += 2;
-    }
-    *why = "a string without its closing quote";
-    return NULL;
-}
+#include "common/text/jsonscan.h"
 
 /* Behind the bracket that closes the container at p. Which bracket a level has is kept in a bit of `kinds`. */
 static const char *skip_container(const char *p, const char *end, const char **why)
@@ -105,7 +22,7 @@ static const char *skip_container(const char *p, const char *end, const char **w
         if (p >= end)
             break;
         if (*p == '"') {
-            if (!(p = skip_string(p + 1, end, &escaped, why)))
+            if (!(p = ctr_json_string_end(p + 1, end, &escaped, why)))
                 return NULL;
         } else if (*p == '{' || *p == '[') {
             if (depth == CTR_JSON_DEPTH) {
@@ -199,7 +116,7 @@ const char *ctr_json_value(const char *p, const char *end, struct ctr_json *v, c
     }
     switch (*p) {
     case '"':
-        if (!(e = skip_string(p + 1, end, &v->escaped, why)))
+        if (!(e = ctr_json_string_end(p + 1, end, &v->escaped, why)))
             return NULL;
         v->kind = CTR_JSON_STRING;
         v->p = p + 1;
@@ -248,7 +165,7 @@ bool ctr_json_key(const char **at, const char *end, struct ctr_json *key, const 
         *why = "no key in quotes";
         return false;
     }
-    if (!(e = skip_string(p + 1, end, &key->escaped, why)))
+    if (!(e = ctr_json_string_end(p + 1, end, &key->escaped, why)))
         return false;
     key->kind = CTR_JSON_STRING;
     key->p = p + 1;

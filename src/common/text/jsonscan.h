@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * jsonscan: what the scanner of JSON text does for every value, in line. Private to json.c and jsontree.c.
+ */
+#ifndef CTR_JSONSCAN_H
+#define CTR_JSONSCAN_H
+
+#include "common/text/json.h"
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
+#define ONES 0x0101010101010101u
+#define HIGH 0x8080808080808080u
+
+/* Eight bytes, the first lowest. */
+static inline uint64_t load(const char *p)
+{
+    uint64_t x;
+
+    memcpy(&x, p, 8);
+    return __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? x : __builtin_bswap64(x);
+}
+
+/* ---- sixteen bytes at a time: masks with a bit (SSE2), or a byte's high bit, for each wanted byte ---- */
+
+#ifdef __SSE2__
+enum { STEP = 16 };
+typedef unsigned mask_t;
+
+static inline mask_t mask_string(const char *p) /* " and \ */
+{
+    __m128i x = _mm_loadu_si128((const __m128i *)(const void *)p);
+    return (mask_t)_mm_movemask_epi8(
+        _mm_or_si128(_mm_cmpeq_epi8(x, _mm_set1_epi8('"')), _mm_cmpeq_epi8(x, _mm_set1_epi8('\\'))));
+}
+
+static inline mask_t mask_structure(const char *p) /* " [ ] { } */
+{
+    __m128i x = _mm_loadu_si128((const __m128i *)(const void *)p), y = _mm_or_si128(x, _mm_set1_epi8(0x20));
+    __m128i m = _mm_or_si128(_mm_cmpeq_epi8(y, _mm_set1_epi8('{')), _mm_cmpeq_epi8(y, _mm_set1_epi8('}')));
+    return (mask_t)_mm_movemask_epi8(_mm_or_si128(m, _mm_cmpeq_epi8(x, _mm_set1_epi8('"'))));
+}
+static inline int mask_first(mask_t m)
+{
+    return __builtin_ctz(m);
+}
+#else
+enum { STEP = 8 };
+typedef uint64_t mask_t;
+static inline uint64_t equal(uint64_t x, unsigned char c) /* exact up to and with the first hit */
+{
+    x ^= ONES * c;
+    return (x - ONES) & ~x & HIGH;
+}
+static inline mask_t mask_string(const char *p)
+{
+    uint64_t x = load(p);
+    return equal(x, '"') | equal(x, '\\');
+}
+static inline mask_t mask_structure(const char *p)
+{
+    uint64_t x = load(p), y = x | ONES * 0x20;
+    return equal(x, '"') | equal(y, '{') | equal(y, '}');
+}
+static inline int mask_first(mask_t m)
+{
+    return __builtin_ctzll(m) / 8;
+}
+#endif
+
+/* p is behind the opening quote: returns the closing one. In line: a member has a key, and mostly a text for a value.
+ */
+static inline __attribute__((always_inline)) const char *ctr_json_string_end(const char *p, const char *end,
+                                                                             bool *escaped, const char **why)
+{
+    *escaped = false;
+    while (p < end) {
+        mask_t m = mask_string(p);
+        if (!m) {
+            p += STEP;
+            continue;
+        }
+        p += mask_first(m);
+        if (p >= end)
+            break;
+        if (*p == '"')
+            return p;
+        *escaped = true;
+        p += 2;
+    }
+    *why = "a string without its closing quote";
+    return NULL;
+}
+
+/* The value at p if it is of the kinds that fill logs: a string without escapes, a number of one to eight digits, null;
+ * the latter two right before a comma or '}'. NULL: anything else, for ctr_json_value. A newline stands at or behind
+ * `end`. */
+static inline __attribute__((always_inline)) const char *ctr_json_short_value(const char *p, const char *end,
+                                                                              struct ctr_json *v)
+{
+    uint64_t x, y;
+    int k;
+
+    if (*p == '"') {
+        const char *q = p + 1;
+        mask_t m;
+        while (!(m = mask_string(q)) && q < end)
+            q += STEP;
+        q += m ? mask_first(m) : 0;
+        if (q >= end || *q != '"')
+            return NULL;
+        *v = (struct ctr_json){ .p = p + 1, .n = (size_t)(q - p - 1), .kind = CTR_JSON_STRING };
+        return q + 1;
+    }
+    x = load(p);
+    y = x ^ ONES * '0';
+    y = (((y & ~HIGH) + ONES * (0x80 - 10)) | y) & HIGH; /* the bytes that are no digits */
+    k = y ? __builtin_ctzll(y) / 8 : 8;
+    if ((k && ((k == 1) | (*p != '0'))) & ((p[k] == ',') | (p[k] == '}'))) {
+        *v = (struct ctr_json){ .p = p, .n = (size_t)k, .kind = CTR_JSON_PLAIN };
+        return p + k;
+    }
+    if (!memcmp(p, "null", 4) && (p[4] == ',' || p[4] == '}')) {
+        *v = (struct ctr_json){ .p = p, .n = 4, .kind = CTR_JSON_NULL };
+        return p + 4;
+    }
+    return NULL;
+}
+
+#endif

@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * jsontree: paths as a tree, and the walk of a line along it.
+ */
+#include "common/text/jsontree.h"
+#include "common/text/jsonscan.h"
+#include <stdlib.h>
+
+enum {
+    FEW = 8,  /* children that are searched one by one */
+    AHEAD = 4 /* members of the line before that a member is compared with */
+};
+
+struct ctr_json_node {
+    uint64_t tag;    /* see tag_of */
+    uint64_t filter; /* a bit for each child's tag: most keys of a line are wanted by nobody */
+    char *key;
+    size_t n;
+    int64_t index; /* the key as an index of an array, or -1 */
+    int column;    /* or -1 */
+    int parent, child, next, children;
+};
+
+/* ---- the tree of paths ---- */
+
+static inline size_t slot_of(const struct ctr_json_tree *t, int parent, const char *key, size_t n)
+{
+    return ctr_hash64(key, n, (uint64_t)parent) & (t->slots - 1);
+}
+
+/* Length, ends and middle of a key: equal keys have equal tags, and other keys rarely, so that bytes are seldom
+ * compared. */
+static inline uint64_t tag_of(const char *key, size_t n)
+{
+    if (!n)
+        return 0;
+    return (uint64_t)n << 24 ^
+           ((uint64_t)(uint8_t)key[0] | (uint64_t)(uint8_t)key[n - 1] << 8 | (uint64_t)(uint8_t)key[n / 2] << 16);
+}
+
+static inline bool is_key(const struct ctr_json_node *c, const char *key, size_t n)
+{
+    return c->n == n && !memcmp(c->key, key, n);
+}
+
+static inline uint64_t filter_bit(uint64_t tag)
+{
+    return (uint64_t)1 << (tag * 0x9e3779b97f4a7c15u >> 58);
+}
+
+static int find_child(const struct ctr_json_tree *t, int parent, const char *key, size_t n)
+{
+    int c = t->node[parent].child;
+    uint64_t tag = tag_of(key, n);
+
+    if (!(t->node[parent].filter & filter_bit(tag)))
+        return 0;
+    if (t->node[parent].children <= FEW || !t->slot) {
+        while (c && (t->node[c].tag != tag || !is_key(&t->node[c], key, n)))
+            c = t->node[c].next;
+        return c;
+    }
+    for (size_t at = slot_of(t, parent, key, n); (c = t->slot[at]) != 0; at = (at + 1) & (t->slots - 1))
+        if (t->node[c].parent == parent && is_key(&t->node[c], key, n))
+            return c;
+    return 0;
+}
+
+static int grow_nodes(struct ctr_json_tree *t, struct ctr_err *err)
+{
+    int cap = t->cap ? 2 * t->cap : 64;
+    struct ctr_json_node *p;
+
+    if (t->nodes < t->cap)
+        return 0;
+    p = realloc(t->node, (size_t)cap * sizeof(*p));
+    if (!p)
+        return ctr_fail_nomem(err, (size_t)cap * sizeof(*p));
+    t->node = p;
+    t->cap = cap;
+    return 0;
+}
+
+/* The child of that key, made if it is not there. */
+static int need_child(struct ctr_json_tree *t, int parent, const char *key, size_t n, struct ctr_err *err)
+{
+    int c = find_child(t, parent, key, n), rc, *last;
+    int64_t index;
+
+    if (c)
+        return c;
+    if ((rc = grow_nodes(t, err)) < 0)
+        return rc;
+    c = t->nodes;
+    t->node[c] = (struct ctr_json_node){ .tag = tag_of(key, n), .n = n, .column = -1, .parent = parent, .index = -1 };
+    if (n && key[0] != '-' && key[0] != '+' && ctr_parse_i64(key, n, &index))
+        t->node[c].index = index;
+    if (!(t->node[c].key = malloc(n + 1)))
+        return ctr_fail_nomem(err, n + 1);
+    memcpy(t->node[c].key, key, n);
+    t->node[c].key[n] = 0;
+    t->nodes++;
+    for (last = &t->node[parent].child; *last;)
+        last = &t->node[*last].next;
+    *last = c;
+    t->node[parent].children++;
+    t->node[parent].filter |= filter_bit(t->node[c].tag);
+    return c;
+}
+
+int ctr_json_tree_begin(struct ctr_json_tree *t, struct ctr_err *err)
+{
+    int rc;
+
+    ctr_json_tree_free(t);
+    if ((rc = grow_nodes(t, err)) == 0)
+        t->node[t->nodes++] = (struct ctr_json_node){ .column = -1, .parent = -1, .index = -1 };
+    return rc;
+}
+
+/* A path with dots leads through objects, and is also the name of a member of the line itself: what `--flat` wrote. */
+int ctr_json_tree_add(struct ctr_json_tree *t, const char *path, int column, struct ctr_err *err)
+{
+    int at = 0, parts = 0;
+
+    for (const char *p = path;; p++) {
+        size_t n = strcspn(p, ".");
+        if (++parts > CTR_JSON_PATH)
+            return ctr_fail(err, CTR_EUSAGE, "the path %.80s… has more than %d parts", path, CTR_JSON_PATH);
+        if ((at = need_child(t, at, p, n, err)) < 0)
+            return at;
+        p += n;
+        if (!*p)
+            break;
+    }
+    if (t->node[at].column >= 0)
+        return ctr_fail(err, CTR_EUSAGE, "two columns are read from the path %s", path);
+    t->node[at].column = column;
+    if (parts > 1) {
+        if ((at = need_child(t, 0, path, strlen(path), err)) < 0)
+            return at;
+        t->node[at].column = column;
+    }
+    return 0;
+}
+
+int ctr_json_tree_name(struct ctr_json_tree *t, const char *name, size_t n, int column, struct ctr_err *err)
+{
+    int at = need_child(t, 0, name, n, err);
+
+    if (at < 0 || t->node[at].column >= 0)
+        return CTR_MIN(at, 0);
+    t->node[at].column = column;
+    return 1;
+}
+
+int ctr_json_tree_end(struct ctr_json_tree *t, struct ctr_err *err)
+{
+    for (t->slots = 16; t->slots < 2 * (size_t)t->nodes;)
+        t->slots *= 2;
+    int *slot = calloc(t->slots, sizeof(*slot));
+    if (!slot)
+        return ctr_fail_nomem(err, t->slots * sizeof(*slot));
+    for (int c = 1; c < t->nodes; c++) {
+        size_t at = slot_of(t, t->node[c].parent, t->node[c].key, t->node[c].n);
+        while (slot[at])
+            at = (at + 1) & (t->slots - 1);
+        slot[at] = c;
+    }
+    t->slot = slot;
+    return 0;
+}
+
+void ctr_json_tree_free(struct ctr_json_tree *t)
+{
+    for (int k = 0; k < t->nodes; k++)
+        free(t->node[k].key);
+    free(t->node);
+    free(t->slot);
+    t->node = NULL;
+    t->slot = NULL;
+    t->nodes = t->cap = 0; /* find_child goes by the lists until the table stands */
+}
+
+/* ---- the members of the line before ---- */
+
+static inline bool is_member(const struct ctr_json_member *m, int place, const char *p, const char *end)
+{
+    uint64_t x;
+    int k;
+
+    if (m->place != place || end - p <= m->n)
+        return false;
+    for (k = 0; k < m->words - 1; k++) {
+        memcpy(&x, p + 8 * k, 8);
+        if (x != m->text[k])
+            return false;
+    }
+    memcpy(&x, p + 8 * k, 8);
+    return (x & m->last) == m->text[k];
+}
+
+/* The node of the member at p if it is the next of the line before, or one soon after it: w->at moves there. -1: it is
+ * not. */
+static inline int recall(struct ctr_json_walk *w, int place, const char *p, const char *end)
+{
+    const struct ctr_json_memo *memo = w->memo;
+
+    if (w->at < memo->n && is_member(&memo->m[w->at], place, p, end))
+        return memo->m[w->at].node;
+    if (*p == '}')
+        return -1;
+    for (int k = w->at + 1; k < memo->n && k < w->at + AHEAD; k++) {
+        if (is_member(&memo->m[k], place, p, end)) {
+            w->at = k;
+            return memo->m[k].node;
+        }
+    }
+    return -1;
+}
+
+/* Remember the n bytes up to the value of a member of that node. */
+static void note_member(struct ctr_json_walk *w, int place, const char *p, size_t n, int node)
+{
+    struct ctr_json_memo *memo = w->memo;
+    struct ctr_json_member *m = &memo->m[w->at];
+
+    if (n > sizeof(m->text) || w->at == CTR_JSON_MEMBERS)
+        return;
+    if (memo->n < CTR_JSON_MEMBERS)
+        memmove(m + 1, m, (size_t)(memo->n++ - w->at) * sizeof(*m));
+    *m = (struct ctr_json_member){ .n = (int)n, .words = (int)(n + 7) / 8, .place = place, .node = node };
+    memcpy(m->text, p, n);
+    memset(&m->last, 0xff, (n - 1) % 8 + 1);
+    w->at++;
+}
+
+/* ---- walking a line ---- */
+
+static const char *walk(struct ctr_json_walk *w, int node, const char *p, const char *end);
+
+static const char *walk_array(struct ctr_json_walk *w, int node, const char *p, const char *end)
+{
+    bool first = true;
+    int more;
+
+    for (int64_t i = 0; (more = ctr_json_element(&p, end, ']', &first, &w->why)) > 0; i++) {
+        int c = w->tree->node[node].child;
+        while (c && w->tree->node[c].index != i)
+            c = w->tree->node[c].next;
+        if (!(p = walk(w, c, p, end)))
+            return NULL;
+    }
+    return more < 0 ? NULL : p;
+}
+
+/* The child that a key names. Escapes in keys are rare: they are undone in `scratch`, which has room for the line. -1:
+ * no text. */
+static int key_child(const struct ctr_json_tree *t, int node, const struct ctr_json *key, struct ctr_buf *scratch)
+{
+    struct ctr_err err;
+
+    if (!key->escaped)
+        return find_child(t, node, key->p, key->n);
+    ctr_buf_clear(scratch);
+    if (ctr_json_unescape(key->p, key->n, scratch, &err) <= 0)
+        return -1;
+    return find_child(t, node, (const char *)scratch->data, scratch->len);
+}
+
+static inline struct ctr_json *value_of(struct ctr_json_walk *w, int node)
+{
+    int column = w->tree->node[node].column;
+
+    return column >= 0 ? &w->value[column] : &w->skipped;
+}
+
+/* The member that begins at *p (behind the bracket or behind the member before): 1, with its node in *c and *p at its
+ * value; 0: the object ends, -1: broken. */
+static int next_member(struct ctr_json_walk *w, int node, const char **p, const char *end, bool *first, int *c)
+{
+    struct ctr_json key;
+    int more = ctr_json_element(p, end, '}', first, &w->why);
+
+    if (more <= 0)
+        return more;
+    if (!ctr_json_key(p, end, &key, &w->why))
+        return -1;
+    if ((*c = key_child(w->tree, node, &key, w->scratch)) >= 0)
+        return 1;
+    w->why = "a key with a broken escape";
+    return -1;
+}
+
+static const char *walk_object(struct ctr_json_walk *w, int node, const char *p, const char *end)
+{
+    bool first = true;
+
+    for (;;) {
+        int c, more;
+        const char *from = p;
+        if ((c = recall(w, first ? ~node : node, p, end)) >= 0) {
+            p += w->memo->m[w->at++].n;
+            first = false;
+        } else {
+            int place = first ? ~node : node;
+            if ((more = next_member(w, node, &p, end, &first, &c)) <= 0)
+                return more < 0 ? NULL : p;
+            note_member(w, place, from, (size_t)(p - from), c);
+        }
+        if ((from = ctr_json_short_value(p, end, value_of(w, c))) != NULL)
+            p = from;
+        else if (!(p = walk(w, c, ctr_json_space(p, end), end))) /* more blanks than in the line before */
+            return NULL;
+    }
+}
+
+/* The value at p belongs to `node` (0: to none). Its depth is that of the tree, so recursion is bounded by
+ * CTR_JSON_PATH. */
+static const char *walk(struct ctr_json_walk *w, int node, const char *p, const char *end)
+{
+    const struct ctr_json_node *o = &w->tree->node[node];
+    struct ctr_json *v = value_of(w, node);
+    const char *e;
+
+    if (node && o->child && p < end && (*p == '{' || *p == '[')) {
+        e = *p == '{' ? walk_object(w, node, p + 1, end) : walk_array(w, node, p + 1, end);
+        if (e)
+            *v =
+                (struct ctr_json){ .p = p, .n = (size_t)(e - p), .kind = *p == '{' ? CTR_JSON_OBJECT : CTR_JSON_ARRAY };
+        return e;
+    }
+    return ctr_json_value(p, end, v, &w->why);
+}
+
+int ctr_json_line(struct ctr_json_walk *w, const char *p, const char *end)
+{
+    p = ctr_json_space(p, end);
+    if (p == end)
+        return 0;
+    memset(w->value, 0, (size_t)w->columns * sizeof(*w->value));
+    w->at = 0;
+    if (*p != '{') {
+        w->why =
+            *p == '[' ? "an array where an object is wanted (jq -c '.[]' gives one object a line)" : "no JSON object";
+        return -1;
+    }
+    if (!(p = walk_object(w, 0, p + 1, end)))
+        return -1;
+    if (ctr_json_space(p, end) == end)
+        return 1;
+    w->why = "something behind the object";
+    return -1;
+}
