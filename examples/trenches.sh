@@ -15,7 +15,7 @@
 # reads by,slice,window,rows,auc_loss_change and prints a line: the name, the change of all rows, then the three values of the
 # column with the best and the three with the worst.
 #
-#     trenches.sh inclusion STREAM RULE FILTER-MEMORY
+#     trenches.sh inclusion STREAM RULE FILTER-MEMORY (of bloom=N)
 #
 # learns with the rule and prints: log, rule, keys, KiB of the learner, progressive AucLoss.
 #
@@ -151,7 +151,8 @@ figure() {
 }
 
 inclusion() {
-    ctr-train lr --alpha 0.05 --inclusion "$2" --inclusion-memory "$3" "$1" -o "$tmp/model" --progressive "$tmp/p" 2>"$tmp/err" ||
+    case $2 in bloom=*) memory="--inclusion-memory $3" ;; *) memory= ;; esac
+    ctr-train lr --alpha 0.05 --inclusion "$2" $memory "$1" -o "$tmp/model" --progressive "$tmp/p" 2>"$tmp/err" ||
         { cat "$tmp/err" >&2; exit 1; }
     echo "$(basename "$1" .arrows) $2 $(figure "$tmp/err" keys) $(figure "$tmp/err" KiB) $(ctr-eval --metrics auc_loss "$tmp/p" | awk 'END { print $NF }')"
 }

@@ -132,7 +132,7 @@ bad "the wrong delimiter" 2 "line 1 has 1 column, --columns names 2; --delimiter
 bad "tabs in csv" 2 "line 1 has 1 column, --columns names 2; --format tsv may be meant" '1\t2\n' -c a,b
 bad "a log with no column of the plan" 2 "--for: the input has none of the plan's columns: user, price" 'a,b\n1,2\n' --header --for "$W/p.plan"
 bad "--keep of a column that is not there" 2 "--keep: the input has no column 'prise'; the nearest is 'price'" 'price,b\n1,2\n' --header --for "$W/p.plan" --keep prise
-bad "--keep without --for" 2 "--keep adds columns to those of --for" 'price,b\n1,2\n' --header --keep price
+bad "--keep without --for" 2 "--keep goes with --for" 'price,b\n1,2\n' --header --keep price
 said() { # said NAME REGEX TEXT OPTION… : an import that succeeds says so on stderr
     _n=$1 _re=$2
     printf "$3" >"$W/said.csv"

@@ -14,13 +14,12 @@ agrees() {
     shift 2
     train $also --progressive ap.arrows -o am.arrows "$@" "$_s" && ref learned "$_s" am.arrows ap.arrows ${also:+uncertainty=1} $_ref
 }
+flags() { for _o; do echo "--${_o%%=*} ${_o#*=}"; done; } # NAME=VALUE …
 # the same options for both: agrees_with STREAM NAME=VALUE …
 agrees_with() {
     _with=$1
     shift
-    _flags=
-    for _o; do _flags="$_flags --${_o%%=*} ${_o#*=}"; done
-    agrees "$_with" "$*" $_flags
+    agrees "$_with" "$*" $(flags "$@")
 }
 ref make onehot 1500 onehot.arrows || exit 1
 ref make mixed 1200 mixed.arrows || exit 1
@@ -29,11 +28,12 @@ is 'help lists the optimizers' "$optimizers" 'ftrl ogd rda fobos ogd-count'
 
 # ---- the arithmetic, of the progressive uncertainty too
 also=--uncertainty
+threshold() { [ "$1" != ogd-count ] || echo "threshold=$2"; } # OPTIMIZER K : when it has one
 for o in $optimizers; do
     for r in per-coordinate counts global; do
-        ok "$o, $r" agrees_with onehot.arrows optimizer=$o learning-rate=$r l1=.05 l2=.1 threshold=3
+        ok "$o, $r" agrees_with onehot.arrows optimizer=$o learning-rate=$r l1=.05 l2=.1 $(threshold $o 3)
         ok "$o, $r: weights, lists, two passes, minibatches" \
-            agrees_with mixed.arrows optimizer=$o learning-rate=$r l1=.02 passes=2 minibatch=37 threshold=2
+            agrees_with mixed.arrows optimizer=$o learning-rate=$r l1=.02 passes=2 minibatch=37 $(threshold $o 2)
     done
     ok "$o: power" agrees_with onehot.arrows optimizer=$o power=.7 alpha=.3 l1=.02
 done
@@ -56,7 +56,7 @@ every() { # COMMAND OPTIMIZER RATE PRECISION … for each choice that there is
     for o in $optimizers; do
         for r in per-coordinate counts global; do
             for p in f64 f32 q2.13; do
-                [ $o-$r-$p = rda-global-q2.13 ] || "$@" --optimizer $o --learning-rate $r --precision $p --l1 .05 --threshold 2 --seed 4 || return 1
+                [ $o-$r-$p = rda-global-q2.13 ] || "$@" --optimizer $o --learning-rate $r --precision $p --l1 .05 $(flags $(threshold $o 2)) --seed 4 || return 1
             done
         done
     done
@@ -170,7 +170,7 @@ for n in 1 64; do
     ok "the same bytes by rows and for -j 3, --minibatch $n" cmp f1.p f3.p
 done
 exits 'it needs --progressive' 2 ctr-train lr -q --uncertainty -o x.arrows onehot.arrows
-err_like 'and says so' 'it needs --progressive FILE'
+err_like 'and says so' 'uncertainty goes with --progressive'
 printf 'one alpha=.1\ntwo alpha=.2\n' >two
 exits 'one model' 2 ctr-train lr -q --uncertainty --progressive x.p --variants two -o 'x-%s.arrows' onehot.arrows
 err_like 'is all it knows' 'leave --variants out'

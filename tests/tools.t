@@ -101,4 +101,23 @@ if has ctr-import && has ctr-select; then
     chain_fails() { if ctr-cat "$W/cut.arrows" 2>/dev/null | ctr-select --where true 2>/dev/null | ctr-cat 2>/dev/null | ctr-info >/dev/null 2>&1; then return 1; fi; }
     ok "a chain of four tools fails when the first one fails" chain_fails
 fi
+# ---- an option that would do nothing is not ignored
+while IFS='|' read -r with command; do
+    exits "$command" 2 $command
+    err_like 'names what it lacks' "goes with $with\$"
+done <<'LIST'
+--optimizer=ogd-count or --variants|ctr-train lr --threshold 3
+--inclusion=bloom|ctr-train lr --inclusion poisson=0.1 --inclusion-memory 1M
+--passes|ctr-train lr --spool s.arrows
+--checkpoint|ctr-train lr --resume
+--progressive|ctr-train lr --uncertainty
+--to=file|ctr-cat --key k
+--next or --as-of|ctr-join --within 1h -k k right.arrows
+--by|ctr-eval --slices 3
+--reliability|ctr-eval --bins 3
+--fit=isotonic|ctr-calibrate --fit power --pieces linear
+add or check|ctr-signals list --platform web
+top or diff|ctr-model explain m.arrows --by-table
+LIST
+ok 'a value behind a "="' sh -c '! ctr-train lr --inclusion bloom=2 --inclusion-memory 1M --threshold 3 /nowhere 2>&1 | grep "inclusion-memory goes"'
 done_testing

@@ -14,10 +14,11 @@ static struct {
 
 static const struct ctr_opt opts[] = {
     { "fit", 'F', CTR_OPT_CHOICE, "isotonic|power|platt", "fit a map of this kind to scores and labels", &o.fit, 0 },
-    { "pieces", 0, CTR_OPT_CHOICE, "linear|constant", "what isotonic does between its knots (linear)", &o.pieces, 0 },
+    { "pieces", 0, CTR_OPT_CHOICE, "linear|constant", "what isotonic does between its knots (linear)", &o.pieces,
+      .needs = "fit=isotonic" },
     { "by", 'b', CTR_OPT_STR, "COLUMN", "a map for each value of this column, besides the global one", &o.by, 0 },
     { "min-clicks", 0, CTR_OPT_INT, "N", "slices with fewer clicks or non-clicks use the global map (100)",
-      &o.min_clicks, 0 },
+      &o.min_clicks, .needs = "by" },
     { "held-out", 0, CTR_OPT_STR, "FILE", "with --fit: report the bias on the rows of FILE", &o.held_out,
       CTR_OPT_PATH },
     { 0 },

@@ -12,7 +12,7 @@ static const struct ctr_opt opts[] = {
     { "to", 0, CTR_OPT_CHOICE, "stream|file", "write a stream, or an IPC file for random access", &o.to,
       CTR_OPT_LOCAL },
     { "key", 'k', CTR_OPT_STR, "COL", "with --to file: key the file by COL, by which rows are sorted", &o.key,
-      CTR_OPT_LOCAL },
+      CTR_OPT_LOCAL, .needs = "to=file" },
     { "compress", 'z', CTR_OPT_CHOICE, "none|lz4|zstd", "compress the bodies, for data at rest", &o.compress,
       CTR_OPT_LOCAL },
     { "lenient", 0, CTR_OPT_FLAG, NULL, "rescue what precedes the damage in a broken stream, and seal it", &o.lenient,
@@ -56,8 +56,6 @@ static int run(struct ctr_cli *cli, struct ctr_err *err)
     struct ctr_out *out = NULL;
     int rc, more = 1;
 
-    if (o.key && !file)
-        return ctr_cli_usage(err, "--key needs --to file");
     rc = ctr_cli_reader(cli, 0, &ro, &r, err);
     if (!rc)
         rc = ctr_cli_out(cli, CTR_OUT_BINARY, &out, err);

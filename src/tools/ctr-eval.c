@@ -22,7 +22,7 @@ static const char *metric(int i)
 static const struct ctr_opt opts[] = {
     { "by", 'b', CTR_OPT_LIST, "COLUMNS", "also for each value of these columns (items of lists)", &o.by, 0 },
     { "slices", 'n', CTR_OPT_INT, "N", "of each column the N slices with the most rows, the others summed (0: all)",
-      &o.slices, 0 },
+      &o.slices, .needs = "by" },
     { "window", 'w', CTR_OPT_DURATION, "DURATION", "also for each window of the time column, such as 1h", &o.window_ms,
       0 },
     { "control", 'c', CTR_OPT_STR, "FILE", "compare with the scores of the same rows in FILE", &o.control,
@@ -33,8 +33,8 @@ static const struct ctr_opt opts[] = {
       CTR_OPT_LOCAL },
     { "reliability", 'r', CTR_OPT_FLAG, NULL, "draw click rates against scores below the table", &o.reliability,
       CTR_OPT_LOCAL },
-    { "bins", 0, CTR_OPT_INT, "N", "bins of the drawing (10)", &o.bins, CTR_OPT_LOCAL },
-    { "ascii", 0, CTR_OPT_FLAG, NULL, "draw without Unicode", &o.ascii, CTR_OPT_LOCAL },
+    { "bins", 0, CTR_OPT_INT, "N", "bins of the drawing (10)", &o.bins, CTR_OPT_LOCAL, .needs = "reliability" },
+    { "ascii", 0, CTR_OPT_FLAG, NULL, "draw without Unicode", &o.ascii, CTR_OPT_LOCAL, .needs = "reliability" },
     { 0 },
 };
 

@@ -17,7 +17,8 @@ static const struct ctr_opt opts[] = {
     { "columns", 'c', CTR_OPT_STR, "NAME[=SOURCE][:TYPE],…", "name and type columns; X[1..26] repeats", &o.columns, 0 },
     { "like", 0, CTR_OPT_STR, "FILE", "take names, types and roles from a stream", &o.like, CTR_OPT_PATH },
     { "for", 0, CTR_OPT_STR, "PLAN", "import only those columns that a plan reads", &o.plan, CTR_OPT_PATH },
-    { "keep", 0, CTR_OPT_STR, "NAME,…", "with --for: these columns too, such as keys of a join", &o.keep, 0 },
+    { "keep", 0, CTR_OPT_STR, "NAME,…", "with --for: these columns too, such as keys of a join", &o.keep,
+      .needs = "for" },
     { "delimiter", 'd', CTR_OPT_STR, "STR", "what separates cells, such as ::", &o.delimiter, 0 },
     { "null", 0, CTR_OPT_STR, "STR", "the text of a missing value (default: empty)", &o.null, 0 },
     { "encoding", 0, CTR_OPT_CHOICE, "utf8|latin1", "encoding of the input", &o.encoding, 0 },
@@ -131,8 +132,6 @@ static int run(struct ctr_cli *cli, struct ctr_err *err)
     struct ctr_strs lack = { 0 }, keep = { 0 };
     int rc = choose_format(cli, &t, err);
     memcpy(t.role, cli->role, sizeof t.role);
-    if (!rc && o.keep && !o.plan)
-        rc = ctr_cli_usage(err, "--keep adds columns to those of --for PLAN: without it all are imported");
     if (!rc && o.keep)
         rc = ctr_strs_split(&keep, o.keep, ',', err);
     if (!rc && o.like)

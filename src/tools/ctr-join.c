@@ -22,7 +22,7 @@ static const struct ctr_opt opts[] = {
     { "as-of", 0, CTR_OPT_STR, "TIME[=TIME2]", "the last right row strictly before the left TIME", &o.as_of, 0 },
     { "next", 0, CTR_OPT_STR, "TIME[=TIME2]", "the first right row at or after the left TIME", &o.next, 0 },
     { "within", 0, CTR_OPT_DURATION, "DURATION", "with --next or --as-of: at most so far away, such as 30m",
-      &o.within_ms, 0 },
+      &o.within_ms, .needs = "next|as-of" },
     { "by-row", 0, CTR_OPT_FLAG, NULL, "row with row: both sides have as many", &o.by_row, 0 },
     { "merge", 0, CTR_OPT_FLAG, NULL, "both sides are sorted by the keys: constant memory", &o.merge, 0 },
     { "prefix", 0, CTR_OPT_STR, "PREFIX", "put before the names of RIGHT's columns", &o.prefix, 0 },

@@ -16,9 +16,12 @@ static struct {
 
 static const struct ctr_opt opts[] = {
     { "count", 'n', CTR_OPT_INT, "N", "show N weights, or N features a row (0: all; default 20)", &o.n, 0 },
-    { "by-table", 0, CTR_OPT_FLAG, NULL, "top, diff: show N weights of each table", &o.by_table, 0 },
-    { "table", 't', CTR_OPT_STR, "PATTERN", "top, diff: only tables whose names match, such as user*", &o.table, 0 },
-    { "names", 0, CTR_OPT_STR, "NAMES", "top, diff: readable names, from ctr-extract --names", &o.names, CTR_OPT_PATH },
+    { "by-table", 0, CTR_OPT_FLAG, NULL, "top, diff: show N weights of each table", &o.by_table,
+      .needs = "@top|@diff" },
+    { "table", 't', CTR_OPT_STR, "PATTERN", "top, diff: only tables whose names match, such as user*", &o.table,
+      .needs = "@top|@diff" },
+    { "names", 0, CTR_OPT_STR, "NAMES", "top, diff: readable names, from ctr-extract --names", &o.names, CTR_OPT_PATH,
+      .needs = "@top|@diff" },
     { "format", 0, CTR_OPT_CHOICE, "table|stream", "a table for people, or a stream (default table)", &o.format, 0 },
     { 0 },
 };
@@ -231,10 +234,7 @@ static int run_explain(struct ctr_cli *cli, struct explain *x, struct ctr_err *e
 static int explain(struct ctr_cli *cli, struct ctr_err *err)
 {
     struct explain x = { 0 };
-    int rc;
-    if (o.names || o.by_table || o.table)
-        return ctr_cli_usage(err, "--names, --by-table and --table go with top and diff");
-    rc = run_explain(cli, &x, err);
+    int rc = run_explain(cli, &x, err);
     ctr_writer_free(x.w);
     ctr_out_free(x.out);
     ctr_reader_free(x.r);

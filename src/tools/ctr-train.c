@@ -34,7 +34,7 @@ static const struct ctr_opt opts[] = {
       "what it falls with: sums of squares, clicks or rows (default per-coordinate)", &o.params.learning_rate, 0 },
     { "power", 0, CTR_OPT_REAL, "X", "power of the counter in the learning rate (default 0.5)", &o.params.power, 0 },
     { "threshold", 0, CTR_OPT_INT, "K", "ogd-count: occurrences before a key is learned (default 5)",
-      &o.params.threshold, 0 },
+      &o.params.threshold, .needs = "optimizer=ogd-count|variants" },
     { "precision", 0, CTR_OPT_CHOICE, "f64|f32|q2.13", "type of the learner's state (default f64)", &o.params.precision,
       0 },
     { "no-bias", 0, CTR_OPT_FLAG, NULL, "learn without a bias", &o.params.no_bias, 0 },
@@ -48,7 +48,7 @@ static const struct ctr_opt opts[] = {
     { "rate", 0, CTR_OPT_REAL, "X", "mlp: learning rate of Adam (default 0.001)", &o.params.rate, 0 },
     { "decay", 0, CTR_OPT_REAL, "X", "mlp: multiply the rate by X from time to time (default 1)", &o.params.decay, 0 },
     { "decay-every", 0, CTR_OPT_INT, "ROWS", "that is, after so many rows (default 1440000000)", &o.params.decay_every,
-      0 },
+      .needs = "decay" },
     { "hash-bits", 0, CTR_OPT_INT, "BITS", "hash all keys into one table of 2^BITS (default: keys as they are)",
       &o.params.hash_bits, 0 },
     { "dropout", 0, CTR_OPT_REAL, "P", "leave a share P of a row's features, or of mlp's hidden units, out of learning",
@@ -58,24 +58,26 @@ static const struct ctr_opt opts[] = {
     { "inclusion", 0, CTR_OPT_STR, "RULE", "which new keys are taken up: all, poisson=P or bloom=N (default all)",
       &o.inclusion, 0 },
     { "inclusion-memory", 0, CTR_OPT_SIZE, "SIZE", "memory of the filters of bloom=N (default 8M)",
-      &o.params.bloom_bytes, 0 },
+      &o.params.bloom_bytes, .needs = "inclusion=bloom" },
     { "expire", 0, CTR_OPT_INT, "DAYS", "drop keys that did not come for more than DAYS days (0: never)",
       &o.params.expire, 0 },
     { "expire-floor", 0, CTR_OPT_INT, "N", "of these, leave the latest, so that N keys stay (default 0)",
-      &o.params.expire_floor, 0 },
+      &o.params.expire_floor, .needs = "expire" },
     { "variants", 0, CTR_OPT_STR, "FILE", "learn the models of FILE together, a line each; -o m-%s.arrows names them",
       &o.variants, CTR_OPT_PATH },
-    { "single-value", 0, CTR_OPT_FLAG, NULL, "--variants share one value a coordinate, at a small loss", &o.single, 0 },
+    { "single-value", 0, CTR_OPT_FLAG, NULL, "--variants share one value a coordinate, at a small loss", &o.single,
+      .needs = "variants" },
     { "passes", 0, CTR_OPT_INT, "N", "go over the input N times (files, or --spool)", &o.passes, 0 },
     { "validation", 0, CTR_OPT_STR, "FILE", "mlp: score FILE after each pass; the best pass is the model",
       &o.validation, CTR_OPT_PATH },
     { "patience", 0, CTR_OPT_INT, "N", "stop after N passes that --validation finds no better (default 1)", &o.patience,
-      0 },
-    { "spool", 0, CTR_OPT_STR, "FILE", "keep the first pass in FILE for the later ones", &o.spool, CTR_OPT_PATH },
+      .needs = "validation" },
+    { "spool", 0, CTR_OPT_STR, "FILE", "keep the first pass in FILE for the later ones", &o.spool, CTR_OPT_PATH,
+      .needs = "passes" },
     { "progressive", 0, CTR_OPT_STR, "FILE", "write predictions made before each update", &o.progressive,
       CTR_OPT_PATH },
     { "uncertainty", 0, CTR_OPT_FLAG, NULL, "lr: add to them how far they could move with one row more",
-      &o.params.uncertainty, 0 },
+      &o.params.uncertainty, .needs = "progressive" },
     { "init", 0, CTR_OPT_STR, "MODEL", "start from the state of MODEL", &o.init, CTR_OPT_PATH },
     { "plan", 0, CTR_OPT_STR, "FITTED", "put the fitted plan into the model", &o.plan, CTR_OPT_PATH },
     { "follow", 0, CTR_OPT_FLAG, NULL, "the input may grow for ever; save the model on the way, and end on SIGTERM",
@@ -83,8 +85,10 @@ static const struct ctr_opt opts[] = {
     { "save-every", 0, CTR_OPT_STR, "ROWS|TIME", "save the model so often (with --follow: default 1m)", &o.save_every,
       CTR_OPT_LOCAL },
     { "checkpoint", 0, CTR_OPT_STR, "FILE", "keep in FILE what --resume needs", &o.checkpoint, CTR_OPT_PATH },
-    { "checkpoint-every", 0, CTR_OPT_STR, "ROWS|TIME", "how often, such as 1000000 or 10m", &o.every, CTR_OPT_LOCAL },
-    { "resume", 0, CTR_OPT_FLAG, NULL, "go on from the checkpoint, if there is one", &o.resume, CTR_OPT_LOCAL },
+    { "checkpoint-every", 0, CTR_OPT_STR, "ROWS|TIME", "how often, such as 1000000 or 10m", &o.every, CTR_OPT_LOCAL,
+      .needs = "checkpoint" },
+    { "resume", 0, CTR_OPT_FLAG, NULL, "go on from the checkpoint, if there is one", &o.resume, CTR_OPT_LOCAL,
+      .needs = "checkpoint" },
     { 0 },
 };
 
@@ -295,12 +299,6 @@ static int check_options(const struct ctr_cli *cli, struct ctr_err *err)
         return ctr_cli_usage(err, "--passes %" PRId64 " needs files that can be read again, or --spool FILE", o.passes);
     if (o.passes > 1 && o.params.expire)
         return ctr_cli_usage(err, "--expire follows the time of one pass: leave --passes out");
-    if ((o.every || o.resume) && !o.checkpoint)
-        return ctr_cli_usage(err, "--%s needs --checkpoint FILE", o.resume ? "resume" : "checkpoint-every");
-    if (o.params.expire_floor && !o.params.expire)
-        return ctr_cli_usage(err, "--expire-floor goes with --expire DAYS");
-    if (o.patience != 1 && !o.validation)
-        return ctr_cli_usage(err, "--patience goes with --validation FILE");
     if (o.resume && o.init)
         return ctr_cli_usage(err, "--resume goes on from the checkpoint, --init from a model: give one of them");
     return 0;
@@ -310,9 +308,6 @@ static int check_uncertainty(const struct ctr_train_job *job, struct ctr_err *er
 {
     if (!job->params.uncertainty)
         return 0;
-    if (!o.progressive)
-        return ctr_cli_usage(err,
-                             "--uncertainty is a column beside progressive predictions: it needs --progressive FILE");
     if (o.variants)
         return ctr_cli_usage(err, "--uncertainty is that of one model: leave --variants out");
     if (!job->model->predict_uncertain)
@@ -336,7 +331,7 @@ static int read_variants(struct run *run, struct ctr_train_job *job, struct ctr_
 {
     const char *at = run->cli->out ? strstr(run->cli->out, "%s") : NULL;
     if (!o.variants)
-        return o.single ? ctr_cli_usage(err, "--single-value is for --variants") : 0;
+        return 0;
     if (!at || strchr(at + 1, '%') || strchr(run->cli->out, '%') != at)
         return ctr_cli_usage(err,
                              "--variants writes a model each: -o wants one %%s for the name, such as m-%%s.arrows");

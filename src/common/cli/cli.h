@@ -45,6 +45,8 @@ struct ctr_opt {
     void *to;
     unsigned flags;
     const char *(*word)(int i); /* or NULL: the words that a comma list of CTR_OPT_STR is made of; NULL past the end */
+    const char *needs; /* or NULL: without any of these it would do nothing, and is a usage error: "fit|inclusion=bloom"
+                          are options (one of value "bloom" or "bloom=…"), "@top|@diff" first arguments */
 };
 
 enum {

@@ -112,12 +112,58 @@ static int unknown(const struct ctr_tool *tool, const struct ctr_option_tables *
                    : ctr_cli_usage(err, "there is no option '--%s' (see --help)", name);
 }
 
+/* Is `word`, such as "bloom=2", the `n` bytes at `want`, or that with a "=" behind it? */
+static bool is_word(const char *word, const char *want, size_t n)
+{
+    return !strncmp(word, want, n) && (!word[n] || word[n] == '=');
+}
+
+/* Was `need`, n bytes of ctr_opt.needs, given? value[i] is that of option i, NULL if it was not. */
+static bool is_given(const struct ctr_cli *cli, const struct ctr_option_tables *t, const char *const *value,
+                     const char *need, size_t n)
+{
+    const struct ctr_opt *o;
+    const char *equals = memchr(need, '=', n);
+    const size_t name = equals ? (size_t)(equals - need) : n;
+
+    if (*need == '@')
+        return cli->nargs && is_word(cli->args[0], need + 1, n - 1);
+    for (int i = 0; (o = option_at(cli->tool, t, i)); i++)
+        if (value[i] && strlen(o->name) == name && !memcmp(o->name, need, name))
+            return !equals || is_word(value[i], equals + 1, n - name - 1);
+    return false;
+}
+
+/* An option that would do nothing without another one is not ignored in silence. */
+static int check_needs(const struct ctr_cli *cli, const struct ctr_option_tables *t, const char *const *value,
+                       struct ctr_err *err)
+{
+    const struct ctr_opt *o;
+
+    for (int i = 0; (o = option_at(cli->tool, t, i)); i++) {
+        char words[256] = "";
+        size_t len = 0;
+        bool found = !value[i] || !o->needs;
+        for (const char *p = o->needs; !found && *p; p += strcspn(p, "|"), p += *p == '|') {
+            const int n = (int)strcspn(p, "|");
+            found = is_given(cli, t, value, p, (size_t)n);
+            snprintf(words + len, sizeof words - len, "%s%s%.*s", len ? " or " : "", *p == '@' ? "" : "--",
+                     n - (*p == '@'), p + (*p == '@'));
+            len = strlen(words);
+        }
+        if (!found)
+            return ctr_cli_usage(err, "--%s goes with %s", o->name, words);
+    }
+    return 0;
+}
+
 int ctr_options_parse(struct ctr_cli *cli, const struct ctr_option_tables *t, int argc, char **argv,
                       struct ctr_err *err)
 {
     struct option lo[OPTIONS_MAX + 1] = { 0 };
     char so[3 * OPTIONS_MAX + 3] = "+:";
     const char *letters = cli->tool->flags & CTR_TOOL_PREFIX ? so : so + 1;
+    const char *value[OPTIONS_MAX] = { NULL }; /* of what was given */
     size_t ns = 2;
     int n = 0, c, rc = 0;
 
@@ -133,6 +179,7 @@ int ctr_options_parse(struct ctr_cli *cli, const struct ctr_option_tables *t, in
     opterr = 0;
     while (!rc && (c = getopt_long(argc, argv, letters, lo, NULL)) != -1) {
         const struct ctr_opt *o = NULL;
+        int at = 0;
         if (c == ':')
             return ctr_cli_usage(err, "%s wants a value (see --help)", argv[optind - 1]);
         if (c == '?' && optopt && optopt < LONG_BASE) {
@@ -144,16 +191,19 @@ int ctr_options_parse(struct ctr_cli *cli, const struct ctr_option_tables *t, in
                           : unknown(cli->tool, t, argv[optind - 1], err);
         for (int i = 0; i < n && !o; i++) {
             const struct ctr_opt *p = option_at(cli->tool, t, i);
-            if (c == LONG_BASE + i || (c < LONG_BASE && p->letter == c))
+            if (c == LONG_BASE + i || (c < LONG_BASE && p->letter == c)) {
                 o = p;
+                at = i;
+            }
         }
+        value[at] = takes_value(o) ? optarg : "";
         rc = option_set(err, o, takes_value(o) ? optarg : NULL);
         if (!rc)
             rc = remember(cli, o, takes_value(o) ? optarg : NULL, err);
     }
     cli->args = argv + optind;
     cli->nargs = argc - optind;
-    return rc;
+    return rc ? rc : check_needs(cli, t, value, err);
 }
 
 void ctr_options_free(const struct ctr_tool *tool, const struct ctr_option_tables *t)
