@@ -22,7 +22,7 @@ struct ctr_act_cols {
     const float *bias, *alpha, *mean, *var;
 };
 
-enum { CTR_COLS_BLOCK = 32 }; /* columns of a block whose sums are taken, at most */
+enum { CTR_COLS_BLOCK = 512 }; /* columns of a block whose sums are taken, at most */
 
 /* Gradient of a block of columns, all its rows. */
 struct ctr_act_grad_block {
@@ -67,7 +67,9 @@ struct ctr_cpu_kernels {
     bool (*usable)(void);
     int lanes, rows, vectors;                                 /* of a tile: at most CTR_MICRO_ROWS, CTR_MICRO_VECTORS */
     ctr_gemm_kernel *gemm[CTR_MICRO_ROWS][CTR_MICRO_VECTORS]; /* [rows - 1][vectors - 1] */
-    void (*act)(const struct ctr_act_cols *k, struct ctr_block z, struct ctr_block y, int64_t rows, int64_t cols);
+    /* pre (p NULL: none): where z + bias goes; without a bias it is z itself. */
+    void (*act)(const struct ctr_act_cols *k, struct ctr_block z, struct ctr_block pre, struct ctr_block y,
+                int64_t rows, int64_t cols);
     void (*act_grad)(const struct ctr_act_grad_block *b, int64_t rows, int64_t cols);
     void (*pool)(const struct ctr_pool_block *b, int64_t from, int64_t to);      /* lists */
     void (*pool_grad)(const struct ctr_pool_block *b, int64_t from, int64_t to); /* unique rows */

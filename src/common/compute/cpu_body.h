@@ -93,14 +93,17 @@ TILE_ROWS(TILE_ROW)
 
 /* ---- activations ---- */
 
-BODY void act_row(const struct ctr_act_cols *k, const float *z, float *y, int64_t cols, const enum ctr_act_kind kind,
-                  const bool biased)
+/* y = act(s), s = z + bias; `keep`: s into pre. */
+BODY void act_row(const struct ctr_act_cols *k, const float *z, float *pre, float *y, int64_t cols,
+                  const enum ctr_act_kind kind, const bool biased, const bool keep)
 {
     const float *bias = k->bias, *alpha = k->alpha, *mean = k->mean, *var = k->var, eps = k->eps;
 
 #pragma GCC ivdep
     for (int64_t j = 0; j < cols; j++) {
         const float s = biased ? z[j] + bias[j] : z[j];
+        if (keep)
+            pre[j] = s;
         y[j] = kind == CTR_ACT_RELU      ? ctr_e_relu(s)
                : kind == CTR_ACT_PRELU   ? ctr_e_prelu(s, alpha[j])
                : kind == CTR_ACT_SIGMOID ? ctr_e_sigmoid(s)
@@ -111,14 +114,19 @@ BODY void act_row(const struct ctr_act_cols *k, const float *z, float *y, int64_
 
 #define ACT_CASE(KIND)                                                                                                 \
     case KIND:                                                                                                         \
-        if (k->bias)                                                                                                   \
-            act_row(k, z.p + i * z.stride, y.p + i * y.stride, cols, KIND, true);                                      \
+        if (k->bias && pre.p)                                                                                          \
+            act_row(k, from, pre.p + i * pre.stride, to, cols, KIND, true, true);                                      \
+        else if (k->bias)                                                                                              \
+            act_row(k, from, to, to, cols, KIND, true, false);                                                         \
         else                                                                                                           \
-            act_row(k, z.p + i * z.stride, y.p + i * y.stride, cols, KIND, false);                                     \
+            act_row(k, from, to, to, cols, KIND, false, false);                                                        \
         break;
-static void act(const struct ctr_act_cols *k, struct ctr_block z, struct ctr_block y, int64_t rows, int64_t cols)
+static void act(const struct ctr_act_cols *k, struct ctr_block z, struct ctr_block pre, struct ctr_block y,
+                int64_t rows, int64_t cols)
 {
-    for (int64_t i = 0; i < rows; i++)
+    for (int64_t i = 0; i < rows; i++) {
+        const float *from = z.p + i * z.stride;
+        float *to = y.p + i * y.stride;
         switch (k->kind) {
             ACT_CASE(CTR_ACT_NONE)
             ACT_CASE(CTR_ACT_RELU)
@@ -126,6 +134,7 @@ static void act(const struct ctr_act_cols *k, struct ctr_block z, struct ctr_blo
             ACT_CASE(CTR_ACT_SIGMOID)
             ACT_CASE(CTR_ACT_DICE)
         }
+    }
 }
 
 static void store_sums(float *to, const double *sum, int64_t cols)
@@ -314,12 +323,20 @@ BODY void grad_entry(const struct ctr_pool_block *b, int64_t e, float *grad)
 
 static void pool_grad(const struct ctr_pool_block *b, int64_t from, int64_t to)
 {
+    enum { AHEAD = 12 };
+    const int64_t end = b->group[to];
+
     for (int64_t u = from; u < to; u++) {
         float *grad = b->grad.p + u * b->grad.stride;
         if (!b->add)
             memset(grad, 0, (size_t)b->width * sizeof *grad);
-        for (int64_t i = b->group[u]; i < b->group[u + 1]; i++)
+        for (int64_t i = b->group[u]; i < b->group[u + 1]; i++) {
+            if (i + AHEAD < end) { /* the next rows' entries follow these */
+                const int64_t e = b->item[i + AHEAD];
+                __builtin_prefetch(sample_of(b, b->start ? b->segment[e] : e));
+            }
             grad_entry(b, b->item[i], grad);
+        }
     }
 }
 

@@ -5,14 +5,16 @@
  * it is cut, an element's sum is one chain of fmaf over ascending k: a piece begins with what the piece before it
  * stored, and storing a float does not change it. So bits depend on no size chosen here.
  *
- * A' is read where it lies. B' is read where it lies if its columns are dense; else (W' in the forward pass) it is
- * packed first, once for all tasks, into panels of a tile's width. */
+ * A' is read where it lies. B' is packed into panels of a tile's width, which stream: once for all tasks, or, where k
+ * is long and columns are dense (weight gradients), a piece at a time by the worker that needs it. */
 #include "common/compute/cpu.h"
 
 enum {
     K_WHOLE = 1024,        /* k up to which it is not cut */
-    K_PIECE = 128,         /* pieces of a longer one */
-    ROWS_BLOCK = 240,      /* rows of a block */
+    K_PIECE = 256,         /* pieces of a longer one */
+    ROWS_BLOCK = 240,      /* rows of a block, */
+    ROWS_WHOLE = 480,      /* where there are more than these */
+    ROWS_PACK = 40,        /* rows of a block for which a piece of B' is packed */
     PACK_BYTES = 16 << 20, /* packed B' at a time */
     BLOCKS_A_THREAD = 4,   /* so that a thread that is late does not hold up the rest */
 };
@@ -26,9 +28,18 @@ struct job {
     struct ctr_mat target;          /* where sums stand before bias and act: pre, or C */
     int64_t width;                  /* columns of a whole tile */
     int64_t first_panel, panels;    /* of this round */
-    float *packed;                  /* or NULL */
+    float *packed;                  /* the panels of this round, or NULL: */
+    float *pieces;                  /* a piece of a panel for each worker */
+    int64_t piece;                  /* of k */
     int64_t rows_block, panels_block, row_blocks;
 };
+
+/* k rows of B' where its columns are dense: what lies past cols is not used. */
+static void copy_panel(const struct job *j, const float *b, int64_t cols, int64_t k, float *out)
+{
+    for (int64_t l = 0; l < k; l++)
+        memcpy(out + l * j->width, b + l * j->b_k, (size_t)cols * sizeof *out);
+}
 
 /* Panel p of B', k x width, k outermost: columns past the end are zeros. */
 static void pack_panel(void *ctx, int64_t task, int worker)
@@ -39,6 +50,10 @@ static void pack_panel(void *ctx, int64_t task, int worker)
     float *out = j->packed + task * j->width * j->k;
 
     (void)worker;
+    if (j->b_col == 1) {
+        copy_panel(j, b, cols, j->k, out);
+        return;
+    }
     for (int64_t l0 = 0; l0 < j->k; l0 += 16) { /* lines of B stay in the cache for their 16 floats */
         const int64_t l1 = CTR_MIN(l0 + 16, j->k);
         for (int64_t c = 0; c < cols; c++)
@@ -49,8 +64,26 @@ static void pack_panel(void *ctx, int64_t task, int worker)
     }
 }
 
+/* B' of one panel for k in [k0, k1), for so many rows: packed, if that is worth while. */
+static const float *piece_of(const struct job *j, int64_t panel, int64_t rows, int64_t k0, int64_t k1, int worker,
+                             int64_t *stride)
+{
+    const int64_t col = panel * j->width, cols = CTR_MIN(j->width, j->n - col);
+    const float *b = ctr_mat_f32(j->a->b) + k0 * j->b_k + col;
+    float *to = j->pieces + worker * j->piece * j->width;
+
+    *stride = j->packed || rows >= ROWS_PACK ? j->width : j->b_k;
+    if (j->packed)
+        return j->packed + (panel - j->first_panel) * j->width * j->k + k0 * j->width;
+    if (rows < ROWS_PACK)
+        return b;
+    copy_panel(j, b, cols, k1 - k0, to);
+    return to;
+}
+
 /* One panel of a block of rows, for k in [k0, k1). */
-static void run_panel(const struct job *j, int64_t panel, int64_t row0, int64_t row1, int64_t k0, int64_t k1)
+static void run_panel(const struct job *j, int64_t panel, int64_t row0, int64_t row1, int64_t k0, int64_t k1,
+                      int worker)
 {
     const struct ctr_cpu_kernels *kernels = j->kernels;
     const int64_t col = panel * j->width, cols = CTR_MIN(j->width, j->n - col);
@@ -61,9 +94,7 @@ static void run_panel(const struct job *j, int64_t panel, int64_t row0, int64_t 
         .k = k1 - k0, .a_row = j->a_row, .a_k = j->a_k, .ld = j->target.stride, .cols = (int)cols
     };
 
-    t.b_k = j->packed ? j->width : j->b_k;
-    t.b = j->packed ? j->packed + (panel - j->first_panel) * j->width * j->k + k0 * j->width
-                    : ctr_mat_f32(j->a->b) + k0 * j->b_k + col;
+    t.b = piece_of(j, panel, row1 - row0, k0, k1, worker, &t.b_k);
     for (int64_t row = row0; row < row1; row += kernels->rows) {
         const int64_t rows = CTR_MIN(kernels->rows, row1 - row);
         t.a = ctr_mat_f32(j->a->a) + row * j->a_row + k0 * j->a_k;
@@ -83,14 +114,12 @@ static void run_block(void *ctx, int64_t task, int worker)
     const int64_t row0 = task % j->row_blocks * j->rows_block, row1 = CTR_MIN(row0 + j->rows_block, j->m);
     const int64_t panel0 = j->first_panel + task / j->row_blocks * j->panels_block;
     const int64_t panel1 = CTR_MIN(panel0 + j->panels_block, j->first_panel + j->panels);
-    const int64_t piece = j->k <= K_WHOLE ? CTR_MAX(j->k, 1) : K_PIECE;
     int64_t k0 = 0;
 
-    (void)worker;
     do {
         for (int64_t p = panel0; p < panel1; p++)
-            run_panel(j, p, row0, row1, k0, CTR_MIN(k0 + piece, j->k));
-        k0 += piece;
+            run_panel(j, p, row0, row1, k0, CTR_MIN(k0 + j->piece, j->k), worker);
+        k0 += j->piece;
     } while (k0 < j->k);
     const int64_t col = panel0 * j->width;
     ctr_cpu_epilogue(j->dev, j->a, row0, row1 - row0, col, CTR_MIN(panel1 * j->width, j->n) - col);
@@ -103,7 +132,7 @@ static int64_t cut(struct job *j, int threads)
     const int64_t step = j->kernels->rows;
     int64_t tasks;
 
-    j->rows_block = CTR_MIN(j->m, ROWS_BLOCK);
+    j->rows_block = j->m <= ROWS_WHOLE ? j->m : ROWS_BLOCK;
     j->panels_block = j->panels;
     for (;;) {
         j->row_blocks = (j->m + j->rows_block - 1) / j->rows_block;
@@ -133,7 +162,14 @@ int ctr_cpu_gemm(struct ctr_dev *dev, const struct ctr_dev_gemm *a, struct ctr_e
     j.width = (int64_t)j.kernels->lanes * j.kernels->vectors;
     const int64_t panels = (j.n + j.width - 1) / j.width;
     int64_t round = panels;
-    if (j.b_col != 1 && j.k > 0) {
+    j.piece = j.k <= K_WHOLE ? CTR_MAX(j.k, 1) : K_PIECE;
+    if (j.b_col == 1 && (j.k > j.piece || j.m < ROWS_PACK)) {
+        const int64_t floats = j.piece * j.width * ctr_pool_threads(dev->pool);
+        int rc = ctr_dev_scratch(dev, 0, (size_t)floats * sizeof(float) + CTR_PAD, &packed, err);
+        if (rc)
+            return rc;
+        j.pieces = packed;
+    } else if (j.k > 0) {
         const int64_t bytes = j.k * j.width * (int64_t)sizeof(float);
         round = CTR_MIN(panels, CTR_MAX(PACK_BYTES / bytes, 1));
         int rc = ctr_dev_scratch(dev, 0, (size_t)(round * bytes), &packed, err);

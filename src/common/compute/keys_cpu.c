@@ -224,14 +224,41 @@ static double reduce_row(enum ctr_reduction kind, const float *x, int64_t n, int
     return out;
 }
 
+/* An exponent of ones, plus one, carries into the sign. */
+static bool all_finite(const float *x, int64_t n)
+{
+    enum { LANES = 8 };
+    typedef uint32_t lanes __attribute__((vector_size(LANES * 4)));
+    const uint32_t ones = 0x7f800000, one = 0x00800000;
+    lanes carry = { 0 }, bits;
+    uint32_t any = 0;
+    int64_t i = 0;
+
+    for (; i + LANES <= n; i += LANES) {
+        memcpy(&bits, x + i, sizeof bits);
+        carry |= (bits & ones) + one;
+    }
+    for (; i < n; i++)
+        any |= (ctr_e_to_bits(x[i]) & ones) + one;
+    for (int l = 0; l < LANES; l++)
+        any |= carry[l];
+    return !(any >> 31);
+}
+
 static void reduce_rows(void *ctx, int64_t task, int worker)
 {
     const struct reduction *r = ctx;
     const struct ctr_mat x = r->a->x;
+    const int64_t from = task * r->rows, to = CTR_MIN(from + r->rows, x.rows);
     double out = r->a->kind == CTR_REDUCE_NONFINITE ? -1 : 0;
 
     (void)worker;
-    for (int64_t i = task * r->rows; i < CTR_MIN((task + 1) * r->rows, x.rows); i++)
+    if (r->a->kind == CTR_REDUCE_NONFINITE && x.stride == x.cols &&
+        all_finite(ctr_mat_f32(x) + from * x.stride, (to - from) * x.cols)) {
+        r->partial[task] = out;
+        return;
+    }
+    for (int64_t i = from; i < to; i++)
         out = reduce_row(r->a->kind, ctr_mat_f32(x) + i * x.stride, x.cols, i, out);
     r->partial[task] = out;
 }

@@ -80,6 +80,12 @@ static int spread(struct task *t, struct ctr_dev *dev, const void *a, int64_t n,
     return 0;
 }
 
+/* Of sums over rows: wide, because rows come from far, and long runs of them come faster. */
+static int64_t cols_a_task(const struct ctr_dev *dev, int64_t cols)
+{
+    return CTR_MIN((cols / ctr_pool_threads(dev->pool) + 15) / 16 * 16, CTR_COLS_BLOCK);
+}
+
 static int64_t rows_a_task(int64_t cols)
 {
     return CTR_MAX(CTR_TASK_ELEMENTS / CTR_MAX(cols, 1), 1);
@@ -109,24 +115,18 @@ void ctr_cpu_epilogue(const struct ctr_dev *dev, const struct ctr_dev_gemm *a, i
 {
     const struct ctr_cpu_kernels *kernels = ctr_cpu_kernels_of(dev);
     const struct ctr_block c = block_at(a->c, row, col), pre = block_at(a->pre, row, col);
-    struct ctr_act_cols k = act_cols(&a->act, a->bias, col);
+    const struct ctr_act_cols k = act_cols(&a->act, a->bias, col);
 
-    if (a->pre.mem) {
-        struct ctr_act_cols bias = { .kind = CTR_ACT_NONE, .bias = k.bias };
-        if (k.bias)
-            kernels->act(&bias, pre, pre, rows, cols);
-        k.bias = NULL;
-        kernels->act(&k, pre, c, rows, cols);
-    } else if (k.bias || k.kind != CTR_ACT_NONE) {
-        kernels->act(&k, c, c, rows, cols);
-    }
+    if (a->pre.mem || k.bias || k.kind != CTR_ACT_NONE)
+        kernels->act(&k, a->pre.mem ? pre : c, pre, c, rows, cols);
 }
 
 static void run_act(const struct task *t, int64_t from, int64_t to)
 {
     const struct ctr_dev_act *a = t->a;
     const struct ctr_act_cols k = act_cols(&a->act, a->bias, 0);
-    t->kernels->act(&k, block_at(a->z, from, 0), block_at(a->y, from, 0), to - from, a->z.cols);
+    t->kernels->act(&k, block_at(a->z, from, 0), (struct ctr_block){ 0 }, block_at(a->y, from, 0), to - from,
+                    a->z.cols);
 }
 
 int ctr_cpu_act(struct ctr_dev *dev, const struct ctr_dev_act *a, struct ctr_err *err)
@@ -153,7 +153,7 @@ static void run_act_grad(const struct task *t, int64_t from, int64_t to)
 int ctr_cpu_act_grad(struct ctr_dev *dev, const struct ctr_dev_act_grad *a, struct ctr_err *err)
 {
     (void)err;
-    return spread(&(struct task){ 0 }, dev, a, a->dy.cols, CTR_COLS_BLOCK, run_act_grad);
+    return spread(&(struct task){ 0 }, dev, a, a->dy.cols, cols_a_task(dev, a->dy.cols), run_act_grad);
 }
 
 /* ---- embeddings ---- */
@@ -298,7 +298,7 @@ static void run_stats(const struct task *t, int64_t from, int64_t to)
 int ctr_cpu_stats(struct ctr_dev *dev, const struct ctr_dev_stats *a, struct ctr_err *err)
 {
     (void)err;
-    return spread(&(struct task){ 0 }, dev, a, a->x.cols, CTR_COLS_BLOCK, run_stats);
+    return spread(&(struct task){ 0 }, dev, a, a->x.cols, cols_a_task(dev, a->x.cols), run_stats);
 }
 
 static void run_norm(const struct task *t, int64_t from, int64_t to)
@@ -342,7 +342,7 @@ static void run_norm_grad(const struct task *t, int64_t from, int64_t to)
 int ctr_cpu_norm_grad(struct ctr_dev *dev, const struct ctr_dev_norm_grad *a, struct ctr_err *err)
 {
     (void)err;
-    return spread(&(struct task){ 0 }, dev, a, a->x.cols, CTR_COLS_BLOCK, run_norm_grad);
+    return spread(&(struct task){ 0 }, dev, a, a->x.cols, cols_a_task(dev, a->x.cols), run_norm_grad);
 }
 
 /* ---- loss, optimizers ---- */
