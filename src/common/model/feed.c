@@ -42,6 +42,7 @@ struct ctr_feed {
     uint64_t made, taken;
     bool waits_some, waits_room;
     atomic_bool quit;
+    atomic_bool idles; /* the maker waits for input, and is not just slow */
     struct slot slot[RING];
 };
 
@@ -148,6 +149,7 @@ static void *make_tiles(void *arg)
         struct slot *s = &f->slot[f->made % RING];
         pthread_mutex_unlock(&f->lock);
         fill(f, s);
+        atomic_store(&f->idles, false);
         code = s->code;
         const bool hold = code > 0 && f->o.with_batches && s->tile.ends_batch;
         pthread_mutex_lock(&f->lock);
@@ -195,10 +197,11 @@ static void wait_some(struct ctr_feed *f)
             pthread_cond_wait(&f->some, &f->lock);
             continue;
         }
-        int64_t until = CTR_MIN(now_ms() + STOP_MS, since + f->o.idle_ms);
+        const int64_t now = now_ms(), left = since + f->o.idle_ms - now;
+        const int64_t until = now + (left > 0 ? CTR_MIN(left, STOP_MS) : STOP_MS);
         struct timespec ts = { .tv_sec = (time_t)(until / 1000), .tv_nsec = (long)(until % 1000) * 1000000 };
         if (pthread_cond_timedwait(&f->some, &f->lock, &ts) == ETIMEDOUT && f->made == f->taken &&
-            (stopping(f) || now_ms() - since >= f->o.idle_ms)) {
+            (stopping(f) || (atomic_load(&f->idles) && now_ms() - since >= f->o.idle_ms))) {
             pthread_mutex_unlock(&f->lock);
             f->o.idle(f->o.ctx);
             since = now_ms();
@@ -289,7 +292,8 @@ bool ctr_feed_has_thread(const struct ctr_feed *f)
     return f && f->threaded;
 }
 
-bool ctr_feed_quits(const struct ctr_feed *f)
+bool ctr_feed_idles(struct ctr_feed *f)
 {
-    return atomic_load(&f->quit);
+    atomic_store(&f->idles, true);
+    return !atomic_load(&f->quit);
 }

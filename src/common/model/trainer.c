@@ -411,7 +411,7 @@ static bool reader_waits(void *ctx)
 {
     struct ctr_trainer *t = ctx;
     if (ctr_feed_has_thread(t->feed))
-        return !ctr_feed_quits(t->feed);
+        return ctr_feed_idles(t->feed);
     if (t->job.idle)
         t->job.idle(t->job.ctx);
     return true;
