@@ -69,6 +69,18 @@ ctr-cat --batch 2 small.arrows | ctr-calibrate --fit isotonic -q -j 4 | ctr-info
 ctr-info --digest map >d1
 is "the same map for any batch and number of threads" "$(cut -d' ' -f1 d2)" "$(cut -d' ' -f1 d1)"
 
+# ---- counts and sums of weights: whole numbers give the blocks that weights of 2 give, with ties and without
+for levels in 3 40 1000 100000; do
+    awk -v OFS=, -v n="$levels" 'BEGIN { s = 5; print "click,score,narrow,w"; for (i = 0; i < 3000; i++) { s = (s * 16807) % 2147483647; p = int(s / 2147483647 * n) / n
+        s = (s * 16807) % 2147483647; print (s / 2147483647 < p * p), p, p, 2 } }' >ties.csv
+    import --columns click:int8,score:float64,narrow:float32,w:int8 ties.csv >ties.arrows
+    for score in score narrow; do
+        ctr-calibrate --fit isotonic -q -o whole.map --score $score ties.arrows
+        ctr-calibrate --fit isotonic -q -o twos.map --score $score --weight w ties.arrows
+        is "$levels levels, $score: the same map" "$(ctr-info --digest whole.map | cut -d' ' -f1)" "$(ctr-info --digest twos.map | cut -d' ' -f1)"
+    done
+done
+
 # ---- slices
 { echo click,score,site; awk -v OFS=, 'BEGIN { for (i = 0; i < 60; i++) { p = (i % 10 + .5) / 10
     print (i * 7 % 10 < i % 10), p, "a"; print (i * 7 % 10 < i % 10 / 2), p, "b"; if (i < 4) print i % 2, p, "thin"

@@ -156,24 +156,39 @@ static int check_memory(const struct ctr_cal_fit *f, struct ctr_err *err)
                     (long long)f->seen, ctr_size_text((uint64_t)need).s);
 }
 
+/* Of the part of all rows. */
+__attribute__((optimize("O3"))) static void count_classes(struct ctr_cal_fit *f)
+{
+    const struct ctr_metric_rows *r = &f->rows;
+    int64_t positive = 0, negative = 0;
+
+    for (int64_t i = 0; !r->weight && i < r->n; i++) {
+        positive += r->label[i] > 0;
+        negative += r->label[i] < 1;
+    }
+    for (int64_t i = 0; r->weight && i < r->n; i++) {
+        positive += (r->label[i] > 0) & (r->weight[i] > 0);
+        negative += (r->label[i] < 1) & (r->weight[i] > 0);
+        f->weight += r->weight[i];
+    }
+    f->weight += r->weight ? 0 : (double)r->n;
+    f->part[0].positive += positive;
+    f->part[0].negative += negative;
+}
+
 int ctr_cal_fit_batch(struct ctr_cal_fit *f, const struct ctr_batch *b, struct ctr_err *err)
 {
-    const struct ctr_col *by = f->o.by >= 0 ? &b->col[f->o.by] : NULL;
     const struct ctr_metric_rows *r = &f->rows;
     struct part *p;
     int rc = ctr_metric_rows_load(&f->rows, &f->o.columns, b, err);
 
-    if (rc || (rc = ctr_sample_reserve(&f->part[0].sample, b->rows, err)))
+    if (rc || (rc = ctr_sample_push_rows(&f->part[0].sample, r->score, r->label, r->weight, NULL, r->n, err)))
         return rc;
-    for (int64_t i = 0; i < b->rows; i++) {
-        double w = r->weight ? r->weight[i] : 1, score = r->score[i] + 0.0;
-        f->weight += w;
-        if ((rc = part_row(&f->part[0], score, r->label[i], w, err)))
+    count_classes(f);
+    for (int64_t i = 0; f->o.by >= 0 && i < b->rows; i++)
+        if ((rc = part_of(f, &b->col[f->o.by], i, &p, err)) || (rc = ctr_sample_reserve(&p->sample, 1, err)) ||
+            (rc = part_row(p, r->score[i] + 0.0, r->label[i], r->weight ? r->weight[i] : 1, err)))
             return rc;
-        if (by && ((rc = part_of(f, by, i, &p, err)) || (rc = ctr_sample_reserve(&p->sample, 1, err)) ||
-                   (rc = part_row(p, score, r->label[i], w, err))))
-            return rc;
-    }
     f->seen += b->rows;
     return check_memory(f, err);
 }
@@ -213,10 +228,85 @@ static int pool_violators(const struct ctr_sample *s, struct ctr_buf *blocks, st
     return 0;
 }
 
+/* The same where every entry weighs 1, in whole numbers. A block is the entries up to the next one's first. Counts are
+ * below 2^26, so that products compare exactly, and as the rounded quotients would, which differ where the fractions
+ * do.
+ */
+enum { MAX_WHOLE = 1 << 26 };
+struct whole {
+    uint32_t first, positive;
+};
+
+/* Puts a block, which ends before `end`, on top of the n there are; returns how many there are then. */
+static inline int64_t pool_block(struct whole *b, int64_t n, struct whole x, uint32_t end)
+{
+    while (n && (uint64_t)b[n - 1].positive * (end - x.first) >= (uint64_t)x.positive * (x.first - b[n - 1].first)) {
+        n--;
+        x.positive += b[n].positive;
+        x.first = b[n].first;
+    }
+    b[n] = x;
+    return n + 1;
+}
+
+/* The entries of a score, negatives first, are one point. A point of positives alone is pooled with the one after it,
+ * one of negatives alone with the one before; so blocks begin only where a point with a negative comes before one with
+ * a positive. */
+static inline int64_t pool_points(const struct ctr_sample *s, bool wide, struct whole *b)
+{
+    const uint64_t *wides = (const uint64_t *)(const void *)s->key.data;
+    const uint32_t *narrows = (const uint32_t *)(const void *)s->key.data;
+    const uint32_t n = (uint32_t)s->n;
+    struct whole x = { 0, 0 };
+    uint64_t last = 1, mixed = UINT64_MAX, key; /* mixed: the last score that has both */
+    int64_t blocks = 0;
+
+    for (uint32_t i = 0; i < n; i++, last = key) {
+        key = wide ? wides[i] : narrows[i];
+        if (~last & key & 1) {
+            uint32_t from = i; /* of its point */
+            while (from > x.first && (wide ? wides[from - 1] : narrows[from - 1]) >> 1 == key >> 1)
+                from--;
+            mixed = from < i ? key >> 1 : mixed;
+            if (from > x.first) {
+                blocks = pool_block(b, blocks, x, from);
+                x = (struct whole){ from, 0 };
+            }
+        } else if (last & key & 1 && last >> 1 == mixed && key >> 1 != mixed) {
+            blocks = pool_block(b, blocks, x, i);
+            x = (struct whole){ i, 0 };
+        }
+        x.positive += key & 1;
+    }
+    return pool_block(b, blocks, x, n);
+}
+
+static int pool_whole(const struct ctr_sample *s, struct ctr_buf *blocks, struct ctr_err *err)
+{
+    struct ctr_buf buf = { 0 };
+    int rc = ctr_buf_reserve(&buf, ((size_t)s->n / 2 + 2) * sizeof(struct whole), err);
+    const struct whole *b = (const struct whole *)(const void *)buf.data;
+
+    if (rc)
+        return rc;
+    int64_t n =
+        s->wide ? pool_points(s, true, (struct whole *)buf.data) : pool_points(s, false, (struct whole *)buf.data);
+    for (int64_t i = 0; !rc && i < n; i++) {
+        uint32_t end = i + 1 < n ? b[i + 1].first : (uint32_t)s->n;
+        struct block x = { ctr_sample_score(s, ctr_sample_key(s, b[i].first)),
+                           ctr_sample_score(s, ctr_sample_key(s, end - 1)), end - b[i].first, b[i].positive, 0 };
+        x.value = x.label / x.weight;
+        rc = ctr_buf_append(blocks, &x, sizeof x, err);
+    }
+    ctr_buf_free(&buf);
+    return rc;
+}
+
 static int fit_isotonic(const struct ctr_sample *s, struct ctr_cal_part *to, struct ctr_err *err)
 {
     struct ctr_buf blocks = { 0 };
-    int rc = pool_violators(s, &blocks, err);
+    bool whole = s->n && s->n < MAX_WHOLE && !s->weight.len;
+    int rc = whole ? pool_whole(s, &blocks, err) : pool_violators(s, &blocks, err);
 
     for (size_t i = 0; !rc && i < blocks.len / sizeof(struct block); i++) {
         const struct block *b = &((const struct block *)blocks.data)[i];

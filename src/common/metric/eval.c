@@ -270,21 +270,9 @@ static void sum_rows(struct ctr_metric_sums *to, const struct ctr_metric_rows *r
     *to = t;
 }
 
-/* Without weights, a control and intervals: the common case. */
-static int add_plain(struct ctr_eval *e, struct ctr_slice *s, struct ctr_err *err)
-{
-    const uint32_t *unit = (const uint32_t *)e->unit.data;
-    int rc;
-
-    sum_rows(&s->pub.sums[0], &e->rows, e->rows.score, e->losses ? (const double *)e->loss[0].data : NULL);
-    for (int64_t i = 0; e->samples && i < e->rows.n; i++)
-        if ((rc = ctr_sample_push(&s->sample[0], e->rows.score[i] + 0.0, e->rows.label[i], 1, unit ? unit[i] : 0, err)))
-            return rc;
-    return 0;
-}
-
 static int add_all(struct ctr_eval *e, const struct ctr_batch *b, const double *control, struct ctr_err *err)
 {
+    const double *const scores[] = { e->rows.score, control };
     struct ctr_slice_value all = { -1, NULL, 0 };
     struct ctr_slice *s;
     struct row r = { 0 };
@@ -293,16 +281,18 @@ static int add_all(struct ctr_eval *e, const struct ctr_batch *b, const double *
     if (!rc)
         rc = find_entries(e, s->sample[0].n, err);
     for (int side = 0; !rc && e->samples && side < e->sides; side++)
-        rc = ctr_sample_reserve(&s->sample[side], b->rows, err);
+        rc = ctr_sample_push_rows(&s->sample[side], scores[side], e->rows.label, e->rows.weight,
+                                  (const uint32_t *)(const void *)e->unit.data, b->rows, err);
     if (rc)
         return rc;
-    if (!control && !e->rows.weight && !e->o.bootstrap)
-        return add_plain(e, s, err);
+    if (!control && !e->rows.weight && !e->o.bootstrap) { /* the common case */
+        sum_rows(&s->pub.sums[0], &e->rows, e->rows.score,
+                 e->losses ? (const double *)(const void *)e->loss[0].data : NULL);
+        return 0;
+    }
     for (int64_t i = 0; !rc && i < b->rows; i++) {
         row_get(e, control, i, &r);
         rc = slice_add(e, s, &r, err);
-        for (int side = 0; !rc && e->samples && side < e->sides; side++)
-            rc = ctr_sample_push(&s->sample[side], r.p[side], r.y, r.w, r.unit, err);
     }
     return rc;
 }

@@ -14,30 +14,45 @@ struct group {
     bool both; /* classes */
 };
 
+/* Few keys: every pair of a positive and a negative, which needs no order. */
+enum { FEW = 48 };
+static uint64_t wins_of_few(const uint64_t *k, int64_t n)
+{
+    uint64_t score[2][FEW], wins = 0; /* of negatives, of positives */
+    int64_t count[2] = { 0 };
+
+    for (int64_t i = 0; i < n; i++) { /* to both, and stays in one */
+        uint64_t positive = k[i] & 1;
+        score[0][count[0]] = score[1][count[1]] = k[i] >> 1;
+        count[0] += (int64_t)!positive;
+        count[1] += (int64_t)positive;
+    }
+    for (int64_t i = 0; i < count[1]; i++)
+        for (int64_t j = 0; j < count[0]; j++)
+            wins += (uint64_t)(score[0][j] < score[1][i]) + (uint64_t)(score[0][j] <= score[1][i]);
+    return wins;
+}
+
 /* Unweighted: keys. */
 static void group_keys(uint64_t *k, uint64_t *tmp, int64_t n, struct group *g)
 {
-    int64_t pos = 0, neg = 0, wins = 0, seen = 0;
+    struct ctr_wins w = CTR_NO_WINS;
+    int64_t pos = 0;
 
     for (int64_t i = 0; i < n; i++)
         pos += (int64_t)(k[i] & 1);
-    neg = n - pos;
     g->weight = (double)n;
-    g->both = pos && neg;
+    g->both = pos && pos < n;
     if (!g->both)
         return;
-    ctr_key_sort(k, tmp, n);
-    for (int64_t i = 0; i < n;) {
-        uint64_t score = k[i] >> 1;
-        int64_t p = 0, m = 0;
-        for (; i < n && k[i] >> 1 == score; i++) {
-            p += (int64_t)(k[i] & 1);
-            m += (int64_t)(~k[i] & 1);
-        }
-        wins += p * (2 * seen + m);
-        seen += m;
+    if (n <= FEW) {
+        g->auc = (double)wins_of_few(k, n) / 2 / ((double)pos * (double)(n - pos));
+        return;
     }
-    g->auc = (double)wins / 2 / ((double)pos * (double)neg);
+    k = ctr_key_sort(k, tmp, n);
+    for (int64_t i = 0; i < n; i++)
+        ctr_wins_add(&w, k[i]);
+    g->auc = ctr_wins_auc(&w);
 }
 
 static void group_pairs(struct ctr_pair *k, struct ctr_pair *tmp, int64_t n, struct group *g)
@@ -171,6 +186,10 @@ int ctr_gauc(const struct ctr_sample *s, uint32_t *local, int64_t users, struct 
         goto out;
     for (int64_t k = 0; k < u.n; k++)
         longest = CTR_MAX(longest, ((int64_t *)u.end.data)[k + 1] - ((int64_t *)u.end.data)[k]);
+    if (longest > UINT32_MAX) {
+        rc = ctr_fail(err, CTR_ENOMEM, "gauc takes 4,294,967,295 rows a user at most");
+        goto out;
+    }
     if ((rc = ctr_buf_reserve(&tmp, (size_t)longest * size, err)))
         goto out;
     scatter(s, &u, data.data);

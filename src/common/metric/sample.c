@@ -2,16 +2,16 @@
  *
  * sample: compact (score, class, weight) entries, their radix sort, and the exact AUC.
  *
- * The sort is a least-significant-digit radix sort of 11-bit digits. 64-bit keys take three passes over their upper 33
- * bits; few keys still share these, and each such run is then sorted by itself. Every step is stable, so the order, and
- * with it every sum of weights, is a function of the rows alone. */
+ * The sort is a radix sort of 10-bit digits, the least significant first: two or three passes over the upper bits of
+ * the keys' range, which few keys share; each run that does is then sorted by itself. Every step is stable, so the
+ * order, and with it every sum of weights, is a function of the rows alone. */
 #include "common/metric/sample.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-enum { DIGIT_BITS = 11, DIGITS = 1 << DIGIT_BITS, PASSES = 3, INSERTION = 48, LOW_BITS = 30 };
-enum { SPREAD_MOST = 16384, CROWD = 24 }; /* keys of a slice; the mean of a key's neighbours in its bucket */
+enum { DIGIT_BITS = 10, DIGITS = 1 << DIGIT_BITS, PASSES = 3, INSERTION = 48 };
+enum { FEW = 16384 }; /* keys of which two digits tell nearly all apart */
 
 void ctr_sample_free(struct ctr_sample *s)
 {
@@ -112,27 +112,77 @@ int ctr_sample_push_weighted(struct ctr_sample *s, double score, double label, d
     return 0;
 }
 
-/* A sort of T by KEY(x); `name`_lsd orders by the 33 bits from bit `low` on and returns where the result is: a or t. */
-#define DEFINE_SORT(name, T, KEY)                                                                                      \
-    static T *name##_lsd(T *a, T *t, size_t n, int low)                                                                \
+__attribute__((optimize("O3"))) bool ctr_labels_whole(const double *label, int64_t n)
+{
+    uint64_t fractional = 0;
+
+    for (int64_t i = 0; i < n; i++)
+        fractional |= (uint64_t)((label[i] != 0) & (label[i] != 1));
+    return !fractional;
+}
+
+/* Keys of rows of the common kind. */
+__attribute__((optimize("O3"))) static void put_whole(struct ctr_sample *s, const double *restrict score,
+                                                      const double *restrict label, int64_t n)
+{
+    uint64_t *restrict wide = (uint64_t *)(void *)s->key.data + s->n;
+    uint32_t *restrict narrow = (uint32_t *)(void *)s->key.data + s->n;
+
+    for (int64_t i = 0; s->wide && i < n; i++) {
+        double p = score[i] + 0.0; /* -0 becomes 0 */
+        uint64_t bits;
+        memcpy(&bits, &p, sizeof bits);
+        wide[i] = bits << 1 | (label[i] == 1);
+    }
+    for (int64_t i = 0; !s->wide && i < n; i++) {
+        float p = (float)(score[i] + 0.0);
+        uint32_t bits;
+        memcpy(&bits, &p, sizeof bits);
+        narrow[i] = bits << 1 | (label[i] == 1);
+    }
+}
+
+int ctr_sample_push_rows(struct ctr_sample *s, const double *score, const double *label, const double *weight,
+                         const uint32_t *unit, int64_t n, struct ctr_err *err)
+{
+    int rc = ctr_sample_reserve(s, n, err);
+
+    if (!rc && !weight && !s->weight.len && ctr_labels_whole(label, n)) {
+        put_whole(s, score, label, n);
+        if (s->units)
+            memcpy((uint32_t *)(void *)s->unit.data + s->n, unit, (size_t)n * sizeof *unit);
+        s->n += n;
+        return 0;
+    }
+    for (int64_t i = 0; !rc && i < n; i++)
+        rc = ctr_sample_push(s, score[i] + 0.0, label[i], weight ? weight[i] : 1, s->units ? unit[i] : 0, err);
+    return rc;
+}
+
+/* Sorts of T by KEY(x), which is a K. `name`_digits orders by `passes` digits of KEY - base from bit `low` on; it and
+ * `name`_sort return where the result is: a or t. */
+#define DEFINE_SORT(name, T, K, KEY)                                                                                   \
+    static T *name##_digits(T *a, T *t, size_t n, K base, int low, int passes)                                         \
     {                                                                                                                  \
         size_t count[PASSES][DIGITS];                                                                                  \
-        memset(count, 0, sizeof count);                                                                                \
-        for (size_t i = 0; i < n; i++)                                                                                 \
-            for (int p = 0; p < PASSES; p++)                                                                           \
-                count[p][KEY(a[i]) >> (low + p * DIGIT_BITS) & (DIGITS - 1)]++;                                        \
-        for (int p = 0; p < PASSES; p++) {                                                                             \
+        memset(count, 0, (size_t)passes * sizeof count[0]);                                                            \
+        for (size_t i = 0; i < n; i++) {                                                                               \
+            K k = (K)(KEY(a[i]) - base) >> low;                                                                        \
+            count[0][k & (DIGITS - 1)]++;                                                                              \
+            count[1][k >> DIGIT_BITS & (DIGITS - 1)]++;                                                                \
+            if (passes > 2)                                                                                            \
+                count[2][k >> 2 * DIGIT_BITS & (DIGITS - 1)]++;                                                        \
+        }                                                                                                              \
+        for (int p = 0; p < passes; p++) {                                                                             \
             int shift = low + p * DIGIT_BITS;                                                                          \
             size_t sum = 0, *c = count[p];                                                                             \
-            if (c[KEY(a[0]) >> shift & (DIGITS - 1)] == n)                                                             \
-                continue; /* one digit only */                                                                         \
             for (int d = 0; d < DIGITS; d++) {                                                                         \
                 size_t k = c[d];                                                                                       \
                 c[d] = sum;                                                                                            \
                 sum += k;                                                                                              \
             }                                                                                                          \
             for (size_t i = 0; i < n; i++)                                                                             \
-                t[c[KEY(a[i]) >> shift & (DIGITS - 1)]++] = a[i];                                                      \
+                t[c[(K)(KEY(a[i]) - base) >> shift & (DIGITS - 1)]++] = a[i];                                          \
             T *swap = a;                                                                                               \
             a = t;                                                                                                     \
             t = swap;                                                                                                  \
@@ -148,24 +198,28 @@ int ctr_sample_push_weighted(struct ctr_sample *s, double score, double label, d
                 a[j] = a[j - 1];                                                                                       \
             a[j] = x;                                                                                                  \
         }                                                                                                              \
-    }
-
-/* Of 64-bit keys: the upper bits, then each run of keys that share them. */
-#define DEFINE_SORT64(name, T, KEY)                                                                                    \
-    DEFINE_SORT(name, T, KEY)                                                                                          \
+    }                                                                                                                  \
     static T *name##_sort(T *a, T *t, size_t n)                                                                        \
     {                                                                                                                  \
         if (n <= INSERTION) {                                                                                          \
             name##_insertion(a, n);                                                                                    \
             return a;                                                                                                  \
         }                                                                                                              \
-        T *r = name##_lsd(a, t, n, LOW_BITS), *other = r == a ? t : a;                                                 \
-        for (size_t i = 0, j; i < n; i = j) {                                                                          \
-            for (j = i + 1; j < n && KEY(r[j]) >> LOW_BITS == KEY(r[i]) >> LOW_BITS;)                                  \
+        K least = KEY(a[0]), most = least;                                                                             \
+        for (size_t i = 1; i < n; i++) {                                                                               \
+            least = CTR_MIN(least, KEY(a[i]));                                                                         \
+            most = CTR_MAX(most, KEY(a[i]));                                                                           \
+        }                                                                                                              \
+        if (least == most)                                                                                             \
+            return a;                                                                                                  \
+        int bits = 64 - __builtin_clzll((uint64_t)(most - least)),                                                     \
+            passes = n <= FEW || bits <= 2 * DIGIT_BITS ? 2 : 3;                                                       \
+        int low = CTR_MAX(0, bits - passes * DIGIT_BITS);                                                              \
+        T *r = name##_digits(a, t, n, least, low, passes), *other = r == a ? t : a;                                    \
+        for (size_t i = 0, j; low && i < n; i = j) { /* runs that share all digits */                                  \
+            for (j = i + 1; j < n && (K)(KEY(r[j]) - least) >> low == (K)(KEY(r[i]) - least) >> low;)                  \
                 j++;                                                                                                   \
-            if (j - i <= INSERTION)                                                                                    \
-                name##_insertion(r + i, j - i);                                                                        \
-            else if (name##_lsd(r + i, other + i, j - i, 0) != r + i)                                                  \
+            if (j - i > 1 && name##_sort(r + i, other + i, j - i) != r + i)                                            \
                 memcpy(r + i, other + i, (j - i) * sizeof(T));                                                         \
         }                                                                                                              \
         return r;                                                                                                      \
@@ -173,48 +227,9 @@ int ctr_sample_push_weighted(struct ctr_sample *s, double score, double label, d
 
 #define KEY_ITSELF(x)  (x)
 #define KEY_OF_PAIR(x) ((x).key)
-DEFINE_SORT(narrow, uint32_t, KEY_ITSELF)
-DEFINE_SORT64(wide, uint64_t, KEY_ITSELF)
-DEFINE_SORT64(pair, struct ctr_pair, KEY_OF_PAIR)
-
-/* One pass into buckets of equal width between the lowest key and the highest, and an insertion sort of what is nearly
- * in order then: for the few thousand scores of a slice, whose counters would take longer than they. False, and nothing
- * is done: the keys crowd in few buckets. */
-static bool spread_sort(uint64_t *a, uint64_t *t, size_t n)
-{
-    uint16_t at[DIGITS] = { 0 };
-    uint64_t low = a[0], high = a[0];
-    size_t sum = 0, work = 0;
-    int shift;
-
-    for (size_t i = 1; i < n; i++) {
-        low = CTR_MIN(low, a[i]);
-        high = CTR_MAX(high, a[i]);
-    }
-    shift = CTR_MAX(0, 64 - DIGIT_BITS - __builtin_clzll((high - low) | 1));
-    for (size_t i = 0; i < n; i++)
-        at[(a[i] - low) >> shift]++;
-    for (int d = 0; d < DIGITS; d++) {
-        size_t k = at[d];
-        at[d] = (uint16_t)sum;
-        sum += k;
-        work += k * k;
-    }
-    if (work > CROWD * n)
-        return false;
-    for (size_t i = 0; i < n; i++)
-        t[at[(a[i] - low) >> shift]++] = a[i];
-    wide_insertion(t, n);
-    return true;
-}
-
-/* Sorted keys: a or t. */
-static uint64_t *sort_wide(uint64_t *a, uint64_t *t, size_t n)
-{
-    if (n > INSERTION && n <= SPREAD_MOST && spread_sort(a, t, n))
-        return t;
-    return wide_sort(a, t, n);
-}
+DEFINE_SORT(narrow, uint32_t, uint32_t, KEY_ITSELF)
+DEFINE_SORT(wide, uint64_t, uint64_t, KEY_ITSELF)
+DEFINE_SORT(pair, struct ctr_pair, uint64_t, KEY_OF_PAIR)
 
 void ctr_pair_sort(struct ctr_pair *a, struct ctr_pair *tmp, int64_t n)
 {
@@ -224,12 +239,9 @@ void ctr_pair_sort(struct ctr_pair *a, struct ctr_pair *tmp, int64_t n)
         memcpy(a, r, (size_t)n * sizeof *a);
 }
 
-void ctr_key_sort(uint64_t *a, uint64_t *tmp, int64_t n)
+uint64_t *ctr_key_sort(uint64_t *a, uint64_t *tmp, int64_t n)
 {
-    uint64_t *r = sort_wide(a, tmp, (size_t)n);
-
-    if (r != a)
-        memcpy(a, r, (size_t)n * sizeof *a);
+    return wide_sort(a, tmp, (size_t)n);
 }
 
 static int sort_keys(struct ctr_sample *s, struct ctr_err *err)
@@ -241,14 +253,7 @@ static int sort_keys(struct ctr_sample *s, struct ctr_err *err)
 
     if (rc)
         return rc;
-    if (s->wide) {
-        r = sort_wide(a, (uint64_t *)tmp.data, n);
-    } else if (n <= INSERTION) {
-        narrow_insertion(a, n);
-        r = a;
-    } else {
-        r = narrow_lsd(a, (uint32_t *)tmp.data, n, 0);
-    }
+    r = s->wide ? (void *)wide_sort(a, (uint64_t *)tmp.data, n) : (void *)narrow_sort(a, (uint32_t *)tmp.data, n);
     if (r != a) { /* the other buffer is as large: it becomes the sample's */
         struct ctr_buf swap = s->key;
         s->key = tmp;
@@ -324,20 +329,15 @@ int ctr_sample_sort(struct ctr_sample *s, struct ctr_err *err)
     return rc;
 }
 
-/* Of entries that weigh 1: the negatives of a tie come before its positives, so at a positive both are known, how many
- * negatives are below the tie and how many up to its end. Whole numbers: twice the wins are below 2^63. */
-static double auc_of_keys(const uint64_t *key, int64_t n)
+static inline double auc_of_keys(const struct ctr_sample *s, bool wide)
 {
-    uint64_t below = 0, neg = 0, wins = 0, tie = UINT64_MAX;
+    const uint64_t *wides = (const uint64_t *)(const void *)s->key.data;
+    const uint32_t *narrows = (const uint32_t *)(const void *)s->key.data;
+    struct ctr_wins w = CTR_NO_WINS;
 
-    for (int64_t i = 0; i < n; i++) {
-        uint64_t positive = key[i] & 1;
-        below = key[i] >> 1 == tie ? below : neg;
-        tie = key[i] >> 1;
-        wins += (below + neg) & -positive;
-        neg += !positive;
-    }
-    return neg && neg < (uint64_t)n ? (double)wins / 2 / ((double)neg * (double)((uint64_t)n - neg)) : NAN;
+    for (int64_t i = 0; i < s->n; i++)
+        ctr_wins_add(&w, wide ? wides[i] : narrows[i]);
+    return ctr_wins_auc(&w);
 }
 
 double ctr_sample_auc(const struct ctr_sample *s)
@@ -345,8 +345,8 @@ double ctr_sample_auc(const struct ctr_sample *s)
     struct ctr_ties t = { .s = s };
     double neg = 0, pos = 0, wins = 0; /* whole numbers stay exact up to 2^53 */
 
-    if (s->wide && !s->weight.len && s->n <= UINT32_MAX)
-        return auc_of_keys((const uint64_t *)s->key.data, s->n);
+    if (!s->weight.len && s->n <= UINT32_MAX)
+        return s->wide ? auc_of_keys(s, true) : auc_of_keys(s, false);
     while (ctr_ties_next(&t)) {
         wins += t.pos * (2 * neg + t.neg);
         neg += t.neg;

@@ -11,6 +11,8 @@
 
 #include "common/base/base.h"
 
+#include <math.h>
+
 struct ctr_sample {
     struct ctr_buf key;    /* uint32_t, or uint64_t when wide */
     struct ctr_buf weight; /* double; empty while every entry weighs 1 */
@@ -29,6 +31,11 @@ int ctr_sample_gather(struct ctr_sample *s, const struct ctr_sample *from, const
 /* One row into room that was reserved, but for the first weight that is not 1, which may fail. */
 int ctr_sample_push_weighted(struct ctr_sample *s, double score, double label, double weight, uint32_t unit,
                              struct ctr_err *err) CTR_MUST;
+
+/* All rows of a batch. weight: NULL where all weigh 1; unit: NULL unless s->units. */
+int ctr_sample_push_rows(struct ctr_sample *s, const double *score, const double *label, const double *weight,
+                         const uint32_t *unit, int64_t n, struct ctr_err *err) CTR_MUST;
+bool ctr_labels_whole(const double *label, int64_t n); /* all 0 or 1 */
 
 static inline void ctr_sample_put(struct ctr_sample *s, double score, unsigned positive)
 {
@@ -99,7 +106,7 @@ struct ctr_pair {
     };
 };
 void ctr_pair_sort(struct ctr_pair *a, struct ctr_pair *tmp, int64_t n);
-void ctr_key_sort(uint64_t *a, uint64_t *tmp, int64_t n);
+uint64_t *ctr_key_sort(uint64_t *a, uint64_t *tmp, int64_t n); /* where the result is: a or tmp */
 
 /* Groups of equal score of a sorted sample, ascending:  while (ctr_ties_next(&t)) …
  * Start with { .s = sample }. */
@@ -129,6 +136,33 @@ static inline bool ctr_ties_next(struct ctr_ties *t)
     }
     t->i = i;
     return i > first;
+}
+
+/* Counts the pairs that positives win, by keys in order. The negatives of a tie come before its positives, so at a
+ * positive both are known, how many negatives are below the tie and how many up to its end. At most UINT32_MAX keys:
+ * twice the wins are below 2^63. */
+struct ctr_wins {
+    uint64_t tie, wins;       /* the last score's bits; twice the pairs */
+    uint32_t below, neg, pos; /* negatives below the tie; so far */
+    uint32_t unused;
+};
+#define CTR_NO_WINS                                                                                                    \
+    {                                                                                                                  \
+        UINT64_MAX, 0, 0, 0, 0, 0                                                                                      \
+    }
+static inline void ctr_wins_add(struct ctr_wins *w, uint64_t key)
+{
+    uint32_t positive = key & 1;
+
+    w->below = key >> 1 == w->tie ? w->below : w->neg;
+    w->tie = key >> 1;
+    w->wins += ((uint64_t)w->below + w->neg) & -(uint64_t)positive;
+    w->pos += positive;
+    w->neg += !positive;
+}
+static inline double ctr_wins_auc(const struct ctr_wins *w)
+{
+    return w->neg && w->pos ? (double)w->wins / 2 / ((double)w->neg * (double)w->pos) : NAN;
 }
 
 /* Exact AUC of a sorted sample; NaN when a class has no weight. */
