@@ -468,6 +468,7 @@ const struct ctr_model ctr_model_lr = {
     .scorer_open = ctr_lr_scorer_open,
     .scorer_free = ctr_lr_scorer_free,
     .scorer_bind = lr_scorer_bind,
+    .predicts_transposed = true,
     .predict_rows = ctr_lr_predict_rows,
     .predict_uncertain = ctr_lr_predict_uncertain,
     .row_weights = ctr_lr_row_weights,

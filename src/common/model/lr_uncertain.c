@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The uncertainty of a prediction: u(x) = sum of |x_i| alpha / (beta + n_i^power), the most that the log-odds could
- * move if the row came once more ("Ad Click Prediction: a View from the Trenches", KDD 2013, section 6). Terms are
- * added up as the dot product is, so that training and prediction tell the same bits. */
+ * move if the row came once more ("Ad Click Prediction: a View from the Trenches", KDD 2013, section 6). A rate is
+ * rounded to float, so that prediction finds it on the line of the weight; terms are added up as the dot product is. So
+ * training and prediction tell the same bits. */
 #include <math.h>
 
 #include "common/feature/op.h"
@@ -11,6 +12,7 @@
 int ctr_lr_unseen_rate(const struct ctr_learning *l, const struct ctr_event *e, double *rate, struct ctr_err *err)
 {
     *rate = l->rate == CTR_RATE_GLOBAL ? ctr_state_rate(l, e, &(struct ctr_state){ 0 }) : l->alpha / l->beta;
+    *rate = (double)(float)*rate;
     if (*rate < INFINITY)
         return 0;
     return ctr_fail(err, CTR_EUSAGE, "with --beta 0 the uncertainty of an unseen key has no bound");
@@ -26,14 +28,14 @@ void ctr_lr_uncertain_terms(const struct ctr_learning *l, const struct ctr_event
     if (!l->rooted)
         for (int64_t i = 0; i < k; i++) {
             ctr_state_read(l, e, row[i], &state);
-            term[i] = ctr_state_rate(l, e, &state);
+            term[i] = (double)(float)ctr_state_rate(l, e, &state);
         }
     else if (l->precision == CTR_F64_STATE)
         for (int64_t i = 0; i < k; i++)
-            term[i] = alpha / (beta + root[i]);
+            term[i] = (double)(float)(alpha / (beta + root[i]));
     else
         for (int64_t i = 0; i < k; i++)
-            term[i] = alpha / (beta + (double)root32[i]);
+            term[i] = (double)(float)(alpha / (beta + (double)root32[i]));
     for (int64_t i = 0; x && i < k; i++)
         term[i] *= fabs(x[i]);
 }

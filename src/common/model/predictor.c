@@ -185,6 +185,8 @@ int ctr_predictor_bind(struct ctr_predictor *p, const struct ctr_schema *s, stru
         rc = ctr_inputs_new(&p->in[i], &p->stream, -1, -1, &change, &p->tables, err);
     for (int i = 0; i < p->threads && !rc && p->info.model->by_column; i++)
         rc = ctr_inputs_by_column(p->in[i], err);
+    for (int i = 0; i < p->threads && !rc && p->info.model->predicts_transposed; i++)
+        ctr_inputs_transpose(p->in[i]);
     if (!rc)
         rc = p->info.model->scorer_bind(p->scorer, p->in[0], &p->tables, err);
     if (!rc)
