@@ -2,7 +2,6 @@
  *
  * ctr-train: learn a model from a stream of features. Options and wiring; learning is in src/common/model. */
 #include <inttypes.h>
-#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -104,56 +103,26 @@ struct run {
     bool header;
 };
 
-/* ---- words on stderr, in the manner of Vowpal Wabbit ---- */
+/* ---- words on stderr ---- */
 
 static void report(void *ctx, const struct ctr_train_stats *s)
 {
     struct run *run = ctx;
-    if (run->cli->quiet)
-        return;
-    if (!run->header)
-        fprintf(stderr, "%-10s %-10s %12s %12s %8s %8s %8s\n%-10s %-10s %12s %12s %8s %8s %8s\n", "average", "since",
-                "example", "example", "current", "current", "current", "loss", "last", "counter", "weight", "label",
-                "predict", "features");
+    struct ctr_buf text = { 0 };
+    struct ctr_err err = { 0 };
+    if (!run->cli->quiet && !ctr_train_progress(s, !run->header, &text, &err))
+        fputs((const char *)text.data, stderr);
     run->header = true;
-    fprintf(stderr, "%-10.6f %-10.6f %12" PRId64 " %12.1f %8.4f %8.4f %8" PRId64 "\n",
-            s->weight > 0 ? s->loss / s->weight : 0, s->since_weight > 0 ? s->since_loss / s->since_weight : 0, s->rows,
-            s->weight, s->label, s->score, s->features);
-}
-
-static void variants_table(const struct run *run)
-{
-    const struct ctr_train_stats *s = ctr_trainer_stats(run->trainer, 0);
-    if (s->weight > 0)
-        fprintf(stderr, "mean label           %.6f\n\n%-20s %12s %8s\n", s->positives / s->weight, "variant",
-                "log loss", "AUC");
-    for (int i = 0; i < ctr_trainer_models(run->trainer) && s->weight > 0; i++)
-        fprintf(stderr, "%-20s %12.6f %8.4f\n", ctr_trainer_name(run->trainer, i),
-                ctr_trainer_stats(run->trainer, i)->loss / s->weight, ctr_trainer_auc(run->trainer, i));
+    ctr_buf_free(&text);
 }
 
 static void summary(const struct run *run)
 {
-    const struct ctr_train_stats *s = ctr_trainer_stats(run->trainer, 0);
-    double auc = ctr_trainer_auc(run->trainer, 0);
-    if (run->cli->quiet)
-        return;
-    struct ctr_buf words = { 0 };
+    struct ctr_buf text = { 0 };
     struct ctr_err err = { 0 };
-    fprintf(stderr, "\nrows                 %" PRId64 "\nkeys                 %" PRId64 " (%s)\n", s->rows,
-            ctr_trainer_keys(run->trainer), ctr_size_text((uint64_t)ctr_trainer_memory(run->trainer)).s);
-    if (!ctr_trainer_words(run->trainer, &words, &err) && words.len)
-        fprintf(stderr, "%s", (const char *)words.data);
-    ctr_buf_free(&words);
-    if (run->variants.n) {
-        variants_table(run);
-        return;
-    }
-    if (s->weight > 0)
-        fprintf(stderr, "mean label           %.6f\nprogressive log loss %.6f\n", s->positives / s->weight,
-                s->loss / s->weight);
-    if (!isnan(auc))
-        fprintf(stderr, "progressive AUC      %.4f\n", auc);
+    if (!run->cli->quiet && !ctr_trainer_summary(run->trainer, &text, &err))
+        fputs((const char *)text.data, stderr);
+    ctr_buf_free(&text);
 }
 
 static void note(void *ctx, const char *text)
@@ -349,16 +318,11 @@ static int read_variants(struct run *run, struct ctr_train_job *job, struct ctr_
     return rc;
 }
 
-/* "1000000" rows, or "10m". */
 static int parse_every(const char *option, const char *text, struct ctr_every *every, struct ctr_err *err)
 {
-    size_t n = text ? strlen(text) : 0;
-    if (!text || (ctr_parse_i64(text, n, &every->rows) && every->rows > 0))
-        return 0;
-    every->rows = 0;
-    if (ctr_parse_duration(text, n, &every->ms) && every->ms > 0)
-        return 0;
-    return ctr_cli_usage(err, "--%s wants a number of rows or a time such as 10m, not '%s'", option, text);
+    return !text || ctr_every_parse(text, every)
+               ? 0
+               : ctr_cli_usage(err, "--%s wants a number of rows or a time such as 10m, not '%s'", option, text);
 }
 
 static int check_follow(const struct ctr_cli *cli, struct ctr_err *err)

@@ -244,6 +244,16 @@ static int64_t now_ms(void)
     return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
 }
 
+bool ctr_every_parse(const char *text, struct ctr_every *every)
+{
+    const size_t n = strlen(text);
+    *every = (struct ctr_every){ 0 };
+    if (ctr_parse_i64(text, n, &every->rows))
+        return every->rows > 0;
+    every->rows = 0;
+    return ctr_parse_duration(text, n, &every->ms) && every->ms > 0;
+}
+
 bool ctr_schedule_due(struct ctr_schedule *s, const struct ctr_every *every, int64_t rows)
 {
     bool due = false;

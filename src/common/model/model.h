@@ -283,6 +283,7 @@ struct ctr_train_stats {
 struct ctr_every {
     int64_t rows, ms;
 };
+bool ctr_every_parse(const char *text, struct ctr_every *every); /* "1000000" rows, or a time such as "10m" */
 
 struct ctr_train_job {
     const struct ctr_model *model;
@@ -332,15 +333,12 @@ int ctr_trainer_publish(struct ctr_trainer *t, struct ctr_err *err) CTR_MUST;
 int ctr_trainer_save(struct ctr_trainer *t, int model, struct ctr_out *out, struct ctr_err *err) CTR_MUST;
 /* Models that learn together: 1, or those of job.model->many. */
 int ctr_trainer_models(const struct ctr_trainer *t);
-const char *ctr_trainer_name(const struct ctr_trainer *t, int model); /* "": there is one */
 /* When all outputs are safe: remove the checkpoint. */
 void ctr_trainer_done(struct ctr_trainer *t);
-const struct ctr_train_stats *ctr_trainer_stats(const struct ctr_trainer *t, int model);
-double ctr_trainer_auc(const struct ctr_trainer *t,
-                       int model); /* progressive, ties where the odds differ by less than 1/128; NaN: one class */
-int64_t ctr_trainer_keys(const struct ctr_trainer *t);
-int64_t ctr_trainer_memory(const struct ctr_trainer *t);
-int ctr_trainer_words(const struct ctr_trainer *t, struct ctr_buf *text, struct ctr_err *err) CTR_MUST;
+/* Words for people, appended to `text`: a line of progress, with a heading above the first, and the summary. */
+int ctr_train_progress(const struct ctr_train_stats *s, bool heading, struct ctr_buf *text,
+                       struct ctr_err *err) CTR_MUST;
+int ctr_trainer_summary(const struct ctr_trainer *t, struct ctr_buf *text, struct ctr_err *err) CTR_MUST;
 
 /* ---- predicting: predictor.c ---- */
 

@@ -120,7 +120,7 @@ static int start_progressive(struct ctr_trainer *t, struct ctr_err *err)
 {
     const char **name = t->job.model->many ? calloc((size_t)t->models, sizeof *name) : NULL;
     for (int i = 0; name && i < t->models; i++)
-        name[i] = ctr_trainer_name(t, i);
+        name[i] = t->job.model->many->name(t->learner, i);
     int rc = t->job.model->many && !name
                  ? ctr_fail_nomem(err, (size_t)t->models * sizeof *name)
                  : ctr_scored_schema(&t->stream, name, t->models, &t->out_schema, &t->out_from, err);
@@ -502,11 +502,6 @@ int ctr_trainer_models(const struct ctr_trainer *t)
     return t->models;
 }
 
-const char *ctr_trainer_name(const struct ctr_trainer *t, int model)
-{
-    return t->job.model->many ? t->job.model->many->name(t->learner, model) : "";
-}
-
 int ctr_trainer_save(struct ctr_trainer *t, int model, struct ctr_out *out, struct ctr_err *err)
 {
     return t->best_pass ? ctr_earlystop_save(t, out, err) : ctr_trainer_save_now(t, model, out, err);
@@ -543,25 +538,4 @@ int ctr_trainer_save_now(struct ctr_trainer *t, int model, struct ctr_out *out, 
 void ctr_trainer_done(struct ctr_trainer *t)
 {
     ctr_checkpoint_remove(t);
-}
-
-const struct ctr_train_stats *ctr_trainer_stats(const struct ctr_trainer *t, int model)
-{
-    return &t->v[model].s;
-}
-
-int64_t ctr_trainer_keys(const struct ctr_trainer *t)
-{
-    return t->job.model->keys(t->learner);
-}
-
-int ctr_trainer_words(const struct ctr_trainer *t, struct ctr_buf *text, struct ctr_err *err)
-{
-    ctr_buf_clear(text);
-    return t->job.model->words ? t->job.model->words(t->learner, text, err) : 0;
-}
-
-int64_t ctr_trainer_memory(const struct ctr_trainer *t)
-{
-    return t->job.model->memory(t->learner);
 }

@@ -6,6 +6,8 @@
 
 #include "common/model/feed.h"
 
+struct ctr_trainer;
+
 enum { CTR_AUC_BINS = 8192 }; /* of the odds, 128 a doubling */
 
 /* Progressive validation with what it needs between rows. The log loss of plain rows (weight 1, label 0 or 1) is the
@@ -19,6 +21,8 @@ struct ctr_validation {
 void ctr_validation_start(struct ctr_validation *v);
 void ctr_validation_row(struct ctr_validation *v, double score, double label, double weight);
 void ctr_validation_settle(struct ctr_validation *v); /* brings s up to date */
+/* Progressive AUC; ties where the odds differ by less than 1/128; NaN: one class. */
+double ctr_trainer_auc(const struct ctr_trainer *t, int model);
 
 /* Where a run was. Rows are those of the pass. */
 struct ctr_position {
