@@ -40,6 +40,19 @@ ok "and rows had to go for others" test "$(count 'device evictions' tight.err)" 
 ok "for any -j" sh -c 'ctr-train mlp -q --device gpu --embedding 40 --hidden 4 --minibatch 200 --passes 2 --l2 .001 \
     --device-memory 800K -j 3 -o got.arrows rows.arrows && cmp got.arrows none.arrows'
 
+# ---- copies of the next rows run while the device learns from the last ones: queues that run as late as they may find an order
+# that is missing, and a set of buffers that is written while it is still in use
+CTR_CUDA_ON_HOST_ORDER=copies train -q -o got.arrows rows.arrows
+ok "copies as late as they may be: the same model" cmp got.arrows none.arrows
+CTR_CUDA_ON_HOST_ORDER=kernels CTR_CUDA_ON_HOST_SAYS=1 train -q -o got.arrows rows.arrows 2>late.err
+ok "kernels as late as they may be: the same model" cmp got.arrows none.arrows
+copied() { sed -n 's/^on host: \([0-9]*\) bytes were copied while kernels were queued/\1/p' "$1"; }
+ok "lists, labels and numbers are copied while kernels are queued" \
+    test "$(copied late.err)" -gt $((2 * 6000 * 12))
+careless() { CTR_CUDA_ON_HOST_ORDER="copies careless" train -q -o got.arrows rows.arrows 2>/dev/null && cmp -s got.arrows none.arrows; }
+not() { ! "$@"; }
+ok "an order that is not kept is found" not careless
+
 # ---- whoever reads the tables reads what the device has learned
 for rows in 0 64 ''; do
     CTR_WORKING_SET=$rows train -q --validation rows.arrows --passes 3 -o "valid$rows.arrows" rows.arrows 2>/dev/null

@@ -59,8 +59,16 @@ static int mem_new(struct ctr_dev *dev, void **p, size_t bytes, struct ctr_err *
                            err); /* before what the copying queue brings */
 }
 
-static void mem_free(struct ctr_dev *, void *p)
+/* What is queued may still use it. */
+static void wait_all(struct cuda *c)
 {
+    cudaStreamSynchronize(c->copy);
+    cudaStreamSynchronize(c->compute);
+}
+
+static void mem_free(struct ctr_dev *dev, void *p)
+{
+    wait_all(cuda_of(dev));
     cudaFree(p);
 }
 
@@ -70,7 +78,8 @@ void *cuda_scratch_bytes(struct cuda *c, int i, int64_t bytes, int *rc, struct c
 
     if (*rc || need <= room)
         return *rc ? NULL : c->scratch[i];
-    cudaFree(c->scratch[i]); /* waits for what uses it */
+    wait_all(c);
+    cudaFree(c->scratch[i]);
     c->dev->bytes -= (int64_t)room;
     c->scratch[i] = NULL;
     c->scratch_bytes[i] = 0;
@@ -144,13 +153,18 @@ static int device_read(struct ctr_dev *dev, const void *from, void *host, size_t
 static void device_close(struct ctr_dev *dev)
 {
     struct cuda *c = cuda_of(dev);
+    if (c->copy && c->compute)
+        wait_all(c);
     for (int i = 0; i < SCRATCHES; i++)
         cudaFree(c->scratch[i]);
     if (c->blas)
         cublasDestroy(c->blas);
-    cudaEventDestroy(c->event);
-    cudaStreamDestroy(c->copy);
-    cudaStreamDestroy(c->compute);
+    if (c->event)
+        cudaEventDestroy(c->event);
+    if (c->copy)
+        cudaStreamDestroy(c->copy);
+    if (c->compute)
+        cudaStreamDestroy(c->compute);
     free(c);
 }
 

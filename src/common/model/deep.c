@@ -158,6 +158,8 @@ static int make_arena(struct ctr_deep *d, struct ctr_err *err)
     struct ctr_mem **const kept[] = { &d->g, &d->s1, &d->s2 };
     for (size_t i = 0; i < CTR_COUNT(kept) && !rc && d->learns; i++)
         rc = ctr_mem_new(kept[i], d->dev, learned, err);
+    if (!rc && d->learns)
+        rc = ctr_mem_new(&d->bad, d->dev, sizeof(double), err);
     return rc || !d->learns ? rc : fill_arena(d, err);
 }
 
@@ -236,8 +238,21 @@ int ctr_deep_room(struct ctr_deep *d, int64_t rows, struct ctr_err *err)
 
 void ctr_deep_free(struct ctr_deep *d)
 {
-    struct ctr_mem *mems[] = { d->w,     d->g,      d->s1,        d->s2,         d->x,      d->dx,
-                               d->logit, d->dlogit, d->label_mem, d->weight_mem, d->numbers };
+    struct ctr_mem *mems[] = { d->w,
+                               d->g,
+                               d->s1,
+                               d->s2,
+                               d->bad,
+                               d->x,
+                               d->dx,
+                               d->logit,
+                               d->dlogit,
+                               d->on[0].label,
+                               d->on[1].label,
+                               d->on[0].weight,
+                               d->on[1].weight,
+                               d->on[0].numbers,
+                               d->on[1].numbers };
     if (d->state)
         d->spec->free(d);
     if (d->dev)

@@ -57,7 +57,10 @@ struct ctr_deep_group {
     int64_t entries;
     struct ctr_buf hash;                     /* u64 [entries] */
     struct ctr_buf index, start, segment, x; /* as in struct ctr_lists; start, segment, x where ragged */
-    struct ctr_mem *index_mem, *start_mem, *segment_mem, *x_mem, *group_start_mem, *group_item_mem;
+    struct ctr_deep_lists {
+        struct ctr_mem *index, *start, *segment, *x;
+    } on[2]; /* the device, by turn */
+    struct ctr_mem *group_start_mem, *group_item_mem;
     int64_t sent_entries, sent_lists; /* on the device already */
 };
 
@@ -87,13 +90,20 @@ struct ctr_deep {
     int params;
     int64_t learned, floats; /* of the arena: parameters that the optimizer learns, all */
     struct ctr_mem *w, *g, *s1, *s2;
+    struct ctr_mem *bad; /* f64: the first element of w that is no number, -1 */
     /* the minibatch: `rows` rows so far, of at most `room` */
     int64_t rows, room;
     struct ctr_mem *x, *dx;         /* [room x x_cols], [room x keys * width] */
     struct ctr_mem *logit, *dlogit; /* f32 [room] */
     struct ctr_buf label, weight;   /* f32 */
-    struct ctr_mem *label_mem, *weight_mem, *numbers;
     bool weighted;
+    /* What comes with the rows is sent while the device still learns from the minibatch before: two sets, in turn. A
+     * set is free again when its turn comes, because the scores between have been waited for. */
+    int turn;
+    struct ctr_deep_batch {
+        struct ctr_mem *label, *weight, *numbers;
+    } on[2];
+    int64_t sent_rows;
     /* rows of the tables: value | state, as many as there are distinct keys so far */
     struct ctr_deep_set *set; /* by table */
     int sets;
@@ -181,8 +191,9 @@ int ctr_deep_pull(struct ctr_deep *d, struct ctr_deep_tables *all, bool make, st
 /* From dx to the gradients of rows, a step of the optimizer on them, and back into the tables. */
 int ctr_deep_push(struct ctr_deep *d, struct ctr_deep_tables *all, struct ctr_pool *pool, const struct ctr_dev_opt *opt,
                   struct ctr_err *err) CTR_MUST;
-/* The first `bytes` at `host` into *m, which grows, without waiting; `sent` of them are there already. Nothing that is
- * still queued may use *m. `host` may be reused at once; ctr_deep_sent: operations from here on see what was sent. */
+/* The first `bytes` at `host` into *m, which grows, without waiting; `sent` of them are there already. No operation
+ * that is still queued may use what is written. `host` may be reused at once; ctr_deep_sent: operations from here on
+ * see what was sent. */
 int ctr_deep_send(struct ctr_deep *d, struct ctr_mem **m, const void *host, size_t sent, size_t bytes,
                   struct ctr_err *err) CTR_MUST;
 int ctr_deep_sent(struct ctr_deep *d, struct ctr_err *err) CTR_MUST;
@@ -200,7 +211,11 @@ struct ctr_deep_learner {
     struct ctr_pool *pool;
     int64_t learned_rows; /* all passes: the schedule's clock */
     int64_t first_row;    /* of the minibatch, for messages */
+    int64_t unchecked;    /* the last row of an update whose parameters have not been looked at yet; 0: none */
 };
+
+/* Wait for the last update: parameters that are not numbers any more must reach neither a score nor a checkpoint. */
+int ctr_deep_settle(struct ctr_deep_learner *l, struct ctr_err *err) CTR_MUST;
 
 #define CTR_DEEP_FUNCTIONS                                                                                             \
     .by_column = true, .rows = CTR_MAX_MINIBATCH, .minibatch = 3000, .learner_new = ctr_deep_learner_new,              \

@@ -104,12 +104,14 @@ static int put_part(struct ctr_batchbuf *b, const char *name, enum kind kind, co
 
 int ctr_deep_save(void *learner, const struct ctr_strs *tables, struct ctr_writer *w, struct ctr_err *err)
 {
-    const struct ctr_deep_learner *l = learner;
+    struct ctr_deep_learner *l = learner;
     const struct ctr_deep *d = &l->net;
     const struct ctr_deep_table **list;
     struct ctr_batchbuf b = { 0 };
-    int rc = sorted_tables(&l->tables, &list, err);
+    int rc = ctr_deep_settle(l, err);
     (void)tables;
+    if (!rc)
+        rc = sorted_tables(&l->tables, &list, err);
     if (rc)
         return rc;
     rc = ctr_batchbuf_init(&b, ctr_writer_schema(w), err);
@@ -182,16 +184,6 @@ static int saver_open(struct saver *s, struct ctr_out *out, struct ctr_err *err)
     return rc ? rc : ctr_writer_open(&s->w, out, &s->schema, NULL, err);
 }
 
-static void saver_free(struct saver *s)
-{
-    ctr_writer_free(s->w);
-    ctr_schema_free(&s->schema);
-    free(s->number);
-    free(s->count);
-    for (int i = 0; i < s->lists; i++)
-        free(s->value[i]);
-}
-
 static int saver_flush(struct saver *s, struct ctr_err *err)
 {
     struct ctr_col item[1 + STATES], col[MAX_COLUMNS];
@@ -230,6 +222,22 @@ static int saver_row(struct saver *s, uint64_t number, const float *value, int64
     return ++s->rows == SAVE_ROWS ? saver_flush(s, err) : 0;
 }
 
+/* After the last row, whatever came before; frees it. */
+static int saver_close(struct saver *s, int rc, struct ctr_err *err)
+{
+    if (!rc)
+        rc = saver_flush(s, err);
+    if (!rc)
+        rc = ctr_writer_finish(s->w, err);
+    ctr_writer_free(s->w);
+    ctr_schema_free(&s->schema);
+    free(s->number);
+    free(s->count);
+    for (int i = 0; i < s->lists; i++)
+        free(s->value[i]);
+    return rc;
+}
+
 static int saver_key(void *ctx, uint64_t key, const float *row, struct ctr_err *err)
 {
     struct saver *s = ctx;
@@ -253,11 +261,7 @@ static int save_table(const struct ctr_deep_learner *l, const struct ctr_deep_ta
         rc = saver_open(&s, out, err);
     if (!rc)
         rc = ctr_embedding_sorted(&t->rows, saver_key, &s, err);
-    if (!rc)
-        rc = saver_flush(&s, err);
-    if (!rc)
-        rc = ctr_writer_finish(s.w, err);
-    saver_free(&s);
+    rc = saver_close(&s, rc, err);
     ctr_buf_free(&name);
     return rc;
 }
@@ -290,11 +294,7 @@ static int save_param(const struct ctr_deep *d, const struct ctr_deep_param *p, 
         rc = saver_open(&s, out, err);
     for (int64_t i = 0; i < p->rows && !rc; i++)
         rc = saver_row(&s, (uint64_t)i, arena + p->at + i * p->cols, d->floats, err);
-    if (!rc)
-        rc = saver_flush(&s, err);
-    if (!rc)
-        rc = ctr_writer_finish(s.w, err);
-    saver_free(&s);
+    rc = saver_close(&s, rc, err);
     ctr_buf_free(&name);
     return rc;
 }

@@ -153,11 +153,12 @@ static int add_lists(struct ctr_deep *d, struct ctr_deep_group *g, const struct 
 static int add_numbers(struct ctr_deep *d, const struct ctr_rows *r, int64_t from, int64_t n, struct ctr_err *err)
 {
     const size_t bytes = (size_t)(n * d->dense) * sizeof(float);
-    int rc = bytes ? ctr_deep_send(d, &d->numbers, r->dense + from * d->dense, 0, bytes, err) : 0;
+    struct ctr_mem **numbers = &d->on[d->turn].numbers;
+    int rc = bytes ? ctr_deep_send(d, numbers, r->dense + from * d->dense, 0, bytes, err) : 0;
     if (!rc && bytes)
         rc = ctr_deep_sent(d, err);
     const struct ctr_mat to = ctr_mat_rows(ctr_mat(d->x, d->room, d->x_cols), d->rows, n);
-    const struct ctr_dev_copy copy = { ctr_mat(d->numbers, n, d->dense),
+    const struct ctr_dev_copy copy = { ctr_mat(*numbers, n, d->dense),
                                        ctr_mat_cols(to, (int64_t)d->keys * d->width, d->dense) };
     if (!rc && bytes)
         rc = ctr_dev_copy(d->dev, &copy, err);
@@ -382,17 +383,23 @@ static int place_rows(struct pull *p, struct ctr_err *err)
 
 static int send_lists(struct ctr_deep *d, struct ctr_err *err)
 {
-    int rc = 0;
+    struct ctr_deep_batch *on = &d->on[d->turn];
+    const size_t known = (size_t)d->sent_rows * sizeof(float);
+    int rc = d->learns ? ctr_deep_send(d, &on->label, d->label.data, known, d->label.len, err) : 0;
+    if (!rc && d->weighted)
+        rc = ctr_deep_send(d, &on->weight, d->weight.data, known, d->weight.len, err);
+    d->sent_rows = d->rows;
     for (int i = 0; i < d->groups && !rc; i++) {
         struct ctr_deep_group *g = &d->group[i];
+        struct ctr_deep_lists *l = &g->on[d->turn];
         const size_t sent = (size_t)g->sent_entries * 4, all = (size_t)g->entries * 4;
-        rc = ctr_deep_send(d, &g->index_mem, g->index.data, sent, all, err);
+        rc = ctr_deep_send(d, &l->index, g->index.data, sent, all, err);
         if (!rc && g->ragged)
-            rc = ctr_deep_send(d, &g->x_mem, g->x.data, sent, all, err);
+            rc = ctr_deep_send(d, &l->x, g->x.data, sent, all, err);
         if (!rc && g->ragged)
-            rc = ctr_deep_send(d, &g->segment_mem, g->segment.data, sent, all, err);
+            rc = ctr_deep_send(d, &l->segment, g->segment.data, sent, all, err);
         if (!rc && g->ragged)
-            rc = ctr_deep_send(d, &g->start_mem, g->start.data, (size_t)g->sent_lists * 4, g->start.len, err);
+            rc = ctr_deep_send(d, &l->start, g->start.data, (size_t)g->sent_lists * 4, g->start.len, err);
         g->sent_entries = g->entries;
         g->sent_lists = (int64_t)(g->start.len / 4);
     }
@@ -402,14 +409,15 @@ static int send_lists(struct ctr_deep *d, struct ctr_err *err)
 /* The lists of group g from row `first` on. */
 static struct ctr_lists lists_of(const struct ctr_deep *d, const struct ctr_deep_group *g, int64_t first)
 {
+    const struct ctr_deep_lists *on = &g->on[d->turn];
     struct ctr_lists l = { .lists = (d->rows - first) * g->fields, .per_row = g->fields };
     if (g->ragged) { /* start holds numbers of entries of the minibatch */
-        l.start = ctr_vec_at(g->start_mem, first * g->fields, l.lists + 1);
-        l.index = ctr_vec(g->index_mem, g->entries);
-        l.segment = ctr_vec(g->segment_mem, g->entries);
-        l.x = ctr_vec(g->x_mem, g->entries);
+        l.start = ctr_vec_at(on->start, first * g->fields, l.lists + 1);
+        l.index = ctr_vec(on->index, g->entries);
+        l.segment = ctr_vec(on->segment, g->entries);
+        l.x = ctr_vec(on->x, g->entries);
     } else {
-        l.index = ctr_vec_at(g->index_mem, first * g->fields, l.lists);
+        l.index = ctr_vec_at(on->index, first * g->fields, l.lists);
     }
     return l;
 }
@@ -469,8 +477,6 @@ int ctr_deep_pull(struct ctr_deep *d, struct ctr_deep_tables *all, bool make, st
     for (int g = 0; g < d->groups && !rc; g++)
         (void)extend(&d->group[g].index, d->group[g].entries - (int64_t)(d->group[g].index.len / sizeof(int32_t)),
                      sizeof(int32_t), &rc, err);
-    if (!rc)
-        rc = ctr_dev_sync(d->dev, err);
     if (rc)
         return rc;
     run(pool, d->sets, find_keys, &p);
@@ -606,8 +612,6 @@ int ctr_deep_push(struct ctr_deep *d, struct ctr_deep_tables *all, struct ctr_po
                                            .l2_row = all->counts ? ctr_vec(d->l2, d->unique) : (struct ctr_vec){ 0 } };
     if (!rc)
         rc = d->in_set ? ctr_workset_step(d, all, &step, err) : ctr_dev_opt_rows(d->dev, &step, err);
-    if (!rc)
-        rc = ctr_dev_sync(d->dev, err);
     if (!rc && !d->in_set && !ctr_dev_is_host(d->dev))
         rc = ctr_mem_read(d->u, 0, d->u_host.data, (size_t)(d->unique * d->u_cols) * sizeof(float), err);
     if (!rc)
@@ -617,7 +621,8 @@ int ctr_deep_push(struct ctr_deep *d, struct ctr_deep_tables *all, struct ctr_po
 
 void ctr_deep_clear(struct ctr_deep *d)
 {
-    d->rows = d->unique = 0;
+    d->rows = d->unique = d->sent_rows = 0;
+    d->turn = !d->turn;
     d->weighted = false;
     ctr_buf_clear(&d->label);
     ctr_buf_clear(&d->weight);
@@ -644,8 +649,10 @@ void ctr_deep_rows_free(struct ctr_deep *d)
     for (int i = 0; d->group && i < d->groups; i++) {
         struct ctr_deep_group *g = &d->group[i];
         struct ctr_buf *bufs[] = { &g->hash, &g->index, &g->start, &g->segment, &g->x };
-        struct ctr_mem *mems[] = { g->index_mem, g->start_mem,       g->segment_mem,
-                                   g->x_mem,     g->group_start_mem, g->group_item_mem };
+        const struct ctr_deep_lists *even = &g->on[0], *odd = &g->on[1];
+        struct ctr_mem *mems[] = { even->index,        even->start,      even->segment, even->x,
+                                   odd->index,         odd->start,       odd->segment,  odd->x,
+                                   g->group_start_mem, g->group_item_mem };
         for (size_t b = 0; b < CTR_COUNT(bufs); b++)
             ctr_buf_free(bufs[b]);
         for (size_t b = 0; b < CTR_COUNT(mems); b++)

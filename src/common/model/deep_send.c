@@ -41,11 +41,7 @@ int ctr_deep_send(struct ctr_deep *d, struct ctr_mem **m, const void *host, size
     const size_t n = bytes - sent;
     if (ctr_dev_is_host(d->dev))
         return ctr_mem_write(*m, sent, from, n, err);
-    if (fresh) /* its zeros come first */
-        rc = ctr_dev_order(d->dev, CTR_COMPUTE, CTR_COPY, err);
-    if (!rc)
-        rc = pinned_room(d, n, err);
-    if (rc)
+    if ((rc = pinned_room(d, n, err)))
         return rc;
     char *to = d->pinned + d->pinned_used;
     memcpy(to, from, n);

@@ -4,7 +4,10 @@
  * for the parameters and for the rows that the minibatch touched.
  *
  * A minibatch may come in pieces (the stream's batches are cut elsewhere): each is pulled, pooled and scored when it
- * comes, with the parameters of the last update, and the activations stay for the backward pass of the whole. */
+ * comes, with the parameters of the last update, and the activations stay for the backward pass of the whole.
+ *
+ * An update is queued and not waited for: on a GPU the host goes on with the next rows, whose lists are copied while
+ * the device still learns from the last ones, until the next scores are wanted. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -100,39 +103,30 @@ static struct ctr_dev_opt optimizer(const struct ctr_deep_learner *l)
 /* dlogit of the minibatch: the gradient of the mean of its weighted losses. */
 static int loss_gradient(struct ctr_deep *d, struct ctr_err *err)
 {
-    const size_t bytes = (size_t)d->rows * sizeof(float);
-    int rc = ctr_deep_send(d, &d->label_mem, d->label.data, 0, bytes, err);
-    if (!rc && d->weighted)
-        rc = ctr_deep_send(d, &d->weight_mem, d->weight.data, 0, bytes, err);
-    if (!rc)
-        rc = ctr_deep_sent(d, err);
+    const struct ctr_deep_batch *on = &d->on[d->turn];
     const struct ctr_dev_bce bce = { .z = ctr_vec(d->logit, d->rows),
-                                     .label = ctr_vec(d->label_mem, d->rows),
-                                     .weight = d->weighted ? ctr_vec(d->weight_mem, d->rows) : (struct ctr_vec){ 0 },
+                                     .label = ctr_vec(on->label, d->rows),
+                                     .weight = d->weighted ? ctr_vec(on->weight, d->rows) : (struct ctr_vec){ 0 },
                                      .dz = ctr_vec(d->dlogit, d->rows),
                                      .scale = 1 / (float)d->rows };
-    return rc ? rc : ctr_dev_bce(d->dev, &bce, err);
+    return ctr_dev_bce(d->dev, &bce, err);
 }
 
-/* Parameters that are not numbers any more must not reach a checkpoint, nor the next row's score. */
-static int check_parameters(const struct ctr_deep_learner *l, struct ctr_err *err)
+int ctr_deep_settle(struct ctr_deep_learner *l, struct ctr_err *err)
 {
     const struct ctr_deep *d = &l->net;
-    struct ctr_mem *out = NULL;
+    const int64_t row = l->unchecked;
     double bad = -1;
-    int rc = ctr_mem_new(&out, d->dev, sizeof bad, err);
-    const struct ctr_dev_reduce find = { CTR_REDUCE_NONFINITE, ctr_mat(d->w, d->floats, 1), ctr_vec(out, 1) };
-    if (!rc)
-        rc = ctr_dev_reduce(d->dev, &find, err);
-    if (!rc)
-        rc = ctr_mem_read(out, 0, &bad, sizeof bad, err);
-    ctr_mem_free(out);
+    if (!row)
+        return 0;
+    int rc = ctr_mem_read(d->bad, 0, &bad, sizeof bad, err);
+    l->unchecked = 0;
     for (int i = 0; i < d->params && !rc && bad >= 0; i++)
         if (bad < (double)(d->param[i].at + d->param[i].rows * d->param[i].cols)) {
             return ctr_fail(err, CTR_EDATA,
                             "row %lld: the parameter %s.%s is not a number after the minibatch that ends there: the "
                             "learner diverged; scale numbers down, or lower --rate",
-                            (long long)(l->first_row + d->rows), d->model->name, d->param[i].name);
+                            (long long)row, d->model->name, d->param[i].name);
         }
     return rc;
 }
@@ -141,6 +135,7 @@ static int update(struct ctr_deep_learner *l, struct ctr_err *err)
 {
     struct ctr_deep *d = &l->net;
     const struct ctr_dev_opt opt = optimizer(l);
+    const struct ctr_dev_reduce find = { CTR_REDUCE_NONFINITE, ctr_mat(d->w, d->floats, 1), ctr_vec(d->bad, 1) };
     int rc = d->twice ? d->spec->forward(d, 0, d->rows, true, err) : 0;
     if (!rc)
         rc = loss_gradient(d, err);
@@ -156,11 +151,12 @@ static int update(struct ctr_deep_learner *l, struct ctr_err *err)
     if (!rc)
         rc = ctr_dev_opt_dense(d->dev, &step, err);
     if (!rc)
-        rc = check_parameters(l, err);
+        rc = ctr_dev_reduce(d->dev, &find, err);
+    l->unchecked = rc ? 0 : l->first_row + d->rows;
     d->step++;
     l->learned_rows += d->rows;
     ctr_deep_clear(d);
-    return rc;
+    return rc || !ctr_dev_is_host(d->dev) ? rc : ctr_deep_settle(l, err);
 }
 
 int ctr_deep_train_rows(void *learner, const struct ctr_rows *r, double *score, int64_t bound, struct ctr_err *err)
@@ -178,6 +174,8 @@ int ctr_deep_train_rows(void *learner, const struct ctr_rows *r, double *score, 
         if (!rc)
             rc = d->spec->forward(d, from, n, !d->twice, err);
         if (!rc)
+            rc = ctr_deep_settle(l, err);
+        if (!rc)
             rc = ctr_deep_scores(d, from, n, r->first_row + at, score + at, err);
         if (!rc && d->rows == d->p.minibatch)
             rc = update(l, err);
@@ -191,7 +189,9 @@ int ctr_deep_evaluate(void *learner, const struct ctr_rows *r, double *score, st
 {
     struct ctr_deep_learner *l = learner;
     struct ctr_deep *d = &l->net;
-    int rc = ctr_workset_save(d, &l->tables, err);
+    int rc = ctr_deep_settle(l, err);
+    if (!rc)
+        rc = ctr_workset_save(d, &l->tables, err);
     if (!rc)
         rc = ctr_deep_add(d, r, 0, r->rows, err);
     if (!rc)
@@ -207,7 +207,8 @@ int ctr_deep_evaluate(void *learner, const struct ctr_rows *r, double *score, st
 int ctr_deep_end_pass(void *learner, struct ctr_err *err)
 {
     struct ctr_deep_learner *l = learner;
-    return l->net.rows ? update(l, err) : 0;
+    int rc = l->net.rows ? update(l, err) : 0;
+    return rc ? rc : ctr_deep_settle(l, err);
 }
 
 int64_t ctr_deep_pending(const void *learner)

@@ -355,9 +355,9 @@ int ctr_workset_step(struct ctr_deep *d, struct ctr_deep_tables *all, const stru
     struct ctr_dev_opt_rows in_place = *step;
     int rc = ctr_mem_grow(&w->index, d->dev, bytes, err); /* of all pulls */
     if (!rc)
-        rc = ctr_mem_grow(&w->slot, d->dev, bytes, err);
+        rc = ctr_deep_send(d, &w->slot, w->slot_host.data, 0, bytes, err);
     if (!rc)
-        rc = ctr_mem_write(w->slot, 0, w->slot_host.data, bytes, err);
+        rc = ctr_deep_sent(d, err);
     in_place.rows = rows_of(d, w);
     in_place.index = ctr_vec(w->slot, d->unique);
     if (!rc)
