@@ -81,10 +81,67 @@ wrong() { common='--l1 .01'; alone base $every --alpha .1000001 | grep -q '^not 
 ok 'the comparison can fail' wrong
 common=
 
+# Variants by the default optimizer go in eights: all alike, some without a column or the bias, of both precisions; rest alone.
+cat >eights <<'LIST'
+e1
+e2   alpha=.02 beta=3
+e3   l1=.7 l2=.5
+e4   alpha=.3 bias=no
+e5   beta=.1
+e6   l1=.2
+e7   l2=2
+e8   alpha=.05
+s1   precision=f32
+s2   precision=f32 alpha=.02 beta=3
+s3   precision=f32 l1=.7 l2=.5
+s4   precision=f32 alpha=.3 bias=no
+s5   precision=f32 out=site
+s6   precision=f32 l1=.2
+o1   out=user
+o2   out=ad
+o3   out=adv alpha=.3
+o4   out=hour bias=no
+o5   out=site l1=.2
+o6   out=site beta=2
+o7   l1=.5 bias=no
+ogd  optimizer=ogd
+few  in=ad
+few2 in=hour
+LIST
+eights() {
+    alone e1 $every
+    alone e4 $every --alpha .3 --no-bias
+    alone e8 $every --alpha .05
+    alone s3 $every --precision f32 --l1 .7 --l2 .5
+    alone s4 $every --precision f32 --alpha .3 --no-bias
+    alone s5 user,ad,adv,hour --precision f32
+    alone o1 ad,adv,hour,site
+    alone o4 user,ad,adv,site --no-bias
+    alone o6 user,ad,adv,hour --beta 2
+    alone ogd $every --optimizer ogd
+    alone few ad
+    alone few2 hour
+}
+for common in '' '--weight w' '--inclusion poisson=.3' '--inclusion bloom=1 --passes 2' '--dropout .2'; do
+    train --variants eights -o 'm-%s.arrows' --progressive v.p $common log.arrows
+    eights
+    train --variants eights -j 3 -o 'j-%s.arrows' --progressive j.p $common log.arrows
+    ok "$common -j 3: the same predictions" cmp v.p j.p
+    for n in e1 s5 o4 ogd few; do ok "$common -j 3: and models" cmp m-$n.arrows j-$n.arrows; done
+    for isa in plain avx2; do
+        CTR_CPU=$isa ctr-train lr -q --variants eights -o 'j-%s.arrows' --progressive j.p $common log.arrows
+        ok "$common $isa: the same predictions" cmp v.p j.p
+    done
+done
+common=
+
 # Lists, weighted keys, shared tables, dense numbers.
 ref() { "$PY" "$REF" "$@"; }
 ref make mixed 1500 mixed.arrows
-printf 'all\nfew in=item,past,vec,word,age alpha=.3\nno-dense out=age,vec l1=.1\n' >mixed.list
+{
+    printf 'all\nfew in=item,past,vec,word,age alpha=.3\nno-dense out=age,vec l1=.1\n'
+    for i in 1 2 3 4 5; do echo "more$i alpha=.0$i"; done # eight of them: in one eight
+} >mixed.list
 train --variants mixed.list --weight w -o 'x-%s.arrows' mixed.arrows
 train -o a.arrows mixed.arrows
 is 'mixed columns: all' "$(what x-all.arrows)" "$(what a.arrows)"
@@ -108,7 +165,7 @@ for j in 2 3 8; do
         cmp -s j/1$n j/2$n || echo "$n differs, with --inclusion"
     done >differ
     is "-j $j, small batches through a pipe: the same models" "$(cat differ)" ''
-    ok "-j $j: the same predictions" cmp v.p j.p
+    is "-j $j: the same predictions" "$(ctr-info --digest j.p)" "$(ctr-info --digest v.p)" # batches follow the pipe
 done
 train --variants list -o 'k-%s' --progressive want.p --passes 2 --inclusion bloom=1 small.arrows
 go() { timeout "$@" ctr-train lr -q --variants list --passes 2 --inclusion bloom=1 --checkpoint c.ckpt --checkpoint-every 500 --resume \
@@ -132,6 +189,13 @@ grep -v -e optimizer -e learning-rate list >list3
 train --init half.arrows --variants list3 -o 'i-%s' log.arrows
 train --init half.arrows -o a.arrows --alpha .02 --beta 3 log.arrows
 is '--init: every variant starts from the model' "$(what i-slow)" "$(what a.arrows)"
+ctr-select --columns click,w,ad,adv,hour,site log.arrows >some.arrows
+train --init half.arrows -o a.arrows some.arrows
+is '--init: a table that is out rests as it was' "$(what i-no-users)" "$(what a.arrows)"
+train --init half.arrows --variants eights -o 'i-%s' log.arrows 2>err && echo 'an optimizer was not refused'
+grep -v ogd eights >eights2
+train --init half.arrows --variants eights2 -o 'i-%s' log.arrows
+is '--init: so it does in an eight' "$(what i-o1 | grep -v options)" "$(what a.arrows | grep -v options)"
 ! head -c 100000 small.arrows | ctr-train lr -q --variants list --checkpoint d.ckpt -o 'd-%s' >/dev/null 2>&1
 ok 'a checkpoint of a broken input' test -s d.ckpt
 is 'has a section a variant' "$(ctr-info d.ckpt | grep -c '^section: lr')" 17
@@ -165,7 +229,7 @@ is 'a variant has the keys of its columns' "$(ctr-export -f csv --columns table 
 is 'and none has a bias that it did not want' "$(ctr-export -f csv --columns table s-unbiased | grep -c bias)" 0
 ctr-predict -q s-hour.1 log.arrows >/dev/null
 ctr-cat --batch 7 log.arrows | single -j 4 -o 't-%s' --progressive t.p
-ok 'small batches, -j 4: the same predictions' cmp s.p t.p
+is 'small batches, -j 4: the same predictions' "$(ctr-info --digest t.p)" "$(ctr-info --digest s.p)"
 ok 'and the same models' cmp s-ads t-ads
 for opt in '--precision f32' '--optimizer ogd --learning-rate counts' '--precision q2.13' '--inclusion bloom=1' '--passes 2 --weight w'; do
     single $opt -o 'k-%s' --progressive want.p small.arrows

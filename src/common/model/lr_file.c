@@ -37,14 +37,15 @@ static inline __attribute__((always_inline)) double read_row(const struct lr *m,
         return ctr_state_row(l, &m->more.event, row, s);
     if (l->precision == CTR_F64_STATE) {
         memcpy(&s->value, row + 8, sizeof s->value);
-        memcpy(&s->n, row + 16, sizeof s->n);
+        memcpy(&s->n, row + l->layout.n, sizeof s->n);
         return ctr_ftrl_weight64(l, s->value, sqrt(s->n));
     }
-    float zn[2];
-    memcpy(zn, row + 8, sizeof zn);
-    s->value = (double)zn[0];
-    s->n = (double)zn[1];
-    return (double)ctr_ftrl_weight32(l, zn[0], sqrtf(zn[1]));
+    float z, n;
+    memcpy(&z, row + 8, sizeof z);
+    memcpy(&n, row + l->layout.n, sizeof n);
+    s->value = (double)z;
+    s->n = (double)n;
+    return (double)ctr_ftrl_weight32(l, z, sqrtf(n));
 }
 
 /* Where a row lies that a variant keeps among those of others; asks for one that comes soon. */

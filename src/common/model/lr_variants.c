@@ -40,22 +40,27 @@ static void many_free(void *learner)
     ctr_lr_variants_free_loaded(q);
     for (int i = 0; q->v && i < q->n; i++) {
         ctr_lr_free(q->v[i].one);
-        free(q->v[i].bias);
-        free(q->v[i].spare);
+        free(q->v[i].rows);
     }
     for (int t = 0; t < q->tables; t++) {
         ctr_sparse_free(&q->table[t].keys);
         ctr_area_free(&q->table[t].states);
         ctr_buf_free(&q->table[t].order);
         free(q->table[t].at);
+        free(q->table[t].takes);
+        free(q->table[t].eight_at);
+        free(q->table[t].eight_rests);
+        free(q->table[t].eight_mask);
         free(q->table[t].nothing);
     }
     for (int g = 0; q->group && g < q->groups; g++) {
         struct group *w = &q->group[g];
-        struct ctr_buf *bufs[] = { &w->z, &w->n, &w->w, &w->root, &w->x, &w->slot, &w->k, &w->ones, &w->dot };
+        struct ctr_buf *bufs[] = { &w->z, &w->n,    &w->w,   &w->root,       &w->x,         &w->slot,
+                                   &w->k, &w->ones, &w->dot, &w->eight_rows, &w->eight_room };
         for (size_t i = 0; i < CTR_COUNT(bufs); i++)
             ctr_buf_free(bufs[i]);
     }
+    ctr_lr_eights_free(q);
     ctr_inclusion_free(q->inclusion);
     ctr_buf_free(&q->home);
     ctr_buf_free(&q->state);
@@ -95,11 +100,8 @@ static int make_groups(struct many *q, int threads, struct ctr_err *err)
     if (!q->group)
         return ctr_fail_nomem(err, bytes);
     memset(q->group, 0, bytes);
-    for (int g = 0; g < q->groups; g++) {
-        q->group[g].from = (int)((int64_t)q->n * g / q->groups);
-        q->group[g].end = (int)((int64_t)q->n * (g + 1) / q->groups);
+    for (int g = 0; g < q->groups; g++)
         q->group[g].batch = q->counts ? q->n : BATCH; /* all read a row's counts before one counts it */
-    }
     return 0;
 }
 
@@ -111,6 +113,7 @@ static int many_new(void **out, const struct ctr_model *model, const struct ctr_
         return ctr_fail_nomem(err, sizeof *q);
     q->vs = p->variants;
     q->sigmoids = ctr_sigmoids_best();
+    q->eight_kernel = ctr_eight_kernel_best();
     q->v = calloc((size_t)q->vs->n, sizeof *q->v);
     q->n = q->v ? q->vs->n : 0;
     int rc = q->v ? 0 : ctr_fail_nomem(err, (size_t)q->vs->n * sizeof *q->v);
@@ -122,9 +125,10 @@ static int many_new(void **out, const struct ctr_model *model, const struct ctr_
         ctr_lr_variants_lay_out_fixed(q);
     for (int i = 0; i < q->n && !rc; i++) {
         const size_t bytes = q->fixed + CTR_SPARSE_MAX_STRIDE;
-        q->v[i].bias = calloc(1, bytes);
-        q->v[i].spare = calloc(1, bytes);
-        rc = q->v[i].bias && q->v[i].spare ? 0 : ctr_fail_nomem(err, bytes);
+        if (!(q->v[i].rows = calloc(2, bytes)))
+            rc = ctr_fail_nomem(err, 2 * bytes);
+        q->v[i].bias = q->v[i].rows;
+        q->v[i].spare = q->v[i].rows + bytes;
     }
     if (!rc)
         rc = ctr_inclusion_new(&q->inclusion, p, err);
@@ -208,6 +212,8 @@ static int group_scratch(const struct many *q, struct group *w, int64_t longest,
         rc = room(&w->ones, n, sizeof(int64_t), err);
     if (!rc)
         rc = room(&w->dot, 2 * n, sizeof(double), err);
+    if (!rc)
+        rc = ctr_lr_eights_scratch(w, longest, err);
     w->room = rc ? 0 : longest;
     for (int64_t i = 0; i < n && !rc; i++)
         ((int64_t *)(void *)w->ones.data)[i] = -1;
@@ -290,16 +296,18 @@ static void find_states(struct many *q, int64_t row)
 
 /* ---- a block: variants ---- */
 
+/* Of single variants: eights ask for their own. */
 static void prefetch_states(const struct many *q, const struct group *w, int64_t row)
 {
     const struct ctr_rows *r = q->r;
     uint8_t *const *state = (uint8_t *const *)(void *)q->state.data - r->start[q->from];
     for (int64_t e = r->start[row]; e < r->start[row + 1]; e++) {
         const struct shared *t = &q->table[r->table[e]];
-        const int32_t bytes = (int32_t)t->bytes;
-        const int32_t from = q->groups == 1 ? 0 : bytes / q->groups * (int32_t)(w - q->group);
-        const int32_t end = q->groups == 1 ? bytes : CTR_MIN(from + bytes / q->groups + LINE, bytes);
-        for (int32_t at = from; at < end; at += LINE)
+        const int32_t part = (int32_t)(t->bytes - t->eights_end) / q->groups;
+        const int32_t from = (int32_t)t->eights_end + part * (int32_t)(w - q->group), all = (int32_t)t->bytes;
+        for (int32_t at = 0; at < (int32_t)q->fixed; at += LINE)
+            __builtin_prefetch(state[e] + at, 1);
+        for (int32_t at = from; at < CTR_MIN(from + part + LINE, all); at += LINE)
             __builtin_prefetch(state[e] + at, 1);
     }
 }
@@ -322,11 +330,11 @@ static int64_t gather(const struct many *q, int v, int64_t row, uint8_t **restri
             x[i] = r->x ? r->x[r->start[row] + i] : 1;
     } else {
         for (int64_t e = r->start[row]; e < r->start[row + 1]; e++) {
-            const int32_t at = q->table[r->table[e]].at[v];
-            slot[k] = at != CTR_LR_NONE ? state[e] + at : m->spare;
+            const struct shared *t = &q->table[r->table[e]];
+            slot[k] = t->takes[v] ? state[e] + t->at[v] : m->spare;
             if (x)
                 x[k] = r->x ? r->x[e] : 1;
-            k += at != CTR_LR_NONE;
+            k += t->takes[v];
         }
     }
     slot[k] = m->bias;
@@ -362,11 +370,17 @@ static void wipe(const struct many *q, const struct group *w)
         const struct shared *s = &q->table[t];
         if (q->groups == 1)
             memset(s->nothing, 0, s->bytes);
-        for (int i = w->from; i < w->end && q->groups > 1; i++)
-            if (s->at[i] != CTR_LR_NONE && q->v[i].one->learning.events)
-                memset(s->nothing + q->v[i].one->learning.layout.value, 0, q->v[i].one->learning.layout.bytes - 8);
-            else if (s->at[i] != CTR_LR_NONE)
-                memset(s->nothing + s->at[i] + 8, 0, ctr_lr_own_bytes(q->v[i].one));
+        for (int e = w->eight_from; e < w->eight_end && q->groups > 1; e++)
+            if (!s->eight_rests[e])
+                memset(s->nothing + s->eight_at[e], 0, q->eight[e].bytes);
+        for (int i = w->from; i < w->end && q->groups > 1; i++) {
+            const int v = q->single[i];
+            const struct lr *m = q->v[v].one;
+            if (s->at[v] != CTR_LR_NONE && m->learning.events)
+                memset(s->nothing + m->learning.layout.value, 0, m->learning.layout.bytes - 8);
+            else if (s->at[v] != CTR_LR_NONE)
+                memset(s->nothing + s->at[v] + 8, 0, ctr_lr_own_bytes(m));
+        }
     }
 }
 
@@ -380,13 +394,14 @@ static struct ctr_coords coords_of(const struct many *q, const struct group *w, 
     };
 }
 
-/* Variants [from, end) of the group learn from a row. */
+/* Variants q->single[from … end - 1] learn from a row. */
 static int learn_batch(struct many *q, struct group *w, int from, int end, int64_t row)
 {
     const double label = q->r->label[row], weight = q->r->weight ? q->r->weight[row] : 1;
     int64_t *k = (int64_t *)(void *)w->k.data, *ones = (int64_t *)(void *)w->ones.data;
     double *dot = (double *)(void *)w->dot.data, *p = dot + CTR_MIN(w->batch, q->n);
-    for (int v = from, b = 0; v < end; v++, b++) {
+    for (int i = from, b = 0; i < end; i++, b++) {
+        const int v = q->single[i];
         const struct ctr_learning *l = &q->v[v].one->learning;
         const struct ctr_coords s = coords_of(q, w, v, b);
         uint8_t **slot = (uint8_t **)(void *)w->slot.data + b * w->room;
@@ -394,7 +409,8 @@ static int learn_batch(struct many *q, struct group *w, int from, int end, int64
         dot[b] = l->forward(l, &s, slot, k[b]);
     }
     q->sigmoids(dot, p, end - from);
-    for (int v = from, b = 0; v < end; v++, b++) {
+    for (int i = from, b = 0; i < end; i++, b++) {
+        const int v = q->single[i];
         struct lr *m = q->v[v].one;
         const struct ctr_coords s = coords_of(q, w, v, b);
         if (!(p[b] >= 0)) {
@@ -412,10 +428,12 @@ static int learn_batch(struct many *q, struct group *w, int from, int end, int64
 static void learn_group(struct many *q, struct group *w)
 {
     for (int64_t i = q->from; i < q->end; i++) {
-        if (i + AHEAD_STATE < q->end)
+        if (w->from < w->end && i + AHEAD_STATE < q->end)
             prefetch_states(q, w, i + AHEAD_STATE);
-        for (int v = w->from; v < w->end; v += w->batch)
-            if (learn_batch(q, w, v, CTR_MIN(v + w->batch, w->end), i))
+        if (ctr_lr_eights_learn(q, w, i))
+            return;
+        for (int from = w->from; from < w->end; from += w->batch)
+            if (learn_batch(q, w, from, CTR_MIN(from + w->batch, w->end), i))
                 return;
         if (q->dirty.data[i - q->from])
             wipe(q, w);

@@ -74,8 +74,13 @@ static int lay_out(struct many *q, int table, const bool *has, struct ctr_err *e
 {
     struct shared *t = &q->table[table];
     bool any = false;
+    const size_t eights = (size_t)q->eights + 1;
     t->at = malloc((size_t)q->n * sizeof *t->at);
-    if (!t->at)
+    t->takes = calloc((size_t)q->n, sizeof *t->takes);
+    t->eight_at = calloc(eights, sizeof *t->eight_at);
+    t->eight_rests = calloc(eights, sizeof *t->eight_rests);
+    t->eight_mask = calloc(eights * CTR_EIGHT, sizeof *t->eight_mask);
+    if (!t->at || !t->takes || !t->eight_at || !t->eight_rests || !t->eight_mask)
         return ctr_fail_nomem(err, (size_t)q->n * sizeof *t->at);
     for (int i = 0; i < q->n; i++) {
         const struct lr *loaded = q->v[i].loaded;
@@ -84,10 +89,10 @@ static int lay_out(struct many *q, int table, const bool *has, struct ctr_err *e
         t->at[i] = in ? 0 : CTR_LR_NONE;
         any |= in;
     }
-    uint32_t bytes = q->fixed;
+    uint32_t bytes = t->eights_end = ctr_lr_eights_lay_out(q, t, q->fixed);
     for (int full = 1; full >= 0; full--)
         for (int i = 0; i < q->n; i++)
-            if (t->at[i] != CTR_LR_NONE && !q->v[i].one->learning.events && q->v[i].uniform == full) {
+            if (t->at[i] != CTR_LR_NONE && !q->v[i].one->learning.events && !q->v[i].eight && q->v[i].uniform == full) {
                 t->at[i] = (int32_t)bytes - 8; /* where the hash would stand */
                 bytes += ctr_lr_own_bytes(q->v[i].one);
             }
@@ -100,8 +105,8 @@ int ctr_lr_variants_reserve(struct shared *t, uint64_t extra, struct ctr_err *er
 {
     int rc = ctr_sparse_reserve(&t->keys, extra, err);
     const size_t need = (size_t)(t->rows + extra) * t->bytes;
-    if (!rc && need > t->states.bytes)
-        rc = ctr_area_grow(&t->states, need + need / 8, err);
+    if (!rc && need > t->states.bytes && !(rc = ctr_area_grow(&t->states, need + need / 8, err)))
+        ctr_area_settle(&t->states);
     return rc;
 }
 
@@ -149,6 +154,18 @@ static int check_normalize(const struct many *q, const bool *has, struct ctr_err
     return 0;
 }
 
+/* Each thread gets its part of the eights, and of the others. */
+static void share_out(struct many *q)
+{
+    for (int g = 0; g < q->groups; g++) {
+        struct group *w = &q->group[g];
+        w->eight_from = (int)((int64_t)q->eights * g / q->groups);
+        w->eight_end = (int)((int64_t)q->eights * (g + 1) / q->groups);
+        w->from = (int)((int64_t)q->singles * g / q->groups);
+        w->end = (int)((int64_t)q->singles * (g + 1) / q->groups);
+    }
+}
+
 int ctr_lr_variants_bind(void *learner, const struct ctr_inputs *in, const struct ctr_strs *names, struct ctr_err *err)
 {
     struct many *q = learner;
@@ -168,9 +185,18 @@ int ctr_lr_variants_bind(void *learner, const struct ctr_inputs *in, const struc
             any[t] |= takes;
         }
     }
+    if (!rc && !q->single)
+        rc = ctr_lr_eights_make(q, has, err);
     for (int t = 0; t < q->tables && !rc; t++)
         if (!q->table[t].at)
             rc = lay_out(q, t, has, err);
+    for (int t = 0; t < q->tables && !rc; t++) {
+        for (int i = 0; i < q->n; i++)
+            q->table[t].takes[i] = has[(size_t)i * (size_t)q->tables + (size_t)t];
+        ctr_lr_eights_bind(q, &q->table[t]);
+    }
+    if (!rc)
+        share_out(q);
     for (int t = 1; t < q->tables && !rc; t++) /* tables that came later may be laid out otherwise */
         for (int i = 0; i < q->n; i++)
             q->v[i].uniform &= q->table[t].at[i] == q->table[0].at[i];

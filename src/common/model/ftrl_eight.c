@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The kernels of FTRL-Proximal for eight models at once: one body, compiled for the instruction sets that help, chosen
+ * at run time. See ftrl_eight.h, and ftrl.h for the formulas: every lane does what the kernels of ftrl.c do, in their
+ * order. */
+#include "common/model/ftrl_eight.h"
+
+#include <math.h>
+
+#define LANES CTR_EIGHT
+#define BODY  static inline __attribute__((always_inline))
+
+typedef double lanes_f64 __attribute__((vector_size(LANES * sizeof(double))));
+typedef float lanes_f32 __attribute__((vector_size(LANES * sizeof(float))));
+typedef int64_t bits_f64 __attribute__((vector_size(LANES * sizeof(int64_t))));
+typedef int32_t bits_f32 __attribute__((vector_size(LANES * sizeof(int32_t))));
+
+BODY void load_x(const struct ctr_eight_row *r, int64_t i, const bool masked, lanes_f64 *x)
+{
+    bits_f64 mask;
+    *x = r->x[i] - (lanes_f64){ 0 };
+    if (masked) {
+        memcpy(&mask, r->mask[i], sizeof mask);
+        *x = (lanes_f64)((bits_f64)*x & mask);
+    }
+}
+
+/* One by one between other work, so that memory and arithmetic go on together. */
+BODY void ask_for(const uint8_t *at, size_t bytes)
+{
+    enum { LINE = 64 };
+    for (size_t i = 0; i < bytes; i += LINE)
+        __builtin_prefetch(at + i, 1);
+}
+
+/* The body for one type of z and n. */
+#define DEFINE_BODY(real, suffix, squareroot, top)                                                                     \
+    BODY void load_##suffix(const double *from, lanes_##suffix *to)                                                    \
+    {                                                                                                                  \
+        lanes_f64 all;                                                                                                 \
+        memcpy(&all, from, sizeof all);                                                                                \
+        *to = __builtin_convertvector(all, lanes_##suffix);                                                            \
+    }                                                                                                                  \
+    BODY void roots_##suffix(const lanes_##suffix *n, lanes_##suffix *root)                                            \
+    {                                                                                                                  \
+        for (int v = 0; v < LANES; v++)                                                                                \
+            (*root)[v] = squareroot((*n)[v]);                                                                          \
+    }                                                                                                                  \
+    BODY void forward_any_##suffix(const struct ctr_eight_params *p, const struct ctr_eight_row *r, double *dot,       \
+                                   const bool masked)                                                                  \
+    {                                                                                                                  \
+        real *restrict to_w = r->w, *restrict to_root = r->root;                                                       \
+        const int64_t k = r->k;                                                                                        \
+        lanes_f64 sum[CTR_LANES] = { 0 };                                                                              \
+        lanes_##suffix inv_alpha = { 0 }, beta = { 0 }, l1 = { 0 }, l2 = { 0 };                                        \
+        load_##suffix(p->inv_alpha, &inv_alpha);                                                                       \
+        load_##suffix(p->beta, &beta);                                                                                 \
+        load_##suffix(p->l1, &l1);                                                                                     \
+        load_##suffix(p->l2, &l2);                                                                                     \
+        for (int64_t i = 0; i < k; i++) {                                                                              \
+            lanes_##suffix z, n, root;                                                                                 \
+            lanes_f64 x;                                                                                               \
+            memcpy(&z, r->state[i], sizeof z);                                                                         \
+            memcpy(&n, r->state[i] + sizeof z, sizeof n);                                                              \
+            roots_##suffix(&n, &root);                                                                                 \
+            const lanes_##suffix size = (lanes_##suffix)((bits_##suffix)z & ~(top)) - l1;                              \
+            const lanes_##suffix w = size / ((beta + root) * inv_alpha + l2);                                          \
+            const bits_##suffix minus = (z > 0) & (top), zero = size <= 0;                                             \
+            const lanes_##suffix to = (lanes_##suffix)(((bits_##suffix)w ^ minus) & ~zero);                            \
+            memcpy(to_w + i * LANES, &to, sizeof to);                                                                  \
+            memcpy(to_root + i * LANES, &root, sizeof root);                                                           \
+            load_x(r, i, masked, &x);                                                                                  \
+            if (i < r->nexts)                                                                                          \
+                ask_for(r->next[i], 2 * sizeof z);                                                                     \
+            sum[i % CTR_LANES] += __builtin_convertvector(to, lanes_f64) * x;                                          \
+        }                                                                                                              \
+        for (int64_t i = k; i < r->nexts; i++)                                                                         \
+            ask_for(r->next[i], 2 * sizeof(lanes_##suffix));                                                           \
+        const lanes_f64 all = ((sum[0] + sum[4]) + (sum[2] + sum[6])) + ((sum[1] + sum[5]) + (sum[3] + sum[7]));       \
+        if (dot)                                                                                                       \
+            memcpy(dot, &all, sizeof all);                                                                             \
+    }                                                                                                                  \
+    BODY void update_any_##suffix(const struct ctr_eight_params *p, const struct ctr_eight_row *r, const double *g,    \
+                                  const bool masked)                                                                   \
+    {                                                                                                                  \
+        const real *restrict from_w = r->w, *restrict from_root = r->root;                                             \
+        const int64_t k = r->k;                                                                                        \
+        lanes_##suffix inv_alpha = { 0 };                                                                              \
+        lanes_f64 all_g;                                                                                               \
+        load_##suffix(p->inv_alpha, &inv_alpha);                                                                       \
+        memcpy(&all_g, g, sizeof all_g);                                                                               \
+        for (int64_t i = 0; i < k; i++) {                                                                              \
+            lanes_##suffix z, n, w, root, next_root;                                                                   \
+            lanes_f64 x;                                                                                               \
+            memcpy(&z, r->state[i], sizeof z);                                                                         \
+            memcpy(&n, r->state[i] + sizeof z, sizeof n);                                                              \
+            memcpy(&w, from_w + i * LANES, sizeof w);                                                                  \
+            memcpy(&root, from_root + i * LANES, sizeof root);                                                         \
+            load_x(r, i, masked, &x);                                                                                  \
+            const lanes_##suffix gi = __builtin_convertvector(all_g * x, lanes_##suffix), next = n + gi * gi;          \
+            roots_##suffix(&next, &next_root);                                                                         \
+            z += gi - (next_root - root) * inv_alpha * w;                                                              \
+            memcpy(r->state[i], &z, sizeof z);                                                                         \
+            memcpy(r->state[i] + sizeof z, &next, sizeof next);                                                        \
+        }                                                                                                              \
+    }                                                                                                                  \
+    BODY void forward_##suffix(const struct ctr_eight_params *p, const struct ctr_eight_row *r, double *dot)           \
+    {                                                                                                                  \
+        if (r->mask)                                                                                                   \
+            forward_any_##suffix(p, r, dot, true);                                                                     \
+        else                                                                                                           \
+            forward_any_##suffix(p, r, dot, false);                                                                    \
+    }                                                                                                                  \
+    BODY void update_##suffix(const struct ctr_eight_params *p, const struct ctr_eight_row *r, const double *g)        \
+    {                                                                                                                  \
+        if (r->mask)                                                                                                   \
+            update_any_##suffix(p, r, g, true);                                                                        \
+        else                                                                                                           \
+            update_any_##suffix(p, r, g, false);                                                                       \
+    }
+DEFINE_BODY(double, f64, sqrt, INT64_MIN)
+DEFINE_BODY(float, f32, sqrtf, INT32_MIN)
+
+#define DEFINE_TYPED(isa, attributes, suffix)                                                                          \
+    attributes static void forward_##suffix##_##isa(const struct ctr_eight_params *p, const struct ctr_eight_row *r,   \
+                                                    double *dot)                                                       \
+    {                                                                                                                  \
+        forward_##suffix(p, r, dot);                                                                                   \
+    }                                                                                                                  \
+    attributes static void update_##suffix##_##isa(const struct ctr_eight_params *p, const struct ctr_eight_row *r,    \
+                                                   const double *g)                                                    \
+    {                                                                                                                  \
+        update_##suffix(p, r, g);                                                                                      \
+    }
+#define DEFINE_KERNEL(isa, attributes) DEFINE_TYPED(isa, attributes, f64) DEFINE_TYPED(isa, attributes, f32)
+
+#define KERNEL_ROW(isa)                                                                                                \
+    {                                                                                                                  \
+        .name = #isa, .usable = usable_##isa, .forward = { forward_f64_##isa, forward_f32_##isa },                     \
+        .update = { update_f64_##isa, update_f32_##isa },                                                              \
+    }
+
+#define FAST __attribute__((optimize("O3")))
+DEFINE_KERNEL(plain, FAST)
+static bool usable_plain(void)
+{
+    return true;
+}
+
+#if defined(__x86_64__)
+DEFINE_KERNEL(avx2, FAST __attribute__((target("avx2"))))
+static bool usable_avx2(void)
+{
+    return ctr_cpu_may(CTR_CPU_AVX2);
+}
+DEFINE_KERNEL(avx512, FAST __attribute__((target("avx512f,avx512dq,avx512vl,prefer-vector-width=512"))))
+static bool usable_avx512(void)
+{
+    return ctr_cpu_may(CTR_CPU_AVX512);
+}
+#endif
+
+static const struct ctr_eight_kernel kernels[] = {
+#if defined(__x86_64__)
+    KERNEL_ROW(avx512),
+    KERNEL_ROW(avx2),
+#endif
+    KERNEL_ROW(plain),
+};
+
+const struct ctr_eight_kernel *ctr_eight_kernel_at(int i)
+{
+    return i >= 0 && i < (int)CTR_COUNT(kernels) ? &kernels[i] : NULL;
+}
+
+const struct ctr_eight_kernel *ctr_eight_kernel_best(void)
+{
+    int i = 0;
+    while (!kernels[i].usable())
+        i++;
+    return &kernels[i];
+}
+
+double ctr_eight_dot(enum ctr_precision precision, const struct ctr_eight_row *r, int lane, const int32_t *at,
+                     int64_t n)
+{
+    const double *w = r->w;
+    const float *narrow = r->w;
+    double sum[CTR_LANES] = { 0 };
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t from = (int64_t)at[i] * LANES + lane;
+        sum[i % CTR_LANES] += (precision == CTR_F64_STATE ? w[from] : (double)narrow[from]) * r->x[at[i]];
+    }
+    return ctr_lanes_join(sum);
+}
