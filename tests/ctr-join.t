@@ -145,6 +145,21 @@ is "-1 is not 2^64-1" "$(csv -k user big neg | tr '\n' ' ')" "user,b -1, 5,2 "
 is "nor the other way, merged" "$(ctr-sort -k user big | ctr-join -q --merge -k user - neg | ctr-export --format csv | tr '\n' ' ')" \
     "$(ctr-join -q -k user big neg | ctr-export --format csv | tr '\n' ' ')"
 
+awk 'BEGIN { print "key,name,n"; for (i = 0; i < 3000; i++) printf "%d,%s,%s\n", i * 7 % 3001, i % 5 ? "n" i : "", i % 11 ? i : "" }' |
+    import many key:int32,name:utf8,n:int16
+awk 'BEGIN { print "key,time"; for (i = 0; i < 9000; i++) printf "%s,%d\n", i % 13 ? i * 31 % 4000 : "", i }' | import rows key:int64,time:int64
+ctr-select --add 'time=int(key) * 3' many >once
+ctr-cat once once >times
+for o in "" --inner --anti; do
+    ctr-join -q -k key $o many rows >one
+    for j in 2 3 5; do ctr-join -q -k key $o -j $j many rows | cmp - one || echo "$o -j $j"; done
+done >differ 2>&1
+for o in "--multi --columns n,name" "--as-of time --columns name"; do
+    ctr-join -q -k key $o --batch 700 times rows >one
+    for j in 2 3 5; do ctr-join -q -k key $o --batch 700 -j $j times rows | cmp - one || echo "$o -j $j"; done
+done >>differ 2>&1
+is "shares of a batch give the bytes of one thread" "$(cat differ)" ""
+
 mkdir ref
 if ! has_python pyarrow; then
     skip "against the reference" "no pyarrow"

@@ -76,7 +76,8 @@ static int open_join(struct ctr_cli *cli, const struct ctr_schema *left, struct 
                                 .prefix = o.prefix,
                                 .columns = o.columns,
                                 .memory_bytes = cli->memory_bytes,
-                                .batch_rows = cli->batch_rows };
+                                .batch_rows = cli->batch_rows,
+                                .threads = (int)CTR_MIN(cli->jobs, 1024) };
     struct ctr_buf keys = { 0 };
     int rc = 0;
 

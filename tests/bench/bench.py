@@ -401,6 +401,9 @@ class Bench:
         self.compare(f"join {n}M with {n / 4:g}M, from streams", f"ctr-join -k key {r} {l} >/dev/null",
                      [("duckdb", "duckdb", self.peer("duckdb-join-arrow", l, r)),
                       ("polars", "polars", self.peer("polars-join-arrow", l, r))], "ahead", "", (n, "M rows/s"))
+        self.compare("the same, -j 2, as the peers", f"ctr-join -j 2 -k key {r} {l} >/dev/null",
+                     [("duckdb", "duckdb", self.peer("duckdb-join-arrow", l, r)),
+                      ("polars", "polars", self.peer("polars-join-arrow", l, r))], "ahead", "", (n, "M rows/s"))
         plan = self.plan("count.plan", "feature key = vocab(key, min=2)\nlabel place = 0\n")
         mine, found = self.compare(f"count {n / 4:g}M keys in {n}M rows of csv (extract --fit vocab)",
                                    f"ctr-import -q {cl} --for {plan} {left} | ctr-extract -q --fit {plan} -o {self.dir}/count.arrows",

@@ -205,6 +205,52 @@ static int make_output(struct ctr_join *j, struct ctr_err *err)
     return rc;
 }
 
+/* ---- shares of a batch ---- */
+
+static int make_shares(struct ctr_join *j, struct ctr_err *err)
+{
+    int rc = j->opts.threads > 1 && j->opts.how == CTR_JOIN_HASH ? ctr_pool_new_exact(&j->pool, j->opts.threads, err) : 0;
+
+    if (rc)
+        return rc;
+    j->shares = j->pool ? ctr_pool_threads(j->pool) : 1;
+    j->share = calloc((size_t)j->shares, sizeof *j->share);
+    if (!j->share)
+        return ctr_fail_nomem(err, (size_t)j->shares * sizeof *j->share);
+    j->share[0].rout = j->rout;
+    for (int k = 1; !rc && k < j->shares; k++) {
+        struct ctr_colbuf *rout = j->share[k].rout = calloc((size_t)j->nr + 1, sizeof *rout);
+        if (!rout)
+            return ctr_fail_nomem(err, (size_t)j->nr * sizeof *rout);
+        for (int i = 0; !rc && i < j->nr; i++)
+            rc = ctr_colbuf_init(&rout[i], &j->right.f[j->rcol[i]], err);
+    }
+    return rc;
+}
+
+static void free_shares(struct ctr_join *j)
+{
+    for (int k = 1; j->share && k < j->shares; k++) {
+        for (int i = 0; j->share[k].rout && i < j->nr; i++)
+            ctr_colbuf_free(&j->share[k].rout[i]);
+        free(j->share[k].rout);
+    }
+    free(j->share);
+    ctr_pool_free(j->pool);
+}
+
+/* Run `fn` over n rows in shares of whole tiles. */
+static void run_shares(struct ctr_join *j, int64_t n, void (*fn)(void *ctx, int64_t share, int worker))
+{
+    int64_t tiles = (n + CTR_ROW_TILE - 1) / CTR_ROW_TILE;
+
+    for (int k = 0; k < j->shares; k++) {
+        j->share[k].from = tiles * k / j->shares * CTR_ROW_TILE;
+        j->share[k].to = CTR_MIN(tiles * (k + 1) / j->shares * CTR_ROW_TILE, n);
+    }
+    ctr_pool_run(j->pool, j->shares, fn, j);
+}
+
 /* ---- reading the right side into memory ---- */
 
 static int take_right(struct ctr_join *j, const struct ctr_batch *b, struct ctr_err *err)
@@ -270,6 +316,8 @@ int ctr_join_new(struct ctr_join **out, const struct ctr_schema *left, struct ct
     if (!rc)
         rc = ctr_rowformat_init(&j->format, &j->right, true, err);
     if (!rc)
+        rc = make_shares(j, err);
+    if (!rc)
         rc = o->how == CTR_JOIN_HASH ? read_right(j, err) : ctr_joinmerge_new(j, err);
     j->opts.keys = j->opts.time = j->opts.prefix = j->opts.columns = NULL;
     if (rc) {
@@ -288,6 +336,7 @@ void ctr_join_free(struct ctr_join *j)
     ctr_joinmerge_free(j->merge);
     ctr_jointable_free(&j->table);
     ctr_rowformat_free(&j->format);
+    free_shares(j);
     if (j->lout.schema)
         ctr_batchbuf_free(&j->lout);
     for (int i = 0; j->rout && i < j->nr; i++)
@@ -354,7 +403,22 @@ int ctr_join_out_reserve(struct ctr_join *j, int64_t rows, struct ctr_err *err)
     return 0;
 }
 
-/* Find the matches of a batch in the table; of a time join, the row for each time. */
+/* The matches of a share; of a time join, the row for each time. */
+static void match_share(void *ctx, int64_t share, int worker)
+{
+    struct ctr_join *j = ctx;
+    const struct ctr_joinshare *s = &j->share[share];
+    const struct ctr_col *t = j->ltime >= 0 ? &j->b->col[j->ltime] : NULL;
+
+    (void)worker;
+    ctr_jointable_probe(&j->table, j->b, s->from, s->to, j->hash, j->null, j->head);
+    for (int64_t i = s->from; t && i < s->to; i++)
+        if (j->head[i])
+            j->head[i] =
+                ctr_col_missing(t, i) ? NULL : ctr_jointable_at(&j->table, &j->opts, j->head[i], ctr_col_i64(t, i));
+}
+
+/* Find the matches of a batch in the table. */
 int ctr_join_match(struct ctr_join *j, const struct ctr_batch *b, struct ctr_err *err)
 {
     int rc = ctr_join_reserve(j, b->rows, err);
@@ -365,19 +429,47 @@ int ctr_join_match(struct ctr_join *j, const struct ctr_batch *b, struct ctr_err
         return rc;
     j->b = b;
     j->pos = j->sub = 0;
-    ctr_jointable_probe(&j->table, b, j->hash, j->null, j->head);
-    if (j->ltime >= 0) {
-        const struct ctr_col *t = &b->col[j->ltime];
-        for (int64_t i = 0; i < b->rows; i++)
-            if (j->head[i])
-                j->head[i] =
-                    ctr_col_missing(t, i) ? NULL : ctr_jointable_at(&j->table, &j->opts, j->head[i], ctr_col_i64(t, i));
-    }
+    run_shares(j, b->rows, match_share);
     for (int64_t i = 0; i < b->rows; i++)
         j->stats.matched += j->head[i] != NULL;
     j->stats.left_rows += b->rows;
     j->stats.unmatched = j->stats.left_rows - j->stats.matched;
     return 0;
+}
+
+/* The right columns of a share of the rows given out, a tile at a time: its rows stay in the cache from column to
+ * column. */
+static void read_share(void *ctx, int64_t share, int worker)
+{
+    struct ctr_join *j = ctx;
+    struct ctr_joinshare *s = &j->share[share];
+
+    (void)worker;
+    s->rc = 0;
+    for (int64_t at = s->from; at < s->to; at += CTR_ROW_TILE)
+        for (int i = 0; !s->rc && i < j->nr; i++)
+            s->rc = ctr_row_read(&j->format, j->rcol[i], j->rows + at, CTR_MIN(s->to - at, CTR_ROW_TILE), &s->rout[i],
+                                 &s->err);
+}
+
+static int read_right_columns(struct ctr_join *j, struct ctr_err *err)
+{
+    int rc = 0;
+
+    for (int k = 1; k < j->shares; k++)
+        for (int i = 0; i < j->nr; i++)
+            ctr_colbuf_clear(&j->share[k].rout[i]);
+    run_shares(j, j->n, read_share);
+    for (int k = 0; k < j->shares; k++) {
+        struct ctr_joinshare *s = &j->share[k];
+        if (s->rc) {
+            *err = s->err;
+            return s->rc;
+        }
+        for (int i = 0; k && !rc && i < j->nr; i++)
+            rc = ctr_colbuf_range(&j->rout[i], ctr_colbuf_view(&s->rout[i]), 0, s->to - s->from, err);
+    }
+    return rc;
 }
 
 void ctr_join_clear_out(struct ctr_join *j)
@@ -455,9 +547,8 @@ int ctr_join_table_next(struct ctr_join *j, const struct ctr_batch **out, struct
     }
     if (!j->n)
         return 0;
-    for (int i = 0; i < j->nr; i++)
-        if ((rc = ctr_row_read(&j->format, j->rcol[i], j->rows, j->n, &j->rout[i], err)))
-            return rc;
+    if ((rc = read_right_columns(j, err)))
+        return rc;
     return ctr_join_emit(j, j->b, out, err);
 }
 

@@ -55,6 +55,14 @@ struct ctr_joinpart {
 
 struct ctr_joinmerge; /* joinmerge.c */
 
+/* A thread's share of the rows of a batch: a run of whole tiles. */
+struct ctr_joinshare {
+    int64_t from, to;
+    struct ctr_colbuf *rout; /* the right columns of its rows; the first share has those of the join */
+    struct ctr_err err;
+    int rc;
+};
+
 struct ctr_join {
     struct ctr_join_opts opts;
     char right_name[256];
@@ -69,6 +77,9 @@ struct ctr_join {
     struct ctr_jointable table;
     struct ctr_joinpart *part;
     struct ctr_joinmerge *merge;
+    struct ctr_pool *pool; /* NULL: one thread */
+    struct ctr_joinshare *share;
+    int shares;
     int64_t budget;
 
     /* the left batch at hand and its matches */
@@ -99,9 +110,9 @@ int ctr_jointable_add(struct ctr_jointable *t, const struct ctr_col *cols, const
                       int n, const uint64_t *tags, struct ctr_err *err) CTR_MUST;
 int ctr_jointable_add_row(struct ctr_jointable *t, const uint8_t *row, uint64_t hash, struct ctr_err *err) CTR_MUST;
 int ctr_jointable_build(struct ctr_jointable *t, const struct ctr_join *j, struct ctr_err *err) CTR_MUST;
-/* head[i] = the row that matches row i of b, or the first of the group. */
-void ctr_jointable_probe(const struct ctr_jointable *t, const struct ctr_batch *b, const uint64_t *hash,
-                         const uint8_t *null, const uint8_t **head);
+/* For rows [from, to) of b: head[i] = the row that matches row i, or the first of the group. */
+void ctr_jointable_probe(const struct ctr_jointable *t, const struct ctr_batch *b, int64_t from, int64_t to,
+                         const uint64_t *hash, const uint8_t *null, const uint8_t **head);
 /* With a time: the one row of the group for a left time, or NULL. */
 const uint8_t *ctr_jointable_at(const struct ctr_jointable *t, const struct ctr_join_opts *o, const uint8_t *head,
                                 int64_t time);

@@ -309,8 +309,10 @@ static void probe_tile(const struct ctr_jointable *t, const struct ctr_batch *b,
             at = (at + 1) & t->mask;
         head[i] = null[i] ? NULL : slot_row(t->slot[at]);
         same[i] = 1;
-        if (head[i])
+        if (head[i]) { /* the slots, and the text that begins behind them */
             __builtin_prefetch(head[i]);
+            __builtin_prefetch(head[i] + t->format->fixed_bytes);
+        }
     }
     for (int k = 0; k < t->npairs; k++)
         ctr_keys_verify(&t->pair[k], t->format, &b->col[t->pair[k].left], first, head, n, same);
@@ -319,11 +321,11 @@ static void probe_tile(const struct ctr_jointable *t, const struct ctr_batch *b,
             head[i] = probe_slow(t, b, first + i, hash[i]);
 }
 
-void ctr_jointable_probe(const struct ctr_jointable *t, const struct ctr_batch *b, const uint64_t *hash,
-                         const uint8_t *null, const uint8_t **head)
+void ctr_jointable_probe(const struct ctr_jointable *t, const struct ctr_batch *b, int64_t from, int64_t to,
+                         const uint64_t *hash, const uint8_t *null, const uint8_t **head)
 {
-    for (int64_t i = 0; i < b->rows; i += CTR_ROW_TILE)
-        probe_tile(t, b, i, (int)CTR_MIN(b->rows - i, CTR_ROW_TILE), hash + i, null + i, head + i);
+    for (int64_t i = from; i < to; i += CTR_ROW_TILE)
+        probe_tile(t, b, i, (int)CTR_MIN(to - i, CTR_ROW_TILE), hash + i, null + i, head + i);
 }
 
 /* First position in [from, to) whose time is >= `time`. */

@@ -89,6 +89,7 @@ struct ctr_join_opts {
     const char *columns; /* of the right: "a,b", NULL: all but the keys */
     int64_t memory_bytes;
     int64_t batch_rows;
+    int threads; /* 2 or more: the rows of a batch are looked up in the right side in so many shares */
 };
 struct ctr_join_stats {
     int64_t left_rows, matched, unmatched; /* left rows */
