@@ -209,7 +209,8 @@ static int make_output(struct ctr_join *j, struct ctr_err *err)
 
 static int make_shares(struct ctr_join *j, struct ctr_err *err)
 {
-    int rc = j->opts.threads > 1 && j->opts.how == CTR_JOIN_HASH ? ctr_pool_new_exact(&j->pool, j->opts.threads, err) : 0;
+    int rc =
+        j->opts.threads > 1 && j->opts.how == CTR_JOIN_HASH ? ctr_pool_new_exact(&j->pool, j->opts.threads, err) : 0;
 
     if (rc)
         return rc;
