@@ -37,7 +37,7 @@ exits 'the same plan in other words' 0 s add same.plan
 err_like 'has the same signals' '0 new signals, 0 new versions, 4 known'
 sed 's/% 12/% 8/' ads.plan >new.plan
 exits 'another definition' 0 s add new.plan
-err_like 'is a new version' '0 new signals, 1 new versions, 3 known'
+err_like 'is a new version' '0 new signals, 1 new version, 3 known'
 is 'both are kept' "$(s versions --format jsonl hour | sed 's/.*"version":\([0-9]*\).*; /\1 /')" '1 clock = (hour % 12)"}
 2 clock = (hour % 8)"}'
 exits 'by hand' 0 s add --definition 'SELECT words FROM ads' --owner bob --description 'words of the ad' 'ad words'
@@ -214,7 +214,19 @@ if [ "$(id -u)" != 0 ]; then
     chmod +w index.db
 fi
 
+if has_python sqlite3; then # a change that another program left half done is its own business
+    "$PY" -c 'import os, sqlite3; c = sqlite3.connect("hot.db", isolation_level=None); c.execute("CREATE TABLE t (x)")
+c.execute("PRAGMA cache_size = 1"); c.execute("BEGIN"); c.executemany("INSERT INTO t VALUES (?)", [("x" * 3000,)] * 50); os._exit(0)'
+    ok 'a foreign journal is there' test -s hot.db-journal
+    rubbish hot.db 'of another program'
+    ok 'and stays' test -s hot.db-journal
+fi
+
 # ---- usage, outputs
+exits '-o of what writes no data' 2 s add -o x.txt ads.plan
+err_like 'is named' '-o does nothing: add writes no data'
+exits 'a role without vet' 2 s list --label click
+exits 'a format of what shows nothing' 2 s allow --format jsonl ad
 exits 'no action' 2 s
 exits 'an unknown action' 2 s lst
 err_like 'is guessed' "did you mean 'list'"

@@ -136,9 +136,9 @@ static int print(void *ctx, const struct ctr_batch *b, struct ctr_err *err)
 
 static void tell(const struct ctr_cli *cli, const struct ctr_diff_counts *n)
 {
-    ctr_cli_note(cli, "%lld keys in both models, %lld only in %s, %lld only in %s; %lld weights differ",
-                 (long long)n->both, (long long)n->only_a, cli->args[1], (long long)n->only_b, cli->args[2],
-                 (long long)n->differ);
+    ctr_cli_note(cli, "%lld key%s in both models, %lld only in %s, %lld only in %s; %lld weight%s", (long long)n->both,
+                 CTR_S(n->both), (long long)n->only_a, cli->args[1], (long long)n->only_b, cli->args[2],
+                 (long long)n->differ, n->differ == 1 ? " differs" : "s differ");
     if (!n->same_plan)
         ctr_cli_note(cli, "their plans differ: keys of one table and name are compared");
     if (!n->same_options)

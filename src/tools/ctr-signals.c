@@ -19,6 +19,7 @@ static struct {
     bool allow;
 } o = { .format = "table", .limits = CTR_VET_LIMITS };
 
+#define LISTINGS "@list|@versions|@consumers|@alerts|@unused|@notes|@vettings"
 static const struct ctr_opt opts[] = {
     { "db", 0, CTR_OPT_STR, "FILE", "the index (default $CTR_SIGNALS, or signals.db)", &o.db, CTR_OPT_PATH },
     { "owner", 0, CTR_OPT_STR, "WHO", "add: who answers for the signals", &o.facts.owner, .needs = "@add" },
@@ -37,9 +38,10 @@ static const struct ctr_opt opts[] = {
     { "max-auc", 0, CTR_OPT_REAL, "X", "vet: AUC of the signal alone (default 0.95)", &o.limits.max_auc,
       .needs = "@vet" },
     { "where", 0, CTR_OPT_LIST, "FIELD=GLOB", "listings: signal, owner, platform or state must match", &o.where,
-      .needs = "@list|@versions|@consumers|@alerts|@unused|@notes|@vettings" },
+      .needs = LISTINGS },
     { "older", 0, CTR_OPT_DURATION, "TIME", "unused: for so long, such as 30d", &o.older_ms, .needs = "@unused" },
-    { "format", 0, CTR_OPT_CHOICE, "table|jsonl", "for people, or a JSON object a line (default table)", &o.format, 0 },
+    { "format", 0, CTR_OPT_CHOICE, "table|jsonl", "for people, or a JSON object a line (default table)", &o.format,
+      .needs = LISTINGS "|@check|@vet" },
     { 0 },
 };
 
@@ -63,8 +65,8 @@ static int add(struct run *run, struct ctr_err *err)
     if (!rc)
         rc = ctr_signals_commit(run->s, err);
     if (!rc)
-        ctr_cli_note(run->cli, "%" PRId64 " new signals, %" PRId64 " new versions, %" PRId64 " known", n.signals,
-                     n.versions, n.known);
+        ctr_cli_note(run->cli, "%" PRId64 " new signal%s, %" PRId64 " new version%s, %" PRId64 " known", n.signals,
+                     CTR_S(n.signals), n.versions, CTR_S(n.versions), n.known);
     return rc;
 }
 
@@ -118,7 +120,7 @@ static int register_model(struct run *run, struct ctr_err *err)
         rc = ctr_signals_register(run->s, name, run->plan, &n, err);
     rc = commit_each(run, rc, err);
     if (!rc)
-        ctr_cli_note(run->cli, "model '%s' consumes %" PRId64 " signals", name, n);
+        ctr_cli_note(run->cli, "model '%s' consumes %" PRId64 " signal%s", name, n, CTR_S(n));
     free(name);
     return rc;
 }
@@ -279,6 +281,17 @@ static int run_list(struct run *run, const char *name, struct ctr_err *err)
     return rc ? rc : ctr_out_commit(run->out, err);
 }
 
+/* Common options that this action would ignore; a: NULL for a listing. */
+static int check_common(const struct ctr_cli *cli, const struct action *a, struct ctr_err *err)
+{
+    if (cli->out && a && a->run != check && a->run != vet)
+        return ctr_cli_usage(err, "-o does nothing: %s writes no data", a->name);
+    for (int i = 0; i < CTR_NROLES; i++)
+        if (cli->role[i] && !(a && a->run == vet))
+            return ctr_cli_usage(err, "--%s does nothing without vet", ctr_roles[i]);
+    return 0;
+}
+
 static int check_limits(struct ctr_err *err)
 {
     const struct ctr_vet_limits *l = &o.limits;
@@ -303,7 +316,9 @@ static int run_tool(struct ctr_cli *cli, struct ctr_err *err)
     o.db = o.db ? o.db : getenv("CTR_SIGNALS");
     o.db = o.db ? o.db : "signals.db";
     const struct action *a = find_action(cli->args[0]);
-    rc = check_limits(err);
+    rc = check_common(cli, a, err);
+    if (!rc)
+        rc = check_limits(err);
     if (!rc)
         rc = ctr_cli_out(cli, 0, &run.out, err);
     if (!rc)

@@ -253,6 +253,14 @@ ctr-train lr -q --l1 0.5 -o model2.arrows feat.arrows
 ctr-extract plain.plan log.arrows | ctr-train lr -q -o plain.model
 ctr-eval --by site --label click --score score --user user --format stream -o table.arrows log.arrows
 SH
+    make_ok($dir, <<"SH") if -x "$BUILD/bin/ctr-signals";
+set -e
+export CTR_SIGNALS=index.db
+sed 's/^feature site/& = lower(site)/' plain.plan >newer.plan
+for words in "add --owner ann plain.plan" "allow who" "allow site" "allow tags" "allow user_site" "allow price" "register --model m plain.model" "add newer.plan"; do
+    ctr-signals -q \$words
+done
+SH
     make_path("$dir/out");
     return $dir;
 }

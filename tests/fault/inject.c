@@ -422,6 +422,11 @@ int ftruncate(int fd, off_t n)
     CALL(TRUNCATE, int, -1, (int)syscall(SYS_ftruncate, fd, n));
 }
 
+int ftruncate64(int fd, off_t n)
+{
+    CALL(TRUNCATE, int, -1, (int)syscall(SYS_ftruncate, fd, n));
+}
+
 off_t lseek(int fd, off_t at, int whence)
 {
     CALL(SEEK, off_t, -1, syscall(SYS_lseek, fd, at, whence));
@@ -430,6 +435,12 @@ off_t lseek(int fd, off_t at, int whence)
 int fstat(int fd, struct stat *st)
 {
     NEXT(fstat);
+    CALL(STAT, int, -1, next(fd, st));
+}
+
+int fstat64(int fd, struct stat64 *st)
+{
+    NEXT(fstat64);
     CALL(STAT, int, -1, next(fd, st));
 }
 

@@ -29,6 +29,7 @@
 #define CTR_COUNT(a)     (sizeof(a) / sizeof((a)[0]))
 #define CTR_MIN(a, b)    ((a) < (b) ? (a) : (b))
 #define CTR_MAX(a, b)    ((a) > (b) ? (a) : (b))
+#define CTR_S(n)         ((n) == 1 ? "" : "s") /* "%lld row%s", n, CTR_S(n) */
 
 /* ---- errors: err.c ---------------------------------------------------------------------------------------------- */
 

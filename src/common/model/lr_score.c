@@ -231,7 +231,7 @@ int ctr_lr_scorer_open(void **out, const char *path, const struct ctr_model_info
     }
     if (l.differ)
         snprintf(warn, warn_size, "%s: %lld weight%s did not agree with z and n, which win", path, (long long)l.differ,
-                 l.differ == 1 ? "" : "s");
+                 CTR_S(l.differ));
     *out = s;
     return 0;
 }

@@ -157,8 +157,8 @@ static int compare_tables(struct ctr_predictor *p, const struct ctr_schema *s, s
         }
     if (!rc && n && n == p->tables.n)
         rc = ctr_fail(err, CTR_EDATA,
-                      "the stream has none of the %d tables of %s, such as %.80s: its features are of other columns", n,
-                      p->path, missing);
+                      "the stream has none of the %d table%s of %s, such as %.80s: its features are of other columns",
+                      n, CTR_S(n), p->path, missing);
     else if (!rc && n)
         snprintf(p->warning, sizeof p->warning,
                  "the stream has no features of %d of the %d tables of %s, such as %.80s", n, p->tables.n, p->path,

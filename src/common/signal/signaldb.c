@@ -4,6 +4,7 @@
  * written to. */
 #include "common/signal/signaldb.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -46,6 +47,8 @@ static int db_fail(struct ctr_signals *s, struct ctr_err *err)
                         sqlite3_errmsg(s->db));
     if (low == SQLITE_NOMEM)
         return ctr_fail_nomem(err, 0);
+    if (sqlite3_extended_errcode(s->db) == SQLITE_READONLY_ROLLBACK)
+        return ctr_fail(err, CTR_ESYS, "a writer was stopped in the middle: who may write to it must list it once");
     int sys = sqlite3_system_errno(s->db);
     return ctr_fail(err, CTR_ESYS, "%s%s%s", sqlite3_errmsg(s->db), sys ? ": " : "", sys ? strerror(sys) : "");
 }
@@ -180,22 +183,53 @@ static int create_tables(struct ctr_signals *s, struct ctr_err *err)
     return rc ? rc : ctr_signals_commit(s, err);
 }
 
-static int open_file(struct ctr_signals *s, enum ctr_signals_mode mode, struct ctr_err *err)
+/* Where SQLite would find a change of another program half done, it would undo it: so look first. */
+static int check_header(struct ctr_signals *s, struct ctr_err *err)
 {
-    int flags = mode == CTR_SIGNALS_READ ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE;
-    struct stat st;
-    bool empty;
-    if (mode != CTR_SIGNALS_CREATE && stat(s->path, &st)) {
-        ctr_err_file(err, s->path);
-        return ctr_fail_sys(err, "no index of signals; `ctr-signals add` makes one");
-    }
-    flags |= mode == CTR_SIGNALS_CREATE ? SQLITE_OPEN_CREATE : 0;
+    static const char magic[16] = "SQLite format 3";
+    enum { AT_ID = 68 };
+    uint8_t head[100];
+    int fd = ctr_open(s->path, O_RDONLY, 0);
+    const ssize_t n = fd < 0 ? -1 : pread(fd, head, sizeof head, 0);
+    if (fd >= 0)
+        close(fd);
+    const uint8_t *id = head + AT_ID;
+    if (n < (ssize_t)sizeof head || memcmp(head, magic, sizeof magic) ||
+        ((uint32_t)id[0] << 24 | id[1] << 16 | id[2] << 8 | id[3]) == APPLICATION_ID)
+        return 0; /* what cannot be read, or is none, is for SQLite to tell */
+    ctr_err_file(err, s->path);
+    return ctr_fail(err, CTR_EDATA, "an SQLite file of another program, no index of signals");
+}
+
+static int open_with(struct ctr_signals *s, enum ctr_signals_mode mode, int flags, bool *empty, struct ctr_err *err)
+{
     if (sqlite3_open_v2(s->path, &s->db, flags, NULL) != SQLITE_OK)
         return s->db ? db_fail(s, err) : ctr_fail_nomem(err, 0);
     sqlite3_busy_timeout(s->db, CTR_SIGNALS_WAIT_MS);
     sqlite3_db_config(s->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
     sqlite3_db_config(s->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
-    int rc = check_file(s, mode, &empty, err);
+    return check_file(s, mode, empty, err);
+}
+
+static int open_file(struct ctr_signals *s, enum ctr_signals_mode mode, struct ctr_err *err)
+{
+    const int flags = mode == CTR_SIGNALS_READ     ? SQLITE_OPEN_READONLY
+                      : mode == CTR_SIGNALS_CREATE ? SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE
+                                                   : SQLITE_OPEN_READWRITE;
+    struct stat st;
+    bool empty = false;
+    if (mode != CTR_SIGNALS_CREATE && stat(s->path, &st)) {
+        ctr_err_file(err, s->path);
+        return ctr_fail_sys(err, "no index of signals; `ctr-signals add` makes one");
+    }
+    int rc = check_header(s, err);
+    if (!rc)
+        rc = open_with(s, mode, flags, &empty, err);
+    if (rc && s->db && sqlite3_extended_errcode(s->db) == SQLITE_READONLY_ROLLBACK) {
+        sqlite3_close(s->db); /* a writer was killed: what it did is undone by who opens it to write */
+        s->db = NULL;
+        rc = open_with(s, mode, SQLITE_OPEN_READWRITE, &empty, err);
+    }
     if (!rc && empty)
         rc = create_tables(s, err);
     if (!rc)

@@ -169,7 +169,7 @@ int ctr_signals_remove(struct ctr_signals *s, const char *what, struct ctr_err *
     if (!rc && consumers) {
         ctr_err_file(err, s->path);
         return ctr_fail(err, CTR_EDATA, "'%s' has %lld consumer%s: see `ctr-signals consumers`", what,
-                        (long long)consumers, consumers == 1 ? "" : "s");
+                        (long long)consumers, CTR_S(consumers));
     }
     if (!rc)
         rc = ctr_signals_run(s, err, "DELETE FROM version WHERE signal = ? AND ? IN (0, id)", "ii", signal, version);
