@@ -176,6 +176,27 @@ static void test_kernels(void)
         ctr_sparse_free(&t[i]);
 }
 
+/* However many keys come at once, no search is long: blocks of every share of a dense table's size. */
+static void test_crowd(void)
+{
+    struct ctr_sparse t;
+    struct ctr_err err = { 0 };
+    uint64_t k = 0, longest = 0;
+    bool fits = true;
+    ctr_sparse_init_dense(&t, 12);
+    for (uint64_t block = 1000; block < 100000; block += block / 3) {
+        fits &= ctr_sparse_reserve(&t, block, &err) == 0;
+        for (uint64_t i = 0; i < block; i++, k++) {
+            const uint64_t h = ctr_sparse_hash(k);
+            const uint64_t steps = (uint64_t)(ctr_sparse_get(&t, h) - ctr_sparse_home(&t, h)) / t.stride;
+            longest = CTR_MAX(longest, steps);
+        }
+    }
+    ok(fits && t.used == k, "blocks that grow: %llu keys", (unsigned long long)k);
+    ok(longest < 2000, "the longest search took %llu steps", (unsigned long long)longest);
+    ctr_sparse_free(&t);
+}
+
 int main(void)
 {
     bool inverse = true;
@@ -201,6 +222,7 @@ int main(void)
     test_growth(20, 100000, 64, 5, "rows of 20 bytes");
     test_growth(24, 5000, 5000, UINT64_C(1) << 40, "one block");
     test_growth(16, 2500000, 4096, 3, "several ranges in order");
+    test_crowd();
     test_end();
     test_filter();
     test_kernels();

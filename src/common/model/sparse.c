@@ -13,7 +13,8 @@
 enum {
     FIRST_SLOTS = 128,    /* of an empty table */
     MOVES_PER_KEY = 32,   /* slots that a growth advances for each key that room is made for */
-    MOVES_AT_LEAST = 256, /* and at every call */
+    MOVES_AT_LEAST = 256, /* and at every call; all of them, */
+    CROWD_PART = 16,      /* where more keys come than this part of the slots */
     MOVE_SLOTS = 64,      /* moved at a time: they fit into the first cache */
     AHEAD = 16,           /* rows between prefetch and use */
     RANGES = 8,           /* of keys, sorted one after another, */
@@ -217,7 +218,8 @@ int ctr_sparse_reserve(struct ctr_sparse *t, uint64_t extra, struct ctr_err *err
         t->old_size = t->size;
         t->frontier = t->size;
         t->size = size;
-        if ((rc = advance(t, MOVES_AT_LEAST, err)))
+        /* Many keys at once would crowd where rows have not moved yet. */
+        if ((rc = advance(t, extra > t->old_size / CROWD_PART ? UINT64_MAX : MOVES_AT_LEAST, err)))
             return rc;
     }
     return make_room(t, extra, err);
