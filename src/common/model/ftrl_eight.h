@@ -36,6 +36,12 @@ struct ctr_eight_kernel {
     void (*forward[2])(const struct ctr_eight_params *p, const struct ctr_eight_row *r, double *dot);
     /* After it, with each lane's g = weight (p - y). */
     void (*update[2])(const struct ctr_eight_params *p, const struct ctr_eight_row *r, const double *g);
+    /* The weights of k times eight states, number i in lane i mod 8. */
+    void (*weights[2])(const struct ctr_eight_params *p, const void *z, const void *n, void *w, int64_t k);
+    /* Adds to each lane's sum the digests (lr.h) of k weights, of keys whose ctr_mix64 is given; and to `wrong` nothing
+     * but 0, while all states are finite. */
+    void (*digest[2])(const uint64_t *mixed, const void *z, const void *n, const void *w, int64_t k, uint64_t *sum,
+                      double *wrong);
 };
 /* Fastest first; the last one runs everywhere. */
 const struct ctr_eight_kernel *ctr_eight_kernel_at(int i);

@@ -24,14 +24,21 @@ struct ctr_lr_sorted {
     uint64_t bytes;
 };
 
+/* The digest of weights, and whether all states are finite. */
+struct ctr_lr_digested {
+    uint64_t digest;
+    bool finite;
+};
+
 struct lr {
     struct ctr_learning learning; /* parameters, layout of a table row, kernels */
     uint32_t stride;              /* bytes of a table row */
     bool no_bias;
     struct ctr_sparse *table;
-    struct ctr_lr_sorted *sorted;         /* by table: saved in the place of `table`; NULL: that holds the rows */
-    const struct ctr_learning *sorted_as; /* whose layout its rows have */
-    struct ctr_lr_mini *mini;             /* by minibatches: one of these; both NULL: row by row */
+    struct ctr_lr_sorted *sorted;           /* by table: saved in the place of `table`; NULL: that holds the rows */
+    const struct ctr_learning *sorted_as;   /* whose layout its rows have */
+    const struct ctr_lr_digested *digested; /* of its rows, or NULL: not known */
+    struct ctr_lr_mini *mini;               /* by minibatches: one of these; both NULL: row by row */
     struct ctr_lr_fields *fields;
     struct ctr_inclusion *inclusion; /* NULL: every key is taken up */
     struct ctr_expiry expiry;

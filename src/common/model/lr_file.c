@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "common/model/ftrl.h"
+#include "common/model/ftrl_eight.h"
 #include "common/model/lr.h"
 
 enum { WEIGHT = CTR_LR_WEIGHT, Z, N, NEGATIVES, POSITIVES, NUMBERS };
@@ -73,6 +74,10 @@ static bool digest_all(const struct lr *m, uint64_t *digest)
     bool finite = digest_row(m, &m->learning, ctr_bias_key(), m->bias, digest);
     if (m->no_bias)
         *digest = 0;
+    if (m->digested) {
+        *digest += m->digested->digest;
+        return finite & m->digested->finite;
+    }
     for (int i = 0; i < m->tables; i++) {
         uint64_t at = 0;
         for (const uint8_t *row; !m->sorted && (row = ctr_sparse_next(&m->table[i], &at));)
@@ -208,9 +213,48 @@ static void saver_columns(struct saver *s)
         s->col[s->cols++] = (struct ctr_col){ .type = CTR_I32, .data = s->day };
 }
 
+/* Rows [from, end) of the default learner, which there is room for: column by column, for it may be many. */
+static void save_columns(struct saver *s, const struct ctr_lr_sorted *t, uint64_t from, uint64_t end)
+{
+    enum { AHEAD = 24 };
+    const struct ctr_learning *l = s->layout;
+    const size_t bytes = l->precision == CTR_F64_STATE ? sizeof(double) : sizeof(float);
+    const struct ctr_eight_kernel *kernel = ctr_eight_kernel_best();
+    struct ctr_eight_params p;
+    const int64_t n = (int64_t)(end - from), at = s->rows;
+    uint8_t *z = s->number[Z] + (size_t)at * bytes, *squares = s->number[N] + (size_t)at * bytes;
+    for (int i = 0; i < CTR_EIGHT; i++) {
+        p.inv_alpha[i] = l->inv_alpha;
+        p.beta[i] = l->beta;
+        p.l1[i] = l->l1;
+        p.l2[i] = l->l2;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        const struct ctr_lr_place *place = &t->place[from + (uint64_t)i];
+        const uint8_t *row = t->base + place->index * t->bytes;
+        const uint8_t *ahead = t->base + place[i + AHEAD < n ? AHEAD : 0].index * t->bytes;
+        __builtin_prefetch(ahead + l->layout.value);
+        __builtin_prefetch(ahead + l->layout.n);
+        s->table[at + i] = s->current;
+        s->key[at + i] = place->key;
+        memcpy(z + (size_t)i * bytes, row + l->layout.value, bytes);
+        memcpy(squares + (size_t)i * bytes, row + l->layout.n, bytes);
+    }
+    kernel->weights[l->precision](&p, z, squares, s->number[WEIGHT] + (size_t)at * bytes,
+                                  (n + CTR_EIGHT - 1) / CTR_EIGHT);
+    s->rows += n;
+}
+
 static int save_sorted(struct saver *s, const struct ctr_lr_sorted *t, struct ctr_err *err)
 {
     int rc = 0;
+    for (uint64_t i = 0, end; !s->layout->events && i < t->n && !rc; i = end) {
+        end = CTR_MIN(t->n, i + (uint64_t)(SAVE_ROWS - s->rows));
+        save_columns(s, t, i, end);
+        rc = s->rows == SAVE_ROWS ? save_flush(s, err) : 0;
+    }
+    if (!s->layout->events)
+        return rc;
     for (uint64_t i = 0; i < t->n && !rc; i++)
         rc = save_row(s, t->place[i].key, sorted_row(t, i), err);
     return rc;
@@ -256,7 +300,7 @@ int ctr_lr_save(void *learner, const struct ctr_strs *tables, struct ctr_writer 
     s.day = malloc(SAVE_ROWS * sizeof *s.day);
     bool whole = s.table && s.key && s.day;
     for (int i = 0; i < NUMBERS; i++)
-        whole &= (s.number[i] = malloc(SAVE_ROWS * sizeof(double))) != NULL;
+        whole &= (s.number[i] = malloc((SAVE_ROWS + CTR_EIGHT) * sizeof(double))) != NULL;
     if (!rc && !whole)
         rc = ctr_fail_nomem(err, SAVE_ROWS * (2 + NUMBERS) * sizeof(double));
     if (!rc) {

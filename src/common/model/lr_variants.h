@@ -44,6 +44,8 @@ struct eight {
     bool masked;    /* not so, or a lane is empty or has no bias */
     uint64_t bias_mask[CTR_EIGHT];
     uint8_t *bias; /* their states of it */
+    bool digested; /* since the last row: */
+    struct ctr_lr_digested digest[CTR_EIGHT];
 };
 
 /* A row as an eight has it: its coordinates, the bias the last. */
@@ -163,6 +165,9 @@ void ctr_lr_eights_bind(const struct many *q, struct shared *t);
 int ctr_lr_eights_scratch(struct group *w, int64_t longest, struct ctr_err *err) CTR_MUST;
 /* The group's eights learn from a row of the block; rows come in order. */
 int ctr_lr_eights_learn(struct many *q, struct group *w, int64_t row) CTR_MUST;
+
+/* The digests of its variants, unless they are there; keys have been sorted. */
+void ctr_lr_eight_digest(struct many *q, int number);
 
 /* ---- lr_variants_file.c: of struct ctr_model ---- */
 

@@ -277,3 +277,56 @@ int ctr_lr_eights_learn(struct many *q, struct group *w, int64_t row)
         rc = learn(q, w, e, row);
     return rc;
 }
+
+/* ---- digests ---- */
+
+enum { TILE = 128, AHEAD = 16 };
+
+/* Adds the digests of a tile of keys. */
+static void digest_tile(const struct many *q, int number, const struct shared *t, const struct ctr_lr_place *place,
+                        int64_t n, uint64_t *sum, double *wrong)
+{
+    const struct eight *e = &q->eight[number];
+    const struct ctr_eight_kernel *kernel = q->eight_kernel;
+    const size_t half = e->bytes / 2;
+    _Alignas(64) uint8_t z[TILE * CTR_EIGHT * sizeof(double)], squares[sizeof z], w[sizeof z];
+    uint64_t mixed[TILE];
+    for (int64_t i = 0; i < n; i++) {
+        const uint8_t *base = t->states.base + t->eight_at[number], *state = base + place[i].index * t->bytes;
+        const uint8_t *ahead = base + place[i + AHEAD < n ? i + AHEAD : i].index * t->bytes;
+        __builtin_prefetch(ahead);
+        __builtin_prefetch(ahead + half);
+        memcpy(z + (size_t)i * half, state, half);
+        memcpy(squares + (size_t)i * half, state + half, half);
+        mixed[i] = ctr_mix64(place[i].key);
+    }
+    kernel->weights[e->precision](&e->params, z, squares, w, n);
+    kernel->digest[e->precision](mixed, z, squares, w, n, sum, wrong);
+}
+
+void ctr_lr_eight_digest(struct many *q, int number)
+{
+    struct eight *e = &q->eight[number];
+    if (e->digested)
+        return;
+    for (int i = 0; i < CTR_EIGHT; i++)
+        e->digest[i] = (struct ctr_lr_digested){ .finite = true };
+    for (int k = 0; k < q->tables; k++) {
+        const struct shared *t = &q->table[k];
+        const struct ctr_lr_place *place = (const struct ctr_lr_place *)(const void *)t->order.data;
+        const int64_t n = (int64_t)(t->order.len / sizeof *place);
+        uint64_t sum[CTR_EIGHT] = { 0 };
+        double wrong[CTR_EIGHT] = { 0 };
+        bool any = false;
+        for (int i = 0; i < e->n; i++)
+            any |= t->at[e->variant[i]] != CTR_LR_NONE;
+        for (int64_t from = 0; any && from < n; from += TILE)
+            digest_tile(q, number, t, place + from, CTR_MIN(n - from, TILE), sum, wrong);
+        for (int i = 0; i < e->n; i++)
+            if (t->at[e->variant[i]] != CTR_LR_NONE) {
+                e->digest[i].digest += sum[i];
+                e->digest[i].finite &= wrong[i] == 0;
+            }
+    }
+    e->digested = true;
+}

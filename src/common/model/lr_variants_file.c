@@ -12,6 +12,8 @@ void ctr_lr_variants_forget_order(struct many *q)
 {
     for (int t = 0; t < q->tables; t++)
         ctr_buf_free(&q->table[t].order);
+    for (int e = 0; e < q->eights; e++)
+        q->eight[e].digested = false;
 }
 
 /* ---- each model alone: for files ---- */
@@ -35,9 +37,28 @@ static int sort_table(struct shared *t, struct ctr_err *err)
     return rc ? rc : ctr_sparse_sorted(&t->keys, add_place, &t->order, err);
 }
 
+/* The digest of variant i, where that is made for eight at once. */
+static int digest(struct many *q, int i, const struct ctr_lr_digested **of, struct ctr_err *err)
+{
+    const int e = q->v[i].eight - 1;
+    int rc = 0;
+    *of = NULL;
+    if (e < 0)
+        return 0;
+    for (int k = 0; k < q->tables && !rc; k++)
+        rc = q->table[k].keys.used ? sort_table(&q->table[k], err) : 0;
+    if (!rc)
+        ctr_lr_eight_digest(q, e);
+    for (int lane = 0; lane < q->eight[e].n; lane++)
+        if (q->eight[e].variant[lane] == i)
+            *of = &q->eight[e].digest[lane];
+    return rc;
+}
+
+/* What is made for all, orders and digests, is kept in the learner until it learns again. */
 static int many_alone(const void *learner, int i, const struct ctr_strs *names, void **out, struct ctr_err *err)
 {
-    const struct many *q = learner;
+    struct many *q = (struct many *)(uintptr_t)learner;
     const struct variant *v = &q->v[i];
     struct ctr_lr_piece piece[3];
     struct lr *m;
@@ -57,6 +78,8 @@ static int many_alone(const void *learner, int i, const struct ctr_strs *names, 
         m->sorted[k] = (struct ctr_lr_sorted){ (const struct ctr_lr_place *)(const void *)t->order.data, t->keys.used,
                                                t->states.base + t->at[i], t->bytes };
     }
+    if (!rc)
+        rc = digest(q, i, &m->digested, err);
     ctr_lr_move_state(piece, ctr_lr_pieces(&v->one->learning, &m->learning, piece), v->bias, m->bias);
     m->more.event = v->one->more.event;
     if (rc)

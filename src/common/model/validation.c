@@ -44,17 +44,19 @@ void ctr_validation_row(struct ctr_validation *v, double score, double label, do
 {
     double p = score < P_MIN ? P_MIN : score > 1 - P_MIN ? 1 - P_MIN : score;
     int bin = bin_of(p);
-    v->positive[bin] += weight * label;
-    v->negative[bin] += weight * (1 - label);
     v->s.weight += weight;
     v->s.since_weight += weight;
     v->s.positives += weight * label;
     if (weight == 1 && (label == 0 || label == 1)) {
+        double *of = label == 1 ? v->positive : v->negative;
+        of[bin] += 1;
         v->product *= label == 1 ? p : 1 - p;
         if (v->product < 1e-280)
             ctr_validation_settle(v);
     } else {
         double loss = 0;
+        v->positive[bin] += weight * label;
+        v->negative[bin] += weight * (1 - label);
         if (label > 0)
             loss -= label * ctr_log(p);
         if (label < 1)
