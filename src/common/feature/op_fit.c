@@ -8,6 +8,8 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+enum { COLD = 12 }; /* how far before its use a line of memory is asked for */
+
 static const char other_text[] = "(other)";
 #define OTHER_TEXT ((const uint8_t *)other_text)
 #define OTHER_LEN  ((int64_t)sizeof other_text - 1)
@@ -31,11 +33,11 @@ struct keyset {
 };
 
 struct vocab {
-    struct entry *entry;
-    uint32_t *slot; /* 1 + index of an entry, 0 free; mask + 1 of them */
-    int64_t n, cap;
+    struct ctr_buf entries, slots, texts;
+    struct entry *entry; /* n of them, in entries */
+    uint64_t *slot;      /* the upper half of a hash and 1 + index of its entry, 0 free; mask + 1 of them, in slots */
+    int64_t n;
     uint64_t mask;
-    struct ctr_buf texts;
     bool keys;        /* of keys, not of texts */
     int64_t min, max; /* max 0: no limit */
     struct keyset *sets;
@@ -59,21 +61,38 @@ static void vocab_free(void *p)
     keysets_free(v);
     pthread_mutex_destroy(&v->lock);
     ctr_buf_free(&v->texts);
-    free(v->entry);
-    free(v->slot);
+    ctr_buf_free(&v->entries);
+    ctr_buf_free(&v->slots);
     free(v);
+}
+
+static inline uint64_t slot_of(uint64_t hash, int64_t entry)
+{
+    return (hash & ~(uint64_t)UINT32_MAX) | (uint64_t)(entry + 1);
+}
+
+static inline struct entry *slot_entry(const struct vocab *v, uint64_t slot)
+{
+    return &v->entry[(slot & UINT32_MAX) - 1];
+}
+
+/* The first slot from the hash's own on that is free or of an entry whose hash has the same upper half. */
+static inline uint64_t next_slot(const struct vocab *v, uint64_t hash, uint64_t i)
+{
+    while (v->slot[i] && (v->slot[i] ^ hash) >> 32)
+        i = (i + 1) & v->mask;
+    return i;
 }
 
 /* Slot of the entry with that hash (and text, when one is given), or the free slot where it would go. */
 static uint64_t vocab_slot(const struct vocab *v, uint64_t hash, const struct opv_str *text)
 {
-    uint64_t i = hash & v->mask;
-
-    for (;; i = (i + 1) & v->mask) {
+    for (uint64_t i = hash & v->mask;; i = (i + 1) & v->mask) {
         const struct entry *e;
+        i = next_slot(v, hash, i);
         if (!v->slot[i])
             return i;
-        e = &v->entry[v->slot[i] - 1];
+        e = slot_entry(v, v->slot[i]);
         if (e->hash == hash &&
             (!text || (e->n == text->n && (!e->n || !memcmp(v->texts.data + e->at, text->p, (size_t)e->n)))))
             return i;
@@ -83,45 +102,40 @@ static uint64_t vocab_slot(const struct vocab *v, uint64_t hash, const struct op
 /* A table of `slots` (a power of 2) over the entries that there are. */
 static int vocab_index(struct vocab *v, uint64_t slots, struct ctr_err *err)
 {
-    uint32_t *slot = calloc(slots, sizeof *slot);
+    size_t bytes = slots * sizeof *v->slot;
+    int rc;
 
-    if (!slot)
-        return ctr_fail_nomem(err, slots * sizeof *slot);
-    free(v->slot);
-    v->slot = slot;
+    ctr_buf_free(&v->slots);
+    v->slot = NULL;
+    if ((rc = ctr_buf_reserve(&v->slots, bytes, err)) < 0)
+        return rc;
+    v->slot = memset(v->slots.data, 0, bytes);
     v->mask = slots - 1;
     for (int64_t k = 0; k < v->n; k++) {
         uint64_t i = v->entry[k].hash & v->mask;
-        while (slot[i])
+        if (k + COLD < v->n)
+            __builtin_prefetch(&v->slot[v->entry[k + COLD].hash & v->mask], 1);
+        while (v->slot[i])
             i = (i + 1) & v->mask;
-        slot[i] = (uint32_t)k + 1;
+        v->slot[i] = slot_of(v->entry[k].hash, k);
     }
     return 0;
 }
 
 static int vocab_grow(struct vocab *v, struct ctr_err *err)
 {
-    int64_t cap = v->cap ? v->cap + v->cap / 2 : 1024;
-    struct entry *p;
-    int rc;
+    int rc = 0;
 
-    if (v->n < v->cap && (uint64_t)v->n * 4 < (v->mask + 1) * 3)
-        return 0;
-    if (cap >= UINT32_MAX)
+    if (v->n >= UINT32_MAX - 1)
         return ctr_fail(err, CTR_ENOMEM, "vocab: more than 4 billion distinct values; hash_bits(x, bits) bounds them");
-    if (v->n == v->cap) {
-        p = realloc(v->entry, (size_t)cap * sizeof *p);
-        if (!p)
-            return ctr_fail_nomem(err, (size_t)cap * sizeof *p);
-        v->entry = p;
-        v->cap = cap;
+    v->entries.len = (size_t)v->n * sizeof *v->entry;
+    if (v->entries.cap - v->entries.len < sizeof *v->entry) {
+        rc = ctr_buf_reserve(&v->entries, sizeof *v->entry, err);
+        v->entry = (struct entry *)v->entries.data;
     }
-    if (!v->slot || (uint64_t)v->n * 4 >= (v->mask + 1) * 3) {
+    if (rc == 0 && (!v->slot || (uint64_t)v->n * 4 >= (v->mask + 1) * 3))
         rc = vocab_index(v, v->slot ? (v->mask + 1) * 2 : 2048, err);
-        if (rc)
-            return rc;
-    }
-    return 0;
+    return rc;
 }
 
 static int vocab_add(struct vocab *v, uint64_t hash, struct opv_str text, uint64_t count, struct ctr_err *err)
@@ -133,13 +147,13 @@ static int vocab_add(struct vocab *v, uint64_t hash, struct opv_str text, uint64
         return rc;
     i = vocab_slot(v, hash, &text);
     if (v->slot[i]) {
-        v->entry[v->slot[i] - 1].count += count;
+        slot_entry(v, v->slot[i])->count += count;
         return 0;
     }
     v->entry[v->n] = (struct entry){ hash, count, v->texts.len, text.n };
     if ((rc = ctr_buf_append(&v->texts, text.p, (size_t)text.n, err)))
         return rc;
-    v->slot[i] = (uint32_t)++v->n;
+    v->slot[i] = slot_of(hash, v->n++);
     return 0;
 }
 
@@ -148,21 +162,26 @@ static bool vocab_has(const struct vocab *v, uint64_t hash)
     return v->n && v->slot[vocab_slot(v, hash, NULL)];
 }
 
-/* The hashes of a tile first, so that the slots can be asked for before they are read. */
+/* The hashes of a tile first: then slots, entries and texts, each a line of memory that is mostly cold, can be asked
+ * for in turn before they are read. */
 static int vocab_fit_tile(void *ctx, struct ctr_op_tile *t, struct ctr_err *err)
 {
-    enum { AHEAD = 16 };
     struct vocab *v = ctx;
     const struct opv_str *a = t->in[0].v;
-    uint64_t hash[CTR_OP_TILE];
-    int rc = 0;
+    uint64_t hash[CTR_OP_TILE + 3 * COLD], slot;
+    int rc = v->slot ? 0 : vocab_grow(v, err);
 
     for (int i = 0; i < t->n; i++)
         hash[i] = v->keys ? ((const uint64_t *)t->in[0].v)[i] : t->ok[i] ? ctr_text_key(a[i].p, a[i].n, 0) : 0;
-    for (int i = 0; !rc && i < t->n; i++) {
-        if (i + AHEAD < t->n && v->slot)
-            __builtin_prefetch(&v->slot[hash[i + AHEAD] & v->mask]);
-        if (t->ok[i])
+    for (int i = t->n; i < t->n + 3 * COLD; i++)
+        hash[i] = 0;
+    for (int i = -3 * COLD; !rc && i < t->n; i++) {
+        __builtin_prefetch(&v->slot[hash[i + 3 * COLD] & v->mask]);
+        if (i + 2 * COLD >= 0 && (slot = v->slot[next_slot(v, hash[i + 2 * COLD], hash[i + 2 * COLD] & v->mask)]) != 0)
+            __builtin_prefetch(slot_entry(v, slot), 1);
+        if (i + COLD >= 0 && (slot = v->slot[next_slot(v, hash[i + COLD], hash[i + COLD] & v->mask)]) != 0)
+            __builtin_prefetch(v->texts.data + slot_entry(v, slot)->at);
+        if (i >= 0 && t->ok[i])
             rc = vocab_add(v, hash[i], v->keys ? (struct opv_str){ NULL, 0 } : a[i], 1, err);
     }
     return rc;
@@ -192,12 +211,74 @@ static int by_count(const void *pa, const void *pb, void *v)
     return a->count != b->count ? opv_cmp_u(b->count, a->count) : by_hash(pa, pb, v);
 }
 
-static int vocab_finish(struct vocab *v, struct ctr_err *err)
+/* Sort by hash, which are mostly spread evenly: into buckets by their first bits, then each by comparison. */
+static int sort_entries(struct vocab *v, struct ctr_err *err)
+{
+    enum { FEW = 16 };
+    struct ctr_buf sorted = { 0 };
+    struct entry *to;
+    uint32_t *start;
+    int bits = 1, rc;
+
+    while (bits < 24 && v->n >> bits > 4)
+        bits++;
+    if (!(start = calloc(((size_t)1 << bits) + 1, sizeof *start)))
+        return ctr_fail_nomem(err, ((size_t)1 << bits) * sizeof *start);
+    if ((rc = ctr_buf_reserve(&sorted, (size_t)v->n * sizeof *to, err)) < 0) {
+        free(start);
+        return rc;
+    }
+    to = (struct entry *)sorted.data;
+    for (int64_t k = 0; k < v->n; k++)
+        start[(v->entry[k].hash >> (64 - bits)) + 1]++;
+    for (int64_t b = 0; b < (int64_t)1 << bits; b++)
+        start[b + 1] += start[b];
+    for (int64_t k = 0; k < v->n; k++) /* start[b] becomes the end of bucket b */
+        to[start[v->entry[k].hash >> (64 - bits)]++] = v->entry[k];
+    for (int64_t b = 0, from = 0; b < (int64_t)1 << bits; from = start[b++]) {
+        struct entry *e = to + from, x;
+        int64_t n = start[b] - from, i;
+        if (n > FEW)
+            qsort_r(e, (size_t)n, sizeof *e, by_hash, v);
+        for (int64_t k = 1; n <= FEW && k < n; k++) {
+            x = e[k];
+            for (i = k; i > 0 && by_hash(&x, &e[i - 1], v) < 0; i--)
+                e[i] = e[i - 1];
+            e[i] = x;
+        }
+    }
+    free(start);
+    ctr_buf_free(&v->entries);
+    v->entries = sorted;
+    v->entry = to;
+    return 0;
+}
+
+/* The texts in the order of their entries. */
+static int sort_texts(struct vocab *v, struct ctr_err *err)
 {
     struct ctr_buf texts = { 0 };
+    int rc = 0;
+
+    for (int64_t k = 0; !rc && k < v->n; k++) {
+        struct entry *e = &v->entry[k];
+        uint64_t at = texts.len;
+        if (k + COLD < v->n)
+            __builtin_prefetch(v->texts.data + v->entry[k + COLD].at);
+        if (e->n)
+            rc = ctr_buf_append(&texts, v->texts.data + e->at, (size_t)e->n, err);
+        e->at = at;
+    }
+    ctr_buf_free(&v->texts);
+    v->texts = texts;
+    return rc;
+}
+
+static int vocab_finish(struct vocab *v, struct ctr_err *err)
+{
     int64_t n = 0;
     uint64_t slots = 64;
-    int rc = 0;
+    int rc;
 
     for (int64_t k = 0; k < v->n; k++)
         if (v->entry[k].count >= (uint64_t)v->min)
@@ -206,18 +287,8 @@ static int vocab_finish(struct vocab *v, struct ctr_err *err)
         qsort_r(v->entry, (size_t)n, sizeof *v->entry, by_count, v);
         n = v->max;
     }
-    if (n)
-        qsort_r(v->entry, (size_t)n, sizeof *v->entry, by_hash, v);
     v->n = n;
-    for (int64_t k = 0; !rc && k < n; k++) {
-        uint64_t at = texts.len;
-        if (v->entry[k].n)
-            rc = ctr_buf_append(&texts, v->texts.data + v->entry[k].at, (size_t)v->entry[k].n, err);
-        v->entry[k].at = at;
-    }
-    ctr_buf_free(&v->texts);
-    v->texts = texts;
-    if (rc)
+    if ((n && (rc = sort_entries(v, err))) || (rc = sort_texts(v, err)))
         return rc;
     keysets_free(v);
     while (slots < (uint64_t)n * 2)
@@ -545,8 +616,7 @@ int64_t ctr_op_fit_memory(const struct ctr_op_call *call)
 
     if (is_vocab(s)) {
         const struct vocab *v = s->param;
-        return v->cap * (int64_t)sizeof *v->entry + (v->slot ? (int64_t)((v->mask + 1) * sizeof *v->slot) : 0) +
-               (int64_t)v->texts.cap;
+        return (int64_t)(v->entries.cap + v->slots.cap + v->texts.cap);
     }
     const struct quantiles *q = s->param;
     return (int64_t)(q->values.cap + q->at.cap);
