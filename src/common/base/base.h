@@ -197,9 +197,10 @@ void ctr_out_cleanup(void); /* async-signal-safe: unlink the temporaries that ar
 /* An unnamed temporary file in $TMPDIR (or /tmp) for spills: returns its fd, already unlinked. */
 int ctr_tmpfile(struct ctr_err *err) CTR_MUST;
 
-/* open (O_CLOEXEC added) and fsync that go on after EINTR; -1 with errno. */
+/* open (O_CLOEXEC added), fsync and ftruncate that go on after EINTR; -1 with errno. */
 int ctr_open(const char *path, int flags, unsigned mode);
 int ctr_fsync(int fd);
+int ctr_truncate(int fd, int64_t n);
 
 /* Whole-count reads and writes that go on after EINTR and short counts. ctr_read_full returns what it got (< n only at
  * the end of input). */

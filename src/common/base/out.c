@@ -12,7 +12,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { OUT_BUFFER = 64 << 10, OUT_OPEN_MAX = 4096, OUT_IOV_MAX = 512 };
+#ifndef OUT_BUFFER /* fuzzing wants a small one */
+#define OUT_BUFFER ((size_t)64 << 10)
+#endif
+enum { OUT_OPEN_MAX = 4096, OUT_IOV_MAX = 512 };
 
 struct ctr_out {
     int fd;
@@ -53,6 +56,15 @@ int ctr_open(const char *path, int flags, unsigned mode)
     while ((fd = open(path, flags | O_CLOEXEC, mode)) < 0 && errno == EINTR)
         ;
     return fd;
+}
+
+int ctr_truncate(int fd, int64_t n)
+{
+    int rc;
+
+    while ((rc = ftruncate(fd, n)) && errno == EINTR)
+        ;
+    return rc;
 }
 
 int ctr_fsync(int fd)

@@ -275,14 +275,6 @@ bool ctr_schedule_due(struct ctr_schedule *s, const struct ctr_every *every, int
 
 /* ---- scores beside the checkpoint ---- */
 
-static int cut(int fd, off_t n)
-{
-    int rc;
-    while ((rc = ftruncate(fd, n)) && errno == EINTR)
-        ;
-    return rc;
-}
-
 int ctr_checkpoint_scores_open(struct ctr_trainer *t, struct ctr_err *err)
 {
     bool resume = t->resume.row >= 0;
@@ -304,7 +296,7 @@ int ctr_checkpoint_scores_open(struct ctr_trainer *t, struct ctr_err *err)
                           resume ? "read again" : "kept there");
     else if (resume && lseek(t->scores_fd, 0, SEEK_END) < kept)
         rc = ctr_fail(err, CTR_EDATA, "%s is shorter than its checkpoint says: start anew without --resume", path);
-    else if (resume && (cut(t->scores_fd, kept) || lseek(t->scores_fd, 0, SEEK_END) < 0))
+    else if (resume && (ctr_truncate(t->scores_fd, kept) || lseek(t->scores_fd, 0, SEEK_END) < 0))
         rc = ctr_fail_sys(err, "%s: cannot be cut", path);
     return rc;
 }

@@ -55,7 +55,7 @@ static int keep_best(struct ctr_trainer *t, struct ctr_err *err)
     char path[32];
     if (t->best_fd < 0 && (t->best_fd = ctr_tmpfile(err)) < 0)
         return t->best_fd;
-    if (ftruncate(t->best_fd, 0) || lseek(t->best_fd, 0, SEEK_SET) < 0)
+    if (ctr_truncate(t->best_fd, 0) || lseek(t->best_fd, 0, SEEK_SET) < 0)
         return ctr_fail_sys(err, "the best model so far cannot be kept");
     snprintf(path, sizeof path, "/dev/fd/%d", t->best_fd);
     int rc = ctr_out_open(&out, path, CTR_OUT_BINARY, err);
