@@ -58,3 +58,15 @@ int ctr_expiry_begin(struct ctr_expiry *e, struct ctr_sparse *table, int tables,
     }
     return rc;
 }
+
+int ctr_expiry_save(const struct ctr_expiry *e, struct ctr_buf *words, struct ctr_err *err)
+{
+    const uint64_t word[CTR_EXPIRY_WORDS] = { (uint64_t)(int64_t)e->today, (uint64_t)e->dropped };
+    return ctr_buf_append(words, word, sizeof word, err);
+}
+
+void ctr_expiry_load(struct ctr_expiry *e, const uint64_t *word)
+{
+    e->today = (int32_t)(int64_t)word[0];
+    e->dropped = (int64_t)word[1];
+}

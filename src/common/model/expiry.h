@@ -18,13 +18,18 @@ struct ctr_expiry {
     int64_t floor;
     uint32_t at;     /* where in a table row its day lies */
     int32_t today;   /* CTR_NO_DAY: no row came yet */
-    int64_t dropped; /* keys, in this run */
+    int64_t dropped; /* keys, in this run and those that it resumes */
 };
 
 /* Day `today` begins, with its first row. Rows without a day (of a model that was learned without expiry) get this one.
  */
 int ctr_expiry_begin(struct ctr_expiry *e, struct ctr_sparse *table, int tables, int32_t today,
                      struct ctr_err *err) CTR_MUST;
+
+/* What a checkpoint keeps of it. The day cannot always be told from the rows: its keys may all have been refused. */
+enum { CTR_EXPIRY_WORDS = 2 };
+int ctr_expiry_save(const struct ctr_expiry *e, struct ctr_buf *words, struct ctr_err *err) CTR_MUST;
+void ctr_expiry_load(struct ctr_expiry *e, const uint64_t *word);
 
 static inline int32_t ctr_expiry_day(const struct ctr_expiry *e, const uint8_t *row)
 {

@@ -429,12 +429,18 @@ static int lr_words(const void *learner, struct ctr_buf *text, struct ctr_err *e
 static int lr_state(const void *learner, struct ctr_buf *words, struct ctr_err *err)
 {
     const struct lr *m = learner;
-    return m->inclusion ? ctr_inclusion_save(m->inclusion, words, err) : 0;
+    int rc = m->expiry.days ? ctr_expiry_save(&m->expiry, words, err) : 0;
+    return rc || !m->inclusion ? rc : ctr_inclusion_save(m->inclusion, words, err);
 }
 
 static int lr_restore(void *learner, const uint64_t *word, size_t words, struct ctr_err *err)
 {
     struct lr *m = learner;
+    if (m->expiry.days && words >= CTR_EXPIRY_WORDS) {
+        ctr_expiry_load(&m->expiry, word);
+        word += CTR_EXPIRY_WORDS;
+        words -= CTR_EXPIRY_WORDS;
+    }
     if (m->inclusion)
         return ctr_inclusion_load(m->inclusion, word, words, err);
     return words ? ctr_fail(err, CTR_EDATA, "the checkpoint has a state that its options do not need") : 0;
