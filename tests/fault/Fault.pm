@@ -231,6 +231,8 @@ feature tags = split(tags, " ")
 feature user_site = cross(user, site)
 dense price = log1p(price)
 PLAN
+    spew("$dir/variants.txt", "base\nslow alpha=0.02\nless out=user* precision=f32\nbits precision=q2.13 optimizer=ogd\n");
+    spew("$dir/groups.txt", "base\nless out=user*\nunbiased bias=no\n");
     make_ok($dir, <<"SH");
 set -e
 gzip -nc log.csv >log.csv.gz
@@ -247,6 +249,7 @@ ctr-select --batch $batch --add 'tags=split(tags, " ")' -o tags.arrows log.arrow
 ctr-extract --fit log.plan -o fitted.arrows log.arrows
 ctr-extract --batch $batch --names names.arrows -o feat.arrows fitted.arrows log.arrows
 ctr-train lr -q -o model.arrows feat.arrows
+ctr-train mlp -q --embedding 3 --hidden 4 --minibatch 16 -o mlp.arrows feat.arrows
 ctr-calibrate --fit isotonic --label click --score score --by site --min-clicks 2 -o map.arrows log.arrows
 cp model.arrows dict.arrows
 ctr-train lr -q --l1 0.5 -o model2.arrows feat.arrows

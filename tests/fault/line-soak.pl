@@ -3,7 +3,8 @@ use strict;
 use warnings;
 use Fault;
 
-sub rss { my ($s) = (slurp("/proc/$_[0]/status") // '') =~ /VmRSS:\s+(\d+)/; return $s }
+# VmRSS of /proc/PID/status may be off by 32 pages a processor and kind of memory; here the kernel counts the pages.
+sub rss { my ($s) = (slurp("/proc/$_[0]/smaps_rollup") // '') =~ /^Rss:\s+(\d+)/m; return $s }
 
 line '9', 'soak', sub {
     my ($quick, $dir) = @_;
