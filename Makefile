@@ -19,8 +19,8 @@ CFLAGS ?= -O2 -g
 override CFLAGS += -std=gnu11 -ffp-contract=off -fno-math-errno -fno-strict-aliasing $(WARN) $(if $(DEV),-Werror) \
 	$(if $(TSAN),-fsanitize=thread) $(if $(COV),-O0 --coverage -fprofile-update=atomic) \
 	$(if $(SAN),-fsanitize=address$(,)undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer) \
-	$(if $(FUZZ),-DCSV_TILE_BYTES=512 -DRAW_BYTES=4096 -fsanitize=fuzzer-no-link$(,)address$(,)undefined \
-	-fno-sanitize=pointer-overflow -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
+	$(if $(FUZZ),-DCSV_TILE_BYTES=512 -DRAW_BYTES=4096 -DLOOK_BYTES=4096 -DOUT_BUFFER=4096 -DPLAN_MAX_DEFS=100 \
+	-fsanitize=fuzzer-no-link$(,)address$(,)undefined -fno-sanitize=pointer-overflow -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
 override CPPFLAGS += -D_GNU_SOURCE -Isrc $(shell pkg-config --cflags $(PKGS) 2>/dev/null)
 LIBS   := $(shell pkg-config --libs $(PKGS) 2>/dev/null) -lm -lpthread
 , := ,

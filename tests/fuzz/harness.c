@@ -3,6 +3,7 @@
  * Files in memory, fixed batches and readers for the fuzz targets. */
 #include "harness.h"
 
+#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <sys/mman.h>
@@ -20,31 +21,51 @@ __attribute__((weak)) bool fuzz_starved(void)
 
 static struct {
     int fd;
+    size_t size;
     char path[32], out[32];
 } slots[FUZZ_SLOTS];
 
-static int slot_fd(int slot)
+/* A name in a file system in memory, where there is one: it is found faster than a file without one. */
+static void slot_open(int slot)
 {
-    if (!slots[slot].path[0]) {
+    snprintf(slots[slot].path, sizeof slots[slot].path, "/dev/shm/fuzz.%d.%d", (int)getpid(), slot);
+    slots[slot].fd = open(slots[slot].path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (slots[slot].fd < 0) {
         slots[slot].fd = memfd_create("fuzz", MFD_CLOEXEC);
-        FUZZ_CHECK(slots[slot].fd >= 0);
         snprintf(slots[slot].path, sizeof slots[slot].path, "/proc/self/fd/%d", slots[slot].fd);
-        snprintf(slots[slot].out, sizeof slots[slot].out, "/dev/fd/%d", slots[slot].fd);
     }
-    FUZZ_CHECK(!ftruncate(slots[slot].fd, 0) && !lseek(slots[slot].fd, 0, SEEK_SET));
+    FUZZ_CHECK(slots[slot].fd >= 0);
+    snprintf(slots[slot].out, sizeof slots[slot].out, "/dev/fd/%d", slots[slot].fd);
+}
+
+__attribute__((destructor)) static void slots_remove(void)
+{
+    for (int i = 0; i < FUZZ_SLOTS; i++)
+        if (!strncmp(slots[i].path, "/dev/shm/", 9))
+            unlink(slots[i].path);
+}
+
+static int slot_fd(int slot, size_t size)
+{
+    if (!slots[slot].path[0])
+        slot_open(slot);
+    FUZZ_CHECK(slots[slot].size == size || !ftruncate(slots[slot].fd, (off_t)size));
+    slots[slot].size = size;
     return slots[slot].fd;
 }
 
 const char *fuzz_file(int slot, const uint8_t *data, size_t size)
 {
-    int fd = slot_fd(slot);
+    int fd = slot_fd(slot, size);
     FUZZ_CHECK(pwrite(fd, data, size, 0) == (ssize_t)size);
     return slots[slot].path;
 }
 
 const char *fuzz_out(int slot)
 {
-    slot_fd(slot);
+    int fd = slot_fd(slot, 0);
+    slots[slot].size = SIZE_MAX; /* others write to it */
+    FUZZ_CHECK(!lseek(fd, 0, SEEK_SET));
     return slots[slot].out;
 }
 
@@ -238,16 +259,23 @@ static void import(const struct ctr_text_opts *o, const char *path, struct outco
     ctr_import_free(im);
 }
 
-/* Where blocks are cut is nobody's business: not of the rows, nor of the message. */
+/* Where blocks are cut is nobody's business: not of the rows, nor of the message. Inputs are read in blocks of either
+ * size, and a quarter of them in both. */
 void fuzz_import(const struct ctr_text_opts *o, const uint8_t *data, size_t size)
 {
     struct ctr_text_opts small = *o, large = *o;
     struct outcome a = { 0 }, b = { 0 };
     const char *path = fuzz_file(0, data, size);
+    unsigned how = ctr_hash64(data, size, 0) & 3;
     small.block_bytes = 64;
     large.block_bytes = 16 << 10;
-    import(&large, path, &a);
-    import(&small, path, &b);
+    if (how != 1)
+        import(&large, path, &a);
+    if (how < 2)
+        import(&small, path, how ? &a : &b);
+    FUZZ_CHECK(a.rc >= 0 || a.what[0]);
+    if (how)
+        return;
     FUZZ_CHECK(a.rc == b.rc && a.stats.rows == b.stats.rows && a.stats.bad == b.stats.bad);
-    FUZZ_CHECK(a.rc < 0 ? a.what[0] && !strcmp(a.what, b.what) : !strcmp(a.digest, b.digest));
+    FUZZ_CHECK(!strcmp(a.what, b.what) && !strcmp(a.digest, b.digest));
 }

@@ -20,9 +20,11 @@
 #include "common/feature/feature.h"
 #include "common/feature/op.h"
 
+#ifndef PLAN_MAX_DEFS           /* fuzzing wants few */
+#define PLAN_MAX_DEFS (1 << 16) /* definitions after repetition */
+#endif
 enum {
     PLAN_MAX_TEXT = 1 << 20,   /* bytes of a plan */
-    PLAN_MAX_DEFS = 1 << 16,   /* definitions after repetition */
     PLAN_MAX_NESTING = 64,     /* brackets within brackets */
     PLAN_MAX_DEPTH = 1000,     /* calls within calls, chains of infix operators included */
     PLAN_MAX_TOKENS = 1 << 20, /* of all repetitions together */

@@ -15,7 +15,10 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { LOOK_BYTES = 64 << 10, PIECE_BYTES = 4 << 20, PIPE_BYTES = 1 << 20, MAPS = 256 };
+#ifndef LOOK_BYTES /* fuzzing wants few */
+#define LOOK_BYTES ((size_t)64 << 10)
+#endif
+enum { PIECE_BYTES = 4 << 20, PIPE_BYTES = 1 << 20, MAPS = 256 };
 
 /* Files that are mapped, for a signal handler: reading a page of one that another program has cut short raises SIGBUS.
  * Where there are more of them than places, the others go without a name. */
