@@ -11,7 +11,7 @@ n_tests=0
 
 # Python for checks against other programs: $CTR_PYTHON, else the virtual environment that .ci/run makes, else python3.
 PY=${CTR_PYTHON:-$CTR_TOP/build/venv/bin/python}
-command -v "$PY" >/dev/null 2>&1 || PY=python3
+command -v "$PY" >/dev/null 2>&1 || PY=$(command -v python3) || PY=python3
 
 # has_python MODULE… : Python is there and has all of them. With CTR_PEERS=1, as in CI, a missing one ends the test instead of
 # letting it skip.
