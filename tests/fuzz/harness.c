@@ -268,6 +268,7 @@ void fuzz_import(const struct ctr_text_opts *o, const uint8_t *data, size_t size
     const char *path = fuzz_file(0, data, size);
     unsigned how = ctr_hash64(data, size, 0) & 3;
     small.block_bytes = 64;
+    small.batch_rows = 3;
     large.block_bytes = 16 << 10;
     if (how != 1)
         import(&large, path, &a);

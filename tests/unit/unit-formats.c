@@ -98,7 +98,7 @@ static int same(const char *want)
 #define NONE    ((struct ctr_text_opts){ .jobs = 1 })
 #define TEXT    ((struct ctr_text_opts){ .jobs = 1, .keys = "text" })
 #define KEY     ((struct ctr_text_opts){ .jobs = 1, .keys = "key" })
-#define COLS(c) ((struct ctr_text_opts){ .jobs = 1, .columns = (c) })
+#define COLS(c) ((struct ctr_text_opts){ .jobs = 1, .columns = (c), .batch_rows = 2 })
 
 /* ---- jsonl
  * -----------------------------------------------------------------------------------------------------------------------

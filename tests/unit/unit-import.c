@@ -259,7 +259,8 @@ static void test_random(void)
         snprintf(q, sizeof q, "%s/q", dir);
         snprintf(option, sizeof option, "quarantine=%s", q);
         for (int jobs = 1; jobs <= 4; jobs += 3) {
-            struct ctr_text_opts o = { CSV, .columns = "a:utf8,b:utf8,c:int64", .bad_rows = option, .jobs = jobs };
+            struct ctr_text_opts o = { CSV,          .columns = "a:utf8,b:utf8,c:int64", .bad_rows = option,
+                                       .jobs = jobs, .batch_rows = (int64_t)seed * 350,  .block_bytes = seed * 3000 };
             const char *got = strchr(import(&o, path, NULL), '\n') + 1;
             ok(strlen(got) == want.len && !memcmp(got, want.data, want.len), "6,000 random rows, seed %d, %d jobs",
                (int)seed, jobs);

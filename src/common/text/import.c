@@ -18,6 +18,12 @@ struct ctr_import {
     struct ctr_pool *pool;
     struct ctr_text_job *job;
     int jobs, round, next; /* jobs of this round, and the next to hand out */
+    /* one job, and no lists: blocks are put together to batches, so that a writer copies no rows to do it */
+    bool gather;
+    int64_t given;            /* rows of the job that were handed out, to be dropped by the next call */
+    struct ctr_batchbuf rest; /* those behind them, on their way to the front */
+    struct ctr_col *head;     /* views of the rows that are handed out */
+    struct ctr_batch batch;
     struct ctr_text_block first;
     bool have_first, ended, idle;
     struct ctr_err end_err; /* what ended the input, after the jobs of the round */
@@ -247,7 +253,16 @@ static int open_jobs(struct ctr_import *im, struct ctr_err *err)
             return rc;
         im->job[i].stop = im->policy == BAD_FAIL;
     }
-    return im->jobs > 1 ? ctr_pool_new_exact(&im->pool, im->jobs, err) : 0;
+    if (im->jobs > 1)
+        return ctr_pool_new_exact(&im->pool, im->jobs, err);
+    im->gather = im->o.batch_rows > 0;
+    for (int i = 0; i < im->schema.n; i++)
+        im->gather &= !ctr_type_list(im->schema.f[i].type);
+    if (!im->gather)
+        return 0;
+    im->head = calloc((size_t)im->schema.n + 1, sizeof *im->head);
+    return im->head ? ctr_batchbuf_init(&im->rest, &im->schema, err)
+                    : ctr_fail_nomem(err, (size_t)im->schema.n * sizeof *im->head);
 }
 
 static int open_import(struct ctr_import *im, char *const *paths, int n, struct ctr_err *err)
@@ -309,7 +324,8 @@ static void run_job(void *ctx, int64_t task, int worker)
     struct ctr_import *im = ctx;
     struct ctr_text_job *j = &im->job[task];
     (void)worker;
-    ctr_batchbuf_clear(&j->out);
+    if (!im->gather)
+        ctr_batchbuf_clear(&j->out);
     j->nbad = 0;
     j->why.len = 0;
     j->err = (struct ctr_err){ 0 };
@@ -340,7 +356,7 @@ static void run_round(struct ctr_import *im)
         run_job(im, 0, 0);
 }
 
-int ctr_import_next(struct ctr_import *im, const struct ctr_batch **b, struct ctr_err *err)
+static int next_job(struct ctr_import *im, const struct ctr_batch **b, struct ctr_err *err)
 {
     for (;;) {
         if (im->next == im->round) {
@@ -372,6 +388,99 @@ int ctr_import_next(struct ctr_import *im, const struct ctr_batch **b, struct ct
     }
 }
 
+/* ---- blocks put together ---- */
+
+#define GATHER_BYTES ((int64_t)64 << 20) /* of text: long rows are handed out as they come */
+
+/* The rows behind those that were handed out become the first. */
+static int drop_given(struct ctr_import *im, struct ctr_err *err)
+{
+    struct ctr_batchbuf *out = &im->job->out, was = *out;
+    int64_t left = ctr_batchbuf_rows(out) - im->given;
+    int rc = 0;
+    if (im->given && left) {
+        ctr_batchbuf_clear(&im->rest);
+        rc = ctr_batchbuf_range(&im->rest, ctr_batchbuf_view(out), im->given, left, err);
+        *out = im->rest;
+        im->rest = was;
+    } else if (im->given) {
+        ctr_batchbuf_clear(out);
+    }
+    im->given = 0;
+    return rc;
+}
+
+/* Another block behind the rows that there are. What fails takes back its own rows, and is told when the others are
+ * handed out. */
+static void gather_block(struct ctr_import *im)
+{
+    struct ctr_text_job *j = im->job;
+    int64_t before = ctr_batchbuf_rows(&j->out);
+    run_round(im);
+    if (!im->round)
+        return;
+    if (!j->rc)
+        j->rc = take_bad(im, j, &j->err);
+    if (j->rc)
+        ctr_job_rewind(j, before);
+    im->stats.bytes += (int64_t)j->block.n;
+    im->idle = j->block.idle;
+}
+
+static int64_t count_nulls(const uint8_t *valid, int64_t n)
+{
+    int64_t present = 0, k = 0;
+    for (uint64_t w; n - k >= 64; k += 64) {
+        memcpy(&w, valid + k / 8, 8);
+        present += __builtin_popcountll(w);
+    }
+    for (; k < n; k++)
+        present += ctr_bit(valid, k);
+    return n - present;
+}
+
+/* The first n rows of the job. */
+static const struct ctr_batch *give(struct ctr_import *im, int64_t n)
+{
+    const struct ctr_batch *all = ctr_batchbuf_view(&im->job->out);
+    for (int i = 0; i < im->schema.n; i++) {
+        struct ctr_col *c = &im->head[i];
+        *c = all->col[i];
+        c->rows = n;
+        c->nulls = c->valid ? count_nulls(c->valid, n) : 0;
+        c->valid = c->nulls ? c->valid : NULL;
+    }
+    im->batch = (struct ctr_batch){ .schema = &im->schema, .rows = n, .first_row = im->stats.rows, .col = im->head };
+    im->stats.rows += n;
+    im->given = n;
+    return &im->batch;
+}
+
+static int next_gathered(struct ctr_import *im, const struct ctr_batch **b, struct ctr_err *err)
+{
+    struct ctr_text_job *j = im->job;
+    int64_t want = im->o.batch_rows, rows, from = im->stats.bytes;
+    int rc = drop_given(im, err);
+    if (rc)
+        return rc;
+    im->idle = false;
+    while ((rows = ctr_batchbuf_rows(&j->out)) < want && !j->rc && !im->ended &&
+           !(rows && (im->idle || im->stats.bytes - from >= GATHER_BYTES)))
+        gather_block(im);
+    if (rows) {
+        *b = give(im, rows >= want && rows < 2 * want ? want : rows);
+        return 1;
+    }
+    if (j->rc || im->end_rc)
+        *err = j->rc ? j->err : im->end_err;
+    return j->rc ? j->rc : im->end_rc;
+}
+
+int ctr_import_next(struct ctr_import *im, const struct ctr_batch **b, struct ctr_err *err)
+{
+    return im->gather ? next_gathered(im, b, err) : next_job(im, b, err);
+}
+
 int ctr_import_finish(struct ctr_import *im, struct ctr_err *err)
 {
     int rc = im->quarantine ? ctr_out_commit(im->quarantine, err) : 0;
@@ -397,6 +506,9 @@ void ctr_import_free(struct ctr_import *im)
         free(j->bad);
     }
     free(im->job);
+    if (im->rest.schema)
+        ctr_batchbuf_free(&im->rest);
+    free(im->head);
     ctr_pool_free(im->pool);
     if (im->state)
         im->o.format->close(im->state);
