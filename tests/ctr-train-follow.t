@@ -131,4 +131,40 @@ kill -TERM $pid
 wait $pid
 is 'stopped before anything came: status 1' $? 1
 ok 'says so' grep -q 'no input came' err
+# ---- a log that turns to garbage
+ctr-cat --batch 100 onehot.arrows | head -c 60000 >garbage.arrows
+head -c 5000 onehot.arrows >>garbage.arrows
+cat garbage.arrows | ctr-train lr --follow -o g.arrows 2>err
+is 'garbage before the first saving: status 1' $? 1
+rows=$(sed -n 's/.*(after row \([0-9]*\)).*/\1/p; s/.*(row \([0-9]*\)).*/\1/p' err)
+ok "the message names the row, $rows" test "${rows:-0}" -gt 100
+ok 'and says what became of the model' grep -q '; the model of the rows before is saved$' err
+ctr-select -q --head "${rows:-1}" onehot.arrows | ctr-train lr -q -o want4.arrows
+ok 'which is that of the rows before' test "$(ctr-info --digest want4.arrows)" = "$(ctr-info --digest g.arrows)"
+rm -f g.arrows
+head -c 50 whole.arrows | ctr-train lr -q --follow -o g.arrows 2>err
+ok 'nothing came before it: it says so' grep -q 'the model is not saved: no row was learned$' err
+ok 'and there is none' test ! -e g.arrows
+
+# ---- each saving tells what it saved
+ctr-train lr --inclusion bloom=1 --save-every 2000 --checkpoint t.ckpt --checkpoint-every 3000 -o t.arrows whole.arrows 2>err
+is 'models and checkpoints, with their rows' "$(awk '/^saved/ { print $2 $4 }' err | tr '\n' ' ')" 'model,2000 checkpoint,3000 model,4000 model,6000 checkpoint,6000 '
+for word in 'keys  ' 'bytes a key  ' 'bytes a table row  ' 'keys refused  '; do
+    is "each and the summary: $word" "$(grep -c "^$word" err)" 6
+done
+
+# ---- another number of passes
+head -c 60000 whole.arrows >half.arrows
+! ctr-train lr -q --checkpoint r.ckpt -o r.arrows half.arrows 2>/dev/null
+ctr-train lr -q --passes 3 --resume --checkpoint r.ckpt -o r.arrows whole.arrows
+ctr-train lr -q --passes 3 -o want5.arrows whole.arrows
+ok '--resume with more --passes: the model of a run with so many' cmp want5.arrows r.arrows
+ctr-train lr -q --passes 100000 --checkpoint q.ckpt --checkpoint-every 500 -o q.arrows whole.arrows 2>/dev/null &
+pid=$!
+later() { grep -aqE '2 [1-9][0-9]* [0-9]+ 0 [0-9a-f]{32}' q.ckpt; }
+ok 'a checkpoint of a later pass' until_true later
+kill -TERM $pid
+wait $pid
+exits 'with fewer than that' 2 ctr-train lr -q --passes 1 --resume --checkpoint q.ckpt -o q.arrows whole.arrows
+err_like 'it says so' 'q.ckpt was made in pass [0-9]+: --passes 1 would end before it'
 done_testing

@@ -130,6 +130,12 @@ static void note(void *ctx, const char *text)
     ctr_cli_note(((struct run *)ctx)->cli, "%s", text);
 }
 
+static void saved(void *ctx, const char *text)
+{
+    if (!((struct run *)ctx)->cli->quiet)
+        fputs(text, stderr);
+}
+
 /* ---- input and outputs ---- */
 
 static int stopped(struct ctr_err *err)
@@ -399,6 +405,7 @@ static int train(struct ctr_cli *cli, struct ctr_err *err)
         .progressive = o.progressive ? open_progressive : NULL,
         .report = report,
         .note = note,
+        .saved = saved,
         .ctx = &run,
         .publish = publish,
         .follow = o.follow,

@@ -184,6 +184,9 @@ int ctr_checkpoint_load(struct ctr_trainer *t, struct ctr_err *err)
     if (!rc && (!line || !read_line(t, line)))
         rc =
             ctr_fail(err, CTR_EDATA, "%s is no checkpoint: --resume wants the file of --checkpoint", t->job.checkpoint);
+    if (!rc && t->resume.pass >= t->job.passes)
+        rc = ctr_fail(err, CTR_EUSAGE, "%s was made in pass %" PRId64 ": --passes %" PRId64 " would end before it",
+                      t->job.checkpoint, t->resume.pass + 1, t->job.passes);
     if (!rc)
         rc = t->job.model->load(t->learner, &t->tables, r, err);
     if (!rc)

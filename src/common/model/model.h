@@ -206,7 +206,7 @@ struct ctr_model {
     void (*scorer_free)(void *scorer);
     int (*scorer_bind)(void *scorer, const struct ctr_inputs *in, const struct ctr_strs *tables,
                        struct ctr_err *err); /* as bind, for a stream */
-    bool predicts_transposed; /* rows may be */
+    bool predicts_transposed;                /* rows may be */
     /* Any number of threads at once. */
     int (*predict_rows)(const void *scorer, const struct ctr_rows *rows, double *score, struct ctr_err *err);
     /* The same with the uncertainty of each score, of a scorer that was asked for it; or NULL: the model has none. */
@@ -306,6 +306,7 @@ struct ctr_train_job {
     int (*progressive)(void *ctx, const struct ctr_schema *s, struct ctr_writer **w, struct ctr_err *err);
     void (*report)(void *ctx, const struct ctr_train_stats *s); /* when the number of rows doubles, or NULL */
     void (*note)(void *ctx, const char *text);                  /* words for the user, or NULL */
+    void (*saved)(void *ctx, const char *text);                 /* lines on what was saved on the way, or NULL */
     void *ctx;
     /* Save the model on the way, or NULL; called between batches. */
     int (*publish)(void *ctx, struct ctr_err *err);
@@ -338,6 +339,9 @@ void ctr_trainer_done(struct ctr_trainer *t);
 /* Words for people, appended to `text`: a line of progress, with a heading above the first, and the summary. */
 int ctr_train_progress(const struct ctr_train_stats *s, bool heading, struct ctr_buf *text,
                        struct ctr_err *err) CTR_MUST;
+/* What a saving holds: keys, bytes, keys refused. `what`: model or checkpoint. */
+int ctr_trainer_saved(const struct ctr_trainer *t, const char *what, struct ctr_buf *text,
+                      struct ctr_err *err) CTR_MUST;
 int ctr_trainer_summary(const struct ctr_trainer *t, struct ctr_buf *text, struct ctr_err *err) CTR_MUST;
 
 /* ---- predicting: predictor.c ---- */

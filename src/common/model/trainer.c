@@ -372,11 +372,38 @@ static bool before_resume(const struct ctr_trainer *t)
            (t->at.pass < t->resume.pass || (t->at.pass == t->resume.pass && t->at.row < t->resume.row));
 }
 
+/* Somebody may want to know what was saved; nothing fails for that. */
+static void tell_saved(const struct ctr_trainer *t, const char *what)
+{
+    struct ctr_buf text = { 0 };
+    struct ctr_err err = { 0 };
+    if (t->job.saved && !ctr_trainer_saved(t, what, &text, &err))
+        t->job.saved(t->job.ctx, (const char *)text.data);
+    ctr_buf_free(&text);
+}
+
+static int write_checkpoint(struct ctr_trainer *t, struct ctr_err *err)
+{
+    int rc = ctr_checkpoint_write(t, err);
+    if (!rc)
+        tell_saved(t, "checkpoint");
+    return rc;
+}
+
+static int publish(struct ctr_trainer *t, struct ctr_err *err)
+{
+    t->published = t->v->s.rows;
+    int rc = t->job.publish(t->job.ctx, err);
+    if (!rc)
+        tell_saved(t, "model");
+    return rc;
+}
+
 int ctr_trainer_checkpoint(struct ctr_trainer *t, struct ctr_err *err)
 {
     if (!t->job.checkpoint || before_resume(t) || !t->digest)
         return 0;
-    return ctr_checkpoint_write(t, err);
+    return write_checkpoint(t, err);
 }
 
 /* Nothing that was not published yet: nothing to do. */
@@ -386,8 +413,7 @@ int ctr_trainer_publish(struct ctr_trainer *t, struct ctr_err *err)
     if (!t->job.publish || before_resume(t) || rows == t->published ||
         !ctr_schedule_due(&t->publications, &t->job.publish_every, rows))
         return 0;
-    t->published = rows;
-    return t->job.publish(t->job.ctx, err);
+    return publish(t, err);
 }
 
 static int between_batches(struct ctr_trainer *t, struct ctr_err *err)
@@ -396,7 +422,7 @@ static int between_batches(struct ctr_trainer *t, struct ctr_err *err)
     int rc = ctr_trainer_publish(t, err);
     if (!rc && t->job.checkpoint && !before_resume(t) &&
         (ctr_schedule_due(&t->checkpoints, &t->job.checkpoint_every, t->v->s.rows) || stop))
-        rc = ctr_checkpoint_write(t, err);
+        rc = write_checkpoint(t, err);
     if (rc || !stop)
         return rc;
     (void)ctr_fail(err, CTR_EDATA, "stopped by a signal after row %" PRId64 " of pass %" PRId64 "; go on with --resume",
@@ -446,17 +472,36 @@ static int finish_spool(struct ctr_trainer *t, struct ctr_err *err)
     return rc;
 }
 
+/* A log that is followed broke off: the rows before are a model like those that were saved on the way. The error says
+ * what became of them. */
+static void end_following(struct ctr_trainer *t, struct ctr_err *err)
+{
+    const int64_t rows = t->v->s.rows;
+    const size_t n = strlen(err->what);
+    struct ctr_err second = { 0 };
+    bool saved = rows && rows == t->published;
+    if (!saved && rows && t->whole && t->job.publish && !before_resume(t))
+        saved = !publish(t, &second);
+    snprintf(err->what + n, sizeof err->what - n, "; the model %s%s%s",
+             saved ? "of the rows before is saved" : "is not saved",
+             second.what[0] ? ": "
+             : rows         ? ""
+                            : ": no row was learned",
+             second.what);
+}
+
 static int run_pass(struct ctr_trainer *t, struct ctr_reader *r, struct ctr_err *err)
 {
     const struct ctr_tile *tile = NULL;
-    int rc = start_pass(t, r, err);
+    int rc = start_pass(t, r, err), got = 0;
     if (!rc)
         rc = start_feed(t, r, err);
-    while (!rc && (rc = ctr_feed_next(t->feed, &tile, err)) > 0) {
+    while (!rc && (got = ctr_feed_next(t->feed, &tile, err)) > 0) {
         rc = take_tile(t, tile, err);
         if (!rc && tile->ends_batch)
             rc = between_batches(t, err);
     }
+    rc = rc ? rc : got;
     if (!rc && t->job.model->end_pass && !before_resume(t))
         rc = t->job.model->end_pass(t->learner, err);
     if (rc < 0 && t->whole) { /* the input broke off, not the learner: what was learned is worth keeping */
@@ -464,6 +509,8 @@ static int run_pass(struct ctr_trainer *t, struct ctr_reader *r, struct ctr_err 
         if (ctr_trainer_checkpoint(t, &second) && t->job.note)
             t->job.note(t->job.ctx, second.what);
     }
+    if (got < 0 && t->job.follow)
+        end_following(t, err);
     if (rc && rc != CTR_ESTOPPED)
         ctr_err_file(err, tile ? tile->file : ctr_reader_file(r));
     if (!rc && t->resume.row > t->at.row && t->resume.pass == t->at.pass)
@@ -480,6 +527,8 @@ int ctr_trainer_run(struct ctr_trainer *t, struct ctr_err *err)
         struct ctr_reader *r = NULL;
         t->at.row = 0;
         rc = open_pass(t, &r, err);
+        if (rc && t->job.follow)
+            end_following(t, err);
         if (!rc)
             rc = run_pass(t, r, err);
         if (!rc && t->job.validation)

@@ -29,14 +29,28 @@ static int variants_table(const struct ctr_trainer *t, struct ctr_buf *text, str
     return rc;
 }
 
+/* What is held: keys, bytes, keys refused. */
+static int held(const struct ctr_trainer *t, struct ctr_buf *text, struct ctr_err *err)
+{
+    const struct ctr_model *m = t->job.model;
+    int rc = ctr_buf_printf(text, err, "keys                 %" PRId64 " (%s)\n", m->keys(t->learner),
+                            ctr_size_text((uint64_t)m->memory(t->learner)).s);
+    return rc || !m->words ? rc : m->words(t->learner, text, err);
+}
+
+int ctr_trainer_saved(const struct ctr_trainer *t, const char *what, struct ctr_buf *text, struct ctr_err *err)
+{
+    int rc = ctr_buf_printf(text, err, "saved                %s, after %" PRId64 " rows\n", what, t->v[0].s.rows);
+    return rc ? rc : held(t, text, err);
+}
+
 int ctr_trainer_summary(const struct ctr_trainer *t, struct ctr_buf *text, struct ctr_err *err)
 {
     const struct ctr_train_stats *s = &t->v[0].s;
     const struct ctr_model *m = t->job.model;
-    int rc = ctr_buf_printf(text, err, "\nrows                 %" PRId64 "\nkeys                 %" PRId64 " (%s)\n",
-                            s->rows, m->keys(t->learner), ctr_size_text((uint64_t)m->memory(t->learner)).s);
-    if (!rc && m->words)
-        rc = m->words(t->learner, text, err);
+    int rc = ctr_buf_printf(text, err, "\nrows                 %" PRId64 "\n", s->rows);
+    if (!rc)
+        rc = held(t, text, err);
     if (rc || s->weight <= 0) /* no row had a weight: nothing to take a mean of */
         return rc;
     rc = ctr_buf_printf(text, err, "mean label           %.6f\n", s->positives / s->weight);
