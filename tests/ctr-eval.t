@@ -67,6 +67,11 @@ genre=(rest)  all                      4   5.500          1
 genre=(rest)  2020-01-01T00:00:00Z     1       2          0
 genre=(rest)  2020-01-01T01:00:00Z     2       3          1
 genre=(rest)  2020-01-01T02:00:00Z     1   0.500          0"
+printf 'click,p,k\n1,0.5,1\n0,0.4,0\n1,0.6,2\n0,0.7,1\n0,0.5,3\n' | ctr-import --format csv --header --label click --score p >numbers.arrows
+is "no number is the rest" "$(ctr-eval --by k -n 1 -m rows numbers.arrows | tr -s ' ')" "slice rows positives
+total 5 2
+k=1 2 1
+k=(rest) 3 1"
 is "as many slices as there are: no rest" "$(ctr-eval --by genre -n 3 small.arrows)" "$(ctr-eval --by genre small.arrows)"
 # 6000 values, of which 8 * 20 + 1024 are held; the common ones come all the time.
 awk -v OFS=, 'BEGIN { print "click,p,w,user,t,ad,ads"; s = 7; for (i = 0; i < 30000; i++) { s = (s * 16807) % 2147483647; p = int(1000 * (s / 2147483647)) / 1000
@@ -271,6 +276,44 @@ for seed in range(6):
         m = np.array([r['slice'] in x for x in g])
         near('rows of ' + r['slice'], r['rows'], m.sum())
         near('auc of ' + r['slice'], r['auc'], auc(q[m], y[m], w[m]))
+
+# Rows that weigh 1: slices by texts short, long and with zero bytes, by the same as a dictionary, by small and large numbers, with nulls.
+names = ['', 'a', 'ab', 'ab\0', 'x' * 15, 'x' * 16, 'x' * 17] + [f'site{i}' for i in range(300)]
+for seed in range(4):
+    rng = np.random.default_rng(seed)
+    n = 6000
+    p = [rng.beta(1, 3, n), np.round(rng.beta(1, 3, n), 2).astype(np.float32), rng.choice([0, 5e-324, 1e-300, .25, 1], n), np.full(n, .5)][seed]
+    y = (rng.random(n) < .2 + .5 * p).astype(np.int8)
+    k = np.minimum(rng.integers(0, len(names), n), rng.integers(0, len(names), n))
+    lost = rng.random(n) < .03
+    texts = pa.array([None if lost[i] else names[k[i]] for i in range(n)])
+    numbers = pa.array([None if lost[i] else int(k[i]) * (10**12 if k[i] % 5 == 0 else 1) for i in range(n)])
+    by = {'s': texts, 'd': texts.dictionary_encode(), 'i': numbers, 'e': numbers.dictionary_encode()}
+    cols = {'y': y, 'p': p, **by}
+    roles = {'y': 'label', 'p': 'score'}
+    for some in ([], ['--slices', '20']):
+        rows = evaluate(cols, ['-m', 'auc,log_loss,squared_error,calibration', '--by', 's,d,i,e'] + some, roles)
+        of = {c: [r for r in rows if r['by'] == c] for c in by}
+        value = np.where(lost, '(missing)', np.array(names, object)[k])  # a slice is shown up to a zero byte
+        shown = {r['slice'] for r in of['s']} | {'ab\0'}
+        for r in of['s'] + [rows[0]]:
+            m = np.isin(value, list(shown), invert=True) if r['slice'] == '(rest)' else value == r['slice'] if r['slice'] is not None else value == value
+            if r['slice'] == 'ab' or r['slice'] == '(rest)' and sum(x['slice'] == 'ab' for x in of['s']) < 2:
+                continue
+            if not m.any():
+                continue
+            near('rows', r['rows'], m.sum())
+            near('squared error', r['squared_error'], ((p[m].astype(float) - y[m]) ** 2).mean())
+            if 0 < y[m].sum() < m.sum():
+                near(f'auc of {r["slice"]}', r['auc'], roc_auc_score(y[m], p[m]))
+            elif r['auc'] is not None:
+                sys.exit('an auc of one class')
+        bare = lambda c: sorted(str([v for key, v in r.items() if key not in ('by', 'slice')]) for r in of[c])
+        if not bare('s') == bare('d') == bare('i') == bare('e'):
+            sys.exit('slices depend on how the column is stored')
+    found = {str(evaluate({'y': y, 'p': p, 'u': u}, ['-m', 'gauc,auc'], {**roles, 'u': 'user'})) for u in by.values()}
+    if len(found) != 1:
+        sys.exit(f'gauc depends on how users are stored: {found}')
 END
     ok "agrees with scikit-learn and plain loops, slices by list too" "$PY" ref.py
 else

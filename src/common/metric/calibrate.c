@@ -182,7 +182,7 @@ int ctr_cal_fit_batch(struct ctr_cal_fit *f, const struct ctr_batch *b, struct c
     struct part *p;
     int rc = ctr_metric_rows_load(&f->rows, &f->o.columns, b, err);
 
-    if (rc || (rc = ctr_sample_push_rows(&f->part[0].sample, r->score, r->label, r->weight, NULL, r->n, err)))
+    if (rc || (rc = ctr_sample_push_rows(&f->part[0].sample, r->score, r, NULL, err)))
         return rc;
     count_classes(f);
     for (int64_t i = 0; f->o.by >= 0 && i < b->rows; i++)

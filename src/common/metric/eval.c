@@ -4,52 +4,12 @@
  *
  * A slice keeps running sums. When a metric ranks, the total has all rows as compact entries (sample.h), and for every
  * column that makes slices there is, by entry, to which slice it belongs; at the end a slice's own sample is made of
- * that. Rows enter a slice in the order of the input, so that its sums do not depend on batches. */
+ * that, or, where only its AUC is asked for, counters (evalsweep.c). Rows enter a slice in the order of the input, so
+ * that its sums do not depend on batches. */
 #include "common/metric/evalstate.h"
 
 #include <math.h>
 #include <stdlib.h>
-
-/* ---- ids of hashes ---- */
-
-static int idmap_grow(struct ctr_idmap *m, struct ctr_err *err)
-{
-    struct ctr_idmap to = { .n = m->n, .cap = m->cap ? m->cap * 2 : 64 };
-
-    to.slot = malloc((size_t)to.cap * sizeof *to.slot);
-    if (!to.slot)
-        return ctr_fail_nomem(err, (size_t)to.cap * sizeof *to.slot);
-    memset(to.slot, 0xff, (size_t)to.cap * sizeof *to.slot);
-    for (int64_t i = 0; i < m->cap; i++)
-        if (m->slot[i].id != UINT32_MAX)
-            *ctr_idmap_slot(&to, m->slot[i].hash) = m->slot[i];
-    free(m->slot);
-    *m = to;
-    return 0;
-}
-
-int ctr_idmap_get(struct ctr_idmap *m, uint64_t hash, uint32_t *id, struct ctr_err *err)
-{
-    struct ctr_idmap_slot *s;
-    int rc;
-
-    if (m->n * 10 >= m->cap * 6 && (rc = idmap_grow(m, err)))
-        return rc;
-    s = ctr_idmap_slot(m, hash);
-    if (s->id == UINT32_MAX) {
-        if (m->n >= UINT32_MAX - 1)
-            return ctr_fail(err, CTR_ENOMEM, "more than 4,294,967,293 different users or slices");
-        *s = (struct ctr_idmap_slot){ hash, (uint32_t)m->n++ };
-    }
-    *id = s->id;
-    return 0;
-}
-
-void ctr_idmap_free(struct ctr_idmap *m)
-{
-    free(m->slot);
-    *m = (struct ctr_idmap){ 0 };
-}
 
 /* ---- life ---- */
 
@@ -99,6 +59,8 @@ void ctr_eval_free(struct ctr_eval *e)
     for (int64_t i = 0; i < e->n; i++)
         ctr_slice_free(e->slice[i]);
     free(e->slice);
+    for (int by = 0; by < e->o.nby; by++)
+        ctr_memo_free(&e->values[by].memo);
     free(e->values);
     free(e->by);
     for (int i = 0; i < 2 * (e->o.nby + 1); i++) {
@@ -115,7 +77,9 @@ void ctr_eval_free(struct ctr_eval *e)
     ctr_buf_free(&e->loss[1]);
     ctr_buf_free(&e->unit);
     ctr_buf_free(&e->text);
-    ctr_buf_free(&e->memo);
+    ctr_buf_free(&e->run[0]);
+    ctr_buf_free(&e->run[1]);
+    ctr_memo_free(&e->memo);
     free(e);
 }
 
@@ -127,10 +91,10 @@ struct row {
     double p[2], loss[2];
 };
 
-static inline int slice_add(struct ctr_eval *e, struct ctr_slice *s, const struct row *r, struct ctr_err *err)
+static inline int slice_add(struct ctr_eval *e, uint32_t id, const struct row *r, struct ctr_err *err)
 {
     for (int side = 0; side < e->sides; side++) {
-        struct ctr_metric_sums *t = &s->pub.sums[side];
+        struct ctr_running *t = ctr_slice_run(e, side, id);
         double d = r->p[side] - r->y;
         t->rows++;
         t->weight += r->w;
@@ -141,7 +105,7 @@ static inline int slice_add(struct ctr_eval *e, struct ctr_slice *s, const struc
     }
     if (e->o.bootstrap && r->y > 0 && r->y < 1) {
         struct ctr_fraction f = { r->unit, r->w * r->y * (1 - r->y) };
-        return ctr_buf_append(&s->fractions, &f, sizeof f, err);
+        return ctr_buf_append(&e->slice[id]->fractions, &f, sizeof f, err);
     }
     return 0;
 }
@@ -177,38 +141,39 @@ static inline int64_t entries_of(double label, double weight)
 }
 
 /* Where the total's entries of each row of the batch begin, before they are there. */
-static int find_entries(struct ctr_eval *e, int64_t first, struct ctr_err *err)
+static int find_entries(struct ctr_eval *e, struct ctr_err *err)
 {
     const struct ctr_metric_rows *r = &e->rows;
-    int64_t *at;
-    int rc;
+    const bool whole = r->whole;
+    int64_t *at, end;
+    int rc = whole ? 0 : ctr_buf_reserve(&e->entry, (size_t)(r->n + 1) * sizeof *at, err);
 
-    ctr_buf_clear(&e->entry);
-    if (!e->samples)
-        return 0;
-    if ((rc = ctr_buf_reserve(&e->entry, (size_t)(r->n + 1) * sizeof *at, err)))
+    if (rc)
         return rc;
     at = (int64_t *)e->entry.data;
-    at[0] = first;
-    for (int64_t i = 0; i < r->n; i++)
-        at[i + 1] = at[i] + entries_of(r->label[i], r->weight ? r->weight[i] : 1);
-    if (at[r->n] > UINT32_MAX && (e->o.nby || e->o.window_ms))
-        return ctr_fail(err, CTR_ENOMEM,
-                        "slices take 4,294,967,295 rows at most in order of score: leave auc, auc_loss "
-                        "and gauc out with --metrics");
-    return 0;
+    end = e->first = e->slice[0]->sample[0].n;
+    for (int64_t i = 0; !whole && i < r->n; i++) {
+        at[i] = end;
+        end = at[i + 1] = end + entries_of(r->label[i], r->weight ? r->weight[i] : 1);
+    }
+    e->entry.len = whole ? 0 : (size_t)(r->n + 1) * sizeof *at;
+    if (end + (whole ? r->n : 0) <= UINT32_MAX)
+        return 0;
+    return ctr_fail(err, CTR_ENOMEM,
+                    "slices take 4,294,967,295 rows at most in order of score: leave auc, auc_loss and gauc out with "
+                    "--metrics");
 }
 
 /* Row i's entries are those of a slice. There is room for two. */
-static inline void give_row(const struct ctr_eval *e, struct ctr_slice_rows *to, const struct ctr_slice *s, bool list,
-                            int64_t i)
+static inline void give_row(const struct ctr_eval *e, struct ctr_slice_rows *to, uint32_t token, bool list, int64_t i)
 {
     const int64_t *at = (const int64_t *)(const void *)e->entry.data;
+    int64_t from = e->entry.len ? at[i] : e->first + i, end = e->entry.len ? at[i + 1] : from + 1;
 
-    for (int64_t k = at[i]; k < at[i + 1]; k++) {
+    for (int64_t k = from; k < end; k++) {
         uint32_t entry = (uint32_t)k;
-        memcpy(to->token.data + to->token.len, &s->token, sizeof s->token);
-        to->token.len += sizeof s->token;
+        memcpy(to->token.data + to->token.len, &token, sizeof token);
+        to->token.len += sizeof token;
         if (!list)
             continue;
         memcpy(to->entry.data + to->entry.len, &entry, sizeof entry);
@@ -230,69 +195,75 @@ static inline int add_to(struct ctr_eval *e, const struct ctr_slice_value *v, ui
                          const struct row *r, int64_t i, int64_t number, struct ctr_slice_rows *to, bool list,
                          struct ctr_err *err)
 {
-    struct ctr_slice *s;
+    struct ctr_running *t;
+    uint32_t id;
     int rc;
 
-    if ((rc = ctr_slice_find(e, v, hash, false, 0, &s, err)))
+    if ((rc = ctr_slice_find(e, v, hash, false, 0, &id, err)))
         return rc;
-    if (s->last_row == number)
+    t = ctr_slice_run(e, 0, id);
+    if (t->last_row == number)
         return 0; /* an item that repeats within its list */
-    s->last_row = number;
-    if ((rc = slice_add(e, s, r, err)))
+    t->last_row = number;
+    if ((rc = slice_add(e, id, r, err)))
         return rc;
     if (e->samples)
-        give_row(e, &to[0], s, list, i);
+        give_row(e, &to[0], t->token, list, i);
     if (!time)
         return 0;
-    if ((rc = ctr_slice_find(e, v, hash, true, window_of(e, time, i), &s, err)) || (rc = slice_add(e, s, r, err)))
+    if ((rc = ctr_slice_find(e, v, hash, true, window_of(e, time, i), &id, err)) || (rc = slice_add(e, id, r, err)))
         return rc;
     if (e->samples)
-        give_row(e, &to[1], s, list, i);
+        give_row(e, &to[1], ctr_slice_run(e, 0, id)->token, list, i);
     return 0;
 }
 
-/* What slice_add does to the sums, row by row, with the sums in registers. */
-static void sum_rows(struct ctr_metric_sums *to, const struct ctr_metric_rows *r, const double *score,
-                     const double *loss)
+/* What slice_add does to the sums of rows that weigh 1, with the sums in registers. */
+static void sum_rows(struct ctr_running *to, const struct ctr_metric_rows *r, const double *loss)
 {
-    struct ctr_metric_sums t = *to;
+    struct ctr_running t = *to;
 
     for (int64_t i = 0; i < r->n; i++) {
-        double w = r->weight ? r->weight[i] : 1, y = r->label[i], p = score[i], d = p - y;
-        t.weight += w;
-        t.label += w * y;
-        t.score += w * p;
-        t.squared += w * (d * d);
+        double y = r->label[i], p = r->score[i], d = p - y;
+        t.label += y;
+        t.score += p;
+        t.squared += d * d;
+        t.log_loss += loss ? loss[i] : 0;
     }
-    for (int64_t i = 0; loss && i < r->n; i++)
-        t.log_loss += (r->weight ? r->weight[i] : 1) * loss[i];
     t.rows += r->n;
     *to = t;
+}
+
+/* No weights, control or intervals: the common case. */
+static bool is_plain(const struct ctr_eval *e)
+{
+    return e->sides == 1 && !e->rows.weight && !e->o.bootstrap;
+}
+static const double *plain_losses(const struct ctr_eval *e)
+{
+    return e->losses ? (const double *)(const void *)e->loss[0].data : NULL;
 }
 
 static int add_all(struct ctr_eval *e, const struct ctr_batch *b, const double *control, struct ctr_err *err)
 {
     const double *const scores[] = { e->rows.score, control };
     struct ctr_slice_value all = { -1, NULL, 0 };
-    struct ctr_slice *s;
     struct row r = { 0 };
-    int rc = ctr_slice_get(e, &all, false, 0, &s, err);
+    uint32_t id;
+    int rc = ctr_slice_get(e, &all, false, 0, &id, err);
 
-    if (!rc)
-        rc = find_entries(e, s->sample[0].n, err);
+    if (!rc && e->samples && (e->o.nby || e->o.window_ms > 0))
+        rc = find_entries(e, err);
     for (int side = 0; !rc && e->samples && side < e->sides; side++)
-        rc = ctr_sample_push_rows(&s->sample[side], scores[side], e->rows.label, e->rows.weight,
-                                  (const uint32_t *)(const void *)e->unit.data, b->rows, err);
-    if (rc)
-        return rc;
-    if (!control && !e->rows.weight && !e->o.bootstrap) { /* the common case */
-        sum_rows(&s->pub.sums[0], &e->rows, e->rows.score,
-                 e->losses ? (const double *)(const void *)e->loss[0].data : NULL);
+        rc = ctr_sample_push_rows(&e->slice[id]->sample[side], scores[side], &e->rows,
+                                  (const uint32_t *)(const void *)e->unit.data, err);
+    if (!rc && is_plain(e)) {
+        sum_rows(ctr_slice_run(e, 0, id), &e->rows, plain_losses(e));
         return 0;
     }
     for (int64_t i = 0; !rc && i < b->rows; i++) {
         row_get(e, control, i, &r);
-        rc = slice_add(e, s, &r, err);
+        rc = slice_add(e, id, &r, err);
     }
     return rc;
 }
@@ -303,84 +274,91 @@ static int add_windows(struct ctr_eval *e, const struct ctr_batch *b, const stru
 {
     struct ctr_slice_value all = { -1, NULL, 0 };
     struct ctr_slice_rows *to = &e->rows_of[1];
-    struct ctr_slice *s;
     struct row r = { 0 };
+    uint32_t id;
     int rc = give_room(e, to, false, b->rows, err);
 
     for (int64_t i = 0; !rc && i < b->rows; i++) {
         row_get(e, control, i, &r);
-        if (!(rc = ctr_slice_get(e, &all, true, window_of(e, time, i), &s, err)) && !(rc = slice_add(e, s, &r, err)) &&
-            e->samples)
-            give_row(e, to, s, false, i);
+        if (!(rc = ctr_slice_get(e, &all, true, window_of(e, time, i), &id, err)) &&
+            !(rc = slice_add(e, id, &r, err)) && e->samples)
+            give_row(e, to, ctr_slice_run(e, 0, id)->token, false, i);
     }
     return rc;
 }
 
 /* Rows from `from` on, one by one: their slices may be new, and others may go to the rest. */
 static int add_tile(struct ctr_eval *e, int by, const struct ctr_batch *b, const struct ctr_col *time,
-                    const double *control, int64_t from, const uint64_t *hash, int64_t n, struct ctr_err *err)
+                    const double *control, int64_t from, int64_t n, struct ctr_err *err)
 {
     struct ctr_slice_rows *to = &e->rows_of[2 * (by + 1)];
     struct row r = { 0 };
     int rc = 0;
 
-    for (int64_t k = 0; !rc && k < n; k++) {
-        struct ctr_slice_value v = { by, &b->col[e->by[by]], from + k };
+    for (int64_t i = from; !rc && i < from + n; i++) {
+        struct ctr_slice_value v = { by, &b->col[e->by[by]], i };
         if ((rc = ctr_slices_bound(e, by, err)))
             break;
-        row_get(e, control, from + k, &r);
-        rc = add_to(e, &v, hash[k], time, &r, from + k, b->first_row + from + k, to, false, err);
+        row_get(e, control, i, &r);
+        rc = add_to(e, &v, ctr_slice_hash(&v), time, &r, i, b->first_row + i, to, false, err);
     }
     return rc;
 }
 
 /* Rows of slices that are all there, in the common case: what add_tile does to them, less what it looks for. */
-static void add_known(struct ctr_eval *e, int by, int64_t from, struct ctr_slice *const *slice, int64_t n)
+static void add_known(struct ctr_eval *e, int by, int64_t from, const uint32_t *id, int64_t n)
 {
+    typedef double pair __attribute__((vector_size(2 * sizeof(double))));
+    static const double none[CTR_MEMO_TILE];
     const double *score = e->rows.score + from, *label = e->rows.label + from;
-    const double *loss = e->losses ? (const double *)(const void *)e->loss[0].data + from : NULL;
+    const double *loss = plain_losses(e) ? plain_losses(e) + from : none;
+    struct ctr_running *run = ctr_slice_run(e, 0, 0);
     struct ctr_slice_rows *to = &e->rows_of[2 * (by + 1)];
+    uint32_t *token = (uint32_t *)(void *)(to->token.data + to->token.len);
 
     for (int64_t k = 0; k < n; k++) {
-        struct ctr_metric_sums *t = &slice[k]->pub.sums[0];
+        struct ctr_running *t = &run[id[k]];
+        pair *sums = (pair *)(void *)&t->label; /* and score; log_loss and squared */
         double p = score[k] + 0.0, y = label[k], d = p - y;
         t->rows++;
-        t->weight += 1;
-        t->label += y;
-        t->score += p;
-        t->log_loss += loss ? loss[k] : 0;
-        t->squared += d * d;
+        sums[0] += (pair){ y, p };
+        sums[1] += (pair){ loss[k], d * d };
     }
-    for (int64_t k = 0; e->samples && k < n; k++)
-        give_row(e, to, slice[k], false, from + k);
+    if (!e->samples)
+        return;
+    if (e->entry.len) { /* rows have one entry or two */
+        for (int64_t k = 0; k < n; k++)
+            give_row(e, to, run[id[k]].token, false, from + k);
+        return;
+    }
+    for (int64_t k = 0; k < n; k++)
+        token[k] = run[id[k]].token;
+    to->token.len += (size_t)n * sizeof *token;
 }
 
 /* A value a row. */
 static int add_scalars(struct ctr_eval *e, int by, const struct ctr_batch *b, const struct ctr_col *time,
                        const double *control, struct ctr_err *err)
 {
-    enum { TILE = 32 };
     const struct ctr_col *col = &b->col[e->by[by]];
-    const bool plain = !control && !time && !e->rows.weight && !e->o.bootstrap;
     struct ctr_slice_rows *to = &e->rows_of[2 * (by + 1)];
-    struct ctr_slice *slice[TILE];
-    uint64_t hash[TILE];
-    int rc = give_room(e, &to[0], false, b->rows, err);
+    uint32_t id[CTR_MEMO_TILE];
+    bool plain = is_plain(e) && !time, all;
+    int rc = ctr_memo_batch(&e->values[by].memo, col, err);
 
-    if (!rc && time)
-        rc = give_room(e, &to[1], false, b->rows, err);
-    for (int64_t from = 0; !rc && from < b->rows; from += TILE) {
-        int64_t n = CTR_MIN(TILE, b->rows - from);
-        for (int64_t k = 0; k < n; k++)
-            ctr_idmap_prefetch(&e->slices, hash[k] = ctr_slice_hash(&(struct ctr_slice_value){ by, col, from + k }));
-        if ((rc = ctr_slices_bound(e, by, err)))
-            break;
-        if (ctr_slices_known(e, hash, n, slice) && plain)
-            add_known(e, by, from, slice, n);
-        else
-            rc = add_tile(e, by, b, time, control, from, hash, n, err);
+    if (rc || (rc = give_room(e, &to[0], false, b->rows, err)) ||
+        (time && (rc = give_room(e, &to[1], false, b->rows, err))))
+        return rc;
+    for (int64_t from = 0; from < b->rows; from += CTR_MEMO_TILE) {
+        int64_t n = CTR_MIN(CTR_MEMO_TILE, b->rows - from);
+        if ((rc = ctr_slices_bound(e, by, err)) || (rc = ctr_slices_known(e, by, col, from, n, id, &all, err)))
+            return rc;
+        if (all && plain)
+            add_known(e, by, from, id, n);
+        else if ((rc = add_tile(e, by, b, time, control, from, n, err)))
+            return rc;
     }
-    return rc;
+    return 0;
 }
 
 static int add_lists(struct ctr_eval *e, int by, const struct ctr_batch *b, const struct ctr_col *time,
@@ -422,81 +400,42 @@ static int losses(struct ctr_buf *buf, const double *score, const double *label,
     return 0;
 }
 
-/* The map outgrows the cache where there are many users, so its slots are fetched some rows ahead. */
-static int ids_by_hash(struct ctr_eval *e, const struct ctr_col *user, uint32_t *unit, struct ctr_err *err)
+/* The id of a user whom the memo did not know. A small number has no slot in the map, which would outgrow the cache. */
+static int user_id(struct ctr_eval *e, const struct ctr_col *user, int64_t i, uint64_t hash, uint32_t *id,
+                   struct ctr_err *err)
 {
-    enum { TILE = 32 };
-    uint64_t hash[TILE];
+    struct ctr_idmap *m = &e->users;
+    bool learnt;
     int rc;
 
-    for (int64_t i = 0; i < user->rows; i += TILE) {
-        int64_t n = CTR_MIN(TILE, user->rows - i);
-        for (int64_t k = 0; k < n; k++)
-            ctr_idmap_prefetch(&e->users, hash[k] = ctr_col_hash(user, i + k, 0));
-        for (int64_t k = 0; k < n; k++)
-            if ((rc = ctr_idmap_get(&e->users, hash[k], &unit[i + k], err)))
-                return rc;
-    }
-    return 0;
-}
-
-/* Room in the memo for a small number: small is what stays in proportion to the users seen. */
-static int memo_room(struct ctr_eval *e, uint64_t value, bool *small, struct ctr_err *err)
-{
-    uint64_t limit = 8 * (uint64_t)e->users.n + (1 << 16), have = e->memo.len / sizeof(uint32_t), want;
-    int rc;
-
-    *small = value < limit;
-    if (!*small || value < have)
+    if (ctr_memo_find(&e->memo, user, i, 1, id)) /* since then */
         return 0;
-    want = CTR_MAX(value + 1, have + have / 2);
-    if ((rc = ctr_buf_reserve(&e->memo, (size_t)(want - have) * sizeof(uint32_t), err)))
+    *id = m->taken ? ctr_idmap_slot(m, hash)->id : UINT32_MAX;
+    if (*id != UINT32_MAX)
+        return ctr_memo_learn(&e->memo, user, i, *id, m->n, &learnt, err);
+    if ((rc = ctr_memo_learn(&e->memo, user, i, (uint32_t)m->n, m->n, &learnt, err)))
         return rc;
-    memset(e->memo.data + e->memo.len, 0, (size_t)(want - have) * sizeof(uint32_t));
-    e->memo.len = (size_t)want * sizeof(uint32_t);
-    return 0;
+    return learnt ? ctr_idmap_next(m, id, err) : ctr_idmap_get(m, hash, id, err);
 }
 
-static inline uint64_t whole_number(const struct ctr_col *user, int64_t i)
+static int user_ids(struct ctr_eval *e, const struct ctr_col *user, uint32_t *unit, struct ctr_err *err)
 {
-    return user->type == CTR_I32   ? (uint64_t)((const int32_t *)user->data)[i]
-           : user->type == CTR_I64 ? (uint64_t)((const int64_t *)user->data)[i]
-                                   : (uint64_t)ctr_col_i64(user, i);
-}
+    uint64_t hash[CTR_MEMO_TILE];
+    int rc = ctr_memo_batch(&e->memo, user, err);
 
-static inline void fetch_unknown(const struct ctr_eval *e, const struct ctr_col *user, int64_t i)
-{
-    uint64_t v = whole_number(user, i);
-
-    if (v >= e->memo.len / sizeof(uint32_t) || !((const uint32_t *)(const void *)e->memo.data)[v])
-        ctr_idmap_prefetch(&e->users, ctr_col_hash(user, i, 0));
-}
-
-/* Ids of whole numbers: the small ones are remembered in an array (id + 1, 0: not yet), which is a tenth of the map. */
-static int ids_by_number(struct ctr_eval *e, const struct ctr_col *user, uint32_t *unit, struct ctr_err *err)
-{
-    enum { AHEAD = 24 };
-
-    for (int64_t i = 0; i < user->rows; i++) {
-        uint64_t v = whole_number(user, i), next = i + AHEAD < user->rows ? whole_number(user, i + AHEAD) : v;
-        uint32_t *memo = (uint32_t *)e->memo.data;
-        if (next < e->memo.len / sizeof *memo)
-            __builtin_prefetch(&memo[next]);
-        if (i + AHEAD / 2 < user->rows) /* the memo's word is there by now: does it need the map? */
-            fetch_unknown(e, user, i + AHEAD / 2);
-        bool small;
-        int rc;
-        if (v < e->memo.len / sizeof *memo && memo[v]) {
-            unit[i] = memo[v] - 1;
+    for (int64_t from = 0; !rc && from < user->rows; from += CTR_MEMO_TILE) {
+        int64_t n = CTR_MIN(CTR_MEMO_TILE, user->rows - from);
+        uint32_t *id = unit + from;
+        if (ctr_memo_find(&e->memo, user, from, n, id))
             continue;
-        }
-        if ((rc = memo_room(e, v, &small, err)) ||
-            (rc = ctr_idmap_get(&e->users, ctr_col_hash(user, i, 0), &unit[i], err)))
-            return rc;
-        if (small)
-            ((uint32_t *)e->memo.data)[v] = unit[i] + 1;
+        for (int64_t k = 0; k < n; k++)
+            if (id[k] == UINT32_MAX)
+                ctr_idmap_prefetch(&e->users, hash[k] = ctr_col_hash(user, from + k, 0));
+        for (int64_t k = 0; !rc && k < n; k++)
+            if (id[k] == UINT32_MAX)
+                rc = user_id(e, user, from + k, hash[k], &id[k], err);
     }
-    return 0;
+    return rc;
 }
 
 static int units(struct ctr_eval *e, const struct ctr_batch *b, struct ctr_err *err)
@@ -513,11 +452,7 @@ static int units(struct ctr_eval *e, const struct ctr_batch *b, struct ctr_err *
     unit = (uint32_t *)e->unit.data;
     for (int64_t i = 0; !user && i < b->rows; i++)
         unit[i] = (uint32_t)(e->seen + i);
-    if (!user)
-        return 0;
-    if (ctr_types[user->type].integer && !user->dict && !user->valid)
-        return ids_by_number(e, user, unit, err);
-    return ids_by_hash(e, user, unit, err);
+    return user ? user_ids(e, user, unit, err) : 0;
 }
 
 static int check_time(const struct ctr_eval *e, const struct ctr_batch *b, const struct ctr_col *time,
@@ -533,20 +468,25 @@ static int check_time(const struct ctr_eval *e, const struct ctr_batch *b, const
 /* Is there enough memory for what is held, and for ordering it at the end? */
 static int check_memory(const struct ctr_eval *e, struct ctr_err *err)
 {
-    int64_t need = e->held + (e->users.cap + e->slices.cap) * (int64_t)sizeof *e->users.slot + (int64_t)e->memo.cap,
+    int64_t need = e->held + (e->users.cap + e->slices.cap) * (int64_t)sizeof *e->users.slot +
+                   ctr_memo_bytes(&e->memo) + (int64_t)(e->run[0].cap + e->run[1].cap),
             sorting = 0;
 
     if (!e->o.memory_bytes || !e->n)
         return 0;
     for (int i = 0; i < 2 * (e->o.nby + 1); i++)
         need += (int64_t)(e->rows_of[i].token.cap + e->rows_of[i].entry.cap);
+    for (int by = 0; by < e->o.nby; by++)
+        need += ctr_memo_bytes(&e->values[by].memo);
     for (int side = 0; side < e->sides; side++) { /* the total is the longest slice */
         const struct ctr_sample *m = &e->slice[0]->sample[side];
         need += ctr_sample_bytes(m);
         sorting = CTR_MAX(sorting, ctr_sample_sort_bytes(m));
     }
-    if (e->o.nby || e->o.window_ms > 0) /* the entries by slice, and a slice's copy of its own */
-        sorting += e->slice[0]->sample[0].n * (int64_t)sizeof(uint32_t);
+    if (e->o.nby || e->o.window_ms > 0) { /* the entries by slice and a slice's copy of its own, or the sweep */
+        int64_t n = e->slice[0]->sample[0].n;
+        sorting = CTR_MAX(sorting + n * (int64_t)sizeof(uint32_t), 2 * n * (int64_t)sizeof(uint64_t));
+    }
     if (need + sorting <= e->o.memory_bytes)
         return 0;
     return ctr_fail(err, CTR_ENOMEM,
@@ -593,7 +533,7 @@ static int finish_slice(struct ctr_eval *e, struct ctr_slice *s, uint32_t *local
                           err);
         if (!e->o.bootstrap && !e->o.keep) /* in no need of them any more: sort keys alone */
             m->units = false;
-        if (!rc && e->o.needs & CTR_NEED_RANKS && !(rc = ctr_sample_sort(m, err)))
+        if (!rc && e->o.needs & CTR_NEED_RANKS && (isnan(to->auc) || e->o.keep) && !(rc = ctr_sample_sort(m, err)))
             to->auc = ctr_sample_auc(m);
         if (!e->o.bootstrap && !(e->o.keep && s == e->slice[0]))
             ctr_sample_free(m);
@@ -622,6 +562,24 @@ static int finish_list(struct ctr_eval *e, struct ctr_slice_rows *rows, const ui
     return rc;
 }
 
+/* The AUC of each slice of a list and side without a sample of its own; *done is false where that cannot be. */
+static int sweep_list(struct ctr_eval *e, struct ctr_slice_rows *rows, const uint32_t *place, bool *done,
+                      struct ctr_err *err)
+{
+    int rc = 0;
+
+    *done = !e->units;
+    for (int side = 0; side < e->sides; side++)
+        *done &= !e->slice[0]->sample[side].weight.len;
+    for (int side = 0; !rc && *done && side < e->sides; side++)
+        rc = ctr_slice_aucs(e, rows, place, side, rows->entry.len ? NULL : &e->slice[0]->pub.sums[side].auc, done, err);
+    if (*done) {
+        ctr_buf_free(&rows->token);
+        ctr_buf_free(&rows->entry);
+    }
+    return rc;
+}
+
 static int finish_all(struct ctr_eval *e, uint32_t *place, uint32_t *local, struct ctr_err *err)
 {
     int rc = 0;
@@ -630,17 +588,18 @@ static int finish_all(struct ctr_eval *e, uint32_t *place, uint32_t *local, stru
         return 0;
     ctr_slice_places(e, place);
     memset(local, 0xff, (size_t)(e->users.n + 1) * sizeof *local);
-    for (int i = 1; !rc && i < 2 * (e->o.nby + 1); i++)
-        if (e->rows_of[i].token.len)
+    for (int i = 1; !rc && i < 2 * (e->o.nby + 1); i++) {
+        bool done = true;
+        if (e->rows_of[i].token.len && !(rc = sweep_list(e, &e->rows_of[i], place, &done, err)) && !done)
             rc = finish_list(e, &e->rows_of[i], place, local, err);
+    }
     return rc ? rc : finish_slice(e, e->slice[0], local, err); /* last: its entries were those of the others */
 }
 
 int ctr_eval_finish(struct ctr_eval *e, struct ctr_pool *pool, struct ctr_err *err)
 {
     struct ctr_slice_value all = { -1, NULL, 0 };
-    struct ctr_slice *total;
-    uint32_t *local = NULL, *place = NULL;
+    uint32_t *local = NULL, *place = NULL, total;
     int rc = ctr_slice_get(e, &all, false, 0, &total, err); /* also when there were no rows */
 
     if (rc || (rc = ctr_slices_order(e, err)))

@@ -11,9 +11,9 @@
 #include "common/metric/evalstate.h"
 
 #include <math.h>
-#include <stddef.h>
 #include <stdlib.h>
 
+enum { MANY = 4096 };                      /* slices whose sums outgrow the near caches */
 enum { HELD_TIMES = 8, HELD_MORE = 1024 }; /* values of a column held at once: 8 N + 1024 */
 
 void ctr_slice_free(struct ctr_slice *s)
@@ -67,6 +67,11 @@ static int slice_append(struct ctr_eval *e, struct ctr_slice *s, struct ctr_err 
     e->slice = grown;
     if ((rc = take_token(e, s, err)))
         return rc;
+    for (int side = 0; side < e->sides; side++) {
+        const struct ctr_running run = { .last_row = -1, .token = s->token };
+        if ((rc = ctr_buf_append(&e->run[side], &run, sizeof run, err)))
+            return rc;
+    }
     e->slice[e->n++] = s;
     e->held += (int64_t)sizeof *s;
     return 0;
@@ -91,7 +96,6 @@ static int slice_new(struct ctr_eval *e, const struct ctr_slice_value *v, uint64
     s->pub = (struct ctr_eval_slice){ .by = v->by, .text = s->text, .windowed = windowed, .window_ms = window };
     s->value = value;
     s->rest = !v->col && v->by >= 0;
-    s->last_row = -1;
     if (v->col && !windowed) {
         e->values[v->by].live++;
         s->lacks = e->values[v->by].went;
@@ -104,10 +108,11 @@ static int slice_new(struct ctr_eval *e, const struct ctr_slice_value *v, uint64
     return 0;
 }
 
-/* The hash of a value, and that of its slice in a window. */
+/* The hash of a value, and that of its slice in a window. What has no value, the rest, hashes as no small number does.
+ */
 uint64_t ctr_slice_hash(const struct ctr_slice_value *v)
 {
-    uint64_t h = v->col ? ctr_col_hash(v->col, v->i, (uint64_t)v->by + 1) : 0;
+    uint64_t h = v->col ? ctr_col_hash(v->col, v->i, (uint64_t)v->by + 1) : 0xa0761d6478bd642fu;
 
     return ctr_mix64(h + 0x9e3779b97f4a7c15u * (uint64_t)(v->by + 2));
 }
@@ -117,47 +122,62 @@ static uint64_t window_hash(uint64_t value, bool windowed, int64_t window)
 }
 
 int ctr_slice_find(struct ctr_eval *e, const struct ctr_slice_value *v, uint64_t hash, bool windowed, int64_t window,
-                   struct ctr_slice **out, struct ctr_err *err)
+                   uint32_t *id, struct ctr_err *err)
 {
     int64_t known = e->slices.n;
-    uint32_t id;
-    int rc = ctr_idmap_get(&e->slices, window_hash(hash, windowed, window), &id, err);
+    int rc = ctr_idmap_get(&e->slices, window_hash(hash, windowed, window), id, err);
 
     if (!rc && e->slices.n > known)
         rc = slice_new(e, v, hash, windowed, window, err);
-    *out = rc ? NULL : e->slice[id];
     return rc;
 }
 
-int ctr_slice_get(struct ctr_eval *e, const struct ctr_slice_value *v, bool windowed, int64_t window,
-                  struct ctr_slice **out, struct ctr_err *err)
+int ctr_slice_get(struct ctr_eval *e, const struct ctr_slice_value *v, bool windowed, int64_t window, uint32_t *id,
+                  struct ctr_err *err)
 {
-    return ctr_slice_find(e, v, ctr_slice_hash(v), windowed, window, out, err);
+    return ctr_slice_find(e, v, ctr_slice_hash(v), windowed, window, id, err);
 }
 
-/* Many slices lie outside the cache, some steps from hash to sums: each step is taken for all before the next one. */
-bool ctr_slices_known(const struct ctr_eval *e, const uint64_t *hash, int64_t n, struct ctr_slice **slice)
+/* Many slices lie outside the cache, some steps from value to sums: each step is taken for all before the next one. */
+int ctr_slices_known(struct ctr_eval *e, int by, const struct ctr_col *col, int64_t from, int64_t n, uint32_t *id,
+                     bool *all, struct ctr_err *err)
 {
-    bool all = true;
+    struct ctr_memo *memo = &e->values[by].memo;
+    uint64_t hash[CTR_MEMO_TILE];
+    int rc = 0;
 
-    for (int64_t i = 0; i < n; i++) {
-        uint32_t id = ctr_idmap_slot(&e->slices, hash[i])->id;
-        all &= id != UINT32_MAX;
-        slice[i] = id == UINT32_MAX ? NULL : e->slice[id];
-        if (slice[i])
-            for (size_t at = 0; at < offsetof(struct ctr_slice, token); at += 64)
-                __builtin_prefetch((const char *)slice[i] + at, 1);
+    *all = true;
+    if (!ctr_memo_find(memo, col, from, n, id)) {
+        for (int64_t k = 0; k < n; k++)
+            if (id[k] == UINT32_MAX)
+                ctr_idmap_prefetch(&e->slices,
+                                   hash[k] = ctr_slice_hash(&(struct ctr_slice_value){ by, col, from + k }));
+        for (int64_t k = 0; !rc && k < n; k++) {
+            bool learnt;
+            if (id[k] != UINT32_MAX)
+                continue;
+            id[k] = ctr_idmap_slot(&e->slices, hash[k])->id;
+            if (id[k] == UINT32_MAX)
+                *all = false;
+            else
+                rc = ctr_memo_learn(memo, col, from + k, id[k], e->n, &learnt, err);
+        }
     }
-    return all;
+    for (int64_t k = 0; e->n > MANY && k < n; k++)
+        if (id[k] != UINT32_MAX)
+            __builtin_prefetch(ctr_slice_run(e, 0, id[k]), 1);
+    return rc;
 }
 
 /* ---- the bound ---- */
 
-static int add_slice(struct ctr_eval *e, struct ctr_slice *to, struct ctr_slice *from, struct ctr_err *err)
+static int add_slice(struct ctr_eval *e, uint32_t to, uint32_t from, struct ctr_err *err)
 {
+    const struct ctr_buf *fractions = &e->slice[from]->fractions;
+
     for (int side = 0; side < e->sides; side++) {
-        struct ctr_metric_sums *t = &to->pub.sums[side];
-        const struct ctr_metric_sums *f = &from->pub.sums[side];
+        struct ctr_running *t = ctr_slice_run(e, side, to);
+        const struct ctr_running *f = ctr_slice_run(e, side, from);
         t->rows += f->rows;
         t->weight += f->weight;
         t->label += f->label;
@@ -166,22 +186,21 @@ static int add_slice(struct ctr_eval *e, struct ctr_slice *to, struct ctr_slice 
         t->squared += f->squared;
     }
     if (e->samples)
-        ((uint32_t *)(void *)e->forward.data)[from->token] = to->token;
-    return from->fractions.len ? ctr_buf_append(&to->fractions, from->fractions.data, from->fractions.len, err) : 0;
+        ((uint32_t *)(void *)e->forward.data)[e->slice[from]->token] = e->slice[to]->token;
+    return fractions->len ? ctr_buf_append(&e->slice[to]->fractions, fractions->data, fractions->len, err) : 0;
 }
 
 /* Most rows first; ties in order of appearance. */
 struct ranked {
     struct ctr_slice *s;
-    int64_t order;
+    int64_t rows, order;
 };
 static int by_rows(const void *a, const void *b)
 {
     const struct ranked *x = a, *y = b;
-    int64_t p = x->s->pub.sums[0].rows, q = y->s->pub.sums[0].rows;
 
-    if (p != q)
-        return p > q ? -1 : 1;
+    if (x->rows != y->rows)
+        return x->rows > y->rows ? -1 : 1;
     return (x->order > y->order) - (x->order < y->order);
 }
 
@@ -195,12 +214,12 @@ static int mark(struct ctr_eval *e, int by, int64_t keep, struct ctr_err *err)
         return ctr_fail_nomem(err, (size_t)e->n * sizeof *r);
     for (int64_t i = 0; i < e->n; i++)
         if (e->slice[i]->pub.by == by && !e->slice[i]->rest && !e->slice[i]->pub.windowed)
-            r[n++] = (struct ranked){ e->slice[i], i };
+            r[n++] = (struct ranked){ e->slice[i], ctr_slice_run(e, 0, (uint32_t)i)->rows, i };
     qsort(r, (size_t)n, sizeof *r, by_rows);
     for (int64_t i = keep; i < n; i++)
         r[i].s->goes = true;
     if (n > keep)
-        e->values[by].went += r[keep].s->pub.sums[0].rows;
+        e->values[by].went += r[keep].rows;
     free(r);
     for (int64_t i = 0; i < e->n; i++) {
         struct ctr_slice *s = e->slice[i];
@@ -221,6 +240,8 @@ static int sweep(struct ctr_eval *e, struct ctr_err *err)
     for (int64_t i = 0; i < e->n; i++) {
         struct ctr_slice *s = e->slice[i];
         if (!s->goes) {
+            for (int side = 0; side < e->sides; side++)
+                *ctr_slice_run(e, side, (uint32_t)n) = *ctr_slice_run(e, side, (uint32_t)i);
             e->slice[n++] = s;
             continue;
         }
@@ -229,6 +250,10 @@ static int sweep(struct ctr_eval *e, struct ctr_err *err)
         ctr_slice_free(s);
     }
     e->n = n;
+    for (int side = 0; side < e->sides; side++)
+        e->run[side].len = (size_t)n * sizeof(struct ctr_running);
+    for (int by = 0; by < e->o.nby; by++)
+        ctr_memo_free(&e->values[by].memo);
     for (int64_t i = 0; !rc && i < n; i++)
         rc = ctr_idmap_get(&e->slices,
                            window_hash(e->slice[i]->value, e->slice[i]->pub.windowed, e->slice[i]->pub.window_ms), &id,
@@ -243,9 +268,10 @@ static int cut(struct ctr_eval *e, int by, int64_t keep, struct ctr_err *err)
     int rc = mark(e, by, keep, err);
 
     for (int64_t i = 0; !rc && i < n; i++) {
-        struct ctr_slice *to, *s = e->slice[i];
+        const struct ctr_slice *s = e->slice[i];
+        uint32_t to;
         if (s->goes && !(rc = ctr_slice_get(e, &rest, s->pub.windowed, s->pub.window_ms, &to, err)))
-            rc = add_slice(e, to, s, err);
+            rc = add_slice(e, to, (uint32_t)i, err);
     }
     return rc ? rc : sweep(e, err);
 }
@@ -277,6 +303,24 @@ static int slice_order(const void *a, const void *b)
     return (x->pub.window_ms > y->pub.window_ms) - (x->pub.window_ms < y->pub.window_ms);
 }
 
+/* The sums go to where they are shown. */
+static void publish(struct ctr_eval *e)
+{
+    for (int side = 0; side < e->sides; side++) {
+        for (int64_t i = 0; i < e->n; i++) {
+            const struct ctr_running *r = ctr_slice_run(e, side, (uint32_t)i);
+            struct ctr_metric_sums *to = &e->slice[i]->pub.sums[side];
+            to->rows = r->rows;
+            to->weight = e->o.columns.weight < 0 ? (double)r->rows : r->weight;
+            to->label = r->label;
+            to->score = r->score;
+            to->log_loss = r->log_loss;
+            to->squared = r->squared;
+        }
+        ctr_buf_free(&e->run[side]);
+    }
+}
+
 int ctr_slices_order(struct ctr_eval *e, struct ctr_err *err)
 {
     int rc = 0;
@@ -284,6 +328,7 @@ int ctr_slices_order(struct ctr_eval *e, struct ctr_err *err)
     for (int by = 0; !rc && by < e->o.nby; by++)
         if (e->o.slices && e->values[by].live > e->o.slices)
             rc = cut(e, by, e->o.slices, err);
+    publish(e);
     if (!rc)
         qsort(e->slice, (size_t)e->n, sizeof *e->slice, slice_order);
     return rc;

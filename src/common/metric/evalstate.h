@@ -7,13 +7,15 @@
 #include "common/metric/metric.h"
 #include "common/metric/sample.h"
 
+/* ---- evalids.c ---- */
+
 /* Ids 0, 1, … of 64-bit hashes in order of first appearance. */
 struct ctr_idmap {
     struct ctr_idmap_slot {
         uint64_t hash;
         uint32_t id; /* UINT32_MAX: free */
     } * slot;
-    int64_t n, cap; /* cap: 0 or a power of two */
+    int64_t n, taken, cap; /* ids; slots; cap: 0 or a power of two */
 };
 static inline void ctr_idmap_prefetch(const struct ctr_idmap *m, uint64_t hash)
 {
@@ -30,7 +32,28 @@ static inline struct ctr_idmap_slot *ctr_idmap_slot(const struct ctr_idmap *m, u
     return &m->slot[at];
 }
 int ctr_idmap_get(struct ctr_idmap *m, uint64_t hash, uint32_t *id, struct ctr_err *err) CTR_MUST;
+int ctr_idmap_next(struct ctr_idmap *m, uint32_t *id, struct ctr_err *err) CTR_MUST; /* an id without a slot */
 void ctr_idmap_free(struct ctr_idmap *m);
+
+/* Remembers ids of a column's values, so that most rows need neither a hash nor the map. What it does not know may be
+ * in the map. */
+enum { CTR_MEMO_TILE = 32 };
+struct ctr_memo {
+    struct ctr_buf number; /* uint32_t by whole number: id + 1, or 0 */
+    struct ctr_buf entry;  /* the same by entry of the batch's dictionary */
+    struct ctr_buf text;   /* short texts */
+    struct ctr_buf slot;   /* uint32_t by hash of a text: its number there + 1, or 0 */
+};
+int ctr_memo_batch(struct ctr_memo *m, const struct ctr_col *c, struct ctr_err *err) CTR_MUST; /* before a batch */
+/* Ids of n rows (a tile at most), UINT32_MAX where it knows none. Does it know all? */
+bool ctr_memo_find(struct ctr_memo *m, const struct ctr_col *c, int64_t from, int64_t n, uint32_t *id);
+/* *learnt: from now on it knows this value; else only perhaps. `ids`: how many there are. */
+int ctr_memo_learn(struct ctr_memo *m, const struct ctr_col *c, int64_t i, uint32_t id, int64_t ids, bool *learnt,
+                   struct ctr_err *err) CTR_MUST;
+int64_t ctr_memo_bytes(const struct ctr_memo *m);
+void ctr_memo_free(struct ctr_memo *m); /* it is empty then */
+
+/* ---- slices ---- */
 
 /* Of the users of both classes, for replicates. */
 struct ctr_user_auc {
@@ -50,13 +73,20 @@ struct ctr_slice {
     double number;  /* the value where it is one, for the order */
     uint64_t value; /* its hash */
     bool rest, goes;
-    int64_t lacks; /* rows at most, which are in the rest */
-    int64_t last_row;
+    int64_t lacks;  /* rows at most, which are in the rest */
     uint32_t token; /* a number of its own, that no other had or will have */
     struct ctr_sample sample[2];
     struct ctr_buf fractions; /* struct ctr_fraction; with bootstrap only */
     struct ctr_buf users[2];  /* struct ctr_user_auc; with bootstrap only */
     double *replicate;        /* [side][metric][replicate] */
+};
+
+/* What changes of a slice with every row: a line of the cache. */
+struct ctr_running {
+    int64_t rows, last_row;
+    uint32_t token, unused;
+    double weight; /* left alone where all rows weigh 1 */
+    double label, score, log_loss, squared;
 };
 
 /* To which slices the total's entries belong, as tokens: entry by entry, or, of a column of lists, with their numbers.
@@ -69,6 +99,7 @@ struct ctr_slice_rows {
 struct ctr_slice_values {
     int64_t live; /* held */
     int64_t went; /* each time that some went to the rest, the rows of the largest, summed */
+    struct ctr_memo memo;
 };
 
 struct ctr_eval {
@@ -77,13 +108,16 @@ struct ctr_eval {
     struct ctr_slice_rows
         *rows_of;           /* of all rows (empty), of their windows, of a column's values, of their windows, … */
     struct ctr_buf forward; /* uint32_t, by token: its own, or the one of the rest that has its rows */
-    struct ctr_buf entry;   /* int64_t: where the total's entries of each row of the batch begin */
+    struct ctr_buf entry;   /* int64_t: where the total's entries of each row of the batch begin; empty: one a row */
+    int64_t first;          /* of the batch */
     int *by;
-    struct ctr_slice **slice;
+    struct ctr_slice **slice; /* by id */
+    struct ctr_buf run[2];    /* struct ctr_running by side and id, until ctr_slices_order */
     int64_t n, cap;
     struct ctr_idmap slices, users;
     struct ctr_metric_rows rows;
-    struct ctr_buf loss[2], unit, text, memo;
+    struct ctr_memo memo; /* of users */
+    struct ctr_buf loss[2], unit, text;
     bool narrow[2];
     int sides;
     bool samples, units, losses;
@@ -99,13 +133,18 @@ struct ctr_slice_value {
     int64_t i;
 };
 uint64_t ctr_slice_hash(const struct ctr_slice_value *v);
-/* The slices of so many hashes, whose slots have been asked for, and asks memory for them; NULL is one that is not
- * there yet: then the answer is false. */
-bool ctr_slices_known(const struct ctr_eval *e, const uint64_t *hash, int64_t n, struct ctr_slice **slice);
+static inline struct ctr_running *ctr_slice_run(const struct ctr_eval *e, int side, uint32_t id)
+{
+    return (struct ctr_running *)(void *)e->run[side].data + id;
+}
+/* The ids of n rows of column `by` (a tile at most), as far as there are slices: else UINT32_MAX, and the answer is
+ * false. */
+int ctr_slices_known(struct ctr_eval *e, int by, const struct ctr_col *col, int64_t from, int64_t n, uint32_t *id,
+                     bool *all, struct ctr_err *err) CTR_MUST;
 int ctr_slice_find(struct ctr_eval *e, const struct ctr_slice_value *v, uint64_t hash, bool windowed, int64_t window,
-                   struct ctr_slice **out, struct ctr_err *err) CTR_MUST;
-int ctr_slice_get(struct ctr_eval *e, const struct ctr_slice_value *v, bool windowed, int64_t window,
-                  struct ctr_slice **out, struct ctr_err *err) CTR_MUST;
+                   uint32_t *id, struct ctr_err *err) CTR_MUST;
+int ctr_slice_get(struct ctr_eval *e, const struct ctr_slice_value *v, bool windowed, int64_t window, uint32_t *id,
+                  struct ctr_err *err) CTR_MUST;
 void ctr_slice_free(struct ctr_slice *s);
 /* After ctr_slices_order: the place in e->slice of each token's slice. */
 void ctr_slice_places(const struct ctr_eval *e, uint32_t *place);
@@ -117,7 +156,11 @@ struct ctr_slice_order {
 int ctr_slice_order_make(struct ctr_slice_order *o, const struct ctr_eval *e, const struct ctr_slice_rows *rows,
                          const uint32_t *place, struct ctr_err *err) CTR_MUST;
 void ctr_slice_order_free(struct ctr_slice_order *o);
-/* Between two rows: if a column has too many values, some go to the rest. Slices got before are invalid then. */
+/* The AUC of all slices of a list, and *total of all entries (NULL: the list has some twice), in one pass in order of
+ * score; entries must weigh 1. False in *done: there are too many slices for it. evalsweep.c */
+int ctr_slice_aucs(struct ctr_eval *e, const struct ctr_slice_rows *rows, const uint32_t *place, int side,
+                   double *total, bool *done, struct ctr_err *err) CTR_MUST;
+/* Between two rows: if a column has too many values, some go to the rest. Ids got before are invalid then. */
 int ctr_slices_bound(struct ctr_eval *e, int by, struct ctr_err *err) CTR_MUST;
 int ctr_slices_order(struct ctr_eval *e, struct ctr_err *err) CTR_MUST; /* what is to be shown, in order */
 

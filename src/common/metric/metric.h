@@ -83,6 +83,7 @@ int ctr_metric_columns_check(const struct ctr_metric_columns *c, const struct ct
  * weight is NULL where all weigh 1. */
 struct ctr_metric_rows {
     const double *score, *label, *weight;
+    bool whole; /* labels are 0 or 1 */
     int64_t n;
     struct ctr_buf buf[3];
 };

@@ -38,6 +38,15 @@ int ctr_metric_columns_check(const struct ctr_metric_columns *c, const struct ct
     return 0;
 }
 
+__attribute__((optimize("O3"))) static bool is_whole(const double *label, int64_t n)
+{
+    uint64_t fractional = 0;
+
+    for (int64_t i = 0; i < n; i++)
+        fractional |= (uint64_t)((label[i] != 0) & (label[i] != 1));
+    return !fractional;
+}
+
 int ctr_metric_rows_load(struct ctr_metric_rows *r, const struct ctr_metric_columns *c, const struct ctr_batch *b,
                          struct ctr_err *err)
 {
@@ -58,6 +67,7 @@ int ctr_metric_rows_load(struct ctr_metric_rows *r, const struct ctr_metric_colu
         if (part[i].column >= 0)
             rc = ctr_col_checked(&b->col[part[i].column], part[i].role, b->schema->f[part[i].column].name, b->first_row,
                                  &r->buf[i], part[i].to, err);
+    r->whole = !rc && is_whole(r->label, r->n);
     return rc;
 }
 

@@ -112,15 +112,6 @@ int ctr_sample_push_weighted(struct ctr_sample *s, double score, double label, d
     return 0;
 }
 
-__attribute__((optimize("O3"))) bool ctr_labels_whole(const double *label, int64_t n)
-{
-    uint64_t fractional = 0;
-
-    for (int64_t i = 0; i < n; i++)
-        fractional |= (uint64_t)((label[i] != 0) & (label[i] != 1));
-    return !fractional;
-}
-
 /* Keys of rows of the common kind. */
 __attribute__((optimize("O3"))) static void put_whole(struct ctr_sample *s, const double *restrict score,
                                                       const double *restrict label, int64_t n)
@@ -142,20 +133,20 @@ __attribute__((optimize("O3"))) static void put_whole(struct ctr_sample *s, cons
     }
 }
 
-int ctr_sample_push_rows(struct ctr_sample *s, const double *score, const double *label, const double *weight,
-                         const uint32_t *unit, int64_t n, struct ctr_err *err)
+int ctr_sample_push_rows(struct ctr_sample *s, const double *score, const struct ctr_metric_rows *r,
+                         const uint32_t *unit, struct ctr_err *err)
 {
-    int rc = ctr_sample_reserve(s, n, err);
+    int rc = ctr_sample_reserve(s, r->n, err);
 
-    if (!rc && !weight && !s->weight.len && ctr_labels_whole(label, n)) {
-        put_whole(s, score, label, n);
+    if (!rc && r->whole && !r->weight && !s->weight.len) {
+        put_whole(s, score, r->label, r->n);
         if (s->units)
-            memcpy((uint32_t *)(void *)s->unit.data + s->n, unit, (size_t)n * sizeof *unit);
-        s->n += n;
+            memcpy((uint32_t *)(void *)s->unit.data + s->n, unit, (size_t)r->n * sizeof *unit);
+        s->n += r->n;
         return 0;
     }
-    for (int64_t i = 0; !rc && i < n; i++)
-        rc = ctr_sample_push(s, score[i] + 0.0, label[i], weight ? weight[i] : 1, s->units ? unit[i] : 0, err);
+    for (int64_t i = 0; !rc && i < r->n; i++)
+        rc = ctr_sample_push(s, score[i] + 0.0, r->label[i], r->weight ? r->weight[i] : 1, s->units ? unit[i] : 0, err);
     return rc;
 }
 

@@ -9,7 +9,7 @@
 #ifndef CTR_SAMPLE_H
 #define CTR_SAMPLE_H
 
-#include "common/base/base.h"
+#include "common/metric/metric.h"
 
 #include <math.h>
 
@@ -32,10 +32,9 @@ int ctr_sample_gather(struct ctr_sample *s, const struct ctr_sample *from, const
 int ctr_sample_push_weighted(struct ctr_sample *s, double score, double label, double weight, uint32_t unit,
                              struct ctr_err *err) CTR_MUST;
 
-/* All rows of a batch. weight: NULL where all weigh 1; unit: NULL unless s->units. */
-int ctr_sample_push_rows(struct ctr_sample *s, const double *score, const double *label, const double *weight,
-                         const uint32_t *unit, int64_t n, struct ctr_err *err) CTR_MUST;
-bool ctr_labels_whole(const double *label, int64_t n); /* all 0 or 1 */
+/* All rows of a batch, with these scores, which are r's or others. unit: NULL unless s->units. */
+int ctr_sample_push_rows(struct ctr_sample *s, const double *score, const struct ctr_metric_rows *r,
+                         const uint32_t *unit, struct ctr_err *err) CTR_MUST;
 
 static inline void ctr_sample_put(struct ctr_sample *s, double score, unsigned positive)
 {
