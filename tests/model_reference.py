@@ -383,7 +383,7 @@ def check_learned(stream, model, progressive, options):
 
 
 def check_uncertainty(stream, model, scored, options):
-    """u(x) = sum of |x_i| alpha / (beta + n_i^power), an unseen key alpha / beta."""
+    """u(x) = sum of |x_i| alpha / (beta + n_i^power), rounded to single precision, an unseen key alpha / beta."""
     o = dict(alpha=0.1, beta=1.0, power=0.5, steps=0)
     o.update((k, float(v)) for k, v in (a.split("=") for a in options))
     n = {}
@@ -395,7 +395,7 @@ def check_uncertainty(stream, model, scored, options):
     for x, u in zip(coordinates(Table(stream)), Table(scored)["uncertainty"]):
         terms = [(n.get(k, o["steps"]), abs(v)) for k, v in x.items()] + [(v, 1.0) for v in bias]
         unseen += any(k not in n for k in x)
-        worst = max(worst, abs(u - math.fsum(v * o["alpha"] / (o["beta"] + max(m, 0) ** o["power"]) for m, v in terms)))
+        worst = max(worst, abs(u - math.fsum(v * single(o["alpha"] / (o["beta"] + max(m, 0) ** o["power"])) for m, v in terms)))
     print("worst uncertainty %.3g, %d rows with unseen keys" % (worst, unseen))
     sys.exit(not worst < 1e-9)
 
