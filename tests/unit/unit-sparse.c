@@ -131,7 +131,16 @@ static void test_filter(void)
     ok(!rc && right, "a filter drops rows, and the table grows again");
 }
 
-/* Every kernel finds the homes that ctr_sparse_home finds, in tables that grow and that don't. */
+/* Is the slot of h the one that a kernel found, or, where it is neither the home nor behind it, is that still home? */
+static bool found_right(const struct ctr_sparse *t, const uint8_t *slot, bool other, uint64_t h)
+{
+    uint8_t *home = ctr_sparse_home(t, h), *row = h ? ctr_sparse_find_from(t, home, h) : NULL;
+    const bool near = row == home || row == home + t->stride;
+    return other == !near && slot == (near ? row : home);
+}
+
+/* Every kernel finds the homes that ctr_sparse_home finds, in tables that grow and that don't, and the slots of keys
+ * that are there, are not there, or have hash 0. */
 static void test_kernels(void)
 {
     enum { TABLES = 21 };
@@ -169,8 +178,16 @@ static void test_kernels(void)
             k->home(&at, 24, h, n, home);
             for (int i = 0; i < n; i++)
                 same &= h[i] == ctr_sparse_hash(key[i]) && home[i] == ctr_sparse_home(&t[i], h[i]);
+            for (int i = 0; i < n; i++) {
+                h[i] = ctr_random64(6, round, (uint64_t)i) % 50 ? ctr_sparse_hash(key[i] % 25000) : 0;
+                home[i] = ctr_sparse_home(&t[i], h[i]);
+            }
+            const uint64_t others = k->find(h, 24, n, home);
+            for (int i = 0; i < n; i++)
+                same &= found_right(&t[i], home[i], others >> i & 1, h[i]);
+            same &= n == 0 || others >> (n - 1) < 2;
         }
-        ok(same, "kernel %s: hashes and homes", k->name);
+        ok(same, "kernel %s: hashes, homes and slots", k->name);
     }
     for (int i = 0; i < TABLES; i++)
         ctr_sparse_free(&t[i]);

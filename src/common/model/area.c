@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Memory of large tables: address space is reserved ahead without pages, so that a table grows in place; when the
- * reservation is used up its pages are moved to a larger one by the page table (mremap), never copied. Large areas ask
- * for huge pages, and keep their alignment when they move.
+ * reservation is used up its pages are moved to a larger one by the page table (mremap), not copied. Large areas ask
+ * for huge pages, and keep their alignment when they move. Small ones must not start at such multiples, all of them:
+ * forty tables of a few KiB would have to share the same few sets of the caches.
  */
 #include "common/model/sparse.h"
 
@@ -12,7 +13,7 @@
 #define MADV_COLLAPSE 25 /* Linux 6.1; refused by older ones */
 #endif
 
-enum { HUGE = 2 << 20, FIRST = 64 << 20, PAGE = 4096 };
+enum { HUGE = 2 << 20, SMALL = 1 << 20, LARGE = 64 << 20, PAGE = 4096 };
 
 static size_t round_up(size_t n, size_t to)
 {
@@ -33,12 +34,42 @@ static uint8_t *reserve(size_t bytes)
     return p + head;
 }
 
+/* A small area, some pages behind a multiple of HUGE: by its address, so that those of an array lie evenly apart. */
+static int start(struct ctr_area *a, struct ctr_err *err)
+{
+    const size_t pages = (uint64_t)(uintptr_t)a * 0x9e3779b97f4a7c15u >> 56, offset = pages * PAGE;
+    uint8_t *p = reserve(HUGE);
+    if (!p)
+        return ctr_fail_nomem(err, HUGE);
+    if (offset)
+        munmap(p, offset);
+    munmap(p + offset + SMALL, HUGE - SMALL - offset);
+    *a = (struct ctr_area){ .base = p + offset, .reserved = SMALL };
+    return 0;
+}
+
+/* The pages of a small area to others: moved ones would stay apart in the kernel's books from those that come later,
+ * and never become huge ones with them. */
+static int copy_small(struct ctr_area *a, uint8_t *to)
+{
+    enum { PART = 64 << 10 };
+    if (mprotect(to, a->bytes, PROT_READ | PROT_WRITE))
+        return -1;
+    for (size_t at = 0; at < a->bytes; at += PART) {
+        const size_t n = CTR_MIN(a->bytes - at, PART);
+        memcpy(to + at, a->base + at, n);
+        munmap(a->base + at, n);
+    }
+    return 0;
+}
+
 static int move(struct ctr_area *a, size_t reserved, struct ctr_err *err)
 {
     uint8_t *to = reserve(reserved);
     if (!to)
         return ctr_fail_nomem(err, reserved);
-    if (a->bytes && mremap(a->base, a->bytes, a->bytes, MREMAP_MAYMOVE | MREMAP_FIXED, to) == MAP_FAILED) {
+    if (a->reserved == SMALL ? copy_small(a, to)
+                             : mremap(a->base, a->bytes, a->bytes, MREMAP_MAYMOVE | MREMAP_FIXED, to) == MAP_FAILED) {
         munmap(to, reserved);
         return ctr_fail_nomem(err, reserved);
     }
@@ -56,9 +87,13 @@ int ctr_area_grow(struct ctr_area *a, size_t bytes, struct ctr_err *err)
     bytes = round_up(bytes, PAGE);
     if (bytes <= a->bytes)
         return 0;
+    if (!a->base) {
+        int rc = start(a, err);
+        if (rc)
+            return rc;
+    }
     if (bytes > a->reserved) {
-        /* Moved pages stay apart from new ones in the kernel's books, so the first reservation is a generous one. */
-        int rc = move(a, CTR_MAX(round_up(bytes * 4, HUGE), FIRST), err);
+        int rc = move(a, CTR_MAX(round_up(bytes * 4, HUGE), LARGE), err); /* generous: moves are few */
         if (rc && (rc = move(a, round_up(bytes + bytes / 4, HUGE), err)))
             return rc;
     }

@@ -15,6 +15,10 @@
 
 enum {
     AHEAD = 8,            /* rows between prefetch and use */
+    NEAR = 4,             /* of these, between the first look and use */
+    RING = 16,            /* rows whose slots are being found, and more than AHEAD */
+    NEAR_BYTES = 8192,    /* tables up to this size need no prefetch */
+    WORD = 64,            /* entries that a word has bits for */
     BLOCK_ROWS = 256,     /* rows between two growths */
     LIST_ROWS = 64,       /* the same where a table can have many keys a row: room is made for each */
     BLOCK_ENTRIES = 8192, /* or so many entries of such, if there are more */
@@ -64,7 +68,7 @@ void ctr_lr_free(void *learner)
         return;
     for (int i = 0; i < m->tables; i++)
         ctr_sparse_free(&m->table[i]);
-    struct ctr_buf *bufs[] = { &m->home, &m->row, &m->z, &m->n, &m->w, &m->root, &m->x, &m->terms };
+    struct ctr_buf *bufs[] = { &m->row, &m->others, &m->far, &m->z, &m->n, &m->w, &m->root, &m->x, &m->terms };
     for (size_t i = 0; i < CTR_COUNT(bufs); i++)
         ctr_buf_free(bufs[i]);
     for (size_t i = 0; i < CTR_COUNT(m->shape); i++)
@@ -176,15 +180,20 @@ static int scratch(struct ctr_buf *b, int64_t n, size_t size, struct ctr_err *er
     return ctr_buf_reserve(b, (size_t)n * size, err);
 }
 
-/* Room for the longest row of the block, and for the homes of all its entries. */
+/* Room for the longest row of the block, and for the slots of those that are on their way. */
 static int make_scratch(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end, struct ctr_err *err)
 {
     int64_t longest = 0;
     for (int64_t i = from; i < end; i++)
         longest = CTR_MAX(longest, r->start[i + 1] - r->start[i]);
     longest = (longest + 2 * CTR_LANES) / CTR_LANES * CTR_LANES; /* the bias too */
-    struct ctr_buf *bufs[] = { &m->z, &m->n, &m->w, &m->root, &m->row };
-    int rc = scratch(&m->home, r->start[end] - r->start[from], sizeof(void *), err);
+    m->row_width = longest;
+    m->block = from;
+    struct ctr_buf *bufs[] = { &m->z, &m->n, &m->w, &m->root };
+    const int64_t rows = end - from > 1 ? RING : 1;
+    int rc = scratch(&m->row, longest * rows, sizeof(uint8_t *), err);
+    if (!rc)
+        rc = scratch(&m->others, (longest / WORD + 1) * rows, sizeof(uint64_t), err);
     for (size_t i = 0; i < CTR_COUNT(bufs) && !rc; i++)
         rc = scratch(bufs[i], longest, sizeof(double), err);
     if (!rc && m->x.cap < (size_t)longest * sizeof(double)) {
@@ -196,16 +205,19 @@ static int make_scratch(struct lr *m, const struct ctr_rows *r, int64_t from, in
     return rc;
 }
 
-/* Where the tables of a row's entries are, by position, so that homes are found by vectors. */
+/* Where the tables of a row's entries are, by position, so that homes are found by vectors; and which are large. */
 static int make_shape(struct lr *m, const struct ctr_rows *r, int64_t from, struct ctr_err *err)
 {
-    int64_t k = r->start[from + 1] - r->start[from];
+    const int64_t k = r->start[from + 1] - r->start[from];
+    int rc = 0;
     m->shaped = r->one_a_table;
-    for (size_t i = 0; i < CTR_COUNT(m->shape) && m->shaped; i++) {
-        int rc = scratch(&m->shape[i], k, sizeof(uint64_t), err);
-        if (rc)
-            return rc;
-    }
+    m->far_n = 0;
+    for (size_t i = 0; i < CTR_COUNT(m->shape) && m->shaped && !rc; i++)
+        rc = scratch(&m->shape[i], k, sizeof(uint64_t), err);
+    if (m->shaped && !rc)
+        rc = scratch(&m->far, k, sizeof(uint16_t), err);
+    if (rc)
+        return rc;
     for (int64_t i = 0; i < k && m->shaped; i++) {
         const struct ctr_sparse *t = &m->table[r->table[r->start[from] + i]];
         ((uint8_t **)(void *)m->shape[0].data)[i] = t->rows;
@@ -213,16 +225,31 @@ static int make_shape(struct lr *m, const struct ctr_rows *r, int64_t from, stru
         ((uint64_t *)(void *)m->shape[2].data)[i] = t->old_size;
         ((uint64_t *)(void *)m->shape[3].data)[i] = t->frontier;
         m->shaped = t->size <= UINT32_MAX;
+        if (ctr_sparse_bytes(t) > NEAR_BYTES)
+            ((uint16_t *)(void *)m->far.data)[m->far_n++] = (uint16_t)i;
     }
     return 0;
 }
 
-static void prefetch_row(const struct lr *m, const struct ctr_rows *r, int64_t row, uint8_t **restrict home)
+/* The slots of a row's entries; behind them is room for the bias and for padding. */
+static uint8_t **slots_of(const struct lr *m, int64_t row)
 {
-    const struct ctr_sparse *table = m->table;
+    return (uint8_t **)(void *)m->row.data + (row - m->block) % RING * m->row_width;
+}
+
+static inline void prefetch_slot(const uint8_t *home)
+{
+    __builtin_prefetch(home, 1);
+    __builtin_prefetch(home + 40, 1); /* a row may lie across two lines, or one slot further */
+}
+
+/* The homes of a row's entries, for find_slots, asked from memory. */
+static void find_homes(const struct lr *m, const struct ctr_rows *r, int64_t row)
+{
     const uint64_t *hash = r->hash + r->start[row];
     const uint16_t *number = r->table + r->start[row];
-    int64_t k = r->start[row + 1] - r->start[row];
+    const int64_t k = r->start[row + 1] - r->start[row];
+    uint8_t **home = slots_of(m, row);
     if (m->shaped) {
         const struct ctr_sparse_homes homes = {
             (uint8_t *const *)(void *)m->shape[0].data,
@@ -230,29 +257,70 @@ static void prefetch_row(const struct lr *m, const struct ctr_rows *r, int64_t r
             (const uint64_t *)(void *)m->shape[2].data,
             (const uint64_t *)(void *)m->shape[3].data,
         };
+        const uint16_t *far = (const uint16_t *)(void *)m->far.data;
         m->homes->home(&homes, m->stride, hash, k, home);
-    } else {
-        for (int64_t i = 0; i < k; i++)
-            home[i] = ctr_sparse_home(&table[number[i]], hash[i]);
+        for (int64_t i = 0; i < m->far_n; i++)
+            prefetch_slot(home[far[i]]);
+        return;
     }
     for (int64_t i = 0; i < k; i++) {
-        __builtin_prefetch(home[i], 1);
-        __builtin_prefetch(home[i] + 40, 1); /* a row may lie across two lines, or one slot further */
+        home[i] = ctr_sparse_home(&m->table[number[i]], hash[i]);
+        prefetch_slot(home[i]);
     }
 }
 
-/* The slots of a row's entries. Nineteen of twenty lie in their home or behind it. */
-void ctr_lr_find_slots(const struct lr *m, const uint64_t *hash, const uint16_t *table, uint8_t *const *home, int64_t k,
-                       uint8_t **restrict row)
+/* Nineteen of twenty entries lie in their home or behind it; the bits of the others are kept. */
+static void find_near(const struct lr *m, const uint64_t *hash, int64_t k, uint8_t **restrict slot,
+                      uint64_t *restrict others)
 {
-    const uint64_t stride = m->stride;
-    for (int64_t i = 0; i < k; i++) {
-        const uint64_t h = hash[i], first = ctr_sparse_row_hash(home[i]), next = ctr_sparse_row_hash(home[i] + stride);
-        row[i] = home[i] + (first == h ? 0 : stride);
-        if (__builtin_expect(((first != h) & (next != h)) | !h, 0))
-            row[i] = m->inclusion ? ctr_inclusion_slot(m->inclusion, &m->table[table[i]], m->seed[table[i]], home[i], h)
-                                  : ctr_sparse_get_from(&m->table[table[i]], home[i], h);
+    for (int64_t from = 0; from < k; from += WORD)
+        *others++ = m->homes->find(hash + from, m->stride, CTR_MIN(k - from, WORD), slot + from);
+}
+
+/* Of those half are new keys. */
+static void find_others(const struct lr *m, const uint64_t *hash, const uint16_t *table, int64_t k,
+                        uint8_t **restrict slot, const uint64_t *restrict others)
+{
+    for (int64_t from = 0; from < k; from += WORD)
+        for (uint64_t rest = *others++; rest; rest &= rest - 1) {
+            const int64_t i = from + __builtin_ctzll(rest);
+            struct ctr_sparse *t = &m->table[table[i]];
+            slot[i] = m->inclusion ? ctr_inclusion_slot(m->inclusion, t, m->seed[table[i]], slot[i], hash[i])
+                                   : ctr_sparse_get_from(t, slot[i], hash[i]);
+        }
+}
+
+void ctr_lr_find_slots(const struct lr *m, const uint64_t *hash, const uint16_t *table, int64_t k, uint8_t **slot)
+{
+    for (int64_t from = 0, n; from < k; from += WORD) {
+        uint64_t others;
+        n = CTR_MIN(k - from, WORD);
+        find_near(m, hash + from, n, slot + from, &others);
+        find_others(m, hash + from, table + from, n, slot + from, &others);
     }
+}
+
+static uint64_t *others_of(const struct lr *m, int64_t row)
+{
+    return (uint64_t *)(void *)m->others.data + (row - m->block) % RING * (m->row_width / WORD + 1);
+}
+
+static void look(const struct lr *m, const struct ctr_rows *r, int64_t row)
+{
+    const int64_t at = r->start[row];
+    find_near(m, r->hash + at, r->start[row + 1] - at, slots_of(m, row), others_of(m, row));
+}
+
+static void find_slots(const struct lr *m, const struct ctr_rows *r, int64_t row, int64_t end)
+{
+    const int64_t at = r->start[row];
+    if (m->inclusion) {
+        const int64_t next = CTR_MIN(row + 2, end - 1), e = r->start[next];
+        ctr_inclusion_row(m->inclusion, r->first_row + row);
+        ctr_inclusion_ahead(m->inclusion, m->seed, m->stride, r->hash + e, r->table + e, slots_of(m, next),
+                            r->start[next + 1] - e);
+    }
+    find_others(m, r->hash + at, r->table + at, r->start[row + 1] - at, slots_of(m, row), others_of(m, row));
 }
 
 /* x of a row, then the bias, then zeros to the end of the lanes. */
@@ -285,34 +353,34 @@ static inline __attribute__((always_inline)) int train_block(struct lr *m, const
         m->z.data, m->n.data, m->w.data, m->root.data, (double *)(void *)m->x.data, &m->more
     };
     const struct ctr_learning *l = &m->learning;
-    uint8_t **home = (uint8_t **)(void *)m->home.data, **row = (uint8_t **)(void *)m->row.data;
-    int64_t first = r->start[from];
     for (int64_t i = from; i < CTR_MIN(from + AHEAD, end); i++)
-        prefetch_row(m, r, i, home + (r->start[i] - first));
+        find_homes(m, r, i);
+    for (int64_t i = from; i < CTR_MIN(from + NEAR, end); i++)
+        look(m, r, i);
     for (int64_t i = from; i < end; i++) {
         int64_t at = r->start[i], k = r->start[i + 1] - at, all = k + !m->no_bias;
-        if (i + AHEAD < end)
-            prefetch_row(m, r, i + AHEAD, home + (r->start[i + AHEAD] - first));
-        if (m->inclusion) {
-            const int64_t next = CTR_MIN(i + 2, end - 1), e = r->start[next];
-            ctr_inclusion_row(m->inclusion, r->first_row + i);
-            ctr_inclusion_ahead(m->inclusion, m->seed, m->stride, r->hash + e, r->table + e, home + (e - first),
-                                r->start[next + 1] - e);
-        }
-        ctr_lr_find_slots(m, r->hash + at, r->table + at, home + (at - first), k, row);
+        uint8_t **row = slots_of(m, i);
+        double p = 0;
+        find_slots(m, r, i, end);
         for (int64_t j = 0; m->expiry.days && j < k; j++)
             ctr_expiry_stamp(&m->expiry, row[j], m->expiry.today);
         row[k] = m->bias;
         for (int64_t j = all; j % CTR_LANES; j++)
             row[j] = m->spare;
         fill_x(m, r->x ? r->x + at : NULL, k, all);
+        if (!m->each_row)
+            p = ctr_sigmoid(l->forward(l, &s, row, all));
+        /* What follows from p waits for it; this does not. */
+        if (i + AHEAD < end)
+            find_homes(m, r, i + AHEAD);
+        if (i + NEAR < end)
+            look(m, r, i + NEAR);
         if (m->each_row) {
             int rc = m->each_row(m, r, i, &s, row, all, score, err);
             if (rc)
                 return rc;
             continue;
         }
-        double p = ctr_sigmoid(l->forward(l, &s, row, all));
         if (!(p >= 0))
             return ctr_lr_diverged(r->first_row + i + 1, err);
         score[i] = p;

@@ -45,10 +45,14 @@ struct lr {
     uint64_t *seed;  /* by table: of its name */
     uint64_t *extra; /* by table: entries of the block */
     int tables;
-    struct ctr_buf home, row; /* pointers, of the block and of the row */
+    struct ctr_buf row;       /* homes, then slots, of the rows on their way */
+    struct ctr_buf others;    /* bits of those that lie neither in their home nor behind it */
+    int64_t block, row_width; /* the first of these rows; entries that each has room for */
     const struct ctr_sparse_kernel *homes;
     struct ctr_buf shape[4]; /* of a block whose rows have one entry a table: ctr_sparse_homes by position in the row */
     bool shaped;             /* shape holds this block's */
+    struct ctr_buf far;      /* uint16_t: … the positions of those whose tables are large */
+    int64_t far_n;
     struct ctr_buf z, n, w, root, x; /* scratch of a row */
     int64_t filled;                  /* x holds this many ones less 1, the bias and zeros; 0: something else */
     struct ctr_more more;            /* of learners that want it; the event of the last row learned */
@@ -69,9 +73,8 @@ int64_t ctr_lr_block_end(const struct ctr_rows *r, int64_t from); /* rows [from,
 #define CTR_LR_TOO_LARGE ": weights or values of features are too large; scale them down, or lower --alpha"
 int ctr_lr_diverged(int64_t row, struct ctr_err *err); /* the error that a prediction is not a number */
 
-/* The slots of k entries whose homes are given; room has been reserved. */
-void ctr_lr_find_slots(const struct lr *m, const uint64_t *hash, const uint16_t *table, uint8_t *const *home, int64_t k,
-                       uint8_t **restrict row);
+/* The homes of k entries become their slots; room has been reserved. */
+void ctr_lr_find_slots(const struct lr *m, const uint64_t *hash, const uint16_t *table, int64_t k, uint8_t **slot);
 
 /* lr_uncertain.c */
 /* u(x) of a row is the sum over these of its coordinates (the bias the last), by ctr_lanes_dot: |x| alpha / (beta +

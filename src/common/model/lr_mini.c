@@ -253,7 +253,9 @@ static void find_homes(const struct ctr_lr_mini *q, int t, const struct view *v,
 static void find_slots(const struct ctr_lr_mini *q, int t, const struct view *v, int64_t row)
 {
     int64_t at = v->at[row];
-    ctr_lr_find_slots(q->m, v->hash + at, v->table + at, v->home + at, keys_of(q, t, v, row), v->row + at);
+    const int64_t k = keys_of(q, t, v, row);
+    memcpy(v->row + at, v->home + at, (size_t)k * sizeof *v->row);
+    ctr_lr_find_slots(q->m, v->hash + at, v->table + at, k, v->row + at);
 }
 
 /* To `sum` the terms of the uncertainty of row i, of which `s` is. */

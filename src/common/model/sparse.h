@@ -118,6 +118,9 @@ struct ctr_sparse_kernel {
     /* ctr_sparse_home of h[i] in table i */
     void (*home)(const struct ctr_sparse_homes *t, uint64_t stride, const uint64_t *restrict h, int64_t k,
                  uint8_t **restrict home);
+    /* k <= 64 homes become the slots of their hashes where these stand at home or behind it; of the others, and of
+     * hashes of 0, the bits are returned. */
+    uint64_t (*find)(const uint64_t *restrict h, uint64_t stride, int64_t k, uint8_t **restrict slot);
 };
 const struct ctr_sparse_kernel *ctr_sparse_kernel_at(int i); /* fastest first; NULL past the end */
 const struct ctr_sparse_kernel *ctr_sparse_kernel_best(void);

@@ -23,6 +23,59 @@ BODY void home_body(const struct ctr_sparse_homes *t, uint64_t stride, const uin
     }
 }
 
+enum { LANES = 8 };
+typedef uint64_t two __attribute__((vector_size(2 * sizeof(uint64_t))));
+typedef uint64_t lanes __attribute__((vector_size(LANES * sizeof(uint64_t))));
+typedef int8_t lane_bytes __attribute__((vector_size(LANES)));
+
+/* The first words of eight rows, by pairs: a lane at a time would be a chain of eight. */
+BODY void row_hashes(uint8_t *const *row, uint64_t offset, lanes *h)
+{
+    two p[LANES / 2];
+    for (int i = 0; i < LANES / 2; i++)
+        p[i] = (two){ ctr_sparse_row_hash(row[2 * i] + offset), ctr_sparse_row_hash(row[2 * i + 1] + offset) };
+    *h = __builtin_shufflevector(__builtin_shufflevector(p[0], p[1], 0, 1, 2, 3),
+                                 __builtin_shufflevector(p[2], p[3], 0, 1, 2, 3), 0, 1, 2, 3, 4, 5, 6, 7);
+}
+
+/* A bit a lane, of lanes that are 0 or all ones. */
+BODY uint64_t lane_bits(const lanes *v)
+{
+    const lane_bytes bytes = __builtin_convertvector(*v, lane_bytes);
+    uint64_t word;
+    memcpy(&word, &bytes, sizeof word);
+    return (word & 0x8040201008040201u) * 0x0101010101010101u >> 56;
+}
+
+/* Of eight entries: the slot is the home or the one behind it; bits of those where it is neither. */
+BODY uint64_t find_lanes(const uint64_t *restrict h, uint64_t stride, uint8_t **restrict slot)
+{
+    lanes first, next, hash, at;
+    row_hashes(slot, 0, &first);
+    row_hashes(slot, stride, &next);
+    memcpy(&hash, h, sizeof hash);
+    memcpy(&at, slot, sizeof at);
+    const lanes behind = (lanes)(first != hash), none = (behind & (lanes)(next != hash)) | (lanes)(hash == 0);
+    at += behind & ~none & stride;
+    memcpy(slot, &at, sizeof at);
+    return lane_bits(&none);
+}
+
+BODY uint64_t find_body(const uint64_t *restrict h, uint64_t stride, int64_t k, uint8_t **restrict slot)
+{
+    uint64_t bits = 0;
+    int64_t i = 0;
+    for (; i + LANES <= k; i += LANES)
+        bits |= find_lanes(h + i, stride, slot + i) << i;
+    for (; i < k; i++) {
+        const uint64_t behind = ctr_sparse_row_hash(slot[i]) != h[i],
+                       none = (behind & (ctr_sparse_row_hash(slot[i] + stride) != h[i])) | !h[i];
+        slot[i] += behind > none ? stride : 0;
+        bits |= none << i;
+    }
+    return bits;
+}
+
 #define FAST __attribute__((optimize("O3")))
 #define DEFINE_KERNEL(isa, attributes)                                                                                 \
     attributes static void hash_##isa(const uint64_t *restrict key, int64_t n, uint64_t *restrict h)                   \
@@ -33,6 +86,11 @@ BODY void home_body(const struct ctr_sparse_homes *t, uint64_t stride, const uin
                                       int64_t k, uint8_t **restrict home)                                              \
     {                                                                                                                  \
         home_body(t, stride, h, k, home);                                                                              \
+    }                                                                                                                  \
+    attributes static uint64_t find_##isa(const uint64_t *restrict h, uint64_t stride, int64_t k,                      \
+                                          uint8_t **restrict slot)                                                     \
+    {                                                                                                                  \
+        return find_body(h, stride, k, slot);                                                                          \
     }
 
 DEFINE_KERNEL(plain, FAST)
@@ -56,10 +114,10 @@ static bool usable_avx512(void)
 
 static const struct ctr_sparse_kernel kernels[] = {
 #if defined(__x86_64__)
-    { "avx512", usable_avx512, hash_avx512, home_avx512 },
-    { "avx2", usable_avx2, hash_avx2, home_avx2 },
+    { "avx512", usable_avx512, hash_avx512, home_avx512, find_avx512 },
+    { "avx2", usable_avx2, hash_avx2, home_avx2, find_avx2 },
 #endif
-    { "plain", usable_plain, hash_plain, home_plain },
+    { "plain", usable_plain, hash_plain, home_plain, find_plain },
 };
 
 const struct ctr_sparse_kernel *ctr_sparse_kernel_at(int i)
