@@ -163,7 +163,7 @@ ctr-select --tail 20% --rest early.arrows rows.arrows >late.arrows
 ctr-train mlp --embedding 5 --hidden 16,8 --minibatch 100 --rate .02 --passes 20 --validation late.arrows -o best.arrows early.arrows 2>stop.err
 best=$(sed -n 's/.*pass \([0-9]*\): .*best so far/\1/p' stop.err | tail -n 1)
 is 'the passes end after the best one' "$(grep -c 'validation log loss' stop.err)" $((best + 1))
-is 'with a word' "$(grep -c 'stopping, the model is that of the best pass' stop.err)" 1
+is 'with a word' "$(grep -c 'stopping, the model is the best one' stop.err)" 1
 train --rate .02 --passes "$best" -o want.arrows early.arrows
 ok 'and the model is that of the best pass' ref same best.arrows want.arrows
 ctr-train mlp --embedding 5 --hidden 16,8 --minibatch 100 --rate .02 --passes 20 --patience 3 --validation late.arrows -o best.arrows early.arrows 2>stop.err
@@ -174,7 +174,51 @@ exits 'validation on another schema' 2 ctr-train mlp -q --validation other.arrow
 err_like 'says so' 'other.arrows: --validation: the stream has another schema'
 exits 'validation for lr' 2 ctr-train lr --validation late.arrows -o x.arrows rows.arrows
 err_like 'is refused' 'lr takes no --validation'
-exits 'validation with a checkpoint' 2 ctr-train mlp --validation late.arrows --checkpoint c -o x.arrows rows.arrows
+exits '--validation of an endless run' 2 ctr-train mlp --validation late.arrows --follow -o x.arrows rows.arrows
+exits '--validation-every without --validation' 2 ctr-train mlp --validation-every 10 -o x.arrows rows.arrows
+
+# ---- in a pass, and with checkpoints
+stops() { ctr-train mlp --embedding 5 --hidden 16,8 --minibatch 100 --rate .05 --validation late.arrows --validation-every 250 --patience 3 "$@"; }
+stops --passes 3 -o want.arrows early.arrows 2>stop.err
+best=$(sed -n 's/.*pass 1, row \([0-9]*\): .*best so far/\1/p' stop.err | tail -n 1)
+is '--validation-every: at ends of minibatches' "$(sed -n 's/.*pass 1, row \([0-9]*\): .*/\1/p' stop.err | head -n 4 | tr '\n' ' ')" '300 500 800 1000 '
+is '--patience 3 ends the run within a pass' "$(grep -c 'validation log loss' stop.err)" $((1 + $(grep -n 'best so far' stop.err | tail -n 1 | sed 's/:.*//') - $(grep -n -m 1 'validation log' stop.err | sed 's/:.*//') + 3))
+ctr-select --head "$best" early.arrows | train --rate .05 -o got.arrows
+ok 'the model is that of the best moment' ref same want.arrows got.arrows
+ctr-cat --batch 7 early.arrows >batches.arrows
+for j in 1 3; do
+    stops -q -j $j --passes 3 -o got.arrows batches.arrows
+    ok "the same for other batches, -j $j" ref same want.arrows got.arrows
+done
+stops -q <early.arrows >got.arrows
+ok 'and over a pipe' ref same want.arrows got.arrows
+for o in '--patience 3' '--patience 100'; do
+    # shellcheck disable=SC2086
+    stops $o --passes 3 -o want.arrows early.arrows 2>want.err
+    # shellcheck disable=SC2086
+    run() { timeout "$@" ctr-train mlp -q --embedding 5 --hidden 16,8 --minibatch 100 --rate .05 --validation late.arrows \
+        --validation-every 250 $o --passes 3 --checkpoint v.ckpt --checkpoint-every 60 --resume -o got.arrows batches.arrows; }
+    kills=0
+    for ms in 030 050 070 090 110 140 170 200; do
+        run -s KILL "0.$ms" 2>/dev/null || kills=$((kills + 1))
+    done
+    ok "$o: some runs were killed" test "$kills" -gt 0
+    ok "$o: and a last one comes through" run 60
+    ok "$o: to the model of a run that was never killed" ref same want.arrows got.arrows
+    is "$o: checkpoint and best model are gone" "$(ls v.ckpt* 2>/dev/null)" ''
+done
+part_best() { # the input breaks off: the checkpoint has its best model beside it
+    ! head -c 200000 batches.arrows | stops -q --checkpoint v.ckpt >x.model 2>/dev/null && test -s v.ckpt && ls v.ckpt.best.[0-9] >/dev/null
+}
+ok 'a checkpoint keeps the best model beside it' part_best
+is 'one of them' "$(ls v.ckpt.best.* | wc -l)" 1
+exits 'without --validation it does not go on' 2 ctr-train mlp --embedding 5 --hidden 16,8 --minibatch 100 --rate .05 --resume --checkpoint v.ckpt -o x.arrows batches.arrows
+err_like 'and says so' 'v.ckpt was made with --validation'
+rm -f v.ckpt.best.*
+exits 'nor without that model' 1 stops --resume --checkpoint v.ckpt -o x.arrows batches.arrows
+err_like 'which is named' 'v.ckpt.best.[0-9]+: the best model so far cannot be read'
+rm -f v.ckpt*
+ctr-cat --batch 70 rows.arrows >batches.arrows
 
 # ---- what is wrong
 exits 'an option of another model' 2 ctr-train lr --embedding 3 rows.arrows

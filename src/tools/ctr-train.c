@@ -16,7 +16,7 @@ static struct {
     struct ctr_params params;
     const char *inclusion, *hidden, *validation, *variants, *progressive, *init, *plan, *checkpoint, *every, *spool,
         *save_every;
-    int64_t patience;
+    int64_t patience, validation_every;
     int64_t minibatch; /* -1: the model's own */
     int64_t passes;
     bool resume, follow, single;
@@ -69,7 +69,9 @@ static const struct ctr_opt opts[] = {
     { "passes", 0, CTR_OPT_INT, "N", "go over the input N times (files, or --spool)", &o.passes, 0 },
     { "validation", 0, CTR_OPT_STR, "FILE", "mlp: score FILE after each pass; the best pass is the model",
       &o.validation, CTR_OPT_PATH },
-    { "patience", 0, CTR_OPT_INT, "N", "stop after N passes that --validation finds no better (default 1)", &o.patience,
+    { "validation-every", 0, CTR_OPT_INT, "ROWS", "also in a pass, when a minibatch ends after so many rows",
+      &o.validation_every, .needs = "validation" },
+    { "patience", 0, CTR_OPT_INT, "N", "stop after N times that --validation finds no better (default 1)", &o.patience,
       .needs = "validation" },
     { "spool", 0, CTR_OPT_STR, "FILE", "keep the first pass in FILE for the later ones", &o.spool, CTR_OPT_PATH,
       .needs = "passes" },
@@ -296,9 +298,13 @@ static int check_validation(const struct ctr_train_job *job, struct ctr_err *err
         return ctr_cli_usage(err, "%s takes no --validation", job->model->name);
     if (o.patience < 1)
         return ctr_cli_usage(err, "--patience wants 1 or more");
-    if (o.checkpoint || o.follow)
-        return ctr_cli_usage(err, "--validation keeps the best model of the passes of one run: leave --%s out",
-                             o.checkpoint ? "checkpoint" : "follow");
+    if (o.follow)
+        return ctr_cli_usage(err, "--validation keeps the best model of a run that ends: leave --follow out");
+    if (o.validation_every < 0)
+        return ctr_cli_usage(err, "--validation-every wants 1 row or more");
+    if (o.validation_every && o.progressive)
+        return ctr_cli_usage(err, "--validation-every may end the run in its first pass, before all predictions are "
+                                  "made: leave --progressive out");
     return 0;
 }
 
@@ -397,6 +403,7 @@ static int train(struct ctr_cli *cli, struct ctr_err *err)
         .init = o.init,
         .spool = o.spool,
         .validation = o.validation,
+        .validation_every = o.validation_every,
         .patience = o.patience,
         .fitted = o.plan,
         .open = open_input,

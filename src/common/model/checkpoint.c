@@ -5,7 +5,8 @@
  * predictions so far, with --uncertainty each followed by its own, are kept beside it (FILE.scores: doubles, appended
  * and fsynced before the checkpoint is renamed into place), so that a resumed run writes the progressive stream anew,
  * from the first row, without learning twice. Whenever the process dies, the checkpoint that is there is whole, and
- * FILE.scores holds at least the scores that it speaks of. */
+ * FILE.scores holds at least the scores that it speaks of. With --validation it says how often that was looked at and
+ * which time was the best, whose model is FILE.best.N. */
 #include "common/model/trainer.h"
 #include "common/model/variants.h"
 
@@ -53,13 +54,17 @@ static int write_sums(struct ctr_validation *v, struct ctr_buf *b, struct ctr_er
 
 /* Sums of several models stand one behind the other, a ';' before each but the first. The line begins with a number
  * that tells what FILE.scores holds. */
-enum { WITH_SCORES = 2, WITH_UNCERTAINTY = 3 };
+enum { WITH_SCORES = 2, WITH_UNCERTAINTY = 3, WITH_VALIDATION = 4 };
 static int write_line(const struct ctr_trainer *t, struct ctr_buf *b, struct ctr_err *err)
 {
     int64_t pending = t->job.model->pending ? t->job.model->pending(t->learner) : 0;
-    int rc = ctr_buf_printf(b, err, "%d %" PRId64 " %" PRId64 " %" PRId64 " %s %" PRId64 " %" PRId64 " %" PRId64,
-                            t->at.uncertain ? WITH_UNCERTAINTY : WITH_SCORES, t->at.pass, t->at.row, pending,
-                            t->at.digest, t->at.scores, t->v->s.rows, t->v->next_report);
+    const int version = (t->at.uncertain ? WITH_UNCERTAINTY : WITH_SCORES) + (t->job.validation ? WITH_VALIDATION : 0);
+    int rc =
+        ctr_buf_printf(b, err, "%d %" PRId64 " %" PRId64 " %" PRId64 " %s %" PRId64 " %" PRId64 " %" PRId64, version,
+                       t->at.pass, t->at.row, pending, t->at.digest, t->at.scores, t->v->s.rows, t->v->next_report);
+    if (!rc && t->job.validation)
+        rc = ctr_buf_printf(b, err, " %" PRId64 " %" PRId64 " %" PRId64 " %016" PRIx64, t->job.validation_every,
+                            t->validations, t->best, bits(t->best_loss));
     for (int m = 0; m < t->models && !rc; m++) {
         rc = m ? ctr_buf_printf(b, err, ";") : 0;
         if (!rc)
@@ -93,12 +98,25 @@ static const char *read_sums(struct ctr_validation *v, const char *s)
 {
     double *sum[SUMS];
     sums_of(v, sum);
-    for (int i = 0; i < SUMS && s; i++) {
+    for (int i = 0; i < SUMS; i++) {
         uint64_t b;
-        if ((s = hex(s, &b)))
-            memcpy(sum[i], &b, sizeof b);
+        if (!(s = hex(s, &b)))
+            return NULL;
+        memcpy(sum[i], &b, sizeof b);
     }
-    return s ? read_bins(v, s) : NULL;
+    return read_bins(v, s);
+}
+
+static const char *read_validation(struct ctr_trainer *t, const char *line)
+{
+    int used = 0;
+    uint64_t loss;
+    if (sscanf(line, "%" SCNd64 " %" SCNd64 " %" SCNd64 " %" SCNx64 "%n", &t->resume.every, &t->validations, &t->best,
+               &loss, &used) != 4 ||
+        t->resume.every < 0 || t->best < 0 || t->best > t->validations)
+        return NULL;
+    memcpy(&t->best_loss, &loss, sizeof loss);
+    return line + used;
 }
 
 static bool read_line(struct ctr_trainer *t, const char *line)
@@ -107,11 +125,14 @@ static bool read_line(struct ctr_trainer *t, const char *line)
     int used = 0, version = 0;
     if (sscanf(line, "%d %" SCNd64 " %" SCNd64 " %" SCNd64 " %32s %" SCNd64 " %" SCNd64 " %" SCNd64 "%n", &version,
                &r->pass, &r->row, &r->pending, r->digest, &r->scores, &t->v->s.rows, &t->v->next_report, &used) != 8 ||
-        (version != WITH_SCORES && version != WITH_UNCERTAINTY) || r->pass < 0 || r->row < 0 || r->pending < 0 ||
-        r->pending > r->row || r->scores < -1)
+        ((version & 3) != WITH_SCORES && (version & 3) != WITH_UNCERTAINTY) || version > 7 || r->pass < 0 ||
+        r->row < 0 || r->pending < 0 || r->pending > r->row || r->scores < -1)
         return false;
-    r->uncertain = version == WITH_UNCERTAINTY;
+    r->uncertain = (version & 3) == WITH_UNCERTAINTY;
+    r->every = -1;
     line += used;
+    if (version & WITH_VALIDATION)
+        line = read_validation(t, line);
     for (int m = 0; m < t->models && line; m++) {
         if (m && *line++ != ';')
             return false;
@@ -187,6 +208,12 @@ int ctr_checkpoint_load(struct ctr_trainer *t, struct ctr_err *err)
     if (!rc && t->resume.pass >= t->job.passes)
         rc = ctr_fail(err, CTR_EUSAGE, "%s was made in pass %" PRId64 ": --passes %" PRId64 " would end before it",
                       t->job.checkpoint, t->resume.pass + 1, t->job.passes);
+    if (!rc && t->resume.every != (t->job.validation ? t->job.validation_every : -1))
+        rc = ctr_fail(err, CTR_EUSAGE, "%s was made with%s --validation%s: resume so, or start anew", t->job.checkpoint,
+                      t->resume.every < 0 ? "out" : "",
+                      t->job.validation && t->resume.every >= 0 ? " and another --validation-every" : "");
+    if (!rc && t->job.validation)
+        rc = ctr_earlystop_resume(t, err);
     if (!rc)
         rc = t->job.model->load(t->learner, &t->tables, r, err);
     if (!rc)
@@ -217,6 +244,10 @@ int ctr_checkpoint_write(struct ctr_trainer *t, struct ctr_err *err)
         rc = ctr_model_save(&s, out, err);
     if (!rc)
         rc = ctr_out_commit(out, err);
+    if (!rc && t->job.validation) {
+        t->best_saved = t->best;
+        ctr_earlystop_sweep(t, t->best);
+    }
     ctr_out_free(out);
     ctr_buf_free(&line);
     return rc;
@@ -323,6 +354,8 @@ void ctr_checkpoint_remove(struct ctr_trainer *t)
     if (!t->job.checkpoint)
         return;
     unlink(t->job.checkpoint);
+    if (t->job.validation)
+        ctr_earlystop_sweep(t, 0);
     if (t->scores_fd >= 0)
         unlink((const char *)t->scores_path.data);
 }

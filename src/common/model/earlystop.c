@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Early stopping: after each pass the rows of a stream that is not learned from are scored. The model of the best pass
- * so far waits in a temporary file; when so many passes brought nothing better the run ends, and that one is the
- * product. */
+ * Early stopping: after each pass, and as often in it as is asked for, the rows of a stream that is not learned from
+ * are scored. The best model so far waits in a temporary file, or beside the checkpoint; when so many times brought
+ * nothing better the run ends, and that one is the product. When it is looked at depends on rows alone: a pass has its
+ * minibatches from its first row on. */
+#include <fcntl.h>
+#include <glob.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -49,15 +52,17 @@ static int score_stream(struct ctr_trainer *t, struct ctr_reader *r, struct ctr_
     return rc;
 }
 
-static int keep_best(struct ctr_trainer *t, struct ctr_err *err)
+/* ---- the best model ---- */
+
+static int best_path(const struct ctr_trainer *t, int64_t time, struct ctr_buf *path, struct ctr_err *err)
+{
+    return ctr_buf_printf(path, err, "%s.best.%" PRId64, t->job.checkpoint, time);
+}
+
+/* Save the model at `path`. */
+static int save_at(struct ctr_trainer *t, const char *path, struct ctr_err *err)
 {
     struct ctr_out *out = NULL;
-    char path[32];
-    if (t->best_fd < 0 && (t->best_fd = ctr_tmpfile(err)) < 0)
-        return t->best_fd;
-    if (ctr_truncate(t->best_fd, 0) || lseek(t->best_fd, 0, SEEK_SET) < 0)
-        return ctr_fail_sys(err, "the best model so far cannot be kept");
-    snprintf(path, sizeof path, "/dev/fd/%d", t->best_fd);
     int rc = ctr_out_open(&out, path, CTR_OUT_BINARY, err);
     if (!rc)
         rc = ctr_trainer_save_now(t, 0, out, err);
@@ -67,39 +72,73 @@ static int keep_best(struct ctr_trainer *t, struct ctr_err *err)
     return rc;
 }
 
-int ctr_earlystop_pass(struct ctr_trainer *t, bool *stop, struct ctr_err *err)
+static int keep_unnamed(struct ctr_trainer *t, struct ctr_err *err)
 {
-    char *paths[] = { (char *)(uintptr_t)t->job.validation }, text[200];
-    struct ctr_validation *v = malloc(sizeof *v);
-    struct ctr_reader *r = NULL;
-    if (!v)
-        return ctr_fail_nomem(err, sizeof *v);
-    ctr_validation_start(v);
-    int rc = ctr_reader_open(&r, paths, 1, NULL, err);
-    if (!rc && (rc = score_stream(t, r, v, err)) < 0)
-        ctr_err_file(err, t->job.validation);
-    ctr_validation_settle(v);
-    if (!rc && !(v->s.weight > 0))
-        rc = ctr_fail(err, CTR_EDATA, "--validation: %s has no rows of any weight", t->job.validation);
-    if (!rc) {
-        const double loss = v->s.loss / v->s.weight;
-        const bool better = t->best_pass == 0 || loss < t->best_loss;
-        if (better) {
-            t->best_loss = loss;
-            t->best_pass = t->at.pass + 1;
-            rc = keep_best(t, err);
-        }
-        *stop = t->at.pass + 1 - t->best_pass >= t->job.patience;
-        snprintf(text, sizeof text, "pass %" PRId64 ": validation log loss %.6f%s", t->at.pass + 1, loss,
-                 better  ? ", the best so far"
-                 : *stop ? "; stopping, the model is that of the best pass"
-                         : "");
-        if (t->job.note)
-            t->job.note(t->job.ctx, text);
-    }
-    ctr_reader_free(r);
-    free(v);
+    char path[32];
+    if (t->best_fd < 0 && (t->best_fd = ctr_tmpfile(err)) < 0)
+        return t->best_fd;
+    if (ctr_truncate(t->best_fd, 0) || lseek(t->best_fd, 0, SEEK_SET) < 0)
+        return ctr_fail_sys(err, "the best model so far cannot be kept");
+    snprintf(path, sizeof path, "/dev/fd/%d", t->best_fd);
+    return save_at(t, path, err);
+}
+
+static int open_best(struct ctr_trainer *t, const char *path, struct ctr_err *err)
+{
+    if (t->best_fd >= 0)
+        close(t->best_fd);
+    t->best_fd = ctr_open(path, O_RDONLY, 0);
+    return t->best_fd < 0 ? ctr_fail_sys(err, "%s: the best model so far cannot be read", path) : 0;
+}
+
+/* As model of time `time`; the one before goes, unless the checkpoint needs it. */
+static int keep_best(struct ctr_trainer *t, int64_t time, struct ctr_err *err)
+{
+    struct ctr_buf path = { 0 }, before = { 0 };
+    if (!t->job.checkpoint)
+        return keep_unnamed(t, err);
+    int rc = best_path(t, time, &path, err);
+    if (!rc)
+        rc = best_path(t, t->best, &before, err);
+    if (!rc)
+        rc = save_at(t, (const char *)path.data, err);
+    if (!rc)
+        rc = open_best(t, (const char *)path.data, err);
+    if (!rc && t->best && t->best != t->best_saved)
+        unlink((const char *)before.data);
+    ctr_buf_free(&path);
+    ctr_buf_free(&before);
     return rc;
+}
+
+int ctr_earlystop_resume(struct ctr_trainer *t, struct ctr_err *err)
+{
+    struct ctr_buf path = { 0 };
+    int rc = best_path(t, t->best, &path, err);
+    if (!rc && t->best)
+        rc = open_best(t, (const char *)path.data, err);
+    t->best_saved = t->best;
+    ctr_buf_free(&path);
+    if (!rc)
+        ctr_earlystop_sweep(t, t->best);
+    return rc;
+}
+
+void ctr_earlystop_sweep(const struct ctr_trainer *t, int64_t keep)
+{
+    struct ctr_buf pattern = { 0 }, kept = { 0 };
+    struct ctr_err err = { 0 };
+    glob_t found;
+    if (!strpbrk(t->job.checkpoint, "*?[\\") && !best_path(t, keep, &kept, &err) &&
+        !ctr_buf_printf(&pattern, &err, "%s.best.[0-9]*", t->job.checkpoint) &&
+        !glob((char *)pattern.data, GLOB_NOSORT, NULL, &found)) {
+        for (size_t i = 0; i < found.gl_pathc; i++)
+            if (!keep || strcmp(found.gl_pathv[i], (const char *)kept.data) != 0)
+                unlink(found.gl_pathv[i]);
+        globfree(&found);
+    }
+    ctr_buf_free(&pattern);
+    ctr_buf_free(&kept);
 }
 
 int ctr_earlystop_save(struct ctr_trainer *t, struct ctr_out *out, struct ctr_err *err)
@@ -115,5 +154,54 @@ int ctr_earlystop_save(struct ctr_trainer *t, struct ctr_out *out, struct ctr_er
         at += (int64_t)n;
     }
     ctr_buf_free(&b);
+    return rc;
+}
+
+/* ---- when, and what follows from it ---- */
+
+bool ctr_earlystop_due(const struct ctr_trainer *t, int64_t row)
+{
+    const int64_t every = t->job.validation_every, minibatch = t->job.params.minibatch;
+    return every && row > 0 && row % minibatch == 0 && row / every > (row - minibatch) / every;
+}
+
+static void say(const struct ctr_trainer *t, int64_t row, bool ends_pass, double loss)
+{
+    char text[200], where[64] = "";
+    if (!ends_pass)
+        snprintf(where, sizeof where, ", row %" PRId64, row);
+    snprintf(text, sizeof text, "pass %" PRId64 "%s: validation log loss %.6f%s", t->at.pass + 1, where, loss,
+             t->best == t->validations ? ", the best so far"
+             : t->stopped              ? "; stopping, the model is the best one"
+                                       : "");
+    if (t->job.note)
+        t->job.note(t->job.ctx, text);
+}
+
+int ctr_earlystop_now(struct ctr_trainer *t, int64_t row, bool ends_pass, struct ctr_err *err)
+{
+    char *paths[] = { (char *)(uintptr_t)t->job.validation };
+    struct ctr_validation *v = malloc(sizeof *v);
+    struct ctr_reader *r = NULL;
+    if (!v)
+        return ctr_fail_nomem(err, sizeof *v);
+    ctr_validation_start(v);
+    int rc = ctr_reader_open(&r, paths, 1, NULL, err);
+    if (!rc && (rc = score_stream(t, r, v, err)) < 0)
+        ctr_err_file(err, t->job.validation);
+    ctr_validation_settle(v);
+    if (!rc && !(v->s.weight > 0))
+        rc = ctr_fail(err, CTR_EDATA, "--validation: %s has no rows of any weight", t->job.validation);
+    const double loss = rc ? 0 : v->s.loss / v->s.weight;
+    if (!rc && (!t->best || loss < t->best_loss) && !(rc = keep_best(t, t->validations + 1, err))) {
+        t->best = t->validations + 1;
+        t->best_loss = loss;
+    }
+    if (!rc) {
+        t->stopped = ++t->validations - t->best >= t->job.patience;
+        say(t, row, ends_pass, loss);
+    }
+    ctr_reader_free(r);
+    free(v);
     return rc;
 }

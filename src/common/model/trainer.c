@@ -338,6 +338,40 @@ static int join_rows(struct ctr_trainer *t, double *score, int64_t n, struct ctr
     return rc;
 }
 
+/* Rows [from, from + n) of r. */
+static struct ctr_rows part_of(const struct ctr_trainer *t, const struct ctr_rows *r, int64_t from, int64_t n)
+{
+    struct ctr_rows part = *r;
+    part.rows = n;
+    part.first_row += from;
+    part.start += from;
+    part.label += r->label ? from : 0;
+    part.weight += r->weight ? from : 0;
+    part.day += r->day ? from : 0;
+    part.dense += r->dense ? from * ctr_inputs_dense(t->in) : 0;
+    return part;
+}
+
+/* Learn, and see by the way what the validation says. Rows behind the one where that ends the run are left out. */
+static int learn_rows(struct ctr_trainer *t, struct ctr_rows *r, double *score, struct ctr_err *err)
+{
+    const int64_t minibatch = t->job.params.minibatch;
+    int rc = 0;
+    if (!t->job.validation_every)
+        return t->job.model->train_rows(t->learner, r, score, t->job.memory_bytes, err);
+    for (int64_t at = 0, n; at < r->rows && !rc; at += n) {
+        const int64_t row = t->at.row + at;
+        n = CTR_MIN(r->rows - at, minibatch - row % minibatch);
+        const struct ctr_rows part = part_of(t, r, at, n);
+        rc = t->job.model->train_rows(t->learner, &part, score + at * t->values, t->job.memory_bytes, err);
+        if (!rc && ctr_earlystop_due(t, row + n))
+            rc = ctr_earlystop_now(t, row + n, false, err);
+        if (t->stopped)
+            r->rows = at + n;
+    }
+    return rc;
+}
+
 /* Known rows that are made again had been scored, and not yet learned from, when the checkpoint was written. */
 static int take_tile(struct ctr_trainer *t, const struct ctr_tile *tile, struct ctr_err *err)
 {
@@ -346,18 +380,21 @@ static int take_tile(struct ctr_trainer *t, const struct ctr_tile *tile, struct 
     int rc = ctr_buf_reserve(&t->scores, bytes, err);
     if (rc)
         return rc;
+    struct ctr_rows rows = tile->rows;
     double *score = (double *)(void *)(t->scores.data + t->scores.len);
     t->scores.len += bytes;
     if (tile->digest[0])
         memcpy(t->at.digest, tile->digest, sizeof tile->digest);
-    if (tile->rows.rows)
-        rc = t->job.model->train_rows(t->learner, &tile->rows, score, t->job.memory_bytes, err);
+    if (rows.rows)
+        rc = learn_rows(t, &rows, score, err);
     if (!rc && t->job.params.uncertainty)
-        rc = join_rows(t, score, tile->rows.rows, err);
+        rc = join_rows(t, score, rows.rows, err);
     if (!rc && tile->known)
         rc = pass_over(t, tile->n, score, err);
     else if (!rc)
-        count_rows(t, &tile->rows, score);
+        count_rows(t, &rows, score);
+    if (t->stopped)
+        return rc;
     t->at.row += tile->n;
     if (!rc && tile->ends_batch)
         rc = end_batch(t, tile->batch, err);
@@ -496,11 +533,13 @@ static int run_pass(struct ctr_trainer *t, struct ctr_reader *r, struct ctr_err 
     int rc = start_pass(t, r, err), got = 0;
     if (!rc)
         rc = start_feed(t, r, err);
-    while (!rc && (got = ctr_feed_next(t->feed, &tile, err)) > 0) {
+    while (!rc && !t->stopped && (got = ctr_feed_next(t->feed, &tile, err)) > 0) {
         rc = take_tile(t, tile, err);
-        if (!rc && tile->ends_batch)
+        if (!rc && tile->ends_batch && !t->stopped)
             rc = between_batches(t, err);
     }
+    if (!rc && t->stopped) /* what follows is not read, nor kept for another pass */
+        return 0;
     rc = rc ? rc : got;
     if (!rc && t->job.model->end_pass && !before_resume(t))
         rc = t->job.model->end_pass(t->learner, err);
@@ -521,9 +560,8 @@ static int run_pass(struct ctr_trainer *t, struct ctr_reader *r, struct ctr_err 
 
 int ctr_trainer_run(struct ctr_trainer *t, struct ctr_err *err)
 {
-    bool stop = false;
     int rc = 0;
-    for (; t->at.pass < t->job.passes && !rc && !stop; t->at.pass++) {
+    for (; t->at.pass < t->job.passes && !rc && !t->stopped; t->at.pass++) {
         struct ctr_reader *r = NULL;
         t->at.row = 0;
         rc = open_pass(t, &r, err);
@@ -531,8 +569,8 @@ int ctr_trainer_run(struct ctr_trainer *t, struct ctr_err *err)
             end_following(t, err);
         if (!rc)
             rc = run_pass(t, r, err);
-        if (!rc && t->job.validation)
-            rc = ctr_earlystop_pass(t, &stop, err);
+        if (!rc && t->job.validation && !t->stopped && !before_resume(t) && !ctr_earlystop_due(t, t->at.row))
+            rc = ctr_earlystop_now(t, t->at.row, true, err);
         end_pass(t);
         ctr_reader_free(r);
     }
@@ -553,7 +591,7 @@ int ctr_trainer_models(const struct ctr_trainer *t)
 
 int ctr_trainer_save(struct ctr_trainer *t, int model, struct ctr_out *out, struct ctr_err *err)
 {
-    return t->best_pass ? ctr_earlystop_save(t, out, err) : ctr_trainer_save_now(t, model, out, err);
+    return t->best ? ctr_earlystop_save(t, out, err) : ctr_trainer_save_now(t, model, out, err);
 }
 
 int ctr_trainer_save_now(struct ctr_trainer *t, int model, struct ctr_out *out, struct ctr_err *err)

@@ -31,6 +31,7 @@ struct ctr_position {
     int64_t pending; /* of these rows, the last ones that were scored and not yet learned from */
     int64_t scores;  /* rows whose progressive predictions are kept beside the checkpoint, or -1: none */
     bool uncertain;  /* so is their uncertainty */
+    int64_t every;   /* -1: without --validation; else job.validation_every */
 };
 
 /* When something that is done every so often is due next; 0: not known yet. */
@@ -70,18 +71,27 @@ struct ctr_trainer {
     int scores_fd;
     struct ctr_buf scores_path;
     struct ctr_schedule checkpoints, publications;
-    /* early stopping: the best pass (from 1; 0: none yet), its loss, its model */
-    int64_t best_pass;
+    /* early stopping: how often the stream was scored; the best time (from 1; 0: none yet), its loss, its model; */
+    int64_t validations, best;
     double best_loss;
     int best_fd;
-    int64_t published; /* rows when job.publish was called last */
+    int64_t best_saved; /* the time that the checkpoint speaks of */
+    bool stopped;       /* nothing better came for long enough */
+    int64_t published;  /* rows when job.publish was called last */
 };
 
 int ctr_trainer_save_now(struct ctr_trainer *t, int model, struct ctr_out *out, struct ctr_err *err) CTR_MUST;
 
-/* earlystop.c: after a pass, score job.validation and keep the model if it is the best; and write that one. */
-int ctr_earlystop_pass(struct ctr_trainer *t, bool *stop, struct ctr_err *err) CTR_MUST;
+/* earlystop.c: after `row` rows of a pass, where nothing is pending, score job.validation and keep the model if it is
+ * the best; that sets `stopped`. And write that one. */
+int ctr_earlystop_now(struct ctr_trainer *t, int64_t row, bool ends_pass, struct ctr_err *err) CTR_MUST;
+/* Is a time due, after a minibatch that ends there? */
+bool ctr_earlystop_due(const struct ctr_trainer *t, int64_t row);
 int ctr_earlystop_save(struct ctr_trainer *t, struct ctr_out *out, struct ctr_err *err) CTR_MUST;
+/* With checkpoints the best model is a file beside them, CHECKPOINT.best.N, so that each finds its own: open that of
+ * t->best again; remove all but that of time `keep` (0: all). */
+int ctr_earlystop_resume(struct ctr_trainer *t, struct ctr_err *err) CTR_MUST;
+void ctr_earlystop_sweep(const struct ctr_trainer *t, int64_t keep);
 
 /* Load job.checkpoint into the learner, when there is one: sets resume, v. */
 int ctr_checkpoint_load(struct ctr_trainer *t, struct ctr_err *err) CTR_MUST;
