@@ -126,6 +126,11 @@ exits "calibrated twice" 2 ctr-calibrate map cal.arrows
 err_like "says what to do" 'column score_raw is there already'
 exits "without the column of the map" 2 ctr-calibrate by.map new.arrows
 err_like "names it" 'fitted by column site, which the stream does not have'
+exits "a label with a map" 2 ctr-calibrate --label click map small.arrows
+err_like "says why" '--label does nothing without --fit'
+exits "a user" 2 ctr-calibrate --fit power --user site small.arrows
+err_like "says so" '--user does nothing here'
+exits "pieces with a map" 2 ctr-calibrate --pieces constant map small.arrows
 exits "--by with a map" 2 ctr-calibrate --by site by.map one.arrows
 exits "an unknown column" 2 ctr-calibrate --fit power --by sit small.arrows
 err_like "the nearest" 'site'

@@ -160,6 +160,12 @@ scores                   weight  mean_score  click_rate  # click rate, | mean sc
 0.700000 - 0.800000           4    0.750000    0.250000  ##########                    |
 0.900000 - 0.900000           1    0.900000    1.000000  ####################################|###"
 exits "no drawing in a stream" 2 ctr-eval --reliability --format stream small.arrows
+exits "a time that nothing asks for" 2 ctr-eval --time t small.arrows
+err_like "says what does" '--time goes with --window or --control'
+exits "an id that nothing asks for" 2 ctr-eval --id user small.arrows
+err_like "says what does" '--id goes with --control'
+exits "a query" 2 ctr-eval --query user small.arrows
+err_like "says what to do" '--query does nothing: .*--by'
 exits "no bins" 2 ctr-eval --reliability --bins 0 small.arrows
 
 # ---- what is not good

@@ -225,8 +225,24 @@ static int apply(struct ctr_cli *cli, struct ctr_err *err)
     return rc;
 }
 
+/* Roles that would be ignored. */
+static int check_roles(const struct ctr_cli *cli, struct ctr_err *err)
+{
+    for (int i = 0; i < CTR_NROLES; i++) {
+        bool fits = i == CTR_ROLE_LABEL || i == CTR_ROLE_WEIGHT;
+        if (cli->role[i] && i != CTR_ROLE_SCORE && !(fits && o.fit))
+            return ctr_cli_usage(err, "--%s does nothing%s", ctr_roles[i],
+                                 fits ? " without --fit: a map takes scores alone" : " here");
+    }
+    return 0;
+}
+
 static int run(struct ctr_cli *cli, struct ctr_err *err)
 {
+    int rc = check_roles(cli, err);
+
+    if (rc)
+        return rc;
     return o.fit ? fit(cli, err) : apply(cli, err);
 }
 

@@ -191,6 +191,19 @@ static void explain(const struct ctr_cli *cli, const struct ctr_eval *e)
 
 /* ---- wiring ---- */
 
+/* Roles that would be ignored. */
+static int check_roles(const struct ctr_cli *cli, struct ctr_err *err)
+{
+    if (cli->role[CTR_ROLE_QUERY])
+        return ctr_cli_usage(
+            err, "--query does nothing: to evaluate by query, name its column with --by, or as --user for gauc");
+    if (cli->role[CTR_ROLE_ID] && !o.control)
+        return ctr_cli_usage(err, "--id goes with --control, whose rows it compares");
+    if (cli->role[CTR_ROLE_TIME] && !o.control && !o.window_ms)
+        return ctr_cli_usage(err, "--time goes with --window or --control");
+    return 0;
+}
+
 static int check_options(struct ctr_strs *by, struct ctr_err *err)
 {
     int rc;
@@ -281,8 +294,8 @@ static int run(struct ctr_cli *cli, struct ctr_err *err)
     struct ctr_strs by = { 0 };
     int *metrics = NULL, n = 0, rc;
 
-    if ((rc = check_options(&by, err)) || (o.control && (rc = ctr_cli_read(cli, o.control, err))) ||
-        (rc = ctr_cli_reader(cli, 0, NULL, &in.r, err)))
+    if ((rc = check_options(&by, err)) || (rc = check_roles(cli, err)) ||
+        (o.control && (rc = ctr_cli_read(cli, o.control, err))) || (rc = ctr_cli_reader(cli, 0, NULL, &in.r, err)))
         goto out;
     if ((rc = find(cli, &in, &by, o.control, err))) {
         ctr_err_file(err, ctr_reader_file(in.r));
