@@ -65,6 +65,7 @@ static void many_free(void *learner)
     ctr_buf_free(&q->home);
     ctr_buf_free(&q->state);
     ctr_buf_free(&q->dirty);
+    ctr_buf_free(&q->spot);
     ctr_pool_free(q->pool);
     free(q->group);
     free(q->v);
@@ -257,6 +258,23 @@ static void find_homes(struct many *q, int64_t row)
     }
 }
 
+/* Tables are many and their structs large: what all rows of the block need of them is put together. */
+static int find_spots(struct many *q, struct ctr_err *err)
+{
+    const struct ctr_rows *r = q->r;
+    const int64_t first = r->start[q->from], k = r->start[q->from + 1] - first;
+    q->spotted = r->one_a_table && !q->inclusion;
+    for (int64_t i = 0; i < k && q->spotted; i++)
+        q->spotted = q->table[r->table[first + i]].bytes != 0;
+    int rc = q->spotted ? room(&q->spot, k, sizeof(struct ctr_lr_spot), err) : 0;
+    struct ctr_lr_spot *spot = (struct ctr_lr_spot *)(void *)q->spot.data;
+    for (int64_t i = 0; i < k && q->spotted && !rc; i++) {
+        const struct shared *t = &q->table[r->table[first + i]];
+        spot[i] = (struct ctr_lr_spot){ t->states.base - t->bytes, t->bytes };
+    }
+    return rc;
+}
+
 static void look_ahead(const struct many *q, int64_t row)
 {
     const struct ctr_rows *r = q->r;
@@ -265,8 +283,17 @@ static void look_ahead(const struct many *q, int64_t row)
                         (uint8_t *const *)(void *)q->home.data + (e - r->start[q->from]), r->start[row + 1] - e);
 }
 
+/* A known key, in its home: most are. NULL: another case. */
+static inline uint8_t *at_home(const struct ctr_lr_spot *spot, const uint8_t *slot, uint64_t h)
+{
+    uint64_t index;
+    memcpy(&index, slot + 8, sizeof index);
+    return (ctr_sparse_row_hash(slot) == h) & (h != 0) & (index != 0) ? spot->states + index * spot->bytes : NULL;
+}
+
 static void find_states(struct many *q, int64_t row)
 {
+    const struct ctr_lr_spot *spot = (const struct ctr_lr_spot *)(void *)q->spot.data;
     const struct ctr_rows *r = q->r;
     uint8_t **home = (uint8_t **)(void *)q->home.data - r->start[q->from];
     uint8_t **state = (uint8_t **)(void *)q->state.data - r->start[q->from];
@@ -274,9 +301,11 @@ static void find_states(struct many *q, int64_t row)
     if (q->inclusion)
         ctr_inclusion_row(q->inclusion, r->first_row + row);
     for (int64_t e = r->start[row]; e < r->start[row + 1]; e++) {
-        struct shared *t = &q->table[r->table[e]];
         const uint64_t h = r->hash[e];
         uint8_t *slot = home[e];
+        if (q->spotted && (state[e] = at_home(&spot[e - r->start[row]], slot, h)))
+            continue;
+        struct shared *t = &q->table[r->table[e]];
         if (!t->bytes) { /* no variant has it */
             state[e] = NULL;
             continue;
@@ -492,6 +521,8 @@ static int many_train_rows(void *learner, const struct ctr_rows *r, double *scor
         int rc = reserve_block(q, bound, err);
         if (!rc)
             rc = make_scratch(q, err);
+        if (!rc)
+            rc = find_spots(q, err);
         if (!rc)
             rc = learn_block(q, err);
         if (rc)

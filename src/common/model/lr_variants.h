@@ -21,6 +21,7 @@ struct shared {
     struct ctr_sparse keys;
     struct ctr_area states;
     uint64_t rows;  /* of states */
+    size_t settled; /* so many bytes of them have been moved to huge pages */
     uint32_t bytes; /* of a row of states; 0: no variant has it */
     /* By variant: where in a row of states is what its kernels take for a table row; CTR_LR_NONE: it has none. */
     int32_t *at;
@@ -39,13 +40,20 @@ struct eight {
     int n;
     enum ctr_precision precision;
     struct ctr_eight_params params;
-    uint32_t bytes; /* of their states of a key */
-    bool aligned;   /* all take the same tables, so that a row's coordinates have the same numbers in all */
-    bool masked;    /* not so, or a lane is empty or has no bias */
+    uint32_t bytes;  /* of their states of a key */
+    bool aligned;    /* all take the same tables, so that a row's coordinates have the same numbers in all */
+    bool everywhere; /* it takes every table, and lies at the same place in all */
+    bool masked;     /* not aligned, or a lane is empty or has no bias */
     uint64_t bias_mask[CTR_EIGHT];
     uint8_t *bias; /* their states of it */
     bool digested; /* since the last row: */
     struct ctr_lr_digested digest[CTR_EIGHT];
+};
+
+/* What finds states in a table, while a block lasts. */
+struct ctr_lr_spot {
+    uint8_t *states; /* row 0, which is not there: they are numbered from 1 */
+    uint64_t bytes;
 };
 
 /* A row as an eight has it: its coordinates, the bias the last. */
@@ -54,6 +62,7 @@ struct ctr_lr_eight_row {
     const uint64_t **mask;
     double *x;
     int64_t k;
+    int64_t ones; /* of x */
 };
 
 /* Some variants, which one thread takes through a block: eights, and numbers of q->single. */
@@ -101,6 +110,8 @@ struct many {
     ctr_sigmoids *sigmoids;
     const struct ctr_eight_kernel *eight_kernel;
     struct ctr_buf home, state; /* of the block's entries: pointers */
+    struct ctr_buf spot;        /* by position in a row, where all rows have one entry a table: struct ctr_lr_spot */
+    bool spotted;               /* the block is such */
     struct ctr_buf dirty;       /* of the block's rows: has it keys that are refused? */
     struct ctr_pool *pool;      /* NULL: one thread */
     struct group *group;

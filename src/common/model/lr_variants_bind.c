@@ -101,12 +101,23 @@ static int lay_out(struct many *q, int table, const bool *has, struct ctr_err *e
     return t->nothing ? 0 : ctr_fail_nomem(err, t->bytes + 8);
 }
 
+/* States are to lie in huge pages. A small area is moved there whenever it has doubled; a large one grows by such
+ * pages. */
 int ctr_lr_variants_reserve(struct shared *t, uint64_t extra, struct ctr_err *err)
 {
+    enum { HUGE = 2 << 20, LARGE = 8 * HUGE };
+    const size_t need = (size_t)(t->rows + extra) * t->bytes, room = t->states.bytes;
+    size_t to = need + need / 8;
     int rc = ctr_sparse_reserve(&t->keys, extra, err);
-    const size_t need = (size_t)(t->rows + extra) * t->bytes;
-    if (!rc && need > t->states.bytes && !(rc = ctr_area_grow(&t->states, need + need / 8, err)))
+    if (rc || need <= room)
+        return rc;
+    if (room >= LARGE)
+        to = (to + HUGE - 1) / HUGE * HUGE;
+    rc = ctr_area_grow(&t->states, to, err);
+    if (!rc && room < LARGE && to >= 2 * t->settled) {
         ctr_area_settle(&t->states);
+        t->settled = to;
+    }
     return rc;
 }
 
@@ -154,6 +165,17 @@ static int check_normalize(const struct many *q, const bool *has, struct ctr_err
     return 0;
 }
 
+/* Eights that a row finds without asking its tables. */
+static void find_everywhere(const struct many *q)
+{
+    for (int e = 0; e < q->eights; e++) {
+        struct eight *own = &q->eight[e];
+        own->everywhere = true;
+        for (int t = 0; t < q->tables; t++)
+            own->everywhere &= !q->table[t].eight_rests[e] && q->table[t].eight_at[e] == q->table[0].eight_at[e];
+    }
+}
+
 /* Each thread gets its part of the eights, and of the others. */
 static void share_out(struct many *q)
 {
@@ -195,8 +217,10 @@ int ctr_lr_variants_bind(void *learner, const struct ctr_inputs *in, const struc
             q->table[t].takes[i] = has[(size_t)i * (size_t)q->tables + (size_t)t];
         ctr_lr_eights_bind(q, &q->table[t]);
     }
-    if (!rc)
+    if (!rc) {
+        find_everywhere(q);
         share_out(q);
+    }
     for (int t = 1; t < q->tables && !rc; t++) /* tables that came later may be laid out otherwise */
         for (int i = 0; i < q->n; i++)
             q->v[i].uniform &= q->table[t].at[i] == q->table[0].at[i];

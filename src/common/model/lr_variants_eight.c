@@ -187,6 +187,7 @@ int ctr_lr_eights_scratch(struct group *w, int64_t longest, struct ctr_err *err)
         r[i].x = part(&room, n * sizeof *r->x);
         r[i].state = part(&room, n * sizeof *r->state);
         r[i].mask = part(&room, n * sizeof *r->mask);
+        r[i].ones = 0;
     }
     w->lane_at = part(&room, n * sizeof *w->lane_at);
     return 0;
@@ -198,11 +199,19 @@ static struct ctr_lr_eight_row *place_of(const struct group *w, int number, int6
     return (struct ctr_lr_eight_row *)(void *)w->eight_rows.data + 2 * (number - w->eight_from) + (row & 1);
 }
 
-static void gather(const struct many *q, const struct group *w, int number, int64_t row)
+/* x of k coordinates and the bias; where all are 1, only those that were not so before. */
+static void gather_x(const struct ctr_rows *r, struct ctr_lr_eight_row *to, int64_t from, int64_t k)
+{
+    if (r->x)
+        memcpy(to->x, r->x + from, (size_t)k * sizeof *to->x);
+    for (int64_t i = r->x ? k : to->ones; i <= k; i++)
+        to->x[i] = 1;
+    to->ones = r->x ? 0 : CTR_MAX(to->ones, k + 1);
+}
+
+static void gather_some(const struct many *q, int number, struct ctr_lr_eight_row *to, int64_t row)
 {
     const struct ctr_rows *r = q->r;
-    const struct eight *e = &q->eight[number];
-    struct ctr_lr_eight_row *to = place_of(w, number, row);
     uint8_t *const *state = (uint8_t *const *)(void *)q->state.data - r->start[q->from];
     int64_t k = 0;
     for (int64_t i = r->start[row]; i < r->start[row + 1]; i++) {
@@ -213,10 +222,30 @@ static void gather(const struct many *q, const struct group *w, int number, int6
         to->mask[k] = t->eight_mask + number * CTR_EIGHT;
         to->x[k++] = r->x ? r->x[i] : 1;
     }
-    to->state[k] = e->bias + PREFIX;
-    to->mask[k] = e->bias_mask;
     to->x[k] = 1;
     to->k = k + 1;
+    to->ones = 0;
+}
+
+static void gather(const struct many *q, const struct group *w, int number, int64_t row)
+{
+    const struct ctr_rows *r = q->r;
+    const struct eight *e = &q->eight[number];
+    struct ctr_lr_eight_row *to = place_of(w, number, row);
+    if (e->everywhere && !e->masked) {
+        const int64_t from = r->start[row], k = r->start[row + 1] - from;
+        uint8_t *const *restrict state = (uint8_t *const *)(void *)q->state.data + (from - r->start[q->from]);
+        uint8_t **restrict own = to->state;
+        const int32_t at = q->tables ? q->table[0].eight_at[number] : 0;
+        for (int64_t i = 0; i < k; i++)
+            own[i] = state[i] + at;
+        gather_x(r, to, from, k);
+        to->k = k + 1;
+    } else {
+        gather_some(q, number, to, row);
+    }
+    to->state[to->k - 1] = e->bias + PREFIX;
+    to->mask[to->k - 1] = e->bias_mask;
 }
 
 /* The dot products of lanes whose coordinates have other numbers than those of the row. */

@@ -241,8 +241,7 @@ static void count_rows(struct ctr_trainer *t, const struct ctr_rows *r, const do
 {
     struct ctr_validation *v = t->v;
     for (int m = 1; m < t->models && t->at.pass == 0; m++) /* one after the other: their bins are large */
-        for (int64_t i = 0; i < r->rows; i++)
-            ctr_validation_row(&v[m], score[i * t->values + m], r->label[i], r->weight ? r->weight[i] : 1);
+        ctr_validation_rows(&v[m], score + m, t->values, r);
     for (int64_t i = 0; i < r->rows; i++, score += t->values) {
         v->s.rows++;
         if (t->at.pass == 0)

@@ -25,6 +25,13 @@ void ctr_validation_settle(struct ctr_validation *v)
     v->s.since_loss += loss;
 }
 
+static const double LEAST = 1e-280; /* of a product, before its logarithm is taken */
+
+static double clip(double p)
+{
+    return p < P_MIN ? P_MIN : p > 1 - P_MIN ? 1 - P_MIN : p;
+}
+
 /* A bin is a 128th of a doubling of the odds: the leading bits of the double, from 2^-32 to 2^32. */
 static int bin_of(double p)
 {
@@ -42,7 +49,7 @@ static int bin_of(double p)
 
 void ctr_validation_row(struct ctr_validation *v, double score, double label, double weight)
 {
-    double p = score < P_MIN ? P_MIN : score > 1 - P_MIN ? 1 - P_MIN : score;
+    double p = clip(score);
     int bin = bin_of(p);
     v->s.weight += weight;
     v->s.since_weight += weight;
@@ -51,7 +58,7 @@ void ctr_validation_row(struct ctr_validation *v, double score, double label, do
         double *of = label == 1 ? v->positive : v->negative;
         of[bin] += 1;
         v->product *= label == 1 ? p : 1 - p;
-        if (v->product < 1e-280)
+        if (v->product < LEAST)
             ctr_validation_settle(v);
     } else {
         double loss = 0;
@@ -64,6 +71,40 @@ void ctr_validation_row(struct ctr_validation *v, double score, double label, do
         v->s.loss += weight * loss;
         v->s.since_loss += weight * loss;
     }
+}
+
+/* Plain rows: the sums of a run of them stay in registers. */
+void ctr_validation_rows(struct ctr_validation *v, const double *score, int64_t stride, const struct ctr_rows *r)
+{
+    struct ctr_train_stats s = v->s;
+    double product = v->product;
+    for (int64_t i = 0; i < r->rows; i++, score += stride) {
+        const double label = r->label[i];
+        if ((r->weight && r->weight[i] != 1) || (label != 0 && label != 1)) {
+            v->s = s;
+            v->product = product;
+            ctr_validation_row(v, *score, label, r->weight ? r->weight[i] : 1);
+            s = v->s;
+            product = v->product;
+            continue;
+        }
+        const double p = clip(*score);
+        double *of = label == 1 ? v->positive : v->negative;
+        of[bin_of(p)] += 1;
+        s.weight += 1;
+        s.since_weight += 1;
+        s.positives += label;
+        product *= label == 1 ? p : 1 - p;
+        if (product < LEAST) {
+            v->s = s;
+            v->product = product;
+            ctr_validation_settle(v);
+            s = v->s;
+            product = v->product;
+        }
+    }
+    v->s = s;
+    v->product = product;
 }
 
 double ctr_trainer_auc(const struct ctr_trainer *t, int model)
