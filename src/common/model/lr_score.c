@@ -124,9 +124,9 @@ static int load_rows(struct load *l, const struct ctr_batch *b, struct ctr_err *
         const bool wanted = table[i] >= 0 && (weight != 0 || s->weights.rates);
         if (l->fill && wanted)
             rc = ctr_weights_put(&s->weights, table[i], hash[i], weight, rate, heat_of(&l->c, i), err);
+        l->digest += ctr_lr_digest(key[i], weight);
         if (l->fill)
             continue;
-        l->digest += ctr_lr_digest(key[i], weight);
         l->differ += l->derived && told && weight != ctr_col_f64(told, i);
         if (wanted)
             s->weights.t[table[i]].room++;
@@ -192,6 +192,7 @@ static int count(struct load *l, const char *path, const char *digest, struct ct
     if (rc || l->derive || (digest && !strcmp(digest, hex)))
         return rc;
     l->derive = true;
+    l->digest = 0;
     for (int i = 0; i < l->s->weights.n; i++)
         l->s->weights.t[i].room = 0;
     return load_all(l, path, err);
@@ -217,9 +218,15 @@ int ctr_lr_scorer_open(void **out, const char *path, const struct ctr_model_info
         rc = count(&l, path, ctr_meta_get(&info->schema.meta, CTR_META_MODEL_WEIGHTS), err);
     if (!rc)
         rc = ctr_weights_make(&s->weights, err);
+    const uint64_t counted = l.digest;
+    l.digest = 0;
     l.fill = true;
     if (!rc)
         rc = load_all(&l, path, err);
+    if (!rc && l.digest != counted) {
+        rc = ctr_fail(err, CTR_EDATA, "the model changed while it was read");
+        ctr_err_file(err, path);
+    }
     ctr_weights_made(&s->weights);
     ctr_buf_free(&l.hash);
     ctr_buf_free(&l.table);
