@@ -326,12 +326,15 @@ static int compare_keys(const void *a, const void *b)
 static int make_bounds(const struct ctr_sparse *t, uint64_t **bounds, size_t *n, struct ctr_err *err)
 {
     size_t ranges = CTR_MIN(t->used / RANGE_KEYS + 1, RANGES), want = ranges * 64, got = 0;
-    uint64_t *sample = malloc((want + 64) * sizeof *sample), step = t->used / want + 1, at = 0, i = 0;
+    uint64_t *sample = malloc((want + 1) * sizeof *sample);
     if (!sample)
-        return ctr_fail_nomem(err, (want + 64) * sizeof *sample);
-    for (const uint8_t *r; ranges > 1 && (r = ctr_sparse_next(t, &at)); i++)
-        if (i % step == 0 && got < want)
-            sample[got++] = ctr_sparse_key(ctr_sparse_row_hash(r));
+        return ctr_fail_nomem(err, (want + 1) * sizeof *sample);
+    for (uint64_t i = 0; i < t->end && ranges > 1 && got < want; i = CTR_MAX(i + 1, t->end / want * got)) {
+        while (i < t->end && !occupied(t, i))
+            i++;
+        if (i < t->end)
+            sample[got++] = ctr_sparse_key(ctr_sparse_row_hash(slot(t, i)));
+    }
     qsort(sample, got, sizeof *sample, compare_keys);
     *n = 0;
     for (size_t r = 1; r < ranges && got; r++)
@@ -341,23 +344,44 @@ static int make_bounds(const struct ctr_sparse *t, uint64_t **bounds, size_t *n,
     return 0;
 }
 
-static int collect(const struct ctr_sparse *t, uint64_t low, uint64_t high, bool after_low, struct ctr_buf *into,
-                   struct ctr_err *err)
+/* Those of `slots` slots from `row` on whose keys lie in [low, low + span], to e. Every slot is written and few are
+ * kept: a branch would be foreseen too seldom. Returns how many. */
+static inline __attribute__((always_inline)) size_t collect_slots(const uint8_t *row, uint64_t slots, uint32_t stride,
+                                                                  uint64_t low, uint64_t span, struct entry *e)
 {
-    uint64_t at = 0, keys = t->used <= RANGE_KEYS ? t->used : t->used / RANGES + t->used / 64 + RANGE_KEYS / 4;
-    ctr_buf_clear(into);
-    int room = ctr_buf_reserve(into, CTR_MIN(keys, t->used) * sizeof(struct entry), err);
-    if (room)
-        return room;
-    for (const uint8_t *r; (r = ctr_sparse_next(t, &at));) {
-        struct entry e = { ctr_sparse_key(ctr_sparse_row_hash(r)), r };
-        if (e.key > high || (after_low && e.key <= low))
-            continue;
-        int rc = ctr_buf_append(into, &e, sizeof e, err);
-        if (rc)
-            return rc;
+    size_t n = 0;
+    for (uint64_t i = 0; i < slots; i++, row += stride) {
+        const uint64_t h = ctr_sparse_row_hash(row), key = ctr_sparse_key(h);
+        e[n] = (struct entry){ key, row };
+        n += (key - low <= span) & (h != 0);
     }
-    return 0;
+    return n;
+}
+
+/* Rows whose keys lie in [low, high]. */
+static int collect(const struct ctr_sparse *t, uint64_t low, uint64_t high, struct ctr_buf *into, struct ctr_err *err)
+{
+    enum { SLOTS = 1024 };
+    const uint64_t keys = t->used <= RANGE_KEYS ? t->used : t->used / RANGES + t->used / 64 + RANGE_KEYS / 4;
+    ctr_buf_clear(into);
+    int rc = ctr_buf_reserve(into, (CTR_MIN(keys, t->used) + SLOTS + 1) * sizeof(struct entry), err);
+    const struct entry zero = { ctr_sparse_key(0), t->zero };
+    if (!rc && t->has_zero && zero.key - low <= high - low)
+        rc = ctr_buf_append(into, &zero, sizeof zero, err);
+    for (uint64_t i = 0; i < t->end && !rc; i += SLOTS) {
+        if ((rc = ctr_buf_reserve(into, SLOTS * sizeof zero, err)))
+            break;
+        const uint64_t n = CTR_MIN(t->end - i, SLOTS);
+        struct entry *e = (struct entry *)(void *)(into->data + into->len);
+        size_t found;
+        switch (t->stride) { /* known, for the rows that most learners have */
+        case 16: found = collect_slots(slot(t, i), n, 16, low, high - low, e); break;
+        case 24: found = collect_slots(slot(t, i), n, 24, low, high - low, e); break;
+        default: found = collect_slots(slot(t, i), n, t->stride, low, high - low, e);
+        }
+        into->len += found * sizeof *e;
+    }
+    return rc;
 }
 
 int ctr_sparse_sorted(const struct ctr_sparse *t, ctr_sparse_each *each, void *ctx, struct ctr_err *err)
@@ -371,7 +395,7 @@ int ctr_sparse_sorted(const struct ctr_sparse *t, ctr_sparse_each *each, void *c
     for (size_t r = 0; r < n && !rc; r++) {
         if (r && bounds[r] == bounds[r - 1])
             continue;
-        if ((rc = collect(t, r ? bounds[r - 1] : 0, bounds[r], r > 0, &a, err)))
+        if ((rc = collect(t, r ? bounds[r - 1] + 1 : 0, bounds[r], &a, err)))
             break;
         ctr_buf_clear(&b);
         if ((rc = ctr_buf_reserve(&b, a.len, err)))
