@@ -30,6 +30,8 @@ ok 'batch normalization' agrees --batch-norm -- batch-norm=1
 ok 'dropout' agrees --dropout .5 --seed 2 -- dropout=.5 seed=2
 ok 'all at once' agrees --batch-norm --activation dice --dropout .3 --seed 3 -- batch-norm=1 activation=dice dropout=.3 seed=3
 ok 'l2 of embeddings by the minibatch' agrees --l2 .5 -- l2=.5
+ref counts tiny.arrows counts.csv && ctr-import -q -f csv --header --columns key:uint64,count:int32 counts.csv -o counts.arrows
+ok 'n_j from a stream, for the keys that it has' agrees --l2 .5 --l2-counts counts.arrows -- l2=.5 counts=counts.csv
 ok 'a rate that decays' agrees --decay .5 --decay-every 20 -- decay=.5 decay-every=20
 ok 'two passes' agrees --passes 2 --l2 .1 -- passes=2 l2=.1
 ok 'no hidden layer' agrees --hidden 0 -- hidden=0
@@ -227,6 +229,17 @@ exits 'and the other way' 2 ctr-train mlp --alpha .3 rows.arrows
 err_like 'is refused too' 'mlp takes no --alpha'
 exits 'sizes that are none' 2 ctr-train mlp --hidden 3,x rows.arrows
 err_like 'say what is wanted' '--hidden wants sizes of layers such as 200,80'
+exits '--l2-counts without --l2' 2 ctr-train mlp --l2-counts counts.arrows rows.arrows
+exits '--l2-counts for lr' 2 ctr-train lr --l2 1 --l2-counts counts.arrows rows.arrows
+err_like 'is refused' 'lr takes no --l2-counts'
+exits '--l2-counts of rows' 1 ctr-train mlp --l2 1 --l2-counts rows.arrows -o x.arrows rows.arrows
+err_like 'says what is wanted' 'rows.arrows: it has no columns key .uint64. and count'
+printf 'key,count\n7,3\n9,0\n' | ctr-import -q -f csv --header --columns key:uint64,count:int32 -o zero.arrows
+exits 'a count of 0' 1 ctr-train mlp --l2 1 --l2-counts zero.arrows -o x.arrows rows.arrows
+err_like 'is named' 'zero.arrows: row 2: a key and a count of 1 or more are wanted'
+train --l2 .1 -o learned.arrows rows.arrows
+ok 'counts of a model' train --l2 .1 --l2-counts learned.arrows -o got.arrows rows.arrows
+ok 'make another model than running ones' differ learned.arrows got.arrows
 exits 'a rate of 0' 2 ctr-train mlp --rate 0 rows.arrows
 exits 'a learner that diverges' 1 ctr-train mlp -q --rate 1e30 --minibatch 50 --checkpoint n.ckpt --checkpoint-every 70 -o x.arrows batches.arrows
 err_like 'names the row' 'batches.arrows: row (5[0-9]|[6-9][0-9]|1[0-4][0-9]): .*the learner diverged; scale numbers down, or lower --rate'

@@ -5,9 +5,10 @@ of its own forward pass, Adam as Kingma & Ba give it. Python alone: streams are 
 ctr-export --format safetensors, so that this also reads those.
 
     deep_reference.py mlp STREAM START MODEL PROGRESSIVE [minibatch=… hidden=… activation=… batch-norm=1 dropout=… l2=… rate=…
-                      decay=… decay-every=… seed=… passes=…]
+                      decay=… decay-every=… seed=… passes=… counts=CSV]
         START: the same model before any learning (trained at a rate of next to nothing). Do scores and values agree?
     deep_reference.py score SAFETENSORS STREAM SCORED [hidden=… activation=… batch-norm=1]   what the tensors predict
+    deep_reference.py counts STREAM CSV                         made-up counts of half of the keys
     deep_reference.py same A B [tolerance]                      equal tensors?
 """
 import json
@@ -186,7 +187,7 @@ def train(m, o, rows):
             t += 1
             for k in used:
                 counts[k] = counts.get(k, 0) + used[k]
-                grads[k] = [g + o["l2"] / counts[k] * w for g, w in zip(grads[k], m.rows[k])]
+                grads[k] = [g + o["l2"] / o["given"].get(k[1], counts[k]) * w for g, w in zip(grads[k], m.rows[k])]
             for n, g in grads.items():
                 values = m.rows[n] if isinstance(n, tuple) else m.dense[n]
                 adam(values, g, state.setdefault(n, ([0.0] * len(g), [0.0] * len(g))), rate, t)
@@ -202,8 +203,12 @@ def train(m, o, rows):
 def options(words):
     o = {"minibatch": 3000, "hidden": [200, 80], "activation": "prelu", "batch-norm": 0, "dropout": 0.0, "l2": 0.0, "rate": 0.001}
     o.update({"decay": 1.0, "decay-every": 1440000000, "seed": 0, "passes": 1})
+    o["given"] = {}
     for w in words:
         k, v = w.split("=")
+        if k == "counts":
+            o["given"] = {int(a): int(b) for a, b in (line.split(",") for line in open(v).read().split()[1:])}
+            continue
         o[k] = [int(x) for x in v.split(",") if x != "0"] if k == "hidden" else type(o[k])(v)
     return o
 
@@ -231,6 +236,13 @@ def check_mlp(stream, start, model, progressive, words):
         near(k, got.rows[k], m.rows[k], 0.02 * o["rate"] + 1e-5)
 
 
+def make_counts(stream, out):
+    """Counts of some of the keys, as CSV."""
+    keys = sorted({k[1] for row in Rows(stream).keys for entries in row for k, _ in entries})
+    with open(out, "w") as f:
+        f.write("key,count\n" + "".join("%d,%d\n" % (k, 1 + k % 50) for k in keys[::2]))
+
+
 def check_score(path, stream, scored, words):
     o, rows, m = options(words), Rows(stream), Model(path)
     near("scores", Table(scored)["score"], [sigmoid(z) for z in forward(m, o, rows, range(len(rows.label)))], 1e-5)
@@ -250,6 +262,8 @@ if __name__ == "__main__":
         check_mlp(a[0], a[1], a[2], a[3], a[4:])
     elif what == "score":
         check_score(a[0], a[1], a[2], a[3:])
+    elif what == "counts":
+        make_counts(a[0], a[1])
     elif what == "same":
         same(a[0], a[1], float(a[2]) if len(a) > 2 else 0.0)
     else:

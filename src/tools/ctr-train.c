@@ -27,6 +27,8 @@ static const struct ctr_opt opts[] = {
     { "beta", 0, CTR_OPT_REAL, "X", "smooths the first steps of each coordinate (default 1)", &o.params.beta, 0 },
     { "l1", 0, CTR_OPT_REAL, "X", "L1 regularisation: larger gives more weights of 0 (default 0)", &o.params.l1, 0 },
     { "l2", 0, CTR_OPT_REAL, "X", "L2 regularisation; mlp: of embeddings, by minibatch (default 0)", &o.params.l2, 0 },
+    { "l2-counts", 0, CTR_OPT_STR, "FILE", "mlp: how often keys come, for --l2: columns key and count",
+      &o.params.l2_counts, CTR_OPT_PATH, .needs = "l2" },
     { "optimizer", 0, CTR_OPT_CHOICE, "ftrl|ogd|rda|fobos|ogd-count", "how gradients become weights (default ftrl)",
       &o.params.optimizer, 0 },
     { "learning-rate", 0, CTR_OPT_CHOICE, "per-coordinate|counts|global",
@@ -450,6 +452,10 @@ static int train(struct ctr_cli *cli, struct ctr_err *err)
         job.params.minibatch = o.minibatch < 0 ? job.model->minibatch : o.minibatch;
     if (!rc)
         rc = ctr_params_foreign(job.model, &job.params, err);
+    if (!rc && o.params.l2_counts && !job.model->deep)
+        rc = ctr_cli_usage(err, "%s takes no --l2-counts", job.model->name);
+    if (!rc && o.params.l2_counts)
+        rc = ctr_cli_read(cli, o.params.l2_counts, err);
     if (!rc && o.validation)
         rc = check_validation(&job, err);
     if (!rc && o.validation)

@@ -13,8 +13,8 @@
  *
  * A model sees vectors, never keys or tables, so that a table in this process, a working set on a GPU, a parameter
  * server or an owner of images are the same to it. deep.c: shapes, parameters, memory; deep_rows.c: lists, pull and
- * push; deep_send.c: their way to the device; deep_train.c: the learner; deep_file.c, deep_read.c: sections of a model
- * file; deep_score.c: prediction.
+ * push; deep_counts.c: how often keys come; deep_send.c: their way to the device; deep_train.c: the learner;
+ * deep_file.c, deep_read.c: sections of a model file; deep_score.c: prediction.
  *
  * Everything is cut by rows: an activation, a logit, a score depends on its row and on the parameters alone; gradients
  * are sums in the order of rows. So neither threads nor how rows arrive change a bit (compute.h, "What results may
@@ -174,6 +174,7 @@ struct ctr_deep_tables {
     int n;
     int32_t width, floats; /* of a value, of a row: value | state | number of times it came (uint32_t, where l2) */
     bool counts;
+    struct ctr_sparse given; /* counts that are given: slots of hash, uint32_t */
 };
 int ctr_deep_tables_find(const struct ctr_deep_tables *all, const char *name); /* -1 */
 int ctr_deep_tables_add(struct ctr_deep_tables *all, const char *name, const struct ctr_params *p, int *at,
@@ -181,6 +182,11 @@ int ctr_deep_tables_add(struct ctr_deep_tables *all, const char *name, const str
 void ctr_deep_tables_free(struct ctr_deep_tables *all);
 /* Numbers of the inputs' tables, made where they are new and `add` is set; else -1. */
 int ctr_deep_tables_bind(struct ctr_deep_tables *all, struct ctr_deep *d, bool add, struct ctr_err *err) CTR_MUST;
+
+/* deep_counts.c: add the counts of a stream, and that of a hash; 0: it has none. */
+enum { CTR_DEEP_COUNT_SLOT = 12 };
+int ctr_deep_counts_read(struct ctr_sparse *t, const char *path, struct ctr_err *err) CTR_MUST;
+uint32_t ctr_deep_count(const struct ctr_sparse *t, uint64_t hash);
 
 /* Append rows [from, from + n) of r to the minibatch: their lists, numbers, labels, weights. */
 int ctr_deep_add(struct ctr_deep *d, const struct ctr_rows *r, int64_t from, int64_t n, struct ctr_err *err) CTR_MUST;

@@ -64,6 +64,7 @@ void ctr_deep_tables_free(struct ctr_deep_tables *all)
         free(all->t[i].name);
     }
     free(all->t);
+    ctr_sparse_free(&all->given);
     *all = (struct ctr_deep_tables){ 0 };
 }
 
@@ -325,7 +326,7 @@ static void run(struct ctr_pool *pool, int64_t tasks, void (*fn)(void *ctx, int6
 
 static int check_bound(const struct pull *p, int64_t bound, struct ctr_err *err)
 {
-    uint64_t need = (uint64_t)ctr_dev_memory(p->d->dev);
+    uint64_t need = (uint64_t)ctr_dev_memory(p->d->dev) + ctr_sparse_bytes(&p->all->given);
     int64_t entries = 0;
     if (!bound || !p->make)
         return 0;
@@ -551,8 +552,7 @@ static int row_gradients(struct ctr_deep *d, struct ctr_err *err)
 }
 
 /* DIN, eq. 7: lambda / n_j for each row of the minibatch, where n_j counts the entries of its key so far, these
- * included.
- */
+ * included, unless its count is given. */
 static int send_l2(struct ctr_deep *d, const struct ctr_deep_tables *all, struct ctr_err *err)
 {
     struct ctr_buf l2 = { 0 };
@@ -564,7 +564,9 @@ static int send_l2(struct ctr_deep *d, const struct ctr_deep_tables *all, struct
             const float *row = ctr_embedding_row(&all->t[t].rows, AS(uint32_t, s->row)[k]);
             uint32_t count;
             memcpy(&count, row + d->u_cols, sizeof count);
-            to[AS(int32_t, s->at)[k]] = (float)(d->p.l2 / ((double)count + AS(int32_t, s->uses)[k]));
+            const uint32_t given = ctr_deep_count(&all->given, AS(uint64_t, s->hash)[k]);
+            to[AS(int32_t, s->at)[k]] =
+                (float)(d->p.l2 / (given ? (double)given : (double)count + AS(int32_t, s->uses)[k]));
         }
     }
     if (!rc)

@@ -27,6 +27,9 @@ int ctr_deep_learner_new(void **out, const struct ctr_model *m, const struct ctr
     l->tables.width = l->net.width;
     l->tables.counts = p->l2 > 0;
     l->tables.floats = l->net.u_cols + l->tables.counts;
+    ctr_sparse_init_dense(&l->tables.given, CTR_DEEP_COUNT_SLOT);
+    if (!rc && p->l2_counts)
+        rc = ctr_deep_counts_read(&l->tables.given, p->l2_counts, err);
     if (rc) {
         ctr_deep_learner_free(l);
         return rc;
@@ -228,7 +231,7 @@ int64_t ctr_deep_keys(const void *learner)
 int64_t ctr_deep_memory(const void *learner)
 {
     const struct ctr_deep_learner *l = learner;
-    int64_t bytes = ctr_dev_memory(l->net.dev);
+    int64_t bytes = ctr_dev_memory(l->net.dev) + (int64_t)ctr_sparse_bytes(&l->tables.given);
     for (int i = 0; i < l->tables.n; i++)
         bytes += (int64_t)ctr_embedding_bytes(&l->tables.t[i].rows);
     return bytes;
