@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * lr by minibatches of rows that have one key a field: field by field over the rows of a minibatch, fields shared
- * between threads. A key that comes in several rows of a minibatch is looked up, gets its weight, and is updated once,
- * with the sum of its gradients and that of their squares, both in the order of rows: with the weight of the
- * minibatch's start, that is what the rows would do to z and n one after another.
+ * between threads. A key is updated once, with the sum of the gradients of its rows and that of their squares, both in
+ * the order of rows: with the weight of the minibatch's start, that is what the rows would do to z and n one after
+ * another. Each row of the key works that out for itself, which costs less than to find out first which rows share one.
  *
  * Field i belongs to lane i mod 8, as in the exact learner's dot product, every lane to one thread, which alone sees
  * the tables of its fields. Threads exchange the sums of lanes once a minibatch and join the eight in one order, so
@@ -18,27 +18,40 @@
 #include "common/model/lr.h"
 #include "common/model/lr_meet.h"
 
-enum { LANES = CTR_LANES, AHEAD = 4 };
+enum {
+    LANES = CTR_LANES,
+    AHEAD = 4, /* fields whose rows come from memory while another is worked on */
+    LINE = 64, /* bytes of the cache */
+};
 
-/* A field of a minibatch, from forward to update. Arrays of a minibatch's rows, padded to LANES. */
+/* A field of a minibatch. Arrays of a minibatch's rows, padded to LANES. What one thread writes here and in the table
+ * must not lie in a cache line of another's. */
 struct field {
-    struct ctr_sparse *table; /* NULL: the bias, one key that all rows have */
+    _Alignas(LINE) struct ctr_sparse table; /* while a call runs; not of the bias, one key that all rows have */
+    struct ctr_sparse *place;               /* where it lies else; NULL: the bias */
     int lane;
-    int64_t keys; /* different ones */
+    uint8_t **home; /* of the next rows' keys, as of where the table was `then` */
+    struct ctr_lr_then {
+        const uint8_t *rows;
+        uint64_t size, frontier;
+    } then;
     uint8_t **row;
-    uint32_t *key_of; /* row to key */
     double *z, *n, *w, *root;
     struct ctr_buf memory;
 };
 
-struct part { /* a thread's */
-    struct ctr_buf set, memory;
-    uint32_t *slots; /* of a set of keys: number + 1 */
-    uint64_t mask, *key[AHEAD];
-    double *x, *g, *squares;
+struct part { /* a thread's: arrays by row */
+    struct ctr_buf memory, list;
+    struct field **field; /* its own */
+    int fields;
+    double *gradient, *x, *g, *squares;
+    struct pair {
+        double g, squares;
+    } * sum;
+    uint32_t *first; /* with the same key */
     struct ctr_err err;
     _Alignas(16) uint8_t spare[CTR_SPARSE_MAX_STRIDE];
-    _Alignas(64) char apart;
+    _Alignas(LINE) char apart;
 };
 
 /* Rows to work through: a minibatch, or a part of one that is only predicted. */
@@ -66,7 +79,7 @@ struct ctr_lr_fields {
     /* of the call */
     struct lr *m;
     struct ctr_buf pieces;
-    atomic_bool failed;
+    atomic_bool failed[2]; /* of even and odd pieces: who is ahead must not be seen too early */
     struct ctr_meeting meeting;
 };
 
@@ -79,13 +92,14 @@ void ctr_lr_fields_free(struct ctr_lr_fields *q)
     for (int i = 0; i < q->fields; i++)
         ctr_buf_free(&q->field[i].memory);
     for (int t = 0; t < q->threads && q->part; t++) {
-        ctr_buf_free(&q->part[t].set);
         ctr_buf_free(&q->part[t].memory);
+        ctr_buf_free(&q->part[t].list);
     }
     struct ctr_buf *bufs[] = { &q->wait_hash, &q->wait_label, &q->wait_weight, &q->sums[0], &q->sums[1], &q->pieces };
     for (size_t i = 0; i < CTR_COUNT(bufs); i++)
         ctr_buf_free(bufs[i]);
     ctr_pool_free(q->pool);
+    ctr_meeting_free(&q->meeting);
     free(q->field);
     free(q->part);
     free(q);
@@ -96,25 +110,18 @@ static int64_t padded(int64_t n)
     return (n + LANES - 1) / LANES * LANES;
 }
 
-/* A part's scratch: lists of keys, three arrays of numbers, and a set with room to spare. */
 static int make_part(const struct ctr_lr_fields *q, struct part *p, struct ctr_err *err)
 {
     int64_t room = padded(q->size);
-    uint64_t slots = 64;
-    while (slots < (uint64_t)q->size * 6)
-        slots *= 2;
-    int rc = ctr_buf_reserve(&p->set, slots * sizeof *p->slots, err);
-    if (!rc)
-        rc = ctr_buf_reserve(&p->memory, (size_t)room * (AHEAD + 3) * 8, err);
+    int rc = ctr_buf_reserve(&p->memory, (size_t)room * (6 * sizeof(double) + sizeof *p->first), err);
     if (rc)
         return rc;
-    p->slots = (uint32_t *)(void *)p->set.data;
-    p->mask = slots - 1;
-    for (int i = 0; i < AHEAD; i++)
-        p->key[i] = (uint64_t *)(void *)p->memory.data + i * room;
-    p->x = (double *)(void *)(p->key[AHEAD - 1] + room);
+    p->gradient = (double *)(void *)p->memory.data;
+    p->x = p->gradient + room;
     p->g = p->x + room;
     p->squares = p->g + room;
+    p->sum = (struct pair *)(void *)(p->squares + room);
+    p->first = (uint32_t *)(void *)(p->sum + room);
     memset(p->x, 0, (size_t)room * sizeof *p->x);
     return 0;
 }
@@ -122,22 +129,21 @@ static int make_part(const struct ctr_lr_fields *q, struct part *p, struct ctr_e
 static int make_field(const struct ctr_lr_fields *q, struct field *f, struct ctr_err *err)
 {
     int64_t room = padded(q->size);
-    int rc = ctr_buf_reserve(&f->memory, (size_t)room * (5 * 8 + sizeof *f->key_of), err);
+    int rc = ctr_buf_reserve(&f->memory, (size_t)room * 6 * sizeof(double) + 2 * LINE, err);
     if (rc)
         return rc;
-    f->row = (uint8_t **)(void *)f->memory.data;
+    f->home = (uint8_t **)((uintptr_t)(f->memory.data + LINE) / LINE * LINE);
+    f->row = f->home + room;
     f->z = (double *)(void *)(f->row + room);
     f->n = f->z + room;
     f->w = f->n + room;
     f->root = f->w + room;
-    f->key_of = (uint32_t *)(void *)(f->root + room);
-    memset(f->key_of, 0, (size_t)room * sizeof *f->key_of); /* of the bias it stays so */
     return 0;
 }
 
 int ctr_lr_fields_new(struct ctr_lr_fields **out, int64_t rows, int threads, struct ctr_err *err)
 {
-    struct ctr_lr_fields *q = aligned_alloc(64, (sizeof *q + 63) / 64 * 64);
+    struct ctr_lr_fields *q = aligned_alloc(LINE, (sizeof *q + 63) / 64 * 64);
     if (!q)
         return ctr_fail_nomem(err, sizeof *q);
     memset(q, 0, sizeof *q);
@@ -145,9 +151,10 @@ int ctr_lr_fields_new(struct ctr_lr_fields **out, int64_t rows, int threads, str
     q->kernel = ctr_ftrl_kernel_best();
     int rc = ctr_pool_new(&q->pool, CTR_MIN(CTR_MAX(threads, 1), LANES), err);
     if (!rc) {
-        q->threads = q->meeting.threads = ctr_pool_threads(q->pool);
+        q->threads = ctr_pool_threads(q->pool);
+        ctr_meeting_init(&q->meeting, q->threads);
         size_t bytes = (size_t)q->threads * sizeof *q->part;
-        q->part = aligned_alloc(64, bytes);
+        q->part = aligned_alloc(LINE, bytes);
         rc = q->part ? 0 : ctr_fail_nomem(err, bytes);
         if (q->part)
             memset(q->part, 0, bytes);
@@ -169,15 +176,18 @@ static int bind_fields(struct ctr_lr_fields *q, const struct ctr_rows *r, struct
 {
     int k = (int)(r->start[1] - r->start[0]), n = k + !q->m->no_bias, rc = 0;
     if (n > q->fields) {
-        struct field *f = realloc(q->field, (size_t)n * sizeof *f);
+        struct field *f = aligned_alloc(LINE, (size_t)n * sizeof *f);
         if (!f)
             return ctr_fail_nomem(err, (size_t)n * sizeof *f);
+        memset(f, 0, (size_t)n * sizeof *f);
+        if (q->fields)
+            memcpy(f, q->field, (size_t)q->fields * sizeof *f);
+        free(q->field);
         q->field = f;
-        memset(f + q->fields, 0, (size_t)(n - q->fields) * sizeof *f);
         q->fields = n;
     }
     for (int i = 0; i < n && !rc; i++) {
-        q->field[i].table = i < k ? &q->m->table[r->table[i]] : NULL;
+        q->field[i].place = i < k ? &q->m->table[r->table[i]] : NULL;
         q->field[i].lane = i % LANES;
         rc = q->field[i].row ? 0 : make_field(q, &q->field[i], err);
     }
@@ -189,7 +199,7 @@ static void share_lanes(struct ctr_lr_fields *q)
 {
     int cost[LANES] = { 0 }, load[LANES] = { 0 };
     for (int i = 0; i < q->fields; i++) {
-        uint64_t keys = q->field[i].table ? q->field[i].table->used : 0;
+        uint64_t keys = q->field[i].place ? q->field[i].place->used : 0;
         cost[q->field[i].lane] += keys > 1 << 16 ? 3 : keys > 1 << 12 ? 2 : 1;
     }
     for (int n = 0; n < LANES; n++) {
@@ -204,133 +214,96 @@ static void share_lanes(struct ctr_lr_fields *q)
     }
 }
 
+static int list_fields(struct ctr_lr_fields *q, struct ctr_err *err)
+{
+    for (int t = 0; t < q->threads; t++) {
+        struct part *p = &q->part[t];
+        int rc = ctr_buf_reserve(&p->list, (size_t)q->fields * sizeof *p->field, err);
+        if (rc)
+            return rc;
+        p->field = (struct field **)(void *)p->list.data;
+        p->fields = 0;
+        for (int i = 0; i < q->fields; i++)
+            if (q->owner[q->field[i].lane] == t)
+                p->field[p->fields++] = &q->field[i];
+    }
+    return 0;
+}
+
 /* ---- a field of a minibatch ---- */
 
-/* The different keys among h[0..n) in the order in which they come, and which one each row has. Whether a key is new
- * cannot be foreseen, so that is no branch. */
-static int64_t find_keys(const struct part *p, const uint64_t *restrict h, int64_t n, uint64_t *restrict key,
-                         uint32_t *restrict key_of)
+static const uint64_t *hashes(const struct ctr_lr_fields *q, const struct field *f, const struct piece *c)
 {
-    uint32_t *restrict slots = p->slots, keys = 0;
-    const uint64_t mask = p->mask;
-    memset(slots, 0, (mask + 1) * sizeof *slots);
-    for (int64_t i = 0; i < n; i++) {
-        uint64_t at = h[i] & mask;
-        uint32_t found = slots[at], number;
-        key[keys] = h[i]; /* stays if it is new */
-        for (;; found = slots[at = (at + 1) & mask]) {
-            number = found + ((keys + 1) & -(uint32_t)!found);
-            if (__builtin_expect(key[number - 1] == h[i], 1))
-                break;
-        }
-        keys += !found;
-        slots[at] = number;
-        key_of[i] = number - 1;
-    }
-    return keys;
+    return c->hash + (f - q->field) * c->stride;
 }
 
-/* Keys and their homes, which are asked from memory ahead of their use. */
-static void begin_field(struct part *p, struct field *f, const struct piece *c, int number, uint64_t *key)
+static struct ctr_lr_then now_of(const struct ctr_sparse *t)
 {
-    if (!f->table)
-        return;
-    const struct ctr_sparse t = *f->table;
-    const int64_t keys = find_keys(p, c->hash + number * c->stride, c->rows, key, f->key_of);
-    uint8_t **restrict row = f->row;
-    for (int64_t i = 0; i < keys; i++) {
-        row[i] = ctr_sparse_home(&t, key[i]);
-        __builtin_prefetch(row[i], 1);
-        __builtin_prefetch(row[i] + 40, 1);
-    }
-    f->keys = keys;
+    return (struct ctr_lr_then){ t->rows, t->size, t->frontier };
 }
 
-/* Homes to slots. Nineteen of twenty keys lie in their home or behind it. */
-static void find_slots(const struct field *f, const uint64_t *restrict key, uint64_t stride)
+/* Homes of the keys of a field, which are asked from memory ahead of their use. */
+static void find_homes(const struct ctr_lr_fields *q, struct field *f, const struct piece *c)
 {
-    uint8_t **restrict row = f->row;
-    for (int64_t i = 0, keys = f->keys; i < keys; i++) {
-        uint8_t *home = row[i];
-        const uint64_t h = key[i], first = ctr_sparse_row_hash(home), next = ctr_sparse_row_hash(home + stride);
-        row[i] = home + (first == h ? 0 : stride);
-        if (__builtin_expect(((first != h) & (next != h)) | !h, 0))
-            row[i] = ctr_sparse_get_from(f->table, home, h);
+    const struct ctr_sparse t = f->table;
+    const uint64_t *restrict h = hashes(q, f, c);
+    uint8_t **restrict home = f->home;
+    f->then = now_of(&t);
+    for (int64_t i = 0, n = f->place && t.size ? c->rows : 0; i < n; i++) {
+        home[i] = ctr_sparse_home(&t, h[i]);
+        __builtin_prefetch(home[i], 1);
+        __builtin_prefetch(home[i] + 2 * t.stride - 8, 1); /* it may lie across two lines, or one slot further */
     }
 }
 
-/* To each row the weight of its key. */
+/* The rows of keys. Nineteen of twenty lie in their home or behind it. */
+static int find_rows(const struct ctr_lr_fields *q, struct field *f, const struct piece *c, struct ctr_err *err)
+{
+    int rc = ctr_sparse_reserve(&f->table, (uint64_t)c->rows, err);
+    if (rc)
+        return rc;
+    const struct ctr_lr_then now = now_of(&f->table);
+    const uint64_t *restrict h = hashes(q, f, c), stride = f->table.stride;
+    uint8_t **restrict row = f->row, **restrict homes = f->home;
+    if (now.rows != f->then.rows || now.size != f->then.size || now.frontier != f->then.frontier)
+        for (int64_t i = 0; i < c->rows; i++)
+            homes[i] = ctr_sparse_home(&f->table, h[i]);
+    for (int64_t i = 0, n = c->rows; i < n; i++) {
+        uint8_t *home = homes[i];
+        const uint64_t first = ctr_sparse_row_hash(home), next = ctr_sparse_row_hash(home + stride);
+        row[i] = home + (first == h[i] ? 0 : stride);
+        if (__builtin_expect(((first != h[i]) & (next != h[i])) | !h[i], 0))
+            row[i] = ctr_sparse_get_from(&f->table, home, h[i]);
+    }
+    return 0;
+}
+
+/* To the rows' sums the weights of a field, or of the bias. */
 static void add_weights(const struct field *f, bool single, int64_t rows, double *restrict sum)
 {
     const double *restrict w = f->w;
     const float *restrict w32 = (const float *)(const void *)f->w;
-    const uint32_t *restrict key_of = f->key_of;
     const double bias = single ? (double)w32[0] : w[0];
-    if (!f->table)
+    if (!f->place)
         for (int64_t i = 0; i < rows; i++)
             sum[i] += bias;
     else if (single)
         for (int64_t i = 0; i < rows; i++)
-            sum[i] += (double)w32[key_of[i]];
+            sum[i] += (double)w32[i];
     else
         for (int64_t i = 0; i < rows; i++)
-            sum[i] += w[key_of[i]];
+            sum[i] += w[i];
 }
 
-static void sum_field(struct ctr_lr_fields *q, struct part *p, struct field *f, const struct piece *c,
-                      const uint64_t *key, double *sum)
-{
-    const struct ctr_learning *l = &q->m->learning;
-    const struct ctr_coords s = { f->z, f->n, f->w, f->root, p->x, NULL };
-    if (f->table) {
-        find_slots(f, key, q->m->stride);
-    } else {
-        f->keys = 1;
-        f->row[0] = q->m->bias;
-    }
-    for (int64_t i = f->keys; i % LANES; i++)
-        f->row[i] = p->spare;
-    (void)q->kernel->forward[l->precision](l, &s, f->row, f->keys);
-    add_weights(f, l->precision == CTR_F32_STATE, c->rows, sum);
-}
-
-/* To each row the rate of its key, from the roots that sum_field left; p->g is not needed yet. */
+/* The same of rates, from the roots that sum_field left; p->g is not needed yet. */
 static void add_rates(struct ctr_lr_fields *q, struct part *p, const struct field *f, int64_t rows,
                       double *restrict sum)
 {
     const struct ctr_coords s = { .root = f->root };
-    const uint32_t *restrict key_of = f->key_of;
     double *restrict rate = p->g;
-    ctr_lr_uncertain_terms(&q->m->learning, NULL, &s, f->row, NULL, f->keys, rate);
+    ctr_lr_uncertain_terms(&q->m->learning, NULL, &s, f->row, NULL, f->place ? rows : 1, rate);
     for (int64_t i = 0; i < rows; i++)
-        sum[i] += rate[key_of[i]];
-}
-
-/* The sums of gradients and of their squares, a key, in the order of rows. */
-static void update_field(struct ctr_lr_fields *q, struct part *p, struct field *f, const struct piece *c,
-                         const double *restrict gradient)
-{
-    const struct ctr_learning *l = &q->m->learning;
-    const struct ctr_coords s = { f->z, f->n, f->w, f->root, p->x, NULL };
-    double *restrict g = p->g, *restrict squares = p->squares;
-    const uint32_t *restrict key_of = f->key_of;
-    memset(g, 0, (size_t)padded(f->keys) * sizeof *g);
-    memset(squares, 0, (size_t)padded(f->keys) * sizeof *squares);
-    for (int64_t i = 0, rows = c->rows; i < rows; i++) {
-        g[key_of[i]] += gradient[i];
-        squares[key_of[i]] += gradient[i] * gradient[i];
-    }
-    q->kernel->update_sums[l->precision](l, &s, f->row, f->keys, g, squares);
-}
-
-/* ---- a minibatch ---- */
-
-static int next_field(const struct ctr_lr_fields *q, int t, int i)
-{
-    do
-        i++;
-    while (i < q->fields && q->owner[q->field[i].lane] != t);
-    return i;
+        sum[i] += rate[f->place ? i : 0];
 }
 
 static double *lane_sums(const struct ctr_lr_fields *q, int parity, int lane)
@@ -338,35 +311,108 @@ static double *lane_sums(const struct ctr_lr_fields *q, int parity, int lane)
     return (double *)(void *)q->sums[parity].data + lane * padded(q->size);
 }
 
-/* The sums of this thread's lanes; while a field's keys are on their way from memory, those of the next ones are
- * found. */
-static int forward(struct ctr_lr_fields *q, int t, const struct piece *c, int parity)
+static int sum_field(struct ctr_lr_fields *q, struct part *p, struct field *f, const struct piece *c, int parity)
 {
-    struct part *p = &q->part[t];
-    for (int i = next_field(q, t, -1); i < q->fields; i = next_field(q, t, i)) {
-        int rc = q->field[i].table ? ctr_sparse_reserve(q->field[i].table, (uint64_t)c->rows, &p->err) : 0;
-        if (rc)
-            return rc;
-    }
-    const int sets = q->m->params.uncertainty ? 2 : 1;
-    for (int lane = 0; lane < LANES; lane++)
-        if (q->owner[lane] == t)
-            for (int of = 0; of < sets; of++)
-                memset(lane_sums(q, parity, of * LANES + lane), 0, (size_t)c->rows * sizeof(double));
-    int begun = next_field(q, t, -1), n = 0;
-    for (int i = begun, k = 0; i < q->fields; i = next_field(q, t, i), k++) {
-        for (; begun < q->fields && n < k + AHEAD; begun = next_field(q, t, begun), n++)
-            begin_field(p, &q->field[begun], c, begun, p->key[n % AHEAD]);
-        struct field *f = &q->field[i];
-        sum_field(q, p, f, c, p->key[k % AHEAD], lane_sums(q, parity, f->lane));
-        if (q->m->params.uncertainty)
-            add_rates(q, p, f, c->rows, lane_sums(q, parity, LANES + f->lane));
-    }
+    const struct ctr_learning *l = &q->m->learning;
+    const struct ctr_coords s = { f->z, f->n, f->w, f->root, p->x, NULL };
+    const int64_t n = f->place ? c->rows : 1;
+    int rc = f->place ? find_rows(q, f, c, &p->err) : 0;
+    if (rc)
+        return rc;
+    if (!f->place)
+        f->row[0] = q->m->bias;
+    for (int64_t i = n; i % LANES; i++)
+        f->row[i] = p->spare;
+    (void)q->kernel->forward[l->precision](l, &s, f->row, n);
+    add_weights(f, l->precision == CTR_F32_STATE, c->rows, lane_sums(q, parity, f->lane));
+    if (q->m->params.uncertainty)
+        add_rates(q, p, f, c->rows, lane_sums(q, parity, LANES + f->lane));
     return 0;
 }
 
+/* To each row the sums of its key, taken in the order of rows. All that a table row holds beside its hash is in z and
+ * n: until it is written anew it tells the first row that has its key. */
+static void sum_keys(const struct part *p, uint8_t *const *restrict row, int64_t rows)
+{
+    const double *restrict gradient = p->gradient;
+    uint32_t *restrict first = p->first;
+    struct pair *restrict sum = p->sum;
+    for (int64_t i = rows - 1; i >= 0; i--) {
+        const uint32_t number = (uint32_t)i;
+        memcpy(row[i] + sizeof(uint64_t), &number, sizeof number);
+        sum[i] = (struct pair){ 0, 0 };
+    }
+    for (int64_t i = 0; i < rows; i++) {
+        memcpy(&first[i], row[i] + sizeof(uint64_t), sizeof first[i]);
+        struct pair *to = &sum[first[i]];
+        to->g += gradient[i];
+        to->squares += gradient[i] * gradient[i];
+    }
+    for (int64_t i = 0; i < rows; i++) {
+        p->g[i] = sum[first[i]].g;
+        p->squares[i] = sum[first[i]].squares;
+    }
+}
+
+static void sum_bias(const struct part *p, int64_t rows)
+{
+    p->g[0] = p->squares[0] = 0;
+    for (int64_t i = 0; i < rows; i++) {
+        p->g[0] += p->gradient[i];
+        p->squares[0] += p->gradient[i] * p->gradient[i];
+    }
+}
+
+/* Rows that have one key write the same. */
+static void update_field(struct ctr_lr_fields *q, struct part *p, struct field *f, int64_t rows)
+{
+    const struct ctr_learning *l = &q->m->learning;
+    const struct ctr_coords s = { f->z, f->n, f->w, f->root, p->x, NULL };
+    const int64_t n = f->place ? rows : 1;
+    if (f->place)
+        sum_keys(p, f->row, rows);
+    else
+        sum_bias(p, rows);
+    for (int64_t i = n; i % LANES; i++)
+        p->g[i] = p->squares[i] = 0;
+    q->kernel->update_sums[l->precision](l, &s, f->row, n, p->g, p->squares);
+}
+
+/* ---- a minibatch ---- */
+
+/* The rows of the first fields of piece k are asked from memory. */
+static void begin_piece(struct ctr_lr_fields *q, int t, int k)
+{
+    const struct piece *c = (const struct piece *)(void *)q->pieces.data + k;
+    const struct part *p = &q->part[t];
+    for (int i = 0; i < CTR_MIN(p->fields, AHEAD); i++)
+        find_homes(q, p->field[i], c);
+}
+
+/* The sums of this thread's lanes over piece k. A field's rows move only here, where the piece before has been learned:
+ * then nobody has pointers to them. */
+static int sum_piece(struct ctr_lr_fields *q, int t, int k)
+{
+    const struct piece *c = (const struct piece *)(void *)q->pieces.data + k;
+    const int sets = q->m->params.uncertainty ? 2 : 1;
+    struct part *p = &q->part[t];
+    int rc = 0;
+    for (int lane = 0; lane < LANES; lane++)
+        if (q->owner[lane] == t)
+            for (int of = 0; of < sets; of++)
+                memset(lane_sums(q, k & 1, of * LANES + lane), 0, (size_t)c->rows * sizeof(double));
+    for (int i = 0; i < p->fields && !rc; i++) {
+        if (i + AHEAD < p->fields)
+            find_homes(q, p->field[i + AHEAD], c);
+        if (k && c[-1].whole)
+            update_field(q, p, p->field[i], c[-1].rows);
+        rc = sum_field(q, p, p->field[i], c, k & 1);
+    }
+    return rc;
+}
+
 /* Predictions and gradients from the sums of all threads; every thread makes them for itself. */
-static int predict(struct ctr_lr_fields *q, int t, const struct piece *c, int parity, double *gradient)
+static int predict(struct ctr_lr_fields *q, int t, const struct piece *c, int parity)
 {
     for (int64_t i = 0; i < c->rows; i++) {
         double sum[LANES];
@@ -377,7 +423,7 @@ static int predict(struct ctr_lr_fields *q, int t, const struct piece *c, int pa
             return ctr_lr_diverged(c->first + i + 1, &q->part[t].err);
         if (t == 0 && i >= c->known)
             c->score[i - c->known] = p;
-        gradient[i] = (c->weight ? c->weight[i] : 1) * (p - c->label[i]);
+        q->part[t].gradient[i] = (c->weight ? c->weight[i] : 1) * (p - c->label[i]);
     }
     return 0;
 }
@@ -392,25 +438,28 @@ static void predict_uncertain(const struct ctr_lr_fields *q, const struct piece 
     }
 }
 
+/* Between a thread's sums and those of the others it finds the homes of the next piece. */
 static void run_part(void *ctx, int64_t task, int worker)
 {
     struct ctr_lr_fields *q = ctx;
     int t = (int)task, n = (int)(q->pieces.len / sizeof(struct piece));
-    struct part *p = &q->part[t];
+    const struct piece *c = (const struct piece *)(void *)q->pieces.data;
     (void)worker;
-    for (int k = 0; k < n; k++) {
-        const struct piece *c = (const struct piece *)(void *)q->pieces.data + k;
-        double *gradient = (double *)(void *)p->key[0]; /* keys are no longer needed then */
-        if (forward(q, t, c, k & 1))
-            atomic_store(&q->failed, true);
-        ctr_meet(&q->meeting);
-        if (atomic_load(&q->failed) || predict(q, t, c, k & 1, gradient))
+    begin_piece(q, t, 0);
+    for (int k = 0; k < n; k++, c++) {
+        if (sum_piece(q, t, k))
+            atomic_store(&q->failed[k & 1], true);
+        const unsigned round = ctr_meet_arrive(&q->meeting);
+        if (k + 1 < n)
+            begin_piece(q, t, k + 1);
+        ctr_meet_wait(&q->meeting, round);
+        if (atomic_load(&q->failed[k & 1]) || predict(q, t, c, k & 1))
             return; /* all threads see the same */
         if (c->uncertainty && t == 0)
             predict_uncertain(q, c, k & 1);
-        for (int i = next_field(q, t, -1); c->whole && i < q->fields; i = next_field(q, t, i))
-            update_field(q, p, &q->field[i], c, gradient);
     }
+    for (int i = 0; c[-1].whole && i < q->part[t].fields; i++)
+        update_field(q, &q->part[t], q->part[t].field[i], c[-1].rows);
 }
 
 /* ---- calls ---- */
@@ -470,10 +519,20 @@ static int keep(struct ctr_lr_fields *q, const struct ctr_rows *r, int64_t from,
 static int run_pieces(struct ctr_lr_fields *q, struct ctr_err *err)
 {
     share_lanes(q);
-    atomic_store(&q->failed, false);
+    int rc = list_fields(q, err);
+    if (rc)
+        return rc;
+    atomic_store(&q->failed[0], false);
+    atomic_store(&q->failed[1], false);
     for (int t = 0; t < q->threads; t++)
         q->part[t].err.code = 0;
+    for (int i = 0; i < q->fields; i++)
+        if (q->field[i].place)
+            q->field[i].table = *q->field[i].place;
     ctr_pool_run(q->pool, q->threads, run_part, q);
+    for (int i = 0; i < q->fields; i++)
+        if (q->field[i].place)
+            *q->field[i].place = q->field[i].table;
     for (int t = 0; t < q->threads; t++)
         if (q->part[t].err.code) {
             *err = q->part[t].err;

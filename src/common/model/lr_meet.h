@@ -1,36 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * lr_meet: where the threads of a minibatch wait for each other. */
+ * lr_meet: where the threads of a minibatch wait for each other. A minibatch is some ten microseconds, so who comes
+ * early looks again and again; whoever is still alone after several times that waits for a thread that has no
+ * processor, and sleeps, which leaves it one. */
 #ifndef CTR_LR_MEET_H
 #define CTR_LR_MEET_H
 
-#include <sched.h>
+#include <pthread.h>
 #include <stdatomic.h>
 
 struct ctr_meeting {
     int threads;
+    pthread_mutex_t lock;
+    pthread_cond_t on; /* round was raised */
     _Alignas(64) atomic_int arrived;
     _Alignas(64) atomic_uint round;
+    atomic_int asleep;
 };
 
-/* All threads come here before one goes on. A minibatch is some ten microseconds: too short to sleep, but a thread that
- * has no processor must get one. */
+void ctr_meeting_init(struct ctr_meeting *m, int threads);
+void ctr_meeting_free(struct ctr_meeting *m);
+
+/* All threads come here before one goes on: `wait` gets what `arrive` returned, and work may lie between the two. */
+unsigned ctr_meet_arrive(struct ctr_meeting *m);
+void ctr_meet_wait(struct ctr_meeting *m, unsigned round);
 static inline void ctr_meet(struct ctr_meeting *m)
 {
-    enum { SPINS = 2000 };
-    if (m->threads == 1)
-        return;
-    unsigned round = atomic_load(&m->round);
-    if (atomic_fetch_add(&m->arrived, 1) + 1 == m->threads) {
-        atomic_store(&m->arrived, 0);
-        atomic_store(&m->round, round + 1);
-        return;
-    }
-    for (int i = 0; atomic_load_explicit(&m->round, memory_order_acquire) == round; i++)
-        if (i < SPINS)
-            __asm__ volatile("" ::: "memory");
-        else
-            sched_yield();
+    ctr_meet_wait(m, ctr_meet_arrive(m));
 }
 
 #endif

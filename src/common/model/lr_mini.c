@@ -68,6 +68,7 @@ void ctr_lr_mini_free(struct ctr_lr_mini *q)
             ctr_buf_free(bufs[i]);
     }
     ctr_pool_free(q->pool);
+    ctr_meeting_free(&q->meeting);
     free(q->table_lane);
     free(q->part);
     free(q);
@@ -82,7 +83,8 @@ int ctr_lr_mini_new(struct ctr_lr_mini **out, int64_t rows, int threads, struct 
     q->size = rows;
     int rc = ctr_pool_new(&q->pool, CTR_MIN(CTR_MAX(threads, 1), LANES), err);
     if (!rc) {
-        q->threads = q->meeting.threads = ctr_pool_threads(q->pool);
+        q->threads = ctr_pool_threads(q->pool);
+        ctr_meeting_init(&q->meeting, q->threads);
         size_t bytes = (size_t)q->threads * sizeof *q->part;
         q->part = aligned_alloc(64, bytes);
         rc = q->part ? 0 : ctr_fail_nomem(err, bytes);
