@@ -67,4 +67,35 @@ ok "models learned on one and on the other" close cpu-cpu.p gpu-gpu.p
 exits "memory that does not suffice" 1 train --device gpu --device-memory 64K -o none.arrows
 err_like "says what is needed" 'more are needed beside .*, and --device-memory allows 64 KiB|bytes of scratch are needed'
 ok "and nothing is written" test ! -e none.arrows
+
+# ---- bad input and reliability are those of the CPU
+exits "a driver without device" 1 env CTR_CUDA_ON_HOST_DEVICES=0 ctr-train mlp -q --device gpu -o none.arrows rows.arrows
+err_like "no silent fall-back" 'no GPU: the driver finds no device'
+exits "nor when predicting" 1 env CTR_CUDA_ON_HOST_DEVICES=0 ctr-predict -q --device gpu gpu.arrows rows.arrows
+exits "no driver" 1 env CTR_CUDA_ON_HOST_DRIVER=0 ctr-train mlp -q --device gpu -o none.arrows rows.arrows
+err_like "says so" 'no GPU: no driver is there'
+perl -pe 's/0\.1\.0(?=\0{27})/0.0.9/' "$onhost" >old.so
+exits "a plug-in of another version" 1 env CTR_CUDA_PLUGIN="$W/old.so" ctr-train mlp -q --device gpu -o none.arrows rows.arrows
+err_like "says which" 'plug-in of version 0.0.9 .* install both from one build'
+exits "memory that does not suffice to predict" 1 ctr-predict -q --device gpu --device-memory 1K gpu.arrows rows.arrows
+err_like "says what is needed" 'more are needed beside .*, and --device-memory allows 1 KiB'
+exits "--init with another shape" 1 ctr-train mlp -q --device gpu --init gpu.arrows --embedding 5 --hidden 16,9 -o none.arrows rows.arrows
+err_like "says what differs" 'gpu.arrows: the model has the parameter 1.weight of 8 x 16, with these options it is 1.weight of 9 x 16'
+printf 'label click\nfeature a = a + 1\nfeature b\ndense x\n' >other.plan
+ctr-import -q --format csv --header rows.csv | ctr-extract -q other.plan -o other.arrows
+exits "a model of another plan" 1 ctr-predict -q --device gpu gpu.arrows other.arrows
+err_like "is refused" 'were made by plan [0-9a-f]+, gpu.arrows learned from plan'
+for order in '' kernels; do
+    export CTR_CUDA_ON_HOST_ORDER=$order
+    exits "a learner that diverges (${order:-at once})" 1 train --device gpu --rate 1e30 --checkpoint n.ckpt --checkpoint-every 70 -o none.arrows
+    err_like "names the row" 'row (3[0-9][0-9]|[45][0-9][0-9]|600): .*the learner diverged; scale numbers down, or lower --rate'
+    ok "and leaves no model" test ! -e none.arrows
+    rm -f n.ckpt*
+done
+unset CTR_CUDA_ON_HOST_ORDER
+awk -F, -v OFS=, 'NR == 2501 { $4 = "1e37" } { print }' rows.csv >late.csv
+ctr-import -q --format csv --header late.csv | ctr-extract -q plan | ctr-cat --batch 77 -o late.arrows
+exits "a number that overflows late" 1 ctr-train mlp -q --device gpu --embedding 5 --hidden 16,8 --minibatch 300 --rate 100 --checkpoint n.ckpt --checkpoint-every 70 -o none.arrows late.arrows
+err_like "names the row" 'late.arrows: row (2[4-9][0-9][0-9]|3[0-9][0-9][0-9]): '
+ok "the last good checkpoint is kept, and predicts" sh -c 'ctr-predict -q n.ckpt rows.arrows >/dev/null && ctr-predict -q --device gpu n.ckpt rows.arrows >/dev/null'
 done_testing
