@@ -140,10 +140,12 @@ static inline struct text short_text(const char *p, uint32_t n, bool room)
     return to;
 }
 
-/* The first of the slots where a text may be. */
+/* The first of the slots where a text may be, by the highest bits of a product, which depend on all below. */
 static inline uint64_t slot_of(const struct text *t, uint64_t slots)
 {
-    return ctr_mix64(t->word[0] ^ t->word[1] * 0x9e3779b97f4a7c15u) & (slots - 1);
+    uint64_t h = t->word[0] * 0x9e3779b97f4a7c15u + t->word[1] * 0xd6e8feb86659fd93u;
+
+    return (uint64_t)((unsigned __int128)h * slots >> 64);
 }
 
 static inline uint32_t find_text(const struct known *known, const uint32_t *slot, const struct text *t)
