@@ -52,7 +52,8 @@ sub resume_rows {
         push @o, qw(--hidden 8,4) if $o[0] eq 'mlp' && $words !~ /--hidden/;
         push @o, qw(--passes 2) unless $words =~ /--passes/;
         push @o, qw(-o out/main) unless $words =~ / -o /;
-        push @rows, [$name, ['ctr-train', @o, '--resume', '--checkpoint', 'out/c', '--checkpoint-every', $EVERY, '--progressive', 'out/scores']];
+        push @rows, [$name, ['ctr-train', @o, '--resume', '--checkpoint', 'out/c', '--checkpoint-every', $EVERY,
+            $words =~ /--validation-every/ ? () : ('--progressive', 'out/scores')]];
     }
     return @rows;
 }
@@ -62,8 +63,11 @@ sub resume_run {
     return run(dir => $at, args => [@$args, 'feat.arrows'], limit => 60, env => \%env);
 }
 
-# The words at the end, but for those about memory.
-sub said { my $e = slurp("$_[0]/err") // ''; return join '', map { s/ \(.*\)//r } grep { !/^ctr-train: (?:resumed|no checkpoint)|^ *(?:average|loss|[\d.]+) |^(?:bytes a key|shared values)/ } $e =~ /.*\n/g }
+# The table at the end, but for what is about memory.
+sub said {
+    my ($table) = (slurp("$_[0]/err") // '') =~ /^(rows .*)/ms;
+    return join '', map { s/ \(.*\)//r } grep { !/^(?:bytes a key|shared values)/ } ($table // 'nothing') =~ /.*\n?/g;
+}
 
 line '7d', 'resumed with every kind of state', sub {
     my ($quick, $dir) = @_;

@@ -1,22 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Plans: parsed, bound to columns of every type, explained, fitted and run, with the names of the keys. */
+ * Plans: parsed, bound to columns of every type, explained, fitted and run, with the names of the keys; their signals.
+ */
 #include "harness.h"
 
 #include "common/feature/feature.h"
 
-static void fit(struct ctr_program *g)
+/* A program that was shown can run, and no more be fitted: another one is bound. */
+static void fit(struct ctr_plan *p)
 {
     struct ctr_err err = { 0 };
+    struct ctr_program *g = NULL;
     struct ctr_out *out = NULL;
     struct ctr_plan *again = NULL;
-    if (ctr_program_fit(g, fuzz_batch(), &err) < 0 || ctr_program_fit_finish(g, &err) < 0)
-        return;
-    if (ctr_out_open(&out, fuzz_out(1), 0, &err) >= 0 && ctr_program_fit_save(g, out, &err) >= 0 &&
-        ctr_out_commit(out, &err) >= 0)
+    if (ctr_program_bind(&g, p, fuzz_batch()->schema, &err) >= 0 && ctr_program_fit(g, fuzz_batch(), &err) >= 0 &&
+        ctr_program_fit_finish(g, &err) >= 0 && ctr_out_open(&out, fuzz_out(1), 0, &err) >= 0 &&
+        ctr_program_fit_save(g, out, &err) >= 0 && ctr_out_commit(out, &err) >= 0)
         FUZZ_CHECK(!ctr_plan_open(&again, fuzz_path(1), &err)); /* what is saved is read */
     ctr_plan_free(again);
     ctr_out_free(out);
+    ctr_program_free(g);
 }
 
 static void run(struct ctr_program *g)
@@ -34,6 +37,24 @@ static void run(struct ctr_program *g)
     ctr_out_free(out);
 }
 
+static int look(void *ctx, const struct ctr_plan_signal *s, struct ctr_err *err)
+{
+    (void)ctx;
+    (void)err;
+    FUZZ_CHECK(strlen(s->hash) == 32 && s->definition[0]);
+    return 0;
+}
+
+/* Each signal, and the vocabularies of its table. */
+static void signals(const struct ctr_plan *p)
+{
+    struct ctr_strs sections = { 0 };
+    struct ctr_err err = { 0 };
+    FUZZ_CHECK(!ctr_plan_signals(p, look, NULL, &err) || err.what[0]);
+    FUZZ_CHECK(!ctr_plan_vocabs(p, "item", &sections, &err) || err.what[0]);
+    ctr_strs_free(&sections);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct ctr_plan *p = NULL;
@@ -44,11 +65,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         FUZZ_CHECK(err.what[0]);
         return 0;
     }
+    signals(p);
     if (ctr_program_bind(&g, p, fuzz_batch()->schema, &err) >= 0) {
         bool shown = !ctr_program_explain(g, &text, &err) && !ctr_program_dot(g, &text, &err);
         FUZZ_CHECK(shown);
-        if (shown)
-            (ctr_plan_needs_fit(p) ? fit : run)(g);
+        if (shown && ctr_plan_needs_fit(p))
+            fit(p);
+        else if (shown)
+            run(g);
     }
     ctr_buf_free(&text);
     ctr_program_free(g);
