@@ -34,13 +34,23 @@ struct single {
     int64_t *mean_of;      /* by table: the row that it is of */
     int64_t rows;
     ctr_sigmoids *sigmoids;
+    struct ctr_buf *order; /* by table, while models are saved: keys sorted, struct ctr_lr_place */
 };
+
+/* The order of keys that files were written in is good until more come, and costs memory. */
+static void forget_order(struct single *q)
+{
+    for (int t = 0; q->order && t < q->tables; t++)
+        ctr_buf_free(&q->order[t]);
+}
 
 static void single_free(void *learner)
 {
     struct single *q = learner;
     if (!q)
         return;
+    forget_order(q);
+    free(q->order);
     ctr_lr_free(q->one);
     free(q->has);
     free(q->mask);
@@ -133,6 +143,8 @@ static bool has_table(const struct single *q, int table, int variant)
 static int make_room(struct single *q, int tables, struct ctr_err *err)
 {
     const size_t n = (size_t)tables + 1;
+    forget_order(q);
+    free(q->order);
     free(q->has);
     free(q->mask);
     free(q->share);
@@ -143,8 +155,9 @@ static int make_room(struct single *q, int tables, struct ctr_err *err)
     q->share = calloc(n, sizeof *q->share);
     q->mean = calloc(n, sizeof *q->mean);
     q->mean_of = calloc(n, sizeof *q->mean_of);
+    q->order = calloc(n, sizeof *q->order);
     q->mask = lanes_new(n * (size_t)q->groups, err);
-    if (!q->has || !q->share || !q->mean || !q->mean_of || !q->mask)
+    if (!q->has || !q->share || !q->mean || !q->mean_of || !q->order || !q->mask)
         return ctr_fail_nomem(err, n * q->words * sizeof *q->has);
     return 0;
 }
@@ -239,7 +252,9 @@ static int learn_row(struct lr *m, const struct ctr_rows *r, int64_t i, const st
 
 static int single_train_rows(void *learner, const struct ctr_rows *r, double *score, int64_t bound, struct ctr_err *err)
 {
-    return ctr_model_lr.train_rows(((struct single *)learner)->one, r, score, bound, err);
+    struct single *q = learner;
+    forget_order(q);
+    return ctr_model_lr.train_rows(q->one, r, score, bound, err);
 }
 
 static int single_end_pass(void *learner, struct ctr_err *err)
@@ -303,6 +318,18 @@ static int single_load_one(void *learner, int i, struct ctr_strs *tables, struct
 
 /* ---- each model alone ---- */
 
+struct placing {
+    struct ctr_buf *order;
+    const struct ctr_sparse *table;
+};
+
+static int add_place(void *ctx, uint64_t key, const uint8_t *row, struct ctr_err *err)
+{
+    const struct placing *p = ctx;
+    const struct ctr_lr_place place = { key, (uint64_t)(row - p->table->rows) / p->table->stride };
+    return ctr_buf_append(p->order, &place, sizeof place, err);
+}
+
 static int copy_table(const struct ctr_sparse *from, struct ctr_sparse *to, struct ctr_err *err)
 {
     uint64_t at = 0;
@@ -310,6 +337,30 @@ static int copy_table(const struct ctr_sparse *from, struct ctr_sparse *to, stru
     for (const uint8_t *row; !rc && (row = ctr_sparse_next(from, &at));)
         memcpy(ctr_sparse_get(to, ctr_sparse_row_hash(row)) + 8, row + 8, from->stride - 8);
     return rc;
+}
+
+/* Table t of a model that is saved is that of all, in the order of keys, which is made once. */
+static int show_table(const struct single *q, int t, struct lr *m, struct ctr_err *err)
+{
+    const struct ctr_sparse *from = &q->one->table[t];
+    struct placing p = { &q->order[t], from };
+    int rc = 0;
+    if (q->order[t].len != from->used * sizeof(struct ctr_lr_place)) {
+        ctr_buf_clear(p.order);
+        rc = ctr_sparse_sorted(from, add_place, &p, err);
+    }
+    m->sorted[t] = (struct ctr_lr_sorted){ (const struct ctr_lr_place *)(const void *)p.order->data, from->used,
+                                           from->rows, from->stride };
+    return rc;
+}
+
+/* One key in 2^64 has no slot in its table; then models are copies. */
+static bool all_in_slots(const struct single *q)
+{
+    bool all = true;
+    for (int t = 0; t < q->tables; t++)
+        all &= !q->one->table[t].has_zero;
+    return all;
 }
 
 static int single_alone(const void *learner, int i, const struct ctr_strs *names, void **out, struct ctr_err *err)
@@ -324,9 +375,13 @@ static int single_alone(const void *learner, int i, const struct ctr_strs *names
         return rc;
     struct lr *m = *out;
     rc = ctr_lr_bind(m, names, err);
+    const size_t tables = (size_t)CTR_MAX(q->tables, m->tables) + 1;
+    if (!rc && all_in_slots(q) && !(m->sorted = calloc(tables, sizeof *m->sorted)))
+        rc = ctr_fail_nomem(err, tables * sizeof *m->sorted);
+    m->sorted_as = &q->one->learning;
     for (int t = 0; t < q->tables && !rc; t++)
         if (has_table(q, t, i))
-            rc = copy_table(&q->one->table[t], &m->table[t], err);
+            rc = m->sorted ? show_table(q, t, m, err) : copy_table(&q->one->table[t], &m->table[t], err);
     memcpy(m->bias, q->one->bias, sizeof m->bias);
     m->more.event = q->one->more.event;
     if (rc)
