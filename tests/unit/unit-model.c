@@ -216,13 +216,10 @@ static void test_params(void)
 
 int main(void)
 {
-    int kernels = 0;
-    while (ctr_ftrl_kernel_at(kernels))
-        kernels++;
-    for (int i = 0; i < kernels; i++)
+    for (int i = 0; ctr_ftrl_kernel_at(i); i++)
         for (int state = 0; state < 2; state++)
-            if (ctr_ftrl_kernel_at(i)->usable())
-                test_kernel(ctr_ftrl_kernel_at(i), ctr_ftrl_kernel_at(kernels - 1), state);
+            if (ctr_cpu_may((enum ctr_cpu)i))
+                test_kernel(ctr_ftrl_kernel_at(i), ctr_ftrl_kernel_at(CTR_CPU_PLAIN), state);
     test_rows();
     test_training("f64", 1e-12);
     test_training("f32", 1e-4);

@@ -172,6 +172,7 @@ bool ctr_time_parse(const char *format, const char *p, size_t n, int64_t *ms);
  * the highest to be used) does not forbid it. Every level gives the same bits. */
 enum ctr_cpu { CTR_CPU_PLAIN, CTR_CPU_AVX2, CTR_CPU_AVX512 };
 bool ctr_cpu_may(enum ctr_cpu level);
+enum ctr_cpu ctr_cpu_best(void); /* the highest that may be used */
 
 /* ---- output files: out.c ------------------------------------------------------------------------------------------
  */

@@ -28,3 +28,11 @@ bool ctr_cpu_may(enum ctr_cpu level)
     return level == CTR_CPU_PLAIN;
 #endif
 }
+
+enum ctr_cpu ctr_cpu_best(void)
+{
+    int level = CTR_CPU_AVX512;
+    while (level > CTR_CPU_PLAIN && !ctr_cpu_may((enum ctr_cpu)level))
+        level--;
+    return (enum ctr_cpu)level;
+}

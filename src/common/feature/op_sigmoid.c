@@ -4,6 +4,7 @@
  * compiled for the instruction sets that help. Where a branch would be taken the scalar one answers. */
 #include <math.h>
 
+#include "common/base/isa.h"
 #include "common/feature/opint.h"
 
 static const double FAR = 708; /* exp(-708) is above 2^-1022 */
@@ -40,28 +41,17 @@ static void far_ones(const double *x, double *p, int64_t n)
         far_ones(x, p, n);                                                                                             \
     }
 
-#define FAST __attribute__((optimize("O3")))
-DEFINE_KERNEL(plain, FAST)
-#if defined(__x86_64__)
-DEFINE_KERNEL(avx2, FAST __attribute__((target("avx2"))))
-DEFINE_KERNEL(avx512, FAST __attribute__((target("avx512f,avx512dq,avx512vl,prefer-vector-width=512"))))
-#endif
+CTR_EACH_ISA(DEFINE_KERNEL)
+
+#define KERNEL_ROW(isa) sigmoids_##isa
+static ctr_sigmoids *const kernels[] = CTR_ISA_TABLE(KERNEL_ROW);
 
 ctr_sigmoids *ctr_sigmoids_at(enum ctr_cpu level)
 {
-#if defined(__x86_64__)
-    if (level == CTR_CPU_AVX512)
-        return sigmoids_avx512;
-    if (level == CTR_CPU_AVX2)
-        return sigmoids_avx2;
-#endif
-    return level == CTR_CPU_PLAIN ? sigmoids_plain : NULL;
+    return level < CTR_COUNT(kernels) ? kernels[level] : NULL;
 }
 
 ctr_sigmoids *ctr_sigmoids_best(void)
 {
-    int level = CTR_CPU_AVX512;
-    while (level > CTR_CPU_PLAIN && !ctr_cpu_may((enum ctr_cpu)level))
-        level--;
-    return ctr_sigmoids_at((enum ctr_cpu)level);
+    return kernels[ctr_cpu_best()];
 }

@@ -2,6 +2,7 @@
  *
  * metric: the table of metrics. A metric is one row: what it is called, what it needs, and its value from the sums of a
  * slice. Nothing else in the tree names a metric. */
+#include "common/base/isa.h"
 #include "common/metric/metric.h"
 
 #include "common/feature/op.h"
@@ -38,34 +39,20 @@ losses_body(const double *restrict score, const double *restrict label, int64_t 
     return fractional;
 }
 
-typedef bool losses_kernel(const double *score, const double *label, int64_t n, double *out);
-
 #define LOSSES(isa, attributes)                                                                                        \
-    __attribute__((optimize("O3")))                                                                                    \
     attributes static bool losses_##isa(const double *score, const double *label, int64_t n, double *out)              \
     {                                                                                                                  \
         return losses_body(score, label, n, out);                                                                      \
     }
-LOSSES(plain, )
-#if defined(__x86_64__)
-LOSSES(avx2, __attribute__((target("avx2"))))
-LOSSES(avx512, __attribute__((target("avx512f,avx512dq,avx512vl,prefer-vector-width=512"))))
-#endif
+CTR_EACH_ISA(LOSSES)
 
-static losses_kernel *losses_best(void)
-{
-#if defined(__x86_64__)
-    if (ctr_cpu_may(CTR_CPU_AVX512))
-        return losses_avx512;
-    if (ctr_cpu_may(CTR_CPU_AVX2))
-        return losses_avx2;
-#endif
-    return losses_plain;
-}
+#define LOSSES_ROW(isa) losses_##isa
+static bool (*const losses[])(const double *score, const double *label, int64_t n,
+                              double *out) = CTR_ISA_TABLE(LOSSES_ROW);
 
 void ctr_log_losses(const double *score, const double *label, int64_t n, double *out)
 {
-    if (losses_best()(score, label, n, out))
+    if (losses[ctr_cpu_best()](score, label, n, out))
         for (int64_t i = 0; i < n; i++)
             out[i] = ctr_log_loss(score[i], label[i]);
 }

@@ -2,6 +2,7 @@
  *
  * The kernels of FTRL-Proximal: one body, compiled for the instruction sets that help, chosen at run time. See ftrl.h
  * for the formulas. Loops run over padded arrays, so that the compiler turns them into whole vectors. */
+#include "common/base/isa.h"
 #include "common/model/ftrl.h"
 
 #include <math.h>
@@ -164,39 +165,15 @@ DEFINE_BODY(float, f32, sqrtf, fabsf)
 
 #define KERNEL_ROW(isa)                                                                                                \
     {                                                                                                                  \
-        .name = #isa, .usable = usable_##isa, .forward = { forward_f64_##isa, forward_f32_##isa },                     \
+        .name = #isa, .forward = { forward_f64_##isa, forward_f32_##isa },                                             \
         .update = { update_f64_##isa, update_f32_##isa },                                                              \
         .update_late = { update_late_f64_##isa, update_late_f32_##isa },                                               \
         .update_sums = { update_sums_f64_##isa, update_sums_f32_##isa },                                               \
     }
 
-#define FAST __attribute__((optimize("O3")))
-DEFINE_KERNEL(plain, FAST)
-static bool usable_plain(void)
-{
-    return true;
-}
+CTR_EACH_ISA(DEFINE_KERNEL)
 
-#if defined(__x86_64__)
-DEFINE_KERNEL(avx2, FAST __attribute__((target("avx2"))))
-static bool usable_avx2(void)
-{
-    return ctr_cpu_may(CTR_CPU_AVX2);
-}
-DEFINE_KERNEL(avx512, FAST __attribute__((target("avx512f,avx512dq,avx512vl,prefer-vector-width=512"))))
-static bool usable_avx512(void)
-{
-    return ctr_cpu_may(CTR_CPU_AVX512);
-}
-#endif
-
-static const struct ctr_ftrl_kernel kernels[] = {
-#if defined(__x86_64__)
-    KERNEL_ROW(avx512),
-    KERNEL_ROW(avx2),
-#endif
-    KERNEL_ROW(plain),
-};
+static const struct ctr_ftrl_kernel kernels[] = CTR_ISA_TABLE(KERNEL_ROW);
 
 const struct ctr_ftrl_kernel *ctr_ftrl_kernel_at(int i)
 {
@@ -205,10 +182,7 @@ const struct ctr_ftrl_kernel *ctr_ftrl_kernel_at(int i)
 
 const struct ctr_ftrl_kernel *ctr_ftrl_kernel_best(void)
 {
-    int i = 0;
-    while (!kernels[i].usable())
-        i++;
-    return &kernels[i];
+    return &kernels[ctr_cpu_best()];
 }
 
 double ctr_ftrl_weight64(const struct ctr_learning *p, double z, double root)

@@ -21,7 +21,6 @@ typedef void ctr_update_sums(const struct ctr_learning *p, const struct ctr_coor
 /* Index of the functions: CTR_F64_STATE or CTR_F32_STATE. */
 struct ctr_ftrl_kernel {
     const char *name;
-    bool (*usable)(void);
     ctr_forward *forward[2];
     ctr_update *update[2], *update_late[2];
     /* After forward, with a sum of gradients and one of their squares for each coordinate (padded with 0). */

@@ -30,7 +30,6 @@ struct ctr_eight_row {
 /* Index of the functions: CTR_F64_STATE or CTR_F32_STATE. */
 struct ctr_eight_kernel {
     const char *name;
-    bool (*usable)(void);
     /* Weights and square roots; dot, unless it is NULL, gets the dot product of every lane, where coordinate i of the
      * row is coordinate i of all lanes. */
     void (*forward[2])(const struct ctr_eight_params *p, const struct ctr_eight_row *r, double *dot);

@@ -157,7 +157,6 @@ typedef void ctr_coords_loop(const struct ctr_learning *p, const struct ctr_coor
 typedef void ctr_coords_step(const struct ctr_learning *p, const struct ctr_coords *s, int64_t room, double g);
 struct ctr_isa {
     const char *name;
-    bool (*usable)(void);
     /* Index 0: double, 1: float. */
     ctr_coords_loop *root[CTR_RATES][2];       /* n^.5 */
     ctr_coords_step *advance[CTR_RATES][2][2]; /* n and next with the row; second index: holds */

@@ -4,10 +4,10 @@
  * element-wise IEEE operations, so that all agree. */
 #include <tgmath.h> /* sqrt, fabs and copysign of either type */
 
+#include "common/base/isa.h"
 #include "common/model/optimizer.h"
 
 #define COUNT_BITS 11
-#define FAST       __attribute__((optimize("O3")))
 #define LOOP       static inline __attribute__((always_inline))
 
 typedef double lanes __attribute__((vector_size(CTR_LANES * sizeof(double))));
@@ -137,7 +137,7 @@ LOOP void round_any(const struct ctr_learning *p, const struct ctr_coords *s, in
     }
 #define ISA_ROW(isa)                                                                                                   \
     {                                                                                                                  \
-        .name = #isa, .usable = usable_##isa,                                                                          \
+        .name = #isa,                                                                                                  \
         .root = { [CTR_RATE_SQUARES] = PAIR(root_squares, isa),                                                        \
                   [CTR_RATE_COUNTS] = PAIR(root_counts, isa),                                                          \
                   [CTR_RATE_GLOBAL] = PAIR(root_global, isa) },                                                        \
@@ -169,45 +169,25 @@ LOOP void round_any(const struct ctr_learning *p, const struct ctr_coords *s, in
     Q13_LOOP(expand, isa, attributes) Q13_LOOP(shrink, isa, attributes) Q13_LOOP(round, isa, attributes)
 
 #define ISA        plain
-#define ATTRIBUTES FAST
+#define ATTRIBUTES CTR_FAST
 #include "common/model/optimizer_types.h"
-Q13_LOOPS(plain, FAST)
-static bool usable_plain(void)
-{
-    return true;
-}
 
 #if defined(__x86_64__)
 #undef ISA
 #undef ATTRIBUTES
 #define ISA        avx2
-#define ATTRIBUTES FAST __attribute__((target("avx2")))
+#define ATTRIBUTES CTR_FAST_AVX2
 #include "common/model/optimizer_types.h"
-Q13_LOOPS(avx2, ATTRIBUTES)
-static bool usable_avx2(void)
-{
-    return ctr_cpu_may(CTR_CPU_AVX2);
-}
 
 #undef ISA
 #undef ATTRIBUTES
 #define ISA        avx512
-#define ATTRIBUTES FAST __attribute__((target("avx512f,avx512dq,avx512vl,prefer-vector-width=512")))
+#define ATTRIBUTES CTR_FAST_AVX512
 #include "common/model/optimizer_types.h"
-Q13_LOOPS(avx512, ATTRIBUTES)
-static bool usable_avx512(void)
-{
-    return ctr_cpu_may(CTR_CPU_AVX512);
-}
 #endif
 
-static const struct ctr_isa isas[] = {
-#if defined(__x86_64__)
-    ISA_ROW(avx512),
-    ISA_ROW(avx2),
-#endif
-    ISA_ROW(plain),
-};
+CTR_EACH_ISA(Q13_LOOPS)
+static const struct ctr_isa isas[] = CTR_ISA_TABLE(ISA_ROW);
 
 const struct ctr_isa *ctr_isa_at(int i)
 {
@@ -216,10 +196,7 @@ const struct ctr_isa *ctr_isa_at(int i)
 
 const struct ctr_isa *ctr_isa_best(void)
 {
-    int i = 0;
-    while (!isas[i].usable())
-        i++;
-    return &isas[i];
+    return &isas[ctr_cpu_best()];
 }
 
 uint64_t ctr_count_value(uint16_t c)

@@ -113,7 +113,6 @@ struct ctr_sparse_homes {
 };
 struct ctr_sparse_kernel {
     const char *name;
-    bool (*usable)(void);
     void (*hash)(const uint64_t *restrict key, int64_t n, uint64_t *restrict h); /* ctr_sparse_hash */
     /* ctr_sparse_home of h[i] in table i */
     void (*home)(const struct ctr_sparse_homes *t, uint64_t stride, const uint64_t *restrict h, int64_t k,
@@ -122,7 +121,7 @@ struct ctr_sparse_kernel {
      * hashes of 0, the bits are returned. */
     uint64_t (*find)(const uint64_t *restrict h, uint64_t stride, int64_t k, uint8_t **restrict slot);
 };
-const struct ctr_sparse_kernel *ctr_sparse_kernel_at(int i); /* fastest first; NULL past the end */
+const struct ctr_sparse_kernel *ctr_sparse_kernel_at(int i); /* by enum ctr_cpu; NULL past the end */
 const struct ctr_sparse_kernel *ctr_sparse_kernel_best(void);
 
 uint8_t *ctr_sparse_add(struct ctr_sparse *t, uint8_t *empty, uint64_t h); /* the slow part of get: a new key */

@@ -2,6 +2,7 @@
  *
  * The loops of sparse tables that vectorise: hashes of a column of keys, homes of a row of hashes. One body, compiled
  * for the instruction sets that help; integers, so that all agree. */
+#include "common/base/isa.h"
 #include "common/model/sparse.h"
 
 #define BODY static inline __attribute__((always_inline))
@@ -76,7 +77,6 @@ BODY uint64_t find_body(const uint64_t *restrict h, uint64_t stride, int64_t k, 
     return bits;
 }
 
-#define FAST __attribute__((optimize("O3")))
 #define DEFINE_KERNEL(isa, attributes)                                                                                 \
     attributes static void hash_##isa(const uint64_t *restrict key, int64_t n, uint64_t *restrict h)                   \
     {                                                                                                                  \
@@ -93,32 +93,13 @@ BODY uint64_t find_body(const uint64_t *restrict h, uint64_t stride, int64_t k, 
         return find_body(h, stride, k, slot);                                                                          \
     }
 
-DEFINE_KERNEL(plain, FAST)
-static bool usable_plain(void)
-{
-    return true;
-}
+CTR_EACH_ISA(DEFINE_KERNEL)
 
-#if defined(__x86_64__)
-DEFINE_KERNEL(avx2, FAST __attribute__((target("avx2"))))
-static bool usable_avx2(void)
-{
-    return ctr_cpu_may(CTR_CPU_AVX2);
-}
-DEFINE_KERNEL(avx512, FAST __attribute__((target("avx512f,avx512dq,avx512vl,prefer-vector-width=512"))))
-static bool usable_avx512(void)
-{
-    return ctr_cpu_may(CTR_CPU_AVX512);
-}
-#endif
-
-static const struct ctr_sparse_kernel kernels[] = {
-#if defined(__x86_64__)
-    { "avx512", usable_avx512, hash_avx512, home_avx512, find_avx512 },
-    { "avx2", usable_avx2, hash_avx2, home_avx2, find_avx2 },
-#endif
-    { "plain", usable_plain, hash_plain, home_plain, find_plain },
-};
+#define KERNEL_ROW(isa)                                                                                                \
+    {                                                                                                                  \
+#isa, hash_##isa, home_##isa, find_##isa                                                                       \
+    }
+static const struct ctr_sparse_kernel kernels[] = CTR_ISA_TABLE(KERNEL_ROW);
 
 const struct ctr_sparse_kernel *ctr_sparse_kernel_at(int i)
 {
@@ -127,8 +108,5 @@ const struct ctr_sparse_kernel *ctr_sparse_kernel_at(int i)
 
 const struct ctr_sparse_kernel *ctr_sparse_kernel_best(void)
 {
-    int i = 0;
-    while (!kernels[i].usable())
-        i++;
-    return &kernels[i];
+    return &kernels[ctr_cpu_best()];
 }

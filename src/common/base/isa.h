@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * isa: one body, compiled for the instruction sets that help, chosen at run time. All give the same bits.
+ *
+ *     static inline __attribute__((always_inline)) void scale_body(double *x, int64_t n) { … }
+ *     #define SCALE(isa, attributes) attributes static void scale_##isa(double *x, int64_t n) { scale_body(x, n); }
+ *     CTR_EACH_ISA(SCALE)
+ *     #define ROW(isa) scale_##isa
+ *     static void (*const scales[])(double *x, int64_t n) = CTR_ISA_TABLE(ROW);
+ *     … scales[ctr_cpu_best()](x, n);
+ *
+ * Such a table has a row a level of enum ctr_cpu, as far as the compiler knows them.
+ */
+#ifndef CTR_ISA_H
+#define CTR_ISA_H
+
+#include "common/base/base.h"
+
+#define CTR_FAST __attribute__((optimize("O3")))
+
+#if defined(__x86_64__)
+#define CTR_FAST_AVX2        CTR_FAST __attribute__((target("avx2")))
+#define CTR_FAST_AVX512      CTR_FAST __attribute__((target("avx512f,avx512dq,avx512vl,prefer-vector-width=512")))
+#define CTR_EACH_ISA(define) define(plain, CTR_FAST) define(avx2, CTR_FAST_AVX2) define(avx512, CTR_FAST_AVX512)
+#define CTR_ISA_TABLE(row)                                                                                             \
+    {                                                                                                                  \
+        row(plain), row(avx2), row(avx512)                                                                             \
+    }
+#else
+#define CTR_EACH_ISA(define) define(plain, CTR_FAST)
+#define CTR_ISA_TABLE(row)                                                                                             \
+    {                                                                                                                  \
+        row(plain)                                                                                                     \
+    }
+#endif
+
+#endif
