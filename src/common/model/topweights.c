@@ -6,6 +6,7 @@
 #include "common/feature/feature.h"
 #include "common/model/model.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -97,7 +98,9 @@ static int keep(struct tops *s, const struct weight *w, struct ctr_err *err)
     return 0;
 }
 
-/* The number of the table named so, appended when it is new (add) or -1. */
+enum { NO_TABLE = INT_MIN }; /* none of the codes of errors */
+
+/* The number of the table named so, appended when it is new (add) or NO_TABLE. */
 static int table_number(struct tops *s, struct ctr_str name, int last, bool add, struct ctr_err *err)
 {
     if (last >= 0 && strlen(s->tables.s[last]) == name.n && !memcmp(s->tables.s[last], name.p, name.n))
@@ -106,16 +109,16 @@ static int table_number(struct tops *s, struct ctr_str name, int last, bool add,
         if (strlen(s->tables.s[i]) == name.n && !memcmp(s->tables.s[i], name.p, name.n))
             return i;
     if (!add)
-        return -1;
+        return NO_TABLE;
     int rc = ctr_strs_add(&s->tables, name.p, name.n, err);
     return rc ? rc : s->tables.n - 1;
 }
 
-/* The number of the table of a weight, if it is to be shown; -1: it is not. */
+/* The number of the table of a weight, if it is to be shown; NO_TABLE: it is not. */
 static int shown_table(struct tops *s, struct ctr_str name, int last, struct ctr_err *err)
 {
     int rc = table_number(s, name, last, true, err);
-    return rc >= 0 && s->o->table && !ctr_glob(s->o->table, s->tables.s[rc]) ? -1 : rc;
+    return rc >= 0 && s->o->table && !ctr_glob(s->o->table, s->tables.s[rc]) ? NO_TABLE : rc;
 }
 
 static int not_finite(int64_t row, struct ctr_err *err)
@@ -133,10 +136,10 @@ static int take_batch(struct tops *s, const struct ctr_batch *b, struct ctr_err 
         if (!(fabs(w.w) < INFINITY))
             return not_finite(b->first_row + i + 1, err);
         table = shown_table(s, ctr_col_str(&b->col[0], i), table, err);
-        if (table < -1)
+        if (table < 0 && table != NO_TABLE)
             return table;
         w.table = table;
-        rc = table < 0 ? 0 : keep(s, &w, err);
+        rc = table == NO_TABLE ? 0 : keep(s, &w, err);
     }
     return rc;
 }
@@ -303,7 +306,7 @@ static int merge(struct tops *s, struct side *a, struct side *b, struct ctr_err 
         int c = compare_sides(a, b);
         struct weight w = { .key = c > 0 ? b->key : a->key, .w = c >= 0 ? b->w : 0, .old = c <= 0 ? a->w : 0 };
         table = shown_table(s, c > 0 ? b->table : a->table, table, err);
-        if (table < -1)
+        if (table < 0 && table != NO_TABLE)
             return table;
         if (table >= 0) {
             n->both += !c;
