@@ -212,10 +212,13 @@ static uint64_t hash_f64(double d, uint64_t seed)
     return ctr_mix64(ctr_mix64(bits + 1) ^ seed);
 }
 
+/* Hashes as the integer that nobody has. */
+static const uint64_t MISSING = 0xb49a1f7c83d652e9u;
+
 uint64_t ctr_col_hash(const struct ctr_col *c, int64_t i, uint64_t seed)
 {
     if (ctr_col_missing(c, i))
-        return ctr_mix64(seed + 0x6e756c6cu);
+        return ctr_mix64(seed ^ MISSING);
     c = resolve(c, &i);
     switch (c->type) {
     case CTR_UTF8: {

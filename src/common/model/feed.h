@@ -18,8 +18,8 @@ struct ctr_feed_opts {
     int64_t again_rows;        /* the last of these are made all the same */
     bool with_batches;         /* the caller needs the batches too: reading waits until it is through with each */
     bool threads;              /* may have a thread */
-    /* With a thread: called by ctr_feed_next, between two batches, when none came for idle_ms because the input has none,
-     * and when none came and *stop is set. May be NULL. */
+    /* With a thread: called by ctr_feed_next, between two batches, when none came for idle_ms because the input has
+     * none, and when none came and *stop is set. May be NULL. */
     void (*idle)(void *ctx);
     void *ctx;
     int idle_ms;
@@ -44,8 +44,8 @@ int ctr_feed_next(struct ctr_feed *f, const struct ctr_tile **tile, struct ctr_e
 /* At any time. Frees nothing of what the options name. */
 void ctr_feed_free(struct ctr_feed *f);
 
-/* For the reader's `idle`: does the feed read on a thread of its own (feed NULL: no)? Then that thread says that it waits
- * for input; false when it is to end. */
+/* For the reader's `idle`: does the feed read on a thread of its own (feed NULL: no)? Then that thread says that it
+ * waits for input; false when it is to end. */
 bool ctr_feed_has_thread(const struct ctr_feed *f);
 bool ctr_feed_idles(struct ctr_feed *f);
 bool ctr_feed_may_thread(void); /* is there more than one processor? */

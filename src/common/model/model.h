@@ -295,9 +295,9 @@ struct ctr_train_job {
     const char *init;                  /* model to start from, or NULL */
     const char *fitted;                /* fitted plan that the model takes along, or NULL */
     const char *validation;            /* stream that is scored after each pass, or NULL; then … */
-    int64_t validation_every;          /* … also in a pass, at the first minibatch that ends after so many rows; 0: no */
-    int64_t patience;                  /* … so many times that bring nothing better end the run */
-    const char *spool;                 /* file that keeps the first pass for the later ones, or NULL */
+    int64_t validation_every; /* … also in a pass, at the first minibatch that ends after so many rows; 0: no */
+    int64_t patience;         /* … so many times that bring nothing better end the run */
+    const char *spool;        /* file that keeps the first pass for the later ones, or NULL */
     /* Open the input with these options, once a pass. */
     int (*open)(void *ctx, const struct ctr_reader_opts *o, struct ctr_reader **r, struct ctr_err *err);
     /* Called when no input came for idle_ms, and between batches only: a checkpoint may be written then. */
