@@ -277,6 +277,11 @@ void fuzz_import(const struct ctr_text_opts *o, const uint8_t *data, size_t size
     FUZZ_CHECK(a.rc >= 0 || a.what[0]);
     if (how)
         return;
-    FUZZ_CHECK(a.rc == b.rc && a.stats.rows == b.stats.rows && a.stats.bad == b.stats.bad);
-    FUZZ_CHECK(!strcmp(a.what, b.what) && !strcmp(a.digest, b.digest));
+    const bool same = a.rc == b.rc && a.stats.rows == b.stats.rows && a.stats.bad == b.stats.bad &&
+                      !strcmp(a.what, b.what) && !strcmp(a.digest, b.digest);
+    if (!same)
+        fprintf(stderr, "large blocks: %d, %lld rows, %lld bad, %s %s\nsmall blocks: %d, %lld rows, %lld bad, %s %s\n",
+                a.rc, (long long)a.stats.rows, (long long)a.stats.bad, a.digest, a.what, b.rc, (long long)b.stats.rows,
+                (long long)b.stats.bad, b.digest, b.what);
+    FUZZ_CHECK(same);
 }

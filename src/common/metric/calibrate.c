@@ -10,6 +10,7 @@
  * Rows are merged into one point a score before anything is fitted, and sums run in order of score. */
 #include "common/metric/calstate.h"
 
+#include "common/base/isa.h"
 #include "common/feature/op.h"
 
 #include <math.h>
@@ -157,7 +158,7 @@ static int check_memory(const struct ctr_cal_fit *f, struct ctr_err *err)
 }
 
 /* Of the part of all rows. */
-__attribute__((optimize("O3"))) static void count_classes(struct ctr_cal_fit *f)
+CTR_FAST static void count_classes(struct ctr_cal_fit *f)
 {
     const struct ctr_metric_rows *r = &f->rows;
     int64_t positive = 0, negative = 0;

@@ -2,6 +2,7 @@
  *
  * metricrows: which columns a metric can be made of, and their numbers. */
 #include "common/metric/metric.h"
+#include "common/base/isa.h"
 
 static int fit(const struct ctr_schema *s, int column, const char *part, bool ok, const char *want, struct ctr_err *err)
 {
@@ -38,7 +39,7 @@ int ctr_metric_columns_check(const struct ctr_metric_columns *c, const struct ct
     return 0;
 }
 
-__attribute__((optimize("O3"))) static bool is_whole(const double *label, int64_t n)
+CTR_FAST static bool is_whole(const double *label, int64_t n)
 {
     uint64_t fractional = 0;
 

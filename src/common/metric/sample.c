@@ -6,6 +6,7 @@
  * the keys' range, which few keys share; each run that does is then sorted by itself. Every step is stable, so the
  * order, and with it every sum of weights, is a function of the rows alone. */
 #include "common/metric/sample.h"
+#include "common/base/isa.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -113,8 +114,8 @@ int ctr_sample_push_weighted(struct ctr_sample *s, double score, double label, d
 }
 
 /* Keys of rows of the common kind. */
-__attribute__((optimize("O3"))) static void put_whole(struct ctr_sample *s, const double *restrict score,
-                                                      const double *restrict label, int64_t n)
+CTR_FAST static void put_whole(struct ctr_sample *s, const double *restrict score, const double *restrict label,
+                               int64_t n)
 {
     uint64_t *restrict wide = (uint64_t *)(void *)s->key.data + s->n;
     uint32_t *restrict narrow = (uint32_t *)(void *)s->key.data + s->n;

@@ -5,6 +5,7 @@
  * monotone and inside their data, text is UTF-8, indices lie in their dictionary, counts of nulls are true.
  */
 #include "common/stream/arrow.h"
+#include "common/base/isa.h"
 
 #include <stdlib.h>
 
@@ -26,7 +27,7 @@ static int fail_column(const struct arrow_leaf *l, struct ctr_err *err)
 }
 
 /* In vectors, which -O2 does not make of it. */
-__attribute__((optimize("O3"))) static int check_offsets(const int32_t *off, int64_t rows, struct ctr_err *err)
+CTR_FAST static int check_offsets(const int32_t *off, int64_t rows, struct ctr_err *err)
 {
     int bad = off[0] < 0;
     for (int64_t i = 0; i < rows; i++)
