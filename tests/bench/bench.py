@@ -267,7 +267,7 @@ class Bench:
             for _ in range(self.runs):  # best against best
                 ours.append(self.once(f"ctr-train mlp -q -j {threads} --embedding 10 --hidden 400,400,400 --minibatch 4096 -o {self.dir}/deep.model {f}"))
                 if torch:
-                    wall, cpu = sh(f"unset OPENBLAS_CORETYPE; {torch} {HERE}/deep_torch.py {threads} {rows // 4}")[2].split()
+                    wall, cpu = sh(f"unset OPENBLAS_CORETYPE; OPENBLAS_NUM_THREADS={threads} OMP_NUM_THREADS={threads} {torch} {HERE}/deep_torch.py {threads} {rows // 4}")[2].split()
                     peers.append({"wall": float(wall) * 4, "cpu": float(cpu) * 4})
             best = min(ours, key=lambda m: m["wall"])
             peer = {k: min(p[k] for p in peers) for k in ("wall", "cpu")} if peers else None

@@ -8,13 +8,13 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-enum { HUGE_PAGE = 2 << 20, LARGE = 4 * HUGE_PAGE };
+enum { HUGE_PAGE = 2 << 20 };
 
 /* Large buffers are mappings of whole huge pages, where the system grants them, and grow by the page table: nothing is
  * copied, and the system, which clears each page that it gives, clears none twice. */
 static bool is_large(size_t bytes)
 {
-    return bytes >= LARGE;
+    return bytes >= HUGE_PAGE;
 }
 
 static uint8_t *map(size_t bytes)
