@@ -76,6 +76,12 @@ $(T)/table2.txt: $(table2_logs:%=$(T)/%.arrows)
 	($(foreach l,$(table2_logs),for i in $(table2); do ./trenches.sh inclusion $(T)/$l.arrows $$i $(call table2_filter,$l) || exit 1; done;)) \
 	  | ./trenches.sh memory-against-loss >$@
 
+# precision: coefficients of fewer bits (section 4.2), likewise
+trenches += precision
+$(T)/precision.txt: $(table2_logs:%=$(T)/%.arrows)
+	for l in $(table2_logs); do for p in f64 f32 q2.13; do \
+	  ./trenches.sh precision $(T)/$$l.arrows $$p || exit 1; done; done | ./trenches.sh memory-against-loss >$@
+
 # variants: a hundred models that leave out one column each or some, learned exactly (4.3) and with one value a coordinate (4.4)
 trenches += variants
 VARIANT_ROWS ?= 200000

@@ -19,6 +19,10 @@
 #
 # learns with the rule and prints: log, rule, keys, KiB of the learner, progressive AucLoss.
 #
+#     trenches.sh precision STREAM PRECISION
+#
+# likewise with a precision.
+#
 #     trenches.sh memory-against-loss
 #
 # prints such lines as a table, relative to the first one of each log.
@@ -150,11 +154,20 @@ figure() {
         gsub(/[()]/, ""); if (name == "keys") print $2; if (name == "KiB") print $3 * ($4 == "GiB" ? 1048576 : $4 == "MiB" ? 1024 : 1) }' "$1"
 }
 
-inclusion() {
-    case $2 in bloom=*) memory="--inclusion-memory $3" ;; *) memory= ;; esac
-    ctr-train lr --alpha 0.05 --inclusion "$2" $memory "$1" -o "$tmp/model" --progressive "$tmp/p" 2>"$tmp/err" ||
+# learner STREAM NAME OPTION… : log, name, keys, KiB of the learner, progressive AucLoss
+learner() {
+    stream=$1 name=$2
+    shift 2
+    ctr-train lr --alpha 0.05 "$@" "$stream" -o "$tmp/model" --progressive "$tmp/p" 2>"$tmp/err" ||
         { cat "$tmp/err" >&2; exit 1; }
-    echo "$(basename "$1" .arrows) $2 $(figure "$tmp/err" keys) $(figure "$tmp/err" KiB) $(ctr-eval --metrics auc_loss "$tmp/p" | awk 'END { print $NF }')"
+    echo "$(basename "$stream" .arrows) $name $(figure "$tmp/err" keys) $(figure "$tmp/err" KiB) $(ctr-eval --metrics auc_loss "$tmp/p" | awk 'END { print $NF }')"
+}
+
+inclusion() {
+    case $2 in
+    bloom=*) learner "$1" "$2" --inclusion "$2" --inclusion-memory "$3" ;;
+    *) learner "$1" "$2" --inclusion "$2" ;;
+    esac
 }
 
 memory_against_loss() {
@@ -250,6 +263,7 @@ fig3() {
 
 case ${1-} in
 inclusion) shift && inclusion "$@" ;;
+precision) learner "$2" "$3" --precision "$3" ;;
 memory-against-loss) memory_against_loss ;;
 variants) shift && variants "$@" ;;
 bagging) shift && bagging "$@" ;;

@@ -24,7 +24,7 @@ for e in $names; do
         ok "trenches-$e" trenches "$e"
     fi
 done
-is 'all of them' "$(echo "$names" | wc -l)" 9
+is 'all of them' "$(echo "$names" | wc -l)" 10
 is 'data: the log' "$(words "$W/data" 1)" 'log log'
 is 'nohelp: against none' "$(words "$W/nohelp" 2)" 'keys - --hash-bits=18 --hash-bits=20 --hash-bits=22 --hash-bits=24 --dropout=.1 --dropout=.2 --dropout=.5 --normalize=l1 --normalize=l2 --normalize=max'
 is 'max of one-hot rows divides by 1' "$(awk '$2 == "--normalize=max" { print $5 }' "$W/nohelp")" '+0.00%'
@@ -32,6 +32,8 @@ is 'table1: optimizers' "$(words "$W/table1" 2)" 'optimizer ftrl rda fobos ogd-c
 is 'rates' "$(words "$W/rates" 2)" 'keys per-coordinate counts global'
 is 'table2: rules' "$(words "$W/table2" 2)" 'keys all bloom=1 bloom=2 poisson=0.1 poisson=0.03'
 is 'table2: refusing saves memory' "$(awk '$2 == "poisson=0.03" { print ($5 + 0 > 30 ? "yes" : $0) }' "$W/table2")" yes
+is 'precision' "$(words "$W/precision" 2)" 'keys f64 f32 q2.13'
+is 'precision: fewer bits, less memory' "$(awk '$2 == "f64" { all = $4 } $2 == "q2.13" { print ($4 < all ? "yes" : $0) }' "$W/precision")" yes
 is 'variants: exactly, with one value' "$(words "$W/variants" 2)" '100 100 correlation'
 is 'bagging' "$(words "$W/bagging" 1)" variants
 is 'fig3: three settings' "$(sed -n 's/^\([a-z]*\): .*/\1/p' "$W/fig3" | tr '\n' ' ')" 'weak strong narrow '
