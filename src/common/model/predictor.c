@@ -4,9 +4,11 @@
  * score depends on its row alone. */
 #include "common/model/rowchange.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 enum { TILE_ROWS = 512 };
 
@@ -118,17 +120,21 @@ static int open_once(struct ctr_predictor **out, const char *path, const struct 
     return 0;
 }
 
-/* The file is read more than once: when a learner has put another model in its place meanwhile, that one is read. */
+/* The file is read more than once: when a learner has put another model in its place meanwhile, that one is read. While
+ * `first` is open no other file can have its number. */
 int ctr_predictor_open(struct ctr_predictor **out, const char *path, const struct ctr_predict_opts *o,
                        struct ctr_err *err)
 {
     enum { ATTEMPTS = 100 };
     struct stat before, after;
-    int rc;
     for (int i = 0; i < ATTEMPTS; i++) {
-        bool there = !stat(path, &before);
-        rc = open_once(out, path, o, err);
-        if (!there || stat(path, &after) || after.st_ino == before.st_ino)
+        const int first = ctr_open(path, O_RDONLY, 0);
+        const bool there = first >= 0 && !fstat(first, &before);
+        const int rc = open_once(out, path, o, err);
+        const bool same = !there || stat(path, &after) || after.st_ino == before.st_ino;
+        if (first >= 0)
+            close(first);
+        if (same)
             return rc;
         if (!rc)
             ctr_predictor_free(*out);
