@@ -71,12 +71,7 @@ LIST
     train --inclusion $rule --passes 2 -o want.arrows --progressive want.p small.arrows
     go() { timeout "$@" ctr-train lr -q --inclusion $rule --passes 2 --checkpoint c.ckpt --checkpoint-every 500 --resume \
         --progressive got.p -o got.arrows small.arrows; }
-    kills=0
-    for ms in 006 012 018 024 030 040; do
-        go -s KILL "0.$ms" 2>/dev/null || kills=$((kills + 1))
-    done
-    ok "$rule: some runs were killed" test "$kills" -gt 0
-    ok "$rule: a last one comes through" go 60
+    killed_runs "$rule: " go 006 012 018 024 030 040
     ok "$rule: with the model of a run that was never killed" cmp want.arrows got.arrows
     ok "$rule: and its predictions" cmp want.p got.p
 done

@@ -127,12 +127,7 @@ for o in '' '--batch-norm --dropout .2 --l2 .1'; do
     # shellcheck disable=SC2086
     run() { timeout "$@" ctr-train mlp -q --embedding 5 --hidden 16,8 --minibatch 100 $o --passes 2 --checkpoint c.ckpt \
         --checkpoint-every 60 --resume --progressive got.p -o got.arrows batches.arrows; }
-    kills=0
-    for ms in 015 030 045 060 080 100 140; do
-        run -s KILL "0.$ms" 2>/dev/null || kills=$((kills + 1))
-    done
-    ok "mlp $o: some runs were killed" test "$kills" -gt 0
-    ok "mlp $o: and a last one comes through" run 60
+    killed_runs "mlp $o: " run 005 010 015 030 045 060 080 100 140
     ok "mlp $o: to the values of a run that was never killed" ref same want.arrows got.arrows
     is "mlp $o: and its predictions" "$(scores got.p | cksum)" "$(scores want.p | cksum)"
     is "mlp $o: the checkpoint is gone" "$(ls c.ckpt* 2>/dev/null)" ''
@@ -200,12 +195,7 @@ for o in '--patience 3' '--patience 100'; do
     # shellcheck disable=SC2086
     run() { timeout "$@" ctr-train mlp -q --embedding 5 --hidden 16,8 --minibatch 100 --rate .05 --validation late.arrows \
         --validation-every 250 $o --passes 3 --checkpoint v.ckpt --checkpoint-every 60 --resume -o got.arrows batches.arrows; }
-    kills=0
-    for ms in 030 050 070 090 110 140 170 200; do
-        run -s KILL "0.$ms" 2>/dev/null || kills=$((kills + 1))
-    done
-    ok "$o: some runs were killed" test "$kills" -gt 0
-    ok "$o: and a last one comes through" run 60
+    killed_runs "$o: " run 005 008 011 014 017 020 024 030 050 070 090 110 140 170 200
     ok "$o: to the model of a run that was never killed" ref same want.arrows got.arrows
     is "$o: checkpoint and best model are gone" "$(ls v.ckpt* 2>/dev/null)" ''
 done

@@ -170,12 +170,7 @@ done
 train --variants list -o 'k-%s' --progressive want.p --passes 2 --inclusion bloom=1 small.arrows
 go() { timeout "$@" ctr-train lr -q --variants list --passes 2 --inclusion bloom=1 --checkpoint c.ckpt --checkpoint-every 500 --resume \
     --progressive got.p -o 'g-%s' small.arrows; }
-kills=0
-for ms in 010 020 030 040 055 070 090; do
-    go -s KILL "0.$ms" 2>/dev/null || kills=$((kills + 1))
-done
-ok 'some runs were killed' test "$kills" -gt 0
-ok 'and a last one comes through' go 60
+killed_runs '' go 010 020 030 040 055 070 090
 for n in $names; do
     ok "$n: the model of a run that was never killed" cmp k-$n g-$n
 done

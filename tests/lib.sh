@@ -38,6 +38,15 @@ ok() {
     fi
 }
 
+# killed_runs PREFIX COMMAND MS… : COMMAND, which takes what timeout takes, is killed after 0.MS seconds each, then comes to its end.
+killed_runs() {
+    _prefix=$1 _command=$2 _kills=0
+    shift 2
+    for _ms; do "$_command" -s KILL "0.$_ms" 2>/dev/null || _kills=$((_kills + 1)); done
+    ok "${_prefix}some runs were killed" test "$_kills" -gt 0
+    ok "${_prefix}and a last one comes through" "$_command" 60
+}
+
 # is NAME GOT WANT : two strings are equal.
 is() {
     n_tests=$((n_tests + 1))
