@@ -91,16 +91,21 @@ static __device__ __forceinline__ float entry_gradient(const struct lists &l, in
     return l.how == CTR_POOL_SUM || is_largest(l, e, first, end, d) ? x * dout : 0.0f;
 }
 
-KERNEL pool_grad_kernel(struct lists l, const int32_t *group, const int32_t *item, struct view grad, int64_t unique,
-                        bool add)
+KERNEL pool_grad_kernel(struct lists l, const int32_t *group, const int32_t *item, struct view grad,
+                        struct view squares, int64_t unique, bool add)
 {
     EACH(i, unique * l.width)
     {
         const int64_t u = i / l.width, d = i % l.width;
-        float g = add ? *at(grad, u, d) : 0.0f;
-        for (int64_t n = group[u]; n < group[u + 1]; n++)
-            g += entry_gradient(l, item[n], d);
+        float g = add ? *at(grad, u, d) : 0.0f, s = 0.0f;
+        for (int64_t n = group[u]; n < group[u + 1]; n++) {
+            const float of_entry = entry_gradient(l, item[n], d);
+            g += of_entry;
+            s += of_entry * of_entry;
+        }
         *at(grad, u, d) = g;
+        if (squares.p)
+            *at(squares, u, d) = s;
     }
 }
 
@@ -109,7 +114,7 @@ int cuda_pool_grad(struct ctr_dev *dev, const struct ctr_dev_pool_grad *a, struc
     struct cuda *c = cuda_of(dev);
     const struct lists l = lists_of(a->how, &a->lists, a->rows, a->dout, a->grad.cols);
     LAUNCH(c, pool_grad_kernel, a->grad.rows * l.width, l, ctr_vec_i32(a->group_start), ctr_vec_i32(a->group_item),
-           view_of(a->grad), a->grad.rows, a->add);
+           view_of(a->grad), view_of(a->squares), a->grad.rows, a->add);
     return cuda_started(c, "pool_grad", err);
 }
 
@@ -134,21 +139,21 @@ int cuda_move_rows(struct ctr_dev *dev, const struct ctr_dev_move_rows *a, struc
 
 /* ---- optimizers ---- */
 
-static __device__ __forceinline__ void step(const struct ctr_opt_step &o, float g, float l2, float *w, float *s1,
-                                            float *s2)
+static __device__ __forceinline__ void step(const struct ctr_opt_step &o, float g, float squares, float l2, float *w,
+                                            float *s1, float *s2)
 {
     switch (o.kind) {
     case CTR_OPT_SGD: ctr_e_sgd(&o, g, l2, w); break;
     case CTR_OPT_ADAGRAD: ctr_e_adagrad(&o, g, l2, w, s1); break;
     case CTR_OPT_ADAM: ctr_e_adam(&o, g, l2, w, s1, s2); break;
-    case CTR_OPT_FTRL: ctr_e_ftrl(&o, g, l2, w, s1, s2); break;
+    case CTR_OPT_FTRL: ctr_e_ftrl(&o, g, squares, l2, w, s1, s2); break;
     }
 }
 
 KERNEL opt_dense_kernel(struct ctr_opt_step o, const float *g, float *w, float *s1, float *s2, int64_t n)
 {
     EACH(i, n)
-    step(o, g[i], o.l2, w + i, s1 + i, s2 + i);
+    step(o, g[i], g[i] * g[i], o.l2, w + i, s1 + i, s2 + i);
 }
 
 int cuda_opt_dense(struct ctr_dev *dev, const struct ctr_dev_opt_dense *a, struct ctr_err *err)
@@ -159,15 +164,16 @@ int cuda_opt_dense(struct ctr_dev *dev, const struct ctr_dev_opt_dense *a, struc
     return cuda_started(c, "opt_dense", err);
 }
 
-KERNEL opt_rows_kernel(struct ctr_opt_step o, struct view rows, struct view g, const int32_t *index,
-                       const float *l2_row, int64_t n, int64_t width)
+KERNEL opt_rows_kernel(struct ctr_opt_step o, struct view rows, struct view g, struct view squares,
+                       const int32_t *index, const float *l2_row, int64_t n, int64_t width)
 {
     EACH(e, n * width)
     {
         const int64_t i = e / width, d = e % width, row = index ? index[i] : i;
         if (row >= 0) {
-            float *w = at(rows, row, d);
-            step(o, *at(g, i, d), l2_row ? o.l2 + l2_row[i] : o.l2, w, w + width, w + 2 * width);
+            float *w = at(rows, row, d), gradient = *at(g, i, d);
+            step(o, gradient, squares.p ? *at(squares, i, d) : gradient * gradient, l2_row ? o.l2 + l2_row[i] : o.l2, w,
+                 w + width, w + 2 * width);
         }
     }
 }
@@ -176,6 +182,6 @@ int cuda_opt_rows(struct ctr_dev *dev, const struct ctr_dev_opt_rows *a, struct 
 {
     struct cuda *c = cuda_of(dev);
     LAUNCH(c, opt_rows_kernel, a->g.rows * a->g.cols, ctr_opt_step_of(&a->opt), view_of(a->rows), view_of(a->g),
-           ctr_vec_i32(a->index), ctr_vec_f32(a->l2_row), a->g.rows, a->g.cols);
+           view_of(a->squares), ctr_vec_i32(a->index), ctr_vec_f32(a->l2_row), a->g.rows, a->g.cols);
     return cuda_started(c, "opt_rows", err);
 }

@@ -10,7 +10,7 @@
 
 /* Lists of a minibatch over `unique` rows, entries and groups as ctr_dev_unique gives them. */
 struct lists {
-    struct array *start, *index, *segment, *x, *group_start, *group_item, *rows, *out, *grad;
+    struct array *start, *index, *segment, *x, *group_start, *group_item, *rows, *out, *grad, *squares;
     int64_t samples, fields, unique, width, stride, out_stride, entries;
     enum ctr_pooling how;
     bool add;
@@ -91,7 +91,8 @@ static int run_pool_grad(struct trial *t, int d, void *ctx, struct ctr_err *err)
                                      .group_item = trial_vec(s->group_item, d),
                                      .rows = trial_mat(s->rows, d, s->unique, s->width, s->stride),
                                      .dout = trial_mat(s->out, d, s->samples, s->fields * s->width, s->out_stride),
-                                     .grad = trial_mat(s->grad, d, s->unique, s->width, s->width) },
+                                     .grad = trial_mat(s->grad, d, s->unique, s->width, s->width),
+                                     .squares = trial_mat(s->squares, d, s->unique, s->width, s->width) },
         err);
 }
 
@@ -116,6 +117,9 @@ static void try_pooling(struct trial *t, bool gradient)
             s.rows = trial_uniform(t, "rows", false, s.unique * s.stride, -1, 1);
             s.out = trial_uniform(t, gradient ? "dout" : "out", !gradient, s.samples * s.out_stride, -1, 1);
             s.grad = gradient ? trial_uniform(t, "grad", true, s.unique * s.width, -1, 1) : NULL;
+            s.squares = gradient && how == CTR_POOL_SUM && i % 4 < 2
+                            ? trial_uniform(t, "squares", true, s.unique * s.width, -1, 1)
+                            : NULL;
             trial_go(t, gradient ? run_pool_grad : run_pool, &s);
         }
 }
@@ -132,7 +136,7 @@ static void try_pool_grad(struct trial *t)
 /* ---- moving and updating rows ---- */
 
 struct rows {
-    struct array *rows, *other, *index, *back, *l2;
+    struct array *rows, *other, *index, *back, *l2, *squares;
     int64_t n, there, width, stride;
     struct ctr_dev_opt opt;
 };
@@ -183,7 +187,8 @@ static int run_opt_rows(struct trial *t, int d, void *ctx, struct ctr_err *err)
             .rows = trial_mat(r->rows, d, r->there, r->width * (1 + ctr_opt_states(r->opt.kind)), r->stride),
             .g = trial_mat(r->other, d, r->n, r->width, r->width),
             .index = trial_vec(r->index, d),
-            .l2_row = trial_vec(r->l2, d) },
+            .l2_row = trial_vec(r->l2, d),
+            .squares = trial_mat(r->squares, d, r->n, r->width, r->width) },
         err);
 }
 
@@ -213,6 +218,8 @@ static void try_opt_rows(struct trial *t)
             r.other = trial_uniform(t, "g", false, r.n * r.width, -1, 1);
             r.index = i % 2 ? distinct(t, "index", r.n, r.there) : NULL;
             r.l2 = i % 3 ? trial_uniform(t, "l2_row", false, r.n, 0, 0.1) : NULL;
+            r.squares =
+                kind == CTR_OPT_FTRL && i % 4 > 1 ? trial_uniform(t, "squares", false, r.n * r.width, 0, 1) : NULL;
             trial_go(t, run_opt_rows, &r);
         }
 }

@@ -179,6 +179,9 @@ static void check_pool_grad(struct check *k, const struct ctr_dev_pool_grad *a)
     vec(k, "group_item", a->group_item, a->lists.index.n, 4);
     if (!k->code)
         mat(k, "dout", a->dout, a->lists.lists / a->lists.per_row, a->lists.per_row * a->grad.cols);
+    if (a->squares.mem)
+        mat(k, "squares", a->squares, a->grad.rows, a->grad.cols);
+    refuse(k, a->squares.mem && a->how != CTR_POOL_SUM, "squares are those of sums");
 }
 
 static void check_move_rows(struct check *k, const struct ctr_dev_move_rows *a)
@@ -281,6 +284,9 @@ static void check_opt_rows(struct check *k, const struct ctr_dev_opt_rows *a)
     optional(k, "index", a->index, a->g.rows, 4);
     optional(k, "l2_row", a->l2_row, a->g.rows, 4);
     refuse(k, !a->index.mem && a->rows.rows < a->g.rows, "fewer rows than gradients");
+    if (a->squares.mem)
+        mat(k, "squares", a->squares, a->g.rows, a->g.cols);
+    refuse(k, a->squares.mem && a->opt.kind != CTR_OPT_FTRL, "squares are for FTRL");
 }
 
 static void check_sort(struct check *k, const struct ctr_dev_sort *a)

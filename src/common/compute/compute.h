@@ -235,6 +235,7 @@ struct ctr_dev_pool_grad {
     struct ctr_mat dout;                    /* as out in pool */
     struct ctr_mat grad;                    /* [unique x width] */
     bool add;
+    struct ctr_mat squares; /* SUM: [unique x width], set to the sums of the squares of what grad sums; or none */
 };
 
 /* Copy rows by number: to[to_index[i]] = from[from_index[i]] for i < n. An index that is none counts 0, 1, 2, …; a
@@ -339,12 +340,14 @@ struct ctr_dev_opt_dense {
  * rows.cols = width (1 + ctr_opt_states); g is [n x width]; g's row i belongs to row index[i], or i where index is
  * none; no two equal; a negative index leaves the row out. Adam is the usual lazy one (TensorFlow's LazyAdam, PyTorch's
  * SparseAdam): m and v of a row decay only when it is touched, the correction of bias counts all steps. l2_row[i] is
- * added to opt.l2 for row i: DIN's minibatch-aware regularization gives lambda / n_j there. */
+ * added to opt.l2 for row i: DIN's minibatch-aware regularization gives lambda / n_j there. FTRL with squares: n grows
+ * by them and not by g², as if the gradients that g sums had come one after another with the same w. */
 struct ctr_dev_opt_rows {
     struct ctr_dev_opt opt;
     struct ctr_mat rows, g;
-    struct ctr_vec index;  /* i32 [g.rows], or none */
-    struct ctr_vec l2_row; /* f32 [g.rows], or none */
+    struct ctr_vec index;   /* i32 [g.rows], or none */
+    struct ctr_vec l2_row;  /* f32 [g.rows], or none */
+    struct ctr_mat squares; /* FTRL: as g, or none */
 };
 
 /* ---- keys ---- */

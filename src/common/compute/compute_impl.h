@@ -70,7 +70,7 @@ struct ctr_plugin {
 };
 /* The first number counts up when something changes that the sizes do not show. */
 #define CTR_PLUGIN_LAYOUT                                                                                              \
-    ((uint64_t)1 << 48 | (uint64_t)sizeof(struct ctr_ops) << 32 | (uint64_t)sizeof(struct ctr_dev) << 16 |             \
+    ((uint64_t)2 << 48 | (uint64_t)sizeof(struct ctr_ops) << 32 | (uint64_t)sizeof(struct ctr_dev) << 16 |             \
      (uint64_t)sizeof(struct ctr_dev_gemm))
 /* Opens the plug-in and sets dev->ops and dev->plugin: plugin.c, the one file that knows of it. */
 int ctr_plugin_open(struct ctr_dev *dev, const char *path, struct ctr_err *err) CTR_MUST;

@@ -46,7 +46,7 @@ struct ctr_pool_block {
     int64_t per_row, width;
     struct ctr_block rows, out; /* out: dout for the gradient */
     const int32_t *group, *item;
-    struct ctr_block grad;
+    struct ctr_block grad, squares; /* squares.p NULL: none */
     bool add;
 };
 
@@ -80,9 +80,9 @@ struct ctr_cpu_kernels {
     void (*norm_grad)(const struct ctr_norm_block *b, int64_t rows, int64_t cols);
     void (*bce)(const float *z, const float *label, const float *weight, float scale, float *p, float *loss, float *dz,
                 int64_t n);
-    /* l2: by element, or NULL */
-    void (*opt)(const struct ctr_opt_step *o, const float *g, const float *l2, float *w, float *s1, float *s2,
-                int64_t n);
+    /* l2, squares: by element, or NULL */
+    void (*opt)(const struct ctr_opt_step *o, const float *g, const float *squares, const float *l2, float *w,
+                float *s1, float *s2, int64_t n);
 };
 extern const struct ctr_cpu_kernels ctr_cpu_avx512, ctr_cpu_avx2, ctr_cpu_plain;
 

@@ -300,7 +300,7 @@ BODY bool is_largest(const struct ctr_pool_block *b, int64_t e, int64_t first, i
     return true;
 }
 
-BODY void grad_entry(const struct ctr_pool_block *b, int64_t e, float *grad)
+BODY void grad_entry(const struct ctr_pool_block *b, int64_t e, float *grad, float *squares)
 {
     const int64_t s = b->start ? b->segment[e] : e;
     const int64_t first = b->start ? b->start[s] : s, end = b->start ? b->start[s + 1] : s + 1;
@@ -319,6 +319,8 @@ BODY void grad_entry(const struct ctr_pool_block *b, int64_t e, float *grad)
     else
         for (int64_t d = 0; d < width; d++)
             grad[d] += is_largest(b, e, first, end, d) ? x * dout[d] : 0.0f;
+    for (int64_t d = 0; squares && d < width; d++)
+        squares[d] += x * dout[d] * (x * dout[d]);
 }
 
 static void pool_grad(const struct ctr_pool_block *b, int64_t from, int64_t to)
@@ -328,14 +330,17 @@ static void pool_grad(const struct ctr_pool_block *b, int64_t from, int64_t to)
 
     for (int64_t u = from; u < to; u++) {
         float *grad = b->grad.p + u * b->grad.stride;
+        float *squares = b->squares.p ? b->squares.p + u * b->squares.stride : NULL;
         if (!b->add)
             memset(grad, 0, (size_t)b->width * sizeof *grad);
+        if (squares)
+            memset(squares, 0, (size_t)b->width * sizeof *squares);
         for (int64_t i = b->group[u]; i < b->group[u + 1]; i++) {
             if (i + AHEAD < end) { /* the next rows' entries follow these */
                 const int64_t e = b->item[i + AHEAD];
                 __builtin_prefetch(sample_of(b, b->start ? b->segment[e] : e));
             }
-            grad_entry(b, b->item[i], grad);
+            grad_entry(b, b->item[i], grad, squares);
         }
     }
 }
@@ -449,8 +454,8 @@ static void bce(const float *z, const float *label, const float *weight, float s
     }
 }
 
-static void opt(const struct ctr_opt_step *o, const float *g, const float *l2, float *restrict w, float *restrict s1,
-                float *restrict s2, int64_t n)
+static void opt(const struct ctr_opt_step *o, const float *g, const float *squares, const float *l2, float *restrict w,
+                float *restrict s1, float *restrict s2, int64_t n)
 {
     const struct ctr_opt_step c = *o;
 
@@ -469,7 +474,7 @@ static void opt(const struct ctr_opt_step *o, const float *g, const float *l2, f
         break;
     case CTR_OPT_FTRL:
         for (int64_t i = 0; i < n; i++)
-            ctr_e_ftrl(&c, g[i], l2 ? l2[i] : c.l2, &w[i], &s1[i], &s2[i]);
+            ctr_e_ftrl(&c, g[i], squares ? squares[i] : g[i] * g[i], l2 ? l2[i] : c.l2, &w[i], &s1[i], &s2[i]);
         break;
     }
 }

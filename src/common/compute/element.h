@@ -170,9 +170,11 @@ CTR_ELEMENT void ctr_e_adam(const struct ctr_opt_step *o, float g, float l2, flo
     *w = *w - o->rate * *s1 / (sqrtf(*s2) * o->root_scale + o->eps);
 }
 
-CTR_ELEMENT void ctr_e_ftrl(const struct ctr_opt_step *o, float g, float l2, float *w, float *z, float *n)
+/* squares: g * g, or that of the gradients that g sums. */
+CTR_ELEMENT void ctr_e_ftrl(const struct ctr_opt_step *o, float g, float squares, float l2, float *w, float *z,
+                            float *n)
 {
-    const float next = *n + g * g, root = sqrtf(next), sigma = (root - sqrtf(*n)) * o->inv_rate;
+    const float next = *n + squares, root = sqrtf(next), sigma = (root - sqrtf(*n)) * o->inv_rate;
     *z = *z + (g - sigma * *w);
     *n = next;
     const float size = fabsf(*z) - o->l1, v = size / ((o->beta + root) * o->inv_rate + l2);

@@ -194,6 +194,7 @@ static void run_pool_grad(const struct task *t, int64_t from, int64_t to)
     b.group = ctr_vec_i32(a->group_start);
     b.item = ctr_vec_i32(a->group_item);
     b.grad = block_at(a->grad, 0, 0);
+    b.squares = block_at(a->squares, 0, 0);
     b.add = a->add;
     t->kernels->pool_grad(&b, from, to);
 }
@@ -377,8 +378,8 @@ int ctr_cpu_bce(struct ctr_dev *dev, const struct ctr_dev_bce *a, struct ctr_err
 static void run_opt_dense(const struct task *t, int64_t from, int64_t to)
 {
     const struct ctr_dev_opt_dense *a = t->a;
-    t->kernels->opt(&t->opt, f32_at(a->g, from), NULL, f32_at(a->w, from), f32_at(a->s1, from), f32_at(a->s2, from),
-                    to - from);
+    t->kernels->opt(&t->opt, f32_at(a->g, from), NULL, NULL, f32_at(a->w, from), f32_at(a->s1, from),
+                    f32_at(a->s2, from), to - from);
 }
 
 int ctr_cpu_opt_dense(struct ctr_dev *dev, const struct ctr_dev_opt_dense *a, struct ctr_err *err)
@@ -392,16 +393,17 @@ int ctr_cpu_opt_dense(struct ctr_dev *dev, const struct ctr_dev_opt_dense *a, st
  * the width. */
 enum { PIECE = 1024 };
 struct piece {
-    _Alignas(64) float g[PIECE], l2[PIECE], w[PIECE], s1[PIECE], s2[PIECE];
+    _Alignas(64) float g[PIECE], squares[PIECE], l2[PIECE], w[PIECE], s1[PIECE], s2[PIECE];
     float *row[PIECE]; /* of each stretch of `cols` elements */
     int64_t cols, stretches;
+    bool squared; /* squares are given */
 };
 
 static void flush_piece(const struct task *t, struct piece *p, int64_t width, int states)
 {
     const size_t bytes = (size_t)p->cols * sizeof(float);
 
-    t->kernels->opt(&t->opt, p->g, p->l2, p->w, p->s1, p->s2, p->stretches * p->cols);
+    t->kernels->opt(&t->opt, p->g, p->squared ? p->squares : NULL, p->l2, p->w, p->s1, p->s2, p->stretches * p->cols);
     for (int64_t i = 0; i < p->stretches; i++) {
         memcpy(p->row[i], p->w + i * p->cols, bytes);
         if (states > 0)
@@ -412,13 +414,16 @@ static void flush_piece(const struct task *t, struct piece *p, int64_t width, in
     p->stretches = 0;
 }
 
-static void take_stretch(struct piece *p, float *row, const float *g, float l2, int64_t width, int states)
+static void take_stretch(struct piece *p, float *row, const float *g, const float *squares, float l2, int64_t width,
+                         int states)
 {
     const int64_t at = p->stretches * p->cols;
     const size_t bytes = (size_t)p->cols * sizeof(float);
 
     p->row[p->stretches++] = row;
     memcpy(p->g + at, g, bytes);
+    if (squares)
+        memcpy(p->squares + at, squares, bytes);
     memcpy(p->w + at, row, bytes);
     if (states > 0)
         memcpy(p->s1 + at, row + width, bytes);
@@ -439,11 +444,12 @@ static void opt_columns(const struct task *t, int64_t from, int64_t to, int64_t 
 
     p.cols = cols;
     p.stretches = 0;
+    p.squared = a->squares.mem;
     for (int64_t i = from; i < to; i++) {
         const int64_t row = index ? index[i] : i;
         if (row < 0)
             continue;
-        take_stretch(&p, block_at(a->rows, row, col).p, block_at(a->g, i, col).p,
+        take_stretch(&p, block_at(a->rows, row, col).p, block_at(a->g, i, col).p, block_at(a->squares, i, col).p,
                      l2_row ? t->opt.l2 + l2_row[i] : t->opt.l2, a->g.cols, states);
         if ((p.stretches + 1) * cols > PIECE)
             flush_piece(t, &p, a->g.cols, states);

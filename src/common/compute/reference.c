@@ -193,7 +193,7 @@ static int pool_grad(struct ctr_dev *dev, const struct ctr_dev_pool_grad *a, str
     (void)dev, (void)err;
     for (int64_t u = 0; u < a->grad.rows; u++)
         for (int64_t d = 0; d < width; d++) {
-            double g = a->add ? (double)*at(a->grad, u, d) : 0;
+            double g = a->add ? (double)*at(a->grad, u, d) : 0, squares = 0;
             for (int64_t i = group[u]; i < group[u + 1]; i++) {
                 const int64_t e = item[i], s = l->start.mem ? ctr_vec_i32(l->segment)[e] : e;
                 const struct span list = list_at(l, s);
@@ -202,8 +202,11 @@ static int pool_grad(struct ctr_dev *dev, const struct ctr_dev_pool_grad *a, str
                     dout /= (double)(list.to - list.from);
                 if (a->how != CTR_POOL_MAX || largest(l, a->rows, list, d) == e)
                     g += f32_or(l->x, e, 1) * dout;
+                squares += f32_or(l->x, e, 1) * dout * f32_or(l->x, e, 1) * dout;
             }
             *at(a->grad, u, d) = (float)g;
+            if (a->squares.mem)
+                *at(a->squares, u, d) = (float)squares;
         }
     return 0;
 }
@@ -339,7 +342,8 @@ static int bce(struct ctr_dev *dev, const struct ctr_dev_bce *a, struct ctr_err 
     return 0;
 }
 
-static void step(const struct ctr_dev_opt *o, double g, double l2, float *w, float *s1, float *s2)
+/* squares NULL: g². */
+static void step(const struct ctr_dev_opt *o, double g, const float *squares, double l2, float *w, float *s1, float *s2)
 {
     const double rate = (double)o->rate, b1 = (double)o->beta1, b2 = (double)o->beta2, t = (double)o->step;
     double z, n, sigma;
@@ -359,7 +363,7 @@ static void step(const struct ctr_dev_opt *o, double g, double l2, float *w, flo
                                       (sqrt((double)*s2) / sqrt(1 - pow(b2, t)) + (double)o->eps));
         break;
     case CTR_OPT_FTRL:
-        n = (double)*s2 + g * g;
+        n = (double)*s2 + (squares ? (double)*squares : g * g);
         sigma = (sqrt(n) - sqrt((double)*s2)) / rate;
         z = (double)*s1 + g - sigma * (double)*w;
         *s1 = (float)z;
@@ -377,7 +381,7 @@ static int opt_dense(struct ctr_dev *dev, const struct ctr_dev_opt_dense *a, str
 
     (void)dev, (void)err;
     for (int64_t i = 0; i < a->w.n; i++)
-        step(&a->opt, (double)ctr_vec_f32(a->g)[i], (double)a->opt.l2, ctr_vec_f32(a->w) + i, s1 ? s1 + i : &none,
+        step(&a->opt, (double)ctr_vec_f32(a->g)[i], NULL, (double)a->opt.l2, ctr_vec_f32(a->w) + i, s1 ? s1 + i : &none,
              s2 ? s2 + i : &none);
     return 0;
 }
@@ -392,7 +396,8 @@ static int opt_rows(struct ctr_dev *dev, const struct ctr_dev_opt_rows *a, struc
     for (int64_t i = 0; i < a->g.rows; i++) {
         const int64_t row = a->index.mem ? ctr_vec_i32(a->index)[i] : i;
         for (int64_t d = 0; d < width && row >= 0; d++)
-            step(&a->opt, (double)*at(a->g, i, d), (double)a->opt.l2 + f32_or(a->l2_row, i, 0), at(a->rows, row, d),
+            step(&a->opt, (double)*at(a->g, i, d), a->squares.mem ? at(a->squares, i, d) : NULL,
+                 (double)a->opt.l2 + f32_or(a->l2_row, i, 0), at(a->rows, row, d),
                  states > 0 ? at(a->rows, row, width + d) : &none,
                  states > 1 ? at(a->rows, row, 2 * width + d) : &none);
     }
