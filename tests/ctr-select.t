@@ -121,6 +121,13 @@ exits "a truncated input through the spool" 1 ctr-select --tail 3% short.arrows
 printf 'x\n1\n' | ctr-import --format csv --header >"$W/blank.arrows"
 is '--add with blanks around its =' "$(ctr-select --add ' y = x + 1' "$W/blank.arrows" | ctr-select --columns y | ctr-export --format csv | tail -n 1)" 2
 
+# No reader would take such a name, and such options are shown as far as they are text.
+byte=$(printf '\351')
+exits 'a name that is not UTF-8' 1 ctr-select --columns "$byte=x" blank.arrows
+err_like 'says so' 'the name of column 1 is not UTF-8'
+is 'provenance of options that are not' "$(printf 'x\n1\n' | ctr-import --format csv --header --null "$byte" | ctr-info | sed -n 's/^made by: //p')" \
+    "$(ctr-info blank.arrows | sed -n 's/^made by: //p') --null=?"
+
 # What a list is the past of has a new name too.
 if has_python pyarrow; then
     "$PY" - <<'PYTHON'

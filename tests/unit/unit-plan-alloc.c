@@ -62,7 +62,8 @@ static const char *const plans[] = {
     "quantiles(x, 4)\n",
     "w = lower(user)\nfeature w1 = if(w == \"a\\\"\\\\\\x01\" or not yes, w, \"b\")\nfeature w2 = bucket(x, [1, 2.5])\n"
     "feature w3 = t - 14d > ts\"2019-11-14T00:00Z\"\ndense d = -x * 1.5 + 2\ndense v\n",
-    "# \xff\nfeature f[1..3] = concat(user, n) # repeated\nfeature `odd name` = fill(user, \"\")\nuser user\nfeature g "
+    "# \xc3\xa9\nfeature f[1..3] = concat(user, n) # repeated\nfeature `odd name` = fill(user, \"\")\nuser "
+    "user\nfeature g "
     "= v\n",
 };
 

@@ -147,6 +147,8 @@ static const struct {
     { "keep x = \"abc", "p:1:10: the string is not closed on its line" },
     { "keep x = \"\\q\"", "p:1:11: unknown escape" },
     { "keep x = \"\\xff\"", "p:1:10: the string is not UTF-8" },
+    { "keep x = `a\\xff`", "p:1:10: the name is not UTF-8" },
+    { "keep x = age\n# caf\xe9\n", "p:2:1: the line is not UTF-8" },
     { "keep x = 'a'", "p:1:10: strings stand in double quotes" },
     { "keep x = age && age", "p:1:14: unexpected &; the language has `and`" },
     { "keep x = 14q", "p:1:10: 14q is neither a number nor a duration" },

@@ -159,10 +159,26 @@ static int plan_new(struct ctr_plan **out, const char *path, struct ctr_err *err
     return rc;
 }
 
+/* Its text travels in the metadata of streams and models, comments too. */
+static int not_utf8(const char *file, const char *text, size_t n, struct ctr_err *err)
+{
+    struct plan_pos at = { 1, 1 };
+    const char *end = memchr(text, '\n', n);
+    for (; end && ctr_utf8_valid((const uint8_t *)text, (size_t)(end - text)); at.line++) {
+        n -= (size_t)(end + 1 - text);
+        text = end + 1;
+        end = memchr(text, '\n', n);
+    }
+    return ctr_plan_fail(&(struct plan_source){ file, false }, at, err,
+                         "the line is not UTF-8 (iconv -f latin1 -t utf-8 may settle it)");
+}
+
 static int set_text(struct ctr_plan *p, const char *file, const char *text, size_t n, struct ctr_err *err)
 {
     if (memchr(text, 0, n))
         return ctr_fail(err, CTR_EUSAGE, "holds zero bytes: this is no plan");
+    if (!ctr_utf8_valid((const uint8_t *)text, n))
+        return not_utf8(file, text, n, err);
     p->text = malloc(n + 1);
     if (!p->text)
         return ctr_fail_nomem(err, n + 1);

@@ -98,8 +98,7 @@ static int plan_rows(const char *text, struct ctr_batchbuf *rows, struct ctr_err
     int rc = 0;
     while (rc == 0 && *text) {
         size_t n = strcspn(text, "\n");
-        bool valid = ctr_utf8_valid((const uint8_t *)text, n); /* a comment may be anything */
-        rc = valid ? ctr_colbuf_str(&rows->col[0], text, n, err) : ctr_colbuf_null(&rows->col[0], err);
+        rc = ctr_colbuf_str(&rows->col[0], text, n, err);
         text += n + (text[n] == '\n');
     }
     return rc;

@@ -355,6 +355,8 @@ static int lex_name(struct lexer *x)
             return rc;
         if (!s.n || memchr(s.p, 0, s.n))
             return lex_fail(x, start, s.n ? "a name cannot hold a zero byte" : "the name is empty");
+        if (!ctr_utf8_valid((const uint8_t *)s.p, s.n))
+            return lex_fail(x, start, "the name is not UTF-8");
     } else {
         while (x->p < x->end && (is_alpha(*x->p) || is_digit(*x->p) || *x->p == '.'))
             x->p++;

@@ -159,6 +159,21 @@ static int write_dictionary(struct ctr_writer *w, int i, const struct ctr_col *v
 
 /* ---- opening ---- */
 
+/* No reader takes a name of other bytes, and readers drop such metadata without a word. */
+static int check_texts(const struct ctr_schema *s, struct ctr_err *err)
+{
+    for (int i = -1; i < s->n; i++) {
+        const struct ctr_meta *m = i < 0 ? &s->meta : &s->f[i].meta;
+        const char *name = i < 0 ? "" : s->f[i].name;
+        if (!ctr_utf8_valid((const uint8_t *)name, strlen(name)))
+            return ctr_fail(err, CTR_EDATA, "the name of column %d is not UTF-8", i + 1);
+        for (int k = 0; k < 2 * m->n; k++)
+            if (!ctr_utf8_valid((const uint8_t *)m->kv[k], strlen(m->kv[k])))
+                return ctr_fail(err, CTR_EDATA, "the metadata %s is not UTF-8", m->kv[k & ~1]);
+    }
+    return 0;
+}
+
 static int check_schema(const struct ctr_schema *s, struct ctr_err *err)
 {
     char name[64];
@@ -210,6 +225,8 @@ int ctr_writer_open(struct ctr_writer **out, struct ctr_out *o, const struct ctr
     if (w->opts.batch_rows <= 0)
         w->opts.batch_rows = CTR_BATCH_ROWS;
     int rc = check_schema(schema, err);
+    if (rc >= 0)
+        rc = check_texts(schema, err);
     if (rc >= 0)
         rc = ctr_schema_copy(&w->schema, schema, err);
     for (int i = 0; rc >= 0 && w->opts.file && i < w->schema.n; i++)
@@ -383,9 +400,10 @@ int ctr_schema_provenance(struct ctr_schema *s, const char *program, const char 
     struct ctr_buf line = { 0 }, all = { 0 };
     int rc = ctr_buf_printf(&line, err, "%s\t%s\t%s\t", program, CTR_VERSION, options ? options : "");
     last = last ? last + 1 : old;
+    const bool utf8 = ctr_utf8_valid(line.data, line.len);
     for (size_t i = 0; rc >= 0 && i < line.len; i++)
-        if (line.data[i] == '\n')
-            line.data[i] = ' ';
+        if (line.data[i] == '\n' || (!utf8 && line.data[i] >= 0x80))
+            line.data[i] = line.data[i] == '\n' ? ' ' : '?'; /* a --delimiter of latin1, say */
     /* The parent is the program before, by name; the same line again is left out. */
     if (rc >= 0 && last)
         rc = ctr_buf_append(&line, last, strcspn(last, "\t"), err);
