@@ -8,7 +8,8 @@
  *     g_i = weight (p - y) x_i,  sigma_i = (sqrt(n_i + g_i^2) - sqrt(n_i)) / alpha
  *     z_i += g_i - sigma_i w_i,  n_i += g_i^2
  *
- * A table row is uint64_t hash, then z and n, as double or float.
+ * The state of a key is z and n, as double or float, 8 bytes behind the pointer to its row; kernels read and store
+ * nothing else of a table (see optimizer.h).
  */
 #ifndef CTR_FTRL_H
 #define CTR_FTRL_H

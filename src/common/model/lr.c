@@ -368,6 +368,8 @@ static inline __attribute__((always_inline)) int train_block(struct lr *m, const
         for (int64_t j = all; j % CTR_LANES; j++)
             row[j] = m->spare;
         fill_x(m, r->x ? r->x + at : NULL, k, all);
+        m->more.hash = r->hash + at;
+        m->more.hashes = k;
         if (!m->each_row)
             p = ctr_sigmoid(l->forward(l, &s, row, all));
         /* What follows from p waits for it; this does not. */

@@ -341,6 +341,8 @@ static void update(struct ctr_lr_mini *q, int t, int64_t first, int64_t late, in
             find_slots(q, t, &v, i);
         }
         struct ctr_coords s = scratch_of(p, &v, i);
+        p->more.hash = v.hash + v.at[i];
+        p->more.hashes = keys_of(q, t, &v, i);
         if (!l->events || ctr_event_set(&p->more.event, v.label[i], v.weight[i]))
             l->update_late(l, &s, v.row + v.at[i], v.len[i], v.gradient[i]);
     }

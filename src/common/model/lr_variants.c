@@ -55,8 +55,8 @@ static void many_free(void *learner)
     }
     for (int g = 0; q->group && g < q->groups; g++) {
         struct group *w = &q->group[g];
-        struct ctr_buf *bufs[] = { &w->z, &w->n,    &w->w,   &w->root,       &w->x,         &w->slot,
-                                   &w->k, &w->ones, &w->dot, &w->eight_rows, &w->eight_room };
+        struct ctr_buf *bufs[] = { &w->z,    &w->n, &w->w,    &w->root, &w->x,          &w->slot,
+                                   &w->hash, &w->k, &w->ones, &w->dot,  &w->eight_rows, &w->eight_room };
         for (size_t i = 0; i < CTR_COUNT(bufs); i++)
             ctr_buf_free(bufs[i]);
     }
@@ -201,7 +201,7 @@ static int room(struct ctr_buf *b, int64_t n, size_t size, struct ctr_err *err)
 static int group_scratch(const struct many *q, struct group *w, int64_t longest, struct ctr_err *err)
 {
     const int64_t n = CTR_MIN(w->batch, q->n);
-    struct ctr_buf *bufs[] = { &w->z, &w->n, &w->w, &w->root, &w->x, &w->slot };
+    struct ctr_buf *bufs[] = { &w->z, &w->n, &w->w, &w->root, &w->x, &w->slot, &w->hash };
     int rc = 0;
     if (w->room >= longest)
         return 0;
@@ -413,6 +413,20 @@ static void wipe(const struct many *q, const struct group *w)
     }
 }
 
+/* To the draws of variant v the hashes of the k keys that it takes from a row. */
+static void lend_hashes(const struct many *q, const struct group *w, int v, int64_t row, int64_t k)
+{
+    const struct ctr_rows *r = q->r;
+    struct lr *one = q->v[v].one;
+    uint64_t *hash = (uint64_t *)(void *)w->hash.data;
+    one->more.hash = q->v[v].uniform ? r->hash + r->start[row] : hash;
+    one->more.hashes = k;
+    for (int64_t e = r->start[row]; e < r->start[row + 1] && !q->v[v].uniform; e++) {
+        *hash = r->hash[e];
+        hash += q->table[r->table[e]].takes[v];
+    }
+}
+
 /* The scratch of variant v, the b-th of those that predict together. */
 static struct ctr_coords coords_of(const struct many *q, const struct group *w, int v, int b)
 {
@@ -447,9 +461,12 @@ static int learn_batch(struct many *q, struct group *w, int from, int end, int64
             return ctr_lr_diverged(q->r->first_row + row + 1, &w->err);
         }
         q->score[row * q->n + v] = p[b];
-        if (!m->learning.events || ctr_event_set(&m->more.event, label, weight))
-            m->learning.update(&m->learning, &s, (uint8_t **)(void *)w->slot.data + b * w->room, k[b],
-                               weight * (p[b] - label));
+        if (m->learning.events && !ctr_event_set(&m->more.event, label, weight))
+            continue;
+        if (m->learning.events)
+            lend_hashes(q, w, v, row, k[b] - !m->no_bias);
+        m->learning.update(&m->learning, &s, (uint8_t **)(void *)w->slot.data + b * w->room, k[b],
+                           weight * (p[b] - label));
     }
     return 0;
 }

@@ -15,7 +15,7 @@ enum { CTR_LR_KEY_STRIDE = 16 }; /* of a table of keys: hash, index + 1 of the r
 #define CTR_LR_NONE INT32_MIN
 
 /* A table of features, shared by all variants that learn it. A row of states is: `fixed` bytes, the same in all tables,
- * for learners whose kernels want the hash of a key, or its counts, beside their state; then those of the eights that
+ * of learners with counts and of those that are not the default one; then those of the eights that
  * have this table; then the states of the other variants that have it. */
 struct shared {
     struct ctr_sparse keys;
@@ -71,7 +71,7 @@ struct group {
     int from, end;
     int batch; /* single variants that predict together, before they learn */
     /* Scratch of each of them, `room` long: coordinates, and where they lie. */
-    struct ctr_buf z, n, w, root, x, slot;
+    struct ctr_buf z, n, w, root, x, slot, hash;
     int64_t room;
     struct ctr_buf k, ones, dot; /* by variant: coordinates; x holds so many ones, then zeros, or -1; dot product */
     /* Of eights: each one's row and the next one in turn; scratch; the coordinates of one lane. */

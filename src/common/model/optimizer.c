@@ -73,23 +73,20 @@ PART void load_any(const struct ctr_learning *p, const struct ctr_coords *s, uin
     const uint32_t at_value = p->layout.value, at_n = p->layout.n, at_counts = p->layout.counts;
     const size_t bytes = precision == CTR_F64_STATE ? sizeof(double) : sizeof(float);
     uint8_t *to_value = s->z, *to_n = s->n;
-    uint32_t *count = s->more->count, *low = s->more->low, *high = s->more->high;
+    uint32_t *count = s->more->count;
     for (int64_t i = 0; i < room; i++) {
         const uint8_t *r = row[i];
         if (precision == CTR_Q13_STATE) {
             int16_t q;
             memcpy(&q, r + at_value, sizeof q);
             ((float *)(void *)to_value)[i] = (float)q * 0x1p-13f;
-            memcpy(low + i, r, sizeof *low);
         } else {
             memcpy(to_value + (size_t)i * bytes, r + at_value, bytes);
         }
         if (n)
             memcpy(to_n + (size_t)i * bytes, r + at_n, bytes);
-        if (counts) {
+        if (counts)
             memcpy(count + i, r + at_counts, sizeof *count);
-            memcpy(high + i, r + 4, sizeof *high);
-        }
     }
 }
 
@@ -196,6 +193,7 @@ static void update_any(const struct ctr_learning *p, const struct ctr_coords *s,
     const int64_t room = padded(k);
     e->step++;
     e->draw = ctr_mix64(p->seed ^ e->step * 0x9e3779b97f4a7c15u);
+    p->isa->halve(p, s, room);
     if (p->rate == CTR_RATE_GLOBAL)
         e->next = ctr_learning_root(p, (double)e->step);
     p->isa->advance[p->rate][p->optimizer->holds][real](p, s, room, g);

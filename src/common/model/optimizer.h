@@ -13,10 +13,12 @@
  *
  *     1/eta = (beta + n^power) / alpha          n is that before the row for z -> w, that with the row for a step
  *
- * A table row is uint64_t hash, then the columns that its layout names: counts come first, because learners of other
- * parameters can share them; a learner's own columns, value and n, follow. Every kernel gives the same bits:
- * element-wise IEEE operations, no contraction, and a dot product of eight partial sums (coordinate i in sum i mod 8)
- * joined in one order, in double whatever the precision.
+ * The state of a key is the columns that its layout names: counts come first, because learners of other parameters can
+ * share them; a learner's own columns, value and n, follow. Kernels get table rows: pointers 8 bytes before states,
+ * where a table may keep the hash. They store nowhere else than in [row + 8, row + layout.bytes), because states of
+ * other keys, of the same event too, may lie directly before and behind. Every kernel gives the same bits: element-wise
+ * IEEE operations, no contraction, and a dot product of eight partial sums (coordinate i in sum i mod 8) joined in one
+ * order, in double whatever the precision.
  */
 #ifndef CTR_OPTIMIZER_H
 #define CTR_OPTIMIZER_H
@@ -46,7 +48,7 @@ struct ctr_layout {
     uint32_t counts; /* uint16_t N, then P: counters of section 4.5, see ctr_count_value */
     uint32_t value;  /* z or weight: double, float, or int16_t in units of 2^-13 */
     uint32_t n;      /* double or float; of ogd-count, while it holds: occurrences, negative */
-    uint32_t bytes;  /* of the row, hash included */
+    uint32_t bytes;  /* of the row, with the 8 before the state */
 };
 
 /* What changes from row to row; one a thread. */
@@ -75,9 +77,13 @@ struct ctr_coords {
 /* What learners other than the default one need besides. */
 struct ctr_more {
     struct ctr_event event;
+    /* Hashes of the row's first coordinates, for draws; the others (the bias, the padding) have 0. Lent by the learner
+     * before every update. */
+    const uint64_t *hash;
+    int64_t hashes;
     void *next; /* n^power with the row's gradient */
     uint32_t *count;
-    uint32_t *low, *high; /* halves of the hash, for draws of q2.13 and of counts */
+    uint32_t *low, *high; /* halves of the hashes: for draws of q2.13, of counts */
     int32_t *q;
     struct ctr_buf bufs[5];
 };
@@ -85,7 +91,7 @@ int ctr_more_reserve(struct ctr_more *m, int64_t coordinates, struct ctr_err *er
 void ctr_more_free(struct ctr_more *m);
 
 /* A learner's parameters, and the functions that they choose. Pointers to table rows are padded too, with a spare row
- * of zeros. */
+ * of zeros, which no update changes. */
 struct ctr_learning;
 typedef double ctr_forward(const struct ctr_learning *p, const struct ctr_coords *s, uint8_t *const *row, int64_t k);
 typedef void ctr_update(const struct ctr_learning *p, const struct ctr_coords *s, uint8_t *const *row, int64_t k,
@@ -162,6 +168,7 @@ struct ctr_isa {
     ctr_coords_step *advance[CTR_RATES][2][2]; /* n and next with the row; second index: holds */
     double (*weights[CTR_STEPS][2])(const struct ctr_learning *p, const struct ctr_coords *s, int64_t room);
     ctr_coords_step *step[CTR_STEPS][2];
+    ctr_coords_loop *halve;           /* hashes to low and high */
     ctr_coords_loop *expand, *shrink; /* q2.13: eta z to z by root, z to eta z by next */
     ctr_coords_loop *round;           /* q2.13: z to q at random */
     /* All phases in one, where they are not NULL: of ftrl with power 0.5. */

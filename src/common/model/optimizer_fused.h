@@ -3,80 +3,67 @@
  * ftrl with the square root of a counter, for the table rows that ftrl.c does not know: all phases of a row in one,
  * with the bits of the loops of optimizer_body.h. optimizer_types.h includes this text behind that one.
  *
- * Such a row has 14, 16 or 20 bytes. One load and one store of the 64 bits at MIDDLE do most of it; bits of the hash
- * that lie there go back as they came. What lies before them is loaded so that no load meets a part of the row's last
- * store, for which it would have to wait.
+ * The columns of such a row, each loaded and stored by itself, or two as one word: so no load meets a part of the row's
+ * last stores, for which it would have to wait.
  *
- *     byte                 0             4           8           12          16
- *     squares, q2.13       hash                      value n
- *     counts, q2.13        hash                      N     P     value
- *     counts, f32          hash                      N     P     value
- *     counts, f64          hash                      N     P     value                    */
-#define MIDDLE(q13) (sizeof(REAL) == 8 ? 4 : (q13) ? 6 : 8)
-#define EIGHT(call) call(0), call(1), call(2), call(3), call(4), call(5), call(6), call(7)
+ *     byte                 8           12          16
+ *     squares, q2.13       value n
+ *     counts, q2.13        N     P     value
+ *     counts, f32          N     P     value
+ *     counts, f64          N     P     value                    */
+#define HALF(counts)  ((counts) ? 8 : 10)
+#define VALUE(counts) ((counts) ? 12 : 8)
+#define EIGHT(call)   call(0), call(1), call(2), call(3), call(4), call(5), call(6), call(7)
 
 LOOP void NAME(gather)(const struct ctr_coords *s, uint8_t *const *row, int64_t i, const bool q13, const bool counts)
 {
-    struct ctr_more *m = s->more;
-    REAL *to = (REAL *)s->z + i, *to_n = (REAL *)s->n + i;
-#define AT_MIDDLE(j) load_word(row[i + (j)] + MIDDLE(q13))
-#define AT_12(j)     load_word(row[i + (j)] + 12)
-#define AT_0(j)      load_half(row[i + (j)])
-#define AT_4(j)      load_half(row[i + (j)] + 4)
-#define SHORT_4(j)   load_quarter(row[i + (j)] + 4)
-    const words middle = { EIGHT(AT_MIDDLE) };
-    const halves left = __builtin_convertvector(middle, halves), right = __builtin_convertvector(middle >> 32, halves);
-    halves count, high;
-    if (sizeof(REAL) == 8) {
-        const words value = { EIGHT(AT_12) };
-        memcpy(to, &value, sizeof value);
-        high = left, count = right;
-    } else if (!q13) {
-        high = (halves){ EIGHT(AT_4) }, count = left;
-        memcpy(to, &right, sizeof right);
+    REAL *value = (REAL *)s->z + i, *n = (REAL *)s->n + i;
+#define WORD_AT(j)    load_word(row[i + (j)] + 8)
+#define HALF_AT(j)    load_half(row[i + (j)] + HALF(counts))
+#define WIDE_AT(j)    load_word(row[i + (j)] + VALUE(counts))
+#define QUARTER_AT(j) load_quarter(row[i + (j)] + VALUE(counts))
+    halves half;
+    if (sizeof(REAL) == 4 && !q13) {
+        const words both = { EIGHT(WORD_AT) };
+        const halves right = __builtin_convertvector(both >> 32, halves);
+        half = __builtin_convertvector(both, halves);
+        memcpy(value, &right, sizeof right);
     } else {
-        const lanes_f32 z = __builtin_convertvector((shorts)(counts ? right : left) >> 16, lanes_f32) * 0x1p-13f;
-        const halves low = { EIGHT(AT_0) };
-        memcpy(to, &z, sizeof z);
-        memcpy(m->low + i, &low, sizeof low);
-        high = left << 16, count = left >> 16 | right << 16;
-        if (counts)
-            high |= (halves){ EIGHT(SHORT_4) };
-        else
-            memcpy(to_n, &right, sizeof right);
+        half = (halves){ EIGHT(HALF_AT) };
+        if (q13) {
+            const lanes_f32 z = __builtin_convertvector((shorts){ EIGHT(QUARTER_AT) }, lanes_f32) * 0x1p-13f;
+            memcpy(value, &z, sizeof z);
+        } else {
+            const words wide = { EIGHT(WIDE_AT) };
+            memcpy(value, &wide, sizeof wide);
+        }
     }
-    memcpy(m->high + i, &high, sizeof high);
-    if (counts)
-        memcpy(m->count + i, &count, sizeof count);
-#undef AT_MIDDLE
-#undef AT_12
-#undef AT_0
-#undef AT_4
-#undef SHORT_4
+    memcpy(counts ? (void *)(s->more->count + i) : (void *)n, &half, sizeof half);
+#undef WORD_AT
+#undef HALF_AT
+#undef WIDE_AT
+#undef QUARTER_AT
 }
 
 LOOP void NAME(scatter)(const struct ctr_coords *s, uint8_t *const *row, int64_t i, const bool q13, const bool counts)
 {
     const struct ctr_more *m = s->more;
-    halves high, count, value, n, left, right;
-    memcpy(&high, m->high + i, sizeof high);
-    memcpy(&count, m->count + i, sizeof count);
-    memcpy(&value, q13 ? (const void *)(m->q + i) : (const void *)((REAL *)s->z + i), sizeof value);
-    memcpy(&n, (REAL *)s->n + i, sizeof n);
-    if (sizeof(REAL) == 8)
-        left = high, right = count;
-    else if (!q13)
-        left = count, right = value;
-    else if (counts)
-        left = high >> 16 | count << 16, right = count >> 16 | value << 16;
-    else
-        left = high >> 16 | value << 16, right = n;
-    const words middle = __builtin_convertvector(left, words) | __builtin_convertvector(right, words) << 32;
+    const REAL *value = (const REAL *)s->z + i;
+    const uint8_t *half = counts ? (const void *)(m->count + i) : (const void *)((const REAL *)s->n + i);
+    halves left, right;
+    memcpy(&left, half, sizeof left);
+    memcpy(&right, value, sizeof right);
+    const words both = __builtin_convertvector(left, words) | __builtin_convertvector(right, words) << 32;
     for (int j = 0; j < CTR_LANES; j++) {
-        const uint64_t word = middle[j];
-        memcpy(row[i + j] + MIDDLE(q13), &word, sizeof word);
-        if (sizeof(REAL) == 8)
-            memcpy(row[i + j] + 12, (REAL *)s->z + i + j, sizeof(REAL));
+        const uint64_t word = both[j];
+        const int16_t q = (int16_t)m->q[i + j];
+        if (sizeof(REAL) == 4 && !q13) {
+            memcpy(row[i + j] + 8, &word, sizeof word);
+            continue;
+        }
+        memcpy(row[i + j] + HALF(counts), half + (size_t)j * sizeof(uint32_t), sizeof(uint32_t));
+        memcpy(row[i + j] + VALUE(counts), q13 ? (const void *)&q : (const void *)(value + j),
+               q13 ? sizeof q : sizeof *value);
     }
 }
 
@@ -132,6 +119,7 @@ LOOP void NAME(fused_update)(const struct ctr_learning *p, const struct ctr_coor
     const REAL *restrict w = s->w, *restrict root = s->root;
     const double *restrict x = s->x;
     PARAMS;
+    halve_any(p, s, room);
     if (counts)
         NAME(advance_counts_any)(p, s, room, false);
     for (int64_t i = 0; i < room; i++) {

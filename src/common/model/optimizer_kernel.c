@@ -17,7 +17,7 @@ typedef float real_f32;
 typedef float lanes_f32 __attribute__((vector_size(CTR_LANES * sizeof(float))));
 typedef uint64_t words __attribute__((vector_size(CTR_LANES * sizeof(uint64_t))));
 typedef uint32_t halves __attribute__((vector_size(CTR_LANES * sizeof(uint32_t))));
-typedef int32_t shorts __attribute__((vector_size(CTR_LANES * sizeof(int32_t)))); /* 16 bits above others */
+typedef int32_t shorts __attribute__((vector_size(CTR_LANES * sizeof(int32_t))));
 
 LOOP double join_lanes(const lanes *sum)
 {
@@ -56,9 +56,9 @@ LOOP uint32_t load_half(const uint8_t *from)
     return v;
 }
 
-LOOP uint32_t load_quarter(const uint8_t *from)
+LOOP int16_t load_quarter(const uint8_t *from)
 {
-    uint16_t v;
+    int16_t v;
     memcpy(&v, from, sizeof v);
     return v;
 }
@@ -67,6 +67,23 @@ LOOP void start_event(const struct ctr_learning *p, struct ctr_event *e)
 {
     e->step++;
     e->draw = ctr_mix64(p->seed ^ e->step * 0x9e3779b97f4a7c15u);
+}
+
+LOOP void halve_any(const struct ctr_learning *p, const struct ctr_coords *s, int64_t room)
+{
+    struct ctr_more *m = s->more;
+    const uint64_t *restrict hash = m->hash;
+    uint32_t *restrict low = m->low, *restrict high = m->high;
+    const bool rounds = p->precision == CTR_Q13_STATE, counts = p->rate == CTR_RATE_COUNTS;
+    const int64_t n = m->hashes;
+    for (int64_t i = 0; i < n && rounds; i++)
+        low[i] = (uint32_t)hash[i];
+    for (int64_t i = n; i < room && rounds; i++)
+        low[i] = 0;
+    for (int64_t i = 0; i < n && counts; i++)
+        high[i] = (uint32_t)(hash[i] >> 32);
+    for (int64_t i = n; i < room && counts; i++)
+        high[i] = 0;
 }
 
 /* ---- q2.13 ---- */
@@ -154,7 +171,7 @@ LOOP void round_any(const struct ctr_learning *p, const struct ctr_coords *s, in
                   [CTR_STEP_RDA] = PAIR(step_rda, isa),                                                                \
                   [CTR_STEP_OGD] = PAIR(step_ogd, isa),                                                                \
                   [CTR_STEP_FOBOS] = PAIR(step_fobos, isa) },                                                          \
-        .expand = expand_##isa, .shrink = shrink_##isa, .round = round_##isa,                                          \
+        .halve = halve_##isa, .expand = expand_##isa, .shrink = shrink_##isa, .round = round_##isa,                    \
         .fused = { [CTR_RATE_SQUARES] = { [CTR_Q13_STATE] = FUSED_ROW(q13_squares, f32, isa) },                        \
                    [CTR_RATE_COUNTS] = { FUSED_ROW(counts, f64, isa), FUSED_ROW(counts, f32, isa),                     \
                                          FUSED_ROW(q13_counts, f32, isa) } },                                          \
@@ -166,6 +183,7 @@ LOOP void round_any(const struct ctr_learning *p, const struct ctr_coords *s, in
         name##_any(p, s, room);                                                                                        \
     }
 #define Q13_LOOPS(isa, attributes)                                                                                     \
+    Q13_LOOP(halve, isa, attributes)                                                                                   \
     Q13_LOOP(expand, isa, attributes) Q13_LOOP(shrink, isa, attributes) Q13_LOOP(round, isa, attributes)
 
 #define ISA        plain
