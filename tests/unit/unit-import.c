@@ -6,8 +6,11 @@
 #include "common/text/csv.h"
 #include "tap.h"
 
+#include <lz4frame.h>
 #include <stdlib.h>
 #include <unistd.h>
+#include <zlib.h>
+#include <zstd.h>
 
 static char dir[] = "/tmp/ctr-unit-import-XXXXXX";
 
@@ -324,6 +327,119 @@ static void test_lines(void)
     free(many);
 }
 
+/* ---- packed text ---- */
+
+static size_t pack_gzip(void *to, size_t room, const void *p, size_t n)
+{
+    z_stream z = { .next_in = (Bytef *)(uintptr_t)p, .avail_in = (uInt)n, .next_out = to, .avail_out = (uInt)room };
+    if (deflateInit2(&z, 6, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) || deflate(&z, Z_FINISH) != Z_STREAM_END)
+        abort();
+    size_t k = z.total_out;
+    deflateEnd(&z);
+    return k;
+}
+
+static size_t pack_zstd(void *to, size_t room, const void *p, size_t n)
+{
+    ZSTD_CCtx *c = ZSTD_createCCtx();
+    ZSTD_CCtx_setParameter(c, ZSTD_c_checksumFlag, 1);
+    size_t k = ZSTD_compress2(c, to, room, p, n);
+    ZSTD_freeCCtx(c);
+    return k;
+}
+
+static size_t pack_zstd_plain(void *to, size_t room, const void *p, size_t n)
+{
+    return ZSTD_compress(to, room, p, n, 3); /* no checksum: nothing follows the last block */
+}
+
+static size_t pack_lz4(void *to, size_t room, const void *p, size_t n)
+{
+    LZ4F_preferences_t how = { .frameInfo.contentChecksumFlag = LZ4F_contentChecksumEnabled };
+    return LZ4F_compressFrame(to, room, p, n, &how);
+}
+
+/* The rows of a file, -2 when they are not those of test_packed, or -1 with what ended it in err. */
+static int64_t count_rows(const char *path, size_t block_bytes)
+{
+    struct ctr_text_opts o = { CSV, .columns = "a:int64,b:utf8", .block_bytes = block_bytes };
+    struct ctr_import *im = NULL;
+    const struct ctr_batch *b;
+    char *paths[] = { (char *)(uintptr_t)path };
+    int64_t rows = 0;
+    bool same = true;
+    err = (struct ctr_err){ 0 };
+    int rc = ctr_import_open(&im, &o, paths, 1, &err);
+    while (!rc && (rc = ctr_import_next(im, &b, &err)) > 0)
+        for (int64_t i = rc = 0; i < b->rows; i++)
+            same &= ((const int64_t *)b->col[0].data)[i] == rows++ % 20000;
+    ctr_import_free(im);
+    return rc ? -1 : same ? rows : -2;
+}
+
+/* Two frames behind one another are one text; one that is cut short or changed is no shorter text. */
+static void test_packed(void)
+{
+    static const struct {
+        const char *name, *says;
+        size_t (*pack)(void *to, size_t room, const void *p, size_t n);
+        bool sums;
+    } packers[] = { { "gzip", "gzip", pack_gzip, true },
+                    { "zstd", "zstd", pack_zstd, true },
+                    { "zstd without a checksum", "zstd", pack_zstd_plain, false },
+                    { "lz4", "lz4", pack_lz4, true } };
+    struct ctr_buf in = { 0 };
+    int rc = 0;
+    for (int i = 0; !rc && i < 20000; i++)
+        rc =
+            ctr_buf_printf(&in, &err, "%d,%s%d\n", i, i % 1000 < 900 ? "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa" : "b", i * i);
+    size_t room = 2 * in.len;
+    char *to = malloc(room);
+    for (size_t m = 0; !rc && to && m < CTR_COUNT(packers); m++) {
+        size_t one = packers[m].pack(to, room, in.data, in.len),
+               n = one + packers[m].pack(to + one, room - one, in.data, in.len);
+        ok(count_rows(put("packed", to, n), 0) == 40000 && count_rows(put("packed", to, n), 64) == 40000,
+           "%s: two frames, blocks of two sizes", packers[m].name);
+        bool cut = true, changed = true;
+        for (size_t k = 1; k < 40; k++) {
+            size_t keep = k < 4 ? n - k : k == 20 ? one + 9 : n * k / 40;
+            cut &= count_rows(put("packed", to, keep), 0) == -1 && strstr(err.what, packers[m].says) &&
+                   strstr(err.what, "truncated") && err.file[0];
+        }
+        ok(cut, "%s: cut short (%s)", packers[m].name, err.what);
+        for (size_t k = 1; packers[m].sums && k < 40; k++) {
+            to[n * k / 40] ^= 4;
+            changed &= count_rows(put("packed", to, n), 0) == -1;
+            to[n * k / 40] ^= 4;
+        }
+        ok(changed, "%s: changed (%s)", packers[m].name, err.what);
+    }
+    free(to);
+    ctr_buf_free(&in);
+}
+
+static void test_strangers(void)
+{
+    ok(ctr_text_format_guess("a.tsv.zst") == &ctr_text_tsv && ctr_text_format_guess("a.csv.lz4") == &ctr_text_csv &&
+           ctr_text_format_guess("a.ndjson.gz") == &ctr_text_jsonl && !ctr_text_format_guess("a.csv.xz") &&
+           !ctr_text_format_guess(".csv"),
+       "formats by suffix");
+    static const struct {
+        const char *magic, *says;
+    } files[] = { { "\xfd\x37zXZ....", "xz -dc" },
+                  { "BZh91AY&SY..", "bzip2 -dc" },
+                  { "PAR1....", "is Parquet" },
+                  { "ARROW1....", "ctr-cat" },
+                  { "\xff\xff\xff\xff....", "ctr-cat" },
+                  { "\xff\xfe"
+                    "a...",
+                    "UTF-16" } };
+    for (size_t i = 0; i < CTR_COUNT(files); i++)
+        ok(count_rows(put("stranger", files[i].magic, strlen(files[i].magic)), 0) == -1 &&
+               strstr(err.what, files[i].says),
+           "no text: %s", err.what);
+}
+
 /* A quote that is never closed spoils its line, not the file. */
 static void test_open_quote(void)
 {
@@ -348,6 +464,8 @@ int main(void)
     test_lines();
     test_random();
     test_open_quote();
+    test_packed();
+    test_strangers();
     ctr_buf_free(&text);
     char command[300];
     snprintf(command, sizeof command, "rm -rf %s", dir);

@@ -400,10 +400,18 @@ static int fail_no_stream(const struct ctr_reader *r, const uint8_t *p, size_t n
                         r->src.from_pipe ? WRITER_FAILED : ": the program that wrote it failed or was stopped");
     if (n < 8 && !memcmp(p, "\xff\xff\xff\xff", CTR_MIN(n, 4)))
         return fail_truncated(r, err);
-    if (n >= 2 && p[0] == 0x1f && p[1] == 0x8b)
+    static const struct {
+        const char *magic, *name;
+    } packed[] = { { "\x1f\x8b", "gzip" }, { "\x28\xb5\x2f\xfd", "zstd" }, { "\x04\x22\x4d\x18", "lz4" } };
+    for (size_t i = 0; i < CTR_COUNT(packed); i++)
+        if (n >= strlen(packed[i].magic) && !memcmp(p, packed[i].magic, strlen(packed[i].magic)))
+            return ctr_fail(err, CTR_EDATA,
+                            "is %s data, not a stream: text is read by ctr-import, a stream must be "
+                            "unpacked first (%s -dc)",
+                            packed[i].name, packed[i].name);
+    if (n >= 4 && !memcmp(p, "PAR1", 4))
         return ctr_fail(err, CTR_EDATA,
-                        "is gzip data, not a stream: text is read by ctr-import, a stream must be "
-                        "unpacked first (gzip -dc)");
+                        "is Parquet, not a stream: write it as an Arrow IPC stream with pyarrow, Polars or DuckDB");
     return ctr_fail(err, CTR_EDATA, "is not an Arrow stream or IPC file: text is read by ctr-import");
 }
 

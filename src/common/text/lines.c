@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * lines: files, pipes and gzip as blocks of whole records. Invariants: where a block is cut depends on the bytes alone
- * (but for idle_ms), a block ends with '\n', line numbers count physical lines, and CTR_PAD bytes past a block are
- * readable.
+ * lines: files and pipes, packed or not, as blocks of whole records. Invariants: where a block is cut depends on the
+ * bytes alone (but for idle_ms), a block ends with '\n', line numbers count physical lines, and CTR_PAD bytes past a
+ * block are readable.
  */
 #include "common/text/text.h"
+#include "common/text/unpack.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,7 +13,6 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <zlib.h>
 
 #ifndef RAW_BYTES /* fuzzing wants few */
 #define RAW_BYTES ((size_t)256 << 10)
@@ -35,8 +35,8 @@ struct ctr_lines {
     int64_t line;
     char *raw; /* bytes that were read but not yet decoded */
     size_t raw_at, raw_n;
-    bool gzip, inflating, member_done;
-    z_stream z;
+    struct ctr_unpack *unpack; /* NULL: plain text */
+    bool more_inside;          /* it may hold bytes, though all input was given to it */
     /* scan of the block that is being filled */
     size_t at, record, end; /* examined so far; start of the current record; end of the last whole one */
     size_t quote, resume;   /* an open quote (SIZE_MAX: none), and how far its end was looked for */
@@ -111,9 +111,8 @@ static void close_file(struct ctr_lines *l)
     if (l->fd > STDIN_FILENO)
         close(l->fd);
     l->fd = -1;
-    if (l->inflating)
-        inflateEnd(&l->z);
-    l->inflating = false;
+    ctr_unpack_free(l->unpack);
+    l->unpack = NULL;
 }
 
 void ctr_lines_free(struct ctr_lines *l)
@@ -137,10 +136,11 @@ static const char *file_name(const struct ctr_lines *l)
     return strcmp(path, "-") ? path : "stdin";
 }
 
-static int file_fail(const struct ctr_lines *l, struct ctr_err *err, const char *what)
+static int named(const struct ctr_lines *l, int rc, struct ctr_err *err)
 {
-    ctr_err_file(err, file_name(l));
-    return ctr_fail(err, CTR_EDATA, "%s", what);
+    if (rc)
+        ctr_err_file(err, file_name(l));
+    return rc;
 }
 
 /* Some bytes, at least one unless the file ends; sets eof. */
@@ -169,7 +169,7 @@ static int open_file(struct ctr_lines *l, struct ctr_err *err)
         return ctr_fail_sys(err, "cannot be opened");
     }
     l->pollable = !fstat(l->fd, &st) && !S_ISREG(st.st_mode);
-    l->eof = l->gzip = false;
+    l->eof = l->more_inside = false;
     l->start = true;
     l->bom_seen = l->o.latin1;
     l->line = 1;
@@ -183,60 +183,29 @@ static int open_file(struct ctr_lines *l, struct ctr_err *err)
             break;
         l->raw_n += got;
     }
-    if (l->raw_n >= 2 && !memcmp(l->raw, "\x1f\x8b", 2)) {
-        l->z = (z_stream){ 0 };
-        if (inflateInit2(&l->z, 15 + 16) != Z_OK)
-            return ctr_fail_nomem(err, 64 << 10);
-        l->gzip = l->inflating = true;
-        l->member_done = false;
-    } else if (l->raw_n >= 4 && !memcmp(l->raw, "PK\3\4", 4)) {
-        return file_fail(l, err, "is a zip archive; unpack it first: unzip -p FILE | ctr-import …");
-    } else if (l->raw_n >= 2 && (!memcmp(l->raw, "\xff\xfe", 2) || !memcmp(l->raw, "\xfe\xff", 2))) {
-        return file_fail(l, err, "is UTF-16; convert it first: iconv -f UTF-16 -t UTF-8 FILE | ctr-import …");
-    }
-    return 0;
+    return named(l, ctr_unpack_open(&l->unpack, l->raw, l->raw_n, err), err);
 }
 
-static int inflate_some(struct ctr_lines *l, uint8_t *p, size_t room, size_t *got, struct ctr_err *err)
+static int unpack_some(struct ctr_lines *l, uint8_t *p, size_t room, size_t *got, struct ctr_err *err)
 {
     *got = 0;
     while (!*got) {
-        if (l->raw_at == l->raw_n) {
-            size_t n;
-            int rc = read_some(l, l->raw, RAW_BYTES, &n, err);
+        if (l->raw_at == l->raw_n && !l->more_inside) {
+            int rc = read_some(l, l->raw, RAW_BYTES, &l->raw_n, err);
+            l->raw_at = 0;
             if (rc)
                 return rc;
-            if (!n) {
-                if (!l->member_done)
-                    return file_fail(l, err, "gzip: truncated");
+            if (!l->raw_n) {
                 l->eof = true;
-                return 0;
+                return named(l, ctr_unpack_end(l->unpack, err), err);
             }
-            l->raw_at = 0;
-            l->raw_n = n;
         }
-        if (l->member_done) { /* several members may follow one another, and zeros at the end */
-            if (!l->raw[l->raw_at]) {
-                l->raw_at++;
-                continue;
-            }
-            inflateReset(&l->z);
-            l->member_done = false;
-        }
-        l->z.next_in = (Bytef *)l->raw + l->raw_at;
-        l->z.avail_in = (uInt)(l->raw_n - l->raw_at);
-        l->z.next_out = p;
-        l->z.avail_out = (uInt)CTR_MIN(room, (size_t)1 << 30);
-        uInt before = l->z.avail_out;
-        int z = inflate(&l->z, Z_NO_FLUSH);
-        l->raw_at = l->raw_n - l->z.avail_in;
-        *got = before - l->z.avail_out;
-        if (z == Z_STREAM_END)
-            l->member_done = true;
-        else if (z == Z_MEM_ERROR)
-            return ctr_fail_nomem(err, 64 << 10);
-        else if (z != Z_OK && z != Z_BUF_ERROR)
-            return file_fail(l, err, "gzip: damaged");
+        size_t used;
+        int rc = ctr_unpack_some(l->unpack, l->raw + l->raw_at, l->raw_n - l->raw_at, &used, p, room, got, err);
+        if (rc)
+            return named(l, rc, err);
+        l->raw_at += used;
+        l->more_inside = *got == room;
     }
     return 0;
 }
@@ -244,8 +213,8 @@ static int inflate_some(struct ctr_lines *l, uint8_t *p, size_t room, size_t *go
 /* Bytes of the file as it is when unpacked, before any change of encoding. */
 static int decode_some(struct ctr_lines *l, uint8_t *p, size_t room, size_t *got, struct ctr_err *err)
 {
-    if (l->gzip)
-        return inflate_some(l, p, room, got, err);
+    if (l->unpack)
+        return unpack_some(l, p, room, got, err);
     if (l->raw_at < l->raw_n) {
         *got = CTR_MIN(room, l->raw_n - l->raw_at);
         memcpy(p, l->raw + l->raw_at, *got);

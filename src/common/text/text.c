@@ -15,16 +15,23 @@ const struct ctr_text_format *ctr_text_format_find(const char *name)
     return NULL;
 }
 
+static bool ends(const char *p, size_t n, const char *suffix)
+{
+    size_t k = strlen(suffix);
+    return n > k && !memcmp(p + n - k, suffix, k);
+}
+
 const struct ctr_text_format *ctr_text_format_guess(const char *path)
 {
+    static const char *const packed[] = { ".gz", ".zst", ".lz4" };
     size_t n = strlen(path);
-    if (n > 3 && !strcmp(path + n - 3, ".gz"))
-        n -= 3;
-    for (int i = 0; ctr_text_formats[i]; i++) {
-        const char *suffix = ctr_text_formats[i]->suffix;
-        size_t k = suffix ? strlen(suffix) : 0;
-        if (k && n > k && !memcmp(path + n - k, suffix, k))
+    for (size_t i = 0; i < CTR_COUNT(packed); i++)
+        if (ends(path, n, packed[i])) {
+            n -= strlen(packed[i]);
+            break;
+        }
+    for (int i = 0; ctr_text_formats[i]; i++)
+        if (ctr_text_formats[i]->suffix && ends(path, n, ctr_text_formats[i]->suffix))
             return ctr_text_formats[i];
-    }
-    return NULL;
+    return ends(path, n, ".ndjson") ? &ctr_text_jsonl : NULL; /* its other name */
 }

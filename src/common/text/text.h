@@ -21,8 +21,8 @@
 
 /* ---- lines: lines.c ---- */
 
-/* The files one after another ("-" or none: stdin); gzip is known by content; a UTF-8 byte order mark is dropped;
- * latin1 becomes UTF-8. A block never spans two files. */
+/* The files one after another ("-" or none: stdin); gzip, zstd and lz4 are known by content; a UTF-8 byte order mark is
+ * dropped; latin1 becomes UTF-8. A block never spans two files. */
 struct ctr_lines;
 struct ctr_lines_opts {
     bool latin1;
@@ -187,7 +187,7 @@ static inline const char *ctr_next_record(const char **p, const char *end, const
 
 struct ctr_text_format {
     const char *name;
-    const char *suffix;    /* ".csv": guessed when --format is not given, also before ".gz" */
+    const char *suffix;    /* ".csv": guessed when --format is not given, also before ".gz", ".zst", ".lz4" */
     unsigned honours;      /* CTR_TEXT_*: another option is a usage error */
     const char *delimiter; /* default */
     bool quoted;           /* CSV quoting: blocks are cut accordingly */

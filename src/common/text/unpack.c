@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * unpack: a method is a row of the table: the bytes that its data begins with, and how a step is made. */
+#include "common/text/unpack.h"
+
+#include <lz4frame.h>
+#include <stdlib.h>
+#include <zlib.h>
+#include <zstd.h>
+#include <zstd_errors.h>
+
+struct method {
+    const char *name, *magic;
+    int (*open)(struct ctr_unpack *u, struct ctr_err *err);
+    int (*step)(struct ctr_unpack *u, const uint8_t *in, size_t n, size_t *used, uint8_t *out, size_t room, size_t *got,
+                struct ctr_err *err);
+    void (*close)(struct ctr_unpack *u);
+};
+
+struct ctr_unpack {
+    const struct method *method;
+    bool whole; /* at the end of a frame */
+    union {
+        z_stream gzip;
+        ZSTD_DStream *zstd;
+        LZ4F_dctx *lz4;
+    };
+};
+
+static int damaged(const struct ctr_unpack *u, struct ctr_err *err)
+{
+    return ctr_fail(err, CTR_EDATA, "%s: damaged", u->method->name);
+}
+
+/* ---- gzip ---- */
+
+static int gzip_open(struct ctr_unpack *u, struct ctr_err *err)
+{
+    return inflateInit2(&u->gzip, 15 + 16) == Z_OK ? 0 : ctr_fail_nomem(err, 64 << 10);
+}
+
+/* Several members may follow one another, and zeros at the end. */
+static int gzip_step(struct ctr_unpack *u, const uint8_t *in, size_t n, size_t *used, uint8_t *out, size_t room,
+                     size_t *got, struct ctr_err *err)
+{
+    size_t zeros = 0;
+    while (u->whole && zeros < n && !in[zeros])
+        zeros++;
+    *used = zeros;
+    if (zeros == n)
+        return 0;
+    if (u->whole)
+        inflateReset(&u->gzip);
+    u->whole = false;
+    u->gzip.next_in = (Bytef *)in + zeros;
+    u->gzip.avail_in = (uInt)CTR_MIN(n - zeros, (size_t)1 << 30);
+    u->gzip.next_out = out;
+    u->gzip.avail_out = (uInt)CTR_MIN(room, (size_t)1 << 30);
+    int z = inflate(&u->gzip, Z_NO_FLUSH);
+    *used = (size_t)(u->gzip.next_in - in);
+    *got = (size_t)(u->gzip.next_out - out);
+    u->whole = z == Z_STREAM_END;
+    if (z == Z_MEM_ERROR)
+        return ctr_fail_nomem(err, 64 << 10);
+    return u->whole || z == Z_OK || z == Z_BUF_ERROR ? 0 : damaged(u, err);
+}
+
+static void gzip_close(struct ctr_unpack *u)
+{
+    inflateEnd(&u->gzip);
+}
+
+/* ---- Zstandard ---- */
+
+static int zstd_open(struct ctr_unpack *u, struct ctr_err *err)
+{
+    return (u->zstd = ZSTD_createDStream()) ? 0 : ctr_fail_nomem(err, 128 << 10);
+}
+
+static int zstd_step(struct ctr_unpack *u, const uint8_t *in, size_t n, size_t *used, uint8_t *out, size_t room,
+                     size_t *got, struct ctr_err *err)
+{
+    ZSTD_inBuffer from = { in, n, 0 };
+    ZSTD_outBuffer to = { out, room, 0 };
+    size_t left = ZSTD_decompressStream(u->zstd, &to, &from);
+    *used = from.pos;
+    *got = to.pos;
+    if (ZSTD_isError(left)) {
+        switch (ZSTD_getErrorCode(left)) {
+        case ZSTD_error_memory_allocation: return ctr_fail_nomem(err, 1 << 20);
+        case ZSTD_error_frameParameter_windowTooLarge:
+            return ctr_fail(err, CTR_EDATA,
+                            "zstd: needs a window of more than 128 MiB: zstd -dc --long=31 FILE | ctr-import …");
+        default: return damaged(u, err);
+        }
+    }
+    u->whole = left == 0 || (u->whole && !from.pos && !to.pos);
+    return 0;
+}
+
+static void zstd_close(struct ctr_unpack *u)
+{
+    ZSTD_freeDStream(u->zstd);
+}
+
+/* ---- LZ4 ---- */
+
+static int lz4_open(struct ctr_unpack *u, struct ctr_err *err)
+{
+    return LZ4F_isError(LZ4F_createDecompressionContext(&u->lz4, LZ4F_VERSION)) ? ctr_fail_nomem(err, 64 << 10) : 0;
+}
+
+static int lz4_step(struct ctr_unpack *u, const uint8_t *in, size_t n, size_t *used, uint8_t *out, size_t room,
+                    size_t *got, struct ctr_err *err)
+{
+    *used = n;
+    *got = room;
+    size_t left = LZ4F_decompress(u->lz4, out, got, in, used, NULL);
+    if (LZ4F_isError(left))
+        return strstr(LZ4F_getErrorName(left), "allocation") ? ctr_fail_nomem(err, 1 << 20) : damaged(u, err);
+    u->whole = left == 0 || (u->whole && !*used && !*got);
+    return 0;
+}
+
+static void lz4_close(struct ctr_unpack *u)
+{
+    LZ4F_freeDecompressionContext(u->lz4);
+}
+
+/* ---- all of them ---- */
+
+static const struct method methods[] = {
+    { "gzip", "\x1f\x8b", gzip_open, gzip_step, gzip_close },
+    { "zstd", "\x28\xb5\x2f\xfd", zstd_open, zstd_step, zstd_close },
+    { "lz4", "\x04\x22\x4d\x18", lz4_open, lz4_step, lz4_close },
+};
+
+static const struct {
+    const char *magic, *what;
+} strangers[] = {
+    { "PK\3\4", "is a zip archive; unpack it first: unzip -p FILE | ctr-import …" },
+    { "\xfd\x37zXZ", "is xz data; unpack it first: xz -dc FILE | ctr-import …" },
+    { "BZh91AY&SY", "is bzip2 data; unpack it first: bzip2 -dc FILE | ctr-import …" },
+    { "\xff\xff\xff\xff", "is an Arrow stream already, which every tool reads as it is: ctr-cat FILE" },
+    { "ARROW1", "is an Arrow IPC file already, which every tool reads as it is: ctr-cat FILE" },
+    { "PAR1", "is Parquet, not text: write it as an Arrow IPC stream with pyarrow, Polars or DuckDB, then every tool "
+              "reads it" },
+    { "\xff\xfe", "is UTF-16; convert it first: iconv -f UTF-16 -t UTF-8 FILE | ctr-import …" },
+    { "\xfe\xff", "is UTF-16; convert it first: iconv -f UTF-16 -t UTF-8 FILE | ctr-import …" },
+};
+
+static bool begins(const void *p, size_t n, const char *magic)
+{
+    size_t k = strlen(magic);
+    return n >= k && !memcmp(p, magic, k);
+}
+
+int ctr_unpack_open(struct ctr_unpack **out, const void *p, size_t n, struct ctr_err *err)
+{
+    const struct method *m = NULL;
+    *out = NULL;
+    for (size_t i = 0; i < CTR_COUNT(strangers); i++)
+        if (begins(p, n, strangers[i].magic))
+            return ctr_fail(err, CTR_EDATA, "%s", strangers[i].what);
+    for (size_t i = 0; i < CTR_COUNT(methods); i++)
+        if (begins(p, n, methods[i].magic))
+            m = &methods[i];
+    if (!m)
+        return 0;
+    struct ctr_unpack *u = calloc(1, sizeof *u);
+    if (!u)
+        return ctr_fail_nomem(err, sizeof *u);
+    u->method = m;
+    int rc = m->open(u, err);
+    if (rc) {
+        free(u);
+        return rc;
+    }
+    *out = u;
+    return 0;
+}
+
+int ctr_unpack_some(struct ctr_unpack *u, const void *in, size_t n, size_t *used, uint8_t *out, size_t room,
+                    size_t *got, struct ctr_err *err)
+{
+    *used = *got = 0;
+    return u->method->step(u, in, n, used, out, room, got, err);
+}
+
+int ctr_unpack_end(const struct ctr_unpack *u, struct ctr_err *err)
+{
+    return u->whole ? 0 : ctr_fail(err, CTR_EDATA, "%s: truncated", u->method->name);
+}
+
+void ctr_unpack_free(struct ctr_unpack *u)
+{
+    if (!u)
+        return;
+    u->method->close(u);
+    free(u);
+}
