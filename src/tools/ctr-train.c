@@ -14,8 +14,8 @@
 
 static struct {
     struct ctr_params params;
-    const char *inclusion, *hidden, *validation, *variants, *progressive, *init, *plan, *checkpoint, *every, *spool,
-        *save_every;
+    const char *precision, *inclusion, *hidden, *validation, *variants, *progressive, *init, *plan, *checkpoint, *every,
+        *spool, *save_every;
     int64_t patience, validation_every;
     int64_t minibatch; /* -1: the model's own */
     int64_t passes;
@@ -36,8 +36,8 @@ static const struct ctr_opt opts[] = {
     { "power", 0, CTR_OPT_REAL, "X", "power of the counter in the learning rate (default 0.5)", &o.params.power, 0 },
     { "threshold", 0, CTR_OPT_INT, "K", "ogd-count: occurrences before a key is learned (default 5)",
       &o.params.threshold, .needs = "optimizer=ogd-count|variants" },
-    { "precision", 0, CTR_OPT_CHOICE, "f64|f32|q2.13", "type of the learner's state (default f64)", &o.params.precision,
-      0 },
+    { "precision", 0, CTR_OPT_CHOICE, "f64|f32|q2.13", "type of the learner's state (default f64; on a GPU f32)",
+      &o.precision, 0 },
     { "no-bias", 0, CTR_OPT_FLAG, NULL, "learn without a bias", &o.params.no_bias, 0 },
     { "minibatch", 0, CTR_OPT_INT, "ROWS",
       "update after so many rows, which -j can share (default lr 1: exact, mlp 3000)", &o.minibatch, 0 },
@@ -283,6 +283,27 @@ static int check_options(const struct ctr_cli *cli, struct ctr_err *err)
     return 0;
 }
 
+/* Where to learn: the model of a GPU may be another one than that of the CPU. */
+static int choose_device(struct ctr_cli *cli, struct ctr_train_job *job, struct ctr_err *err)
+{
+    const bool by_rows = job->model->minibatch == 1 && o.minibatch < 0;
+    const struct ctr_model *device = job->model->device;
+    if (device && by_rows && !strcmp(cli->device, "gpu"))
+        return ctr_cli_usage(err,
+                             "--device gpu: %s learns by minibatches there; say of how many rows: --minibatch ROWS",
+                             job->model->name);
+    int rc = ctr_cli_device(cli, device && !by_rows, job->model->name, err);
+    if (rc)
+        return rc;
+    if (device && strcmp(cli->device, "cpu") != 0)
+        job->model = device;
+    job->params.device = cli->device;
+    job->params.device_memory = cli->device_memory_bytes;
+    if (o.precision || job->model == &ctr_model_lr_device)
+        job->params.precision = o.precision ? o.precision : "f32";
+    return 0;
+}
+
 static int check_uncertainty(const struct ctr_train_job *job, struct ctr_err *err)
 {
     if (!job->params.uncertainty)
@@ -290,7 +311,8 @@ static int check_uncertainty(const struct ctr_train_job *job, struct ctr_err *er
     if (o.variants)
         return ctr_cli_usage(err, "--uncertainty is that of one model: leave --variants out");
     if (!job->model->predict_uncertain)
-        return ctr_cli_usage(err, "models of kind %s have no uncertainty", job->model->name);
+        return ctr_cli_usage(err, "models of kind %s have no uncertainty%s", job->model->name,
+                             job->model == &ctr_model_lr_device ? " on a GPU" : "");
     return 0;
 }
 
@@ -319,7 +341,7 @@ static int read_variants(struct run *run, struct ctr_train_job *job, struct ctr_
         return ctr_cli_usage(err,
                              "--variants writes a model each: -o wants one %%s for the name, such as m-%%s.arrows");
     if (job->model != &ctr_model_lr)
-        return ctr_cli_usage(err, "--variants are for lr");
+        return ctr_cli_usage(err, "--variants are for lr, on a CPU");
     if (o.params.expire)
         return ctr_cli_usage(err, "--expire drops keys of one model: leave --variants out");
     int rc = ctr_cli_read(run->cli, o.variants, err);
@@ -443,9 +465,7 @@ static int train(struct ctr_cli *cli, struct ctr_err *err)
                              near ? near : "", near ? "'?" : "", cli->tool->name, cli->tool->synopsis);
     }
     if (!rc)
-        rc = ctr_cli_device(cli, job.model->deep != NULL, job.model->name, err);
-    job.params.device = cli->device;
-    job.params.device_memory = cli->device_memory_bytes;
+        rc = choose_device(cli, &job, err);
     if (!rc && o.hidden && !ctr_sizes_parse(&job.params.hidden, o.hidden, strlen(o.hidden)))
         rc = ctr_cli_usage(err, "--hidden wants sizes of layers such as 200,80, each 1 to %d, or 0", CTR_MAX_UNITS);
     if (!rc)

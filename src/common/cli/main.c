@@ -151,6 +151,8 @@ int ctr_cli_device(struct ctr_cli *cli, bool can, const char *what, struct ctr_e
     if (rc)
         return rc;
     ctr_cli_debug(cli, "%s", *ctr_dev_note(dev) ? ctr_dev_note(dev) : ctr_dev_title(dev));
+    if (ctr_dev_is_host(dev))
+        cli->device = "cpu";
     ctr_dev_free(dev);
     return 0;
 }

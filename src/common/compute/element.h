@@ -170,6 +170,13 @@ CTR_ELEMENT void ctr_e_adam(const struct ctr_opt_step *o, float g, float l2, flo
     *w = *w - o->rate * *s1 / (sqrtf(*s2) * o->root_scale + o->eps);
 }
 
+/* The weight that follows from z and sqrt(n). */
+CTR_ELEMENT float ctr_e_ftrl_weight(const struct ctr_opt_step *o, float l2, float z, float root)
+{
+    const float size = fabsf(z) - o->l1, v = size / ((o->beta + root) * o->inv_rate + l2);
+    return size <= 0.0f ? 0.0f : z > 0.0f ? -v : v;
+}
+
 /* squares: g * g, or that of the gradients that g sums. */
 CTR_ELEMENT void ctr_e_ftrl(const struct ctr_opt_step *o, float g, float squares, float l2, float *w, float *z,
                             float *n)
@@ -177,8 +184,7 @@ CTR_ELEMENT void ctr_e_ftrl(const struct ctr_opt_step *o, float g, float squares
     const float next = *n + squares, root = sqrtf(next), sigma = (root - sqrtf(*n)) * o->inv_rate;
     *z = *z + (g - sigma * *w);
     *n = next;
-    const float size = fabsf(*z) - o->l1, v = size / ((o->beta + root) * o->inv_rate + l2);
-    *w = size <= 0.0f ? 0.0f : *z > 0.0f ? -v : v;
+    *w = ctr_e_ftrl_weight(o, l2, *z, root);
 }
 
 /* Keys of floats that sort as the floats do; -0 as 0. */

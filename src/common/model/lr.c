@@ -526,6 +526,7 @@ const struct ctr_model ctr_model_lr = {
     .summary = "logistic regression, by FTRL-Proximal and its relatives",
     .options = ctr_lr_options,
     .minibatch = 1,
+    .device = &ctr_model_lr_device,
     .learner_new = ctr_lr_new,
     .learner_free = ctr_lr_free,
     .bind = lr_bind,

@@ -37,12 +37,12 @@ static inline __attribute__((always_inline)) double read_row(const struct lr *m,
     if (l->events)
         return ctr_state_row(l, &m->more.event, row, s);
     if (l->precision == CTR_F64_STATE) {
-        memcpy(&s->value, row + 8, sizeof s->value);
+        memcpy(&s->value, row + l->layout.value, sizeof s->value);
         memcpy(&s->n, row + l->layout.n, sizeof s->n);
         return ctr_ftrl_weight64(l, s->value, sqrt(s->n));
     }
     float z, n;
-    memcpy(&z, row + 8, sizeof z);
+    memcpy(&z, row + l->layout.value, sizeof z);
     memcpy(&n, row + l->layout.n, sizeof n);
     s->value = (double)z;
     s->n = (double)n;

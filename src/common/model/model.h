@@ -163,6 +163,8 @@ struct ctr_model {
         *many;         /* NULL: one model. Else score[i * count + m] is model m's, and files are checkpoints */
     int64_t minibatch; /* its usual one */
     const void *deep;  /* deep models: struct ctr_deep_spec */
+    /* What learns it on a GPU: itself, another one whose files are the same, or NULL: nothing. */
+    const struct ctr_model *device;
 
     /* Takes rows by column, see ctr_inputs_by_column; `rows` at a time, 0: as suits row by row. */
     bool by_column;
@@ -221,6 +223,7 @@ const struct ctr_model *ctr_model_find(const char *name);
 extern const struct ctr_model ctr_model_lr, ctr_model_mlp;
 extern const struct ctr_model ctr_model_lr_single;   /* the same, with one value a coordinate */
 extern const struct ctr_model ctr_model_lr_variants; /* lr with params.variants; no row of the table */
+extern const struct ctr_model ctr_model_lr_device;   /* lr on a device, by minibatches; neither is this one */
 
 /* ---- model files: modelfile.c ---- */
 

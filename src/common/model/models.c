@@ -202,7 +202,8 @@ int ctr_params_foreign(const struct ctr_model *m, const struct ctr_params *p, st
         print_value(p, &params[i], v);
         print_value(&usual, &params[i], u);
         if (!takes(m, &params[i]) && strcmp(u, v) != 0)
-            return ctr_fail(err, CTR_EUSAGE, "%s takes no --%s", m->name,
+            return ctr_fail(err, CTR_EUSAGE, "%s%s takes no --%s", m->name,
+                            m == &ctr_model_lr_device ? " on a GPU" : "",
                             params[i].typed ? params[i].typed : params[i].name);
     }
     return 0;
