@@ -23,9 +23,6 @@ close() {
 
 exits "lr on a GPU" 2 ctr-train lr -q --device gpu rows.arrows
 err_like "goes by minibatches" 'device gpu: lr learns by minibatches there; say of how many rows: --minibatch ROWS'
-exits "predicting with lr on a GPU" 1 sh -c 'ctr-train lr -q -o lr.arrows rows.arrows && ctr-predict -q --device gpu lr.arrows rows.arrows'
-[ -e "$onhost" ] && same='device gpu: lr has no GPU implementation' || same='no GPU: the plug-in cannot be opened'
-err_like "is refused, or for want of a plug-in" "$same"
 exits "another tool on a GPU" 1 ctr-cat --device gpu rows.arrows
 err_like "is refused, too" 'device gpu: ctr-cat has no GPU implementation'
 CTR_CUDA_PLUGIN=$W/none.so exits "no plug-in" 1 train --device gpu -o none.arrows

@@ -116,6 +116,22 @@ ctr-train lr -q --optimizer ogd -o ogd.arrows rows.arrows
 exits "--init of another optimizer" 2 gpu -q --init ogd.arrows -o none.arrows rows.arrows
 err_like "is refused" 'optimizer ogd .* which lr on a GPU does not go on from'
 
+# ---- prediction on a GPU: of any lr
+ctr-train lr -q --optimizer ogd-count --precision q2.13 --normalize max -o q13.arrows mixed.arrows
+ctr-train lr -q --l1 1 -o sparse.arrows mixed.arrows
+ctr-select -q --where 'weight != 0' --columns table,key,weight sparse.arrows -o pruned.arrows
+for model in exact:rows want:rows q13:mixed sparse:mixed pruned:mixed; do
+    rows=${model#*:}.arrows model=${model%:*}.arrows
+    ctr-predict -q $model $rows -o on-cpu.p 2>/dev/null
+    ctr-predict -q --device gpu $model $rows -o on-gpu.p 2>/dev/null
+    ok "$model predicts on a GPU as on a CPU" close on-cpu.p on-gpu.p
+    ctr-cat --batch 33 $rows | ctr-predict -q -j 4 --device gpu $model -o on-gpu4.p 2>/dev/null
+    is "for any -j and batches" "$(log_odds on-gpu4.p | cksum)" "$(log_odds on-gpu.p | cksum)"
+done
+exits "a damaged model" 1 sh -c 'head -c 3000 want.arrows | ctr-predict -q --device gpu - rows.arrows'
+exits "without its uncertainty" 2 ctr-predict -q --uncertainty --device gpu want.arrows rows.arrows
+err_like "which it says" 'want.arrows: models of kind lr have no uncertainty on a GPU'
+
 # ---- what it says
 exits "no --minibatch" 2 ctr-train lr -q --device gpu -o none.arrows rows.arrows
 err_like "is a usage error" 'lr learns by minibatches there; say of how many rows: --minibatch ROWS'

@@ -566,4 +566,8 @@ const struct ctr_model ctr_model_lr_device = {
     .save_schema = ctr_lr_device_save_schema,
     .save = ctr_lr_device_save,
     .load = ctr_lr_device_load,
+    .scorer_open = ctr_lr_device_scorer_open,
+    .scorer_free = ctr_lr_device_scorer_free,
+    .scorer_bind = ctr_lr_device_scorer_bind,
+    .predict_rows = ctr_lr_device_predict_rows,
 };

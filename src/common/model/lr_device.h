@@ -37,4 +37,13 @@ int ctr_lr_device_save(void *learner, const struct ctr_strs *tables, struct ctr_
                        struct ctr_err *err) CTR_MUST;
 int ctr_lr_device_load(void *learner, struct ctr_strs *tables, struct ctr_reader *r, struct ctr_err *err) CTR_MUST;
 
+/* lr_device_score.c: the same */
+int ctr_lr_device_scorer_open(void **scorer, const char *path, const struct ctr_model_info *info,
+                              struct ctr_strs *tables, char *warn, size_t warn_size, struct ctr_err *err) CTR_MUST;
+void ctr_lr_device_scorer_free(void *scorer);
+int ctr_lr_device_scorer_bind(void *scorer, const struct ctr_inputs *in, const struct ctr_strs *tables,
+                              struct ctr_err *err) CTR_MUST;
+int ctr_lr_device_predict_rows(const void *scorer, const struct ctr_rows *rows, double *score,
+                               struct ctr_err *err) CTR_MUST;
+
 #endif

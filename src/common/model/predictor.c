@@ -103,11 +103,15 @@ static int open_once(struct ctr_predictor **out, const char *path, const struct 
     p->info.uncertainty = o->uncertainty;
     p->info.params.device = o->device;
     p->info.params.device_memory = o->device_memory;
-    if (!rc && o->uncertainty && !p->info.model->predict_uncertain)
-        rc = ctr_fail(err, CTR_EUSAGE, "%s: models of kind %s have no uncertainty", path, p->info.model->name);
-    if (!rc && o->device && !strcmp(o->device, "gpu") && !p->info.model->deep)
-        rc = ctr_fail(err, CTR_EDATA, "--device gpu: %s has no GPU implementation in this version; use --device cpu",
+    const bool gpu = !rc && o->device && strcmp(o->device, "cpu") != 0;
+    if (gpu && !p->info.model->device)
+        rc = ctr_fail(err, CTR_EDATA, "--device: %s has no GPU implementation in this version; use --device cpu",
                       p->info.model->name);
+    else if (gpu)
+        p->info.model = p->info.model->device;
+    if (!rc && o->uncertainty && !p->info.model->predict_uncertain)
+        rc = ctr_fail(err, CTR_EUSAGE, "%s: models of kind %s have no uncertainty%s", path, p->info.model->name,
+                      gpu ? " on a GPU" : "");
     if (!rc)
         rc = p->info.model->scorer_open(&p->scorer, path, &p->info, &p->tables, p->warning, sizeof p->warning, err);
     if (!rc)
