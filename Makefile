@@ -142,8 +142,10 @@ fuzz:
 
 # Lines and branches of the format and parser code that its tests run, by gcov, in some minutes; T=… picks other tests, and
 # FILES=src/common/text/csv.c shows what of a file is missed.
-coverage_tests = $(patsubst %,build/opt-cov/unit/unit-%,stream stream-alloc stream-fault stream-refuse keyed batch base num time plan \
-	op op-alloc formats import export) $(patsubst %,tests/%.t,fuzz stream import-formats ctr-import ctr-export ctr-extract ctr-model)
+coverage_tests = $(patsubst %,build/opt-cov/unit/unit-%,stream stream-alloc stream-fault stream-refuse foreign keyed batch base num time \
+	plan plan-alloc op op-alloc formats import export text-alloc metric model) \
+	$(patsubst %,tests/%.t,fuzz stream interop refusals import-formats ctr-import ctr-export ctr-extract ctr-select ctr-model \
+	ctr-calibrate ctr-train-follow ctr-train-mlp)
 coverage:
 	@$(MAKE) --no-print-directory COV=1 DEV= SAN= bins units fuzzers
 	@find build/opt-cov -name '*.gcda' -delete

@@ -10,6 +10,7 @@
 #ifndef CTR_TEST_ALLOC_H
 #define CTR_TEST_ALLOC_H
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
 
@@ -42,11 +43,14 @@ void __libc_free(void *p);
 
 static bool alloc_fails(void)
 {
-    return alloc_armed && --alloc_countdown == 0;
+    if (!alloc_armed || __atomic_sub_fetch(&alloc_countdown, 1, __ATOMIC_RELAXED))
+        return false;
+    errno = ENOMEM;
+    return true;
 }
 static void *alloc_counted(void *p)
 {
-    alloc_live += alloc_armed && p;
+    __atomic_add_fetch(&alloc_live, alloc_armed && p, __ATOMIC_RELAXED);
     return p;
 }
 void *malloc(size_t n)
@@ -69,7 +73,7 @@ void *realloc(void *p, size_t n)
 }
 void free(void *p)
 {
-    alloc_live -= alloc_armed && p;
+    __atomic_sub_fetch(&alloc_live, alloc_armed && p, __ATOMIC_RELAXED);
     __libc_free(p);
 }
 #endif

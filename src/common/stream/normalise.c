@@ -44,7 +44,7 @@ static int get_offsets(struct where *w, int buffer, int64_t rows, bool large, st
     int rc = ctr_data_buffer(w->d, buffer, rows ? (rows + 1) * (large ? 8 : 4) : 0, &p, &n, err);
     if (rc < 0)
         return rc;
-    if (!large || n == 0) {
+    if (!large || n == 0) { /* without rows there may be no offset, not even one */
         *out = (const int32_t *)p;
         return check_offsets(*out, rows, err);
     }
@@ -53,13 +53,13 @@ static int get_offsets(struct where *w, int buffer, int64_t rows, bool large, st
         return rc;
     const int64_t *from = (const int64_t *)p;
     int32_t *to = (int32_t *)lv->offsets.data;
-    bool bad = from[0] < 0 || from[rows] < from[0];
-    if (!bad && from[rows] - from[0] > INT32_MAX)
-        return ctr_fail(err, CTR_EDATA, "a batch holds more than 2^31-1 bytes or items: write smaller batches");
+    bool bad = from[0] < 0;
     for (int64_t i = 0; i < rows; i++)
         bad |= from[i + 1] < from[i];
-    if (bad || from[rows] > INT32_MAX)
+    if (bad)
         return ctr_fail(err, CTR_EDATA, "the offsets of a list or text are damaged");
+    if (from[rows] > INT32_MAX)
+        return ctr_fail(err, CTR_EDATA, "a batch holds more than 2^31-1 bytes or items: write smaller batches");
     for (int64_t i = 0; i <= rows; i++)
         to[i] = (int32_t)from[i];
     *out = to;
@@ -156,38 +156,55 @@ static int variadic(struct where *w, int k, int64_t *before, int64_t *own, struc
     return 0;
 }
 
+/* Views can name the same bytes many times: their sum is looked at before any are copied. */
+static int view_total(const struct ctr_col *c, const uint8_t *p, struct ctr_err *err)
+{
+    int64_t total = 0;
+    for (int64_t i = 0; i < c->rows; i++) {
+        struct view v;
+        memcpy(&v, p + sizeof v * (size_t)i, sizeof v);
+        if (ctr_col_null(c, i))
+            continue;
+        if (v.length < 0)
+            return ctr_fail(err, CTR_EDATA, "a view of text is damaged");
+        if ((total += v.length) > INT32_MAX)
+            return ctr_fail(err, CTR_EDATA, "a batch holds more than 2^31-1 bytes of text: write smaller batches");
+    }
+    return 0;
+}
+
 static int decode_view(struct where *w, const struct arrow_field *f, int b, struct arrow_level *lv, struct ctr_err *err)
 {
     struct ctr_col *c = &lv->col;
     const uint8_t *p, *bytes;
-    int64_t before, own, total = 0;
+    int64_t before, own;
     int rc = variadic(w, w->view, &before, &own, err);
     (void)f;
     if (rc >= 0)
-        rc = ctr_data_buffer(w->d, b + 1, c->rows * 16, &p, NULL, err);
+        rc = ctr_data_buffer(w->d, b + 1, c->rows * (int64_t)sizeof(struct view), &p, NULL, err);
+    if (rc >= 0)
+        rc = view_total(c, p, err);
     if (rc >= 0)
         rc = ctr_buf_reserve(&lv->offsets, ((size_t)c->rows + 1) * 4, err);
     lv->data.len = 0;
     for (int64_t i = 0; rc >= 0 && i < c->rows; i++) {
         struct view v;
-        ((int32_t *)lv->offsets.data)[i] = (int32_t)total;
-        memcpy(&v, p + 16 * i, 16);
+        ((int32_t *)lv->offsets.data)[i] = (int32_t)lv->data.len;
+        memcpy(&v, p + sizeof v * (size_t)i, sizeof v);
         if (ctr_col_null(c, i))
             continue;
-        if (v.length < 0 || total + v.length > INT32_MAX)
-            return ctr_fail(err, CTR_EDATA, "a batch holds more than 2^31-1 bytes of text: write smaller batches");
         rc = view_bytes(w, &v, b + 2, own, &bytes, err);
         if (rc >= 0)
             rc = ctr_buf_append(&lv->data, bytes, (size_t)v.length, err);
-        total += v.length;
     }
+    if (rc >= 0)
+        rc = ctr_buf_reserve(&lv->data, 1, err);
     if (rc < 0)
         return rc;
-    rc = ctr_buf_reserve(&lv->data, 1, err);
-    ((int32_t *)lv->offsets.data)[c->rows] = (int32_t)total;
+    ((int32_t *)lv->offsets.data)[c->rows] = (int32_t)lv->data.len;
     c->offsets = (const int32_t *)lv->offsets.data;
     c->data = lv->data.data;
-    return rc < 0 ? rc : check_text(c, err);
+    return check_text(c, err);
 }
 
 static int64_t floor_div(int64_t v, int64_t by)
