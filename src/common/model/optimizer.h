@@ -78,7 +78,7 @@ struct ctr_coords {
 struct ctr_more {
     struct ctr_event event;
     /* Hashes of the row's first coordinates, for draws; the others (the bias, the padding) have 0. Lent by the learner
-     * before every update. */
+     * before every update; whole lanes are read, so that what lies behind the last one has to be readable. */
     const uint64_t *hash;
     int64_t hashes;
     void *next; /* n^power with the row's gradient */

@@ -15,9 +15,10 @@ typedef lanes lanes_f64;
 typedef double real_f64;
 typedef float real_f32;
 typedef float lanes_f32 __attribute__((vector_size(CTR_LANES * sizeof(float))));
-typedef uint64_t words __attribute__((vector_size(CTR_LANES * sizeof(uint64_t))));
 typedef uint32_t halves __attribute__((vector_size(CTR_LANES * sizeof(uint32_t))));
+typedef int64_t bits_f64 __attribute__((vector_size(CTR_LANES * sizeof(int64_t))));
 typedef int32_t shorts __attribute__((vector_size(CTR_LANES * sizeof(int32_t))));
+typedef shorts bits_f32;
 
 LOOP double join_lanes(const lanes *sum)
 {
@@ -40,33 +41,6 @@ LOOP uint32_t scatter_bits(uint32_t x)
     x = (x ^ x >> 16) * 0x85ebca6bu;
     x = (x ^ x >> 13) * 0xc2b2ae35u;
     return x ^ x >> 16;
-}
-
-LOOP uint64_t load_word(const uint8_t *from)
-{
-    uint64_t v;
-    memcpy(&v, from, sizeof v);
-    return v;
-}
-
-LOOP uint32_t load_half(const uint8_t *from)
-{
-    uint32_t v;
-    memcpy(&v, from, sizeof v);
-    return v;
-}
-
-LOOP int16_t load_quarter(const uint8_t *from)
-{
-    int16_t v;
-    memcpy(&v, from, sizeof v);
-    return v;
-}
-
-LOOP void start_event(const struct ctr_learning *p, struct ctr_event *e)
-{
-    e->step++;
-    e->draw = ctr_mix64(p->seed ^ e->step * 0x9e3779b97f4a7c15u);
 }
 
 LOOP void halve_any(const struct ctr_learning *p, const struct ctr_coords *s, int64_t room)
@@ -134,6 +108,98 @@ LOOP void round_any(const struct ctr_learning *p, const struct ctr_coords *s, in
     s->more->event.clips += clips;
 }
 
+/* ---- for optimizer_fused.h ---- */
+
+/* Eight words as two vectors, which each instruction set can shuffle: their lower and upper halves, and back. */
+typedef uint64_t quad __attribute__((vector_size(CTR_LANES * sizeof(uint64_t) / 2)));
+struct eight_words {
+    halves in[2];
+};
+#define LOWER(w) __builtin_shufflevector((w).in[0], (w).in[1], 0, 2, 4, 6, 8, 10, 12, 14)
+#define UPPER(w) __builtin_shufflevector((w).in[0], (w).in[1], 1, 3, 5, 7, 9, 11, 13, 15)
+#define JOIN(lo, up)                                                                                                   \
+    {                                                                                                                  \
+        {                                                                                                              \
+            __builtin_shufflevector(lo, up, 0, 8, 1, 9, 2, 10, 3, 11),                                                 \
+                __builtin_shufflevector(lo, up, 4, 12, 5, 13, 6, 14, 7, 15)                                            \
+        }                                                                                                              \
+    }
+#define WORDS(call)                                                                                                    \
+    {                                                                                                                  \
+        {                                                                                                              \
+            (halves)(quad){ call(0), call(1), call(2), call(3) }, (halves)(quad)                                       \
+            {                                                                                                          \
+                call(4), call(5), call(6), call(7)                                                                     \
+            }                                                                                                          \
+        }                                                                                                              \
+    }
+
+LOOP uint64_t load_word(const uint8_t *from)
+{
+    uint64_t v;
+    memcpy(&v, from, sizeof v);
+    return v;
+}
+
+LOOP uint32_t load_half(const uint8_t *from)
+{
+    uint32_t v;
+    memcpy(&v, from, sizeof v);
+    return v;
+}
+
+LOOP int16_t load_quarter(const uint8_t *from)
+{
+    int16_t v;
+    memcpy(&v, from, sizeof v);
+    return v;
+}
+
+/* scatter_bits of eight. */
+LOOP void scatter_eight(halves *v)
+{
+    halves x = *v;
+    x = (x ^ x >> 16) * 0x85ebca6bu;
+    x = (x ^ x >> 13) * 0xc2b2ae35u;
+    *v = x ^ x >> 16;
+}
+
+/* Hash i to i + 7 of n, halves: 0 behind the last one. */
+LOOP void load_hashes(const uint64_t *hash, int64_t n, int64_t i, halves *low, halves *high)
+{
+    struct eight_words w;
+    memcpy(&w, hash + i, sizeof w);
+    *low = LOWER(w);
+    *high = UPPER(w);
+    if (n - i < CTR_LANES) {
+        const halves there = (halves)((shorts){ 0, 1, 2, 3, 4, 5, 6, 7 } < (int32_t)(n - i));
+        *low &= there;
+        *high &= there;
+    }
+}
+
+/* round_any of eight, given u; clips gets -1 for each. */
+LOOP void round_eight(const void *z, const lanes_f32 *u, shorts *q, shorts *clips)
+{
+    lanes_f32 v;
+    memcpy(&v, z, sizeof v);
+    const lanes_f32 t = v * 8192.0f, least = (lanes_f32){ 0 } - 32768.0f, most = (lanes_f32){ 0 } + 32767.0f;
+    const shorts above = t > least;
+    lanes_f32 in = (lanes_f32)(((shorts)t & above) | ((shorts)least & ~above));
+    const shorts under = in < most;
+    in = (lanes_f32)(((shorts)in & under) | ((shorts)most & ~under));
+    shorts down = __builtin_convertvector(in, shorts);
+    down += __builtin_convertvector(down, lanes_f32) > in;
+    *q = down - (in - __builtin_convertvector(down, lanes_f32) > *u);
+    *clips += in != t;
+}
+
+LOOP void start_event(const struct ctr_learning *p, struct ctr_event *e)
+{
+    e->step++;
+    e->draw = ctr_mix64(p->seed ^ e->step * 0x9e3779b97f4a7c15u);
+}
+
 /* ---- both types, every instruction set ---- */
 
 #define GLUE_(name, type, isa) name##_##type##_##isa
@@ -171,11 +237,14 @@ LOOP void round_any(const struct ctr_learning *p, const struct ctr_coords *s, in
                   [CTR_STEP_RDA] = PAIR(step_rda, isa),                                                                \
                   [CTR_STEP_OGD] = PAIR(step_ogd, isa),                                                                \
                   [CTR_STEP_FOBOS] = PAIR(step_fobos, isa) },                                                          \
-        .halve = halve_##isa, .expand = expand_##isa, .shrink = shrink_##isa, .round = round_##isa,                    \
-        .fused = { [CTR_RATE_SQUARES] = { [CTR_Q13_STATE] = FUSED_ROW(q13_squares, f32, isa) },                        \
-                   [CTR_RATE_COUNTS] = { FUSED_ROW(counts, f64, isa), FUSED_ROW(counts, f32, isa),                     \
-                                         FUSED_ROW(q13_counts, f32, isa) } },                                          \
+        .halve = halve_##isa, .expand = expand_##isa, .shrink = shrink_##isa, .round = round_##isa, FUSED_##isa        \
     }
+#define FUSED_plain
+#define FUSED_avx2
+#define FUSED_avx512                                                                                                   \
+    .fused = { [CTR_RATE_SQUARES] = { [CTR_Q13_STATE] = FUSED_ROW(q13_squares, f32, avx512) },                         \
+               [CTR_RATE_COUNTS] = { FUSED_ROW(counts, f64, avx512), FUSED_ROW(counts, f32, avx512),                   \
+                                     FUSED_ROW(q13_counts, f32, avx512) } },
 
 #define Q13_LOOP(name, isa, attributes)                                                                                \
     attributes static void name##_##isa(const struct ctr_learning *p, const struct ctr_coords *s, int64_t room)        \
@@ -201,6 +270,7 @@ LOOP void round_any(const struct ctr_learning *p, const struct ctr_coords *s, in
 #undef ATTRIBUTES
 #define ISA        avx512
 #define ATTRIBUTES CTR_FAST_AVX512
+#define FUSE
 #include "common/model/optimizer_types.h"
 #endif
 
