@@ -51,6 +51,8 @@ is "--columns: rename in place" "$(sel --head 1 --columns '*,u=user' r.arrows)" 
 1,bo,5,Comedy|Drama,1.5"
 is "--columns: drop" "$(sel --head 1 --columns '-genres,-p*' r.arrows)" "id,user,rating
 1,bo,5"
+exits "two conditions" 2 ctr-select --where 'id > 1' --where 'id < 3' r.arrows
+err_like "are not one silently" '^ctr-select: --where is given twice, and only the last would count$'
 exits "an unknown column" 2 ctr-select --columns ratin r.arrows
 err_like "names the nearest" "no column 'ratin'; the nearest is 'rating'"
 exits "a glob for nothing" 2 ctr-select --columns 'x*' r.arrows

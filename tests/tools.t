@@ -24,7 +24,7 @@ help_is_manual() { # the tool's own options are those of its page
     diff "$W/table.own" "$W/page.own"
 }
 summary_is_manual() {
-    want=$("$1" --help | sed -n '1s/^[^ ]* - //p')
+    want=$("$1" --help | sed '/^$/q' | tr -s '\n ' '  ' | sed 's/^[^ ]* - //; s/ $//')
     grep -qxF ".Nd $want" "$man/$1.1" || { echo "no '.Nd $want' in $1.1"; return 1; }
 }
 fails_with() { # fails_with REGEX COMMAND: not 0, and says so
@@ -33,6 +33,9 @@ fails_with() { # fails_with REGEX COMMAND: not 0, and says so
     if "$@" 2>"$W/fails"; then echo "succeeded"; return 1; fi
     grep -Eq "$_re" "$W/fails" || { cat "$W/fails"; return 1; }
 }
+fits_80_columns() {
+    "$1" --help | sed 's/…/./g' | awk 'length($0) > 79 { print; wide = 1 } / $/ { print "blank at the end: " $0; wide = 1 } END { exit wide }'
+}
 help_to() { timeout 10 "$1" --help >"$2"; }
 help_closed() { timeout 10 "$1" --help >&-; }
 
@@ -40,6 +43,7 @@ head -c 3000 /dev/urandom >"$W/rubbish"
 printf '' >"$W/empty"
 for t in $tools; do
     ok "$t --help" "$t" --help
+    ok "$t --help fits a terminal" fits_80_columns "$t"
     is "$t --version" "$("$t" --version)" "$t $("$CTR_BUILD/bin/ctrkit" --version | cut -d' ' -f2)"
     ok "$t: a manual page" test -f "$man/$t.1"
     if [ -f "$man/$t.1" ]; then

@@ -28,7 +28,7 @@ static const struct ctr_opt opts[] = {
     { "control", 'c', CTR_OPT_STR, "FILE", "compare with the scores of the same rows in FILE", &o.control,
       CTR_OPT_PATH },
     { "bootstrap", 0, CTR_OPT_INT, "N", "95% intervals from N resamplings of users, or of rows", &o.bootstrap, 0 },
-    { "metrics", 'm', CTR_OPT_STR, "LIST", "these metrics, of", &o.metrics, 0, metric },
+    { "metrics", 'm', CTR_OPT_STR, "LIST", "these metrics, of", &o.metrics, CTR_OPT_ONCE, metric },
     { "format", 'f', CTR_OPT_CHOICE, "table|stream", "a table of text (default), or a stream", &o.format,
       CTR_OPT_LOCAL },
     { "reliability", 'r', CTR_OPT_FLAG, NULL, "draw click rates against scores below the table", &o.reliability,

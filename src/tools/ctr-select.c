@@ -15,11 +15,12 @@ static struct {
 } o;
 
 static const struct ctr_opt opts[] = {
-    { "where", 0, CTR_OPT_STR, "EXPR", "keep the rows for which the condition holds", &o.where, 0 },
+    { "where", 0, CTR_OPT_STR, "EXPR", "keep the rows for which the condition holds", &o.where, CTR_OPT_ONCE },
     { "add", 0, CTR_OPT_LIST, "NAME=EXPR", "add a column, or replace the one of that name", &o.add, 0 },
     { "explode", 0, CTR_OPT_STR, "COL,…", "a row for each item of a list; several lists go side by side", &o.explode,
-      0 },
-    { "columns", 0, CTR_OPT_STR, "LIST", "names, globs, NEW=OLD and -DROP, in the order of the output", &o.columns, 0 },
+      CTR_OPT_ONCE },
+    { "columns", 'c', CTR_OPT_STR, "LIST", "names, globs, NEW=OLD and -DROP, in the order of the output", &o.columns,
+      CTR_OPT_ONCE },
     { "head", 0, CTR_OPT_STR, "N|P%", "the first rows", &o.head, 0 },
     { "tail", 0, CTR_OPT_STR, "N|P%", "the last rows", &o.tail, 0 },
     { "rest", 0, CTR_OPT_STR, "FILE", "write the rows that were not taken to FILE", &o.rest, CTR_OPT_PATH },

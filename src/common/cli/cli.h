@@ -34,6 +34,7 @@ enum ctr_opt_kind {
 enum {
     CTR_OPT_LOCAL = 1, /* does not change results: stays out of provenance */
     CTR_OPT_PATH = 2,  /* completes as a file name; out of provenance */
+    CTR_OPT_ONCE = 4,  /* whoever gives it twice means both: an error */
 };
 
 struct ctr_opt {

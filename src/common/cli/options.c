@@ -8,7 +8,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { OPTIONS_MAX = 128, LONG_BASE = 256, HELP_COLUMN = 28 };
+enum { OPTIONS_MAX = 128, LONG_BASE = 256, HELP_COLUMN = 28, HELP_WIDTH = 80 };
 
 /* Option i of all that the tool accepts: its own, then roles, then common ones. NULL past the end. */
 static const struct ctr_opt *option_at(const struct ctr_tool *tool, const struct ctr_option_tables *t, int i)
@@ -196,6 +196,8 @@ int ctr_options_parse(struct ctr_cli *cli, const struct ctr_option_tables *t, in
                 at = i;
             }
         }
+        if (value[at] && o->flags & CTR_OPT_ONCE)
+            return ctr_cli_usage(err, "--%s is given twice, and only the last would count", o->name);
         value[at] = takes_value(o) ? optarg : "";
         rc = option_set(err, o, takes_value(o) ? optarg : NULL);
         if (!rc)
@@ -222,6 +224,34 @@ static void print_words(const char *(*word)(int i), const char *between, FILE *f
         fprintf(f, "%s%s", i ? between : "", word(i));
 }
 
+/* Columns that n bytes of UTF-8 take. */
+static int columns_of(const char *p, int n)
+{
+    int columns = 0;
+    for (int i = 0; i < n; i++)
+        columns += (p[i] & 0xc0) != 0x80;
+    return columns;
+}
+
+/* The n bytes of text from column `at` on, broken at blanks, or behind a comma of a long word, into lines that begin at
+ * `indent`. */
+static void print_wrapped(const char *text, int n, int at, int indent, FILE *f)
+{
+    for (int from = 0; from < n;) {
+        int end = from; /* of the longest piece that fits */
+        for (int i = from + 1; i <= n; i++) {
+            bool stop = i == n || text[i] == ' ' || (text[i - 1] == ',' && n - from > HELP_WIDTH - indent);
+            if (stop && at + columns_of(text + from, i - from) >= HELP_WIDTH && (end > from || at > indent))
+                break;
+            end = stop ? i : end;
+        }
+        fprintf(f, "%.*s\n", end - from, text + from);
+        from = end + (end < n && text[end] == ' ');
+        if (from < n)
+            fprintf(f, "%*s", at = indent, "");
+    }
+}
+
 static void help_option(const struct ctr_opt *o, FILE *f)
 {
     char left[128];
@@ -230,26 +260,36 @@ static void help_option(const struct ctr_opt *o, FILE *f)
 
     if (takes_value(o))
         n += snprintf(left + n, sizeof left - (size_t)n, " %s", o->arg);
-    if (n >= HELP_COLUMN)
-        fprintf(f, "%s\n%*s  %s\n", left, HELP_COLUMN, "", o->help);
+    int columns = columns_of(left, n);
+    if (columns >= HELP_COLUMN)
+        fprintf(f, "%s\n%*s  ", left, HELP_COLUMN, "");
     else
-        fprintf(f, "%-*s  %s\n", HELP_COLUMN, left, o->help);
-    if (!o->word)
-        return;
-    fprintf(f, "%*s  ", HELP_COLUMN, "");
-    print_words(o->word, ",", f);
-    fputc('\n', f);
+        fprintf(f, "%s%*s  ", left, HELP_COLUMN - columns, "");
+    print_wrapped(o->help, (int)strlen(o->help), HELP_COLUMN + 2, HELP_COLUMN + 2, f);
+    for (int i = 0, at = HELP_WIDTH; o->word && o->word(i); i++) {
+        int k = (int)strlen(o->word(i)) + (o->word(i + 1) != NULL);
+        if (at + k >= HELP_WIDTH) {
+            fprintf(f, "%s%*s", i ? "\n" : "", HELP_COLUMN + 2, "");
+            at = HELP_COLUMN + 2;
+        }
+        fprintf(f, "%s%s", o->word(i), o->word(i + 1) ? "," : "\n");
+        at += k;
+    }
 }
 
 void ctr_options_help(const struct ctr_tool *tool, const struct ctr_option_tables *t, FILE *f)
 {
     const char *form = tool->synopsis;
     const struct ctr_opt *o;
+    char line[512];
+    int len = snprintf(line, sizeof line, "%s - %s", tool->name, tool->summary);
 
-    fprintf(f, "%s - %s\n\n", tool->name, tool->summary);
+    print_wrapped(line, len, 0, 4, f);
+    fputc('\n', f);
     for (const char *lead = "usage:"; form; lead = "   or:") {
         int n = (int)strcspn(form, "\n");
-        fprintf(f, "%s %s [options] %.*s\n", lead, tool->name, n, form);
+        len = snprintf(line, sizeof line, "%s %s [options] %.*s", lead, tool->name, n, form);
+        print_wrapped(line, len, 0, 8 + (int)strlen(tool->name), f);
         form = form[n] ? form + n + 1 : NULL;
     }
     if (tool->opts && tool->opts->name)
@@ -261,8 +301,11 @@ void ctr_options_help(const struct ctr_tool *tool, const struct ctr_option_table
             fputs("\ncommon options:\n", f);
         help_option(o, f);
     }
-    for (int i = 0; tool->notes && tool->notes[i]; i++)
-        fprintf(f, "\n%s\n", tool->notes[i]);
+    for (int i = 0; tool->notes && tool->notes[i]; i++) {
+        fputc('\n', f);
+        for (const char *p = tool->notes[i]; *p; p += strcspn(p, "\n"), p += *p == '\n')
+            print_wrapped(p, (int)strcspn(p, "\n"), 0, 0, f);
+    }
     fprintf(f, "\nSee %s(1) and ctrkit(7).\n", tool->name);
 }
 
