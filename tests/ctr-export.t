@@ -72,6 +72,12 @@ done
 ok "csv: 50000 rows come back" cmp "$W/big.csv" "$W/1.csv"
 ctr-export -o "$W/s.jsonl" "$W/rows.arrows"
 ok "the suffix of -o decides" grep -q '^{' "$W/s.jsonl"
+ctr-export -o "$W/s.ndjson" "$W/rows.arrows"
+ok "jsonl by its other name" cmp "$W/s.ndjson" "$W/s.jsonl"
+for f in '' '-f csv'; do
+    exits "a name of another packing is refused ($f)" 2 ctr-export $f -o "$W/s.csv.zst" "$W/rows.arrows"
+    err_like "which says how it is made" 's.csv.zst: text is written plain, or as .gz; pipe it: ctr-export … . zstd >'
+done
 for j in 1 4; do ctr-export -j $j -o "$W/z$j.jsonl.gz" "$W/big.arrows"; done
 ok "a name in .gz is gzip of the format before it" sh -c 'gzip -dc "$1/z1.jsonl.gz" | cmp - "$1/1.jsonl"' - "$W"
 ok "the same with four threads" cmp "$W/z1.jsonl.gz" "$W/z4.jsonl.gz"

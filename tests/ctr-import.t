@@ -61,6 +61,32 @@ for f in '11/9/2019 6:42:51 PM|%m/%d/%Y %I:%M:%S %p|2019-11-09T18:42:51Z' '97830
     in=${f%%|*} out=${f##*|} format=${f#*|} format=${format%|*}
     is "--time t:$format" "$(echo "$in" | ctr-import -f csv -c t --time "t:$format" | text | tail -1)" "$out"
 done
+is "--null, each of several, and the empty cell with them" \
+    "$(printf 'NA,x,1\n\\N,,2\n' | ctr-import -f csv --null NA --null '\N' | ctr-export -f jsonl)" \
+    '{"c1":null,"c2":"x","c3":1}
+{"c1":null,"c2":"","c3":2}'
+is "--null '' among them" "$(printf 'NA,1\n,\n' | ctr-import -f csv --null NA --null '' -c a:int8,b:int8 | ctr-export -f jsonl)" \
+    '{"a":null,"b":1}
+{"a":null,"b":null}'
+is "-d '\\t' is the tab" "$(printf 'a\t"b\tc"\n' | ctr-import -f csv -d '\t' | ctr-export -d '\t' --no-header)" "$(printf 'a\t"b\tc"')"
+exits "--columns twice" 2 ctr-import --header --columns a --columns b "$W/log.csv"
+err_like "would lose the first" '^ctr-import: --columns is given twice, and only the last would count$'
+
+# ---- what looks odd is said
+says() { # says NAME REGEX INPUT OPTIONS…: on stderr, exit 0; REGEX '' for nothing
+    _n=$1 _re=$2 _in=$3
+    shift 3
+    printf "$_in" >"$W/in.csv"
+    exits "$_n" 0 ctr-import "$@" "$W/in.csv"
+    if [ "$_re" ]; then err_like "$_n: said" "$_re"; else is "$_n: nothing is said" "$(cat "$W/err")" ''; fi
+}
+says "a header that is taken for a row" '^ctr-import: line 1 looks like the names of the columns; --header may be meant$' 'user,price\nal,1\nbo,2\n'
+says "the same under --columns" '--header may be meant' 'user,price\nal,1\nbo,2\n' -c u,p
+says "texts all the way down" '' 'user,ad\nal,x\n'
+says "a text in the first row, but a number too" '' 'x,1\n2,2\n'
+says "a header" '' 'user,price\nal,1\n' --header
+says "lines that end in CR" 'in.csv is one line with CR in it' 'a,b\r1,2\r' --header
+says "one line of CRLF" '' 'a,b\r\n' --header
 printf 'a,b\r\n1,2\r\n3,4' >"$W/crlf.csv"
 is "CRLF, no last newline, two files" "$(ctr-import --header "$W/crlf.csv" "$W/crlf.csv" | text | tr '\n' ' ')" "a,b 1,2 3,4 1,2 3,4 "
 
@@ -161,7 +187,8 @@ bad "an unknown column" 2 "the input has no column 'prise'; the nearest is 'pric
 bad "an unknown role column" 2 "--label: the input has no column 'clik'; the nearest is 'click'" 'click\n1\n' --header --label clik
 bad "milliseconds as seconds" 1 "line 2: column t: '1506826828020' is no time in the form unix; --time t:FORMAT .*unix_ms" 't\n1506826828020\n' --header --time t:unix
 bad "a time that is not there" 2 "--time: the input has no column 'when'" 'a\n1\n' --header --time when:unix
-bad "a column twice" 2 "'a'" '1,2\n' -c a,a
+bad "a column twice" 2 "two columns are called 'a'" '1,2\n' -c a,a
+bad "a column twice in a header" 2 "two columns are called 'a': with --header, --columns A,B,… renames all in order" 'a,a\n1,2\n' --header
 bad "an empty input without columns" 1 'the input is empty: without --columns its columns are not known' ''
 bad "an unknown format" 2 "--format wants csv[|].*, not 'cvs'" '1\n' -f cvs
 bad "a bad policy" 2 "--bad-rows wants fail, skip=MAX or quarantine=FILE, not 'never'" '1\n' --bad-rows never

@@ -41,6 +41,11 @@ is "left: order kept, nulls match nothing" "$(csv -k user users views)" "user,ti
 3,2024-05-01T11:30:00Z,x,25,"
 ctr-join -k user users views 2>said >/dev/null
 is "the unmatched are counted" "$(cat said)" "ctr-join: 2 of 5 rows have no match in users"
+ctr-select --columns 'user=who,time' clicks -o times
+exits "--next without a column of the right" 0 ctr-join -k user --next time times views
+err_like "is told apart from one with" '^ctr-join: no column of times was left to add: its time is not repeated, unless --prefix'
+exits "with --prefix" 0 ctr-join -k user --next time --prefix c_ times views
+is "it stays" "$(cat "$W/err")" "ctr-join: 3 of 5 rows have no match in times"
 is "--inner" "$(csv -k user --inner --columns age users views | cut -d, -f1,4 | tr '\n' ' ')" "user,age 1,31 1,31 3,25 "
 is "--anti" "$(csv -k user --anti users views | cut -d, -f1,3 | tr '\n' ' ')" "user,ad 2,y ,x "
 is "--columns, --prefix" "$(csv -k user --columns city --prefix u_ users views | head -2 | tail -1)" "1,2024-05-01T10:00:00Z,x,Bonn"

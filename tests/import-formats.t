@@ -25,6 +25,29 @@ exits "jsonl: --header means nothing" 2 ctr-import -f jsonl --header "$W/log.jso
 exits "csv: --keys means nothing" 2 ctr-import -f csv --keys text "$W/log.jsonl"
 exits "jsonl: a path twice" 2 ctr-import -c a=user.id,b=user.id "$W/log.jsonl"
 
+# A member that the first lines have not, in whatever place, is not left out silently.
+awk 'BEGIN { for (i = 0; i < 1200; i++) print "{\"a\":" i ",\"u\":{\"id\":1},\"e\":{}}"
+    print "{\"a\":1,\"u\":{\"id\":2,\"name\":\"al\"},\"e\":{ },\"none\":null}"
+    print "{\"a\":1,\"u\":5,\"e\":{\"k\":1},\"q\" : [2]}" }' >"$W/late.jsonl"
+for j in 1 3; do
+    exits "jsonl: members that come late (-j $j)" 0 ctr-import -j $j -o "$W/late.arrows" "$W/late.jsonl"
+    is "are counted, and the first is named" "$(cat "$W/err")" \
+        "ctr-import: 4 values left out, of members that the first 1000 lines have not (the first: 'name' in line 1201 of $W/late.jsonl): --columns takes what it names"
+done
+exits "jsonl: whoever names the columns knows" 0 ctr-import -c a,u.id -o "$W/late.arrows" "$W/late.jsonl"
+is "and is told nothing" "$(cat "$W/err")" ''
+while IFS='|' read -r name in re; do
+    printf "$in" >"$W/in.jsonl"
+    exits "jsonl: $name" 1 ctr-import "$W/in.jsonl"
+    err_like "says so" "in.jsonl: $re"
+done <<'EOT'
+an array|[{"a":1}]\n|line 1: no JSON: an array where an object is wanted .jq -c '.\[\]' gives one object a line.$
+an object over lines|\n{\n"a":1}\n|line 2: no JSON: the line ends inside an object or array; jq -c . makes one object a line$
+no member|{}\n{}\n|line 1: an object without members, and nothing else in the first 1000 lines
+blank lines|\n\n|the input is empty: without --columns its columns are not known
+half a surrogate pair|{"a":"\\ud800"}\n|line 1: column a: a .u escape is half a surrogate pair, or broken
+EOT
+
 printf '{"l":["a,b","q\\"",null],"w":[{"key":5,"weight":0.5}],"n":[1.5,"NaN"],"i":[1,2]}\n{"l":[],"w":[],"n":[],"i":null}\n' >"$W/l.jsonl"
 types='l:list<utf8>,w:list<weighted key>,n:list<float32>,i:list<int8>'
 ctr-import -c "$types" "$W/l.jsonl" >"$W/l.arrows"

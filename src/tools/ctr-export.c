@@ -6,6 +6,7 @@
 #include "common/cli/cli.h"
 #include "common/text/export.h"
 #include "common/text/safetensors.h"
+#include "common/text/text.h"
 #include <stdlib.h>
 
 static struct {
@@ -17,7 +18,7 @@ static struct {
 static const struct ctr_opt opts[] = {
     { "format", 'f', CTR_OPT_CHOICE, "csv|tsv|jsonl|libsvm|libffm|vw|npy|safetensors",
       "what to write (default: by the suffix of -o, else csv)", &o.format, 0 },
-    { "columns", 'c', CTR_OPT_STR, "NAME,…", "these columns only, in this order", &o.columns, 0 },
+    { "columns", 'c', CTR_OPT_STR, "NAME,…", "these columns only, in this order", &o.columns, CTR_OPT_ONCE },
     { "no-header", 0, CTR_OPT_FLAG, NULL, "csv, tsv: write no line of names", &o.no_header, 0 },
     { "delimiter", 'd', CTR_OPT_STR, "STR", "csv, tsv: what separates cells", &o.delimiter, 0 },
     { "null", 0, CTR_OPT_STR, "STR", "csv, tsv: what a null is written as (default: nothing)", &o.null_text, 0 },
@@ -25,6 +26,19 @@ static const struct ctr_opt opts[] = {
     { "bits", 0, CTR_OPT_INT, "N", "libsvm, libffm, vw: fold keys into 2^N indices (they collide)", &o.bits, 0 },
     { 0 },
 };
+
+/* The program that makes what the suffix promises, where that is not done here, or NULL. */
+static const char *other_packer(const char *out)
+{
+    static const struct {
+        const char *suffix, *program;
+    } packers[] = { { ".zst", "zstd" }, { ".lz4", "lz4" }, { ".bz2", "bzip2" }, { ".xz", "xz" }, { ".zip", "zip" } };
+    const char *dot = out ? strrchr(out, '.') : NULL;
+    for (size_t i = 0; dot && i < CTR_COUNT(packers); i++)
+        if (!strcmp(dot, packers[i].suffix))
+            return packers[i].program;
+    return NULL;
+}
 
 /* The format that was named, or that the suffix of -o tells (before .gz, *gzip then), or csv; NULL for a suffix that
  * promises something else. */
@@ -44,6 +58,8 @@ static const struct ctr_export_format *choose_format(const char *out, bool *gzip
         }
     if (o.format)
         return ctr_export_find(o.format);
+    if (!strcmp(suffix, "ndjson"))
+        return ctr_export_find("jsonl");
     for (size_t i = 0; i < CTR_COUNT(others); i++)
         if (!strcmp(suffix, others[i]))
             return NULL;
@@ -121,6 +137,9 @@ static int run_safetensors(struct ctr_cli *cli, struct ctr_err *err)
 
 static int run(struct ctr_cli *cli, struct ctr_err *err)
 {
+    if (other_packer(cli->out))
+        return ctr_cli_usage(err, "%s: text is written plain, or as .gz; pipe it: ctr-export … | %s >%s", cli->out,
+                             other_packer(cli->out), cli->out);
     if (is_safetensors(cli->out))
         return run_safetensors(cli, err);
     struct ctr_export_opts eo = CTR_EXPORT_OPTS;
@@ -132,7 +151,7 @@ static int run(struct ctr_cli *cli, struct ctr_err *err)
 
     eo.no_header = o.no_header;
     eo.flat = o.flat;
-    eo.delimiter = o.delimiter;
+    eo.delimiter = ctr_text_delimiter(o.delimiter);
     eo.null_text = o.null_text;
     eo.bits = (int)CTR_MIN(o.bits, (int64_t)64);
     eo.threads = (int)cli->jobs;

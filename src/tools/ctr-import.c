@@ -6,7 +6,8 @@
 #include "common/text/text.h"
 
 static struct {
-    const char *format, *columns, *like, *plan, *delimiter, *null, *encoding, *bad_rows, *keys, *keep;
+    const char *format, *columns, *like, *plan, *delimiter, *encoding, *bad_rows, *keys, *keep;
+    struct ctr_strs nulls;
     bool header, binary;
 } o;
 
@@ -14,13 +15,14 @@ static const struct ctr_opt opts[] = {
     { "format", 'f', CTR_OPT_CHOICE, "csv|tsv|jsonl|libsvm|libffm|vw", "what is read (default: by the suffix of FILE)",
       &o.format, 0 },
     { "header", 0, CTR_OPT_FLAG, NULL, "the first line of each file names the columns", &o.header, 0 },
-    { "columns", 'c', CTR_OPT_STR, "NAME[=SOURCE][:TYPE],…", "name and type columns; X[1..26] repeats", &o.columns, 0 },
+    { "columns", 'c', CTR_OPT_STR, "NAME[=SOURCE][:TYPE],…", "name and type columns; X[1..26] repeats", &o.columns,
+      CTR_OPT_ONCE },
     { "like", 0, CTR_OPT_STR, "FILE", "take names, types and roles from a stream", &o.like, CTR_OPT_PATH },
     { "for", 0, CTR_OPT_STR, "PLAN", "import only those columns that a plan reads", &o.plan, CTR_OPT_PATH },
-    { "keep", 0, CTR_OPT_STR, "NAME,…", "with --for: these columns too, such as keys of a join", &o.keep,
+    { "keep", 0, CTR_OPT_STR, "NAME,…", "with --for: these columns too, such as keys of a join", &o.keep, CTR_OPT_ONCE,
       .needs = "for" },
     { "delimiter", 'd', CTR_OPT_STR, "STR", "what separates cells, such as ::", &o.delimiter, 0 },
-    { "null", 0, CTR_OPT_STR, "STR", "the text of a missing value (default: empty)", &o.null, 0 },
+    { "null", 0, CTR_OPT_LIST, "STR", "a text of a missing value (default: empty)", &o.nulls, 0 },
     { "encoding", 0, CTR_OPT_CHOICE, "utf8|latin1", "encoding of the input", &o.encoding, 0 },
     { "keys", 0, CTR_OPT_CHOICE, "hash|key|text", "libsvm, libffm, vw: what a feature becomes", &o.keys, 0 },
     { "binary", 0, CTR_OPT_FLAG, NULL, "libsvm, libffm, vw: labels -1 and 1 become 0 and 1", &o.binary, 0 },
@@ -30,8 +32,8 @@ static const struct ctr_opt opts[] = {
 };
 
 static const char *const notes[] = {
-    "--time NAME[:FORMAT] also says how the time is written: ISO 8601 by default, else unix, unix_ms,\n"
-    "or fields such as '%m/%d/%Y %I:%M:%S %p'.",
+    "--time NAME[:FORMAT] also says how the time is written: ISO 8601 by default, else unix, unix_ms, unix_us, "
+    "unix_ns, or fields such as '%m/%d/%Y %I:%M:%S %p'.",
     NULL,
 };
 
@@ -101,6 +103,13 @@ static int import(struct ctr_cli *cli, const struct ctr_text_opts *t, struct ctr
         if (stats.bad)
             ctr_cli_note(cli, "%lld rows imported, %lld bad rows %s", (long long)stats.rows, (long long)stats.bad,
                          strncmp(o.bad_rows, "skip", 4) ? "quarantined" : "skipped");
+        if (stats.untaken)
+            ctr_cli_note(
+                cli,
+                "%lld value%s left out, of members that the first %d lines have not (the first: '%s' in line %lld "
+                "of %s): --columns takes what it names",
+                (long long)stats.untaken, stats.untaken == 1 ? "" : "s", CTR_SAMPLE_ROWS, stats.untaken_key,
+                (long long)stats.untaken_line, stats.untaken_file);
     }
     ctr_writer_free(w);
     ctr_import_free(im);
@@ -117,8 +126,8 @@ static int run(struct ctr_cli *cli, struct ctr_err *err)
 {
     struct ctr_text_opts t = { .header = o.header,
                                .columns = o.columns,
-                               .delimiter = o.delimiter,
-                               .null = o.null,
+                               .delimiter = ctr_text_delimiter(o.delimiter),
+                               .nulls = &o.nulls,
                                .latin1 = o.encoding && !strcmp(o.encoding, "latin1"),
                                .bad_rows = o.bad_rows,
                                .keys = o.keys,

@@ -26,7 +26,7 @@ static const struct ctr_opt opts[] = {
     { "by-row", 0, CTR_OPT_FLAG, NULL, "row with row: both sides have as many", &o.by_row, 0 },
     { "merge", 0, CTR_OPT_FLAG, NULL, "both sides are sorted by the keys: constant memory", &o.merge, 0 },
     { "prefix", 0, CTR_OPT_STR, "PREFIX", "put before the names of RIGHT's columns", &o.prefix, 0 },
-    { "columns", 'c', CTR_OPT_STR, "COL,…", "columns to take from RIGHT (all but the keys)", &o.columns, 0 },
+    { "columns", 'c', CTR_OPT_STR, "COL,…", "columns to take from RIGHT (all but the keys)", &o.columns, CTR_OPT_ONCE },
     { 0 },
 };
 
@@ -126,11 +126,15 @@ static int join_all(struct ctr_cli *cli, struct ctr_reader *left, struct ctr_joi
     return rc;
 }
 
-static void report(const struct ctr_cli *cli, const struct ctr_join *j)
+static void report(const struct ctr_cli *cli, const struct ctr_join *j, int left_columns)
 {
     struct ctr_join_stats st;
 
     ctr_join_get_stats(j, &st);
+    if (!o.inner && !o.anti && ctr_join_schema(j)->n == left_columns)
+        ctr_cli_note(cli, "no column of %s was left to add: %s", cli->args[0],
+                     o.as_of || o.next ? "its time is not repeated, unless --prefix gives it a name of its own"
+                                       : "--inner and --anti choose rows by its keys");
     if (!o.by_row)
         ctr_cli_note(cli, "%lld of %lld rows have no match in %s", (long long)st.unmatched, (long long)st.left_rows,
                      cli->args[0]);
@@ -159,7 +163,7 @@ static int run(struct ctr_cli *cli, struct ctr_err *err)
     if (!rc)
         rc = join_all(cli, left, j, out, err);
     if (!rc)
-        report(cli, j);
+        report(cli, j, ctr_reader_schema(left)->n);
     ctr_join_free(j);
     ctr_reader_free(right);
     ctr_reader_free(left);

@@ -50,7 +50,7 @@ static int sample(struct ctr_cli *cli, struct ctr_reader *r, struct ctr_subsampl
     ctr_writer_free(w);
     ctr_subsample_get_stats(s, &st);
     if (!rc)
-        ctr_cli_note(cli, "%lld of %lld rows kept: %lld of %lld queries with a click, %lld of others that weigh %g",
+        ctr_cli_note(cli, "%lld of %lld rows kept: %lld of queries with a click (%lld), %lld of others, which weigh %g",
                      (long long)st.kept, (long long)st.rows, (long long)st.clicked_rows, (long long)st.clicked_queries,
                      (long long)(st.kept - st.clicked_rows), 1 / o.share);
     return rc;

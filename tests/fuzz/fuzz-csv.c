@@ -10,7 +10,7 @@ static const struct ctr_text_opts options[] = {
     { .format = &ctr_text_csv, .header = true, .jobs = 1 },
     { .format = &ctr_text_csv, .jobs = 1, .bad_rows = "skip=1000000" },
     { .format = &ctr_text_tsv, .header = true, .jobs = 1 },
-    { .format = &ctr_text_tsv, .jobs = 1, .null = "\\N" },
+    { .format = &ctr_text_tsv, .jobs = 1, .nulls = &(struct ctr_strs){ (char *[]){ "\\N" }, 1, 1 } },
     { .format = &ctr_text_csv, .delimiter = "::", .jobs = 1, .bad_rows = "skip=1000000" },
     { .format = &ctr_text_csv, .delimiter = ";", .header = true, .jobs = 1, .latin1 = true },
     { .format = &ctr_text_tsv, .delimiter = "|", .jobs = 1, .bad_rows = "skip=1000000" },

@@ -108,7 +108,9 @@ static void test_basics(void)
        "tsv has no quoting");
     ok(gives(&OPTS{ CSV, .delimiter = "::" }, "1::a:b::2\n2::c::\n", "c1:int64 c2:utf8 c3:int64\n1|a:b|2\n2|c|~\n"),
        "delimiter ::");
-    ok(gives(&OPTS{ CSV, .null = "NA" }, "1,NA\nNA,\n", "c1:int64 c2:utf8\n1|~\n~|\n"), "--null NA");
+    ok(gives(&OPTS{ CSV, .nulls = &(struct ctr_strs){ (char *[]){ "NA" }, 1, 1 } }, "1,NA\nNA,\n",
+             "c1:int64 c2:utf8\n1|~\n~|\n"),
+       "--null NA");
     ok(gives(&OPTS{ CSV, .latin1 = true }, "caf\xe9,1\n", "c1:utf8 c2:int64\ncaf\xc3\xa9|1\n"), "latin1");
     ok(gives(&OPTS{ CSV }, "007,1e3,18446744073709551615,9999999999999999999999,1,true,\n-1,1,1,1,x,1,\n",
              "c1:utf8 c2:float64 c3:uint64 c4:utf8 c5:utf8 c6:utf8 c7:utf8\n007|1000|18446744073709551615|"

@@ -160,9 +160,9 @@ bool ctr_parse_duration(const char *p, size_t n, int64_t *ms);
 int64_t ctr_time_civil(int year, int month, int day, int hour, int minute, int second, int ms);
 size_t ctr_time_iso(char *out, int64_t ms);
 /* Parse the whole of [p, p+n).  `format`: NULL for ISO 8601 in its usual spellings ("2017-07-03 10:03",
- * "2019-11-14T00:00:00.5+01:00", a bare date), "unix" and "unix_ms" for numbers (of those years too), else
- * strptime-like: %Y %y %m %d %H %I %M %S (one or two digits each, %S with optional fraction), %p (AM/PM), %b %B, %z,
- * %f, %% . */
+ * "2019-11-14T00:00:00.5+01:00", a bare date), "unix", "unix_ms", "unix_us" and "unix_ns" for numbers (of those years
+ * too), else strptime-like: %Y %y %m %d %H %I %M %S (one or two digits each, %S with optional fraction), %p (AM/PM), %b
+ * %B, %z, %f, %% . */
 bool ctr_time_parse(const char *format, const char *p, size_t n, int64_t *ms);
 
 /* ---- instruction sets: cpu.c --------------------------------------------------------------------------------------

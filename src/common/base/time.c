@@ -178,6 +178,21 @@ static bool parse_iso(struct cursor *c, int64_t *ms)
     return c->p == c->end && finish(&t, ms);
 }
 
+static bool has_text(int64_t ms)
+{
+    return ms >= FIRST_DAY * DAY_MS && ms < (LAST_DAY + 1) * DAY_MS;
+}
+
+/* Microseconds (per_ms 1000) or nanoseconds since 1970, cut to milliseconds, towards the past. */
+static bool parse_fine_epoch(const char *p, size_t n, int64_t per_ms, int64_t *ms)
+{
+    int64_t t;
+    if (!ctr_parse_i64(p, n, &t))
+        return false;
+    *ms = t / per_ms - (t % per_ms < 0);
+    return has_text(*ms);
+}
+
 /* Seconds (scale 1000) or milliseconds (scale 1) since 1970, with an optional fraction that is cut to milliseconds. */
 static bool parse_epoch(const char *p, size_t n, int64_t scale, int64_t *ms)
 {
@@ -195,8 +210,8 @@ static bool parse_epoch(const char *p, size_t n, int64_t scale, int64_t *ms)
         if (scale == 1)
             frac = 0;
     }
-    return !__builtin_add_overflow(s, neg ? -frac : frac, ms) && *ms >= FIRST_DAY * DAY_MS &&
-           *ms < (LAST_DAY + 1) * DAY_MS; /* milliseconds that are read as seconds lie in the year 49000 */
+    /* milliseconds that are read as seconds lie in the year 49000 */
+    return !__builtin_add_overflow(s, neg ? -frac : frac, ms) && has_text(*ms);
 }
 
 static bool take_name(struct cursor *c, int *month)
@@ -257,6 +272,10 @@ bool ctr_time_parse(const char *format, const char *p, size_t n, int64_t *ms)
         return parse_epoch(p, n, 1000, ms);
     if (!strcmp(format, "unix_ms"))
         return parse_epoch(p, n, 1, ms);
+    if (!strcmp(format, "unix_us"))
+        return parse_fine_epoch(p, n, 1000, ms);
+    if (!strcmp(format, "unix_ns"))
+        return parse_fine_epoch(p, n, 1000000, ms);
     struct civil t = { .year = 1970, .month = 1, .day = 1 };
     for (const char *f = format; *f; f++) {
         if (*f != '%') {

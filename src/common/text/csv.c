@@ -12,6 +12,7 @@
 
 struct csv {
     struct csv_dialect d;
+    struct ctr_str *null;
     struct ctr_text_columns columns;
     bool header;
     char *header_line; /* with its newline */
@@ -24,6 +25,7 @@ static void csv_close(void *state)
     struct csv *s = state;
     ctr_text_columns_free(&s->columns);
     free(s->header_line);
+    free(s->null);
     free(s);
 }
 
@@ -115,6 +117,14 @@ static const char *other_delimiter(const struct csv_dialect *d, const struct csv
         if (strcmp(d->delimiter, delimiters[i].text) && memmem(line, n, delimiters[i].text, strlen(delimiters[i].text)))
             return delimiters[i].remedy;
     return NULL;
+}
+
+/* Lines that end in CR alone are one line. */
+static void note_line_ends(const struct ctr_text_opts *o, const struct ctr_text_block *b)
+{
+    const char *cr = memchr(b->p, '\r', b->n), *nl = memchr(b->p, '\n', b->n);
+    if (cr && nl == b->p + b->n - 1 && cr < nl - 1)
+        ctr_text_note(o, "%s is one line with CR in it; if its lines end in CR, tr '\\r' '\\n' mends them", b->file);
 }
 
 static void note_delimiter(const struct ctr_text_opts *o, const struct csv_dialect *d, const struct csv_tile *t)
@@ -245,13 +255,13 @@ static int name_columns(struct csv *s, struct ctr_text_columns *given, const str
     return rc;
 }
 
-/* Types of the first CTR_SAMPLE_ROWS records. */
+/* Types of the first CTR_SAMPLE_ROWS records, but for the first, which may be a header. */
 static int infer_types(const struct csv *s, const struct ctr_text_block *b, struct csv_tile *t, struct ctr_infer *infer,
                        struct ctr_err *err)
 {
     int left = CTR_SAMPLE_ROWS + s->header;
     t->to = 0;
-    for (bool head = s->header; left > 0 && t->to < b->n; head = false) {
+    for (bool head = true; left > 0 && t->to < b->n; head = false) {
         t->from = t->to;
         ctr_csv_index(t, b->n, &s->d, CSV_TILE_BYTES);
         choose_rows(t, head);
@@ -267,6 +277,35 @@ static int infer_types(const struct csv *s, const struct ctr_text_block *b, stru
             }
         left -= t->records;
     }
+    return 0;
+}
+
+/* The first record, which is no header as far as we were told, joins the sample. Where it is a text in every column,
+ * and what follows is not, it may be one. */
+static int infer_first(const struct csv *s, const struct ctr_text_opts *o, struct csv_tile *t, size_t n,
+                       struct ctr_infer *infer, struct ctr_err *err)
+{
+    bool names = true, other = false;
+    t->from = t->to = 0;
+    ctr_csv_index(t, n, &s->d, 1);
+    choose_rows(t, 0);
+    for (int c = 0; t->rows && c < s->d.columns; c++) {
+        const struct ctr_text_column *column = &s->columns.c[c];
+        struct ctr_str cell = ctr_csv_raw(t, &s->d, t->row_start[0], t->first[0], c);
+        struct ctr_infer alone = { 0 };
+        enum ctr_type rest = column->typed ? column->type.type : ctr_infer_type(&infer[c]);
+        bool quoted;
+        int rc = ctr_csv_unquote(t, &s->d, &cell, &quoted, err);
+        if (rc)
+            return rc;
+        ctr_infer_see(&alone, cell.p, cell.n);
+        names &= cell.n && ctr_infer_type(&alone) == CTR_UTF8;
+        other |= infer[c].values && (ctr_type_number(rest) || rest == CTR_BOOL || rest == CTR_TIME);
+        if (!column->typed && !ctr_csv_null(&s->d, cell))
+            ctr_infer_see(&infer[c], cell.p, cell.n);
+    }
+    if (t->rows && names && other)
+        ctr_text_note(o, "line 1 looks like the names of the columns; --header may be meant");
     return 0;
 }
 
@@ -292,8 +331,10 @@ static int csv_setup(struct csv *s, const struct ctr_text_opts *o, const struct 
     s->d.columns = CSV_MAX_COLUMNS;
     if (!rc)
         rc = tile_init(&t, &s->d, b, &scratch, &unquoted, err);
-    if (!rc && b->n)
+    if (!rc && b->n) {
+        note_line_ends(o, b);
         rc = count_cells(s, b, &t, err);
+    }
     if (!rc && s->header && b->n) {
         rc = read_header(s, b, &t, err);
         if (!rc)
@@ -307,6 +348,8 @@ static int csv_setup(struct csv *s, const struct ctr_text_opts *o, const struct 
         rc = ctr_fail_nomem(err, (size_t)s->d.columns * sizeof *infer);
     if (!rc && b->n)
         rc = infer_types(s, b, &t, infer, err);
+    if (!rc && b->n && !s->header)
+        rc = infer_first(s, o, &t, b->n, infer, err);
     if (!rc)
         rc = ctr_text_schema(&s->columns, infer, o, schema, err);
     free(infer);
@@ -314,6 +357,18 @@ static int csv_setup(struct csv *s, const struct ctr_text_opts *o, const struct 
     ctr_buf_free(&scratch);
     ctr_buf_free(&unquoted);
     return rc;
+}
+
+static int set_nulls(struct csv *s, const struct ctr_strs *nulls, struct ctr_err *err)
+{
+    s->null = calloc((size_t)nulls->n + 1, sizeof *s->null);
+    if (!s->null)
+        return ctr_fail_nomem(err, (size_t)nulls->n * sizeof *s->null);
+    for (int i = 0; i < nulls->n; i++)
+        s->null[i] = (struct ctr_str){ nulls->s[i], strlen(nulls->s[i]) };
+    s->d.null = s->null;
+    s->d.nulls = nulls->n;
+    return 0;
 }
 
 static int csv_open(void **state, const struct ctr_text_opts *o, const struct ctr_text_block *first,
@@ -324,12 +379,11 @@ static int csv_open(void **state, const struct ctr_text_opts *o, const struct ct
         return ctr_fail_nomem(err, sizeof *s);
     const char *delimiter = o->delimiter ? o->delimiter : o->format->delimiter;
     s->header = o->header;
-    s->d = (struct csv_dialect){ .delimiter = delimiter,
-                                 .delimiter_n = (uint32_t)strlen(delimiter),
-                                 .null = o->null ? o->null : "",
-                                 .null_n = o->null ? strlen(o->null) : 0 };
+    s->d = (struct csv_dialect){ .delimiter = delimiter, .delimiter_n = (uint32_t)strlen(delimiter) };
     s->d.quoted = o->format->quoted && s->d.delimiter_n == 1;
-    int rc = csv_setup(s, o, first, schema, err);
+    int rc = o->nulls ? set_nulls(s, o->nulls, err) : 0;
+    if (!rc)
+        rc = csv_setup(s, o, first, schema, err);
     if (rc) {
         csv_close(s);
         return rc;

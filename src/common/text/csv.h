@@ -45,8 +45,8 @@ struct csv_dialect {
     const char *delimiter;
     uint32_t delimiter_n;
     bool quoted;
-    const char *null;
-    size_t null_n;
+    const struct ctr_str *null; /* what is missing; nulls == 0: an empty cell */
+    int nulls;
     int columns;
 };
 
@@ -68,6 +68,9 @@ int ctr_csv_unquote(struct csv_tile *t, const struct csv_dialect *d, struct ctr_
 
 static inline bool ctr_csv_null(const struct csv_dialect *d, struct ctr_str s)
 {
-    return s.n == d->null_n && (!s.n || !memcmp(s.p, d->null, s.n));
+    for (int i = 0; i < d->nulls; i++)
+        if (s.n == d->null[i].n && (!s.n || !memcmp(s.p, d->null[i].p, s.n)))
+            return true;
+    return !d->nulls && !s.n;
 }
 #endif

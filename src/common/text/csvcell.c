@@ -182,7 +182,7 @@ static int column_ints(struct csv_tile *t, const struct csv_dialect *d, int c, s
     if (rc)
         return rc;
     int64_t nulls;
-    if (d->null_n)
+    if (d->nulls)
         nulls = parse_ints(t, d, c, b->type == CTR_U64, false);
     else
         nulls = b->type == CTR_U64 ? parse_ints(t, d, c, true, true) : parse_ints(t, d, c, false, true);
@@ -318,7 +318,7 @@ static int column_text(struct csv_tile *t, const struct csv_dialect *d, int c, b
     int32_t *offset = (int32_t *)(b->offsets.data + b->offsets.len), at = (int32_t)b->data.len;
     uint8_t *to = b->data.data + b->data.len;
     int64_t nulls;
-    if (!check && !d->null_n)
+    if (!check && !d->nulls)
         nulls = copy_cells(t, d, c, &to, at, offset, false, true);
     else
         nulls = copy_cells(t, d, c, &to, at, offset, check, false);

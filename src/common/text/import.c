@@ -71,8 +71,7 @@ void ctr_job_rewind(struct ctr_text_job *j, int64_t rows)
         ctr_colbuf_rewind(&j->out.col[i], rows);
 }
 
-/* The text of a cell, made fit for a message. */
-static void show(char *out, size_t size, const char *p, size_t n)
+void ctr_text_show(char *out, size_t size, const char *p, size_t n)
 {
     size_t o = 0, shown = CTR_MIN(n, 40);
     while (shown < n && shown > 30 && ((unsigned char)p[shown] & 0xc0) == 0x80)
@@ -124,7 +123,7 @@ int ctr_job_bad_cell(struct ctr_text_job *j, const char *record, size_t n, int64
                      const struct ctr_text_column *c, const char *cell, size_t cell_n, struct ctr_err *err)
 {
     char text[256], type[64];
-    show(text, sizeof text, cell, cell_n);
+    ctr_text_show(text, sizeof text, cell, cell_n);
     ctr_field_type_name(&c->type, type, sizeof type);
     if (c->type.type == CTR_UTF8)
         return ctr_job_bad(j, record, n, line, err, "column %s: '%s' is not UTF-8; --encoding latin1 may settle it",
@@ -135,7 +134,7 @@ int ctr_job_bad_cell(struct ctr_text_job *j, const char *record, size_t n, int64
     if (c->type.type == CTR_TIME)
         return ctr_job_bad(
             j, record, n, line, err,
-            "column %s: '%s' is no time in the form %s; --time %s:FORMAT (%%Y-%%m-%%d …, unix, unix_ms) or "
+            "column %s: '%s' is no time in the form %s; --time %s:FORMAT (%%Y-%%m-%%d …, unix, unix_ms, unix_us) or "
             "--bad-rows settles it",
             c->name, text, c->time_format ? c->time_format : "ISO 8601", c->name);
     return ctr_job_bad(j, record, n, line, err, "column %s: '%s' is not %s; --columns %s:%s or --bad-rows settles it",
@@ -184,8 +183,19 @@ static int write_raw(struct ctr_import *im, const char *p, size_t n, struct ctr_
     return ctr_out_write(im->quarantine, im->raw.data, im->raw.len, err);
 }
 
+static void take_untaken(struct ctr_import_stats *s, const struct ctr_text_job *j)
+{
+    if (j->untaken && !s->untaken) {
+        s->untaken_line = j->untaken_line;
+        snprintf(s->untaken_file, sizeof s->untaken_file, "%s", j->block.file);
+        snprintf(s->untaken_key, sizeof s->untaken_key, "%s", j->untaken_key);
+    }
+    s->untaken += j->untaken;
+}
+
 static int take_bad(struct ctr_import *im, const struct ctr_text_job *j, struct ctr_err *err)
 {
+    take_untaken(&im->stats, j);
     for (int i = 0; i < j->nbad; i++) {
         const struct ctr_bad_row *b = &j->bad[i];
         const char *why = (const char *)j->why.data + b->why;
@@ -214,10 +224,14 @@ static int check_options(const struct ctr_text_opts *o, struct ctr_err *err)
         unsigned flag;
         const char *name;
     } options[] = {
-        { o->header, CTR_TEXT_HEADER, "--header" }, { o->delimiter, CTR_TEXT_DELIMITER, "--delimiter" },
-        { o->null, CTR_TEXT_NULL, "--null" },       { o->columns, CTR_TEXT_COLUMNS, "--columns" },
-        { o->like, CTR_TEXT_COLUMNS, "--like" },    { o->only, CTR_TEXT_FOR, "--for" },
-        { o->keys, CTR_TEXT_KEYS, "--keys" },       { o->binary, CTR_TEXT_KEYS, "--binary" },
+        { o->header, CTR_TEXT_HEADER, "--header" },
+        { o->delimiter, CTR_TEXT_DELIMITER, "--delimiter" },
+        { o->nulls && o->nulls->n, CTR_TEXT_NULL, "--null" },
+        { o->columns, CTR_TEXT_COLUMNS, "--columns" },
+        { o->like, CTR_TEXT_COLUMNS, "--like" },
+        { o->only, CTR_TEXT_FOR, "--for" },
+        { o->keys, CTR_TEXT_KEYS, "--keys" },
+        { o->binary, CTR_TEXT_KEYS, "--binary" },
     };
     for (size_t i = 0; i < CTR_COUNT(options); i++)
         if (options[i].given && !(o->format->honours & options[i].flag))
@@ -327,6 +341,7 @@ static void run_job(void *ctx, int64_t task, int worker)
     if (!im->gather)
         ctr_batchbuf_clear(&j->out);
     j->nbad = 0;
+    j->untaken = 0;
     j->why.len = 0;
     j->err = (struct ctr_err){ 0 };
     j->rc = im->o.format->parse(im->state, j, &j->err);

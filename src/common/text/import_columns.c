@@ -289,6 +289,10 @@ static int schema_add(struct ctr_text_columns *l, const struct ctr_infer *infer,
         if (!wanted(l, i, o, role))
             continue;
         struct ctr_field f = c->type;
+        if (ctr_schema_find(schema, c->name) >= 0)
+            return ctr_fail(err, CTR_EUSAGE,
+                            "two columns are called '%s': with --header, --columns A,B,… renames all in order",
+                            c->name);
         int rc = ctr_schema_add_field(schema, &f, c->name, err);
         if (rc)
             return rc;

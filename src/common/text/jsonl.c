@@ -16,6 +16,7 @@ enum { MAX_COLUMNS = 4096 /* found in the first lines */ };
 struct jsonl {
     struct ctr_text_columns columns;
     struct ctr_json_tree tree;
+    bool inferred; /* the columns are what the first lines have */
 };
 
 static const char *path_of(const struct ctr_text_column *c)
@@ -230,6 +231,33 @@ static int list_columns(struct jsonl *j, const struct ctr_text_opts *o, const st
     return o->like ? rc : discover_columns(j, first, scratch, err);
 }
 
+/* Nothing was found in the first lines: why not? */
+static int fail_no_columns(struct jsonl *j, const struct ctr_text_block *b, struct ctr_buf *scratch,
+                           struct ctr_err *err)
+{
+    struct ctr_json_memo memo = { 0 };
+    struct ctr_json_walk w = { .tree = &j->tree, .memo = &memo, .scratch = scratch };
+    const char *p = b->p, *line, *end;
+    int64_t number = b->first_line;
+    int rc;
+
+    ctr_err_file(err, b->file);
+    for (; (end = ctr_next_record(&p, b->p + b->n, &line)) != NULL; number++) {
+        if (ctr_json_space(line, end) == end)
+            continue;
+        if ((rc = ctr_buf_reserve(scratch, (size_t)(end - line), err)))
+            return rc;
+        if (ctr_json_line(&w, line, end) < 0)
+            return ctr_fail(err, CTR_EDATA, "line %lld: no JSON: %s%s", (long long)number, w.why,
+                            *ctr_json_space(line, end) == '{' ? "; jq -c . makes one object a line" : "");
+        return ctr_fail(err, CTR_EDATA,
+                        "line %lld: an object without members, and nothing else in the first %d lines: "
+                        "name the columns with --columns",
+                        (long long)number, CTR_SAMPLE_ROWS);
+    }
+    return ctr_fail(err, CTR_EDATA, "the input is empty: without --columns its columns are not known");
+}
+
 static int open_jsonl(void **state, const struct ctr_text_opts *o, const struct ctr_text_block *first,
                       struct ctr_schema *schema, struct ctr_err *err)
 {
@@ -243,8 +271,8 @@ static int open_jsonl(void **state, const struct ctr_text_opts *o, const struct 
         return ctr_fail_nomem(err, sizeof(*j));
     rc = list_columns(j, o, first, &scratch, err);
     if (rc == 0 && !j->columns.n)
-        rc = ctr_fail(err, CTR_EDATA, "no JSON object in the first %d lines: name the columns with --columns",
-                      CTR_SAMPLE_ROWS);
+        rc = fail_no_columns(j, first, &scratch, err);
+    j->inferred = !o->columns && !o->like && !o->only;
     if (rc == 0 && !(infer = calloc((size_t)j->columns.n + 1, sizeof(*infer))))
         rc = ctr_fail_nomem(err, (size_t)j->columns.n * sizeof(*infer));
     if (rc == 0 && (rc = build_tree(j, false, err)) == 0 && (rc = infer_types(j, first, infer, &scratch, err)) == 0 &&
@@ -265,6 +293,18 @@ static void close_jsonl(void *state)
 }
 
 /* ---- rows ---- */
+
+/* A value of the line that does not fit its column. In a line of UTF-8 a text is none because of an escape. */
+static int report(const struct jsonl *j, struct ctr_text_job *job, const char *line, size_t n, int64_t number,
+                  int column, const struct ctr_json *v, struct ctr_err *err)
+{
+    const struct ctr_text_column *c = &j->columns.c[column];
+
+    if (c->type.type == CTR_UTF8 && v->kind == CTR_JSON_STRING && ctr_utf8_valid((const uint8_t *)v->p, v->n))
+        return ctr_job_bad(job, line, n, number, err, "column %s: a \\u escape is half a surrogate pair, or broken",
+                           c->name);
+    return ctr_job_bad_cell(job, line, n, number, c, v->p, v->n, err);
+}
 
 /* The values of the line into the columns: 1; 0: *column is the first that does not fit. */
 static int put_row(const struct jsonl *j, struct ctr_text_job *job, const struct ctr_json *value,
@@ -294,6 +334,7 @@ static int begin_walk(struct ctr_json_walk *w, const struct jsonl *j, struct ctr
     *w = (struct ctr_json_walk){ .tree = &j->tree,
                                  .value = (struct ctr_json *)job->scratch.data,
                                  .columns = j->columns.n,
+                                 .watch = j->inferred,
                                  .memo = (struct ctr_json_memo *)job->scratch2.data };
     w->memo->n = 0;
     return 0;
@@ -316,12 +357,16 @@ static int parse_jsonl(const void *state, struct ctr_text_job *job, struct ctr_e
         if ((rc = ctr_buf_reserve(&scratch, (size_t)(e - line), err)))
             break;
         got = ctr_json_line(&w, line, e);
+        if (w.untaken && !job->untaken) {
+            job->untaken_line = number;
+            ctr_text_show(job->untaken_key, sizeof job->untaken_key, w.first_untaken.p, w.first_untaken.n);
+        }
+        job->untaken = w.untaken;
         if (got < 0) {
             rc = ctr_job_bad(job, line, (size_t)(p - line), number, err, "no JSON: %s", w.why);
         } else if (got > 0 && (rc = put_row(j, job, w.value, &scratch, &column, err)) == 0) {
             ctr_job_rewind(job, rows);
-            rc = ctr_job_bad_cell(job, line, (size_t)(p - line), number, &j->columns.c[column], w.value[column].p,
-                                  w.value[column].n, err);
+            rc = report(j, job, line, (size_t)(p - line), number, column, &w.value[column], err);
         } else if (rc > 0) {
             rc = 0;
         }

@@ -292,6 +292,25 @@ static int next_member(struct ctr_json_walk *w, int node, const char **p, const 
     return -1;
 }
 
+static bool is_empty_object(const char *p, const char *end)
+{
+    return *p == '{' && *ctr_json_space(p + 1, end) == '}';
+}
+
+/* A value that went to nobody: `from` is the end of the member before, `p` where the value begins or blanks before it.
+ * An object on a path gives its members instead. */
+static void note_untaken(struct ctr_json_walk *w, int node, const char *from, const char *p, const char *end)
+{
+    const char *value = ctr_json_space(p, end);
+
+    if (*value == 'n' || is_empty_object(value, end) || (node && *value == '{'))
+        return;
+    if (!w->untaken++) {
+        const char *key = (const char *)memchr(from, '"', (size_t)(p - from)) + 1;
+        w->first_untaken = (struct ctr_str){ key, (size_t)((const char *)memrchr(key, '"', (size_t)(p - key)) - key) };
+    }
+}
+
 static const char *walk_object(struct ctr_json_walk *w, int node, const char *p, const char *end)
 {
     bool first = true;
@@ -308,6 +327,8 @@ static const char *walk_object(struct ctr_json_walk *w, int node, const char *p,
                 return more < 0 ? NULL : p;
             note_member(w, place, from, (size_t)(p - from), c);
         }
+        if (w->watch && w->tree->node[c].column < 0)
+            note_untaken(w, c, from, p, end);
         if ((from = ctr_json_short_value(p, end, value_of(w, c))) != NULL)
             p = from;
         else if (!(p = walk(w, c, ctr_json_space(p, end), end))) /* more blanks than in the line before */

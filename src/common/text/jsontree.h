@@ -51,6 +51,9 @@ struct ctr_json_walk {
     struct ctr_json_memo *memo; /* starts with n == 0; changes speed, never a result */
     struct ctr_buf *scratch;    /* room for the line */
     const char *why;
+    bool watch; /* count the values that no column takes, nulls and empty objects aside: */
+    int64_t untaken;
+    struct ctr_str first_untaken; /* key of the first, as it stands in the line that was walked then */
     /* the walk's own */
     int at;                  /* the member that is expected */
     struct ctr_json skipped; /* what belongs to no column */

@@ -72,15 +72,15 @@ struct ctr_text_format;
 struct ctr_text_opts {
     const struct ctr_text_format *format;
     bool header;
-    const char *columns;   /* NAME[=SOURCE][:TYPE],…  SOURCE is a header cell or a path; X[1..26] repeats */
-    const char *delimiter; /* NULL: the format's */
-    const char *null;      /* NULL: empty */
+    const char *columns;          /* NAME[=SOURCE][:TYPE],…  SOURCE is a header cell or a path; X[1..26] repeats */
+    const char *delimiter;        /* NULL: the format's */
+    const struct ctr_strs *nulls; /* NULL or none: an empty cell is null */
     bool latin1;
     const struct ctr_schema *like; /* NULL, or the schema to produce */
     const struct ctr_strs *only;   /* NULL, or the names of the columns that --for wants */
     const struct ctr_strs *lack;   /* NULL, or those of them that nobody misses */
     const struct ctr_strs *keep;   /* NULL, or more columns besides `only` */
-    const char *role[CTR_NROLES];  /* --label NAME, …; time: NAME[:FORMAT|unix|unix_ms] */
+    const char *role[CTR_NROLES];  /* --label NAME, …; time: NAME[:FORMAT|unix|unix_ms|…] */
     const char *bad_rows;          /* NULL or fail | skip=MAX | quarantine=FILE */
     const char *keys;              /* libsvm, libffm, vw: NULL or hash | key | text, see fields.h */
     bool binary;                   /* the same: labels -1 and 1 are 0 and 1 */
@@ -92,6 +92,12 @@ struct ctr_text_opts {
     void *ctx;
 };
 void ctr_text_note(const struct ctr_text_opts *o, const char *fmt, ...) CTR_PRINTF(2, 3);
+
+/* What --delimiter means: itself, but for the tab that a shell makes hard to type. */
+static inline const char *ctr_text_delimiter(const char *s)
+{
+    return s && !strcmp(s, "\\t") ? "\t" : s;
+}
 
 /* ---- columns: columns.c ---- */
 
@@ -152,7 +158,10 @@ struct ctr_text_job {
     struct ctr_bad_row *bad;
     int nbad, bad_cap;
     struct ctr_buf why;
-    bool stop; /* policy: the first bad row ends the import */
+    bool stop;       /* policy: the first bad row ends the import */
+    int64_t untaken; /* jsonl without --columns: values of the block that no column takes, and of the first of them */
+    int64_t untaken_line;
+    char untaken_key[64];
     /* ctr_import's */
     struct ctr_err err;
     int rc;
@@ -165,6 +174,8 @@ int ctr_job_bad(struct ctr_text_job *j, const char *p, size_t n, int64_t line, s
                 ...) CTR_MUST CTR_PRINTF(6, 7);
 /* Cut all columns of j->out back to `rows` rows. */
 void ctr_job_rewind(struct ctr_text_job *j, int64_t rows);
+/* The text of a cell, made fit for a message. */
+void ctr_text_show(char *out, size_t size, const char *p, size_t n);
 /* The reason for a cell that does not fit, with its remedy, the same words for every format. */
 int ctr_job_bad_cell(struct ctr_text_job *j, const char *record, size_t n, int64_t line,
                      const struct ctr_text_column *c, const char *cell, size_t cell_n, struct ctr_err *err) CTR_MUST;
@@ -221,6 +232,9 @@ int ctr_import_finish(struct ctr_import *im, struct ctr_err *err) CTR_MUST;
 struct ctr_import_stats {
     int64_t rows, bad; /* kept; skipped or quarantined */
     int64_t bytes;
+    /* jsonl: values that no column took, because the first lines have no such member, and the first of them */
+    int64_t untaken, untaken_line;
+    char untaken_file[256], untaken_key[64];
 };
 void ctr_import_get_stats(const struct ctr_import *im, struct ctr_import_stats *s);
 void ctr_import_free(struct ctr_import *im);
