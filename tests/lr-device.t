@@ -19,7 +19,7 @@ count() { awk -v name="$1" '$1 " " $2 == name { print $3 }' "$2"; }
 not() { ! "$@"; }
 
 # close A B: log-odds of the scores agree to 1e-4.
-log_odds() { ctr-export -q --format csv --columns score "$1" | awk 'NR > 1 { print log($1 / (1 - $1)) }'; }
+log_odds() { ctr-export -q --format csv --columns score "$1" | awk 'NR > 1 { printf("%.9f\n", log($1 / (1 - $1))) }'; }
 close() {
     log_odds "$1" >a.txt
     log_odds "$2" >b.txt

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * sparse: pooling of embeddings and its gradient, moving rows, optimizers. A thread for each element of the output goes
- * over its entries in order: sums depend on nothing but the input. */
+ * sparse: pooling of embeddings and its gradient, moving rows, optimizers. A thread for each element of the output, or
+ * for a piece of a long one, goes over its entries in order: sums depend on nothing but the input. */
 #include "cuda/kernel.h"
 
 struct lists {
@@ -91,21 +91,76 @@ static __device__ __forceinline__ float entry_gradient(const struct lists &l, in
     return l.how == CTR_POOL_SUM || is_largest(l, e, first, end, d) ? x * dout : 0.0f;
 }
 
-KERNEL pool_grad_kernel(struct lists l, const int32_t *group, const int32_t *item, struct view grad,
-                        struct view squares, int64_t unique, bool add)
+/* A key that comes in most rows has as many entries as a minibatch: such long groups are summed in pieces, by threads
+ * of their own, and the sums of the pieces in order. */
+enum { PIECE = 128 };
+
+static __host__ __device__ __forceinline__ int64_t pieces_of(int64_t entries)
+{
+    return entries > PIECE ? (entries + PIECE - 1) / PIECE : 0;
+}
+
+KERNEL count_pieces_kernel(const int32_t *group, int64_t unique, int32_t *pieces)
+{
+    EACH(u, unique)
+    pieces[u] = (int32_t)pieces_of(group[u + 1] - group[u]);
+}
+
+struct sums {
+    double g, squares;
+};
+
+static __device__ __forceinline__ void add_entries(const struct lists &l, const int32_t *item, int64_t from, int64_t to,
+                                                   int64_t d, struct sums *s)
+{
+    for (int64_t n = from; n < to; n++) {
+        const double g = (double)entry_gradient(l, item[n], d);
+        s->g += g;
+        s->squares += g * g;
+    }
+}
+
+/* first[u]: pieces of the groups before u. The group of a piece is the last that begins at it or before. */
+KERNEL sum_pieces_kernel(struct lists l, const int32_t *group, const int32_t *item, int64_t unique,
+                         const int32_t *first, const int32_t *pieces, struct sums *out, int64_t most)
+{
+    EACH(i, most * l.width)
+    {
+        const int64_t piece = i / l.width;
+        if (piece < *pieces) {
+            int64_t u = 0;
+            for (int64_t end = unique; end - u > 1;) {
+                const int64_t half = u + (end - u) / 2;
+                if (first[half] <= piece)
+                    u = half;
+                else
+                    end = half;
+            }
+            const int64_t from = group[u] + (piece - first[u]) * PIECE;
+            struct sums s = { 0.0, 0.0 };
+            add_entries(l, item, from, CTR_MIN(from + PIECE, (int64_t)group[u + 1]), i % l.width, &s);
+            out[i] = s;
+        }
+    }
+}
+
+KERNEL pool_grad_kernel(struct lists l, const int32_t *group, const int32_t *item, const int32_t *first,
+                        const struct sums *piece, struct view grad, struct view squares, int64_t unique, bool add)
 {
     EACH(i, unique * l.width)
     {
-        const int64_t u = i / l.width, d = i % l.width;
-        float g = add ? *at(grad, u, d) : 0.0f, s = 0.0f;
-        for (int64_t n = group[u]; n < group[u + 1]; n++) {
-            const float of_entry = entry_gradient(l, item[n], d);
-            g += of_entry;
-            s += of_entry * of_entry;
+        const int64_t u = i / l.width, d = i % l.width, pieces = pieces_of(group[u + 1] - group[u]);
+        struct sums s = { add ? (double)*at(grad, u, d) : 0.0, 0.0 };
+        if (!pieces)
+            add_entries(l, item, group[u], group[u + 1], d, &s);
+        for (int64_t k = 0; k < pieces; k++) {
+            const struct sums of_piece = piece[(first[u] + k) * l.width + d];
+            s.g += of_piece.g;
+            s.squares += of_piece.squares;
         }
-        *at(grad, u, d) = g;
+        *at(grad, u, d) = (float)s.g;
         if (squares.p)
-            *at(squares, u, d) = s;
+            *at(squares, u, d) = (float)s.squares;
     }
 }
 
@@ -113,8 +168,22 @@ int cuda_pool_grad(struct ctr_dev *dev, const struct ctr_dev_pool_grad *a, struc
 {
     struct cuda *c = cuda_of(dev);
     const struct lists l = lists_of(a->how, &a->lists, a->rows, a->dout, a->grad.cols);
-    LAUNCH(c, pool_grad_kernel, a->grad.rows * l.width, l, ctr_vec_i32(a->group_start), ctr_vec_i32(a->group_item),
-           view_of(a->grad), view_of(a->squares), a->grad.rows, a->add);
+    const int64_t unique = a->grad.rows, most = 2 * (a->lists.index.n / PIECE);
+    const int32_t *group = ctr_vec_i32(a->group_start), *item = ctr_vec_i32(a->group_item);
+    int rc = 0;
+    int32_t *first = cuda_scratch<int32_t>(c, 4, unique, &rc, err), *pieces = cuda_scratch<int32_t>(c, 5, 1, &rc, err);
+    struct sums *sum = cuda_scratch<struct sums>(c, 6, most * l.width, &rc, err);
+    if (rc)
+        return rc;
+    if (most) {
+        LAUNCH(c, count_pieces_kernel, unique, group, unique, first);
+        rc = cuda_scan_i32(c, first, unique, pieces, err);
+        if (rc)
+            return rc;
+        LAUNCH(c, sum_pieces_kernel, most * l.width, l, group, item, unique, first, pieces, sum, most);
+    }
+    LAUNCH(c, pool_grad_kernel, unique * l.width, l, group, item, first, sum, view_of(a->grad), view_of(a->squares),
+           unique, a->add);
     return cuda_started(c, "pool_grad", err);
 }
 

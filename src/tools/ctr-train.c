@@ -69,7 +69,7 @@ static const struct ctr_opt opts[] = {
     { "single-value", 0, CTR_OPT_FLAG, NULL, "--variants share one value a coordinate, at a small loss", &o.single,
       .needs = "variants" },
     { "passes", 0, CTR_OPT_INT, "N", "go over the input N times (files, or --spool)", &o.passes, 0 },
-    { "validation", 0, CTR_OPT_STR, "FILE", "mlp: score FILE after each pass; the best pass is the model",
+    { "validation", 0, CTR_OPT_STR, "FILE", "mlp, lr on a GPU: score FILE after each pass; the best is the model",
       &o.validation, CTR_OPT_PATH },
     { "validation-every", 0, CTR_OPT_INT, "ROWS", "also in a pass, when a minibatch ends after so many rows",
       &o.validation_every, .needs = "validation" },

@@ -13,7 +13,7 @@ struct lists {
     struct array *start, *index, *segment, *x, *group_start, *group_item, *rows, *out, *grad, *squares;
     int64_t samples, fields, unique, width, stride, out_stride, entries;
     enum ctr_pooling how;
-    bool add;
+    bool add, skewed; /* one row has half of the entries */
 };
 
 static void make_lists(struct trial *t, struct lists *s, bool one_hot, bool with_x)
@@ -35,7 +35,7 @@ static void make_lists(struct trial *t, struct lists *s, bool one_hot, bool with
     start[0] = 0;
     for (int32_t i = 0, e = 0; i < lists; i++) {
         for (int32_t j = 0; j < length[i]; j++, e++) {
-            index[e] = (int32_t)trial_below(t, s->unique);
+            index[e] = s->skewed && trial_below(t, 2) ? (int32_t)s->unique / 2 : (int32_t)trial_below(t, s->unique);
             segment[e] = i;
         }
         start[i + 1] = e;
@@ -106,7 +106,8 @@ static void try_pooling(struct trial *t, bool gradient)
                                .width = widths[i / 5 % 5],
                                .unique = i % 7 == 6 ? 1 : 40,
                                .how = how,
-                               .add = i % 2 };
+                               .add = i % 2,
+                               .skewed = i % 3 == 1 };
             if (i == 17)
                 s.unique = 0;
             trial_start(t, 64 * U, "pool%s %d %lldx%lld of %lld width %lld", gradient ? "_grad" : "", how,

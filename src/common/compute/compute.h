@@ -235,7 +235,9 @@ struct ctr_dev_pool_grad {
     struct ctr_mat dout;                    /* as out in pool */
     struct ctr_mat grad;                    /* [unique x width] */
     bool add;
-    struct ctr_mat squares; /* SUM: [unique x width], set to the sums of the squares of what grad sums; or none */
+    /* SUM: [unique x width], set to the sums of the squares of what grad sums; or none. With it accumulators are
+     * double: FTRL's n is large against what a row adds. */
+    struct ctr_mat squares;
 };
 
 /* Copy rows by number: to[to_index[i]] = from[from_index[i]] for i < n. An index that is none counts 0, 1, 2, …; a

@@ -300,7 +300,7 @@ BODY bool is_largest(const struct ctr_pool_block *b, int64_t e, int64_t first, i
     return true;
 }
 
-BODY void grad_entry(const struct ctr_pool_block *b, int64_t e, float *grad, float *squares)
+BODY void grad_entry(const struct ctr_pool_block *b, int64_t e, float *grad)
 {
     const int64_t s = b->start ? b->segment[e] : e;
     const int64_t first = b->start ? b->start[s] : s, end = b->start ? b->start[s + 1] : s + 1;
@@ -319,8 +319,24 @@ BODY void grad_entry(const struct ctr_pool_block *b, int64_t e, float *grad, flo
     else
         for (int64_t d = 0; d < width; d++)
             grad[d] += is_largest(b, e, first, end, d) ? x * dout[d] : 0.0f;
-    for (int64_t d = 0; squares && d < width; d++)
-        squares[d] += x * dout[d] * (x * dout[d]);
+}
+
+/* SUM of row u, and the sum of squares. */
+static void grad_squares(const struct ctr_pool_block *b, int64_t u)
+{
+    float *grad = b->grad.p + u * b->grad.stride, *squares = b->squares.p + u * b->squares.stride;
+
+    for (int64_t d = 0; d < b->width; d++) {
+        double g = b->add ? (double)grad[d] : 0, sum = 0;
+        for (int64_t i = b->group[u]; i < b->group[u + 1]; i++) {
+            const int64_t e = b->item[i];
+            const float x = b->x ? b->x[e] : 1.0f, of_entry = x * sample_of(b, b->start ? b->segment[e] : e)[d];
+            g += (double)of_entry;
+            sum += (double)of_entry * (double)of_entry;
+        }
+        grad[d] = (float)g;
+        squares[d] = (float)sum;
+    }
 }
 
 static void pool_grad(const struct ctr_pool_block *b, int64_t from, int64_t to)
@@ -330,17 +346,18 @@ static void pool_grad(const struct ctr_pool_block *b, int64_t from, int64_t to)
 
     for (int64_t u = from; u < to; u++) {
         float *grad = b->grad.p + u * b->grad.stride;
-        float *squares = b->squares.p ? b->squares.p + u * b->squares.stride : NULL;
+        if (b->squares.p) {
+            grad_squares(b, u);
+            continue;
+        }
         if (!b->add)
             memset(grad, 0, (size_t)b->width * sizeof *grad);
-        if (squares)
-            memset(squares, 0, (size_t)b->width * sizeof *squares);
         for (int64_t i = b->group[u]; i < b->group[u + 1]; i++) {
             if (i + AHEAD < end) { /* the next rows' entries follow these */
                 const int64_t e = b->item[i + AHEAD];
                 __builtin_prefetch(sample_of(b, b->start ? b->segment[e] : e));
             }
-            grad_entry(b, b->item[i], grad, squares);
+            grad_entry(b, b->item[i], grad);
         }
     }
 }
