@@ -465,6 +465,9 @@ int main(void)
     test_errors();
     test_lines();
     test_random();
+    setenv("CTR_CPU", "plain", 1); /* the index without AVX2 */
+    test_random();
+    unsetenv("CTR_CPU");
     test_open_quote();
     test_packed();
     test_strangers();

@@ -128,7 +128,7 @@ static void index_fast(struct csv_tile *t, const struct csv_dialect *d)
 static const char *closing_quote(const char *q, const char *end)
 {
     for (q++; (q = memchr(q, '"', (size_t)(end - q)));) {
-        if (q + 1 == end || q[1] != '"')
+        if (q[1] != '"') /* a block ends with a newline */
             return q;
         q += 2;
     }
@@ -136,14 +136,13 @@ static const char *closing_quote(const char *q, const char *end)
 }
 
 /* The end of the cell at p: a delimiter or a newline. */
-static const char *cell_end(const char *p, const char *end, const struct csv_dialect *d)
+static const char *cell_end(const char *p, const struct csv_dialect *d)
 {
     char d0 = *d->delimiter;
     for (;; p++) {
         if (*p == '\n')
             return p;
-        if (*p == d0 &&
-            (d->delimiter_n == 1 || ((size_t)(end - p) >= d->delimiter_n && !memcmp(p, d->delimiter, d->delimiter_n))))
+        if (*p == d0 && (d->delimiter_n == 1 || !memcmp(p, d->delimiter, d->delimiter_n)))
             return p;
     }
 }
@@ -167,12 +166,12 @@ static const char *index_record(struct csv_tile *t, const char *p, const char *e
                 break;
             }
             q = close + 1;
-            if (*q != *d->delimiter && *q != '\n' && !(*q == '\r' && q + 1 < end && q[1] == '\n') && !t->status[r])
+            if (*q != *d->delimiter && *q != '\n' && !(*q == '\r' && q[1] == '\n'))
                 t->status[r] = CSV_AFTER_QUOTE;
             if (cells < columns)
                 t->special[cells] = 1;
         }
-        q = cell_end(q, end, d);
+        q = cell_end(q, d);
         if (cells < columns) {
             t->end[*k] = (uint32_t)(q - t->p);
             if (*q == '\n')

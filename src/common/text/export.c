@@ -180,8 +180,7 @@ void ctr_export_free(struct ctr_export *e)
 {
     if (!e)
         return;
-    if (e->format->stop)
-        e->format->stop(e);
+    e->format->stop(e);
     for (int i = 0; i < e->tiles; i++) {
         ctr_buf_free(&e->tile[i].text);
         ctr_buf_free(&e->tile[i].scratch);

@@ -73,11 +73,11 @@ static bool parse_name(const char *p, const char *end, struct name *x)
         return x->n > 0;
     }
     const char *open = memchr(p, '[', x->n), *dots = open ? memmem(open, (size_t)(end - open), "..", 2) : NULL;
-    if (dots && end[-1] == ']' && ctr_parse_i64(open + 1, (size_t)(dots - open - 1), &x->from) &&
-        ctr_parse_i64(dots + 2, (size_t)(end - dots - 3), &x->to)) {
-        x->repeats = true;
-        x->n = (size_t)(open - p);
-        return x->n > 0 && x->from >= 0 && x->from <= x->to;
+    int64_t from, to;
+    if (dots && end[-1] == ']' && ctr_parse_i64(open + 1, (size_t)(dots - open - 1), &from) &&
+        ctr_parse_i64(dots + 2, (size_t)(end - dots - 3), &to)) {
+        *x = (struct name){ p, (size_t)(open - p), true, from, to };
+        return x->n > 0 && from >= 0 && from <= to;
     }
     return x->n > 0;
 }
