@@ -98,6 +98,7 @@ struct ctr_field {
     enum ctr_type item; /* CTR_LIST, CTR_FIXED: type of the items (a scalar type or CTR_WKEY) */
     int32_t width;      /* CTR_FIXED: items a row */
     bool dict;          /* batches carry int32 indices and a dictionary of values */
+    uint32_t hash;      /* of the name, for ctr_schema_find; 0: not known */
     struct ctr_meta meta;
 };
 

@@ -109,18 +109,26 @@ static void field_free(struct ctr_field *f)
     ctr_meta_free(&f->meta);
 }
 
-int ctr_schema_add_field(struct ctr_schema *s, const struct ctr_field *f, const char *name, struct ctr_err *err)
+/* Never 0, which stands for a field that was not added. */
+static uint32_t name_hash(const char *name)
 {
-    struct ctr_field *p, copy = *f;
+    return (uint32_t)ctr_hash64(name, strlen(name), 0) | 1;
+}
+
+/* Room doubles: at each power of two it is used up. */
+static int append_field(struct ctr_schema *s, const struct ctr_field *f, const char *name, struct ctr_err *err)
+{
+    struct ctr_field copy = *f;
     int rc;
 
-    name = name ? name : f->name;
-    if (ctr_schema_find(s, name) >= 0)
-        return ctr_fail(err, CTR_EUSAGE, "column '%s' is there twice", name);
-    p = realloc(s->f, (size_t)(s->n + 1) * sizeof *p);
-    if (!p)
-        return ctr_fail_nomem(err, sizeof *p);
-    s->f = p;
+    if (!(s->n & (s->n - 1))) {
+        size_t bytes = (size_t)CTR_MAX(2 * s->n, 1) * sizeof *s->f;
+        struct ctr_field *p = realloc(s->f, bytes);
+        if (!p)
+            return ctr_fail_nomem(err, bytes);
+        s->f = p;
+    }
+    copy.hash = name_hash(name);
     copy.meta = (struct ctr_meta){ 0 };
     if ((rc = ctr_strdup(&copy.name, name, err)))
         return rc;
@@ -130,6 +138,14 @@ int ctr_schema_add_field(struct ctr_schema *s, const struct ctr_field *f, const 
     }
     s->f[s->n++] = copy;
     return 0;
+}
+
+int ctr_schema_add_field(struct ctr_schema *s, const struct ctr_field *f, const char *name, struct ctr_err *err)
+{
+    name = name ? name : f->name;
+    if (ctr_schema_find(s, name) >= 0)
+        return ctr_fail(err, CTR_EUSAGE, "column '%s' is there twice", name);
+    return append_field(s, f, name, err);
 }
 
 int ctr_schema_add(struct ctr_schema *s, const char *name, enum ctr_type type, struct ctr_err *err)
@@ -146,7 +162,7 @@ int ctr_schema_copy(struct ctr_schema *to, const struct ctr_schema *from, struct
     *to = (struct ctr_schema){ 0 };
     rc = ctr_meta_copy(&to->meta, &from->meta, err);
     for (int i = 0; !rc && i < from->n; i++)
-        rc = ctr_schema_add_field(to, &from->f[i], NULL, err);
+        rc = append_field(to, &from->f[i], from->f[i].name, err);
     if (rc)
         ctr_schema_free(to);
     return rc;
@@ -163,8 +179,10 @@ void ctr_schema_free(struct ctr_schema *s)
 
 int ctr_schema_find(const struct ctr_schema *s, const char *name)
 {
+    const uint32_t hash = name_hash(name);
+
     for (int i = 0; i < s->n; i++)
-        if (!strcmp(s->f[i].name, name))
+        if ((s->f[i].hash == hash || !s->f[i].hash) && !strcmp(s->f[i].name, name))
             return i;
     return -1;
 }
