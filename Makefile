@@ -42,7 +42,7 @@ cu_files := $(sort $(wildcard src/cuda/*.cu))
 plugin  := $(if $(SAN)$(TSAN)$(FUZZ),,$(if $(NVCC),$(B)/lib/ctr/ctr-cuda.so))
 fuzzers := $(patsubst tests/fuzz/%.c,$(B)/fuzz/%,$(sort $(wildcard tests/fuzz/fuzz-*.c)))
 
-.PHONY: all bins units fuzzers fuzz packages check coverage demo deps install uninstall clean lint format bench
+.PHONY: all bins units fuzzers fuzz packages check checked coverage demo deps install uninstall clean lint format bench
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -101,14 +101,16 @@ $(B)/lib/ctr/ctr-cuda.so: $(cu_files:%.cu=$(B)/%.o)
 	$(call say,LD,$@)
 	$(Q)$(NVCC) -shared -o $@ $^ -lcublas
 
-$(B)/onhost/ctr-cuda.so: $(cu_files) $(wildcard src/cuda/*.h src/common/compute/*.h)
+$(B)/onhost/%.o: %.cu
 	@mkdir -p $(@D)
 	$(call say,CXX,$@)
-	$(Q)for f in $(cu_files); do c++ -std=c++20 $(filter-out -std=% -Wshadow -Wstrict-prototypes -Wmissing-prototypes,$(CFLAGS)) \
-		-fPIC -DCTR_CUDA_ON_HOST -D_GNU_SOURCE -Isrc -x c++ -c -o $(@D)/$$(basename $$f .cu).o $$f || exit 1; done; \
-		c++ $(filter -fsanitize%,$(CFLAGS)) -shared -o $@ $(cu_files:src/cuda/%.cu=$(@D)/%.o)
+	$(Q)c++ -std=c++20 $(filter-out -std=% -Wshadow -Wstrict-prototypes -Wmissing-prototypes,$(CFLAGS)) -MMD -MP \
+		-fPIC -DCTR_CUDA_ON_HOST -D_GNU_SOURCE -Isrc -x c++ -c -o $@ $<
 
-check: $(if $(shell command -v c++),$(B)/onhost/ctr-cuda.so)
+$(B)/onhost/ctr-cuda.so: $(cu_files:%.cu=$(B)/onhost/%.o)
+	$(Q)c++ $(filter -fsanitize%,$(CFLAGS)) -shared -o $@ $^
+
+checked: $(if $(shell command -v c++),$(B)/onhost/ctr-cuda.so)
 
 .PHONY: check-gpu bench-gpu
 # On a machine with a GPU; elsewhere they say "skipped: no device".
@@ -152,8 +154,11 @@ coverage:
 	@$(MAKE) --no-print-directory COV=1 DEV= SAN= check T='$(or $(T),$(coverage_tests))' || true
 	@tests/coverage/table build/opt-cov $(FILES)
 
-# T=… picks tests: make check T='tests/ctr-join.t'
-check: bins units fuzzers $(B)/bench/bench-log
+# What the tests run; `make -j2 checked` has it built by two.
+checked: bins units fuzzers $(B)/bench/bench-log
+
+# T=… picks tests: make check T='tests/ctr-join.t'; TIMES=FILE keeps what each took.
+check: checked
 	@CTR_BUILD=$(CURDIR)/$(B) tests/run $(T)
 
 # Every operation of the compute table against its reference: the program that tests/compute.t runs.
@@ -162,14 +167,14 @@ $(B)/compute/compute: $(patsubst %.c,$(B)/%.o,$(sort $(wildcard tests/compute/*.
 	$(call say,LD,$@)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
 
-check: $(B)/compute/compute
+checked: $(B)/compute/compute
 
 # A library that is preloaded to make the N-th call fail. Sanitizers have allocators of their own.
 $(B)/fault/inject.so: tests/fault/inject.c
 	@mkdir -p $(@D)
 	$(CC) -D_GNU_SOURCE -O2 -g -Wall -Wextra $(if $(DEV),-Werror) $(if $(SAN)$(TSAN),-DNO_ALLOC) -fPIC -shared -o $@ $< -ldl
 
-check: $(B)/fault/inject.so
+checked: $(B)/fault/inject.so
 
 .PHONY: fault
 # The scorecard of faults: make fault, or make fault LINE='3 7'. Its quick part is in `make check`.
@@ -214,4 +219,4 @@ uninstall:
 clean:
 	rm -rf build $(tools:%=bin/%)
 
--include $(wildcard $(libobj:.o=.d) $(B)/src/tools/*.d $(B)/tests/unit/*.d $(B)/tests/bench/*.d $(B)/tests/fuzz/*.d $(B)/tests/compute/*.d $(B)/src/cuda/*.d)
+-include $(wildcard $(libobj:.o=.d) $(B)/src/tools/*.d $(B)/tests/unit/*.d $(B)/tests/bench/*.d $(B)/tests/fuzz/*.d $(B)/tests/compute/*.d $(B)/src/cuda/*.d $(B)/onhost/src/cuda/*.d)

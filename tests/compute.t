@@ -37,7 +37,8 @@ digest() {
 }
 want=$(digest)
 ok "a digest of all outputs" expr "$want" : '[0-9a-f]\{16\}$'
-for run in avx512:1 avx512:2 avx512:4 avx2:2 plain:4; do
+[ -n "$SAN" ] && runs=plain:4 || runs='avx512:1 avx512:2 avx512:4 avx2:2 plain:4'
+for run in $runs; do
     is "the same bytes with ${run%:*}, -j ${run#*:}" "$(CTR_CPU=${run%:*} digest --threads "${run#*:}")" "$want"
 done
 ok "another seed gives other bytes" test "$(digest --seed 8)" != "$want"

@@ -52,10 +52,13 @@ ok 'the check can fail' wrong
 
 # ---- files, and the same bytes however rows arrive: every optimizer, rate and precision
 ctr-cat --batch 7 onehot.arrows >small.arrows
-every() { # COMMAND OPTIMIZER RATE PRECISION … for each choice that there is
+every() { # COMMAND OPTIMIZER RATE PRECISION … for each choice that there is; under the sanitizers for any two of the three
+    _i=-1
     for o in $optimizers; do
         for r in per-coordinate counts global; do
             for p in f64 f32 q2.13; do
+                _i=$((_i + 1))
+                [ -z "$SAN" ] || [ $(((_i / 9 + 2 * (_i / 3) + _i) % 3)) -eq 0 ] || continue
                 [ $o-$r-$p = rda-global-q2.13 ] || "$@" --optimizer $o --learning-rate $r --precision $p --l1 .05 $(flags $(threshold $o 2)) --seed 4 || return 1
             done
         done

@@ -10,7 +10,7 @@ use File::Path qw(make_path remove_tree);
 use File::Temp qw(tempdir);
 use Storable qw(store retrieve);
 our @EXPORT = qw($TOP $BUILD $SAN $INJECT commands command_args inputs run outputs slurp spew spread make_ok last_words
-    report_of random_of same_outputs outcome python);
+    report_of random_of some_of same_outputs outcome python);
 
 our $TOP    = dirname(dirname(dirname(abs_path(__FILE__))));
 our $BUILD  = $ENV{CTR_BUILD} || "$TOP/build/opt";
@@ -148,6 +148,12 @@ sub random_of {
     return $x % $n;
 }
 
+# Each N-th, the first of them by FROM: what is enough where another run tries them all.
+sub some_of {
+    my ($n, $from, @all) = @_;
+    return @all[grep { $_ % $n == $from % $n } 0 .. $#all];
+}
+
 # spread(\@jobs, sub { my ($job, $dir) = @_; … return result }): in `J` workers, each in a copy of the inputs.
 sub spread {
     my ($jobs, $inputs, $do) = @_;
@@ -193,10 +199,18 @@ sub python {
     return undef;
 }
 
-# Inputs of the commands in DIR: a log of `rows` rows in every format, and what is made from it.
+# Inputs of the commands in DIR: a log of `rows` rows in every format, and what is made from it; made once for all lines.
+my %made;
 sub inputs {
     my ($dir, $rows, %o) = @_;
     my $batch = $o{batch} || 20;
+    my $kept = $made{"$rows $batch"} ||= make_inputs(dirname($dir) . "/inputs-$rows-$batch", $rows, $batch);
+    copy_inputs($kept, $dir);
+    return $dir;
+}
+
+sub make_inputs {
+    my ($dir, $rows, $batch) = @_;
     make_path($dir);
     my (@csv, @tsv, @json, @svm, @ffm, @vw, @bad);
     for my $i (0 .. $rows - 1) {

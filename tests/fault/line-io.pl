@@ -5,7 +5,7 @@ use Fault;
 
 line '1a', 'full and closed stdio', sub {
     my ($quick, $dir) = @_;
-    inputs($dir, 60);
+    inputs($dir, 45);
     my @jobs = map { my $c = $_; map { [$c, $_] } qw(full closed_out closed_in) } commands(sub { !$_[0]{own} });
     my @r = spread(\@jobs, $dir, sub {
         my ($c, $what) = @{ $_[0] };
