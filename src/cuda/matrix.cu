@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * matrix: matrix product, activations, elementwise operations, batch normalization. Sums over rows: a thread for each
- * column of a tile of 64 rows adds in double, then a thread for each column joins the tiles in order. */
+ * column of a tile of CTR_RUN_ROWS rows adds in double, then a thread for each column joins the tiles in order. */
 #include "cuda/kernel.h"
 
-enum { TILE = 64, SUMS = 4 };
+enum { TILE = CTR_RUN_ROWS, SUMS = 4 };
 
 /* ---- activations ---- */
 
@@ -70,6 +70,12 @@ KERNEL fill_kernel(struct view x, float value, int64_t rows, int64_t cols)
     *at(x, e / cols, e % cols) = value;
 }
 
+static int gemm_back(struct ctr_dev *dev, const struct ctr_dev_gemm *a, struct ctr_err *err)
+{
+    const struct ctr_dev_act_grad back = ctr_gemm_back(a);
+    return back.z.mem ? cuda_act_grad(dev, &back, err) : cuda_started(cuda_of(dev), "gemm", err);
+}
+
 int cuda_gemm(struct ctr_dev *dev, const struct ctr_dev_gemm *a, struct ctr_err *err)
 {
     struct cuda *c = cuda_of(dev);
@@ -78,7 +84,7 @@ int cuda_gemm(struct ctr_dev *dev, const struct ctr_dev_gemm *a, struct ctr_err 
     const struct view none = { NULL, 0 }, out = view_of(a->c);
 
     if (m == 0 || n == 0)
-        return 0;
+        return gemm_back(dev, a, err);
     if (CTR_MAX(m, CTR_MAX(n, k)) > INT32_MAX || CTR_MAX(a->a.stride, CTR_MAX(a->b.stride, a->c.stride)) > INT32_MAX)
         return cuda_fail(err, CTR_EUSAGE, "gemm: more than 2^31 rows or columns");
     if (k == 0 && !a->add)
@@ -91,7 +97,7 @@ int cuda_gemm(struct ctr_dev *dev, const struct ctr_dev_gemm *a, struct ctr_err 
                          (long long)n, (long long)k);
     if (a->bias.mem || a->pre.mem || a->act.kind != CTR_ACT_NONE)
         LAUNCH(c, act_kernel, m * n, act_args(&a->act, a->bias), out, a->pre.mem ? view_of(a->pre) : none, out, m, n);
-    return cuda_started(c, "gemm", err);
+    return gemm_back(dev, a, err);
 }
 
 /* ---- sums over rows ---- */

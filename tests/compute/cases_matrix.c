@@ -2,14 +2,20 @@
  *
  * cases_matrix: trials of matrix product, activations, elementwise operations, batch normalization.
  *
- * Tolerances. u = 2^-24. A chain of k products of numbers in [-1, 1] is off by at most k u times the sum of their
- * magnitudes; random signs make that some sqrt(k) u in practice: 4 u sqrt(k) of the largest element, plus 16 u for what
- * an activation adds. Sums over rows have accumulators of double: only terms' roundings count, u each. */
+ * Tolerances. u = 2^-24. A chain of k products of numbers in [-1, 1] has some sqrt(k) u from the products; and its
+ * partial sums walk some sqrt(k) / 3 away from 0, so that the roundings of the additions come to k u / 7. Four times
+ * that is allowed, and 16 u for what an activation adds. Sums over rows have accumulators of double: only terms'
+ * roundings count, u each. */
 #include "trial.h"
 
 #include <math.h>
 
 #define U 0x1p-24
+
+static double chain(int64_t k)
+{
+    return U * (4 * sqrt((double)k + 16) + (double)k / 2);
+}
 
 struct matrix {
     struct array *a;
@@ -37,7 +43,7 @@ static struct array *maybe(struct trial *t, const char *name, bool out, int64_t 
 struct gemm {
     struct matrix a, b, c, pre;
     bool ta, tb, add;
-    struct array *bias, *alpha, *mean, *var;
+    struct array *bias, *alpha, *mean, *var, *dalpha, *dbias;
     enum ctr_act_kind act;
 };
 
@@ -72,14 +78,12 @@ static int run_gemm(struct trial *t, int d, void *ctx, struct ctr_err *err)
     return ctr_dev_gemm(t->dev[d], &a, err);
 }
 
-/* k / 2: where a sum comes out near 0 its partial sums were not, and their roundings add up to .08 k U in root mean
- * square. */
 static void one_gemm(struct trial *t, int64_t m, int64_t n, int64_t k, int variant)
 {
     struct gemm g = { .ta = variant & 1, .tb = variant & 2, .act = trial_below(t, 5), .add = trial_below(t, 2) };
 
-    trial_start(t, U * (4 * sqrt((double)k + 16) + (double)k / 2), "gemm %lldx%lldx%lld%s%s act %d%s", (long long)m,
-                (long long)n, (long long)k, g.ta ? " ta" : "", g.tb ? " tb" : "", g.act, g.add ? " add" : "");
+    trial_start(t, chain(k), "gemm %lldx%lldx%lld%s%s act %d%s", (long long)m, (long long)n, (long long)k,
+                g.ta ? " ta" : "", g.tb ? " tb" : "", g.act, g.add ? " add" : "");
     g.a = matrix(t, "a", false, g.ta ? k : m, g.ta ? m : k);
     g.b = matrix(t, "b", false, g.tb ? n : k, g.tb ? k : n);
     g.c = matrix(t, "c", true, m, n);
@@ -90,16 +94,54 @@ static void one_gemm(struct trial *t, int64_t m, int64_t n, int64_t k, int varia
     trial_go(t, run_gemm, &g);
 }
 
+/* With the gradient of an activation behind it: its slopes are off as in act_grad, and its sums over m rows add up what
+ * m products are off by. */
+static int run_gemm_back(struct trial *t, int d, void *ctx, struct ctr_err *err)
+{
+    const struct gemm *g = ctx;
+    const struct ctr_dev_gemm a = { .a = view(g->a, d),
+                                    .b = view(g->b, d),
+                                    .c = view(g->c, d),
+                                    .tb = g->tb,
+                                    .add = g->add,
+                                    .back = { .z = view(g->pre, d),
+                                              .act = activation(g, d),
+                                              .dalpha = trial_vec(g->dalpha, d),
+                                              .dbias = trial_vec(g->dbias, d) } };
+    return ctr_dev_gemm(t->dev[d], &a, err);
+}
+
+static void one_gemm_back(struct trial *t, int64_t m, int64_t n, int64_t k)
+{
+    struct gemm g = { .tb = trial_below(t, 2), .act = trial_below(t, CTR_ACT_DICE), .add = trial_below(t, 2) };
+
+    trial_start(t, 64 * U + chain(k) * sqrt((double)(m + 1)), "gemm %lldx%lldx%lld back through act %d%s", (long long)m,
+                (long long)n, (long long)k, g.act, g.add ? " add" : "");
+    g.a = matrix(t, "a", false, m, k);
+    g.b = matrix(t, "b", false, g.tb ? n : k, g.tb ? k : n);
+    g.c = matrix(t, "c", true, m, n);
+    g.pre = matrix(t, "z", false, m, n);
+    g.dalpha = maybe(t, "dalpha", true, n, g.act == CTR_ACT_PRELU);
+    g.dbias = maybe(t, "dbias", true, n, trial_below(t, 4));
+    activation_arrays(t, &g, n);
+    trial_go(t, run_gemm_back, &g);
+}
+
 static void try_gemm(struct trial *t)
 {
     static const struct {
         int64_t m, n, k;
-    } more[] = { { 5, 80, 400 }, { 241, 200, 3 }, { 4, 24, 1025 }, { 7, 97, 2049 }, { 600, 5, 31 }, { 1, 1, 5000 } };
+    } more[] = { { 5, 80, 400 }, { 241, 200, 3 },   { 4, 24, 1025 }, { 7, 97, 2049 },
+                 { 600, 5, 31 }, { 1000, 530, 20 }, { 1, 1, 5000 } };
 
     for (int m = 0; m < TRIAL_SIZES; m++)
         for (int n = 0; n < TRIAL_SIZES; n++)
-            for (int k = 0; k < TRIAL_SIZES; k++)
+            for (int k = 0; k < TRIAL_SIZES; k++) {
+                one_gemm_back(t, trial_sizes[m], trial_sizes[n], trial_sizes[k]);
                 one_gemm(t, trial_sizes[m], trial_sizes[n], trial_sizes[k], (m + n + k) % 4);
+            }
+    for (size_t i = 0; i < CTR_COUNT(more); i++)
+        one_gemm_back(t, more[i].m, more[i].n, more[i].k);
     for (size_t i = 0; i < 4 * CTR_COUNT(more); i++)
         one_gemm(t, more[i / 4].m, more[i / 4].n, more[i / 4].k, i & 3);
 }

@@ -220,6 +220,9 @@ int ctr_pool_new(struct ctr_pool **p, int threads, struct ctr_err *err) CTR_MUST
 int ctr_pool_new_exact(struct ctr_pool **p, int threads, struct ctr_err *err) CTR_MUST; /* data: denormals are kept */
 void ctr_pool_run(struct ctr_pool *p, int64_t tasks, void (*fn)(void *ctx, int64_t task, int worker), void *ctx);
 int ctr_pool_threads(const struct ctr_pool *p);
+/* For runs that follow each other closely: a thread looks for what comes next for some microseconds before it sleeps,
+ * because waking takes longer. */
+void ctr_pool_stay_awake(struct ctr_pool *p);
 void ctr_pool_free(struct ctr_pool *p);
 
 #endif

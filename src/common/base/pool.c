@@ -6,10 +6,14 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
+#include <unistd.h>
 #if defined(__x86_64__)
 #include <xmmintrin.h>
 #endif
+
+enum { LOOKS = 1500 }; /* about 30 us: what it takes to wake a thread */
 
 struct ctr_pool {
     pthread_mutex_t lock;
@@ -17,8 +21,10 @@ struct ctr_pool {
     void (*fn)(void *ctx, int64_t task, int worker);
     void *ctx;
     int64_t tasks, next;
-    uint64_t round;
-    int threads, busy, started;
+    _Atomic int64_t left;   /* tasks that are not done; */
+    _Atomic uint64_t round; /* both change with the lock held, and are looked at without it */
+    _Atomic int looks;
+    int threads, started;
     bool stop, exact;
     struct worker {
         struct ctr_pool *pool;
@@ -39,6 +45,13 @@ static bool keep_denormals(bool keep)
 #endif
 }
 
+static void pause_a_little(void)
+{
+#if defined(__x86_64__)
+    _mm_pause();
+#endif
+}
+
 /* Takes tasks until there are none left; called and returns with the lock held. */
 static void work(struct ctr_pool *p, int worker)
 {
@@ -47,6 +60,8 @@ static void work(struct ctr_pool *p, int worker)
         pthread_mutex_unlock(&p->lock);
         p->fn(p->ctx, task, worker);
         pthread_mutex_lock(&p->lock);
+        if (--p->left == 0 && worker)
+            pthread_cond_signal(&p->done);
     }
 }
 
@@ -57,16 +72,17 @@ static void *worker_main(void *arg)
     uint64_t seen = 0;
 
     keep_denormals(p->exact);
-    pthread_mutex_lock(&p->lock);
     for (;;) {
+        for (int i = 0; i < p->looks && p->round == seen; i++)
+            pause_a_little();
+        pthread_mutex_lock(&p->lock);
         while (!p->stop && p->round == seen)
             pthread_cond_wait(&p->start, &p->lock);
         if (p->stop)
             break;
         seen = p->round;
         work(p, w->number);
-        if (--p->busy == 0)
-            pthread_cond_signal(&p->done);
+        pthread_mutex_unlock(&p->lock);
     }
     pthread_mutex_unlock(&p->lock);
     return NULL;
@@ -129,14 +145,25 @@ void ctr_pool_run(struct ctr_pool *p, int64_t tasks, void (*fn)(void *ctx, int64
     p->ctx = ctx;
     p->tasks = tasks;
     p->next = 0;
-    p->busy = p->started;
+    p->left = tasks; /* a thread that wakes too late for any is not waited for */
     p->round++;
     pthread_cond_broadcast(&p->start);
     work(p, 0);
-    while (p->busy)
+    pthread_mutex_unlock(&p->lock);
+    for (int i = 0; i < p->looks && p->left; i++)
+        pause_a_little();
+    pthread_mutex_lock(&p->lock);
+    while (p->left)
         pthread_cond_wait(&p->done, &p->lock);
     pthread_mutex_unlock(&p->lock);
     keep_denormals(kept);
+}
+
+void ctr_pool_stay_awake(struct ctr_pool *p)
+{
+    pthread_mutex_lock(&p->lock);
+    p->looks = p->threads <= sysconf(_SC_NPROCESSORS_ONLN) ? LOOKS : 0; /* else they would stand in each other's way */
+    pthread_mutex_unlock(&p->lock);
 }
 
 int ctr_pool_threads(const struct ctr_pool *p)

@@ -122,6 +122,14 @@ static void check_gemm(struct check *k, const struct ctr_dev_gemm *a)
     check_activation(k, &a->act, n);
     if (a->pre.mem)
         mat(k, "pre", a->pre, m, n);
+    if (!a->back.z.mem)
+        return;
+    mat(k, "back.z", a->back.z, m, n);
+    refuse(k, a->bias.mem || a->pre.mem || a->act.kind != CTR_ACT_NONE, "back goes without bias, pre and act");
+    refuse(k, a->back.act.kind == CTR_ACT_DICE, "back takes no DICE: its gradient is act_grad's");
+    check_activation(k, &a->back.act, n);
+    optional(k, "back.dalpha", a->back.dalpha, n, 4);
+    optional(k, "back.dbias", a->back.dbias, n, 4);
 }
 
 static void check_act(struct check *k, const struct ctr_dev_act *a)

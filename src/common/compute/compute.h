@@ -169,7 +169,11 @@ struct ctr_act {
  *   input gradient     dX[rows x in]  = dZ[rows x out] · W[out x in]     neither
  *   weight gradient    dW[out x in]   = dZ[rows x out]' · X[rows x in]   .ta
  * Element (i, j): s = add ? C[i][j] : 0, then s = fmaf(A'[i][l], B'[l][j], s) for l = 0, 1, …, k-1 in this order; then
- * s += bias[j]; pre[i][j] = s; C[i][j] = act(s). cuda and onednn: the same product in their own order. */
+ * s += bias[j]; pre[i][j] = s; C[i][j] = act(s). cuda and onednn: the same product in their own order.
+ *
+ * With back.z, C is the gradient of what an activation at z gave, and on the way out it becomes that of z: to the bit
+ * what ctr_dev_act_grad(z, dy = dz = C) would make of it afterwards, in fewer passes over memory. No bias, act and pre
+ * then. */
 struct ctr_dev_gemm {
     struct ctr_mat a, b, c;
     bool ta, tb;
@@ -177,6 +181,11 @@ struct ctr_dev_gemm {
     struct ctr_vec bias; /* f32 [n], or none */
     struct ctr_act act;  /* or none */
     struct ctr_mat pre;  /* [m x n], or none: what act was applied to */
+    struct ctr_dev_gemm_back {
+        struct ctr_mat z;             /* [m x n], or none */
+        struct ctr_act act;           /* not DICE */
+        struct ctr_vec dalpha, dbias; /* f32 [n], as in ctr_dev_act_grad */
+    } back;
 };
 
 /* y = act(z + bias). In place: y = z. */
@@ -189,7 +198,10 @@ struct ctr_dev_act {
 /* The gradient of y = act(z) where z had a bias added: dz = dy · act'(z), dalpha[c] = sum over rows of dy · dy/dalpha,
  * dbias[c] = sum over rows of dz. PRELU and RELU at z = 0: the side of z < 0; what RELU cuts off is 0, whatever dy is.
  * SIGMOID takes z too. kind NONE: dz = dy. DICE: mean and var are constants, unless `batch` says that they are those of
- * z itself: then dz goes through them. In place: dz = dy. dalpha, dbias: none, or set (not added to). */
+ * z itself: then dz goes through them. In place: dz = dy. dalpha, dbias: none, or set (not added to). cpu, cuda: these
+ * sums run in double over each CTR_RUN_ROWS rows, then over the runs, so that threads share the rows; DICE on the cpu:
+ * over all rows at once. */
+enum { CTR_RUN_ROWS = 64 };
 struct ctr_dev_act_grad {
     struct ctr_mat z, dy, dz;
     struct ctr_act act;

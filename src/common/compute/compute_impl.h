@@ -43,6 +43,19 @@ CTR_VEC_POINTER(u32, uint32_t)
 CTR_VEC_POINTER(u64, uint64_t)
 #undef CTR_VEC_POINTER
 
+/* What a gemm's `back` asks for, as the operation that it is. */
+static inline struct ctr_dev_act_grad ctr_gemm_back(const struct ctr_dev_gemm *a)
+{
+    struct ctr_dev_act_grad g;
+    g.z = a->back.z;
+    g.dy = g.dz = a->c;
+    g.act = a->back.act;
+    g.batch = false;
+    g.dalpha = a->back.dalpha;
+    g.dbias = a->back.dbias;
+    return g;
+}
+
 /* Scratch number i of a host device, at least `bytes` large, contents lost. */
 int ctr_dev_scratch(struct ctr_dev *dev, int i, size_t bytes, void **p, struct ctr_err *err) CTR_MUST;
 

@@ -24,11 +24,11 @@ struct ctr_act_cols {
 
 enum { CTR_COLS_BLOCK = 512 }; /* columns of a block whose sums are taken, at most */
 
-/* Gradient of a block of columns, all its rows. */
+/* Gradient of a block: CTR_RUN_ROWS rows at most, or, for DICE, all rows; CTR_COLS_BLOCK columns at most. */
 struct ctr_act_grad_block {
     struct ctr_act_cols act;
     struct ctr_block z, dy, dz;
-    float *dalpha, *dbias; /* or NULL */
+    double *dalpha, *dbias; /* set to the sums over the block's rows */
     bool batch;
 };
 
@@ -101,6 +101,17 @@ void ctr_cpu_close(struct ctr_dev *dev);
 /* bias, pre and act of a gemm whose products stand in T = pre (or C where there is no pre), for a block of it. */
 void ctr_cpu_epilogue(const struct ctr_dev *dev, const struct ctr_dev_gemm *a, int64_t row, int64_t rows, int64_t col,
                       int64_t cols);
+/* Sums of an activation's gradient by run of CTR_RUN_ROWS rows: room for them, blocks of whole runs in any order, and
+ * at last all runs in order. */
+struct ctr_run_sums {
+    double *dalpha, *dbias; /* [runs x cols] */
+    int64_t runs, cols;
+};
+int ctr_cpu_run_sums(struct ctr_dev *dev, struct ctr_run_sums *s, int64_t rows, int64_t cols,
+                     struct ctr_err *err) CTR_MUST;
+void ctr_cpu_act_grad_runs(const struct ctr_dev *dev, const struct ctr_dev_act_grad *a, const struct ctr_run_sums *s,
+                           int64_t row, int64_t rows, int64_t col, int64_t cols);
+void ctr_cpu_join_runs(const struct ctr_run_sums *s, struct ctr_vec dalpha, struct ctr_vec dbias);
 
 #define CTR_CPU_DECLARE(name)                                                                                          \
     int ctr_cpu_##name(struct ctr_dev *dev, const struct ctr_dev_##name *a, struct ctr_err *err);

@@ -176,8 +176,8 @@ BODY void act_grad_rows(const struct ctr_act_grad_block *b, int64_t rows, int64_
             dbias[j] += (double)d;
         }
     }
-    store_sums(b->dalpha, dalpha, cols);
-    store_sums(b->dbias, dbias, cols);
+    memcpy(b->dalpha, dalpha, (size_t)cols * sizeof *dalpha);
+    memcpy(b->dbias, dbias, (size_t)cols * sizeof *dbias);
 }
 
 /* DICE in two passes: with `batch`, the sums of the first go through the statistics in the second. */
@@ -215,8 +215,8 @@ static void dice_grad(const struct ctr_act_grad_block *b, int64_t rows, int64_t 
             dbias[j] += (double)d;
         }
     }
-    store_sums(b->dalpha, dalpha, cols);
-    store_sums(b->dbias, dbias, cols);
+    memcpy(b->dalpha, dalpha, (size_t)cols * sizeof *dalpha);
+    memcpy(b->dbias, dbias, (size_t)cols * sizeof *dbias);
 }
 
 static void act_grad(const struct ctr_act_grad_block *b, int64_t rows, int64_t cols)

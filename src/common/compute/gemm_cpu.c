@@ -12,11 +12,12 @@
 enum {
     K_WHOLE = 1024,        /* k up to which it is not cut */
     K_PIECE = 256,         /* pieces of a longer one */
-    ROWS_BLOCK = 240,      /* rows of a block, */
+    ROWS_BLOCK = 128,      /* rows of a block, */
     ROWS_WHOLE = 480,      /* where there are more than these */
     ROWS_PACK = 40,        /* rows of a block for which a piece of B' is packed */
     PACK_BYTES = 16 << 20, /* packed B' at a time */
-    BLOCKS_A_THREAD = 4,   /* so that a thread that is late does not hold up the rest */
+    BLOCKS_A_THREAD = 4,   /* so that a thread that is late does not hold up the rest; */
+    PIECED_A_THREAD = 2,   /* where each block packs what it needs of B', fewer */
 };
 
 struct job {
@@ -24,14 +25,16 @@ struct job {
     const struct ctr_dev_gemm *a;
     const struct ctr_cpu_kernels *kernels;
     int64_t m, n, k;
-    int64_t a_row, a_k, b_k, b_col; /* strides of A', B' in elements */
-    struct ctr_mat target;          /* where sums stand before bias and act: pre, or C */
-    int64_t width;                  /* columns of a whole tile */
-    int64_t first_panel, panels;    /* of this round */
-    float *packed;                  /* the panels of this round, or NULL: */
-    float *pieces;                  /* a piece of a panel for each worker */
-    int64_t piece;                  /* of k */
-    int64_t rows_block, panels_block, row_blocks;
+    int64_t a_row, a_k, b_k, b_col;      /* strides of A', B' in elements */
+    struct ctr_mat target;               /* where sums stand before bias and act: pre, or C */
+    int64_t width;                       /* columns of a whole tile */
+    int64_t first_panel, panels;         /* of this round */
+    float *packed;                       /* the panels of this round, or NULL: */
+    float *pieces;                       /* a piece of a panel for each worker */
+    int64_t piece;                       /* of k */
+    const struct ctr_dev_act_grad *back; /* or NULL */
+    struct ctr_run_sums sums;
+    int64_t rows_unit, panels_block, row_blocks; /* a block: some units of rows, and panels */
 };
 
 /* k rows of B' where its columns are dense: what lies past cols is not used. */
@@ -111,7 +114,9 @@ static void run_panel(const struct job *j, int64_t panel, int64_t row0, int64_t 
 static void run_block(void *ctx, int64_t task, int worker)
 {
     const struct job *j = ctx;
-    const int64_t row0 = task % j->row_blocks * j->rows_block, row1 = CTR_MIN(row0 + j->rows_block, j->m);
+    const int64_t block = task % j->row_blocks, units = (j->m + j->rows_unit - 1) / j->rows_unit;
+    const int64_t row0 = block * units / j->row_blocks * j->rows_unit;
+    const int64_t row1 = CTR_MIN((block + 1) * units / j->row_blocks * j->rows_unit, j->m);
     const int64_t panel0 = j->first_panel + task / j->row_blocks * j->panels_block;
     const int64_t panel1 = CTR_MIN(panel0 + j->panels_block, j->first_panel + j->panels);
     int64_t k0 = 0;
@@ -122,37 +127,47 @@ static void run_block(void *ctx, int64_t task, int worker)
         k0 += j->piece;
     } while (k0 < j->k);
     const int64_t col = panel0 * j->width;
-    ctr_cpu_epilogue(j->dev, j->a, row0, row1 - row0, col, CTR_MIN(panel1 * j->width, j->n) - col);
+    const int64_t cols = CTR_MIN(panel1 * j->width, j->n) - col;
+    if (j->back)
+        ctr_cpu_act_grad_runs(j->dev, j->back, &j->sums, row0, row1 - row0, col, cols);
+    else
+        ctr_cpu_epilogue(j->dev, j->a, row0, row1 - row0, col, cols);
 }
 
-/* Blocks: few, so that operands are read few times, but enough for the threads. */
+/* Blocks: few, so that operands are read few times, but enough for the threads, and as many for each. */
 static int64_t cut(struct job *j, int threads)
 {
-    const int64_t want = threads > 1 ? (int64_t)threads * BLOCKS_A_THREAD : 1;
+    const int64_t want = threads > 1 ? (int64_t)threads * (j->pieces ? PIECED_A_THREAD : BLOCKS_A_THREAD) : 1;
     const int64_t step = j->kernels->rows;
-    int64_t tasks;
+    int64_t rows = j->m <= ROWS_WHOLE ? j->m : ROWS_BLOCK, columns = 1;
 
-    j->rows_block = j->m <= ROWS_WHOLE ? j->m : ROWS_BLOCK;
     j->panels_block = j->panels;
-    for (;;) {
-        j->row_blocks = (j->m + j->rows_block - 1) / j->rows_block;
-        tasks = j->row_blocks * ((j->panels + j->panels_block - 1) / j->panels_block);
-        if (tasks >= want || (j->panels_block == 1 && j->rows_block <= 4 * step))
-            return tasks;
-        if (j->panels_block > 1 && j->panels_block * j->width >= j->rows_block)
+    while (((j->m + rows - 1) / rows) * columns < want && (j->panels_block > 1 || rows > 4 * step)) {
+        if (j->panels_block > 1 && j->panels_block * j->width >= rows)
             j->panels_block = (j->panels_block + 1) / 2;
         else
-            j->rows_block = CTR_MAX((j->rows_block / 2 + step - 1) / step * step, step);
+            rows /= 2;
+        columns = (j->panels + j->panels_block - 1) / j->panels_block;
     }
+    j->row_blocks = ((j->m + rows - 1) / rows + threads - 1) / threads * threads;
+    j->rows_unit = j->back ? CTR_RUN_ROWS : step;
+    return j->row_blocks * columns;
 }
 
 int ctr_cpu_gemm(struct ctr_dev *dev, const struct ctr_dev_gemm *a, struct ctr_err *err)
 {
     struct job j = { .dev = dev, .a = a, .kernels = ctr_cpu_kernels_of(dev), .m = a->c.rows, .n = a->c.cols };
+    const struct ctr_dev_act_grad back = ctr_gemm_back(a);
     void *packed = NULL;
 
     if (j.m == 0 || j.n == 0)
-        return 0;
+        return back.z.mem ? ctr_cpu_act_grad(dev, &back, err) : 0;
+    if (back.z.mem) {
+        j.back = &back;
+        int rc = ctr_cpu_run_sums(dev, &j.sums, j.m, j.n, err);
+        if (rc)
+            return rc;
+    }
     j.k = a->ta ? a->a.rows : a->a.cols;
     j.a_row = a->ta ? 1 : a->a.stride;
     j.a_k = a->ta ? a->a.stride : 1;
@@ -183,5 +198,7 @@ int ctr_cpu_gemm(struct ctr_dev *dev, const struct ctr_dev_gemm *a, struct ctr_e
             ctr_pool_run(dev->pool, j.panels, pack_panel, &j);
         ctr_pool_run(dev->pool, cut(&j, ctr_pool_threads(dev->pool)), run_block, &j);
     }
+    if (j.back)
+        ctr_cpu_join_runs(&j.sums, back.dalpha, back.dbias);
     return 0;
 }

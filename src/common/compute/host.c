@@ -29,29 +29,52 @@ int ctr_host_sync(struct ctr_dev *dev, struct ctr_err *err)
     return 0;
 }
 
+/* Large buffers are mappings: zero without being written, so that the threads that use a page are the first to touch
+ * it. Before the bytes lies where their mapping begins and how long it is. */
+struct mapping {
+    void *base;
+    size_t bytes;
+};
+enum { HEAD = 64 };
+_Static_assert(sizeof(struct mapping) <= HEAD, "the head of a mapping fits before the bytes");
+
+static struct mapping *head_of(void *p)
+{
+    return (struct mapping *)(void *)((char *)p - HEAD);
+}
+
 int ctr_host_mem_new(struct ctr_dev *dev, void **p, size_t bytes, struct ctr_err *err)
 {
-    const size_t align = bytes >= 2 * HUGE_PAGE ? HUGE_PAGE : 64;
+    const size_t align = bytes >= 2 * HUGE_PAGE ? HUGE_PAGE : HEAD;
     size_t room;
 
     (void)dev;
     *p = NULL;
-    if (!__builtin_add_overflow(bytes, CTR_PAD + align - 1, &room))
-        *p = aligned_alloc(align, room / align * align);
-    if (!*p)
+    if (__builtin_add_overflow(bytes, CTR_PAD + HEAD + 2 * align, &room))
         return ctr_fail_nomem(err, bytes);
+    char *base = align == HUGE_PAGE ? mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
+                                    : calloc(1, room);
+    if (!base || base == MAP_FAILED)
+        return ctr_fail_nomem(err, bytes);
+    *p = base + HEAD + (align - (size_t)((uintptr_t)base + HEAD) % align) % align;
+    *head_of(*p) = (struct mapping){ base, align == HUGE_PAGE ? room : 0 };
 #ifdef MADV_HUGEPAGE
     if (align == HUGE_PAGE)
-        madvise(*p, room / align * align, MADV_HUGEPAGE); /* a wish: it may be refused */
+        madvise(*p, room - (size_t)((char *)*p - base), MADV_HUGEPAGE); /* a wish: it may be refused */
 #endif
-    memset(*p, 0, room / align * align);
     return 0;
 }
 
 void ctr_host_mem_free(struct ctr_dev *dev, void *p)
 {
     (void)dev;
-    free(p);
+    if (!p)
+        return;
+    const struct mapping m = *head_of(p);
+    if (m.bytes)
+        munmap(m.base, m.bytes);
+    else
+        free(m.base);
 }
 
 int ctr_host_write(struct ctr_dev *dev, void *to, const void *host, size_t bytes, bool later, struct ctr_err *err)

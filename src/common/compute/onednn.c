@@ -62,9 +62,7 @@ static int gemm(struct ctr_dev *dev, const struct ctr_dev_gemm *a, struct ctr_er
     const int64_t k = a->ta ? a->a.rows : a->a.cols;
     struct rows r = { dev, a, CTR_MAX(CTR_TASK_ELEMENTS / CTR_MAX(a->c.cols, 1), 1) };
 
-    if (a->c.rows == 0 || a->c.cols == 0)
-        return 0;
-    if (k == 0)
+    if (a->c.rows == 0 || a->c.cols == 0 || k == 0)
         return ctr_cpu_gemm(dev, a, err);
     for (int64_t i = 0; a->add && a->pre.mem && i < to.rows; i++)
         memcpy(ctr_mat_f32(to) + i * to.stride, ctr_mat_f32(a->c) + i * a->c.stride, (size_t)to.cols * sizeof(float));
@@ -74,7 +72,8 @@ static int gemm(struct ctr_dev *dev, const struct ctr_dev_gemm *a, struct ctr_er
         return ctr_fail(err, CTR_ESYS, "gemm: oneDNN says %d for %lld x %lld x %lld", rc, (long long)to.rows,
                         (long long)to.cols, (long long)k);
     ctr_pool_run(dev->pool, (to.rows + r.block - 1) / r.block, run_epilogue, &r);
-    return 0;
+    const struct ctr_dev_act_grad back = ctr_gemm_back(a);
+    return back.z.mem ? ctr_cpu_act_grad(dev, &back, err) : 0;
 }
 
 #define ctr_cpu_gemm gemm /* in the table below alone */

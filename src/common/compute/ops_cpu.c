@@ -34,6 +34,7 @@ int ctr_cpu_open(struct ctr_dev *dev, const struct ctr_dev_want *want, struct ct
         free(state);
         return rc;
     }
+    ctr_pool_stay_awake(dev->pool);
     state->kernels = best_kernels();
     dev->state = state;
     dev->host = true;
@@ -57,6 +58,7 @@ struct task {
     void (*run)(const struct task *t, int64_t from, int64_t to);
     int64_t n, block;
     struct ctr_opt_step opt;
+    const struct ctr_run_sums *sums;
 };
 
 static void run_task(void *ctx, int64_t task, int worker)
@@ -135,25 +137,89 @@ int ctr_cpu_act(struct ctr_dev *dev, const struct ctr_dev_act *a, struct ctr_err
     return spread(&(struct task){ 0 }, dev, a, a->z.rows, rows_a_task(a->z.cols), run_act);
 }
 
+int ctr_cpu_run_sums(struct ctr_dev *dev, struct ctr_run_sums *s, int64_t rows, int64_t cols, struct ctr_err *err)
+{
+    void *room;
+    s->runs = (rows + CTR_RUN_ROWS - 1) / CTR_RUN_ROWS;
+    s->cols = cols;
+    const size_t sums = (size_t)CTR_MAX(s->runs, 1) * (size_t)cols;
+    int rc = ctr_dev_scratch(dev, 3, 2 * sums * sizeof(double), &room, err);
+    if (rc)
+        return rc;
+    s->dalpha = room;
+    s->dbias = s->dalpha + sums;
+    if (!rows)
+        memset(room, 0, 2 * sums * sizeof(double));
+    return 0;
+}
+
+/* One block of act_grad, whose sums are those of run `run`. */
+static void act_grad_block(const struct ctr_dev *dev, const struct ctr_dev_act_grad *a, const struct ctr_run_sums *s,
+                           int64_t run, int64_t row, int64_t rows, int64_t col, int64_t cols)
+{
+    const struct ctr_act_grad_block b = {
+        .act = act_cols(&a->act, (struct ctr_vec){ 0 }, col),
+        .z = block_at(a->z, row, col),
+        .dy = block_at(a->dy, row, col),
+        .dz = block_at(a->dz, row, col),
+        .dalpha = s->dalpha + run * s->cols + col,
+        .dbias = s->dbias + run * s->cols + col,
+        .batch = a->batch,
+    };
+    ctr_cpu_kernels_of(dev)->act_grad(&b, rows, cols);
+}
+
+void ctr_cpu_act_grad_runs(const struct ctr_dev *dev, const struct ctr_dev_act_grad *a, const struct ctr_run_sums *s,
+                           int64_t row, int64_t rows, int64_t col, int64_t cols)
+{
+    for (int64_t r = row; r < row + rows; r += CTR_RUN_ROWS)
+        for (int64_t c = col; c < col + cols; c += CTR_COLS_BLOCK)
+            act_grad_block(dev, a, s, r / CTR_RUN_ROWS, r, CTR_MIN(CTR_RUN_ROWS, row + rows - r), c,
+                           CTR_MIN(CTR_COLS_BLOCK, col + cols - c));
+}
+
+static void join_runs(double *sum, int64_t runs, int64_t cols, struct ctr_vec to)
+{
+    for (int64_t r = 1; to.mem && r < runs; r++)
+        for (int64_t j = 0; j < cols; j++)
+            sum[j] += sum[r * cols + j];
+    for (int64_t j = 0; to.mem && j < cols; j++)
+        ctr_vec_f32(to)[j] = (float)sum[j];
+}
+
+void ctr_cpu_join_runs(const struct ctr_run_sums *s, struct ctr_vec dalpha, struct ctr_vec dbias)
+{
+    join_runs(s->dalpha, s->runs, s->cols, dalpha);
+    join_runs(s->dbias, s->runs, s->cols, dbias);
+}
+
 static void run_act_grad(const struct task *t, int64_t from, int64_t to)
 {
     const struct ctr_dev_act_grad *a = t->a;
-    const struct ctr_act_grad_block b = {
-        .act = act_cols(&a->act, (struct ctr_vec){ 0 }, from),
-        .z = block_at(a->z, 0, from),
-        .dy = block_at(a->dy, 0, from),
-        .dz = block_at(a->dz, 0, from),
-        .dalpha = f32_at(a->dalpha, from),
-        .dbias = f32_at(a->dbias, from),
-        .batch = a->batch,
-    };
-    t->kernels->act_grad(&b, a->dy.rows, to - from);
+    ctr_cpu_act_grad_runs(t->dev, a, t->sums, from, to - from, 0, a->dy.cols);
+}
+
+static void run_dice_grad(const struct task *t, int64_t from, int64_t to)
+{
+    const struct ctr_dev_act_grad *a = t->a;
+    act_grad_block(t->dev, a, t->sums, 0, 0, a->dy.rows, from, to - from);
 }
 
 int ctr_cpu_act_grad(struct ctr_dev *dev, const struct ctr_dev_act_grad *a, struct ctr_err *err)
 {
-    (void)err;
-    return spread(&(struct task){ 0 }, dev, a, a->dy.cols, cols_a_task(dev, a->dy.cols), run_act_grad);
+    struct ctr_run_sums s;
+    struct task t = { .sums = &s };
+    int rc = ctr_cpu_run_sums(dev, &s, a->dy.rows, a->dy.cols, err);
+    if (rc)
+        return rc;
+    if (a->act.kind == CTR_ACT_DICE) { /* its statistics join all rows */
+        s.runs = CTR_MIN(s.runs, 1);
+        rc = spread(&t, dev, a, a->dy.cols, cols_a_task(dev, a->dy.cols), run_dice_grad);
+    } else {
+        rc = spread(&t, dev, a, a->dy.rows, CTR_RUN_ROWS, run_act_grad);
+    }
+    ctr_cpu_join_runs(&s, a->dalpha, a->dbias);
+    return rc;
 }
 
 /* ---- embeddings ---- */

@@ -45,11 +45,13 @@ static double activate(const struct ctr_act *act, double z, int64_t c)
     return NAN;
 }
 
+static int act_grad(struct ctr_dev *dev, const struct ctr_dev_act_grad *a, struct ctr_err *err);
+
 static int gemm(struct ctr_dev *dev, const struct ctr_dev_gemm *a, struct ctr_err *err)
 {
     const int64_t inner = a->ta ? a->a.rows : a->a.cols;
+    const struct ctr_dev_act_grad back = ctr_gemm_back(a);
 
-    (void)dev, (void)err;
     for (int64_t i = 0; i < a->c.rows; i++)
         for (int64_t j = 0; j < a->c.cols; j++) {
             double s = a->add ? (double)*at(a->c, i, j) : 0;
@@ -61,7 +63,7 @@ static int gemm(struct ctr_dev *dev, const struct ctr_dev_gemm *a, struct ctr_er
                 *at(a->pre, i, j) = (float)s;
             *at(a->c, i, j) = (float)activate(&a->act, s, j);
         }
-    return 0;
+    return back.z.mem ? act_grad(dev, &back, err) : 0;
 }
 
 static int act(struct ctr_dev *dev, const struct ctr_dev_act *a, struct ctr_err *err)

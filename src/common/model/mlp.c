@@ -259,17 +259,28 @@ static int mlp_forward(struct ctr_deep *d, int64_t from, int64_t n, bool trainin
 
 /* ---- backward ---- */
 
-/* dW = dz' x; and, unless `down` is none, the gradient of (the first columns of) x: dz W. */
+/* dW = dz' x; and, unless `down` is none, the gradient of (the first columns of) x: dz W, and on through `back`. */
 static int product_gradients(struct ctr_deep *d, int weight, struct ctr_mat dz, struct ctr_mat x, struct ctr_mat down,
-                             struct ctr_err *err)
+                             struct ctr_dev_gemm_back back, struct ctr_err *err)
 {
     const struct ctr_dev_gemm dw = { .a = dz, .ta = true, .b = x, .c = ctr_deep_mat_grad(d, weight) };
-    const struct ctr_dev_gemm dx = { .a = dz, .b = ctr_mat_cols(ctr_deep_mat(d, weight), 0, down.cols), .c = down };
+    const struct ctr_dev_gemm dx = {
+        .a = dz, .b = ctr_mat_cols(ctr_deep_mat(d, weight), 0, down.cols), .c = down, .back = back
+    };
     int rc = ctr_dev_gemm(d->dev, &dw, err);
     return rc || !down.mem || !down.cols ? rc : ctr_dev_gemm(d->dev, &dx, err);
 }
 
-/* From the gradient of a layer's output to that of its product, in place. */
+/* The gradient of a layer whose output is its activation, nothing else. */
+static struct ctr_dev_gemm_back plain_back(struct ctr_deep *d, const struct layer *y)
+{
+    return (struct ctr_dev_gemm_back){ .z = ctr_mat(y->z, d->rows, y->out),
+                                       .act = act_of(d, y, true),
+                                       .dalpha = grad(d, y->alpha),
+                                       .dbias = grad(d, y->bias) };
+}
+
+/* From the gradient of another layer's output to that of its product, in place. */
 static int before_product(struct ctr_deep *d, const struct layer *y, struct ctr_mat dy, struct ctr_err *err)
 {
     struct ctr_mat z = ctr_mat(y->z, d->rows, y->out);
@@ -308,11 +319,14 @@ static int mlp_backward(struct ctr_deep *d, struct ctr_err *err)
         const struct layer *below = l ? &m->layer[l - 1] : NULL;
         struct ctr_mat x = below ? ctr_mat(below->y, n, below->out) : ctr_mat(d->x, n, d->x_cols);
         struct ctr_mat down = below ? ctr_mat(m->down[l % 2], n, below->out) : into;
-        rc = product_gradients(d, weight, dz, x, down, err);
+        const struct ctr_dev_gemm_back back =
+            below && !d->twice ? plain_back(d, below) : (struct ctr_dev_gemm_back){ 0 };
+        rc = product_gradients(d, weight, dz, x, down, back, err);
         if (rc || !below)
             break;
-        rc = drop(d, l - 1, down, err);
-        if (!rc)
+        if (d->twice)
+            rc = drop(d, l - 1, down, err);
+        if (!rc && d->twice)
             rc = before_product(d, below, down, err);
         dz = down;
         weight = below->weight;
