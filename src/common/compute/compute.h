@@ -70,6 +70,8 @@ const char *ctr_dev_note(const struct ctr_dev *dev);    /* what -v should say ab
 bool ctr_dev_is_host(const struct ctr_dev *dev);        /* its memory is the host's: ctr_mem_host works */
 int64_t ctr_dev_memory(const struct ctr_dev *dev);      /* bytes allocated now, scratch included */
 int64_t ctr_dev_memory_free(const struct ctr_dev *dev); /* what can still be allocated, about; INT64_MAX: no bound */
+/* A CPU's threads, for the caller's own work between operations; NULL: it has none. */
+struct ctr_pool *ctr_dev_pool_of(const struct ctr_dev *dev);
 
 /* Wait until everything queued is done; errors of running come out here. */
 int ctr_dev_sync(struct ctr_dev *dev, struct ctr_err *err) CTR_MUST;

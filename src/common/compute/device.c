@@ -109,6 +109,11 @@ bool ctr_dev_is_host(const struct ctr_dev *dev)
     return dev->host;
 }
 
+struct ctr_pool *ctr_dev_pool_of(const struct ctr_dev *dev)
+{
+    return dev->pool;
+}
+
 int64_t ctr_dev_memory(const struct ctr_dev *dev)
 {
     return dev->bytes;

@@ -177,7 +177,8 @@ int ctr_deep_open(struct ctr_deep *d, const struct ctr_model *m, const struct ct
     d->u_cols = d->width * (learns ? 1 + ctr_opt_states(CTR_OPT_ADAM) : 1);
     struct ctr_dev_want want = { .device = p->device,
                                  .threads = CTR_MAX(threads, 1),
-                                 .memory_bytes = p->device_memory };
+                                 .memory_bytes = p->device_memory,
+                                 .profile = ctr_deep_times() };
     return ctr_dev_open(&d->dev, &want, err);
 }
 

@@ -14,7 +14,7 @@
  * A model sees vectors, never keys or tables, so that a table in this process, a working set on a GPU, a parameter
  * server or an owner of images are the same to it. deep.c: shapes, parameters, memory; deep_rows.c: lists, pull and
  * push; deep_counts.c: how often keys come; deep_send.c: their way to the device; deep_train.c: the learner;
- * deep_file.c, deep_read.c: sections of a model file; deep_score.c: prediction.
+ * deep_time.c: its time; deep_file.c, deep_read.c: sections of a model file; deep_score.c: prediction.
  *
  * Everything is cut by rows: an activation, a logit, a score depends on its row and on the parameters alone; gradients
  * are sums in the order of rows. So neither threads nor how rows arrive change a bit (compute.h, "What results may
@@ -211,13 +211,25 @@ void ctr_deep_rows_free(struct ctr_deep *d);
 
 #define CTR_META_MODEL_CLOCK "ctr.model_clock" /* of the main section: minibatches and rows learned from */
 
+/* Where the time goes ($CTR_PROFILE; else nothing is looked at): within the learner, and between its calls, where the
+ * trainer waits for input and counts. Lines for the summary: seconds by operation, of the rest, of input. */
+struct ctr_deep_time {
+    double start, left, outside;
+};
+bool ctr_deep_times(void);
+void ctr_deep_time_enter(struct ctr_deep_time *t);
+void ctr_deep_time_leave(struct ctr_deep_time *t);
+int ctr_deep_time_words(const struct ctr_deep_time *t, const struct ctr_dev *dev, struct ctr_buf *text,
+                        struct ctr_err *err) CTR_MUST;
+
 struct ctr_deep_learner {
     struct ctr_deep net;
     struct ctr_deep_tables tables;
-    struct ctr_pool *pool;
-    int64_t learned_rows; /* all passes: the schedule's clock */
-    int64_t first_row;    /* of the minibatch, for messages */
-    int64_t unchecked;    /* the last row of an update whose parameters have not been looked at yet; 0: none */
+    struct ctr_pool *pool, *own_pool; /* the device's, or its own; NULL: it is the device's */
+    int64_t learned_rows;             /* all passes: the schedule's clock */
+    int64_t first_row;                /* of the minibatch, for messages */
+    int64_t unchecked; /* the last row of an update whose parameters have not been looked at yet; 0: none */
+    struct ctr_deep_time time;
 };
 
 /* Wait for the last update: parameters that are not numbers any more must reach neither a score nor a checkpoint. */

@@ -16,6 +16,17 @@
 #include "common/model/deep.h"
 #include "common/model/workingset.h"
 
+/* Those of the device, or, beside a GPU, its own. */
+static int take_threads(struct ctr_deep_learner *l, struct ctr_err *err)
+{
+    l->pool = ctr_dev_pool_of(l->net.dev);
+    if (l->pool)
+        return 0;
+    int rc = ctr_pool_new(&l->own_pool, l->net.p.threads, err);
+    l->pool = l->own_pool;
+    return rc;
+}
+
 int ctr_deep_learner_new(void **out, const struct ctr_model *m, const struct ctr_params *p, struct ctr_err *err)
 {
     struct ctr_deep_learner *l = calloc(1, sizeof *l);
@@ -23,7 +34,7 @@ int ctr_deep_learner_new(void **out, const struct ctr_model *m, const struct ctr
         return ctr_fail_nomem(err, sizeof *l);
     int rc = ctr_deep_open(&l->net, m, p, p->threads, true, err);
     if (!rc)
-        rc = ctr_pool_new(&l->pool, p->threads, err);
+        rc = take_threads(l, err);
     l->tables.width = l->net.width;
     l->tables.counts = p->l2 > 0;
     l->tables.floats = l->net.u_cols + l->tables.counts;
@@ -45,7 +56,7 @@ void ctr_deep_learner_free(void *learner)
         return;
     ctr_deep_free(&l->net);
     ctr_deep_tables_free(&l->tables);
-    ctr_pool_free(l->pool);
+    ctr_pool_free(l->own_pool);
     free(l);
 }
 
@@ -162,9 +173,9 @@ static int update(struct ctr_deep_learner *l, struct ctr_err *err)
     return rc || !ctr_dev_is_host(d->dev) ? rc : ctr_deep_settle(l, err);
 }
 
-int ctr_deep_train_rows(void *learner, const struct ctr_rows *r, double *score, int64_t bound, struct ctr_err *err)
+static int learn(struct ctr_deep_learner *l, const struct ctr_rows *r, double *score, int64_t bound,
+                 struct ctr_err *err)
 {
-    struct ctr_deep_learner *l = learner;
     struct ctr_deep *d = &l->net;
     for (int64_t at = 0, n; at < r->rows; at += n) {
         const int64_t from = d->rows;
@@ -186,6 +197,15 @@ int ctr_deep_train_rows(void *learner, const struct ctr_rows *r, double *score, 
             return rc;
     }
     return 0;
+}
+
+int ctr_deep_train_rows(void *learner, const struct ctr_rows *r, double *score, int64_t bound, struct ctr_err *err)
+{
+    struct ctr_deep_learner *l = learner;
+    ctr_deep_time_enter(&l->time);
+    int rc = learn(l, r, score, bound, err);
+    ctr_deep_time_leave(&l->time);
+    return rc;
 }
 
 int ctr_deep_evaluate(void *learner, const struct ctr_rows *r, double *score, struct ctr_err *err)
@@ -239,5 +259,7 @@ int64_t ctr_deep_memory(const void *learner)
 
 int ctr_deep_words(const void *learner, struct ctr_buf *text, struct ctr_err *err)
 {
-    return ctr_workset_words(&((const struct ctr_deep_learner *)learner)->net, text, err);
+    const struct ctr_deep_learner *l = learner;
+    int rc = ctr_workset_words(&l->net, text, err);
+    return rc ? rc : ctr_deep_time_words(&l->time, l->net.dev, text, err);
 }
