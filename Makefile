@@ -117,8 +117,8 @@ checked: $(if $(shell command -v c++),$(B)/onhost/ctr-cuda.so)
 check-gpu: all $(B)/compute/compute
 	@$(B)/compute/compute --device gpu --nan || [ $$? -eq 77 ]
 
-bench-gpu: all $(B)/compute/compute
-	@$(B)/compute/compute --device gpu --bench || [ $$? -eq 77 ]
+bench-gpu: all $(B)/compute/compute $(B)/bench/bench-log $(B)/bench/bench-limit
+	@$(B)/compute/compute --device gpu --bench && python3 tests/bench/bench.py --build $(B) --quick --only gpu $(BENCH_FLAGS) || [ $$? -eq 77 ]
 
 $(B)/bench/%: $(B)/tests/bench/%.o $(B)/libctr.a
 	@mkdir -p $(@D)

@@ -7,8 +7,11 @@
  *     bench-limit spin            seconds of a fixed piece of arithmetic: run it alone and twice at once
  *     bench-limit start N CMD...  median milliseconds from starting CMD to its end, output to /dev/null
  *     bench-limit used FILE COL   bytes of an IPC file, and those that reading one column of it used and hashed: the
- * reader's counters bench-limit peak CMD...     peak resident MB of CMD, without what it maps of files; its output
- * passes */
+ *                                 reader's counters
+ *     bench-limit feed FILE       GB/s of keys and labels that a learner of columns is handed: by wall, by processors
+ *     bench-limit peak CMD...     peak resident MB of CMD, without what it maps of files; its output passes
+ */
+#include "common/model/feed.h"
 #include "common/stream/stream.h"
 
 #include <errno.h>
@@ -25,11 +28,16 @@
 
 extern char **environ;
 
-static double now(void)
+static double seconds_of(clockid_t clock)
 {
     struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
+    clock_gettime(clock, &t);
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static double now(void)
+{
+    return seconds_of(CLOCK_MONOTONIC);
 }
 
 static void die(const char *what)
@@ -123,6 +131,40 @@ static int used(char *path, const char *name)
     return 0;
 }
 
+static int feed(char *path)
+{
+    struct ctr_err err = { 0 };
+    struct ctr_reader *r = NULL;
+    struct ctr_inputs *in = NULL;
+    struct ctr_feed *f = NULL;
+    struct ctr_strs tables = { 0 };
+    const struct ctr_tile *tile;
+    int64_t bytes = 0;
+    const double start = now(), cpu = seconds_of(CLOCK_PROCESS_CPUTIME_ID);
+    int rc = ctr_reader_open(&r, &path, 1, NULL, &err), got = 0;
+    int label = rc ? rc : ctr_schema_find_role(ctr_reader_schema(r), CTR_ROLE_LABEL, NULL, true, &err);
+
+    rc = label < 0 ? label : ctr_inputs_new(&in, ctr_reader_schema(r), label, -1, NULL, &tables, &err);
+    if (!rc)
+        rc = ctr_inputs_by_column(in, &err);
+    if (!rc)
+        rc = ctr_feed_new(&f, &(struct ctr_feed_opts){ .reader = r, .in = in, .tile_rows = 65536, .threads = true },
+                          &err);
+    while (!rc && (got = ctr_feed_next(f, &tile, &err)) > 0)
+        bytes += (tile->rows.start[tile->n] - tile->rows.start[0]) * 8 + tile->n * 8;
+    if (rc || got < 0) {
+        fprintf(stderr, "bench-limit: %s: %s\n", path, err.what);
+        return 1;
+    }
+    ctr_feed_free(f);
+    ctr_inputs_free(in);
+    ctr_reader_free(r);
+    ctr_strs_free(&tables);
+    printf("%.2f %.2f\n", (double)bytes / (now() - start) / 1e9,
+           (double)bytes / (seconds_of(CLOCK_PROCESS_CPUTIME_ID) - cpu) / 1e9);
+    return 0;
+}
+
 static pid_t run(char **cmd, bool quiet)
 {
     posix_spawn_file_actions_t files;
@@ -185,10 +227,12 @@ int main(int argc, char **argv)
         return spin();
     if (argc == 4 && !strcmp(argv[1], "used"))
         return used(argv[2], argv[3]);
+    if (argc == 3 && !strcmp(argv[1], "feed"))
+        return feed(argv[2]);
     if (argc > 3 && !strcmp(argv[1], "start"))
         return start_up(atoi(argv[2]), argv + 3);
     if (argc > 2 && !strcmp(argv[1], "peak"))
         return peak(argv + 2);
-    fputs("usage: bench-limit xxh3|triad|spin|start N CMD...|used FILE COL|peak CMD...\n", stderr);
+    fputs("usage: bench-limit xxh3|triad|spin|start N CMD...|used FILE COL|feed FILE|peak CMD...\n", stderr);
     return 2;
 }

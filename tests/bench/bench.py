@@ -254,12 +254,8 @@ class Bench:
 
     def deep(self):
         """Embedding&MLP, 26 fields x 10, 400-400-400, minibatches of 4096. Ours counts start, reading and the saved model too."""
-        rows, columns = 40 * 4096, "click," + ",".join(f"C{i}" for i in range(1, 27))
-        f = self.made(os.path.join(self.dir, "1m/deep.arrows"),
-                      f"ctr-select -q --columns {columns} --head {rows} {self.features(1)} -o {{out}}")
-        torch = next((p for p in (self.python, "/usr/bin/python3") if not subprocess.call([p, "-c", "import torch"], stderr=subprocess.DEVNULL)), None)
-        if not torch:
-            self.notes.append("PyTorch is absent: deep goes without it (Debian: python3-torch, libopenblas0-pthread).")
+        rows, peer_rows = (40 if self.a.quick else 160) * 4096, 40 * 4096
+        f, torch = self.keys(rows), self.torch("deep")
         flops = 6 * (260 * 400 + 2 * 400 * 400 + 400) * rows / 1e9
         seconds = {}
         for threads in (1, 2):
@@ -267,8 +263,8 @@ class Bench:
             for _ in range(self.runs):  # best against best
                 ours.append(self.once(f"ctr-train mlp -q -j {threads} --embedding 10 --hidden 400,400,400 --minibatch 4096 -o {self.dir}/deep.model {f}"))
                 if torch:
-                    wall, cpu = sh(f"unset OPENBLAS_CORETYPE; OPENBLAS_NUM_THREADS={threads} OMP_NUM_THREADS={threads} {torch} {HERE}/deep_torch.py {threads} {rows // 4}")[2].split()
-                    peers.append({"wall": float(wall) * 4, "cpu": float(cpu) * 4})
+                    wall, cpu = sh(f"unset OPENBLAS_CORETYPE; OPENBLAS_NUM_THREADS={threads} OMP_NUM_THREADS={threads} {torch} {HERE}/deep_torch.py {threads} {peer_rows}")[2].split()
+                    peers.append({"wall": float(wall) * rows / peer_rows, "cpu": float(cpu) * rows / peer_rows})
             best = min(ours, key=lambda m: m["wall"])
             peer = {k: min(p[k] for p in peers) for k in ("wall", "cpu")} if peers else None
             seconds[threads] = best["wall"]
@@ -277,6 +273,49 @@ class Bench:
                      f"PyTorch {self.cell(peer, (rows / 1e3, 'k rows/s'))}" if peer else "", self.ratio(peer, best) if peer else "", "2",
                      "70% of sgemm (BENCH=gemm)")
         self.row("control: mlp on one thread and on two", f"{seconds[1]:.2f} s", f"{seconds[2]:.2f} s", f"{seconds[1] / seconds[2]:.2f}", "2.00")
+        self.feed()
+
+    def keys(self, rows):
+        """The log's label and 26 categories."""
+        columns = "click," + ",".join(f"C{i}" for i in range(1, 27))
+        return self.made(os.path.join(self.dir, f"1m/keys{rows}.arrows"), f"ctr-select -q --columns {columns} --head {rows} {self.features(1)} -o {{out}}")
+
+    def torch(self, group, test="True"):
+        """A Python whose PyTorch passes a test, or None."""
+        have = lambda p: not subprocess.call([p, "-c", f"import sys, torch; sys.exit(not {test})"], stderr=subprocess.DEVNULL)
+        python = next((p for p in (self.python, "/usr/bin/python3") if have(p)), None)
+        if not python:
+            self.notes.append(f"PyTorch is absent: {group} goes without it (Debian: python3-torch, libopenblas0-pthread).")
+        return python
+
+    def feed(self):
+        got = [[float(x) for x in sh(f"{self.tool}/bench-limit feed {self.keys(1000000)}")[2].split()] for _ in range(self.runs)]
+        wall, cpu = (statistics.median(g[i] for g in got) for i in (0, 1))
+        self.row("the reader: rows of 26 keys to a learner", f"{wall:.1f} GB/s ({cpu:.1f} a processor)", goal="2 GB/s")
+
+    def gpu(self):
+        """On a GPU, for minibatches of several sizes: passes over 1M rows, start and the first pass left out."""
+        if subprocess.call([f"{os.path.dirname(self.bin)}/compute/compute", "--device", "gpu", "--bench", "none"], stdout=subprocess.DEVNULL) == 77:
+            self.notes.append("gpu: skipped: no device.")
+            return
+        self.print(sh("nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader || true")[2].strip())
+        rows = int(os.environ.get("CTR_BENCH_ROWS", 1000000))
+        f, torch = self.keys(rows), self.torch("gpu", "torch.cuda.is_available()")
+        groups = {"gemm": "gemm", "gather": "pool pool_grad move_rows slots", "optimizer": "opt_dense opt_rows", "input": "input"}
+        for minibatch in (4096, 8192, 16384, 32768, 65536):
+            train = f"ctr-train mlp -v --device gpu --embedding 10 --hidden 400,400,400 --minibatch {minibatch} -o {self.dir}/deep.model {f}"
+            one, five = self.medians([train, f"{train} --passes 5"])
+            rate = 4 * rows / (five["wall"] - one["wall"]) / 1e3
+            peer = [float(sh(f"{torch} {HERE}/deep_torch.py 2 {40 * minibatch} {minibatch} cuda")[2].split()[0]) for _ in range(self.runs if torch else 0)]
+            theirs = 40 * minibatch / statistics.median(peer) / 1e3 if peer else 0
+            self.row(f"train mlp on the GPU, minibatches of {minibatch}", f"{rate:.0f} k rows/s", f"PyTorch {theirs:.0f} k rows/s" if peer else "",
+                     f"{rate / theirs:.1f}" if peer else "", "3")
+            time = {k: float(p) for k, p in re.findall(r"^time (.*?) +[0-9.]+ s \(([0-9.]+)%\)", self.once(f"CTR_PROFILE=1 {train}")["err"], re.M)}
+            share = {k: sum(time.get(o, 0) for o in ops.split()) for k, ops in groups.items()}
+            self.row("its time, each operation waited for", ", ".join(f"{k} {p:.0f}%" for k, p in share.items()) + f", the rest {100 - sum(share.values()):.0f}%")
+            counts = dict(re.findall(r"^device (hits|misses|evictions) +(\d+)", five["err"], re.M))
+            self.row("its working set, 5 passes", ", ".join(f"{k} {n}" for k, n in counts.items()))
+        self.feed()
 
     def imports(self):
         tsv = self.data(1, "ads") + "/log.tsv"
@@ -513,7 +552,7 @@ class Bench:
         self.print(f"Peers: {', '.join(f'{k} {v}' for k, v in self.have.items() if v)}; {debian}.")
 
     def main(self):
-        groups = {"control": self.control, "train": self.train, "deep": self.deep, "many": self.many, "import": self.imports, "extract": self.extract, "hop": self.hop,
+        groups = {"control": self.control, "train": self.train, "deep": self.deep, "gpu": self.gpu, "many": self.many, "import": self.imports, "extract": self.extract, "hop": self.hop,
                   "eval": self.eval, "calibrate": self.calibrate, "join": self.join, "sort": self.sort, "start": self.start,
                   "growth": self.growth, "memory": self.memory, "gemm": self.gemm, "page": self.page}
         if self.only and self.only - set(groups):
@@ -525,7 +564,7 @@ class Bench:
         self.limits()
         self.print("\n| what | ours | peer | ratio | goal | limit |\n|---|---|---|---|---|---|")
         for name, run in groups.items():
-            if self.wants(name):
+            if (name != "gpu" or self.only) and self.wants(name):  # make bench-gpu asks for it
                 run()
         self.print()
         for n in self.notes:

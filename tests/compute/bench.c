@@ -14,10 +14,11 @@ static double seconds(clockid_t clock)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-enum { BATCH = 4096, FIELDS = 26, WIDTH = 10, ENTRIES = BATCH * FIELDS };
+enum { COPY_BYTES = 16 << 20, BATCH = 4096, FIELDS = 26, WIDTH = 10, ENTRIES = BATCH * FIELDS };
 
 struct bench {
     struct ctr_dev *dev;
+    void *pinned; /* COPY_BYTES */
     struct ctr_mem *x, *y, *z, *w, *index, *start, *item, *keys, *values, *unique, *out;
     int64_t count;
     int64_t m, n, k;
@@ -42,6 +43,22 @@ static int run_forward(struct bench *b)
                         &b->err);
 }
 
+/* To a device with memory of its own a copy takes no longer than what it runs beside: of the two alone, the longer one.
+ */
+static int run_copy(struct bench *b)
+{
+    int rc = ctr_mem_write_later(b->z, 0, b->pinned, COPY_BYTES, &b->err);
+    return rc ? rc : ctr_dev_copied(b->dev, &b->err);
+}
+
+static int run_copy_beside(struct bench *b)
+{
+    int rc = ctr_mem_write_later(b->z, 0, b->pinned, COPY_BYTES, &b->err);
+    if (!rc)
+        rc = run_forward(b);
+    return rc ? rc : ctr_dev_copied(b->dev, &b->err);
+}
+
 static int run_layer(struct bench *b)
 {
     return ctr_dev_gemm(b->dev,
@@ -62,6 +79,20 @@ static int run_input_gradient(struct bench *b)
                                                 .b = ctr_mat(b->w, b->k, b->n),
                                                 .c = ctr_mat(b->y, b->m, b->n) },
                         &b->err);
+}
+
+static int run_input_gradient_back(struct bench *b)
+{
+    return ctr_dev_gemm(
+        b->dev,
+        &(struct ctr_dev_gemm){ .a = ctr_mat(b->x, b->m, b->k),
+                                .b = ctr_mat(b->w, b->k, b->n),
+                                .c = ctr_mat(b->y, b->m, b->n),
+                                .back = { .z = ctr_mat(b->z, b->m, b->n),
+                                          .act = { .kind = CTR_ACT_PRELU, .alpha = ctr_vec(b->w, b->n) },
+                                          .dalpha = ctr_vec_at(b->out, 0, b->n),
+                                          .dbias = ctr_vec_at(b->out, b->n, b->n) } },
+        &b->err);
 }
 
 static int run_weight_gradient(struct bench *b)
@@ -197,10 +228,13 @@ static const struct line lines[] = {
     GEMM("gemm forward 4096x400x400", BATCH, 400, 400, run_forward),
     GEMM("gemm forward 4096x400x260, bias, prelu", BATCH, 400, 260, run_layer),
     GEMM("gemm input gradient 4096x400x400", BATCH, 400, 400, run_input_gradient),
+    GEMM("gemm input gradient, back through prelu", BATCH, 400, 400, run_input_gradient_back),
     GEMM("gemm weight gradient 400x400x4096", 400, 400, BATCH, run_weight_gradient),
     GEMM("gemm weight gradient 400x260x4096", 400, 260, BATCH, run_weight_gradient),
     GEMM("gemm weight gradient 256x4096x256", 256, 4096, 256, run_weight_gradient),
     GEMM("gemm forward 4096x1x400", BATCH, 1, 400, run_forward),
+    { "copy of 16 MiB to the device", "GB/s", COPY_BYTES, 0, 0, 0, run_copy },
+    GEMM("gemm of 4096x400x400 beside such a copy", BATCH, 400, 400, run_copy_beside),
     PER_SECOND("act_grad prelu 4096x400, elements", BATCH * 400, run_act_grad),
     PER_SECOND("unique of 106496 keys", ENTRIES, run_unique),
     PER_SECOND("sort of 106496 keys with values", ENTRIES, run_sort),
@@ -290,6 +324,7 @@ int trial_bench(struct ctr_dev *dev, const char *only)
     rc = rc ? rc : put(&b, &b.unique, 2 * ENTRIES, NULL);
     rc = rc ? rc : put(&b, &b.out, 2048, NULL);
     rc = rc ? rc : put_keys(&b);
+    rc = rc ? rc : ctr_host_new(&b.pinned, dev, COPY_BYTES, &b.err);
     rc = rc ? rc : run_unique(&b);
     printf("# %s\n", ctr_dev_title(dev));
     for (size_t i = 0; i < CTR_COUNT(lines) && rc == 0; i++)
@@ -297,6 +332,7 @@ int trial_bench(struct ctr_dev *dev, const char *only)
             rc = time_line(&b, &lines[i]);
     if (rc)
         fprintf(stderr, "compute: %s\n", b.err.what);
+    ctr_host_free(b.pinned, dev);
     for (size_t i = 0; i < CTR_COUNT(all); i++)
         ctr_mem_free(*all[i]);
     return rc ? 1 : 0;
