@@ -13,6 +13,7 @@
 #include <xmmintrin.h>
 #endif
 
+#include "common/model/feed.h"
 #include "common/model/lr_variants.h"
 
 enum {
@@ -67,6 +68,7 @@ static void many_free(void *learner)
     ctr_buf_free(&q->dirty);
     ctr_buf_free(&q->spot);
     ctr_pool_free(q->pool);
+    ctr_meeting_free(&q->meeting);
     free(q->group);
     free(q->v);
     free(q->table);
@@ -88,13 +90,17 @@ int ctr_lr_variant_new(const struct many *q, int i, struct lr **one, struct ctr_
     return rc;
 }
 
+/* As reading has a thread of its own beside the learner of one model, learning many has two by default. */
 static int make_groups(struct many *q, int threads, struct ctr_err *err)
 {
-    q->groups = q->counts ? 1 : CTR_MIN(CTR_MAX(threads, 1), q->n); /* counts: all in step */
+    threads = CTR_MAX(threads, ctr_feed_may_thread() && q->n > CTR_EIGHT ? 2 : 1);
+    q->groups = q->counts ? 1 : CTR_MIN(threads, q->n); /* counts: all in step */
     if (q->groups > 1) {
         int rc = ctr_pool_new(&q->pool, q->groups, err);
         if (rc)
             return rc;
+        q->groups = ctr_pool_threads(q->pool);
+        ctr_meeting_init(&q->meeting, q->groups);
     }
     size_t bytes = (size_t)q->groups * sizeof *q->group;
     q->group = aligned_alloc(LINE, bytes);
@@ -258,7 +264,8 @@ static void find_homes(struct many *q, int64_t row)
     }
 }
 
-/* Tables are many and their structs large: what all rows of the block need of them is put together. */
+/* Where all rows of a block have one entry a table, and those tables in one order, its columns are looked up by
+ * themselves. */
 static int find_spots(struct many *q, struct ctr_err *err)
 {
     const struct ctr_rows *r = q->r;
@@ -291,9 +298,30 @@ static inline uint8_t *at_home(const struct ctr_lr_spot *spot, const uint8_t *sl
     return (ctr_sparse_row_hash(slot) == h) & (h != 0) & (index != 0) ? spot->states + index * spot->bytes : NULL;
 }
 
+/* Columns [from, end) of a spotted block, one after the other, so that what is looked into stays near. */
+static void find_columns(struct many *q, int64_t from, int64_t end)
+{
+    const struct ctr_rows *r = q->r;
+    const int64_t first = r->start[q->from], k = r->start[q->from + 1] - first, rows = q->end - q->from;
+    for (int64_t c = from; c < end; c++) {
+        const struct ctr_lr_spot spot = ((const struct ctr_lr_spot *)(void *)q->spot.data)[c];
+        struct shared *t = &q->table[r->table[first + c]];
+        const uint64_t *hash = r->hash + first + c;
+        uint8_t **home = (uint8_t **)(void *)q->home.data + c * rows;
+        uint8_t **state = (uint8_t **)(void *)q->state.data + c;
+        for (int64_t i = 0; i < rows; i++) {
+            home[i] = ctr_sparse_home(&t->keys, hash[i * k]);
+            __builtin_prefetch(home[i], 1);
+            __builtin_prefetch(home[i] + 2 * CTR_LR_KEY_STRIDE - 1, 1);
+        }
+        for (int64_t i = 0; i < rows; i++)
+            if (!(state[i * k] = at_home(&spot, home[i], hash[i * k])))
+                state[i * k] = ctr_lr_states_of(q, t, ctr_sparse_get_from(&t->keys, home[i], hash[i * k]));
+    }
+}
+
 static void find_states(struct many *q, int64_t row)
 {
-    const struct ctr_lr_spot *spot = (const struct ctr_lr_spot *)(void *)q->spot.data;
     const struct ctr_rows *r = q->r;
     uint8_t **home = (uint8_t **)(void *)q->home.data - r->start[q->from];
     uint8_t **state = (uint8_t **)(void *)q->state.data - r->start[q->from];
@@ -303,8 +331,6 @@ static void find_states(struct many *q, int64_t row)
     for (int64_t e = r->start[row]; e < r->start[row + 1]; e++) {
         const uint64_t h = r->hash[e];
         uint8_t *slot = home[e];
-        if (q->spotted && (state[e] = at_home(&spot[e - r->start[row]], slot, h)))
-            continue;
         struct shared *t = &q->table[r->table[e]];
         if (!t->bytes) { /* no variant has it */
             state[e] = NULL;
@@ -492,6 +518,12 @@ static void run_group(void *ctx, int64_t task, int worker)
 {
     struct many *q = ctx;
     (void)worker;
+    if (q->spotted) {
+        const int64_t k = q->r->start[q->from + 1] - q->r->start[q->from];
+        find_columns(q, k * task / q->groups, k * (task + 1) / q->groups);
+        if (q->groups > 1)
+            ctr_meet(&q->meeting);
+    }
 #if defined(__x86_64__)
     const unsigned before = _mm_getcsr();
     _mm_setcsr(before & ~0x8040u);
@@ -502,9 +534,9 @@ static void run_group(void *ctx, int64_t task, int worker)
 #endif
 }
 
-static int learn_block(struct many *q, struct ctr_err *err)
+/* Keys in the order of rows: where rows differ in their tables, or a filter of all tables counts them. */
+static void find_rows(struct many *q)
 {
-    const struct group *first = NULL;
     for (int64_t i = q->from; i < CTR_MIN(q->from + AHEAD, q->end); i++)
         find_homes(q, i);
     for (int64_t i = q->from; i < q->end; i++) {
@@ -514,6 +546,15 @@ static int learn_block(struct many *q, struct ctr_err *err)
             look_ahead(q, CTR_MIN(i + 2, q->end - 1));
         find_states(q, i);
     }
+}
+
+static int learn_block(struct many *q, struct ctr_err *err)
+{
+    const struct group *first = NULL;
+    if (q->spotted)
+        memset(q->dirty.data, 0, (size_t)(q->end - q->from));
+    else
+        find_rows(q);
     if (q->pool)
         ctr_pool_run(q->pool, q->groups, run_group, q);
     else

@@ -9,6 +9,7 @@
 #include "common/model/ftrl_eight.h"
 #include "common/model/inclusion.h"
 #include "common/model/lr.h"
+#include "common/model/lr_meet.h"
 #include "common/model/variants.h"
 
 enum { CTR_LR_KEY_STRIDE = 16 }; /* of a table of keys: hash, index + 1 of the row of states */
@@ -114,6 +115,7 @@ struct many {
     bool spotted;               /* the block is such */
     struct ctr_buf dirty;       /* of the block's rows: has it keys that are refused? */
     struct ctr_pool *pool;      /* NULL: one thread */
+    struct ctr_meeting meeting; /* of its threads: all keys have been found */
     struct group *group;
     int groups;
     /* of the block */
