@@ -149,7 +149,7 @@ ok 'and there is none' test ! -e g.arrows
 # ---- each saving tells what it saved
 ctr-train lr --inclusion bloom=1 --save-every 2000 --checkpoint t.ckpt --checkpoint-every 3000 -o t.arrows whole.arrows 2>err
 is 'models and checkpoints, with their rows' "$(awk '/^saved/ { print $2 $4 }' err | tr '\n' ' ')" 'model,2000 checkpoint,3000 model,4000 model,6000 checkpoint,6000 '
-for word in 'keys  ' 'bytes a key  ' 'bytes a table row  ' 'keys refused  '; do
+for word in 'keys  ' 'bytes a key  ' 'bytes a state  ' 'keys refused  '; do
     is "each and the summary: $word" "$(grep -c "^$word" err)" 6
 done
 

@@ -198,8 +198,8 @@ train -o c.arrows --precision q2.13 --seed 2 onehot.arrows
 ok 'q2.13: a seed repeats its draws' cmp a.arrows b.arrows
 differs() { ! ref same a.arrows c.arrows; }
 ok 'and another has others' differs
-is 'the summary says what a table row holds' "$(ctr-train lr --precision q2.13 --learning-rate counts -o x.arrows onehot.arrows 2>&1 | grep 'table row')" \
-    'bytes a table row    14: hash 8, z 2, counts 4'
+is 'the summary says what a state holds' "$(ctr-train lr --precision q2.13 --learning-rate counts -o x.arrows onehot.arrows 2>&1 | grep 'a state')" \
+    'bytes a state        6: z 2, counts 4'
 printf 'y,x\n1,a\n' | awk 'NR == 1 { print } NR == 2 { for (i = 0; i < 200; i++) print }' | ctr-import --format csv --header >sure.csv
 printf 'label y\nfeature x\n' >sure.plan
 ctr-extract sure.plan sure.csv >sure.arrows

@@ -131,63 +131,59 @@ static void test_filter(void)
     ok(!rc && right, "a filter drops rows, and the table grows again");
 }
 
-/* Is the slot of h the one that a kernel found, or, where it is neither the home nor behind it, is that still home? */
-static bool found_right(const struct ctr_sparse *t, const uint8_t *slot, bool other, uint64_t h)
-{
-    uint8_t *home = ctr_sparse_home(t, h), *row = h ? ctr_sparse_find_from(t, home, h) : NULL;
-    const bool near = row == home || row == home + t->stride;
-    return other == !near && slot == (near ? row : home);
-}
-
-/* Every kernel finds the homes that ctr_sparse_home finds, in tables that grow and that don't, and the slots of keys
- * that are there, are not there, or have hash 0. */
+/* Every kernel finds the homes that ctr_sparse_home finds, in indexes that grow and that don't, and the numbers of keys
+ * that lie there or behind; it says of which others it does not. */
 static void test_kernels(void)
 {
-    enum { TABLES = 21 };
+    enum { TABLES = 4, MOST = 64 };
     static struct ctr_sparse t[TABLES];
     struct ctr_err err = { 0 };
-    uint8_t *rows[TABLES], *home[TABLES];
-    uint64_t size[TABLES], old_size[TABLES], frontier[TABLES], key[TABLES], h[TABLES];
+    uint8_t *home[MOST];
+    uint64_t key[MOST], h[MOST];
+    uint32_t number[MOST];
     bool grows = false;
     int rc = 0;
     for (uint64_t i = 0; i < TABLES; i++) {
-        ctr_sparse_init(&t[i], 24);
-        for (uint64_t k = 0; (k < 20000 || (i % 2 && !t[i].frontier)) && !rc; k++) {
+        ctr_sparse_init_index(&t[i]);
+        for (uint32_t k = 0; (k < 20000 || (i % 2 && !t[i].frontier)) && !rc; k++) {
+            const uint32_t own = k + 7;
             rc = ctr_sparse_reserve(&t[i], 1, &err);
             if (!rc)
-                ctr_sparse_get(&t[i], ctr_sparse_hash(k));
+                memcpy(ctr_sparse_get(&t[i], ctr_sparse_hash(k)) + 8, &own, sizeof own);
         }
-        rows[i] = t[i].rows;
-        size[i] = t[i].size;
-        old_size[i] = t[i].old_size;
-        frontier[i] = t[i].frontier;
-        grows |= frontier[i] > 0;
+        grows |= t[i].frontier > 0;
     }
-    ok(!rc && grows, "some of %d tables are growing", TABLES);
-    const struct ctr_sparse_homes at = { rows, size, old_size, frontier };
+    ok(!rc && grows, "some of %d indexes are growing", TABLES);
     const struct ctr_sparse_kernel *k;
     for (int j = 0; (k = ctr_sparse_kernel_at(j)); j++) {
         bool same = true;
+        uint64_t few = 0, all = 0;
         if (!ctr_cpu_may((enum ctr_cpu)j))
             continue;
         for (uint64_t round = 0; round < 1000; round++) {
-            int n = (int)(round % (TABLES + 1));
+            const struct ctr_sparse *at = &t[round % TABLES];
+            int n = (int)(round % (MOST + 1));
             for (int i = 0; i < n; i++)
-                key[i] = ctr_random64(5, round, (uint64_t)i);
+                key[i] = ctr_random64(5, round, (uint64_t)i) % 22000;
             k->hash(key, n, h);
-            k->home(&at, 24, h, n, home);
-            for (int i = 0; i < n; i++)
-                same &= h[i] == ctr_sparse_hash(key[i]) && home[i] == ctr_sparse_home(&t[i], h[i]);
             for (int i = 0; i < n; i++) {
-                h[i] = ctr_random64(6, round, (uint64_t)i) % 50 ? ctr_sparse_hash(key[i] % 25000) : 0;
-                home[i] = ctr_sparse_home(&t[i], h[i]);
+                same &= h[i] == ctr_sparse_hash(key[i]);
+                h[i] = ctr_random64(6, round, (uint64_t)i) % 50 ? h[i] : 0;
             }
-            const uint64_t others = k->find(h, 24, n, home);
-            for (int i = 0; i < n; i++)
-                same &= found_right(&t[i], home[i], others >> i & 1, h[i]);
-            same &= n == 0 || others >> (n - 1) < 2;
+            k->homes(at, h, n, home);
+            const uint64_t others = k->find(h, home, n, number);
+            for (int i = 0; i < n; i++) {
+                const uint8_t *slot = ctr_sparse_find(at, h[i]), *from = ctr_sparse_home(at, h[i]);
+                const bool near = h[i] && (slot == from || slot == from + CTR_SPARSE_NUMBERED);
+                same &= home[i] == from && (others >> i & 1) == !near && (!near || number[i] == key[i] + 7);
+                few += near;
+            }
+            same &= n == 64 || others >> n == 0;
+            all += (uint64_t)n;
         }
-        ok(same, "kernel %s: hashes, homes and slots", k->name);
+        ok(same, "kernel %s: hashes, homes and numbers", k->name);
+        ok(few > all / 2 && few < all, "of %llu keys %llu near their homes", (unsigned long long)all,
+           (unsigned long long)few);
     }
     for (int i = 0; i < TABLES; i++)
         ctr_sparse_free(&t[i]);

@@ -103,11 +103,22 @@ int ctr_area_grow(struct ctr_area *a, size_t bytes, struct ctr_err *err)
     return 0;
 }
 
+int ctr_area_reserve(struct ctr_area *a, size_t bytes, struct ctr_err *err)
+{
+    if (bytes <= a->bytes)
+        return 0;
+    const size_t to = bytes + bytes / 8;
+    return ctr_area_grow(a, to < SMALL ? to : round_up(bytes, HUGE), err); /* pages that come are huge ones */
+}
+
+/* Worth it where the table of pages leaves the cache, and not each time: all processors are told. */
 void ctr_area_settle(struct ctr_area *a)
 {
 #ifdef MADV_COLLAPSE
-    if (a->bytes >= HUGE)
-        (void)madvise(a->base, a->bytes / HUGE * HUGE, MADV_COLLAPSE); /* advice too */
+    if (a->bytes < 8 * HUGE || a->bytes < a->settled * 3 / 2)
+        return;
+    (void)madvise(a->base, a->bytes / HUGE * HUGE, MADV_COLLAPSE); /* advice too */
+    a->settled = a->bytes;
 #else
     (void)a;
 #endif

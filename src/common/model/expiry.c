@@ -3,11 +3,12 @@
 
 enum { AGES = 4096 }; /* days that are told apart: what is older is of one age */
 
-static void stamp_unknown(const struct ctr_expiry *e, const struct ctr_sparse *table, int tables, int32_t today)
+static void stamp_unknown(const struct ctr_expiry *e, const struct ctr_keys *table, int tables,
+                          const struct ctr_states *states, int32_t today)
 {
     for (int i = 0; i < tables; i++) {
-        uint64_t at = 0;
-        for (uint8_t *row; (row = ctr_sparse_next(&table[i], &at));)
+        uint64_t at = 0, hash;
+        for (uint8_t *row; (row = ctr_keys_row(&table[i], states, &at, &hash));)
             if (ctr_expiry_day(e, row) == CTR_NO_DAY)
                 ctr_expiry_stamp(e, row, today);
     }
@@ -20,12 +21,13 @@ static int64_t age_of(const struct ctr_expiry *e, const uint8_t *row)
 }
 
 /* The age from which keys are dropped; AGES: none. */
-static int64_t oldest_kept(const struct ctr_expiry *e, const struct ctr_sparse *table, int tables)
+static int64_t oldest_kept(const struct ctr_expiry *e, const struct ctr_keys *table, int tables,
+                           const struct ctr_states *states)
 {
     int64_t count[AGES] = { 0 }, kept = 0, age = 0;
     for (int i = 0; i < tables; i++) {
-        uint64_t at = 0;
-        for (const uint8_t *row; (row = ctr_sparse_next(&table[i], &at));)
+        uint64_t at = 0, hash;
+        for (const uint8_t *row; (row = ctr_keys_row(&table[i], states, &at, &hash));)
             count[age_of(e, row)]++;
     }
     for (; age < AGES && (age <= e->days || kept < e->floor); age++)
@@ -44,17 +46,18 @@ static bool young(const void *ctx, const uint8_t *row)
     return age_of(c->e, row) < c->age;
 }
 
-int ctr_expiry_begin(struct ctr_expiry *e, struct ctr_sparse *table, int tables, int32_t today, struct ctr_err *err)
+int ctr_expiry_begin(struct ctr_expiry *e, struct ctr_keys *table, int tables, struct ctr_states *states, int32_t today,
+                     struct ctr_err *err)
 {
     if (e->today == CTR_NO_DAY)
-        stamp_unknown(e, table, tables, today);
+        stamp_unknown(e, table, tables, states, today);
     e->today = today;
-    const struct choice c = { e, oldest_kept(e, table, tables) };
+    const struct choice c = { e, oldest_kept(e, table, tables, states) };
     int rc = 0;
     for (int i = 0; i < tables && !rc && c.age < AGES; i++) {
-        const uint64_t before = table[i].used;
-        rc = ctr_sparse_filter(&table[i], young, &c, err);
-        e->dropped += (int64_t)(before - table[i].used);
+        const uint64_t before = table[i].index.used;
+        rc = ctr_keys_filter(&table[i], states, young, &c, err);
+        e->dropped += (int64_t)(before - table[i].index.used);
     }
     return rc;
 }

@@ -9,7 +9,7 @@
 #ifndef CTR_EXPIRY_H
 #define CTR_EXPIRY_H
 
-#include "common/model/sparse.h"
+#include "common/model/states.h"
 
 enum { CTR_DAY_BYTES = 4, CTR_NO_DAY = INT32_MIN };
 
@@ -23,7 +23,7 @@ struct ctr_expiry {
 
 /* Day `today` begins, with its first row. Rows without a day (of a model that was learned without expiry) get this one.
  */
-int ctr_expiry_begin(struct ctr_expiry *e, struct ctr_sparse *table, int tables, int32_t today,
+int ctr_expiry_begin(struct ctr_expiry *e, struct ctr_keys *table, int tables, struct ctr_states *states, int32_t today,
                      struct ctr_err *err) CTR_MUST;
 
 /* What a checkpoint keeps of it. The day cannot always be told from the rows: its keys may all have been refused. */

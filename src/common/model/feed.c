@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * feed: see feed.h. A ring of tiles between one thread that makes them and one that takes them. Invariant: the maker
- * alone touches tiles [taken, made + 1), the taker those before; a tile is taken back when the next one is asked for.
- */
+ * feed: see feed.h. A ring of tiles between one thread that makes them, one that finds their keys, and one that takes
+ * them. Invariant: the maker alone touches tiles [made, made + 1), the finder those from `found` on, the taker those
+ * from `taken` on; a tile is taken back when the next one is asked for. Without a finder `found` is `made`. */
 #include "common/model/feed.h"
 
 #include <errno.h>
@@ -16,6 +16,7 @@
 enum {
     TILE_ROWS = 256, /* their entries stay in cache between the sweep by column and the update by row */
     RING = 8,        /* tiles: to read and verify the next batch takes about as long as to learn five of them */
+    SOME = RING / 4, /* tiles that a thread is woken for while more are coming: to wake it takes as long as one */
     STOP_MS = 100,   /* how late a signal may be seen */
 };
 
@@ -35,12 +36,13 @@ struct ctr_feed {
     bool inside; /* the last tile did not end its batch */
     bool held;   /* it has a tile */
     /* both */
-    bool threaded;
-    pthread_t thread;
+    bool threaded, finds; /* a thread makes; another one finds */
+    pthread_t thread, finder;
     pthread_mutex_t lock;
-    pthread_cond_t some, room; /* a tile was made; one was given back, or quit */
-    uint64_t made, taken;
-    bool waits_some, waits_room;
+    /* A tile can be taken; one was made, and its keys are to be found; one was given back. Or quit. */
+    pthread_cond_t some, raw, room;
+    uint64_t made, found, taken;
+    bool waits_some, waits_raw, waits_room;
     atomic_bool quit;
     atomic_bool idles; /* the maker waits for input, and is not just slow */
     struct slot slot[RING];
@@ -122,7 +124,16 @@ static void fill(struct ctr_feed *f, struct slot *s)
     s->code = make_tile(f, s, &s->err);
 }
 
-/* ---- the thread ---- */
+static void find(struct ctr_feed *f, struct slot *s)
+{
+    struct ctr_rows *r = &s->tile.rows;
+    if (s->code <= 0 || !f->o.find || !r->rows)
+        return;
+    int rc = f->o.find(f->o.finder, r, &s->buf.number, f->o.memory_bytes, &s->err);
+    s->code = rc ? rc : s->code;
+}
+
+/* ---- the threads ---- */
 
 static void wake(pthread_cond_t *c, bool *waits)
 {
@@ -154,20 +165,50 @@ static void *make_tiles(void *arg)
         const bool hold = code > 0 && f->o.with_batches && s->tile.ends_batch;
         pthread_mutex_lock(&f->lock);
         f->made++;
-        wake(&f->some, &f->waits_some);
+        if (!f->finds) {
+            f->found = f->made;
+            wake(&f->some, &f->waits_some);
+        } else if (code <= 0 || s->tile.ends_batch || f->made - f->found >= SOME)
+            wake(&f->raw, &f->waits_raw);
         wait_room(f, hold);
     }
     pthread_mutex_unlock(&f->lock);
     return NULL;
 }
 
-static void start_thread(struct ctr_feed *f)
+static void *find_keys(void *arg)
+{
+    struct ctr_feed *f = arg;
+    int code = 1;
+    pthread_mutex_lock(&f->lock);
+    while (code > 0 && !atomic_load(&f->quit)) {
+        if (f->found == f->made) {
+            f->waits_raw = true;
+            pthread_cond_wait(&f->raw, &f->lock);
+            continue;
+        }
+        struct slot *s = &f->slot[f->found % RING];
+        pthread_mutex_unlock(&f->lock);
+        find(f, s);
+        code = s->code;
+        pthread_mutex_lock(&f->lock);
+        f->found++;
+        if (code <= 0 || f->found == f->made || f->found - f->taken >= SOME)
+            wake(&f->some, &f->waits_some);
+    }
+    pthread_mutex_unlock(&f->lock);
+    return NULL;
+}
+
+/* What the threads see is set before there is one. */
+static void start_threads(struct ctr_feed *f)
 {
     sigset_t all, old;
     sigfillset(&all);
     sigdelset(&all, SIGPIPE);
     pthread_sigmask(SIG_SETMASK, &all, &old); /* signals belong to the main thread */
-    f->threaded = true;                       /* seen by the thread, once there is one */
+    f->threaded = f->finds = true;
+    f->finds = f->o.find && !pthread_create(&f->finder, NULL, find_keys, f);
     if (pthread_create(&f->thread, NULL, make_tiles, f))
         f->threaded = false;
     pthread_sigmask(SIG_SETMASK, &old, NULL);
@@ -191,7 +232,7 @@ static bool stopping(const struct ctr_feed *f)
 static void wait_some(struct ctr_feed *f)
 {
     const bool may_idle = f->o.idle && !f->inside;
-    for (int64_t since = may_idle ? now_ms() : 0; f->made == f->taken;) {
+    for (int64_t since = may_idle ? now_ms() : 0; f->found == f->taken;) {
         f->waits_some = true;
         if (!may_idle) {
             pthread_cond_wait(&f->some, &f->lock);
@@ -200,7 +241,7 @@ static void wait_some(struct ctr_feed *f)
         const int64_t now = now_ms(), left = since + f->o.idle_ms - now;
         const int64_t until = now + (left > 0 ? CTR_MIN(left, STOP_MS) : STOP_MS);
         struct timespec ts = { .tv_sec = (time_t)(until / 1000), .tv_nsec = (long)(until % 1000) * 1000000 };
-        if (pthread_cond_timedwait(&f->some, &f->lock, &ts) == ETIMEDOUT && f->made == f->taken &&
+        if (pthread_cond_timedwait(&f->some, &f->lock, &ts) == ETIMEDOUT && f->found == f->taken &&
             (stopping(f) || (atomic_load(&f->idles) && now_ms() - since >= f->o.idle_ms))) {
             pthread_mutex_unlock(&f->lock);
             f->o.idle(f->o.ctx);
@@ -214,6 +255,7 @@ static struct slot *take(struct ctr_feed *f)
 {
     if (!f->threaded) {
         fill(f, &f->slot[0]);
+        find(f, &f->slot[0]);
         return &f->slot[0];
     }
     pthread_mutex_lock(&f->lock);
@@ -227,6 +269,8 @@ static struct slot *take(struct ctr_feed *f)
     wait_some(f);
     struct slot *s = &f->slot[f->taken % RING];
     pthread_mutex_unlock(&f->lock);
+    if (!f->finds)
+        find(f, s);
     return s;
 }
 
@@ -261,10 +305,11 @@ int ctr_feed_new(struct ctr_feed **out, const struct ctr_feed_opts *o, struct ct
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_cond_init(&f->some, &attr);
     pthread_condattr_destroy(&attr);
+    pthread_cond_init(&f->raw, NULL);
     pthread_cond_init(&f->room, NULL);
     *out = f;
     if (o->threads)
-        start_thread(f);
+        start_threads(f);
     return 0;
 }
 
@@ -272,16 +317,19 @@ void ctr_feed_free(struct ctr_feed *f)
 {
     if (!f)
         return;
-    if (f->threaded) {
-        pthread_mutex_lock(&f->lock);
-        atomic_store(&f->quit, true);
-        pthread_cond_signal(&f->room);
-        pthread_mutex_unlock(&f->lock);
+    pthread_mutex_lock(&f->lock);
+    atomic_store(&f->quit, true);
+    pthread_cond_signal(&f->room);
+    pthread_cond_signal(&f->raw);
+    pthread_mutex_unlock(&f->lock);
+    if (f->threaded)
         pthread_join(f->thread, NULL);
-    }
+    if (f->finds)
+        pthread_join(f->finder, NULL);
     for (int i = 0; i < RING; i++)
         ctr_rowbuf_free(&f->slot[i].buf);
     pthread_cond_destroy(&f->some);
+    pthread_cond_destroy(&f->raw);
     pthread_cond_destroy(&f->room);
     pthread_mutex_destroy(&f->lock);
     free(f);

@@ -24,6 +24,10 @@ struct ctr_feed_opts {
     void *ctx;
     int idle_ms;
     const volatile sig_atomic_t *stop;
+    /* NULL, or what is done to rows that are handed out, in their order; with a thread, on another one. */
+    int (*find)(void *finder, struct ctr_rows *rows, struct ctr_buf *number, int64_t memory_bytes, struct ctr_err *err);
+    void *finder;
+    int64_t memory_bytes;
 };
 
 /* What lies between two calls of ctr_feed_next: some rows of one batch. */

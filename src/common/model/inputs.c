@@ -198,7 +198,8 @@ int ctr_inputs_new(struct ctr_inputs **out, const struct ctr_schema *s, int labe
 
 void ctr_rowbuf_free(struct ctr_rowbuf *b)
 {
-    struct ctr_buf *bufs[] = { &b->start, &b->hash, &b->table, &b->x, &b->dense, &b->label, &b->weight, &b->day };
+    struct ctr_buf *bufs[] = { &b->start, &b->hash,   &b->table, &b->x,     &b->dense,
+                               &b->label, &b->weight, &b->day,   &b->number };
     for (size_t i = 0; i < CTR_COUNT(bufs); i++)
         ctr_buf_free(bufs[i]);
 }

@@ -4,10 +4,12 @@
 #ifndef CTR_LR_H
 #define CTR_LR_H
 
+#include <pthread.h>
+
 #include "common/model/expiry.h"
 #include "common/model/model.h"
 #include "common/model/optimizer.h"
-#include "common/model/sparse.h"
+#include "common/model/states.h"
 
 struct ctr_lr_mini;
 struct ctr_lr_fields;
@@ -30,11 +32,18 @@ struct ctr_lr_digested {
     bool finite;
 };
 
+/* The finder's scratch. */
+struct ctr_lr_finder {
+    struct ctr_buf hash[2], home[2]; /* of a block's keys in one table and in the next */
+    struct ctr_buf own;              /* numbers of rows that came without */
+};
+
 struct lr {
     struct ctr_learning learning; /* parameters, layout of a table row, kernels */
-    uint32_t stride;              /* bytes of a table row */
+    uint32_t stride;              /* bytes of a table row: 8, the learner's state, the day */
     bool no_bias;
-    struct ctr_sparse *table;
+    struct ctr_keys *table;
+    struct ctr_states states;
     struct ctr_lr_sorted *sorted;           /* by table: saved in the place of `table`; NULL: that holds the rows */
     const struct ctr_learning *sorted_as;   /* whose layout its rows have */
     const struct ctr_lr_digested *digested; /* of its rows, or NULL: not known */
@@ -45,13 +54,14 @@ struct lr {
     uint64_t *seed;  /* by table: of its name */
     uint64_t *extra; /* by table: entries of the block */
     int tables;
-    struct ctr_buf row;       /* homes, then slots, of the rows on their way */
-    struct ctr_buf others;    /* bits of those that lie neither in their home nor behind it */
-    int64_t block, row_width; /* the first of these rows; entries that each has room for */
-    const struct ctr_sparse_kernel *homes;
-    struct ctr_buf shape[4]; /* of a block whose rows have one entry a table: ctr_sparse_homes by position in the row */
-    bool shaped;             /* shape holds this block's */
-    struct ctr_buf far;      /* uint16_t: … the positions of those whose tables are large */
+    struct ctr_lr_finder finder;
+    pthread_mutex_t finding; /* held by who finds keys, or visits all */
+    struct ctr_buf row;      /* table rows of the rows on their way */
+    int64_t block, width;    /* the first of these; entries that each has room for */
+    const struct ctr_sparse_kernel *kernel;
+    const struct ctr_lr_loops *loops;
+    struct ctr_buf met; /* struct ctr_lr_met of a block */
+    struct ctr_buf far; /* uint16_t: positions of rows that have one entry a table, where this is large */
     int64_t far_n;
     struct ctr_buf z, n, w, root, x; /* scratch of a row */
     int64_t filled;                  /* x holds this many ones less 1, the bias and zeros; 0: something else */
@@ -61,20 +71,38 @@ struct lr {
     int (*each_row)(struct lr *m, const struct ctr_rows *r, int64_t i, const struct ctr_coords *s, uint8_t *const *row,
                     int64_t k, double *score, struct ctr_err *err);
     void *each_ctx;
-    struct ctr_buf terms;                                                           /* of a row's uncertainty */
-    _Alignas(16) uint8_t bias[CTR_SPARSE_MAX_STRIDE], spare[CTR_SPARSE_MAX_STRIDE]; /* spare: see optimizer.h */
+    struct ctr_buf terms; /* of a row's uncertainty */
+    /* Rows that lie in no table. spare: see optimizer.h; nothing: of keys that are refused, zeros. */
+    _Alignas(16) uint8_t bias[CTR_SPARSE_MAX_STRIDE], spare[CTR_SPARSE_MAX_STRIDE], nothing[CTR_SPARSE_MAX_STRIDE];
 };
+
+/* Loops that vectorise, for every instruction set the same. */
+struct ctr_lr_met {
+    uint32_t *known, *learned; /* by position: of struct ctr_keys; of `learned` what is new */
+};
+struct ctr_lr_loops {
+    void (*rows)(uint8_t *base, uint64_t bytes, const uint32_t *restrict number, int64_t k, uint8_t **restrict row);
+    /* ctr_keys_meet of rows that have k entries each. */
+    void (*meet)(const uint32_t *restrict number, int64_t rows, int64_t k, const struct ctr_lr_met *met);
+};
+const struct ctr_lr_loops *ctr_lr_loops_best(void); /* lr_find.c */
 
 extern const char *const ctr_lr_options[]; /* of struct ctr_model */
 int ctr_lr_new(void **learner, const struct ctr_model *model, const struct ctr_params *p, struct ctr_err *err) CTR_MUST;
 void ctr_lr_free(void *learner);
 int ctr_lr_bind(void *learner, const struct ctr_strs *tables, struct ctr_err *err) CTR_MUST;
-int64_t ctr_lr_block_end(const struct ctr_rows *r, int64_t from); /* rows [from, it) are a block between two growths */
 #define CTR_LR_TOO_LARGE ": weights or values of features are too large; scale them down, or lower --alpha"
 int ctr_lr_diverged(int64_t row, struct ctr_err *err); /* the error that a prediction is not a number */
 
-/* The homes of k entries become their slots; room has been reserved. */
-void ctr_lr_find_slots(const struct lr *m, const uint64_t *hash, const uint16_t *table, int64_t k, uint8_t **slot);
+/* lr_find.c */
+void ctr_lr_finder_free(struct ctr_lr_finder *f);
+int64_t ctr_lr_block_end(const struct ctr_rows *r, int64_t from); /* rows [from, it) are a block between two growths */
+/* number[e]: that of the key of entry e, of rows [from, end), a block; 0: it is refused. Fails when the tables need
+ * more than `bound` bytes (0: none). */
+int ctr_lr_find_block(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end, int64_t bound,
+                      uint32_t *number, struct ctr_err *err) CTR_MUST;
+/* Of struct ctr_model: all rows. */
+int ctr_lr_find(void *learner, struct ctr_rows *r, struct ctr_buf *number, int64_t bound, struct ctr_err *err) CTR_MUST;
 
 /* lr_uncertain.c */
 /* u(x) of a row is the sum over these of its coordinates (the bias the last), by ctr_lanes_dot: |x| alpha / (beta +
@@ -91,9 +119,9 @@ int ctr_lr_unseen_rate(const struct ctr_learning *l, const struct ctr_event *e, 
 /* lr_mini.c */
 int ctr_lr_mini_new(struct ctr_lr_mini **q, int64_t rows, int threads, struct ctr_err *err) CTR_MUST;
 void ctr_lr_mini_free(struct ctr_lr_mini *q);
-/* Rows [from, end): a block; m->extra says what room its tables need. */
-int ctr_lr_mini_rows(struct ctr_lr_mini *q, struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end,
-                     double *score, struct ctr_err *err) CTR_MUST;
+/* Rows [from, end), whose keys have been found and have states. */
+int ctr_lr_mini_rows(struct ctr_lr_mini *q, struct lr *m, const struct ctr_rows *r, const uint32_t *number,
+                     int64_t from, int64_t end, double *score, struct ctr_err *err) CTR_MUST;
 void ctr_lr_mini_end(struct ctr_lr_mini *q, struct lr *m); /* the last minibatch of a pass may be a short one */
 int64_t ctr_lr_mini_pending(const struct ctr_lr_mini *q);
 
@@ -101,8 +129,8 @@ int64_t ctr_lr_mini_pending(const struct ctr_lr_mini *q);
  * column. */
 int ctr_lr_fields_new(struct ctr_lr_fields **q, int64_t rows, int threads, struct ctr_err *err) CTR_MUST;
 void ctr_lr_fields_free(struct ctr_lr_fields *q);
-int ctr_lr_fields_rows(struct ctr_lr_fields *q, struct lr *m, const struct ctr_rows *r, double *score,
-                       struct ctr_err *err) CTR_MUST;
+int ctr_lr_fields_rows(struct ctr_lr_fields *q, struct lr *m, const struct ctr_rows *r, const uint32_t *number,
+                       double *score, struct ctr_err *err) CTR_MUST;
 int ctr_lr_fields_end(struct ctr_lr_fields *q, struct ctr_err *err) CTR_MUST;
 int64_t ctr_lr_fields_pending(const struct ctr_lr_fields *q);
 

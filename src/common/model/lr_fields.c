@@ -24,18 +24,11 @@ enum {
     LINE = 64, /* bytes of the cache */
 };
 
-/* A field of a minibatch. Arrays of a minibatch's rows, padded to LANES. What one thread writes here and in the table
- * must not lie in a cache line of another's. */
+/* A field of a minibatch. Arrays of a minibatch's rows, padded to LANES. */
 struct field {
-    _Alignas(LINE) struct ctr_sparse table; /* while a call runs; not of the bias, one key that all rows have */
-    struct ctr_sparse *place;               /* where it lies else; NULL: the bias */
+    const struct ctr_keys *table; /* NULL: of the bias, one key that all rows have */
     int lane;
-    uint8_t **home; /* of the next rows' keys, as of where the table was `then` */
-    struct ctr_lr_then {
-        const uint8_t *rows;
-        uint64_t size, frontier;
-    } then;
-    uint8_t **row;
+    uint8_t **row, **next; /* table rows of this piece's keys and of the next one's */
     double *z, *n, *w, *root;
     struct ctr_buf memory;
 };
@@ -56,8 +49,8 @@ struct part { /* a thread's: arrays by row */
 
 /* Rows to work through: a minibatch, or a part of one that is only predicted. */
 struct piece {
-    const uint64_t *hash; /* of row i in field k: hash[k * stride + i] */
-    int64_t stride, rows;
+    const uint32_t *number; /* of row i in field k: number[i * keys + k] */
+    int64_t rows;
     const double *label, *weight;
     double *score, *uncertainty; /* of rows [known, rows); uncertainty NULL: not asked for */
     int64_t known;
@@ -70,16 +63,15 @@ struct ctr_lr_fields {
     int threads;
     int64_t size, pending; /* rows of a minibatch; rows that wait */
     struct field *field;   /* the bias, if there is one, comes last */
-    int fields;
+    int fields, keys;      /* keys: without the bias */
     int owner[LANES];
     struct part *part;
-    struct ctr_buf wait_hash, wait_label, wait_weight;
+    struct ctr_buf wait_number, wait_label, wait_weight;
     struct ctr_buf sums[2]; /* of even and odd pieces: LANES arrays of `size`, then those of uncertainties */
     const struct ctr_ftrl_kernel *kernel;
     /* of the call */
     struct lr *m;
     struct ctr_buf pieces;
-    atomic_bool failed[2]; /* of even and odd pieces: who is ahead must not be seen too early */
     struct ctr_meeting meeting;
 };
 
@@ -95,7 +87,7 @@ void ctr_lr_fields_free(struct ctr_lr_fields *q)
         ctr_buf_free(&q->part[t].memory);
         ctr_buf_free(&q->part[t].list);
     }
-    struct ctr_buf *bufs[] = { &q->wait_hash, &q->wait_label, &q->wait_weight, &q->sums[0], &q->sums[1], &q->pieces };
+    struct ctr_buf *bufs[] = { &q->wait_number, &q->wait_label, &q->wait_weight, &q->sums[0], &q->sums[1], &q->pieces };
     for (size_t i = 0; i < CTR_COUNT(bufs); i++)
         ctr_buf_free(bufs[i]);
     ctr_pool_free(q->pool);
@@ -132,8 +124,8 @@ static int make_field(const struct ctr_lr_fields *q, struct field *f, struct ctr
     int rc = ctr_buf_reserve(&f->memory, (size_t)room * 6 * sizeof(double) + 2 * LINE, err);
     if (rc)
         return rc;
-    f->home = (uint8_t **)((uintptr_t)(f->memory.data + LINE) / LINE * LINE);
-    f->row = f->home + room;
+    f->next = (uint8_t **)((uintptr_t)(f->memory.data + LINE) / LINE * LINE);
+    f->row = f->next + room;
     f->z = (double *)(void *)(f->row + room);
     f->n = f->z + room;
     f->w = f->n + room;
@@ -175,6 +167,7 @@ int ctr_lr_fields_new(struct ctr_lr_fields **out, int64_t rows, int threads, str
 static int bind_fields(struct ctr_lr_fields *q, const struct ctr_rows *r, struct ctr_err *err)
 {
     int k = (int)(r->start[1] - r->start[0]), n = k + !q->m->no_bias, rc = 0;
+    q->keys = k;
     if (n > q->fields) {
         struct field *f = aligned_alloc(LINE, (size_t)n * sizeof *f);
         if (!f)
@@ -187,7 +180,7 @@ static int bind_fields(struct ctr_lr_fields *q, const struct ctr_rows *r, struct
         q->fields = n;
     }
     for (int i = 0; i < n && !rc; i++) {
-        q->field[i].place = i < k ? &q->m->table[r->table[i]] : NULL;
+        q->field[i].table = i < k ? &q->m->table[r->table[i]] : NULL;
         q->field[i].lane = i % LANES;
         rc = q->field[i].row ? 0 : make_field(q, &q->field[i], err);
     }
@@ -199,7 +192,7 @@ static void share_lanes(struct ctr_lr_fields *q)
 {
     int cost[LANES] = { 0 }, load[LANES] = { 0 };
     for (int i = 0; i < q->fields; i++) {
-        uint64_t keys = q->field[i].place ? q->field[i].place->used : 0;
+        uint64_t keys = q->field[i].table ? q->field[i].table->learned : 0;
         cost[q->field[i].lane] += keys > 1 << 16 ? 3 : keys > 1 << 12 ? 2 : 1;
     }
     for (int n = 0; n < LANES; n++) {
@@ -232,50 +225,24 @@ static int list_fields(struct ctr_lr_fields *q, struct ctr_err *err)
 
 /* ---- a field of a minibatch ---- */
 
-static const uint64_t *hashes(const struct ctr_lr_fields *q, const struct field *f, const struct piece *c)
+/* The table rows of the next piece's keys, which are asked from memory ahead of their use. */
+static void begin_field(const struct ctr_lr_fields *q, struct field *f, const struct piece *c)
 {
-    return c->hash + (f - q->field) * c->stride;
-}
-
-static struct ctr_lr_then now_of(const struct ctr_sparse *t)
-{
-    return (struct ctr_lr_then){ t->rows, t->size, t->frontier };
-}
-
-/* Homes of the keys of a field, which are asked from memory ahead of their use. */
-static void find_homes(const struct ctr_lr_fields *q, struct field *f, const struct piece *c)
-{
-    const struct ctr_sparse t = f->table;
-    const uint64_t *restrict h = hashes(q, f, c);
-    uint8_t **restrict home = f->home;
-    f->then = now_of(&t);
-    for (int64_t i = 0, n = f->place && t.size ? c->rows : 0; i < n; i++) {
-        home[i] = ctr_sparse_home(&t, h[i]);
-        __builtin_prefetch(home[i], 1);
-        __builtin_prefetch(home[i] + 2 * t.stride - 8, 1); /* it may lie across two lines, or one slot further */
+    const uint32_t *restrict number = c->number + (f - q->field);
+    uint8_t **restrict row = f->next;
+    for (int64_t i = 0; f->table && i < c->rows; i++) {
+        row[i] = ctr_states_row(&q->m->states, number[i * q->keys]);
+        __builtin_prefetch(row[i] + CTR_STATE_AT, 1);
     }
 }
 
-/* The rows of keys. Nineteen of twenty lie in their home or behind it. */
-static int find_rows(const struct ctr_lr_fields *q, struct field *f, const struct piece *c, struct ctr_err *err)
+static void take_rows(struct ctr_lr_fields *q, struct field *f)
 {
-    int rc = ctr_sparse_reserve(&f->table, (uint64_t)c->rows, err);
-    if (rc)
-        return rc;
-    const struct ctr_lr_then now = now_of(&f->table);
-    const uint64_t *restrict h = hashes(q, f, c), stride = f->table.stride;
-    uint8_t **restrict row = f->row, **restrict homes = f->home;
-    if (now.rows != f->then.rows || now.size != f->then.size || now.frontier != f->then.frontier)
-        for (int64_t i = 0; i < c->rows; i++)
-            homes[i] = ctr_sparse_home(&f->table, h[i]);
-    for (int64_t i = 0, n = c->rows; i < n; i++) {
-        uint8_t *home = homes[i];
-        const uint64_t first = ctr_sparse_row_hash(home), next = ctr_sparse_row_hash(home + stride);
-        row[i] = home + (first == h[i] ? 0 : stride);
-        if (__builtin_expect(((first != h[i]) & (next != h[i])) | !h[i], 0))
-            row[i] = ctr_sparse_get_from(&f->table, home, h[i]);
-    }
-    return 0;
+    uint8_t **row = f->next;
+    f->next = f->row;
+    f->row = row;
+    if (!f->table)
+        f->row[0] = q->m->bias;
 }
 
 /* To the rows' sums the weights of a field, or of the bias. */
@@ -284,7 +251,7 @@ static void add_weights(const struct field *f, bool single, int64_t rows, double
     const double *restrict w = f->w;
     const float *restrict w32 = (const float *)(const void *)f->w;
     const double bias = single ? (double)w32[0] : w[0];
-    if (!f->place)
+    if (!f->table)
         for (int64_t i = 0; i < rows; i++)
             sum[i] += bias;
     else if (single)
@@ -301,9 +268,9 @@ static void add_rates(struct ctr_lr_fields *q, struct part *p, const struct fiel
 {
     const struct ctr_coords s = { .root = f->root };
     double *restrict rate = p->g;
-    ctr_lr_uncertain_terms(&q->m->learning, NULL, &s, f->row, NULL, f->place ? rows : 1, rate);
+    ctr_lr_uncertain_terms(&q->m->learning, NULL, &s, f->row, NULL, f->table ? rows : 1, rate);
     for (int64_t i = 0; i < rows; i++)
-        sum[i] += rate[f->place ? i : 0];
+        sum[i] += rate[f->table ? i : 0];
 }
 
 static double *lane_sums(const struct ctr_lr_fields *q, int parity, int lane)
@@ -311,23 +278,18 @@ static double *lane_sums(const struct ctr_lr_fields *q, int parity, int lane)
     return (double *)(void *)q->sums[parity].data + lane * padded(q->size);
 }
 
-static int sum_field(struct ctr_lr_fields *q, struct part *p, struct field *f, const struct piece *c, int parity)
+static void sum_field(struct ctr_lr_fields *q, struct part *p, struct field *f, const struct piece *c, int parity)
 {
     const struct ctr_learning *l = &q->m->learning;
     const struct ctr_coords s = { f->z, f->n, f->w, f->root, p->x, NULL };
-    const int64_t n = f->place ? c->rows : 1;
-    int rc = f->place ? find_rows(q, f, c, &p->err) : 0;
-    if (rc)
-        return rc;
-    if (!f->place)
-        f->row[0] = q->m->bias;
+    const int64_t n = f->table ? c->rows : 1;
+    take_rows(q, f);
     for (int64_t i = n; i % LANES; i++)
         f->row[i] = p->spare;
     (void)q->kernel->forward[l->precision](l, &s, f->row, n);
     add_weights(f, l->precision == CTR_F32_STATE, c->rows, lane_sums(q, parity, f->lane));
     if (q->m->params.uncertainty)
         add_rates(q, p, f, c->rows, lane_sums(q, parity, LANES + f->lane));
-    return 0;
 }
 
 /* To each row the sums of its key, taken in the order of rows. All that a table row holds beside its hash is in z and
@@ -368,8 +330,8 @@ static void update_field(struct ctr_lr_fields *q, struct part *p, struct field *
 {
     const struct ctr_learning *l = &q->m->learning;
     const struct ctr_coords s = { f->z, f->n, f->w, f->root, p->x, NULL };
-    const int64_t n = f->place ? rows : 1;
-    if (f->place)
+    const int64_t n = f->table ? rows : 1;
+    if (f->table)
         sum_keys(p, f->row, rows);
     else
         sum_bias(p, rows);
@@ -386,29 +348,26 @@ static void begin_piece(struct ctr_lr_fields *q, int t, int k)
     const struct piece *c = (const struct piece *)(void *)q->pieces.data + k;
     const struct part *p = &q->part[t];
     for (int i = 0; i < CTR_MIN(p->fields, AHEAD); i++)
-        find_homes(q, p->field[i], c);
+        begin_field(q, p->field[i], c);
 }
 
-/* The sums of this thread's lanes over piece k. A field's rows move only here, where the piece before has been learned:
- * then nobody has pointers to them. */
-static int sum_piece(struct ctr_lr_fields *q, int t, int k)
+/* The sums of this thread's lanes over piece k, field by field, after the piece before has been learned. */
+static void sum_piece(struct ctr_lr_fields *q, int t, int k)
 {
     const struct piece *c = (const struct piece *)(void *)q->pieces.data + k;
     const int sets = q->m->params.uncertainty ? 2 : 1;
     struct part *p = &q->part[t];
-    int rc = 0;
     for (int lane = 0; lane < LANES; lane++)
         if (q->owner[lane] == t)
             for (int of = 0; of < sets; of++)
                 memset(lane_sums(q, k & 1, of * LANES + lane), 0, (size_t)c->rows * sizeof(double));
-    for (int i = 0; i < p->fields && !rc; i++) {
+    for (int i = 0; i < p->fields; i++) {
         if (i + AHEAD < p->fields)
-            find_homes(q, p->field[i + AHEAD], c);
+            begin_field(q, p->field[i + AHEAD], c);
         if (k && c[-1].whole)
             update_field(q, p, p->field[i], c[-1].rows);
-        rc = sum_field(q, p, p->field[i], c, k & 1);
+        sum_field(q, p, p->field[i], c, k & 1);
     }
-    return rc;
 }
 
 /* Predictions and gradients from the sums of all threads; every thread makes them for itself. */
@@ -438,7 +397,7 @@ static void predict_uncertain(const struct ctr_lr_fields *q, const struct piece 
     }
 }
 
-/* Between a thread's sums and those of the others it finds the homes of the next piece. */
+/* Between a thread's sums and those of the others it asks for the rows of the next piece. */
 static void run_part(void *ctx, int64_t task, int worker)
 {
     struct ctr_lr_fields *q = ctx;
@@ -447,13 +406,12 @@ static void run_part(void *ctx, int64_t task, int worker)
     (void)worker;
     begin_piece(q, t, 0);
     for (int k = 0; k < n; k++, c++) {
-        if (sum_piece(q, t, k))
-            atomic_store(&q->failed[k & 1], true);
+        sum_piece(q, t, k);
         const unsigned round = ctr_meet_arrive(&q->meeting);
         if (k + 1 < n)
             begin_piece(q, t, k + 1);
         ctr_meet_wait(&q->meeting, round);
-        if (atomic_load(&q->failed[k & 1]) || predict(q, t, c, k & 1))
+        if (predict(q, t, c, k & 1))
             return; /* all threads see the same */
         if (c->uncertainty && t == 0)
             predict_uncertain(q, c, k & 1);
@@ -470,11 +428,10 @@ static int add_piece(struct ctr_lr_fields *q, const struct piece *c, struct ctr_
 }
 
 /* Rows [from, from + n) of the call. */
-static struct piece piece_of(const struct ctr_lr_fields *q, const struct ctr_rows *r, int64_t from, int64_t n,
-                             double *score)
+static struct piece piece_of(const struct ctr_lr_fields *q, const struct ctr_rows *r, const uint32_t *number,
+                             int64_t from, int64_t n, double *score)
 {
-    return (struct piece){ .hash = r->hash + from,
-                           .stride = r->rows,
+    return (struct piece){ .number = number + r->start[from],
                            .rows = n,
                            .label = r->label + from,
                            .weight = r->weight ? r->weight + from : NULL,
@@ -486,8 +443,7 @@ static struct piece piece_of(const struct ctr_lr_fields *q, const struct ctr_row
 
 static struct piece waiting(const struct ctr_lr_fields *q)
 {
-    return (struct piece){ .hash = (const uint64_t *)(void *)q->wait_hash.data,
-                           .stride = q->size,
+    return (struct piece){ .number = (const uint32_t *)(void *)q->wait_number.data,
                            .rows = q->pending,
                            .label = (const double *)(void *)q->wait_label.data,
                            .weight = (const double *)(void *)q->wait_weight.data,
@@ -495,21 +451,20 @@ static struct piece waiting(const struct ctr_lr_fields *q)
 }
 
 /* Rows [from, from + n) of the call wait for the others of their minibatch. */
-static int keep(struct ctr_lr_fields *q, const struct ctr_rows *r, int64_t from, int64_t n, struct ctr_err *err)
+static int keep(struct ctr_lr_fields *q, const struct ctr_rows *r, const uint32_t *number, int64_t from, int64_t n,
+                struct ctr_err *err)
 {
-    int64_t fields = r->start[1] - r->start[0];
-    int rc = ctr_buf_reserve(&q->wait_hash, (size_t)(q->size * fields) * sizeof(uint64_t), err);
+    int rc = ctr_buf_reserve(&q->wait_number, (size_t)(q->size * q->keys) * sizeof *number, err);
     if (!rc)
         rc = ctr_buf_reserve(&q->wait_label, (size_t)q->size * sizeof(double), err);
     if (!rc)
         rc = ctr_buf_reserve(&q->wait_weight, (size_t)q->size * sizeof(double), err);
     if (rc)
         return rc;
-    uint64_t *hash = (uint64_t *)(void *)q->wait_hash.data;
     double *label = (double *)(void *)q->wait_label.data, *weight = (double *)(void *)q->wait_weight.data;
+    memcpy((uint32_t *)(void *)q->wait_number.data + q->pending * q->keys, number + r->start[from],
+           (size_t)(n * q->keys) * sizeof *number);
     for (int64_t i = 0; i < n; i++, q->pending++) {
-        for (int64_t k = 0; k < fields; k++)
-            hash[k * q->size + q->pending] = r->hash[k * r->rows + from + i];
         label[q->pending] = r->label[from + i];
         weight[q->pending] = r->weight ? r->weight[from + i] : 1;
     }
@@ -522,17 +477,9 @@ static int run_pieces(struct ctr_lr_fields *q, struct ctr_err *err)
     int rc = list_fields(q, err);
     if (rc)
         return rc;
-    atomic_store(&q->failed[0], false);
-    atomic_store(&q->failed[1], false);
     for (int t = 0; t < q->threads; t++)
         q->part[t].err.code = 0;
-    for (int i = 0; i < q->fields; i++)
-        if (q->field[i].place)
-            q->field[i].table = *q->field[i].place;
     ctr_pool_run(q->pool, q->threads, run_part, q);
-    for (int i = 0; i < q->fields; i++)
-        if (q->field[i].place)
-            *q->field[i].place = q->field[i].table;
     for (int t = 0; t < q->threads; t++)
         if (q->part[t].err.code) {
             *err = q->part[t].err;
@@ -542,11 +489,12 @@ static int run_pieces(struct ctr_lr_fields *q, struct ctr_err *err)
 }
 
 /* The first rows of a call, which complete the minibatch that waits, or only wait too. */
-static int add_waiting(struct ctr_lr_fields *q, const struct ctr_rows *r, int64_t n, double *score, struct ctr_err *err)
+static int add_waiting(struct ctr_lr_fields *q, const struct ctr_rows *r, const uint32_t *number, int64_t n,
+                       double *score, struct ctr_err *err)
 {
-    struct piece c = piece_of(q, r, 0, n, score);
+    struct piece c = piece_of(q, r, number, 0, n, score);
     int64_t known = q->pending;
-    int rc = keep(q, r, 0, n, err);
+    int rc = keep(q, r, number, 0, n, err);
     if (!rc && q->pending == q->size) {
         double *uncertainty = c.uncertainty;
         c = waiting(q);
@@ -559,23 +507,23 @@ static int add_waiting(struct ctr_lr_fields *q, const struct ctr_rows *r, int64_
     return rc ? rc : add_piece(q, &c, err);
 }
 
-int ctr_lr_fields_rows(struct ctr_lr_fields *q, struct lr *m, const struct ctr_rows *r, double *score,
-                       struct ctr_err *err)
+int ctr_lr_fields_rows(struct ctr_lr_fields *q, struct lr *m, const struct ctr_rows *r, const uint32_t *number,
+                       double *score, struct ctr_err *err)
 {
     int64_t at = q->pending ? CTR_MIN(q->size - q->pending, r->rows) : 0, n = 0;
     q->m = m;
     ctr_buf_clear(&q->pieces);
     int rc = bind_fields(q, r, err);
     if (!rc && at)
-        rc = add_waiting(q, r, at, score, err);
+        rc = add_waiting(q, r, number, at, score, err);
     for (; at < r->rows && !rc; at += n) {
         n = CTR_MIN(q->size, r->rows - at);
-        const struct piece c = piece_of(q, r, at, n, score);
+        const struct piece c = piece_of(q, r, number, at, n, score);
         rc = add_piece(q, &c, err);
     }
     if (!rc)
         rc = run_pieces(q, err);
-    return !rc && n % q->size ? keep(q, r, r->rows - n, n, err) : rc;
+    return !rc && n % q->size ? keep(q, r, number, r->rows - n, n, err) : rc;
 }
 
 int64_t ctr_lr_fields_pending(const struct ctr_lr_fields *q)

@@ -79,9 +79,9 @@ static bool digest_all(const struct lr *m, uint64_t *digest)
         return finite & m->digested->finite;
     }
     for (int i = 0; i < m->tables; i++) {
-        uint64_t at = 0;
-        for (const uint8_t *row; !m->sorted && (row = ctr_sparse_next(&m->table[i], &at));)
-            finite &= digest_row(m, &m->learning, ctr_sparse_key(ctr_sparse_row_hash(row)), row, digest);
+        uint64_t at = 0, hash;
+        for (const uint8_t *row; !m->sorted && (row = ctr_keys_row(&m->table[i], &m->states, &at, &hash));)
+            finite &= digest_row(m, &m->learning, ctr_sparse_key(hash), row, digest);
         for (uint64_t k = 0; m->sorted && k < m->sorted[i].n; k++)
             finite &= digest_row(m, m->sorted_as, m->sorted[i].place[k].key, sorted_row(&m->sorted[i], k), digest);
     }
@@ -247,17 +247,25 @@ static void save_columns(struct saver *s, const struct ctr_lr_sorted *t, uint64_
 
 static int save_sorted(struct saver *s, const struct ctr_lr_sorted *t, struct ctr_err *err)
 {
+    const bool columns = !s->layout->events && !s->m->expiry.days;
     int rc = 0;
-    for (uint64_t i = 0, end; !s->layout->events && i < t->n && !rc; i = end) {
+    for (uint64_t i = 0, end; columns && i < t->n && !rc; i = end) {
         end = CTR_MIN(t->n, i + (uint64_t)(SAVE_ROWS - s->rows));
         save_columns(s, t, i, end);
         rc = s->rows == SAVE_ROWS ? save_flush(s, err) : 0;
     }
-    if (!s->layout->events)
-        return rc;
-    for (uint64_t i = 0; i < t->n && !rc; i++)
+    for (uint64_t i = 0; !columns && i < t->n && !rc; i++)
         rc = save_row(s, t->place[i].key, sorted_row(t, i), err);
     return rc;
+}
+
+static int save_range(void *ctx, struct ctr_sparse_numbered *e, uint64_t n, struct ctr_err *err)
+{
+    struct saver *s = ctx;
+    const struct ctr_states *states = &s->m->states;
+    const struct ctr_lr_sorted t = { (const struct ctr_lr_place *)(const void *)e, n, ctr_states_rows(states),
+                                     states->bytes };
+    return save_sorted(s, &t, err);
 }
 
 static int save_tables(struct saver *s, const struct named *order, int n, struct ctr_err *err)
@@ -270,7 +278,7 @@ static int save_tables(struct saver *s, const struct named *order, int n, struct
         if (sorted)
             rc = save_sorted(s, &s->m->sorted[order[i].table], err);
         else if (order[i].table >= 0)
-            rc = ctr_sparse_sorted(&s->m->table[order[i].table], save_row, s, err);
+            rc = ctr_keys_sorted(&s->m->table[order[i].table], save_range, s, err);
         else
             rc = save_row(s, ctr_bias_key(), s->m->bias, err);
     }
@@ -286,7 +294,7 @@ int ctr_lr_save(void *learner, const struct ctr_strs *tables, struct ctr_writer 
     struct ctr_field text = { .type = CTR_UTF8 };
     int n = 0;
     for (int i = 0; order && i < m->tables; i++)
-        if (m->sorted ? m->sorted[i].n : m->table[i].used)
+        if (m->sorted ? m->sorted[i].n : m->table[i].learned)
             order[n++] = (struct named){ tables->s[i], i };
     if (order && !m->no_bias)
         order[n++] = (struct named){ CTR_BIAS_TABLE, -1 };
@@ -464,9 +472,9 @@ static int load_batch(struct lr *m, struct ctr_strs *tables, const struct ctr_ba
             (rc = ctr_lr_bind(m, tables, err)))
             return rc;
         if (cache.table >= 0) {
-            if ((rc = ctr_sparse_reserve(&m->table[cache.table], 1, err)))
+            uint8_t *row;
+            if ((rc = ctr_keys_get(&m->table[cache.table], &m->states, h, &row, err)))
                 return rc;
-            uint8_t *row = ctr_sparse_get(&m->table[cache.table], h);
             ctr_state_write(l, &m->more.event, &s, row);
             load_day(m, &c, i, row);
         } else if (!m->no_bias) {

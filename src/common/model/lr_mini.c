@@ -20,13 +20,13 @@ enum { LANES = CTR_LANES, AHEAD = 8 };
  * (the bias is the last of its lane's thread) lie at at[row], padded to LANES. Uncertainties, if they are asked for,
  * have sums of their own behind those of predictions. */
 struct part {
-    struct ctr_buf at, len, gradient;               /* by row: int64_t, int64_t, double */
-    struct ctr_buf label, weight;                   /* by row: double, when the learner wants events */
-    struct ctr_buf hash, table, lane, x, home, row; /* by entry */
-    struct ctr_buf w;                               /* by entry, of the minibatch's start, in the learner's precision */
-    struct ctr_buf z, n, root, terms;               /* of a row */
-    struct ctr_more more;                           /* its event is the same in all parts */
-    struct ctr_buf sums[2];                         /* by row of a minibatch: LANES doubles; of even and odd ones */
+    struct ctr_buf at, len, gradient;                 /* by row: int64_t, int64_t, double */
+    struct ctr_buf label, weight;                     /* by row: double, when the learner wants events */
+    struct ctr_buf hash, table, number, lane, x, row; /* by entry */
+    struct ctr_buf w;                 /* by entry, of the minibatch's start, in the learner's precision */
+    struct ctr_buf z, n, root, terms; /* of a row */
+    struct ctr_more more;             /* its event is the same in all parts */
+    struct ctr_buf sums[2];           /* by row of a minibatch: LANES doubles; of even and odd ones */
     int64_t longest;
     struct ctr_err err;
     _Alignas(64) uint8_t spare[CTR_SPARSE_MAX_STRIDE]; /* what pads a row: threads must not share it */
@@ -43,6 +43,7 @@ struct ctr_lr_mini {
     /* of the call */
     struct lr *m;
     const struct ctr_rows *r;
+    const uint32_t *number;
     int64_t from, end;
     double *score;
     atomic_bool failed;
@@ -61,7 +62,7 @@ void ctr_lr_mini_free(struct ctr_lr_mini *q)
     for (int t = 0; t < q->threads && q->part; t++) {
         struct part *p = &q->part[t];
         struct ctr_buf *bufs[] = { &p->at,   &p->len,     &p->gradient, &p->hash,  &p->table,  &p->lane,
-                                   &p->x,    &p->home,    &p->row,      &p->w,     &p->z,      &p->n,
+                                   &p->x,    &p->number,  &p->row,      &p->w,     &p->z,      &p->n,
                                    &p->root, &p->sums[0], &p->sums[1],  &p->label, &p->weight, &p->terms };
         ctr_more_free(&p->more);
         for (size_t i = 0; i < CTR_COUNT(bufs); i++)
@@ -144,7 +145,7 @@ static int make_room(struct ctr_lr_mini *q, struct part *p, int64_t rows, int64_
         { &p->table, used, entries, sizeof(uint16_t) },
         { &p->lane, used, entries, sizeof(uint8_t) },
         { &p->x, used, entries, sizeof(double) },
-        { &p->home, used, entries, sizeof(uint8_t *) },
+        { &p->number, used, entries, sizeof(uint32_t) },
         { &p->row, used, entries, sizeof(uint8_t *) },
         { &p->w, used, entries, sizeof(double) },
         { &p->sums[0], 0, sums, sizeof(double) },
@@ -163,7 +164,8 @@ struct view { /* of a part */
     uint16_t *table;
     uint8_t *lane;
     double *x;
-    uint8_t **home, **row;
+    uint32_t *number;
+    uint8_t **row;
     uint8_t *w; /* 8 bytes an entry of either precision */
 };
 
@@ -174,7 +176,7 @@ static struct view view_of(const struct part *p)
         (double *)(void *)p->gradient.data, (double *)(void *)p->label.data,
         (double *)(void *)p->weight.data,   (uint64_t *)(void *)p->hash.data,
         (uint16_t *)(void *)p->table.data,  p->lane.data,
-        (double *)(void *)p->x.data,        (uint8_t **)(void *)p->home.data,
+        (double *)(void *)p->x.data,        (uint32_t *)(void *)p->number.data,
         (uint8_t **)(void *)p->row.data,    p->w.data,
     };
 }
@@ -200,6 +202,7 @@ static int pack(struct ctr_lr_mini *q, int t, struct ctr_err *err)
             uint8_t lane = q->table_lane[r->table[e]];
             v.hash[to] = r->hash[e];
             v.table[to] = r->table[e];
+            v.number[to] = q->number[e];
             v.lane[to] = lane;
             v.x[to] = r->x ? r->x[e] : 1;
             to += owner(q, lane) == t;
@@ -224,9 +227,6 @@ static int pack(struct ctr_lr_mini *q, int t, struct ctr_err *err)
         rc = hold(bufs[i], 0, room, sizeof(double), err);
     if (!rc && m->learning.events)
         rc = ctr_more_reserve(&p->more, room, err);
-    for (int i = 0; i < m->tables && !rc; i++)
-        if (m->extra[i] && owner(q, q->table_lane[i]) == t)
-            rc = ctr_sparse_reserve(&m->table[i], m->extra[i], err);
     return rc;
 }
 
@@ -243,21 +243,13 @@ static int64_t keys_of(const struct ctr_lr_mini *q, int t, const struct view *v,
     return v->len[row] - (!q->m->no_bias && owner(q, q->bias_lane) == t);
 }
 
-static void find_homes(const struct ctr_lr_mini *q, int t, const struct view *v, int64_t row)
+/* The table rows of a row's entries, asked from memory. */
+static void begin_row(const struct ctr_lr_mini *q, int t, const struct view *v, int64_t row)
 {
     for (int64_t e = v->at[row], end = e + keys_of(q, t, v, row); e < end; e++) {
-        v->home[e] = ctr_sparse_home(&q->m->table[v->table[e]], v->hash[e]);
-        __builtin_prefetch(v->home[e], 1);
-        __builtin_prefetch(v->home[e] + 40, 1);
+        v->row[e] = ctr_states_row(&q->m->states, v->number[e]);
+        __builtin_prefetch(v->row[e] + CTR_STATE_AT, 1);
     }
-}
-
-static void find_slots(const struct ctr_lr_mini *q, int t, const struct view *v, int64_t row)
-{
-    int64_t at = v->at[row];
-    const int64_t k = keys_of(q, t, v, row);
-    memcpy(v->row + at, v->home + at, (size_t)k * sizeof *v->row);
-    ctr_lr_find_slots(q->m, v->hash + at, v->table + at, k, v->row + at);
 }
 
 /* To `sum` the terms of the uncertainty of row i, of which `s` is. */
@@ -281,8 +273,7 @@ static inline __attribute__((always_inline)) void forward(struct ctr_lr_mini *q,
     struct view v = view_of(p);
     for (int64_t i = from; i < end; i++) {
         if (i + AHEAD < rows)
-            find_homes(q, t, &v, i + AHEAD);
-        find_slots(q, t, &v, i);
+            begin_row(q, t, &v, i + AHEAD);
         struct ctr_coords s = scratch_of(p, &v, i);
         int64_t at = v.at[i], k = v.len[i];
         (void)m->learning.forward(&m->learning, &s, v.row + at, k);
@@ -329,17 +320,15 @@ static void predict_uncertain(struct ctr_lr_mini *q, int64_t n, int64_t row, int
     }
 }
 
-/* Rows [0, late) came in earlier calls: their slots may have moved since. */
+/* Rows [0, late) came in earlier calls: their states may have moved since. */
 static void update(struct ctr_lr_mini *q, int t, int64_t first, int64_t late, int64_t end)
 {
     struct part *p = &q->part[t];
     const struct ctr_learning *l = &q->m->learning;
     struct view v = view_of(p);
     for (int64_t i = first; i < end; i++) {
-        if (i < late) {
-            find_homes(q, t, &v, i);
-            find_slots(q, t, &v, i);
-        }
+        if (i < late)
+            begin_row(q, t, &v, i);
         struct ctr_coords s = scratch_of(p, &v, i);
         p->more.hash = v.hash + v.at[i];
         p->more.hashes = keys_of(q, t, &v, i);
@@ -355,6 +344,7 @@ static void keep(struct part *p, int64_t first, int64_t rows)
     int64_t from = v.at[first], n = v.at[rows] - from;
     memmove(v.hash, v.hash + from, (size_t)n * sizeof *v.hash);
     memmove(v.table, v.table + from, (size_t)n * sizeof *v.table);
+    memmove(v.number, v.number + from, (size_t)n * sizeof *v.number);
     memmove(v.lane, v.lane + from, (size_t)n);
     memmove(v.x, v.x + from, (size_t)n * sizeof *v.x);
     memmove(v.row, v.row + from, (size_t)n * sizeof *v.row); /* the bias and the spare ones stay where they are */
@@ -381,7 +371,7 @@ static void run_part(void *ctx, int64_t task, int worker)
     int64_t late = q->pending, rows = late + q->end - q->from, first = 0;
     const bool uncertain = q->m->params.uncertainty;
     for (int64_t i = late; i < CTR_MIN(late + AHEAD, rows); i++)
-        find_homes(q, t, &v, i);
+        begin_row(q, t, &v, i);
     for (int64_t at = late, end, parity = 0; at < rows; at = end, parity ^= 1) {
         end = CTR_MIN(first + q->size, rows);
         double(*sums)[LANES] = (double(*)[LANES])(void *)q->part[t].sums[parity].data;
@@ -420,14 +410,15 @@ static void take_events(struct ctr_lr_mini *q)
     q->m->more.event.clips = clips;
 }
 
-int ctr_lr_mini_rows(struct ctr_lr_mini *q, struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end,
-                     double *score, struct ctr_err *err)
+int ctr_lr_mini_rows(struct ctr_lr_mini *q, struct lr *m, const struct ctr_rows *r, const uint32_t *number,
+                     int64_t from, int64_t end, double *score, struct ctr_err *err)
 {
     int rc = find_lanes(q, m, r, err);
     if (rc)
         return rc;
     q->m = m;
     q->r = r;
+    q->number = number;
     q->from = from;
     q->end = end;
     q->score = score;

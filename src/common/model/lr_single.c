@@ -318,49 +318,24 @@ static int single_load_one(void *learner, int i, struct ctr_strs *tables, struct
 
 /* ---- each model alone ---- */
 
-struct placing {
-    struct ctr_buf *order;
-    const struct ctr_sparse *table;
-};
-
-static int add_place(void *ctx, uint64_t key, const uint8_t *row, struct ctr_err *err)
+static int add_places(void *ctx, struct ctr_sparse_numbered *e, uint64_t n, struct ctr_err *err)
 {
-    const struct placing *p = ctx;
-    const struct ctr_lr_place place = { key, (uint64_t)(row - p->table->rows) / p->table->stride };
-    return ctr_buf_append(p->order, &place, sizeof place, err);
-}
-
-static int copy_table(const struct ctr_sparse *from, struct ctr_sparse *to, struct ctr_err *err)
-{
-    uint64_t at = 0;
-    int rc = ctr_sparse_reserve(to, from->used, err);
-    for (const uint8_t *row; !rc && (row = ctr_sparse_next(from, &at));)
-        memcpy(ctr_sparse_get(to, ctr_sparse_row_hash(row)) + 8, row + 8, from->stride - 8);
-    return rc;
+    return ctr_buf_append(ctx, e, n * sizeof *e, err);
 }
 
 /* Table t of a model that is saved is that of all, in the order of keys, which is made once. */
 static int show_table(const struct single *q, int t, struct lr *m, struct ctr_err *err)
 {
-    const struct ctr_sparse *from = &q->one->table[t];
-    struct placing p = { &q->order[t], from };
+    const struct ctr_keys *from = &q->one->table[t];
+    struct ctr_buf *order = &q->order[t];
     int rc = 0;
-    if (q->order[t].len != from->used * sizeof(struct ctr_lr_place)) {
-        ctr_buf_clear(p.order);
-        rc = ctr_sparse_sorted(from, add_place, &p, err);
+    if (order->len != from->learned * sizeof(struct ctr_lr_place)) {
+        ctr_buf_clear(order);
+        rc = ctr_keys_sorted(from, add_places, order, err);
     }
-    m->sorted[t] = (struct ctr_lr_sorted){ (const struct ctr_lr_place *)(const void *)p.order->data, from->used,
-                                           from->rows, from->stride };
+    m->sorted[t] = (struct ctr_lr_sorted){ (const struct ctr_lr_place *)(const void *)order->data, from->learned,
+                                           ctr_states_rows(&q->one->states), q->one->states.bytes };
     return rc;
-}
-
-/* One key in 2^64 has no slot in its table; then models are copies. */
-static bool all_in_slots(const struct single *q)
-{
-    bool all = true;
-    for (int t = 0; t < q->tables; t++)
-        all &= !q->one->table[t].has_zero;
-    return all;
 }
 
 static int single_alone(const void *learner, int i, const struct ctr_strs *names, void **out, struct ctr_err *err)
@@ -376,12 +351,12 @@ static int single_alone(const void *learner, int i, const struct ctr_strs *names
     struct lr *m = *out;
     rc = ctr_lr_bind(m, names, err);
     const size_t tables = (size_t)CTR_MAX(q->tables, m->tables) + 1;
-    if (!rc && all_in_slots(q) && !(m->sorted = calloc(tables, sizeof *m->sorted)))
+    if (!rc && !(m->sorted = calloc(tables, sizeof *m->sorted)))
         rc = ctr_fail_nomem(err, tables * sizeof *m->sorted);
     m->sorted_as = &q->one->learning;
     for (int t = 0; t < q->tables && !rc; t++)
         if (has_table(q, t, i))
-            rc = m->sorted ? show_table(q, t, m, err) : copy_table(&q->one->table[t], &m->table[t], err);
+            rc = show_table(q, t, m, err);
     memcpy(m->bias, q->one->bias, sizeof m->bias);
     m->more.event = q->one->more.event;
     if (rc)

@@ -85,7 +85,7 @@ static int lay_out(struct many *q, int table, const bool *has, struct ctr_err *e
     for (int i = 0; i < q->n; i++) {
         const struct lr *loaded = q->v[i].loaded;
         const bool in = has[(size_t)i * (size_t)q->tables + (size_t)table] ||
-                        (loaded && table < loaded->tables && loaded->table[table].used);
+                        (loaded && table < loaded->tables && loaded->table[table].learned);
         t->at[i] = in ? 0 : CTR_LR_NONE;
         any |= in;
     }
@@ -121,16 +121,15 @@ int ctr_lr_variants_reserve(struct shared *t, uint64_t extra, struct ctr_err *er
     return rc;
 }
 
-static int spread_table(struct many *q, int i, int table, const struct ctr_sparse *from, struct ctr_err *err)
+static int spread_table(struct many *q, int i, int table, const struct ctr_keys *from, struct ctr_err *err)
 {
     struct shared *t = &q->table[table];
     struct ctr_lr_piece piece[3];
     const int pieces = ctr_lr_pieces(&q->v[i].loaded->learning, &q->v[i].one->learning, piece);
-    int rc = ctr_lr_variants_reserve(t, from->used, err);
-    uint64_t at = 0;
-    for (const uint8_t *row; !rc && (row = ctr_sparse_next(from, &at));)
-        ctr_lr_move_state(piece, pieces, row,
-                          ctr_lr_states_of(q, t, ctr_sparse_get(&t->keys, ctr_sparse_row_hash(row))) + t->at[i]);
+    int rc = ctr_lr_variants_reserve(t, from->learned, err);
+    uint64_t at = 0, hash;
+    for (const uint8_t *row; !rc && (row = ctr_keys_row(from, &q->v[i].loaded->states, &at, &hash));)
+        ctr_lr_move_state(piece, pieces, row, ctr_lr_states_of(q, t, ctr_sparse_get(&t->keys, hash)) + t->at[i]);
     return rc;
 }
 
@@ -142,7 +141,7 @@ static int spread_loaded(struct many *q, struct ctr_err *err)
         const struct lr *m = q->v[i].loaded;
         struct ctr_lr_piece piece[3];
         for (int k = 0; m && k < m->tables && !rc; k++)
-            if (m->table[k].used)
+            if (m->table[k].learned)
                 rc = spread_table(q, i, k, &m->table[k], err);
         if (!m || rc)
             continue;

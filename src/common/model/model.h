@@ -33,6 +33,7 @@ struct ctr_rows {
     bool one_a_table;      /* no table has more than one entry a row; by column: each input has one */
     bool transposed;       /* one_a_table, x NULL, and entry k of row i lies at hash[k * rows + i]; table: of one row */
     const float *dense;    /* by column: rows x ctr_inputs_dense; NULL: none */
+    const uint32_t *number; /* by entry, also of transposed rows: of the model's `find`; NULL: it was not asked */
 };
 
 /* Columns of a schema bound as features: role feature (keys: uint64, lists of it, weighted keys) and dense (a weighted
@@ -72,7 +73,7 @@ struct ctr_input_info ctr_inputs_info(const struct ctr_inputs *in, int i);
 int ctr_inputs_batch(struct ctr_inputs *in, const struct ctr_batch *b, struct ctr_err *err) CTR_MUST;
 /* Memory that rows lie in. Zero-initialise to start. */
 struct ctr_rowbuf {
-    struct ctr_buf start, hash, table, x, dense, label, weight, day;
+    struct ctr_buf start, hash, table, x, dense, label, weight, day, number;
 };
 void ctr_rowbuf_free(struct ctr_rowbuf *b);
 /* Its rows [from, from + n). *rows lies in `buf` and no longer needs the batch; buf NULL: it is borrowed until the next
@@ -180,6 +181,11 @@ struct ctr_model {
      * memory_bytes 0: no bound. */
     int (*train_rows)(void *learner, const struct ctr_rows *rows, double *score, int64_t memory_bytes,
                       struct ctr_err *err);
+    /* NULL, or what can be done for rows, and is for all that are learned, before train_rows gets them, in their
+     * order, but on another thread: the keys are found. May it be, in this run? */
+    int (*find)(void *learner, struct ctr_rows *rows, struct ctr_buf *number, int64_t memory_bytes,
+                struct ctr_err *err);
+    bool (*finds)(const void *learner, bool checkpoints);
     /* NULL, or scores of rows that are not learned from; between passes. At most params.minibatch rows. */
     int (*evaluate)(void *learner, const struct ctr_rows *rows, double *score, struct ctr_err *err);
     int (*end_pass)(void *learner, struct ctr_err *err); /* the rows of a pass are all there */

@@ -306,7 +306,7 @@ int ctr_learning_words(const struct ctr_learning *l, const struct ctr_event *e, 
 {
     const struct ctr_layout *at = &l->layout;
     uint32_t value = (at->n ? at->n : at->bytes) - at->value;
-    int rc = ctr_buf_printf(text, err, "bytes a table row    %u: hash 8, %s %u", at->bytes,
+    int rc = ctr_buf_printf(text, err, "bytes a state        %u: %s %u", at->bytes - 8,
                             l->optimizer->dual ? "z" : "weight", value);
     if (!rc && at->n)
         rc = ctr_buf_printf(text, err, ", n %u", at->bytes - at->n);

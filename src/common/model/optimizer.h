@@ -125,7 +125,7 @@ bool ctr_learning_is_default(const struct ctr_learning *l);       /* one of the 
 double ctr_learning_root(const struct ctr_learning *l, double n); /* n^power */
 void ctr_learning_start(const struct ctr_learning *l, struct ctr_event *e, uint64_t step); /* after `step` events */
 
-/* Lines of a summary: what a table row holds, in bytes, and what q2.13 cut off. */
+/* Lines of a summary: what a state holds, in bytes, and what q2.13 cut off. */
 int ctr_learning_words(const struct ctr_learning *l, const struct ctr_event *e, struct ctr_buf *text,
                        struct ctr_err *err) CTR_MUST;
 

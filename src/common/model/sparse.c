@@ -21,26 +21,39 @@ enum {
     RANGE_KEYS = 1 << 15, /* unless they are few: an eighth of a large table's keys, twice 16 bytes each */
 };
 
-void ctr_sparse_init(struct ctr_sparse *t, uint32_t stride)
+/* Load, and the part of the slots that is added; in the order of enum ctr_sparse_kind. */
+static const struct {
+    double load;
+    uint64_t part;
+} kinds[] = { { CTR_SPARSE_MAX_LOAD, 5 }, { CTR_SPARSE_DENSE_LOAD, 8 }, { CTR_SPARSE_INDEX_LOAD, 3 } };
+
+static void init(struct ctr_sparse *t, uint32_t stride, enum ctr_sparse_kind kind)
 {
     memset(t, 0, sizeof *t);
     t->stride = stride;
+    t->kind = kind;
+}
+
+void ctr_sparse_init(struct ctr_sparse *t, uint32_t stride)
+{
+    init(t, stride, CTR_SPARSE_ROWS);
 }
 
 void ctr_sparse_init_dense(struct ctr_sparse *t, uint32_t stride)
 {
-    ctr_sparse_init(t, stride);
-    t->dense = true;
+    init(t, stride, CTR_SPARSE_DENSE);
+}
+
+void ctr_sparse_init_index(struct ctr_sparse *t)
+{
+    init(t, CTR_SPARSE_NUMBERED, CTR_SPARSE_INDEX);
 }
 
 void ctr_sparse_free(struct ctr_sparse *t)
 {
     ctr_area_free(&t->area);
     ctr_buf_free(&t->run);
-    uint32_t stride = t->stride;
-    bool dense = t->dense;
-    ctr_sparse_init(t, stride);
-    t->dense = dense;
+    init(t, t->stride, t->kind);
 }
 
 uint64_t ctr_sparse_key(uint64_t h)
@@ -67,11 +80,9 @@ static bool occupied(const struct ctr_sparse *t, uint64_t i)
 /* Slots of the next size that take `rows` rows. */
 static uint64_t size_for(const struct ctr_sparse *t, uint64_t rows)
 {
-    const double load = t->dense ? CTR_SPARSE_DENSE_LOAD : CTR_SPARSE_MAX_LOAD;
-    const uint64_t part = t->dense ? 8 : 5; /* of the size, that is added */
     uint64_t size = t->size ? t->size : FIRST_SLOTS;
-    while ((double)rows > load * (double)size)
-        size += size / part + 1;
+    while ((double)rows > kinds[t->kind].load * (double)size)
+        size += size / kinds[t->kind].part + 1;
     return size;
 }
 
@@ -117,7 +128,7 @@ uint8_t *ctr_sparse_add(struct ctr_sparse *t, uint8_t *empty, uint64_t h)
 /* Room for so many rows, wherever their homes are: they may run over the end. */
 static int make_room(struct ctr_sparse *t, uint64_t rows, struct ctr_err *err)
 {
-    return make_slots(t, CTR_MAX(t->size, t->end) + rows + 1, err);
+    return make_slots(t, CTR_MAX(t->size, t->end) + rows + 2, err); /* two are read behind a home */
 }
 
 static inline __attribute__((always_inline)) void copy_row(uint8_t *to, const uint8_t *from, uint32_t stride)
@@ -182,11 +193,9 @@ static int move_rows(struct ctr_sparse *t, uint64_t slots, struct ctr_err *err)
     if (rc)
         return rc;
     memset(slot(t, first), 0, (last - first) * t->stride);
-    switch (t->stride) { /* known where it is copied, for the rows that most learners have */
-    case 14: put_back(t, first, 14); break;
+    switch (t->stride) { /* known where it is copied, for the tables that most learners have */
+    case CTR_SPARSE_NUMBERED: put_back(t, first, CTR_SPARSE_NUMBERED); break;
     case 16: put_back(t, first, 16); break;
-    case 20: put_back(t, first, 20); break;
-    case 24: put_back(t, first, 24); break;
     default: put_back(t, first, t->stride);
     }
     return 0;
@@ -288,13 +297,8 @@ uint8_t *ctr_sparse_next(const struct ctr_sparse *t, uint64_t *at)
 
 /* ---- in the order of keys ---- */
 
-struct entry {
-    uint64_t key;
-    const uint8_t *row;
-};
-
 /* Least significant digit first; digits in which all keys agree are passed over. Returns where the result lies. */
-static struct entry *radix_sort(struct entry *a, struct entry *b, size_t n)
+static struct ctr_sparse_numbered *radix_sort(struct ctr_sparse_numbered *a, struct ctr_sparse_numbered *b, size_t n)
 {
     for (int shift = 0; shift < 64; shift += 8) {
         size_t count[256] = { 0 }, sum = 0;
@@ -309,7 +313,7 @@ static struct entry *radix_sort(struct entry *a, struct entry *b, size_t n)
         }
         for (size_t i = 0; i < n; i++)
             b[count[a[i].key >> shift & 255]++] = a[i];
-        struct entry *swap = a;
+        struct ctr_sparse_numbered *swap = a;
         a = b;
         b = swap;
     }
@@ -347,44 +351,47 @@ static int make_bounds(const struct ctr_sparse *t, uint64_t **bounds, size_t *n,
 /* Those of `slots` slots from `row` on whose keys lie in [low, low + span], to e. Every slot is written and few are
  * kept: a branch would be foreseen too seldom. Returns how many. */
 static inline __attribute__((always_inline)) size_t collect_slots(const uint8_t *row, uint64_t slots, uint32_t stride,
-                                                                  uint64_t low, uint64_t span, struct entry *e)
+                                                                  uint64_t low, uint64_t span, const bool numbers,
+                                                                  struct ctr_sparse_numbered *e)
 {
     size_t n = 0;
     for (uint64_t i = 0; i < slots; i++, row += stride) {
         const uint64_t h = ctr_sparse_row_hash(row), key = ctr_sparse_key(h);
-        e[n] = (struct entry){ key, row };
+        e[n] = (struct ctr_sparse_numbered){ key, numbers ? ctr_sparse_row_number(row) : (uintptr_t)row };
         n += (key - low <= span) & (h != 0);
     }
     return n;
 }
 
 /* Rows whose keys lie in [low, high]. */
-static int collect(const struct ctr_sparse *t, uint64_t low, uint64_t high, struct ctr_buf *into, struct ctr_err *err)
+static int collect(const struct ctr_sparse *t, uint64_t low, uint64_t high, const bool numbers, struct ctr_buf *into,
+                   struct ctr_err *err)
 {
     enum { SLOTS = 1024 };
     const uint64_t keys = t->used <= RANGE_KEYS ? t->used : t->used / RANGES + t->used / 64 + RANGE_KEYS / 4;
     ctr_buf_clear(into);
-    int rc = ctr_buf_reserve(into, (CTR_MIN(keys, t->used) + SLOTS + 1) * sizeof(struct entry), err);
-    const struct entry zero = { ctr_sparse_key(0), t->zero };
+    int rc = ctr_buf_reserve(into, (CTR_MIN(keys, t->used) + SLOTS + 1) * sizeof(struct ctr_sparse_numbered), err);
+    const struct ctr_sparse_numbered zero = { ctr_sparse_key(0),
+                                              numbers ? ctr_sparse_row_number(t->zero) : (uintptr_t)t->zero };
     if (!rc && t->has_zero && zero.key - low <= high - low)
         rc = ctr_buf_append(into, &zero, sizeof zero, err);
     for (uint64_t i = 0; i < t->end && !rc; i += SLOTS) {
         if ((rc = ctr_buf_reserve(into, SLOTS * sizeof zero, err)))
             break;
         const uint64_t n = CTR_MIN(t->end - i, SLOTS);
-        struct entry *e = (struct entry *)(void *)(into->data + into->len);
+        struct ctr_sparse_numbered *e = (struct ctr_sparse_numbered *)(void *)(into->data + into->len);
         size_t found;
-        switch (t->stride) { /* known, for the rows that most learners have */
-        case 16: found = collect_slots(slot(t, i), n, 16, low, high - low, e); break;
-        case 24: found = collect_slots(slot(t, i), n, 24, low, high - low, e); break;
-        default: found = collect_slots(slot(t, i), n, t->stride, low, high - low, e);
-        }
+        if (numbers)
+            found = collect_slots(slot(t, i), n, CTR_SPARSE_NUMBERED, low, high - low, true, e);
+        else
+            found = collect_slots(slot(t, i), n, t->stride, low, high - low, false, e);
         into->len += found * sizeof *e;
     }
     return rc;
 }
 
-int ctr_sparse_sorted(const struct ctr_sparse *t, ctr_sparse_each *each, void *ctx, struct ctr_err *err)
+static int sorted(const struct ctr_sparse *t, const bool numbers, ctr_sparse_range *range, void *ctx,
+                  struct ctr_err *err)
 {
     struct ctr_buf a = { 0 }, b = { 0 };
     uint64_t *bounds = NULL;
@@ -395,20 +402,46 @@ int ctr_sparse_sorted(const struct ctr_sparse *t, ctr_sparse_each *each, void *c
     for (size_t r = 0; r < n && !rc; r++) {
         if (r && bounds[r] == bounds[r - 1])
             continue;
-        if ((rc = collect(t, r ? bounds[r - 1] + 1 : 0, bounds[r], &a, err)))
+        if ((rc = collect(t, r ? bounds[r - 1] + 1 : 0, bounds[r], numbers, &a, err)))
             break;
         ctr_buf_clear(&b);
         if ((rc = ctr_buf_reserve(&b, a.len, err)))
             break;
-        size_t entries = a.len / sizeof(struct entry);
-        const struct entry *e = radix_sort((struct entry *)(void *)a.data, (struct entry *)(void *)b.data, entries);
-        for (size_t i = 0; i < entries && !rc; i++) {
-            __builtin_prefetch(e[CTR_MIN(i + AHEAD, entries - 1)].row); /* rows of neighbouring keys lie far apart */
-            rc = each(ctx, e[i].key, e[i].row, err);
-        }
+        size_t entries = a.len / sizeof(struct ctr_sparse_numbered);
+        rc = range(ctx,
+                   radix_sort((struct ctr_sparse_numbered *)(void *)a.data,
+                              (struct ctr_sparse_numbered *)(void *)b.data, entries),
+                   entries, err);
     }
     free(bounds);
     ctr_buf_free(&a);
     ctr_buf_free(&b);
     return rc;
+}
+
+struct rows_of {
+    ctr_sparse_each *each;
+    void *ctx;
+};
+
+static int visit_rows(void *ctx, struct ctr_sparse_numbered *e, uint64_t n, struct ctr_err *err)
+{
+    const struct rows_of *v = ctx;
+    int rc = 0;
+    for (uint64_t i = 0; i < n && !rc; i++) {
+        __builtin_prefetch((const void *)(uintptr_t)e[CTR_MIN(i + AHEAD, n - 1)].number); /* they lie far apart */
+        rc = v->each(v->ctx, e[i].key, (const uint8_t *)(uintptr_t)e[i].number, err);
+    }
+    return rc;
+}
+
+int ctr_sparse_sorted(const struct ctr_sparse *t, ctr_sparse_each *each, void *ctx, struct ctr_err *err)
+{
+    struct rows_of v = { each, ctx };
+    return sorted(t, false, visit_rows, &v, err);
+}
+
+int ctr_sparse_sorted_numbers(const struct ctr_sparse *t, ctr_sparse_range *range, void *ctx, struct ctr_err *err)
+{
+    return sorted(t, true, range, ctx, err);
 }

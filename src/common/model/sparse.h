@@ -3,10 +3,9 @@
  * sparse: the table under every model: 64-bit keys -> a row of a few numbers, held inline.
  *
  * Open addressing with linear probing. A row's home is floor(h * size / 2^64), monotone in h, so that the table grows
- * in place: the array is lengthened by a fifth, and runs of rows move up from its end, a few at every
+ * in place: the array is lengthened by a part, and runs of rows move up from its end, a few at every
  * ctr_sparse_reserve. A frontier says who has moved. No second array exists at any time, no call takes long, and a
- * growing table holds at most CTR_SPARSE_SLACK times its rows: 24-byte rows (f64) cost <= 37 bytes a key, 16-byte rows
- * (f32) <= 25.
+ * growing table holds at most CTR_SPARSE_SLACK times its rows: an index <= 19.5 bytes a key.
  *
  * Rows never move between two calls of ctr_sparse_reserve: whoever reserved room for the keys of a block of rows may
  * hold pointers to them through the whole block, and prefetch.
@@ -23,14 +22,22 @@
 #define CTR_SPARSE_DENSE_LOAD   0.875
 #define CTR_SPARSE_DENSE_GROWTH 1.125
 #define CTR_SPARSE_DENSE_SLACK  (CTR_SPARSE_DENSE_GROWTH / CTR_SPARSE_DENSE_LOAD)
+/* The same of an index, whose rows are small: they move less often. */
+#define CTR_SPARSE_INDEX_LOAD   0.82
+#define CTR_SPARSE_INDEX_GROWTH (4.0 / 3)
+#define CTR_SPARSE_INDEX_SLACK  (CTR_SPARSE_INDEX_GROWTH / CTR_SPARSE_INDEX_LOAD)
+enum ctr_sparse_kind { CTR_SPARSE_ROWS, CTR_SPARSE_DENSE, CTR_SPARSE_INDEX };
 
 /* Memory that grows in place where it can and is never copied: address space is reserved ahead, pages come with use. */
 struct ctr_area {
     uint8_t *base;
     size_t bytes;    /* usable */
     size_t reserved; /* of address space */
+    size_t settled;  /* what ctr_area_reserve has moved to huge pages */
 };
 int ctr_area_grow(struct ctr_area *a, size_t bytes, struct ctr_err *err) CTR_MUST; /* new bytes are zero */
+/* The same for what grows little by little: in huge pages, once it is large. */
+int ctr_area_reserve(struct ctr_area *a, size_t bytes, struct ctr_err *err) CTR_MUST;
 void ctr_area_settle(struct ctr_area *a); /* pages that came one by one become huge ones, where that is possible */
 void ctr_area_free(struct ctr_area *a);
 
@@ -51,7 +58,7 @@ struct ctr_sparse {
     uint64_t old_size; /* while growing: homes of rows that have not moved yet are taken from it */
     uint64_t frontier; /* rows whose home by old_size is below it have not moved; 0: not growing */
     uint32_t stride;
-    bool dense;
+    enum ctr_sparse_kind kind;
     bool has_zero;
     uint64_t used;  /* rows, the zero row included */
     uint64_t end;   /* no row lies at or after it */
@@ -63,6 +70,7 @@ struct ctr_sparse {
 
 void ctr_sparse_init(struct ctr_sparse *t, uint32_t stride); /* a multiple of 4, 12 … CTR_SPARSE_MAX_STRIDE */
 void ctr_sparse_init_dense(struct ctr_sparse *t, uint32_t stride);
+void ctr_sparse_init_index(struct ctr_sparse *t); /* rows of CTR_SPARSE_NUMBERED bytes */
 void ctr_sparse_free(struct ctr_sparse *t);
 
 /* Make room for `extra` keys more, and carry a growth on. Pointers into the table are invalid afterwards. */
@@ -92,6 +100,15 @@ static inline uint64_t ctr_sparse_row_hash(const uint8_t *row)
     return h;
 }
 
+/* Of rows of CTR_SPARSE_NUMBERED bytes: a number behind the hash. */
+enum { CTR_SPARSE_NUMBERED = 12 };
+static inline uint32_t ctr_sparse_row_number(const uint8_t *row)
+{
+    uint32_t number;
+    memcpy(&number, row + 8, sizeof number);
+    return number;
+}
+
 /* The row of h, or NULL. `row` is its home. */
 static inline uint8_t *ctr_sparse_find_from(const struct ctr_sparse *t, uint8_t *row, uint64_t h)
 {
@@ -106,20 +123,13 @@ static inline uint8_t *ctr_sparse_find(const struct ctr_sparse *t, uint64_t h)
 }
 
 /* Vectorised loops over keys and their homes, for every instruction set the same. */
-struct ctr_sparse_homes {
-    /* Of each of k tables; sizes <= UINT32_MAX. */
-    uint8_t *const *rows;
-    const uint64_t *size, *old_size, *frontier;
-};
 struct ctr_sparse_kernel {
     const char *name;
     void (*hash)(const uint64_t *restrict key, int64_t n, uint64_t *restrict h); /* ctr_sparse_hash */
-    /* ctr_sparse_home of h[i] in table i */
-    void (*home)(const struct ctr_sparse_homes *t, uint64_t stride, const uint64_t *restrict h, int64_t k,
-                 uint8_t **restrict home);
-    /* k <= 64 homes become the slots of their hashes where these stand at home or behind it; of the others, and of
-     * hashes of 0, the bits are returned. */
-    uint64_t (*find)(const uint64_t *restrict h, uint64_t stride, int64_t k, uint8_t **restrict slot);
+    void (*homes)(const struct ctr_sparse *t, const uint64_t *restrict h, int64_t n, uint8_t **restrict home);
+    /* Of an index: the numbers of k <= 64 hashes that stand at home or behind it; the bits of the others, and of hashes
+     * of 0, are returned. Reads up to 12 bytes behind the row behind a home. */
+    uint64_t (*find)(const uint64_t *restrict h, uint8_t *const *restrict home, int64_t k, uint32_t *restrict number);
 };
 const struct ctr_sparse_kernel *ctr_sparse_kernel_at(int i); /* by enum ctr_cpu; NULL past the end */
 const struct ctr_sparse_kernel *ctr_sparse_kernel_best(void);
@@ -150,5 +160,14 @@ uint8_t *ctr_sparse_next(const struct ctr_sparse *t, uint64_t *at);
  * ascending order, with their rows. It may fail. */
 typedef int ctr_sparse_each(void *ctx, uint64_t key, const uint8_t *row, struct ctr_err *err);
 int ctr_sparse_sorted(const struct ctr_sparse *t, ctr_sparse_each *each, void *ctx, struct ctr_err *err) CTR_MUST;
+
+/* The same of a table whose rows hold a number of 32 bits behind the hash: of many keys at a time, which the callee may
+ * change. */
+struct ctr_sparse_numbered {
+    uint64_t key, number;
+};
+typedef int ctr_sparse_range(void *ctx, struct ctr_sparse_numbered *e, uint64_t n, struct ctr_err *err);
+int ctr_sparse_sorted_numbers(const struct ctr_sparse *t, ctr_sparse_range *range, void *ctx,
+                              struct ctr_err *err) CTR_MUST;
 
 #endif

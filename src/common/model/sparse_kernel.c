@@ -13,30 +13,41 @@ BODY void hash_body(const uint64_t *restrict key, int64_t n, uint64_t *restrict 
         h[i] = ctr_sparse_hash(key[i]);
 }
 
-BODY void home_body(const struct ctr_sparse_homes *t, uint64_t stride, const uint64_t *restrict h, int64_t k,
-                    uint8_t **restrict home)
+BODY void homes_body(const struct ctr_sparse *t, const uint64_t *restrict h, int64_t n, uint8_t **restrict home)
 {
-    uint8_t *const *restrict rows = t->rows;
-    const uint64_t *restrict size = t->size, *restrict old_size = t->old_size, *restrict frontier = t->frontier;
-    for (int64_t i = 0; i < k; i++) {
-        uint64_t top = h[i] >> 32, at = top * size[i] >> 32, before = top * old_size[i] >> 32;
-        home[i] = rows[i] + (before < frontier[i] ? before : at) * stride;
+    const uint64_t size = t->size, old_size = t->old_size, frontier = t->frontier, stride = t->stride;
+    uint8_t *const rows = t->rows;
+    for (int64_t i = 0; i < n && size <= UINT32_MAX; i++) {
+        uint64_t top = h[i] >> 32, at = top * size >> 32, before = top * old_size >> 32;
+        home[i] = rows + (before < frontier ? before : at) * stride;
     }
+    for (int64_t i = 0; i < n && size > UINT32_MAX; i++)
+        home[i] = ctr_sparse_home(t, h[i]);
 }
 
 enum { LANES = 8 };
 typedef uint64_t two __attribute__((vector_size(2 * sizeof(uint64_t))));
 typedef uint64_t lanes __attribute__((vector_size(LANES * sizeof(uint64_t))));
+typedef uint32_t halves __attribute__((vector_size(LANES * sizeof(uint32_t))));
 typedef int8_t lane_bytes __attribute__((vector_size(LANES)));
 
-/* The first words of eight rows, by pairs: a lane at a time would be a chain of eight. */
-BODY void row_hashes(uint8_t *const *row, uint64_t offset, lanes *h)
+/* The hashes and the numbers of the rows that lie `offset` bytes behind eight homes: 16 bytes are loaded, of which the
+ * last four are the next row's. */
+BODY void load_rows(uint8_t *const *home, uint64_t offset, lanes *hash, halves *number)
 {
-    two p[LANES / 2];
-    for (int i = 0; i < LANES / 2; i++)
-        p[i] = (two){ ctr_sparse_row_hash(row[2 * i] + offset), ctr_sparse_row_hash(row[2 * i + 1] + offset) };
-    *h = __builtin_shufflevector(__builtin_shufflevector(p[0], p[1], 0, 1, 2, 3),
-                                 __builtin_shufflevector(p[2], p[3], 0, 1, 2, 3), 0, 1, 2, 3, 4, 5, 6, 7);
+    two row[LANES], low[LANES / 2], high[LANES / 2];
+    for (int i = 0; i < LANES; i++)
+        memcpy(&row[i], home[i] + offset, sizeof row[i]);
+    for (int i = 0; i < LANES / 2; i++) {
+        low[i] = __builtin_shufflevector(row[2 * i], row[2 * i + 1], 0, 2);
+        high[i] = __builtin_shufflevector(row[2 * i], row[2 * i + 1], 1, 3);
+    }
+    *hash = __builtin_shufflevector(__builtin_shufflevector(low[0], low[1], 0, 1, 2, 3),
+                                    __builtin_shufflevector(low[2], low[3], 0, 1, 2, 3), 0, 1, 2, 3, 4, 5, 6, 7);
+    const lanes behind =
+        __builtin_shufflevector(__builtin_shufflevector(high[0], high[1], 0, 1, 2, 3),
+                                __builtin_shufflevector(high[2], high[3], 0, 1, 2, 3), 0, 1, 2, 3, 4, 5, 6, 7);
+    *number = __builtin_convertvector(behind, halves);
 }
 
 /* A bit a lane, of lanes that are 0 or all ones. */
@@ -48,30 +59,31 @@ BODY uint64_t lane_bits(const lanes *v)
     return (word & 0x8040201008040201u) * 0x0101010101010101u >> 56;
 }
 
-/* Of eight entries: the slot is the home or the one behind it; bits of those where it is neither. */
-BODY uint64_t find_lanes(const uint64_t *restrict h, uint64_t stride, uint8_t **restrict slot)
+/* Of eight keys: their row is the home or the one behind it; bits of those where it is neither. */
+BODY uint64_t find_lanes(const uint64_t *restrict h, uint8_t *const *restrict home, uint32_t *restrict number)
 {
-    lanes first, next, hash, at;
-    row_hashes(slot, 0, &first);
-    row_hashes(slot, stride, &next);
+    lanes first, next, hash;
+    halves first_number, next_number;
+    load_rows(home, 0, &first, &first_number);
+    load_rows(home, CTR_SPARSE_NUMBERED, &next, &next_number);
     memcpy(&hash, h, sizeof hash);
-    memcpy(&at, slot, sizeof at);
     const lanes behind = (lanes)(first != hash), none = (behind & (lanes)(next != hash)) | (lanes)(hash == 0);
-    at += behind & ~none & stride;
-    memcpy(slot, &at, sizeof at);
+    const halves take = __builtin_convertvector(behind, halves);
+    const halves found = (first_number & ~take) | (next_number & take);
+    memcpy(number, &found, sizeof found);
     return lane_bits(&none);
 }
 
-BODY uint64_t find_body(const uint64_t *restrict h, uint64_t stride, int64_t k, uint8_t **restrict slot)
+BODY uint64_t find_body(const uint64_t *restrict h, uint8_t *const *restrict home, int64_t k, uint32_t *restrict number)
 {
     uint64_t bits = 0;
     int64_t i = 0;
     for (; i + LANES <= k; i += LANES)
-        bits |= find_lanes(h + i, stride, slot + i) << i;
+        bits |= find_lanes(h + i, home + i, number + i) << i;
     for (; i < k; i++) {
-        const uint64_t behind = ctr_sparse_row_hash(slot[i]) != h[i],
-                       none = (behind & (ctr_sparse_row_hash(slot[i] + stride) != h[i])) | !h[i];
-        slot[i] += behind > none ? stride : 0;
+        const uint64_t behind = ctr_sparse_row_hash(home[i]) != h[i],
+                       none = (behind & (ctr_sparse_row_hash(home[i] + CTR_SPARSE_NUMBERED) != h[i])) | !h[i];
+        number[i] = ctr_sparse_row_number(home[i] + (behind ? CTR_SPARSE_NUMBERED : 0));
         bits |= none << i;
     }
     return bits;
@@ -82,22 +94,22 @@ BODY uint64_t find_body(const uint64_t *restrict h, uint64_t stride, int64_t k, 
     {                                                                                                                  \
         hash_body(key, n, h);                                                                                          \
     }                                                                                                                  \
-    attributes static void home_##isa(const struct ctr_sparse_homes *t, uint64_t stride, const uint64_t *restrict h,   \
-                                      int64_t k, uint8_t **restrict home)                                              \
+    attributes static void homes_##isa(const struct ctr_sparse *t, const uint64_t *restrict h, int64_t n,              \
+                                       uint8_t **restrict home)                                                        \
     {                                                                                                                  \
-        home_body(t, stride, h, k, home);                                                                              \
+        homes_body(t, h, n, home);                                                                                     \
     }                                                                                                                  \
-    attributes static uint64_t find_##isa(const uint64_t *restrict h, uint64_t stride, int64_t k,                      \
-                                          uint8_t **restrict slot)                                                     \
+    attributes static uint64_t find_##isa(const uint64_t *restrict h, uint8_t *const *restrict home, int64_t k,        \
+                                          uint32_t *restrict number)                                                   \
     {                                                                                                                  \
-        return find_body(h, stride, k, slot);                                                                          \
+        return find_body(h, home, k, number);                                                                          \
     }
 
 CTR_EACH_ISA(DEFINE_KERNEL)
 
 #define KERNEL_ROW(isa)                                                                                                \
     {                                                                                                                  \
-#isa, hash_##isa, home_##isa, find_##isa                                                                       \
+#isa, hash_##isa, homes_##isa, find_##isa                                                                      \
     }
 static const struct ctr_sparse_kernel kernels[] = CTR_ISA_TABLE(KERNEL_ROW);
 

@@ -215,6 +215,7 @@ static int64_t known_rows(const struct ctr_trainer *t)
 
 static int start_feed(struct ctr_trainer *t, struct ctr_reader *r, struct ctr_err *err)
 {
+    const struct ctr_model *model = t->job.model;
     const struct ctr_feed_opts o = {
         .reader = r,
         .in = t->in,
@@ -231,6 +232,9 @@ static int start_feed(struct ctr_trainer *t, struct ctr_reader *r, struct ctr_er
         .ctx = t->job.ctx,
         .idle_ms = t->job.idle_ms,
         .stop = t->job.stop,
+        .find = model->finds && model->finds(t->learner, t->job.checkpoint) ? model->find : NULL,
+        .finder = t->learner,
+        .memory_bytes = t->job.memory_bytes,
     };
     return ctr_feed_new(&t->feed, &o, err);
 }
