@@ -232,6 +232,33 @@ static void test_apply(void)
     ctr_cal_map_free(m);
 }
 
+/* Between many knots: found by what was found before, and without. */
+static void test_knots(void)
+{
+    enum { KNOTS = 200 };
+    static char text[KNOTS * 64];
+    size_t n = 0;
+    struct ctr_cal_map *m = NULL;
+    int64_t hint = 0, wrong = 0;
+    for (int i = 0; i < KNOTS; i++)
+        n += (size_t)snprintf(text + n, sizeof text - n, "- - isotonic-linear knot %.4f %.4f ", i / 256.0, i / 512.0);
+    put_map(text);
+    must(ctr_cal_map_load(&m, path, &err));
+    for (int i = 0; i < 2000; i++) {
+        double score = (double)(ctr_random64(1, 2, (uint64_t)i / 3 * (i % 3 != 0)) % 1000) / 1000, none = 0;
+        int64_t no_hint = 0;
+        none = ctr_cal_map_apply(m, 0, score, &no_hint);
+        wrong += fabs(none - ctr_cal_map_apply(m, 0, score, &hint)) > 0 ||
+                 fabs(none - CTR_MIN(score, 199 / 256.0) / 2) > 1e-3;
+    }
+    ok(!wrong, "between %d knots: %d wrong", KNOTS, (int)wrong);
+    ctr_cal_map_free(m);
+    put_map(POWER);
+    must(ctr_cal_map_load(&m, path, &err));
+    ok(ctr_cal_map_apply(m, 0, 1, &hint) == 1 && ctr_cal_map_apply(m, 0, .01, &hint) < 1, "power ends at 1");
+    ctr_cal_map_free(m);
+}
+
 static void test_memory(void)
 {
     struct ctr_buf text = { 0 };
@@ -259,6 +286,7 @@ int main(void)
     test_schemas();
     test_round_trip();
     test_apply();
+    test_knots();
     test_memory();
     return done_testing();
 }

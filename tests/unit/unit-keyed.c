@@ -114,8 +114,63 @@ static void test_lookups(enum ctr_type t, int repeat, enum ctr_compression how)
     ctr_schema_free(&s);
 }
 
+/* Another first key in the footer, of the same length, sealed again: it must be a value of the type of the key. */
+static void test_footer(enum ctr_type t, const char *key, const char *says)
+{
+    struct ctr_schema s = { 0 };
+    struct ctr_keyed *k = NULL;
+    static char p[1 << 16];
+    char hex[33];
+    make_schema(&s, t);
+    must(write_file(&s, 333, 1, true, CTR_PLAIN), "write");
+    FILE *f = fopen(path, "r+b");
+    size_t n = f ? fread(p, 1, sizeof p, f) : 0;
+    int32_t length;
+    memcpy(&length, p + n - 10, 4);
+    char *footer = p + n - 10 - length, *keys = memmem(footer, (size_t)length, "ctr.keys", 9);
+    char *digits = memmem(footer, (size_t)length, "ctr.xxh3", 9);
+    keys += 12 + 4; /* the text begins after its length */
+    while (*keys != ',')
+        keys++;
+    memcpy(keys + 1, key, strlen(key)); /* the second block's */
+    for (digits += 9; strspn(digits, "0123456789abcdef") < 32; digits++)
+        ;
+    memset(digits, '0', 32);
+    struct ctr_hash128 h = ctr_hash128(footer, (size_t)length);
+    snprintf(hex, sizeof hex, "%016llx%016llx", (unsigned long long)h.hi, (unsigned long long)h.lo);
+    memcpy(digits, hex, 32);
+    rewind(f);
+    must(fwrite(p, 1, n, f) == n && !fclose(f) ? 0 : -1, "put");
+    int rc = ctr_keyed_open(&k, path, &err);
+    ok(says ? rc == CTR_EDATA && strstr(err.what, says) : rc == 0, "%s, keys '%s': %s", ctr_types[t].name, key,
+       rc < 0 ? err.what : "read");
+    ctr_keyed_free(k);
+    ctr_schema_free(&s);
+}
+
 int main(void)
 {
+    static const struct {
+        enum ctr_type t;
+        const char *key, *says;
+    } footers[] = {
+        { CTR_I64, "1", NULL },
+        { CTR_I64, "x", "the keys in the footer are damaged" },
+        { CTR_U64, "x", "keys in the footer are" },
+        { CTR_F64, "x", "keys in the footer are" },
+        { CTR_TIME, "x", "keys in the footer are" },
+        { CTR_UTF8, "x", NULL },
+        { CTR_UTF8, "%ZZ", "keys in the footer are" },
+        { CTR_UTF8, "%2Z", "keys in the footer are" },
+        { CTR_UTF8, "%/0", "keys in the footer are" },
+        { CTR_UTF8, "%:0", "keys in the footer are" },
+        { CTR_UTF8, "%@0", "keys in the footer are" },
+        { CTR_UTF8, "%G0", "keys in the footer are" },
+        { CTR_UTF8, "%4F", NULL },
+        { CTR_UTF8, "%,%", "keys in the footer are" },
+        { CTR_UTF8, "%-,", "keys in the footer are" },
+        { CTR_UTF8, ",", "the footer has" },
+    };
     static const enum ctr_type t[] = { CTR_I64, CTR_U64, CTR_UTF8, CTR_TIME, CTR_F64 };
     struct ctr_schema s = { 0 };
     struct ctr_keyed *k;
@@ -130,6 +185,8 @@ int main(void)
     ok(ctr_keyed_open(&k, path, &err) == 0, "nothing but a null");
     ctr_keyed_free(k);
     ctr_schema_free(&s);
+    for (size_t i = 0; i < CTR_COUNT(footers); i++)
+        test_footer(footers[i].t, footers[i].key, footers[i].says);
     unlink(path);
     return done_testing();
 }

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -184,7 +185,13 @@ static void test_kinds(void)
     close(pt);
     ok(says(read_all("/tmp", NULL), "is a directory"), "a directory");
     ok(says(read_all("/nowhere", NULL), "cannot open: No such file"), "nothing");
+    int pair[2];
+    must(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) | dup2(pair[0], 0));
+    close(pair[0]);
+    close(pair[1]);
+    ok(says(read_all("-", NULL), "is empty, without even a schema: "), "a socket: %s", err.what);
     const struct ctr_reader_opts follow = { .follow = true, .idle = idle };
+    ok(says(read_all("-", &follow), "is empty"), "stdin that is followed, and ends");
     ok(says(read_all(ipc_path, &follow), "is an IPC file, which does not grow: only streams can be followed"),
        "an IPC file cannot be followed");
     int from = open(path, O_RDONLY);
@@ -230,6 +237,11 @@ static void test_follow(void)
        "a file that grows, and then no more");
     idle_limit = 4;
     const struct ctr_reader_opts still = { .idle = idle, .idle_ms = 1, .follow = true };
+    failing = FSTAT, countdown = 2, fail_with = EIO;
+    ok(says(read_all(grows, &still), "reading was given up") && rows == 6 && countdown < 1,
+       "it cannot be asked whether it is shorter");
+    failing = NONE;
+    idle_limit = 4;
     struct ctr_reader *r;
     const struct ctr_batch *b;
     char *paths[] = { grows };
@@ -277,9 +289,15 @@ static void test_maps(void)
     }
     ok(named == 256 && good == FILES && !ctr_mapped_file(&err) && !ctr_mapped_file(NULL),
        "%d files mapped at a time, %d of them by name", FILES, named);
-    for (int i = FILES; i--;)
+    for (int i = FILES; --i;)
         ctr_reader_free(r[i]);
-    ok(!ctr_mapped_file(b), "none is left");
+    const uint8_t *at = b->col[0].data;
+    must(ctr_reader_next(r[0], &b, &err));
+    at = b->col[0].data;
+    ok(ctr_mapped_file(at) && !ctr_mapped_file(at + (1 << 20)) && !ctr_mapped_file(at - (1 << 20)),
+       "the pages of one, not those around");
+    ctr_reader_free(r[0]);
+    ok(!ctr_mapped_file(at), "none is left");
 }
 
 int main(void)

@@ -79,12 +79,56 @@ static void test_writer_states(void)
     int rc = ctr_writer_batch(w, ctr_batchbuf_view(&b), &err);
     rc = rc < 0 ? rc : ctr_writer_flush(w, &err);
     ok(says(rc, CTR_ESYS, "No space left"), "a full disk");
+    ok(says(ctr_writer_batch(w, ctr_batchbuf_view(&b), &err), CTR_EDATA, "after its end"),
+       "after a failure nothing is written");
     ok(ctr_writer_flush(w, &err) == 0 && says(ctr_writer_finish(w, &err), CTR_EDATA, "after a failure"),
        "after it there is no end: the stream shall not look whole");
     ctr_writer_free(w);
     ctr_out_free(o);
     ctr_batchbuf_free(&b);
     ctr_schema_free(&s);
+}
+
+/* Texts that no reader would take. */
+static void test_texts(void)
+{
+    for (int how = 0; how < 3; how++) {
+        struct ctr_schema s = { 0 };
+        struct ctr_writer *w = NULL;
+        struct ctr_out *o = open_out();
+        must(ctr_schema_add(&s, how ? "a" : "a\xff", CTR_I64, &err), "add");
+        if (how)
+            must(ctr_meta_set(how == 1 ? &s.meta : &s.f[0].meta, "key", "\xff", &err), "meta");
+        ok(says(ctr_writer_open(&w, o, &s, NULL, &err), CTR_EDATA,
+                how ? "the metadata key is not UTF-8" : "the name of column 1 is not UTF-8"),
+           "%s", err.what);
+        ctr_writer_free(w);
+        ctr_out_free(o);
+        ctr_schema_free(&s);
+    }
+}
+
+/* Rows without columns are counted, and read again. */
+static void test_no_columns(void)
+{
+    struct ctr_schema s = { 0 };
+    struct ctr_writer *w;
+    struct ctr_reader *r;
+    const struct ctr_batch *b;
+    char *paths[] = { path };
+    int64_t rows = 0, batches = 0;
+    struct ctr_out *o = open_out();
+    must(ctr_writer_open(&w, o, &s, &(struct ctr_writer_opts){ .batch_rows = 10 }, &err), "open");
+    must(ctr_writer_batch(w, &(struct ctr_batch){ .schema = &s, .rows = 25 }, &err), "batch");
+    must(ctr_writer_finish(w, &err), "finish");
+    must(ctr_out_commit(o, &err), "commit");
+    ctr_writer_free(w);
+    ctr_out_free(o);
+    must(ctr_reader_open(&r, paths, 1, NULL, &err), "read");
+    for (; ctr_reader_next(r, &b, &err) > 0; batches++)
+        rows += b->rows;
+    ok(rows == 25 && batches == 3, "25 rows without columns in batches of 10: %d in %d", (int)rows, (int)batches);
+    ctr_reader_free(r);
 }
 
 static void test_types(void)
@@ -198,6 +242,10 @@ static void test_provenance(void)
     struct ctr_schema s = { 0 };
     must(ctr_schema_provenance(&s, "a", "--where 'x\n> 1'", &err), "first");
     ok(!strchr(ctr_meta_get(&s.meta, CTR_META_PG), '\n'), "a line break in an option does not break the line");
+    must(ctr_schema_provenance(&s, "a", "--delimiter \xa7", &err), "latin1");
+    ok(strstr(ctr_meta_get(&s.meta, CTR_META_PG), "--delimiter ?"), "a byte of latin1 does not make it no text");
+    must(ctr_meta_set(&s.meta, CTR_META_PG, NULL, &err), "again");
+    must(ctr_schema_provenance(&s, "a", "--where 'x\n> 1'", &err), "first");
     must(ctr_schema_provenance(&s, "b", NULL, &err), "second");
     must(ctr_schema_provenance(&s, "b", "--x", &err), "third");
     must(ctr_schema_provenance(&s, "b", "--y", &err), "fourth");
@@ -217,6 +265,8 @@ int main(void)
     snprintf(to, sizeof to, "/dev/fd/%d", fd);
     test_writer_states();
     test_types();
+    test_texts();
+    test_no_columns();
     test_identity();
     test_keys();
     test_provenance();

@@ -308,13 +308,13 @@ static void test_parts(const struct ctr_schema *s)
        "a stream has no parts");
 }
 
-static void test_bundle(const struct ctr_schema *all)
+/* Sections `names`, the first of which says that there are those of `sections` (NULL: it says nothing). */
+static void write_bundle(const struct ctr_schema *all, const char *const *names, int n, const char *sections)
 {
     struct ctr_schema s = { 0 };
     struct ctr_out *o;
     must(ctr_out_open(&o, path, 0, &err), "out");
-    static const char *const names[] = { "lr", "vocab.a", "vocab.b" };
-    for (int k = 0; k < 3; k++) {
+    for (int k = 0; k < n; k++) {
         struct ctr_writer *w;
         struct made m;
         ctr_schema_free(&s);
@@ -322,7 +322,7 @@ static void test_bundle(const struct ctr_schema *all)
             must(ctr_schema_add_field(&s, &all->f[i], NULL, &err), "field");
         must(ctr_meta_set(&s.meta, CTR_META_SECTION, names[k], &err), "meta");
         if (!k)
-            must(ctr_meta_set(&s.meta, CTR_META_SECTIONS, "lr,vocab.a,vocab.b", &err), "meta");
+            must(ctr_meta_set(&s.meta, CTR_META_SECTIONS, sections, &err), "meta");
         made_init(&m, &s);
         must(ctr_writer_open(&w, o, &s, NULL, &err), "writer");
         must(ctr_writer_batch(w, make_batch(&m, &s, 0, 10 + k, 1, 0), &err), "batch");
@@ -333,8 +333,40 @@ static void test_bundle(const struct ctr_schema *all)
     must(ctr_out_commit(o, &err), "commit");
     ctr_out_free(o);
     ctr_schema_free(&s);
+}
 
+static void test_bundle(const struct ctr_schema *all)
+{
+    static const char *const names[] = { "lr", "vocab.a", "vocab.b" };
+    static const char *const three = "lr,vocab.a,vocab.b";
+    static const struct {
+        const char *names[3], *sections;
+        bool whole; /* read as a bundle */
+        const char *says;
+    } bad[] = {
+        { { "lr", "vocab.a" }, "lr,vocab.a,vocab.b", true, "truncated: section 'vocab.b' is missing" },
+        { { "lr", "vocab.b", "vocab.a" }, "lr,vocab.a,vocab.b", true, "section 'vocab.a' is missing" },
+        { { "lr", NULL, "vocab.b" }, "lr,vocab.a,vocab.b", true, "section 'vocab.a' is missing" },
+        { { "lr", "vocab.a" }, NULL, false, "is a bundle of sections (lr, vocab.a, …)" },
+        { { "lr", NULL, "vocab.b" }, NULL, false, "is a bundle of sections (lr, (unnamed), …)" },
+        { { NULL, "lr" }, NULL, false, "is a bundle of sections ((unnamed), lr, …)" },
+    };
     char *paths[] = { path }, d[33];
+    for (size_t i = 0; i < CTR_COUNT(bad); i++) {
+        struct ctr_reader *q;
+        const struct ctr_batch *rows;
+        int n = bad[i].names[2] ? 3 : 2, code;
+        write_bundle(all, bad[i].names, n, bad[i].sections);
+        err = (struct ctr_err){ 0 };
+        code = ctr_reader_open(&q, paths, 1, &(struct ctr_reader_opts){ .sections = bad[i].whole }, &err);
+        while (code >= 0 && bad[i].whole && (code = ctr_reader_section(q, &err)) > 0)
+            ;
+        while (code >= 0 && !bad[i].whole && (code = ctr_reader_next(q, &rows, &err)) > 0)
+            ;
+        ok(code == CTR_EDATA && strstr(err.what, bad[i].says), "a bundle: %s", err.what);
+        ctr_reader_free(q);
+    }
+    write_bundle(all, names, 3, three);
     ok(read_rows(paths, 1, NULL, d, NULL) == CTR_EDATA && strstr(err.what, "lr, vocab.a, vocab.b"),
        "a bundle is refused");
     struct ctr_reader *r;

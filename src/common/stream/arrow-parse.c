@@ -88,7 +88,7 @@ static const char *path_of(const struct arrow_field *f, char *path)
 {
     const struct arrow_field *up[ARROW_MAX_DEPTH + 1];
     int n = 0, at = 0;
-    for (; f && n <= ARROW_MAX_DEPTH; f = f->up)
+    for (; f; f = f->up) /* read_fields bounds how many */
         up[n++] = f;
     path[0] = 0;
     while (n-- && at < PATH_MAX_BYTES)

@@ -44,7 +44,7 @@ void ctr_data_free(struct arrow_data *d)
 
 int ctr_data_node(const struct arrow_data *d, int node, int64_t *rows, int64_t *nulls, struct ctr_err *err)
 {
-    if (node < 0 || (size_t)node >= d->m->nnodes)
+    if ((size_t)node >= d->m->nnodes)
         return ctr_fail(err, CTR_EDATA, "a batch has fewer columns than its schema");
     *rows = ctr_fb_load64(d->m->nodes + 16 * (size_t)node);
     *nulls = ctr_fb_load64(d->m->nodes + 16 * (size_t)node + 8);
@@ -89,7 +89,7 @@ static int verify(struct arrow_data *d, int i, int64_t offset, int64_t length, s
 static int prepare(struct arrow_data *d, int i, int64_t need, int64_t *offset, int64_t *length, struct ctr_err *err)
 {
     const struct arrow_message *m = d->m;
-    if (i < 0 || (size_t)i >= m->nbuffers)
+    if ((size_t)i >= m->nbuffers)
         return ctr_fail(err, CTR_EDATA, "a batch has fewer buffers than its schema needs");
     *offset = ctr_fb_load64(m->buffers + 16 * (size_t)i);
     *length = ctr_fb_load64(m->buffers + 16 * (size_t)i + 8);

@@ -54,12 +54,10 @@ static unsigned table_layout(const struct ctr_fb_slot *s, int n, uint16_t *off)
     return end;
 }
 
-/* Where the table begins. */
+/* Where the table begins; Arrow's have at most 7 fields. */
 static size_t put_table(struct ctr_fbw *w, struct ctr_fb_slot *s, int n)
 {
     uint16_t vt[2 + 16] = { 0 };
-    if (n > 16)
-        n = 16;
     unsigned size = table_layout(s, n, vt + 2);
     vt[0] = (uint16_t)(4 + 2 * n);
     vt[1] = (uint16_t)size;

@@ -85,9 +85,7 @@ static int walk_field(struct walk *w, const struct arrow_field *f, const char *n
     struct walk before = *w;
     enum ctr_type type;
     int rc;
-    if (w->depth >= ARROW_MAX_DEPTH)
-        return ctr_fail(w->err, CTR_EDATA, "columns are nested deeper than %d", ARROW_MAX_DEPTH);
-    w->path[w->depth++] = f;
+    w->path[w->depth++] = f; /* arrow-parse.c bounds the depth */
     w->dict |= f->dict && !w->list;
     if (scalar_type(f, &type)) {
         rc = leaf_add(w, name, meta, type);

@@ -350,7 +350,7 @@ static int decode_list(struct where *w, int i, int b, int level, struct ctr_err 
 #define NARROW(T)                                                                                                      \
     for (int64_t k = 0; k < rows; k++) {                                                                               \
         int64_t v = (int64_t)((const T *)p)[k];                                                                        \
-        to[k] = ctr_col_null(c, k) ? 0 : v >= 0 && v < n ? (int32_t)v : -1;                                            \
+        to[k] = ctr_col_null(c, k) ? 0 : (uint64_t)v < (uint64_t)n ? (int32_t)v : -1;                                  \
     }
 
 /* Indices of any width as int32; all of those that are not null lie in [0, n). */
@@ -415,16 +415,16 @@ static int decode_indices(struct where *w, int i, int b, int level, struct ctr_e
     struct arrow_dict *dict = w->l->dict[i];
     struct arrow_level *lv = &w->st->lv[level];
     const uint8_t *p;
-    int64_t n = dict && dict->ready ? dict->col.rows : 0;
+    int64_t n = dict ? dict->col.rows : 0; /* nothing is read after a dictionary that failed */
     int rc = ctr_data_buffer(w->d, b + 1, lv->col.rows * (f->index_bits / 8), &p, NULL, err);
-    if (rc >= 0 && lv->col.rows > lv->col.nulls && !(dict && dict->ready))
+    if (rc >= 0 && lv->col.rows > lv->col.nulls && !dict)
         rc = ctr_fail(err, CTR_EDATA, "its dictionary has not come");
     if (rc >= 0)
         rc = narrow(f, p, n, lv, err);
     if (rc < 0)
         return rc;
     struct ctr_field as = value_field(w->l, level);
-    if (!dict || !dict->ready) { /* no rows, or nulls only */
+    if (!dict) { /* no rows, or nulls only */
         const struct ctr_col c = lv->col;
         lv->col.dict = NULL;
         if (!lv->gathered_set)

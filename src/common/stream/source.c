@@ -112,7 +112,7 @@ static int map_file(struct arrow_source *s, const struct stat *sb, struct ctr_er
 int ctr_source_open(struct arrow_source *s, const char *path, const struct ctr_reader_opts *opts,
                     struct ctr_reader_stats *st, struct ctr_err *err)
 {
-    bool is_stdin = !path || !strcmp(path, "-");
+    bool is_stdin = !strcmp(path, "-");
     struct stat sb;
     *s = (struct arrow_source){ .fd = -1, .opts = opts, .stats = st };
     int rc = ctr_strdup(&s->name, is_stdin ? "stdin" : path, err);
@@ -138,8 +138,7 @@ int ctr_source_open(struct arrow_source *s, const char *path, const struct ctr_r
         (void)fcntl(s->fd, F_SETPIPE_SZ, PIPE_BYTES); /* fails where the limit is lower: slower, not wrong */
     s->pollable = !S_ISREG(sb.st_mode) && opts->idle;
     s->grows = S_ISREG(sb.st_mode) && opts->follow;
-    if (rc >= 0)
-        rc = ctr_buf_reserve(&s->look, LOOK_BYTES, err);
+    rc = ctr_buf_reserve(&s->look, LOOK_BYTES, err);
     if (rc >= 0)
         rc = map_file(s, &sb, err);
     if (rc >= 0 && s->map && opts->follow)

@@ -53,7 +53,7 @@ void ctr_writer_free(struct ctr_writer *w)
 
 int64_t ctr_writer_rows(const struct ctr_writer *w)
 {
-    return w->rows + (w->pending_set ? ctr_batchbuf_rows(&w->pending) : 0);
+    return w->rows + ctr_batchbuf_rows(&w->pending);
 }
 
 const struct ctr_schema *ctr_writer_schema(const struct ctr_writer *w)
@@ -126,7 +126,7 @@ static uint64_t body_id(const struct arrow_body *b)
 
 static int write_pending(struct ctr_writer *w, struct ctr_err *err)
 {
-    int64_t n = w->pending_set ? ctr_batchbuf_rows(&w->pending) : 0;
+    int64_t n = ctr_batchbuf_rows(&w->pending);
     if (!n)
         return 0;
     int rc = write_batch(w, ctr_batchbuf_view(&w->pending)->col, 0, n, NULL, err);
