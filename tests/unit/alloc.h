@@ -16,6 +16,7 @@
 
 static bool alloc_armed;
 static long alloc_countdown, alloc_live; /* allocations to go; made while armed and not freed since */
+static size_t alloc_at_least;            /* smaller ones do not fail, and do not count */
 
 static inline void alloc_arm(long n)
 {
@@ -41,9 +42,9 @@ void *__libc_realloc(void *p, size_t n);
 void *__libc_memalign(size_t align, size_t n);
 void __libc_free(void *p);
 
-static bool alloc_fails(void)
+static bool alloc_fails(size_t n)
 {
-    if (!alloc_armed || __atomic_sub_fetch(&alloc_countdown, 1, __ATOMIC_RELAXED))
+    if (!alloc_armed || n < alloc_at_least || __atomic_sub_fetch(&alloc_countdown, 1, __ATOMIC_RELAXED))
         return false;
     errno = ENOMEM;
     return true;
@@ -55,19 +56,19 @@ static void *alloc_counted(void *p)
 }
 void *malloc(size_t n)
 {
-    return alloc_fails() ? NULL : alloc_counted(__libc_malloc(n));
+    return alloc_fails(n) ? NULL : alloc_counted(__libc_malloc(n));
 }
 void *calloc(size_t n, size_t size)
 {
-    return alloc_fails() ? NULL : alloc_counted(__libc_calloc(n, size));
+    return alloc_fails(n * size) ? NULL : alloc_counted(__libc_calloc(n, size));
 }
 void *aligned_alloc(size_t align, size_t n)
 {
-    return alloc_fails() ? NULL : alloc_counted(__libc_memalign(align, n));
+    return alloc_fails(n) ? NULL : alloc_counted(__libc_memalign(align, n));
 }
 void *realloc(void *p, size_t n)
 {
-    if (alloc_fails())
+    if (alloc_fails(n))
         return NULL;
     return p ? __libc_realloc(p, n) : alloc_counted(__libc_realloc(NULL, n));
 }

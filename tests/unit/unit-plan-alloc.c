@@ -167,6 +167,33 @@ static int attempt(const char *text, struct ctr_err *err)
     return rc;
 }
 
+/* Small pieces of a plan lie in blocks of 4 KiB and more. So that each piece is the one that asks for a block, the plan
+ * begins with a name of every length up to that of the first one. */
+static void test_blocks(const char *plan, size_t number)
+{
+    static char text[1 << 14];
+    long total = 0, wrong = 0, leaks = 0;
+    alloc_at_least = 4096;
+    for (int length = 1; length < 4096; length += 32) {
+        int rc;
+        bool failed = true;
+        snprintf(text, sizeof text, "%0*d = user\n%s", length, 0, plan);
+        memset(text, 'z', (size_t)length);
+        for (long n = 1; failed; n++) {
+            struct ctr_err err = { 0 };
+            alloc_arm(n);
+            rc = attempt(text, &err);
+            leaks += alloc_live != 0;
+            failed = alloc_disarm();
+            total += failed;
+            wrong += failed ? rc != 0 && rc != CTR_ENOMEM : rc != 0;
+        }
+    }
+    alloc_at_least = 0;
+    ok(total > 100 && !wrong && !leaks, "plan %zu: %ld blocks, each failed once: %ld wrong, %ld leaks", number, total,
+       wrong, leaks);
+}
+
 int main(void)
 {
     make_rows();
@@ -184,6 +211,8 @@ int main(void)
         ok(!rc && n > 1 && !wrong && !leaks, "plan %zu: %ld allocations, each failed once: %ld wrong, %ld leaks%s%s", i,
            n - 1, wrong, leaks, rc ? ": " : "", rc ? err.what : "");
     }
+    for (size_t i = 0; i < CTR_COUNT(plans); i++)
+        test_blocks(plans[i], i);
     return done_testing();
 }
 #endif
