@@ -143,16 +143,16 @@ fuzz:
 	@FUZZ_BUILD=build/opt-fuzz/fuzz tests/fuzz/run $(T)
 
 # Lines and branches of the format and parser code that its tests run, by gcov, in some minutes; T=… picks other tests, and
-# FILES=src/common/text/csv.c shows what of a file is missed.
-coverage_tests = $(patsubst %,build/opt-cov/unit/unit-%,stream stream-alloc stream-fault stream-refuse foreign keyed batch base num time \
-	plan plan-alloc op op-alloc formats import export text-alloc metric model) \
+# FILES=src/common/text/csv.c shows what of a file is missed; KEEP=1 writes tests/coverage/RESULTS.md.
+coverage_tests = $(patsubst %,build/opt-cov/unit/unit-%,stream stream-alloc stream-fault stream-refuse stream-io foreign keyed batch base num time \
+	plan plan-alloc op op-alloc formats import export text-alloc calmap metric model) \
 	$(patsubst %,tests/%.t,fuzz stream interop refusals import-formats ctr-import ctr-export ctr-extract ctr-select ctr-model \
-	ctr-calibrate ctr-train-follow ctr-train-mlp)
+	ctr-calibrate ctr-predict ctr-train ctr-train-follow ctr-train-mlp)
 coverage:
 	@$(MAKE) --no-print-directory COV=1 DEV= SAN= bins units fuzzers
 	@find build/opt-cov -name '*.gcda' -delete
-	@$(MAKE) --no-print-directory COV=1 DEV= SAN= check T='$(or $(T),$(coverage_tests))' || true
-	@tests/coverage/table build/opt-cov $(FILES)
+	@$(MAKE) --no-print-directory COV=1 DEV= SAN= check T='$(or $(T),$(coverage_tests))'; status=$$?; \
+		tests/coverage/table $(if $(KEEP),--keep) build/opt-cov $(FILES) && exit $$status
 
 # What the tests run; `make -j2 checked` has it built by two.
 checked: bins units fuzzers $(B)/bench/bench-log

@@ -81,9 +81,10 @@ static inline const struct a_type *a_put_fields(struct ctr_fbw *w, size_t at, co
     return t;
 }
 
+static int a_big_endian; /* 1: the schemas say so */
 static inline void a_put_schema(struct ctr_fbw *w, size_t at, const struct a_type *types)
 {
-    struct ctr_fb_slot s[] = { { 0, 0, 0 }, { CTR_FB_REF, 0, 0 } };
+    struct ctr_fb_slot s[] = { { 2, (uint64_t)a_big_endian, 0 }, { CTR_FB_REF, 0, 0 } };
     int n = 0;
     for (const struct a_type *t = types; t->name; n++)
         for (int left = 1; left > 0 && t->name; left--)

@@ -593,6 +593,10 @@ static void test_limits(void)
         deep.type[depth] = (struct a_type){ "x", ARROW_BOOL };
         expect(&deep, depth > 15 ? "!nested deeper than 16" : "", "depth");
     }
+    a_big_endian = 1;
+    expect(&(struct a_stream){ { { "a", ARROW_BOOL } }, { { 0 } } }, "!big-endian data is not supported",
+           "another byte order");
+    a_big_endian = 0;
     struct a_type *many = calloc(ARROW_MAX_FIELDS + 2, sizeof *many);
     for (int n = ARROW_MAX_FIELDS; n <= ARROW_MAX_FIELDS + 1; n++) {
         struct ctr_reader *r = NULL;

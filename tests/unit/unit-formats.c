@@ -747,6 +747,53 @@ static void test_edges(void)
     }
 }
 
+/* --like: the columns of another stream, as they are there. */
+static void test_like(void)
+{
+    static const struct {
+        const char *format, *columns, *keys, *text, *want; /* columns NAME:TYPE of that stream */
+    } cases[] = {
+        { "csv", "a:int8,b", NULL, "1,x\n", "{\"a\":1,\"b\":\"x\"}\n" },
+        { "csv", "a:int8,b", NULL, "1\n", "!line 1 has 1 column, --like names 2" },
+        { "jsonl", "b,a:int8", NULL, "{\"a\":1,\"c\":2}\n", "{\"b\":null,\"a\":1}\n" },
+        { "vw", "label:float32,a:list<weighted key>", NULL, "1 |a b\n", "{\"label\":1,\"a\":[{\"key\":" },
+        { "vw", "a:list<weighted key>", NULL, "1 |a b\n", "{\"a\":[{\"key\":" },
+        { "vw", "a:list<utf8>", NULL, "1 |a b\n", "!--like: column a holds texts; --keys text makes such" },
+        { "vw", "a:list<weighted key>", "text", "1 |a b\n",
+          "!--like: column a holds no texts; --keys hash makes such" },
+        { "vw", "label:int8,a:list<weighted key>", NULL, "1 |a b\n",
+          "!--like: column label is int8 there and float32 here" },
+        { "vw", "a:list<int8>", NULL, "1 |a b\n", "!--like: column a is list<int8> there" },
+        { "vw", "nothing:int8", NULL, "1 |a b\n", "!" },
+        { "libffm", "f1:list<utf8>,f1.weight:list<float32>", "text", "1 1:2:3\n",
+          "{\"f1\":[\"2\"],\"f1.weight\":[3]}\n" },
+        { "libffm", "f1:list<utf8>", "text", "1 1:2:3\n", "{\"f1\":[\"2\"]}\n" },
+        { "vw", "label:float32,weight:float32,tag,a:list<weighted key>", NULL, "1 2 t|a b\n",
+          "{\"label\":1,\"weight\":2,\"tag\":\"t\",\"a\":[{\"key\":" },
+        { "vw", "a:list<weighted key>", NULL, "1 2 t|a b |c d\n1 |c d\n", "{\"a\":[{\"key\":" },
+        { "vw", "a:list<weighted key>", "hash", " |a b\n", "{\"a\":[{\"key\":" },
+    };
+    for (size_t i = 0; i < CTR_COUNT(cases); i++) {
+        struct ctr_schema like = { 0 };
+        struct ctr_text_opts o = { .like = &like, .keys = cases[i].keys, .jobs = 1 };
+        char copy[128], *save = NULL;
+        const char *want = cases[i].want;
+        snprintf(copy, sizeof copy, "%s", cases[i].columns);
+        for (char *c = strtok_r(copy, ",", &save); c; c = strtok_r(NULL, ",", &save)) {
+            char *colon = strchr(c, ':');
+            struct ctr_field f = { .type = CTR_UTF8 };
+            if (colon && (*colon = 0, !ctr_type_parse(colon + 1, strlen(colon + 1), &f)))
+                printf("Bail out! %s\n", colon + 1);
+            if (ctr_schema_add_field(&like, &f, c, &err))
+                printf("Bail out! %s\n", err.what);
+        }
+        int rc = import(o, cases[i].format, cases[i].text);
+        bool good = *want == '!' ? rc < 0 && strstr(got, want + 1) : rc >= 0 && !strncmp(got, want, strlen(want));
+        ok(good, "%s --like %s: %.*s", cases[i].format, cases[i].columns, (int)strcspn(got, "\n"), got);
+        ctr_schema_free(&like);
+    }
+}
+
 static void test_mangled(void)
 {
     static const struct {
@@ -787,5 +834,10 @@ int main(void)
     test_late();
     test_mangled();
     test_edges();
+    test_like();
+    ok(ctr_text_format_find("vw") && !ctr_text_format_find("xls") &&
+           ctr_text_format_guess("a/b.tsv.gz") == &ctr_text_tsv && !ctr_text_format_guess("csv") &&
+           !ctr_text_format_guess("a.xls.gz"),
+       "formats by name and by suffix");
     return done_testing();
 }

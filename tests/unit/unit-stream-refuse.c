@@ -108,6 +108,24 @@ static void test_texts(void)
     }
 }
 
+static void test_large_schema(void)
+{
+    struct ctr_schema s = { 0 };
+    struct ctr_writer *w = NULL;
+    struct ctr_out *o = open_out();
+    char *text = calloc((17 << 20) + 1, 1);
+    memset(text, 'a', 17 << 20);
+    must(ctr_schema_add(&s, "a", CTR_I64, &err), "add");
+    must(ctr_meta_set(&s.meta, "key", text, &err), "meta");
+    int rc = ctr_writer_open(&w, o, &s, NULL, &err);
+    rc = rc < 0 ? rc : ctr_writer_finish(w, &err);
+    ok(says(rc, CTR_EDATA, "the metadata of a message would exceed 16 MiB"), "%s", err.what);
+    ctr_writer_free(w);
+    ctr_out_free(o);
+    ctr_schema_free(&s);
+    free(text);
+}
+
 /* Rows without columns are counted, and read again. */
 static void test_no_columns(void)
 {
@@ -267,6 +285,7 @@ int main(void)
     test_types();
     test_texts();
     test_no_columns();
+    test_large_schema();
     test_identity();
     test_keys();
     test_provenance();
