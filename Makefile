@@ -113,9 +113,10 @@ $(B)/onhost/ctr-cuda.so: $(cu_files:%.cu=$(B)/onhost/%.o)
 checked: $(if $(shell command -v c++),$(B)/onhost/ctr-cuda.so)
 
 .PHONY: check-gpu bench-gpu
-# On a machine with a GPU; elsewhere they say "skipped: no device".
+# On a machine with a GPU; elsewhere they say "skipped: no device". `make check` runs the same tests on the host.
+gpu_tests := tests/device.t tests/lr-device.t tests/workingset.t
 check-gpu: all $(B)/compute/compute
-	@$(B)/compute/compute --device gpu --nan || [ $$? -eq 77 ]
+	@$(B)/compute/compute --device gpu --nan && CTR_GPU=1 CTR_BUILD=$(CURDIR)/$(B) tests/run $(gpu_tests) || [ $$? -eq 77 ]
 
 bench-gpu: all $(B)/compute/compute $(B)/bench/bench-log $(B)/bench/bench-limit
 	@$(B)/compute/compute --device gpu --bench && python3 tests/bench/bench.py --build $(B) --quick --only gpu $(BENCH_FLAGS) || [ $$? -eq 77 ]

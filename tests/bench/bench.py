@@ -301,21 +301,34 @@ class Bench:
         self.print(sh("nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader || true")[2].strip())
         rows = int(os.environ.get("CTR_BENCH_ROWS", 1000000))
         f, torch = self.keys(rows), self.torch("gpu", "torch.cuda.is_available()")
-        groups = {"gemm": "gemm", "gather": "pool pool_grad move_rows slots", "optimizer": "opt_dense opt_rows", "input": "input"}
         for minibatch in (4096, 8192, 16384, 32768, 65536):
             train = f"ctr-train mlp -v --device gpu --embedding 10 --hidden 400,400,400 --minibatch {minibatch} -o {self.dir}/deep.model {f}"
-            one, five = self.medians([train, f"{train} --passes 5"])
-            rate = 4 * rows / (five["wall"] - one["wall"]) / 1e3
+            rate, said = self.passes(train, rows)
             peer = [float(sh(f"{torch} {HERE}/deep_torch.py 2 {40 * minibatch} {minibatch} cuda")[2].split()[0]) for _ in range(self.runs if torch else 0)]
             theirs = 40 * minibatch / statistics.median(peer) / 1e3 if peer else 0
             self.row(f"train mlp on the GPU, minibatches of {minibatch}", f"{rate:.0f} k rows/s", f"PyTorch {theirs:.0f} k rows/s" if peer else "",
                      f"{rate / theirs:.1f}" if peer else "", "3")
-            time = {k: float(p) for k, p in re.findall(r"^time (.*?) +[0-9.]+ s \(([0-9.]+)%\)", self.once(f"CTR_PROFILE=1 {train}")["err"], re.M)}
-            share = {k: sum(time.get(o, 0) for o in ops.split()) for k, ops in groups.items()}
-            self.row("its time, each operation waited for", ", ".join(f"{k} {p:.0f}%" for k, p in share.items()) + f", the rest {100 - sum(share.values()):.0f}%")
-            counts = dict(re.findall(r"^device (hits|misses|evictions) +(\d+)", five["err"], re.M))
-            self.row("its working set, 5 passes", ", ".join(f"{k} {n}" for k, n in counts.items()))
+            self.shares(train, said)
+            train = f"ctr-train lr -v -j 0 --minibatch {minibatch} -o {self.dir}/lr.model {f}"
+            cpu, _ = self.passes(f"{train} --precision f32", rows)
+            rate, said = self.passes(f"{train} --device gpu", rows)
+            self.row(f"train lr on the GPU, minibatches of {minibatch}", f"{rate:.0f} k rows/s", f"on the CPU {cpu:.0f} k rows/s", f"{rate / cpu:.1f}")
+            self.shares(f"{train} --device gpu", said)
         self.feed()
+
+    def passes(self, train, rows):
+        """Thousand rows a second without start and first pass, and what five passes said."""
+        one, five = self.medians([train, f"{train} --passes 5"])
+        return 4 * rows / (five["wall"] - one["wall"]) / 1e3, five["err"]
+
+    def shares(self, train, said):
+        """Rows on what the time of a run goes for, and on its working set."""
+        groups = {"gemm": "gemm", "gather": "unique pool pool_grad move_rows slots", "optimizer": "opt_dense opt_rows", "input": "input"}
+        time = {k: float(p) for k, p in re.findall(r"^time (.*?) +[0-9.]+ s \(([0-9.]+)%\)", self.once(f"CTR_PROFILE=1 {train}")["err"], re.M)}
+        share = {k: sum(time.get(o, 0) for o in ops.split()) for k, ops in groups.items()}
+        self.row("its time, each operation waited for", ", ".join(f"{k} {p:.0f}%" for k, p in share.items()) + f", the rest {100 - sum(share.values()):.0f}%")
+        counts = dict(re.findall(r"^device (hits|misses|evictions) +(\d+)", said, re.M))
+        self.row("its working set, 5 passes", ", ".join(f"{k} {n}" for k, n in counts.items()))
 
     def imports(self):
         tsv = self.data(1, "ads") + "/log.tsv"

@@ -473,10 +473,8 @@ static int update(struct ctr_lr_device *l, struct ctr_err *err)
     return rc;
 }
 
-static int lr_device_train_rows(void *learner, const struct ctr_rows *r, double *score, int64_t bound,
-                                struct ctr_err *err)
+static int learn(struct ctr_lr_device *l, const struct ctr_rows *r, double *score, int64_t bound, struct ctr_err *err)
 {
-    struct ctr_lr_device *l = learner;
     struct ctr_deep *d = &l->net;
     for (int64_t at = 0, n; at < r->rows; at += n) {
         const int64_t from = d->rows;
@@ -496,6 +494,16 @@ static int lr_device_train_rows(void *learner, const struct ctr_rows *r, double 
             return rc;
     }
     return 0;
+}
+
+static int lr_device_train_rows(void *learner, const struct ctr_rows *r, double *score, int64_t bound,
+                                struct ctr_err *err)
+{
+    struct ctr_lr_device *l = learner;
+    ctr_deep_time_enter(&l->time);
+    int rc = learn(l, r, score, bound, err);
+    ctr_deep_time_leave(&l->time);
+    return rc;
 }
 
 /* Out of the tables, which the working set is written to first. */
@@ -539,7 +547,9 @@ static int lr_device_words(const void *learner, struct ctr_buf *text, struct ctr
     const struct ctr_lr_device *l = learner;
     const int64_t keys = lr_device_keys(l);
     int rc = ctr_buf_printf(text, err, "bytes a key          %.1f\n", keys ? (double)table_bytes(l) / (double)keys : 0);
-    return rc ? rc : ctr_workset_words(&l->net, text, err);
+    if (!rc)
+        rc = ctr_workset_words(&l->net, text, err);
+    return rc ? rc : ctr_deep_time_words(&l->time, l->net.dev, text, err);
 }
 
 static const char *const lr_device_options[] = { "alpha",     "beta",      "l1",        "l2",

@@ -16,7 +16,8 @@ struct ctr_lr_device {
     struct ctr_pool *pool;
     struct ctr_learning learning; /* what the files tell */
     struct ctr_dev_opt opt;
-    int64_t first;                                  /* u holds what the rows of the minibatch from here on need */
+    int64_t first; /* u holds what the rows of the minibatch from here on need */
+    struct ctr_deep_time time;
     bool ones;                                      /* every x of the minibatch is 1 */
     struct ctr_mem *id[2];                          /* u64 [entries]: numbers of rows, by turn */
     struct ctr_mem *unique, *index;                 /* u64 [unique]; i32 [entries] */
