@@ -156,11 +156,10 @@ static int finish(struct run *run, struct ctr_err *err)
     int rc = 0;
     if (run->side && !side_last)
         rc = ctr_cli_finish(run->cli, run->writer, run->side, err);
-    for (int i = 0; i < run->outs && !rc; i++) {
-        rc = ctr_trainer_save(run->trainer, i, run->out[i], err);
-        if (!rc && run->outs > 1) /* they get their names together */
-            rc = ctr_out_flush(run->out[i], err);
-    }
+    if (!rc && run->outs == 1)
+        rc = ctr_trainer_save(run->trainer, 0, run->out[0], err);
+    else if (!rc)
+        rc = ctr_trainer_save_all(run->trainer, run->out, err);
     for (int i = 0; i < run->outs && !rc; i++)
         rc = ctr_out_commit(run->out[i], err);
     if (!rc && side_last)

@@ -343,6 +343,8 @@ bool ctr_trainer_resuming(const struct ctr_trainer *t);
 /* Call job.publish if it is due: from job.idle. */
 int ctr_trainer_publish(struct ctr_trainer *t, struct ctr_err *err) CTR_MUST;
 int ctr_trainer_save(struct ctr_trainer *t, int model, struct ctr_out *out, struct ctr_err *err) CTR_MUST;
+/* All models, each to an output of its own, which is flushed. */
+int ctr_trainer_save_all(struct ctr_trainer *t, struct ctr_out *const *out, struct ctr_err *err) CTR_MUST;
 /* Models that learn together: 1, or those of job.model->many. */
 int ctr_trainer_models(const struct ctr_trainer *t);
 /* When all outputs are safe: remove the checkpoint. */

@@ -611,7 +611,11 @@ int ctr_trainer_save_now(struct ctr_trainer *t, int model, struct ctr_out *out, 
                           .program = t->job.program,
                           .options = t->job.options,
                           .fitted = t->job.fitted };
+    if (t->alone)
+        pthread_mutex_lock(t->alone);
     int rc = many ? many->alone(t->learner, model, &t->tables, &alone, err) : 0;
+    if (t->alone)
+        pthread_mutex_unlock(t->alone);
     if (rc)
         return rc;
     if (many) {

@@ -4,6 +4,8 @@
 #ifndef CTR_TRAINER_H
 #define CTR_TRAINER_H
 
+#include <pthread.h>
+
 #include "common/model/feed.h"
 
 struct ctr_trainer;
@@ -77,9 +79,10 @@ struct ctr_trainer {
     int64_t validations, best;
     double best_loss;
     int best_fd;
-    int64_t best_saved; /* the time that the checkpoint speaks of */
-    bool stopped;       /* nothing better came for long enough */
-    int64_t published;  /* rows when job.publish was called last */
+    int64_t best_saved;     /* the time that the checkpoint speaks of */
+    bool stopped;           /* nothing better came for long enough */
+    int64_t published;      /* rows when job.publish was called last */
+    pthread_mutex_t *alone; /* while several threads save: one at a time makes what its model shares with the others */
 };
 
 int ctr_trainer_save_now(struct ctr_trainer *t, int model, struct ctr_out *out, struct ctr_err *err) CTR_MUST;
