@@ -77,6 +77,8 @@ echo '|---|---|---|'
 public() { # public NAME FEATURES
     ctr-train lr -q --alpha 0.05 -o model.arrows --progressive p.arrows "$2"
     row "$1, lr" $(ctr-select --tail 50% p.arrows | auc)
+    ctr-train lr -q --alpha 0.05 --minibatch 50 --precision f32 -o model.arrows --progressive p.arrows "$2"
+    row "$1, lr --minibatch 50 --precision f32" $(ctr-select --tail 50% p.arrows | auc)
     ctr-train mlp -q --minibatch 50 -o model.arrows --progressive p.arrows "$2"
     row "$1, mlp --minibatch 50" $(ctr-select --tail 50% p.arrows | auc)
     ctr-train mlp -q --minibatch 50 --hidden 64,32 --dropout 0.2 --l2 0.01 -o model.arrows --progressive p.arrows "$2"
