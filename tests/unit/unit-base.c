@@ -102,6 +102,12 @@ static void add_task(void *ctx, int64_t task, int worker)
     __atomic_fetch_add((int64_t *)ctx, task, __ATOMIC_RELAXED);
 }
 
+static void count_task(void *ctx, int64_t task, int worker)
+{
+    (void)task, (void)worker;
+    __atomic_fetch_add((int64_t *)ctx, 1, __ATOMIC_RELAXED);
+}
+
 static void test_pool(void)
 {
     struct ctr_pool *p;
@@ -111,6 +117,19 @@ static void test_pool(void)
     for (int round = 0; round < 1000; round++)
         ctr_pool_run(p, 10, add_task, &sum);
     ok(sum == 45000, "every task ran once a round");
+    ctr_pool_free(p);
+
+    /* Short runs one after another, of threads that stay awake: one that comes too late for a run is not waited for,
+     * and must not take what is left of the next one's tasks as this one's. */
+    int64_t wrong = 0;
+    ok(!ctr_pool_new(&p, 2, &err), "a pool of two");
+    ctr_pool_stay_awake(p);
+    for (int64_t i = 0; i < 20000; i++) {
+        int64_t ran = 0;
+        ctr_pool_run(p, i % 5, count_task, &ran);
+        wrong += ran != i % 5;
+    }
+    ok(wrong == 0, "20000 short runs: %lld wrong", (long long)wrong);
     ctr_pool_free(p);
 }
 
