@@ -84,9 +84,11 @@ says "a header that is taken for a row" '^ctr-import: line 1 looks like the name
 says "the same under --columns" '--header may be meant' 'user,price\nal,1\nbo,2\n' -c u,p
 says "texts all the way down" '' 'user,ad\nal,x\n'
 says "a text in the first row, but a number too" '' 'x,1\n2,2\n'
+says "a header without rows" 'in.csv has no rows: columns without a type are utf8; --columns or --like gives types$' 'user,price\n' --header
+says "a header without rows, and types" '' 'user,price\n' --header -c user:utf8,price:float32
 says "a header" '' 'user,price\nal,1\n' --header
 says "lines that end in CR" 'in.csv is one line with CR in it' 'a,b\r1,2\r' --header
-says "one line of CRLF" '' 'a,b\r\n' --header
+says "one line of CRLF" '' 'a,b\r\n' --header -c a:utf8,b:utf8
 printf 'a,b\r\n1,2\r\n3,4' >"$W/crlf.csv"
 is "CRLF, no last newline, two files" "$(ctr-import --header "$W/crlf.csv" "$W/crlf.csv" | text | tr '\n' ' ')" "a,b 1,2 3,4 1,2 3,4 "
 
@@ -183,6 +185,7 @@ done
 bad "a NUL in a number" 1 "line 2: column a: '1.x00' is not int64" '1\n1\000\n' -c a:int64
 bad "a NUL in a name" 1 'line 1: the name of column 2 holds the byte 0' 'a,b\000c\n1,2\n' --header
 bad "an unknown type" 2 "'int65' is no type, the nearest is" '1\n' -c a:int65
+bad "a column that is not there: which are" 2 "no column 'visitor'; there are user, price$" 'user,price\n1,2\n' --header --label visitor
 bad "an unknown column" 2 "the input has no column 'prise'; the nearest is 'price'" 'price,b\n1,2\n' --header -c prise:int8
 bad "an unknown role column" 2 "--label: the input has no column 'clik'; the nearest is 'click'" 'click\n1\n' --header --label clik
 bad "milliseconds as seconds" 1 "line 2: column t: '1506826828020' is no time in the form unix; --time t:FORMAT .*unix_ms" 't\n1506826828020\n' --header --time t:unix

@@ -45,7 +45,8 @@ static int choose_format(struct ctr_cli *cli, struct ctr_text_opts *t, struct ct
         t->format = ctr_text_format_guess(cli->args[0]);
     if (t->format)
         return 0;
-    return ctr_cli_usage(err, "the format is not known from a file name: name it with --format csv, tsv, jsonl, …");
+    return ctr_cli_usage(err, "the format is not known from %s%s: name it with --format csv, tsv, jsonl, …",
+                         cli->nargs ? "the name " : "a file name", cli->nargs ? cli->args[0] : "");
 }
 
 /* The schema of --like: that of a stream; its rows are not read. */

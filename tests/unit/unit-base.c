@@ -30,9 +30,14 @@ static void test_strings(void)
                  { "\xf0\x8f\xbf\xbf", false } };
     struct ctr_strs l = { 0 };
     struct ctr_buf b = { 0 };
+    char hint[64];
 
     ok(ctr_nearest("usr_id", names, 3) == names[0], "nearest name is found");
     ok(!ctr_nearest("zzzzzzzz", names, 3), "nothing near is NULL");
+    ok(!strcmp(ctr_name_hint(hint, sizeof hint, "usr_id", names, 3), "; the nearest is 'user_id'"), "hint: %s", hint);
+    ok(!strncmp(ctr_name_hint(hint, sizeof hint, "zzzzzzzz", names, 3), "; there are user_id, ", 21), "hint: %s", hint);
+    ok(!strcmp(ctr_name_hint(hint, 30, "zzzzzzzz", names, 3), "; there are user_id, …"), "hint, cut: %s", hint);
+    ok(!*ctr_name_hint(hint, 8, "zzzzzzzz", names, 3) && !*ctr_name_hint(hint, 8, "z", names, 0), "no hint");
     ok(ctr_glob("vocab.*", "vocab.city") && !ctr_glob("vocab.*", "lr") && ctr_glob("*", "") && ctr_glob("a?c*", "abcd"),
        "globs");
     for (size_t i = 0; i < CTR_COUNT(utf8); i++)

@@ -224,6 +224,15 @@ static const struct {
     { "keep in = age", "p:1:6: `in TABLE` belongs" },
     { "age", "p:1:4: expected = and an expression" },
     { "keep x = age age", "p:1:14: expected an operator or the end of the line, not age" },
+    { "feature lower(genres)",
+      "p:1:14: expected an operator or the end of the line, not (; an expression is given a name: NAME = EXPR" },
+    { "label rating > 3",
+      "p:1:14: expected an operator or the end of the line, not >; an expression is given a name: NAME = EXPR" },
+    { "label y = rating = 3", "p:1:18: expected an operator or the end of the line, not =; equality is ==" },
+    { "label y = age in [1, 2]",
+      "p:1:15: expected an operator or the end of the line, not the word `in`; one of several is x == 1 or x == 2" },
+    { "feature age, genres",
+      "p:1:12: expected an operator or the end of the line, not ,; a definition takes a line of its own" },
     { "keep ``", "p:1:6: the name is empty" },
 };
 

@@ -89,6 +89,9 @@ int ctr_strdup(char **out, const char *s, struct ctr_err *err) CTR_MUST;
 int ctr_memdup(char **out, const char *s, size_t n, struct ctr_err *err) CTR_MUST; /* with a 0 behind */
 /* The candidate nearest to `name` by edit distance, or NULL when none is near: for "did you mean". */
 const char *ctr_nearest(const char *name, const char *const *candidates, int n);
+/* What to say of a name that is none of the candidates: "; the nearest is 'x'", else "; there are a, b, …", as many as
+ * fit; "" for no candidates. Returns `out`. */
+const char *ctr_name_hint(char *out, size_t size, const char *name, const char *const *candidates, int n);
 bool ctr_glob(const char *pattern, const char *s); /* '*' and '?' only */
 bool ctr_ascii(const uint8_t *p, size_t n);        /* no byte above 0x7f */
 /* Is [p, p+n) well-formed UTF-8 (no surrogates, no overlong forms)? */

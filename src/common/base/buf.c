@@ -235,6 +235,29 @@ const char *ctr_nearest(const char *name, const char *const *candidates, int n)
     return best;
 }
 
+const char *ctr_name_hint(char *out, size_t size, const char *name, const char *const *candidates, int n)
+{
+    const char *near = ctr_nearest(name, candidates, n);
+    size_t at = 0;
+    *out = 0;
+    if (near) {
+        snprintf(out, size, "; the nearest is '%s'", near);
+        return out;
+    }
+    for (int i = 0; i < n; i++) {
+        if (at + strlen(candidates[i]) + strlen("; there are , …") >= size) {
+            snprintf(out + at, size - at, "%s", i ? ", …" : "");
+            break;
+        }
+        at += (size_t)snprintf(out + at, size - at, "%s%s",
+                               i       ? ", "
+                               : n > 1 ? "; there are "
+                                       : "; there is ",
+                               candidates[i]);
+    }
+    return out;
+}
+
 bool ctr_glob(const char *pattern, const char *s)
 {
     const char *star = NULL, *resume = NULL;

@@ -58,6 +58,8 @@ int ctr_col_checked(const struct ctr_col *c, enum ctr_role role, const char *nam
                         "row %lld: the %s (column %s) is null; leave such rows out (ctr-select --where 'not "
                         "is_null(%s)'), or fill it",
                         row, part, name, name);
+    if (role == CTR_ROLE_LABEL && (*out)[i] == -1)
+        hint = "; labels -1 and 1 become 0 and 1 by ctr-import --binary, or by a comparison, as label > 0";
     return ctr_fail(err, CTR_EDATA, "row %lld: the %s (column %s) is %.*s, but must be %s%s", row, part, name,
                     (int)ctr_fmt_f64(text, (*out)[i]), text, want, hint);
 }

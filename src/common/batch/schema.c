@@ -191,7 +191,8 @@ int ctr_schema_need(const struct ctr_schema *s, const char *name, struct ctr_err
 {
     int i = ctr_schema_find(s, name);
     size_t n = strlen(name);
-    const char **names, *nearest = NULL;
+    char hint[200] = "";
+    const char **names;
 
     if (i >= 0)
         return i;
@@ -202,11 +203,9 @@ int ctr_schema_need(const struct ctr_schema *s, const char *name, struct ctr_err
     for (i = 0; names && i < s->n; i++)
         names[i] = s->f[i].name;
     if (names)
-        nearest = ctr_nearest(name, names, s->n);
+        ctr_name_hint(hint, sizeof hint, name, names, s->n);
     free(names);
-    if (nearest)
-        return ctr_fail(err, CTR_EUSAGE, "there is no column '%s'; the nearest is '%s'", name, nearest);
-    return ctr_fail(err, CTR_EUSAGE, "there is no column '%s' (ctr-info lists the columns)", name);
+    return ctr_fail(err, CTR_EUSAGE, "there is no column '%s'%s", name, hint);
 }
 
 int ctr_field_role(const struct ctr_field *f)

@@ -48,7 +48,7 @@ static bool is_reserved(const struct plan_tok *t)
     return false;
 }
 
-static int unexpected(struct parser *p, const struct plan_tok *t, const char *wanted)
+static int unexpected_so(struct parser *p, const struct plan_tok *t, const char *wanted, const char *remedy)
 {
     char open[64] = "";
     if (p->opener)
@@ -61,9 +61,14 @@ static int unexpected(struct parser *p, const struct plan_tok *t, const char *wa
                                                    : "line",
                           open);
     if (is_reserved(t))
-        return parse_fail(p, t->pos, "expected %s, not the word `%s`%s", wanted, t->name, open);
-    return parse_fail(p, t->pos, "expected %s, not %.*s%s", wanted, (int)CTR_MIN(t->source.n, (size_t)40), t->source.p,
-                      open);
+        return parse_fail(p, t->pos, "expected %s, not the word `%s`%s%s", wanted, t->name, open, remedy);
+    return parse_fail(p, t->pos, "expected %s, not %.*s%s%s", wanted, (int)CTR_MIN(t->source.n, (size_t)40),
+                      t->source.p, open, remedy);
+}
+
+static int unexpected(struct parser *p, const struct plan_tok *t, const char *wanted)
+{
+    return unexpected_so(p, t, wanted, "");
 }
 
 /* The name of a token, with the number of this repetition. */
@@ -518,10 +523,25 @@ static int unknown_kind(struct parser *p, const struct plan_tok *t)
         t->name, near ? "; did you mean " : "", near ? near : "");
 }
 
+/* Something behind a definition that began at token `start`: what other languages mean by it is said. */
+static int unexpected_end(struct parser *p, int start)
+{
+    const struct plan_tok *t = peek(p);
+    bool has_expr = false;
+    for (int i = start; i < p->i; i++)
+        has_expr |= p->toks.t[i].kind == TOK_ASSIGN;
+    const char *remedy = t->kind == TOK_COMMA    ? "; a definition takes a line of its own"
+                         : !has_expr             ? "; an expression is given a name: NAME = EXPR"
+                         : t->kind == TOK_ASSIGN ? "; equality is =="
+                         : is_word(t, "in")      ? "; one of several is x == 1 or x == 2"
+                                                 : "";
+    return unexpected_so(p, t, "an operator or the end of the line", remedy);
+}
+
 static int parse_line(struct parser *p)
 {
     const struct plan_tok *t = peek(p), *after = &p->toks.t[p->i + 1];
-    int rc, role = kind_role(t);
+    int rc, role = kind_role(t), start = p->i;
     bool named = after->kind == TOK_NAME && !is_word(after, "in");
     if (role >= 0 && named)
         rc = parse_role(p, role);
@@ -536,7 +556,7 @@ static int parse_line(struct parser *p)
     else
         rc = parse_definition(p, PLAN_VALUE, -1);
     if (rc == 0 && peek(p)->kind != TOK_LINE)
-        rc = unexpected(p, peek(p), "an operator or the end of the line");
+        rc = unexpected_end(p, start);
     return rc;
 }
 

@@ -309,6 +309,16 @@ static int infer_first(const struct csv *s, const struct ctr_text_opts *o, struc
     return 0;
 }
 
+/* A header and no row: types that were not given are anybody's guess. */
+static void note_no_rows(const struct csv *s, const struct ctr_text_opts *o, const struct ctr_text_block *b)
+{
+    bool known = o->like || b->n > s->header_n;
+    for (int i = 0, typed = 0; !known && i < s->columns.n; i++)
+        known = (typed += s->columns.c[i].typed) == s->columns.n;
+    if (!known)
+        ctr_text_note(o, "%s has no rows: columns without a type are utf8; --columns or --like gives types", b->file);
+}
+
 static int check_delimiter(const struct csv_dialect *d, struct ctr_err *err)
 {
     if (!d->delimiter_n || d->delimiter_n > 16 || memchr(d->delimiter, '\n', d->delimiter_n) ||
@@ -348,6 +358,8 @@ static int csv_setup(struct csv *s, const struct ctr_text_opts *o, const struct 
         rc = ctr_fail_nomem(err, (size_t)s->d.columns * sizeof *infer);
     if (!rc && b->n)
         rc = infer_types(s, b, &t, infer, err);
+    if (!rc && s->header && b->n)
+        note_no_rows(s, o, b);
     if (!rc && b->n && !s->header)
         rc = infer_first(s, o, &t, b->n, infer, err);
     if (!rc)
@@ -401,7 +413,9 @@ static int report(const struct csv *s, struct csv_tile *t, struct ctr_text_job *
     size_t n = t->start[r + 1] - t->start[r];
     int status = t->status[r];
     if (status == CSV_COUNT && t->cells[r] == 1 && (n == 1 || (n == 2 && *record == '\r')))
-        return ctr_job_bad(j, record, n, line, err, "an empty line where there should be %d columns", s->d.columns);
+        return ctr_job_bad(j, record, n, line, err,
+                           "an empty line where there should be %d columns; --bad-rows skip=MAX leaves it out",
+                           s->d.columns);
     if (status == CSV_COUNT)
         return ctr_job_bad(j, record, n, line, err, "%u column%s where there should be %d", t->cells[r],
                            t->cells[r] == 1 ? "" : "s", s->d.columns);

@@ -256,8 +256,8 @@ int ctr_fields_label(const struct ctr_fields *s, struct ctr_text_job *j, const c
     if (!ctr_fields_value(p, n, &v))
         return ctr_fail(why, CTR_EDATA, "the label '%.*s' is no finite number", (int)CTR_MIN(n, 40), p);
     if (s->binary && v != 1 && v != -1)
-        return ctr_fail(why, CTR_EDATA, "the label '%.*s' is neither -1 nor 1 as --binary says", (int)CTR_MIN(n, 40),
-                        p);
+        return ctr_fail(why, CTR_EDATA, "the label '%.*s' is neither -1 nor 1 as --binary says%s", (int)CTR_MIN(n, 40),
+                        p, v == 0 ? "; where labels are 0 and 1, leave it out" : "");
     if (s->binary && v == -1)
         v = 0;
     return s->label < 0 ? 0 : ctr_colbuf_f64(&j->out.col[s->label], (double)v, why);

@@ -176,14 +176,14 @@ int ctr_text_columns_need(const struct ctr_text_columns *l, const char *what, co
     int i = ctr_text_columns_find(l, name, strlen(name));
     if (i >= 0)
         return i;
-    const char **names = calloc((size_t)l->n + 1, sizeof *names), *near = NULL;
+    const char **names = calloc((size_t)l->n + 1, sizeof *names);
+    char hint[200] = "";
     for (i = 0; names && i < l->n; i++)
         names[i] = l->c[i].name;
     if (names)
-        near = ctr_nearest(name, names, l->n);
+        ctr_name_hint(hint, sizeof hint, name, names, l->n);
     free(names);
-    return ctr_fail(err, CTR_EUSAGE, "%s: the input has no column '%s'%s%s%s", what, name,
-                    near ? "; the nearest is '" : "", near ? near : "", near ? "'" : "");
+    return ctr_fail(err, CTR_EUSAGE, "%s: the input has no column '%s'%s", what, name, hint);
 }
 
 /* NAME[:FORMAT]: names may hold colons, so the longest name that is a column wins. */
