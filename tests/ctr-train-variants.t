@@ -257,6 +257,9 @@ ctr-train lr --single-value --variants hundred -o 'x-%s' log.arrows 2>single.wor
 ok "100 variants in a tenth of the memory: $(bytes single.words) of $(bytes exact.words) KiB" \
     awk "BEGIN { exit !($(bytes single.words) * 10 < $(bytes exact.words)) }"
 ok 'the summary says so' grep -Eq '^shared values +[0-9.]+ bytes a key for each of 100 variants$' single.words
+ctr-train lr --single-value --variants hundred --inclusion bloom=1 -o 'x-%s' log.arrows 2>bloom.words
+ok 'without the filter, whose bytes stand in a line of their own' awk '/^bytes a key/ { all = $4 } /^shared values/ { own = $3 }
+    END { exit !(own > 0 && own * 100 < all + 6 && own * 100 > all - 6) }' bloom.words
 rm -f x-*
 exits '--single-value without variants' 2 ctr-train lr --single-value -o x log.arrows
 exits 'options of its own' 2 ctr-train lr --single-value --variants list -o 'x-%s' log.arrows

@@ -245,6 +245,7 @@ class Bench:
         rows = [("--inclusion bloom=1", f"{lr} --inclusion bloom=1 {f}", "1.25"), ("--inclusion bloom=2", f"{lr} --inclusion bloom=2 {f}", "1.25"),
                 ("--inclusion poisson=0.1", f"{lr} --inclusion poisson=0.1 {f}", "1.1"),
                 ("--variants, 16 of them", f"ctr-train lr -q --variants {variants} -o '{self.dir}/v-%s.arrows' {f}", "4"),
+                ("the same, -j 2", f"ctr-train lr -q -j 2 --variants {variants} -o '{self.dir}/v-%s.arrows' {f}", "4"),
                 ("the same, --single-value", f"ctr-train lr -q --single-value --variants {self.plan('sixteen', ''.join(f'v{i} out=C{i + 1}' + chr(10) for i in range(16)))} "
                  f"-o '{self.dir}/v-%s.arrows' {f}", "4")]
         plain, *got = self.medians([f"{lr} {f}"] + [r[1] for r in rows])

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 
 #include "common/feature/op.h"
+#include "common/model/inclusion.h"
 #include "common/model/lr.h"
 #include "common/model/variants.h"
 
@@ -275,7 +276,9 @@ static int64_t single_memory(const void *learner)
 static int single_words(const void *learner, struct ctr_buf *text, struct ctr_err *err)
 {
     const struct single *q = learner;
-    const double bytes = (double)single_memory(q) / (double)CTR_MAX(single_keys(q), 1);
+    const int64_t held =
+        single_memory(q) - ctr_inclusion_bytes(q->one->inclusion); /* the filter has a line of its own */
+    const double bytes = (double)held / (double)CTR_MAX(single_keys(q), 1);
     int rc = ctr_model_lr.words(q->one, text, err);
     if (!rc)
         rc = ctr_buf_printf(text, err, "shared values        %.1f bytes a key for each of %d variants\n", bytes / q->n,

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Eight models at once have the bits of each alone: the kernels of ftrl_eight.h beside those of ftrl.h, on every
+ * instruction set, with coordinates that some models have not got; states side by side, nothing else is stored. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "common/feature/op.h"
+#include "common/model/ftrl.h"
+#include "common/model/ftrl_eight.h"
+#include "common/model/lr.h"
+
+#include "tap.h"
+
+enum { KEYS = 50, EVENTS = 300, WIDE = 30, ROOM = 32, CANARY = 0x5a, STATE = 2 * CTR_EIGHT * sizeof(double) };
+
+/* One model, alone: rows of its own. */
+struct alone {
+    struct ctr_learning l;
+    uint8_t row[KEYS][32], spare[32];
+    _Alignas(64) double z[ROOM], n[ROOM], w[ROOM], root[ROOM], x[ROOM];
+};
+
+struct both {
+    struct alone one[CTR_EIGHT];
+    _Alignas(64) uint8_t before[64], state[KEYS * STATE], behind[64]; /* of all eight, dense in the type's bytes */
+    _Alignas(64) double w[ROOM * CTR_EIGHT], root[ROOM * CTR_EIGHT];
+    struct ctr_eight_params params;
+    uint64_t mask[KEYS][CTR_EIGHT];
+};
+
+static size_t bytes_of(enum ctr_precision type)
+{
+    return type == CTR_F64_STATE ? sizeof(double) : sizeof(float);
+}
+
+static double number(enum ctr_precision type, const void *from, int64_t i)
+{
+    return type == CTR_F64_STATE ? ((const double *)from)[i] : (double)((const float *)from)[i];
+}
+
+static int open_both(struct both *b, enum ctr_precision type, bool masked, struct ctr_err *err)
+{
+    memset(b, 0, sizeof *b);
+    memset(b->before, CANARY, sizeof b->before);
+    memset(b->behind, CANARY, sizeof b->behind);
+    memset(b->state + KEYS * 2 * CTR_EIGHT * bytes_of(type), CANARY,
+           sizeof b->state - KEYS * 2 * CTR_EIGHT * bytes_of(type));
+    for (int v = 0; v < CTR_EIGHT; v++) {
+        struct ctr_params p = CTR_PARAMS_DEFAULT;
+        p.precision = ctr_precision_names[type];
+        p.alpha = 0.02 + 0.1 * v;
+        p.beta = 0.5 + v;
+        p.l1 = 0.02 * (v % 3);
+        p.l2 = 0.1 * (v % 2);
+        int rc = ctr_learning_init(&b->one[v].l, &p, err);
+        if (rc)
+            return rc;
+        b->params.inv_alpha[v] = b->one[v].l.inv_alpha;
+        b->params.beta[v] = p.beta;
+        b->params.l1[v] = p.l1;
+        b->params.l2[v] = p.l2;
+        for (int k = 0; k < KEYS; k++)
+            b->mask[k][v] = masked && (k * 7 + v) % 5 == 0 ? 0 : UINT64_MAX;
+    }
+    return 0;
+}
+
+/* Model v learns from the keys that it has; its dot product, before. */
+static double learn_alone(struct both *b, int v, const int *key, const double *x, int k, double g)
+{
+    struct alone *a = &b->one[v];
+    const struct ctr_coords s = { a->z, a->n, a->w, a->root, a->x, NULL };
+    uint8_t *row[ROOM];
+    int n = 0;
+    for (int i = 0; i < k; i++)
+        if (b->mask[key[i]][v]) {
+            row[n] = a->row[key[i]];
+            a->x[n++] = x[i];
+        }
+    for (int i = n; i < ROOM; i++) {
+        row[i] = a->spare;
+        a->x[i] = 0;
+    }
+    const double dot = a->l.forward(&a->l, &s, row, n);
+    a->l.update(&a->l, &s, row, n, g);
+    return dot;
+}
+
+/* All learn from one row; do the dot products agree? */
+static bool learn(struct both *b, const struct ctr_eight_kernel *kernel, enum ctr_precision type, bool masked,
+                  int event)
+{
+    const int k = event % (WIDE + 1);
+    int key[WIDE];
+    double x[WIDE], g[CTR_EIGHT], dot[CTR_EIGHT];
+    uint8_t *state[WIDE];
+    const uint64_t *mask[WIDE];
+    bool same = true;
+    for (int i = 0; i < k; i++) {
+        key[i] = (event * 11 + i) % KEYS; /* neighbours */
+        x[i] = i % 3 ? 1 : 0.5 + ctr_random01(3, (uint64_t)event, (uint64_t)i);
+        state[i] = b->state + (size_t)key[i] * 2 * CTR_EIGHT * bytes_of(type);
+        mask[i] = b->mask[key[i]];
+    }
+    const struct ctr_eight_row r = {
+        .state = state, .x = x, .mask = masked ? mask : NULL, .k = k, .w = b->w, .root = b->root
+    };
+    for (int v = 0; v < CTR_EIGHT; v++)
+        g[v] = ctr_random01(4, (uint64_t)event, (uint64_t)v) - 0.4;
+    kernel->forward[type](&b->params, &r, dot);
+    for (int v = 0; v < CTR_EIGHT; v++) {
+        int32_t at[WIDE];
+        int64_t n = 0;
+        for (int i = 0; i < k; i++)
+            if (b->mask[key[i]][v])
+                at[n++] = i;
+        const double each = ctr_eight_dot(type, &r, v, at, n), alone = learn_alone(b, v, key, x, k, g[v]);
+        same &= each == alone && (masked || dot[v] == alone);
+    }
+    kernel->update[type](&b->params, &r, g);
+    return same;
+}
+
+/* Are the states those of the models alone, and is nothing else changed? */
+static bool agree(const struct both *b, enum ctr_precision type)
+{
+    const size_t bytes = bytes_of(type);
+    bool same = true;
+    for (int k = 0; k < KEYS; k++)
+        for (int v = 0; v < CTR_EIGHT; v++) {
+            const uint8_t *z = b->state + ((size_t)k * 2 * CTR_EIGHT + (size_t)v) * bytes;
+            same &= !memcmp(z, b->one[v].row[k] + 8, bytes);
+            same &= !memcmp(z + CTR_EIGHT * bytes, b->one[v].row[k] + 8 + bytes, bytes);
+        }
+    for (size_t i = 0; i < sizeof b->before; i++)
+        same &= b->before[i] == CANARY && b->behind[i] == CANARY;
+    for (size_t i = KEYS * 2 * CTR_EIGHT * bytes; i < sizeof b->state; i++)
+        same &= b->state[i] == CANARY;
+    return same;
+}
+
+/* Weights and digests of all states, against each model's. */
+static void test_files(const struct both *b, const struct ctr_eight_kernel *kernel, enum ctr_precision type)
+{
+    static _Alignas(64) double z[KEYS * CTR_EIGHT], n[KEYS * CTR_EIGHT], w[KEYS * CTR_EIGHT];
+    const size_t part = CTR_EIGHT * bytes_of(type);
+    uint64_t mixed[KEYS], sum[CTR_EIGHT] = { 0 }, want[CTR_EIGHT] = { 0 };
+    double wrong[CTR_EIGHT] = { 0 };
+    bool same = true;
+    for (int k = 0; k < KEYS; k++) {
+        memcpy((uint8_t *)z + (size_t)k * part, b->state + 2 * (size_t)k * part, part);
+        memcpy((uint8_t *)n + (size_t)k * part, b->state + 2 * (size_t)k * part + part, part);
+        mixed[k] = ctr_mix64((uint64_t)k);
+    }
+    kernel->weights[type](&b->params, z, n, w, KEYS);
+    kernel->digest[type](mixed, z, n, w, KEYS, sum, wrong);
+    for (int k = 0; k < KEYS; k++)
+        for (int v = 0; v < CTR_EIGHT; v++) {
+            struct ctr_state s;
+            const double weight = ctr_state_row(&b->one[v].l, NULL, b->one[v].row[k], &s);
+            same &= number(type, w, k * CTR_EIGHT + v) == weight;
+            want[v] += ctr_lr_digest((uint64_t)k, weight);
+        }
+    ok(same, "%s: weights", kernel->name);
+    same = !memcmp(sum, want, sizeof sum);
+    for (int v = 0; v < CTR_EIGHT; v++)
+        same &= wrong[v] == 0;
+    if (type == CTR_F64_STATE)
+        n[3] = INFINITY;
+    else
+        ((float *)(void *)z)[3] = NAN;
+    kernel->digest[type](mixed, z, n, w, KEYS, sum, wrong);
+    for (int v = 0; v < CTR_EIGHT; v++)
+        same &= (wrong[v] == 0) == (v != 3);
+    ok(same, "%s: digests, and states that are not finite", kernel->name);
+}
+
+int main(void)
+{
+    struct both *b = aligned_alloc(64, (sizeof *b + 63) / 64 * 64);
+    struct ctr_err err = { 0 };
+    for (int isa = 0; b && ctr_eight_kernel_at(isa); isa++)
+        for (int turn = 0; turn < 4 && ctr_cpu_may((enum ctr_cpu)isa); turn++) {
+            const struct ctr_eight_kernel *kernel = ctr_eight_kernel_at(isa);
+            const enum ctr_precision type = turn & 1 ? CTR_F32_STATE : CTR_F64_STATE;
+            const bool masked = turn & 2;
+            bool same = !open_both(b, type, masked, &err);
+            for (int i = 0; i < EVENTS && same; i++)
+                same &= learn(b, kernel, type, masked, i);
+            ok(same && agree(b, type), "%s, %s%s: dot products and states of eight models", kernel->name,
+               ctr_precision_names[type], masked ? ", some without some keys" : "");
+            test_files(b, kernel, type);
+        }
+    free(b);
+    return done_testing();
+}
