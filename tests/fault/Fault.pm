@@ -44,7 +44,7 @@ sub words {
     return @w;
 }
 
-# The table: hashes of name, flags, argv (with @FILE), main.
+# The table: hashes of name, flags, argv (with @FILE), main. NAMES=REGEX picks some of it.
 sub commands {
     my ($pick) = @_;
     my @all;
@@ -54,6 +54,7 @@ sub commands {
         my ($name, $flags, $line) = map { s/^\s+|\s+$//gr } split /\|/, $_, 3;
         my @argv = words($line);
         next unless -x "$BUILD/bin/$argv[0]"; # its library is missing
+        next if $ENV{NAMES} && $name !~ /$ENV{NAMES}/;
         my ($main) = map { /^@(.*)/ ? $1 : () } @argv;
         my $c = { name => $name, argv => \@argv, main => $main, map { $_ => 1 } split ' ', $flags };
         push @all, $c if !$pick || $pick->($c);
