@@ -10,7 +10,8 @@ use File::Path qw(make_path remove_tree);
 use File::Temp qw(tempdir);
 use Storable qw(store retrieve);
 our @EXPORT = qw($TOP $BUILD $SAN $INJECT commands command_args inputs run outputs slurp spew spread make_ok last_words
-    report_of random_of some_of same_outputs outcome python);
+    report_of random_of some_of same_outputs outcome python
+    in_child);
 
 our $TOP    = dirname(dirname(dirname(abs_path(__FILE__))));
 our $BUILD  = $ENV{CTR_BUILD} || "$TOP/build/opt";
@@ -188,6 +189,20 @@ sub copy_inputs {
     for (grep { -f "$from/$_" } readdir $d) { copy("$from/$_", "$to/$_") or die "$_: $!\n"; }
 }
 
+# A large thing is made in a process of its own: perl keeps the memory, and every fork after it would copy its page tables.
+sub in_child {
+    my ($do) = @_;
+    my $pid = fork;
+    die "fork: $!\n" unless defined $pid;
+    if (!$pid) {
+        eval { $do->(); 1 } and POSIX::_exit(0);
+        print STDERR $@;
+        POSIX::_exit(1);
+    }
+    waitpid $pid, 0;
+    die "a child of the scorecard failed\n" if $?;
+}
+
 sub make_ok {
     my ($dir, $what) = @_;
     system('sh', '-c', "cd '$dir' && { $what\n} >>.make 2>&1") == 0 or die "making the inputs failed: " . (slurp("$dir/.make") // "") . "\n";
@@ -205,7 +220,8 @@ my %made;
 sub inputs {
     my ($dir, $rows, %o) = @_;
     my $batch = $o{batch} || 20;
-    my $kept = $made{"$rows $batch"} ||= make_inputs(dirname($dir) . "/inputs-$rows-$batch", $rows, $batch);
+    my $kept = dirname($dir) . "/inputs-$rows-$batch";
+    in_child(sub { make_inputs($kept, $rows, $batch) }) unless $made{$kept}++;
     copy_inputs($kept, $dir);
     return $dir;
 }
@@ -279,8 +295,6 @@ for words in "add --owner ann plain.plan" "allow who" "allow site" "allow tags" 
     ctr-signals -q \$words
 done
 SH
-    make_path("$dir/out");
-    return $dir;
 }
 
 require POSIX;

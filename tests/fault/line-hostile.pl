@@ -91,7 +91,7 @@ line '5', 'lies and monsters', sub {
     my @r;
     for (@HOSTILE) {
         my ($name, $cap, $make, $args, $says) = @$_;
-        spew("$dir/in", $make->($dir));
+        in_child(sub { spew("$dir/in", $make->($dir)) });
         push @r, hostile($name, $cap, $args, $says, $dir, in => 'in');
     }
     for ($quick ? @MONSTERS[0, 2] : @MONSTERS) {
