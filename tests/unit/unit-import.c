@@ -467,6 +467,7 @@ int main(void)
     test_random();
     setenv("CTR_CPU", "plain", 1); /* the index without AVX2 */
     test_random();
+    test_open_quote();
     unsetenv("CTR_CPU");
     test_open_quote();
     test_packed();
