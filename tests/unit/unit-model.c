@@ -7,6 +7,7 @@
 
 #include "common/feature/op.h"
 #include "common/model/ftrl.h"
+#include "common/model/lr.h"
 #include "common/model/model.h"
 #include "common/model/sparse.h"
 
@@ -179,6 +180,65 @@ static void test_training(const char *precision, double tolerance)
     free(keys);
 }
 
+static uint64_t visited(const struct lr *m, bool *met)
+{
+    uint64_t n = 0, hash;
+    for (int i = 0; i < m->tables; i++) {
+        uint64_t at = 0;
+        for (const uint8_t *row; (row = ctr_keys_row(&m->table[i], &m->states, &at, &hash)); n++) {
+            double squares;
+            memcpy(&squares, row + m->learning.layout.n, sizeof squares);
+            *met &= squares > 0;
+        }
+    }
+    return n;
+}
+
+/* Keys are found ahead of learning: what is saved is what was learned. */
+static void test_ahead(void)
+{
+    enum { ROWS = 900, WIDE = 7 };
+    struct fixture f;
+    struct ctr_rows first, second;
+    struct ctr_rowbuf buf[2] = { { .start = { 0 } } };
+    struct ctr_params p = CTR_PARAMS_DEFAULT;
+    void *ahead = NULL, *alone = NULL;
+    double score[ROWS], same[ROWS];
+    bool met = true;
+    open_fixture(&f);
+    int rc = 0;
+    for (uint64_t i = 0; i < ROWS && !rc; i++) {
+        uint64_t keys[WIDE];
+        for (uint64_t j = 0; j < WIDE; j++)
+            keys[j] = ctr_random64(4, i, j) % (i + 10);
+        rc = add(&f, i % 3 == 0, 1, keys, WIDE, 0);
+    }
+    rc = rc || ctr_inputs_batch(f.in, ctr_batchbuf_view(&f.rows), &f.err) ||
+         ctr_inputs_rows(f.in, &buf[0], 0, ROWS / 2, &first, &f.err) ||
+         ctr_inputs_rows(f.in, &buf[1], ROWS / 2, ROWS / 2, &second, &f.err) ||
+         ctr_model_lr.learner_new(&ahead, &ctr_model_lr, &p, &f.err) ||
+         ctr_model_lr.bind(ahead, NULL, &f.tables, &f.err) ||
+         ctr_model_lr.learner_new(&alone, &ctr_model_lr, &p, &f.err) ||
+         ctr_model_lr.bind(alone, NULL, &f.tables, &f.err) || ctr_model_lr.train_rows(alone, &first, same, 0, &f.err) ||
+         ctr_model_lr.find(ahead, &first, &buf[0].number, 0, &f.err) ||
+         ctr_model_lr.find(ahead, &second, &buf[1].number, 0, &f.err) ||
+         ctr_model_lr.train_rows(ahead, &first, score, 0, &f.err);
+    ok(!rc && !memcmp(score, same, ROWS / 2 * sizeof *score), "rows whose keys were found ahead learn the same");
+    const int64_t keys = rc ? 0 : ctr_model_lr.keys(alone);
+    ok(keys > ROWS / 4 && ctr_model_lr.keys(ahead) == keys && visited(ahead, &met) == (uint64_t)keys - 1 && met,
+       "%lld keys were learned, and those that were only found do not show", (long long)keys);
+    rc = rc || ctr_model_lr.train_rows(alone, &second, same, 0, &f.err) ||
+         ctr_model_lr.train_rows(ahead, &second, score, 0, &f.err);
+    ok(!rc && !memcmp(score, same, ROWS / 2 * sizeof *score) && ctr_model_lr.keys(ahead) == ctr_model_lr.keys(alone) &&
+           ctr_model_lr.keys(alone) > keys,
+       "they learn when their rows come");
+    ctr_model_lr.learner_free(ahead);
+    ctr_model_lr.learner_free(alone);
+    ctr_rowbuf_free(&buf[0]);
+    ctr_rowbuf_free(&buf[1]);
+    close_fixture(&f);
+}
+
 static void test_params(void)
 {
     struct ctr_params p = CTR_PARAMS_DEFAULT, q;
@@ -223,6 +283,7 @@ int main(void)
     test_rows();
     test_training("f64", 1e-12);
     test_training("f32", 1e-4);
+    test_ahead();
     test_params();
     return done_testing();
 }

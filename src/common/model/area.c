@@ -9,6 +9,9 @@
 
 #include <sys/mman.h>
 
+#if defined(__linux__) && !defined(MADV_POPULATE_WRITE)
+#define MADV_POPULATE_WRITE 23 /* Linux 5.14; refused by older ones */
+#endif
 #if defined(__linux__) && !defined(MADV_COLLAPSE)
 #define MADV_COLLAPSE 25 /* Linux 6.1; refused by older ones */
 #endif
@@ -101,6 +104,19 @@ int ctr_area_grow(struct ctr_area *a, size_t bytes, struct ctr_err *err)
         return ctr_fail_nomem(err, bytes);
     a->bytes = bytes;
     return 0;
+}
+
+int ctr_area_fill(struct ctr_area *a, size_t bytes, struct ctr_err *err)
+{
+    const size_t before = a->bytes;
+    int rc = ctr_area_grow(a, bytes, err);
+#ifdef MADV_POPULATE_WRITE
+    if (!rc && a->bytes > before)
+        (void)madvise(a->base + before, a->bytes - before, MADV_POPULATE_WRITE); /* advice too */
+#else
+    (void)before;
+#endif
+    return rc;
 }
 
 int ctr_area_reserve(struct ctr_area *a, size_t bytes, struct ctr_err *err)

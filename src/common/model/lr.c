@@ -366,11 +366,11 @@ static bool lr_transposed(const void *learner)
     return m->params.minibatch > 1 ? by_field(m) : !m->learning.events;
 }
 
-/* A day that begins drops keys; and a checkpoint wants the filter as the row that was learned last has left it. */
-static bool lr_finds(const void *learner, bool checkpoints)
+/* A day that begins drops keys; and who saves on the way wants the filter as the row learned last has left it. */
+static bool lr_finds(const void *learner, bool saves)
 {
     const struct lr *m = learner;
-    return !m->expiry.days && !(m->inclusion && checkpoints);
+    return !m->expiry.days && !(m->inclusion && saves);
 }
 
 static int64_t lr_pending(const void *learner)

@@ -97,10 +97,13 @@ static int set_whole(struct ctr_meta *meta, const char *key, int64_t v, struct c
 
 int ctr_lr_save_schema(const void *learner, struct ctr_schema *s, struct ctr_err *err)
 {
-    const struct lr *m = learner;
+    struct lr *m = (struct lr *)(uintptr_t)learner;
     uint64_t digest;
     char hex[17];
-    if (!digest_all(m, &digest))
+    pthread_mutex_lock(&m->finding);
+    const bool finite = digest_all(m, &digest);
+    pthread_mutex_unlock(&m->finding);
+    if (!finite)
         return ctr_fail(err, CTR_EDATA, "the model's state is infinite or not a number" CTR_LR_TOO_LARGE);
     snprintf(hex, sizeof hex, "%016llx", (unsigned long long)digest);
     int rc = ctr_schema_add(s, "table", CTR_UTF8, err);
@@ -287,7 +290,7 @@ static int save_tables(struct saver *s, const struct named *order, int n, struct
 
 int ctr_lr_save(void *learner, const struct ctr_strs *tables, struct ctr_writer *w, struct ctr_err *err)
 {
-    const struct lr *m = learner;
+    struct lr *m = learner;
     struct saver s = { .m = m, .w = w };
     struct named *order = calloc((size_t)m->tables + 1, sizeof *order);
     struct ctr_colbuf names = { 0 };
@@ -314,7 +317,9 @@ int ctr_lr_save(void *learner, const struct ctr_strs *tables, struct ctr_writer 
     if (!rc) {
         s.names = *ctr_colbuf_view(&names);
         saver_columns(&s);
+        pthread_mutex_lock(&m->finding);
         rc = save_tables(&s, order, n, err);
+        pthread_mutex_unlock(&m->finding);
     }
     free(order);
     free(s.table);

@@ -182,10 +182,11 @@ struct ctr_model {
     int (*train_rows)(void *learner, const struct ctr_rows *rows, double *score, int64_t memory_bytes,
                       struct ctr_err *err);
     /* NULL, or what can be done for rows, and is for all that are learned, before train_rows gets them, in their
-     * order, but on another thread: the keys are found. May it be, in this run? */
+     * order, but on another thread: the keys are found. May it be, in a run that saves on its way, or in one that does
+     * not? */
     int (*find)(void *learner, struct ctr_rows *rows, struct ctr_buf *number, int64_t memory_bytes,
                 struct ctr_err *err);
-    bool (*finds)(const void *learner, bool checkpoints);
+    bool (*finds)(const void *learner, bool saves);
     /* NULL, or scores of rows that are not learned from; between passes. At most params.minibatch rows. */
     int (*evaluate)(void *learner, const struct ctr_rows *rows, double *score, struct ctr_err *err);
     int (*end_pass)(void *learner, struct ctr_err *err); /* the rows of a pass are all there */

@@ -101,7 +101,7 @@ static int make_slots(struct ctr_sparse *t, uint64_t slots, struct ctr_err *err)
     if (slots > (UINT64_C(1) << 46) / t->stride)
         return ctr_fail_nomem(err, SIZE_MAX);
     if (slots > t->slots) {
-        int rc = ctr_area_grow(&t->area, slots * t->stride, err);
+        int rc = ctr_area_fill(&t->area, slots * t->stride, err);
         if (rc)
             return rc;
         t->rows = t->area.base;

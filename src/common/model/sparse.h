@@ -36,6 +36,8 @@ struct ctr_area {
     size_t settled;  /* what ctr_area_reserve has moved to huge pages */
 };
 int ctr_area_grow(struct ctr_area *a, size_t bytes, struct ctr_err *err) CTR_MUST; /* new bytes are zero */
+/* The same for what is written all over soon: pages come at once, not one by one when they are first looked at. */
+int ctr_area_fill(struct ctr_area *a, size_t bytes, struct ctr_err *err) CTR_MUST;
 /* The same for what grows little by little: in huge pages, once it is large. */
 int ctr_area_reserve(struct ctr_area *a, size_t bytes, struct ctr_err *err) CTR_MUST;
 void ctr_area_settle(struct ctr_area *a); /* pages that came one by one become huge ones, where that is possible */

@@ -232,7 +232,7 @@ static int start_feed(struct ctr_trainer *t, struct ctr_reader *r, struct ctr_er
         .ctx = t->job.ctx,
         .idle_ms = t->job.idle_ms,
         .stop = t->job.stop,
-        .find = model->finds && model->finds(t->learner, t->job.checkpoint) ? model->find : NULL,
+        .find = model->finds && model->finds(t->learner, t->job.checkpoint || t->job.publish) ? model->find : NULL,
         .finder = t->learner,
         .memory_bytes = t->job.memory_bytes,
     };
