@@ -359,7 +359,8 @@ int ctr_json_line(struct ctr_json_walk *w, const char *p, const char *end)
     p = ctr_json_space(p, end);
     if (p == end)
         return 0;
-    memset(w->value, 0, (size_t)w->columns * sizeof(*w->value));
+    if (w->columns) /* none: it is only asked whether this is an object */
+        memset(w->value, 0, (size_t)w->columns * sizeof(*w->value));
     w->at = 0;
     if (*p != '{') {
         w->why =
