@@ -291,9 +291,8 @@ static void test_maps(void)
        "%d files mapped at a time, %d of them by name", FILES, named);
     for (int i = FILES; --i;)
         ctr_reader_free(r[i]);
-    const uint8_t *at = b->col[0].data;
     must(ctr_reader_next(r[0], &b, &err));
-    at = b->col[0].data;
+    const uint8_t *at = b->col[0].data;
     ok(ctr_mapped_file(at) && !ctr_mapped_file(at + (1 << 20)) && !ctr_mapped_file(at - (1 << 20)),
        "the pages of one, not those around");
     ctr_reader_free(r[0]);
