@@ -58,12 +58,72 @@ static inline const uint8_t *sorted_row(const struct ctr_lr_sorted *t, uint64_t 
     return t->base + t->place[i].index * t->bytes;
 }
 
+static bool small_enough(double v)
+{
+    return fabs(v) < INFINITY;
+}
+
 static inline bool digest_row(const struct lr *m, const struct ctr_learning *l, uint64_t key, const uint8_t *row,
                               uint64_t *digest)
 {
     struct ctr_state s;
     *digest += ctr_lr_digest(key, read_row(m, l, row, &s));
-    return fabs(s.value) < INFINITY && fabs(s.n) < INFINITY;
+    return small_enough(s.value) && small_enough(s.n);
+}
+
+/* The weights of the default learner: of n values and sums of squares, all in its precision, with room to whole eights.
+ */
+static void weigh(const struct ctr_learning *l, const void *z, const void *squares, void *w, int64_t n)
+{
+    struct ctr_eight_params p;
+    for (int i = 0; i < CTR_EIGHT; i++) {
+        p.inv_alpha[i] = l->inv_alpha;
+        p.beta[i] = l->beta;
+        p.l1[i] = l->l1;
+        p.l2[i] = l->l2;
+    }
+    ctr_eight_kernel_best()->weights[l->precision](&p, z, squares, w, (n + CTR_EIGHT - 1) / CTR_EIGHT);
+}
+
+enum { GROUP = 256 };
+
+/* digest_row of rows that are on their way. */
+static bool digest_group(const struct ctr_learning *l, const uint64_t *key, uint8_t *const *row, int64_t n,
+                         uint64_t *digest)
+{
+    const bool f64 = l->precision == CTR_F64_STATE;
+    const size_t bytes = f64 ? sizeof(double) : sizeof(float);
+    double z[GROUP], squares[GROUP], w[GROUP];
+    bool finite = true;
+    for (int64_t i = 0; i < n; i++) {
+        memcpy((uint8_t *)z + (size_t)i * bytes, row[i] + l->layout.value, bytes);
+        memcpy((uint8_t *)squares + (size_t)i * bytes, row[i] + l->layout.n, bytes);
+    }
+    weigh(l, z, squares, w, n);
+    for (int64_t i = 0; i < n; i++) {
+        const float *z32 = (const float *)z, *squares32 = (const float *)squares, *w32 = (const float *)w;
+        *digest += ctr_lr_digest(key[i], f64 ? w[i] : (double)w32[i]);
+        finite &= small_enough(f64 ? z[i] : (double)z32[i]) & small_enough(f64 ? squares[i] : (double)squares32[i]);
+    }
+    return finite;
+}
+
+static bool digest_table(const struct lr *m, const struct ctr_keys *t, uint64_t *digest)
+{
+    uint64_t at = 0, hash, key[GROUP];
+    uint8_t *row[GROUP];
+    bool finite = true;
+    for (int64_t n = GROUP; n == GROUP;) {
+        for (n = 0; n < GROUP && (row[n] = ctr_keys_row(t, &m->states, &at, &hash)); n++) {
+            __builtin_prefetch(row[n] + CTR_STATE_AT);
+            key[n] = ctr_sparse_key(hash);
+        }
+        if (!m->learning.events)
+            finite &= digest_group(&m->learning, key, row, n, digest);
+        for (int64_t i = 0; m->learning.events && i < n; i++)
+            finite &= digest_row(m, &m->learning, key[i], row[i], digest);
+    }
+    return finite;
 }
 
 /* The digest of all weights; false when some state is infinite or not a number. An update that overflows shows in the
@@ -79,9 +139,8 @@ static bool digest_all(const struct lr *m, uint64_t *digest)
         return finite & m->digested->finite;
     }
     for (int i = 0; i < m->tables; i++) {
-        uint64_t at = 0, hash;
-        for (const uint8_t *row; !m->sorted && (row = ctr_keys_row(&m->table[i], &m->states, &at, &hash));)
-            finite &= digest_row(m, &m->learning, ctr_sparse_key(hash), row, digest);
+        if (!m->sorted)
+            finite &= digest_table(m, &m->table[i], digest);
         for (uint64_t k = 0; m->sorted && k < m->sorted[i].n; k++)
             finite &= digest_row(m, m->sorted_as, m->sorted[i].place[k].key, sorted_row(&m->sorted[i], k), digest);
     }
@@ -222,16 +281,8 @@ static void save_columns(struct saver *s, const struct ctr_lr_sorted *t, uint64_
     enum { AHEAD = 24 };
     const struct ctr_learning *l = s->layout;
     const size_t bytes = l->precision == CTR_F64_STATE ? sizeof(double) : sizeof(float);
-    const struct ctr_eight_kernel *kernel = ctr_eight_kernel_best();
-    struct ctr_eight_params p;
     const int64_t n = (int64_t)(end - from), at = s->rows;
     uint8_t *z = s->number[Z] + (size_t)at * bytes, *squares = s->number[N] + (size_t)at * bytes;
-    for (int i = 0; i < CTR_EIGHT; i++) {
-        p.inv_alpha[i] = l->inv_alpha;
-        p.beta[i] = l->beta;
-        p.l1[i] = l->l1;
-        p.l2[i] = l->l2;
-    }
     for (int64_t i = 0; i < n; i++) {
         const struct ctr_lr_place *place = &t->place[from + (uint64_t)i];
         const uint8_t *row = t->base + place->index * t->bytes;
@@ -243,8 +294,7 @@ static void save_columns(struct saver *s, const struct ctr_lr_sorted *t, uint64_
         memcpy(z + (size_t)i * bytes, row + l->layout.value, bytes);
         memcpy(squares + (size_t)i * bytes, row + l->layout.n, bytes);
     }
-    kernel->weights[l->precision](&p, z, squares, s->number[WEIGHT] + (size_t)at * bytes,
-                                  (n + CTR_EIGHT - 1) / CTR_EIGHT);
+    weigh(l, z, squares, s->number[WEIGHT] + (size_t)at * bytes, n);
     s->rows += n;
 }
 
