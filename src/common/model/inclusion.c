@@ -171,6 +171,12 @@ uint8_t *ctr_inclusion_slot(struct ctr_inclusion *n, struct ctr_sparse *t, uint6
     return n->nothing;
 }
 
+void ctr_inclusion_prefetch(const struct ctr_inclusion *n, uint64_t table_seed, uint64_t h)
+{
+    if (n->lines)
+        __builtin_prefetch(n->line + ctr_sparse_scale(draw(n, table_seed, h), n->lines) * LINE, 1);
+}
+
 void ctr_inclusion_ahead(const struct ctr_inclusion *n, const uint64_t *table_seed, uint64_t stride,
                          const uint64_t *hash, const uint16_t *table, uint8_t *const *home, int64_t k)
 {

@@ -33,6 +33,9 @@ void ctr_inclusion_end_pass(struct ctr_inclusion *n);
 uint8_t *ctr_inclusion_slot(struct ctr_inclusion *n, struct ctr_sparse *t, uint64_t table_seed, uint8_t *home,
                             uint64_t h);
 
+/* The key will be asked for soon: prefetch what that needs. */
+void ctr_inclusion_prefetch(const struct ctr_inclusion *n, uint64_t table_seed, uint64_t h);
+
 /* The homes of a row that comes soon are in cache: prefetch what its new keys need. table_seed: by table. */
 void ctr_inclusion_ahead(const struct ctr_inclusion *n, const uint64_t *table_seed, uint64_t stride,
                          const uint64_t *hash, const uint16_t *table, uint8_t *const *home, int64_t k);

@@ -19,7 +19,7 @@ enum {
 
 void ctr_lr_finder_free(struct ctr_lr_finder *f)
 {
-    struct ctr_buf *bufs[] = { &f->hash[0], &f->hash[1], &f->home[0], &f->home[1], &f->own };
+    struct ctr_buf *bufs[] = { &f->hash[0], &f->hash[1], &f->home[0], &f->home[1], &f->ask, &f->own };
     for (size_t i = 0; i < CTR_COUNT(bufs); i++)
         ctr_buf_free(bufs[i]);
 }
@@ -84,10 +84,24 @@ static int make_scratch(struct ctr_lr_finder *f, int64_t entries, struct ctr_err
     return rc;
 }
 
+static int make_asked(struct ctr_lr_finder *f, const struct ctr_rows *r, int64_t from, int64_t end, struct ctr_err *err)
+{
+    int64_t longest = 0;
+    for (int64_t i = from; i < end; i++)
+        longest = CTR_MAX(longest, r->start[i + 1] - r->start[i]);
+    f->words = (longest + WORD - 1) / WORD;
+    const size_t bytes = (size_t)((end - from) * f->words) * sizeof(uint64_t);
+    ctr_buf_clear(&f->ask);
+    int rc = ctr_buf_reserve(&f->ask, bytes, err);
+    if (!rc)
+        memset(f->ask.data, 0, bytes);
+    return rc;
+}
+
 /* ---- one key a table ---- */
 
 struct column { /* of a block */
-    struct ctr_keys *table;
+    int table;
     int64_t n;
     const uint64_t *hash;
     uint8_t *const *home;
@@ -106,61 +120,75 @@ static struct column begin_column(const struct lr *m, const struct ctr_rows *r, 
 {
     const struct ctr_lr_finder *f = &m->finder;
     const int64_t n = end - from, width = r->start[from + 1] - r->start[from];
-    struct ctr_keys *t = &m->table[r->table[r->transposed ? k : r->start[from] + k]];
+    const int table = r->table[r->transposed ? k : r->start[from] + k];
+    const struct ctr_keys *t = &m->table[table];
     uint64_t *hash = (uint64_t *)(void *)f->hash[k % 2].data;
     uint8_t **home = (uint8_t **)(void *)f->home[k % 2].data;
     const uint64_t *of = r->transposed ? r->hash + k * r->rows + from : r->hash + r->start[from] + k;
     for (int64_t i = 0; i < n && !r->transposed; i++)
         hash[i] = of[i * width];
-    const struct column c = { t, n, r->transposed ? of : hash, home };
+    const struct column c = { table, n, r->transposed ? of : hash, home };
     m->kernel->homes(&t->index, c.hash, n, home);
     if (ctr_sparse_bytes(&t->index) > NEAR_BYTES)
         prefetch_all(home, n);
     return c;
 }
 
-enum { ASK = UINT32_MAX }; /* the place of a number that the inclusion filter is asked for */
+/* A bit for each entry of a row of the block: its key is new, and the inclusion filter is asked for it later. */
+static uint64_t *asked(const struct lr *m, int64_t row)
+{
+    return (uint64_t *)(void *)m->finder.ask.data + row * m->finder.words;
+}
+
+/* The number of a key that lies neither in its home nor behind it, entry k of row `row` of the block. */
+static uint32_t other_number(struct lr *m, int table, uint8_t *home, uint64_t hash, int64_t row, int64_t k)
+{
+    struct ctr_keys *t = &m->table[table];
+    if (!m->inclusion)
+        return ctr_keys_number(t, &m->states, ctr_sparse_get_from(&t->index, home, hash));
+    const uint8_t *slot = ctr_sparse_find_from(&t->index, home, hash);
+    if (slot)
+        return ctr_sparse_row_number(slot);
+    asked(m, row)[k / WORD] |= UINT64_C(1) << k % WORD;
+    ctr_inclusion_prefetch(m->inclusion, m->seed[table], hash);
+    return 0;
+}
 
 /* Its numbers. Nineteen of twenty keys lie in their home or behind it; of the others half are new. */
-static void end_column(struct lr *m, const struct column *c, int64_t width, uint32_t *restrict number)
+static void end_column(struct lr *m, const struct column *c, int64_t k, int64_t width, uint32_t *restrict number)
 {
     for (int64_t at = 0, n; at < c->n; at += WORD) {
         uint32_t found[WORD];
         n = CTR_MIN(c->n - at, WORD);
         uint64_t others = m->kernel->find(c->hash + at, c->home + at, n, found);
         for (; others; others &= others - 1) {
-            const int i = __builtin_ctzll(others);
-            found[i] = ASK;
-            if (!m->inclusion)
-                found[i] = ctr_keys_number(c->table, &m->states,
-                                           ctr_sparse_get_from(&c->table->index, c->home[at + i], c->hash[at + i]));
+            const int64_t i = __builtin_ctzll(others), row = at + i;
+            found[i] = other_number(m, c->table, c->home[row], c->hash[row], row, k);
         }
         for (int64_t i = 0; i < n; i++)
-            number[(at + i) * width] = found[i];
+            number[(at + i) * width + k] = found[i];
     }
 }
 
 /* ---- any rows ---- */
 
-/* 0: the key is refused. */
-static uint32_t ask(struct lr *m, struct ctr_keys *t, uint64_t seed, uint8_t *home, uint64_t hash)
-{
-    uint8_t *slot = ctr_inclusion_slot(m->inclusion, &t->index, seed, home, hash);
-    return ctr_inclusion_is_nothing(m->inclusion, slot) ? 0 : ctr_keys_number(t, &m->states, slot);
-}
-
-/* The filter sees rows one after another, and the keys of a row in their order. */
+/* The filter sees rows one after another, and the new keys of a row in their order. 0: the key is refused. */
 static void ask_rows(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end, uint32_t *number)
 {
     for (int64_t i = from; i < end; i++) {
-        const uint16_t *table = r->table + (r->transposed ? 0 : r->start[i]);
+        const uint64_t *ask = asked(m, i - from);
         ctr_inclusion_row(m->inclusion, r->first_row + i);
-        for (int64_t k = 0, e = r->start[i]; e < r->start[i + 1]; k++, e++) {
-            struct ctr_keys *t = &m->table[table[k]];
-            const uint64_t hash = r->hash[r->transposed ? k * r->rows + i : e];
-            if (number[e] == ASK)
-                number[e] = ask(m, t, m->seed[table[k]], ctr_sparse_home(&t->index, hash), hash);
-        }
+        for (int64_t w = 0; w < m->finder.words; w++)
+            for (uint64_t rest = ask[w]; rest; rest &= rest - 1) {
+                const int64_t k = w * WORD + __builtin_ctzll(rest), e = r->start[i] + k;
+                const uint16_t table = r->table[r->transposed ? k : e];
+                struct ctr_keys *t = &m->table[table];
+                const uint64_t hash = r->hash[r->transposed ? k * r->rows + i : e];
+                uint8_t *slot =
+                    ctr_inclusion_slot(m->inclusion, &t->index, m->seed[table], ctr_sparse_home(&t->index, hash), hash);
+                if (!ctr_inclusion_is_nothing(m->inclusion, slot))
+                    number[e] = ctr_keys_number(t, &m->states, slot);
+            }
     }
 }
 
@@ -174,26 +202,21 @@ static void find_columns(struct lr *m, const struct ctr_rows *r, int64_t from, i
         const struct column c = next;
         if (k + 1 < width)
             next = begin_column(m, r, from, end, k + 1);
-        end_column(m, &c, width, number + r->start[from] + k);
+        end_column(m, &c, k, width, number + r->start[from]);
     }
 }
 
 /* Entry by entry: a table may come more than once in a row. */
-static void find_entries(struct lr *m, const struct ctr_rows *r, int64_t first, int64_t last, uint32_t *number)
+static void find_entries(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end, uint32_t *number)
 {
     uint8_t **home = (uint8_t **)(void *)m->finder.home[0].data;
-    for (int64_t e = first; e < last; e++) {
-        home[e - first] = ctr_sparse_home(&m->table[r->table[e]].index, r->hash[e]);
-        __builtin_prefetch(home[e - first]);
+    for (int64_t e = r->start[from], i = 0; e < r->start[end]; e++, i++) {
+        home[i] = ctr_sparse_home(&m->table[r->table[e]].index, r->hash[e]);
+        __builtin_prefetch(home[i]);
     }
-    for (int64_t e = first; e < last; e++) {
-        struct ctr_keys *t = &m->table[r->table[e]];
-        uint8_t *slot = home[e - first];
-        if (m->inclusion)
-            number[e] = ASK;
-        else
-            number[e] = ctr_keys_number(t, &m->states, ctr_sparse_get_from(&t->index, slot, r->hash[e]));
-    }
+    for (int64_t row = from; row < end; row++)
+        for (int64_t e = r->start[row]; e < r->start[row + 1]; e++)
+            number[e] = other_number(m, r->table[e], *home++, r->hash[e], row - from, e - r->start[row]);
 }
 
 int ctr_lr_find_block(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end, int64_t bound,
@@ -205,12 +228,14 @@ int ctr_lr_find_block(struct lr *m, const struct ctr_rows *r, int64_t from, int6
         rc = reserve_block(m, err);
     if (!rc)
         rc = make_scratch(&m->finder, r->one_a_table ? end - from : last - first, err);
+    if (!rc && m->inclusion)
+        rc = make_asked(&m->finder, r, from, end, err);
     if (rc)
         return rc;
     if (r->one_a_table)
         find_columns(m, r, from, end, number);
     else
-        find_entries(m, r, first, last, number);
+        find_entries(m, r, from, end, number);
     if (m->inclusion)
         ask_rows(m, r, from, end, number);
     return 0;

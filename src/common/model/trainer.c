@@ -216,6 +216,7 @@ static int64_t known_rows(const struct ctr_trainer *t)
 static int start_feed(struct ctr_trainer *t, struct ctr_reader *r, struct ctr_err *err)
 {
     const struct ctr_model *model = t->job.model;
+    const bool saves = t->job.checkpoint || t->job.publish_every.rows || t->job.publish_every.ms;
     const struct ctr_feed_opts o = {
         .reader = r,
         .in = t->in,
@@ -232,7 +233,7 @@ static int start_feed(struct ctr_trainer *t, struct ctr_reader *r, struct ctr_er
         .ctx = t->job.ctx,
         .idle_ms = t->job.idle_ms,
         .stop = t->job.stop,
-        .find = model->finds && model->finds(t->learner, t->job.checkpoint || t->job.publish) ? model->find : NULL,
+        .find = model->finds && model->finds(t->learner, saves) ? model->find : NULL,
         .finder = t->learner,
         .memory_bytes = t->job.memory_bytes,
     };
