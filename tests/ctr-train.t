@@ -92,6 +92,17 @@ exits '--expire: the input breaks off' 1 train --expire 2 --expire-floor 50 --ch
 ok 'and the run is resumed' train --expire 2 --expire-floor 50 --checkpoint te.ckpt --resume -o tr.arrows --progressive trp.arrows timed7.arrows
 ok 'to the same model' cmp tm7.arrows tr.arrows
 ok 'and the same predictions' cmp tp7.arrows trp.arrows
+# Keys of `a` come on the first day alone; the resumed run has never met them.
+awk 'BEGIN { for (i = 0; i < 600; i++)
+    printf "{\"t\":\"2024-01-0%dT10:00:00Z\",\"a\":[%s],\"b\":%d,\"click\":%d}\n", 1 + int(i / 100), i < 100 ? i % 7 : "", i % 13, i % 3 == 0 }' |
+    ctr-import -q --format jsonl --columns 't:timestamp,a:list<int64>,b:int64,click:int8' >gone.raw
+printf 'label click\nkeep t\nfeature a\nfeature b\n' >gone.plan
+ctr-extract -q gone.plan gone.raw | ctr-cat --batch 7 >gone.arrows
+train --expire 2 --time t -o gone1.arrows gone.arrows
+head -c $(($(wc -c <gone.arrows) - 2000)) gone.arrows >gonecut.arrows
+exits '--expire: the input breaks off when a table has none left' 1 train --expire 2 --time t --checkpoint g.ckpt -o x.arrows gonecut.arrows
+train --expire 2 --time t --checkpoint g.ckpt --resume -o gone2.arrows gone.arrows
+ok 'a table whose keys have all expired is in neither model' cmp gone1.arrows gone2.arrows
 ctr-select --head 1500 --rest later.arrows timed.arrows >earlier.arrows
 train --expire 2 -o e1.arrows earlier.arrows
 train --expire 2 --init e1.arrows -o e2.arrows later.arrows

@@ -2,7 +2,7 @@
  *
  * The sparse table: every key keeps its row through growth, rows do not move between reserves, memory stays within the
  * bound that the manual states, visits come in the order of keys. */
-#include "common/model/sparse.h"
+#include "common/model/states.h"
 
 #include <stdlib.h>
 
@@ -131,6 +131,48 @@ static void test_filter(void)
     ok(!rc && right, "a filter drops rows, and the table grows again");
 }
 
+static bool nobody(const void *ctx, const uint8_t *row)
+{
+    (void)ctx;
+    (void)row;
+    return false;
+}
+
+static int meet(struct ctr_keys *t, struct ctr_states *s, uint64_t from, uint64_t to, struct ctr_err *err)
+{
+    int rc = 0;
+    for (uint64_t h = from; h < to && !rc; h++) { /* 0 among them: the key that has a row of its own */
+        uint8_t *row;
+        if (!(rc = ctr_keys_get(t, s, ctr_mix64(h), &row, err)))
+            row[CTR_STATE_AT]++;
+    }
+    return rc;
+}
+
+/* States of keys that were dropped are held, wait for keys that come, and are zeros then. */
+static void test_dropped(void)
+{
+    enum { KEYS = 3000 };
+    struct ctr_err err = { 0 };
+    struct ctr_states s;
+    struct ctr_keys t;
+    ctr_states_init(&s, 16);
+    ctr_keys_init(&t);
+    int rc = meet(&t, &s, 0, KEYS, &err);
+    ok(!rc && t.learned == KEYS && ctr_keys_bytes(&t, &s) == ctr_sparse_bytes(&t.index) + KEYS * 16, "keys are met");
+    rc = rc ? rc : ctr_keys_filter(&t, &s, nobody, NULL, &err);
+    ok(!rc && t.learned == 0 && ctr_keys_bytes(&t, &s) >= KEYS * 16, "all are dropped; their states are held");
+    const uint64_t given = s.given;
+    rc = rc ? rc : meet(&t, &s, KEYS / 2, KEYS + KEYS / 2, &err);
+    bool once = true;
+    uint64_t at = 0, hash, n = 0;
+    for (const uint8_t *row; !rc && (row = ctr_keys_row(&t, &s, &at, &hash)); n++)
+        once &= row[CTR_STATE_AT] == 1;
+    ok(!rc && once && n == KEYS && t.learned == KEYS && s.given == given, "as many others come: in their place, anew");
+    ctr_keys_free(&t);
+    ctr_states_free(&s);
+}
+
 /* Every kernel finds the homes that ctr_sparse_home finds, in indexes that grow and that don't, and the numbers of keys
  * that lie there or behind; it says of which others it does not. */
 static void test_kernels(void)
@@ -238,6 +280,7 @@ int main(void)
     test_crowd();
     test_end();
     test_filter();
+    test_dropped();
     test_kernels();
     return done_testing();
 }

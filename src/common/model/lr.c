@@ -114,7 +114,7 @@ static int64_t lr_keys(const void *learner)
     const struct lr *m = learner;
     uint64_t n = !m->no_bias;
     for (int i = 0; i < m->tables; i++)
-        n += m->expiry.days ? m->table[i].index.used : m->table[i].learned;
+        n += m->table[i].learned;
     return (int64_t)n;
 }
 

@@ -34,6 +34,12 @@ void ctr_keys_free(struct ctr_keys *t)
     ctr_keys_init(t);
 }
 
+/* Numbers whose states are held for keys to come. */
+static uint64_t dropped(const struct ctr_keys *t)
+{
+    return t->dropped.len / sizeof(uint32_t);
+}
+
 /* A table that grows takes longer and longer runs: a sixteenth of its keys. */
 uint32_t ctr_keys_new_number(struct ctr_keys *t, struct ctr_states *s)
 {
@@ -41,6 +47,7 @@ uint32_t ctr_keys_new_number(struct ctr_keys *t, struct ctr_states *s)
         uint32_t number;
         t->dropped.len -= sizeof number;
         memcpy(&number, t->dropped.data + t->dropped.len, sizeof number);
+        t->learned++; /* it is not beyond `known`, and who drops keys finds none ahead */
         return number;
     }
     if (t->next == t->end) {
@@ -61,12 +68,13 @@ int ctr_keys_reserve(struct ctr_keys *t, struct ctr_states *s, uint64_t extra, s
 
 uint64_t ctr_keys_bytes(const struct ctr_keys *t, const struct ctr_states *s)
 {
-    return ctr_sparse_bytes(&t->index) + t->index.used * s->bytes;
+    return ctr_sparse_bytes(&t->index) + t->dropped.cap + (t->index.used + dropped(t)) * s->bytes;
 }
 
 uint64_t ctr_keys_bytes_after(const struct ctr_keys *t, const struct ctr_states *s, uint64_t extra)
 {
-    return ctr_sparse_bytes_after(&t->index, extra) + (t->index.used + extra) * s->bytes;
+    return ctr_sparse_bytes_after(&t->index, extra) + t->dropped.cap +
+           (t->index.used + CTR_MAX(extra, dropped(t))) * s->bytes;
 }
 
 int ctr_keys_get(struct ctr_keys *t, struct ctr_states *s, uint64_t hash, uint8_t **row, struct ctr_err *err)
@@ -99,7 +107,7 @@ int ctr_keys_filter(struct ctr_keys *t, struct ctr_states *s, bool (*keep)(const
                     const void *ctx, struct ctr_err *err)
 {
     const struct choice c = { s, keep, ctx };
-    const size_t before = t->dropped.len / sizeof(uint32_t);
+    const uint64_t before = dropped(t);
     uint64_t at = 0;
     int rc = 0;
     for (const uint8_t *slot; !rc && (slot = ctr_sparse_next(&t->index, &at));)
@@ -107,9 +115,10 @@ int ctr_keys_filter(struct ctr_keys *t, struct ctr_states *s, bool (*keep)(const
             rc = ctr_buf_append(&t->dropped, slot + 8, sizeof(uint32_t), err);
     if (!rc)
         rc = ctr_sparse_filter(&t->index, keep_slot, &c, err);
-    const uint32_t *dropped = (const uint32_t *)(const void *)t->dropped.data;
-    for (size_t i = before; !rc && i < t->dropped.len / sizeof *dropped; i++)
-        memset(ctr_states_row(s, dropped[i]) + CTR_STATE_AT, 0, s->bytes);
+    const uint32_t *number = (const uint32_t *)(const void *)t->dropped.data;
+    for (uint64_t i = before; !rc && i < dropped(t); i++)
+        memset(ctr_states_row(s, number[i]) + CTR_STATE_AT, 0, s->bytes);
+    t->learned = t->index.used;
     return rc;
 }
 

@@ -41,14 +41,14 @@ struct ctr_keys {
     struct ctr_buf dropped;  /* uint32_t: numbers to be used again */
     /* The learner's: */
     uint32_t known;   /* of its numbers, which it takes in rising order, the last one that it has met */
-    uint64_t learned; /* keys that it has met */
+    uint64_t learned; /* keys that it has met and that are still there */
 };
 void ctr_keys_init(struct ctr_keys *t);
 void ctr_keys_free(struct ctr_keys *t);
 
 /* Make room for `extra` keys more. Pointers to slots are invalid afterwards. */
 int ctr_keys_reserve(struct ctr_keys *t, struct ctr_states *s, uint64_t extra, struct ctr_err *err) CTR_MUST;
-uint64_t ctr_keys_bytes(const struct ctr_keys *t, const struct ctr_states *s); /* with their states */
+uint64_t ctr_keys_bytes(const struct ctr_keys *t, const struct ctr_states *s); /* with states, also of dropped keys */
 uint64_t ctr_keys_bytes_after(const struct ctr_keys *t, const struct ctr_states *s, uint64_t extra);
 
 /* The number of a slot of the index; a new key gets its own. */
