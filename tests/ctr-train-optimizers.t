@@ -67,7 +67,7 @@ every() { # COMMAND OPTIMIZER RATE PRECISION … for each choice that there is; 
 threads() {
     train --uncertainty --minibatch 100 -o t1.arrows --progressive t1.p -j 1 "$@" mixed.arrows
     train --uncertainty --minibatch 100 -o t3.arrows --progressive t3.p -j 3 "$@" mixed.arrows
-    CTR_CPU=plain train --uncertainty --minibatch 100 -o tp.arrows --progressive tp.p -j 2 "$@" mixed.arrows
+    CTR_CPU=plain train --uncertainty --minibatch 100 -o tp.arrows --progressive tp.p -j 3 "$@" mixed.arrows
     cmp t1.arrows t3.arrows && cmp t1.p t3.p && cmp t1.arrows tp.arrows && cmp t1.p tp.p || { echo "$@"; return 1; }
 }
 ok 'the same bytes for any -j and processor' every threads

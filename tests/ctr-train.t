@@ -126,7 +126,7 @@ for s in onehot mixed; do
         ok "--minibatch, $s, -j $j: the same model" cmp bm.arrows bm4.arrows
         ok "--minibatch, $s, -j $j: the same predictions" cmp bp.arrows bp4.arrows
     done
-    ctr-cat --batch 7 $s.arrows | train --minibatch 100 -j 2 --progressive bp7.arrows >bm7.arrows
+    ctr-cat --batch 7 $s.arrows | train --minibatch 100 -j 3 --progressive bp7.arrows >bm7.arrows
     ok "--minibatch, $s: small batches, the same predictions" cmp bp.arrows bp7.arrows
     ok "--minibatch, $s: and the same model" ref same bm.arrows bm7.arrows
 done

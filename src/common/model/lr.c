@@ -20,6 +20,12 @@ enum {
     NEAR_BYTES = 8192, /* states of a table up to this size need no prefetch */
 };
 
+/* Threads that share the fields of minibatches, and find their own keys. One finds and one learns: two share none. */
+static int field_threads(const struct lr *m)
+{
+    return m->params.threads > 2 ? m->params.threads : 1;
+}
+
 /* May minibatches be learned field by field, should the stream be fit for it? */
 static bool by_field(const struct lr *m)
 {
@@ -50,7 +56,7 @@ int ctr_lr_new(void **out, const struct ctr_model *model, const struct ctr_param
     if (!rc)
         rc = ctr_inclusion_new(&m->inclusion, p, err);
     if (!rc && p->minibatch > 1)
-        rc = by_field(m) ? ctr_lr_fields_new(&m->fields, p->minibatch, p->threads, err)
+        rc = by_field(m) ? ctr_lr_fields_new(&m->fields, p->minibatch, field_threads(m), err)
                          : ctr_lr_mini_new(&m->mini, p->minibatch, p->threads, err);
     if (rc) {
         ctr_lr_free(m);
@@ -332,12 +338,13 @@ static int learn_block(struct lr *m, const struct ctr_rows *r, int64_t from, int
                        struct ctr_err *err)
 {
     const uint32_t *number = NULL;
-    int rc = find_rows(m, r, from, end, bound, &number, err);
+    const bool by_fields = m->fields && r->transposed;
+    int rc = by_fields && !r->number ? 0 : find_rows(m, r, from, end, bound, &number, err);
     if (rc)
         return rc;
-    return m->fields && r->transposed ? ctr_lr_fields_rows(m->fields, m, r, number, score, err)
-           : m->mini                  ? ctr_lr_mini_rows(m->mini, m, r, number, from, end, score, err)
-                                      : train_exactly(m, r, from, end, number, score, err);
+    return by_fields ? ctr_lr_fields_rows(m->fields, m, r, bound, score, err)
+           : m->mini ? ctr_lr_mini_rows(m->mini, m, r, number, from, end, score, err)
+                     : train_exactly(m, r, from, end, number, score, err);
 }
 
 static int lr_train_rows(void *learner, const struct ctr_rows *r, double *score, int64_t bound, struct ctr_err *err)
@@ -366,11 +373,12 @@ static bool lr_transposed(const void *learner)
     return m->params.minibatch > 1 ? by_field(m) : !m->learning.events;
 }
 
-/* A day that begins drops keys; and who saves on the way wants the filter as the row learned last has left it. */
+/* A day that begins drops keys; who saves on the way wants the filter as the row learned last has left it; and threads
+ * that share the fields of minibatches find their keys themselves. */
 static bool lr_finds(const void *learner, bool saves)
 {
     const struct lr *m = learner;
-    return !m->expiry.days && !(m->inclusion && saves);
+    return !m->expiry.days && !(m->inclusion && saves) && !(m->fields && field_threads(m) > 1);
 }
 
 static int64_t lr_pending(const void *learner)

@@ -103,6 +103,12 @@ int64_t ctr_lr_block_end(const struct ctr_rows *r, int64_t from); /* rows [from,
  * more than `bound` bytes (0: none). */
 int ctr_lr_find_block(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end, int64_t bound,
                       uint32_t *number, struct ctr_err *err) CTR_MUST;
+/* The same for all of some rows that have one key a table, by several threads: first room is made, then each table is
+ * found by one thread, with its own finder's scratch, and no other learns ahead. */
+int ctr_lr_find_start(struct lr *m, const struct ctr_rows *r, int64_t bound, struct ctr_err *err) CTR_MUST;
+int ctr_lr_finder_reserve(struct ctr_lr_finder *f, int64_t rows, struct ctr_err *err) CTR_MUST;
+void ctr_lr_find_column(struct lr *m, const struct ctr_lr_finder *f, const struct ctr_rows *r, int64_t k,
+                        uint32_t *number);
 /* Of struct ctr_model: all rows. */
 int ctr_lr_find(void *learner, struct ctr_rows *r, struct ctr_buf *number, int64_t bound, struct ctr_err *err) CTR_MUST;
 
@@ -131,8 +137,8 @@ int64_t ctr_lr_mini_pending(const struct ctr_lr_mini *q);
  * column. */
 int ctr_lr_fields_new(struct ctr_lr_fields **q, int64_t rows, int threads, struct ctr_err *err) CTR_MUST;
 void ctr_lr_fields_free(struct ctr_lr_fields *q);
-int ctr_lr_fields_rows(struct ctr_lr_fields *q, struct lr *m, const struct ctr_rows *r, const uint32_t *number,
-                       double *score, struct ctr_err *err) CTR_MUST;
+int ctr_lr_fields_rows(struct ctr_lr_fields *q, struct lr *m, const struct ctr_rows *r, int64_t bound, double *score,
+                       struct ctr_err *err) CTR_MUST;
 int ctr_lr_fields_end(struct ctr_lr_fields *q, struct ctr_err *err) CTR_MUST;
 int64_t ctr_lr_fields_pending(const struct ctr_lr_fields *q);
 

@@ -37,6 +37,7 @@ struct part { /* a thread's: arrays by row */
     struct ctr_buf memory, list;
     struct field **field; /* its own */
     int fields;
+    struct ctr_lr_finder finder;
     double *gradient, *x, *g, *squares;
     struct pair {
         double g, squares;
@@ -47,9 +48,15 @@ struct part { /* a thread's: arrays by row */
     _Alignas(LINE) char apart;
 };
 
+/* That of row i in field k: at[i * by_row + k * by_field]. */
+struct numbers {
+    const uint32_t *at;
+    int64_t by_row, by_field;
+};
+
 /* Rows to work through: a minibatch, or a part of one that is only predicted. */
 struct piece {
-    const uint32_t *number; /* of row i in field k: number[i * keys + k] */
+    struct numbers number;
     int64_t rows;
     const double *label, *weight;
     double *score, *uncertainty; /* of rows [known, rows); uncertainty NULL: not asked for */
@@ -71,6 +78,8 @@ struct ctr_lr_fields {
     const struct ctr_ftrl_kernel *kernel;
     /* of the call */
     struct lr *m;
+    const struct ctr_rows *r;
+    struct ctr_buf own; /* numbers that its threads found, by field */
     struct ctr_buf pieces;
     struct ctr_meeting meeting;
 };
@@ -86,8 +95,10 @@ void ctr_lr_fields_free(struct ctr_lr_fields *q)
     for (int t = 0; t < q->threads && q->part; t++) {
         ctr_buf_free(&q->part[t].memory);
         ctr_buf_free(&q->part[t].list);
+        ctr_lr_finder_free(&q->part[t].finder);
     }
-    struct ctr_buf *bufs[] = { &q->wait_number, &q->wait_label, &q->wait_weight, &q->sums[0], &q->sums[1], &q->pieces };
+    struct ctr_buf *bufs[] = { &q->wait_number, &q->wait_label, &q->wait_weight, &q->sums[0],
+                               &q->sums[1],     &q->pieces,     &q->own };
     for (size_t i = 0; i < CTR_COUNT(bufs); i++)
         ctr_buf_free(bufs[i]);
     ctr_pool_free(q->pool);
@@ -228,10 +239,11 @@ static int list_fields(struct ctr_lr_fields *q, struct ctr_err *err)
 /* The table rows of the next piece's keys, which are asked from memory ahead of their use. */
 static void begin_field(const struct ctr_lr_fields *q, struct field *f, const struct piece *c)
 {
-    const uint32_t *restrict number = c->number + (f - q->field);
+    const uint32_t *restrict number = c->number.at + (f - q->field) * c->number.by_field;
+    const int64_t by_row = c->number.by_row;
     uint8_t **restrict row = f->next;
     for (int64_t i = 0; f->table && i < c->rows; i++) {
-        row[i] = ctr_states_row(&q->m->states, number[i * q->keys]);
+        row[i] = ctr_states_row(&q->m->states, number[i * by_row]);
         __builtin_prefetch(row[i] + CTR_STATE_AT, 1);
     }
 }
@@ -428,10 +440,11 @@ static int add_piece(struct ctr_lr_fields *q, const struct piece *c, struct ctr_
 }
 
 /* Rows [from, from + n) of the call. */
-static struct piece piece_of(const struct ctr_lr_fields *q, const struct ctr_rows *r, const uint32_t *number,
+static struct piece piece_of(const struct ctr_lr_fields *q, const struct ctr_rows *r, struct numbers number,
                              int64_t from, int64_t n, double *score)
 {
-    return (struct piece){ .number = number + r->start[from],
+    number.at += from * number.by_row;
+    return (struct piece){ .number = number,
                            .rows = n,
                            .label = r->label + from,
                            .weight = r->weight ? r->weight + from : NULL,
@@ -443,7 +456,7 @@ static struct piece piece_of(const struct ctr_lr_fields *q, const struct ctr_row
 
 static struct piece waiting(const struct ctr_lr_fields *q)
 {
-    return (struct piece){ .number = (const uint32_t *)(void *)q->wait_number.data,
+    return (struct piece){ .number = { (const uint32_t *)(void *)q->wait_number.data, q->keys, 1 },
                            .rows = q->pending,
                            .label = (const double *)(void *)q->wait_label.data,
                            .weight = (const double *)(void *)q->wait_weight.data,
@@ -451,10 +464,10 @@ static struct piece waiting(const struct ctr_lr_fields *q)
 }
 
 /* Rows [from, from + n) of the call wait for the others of their minibatch. */
-static int keep(struct ctr_lr_fields *q, const struct ctr_rows *r, const uint32_t *number, int64_t from, int64_t n,
-                struct ctr_err *err)
+static int keep(struct ctr_lr_fields *q, const struct ctr_rows *r, const struct numbers *number, int64_t from,
+                int64_t n, struct ctr_err *err)
 {
-    int rc = ctr_buf_reserve(&q->wait_number, (size_t)(q->size * q->keys) * sizeof *number, err);
+    int rc = ctr_buf_reserve(&q->wait_number, (size_t)(q->size * q->keys) * sizeof *number->at, err);
     if (!rc)
         rc = ctr_buf_reserve(&q->wait_label, (size_t)q->size * sizeof(double), err);
     if (!rc)
@@ -462,9 +475,10 @@ static int keep(struct ctr_lr_fields *q, const struct ctr_rows *r, const uint32_
     if (rc)
         return rc;
     double *label = (double *)(void *)q->wait_label.data, *weight = (double *)(void *)q->wait_weight.data;
-    memcpy((uint32_t *)(void *)q->wait_number.data + q->pending * q->keys, number + r->start[from],
-           (size_t)(n * q->keys) * sizeof *number);
     for (int64_t i = 0; i < n; i++, q->pending++) {
+        uint32_t *to = (uint32_t *)(void *)q->wait_number.data + q->pending * q->keys;
+        for (int64_t k = 0; k < q->keys; k++)
+            to[k] = number->at[(from + i) * number->by_row + k * number->by_field];
         label[q->pending] = r->label[from + i];
         weight[q->pending] = r->weight ? r->weight[from + i] : 1;
     }
@@ -473,10 +487,6 @@ static int keep(struct ctr_lr_fields *q, const struct ctr_rows *r, const uint32_
 
 static int run_pieces(struct ctr_lr_fields *q, struct ctr_err *err)
 {
-    share_lanes(q);
-    int rc = list_fields(q, err);
-    if (rc)
-        return rc;
     for (int t = 0; t < q->threads; t++)
         q->part[t].err.code = 0;
     ctr_pool_run(q->pool, q->threads, run_part, q);
@@ -489,10 +499,10 @@ static int run_pieces(struct ctr_lr_fields *q, struct ctr_err *err)
 }
 
 /* The first rows of a call, which complete the minibatch that waits, or only wait too. */
-static int add_waiting(struct ctr_lr_fields *q, const struct ctr_rows *r, const uint32_t *number, int64_t n,
+static int add_waiting(struct ctr_lr_fields *q, const struct ctr_rows *r, const struct numbers *number, int64_t n,
                        double *score, struct ctr_err *err)
 {
-    struct piece c = piece_of(q, r, number, 0, n, score);
+    struct piece c = piece_of(q, r, *number, 0, n, score);
     int64_t known = q->pending;
     int rc = keep(q, r, number, 0, n, err);
     if (!rc && q->pending == q->size) {
@@ -507,15 +517,52 @@ static int add_waiting(struct ctr_lr_fields *q, const struct ctr_rows *r, const 
     return rc ? rc : add_piece(q, &c, err);
 }
 
-int ctr_lr_fields_rows(struct ctr_lr_fields *q, struct lr *m, const struct ctr_rows *r, const uint32_t *number,
-                       double *score, struct ctr_err *err)
+/* Every thread finds the keys of its own fields. */
+static void find_part(void *ctx, int64_t task, int worker)
 {
+    struct ctr_lr_fields *q = ctx;
+    const struct part *p = &q->part[task];
+    (void)worker;
+    for (int i = 0; i < p->fields; i++) {
+        const int64_t k = p->field[i] - q->field;
+        if (p->field[i]->table)
+            ctr_lr_find_column(q->m, &p->finder, q->r, k, (uint32_t *)(void *)q->own.data + k * q->r->rows);
+    }
+}
+
+static int find_fields(struct ctr_lr_fields *q, int64_t bound, struct numbers *number, struct ctr_err *err)
+{
+    const struct ctr_rows *r = q->r;
+    int rc = ctr_lr_find_start(q->m, r, bound, err);
+    ctr_buf_clear(&q->own);
+    if (!rc)
+        rc = ctr_buf_reserve(&q->own, (size_t)(r->rows * q->keys) * sizeof(uint32_t), err);
+    for (int t = 0; t < q->threads && !rc; t++)
+        rc = ctr_lr_finder_reserve(&q->part[t].finder, r->rows, err);
+    if (rc)
+        return rc;
+    *number = (struct numbers){ (const uint32_t *)(void *)q->own.data, 1, r->rows };
+    ctr_pool_run(q->pool, q->threads, find_part, q);
+    return 0;
+}
+
+/* The keys may have been found: rows of one thread. */
+int ctr_lr_fields_rows(struct ctr_lr_fields *q, struct lr *m, const struct ctr_rows *r, int64_t bound, double *score,
+                       struct ctr_err *err)
+{
+    struct numbers number = { r->number, r->start[1], 1 };
     int64_t at = q->pending ? CTR_MIN(q->size - q->pending, r->rows) : 0, n = 0;
     q->m = m;
+    q->r = r;
     ctr_buf_clear(&q->pieces);
     int rc = bind_fields(q, r, err);
+    share_lanes(q);
+    if (!rc)
+        rc = list_fields(q, err);
+    if (!rc && !r->number)
+        rc = find_fields(q, bound, &number, err);
     if (!rc && at)
-        rc = add_waiting(q, r, number, at, score, err);
+        rc = add_waiting(q, r, &number, at, score, err);
     for (; at < r->rows && !rc; at += n) {
         n = CTR_MIN(q->size, r->rows - at);
         const struct piece c = piece_of(q, r, number, at, n, score);
@@ -523,7 +570,7 @@ int ctr_lr_fields_rows(struct ctr_lr_fields *q, struct lr *m, const struct ctr_r
     }
     if (!rc)
         rc = run_pieces(q, err);
-    return !rc && n % q->size ? keep(q, r, number, r->rows - n, n, err) : rc;
+    return !rc && n % q->size ? keep(q, r, &number, r->rows - n, n, err) : rc;
 }
 
 int64_t ctr_lr_fields_pending(const struct ctr_lr_fields *q)

@@ -116,9 +116,9 @@ static void prefetch_all(uint8_t *const *home, int64_t n)
 }
 
 /* The keys of rows [from, end) in the table at position k of a row: their hashes and homes, asked from memory. */
-static struct column begin_column(const struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end, int64_t k)
+static struct column begin_column(const struct lr *m, const struct ctr_lr_finder *f, const struct ctr_rows *r,
+                                  int64_t from, int64_t end, int64_t k)
 {
-    const struct ctr_lr_finder *f = &m->finder;
     const int64_t n = end - from, width = r->start[from + 1] - r->start[from];
     const int table = r->table[r->transposed ? k : r->start[from] + k];
     const struct ctr_keys *t = &m->table[table];
@@ -197,11 +197,11 @@ static void find_columns(struct lr *m, const struct ctr_rows *r, int64_t from, i
     const int64_t width = r->start[from + 1] - r->start[from];
     struct column next = { .n = 0 };
     if (width)
-        next = begin_column(m, r, from, end, 0);
+        next = begin_column(m, &m->finder, r, from, end, 0);
     for (int64_t k = 0; k < width; k++) {
         const struct column c = next;
         if (k + 1 < width)
-            next = begin_column(m, r, from, end, k + 1);
+            next = begin_column(m, &m->finder, r, from, end, k + 1);
         end_column(m, &c, k, width, number + r->start[from]);
     }
 }
@@ -239,6 +239,27 @@ int ctr_lr_find_block(struct lr *m, const struct ctr_rows *r, int64_t from, int6
     if (m->inclusion)
         ask_rows(m, r, from, end, number);
     return 0;
+}
+
+int ctr_lr_find_start(struct lr *m, const struct ctr_rows *r, int64_t bound, struct ctr_err *err)
+{
+    int rc = measure_block(m, r, 0, r->rows, bound, err);
+    if (!rc)
+        rc = reserve_block(m, err);
+    return rc ? rc : ctr_states_make_ahead(&m->states, m->tables, (uint64_t)r->start[r->rows], err);
+}
+
+int ctr_lr_finder_reserve(struct ctr_lr_finder *f, int64_t rows, struct ctr_err *err)
+{
+    return make_scratch(f, rows, err);
+}
+
+void ctr_lr_find_column(struct lr *m, const struct ctr_lr_finder *f, const struct ctr_rows *r, int64_t k,
+                        uint32_t *number)
+{
+    const struct column c = begin_column(m, f, r, 0, r->rows, k);
+    end_column(m, &c, 0, 1, number);
+    ctr_keys_meet_all(&m->table[c.table]);
 }
 
 int ctr_lr_find(void *learner, struct ctr_rows *r, struct ctr_buf *number, int64_t bound, struct ctr_err *err)

@@ -52,10 +52,15 @@ uint32_t ctr_keys_new_number(struct ctr_keys *t, struct ctr_states *s)
     }
     if (t->next == t->end) {
         const uint64_t run = CTR_MIN(t->index.used / (16 * RUN) * RUN + RUN, LONGEST_RUN);
-        t->next = (uint32_t)s->given;
-        t->end = (uint32_t)(s->given += run);
+        t->next = (uint32_t)__atomic_fetch_add(&s->given, run, __ATOMIC_RELAXED);
+        t->end = t->next + (uint32_t)run;
     }
     return t->next++;
+}
+
+int ctr_states_make_ahead(struct ctr_states *s, int tables, uint64_t extra, struct ctr_err *err)
+{
+    return ctr_states_make(s, s->given + extra + (uint64_t)tables * LONGEST_RUN, err);
 }
 
 int ctr_keys_reserve(struct ctr_keys *t, struct ctr_states *s, uint64_t extra, struct ctr_err *err)

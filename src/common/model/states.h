@@ -34,6 +34,8 @@ static inline uint8_t *ctr_states_row(const struct ctr_states *s, uint64_t numbe
 }
 /* Make states up to `number`, zeros. Pointers to rows are invalid afterwards. */
 int ctr_states_make(struct ctr_states *s, uint64_t number, struct ctr_err *err) CTR_MUST;
+/* The same for all that `tables` tables may number when they get `extra` keys together. */
+int ctr_states_make_ahead(struct ctr_states *s, int tables, uint64_t extra, struct ctr_err *err) CTR_MUST;
 
 struct ctr_keys {
     struct ctr_sparse index; /* rows of CTR_SPARSE_NUMBERED bytes */
@@ -51,7 +53,7 @@ int ctr_keys_reserve(struct ctr_keys *t, struct ctr_states *s, uint64_t extra, s
 uint64_t ctr_keys_bytes(const struct ctr_keys *t, const struct ctr_states *s); /* with states, also of dropped keys */
 uint64_t ctr_keys_bytes_after(const struct ctr_keys *t, const struct ctr_states *s, uint64_t extra);
 
-/* The number of a slot of the index; a new key gets its own. */
+/* The number of a slot of the index; a new key gets its own. Several tables at once may do that. */
 uint32_t ctr_keys_new_number(struct ctr_keys *t, struct ctr_states *s);
 static inline uint32_t ctr_keys_number(struct ctr_keys *t, struct ctr_states *s, uint8_t *slot)
 {
@@ -63,6 +65,12 @@ static inline uint32_t ctr_keys_number(struct ctr_keys *t, struct ctr_states *s,
     return number;
 }
 
+/* The learner is the finder: it has met all keys. */
+static inline void ctr_keys_meet_all(struct ctr_keys *t)
+{
+    t->known = UINT32_MAX;
+    t->learned = t->index.used;
+}
 /* The learner meets a key. */
 static inline void ctr_keys_meet(struct ctr_keys *t, uint32_t number)
 {
