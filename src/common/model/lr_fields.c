@@ -180,7 +180,7 @@ static int bind_fields(struct ctr_lr_fields *q, const struct ctr_rows *r, struct
     int k = (int)(r->start[1] - r->start[0]), n = k + !q->m->no_bias, rc = 0;
     q->keys = k;
     if (n > q->fields) {
-        struct field *f = aligned_alloc(LINE, (size_t)n * sizeof *f);
+        struct field *f = aligned_alloc(LINE, ((size_t)n * sizeof *f + LINE - 1) / LINE * LINE);
         if (!f)
             return ctr_fail_nomem(err, (size_t)n * sizeof *f);
         memset(f, 0, (size_t)n * sizeof *f);
