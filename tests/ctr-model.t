@@ -62,7 +62,7 @@ case $CTR_BUILD in
     printf 'label click\nfeature k\n' >million.plan
     ctr-import --format csv --header million.csv | ctr-extract million.plan -o million.arrows
     ctr-select --head 1000 -o few.arrows million.arrows
-    ok 'learning a million keys: 37 bytes each, and the input read ahead' below 84000 ctr-train lr -q -o million.model million.arrows
+    ok 'learning a million keys: 36 bytes each, and the input read ahead' below 84000 ctr-train lr -q -o million.model million.arrows
     ok 'going on from them: the same' below 84000 ctr-train lr -q --init million.model -o x.arrows few.arrows
     ok 'predicting: 16 bytes, growth and slack' below 36000 ctr-predict million.model few.arrows
     ok 'printing all of them: 48 bytes' below 64000 ctr-model top -n 0 million.model

@@ -15,12 +15,9 @@ struct ctr_lr_mini;
 struct ctr_lr_fields;
 struct ctr_inclusion;
 
-/* A table whose rows lie elsewhere, in the order of keys: to be saved. The row of a key is base + index * bytes. */
-struct ctr_lr_place {
-    uint64_t key, index;
-};
+/* A table whose rows lie elsewhere, in the order of keys: to be saved. The row of a key is base + number * bytes. */
 struct ctr_lr_sorted {
-    const struct ctr_lr_place *place;
+    const struct ctr_sparse_numbered *place;
     uint64_t n;
     const uint8_t *base;
     uint64_t bytes;

@@ -13,7 +13,7 @@ enum { W = CTR_LR_DEVICE_W, Z = CTR_LR_DEVICE_Z, N = CTR_LR_DEVICE_N, FLOATS = C
 /* ---- saving: a learner of lr that has no rows but shows those of the tables, 16 bytes a key ---- */
 
 struct places {
-    struct ctr_lr_place *place;
+    struct ctr_sparse_numbered *place;
     uint64_t n;
     const float *base;
 };
@@ -22,7 +22,7 @@ static int add_place(void *ctx, uint64_t key, const float *row, struct ctr_err *
 {
     struct places *p = ctx;
     (void)err;
-    p->place[p->n++] = (struct ctr_lr_place){ key, (uint64_t)(row - p->base) / FLOATS };
+    p->place[p->n++] = (struct ctr_sparse_numbered){ key, (uint64_t)(row - p->base) / FLOATS };
     return 0;
 }
 
@@ -32,11 +32,11 @@ static int show_tables(struct ctr_lr_device *l, struct lr *m, struct ctr_err *er
     for (int t = 0; t < l->tables.n; t++)
         keys += l->tables.t[t].rows.used;
     ctr_buf_clear(&l->places);
-    int rc = ctr_buf_reserve(&l->places, keys * sizeof(struct ctr_lr_place), err);
+    int rc = ctr_buf_reserve(&l->places, keys * sizeof(struct ctr_sparse_numbered), err);
     if (!rc && !(m->sorted = calloc((size_t)l->tables.n, sizeof *m->sorted)))
         rc = ctr_fail_nomem(err, (size_t)l->tables.n * sizeof *m->sorted);
     m->sorted_as = &l->learning;
-    struct ctr_lr_place *place = (struct ctr_lr_place *)(void *)l->places.data;
+    struct ctr_sparse_numbered *place = (struct ctr_sparse_numbered *)(void *)l->places.data;
     for (int t = 1; t < l->tables.n && !rc; t++) {
         const struct ctr_embedding *rows = &l->tables.t[t].rows;
         struct places p = { place, 0, ctr_embedding_row(rows, 0) };

@@ -54,8 +54,8 @@ static inline const uint8_t *sorted_row(const struct ctr_lr_sorted *t, uint64_t 
 {
     enum { AHEAD = 16 };
     if (i + AHEAD < t->n)
-        __builtin_prefetch(t->base + t->place[i + AHEAD].index * t->bytes + 8);
-    return t->base + t->place[i].index * t->bytes;
+        __builtin_prefetch(t->base + t->place[i + AHEAD].number * t->bytes + 8);
+    return t->base + t->place[i].number * t->bytes;
 }
 
 static bool small_enough(double v)
@@ -284,9 +284,9 @@ static void save_columns(struct saver *s, const struct ctr_lr_sorted *t, uint64_
     const int64_t n = (int64_t)(end - from), at = s->rows;
     uint8_t *z = s->number[Z] + (size_t)at * bytes, *squares = s->number[N] + (size_t)at * bytes;
     for (int64_t i = 0; i < n; i++) {
-        const struct ctr_lr_place *place = &t->place[from + (uint64_t)i];
-        const uint8_t *row = t->base + place->index * t->bytes;
-        const uint8_t *ahead = t->base + place[i + AHEAD < n ? AHEAD : 0].index * t->bytes;
+        const struct ctr_sparse_numbered *place = &t->place[from + (uint64_t)i];
+        const uint8_t *row = t->base + place->number * t->bytes;
+        const uint8_t *ahead = t->base + place[i + AHEAD < n ? AHEAD : 0].number * t->bytes;
         __builtin_prefetch(ahead + l->layout.value);
         __builtin_prefetch(ahead + l->layout.n);
         s->table[at + i] = s->current;
@@ -316,8 +316,7 @@ static int save_range(void *ctx, struct ctr_sparse_numbered *e, uint64_t n, stru
 {
     struct saver *s = ctx;
     const struct ctr_states *states = &s->m->states;
-    const struct ctr_lr_sorted t = { (const struct ctr_lr_place *)(const void *)e, n, ctr_states_rows(states),
-                                     states->bytes };
+    const struct ctr_lr_sorted t = { e, n, ctr_states_rows(states), states->bytes };
     return save_sorted(s, &t, err);
 }
 

@@ -20,13 +20,13 @@ enum { LANES = CTR_LANES, AHEAD = 8 };
  * (the bias is the last of its lane's thread) lie at at[row], padded to LANES. Uncertainties, if they are asked for,
  * have sums of their own behind those of predictions. */
 struct part {
-    struct ctr_buf at, len, gradient;                 /* by row: int64_t, int64_t, double */
-    struct ctr_buf label, weight;                     /* by row: double, when the learner wants events */
-    struct ctr_buf hash, table, number, lane, x, row; /* by entry */
-    struct ctr_buf w;                 /* by entry, of the minibatch's start, in the learner's precision */
-    struct ctr_buf z, n, root, terms; /* of a row */
-    struct ctr_more more;             /* its event is the same in all parts */
-    struct ctr_buf sums[2];           /* by row of a minibatch: LANES doubles; of even and odd ones */
+    struct ctr_buf at, len, gradient;          /* by row: int64_t, int64_t, double */
+    struct ctr_buf label, weight;              /* by row: double, when the learner wants events */
+    struct ctr_buf hash, number, lane, x, row; /* by entry */
+    struct ctr_buf w;                          /* by entry, of the minibatch's start, in the learner's precision */
+    struct ctr_buf z, n, root, terms;          /* of a row */
+    struct ctr_more more;                      /* its event is the same in all parts */
+    struct ctr_buf sums[2];                    /* by row of a minibatch: LANES doubles; of even and odd ones */
     int64_t longest;
     struct ctr_err err;
     _Alignas(64) uint8_t spare[CTR_SPARSE_MAX_STRIDE]; /* what pads a row: threads must not share it */
@@ -61,9 +61,9 @@ void ctr_lr_mini_free(struct ctr_lr_mini *q)
         return;
     for (int t = 0; t < q->threads && q->part; t++) {
         struct part *p = &q->part[t];
-        struct ctr_buf *bufs[] = { &p->at,   &p->len,     &p->gradient, &p->hash,  &p->table,  &p->lane,
-                                   &p->x,    &p->number,  &p->row,      &p->w,     &p->z,      &p->n,
-                                   &p->root, &p->sums[0], &p->sums[1],  &p->label, &p->weight, &p->terms };
+        struct ctr_buf *bufs[] = { &p->at,      &p->len,     &p->gradient, &p->hash,   &p->lane, &p->x,
+                                   &p->number,  &p->row,     &p->w,        &p->z,      &p->n,    &p->root,
+                                   &p->sums[0], &p->sums[1], &p->label,    &p->weight, &p->terms };
         ctr_more_free(&p->more);
         for (size_t i = 0; i < CTR_COUNT(bufs); i++)
             ctr_buf_free(bufs[i]);
@@ -142,7 +142,6 @@ static int make_room(struct ctr_lr_mini *q, struct part *p, int64_t rows, int64_
         { &p->label, q->pending, rows, sizeof(double) },
         { &p->weight, q->pending, rows, sizeof(double) },
         { &p->hash, used, entries, sizeof(uint64_t) },
-        { &p->table, used, entries, sizeof(uint16_t) },
         { &p->lane, used, entries, sizeof(uint8_t) },
         { &p->x, used, entries, sizeof(double) },
         { &p->number, used, entries, sizeof(uint32_t) },
@@ -161,7 +160,6 @@ struct view { /* of a part */
     int64_t *at, *len;
     double *gradient, *label, *weight;
     uint64_t *hash;
-    uint16_t *table;
     uint8_t *lane;
     double *x;
     uint32_t *number;
@@ -172,12 +170,17 @@ struct view { /* of a part */
 static struct view view_of(const struct part *p)
 {
     return (struct view){
-        (int64_t *)(void *)p->at.data,      (int64_t *)(void *)p->len.data,
-        (double *)(void *)p->gradient.data, (double *)(void *)p->label.data,
-        (double *)(void *)p->weight.data,   (uint64_t *)(void *)p->hash.data,
-        (uint16_t *)(void *)p->table.data,  p->lane.data,
-        (double *)(void *)p->x.data,        (uint32_t *)(void *)p->number.data,
-        (uint8_t **)(void *)p->row.data,    p->w.data,
+        (int64_t *)(void *)p->at.data,
+        (int64_t *)(void *)p->len.data,
+        (double *)(void *)p->gradient.data,
+        (double *)(void *)p->label.data,
+        (double *)(void *)p->weight.data,
+        (uint64_t *)(void *)p->hash.data,
+        p->lane.data,
+        (double *)(void *)p->x.data,
+        (uint32_t *)(void *)p->number.data,
+        (uint8_t **)(void *)p->row.data,
+        p->w.data,
     };
 }
 
@@ -201,7 +204,6 @@ static int pack(struct ctr_lr_mini *q, int t, struct ctr_err *err)
         for (int64_t e = r->start[i]; e < r->start[i + 1]; e++) {
             uint8_t lane = q->table_lane[r->table[e]];
             v.hash[to] = r->hash[e];
-            v.table[to] = r->table[e];
             v.number[to] = q->number[e];
             v.lane[to] = lane;
             v.x[to] = r->x ? r->x[e] : 1;
@@ -343,7 +345,6 @@ static void keep(struct part *p, int64_t first, int64_t rows)
     struct view v = view_of(p);
     int64_t from = v.at[first], n = v.at[rows] - from;
     memmove(v.hash, v.hash + from, (size_t)n * sizeof *v.hash);
-    memmove(v.table, v.table + from, (size_t)n * sizeof *v.table);
     memmove(v.number, v.number + from, (size_t)n * sizeof *v.number);
     memmove(v.lane, v.lane + from, (size_t)n);
     memmove(v.x, v.x + from, (size_t)n * sizeof *v.x);

@@ -35,7 +35,7 @@ struct single {
     int64_t *mean_of;      /* by table: the row that it is of */
     int64_t rows;
     ctr_sigmoids *sigmoids;
-    struct ctr_buf *order; /* by table, while models are saved: keys sorted, struct ctr_lr_place */
+    struct ctr_buf *order; /* by table, while models are saved: keys sorted, struct ctr_sparse_numbered */
 };
 
 /* The order of keys that files were written in is good until more come, and costs memory. */
@@ -332,11 +332,11 @@ static int show_table(const struct single *q, int t, struct lr *m, struct ctr_er
     const struct ctr_keys *from = &q->one->table[t];
     struct ctr_buf *order = &q->order[t];
     int rc = 0;
-    if (order->len != from->learned * sizeof(struct ctr_lr_place)) {
+    if (order->len != from->learned * sizeof(struct ctr_sparse_numbered)) {
         ctr_buf_clear(order);
         rc = ctr_keys_sorted(from, add_places, order, err);
     }
-    m->sorted[t] = (struct ctr_lr_sorted){ (const struct ctr_lr_place *)(const void *)order->data, from->learned,
+    m->sorted[t] = (struct ctr_lr_sorted){ (const struct ctr_sparse_numbered *)(const void *)order->data, from->learned,
                                            ctr_states_rows(&q->one->states), q->one->states.bytes };
     return rc;
 }

@@ -32,7 +32,7 @@ struct shared {
     bool *eight_rests;    /* by eight: none of its variants takes this table */
     uint64_t *eight_mask; /* by eight and lane: all bits, if that takes it */
     uint8_t *nothing;     /* a row of zeros, for keys that are refused */
-    struct ctr_buf order; /* while models are saved: keys sorted, struct ctr_lr_place */
+    struct ctr_buf order; /* while models are saved: keys sorted, struct ctr_sparse_numbered */
 };
 
 /* Eight variants by the default optimizer, or a few less, that one kernel takes through a row together. */

@@ -312,8 +312,8 @@ int ctr_lr_eights_learn(struct many *q, struct group *w, int64_t row)
 enum { TILE = 128, AHEAD = 16 };
 
 /* Adds the digests of a tile of keys. */
-static void digest_tile(const struct many *q, int number, const struct shared *t, const struct ctr_lr_place *place,
-                        int64_t n, uint64_t *sum, double *wrong)
+static void digest_tile(const struct many *q, int number, const struct shared *t,
+                        const struct ctr_sparse_numbered *place, int64_t n, uint64_t *sum, double *wrong)
 {
     const struct eight *e = &q->eight[number];
     const struct ctr_eight_kernel *kernel = q->eight_kernel;
@@ -321,8 +321,8 @@ static void digest_tile(const struct many *q, int number, const struct shared *t
     _Alignas(64) uint8_t z[TILE * CTR_EIGHT * sizeof(double)], squares[sizeof z], w[sizeof z];
     uint64_t mixed[TILE];
     for (int64_t i = 0; i < n; i++) {
-        const uint8_t *base = t->states.base + t->eight_at[number], *state = base + place[i].index * t->bytes;
-        const uint8_t *ahead = base + place[i + AHEAD < n ? i + AHEAD : i].index * t->bytes;
+        const uint8_t *base = t->states.base + t->eight_at[number], *state = base + place[i].number * t->bytes;
+        const uint8_t *ahead = base + place[i + AHEAD < n ? i + AHEAD : i].number * t->bytes;
         __builtin_prefetch(ahead);
         __builtin_prefetch(ahead + half);
         memcpy(z + (size_t)i * half, state, half);
@@ -342,7 +342,7 @@ void ctr_lr_eight_digest(struct many *q, int number)
         e->digest[i] = (struct ctr_lr_digested){ .finite = true };
     for (int k = 0; k < q->tables; k++) {
         const struct shared *t = &q->table[k];
-        const struct ctr_lr_place *place = (const struct ctr_lr_place *)(const void *)t->order.data;
+        const struct ctr_sparse_numbered *place = (const struct ctr_sparse_numbered *)(const void *)t->order.data;
         const int64_t n = (int64_t)(t->order.len / sizeof *place);
         uint64_t sum[CTR_EIGHT] = { 0 };
         double wrong[CTR_EIGHT] = { 0 };

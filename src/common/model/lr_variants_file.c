@@ -20,16 +20,16 @@ void ctr_lr_variants_forget_order(struct many *q)
 
 static int add_place(void *ctx, uint64_t key, const uint8_t *slot, struct ctr_err *err)
 {
-    struct ctr_lr_place place = { .key = key };
-    memcpy(&place.index, slot + 8, sizeof place.index);
-    place.index--;
+    struct ctr_sparse_numbered place = { .key = key };
+    memcpy(&place.number, slot + 8, sizeof place.number);
+    place.number--;
     return ctr_buf_append(ctx, &place, sizeof place, err);
 }
 
 /* The keys of a table are sorted once for the files of all variants; see forget_order. */
 static int sort_table(struct shared *t, struct ctr_err *err)
 {
-    const size_t bytes = t->keys.used * sizeof(struct ctr_lr_place);
+    const size_t bytes = t->keys.used * sizeof(struct ctr_sparse_numbered);
     if (t->order.len == bytes)
         return 0;
     ctr_buf_clear(&t->order);
@@ -75,8 +75,8 @@ static int many_alone(const void *learner, int i, const struct ctr_strs *names, 
         if (!t->at || t->at[i] == CTR_LR_NONE || !t->keys.used)
             continue;
         rc = sort_table(t, err);
-        m->sorted[k] = (struct ctr_lr_sorted){ (const struct ctr_lr_place *)(const void *)t->order.data, t->keys.used,
-                                               t->states.base + t->at[i], t->bytes };
+        m->sorted[k] = (struct ctr_lr_sorted){ (const struct ctr_sparse_numbered *)(const void *)t->order.data,
+                                               t->keys.used, t->states.base + t->at[i], t->bytes };
     }
     if (!rc)
         rc = digest(q, i, &m->digested, err);

@@ -33,7 +33,7 @@ struct ctr_area {
     uint8_t *base;
     size_t bytes;    /* usable */
     size_t reserved; /* of address space */
-    size_t settled;  /* what ctr_area_reserve has moved to huge pages */
+    size_t settled;  /* what ctr_area_settle has moved to huge pages */
 };
 int ctr_area_grow(struct ctr_area *a, size_t bytes, struct ctr_err *err) CTR_MUST; /* new bytes are zero */
 /* The same for what is written all over soon: pages come at once, not one by one when they are first looked at. */
