@@ -71,11 +71,15 @@ static inline bool digest_row(const struct lr *m, const struct ctr_learning *l, 
     return small_enough(s.value) && small_enough(s.n);
 }
 
-/* The weights of the default learner: of n values and sums of squares, all in its precision, with room to whole eights.
- */
-static void weigh(const struct ctr_learning *l, const void *z, const void *squares, void *w, int64_t n)
+/* The weights of the default learner: of n values and sums of squares, all in its precision, with room to whole eights,
+ * which are filled with zeros. */
+static void weigh(const struct ctr_learning *l, void *z, void *squares, void *w, int64_t n)
 {
+    const size_t bytes = l->precision == CTR_F64_STATE ? sizeof(double) : sizeof(float);
+    const size_t rest = (size_t)(-n & (CTR_EIGHT - 1)) * bytes;
     struct ctr_eight_params p;
+    memset((uint8_t *)z + (size_t)n * bytes, 0, rest);
+    memset((uint8_t *)squares + (size_t)n * bytes, 0, rest);
     for (int i = 0; i < CTR_EIGHT; i++) {
         p.inv_alpha[i] = l->inv_alpha;
         p.beta[i] = l->beta;

@@ -216,7 +216,7 @@ static int64_t known_rows(const struct ctr_trainer *t)
 static int start_feed(struct ctr_trainer *t, struct ctr_reader *r, struct ctr_err *err)
 {
     const struct ctr_model *model = t->job.model;
-    const bool saves = t->job.checkpoint || t->job.publish_every.rows || t->job.publish_every.ms;
+    const bool saves = t->job.checkpoint || t->job.follow || t->job.publish_every.rows || t->job.publish_every.ms;
     const struct ctr_feed_opts o = {
         .reader = r,
         .in = t->in,
