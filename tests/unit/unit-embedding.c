@@ -3,7 +3,7 @@
  * Tables of embeddings: rows keep number and content through growth, start from key and seed alone, cost what
  * embedding.h says at every moment, so that 100 million keys of 12 floats with Adam's state take less than 20 GB, and
  * no reserve takes long. CTR_EMBEDDING_KEYS sets how many keys. */
-#include "common/model/embedding.h"
+#include "common/deep/embedding.h"
 
 #include <stdlib.h>
 #include <time.h>

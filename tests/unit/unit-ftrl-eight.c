@@ -6,9 +6,9 @@
 #include <stdlib.h>
 
 #include "common/feature/op.h"
-#include "common/model/ftrl.h"
-#include "common/model/ftrl_eight.h"
-#include "common/model/lr.h"
+#include "common/lr/ftrl.h"
+#include "common/lr/ftrl_eight.h"
+#include "common/lr/lr.h"
 
 #include "tap.h"
 

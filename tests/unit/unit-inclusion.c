@@ -2,7 +2,7 @@
  *
  * Inclusion of new keys: the filters never take a key up too late, seldom too early, forget what is old, and go on from
  * their saved state. */
-#include "common/model/inclusion.h"
+#include "common/lr/inclusion.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 
 #include "common/feature/op.h"
-#include "common/model/ftrl.h"
-#include "common/model/lr.h"
+#include "common/lr/ftrl.h"
+#include "common/lr/lr.h"
 #include "common/model/model.h"
 #include "common/model/sparse.h"
 

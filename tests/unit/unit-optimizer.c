@@ -7,8 +7,8 @@
 #include <stdlib.h>
 
 #include "common/feature/op.h"
+#include "common/lr/optimizer.h"
 #include "common/model/model.h"
-#include "common/model/optimizer.h"
 
 #include "tap.h"
 

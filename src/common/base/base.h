@@ -67,6 +67,9 @@ struct ctr_buf {
 };
 
 int ctr_buf_reserve(struct ctr_buf *b, size_t extra, struct ctr_err *err) CTR_MUST; /* room for len + extra */
+/* Room for n values of `size` bytes more, counted as used: the caller fills them in. NULL when *rc is an error already,
+ * or becomes one: many can be asked for, and *rc looked at once. */
+void *ctr_buf_extend(struct ctr_buf *b, int64_t n, size_t size, int *rc, struct ctr_err *err);
 int ctr_buf_append(struct ctr_buf *b, const void *p, size_t n, struct ctr_err *err) CTR_MUST;
 int ctr_buf_printf(struct ctr_buf *b, struct ctr_err *err, const char *fmt, ...) CTR_MUST CTR_PRINTF(3, 4);
 void ctr_buf_free(struct ctr_buf *b);

@@ -108,6 +108,15 @@ int ctr_buf_append(struct ctr_buf *b, const void *p, size_t n, struct ctr_err *e
     return 0;
 }
 
+void *ctr_buf_extend(struct ctr_buf *b, int64_t n, size_t size, int *rc, struct ctr_err *err)
+{
+    if (*rc || (*rc = ctr_buf_reserve(b, (size_t)n * size, err)))
+        return NULL;
+    void *at = b->data + b->len;
+    b->len += (size_t)n * size;
+    return at;
+}
+
 int ctr_buf_printf(struct ctr_buf *b, struct ctr_err *err, const char *fmt, ...)
 {
     va_list ap;

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-#include "common/model/optimizer.h"
+#include "common/lr/optimizer.h"
 
 static const struct ctr_model *const models[] = {
     &ctr_model_lr,

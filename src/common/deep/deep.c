@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The network of a deep model: its inputs, its dense parameters in one arena, its memory. See deep.h. */
+#include "common/deep/deep.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "common/deep/workingset.h"
+
+enum { MAX_PARAMETERS = 1 << 26 };
+
+/* ---- inputs ---- */
+
+void ctr_deep_inputs_free(struct ctr_deep_input *list, int n)
+{
+    for (int i = 0; list && i < n; i++) {
+        free(list[i].name);
+        free(list[i].table);
+    }
+    free(list);
+}
+
+int ctr_deep_inputs(const struct ctr_inputs *in, const struct ctr_strs *tables, struct ctr_deep_input **list, int *n,
+                    struct ctr_err *err)
+{
+    int rc = 0;
+    *n = ctr_inputs_count(in);
+    *list = calloc((size_t)*n + 1, sizeof **list);
+    if (!*list)
+        return ctr_fail_nomem(err, (size_t)*n * sizeof **list);
+    for (int i = 0; i < *n && !rc; i++) {
+        struct ctr_input_info info = ctr_inputs_info(in, i);
+        struct ctr_deep_input *p = &(*list)[i];
+        *p = (struct ctr_deep_input){
+            .list = info.list, .dense = info.dense, .dense_at = info.dense_at, .table_at = -1
+        };
+        rc = ctr_strdup(&p->name, info.name, err);
+        if (!rc && info.table >= 0)
+            rc = ctr_strdup(&p->table, tables->s[info.table], err);
+    }
+    if (rc) {
+        ctr_deep_inputs_free(*list, *n);
+        *list = NULL;
+    }
+    return rc;
+}
+
+static void describe(const struct ctr_deep_input *p, char text[160])
+{
+    if (p->table)
+        snprintf(text, 160, "%s of table %.60s", p->list ? "lists of keys" : "keys", p->table);
+    else
+        snprintf(text, 160, "%d numbers", p->dense);
+}
+
+int ctr_deep_same_inputs(const struct ctr_deep *d, const struct ctr_deep_input *list, int n, struct ctr_err *err)
+{
+    for (int i = 0; i < CTR_MIN(n, d->inputs); i++) {
+        const struct ctr_deep_input *ours = &d->input[i], *theirs = &list[i];
+        char a[160], b[160];
+        describe(ours, a);
+        describe(theirs, b);
+        if (strcmp(ours->name, theirs->name) != 0)
+            return ctr_fail(err, CTR_EDATA, "the model's input %d is '%.80s', the stream's is '%.80s': %s", i + 1,
+                            ours->name, theirs->name, "extract the features with the model's plan");
+        if (strcmp(a, b) != 0)
+            return ctr_fail(err, CTR_EDATA, "the model's input '%.80s' takes %s, the stream has %s", ours->name, a, b);
+    }
+    return n == d->inputs ? 0
+                          : ctr_fail(err, CTR_EDATA, "the model has %d inputs, the stream has %d: %s '%.80s'",
+                                     d->inputs, n, n < d->inputs ? "it lacks" : "the model does not know",
+                                     n < d->inputs ? d->input[n].name : list[d->inputs].name);
+}
+
+/* ---- parameters ---- */
+
+int ctr_deep_param(struct ctr_deep *d, enum ctr_deep_init init, bool state, int64_t rows, int64_t cols,
+                   struct ctr_err *err, const char *name, ...)
+{
+    struct ctr_deep_param *list = realloc(d->param, ((size_t)d->params + 1) * sizeof *list);
+    va_list ap;
+    if (!list)
+        return ctr_fail_nomem(err, ((size_t)d->params + 1) * sizeof *list);
+    d->param = list;
+    struct ctr_deep_param *p = &list[d->params];
+    *p = (struct ctr_deep_param){
+        .vector = !rows, .rows = CTR_MAX(rows, 1), .cols = cols, .at = d->floats, .init = init, .state = state
+    };
+    va_start(ap, name);
+    vsnprintf(p->name, sizeof p->name, name, ap);
+    va_end(ap);
+    /* 16 floats: each begins a line. */
+    d->floats += (p->rows * cols + 15) / 16 * 16;
+    if (!state)
+        d->learned = d->floats;
+    return d->params++;
+}
+
+struct ctr_mat ctr_deep_mat(const struct ctr_deep *d, int i)
+{
+    return ctr_mat_at(d->w, d->param[i].at, d->param[i].rows, d->param[i].cols);
+}
+
+struct ctr_mat ctr_deep_mat_grad(const struct ctr_deep *d, int i)
+{
+    return ctr_mat_at(d->g, d->param[i].at, d->param[i].rows, d->param[i].cols);
+}
+
+struct ctr_vec ctr_deep_vec(const struct ctr_deep *d, int i)
+{
+    return ctr_vec_at(d->w, d->param[i].at, d->param[i].rows * d->param[i].cols);
+}
+
+struct ctr_vec ctr_deep_vec_grad(const struct ctr_deep *d, int i)
+{
+    return ctr_vec_at(d->g, d->param[i].at, d->param[i].rows * d->param[i].cols);
+}
+
+/* The first value of element i: Glorot & Bengio (2010), eq. 16, for weights. */
+static float first_value(const struct ctr_deep *d, const struct ctr_deep_param *p, int64_t i)
+{
+    switch (p->init) {
+    case CTR_INIT_ONE: return 1;
+    case CTR_INIT_PRELU: return 0.25F;
+    case CTR_INIT_GLOROT: {
+        double limit = sqrt(6.0 / (double)(p->rows + p->cols));
+        uint64_t stream = ctr_hash64(p->name, strlen(p->name), 0);
+        return (float)((2 * ctr_random01((uint64_t)d->p.seed, stream, (uint64_t)i) - 1) * limit);
+    }
+    default: return 0;
+    }
+}
+
+static int fill_arena(struct ctr_deep *d, struct ctr_err *err)
+{
+    float *first = calloc((size_t)d->floats + 1, sizeof *first);
+    if (!first)
+        return ctr_fail_nomem(err, (size_t)d->floats * sizeof *first);
+    for (int i = 0; i < d->params; i++)
+        for (int64_t j = 0; j < d->param[i].rows * d->param[i].cols; j++)
+            first[d->param[i].at + j] = first_value(d, &d->param[i], j);
+    int rc = ctr_mem_write(d->w, 0, first, (size_t)d->floats * sizeof *first, err);
+    free(first);
+    return rc;
+}
+
+static int make_arena(struct ctr_deep *d, struct ctr_err *err)
+{
+    if (d->floats > MAX_PARAMETERS)
+        return ctr_fail(err, CTR_EUSAGE,
+                        "%" PRId64 " dense parameters: at most %d are allowed; make --hidden or --embedding smaller",
+                        d->floats, MAX_PARAMETERS);
+    size_t all = (size_t)d->floats * sizeof(float), learned = (size_t)d->learned * sizeof(float);
+    int rc = ctr_mem_new(&d->w, d->dev, all, err);
+    struct ctr_mem **const kept[] = { &d->g, &d->s1, &d->s2 };
+    for (size_t i = 0; i < CTR_COUNT(kept) && !rc && d->learns; i++)
+        rc = ctr_mem_new(kept[i], d->dev, learned, err);
+    if (!rc && d->learns)
+        rc = ctr_mem_new(&d->bad, d->dev, sizeof(double), err);
+    return rc || !d->learns ? rc : fill_arena(d, err);
+}
+
+/* ---- the network ---- */
+
+int ctr_deep_open(struct ctr_deep *d, const struct ctr_model *m, const struct ctr_params *p, int threads, bool learns,
+                  struct ctr_err *err)
+{
+    memset(d, 0, sizeof *d);
+    d->model = m;
+    d->spec = m->deep;
+    d->p = *p;
+    d->learns = learns;
+    d->width = (int32_t)p->embedding;
+    d->u_cols = d->width * (learns ? 1 + ctr_opt_states(CTR_OPT_ADAM) : 1);
+    struct ctr_dev_want want = { .device = p->device,
+                                 .threads = CTR_MAX(threads, 1),
+                                 .memory_bytes = p->device_memory,
+                                 .profile = ctr_deep_times() };
+    return ctr_dev_open(&d->dev, &want, err);
+}
+
+/* Inputs of keys that follow each other and are pooled alike make a group. */
+static int make_groups(struct ctr_deep *d, struct ctr_err *err)
+{
+    d->group = calloc((size_t)d->keys + 1, sizeof *d->group);
+    if (!d->group)
+        return ctr_fail_nomem(err, (size_t)d->keys * sizeof *d->group);
+    for (int k = 0; k < d->keys; k++) {
+        const struct ctr_deep_input *in = &d->input[d->key_input[k]];
+        if (!k || d->group[d->groups - 1].pooling != in->pooling)
+            d->group[d->groups++] = (struct ctr_deep_group){ .pooling = in->pooling, .first = k };
+        d->group[d->groups - 1].fields++;
+        d->group[d->groups - 1].ragged |= in->list;
+    }
+    return 0;
+}
+
+int ctr_deep_shape(struct ctr_deep *d, struct ctr_deep_input *list, int n, struct ctr_err *err)
+{
+    d->input = list;
+    d->inputs = n;
+    d->key_input = calloc((size_t)n + 1, sizeof *d->key_input);
+    if (!d->key_input)
+        return ctr_fail_nomem(err, (size_t)n * sizeof *d->key_input);
+    for (int i = 0; i < n; i++) {
+        if (list[i].table)
+            d->key_input[d->keys++] = i;
+        d->dense += list[i].dense;
+    }
+    d->x_cols = d->keys * d->width + d->dense;
+    int rc = d->spec->declare(d, err);
+    if (!rc)
+        rc = make_groups(d, err);
+    return rc ? rc : make_arena(d, err);
+}
+
+int ctr_deep_room(struct ctr_deep *d, int64_t rows, struct ctr_err *err)
+{
+    if (rows <= d->room)
+        return 0;
+    const int64_t room = d->learns ? d->p.minibatch : rows;
+    const size_t logits = (size_t)room * sizeof(float);
+    int rc = ctr_mem_grow(&d->x, d->dev, (size_t)(room * d->x_cols) * sizeof(float), err);
+    if (!rc)
+        rc = ctr_mem_grow(&d->logit, d->dev, logits, err);
+    if (!rc && d->learns)
+        rc = ctr_mem_grow(&d->dlogit, d->dev, logits, err);
+    if (!rc && d->learns)
+        rc = ctr_mem_grow(&d->dx, d->dev, (size_t)(room * d->keys * d->width) * sizeof(float), err);
+    if (!rc)
+        rc = d->spec->make_room(d, room, err);
+    if (!rc)
+        d->room = room;
+    return rc;
+}
+
+void ctr_deep_free(struct ctr_deep *d)
+{
+    struct ctr_mem *mems[] = { d->w,
+                               d->g,
+                               d->s1,
+                               d->s2,
+                               d->bad,
+                               d->x,
+                               d->dx,
+                               d->logit,
+                               d->dlogit,
+                               d->on[0].label,
+                               d->on[1].label,
+                               d->on[0].weight,
+                               d->on[1].weight,
+                               d->on[0].numbers,
+                               d->on[1].numbers };
+    if (d->state)
+        d->spec->free(d);
+    if (d->dev)
+        ctr_host_free(d->pinned, d->dev);
+    ctr_workset_free(d);
+    ctr_deep_rows_free(d);
+    for (size_t i = 0; i < CTR_COUNT(mems); i++)
+        ctr_mem_free(mems[i]);
+    ctr_buf_free(&d->label);
+    ctr_buf_free(&d->weight);
+    ctr_deep_inputs_free(d->input, d->inputs);
+    free(d->key_input);
+    free(d->group);
+    free(d->param);
+    ctr_dev_free(d->dev);
+    memset(d, 0, sizeof *d);
+}

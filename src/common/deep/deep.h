@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * deep: the seam between deep models and whoever trains them.
+ *
+ * A deep model is one file that exports one const struct ctr_model whose `deep` is a const struct ctr_deep_spec: it
+ * declares how each input is embedded and which dense parameters it has, and computes logits and gradients with the
+ * operations of compute.h. Everything else is here and the same for all models:
+ *
+ *     rows -> lists of keys a field -> distinct keys -> their rows, pulled from the tables
+ *          -> x = [pooled values | numbers] -> the model's forward -> logits -> scores
+ *     loss -> the model's backward -> gradients of x -> of rows, pushed to the tables; of parameters, in one arena
+ *
+ * A model sees vectors, never keys or tables, so that a table in this process, a working set on a GPU, a parameter
+ * server or an owner of images are the same to it. deep.c: shapes, parameters, memory; deep_rows.c: lists, pull and
+ * push; deep_counts.c: how often keys come; deep_send.c: their way to the device; deep_train.c: the learner;
+ * deep_time.c: its time; deep_file.c, deep_read.c: sections of a model file; deep_score.c: prediction.
+ *
+ * Everything is cut by rows: an activation, a logit, a score depends on its row and on the parameters alone; gradients
+ * are sums in the order of rows. So neither threads nor how rows arrive change a bit (compute.h, "What results may
+ * depend on").
+ */
+#ifndef CTR_DEEP_H
+#define CTR_DEEP_H
+
+#include "common/compute/compute.h"
+#include "common/deep/embedding.h"
+#include "common/model/model.h"
+
+/* ---- shapes ---- */
+
+/* A column of the stream, in the order of names. */
+struct ctr_deep_input {
+    char *name, *table; /* table NULL: numbers */
+    bool list;
+    int32_t dense, dense_at;  /* numbers a row, and where they begin among all of a row */
+    enum ctr_pooling pooling; /* set by the model's declare; SUM unless it says otherwise */
+    int table_at;             /* into ctr_deep_tables; -1: numbers */
+};
+
+enum ctr_deep_init { CTR_INIT_ZERO, CTR_INIT_ONE, CTR_INIT_PRELU /* .25 */, CTR_INIT_GLOROT };
+
+/* A dense parameter: rows x cols floats of the arena. */
+struct ctr_deep_param {
+    char name[32]; /* "0.weight": its section is MODEL.0.weight */
+    int64_t rows, cols, at;
+    bool vector; /* one row, which is no matrix */
+    enum ctr_deep_init init;
+    bool state; /* not learned by the optimizer: running statistics */
+};
+
+/* Keys of consecutive inputs that are pooled alike: the lists of compute.h, on the host and on the device. */
+struct ctr_deep_group {
+    enum ctr_pooling pooling;
+    int first, fields; /* of the inputs of keys */
+    bool ragged;       /* else every list has one entry */
+    int64_t entries;
+    struct ctr_buf hash;                     /* u64 [entries] */
+    struct ctr_buf index, start, segment, x; /* as in struct ctr_lists; start, segment, x where ragged */
+    struct ctr_deep_lists {
+        struct ctr_mem *index, *start, *segment, *x;
+    } on[2]; /* the device, by turn */
+    struct ctr_mem *group_start_mem, *group_item_mem;
+    int64_t sent_entries, sent_lists; /* on the device already */
+};
+
+/* ---- a network on a device ---- */
+
+struct ctr_deep_set;
+struct ctr_deep_spec;
+
+struct ctr_deep {
+    const struct ctr_model *model;
+    const struct ctr_deep_spec *spec;
+    struct ctr_params p;
+    struct ctr_dev *dev;
+    bool learns;  /* keeps what backward needs */
+    bool twice;   /* set by declare: training computes other activations than prediction (dropout, batch statistics) */
+    int64_t step; /* minibatches learned from */
+    /* shape */
+    struct ctr_deep_input *input;
+    int inputs;
+    int *key_input; /* the inputs of keys: numbers of inputs */
+    int keys;
+    int32_t dense, width; /* numbers a row; floats of an embedding */
+    int32_t x_cols;       /* keys * width + dense */
+    struct ctr_deep_group *group;
+    int groups;
+    struct ctr_deep_param *param;
+    int params;
+    int64_t learned, floats; /* of the arena: parameters that the optimizer learns, all */
+    struct ctr_mem *w, *g, *s1, *s2;
+    struct ctr_mem *bad; /* f64: the first element of w that is no number, -1 */
+    /* the minibatch: `rows` rows so far, of at most `room` */
+    int64_t rows, room;
+    struct ctr_mem *x, *dx;         /* [room x x_cols], [room x keys * width] */
+    struct ctr_mem *logit, *dlogit; /* f32 [room] */
+    struct ctr_buf label, weight;   /* f32 */
+    bool weighted;
+    /* What comes with the rows is sent while the device still learns from the minibatch before: two sets, in turn. A
+     * set is free again when its turn comes, because the scores between have been waited for. */
+    int turn;
+    struct ctr_deep_batch {
+        struct ctr_mem *label, *weight, *numbers;
+    } on[2];
+    int64_t sent_rows;
+    /* rows of the tables: value | state, as many as there are distinct keys so far */
+    struct ctr_deep_set *set; /* by table */
+    int sets;
+    int64_t unique, unique_room;
+    int32_t u_cols;
+    struct ctr_mem *u, *du, *l2;
+    struct ctr_buf u_host; /* on its way to or from a device that is not the host */
+    char *pinned;          /* deep_send.c */
+    size_t pinned_bytes, pinned_used;
+    struct ctr_workset *workset; /* rows that stay on such a device: workingset.h */
+    bool in_set;                 /* the rows of this minibatch live there */
+    void *state;                 /* of the model */
+};
+
+struct ctr_deep_spec {
+    /* The shape of the inputs is known (x_cols): say how they are pooled, add parameters, make `state`. */
+    int (*declare)(struct ctr_deep *d, struct ctr_err *err);
+    /* Memory for activations of `room` rows. */
+    int (*make_room)(struct ctr_deep *d, int64_t room, struct ctr_err *err);
+    /* Logits of rows [from, from + n) of x. `training`: as the rows are learned from; always all rows at once if
+     * `twice`.
+     */
+    int (*forward)(struct ctr_deep *d, int64_t from, int64_t n, bool training, struct ctr_err *err);
+    /* From dlogit of all rows: gradients of the parameters (ctr_deep_grad) and dx. */
+    int (*backward)(struct ctr_deep *d, struct ctr_err *err);
+    void (*free)(struct ctr_deep *d);
+};
+
+/* For declare: a parameter's number. rows 0: a vector of cols. Parameters that are `state` come after all others. */
+int ctr_deep_param(struct ctr_deep *d, enum ctr_deep_init init, bool state, int64_t rows, int64_t cols,
+                   struct ctr_err *err, const char *name, ...) CTR_MUST CTR_PRINTF(7, 8);
+/* Views of parameter i and of its gradient. */
+struct ctr_mat ctr_deep_mat(const struct ctr_deep *d, int i);
+struct ctr_mat ctr_deep_mat_grad(const struct ctr_deep *d, int i);
+struct ctr_vec ctr_deep_vec(const struct ctr_deep *d, int i);
+struct ctr_vec ctr_deep_vec_grad(const struct ctr_deep *d, int i);
+
+/* ---- deep.c ---- */
+
+/* The inputs of a stream, owned; and whether two are the same, else why. */
+int ctr_deep_inputs(const struct ctr_inputs *in, const struct ctr_strs *tables, struct ctr_deep_input **list, int *n,
+                    struct ctr_err *err) CTR_MUST;
+void ctr_deep_inputs_free(struct ctr_deep_input *list, int n);
+int ctr_deep_same_inputs(const struct ctr_deep *d, const struct ctr_deep_input *list, int n,
+                         struct ctr_err *err) CTR_MUST;
+
+/* A device for `threads` threads. */
+int ctr_deep_open(struct ctr_deep *d, const struct ctr_model *m, const struct ctr_params *p, int threads, bool learns,
+                  struct ctr_err *err) CTR_MUST;
+/* Give it its inputs (taken over), declare the model, make the arena with its first values. */
+int ctr_deep_shape(struct ctr_deep *d, struct ctr_deep_input *list, int n, struct ctr_err *err) CTR_MUST;
+/* Memory for `rows` rows; keeps those that are there. */
+int ctr_deep_room(struct ctr_deep *d, int64_t rows, struct ctr_err *err) CTR_MUST;
+void ctr_deep_free(struct ctr_deep *d);
+static inline bool ctr_deep_shaped(const struct ctr_deep *d)
+{
+    return d->w;
+}
+
+/* ---- deep_rows.c: tables, pull and push ---- */
+
+struct ctr_deep_table {
+    char *name;
+    struct ctr_embedding rows;
+};
+struct ctr_deep_tables {
+    struct ctr_deep_table *t;
+    int n;
+    int32_t width, floats; /* of a value, of a row: value | state | number of times it came (uint32_t, where l2) */
+    bool counts;
+    struct ctr_sparse given; /* counts that are given: slots of hash, uint32_t */
+};
+int ctr_deep_tables_find(const struct ctr_deep_tables *all, const char *name); /* -1 */
+int ctr_deep_tables_add(struct ctr_deep_tables *all, const char *name, const struct ctr_params *p, int *at,
+                        struct ctr_err *err) CTR_MUST;
+void ctr_deep_tables_free(struct ctr_deep_tables *all);
+/* Numbers of the inputs' tables, made where they are new and `add` is set; else -1. */
+int ctr_deep_tables_bind(struct ctr_deep_tables *all, struct ctr_deep *d, bool add, struct ctr_err *err) CTR_MUST;
+
+/* deep_counts.c: add the counts of a stream, and that of a hash; 0: it has none. */
+enum { CTR_DEEP_COUNT_SLOT = 12 };
+int ctr_deep_counts_read(struct ctr_sparse *t, const char *path, struct ctr_err *err) CTR_MUST;
+uint32_t ctr_deep_count(const struct ctr_sparse *t, uint64_t hash);
+
+/* Append rows [from, from + n) of r to the minibatch: their lists, numbers, labels, weights. */
+int ctr_deep_add(struct ctr_deep *d, const struct ctr_rows *r, int64_t from, int64_t n, struct ctr_err *err) CTR_MUST;
+/* Find the keys of the rows from `first` on and bring their rows to the device; `make`: with new ones for new keys,
+ * while the tables take no more than `bound` bytes (0: none). Then pool into x. `pool` may be NULL. */
+int ctr_deep_pull(struct ctr_deep *d, struct ctr_deep_tables *all, bool make, struct ctr_pool *pool, int64_t first,
+                  int64_t bound, struct ctr_err *err) CTR_MUST;
+/* From dx to the gradients of rows, a step of the optimizer on them, and back into the tables. */
+int ctr_deep_push(struct ctr_deep *d, struct ctr_deep_tables *all, struct ctr_pool *pool, const struct ctr_dev_opt *opt,
+                  struct ctr_err *err) CTR_MUST;
+/* The first `bytes` at `host` into *m, which grows, without waiting; `sent` of them are there already. No operation
+ * that is still queued may use what is written. `host` may be reused at once; ctr_deep_sent: operations from here on
+ * see what was sent. */
+int ctr_deep_send(struct ctr_deep *d, struct ctr_mem **m, const void *host, size_t sent, size_t bytes,
+                  struct ctr_err *err) CTR_MUST;
+int ctr_deep_sent(struct ctr_deep *d, struct ctr_err *err) CTR_MUST;
+/* Forget the minibatch. */
+void ctr_deep_clear(struct ctr_deep *d);
+void ctr_deep_rows_free(struct ctr_deep *d);
+
+/* ---- deep_train.c, deep_file.c, deep_score.c: the functions of struct ctr_model ---- */
+
+#define CTR_META_MODEL_CLOCK "ctr.model_clock" /* of the main section: minibatches and rows learned from */
+
+/* Where the time goes ($CTR_PROFILE; else nothing is looked at): within the learner, and between its calls, where the
+ * trainer waits for input and counts. Lines for the summary: seconds by operation, of the rest, of input. */
+struct ctr_deep_time {
+    double start, left, outside;
+};
+bool ctr_deep_times(void);
+void ctr_deep_time_enter(struct ctr_deep_time *t);
+void ctr_deep_time_leave(struct ctr_deep_time *t);
+int ctr_deep_time_words(const struct ctr_deep_time *t, const struct ctr_dev *dev, struct ctr_buf *text,
+                        struct ctr_err *err) CTR_MUST;
+
+struct ctr_deep_learner {
+    struct ctr_deep net;
+    struct ctr_deep_tables tables;
+    struct ctr_pool *pool, *own_pool; /* the device's, or its own; NULL: it is the device's */
+    int64_t learned_rows;             /* all passes: the schedule's clock */
+    int64_t first_row;                /* of the minibatch, for messages */
+    int64_t unchecked; /* the last row of an update whose parameters have not been looked at yet; 0: none */
+    struct ctr_deep_time time;
+};
+
+/* Wait for the last update: parameters that are not numbers any more must reach neither a score nor a checkpoint. */
+int ctr_deep_settle(struct ctr_deep_learner *l, struct ctr_err *err) CTR_MUST;
+
+#define CTR_DEEP_FUNCTIONS                                                                                             \
+    .by_column = true, .rows = CTR_MAX_MINIBATCH, .minibatch = 3000, .learner_new = ctr_deep_learner_new,              \
+    .learner_free = ctr_deep_learner_free, .bind = ctr_deep_bind, .train_rows = ctr_deep_train_rows,                   \
+    .end_pass = ctr_deep_end_pass, .evaluate = ctr_deep_evaluate, .pending = ctr_deep_pending, .keys = ctr_deep_keys,  \
+    .memory = ctr_deep_memory, .words = ctr_deep_words, .save_schema = ctr_deep_save_schema, .save = ctr_deep_save,    \
+    .section_names = ctr_deep_section_names, .save_sections = ctr_deep_save_sections, .load = ctr_deep_load,           \
+    .scorer_open = ctr_deep_scorer_open, .scorer_free = ctr_deep_scorer_free, .scorer_bind = ctr_deep_scorer_bind,     \
+    .predict_rows = ctr_deep_predict_rows
+
+int ctr_deep_learner_new(void **learner, const struct ctr_model *m, const struct ctr_params *p, struct ctr_err *err);
+void ctr_deep_learner_free(void *learner);
+int ctr_deep_bind(void *learner, const struct ctr_inputs *in, const struct ctr_strs *tables, struct ctr_err *err);
+int ctr_deep_train_rows(void *learner, const struct ctr_rows *rows, double *score, int64_t memory_bytes,
+                        struct ctr_err *err);
+int ctr_deep_evaluate(void *learner, const struct ctr_rows *rows, double *score, struct ctr_err *err);
+int ctr_deep_end_pass(void *learner, struct ctr_err *err);
+int64_t ctr_deep_pending(const void *learner);
+int64_t ctr_deep_keys(const void *learner);
+int64_t ctr_deep_memory(const void *learner);
+int ctr_deep_words(const void *learner, struct ctr_buf *text, struct ctr_err *err);
+int ctr_deep_save_schema(const void *learner, struct ctr_schema *s, struct ctr_err *err);
+int ctr_deep_save(void *learner, const struct ctr_strs *tables, struct ctr_writer *w, struct ctr_err *err);
+int ctr_deep_section_names(const void *learner, const struct ctr_strs *tables, struct ctr_buf *names,
+                           struct ctr_err *err);
+int ctr_deep_save_sections(void *learner, const struct ctr_strs *tables, struct ctr_out *out, struct ctr_err *err);
+int ctr_deep_load(void *learner, struct ctr_strs *tables, struct ctr_reader *r, struct ctr_err *err);
+int ctr_deep_scorer_open(void **scorer, const char *path, const struct ctr_model_info *info, struct ctr_strs *tables,
+                         char *warn, size_t warn_size, struct ctr_err *err);
+void ctr_deep_scorer_free(void *scorer);
+int ctr_deep_scorer_bind(void *scorer, const struct ctr_inputs *in, const struct ctr_strs *tables, struct ctr_err *err);
+int ctr_deep_predict_rows(const void *scorer, const struct ctr_rows *rows, double *score, struct ctr_err *err);
+
+/* Logits of rows [from, from + n) of the minibatch as probabilities; the error names the first that is none. first_row:
+ * of the stream, of row `from`. */
+int ctr_deep_scores(struct ctr_deep *d, int64_t from, int64_t n, int64_t first_row, double *score,
+                    struct ctr_err *err) CTR_MUST;
+/* Read all sections behind the main one's schema into a network and its tables: values, and with `state` what the
+ * optimizer keeps. `r` stands before the first batch of the main section. `warn`: what the file lacks. */
+int ctr_deep_read(struct ctr_deep *d, struct ctr_deep_tables *all, struct ctr_strs *names, struct ctr_reader *r,
+                  bool state, char *warn, size_t warn_size, struct ctr_err *err) CTR_MUST;
+
+#endif

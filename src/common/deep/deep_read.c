@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Deep models out of a file: what the main section promises is checked against the options that the model was made
+ * with, and every other section against what was promised. See deep_file.c for the format. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "common/deep/deep.h"
+
+enum { STATES = 2 };
+static const char *const states[STATES] = { "m", "v" };
+
+/* A table or a parameter of the main section. */
+struct part {
+    char *name;
+    bool table;
+    int64_t rows, cols;
+    int64_t seen; /* rows read */
+    bool found;
+};
+
+struct load {
+    struct ctr_deep *d;
+    struct ctr_deep_tables *all;
+    struct part *part;
+    int parts;
+    bool state;   /* the optimizer's too */
+    float *arena; /* values; with state, m and v behind them */
+};
+
+/* ---- columns ---- */
+
+static int damaged(struct ctr_err *err, const char *section, const char *what)
+{
+    return ctr_fail(err, CTR_EDATA, "section %.80s of the model: %s", section, what);
+}
+
+static const struct ctr_col *column(const struct ctr_batch *b, const char *name, enum ctr_type type)
+{
+    int at = ctr_schema_find(b->schema, name);
+    const struct ctr_col *c = at < 0 ? NULL : &b->col[at];
+    return c && c->type == type && !c->dict && !c->nulls ? c : NULL;
+}
+
+/* The floats of a column of fixed lists, or NULL. */
+static const float *floats(const struct ctr_batch *b, const char *name, int64_t width)
+{
+    const struct ctr_col *c = column(b, name, CTR_FIXED);
+    int at = ctr_schema_find(b->schema, name);
+    return c && c->item->type == CTR_F32 && !c->item->nulls && !c->item->dict && b->schema->f[at].width == width
+               ? c->item->data
+               : NULL;
+}
+
+/* ---- the main section ---- */
+
+static int add_part(struct load *l, struct ctr_str name, bool table, int64_t rows, int64_t cols, struct ctr_err *err)
+{
+    struct part *list = realloc(l->part, ((size_t)l->parts + 1) * sizeof *list);
+    if (!list)
+        return ctr_fail_nomem(err, ((size_t)l->parts + 1) * sizeof *list);
+    l->part = list;
+    list[l->parts] = (struct part){ .name = strndup(name.p, name.n), .table = table, .rows = rows, .cols = cols };
+    if (!list[l->parts++].name)
+        return ctr_fail_nomem(err, name.n);
+    return 0;
+}
+
+static bool is(struct ctr_str s, const char *word)
+{
+    return s.n == strlen(word) && !memcmp(s.p, word, s.n);
+}
+
+static int add_input(struct ctr_deep_input **list, int *n, struct ctr_str name, struct ctr_str kind,
+                     const struct ctr_col *table, int64_t row, int64_t cols, struct ctr_err *err)
+{
+    struct ctr_deep_input *more = realloc(*list, ((size_t)*n + 1) * sizeof *more), *p;
+    if (!more)
+        return ctr_fail_nomem(err, ((size_t)*n + 1) * sizeof *more);
+    *list = more;
+    p = &more[*n];
+    *p = (struct ctr_deep_input){ .list = is(kind, "keys"), .table_at = -1 };
+    for (int i = 0; i < *n; i++)
+        p->dense_at += more[i].dense;
+    ++*n;
+    if (!(p->name = strndup(name.p, name.n)))
+        return ctr_fail_nomem(err, name.n);
+    if (is(kind, "numbers")) {
+        p->dense = (int32_t)cols;
+        return cols >= 0 && p->dense_at + cols <= CTR_MAX_TABLES
+                   ? 0
+                   : damaged(err, "main", "more numbers than a row can have");
+    }
+    if (ctr_col_null(table, row))
+        return damaged(err, "main", "an input of keys has no table");
+    struct ctr_str t = ctr_col_str(table, row);
+    return (p->table = strndup(t.p, t.n)) ? 0 : ctr_fail_nomem(err, t.n);
+}
+
+static int read_parts(struct load *l, const struct ctr_batch *b, struct ctr_deep_input **list, int *n,
+                      struct ctr_err *err)
+{
+    const struct ctr_col *name = column(b, "name", CTR_UTF8), *kind = column(b, "kind", CTR_UTF8);
+    const struct ctr_col *rows = column(b, "rows", CTR_I64), *cols = column(b, "cols", CTR_I32);
+    int at = ctr_schema_find(b->schema, "table"), rc = 0;
+    const struct ctr_col *table = at < 0 || b->col[at].type != CTR_UTF8 || b->col[at].dict ? NULL : &b->col[at];
+    if (!name || !kind || !table || !rows || !cols)
+        return damaged(err, "main", "a column is missing, or not as ctr-train wrote it");
+    for (int64_t i = 0; i < b->rows && !rc; i++) {
+        struct ctr_str k = ctr_col_str(kind, i), s = ctr_col_str(name, i);
+        int64_t r = ((const int64_t *)rows->data)[i], c = ((const int32_t *)cols->data)[i];
+        if (memchr(s.p, 0, s.n) || r < 0 || c < 0)
+            rc = damaged(err, "main", "a name or a size is damaged");
+        else if (is(k, "table") || is(k, "parameter"))
+            rc = add_part(l, s, is(k, "table"), r, c, err);
+        else if (*n < CTR_MAX_TABLES && (is(k, "key") || is(k, "keys") || is(k, "numbers")))
+            rc = add_input(list, n, s, k, table, i, c, err);
+        else
+            rc = damaged(err, "main", "a kind is none of key, keys, numbers, table, parameter");
+    }
+    return rc;
+}
+
+/* What the options make must be what the file lists. */
+static int check_parts(const struct load *l, struct ctr_err *err)
+{
+    const struct ctr_deep *d = l->d;
+    int n = 0;
+    for (int i = 0; i < l->parts; i++) {
+        const struct part *p = &l->part[i];
+        if (p->table) {
+            if (p->cols != d->width)
+                return ctr_fail(err, CTR_EDATA,
+                                "table %.80s of the model has %" PRId64 " floats a key, its options say %d", p->name,
+                                p->cols, d->width);
+            continue;
+        }
+        const struct ctr_deep_param *want = n < d->params ? &d->param[n++] : NULL;
+        if (!want || strcmp(want->name, p->name) != 0 || want->rows != p->rows || want->cols != p->cols)
+            return ctr_fail(err, CTR_EDATA,
+                            "the model has the parameter %.40s of %" PRId64 " x %" PRId64
+                            ", with these options it is %s of %" PRId64 " x %" PRId64,
+                            p->name, p->rows, p->cols, want ? want->name : "none", want ? want->rows : 0,
+                            want ? want->cols : 0);
+    }
+    return n == d->params ? 0 : damaged(err, "main", "the model lacks parameters that its options ask for");
+}
+
+static int read_main(struct load *l, struct ctr_strs *names, struct ctr_reader *r, struct ctr_err *err)
+{
+    struct ctr_deep_input *list = NULL;
+    const struct ctr_batch *b;
+    int n = 0, at, rc;
+    while ((rc = ctr_reader_next(r, &b, err)) > 0 && !(rc = read_parts(l, b, &list, &n, err)))
+        ;
+    if (!rc && ctr_deep_shaped(l->d)) {
+        rc = ctr_deep_same_inputs(l->d, list, n, err);
+        ctr_deep_inputs_free(list, n);
+    } else if (!rc) {
+        rc = ctr_deep_shape(l->d, list, n, err); /* owns the list */
+    } else {
+        ctr_deep_inputs_free(list, n);
+    }
+    if (!rc)
+        rc = check_parts(l, err);
+    for (int i = 0; i < l->d->inputs && !rc; i++) {
+        const char *table = l->d->input[i].table;
+        if (table && !(rc = ctr_deep_tables_add(l->all, table, &l->d->p, &at, err)) && ctr_strs_find(names, table) < 0)
+            rc = ctr_strs_add(names, table, strlen(table), err);
+    }
+    return rc;
+}
+
+/* ---- sections ---- */
+
+static struct part *find_part(struct load *l, const char *name, bool table)
+{
+    for (int i = 0; i < l->parts; i++)
+        if (l->part[i].table == table && !strcmp(l->part[i].name, name))
+            return &l->part[i];
+    return NULL;
+}
+
+/* Values and state of row i of a batch, one after another. */
+struct lists {
+    const float *value[1 + STATES];
+    int n;
+    int64_t width;
+};
+
+static int find_lists(const struct ctr_batch *b, const char *section, int64_t width, int n, struct lists *to,
+                      struct ctr_err *err)
+{
+    to->n = n;
+    to->width = width;
+    for (int i = 0; i < n; i++)
+        if (!(to->value[i] = floats(b, i ? states[i - 1] : "value", width)))
+            return ctr_fail(
+                err, CTR_EDATA,
+                "section %.80s of the model: column %s is missing or is not fixed_size_list<float32>[%" PRId64 "]%s",
+                section, i ? states[i - 1] : "value", width, i ? ": it can predict but not learn on" : "");
+    for (int i = 0; i < n; i++)
+        for (int64_t j = 0; j < b->rows * width; j++)
+            if (!(fabsf(to->value[i][j]) < INFINITY))
+                return damaged(err, section, "a number is infinite or not a number");
+    return 0;
+}
+
+static int read_keys(struct load *l, struct part *p, const struct ctr_batch *b, const char *section,
+                     struct ctr_err *err)
+{
+    struct ctr_embedding *t = &l->all->t[ctr_deep_tables_find(l->all, p->name)].rows;
+    const struct ctr_col *key = column(b, "key", CTR_U64), *count = NULL;
+    struct lists lists = { .n = 0 };
+    const float scale = t->scale;
+    int rc = key ? find_lists(b, section, l->d->width, l->state ? 1 + STATES : 1, &lists, err)
+                 : damaged(err, section, "column key is missing or not uint64");
+    if (!rc && l->state && l->all->counts && !(count = column(b, "count", CTR_U32)))
+        rc = damaged(err, section, "column count is missing: the model was trained without --l2");
+    if (!rc)
+        rc = ctr_embedding_reserve(t, (uint64_t)b->rows, err);
+    t->scale = 0; /* the file has the values */
+    for (int64_t i = 0; i < b->rows && !rc; i++) {
+        uint64_t h = ctr_sparse_hash(((const uint64_t *)key->data)[i]);
+        uint32_t at, before = t->used;
+        ctr_embedding_get(t, &h, 1, &at);
+        float *row = ctr_embedding_row(t, at);
+        for (int j = 0; j < lists.n; j++)
+            memcpy(row + j * lists.width, lists.value[j] + i * lists.width, (size_t)lists.width * sizeof *row);
+        if (count)
+            memcpy(row + l->d->u_cols, (const uint32_t *)count->data + i, sizeof(uint32_t));
+        if (t->used == before)
+            rc = damaged(err, section, "a key comes twice");
+    }
+    t->scale = scale;
+    p->seen += b->rows;
+    return rc;
+}
+
+static int read_rows(struct load *l, struct part *p, const struct ctr_batch *b, const char *section,
+                     struct ctr_err *err)
+{
+    const struct ctr_deep_param *want = l->d->param;
+    const struct ctr_col *row = column(b, "row", CTR_I32);
+    struct lists lists = { .n = 0 };
+    while (strcmp(want->name, p->name) != 0)
+        want++;
+    int rc = row ? find_lists(b, section, want->cols, l->state && !want->state ? 1 + STATES : 1, &lists, err)
+                 : damaged(err, section, "column row is missing or not int32");
+    for (int64_t i = 0; i < b->rows && !rc; i++) {
+        int64_t at = ((const int32_t *)row->data)[i];
+        if (at != p->seen + i || at >= want->rows)
+            return damaged(err, section, "its rows are not all there, in order");
+        for (int j = 0; j < lists.n; j++)
+            memcpy(l->arena + j * l->d->floats + want->at + at * want->cols, lists.value[j] + i * lists.width,
+                   (size_t)lists.width * sizeof(float));
+    }
+    p->seen += b->rows;
+    return rc;
+}
+
+/* Number and value alone, when state is not wanted. */
+static int project(struct load *l, struct ctr_reader *r, const char *number, struct ctr_err *err)
+{
+    const struct ctr_schema *s = ctr_reader_schema(r);
+    int keep[2] = { ctr_schema_find(s, number), ctr_schema_find(s, "value") };
+    return l->state || keep[0] < 0 || keep[1] < 0 ? 0 : ctr_reader_project(r, keep, 2, err);
+}
+
+static int read_section(struct load *l, struct ctr_reader *r, struct ctr_err *err)
+{
+    const char *meta = ctr_meta_get(&ctr_reader_schema(r)->meta, CTR_META_SECTION);
+    const char *table = ctr_meta_get(&ctr_reader_schema(r)->meta, CTR_META_TABLE);
+    const size_t prefix = strlen(l->d->model->name);
+    struct part *p = NULL;
+    const struct ctr_batch *b;
+    char name[96];
+    int rc = 0;
+    if (!meta)
+        return 0;
+    snprintf(name, sizeof name, "%s", meta);
+    if (!strncmp(meta, "emb.", 4))
+        p = find_part(l, table ? table : meta + 4, true);
+    else if (!strncmp(meta, l->d->model->name, prefix) && meta[prefix] == '.')
+        p = find_part(l, meta + prefix + 1, false);
+    else
+        return 0; /* of the plan */
+    if (!p || (p->table && ctr_deep_tables_find(l->all, p->name) < 0))
+        return damaged(err, name, "the main section does not list it");
+    if (p->found)
+        return damaged(err, name, "it comes twice");
+    p->found = true;
+    rc = project(l, r, p->table ? "key" : "row", err);
+    while (!rc && (rc = ctr_reader_next(r, &b, err)) > 0)
+        rc = p->table ? read_keys(l, p, b, name, err) : read_rows(l, p, b, name, err);
+    return rc;
+}
+
+/* Nothing that prediction needs may be missing; keys may, and that is said. */
+static int check_whole(const struct load *l, char *warn, size_t warn_size, struct ctr_err *err)
+{
+    for (int i = 0; i < l->parts; i++) {
+        const struct part *p = &l->part[i];
+        if (!p->found)
+            return ctr_fail(err, CTR_EDATA, "the model lacks its section %s%.80s: was it filtered with --section?",
+                            p->table ? "emb." : "", p->name);
+        if (!p->table && p->seen != p->rows)
+            return damaged(err, p->name, "its rows are not all there");
+        if (p->table && p->seen < p->rows && warn && !*warn)
+            snprintf(warn, warn_size,
+                     "table %.80s of the model has %" PRId64 " of its %" PRId64 " keys: the others count as unknown",
+                     p->name, p->seen, p->rows);
+    }
+    return 0;
+}
+
+/* ---- all of it ---- */
+
+static int put_arena(const struct load *l, struct ctr_err *err)
+{
+    const struct ctr_deep *d = l->d;
+    const size_t all = (size_t)d->floats * sizeof(float), learned = (size_t)d->learned * sizeof(float);
+    int rc = ctr_mem_write(d->w, 0, l->arena, all, err);
+    if (!rc && l->state)
+        rc = ctr_mem_write(d->s1, 0, l->arena + d->floats, learned, err);
+    if (!rc && l->state)
+        rc = ctr_mem_write(d->s2, 0, l->arena + 2 * d->floats, learned, err);
+    return rc;
+}
+
+int ctr_deep_read(struct ctr_deep *d, struct ctr_deep_tables *all, struct ctr_strs *names, struct ctr_reader *r,
+                  bool state, char *warn, size_t warn_size, struct ctr_err *err)
+{
+    struct load l = { .d = d, .all = all, .state = state };
+    int rc = read_main(&l, names, r, err), more = 0;
+    if (!rc && !(l.arena = calloc((size_t)d->floats * (state ? 1 + STATES : 1) + 1, sizeof *l.arena)))
+        rc = ctr_fail_nomem(err, (size_t)d->floats * sizeof *l.arena);
+    while (!rc && (more = ctr_reader_section(r, err)) > 0)
+        rc = read_section(&l, r, err);
+    if (!rc && more < 0)
+        rc = more;
+    if (!rc)
+        rc = check_whole(&l, warn, warn_size, err);
+    if (!rc)
+        rc = put_arena(&l, err);
+    for (int i = 0; i < l.parts; i++)
+        free(l.part[i].name);
+    free(l.part);
+    free(l.arena);
+    return rc;
+}
+
+int ctr_deep_load(void *learner, struct ctr_strs *tables, struct ctr_reader *r, struct ctr_err *err)
+{
+    struct ctr_deep_learner *l = learner;
+    const char *clock = ctr_meta_get(&ctr_reader_schema(r)->meta, CTR_META_MODEL_CLOCK);
+    int64_t step, rows;
+    if (!clock || sscanf(clock, "%" SCNd64 " %" SCNd64, &step, &rows) != 2 || step < 0 || rows < 0)
+        return damaged(err, "main", "it does not say how many minibatches were learned");
+    int rc = ctr_deep_read(&l->net, &l->tables, tables, r, true, NULL, 0, err);
+    l->net.step = step;
+    l->learned_rows = rows;
+    return rc;
+}

@@ -1,0 +1,665 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The sparse side of a deep model: the tables, the lists of a minibatch, pull and push.
+ *
+ * A table works for itself (its distinct keys, its rows), so that tables are shared between threads and nothing depends
+ * on them. Rows lie on the device in the order in which they came: value | state, u_cols floats each. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "common/deep/deep.h"
+#include "common/deep/workingset.h"
+
+/* The distinct keys of a table in this minibatch. */
+struct ctr_deep_set {
+    uint64_t mask;
+    struct ctr_buf slot; /* int32_t: number + 1, 0: empty */
+    struct ctr_buf hash; /* u64 */
+    struct ctr_buf row;  /* u32: in the table */
+    struct ctr_buf at;   /* i32: among the rows on the device */
+    struct ctr_buf uses; /* i32: entries */
+    int64_t n, old;      /* keys; before this pull */
+    struct ctr_err err;
+};
+
+#define AS(type, buf) ((type *)(void *)(buf).data)
+
+/* ---- tables ---- */
+
+/* Half-width of the first values: small against what Adam's first steps (of 0.003) make of them. */
+static const float FIRST_SCALE = 0.01F;
+
+int ctr_deep_tables_find(const struct ctr_deep_tables *all, const char *name)
+{
+    for (int i = 0; i < all->n; i++)
+        if (!strcmp(all->t[i].name, name))
+            return i;
+    return -1;
+}
+
+int ctr_deep_tables_add(struct ctr_deep_tables *all, const char *name, const struct ctr_params *p, int *at,
+                        struct ctr_err *err)
+{
+    if ((*at = ctr_deep_tables_find(all, name)) >= 0)
+        return 0;
+    struct ctr_deep_table *t = realloc(all->t, ((size_t)all->n + 1) * sizeof *t);
+    if (!t)
+        return ctr_fail_nomem(err, ((size_t)all->n + 1) * sizeof *t);
+    all->t = t;
+    *at = all->n;
+    t += all->n;
+    int rc = ctr_strdup(&t->name, name, err);
+    if (rc)
+        return rc;
+    ctr_embedding_init(&t->rows, all->width, all->floats, ctr_random64((uint64_t)p->seed, ctr_table_seed(name), 0),
+                       FIRST_SCALE);
+    all->n++;
+    return 0;
+}
+
+void ctr_deep_tables_free(struct ctr_deep_tables *all)
+{
+    for (int i = 0; i < all->n; i++) {
+        ctr_embedding_free(&all->t[i].rows);
+        free(all->t[i].name);
+    }
+    free(all->t);
+    ctr_sparse_free(&all->given);
+    *all = (struct ctr_deep_tables){ 0 };
+}
+
+int ctr_deep_tables_bind(struct ctr_deep_tables *all, struct ctr_deep *d, bool add, struct ctr_err *err)
+{
+    int rc = 0;
+    for (int k = 0; k < d->keys && !rc; k++) {
+        struct ctr_deep_input *in = &d->input[d->key_input[k]];
+        in->table_at = ctr_deep_tables_find(all, in->table);
+        if (in->table_at < 0 && add)
+            rc = ctr_deep_tables_add(all, in->table, &d->p, &in->table_at, err);
+    }
+    if (rc || d->sets >= all->n)
+        return rc;
+    struct ctr_deep_set *set = realloc(d->set, (size_t)all->n * sizeof *set);
+    if (!set)
+        return ctr_fail_nomem(err, (size_t)all->n * sizeof *set);
+    memset(set + d->sets, 0, (size_t)(all->n - d->sets) * sizeof *set);
+    d->set = set;
+    d->sets = all->n;
+    return 0;
+}
+
+/* ---- lists ---- */
+
+/* Every key input has one key a row: the entries of the rows are the lists of the one group. */
+static int add_plain(struct ctr_deep *d, const struct ctr_rows *r, int64_t from, int64_t n, struct ctr_err *err)
+{
+    struct ctr_deep_group *g = d->group;
+    int rc = ctr_buf_append(&g->hash, r->hash + r->start[from], (size_t)(n * d->keys) * sizeof *r->hash, err);
+    g->entries += n * d->keys;
+    return rc;
+}
+
+/* The entries of group g in rows [from, from + n). The entries of a row are in the order of inputs. */
+static int add_lists(struct ctr_deep *d, struct ctr_deep_group *g, const struct ctr_rows *r, int64_t from, int64_t n,
+                     struct ctr_err *err)
+{
+    const int first = d->key_input[g->first], last = d->key_input[g->first + g->fields - 1];
+    int rc = 0;
+    int64_t all = r->start[from + n] - r->start[from], at = g->entries;
+    if (at + all > INT32_MAX)
+        return ctr_fail(err, CTR_EDATA, "a minibatch has more than 2^31 keys: lower --minibatch");
+    uint64_t *hash = ctr_buf_extend(&g->hash, all, sizeof *hash, &rc, err);
+    int32_t *segment = ctr_buf_extend(&g->segment, g->ragged ? all : 0, sizeof *segment, &rc, err);
+    float *x = ctr_buf_extend(&g->x, g->ragged ? all : 0, sizeof *x, &rc, err);
+    if (!rc && g->ragged && !g->start.len)
+        rc = ctr_buf_append(&g->start, &(int32_t){ 0 }, sizeof(int32_t), err);
+    int32_t *start = ctr_buf_extend(&g->start, g->ragged ? n * g->fields : 0, sizeof *start, &rc, err);
+    if (rc)
+        return rc;
+    int64_t k = 0;
+    for (int64_t i = from; i < from + n; i++) {
+        int64_t e = r->start[i], end = r->start[i + 1];
+        while (e < end && r->table[e] < first)
+            e++;
+        for (int f = 0; f < g->fields; f++) {
+            const int input = d->key_input[g->first + f];
+            for (; e < end && r->table[e] == input && input <= last; e++, k++) {
+                hash[k] = r->hash[e];
+                if (g->ragged) {
+                    segment[k] = (int32_t)((d->rows + i - from) * g->fields + f);
+                    x[k] = r->x ? (float)r->x[e] : 1;
+                }
+            }
+            if (g->ragged)
+                *start++ = (int32_t)(at + k);
+        }
+    }
+    g->entries += k;
+    g->hash.len = (size_t)g->entries * sizeof *hash;
+    g->segment.len = g->ragged ? (size_t)g->entries * sizeof *segment : 0;
+    g->x.len = g->ragged ? (size_t)g->entries * sizeof *x : 0;
+    return 0;
+}
+
+static int add_numbers(struct ctr_deep *d, const struct ctr_rows *r, int64_t from, int64_t n, struct ctr_err *err)
+{
+    const size_t bytes = (size_t)(n * d->dense) * sizeof(float);
+    struct ctr_mem **numbers = &d->on[d->turn].numbers;
+    int rc = bytes ? ctr_deep_send(d, numbers, r->dense + from * d->dense, 0, bytes, err) : 0;
+    if (!rc && bytes)
+        rc = ctr_deep_sent(d, err);
+    const struct ctr_mat to = ctr_mat_rows(ctr_mat(d->x, d->room, d->x_cols), d->rows, n);
+    const struct ctr_dev_copy copy = { ctr_mat(*numbers, n, d->dense),
+                                       ctr_mat_cols(to, (int64_t)d->keys * d->width, d->dense) };
+    if (!rc && bytes)
+        rc = ctr_dev_copy(d->dev, &copy, err);
+    if (rc || !d->learns)
+        return rc;
+    float *label = ctr_buf_extend(&d->label, n, sizeof *label, &rc, err);
+    float *weight = ctr_buf_extend(&d->weight, n, sizeof *weight, &rc, err);
+    for (int64_t i = 0; i < n && !rc; i++) {
+        label[i] = (float)r->label[from + i];
+        weight[i] = r->weight ? (float)r->weight[from + i] : 1;
+    }
+    d->weighted |= r->weight != NULL;
+    return rc;
+}
+
+int ctr_deep_add(struct ctr_deep *d, const struct ctr_rows *r, int64_t from, int64_t n, struct ctr_err *err)
+{
+    int rc = ctr_deep_room(d, d->rows + n, err);
+    if (!rc && d->groups == 1 && !d->group->ragged)
+        rc = add_plain(d, r, from, n, err);
+    else
+        for (int g = 0; g < d->groups && !rc; g++)
+            rc = add_lists(d, &d->group[g], r, from, n, err);
+    if (!rc)
+        rc = add_numbers(d, r, from, n, err);
+    if (!rc)
+        d->rows += n;
+    return rc;
+}
+
+/* ---- distinct keys ---- */
+
+static int grow_set(struct ctr_deep_set *s, struct ctr_err *err)
+{
+    uint64_t slots = s->mask ? (s->mask + 1) * 2 : 1024;
+    s->slot.len = 0;
+    int rc = ctr_buf_reserve(&s->slot, slots * sizeof(int32_t), err);
+    if (rc)
+        return rc;
+    int32_t *slot = AS(int32_t, s->slot);
+    memset(slot, 0, slots * sizeof *slot);
+    s->mask = slots - 1;
+    for (int64_t i = 0; i < s->n; i++) {
+        uint64_t at = AS(uint64_t, s->hash)[i] & s->mask;
+        while (slot[at])
+            at = (at + 1) & s->mask;
+        slot[at] = (int32_t)i + 1;
+    }
+    return 0;
+}
+
+static int32_t add_key(struct ctr_deep_set *s, uint64_t h, int *rc)
+{
+    if ((uint64_t)(s->n + 1) * 2 > s->mask && (*rc = grow_set(s, &s->err)))
+        return 0;
+    uint64_t at = h & s->mask;
+    for (int32_t i; (i = AS(int32_t, s->slot)[at]); at = (at + 1) & s->mask)
+        if (AS(uint64_t, s->hash)[i - 1] == h) {
+            AS(int32_t, s->uses)[i - 1]++;
+            return i - 1;
+        }
+    uint64_t *hash = ctr_buf_extend(&s->hash, 1, sizeof h, rc, &s->err);
+    int32_t *uses = ctr_buf_extend(&s->uses, 1, sizeof *uses, rc, &s->err);
+    if (*rc)
+        return 0;
+    *hash = h;
+    *uses = 1;
+    AS(int32_t, s->slot)[at] = (int32_t)++s->n;
+    return (int32_t)s->n - 1;
+}
+
+struct pull {
+    struct ctr_deep *d;
+    struct ctr_deep_tables *all;
+    bool make;
+    int64_t first; /* row */
+};
+
+/* The entries of key input k in the rows from p->first on: `at` begins at entry *e, then steps by one list. */
+struct walk {
+    struct ctr_deep_group *g;
+    int64_t list, lists, entry, end;
+};
+
+static struct walk walk_field(const struct pull *p, int k)
+{
+    struct ctr_deep_group *g = p->d->group;
+    while (k >= g->first + g->fields)
+        g++;
+    return (struct walk){ g, p->first * g->fields + k - g->first, p->d->rows * g->fields, 0, 0 };
+}
+
+/* The next entry, or -1. */
+static inline int64_t walk_next(struct walk *w)
+{
+    while (w->entry >= w->end) {
+        if (w->list >= w->lists)
+            return -1;
+        w->entry = w->g->ragged ? AS(int32_t, w->g->start)[w->list] : w->list;
+        w->end = w->g->ragged ? AS(int32_t, w->g->start)[w->list + 1] : w->list + 1;
+        w->list += w->g->fields;
+    }
+    return w->entry++;
+}
+
+/* Distinct keys of table t, and the rows of the new ones. */
+static void find_keys(void *ctx, int64_t t, int worker)
+{
+    struct pull *p = ctx;
+    struct ctr_deep_set *s = &p->d->set[t];
+    struct ctr_embedding *rows = &p->all->t[t].rows;
+    int rc = 0;
+    (void)worker;
+    s->old = s->n;
+    for (int k = 0; k < p->d->keys && !rc; k++) {
+        if (p->d->input[p->d->key_input[k]].table_at != t)
+            continue;
+        struct walk w = walk_field(p, k);
+        for (int64_t e; !rc && (e = walk_next(&w)) >= 0;)
+            AS(int32_t, w.g->index)[e] = add_key(s, AS(uint64_t, w.g->hash)[e], &rc);
+    }
+    int64_t fresh = s->n - s->old;
+    uint32_t *row = ctr_buf_extend(&s->row, fresh, sizeof *row, &rc, &s->err);
+    if (!rc && p->make)
+        rc = ctr_embedding_reserve(rows, (uint64_t)fresh, &s->err);
+    if (!rc && p->make)
+        ctr_embedding_get(rows, AS(uint64_t, s->hash) + s->old, fresh, row);
+    else if (!rc)
+        ctr_embedding_find(rows, AS(uint64_t, s->hash) + s->old, fresh, row);
+    s->err.code = rc;
+}
+
+/* Their rows to where the device is, and the place of each entry's row. */
+static void bring_rows(void *ctx, int64_t t, int worker)
+{
+    struct pull *p = ctx;
+    struct ctr_deep *d = p->d;
+    struct ctr_deep_set *s = &d->set[t];
+    float *u = ctr_dev_is_host(d->dev) ? ctr_mem_host(d->u) : AS(float, d->u_host);
+    int32_t *at = AS(int32_t, s->at);
+    (void)worker;
+    if (s->n > s->old && !d->in_set)
+        ctr_embedding_gather(&p->all->t[t].rows, AS(uint32_t, s->row) + s->old, s->n - s->old, d->u_cols,
+                             u + (int64_t)at[s->old] * d->u_cols);
+    for (int k = 0; k < d->keys; k++) {
+        if (d->input[d->key_input[k]].table_at != t)
+            continue;
+        struct walk w = walk_field(p, k);
+        for (int64_t e; (e = walk_next(&w)) >= 0;)
+            AS(int32_t, w.g->index)[e] = at[AS(int32_t, w.g->index)[e]];
+    }
+}
+
+static void run(struct ctr_pool *pool, int64_t tasks, void (*fn)(void *ctx, int64_t task, int worker), void *ctx)
+{
+    if (pool)
+        ctr_pool_run(pool, tasks, fn, ctx);
+    else
+        for (int64_t i = 0; i < tasks; i++)
+            fn(ctx, i, 0);
+}
+
+/* ---- pull ---- */
+
+static int check_bound(const struct pull *p, int64_t bound, struct ctr_err *err)
+{
+    uint64_t need = (uint64_t)ctr_dev_memory(p->d->dev) + ctr_sparse_bytes(&p->all->given);
+    int64_t entries = 0;
+    if (!bound || !p->make)
+        return 0;
+    for (int g = 0; g < p->d->groups; g++) /* every one may be new */
+        entries += p->d->group[g].entries;
+    for (int t = 0; t < p->all->n; t++)
+        need += ctr_embedding_bytes(&p->all->t[t].rows);
+    need += (uint64_t)entries * ((uint64_t)p->all->floats * sizeof(float) + 16);
+    if (need <= (uint64_t)bound)
+        return 0;
+    return ctr_fail(
+        err, CTR_ENOMEM,
+        "the tables of embeddings and a minibatch need %s to go on, --memory allows %s: raise it, drop rare "
+        "values (vocab with min=...), or lower --embedding or --minibatch",
+        ctr_size_text(need).s, ctr_size_text((uint64_t)bound).s);
+}
+
+/* Places for the new rows of each table, one after another; memory for them. */
+static int place_rows(struct pull *p, struct ctr_err *err)
+{
+    struct ctr_deep *d = p->d;
+    int64_t before = d->unique;
+    int rc = 0;
+    for (int t = 0; t < d->sets && !rc; t++) {
+        struct ctr_deep_set *s = &d->set[t];
+        int32_t *at = ctr_buf_extend(&s->at, s->n - s->old, sizeof *at, &rc, err);
+        for (int64_t k = 0; k < s->n - s->old && !rc; k++)
+            at[k] = (int32_t)d->unique++;
+    }
+    const size_t row = (size_t)d->u_cols * sizeof(float);
+    if (!rc && d->unique > d->unique_room) {
+        struct ctr_mem *u = NULL;
+        int64_t room = CTR_MAX(d->unique + d->unique / 4, 1024);
+        rc = ctr_mem_new(&u, d->dev, (size_t)room * row, err);
+        if (!rc && before) {
+            const struct ctr_dev_copy copy = { ctr_mat(d->u, before, d->u_cols), ctr_mat(u, before, d->u_cols) };
+            rc = ctr_dev_copy(d->dev, &copy, err);
+        }
+        if (!rc)
+            rc = ctr_dev_sync(d->dev, err);
+        if (rc) {
+            ctr_mem_free(u);
+            return rc;
+        }
+        ctr_mem_free(d->u);
+        d->u = u;
+        d->unique_room = room;
+    }
+    if (!rc && !ctr_dev_is_host(d->dev) && !d->in_set) {
+        d->u_host.len = 0;
+        rc = ctr_buf_reserve(&d->u_host, (size_t)d->unique * row, err);
+    }
+    return rc;
+}
+
+static int send_lists(struct ctr_deep *d, struct ctr_err *err)
+{
+    struct ctr_deep_batch *on = &d->on[d->turn];
+    const size_t known = (size_t)d->sent_rows * sizeof(float);
+    int rc = d->learns ? ctr_deep_send(d, &on->label, d->label.data, known, d->label.len, err) : 0;
+    if (!rc && d->weighted)
+        rc = ctr_deep_send(d, &on->weight, d->weight.data, known, d->weight.len, err);
+    d->sent_rows = d->rows;
+    for (int i = 0; i < d->groups && !rc; i++) {
+        struct ctr_deep_group *g = &d->group[i];
+        struct ctr_deep_lists *l = &g->on[d->turn];
+        const size_t sent = (size_t)g->sent_entries * 4, all = (size_t)g->entries * 4;
+        rc = ctr_deep_send(d, &l->index, g->index.data, sent, all, err);
+        if (!rc && g->ragged)
+            rc = ctr_deep_send(d, &l->x, g->x.data, sent, all, err);
+        if (!rc && g->ragged)
+            rc = ctr_deep_send(d, &l->segment, g->segment.data, sent, all, err);
+        if (!rc && g->ragged)
+            rc = ctr_deep_send(d, &l->start, g->start.data, (size_t)g->sent_lists * 4, g->start.len, err);
+        g->sent_entries = g->entries;
+        g->sent_lists = (int64_t)(g->start.len / 4);
+    }
+    return rc;
+}
+
+/* The lists of group g from row `first` on. */
+static struct ctr_lists lists_of(const struct ctr_deep *d, const struct ctr_deep_group *g, int64_t first)
+{
+    const struct ctr_deep_lists *on = &g->on[d->turn];
+    struct ctr_lists l = { .lists = (d->rows - first) * g->fields, .per_row = g->fields };
+    if (g->ragged) { /* start holds numbers of entries of the minibatch */
+        l.start = ctr_vec_at(on->start, first * g->fields, l.lists + 1);
+        l.index = ctr_vec(on->index, g->entries);
+        l.segment = ctr_vec(on->segment, g->entries);
+        l.x = ctr_vec(on->x, g->entries);
+    } else {
+        l.index = ctr_vec_at(on->index, first * g->fields, l.lists);
+    }
+    return l;
+}
+
+static struct ctr_mat part_of_x(const struct ctr_deep *d, const struct ctr_deep_group *g, struct ctr_mem *m,
+                                int64_t stride, int64_t first)
+{
+    return (struct ctr_mat){ m, first * stride + (int64_t)g->first * d->width, d->rows - first,
+                             (int64_t)g->fields * d->width, stride };
+}
+
+static struct ctr_mat values(const struct ctr_deep *d, struct ctr_mem *u, int64_t stride)
+{
+    return (struct ctr_mat){ u, 0, d->unique, d->width, stride };
+}
+
+static int pool_all(struct ctr_deep *d, int64_t first, struct ctr_err *err)
+{
+    int rc = 0;
+    for (int i = 0; i < d->groups && !rc; i++) {
+        const struct ctr_deep_group *g = &d->group[i];
+        const struct ctr_dev_pool pool = { .how = g->pooling,
+                                           .lists = lists_of(d, g, first),
+                                           .rows = values(d, d->u, d->u_cols),
+                                           .out = part_of_x(d, g, d->x, d->x_cols, first) };
+        rc = ctr_dev_pool(d->dev, &pool, err);
+    }
+    return rc;
+}
+
+/* The new rows, by way of the working set. */
+static int pull_set(struct pull *p, int64_t before, struct ctr_err *err)
+{
+    struct ctr_deep *d = p->d;
+    struct ctr_buf ids = { 0 };
+    int rc = 0;
+    uint64_t *id = ctr_buf_extend(&ids, d->unique - before, sizeof *id, &rc, err);
+    for (int t = 0; t < d->sets && !rc; t++) {
+        const struct ctr_deep_set *s = &d->set[t];
+        for (int64_t k = s->old; k < s->n; k++)
+            id[AS(int32_t, s->at)[k] - before] = (uint64_t)t << 32 | AS(uint32_t, s->row)[k];
+    }
+    if (!rc)
+        rc = ctr_workset_pull(d, p->all, id, before, d->unique - before, err);
+    ctr_buf_free(&ids);
+    return rc;
+}
+
+int ctr_deep_pull(struct ctr_deep *d, struct ctr_deep_tables *all, bool make, struct ctr_pool *pool, int64_t first,
+                  int64_t bound, struct ctr_err *err)
+{
+    struct pull p = { d, all, make, first };
+    int64_t before = d->unique;
+    int rc = check_bound(&p, bound, err);
+    if (!rc && !before)
+        rc = ctr_workset_fit(d, all, make, err);
+    for (int g = 0; g < d->groups && !rc; g++)
+        (void)ctr_buf_extend(&d->group[g].index,
+                             d->group[g].entries - (int64_t)(d->group[g].index.len / sizeof(int32_t)), sizeof(int32_t),
+                             &rc, err);
+    if (rc)
+        return rc;
+    run(pool, d->sets, find_keys, &p);
+    for (int t = 0; t < d->sets; t++)
+        if (d->set[t].err.code) {
+            *err = d->set[t].err;
+            return err->code;
+        }
+    if ((rc = place_rows(&p, err)))
+        return rc;
+    run(pool, d->sets, bring_rows, &p);
+    if ((rc = send_lists(d, err))) /* on its way while rows are brought */
+        return rc;
+    const size_t row = (size_t)d->u_cols * sizeof(float), sent = (size_t)before * row;
+    if (d->in_set)
+        rc = pull_set(&p, before, err);
+    else if (!ctr_dev_is_host(d->dev) && d->unique > before)
+        rc = ctr_mem_write(d->u, sent, d->u_host.data + sent, (size_t)d->unique * row - sent, err);
+    if (!rc)
+        rc = ctr_deep_sent(d, err);
+    return rc ? rc : pool_all(d, first, err);
+}
+
+/* ---- push ---- */
+
+/* The entries of each row, in ascending order: how pool_grad wants them. */
+static int send_groups(struct ctr_deep *d, struct ctr_deep_group *g, struct ctr_err *err)
+{
+    struct ctr_buf start = { 0 }, item = { 0 };
+    const int32_t *index = AS(int32_t, g->index);
+    int rc = 0;
+    int32_t *s = ctr_buf_extend(&start, d->unique + 2, sizeof *s, &rc, err);
+    int32_t *it = ctr_buf_extend(&item, g->entries, sizeof *it, &rc, err);
+    if (!rc) {
+        memset(s, 0, (size_t)(d->unique + 2) * sizeof *s);
+        for (int64_t e = 0; e < g->entries; e++)
+            s[index[e] + 2]++;
+        for (int64_t u = 1; u < d->unique + 1; u++)
+            s[u + 1] += s[u];
+        for (int64_t e = 0; e < g->entries; e++)
+            it[s[index[e] + 1]++] = (int32_t)e;
+        rc = ctr_deep_send(d, &g->group_start_mem, start.data, 0, (size_t)(d->unique + 1) * sizeof *s, err);
+    }
+    if (!rc)
+        rc = ctr_deep_send(d, &g->group_item_mem, item.data, 0, (size_t)g->entries * sizeof *it, err);
+    ctr_buf_free(&start);
+    ctr_buf_free(&item);
+    return rc;
+}
+
+static int row_gradients(struct ctr_deep *d, struct ctr_err *err)
+{
+    int rc = ctr_mem_grow(&d->du, d->dev, (size_t)(d->unique * d->width) * sizeof(float), err);
+    for (int i = 0; i < d->groups && !rc; i++) {
+        struct ctr_deep_group *g = &d->group[i];
+        rc = send_groups(d, g, err); /* while the backward pass computes */
+        if (!rc)
+            rc = ctr_deep_sent(d, err);
+        if (rc)
+            break;
+        const struct ctr_dev_pool_grad grad = { .how = g->pooling,
+                                                .lists = lists_of(d, g, 0),
+                                                .group_start = ctr_vec(g->group_start_mem, d->unique + 1),
+                                                .group_item = ctr_vec(g->group_item_mem, g->entries),
+                                                .rows = values(d, d->u, d->u_cols),
+                                                .dout = part_of_x(d, g, d->dx, (int64_t)d->keys * d->width, 0),
+                                                .grad = values(d, d->du, d->width),
+                                                .add = i > 0 };
+        rc = ctr_dev_pool_grad(d->dev, &grad, err);
+    }
+    return rc;
+}
+
+/* DIN, eq. 7: lambda / n_j for each row of the minibatch, where n_j counts the entries of its key so far, these
+ * included, unless its count is given. */
+static int send_l2(struct ctr_deep *d, const struct ctr_deep_tables *all, struct ctr_err *err)
+{
+    struct ctr_buf l2 = { 0 };
+    int rc = 0;
+    float *to = ctr_buf_extend(&l2, d->unique, sizeof *to, &rc, err);
+    for (int t = 0; t < d->sets && !rc; t++) {
+        const struct ctr_deep_set *s = &d->set[t];
+        for (int64_t k = 0; k < s->n; k++) {
+            const float *row = ctr_embedding_row(&all->t[t].rows, AS(uint32_t, s->row)[k]);
+            uint32_t count;
+            memcpy(&count, row + d->u_cols, sizeof count);
+            const uint32_t given = ctr_deep_count(&all->given, AS(uint64_t, s->hash)[k]);
+            to[AS(int32_t, s->at)[k]] =
+                (float)(d->p.l2 / (given ? (double)given : (double)count + AS(int32_t, s->uses)[k]));
+        }
+    }
+    if (!rc)
+        rc = ctr_deep_send(d, &d->l2, l2.data, 0, (size_t)d->unique * sizeof *to, err);
+    if (!rc)
+        rc = ctr_deep_sent(d, err);
+    ctr_buf_free(&l2);
+    return rc;
+}
+
+/* The rows of table t as the optimizer left them. */
+static void put_rows(void *ctx, int64_t t, int worker)
+{
+    struct pull *p = ctx;
+    struct ctr_deep *d = p->d;
+    struct ctr_deep_set *s = &d->set[t];
+    struct ctr_embedding *rows = &p->all->t[t].rows;
+    const float *u = ctr_dev_is_host(d->dev) ? ctr_mem_host(d->u) : AS(float, d->u_host);
+    const int32_t *at = AS(int32_t, s->at);
+    (void)worker;
+    for (int64_t k = 0, end; k < s->n && !d->in_set; k = end) { /* one run a pull */
+        for (end = k + 1; end < s->n && at[end] == at[end - 1] + 1;)
+            end++;
+        ctr_embedding_scatter(rows, AS(uint32_t, s->row) + k, end - k, d->u_cols, u + (int64_t)at[k] * d->u_cols);
+    }
+    for (int64_t k = 0; k < s->n && p->all->counts; k++) {
+        float *row = ctr_embedding_row(rows, AS(uint32_t, s->row)[k]) + d->u_cols;
+        uint32_t count;
+        memcpy(&count, row, sizeof count);
+        count += (uint32_t)CTR_MIN((uint32_t)AS(int32_t, s->uses)[k], UINT32_MAX - count);
+        memcpy(row, &count, sizeof count);
+    }
+}
+
+int ctr_deep_push(struct ctr_deep *d, struct ctr_deep_tables *all, struct ctr_pool *pool, const struct ctr_dev_opt *opt,
+                  struct ctr_err *err)
+{
+    struct pull p = { d, all, false, 0 };
+    int rc = row_gradients(d, err);
+    if (!rc && all->counts)
+        rc = send_l2(d, all, err);
+    const struct ctr_dev_opt_rows step = { .opt = *opt,
+                                           .rows = ctr_mat(d->u, d->unique, d->u_cols),
+                                           .g = ctr_mat(d->du, d->unique, d->width),
+                                           .l2_row = all->counts ? ctr_vec(d->l2, d->unique) : (struct ctr_vec){ 0 } };
+    if (!rc)
+        rc = d->in_set ? ctr_workset_step(d, all, &step, err) : ctr_dev_opt_rows(d->dev, &step, err);
+    if (!rc && !d->in_set && !ctr_dev_is_host(d->dev))
+        rc = ctr_mem_read(d->u, 0, d->u_host.data, (size_t)(d->unique * d->u_cols) * sizeof(float), err);
+    if (!rc)
+        run(pool, d->sets, put_rows, &p);
+    return rc;
+}
+
+void ctr_deep_clear(struct ctr_deep *d)
+{
+    d->rows = d->unique = d->sent_rows = 0;
+    d->turn = !d->turn;
+    d->weighted = false;
+    ctr_buf_clear(&d->label);
+    ctr_buf_clear(&d->weight);
+    for (int i = 0; i < d->groups; i++) {
+        struct ctr_deep_group *g = &d->group[i];
+        struct ctr_buf *bufs[] = { &g->hash, &g->index, &g->start, &g->segment, &g->x };
+        for (size_t b = 0; b < CTR_COUNT(bufs); b++)
+            ctr_buf_clear(bufs[b]);
+        g->entries = g->sent_entries = g->sent_lists = 0;
+    }
+    for (int t = 0; t < d->sets; t++) {
+        struct ctr_deep_set *s = &d->set[t];
+        if (s->n)
+            memset(s->slot.data, 0, (s->mask + 1) * sizeof(int32_t));
+        struct ctr_buf *bufs[] = { &s->hash, &s->row, &s->at, &s->uses };
+        for (size_t b = 0; b < CTR_COUNT(bufs); b++)
+            ctr_buf_clear(bufs[b]);
+        s->n = s->old = 0;
+    }
+}
+
+void ctr_deep_rows_free(struct ctr_deep *d)
+{
+    for (int i = 0; d->group && i < d->groups; i++) {
+        struct ctr_deep_group *g = &d->group[i];
+        struct ctr_buf *bufs[] = { &g->hash, &g->index, &g->start, &g->segment, &g->x };
+        const struct ctr_deep_lists *even = &g->on[0], *odd = &g->on[1];
+        struct ctr_mem *mems[] = { even->index,        even->start,      even->segment, even->x,
+                                   odd->index,         odd->start,       odd->segment,  odd->x,
+                                   g->group_start_mem, g->group_item_mem };
+        for (size_t b = 0; b < CTR_COUNT(bufs); b++)
+            ctr_buf_free(bufs[b]);
+        for (size_t b = 0; b < CTR_COUNT(mems); b++)
+            ctr_mem_free(mems[b]);
+    }
+    for (int t = 0; t < d->sets; t++) {
+        struct ctr_deep_set *s = &d->set[t];
+        struct ctr_buf *bufs[] = { &s->slot, &s->hash, &s->row, &s->at, &s->uses };
+        for (size_t b = 0; b < CTR_COUNT(bufs); b++)
+            ctr_buf_free(bufs[b]);
+    }
+    free(d->set);
+    ctr_mem_free(d->u);
+    ctr_mem_free(d->du);
+    ctr_mem_free(d->l2);
+    ctr_buf_free(&d->u_host);
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Where the time of learning goes, for measurements: with $CTR_PROFILE the device is waited for after each operation.
+ * See deep.h. */
+#include <stdlib.h>
+#include <time.h>
+
+#include "common/deep/deep.h"
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+bool ctr_deep_times(void)
+{
+    const char *on = getenv("CTR_PROFILE");
+    return on && *on;
+}
+
+void ctr_deep_time_enter(struct ctr_deep_time *t)
+{
+    if (!ctr_deep_times())
+        return;
+    const double at = now();
+    t->start = t->start > 0 ? t->start : at;
+    t->outside += t->left > 0 ? at - t->left : 0;
+}
+
+void ctr_deep_time_leave(struct ctr_deep_time *t)
+{
+    t->left = t->start > 0 ? now() : 0;
+}
+
+static int line(const char *what, double seconds, double all, struct ctr_buf *text, struct ctr_err *err)
+{
+    return ctr_buf_printf(text, err, "time %-15s %.3f s (%.1f%%)\n", what, seconds, 100 * seconds / all);
+}
+
+int ctr_deep_time_words(const struct ctr_deep_time *t, const struct ctr_dev *dev, struct ctr_buf *text,
+                        struct ctr_err *err)
+{
+    const double all = t->left - t->start;
+    double rest = all - t->outside;
+    int rc = 0;
+    if (!(all > 0))
+        return 0;
+    for (int op = 0; op < CTR_DEV_OP_COUNT && !rc; op++) {
+        const double seconds = ctr_dev_seconds(dev, op);
+        rest -= seconds;
+        if (seconds > 0)
+            rc = line(ctr_dev_op_name(op), seconds, all, text, err);
+    }
+    if (!rc)
+        rc = line("keys, tables", rest, all, text, err);
+    return rc ? rc : line("input", t->outside, all, text, err);
+}

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The learner of deep models: minibatches out of rows however they come, scores before each update, one step of Adam
+ * for the parameters and for the rows that the minibatch touched.
+ *
+ * A minibatch may come in pieces (the stream's batches are cut elsewhere): each is pulled, pooled and scored when it
+ * comes, with the parameters of the last update, and the activations stay for the backward pass of the whole.
+ *
+ * An update is queued and not waited for: on a GPU the host goes on with the next rows, whose lists are copied while
+ * the device still learns from the last ones, until the next scores are wanted. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "common/deep/deep.h"
+#include "common/deep/workingset.h"
+#include "common/feature/op.h"
+
+/* Those of the device, or, beside a GPU, its own. */
+static int take_threads(struct ctr_deep_learner *l, struct ctr_err *err)
+{
+    l->pool = ctr_dev_pool_of(l->net.dev);
+    if (l->pool)
+        return 0;
+    int rc = ctr_pool_new(&l->own_pool, l->net.p.threads, err);
+    l->pool = l->own_pool;
+    return rc;
+}
+
+int ctr_deep_learner_new(void **out, const struct ctr_model *m, const struct ctr_params *p, struct ctr_err *err)
+{
+    struct ctr_deep_learner *l = calloc(1, sizeof *l);
+    if (!l)
+        return ctr_fail_nomem(err, sizeof *l);
+    int rc = ctr_deep_open(&l->net, m, p, p->threads, true, err);
+    if (!rc)
+        rc = take_threads(l, err);
+    l->tables.width = l->net.width;
+    l->tables.counts = p->l2 > 0;
+    l->tables.floats = l->net.u_cols + l->tables.counts;
+    ctr_sparse_init_dense(&l->tables.given, CTR_DEEP_COUNT_SLOT);
+    if (!rc && p->l2_counts)
+        rc = ctr_deep_counts_read(&l->tables.given, p->l2_counts, err);
+    if (rc) {
+        ctr_deep_learner_free(l);
+        return rc;
+    }
+    *out = l;
+    return 0;
+}
+
+void ctr_deep_learner_free(void *learner)
+{
+    struct ctr_deep_learner *l = learner;
+    if (!l)
+        return;
+    ctr_deep_free(&l->net);
+    ctr_deep_tables_free(&l->tables);
+    ctr_pool_free(l->own_pool);
+    free(l);
+}
+
+int ctr_deep_bind(void *learner, const struct ctr_inputs *in, const struct ctr_strs *tables, struct ctr_err *err)
+{
+    struct ctr_deep_learner *l = learner;
+    struct ctr_deep_input *list;
+    int n, rc = ctr_deep_inputs(in, tables, &list, &n, err);
+    if (rc)
+        return rc;
+    if (ctr_deep_shaped(&l->net)) {
+        rc = ctr_deep_same_inputs(&l->net, list, n, err);
+        ctr_deep_inputs_free(list, n);
+    } else {
+        rc = ctr_deep_shape(&l->net, list, n, err);
+    }
+    return rc ? rc : ctr_deep_tables_bind(&l->tables, &l->net, true, err);
+}
+
+/* ---- scores ---- */
+
+int ctr_deep_scores(struct ctr_deep *d, int64_t from, int64_t n, int64_t first_row, double *score, struct ctr_err *err)
+{
+    enum { AT_ONCE = 1024 };
+    float logit[AT_ONCE];
+    for (int64_t at = 0; at < n; at += AT_ONCE) {
+        const int64_t k = CTR_MIN(AT_ONCE, n - at);
+        int rc = ctr_mem_read(d->logit, (size_t)(from + at) * sizeof *logit, logit, (size_t)k * sizeof *logit, err);
+        if (rc)
+            return rc;
+        for (int64_t i = 0; i < k; i++) {
+            score[at + i] = ctr_sigmoid((double)logit[i]);
+            if (!(fabsf(logit[i]) < INFINITY)) {
+                return ctr_fail(
+                    err, CTR_EDATA,
+                    "row %lld: the prediction is not a number: the learner diverged; scale numbers down, or "
+                    "lower --rate",
+                    (long long)(first_row + at + i + 1));
+            }
+        }
+    }
+    return 0;
+}
+
+/* ---- an update ---- */
+
+static struct ctr_dev_opt optimizer(const struct ctr_deep_learner *l)
+{
+    const struct ctr_params *p = &l->net.p;
+    double rate = p->rate;
+    for (int64_t i = p->decay < 1 ? l->learned_rows / p->decay_every : 0; i > 0 && rate > 0; i--)
+        rate *= p->decay;
+    return (struct ctr_dev_opt){
+        .kind = CTR_OPT_ADAM, .rate = (float)rate, .eps = 1e-8F, .beta1 = 0.9F, .beta2 = 0.999F, .step = l->net.step + 1
+    };
+}
+
+/* dlogit of the minibatch: the gradient of the mean of its weighted losses. */
+static int loss_gradient(struct ctr_deep *d, struct ctr_err *err)
+{
+    const struct ctr_deep_batch *on = &d->on[d->turn];
+    const struct ctr_dev_bce bce = { .z = ctr_vec(d->logit, d->rows),
+                                     .label = ctr_vec(on->label, d->rows),
+                                     .weight = d->weighted ? ctr_vec(on->weight, d->rows) : (struct ctr_vec){ 0 },
+                                     .dz = ctr_vec(d->dlogit, d->rows),
+                                     .scale = 1 / (float)d->rows };
+    return ctr_dev_bce(d->dev, &bce, err);
+}
+
+int ctr_deep_settle(struct ctr_deep_learner *l, struct ctr_err *err)
+{
+    const struct ctr_deep *d = &l->net;
+    const int64_t row = l->unchecked;
+    double bad = -1;
+    if (!row)
+        return 0;
+    int rc = ctr_mem_read(d->bad, 0, &bad, sizeof bad, err);
+    l->unchecked = 0;
+    for (int i = 0; i < d->params && !rc && bad >= 0; i++)
+        if (bad < (double)(d->param[i].at + d->param[i].rows * d->param[i].cols)) {
+            return ctr_fail(err, CTR_EDATA,
+                            "row %lld: the parameter %s.%s is not a number after the minibatch that ends there: the "
+                            "learner diverged; scale numbers down, or lower --rate",
+                            (long long)row, d->model->name, d->param[i].name);
+        }
+    return rc;
+}
+
+static int update(struct ctr_deep_learner *l, struct ctr_err *err)
+{
+    struct ctr_deep *d = &l->net;
+    const struct ctr_dev_opt opt = optimizer(l);
+    const struct ctr_dev_reduce find = { CTR_REDUCE_NONFINITE, ctr_mat(d->w, d->floats, 1), ctr_vec(d->bad, 1) };
+    int rc = d->twice ? d->spec->forward(d, 0, d->rows, true, err) : 0;
+    if (!rc)
+        rc = loss_gradient(d, err);
+    if (!rc)
+        rc = d->spec->backward(d, err);
+    if (!rc && d->keys)
+        rc = ctr_deep_push(d, &l->tables, l->pool, &opt, err);
+    const struct ctr_dev_opt_dense step = { .opt = opt,
+                                            .w = ctr_vec(d->w, d->learned),
+                                            .g = ctr_vec(d->g, d->learned),
+                                            .s1 = ctr_vec(d->s1, d->learned),
+                                            .s2 = ctr_vec(d->s2, d->learned) };
+    if (!rc)
+        rc = ctr_dev_opt_dense(d->dev, &step, err);
+    if (!rc)
+        rc = ctr_dev_reduce(d->dev, &find, err);
+    l->unchecked = rc ? 0 : l->first_row + d->rows;
+    d->step++;
+    l->learned_rows += d->rows;
+    ctr_deep_clear(d);
+    return rc || !ctr_dev_is_host(d->dev) ? rc : ctr_deep_settle(l, err);
+}
+
+static int learn(struct ctr_deep_learner *l, const struct ctr_rows *r, double *score, int64_t bound,
+                 struct ctr_err *err)
+{
+    struct ctr_deep *d = &l->net;
+    for (int64_t at = 0, n; at < r->rows; at += n) {
+        const int64_t from = d->rows;
+        n = CTR_MIN(r->rows - at, d->p.minibatch - from);
+        if (!from)
+            l->first_row = r->first_row + at;
+        int rc = ctr_deep_add(d, r, at, n, err);
+        if (!rc)
+            rc = ctr_deep_pull(d, &l->tables, true, l->pool, from, bound, err);
+        if (!rc)
+            rc = d->spec->forward(d, from, n, !d->twice, err);
+        if (!rc)
+            rc = ctr_deep_settle(l, err);
+        if (!rc)
+            rc = ctr_deep_scores(d, from, n, r->first_row + at, score + at, err);
+        if (!rc && d->rows == d->p.minibatch)
+            rc = update(l, err);
+        if (rc)
+            return rc;
+    }
+    return 0;
+}
+
+int ctr_deep_train_rows(void *learner, const struct ctr_rows *r, double *score, int64_t bound, struct ctr_err *err)
+{
+    struct ctr_deep_learner *l = learner;
+    ctr_deep_time_enter(&l->time);
+    int rc = learn(l, r, score, bound, err);
+    ctr_deep_time_leave(&l->time);
+    return rc;
+}
+
+int ctr_deep_evaluate(void *learner, const struct ctr_rows *r, double *score, struct ctr_err *err)
+{
+    struct ctr_deep_learner *l = learner;
+    struct ctr_deep *d = &l->net;
+    int rc = ctr_deep_settle(l, err);
+    if (!rc)
+        rc = ctr_workset_save(d, &l->tables, err);
+    if (!rc)
+        rc = ctr_deep_add(d, r, 0, r->rows, err);
+    if (!rc)
+        rc = ctr_deep_pull(d, &l->tables, false, l->pool, 0, 0, err);
+    if (!rc)
+        rc = d->spec->forward(d, 0, r->rows, false, err);
+    if (!rc)
+        rc = ctr_deep_scores(d, 0, r->rows, r->first_row, score, err);
+    ctr_deep_clear(d);
+    return rc;
+}
+
+int ctr_deep_end_pass(void *learner, struct ctr_err *err)
+{
+    struct ctr_deep_learner *l = learner;
+    int rc = l->net.rows ? update(l, err) : 0;
+    return rc ? rc : ctr_deep_settle(l, err);
+}
+
+int64_t ctr_deep_pending(const void *learner)
+{
+    return ((const struct ctr_deep_learner *)learner)->net.rows;
+}
+
+int64_t ctr_deep_keys(const void *learner)
+{
+    const struct ctr_deep_learner *l = learner;
+    int64_t n = 0;
+    for (int i = 0; i < l->tables.n; i++)
+        n += l->tables.t[i].rows.used;
+    return n;
+}
+
+int64_t ctr_deep_memory(const void *learner)
+{
+    const struct ctr_deep_learner *l = learner;
+    int64_t bytes = ctr_dev_memory(l->net.dev) + (int64_t)ctr_sparse_bytes(&l->tables.given);
+    for (int i = 0; i < l->tables.n; i++)
+        bytes += (int64_t)ctr_embedding_bytes(&l->tables.t[i].rows);
+    return bytes;
+}
+
+int ctr_deep_words(const void *learner, struct ctr_buf *text, struct ctr_err *err)
+{
+    const struct ctr_deep_learner *l = learner;
+    int rc = ctr_workset_words(&l->net, text, err);
+    return rc ? rc : ctr_deep_time_words(&l->time, l->net.dev, text, err);
+}

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The kernels of FTRL-Proximal: one body, compiled for the instruction sets that help, chosen at run time. See ftrl.h
+ * for the formulas. Loops run over padded arrays, so that the compiler turns them into whole vectors. */
+#include "common/base/isa.h"
+#include "common/lr/ftrl.h"
+
+#include <math.h>
+
+#define LANES CTR_LANES
+#define BODY  static inline __attribute__((always_inline))
+
+typedef double lanes __attribute__((vector_size(LANES * sizeof(double))));
+typedef lanes lanes_f64;
+typedef float lanes_f32 __attribute__((vector_size(LANES * sizeof(float))));
+typedef double pair_f64 __attribute__((vector_size(2 * sizeof(double)))); /* z, n as they lie in a table row */
+typedef float pair_f32 __attribute__((vector_size(2 * sizeof(float))));
+
+BODY double join_lanes(const lanes *sum)
+{
+    const lanes a = *sum;
+    return ((a[0] + a[4]) + (a[2] + a[6])) + ((a[1] + a[5]) + (a[3] + a[7]));
+}
+
+BODY int64_t padded(int64_t k)
+{
+    return (k + LANES - 1) / LANES * LANES;
+}
+
+/* The body for one type of z and n. */
+#define DEFINE_BODY(real, suffix, squareroot, absolute)                                                                \
+    /* Eight rows' pairs to vectors of z and of n, without a way through memory, and back. */                          \
+    BODY void gather_##suffix(uint8_t *const *row, real *z, real *n)                                                   \
+    {                                                                                                                  \
+        pair_##suffix p[LANES];                                                                                        \
+        for (int i = 0; i < LANES; i++)                                                                                \
+            memcpy(&p[i], row[i] + 8, sizeof p[i]);                                                                    \
+        const lanes_##suffix a =                                                                                       \
+            __builtin_shufflevector(__builtin_shufflevector(p[0], p[1], 0, 1, 2, 3),                                   \
+                                    __builtin_shufflevector(p[2], p[3], 0, 1, 2, 3), 0, 1, 2, 3, 4, 5, 6, 7);          \
+        const lanes_##suffix b =                                                                                       \
+            __builtin_shufflevector(__builtin_shufflevector(p[4], p[5], 0, 1, 2, 3),                                   \
+                                    __builtin_shufflevector(p[6], p[7], 0, 1, 2, 3), 0, 1, 2, 3, 4, 5, 6, 7);          \
+        const lanes_##suffix z8 = __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14);                            \
+        const lanes_##suffix n8 = __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15);                            \
+        memcpy(z, &z8, sizeof z8);                                                                                     \
+        memcpy(n, &n8, sizeof n8);                                                                                     \
+    }                                                                                                                  \
+    BODY void scatter_##suffix(uint8_t *const *row, const real *z, const real *n)                                      \
+    {                                                                                                                  \
+        lanes_##suffix z8, n8;                                                                                         \
+        memcpy(&z8, z, sizeof z8);                                                                                     \
+        memcpy(&n8, n, sizeof n8);                                                                                     \
+        const lanes_##suffix a = __builtin_shufflevector(z8, n8, 0, 8, 1, 9, 2, 10, 3, 11);                            \
+        const lanes_##suffix b = __builtin_shufflevector(z8, n8, 4, 12, 5, 13, 6, 14, 7, 15);                          \
+        const pair_##suffix p[LANES] = {                                                                               \
+            __builtin_shufflevector(a, a, 0, 1), __builtin_shufflevector(a, a, 2, 3),                                  \
+            __builtin_shufflevector(a, a, 4, 5), __builtin_shufflevector(a, a, 6, 7),                                  \
+            __builtin_shufflevector(b, b, 0, 1), __builtin_shufflevector(b, b, 2, 3),                                  \
+            __builtin_shufflevector(b, b, 4, 5), __builtin_shufflevector(b, b, 6, 7),                                  \
+        };                                                                                                             \
+        for (int i = 0; i < LANES; i++)                                                                                \
+            memcpy(row[i] + 8, &p[i], sizeof p[i]);                                                                    \
+    }                                                                                                                  \
+    BODY real weight_##suffix(real z, real root, real inv_alpha, real beta, real l1, real l2)                          \
+    {                                                                                                                  \
+        real size = absolute(z) - l1;                                                                                  \
+        real w = size / ((beta + root) * inv_alpha + l2);                                                              \
+        w = z > 0 ? -w : w;                                                                                            \
+        return size <= 0 ? 0 : w;                                                                                      \
+    }                                                                                                                  \
+    BODY double forward_##suffix(const struct ctr_learning *p, const struct ctr_coords *s, uint8_t *const *row,        \
+                                 int64_t k)                                                                            \
+    {                                                                                                                  \
+        real *restrict z = s->z, *restrict n = s->n, *restrict w = s->w, *restrict root = s->root;                     \
+        const double *restrict x = s->x;                                                                               \
+        const real inv_alpha = (real)p->inv_alpha, beta = (real)p->beta, l1 = (real)p->l1, l2 = (real)p->l2;           \
+        const int64_t room = padded(k);                                                                                \
+        for (int64_t i = 0; i < room; i += LANES)                                                                      \
+            gather_##suffix(row + i, z + i, n + i);                                                                    \
+        for (int64_t i = 0; i < room; i++) {                                                                           \
+            root[i] = squareroot(n[i]);                                                                                \
+            w[i] = weight_##suffix(z[i], root[i], inv_alpha, beta, l1, l2);                                            \
+        }                                                                                                              \
+        lanes sum = { 0 };                                                                                             \
+        for (int64_t i = 0; i < room; i += LANES) {                                                                    \
+            lanes x8;                                                                                                  \
+            lanes_##suffix w8;                                                                                         \
+            memcpy(&w8, w + i, sizeof w8);                                                                             \
+            memcpy(&x8, x + i, sizeof x8);                                                                             \
+            sum += __builtin_convertvector(w8, lanes) * x8;                                                            \
+        }                                                                                                              \
+        return join_lanes(&sum);                                                                                       \
+    }                                                                                                                  \
+    BODY void update_##suffix(const struct ctr_learning *p, const struct ctr_coords *s, uint8_t *const *row,           \
+                              int64_t k, double g)                                                                     \
+    {                                                                                                                  \
+        real *restrict z = s->z, *restrict n = s->n, *restrict w = s->w, *restrict root = s->root;                     \
+        const double *restrict x = s->x;                                                                               \
+        const real inv_alpha = (real)p->inv_alpha;                                                                     \
+        const int64_t room = padded(k);                                                                                \
+        for (int64_t i = 0; i < room; i++) {                                                                           \
+            real gi = (real)(g * x[i]);                                                                                \
+            real next = n[i] + gi * gi;                                                                                \
+            real sigma = (squareroot(next) - root[i]) * inv_alpha;                                                     \
+            z[i] += gi - sigma * w[i];                                                                                 \
+            n[i] = next;                                                                                               \
+        }                                                                                                              \
+        for (int64_t i = 0; i < room; i += LANES)                                                                      \
+            scatter_##suffix(row + i, z + i, n + i);                                                                   \
+    }                                                                                                                  \
+    /* The same when rows may have changed since forward: only w is of then. */                                        \
+    BODY void update_late_##suffix(const struct ctr_learning *p, const struct ctr_coords *s, uint8_t *const *row,      \
+                                   int64_t k, double g)                                                                \
+    {                                                                                                                  \
+        real *restrict z = s->z, *restrict n = s->n, *restrict root = s->root;                                         \
+        const int64_t room = padded(k);                                                                                \
+        for (int64_t i = 0; i < room; i += LANES)                                                                      \
+            gather_##suffix(row + i, z + i, n + i);                                                                    \
+        for (int64_t i = 0; i < room; i++)                                                                             \
+            root[i] = squareroot(n[i]);                                                                                \
+        update_##suffix(p, s, row, k, g);                                                                              \
+    }                                                                                                                  \
+    BODY void update_sums_##suffix(const struct ctr_learning *p, const struct ctr_coords *s, uint8_t *const *row,      \
+                                   int64_t k, const double *restrict g, const double *restrict squares)                \
+    {                                                                                                                  \
+        real *restrict z = s->z, *restrict n = s->n, *restrict w = s->w, *restrict root = s->root;                     \
+        const real inv_alpha = (real)p->inv_alpha;                                                                     \
+        const int64_t room = padded(k);                                                                                \
+        for (int64_t i = 0; i < room; i++) {                                                                           \
+            real next = n[i] + (real)squares[i];                                                                       \
+            real sigma = (squareroot(next) - root[i]) * inv_alpha;                                                     \
+            z[i] += (real)g[i] - sigma * w[i];                                                                         \
+            n[i] = next;                                                                                               \
+        }                                                                                                              \
+        for (int64_t i = 0; i < room; i += LANES)                                                                      \
+            scatter_##suffix(row + i, z + i, n + i);                                                                   \
+    }
+DEFINE_BODY(double, f64, sqrt, fabs)
+DEFINE_BODY(float, f32, sqrtf, fabsf)
+
+#define DEFINE_TYPED(isa, attributes, suffix)                                                                          \
+    attributes static double forward_##suffix##_##isa(const struct ctr_learning *p, const struct ctr_coords *s,        \
+                                                      uint8_t *const *row, int64_t k)                                  \
+    {                                                                                                                  \
+        return forward_##suffix(p, s, row, k);                                                                         \
+    }                                                                                                                  \
+    attributes static void update_##suffix##_##isa(const struct ctr_learning *p, const struct ctr_coords *s,           \
+                                                   uint8_t *const *row, int64_t k, double g)                           \
+    {                                                                                                                  \
+        update_##suffix(p, s, row, k, g);                                                                              \
+    }                                                                                                                  \
+    attributes static void update_late_##suffix##_##isa(const struct ctr_learning *p, const struct ctr_coords *s,      \
+                                                        uint8_t *const *row, int64_t k, double g)                      \
+    {                                                                                                                  \
+        update_late_##suffix(p, s, row, k, g);                                                                         \
+    }                                                                                                                  \
+    attributes static void update_sums_##suffix##_##isa(const struct ctr_learning *p, const struct ctr_coords *s,      \
+                                                        uint8_t *const *row, int64_t k, const double *g,               \
+                                                        const double *squares)                                         \
+    {                                                                                                                  \
+        update_sums_##suffix(p, s, row, k, g, squares);                                                                \
+    }
+#define DEFINE_KERNEL(isa, attributes) DEFINE_TYPED(isa, attributes, f64) DEFINE_TYPED(isa, attributes, f32)
+
+#define KERNEL_ROW(isa)                                                                                                \
+    {                                                                                                                  \
+        .name = #isa, .forward = { forward_f64_##isa, forward_f32_##isa },                                             \
+        .update = { update_f64_##isa, update_f32_##isa },                                                              \
+        .update_late = { update_late_f64_##isa, update_late_f32_##isa },                                               \
+        .update_sums = { update_sums_f64_##isa, update_sums_f32_##isa },                                               \
+    }
+
+CTR_EACH_ISA(DEFINE_KERNEL)
+
+static const struct ctr_ftrl_kernel kernels[] = CTR_ISA_TABLE(KERNEL_ROW);
+
+const struct ctr_ftrl_kernel *ctr_ftrl_kernel_at(int i)
+{
+    return i >= 0 && i < (int)CTR_COUNT(kernels) ? &kernels[i] : NULL;
+}
+
+const struct ctr_ftrl_kernel *ctr_ftrl_kernel_best(void)
+{
+    return &kernels[ctr_cpu_best()];
+}
+
+double ctr_ftrl_weight64(const struct ctr_learning *p, double z, double root)
+{
+    return weight_f64(z, root, p->inv_alpha, p->beta, p->l1, p->l2);
+}
+
+float ctr_ftrl_weight32(const struct ctr_learning *p, float z, float root)
+{
+    return weight_f32(z, root, (float)p->inv_alpha, (float)p->beta, (float)p->l1, (float)p->l2);
+}
+
+double ctr_lanes_dot(const double *w, const double *x, int64_t k)
+{
+    lanes sum = { 0 };
+    for (int64_t i = 0; i < k; i++)
+        sum[i % LANES] += w[i] * (x ? x[i] : 1);
+    return join_lanes(&sum);
+}
+
+double ctr_lanes_join(const double sum[CTR_LANES])
+{
+    lanes l;
+    memcpy(&l, sum, sizeof l);
+    return join_lanes(&l);
+}

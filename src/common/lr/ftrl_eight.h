@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * ftrl_eight: FTRL-Proximal for eight models at once, each in a lane of vectors of eight, with parameters of its own
+ * and the bits of the kernels of ftrl.h. The state of a coordinate is z of all eight, then n of all eight, as double or
+ * float. A lane that has not got a coordinate has state 0 there and takes its x for 0, which leaves both as they are.
+ */
+#ifndef CTR_FTRL_EIGHT_H
+#define CTR_FTRL_EIGHT_H
+
+#include "common/lr/optimizer.h"
+
+enum { CTR_EIGHT = 8 };
+
+struct ctr_eight_params {
+    _Alignas(64) double inv_alpha[CTR_EIGHT], beta[CTR_EIGHT], l1[CTR_EIGHT], l2[CTR_EIGHT];
+};
+
+/* k coordinates of one row. */
+struct ctr_eight_row {
+    uint8_t *const *state;
+    const double *x;
+    const uint64_t *const
+        *mask; /* of each coordinate: all bits for lanes that have it, else none; NULL: all have all */
+    int64_t k;
+    void *w, *root;       /* scratch, k times eight numbers of the type of the state */
+    uint8_t *const *next; /* states that are wanted soon: forward asks for these */
+    int64_t nexts;
+};
+
+/* Index of the functions: CTR_F64_STATE or CTR_F32_STATE. */
+struct ctr_eight_kernel {
+    const char *name;
+    /* Weights and square roots; dot, unless it is NULL, gets the dot product of every lane, where coordinate i of the
+     * row is coordinate i of all lanes. */
+    void (*forward[2])(const struct ctr_eight_params *p, const struct ctr_eight_row *r, double *dot);
+    /* After it, with each lane's g = weight (p - y). */
+    void (*update[2])(const struct ctr_eight_params *p, const struct ctr_eight_row *r, const double *g);
+    /* The weights of k times eight states, number i in lane i mod 8. */
+    void (*weights[2])(const struct ctr_eight_params *p, const void *z, const void *n, void *w, int64_t k);
+    /* Adds to each lane's sum the digests (lr.h) of k weights, of keys whose ctr_mix64 is given; and to `wrong` nothing
+     * but 0, while all states are finite. */
+    void (*digest[2])(const uint64_t *mixed, const void *z, const void *n, const void *w, int64_t k, uint64_t *sum,
+                      double *wrong);
+};
+/* Fastest first; the last one runs everywhere. */
+const struct ctr_eight_kernel *ctr_eight_kernel_at(int i);
+const struct ctr_eight_kernel *ctr_eight_kernel_best(void);
+
+/* The dot product of one lane, whose n coordinates are those of the row that `at` lists. */
+double ctr_eight_dot(enum ctr_precision precision, const struct ctr_eight_row *r, int lane, const int32_t *at,
+                     int64_t n);
+
+#endif

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Inclusion of new keys. See inclusion.h. A key's counters of all generations lie in one cache line: what costs time is
+ * to get it. */
+#include "common/lr/inclusion.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum {
+    GENERATIONS = 4, /* 4 bits each of a cell */
+    LINE = 64,
+    PROBES = 4,
+    LOAD = 2, /* occurrences a line before the next generation counts */
+    REGISTERS = 4096,
+    HEADER = 5, /* words of a saved state before the registers */
+};
+
+struct ctr_inclusion {
+    double poisson;
+    int bloom;
+    uint64_t seed;
+    int64_t row, pass;
+    int64_t refused;
+    bool dirty; /* `nothing` was handed out */
+    _Alignas(16) uint8_t nothing[CTR_SPARSE_MAX_STRIDE];
+    uint8_t rank[REGISTERS]; /* of a HyperLogLog of the keys that asked */
+    /* bloom */
+    uint8_t *line; /* of 32 cells; a cell holds 4 bits of every generation */
+    uint64_t lines;
+    struct ctr_area area;
+    int64_t now, counted; /* the generation that counts, and what it has counted */
+};
+
+int ctr_inclusion_parse(struct ctr_params *p, const char *text, struct ctr_err *err)
+{
+    const size_t n = strlen(text);
+    p->poisson = 0;
+    p->bloom = 0;
+    if (!strcmp(text, "all"))
+        return 0;
+    if (!strncmp(text, "poisson=", 8) && ctr_parse_f64(text + 8, n - 8, &p->poisson) && p->poisson > 0 &&
+        p->poisson <= 1)
+        return 0;
+    if (!strncmp(text, "bloom=", 6) && ctr_parse_i64(text + 6, n - 6, &p->bloom) && p->bloom >= 1 &&
+        p->bloom <= CTR_MAX_BLOOM)
+        return 0;
+    return ctr_fail(err, CTR_EUSAGE,
+                    "--inclusion wants all, poisson=P with P above 0 and at most 1, or bloom=N with N from 1 to %d, "
+                    "not '%s'",
+                    CTR_MAX_BLOOM, text);
+}
+
+int ctr_inclusion_new(struct ctr_inclusion **out, const struct ctr_params *p, struct ctr_err *err)
+{
+    *out = NULL;
+    if (!p->bloom && !(p->poisson > 0))
+        return 0;
+    if (p->minibatch > 1)
+        return ctr_fail(err, CTR_EUSAGE, "--inclusion decides row by row: leave --minibatch out");
+    struct ctr_inclusion *n = calloc(1, sizeof *n);
+    if (!n)
+        return ctr_fail_nomem(err, sizeof *n);
+    n->poisson = p->poisson;
+    n->bloom = (int)p->bloom;
+    n->seed = (uint64_t)p->seed;
+    n->lines = p->bloom ? (uint64_t)p->bloom_bytes / LINE : 0;
+    int rc = n->lines ? ctr_area_grow(&n->area, n->lines * LINE, err) : 0;
+    if (rc) {
+        free(n);
+        return rc;
+    }
+    n->line = n->area.base;
+    *out = n;
+    return 0;
+}
+
+void ctr_inclusion_free(struct ctr_inclusion *n)
+{
+    if (!n)
+        return;
+    ctr_area_free(&n->area);
+    free(n);
+}
+
+/* ---- decisions ---- */
+
+void ctr_inclusion_row(struct ctr_inclusion *n, int64_t row)
+{
+    n->row = row;
+    if (n->dirty)
+        memset(n->nothing, 0, sizeof n->nothing);
+    n->dirty = false;
+}
+
+void ctr_inclusion_end_pass(struct ctr_inclusion *n)
+{
+    n->pass++;
+}
+
+/* The oldest generation is emptied and counts next. */
+static void next_generation(struct ctr_inclusion *n)
+{
+    n->now = (n->now + 1) % GENERATIONS;
+    n->counted = 0;
+    const uint64_t keep = ~(UINT64_C(0x000f000f000f000f) << 4 * n->now);
+    uint64_t *word = (uint64_t *)(void *)n->line;
+    for (uint64_t i = 0; i < n->lines * (LINE / 8); i++)
+        word[i] &= keep;
+}
+
+/* The counters of a cell as bytes, and the lesser of two such, byte by byte; none is above 15. */
+static uint32_t spread(uint16_t cell)
+{
+    return (cell & 0x0f0fu) | (uint32_t)(cell >> 4 & 0x0f0f) << 16;
+}
+static uint32_t lesser(uint32_t a, uint32_t b)
+{
+    const uint32_t not_less = ((a | 0x80808080u) - b) & 0x80808080u, mask = (not_less >> 7) * 255;
+    return (b & mask) | (a & ~mask);
+}
+
+/* Has the key come `bloom` times? Else count this time: only the least counters grow, which keeps the others' errors
+ * small ("conservative update"). */
+static bool came_often(struct ctr_inclusion *n, uint64_t x)
+{
+    uint16_t *line = (uint16_t *)(void *)(n->line + ctr_sparse_scale(x, n->lines) * LINE), *cell[PROBES];
+    uint32_t least = 0x0f0f0f0f;
+    for (int i = 0; i < PROBES; i++) {
+        cell[i] = &line[x >> 5 * i & 31];
+        least = lesser(least, spread(*cell[i]));
+    }
+    if ((int)(least * 0x01010101u >> 24) >= n->bloom)
+        return true;
+    const uint16_t one = (uint16_t)(1u << 4 * n->now), mask = (uint16_t)(15 * one);
+    uint16_t low = mask;
+    for (int i = 0; i < PROBES; i++)
+        low = CTR_MIN(low, *cell[i] & mask);
+    for (int i = 0; i < PROBES; i++)
+        if ((*cell[i] & mask) == low)
+            *cell[i] = (uint16_t)(*cell[i] + one);
+    if (++n->counted == LOAD * (int64_t)n->lines)
+        next_generation(n);
+    return false;
+}
+
+static void remember(struct ctr_inclusion *n, uint64_t x)
+{
+    uint8_t *rank = &n->rank[x % REGISTERS], r = (uint8_t)(__builtin_clzll(x | REGISTERS) + 1);
+    *rank = CTR_MAX(*rank, r);
+}
+
+static uint64_t draw(const struct ctr_inclusion *n, uint64_t table_seed, uint64_t h)
+{
+    return ctr_mix64(ctr_mix64(table_seed + n->seed) ^ h);
+}
+
+uint8_t *ctr_inclusion_slot(struct ctr_inclusion *n, struct ctr_sparse *t, uint64_t table_seed, uint8_t *home,
+                            uint64_t h)
+{
+    uint8_t *row = ctr_sparse_find_from(t, home, h);
+    if (row)
+        return row;
+    uint64_t x = draw(n, table_seed, h);
+    remember(n, x);
+    bool take = n->bloom ? came_often(n, x) : ctr_random01(x, (uint64_t)n->pass, (uint64_t)n->row) < n->poisson;
+    if (take)
+        return ctr_sparse_get_from(t, home, h);
+    n->refused++;
+    n->dirty = true;
+    return n->nothing;
+}
+
+void ctr_inclusion_prefetch(const struct ctr_inclusion *n, uint64_t table_seed, uint64_t h)
+{
+    if (n->lines)
+        __builtin_prefetch(n->line + ctr_sparse_scale(draw(n, table_seed, h), n->lines) * LINE, 1);
+}
+
+void ctr_inclusion_ahead(const struct ctr_inclusion *n, const uint64_t *table_seed, uint64_t stride,
+                         const uint64_t *hash, const uint16_t *table, uint8_t *const *home, int64_t k)
+{
+    for (int64_t i = 0; i < k && n->lines; i++) {
+        const uint64_t h = hash[i];
+        if (__builtin_expect((ctr_sparse_row_hash(home[i]) != h) & (ctr_sparse_row_hash(home[i] + stride) != h), 0))
+            ctr_inclusion_prefetch(n, table_seed[table[i]], h);
+    }
+}
+
+bool ctr_inclusion_is_nothing(const struct ctr_inclusion *n, const uint8_t *slot)
+{
+    return slot == n->nothing;
+}
+
+/* ---- words for the user ---- */
+
+int64_t ctr_inclusion_bytes(const struct ctr_inclusion *n)
+{
+    return n ? (int64_t)(n->lines * LINE) : 0;
+}
+
+int64_t ctr_inclusion_refused(const struct ctr_inclusion *n)
+{
+    return n->refused;
+}
+
+/* Flajolet et al., HyperLogLog (2007), with linear counting while registers are empty. */
+int64_t ctr_inclusion_seen(const struct ctr_inclusion *n)
+{
+    const double m = REGISTERS;
+    double sum = 0;
+    int empty = 0;
+    for (int i = 0; i < REGISTERS; i++) {
+        sum += ldexp(1, -n->rank[i]);
+        empty += !n->rank[i];
+    }
+    double e = 0.7213 / (1 + 1.079 / m) * m * m / sum;
+    return llround(e < 2.5 * m && empty ? m * log(m / empty) : e);
+}
+
+int ctr_inclusion_words(const struct ctr_inclusion *n, int64_t keys, struct ctr_buf *text, struct ctr_err *err)
+{
+    const int64_t seen = CTR_MAX(ctr_inclusion_seen(n), keys);
+    return ctr_buf_printf(text, err,
+                          "keys refused         %lld of about %lld, %lld times\n"
+                          "inclusion filter     %s\n",
+                          (long long)(seen - keys), (long long)seen, (long long)n->refused,
+                          ctr_size_text((uint64_t)ctr_inclusion_bytes(n)).s);
+}
+
+/* ---- checkpoints ---- */
+
+int ctr_inclusion_save(const struct ctr_inclusion *n, struct ctr_buf *words, struct ctr_err *err)
+{
+    const uint64_t header[HEADER] = { (uint64_t)n->refused, (uint64_t)n->now, (uint64_t)n->counted, n->lines,
+                                      (uint64_t)n->pass };
+    int rc = ctr_buf_append(words, header, sizeof header, err);
+    if (!rc)
+        rc = ctr_buf_append(words, n->rank, sizeof n->rank, err);
+    return rc || !n->lines ? rc : ctr_buf_append(words, n->line, n->lines * LINE, err);
+}
+
+int ctr_inclusion_load(struct ctr_inclusion *n, const uint64_t *word, size_t words, struct ctr_err *err)
+{
+    const size_t want = HEADER + REGISTERS / 8 + n->lines * (LINE / 8);
+    const int64_t full = LOAD * (int64_t)n->lines;
+    if (words != want || word[3] != n->lines || word[1] >= GENERATIONS || word[4] > INT64_MAX ||
+        (full ? word[2] >= (uint64_t)full : word[2] != 0))
+        return ctr_fail(err, CTR_EDATA, "the checkpoint's state of --inclusion is damaged");
+    n->refused = (int64_t)word[0];
+    n->now = (int64_t)word[1];
+    n->counted = (int64_t)word[2];
+    n->pass = (int64_t)word[4];
+    memcpy(n->rank, word + HEADER, sizeof n->rank);
+    if (n->lines)
+        memcpy(n->line, word + HEADER + REGISTERS / 8, n->lines * LINE);
+    return 0;
+}

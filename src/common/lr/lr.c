@@ -1,0 +1,483 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * lr: logistic regression by FTRL-Proximal, exactly row by row. One table of states a feature table, so that small
+ * fields stay in cache and a row's table name costs nothing. The bias is a coordinate of its own.
+ *
+ * The keys of rows are found first (lr_find.c), ahead on another thread where that may be. Then the states of a block
+ * are made, nothing in the tables moves any more, and the rows' states are prefetched AHEAD rows before they are used.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "common/feature/op.h"
+#include "common/lr/inclusion.h"
+#include "common/lr/lr.h"
+
+enum {
+    AHEAD = 8,         /* rows between prefetch and use */
+    RING = 16,         /* rows whose states are on their way, and more than AHEAD */
+    NEAR_BYTES = 8192, /* states of a table up to this size need no prefetch */
+};
+
+/* Threads that share the fields of minibatches, and find their own keys. One finds and one learns: two share none. */
+static int field_threads(const struct lr *m)
+{
+    return m->params.threads > 2 ? m->params.threads : 1;
+}
+
+/* May minibatches be learned field by field, should the stream be fit for it? */
+static bool by_field(const struct lr *m)
+{
+    return m->params.minibatch > 1 && ctr_learning_is_default(&m->learning) && !m->inclusion;
+}
+
+int ctr_lr_new(void **out, const struct ctr_model *model, const struct ctr_params *p, struct ctr_err *err)
+{
+    struct lr *m = calloc(1, sizeof *m);
+    (void)model;
+    if (!m)
+        return ctr_fail_nomem(err, sizeof *m);
+    m->params = *p;
+    m->kernel = ctr_sparse_kernel_best();
+    m->loops = ctr_lr_loops_best();
+    pthread_mutex_init(&m->finding, NULL);
+    m->no_bias = p->no_bias;
+    int rc = ctr_learning_init(&m->learning, p, err);
+    ctr_learning_start(&m->learning, &m->more.event, 0);
+    m->expiry = (struct ctr_expiry){ p->expire, p->expire_floor, m->learning.layout.bytes, CTR_NO_DAY, 0 };
+    m->stride = m->learning.layout.bytes + (p->expire ? CTR_DAY_BYTES : 0);
+    if (!rc && p->expire && p->minibatch > 1)
+        rc = ctr_fail(err, CTR_EUSAGE, "--expire goes row by row: leave --minibatch out");
+    ctr_states_init(&m->states, m->stride - CTR_STATE_AT);
+    double unseen;
+    if (!rc && p->uncertainty && !(rc = ctr_lr_unseen_rate(&m->learning, &m->more.event, &unseen, err)))
+        m->each_row = ctr_lr_learn_uncertain;
+    if (!rc)
+        rc = ctr_inclusion_new(&m->inclusion, p, err);
+    if (!rc && p->minibatch > 1)
+        rc = by_field(m) ? ctr_lr_fields_new(&m->fields, p->minibatch, field_threads(m), err)
+                         : ctr_lr_mini_new(&m->mini, p->minibatch, p->threads, err);
+    if (rc) {
+        ctr_lr_free(m);
+        return rc;
+    }
+    *out = m;
+    return 0;
+}
+
+void ctr_lr_free(void *learner)
+{
+    struct lr *m = learner;
+    if (!m)
+        return;
+    for (int i = 0; i < m->tables; i++)
+        ctr_keys_free(&m->table[i]);
+    struct ctr_buf *bufs[] = { &m->row, &m->met, &m->far, &m->z, &m->n, &m->w, &m->root, &m->x, &m->terms };
+    for (size_t i = 0; i < CTR_COUNT(bufs); i++)
+        ctr_buf_free(bufs[i]);
+    ctr_states_free(&m->states);
+    ctr_lr_finder_free(&m->finder);
+    pthread_mutex_destroy(&m->finding);
+    ctr_more_free(&m->more);
+    free(m->table);
+    free(m->sorted);
+    free(m->extra);
+    free(m->seed);
+    ctr_lr_mini_free(m->mini);
+    ctr_lr_fields_free(m->fields);
+    ctr_inclusion_free(m->inclusion);
+    free(m);
+}
+
+int ctr_lr_bind(void *learner, const struct ctr_strs *names, struct ctr_err *err)
+{
+    struct lr *m = learner;
+    size_t n = (size_t)names->n;
+    if (names->n <= m->tables)
+        return 0;
+    struct ctr_keys *table = realloc(m->table, n * sizeof *table);
+    if (!table)
+        return ctr_fail_nomem(err, n * sizeof *table);
+    m->table = table;
+    uint64_t *extra = realloc(m->extra, n * sizeof *extra);
+    if (!extra)
+        return ctr_fail_nomem(err, n * sizeof *extra);
+    m->extra = extra;
+    uint64_t *seed = realloc(m->seed, n * sizeof *seed);
+    if (!seed)
+        return ctr_fail_nomem(err, n * sizeof *seed);
+    m->seed = seed;
+    for (; m->tables < names->n; m->tables++) {
+        m->seed[m->tables] = ctr_table_seed(names->s[m->tables]);
+        ctr_keys_init(&m->table[m->tables]);
+    }
+    return 0;
+}
+
+static int64_t lr_keys(const void *learner)
+{
+    const struct lr *m = learner;
+    uint64_t n = !m->no_bias;
+    for (int i = 0; i < m->tables; i++)
+        n += m->table[i].learned;
+    return (int64_t)n;
+}
+
+static int64_t lr_memory(const void *learner)
+{
+    struct lr *m = (struct lr *)(uintptr_t)learner;
+    uint64_t bytes = (uint64_t)ctr_inclusion_bytes(m->inclusion);
+    pthread_mutex_lock(&m->finding);
+    for (int i = 0; i < m->tables; i++)
+        bytes += ctr_keys_bytes(&m->table[i], &m->states);
+    pthread_mutex_unlock(&m->finding);
+    return (int64_t)bytes;
+}
+
+/* ---- training ---- */
+
+static int scratch(struct ctr_buf *b, int64_t n, size_t size, struct ctr_err *err)
+{
+    b->len = 0;
+    return ctr_buf_reserve(b, (size_t)n * size, err);
+}
+
+/* Room for the longest row of the block, and for the rows that are on their way. */
+static int make_scratch(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end, struct ctr_err *err)
+{
+    int64_t longest = 0;
+    for (int64_t i = from; i < end; i++)
+        longest = CTR_MAX(longest, r->start[i + 1] - r->start[i]);
+    longest = (longest + 2 * CTR_LANES) / CTR_LANES * CTR_LANES; /* the bias too */
+    m->width = longest;
+    m->block = from;
+    struct ctr_buf *bufs[] = { &m->z, &m->n, &m->w, &m->root };
+    const int64_t rows = end - from > 1 ? RING : 1;
+    int rc = scratch(&m->row, longest * rows, sizeof(uint8_t *), err);
+    for (size_t i = 0; i < CTR_COUNT(bufs) && !rc; i++)
+        rc = scratch(bufs[i], longest, sizeof(double), err);
+    if (!rc && m->x.cap < (size_t)longest * sizeof(double)) {
+        m->filled = 0;
+        rc = scratch(&m->x, longest, sizeof(double), err);
+    }
+    if (!rc && m->learning.events)
+        rc = ctr_more_reserve(&m->more, longest, err);
+    return rc;
+}
+
+/* The learner meets the keys of rows [from, end): then their states are there. */
+static int meet_keys(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end, const uint32_t *number,
+                     struct ctr_err *err)
+{
+    const int64_t first = r->start[from], last = r->start[end], k = r->start[from + 1] - first;
+    uint32_t most = 0;
+    int rc = r->one_a_table ? scratch(&m->met, 2 * k, sizeof most, err) : 0;
+    if (rc)
+        return rc;
+    struct ctr_lr_met met = { (uint32_t *)(void *)m->met.data, (uint32_t *)(void *)m->met.data + k };
+    for (int64_t j = 0; r->one_a_table && j < k; j++) {
+        const struct ctr_keys *t = &m->table[r->table[r->transposed ? j : first + j]];
+        met.known[j] = t->known;
+        met.learned[j] = 0;
+    }
+    if (r->one_a_table)
+        m->loops->meet(number + first, end - from, k, &met);
+    for (int64_t j = 0; r->one_a_table && j < k; j++) {
+        struct ctr_keys *t = &m->table[r->table[r->transposed ? j : first + j]];
+        t->known = met.known[j];
+        t->learned += met.learned[j];
+        most = CTR_MAX(most, t->known);
+    }
+    for (int64_t e = first; !r->one_a_table && e < last; e++) {
+        ctr_keys_meet(&m->table[r->table[e]], number[e]);
+        most = CTR_MAX(most, number[e]);
+    }
+    return ctr_states_make(&m->states, most, err);
+}
+
+/* The positions of a row, where all have one entry a table, whose tables are large. */
+static int make_shape(struct lr *m, const struct ctr_rows *r, int64_t from, struct ctr_err *err)
+{
+    const int64_t k = r->start[from + 1] - r->start[from];
+    const uint16_t *table = r->table + (r->transposed ? 0 : r->start[from]);
+    int rc = scratch(&m->far, k, sizeof *table, err);
+    m->far_n = 0;
+    for (int64_t i = 0; i < k && r->one_a_table && !rc; i++)
+        if (m->table[table[i]].learned * m->states.bytes > NEAR_BYTES)
+            ((uint16_t *)(void *)m->far.data)[m->far_n++] = (uint16_t)i;
+    return rc;
+}
+
+/* The table rows of a row's entries; behind them is room for the bias and for padding. */
+static uint8_t **rows_of(const struct lr *m, int64_t row)
+{
+    return (uint8_t **)(void *)m->row.data + (row - m->block) % RING * m->width;
+}
+
+/* The table rows of a row's entries, asked from memory. */
+static void begin_row(const struct lr *m, const struct ctr_rows *r, int64_t row, const uint32_t *restrict number)
+{
+    const int64_t k = r->start[row + 1] - r->start[row];
+    const uint16_t *far = (const uint16_t *)(void *)m->far.data;
+    uint8_t **restrict to = rows_of(m, row);
+    number += r->start[row];
+    m->loops->rows(ctr_states_rows(&m->states), m->states.bytes, number, k, to);
+    for (int64_t i = 0; i < m->far_n; i++)
+        __builtin_prefetch(to[far[i]] + CTR_STATE_AT, 1);
+    for (int64_t i = 0; !r->one_a_table && i < k; i++)
+        __builtin_prefetch(to[i] + CTR_STATE_AT, 1);
+    for (int64_t i = 0; m->inclusion && i < k; i++)
+        to[i] = number[i] ? to[i] : (uint8_t *)(uintptr_t)m->nothing;
+}
+
+/* x of a row, then the bias, then zeros to the end of the lanes. */
+static inline void fill_x(struct lr *m, const double *x, int64_t k, int64_t all)
+{
+    double *to = (double *)(void *)m->x.data;
+    if (x)
+        memcpy(to, x, (size_t)k * sizeof *to);
+    else if (m->filled == k + 1)
+        return; /* as the last row left it */
+    else
+        for (int64_t i = 0; i < k; i++)
+            to[i] = 1;
+    m->filled = x ? 0 : k + 1;
+    for (int64_t i = k; i < (all + CTR_LANES - 1) / CTR_LANES * CTR_LANES; i++)
+        to[i] = i < all;
+}
+
+int ctr_lr_diverged(int64_t row, struct ctr_err *err)
+{
+    return ctr_fail(err, CTR_EDATA, "row %lld: the prediction is not a number" CTR_LR_TOO_LARGE, (long long)row);
+}
+
+/* `events` is a constant where this is called: the default learner wants none. */
+static inline __attribute__((always_inline)) int train_block(struct lr *m, const struct ctr_rows *r, int64_t from,
+                                                             int64_t end, const uint32_t *number, double *score,
+                                                             const bool events, struct ctr_err *err)
+{
+    const struct ctr_coords s = {
+        m->z.data, m->n.data, m->w.data, m->root.data, (double *)(void *)m->x.data, &m->more
+    };
+    const struct ctr_learning *l = &m->learning;
+    for (int64_t i = from; i < CTR_MIN(from + AHEAD, end); i++)
+        begin_row(m, r, i, number);
+    for (int64_t i = from; i < end; i++) {
+        int64_t at = r->start[i], k = r->start[i + 1] - at, all = k + !m->no_bias;
+        uint8_t **row = rows_of(m, i);
+        double p = 0;
+        for (int64_t j = 0; m->expiry.days && j < k; j++)
+            ctr_expiry_stamp(&m->expiry, row[j], m->expiry.today);
+        if (m->inclusion)
+            memset(m->nothing, 0, sizeof m->nothing);
+        row[k] = m->bias;
+        for (int64_t j = all; j % CTR_LANES; j++)
+            row[j] = m->spare;
+        fill_x(m, r->x ? r->x + at : NULL, k, all);
+        m->more.hash = r->hash + at;
+        m->more.hashes = k;
+        if (!m->each_row)
+            p = ctr_sigmoid(l->forward(l, &s, row, all));
+        /* What follows from p waits for it; this does not. */
+        if (i + AHEAD < end)
+            begin_row(m, r, i + AHEAD, number);
+        if (m->each_row) {
+            int rc = m->each_row(m, r, i, &s, row, all, score, err);
+            if (rc)
+                return rc;
+            continue;
+        }
+        if (!(p >= 0))
+            return ctr_lr_diverged(r->first_row + i + 1, err);
+        score[i] = p;
+        if (events && !ctr_event_set(&m->more.event, r->label[i], r->weight ? r->weight[i] : 1))
+            continue;
+        l->update(l, &s, row, all, (r->weight ? r->weight[i] : 1) * (p - r->label[i]));
+    }
+    return 0;
+}
+
+/* Rows [from, end), whose keys have been found. */
+static int train_exactly(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end, const uint32_t *number,
+                         double *score, struct ctr_err *err)
+{
+    int rc = make_scratch(m, r, from, end, err);
+    if (!rc)
+        rc = make_shape(m, r, from, err);
+    if (rc)
+        return rc;
+    return m->learning.events ? train_block(m, r, from, end, number, score, true, err)
+                              : train_block(m, r, from, end, number, score, false, err);
+}
+
+/* The numbers of rows [from, end), and states for them. */
+static int find_rows(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end, int64_t bound,
+                     const uint32_t **number, struct ctr_err *err)
+{
+    struct ctr_buf *own = &m->finder.own;
+    int rc = 0;
+    *number = r->number;
+    if (!*number && !(rc = scratch(own, r->start[end], sizeof **number, err))) {
+        rc = ctr_lr_find_block(m, r, from, end, bound, (uint32_t *)(void *)own->data, err);
+        *number = (const uint32_t *)(const void *)own->data;
+    }
+    return rc ? rc : meet_keys(m, r, from, end, *number, err);
+}
+
+/* A block ends where a new day begins. */
+static int64_t day_end(const struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end)
+{
+    int64_t i = from + 1;
+    while (i < end && r->day[i] <= m->expiry.today)
+        i++;
+    return i;
+}
+
+static int learn_block(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end, double *score, int64_t bound,
+                       struct ctr_err *err)
+{
+    const uint32_t *number = NULL;
+    const bool by_fields = m->fields && r->transposed;
+    int rc = by_fields && !r->number ? 0 : find_rows(m, r, from, end, bound, &number, err);
+    if (rc)
+        return rc;
+    return by_fields ? ctr_lr_fields_rows(m->fields, m, r, bound, score, err)
+           : m->mini ? ctr_lr_mini_rows(m->mini, m, r, number, from, end, score, err)
+                     : train_exactly(m, r, from, end, number, score, err);
+}
+
+static int lr_train_rows(void *learner, const struct ctr_rows *r, double *score, int64_t bound, struct ctr_err *err)
+{
+    struct lr *m = learner;
+    const struct ctr_params *p = &m->params;
+    int rc = 0;
+    if (p->minibatch > 1 && !r->transposed && !m->mini)
+        rc = ctr_lr_mini_new(&m->mini, p->minibatch, p->threads, err);
+    for (int64_t from = 0, end; from < r->rows && !rc; from = end) {
+        if (m->expiry.days && r->day[from] > m->expiry.today)
+            rc = ctr_expiry_begin(&m->expiry, m->table, m->tables, &m->states, r->day[from], err);
+        end = m->fields && r->transposed ? r->rows : ctr_lr_block_end(r, from);
+        if (m->expiry.days)
+            end = day_end(m, r, from, end);
+        if (!rc)
+            rc = learn_block(m, r, from, end, score, bound, err);
+    }
+    return rc;
+}
+
+/* Draws ask for the hashes of a row. */
+static bool lr_transposed(const void *learner)
+{
+    const struct lr *m = learner;
+    return m->params.minibatch > 1 ? by_field(m) : !m->learning.events;
+}
+
+/* A day that begins drops keys; who saves on the way wants the filter as the row learned last has left it; and threads
+ * that share the fields of minibatches find their keys themselves. */
+static bool lr_finds(const void *learner, bool saves)
+{
+    const struct lr *m = learner;
+    return !m->expiry.days && !(m->inclusion && saves) && !(m->fields && field_threads(m) > 1);
+}
+
+static int64_t lr_pending(const void *learner)
+{
+    const struct lr *m = learner;
+    return m->mini ? ctr_lr_mini_pending(m->mini) : m->fields ? ctr_lr_fields_pending(m->fields) : 0;
+}
+
+static int lr_end_pass(void *learner, struct ctr_err *err)
+{
+    struct lr *m = learner;
+    int rc = m->fields ? ctr_lr_fields_end(m->fields, err) : 0;
+    if (m->mini)
+        ctr_lr_mini_end(m->mini, m);
+    if (m->inclusion)
+        ctr_inclusion_end_pass(m->inclusion);
+    return rc;
+}
+
+static int lr_bind(void *learner, const struct ctr_inputs *in, const struct ctr_strs *names, struct ctr_err *err)
+{
+    (void)in;
+    return ctr_lr_bind(learner, names, err);
+}
+
+static int lr_scorer_bind(void *scorer, const struct ctr_inputs *in, const struct ctr_strs *names, struct ctr_err *err)
+{
+    (void)in;
+    return ctr_lr_scorer_bind(scorer, names, err);
+}
+
+/* ---- what was saved ---- */
+
+static int lr_words(const void *learner, struct ctr_buf *text, struct ctr_err *err)
+{
+    const struct lr *m = learner;
+    const int64_t keys = lr_keys(m);
+    int rc = ctr_buf_printf(text, err, "bytes a key          %.1f\n",
+                            keys ? (double)(lr_memory(m) - ctr_inclusion_bytes(m->inclusion)) / (double)keys : 0);
+    if (!rc)
+        rc = ctr_learning_words(&m->learning, &m->more.event, text, err);
+    if (!rc && m->expiry.days)
+        rc = ctr_buf_printf(text, err, "keys expired         %lld\n", (long long)m->expiry.dropped);
+    return rc || !m->inclusion ? rc : ctr_inclusion_words(m->inclusion, keys, text, err);
+}
+
+static int lr_state(const void *learner, struct ctr_buf *words, struct ctr_err *err)
+{
+    const struct lr *m = learner;
+    int rc = m->expiry.days ? ctr_expiry_save(&m->expiry, words, err) : 0;
+    return rc || !m->inclusion ? rc : ctr_inclusion_save(m->inclusion, words, err);
+}
+
+static int lr_restore(void *learner, const uint64_t *word, size_t words, struct ctr_err *err)
+{
+    struct lr *m = learner;
+    if (m->expiry.days && words >= CTR_EXPIRY_WORDS) {
+        ctr_expiry_load(&m->expiry, word);
+        word += CTR_EXPIRY_WORDS;
+        words -= CTR_EXPIRY_WORDS;
+    }
+    if (m->inclusion)
+        return ctr_inclusion_load(m->inclusion, word, words, err);
+    return words ? ctr_fail(err, CTR_EDATA, "the checkpoint has a state that its options do not need") : 0;
+}
+
+const char *const ctr_lr_options[] = { "alpha",     "beta",          "l1",        "l2",        "precision",
+                                       "no-bias",   "minibatch",     "hash-bits", "dropout",   "normalize",
+                                       "optimizer", "learning-rate", "power",     "threshold", "inclusion",
+                                       "expire",    "expire-floor",  "seed",      NULL };
+
+const struct ctr_model ctr_model_lr = {
+    .name = "lr",
+    .summary = "logistic regression, by FTRL-Proximal and its relatives",
+    .options = ctr_lr_options,
+    .minibatch = 1,
+    .device = &ctr_model_lr_device,
+    .learner_new = ctr_lr_new,
+    .learner_free = ctr_lr_free,
+    .bind = lr_bind,
+    .train_rows = lr_train_rows,
+    .find = ctr_lr_find,
+    .finds = lr_finds,
+    .end_pass = lr_end_pass,
+    .transposed = lr_transposed,
+    .pending = lr_pending,
+    .keys = lr_keys,
+    .memory = lr_memory,
+    .words = lr_words,
+    .state = lr_state,
+    .restore = lr_restore,
+    .save_schema = ctr_lr_save_schema,
+    .save = ctr_lr_save,
+    .load = ctr_lr_load,
+    .scorer_open = ctr_lr_scorer_open,
+    .scorer_free = ctr_lr_scorer_free,
+    .scorer_bind = lr_scorer_bind,
+    .predicts_transposed = true,
+    .predict_rows = ctr_lr_predict_rows,
+    .predict_uncertain = ctr_lr_predict_uncertain,
+    .row_weights = ctr_lr_row_weights,
+};

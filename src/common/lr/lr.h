@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * lr.h: what the files of the model lr share: the learner, and how its section of a model file is read. */
+#ifndef CTR_LR_H
+#define CTR_LR_H
+
+#include <pthread.h>
+
+#include "common/lr/expiry.h"
+#include "common/lr/optimizer.h"
+#include "common/lr/states.h"
+#include "common/model/model.h"
+
+struct ctr_lr_mini;
+struct ctr_lr_fields;
+struct ctr_inclusion;
+
+/* A table whose rows lie elsewhere, in the order of keys: to be saved. The row of a key is base + number * bytes. */
+struct ctr_lr_sorted {
+    const struct ctr_sparse_numbered *place;
+    uint64_t n;
+    const uint8_t *base;
+    uint64_t bytes;
+};
+
+/* The digest of weights, and whether all states are finite. */
+struct ctr_lr_digested {
+    uint64_t digest;
+    bool finite;
+};
+
+/* The finder's scratch. */
+struct ctr_lr_finder {
+    struct ctr_buf hash[2], home[2]; /* of a block's keys in one table and in the next */
+    struct ctr_buf ask;              /* by row: bits of entries, `words` words */
+    int64_t words;
+    struct ctr_buf own; /* numbers of rows that came without */
+};
+
+struct lr {
+    struct ctr_learning learning; /* parameters, layout of a table row, kernels */
+    uint32_t stride;              /* bytes of a table row: 8, the learner's state, the day */
+    bool no_bias;
+    struct ctr_keys *table;
+    struct ctr_states states;
+    struct ctr_lr_sorted *sorted;           /* by table: saved in the place of `table`; NULL: that holds the rows */
+    const struct ctr_learning *sorted_as;   /* whose layout its rows have */
+    const struct ctr_lr_digested *digested; /* of its rows, or NULL: not known */
+    struct ctr_lr_mini *mini;               /* by minibatches: one of these; both NULL: row by row */
+    struct ctr_lr_fields *fields;
+    struct ctr_inclusion *inclusion; /* NULL: every key is taken up */
+    struct ctr_expiry expiry;
+    uint64_t *seed;  /* by table: of its name */
+    uint64_t *extra; /* by table: entries of the block */
+    int tables;
+    struct ctr_lr_finder finder;
+    pthread_mutex_t finding; /* held by who finds keys, or visits all */
+    struct ctr_buf row;      /* table rows of the rows on their way */
+    int64_t block, width;    /* the first of these; entries that each has room for */
+    const struct ctr_sparse_kernel *kernel;
+    const struct ctr_lr_loops *loops;
+    struct ctr_buf met; /* struct ctr_lr_met of a block */
+    struct ctr_buf far; /* uint16_t: positions of rows that have one entry a table, where this is large */
+    int64_t far_n;
+    struct ctr_buf z, n, w, root, x; /* scratch of a row */
+    int64_t filled;                  /* x holds this many ones less 1, the bias and zeros; 0: something else */
+    struct ctr_more more;            /* of learners that want it; the event of the last row learned */
+    struct ctr_params params;        /* as the model file tells them */
+    /* NULL, or what learns from a row in the place of forward and update. k coordinates, the bias the last. */
+    int (*each_row)(struct lr *m, const struct ctr_rows *r, int64_t i, const struct ctr_coords *s, uint8_t *const *row,
+                    int64_t k, double *score, struct ctr_err *err);
+    void *each_ctx;
+    struct ctr_buf terms; /* of a row's uncertainty */
+    /* Rows that lie in no table. spare: see optimizer.h; nothing: of keys that are refused, zeros. */
+    _Alignas(16) uint8_t bias[CTR_SPARSE_MAX_STRIDE], spare[CTR_SPARSE_MAX_STRIDE], nothing[CTR_SPARSE_MAX_STRIDE];
+};
+
+/* Loops that vectorise, for every instruction set the same. */
+struct ctr_lr_met {
+    uint32_t *known, *learned; /* by position: of struct ctr_keys; of `learned` what is new */
+};
+struct ctr_lr_loops {
+    void (*rows)(uint8_t *base, uint64_t bytes, const uint32_t *restrict number, int64_t k, uint8_t **restrict row);
+    /* ctr_keys_meet of rows that have k entries each. */
+    void (*meet)(const uint32_t *restrict number, int64_t rows, int64_t k, const struct ctr_lr_met *met);
+};
+const struct ctr_lr_loops *ctr_lr_loops_best(void); /* lr_find.c */
+
+extern const char *const ctr_lr_options[]; /* of struct ctr_model */
+int ctr_lr_new(void **learner, const struct ctr_model *model, const struct ctr_params *p, struct ctr_err *err) CTR_MUST;
+void ctr_lr_free(void *learner);
+int ctr_lr_bind(void *learner, const struct ctr_strs *tables, struct ctr_err *err) CTR_MUST;
+#define CTR_LR_TOO_LARGE ": weights or values of features are too large; scale them down, or lower --alpha"
+int ctr_lr_diverged(int64_t row, struct ctr_err *err); /* the error that a prediction is not a number */
+
+/* lr_find.c */
+void ctr_lr_finder_free(struct ctr_lr_finder *f);
+int64_t ctr_lr_block_end(const struct ctr_rows *r, int64_t from); /* rows [from, it) are a block between two growths */
+/* number[e]: that of the key of entry e, of rows [from, end), a block; 0: it is refused. Fails when the tables need
+ * more than `bound` bytes (0: none). */
+int ctr_lr_find_block(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end, int64_t bound,
+                      uint32_t *number, struct ctr_err *err) CTR_MUST;
+/* The same for all of some rows that have one key a table, by several threads: first room is made, then each table is
+ * found by one thread, with its own finder's scratch, and no other learns ahead. */
+int ctr_lr_find_start(struct lr *m, const struct ctr_rows *r, int64_t bound, struct ctr_err *err) CTR_MUST;
+int ctr_lr_finder_reserve(struct ctr_lr_finder *f, int64_t rows, struct ctr_err *err) CTR_MUST;
+void ctr_lr_find_column(struct lr *m, const struct ctr_lr_finder *f, const struct ctr_rows *r, int64_t k,
+                        uint32_t *number);
+/* Of struct ctr_model: all rows. */
+int ctr_lr_find(void *learner, struct ctr_rows *r, struct ctr_buf *number, int64_t bound, struct ctr_err *err) CTR_MUST;
+
+/* lr_uncertain.c */
+/* u(x) of a row is the sum over these of its coordinates (the bias the last), by ctr_lanes_dot: |x| alpha / (beta +
+ * n^power), of k coordinates as forward has left them in `s`. x NULL: all 1. */
+void ctr_lr_uncertain_terms(const struct ctr_learning *l, const struct ctr_event *e, const struct ctr_coords *s,
+                            uint8_t *const *row, const double *x, int64_t k, double *term);
+/* struct lr's each_row: as without it, with the uncertainty besides. */
+int ctr_lr_learn_uncertain(struct lr *m, const struct ctr_rows *r, int64_t i, const struct ctr_coords *s,
+                           uint8_t *const *row, int64_t k, double *score, struct ctr_err *err) CTR_MUST;
+/* The greatest rate, that of an unseen key after `e`; refuses one that is not finite. */
+int ctr_lr_unseen_rate(const struct ctr_learning *l, const struct ctr_event *e, double *rate,
+                       struct ctr_err *err) CTR_MUST;
+
+/* lr_mini.c */
+int ctr_lr_mini_new(struct ctr_lr_mini **q, int64_t rows, int threads, struct ctr_err *err) CTR_MUST;
+void ctr_lr_mini_free(struct ctr_lr_mini *q);
+/* Rows [from, end), whose keys have been found and have states. */
+int ctr_lr_mini_rows(struct ctr_lr_mini *q, struct lr *m, const struct ctr_rows *r, const uint32_t *number,
+                     int64_t from, int64_t end, double *score, struct ctr_err *err) CTR_MUST;
+void ctr_lr_mini_end(struct ctr_lr_mini *q, struct lr *m); /* the last minibatch of a pass may be a short one */
+int64_t ctr_lr_mini_pending(const struct ctr_lr_mini *q);
+
+/* lr_fields.c: the same for the default optimizer, without an inclusion filter, and rows with one key a field, by
+ * column. */
+int ctr_lr_fields_new(struct ctr_lr_fields **q, int64_t rows, int threads, struct ctr_err *err) CTR_MUST;
+void ctr_lr_fields_free(struct ctr_lr_fields *q);
+int ctr_lr_fields_rows(struct ctr_lr_fields *q, struct lr *m, const struct ctr_rows *r, int64_t bound, double *score,
+                       struct ctr_err *err) CTR_MUST;
+int ctr_lr_fields_end(struct ctr_lr_fields *q, struct ctr_err *err) CTR_MUST;
+int64_t ctr_lr_fields_pending(const struct ctr_lr_fields *q);
+
+/* lr_file.c */
+int ctr_lr_save_schema(const void *learner, struct ctr_schema *s, struct ctr_err *err) CTR_MUST;
+int ctr_lr_save(void *learner, const struct ctr_strs *tables, struct ctr_writer *w, struct ctr_err *err) CTR_MUST;
+int ctr_lr_load(void *learner, struct ctr_strs *tables, struct ctr_reader *r, struct ctr_err *err) CTR_MUST;
+/* The same of a section that a learner of the same options wrote, which the section itself need not say. */
+int ctr_lr_resume(void *learner, struct ctr_strs *tables, struct ctr_reader *r, struct ctr_err *err) CTR_MUST;
+
+/* Part of the digest of weights: a sum, so that order does not matter, and weights of 0 do not count. */
+static inline uint64_t ctr_lr_digest(uint64_t key, double w)
+{
+    uint64_t bits;
+    memcpy(&bits, &w, 8);
+    return w == 0 ? 0 : ctr_mix64(ctr_mix64(key) + bits);
+}
+
+/* The columns of a model section by name; NULL: not there. */
+enum { CTR_LR_WEIGHT, CTR_LR_Z, CTR_LR_N, CTR_LR_NEGATIVES, CTR_LR_POSITIVES, CTR_LR_NUMBERS };
+struct ctr_lr_columns {
+    const struct ctr_col *table, *key, *number[CTR_LR_NUMBERS], *day;
+};
+
+/* The first state column of this learner that is not there, or NULL: then there is all to learn on. */
+const char *ctr_lr_missing(const struct ctr_lr_columns *c, const struct ctr_learning *l);
+const char *ctr_lr_rate_missing(const struct ctr_lr_columns *c,
+                                const struct ctr_learning *l); /* of those of the rate */
+void ctr_lr_state(const struct ctr_lr_columns *c, const struct ctr_learning *l, int64_t i, struct ctr_state *s);
+/* Where the learner of a model section stands: CTR_META_MODEL_STEPS. */
+int ctr_lr_start(const struct ctr_learning *l, const struct ctr_meta *meta, struct ctr_event *e,
+                 struct ctr_err *err) CTR_MUST;
+
+int ctr_lr_find_columns(const struct ctr_batch *b, struct ctr_lr_columns *c, struct ctr_err *err) CTR_MUST;
+
+/* The number of a row's table, found once a run of equal names; -1: the bias. */
+struct ctr_lr_table {
+    struct ctr_str name;
+    int table;
+    char copy[256];
+};
+
+int ctr_lr_find_table(struct ctr_lr_table *cache, struct ctr_str name, struct ctr_strs *tables,
+                      struct ctr_err *err) CTR_MUST;
+
+/* lr_score.c */
+int ctr_lr_scorer_open(void **scorer, const char *path, const struct ctr_model_info *info, struct ctr_strs *tables,
+                       char *warn, size_t warn_size, struct ctr_err *err) CTR_MUST;
+void ctr_lr_scorer_free(void *scorer);
+int ctr_lr_scorer_bind(void *scorer, const struct ctr_strs *tables, struct ctr_err *err) CTR_MUST;
+int ctr_lr_predict_uncertain(const void *scorer, const struct ctr_rows *rows, double *score, double *uncertainty,
+                             struct ctr_err *err) CTR_MUST;
+int ctr_lr_predict_rows(const void *scorer, const struct ctr_rows *rows, double *score, struct ctr_err *err) CTR_MUST;
+double ctr_lr_row_weights(const void *scorer, const struct ctr_rows *rows, int64_t i, double *weight);
+
+#endif

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * lr_device: lr on a device, by minibatches: the learner, which lr_device.c and lr_device_file.c share. */
+#ifndef CTR_LR_DEVICE_H
+#define CTR_LR_DEVICE_H
+
+#include "common/deep/deep.h"
+#include "common/lr/lr.h"
+
+/* Floats of a key's row, as opt_rows wants them. The number of a row is table << 32 | row in its table. */
+enum { CTR_LR_DEVICE_W, CTR_LR_DEVICE_Z, CTR_LR_DEVICE_N, CTR_LR_DEVICE_FLOATS };
+
+struct ctr_lr_device {
+    struct ctr_deep net;           /* device, working set, minibatch (its one group), its rows (u); no network */
+    struct ctr_deep_tables tables; /* the first one has the bias alone, then those of the stream */
+    struct ctr_pool *pool;
+    struct ctr_learning learning; /* what the files tell */
+    struct ctr_dev_opt opt;
+    int64_t first; /* u holds what the rows of the minibatch from here on need */
+    struct ctr_deep_time time;
+    bool ones;                                      /* every x of the minibatch is 1 */
+    struct ctr_mem *id[2];                          /* u64 [entries]: numbers of rows, by turn */
+    struct ctr_mem *unique, *index;                 /* u64 [unique]; i32 [entries] */
+    struct ctr_mem *squares;                        /* f32 [unique] */
+    struct ctr_buf unique_host, logit;              /* u64 [unique]; f32 [rows] */
+    struct ctr_buf begin, hash, entry, row, failed; /* of the rows that are added, by table */
+    const struct ctr_strs *names;                   /* of tables, borrowed; */
+    struct lr *file;                                /* while a file is written, and the order of its keys */
+    struct ctr_buf places;
+};
+
+/* Table `t` of those that lr names is t + 1 here. */
+int ctr_lr_device_bind(struct ctr_lr_device *l, int tables, struct ctr_err *err) CTR_MUST;
+
+/* lr_device_file.c: functions of struct ctr_model */
+int ctr_lr_device_save_schema(const void *learner, struct ctr_schema *s, struct ctr_err *err) CTR_MUST;
+int ctr_lr_device_save(void *learner, const struct ctr_strs *tables, struct ctr_writer *w,
+                       struct ctr_err *err) CTR_MUST;
+int ctr_lr_device_load(void *learner, struct ctr_strs *tables, struct ctr_reader *r, struct ctr_err *err) CTR_MUST;
+
+/* lr_device_score.c: the same */
+int ctr_lr_device_scorer_open(void **scorer, const char *path, const struct ctr_model_info *info,
+                              struct ctr_strs *tables, char *warn, size_t warn_size, struct ctr_err *err) CTR_MUST;
+void ctr_lr_device_scorer_free(void *scorer);
+int ctr_lr_device_scorer_bind(void *scorer, const struct ctr_inputs *in, const struct ctr_strs *tables,
+                              struct ctr_err *err) CTR_MUST;
+int ctr_lr_device_predict_rows(const void *scorer, const struct ctr_rows *rows, double *score,
+                               struct ctr_err *err) CTR_MUST;
+
+#endif

@@ -1,0 +1,560 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The section of a model file that holds lr: columns table (dictionary), key, weight and the state of the optimizer (z;
+ * n, or negatives and positives), typed as the learner keeps them; rows sorted by table and key, so that the file
+ * depends on what was learned and not on the order of its keys. */
+#include <math.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "common/lr/ftrl.h"
+#include "common/lr/ftrl_eight.h"
+#include "common/lr/lr.h"
+
+enum { WEIGHT = CTR_LR_WEIGHT, Z, N, NEGATIVES, POSITIVES, NUMBERS };
+static const char *const number_names[NUMBERS] = { "weight", "z", "n", "negatives", "positives" };
+
+static bool has_number(const struct ctr_learning *l, int i)
+{
+    switch (i) {
+    case WEIGHT: return true;
+    case Z: return l->optimizer->dual;
+    case N: return l->layout.n;
+    default: return l->layout.counts;
+    }
+}
+
+static enum ctr_type number_type(const struct ctr_learning *l, int i)
+{
+    return i >= NEGATIVES ? CTR_U64 : l->precision == CTR_F64_STATE ? CTR_F64 : CTR_F32;
+}
+
+/* State and weight of a table row; here, not by ctr_state_row, for the learner that most files are of. */
+static inline __attribute__((always_inline)) double read_row(const struct lr *m, const struct ctr_learning *l,
+                                                             const uint8_t *row, struct ctr_state *s)
+{
+    if (l->events)
+        return ctr_state_row(l, &m->more.event, row, s);
+    if (l->precision == CTR_F64_STATE) {
+        memcpy(&s->value, row + l->layout.value, sizeof s->value);
+        memcpy(&s->n, row + l->layout.n, sizeof s->n);
+        return ctr_ftrl_weight64(l, s->value, sqrt(s->n));
+    }
+    float z, n;
+    memcpy(&z, row + l->layout.value, sizeof z);
+    memcpy(&n, row + l->layout.n, sizeof n);
+    s->value = (double)z;
+    s->n = (double)n;
+    return (double)ctr_ftrl_weight32(l, z, sqrtf(n));
+}
+
+/* Where a row lies that a variant keeps among those of others; asks for one that comes soon. */
+static inline const uint8_t *sorted_row(const struct ctr_lr_sorted *t, uint64_t i)
+{
+    enum { AHEAD = 16 };
+    if (i + AHEAD < t->n)
+        __builtin_prefetch(t->base + t->place[i + AHEAD].number * t->bytes + 8);
+    return t->base + t->place[i].number * t->bytes;
+}
+
+static bool small_enough(double v)
+{
+    return fabs(v) < INFINITY;
+}
+
+static inline bool digest_row(const struct lr *m, const struct ctr_learning *l, uint64_t key, const uint8_t *row,
+                              uint64_t *digest)
+{
+    struct ctr_state s;
+    *digest += ctr_lr_digest(key, read_row(m, l, row, &s));
+    return small_enough(s.value) && small_enough(s.n);
+}
+
+/* The weights of the default learner: of n values and sums of squares, all in its precision, with room to whole eights,
+ * which are filled with zeros. */
+static void weigh(const struct ctr_learning *l, void *z, void *squares, void *w, int64_t n)
+{
+    const size_t bytes = l->precision == CTR_F64_STATE ? sizeof(double) : sizeof(float);
+    const size_t rest = (size_t)(-n & (CTR_EIGHT - 1)) * bytes;
+    struct ctr_eight_params p;
+    memset((uint8_t *)z + (size_t)n * bytes, 0, rest);
+    memset((uint8_t *)squares + (size_t)n * bytes, 0, rest);
+    for (int i = 0; i < CTR_EIGHT; i++) {
+        p.inv_alpha[i] = l->inv_alpha;
+        p.beta[i] = l->beta;
+        p.l1[i] = l->l1;
+        p.l2[i] = l->l2;
+    }
+    ctr_eight_kernel_best()->weights[l->precision](&p, z, squares, w, (n + CTR_EIGHT - 1) / CTR_EIGHT);
+}
+
+enum { GROUP = 256 };
+
+/* digest_row of rows that are on their way. */
+static bool digest_group(const struct ctr_learning *l, const uint64_t *key, uint8_t *const *row, int64_t n,
+                         uint64_t *digest)
+{
+    const bool f64 = l->precision == CTR_F64_STATE;
+    const size_t bytes = f64 ? sizeof(double) : sizeof(float);
+    double z[GROUP], squares[GROUP], w[GROUP];
+    bool finite = true;
+    for (int64_t i = 0; i < n; i++) {
+        memcpy((uint8_t *)z + (size_t)i * bytes, row[i] + l->layout.value, bytes);
+        memcpy((uint8_t *)squares + (size_t)i * bytes, row[i] + l->layout.n, bytes);
+    }
+    weigh(l, z, squares, w, n);
+    for (int64_t i = 0; i < n; i++) {
+        const float *z32 = (const float *)z, *squares32 = (const float *)squares, *w32 = (const float *)w;
+        *digest += ctr_lr_digest(key[i], f64 ? w[i] : (double)w32[i]);
+        finite &= small_enough(f64 ? z[i] : (double)z32[i]) & small_enough(f64 ? squares[i] : (double)squares32[i]);
+    }
+    return finite;
+}
+
+static bool digest_table(const struct lr *m, const struct ctr_keys *t, uint64_t *digest)
+{
+    uint64_t at = 0, hash, key[GROUP];
+    uint8_t *row[GROUP];
+    bool finite = true;
+    for (int64_t n = GROUP; n == GROUP;) {
+        for (n = 0; n < GROUP && (row[n] = ctr_keys_row(t, &m->states, &at, &hash)); n++) {
+            __builtin_prefetch(row[n] + CTR_STATE_AT);
+            key[n] = ctr_sparse_key(hash);
+        }
+        if (!m->learning.events)
+            finite &= digest_group(&m->learning, key, row, n, digest);
+        for (int64_t i = 0; m->learning.events && i < n; i++)
+            finite &= digest_row(m, &m->learning, key[i], row[i], digest);
+    }
+    return finite;
+}
+
+/* The digest of all weights; false when some state is infinite or not a number. An update that overflows shows in the
+ * next prediction, but the last row has none after it. */
+static bool digest_all(const struct lr *m, uint64_t *digest)
+{
+    *digest = 0;
+    bool finite = digest_row(m, &m->learning, ctr_bias_key(), m->bias, digest);
+    if (m->no_bias)
+        *digest = 0;
+    if (m->digested) {
+        *digest += m->digested->digest;
+        return finite & m->digested->finite;
+    }
+    for (int i = 0; i < m->tables; i++) {
+        if (!m->sorted)
+            finite &= digest_table(m, &m->table[i], digest);
+        for (uint64_t k = 0; m->sorted && k < m->sorted[i].n; k++)
+            finite &= digest_row(m, m->sorted_as, m->sorted[i].place[k].key, sorted_row(&m->sorted[i], k), digest);
+    }
+    return finite;
+}
+
+static int set_whole(struct ctr_meta *meta, const char *key, int64_t v, struct ctr_err *err)
+{
+    char text[CTR_NUM_MAX + 1];
+    text[ctr_fmt_i64(text, v)] = 0;
+    return ctr_meta_set(meta, key, text, err);
+}
+
+int ctr_lr_save_schema(const void *learner, struct ctr_schema *s, struct ctr_err *err)
+{
+    struct lr *m = (struct lr *)(uintptr_t)learner;
+    uint64_t digest;
+    char hex[17];
+    pthread_mutex_lock(&m->finding);
+    const bool finite = digest_all(m, &digest);
+    pthread_mutex_unlock(&m->finding);
+    if (!finite)
+        return ctr_fail(err, CTR_EDATA, "the model's state is infinite or not a number" CTR_LR_TOO_LARGE);
+    snprintf(hex, sizeof hex, "%016llx", (unsigned long long)digest);
+    int rc = ctr_schema_add(s, "table", CTR_UTF8, err);
+    if (!rc) {
+        s->f[s->n - 1].dict = true;
+        rc = ctr_schema_add(s, "key", CTR_U64, err);
+    }
+    for (int i = 0; i < NUMBERS && !rc; i++)
+        if (has_number(&m->learning, i))
+            rc = ctr_schema_add(s, number_names[i], number_type(&m->learning, i), err);
+    if (!rc && m->expiry.days)
+        rc = ctr_schema_add(s, "day", CTR_I32, err);
+    if (!rc && m->learning.events)
+        rc = set_whole(&s->meta, CTR_META_MODEL_STEPS, (int64_t)m->more.event.step, err);
+    if (!rc && m->learning.precision == CTR_Q13_STATE)
+        rc = set_whole(&s->meta, CTR_META_MODEL_CLIPS, m->more.event.clips, err);
+    return rc ? rc : ctr_meta_set(&s->meta, CTR_META_MODEL_WEIGHTS, hex, err);
+}
+
+static int get_whole(const struct ctr_meta *meta, const char *key, int64_t *v, struct ctr_err *err)
+{
+    const char *text = ctr_meta_get(meta, key);
+    *v = 0;
+    if (text && (!ctr_parse_i64(text, strlen(text), v) || *v < 0))
+        return ctr_fail(err, CTR_EDATA, "the model's %s, '%.40s', is damaged", key, text);
+    return 0;
+}
+
+int ctr_lr_start(const struct ctr_learning *l, const struct ctr_meta *meta, struct ctr_event *e, struct ctr_err *err)
+{
+    int64_t steps, clips;
+    int rc = get_whole(meta, CTR_META_MODEL_STEPS, &steps, err);
+    if (!rc)
+        rc = get_whole(meta, CTR_META_MODEL_CLIPS, &clips, err);
+    if (rc)
+        return rc;
+    ctr_learning_start(l, e, (uint64_t)steps);
+    e->clips = clips;
+    return 0;
+}
+
+enum { SAVE_ROWS = CTR_BATCH_ROWS };
+struct saver {
+    const struct lr *m;
+    struct ctr_writer *w;
+    struct ctr_col names; /* the dictionary */
+    struct ctr_col col[2 + NUMBERS + 1];
+    int cols;
+    int32_t *table;
+    uint64_t *key;
+    uint8_t *number[NUMBERS]; /* in the type of the file */
+    int32_t *day;
+    int32_t current;                   /* table */
+    const struct ctr_learning *layout; /* of its rows */
+    int64_t rows;
+};
+
+static int save_flush(struct saver *s, struct ctr_err *err)
+{
+    struct ctr_batch b = { ctr_writer_schema(s->w), s->rows, 0, s->col };
+    if (!s->rows)
+        return 0;
+    for (int i = 0; i < s->cols; i++)
+        s->col[i].rows = s->rows;
+    s->rows = 0;
+    return ctr_writer_batch(s->w, &b, err);
+}
+
+static int save_row(void *ctx, uint64_t key, const uint8_t *row, struct ctr_err *err)
+{
+    struct saver *s = ctx;
+    struct ctr_state state;
+    double weight = read_row(s->m, s->layout, row, &state);
+    const double real[] = { weight, state.value, state.n }; /* in the order of columns */
+    s->table[s->rows] = s->current;
+    s->key[s->rows] = key;
+    for (int i = WEIGHT; i < NEGATIVES; i++)
+        if (s->m->learning.precision == CTR_F64_STATE)
+            ((double *)(void *)s->number[i])[s->rows] = real[i];
+        else
+            ((float *)(void *)s->number[i])[s->rows] = (float)real[i];
+    if (s->m->learning.layout.counts) {
+        ((uint64_t *)(void *)s->number[NEGATIVES])[s->rows] = state.negatives;
+        ((uint64_t *)(void *)s->number[POSITIVES])[s->rows] = state.positives;
+    }
+    if (s->m->expiry.days)
+        s->day[s->rows] = row == s->m->bias ? s->m->expiry.today : ctr_expiry_day(&s->m->expiry, row);
+    return ++s->rows == SAVE_ROWS ? save_flush(s, err) : 0;
+}
+
+struct named {
+    const char *name;
+    int table; /* -1: the bias */
+};
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const struct named *)a)->name, ((const struct named *)b)->name);
+}
+
+static void saver_columns(struct saver *s)
+{
+    s->col[0] = (struct ctr_col){ .type = CTR_UTF8, .data = s->table, .dict = &s->names };
+    s->col[1] = (struct ctr_col){ .type = CTR_U64, .data = s->key };
+    s->cols = 2;
+    for (int i = 0; i < NUMBERS; i++)
+        if (has_number(&s->m->learning, i))
+            s->col[s->cols++] = (struct ctr_col){ .type = number_type(&s->m->learning, i), .data = s->number[i] };
+    if (s->m->expiry.days)
+        s->col[s->cols++] = (struct ctr_col){ .type = CTR_I32, .data = s->day };
+}
+
+/* Rows [from, end) of the default learner, which there is room for: column by column, for it may be many. */
+static void save_columns(struct saver *s, const struct ctr_lr_sorted *t, uint64_t from, uint64_t end)
+{
+    enum { AHEAD = 24 };
+    const struct ctr_learning *l = s->layout;
+    const size_t bytes = l->precision == CTR_F64_STATE ? sizeof(double) : sizeof(float);
+    const int64_t n = (int64_t)(end - from), at = s->rows;
+    uint8_t *z = s->number[Z] + (size_t)at * bytes, *squares = s->number[N] + (size_t)at * bytes;
+    for (int64_t i = 0; i < n; i++) {
+        const struct ctr_sparse_numbered *place = &t->place[from + (uint64_t)i];
+        const uint8_t *row = t->base + place->number * t->bytes;
+        const uint8_t *ahead = t->base + place[i + AHEAD < n ? AHEAD : 0].number * t->bytes;
+        __builtin_prefetch(ahead + l->layout.value);
+        __builtin_prefetch(ahead + l->layout.n);
+        s->table[at + i] = s->current;
+        s->key[at + i] = place->key;
+        memcpy(z + (size_t)i * bytes, row + l->layout.value, bytes);
+        memcpy(squares + (size_t)i * bytes, row + l->layout.n, bytes);
+    }
+    weigh(l, z, squares, s->number[WEIGHT] + (size_t)at * bytes, n);
+    s->rows += n;
+}
+
+static int save_sorted(struct saver *s, const struct ctr_lr_sorted *t, struct ctr_err *err)
+{
+    const bool columns = !s->layout->events && !s->m->expiry.days;
+    int rc = 0;
+    for (uint64_t i = 0, end; columns && i < t->n && !rc; i = end) {
+        end = CTR_MIN(t->n, i + (uint64_t)(SAVE_ROWS - s->rows));
+        save_columns(s, t, i, end);
+        rc = s->rows == SAVE_ROWS ? save_flush(s, err) : 0;
+    }
+    for (uint64_t i = 0; !columns && i < t->n && !rc; i++)
+        rc = save_row(s, t->place[i].key, sorted_row(t, i), err);
+    return rc;
+}
+
+static int save_range(void *ctx, struct ctr_sparse_numbered *e, uint64_t n, struct ctr_err *err)
+{
+    struct saver *s = ctx;
+    const struct ctr_states *states = &s->m->states;
+    const struct ctr_lr_sorted t = { e, n, ctr_states_rows(states), states->bytes };
+    return save_sorted(s, &t, err);
+}
+
+static int save_tables(struct saver *s, const struct named *order, int n, struct ctr_err *err)
+{
+    int rc = 0;
+    for (int i = 0; i < n && !rc; i++) {
+        const bool sorted = order[i].table >= 0 && s->m->sorted;
+        s->current = i;
+        s->layout = sorted ? s->m->sorted_as : &s->m->learning;
+        if (sorted)
+            rc = save_sorted(s, &s->m->sorted[order[i].table], err);
+        else if (order[i].table >= 0)
+            rc = ctr_keys_sorted(&s->m->table[order[i].table], save_range, s, err);
+        else
+            rc = save_row(s, ctr_bias_key(), s->m->bias, err);
+    }
+    return rc ? rc : save_flush(s, err);
+}
+
+int ctr_lr_save(void *learner, const struct ctr_strs *tables, struct ctr_writer *w, struct ctr_err *err)
+{
+    struct lr *m = learner;
+    struct saver s = { .m = m, .w = w };
+    struct named *order = calloc((size_t)m->tables + 1, sizeof *order);
+    struct ctr_colbuf names = { 0 };
+    struct ctr_field text = { .type = CTR_UTF8 };
+    int n = 0;
+    for (int i = 0; order && i < m->tables; i++)
+        if (m->sorted ? m->sorted[i].n : m->table[i].learned)
+            order[n++] = (struct named){ tables->s[i], i };
+    if (order && !m->no_bias)
+        order[n++] = (struct named){ CTR_BIAS_TABLE, -1 };
+    int rc = order ? ctr_colbuf_init(&names, &text, err) : ctr_fail_nomem(err, (size_t)n * sizeof *order);
+    if (!rc)
+        qsort(order, (size_t)n, sizeof *order, by_name);
+    for (int i = 0; i < n && !rc; i++)
+        rc = ctr_colbuf_str(&names, order[i].name, strlen(order[i].name), err);
+    s.table = malloc(SAVE_ROWS * sizeof *s.table);
+    s.key = malloc(SAVE_ROWS * sizeof *s.key);
+    s.day = malloc(SAVE_ROWS * sizeof *s.day);
+    bool whole = s.table && s.key && s.day;
+    for (int i = 0; i < NUMBERS; i++)
+        whole &= (s.number[i] = malloc((SAVE_ROWS + CTR_EIGHT) * sizeof(double))) != NULL;
+    if (!rc && !whole)
+        rc = ctr_fail_nomem(err, SAVE_ROWS * (2 + NUMBERS) * sizeof(double));
+    if (!rc) {
+        s.names = *ctr_colbuf_view(&names);
+        saver_columns(&s);
+        pthread_mutex_lock(&m->finding);
+        rc = save_tables(&s, order, n, err);
+        pthread_mutex_unlock(&m->finding);
+    }
+    free(order);
+    free(s.table);
+    free(s.key);
+    free(s.day);
+    for (int i = 0; i < NUMBERS; i++)
+        free(s.number[i]);
+    ctr_colbuf_free(&names);
+    return rc;
+}
+
+int ctr_lr_find_columns(const struct ctr_batch *b, struct ctr_lr_columns *c, struct ctr_err *err)
+{
+    static const struct {
+        const char *name;
+        enum ctr_type type; /* CTR_F64: or CTR_F32 */
+        size_t at;
+    } want[] = {
+        { "table", CTR_UTF8, offsetof(struct ctr_lr_columns, table) },
+        { "key", CTR_U64, offsetof(struct ctr_lr_columns, key) },
+        { "weight", CTR_F64, offsetof(struct ctr_lr_columns, number[WEIGHT]) },
+        { "z", CTR_F64, offsetof(struct ctr_lr_columns, number[Z]) },
+        { "n", CTR_F64, offsetof(struct ctr_lr_columns, number[N]) },
+        { "negatives", CTR_U64, offsetof(struct ctr_lr_columns, number[NEGATIVES]) },
+        { "positives", CTR_U64, offsetof(struct ctr_lr_columns, number[POSITIVES]) },
+        { "day", CTR_I32, offsetof(struct ctr_lr_columns, day) },
+    };
+    memset(c, 0, sizeof *c);
+    for (size_t i = 0; i < CTR_COUNT(want); i++) {
+        int at = ctr_schema_find(b->schema, want[i].name);
+        if (at < 0)
+            continue;
+        const struct ctr_col *col = &b->col[at];
+        bool real = want[i].type == CTR_F64, whole = !real && want[i].type != CTR_UTF8;
+        bool right = (col->type == want[i].type || (real && col->type == CTR_F32)) && !(whole && col->dict);
+        if (!right)
+            return ctr_fail(err, CTR_EDATA, "column '%s' of the model has another type than ctr-train gave it",
+                            want[i].name);
+        if (col->nulls || (col->dict && col->dict->nulls))
+            return ctr_fail(err, CTR_EDATA, "column '%s' of the model has nulls", want[i].name);
+        *(const struct ctr_col **)(void *)((char *)c + want[i].at) = col;
+    }
+    return c->table && c->key ? 0
+                              : ctr_fail(err, CTR_EDATA, "the model has no column '%s'", c->table ? "key" : "table");
+}
+
+int ctr_lr_find_table(struct ctr_lr_table *cache, struct ctr_str name, struct ctr_strs *tables, struct ctr_err *err)
+{
+    if (cache->name.n == name.n && cache->name.p && !memcmp(cache->copy, name.p, name.n))
+        return 0;
+    char *text = NULL;
+    if (strlen(CTR_BIAS_TABLE) == name.n && !memcmp(name.p, CTR_BIAS_TABLE, name.n))
+        cache->table = -1;
+    else {
+        if (!(text = strndup(name.p, name.n)))
+            return ctr_fail_nomem(err, name.n);
+        cache->table = strlen(text) == name.n ? ctr_strs_find(tables, text) : -1;
+        int rc = strlen(text) != name.n ? ctr_fail(err, CTR_EDATA, "a table name of the model holds a zero byte") : 0;
+        if (!rc && cache->table < 0) {
+            if (tables->n >= CTR_MAX_TABLES)
+                rc = ctr_fail(err, CTR_EDATA, "the model has more than %d tables", CTR_MAX_TABLES);
+            else
+                rc = ctr_strs_add(tables, text, name.n, err);
+            cache->table = tables->n - 1;
+        }
+        free(text);
+        if (rc)
+            return rc;
+    }
+    cache->name = (struct ctr_str){ NULL, 0 };
+    if (name.n <= sizeof cache->copy) {
+        memcpy(cache->copy, name.p, name.n);
+        cache->name = (struct ctr_str){ cache->copy, name.n };
+    }
+    return 0;
+}
+
+static const char *first_missing(const struct ctr_lr_columns *c, const struct ctr_learning *l, int from)
+{
+    for (int i = from; i < NUMBERS; i++)
+        if (has_number(l, i) && !c->number[i])
+            return number_names[i];
+    return NULL;
+}
+
+const char *ctr_lr_missing(const struct ctr_lr_columns *c, const struct ctr_learning *l)
+{
+    return first_missing(c, l, l->optimizer->dual ? Z : WEIGHT);
+}
+
+const char *ctr_lr_rate_missing(const struct ctr_lr_columns *c, const struct ctr_learning *l)
+{
+    return first_missing(c, l, N);
+}
+
+static uint64_t whole_at(const struct ctr_col *col, int64_t i)
+{
+    return col ? ((const uint64_t *)col->data)[i] : 0;
+}
+
+void ctr_lr_state(const struct ctr_lr_columns *c, const struct ctr_learning *l, int64_t i, struct ctr_state *s)
+{
+    const struct ctr_col *value = c->number[l->optimizer->dual ? Z : WEIGHT];
+    *s = (struct ctr_state){ value ? ctr_col_f64(value, i) : 0, c->number[N] ? ctr_col_f64(c->number[N], i) : 0,
+                             whole_at(c->number[NEGATIVES], i), whole_at(c->number[POSITIVES], i) };
+}
+
+/* Is it the state of such a learner? */
+static int check_frame(const struct lr *m, const struct ctr_schema *s, struct ctr_err *err)
+{
+    const char *text = ctr_meta_get(&s->meta, CTR_META_MODEL_OPTIONS);
+    struct ctr_params p;
+    int rc = ctr_params_parse(&p, text ? text : "", err);
+    if (rc)
+        return rc;
+    if (strcmp(p.optimizer, m->params.optimizer) || strcmp(p.learning_rate, m->params.learning_rate))
+        return ctr_fail(err, CTR_EUSAGE,
+                        "the model was learned with --optimizer %s --learning-rate %s, whose state is not that of "
+                        "--optimizer %s --learning-rate %s",
+                        p.optimizer, p.learning_rate, m->params.optimizer, m->params.learning_rate);
+    if (m->learning.step == CTR_STEP_FTRL_GLOBAL && (p.alpha != m->params.alpha || p.l1 != m->params.l1))
+        return ctr_fail(err, CTR_EUSAGE, "the model's z goes with its --alpha %g and --l1 %g: give the same", p.alpha,
+                        p.l1);
+    return 0;
+}
+
+/* The latest day is that of the last row learned. */
+static void load_day(struct lr *m, const struct ctr_lr_columns *c, int64_t i, uint8_t *row)
+{
+    int32_t day = c->day ? (int32_t)ctr_col_i64(c->day, i) : CTR_NO_DAY;
+    if (!m->expiry.days)
+        return;
+    if (row != m->bias)
+        ctr_expiry_stamp(&m->expiry, row, day);
+    m->expiry.today = CTR_MAX(m->expiry.today, day);
+}
+
+static int load_batch(struct lr *m, struct ctr_strs *tables, const struct ctr_batch *b, struct ctr_err *err)
+{
+    const struct ctr_learning *l = &m->learning;
+    struct ctr_lr_columns c;
+    struct ctr_lr_table cache = { .table = 0 };
+    int rc = ctr_lr_find_columns(b, &c, err);
+    const char *missing = rc ? NULL : ctr_lr_missing(&c, l);
+    if (missing)
+        rc = ctr_fail(err, CTR_EDATA, "the model has no column '%s': it can predict but not learn on", missing);
+    for (int64_t i = 0; i < b->rows && !rc; i++) {
+        struct ctr_state s;
+        uint64_t h = ctr_sparse_hash(((const uint64_t *)c.key->data)[i]);
+        ctr_lr_state(&c, l, i, &s);
+        if (!(fabs(s.value) < INFINITY && s.n >= (l->optimizer->holds ? -CTR_MAX_THRESHOLD : 0) && s.n < INFINITY))
+            return ctr_fail(err, CTR_EDATA, "row %lld of the model: %s or n is damaged",
+                            (long long)(b->first_row + i + 1), l->optimizer->dual ? "z" : "weight");
+        if ((rc = ctr_lr_find_table(&cache, ctr_col_str(c.table, i), tables, err)) ||
+            (rc = ctr_lr_bind(m, tables, err)))
+            return rc;
+        if (cache.table >= 0) {
+            uint8_t *row;
+            if ((rc = ctr_keys_get(&m->table[cache.table], &m->states, h, &row, err)))
+                return rc;
+            ctr_state_write(l, &m->more.event, &s, row);
+            load_day(m, &c, i, row);
+        } else if (!m->no_bias) {
+            ctr_state_write(l, &m->more.event, &s, m->bias);
+            load_day(m, &c, i, m->bias);
+        }
+    }
+    return rc;
+}
+
+int ctr_lr_resume(void *learner, struct ctr_strs *tables, struct ctr_reader *r, struct ctr_err *err)
+{
+    struct lr *m = learner;
+    const struct ctr_batch *b;
+    int rc = ctr_lr_start(&m->learning, &ctr_reader_schema(r)->meta, &m->more.event, err);
+    while (!rc && (rc = ctr_reader_next(r, &b, err)) > 0)
+        rc = load_batch(m, tables, b, err);
+    return rc;
+}
+
+int ctr_lr_load(void *learner, struct ctr_strs *tables, struct ctr_reader *r, struct ctr_err *err)
+{
+    int rc = check_frame(learner, ctr_reader_schema(r), err);
+    return rc ? rc : ctr_lr_resume(learner, tables, r, err);
+}

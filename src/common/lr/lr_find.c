@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * lr, the finder: the numbers of the keys of rows that come, ahead of the learner and on another thread where there is
+ * one. Rows with one key a table are looked up table by table, a block at a time, so that what is small stays in the
+ * first cache and what is large is on its way while another table is worked on. */
+#include <stdlib.h>
+
+#include "common/base/isa.h"
+#include "common/lr/inclusion.h"
+#include "common/lr/lr.h"
+
+enum {
+    BLOCK_ROWS = 256,     /* rows between two growths */
+    LIST_ROWS = 64,       /* the same where a table can have many keys a row: room is made for each */
+    BLOCK_ENTRIES = 8192, /* or so many entries of such, if there are more */
+    NEAR_BYTES = 16384,   /* indexes up to this size need no prefetch */
+    WORD = 64,            /* entries that a word has bits for */
+};
+
+void ctr_lr_finder_free(struct ctr_lr_finder *f)
+{
+    struct ctr_buf *bufs[] = { &f->hash[0], &f->hash[1], &f->home[0], &f->home[1], &f->ask, &f->own };
+    for (size_t i = 0; i < CTR_COUNT(bufs); i++)
+        ctr_buf_free(bufs[i]);
+}
+
+int64_t ctr_lr_block_end(const struct ctr_rows *r, int64_t from)
+{
+    if (r->one_a_table)
+        return CTR_MIN(from + BLOCK_ROWS, r->rows);
+    int64_t end = CTR_MIN(from + LIST_ROWS, r->rows);
+    while (end > from + 1 && r->start[end] - r->start[from] > BLOCK_ENTRIES)
+        end--;
+    return end;
+}
+
+/* ---- room ---- */
+
+static int check_memory(const struct lr *m, int64_t bound, struct ctr_err *err)
+{
+    uint64_t need = (uint64_t)ctr_inclusion_bytes(m->inclusion), keys = !m->no_bias;
+    for (int i = 0; i < m->tables; i++) {
+        need += m->extra[i] ? ctr_keys_bytes_after(&m->table[i], &m->states, m->extra[i])
+                            : ctr_keys_bytes(&m->table[i], &m->states);
+        keys += m->table[i].index.used;
+    }
+    if (need <= (uint64_t)bound)
+        return 0;
+    return ctr_fail(err, CTR_ENOMEM,
+                    "the table of %lld keys needs %s to go on, --memory allows %s: raise it, drop rare values "
+                    "(vocab with min=…) or use --precision f32",
+                    (long long)keys, ctr_size_text(need).s, ctr_size_text((uint64_t)bound).s);
+}
+
+/* The room that a block may need, by table. */
+static int measure_block(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end, int64_t bound,
+                         struct ctr_err *err)
+{
+    int64_t first = r->start[from], last = r->one_a_table ? r->start[from + 1] : r->start[end];
+    int64_t each = r->one_a_table ? end - from : 1;
+    memset(m->extra, 0, (size_t)m->tables * sizeof *m->extra);
+    for (int64_t e = first; e < last; e++)
+        m->extra[r->table[r->transposed ? e - first : e]] += (uint64_t)each;
+    return bound ? check_memory(m, bound, err) : 0;
+}
+
+static int reserve_block(struct lr *m, struct ctr_err *err)
+{
+    int rc = 0;
+    for (int i = 0; i < m->tables && !rc; i++)
+        if (m->extra[i])
+            rc = ctr_keys_reserve(&m->table[i], &m->states, m->extra[i], err);
+    return rc;
+}
+
+static int make_scratch(struct ctr_lr_finder *f, int64_t entries, struct ctr_err *err)
+{
+    struct ctr_buf *bufs[] = { &f->hash[0], &f->hash[1], &f->home[0], &f->home[1] };
+    int rc = 0;
+    for (size_t i = 0; i < CTR_COUNT(bufs) && !rc; i++) {
+        ctr_buf_clear(bufs[i]);
+        rc = ctr_buf_reserve(bufs[i], (size_t)entries * sizeof(uint64_t), err);
+    }
+    return rc;
+}
+
+static int make_asked(struct ctr_lr_finder *f, const struct ctr_rows *r, int64_t from, int64_t end, struct ctr_err *err)
+{
+    int64_t longest = 0;
+    for (int64_t i = from; i < end; i++)
+        longest = CTR_MAX(longest, r->start[i + 1] - r->start[i]);
+    f->words = (longest + WORD - 1) / WORD;
+    const size_t bytes = (size_t)((end - from) * f->words) * sizeof(uint64_t);
+    ctr_buf_clear(&f->ask);
+    int rc = ctr_buf_reserve(&f->ask, bytes, err);
+    if (!rc)
+        memset(f->ask.data, 0, bytes);
+    return rc;
+}
+
+/* ---- one key a table ---- */
+
+struct column { /* of a block */
+    int table;
+    int64_t n;
+    const uint64_t *hash;
+    uint8_t *const *home;
+};
+
+static void prefetch_all(uint8_t *const *home, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        __builtin_prefetch(home[i]);
+        __builtin_prefetch(home[i] + CTR_SPARSE_NUMBERED + 7);
+    }
+}
+
+/* The keys of rows [from, end) in the table at position k of a row: their hashes and homes, asked from memory. */
+static struct column begin_column(const struct lr *m, const struct ctr_lr_finder *f, const struct ctr_rows *r,
+                                  int64_t from, int64_t end, int64_t k)
+{
+    const int64_t n = end - from, width = r->start[from + 1] - r->start[from];
+    const int table = r->table[r->transposed ? k : r->start[from] + k];
+    const struct ctr_keys *t = &m->table[table];
+    uint64_t *hash = (uint64_t *)(void *)f->hash[k % 2].data;
+    uint8_t **home = (uint8_t **)(void *)f->home[k % 2].data;
+    const uint64_t *of = r->transposed ? r->hash + k * r->rows + from : r->hash + r->start[from] + k;
+    for (int64_t i = 0; i < n && !r->transposed; i++)
+        hash[i] = of[i * width];
+    const struct column c = { table, n, r->transposed ? of : hash, home };
+    m->kernel->homes(&t->index, c.hash, n, home);
+    if (ctr_sparse_bytes(&t->index) > NEAR_BYTES)
+        prefetch_all(home, n);
+    return c;
+}
+
+/* A bit for each entry of a row of the block: its key is new, and the inclusion filter is asked for it later. */
+static uint64_t *asked(const struct lr *m, int64_t row)
+{
+    return (uint64_t *)(void *)m->finder.ask.data + row * m->finder.words;
+}
+
+/* The number of a key that lies neither in its home nor behind it, entry k of row `row` of the block. */
+static uint32_t other_number(struct lr *m, int table, uint8_t *home, uint64_t hash, int64_t row, int64_t k)
+{
+    struct ctr_keys *t = &m->table[table];
+    if (!m->inclusion)
+        return ctr_keys_number(t, &m->states, ctr_sparse_get_from(&t->index, home, hash));
+    const uint8_t *slot = ctr_sparse_find_from(&t->index, home, hash);
+    if (slot)
+        return ctr_sparse_row_number(slot);
+    asked(m, row)[k / WORD] |= UINT64_C(1) << k % WORD;
+    ctr_inclusion_prefetch(m->inclusion, m->seed[table], hash);
+    return 0;
+}
+
+/* Its numbers. Nineteen of twenty keys lie in their home or behind it; of the others half are new. */
+static void end_column(struct lr *m, const struct column *c, int64_t k, int64_t width, uint32_t *restrict number)
+{
+    for (int64_t at = 0, n; at < c->n; at += WORD) {
+        uint32_t found[WORD];
+        n = CTR_MIN(c->n - at, WORD);
+        uint64_t others = m->kernel->find(c->hash + at, c->home + at, n, found);
+        for (; others; others &= others - 1) {
+            const int64_t i = __builtin_ctzll(others), row = at + i;
+            found[i] = other_number(m, c->table, c->home[row], c->hash[row], row, k);
+        }
+        for (int64_t i = 0; i < n; i++)
+            number[(at + i) * width + k] = found[i];
+    }
+}
+
+/* ---- any rows ---- */
+
+/* The filter sees rows one after another, and the new keys of a row in their order. 0: the key is refused. */
+static void ask_rows(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end, uint32_t *number)
+{
+    for (int64_t i = from; i < end; i++) {
+        const uint64_t *ask = asked(m, i - from);
+        ctr_inclusion_row(m->inclusion, r->first_row + i);
+        for (int64_t w = 0; w < m->finder.words; w++)
+            for (uint64_t rest = ask[w]; rest; rest &= rest - 1) {
+                const int64_t k = w * WORD + __builtin_ctzll(rest), e = r->start[i] + k;
+                const uint16_t table = r->table[r->transposed ? k : e];
+                struct ctr_keys *t = &m->table[table];
+                const uint64_t hash = r->hash[r->transposed ? k * r->rows + i : e];
+                uint8_t *slot =
+                    ctr_inclusion_slot(m->inclusion, &t->index, m->seed[table], ctr_sparse_home(&t->index, hash), hash);
+                if (!ctr_inclusion_is_nothing(m->inclusion, slot))
+                    number[e] = ctr_keys_number(t, &m->states, slot);
+            }
+    }
+}
+
+static void find_columns(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end, uint32_t *number)
+{
+    const int64_t width = r->start[from + 1] - r->start[from];
+    struct column next = { .n = 0 };
+    if (width)
+        next = begin_column(m, &m->finder, r, from, end, 0);
+    for (int64_t k = 0; k < width; k++) {
+        const struct column c = next;
+        if (k + 1 < width)
+            next = begin_column(m, &m->finder, r, from, end, k + 1);
+        end_column(m, &c, k, width, number + r->start[from]);
+    }
+}
+
+/* Entry by entry: a table may come more than once in a row. */
+static void find_entries(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end, uint32_t *number)
+{
+    uint8_t **home = (uint8_t **)(void *)m->finder.home[0].data;
+    for (int64_t e = r->start[from], i = 0; e < r->start[end]; e++, i++) {
+        home[i] = ctr_sparse_home(&m->table[r->table[e]].index, r->hash[e]);
+        __builtin_prefetch(home[i]);
+    }
+    for (int64_t row = from; row < end; row++)
+        for (int64_t e = r->start[row]; e < r->start[row + 1]; e++)
+            number[e] = other_number(m, r->table[e], *home++, r->hash[e], row - from, e - r->start[row]);
+}
+
+int ctr_lr_find_block(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end, int64_t bound,
+                      uint32_t *number, struct ctr_err *err)
+{
+    const int64_t first = r->start[from], last = r->start[end];
+    int rc = measure_block(m, r, from, end, bound, err);
+    if (!rc)
+        rc = reserve_block(m, err);
+    if (!rc)
+        rc = make_scratch(&m->finder, r->one_a_table ? end - from : last - first, err);
+    if (!rc && m->inclusion)
+        rc = make_asked(&m->finder, r, from, end, err);
+    if (rc)
+        return rc;
+    if (r->one_a_table)
+        find_columns(m, r, from, end, number);
+    else
+        find_entries(m, r, from, end, number);
+    if (m->inclusion)
+        ask_rows(m, r, from, end, number);
+    return 0;
+}
+
+int ctr_lr_find_start(struct lr *m, const struct ctr_rows *r, int64_t bound, struct ctr_err *err)
+{
+    int rc = measure_block(m, r, 0, r->rows, bound, err);
+    if (!rc)
+        rc = reserve_block(m, err);
+    return rc ? rc : ctr_states_make_ahead(&m->states, m->tables, (uint64_t)r->start[r->rows], err);
+}
+
+int ctr_lr_finder_reserve(struct ctr_lr_finder *f, int64_t rows, struct ctr_err *err)
+{
+    return make_scratch(f, rows, err);
+}
+
+void ctr_lr_find_column(struct lr *m, const struct ctr_lr_finder *f, const struct ctr_rows *r, int64_t k,
+                        uint32_t *number)
+{
+    const struct column c = begin_column(m, f, r, 0, r->rows, k);
+    end_column(m, &c, 0, 1, number);
+    ctr_keys_meet_all(&m->table[c.table]);
+}
+
+int ctr_lr_find(void *learner, struct ctr_rows *r, struct ctr_buf *number, int64_t bound, struct ctr_err *err)
+{
+    struct lr *m = learner;
+    ctr_buf_clear(number);
+    int rc = ctr_buf_reserve(number, (size_t)r->start[r->rows] * sizeof(uint32_t), err);
+    pthread_mutex_lock(&m->finding);
+    for (int64_t from = 0, end; from < r->rows && !rc; from = end) {
+        end = ctr_lr_block_end(r, from);
+        rc = ctr_lr_find_block(m, r, from, end, bound, (uint32_t *)(void *)number->data, err);
+    }
+    pthread_mutex_unlock(&m->finding);
+    r->number = (const uint32_t *)(void *)number->data;
+    return rc;
+}
+
+/* ---- loops for the learner ---- */
+
+#define BODY static inline __attribute__((always_inline))
+
+BODY void rows_body(uint8_t *base, uint64_t bytes, const uint32_t *restrict number, int64_t k, uint8_t **restrict row)
+{
+    for (int64_t i = 0; i < k; i++)
+        row[i] = base + number[i] * bytes;
+}
+
+BODY void meet_body(const uint32_t *restrict number, int64_t rows, int64_t k, const struct ctr_lr_met *met)
+{
+    uint32_t *restrict known = met->known, *restrict learned = met->learned;
+    for (int64_t i = 0; i < rows; i++, number += k)
+        for (int64_t j = 0; j < k; j++) {
+            learned[j] += number[j] > known[j];
+            known[j] = CTR_MAX(known[j], number[j]);
+        }
+}
+
+#define DEFINE_LOOPS(isa, attributes)                                                                                  \
+    attributes static void rows_##isa(uint8_t *base, uint64_t bytes, const uint32_t *restrict number, int64_t k,       \
+                                      uint8_t **restrict row)                                                          \
+    {                                                                                                                  \
+        rows_body(base, bytes, number, k, row);                                                                        \
+    }                                                                                                                  \
+    attributes static void meet_##isa(const uint32_t *restrict number, int64_t rows, int64_t k,                        \
+                                      const struct ctr_lr_met *met)                                                    \
+    {                                                                                                                  \
+        meet_body(number, rows, k, met);                                                                               \
+    }
+
+CTR_EACH_ISA(DEFINE_LOOPS)
+
+#define LOOPS_ROW(isa)                                                                                                 \
+    {                                                                                                                  \
+        rows_##isa, meet_##isa                                                                                         \
+    }
+static const struct ctr_lr_loops loops[] = CTR_ISA_TABLE(LOOPS_ROW);
+
+const struct ctr_lr_loops *ctr_lr_loops_best(void)
+{
+    return &loops[ctr_cpu_best()];
+}

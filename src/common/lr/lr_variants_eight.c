@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Variants of lr in eights: those by the default optimizer lie side by side in a row of states, so that the vectors of
+ * ftrl_eight.h hold one coordinate of all of them. Which bits a variant gets does not depend on who goes with it. See
+ * lr_variants.c. */
+#include <stdlib.h>
+
+#include "common/lr/lr_variants.h"
+
+enum {
+    PREFIX = 64, /* bytes before the states of a bias: kernels of one variant name its hash, which is not there */
+    FULL = 6,    /* of eight lanes: fewer are not worth the memory */
+};
+
+/* ---- who goes with whom ---- */
+
+static bool fits(const struct many *q, int v)
+{
+    return !q->v[v].one->learning.events;
+}
+
+/* Variants of one precision follow each other, and of these, those that take the same tables. */
+static int compare(const struct many *q, const bool *has, int a, int b)
+{
+    const size_t tables = (size_t)q->tables;
+    const int by_precision = (int)q->v[a].one->learning.precision - (int)q->v[b].one->learning.precision;
+    const int by_tables = memcmp(has + (size_t)b * tables, has + (size_t)a * tables, tables * sizeof *has);
+    return by_precision ? by_precision : by_tables ? by_tables : a - b;
+}
+
+static void sort(const struct many *q, const bool *has, int *v, int n)
+{
+    for (int i = 1; i < n; i++) {
+        const int own = v[i];
+        int to = i;
+        for (; to > 0 && compare(q, has, v[to - 1], own) > 0; to--)
+            v[to] = v[to - 1];
+        v[to] = own;
+    }
+}
+
+/* Would the rows of states of so many variants be full enough? */
+static bool full(const struct many *q, const bool *has, const int *v, int n)
+{
+    int64_t lanes = 0, eights = 0;
+    for (int t = 0; t < q->tables; t++) {
+        int takes = 0;
+        for (int i = 0; i < n; i++)
+            takes += has[(size_t)v[i] * (size_t)q->tables + (size_t)t];
+        lanes += takes;
+        eights += takes > 0;
+    }
+    return lanes >= FULL * eights;
+}
+
+static void set_lane(struct eight *e, int lane, int v, const struct lr *one)
+{
+    const struct ctr_learning *l = &one->learning;
+    e->variant[lane] = v;
+    e->params.inv_alpha[lane] = l->inv_alpha;
+    e->params.beta[lane] = l->beta;
+    e->params.l1[lane] = l->l1;
+    e->params.l2[lane] = l->l2;
+    e->bias_mask[lane] = one->no_bias ? 0 : UINT64_MAX;
+}
+
+static int make_eight(struct many *q, const bool *has, const int *v, int n, struct ctr_err *err)
+{
+    static const uint32_t number_bytes[] = { sizeof(double), sizeof(float) };
+    struct eight *e = &q->eight[q->eights++];
+    const size_t tables = (size_t)q->tables;
+    *e = (struct eight){
+        .n = n, .precision = q->v[v[0]].one->learning.precision, .aligned = true, .masked = n < CTR_EIGHT
+    };
+    const uint32_t bytes = number_bytes[e->precision];
+    e->bytes = 2 * CTR_EIGHT * bytes;
+    if (!(e->bias = calloc(1, PREFIX + e->bytes)))
+        return ctr_fail_nomem(err, PREFIX + e->bytes);
+    for (int i = 0; i < CTR_EIGHT; i++) {
+        e->variant[i] = -1;
+        e->params.inv_alpha[i] = e->params.beta[i] = 1;
+    }
+    for (int i = 0; i < n; i++) {
+        struct variant *m = &q->v[v[i]];
+        struct ctr_layout *at = &m->one->learning.layout;
+        set_lane(e, i, v[i], m->one);
+        e->masked |= m->one->no_bias;
+        e->aligned &= !memcmp(has + (size_t)v[i] * tables, has + (size_t)v[0] * tables, tables * sizeof *has);
+        at->n = at->value + CTR_EIGHT * bytes;
+        m->bias = e->bias + PREFIX + (uint32_t)i * bytes - at->value;
+        m->eight = q->eights;
+    }
+    e->masked |= !e->aligned;
+    return 0;
+}
+
+int ctr_lr_eights_make(struct many *q, const bool *has, struct ctr_err *err)
+{
+    const size_t n = (size_t)q->n;
+    int *v = calloc(n, sizeof *v), fit = 0, rc = 0;
+    q->single = calloc(n, sizeof *q->single);
+    q->eight = aligned_alloc(_Alignof(struct eight), n * sizeof *q->eight);
+    if (!v || !q->single || !q->eight)
+        rc = ctr_fail_nomem(err, n * sizeof *q->eight);
+    for (int i = 0; i < q->n && !rc; i++)
+        if (fits(q, i))
+            v[fit++] = i;
+    if (!rc)
+        sort(q, has, v, fit);
+    for (int i = 0, next; i < fit && !rc; i = next) {
+        for (next = i + 1; next < fit && next < i + CTR_EIGHT &&
+                           q->v[v[next]].one->learning.precision == q->v[v[i]].one->learning.precision;)
+            next++;
+        if (full(q, has, v + i, next - i))
+            rc = make_eight(q, has, v + i, next - i, err);
+    }
+    for (int i = 0; i < q->n && !rc; i++)
+        if (!q->v[i].eight)
+            q->single[q->singles++] = i;
+    free(v);
+    return rc;
+}
+
+void ctr_lr_eights_free(struct many *q)
+{
+    for (int e = 0; e < q->eights; e++)
+        free(q->eight[e].bias);
+    free(q->eight);
+    free(q->single);
+}
+
+/* ---- where they lie ---- */
+
+uint32_t ctr_lr_eights_lay_out(struct many *q, struct shared *t, uint32_t bytes)
+{
+    for (int e = 0; e < q->eights; e++) {
+        const struct eight *own = &q->eight[e];
+        bool any = false;
+        for (int i = 0; i < own->n; i++) {
+            const int v = own->variant[i];
+            if (t->at[v] == CTR_LR_NONE)
+                continue;
+            any = true;
+            t->at[v] = (int32_t)(bytes + (uint32_t)i * own->bytes / CTR_EIGHT / 2) - 8; /* where the hash would stand */
+        }
+        t->eight_at[e] = (int32_t)bytes;
+        bytes += any ? own->bytes : 0;
+    }
+    return bytes;
+}
+
+void ctr_lr_eights_bind(const struct many *q, struct shared *t)
+{
+    for (int e = 0; e < q->eights; e++) {
+        uint64_t *mask = t->eight_mask + e * CTR_EIGHT, any = 0;
+        for (int i = 0; i < q->eight[e].n; i++)
+            any |= mask[i] = t->takes[q->eight[e].variant[i]] ? UINT64_MAX : 0;
+        t->eight_rests[e] = !any;
+    }
+}
+
+/* ---- a row ---- */
+
+static void *part(uint8_t **room, size_t bytes)
+{
+    void *p = *room;
+    *room += bytes;
+    return p;
+}
+
+int ctr_lr_eights_scratch(struct group *w, int64_t longest, struct ctr_err *err)
+{
+    const size_t rows = (size_t)(w->eight_end - w->eight_from) * 2, n = (size_t)longest + 1;
+    const size_t numbers = n * CTR_EIGHT * sizeof(double);
+    struct ctr_lr_eight_row *r;
+    w->eight_rows.len = w->eight_room.len = 0;
+    int rc = ctr_buf_reserve(&w->eight_rows, rows * sizeof *r, err);
+    if (!rc)
+        rc = ctr_buf_reserve(&w->eight_room, 2 * numbers + rows * n * 3 * sizeof(double) + n * sizeof *w->lane_at, err);
+    if (rc)
+        return rc;
+    uint8_t *room = w->eight_room.data;
+    w->eight_w = part(&room, numbers);
+    w->eight_root = part(&room, numbers);
+    r = (struct ctr_lr_eight_row *)(void *)w->eight_rows.data;
+    for (size_t i = 0; i < rows; i++) {
+        r[i].x = part(&room, n * sizeof *r->x);
+        r[i].state = part(&room, n * sizeof *r->state);
+        r[i].mask = part(&room, n * sizeof *r->mask);
+        r[i].ones = 0;
+    }
+    w->lane_at = part(&room, n * sizeof *w->lane_at);
+    return 0;
+}
+
+/* Where the group has a row of its i-th eight. */
+static struct ctr_lr_eight_row *place_of(const struct group *w, int number, int64_t row)
+{
+    return (struct ctr_lr_eight_row *)(void *)w->eight_rows.data + 2 * (number - w->eight_from) + (row & 1);
+}
+
+/* x of k coordinates and the bias; where all are 1, only those that were not so before. */
+static void gather_x(const struct ctr_rows *r, struct ctr_lr_eight_row *to, int64_t from, int64_t k)
+{
+    if (r->x)
+        memcpy(to->x, r->x + from, (size_t)k * sizeof *to->x);
+    for (int64_t i = r->x ? k : to->ones; i <= k; i++)
+        to->x[i] = 1;
+    to->ones = r->x ? 0 : CTR_MAX(to->ones, k + 1);
+}
+
+static void gather_some(const struct many *q, int number, struct ctr_lr_eight_row *to, int64_t row)
+{
+    const struct ctr_rows *r = q->r;
+    uint8_t *const *state = (uint8_t *const *)(void *)q->state.data - r->start[q->from];
+    int64_t k = 0;
+    for (int64_t i = r->start[row]; i < r->start[row + 1]; i++) {
+        const struct shared *t = &q->table[r->table[i]];
+        if (t->eight_rests[number])
+            continue;
+        to->state[k] = state[i] + t->eight_at[number];
+        to->mask[k] = t->eight_mask + number * CTR_EIGHT;
+        to->x[k++] = r->x ? r->x[i] : 1;
+    }
+    to->x[k] = 1;
+    to->k = k + 1;
+    to->ones = 0;
+}
+
+static void gather(const struct many *q, const struct group *w, int number, int64_t row)
+{
+    const struct ctr_rows *r = q->r;
+    const struct eight *e = &q->eight[number];
+    struct ctr_lr_eight_row *to = place_of(w, number, row);
+    if (e->everywhere && !e->masked) {
+        const int64_t from = r->start[row], k = r->start[row + 1] - from;
+        uint8_t *const *restrict state = (uint8_t *const *)(void *)q->state.data + (from - r->start[q->from]);
+        uint8_t **restrict own = to->state;
+        const int32_t at = q->tables ? q->table[0].eight_at[number] : 0;
+        for (int64_t i = 0; i < k; i++)
+            own[i] = state[i] + at;
+        gather_x(r, to, from, k);
+        to->k = k + 1;
+    } else {
+        gather_some(q, number, to, row);
+    }
+    to->state[to->k - 1] = e->bias + PREFIX;
+    to->mask[to->k - 1] = e->bias_mask;
+}
+
+/* The dot products of lanes whose coordinates have other numbers than those of the row. */
+static void dot_each(const struct eight *e, const struct ctr_eight_row *r, const uint64_t *const *mask, int32_t *at,
+                     double *dot)
+{
+    for (int lane = 0; lane < e->n; lane++) {
+        int64_t n = 0;
+        for (int64_t i = 0; i < r->k; i++) {
+            at[n] = (int32_t)i;
+            n += mask[i][lane] != 0;
+        }
+        dot[lane] = ctr_eight_dot(e->precision, r, lane, at, n);
+    }
+}
+
+static int learn(struct many *q, struct group *w, int number, int64_t row)
+{
+    const struct eight *e = &q->eight[number];
+    const struct ctr_lr_eight_row *own = place_of(w, number, row), *next = place_of(w, number, row + 1);
+    const double label = q->r->label[row], weight = q->r->weight ? q->r->weight[row] : 1;
+    _Alignas(64) double dot[CTR_EIGHT] = { 0 }, p[CTR_EIGHT];
+    if (row == q->from)
+        gather(q, w, number, row);
+    if (row + 1 < q->end)
+        gather(q, w, number, row + 1);
+    const struct ctr_eight_row r = {
+        .state = own->state,
+        .x = own->x,
+        .mask = e->masked ? own->mask : NULL,
+        .k = own->k,
+        .w = w->eight_w,
+        .root = w->eight_root,
+        .next = next->state,
+        .nexts = row + 1 < q->end ? next->k : 0,
+    };
+    q->eight_kernel->forward[e->precision](&e->params, &r, dot);
+    if (!e->aligned)
+        dot_each(e, &r, own->mask, w->lane_at, dot);
+    q->sigmoids(dot, p, CTR_EIGHT);
+    for (int i = 0; i < e->n; i++) {
+        if (!(p[i] >= 0)) {
+            w->failed_row = row;
+            return ctr_lr_diverged(q->r->first_row + row + 1, &w->err);
+        }
+        q->score[row * q->n + e->variant[i]] = p[i];
+    }
+    for (int i = 0; i < CTR_EIGHT; i++)
+        dot[i] = weight * (p[i] - label);
+    q->eight_kernel->update[e->precision](&e->params, &r, dot);
+    return 0;
+}
+
+int ctr_lr_eights_learn(struct many *q, struct group *w, int64_t row)
+{
+    int rc = 0;
+    for (int e = w->eight_from; e < w->eight_end && !rc; e++)
+        rc = learn(q, w, e, row);
+    return rc;
+}
+
+/* ---- digests ---- */
+
+enum { TILE = 128, AHEAD = 16 };
+
+/* Adds the digests of a tile of keys. */
+static void digest_tile(const struct many *q, int number, const struct shared *t,
+                        const struct ctr_sparse_numbered *place, int64_t n, uint64_t *sum, double *wrong)
+{
+    const struct eight *e = &q->eight[number];
+    const struct ctr_eight_kernel *kernel = q->eight_kernel;
+    const size_t half = e->bytes / 2;
+    _Alignas(64) uint8_t z[TILE * CTR_EIGHT * sizeof(double)], squares[sizeof z], w[sizeof z];
+    uint64_t mixed[TILE];
+    for (int64_t i = 0; i < n; i++) {
+        const uint8_t *base = t->states.base + t->eight_at[number], *state = base + place[i].number * t->bytes;
+        const uint8_t *ahead = base + place[i + AHEAD < n ? i + AHEAD : i].number * t->bytes;
+        __builtin_prefetch(ahead);
+        __builtin_prefetch(ahead + half);
+        memcpy(z + (size_t)i * half, state, half);
+        memcpy(squares + (size_t)i * half, state + half, half);
+        mixed[i] = ctr_mix64(place[i].key);
+    }
+    kernel->weights[e->precision](&e->params, z, squares, w, n);
+    kernel->digest[e->precision](mixed, z, squares, w, n, sum, wrong);
+}
+
+void ctr_lr_eight_digest(struct many *q, int number)
+{
+    struct eight *e = &q->eight[number];
+    if (e->digested)
+        return;
+    for (int i = 0; i < CTR_EIGHT; i++)
+        e->digest[i] = (struct ctr_lr_digested){ .finite = true };
+    for (int k = 0; k < q->tables; k++) {
+        const struct shared *t = &q->table[k];
+        const struct ctr_sparse_numbered *place = (const struct ctr_sparse_numbered *)(const void *)t->order.data;
+        const int64_t n = (int64_t)(t->order.len / sizeof *place);
+        uint64_t sum[CTR_EIGHT] = { 0 };
+        double wrong[CTR_EIGHT] = { 0 };
+        bool any = false;
+        for (int i = 0; i < e->n; i++)
+            any |= t->at[e->variant[i]] != CTR_LR_NONE;
+        for (int64_t from = 0; any && from < n; from += TILE)
+            digest_tile(q, number, t, place + from, CTR_MIN(n - from, TILE), sum, wrong);
+        for (int i = 0; i < e->n; i++)
+            if (t->at[e->variant[i]] != CTR_LR_NONE) {
+                e->digest[i].digest += sum[i];
+                e->digest[i].finite &= wrong[i] == 0;
+            }
+    }
+    e->digested = true;
+}

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Variants of lr as files: each model as if it had learned alone, and checkpoints, which hold a section of lr for each
+ * variant. See lr_variants.c. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "common/lr/lr_variants.h"
+
+/* The order of keys that files were written in is good until more come, and costs memory. */
+void ctr_lr_variants_forget_order(struct many *q)
+{
+    for (int t = 0; t < q->tables; t++)
+        ctr_buf_free(&q->table[t].order);
+    for (int e = 0; e < q->eights; e++)
+        q->eight[e].digested = false;
+}
+
+/* ---- each model alone: for files ---- */
+
+static int add_place(void *ctx, uint64_t key, const uint8_t *slot, struct ctr_err *err)
+{
+    struct ctr_sparse_numbered place = { .key = key };
+    memcpy(&place.number, slot + 8, sizeof place.number);
+    place.number--;
+    return ctr_buf_append(ctx, &place, sizeof place, err);
+}
+
+/* The keys of a table are sorted once for the files of all variants; see forget_order. */
+static int sort_table(struct shared *t, struct ctr_err *err)
+{
+    const size_t bytes = t->keys.used * sizeof(struct ctr_sparse_numbered);
+    if (t->order.len == bytes)
+        return 0;
+    ctr_buf_clear(&t->order);
+    int rc = ctr_buf_reserve(&t->order, bytes, err);
+    return rc ? rc : ctr_sparse_sorted(&t->keys, add_place, &t->order, err);
+}
+
+/* The digest of variant i, where that is made for eight at once. */
+static int digest(struct many *q, int i, const struct ctr_lr_digested **of, struct ctr_err *err)
+{
+    const int e = q->v[i].eight - 1;
+    int rc = 0;
+    *of = NULL;
+    if (e < 0)
+        return 0;
+    for (int k = 0; k < q->tables && !rc; k++)
+        rc = q->table[k].keys.used ? sort_table(&q->table[k], err) : 0;
+    if (!rc)
+        ctr_lr_eight_digest(q, e);
+    for (int lane = 0; lane < q->eight[e].n; lane++)
+        if (q->eight[e].variant[lane] == i)
+            *of = &q->eight[e].digest[lane];
+    return rc;
+}
+
+/* What is made for all, orders and digests, is kept in the learner until it learns again. */
+static int many_alone(const void *learner, int i, const struct ctr_strs *names, void **out, struct ctr_err *err)
+{
+    struct many *q = (struct many *)(uintptr_t)learner;
+    const struct variant *v = &q->v[i];
+    struct ctr_lr_piece piece[3];
+    struct lr *m;
+    int rc = ctr_lr_variant_new(q, i, &m, err);
+    if (rc)
+        return rc;
+    rc = ctr_lr_bind(m, names, err);
+    const size_t tables = (size_t)CTR_MAX(q->tables, m->tables) + 1;
+    if (!rc && !(m->sorted = calloc(tables, sizeof *m->sorted)))
+        rc = ctr_fail_nomem(err, tables * sizeof *m->sorted);
+    m->sorted_as = &v->one->learning;
+    for (int k = 0; k < q->tables && !rc; k++) {
+        struct shared *t = &q->table[k];
+        if (!t->at || t->at[i] == CTR_LR_NONE || !t->keys.used)
+            continue;
+        rc = sort_table(t, err);
+        m->sorted[k] = (struct ctr_lr_sorted){ (const struct ctr_sparse_numbered *)(const void *)t->order.data,
+                                               t->keys.used, t->states.base + t->at[i], t->bytes };
+    }
+    if (!rc)
+        rc = digest(q, i, &m->digested, err);
+    ctr_lr_move_state(piece, ctr_lr_pieces(&v->one->learning, &m->learning, piece), v->bias, m->bias);
+    m->more.event = v->one->more.event;
+    if (rc)
+        ctr_lr_free(m);
+    *out = m;
+    return rc;
+}
+
+static int many_count(const void *learner)
+{
+    return ((const struct many *)learner)->vs->n;
+}
+
+static const char *many_name(const void *learner, int i)
+{
+    return ((const struct many *)learner)->vs->v[i].name;
+}
+
+static const struct ctr_params *many_params(const void *learner, int i)
+{
+    return &((const struct many *)learner)->vs->v[i].params;
+}
+
+/* ---- checkpoints: a section of lr for each variant, the first one first ---- */
+
+int ctr_lr_variants_save_schema(const void *learner, struct ctr_schema *s, struct ctr_err *err)
+{
+    const struct many *q = learner;
+    void *alone = NULL;
+    int rc = many_alone(q, 0, q->names, &alone, err);
+    if (rc)
+        return rc;
+    rc = ctr_lr_save_schema(alone, s, err);
+    ctr_lr_free(alone);
+    return rc ? rc : ctr_meta_set(&s->meta, CTR_META_VARIANTS, (const char *)q->vs->text.data, err);
+}
+
+int ctr_lr_variants_save(void *learner, const struct ctr_strs *tables, struct ctr_writer *w, struct ctr_err *err)
+{
+    void *alone = NULL;
+    int rc = many_alone(learner, 0, tables, &alone, err);
+    if (rc)
+        return rc;
+    rc = ctr_lr_save(alone, tables, w, err);
+    ctr_lr_free(alone);
+    return rc;
+}
+
+int ctr_lr_variants_section_names(const void *learner, const struct ctr_strs *tables, struct ctr_buf *names,
+                                  struct ctr_err *err)
+{
+    const struct many *q = learner;
+    int rc = 0;
+    (void)tables;
+    for (int i = 1; i < q->n && !rc; i++)
+        rc = ctr_buf_printf(names, err, ",lr.%s", q->vs->v[i].name);
+    return rc;
+}
+
+static int save_section(const struct many *q, int i, const struct ctr_strs *tables, struct ctr_out *out,
+                        struct ctr_err *err)
+{
+    void *alone = NULL;
+    struct ctr_schema schema = { 0 };
+    struct ctr_writer *w = NULL;
+    char name[CTR_MAX_VARIANT_NAME + 8];
+    snprintf(name, sizeof name, "lr.%s", q->vs->v[i].name);
+    int rc = many_alone(q, i, tables, &alone, err);
+    if (!rc)
+        rc = ctr_lr_save_schema(alone, &schema, err);
+    if (!rc)
+        rc = ctr_meta_set(&schema.meta, CTR_META_SECTION, name, err);
+    if (!rc)
+        rc = ctr_writer_open(&w, out, &schema, NULL, err);
+    if (!rc)
+        rc = ctr_lr_save(alone, tables, w, err);
+    if (!rc)
+        rc = ctr_writer_finish(w, err);
+    ctr_writer_free(w);
+    ctr_lr_free(alone);
+    ctr_schema_free(&schema);
+    return rc;
+}
+
+int ctr_lr_variants_save_sections(void *learner, const struct ctr_strs *tables, struct ctr_out *out,
+                                  struct ctr_err *err)
+{
+    struct many *q = learner;
+    int rc = 0;
+    for (int i = 1; i < q->n && !rc; i++)
+        rc = save_section(q, i, tables, out, err);
+    return rc;
+}
+
+/* --init: a whole model for variant i. */
+static int load_one(void *learner, int i, struct ctr_strs *tables, struct ctr_reader *r, struct ctr_err *err)
+{
+    struct many *q = learner;
+    int rc = ctr_lr_variant_new(q, i, &q->v[i].loaded, err);
+    return rc ? rc : ctr_lr_load(q->v[i].loaded, tables, r, err);
+}
+
+/* A checkpoint of the same variants: checkpoint.c compared them. */
+int ctr_lr_variants_load(void *learner, struct ctr_strs *tables, struct ctr_reader *r, struct ctr_err *err)
+{
+    struct many *q = learner;
+    int rc = 0;
+    for (int i = 0; i < q->n && !rc; i++) {
+        rc = i ? ctr_reader_section(r, err) : 1;
+        if (!rc)
+            rc = ctr_fail(err, CTR_EDATA, "the checkpoint lacks the section of variant '%s'", q->vs->v[i].name);
+        if (rc > 0)
+            rc = ctr_lr_variant_new(q, i, &q->v[i].loaded, err);
+        if (!rc)
+            rc = ctr_lr_resume(q->v[i].loaded, tables, r, err);
+    }
+    return rc;
+}
+
+/* ---- what was saved ---- */
+
+int ctr_lr_variants_words(const void *learner, struct ctr_buf *text, struct ctr_err *err)
+{
+    const struct many *q = learner;
+    const int64_t keys = ctr_lr_variants_keys(q);
+    const double bytes =
+        keys ? (double)(ctr_lr_variants_memory(q) - ctr_inclusion_bytes(q->inclusion)) / (double)keys : 0;
+    int rc = ctr_buf_printf(text, err, "bytes a key          %.1f, %.1f for each of %d variants\n", bytes, bytes / q->n,
+                            q->n);
+    return rc || !q->inclusion ? rc : ctr_inclusion_words(q->inclusion, keys, text, err);
+}
+
+int ctr_lr_variants_state(const void *learner, struct ctr_buf *words, struct ctr_err *err)
+{
+    const struct many *q = learner;
+    return q->inclusion ? ctr_inclusion_save(q->inclusion, words, err) : 0;
+}
+
+int ctr_lr_variants_restore(void *learner, const uint64_t *word, size_t words, struct ctr_err *err)
+{
+    struct many *q = learner;
+    if (q->inclusion)
+        return ctr_inclusion_load(q->inclusion, word, words, err);
+    return words ? ctr_fail(err, CTR_EDATA, "the checkpoint has a state that its options do not need") : 0;
+}
+
+const struct ctr_many ctr_lr_many = {
+    .count = many_count,
+    .name = many_name,
+    .params = many_params,
+    .load = load_one,
+    .alone = many_alone,
+    .model = &ctr_model_lr,
+};

@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The table of optimizers, and the learner that a choice of optimizer, rate and precision makes: its layout, and the
+ * phases of a row (load, root, weights; advance, step, store), each a loop of optimizer_kernel.c. The default choice
+ * does all in one, in ftrl.c. */
+#include "common/lr/optimizer.h"
+
+#include <math.h>
+
+#include "common/feature/op.h"
+#include "common/lr/ftrl.h"
+#include "common/model/model.h"
+
+const char *const ctr_precision_names[CTR_PRECISIONS + 1] = { "f64", "f32", "q2.13", NULL };
+const char *const ctr_rate_names[CTR_RATES + 1] = { "per-coordinate", "counts", "global", NULL };
+
+/* name, summary, dual, holds, step, step with one rate for all */
+#define OPTIMIZERS(ROW)                                                                                                \
+    ROW("ftrl", "FTRL-Proximal", true, false, CTR_STEP_FTRL, CTR_STEP_FTRL_GLOBAL)                                     \
+    ROW("ogd", "online gradient descent", false, false, CTR_STEP_OGD, CTR_STEP_OGD)                                    \
+    ROW("rda", "regularised dual averaging", true, false, CTR_STEP_RDA, CTR_STEP_RDA)                                  \
+    ROW("fobos", "forward-backward splitting", false, false, CTR_STEP_FOBOS, CTR_STEP_FOBOS)                           \
+    ROW("ogd-count", "ogd of keys that came often enough", false, true, CTR_STEP_OGD, CTR_STEP_OGD)
+#define ROW_OF(...)        { __VA_ARGS__ },
+#define NAME_OF(name, ...) name,
+static const struct ctr_optimizer optimizers[] = { OPTIMIZERS(ROW_OF) };
+const char *const ctr_optimizer_names[] = { OPTIMIZERS(NAME_OF) NULL };
+
+const struct ctr_optimizer *ctr_optimizer_at(int i)
+{
+    return i >= 0 && i < (int)CTR_COUNT(optimizers) ? &optimizers[i] : NULL;
+}
+
+const struct ctr_optimizer *ctr_optimizer_find(const char *name)
+{
+    for (size_t i = 0; i < CTR_COUNT(optimizers); i++)
+        if (!strcmp(optimizers[i].name, name))
+            return &optimizers[i];
+    return NULL;
+}
+
+/* ---- scratch ---- */
+
+int ctr_more_reserve(struct ctr_more *m, int64_t n, struct ctr_err *err)
+{
+    int rc = 0;
+    for (size_t i = 0; i < CTR_COUNT(m->bufs) && !rc; i++) {
+        m->bufs[i].len = 0;
+        rc = ctr_buf_reserve(&m->bufs[i], (size_t)n * sizeof(uint64_t), err);
+    }
+    m->next = m->bufs[0].data;
+    m->count = (uint32_t *)(void *)m->bufs[1].data;
+    m->low = (uint32_t *)(void *)m->bufs[2].data;
+    m->high = (uint32_t *)(void *)m->bufs[3].data;
+    m->q = (int32_t *)(void *)m->bufs[4].data;
+    return rc;
+}
+
+void ctr_more_free(struct ctr_more *m)
+{
+    for (size_t i = 0; i < CTR_COUNT(m->bufs); i++)
+        ctr_buf_free(&m->bufs[i]);
+}
+
+/* ---- between table and scratch ---- */
+
+#define PART static inline __attribute__((always_inline))
+
+/* Pointers are read once: what is written through them might be themselves, for all that the compiler knows. */
+PART void load_any(const struct ctr_learning *p, const struct ctr_coords *s, uint8_t *const *row, int64_t room,
+                   const enum ctr_precision precision, const bool counts, const bool n)
+{
+    const uint32_t at_value = p->layout.value, at_n = p->layout.n, at_counts = p->layout.counts;
+    const size_t bytes = precision == CTR_F64_STATE ? sizeof(double) : sizeof(float);
+    uint8_t *to_value = s->z, *to_n = s->n;
+    uint32_t *count = s->more->count;
+    for (int64_t i = 0; i < room; i++) {
+        const uint8_t *r = row[i];
+        if (precision == CTR_Q13_STATE) {
+            int16_t q;
+            memcpy(&q, r + at_value, sizeof q);
+            ((float *)(void *)to_value)[i] = (float)q * 0x1p-13f;
+        } else {
+            memcpy(to_value + (size_t)i * bytes, r + at_value, bytes);
+        }
+        if (n)
+            memcpy(to_n + (size_t)i * bytes, r + at_n, bytes);
+        if (counts)
+            memcpy(count + i, r + at_counts, sizeof *count);
+    }
+}
+
+PART void store_any(const struct ctr_learning *p, const struct ctr_coords *s, uint8_t *const *row, int64_t room,
+                    const enum ctr_precision precision, const bool counts, const bool n)
+{
+    const uint32_t at_value = p->layout.value, at_n = p->layout.n, at_counts = p->layout.counts;
+    const size_t bytes = precision == CTR_F64_STATE ? sizeof(double) : sizeof(float);
+    const uint8_t *value = s->z, *from_n = s->n;
+    const uint32_t *count = s->more->count;
+    const int32_t *q = s->more->q;
+    for (int64_t i = 0; i < room; i++) {
+        uint8_t *r = row[i];
+        if (precision == CTR_Q13_STATE) {
+            const int16_t v = (int16_t)q[i];
+            memcpy(r + at_value, &v, sizeof v);
+        } else {
+            memcpy(r + at_value, value + (size_t)i * bytes, bytes);
+        }
+        if (n)
+            memcpy(r + at_n, from_n + (size_t)i * bytes, bytes);
+        if (counts)
+            memcpy(r + at_counts, count + i, sizeof *count);
+    }
+}
+
+typedef void ctr_move(const struct ctr_learning *p, const struct ctr_coords *s, uint8_t *const *row, int64_t room);
+#define DEFINE_MOVE(columns, counts, n)                                                                                \
+    DEFINE_MOVE_OF(f64, CTR_F64_STATE, columns, counts, n)                                                             \
+    DEFINE_MOVE_OF(f32, CTR_F32_STATE, columns, counts, n)                                                             \
+    DEFINE_MOVE_OF(q13, CTR_Q13_STATE, columns, counts, n)
+#define DEFINE_MOVE_OF(type, precision, columns, counts, n)                                                            \
+    static void load_##columns##_##type(const struct ctr_learning *p, const struct ctr_coords *s, uint8_t *const *row, \
+                                        int64_t room)                                                                  \
+    {                                                                                                                  \
+        load_any(p, s, row, room, precision, counts, n);                                                               \
+    }                                                                                                                  \
+    static void store_##columns##_##type(const struct ctr_learning *p, const struct ctr_coords *s,                     \
+                                         uint8_t *const *row, int64_t room)                                            \
+    {                                                                                                                  \
+        store_any(p, s, row, room, precision, counts, n);                                                              \
+    }
+DEFINE_MOVE(value, false, false)
+DEFINE_MOVE(n, false, true)
+DEFINE_MOVE(counts, true, false)
+
+#define MOVES(columns)                                                                                                 \
+    {                                                                                                                  \
+        { load_##columns##_f64, store_##columns##_f64 }, { load_##columns##_f32, store_##columns##_f32 },              \
+        {                                                                                                              \
+            load_##columns##_q13, store_##columns##_q13                                                                \
+        }                                                                                                              \
+    }
+static ctr_move *const moves[3][CTR_PRECISIONS][2] = { MOVES(value), MOVES(n), MOVES(counts) };
+
+/* ---- the phases of a row ---- */
+
+double ctr_learning_root(const struct ctr_learning *p, double n)
+{
+    return p->power == 0.5 ? sqrt(n) : n > 0 ? ctr_exp(p->power * ctr_log(n)) : 0;
+}
+
+/* n^power where it is no square root; what is infinite stays. */
+static void raise_root(const struct ctr_learning *p, const struct ctr_coords *s, void *root, int64_t room)
+{
+    if (p->power == 0.5 || p->rate == CTR_RATE_GLOBAL)
+        return;
+    for (int64_t i = 0; i < room; i++)
+        if (p->precision == CTR_F64_STATE)
+            ((double *)root)[i] =
+                isinf(((double *)root)[i]) ? INFINITY : ctr_learning_root(p, ((const double *)s->n)[i]);
+        else
+            ((float *)root)[i] =
+                isinf(((float *)root)[i]) ? INFINITY : (float)ctr_learning_root(p, (double)((const float *)s->n)[i]);
+}
+
+static int64_t padded(int64_t k)
+{
+    return (k + CTR_LANES - 1) / CTR_LANES * CTR_LANES;
+}
+
+static void load(const struct ctr_learning *p, const struct ctr_coords *s, uint8_t *const *row, int64_t room)
+{
+    p->load(p, s, row, room);
+    if (!p->rooted)
+        return;
+    p->isa->root[p->rate][p->precision != CTR_F64_STATE](p, s, room);
+    raise_root(p, s, s->root, room);
+    if (p->precision == CTR_Q13_STATE)
+        p->isa->expand(p, s, room);
+}
+
+static double forward_any(const struct ctr_learning *p, const struct ctr_coords *s, uint8_t *const *row, int64_t k)
+{
+    load(p, s, row, padded(k));
+    return p->isa->weights[p->step][p->precision != CTR_F64_STATE](p, s, padded(k));
+}
+
+static void update_any(const struct ctr_learning *p, const struct ctr_coords *s, uint8_t *const *row, int64_t k,
+                       double g)
+{
+    struct ctr_event *e = &s->more->event;
+    const int real = p->precision != CTR_F64_STATE;
+    const int64_t room = padded(k);
+    e->step++;
+    e->draw = ctr_mix64(p->seed ^ e->step * 0x9e3779b97f4a7c15u);
+    p->isa->halve(p, s, room);
+    if (p->rate == CTR_RATE_GLOBAL)
+        e->next = ctr_learning_root(p, (double)e->step);
+    p->isa->advance[p->rate][p->optimizer->holds][real](p, s, room, g);
+    raise_root(p, s, s->more->next, room);
+    p->isa->step[p->step][real](p, s, room, g);
+    if (p->precision == CTR_Q13_STATE) {
+        if (p->rooted)
+            p->isa->shrink(p, s, room);
+        p->isa->round(p, s, room);
+    }
+    p->store(p, s, row, room);
+    e->root = e->next;
+}
+
+static void update_late_any(const struct ctr_learning *p, const struct ctr_coords *s, uint8_t *const *row, int64_t k,
+                            double g)
+{
+    load(p, s, row, padded(k));
+    update_any(p, s, row, k, g);
+}
+
+/* ---- a choice ---- */
+
+static int find_name(const char *const *names, const char *name)
+{
+    for (int i = 0; names[i]; i++)
+        if (!strcmp(names[i], name))
+            return i;
+    return 0;
+}
+
+static void lay_out(struct ctr_learning *l)
+{
+    static const uint32_t value_bytes[CTR_PRECISIONS] = { 8, 4, 2 }, n_bytes[CTR_PRECISIONS] = { 8, 4, 4 };
+    struct ctr_layout *at = &l->layout;
+    uint32_t to = sizeof(uint64_t);
+    bool n = l->rate == CTR_RATE_SQUARES || (l->rate == CTR_RATE_GLOBAL && l->optimizer->holds);
+    if (l->rate == CTR_RATE_COUNTS) {
+        at->counts = to;
+        to += 2 * sizeof(uint16_t);
+    }
+    at->value = to;
+    to += value_bytes[l->precision];
+    if (n) {
+        at->n = to;
+        to += n_bytes[l->precision];
+    }
+    at->bytes = to;
+    l->load = moves[at->counts ? 2 : n][l->precision][0];
+    l->store = moves[at->counts ? 2 : n][l->precision][1];
+}
+
+bool ctr_learning_is_default(const struct ctr_learning *l)
+{
+    return l->step == CTR_STEP_FTRL && l->rate == CTR_RATE_SQUARES && l->power == 0.5 && l->precision != CTR_Q13_STATE;
+}
+
+void ctr_learning_use(struct ctr_learning *l, const struct ctr_isa *isa, bool fused)
+{
+    struct ctr_fused to = { forward_any, update_any, update_late_any };
+    const struct ctr_fused *own = &isa->fused[l->rate][l->precision];
+    if (ctr_learning_is_default(l)) {
+        const struct ctr_ftrl_kernel *k = ctr_ftrl_kernel_best();
+        to = (struct ctr_fused){ k->forward[l->precision], k->update[l->precision], k->update_late[l->precision] };
+    } else if (fused && own->forward && l->step == CTR_STEP_FTRL && l->power == 0.5) {
+        to = *own;
+    }
+    l->isa = isa;
+    l->forward = to.forward;
+    l->update = to.update;
+    l->update_late = to.update_late;
+}
+
+int ctr_learning_init(struct ctr_learning *l, const struct ctr_params *p, struct ctr_err *err)
+{
+    *l = (struct ctr_learning){
+        .alpha = p->alpha,
+        .inv_alpha = 1 / p->alpha,
+        .beta = p->beta,
+        .l1 = p->l1,
+        .l2 = p->l2,
+        .power = p->power,
+        .threshold = (double)p->threshold,
+        .seed = ctr_mix64(p->seed + 0x51ed270b),
+        .optimizer = ctr_optimizer_find(p->optimizer),
+        .precision = (enum ctr_precision)find_name(ctr_precision_names, p->precision),
+        .rate = (enum ctr_rate)find_name(ctr_rate_names, p->learning_rate),
+    };
+    bool global = l->rate == CTR_RATE_GLOBAL;
+    l->step = global ? l->optimizer->step_global : l->optimizer->step;
+    if (l->step == CTR_STEP_RDA && global && l->precision == CTR_Q13_STATE)
+        return ctr_fail(err, CTR_EUSAGE,
+                        "with rda and one global rate every row moves every weight, which q2.13 cannot hold: use "
+                        "--precision f32, or a rate by coordinate");
+    l->rooted = l->optimizer->dual && l->step != CTR_STEP_FTRL_GLOBAL;
+    lay_out(l);
+    l->events = !ctr_learning_is_default(l);
+    ctr_learning_use(l, ctr_isa_best(), true);
+    return 0;
+}
+
+void ctr_learning_start(const struct ctr_learning *l, struct ctr_event *e, uint64_t step)
+{
+    *e = (struct ctr_event){ .step = step };
+    e->root = e->next = ctr_learning_root(l, (double)step);
+}
+
+int ctr_learning_words(const struct ctr_learning *l, const struct ctr_event *e, struct ctr_buf *text,
+                       struct ctr_err *err)
+{
+    const struct ctr_layout *at = &l->layout;
+    uint32_t value = (at->n ? at->n : at->bytes) - at->value;
+    int rc = ctr_buf_printf(text, err, "bytes a state        %u: %s %u", at->bytes - 8,
+                            l->optimizer->dual ? "z" : "weight", value);
+    if (!rc && at->n)
+        rc = ctr_buf_printf(text, err, ", n %u", at->bytes - at->n);
+    if (!rc && at->counts)
+        rc = ctr_buf_printf(text, err, ", counts %u", at->value - at->counts);
+    if (!rc)
+        rc = ctr_buf_printf(text, err, "\n");
+    if (!rc && l->precision == CTR_Q13_STATE)
+        rc = ctr_buf_printf(text, err, "cut off to [-4, 4)   %lld values\n", (long long)e->clips);
+    return rc;
+}

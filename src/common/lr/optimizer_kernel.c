@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The loops of optimizers, compiled for the instruction sets that help and for double and float; integers and
+ * element-wise IEEE operations, so that all agree. */
+#include <tgmath.h> /* sqrt, fabs and copysign of either type */
+
+#include "common/base/isa.h"
+#include "common/lr/optimizer.h"
+
+#define COUNT_BITS 11
+#define LOOP       static inline __attribute__((always_inline))
+
+typedef double lanes __attribute__((vector_size(CTR_LANES * sizeof(double))));
+typedef lanes lanes_f64;
+typedef double real_f64;
+typedef float real_f32;
+typedef float lanes_f32 __attribute__((vector_size(CTR_LANES * sizeof(float))));
+typedef uint32_t halves __attribute__((vector_size(CTR_LANES * sizeof(uint32_t))));
+typedef int64_t bits_f64 __attribute__((vector_size(CTR_LANES * sizeof(int64_t))));
+typedef int32_t shorts __attribute__((vector_size(CTR_LANES * sizeof(int32_t))));
+typedef shorts bits_f32;
+
+LOOP double join_lanes(const lanes *sum)
+{
+    const lanes a = *sum;
+    return ((a[0] + a[4]) + (a[2] + a[6])) + ((a[1] + a[5]) + (a[3] + a[7]));
+}
+
+/* A counter is a floating-point number less 2^11, its bits those of a float. */
+LOOP float count_value(uint32_t c)
+{
+    uint32_t bits = (c << (23 - COUNT_BITS)) + ((uint32_t)(127 + COUNT_BITS) << 23);
+    float f;
+    memcpy(&f, &bits, sizeof f);
+    return f - (float)(1 << COUNT_BITS);
+}
+
+/* Murmur3's last steps. */
+LOOP uint32_t scatter_bits(uint32_t x)
+{
+    x = (x ^ x >> 16) * 0x85ebca6bu;
+    x = (x ^ x >> 13) * 0xc2b2ae35u;
+    return x ^ x >> 16;
+}
+
+LOOP void halve_any(const struct ctr_learning *p, const struct ctr_coords *s, int64_t room)
+{
+    struct ctr_more *m = s->more;
+    const uint64_t *restrict hash = m->hash;
+    uint32_t *restrict low = m->low, *restrict high = m->high;
+    const bool rounds = p->precision == CTR_Q13_STATE, counts = p->rate == CTR_RATE_COUNTS;
+    const int64_t n = m->hashes;
+    for (int64_t i = 0; i < n && rounds; i++)
+        low[i] = (uint32_t)hash[i];
+    for (int64_t i = n; i < room && rounds; i++)
+        low[i] = 0;
+    for (int64_t i = 0; i < n && counts; i++)
+        high[i] = (uint32_t)(hash[i] >> 32);
+    for (int64_t i = n; i < room && counts; i++)
+        high[i] = 0;
+}
+
+/* ---- q2.13 ---- */
+
+LOOP void expand_any(const struct ctr_learning *p, const struct ctr_coords *s, int64_t room)
+{
+    float *restrict z = s->z;
+    const float *restrict root = s->root;
+    const float inv_alpha = (float)p->inv_alpha, beta = (float)p->beta;
+    for (int64_t i = 0; i < room; i++)
+        z[i] *= (beta + root[i]) * inv_alpha;
+}
+
+LOOP void shrink_any(const struct ctr_learning *p, const struct ctr_coords *s, int64_t room)
+{
+    float *restrict z = s->z;
+    const float *restrict next = s->more->next;
+    const float alpha = (float)p->alpha, beta = (float)p->beta;
+    for (int64_t i = 0; i < room; i++) {
+        float by = beta + next[i];
+        z[i] *= alpha / (by + (float)(by == 0));
+    }
+}
+
+/* floor(2^13 z + u) with u in [0, 1): unbiased. */
+LOOP void round_any(const struct ctr_learning *p, const struct ctr_coords *s, int64_t room)
+{
+    const float *restrict z = s->z;
+    float *restrict low = s->root;
+    const uint32_t *restrict bits = s->more->low;
+    int32_t *restrict q = s->more->q, clips = 0;
+    const uint32_t draw = (uint32_t)s->more->event.draw;
+    (void)p;
+    for (int64_t i = 0; i < room; i++) {
+        float t = z[i] * 8192.0f;
+        low[i] = t > -32768.0f ? t : -32768.0f;
+    }
+    for (int64_t i = 0; i < room; i++) /* loops of their own: bounds in one loop are branches to the compiler */
+        low[i] = low[i] < 32767.0f ? low[i] : 32767.0f;
+    for (int64_t i = 0; i < room; i++) {
+        float in = low[i];
+        float u = (float)(int32_t)(scatter_bits(bits[i] + draw) >> 8) * 0x1p-24f;
+        int32_t down = (int32_t)in;
+        down -= (float)down > in;
+        q[i] = down + (in - (float)down > u);
+        clips += in != z[i] * 8192.0f;
+    }
+    s->more->event.clips += clips;
+}
+
+/* ---- for optimizer_fused.h ---- */
+
+/* Eight words as two vectors, which each instruction set can shuffle: their lower and upper halves, and back. */
+typedef uint64_t quad __attribute__((vector_size(CTR_LANES * sizeof(uint64_t) / 2)));
+struct eight_words {
+    halves in[2];
+};
+#define LOWER(w) __builtin_shufflevector((w).in[0], (w).in[1], 0, 2, 4, 6, 8, 10, 12, 14)
+#define UPPER(w) __builtin_shufflevector((w).in[0], (w).in[1], 1, 3, 5, 7, 9, 11, 13, 15)
+#define JOIN(lo, up)                                                                                                   \
+    {                                                                                                                  \
+        {                                                                                                              \
+            __builtin_shufflevector(lo, up, 0, 8, 1, 9, 2, 10, 3, 11),                                                 \
+                __builtin_shufflevector(lo, up, 4, 12, 5, 13, 6, 14, 7, 15)                                            \
+        }                                                                                                              \
+    }
+#define WORDS(call)                                                                                                    \
+    {                                                                                                                  \
+        {                                                                                                              \
+            (halves)(quad){ call(0), call(1), call(2), call(3) }, (halves)(quad)                                       \
+            {                                                                                                          \
+                call(4), call(5), call(6), call(7)                                                                     \
+            }                                                                                                          \
+        }                                                                                                              \
+    }
+
+LOOP uint64_t load_word(const uint8_t *from)
+{
+    uint64_t v;
+    memcpy(&v, from, sizeof v);
+    return v;
+}
+
+LOOP uint32_t load_half(const uint8_t *from)
+{
+    uint32_t v;
+    memcpy(&v, from, sizeof v);
+    return v;
+}
+
+LOOP int16_t load_quarter(const uint8_t *from)
+{
+    int16_t v;
+    memcpy(&v, from, sizeof v);
+    return v;
+}
+
+/* scatter_bits of eight. */
+LOOP void scatter_eight(halves *v)
+{
+    halves x = *v;
+    x = (x ^ x >> 16) * 0x85ebca6bu;
+    x = (x ^ x >> 13) * 0xc2b2ae35u;
+    *v = x ^ x >> 16;
+}
+
+/* Hash i to i + 7 of n, halves: 0 behind the last one. */
+LOOP void load_hashes(const uint64_t *hash, int64_t n, int64_t i, halves *low, halves *high)
+{
+    struct eight_words w;
+    memcpy(&w, hash + i, sizeof w);
+    *low = LOWER(w);
+    *high = UPPER(w);
+    if (n - i < CTR_LANES) {
+        const halves there = (halves)((shorts){ 0, 1, 2, 3, 4, 5, 6, 7 } < (int32_t)(n - i));
+        *low &= there;
+        *high &= there;
+    }
+}
+
+/* round_any of eight, given u; clips gets -1 for each. */
+LOOP void round_eight(const void *z, const lanes_f32 *u, shorts *q, shorts *clips)
+{
+    lanes_f32 v;
+    memcpy(&v, z, sizeof v);
+    const lanes_f32 t = v * 8192.0f, least = (lanes_f32){ 0 } - 32768.0f, most = (lanes_f32){ 0 } + 32767.0f;
+    const shorts above = t > least;
+    lanes_f32 in = (lanes_f32)(((shorts)t & above) | ((shorts)least & ~above));
+    const shorts under = in < most;
+    in = (lanes_f32)(((shorts)in & under) | ((shorts)most & ~under));
+    shorts down = __builtin_convertvector(in, shorts);
+    down += __builtin_convertvector(down, lanes_f32) > in;
+    *q = down - (in - __builtin_convertvector(down, lanes_f32) > *u);
+    *clips += in != t;
+}
+
+LOOP void start_event(const struct ctr_learning *p, struct ctr_event *e)
+{
+    e->step++;
+    e->draw = ctr_mix64(p->seed ^ e->step * 0x9e3779b97f4a7c15u);
+}
+
+/* ---- both types, every instruction set ---- */
+
+#define GLUE_(name, type, isa) name##_##type##_##isa
+#define GLUE(name, type, isa)  GLUE_(name, type, isa)
+#define NAME(name)             GLUE(name, TYPE, ISA)
+#define TYPED_(name, type)     name##_##type
+#define TYPED(name, type)      TYPED_(name, type)
+#define REAL                   TYPED(real, TYPE)
+#define VECTOR                 TYPED(lanes, TYPE)
+
+#define PAIR(name, isa)                                                                                                \
+    {                                                                                                                  \
+        name##_f64_##isa, name##_f32_##isa                                                                             \
+    }
+#define FUSED_ROW(name, type, isa)                                                                                     \
+    {                                                                                                                  \
+        forward_##name##_##type##_##isa, update_##name##_##type##_##isa, update_late_##name##_##type##_##isa           \
+    }
+#define ISA_ROW(isa)                                                                                                   \
+    {                                                                                                                  \
+        .name = #isa,                                                                                                  \
+        .root = { [CTR_RATE_SQUARES] = PAIR(root_squares, isa),                                                        \
+                  [CTR_RATE_COUNTS] = PAIR(root_counts, isa),                                                          \
+                  [CTR_RATE_GLOBAL] = PAIR(root_global, isa) },                                                        \
+        .advance = { [CTR_RATE_SQUARES] = { PAIR(advance_squares, isa), PAIR(advance_squares_hold, isa) },             \
+                     [CTR_RATE_COUNTS] = { PAIR(advance_counts, isa), PAIR(advance_counts_hold, isa) },                \
+                     [CTR_RATE_GLOBAL] = { PAIR(advance_global, isa), PAIR(advance_global_hold, isa) } },              \
+        .weights = { [CTR_STEP_FTRL] = PAIR(weights_dual, isa),                                                        \
+                     [CTR_STEP_FTRL_GLOBAL] = PAIR(weights_ftrl_global, isa),                                          \
+                     [CTR_STEP_RDA] = PAIR(weights_dual, isa),                                                         \
+                     [CTR_STEP_OGD] = PAIR(weights_primal, isa),                                                       \
+                     [CTR_STEP_FOBOS] = PAIR(weights_primal, isa) },                                                   \
+        .step = { [CTR_STEP_FTRL] = PAIR(step_ftrl, isa),                                                              \
+                  [CTR_STEP_FTRL_GLOBAL] = PAIR(step_ftrl_global, isa),                                                \
+                  [CTR_STEP_RDA] = PAIR(step_rda, isa),                                                                \
+                  [CTR_STEP_OGD] = PAIR(step_ogd, isa),                                                                \
+                  [CTR_STEP_FOBOS] = PAIR(step_fobos, isa) },                                                          \
+        .halve = halve_##isa, .expand = expand_##isa, .shrink = shrink_##isa, .round = round_##isa, FUSED_##isa        \
+    }
+#define FUSED_plain
+#define FUSED_avx2
+#define FUSED_avx512                                                                                                   \
+    .fused = { [CTR_RATE_SQUARES] = { [CTR_Q13_STATE] = FUSED_ROW(q13_squares, f32, avx512) },                         \
+               [CTR_RATE_COUNTS] = { FUSED_ROW(counts, f64, avx512), FUSED_ROW(counts, f32, avx512),                   \
+                                     FUSED_ROW(q13_counts, f32, avx512) } },
+
+#define Q13_LOOP(name, isa, attributes)                                                                                \
+    attributes static void name##_##isa(const struct ctr_learning *p, const struct ctr_coords *s, int64_t room)        \
+    {                                                                                                                  \
+        name##_any(p, s, room);                                                                                        \
+    }
+#define Q13_LOOPS(isa, attributes)                                                                                     \
+    Q13_LOOP(halve, isa, attributes)                                                                                   \
+    Q13_LOOP(expand, isa, attributes) Q13_LOOP(shrink, isa, attributes) Q13_LOOP(round, isa, attributes)
+
+#define ISA        plain
+#define ATTRIBUTES CTR_FAST
+#include "common/lr/optimizer_types.h"
+
+#if defined(__x86_64__)
+#undef ISA
+#undef ATTRIBUTES
+#define ISA        avx2
+#define ATTRIBUTES CTR_FAST_AVX2
+#include "common/lr/optimizer_types.h"
+
+#undef ISA
+#undef ATTRIBUTES
+#define ISA        avx512
+#define ATTRIBUTES CTR_FAST_AVX512
+#define FUSE
+#include "common/lr/optimizer_types.h"
+#endif
+
+CTR_EACH_ISA(Q13_LOOPS)
+static const struct ctr_isa isas[] = CTR_ISA_TABLE(ISA_ROW);
+
+const struct ctr_isa *ctr_isa_at(int i)
+{
+    return i >= 0 && i < (int)CTR_COUNT(isas) ? &isas[i] : NULL;
+}
+
+const struct ctr_isa *ctr_isa_best(void)
+{
+    return &isas[ctr_cpu_best()];
+}
+
+uint64_t ctr_count_value(uint16_t c)
+{
+    return ((UINT64_C(1) << COUNT_BITS) + (c & ((1u << COUNT_BITS) - 1))) * (UINT64_C(1) << (c >> COUNT_BITS)) -
+           (UINT64_C(1) << COUNT_BITS);
+}
+
+uint16_t ctr_count_code(uint64_t value)
+{
+    uint32_t low = 0, high = UINT16_MAX;
+    while (low < high) { /* the value rises with the code */
+        uint32_t mid = (low + high + 1) / 2;
+        if (ctr_count_value((uint16_t)mid) <= value)
+            low = mid;
+        else
+            high = mid - 1;
+    }
+    return (uint16_t)low;
+}

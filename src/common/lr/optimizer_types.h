@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * optimizer_body.h for double and for float, and optimizer_fused.h where FUSE is defined, of one instruction set;
+ * optimizer_kernel.c includes it. */
+#define TYPE f64
+#include "common/lr/optimizer_body.h"
+#ifdef FUSE
+#include "common/lr/optimizer_fused.h"
+FUSED(counts, false, true)
+#endif
+#undef TYPE
+
+#define TYPE f32
+#include "common/lr/optimizer_body.h"
+#ifdef FUSE
+#include "common/lr/optimizer_fused.h"
+FUSED(counts, false, true)
+FUSED(q13_squares, true, false)
+FUSED(q13_counts, true, true)
+#endif
+#undef TYPE
