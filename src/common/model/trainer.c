@@ -245,19 +245,18 @@ static int start_feed(struct ctr_trainer *t, struct ctr_reader *r, struct ctr_er
 static void count_rows(struct ctr_trainer *t, const struct ctr_rows *r, const double *score)
 {
     struct ctr_validation *v = t->v;
-    for (int m = 1; m < t->models && t->at.pass == 0; m++) /* one after the other: their bins are large */
-        ctr_validation_rows(&v[m], score + m, t->values, r);
-    for (int64_t i = 0; i < r->rows; i++, score += t->values) {
-        v->s.rows++;
+    for (int64_t from = 0, end; from < r->rows; from = end) {
+        end = CTR_MIN(r->rows, from + CTR_MAX(v->next_report - v->s.rows, 1)); /* the next one to report on */
+        v->s.rows += end - from;
         if (t->at.pass == 0)
-            ctr_validation_row(v, *score, r->label[i], r->weight ? r->weight[i] : 1);
+            ctr_validation_rows(v, t->models, score, t->values, r, from, end);
         if (v->s.rows < v->next_report)
             continue;
         ctr_validation_settle(v);
         v->next_report *= 2;
-        v->s.label = r->label[i];
-        v->s.score = *score;
-        v->s.features = r->start[i + 1] - r->start[i];
+        v->s.label = r->label[end - 1];
+        v->s.score = score[(end - 1) * t->values];
+        v->s.features = r->start[end] - r->start[end - 1];
         if (t->job.report && t->at.pass == 0)
             t->job.report(t->job.ctx, &v->s);
         v->s.since_weight = v->s.since_loss = 0;

@@ -22,8 +22,9 @@ struct ctr_validation {
 };
 void ctr_validation_start(struct ctr_validation *v);
 void ctr_validation_row(struct ctr_validation *v, double score, double label, double weight);
-/* The same of many rows, whose scores lie `stride` apart. */
-void ctr_validation_rows(struct ctr_validation *v, const double *score, int64_t stride, const struct ctr_rows *r);
+/* The same of rows [from, end) and of several models, whose scores of row i begin at score[i * stride]. */
+void ctr_validation_rows(struct ctr_validation *v, int models, const double *score, int64_t stride,
+                         const struct ctr_rows *r, int64_t from, int64_t end);
 void ctr_validation_settle(struct ctr_validation *v); /* brings s up to date */
 /* Progressive AUC; ties where the odds differ by less than 1/128; NaN: one class. */
 double ctr_trainer_auc(const struct ctr_trainer *t, int model);

@@ -6,6 +6,7 @@
 
 #include <math.h>
 
+#include "common/base/isa.h"
 #include "common/feature/op.h"
 
 static const double P_MIN = 1e-15; /* keeps a wrong and certain prediction from an infinite loss */
@@ -33,13 +34,10 @@ static double clip(double p)
 }
 
 /* A bin is a 128th of a doubling of the odds: the leading bits of the double, from 2^-32 to 2^32. */
+enum { PER_DOUBLING = 128, MANTISSA_BITS = 52 - 7, LOWEST = (1023 - CTR_AUC_BINS / PER_DOUBLING / 2) * PER_DOUBLING };
+
 static int bin_of(double p)
 {
-    enum {
-        PER_DOUBLING = 128,
-        MANTISSA_BITS = 52 - 7,
-        LOWEST = (1023 - CTR_AUC_BINS / PER_DOUBLING / 2) * PER_DOUBLING
-    };
     double odds = p / (1 - p);
     uint64_t bits;
     memcpy(&bits, &odds, sizeof bits);
@@ -73,22 +71,29 @@ void ctr_validation_row(struct ctr_validation *v, double score, double label, do
     }
 }
 
+static bool is_plain(const struct ctr_rows *r, int64_t i)
+{
+    const double label = r->label[i];
+    return (!r->weight || r->weight[i] == 1) && (label == 0 || label == 1);
+}
+
 /* Plain rows: the sums of a run of them stay in registers. */
-void ctr_validation_rows(struct ctr_validation *v, const double *score, int64_t stride, const struct ctr_rows *r)
+static void one_model(struct ctr_validation *v, const double *score, int64_t stride, const struct ctr_rows *r,
+                      int64_t from, int64_t end)
 {
     struct ctr_train_stats s = v->s;
     double product = v->product;
-    for (int64_t i = 0; i < r->rows; i++, score += stride) {
+    for (int64_t i = from; i < end; i++) {
         const double label = r->label[i];
-        if ((r->weight && r->weight[i] != 1) || (label != 0 && label != 1)) {
+        if (!is_plain(r, i)) {
             v->s = s;
             v->product = product;
-            ctr_validation_row(v, *score, label, r->weight ? r->weight[i] : 1);
+            ctr_validation_row(v, score[i * stride], label, r->weight ? r->weight[i] : 1);
             s = v->s;
             product = v->product;
             continue;
         }
-        const double p = clip(*score);
+        const double p = clip(score[i * stride]);
         double *of = label == 1 ? v->positive : v->negative;
         of[bin_of(p)] += 1;
         s.weight += 1;
@@ -105,6 +110,123 @@ void ctr_validation_rows(struct ctr_validation *v, const double *score, int64_t 
     }
     v->s = s;
     v->product = product;
+}
+
+/* ---- some models at once, each in a lane, with the bits of one_model ---- */
+
+#define BODY static inline __attribute__((always_inline))
+enum { LANES = 8, WORTH_IT = 3 /* models */ };
+typedef double lanes __attribute__((vector_size(LANES * sizeof(double))));
+typedef int64_t lane_bits __attribute__((vector_size(LANES * sizeof(int64_t))));
+
+BODY void select_lanes(const lane_bits *where, const lanes *yes, lanes *no)
+{
+    *no = (lanes)(((lane_bits)*yes & *where) | ((lane_bits)*no & ~*where));
+}
+
+/* p off 0 and 1, and the bin of its odds. */
+BODY void clip_lanes(lanes *p, lane_bits *bin)
+{
+    const lanes least = P_MIN - (lanes){ 0 }, most = (1 - P_MIN) - (lanes){ 0 };
+    const lane_bits low = *p<least, high = *p> most;
+    select_lanes(&low, &least, p);
+    select_lanes(&high, &most, p);
+    const lanes odds = *p / (1 - *p);
+    *bin = ((lane_bits)odds >> MANTISSA_BITS) - LOWEST;
+    *bin &= ~(*bin < 0);
+    const lane_bits beyond = *bin > CTR_AUC_BINS - 1;
+    *bin = (*bin & ~beyond) | ((CTR_AUC_BINS - 1) & beyond);
+}
+
+/* Models v[0 … n - 1], n <= LANES, over rows from `from` on until one of them is not plain, or the end. */
+BODY int64_t plain_rows(struct ctr_validation *v, int n, const double *score, int64_t stride, const struct ctr_rows *r,
+                        int64_t from, int64_t end)
+{
+    lanes product, weight = { 0 }, since = { 0 }, positives = { 0 };
+    double next[LANES];
+    int64_t bins[LANES], i = from;
+    for (int m = 0; m < LANES; m++)
+        next[m] = m < n ? v[m].product : 1;
+    memcpy(&product, next, sizeof product);
+    for (int m = 0; m < n; m++) {
+        weight[m] = v[m].s.weight;
+        since[m] = v[m].s.since_weight;
+        positives[m] = v[m].s.positives;
+        next[m] = 0;
+    }
+    for (; i < end && is_plain(r, i); i++) {
+        const lane_bits positive = -(int64_t)(r->label[i] == 1) - (lane_bits){ 0 };
+        lanes p;
+        lane_bits bin, small;
+        if (n == LANES)
+            memcpy(&p, score + i * stride, sizeof p);
+        else {
+            memcpy(next, score + i * stride, (size_t)n * sizeof *next);
+            memcpy(&p, next, sizeof p);
+        }
+        clip_lanes(&p, &bin);
+        memcpy(bins, &bin, sizeof bins);
+        lanes factor = 1 - p;
+        select_lanes(&positive, &p, &factor);
+        weight += 1;
+        since += 1;
+        positives += r->label[i];
+        product *= factor;
+        small = product < LEAST;
+        for (int m = 0; m < n; m++)
+            (r->label[i] == 1 ? v[m].positive : v[m].negative)[bins[m]] += 1;
+        int64_t any = 0;
+        for (int m = 0; m < n; m++)
+            any |= small[m];
+        for (int m = 0; any && m < n; m++)
+            if (small[m]) {
+                v[m].product = product[m];
+                ctr_validation_settle(&v[m]);
+                product[m] = v[m].product;
+            }
+    }
+    for (int m = 0; m < n; m++) {
+        v[m].s.weight = weight[m];
+        v[m].s.since_weight = since[m];
+        v[m].s.positives = positives[m];
+        v[m].product = product[m];
+    }
+    return i;
+}
+
+typedef int64_t plain_rows_of(struct ctr_validation *v, int n, const double *score, int64_t stride,
+                              const struct ctr_rows *r, int64_t from, int64_t end);
+#define DEFINE_ROWS(isa, attributes)                                                                                   \
+    attributes static int64_t plain_rows_##isa(struct ctr_validation *v, int n, const double *score, int64_t stride,   \
+                                               const struct ctr_rows *r, int64_t from, int64_t end)                    \
+    {                                                                                                                  \
+        return n == LANES ? plain_rows(v, LANES, score, stride, r, from, end)                                          \
+                          : plain_rows(v, n, score, stride, r, from, end);                                             \
+    }
+CTR_EACH_ISA(DEFINE_ROWS)
+#define ROWS_ROW(isa) plain_rows_##isa
+static plain_rows_of *const kernels[] = CTR_ISA_TABLE(ROWS_ROW);
+
+static void some_models(struct ctr_validation *v, int n, const double *score, int64_t stride, const struct ctr_rows *r,
+                        int64_t from, int64_t end)
+{
+    plain_rows_of *const rows = kernels[ctr_cpu_best()];
+    for (int64_t i = from; (i = rows(v, n, score, stride, r, i, end)) < end; i++)
+        for (int m = 0; m < n; m++)
+            ctr_validation_row(&v[m], score[i * stride + m], r->label[i], r->weight ? r->weight[i] : 1);
+}
+
+void ctr_validation_rows(struct ctr_validation *v, int models, const double *score, int64_t stride,
+                         const struct ctr_rows *r, int64_t from, int64_t end)
+{
+    for (int m = 0, n; m < models; m += n) {
+        n = CTR_MIN(models - m, LANES);
+        if (n >= WORTH_IT)
+            some_models(v + m, n, score + m, stride, r, from, end);
+        else
+            for (int i = m; i < m + n; i++)
+                one_model(&v[i], score + i, stride, r, from, end);
+    }
 }
 
 double ctr_trainer_auc(const struct ctr_trainer *t, int model)
