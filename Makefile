@@ -13,7 +13,7 @@ say  = $(if $(V),,@printf '  %-3s %s\n' $(1) $(2))
 config := opt$(if $(DEV),-dev)$(if $(SAN),-san)$(if $(TSAN),-tsan)$(if $(FUZZ),-fuzz)$(if $(COV),-cov)
 B      := build/$(config)
 
-WARN   := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wno-missing-field-initializers
+WARN   := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wno-missing-field-initializers -Wno-psabi
 PKGS   := zlib libxxhash libzstd liblz4
 CFLAGS ?= -O2 -g
 override CFLAGS += -std=gnu11 -ffp-contract=off -fno-math-errno -fno-strict-aliasing $(WARN) $(if $(DEV),-Werror) \

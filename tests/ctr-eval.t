@@ -186,7 +186,11 @@ import bad.csv >bad.arrows
 exits "a missing time" 1 ctr-eval --window 1h bad.arrows
 err_like "a missing time: said" 'row 3: the time \(column t\) is null'
 exits "no such metric" 2 ctr-eval --metrics auk small.arrows
-err_like "the nearest is named" "no metric is called 'auk': did you mean auc"
+err_like "the nearest is named" "no metric is called 'auk'; the nearest is 'auc'"
+exits "a metric of another trade" 2 ctr-eval --metrics zzz-score small.arrows
+err_like "all are named" "no metric is called 'zzz-score'; there are auc, auc_loss, gauc, log_loss"
+exits "a metric twice" 2 ctr-eval --metrics auc,log_loss,auc small.arrows
+err_like "would be two columns of a name" "'auc' stands twice in the list of metrics"
 ctr-import --format csv --header --label click --score p small.csv >plain.arrows
 exits "gauc without users" 2 ctr-eval --metrics gauc plain.arrows
 err_like "says what is needed" 'gauc needs the users.*--user NAME'

@@ -72,6 +72,11 @@ is "-d '\\t' is the tab" "$(printf 'a\t"b\tc"\n' | ctr-import -f csv -d '\t' | c
 exits "--columns twice" 2 ctr-import --header --columns a --columns b "$W/log.csv"
 err_like "would lose the first" '^ctr-import: --columns is given twice, and only the last would count$'
 
+exits "--time twice" 2 ctr-import --header --time a --time b "$W/log.csv"
+err_like "so would the first of them be lost" '^ctr-import: --time is given twice, and only the last would count$'
+exits "a zip archive by its name" 2 ctr-import --header "$W/log.csv.zip"
+err_like "is told to be unpacked" 'name it with --format .*; a zip archive is unpacked first: unzip -p FILE'
+
 # ---- what looks odd is said
 says() { # says NAME REGEX INPUT OPTIONS…: on stderr, exit 0; REGEX '' for nothing
     _n=$1 _re=$2 _in=$3

@@ -58,6 +58,7 @@ ok 'share 1 keeps all' sh -c "ctr-sample -q --share 1 '$W/log.arrows' | ctr-sele
 exits 'memory' 1 ctr-sample --share .5 --memory 1K "$W/log.arrows"
 err_like 'says what it needs' 'needs [0-9.]+ KiB and --memory allows 1 KiB'
 exits 'no share' 2 ctr-sample "$W/log.arrows"
+err_like 'says what it is' '^ctr-sample: --share R, above 0 and up to 1, says how many'
 exits 'a share of 2' 2 ctr-sample --share 2 "$W/log.arrows"
 printf 'q,y\n1,0\n' | ctr-import --format csv --header --label y >"$W/norole.arrows"
 exits 'no query' 2 ctr-sample --share .5 "$W/norole.arrows"

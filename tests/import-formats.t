@@ -32,7 +32,7 @@ awk 'BEGIN { for (i = 0; i < 1200; i++) print "{\"a\":" i ",\"u\":{\"id\":1},\"e
 for j in 1 3; do
     exits "jsonl: members that come late (-j $j)" 0 ctr-import -j $j -o "$W/late.arrows" "$W/late.jsonl"
     is "are counted, and the first is named" "$(cat "$W/err")" \
-        "ctr-import: 4 values left out, of members that the first 1000 lines have not (the first: 'name' in line 1201 of $W/late.jsonl): --columns takes what it names"
+        "ctr-import: 4 values left out, of members without a name or that the first 1000 lines have not (the first: 'name' in line 1201 of $W/late.jsonl): --columns takes what it names"
 done
 exits "jsonl: whoever names the columns knows" 0 ctr-import -c a,u.id -o "$W/late.arrows" "$W/late.jsonl"
 is "and is told nothing" "$(cat "$W/err")" ''

@@ -105,6 +105,25 @@ if has ctr-import && has ctr-select; then
     chain_fails() { if ctr-cat "$W/cut.arrows" 2>/dev/null | ctr-select --where true 2>/dev/null | ctr-cat 2>/dev/null | ctr-info >/dev/null 2>&1; then return 1; fi; }
     ok "a chain of four tools fails when the first one fails" chain_fails
 fi
+# ---- what is not quite a name
+while IFS='|' read -r says command; do
+    exits "$command" 2 $command
+    err_like 'names what there is' "$says"
+done <<'LIST'
+there is no tool 'trian'; the nearest is 'train'$|ctrkit trian lr
+there is no tool 'xyzzy'; there are calibrate, cat, |ctrkit xyzzy
+there is no tool 'trian'; the nearest is 'train'$|ctrkit help trian
+there is no tool '../bin/ctr-cat'|ctrkit help ctr-../bin/ctr-cat
+'--he' may be --head or --help$|ctr-select --he 3
+'--p' may be --power or --precision or another$|ctr-train lr --p x
+argument is missing: ctr-calibrate .options. --fit KIND .* …; --help shows the other forms$|ctr-calibrate
+--shards N says how many, 1 to 65536$|ctr-split
+--user is given twice, and only the last would count$|ctr-eval --user a --user b
+LIST
+exits 'a manual that is not installed' 1 env MANPATH=/nowhere ctrkit help select
+err_like 'is told how to be' 'man shows no page ctr-select: `make install` installs it, ctr-select --help is shorter'
+ok 'one that is' sh -c "MANPATH='$W/mans' && export MANPATH && mkdir -p '$W/mans/man1' && cp '$man/ctr-select.1' '$W/mans/man1' && ctrkit help select | grep -q ctr-select"
+
 # ---- an option that would do nothing is not ignored
 while IFS='|' read -r with command; do
     exits "$command" 2 $command

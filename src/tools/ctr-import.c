@@ -45,8 +45,11 @@ static int choose_format(struct ctr_cli *cli, struct ctr_text_opts *t, struct ct
         t->format = ctr_text_format_guess(cli->args[0]);
     if (t->format)
         return 0;
-    return ctr_cli_usage(err, "the format is not known from %s%s: name it with --format csv, tsv, jsonl, …",
-                         cli->nargs ? "the name " : "a file name", cli->nargs ? cli->args[0] : "");
+    return ctr_cli_usage(err, "the format is not known from %s%s: name it with --format csv, tsv, jsonl, …%s",
+                         cli->nargs ? "the name " : "a file name", cli->nargs ? cli->args[0] : "",
+                         cli->nargs && ctr_glob("*.zip", cli->args[0])
+                             ? "; a zip archive is unpacked first: unzip -p FILE | ctr-import …"
+                             : "");
 }
 
 /* The schema of --like: that of a stream; its rows are not read. */
@@ -105,12 +108,11 @@ static int import(struct ctr_cli *cli, const struct ctr_text_opts *t, struct ctr
             ctr_cli_note(cli, "%lld rows imported, %lld bad rows %s", (long long)stats.rows, (long long)stats.bad,
                          strncmp(o.bad_rows, "skip", 4) ? "quarantined" : "skipped");
         if (stats.untaken)
-            ctr_cli_note(
-                cli,
-                "%lld value%s left out, of members that the first %d lines have not (the first: '%s' in line %lld "
-                "of %s): --columns takes what it names",
-                (long long)stats.untaken, stats.untaken == 1 ? "" : "s", CTR_SAMPLE_ROWS, stats.untaken_key,
-                (long long)stats.untaken_line, stats.untaken_file);
+            ctr_cli_note(cli,
+                         "%lld value%s left out, of members without a name or that the first %d lines have not (the "
+                         "first: '%s' in line %lld of %s): --columns takes what it names",
+                         (long long)stats.untaken, stats.untaken == 1 ? "" : "s", CTR_SAMPLE_ROWS, stats.untaken_key,
+                         (long long)stats.untaken_line, stats.untaken_file);
     }
     ctr_writer_free(w);
     ctr_import_free(im);

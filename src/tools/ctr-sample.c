@@ -65,7 +65,8 @@ static int run(struct ctr_cli *cli, struct ctr_err *err)
     int rc;
 
     if (!(o.share > 0 && o.share <= 1))
-        return ctr_cli_usage(err, "--share wants a share above 0 and up to 1");
+        return ctr_cli_usage(err,
+                             "--share R, above 0 and up to 1, says how many of the queries without a click to keep");
     rc = ctr_cli_reader(cli, 0, NULL, &r, err);
     if (!rc)
         rc = settle(cli, ctr_reader_schema(r), &so, err);

@@ -124,7 +124,7 @@ static int check_options(const struct ctr_cli *cli, struct ctr_err *err)
     int rc = 0;
 
     if (o.shards < 1 || o.shards > MAX_SHARDS)
-        rc = ctr_cli_usage(err, "--shards must be 1 to %d", MAX_SHARDS);
+        rc = ctr_cli_usage(err, "--shards N says how many, 1 to %d", MAX_SHARDS);
     else if (!cli->out)
         rc = ctr_cli_usage(err, "name the shards: -o 'part-%%02d.arrows'");
     else

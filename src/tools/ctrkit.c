@@ -187,22 +187,71 @@ static int print_completion(struct ctr_cli *cli, const char *folder, struct ctr_
     return rc;
 }
 
+/* A name that is no tool's: the nearest, or all. */
+static int no_tool(const char *folder, const char *name, struct ctr_err *err)
+{
+    enum { TOOLS_MAX = 64 };
+    const char *tools[TOOLS_MAX];
+    char hint[400] = "";
+    struct dirent **e = NULL;
+    int n = scandir(folder, &e, is_tool, alphasort), k = 0;
+
+    for (int i = 0; i < n && k < TOOLS_MAX; i++)
+        tools[k++] = e[i]->d_name + strlen("ctr-");
+    (void)ctr_cli_usage(err, "there is no tool '%s'%s", name, ctr_name_hint(hint, sizeof hint, name, tools, k));
+    for (int i = 0; i < n; i++)
+        free(e[i]);
+    free(e);
+    return err->code;
+}
+
+static bool has_tool(const char *folder, const char *name)
+{
+    char path[PATH_MAX + 64];
+
+    snprintf(path, sizeof path, "%s/ctr-%s", folder, name);
+    return !strchr(name, '/') && !access(path, X_OK);
+}
+
+static int show_manual(const char *page, struct ctr_err *err)
+{
+    int status = 0;
+    pid_t pid = fork();
+
+    if (pid == 0) {
+        execlp("man", "man", page, (char *)NULL);
+        fprintf(stderr, "man: %s\n", strerror(errno));
+        _exit(127);
+    }
+    if (pid < 0 || waitpid(pid, &status, 0) < 0)
+        return ctr_fail_sys(err, "man %s", page);
+    if (status)
+        return ctr_fail(err, CTR_ESYS, "man shows no page %s: `make install` installs it, %s --help is shorter", page,
+                        page);
+    return 0;
+}
+
 /* ctrkit help: this tool's help; ctrkit help train: its manual. */
 static int help(const char *folder, const char *topic, struct ctr_err *err)
 {
+    static const char *const formats[] = { "plan", "stream" }; /* pages that are no tool's */
     char page[128], self[PATH_MAX + 16];
+    bool known;
 
     snprintf(self, sizeof self, "%s/ctrkit", folder);
     if (!topic) {
         execl(self, "ctrkit", "--help", (char *)NULL);
         return ctr_fail_sys(err, "%s", self);
     }
-    if (!strncmp(topic, "ctr", 3))
-        snprintf(page, sizeof page, "%s", topic);
-    else
-        snprintf(page, sizeof page, "ctr-%s", topic);
-    execlp("man", "man", page, (char *)NULL);
-    return ctr_fail_sys(err, "man %s", page);
+    if (!strncmp(topic, "ctr-", 4))
+        topic += 4;
+    known = !strcmp(topic, "ctrkit") || has_tool(folder, topic);
+    for (size_t i = 0; i < CTR_COUNT(formats); i++)
+        known |= !strcmp(topic, formats[i]);
+    if (!known)
+        return no_tool(folder, topic, err);
+    snprintf(page, sizeof page, "%s%s", strcmp(topic, "ctrkit") ? "ctr-" : "", topic);
+    return show_manual(page, err);
 }
 
 static int run_tool(const char *folder, char **args, struct ctr_err *err)
@@ -211,8 +260,8 @@ static int run_tool(const char *folder, char **args, struct ctr_err *err)
 
     snprintf(name, sizeof name, "ctr-%s", args[0]);
     snprintf(path, sizeof path, "%s/%s", folder, name);
-    if (strchr(args[0], '/') || access(path, X_OK))
-        return ctr_cli_usage(err, "there is no tool '%s' (ctrkit --list shows them)", args[0]);
+    if (!has_tool(folder, args[0]))
+        return no_tool(folder, args[0], err);
     args[0] = name;
     execv(path, args); /* args is the tail of argv and ends with NULL */
     return ctr_fail_sys(err, "%s", path);

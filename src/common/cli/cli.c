@@ -32,7 +32,8 @@ int ctr_cli_args(struct ctr_cli *cli, int min, int max, struct ctr_err *err)
     int line = (int)strcspn(synopsis, "\n");
 
     if (cli->nargs < min)
-        return ctr_cli_usage(err, "an argument is missing: %s [options] %.*s", cli->tool->name, line, synopsis);
+        return ctr_cli_usage(err, "an argument is missing: %s [options] %.*s%s", cli->tool->name, line, synopsis,
+                             !cli->nargs && synopsis[line] ? " …; --help shows the other forms" : "");
     if (max >= 0 && cli->nargs > max)
         return ctr_cli_usage(err, "'%s' is one argument too many: %s [options] %.*s", cli->args[max], cli->tool->name,
                              line, synopsis);

@@ -52,8 +52,8 @@ static void bind_tables(struct ctr_option_tables *t, struct ctr_cli *cli)
     *t = (struct ctr_option_tables){ 0 };
     memcpy(t->common, fixed, sizeof fixed);
     for (size_t i = 0; i < CTR_COUNT(roles); i++)
-        t->roles[i] = (struct ctr_opt){ ctr_roles[roles[i].role],  0, CTR_OPT_STR, "NAME", roles[i].help,
-                                        &cli->role[roles[i].role], 0 };
+        t->roles[i] = (struct ctr_opt){ ctr_roles[roles[i].role],  0,           CTR_OPT_STR, "NAME", roles[i].help,
+                                        &cli->role[roles[i].role], CTR_OPT_ONCE };
 }
 
 /* A standard descriptor that is closed would be taken by the next open: hold its place with one that refuses. */

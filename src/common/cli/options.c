@@ -98,15 +98,21 @@ static int remember(struct ctr_cli *cli, const struct ctr_opt *o, const char *va
 static int unknown(const struct ctr_tool *tool, const struct ctr_option_tables *t, const char *typed,
                    struct ctr_err *err)
 {
-    const char *names[OPTIONS_MAX], *nearest;
+    const char *names[OPTIONS_MAX], *starts[OPTIONS_MAX], *nearest;
     char name[64];
-    int n = 0;
+    int n = 0, k = 0;
 
     for (const struct ctr_opt *o; n < OPTIONS_MAX && (o = option_at(tool, t, n)); n++)
         names[n] = o->name;
     if (typed[0] != '-' || typed[1] != '-')
         return ctr_cli_usage(err, "there is no option '%s' (see --help)", typed);
     snprintf(name, sizeof name, "%.*s", (int)strcspn(typed + 2, "="), typed + 2);
+    for (int i = 0; i < n; i++)
+        if (*name && !strncmp(name, names[i], strlen(name)))
+            starts[k++] = names[i];
+    if (k > 1)
+        return ctr_cli_usage(err, "'--%s' may be --%s or --%s%s", name, starts[0], starts[1],
+                             k > 2 ? " or another" : "");
     nearest = ctr_nearest(name, names, n);
     return nearest ? ctr_cli_usage(err, "there is no option '--%s'; the nearest is '--%s'", name, nearest)
                    : ctr_cli_usage(err, "there is no option '--%s' (see --help)", name);

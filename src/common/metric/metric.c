@@ -128,13 +128,13 @@ const struct ctr_metric *ctr_metric_find(const char *name)
 
 static int unknown(const char *name, struct ctr_err *err)
 {
-    const char *names[CTR_COUNT(ctr_metrics)], *near;
+    const char *names[CTR_COUNT(ctr_metrics)];
+    char hint[200];
 
     for (int i = 0; i < ctr_metrics_count; i++)
         names[i] = ctr_metrics[i].name;
-    near = ctr_nearest(name, names, ctr_metrics_count);
-    return ctr_fail(err, CTR_EUSAGE, "no metric is called '%s'%s%s%s", name, near ? ": did you mean " : "",
-                    near ? near : "", near ? "?" : "");
+    return ctr_fail(err, CTR_EUSAGE, "no metric is called '%s'%s", name,
+                    ctr_name_hint(hint, sizeof hint, name, names, ctr_metrics_count));
 }
 
 /* Counts are always shown, and may be asked for. */
@@ -173,6 +173,8 @@ int ctr_metric_list(const char *list, bool users, int **which, int *n, struct ct
         else if (m->needs & CTR_NEED_USERS && !users)
             rc = ctr_fail(err, CTR_EUSAGE, "%s needs the users: no column has the role user, name one with --user NAME",
                           m->name);
+        else if (ctr_strs_find(&names, m->name) < i)
+            rc = ctr_fail(err, CTR_EUSAGE, "'%s' stands twice in the list of metrics", m->name);
         else
             (*which)[(*n)++] = (int)(m - ctr_metrics);
     }

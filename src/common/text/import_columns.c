@@ -56,35 +56,39 @@ static const char *span(const char *p, const char *stops)
     return p;
 }
 
-/* NAME[a..b]: a repeated name. */
+/* NAME[a..b]: a repeated name; with NAME[01..26] numbers have two digits. */
 struct name {
     const char *p;
     size_t n;
     bool repeats;
+    int width;
     int64_t from, to;
 };
 
+/* The range, if any, stands behind the back quotes of a quoted name. */
 static bool parse_name(const char *p, const char *end, struct name *x)
 {
-    *x = (struct name){ .p = p, .n = (size_t)(end - p) };
-    if (x->n >= 2 && p[0] == '`' && end[-1] == '`') {
-        x->p++;
-        x->n -= 2;
-        return x->n > 0;
-    }
-    const char *open = memchr(p, '[', x->n), *dots = open ? memmem(open, (size_t)(end - open), "..", 2) : NULL;
+    const char *close = p < end && *p == '`' ? memchr(p + 1, '`', (size_t)(end - p - 1)) : NULL;
+    const char *open = close ? close + 1 : memchr(p, '[', (size_t)(end - p));
+    const char *dots = open && open < end && *open == '[' ? memmem(open, (size_t)(end - open), "..", 2) : NULL;
     int64_t from, to;
+
+    *x = (struct name){ .p = p, .n = (size_t)(end - p) };
     if (dots && end[-1] == ']' && ctr_parse_i64(open + 1, (size_t)(dots - open - 1), &from) &&
         ctr_parse_i64(dots + 2, (size_t)(end - dots - 3), &to)) {
-        *x = (struct name){ p, (size_t)(open - p), true, from, to };
-        return x->n > 0 && from >= 0 && from <= to;
+        const int digits = (int)CTR_MIN(dots - open - 1, 18);
+        *x = (struct name){ p, (size_t)(open - p), true, open[1] == '0' ? digits : 0, from, to };
     }
-    return x->n > 0;
+    if (close && x->p + x->n == close + 1) {
+        x->p++;
+        x->n -= 2;
+    }
+    return x->n > 0 && x->from >= 0 && x->from <= x->to;
 }
 
 static int name_at(const struct name *x, int64_t k, char **out, struct ctr_err *err)
 {
-    if (x->repeats ? asprintf(out, "%.*s%lld", (int)x->n, x->p, (long long)(x->from + k)) < 0
+    if (x->repeats ? asprintf(out, "%.*s%0*lld", (int)x->n, x->p, x->width, (long long)(x->from + k)) < 0
                    : !(*out = strndup(x->p, x->n))) {
         *out = NULL;
         return ctr_fail_nomem(err, x->n + 1);
