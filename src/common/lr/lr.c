@@ -166,8 +166,16 @@ static int make_scratch(struct lr *m, const struct ctr_rows *r, int64_t from, in
     return rc;
 }
 
-/* The learner meets the keys of rows [from, end): then their states are there. */
-static int meet_keys(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end, const uint32_t *number,
+static int make_apart(struct lr *m, struct ctr_err *err)
+{
+    int rc = 0;
+    for (int i = 0; i < m->tables && !rc; i++)
+        if (ctr_lr_wants(m, i))
+            rc = ctr_states_make(&m->apart[i], m->table[i].known, err);
+    return rc;
+}
+
+int ctr_lr_meet_keys(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end, const uint32_t *number,
                      struct ctr_err *err)
 {
     const int64_t first = r->start[from], last = r->start[end], k = r->start[from + 1] - first;
@@ -193,7 +201,7 @@ static int meet_keys(struct lr *m, const struct ctr_rows *r, int64_t from, int64
         ctr_keys_meet(&m->table[r->table[e]], number[e]);
         most = CTR_MAX(most, number[e]);
     }
-    return ctr_states_make(&m->states, most, err);
+    return m->apart ? make_apart(m, err) : ctr_states_make(&m->states, most, err);
 }
 
 /* The positions of a row, where all have one entry a table, whose tables are large. */
@@ -322,7 +330,7 @@ static int find_rows(struct lr *m, const struct ctr_rows *r, int64_t from, int64
         rc = ctr_lr_find_block(m, r, from, end, bound, (uint32_t *)(void *)own->data, err);
         *number = (const uint32_t *)(const void *)own->data;
     }
-    return rc ? rc : meet_keys(m, r, from, end, *number, err);
+    return rc ? rc : ctr_lr_meet_keys(m, r, from, end, *number, err);
 }
 
 /* A block ends where a new day begins. */

@@ -43,6 +43,10 @@ struct lr {
     bool no_bias;
     struct ctr_keys *table;
     struct ctr_states states;
+    /* Or NULL: of lr that only finds, by table, in the place of `states`; 0 bytes: nobody wants the table, whose keys
+     * get no numbers. */
+    struct ctr_states *apart;
+    int variants;                           /* that it finds for: words of --memory */
     struct ctr_lr_sorted *sorted;           /* by table: saved in the place of `table`; NULL: that holds the rows */
     const struct ctr_learning *sorted_as;   /* whose layout its rows have */
     const struct ctr_lr_digested *digested; /* of its rows, or NULL: not known */
@@ -75,6 +79,15 @@ struct lr {
     _Alignas(16) uint8_t bias[CTR_SPARSE_MAX_STRIDE], spare[CTR_SPARSE_MAX_STRIDE], nothing[CTR_SPARSE_MAX_STRIDE];
 };
 
+static inline struct ctr_states *ctr_lr_states_of(struct lr *m, int table)
+{
+    return m->apart ? &m->apart[table] : &m->states;
+}
+static inline bool ctr_lr_wants(const struct lr *m, int table)
+{
+    return !m->apart || m->apart[table].bytes;
+}
+
 /* Loops that vectorise, for every instruction set the same. */
 struct ctr_lr_met {
     uint32_t *known, *learned; /* by position: of struct ctr_keys; of `learned` what is new */
@@ -100,14 +113,23 @@ int64_t ctr_lr_block_end(const struct ctr_rows *r, int64_t from); /* rows [from,
  * more than `bound` bytes (0: none). */
 int ctr_lr_find_block(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end, int64_t bound,
                       uint32_t *number, struct ctr_err *err) CTR_MUST;
-/* The same for all of some rows that have one key a table, by several threads: first room is made, then each table is
- * found by one thread, with its own finder's scratch, and no other learns ahead. */
+/* The same, of rows that have one key a table, by several threads: first room is made, then each position of a row, k,
+ * is found by one thread, with its own finder's scratch. */
+int ctr_lr_find_room(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end, int64_t bound,
+                     struct ctr_err *err) CTR_MUST;
+void ctr_lr_find_positions(struct lr *m, const struct ctr_lr_finder *f, const struct ctr_rows *r, int64_t from,
+                           int64_t end, int64_t k, int64_t k_end, uint32_t *number);
+/* The same for all of some rows, and no other learns ahead. */
 int ctr_lr_find_start(struct lr *m, const struct ctr_rows *r, int64_t bound, struct ctr_err *err) CTR_MUST;
 int ctr_lr_finder_reserve(struct ctr_lr_finder *f, int64_t rows, struct ctr_err *err) CTR_MUST;
 void ctr_lr_find_column(struct lr *m, const struct ctr_lr_finder *f, const struct ctr_rows *r, int64_t k,
                         uint32_t *number);
 /* Of struct ctr_model: all rows. */
 int ctr_lr_find(void *learner, struct ctr_rows *r, struct ctr_buf *number, int64_t bound, struct ctr_err *err) CTR_MUST;
+
+/* The learner meets the keys of rows [from, end): then their states are there. */
+int ctr_lr_meet_keys(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end, const uint32_t *number,
+                     struct ctr_err *err) CTR_MUST;
 
 /* lr_uncertain.c */
 /* u(x) of a row is the sum over these of its coordinates (the bias the last), by ctr_lanes_dot: |x| alpha / (beta +

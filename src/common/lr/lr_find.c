@@ -36,20 +36,26 @@ int64_t ctr_lr_block_end(const struct ctr_rows *r, int64_t from)
 
 /* ---- room ---- */
 
-static int check_memory(const struct lr *m, int64_t bound, struct ctr_err *err)
+static int check_memory(struct lr *m, int64_t bound, struct ctr_err *err)
 {
     uint64_t need = (uint64_t)ctr_inclusion_bytes(m->inclusion), keys = !m->no_bias;
     for (int i = 0; i < m->tables; i++) {
-        need += m->extra[i] ? ctr_keys_bytes_after(&m->table[i], &m->states, m->extra[i])
-                            : ctr_keys_bytes(&m->table[i], &m->states);
+        const struct ctr_states *s = ctr_lr_states_of(m, i);
+        need += m->extra[i] ? ctr_keys_bytes_after(&m->table[i], s, m->extra[i]) : ctr_keys_bytes(&m->table[i], s);
         keys += m->table[i].index.used;
     }
     if (need <= (uint64_t)bound)
         return 0;
+    const struct ctr_size_text needs = ctr_size_text(need), allows = ctr_size_text((uint64_t)bound);
+    if (m->variants)
+        return ctr_fail(err, CTR_ENOMEM,
+                        "%lld keys of %d variants need %s to go on, --memory allows %s: raise it, refuse rare keys "
+                        "(--inclusion), or share values (--single-value)",
+                        (long long)keys, m->variants, needs.s, allows.s);
     return ctr_fail(err, CTR_ENOMEM,
                     "the table of %lld keys needs %s to go on, --memory allows %s: raise it, drop rare values "
                     "(vocab with min=…) or use --precision f32",
-                    (long long)keys, ctr_size_text(need).s, ctr_size_text((uint64_t)bound).s);
+                    (long long)keys, needs.s, allows.s);
 }
 
 /* The room that a block may need, by table. */
@@ -59,8 +65,10 @@ static int measure_block(struct lr *m, const struct ctr_rows *r, int64_t from, i
     int64_t first = r->start[from], last = r->one_a_table ? r->start[from + 1] : r->start[end];
     int64_t each = r->one_a_table ? end - from : 1;
     memset(m->extra, 0, (size_t)m->tables * sizeof *m->extra);
-    for (int64_t e = first; e < last; e++)
-        m->extra[r->table[r->transposed ? e - first : e]] += (uint64_t)each;
+    for (int64_t e = first; e < last; e++) {
+        const int table = r->table[r->transposed ? e - first : e];
+        m->extra[table] += ctr_lr_wants(m, table) ? (uint64_t)each : 0;
+    }
     return bound ? check_memory(m, bound, err) : 0;
 }
 
@@ -69,7 +77,7 @@ static int reserve_block(struct lr *m, struct ctr_err *err)
     int rc = 0;
     for (int i = 0; i < m->tables && !rc; i++)
         if (m->extra[i])
-            rc = ctr_keys_reserve(&m->table[i], &m->states, m->extra[i], err);
+            rc = ctr_keys_reserve(&m->table[i], ctr_lr_states_of(m, i), m->extra[i], err);
     return rc;
 }
 
@@ -103,7 +111,7 @@ static int make_asked(struct ctr_lr_finder *f, const struct ctr_rows *r, int64_t
 struct column { /* of a block */
     int table;
     int64_t n;
-    const uint64_t *hash;
+    const uint64_t *hash; /* NULL: nobody wants the table */
     uint8_t *const *home;
 };
 
@@ -122,6 +130,8 @@ static struct column begin_column(const struct lr *m, const struct ctr_lr_finder
     const int64_t n = end - from, width = r->start[from + 1] - r->start[from];
     const int table = r->table[r->transposed ? k : r->start[from] + k];
     const struct ctr_keys *t = &m->table[table];
+    if (!ctr_lr_wants(m, table))
+        return (struct column){ .table = table, .n = n };
     uint64_t *hash = (uint64_t *)(void *)f->hash[k % 2].data;
     uint8_t **home = (uint8_t **)(void *)f->home[k % 2].data;
     const uint64_t *of = r->transposed ? r->hash + k * r->rows + from : r->hash + r->start[from] + k;
@@ -145,7 +155,7 @@ static uint32_t other_number(struct lr *m, int table, uint8_t *home, uint64_t ha
 {
     struct ctr_keys *t = &m->table[table];
     if (!m->inclusion)
-        return ctr_keys_number(t, &m->states, ctr_sparse_get_from(&t->index, home, hash));
+        return ctr_keys_number(t, ctr_lr_states_of(m, table), ctr_sparse_get_from(&t->index, home, hash));
     const uint8_t *slot = ctr_sparse_find_from(&t->index, home, hash);
     if (slot)
         return ctr_sparse_row_number(slot);
@@ -157,7 +167,9 @@ static uint32_t other_number(struct lr *m, int table, uint8_t *home, uint64_t ha
 /* Its numbers. Nineteen of twenty keys lie in their home or behind it; of the others half are new. */
 static void end_column(struct lr *m, const struct column *c, int64_t k, int64_t width, uint32_t *restrict number)
 {
-    for (int64_t at = 0, n; at < c->n; at += WORD) {
+    for (int64_t i = 0; !c->hash && i < c->n; i++)
+        number[i * width + k] = 0;
+    for (int64_t at = 0, n; c->hash && at < c->n; at += WORD) {
         uint32_t found[WORD];
         n = CTR_MIN(c->n - at, WORD);
         uint64_t others = m->kernel->find(c->hash + at, c->home + at, n, found);
@@ -187,21 +199,22 @@ static void ask_rows(struct lr *m, const struct ctr_rows *r, int64_t from, int64
                 uint8_t *slot =
                     ctr_inclusion_slot(m->inclusion, &t->index, m->seed[table], ctr_sparse_home(&t->index, hash), hash);
                 if (!ctr_inclusion_is_nothing(m->inclusion, slot))
-                    number[e] = ctr_keys_number(t, &m->states, slot);
+                    number[e] = ctr_keys_number(t, ctr_lr_states_of(m, table), slot);
             }
     }
 }
 
-static void find_columns(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end, uint32_t *number)
+void ctr_lr_find_positions(struct lr *m, const struct ctr_lr_finder *f, const struct ctr_rows *r, int64_t from,
+                           int64_t end, int64_t k, int64_t k_end, uint32_t *number)
 {
     const int64_t width = r->start[from + 1] - r->start[from];
     struct column next = { .n = 0 };
-    if (width)
-        next = begin_column(m, &m->finder, r, from, end, 0);
-    for (int64_t k = 0; k < width; k++) {
+    if (k < k_end)
+        next = begin_column(m, f, r, from, end, k);
+    for (; k < k_end; k++) {
         const struct column c = next;
-        if (k + 1 < width)
-            next = begin_column(m, &m->finder, r, from, end, k + 1);
+        if (k + 1 < k_end)
+            next = begin_column(m, f, r, from, end, k + 1);
         end_column(m, &c, k, width, number + r->start[from]);
     }
 }
@@ -210,22 +223,23 @@ static void find_columns(struct lr *m, const struct ctr_rows *r, int64_t from, i
 static void find_entries(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end, uint32_t *number)
 {
     uint8_t **home = (uint8_t **)(void *)m->finder.home[0].data;
-    for (int64_t e = r->start[from], i = 0; e < r->start[end]; e++, i++) {
+    const int64_t first = r->start[from];
+    for (int64_t e = first, i = 0; e < r->start[end]; e++, i++) {
         home[i] = ctr_sparse_home(&m->table[r->table[e]].index, r->hash[e]);
         __builtin_prefetch(home[i]);
     }
     for (int64_t row = from; row < end; row++)
         for (int64_t e = r->start[row]; e < r->start[row + 1]; e++)
-            number[e] = other_number(m, r->table[e], *home++, r->hash[e], row - from, e - r->start[row]);
+            number[e] = ctr_lr_wants(m, r->table[e])
+                            ? other_number(m, r->table[e], home[e - first], r->hash[e], row - from, e - r->start[row])
+                            : 0;
 }
 
 int ctr_lr_find_block(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end, int64_t bound,
                       uint32_t *number, struct ctr_err *err)
 {
     const int64_t first = r->start[from], last = r->start[end];
-    int rc = measure_block(m, r, from, end, bound, err);
-    if (!rc)
-        rc = reserve_block(m, err);
+    int rc = ctr_lr_find_room(m, r, from, end, bound, err);
     if (!rc)
         rc = make_scratch(&m->finder, r->one_a_table ? end - from : last - first, err);
     if (!rc && m->inclusion)
@@ -233,7 +247,7 @@ int ctr_lr_find_block(struct lr *m, const struct ctr_rows *r, int64_t from, int6
     if (rc)
         return rc;
     if (r->one_a_table)
-        find_columns(m, r, from, end, number);
+        ctr_lr_find_positions(m, &m->finder, r, from, end, 0, r->start[from + 1] - first, number);
     else
         find_entries(m, r, from, end, number);
     if (m->inclusion)
@@ -241,11 +255,16 @@ int ctr_lr_find_block(struct lr *m, const struct ctr_rows *r, int64_t from, int6
     return 0;
 }
 
+int ctr_lr_find_room(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end, int64_t bound,
+                     struct ctr_err *err)
+{
+    int rc = measure_block(m, r, from, end, bound, err);
+    return rc ? rc : reserve_block(m, err);
+}
+
 int ctr_lr_find_start(struct lr *m, const struct ctr_rows *r, int64_t bound, struct ctr_err *err)
 {
-    int rc = measure_block(m, r, 0, r->rows, bound, err);
-    if (!rc)
-        rc = reserve_block(m, err);
+    int rc = ctr_lr_find_room(m, r, 0, r->rows, bound, err);
     return rc ? rc : ctr_states_make_ahead(&m->states, m->tables, (uint64_t)r->start[r->rows], err);
 }
 

@@ -5,8 +5,8 @@
  * goes over the block with the kernels of lr, on state that it alone touches: its bits are those of the model learned
  * alone, and threads share the work by variants.
  *
- * A row of states is packed: no slots are empty, and a key costs 16 bytes at the load of a sparse table (25 at most)
- * and the states of its variants. */
+ * Keys are found by an lr that learns nothing (states.h): ahead, on another thread; or, where threads share the
+ * variants, by them all, position by position, so that none waits for another. */
 #include <math.h>
 #include <stdlib.h>
 #if defined(__x86_64__)
@@ -17,8 +17,7 @@
 #include "common/model/feed.h"
 
 enum {
-    AHEAD = 8,       /* rows between prefetch and use of keys */
-    AHEAD_STATE = 2, /* of states */
+    AHEAD_STATE = 2, /* rows between prefetch and use of states */
     BATCH = 8,       /* variants that predict together: what lies between fits into the first cache */
     LINE = 64,
 };
@@ -44,15 +43,13 @@ static void many_free(void *learner)
         free(q->v[i].rows);
     }
     for (int t = 0; t < q->tables; t++) {
-        ctr_sparse_free(&q->table[t].keys);
-        ctr_area_free(&q->table[t].states);
+        ctr_states_free(&q->find->apart[t]);
         ctr_buf_free(&q->table[t].order);
         free(q->table[t].at);
         free(q->table[t].takes);
         free(q->table[t].eight_at);
         free(q->table[t].eight_rests);
         free(q->table[t].eight_mask);
-        free(q->table[t].nothing);
     }
     for (int g = 0; q->group && g < q->groups; g++) {
         struct group *w = &q->group[g];
@@ -60,20 +57,18 @@ static void many_free(void *learner)
                                    &w->hash, &w->k, &w->ones, &w->dot,  &w->eight_rows, &w->eight_room };
         for (size_t i = 0; i < CTR_COUNT(bufs); i++)
             ctr_buf_free(bufs[i]);
+        ctr_lr_finder_free(&w->finder);
     }
     ctr_lr_eights_free(q);
-    ctr_inclusion_free(q->inclusion);
-    ctr_buf_free(&q->home);
-    ctr_buf_free(&q->state);
-    ctr_buf_free(&q->dirty);
+    if (q->find)
+        free(q->find->apart);
+    ctr_lr_free(q->find);
     ctr_buf_free(&q->spot);
     ctr_pool_free(q->pool);
     ctr_meeting_free(&q->meeting);
     free(q->group);
     free(q->v);
     free(q->table);
-    free(q->seed);
-    free(q->extra);
     free(q);
 }
 
@@ -112,6 +107,21 @@ static int make_groups(struct many *q, int threads, struct ctr_err *err)
     return 0;
 }
 
+/* Its options say which keys are taken up. */
+static int make_finder(struct many *q, const struct ctr_params *p, struct ctr_err *err)
+{
+    struct ctr_params own = *p;
+    void *learner = NULL;
+    own.variants = NULL;
+    int rc = ctr_lr_new(&learner, &ctr_model_lr, &own, err);
+    q->find = learner;
+    if (rc)
+        return rc;
+    q->find->no_bias = true; /* variants have their own */
+    q->find->variants = q->n;
+    return 0;
+}
+
 static int many_new(void **out, const struct ctr_model *model, const struct ctr_params *p, struct ctr_err *err)
 {
     (void)model;
@@ -138,7 +148,7 @@ static int many_new(void **out, const struct ctr_model *model, const struct ctr_
         q->v[i].spare = q->v[i].rows + bytes;
     }
     if (!rc)
-        rc = ctr_inclusion_new(&q->inclusion, p, err);
+        rc = make_finder(q, p, err);
     if (!rc)
         rc = make_groups(q, p->threads, err);
     if (rc) {
@@ -153,49 +163,18 @@ static int many_new(void **out, const struct ctr_model *model, const struct ctr_
 
 int64_t ctr_lr_variants_keys(const void *learner)
 {
-    const struct many *q = learner;
-    int64_t n = 0;
-    for (int t = 0; t < q->tables; t++)
-        n += (int64_t)q->table[t].keys.used;
-    return n;
+    return ctr_model_lr.keys(((const struct many *)learner)->find);
 }
 
 int64_t ctr_lr_variants_memory(const void *learner)
 {
-    const struct many *q = learner;
-    uint64_t n = (uint64_t)ctr_inclusion_bytes(q->inclusion);
-    for (int t = 0; t < q->tables; t++)
-        n += ctr_sparse_bytes(&q->table[t].keys) + q->table[t].rows * q->table[t].bytes;
-    return (int64_t)n;
-}
-
-static int check_memory(const struct many *q, int64_t bound, struct ctr_err *err)
-{
-    uint64_t need = (uint64_t)ctr_inclusion_bytes(q->inclusion);
-    for (int i = 0; i < q->tables; i++) {
-        const struct shared *t = &q->table[i];
-        need += q->extra[i] ? ctr_sparse_bytes_after(&t->keys, q->extra[i]) : ctr_sparse_bytes(&t->keys);
-        need += (t->rows + q->extra[i]) * t->bytes;
-    }
-    if (!bound || need <= (uint64_t)bound)
-        return 0;
-    return ctr_fail(err, CTR_ENOMEM,
-                    "%lld keys of %d variants need %s to go on, --memory allows %s: raise it, refuse rare keys "
-                    "(--inclusion), or share values (--single-value)",
-                    (long long)ctr_lr_variants_keys(q), q->n, ctr_size_text(need).s, ctr_size_text((uint64_t)bound).s);
-}
-
-static int reserve_block(struct many *q, int64_t bound, struct ctr_err *err)
-{
-    const struct ctr_rows *r = q->r;
-    memset(q->extra, 0, (size_t)q->tables * sizeof *q->extra);
-    for (int64_t e = r->start[q->from]; e < r->start[q->end]; e++)
-        q->extra[r->table[e]] += q->table[r->table[e]].bytes != 0;
-    int rc = check_memory(q, bound, err);
-    for (int t = 0; t < q->tables && !rc; t++)
-        if (q->extra[t])
-            rc = ctr_lr_variants_reserve(&q->table[t], q->extra[t], err);
-    return rc;
+    struct lr *m = ((const struct many *)learner)->find;
+    uint64_t bytes = (uint64_t)ctr_inclusion_bytes(m->inclusion);
+    pthread_mutex_lock(&m->finding);
+    for (int i = 0; i < m->tables; i++)
+        bytes += ctr_keys_bytes(&m->table[i], &m->apart[i]);
+    pthread_mutex_unlock(&m->finding);
+    return (int64_t)bytes;
 }
 
 static int room(struct ctr_buf *b, int64_t n, size_t size, struct ctr_err *err)
@@ -234,12 +213,7 @@ static int make_scratch(struct many *q, struct ctr_err *err)
     for (int64_t i = q->from; i < q->end; i++)
         longest = CTR_MAX(longest, r->start[i + 1] - r->start[i]);
     longest = (longest + 2 * CTR_LANES) / CTR_LANES * CTR_LANES;
-    const int64_t entries = r->start[q->end] - r->start[q->from];
-    int rc = room(&q->home, entries, sizeof(uint8_t *), err);
-    if (!rc)
-        rc = room(&q->state, entries, sizeof(uint8_t *), err);
-    if (!rc)
-        rc = room(&q->dirty, q->end - q->from, 1, err);
+    int rc = 0;
     for (int g = 0; g < q->groups && !rc; g++)
         rc = group_scratch(q, &q->group[g], longest, err);
     for (int i = 0; i < q->n && !rc; i++)
@@ -248,105 +222,55 @@ static int make_scratch(struct many *q, struct ctr_err *err)
     return rc;
 }
 
-static void find_homes(struct many *q, int64_t row)
+/* May the threads of the learner find the keys of a block together, position by position? */
+static bool finds_together(const struct many *q, const struct ctr_rows *r)
 {
-    const struct ctr_rows *r = q->r;
-    uint8_t **home = (uint8_t **)(void *)q->home.data - r->start[q->from];
-    for (int64_t e = r->start[row]; e < r->start[row + 1]; e++) {
-        const struct shared *t = &q->table[r->table[e]];
-        static uint8_t none[3 * CTR_LR_KEY_STRIDE]; /* for tables that no variant has */
-        home[e] = none;
-        if (!t->bytes)
-            continue;
-        home[e] = ctr_sparse_home(&t->keys, r->hash[e]);
-        __builtin_prefetch(home[e], 1);
-        __builtin_prefetch(home[e] + 2 * CTR_LR_KEY_STRIDE - 1, 1);
-    }
+    return q->pool && r->one_a_table && !r->number && !q->find->inclusion;
 }
 
-/* Where all rows of a block have one entry a table, and those tables in one order, its columns are looked up by
- * themselves. */
-static int find_spots(struct many *q, struct ctr_err *err)
+static int make_together(struct many *q, int64_t bound, struct ctr_err *err)
 {
-    const struct ctr_rows *r = q->r;
-    const int64_t first = r->start[q->from], k = r->start[q->from + 1] - first;
-    q->spotted = r->one_a_table && !q->inclusion;
-    for (int64_t i = 0; i < k && q->spotted; i++)
-        q->spotted = q->table[r->table[first + i]].bytes != 0;
-    int rc = q->spotted ? room(&q->spot, k, sizeof(struct ctr_lr_spot), err) : 0;
-    struct ctr_lr_spot *spot = (struct ctr_lr_spot *)(void *)q->spot.data;
-    for (int64_t i = 0; i < k && q->spotted && !rc; i++) {
-        const struct shared *t = &q->table[r->table[first + i]];
-        spot[i] = (struct ctr_lr_spot){ t->states.base - t->bytes, t->bytes };
-    }
+    struct lr *m = q->find;
+    int rc = ctr_lr_find_room(m, q->r, q->from, q->end, bound, err);
+    for (int i = 0; i < m->tables && !rc; i++)
+        if (m->extra[i])
+            rc = ctr_states_make_ahead(&m->apart[i], 1, m->extra[i], err);
+    for (int g = 0; g < q->groups && !rc; g++)
+        rc = ctr_lr_finder_reserve(&q->group[g].finder, q->end - q->from, err);
     return rc;
 }
 
-static void look_ahead(const struct many *q, int64_t row)
+/* The numbers of a block, or what its threads need to find them; and where states lie. */
+static int find_numbers(struct many *q, int64_t bound, struct ctr_err *err)
 {
-    const struct ctr_rows *r = q->r;
-    const int64_t e = r->start[row];
-    ctr_inclusion_ahead(q->inclusion, q->seed, CTR_LR_KEY_STRIDE, r->hash + e, r->table + e,
-                        (uint8_t *const *)(void *)q->home.data + (e - r->start[q->from]), r->start[row + 1] - e);
+    struct lr *m = q->find;
+    const bool together = finds_together(q, q->r);
+    int rc = q->r->number ? 0 : room(&m->finder.own, q->r->start[q->end], sizeof *q->number, err);
+    uint32_t *own = (uint32_t *)(void *)m->finder.own.data;
+    q->number = q->r->number ? q->r->number : own;
+    if (!rc && together)
+        rc = make_together(q, bound, err);
+    else if (!rc && !q->r->number)
+        rc = ctr_lr_find_block(m, q->r, q->from, q->end, bound, own, err);
+    if (!rc && !together)
+        rc = ctr_lr_meet_keys(m, q->r, q->from, q->end, q->number, err);
+    atomic_store(&q->next, 0);
+    if (!rc)
+        rc = room(&q->spot, q->tables, sizeof(struct ctr_lr_spot), err);
+    for (int i = 0; i < q->tables && !rc; i++)
+        ((struct ctr_lr_spot *)(void *)q->spot.data)[i] =
+            (struct ctr_lr_spot){ m->apart[i].area.base, m->apart[i].bytes };
+    return rc;
 }
 
-/* A known key, in its home: most are. NULL: another case. */
-static inline uint8_t *at_home(const struct ctr_lr_spot *spot, const uint8_t *slot, uint64_t h)
+/* Some positions at a time: while one is worked on, the next is on its way. */
+static void find_together(struct many *q, const struct group *w)
 {
-    uint64_t index;
-    memcpy(&index, slot + 8, sizeof index);
-    return (ctr_sparse_row_hash(slot) == h) & (h != 0) & (index != 0) ? spot->states + index * spot->bytes : NULL;
-}
-
-/* Columns [from, end) of a spotted block, one after the other, so that what is looked into stays near. */
-static void find_columns(struct many *q, int64_t from, int64_t end)
-{
-    const struct ctr_rows *r = q->r;
-    const int64_t first = r->start[q->from], k = r->start[q->from + 1] - first, rows = q->end - q->from;
-    for (int64_t c = from; c < end; c++) {
-        const struct ctr_lr_spot spot = ((const struct ctr_lr_spot *)(void *)q->spot.data)[c];
-        struct shared *t = &q->table[r->table[first + c]];
-        const uint64_t *hash = r->hash + first + c;
-        uint8_t **home = (uint8_t **)(void *)q->home.data + c * rows;
-        uint8_t **state = (uint8_t **)(void *)q->state.data + c;
-        for (int64_t i = 0; i < rows; i++) {
-            home[i] = ctr_sparse_home(&t->keys, hash[i * k]);
-            __builtin_prefetch(home[i], 1);
-            __builtin_prefetch(home[i] + 2 * CTR_LR_KEY_STRIDE - 1, 1);
-        }
-        for (int64_t i = 0; i < rows; i++)
-            if (!(state[i * k] = at_home(&spot, home[i], hash[i * k])))
-                state[i * k] = ctr_lr_states_of(q, t, ctr_sparse_get_from(&t->keys, home[i], hash[i * k]));
-    }
-}
-
-static void find_states(struct many *q, int64_t row)
-{
-    const struct ctr_rows *r = q->r;
-    uint8_t **home = (uint8_t **)(void *)q->home.data - r->start[q->from];
-    uint8_t **state = (uint8_t **)(void *)q->state.data - r->start[q->from];
-    bool refused = false;
-    if (q->inclusion)
-        ctr_inclusion_row(q->inclusion, r->first_row + row);
-    for (int64_t e = r->start[row]; e < r->start[row + 1]; e++) {
-        const uint64_t h = r->hash[e];
-        uint8_t *slot = home[e];
-        struct shared *t = &q->table[r->table[e]];
-        if (!t->bytes) { /* no variant has it */
-            state[e] = NULL;
-            continue;
-        }
-        if (!h || ctr_sparse_row_hash(slot) != h)
-            slot = q->inclusion ? ctr_inclusion_slot(q->inclusion, &t->keys, q->seed[r->table[e]], slot, h)
-                                : ctr_sparse_get_from(&t->keys, slot, h);
-        if (q->inclusion && ctr_inclusion_is_nothing(q->inclusion, slot)) {
-            state[e] = t->nothing;
-            refused = true;
-        } else {
-            state[e] = ctr_lr_states_of(q, t, slot);
-        }
-    }
-    q->dirty.data[row - q->from] = refused;
+    enum { SOME = 3 };
+    const int64_t k = q->r->start[q->from + 1] - q->r->start[q->from];
+    for (int64_t at; (at = atomic_fetch_add(&q->next, SOME)) < k;)
+        ctr_lr_find_positions(q->find, &w->finder, q->r, q->from, q->end, at, CTR_MIN(at + SOME, k),
+                              (uint32_t *)(void *)q->find->finder.own.data);
 }
 
 /* ---- a block: variants ---- */
@@ -355,15 +279,15 @@ static void find_states(struct many *q, int64_t row)
 static void prefetch_states(const struct many *q, const struct group *w, int64_t row)
 {
     const struct ctr_rows *r = q->r;
-    uint8_t *const *state = (uint8_t *const *)(void *)q->state.data - r->start[q->from];
     for (int64_t e = r->start[row]; e < r->start[row + 1]; e++) {
-        const struct shared *t = &q->table[r->table[e]];
-        const int32_t part = (int32_t)(t->bytes - t->eights_end) / q->groups;
-        const int32_t from = (int32_t)t->eights_end + part * (int32_t)(w - q->group), all = (int32_t)t->bytes;
+        const int table = ctr_lr_table_of(r, row, e);
+        const int32_t all = (int32_t)q->find->apart[table].bytes, eights_end = (int32_t)q->table[table].eights_end;
+        const int32_t part = (all - eights_end) / q->groups, from = eights_end + part * (int32_t)(w - q->group);
+        const uint8_t *state = ctr_lr_state_of(q, table, e);
         for (int32_t at = 0; at < (int32_t)q->fixed; at += LINE)
-            __builtin_prefetch(state[e] + at, 1);
+            __builtin_prefetch(state + at, 1);
         for (int32_t at = from; at < CTR_MIN(from + part + LINE, all); at += LINE)
-            __builtin_prefetch(state[e] + at, 1);
+            __builtin_prefetch(state + at, 1);
     }
 }
 
@@ -373,20 +297,20 @@ static int64_t gather(const struct many *q, int v, int64_t row, uint8_t **restri
 {
     const struct ctr_rows *r = q->r;
     const struct variant *m = &q->v[v];
-    uint8_t *const *state = (uint8_t *const *)(void *)q->state.data - r->start[q->from];
     int64_t k = 0;
     if (m->uniform) {
         const int32_t at = q->table[0].at[v];
-        state += r->start[row];
-        k = r->start[row + 1] - r->start[row];
+        const int64_t e = r->start[row];
+        k = r->start[row + 1] - e;
         for (int64_t i = 0; i < k; i++)
-            slot[i] = state[i] + at;
+            slot[i] = ctr_lr_state_of(q, ctr_lr_table_of(r, row, e + i), e + i) + at;
         for (int64_t i = 0; x && i < k; i++)
             x[i] = r->x ? r->x[r->start[row] + i] : 1;
     } else {
         for (int64_t e = r->start[row]; e < r->start[row + 1]; e++) {
-            const struct shared *t = &q->table[r->table[e]];
-            slot[k] = t->takes[v] ? state[e] + t->at[v] : m->spare;
+            const int table = ctr_lr_table_of(r, row, e);
+            const struct shared *t = &q->table[table];
+            slot[k] = t->takes[v] ? ctr_lr_state_of(q, table, e) + t->at[v] : m->spare;
             if (x)
                 x[k] = r->x ? r->x[e] : 1;
             k += t->takes[v];
@@ -419,24 +343,30 @@ static int64_t gather_once(const struct many *q, int v, int64_t row, uint8_t **s
 }
 
 /* What updates left in the states of keys that are refused. */
-static void wipe(const struct many *q, const struct group *w)
+static void wipe(const struct many *q, const struct group *w, int table)
 {
-    for (int t = 0; t < q->tables; t++) {
-        const struct shared *s = &q->table[t];
-        if (q->groups == 1)
-            memset(s->nothing, 0, s->bytes);
-        for (int e = w->eight_from; e < w->eight_end && q->groups > 1; e++)
-            if (!s->eight_rests[e])
-                memset(s->nothing + s->eight_at[e], 0, q->eight[e].bytes);
-        for (int i = w->from; i < w->end && q->groups > 1; i++) {
-            const int v = q->single[i];
-            const struct lr *m = q->v[v].one;
-            if (s->at[v] != CTR_LR_NONE && m->learning.events)
-                memset(s->nothing + m->learning.layout.value, 0, m->learning.layout.bytes - 8);
-            else if (s->at[v] != CTR_LR_NONE)
-                memset(s->nothing + s->at[v] + 8, 0, ctr_lr_own_bytes(m));
-        }
+    const struct shared *t = &q->table[table];
+    const struct ctr_states *states = &q->find->apart[table];
+    uint8_t *nothing = states->area.base;
+    if (q->groups == 1)
+        memset(nothing, 0, states->bytes);
+    for (int e = w->eight_from; e < w->eight_end && q->groups > 1; e++)
+        if (!t->eight_rests[e])
+            memset(nothing + t->eight_at[e], 0, q->eight[e].bytes);
+    for (int i = w->from; i < w->end && q->groups > 1; i++) {
+        const int v = q->single[i];
+        const struct ctr_layout *at = &q->v[v].one->learning.layout;
+        if (t->at[v] != CTR_LR_NONE)
+            memset(nothing + t->at[v] + at->value, 0, at->bytes - CTR_STATE_AT);
     }
+}
+
+static void wipe_row(const struct many *q, const struct group *w, int64_t row)
+{
+    const struct ctr_rows *r = q->r;
+    for (int64_t e = r->start[row]; e < r->start[row + 1]; e++)
+        if (!q->number[e] && ctr_lr_wants(q->find, ctr_lr_table_of(r, row, e)))
+            wipe(q, w, ctr_lr_table_of(r, row, e));
 }
 
 /* To the draws of variant v the hashes of the k keys that it takes from a row. */
@@ -507,8 +437,8 @@ static void learn_group(struct many *q, struct group *w)
         for (int from = w->from; from < w->end; from += w->batch)
             if (learn_batch(q, w, from, CTR_MIN(from + w->batch, w->end), i))
                 return;
-        if (q->dirty.data[i - q->from])
-            wipe(q, w);
+        if (q->find->inclusion)
+            wipe_row(q, w, i);
     }
 }
 
@@ -518,11 +448,9 @@ static void run_group(void *ctx, int64_t task, int worker)
 {
     struct many *q = ctx;
     (void)worker;
-    if (q->spotted) {
-        const int64_t k = q->r->start[q->from + 1] - q->r->start[q->from];
-        find_columns(q, k * task / q->groups, k * (task + 1) / q->groups);
-        if (q->groups > 1)
-            ctr_meet(&q->meeting);
+    if (finds_together(q, q->r)) {
+        find_together(q, &q->group[task]);
+        ctr_meet(&q->meeting);
     }
 #if defined(__x86_64__)
     const unsigned before = _mm_getcsr();
@@ -534,31 +462,15 @@ static void run_group(void *ctx, int64_t task, int worker)
 #endif
 }
 
-/* Keys in the order of rows: where rows differ in their tables, or a filter of all tables counts them. */
-static void find_rows(struct many *q)
-{
-    for (int64_t i = q->from; i < CTR_MIN(q->from + AHEAD, q->end); i++)
-        find_homes(q, i);
-    for (int64_t i = q->from; i < q->end; i++) {
-        if (i + AHEAD < q->end)
-            find_homes(q, i + AHEAD);
-        if (q->inclusion)
-            look_ahead(q, CTR_MIN(i + 2, q->end - 1));
-        find_states(q, i);
-    }
-}
-
 static int learn_block(struct many *q, struct ctr_err *err)
 {
     const struct group *first = NULL;
-    if (q->spotted)
-        memset(q->dirty.data, 0, (size_t)(q->end - q->from));
-    else
-        find_rows(q);
     if (q->pool)
         ctr_pool_run(q->pool, q->groups, run_group, q);
     else
         run_group(q, 0, 0);
+    for (int i = 0; i < q->tables && finds_together(q, q->r); i++)
+        ctr_keys_meet_all(&q->find->table[i]);
     for (int g = 0; g < q->groups; g++)
         if (q->group[g].err.code && (!first || q->group[g].failed_row < first->failed_row))
             first = &q->group[g];
@@ -575,12 +487,10 @@ static int many_train_rows(void *learner, const struct ctr_rows *r, double *scor
     q->score = score;
     ctr_lr_variants_forget_order(q);
     for (q->from = 0; q->from < r->rows; q->from = q->end) {
-        q->end = ctr_lr_block_end(r, q->from);
-        int rc = reserve_block(q, bound, err);
+        q->end = q->pool && r->one_a_table ? r->rows : ctr_lr_block_end(r, q->from); /* threads meet seldom */
+        int rc = make_scratch(q, err);
         if (!rc)
-            rc = make_scratch(q, err);
-        if (!rc)
-            rc = find_spots(q, err);
+            rc = find_numbers(q, bound, err);
         if (!rc)
             rc = learn_block(q, err);
         if (rc)
@@ -589,13 +499,26 @@ static int many_train_rows(void *learner, const struct ctr_rows *r, double *scor
     return 0;
 }
 
+static int many_find(void *learner, struct ctr_rows *r, struct ctr_buf *number, int64_t bound, struct ctr_err *err)
+{
+    return ctr_lr_find(((struct many *)learner)->find, r, number, bound, err);
+}
+
+/* As of lr, where the threads of the learner do not find keys by the way. */
+static bool many_finds(const void *learner, bool saves)
+{
+    const struct many *q = learner;
+    return q->find->inclusion ? !saves : !q->pool;
+}
+
+static bool many_transposed(const void *learner)
+{
+    return !((const struct many *)learner)->events;
+}
+
 static int many_end_pass(void *learner, struct ctr_err *err)
 {
-    struct many *q = learner;
-    (void)err;
-    if (q->inclusion)
-        ctr_inclusion_end_pass(q->inclusion);
-    return 0;
+    return ctr_model_lr.end_pass(((struct many *)learner)->find, err);
 }
 
 const struct ctr_model ctr_model_lr_variants = {
@@ -606,7 +529,11 @@ const struct ctr_model ctr_model_lr_variants = {
     .learner_new = many_new,
     .learner_free = many_free,
     .bind = ctr_lr_variants_bind,
+    .transposed = many_transposed,
+    .rows = 1024,
     .train_rows = many_train_rows,
+    .find = many_find,
+    .finds = many_finds,
     .end_pass = many_end_pass,
     .keys = ctr_lr_variants_keys,
     .memory = ctr_lr_variants_memory,

@@ -5,6 +5,8 @@
 #ifndef CTR_LR_VARIANTS_H
 #define CTR_LR_VARIANTS_H
 
+#include <stdatomic.h>
+
 #include "common/feature/op.h"
 #include "common/lr/ftrl_eight.h"
 #include "common/lr/inclusion.h"
@@ -12,17 +14,12 @@
 #include "common/lr/lr_meet.h"
 #include "common/model/variants.h"
 
-enum { CTR_LR_KEY_STRIDE = 16 }; /* of a table of keys: hash, index + 1 of the row of states */
 #define CTR_LR_NONE INT32_MIN
 
 /* A table of features, shared by all variants that learn it. A row of states is: `fixed` bytes, the same in all tables,
  * of learners with counts and of those that are not the default one; then those of the eights that
- * have this table; then the states of the other variants that have it. */
+ * have this table; then the states of the other variants that have it. Row 0 is that of keys that are refused. */
 struct shared {
-    struct ctr_sparse keys;
-    struct ctr_area states;
-    uint64_t rows;  /* of states */
-    uint32_t bytes; /* of a row of states; 0: no variant has it */
     /* By variant: where in a row of states is what its kernels take for a table row; CTR_LR_NONE: it has none. */
     int32_t *at;
     bool *takes;          /* by variant: it learns from this table; one that it was only loaded with rests */
@@ -30,7 +27,6 @@ struct shared {
     int32_t *eight_at;    /* by eight: where in a row of states its own are */
     bool *eight_rests;    /* by eight: none of its variants takes this table */
     uint64_t *eight_mask; /* by eight and lane: all bits, if that takes it */
-    uint8_t *nothing;     /* a row of zeros, for keys that are refused */
     struct ctr_buf order; /* while models are saved: keys sorted, struct ctr_sparse_numbered */
 };
 
@@ -50,10 +46,10 @@ struct eight {
     struct ctr_lr_digested digest[CTR_EIGHT];
 };
 
-/* What finds states in a table, while a block lasts. */
+/* Where the states of a table lie, while a block lasts. */
 struct ctr_lr_spot {
-    uint8_t *states; /* row 0, which is not there: they are numbered from 1 */
-    uint64_t bytes;
+    uint8_t *states; /* row 0 */
+    uint64_t bytes;  /* of a row; 0: no variant has the table */
 };
 
 /* A row as an eight has it: its coordinates, the bias the last. */
@@ -78,6 +74,7 @@ struct group {
     struct ctr_buf eight_rows, eight_room;
     double *eight_w, *eight_root;
     int32_t *lane_at;
+    struct ctr_lr_finder finder;
     struct ctr_err err;
     int64_t failed_row; /* of the block */
     _Alignas(64) char apart;
@@ -98,6 +95,7 @@ struct many {
     int n;
     uint32_t fixed;
     bool counts; /* some variants share counts of events */
+    bool events; /* some want the hashes of rows, or their counts */
     struct eight *eight;
     int eights;
     int *single; /* the variants that are in none; NULL: not bound yet */
@@ -105,21 +103,19 @@ struct many {
     struct shared *table;
     int tables;
     const struct ctr_strs *names; /* of tables, the trainer's */
-    uint64_t *seed, *extra;
-    struct ctr_inclusion *inclusion;
+    struct lr *find;              /* finds keys, in tables of its own; its `apart` are the rows of states, by table */
     ctr_sigmoids *sigmoids;
     const struct ctr_eight_kernel *eight_kernel;
-    struct ctr_buf home, state; /* of the block's entries: pointers */
-    struct ctr_buf spot;        /* by position in a row, where all rows have one entry a table: struct ctr_lr_spot */
-    bool spotted;               /* the block is such */
-    struct ctr_buf dirty;       /* of the block's rows: has it keys that are refused? */
+    struct ctr_buf spot;        /* by table: struct ctr_lr_spot */
     struct ctr_pool *pool;      /* NULL: one thread */
     struct ctr_meeting meeting; /* of its threads: all keys have been found */
+    _Atomic int64_t next;       /* the position of a row that is found next */
     struct group *group;
     int groups;
     /* of the block */
     const struct ctr_rows *r;
     int64_t from, end;
+    const uint32_t *number; /* by entry: of rows of states */
     double *score;
 };
 
@@ -148,20 +144,16 @@ void ctr_lr_variants_lay_out_fixed(struct many *q); /* the front of every row */
 uint32_t ctr_lr_own_bytes(const struct lr *m);      /* of a variant's own columns, behind the hash */
 int ctr_lr_variants_bind(void *learner, const struct ctr_inputs *in, const struct ctr_strs *names,
                          struct ctr_err *err) CTR_MUST;
-int ctr_lr_variants_reserve(struct shared *t, uint64_t extra, struct ctr_err *err) CTR_MUST;
 
-/* The states of a slot of the table of keys; a new key gets its row. */
-static inline uint8_t *ctr_lr_states_of(struct many *q, struct shared *t, uint8_t *slot)
+/* Of entry e of row i of the block: its table, and its row of states. */
+static inline int ctr_lr_table_of(const struct ctr_rows *r, int64_t i, int64_t e)
 {
-    uint64_t index;
-    memcpy(&index, slot + 8, sizeof index);
-    if (!index) {
-        index = ++t->rows;
-        memcpy(slot + 8, &index, sizeof index);
-        if (q->fixed)
-            memcpy(t->states.base + (index - 1) * t->bytes, slot, sizeof(uint64_t));
-    }
-    return t->states.base + (index - 1) * t->bytes;
+    return r->table[r->transposed ? e - r->start[i] : e];
+}
+static inline uint8_t *ctr_lr_state_of(const struct many *q, int table, int64_t e)
+{
+    const struct ctr_lr_spot *spot = (const struct ctr_lr_spot *)(const void *)q->spot.data + table;
+    return spot->states + q->number[e] * spot->bytes;
 }
 
 /* ---- lr_variants_eight.c ---- */

@@ -23,21 +23,23 @@ uint32_t ctr_lr_own_bytes(const struct lr *m)
     return m->stride - 8;
 }
 
-/* Room at the front of every row for the variants whose kernels want the hash or counts. */
+/* Room at the front of every row for the variants that are not the default learner, and for counts. Offsets are those
+ * from 8 bytes before it: kernels take rows that have a hash there. */
 void ctr_lr_variants_lay_out_fixed(struct many *q)
 {
     for (int i = 0; i < q->n; i++) {
-        q->fixed = q->v[i].one->learning.events ? 2 * sizeof(uint64_t) : q->fixed; /* hash; counts, and to 8 */
+        q->events |= q->v[i].one->learning.events;
         q->counts |= q->v[i].one->learning.layout.counts != 0;
     }
+    q->fixed = q->counts ? sizeof(uint64_t) : 0;
     for (int i = 0; i < q->n; i++) {
         struct ctr_learning *l = &q->v[i].one->learning;
         const struct ctr_layout alone = l->layout;
         if (!l->events)
             continue;
-        l->layout.counts = alone.counts ? sizeof(uint64_t) : 0;
-        l->layout.value = q->fixed;
-        l->layout.n = alone.n ? q->fixed + alone.n - alone.value : 0;
+        l->layout.counts = alone.counts ? CTR_STATE_AT : 0;
+        l->layout.value = CTR_STATE_AT + q->fixed;
+        l->layout.n = alone.n ? l->layout.value + alone.n - alone.value : 0;
         q->fixed += (alone.bytes - alone.value + 7) / 8 * 8;
         ctr_learning_use(l, ctr_isa_best(), false); /* fused kernels know the layout of a row that is alone */
     }
@@ -48,23 +50,20 @@ static int add_tables(struct many *q, const struct ctr_strs *names, struct ctr_e
     const size_t n = (size_t)names->n;
     if (names->n <= q->tables)
         return 0;
+    int rc = ctr_lr_bind(q->find, names, err);
+    if (rc)
+        return rc;
     struct shared *table = realloc(q->table, n * sizeof *table);
     if (!table)
         return ctr_fail_nomem(err, n * sizeof *table);
     q->table = table;
-    uint64_t *seed = realloc(q->seed, n * sizeof *seed);
-    if (!seed)
-        return ctr_fail_nomem(err, n * sizeof *seed);
-    q->seed = seed;
-    uint64_t *extra = realloc(q->extra, n * sizeof *extra);
-    if (!extra)
-        return ctr_fail_nomem(err, n * sizeof *extra);
-    q->extra = extra;
+    struct ctr_states *apart = realloc(q->find->apart, n * sizeof *apart);
+    if (!apart)
+        return ctr_fail_nomem(err, n * sizeof *apart);
+    q->find->apart = apart;
     for (; q->tables < names->n; q->tables++) {
-        struct shared *t = &q->table[q->tables];
-        memset(t, 0, sizeof *t);
-        ctr_sparse_init(&t->keys, CTR_LR_KEY_STRIDE);
-        q->seed[q->tables] = ctr_table_seed(names->s[q->tables]);
+        memset(&q->table[q->tables], 0, sizeof *q->table);
+        ctr_states_init(&apart[q->tables], 0);
     }
     return 0;
 }
@@ -86,7 +85,7 @@ static int lay_out(struct many *q, int table, const bool *has, struct ctr_err *e
         const struct lr *loaded = q->v[i].loaded;
         const bool in = has[(size_t)i * (size_t)q->tables + (size_t)table] ||
                         (loaded && table < loaded->tables && loaded->table[table].learned);
-        t->at[i] = in ? 0 : CTR_LR_NONE;
+        t->at[i] = in ? -CTR_STATE_AT : CTR_LR_NONE;
         any |= in;
     }
     uint32_t bytes = t->eights_end = ctr_lr_eights_lay_out(q, t, q->fixed);
@@ -96,26 +95,22 @@ static int lay_out(struct many *q, int table, const bool *has, struct ctr_err *e
                 t->at[i] = (int32_t)bytes - 8; /* where the hash would stand */
                 bytes += ctr_lr_own_bytes(q->v[i].one);
             }
-    t->bytes = any ? bytes : 0;
-    t->nothing = calloc(1, t->bytes + 8);
-    return t->nothing ? 0 : ctr_fail_nomem(err, t->bytes + 8);
-}
-
-int ctr_lr_variants_reserve(struct shared *t, uint64_t extra, struct ctr_err *err)
-{
-    int rc = ctr_sparse_reserve(&t->keys, extra, err);
-    return rc ? rc : ctr_area_reserve(&t->states, (size_t)(t->rows + extra) * t->bytes, err);
+    q->find->apart[table].bytes = any ? bytes : 0;
+    return 0;
 }
 
 static int spread_table(struct many *q, int i, int table, const struct ctr_keys *from, struct ctr_err *err)
 {
-    struct shared *t = &q->table[table];
     struct ctr_lr_piece piece[3];
     const int pieces = ctr_lr_pieces(&q->v[i].loaded->learning, &q->v[i].one->learning, piece);
-    int rc = ctr_lr_variants_reserve(t, from->learned, err);
     uint64_t at = 0, hash;
-    for (const uint8_t *row; !rc && (row = ctr_keys_row(from, &q->v[i].loaded->states, &at, &hash));)
-        ctr_lr_move_state(piece, pieces, row, ctr_lr_states_of(q, t, ctr_sparse_get(&t->keys, hash)) + t->at[i]);
+    int rc = 0;
+    for (const uint8_t *row; !rc && (row = ctr_keys_row(from, &q->v[i].loaded->states, &at, &hash));) {
+        uint8_t *to;
+        rc = ctr_keys_get(&q->find->table[table], &q->find->apart[table], hash, &to, err);
+        if (!rc)
+            ctr_lr_move_state(piece, pieces, row, to + CTR_STATE_AT + q->table[table].at[i]);
+    }
     return rc;
 }
 

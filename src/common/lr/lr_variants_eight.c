@@ -212,13 +212,13 @@ static void gather_x(const struct ctr_rows *r, struct ctr_lr_eight_row *to, int6
 static void gather_some(const struct many *q, int number, struct ctr_lr_eight_row *to, int64_t row)
 {
     const struct ctr_rows *r = q->r;
-    uint8_t *const *state = (uint8_t *const *)(void *)q->state.data - r->start[q->from];
     int64_t k = 0;
     for (int64_t i = r->start[row]; i < r->start[row + 1]; i++) {
-        const struct shared *t = &q->table[r->table[i]];
+        const int table = ctr_lr_table_of(r, row, i);
+        const struct shared *t = &q->table[table];
         if (t->eight_rests[number])
             continue;
-        to->state[k] = state[i] + t->eight_at[number];
+        to->state[k] = ctr_lr_state_of(q, table, i) + t->eight_at[number];
         to->mask[k] = t->eight_mask + number * CTR_EIGHT;
         to->x[k++] = r->x ? r->x[i] : 1;
     }
@@ -234,11 +234,11 @@ static void gather(const struct many *q, const struct group *w, int number, int6
     struct ctr_lr_eight_row *to = place_of(w, number, row);
     if (e->everywhere && !e->masked) {
         const int64_t from = r->start[row], k = r->start[row + 1] - from;
-        uint8_t *const *restrict state = (uint8_t *const *)(void *)q->state.data + (from - r->start[q->from]);
+        const uint16_t *restrict table = r->table + (r->transposed ? 0 : from);
         uint8_t **restrict own = to->state;
         const int32_t at = q->tables ? q->table[0].eight_at[number] : 0;
         for (int64_t i = 0; i < k; i++)
-            own[i] = state[i] + at;
+            own[i] = ctr_lr_state_of(q, table[i], from + i) + at;
         gather_x(r, to, from, k);
         to->k = k + 1;
     } else {
@@ -312,17 +312,19 @@ int ctr_lr_eights_learn(struct many *q, struct group *w, int64_t row)
 enum { TILE = 128, AHEAD = 16 };
 
 /* Adds the digests of a tile of keys. */
-static void digest_tile(const struct many *q, int number, const struct shared *t,
-                        const struct ctr_sparse_numbered *place, int64_t n, uint64_t *sum, double *wrong)
+static void digest_tile(const struct many *q, int number, int table, const struct ctr_sparse_numbered *place, int64_t n,
+                        uint64_t *sum, double *wrong)
 {
     const struct eight *e = &q->eight[number];
     const struct ctr_eight_kernel *kernel = q->eight_kernel;
+    const struct ctr_states *states = &q->find->apart[table];
+    const uint8_t *base = states->area.base + q->table[table].eight_at[number];
     const size_t half = e->bytes / 2;
     _Alignas(64) uint8_t z[TILE * CTR_EIGHT * sizeof(double)], squares[sizeof z], w[sizeof z];
     uint64_t mixed[TILE];
     for (int64_t i = 0; i < n; i++) {
-        const uint8_t *base = t->states.base + t->eight_at[number], *state = base + place[i].number * t->bytes;
-        const uint8_t *ahead = base + place[i + AHEAD < n ? i + AHEAD : i].number * t->bytes;
+        const uint8_t *state = base + place[i].number * states->bytes;
+        const uint8_t *ahead = base + place[i + AHEAD < n ? i + AHEAD : i].number * states->bytes;
         __builtin_prefetch(ahead);
         __builtin_prefetch(ahead + half);
         memcpy(z + (size_t)i * half, state, half);
@@ -350,7 +352,7 @@ void ctr_lr_eight_digest(struct many *q, int number)
         for (int i = 0; i < e->n; i++)
             any |= t->at[e->variant[i]] != CTR_LR_NONE;
         for (int64_t from = 0; any && from < n; from += TILE)
-            digest_tile(q, number, t, place + from, CTR_MIN(n - from, TILE), sum, wrong);
+            digest_tile(q, number, k, place + from, CTR_MIN(n - from, TILE), sum, wrong);
         for (int i = 0; i < e->n; i++)
             if (t->at[e->variant[i]] != CTR_LR_NONE) {
                 e->digest[i].digest += sum[i];

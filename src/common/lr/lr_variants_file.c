@@ -18,23 +18,23 @@ void ctr_lr_variants_forget_order(struct many *q)
 
 /* ---- each model alone: for files ---- */
 
-static int add_place(void *ctx, uint64_t key, const uint8_t *slot, struct ctr_err *err)
+static int add_places(void *ctx, struct ctr_sparse_numbered *e, uint64_t n, struct ctr_err *err)
 {
-    struct ctr_sparse_numbered place = { .key = key };
-    memcpy(&place.number, slot + 8, sizeof place.number);
-    place.number--;
-    return ctr_buf_append(ctx, &place, sizeof place, err);
+    return ctr_buf_append(ctx, e, n * sizeof *e, err);
 }
 
 /* The keys of a table are sorted once for the files of all variants; see forget_order. */
-static int sort_table(struct shared *t, struct ctr_err *err)
+static int sort_table(struct many *q, int table, struct ctr_err *err)
 {
-    const size_t bytes = t->keys.used * sizeof(struct ctr_sparse_numbered);
-    if (t->order.len == bytes)
+    const struct ctr_keys *keys = &q->find->table[table];
+    struct ctr_buf *order = &q->table[table].order;
+    if (order->len == keys->learned * sizeof(struct ctr_sparse_numbered))
         return 0;
-    ctr_buf_clear(&t->order);
-    int rc = ctr_buf_reserve(&t->order, bytes, err);
-    return rc ? rc : ctr_sparse_sorted(&t->keys, add_place, &t->order, err);
+    ctr_buf_clear(order);
+    pthread_mutex_lock(&q->find->finding);
+    int rc = ctr_keys_sorted(keys, add_places, order, err);
+    pthread_mutex_unlock(&q->find->finding);
+    return rc;
 }
 
 /* The digest of variant i, where that is made for eight at once. */
@@ -46,7 +46,7 @@ static int digest(struct many *q, int i, const struct ctr_lr_digested **of, stru
     if (e < 0)
         return 0;
     for (int k = 0; k < q->tables && !rc; k++)
-        rc = q->table[k].keys.used ? sort_table(&q->table[k], err) : 0;
+        rc = sort_table(q, k, err);
     if (!rc)
         ctr_lr_eight_digest(q, e);
     for (int lane = 0; lane < q->eight[e].n; lane++)
@@ -72,11 +72,12 @@ static int many_alone(const void *learner, int i, const struct ctr_strs *names, 
     m->sorted_as = &v->one->learning;
     for (int k = 0; k < q->tables && !rc; k++) {
         struct shared *t = &q->table[k];
-        if (!t->at || t->at[i] == CTR_LR_NONE || !t->keys.used)
+        const struct ctr_states *states = &q->find->apart[k];
+        if (!t->at || t->at[i] == CTR_LR_NONE)
             continue;
-        rc = sort_table(t, err);
+        rc = sort_table(q, k, err);
         m->sorted[k] = (struct ctr_lr_sorted){ (const struct ctr_sparse_numbered *)(const void *)t->order.data,
-                                               t->keys.used, t->states.base + t->at[i], t->bytes };
+                                               q->find->table[k].learned, states->area.base + t->at[i], states->bytes };
     }
     if (!rc)
         rc = digest(q, i, &m->digested, err);
@@ -206,23 +207,23 @@ int ctr_lr_variants_words(const void *learner, struct ctr_buf *text, struct ctr_
     const struct many *q = learner;
     const int64_t keys = ctr_lr_variants_keys(q);
     const double bytes =
-        keys ? (double)(ctr_lr_variants_memory(q) - ctr_inclusion_bytes(q->inclusion)) / (double)keys : 0;
+        keys ? (double)(ctr_lr_variants_memory(q) - ctr_inclusion_bytes(q->find->inclusion)) / (double)keys : 0;
     int rc = ctr_buf_printf(text, err, "bytes a key          %.1f, %.1f for each of %d variants\n", bytes, bytes / q->n,
                             q->n);
-    return rc || !q->inclusion ? rc : ctr_inclusion_words(q->inclusion, keys, text, err);
+    return rc || !q->find->inclusion ? rc : ctr_inclusion_words(q->find->inclusion, keys, text, err);
 }
 
 int ctr_lr_variants_state(const void *learner, struct ctr_buf *words, struct ctr_err *err)
 {
     const struct many *q = learner;
-    return q->inclusion ? ctr_inclusion_save(q->inclusion, words, err) : 0;
+    return q->find->inclusion ? ctr_inclusion_save(q->find->inclusion, words, err) : 0;
 }
 
 int ctr_lr_variants_restore(void *learner, const uint64_t *word, size_t words, struct ctr_err *err)
 {
     struct many *q = learner;
-    if (q->inclusion)
-        return ctr_inclusion_load(q->inclusion, word, words, err);
+    if (q->find->inclusion)
+        return ctr_inclusion_load(q->find->inclusion, word, words, err);
     return words ? ctr_fail(err, CTR_EDATA, "the checkpoint has a state that its options do not need") : 0;
 }
 
