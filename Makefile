@@ -20,7 +20,8 @@ override CFLAGS += -std=gnu11 -ffp-contract=off -fno-math-errno -fno-strict-alia
 	$(if $(TSAN),-fsanitize=thread) $(if $(COV),-O0 --coverage -fprofile-update=atomic) \
 	$(if $(SAN),-fsanitize=address$(,)undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer) \
 	$(if $(FUZZ),-DCSV_TILE_BYTES=512 -DRAW_BYTES=4096 -DLOOK_BYTES=4096 -DOUT_BUFFER=4096 -DPLAN_MAX_DEFS=100 \
-	-fsanitize=fuzzer-no-link$(,)address$(,)undefined -fno-sanitize=pointer-overflow -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
+	-fsanitize=fuzzer-no-link$(,)address$(,)undefined -fno-sanitize=pointer-overflow -fno-sanitize-recover=undefined \
+	$(if $(CMP),,-fno-sanitize-coverage=trace-cmp$(,)indirect-calls$(,)stack-depth) -fno-omit-frame-pointer)
 override CPPFLAGS += -D_GNU_SOURCE -Isrc $(shell pkg-config --cflags $(PKGS) 2>/dev/null)
 LIBS   := $(shell pkg-config --libs $(PKGS) 2>/dev/null) -lm -lpthread
 , := ,
@@ -129,12 +130,14 @@ $(B)/bench/%: $(B)/tests/bench/%.o $(B)/libctr.a
 bench: bins $(B)/bench/bench-log $(B)/bench/bench-limit $(B)/compute/compute
 	@python3 tests/bench/bench.py --build $(B) $(if $(QUICK),--quick) $(if $(BENCH),--only $(BENCH)) $(BENCH_FLAGS)
 
-# Fuzz targets: with a main that replays files; with FUZZ=1 they are libFuzzer's.
-fuzz_objects := $(patsubst %,$(B)/tests/fuzz/%.o,harness mutate $(if $(FUZZ),,replay))
+# Fuzz targets: with a main that replays files; with FUZZ=1 they are libFuzzer's, and with CMP=1 comparisons guide it, which
+# takes a third longer. memfile.c stands for files.
+fuzz_wrap    := $(patsubst %,-Wl$(,)--wrap=%,open close read pread readv write writev lseek fstat stat access isatty mmap munmap madvise)
+fuzz_objects := $(patsubst %,$(B)/tests/fuzz/%.o,harness memfile mutate $(if $(FUZZ),,replay))
 $(B)/fuzz/%: $(B)/tests/fuzz/%.o $(fuzz_objects) $(B)/libctr.a
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
-	$(Q)$(CC) $(CFLAGS) $(if $(FUZZ),-fsanitize=fuzzer) $(LDFLAGS) -o $@ $^ $(LIBS)
+	$(Q)$(CC) $(CFLAGS) $(if $(FUZZ),-fsanitize=fuzzer) $(fuzz_wrap) $(LDFLAGS) -o $@ $^ $(LIBS)
 
 fuzzers: $(fuzzers)
 

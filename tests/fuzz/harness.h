@@ -23,10 +23,10 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsi
     } while (0)
 bool fuzz_starved(void);
 
-/* The path of a file in memory that holds the bytes; slots are separate files. Valid until the slot is used again. */
+/* Files in memory (memfile.c), FUZZ_SLOTS of them: the path of one that holds the bytes, which are borrowed; of one
+ * that ctr_out_open writes straight to, empty at first, at most a mebibyte; and the latter's to read. */
 enum { FUZZ_SLOTS = 4 };
 const char *fuzz_file(int slot, const uint8_t *data, size_t size);
-/* A path that ctr_out_open writes straight to, and its file is read as fuzz_path(slot). Empties the file. */
 const char *fuzz_out(int slot);
 const char *fuzz_path(int slot);
 

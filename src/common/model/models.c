@@ -141,7 +141,7 @@ static bool takes(const struct ctr_model *m, const struct param *o)
     for (const char *const *name = m->options; *name; name++) {
         const char *word = strncmp(*name, "no-", 3) ? *name : *name + 3;
         const size_t n = strlen(word);
-        if (!strncmp(o->name, word, n) && (!o->name[n] || o->name[n] == '-'))
+        if (*word == *o->name && !strncmp(o->name, word, n) && (!o->name[n] || o->name[n] == '-'))
             return true;
     }
     return false;
@@ -182,9 +182,11 @@ int ctr_params_text(const struct ctr_model *m, const struct ctr_params *p, struc
     const char *space = "";
     for (size_t i = 0; i < CTR_COUNT(params); i++) {
         char v[TEXT_MAX], u[TEXT_MAX];
+        if (!takes(m, &params[i]))
+            continue;
         print_value(p, &params[i], v);
         print_value(&usual, &params[i], u);
-        if (!takes(m, &params[i]) || (!params[i].always && !strcmp(u, v)))
+        if (!params[i].always && !strcmp(u, v))
             continue;
         int rc = ctr_buf_printf(out, err, "%s%s=%s", space, params[i].name, v);
         if (rc)
