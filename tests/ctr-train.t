@@ -262,6 +262,19 @@ ctr-extract huge.plan huge.arrows >huge-x.arrows
 exits 'a state that overflows is no model' 1 ctr-train lr -q -o huge-m.arrows huge-x.arrows
 err_like 'and says what to do' "the model's state is infinite or not a number: weights or values of features are too large; scale them"
 ok 'and there is none' test ! -e huge-m.arrows
+exits 'nor is a weight that overflows' 1 ctr-train lr -q --optimizer ogd -o huge-m.arrows huge-x.arrows
+err_like 'which is said alike' "the model's state is infinite or not a number"
+# A full disk in the middle of many keys.
+seq 20000 | sed 's/$/,1,86400/' | ctr-import -q --format csv --columns k:int64,y:int8,t:timestamp --time t:unix >keys.arrows
+printf 'label y\ntime t\nfeature k\n' >keys.plan
+ctr-extract keys.plan keys.arrows >keys-x.arrows
+for o in '' '--expire 1' '--optimizer rda'; do
+    # shellcheck disable=SC2086
+    ctr-train lr -q $o -o keys.model keys-x.arrows
+    is "20,000 keys $o: all are saved, and the bias" "$(ctr-select --columns key keys.model | ctr-info --json | sed -n 's/.*"rows":\([0-9]*\).*/\1/p')" 20001
+    exits "a full device $o" 1 sh -c "ctr-train lr -q $o keys-x.arrows >/dev/full"
+    err_like 'says so' 'No space left on device'
+done
 exits 'no label' 2 ctr-train lr p.arrows --label nothing
 err_like 'is named' 'nothing'
 ctr-train lr -q --label click -o l.arrows mixed.arrows
@@ -277,6 +290,8 @@ err_like 'says what it needs' 'needs [0-9.]+ [KM]iB to go on, --memory allows 10
 ctr-select --head 0 mixed.arrows >none.arrows
 ok 'no rows: a model' train -o none.model none.arrows
 is 'with nothing but the bias' "$(ref column none.model table)" '(bias)'
+train --no-bias -o nothing.model none.arrows
+is 'or nothing at all' "$(ref column nothing.model table)" ''
 
 # ---- words
 ctr-train lr -o x.arrows mixed.arrows 2>words

@@ -6,13 +6,17 @@
  *     for (long n = 1; alloc_arm(n), rc = what(), alloc_disarm(); n++)   until no allocation was left to fail
  *         ok(rc == CTR_ENOMEM && !alloc_live, …)
  *
- * Under AddressSanitizer, which has an allocator of its own, ALLOC_WATCHED is 0. */
+ * Anonymous mappings are allocations, too, but what is unmapped is not counted. Under AddressSanitizer, which has an
+ * allocator of its own, ALLOC_WATCHED is 0. */
 #ifndef CTR_TEST_ALLOC_H
 #define CTR_TEST_ALLOC_H
 
 #include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 static bool alloc_armed;
 static long alloc_countdown, alloc_live; /* allocations to go; made while armed and not freed since */
@@ -76,6 +80,10 @@ void free(void *p)
 {
     __atomic_sub_fetch(&alloc_live, alloc_armed && p, __ATOMIC_RELAXED);
     __libc_free(p);
+}
+void *mmap(void *at, size_t n, int prot, int flags, int fd, off_t offset)
+{
+    return fd < 0 && alloc_fails(n) ? MAP_FAILED : (void *)syscall(SYS_mmap, at, n, prot, flags, fd, offset);
 }
 #endif
 #endif

@@ -21,13 +21,14 @@ static inline void model_file(char path[64], const char *name)
 static inline int model_put_row(struct ctr_colbuf *c, int i, struct ctr_err *err)
 {
     int rc = ctr_colbuf_f64(&c[0], i % 3 == 0, err) | ctr_colbuf_i64(&c[1], i % 5, err) |
-             ctr_colbuf_f64(&c[3], i / 8.0, err) | ctr_colbuf_i64(&c[4], i * 40000000LL, err);
+             ctr_colbuf_f64(&c[3], i / 8.0, err) | ctr_colbuf_i64(&c[4], i * 40000000LL, err) |
+             ctr_colbuf_i64(&c[5], i % 4, err);
     for (int k = 0; k < i % 3; k++)
         rc |= ctr_colbuf_i64(c[2].item, i % 7 + k, err);
     return rc | ctr_colbuf_close(&c[2], err);
 }
 
-/* Columns click, item, past (lists that share the table of item), x and time; written to `path`. */
+/* Columns click, item, past (lists that share the table of item), x, time and site; written to `path`. */
 static inline int model_make_rows(const char *path, struct ctr_err *err)
 {
     struct ctr_schema s = { 0 };
@@ -36,11 +37,12 @@ static inline int model_make_rows(const char *path, struct ctr_err *err)
     struct ctr_writer *w = NULL;
     int rc = ctr_schema_add(&s, "click", CTR_F64, err) | ctr_schema_add(&s, "item", CTR_U64, err) |
              ctr_schema_add(&s, "past", CTR_LIST, err) | ctr_schema_add(&s, "x", CTR_F64, err) |
-             ctr_schema_add(&s, "time", CTR_TIME, err);
+             ctr_schema_add(&s, "time", CTR_TIME, err) | ctr_schema_add(&s, "site", CTR_U64, err);
     s.f[2].item = CTR_U64;
     rc |= ctr_field_set_role(&s.f[0], CTR_ROLE_LABEL, err) | ctr_field_set_role(&s.f[1], CTR_ROLE_FEATURE, err) |
           ctr_field_set_role(&s.f[2], CTR_ROLE_FEATURE, err) | ctr_field_set_role(&s.f[3], CTR_ROLE_DENSE, err) |
-          ctr_meta_set(&s.f[2].meta, CTR_META_TABLE, "item", err) | ctr_batchbuf_init(&b, &s, err);
+          ctr_field_set_role(&s.f[5], CTR_ROLE_FEATURE, err) | ctr_meta_set(&s.f[2].meta, CTR_META_TABLE, "item", err) |
+          ctr_batchbuf_init(&b, &s, err);
     for (int i = 0; i < MODEL_ROWS && !rc; i++)
         rc = model_put_row(b.col, i, err);
     rc = rc ? rc : ctr_out_open(&o, path, 0, err);

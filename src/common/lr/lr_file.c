@@ -486,8 +486,8 @@ static int check_frame(const struct lr *m, const struct ctr_schema *s, struct ct
     const char *text = ctr_meta_get(&s->meta, CTR_META_MODEL_OPTIONS);
     struct ctr_params p;
     int rc = ctr_params_parse(&p, text ? text : "", err);
-    if (rc)
-        return rc;
+    if (rc)        /* LCOV_EXCL_BR_LINE ctr_model_open has read them */
+        return rc; /* LCOV_EXCL_LINE */
     if (strcmp(p.optimizer, m->params.optimizer) || strcmp(p.learning_rate, m->params.learning_rate))
         return ctr_fail(err, CTR_EUSAGE,
                         "the model was learned with --optimizer %s --learning-rate %s, whose state is not that of "
