@@ -10,7 +10,7 @@ use File::Path qw(make_path remove_tree);
 use File::Temp qw(tempdir);
 use Storable qw(store retrieve);
 our @EXPORT = qw($TOP $BUILD $SAN $INJECT commands command_args inputs run outputs slurp spew spread make_ok last_words
-    report_of random_of some_of same_outputs outcome python
+    report_of random_of some_of same_outputs outcome python packer
     in_child);
 
 our $TOP    = dirname(dirname(dirname(abs_path(__FILE__))));
@@ -45,6 +45,12 @@ sub words {
     return @w;
 }
 
+# The program that packs a file of this ending, or undef.
+sub packer {
+    my $p = { gz => 'gzip', zst => 'zstd', lz4 => 'lz4' }->{ $_[0] };
+    return system("command -v $p >/dev/null 2>&1") == 0 ? $p : undef;
+}
+
 # The table: hashes of name, flags, argv (with @FILE), main. NAMES=REGEX picks some of it.
 sub commands {
     my ($pick) = @_;
@@ -57,6 +63,7 @@ sub commands {
         next unless -x "$BUILD/bin/$argv[0]"; # its library is missing
         next if $ENV{NAMES} && $name !~ /$ENV{NAMES}/;
         my ($main) = map { /^@(.*)/ ? $1 : () } @argv;
+        next if $main && $main =~ /\.(zst|lz4)$/ && !packer($1);
         my $c = { name => $name, argv => \@argv, main => $main, map { $_ => 1 } split ' ', $flags };
         push @all, $c if !$pick || $pick->($c);
     }
@@ -267,6 +274,8 @@ PLAN
     make_ok($dir, <<"SH");
 set -e
 gzip -nc log.csv >log.csv.gz
+! command -v zstd || zstd -qc log.csv >log.csv.zst
+! command -v lz4 || lz4 -qc log.csv >log.csv.lz4
 ctr-import --batch $batch --format csv --header --label click --score score --time time --user user -o log.arrows log.csv
 ctr-cat --to file -o log.arrow log.arrows
 ctr-cat -z zstd -o zstd.arrows log.arrows
