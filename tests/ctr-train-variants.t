@@ -272,6 +272,29 @@ err_like 'is told' 'f.ckpt was made with other variants'
 ctr-train lr --variants list -o 'm-%s.arrows' log.arrows 2>words
 ok 'bytes a key' grep -Eq '^bytes a key +[0-9.]+, [0-9.]+ for each of 17 variants$' words
 ok 'a row of results a variant' grep -Eq '^unbiased +0\.[0-9]{6} +0\.[0-9]{4}$' words
+# Bytes a key are at most those of the manual's formula, FIXED + EACH n, and not far below (60,000 keys).
+awk 'BEGIN { for (i = 0; i < 60000; i++) print i "," i % 3 "," (i % 7 == 0) }' | ctr-import -q --format csv --columns k:int32,few:int8,click:int8 >keys.arrows
+printf 'label click\nfeature k\nfeature few\n' >keys.plan
+ctr-extract -q keys.plan keys.arrows >keys-x.arrows
+while read -r n fixed each opts; do
+    [ -z "$SAN" ] || [ "$n" -lt 64 ] || continue
+    awk "BEGIN { for (i = 0; i < $n; i++) print \"v\" i \" alpha=.\" 1 + i }" >same
+    # shellcheck disable=SC2086
+    ctr-train lr --variants same $opts -o 'k-%s' keys-x.arrows 2>words
+    ok "$n variants $opts: $(sed -n 's/^bytes a key *//p' words), at most $fixed + $each $n" \
+        awk -v most=$((fixed + each * n)) '/^bytes a key/ { b = $4 + 0 } END { exit !(b <= most && b > .85 * most) }' words
+done <<'LIST'
+1 25 16
+8 25 16
+16 25 16
+64 25 16
+8 25 8 --precision f32
+16 25 8 --precision f32
+16 41 16 --optimizer ogd
+16 41 8 --precision q2.13
+16 41 8 --precision q2.13 --learning-rate counts
+LIST
+rm -f k-v*
 exits '--memory' 1 ctr-train lr -q --variants list --memory 100K -o 'x-%s' log.arrows
 err_like 'says what it needs' 'keys of 17 variants need [0-9.]+ KiB to go on, --memory allows 100 KiB'
 

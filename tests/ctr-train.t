@@ -275,6 +275,17 @@ for o in '' '--expire 1' '--optimizer rda'; do
     exits "a full device $o" 1 sh -c "ctr-train lr -q $o keys-x.arrows >/dev/full"
     err_like 'says so' 'No space left on device'
 done
+# More keys than --memory allows: with a checkpoint the rows before are not learned in vain.
+ctr-cat --batch 500 keys-x.arrows >keys500.arrows
+train -o keys.model --progressive keys.p keys500.arrows
+bounded() { ctr-train lr -q --memory "$1" --checkpoint keys.ckpt --checkpoint-every 1000 --resume -o k.arrows --progressive k.p keys500.arrows; }
+exits '--memory that ends in the middle' 1 bounded 300K
+err_like 'says what it needs' 'needs [0-9.]+ KiB to go on, --memory allows 300 KiB: raise it'
+ok 'leaves a checkpoint, and neither model nor predictions' sh -c 'test -s keys.ckpt && test ! -e k.arrows && test ! -e k.p'
+exits 'still too little' 1 bounded 301K
+ok 'with more it goes on' bounded 1M
+ok 'to the model of a run that had it from the start' cmp keys.model k.arrows
+ok 'and its predictions' cmp keys.p k.p
 exits 'no label' 2 ctr-train lr p.arrows --label nothing
 err_like 'is named' 'nothing'
 ctr-train lr -q --label click -o l.arrows mixed.arrows
