@@ -178,8 +178,9 @@ static inline struct ctr_str ctr_col_str(const struct ctr_col *c, int64_t i)
 /* Row i of a number, bool or time column as a double or as an int64 (floats truncate; unsigned wrap above 2^63). */
 double ctr_col_f64(const struct ctr_col *c, int64_t i);
 int64_t ctr_col_i64(const struct ctr_col *c, int64_t i);
-/* The whole column at once, nulls give `null_value`; out has rows values. */
+/* The whole column at once, or rows [from, from + n); nulls give `null_value`; out has as many values. */
 void ctr_col_to_f64(const struct ctr_col *c, double null_value, double *out);
+void ctr_col_range_f64(const struct ctr_col *c, int64_t from, int64_t n, double null_value, double *out);
 /* Append the canonical text of row i (scalars; lists as [a,b]): what keys hash and what CSV shows. Null appends
  * nothing. */
 int ctr_col_text(const struct ctr_col *c, int64_t i, struct ctr_buf *out, struct ctr_err *err) CTR_MUST;

@@ -54,16 +54,21 @@ double ctr_col_f64(const struct ctr_col *c, int64_t i)
 
 #define TO_F64(T)                                                                                                      \
     do {                                                                                                               \
-        const T *v = c->data;                                                                                          \
-        for (int64_t i = 0; i < c->rows; i++)                                                                          \
+        const T *v = (const T *)c->data + from;                                                                        \
+        for (int64_t i = 0; i < n; i++)                                                                                \
             out[i] = (double)v[i];                                                                                     \
     } while (0)
 
 void ctr_col_to_f64(const struct ctr_col *c, double null_value, double *out)
 {
+    ctr_col_range_f64(c, 0, c->rows, null_value, out);
+}
+
+void ctr_col_range_f64(const struct ctr_col *c, int64_t from, int64_t n, double null_value, double *out)
+{
     if (c->dict || c->type == CTR_BOOL || c->type == CTR_F16) {
-        for (int64_t i = 0; i < c->rows; i++)
-            out[i] = ctr_col_missing(c, i) ? null_value : ctr_col_f64(c, i);
+        for (int64_t i = 0; i < n; i++)
+            out[i] = ctr_col_missing(c, from + i) ? null_value : ctr_col_f64(c, from + i);
         return;
     }
     switch (c->type) {
@@ -80,8 +85,8 @@ void ctr_col_to_f64(const struct ctr_col *c, double null_value, double *out)
     case CTR_F64: TO_F64(double); break;
     default: break;
     }
-    for (int64_t i = 0; c->valid && i < c->rows; i++)
-        if (!ctr_bit(c->valid, i))
+    for (int64_t i = 0; c->valid && i < n; i++)
+        if (!ctr_bit(c->valid, from + i))
             out[i] = null_value;
 }
 

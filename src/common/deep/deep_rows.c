@@ -99,6 +99,12 @@ static int add_plain(struct ctr_deep *d, const struct ctr_rows *r, int64_t from,
     return rc;
 }
 
+/* The input that entry e of row i is of. */
+static inline int input_of(const struct ctr_deep *d, const struct ctr_rows *r, int64_t i, int64_t e)
+{
+    return r->table ? r->table[e] : d->key_input[e - r->start[i]];
+}
+
 /* The entries of group g in rows [from, from + n). The entries of a row are in the order of inputs. */
 static int add_lists(struct ctr_deep *d, struct ctr_deep_group *g, const struct ctr_rows *r, int64_t from, int64_t n,
                      struct ctr_err *err)
@@ -119,11 +125,11 @@ static int add_lists(struct ctr_deep *d, struct ctr_deep_group *g, const struct 
     int64_t k = 0;
     for (int64_t i = from; i < from + n; i++) {
         int64_t e = r->start[i], end = r->start[i + 1];
-        while (e < end && r->table[e] < first)
+        while (e < end && input_of(d, r, i, e) < first)
             e++;
         for (int f = 0; f < g->fields; f++) {
             const int input = d->key_input[g->first + f];
-            for (; e < end && r->table[e] == input && input <= last; e++, k++) {
+            for (; e < end && input_of(d, r, i, e) == input && input <= last; e++, k++) {
                 hash[k] = r->hash[e];
                 if (g->ragged) {
                     segment[k] = (int32_t)((d->rows + i - from) * g->fields + f);

@@ -29,7 +29,8 @@ struct ctr_inputs {
     const struct ctr_schema *schema;
     struct input *in;
     int n, label, weight, time;
-    int fixed;  /* entries of a row that come from KEY and NUMBER */
+    int fixed;  /* entries of a row that come from KEY and, unless by column, NUMBER */
+    int *key;   /* the inputs that are KEY, in order */
     bool plain; /* every row has exactly one entry a table, with x = 1: no second sweep */
     bool has_x; /* some x may differ from 1 */
     bool transposed;
@@ -175,13 +176,17 @@ int ctr_inputs_new(struct ctr_inputs **out, const struct ctr_schema *s, int labe
         rc = ctr_fail_nomem(err, (size_t)tables->n);
     if (!rc && !(in->tables = calloc((size_t)in->n, sizeof *in->tables)))
         rc = ctr_fail_nomem(err, (size_t)in->n * sizeof *in->tables);
+    if (!rc && !(in->key = calloc((size_t)in->n, sizeof *in->key)))
+        rc = ctr_fail_nomem(err, (size_t)in->n * sizeof *in->key);
     if (rc) {
         ctr_inputs_free(in);
         return rc;
     }
     qsort(in->in, (size_t)in->n, sizeof *in->in, by_name);
     in->plain = !in->has_x && !in->change.hash_bits;
-    for (int i = 0; i < in->n; i++) {
+    for (int i = 0, keys = 0; i < in->n; i++) {
+        if (in->in[i].kind == KEY)
+            in->key[keys++] = i;
         in->tables[i] = in->in[i].table;
         in->repeats[in->in[i].table] |=
             in->in[i].kind == KEYS || in->in[i].kind == WEIGHTED_KEYS || in->change.hash_bits;
@@ -216,6 +221,7 @@ void ctr_inputs_free(struct ctr_inputs *in)
         ctr_buf_free(&in->in[i].position);
     free(in->repeats);
     free(in->tables);
+    free(in->key);
     free(in->in);
     free(in);
 }
@@ -309,8 +315,8 @@ struct sink {
     int64_t *cursor; /* by row of the tile: where the next entry goes */
     int64_t step;    /* from a row's entry to its next one */
     uint64_t *hash;
-    uint16_t *table;
-    double *x; /* NULL: all 1 */
+    uint16_t *table; /* NULL: not asked for */
+    double *x;       /* NULL: all 1 */
 };
 
 static inline void put(const struct sink *s, int64_t row, uint64_t hash, uint16_t table, double x)
@@ -318,7 +324,8 @@ static inline void put(const struct sink *s, int64_t row, uint64_t hash, uint16_
     int64_t at = s->cursor[row];
     s->cursor[row] += s->step;
     s->hash[at] = hash;
-    s->table[at] = table;
+    if (s->table)
+        s->table[at] = table;
     if (s->x)
         s->x[at] = x;
 }
@@ -339,36 +346,52 @@ static void put_keys(const struct input *in, const struct ctr_col *c, int64_t fr
     }
 }
 
-/* The common case: every column is plain keys without nulls, one a table. A tile of hashes stays in the first cache
- * while column after column is written into it; start and table are the same for every tile. */
+/* The common case: every column of keys has plain ones without nulls, one a row. */
 static bool all_plain(const struct ctr_inputs *in)
 {
-    for (int k = 0; k < in->n; k++) {
-        const struct ctr_col *c = &in->batch->col[in->in[k].column];
+    for (int k = 0; in->plain && k < in->fixed; k++) {
+        const struct ctr_col *c = &in->batch->col[in->in[in->key[k]].column];
         if (c->dict || c->valid)
             return false;
     }
-    return in->plain && in->fixed == in->n;
+    return in->plain;
+}
+
+static const uint64_t *keys_of(const struct ctr_inputs *in, int k)
+{
+    return in->batch->col[in->in[in->key[k]].column].data;
+}
+
+/* The hashes of a block stay in the first cache between columns, in which they come, and rows, in which they go. */
+enum { BLOCK_ROWS = 64, BLOCK_COLUMNS = 64 };
+
+static void put_block(const struct ctr_inputs *in, int first, int columns, int64_t from, int64_t rows, uint64_t *to)
+{
+    enum { ROWS_AHEAD = 16, LINE = 8 };
+    uint64_t hash[BLOCK_COLUMNS][BLOCK_ROWS];
+    const int64_t width = in->fixed;
+    for (int k = 0; k < columns; k++) {
+        const uint64_t *key = keys_of(in, first + k) + from;
+        for (int64_t i = BLOCK_ROWS; i < 2 * BLOCK_ROWS; i += LINE) /* too many columns for the processor to foresee */
+            __builtin_prefetch(key + i);
+        in->kernel->hash(key, rows, hash[k]);
+    }
+    for (int64_t i = 0; i < rows; i++, to += width) {
+        for (int k = 0; k < columns; k += LINE)
+            __builtin_prefetch(to + ROWS_AHEAD * width + k, 1);
+        for (int k = 0; k < columns; k++)
+            to[k] = hash[k][i];
+    }
 }
 
 static void put_plain(const struct ctr_inputs *in, int64_t from, int64_t n, const struct sink *s)
 {
-    enum { ROWS = 64 };
-    uint64_t hash[ROWS];
-    for (int64_t r = 0; r < n; r += ROWS) {
-        const int64_t rows = CTR_MIN(ROWS, n - r);
-        for (int k = 0; k < in->n; k++) {
-            const uint64_t *key = in->batch->col[in->in[k].column].data;
-            uint64_t *to = s->hash + r * in->n + k;
-            for (int64_t i = ROWS; i < 2 * ROWS; i += 8) /* too many columns for the processor to foresee */
-                __builtin_prefetch(key + from + r + i);
-            in->kernel->hash(key + from + r, rows, hash);
-            for (int64_t i = 0; i < rows; i++)
-                to[i * in->n] = hash[i];
-        }
-        for (int64_t i = 0; i < rows; i++)
-            memcpy(s->table + (r + i) * in->n, in->tables, (size_t)in->n * sizeof *s->table);
-    }
+    for (int64_t r = 0; r < n; r += BLOCK_ROWS)
+        for (int k = 0; k < in->fixed; k += BLOCK_COLUMNS)
+            put_block(in, k, CTR_MIN(BLOCK_COLUMNS, in->fixed - k), from + r, CTR_MIN(BLOCK_ROWS, n - r),
+                      s->hash + r * in->fixed + k);
+    for (int64_t i = 0; i < n && s->table; i++)
+        memcpy(s->table + i * in->n, in->tables, (size_t)in->n * sizeof *s->table);
 }
 
 /* Hashes by column. A column's rows of a tile are too short for the processor to foresee the next column's. */
@@ -376,11 +399,11 @@ static void put_columns(const struct ctr_inputs *in, int64_t from, int64_t n, ui
 {
     enum { AHEAD = 2 }; /* columns */
     for (int k = -AHEAD; k < in->n; k++) {
-        const uint64_t *next = k + AHEAD < in->n ? in->batch->col[in->in[k + AHEAD].column].data : NULL;
+        const uint64_t *next = k + AHEAD < in->n ? keys_of(in, k + AHEAD) : NULL;
         for (int64_t i = 0; i < n && next; i += 8)
             __builtin_prefetch(next + from + i);
         if (k >= 0)
-            in->kernel->hash((const uint64_t *)in->batch->col[in->in[k].column].data + from, n, hash + k * n);
+            in->kernel->hash(keys_of(in, k) + from, n, hash + k * n);
     }
 }
 
@@ -431,35 +454,69 @@ static int bad_value(const struct ctr_inputs *in, int64_t row, const char *colum
                     (long long)(in->batch->first_row + row + 1), column);
 }
 
-/* By column: the numbers of rows [from, from + n), 0 where they are null. */
-static int put_dense(struct ctr_inputs *in, struct ctr_buf *buf, int64_t from, int64_t n, struct ctr_err *err)
+/* Values [at, at + n) of a column, 0 where they are null, to every step-th float. Returns the first that is NaN or
+ * infinite, or n. */
+static int64_t put_floats(const struct ctr_col *c, int64_t at, int64_t n, float *to, int64_t step)
 {
+    enum { SOME = 256 };
+    double value[SOME];
+    for (int64_t done = 0, some; done < n; done += some) {
+        float *const out = to + done * step;
+        bool finite = true;
+        some = CTR_MIN(SOME, n - done);
+        ctr_col_range_f64(c, at + done, some, 0, value);
+        for (int64_t i = 0; i < some; i++) {
+            out[i * step] = (float)value[i];
+            finite &= fabsf((float)value[i]) < INFINITY;
+        }
+        for (int64_t i = 0; !finite; i++)
+            if (!(fabsf(out[i * step]) < INFINITY))
+                return done + i;
+    }
+    return n;
+}
+
+/* By column: the numbers of rows [from, from + n) of one input, 0 where they are null. */
+static int put_dense_column(const struct ctr_inputs *in, const struct input *p, int64_t from, int64_t n, float *to,
+                            struct ctr_err *err)
+{
+    const struct ctr_col *c = &in->batch->col[p->column];
+    const int32_t width = in->schema->f[p->column].width;
+    int64_t bad = n;
+    if (p->kind == NUMBER)
+        bad = put_floats(c, from, n, to, in->dense);
+    for (int64_t i = 0; p->kind == NUMBERS && i < n; i++) {
+        int64_t at = 0, end = 0;
+        const struct ctr_col *items = ctr_col_items(c, width, from + i, &at, &end);
+        if (!items)
+            memset(to + i * in->dense, 0, (size_t)width * sizeof *to);
+        else if (put_floats(items, at, end - at, to + i * in->dense, 1) < end - at)
+            bad = CTR_MIN(bad, i);
+    }
+    return bad == n ? 0 : bad_value(in, from + bad, p->name, err);
+}
+
+static int put_dense(const struct ctr_inputs *in, struct ctr_buf *buf, int64_t from, int64_t n, struct ctr_err *err)
+{
+    enum { ROWS = 256 }; /* their floats stay in cache between columns */
     int rc = reserve(buf, n * in->dense, sizeof(float), err);
     float *to = (float *)(void *)buf->data;
-    if (!rc)
-        memset(to, 0, (size_t)(n * in->dense) * sizeof *to);
-    for (int k = 0; k < in->n && !rc; k++) {
-        const struct input *p = &in->in[k];
-        const struct ctr_col *c = &in->batch->col[p->column];
-        for (int64_t i = 0; i < n && is_number(p); i++) {
-            int64_t j = from + i, end = j + 1;
-            const struct ctr_col *items = p->kind == NUMBER
-                                              ? (ctr_col_missing(c, j) ? NULL : c)
-                                              : ctr_col_items(c, in->schema->f[p->column].width, j, &j, &end);
-            float *put_at = to + i * in->dense + p->dense_at;
-            for (; items && j < end; j++, put_at++) {
-                *put_at = ctr_col_null(items, j) ? 0 : (float)ctr_col_f64(items, j);
-                if (!(fabsf(*put_at) < INFINITY))
-                    return bad_value(in, from + i, p->name, err);
-            }
-        }
-    }
+    for (int64_t r = 0; r < n && !rc; r += ROWS)
+        for (int k = 0; k < in->n && !rc; k++)
+            if (is_number(&in->in[k]))
+                rc = put_dense_column(in, &in->in[k], from + r, CTR_MIN(ROWS, n - r),
+                                      to + r * in->dense + in->in[k].dense_at, err);
     return rc;
 }
 
 /* Upper bounds of each row's entries, and the keys of positions. */
 static int measure(struct ctr_inputs *in, int64_t from, int64_t n, int64_t *start, struct ctr_err *err)
 {
+    if (in->plain) {
+        for (int64_t i = 0; i <= n; i++)
+            start[i] = i * in->fixed;
+        return 0;
+    }
     for (int64_t i = 0; i <= n; i++)
         start[i] = i ? in->fixed : 0;
     for (int k = 0; k < in->n; k++) {
@@ -578,10 +635,16 @@ static int second_sweep(struct ctr_inputs *in, const struct sink *s, int64_t fro
     return 0;
 }
 
+/* By column, where each input has one entry a row: the entry's place tells its input. */
+static bool no_table(const struct ctr_inputs *in)
+{
+    return in->by_column && in->plain;
+}
+
 static int make_room(const struct ctr_inputs *in, struct ctr_rowbuf *buf, int64_t entries, struct ctr_err *err)
 {
     int rc = reserve(&buf->hash, entries, sizeof(uint64_t), err);
-    if (!rc)
+    if (!rc && !no_table(in))
         rc = reserve(&buf->table, entries, sizeof(uint16_t), err);
     if (!rc && in->has_x)
         rc = reserve(&buf->x, entries, sizeof(double), err);
@@ -643,10 +706,11 @@ int ctr_inputs_rows(struct ctr_inputs *in, struct ctr_rowbuf *keep, int64_t from
     if ((rc = measure(in, from, n, start, err)) || (rc = make_room(in, buf, start[n], err)))
         return rc;
     struct sink s = { (int64_t *)(void *)in->cursor.data, in->transposed ? n : 1, (uint64_t *)(void *)buf->hash.data,
-                      (uint16_t *)(void *)buf->table.data, in->has_x ? (double *)(void *)buf->x.data : NULL };
-    for (int64_t i = 0; i < n; i++)
-        s.cursor[i] = in->transposed ? i : start[i];
+                      no_table(in) ? NULL : (uint16_t *)(void *)buf->table.data,
+                      in->has_x ? (double *)(void *)buf->x.data : NULL };
     const bool fast = all_plain(in);
+    for (int64_t i = 0; i < n && !fast; i++)
+        s.cursor[i] = in->transposed ? i : start[i];
     if (fast && in->transposed)
         put_columns(in, from, n, s.hash);
     if (fast && !in->transposed)

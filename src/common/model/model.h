@@ -25,12 +25,13 @@ struct ctr_rows {
     int64_t first_row; /* of the stream, for messages */
     const int64_t *start;
     const uint64_t *hash;  /* ctr_sparse_hash of the key */
-    const uint16_t *table; /* index into the list of table names; by column: number of the input */
+    const uint16_t *table; /* index into the list of table names; by column: number of the input, or, where each has one
+                              entry, NULL */
     const double *x;       /* NULL: all 1 */
     const double *label;   /* NULL: none */
     const double *weight;  /* NULL: all 1 */
     const int32_t *day;    /* since 1970, UTC; NULL: not asked for */
-    bool one_a_table;      /* no table has more than one entry a row; by column: each input has one */
+    bool one_a_table;      /* no table has more than one entry a row; by column: each input of keys has one */
     bool transposed;       /* one_a_table, x NULL, and entry k of row i lies at hash[k * rows + i]; table: of one row */
     const float *dense;    /* by column: rows x ctr_inputs_dense; NULL: none */
     const uint32_t *number; /* by entry, also of transposed rows: of the model's `find`; NULL: it was not asked */
