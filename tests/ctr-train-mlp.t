@@ -212,6 +212,32 @@ err_like 'which is named' 'v.ckpt.best.[0-9]+: the best model so far cannot be r
 rm -f v.ckpt*
 ctr-cat --batch 70 rows.arrows >batches.arrows
 
+# ---- a planted world that lr cannot see: clicks depend on the product of a and b alone
+cat >planted.py <<'EOF'
+import math, random
+r = random.Random(5)
+print("click,a,b,truth")
+for i in range(40000):
+    a, b = r.randrange(20), r.randrange(20)
+    p = 1 / (1 + math.exp(-4 * (a / 9.5 - 1) * (b / 9.5 - 1)))
+    print("%d,%d,%d,%.6f" % (r.random() < p, a, b, p))
+EOF
+printf 'label click\nfeature a\nfeature b\nkeep truth\n' >planted.plan
+"$PY" planted.py | ctr-import -q -f csv --header | ctr-extract -q planted.plan | ctr-select --head 75% --rest later.arrows -o planted.arrows
+auc() { ctr-eval --metrics auc "$@" | awk '$1 == "total" { print $NF }'; }
+ctr-train lr -q -o lr.arrows planted.arrows
+for seed in 1 2 3 4 5; do
+    ctr-train mlp -q --embedding 4 --hidden 16,8 --minibatch 100 --rate .003 --passes 3 --seed $seed -o mlp.arrows planted.arrows
+    ctr-predict -q mlp.arrows later.arrows | auc
+done >seeds.txt
+learned() {
+    mlp=$(awk '{ s += $1 } END { if (NR == 5) print s / NR }' seeds.txt)
+    lr=$(ctr-predict -q lr.arrows later.arrows | auc) truth=$(auc --score truth later.arrows)
+    echo "AUC of lr $lr, of mlp $mlp, of the planted probabilities $truth"
+    awk -v l="$lr" -v m="$mlp" -v t="$truth" 'BEGIN { exit !(l > 0 && l < .55 && m > t - .005 && m <= t + .005) }'
+}
+ok 'mlp, mean of five seeds, is within .005 of the best AUC there is, where lr is at .5' learned
+
 # ---- what is wrong
 exits 'an option of another model' 2 ctr-train lr --embedding 3 rows.arrows
 err_like 'is refused' 'lr takes no --embedding'
