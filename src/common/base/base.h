@@ -104,12 +104,14 @@ int ctr_quote_name(struct ctr_buf *b, const char *name, struct ctr_err *err) CTR
 
 /* ---- hashing: hash.c --------------------------------------------------------------------------------------------- */
 
-uint64_t ctr_hash64(const void *p, size_t n, uint64_t seed);      /* XXH3-64 with seed */
-uint64_t ctr_hash64_avx2(const void *p, size_t n, uint64_t seed); /* the same; ctr_hash64 alone calls it */
+uint64_t ctr_hash64(const void *p, size_t n, uint64_t seed); /* XXH3-64 with seed */
 struct ctr_hash128 {
     uint64_t lo, hi;
 };
 struct ctr_hash128 ctr_hash128(const void *p, size_t n); /* XXH3-128, seed 0 */
+/* The same, where there is AVX2; hash.c alone calls them. */
+uint64_t ctr_hash64_avx2(const void *p, size_t n, uint64_t seed);
+struct ctr_hash128 ctr_hash128_avx2(const void *p, size_t n);
 
 /* A feature's key (DESIGN, "The plan"): XXH3-64 of the canonical text of the value, seeded with XXH3-64 of the name of
  * its table.  Integers in decimal, other doubles as ctr_fmt_f64 writes them, null as "(missing)". */
