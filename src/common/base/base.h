@@ -73,6 +73,8 @@ void *ctr_buf_extend(struct ctr_buf *b, int64_t n, size_t size, int *rc, struct 
 int ctr_buf_append(struct ctr_buf *b, const void *p, size_t n, struct ctr_err *err) CTR_MUST;
 int ctr_buf_printf(struct ctr_buf *b, struct ctr_err *err, const char *fmt, ...) CTR_MUST CTR_PRINTF(3, 4);
 void ctr_buf_free(struct ctr_buf *b);
+/* Zeros on pages of their own, huge ones where the system grants them: a whole number of 2 MiB. Or NULL; by munmap. */
+uint8_t *ctr_pages_map(size_t bytes);
 static inline void ctr_buf_clear(struct ctr_buf *b)
 {
     b->len = 0;

@@ -9,13 +9,14 @@
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #ifndef OUT_BUFFER /* fuzzing wants a small one */
 #define OUT_BUFFER ((size_t)64 << 10)
 #endif
-enum { OUT_OPEN_MAX = 4096, OUT_IOV_MAX = 512 };
+enum { OUT_OPEN_MAX = 4096, OUT_IOV_MAX = 512, GIVEN_BYTES = 2 << 20 };
 
 struct ctr_out {
     int fd;
@@ -25,6 +26,9 @@ struct ctr_out {
     char *temp; /* NULL: written straight */
     struct ctr_buf buf;
     int64_t written; /* flushed bytes */
+    bool gives;      /* a pipe, which takes pages */
+    uint8_t *given;  /* GIVEN_BYTES, up to given_at of which are the pipe's; NULL: none yet */
+    size_t given_at;
 };
 
 /* A global, as few are: a signal handler must find the temporaries. Slots are claimed by compare-and-swap. */
@@ -129,6 +133,7 @@ int ctr_out_open(struct ctr_out **out, const char *path, unsigned flags, struct 
 {
     bool is_stdout = !path || !strcmp(path, "-");
     struct ctr_out *o = calloc(1, sizeof *o);
+    struct stat st;
     int rc;
 
     if (!o)
@@ -141,6 +146,7 @@ int ctr_out_open(struct ctr_out **out, const char *path, unsigned flags, struct 
         o->fd = STDOUT_FILENO;
     else if (!rc)
         rc = open_target(o, path, err);
+    o->gives = !rc && !fstat(o->fd, &st) && S_ISFIFO(st.st_mode);
     if (!rc && (flags & CTR_OUT_BINARY) && isatty(o->fd))
         rc = ctr_fail(err, CTR_EUSAGE, "%s is a terminal and this output is binary: use -o FILE or a pipe", o->name);
     if (rc) {
@@ -191,11 +197,55 @@ int ctr_out_write(struct ctr_out *o, const void *p, size_t n, struct ctr_err *er
     return ctr_out_writev(o, &v, 1, err);
 }
 
+/* ---- pages for a pipe ----
+ *
+ * Into a pipe write() copies page by page what it must allocate for it, and the reader, who frees them again, pays as
+ * much. So a pipe is lent pages of ours instead, half a message or some messages to a huge one, by vmsplice(2).
+ * Invariant: what was lent is not written to again, whoever keeps it and for how long: pages that are full are dropped,
+ * and stay as long as the pipe has them. */
+
+static bool fresh_pages(struct ctr_out *o)
+{
+    if (!o->given)
+        return (o->given = ctr_pages_map(GIVEN_BYTES)) != NULL;
+    if (o->given_at == GIVEN_BYTES) {
+        if (madvise(o->given, GIVEN_BYTES, MADV_DONTNEED))
+            return false;
+        o->given_at = 0;
+    }
+    return true;
+}
+
+/* As much of v as the pages take. Where the kernel will not have them, what is left is for write(), which says why. */
+static ssize_t give(struct ctr_out *o, const struct iovec *v, int n)
+{
+    if (!(o->gives = fresh_pages(o)))
+        return 0;
+    struct iovec left = { o->given + o->given_at, 0 };
+    for (int i = 0; i < n && o->given_at < GIVEN_BYTES; i++) {
+        size_t k = CTR_MIN(v[i].iov_len, GIVEN_BYTES - o->given_at);
+        if (k)
+            memcpy(o->given + o->given_at, v[i].iov_base, k);
+        o->given_at += k;
+        left.iov_len += k;
+    }
+    const size_t all = left.iov_len;
+    while (left.iov_len && o->gives) {
+        ssize_t k = vmsplice(o->fd, &left, 1, 0);
+        if (k < 0 && errno == EINTR)
+            continue;
+        o->gives = k > 0;
+        left.iov_base = (char *)left.iov_base + CTR_MAX(k, 0);
+        left.iov_len -= (size_t)CTR_MAX(k, 0);
+    }
+    return (ssize_t)(all - left.iov_len);
+}
+
 /* All of v, going on after short counts. */
 static int writev_full(struct ctr_out *o, struct iovec *v, int n, struct ctr_err *err)
 {
     while (n) {
-        ssize_t k = writev(o->fd, v, CTR_MIN(n, OUT_IOV_MAX));
+        ssize_t k = o->gives ? give(o, v, n) : writev(o->fd, v, CTR_MIN(n, OUT_IOV_MAX));
         if (k < 0 && errno == EINTR)
             continue;
         if (k < 0)
@@ -346,6 +396,8 @@ void ctr_out_free(struct ctr_out *o)
         unlink(o->temp);
     if (o->fd > STDERR_FILENO)
         close(o->fd);
+    if (o->given)
+        (void)munmap(o->given, GIVEN_BYTES);
     ctr_buf_free(&o->buf);
     free(o->temp);
     free(o->path);
