@@ -32,6 +32,7 @@ struct ctr_lr_digested {
 /* The finder's scratch. */
 struct ctr_lr_finder {
     struct ctr_buf hash[2], home[2]; /* of a block's keys in one table and in the next */
+    struct ctr_buf group;            /* numbers of some columns */
     struct ctr_buf ask;              /* by row: bits of entries, `words` words */
     int64_t words;
     struct ctr_buf own; /* numbers of rows that came without */

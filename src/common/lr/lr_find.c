@@ -15,11 +15,12 @@ enum {
     BLOCK_ENTRIES = 8192, /* or so many entries of such, if there are more */
     NEAR_BYTES = 16384,   /* indexes up to this size need no prefetch */
     WORD = 64,            /* entries that a word has bits for */
+    GROUP = 8,            /* columns whose numbers are put into rows together */
 };
 
 void ctr_lr_finder_free(struct ctr_lr_finder *f)
 {
-    struct ctr_buf *bufs[] = { &f->hash[0], &f->hash[1], &f->home[0], &f->home[1], &f->ask, &f->own };
+    struct ctr_buf *bufs[] = { &f->hash[0], &f->hash[1], &f->home[0], &f->home[1], &f->group, &f->ask, &f->own };
     for (size_t i = 0; i < CTR_COUNT(bufs); i++)
         ctr_buf_free(bufs[i]);
 }
@@ -89,7 +90,8 @@ static int make_scratch(struct ctr_lr_finder *f, int64_t entries, struct ctr_err
         ctr_buf_clear(bufs[i]);
         rc = ctr_buf_reserve(bufs[i], (size_t)entries * sizeof(uint64_t), err);
     }
-    return rc;
+    ctr_buf_clear(&f->group);
+    return rc ? rc : ctr_buf_reserve(&f->group, (size_t)entries * GROUP * sizeof(uint32_t), err);
 }
 
 static int make_asked(struct ctr_lr_finder *f, const struct ctr_rows *r, int64_t from, int64_t end, struct ctr_err *err)
@@ -165,20 +167,17 @@ static uint32_t other_number(struct lr *m, int table, uint8_t *home, uint64_t ha
 }
 
 /* Its numbers. Nineteen of twenty keys lie in their home or behind it; of the others half are new. */
-static void end_column(struct lr *m, const struct column *c, int64_t k, int64_t width, uint32_t *restrict number)
+static void end_column(struct lr *m, const struct column *c, int64_t k, uint32_t *restrict number)
 {
     for (int64_t i = 0; !c->hash && i < c->n; i++)
-        number[i * width + k] = 0;
+        number[i] = 0;
     for (int64_t at = 0, n; c->hash && at < c->n; at += WORD) {
-        uint32_t found[WORD];
         n = CTR_MIN(c->n - at, WORD);
-        uint64_t others = m->kernel->find(c->hash + at, c->home + at, n, found);
+        uint64_t others = m->kernel->find(c->hash + at, c->home + at, n, number + at);
         for (; others; others &= others - 1) {
-            const int64_t i = __builtin_ctzll(others), row = at + i;
-            found[i] = other_number(m, c->table, c->home[row], c->hash[row], row, k);
+            const int64_t row = at + __builtin_ctzll(others);
+            number[row] = other_number(m, c->table, c->home[row], c->hash[row], row, k);
         }
-        for (int64_t i = 0; i < n; i++)
-            number[(at + i) * width + k] = found[i];
     }
 }
 
@@ -204,10 +203,21 @@ static void ask_rows(struct lr *m, const struct ctr_rows *r, int64_t from, int64
     }
 }
 
+/* Numbers of some columns to rows of `width`: of a row some at a time, because they share a line. */
+static void put_group(const uint32_t *restrict column, int64_t columns, int64_t rows, int64_t width,
+                      uint32_t *restrict number)
+{
+    for (int64_t i = 0; i < rows; i++, number += width)
+        for (int64_t k = 0; k < columns; k++)
+            number[k] = column[k * rows + i];
+}
+
 void ctr_lr_find_positions(struct lr *m, const struct ctr_lr_finder *f, const struct ctr_rows *r, int64_t from,
                            int64_t end, int64_t k, int64_t k_end, uint32_t *number)
 {
     const int64_t width = r->start[from + 1] - r->start[from];
+    uint32_t *group = (uint32_t *)(void *)f->group.data;
+    int64_t first = k; /* of the group */
     struct column next = { .n = 0 };
     if (k < k_end)
         next = begin_column(m, f, r, from, end, k);
@@ -215,7 +225,11 @@ void ctr_lr_find_positions(struct lr *m, const struct ctr_lr_finder *f, const st
         const struct column c = next;
         if (k + 1 < k_end)
             next = begin_column(m, f, r, from, end, k + 1);
-        end_column(m, &c, k, width, number + r->start[from]);
+        end_column(m, &c, k, group + (k - first) * (end - from));
+        if (k + 1 < k_end && k + 1 - first < GROUP)
+            continue;
+        put_group(group, k + 1 - first, end - from, width, number + r->start[from] + first);
+        first = k + 1;
     }
 }
 
@@ -277,7 +291,7 @@ void ctr_lr_find_column(struct lr *m, const struct ctr_lr_finder *f, const struc
                         uint32_t *number)
 {
     const struct column c = begin_column(m, f, r, 0, r->rows, k);
-    end_column(m, &c, 0, 1, number);
+    end_column(m, &c, 0, number);
     ctr_keys_meet_all(&m->table[c.table]);
 }
 
