@@ -17,13 +17,17 @@ typedef int64_t bits_f64 __attribute__((vector_size(LANES * sizeof(int64_t))));
 typedef int32_t bits_f32 __attribute__((vector_size(LANES * sizeof(int32_t))));
 typedef uint64_t words __attribute__((vector_size(LANES * sizeof(uint64_t))));
 
-BODY void load_x(const struct ctr_eight_row *r, int64_t i, const bool masked, lanes_f64 *x)
+/* x in all lanes: by memory, for of `x - (lanes_f64){ 0 }` gcc 12 makes eight instructions, one after the other. */
+BODY void load_x(const double *xs, const uint64_t *const *masks, int64_t i, const bool masked, lanes_f64 *to)
 {
+    double all[LANES];
     bits_f64 mask;
-    *x = r->x[i] - (lanes_f64){ 0 };
+    for (int v = 0; v < LANES; v++)
+        all[v] = xs[i];
+    memcpy(to, all, sizeof all);
     if (masked) {
-        memcpy(&mask, r->mask[i], sizeof mask);
-        *x = (lanes_f64)((bits_f64)*x & mask);
+        memcpy(&mask, masks[i], sizeof mask);
+        *to = (lanes_f64)((bits_f64)*to & mask);
     }
 }
 
@@ -70,7 +74,10 @@ BODY void ask_for(const uint8_t *at, size_t bytes)
                                    const bool masked)                                                                  \
     {                                                                                                                  \
         real *restrict to_w = r->w, *restrict to_root = r->root;                                                       \
-        const int64_t k = r->k;                                                                                        \
+        uint8_t *const *restrict state = r->state, *const *restrict next = r->next;                                    \
+        const uint64_t *const *restrict masks = r->mask;                                                               \
+        const double *restrict xs = r->x;                                                                              \
+        const int64_t k = r->k, nexts = r->nexts;                                                                      \
         lanes_f64 sum[CTR_LANES] = { 0 };                                                                              \
         lanes_##suffix inv_alpha = { 0 }, beta = { 0 }, l1 = { 0 }, l2 = { 0 };                                        \
         load_##suffix(p->inv_alpha, &inv_alpha);                                                                       \
@@ -80,19 +87,19 @@ BODY void ask_for(const uint8_t *at, size_t bytes)
         for (int64_t i = 0; i < k; i++) {                                                                              \
             lanes_##suffix z, root, to = { 0 };                                                                        \
             lanes_f64 x;                                                                                               \
-            memcpy(&z, r->state[i], sizeof z);                                                                         \
-            memcpy(&root, r->state[i] + sizeof z, sizeof root);                                                        \
+            memcpy(&z, state[i], sizeof z);                                                                            \
+            memcpy(&root, state[i] + sizeof z, sizeof root);                                                           \
             roots_##suffix(&root);                                                                                     \
             weigh_##suffix(&inv_alpha, &beta, &l1, &l2, &z, &root, &to);                                               \
             memcpy(to_w + i * LANES, &to, sizeof to);                                                                  \
             memcpy(to_root + i * LANES, &root, sizeof root);                                                           \
-            load_x(r, i, masked, &x);                                                                                  \
-            if (i < r->nexts)                                                                                          \
-                ask_for(r->next[i], 2 * sizeof z);                                                                     \
+            load_x(xs, masks, i, masked, &x);                                                                          \
+            if (i < nexts)                                                                                             \
+                ask_for(next[i], 2 * sizeof z);                                                                        \
             sum[i % CTR_LANES] += __builtin_convertvector(to, lanes_f64) * x;                                          \
         }                                                                                                              \
-        for (int64_t i = k; i < r->nexts; i++)                                                                         \
-            ask_for(r->next[i], 2 * sizeof(lanes_##suffix));                                                           \
+        for (int64_t i = k; i < nexts; i++)                                                                            \
+            ask_for(next[i], 2 * sizeof(lanes_##suffix));                                                              \
         const lanes_f64 all = ((sum[0] + sum[4]) + (sum[2] + sum[6])) + ((sum[1] + sum[5]) + (sum[3] + sum[7]));       \
         if (dot)                                                                                                       \
             memcpy(dot, &all, sizeof all);                                                                             \
@@ -101,6 +108,9 @@ BODY void ask_for(const uint8_t *at, size_t bytes)
                                   const bool masked)                                                                   \
     {                                                                                                                  \
         const real *restrict from_w = r->w, *restrict from_root = r->root;                                             \
+        uint8_t *const *restrict state = r->state;                                                                     \
+        const uint64_t *const *restrict masks = r->mask;                                                               \
+        const double *restrict xs = r->x;                                                                              \
         const int64_t k = r->k;                                                                                        \
         lanes_##suffix inv_alpha = { 0 };                                                                              \
         lanes_f64 all_g;                                                                                               \
@@ -109,17 +119,17 @@ BODY void ask_for(const uint8_t *at, size_t bytes)
         for (int64_t i = 0; i < k; i++) {                                                                              \
             lanes_##suffix z, n, w, root;                                                                              \
             lanes_f64 x;                                                                                               \
-            memcpy(&z, r->state[i], sizeof z);                                                                         \
-            memcpy(&n, r->state[i] + sizeof z, sizeof n);                                                              \
+            memcpy(&z, state[i], sizeof z);                                                                            \
+            memcpy(&n, state[i] + sizeof z, sizeof n);                                                                 \
             memcpy(&w, from_w + i * LANES, sizeof w);                                                                  \
             memcpy(&root, from_root + i * LANES, sizeof root);                                                         \
-            load_x(r, i, masked, &x);                                                                                  \
+            load_x(xs, masks, i, masked, &x);                                                                          \
             const lanes_##suffix gi = __builtin_convertvector(all_g * x, lanes_##suffix), next = n + gi * gi;          \
             lanes_##suffix next_root = next;                                                                           \
             roots_##suffix(&next_root);                                                                                \
             z += gi - (next_root - root) * inv_alpha * w;                                                              \
-            memcpy(r->state[i], &z, sizeof z);                                                                         \
-            memcpy(r->state[i] + sizeof z, &next, sizeof next);                                                        \
+            memcpy(state[i], &z, sizeof z);                                                                            \
+            memcpy(state[i] + sizeof z, &next, sizeof next);                                                           \
         }                                                                                                              \
     }                                                                                                                  \
     BODY void weights_##suffix(const struct ctr_eight_params *p, const void *from_z, const void *from_n, void *to_w,   \

@@ -155,9 +155,12 @@ BODY int64_t plain_rows(struct ctr_validation *v, int n, const double *score, in
         next[m] = 0;
     }
     for (; i < end && is_plain(r, i); i++) {
-        const lane_bits positive = -(int64_t)(r->label[i] == 1) - (lane_bits){ 0 };
-        lanes p;
+        const double labels[] = { r->label[i], r->label[i], r->label[i], r->label[i],
+                                  r->label[i], r->label[i], r->label[i], r->label[i] };
+        lanes p, label;
         lane_bits bin, small;
+        memcpy(&label, labels, sizeof label);
+        const lane_bits positive = label == 1;
         if (n == LANES)
             memcpy(&p, score + i * stride, sizeof p);
         else {
@@ -170,7 +173,7 @@ BODY int64_t plain_rows(struct ctr_validation *v, int n, const double *score, in
         select_lanes(&positive, &p, &factor);
         weight += 1;
         since += 1;
-        positives += r->label[i];
+        positives += label;
         product *= factor;
         small = product < LEAST;
         for (int m = 0; m < n; m++)
