@@ -17,6 +17,7 @@
 enum {
     AHEAD = 8,         /* rows between prefetch and use */
     RING = 16,         /* rows whose states are on their way, and more than AHEAD */
+    HASH_ROWS = 8,     /* whose hashes are collected together: they lie in a cache line */
     NEAR_BYTES = 8192, /* states of a table up to this size need no prefetch */
 };
 
@@ -73,7 +74,7 @@ void ctr_lr_free(void *learner)
         return;
     for (int i = 0; i < m->tables; i++)
         ctr_keys_free(&m->table[i]);
-    struct ctr_buf *bufs[] = { &m->row, &m->met, &m->far, &m->z, &m->n, &m->w, &m->root, &m->x, &m->terms };
+    struct ctr_buf *bufs[] = { &m->row, &m->hash, &m->met, &m->far, &m->z, &m->n, &m->w, &m->root, &m->x, &m->terms };
     for (size_t i = 0; i < CTR_COUNT(bufs); i++)
         ctr_buf_free(bufs[i]);
     ctr_states_free(&m->states);
@@ -163,7 +164,34 @@ static int make_scratch(struct lr *m, const struct ctr_rows *r, int64_t from, in
     }
     if (!rc && m->learning.events)
         rc = ctr_more_reserve(&m->more, longest, err);
+    if (!rc && m->learning.events && r->transposed)
+        rc = scratch(&m->hash, HASH_ROWS * longest, sizeof(uint64_t), err);
     return rc;
+}
+
+static inline __attribute__((always_inline)) void collect_hashes(const uint64_t *restrict hash, int64_t column,
+                                                                 int64_t k, int64_t rows, int64_t width,
+                                                                 uint64_t *restrict to)
+{
+    for (int64_t j = 0; j < k; j++, hash += column, to++) {
+        for (int64_t row = 0; row < rows; row++)
+            to[row * width] = hash[row];
+        __builtin_prefetch(hash + 2 * HASH_ROWS); /* another thread wrote them */
+    }
+}
+
+/* The hashes of a row, for draws; of transposed rows those of some rows are collected at a time. */
+static const uint64_t *hashes_of(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end, int64_t i)
+{
+    const int64_t k = r->start[i + 1] - r->start[i], slot = (i - from) % HASH_ROWS;
+    uint64_t *to = (uint64_t *)(void *)m->hash.data;
+    if (!r->transposed)
+        return r->hash + r->start[i];
+    if (!slot && end - i >= HASH_ROWS)
+        collect_hashes(r->hash + i, r->rows, k, HASH_ROWS, m->width, to);
+    else if (!slot)
+        collect_hashes(r->hash + i, r->rows, k, end - i, m->width, to);
+    return to + slot * m->width;
 }
 
 static int make_apart(struct lr *m, struct ctr_err *err)
@@ -283,8 +311,10 @@ static inline __attribute__((always_inline)) int train_block(struct lr *m, const
         for (int64_t j = all; j % CTR_LANES; j++)
             row[j] = m->spare;
         fill_x(m, r->x ? r->x + at : NULL, k, all);
-        m->more.hash = r->hash + at;
-        m->more.hashes = k;
+        if (events) {
+            m->more.hash = hashes_of(m, r, from, end, i);
+            m->more.hashes = k;
+        }
         if (!m->each_row)
             p = ctr_sigmoid(l->forward(l, &s, row, all));
         /* What follows from p waits for it; this does not. */
@@ -374,11 +404,10 @@ static int lr_train_rows(void *learner, const struct ctr_rows *r, double *score,
     return rc;
 }
 
-/* Draws ask for the hashes of a row. */
 static bool lr_transposed(const void *learner)
 {
     const struct lr *m = learner;
-    return m->params.minibatch > 1 ? by_field(m) : !m->learning.events;
+    return m->params.minibatch > 1 ? by_field(m) : true;
 }
 
 /* A day that begins drops keys; who saves on the way wants the filter as the row learned last has left it; and threads

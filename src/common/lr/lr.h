@@ -61,6 +61,7 @@ struct lr {
     struct ctr_lr_finder finder;
     pthread_mutex_t finding; /* held by who finds keys, or visits all */
     struct ctr_buf row;      /* table rows of the rows on their way */
+    struct ctr_buf hash;     /* of some transposed rows, by row: for draws */
     int64_t block, width;    /* the first of these; entries that each has room for */
     const struct ctr_sparse_kernel *kernel;
     const struct ctr_lr_loops *loops;
