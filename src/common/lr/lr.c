@@ -199,7 +199,7 @@ static int make_apart(struct lr *m, struct ctr_err *err)
     int rc = 0;
     for (int i = 0; i < m->tables && !rc; i++)
         if (ctr_lr_wants(m, i))
-            rc = ctr_states_make(&m->apart[i], m->table[i].known, err);
+            rc = ctr_states_make(ctr_lr_states_of(m, i), m->table[i].known, err);
     return rc;
 }
 

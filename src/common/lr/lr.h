@@ -44,9 +44,10 @@ struct lr {
     bool no_bias;
     struct ctr_keys *table;
     struct ctr_states states;
-    /* Or NULL: of lr that only finds, by table, in the place of `states`; 0 bytes: nobody wants the table, whose keys
-     * get no numbers. */
+    /* Or NULL: of lr that only finds, in the place of `states`, one a length of rows; and by table its number among
+     * them. The first has rows of 0 bytes: nobody wants such tables, whose keys get no numbers. */
     struct ctr_states *apart;
+    int *apart_of, aparts;
     int variants;                           /* that it finds for: words of --memory */
     struct ctr_lr_sorted *sorted;           /* by table: saved in the place of `table`; NULL: that holds the rows */
     const struct ctr_learning *sorted_as;   /* whose layout its rows have */
@@ -83,11 +84,11 @@ struct lr {
 
 static inline struct ctr_states *ctr_lr_states_of(struct lr *m, int table)
 {
-    return m->apart ? &m->apart[table] : &m->states;
+    return m->apart ? &m->apart[m->apart_of[table]] : &m->states;
 }
 static inline bool ctr_lr_wants(const struct lr *m, int table)
 {
-    return !m->apart || m->apart[table].bytes;
+    return !m->apart || m->apart_of[table];
 }
 
 /* Loops that vectorise, for every instruction set the same. */

@@ -42,8 +42,9 @@ static void many_free(void *learner)
         ctr_lr_free(q->v[i].one);
         free(q->v[i].rows);
     }
+    for (int i = 0; q->find && i < q->find->aparts; i++)
+        ctr_states_free(&q->find->apart[i]);
     for (int t = 0; t < q->tables; t++) {
-        ctr_states_free(&q->find->apart[t]);
         ctr_buf_free(&q->table[t].order);
         free(q->table[t].at);
         free(q->table[t].takes);
@@ -60,8 +61,10 @@ static void many_free(void *learner)
         ctr_lr_finder_free(&w->finder);
     }
     ctr_lr_eights_free(q);
-    if (q->find)
+    if (q->find) {
         free(q->find->apart);
+        free(q->find->apart_of);
+    }
     ctr_lr_free(q->find);
     ctr_buf_free(&q->spot);
     ctr_pool_free(q->pool);
@@ -172,7 +175,7 @@ int64_t ctr_lr_variants_memory(const void *learner)
     uint64_t bytes = (uint64_t)ctr_inclusion_bytes(m->inclusion);
     pthread_mutex_lock(&m->finding);
     for (int i = 0; i < m->tables; i++)
-        bytes += ctr_keys_bytes(&m->table[i], &m->apart[i]);
+        bytes += ctr_keys_bytes(&m->table[i], ctr_lr_states_of(m, i));
     pthread_mutex_unlock(&m->finding);
     return (int64_t)bytes;
 }
@@ -232,9 +235,12 @@ static int make_together(struct many *q, int64_t bound, struct ctr_err *err)
 {
     struct lr *m = q->find;
     int rc = ctr_lr_find_room(m, q->r, q->from, q->end, bound, err);
-    for (int i = 0; i < m->tables && !rc; i++)
-        if (m->extra[i])
-            rc = ctr_states_make_ahead(&m->apart[i], 1, m->extra[i], err);
+    for (int i = 1; i < m->aparts && !rc; i++) {
+        uint64_t extra = 0;
+        for (int t = 0; t < m->tables; t++)
+            extra += m->apart_of[t] == i ? m->extra[t] : 0;
+        rc = ctr_states_make_ahead(&m->apart[i], m->tables, extra, err);
+    }
     for (int g = 0; g < q->groups && !rc; g++)
         rc = ctr_lr_finder_reserve(&q->group[g].finder, q->end - q->from, err);
     return rc;
@@ -259,7 +265,7 @@ static int find_numbers(struct many *q, int64_t bound, struct ctr_err *err)
         rc = room(&q->spot, q->tables, sizeof(struct ctr_lr_spot), err);
     for (int i = 0; i < q->tables && !rc; i++)
         ((struct ctr_lr_spot *)(void *)q->spot.data)[i] =
-            (struct ctr_lr_spot){ m->apart[i].area.base, m->apart[i].bytes };
+            (struct ctr_lr_spot){ ctr_lr_states_of(m, i)->area.base, ctr_lr_states_of(m, i)->bytes };
     return rc;
 }
 
@@ -281,7 +287,8 @@ static void prefetch_states(const struct many *q, const struct group *w, int64_t
     const struct ctr_rows *r = q->r;
     for (int64_t e = r->start[row]; e < r->start[row + 1]; e++) {
         const int table = ctr_lr_table_of(r, row, e);
-        const int32_t all = (int32_t)q->find->apart[table].bytes, eights_end = (int32_t)q->table[table].eights_end;
+        const int32_t all = (int32_t)ctr_lr_states_of(q->find, table)->bytes,
+                      eights_end = (int32_t)q->table[table].eights_end;
         const int32_t part = (all - eights_end) / q->groups, from = eights_end + part * (int32_t)(w - q->group);
         const uint8_t *state = ctr_lr_state_of(q, table, e);
         for (int32_t at = 0; at < (int32_t)q->fixed; at += LINE)
@@ -346,7 +353,7 @@ static int64_t gather_once(const struct many *q, int v, int64_t row, uint8_t **s
 static void wipe(const struct many *q, const struct group *w, int table)
 {
     const struct shared *t = &q->table[table];
-    const struct ctr_states *states = &q->find->apart[table];
+    const struct ctr_states *states = ctr_lr_states_of(q->find, table);
     uint8_t *nothing = states->area.base;
     if (q->groups == 1)
         memset(nothing, 0, states->bytes);

@@ -103,7 +103,7 @@ struct many {
     struct shared *table;
     int tables;
     const struct ctr_strs *names; /* of tables, the trainer's */
-    struct lr *find;              /* finds keys, in tables of its own; its `apart` are the rows of states, by table */
+    struct lr *find;              /* finds keys, in tables of its own; its `apart` are the rows of states */
     ctr_sigmoids *sigmoids;
     const struct ctr_eight_kernel *eight_kernel;
     struct ctr_buf spot;        /* by table: struct ctr_lr_spot */

@@ -57,13 +57,19 @@ static int add_tables(struct many *q, const struct ctr_strs *names, struct ctr_e
     if (!table)
         return ctr_fail_nomem(err, n * sizeof *table);
     q->table = table;
-    struct ctr_states *apart = realloc(q->find->apart, n * sizeof *apart);
+    struct ctr_states *apart = realloc(q->find->apart, (n + 1) * sizeof *apart);
     if (!apart)
         return ctr_fail_nomem(err, n * sizeof *apart);
     q->find->apart = apart;
+    int *apart_of = realloc(q->find->apart_of, n * sizeof *apart_of);
+    if (!apart_of)
+        return ctr_fail_nomem(err, n * sizeof *apart_of);
+    q->find->apart_of = apart_of;
+    if (!q->find->aparts)
+        ctr_states_init(&apart[q->find->aparts++], 0);
     for (; q->tables < names->n; q->tables++) {
         memset(&q->table[q->tables], 0, sizeof *q->table);
-        ctr_states_init(&apart[q->tables], 0);
+        apart_of[q->tables] = 0;
     }
     return 0;
 }
@@ -95,7 +101,12 @@ static int lay_out(struct many *q, int table, const bool *has, struct ctr_err *e
                 t->at[i] = (int32_t)bytes - 8; /* where the hash would stand */
                 bytes += ctr_lr_own_bytes(q->v[i].one);
             }
-    q->find->apart[table].bytes = any ? bytes : 0;
+    struct lr *m = q->find;
+    int *shape = &m->apart_of[table];
+    for (*shape = 0; any && *shape < m->aparts && m->apart[*shape].bytes != bytes;)
+        ++*shape;
+    if (*shape == m->aparts)
+        ctr_states_init(&m->apart[m->aparts++], bytes);
     return 0;
 }
 
@@ -107,7 +118,7 @@ static int spread_table(struct many *q, int i, int table, const struct ctr_keys 
     int rc = 0;
     for (const uint8_t *row; !rc && (row = ctr_keys_row(from, &q->v[i].loaded->states, &at, &hash));) {
         uint8_t *to;
-        rc = ctr_keys_get(&q->find->table[table], &q->find->apart[table], hash, &to, err);
+        rc = ctr_keys_get(&q->find->table[table], ctr_lr_states_of(q->find, table), hash, &to, err);
         if (!rc)
             ctr_lr_move_state(piece, pieces, row, to + CTR_STATE_AT + q->table[table].at[i]);
     }

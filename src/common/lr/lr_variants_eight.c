@@ -317,7 +317,7 @@ static void digest_tile(const struct many *q, int number, int table, const struc
 {
     const struct eight *e = &q->eight[number];
     const struct ctr_eight_kernel *kernel = q->eight_kernel;
-    const struct ctr_states *states = &q->find->apart[table];
+    const struct ctr_states *states = ctr_lr_states_of(q->find, table);
     const uint8_t *base = states->area.base + q->table[table].eight_at[number];
     const size_t half = e->bytes / 2;
     _Alignas(64) uint8_t z[TILE * CTR_EIGHT * sizeof(double)], squares[sizeof z], w[sizeof z];

@@ -72,7 +72,7 @@ static int many_alone(const void *learner, int i, const struct ctr_strs *names, 
     m->sorted_as = &v->one->learning;
     for (int k = 0; k < q->tables && !rc; k++) {
         struct shared *t = &q->table[k];
-        const struct ctr_states *states = &q->find->apart[k];
+        const struct ctr_states *states = ctr_lr_states_of(q->find, k);
         if (!t->at || t->at[i] == CTR_LR_NONE)
             continue;
         rc = sort_table(q, k, err);
