@@ -72,6 +72,8 @@ is "-d '\\t' is the tab" "$(printf 'a\t"b\tc"\n' | ctr-import -f csv -d '\t' | c
 exits "--columns twice" 2 ctr-import --header --columns a --columns b "$W/log.csv"
 err_like "would lose the first" '^ctr-import: --columns is given twice, and only the last would count$'
 
+exits "a form of time that there is not" 2 ctr-import --header --time "when:%F %T" "$W/log.csv"
+err_like "is refused before the first row" "--time: '%F %T' is no form of a time; there are unix, unix_ms, .* %Y %y %m"
 exits "--time twice" 2 ctr-import --header --time a --time b "$W/log.csv"
 err_like "so would the first of them be lost" '^ctr-import: --time is given twice, and only the last would count$'
 exits "a zip archive by its name" 2 ctr-import --header "$W/log.csv.zip"

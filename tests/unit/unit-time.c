@@ -91,7 +91,12 @@ int main(void)
         { "%d%% %Y", "5% 2001", "2001-01-05T00:00:00Z" },
     };
     for (size_t i = 0; i < CTR_COUNT(good); i++)
-        ok(parses(good[i].format, good[i].text, good[i].iso), "%s", good[i].text);
+        ok(parses(good[i].format, good[i].text, good[i].iso) &&
+               (!good[i].format || ctr_time_format_valid(good[i].format)),
+           "%s", good[i].text);
+    static const char *const none[] = { "", "iso", "us", "unix_s", "%Q", "%", "%%", "%Y-%m-%d %T", "%Y%" };
+    for (size_t i = 0; i < CTR_COUNT(none); i++)
+        ok(!ctr_time_format_valid(none[i]), "no format: '%s'", none[i]);
     static const struct {
         const char *format, *text;
     } bad[] = {

@@ -263,19 +263,39 @@ static bool take_field(struct cursor *c, char conv, char next, struct civil *t)
     }
 }
 
+static const struct {
+    const char *name;
+    bool (*parse)(const char *p, size_t n, int64_t unit, int64_t *ms);
+    int64_t unit;
+} epochs[] = { { "unix", parse_epoch, 1000 },
+               { "unix_ms", parse_epoch, 1 },
+               { "unix_us", parse_fine_epoch, 1000 },
+               { "unix_ns", parse_fine_epoch, 1000000 } };
+
+bool ctr_time_format_valid(const char *format)
+{
+    int fields = 0;
+    for (size_t i = 0; i < CTR_COUNT(epochs); i++)
+        if (!strcmp(format, epochs[i].name))
+            return true;
+    for (const char *f = format; *f; f++) {
+        if (*f != '%')
+            continue;
+        if (!*++f || !strchr("YymdHIMSfzbBp%", *f))
+            return false;
+        fields += *f != '%';
+    }
+    return fields > 0;
+}
+
 bool ctr_time_parse(const char *format, const char *p, size_t n, int64_t *ms)
 {
     struct cursor c = { p, p + n };
     if (!format)
         return parse_iso(&c, ms);
-    if (!strcmp(format, "unix"))
-        return parse_epoch(p, n, 1000, ms);
-    if (!strcmp(format, "unix_ms"))
-        return parse_epoch(p, n, 1, ms);
-    if (!strcmp(format, "unix_us"))
-        return parse_fine_epoch(p, n, 1000, ms);
-    if (!strcmp(format, "unix_ns"))
-        return parse_fine_epoch(p, n, 1000000, ms);
+    for (size_t i = 0; i < CTR_COUNT(epochs); i++)
+        if (!strcmp(format, epochs[i].name))
+            return epochs[i].parse(p, n, epochs[i].unit, ms);
     struct civil t = { .year = 1970, .month = 1, .day = 1 };
     for (const char *f = format; *f; f++) {
         if (*f != '%') {

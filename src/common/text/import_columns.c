@@ -96,6 +96,22 @@ static int name_at(const struct name *x, int64_t k, char **out, struct ctr_err *
     return 0;
 }
 
+/* Takes FORMAT of timestamp[FORMAT] or --time NAME:FORMAT. */
+static int set_time_format(struct ctr_text_column *c, const char *p, size_t n, const char *what, struct ctr_err *err)
+{
+    free(c->time_format);
+    c->time_format = strndup(p, n);
+    if (!c->time_format)
+        return ctr_fail_nomem(err, n + 1);
+    if (!ctr_time_format_valid(c->time_format))
+        return ctr_fail(
+            err, CTR_EUSAGE,
+            "%s: '%s' is no form of a time; there are unix, unix_ms, unix_us, unix_ns, and what %%Y %%y %%m "
+            "%%d %%H %%I %%M %%S %%f %%p %%b %%z make up",
+            what, c->time_format);
+    return 0;
+}
+
 /* A type as in --columns: those of ctr_type_parse, and timestamp[FORMAT]. */
 static int parse_type(const char *p, size_t n, struct ctr_text_column *c, struct ctr_err *err)
 {
@@ -106,8 +122,7 @@ static int parse_type(const char *p, size_t n, struct ctr_text_column *c, struct
         c->type = (struct ctr_field){ .type = CTR_TIME };
         if ((n == k + 3 && !memcmp(p + k, "ms", 2)) || !memcmp(p + k, "ms, ", 4))
             return 0;
-        c->time_format = strndup(p + k, n - k - 1);
-        return c->time_format ? 0 : ctr_fail_nomem(err, n);
+        return set_time_format(c, p + k, n - k - 1, "--columns", err);
     }
     if (ctr_type_parse(p, n, &c->type))
         return 0;
@@ -210,13 +225,7 @@ static int apply_time(struct ctr_text_columns *l, const char *spec, int *column,
     if (!c->typed)
         c->type = (struct ctr_field){ .type = CTR_TIME };
     c->typed = true;
-    if (format) {
-        free(c->time_format);
-        c->time_format = strdup(format);
-        if (!c->time_format)
-            return ctr_fail_nomem(err, strlen(format));
-    }
-    return 0;
+    return format ? set_time_format(c, format, strlen(format), "--time", err) : 0;
 }
 
 /* The schema of --like: its columns, by name; what it lacks is skipped. */
