@@ -55,6 +55,7 @@ static void make_rows(void)
         exit(1);
 }
 
+#define VOCAB(k) "feature f" #k " = vocab(n, min=" #k ")\n"
 static const char *const plans[] = {
     "label yes\ntime t\nfeature n\nfeature a = cross(user, tags, 1.5, true, \"x\")\nfeature b = hash(user)\nkeep x\n",
     "feature a in item = vocab(user, min=2)\nfeature b in item = vocab(user, min=3)\nfeature c in item = vocab(n)\n"
@@ -65,6 +66,11 @@ static const char *const plans[] = {
     "# \xc3\xa9\nfeature f[1..3] = concat(user, n) # repeated\nfeature `odd name` = fill(user, \"\")\nuser "
     "user\nfeature g "
     "= v\n",
+    "keep a = cross(user, [1, 2]), b = cross(user, [1, 2]), c = lower(\"ABC\"), d = 1.5 + 1, e = not true, f = 2h * 2\n"
+    "keep g = bucket(x, [1, 2, 3, 4, 5, 6, 7, 8, 9]), h = if(yes, false, null), i = ts\"2020-01-01T00:00Z\" - t\n"
+    "feature j = cross(tags, false, 1h, ts\"2020-01-01T00:00Z\")\nfeature k = bucket(x, [1, 2.5])\n",
+    VOCAB(1) VOCAB(2) VOCAB(3) VOCAB(4) VOCAB(5) VOCAB(6) VOCAB(7) VOCAB(8) VOCAB(9) VOCAB(10) VOCAB(11) VOCAB(12)
+        VOCAB(13) VOCAB(14) VOCAB(15) VOCAB(16) VOCAB(17) /* more than there is room for at first */,
 };
 
 static int each_signal(void *ctx, const struct ctr_plan_signal *s, struct ctr_err *err)
@@ -205,13 +211,14 @@ int main(void)
             err = (struct ctr_err){ 0 };
             alloc_arm(++n);
             rc = attempt(plans[i], &err);
-            wrong += rc != 0 && rc != CTR_ENOMEM;
             leaks += alloc_live != 0;
+            if (rc != 0 && rc != CTR_ENOMEM && wrong++ < 3)
+                printf("# allocation %ld: %d %s\n", n, rc, err.what);
         } while (alloc_disarm() && n < 20000);
         ok(!rc && n > 1 && !wrong && !leaks, "plan %zu: %ld allocations, each failed once: %ld wrong, %ld leaks%s%s", i,
            n - 1, wrong, leaks, rc ? ": " : "", rc ? err.what : "");
     }
-    for (size_t i = 0; i < CTR_COUNT(plans); i++)
+    for (size_t i = 0; i + 1 < CTR_COUNT(plans); i++) /* the last is long and has nothing that is new here */
         test_blocks(plans[i], i);
     return done_testing();
 }

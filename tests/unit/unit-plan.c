@@ -2,7 +2,9 @@
  *
  * The plan language: what is accepted and what it becomes, each error with its place, identity, and valid plans with
  * random damage, which must be refused or bound but never crash (run it with SAN=1). */
+#include <errno.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "common/feature/feature.h"
 #include "common/select/select.h"
@@ -90,6 +92,17 @@ static const struct {
     { "feature key\nimage i = key", "key:uint64:feature i:uint64:image" },
     { "keep X[1..2] = C[1..2], a = C[1..2]", "!p:1:25: a is defined already, on line 1" },
     { "keep a = if(rating > 3, [1, 2], null)", "!p:1:10: if wants an integer, a number, text, bool, a time, a" },
+    { "keep a = cross(genres, [1, 2]), b = cross(genres, [1, 2])", "a:list<uint64>:- b:list<uint64>:-" },
+    { "keep a = -18446744073709551615", "!p:1:10: the integer does not fit 64 bits" },
+    { "keep a = -9223372036854775809", "!p:1:10: the integer does not fit 64 bits" },
+    { "keep C[00000000000000000000001..2] = age", "C000000000000000001:int16:- C000000000000000002:int16:-" },
+    { "keep C[0..1] = age", "C0:int16:- C1:int16:-" },
+    { "keep `a\\x00b` = 1", "!p:1:6: a name cannot hold a zero byte" },
+    { "keep `a\x7f\\x01b`", "!p:1:6: there is no column 'a??b'" },
+    { "keep a_name_that_is_longer_than_a_message_shows[1..2] = another_name_that_is_longer_than_it_shows[1..3]",
+      "!p:1:57: another_name_that_is_longer_than_it_show differs f" },
+    { "keep X[0..65535] = age\nkeep y = age", "!p:2:6: more than 65536 definitions" },
+    { "keep X[0..65535] = age + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1", "!p:1:1: the plan grows too large here" },
     { "keep a = [null]", "!p:1:11: a list cannot hold null" },
     { "keep a = [[1]]", "!p:1:11: a list cannot hold a list" },
     { "keep a = [1, [2]]", "!p:1:14: a list cannot hold a list" },
@@ -557,6 +570,165 @@ static void test_damage(int rounds)
        refused, other);
 }
 
+/* ---- which vocabularies a table has: calls that are equal have one ---- */
+
+static const struct {
+    const char *plan, *sections;
+} vocabs[] = {
+    { "feature a in t = vocab(C1)\nfeature b in t = vocab(C1)", "vocab.a" },
+    { "feature a in t = vocab(C1)\nfeature b in t = vocab(C2)", "vocab.a vocab.b" },
+    { "feature a in t = vocab(C1)\nfeature b in u = vocab(C1)\ndense price\nuser user_id", "vocab.a" },
+    { "feature a in t = vocab(C1, min=2)\nfeature b in t = vocab(C1, min=3)", "vocab.a vocab.b" },
+    { "feature a in t = vocab(C1, min=2)\nfeature b in t = vocab(C1, max=2)", "vocab.a vocab.b" },
+    { "feature a in t = vocab(C1, min=2)\nfeature b in t = vocab(C1)", "vocab.a vocab.b" },
+    { "feature a in t = vocab(C1)\nfeature b in t = vocab(lower(C1))", "vocab.a vocab.b" },
+    { "x = lower(C1)\nfeature a in t = vocab(x)\nfeature b in t = vocab(x)\nfeature c in t = vocab(lower(C1))",
+      "vocab.a" },
+    { "feature a in t = vocab(lower(C1))\nfeature b in t = vocab(concat(C1))", "vocab.a vocab.b" },
+    { "feature a in t = vocab(concat(C1, \"x\"))\nfeature b in t = vocab(concat(C1, \"y\"))", "vocab.a vocab.b" },
+    { "feature a in t = vocab(concat(C1, \"\"))\nfeature b in t = vocab(concat(C1, \"\"))", "vocab.a" },
+    { "feature a in t = vocab(concat(C1, \"x\"))\nfeature b in t = vocab(concat(C1, \"xx\"))", "vocab.a vocab.b" },
+    { "feature a in t = vocab(price + 1.5)\nfeature b in t = vocab(price + 2.5)", "vocab.a vocab.b" },
+    { "feature a in t = vocab(price + 1.5)\nfeature b in t = vocab(price + 1.5)", "vocab.a" },
+    { "feature a in t = vocab(price + 1)\nfeature b in t = vocab(price + 1.0)", "vocab.a vocab.b" },
+    { "feature a in t = vocab(bucket(price, [1, 2]))\nfeature b in t = vocab(bucket(price, [1, 2]))", "vocab.a" },
+    { "feature a in t = vocab(bucket(price, [1, 2]))\nfeature b in t = vocab(bucket(price, [1, 3]))",
+      "vocab.a vocab.b" },
+    { "feature a in t = vocab(bucket(price, [1]))\nfeature b in t = vocab(bucket(price, [1, 2]))", "vocab.a vocab.b" },
+    { "feature a in t = vocab(fill(C1, null))\nfeature b in t = vocab(fill(C1, null))", "vocab.a" },
+    { "feature a in t = vocab(C1 == \"a\" or true)\nfeature b in t = vocab(C1 == \"a\" or false)", "vocab.a vocab.b" },
+    { "feature a in t = vocab(concat(C1, vocab(C2)))\nfeature b in t = C1", "vocab.a" },
+};
+
+static void test_vocabs(void)
+{
+    for (size_t i = 0; i < CTR_COUNT(vocabs); i++) {
+        struct ctr_plan *p = NULL;
+        struct ctr_strs sections = { 0 };
+        struct ctr_err err = { 0 };
+        char got[200] = "";
+        int rc = ctr_plan_parse(&p, "p", vocabs[i].plan, strlen(vocabs[i].plan), &err);
+        if (!rc)
+            rc = ctr_plan_vocabs(p, "t", &sections, &err);
+        for (int k = 0; k < sections.n; k++)
+            snprintf(got + strlen(got), sizeof got - strlen(got), "%s%s", k ? " " : "", sections.s[k]);
+        ok(!rc && !strcmp(got, vocabs[i].sections), "%s: %s%s", vocabs[i].sections, got, err.what);
+        ctr_strs_free(&sections);
+        ctr_plan_free(p);
+    }
+}
+
+/* ---- signals: what a feature is, in words ---- */
+
+static const struct {
+    const char *plan, *definition;
+} signals[] = {
+    { "feature a = if(C1 == \"x\", true, false)", "if((C1 == \"x\"), true, false)" },
+    { "feature a = fill(C1, null)", "fill(C1, null)" },
+    { "feature a = concat(C1, \"\\\"\\\\\\x01\")", "concat(C1, \"\\\"\\\\\\x01\")" },
+    { "feature a = cross(user_id, 18446744073709551615, -2, 1.5)", "cross(user_id, 18446744073709551615, -2, 1.5)" },
+    { "feature a = time - 1h > ts\"2019-11-14T00:00Z\"", "((time - 3600000ms) > ts\"2019-11-14T00:00:00Z\")" },
+    { "x = -price\nfeature a = bucket(x, [1.5, 2.5])", "bucket(x, [1.5, 2.5]); x = -(price)" },
+    { "feature a = vocab(C1, min=2)", "vocab(C1, min=2)" },
+    { "x = C1\ny = C2\nfeature a = not (x == `odd name` and y == x or price < 1)",
+      "not((((x == `odd name`) and (y == x)) or (price < 1))); x = C1; y = C2" },
+    { "keep k = C1\nuser user_id\nfeature a = concat(k, user_id)", "concat(k, user_id); k = C1" },
+};
+
+static int one_signal(void *ctx, const struct ctr_plan_signal *s, struct ctr_err *err)
+{
+    (void)err;
+    snprintf(ctx, 300, "%s", s->definition);
+    return 0;
+}
+
+static void test_signals(void)
+{
+    for (size_t i = 0; i < CTR_COUNT(signals); i++) {
+        struct ctr_plan *p = NULL;
+        struct ctr_err err = { 0 };
+        char got[300] = "";
+        int rc = ctr_plan_parse(&p, "p", signals[i].plan, strlen(signals[i].plan), &err);
+        if (!rc)
+            rc = ctr_plan_signals(p, one_signal, got, &err);
+        ok(!rc && !strcmp(got, signals[i].definition), "%s", signals[i].definition);
+        if (rc || strcmp(got, signals[i].definition))
+            printf("# %s %s\n", got, err.what);
+        ctr_plan_free(p);
+    }
+}
+
+/* ---- what --explain shows of literals, and of what is computed once ---- */
+
+static const struct {
+    const char *plan, *shown;
+} explained[] = {
+    { "keep a = if(rating > 3, true, false)", "true, false" },
+    { "keep a = fill(genres, \"none\"), b = rating in_layer", NULL },
+    { "keep a = if(rating > 3, age, null)", "null" },
+    { "keep a = time > ts\"2019-11-14T00:00Z\"", "ts\"2019-11-14T00:00:00Z\"" },
+    { "keep a = time - 1h", "3600000ms" },
+    { "keep a = concat(genres, \"a text that is longer than the sixty bytes which are shown of such ones\")",
+      "\"a text that is longer than the sixty bytes which are shown o\"" },
+    { "keep a = bucket(price, [1, 2, 3, 4, 5, 6, 7, 8, 9])", "[1, 2, 3, 4, 5, 6, 7, 8, … 9 items]" },
+    { "keep a = bucket(price, [1, 2.5])", "[1, 2.5]" },
+    { "keep a = cross(genres, [1, 2]), b = cross(genres, [1, 2])", "layer 1: 1 nodes" },
+    { "keep a = cross(genres, [1, 2]), b = cross(genres, [1, 3])", "layer 1: 2 nodes" },
+    { "keep a = concat(genres, \"x\"), b = concat(genres, \"x\"), c = concat(genres, \"y\")", "layer 1: 2 nodes" },
+    { "feature a = vocab(genres)", "[to be fitted: vocab.a]" },
+};
+
+static void test_explain(void)
+{
+    for (size_t i = 0; i < CTR_COUNT(explained); i++) {
+        struct ctr_plan *p = NULL;
+        struct ctr_program *g = NULL;
+        struct ctr_buf text = { 0 };
+        struct ctr_err err = { 0 };
+        int rc = ctr_plan_parse(&p, "p", explained[i].plan, strlen(explained[i].plan), &err);
+        if (!rc)
+            rc = ctr_program_bind(&g, p, &input, &err);
+        if (!rc)
+            rc = ctr_program_explain(g, &text, &err);
+        const bool right = explained[i].shown ? !rc && strstr((char *)text.data, explained[i].shown) : rc < 0;
+        ok(right, "--explain of %s", explained[i].plan);
+        if (!right)
+            printf("# %s %s\n", text.data ? (char *)text.data : "", err.what);
+        ctr_buf_free(&text);
+        ctr_program_free(g);
+        ctr_plan_free(p);
+    }
+}
+
+/* ---- sizes ---- */
+
+static void test_sizes(void)
+{
+    enum { BIG = 3 << 20 };
+    struct ctr_plan *p = NULL;
+    struct ctr_err err = { 0 };
+    char *text = malloc(BIG), path[] = "/tmp/unit-plan-XXXXXX";
+    memset(text, ' ', BIG);
+    memcpy(text, "keep age\n#", 10);
+    int rc = ctr_plan_parse(&p, "p", text, BIG, &err);
+    ok(rc == CTR_EUSAGE && strstr(err.what, "larger than a plan can be (1048576 bytes)"), "%s", err.what);
+    ctr_plan_free(p);
+    rc = ctr_plan_parse(&p, "p", text, 1 << 20, &err);
+    ok(!rc, "one of 1 MiB is a plan");
+    ctr_plan_free(p);
+    int fd = mkstemp(path);
+    ok(fd >= 0 && write(fd, text, BIG) == BIG, "a file of 3 MiB");
+    close(fd);
+    err = (struct ctr_err){ 0 };
+    rc = ctr_plan_open(&p, path, &err);
+    ok(rc == CTR_EUSAGE && strstr(err.what, "larger than a plan can be"), "is none: %s", err.what);
+    unlink(path);
+    err = (struct ctr_err){ 0 };
+    rc = ctr_plan_open(&p, "/tmp", &err);
+    ok(rc == CTR_ESYS && err.sys == EISDIR, "nor is a folder: %s", err.what);
+    free(text);
+}
+
 int main(int argc, char **argv)
 {
     make_input();
@@ -569,6 +741,10 @@ int main(int argc, char **argv)
     test_expr_errors();
     test_columns();
     test_cuts();
+    test_vocabs();
+    test_signals();
+    test_explain();
+    test_sizes();
     test_damage(argc > 1 ? atoi(argv[1]) : 20000);
     ctr_schema_free(&input);
     return done_testing();
