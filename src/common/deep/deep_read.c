@@ -74,9 +74,10 @@ static bool is(struct ctr_str s, const char *word)
 static int add_input(struct ctr_deep_input **list, int *n, struct ctr_str name, struct ctr_str kind,
                      const struct ctr_col *table, int64_t row, int64_t cols, struct ctr_err *err)
 {
-    struct ctr_deep_input *more = realloc(*list, ((size_t)*n + 1) * sizeof *more), *p;
+    const size_t room = 2 * (size_t)*n + 1; /* twice as much, whenever 1, 3, 7, … are there */
+    struct ctr_deep_input *more = *n & (*n + 1) ? *list : realloc(*list, room * sizeof *more), *p;
     if (!more)
-        return ctr_fail_nomem(err, ((size_t)*n + 1) * sizeof *more);
+        return ctr_fail_nomem(err, room * sizeof *more);
     *list = more;
     p = &more[*n];
     *p = (struct ctr_deep_input){ .list = is(kind, "keys"), .table_at = -1 };
