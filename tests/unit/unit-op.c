@@ -9,6 +9,7 @@
  * bind whose message has the words. */
 #include "common/feature/op.h"
 #include "common/feature/opbody_hash.h"
+#include "common/feature/opint.h"
 #include "common/stream/stream.h"
 
 #include "tap.h"
@@ -452,6 +453,42 @@ static void check_math(void)
 }
 
 /* ---- keys ---- */
+
+/* Texts of eight bytes are hashed eight at a time; others and nulls stand at `odd` places between them. */
+static void check_eights(const char *what, int64_t odd, bool nulls)
+{
+    enum { N = 3000 };
+    static char text[8 * N + 128]; /* with the bytes that a column has behind its values */
+    static int32_t off[N + 1];
+    static uint8_t valid[N / 8 + 8];
+    static uint64_t out[N];
+    const uint64_t seed = ctr_table_seed("eights");
+    int wrong = 0;
+    memset(valid, 0, sizeof valid);
+    for (int64_t i = 0; i < N; i++) {
+        const bool null = nulls && ctr_mix64((uint64_t)i) % 5 == 0;
+        const int32_t n = null ? 0 : odd && i % odd == odd - 1 ? (int32_t)(ctr_mix64((uint64_t)i) % 9) : 8;
+        for (int32_t k = 0; k < n; k++)
+            text[off[i] + k] = (char)ctr_mix64((uint64_t)(off[i] + k));
+        off[i + 1] = off[i] + n;
+        valid[i / 8] |= (uint8_t)(!null << (i % 8));
+    }
+    const struct ctr_col c = {
+        .type = CTR_UTF8, .rows = N, .data = text, .offsets = off, .valid = nulls ? valid : NULL
+    };
+    for (int from = 0; from < 20; from++) {
+        setenv("CTR_CPU", from % 2 ? "plain" : "avx512", 1);
+        CHECK(ctr_keys_scalar(false, &c, from / 2, N - from, seed, out, &err));
+        for (int64_t i = 0; i < N - from; i++) {
+            const int64_t j = i + from / 2;
+            wrong +=
+                out[i] != (ctr_col_null(&c, j) ? ctr_missing_key(seed)
+                                               : ctr_feature_key(seed, text + off[j], (size_t)(off[j + 1] - off[j])));
+        }
+    }
+    unsetenv("CTR_CPU");
+    ok(!wrong, "keys of texts of eight bytes, %s", what);
+}
 
 static void check_keys(const char *spec)
 {
@@ -939,6 +976,10 @@ int main(void)
     check_keys("lt:a,b;~;;^;a,^,c");
     check_keys("li:1,2;~;;5000,-7");
     check_keys("v2:1,2;0.1,4");
+    check_eights("all", 0, false);
+    check_eights("some of them null", 0, true);
+    check_eights("some shorter or empty", 1500, false);
+    check_eights("some null, some shorter", 700, true);
     check_hash();
     check_one_key();
     check_cross();

@@ -70,29 +70,35 @@ static void str_keys(const struct opv_str *v, const uint8_t *ok, int64_t n, uint
         out[i] = ok[i] ? text_key(v[i].p, (uint64_t)v[i].n, seed) : 0;
 }
 
-/* Plain text columns need no lane. Nulls, which come without a pattern, take the same path as a text of eight bytes: a
- * branch that the processor cannot foresee costs more than the hash. */
-static void utf8_keys(const struct ctr_col *c, int64_t from, int64_t n, uint64_t seed, uint64_t missing, uint64_t *out)
+/* Nulls, which come without a pattern, take the same path as a text of eight bytes: a branch that the processor cannot
+ * foresee costs more than the hash. */
+static void utf8_tile(const uint8_t *p, const int32_t *off, const uint8_t *ok, int64_t n, uint64_t seed,
+                      uint64_t missing, uint64_t *out)
 {
     static const uint8_t pad[8];
-    const uint8_t *p = c->data;
-    uint8_t ok[CTR_OP_TILE];
+
+    for (int64_t i = 0; !ok && i < n; i++)
+        out[i] = text_key(p + off[i], (uint64_t)(off[i + 1] - off[i]), seed);
+    for (int64_t i = 0; ok && i < n; i++) {
+        uint64_t mask = 0 - (uint64_t)ok[i], len = (uint64_t)(off[i + 1] - off[i]);
+        const uint8_t *at = (const uint8_t *)(((uintptr_t)(p + off[i]) & mask) | ((uintptr_t)pad & ~mask));
+        out[i] = (text_key(at, (len & mask) | (8 & ~mask), seed) & mask) | (missing & ~mask);
+    }
+}
+
+/* Plain text columns need no lane. */
+static void utf8_keys(const struct ctr_col *c, int64_t from, int64_t n, uint64_t seed, uint64_t missing, uint64_t *out)
+{
+    const bool eights = ctr_cpu_may(CTR_CPU_AVX512);
+    uint8_t bytes[CTR_OP_TILE], *ok = c->valid ? bytes : NULL;
 
     for (int64_t done = 0; done < n; done += CTR_OP_TILE) {
         const int32_t *off = c->offsets + from + done;
         int64_t k = CTR_MIN(n - done, CTR_OP_TILE);
-        uint64_t *o = out + done;
-        if (!c->valid) {
-            for (int64_t i = 0; i < k; i++)
-                o[i] = text_key(p + off[i], (uint64_t)(off[i + 1] - off[i]), seed);
-            continue;
-        }
-        ctr_lane_valid(c->valid, from + done, k, ok);
-        for (int64_t i = 0; i < k; i++) {
-            uint64_t mask = 0 - (uint64_t)ok[i], len = (uint64_t)(off[i + 1] - off[i]);
-            const uint8_t *at = (const uint8_t *)(((uintptr_t)(p + off[i]) & mask) | ((uintptr_t)pad & ~mask));
-            o[i] = (text_key(at, (len & mask) | (8 & ~mask), seed) & mask) | (missing & ~mask);
-        }
+        if (ok)
+            ctr_lane_valid(c->valid, from + done, k, ok);
+        int64_t first = eights ? ctr_keys_eight(c->data, off, ok, k, seed, missing, out + done) : 0;
+        utf8_tile(c->data, off + first, ok ? ok + first : NULL, k - first, seed, missing, out + done + first);
     }
 }
 
