@@ -22,7 +22,12 @@ static const struct ctr_opt opts[] = {
 
 static int copy_section(struct ctr_cli *cli, struct ctr_reader *r, struct ctr_out *out, struct ctr_err *err)
 {
-    struct ctr_writer_opts wo = { .batch_rows = cli->batch_rows, .file = !strcmp(o.to, "file"), .key = o.key };
+    const bool kept = !strcmp(o.to, "file") || strcmp(o.compress, "none") != 0; /* at rest larger batches are better */
+    struct ctr_writer_opts wo = {
+        .batch_rows = kept ? cli->batch_rows : ctr_cli_batch_rows(cli, ctr_reader_schema(r)),
+        .file = !strcmp(o.to, "file"),
+        .key = o.key,
+    };
     const struct ctr_batch *b;
     struct ctr_schema schema;
     struct ctr_writer *w = NULL;

@@ -136,7 +136,7 @@ static int run(struct ctr_cli *cli, struct ctr_err *err)
                                .keys = o.keys,
                                .binary = o.binary,
                                .jobs = (int)cli->jobs,
-                               .batch_rows = cli->batch_rows,
+                               .batch_rows = cli->batch_rows ? cli->batch_rows : -1,
                                .idle_ms = (int)cli->flush_ms,
                                .note = note,
                                .ctx = cli };

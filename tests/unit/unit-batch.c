@@ -111,6 +111,33 @@ static void test_dictionary(void)
     ctr_colbuf_free(&out);
 }
 
+static void test_batch_rows(void)
+{
+    static const struct {
+        const char *type;
+        int columns;
+        int64_t rows;
+    } cases[] = { { "float64", 0, 8192 }, { "float64", 8, 8192 },
+                  { "float64", 9, 4096 }, { "utf8", 6, 4096 },
+                  { "bool", 100, 4096 },  { "list<uint64>", 39, 256 },
+                  { "uint64", 2000, 32 }, { "fixed_size_list<float32>[4096]", 1, 32 } };
+    for (size_t k = 0; k < CTR_COUNT(cases); k++) {
+        struct ctr_schema s = { 0 };
+        struct ctr_field f = { 0 };
+        int rc = !ctr_type_parse(cases[k].type, strlen(cases[k].type), &f);
+        for (int i = 0; !rc && i < cases[k].columns; i++) {
+            char name[16];
+            snprintf(name, sizeof name, "c%d", i);
+            rc = ctr_schema_add_field(&s, &f, name, &err) < 0;
+        }
+        ok(!rc && ctr_schema_batch_rows(&s) == cases[k].rows, "%d of %s: %lld rows a batch", cases[k].columns,
+           cases[k].type, (long long)ctr_schema_batch_rows(&s));
+        ok(!ctr_meta_set(&s.meta, CTR_META_SECTION, "emb", &err) && ctr_schema_batch_rows(&s) == CTR_BATCH_ROWS,
+           "a section of them keeps to %d", CTR_BATCH_ROWS);
+        ctr_schema_free(&s);
+    }
+}
+
 int main(void)
 {
     static const enum ctr_type scalars[] = { CTR_BOOL, CTR_I8,  CTR_I16, CTR_I32, CTR_I64, CTR_U8,   CTR_U16,
@@ -121,5 +148,6 @@ int main(void)
         test_column((struct ctr_field){ .type = scalars[i] }, ctr_types[scalars[i]].name);
     test_column((struct ctr_field){ .type = CTR_LIST, .item = CTR_U64 }, "list<uint64>");
     test_dictionary();
+    test_batch_rows();
     return done_testing();
 }

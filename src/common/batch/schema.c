@@ -335,3 +335,32 @@ bool ctr_type_parse(const char *s, size_t n, struct ctr_field *f)
     }
     return scalar_parse(s, n, &f->type) && f->type != CTR_WKEY;
 }
+
+/* ---- rows of a batch ---- */
+
+enum { BATCH_BYTES = 512 << 10, TEXT_BYTES = 8, LIST_ITEMS = 4, MIN_ROWS = 32 }; /* texts and lists as logs have them */
+
+static int64_t value_bytes(enum ctr_type type)
+{
+    return type == CTR_UTF8 ? 4 + TEXT_BYTES : type == CTR_WKEY ? 12 : CTR_MAX(ctr_types[type].width, 1);
+}
+
+static int64_t row_bytes(const struct ctr_field *f)
+{
+    return f->dict                ? 4
+           : f->type == CTR_FIXED ? f->width * value_bytes(f->item)
+           : f->type == CTR_LIST  ? 4 + LIST_ITEMS * value_bytes(f->item)
+                                  : value_bytes(f->type);
+}
+
+int64_t ctr_schema_batch_rows(const struct ctr_schema *s)
+{
+    int64_t bytes = 0, rows = CTR_BATCH_ROWS;
+    if (ctr_meta_get(&s->meta, CTR_META_SECTION))
+        return rows;
+    for (int i = 0; i < s->n; i++)
+        bytes += row_bytes(&s->f[i]);
+    while (rows > MIN_ROWS && rows * bytes > BATCH_BYTES)
+        rows /= 2;
+    return rows;
+}

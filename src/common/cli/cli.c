@@ -166,10 +166,15 @@ int ctr_cli_side_out(struct ctr_cli *cli, const char *path, unsigned out_flags, 
     return rc ? rc : ctr_out_open(o, path, out_flags, err);
 }
 
+int64_t ctr_cli_batch_rows(const struct ctr_cli *cli, const struct ctr_schema *schema)
+{
+    return cli->batch_rows ? cli->batch_rows : ctr_schema_batch_rows(schema);
+}
+
 int ctr_cli_writer(struct ctr_cli *cli, struct ctr_out *out, const struct ctr_schema *schema, struct ctr_writer **w,
                    struct ctr_err *err)
 {
-    struct ctr_writer_opts o = { .batch_rows = cli->batch_rows };
+    struct ctr_writer_opts o = { .batch_rows = ctr_cli_batch_rows(cli, schema) };
     struct ctr_schema copy;
     int rc = ctr_schema_copy(&copy, schema, err);
 

@@ -79,7 +79,7 @@ struct ctr_cli {
     const char *device;          /* cpu, gpu, auto; tools without CTR_TOOL_DEVICE: cpu */
     int64_t device_memory_bytes; /* --device-memory, 0: not given */
     int64_t memory_bytes;        /* --memory, 0: not given */
-    int64_t batch_rows;
+    int64_t batch_rows;          /* --batch, 0: as ctr_schema_batch_rows says */
     uint64_t seed;
     int verbose;
     bool quiet;
@@ -119,6 +119,8 @@ int ctr_cli_reread(struct ctr_cli *cli, const char **path, struct ctr_err *err) 
 /* -o or stdout for binary or text. */
 int ctr_cli_out(struct ctr_cli *cli, unsigned out_flags, struct ctr_out **o, struct ctr_err *err) CTR_MUST;
 /* A stream writer on `out` with this tool's provenance added to a copy of the schema, flushed when input is idle. */
+/* Rows of a batch of a stream: as --batch or the schema says. */
+int64_t ctr_cli_batch_rows(const struct ctr_cli *cli, const struct ctr_schema *schema);
 int ctr_cli_writer(struct ctr_cli *cli, struct ctr_out *out, const struct ctr_schema *schema, struct ctr_writer **w,
                    struct ctr_err *err) CTR_MUST;
 /* An option's file that will be written (ctr_cli_side_out calls it): one that is an input, -o or another such file is

@@ -28,7 +28,8 @@ static void bind_tables(struct ctr_option_tables *t, struct ctr_cli *cli)
           &cli->device_memory_bytes, CTR_OPT_LOCAL },
         { "memory", 0, CTR_OPT_SIZE, "SIZE", "bound of what grows with the data, such as 2G", &cli->memory_bytes,
           CTR_OPT_LOCAL },
-        { "batch", 0, CTR_OPT_INT, "ROWS", "rows a batch of the output stream", &cli->batch_rows, CTR_OPT_LOCAL },
+        { "batch", 0, CTR_OPT_INT, "ROWS", "rows a batch of the output stream (0: half a MiB)", &cli->batch_rows,
+          CTR_OPT_LOCAL },
         { "flush", 0, CTR_OPT_DURATION, "TIME", "send a short batch when input was idle for TIME", &cli->flush_ms,
           CTR_OPT_LOCAL },
         { "seed", 0, CTR_OPT_INT, "N", "seed of everything random", &cli->seed, 0 },
@@ -163,8 +164,8 @@ static int settle(struct ctr_cli *cli, struct ctr_err *err)
         cli->jobs = sysconf(_SC_NPROCESSORS_ONLN);
     if (cli->jobs < 1 || cli->jobs > 256)
         return ctr_cli_usage(err, "--jobs wants 0 to 256");
-    if (cli->batch_rows < 1 || cli->batch_rows > 1 << 20)
-        return ctr_cli_usage(err, "--batch wants 1 to %d rows", 1 << 20);
+    if (cli->batch_rows < 0 || cli->batch_rows > 1 << 20)
+        return ctr_cli_usage(err, "--batch wants 0 to %d rows", 1 << 20);
     if (cli->flush_ms > 3600 * 1000)
         return ctr_cli_usage(err, "--flush wants at most 1h");
     cli->flush_ms = CTR_MAX(cli->flush_ms, 1); /* 0 would poll without a pause */
@@ -175,9 +176,7 @@ static int settle(struct ctr_cli *cli, struct ctr_err *err)
 
 int main(int argc, char **argv)
 {
-    struct ctr_cli cli = {
-        .tool = &ctr_tool, .jobs = 1, .device = "cpu", .batch_rows = CTR_BATCH_ROWS, .flush_ms = 200
-    };
+    struct ctr_cli cli = { .tool = &ctr_tool, .jobs = 1, .device = "cpu", .flush_ms = 200 };
     struct ctr_option_tables tables;
     struct ctr_err err = { 0 };
     int rc;

@@ -90,7 +90,7 @@ static int show_layer(const struct ctr_program *g, int l, int64_t *bytes, bool *
     for (int i = p->layer[l]; rc >= 0 && i < p->layer[l + 1]; i++) {
         int k = p->order[i];
         const struct plan_node *n = &p->node[k];
-        *bytes += node_bytes(n, CTR_BATCH_ROWS, grows);
+        *bytes += node_bytes(n, ctr_schema_batch_rows(&g->input), grows);
         rc = ctr_buf_printf(o, err, "  #%-4d %-16s ", k, ctr_vtype_name(&n->type, type, sizeof type));
         if (rc >= 0)
             rc = show_node(p, n, o, err);
@@ -128,8 +128,8 @@ int ctr_program_explain(const struct ctr_program *g, struct ctr_buf *o, struct c
     for (int l = 0; rc >= 0 && l < g->graph.nlayers; l++)
         rc = show_layer(g, l, &bytes, &grows, o, err);
     if (rc >= 0)
-        rc = ctr_buf_printf(o, err, "memory: %lld KiB for a batch of %d rows%s\ndevice: cpu\n",
-                            (long long)((bytes + 1023) >> 10), CTR_BATCH_ROWS,
+        rc = ctr_buf_printf(o, err, "memory: %lld KiB for a batch of %lld rows%s\ndevice: cpu\n",
+                            (long long)((bytes + 1023) >> 10), (long long)ctr_schema_batch_rows(&g->input),
                             grows ? ", and the bytes of texts and items of lists" : "");
     return CTR_MIN(rc, 0);
 }

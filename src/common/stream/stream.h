@@ -86,8 +86,6 @@ struct ctr_writer_opts {
     const char *key; /* file: keyed by this column; rows must come sorted by it (checked) */
 };
 
-#define CTR_BATCH_ROWS 8192
-
 /* Writes to `out` (borrowed; several writers one after another make a bundle). The schema is copied. Batches are cut
  * and joined to exactly batch_rows rows, so that the bytes do not depend on how the rows arrived; a batch that already
  * fits is written without a copy. A change of a dictionary or ctr_writer_flush sends a short one. */

@@ -269,6 +269,8 @@ static int open_jobs(struct ctr_import *im, struct ctr_err *err)
     }
     if (im->jobs > 1)
         return ctr_pool_new_exact(&im->pool, im->jobs, err);
+    if (im->o.batch_rows < 0)
+        im->o.batch_rows = ctr_schema_batch_rows(&im->schema);
     im->gather = im->o.batch_rows > 0;
     for (int i = 0; i < im->schema.n; i++)
         im->gather &= !ctr_type_list(im->schema.f[i].type);
@@ -483,7 +485,7 @@ static int next_gathered(struct ctr_import *im, const struct ctr_batch **b, stru
            !(rows && (im->idle || im->stats.bytes - from >= GATHER_BYTES)))
         gather_block(im);
     if (rows) {
-        *b = give(im, rows >= want && rows < 2 * want ? want : rows);
+        *b = give(im, rows >= want ? rows - rows % want : rows);
         return 1;
     }
     if (j->rc || im->end_rc)

@@ -86,8 +86,9 @@ struct ctr_text_opts {
     bool binary;                   /* the same: labels -1 and 1 are 0 and 1 */
     int jobs;
     int idle_ms;
-    int64_t batch_rows;                        /* of one thread: rows given out together (0: as a block has them) */
-    size_t block_bytes;                        /* 0: CTR_BLOCK_BYTES; never changes the result */
+    int64_t batch_rows; /* of one thread: rows given out together, or times that (0: as a block has them, -1: as
+                           ctr_schema_batch_rows says) */
+    size_t block_bytes; /* 0: CTR_BLOCK_BYTES; never changes the result */
     void (*note)(void *ctx, const char *text); /* NULL, or who is told what looks odd about the first rows */
     void *ctx;
 };
