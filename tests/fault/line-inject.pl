@@ -57,7 +57,7 @@ sub judge {
 sub inject_line {
     my ($dir, $quick, $limit, @faults) = @_;
     inputs($dir, 45);
-    my @jobs = map { my $c = $_; map { [$c, $_] } $c->{own} || $c->{file} ? 'file' : qw(file pipe) } commands();
+    my @jobs = map { my $c = $_; map { [$c, $_] } $c->{own} || $c->{file} ? 'file' : $SAN ? (qw(file pipe))[length($c->{name}) % 2] : qw(file pipe) } commands();
     my @r = spread(\@jobs, $dir, sub {
         my ($c, $how) = @{ $_[0] };
         my $at = $_[1];

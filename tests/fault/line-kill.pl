@@ -33,7 +33,7 @@ sub never_killed {
 
 line '7a', 'kill -9 of training at random moments', sub {
     my ($quick, $dir) = @_;
-    inputs($dir, $quick ? 2000 : 20000, batch => 100);
+    inputs($dir, $quick ? ($SAN ? 700 : 2000) : 20000, batch => 100);
     my $kills = $quick ? 6 : 100;
     my @jobs = (1 .. $kills);
     my @r = spread(\@jobs, $dir, sub {
