@@ -74,6 +74,9 @@ $(B)/%.o: %.c
 	$(call say,CC,$<)
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
 
+# A body that is compiled for each of its constants counts once.
+$(if $(COV),$(B)/src/common/text/%.o: override CPPFLAGS += -Dalways_inline=noinline)
+
 $(B)/unit/%: $(B)/tests/unit/%.o $(B)/libctr.a
 	@mkdir -p $(@D)
 	$(call say,LD,$@)

@@ -71,12 +71,12 @@ static void section_write(struct section *s, struct ctr_out *o)
     struct ctr_writer *w;
     const struct ctr_batch *b = ctr_batchbuf_view(&s->rows);
     struct ctr_col col[16];
-    int32_t place[512];
+    static int32_t place[4096];
     for (int c = 0; c < s->schema.n; c++)
         col[c] = b->col[c];
-    for (int i = 0; i < 512; i++)
+    for (int i = 0; i < 4096; i++)
         place[i] = i;
-    if (s->encoded >= 0) {
+    if (s->encoded >= 0 && b->rows <= 4096) {
         s->schema.f[s->encoded].dict = true;
         col[s->encoded] = (struct ctr_col){
             .type = b->col[s->encoded].type, .rows = b->rows, .data = place, .dict = &b->col[s->encoded]
