@@ -252,6 +252,30 @@ static double run_event(struct table *t, struct coordinate *ref, int event)
     return worst;
 }
 
+/* All rows at once, as files get them, and one by one. */
+static bool columns_agree(struct table *t)
+{
+    const bool f64 = l->precision == CTR_F64_STATE;
+    const uint8_t *row[KEYS];
+    double w[KEYS] = { 0 }, z[KEYS] = { 0 }, n[KEYS] = { 0 };
+    uint64_t negatives[KEYS] = { 0 }, positives[KEYS] = { 0 };
+    bool same = true;
+    if (!ctr_state_has_columns(l))
+        return !ctr_learning_is_default(l);
+    for (int i = 0; i < KEYS; i++)
+        row[i] = row_of(t, i);
+    ctr_state_columns(l, row, KEYS, &(struct ctr_state_columns){ w, z, n, negatives, positives });
+    for (int i = 0; i < KEYS; i++) {
+        struct ctr_state s;
+        const double weight = ctr_state_row(l, &t->more.event, row[i], &s);
+        same &= weight == (f64 ? w[i] : (double)((const float *)w)[i]);
+        same &= s.value == (f64 ? z[i] : (double)((const float *)z)[i]);
+        same &= s.n == (f64 ? n[i] : (double)((const float *)n)[i]);
+        same &= s.negatives == negatives[i] && s.positives == positives[i];
+    }
+    return same;
+}
+
 static void test_choice(const struct ctr_params *p)
 {
     struct ctr_learning learning;
@@ -281,7 +305,7 @@ static void test_choice(const struct ctr_params *p)
             return;
         for (int i = 0; i < EVENTS; i++)
             worst = fmax(worst, run_event(t, ref, i));
-        bool back = true;
+        bool back = columns_agree(t);
         for (int i = 0; i < KEYS; i++) { /* to a file and back */
             struct ctr_state s;
             uint8_t row[64] = { 0 };

@@ -9,7 +9,6 @@
 #include <stdlib.h>
 
 #include "common/lr/ftrl.h"
-#include "common/lr/ftrl_eight.h"
 #include "common/lr/lr.h"
 
 enum { WEIGHT = CTR_LR_WEIGHT, Z, N, NEGATIVES, POSITIVES, NUMBERS };
@@ -71,41 +70,20 @@ static inline bool digest_row(const struct lr *m, const struct ctr_learning *l, 
     return small_enough(s.value) && small_enough(s.n);
 }
 
-/* The weights of the default learner: of n values and sums of squares, all in its precision, with room to whole eights,
- * which are filled with zeros. */
-static void weigh(const struct ctr_learning *l, void *z, void *squares, void *w, int64_t n)
-{
-    const size_t bytes = l->precision == CTR_F64_STATE ? sizeof(double) : sizeof(float);
-    const size_t rest = (size_t)(-n & (CTR_EIGHT - 1)) * bytes;
-    struct ctr_eight_params p;
-    memset((uint8_t *)z + (size_t)n * bytes, 0, rest);
-    memset((uint8_t *)squares + (size_t)n * bytes, 0, rest);
-    for (int i = 0; i < CTR_EIGHT; i++) {
-        p.inv_alpha[i] = l->inv_alpha;
-        p.beta[i] = l->beta;
-        p.l1[i] = l->l1;
-        p.l2[i] = l->l2;
-    }
-    ctr_eight_kernel_best()->weights[l->precision](&p, z, squares, w, (n + CTR_EIGHT - 1) / CTR_EIGHT);
-}
-
 enum { GROUP = 256 };
 
-/* digest_row of rows that are on their way. */
+/* digest_row of rows that are on their way, of a learner that has columns. */
 static bool digest_group(const struct ctr_learning *l, const uint64_t *key, uint8_t *const *row, int64_t n,
                          uint64_t *digest)
 {
     const bool f64 = l->precision == CTR_F64_STATE;
-    const size_t bytes = f64 ? sizeof(double) : sizeof(float);
-    double z[GROUP], squares[GROUP], w[GROUP];
+    double z[GROUP], squares[GROUP] = { 0 }, w[GROUP];
+    uint64_t negatives[GROUP], positives[GROUP];
+    const float *z32 = (const float *)z, *squares32 = (const float *)squares, *w32 = (const float *)w;
     bool finite = true;
+    ctr_state_columns(l, (const uint8_t *const *)row, n,
+                      &(struct ctr_state_columns){ w, z, squares, negatives, positives });
     for (int64_t i = 0; i < n; i++) {
-        memcpy((uint8_t *)z + (size_t)i * bytes, row[i] + l->layout.value, bytes);
-        memcpy((uint8_t *)squares + (size_t)i * bytes, row[i] + l->layout.n, bytes);
-    }
-    weigh(l, z, squares, w, n);
-    for (int64_t i = 0; i < n; i++) {
-        const float *z32 = (const float *)z, *squares32 = (const float *)squares, *w32 = (const float *)w;
         *digest += ctr_lr_digest(key[i], f64 ? w[i] : (double)w32[i]);
         finite &= small_enough(f64 ? z[i] : (double)z32[i]) & small_enough(f64 ? squares[i] : (double)squares32[i]);
     }
@@ -122,9 +100,10 @@ static bool digest_table(const struct lr *m, const struct ctr_keys *t, uint64_t 
             __builtin_prefetch(row[n] + CTR_STATE_AT);
             key[n] = ctr_sparse_key(hash);
         }
-        if (!m->learning.events)
+        const bool columns = ctr_state_has_columns(&m->learning);
+        if (columns)
             finite &= digest_group(&m->learning, key, row, n, digest);
-        for (int64_t i = 0; m->learning.events && i < n; i++)
+        for (int64_t i = 0; !columns && i < n; i++)
             finite &= digest_row(m, &m->learning, key[i], row[i], digest);
     }
     return finite;
@@ -279,36 +258,32 @@ static void saver_columns(struct saver *s)
         s->col[s->cols++] = (struct ctr_col){ .type = CTR_I32, .data = s->day };
 }
 
-/* Rows [from, end) of the default learner, which there is room for: column by column, for it may be many. */
-static void save_columns(struct saver *s, const struct ctr_lr_sorted *t, uint64_t from, uint64_t end)
+/* Rows [from, end) of a learner that has columns, at most GROUP, which there is room for. */
+static void save_group(struct saver *s, const struct ctr_lr_sorted *t, uint64_t from, uint64_t end)
 {
-    enum { AHEAD = 24 };
-    const struct ctr_learning *l = s->layout;
-    const size_t bytes = l->precision == CTR_F64_STATE ? sizeof(double) : sizeof(float);
-    const int64_t n = (int64_t)(end - from), at = s->rows;
-    uint8_t *z = s->number[Z] + (size_t)at * bytes, *squares = s->number[N] + (size_t)at * bytes;
-    for (int64_t i = 0; i < n; i++) {
-        const struct ctr_sparse_numbered *place = &t->place[from + (uint64_t)i];
-        const uint8_t *row = t->base + place->number * t->bytes;
-        const uint8_t *ahead = t->base + place[i + AHEAD < n ? AHEAD : 0].number * t->bytes;
-        __builtin_prefetch(ahead + l->layout.value);
-        __builtin_prefetch(ahead + l->layout.n);
-        s->table[at + i] = s->current;
-        s->key[at + i] = place->key;
-        memcpy(z + (size_t)i * bytes, row + l->layout.value, bytes);
-        memcpy(squares + (size_t)i * bytes, row + l->layout.n, bytes);
+    const struct ctr_layout *lay = &s->layout->layout;
+    const size_t at = (size_t)s->rows, bytes = s->layout->precision == CTR_F64_STATE ? sizeof(double) : sizeof(float);
+    const struct ctr_state_columns to = { s->number[WEIGHT] + at * bytes, s->number[Z] + at * bytes,
+                                          s->number[N] + at * bytes, (uint64_t *)(void *)s->number[NEGATIVES] + at,
+                                          (uint64_t *)(void *)s->number[POSITIVES] + at };
+    const uint8_t *row[GROUP];
+    for (uint64_t i = from; i < end; i++) {
+        const uint8_t *own = row[i - from] = t->base + t->place[i].number * t->bytes;
+        __builtin_prefetch(own + lay->value);
+        __builtin_prefetch(own + lay->n);
+        s->table[s->rows] = s->current;
+        s->key[s->rows++] = t->place[i].key;
     }
-    weigh(l, z, squares, s->number[WEIGHT] + (size_t)at * bytes, n);
-    s->rows += n;
+    ctr_state_columns(s->layout, row, (int64_t)(end - from), &to);
 }
 
 static int save_sorted(struct saver *s, const struct ctr_lr_sorted *t, struct ctr_err *err)
 {
-    const bool columns = !s->layout->events && !s->m->expiry.days;
+    const bool columns = ctr_state_has_columns(s->layout) && !s->m->expiry.days;
     int rc = 0;
     for (uint64_t i = 0, end; columns && i < t->n && !rc; i = end) {
-        end = CTR_MIN(t->n, i + (uint64_t)(SAVE_ROWS - s->rows));
-        save_columns(s, t, i, end);
+        end = CTR_MIN(t->n, i + (uint64_t)CTR_MIN(GROUP, SAVE_ROWS - s->rows));
+        save_group(s, t, i, end);
         rc = s->rows == SAVE_ROWS ? save_flush(s, err) : 0;
     }
     for (uint64_t i = 0; !columns && i < t->n && !rc; i++)
@@ -364,7 +339,7 @@ int ctr_lr_save(void *learner, const struct ctr_strs *tables, struct ctr_writer 
     s.day = malloc(SAVE_ROWS * sizeof *s.day);
     bool whole = s.table && s.key && s.day;
     for (int i = 0; i < NUMBERS; i++)
-        whole &= (s.number[i] = malloc((SAVE_ROWS + CTR_EIGHT) * sizeof(double))) != NULL;
+        whole &= (s.number[i] = malloc(SAVE_ROWS * sizeof(double))) != NULL;
     if (!rc && !whole)
         rc = ctr_fail_nomem(err, SAVE_ROWS * (2 + NUMBERS) * sizeof(double));
     if (!rc) {

@@ -142,6 +142,16 @@ double ctr_state_weight(const struct ctr_learning *l, const struct ctr_event *e,
 /* Reads a row and returns its weight: both in one, which is faster. */
 double ctr_state_row(const struct ctr_learning *l, const struct ctr_event *e, const uint8_t *row, struct ctr_state *s);
 
+/* The same of many rows, to columns in the type of the state (q2.13: float); n, or the counts, as the rate wants it. Of
+ * learners that have them: ftrl with the root of sums of squares or of counts. */
+struct ctr_state_columns {
+    void *weight, *value, *n;
+    uint64_t *negatives, *positives;
+};
+bool ctr_state_has_columns(const struct ctr_learning *l);
+void ctr_state_columns(const struct ctr_learning *l, const uint8_t *const *row, int64_t n,
+                       const struct ctr_state_columns *to);
+
 /* alpha / (beta + n^power); of a key that ogd-count holds, that of an unseen one. */
 double ctr_state_rate(const struct ctr_learning *l, const struct ctr_event *e, const struct ctr_state *s);
 

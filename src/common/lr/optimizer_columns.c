@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Table rows to columns of a file, many at a time, by loops that vectorise: numbers with the bits of ctr_state_row. */
+#include <math.h>
+
+#include "common/base/isa.h"
+#include "common/lr/optimizer.h"
+
+#define BODY static inline __attribute__((always_inline))
+enum { GROUP = 128 };
+
+bool ctr_state_has_columns(const struct ctr_learning *l)
+{
+    return l->step == CTR_STEP_FTRL && l->power == 0.5 && l->rate != CTR_RATE_GLOBAL &&
+           !(l->precision == CTR_Q13_STATE && !l->rooted);
+}
+
+/* Of `real` double or float: n <= GROUP rows, to columns from `at` on. */
+#define DEFINE_BODY(real, suffix, absolute, squareroot)                                                                \
+    BODY void group_##suffix(const struct ctr_learning *l, const uint8_t *const *row, int64_t n,                       \
+                             const struct ctr_state_columns *to, int64_t at)                                           \
+    {                                                                                                                  \
+        const struct ctr_layout lay = l->layout;                                                                       \
+        const bool q13 = l->precision == CTR_Q13_STATE;                                                                \
+        const real inv_alpha = (real)l->inv_alpha, beta = (real)l->beta, l1 = (real)l->l1, l2 = (real)l->l2;           \
+        real z[GROUP], root[GROUP], w[GROUP];                                                                          \
+        for (int64_t i = 0; i < n; i++) {                                                                              \
+            int16_t q;                                                                                                 \
+            uint16_t count[2];                                                                                         \
+            if (q13) {                                                                                                 \
+                memcpy(&q, row[i] + lay.value, sizeof q);                                                              \
+                z[i] = (real)q * (real)0x1p-13;                                                                        \
+            } else                                                                                                     \
+                memcpy(&z[i], row[i] + lay.value, sizeof *z);                                                          \
+            if (!lay.counts) {                                                                                         \
+                memcpy(&root[i], row[i] + lay.n, sizeof *root);                                                        \
+                continue;                                                                                              \
+            }                                                                                                          \
+            memcpy(count, row[i] + lay.counts, sizeof count);                                                          \
+            to->negatives[at + i] = ctr_count_value(count[0]);                                                         \
+            to->positives[at + i] = ctr_count_value(count[1]);                                                         \
+        }                                                                                                              \
+        if (!lay.counts)                                                                                               \
+            memcpy((real *)to->n + at, root, (size_t)n * sizeof *root);                                                \
+        for (int64_t i = 0; i < n && lay.counts; i++) {                                                                \
+            const real negatives = (real)to->negatives[at + i], positives = (real)to->positives[at + i];               \
+            const real sum = negatives + positives;                                                                    \
+            root[i] = negatives * positives / (sum > 1 ? sum : 1);                                                     \
+        }                                                                                                              \
+        for (int64_t i = 0; i < n; i++)                                                                                \
+            root[i] = squareroot(root[i]);                                                                             \
+        for (int64_t i = 0; i < n && q13; i++)                                                                         \
+            z[i] *= (beta + root[i]) * inv_alpha;                                                                      \
+        for (int64_t i = 0; i < n; i++) {                                                                              \
+            const real size = absolute(z[i]) - l1, v = size / ((beta + root[i]) * inv_alpha + l2);                     \
+            const real turned = z[i] > 0 ? -v : v;                                                                     \
+            w[i] = size <= 0 ? 0 : turned;                                                                             \
+        }                                                                                                              \
+        memcpy((real *)to->value + at, z, (size_t)n * sizeof *z);                                                      \
+        memcpy((real *)to->weight + at, w, (size_t)n * sizeof *w);                                                     \
+    }
+DEFINE_BODY(double, f64, fabs, sqrt)
+DEFINE_BODY(float, f32, fabsf, sqrtf)
+
+typedef void group_of(const struct ctr_learning *l, const uint8_t *const *row, int64_t n,
+                      const struct ctr_state_columns *to, int64_t at);
+#define DEFINE_GROUP(isa, attributes)                                                                                  \
+    attributes static void group_##isa(const struct ctr_learning *l, const uint8_t *const *row, int64_t n,             \
+                                       const struct ctr_state_columns *to, int64_t at)                                 \
+    {                                                                                                                  \
+        if (l->precision == CTR_F64_STATE)                                                                             \
+            group_f64(l, row, n, to, at);                                                                              \
+        else                                                                                                           \
+            group_f32(l, row, n, to, at);                                                                              \
+    }
+CTR_EACH_ISA(DEFINE_GROUP)
+#define GROUP_ROW(isa) group_##isa
+static group_of *const groups[] = CTR_ISA_TABLE(GROUP_ROW);
+
+void ctr_state_columns(const struct ctr_learning *l, const uint8_t *const *row, int64_t n,
+                       const struct ctr_state_columns *to)
+{
+    for (int64_t at = 0; at < n; at += GROUP)
+        groups[ctr_cpu_best()](l, row + at, CTR_MIN(n - at, GROUP), to, at);
+}
