@@ -15,6 +15,7 @@ enum {
     BLOCK_ENTRIES = 8192, /* or so many entries of such, if there are more */
     NEAR_BYTES = 16384,   /* indexes up to this size need no prefetch */
     WORD = 64,            /* entries that a word has bits for */
+    LINE = 64,            /* bytes, of the cache */
     GROUP = 8,            /* columns whose numbers are put into rows together */
 };
 
@@ -166,15 +167,18 @@ static uint32_t other_number(struct lr *m, int table, uint8_t *home, uint64_t ha
     return 0;
 }
 
-/* Its numbers. Nineteen of twenty keys lie in their home or behind it; of the others half are new. */
+/* Its numbers. Nineteen of twenty keys lie in their home or behind it; of the others half are new: they look through
+ * the next lines, which are asked from memory for some of them at a time. */
 static void end_column(struct lr *m, const struct column *c, int64_t k, uint32_t *restrict number)
 {
     for (int64_t i = 0; !c->hash && i < c->n; i++)
         number[i] = 0;
     for (int64_t at = 0, n; c->hash && at < c->n; at += WORD) {
         n = CTR_MIN(c->n - at, WORD);
-        uint64_t others = m->kernel->find(c->hash + at, c->home + at, n, number + at);
-        for (; others; others &= others - 1) {
+        const uint64_t all = m->kernel->find(c->hash + at, c->home + at, n, number + at);
+        for (uint64_t others = all; others; others &= others - 1)
+            __builtin_prefetch(c->home[at + __builtin_ctzll(others)] + LINE);
+        for (uint64_t others = all; others; others &= others - 1) {
             const int64_t row = at + __builtin_ctzll(others);
             number[row] = other_number(m, c->table, c->home[row], c->hash[row], row, k);
         }
