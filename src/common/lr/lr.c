@@ -43,6 +43,7 @@ int ctr_lr_new(void **out, const struct ctr_model *model, const struct ctr_param
     m->kernel = ctr_sparse_kernel_best();
     m->loops = ctr_lr_loops_best();
     pthread_mutex_init(&m->finding, NULL);
+    pthread_mutex_init(&m->finding_some, NULL);
     m->no_bias = p->no_bias;
     int rc = ctr_learning_init(&m->learning, p, err);
     ctr_learning_start(&m->learning, &m->more.event, 0);
@@ -79,7 +80,9 @@ void ctr_lr_free(void *learner)
         ctr_buf_free(bufs[i]);
     ctr_states_free(&m->states);
     ctr_lr_finder_free(&m->finder);
+    ctr_lr_finder_free(&m->maker);
     pthread_mutex_destroy(&m->finding);
+    pthread_mutex_destroy(&m->finding_some);
     ctr_more_free(&m->more);
     free(m->table);
     free(m->sorted);
@@ -129,10 +132,10 @@ static int64_t lr_memory(const void *learner)
 {
     struct lr *m = (struct lr *)(uintptr_t)learner;
     uint64_t bytes = (uint64_t)ctr_inclusion_bytes(m->inclusion);
-    pthread_mutex_lock(&m->finding);
+    ctr_lr_hold_finders(m);
     for (int i = 0; i < m->tables; i++)
         bytes += ctr_keys_bytes(&m->table[i], &m->states);
-    pthread_mutex_unlock(&m->finding);
+    ctr_lr_release_finders(m);
     return (int64_t)bytes;
 }
 
@@ -498,6 +501,7 @@ const struct ctr_model ctr_model_lr = {
     .bind = lr_bind,
     .train_rows = lr_train_rows,
     .find = ctr_lr_find,
+    .find_some = ctr_lr_find_some,
     .finds = lr_finds,
     .end_pass = lr_end_pass,
     .transposed = lr_transposed,

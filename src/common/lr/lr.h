@@ -60,10 +60,11 @@ struct lr {
     uint64_t *extra; /* by table: entries of the block */
     int tables;
     struct ctr_lr_finder finder;
-    pthread_mutex_t finding; /* held by who finds keys, or visits all */
-    struct ctr_buf row;      /* table rows of the rows on their way */
-    struct ctr_buf hash;     /* of some transposed rows, by row: for draws */
-    int64_t block, width;    /* the first of these; entries that each has room for */
+    struct ctr_lr_finder maker;            /* of find_some */
+    pthread_mutex_t finding, finding_some; /* held by who finds keys, on either thread */
+    struct ctr_buf row;                    /* table rows of the rows on their way */
+    struct ctr_buf hash;                   /* of some transposed rows, by row: for draws */
+    int64_t block, width;                  /* the first of these; entries that each has room for */
     const struct ctr_sparse_kernel *kernel;
     const struct ctr_lr_loops *loops;
     struct ctr_buf met; /* struct ctr_lr_met of a block */
@@ -120,8 +121,11 @@ int ctr_lr_find_block(struct lr *m, const struct ctr_rows *r, int64_t from, int6
  * is found by one thread, with its own finder's scratch. */
 int ctr_lr_find_room(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end, int64_t bound,
                      struct ctr_err *err) CTR_MUST;
+struct ctr_lr_positions { /* of a row: from, from + step … below end */
+    int64_t from, end, step;
+};
 void ctr_lr_find_positions(struct lr *m, const struct ctr_lr_finder *f, const struct ctr_rows *r, int64_t from,
-                           int64_t end, int64_t k, int64_t k_end, uint32_t *number);
+                           int64_t end, struct ctr_lr_positions p, uint32_t *number);
 /* The same for all of some rows, and no other learns ahead. */
 int ctr_lr_find_start(struct lr *m, const struct ctr_rows *r, int64_t bound, struct ctr_err *err) CTR_MUST;
 int ctr_lr_finder_reserve(struct ctr_lr_finder *f, int64_t rows, struct ctr_err *err) CTR_MUST;
@@ -129,6 +133,11 @@ void ctr_lr_find_column(struct lr *m, const struct ctr_lr_finder *f, const struc
                         uint32_t *number);
 /* Of struct ctr_model: all rows. */
 int ctr_lr_find(void *learner, struct ctr_rows *r, struct ctr_buf *number, int64_t bound, struct ctr_err *err) CTR_MUST;
+int ctr_lr_find_some(void *learner, struct ctr_rows *r, struct ctr_buf *number, int64_t bound,
+                     struct ctr_err *err) CTR_MUST;
+/* Who visits all tables keeps those off that find ahead. */
+void ctr_lr_hold_finders(struct lr *m);
+void ctr_lr_release_finders(struct lr *m);
 
 /* The learner meets the keys of rows [from, end): then their states are there. */
 int ctr_lr_meet_keys(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end, const uint32_t *number,

@@ -142,9 +142,9 @@ int ctr_lr_save_schema(const void *learner, struct ctr_schema *s, struct ctr_err
     struct lr *m = (struct lr *)(uintptr_t)learner;
     uint64_t digest;
     char hex[17];
-    pthread_mutex_lock(&m->finding);
+    ctr_lr_hold_finders(m);
     const bool finite = digest_all(m, &digest);
-    pthread_mutex_unlock(&m->finding);
+    ctr_lr_release_finders(m);
     if (!finite)
         return ctr_fail(err, CTR_EDATA, "the model's state is infinite or not a number" CTR_LR_TOO_LARGE);
     snprintf(hex, sizeof hex, "%016llx", (unsigned long long)digest);
@@ -345,9 +345,9 @@ int ctr_lr_save(void *learner, const struct ctr_strs *tables, struct ctr_writer 
     if (!rc) {
         s.names = *ctr_colbuf_view(&names);
         saver_columns(&s);
-        pthread_mutex_lock(&m->finding);
+        ctr_lr_hold_finders(m);
         rc = save_tables(&s, order, n, err);
-        pthread_mutex_unlock(&m->finding);
+        ctr_lr_release_finders(m);
     }
     free(order);
     free(s.table);

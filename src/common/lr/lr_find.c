@@ -128,15 +128,15 @@ static void prefetch_all(uint8_t *const *home, int64_t n)
 
 /* The keys of rows [from, end) in the table at position k of a row: their hashes and homes, asked from memory. */
 static struct column begin_column(const struct lr *m, const struct ctr_lr_finder *f, const struct ctr_rows *r,
-                                  int64_t from, int64_t end, int64_t k)
+                                  int64_t from, int64_t end, int64_t k, int stage)
 {
     const int64_t n = end - from, width = r->start[from + 1] - r->start[from];
     const int table = r->table[r->transposed ? k : r->start[from] + k];
     const struct ctr_keys *t = &m->table[table];
     if (!ctr_lr_wants(m, table))
         return (struct column){ .table = table, .n = n };
-    uint64_t *hash = (uint64_t *)(void *)f->hash[k % 2].data;
-    uint8_t **home = (uint8_t **)(void *)f->home[k % 2].data;
+    uint64_t *hash = (uint64_t *)(void *)f->hash[stage].data;
+    uint8_t **home = (uint8_t **)(void *)f->home[stage].data;
     const uint64_t *of = r->transposed ? r->hash + k * r->rows + from : r->hash + r->start[from] + k;
     for (int64_t i = 0; i < n && !r->transposed; i++)
         hash[i] = of[i * width];
@@ -208,32 +208,32 @@ static void ask_rows(struct lr *m, const struct ctr_rows *r, int64_t from, int64
 }
 
 /* Numbers of some columns to rows of `width`: of a row some at a time, because they share a line. */
-static void put_group(const uint32_t *restrict column, int64_t columns, int64_t rows, int64_t width,
+static void put_group(const uint32_t *restrict column, int64_t columns, int64_t rows, int64_t width, int64_t step,
                       uint32_t *restrict number)
 {
     for (int64_t i = 0; i < rows; i++, number += width)
         for (int64_t k = 0; k < columns; k++)
-            number[k] = column[k * rows + i];
+            number[k * step] = column[k * rows + i];
 }
 
 void ctr_lr_find_positions(struct lr *m, const struct ctr_lr_finder *f, const struct ctr_rows *r, int64_t from,
-                           int64_t end, int64_t k, int64_t k_end, uint32_t *number)
+                           int64_t end, struct ctr_lr_positions p, uint32_t *number)
 {
-    const int64_t width = r->start[from + 1] - r->start[from];
+    const int64_t rows = end - from, width = r->start[from + 1] - r->start[from];
     uint32_t *group = (uint32_t *)(void *)f->group.data;
-    int64_t first = k; /* of the group */
+    int64_t in = 0; /* columns of the group */
     struct column next = { .n = 0 };
-    if (k < k_end)
-        next = begin_column(m, f, r, from, end, k);
-    for (; k < k_end; k++) {
+    if (p.from < p.end)
+        next = begin_column(m, f, r, from, end, p.from, 0);
+    for (int64_t k = p.from, stage = 1; k < p.end; k += p.step, stage ^= 1) {
         const struct column c = next;
-        if (k + 1 < k_end)
-            next = begin_column(m, f, r, from, end, k + 1);
-        end_column(m, &c, k, group + (k - first) * (end - from));
-        if (k + 1 < k_end && k + 1 - first < GROUP)
+        if (k + p.step < p.end)
+            next = begin_column(m, f, r, from, end, k + p.step, (int)stage);
+        end_column(m, &c, k, group + in++ * rows);
+        if (k + p.step < p.end && in < GROUP)
             continue;
-        put_group(group, k + 1 - first, end - from, width, number + r->start[from] + first);
-        first = k + 1;
+        put_group(group, in, rows, width, p.step, number + r->start[from] + k - (in - 1) * p.step);
+        in = 0;
     }
 }
 
@@ -265,7 +265,8 @@ int ctr_lr_find_block(struct lr *m, const struct ctr_rows *r, int64_t from, int6
     if (rc)
         return rc;
     if (r->one_a_table)
-        ctr_lr_find_positions(m, &m->finder, r, from, end, 0, r->start[from + 1] - first, number);
+        ctr_lr_find_positions(m, &m->finder, r, from, end,
+                              (struct ctr_lr_positions){ 0, r->start[from + 1] - first, 1 }, number);
     else
         find_entries(m, r, from, end, number);
     if (m->inclusion)
@@ -294,24 +295,76 @@ int ctr_lr_finder_reserve(struct ctr_lr_finder *f, int64_t rows, struct ctr_err 
 void ctr_lr_find_column(struct lr *m, const struct ctr_lr_finder *f, const struct ctr_rows *r, int64_t k,
                         uint32_t *number)
 {
-    const struct column c = begin_column(m, f, r, 0, r->rows, k);
+    const struct column c = begin_column(m, f, r, 0, r->rows, k, 0);
     end_column(m, &c, 0, number);
     ctr_keys_meet_all(&m->table[c.table]);
+}
+
+/* ---- ahead: on the finder's thread, and some on that of the maker of rows ---- */
+
+enum { PARTS = 3 }; /* each has every third table, however their sizes are distributed; the maker takes the first */
+
+static int find_part(struct lr *m, struct ctr_lr_finder *f, const struct ctr_rows *r, int64_t part,
+                     struct ctr_buf *number, struct ctr_err *err)
+{
+    int rc = 0;
+    for (int64_t from = 0, end; from < r->rows && !rc; from = end) {
+        const struct ctr_lr_positions p = { part, r->start[from + 1] - r->start[from], PARTS };
+        end = ctr_lr_block_end(r, from);
+        for (int64_t k = p.from; k < p.end && !rc; k += p.step)
+            rc = ctr_keys_reserve(&m->table[r->table[k]], &m->states, (uint64_t)(end - from), err);
+        if (!rc && !(rc = make_scratch(f, end - from, err)))
+            ctr_lr_find_positions(m, f, r, from, end, p, (uint32_t *)(void *)number->data);
+    }
+    return rc;
+}
+
+static int room_for(struct ctr_buf *number, const struct ctr_rows *r, struct ctr_err *err)
+{
+    ctr_buf_clear(number);
+    return ctr_buf_reserve(number, (size_t)r->start[r->rows] * sizeof(uint32_t), err);
+}
+
+int ctr_lr_find_some(void *learner, struct ctr_rows *r, struct ctr_buf *number, int64_t bound, struct ctr_err *err)
+{
+    struct lr *m = learner;
+    if (!r->transposed || m->inclusion || bound) /* who looks at all tables: a filter, row by row, or --memory */
+        return 0;
+    int rc = room_for(number, r, err);
+    pthread_mutex_lock(&m->finding_some);
+    if (!rc)
+        rc = find_part(m, &m->maker, r, 0, number, err);
+    pthread_mutex_unlock(&m->finding_some);
+    r->found_some = true;
+    return rc;
 }
 
 int ctr_lr_find(void *learner, struct ctr_rows *r, struct ctr_buf *number, int64_t bound, struct ctr_err *err)
 {
     struct lr *m = learner;
-    ctr_buf_clear(number);
-    int rc = ctr_buf_reserve(number, (size_t)r->start[r->rows] * sizeof(uint32_t), err);
+    int rc = r->found_some ? 0 : room_for(number, r, err);
     pthread_mutex_lock(&m->finding);
-    for (int64_t from = 0, end; from < r->rows && !rc; from = end) {
+    for (int64_t part = 1; part < PARTS && !rc && r->found_some; part++)
+        rc = find_part(m, &m->finder, r, part, number, err);
+    for (int64_t from = 0, end; from < r->rows && !rc && !r->found_some; from = end) {
         end = ctr_lr_block_end(r, from);
         rc = ctr_lr_find_block(m, r, from, end, bound, (uint32_t *)(void *)number->data, err);
     }
     pthread_mutex_unlock(&m->finding);
     r->number = (const uint32_t *)(void *)number->data;
     return rc;
+}
+
+void ctr_lr_hold_finders(struct lr *m)
+{
+    pthread_mutex_lock(&m->finding);
+    pthread_mutex_lock(&m->finding_some);
+}
+
+void ctr_lr_release_finders(struct lr *m)
+{
+    pthread_mutex_unlock(&m->finding_some);
+    pthread_mutex_unlock(&m->finding);
 }
 
 /* ---- loops for the learner ---- */

@@ -173,10 +173,10 @@ int64_t ctr_lr_variants_memory(const void *learner)
 {
     struct lr *m = ((const struct many *)learner)->find;
     uint64_t bytes = (uint64_t)ctr_inclusion_bytes(m->inclusion);
-    pthread_mutex_lock(&m->finding);
+    ctr_lr_hold_finders(m);
     for (int i = 0; i < m->tables; i++)
         bytes += ctr_keys_bytes(&m->table[i], ctr_lr_states_of(m, i));
-    pthread_mutex_unlock(&m->finding);
+    ctr_lr_release_finders(m);
     return (int64_t)bytes;
 }
 
@@ -275,7 +275,8 @@ static void find_together(struct many *q, const struct group *w)
     enum { SOME = 3 };
     const int64_t k = q->r->start[q->from + 1] - q->r->start[q->from];
     for (int64_t at; (at = atomic_fetch_add(&q->next, SOME)) < k;)
-        ctr_lr_find_positions(q->find, &w->finder, q->r, q->from, q->end, at, CTR_MIN(at + SOME, k),
+        ctr_lr_find_positions(q->find, &w->finder, q->r, q->from, q->end,
+                              (struct ctr_lr_positions){ at, CTR_MIN(at + SOME, k), 1 },
                               (uint32_t *)(void *)q->find->finder.own.data);
 }
 

@@ -31,9 +31,9 @@ static int sort_table(struct many *q, int table, struct ctr_err *err)
     if (order->len == keys->learned * sizeof(struct ctr_sparse_numbered))
         return 0;
     ctr_buf_clear(order);
-    pthread_mutex_lock(&q->find->finding);
+    ctr_lr_hold_finders(q->find);
     int rc = ctr_keys_sorted(keys, add_places, order, err);
-    pthread_mutex_unlock(&q->find->finding);
+    ctr_lr_release_finders(q->find);
     return rc;
 }
 

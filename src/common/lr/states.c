@@ -65,7 +65,7 @@ int ctr_states_make_ahead(struct ctr_states *s, int tables, uint64_t extra, stru
 
 int ctr_keys_reserve(struct ctr_keys *t, struct ctr_states *s, uint64_t extra, struct ctr_err *err)
 {
-    if (s->given + extra > MOST_NUMBERS)
+    if (__atomic_load_n(&s->given, __ATOMIC_RELAXED) + extra > MOST_NUMBERS)
         return ctr_fail(err, CTR_ENOMEM, "more than %" PRIu32 " keys: drop rare values (vocab with min=…)",
                         MOST_NUMBERS);
     return ctr_sparse_reserve(&t->index, extra, err);

@@ -5,8 +5,8 @@
  * in which its keys come. A key that comes often comes early: so states that are wanted often share their cache lines,
  * all share few huge pages, and none ever moves to another number.
  *
- * Two threads may share tables, if one alone finds (keys, run, keys.used), ahead, and the other learns (known, learned,
- * the memory). A state is there when its learner has made it. Who visits a table has to keep the finder off.
+ * Threads may share tables, if of each table one alone finds (keys, run, keys.used), ahead, and one learns (known,
+ * learned, the memory). A state is there when its learner has made it. Who visits a table has to keep its finder off.
  */
 #ifndef CTR_STATES_H
 #define CTR_STATES_H

@@ -118,19 +118,24 @@ static int make_tile(struct ctr_feed *f, struct slot *s, struct ctr_err *err)
     return rc ? rc : 1;
 }
 
+typedef int find_fn(void *finder, struct ctr_rows *rows, struct ctr_buf *number, int64_t memory_bytes,
+                    struct ctr_err *err);
+
+static void find(struct ctr_feed *f, struct slot *s, find_fn *how)
+{
+    struct ctr_rows *r = &s->tile.rows;
+    if (s->code <= 0 || !how || !r->rows)
+        return;
+    int rc = how(f->o.finder, r, &s->buf.number, f->o.memory_bytes, &s->err);
+    s->code = rc ? rc : s->code;
+}
+
 static void fill(struct ctr_feed *f, struct slot *s)
 {
     s->err = (struct ctr_err){ 0 };
     s->code = make_tile(f, s, &s->err);
-}
-
-static void find(struct ctr_feed *f, struct slot *s)
-{
-    struct ctr_rows *r = &s->tile.rows;
-    if (s->code <= 0 || !f->o.find || !r->rows)
-        return;
-    int rc = f->o.find(f->o.finder, r, &s->buf.number, f->o.memory_bytes, &s->err);
-    s->code = rc ? rc : s->code;
+    if (f->finds)
+        find(f, s, f->o.find_some);
 }
 
 /* ---- the threads ---- */
@@ -189,7 +194,7 @@ static void *find_keys(void *arg)
         }
         struct slot *s = &f->slot[f->found % RING];
         pthread_mutex_unlock(&f->lock);
-        find(f, s);
+        find(f, s, f->o.find);
         code = s->code;
         pthread_mutex_lock(&f->lock);
         f->found++;
@@ -255,7 +260,7 @@ static struct slot *take(struct ctr_feed *f)
 {
     if (!f->threaded) {
         fill(f, &f->slot[0]);
-        find(f, &f->slot[0]);
+        find(f, &f->slot[0], f->o.find);
         return &f->slot[0];
     }
     pthread_mutex_lock(&f->lock);
@@ -270,7 +275,7 @@ static struct slot *take(struct ctr_feed *f)
     struct slot *s = &f->slot[f->taken % RING];
     pthread_mutex_unlock(&f->lock);
     if (!f->finds)
-        find(f, s);
+        find(f, s, f->o.find);
     return s;
 }
 

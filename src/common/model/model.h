@@ -35,6 +35,7 @@ struct ctr_rows {
     bool transposed;       /* one_a_table, x NULL, and entry k of row i lies at hash[k * rows + i]; table: of one row */
     const float *dense;    /* by column: rows x ctr_inputs_dense; NULL: none */
     const uint32_t *number; /* by entry, also of transposed rows: of the model's `find`; NULL: it was not asked */
+    bool found_some;        /* find_some has */
 };
 
 /* Columns of a schema bound as features: role feature (keys: uint64, lists of it, weighted keys) and dense (a weighted
@@ -188,6 +189,9 @@ struct ctr_model {
     int (*find)(void *learner, struct ctr_rows *rows, struct ctr_buf *number, int64_t memory_bytes,
                 struct ctr_err *err);
     bool (*finds)(const void *learner, bool saves);
+    /* NULL, or a part of `find` that may be done before, on the thread that makes rows; it need not do it. */
+    int (*find_some)(void *learner, struct ctr_rows *rows, struct ctr_buf *number, int64_t memory_bytes,
+                     struct ctr_err *err);
     /* NULL, or scores of rows that are not learned from; between passes. At most params.minibatch rows. */
     int (*evaluate)(void *learner, const struct ctr_rows *rows, double *score, struct ctr_err *err);
     int (*end_pass)(void *learner, struct ctr_err *err); /* the rows of a pass are all there */
