@@ -117,10 +117,10 @@ static void test_batch_rows(void)
         const char *type;
         int columns;
         int64_t rows;
-    } cases[] = { { "float64", 0, 8192 }, { "float64", 8, 8192 },
-                  { "float64", 9, 4096 }, { "utf8", 6, 4096 },
-                  { "bool", 100, 4096 },  { "list<uint64>", 39, 256 },
-                  { "uint64", 2000, 32 }, { "fixed_size_list<float32>[4096]", 1, 32 } };
+    } cases[] = { { "float64", 0, 8192 },  { "float64", 16, 8192 },
+                  { "float64", 17, 4096 }, { "utf8", 12, 4096 },
+                  { "bool", 200, 4096 },   { "list<uint64>", 39, 512 },
+                  { "uint64", 4097, 32 },  { "fixed_size_list<float32>[4096]", 1, 64 } };
     for (size_t k = 0; k < CTR_COUNT(cases); k++) {
         struct ctr_schema s = { 0 };
         struct ctr_field f = { 0 };

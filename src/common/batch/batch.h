@@ -115,8 +115,8 @@ int ctr_schema_add_field(struct ctr_schema *s, const struct ctr_field *f, const 
 int ctr_schema_copy(struct ctr_schema *to, const struct ctr_schema *from, struct ctr_err *err) CTR_MUST;
 void ctr_schema_free(struct ctr_schema *s);
 #define CTR_BATCH_ROWS 8192
-/* Rows of a batch on its way from program to program: a power of two up to CTR_BATCH_ROWS, so that what it holds, half
- * a MiB at most by the types of its columns, is still in the cache when it is read. Of a section of a bundle, which is
+/* Rows of a batch on its way from program to program: a power of two up to CTR_BATCH_ROWS, so that what it holds, a
+ * MiB at most by the types of its columns, is still in the cache when it is read. Of a section of a bundle, which is
  * there to be kept: CTR_BATCH_ROWS. */
 int64_t ctr_schema_batch_rows(const struct ctr_schema *s);
 int ctr_schema_find(const struct ctr_schema *s, const char *name); /* index or -1 */

@@ -338,7 +338,7 @@ bool ctr_type_parse(const char *s, size_t n, struct ctr_field *f)
 
 /* ---- rows of a batch ---- */
 
-enum { BATCH_BYTES = 512 << 10, TEXT_BYTES = 8, LIST_ITEMS = 4, MIN_ROWS = 32 }; /* texts and lists as logs have them */
+enum { BATCH_BYTES = 1 << 20, TEXT_BYTES = 8, LIST_ITEMS = 4, MIN_ROWS = 32 }; /* texts and lists as logs have them */
 
 static int64_t value_bytes(enum ctr_type type)
 {

@@ -28,7 +28,7 @@ static void bind_tables(struct ctr_option_tables *t, struct ctr_cli *cli)
           &cli->device_memory_bytes, CTR_OPT_LOCAL },
         { "memory", 0, CTR_OPT_SIZE, "SIZE", "bound of what grows with the data, such as 2G", &cli->memory_bytes,
           CTR_OPT_LOCAL },
-        { "batch", 0, CTR_OPT_INT, "ROWS", "rows a batch of the output stream (0: half a MiB)", &cli->batch_rows,
+        { "batch", 0, CTR_OPT_INT, "ROWS", "rows a batch of the output stream (0: a MiB at most)", &cli->batch_rows,
           CTR_OPT_LOCAL },
         { "flush", 0, CTR_OPT_DURATION, "TIME", "send a short batch when input was idle for TIME", &cli->flush_ms,
           CTR_OPT_LOCAL },
