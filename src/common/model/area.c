@@ -17,6 +17,7 @@
 #endif
 
 enum { HUGE = 2 << 20, SMALL = 1 << 20, LARGE = 64 << 20, PAGE = 4096 };
+enum { FILL = 4 << 20, SETTLE = HUGE }; /* bytes that the kernel works through in one call */
 
 static size_t round_up(size_t n, size_t to)
 {
@@ -111,7 +112,7 @@ int ctr_area_fill(struct ctr_area *a, size_t bytes, struct ctr_err *err)
     const size_t before = a->bytes;
     int rc = ctr_area_grow(a, bytes, err);
 #ifdef MADV_POPULATE_WRITE
-    if (!rc && a->bytes > before)
+    if (!rc && a->bytes > before && a->bytes - before <= FILL)
         (void)madvise(a->base + before, a->bytes - before, MADV_POPULATE_WRITE); /* advice too */
 #else
     (void)before;
@@ -131,10 +132,15 @@ int ctr_area_reserve(struct ctr_area *a, size_t bytes, struct ctr_err *err)
 void ctr_area_settle(struct ctr_area *a)
 {
 #ifdef MADV_COLLAPSE
-    if (a->bytes < 8 * HUGE || a->bytes < a->settled * 3 / 2)
-        return;
-    (void)madvise(a->base, a->bytes / HUGE * HUGE, MADV_COLLAPSE); /* advice too */
-    a->settled = a->bytes;
+    if (a->settled == a->to_settle) {
+        if (a->bytes < 8 * HUGE || a->bytes < a->to_settle * 3 / 2)
+            return;
+        a->to_settle = a->bytes / HUGE * HUGE;
+        a->settled = 0;
+    }
+    const size_t n = CTR_MIN(SETTLE, a->to_settle - a->settled);
+    const bool done = !madvise(a->base + a->settled, n, MADV_COLLAPSE); /* advice too */
+    a->settled = done ? a->settled + n : a->to_settle; /* without huge pages: not before it has grown again */
 #else
     (void)a;
 #endif

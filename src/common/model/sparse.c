@@ -207,8 +207,6 @@ static int advance(struct ctr_sparse *t, uint64_t slots, struct ctr_err *err)
     int rc = 0;
     while (t->frontier > goal && !rc)
         rc = move_rows(t, MOVE_SLOTS, err);
-    if (!rc && !t->frontier)
-        ctr_area_settle(&t->area);
     return rc;
 }
 
@@ -219,6 +217,8 @@ int ctr_sparse_reserve(struct ctr_sparse *t, uint64_t extra, struct ctr_err *err
         uint64_t moves = extra > (UINT64_C(1) << 40) ? extra : extra * MOVES_PER_KEY;
         if ((rc = advance(t, CTR_MAX(moves, MOVES_AT_LEAST), err)))
             return rc;
+    } else {
+        ctr_area_settle(&t->area);
     }
     uint64_t size = size_for(t, t->used + extra);
     if (size > t->size) {

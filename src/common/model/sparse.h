@@ -31,16 +31,18 @@ enum ctr_sparse_kind { CTR_SPARSE_ROWS, CTR_SPARSE_DENSE, CTR_SPARSE_INDEX };
 /* Memory that grows in place where it can and is never copied: address space is reserved ahead, pages come with use. */
 struct ctr_area {
     uint8_t *base;
-    size_t bytes;    /* usable */
-    size_t reserved; /* of address space */
-    size_t settled;  /* what ctr_area_settle has moved to huge pages */
+    size_t bytes;              /* usable */
+    size_t reserved;           /* of address space */
+    size_t settled, to_settle; /* what ctr_area_settle has moved to huge pages, and is to move */
 };
 int ctr_area_grow(struct ctr_area *a, size_t bytes, struct ctr_err *err) CTR_MUST; /* new bytes are zero */
-/* The same for what is written all over soon: pages come at once, not one by one when they are first looked at. */
+/* The same for what is written all over soon: pages come at once, unless that would take long, and not one by one when
+ * they are first looked at. */
 int ctr_area_fill(struct ctr_area *a, size_t bytes, struct ctr_err *err) CTR_MUST;
 /* The same for what grows little by little: in huge pages, once it is large. */
 int ctr_area_reserve(struct ctr_area *a, size_t bytes, struct ctr_err *err) CTR_MUST;
-void ctr_area_settle(struct ctr_area *a); /* pages that came one by one become huge ones, where that is possible */
+/* Some of the pages that came one by one become huge ones, where that is possible: to be called again and again. */
+void ctr_area_settle(struct ctr_area *a);
 void ctr_area_free(struct ctr_area *a);
 
 /* Hashes, not keys, stand in the rows: h = ctr_sparse_hash(key), a bijection. 0 marks an empty slot; the one key whose
