@@ -102,8 +102,9 @@ static int lay_out(struct many *q, int table, const bool *has, struct ctr_err *e
                 bytes += ctr_lr_own_bytes(q->v[i].one);
             }
     struct lr *m = q->find;
-    int *shape = &m->apart_of[table];
-    for (*shape = 0; any && *shape < m->aparts && m->apart[*shape].bytes != bytes;)
+    int *shape =
+        &m->apart_of[table]; /* with a filter each table has its own row of refused keys: threads write there */
+    for (*shape = 0; any && *shape < m->aparts && (m->inclusion || m->apart[*shape].bytes != bytes);)
         ++*shape;
     if (*shape == m->aparts)
         ctr_states_init(&m->apart[m->aparts++], bytes);
