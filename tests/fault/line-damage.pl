@@ -92,7 +92,7 @@ sub seed_of { my $h = 5; $h = ($h * 33 + ord) & 0xffffffff for split //, $_[0]; 
 
 line '2a', 'truncation', sub {
     my ($quick, $dir) = @_;
-    my ($seen, $harmless, $n, @bad) = damage_line($dir, $quick ? ($SAN ? 2 : 6) : 80, 1, sub {
+    my ($seen, $harmless, $n, @bad) = damage_line($dir, $quick ? ($SAN ? 1 : 6) : 80, 1, sub {
         my ($bytes, $i, $who) = @_;
         my @cut = messages($bytes);
         my $at = $i < ($quick ? 2 : @cut) ? $cut[$quick ? random_of(seed_of($who), $i, scalar @cut || 1) : $i] : random_of(seed_of($who), $i, length $bytes);
@@ -104,7 +104,7 @@ line '2a', 'truncation', sub {
 
 line '2b', 'flipped bits', sub {
     my ($quick, $dir) = @_;
-    my ($seen, $harmless, $n, @bad) = damage_line($dir, $quick ? ($SAN ? 2 : 6) : ($ENV{FLIPS} || 400), 0, sub {
+    my ($seen, $harmless, $n, @bad) = damage_line($dir, $quick ? ($SAN ? 1 : 6) : ($ENV{FLIPS} || 400), 0, sub {
         my ($bytes, $i, $who) = @_;
         my $bit = random_of(seed_of($who), $i, 8 * length $bytes);
         vec($bytes, $bit, 1) ^= 1;

@@ -85,7 +85,7 @@ line '3c', 'an index of signals under faults', sub {
     my @faults = (['read', 'EIO', 'EINTR', 'short'], ['write', 'ENOSPC', 'EIO', 'EINTR', 'short', 'ENOSPC+', 'kill', 'killed'], ['fsync', 'EIO', 'kill', 'killed'],
         ['open', 'EMFILE', 'EIO'], ['close', 'EIO'], ['truncate', 'EIO', 'kill', 'killed'], ['stat', 'EIO'], ['unlink', 'EIO', 'kill', 'killed'], ['mmap', 'ENOMEM']);
     push @faults, ['alloc', 'ENOMEM'] unless $SAN;
-    my @actions = some_of($quick && $SAN ? 3 : 1, 0, @ACTIONS);
+    my @actions = some_of($quick && $SAN ? 4 : 1, 0, @ACTIONS);
     my @r = spread(\@actions, $dir, sub {
         my ($name, @words) = @{ $_[0] };
         my $at = $_[1];
