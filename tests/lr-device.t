@@ -180,6 +180,9 @@ ok "nothing is written for what failed" test ! -e none.arrows
 # ---- validation
 gpu -v --validation rows.arrows --passes 3 -o got.arrows rows.arrows 2>valid.err
 is "a loss for each pass" "$(grep -c 'validation log loss' valid.err)" 3
+gpu --validation rows.arrows -o got0.arrows rows.arrows 2>valid.err
+is "that of its model's predictions" "$(sed -n 's/.*validation log loss \([0-9.]*\),.*/\1/p' valid.err)" \
+    "$(ctr-predict -q got0.arrows rows.arrows | ctr-eval -q --metrics log_loss | awk 'END { print $NF }')"
 CTR_WORKING_SET=0 gpu -q --validation rows.arrows --passes 3 -o got0.arrows rows.arrows
 ok "which does not depend on the set" cmp got.arrows got0.arrows
 done_testing

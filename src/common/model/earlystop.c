@@ -34,7 +34,7 @@ static int score_stream(struct ctr_trainer *t, struct ctr_reader *r, struct ctr_
     int rc = score ? check_schema(t, ctr_reader_schema(r), err) : ctr_fail_nomem(err, sizeof *score);
     if (!rc)
         rc = ctr_inputs_new(&in, ctr_reader_schema(r), t->label, t->weight, NULL, &t->tables, err);
-    if (!rc)
+    if (!rc && t->job.model->by_column)
         rc = ctr_inputs_by_column(in, err);
     while (!rc && (rc = ctr_reader_next(r, &b, err)) > 0) {
         rc = ctr_inputs_batch(in, b, err);
