@@ -16,7 +16,7 @@
 #ifndef OUT_BUFFER /* fuzzing wants a small one */
 #define OUT_BUFFER ((size_t)64 << 10)
 #endif
-enum { OUT_OPEN_MAX = 4096, OUT_IOV_MAX = 512, GIVEN_BYTES = 2 << 20 };
+enum { OUT_OPEN_MAX = 4096, OUT_IOV_MAX = 512, GIVEN_BYTES = 2 << 20, START_BYTES = 4 << 20 };
 
 struct ctr_out {
     int fd;
@@ -26,6 +26,7 @@ struct ctr_out {
     char *temp; /* NULL: written straight */
     struct ctr_buf buf;
     int64_t written; /* flushed bytes */
+    int64_t started; /* of a temporary: so many of them are on their way to the disk */
     bool gives;      /* a pipe, which takes pages */
     uint8_t *given;  /* GIVEN_BYTES, up to given_at of which are the pipe's; NULL: none yet */
     size_t given_at;
@@ -241,6 +242,19 @@ static ssize_t give(struct ctr_out *o, const struct iovec *v, int n)
     return (ssize_t)(all - left.iov_len);
 }
 
+/* The disk works while we do: less is left for fsync to wait for. Advice, as it were; fsync tells of errors. */
+static void start_writing(struct ctr_out *o)
+{
+#ifdef SYNC_FILE_RANGE_WRITE
+    if (!o->temp || o->written - o->started < START_BYTES)
+        return;
+    (void)sync_file_range(o->fd, o->started, o->written - o->started, SYNC_FILE_RANGE_WRITE);
+    o->started = o->written;
+#else
+    (void)o;
+#endif
+}
+
 /* All of v, going on after short counts. */
 static int writev_full(struct ctr_out *o, struct iovec *v, int n, struct ctr_err *err)
 {
@@ -251,6 +265,7 @@ static int writev_full(struct ctr_out *o, struct iovec *v, int n, struct ctr_err
         if (k < 0)
             return out_fail(o, err);
         o->written += k;
+        start_writing(o);
         while (n && (size_t)k >= v->iov_len) {
             k -= (ssize_t)v->iov_len;
             v++;
