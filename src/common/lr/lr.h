@@ -173,6 +173,14 @@ int ctr_lr_fields_rows(struct ctr_lr_fields *q, struct lr *m, const struct ctr_r
 int ctr_lr_fields_end(struct ctr_lr_fields *q, struct ctr_err *err) CTR_MUST;
 int64_t ctr_lr_fields_pending(const struct ctr_lr_fields *q);
 
+/* lr_sorter.c: the keys of tables, sorted on a thread that is a range ahead. `table` is borrowed. NULL: there is none.
+ */
+struct ctr_lr_sorter;
+struct ctr_lr_sorter *ctr_lr_sorter_new(const struct ctr_keys **table, int tables);
+/* As ctr_keys_sorted, of the next table. */
+int ctr_lr_sorter_table(struct ctr_lr_sorter *s, ctr_sparse_range *range, void *ctx, struct ctr_err *err) CTR_MUST;
+void ctr_lr_sorter_free(struct ctr_lr_sorter *s); /* at any time */
+
 /* lr_file.c */
 int ctr_lr_save_schema(const void *learner, struct ctr_schema *s, struct ctr_err *err) CTR_MUST;
 int ctr_lr_save(void *learner, const struct ctr_strs *tables, struct ctr_writer *w, struct ctr_err *err) CTR_MUST;

@@ -10,6 +10,7 @@
 
 #include "common/lr/ftrl.h"
 #include "common/lr/lr.h"
+#include "common/model/feed.h"
 
 enum { WEIGHT = CTR_LR_WEIGHT, Z, N, NEGATIVES, POSITIVES, NUMBERS };
 static const char *const number_names[NUMBERS] = { "weight", "z", "n", "negatives", "positives" };
@@ -187,7 +188,7 @@ int ctr_lr_start(const struct ctr_learning *l, const struct ctr_meta *meta, stru
     return 0;
 }
 
-enum { SAVE_ROWS = CTR_BATCH_ROWS };
+enum { SAVE_ROWS = CTR_BATCH_ROWS, WORTH_A_THREAD = 1 << 16 /* keys */ };
 struct saver {
     const struct lr *m;
     struct ctr_writer *w;
@@ -299,8 +300,26 @@ static int save_range(void *ctx, struct ctr_sparse_numbered *e, uint64_t n, stru
     return save_sorted(s, &t, err);
 }
 
+/* A thread that sorts ahead, or NULL: the tables are too small for one, or there can be none. */
+static struct ctr_lr_sorter *sorter_of(const struct saver *s, const struct named *order, int n,
+                                       const struct ctr_keys **table)
+{
+    uint64_t keys = 0;
+    int tables = 0;
+    for (int i = 0; i < n && !s->m->sorted; i++)
+        if (order[i].table >= 0) {
+            table[tables] = &s->m->table[order[i].table];
+            keys += table[tables++]->learned;
+        }
+    return keys >= WORTH_A_THREAD && ctr_feed_may_thread() ? ctr_lr_sorter_new(table, tables) : NULL;
+}
+
 static int save_tables(struct saver *s, const struct named *order, int n, struct ctr_err *err)
 {
+    const struct ctr_keys **table = calloc((size_t)n + 1, sizeof *table);
+    if (!table)
+        return ctr_fail_nomem(err, (size_t)n * sizeof *table);
+    struct ctr_lr_sorter *sorter = sorter_of(s, order, n, table);
     int rc = 0;
     for (int i = 0; i < n && !rc; i++) {
         const bool sorted = order[i].table >= 0 && s->m->sorted;
@@ -308,11 +327,15 @@ static int save_tables(struct saver *s, const struct named *order, int n, struct
         s->layout = sorted ? s->m->sorted_as : &s->m->learning;
         if (sorted)
             rc = save_sorted(s, &s->m->sorted[order[i].table], err);
+        else if (order[i].table >= 0 && sorter)
+            rc = ctr_lr_sorter_table(sorter, save_range, s, err);
         else if (order[i].table >= 0)
             rc = ctr_keys_sorted(&s->m->table[order[i].table], save_range, s, err);
         else
             rc = save_row(s, ctr_bias_key(), s->m->bias, err);
     }
+    ctr_lr_sorter_free(sorter);
+    free(table);
     return rc ? rc : save_flush(s, err);
 }
 
