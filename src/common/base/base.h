@@ -12,6 +12,7 @@
 #ifndef CTR_BASE_H
 #define CTR_BASE_H
 
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -66,7 +67,8 @@ struct ctr_buf {
     size_t len, cap;
 };
 
-int ctr_buf_reserve(struct ctr_buf *b, size_t extra, struct ctr_err *err) CTR_MUST; /* room for len + extra */
+int ctr_buf_reserve(struct ctr_buf *b, size_t extra, struct ctr_err *err) CTR_MUST;        /* room for len + extra */
+int ctr_buf_room(struct ctr_buf *b, int64_t n, size_t size, struct ctr_err *err) CTR_MUST; /* emptied, for n values */
 /* Room for n values of `size` bytes more, counted as used: the caller fills them in. NULL when *rc is an error already,
  * or becomes one: many can be asked for, and *rc looked at once. */
 void *ctr_buf_extend(struct ctr_buf *b, int64_t n, size_t size, int *rc, struct ctr_err *err);
@@ -222,6 +224,9 @@ int ctr_pread_full(int fd, void *p, size_t n, int64_t offset, struct ctr_err *er
 
 /* ---- threads: pool.c ----------------------------------------------------------------------------------------------
  */
+
+/* As pthread_create. Signals belong to the main thread, but for SIGPIPE, which ends whoever writes. */
+int ctr_thread_start(pthread_t *id, void *(*main)(void *), void *arg);
 
 /* ctr_pool_run calls fn(ctx, task, worker) for task 0..tasks-1 on up to `threads` workers (the caller is worker 0) and
  * returns when all are done.  Which worker runs which task is not determined: results must not depend on it. */

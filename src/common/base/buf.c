@@ -108,6 +108,12 @@ int ctr_buf_append(struct ctr_buf *b, const void *p, size_t n, struct ctr_err *e
     return 0;
 }
 
+int ctr_buf_room(struct ctr_buf *b, int64_t n, size_t size, struct ctr_err *err)
+{
+    ctr_buf_clear(b);
+    return ctr_buf_reserve(b, (size_t)n * size, err);
+}
+
 void *ctr_buf_extend(struct ctr_buf *b, int64_t n, size_t size, int *rc, struct ctr_err *err)
 {
     if (*rc || (*rc = ctr_buf_reserve(b, (size_t)n * size, err)))

@@ -118,6 +118,17 @@ static int pool_new(struct ctr_pool **out, int threads, bool exact, struct ctr_e
     return 0;
 }
 
+int ctr_thread_start(pthread_t *id, void *(*main)(void *), void *arg)
+{
+    sigset_t all, old;
+    sigfillset(&all);
+    sigdelset(&all, SIGPIPE);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    const int failed = pthread_create(id, NULL, main, arg);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    return failed;
+}
+
 int ctr_pool_new(struct ctr_pool **p, int threads, struct ctr_err *err)
 {
     keep_denormals(false);

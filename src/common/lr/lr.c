@@ -141,12 +141,6 @@ static int64_t lr_memory(const void *learner)
 
 /* ---- training ---- */
 
-static int scratch(struct ctr_buf *b, int64_t n, size_t size, struct ctr_err *err)
-{
-    b->len = 0;
-    return ctr_buf_reserve(b, (size_t)n * size, err);
-}
-
 /* Room for the longest row of the block, and for the rows that are on their way. */
 static int make_scratch(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end, struct ctr_err *err)
 {
@@ -158,17 +152,17 @@ static int make_scratch(struct lr *m, const struct ctr_rows *r, int64_t from, in
     m->block = from;
     struct ctr_buf *bufs[] = { &m->z, &m->n, &m->w, &m->root };
     const int64_t rows = end - from > 1 ? RING : 1;
-    int rc = scratch(&m->row, longest * rows, sizeof(uint8_t *), err);
+    int rc = ctr_buf_room(&m->row, longest * rows, sizeof(uint8_t *), err);
     for (size_t i = 0; i < CTR_COUNT(bufs) && !rc; i++)
-        rc = scratch(bufs[i], longest, sizeof(double), err);
+        rc = ctr_buf_room(bufs[i], longest, sizeof(double), err);
     if (!rc && m->x.cap < (size_t)longest * sizeof(double)) {
         m->filled = 0;
-        rc = scratch(&m->x, longest, sizeof(double), err);
+        rc = ctr_buf_room(&m->x, longest, sizeof(double), err);
     }
     if (!rc && m->learning.events)
         rc = ctr_more_reserve(&m->more, longest, err);
     if (!rc && m->learning.events && r->transposed)
-        rc = scratch(&m->hash, HASH_ROWS * longest, sizeof(uint64_t), err);
+        rc = ctr_buf_room(&m->hash, HASH_ROWS * longest, sizeof(uint64_t), err);
     return rc;
 }
 
@@ -211,7 +205,7 @@ int ctr_lr_meet_keys(struct lr *m, const struct ctr_rows *r, int64_t from, int64
 {
     const int64_t first = r->start[from], last = r->start[end], k = r->start[from + 1] - first;
     uint32_t most = 0;
-    int rc = r->one_a_table ? scratch(&m->met, 2 * k, sizeof most, err) : 0;
+    int rc = r->one_a_table ? ctr_buf_room(&m->met, 2 * k, sizeof most, err) : 0;
     if (rc)
         return rc;
     struct ctr_lr_met met = { (uint32_t *)(void *)m->met.data, (uint32_t *)(void *)m->met.data + k };
@@ -240,7 +234,7 @@ static int make_shape(struct lr *m, const struct ctr_rows *r, int64_t from, stru
 {
     const int64_t k = r->start[from + 1] - r->start[from];
     const uint16_t *table = r->table + (r->transposed ? 0 : r->start[from]);
-    int rc = scratch(&m->far, k, sizeof *table, err);
+    int rc = ctr_buf_room(&m->far, k, sizeof *table, err);
     m->far_n = 0;
     for (int64_t i = 0; i < k && r->one_a_table && !rc; i++)
         if (m->table[table[i]].learned * m->states.bytes > NEAR_BYTES)
@@ -359,7 +353,7 @@ static int find_rows(struct lr *m, const struct ctr_rows *r, int64_t from, int64
     struct ctr_buf *own = &m->finder.own;
     int rc = 0;
     *number = r->number;
-    if (!*number && !(rc = scratch(own, r->start[end], sizeof **number, err))) {
+    if (!*number && !(rc = ctr_buf_room(own, r->start[end], sizeof **number, err))) {
         rc = ctr_lr_find_block(m, r, from, end, bound, (uint32_t *)(void *)own->data, err);
         *number = (const uint32_t *)(const void *)own->data;
     }

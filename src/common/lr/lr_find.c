@@ -87,12 +87,9 @@ static int make_scratch(struct ctr_lr_finder *f, int64_t entries, struct ctr_err
 {
     struct ctr_buf *bufs[] = { &f->hash[0], &f->hash[1], &f->home[0], &f->home[1] };
     int rc = 0;
-    for (size_t i = 0; i < CTR_COUNT(bufs) && !rc; i++) {
-        ctr_buf_clear(bufs[i]);
-        rc = ctr_buf_reserve(bufs[i], (size_t)entries * sizeof(uint64_t), err);
-    }
-    ctr_buf_clear(&f->group);
-    return rc ? rc : ctr_buf_reserve(&f->group, (size_t)entries * GROUP * sizeof(uint32_t), err);
+    for (size_t i = 0; i < CTR_COUNT(bufs) && !rc; i++)
+        rc = ctr_buf_room(bufs[i], entries, sizeof(uint64_t), err);
+    return rc ? rc : ctr_buf_room(&f->group, entries * GROUP, sizeof(uint32_t), err);
 }
 
 static int make_asked(struct ctr_lr_finder *f, const struct ctr_rows *r, int64_t from, int64_t end, struct ctr_err *err)
@@ -321,8 +318,7 @@ static int find_part(struct lr *m, struct ctr_lr_finder *f, const struct ctr_row
 
 static int room_for(struct ctr_buf *number, const struct ctr_rows *r, struct ctr_err *err)
 {
-    ctr_buf_clear(number);
-    return ctr_buf_reserve(number, (size_t)r->start[r->rows] * sizeof(uint32_t), err);
+    return ctr_buf_room(number, r->start[r->rows], sizeof(uint32_t), err);
 }
 
 int ctr_lr_find_some(void *learner, struct ctr_rows *r, struct ctr_buf *number, int64_t bound, struct ctr_err *err)

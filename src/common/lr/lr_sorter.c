@@ -2,7 +2,6 @@
  *
  * The keys of tables in ascending order, sorted on a thread one range ahead of the one that is looked at. */
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 
 #include "common/lr/lr.h"
@@ -59,12 +58,7 @@ struct ctr_lr_sorter *ctr_lr_sorter_new(const struct ctr_keys **table, int table
     s->tables = tables;
     pthread_mutex_init(&s->lock, NULL);
     pthread_cond_init(&s->changed, NULL);
-    sigset_t all, old;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old); /* signals belong to the main thread */
-    const int failed = pthread_create(&s->thread, NULL, sort_tables, s);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    if (!failed)
+    if (!ctr_thread_start(&s->thread, sort_tables, s))
         return s;
     pthread_cond_destroy(&s->changed);
     pthread_mutex_destroy(&s->lock);

@@ -180,12 +180,6 @@ int64_t ctr_lr_variants_memory(const void *learner)
     return (int64_t)bytes;
 }
 
-static int room(struct ctr_buf *b, int64_t n, size_t size, struct ctr_err *err)
-{
-    b->len = 0;
-    return ctr_buf_reserve(b, (size_t)n * size, err);
-}
-
 static int group_scratch(const struct many *q, struct group *w, int64_t longest, struct ctr_err *err)
 {
     const int64_t n = CTR_MIN(w->batch, q->n);
@@ -194,13 +188,13 @@ static int group_scratch(const struct many *q, struct group *w, int64_t longest,
     if (w->room >= longest)
         return 0;
     for (size_t i = 0; i < CTR_COUNT(bufs) && !rc; i++)
-        rc = room(bufs[i], n * longest, sizeof(double), err);
+        rc = ctr_buf_room(bufs[i], n * longest, sizeof(double), err);
     if (!rc)
-        rc = room(&w->k, n, sizeof(int64_t), err);
+        rc = ctr_buf_room(&w->k, n, sizeof(int64_t), err);
     if (!rc)
-        rc = room(&w->ones, n, sizeof(int64_t), err);
+        rc = ctr_buf_room(&w->ones, n, sizeof(int64_t), err);
     if (!rc)
-        rc = room(&w->dot, 2 * n, sizeof(double), err);
+        rc = ctr_buf_room(&w->dot, 2 * n, sizeof(double), err);
     if (!rc)
         rc = ctr_lr_eights_scratch(w, longest, err);
     w->room = rc ? 0 : longest;
@@ -251,7 +245,7 @@ static int find_numbers(struct many *q, int64_t bound, struct ctr_err *err)
 {
     struct lr *m = q->find;
     const bool together = finds_together(q, q->r);
-    int rc = q->r->number ? 0 : room(&m->finder.own, q->r->start[q->end], sizeof *q->number, err);
+    int rc = q->r->number ? 0 : ctr_buf_room(&m->finder.own, q->r->start[q->end], sizeof *q->number, err);
     uint32_t *own = (uint32_t *)(void *)m->finder.own.data;
     q->number = q->r->number ? q->r->number : own;
     if (!rc && together)
@@ -262,7 +256,7 @@ static int find_numbers(struct many *q, int64_t bound, struct ctr_err *err)
         rc = ctr_lr_meet_keys(m, q->r, q->from, q->end, q->number, err);
     atomic_store(&q->next, 0);
     if (!rc)
-        rc = room(&q->spot, q->tables, sizeof(struct ctr_lr_spot), err);
+        rc = ctr_buf_room(&q->spot, q->tables, sizeof(struct ctr_lr_spot), err);
     for (int i = 0; i < q->tables && !rc; i++)
         ((struct ctr_lr_spot *)(void *)q->spot.data)[i] =
             (struct ctr_lr_spot){ ctr_lr_states_of(m, i)->area.base, ctr_lr_states_of(m, i)->bytes };

@@ -208,15 +208,10 @@ static void *find_keys(void *arg)
 /* What the threads see is set before there is one. */
 static void start_threads(struct ctr_feed *f)
 {
-    sigset_t all, old;
-    sigfillset(&all);
-    sigdelset(&all, SIGPIPE);
-    pthread_sigmask(SIG_SETMASK, &all, &old); /* signals belong to the main thread */
     f->threaded = f->finds = true;
-    f->finds = f->o.find && !pthread_create(&f->finder, NULL, find_keys, f);
-    if (pthread_create(&f->thread, NULL, make_tiles, f))
+    f->finds = f->o.find && !ctr_thread_start(&f->finder, find_keys, f);
+    if (ctr_thread_start(&f->thread, make_tiles, f))
         f->threaded = false;
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
 }
 
 /* ---- taking ---- */

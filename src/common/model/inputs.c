@@ -442,12 +442,6 @@ static void put_numbers(const struct input *in, const struct ctr_col *c, int32_t
     }
 }
 
-static int reserve(struct ctr_buf *b, int64_t n, size_t size, struct ctr_err *err)
-{
-    ctr_buf_clear(b);
-    return ctr_buf_reserve(b, (size_t)n * size, err);
-}
-
 static int bad_value(const struct ctr_inputs *in, int64_t row, const char *column, struct ctr_err *err)
 {
     return ctr_fail(err, CTR_EDATA, "row %lld: a value of column %s is NaN or infinite: clip or fill it in the plan",
@@ -499,7 +493,7 @@ static int put_dense_column(const struct ctr_inputs *in, const struct input *p, 
 static int put_dense(const struct ctr_inputs *in, struct ctr_buf *buf, int64_t from, int64_t n, struct ctr_err *err)
 {
     enum { ROWS = 256 }; /* their floats stay in cache between columns */
-    int rc = reserve(buf, n * in->dense, sizeof(float), err);
+    int rc = ctr_buf_room(buf, n * in->dense, sizeof(float), err);
     float *to = (float *)(void *)buf->data;
     for (int64_t r = 0; r < n && !rc; r += ROWS)
         for (int k = 0; k < in->n && !rc; k++)
@@ -643,11 +637,11 @@ static bool no_table(const struct ctr_inputs *in)
 
 static int make_room(const struct ctr_inputs *in, struct ctr_rowbuf *buf, int64_t entries, struct ctr_err *err)
 {
-    int rc = reserve(&buf->hash, entries, sizeof(uint64_t), err);
+    int rc = ctr_buf_room(&buf->hash, entries, sizeof(uint64_t), err);
     if (!rc && !no_table(in))
-        rc = reserve(&buf->table, entries, sizeof(uint16_t), err);
+        rc = ctr_buf_room(&buf->table, entries, sizeof(uint16_t), err);
     if (!rc && in->has_x)
-        rc = reserve(&buf->x, entries, sizeof(double), err);
+        rc = ctr_buf_room(&buf->x, entries, sizeof(double), err);
     return rc;
 }
 
@@ -678,7 +672,7 @@ static int put_days(const struct ctr_inputs *in, struct ctr_buf *buf, int64_t fr
 {
     const int64_t DAY_MS = 86400000;
     const struct ctr_col *c = &in->batch->col[in->time];
-    int rc = reserve(buf, n, sizeof(int32_t), err);
+    int rc = ctr_buf_room(buf, n, sizeof(int32_t), err);
     int32_t *to = (int32_t *)(void *)buf->data;
     for (int64_t i = 0; i < n && !rc; i++) {
         if (ctr_col_missing(c, from + i)) {
@@ -697,9 +691,9 @@ int ctr_inputs_rows(struct ctr_inputs *in, struct ctr_rowbuf *keep, int64_t from
                     struct ctr_err *err)
 {
     struct ctr_rowbuf *buf = keep ? keep : &in->own;
-    int rc = reserve(&buf->start, n + 1, sizeof(int64_t), err);
+    int rc = ctr_buf_room(&buf->start, n + 1, sizeof(int64_t), err);
     if (!rc)
-        rc = reserve(&in->cursor, n + 1, sizeof(int64_t), err);
+        rc = ctr_buf_room(&in->cursor, n + 1, sizeof(int64_t), err);
     if (rc)
         return rc;
     int64_t *start = (int64_t *)(void *)buf->start.data;
