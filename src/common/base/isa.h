@@ -2,7 +2,7 @@
  *
  * isa: one body, compiled for the instruction sets that help, chosen at run time. All give the same bits.
  *
- *     static inline __attribute__((always_inline)) void scale_body(double *x, int64_t n) { … }
+ *     CTR_BODY void scale_body(double *x, int64_t n) { … }
  *     #define SCALE(isa, attributes) attributes static void scale_##isa(double *x, int64_t n) { scale_body(x, n); }
  *     CTR_EACH_ISA(SCALE)
  *     #define ROW(isa) scale_##isa
@@ -15,6 +15,9 @@
 #define CTR_ISA_H
 
 #include "common/base/base.h"
+
+/* A part of a loop whose constants its callers know: compiled anew into each of them, for its instruction set. */
+#define CTR_BODY static inline __attribute__((always_inline))
 
 #if defined(__clang__) ||                                                                                              \
     !defined(__OPTIMIZE__) /* which fuzzes and knows no such attribute; coverage counts every arm */

@@ -6,6 +6,7 @@
 #ifndef CTR_COMPUTE_CPU_H
 #define CTR_COMPUTE_CPU_H
 
+#include "common/base/isa.h"
 #include "common/compute/compute_impl.h"
 #include "common/compute/element.h"
 

@@ -5,8 +5,6 @@
  * Loops are over elements that do not depend on each other, so that the compiler may vectorise them without changing a
  * bit; sums have accumulators of double, one a column, and run in the order of the rows. */
 
-#define BODY static inline __attribute__((always_inline))
-
 /* "GCC ivdep" below: arrays may be the same (in place), but no element depends on another one. */
 
 /* ---- gemm: one tile ---- */
@@ -14,21 +12,21 @@
 #if LANES > 1
 #define UNROLL _Pragma("GCC unroll 8")
 /* The last vector may be cut: it goes through memory of its own. */
-BODY VEC load_cut(const float *p, int cols)
+CTR_BODY VEC load_cut(const float *p, int cols)
 {
     float whole[LANES] = { 0 };
     memcpy(whole, p, (size_t)cols * sizeof *p);
     return LOAD(whole);
 }
 
-BODY void store_cut(float *p, VEC v, int cols)
+CTR_BODY void store_cut(float *p, VEC v, int cols)
 {
     float whole[LANES];
     STORE(whole, v);
     memcpy(p, whole, (size_t)cols * sizeof *p);
 }
 
-BODY void tile(const struct ctr_gemm_tile *t, const int rows, const int vectors)
+CTR_BODY void tile(const struct ctr_gemm_tile *t, const int rows, const int vectors)
 {
     const float *a = t->a, *b = t->b;
     const int cut = t->cols - (vectors - 1) * LANES;
@@ -56,7 +54,7 @@ BODY void tile(const struct ctr_gemm_tile *t, const int rows, const int vectors)
     }
 }
 #else
-BODY void tile(const struct ctr_gemm_tile *t, const int rows, const int vectors)
+CTR_BODY void tile(const struct ctr_gemm_tile *t, const int rows, const int vectors)
 {
     (void)vectors;
     for (int i = 0; i < rows; i++)
@@ -94,8 +92,8 @@ TILE_ROWS(TILE_ROW)
 /* ---- activations ---- */
 
 /* y = act(s), s = z + bias; `keep`: s into pre. */
-BODY void act_row(const struct ctr_act_cols *k, const float *z, float *pre, float *y, int64_t cols,
-                  const enum ctr_act_kind kind, const bool biased, const bool keep)
+CTR_BODY void act_row(const struct ctr_act_cols *k, const float *z, float *pre, float *y, int64_t cols,
+                      const enum ctr_act_kind kind, const bool biased, const bool keep)
 {
     const float *bias = k->bias, *alpha = k->alpha, *mean = k->mean, *var = k->var, eps = k->eps;
 
@@ -144,13 +142,14 @@ static void store_sums(float *to, const double *sum, int64_t cols)
 }
 
 /* c ? a : b by masks: no branch that gcc could make of it, or signs that alternate cost 8 ns an element. */
-BODY float choose(bool c, float a, float b)
+CTR_BODY float choose(bool c, float a, float b)
 {
     const uint32_t mask = -(uint32_t)c;
     return ctr_e_from_bits((ctr_e_to_bits(a) & mask) | (ctr_e_to_bits(b) & ~mask));
 }
 
-BODY void act_grad_rows(const struct ctr_act_grad_block *b, int64_t rows, int64_t cols, const enum ctr_act_kind kind)
+CTR_BODY void act_grad_rows(const struct ctr_act_grad_block *b, int64_t rows, int64_t cols,
+                            const enum ctr_act_kind kind)
 {
     double dalpha[CTR_COLS_BLOCK] = { 0 }, dbias[CTR_COLS_BLOCK] = { 0 };
     const float *alpha = b->act.alpha;
@@ -232,18 +231,18 @@ static void act_grad(const struct ctr_act_grad_block *b, int64_t rows, int64_t c
 
 /* ---- embeddings ---- */
 
-BODY float *sample_of(const struct ctr_pool_block *b, int64_t list)
+CTR_BODY float *sample_of(const struct ctr_pool_block *b, int64_t list)
 {
     return b->out.p + list / b->per_row * b->out.stride + list % b->per_row * b->width;
 }
 
-BODY const float *entry_row(const struct ctr_pool_block *b, int64_t e)
+CTR_BODY const float *entry_row(const struct ctr_pool_block *b, int64_t e)
 {
     return b->rows.p + b->index[e] * b->rows.stride;
 }
 
 /* out = x · row, or out += x · row. */
-BODY void add_entry(const struct ctr_pool_block *b, int64_t e, float *out, bool first)
+CTR_BODY void add_entry(const struct ctr_pool_block *b, int64_t e, float *out, bool first)
 {
     const float *row = entry_row(b, e);
     const float x = b->x ? b->x[e] : 1.0f;
@@ -253,12 +252,12 @@ BODY void add_entry(const struct ctr_pool_block *b, int64_t e, float *out, bool 
         out[d] = first ? x * row[d] : out[d] + x * row[d];
 }
 
-BODY bool wins(float v, float best)
+CTR_BODY bool wins(float v, float best)
 {
     return v > best || (v != v && best == best);
 }
 
-BODY void max_entry(const struct ctr_pool_block *b, int64_t e, float *out)
+CTR_BODY void max_entry(const struct ctr_pool_block *b, int64_t e, float *out)
 {
     const float *row = entry_row(b, e);
     const float x = b->x ? b->x[e] : 1.0f;
@@ -289,7 +288,7 @@ static void pool(const struct ctr_pool_block *b, int64_t from, int64_t to)
 }
 
 /* Does entry e win at d in its list? */
-BODY bool is_largest(const struct ctr_pool_block *b, int64_t e, int64_t first, int64_t end, int64_t d)
+CTR_BODY bool is_largest(const struct ctr_pool_block *b, int64_t e, int64_t first, int64_t end, int64_t d)
 {
     const float v = (b->x ? b->x[e] : 1.0f) * entry_row(b, e)[d];
     for (int64_t o = first; o < end; o++) {
@@ -300,7 +299,7 @@ BODY bool is_largest(const struct ctr_pool_block *b, int64_t e, int64_t first, i
     return true;
 }
 
-BODY void grad_entry(const struct ctr_pool_block *b, int64_t e, float *grad)
+CTR_BODY void grad_entry(const struct ctr_pool_block *b, int64_t e, float *grad)
 {
     const int64_t s = b->start ? b->segment[e] : e;
     const int64_t first = b->start ? b->start[s] : s, end = b->start ? b->start[s + 1] : s + 1;

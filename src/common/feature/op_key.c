@@ -3,6 +3,7 @@
  * op_key: keys of features, and the operators that make keys: cross, hash. A key is XXH3-64 of the canonical text of a
  * value; the text of an integer is made in registers or remembered. Invariant: ctr_op_keys(seed) of a value equals
  * ctr_feature_key(seed, ctr_col_text(value)), whatever the type and encoding. */
+#include "common/base/isa.h"
 #include "common/feature/opbody_hash.h"
 #include "common/feature/opint.h"
 
@@ -15,7 +16,7 @@ static uint64_t __attribute__((noinline)) long_key(const uint8_t *p, uint64_t n,
 {
     return XXH3_64bits_withSeed(p, n, seed);
 }
-static inline __attribute__((always_inline)) uint64_t text_key(const void *p, uint64_t n, uint64_t seed)
+CTR_BODY uint64_t text_key(const void *p, uint64_t n, uint64_t seed)
 {
     return n <= OPV_HASH_SHORT ? opv_hash_short(p, n, seed) : long_key(p, n, seed);
 }

@@ -9,7 +9,7 @@
 
 static const double FAR = 708; /* exp(-708) is above 2^-1022 */
 
-static inline __attribute__((always_inline)) void sigmoids(const double *restrict x, double *restrict p, int64_t n)
+CTR_BODY void sigmoids(const double *restrict x, double *restrict p, int64_t n)
 {
     const double whole = 0x1.8p52; /* what is added to it is rounded to an integer, which its low bits hold */
     for (int64_t i = 0; i < n; i++) {

@@ -8,7 +8,6 @@
 #include <math.h>
 
 #define LANES CTR_LANES
-#define BODY  static inline __attribute__((always_inline))
 
 typedef double lanes __attribute__((vector_size(LANES * sizeof(double))));
 typedef lanes lanes_f64;
@@ -16,13 +15,13 @@ typedef float lanes_f32 __attribute__((vector_size(LANES * sizeof(float))));
 typedef double pair_f64 __attribute__((vector_size(2 * sizeof(double)))); /* z, n as they lie in a table row */
 typedef float pair_f32 __attribute__((vector_size(2 * sizeof(float))));
 
-BODY double join_lanes(const lanes *sum)
+CTR_BODY double join_lanes(const lanes *sum)
 {
     const lanes a = *sum;
     return ((a[0] + a[4]) + (a[2] + a[6])) + ((a[1] + a[5]) + (a[3] + a[7]));
 }
 
-BODY int64_t padded(int64_t k)
+CTR_BODY int64_t padded(int64_t k)
 {
     return (k + LANES - 1) / LANES * LANES;
 }
@@ -30,7 +29,7 @@ BODY int64_t padded(int64_t k)
 /* The body for one type of z and n. */
 #define DEFINE_BODY(real, suffix, squareroot, absolute)                                                                \
     /* Eight rows' pairs to vectors of z and of n, without a way through memory, and back. */                          \
-    BODY void gather_##suffix(uint8_t *const *row, real *z, real *n)                                                   \
+    CTR_BODY void gather_##suffix(uint8_t *const *row, real *z, real *n)                                               \
     {                                                                                                                  \
         pair_##suffix p[LANES];                                                                                        \
         for (int i = 0; i < LANES; i++)                                                                                \
@@ -46,7 +45,7 @@ BODY int64_t padded(int64_t k)
         memcpy(z, &z8, sizeof z8);                                                                                     \
         memcpy(n, &n8, sizeof n8);                                                                                     \
     }                                                                                                                  \
-    BODY void scatter_##suffix(uint8_t *const *row, const real *z, const real *n)                                      \
+    CTR_BODY void scatter_##suffix(uint8_t *const *row, const real *z, const real *n)                                  \
     {                                                                                                                  \
         lanes_##suffix z8, n8;                                                                                         \
         memcpy(&z8, z, sizeof z8);                                                                                     \
@@ -62,15 +61,15 @@ BODY int64_t padded(int64_t k)
         for (int i = 0; i < LANES; i++)                                                                                \
             memcpy(row[i] + 8, &p[i], sizeof p[i]);                                                                    \
     }                                                                                                                  \
-    BODY real weight_##suffix(real z, real root, real inv_alpha, real beta, real l1, real l2)                          \
+    CTR_BODY real weight_##suffix(real z, real root, real inv_alpha, real beta, real l1, real l2)                      \
     {                                                                                                                  \
         real size = absolute(z) - l1;                                                                                  \
         real w = size / ((beta + root) * inv_alpha + l2);                                                              \
         w = z > 0 ? -w : w;                                                                                            \
         return size <= 0 ? 0 : w;                                                                                      \
     }                                                                                                                  \
-    BODY double forward_##suffix(const struct ctr_learning *p, const struct ctr_coords *s, uint8_t *const *row,        \
-                                 int64_t k)                                                                            \
+    CTR_BODY double forward_##suffix(const struct ctr_learning *p, const struct ctr_coords *s, uint8_t *const *row,    \
+                                     int64_t k)                                                                        \
     {                                                                                                                  \
         real *restrict z = s->z, *restrict n = s->n, *restrict w = s->w, *restrict root = s->root;                     \
         const double *restrict x = s->x;                                                                               \
@@ -92,8 +91,8 @@ BODY int64_t padded(int64_t k)
         }                                                                                                              \
         return join_lanes(&sum);                                                                                       \
     }                                                                                                                  \
-    BODY void update_##suffix(const struct ctr_learning *p, const struct ctr_coords *s, uint8_t *const *row,           \
-                              int64_t k, double g)                                                                     \
+    CTR_BODY void update_##suffix(const struct ctr_learning *p, const struct ctr_coords *s, uint8_t *const *row,       \
+                                  int64_t k, double g)                                                                 \
     {                                                                                                                  \
         real *restrict z = s->z, *restrict n = s->n, *restrict w = s->w, *restrict root = s->root;                     \
         const double *restrict x = s->x;                                                                               \
@@ -110,8 +109,8 @@ BODY int64_t padded(int64_t k)
             scatter_##suffix(row + i, z + i, n + i);                                                                   \
     }                                                                                                                  \
     /* The same when rows may have changed since forward: only w is of then. */                                        \
-    BODY void update_late_##suffix(const struct ctr_learning *p, const struct ctr_coords *s, uint8_t *const *row,      \
-                                   int64_t k, double g)                                                                \
+    CTR_BODY void update_late_##suffix(const struct ctr_learning *p, const struct ctr_coords *s, uint8_t *const *row,  \
+                                       int64_t k, double g)                                                            \
     {                                                                                                                  \
         real *restrict z = s->z, *restrict n = s->n, *restrict root = s->root;                                         \
         const int64_t room = padded(k);                                                                                \
@@ -121,8 +120,8 @@ BODY int64_t padded(int64_t k)
             root[i] = squareroot(n[i]);                                                                                \
         update_##suffix(p, s, row, k, g);                                                                              \
     }                                                                                                                  \
-    BODY void update_sums_##suffix(const struct ctr_learning *p, const struct ctr_coords *s, uint8_t *const *row,      \
-                                   int64_t k, const double *restrict g, const double *restrict squares)                \
+    CTR_BODY void update_sums_##suffix(const struct ctr_learning *p, const struct ctr_coords *s, uint8_t *const *row,  \
+                                       int64_t k, const double *restrict g, const double *restrict squares)            \
     {                                                                                                                  \
         real *restrict z = s->z, *restrict n = s->n, *restrict w = s->w, *restrict root = s->root;                     \
         const real inv_alpha = (real)p->inv_alpha;                                                                     \

@@ -9,7 +9,6 @@
 #include <math.h>
 
 #define LANES CTR_EIGHT
-#define BODY  static inline __attribute__((always_inline))
 
 typedef double lanes_f64 __attribute__((vector_size(LANES * sizeof(double))));
 typedef float lanes_f32 __attribute__((vector_size(LANES * sizeof(float))));
@@ -18,7 +17,7 @@ typedef int32_t bits_f32 __attribute__((vector_size(LANES * sizeof(int32_t))));
 typedef uint64_t words __attribute__((vector_size(LANES * sizeof(uint64_t))));
 
 /* x in all lanes: by memory, for of `x - (lanes_f64){ 0 }` gcc 12 makes eight instructions, one after the other. */
-BODY void load_x(const double *xs, const uint64_t *const *masks, int64_t i, const bool masked, lanes_f64 *to)
+CTR_BODY void load_x(const double *xs, const uint64_t *const *masks, int64_t i, const bool masked, lanes_f64 *to)
 {
     double all[LANES];
     bits_f64 mask;
@@ -32,7 +31,7 @@ BODY void load_x(const double *xs, const uint64_t *const *masks, int64_t i, cons
 }
 
 /* ctr_mix64 of each lane. */
-BODY void mix(words *x)
+CTR_BODY void mix(words *x)
 {
     words h = *x;
     h = (h ^ h >> 32) * 0xd6e8feb86659fd93u;
@@ -41,7 +40,7 @@ BODY void mix(words *x)
 }
 
 /* One by one between other work, so that memory and arithmetic go on together. */
-BODY void ask_for(const uint8_t *at, size_t bytes)
+CTR_BODY void ask_for(const uint8_t *at, size_t bytes)
 {
     enum { LINE = 64 };
     for (size_t i = 0; i < bytes; i += LINE)
@@ -50,28 +49,28 @@ BODY void ask_for(const uint8_t *at, size_t bytes)
 
 /* The body for one type of z and n. */
 #define DEFINE_BODY(real, suffix, squareroot, top)                                                                     \
-    BODY void load_##suffix(const double *from, lanes_##suffix *to)                                                    \
+    CTR_BODY void load_##suffix(const double *from, lanes_##suffix *to)                                                \
     {                                                                                                                  \
         lanes_f64 all;                                                                                                 \
         memcpy(&all, from, sizeof all);                                                                                \
         *to = __builtin_convertvector(all, lanes_##suffix);                                                            \
     }                                                                                                                  \
-    BODY void roots_##suffix(lanes_##suffix *n)                                                                        \
+    CTR_BODY void roots_##suffix(lanes_##suffix *n)                                                                    \
     {                                                                                                                  \
         for (int v = 0; v < LANES; v++)                                                                                \
             (*n)[v] = squareroot((*n)[v]);                                                                             \
     }                                                                                                                  \
-    BODY void weigh_##suffix(const lanes_##suffix *inv_alpha, const lanes_##suffix *beta, const lanes_##suffix *l1,    \
-                             const lanes_##suffix *l2, const lanes_##suffix *z, const lanes_##suffix *root,            \
-                             lanes_##suffix *to)                                                                       \
+    CTR_BODY void weigh_##suffix(const lanes_##suffix *inv_alpha, const lanes_##suffix *beta,                          \
+                                 const lanes_##suffix *l1, const lanes_##suffix *l2, const lanes_##suffix *z,          \
+                                 const lanes_##suffix *root, lanes_##suffix *to)                                       \
     {                                                                                                                  \
         const lanes_##suffix size = (lanes_##suffix)((bits_##suffix) * z & ~(top)) - *l1;                              \
         const lanes_##suffix w = size / ((*beta + *root) * *inv_alpha + *l2);                                          \
         const bits_##suffix minus = (*z > 0) & (top), zero = size <= 0;                                                \
         *to = (lanes_##suffix)(((bits_##suffix)w ^ minus) & ~zero);                                                    \
     }                                                                                                                  \
-    BODY void forward_any_##suffix(const struct ctr_eight_params *p, const struct ctr_eight_row *r, double *dot,       \
-                                   const bool masked)                                                                  \
+    CTR_BODY void forward_any_##suffix(const struct ctr_eight_params *p, const struct ctr_eight_row *r, double *dot,   \
+                                       const bool masked)                                                              \
     {                                                                                                                  \
         real *restrict to_w = r->w, *restrict to_root = r->root;                                                       \
         uint8_t *const *restrict state = r->state, *const *restrict next = r->next;                                    \
@@ -104,8 +103,8 @@ BODY void ask_for(const uint8_t *at, size_t bytes)
         if (dot)                                                                                                       \
             memcpy(dot, &all, sizeof all);                                                                             \
     }                                                                                                                  \
-    BODY void update_any_##suffix(const struct ctr_eight_params *p, const struct ctr_eight_row *r, const double *g,    \
-                                  const bool masked)                                                                   \
+    CTR_BODY void update_any_##suffix(const struct ctr_eight_params *p, const struct ctr_eight_row *r,                 \
+                                      const double *g, const bool masked)                                              \
     {                                                                                                                  \
         const real *restrict from_w = r->w, *restrict from_root = r->root;                                             \
         uint8_t *const *restrict state = r->state;                                                                     \
@@ -132,8 +131,8 @@ BODY void ask_for(const uint8_t *at, size_t bytes)
             memcpy(state[i] + sizeof z, &next, sizeof next);                                                           \
         }                                                                                                              \
     }                                                                                                                  \
-    BODY void weights_##suffix(const struct ctr_eight_params *p, const void *from_z, const void *from_n, void *to_w,   \
-                               int64_t k)                                                                              \
+    CTR_BODY void weights_##suffix(const struct ctr_eight_params *p, const void *from_z, const void *from_n,           \
+                                   void *to_w, int64_t k)                                                              \
     {                                                                                                                  \
         const real *restrict zs = from_z, *restrict ns = from_n;                                                       \
         real *restrict ws = to_w;                                                                                      \
@@ -151,8 +150,8 @@ BODY void ask_for(const uint8_t *at, size_t bytes)
             memcpy(ws + i, &to, sizeof to);                                                                            \
         }                                                                                                              \
     }                                                                                                                  \
-    BODY void digest_##suffix(const uint64_t *mixed, const void *from_z, const void *from_n, const void *from_w,       \
-                              int64_t k, uint64_t *sum, double *wrong)                                                 \
+    CTR_BODY void digest_##suffix(const uint64_t *mixed, const void *from_z, const void *from_n, const void *from_w,   \
+                                  int64_t k, uint64_t *sum, double *wrong)                                             \
     {                                                                                                                  \
         const real *restrict zs = from_z, *restrict ns = from_n, *restrict ws = from_w;                                \
         lanes_##suffix off = { 0 };                                                                                    \
@@ -175,14 +174,14 @@ BODY void ask_for(const uint8_t *at, size_t bytes)
         for (int v = 0; v < LANES; v++)                                                                                \
             wrong[v] += wide[v];                                                                                       \
     }                                                                                                                  \
-    BODY void forward_##suffix(const struct ctr_eight_params *p, const struct ctr_eight_row *r, double *dot)           \
+    CTR_BODY void forward_##suffix(const struct ctr_eight_params *p, const struct ctr_eight_row *r, double *dot)       \
     {                                                                                                                  \
         if (r->mask)                                                                                                   \
             forward_any_##suffix(p, r, dot, true);                                                                     \
         else                                                                                                           \
             forward_any_##suffix(p, r, dot, false);                                                                    \
     }                                                                                                                  \
-    BODY void update_##suffix(const struct ctr_eight_params *p, const struct ctr_eight_row *r, const double *g)        \
+    CTR_BODY void update_##suffix(const struct ctr_eight_params *p, const struct ctr_eight_row *r, const double *g)    \
     {                                                                                                                  \
         if (r->mask)                                                                                                   \
             update_any_##suffix(p, r, g, true);                                                                        \

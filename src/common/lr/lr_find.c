@@ -365,15 +365,14 @@ void ctr_lr_release_finders(struct lr *m)
 
 /* ---- loops for the learner ---- */
 
-#define BODY static inline __attribute__((always_inline))
-
-BODY void rows_body(uint8_t *base, uint64_t bytes, const uint32_t *restrict number, int64_t k, uint8_t **restrict row)
+CTR_BODY void rows_body(uint8_t *base, uint64_t bytes, const uint32_t *restrict number, int64_t k,
+                        uint8_t **restrict row)
 {
     for (int64_t i = 0; i < k; i++)
         row[i] = base + number[i] * bytes;
 }
 
-BODY void meet_body(const uint32_t *restrict number, int64_t rows, int64_t k, const struct ctr_lr_met *met)
+CTR_BODY void meet_body(const uint32_t *restrict number, int64_t rows, int64_t k, const struct ctr_lr_met *met)
 {
     uint32_t *restrict known = met->known, *restrict learned = met->learned;
     for (int64_t i = 0; i < rows; i++, number += k)

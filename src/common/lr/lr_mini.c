@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+#include "common/base/isa.h"
 #include "common/feature/op.h"
 #include "common/lr/lr.h"
 #include "common/lr/lr_meet.h"
@@ -267,8 +268,8 @@ static void add_terms(struct ctr_lr_mini *q, struct part *p, const struct view *
 }
 
 /* Weights of rows [from, end), and the sums of this thread's lanes. `uncertain` is a constant where this is called. */
-static inline __attribute__((always_inline)) void forward(struct ctr_lr_mini *q, int t, int64_t from, int64_t end,
-                                                          int64_t rows, double (*sums)[LANES], const bool uncertain)
+CTR_BODY void forward(struct ctr_lr_mini *q, int t, int64_t from, int64_t end, int64_t rows, double (*sums)[LANES],
+                      const bool uncertain)
 {
     struct part *p = &q->part[t];
     struct lr *m = q->m;

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "common/base/isa.h"
 #include "common/feature/op.h"
 #include "common/lr/lr.h"
 #include "common/model/weights.h"
@@ -245,11 +246,9 @@ int ctr_lr_scorer_open(void **out, const char *path, const struct ctr_model_info
 
 /* ---- scoring ---- */
 
-#define PART static inline __attribute__((always_inline))
-
 /* Weights of row i's entries and, unless NULL, their learning rates. */
-PART void look_up(const struct scorer *s, const struct ctr_rows *r, int64_t i, double *weight, double *rate,
-                  const bool rates)
+CTR_BODY void look_up(const struct scorer *s, const struct ctr_rows *r, int64_t i, double *weight, double *rate,
+                      const bool rates)
 {
     const int64_t first = r->start[i];
     for (int64_t e = first; e < r->start[i + 1]; e++) {
@@ -273,8 +272,8 @@ double ctr_lr_row_weights(const void *scorer, const struct ctr_rows *r, int64_t 
 /* What a row is scored by: its logit, and u(x) = sum of |x_i| alpha / (beta + sqrt(n_i)), the greatest change of the
  * log-odds that one more row with these features would make (section 6); uncertainty NULL: not asked for. That and
  * `rates`, whether the tables have them, are known where these are called. */
-PART int score_rows(const struct scorer *s, const struct ctr_rows *r, double *logit, double *uncertainty,
-                    const bool rates, struct ctr_err *err)
+CTR_BODY int score_rows(const struct scorer *s, const struct ctr_rows *r, double *logit, double *uncertainty,
+                        const bool rates, struct ctr_err *err)
 {
     struct ctr_buf buf = { 0 };
     int64_t longest = 0;
@@ -310,7 +309,8 @@ PART int score_rows(const struct scorer *s, const struct ctr_rows *r, double *lo
 /* A block's sums: a row's k-th term goes to lane k mod LANES, as in ctr_lanes_dot. */
 typedef double lane_sums[LANES][BLOCK];
 
-PART void find_homes(const struct ctr_weights *t, const uint64_t *restrict h, int64_t n, const uint64_t **restrict home)
+CTR_BODY void find_homes(const struct ctr_weights *t, const uint64_t *restrict h, int64_t n,
+                         const uint64_t **restrict home)
 {
     const struct ctr_weights of = *t; /* `home` might be a part of it, for all that the compiler knows */
     for (int64_t i = 0; i < n; i++) {
@@ -319,9 +319,9 @@ PART void find_homes(const struct ctr_weights *t, const uint64_t *restrict h, in
     }
 }
 
-PART void add_column(const struct scorer *s, const struct ctr_weights *t, const uint64_t *restrict h, int64_t n,
-                     const uint64_t *const *restrict home, double *restrict weight, double *restrict rate,
-                     const bool rates)
+CTR_BODY void add_column(const struct scorer *s, const struct ctr_weights *t, const uint64_t *restrict h, int64_t n,
+                         const uint64_t *const *restrict home, double *restrict weight, double *restrict rate,
+                         const bool rates)
 {
     for (int64_t i = 0; i < n; i++) {
         int place;
@@ -350,8 +350,8 @@ static void join_sums(lane_sums sum, int64_t n, double *restrict out)
 }
 
 /* Rows [from, from + n), at most BLOCK. The homes of a column are asked from memory while the one before is added. */
-PART void score_block(const struct scorer *s, const struct ctr_rows *r, int64_t from, int64_t n, double *logit,
-                      double *uncertainty, const bool rates)
+CTR_BODY void score_block(const struct scorer *s, const struct ctr_rows *r, int64_t from, int64_t n, double *logit,
+                          double *uncertainty, const bool rates)
 {
     const int columns = (int)(r->start[1] - r->start[0]);
     const uint64_t *home[2][BLOCK];
@@ -376,8 +376,8 @@ PART void score_block(const struct scorer *s, const struct ctr_rows *r, int64_t 
         join_sums(rate, n, uncertainty);
 }
 
-PART int predict(const struct scorer *s, const struct ctr_rows *r, double *score, double *uncertainty, const bool rates,
-                 struct ctr_err *err)
+CTR_BODY int predict(const struct scorer *s, const struct ctr_rows *r, double *score, double *uncertainty,
+                     const bool rates, struct ctr_err *err)
 {
     double logit[BLOCK];
     int rc = r->transposed ? 0 : score_rows(s, r, score, uncertainty, rates, err);

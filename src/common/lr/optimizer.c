@@ -7,6 +7,7 @@
 
 #include <math.h>
 
+#include "common/base/isa.h"
 #include "common/feature/op.h"
 #include "common/lr/ftrl.h"
 #include "common/model/model.h"
@@ -64,11 +65,9 @@ void ctr_more_free(struct ctr_more *m)
 
 /* ---- between table and scratch ---- */
 
-#define PART static inline __attribute__((always_inline))
-
 /* Pointers are read once: what is written through them might be themselves, for all that the compiler knows. */
-PART void load_any(const struct ctr_learning *p, const struct ctr_coords *s, uint8_t *const *row, int64_t room,
-                   const enum ctr_precision precision, const bool counts, const bool n)
+CTR_BODY void load_any(const struct ctr_learning *p, const struct ctr_coords *s, uint8_t *const *row, int64_t room,
+                       const enum ctr_precision precision, const bool counts, const bool n)
 {
     const uint32_t at_value = p->layout.value, at_n = p->layout.n, at_counts = p->layout.counts;
     const size_t bytes = precision == CTR_F64_STATE ? sizeof(double) : sizeof(float);
@@ -90,8 +89,8 @@ PART void load_any(const struct ctr_learning *p, const struct ctr_coords *s, uin
     }
 }
 
-PART void store_any(const struct ctr_learning *p, const struct ctr_coords *s, uint8_t *const *row, int64_t room,
-                    const enum ctr_precision precision, const bool counts, const bool n)
+CTR_BODY void store_any(const struct ctr_learning *p, const struct ctr_coords *s, uint8_t *const *row, int64_t room,
+                        const enum ctr_precision precision, const bool counts, const bool n)
 {
     const uint32_t at_value = p->layout.value, at_n = p->layout.n, at_counts = p->layout.counts;
     const size_t bytes = precision == CTR_F64_STATE ? sizeof(double) : sizeof(float);

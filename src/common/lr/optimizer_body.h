@@ -21,7 +21,7 @@ ATTRIBUTES static void NAME(root_squares)(const struct ctr_learning *p, const st
 }
 
 /* PN/(N+P): what the sum of squared gradients would be if p had always been P/(N+P) (section 4.5). */
-LOOP REAL NAME(of_counts)(uint32_t count, REAL *seen)
+CTR_BODY REAL NAME(of_counts)(uint32_t count, REAL *seen)
 {
     REAL negatives = (REAL)count_value(count & 0xffff), positives = (REAL)count_value(count >> 16);
     REAL sum = negatives + positives;
@@ -50,8 +50,8 @@ ATTRIBUTES static void NAME(root_global)(const struct ctr_learning *p, const str
 }
 
 /* A coordinate that is held has an infinite root, hence a step of 0. While it is, n is minus its occurrences. */
-LOOP void NAME(advance_squares_any)(const struct ctr_learning *p, const struct ctr_coords *s, int64_t room, double g,
-                                    const bool holds)
+CTR_BODY void NAME(advance_squares_any)(const struct ctr_learning *p, const struct ctr_coords *s, int64_t room,
+                                        double g, const bool holds)
 {
     REAL *restrict n = s->n, *restrict next = s->more->next;
     const double *restrict x = s->x;
@@ -71,8 +71,8 @@ LOOP void NAME(advance_squares_any)(const struct ctr_learning *p, const struct c
     }
 }
 
-LOOP void NAME(advance_counts_any)(const struct ctr_learning *p, const struct ctr_coords *s, int64_t room,
-                                   const bool holds)
+CTR_BODY void NAME(advance_counts_any)(const struct ctr_learning *p, const struct ctr_coords *s, int64_t room,
+                                       const bool holds)
 {
     uint32_t *restrict count = s->more->count;
     const uint32_t *restrict high = s->more->high;
@@ -94,8 +94,8 @@ LOOP void NAME(advance_counts_any)(const struct ctr_learning *p, const struct ct
     }
 }
 
-LOOP void NAME(advance_global_any)(const struct ctr_learning *p, const struct ctr_coords *s, int64_t room, double g,
-                                   const bool holds)
+CTR_BODY void NAME(advance_global_any)(const struct ctr_learning *p, const struct ctr_coords *s, int64_t room, double g,
+                                       const bool holds)
 {
     REAL *restrict n = s->n, *restrict next = s->more->next;
     const double *restrict x = s->x;
@@ -128,7 +128,7 @@ ADVANCE(advance_global_hold, NAME(advance_global_any)(p, s, room, g, true), true
 
 /* ---- weights ---- */
 
-LOOP double NAME(dot)(const REAL *restrict w, const double *restrict x, int64_t room)
+CTR_BODY double NAME(dot)(const REAL *restrict w, const double *restrict x, int64_t room)
 {
     lanes sum = { 0 };
     for (int64_t i = 0; i < room; i += CTR_LANES) {
@@ -225,7 +225,7 @@ ATTRIBUTES static void NAME(step_rda)(const struct ctr_learning *p, const struct
 }
 
 /* Where beta and the counter are 0, their sum counts as 1. */
-LOOP REAL NAME(eta)(REAL alpha, REAL by)
+CTR_BODY REAL NAME(eta)(REAL alpha, REAL by)
 {
     return alpha / (by + (REAL)(by == 0));
 }

@@ -6,7 +6,6 @@
 #include "common/base/isa.h"
 #include "common/lr/optimizer.h"
 
-#define BODY static inline __attribute__((always_inline))
 enum { GROUP = 128 };
 
 bool ctr_state_has_columns(const struct ctr_learning *l)
@@ -17,8 +16,8 @@ bool ctr_state_has_columns(const struct ctr_learning *l)
 
 /* Of `real` double or float: n <= GROUP rows, to columns from `at` on. */
 #define DEFINE_BODY(real, suffix, absolute, squareroot)                                                                \
-    BODY void group_##suffix(const struct ctr_learning *l, const uint8_t *const *row, int64_t n,                       \
-                             const struct ctr_state_columns *to, int64_t at)                                           \
+    CTR_BODY void group_##suffix(const struct ctr_learning *l, const uint8_t *const *row, int64_t n,                   \
+                                 const struct ctr_state_columns *to, int64_t at)                                       \
     {                                                                                                                  \
         const struct ctr_layout lay = l->layout;                                                                       \
         const bool q13 = l->precision == CTR_Q13_STATE;                                                                \

@@ -18,7 +18,7 @@
 #define BITS             TYPED(bits, TYPE)
 
 /* Eight states to vectors: `half` is the column of four bytes, n or the counts. */
-LOOP void NAME(gather)(uint8_t *const *row, VECTOR *value, halves *half, const bool q13, const bool counts)
+CTR_BODY void NAME(gather)(uint8_t *const *row, VECTOR *value, halves *half, const bool q13, const bool counts)
 {
 #define WORD_AT(j)    load_word(row[j] + 8)
 #define HALF_AT(j)    load_half(row[j] + HALF_OF(counts))
@@ -45,7 +45,8 @@ LOOP void NAME(gather)(uint8_t *const *row, VECTOR *value, halves *half, const b
 }
 
 /* The same back. q2.13: `value` is shorts. */
-LOOP void NAME(scatter)(uint8_t *const *row, const void *value, const halves *half, const bool q13, const bool counts)
+CTR_BODY void NAME(scatter)(uint8_t *const *row, const void *value, const halves *half, const bool q13,
+                            const bool counts)
 {
     if (sizeof(REAL) == 4 && !q13) {
         halves right;
@@ -66,21 +67,21 @@ LOOP void NAME(scatter)(uint8_t *const *row, const void *value, const halves *ha
     }
 }
 
-LOOP void NAME(roots)(VECTOR *n)
+CTR_BODY void NAME(roots)(VECTOR *n)
 {
     for (int j = 0; j < CTR_LANES; j++)
         (*n)[j] = sqrt((*n)[j]);
 }
 
 /* 1 where v is 0, so that it can divide. */
-LOOP void NAME(not_zero)(VECTOR *v)
+CTR_BODY void NAME(not_zero)(VECTOR *v)
 {
     const VECTOR one = (VECTOR){ 0 } + 1;
     *v += (VECTOR)((BITS)one & (*v == 0));
 }
 
 /* The root of PN/(N+P), as of_counts has it. */
-LOOP void NAME(roots_of_counts)(const halves *count, VECTOR *root)
+CTR_BODY void NAME(roots_of_counts)(const halves *count, VECTOR *root)
 {
     const halves codes[2] = { *count & 0xffff, *count >> 16 };
     VECTOR seen[2], sum;
@@ -95,8 +96,8 @@ LOOP void NAME(roots_of_counts)(const halves *count, VECTOR *root)
 }
 
 /* States to s->z (the true one), to s->n or the counts, and to s->root. */
-LOOP void NAME(fused_load)(const struct ctr_learning *p, const struct ctr_coords *s, uint8_t *const *row, int64_t i,
-                           VECTOR *z, VECTOR *root, const bool q13, const bool counts)
+CTR_BODY void NAME(fused_load)(const struct ctr_learning *p, const struct ctr_coords *s, uint8_t *const *row, int64_t i,
+                               VECTOR *z, VECTOR *root, const bool q13, const bool counts)
 {
     halves half;
     NAME(gather)(row + i, z, &half, q13, counts);
@@ -114,8 +115,8 @@ LOOP void NAME(fused_load)(const struct ctr_learning *p, const struct ctr_coords
     memcpy((REAL *)s->root + i, root, sizeof *root);
 }
 
-LOOP double NAME(fused_forward)(const struct ctr_learning *p, const struct ctr_coords *s, uint8_t *const *row,
-                                int64_t k, const bool q13, const bool counts)
+CTR_BODY double NAME(fused_forward)(const struct ctr_learning *p, const struct ctr_coords *s, uint8_t *const *row,
+                                    int64_t k, const bool q13, const bool counts)
 {
     const BITS top = (BITS) - ((VECTOR){ 0 });
     lanes sum = { 0 };
@@ -134,7 +135,7 @@ LOOP double NAME(fused_forward)(const struct ctr_learning *p, const struct ctr_c
 }
 
 /* Counts of one event more, as advance_counts has them. */
-LOOP void NAME(count_event)(const halves *draw, uint32_t shift, const lanes *x, halves *count)
+CTR_BODY void NAME(count_event)(const halves *draw, uint32_t shift, const lanes *x, halves *count)
 {
     const halves own = *count >> shift & 0xffff, below = (1u << (own >> COUNT_BITS)) - 1;
     const bits_f64 any = *x != 0;
@@ -145,7 +146,7 @@ LOOP void NAME(count_event)(const halves *draw, uint32_t shift, const lanes *x, 
 }
 
 /* What does not wait for the gradient: the draws, and the counts and their roots. */
-LOOP void NAME(fused_draw)(const struct ctr_coords *s, int64_t k, const bool q13, const bool counts)
+CTR_BODY void NAME(fused_draw)(const struct ctr_coords *s, int64_t k, const bool q13, const bool counts)
 {
     const struct ctr_more *m = s->more;
     const uint32_t low = (uint32_t)m->event.draw, high = (uint32_t)(m->event.draw >> 32);
@@ -181,8 +182,8 @@ LOOP void NAME(fused_draw)(const struct ctr_coords *s, int64_t k, const bool q13
     }
 }
 
-LOOP void NAME(fused_update)(const struct ctr_learning *p, const struct ctr_coords *s, uint8_t *const *row, int64_t k,
-                             double g, const bool q13, const bool counts)
+CTR_BODY void NAME(fused_update)(const struct ctr_learning *p, const struct ctr_coords *s, uint8_t *const *row,
+                                 int64_t k, double g, const bool q13, const bool counts)
 {
     struct ctr_more *m = s->more;
     const REAL *restrict zs = s->z, *restrict ws = s->w, *restrict roots = s->root, *restrict next = m->next;

@@ -8,7 +8,6 @@
 #include "common/lr/optimizer.h"
 
 #define COUNT_BITS 11
-#define LOOP       static inline __attribute__((always_inline))
 
 typedef double lanes __attribute__((vector_size(CTR_LANES * sizeof(double))));
 typedef lanes lanes_f64;
@@ -20,14 +19,14 @@ typedef int64_t bits_f64 __attribute__((vector_size(CTR_LANES * sizeof(int64_t))
 typedef int32_t shorts __attribute__((vector_size(CTR_LANES * sizeof(int32_t))));
 typedef shorts bits_f32;
 
-LOOP double join_lanes(const lanes *sum)
+CTR_BODY double join_lanes(const lanes *sum)
 {
     const lanes a = *sum;
     return ((a[0] + a[4]) + (a[2] + a[6])) + ((a[1] + a[5]) + (a[3] + a[7]));
 }
 
 /* A counter is a floating-point number less 2^11, its bits those of a float. */
-LOOP float count_value(uint32_t c)
+CTR_BODY float count_value(uint32_t c)
 {
     uint32_t bits = (c << (23 - COUNT_BITS)) + ((uint32_t)(127 + COUNT_BITS) << 23);
     float f;
@@ -36,14 +35,14 @@ LOOP float count_value(uint32_t c)
 }
 
 /* Murmur3's last steps. */
-LOOP uint32_t scatter_bits(uint32_t x)
+CTR_BODY uint32_t scatter_bits(uint32_t x)
 {
     x = (x ^ x >> 16) * 0x85ebca6bu;
     x = (x ^ x >> 13) * 0xc2b2ae35u;
     return x ^ x >> 16;
 }
 
-LOOP void halve_any(const struct ctr_learning *p, const struct ctr_coords *s, int64_t room)
+CTR_BODY void halve_any(const struct ctr_learning *p, const struct ctr_coords *s, int64_t room)
 {
     struct ctr_more *m = s->more;
     const uint64_t *restrict hash = m->hash;
@@ -62,7 +61,7 @@ LOOP void halve_any(const struct ctr_learning *p, const struct ctr_coords *s, in
 
 /* ---- q2.13 ---- */
 
-LOOP void expand_any(const struct ctr_learning *p, const struct ctr_coords *s, int64_t room)
+CTR_BODY void expand_any(const struct ctr_learning *p, const struct ctr_coords *s, int64_t room)
 {
     float *restrict z = s->z;
     const float *restrict root = s->root;
@@ -71,7 +70,7 @@ LOOP void expand_any(const struct ctr_learning *p, const struct ctr_coords *s, i
         z[i] *= (beta + root[i]) * inv_alpha;
 }
 
-LOOP void shrink_any(const struct ctr_learning *p, const struct ctr_coords *s, int64_t room)
+CTR_BODY void shrink_any(const struct ctr_learning *p, const struct ctr_coords *s, int64_t room)
 {
     float *restrict z = s->z;
     const float *restrict next = s->more->next;
@@ -83,7 +82,7 @@ LOOP void shrink_any(const struct ctr_learning *p, const struct ctr_coords *s, i
 }
 
 /* floor(2^13 z + u) with u in [0, 1): unbiased. */
-LOOP void round_any(const struct ctr_learning *p, const struct ctr_coords *s, int64_t room)
+CTR_BODY void round_any(const struct ctr_learning *p, const struct ctr_coords *s, int64_t room)
 {
     const float *restrict z = s->z;
     float *restrict low = s->root;
@@ -134,21 +133,21 @@ struct eight_words {
         }                                                                                                              \
     }
 
-LOOP uint64_t load_word(const uint8_t *from)
+CTR_BODY uint64_t load_word(const uint8_t *from)
 {
     uint64_t v;
     memcpy(&v, from, sizeof v);
     return v;
 }
 
-LOOP uint32_t load_half(const uint8_t *from)
+CTR_BODY uint32_t load_half(const uint8_t *from)
 {
     uint32_t v;
     memcpy(&v, from, sizeof v);
     return v;
 }
 
-LOOP int16_t load_quarter(const uint8_t *from)
+CTR_BODY int16_t load_quarter(const uint8_t *from)
 {
     int16_t v;
     memcpy(&v, from, sizeof v);
@@ -156,7 +155,7 @@ LOOP int16_t load_quarter(const uint8_t *from)
 }
 
 /* scatter_bits of eight. */
-LOOP void scatter_eight(halves *v)
+CTR_BODY void scatter_eight(halves *v)
 {
     halves x = *v;
     x = (x ^ x >> 16) * 0x85ebca6bu;
@@ -165,7 +164,7 @@ LOOP void scatter_eight(halves *v)
 }
 
 /* Hash i to i + 7 of n, halves: 0 behind the last one. */
-LOOP void load_hashes(const uint64_t *hash, int64_t n, int64_t i, halves *low, halves *high)
+CTR_BODY void load_hashes(const uint64_t *hash, int64_t n, int64_t i, halves *low, halves *high)
 {
     struct eight_words w;
     memcpy(&w, hash + i, sizeof w);
@@ -179,7 +178,7 @@ LOOP void load_hashes(const uint64_t *hash, int64_t n, int64_t i, halves *low, h
 }
 
 /* round_any of eight, given u; clips gets -1 for each. */
-LOOP void round_eight(const void *z, const lanes_f32 *u, shorts *q, shorts *clips)
+CTR_BODY void round_eight(const void *z, const lanes_f32 *u, shorts *q, shorts *clips)
 {
     lanes_f32 v;
     memcpy(&v, z, sizeof v);
@@ -194,7 +193,7 @@ LOOP void round_eight(const void *z, const lanes_f32 *u, shorts *q, shorts *clip
     *clips += in != t;
 }
 
-LOOP void start_event(const struct ctr_learning *p, struct ctr_event *e)
+CTR_BODY void start_event(const struct ctr_learning *p, struct ctr_event *e)
 {
     e->step++;
     e->draw = ctr_mix64(p->seed ^ e->step * 0x9e3779b97f4a7c15u);

@@ -6,6 +6,7 @@
  * An entry is one number, its key and its slice's place. Both do not fit into 64 bits, but the upper bits of the key
  * say in which bucket of scores the entry is, and are left out there: entries go to buckets by these, each bucket is
  * sorted in the cache, and its entries counted. */
+#include "common/base/isa.h"
 #include "common/metric/evalstate.h"
 
 #include <stdlib.h>
@@ -24,15 +25,14 @@ struct sweep {
 };
 
 /* Loops over the entries, compiled for wide and for narrow keys, with what does not change in registers. */
-static inline __attribute__((always_inline)) uint64_t key_at(const void *keys, bool wide, const uint32_t *entry,
-                                                             int64_t i)
+CTR_BODY uint64_t key_at(const void *keys, bool wide, const uint32_t *entry, int64_t i)
 {
     int64_t k = entry ? entry[i] : i;
 
     return wide ? ((const uint64_t *)keys)[k] : ((const uint32_t *)keys)[k];
 }
 
-static inline __attribute__((always_inline)) void count_entries(const struct sweep *sweep, bool wide, int64_t *count)
+CTR_BODY void count_entries(const struct sweep *sweep, bool wide, int64_t *count)
 {
     const struct sweep s = *sweep;
     const void *keys = s.sample->key.data;
@@ -41,8 +41,7 @@ static inline __attribute__((always_inline)) void count_entries(const struct swe
         count[(key_at(keys, wide, s.entry, i) - s.least) >> s.rest_bits]++;
 }
 
-static inline __attribute__((always_inline)) void pack_entries(const struct sweep *sweep, bool wide, int64_t *at,
-                                                               uint64_t *packed)
+CTR_BODY void pack_entries(const struct sweep *sweep, bool wide, int64_t *at, uint64_t *packed)
 {
     const struct sweep s = *sweep;
     const void *keys = s.sample->key.data;

@@ -25,8 +25,7 @@ double ctr_log_loss(double score, double label)
 }
 
 /* The loop of ctr_log_losses: labels are 0 or 1 here; returns whether one was not. */
-static inline __attribute__((always_inline)) bool
-losses_body(const double *restrict score, const double *restrict label, int64_t n, double *restrict out)
+CTR_BODY bool losses_body(const double *restrict score, const double *restrict label, int64_t n, double *restrict out)
 {
     uint64_t fractional = 0;
 

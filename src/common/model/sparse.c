@@ -6,6 +6,7 @@
  * rows whose home by `old_size` lies below `frontier`, from `old_size`. Homes by `size` are never below those by
  * `old_size`, so a run that moves (bounded by empty slots on both sides) lands at or above where it was.
  */
+#include "common/base/isa.h"
 #include "common/model/sparse.h"
 
 #include <stdlib.h>
@@ -131,7 +132,7 @@ static int make_room(struct ctr_sparse *t, uint64_t rows, struct ctr_err *err)
     return make_slots(t, CTR_MAX(t->size, t->end) + rows + 2, err); /* two are read behind a home */
 }
 
-static inline __attribute__((always_inline)) void copy_row(uint8_t *to, const uint8_t *from, uint32_t stride)
+CTR_BODY void copy_row(uint8_t *to, const uint8_t *from, uint32_t stride)
 {
     uint32_t i = 0;
     for (; i + 8 <= stride; i += 8)
@@ -141,8 +142,7 @@ static inline __attribute__((always_inline)) void copy_row(uint8_t *to, const ui
 }
 
 /* Into the first empty slot at or after its home. Returns where it lies. */
-static inline __attribute__((always_inline)) uint8_t *put_row(const struct ctr_sparse *t, const uint8_t *row,
-                                                              uint32_t stride)
+CTR_BODY uint8_t *put_row(const struct ctr_sparse *t, const uint8_t *row, uint32_t stride)
 {
     uint8_t *to = t->rows + ctr_sparse_scale(ctr_sparse_row_hash(row), t->size) * stride;
     while (ctr_sparse_row_hash(to))
@@ -153,7 +153,7 @@ static inline __attribute__((always_inline)) uint8_t *put_row(const struct ctr_s
 
 /* Put the rows of t->run back, which stood from slot `first` on. Keys that come often come early and get their homes;
  * they keep them, because rows that stood in their homes go first. */
-static inline __attribute__((always_inline)) void put_back(struct ctr_sparse *t, uint64_t first, uint32_t stride)
+CTR_BODY void put_back(struct ctr_sparse *t, uint64_t first, uint32_t stride)
 {
     uint8_t *wait = t->run.data, *highest = t->rows;
     uint64_t at = first;
@@ -350,9 +350,8 @@ static int make_bounds(const struct ctr_sparse *t, uint64_t **bounds, size_t *n,
 
 /* Those of `slots` slots from `row` on whose keys lie in [low, low + span], to e. Every slot is written and few are
  * kept: a branch would be foreseen too seldom. Returns how many. */
-static inline __attribute__((always_inline)) size_t collect_slots(const uint8_t *row, uint64_t slots, uint32_t stride,
-                                                                  uint64_t low, uint64_t span, const bool numbers,
-                                                                  struct ctr_sparse_numbered *e)
+CTR_BODY size_t collect_slots(const uint8_t *row, uint64_t slots, uint32_t stride, uint64_t low, uint64_t span,
+                              const bool numbers, struct ctr_sparse_numbered *e)
 {
     size_t n = 0;
     for (uint64_t i = 0; i < slots; i++, row += stride) {

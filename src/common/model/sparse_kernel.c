@@ -5,15 +5,13 @@
 #include "common/base/isa.h"
 #include "common/model/sparse.h"
 
-#define BODY static inline __attribute__((always_inline))
-
-BODY void hash_body(const uint64_t *restrict key, int64_t n, uint64_t *restrict h)
+CTR_BODY void hash_body(const uint64_t *restrict key, int64_t n, uint64_t *restrict h)
 {
     for (int64_t i = 0; i < n; i++)
         h[i] = ctr_sparse_hash(key[i]);
 }
 
-BODY void homes_body(const struct ctr_sparse *t, const uint64_t *restrict h, int64_t n, uint8_t **restrict home)
+CTR_BODY void homes_body(const struct ctr_sparse *t, const uint64_t *restrict h, int64_t n, uint8_t **restrict home)
 {
     const uint64_t size = t->size, old_size = t->old_size, frontier = t->frontier, stride = t->stride;
     uint8_t *const rows = t->rows;
@@ -33,7 +31,7 @@ typedef int8_t lane_bytes __attribute__((vector_size(LANES)));
 
 /* The hashes and the numbers of the rows that lie `offset` bytes behind eight homes: 16 bytes are loaded, of which the
  * last four are the next row's. */
-BODY void load_rows(uint8_t *const *home, uint64_t offset, lanes *hash, halves *number)
+CTR_BODY void load_rows(uint8_t *const *home, uint64_t offset, lanes *hash, halves *number)
 {
     two row[LANES], low[LANES / 2], high[LANES / 2];
     for (int i = 0; i < LANES; i++)
@@ -51,7 +49,7 @@ BODY void load_rows(uint8_t *const *home, uint64_t offset, lanes *hash, halves *
 }
 
 /* A bit a lane, of lanes that are 0 or all ones. */
-BODY uint64_t lane_bits(const lanes *v)
+CTR_BODY uint64_t lane_bits(const lanes *v)
 {
     const lane_bytes bytes = __builtin_convertvector(*v, lane_bytes);
     uint64_t word;
@@ -60,7 +58,7 @@ BODY uint64_t lane_bits(const lanes *v)
 }
 
 /* Of eight keys: their row is the home or the one behind it; bits of those where it is neither. */
-BODY uint64_t find_lanes(const uint64_t *restrict h, uint8_t *const *restrict home, uint32_t *restrict number)
+CTR_BODY uint64_t find_lanes(const uint64_t *restrict h, uint8_t *const *restrict home, uint32_t *restrict number)
 {
     lanes first, next, hash;
     halves first_number, next_number;
@@ -74,7 +72,8 @@ BODY uint64_t find_lanes(const uint64_t *restrict h, uint8_t *const *restrict ho
     return lane_bits(&none);
 }
 
-BODY uint64_t find_body(const uint64_t *restrict h, uint8_t *const *restrict home, int64_t k, uint32_t *restrict number)
+CTR_BODY uint64_t find_body(const uint64_t *restrict h, uint8_t *const *restrict home, int64_t k,
+                            uint32_t *restrict number)
 {
     uint64_t bits = 0;
     int64_t i = 0;

@@ -114,18 +114,17 @@ static void one_model(struct ctr_validation *v, const double *score, int64_t str
 
 /* ---- some models at once, each in a lane, with the bits of one_model ---- */
 
-#define BODY static inline __attribute__((always_inline))
 enum { LANES = 8, WORTH_IT = 3 /* models */ };
 typedef double lanes __attribute__((vector_size(LANES * sizeof(double))));
 typedef int64_t lane_bits __attribute__((vector_size(LANES * sizeof(int64_t))));
 
-BODY void select_lanes(const lane_bits *where, const lanes *yes, lanes *no)
+CTR_BODY void select_lanes(const lane_bits *where, const lanes *yes, lanes *no)
 {
     *no = (lanes)(((lane_bits)*yes & *where) | ((lane_bits)*no & ~*where));
 }
 
 /* p off 0 and 1, and the bin of its odds. */
-BODY void clip_lanes(lanes *p, lane_bits *bin)
+CTR_BODY void clip_lanes(lanes *p, lane_bits *bin)
 {
     const lanes least = P_MIN - (lanes){ 0 }, most = (1 - P_MIN) - (lanes){ 0 };
     const lane_bits low = *p<least, high = *p> most;
@@ -139,8 +138,8 @@ BODY void clip_lanes(lanes *p, lane_bits *bin)
 }
 
 /* Models v[0 … n - 1], n <= LANES, over rows from `from` on until one of them is not plain, or the end. */
-BODY int64_t plain_rows(struct ctr_validation *v, int n, const double *score, int64_t stride, const struct ctr_rows *r,
-                        int64_t from, int64_t end)
+CTR_BODY int64_t plain_rows(struct ctr_validation *v, int n, const double *score, int64_t stride,
+                            const struct ctr_rows *r, int64_t from, int64_t end)
 {
     lanes product, weight = { 0 }, since = { 0 }, positives = { 0 };
     double next[LANES];

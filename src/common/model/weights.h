@@ -17,6 +17,7 @@
 #ifndef CTR_WEIGHTS_H
 #define CTR_WEIGHTS_H
 
+#include "common/base/isa.h"
 #include "common/model/sparse.h"
 
 struct ctr_weights {
@@ -44,30 +45,29 @@ int ctr_weights_put(struct ctr_weight_tables *w, int table, uint64_t h, double w
 void ctr_weights_made(struct ctr_weight_tables *w); /* no more come */
 
 /* `rates`: as the tables have them; known where these are called. */
-#define CTR_WEIGHTS_PART static inline __attribute__((always_inline))
 enum { CTR_BUCKET_WORDS = 8 };
-CTR_WEIGHTS_PART int ctr_weights_places(bool rates)
+CTR_BODY int ctr_weights_places(bool rates)
 {
     return rates ? 3 : 4;
 }
-CTR_WEIGHTS_PART double ctr_weights_weight(const uint64_t *bucket, int place, bool rates)
+CTR_BODY double ctr_weights_weight(const uint64_t *bucket, int place, bool rates)
 {
     return ((const double *)(const void *)bucket)[ctr_weights_places(rates) + place];
 }
-CTR_WEIGHTS_PART double ctr_weights_rate(const uint64_t *bucket, int place)
+CTR_BODY double ctr_weights_rate(const uint64_t *bucket, int place)
 {
     return (double)((const float *)(const void *)(bucket + 6))[place];
 }
 
-CTR_WEIGHTS_PART const uint64_t *ctr_weights_home(const struct ctr_weights *t, uint64_t h)
+CTR_BODY const uint64_t *ctr_weights_home(const struct ctr_weights *t, uint64_t h)
 {
     return t->bucket + ctr_sparse_scale(h, t->buckets) * CTR_BUCKET_WORDS;
 }
 
 /* The bucket of a key, and its place there; NULL: the key is not there. */
 const uint64_t *ctr_weights_far(const struct ctr_weights *t, const uint64_t *home, uint64_t h, bool rates, int *place);
-CTR_WEIGHTS_PART const uint64_t *ctr_weights_find(const struct ctr_weights *t, const uint64_t *home, uint64_t h,
-                                                  bool rates, int *place)
+CTR_BODY const uint64_t *ctr_weights_find(const struct ctr_weights *t, const uint64_t *home, uint64_t h, bool rates,
+                                          int *place)
 {
     const bool one = home[1] == h, two = home[2] == h, three = !rates && home[3] == h;
     *place = (one | three) + 2 * (two | three); /* no branch could foresee which */

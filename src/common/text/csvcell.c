@@ -4,6 +4,7 @@
  * choice of type a cell on the usual path. Numbers are parsed where they lie; what the short paths do not take goes to
  * the exact readers of base.h.
  */
+#include "common/base/isa.h"
 #include "common/text/csv.h"
 
 struct ctr_str ctr_csv_raw(const struct csv_tile *t, const struct csv_dialect *d, uint32_t row_start, uint32_t first,
@@ -138,8 +139,7 @@ static __attribute__((noinline)) bool parse_long(const char *p, size_t n, bool i
 
 /* Values of all rows into t->value, 0 where there is none; misfits are marked. Nulls and short numbers take no branch.
  */
-static inline __attribute__((always_inline)) int64_t parse_ints(struct csv_tile *t, const struct csv_dialect *d, int c,
-                                                                bool is_u64, bool empty_null)
+CTR_BODY int64_t parse_ints(struct csv_tile *t, const struct csv_dialect *d, int c, bool is_u64, bool empty_null)
 {
     int64_t nulls = 0, *value = t->value;
     uint32_t dn = d->delimiter_n;
@@ -273,9 +273,8 @@ static int column_floats(struct csv_tile *t, const struct csv_dialect *d, int c,
 /* ---- text ---- */
 
 /* Copies the cells to `to`, where short ones take 16 bytes; returns the number of nulls. */
-static inline __attribute__((always_inline)) int64_t copy_cells(struct csv_tile *t, const struct csv_dialect *d, int c,
-                                                                uint8_t **data, int32_t at, int32_t *offset, bool check,
-                                                                bool empty_null)
+CTR_BODY int64_t copy_cells(struct csv_tile *t, const struct csv_dialect *d, int c, uint8_t **data, int32_t at,
+                            int32_t *offset, bool check, bool empty_null)
 {
     uint8_t *to = *data;
     int64_t nulls = 0;

@@ -5,6 +5,7 @@
 #ifndef CTR_JSONSCAN_H
 #define CTR_JSONSCAN_H
 
+#include "common/base/isa.h"
 #include "common/text/json.h"
 #ifdef __SSE2__
 #include <emmintrin.h>
@@ -71,8 +72,7 @@ static inline int mask_first(mask_t m)
 
 /* p is behind the opening quote: returns the closing one. In line: a member has a key, and mostly a text for a value.
  */
-static inline __attribute__((always_inline)) const char *ctr_json_string_end(const char *p, const char *end,
-                                                                             bool *escaped, const char **why)
+CTR_BODY const char *ctr_json_string_end(const char *p, const char *end, bool *escaped, const char **why)
 {
     *escaped = false;
     while (p < end) {
@@ -96,8 +96,7 @@ static inline __attribute__((always_inline)) const char *ctr_json_string_end(con
 /* The value at p if it is of the kinds that fill logs: a string without escapes, a number of one to eight digits, null;
  * the latter two right before a comma or '}'. NULL: anything else, for ctr_json_value. A newline stands at or behind
  * `end`. */
-static inline __attribute__((always_inline)) const char *ctr_json_short_value(const char *p, const char *end,
-                                                                              struct ctr_json *v)
+CTR_BODY const char *ctr_json_short_value(const char *p, const char *end, struct ctr_json *v)
 {
     uint64_t x, y;
     int k;
