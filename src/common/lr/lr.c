@@ -42,8 +42,7 @@ int ctr_lr_new(void **out, const struct ctr_model *model, const struct ctr_param
     m->params = *p;
     m->kernel = ctr_sparse_kernel_best();
     m->loops = ctr_lr_loops_best();
-    pthread_mutex_init(&m->finding, NULL);
-    pthread_mutex_init(&m->finding_some, NULL);
+    pthread_rwlock_init(&m->finding, NULL);
     m->no_bias = p->no_bias;
     int rc = ctr_learning_init(&m->learning, p, err);
     ctr_learning_start(&m->learning, &m->more.event, 0);
@@ -80,9 +79,9 @@ void ctr_lr_free(void *learner)
         ctr_buf_free(bufs[i]);
     ctr_states_free(&m->states);
     ctr_lr_finder_free(&m->finder);
-    ctr_lr_finder_free(&m->maker);
-    pthread_mutex_destroy(&m->finding);
-    pthread_mutex_destroy(&m->finding_some);
+    for (int i = 0; i < CTR_FIND_THREADS; i++)
+        ctr_lr_finder_free(&m->by_thread[i]);
+    pthread_rwlock_destroy(&m->finding);
     ctr_more_free(&m->more);
     free(m->table);
     free(m->sorted);
@@ -495,7 +494,6 @@ const struct ctr_model ctr_model_lr = {
     .bind = lr_bind,
     .train_rows = lr_train_rows,
     .find = ctr_lr_find,
-    .find_some = ctr_lr_find_some,
     .finds = lr_finds,
     .end_pass = lr_end_pass,
     .transposed = lr_transposed,

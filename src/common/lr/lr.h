@@ -60,11 +60,11 @@ struct lr {
     uint64_t *extra; /* by table: entries of the block */
     int tables;
     struct ctr_lr_finder finder;
-    struct ctr_lr_finder maker;            /* of find_some */
-    pthread_mutex_t finding, finding_some; /* held by who finds keys, on either thread */
-    struct ctr_buf row;                    /* table rows of the rows on their way */
-    struct ctr_buf hash;                   /* of some transposed rows, by row: for draws */
-    int64_t block, width;                  /* the first of these; entries that each has room for */
+    struct ctr_lr_finder by_thread[CTR_FIND_THREADS]; /* of those that find parts of rows ahead */
+    pthread_rwlock_t finding;                         /* read: by who finds keys ahead */
+    struct ctr_buf row;                               /* table rows of the rows on their way */
+    struct ctr_buf hash;                              /* of some transposed rows, by row: for draws */
+    int64_t block, width;                             /* the first of these; entries that each has room for */
     const struct ctr_sparse_kernel *kernel;
     const struct ctr_lr_loops *loops;
     struct ctr_buf met; /* struct ctr_lr_met of a block */
@@ -131,10 +131,8 @@ int ctr_lr_find_start(struct lr *m, const struct ctr_rows *r, int64_t bound, str
 int ctr_lr_finder_reserve(struct ctr_lr_finder *f, int64_t rows, struct ctr_err *err) CTR_MUST;
 void ctr_lr_find_column(struct lr *m, const struct ctr_lr_finder *f, const struct ctr_rows *r, int64_t k,
                         uint32_t *number);
-/* Of struct ctr_model: all rows. */
-int ctr_lr_find(void *learner, struct ctr_rows *r, struct ctr_buf *number, int64_t bound, struct ctr_err *err) CTR_MUST;
-int ctr_lr_find_some(void *learner, struct ctr_rows *r, struct ctr_buf *number, int64_t bound,
-                     struct ctr_err *err) CTR_MUST;
+/* Of struct ctr_model. */
+int ctr_lr_find(void *learner, const struct ctr_rows *r, const struct ctr_find *f, struct ctr_err *err) CTR_MUST;
 /* Who visits all tables keeps those off that find ahead. */
 void ctr_lr_hold_finders(struct lr *m);
 void ctr_lr_release_finders(struct lr *m);

@@ -297,70 +297,58 @@ void ctr_lr_find_column(struct lr *m, const struct ctr_lr_finder *f, const struc
     ctr_keys_meet_all(&m->table[c.table]);
 }
 
-/* ---- ahead: on the finder's thread, and some on that of the maker of rows ---- */
+/* ---- ahead, on any thread ---- */
 
-enum { PARTS = 3 }; /* each has every third table, however their sizes are distributed; the maker takes the first */
+/* Of rows with one key a table: a part has every PARTS-th table, however their sizes are distributed. */
+static int find_part(struct lr *m, struct ctr_lr_finder *f, const struct ctr_rows *r, int part, uint32_t *number,
+                     struct ctr_err *err)
+{
+    const struct ctr_lr_positions p = { part, r->start[1] - r->start[0], CTR_FIND_PARTS };
+    int rc = 0;
+    for (int64_t from = 0, end; from < r->rows && !rc; from = end) {
+        end = ctr_lr_block_end(r, from);
+        for (int64_t k = p.from; k < p.end && !rc; k += p.step)
+            if (ctr_lr_wants(m, r->table[k]))
+                rc = ctr_keys_reserve(&m->table[r->table[k]], ctr_lr_states_of(m, r->table[k]), (uint64_t)(end - from),
+                                      err);
+        if (!rc && !(rc = make_scratch(f, end - from, err)))
+            ctr_lr_find_positions(m, f, r, from, end, p, number);
+    }
+    return rc;
+}
 
-static int find_part(struct lr *m, struct ctr_lr_finder *f, const struct ctr_rows *r, int64_t part,
-                     struct ctr_buf *number, struct ctr_err *err)
+static int find_all(struct lr *m, const struct ctr_rows *r, int64_t bound, uint32_t *number, struct ctr_err *err)
 {
     int rc = 0;
     for (int64_t from = 0, end; from < r->rows && !rc; from = end) {
-        const struct ctr_lr_positions p = { part, r->start[from + 1] - r->start[from], PARTS };
         end = ctr_lr_block_end(r, from);
-        for (int64_t k = p.from; k < p.end && !rc; k += p.step)
-            rc = ctr_keys_reserve(&m->table[r->table[k]], &m->states, (uint64_t)(end - from), err);
-        if (!rc && !(rc = make_scratch(f, end - from, err)))
-            ctr_lr_find_positions(m, f, r, from, end, p, (uint32_t *)(void *)number->data);
+        rc = ctr_lr_find_block(m, r, from, end, bound, number, err);
     }
     return rc;
 }
 
-static int room_for(struct ctr_buf *number, const struct ctr_rows *r, struct ctr_err *err)
-{
-    return ctr_buf_room(number, r->start[r->rows], sizeof(uint32_t), err);
-}
-
-int ctr_lr_find_some(void *learner, struct ctr_rows *r, struct ctr_buf *number, int64_t bound, struct ctr_err *err)
+/* Who looks at all tables, a filter, row by row, or --memory, finds all in the first part. */
+int ctr_lr_find(void *learner, const struct ctr_rows *r, const struct ctr_find *f, struct ctr_err *err)
 {
     struct lr *m = learner;
-    if (!r->transposed || m->inclusion || bound) /* who looks at all tables: a filter, row by row, or --memory */
+    const bool whole = !r->transposed || m->inclusion || f->memory_bytes;
+    if (whole && f->part)
         return 0;
-    int rc = room_for(number, r, err);
-    pthread_mutex_lock(&m->finding_some);
-    if (!rc)
-        rc = find_part(m, &m->maker, r, 0, number, err);
-    pthread_mutex_unlock(&m->finding_some);
-    r->found_some = true;
-    return rc;
-}
-
-int ctr_lr_find(void *learner, struct ctr_rows *r, struct ctr_buf *number, int64_t bound, struct ctr_err *err)
-{
-    struct lr *m = learner;
-    int rc = r->found_some ? 0 : room_for(number, r, err);
-    pthread_mutex_lock(&m->finding);
-    for (int64_t part = 1; part < PARTS && !rc && r->found_some; part++)
-        rc = find_part(m, &m->finder, r, part, number, err);
-    for (int64_t from = 0, end; from < r->rows && !rc && !r->found_some; from = end) {
-        end = ctr_lr_block_end(r, from);
-        rc = ctr_lr_find_block(m, r, from, end, bound, (uint32_t *)(void *)number->data, err);
-    }
-    pthread_mutex_unlock(&m->finding);
-    r->number = (const uint32_t *)(void *)number->data;
+    pthread_rwlock_rdlock(&m->finding);
+    int rc = whole ? find_all(m, r, f->memory_bytes, f->number, err)
+                   : find_part(m, &m->by_thread[f->thread], r, f->part, f->number, err);
+    pthread_rwlock_unlock(&m->finding);
     return rc;
 }
 
 void ctr_lr_hold_finders(struct lr *m)
 {
-    pthread_mutex_lock(&m->finding);
-    pthread_mutex_lock(&m->finding_some);
+    pthread_rwlock_wrlock(&m->finding);
 }
 
 void ctr_lr_release_finders(struct lr *m)
 {
-    pthread_mutex_unlock(&m->finding_some);
-    pthread_mutex_unlock(&m->finding);
+    pthread_rwlock_unlock(&m->finding);
 }
 
 /* ---- loops for the learner ---- */

@@ -501,9 +501,9 @@ static int many_train_rows(void *learner, const struct ctr_rows *r, double *scor
     return 0;
 }
 
-static int many_find(void *learner, struct ctr_rows *r, struct ctr_buf *number, int64_t bound, struct ctr_err *err)
+static int many_find(void *learner, const struct ctr_rows *r, const struct ctr_find *f, struct ctr_err *err)
 {
-    return ctr_lr_find(((struct many *)learner)->find, r, number, bound, err);
+    return ctr_lr_find(((struct many *)learner)->find, r, f, err);
 }
 
 /* As of lr, where the threads of the learner do not find keys by the way. */

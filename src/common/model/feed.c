@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * feed: see feed.h. A ring of tiles between one thread that makes them, one that finds their keys, and one that takes
- * them. Invariant: the maker alone touches tiles [made, made + 1), the finder those from `found` on, the taker those
- * from `taken` on; a tile is taken back when the next one is asked for. Without a finder `found` is `made`. */
+ * feed: see feed.h. A ring of tiles between a thread that makes them and one that takes them. Their keys are found in
+ * parts by whoever has nothing better to do: the maker when some tiles wait for it, the taker when it has no tile, and,
+ * where there are processors for it, a thread that does nothing else. So the work of two threads is the same however
+ * long making, finding and learning take.
+ *
+ * Invariant: the maker alone touches tile `made`, and the taker tile `taken`, which is given back when it asks for the
+ * next. Of a part, tiles are found one after another, by one thread at a time; a tile is found when all its parts are.
+ */
 #include "common/model/feed.h"
 
 #include <errno.h>
@@ -17,8 +22,12 @@ enum {
     TILE_ROWS = 256, /* their entries stay in cache between the sweep by column and the update by row */
     RING = 8,        /* tiles: to read and verify the next batch takes about as long as to learn five of them */
     SOME = RING / 4, /* tiles that a thread is woken for while more are coming: to wake it takes as long as one */
+    BACKLOG = 4,     /* tiles that wait for their keys to be found before the maker does it */
+    SPINS = 1000,    /* looks for news before a thread sleeps: some 30 us, as long as to fall asleep and wake takes */
     STOP_MS = 100,   /* how late a signal may be seen */
 };
+
+enum { TAKER, MAKER, FINDER };
 
 struct slot {
     struct ctr_tile tile;
@@ -35,14 +44,18 @@ struct ctr_feed {
     /* the taker's */
     bool inside; /* the last tile did not end its batch */
     bool held;   /* it has a tile */
-    /* both */
-    bool threaded, finds; /* a thread makes; another one finds */
+    /* all */
+    bool threaded, finds; /* a thread makes; another one only finds */
     pthread_t thread, finder;
     pthread_mutex_t lock;
-    /* A tile can be taken; one was made, and its keys are to be found; one was given back. Or quit. */
-    pthread_cond_t some, raw, room;
+    pthread_cond_t some, work; /* a tile can be taken; there is something to make or to find. Or quit. */
     uint64_t made, found, taken;
-    bool waits_some, waits_raw, waits_room;
+    uint64_t part_found[CTR_FIND_PARTS]; /* tiles */
+    bool part_held[CTR_FIND_PARTS];      /* by a thread that is at the next of them */
+    bool ended;                          /* the last tile is made */
+    bool waits_some;
+    int wait_work;    /* threads */
+    atomic_uint news; /* rises when any of this changes */
     atomic_bool quit;
     atomic_bool idles; /* the maker waits for input, and is not just slow */
     struct slot slot[RING];
@@ -118,64 +131,166 @@ static int make_tile(struct ctr_feed *f, struct slot *s, struct ctr_err *err)
     return rc ? rc : 1;
 }
 
-typedef int find_fn(void *finder, struct ctr_rows *rows, struct ctr_buf *number, int64_t memory_bytes,
-                    struct ctr_err *err);
-
-static void find(struct ctr_feed *f, struct slot *s, find_fn *how)
-{
-    struct ctr_rows *r = &s->tile.rows;
-    if (s->code <= 0 || !how || !r->rows)
-        return;
-    int rc = how(f->o.finder, r, &s->buf.number, f->o.memory_bytes, &s->err);
-    s->code = rc ? rc : s->code;
-}
-
 static void fill(struct ctr_feed *f, struct slot *s)
 {
     s->err = (struct ctr_err){ 0 };
     s->code = make_tile(f, s, &s->err);
-    if (f->finds)
-        find(f, s, f->o.find_some);
+    struct ctr_rows *r = &s->tile.rows;
+    if (s->code <= 0 || !f->o.find || !r->rows)
+        return;
+    int rc = ctr_buf_room(&s->buf.number, r->start[r->rows], sizeof(uint32_t), &s->err);
+    s->code = rc ? rc : s->code;
+    r->number = (const uint32_t *)(void *)s->buf.number.data;
+}
+
+/* ---- finding ---- */
+
+static int find_part(struct ctr_feed *f, struct slot *s, int part, int thread, struct ctr_err *err)
+{
+    const struct ctr_find how = { part, thread, f->o.memory_bytes, (uint32_t *)(void *)s->buf.number.data };
+    return s->tile.rows.number ? f->o.find(f->o.finder, &s->tile.rows, &how, err) : 0;
+}
+
+static void find_all(struct ctr_feed *f, struct slot *s)
+{
+    for (int part = 0; part < CTR_FIND_PARTS && s->code > 0; part++) {
+        int rc = find_part(f, s, part, TAKER, &s->err);
+        s->code = rc ? rc : s->code;
+    }
+}
+
+/* The part that lies back farthest and that nobody is at; -1: there is none. With the lock held, as all that follows.
+ */
+static int part_to_find(const struct ctr_feed *f)
+{
+    int part = -1;
+    for (int i = 0; i < CTR_FIND_PARTS; i++)
+        if (!f->part_held[i] && f->part_found[i] < f->made && (part < 0 || f->part_found[i] < f->part_found[part]))
+            part = i;
+    return part;
+}
+
+static uint64_t all_found(const struct ctr_feed *f)
+{
+    uint64_t found = f->part_found[0];
+    for (int i = 1; i < CTR_FIND_PARTS; i++)
+        found = CTR_MIN(found, f->part_found[i]);
+    return found;
+}
+
+/* The taker is woken once in a while for some tiles rather than for each, since that takes long; and where a batch
+ * ends, after which the maker may wait for input. */
+static void tell(struct ctr_feed *f, bool ends)
+{
+    atomic_fetch_add_explicit(&f->news, 1, memory_order_relaxed);
+    if (f->waits_some && (ends || (f->found > f->taken && (f->found == f->made || f->found - f->taken >= SOME)))) {
+        f->waits_some = false;
+        pthread_cond_signal(&f->some);
+    }
+}
+
+/* Gives the lock up while it finds. */
+static void find(struct ctr_feed *f, int part, int thread)
+{
+    struct slot *s = &f->slot[f->part_found[part] % RING];
+    struct ctr_err err = { 0 };
+    const int code = s->code;
+    f->part_held[part] = true;
+    pthread_mutex_unlock(&f->lock);
+    int rc = code > 0 ? find_part(f, s, part, thread, &err) : 0;
+    pthread_mutex_lock(&f->lock);
+    if (rc && s->code > 0) {
+        s->code = rc;
+        s->err = err;
+    }
+    f->part_held[part] = false;
+    f->part_found[part]++;
+    f->found = all_found(f);
+    tell(f, false);
 }
 
 /* ---- the threads ---- */
 
-static void wake(pthread_cond_t *c, bool *waits)
+static int processors(void)
 {
-    if (*waits)
-        pthread_cond_signal(c);
-    *waits = false;
+    cpu_set_t set;
+    return sched_getaffinity(0, sizeof set, &set) ? 1 : CPU_COUNT(&set);
 }
 
-/* Until the ring has room, or, after the last rows of a batch that the taker needs, is empty. */
-static void wait_room(struct ctr_feed *f, bool empty)
+static void pause_processor(void)
 {
-    while (!atomic_load(&f->quit) && f->made - f->taken >= (empty ? 1 : RING)) {
-        f->waits_room = true;
-        pthread_cond_wait(&f->room, &f->lock);
-    }
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#endif
+}
+
+/* Until something changes, or for long enough. Gives the lock up. */
+static void look_for_news(struct ctr_feed *f)
+{
+    const unsigned before = atomic_load_explicit(&f->news, memory_order_relaxed);
+    pthread_mutex_unlock(&f->lock);
+    for (int i = 0; i < SPINS && atomic_load_explicit(&f->news, memory_order_relaxed) == before; i++)
+        pause_processor();
+    pthread_mutex_lock(&f->lock);
+}
+
+static void wait_work(struct ctr_feed *f)
+{
+    f->wait_work++;
+    pthread_cond_wait(&f->work, &f->lock);
+    f->wait_work--;
+}
+
+static void wake_work(struct ctr_feed *f)
+{
+    if (f->wait_work)
+        pthread_cond_broadcast(&f->work);
+}
+
+/* Is there room for a tile? After the last rows of a batch that the taker needs, when it is through with them. */
+static bool may_make(const struct ctr_feed *f)
+{
+    const struct slot *last = &f->slot[(f->made + RING - 1) % RING];
+    const bool hold = f->made && f->o.with_batches && last->tile.ends_batch;
+    return !f->ended && f->made - f->taken < (hold ? 1 : RING);
+}
+
+static void make(struct ctr_feed *f)
+{
+    struct slot *s = &f->slot[f->made % RING];
+    pthread_mutex_unlock(&f->lock);
+    fill(f, s);
+    atomic_store(&f->idles, false);
+    pthread_mutex_lock(&f->lock);
+    f->made++;
+    f->ended = s->code <= 0;
+    for (int i = 0; i < CTR_FIND_PARTS && !f->o.find; i++)
+        f->part_found[i] = f->made;
+    f->found = all_found(f);
+    const bool ends = f->ended || s->tile.ends_batch;
+    if (ends || f->made - f->found >= SOME)
+        wake_work(f);
+    tell(f, ends);
 }
 
 static void *make_tiles(void *arg)
 {
     struct ctr_feed *f = arg;
-    int code = 1;
     pthread_mutex_lock(&f->lock);
-    while (code > 0 && !atomic_load(&f->quit)) {
-        struct slot *s = &f->slot[f->made % RING];
-        pthread_mutex_unlock(&f->lock);
-        fill(f, s);
-        atomic_store(&f->idles, false);
-        code = s->code;
-        const bool hold = code > 0 && f->o.with_batches && s->tile.ends_batch;
-        pthread_mutex_lock(&f->lock);
-        f->made++;
-        if (!f->finds) {
-            f->found = f->made;
-            wake(&f->some, &f->waits_some);
-        } else if (code <= 0 || s->tile.ends_batch || f->made - f->found >= SOME)
-            wake(&f->raw, &f->waits_raw);
-        wait_room(f, hold);
+    for (unsigned seen = 0; !atomic_load(&f->quit);) {
+        const int part = part_to_find(f);
+        const unsigned news = atomic_load_explicit(&f->news, memory_order_relaxed);
+        if (may_make(f) && (part < 0 || f->made - f->found < BACKLOG))
+            make(f);
+        else if (part >= 0)
+            find(f, part, MAKER);
+        else if (f->ended)
+            break;
+        else if (seen != news)
+            look_for_news(f);
+        else
+            wait_work(f);
+        seen = news;
     }
     pthread_mutex_unlock(&f->lock);
     return NULL;
@@ -184,22 +299,15 @@ static void *make_tiles(void *arg)
 static void *find_keys(void *arg)
 {
     struct ctr_feed *f = arg;
-    int code = 1;
     pthread_mutex_lock(&f->lock);
-    while (code > 0 && !atomic_load(&f->quit)) {
-        if (f->found == f->made) {
-            f->waits_raw = true;
-            pthread_cond_wait(&f->raw, &f->lock);
-            continue;
-        }
-        struct slot *s = &f->slot[f->found % RING];
-        pthread_mutex_unlock(&f->lock);
-        find(f, s, f->o.find);
-        code = s->code;
-        pthread_mutex_lock(&f->lock);
-        f->found++;
-        if (code <= 0 || f->found == f->made || f->found - f->taken >= SOME)
-            wake(&f->some, &f->waits_some);
+    while (!atomic_load(&f->quit)) {
+        const int part = part_to_find(f);
+        if (part >= 0)
+            find(f, part, FINDER);
+        else if (f->ended)
+            break;
+        else
+            wait_work(f);
     }
     pthread_mutex_unlock(&f->lock);
     return NULL;
@@ -208,10 +316,10 @@ static void *find_keys(void *arg)
 /* What the threads see is set before there is one. */
 static void start_threads(struct ctr_feed *f)
 {
-    f->threaded = f->finds = true;
-    f->finds = f->o.find && !ctr_thread_start(&f->finder, find_keys, f);
+    f->threaded = true;
     if (ctr_thread_start(&f->thread, make_tiles, f))
         f->threaded = false;
+    f->finds = f->threaded && f->o.find && processors() > 2 && !ctr_thread_start(&f->finder, find_keys, f);
 }
 
 /* ---- taking ---- */
@@ -228,26 +336,40 @@ static bool stopping(const struct ctr_feed *f)
     return f->o.stop && *f->o.stop;
 }
 
-/* Wait for a tile, with the lock held; it is given up while idle() runs. */
-static void wait_some(struct ctr_feed *f)
+/* Sleep until there is a tile, or news, with the lock held; it is given up while idle() runs. */
+static void wait_some(struct ctr_feed *f, int64_t *since)
 {
     const bool may_idle = f->o.idle && !f->inside;
-    for (int64_t since = may_idle ? now_ms() : 0; f->found == f->taken;) {
-        f->waits_some = true;
-        if (!may_idle) {
-            pthread_cond_wait(&f->some, &f->lock);
-            continue;
-        }
-        const int64_t now = now_ms(), left = since + f->o.idle_ms - now;
-        const int64_t until = now + (left > 0 ? CTR_MIN(left, STOP_MS) : STOP_MS);
-        struct timespec ts = { .tv_sec = (time_t)(until / 1000), .tv_nsec = (long)(until % 1000) * 1000000 };
-        if (pthread_cond_timedwait(&f->some, &f->lock, &ts) == ETIMEDOUT && f->found == f->taken &&
-            (stopping(f) || (atomic_load(&f->idles) && now_ms() - since >= f->o.idle_ms))) {
-            pthread_mutex_unlock(&f->lock);
-            f->o.idle(f->o.ctx);
-            since = now_ms();
-            pthread_mutex_lock(&f->lock);
-        }
+    f->waits_some = true;
+    if (!may_idle) {
+        pthread_cond_wait(&f->some, &f->lock);
+        return;
+    }
+    const int64_t now = now_ms(), left = *since + f->o.idle_ms - now;
+    const int64_t until = now + (left > 0 ? CTR_MIN(left, STOP_MS) : STOP_MS);
+    struct timespec ts = { .tv_sec = (time_t)(until / 1000), .tv_nsec = (long)(until % 1000) * 1000000 };
+    if (pthread_cond_timedwait(&f->some, &f->lock, &ts) == ETIMEDOUT && f->found == f->taken &&
+        (stopping(f) || (atomic_load(&f->idles) && now_ms() - *since >= f->o.idle_ms))) {
+        pthread_mutex_unlock(&f->lock);
+        f->o.idle(f->o.ctx);
+        *since = now_ms();
+        pthread_mutex_lock(&f->lock);
+    }
+}
+
+/* The next tile, with the lock held. Who has to wait for it helps to find its keys. */
+static void wait_tile(struct ctr_feed *f)
+{
+    bool looked = false;
+    for (int64_t since = f->o.idle ? now_ms() : 0; f->found == f->taken;) {
+        const int part = part_to_find(f);
+        if (part >= 0)
+            find(f, part, TAKER);
+        else if (!looked)
+            look_for_news(f);
+        else
+            wait_some(f, &since);
+        looked = part < 0 && !looked;
     }
 }
 
@@ -255,22 +377,20 @@ static struct slot *take(struct ctr_feed *f)
 {
     if (!f->threaded) {
         fill(f, &f->slot[0]);
-        find(f, &f->slot[0], f->o.find);
+        find_all(f, &f->slot[0]);
         return &f->slot[0];
     }
     pthread_mutex_lock(&f->lock);
     if (f->held) {
         f->taken++;
-        /* Once in a while for some tiles rather than for each: to wake a thread takes long. */
+        atomic_fetch_add_explicit(&f->news, 1, memory_order_relaxed);
         if (f->made - f->taken <= RING / 2)
-            wake(&f->room, &f->waits_room);
+            wake_work(f);
     }
     f->held = true;
-    wait_some(f);
+    wait_tile(f);
     struct slot *s = &f->slot[f->taken % RING];
     pthread_mutex_unlock(&f->lock);
-    if (!f->finds)
-        find(f, s, f->o.find);
     return s;
 }
 
@@ -288,8 +408,7 @@ int ctr_feed_next(struct ctr_feed *f, const struct ctr_tile **tile, struct ctr_e
 
 bool ctr_feed_may_thread(void)
 {
-    cpu_set_t set;
-    return !sched_getaffinity(0, sizeof set, &set) && CPU_COUNT(&set) > 1;
+    return processors() > 1;
 }
 
 int ctr_feed_new(struct ctr_feed **out, const struct ctr_feed_opts *o, struct ctr_err *err)
@@ -305,8 +424,7 @@ int ctr_feed_new(struct ctr_feed **out, const struct ctr_feed_opts *o, struct ct
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_cond_init(&f->some, &attr);
     pthread_condattr_destroy(&attr);
-    pthread_cond_init(&f->raw, NULL);
-    pthread_cond_init(&f->room, NULL);
+    pthread_cond_init(&f->work, NULL);
     *out = f;
     if (o->threads)
         start_threads(f);
@@ -319,8 +437,8 @@ void ctr_feed_free(struct ctr_feed *f)
         return;
     pthread_mutex_lock(&f->lock);
     atomic_store(&f->quit, true);
-    pthread_cond_signal(&f->room);
-    pthread_cond_signal(&f->raw);
+    atomic_fetch_add_explicit(&f->news, 1, memory_order_relaxed);
+    pthread_cond_broadcast(&f->work);
     pthread_mutex_unlock(&f->lock);
     if (f->threaded)
         pthread_join(f->thread, NULL);
@@ -329,8 +447,7 @@ void ctr_feed_free(struct ctr_feed *f)
     for (int i = 0; i < RING; i++)
         ctr_rowbuf_free(&f->slot[i].buf);
     pthread_cond_destroy(&f->some);
-    pthread_cond_destroy(&f->raw);
-    pthread_cond_destroy(&f->room);
+    pthread_cond_destroy(&f->work);
     pthread_mutex_destroy(&f->lock);
     free(f);
 }

@@ -24,11 +24,9 @@ struct ctr_feed_opts {
     void *ctx;
     int idle_ms;
     const volatile sig_atomic_t *stop;
-    /* NULL, or what is done to rows that are handed out, in their order; with a thread, on another one. */
-    int (*find)(void *finder, struct ctr_rows *rows, struct ctr_buf *number, int64_t memory_bytes, struct ctr_err *err);
-    /* NULL, or a part of it that the thread which makes rows does, where there are both. */
-    int (*find_some)(void *finder, struct ctr_rows *rows, struct ctr_buf *number, int64_t memory_bytes,
-                     struct ctr_err *err);
+    /* NULL, or what is done to rows before they are handed out, part by part (see struct ctr_model): by whoever has
+     * nothing better to do, the caller of ctr_feed_next too. */
+    int (*find)(void *finder, const struct ctr_rows *rows, const struct ctr_find *f, struct ctr_err *err);
     void *finder;
     int64_t memory_bytes;
 };

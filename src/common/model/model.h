@@ -35,7 +35,6 @@ struct ctr_rows {
     bool transposed;       /* one_a_table, x NULL, and entry k of row i lies at hash[k * rows + i]; table: of one row */
     const float *dense;    /* by column: rows x ctr_inputs_dense; NULL: none */
     const uint32_t *number; /* by entry, also of transposed rows: of the model's `find`; NULL: it was not asked */
-    bool found_some;        /* find_some has */
 };
 
 /* Columns of a schema bound as features: role feature (keys: uint64, lists of it, weighted keys) and dense (a weighted
@@ -86,6 +85,14 @@ int ctr_inputs_rows(struct ctr_inputs *in, struct ctr_rowbuf *buf, int64_t from,
 bool ctr_field_is_input(const struct ctr_field *f);
 
 /* ---- models: models.c, one file each ---- */
+
+/* What a thread finds the keys of. */
+enum { CTR_FIND_PARTS = 5, CTR_FIND_THREADS = 3 };
+struct ctr_find {
+    int part, thread;
+    int64_t memory_bytes; /* 0: no bound */
+    uint32_t *number;     /* by entry: to be set, of this part's */
+};
 
 /* Sizes of layers. */
 enum { CTR_MAX_LAYERS = 8, CTR_MAX_UNITS = 1 << 16 };
@@ -183,15 +190,11 @@ struct ctr_model {
      * memory_bytes 0: no bound. */
     int (*train_rows)(void *learner, const struct ctr_rows *rows, double *score, int64_t memory_bytes,
                       struct ctr_err *err);
-    /* NULL, or what can be done for rows, and is for all that are learned, before train_rows gets them, in their
-     * order, but on another thread: the keys are found. May it be, in a run that saves on its way, or in one that does
-     * not? */
-    int (*find)(void *learner, struct ctr_rows *rows, struct ctr_buf *number, int64_t memory_bytes,
-                struct ctr_err *err);
+    /* NULL, or what can be done for rows, and is for all that are learned, before train_rows gets them: their keys are
+     * found, part by part, of each part in the order of rows; by several threads, of which one at a time has a part.
+     * May it be, in a run that saves on its way, or in one that does not? */
+    int (*find)(void *learner, const struct ctr_rows *rows, const struct ctr_find *f, struct ctr_err *err);
     bool (*finds)(const void *learner, bool saves);
-    /* NULL, or a part of `find` that may be done before, on the thread that makes rows; it need not do it. */
-    int (*find_some)(void *learner, struct ctr_rows *rows, struct ctr_buf *number, int64_t memory_bytes,
-                     struct ctr_err *err);
     /* NULL, or scores of rows that are not learned from; between passes. At most params.minibatch rows. */
     int (*evaluate)(void *learner, const struct ctr_rows *rows, double *score, struct ctr_err *err);
     int (*end_pass)(void *learner, struct ctr_err *err); /* the rows of a pass are all there */

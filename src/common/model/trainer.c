@@ -234,7 +234,6 @@ static int start_feed(struct ctr_trainer *t, struct ctr_reader *r, struct ctr_er
         .idle_ms = t->job.idle_ms,
         .stop = t->job.stop,
         .find = model->finds && model->finds(t->learner, saves) ? model->find : NULL,
-        .find_some = model->find_some,
         .finder = t->learner,
         .memory_bytes = t->job.memory_bytes,
     };
