@@ -75,6 +75,27 @@ static void test_growth(uint32_t stride, uint64_t n, uint64_t block, uint64_t fa
     ctr_sparse_free(&t);
 }
 
+/* Keys that agree in the digits that tell others apart: a cluster, and one far away; and clusters at several places. */
+static void test_order(void)
+{
+    const uint64_t apart[] = { UINT64_C(1) << 63, UINT64_C(1) << 55, UINT64_C(1) << 30 };
+    struct ctr_err err = { 0 };
+    for (size_t a = 0; a < CTR_COUNT(apart); a++) {
+        struct order o = { .ascending = true, .right = true };
+        struct ctr_sparse t;
+        uint64_t n = 0;
+        ctr_sparse_init(&t, 16);
+        for (uint64_t k = 0; k < 50000 && !ctr_sparse_reserve(&t, 1, &err); k++, n++) {
+            const uint64_t key = (k % 40 == 39) * apart[a] + ctr_random64(2, a, k % 3) + k * (k % 40 ? 1 : 7919),
+                           value = key ^ 77;
+            memcpy(ctr_sparse_get(&t, ctr_sparse_hash(key)) + 8, &value, 8);
+        }
+        ok(n == 50000 && !ctr_sparse_sorted(&t, each, &o, &err) && o.n == t.used && o.ascending && o.right,
+           "clusters of keys, and some %#llx apart, are sorted", (unsigned long long)apart[a]);
+        ctr_sparse_free(&t);
+    }
+}
+
 /* Rows that run over the end when the table grows stay within its memory, however little room is asked for: here 40
  * rows whose home is always the last one. */
 static void test_end(void)
@@ -277,6 +298,7 @@ int main(void)
     test_growth(20, 100000, 64, 5, "rows of 20 bytes");
     test_growth(24, 5000, 5000, UINT64_C(1) << 40, "one block");
     test_growth(16, 2500000, 4096, 3, "several ranges in order");
+    test_order();
     test_crowd();
     test_end();
     test_filter();

@@ -110,25 +110,62 @@ static bool digest_table(const struct lr *m, const struct ctr_keys *t, uint64_t 
     return finite;
 }
 
+/* Are the tables so large that a second thread helps, and may there be one? */
+static bool worth_a_thread(const struct lr *m)
+{
+    enum { KEYS = 1 << 16 };
+    uint64_t keys = 0;
+    for (int i = 0; i < m->tables; i++)
+        keys += m->table[i].learned;
+    return keys >= KEYS && ctr_feed_may_thread();
+}
+
+/* Tables for two threads: each takes the last one that is left. */
+struct digesting {
+    const struct lr *m;
+    int *left;
+    struct ctr_lr_digested sum;
+};
+
+static void *digest_tables(void *arg)
+{
+    struct digesting *d = arg;
+    for (int i; (i = __atomic_sub_fetch(d->left, 1, __ATOMIC_RELAXED)) >= 0;)
+        d->sum.finite &= digest_table(d->m, &d->m->table[i], &d->sum.digest);
+    return NULL;
+}
+
+static struct ctr_lr_digested digest_threaded(const struct lr *m)
+{
+    int left = m->tables;
+    struct digesting d[2] = { { m, &left, { 0, true } }, { m, &left, { 0, true } } };
+    pthread_t thread;
+    const bool two = worth_a_thread(m) && !ctr_thread_start(&thread, digest_tables, &d[1]);
+    digest_tables(&d[0]);
+    if (two)
+        pthread_join(thread, NULL);
+    return (struct ctr_lr_digested){ d[0].sum.digest + d[1].sum.digest, d[0].sum.finite & d[1].sum.finite };
+}
+
 /* The digest of all weights; false when some state is infinite or not a number. An update that overflows shows in the
  * next prediction, but the last row has none after it. */
 static bool digest_all(const struct lr *m, uint64_t *digest)
 {
+    struct ctr_lr_digested all = { 0, true };
     *digest = 0;
     bool finite = digest_row(m, &m->learning, ctr_bias_key(), m->bias, digest);
     if (m->no_bias)
         *digest = 0;
-    if (m->digested) {
-        *digest += m->digested->digest;
-        return finite & m->digested->finite;
-    }
-    for (int i = 0; i < m->tables; i++) {
-        if (!m->sorted)
-            finite &= digest_table(m, &m->table[i], digest);
-        for (uint64_t k = 0; m->sorted && k < m->sorted[i].n; k++)
-            finite &= digest_row(m, m->sorted_as, m->sorted[i].place[k].key, sorted_row(&m->sorted[i], k), digest);
-    }
-    return finite;
+    if (m->digested)
+        all = *m->digested;
+    else if (!m->sorted)
+        all = digest_threaded(m);
+    for (int i = 0; i < m->tables && m->sorted && !m->digested; i++)
+        for (uint64_t k = 0; k < m->sorted[i].n; k++)
+            all.finite &=
+                digest_row(m, m->sorted_as, m->sorted[i].place[k].key, sorted_row(&m->sorted[i], k), &all.digest);
+    *digest += all.digest;
+    return finite & all.finite;
 }
 
 static int set_whole(struct ctr_meta *meta, const char *key, int64_t v, struct ctr_err *err)
@@ -188,7 +225,7 @@ int ctr_lr_start(const struct ctr_learning *l, const struct ctr_meta *meta, stru
     return 0;
 }
 
-enum { SAVE_ROWS = CTR_BATCH_ROWS, WORTH_A_THREAD = 1 << 16 /* keys */ };
+enum { SAVE_ROWS = CTR_BATCH_ROWS };
 struct saver {
     const struct lr *m;
     struct ctr_writer *w;
@@ -304,14 +341,11 @@ static int save_range(void *ctx, struct ctr_sparse_numbered *e, uint64_t n, stru
 static struct ctr_lr_sorter *sorter_of(const struct saver *s, const struct named *order, int n,
                                        const struct ctr_keys **table)
 {
-    uint64_t keys = 0;
     int tables = 0;
-    for (int i = 0; i < n && !s->m->sorted; i++)
-        if (order[i].table >= 0) {
-            table[tables] = &s->m->table[order[i].table];
-            keys += table[tables++]->learned;
-        }
-    return keys >= WORTH_A_THREAD && ctr_feed_may_thread() ? ctr_lr_sorter_new(table, tables) : NULL;
+    for (int i = 0; i < n; i++)
+        if (order[i].table >= 0)
+            table[tables++] = &s->m->table[order[i].table];
+    return !s->m->sorted && worth_a_thread(s->m) ? ctr_lr_sorter_new(table, tables) : NULL;
 }
 
 static int save_tables(struct saver *s, const struct named *order, int n, struct ctr_err *err)

@@ -297,25 +297,61 @@ uint8_t *ctr_sparse_next(const struct ctr_sparse *t, uint64_t *at)
 
 /* ---- in the order of keys ---- */
 
-/* Least significant digit first; digits in which all keys agree are passed over. Returns where the result lies. */
+/* By the digit of `bits` bits at `shift` of the distance from `low`; false: all agree in it, and b is as it was. */
+CTR_BODY bool sort_digit(const struct ctr_sparse_numbered *a, struct ctr_sparse_numbered *b, size_t n, uint64_t low,
+                         int shift, int bits)
+{
+    enum { MOST_BITS = 11 };
+    uint32_t count[1 << MOST_BITS] = { 0 }, sum = 0;
+    const uint64_t mask = (UINT64_C(1) << bits) - 1;
+    for (size_t i = 0; i < n; i++)
+        count[(a[i].key - low) >> shift & mask]++;
+    if (count[(a[0].key - low) >> shift & mask] == n)
+        return false;
+    for (uint64_t d = 0; d <= mask; d++) {
+        const uint32_t c = count[d];
+        count[d] = sum;
+        sum += c;
+    }
+    for (size_t i = 0; i < n; i++)
+        b[count[(a[i].key - low) >> shift & mask]++] = a[i];
+    return true;
+}
+
+/* Few are out of their place, and not far; false when it would take more than n steps. */
+static bool insertion_sort(struct ctr_sparse_numbered *a, size_t n)
+{
+    size_t steps = 0;
+    for (size_t i = 1; i < n && steps <= n; i++) {
+        const struct ctr_sparse_numbered own = a[i];
+        size_t to = i;
+        for (; to && a[to - 1].key > own.key && steps <= n; to--, steps++)
+            a[to] = a[to - 1];
+        a[to] = own;
+    }
+    return steps <= n;
+}
+
+/* Keys are hashes, as a rule: most of them differ in the first 22 bits in which some do. Where they do not, all digits
+ * are sorted, the least significant first. Returns where the result lies: a or b. */
 static struct ctr_sparse_numbered *radix_sort(struct ctr_sparse_numbered *a, struct ctr_sparse_numbered *b, size_t n)
 {
-    for (int shift = 0; shift < 64; shift += 8) {
-        size_t count[256] = { 0 }, sum = 0;
-        for (size_t i = 0; i < n; i++)
-            count[a[i].key >> shift & 255]++;
-        if (n == 0 || count[a[0].key >> shift & 255] == n)
-            continue;
-        for (int d = 0; d < 256; d++) {
-            size_t c = count[d];
-            count[d] = sum;
-            sum += c;
-        }
-        for (size_t i = 0; i < n; i++)
-            b[count[a[i].key >> shift & 255]++] = a[i];
-        struct ctr_sparse_numbered *swap = a;
-        a = b;
-        b = swap;
+    enum { BITS = 11 };
+    uint64_t low = UINT64_MAX, high = 0;
+    for (size_t i = 0; i < n; i++) {
+        low = CTR_MIN(low, a[i].key);
+        high = CTR_MAX(high, a[i].key);
+    }
+    const int differ = low < high ? 64 - __builtin_clzll(high - low) : 0, first = CTR_MAX(differ - 2 * BITS, 0);
+    for (int round = 0; round < 2; round++) {
+        for (int shift = round ? 0 : first; shift < differ; shift += BITS)
+            if (sort_digit(a, b, n, low, shift, BITS)) {
+                struct ctr_sparse_numbered *swap = a;
+                a = b;
+                b = swap;
+            }
+        if (insertion_sort(a, n))
+            break;
     }
     return a;
 }
