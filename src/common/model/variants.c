@@ -151,14 +151,23 @@ static int take_line(struct parser *p, const char *s, size_t n)
     return rc || !named ? rc : append_text(p);
 }
 
+static size_t count_lines(const char *text, size_t n)
+{
+    size_t lines = 1;
+    for (size_t i = 0; i < n; i++)
+        lines += text[i] == '\n';
+    return lines;
+}
+
 int ctr_variants_parse(struct ctr_variants *vs, const char *path, const char *text, size_t n,
                        const struct ctr_params *base, struct ctr_err *err)
 {
     struct parser p = { .vs = vs, .base = base, .err = err };
     memset(vs, 0, sizeof *vs);
     vs->path = path;
-    vs->v = calloc(CTR_MAX_VARIANTS, sizeof *vs->v);
-    int rc = vs->v ? 0 : ctr_fail_nomem(err, CTR_MAX_VARIANTS * sizeof *vs->v);
+    const size_t room = CTR_MIN(count_lines(text, n), CTR_MAX_VARIANTS) + 1; /* the last one stays empty */
+    vs->v = calloc(room, sizeof *vs->v);
+    int rc = vs->v ? 0 : ctr_fail_nomem(err, room * sizeof *vs->v);
     for (const char *s = text, *end = text + n; s < end && !rc;) {
         const char *line_end = memchr(s, '\n', (size_t)(end - s));
         size_t length = (size_t)((line_end ? line_end : end) - s);
@@ -202,7 +211,7 @@ int ctr_variants_read(struct ctr_variants *vs, const char *path, const struct ct
 
 void ctr_variants_free(struct ctr_variants *vs)
 {
-    for (int i = 0; vs->v && i <= CTR_MIN(vs->n, CTR_MAX_VARIANTS - 1); i++) { /* one may be half made */
+    for (int i = 0; vs->v && i <= vs->n; i++) { /* one may be half made */
         free(vs->v[i].name);
         ctr_strs_free(&vs->v[i].in);
         ctr_strs_free(&vs->v[i].out);

@@ -54,16 +54,30 @@ static enum kind kind_of(const struct ctr_field *f)
     return UNFIT;
 }
 
-/* The column NAME.weight that holds the values of text column k, or -1. */
+/* Does column w, NAME.weight, hold the values of the texts of column k, NAME? */
+static bool weighs(const struct ctr_schema *s, int w, int k)
+{
+    const struct ctr_field *f = &s->f[w], *text = &s->f[k];
+    if (f->type != CTR_LIST || f->item != CTR_F32 || text->type != CTR_LIST || text->item != CTR_UTF8)
+        return false;
+    const size_t n = strlen(text->name);
+    return !strncmp(f->name, text->name, n) && !strcmp(f->name + n, ".weight");
+}
+
 static int weight_of(const struct ctr_schema *s, int k)
 {
-    size_t n = strlen(s->f[k].name);
-
     for (int w = 0; w < s->n; w++)
-        if (!strncmp(s->f[w].name, s->f[k].name, n) && !strcmp(s->f[w].name + n, ".weight") &&
-            s->f[w].type == CTR_LIST && s->f[w].item == CTR_F32 && s->f[k].type == CTR_LIST && s->f[k].item == CTR_UTF8)
+        if (weighs(s, w, k))
             return w;
     return -1;
+}
+
+static bool is_weights(const struct ctr_schema *s, int w)
+{
+    for (int k = 0; k < s->n; k++)
+        if (weighs(s, w, k))
+            return true;
+    return false;
 }
 
 /* Take the column as a source: 1; leave it out: 0. */
@@ -93,14 +107,6 @@ static int add_source(struct ctr_export *e, struct sparse *s, int k, bool any_ro
     s->texts |= src->kind == TEXT;
     s->sources++;
     return 1;
-}
-
-static bool is_weights(const struct ctr_schema *s, int k)
-{
-    for (int i = 0; i < s->n; i++)
-        if (weight_of(s, i) == k)
-            return true;
-    return false;
 }
 
 static int find_sources(struct ctr_export *e, struct sparse *s, struct ctr_err *err)
