@@ -231,36 +231,77 @@ static bool take_name(struct cursor *c, int *month)
     return false;
 }
 
-/* One conversion of a format; `next` follows it there. */
-static bool take_field(struct cursor *c, char conv, char next, struct civil *t)
+static bool take_year(struct cursor *c, int *year)
 {
-    int v;
-    switch (conv) {
-    case 'Y': return take_int(c, 4, 4, &t->year);
-    case 'y':
-        if (!take_int(c, 1, 2, &v))
-            return false;
-        t->year = v < 69 ? 2000 + v : 1900 + v; /* as POSIX */
-        return true;
-    case 'm': return take_int(c, 1, 2, &t->month);
-    case 'd': return take_int(c, 1, 2, &t->day);
-    case 'H': return take_int(c, 1, 2, &t->hour);
-    case 'I': t->hour12 = true; return take_int(c, 1, 2, &t->hour);
-    case 'M': return take_int(c, 1, 2, &t->minute);
-    case 'S': return take_int(c, 1, 2, &t->second) && (next == '.' || !take_char(c, '.') || take_fraction(c, &t->ms));
-    case 'f': return take_fraction(c, &t->ms);
-    case 'z': return take_zone(c, &t->offset_m);
-    case 'b':
-    case 'B': return take_name(c, &t->month);
-    case 'p':
-        if (c->end - c->p < 2 || (c->p[1] | 32) != 'm' || ((c->p[0] | 32) != 'a' && (c->p[0] | 32) != 'p'))
-            return false;
-        t->pm = (c->p[0] | 32) == 'p' ? 2 : 1;
-        c->p += 2;
-        return true;
-    case '%': return take_char(c, '%');
-    default: return false;
-    }
+    return take_int(c, 4, 4, year);
+}
+
+static bool take_short_year(struct cursor *c, int *year)
+{
+    bool ok = take_int(c, 1, 2, year);
+    *year += *year < 69 ? 2000 : 1900; /* as POSIX */
+    return ok;
+}
+
+static bool take_two(struct cursor *c, int *v)
+{
+    return take_int(c, 1, 2, v);
+}
+
+static bool take_am_pm(struct cursor *c, int *pm)
+{
+    if (c->end - c->p < 2 || (c->p[1] | 32) != 'm' || ((c->p[0] | 32) != 'a' && (c->p[0] | 32) != 'p'))
+        return false;
+    *pm = (c->p[0] | 32) == 'p' ? 2 : 1;
+    c->p += 2;
+    return true;
+}
+
+static bool take_percent(struct cursor *c, int *none)
+{
+    (void)none;
+    return take_char(c, '%');
+}
+
+/* The conversions of a format, by letter: what reads one, and to where. */
+#define TO(field) offsetof(struct civil, field)
+static const struct conversion {
+    bool (*take)(struct cursor *c, int *to);
+    size_t to;
+    bool hour12;   /* makes the time one of twelve hours */
+    bool fraction; /* of a second may follow */
+} conversions['z' + 1] = {
+    ['Y'] = { take_year, TO(year) },
+    ['y'] = { take_short_year, TO(year) },
+    ['m'] = { take_two, TO(month) },
+    ['b'] = { take_name, TO(month) },
+    ['B'] = { take_name, TO(month) },
+    ['d'] = { take_two, TO(day) },
+    ['H'] = { take_two, TO(hour) },
+    ['I'] = { take_two, TO(hour), .hour12 = true },
+    ['p'] = { take_am_pm, TO(pm) },
+    ['M'] = { take_two, TO(minute) },
+    ['S'] = { take_two, TO(second), .fraction = true },
+    ['f'] = { take_fraction, TO(ms) },
+    ['z'] = { take_zone, TO(offset_m) },
+    ['%'] = { take_percent },
+};
+#undef TO
+
+static const struct conversion *find_conversion(char letter)
+{
+    const size_t i = (unsigned char)letter;
+    return i < CTR_COUNT(conversions) && conversions[i].take ? &conversions[i] : NULL;
+}
+
+/* The conversion of a format whose letter is at f. */
+static bool take_field(struct cursor *c, const char *f, struct civil *t)
+{
+    const struct conversion *k = find_conversion(*f);
+    if (!k || !k->take(c, (int *)(void *)((char *)t + k->to)))
+        return false;
+    t->hour12 |= k->hour12;
+    return !k->fraction || f[1] == '.' || !take_char(c, '.') || take_fraction(c, &t->ms);
 }
 
 static const struct {
@@ -281,7 +322,7 @@ bool ctr_time_format_valid(const char *format)
     for (const char *f = format; *f; f++) {
         if (*f != '%')
             continue;
-        if (!*++f || !strchr("YymdHIMSfzbBp%", *f))
+        if (!find_conversion(*++f))
             return false;
         fields += *f != '%';
     }
@@ -301,7 +342,7 @@ bool ctr_time_parse(const char *format, const char *p, size_t n, int64_t *ms)
         if (*f != '%') {
             if (!take_char(&c, *f))
                 return false;
-        } else if (!*++f || !take_field(&c, *f, f[1], &t)) {
+        } else if (!take_field(&c, ++f, &t)) {
             return false;
         }
     }
