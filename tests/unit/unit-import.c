@@ -465,10 +465,10 @@ int main(void)
     test_errors();
     test_lines();
     test_random();
-    setenv("CTR_CPU", "plain", 1); /* the index without AVX2 */
+    ctr_cpu_limit("plain"); /* the index without AVX2 */
     test_random();
     test_open_quote();
-    unsetenv("CTR_CPU");
+    ctr_cpu_limit(NULL);
     test_open_quote();
     test_packed();
     test_strangers();

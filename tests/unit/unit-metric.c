@@ -336,7 +336,7 @@ static void test_losses(void)
 
     for (int round = 0; round < 6; round++) {
         bool fractions = round % 2;
-        setenv("CTR_CPU", levels[round / 2], 1);
+        ctr_cpu_limit(levels[round / 2]);
         int differ = 0;
         for (int i = 0; i < 1000; i++) {
             double u = ctr_random01(9, 1, (uint64_t)i);
@@ -351,7 +351,7 @@ static void test_losses(void)
         ok(!differ, "losses of many rows are those of one (%s, %s labels)", levels[round / 2],
            fractions ? "fractional" : "whole");
     }
-    unsetenv("CTR_CPU");
+    ctr_cpu_limit(NULL);
 }
 
 int main(void)

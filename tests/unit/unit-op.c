@@ -477,7 +477,7 @@ static void check_eights(const char *what, int64_t odd, bool nulls)
         .type = CTR_UTF8, .rows = N, .data = text, .offsets = off, .valid = nulls ? valid : NULL
     };
     for (int from = 0; from < 20; from++) {
-        setenv("CTR_CPU", from % 2 ? "plain" : "avx512", 1);
+        ctr_cpu_limit(from % 2 ? "plain" : "avx512");
         CHECK(ctr_keys_scalar(false, &c, from / 2, N - from, seed, out, &err));
         for (int64_t i = 0; i < N - from; i++) {
             const int64_t j = i + from / 2;
@@ -486,7 +486,7 @@ static void check_eights(const char *what, int64_t odd, bool nulls)
                                                : ctr_feature_key(seed, text + off[j], (size_t)(off[j + 1] - off[j])));
         }
     }
-    unsetenv("CTR_CPU");
+    ctr_cpu_limit(NULL);
     ok(!wrong, "keys of texts of eight bytes, %s", what);
 }
 

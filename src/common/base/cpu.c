@@ -1,19 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * cpu: which instruction set the dispatched loops may use. Results never depend on it, which the environment variable
- * CTR_CPU=plain|avx2|avx512 lets tests show: it is the highest level that is used. */
+ * CTR_CPU=plain|avx2|avx512 lets tests show: it is the highest level that is used. Processor and environment are asked
+ * once: to ask costs more than to hash a few hundred bytes. */
 #include "common/base/base.h"
 
 #include <stdlib.h>
 
-bool ctr_cpu_may(enum ctr_cpu level)
-{
-    static const char *const names[] = { "plain", "avx2", "avx512" };
-    const char *most = getenv("CTR_CPU");
+static int best = -1; /* until it is known */
 
-    for (int i = 0; most && i < (int)CTR_COUNT(names); i++)
-        if (!strcmp(most, names[i]) && i < (int)level)
-            return false;
+static bool has_level(enum ctr_cpu level)
+{
 #if defined(__x86_64__)
     switch (level) {
     case CTR_CPU_PLAIN: return true;
@@ -29,10 +26,27 @@ bool ctr_cpu_may(enum ctr_cpu level)
 #endif
 }
 
+void ctr_cpu_limit(const char *most)
+{
+    static const char *const names[] = { "plain", "avx2", "avx512" };
+    int level = CTR_CPU_AVX512;
+
+    for (int i = 0; most && i < (int)CTR_COUNT(names); i++)
+        if (!strcmp(most, names[i]))
+            level = i;
+    while (level > CTR_CPU_PLAIN && !has_level((enum ctr_cpu)level))
+        level--;
+    __atomic_store_n(&best, level, __ATOMIC_RELAXED);
+}
+
 enum ctr_cpu ctr_cpu_best(void)
 {
-    int level = CTR_CPU_AVX512;
-    while (level > CTR_CPU_PLAIN && !ctr_cpu_may((enum ctr_cpu)level))
-        level--;
-    return (enum ctr_cpu)level;
+    if (__atomic_load_n(&best, __ATOMIC_RELAXED) < 0)
+        ctr_cpu_limit(getenv("CTR_CPU"));
+    return (enum ctr_cpu)__atomic_load_n(&best, __ATOMIC_RELAXED);
+}
+
+bool ctr_cpu_may(enum ctr_cpu level)
+{
+    return level <= ctr_cpu_best();
 }
