@@ -54,6 +54,24 @@ static void test_strings(void)
     ctr_buf_free(&b);
 }
 
+/* A short list is compared, a long one looked up; both give the first of equal strings. */
+static void test_strs(void)
+{
+    struct ctr_strs l = { 0 };
+    char name[32];
+    int wrong = 0, failed = 0;
+
+    ok(ctr_strs_find(&l, "s0") == -1, "nothing is in an empty list");
+    for (int i = 0; i < 3000; i++) {
+        failed += ctr_strs_add(&l, name, (size_t)snprintf(name, sizeof name, "s%d", i % 1000), &err) != 0;
+        wrong += ctr_strs_find(&l, name) != i % 1000 || ctr_strs_find(&l, "s") != -1;
+        snprintf(name, sizeof name, "s%d", (i + 1) % 1001); /* s1000 never comes */
+        wrong += ctr_strs_find(&l, name) != (i < 999 || (i + 1) % 1001 == 1000 ? -1 : (i + 1) % 1001);
+    }
+    ok(!failed && !wrong && l.n == 3000, "strings are found in lists of 1 to 3000");
+    ctr_strs_free(&l);
+}
+
 static void test_hash(void)
 {
     static uint8_t bytes[40000];
@@ -166,6 +184,7 @@ int main(void)
 {
     test_strings();
     test_large_buffers();
+    test_strs();
     test_hash();
     test_out();
     test_pool();

@@ -82,14 +82,16 @@ static inline void ctr_buf_clear(struct ctr_buf *b)
     b->len = 0;
 }
 
-/* A list of owned strings. */
+/* A list of owned strings. Files name some of them, so a long one is found by hash. */
 struct ctr_strs {
     char **s;
     int n, cap;
+    uint32_t *place; /* of a long list: 2 * cap places, 1 + the index of a string or 0 */
 };
 int ctr_strs_add(struct ctr_strs *l, const char *s, size_t len, struct ctr_err *err) CTR_MUST;
 int ctr_strs_split(struct ctr_strs *l, const char *s, char sep, struct ctr_err *err) CTR_MUST; /* "a,b" */
-int ctr_strs_find(const struct ctr_strs *l, const char *s);                                    /* index or -1 */
+int ctr_strs_find(const struct ctr_strs *l, const char *s); /* index, of the first of equal ones, or -1 */
+int ctr_strs_find_n(const struct ctr_strs *l, const char *s, size_t n);
 void ctr_strs_free(struct ctr_strs *l);
 
 int ctr_strdup(char **out, const char *s, struct ctr_err *err) CTR_MUST;
@@ -208,6 +210,9 @@ int64_t ctr_out_tell(const struct ctr_out *o);     /* bytes written so far */
 const char *ctr_out_name(const struct ctr_out *o); /* for messages; "stdout" */
 bool ctr_out_is_stdout(const struct ctr_out *o);
 void ctr_out_cleanup(void); /* async-signal-safe: unlink the temporaries that are open */
+/* A file of somebody else that is to go with them, under a name that stays: its slot, or -1 (there are thousands). */
+int ctr_temp_hold(const char *path);
+void ctr_temp_release(int *slot);
 
 /* An unnamed temporary file in $TMPDIR (or /tmp) for spills: returns its fd, already unlinked. */
 int ctr_tmpfile(struct ctr_err *err) CTR_MUST;

@@ -148,24 +148,66 @@ void ctr_buf_free(struct ctr_buf *b)
     *b = (struct ctr_buf){ 0 };
 }
 
+/* ---- lists of strings ---- */
+
+enum { SHORT_LIST = 32 }; /* so many are compared one by one */
+
+static bool is_str(const char *have, const char *s, size_t n)
+{
+    return strlen(have) == n && !memcmp(have, s, n);
+}
+
+/* Where a string is or would be. The hash is seeded by an address, so that nobody can write names that meet. */
+static uint32_t *find_place(const struct ctr_strs *l, const char *s, size_t n)
+{
+    const uint32_t mask = 2 * (uint32_t)l->cap - 1;
+    uint32_t i = (uint32_t)ctr_hash64(s, n, (uint64_t)(uintptr_t)l->place) & mask;
+    while (l->place[i] && !is_str(l->s[l->place[i] - 1], s, n))
+        i = (i + 1) & mask;
+    return &l->place[i];
+}
+
+static void set_place(struct ctr_strs *l, int i)
+{
+    uint32_t *place = find_place(l, l->s[i], strlen(l->s[i]));
+    if (!*place)
+        *place = (uint32_t)i + 1;
+}
+
+static int grow_strs(struct ctr_strs *l, struct ctr_err *err)
+{
+    int cap = l->cap ? l->cap * 2 : 8;
+    char **p = realloc(l->s, (size_t)cap * sizeof *p);
+    if (!p)
+        return ctr_fail_nomem(err, (size_t)cap * sizeof *p);
+    l->s = p;
+    if (cap > SHORT_LIST) {
+        uint32_t *place = calloc(2 * (size_t)cap, sizeof *place);
+        if (!place)
+            return ctr_fail_nomem(err, 2 * (size_t)cap * sizeof *place);
+        free(l->place);
+        l->place = place;
+    }
+    l->cap = cap;
+    for (int i = 0; l->place && i < l->n; i++)
+        set_place(l, i);
+    return 0;
+}
+
 int ctr_strs_add(struct ctr_strs *l, const char *s, size_t len, struct ctr_err *err)
 {
     char *copy;
-
-    if (l->n == l->cap) {
-        int cap = l->cap ? l->cap * 2 : 8;
-        char **p = realloc(l->s, (size_t)cap * sizeof *p);
-        if (!p)
-            return ctr_fail_nomem(err, (size_t)cap * sizeof *p);
-        l->s = p;
-        l->cap = cap;
-    }
+    int rc = l->n == l->cap ? grow_strs(l, err) : 0;
+    if (rc)
+        return rc;
     copy = malloc(len + 1);
     if (!copy)
         return ctr_fail_nomem(err, len + 1);
     memcpy(copy, s, len);
     copy[len] = 0;
     l->s[l->n++] = copy;
+    if (l->place)
+        set_place(l, l->n - 1);
     return 0;
 }
 
@@ -183,12 +225,19 @@ int ctr_strs_split(struct ctr_strs *l, const char *s, char sep, struct ctr_err *
     }
 }
 
-int ctr_strs_find(const struct ctr_strs *l, const char *s)
+int ctr_strs_find_n(const struct ctr_strs *l, const char *s, size_t n)
 {
+    if (l->place)
+        return (int)*find_place(l, s, n) - 1;
     for (int i = 0; i < l->n; i++)
-        if (!strcmp(l->s[i], s))
+        if (is_str(l->s[i], s, n))
             return i;
     return -1;
+}
+
+int ctr_strs_find(const struct ctr_strs *l, const char *s)
+{
+    return ctr_strs_find_n(l, s, strlen(s));
 }
 
 void ctr_strs_free(struct ctr_strs *l)
@@ -196,6 +245,7 @@ void ctr_strs_free(struct ctr_strs *l)
     for (int i = 0; i < l->n; i++)
         free(l->s[i]);
     free(l->s);
+    free(l->place);
     *l = (struct ctr_strs){ 0 };
 }
 

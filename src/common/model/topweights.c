@@ -105,11 +105,9 @@ static int table_number(struct tops *s, struct ctr_str name, int last, bool add,
 {
     if (last >= 0 && strlen(s->tables.s[last]) == name.n && !memcmp(s->tables.s[last], name.p, name.n))
         return last;
-    for (int i = 0; i < s->tables.n; i++)
-        if (strlen(s->tables.s[i]) == name.n && !memcmp(s->tables.s[i], name.p, name.n))
-            return i;
-    if (!add)
-        return NO_TABLE;
+    const int i = ctr_strs_find_n(&s->tables, name.p, name.n);
+    if (i >= 0 || !add)
+        return i >= 0 ? i : NO_TABLE;
     int rc = ctr_strs_add(&s->tables, name.p, name.n, err);
     return rc ? rc : s->tables.n - 1;
 }
