@@ -210,6 +210,8 @@ rm -f v.ckpt.best.*
 exits 'nor without that model' 1 stops --resume --checkpoint v.ckpt -o x.arrows batches.arrows
 err_like 'which is named' 'v.ckpt.best.[0-9]+: the best model so far cannot be read'
 rm -f v.ckpt*
+exits 'a run that fails without a checkpoint' 1 stops -q --checkpoint v.ckpt -o /dev/full early.arrows
+is 'leaves no best model' "$(ls v.ckpt* 2>/dev/null)" ''
 ctr-cat --batch 70 rows.arrows >batches.arrows
 
 # ---- a planted world that lr cannot see: clicks depend on the product of a and b alone

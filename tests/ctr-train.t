@@ -295,6 +295,13 @@ err_like 'says who makes them' 'no features.*ctr-extract'
 head -c 100000 small.arrows >cut.arrows
 exits 'a truncated input' 1 ctr-train lr -q -o x.arrows --progressive x.p cut.arrows
 ok 'leaves nothing' test ! -e x.arrows -a ! -e x.p
+head -c 20000 mixed.arrows >cut.arrows
+exits 'cut before there was anything to keep' 1 ctr-train lr -q --checkpoint none.ckpt -o x.arrows --progressive x.p cut.arrows
+is 'leaves nothing beside a checkpoint that is not there' "$(ls none.ckpt* x.arrows x.p 2>/dev/null)" ''
+{ sleep .2; cat mixed.arrows; } | ctr-train lr -q --checkpoint none.ckpt -o x.arrows --progressive - | :
+is 'nor does a run that nobody reads' "$(ls none.ckpt* 2>/dev/null)" ''
+exits 'a model that cannot be written' 1 ctr-train lr -q --checkpoint none.ckpt -o /dev/full --progressive x.p mixed.arrows
+is 'nor does a run whose end failed' "$(ls none.ckpt* 2>/dev/null)" ''
 exits 'an empty input' 1 ctr-train lr -q -o x.arrows
 exits '--memory' 1 ctr-train lr -q --memory 10K -o x.arrows onehot.arrows
 err_like 'says what it needs' 'needs [0-9.]+ [KM]iB to go on, --memory allows 10 KiB'

@@ -33,22 +33,29 @@ struct ctr_out {
 };
 
 /* A global, as few are: a signal handler must find the temporaries. Slots are claimed by compare-and-swap. */
-static char *open_temps[OUT_OPEN_MAX];
+static const char *open_temps[OUT_OPEN_MAX];
 
-static int temp_register(char *temp)
+int ctr_temp_hold(const char *temp)
 {
     for (int i = 0; i < OUT_OPEN_MAX; i++) {
-        char *expected = NULL;
+        const char *expected = NULL;
         if (__atomic_compare_exchange_n(&open_temps[i], &expected, temp, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
             return i;
     }
     return -1;
 }
 
+void ctr_temp_release(int *slot)
+{
+    if (*slot >= 0)
+        __atomic_store_n(&open_temps[*slot], NULL, __ATOMIC_SEQ_CST);
+    *slot = -1;
+}
+
 void ctr_out_cleanup(void)
 {
     for (int i = 0; i < OUT_OPEN_MAX; i++) {
-        char *temp = __atomic_exchange_n(&open_temps[i], NULL, __ATOMIC_SEQ_CST);
+        const char *temp = __atomic_exchange_n(&open_temps[i], NULL, __ATOMIC_SEQ_CST);
         if (temp)
             unlink(temp);
     }
@@ -122,7 +129,7 @@ static int open_target(struct ctr_out *o, const char *path, struct ctr_err *err)
         o->temp = NULL;
         return ctr_fail_sys(err, "%s: a file cannot be made there", path);
     }
-    o->slot = temp_register(o->temp);
+    o->slot = ctr_temp_hold(o->temp);
     mask = umask(0);
     umask(mask);
     if (fchmod(o->fd, stat(path, &st) == 0 ? st.st_mode & 07777 : 0666 & ~mask))
@@ -374,9 +381,7 @@ static int out_rename(struct ctr_out *o, struct ctr_err *err)
             close(dir);
         return rc;
     }
-    if (o->slot >= 0)
-        __atomic_store_n(&open_temps[o->slot], NULL, __ATOMIC_SEQ_CST);
-    o->slot = -1;
+    ctr_temp_release(&o->slot);
     free(o->temp);
     o->temp = NULL;
     return sync_directory(o->path, dir, err);
@@ -405,8 +410,7 @@ void ctr_out_free(struct ctr_out *o)
 {
     if (!o)
         return;
-    if (o->slot >= 0)
-        __atomic_store_n(&open_temps[o->slot], NULL, __ATOMIC_SEQ_CST);
+    ctr_temp_release(&o->slot);
     if (o->temp)
         unlink(o->temp);
     if (o->fd > STDERR_FILENO)

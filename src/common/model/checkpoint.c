@@ -244,6 +244,8 @@ int ctr_checkpoint_write(struct ctr_trainer *t, struct ctr_err *err)
         rc = ctr_model_save(&s, out, err);
     if (!rc)
         rc = ctr_out_commit(out, err);
+    if (!rc)
+        ctr_temp_release(&t->scores_slot);
     if (!rc && t->job.validation) {
         t->best_saved = t->best;
         ctr_earlystop_sweep(t, t->best);
@@ -328,9 +330,11 @@ int ctr_checkpoint_scores_open(struct ctr_trainer *t, struct ctr_err *err)
     if (t->scores_fd < 0)
         rc = ctr_fail_sys(err, "%s: the progressive predictions cannot be %s", path,
                           resume ? "read again" : "kept there");
-    else if (resume && lseek(t->scores_fd, 0, SEEK_END) < kept)
+    else if (!resume)
+        t->scores_slot = ctr_temp_hold(path);
+    else if (lseek(t->scores_fd, 0, SEEK_END) < kept)
         rc = ctr_fail(err, CTR_EDATA, "%s is shorter than its checkpoint says: start anew without --resume", path);
-    else if (resume && (ctr_truncate(t->scores_fd, kept) || lseek(t->scores_fd, 0, SEEK_END) < 0))
+    else if (ctr_truncate(t->scores_fd, kept) || lseek(t->scores_fd, 0, SEEK_END) < 0)
         rc = ctr_fail_sys(err, "%s: cannot be cut", path);
     return rc;
 }
@@ -347,6 +351,20 @@ int ctr_checkpoint_scores_read(struct ctr_trainer *t, int64_t from, double *scor
 {
     const int64_t row = t->values * (int64_t)sizeof *score;
     return ctr_pread_full(t->scores_fd, score, (size_t)(n * row), from * row, err);
+}
+
+void ctr_checkpoint_close(struct ctr_trainer *t)
+{
+    if (t->scores_slot >= 0)
+        unlink((const char *)t->scores_path.data);
+    ctr_temp_release(&t->scores_slot);
+    if (t->scores_fd >= 0)
+        close(t->scores_fd);
+    if (t->best_fd < 0)
+        return;
+    close(t->best_fd);
+    if (t->job.checkpoint && access(t->job.checkpoint, F_OK) && errno == ENOENT)
+        ctr_earlystop_sweep(t, 0);
 }
 
 void ctr_checkpoint_remove(struct ctr_trainer *t)

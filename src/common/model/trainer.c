@@ -11,7 +11,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 enum { MINIBATCH_ROWS = 1024 }; /* handed out at a time: to wake the threads that share them takes long */
 
@@ -22,6 +21,7 @@ int ctr_trainer_new(struct ctr_trainer **out, const struct ctr_train_job *job, s
         return ctr_fail_nomem(err, sizeof *t);
     t->job = *job;
     t->scores_fd = -1;
+    t->scores_slot = -1;
     t->best_fd = -1;
     t->resume.row = -1;
     t->at.scores = -1;
@@ -60,10 +60,7 @@ void ctr_trainer_free(struct ctr_trainer *t)
     end_pass(t);
     ctr_writer_free(t->spool);
     ctr_out_free(t->spool_out);
-    if (t->scores_fd >= 0)
-        close(t->scores_fd);
-    if (t->best_fd >= 0)
-        close(t->best_fd);
+    ctr_checkpoint_close(t);
     if (t->learner)
         t->job.model->learner_free(t->learner);
     ctr_strs_free(&t->tables);

@@ -74,6 +74,7 @@ struct ctr_trainer {
     struct ctr_writer *spool;
     /* checkpoints */
     int scores_fd;
+    int scores_slot; /* ctr_temp_hold's, until a checkpoint speaks of the scores */
     struct ctr_buf scores_path;
     struct ctr_schedule checkpoints, publications;
     /* early stopping: how often the stream was scored; the best time (from 1; 0: none yet), its loss, its model; */
@@ -107,6 +108,8 @@ int ctr_checkpoint_scores_open(struct ctr_trainer *t, struct ctr_err *err) CTR_M
 int ctr_checkpoint_scores_add(struct ctr_trainer *t, const double *score, int64_t n, struct ctr_err *err) CTR_MUST;
 int ctr_checkpoint_scores_read(struct ctr_trainer *t, int64_t from, double *score, int64_t n,
                                struct ctr_err *err) CTR_MUST;
+/* Close it; a run that made no checkpoint leaves nothing beside it. */
+void ctr_checkpoint_close(struct ctr_trainer *t);
 /* Remove the temporaries of checkpoints that were being written when a run was killed: a checkpoint has one run. */
 void ctr_checkpoint_sweep(const struct ctr_trainer *t);
 int ctr_checkpoint_check(const struct ctr_trainer *t, struct ctr_err *err) CTR_MUST;
