@@ -211,12 +211,6 @@ static void find(struct ctr_feed *f, int part, int thread)
 
 /* ---- the threads ---- */
 
-static int processors(void)
-{
-    cpu_set_t set;
-    return sched_getaffinity(0, sizeof set, &set) ? 1 : CPU_COUNT(&set);
-}
-
 static void pause_processor(void)
 {
 #if defined(__x86_64__)
@@ -319,7 +313,7 @@ static void start_threads(struct ctr_feed *f)
     f->threaded = true;
     if (ctr_thread_start(&f->thread, make_tiles, f))
         f->threaded = false;
-    f->finds = f->threaded && f->o.find && processors() > 2 && !ctr_thread_start(&f->finder, find_keys, f);
+    f->finds = f->threaded && f->o.find && f->o.threads > 1 && !ctr_thread_start(&f->finder, find_keys, f);
 }
 
 /* ---- taking ---- */
@@ -406,9 +400,15 @@ int ctr_feed_next(struct ctr_feed *f, const struct ctr_tile **tile, struct ctr_e
 
 /* ---- the interface ---- */
 
+int ctr_feed_threads(void)
+{
+    cpu_set_t set;
+    return sched_getaffinity(0, sizeof set, &set) ? 0 : CTR_MIN(CPU_COUNT(&set) - 1, FINDER);
+}
+
 bool ctr_feed_may_thread(void)
 {
-    return processors() > 1;
+    return ctr_feed_threads() > 0;
 }
 
 int ctr_feed_new(struct ctr_feed **out, const struct ctr_feed_opts *o, struct ctr_err *err)

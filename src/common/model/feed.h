@@ -17,7 +17,7 @@ struct ctr_feed_opts {
     int64_t known_rows;        /* so many rows come first that were learned before */
     int64_t again_rows;        /* the last of these are made all the same */
     bool with_batches;         /* the caller needs the batches too: reading waits until it is through with each */
-    bool threads;              /* may have a thread */
+    int threads;               /* may have so many: one that makes tiles, a second one that only finds keys */
     /* With a thread: called by ctr_feed_next, between two batches, when none came for idle_ms because the input has
      * none, and when none came and *stop is set. May be NULL. */
     void (*idle)(void *ctx);
@@ -54,5 +54,6 @@ void ctr_feed_free(struct ctr_feed *f);
 bool ctr_feed_has_thread(const struct ctr_feed *f);
 bool ctr_feed_idles(struct ctr_feed *f);
 bool ctr_feed_may_thread(void); /* is there more than one processor? */
+int ctr_feed_threads(void);     /* that suit their number, beside the caller's */
 
 #endif

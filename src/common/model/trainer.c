@@ -225,7 +225,7 @@ static int start_feed(struct ctr_trainer *t, struct ctr_reader *r, struct ctr_er
         .known_rows = known_rows(t),
         .again_rows = t->at.pass == t->resume.pass ? t->resume.pending : 0,
         .with_batches = t->out && t->at.pass == 0,
-        .threads = ctr_feed_may_thread(),
+        .threads = ctr_feed_threads(),
         .idle = t->job.idle,
         .ctx = t->job.ctx,
         .idle_ms = t->job.idle_ms,

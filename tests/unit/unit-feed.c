@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * unit-feed: tiles made ahead, by no thread, one or two: every row comes once, in order, with all parts of its keys
+ * found; of a part, tiles are found one after another by one thread at a time; an error comes where it belongs.
+ */
+#include "common/model/feed.h"
+#include "common/stream/stream.h"
+#include "tap.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { ROWS = 9000, KEYS = 12, BATCH = 700, TILE = 100 };
+
+static char path[32], to[32];
+
+static uint64_t key_of(int64_t row, int64_t k)
+{
+    return ctr_random64(3, (uint64_t)row, (uint64_t)k);
+}
+
+static uint32_t number_of(uint64_t hash, int part)
+{
+    return (uint32_t)hash ^ (uint32_t)part;
+}
+
+static int add_rows(struct ctr_writer *w, const struct ctr_schema *s, struct ctr_err *err)
+{
+    struct ctr_batchbuf b = { 0 };
+    int rc = ctr_batchbuf_init(&b, s, err);
+    for (int64_t i = 0; i < ROWS && !rc; i++) {
+        rc = ctr_colbuf_i64(&b.col[0], i & 1, err);
+        for (int k = 0; k < KEYS && !rc; k++)
+            rc = ctr_colbuf_i64(&b.col[1 + k], (int64_t)key_of(i, k), err);
+    }
+    rc = rc ? rc : ctr_writer_batch(w, ctr_batchbuf_view(&b), err);
+    ctr_batchbuf_free(&b);
+    return rc;
+}
+
+static int write_rows(struct ctr_err *err)
+{
+    struct ctr_schema s = { 0 };
+    struct ctr_out *o = NULL;
+    struct ctr_writer *w = NULL;
+    char name[16];
+    int rc = ctr_schema_add(&s, "y", CTR_U8, err);
+    for (int k = 0; k < KEYS && !rc; k++) {
+        snprintf(name, sizeof name, "k%02d", k);
+        rc = ctr_schema_add(&s, name, CTR_U64, err);
+        rc = rc ? rc : ctr_field_set_role(&s.f[1 + k], CTR_ROLE_FEATURE, err);
+    }
+    rc = rc ? rc : ctr_out_open(&o, to, 0, err);
+    rc = rc ? rc : ctr_writer_open(&w, o, &s, &(struct ctr_writer_opts){ .batch_rows = BATCH }, err);
+    rc = rc ? rc : add_rows(w, &s, err);
+    rc = rc ? rc : ctr_writer_finish(w, err);
+    rc = rc ? rc : ctr_out_commit(o, err);
+    ctr_writer_free(w);
+    ctr_out_free(o);
+    ctr_schema_free(&s);
+    return rc;
+}
+
+/* What finds: by part, the row that is to come next, and who is at it. */
+struct finder {
+    atomic_int inside[CTR_FIND_PARTS];
+    int64_t next[CTR_FIND_PARTS];
+    int64_t fails_at; /* row; -1: never */
+    int slow_us;
+    atomic_int wrong;
+    atomic_int by[CTR_FIND_THREADS];
+};
+
+static void sleep_us(int us)
+{
+    const struct timespec ts = { 0, us * 1000L };
+    if (us)
+        (void)nanosleep(&ts, NULL);
+}
+
+static int find(void *ctx, const struct ctr_rows *r, const struct ctr_find *how, struct ctr_err *err)
+{
+    struct finder *f = ctx;
+    const int part = how->part;
+    const bool alone = !atomic_fetch_add(&f->inside[part], 1);
+    if (!alone || f->next[part] != r->first_row || how->thread < 0 || how->thread >= CTR_FIND_THREADS)
+        atomic_fetch_add(&f->wrong, 1);
+    f->next[part] = r->first_row + r->rows;
+    atomic_fetch_add(&f->by[how->thread], 1);
+    for (int64_t i = 0; i < r->rows; i++)
+        for (int64_t e = r->start[i]; e < r->start[i + 1]; e++)
+            if ((e - r->start[i]) % CTR_FIND_PARTS == part)
+                how->number[e] = number_of(r->hash[e], part);
+    sleep_us(f->slow_us);
+    atomic_fetch_sub(&f->inside[part], 1);
+    return part == 3 && f->fails_at >= r->first_row && f->fails_at < r->first_row + r->rows
+               ? ctr_fail(err, CTR_ENOMEM, "row %lld", (long long)f->fails_at)
+               : 0;
+}
+
+/* Rows of a tile that came as they should. */
+static int64_t right_rows(const struct ctr_tile *t, int64_t first, bool finds)
+{
+    const struct ctr_rows *r = &t->rows;
+    int64_t right = 0;
+    for (int64_t i = 0; i < r->rows && r->first_row == first && r->rows == t->n; i++) {
+        bool same = r->start[i + 1] - r->start[i] == KEYS && r->label[i] == ((first + i) & 1);
+        for (int64_t e = r->start[i]; e < r->start[i + 1] && same; e++)
+            same = !finds || r->number[e] == number_of(r->hash[e], (int)((e - r->start[i]) % CTR_FIND_PARTS));
+        right += same;
+    }
+    return right;
+}
+
+struct trial {
+    const char *what;
+    int threads;
+    bool finds, with_batches;
+    int find_us, take_us; /* how long both take */
+    int64_t fails_at, stop_at;
+};
+
+/* Rows that came right, up to the end, an error, or stop_at. */
+static int64_t run(const struct trial *t, struct finder *f, struct ctr_err *err)
+{
+    char *file = path;
+    struct ctr_reader *r = NULL;
+    struct ctr_inputs *in = NULL;
+    struct ctr_strs tables = { 0 };
+    struct ctr_feed *feed = NULL;
+    const struct ctr_tile *tile;
+    int64_t right = 0, batches = 0;
+    int rc = ctr_reader_open(&r, &file, 1, NULL, err);
+    rc = rc ? rc : ctr_inputs_new(&in, ctr_reader_schema(r), 0, -1, NULL, &tables, err);
+    const struct ctr_feed_opts o = { .reader = r,
+                                     .in = in,
+                                     .tile_rows = TILE,
+                                     .threads = t->threads,
+                                     .with_batches = t->with_batches,
+                                     .find = t->finds ? find : NULL,
+                                     .finder = f };
+    rc = rc ? rc : ctr_feed_new(&feed, &o, err);
+    while (!rc && right != t->stop_at && (rc = ctr_feed_next(feed, &tile, err)) > 0) {
+        right += right_rows(tile, right, t->finds);
+        batches += tile->ends_batch;
+        if (t->with_batches && tile->batch->first_row + tile->batch->rows < right)
+            atomic_fetch_add(&f->wrong, 1);
+        sleep_us(t->take_us);
+        rc = 0;
+    }
+    ctr_feed_free(feed);
+    ctr_inputs_free(in);
+    ctr_strs_free(&tables);
+    ctr_reader_free(r);
+    return !rc && right == ROWS && batches != (ROWS + BATCH - 1) / BATCH ? -1 : right;
+}
+
+static const struct trial trials[] = {
+    { "no thread", 0, true, false, 0, 0, -1, -1 },
+    { "one thread", 1, true, false, 0, 0, -1, -1 },
+    { "one thread, nothing to find", 1, false, false, 0, 0, -1, -1 },
+    { "two threads", 2, true, false, 0, 0, -1, -1 },
+    { "two threads, nothing to find", 2, false, false, 0, 0, -1, -1 },
+    { "one thread, slow to find", 1, true, false, 60, 0, -1, -1 },
+    { "two threads, slow to find", 2, true, false, 60, 0, -1, -1 },
+    { "one thread, slow to take", 1, true, false, 0, 300, -1, -1 },
+    { "two threads, slow to take", 2, true, false, 0, 300, -1, -1 },
+    { "one thread, with batches", 1, true, true, 0, 0, -1, -1 },
+    { "two threads, with batches", 2, true, true, 20, 0, -1, -1 },
+    { "no thread, what finds fails", 0, true, false, 0, 0, 4321, -1 },
+    { "one thread, what finds fails", 1, true, false, 0, 0, 4321, -1 },
+    { "two threads, what finds fails", 2, true, false, 20, 0, 4321, -1 },
+    { "one thread, left early", 1, true, false, 0, 0, -1, 2000 },
+    { "two threads, left early", 2, true, false, 20, 0, -1, 2000 },
+};
+
+int main(void)
+{
+    struct ctr_err err = { 0 };
+    int fd = memfd_create("rows", 0);
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    snprintf(to, sizeof to, "/dev/fd/%d", fd);
+    ok(fd >= 0 && !write_rows(&err), "%d rows %s", ROWS, err.what);
+    for (size_t i = 0; i < CTR_COUNT(trials); i++) {
+        const struct trial *t = &trials[i];
+        struct finder f = { .fails_at = t->fails_at, .slow_us = t->find_us };
+        err = (struct ctr_err){ 0 };
+        const int64_t want = t->fails_at >= 0 ? t->fails_at / TILE * TILE : t->stop_at >= 0 ? t->stop_at : ROWS;
+        const int64_t right = run(t, &f, &err);
+        ok(right == want && !f.wrong && !err.code == (t->fails_at < 0),
+           "%s: %lld rows, parts by taker, maker, finder: %d %d %d %s", t->what, (long long)right, f.by[0], f.by[1],
+           f.by[2], err.what);
+    }
+    return done_testing();
+}
