@@ -64,7 +64,7 @@ static int write_rows(struct ctr_err *err)
     return rc;
 }
 
-/* What finds: by part, the row that is to come next, and who is at it. */
+/* What finds: by part, the first row that may come next (tiles that failed are passed over), and who is at it. */
 struct finder {
     atomic_int inside[CTR_FIND_PARTS];
     int64_t next[CTR_FIND_PARTS];
@@ -86,7 +86,7 @@ static int find(void *ctx, const struct ctr_rows *r, const struct ctr_find *how,
     struct finder *f = ctx;
     const int part = how->part;
     const bool alone = !atomic_fetch_add(&f->inside[part], 1);
-    if (!alone || f->next[part] != r->first_row || how->thread < 0 || how->thread >= CTR_FIND_THREADS)
+    if (!alone || f->next[part] > r->first_row || how->thread < 0 || how->thread >= CTR_FIND_THREADS)
         atomic_fetch_add(&f->wrong, 1);
     f->next[part] = r->first_row + r->rows;
     atomic_fetch_add(&f->by[how->thread], 1);
