@@ -176,6 +176,73 @@ static void test_files(const struct both *b, const struct ctr_eight_kernel *kern
     ok(same, "%s: digests, and states that are not finite", kernel->name);
 }
 
+/* ---- square roots ---- */
+
+/* The roots of eight numbers as forward makes them, as coordinate `odd` of a row; are they those of sqrt? */
+static bool roots_agree(const struct ctr_eight_kernel *kernel, int odd, const double *n)
+{
+    _Alignas(64) double state[2][2 * CTR_EIGHT] = { 0 }, w[2 * CTR_EIGHT], root[2 * CTR_EIGHT], dot[CTR_EIGHT];
+    uint8_t *at[2] = { (uint8_t *)state[0], (uint8_t *)state[1] };
+    struct ctr_eight_params p;
+    const struct ctr_eight_row r = { .state = at, .x = (double[]){ 1, 1 }, .k = 2, .w = w, .root = root };
+    bool same = true;
+    for (int v = 0; v < CTR_EIGHT; v++) {
+        p.inv_alpha[v] = p.beta[v] = 1;
+        p.l1[v] = p.l2[v] = 0;
+    }
+    memcpy(state[odd] + CTR_EIGHT, n, CTR_EIGHT * sizeof *n);
+    kernel->forward[CTR_F64_STATE](&p, &r, dot);
+    for (int v = 0; v < CTR_EIGHT; v++) {
+        const double want = sqrt(n[v]);
+        same &=
+            isnan(want) ? isnan(root[odd * CTR_EIGHT + v]) : !memcmp(&want, &root[odd * CTR_EIGHT + v], sizeof want);
+    }
+    return same;
+}
+
+/* Numbers whose roots lie next to a middle of two doubles: (M^2 - d) / 4 for odd M of 54 bits, where M^2 = d modulo
+ * 2^54 so that this is a double. d = 1 modulo 8; four such M each. */
+static int near_middles(int64_t d, double to[4])
+{
+    const uint64_t mask = (UINT64_C(1) << 54) - 1;
+    uint64_t m = 1;
+    int n = 0;
+    for (int bit = 3; bit < 54; bit++)
+        m += ((m * m - (uint64_t)d) >> bit & 1) << (bit - 1);
+    for (int i = 0; i < 4; i++) {
+        const uint64_t own = ((i & 1 ? -m : m) + ((uint64_t)(i / 2) << 53)) & mask;
+        const unsigned __int128 a = ((unsigned __int128)own * own - (unsigned __int128)(__int128)d) / 4;
+        if (own >> 53 && (unsigned __int128)(double)a == a)
+            to[n++] = (double)a;
+    }
+    return n;
+}
+
+static void test_roots(const struct ctr_eight_kernel *kernel)
+{
+    static const double odd_ones[CTR_EIGHT] = { 0,        -0.0, 0x1p-1074, 0x1.8p-1022, 0x1.fffffffffffffp1023,
+                                                INFINITY, NAN,  2 };
+    double n[CTR_EIGHT], found[4];
+    bool same = roots_agree(kernel, 0, odd_ones) && roots_agree(kernel, 1, odd_ones);
+    int middles = 0;
+    for (int64_t d = 1 - 8 * 4000; d < 8 * 4000; d += 8)
+        for (int i = near_middles(d, found) - 1; i >= 0; i--) {
+            n[middles % CTR_EIGHT] = ldexp(found[i], 2 * (middles % 800 - 400) - 104);
+            same &= ++middles % CTR_EIGHT || (roots_agree(kernel, 0, n) && roots_agree(kernel, 1, n));
+        }
+    for (uint64_t i = 0; i < 200000; i++) { /* squares and their neighbours, then any */
+        for (uint64_t v = 0; v < CTR_EIGHT; v++) {
+            const double u = 1 + ctr_random01(5, i, v), square = (double)(float)u * (double)(float)u;
+            const double near = nextafter(square, v & 1 ? 0 : 4),
+                         any = ldexp(u, (int)(ctr_random01(6, i, v) * 1900) - 950);
+            n[v] = i & 1 ? any : v & 2 ? square : near;
+        }
+        same &= roots_agree(kernel, (int)(i >> 1 & 1), n);
+    }
+    ok(same && middles > 8000, "%s: square roots, also of %d numbers whose roots lie between two doubles", kernel->name,
+       middles);
+}
+
 int main(void)
 {
     struct both *b = aligned_alloc(64, (sizeof *b + 63) / 64 * 64);
@@ -191,6 +258,8 @@ int main(void)
             ok(same && agree(b, type), "%s, %s%s: dot products and states of eight models", kernel->name,
                ctr_precision_names[type], masked ? ", some without some keys" : "");
             test_files(b, kernel, type);
+            if (!turn)
+                test_roots(kernel);
         }
     free(b);
     return done_testing();

@@ -5,8 +5,7 @@
  * order. */
 #include "common/base/isa.h"
 #include "common/lr/ftrl_eight.h"
-
-#include <math.h>
+#include "common/lr/root_eight.h"
 
 #define LANES CTR_EIGHT
 
@@ -69,68 +68,6 @@ CTR_BODY void ask_for(const uint8_t *at, size_t bytes)
         const bits_##suffix minus = (*z > 0) & (top), zero = size <= 0;                                                \
         *to = (lanes_##suffix)(((bits_##suffix)w ^ minus) & ~zero);                                                    \
     }                                                                                                                  \
-    CTR_BODY void forward_any_##suffix(const struct ctr_eight_params *p, const struct ctr_eight_row *r, double *dot,   \
-                                       const bool masked)                                                              \
-    {                                                                                                                  \
-        real *restrict to_w = r->w, *restrict to_root = r->root;                                                       \
-        uint8_t *const *restrict state = r->state, *const *restrict next = r->next;                                    \
-        const uint64_t *const *restrict masks = r->mask;                                                               \
-        const double *restrict xs = r->x;                                                                              \
-        const int64_t k = r->k, nexts = r->nexts;                                                                      \
-        lanes_f64 sum[CTR_LANES] = { 0 };                                                                              \
-        lanes_##suffix inv_alpha = { 0 }, beta = { 0 }, l1 = { 0 }, l2 = { 0 };                                        \
-        load_##suffix(p->inv_alpha, &inv_alpha);                                                                       \
-        load_##suffix(p->beta, &beta);                                                                                 \
-        load_##suffix(p->l1, &l1);                                                                                     \
-        load_##suffix(p->l2, &l2);                                                                                     \
-        for (int64_t i = 0; i < k; i++) {                                                                              \
-            lanes_##suffix z, root, to = { 0 };                                                                        \
-            lanes_f64 x;                                                                                               \
-            memcpy(&z, state[i], sizeof z);                                                                            \
-            memcpy(&root, state[i] + sizeof z, sizeof root);                                                           \
-            roots_##suffix(&root);                                                                                     \
-            weigh_##suffix(&inv_alpha, &beta, &l1, &l2, &z, &root, &to);                                               \
-            memcpy(to_w + i * LANES, &to, sizeof to);                                                                  \
-            memcpy(to_root + i * LANES, &root, sizeof root);                                                           \
-            load_x(xs, masks, i, masked, &x);                                                                          \
-            if (i < nexts)                                                                                             \
-                ask_for(next[i], 2 * sizeof z);                                                                        \
-            sum[i % CTR_LANES] += __builtin_convertvector(to, lanes_f64) * x;                                          \
-        }                                                                                                              \
-        for (int64_t i = k; i < nexts; i++)                                                                            \
-            ask_for(next[i], 2 * sizeof(lanes_##suffix));                                                              \
-        const lanes_f64 all = ((sum[0] + sum[4]) + (sum[2] + sum[6])) + ((sum[1] + sum[5]) + (sum[3] + sum[7]));       \
-        if (dot)                                                                                                       \
-            memcpy(dot, &all, sizeof all);                                                                             \
-    }                                                                                                                  \
-    CTR_BODY void update_any_##suffix(const struct ctr_eight_params *p, const struct ctr_eight_row *r,                 \
-                                      const double *g, const bool masked)                                              \
-    {                                                                                                                  \
-        const real *restrict from_w = r->w, *restrict from_root = r->root;                                             \
-        uint8_t *const *restrict state = r->state;                                                                     \
-        const uint64_t *const *restrict masks = r->mask;                                                               \
-        const double *restrict xs = r->x;                                                                              \
-        const int64_t k = r->k;                                                                                        \
-        lanes_##suffix inv_alpha = { 0 };                                                                              \
-        lanes_f64 all_g;                                                                                               \
-        load_##suffix(p->inv_alpha, &inv_alpha);                                                                       \
-        memcpy(&all_g, g, sizeof all_g);                                                                               \
-        for (int64_t i = 0; i < k; i++) {                                                                              \
-            lanes_##suffix z, n, w, root;                                                                              \
-            lanes_f64 x;                                                                                               \
-            memcpy(&z, state[i], sizeof z);                                                                            \
-            memcpy(&n, state[i] + sizeof z, sizeof n);                                                                 \
-            memcpy(&w, from_w + i * LANES, sizeof w);                                                                  \
-            memcpy(&root, from_root + i * LANES, sizeof root);                                                         \
-            load_x(xs, masks, i, masked, &x);                                                                          \
-            const lanes_##suffix gi = __builtin_convertvector(all_g * x, lanes_##suffix), next = n + gi * gi;          \
-            lanes_##suffix next_root = next;                                                                           \
-            roots_##suffix(&next_root);                                                                                \
-            z += gi - (next_root - root) * inv_alpha * w;                                                              \
-            memcpy(state[i], &z, sizeof z);                                                                            \
-            memcpy(state[i] + sizeof z, &next, sizeof next);                                                           \
-        }                                                                                                              \
-    }                                                                                                                  \
     CTR_BODY void weights_##suffix(const struct ctr_eight_params *p, const void *from_z, const void *from_n,           \
                                    void *to_w, int64_t k)                                                              \
     {                                                                                                                  \
@@ -173,35 +110,98 @@ CTR_BODY void ask_for(const uint8_t *at, size_t bytes)
         const lanes_f64 wide = __builtin_convertvector(off, lanes_f64);                                                \
         for (int v = 0; v < LANES; v++)                                                                                \
             wrong[v] += wide[v];                                                                                       \
-    }                                                                                                                  \
-    CTR_BODY void forward_##suffix(const struct ctr_eight_params *p, const struct ctr_eight_row *r, double *dot)       \
-    {                                                                                                                  \
-        if (r->mask)                                                                                                   \
-            forward_any_##suffix(p, r, dot, true);                                                                     \
-        else                                                                                                           \
-            forward_any_##suffix(p, r, dot, false);                                                                    \
-    }                                                                                                                  \
-    CTR_BODY void update_##suffix(const struct ctr_eight_params *p, const struct ctr_eight_row *r, const double *g)    \
-    {                                                                                                                  \
-        if (r->mask)                                                                                                   \
-            update_any_##suffix(p, r, g, true);                                                                        \
-        else                                                                                                           \
-            update_any_##suffix(p, r, g, false);                                                                       \
     }
 DEFINE_BODY(double, f64, sqrt, INT64_MIN)
 DEFINE_BODY(float, f32, sqrtf, INT32_MIN)
 
-#define DEFINE_TYPED(isa, attributes, suffix)                                                                          \
+/* What goes over the coordinates of a row. */
+#define DEFINE_ROW(isa, attributes, real, suffix, half_of_roots)                                                       \
+    attributes CTR_BODY void forward_any_##suffix##_##isa(                                                             \
+        const struct ctr_eight_params *p, const struct ctr_eight_row *r, double *dot, const bool masked)               \
+    {                                                                                                                  \
+        real *restrict to_w = r->w, *restrict to_root = r->root;                                                       \
+        uint8_t *const *restrict state = r->state, *const *restrict next = r->next;                                    \
+        const uint64_t *const *restrict masks = r->mask;                                                               \
+        const double *restrict xs = r->x;                                                                              \
+        const int64_t k = r->k, nexts = r->nexts;                                                                      \
+        lanes_f64 sum[CTR_LANES] = { 0 };                                                                              \
+        lanes_##suffix inv_alpha = { 0 }, beta = { 0 }, l1 = { 0 }, l2 = { 0 };                                        \
+        load_##suffix(p->inv_alpha, &inv_alpha);                                                                       \
+        load_##suffix(p->beta, &beta);                                                                                 \
+        load_##suffix(p->l1, &l1);                                                                                     \
+        load_##suffix(p->l2, &l2);                                                                                     \
+        for (int64_t i = 0; i < k; i++) {                                                                              \
+            lanes_##suffix z, root, to = { 0 };                                                                        \
+            lanes_f64 x;                                                                                               \
+            memcpy(&z, state[i], sizeof z);                                                                            \
+            memcpy(&root, state[i] + sizeof z, sizeof root);                                                           \
+            if (i & 1)                                                                                                 \
+                half_of_roots(&root);                                                                                  \
+            else                                                                                                       \
+                roots_##suffix(&root);                                                                                 \
+            weigh_##suffix(&inv_alpha, &beta, &l1, &l2, &z, &root, &to);                                               \
+            memcpy(to_w + i * LANES, &to, sizeof to);                                                                  \
+            memcpy(to_root + i * LANES, &root, sizeof root);                                                           \
+            load_x(xs, masks, i, masked, &x);                                                                          \
+            if (i < nexts)                                                                                             \
+                ask_for(next[i], 2 * sizeof z);                                                                        \
+            sum[i % CTR_LANES] += __builtin_convertvector(to, lanes_f64) * x;                                          \
+        }                                                                                                              \
+        for (int64_t i = k; i < nexts; i++)                                                                            \
+            ask_for(next[i], 2 * sizeof(lanes_##suffix));                                                              \
+        const lanes_f64 all = ((sum[0] + sum[4]) + (sum[2] + sum[6])) + ((sum[1] + sum[5]) + (sum[3] + sum[7]));       \
+        if (dot)                                                                                                       \
+            memcpy(dot, &all, sizeof all);                                                                             \
+    }                                                                                                                  \
+    attributes CTR_BODY void update_any_##suffix##_##isa(                                                              \
+        const struct ctr_eight_params *p, const struct ctr_eight_row *r, const double *g, const bool masked)           \
+    {                                                                                                                  \
+        const real *restrict from_w = r->w, *restrict from_root = r->root;                                             \
+        uint8_t *const *restrict state = r->state;                                                                     \
+        const uint64_t *const *restrict masks = r->mask;                                                               \
+        const double *restrict xs = r->x;                                                                              \
+        const int64_t k = r->k;                                                                                        \
+        lanes_##suffix inv_alpha = { 0 };                                                                              \
+        lanes_f64 all_g;                                                                                               \
+        load_##suffix(p->inv_alpha, &inv_alpha);                                                                       \
+        memcpy(&all_g, g, sizeof all_g);                                                                               \
+        for (int64_t i = 0; i < k; i++) {                                                                              \
+            lanes_##suffix z, n, w, root;                                                                              \
+            lanes_f64 x;                                                                                               \
+            memcpy(&z, state[i], sizeof z);                                                                            \
+            memcpy(&n, state[i] + sizeof z, sizeof n);                                                                 \
+            memcpy(&w, from_w + i * LANES, sizeof w);                                                                  \
+            memcpy(&root, from_root + i * LANES, sizeof root);                                                         \
+            load_x(xs, masks, i, masked, &x);                                                                          \
+            const lanes_##suffix gi = __builtin_convertvector(all_g * x, lanes_##suffix), next = n + gi * gi;          \
+            lanes_##suffix next_root = next;                                                                           \
+            if (i & 1)                                                                                                 \
+                half_of_roots(&next_root);                                                                             \
+            else                                                                                                       \
+                roots_##suffix(&next_root);                                                                            \
+            z += gi - (next_root - root) * inv_alpha * w;                                                              \
+            memcpy(state[i], &z, sizeof z);                                                                            \
+            memcpy(state[i] + sizeof z, &next, sizeof next);                                                           \
+        }                                                                                                              \
+    }                                                                                                                  \
     attributes static void forward_##suffix##_##isa(const struct ctr_eight_params *p, const struct ctr_eight_row *r,   \
                                                     double *dot)                                                       \
     {                                                                                                                  \
-        forward_##suffix(p, r, dot);                                                                                   \
+        if (r->mask)                                                                                                   \
+            forward_any_##suffix##_##isa(p, r, dot, true);                                                             \
+        else                                                                                                           \
+            forward_any_##suffix##_##isa(p, r, dot, false);                                                            \
     }                                                                                                                  \
     attributes static void update_##suffix##_##isa(const struct ctr_eight_params *p, const struct ctr_eight_row *r,    \
                                                    const double *g)                                                    \
     {                                                                                                                  \
-        update_##suffix(p, r, g);                                                                                      \
-    }                                                                                                                  \
+        if (r->mask)                                                                                                   \
+            update_any_##suffix##_##isa(p, r, g, true);                                                                \
+        else                                                                                                           \
+            update_any_##suffix##_##isa(p, r, g, false);                                                               \
+    }
+
+#define DEFINE_TYPED(isa, attributes, suffix)                                                                          \
     attributes static void weights_##suffix##_##isa(const struct ctr_eight_params *p, const void *z, const void *n,    \
                                                     void *w, int64_t k)                                                \
     {                                                                                                                  \
@@ -212,7 +212,11 @@ DEFINE_BODY(float, f32, sqrtf, INT32_MIN)
     {                                                                                                                  \
         digest_##suffix(mixed, z, n, w, k, sum, wrong);                                                                \
     }
-#define DEFINE_KERNEL(isa, attributes) DEFINE_TYPED(isa, attributes, f64) DEFINE_TYPED(isa, attributes, f32)
+#define DEFINE_KERNEL(isa, attributes)                                                                                 \
+    DEFINE_ROW(isa, attributes, double, f64, ctr_root_eight_##isa)                                                     \
+    DEFINE_ROW(isa, attributes, float, f32, roots_f32)                                                                 \
+    DEFINE_TYPED(isa, attributes, f64)                                                                                 \
+    DEFINE_TYPED(isa, attributes, f32)
 
 #define KERNEL_ROW(isa)                                                                                                \
     {                                                                                                                  \
