@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Models and fitted plans: opened, predicting, gone on from, extracting, and their strongest weights. */
+ * Models and fitted plans: opened, predicting, gone on from, extracting; their strongest weights, what changed from a
+ * model to itself, and what makes a prediction. */
 #include "harness.h"
 
 #include "common/feature/feature.h"
@@ -8,20 +9,17 @@
 
 FUZZ_STREAM_MUTATOR
 
-/* Was it a model? */
-static bool predict(const char *path, bool uncertainty)
+static void predict(const char *path, bool uncertainty)
 {
     struct ctr_predictor *p = NULL;
     struct ctr_err err = { 0 };
     const struct ctr_batch *b;
-    const bool opened = !ctr_predictor_open(&p, path, &(struct ctr_predict_opts){ 1, uncertainty, NULL, 0 }, &err);
-    if (opened && !ctr_predictor_bind(p, fuzz_features()->schema, &err) &&
-        ctr_predictor_run(p, fuzz_features(), &b, &err) >= 0)
+    if (!ctr_predictor_open(&p, path, &(struct ctr_predict_opts){ 1, uncertainty, NULL, 0 }, &err) &&
+        !ctr_predictor_bind(p, fuzz_features()->schema, &err) && ctr_predictor_run(p, fuzz_features(), &b, &err) >= 0)
         fuzz_look(b);
     else
         FUZZ_CHECK(err.what[0]);
     ctr_predictor_free(p);
-    return opened;
 }
 
 /* As --init does: the state goes into a learner of the options that the file names, but for what they would allocate.
@@ -65,6 +63,32 @@ static void top(const char *path)
     FUZZ_CHECK(!ctr_model_top(path, &o, look, NULL, &err) || err.what[0]);
 }
 
+static void diff(const char *path)
+{
+    struct ctr_top_opts o = { .n = 0 };
+    struct ctr_diff_counts counts = { 0 };
+    struct ctr_err err = { 0 };
+    if (!ctr_model_diff(path, path, &o, &counts, look, NULL, &err))
+        FUZZ_CHECK(!counts.only_a && !counts.only_b && !counts.differ && counts.same_plan && counts.same_options);
+    else
+        FUZZ_CHECK(err.what[0]);
+}
+
+/* Rows of features, or raw ones for the model's plan. */
+static void explain(const char *path, const struct ctr_batch *rows)
+{
+    struct ctr_explain *e = NULL;
+    struct ctr_batchbuf out = { 0 };
+    struct ctr_err err = { 0 };
+    if (!ctr_explain_open(&e, path, 3, &err) && !ctr_explain_bind(e, rows->schema, &err) &&
+        !ctr_batchbuf_init(&out, ctr_explain_schema(e), &err) && !ctr_explain_batch(e, rows, &out, &err))
+        fuzz_look(ctr_batchbuf_view(&out));
+    else
+        FUZZ_CHECK(err.what[0]);
+    ctr_batchbuf_free(&out);
+    ctr_explain_free(e);
+}
+
 static void extract(const char *path)
 {
     struct ctr_plan *p = NULL;
@@ -78,15 +102,23 @@ static void extract(const char *path)
     ctr_plan_free(p);
 }
 
+static void explain_features(const char *path)
+{
+    explain(path, fuzz_features());
+}
+
+static void explain_raw(const char *path)
+{
+    explain(path, fuzz_batch());
+}
+
+/* Predicts, and does one thing more, which its bytes pick. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+    static void (*const uses[])(const char *) = { go_on, top, diff, explain_features, explain_raw, extract };
     const char *path = fuzz_file(0, data, size);
     const uint64_t how = ctr_hash64(data, size, 0);
-    /* What predicts nothing is mostly refused by the others for the same reason. */
-    if (predict(path, how & 1) || !(how & 6)) {
-        go_on(path);
-        top(path);
-    }
-    extract(path);
+    predict(path, how & 1);
+    uses[how / 2 % CTR_COUNT(uses)](path);
     return 0;
 }
