@@ -5,6 +5,7 @@
 #include "alloc.h"
 #include "common/text/safetensors.h"
 #include "models.h"
+#include "sites.h"
 #include "tap.h"
 
 #if !ALLOC_WATCHED
@@ -92,6 +93,31 @@ static void fail_each(const struct subject *s, const char *what, int (*run)(cons
        what, n - 1);
 }
 
+struct action {
+    const struct subject *subject;
+    int (*run)(const struct subject *, struct ctr_err *);
+};
+
+static int act(void *ctx, struct ctr_err *err)
+{
+    const struct action *a = ctx;
+    const int rc = a->run(a->subject, err);
+    if (rc && a->run != predict && access(made, F_OK) == 0)
+        return ctr_fail(err, CTR_EDATA, "a failure left a file");
+    return rc;
+}
+
+static void fail_sites(const struct subject *s)
+{
+    int (*const runs[])(const struct subject *, struct ctr_err *) = { learn_on, predict, export, resume };
+    struct sites_tally t = { 0 };
+    for (size_t i = 0; i < CTR_COUNT(runs); i++)
+        if (s->resumed || runs[i] != resume)
+            sites_each(act, &(struct action){ s, runs[i] }, &t);
+    ok(!t.wrong && !t.leaks && t.sites > 20, "%s %s: %ld calls from %ld places failed, %ld wrong, %ld leaks", s->kind,
+       s->options, t.failed, t.sites, t.wrong, t.leaks);
+}
+
 int main(void)
 {
     struct ctr_err err = { 0 };
@@ -112,6 +138,7 @@ int main(void)
             fail_each(s, "stop and resume", resume);
         fail_each(s, "predict", predict);
         fail_each(s, "export", export);
+        fail_sites(s);
     }
     unlink(rows);
     unlink(model);

@@ -3,7 +3,7 @@
  * unit-plan-alloc: the N-th allocation fails, for every N, while plans are parsed, bound, shown, fitted, saved, read
  * back and run with the names of their keys, and their signals are listed: the error says so, nothing leaks. */
 #include "common/feature/feature.h"
-#include "alloc.h"
+#include "sites.h"
 #include "tap.h"
 
 #include <stdlib.h>
@@ -200,6 +200,20 @@ static void test_blocks(const char *plan, size_t number)
        wrong, leaks);
 }
 
+static int attempt_once(void *plan, struct ctr_err *err)
+{
+    return attempt(*(const char *const *)plan, err);
+}
+
+static void test_sites(size_t number)
+{
+    struct sites_tally t = { 0 };
+    const char *plan = plans[number];
+    sites_each(attempt_once, &plan, &t);
+    ok(!t.wrong && !t.leaks && t.sites > 20, "plan %zu: %ld calls from %ld places failed, %ld wrong, %ld leaks", number,
+       t.failed, t.sites, t.wrong, t.leaks);
+}
+
 int main(void)
 {
     make_rows();
@@ -220,6 +234,8 @@ int main(void)
     }
     for (size_t i = 0; i + 1 < CTR_COUNT(plans); i++) /* the last is long and has nothing that is new here */
         test_blocks(plans[i], i);
+    for (size_t i = 0; i < CTR_COUNT(plans); i++)
+        test_sites(i);
     return done_testing();
 }
 #endif

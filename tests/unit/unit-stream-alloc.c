@@ -4,7 +4,7 @@
  * written and read: an error that says so, no crash, no leak.
  */
 #include "common/stream/stream.h"
-#include "alloc.h"
+#include "sites.h"
 #include "tap.h"
 
 #include <stdio.h>
@@ -222,6 +222,11 @@ static bool said(enum what what, const struct ctr_err *err)
     return (what == ZSTD || what == LZ4) && strstr(err->what, what == ZSTD ? "zstd" : "lz4");
 }
 
+static int run_once(void *what, struct ctr_err *err)
+{
+    return run(*(enum what *)what, err);
+}
+
 int main(void)
 {
     snprintf(path, sizeof path, "%s/ctr-unit-stream-alloc-%d", access("/dev/shm", W_OK) ? "/tmp" : "/dev/shm",
@@ -242,6 +247,10 @@ int main(void)
         } while (alloc_disarm() && n < 20000);
         ok(rc == 0 && !wrong && !leaks, "%s: %ld allocations failed one by one, %ld wrong, %ld leaked %s", names[what],
            n - 1, wrong, leaks, rc ? err.what : "");
+        struct sites_tally t = { 0 };
+        sites_each(run_once, &what, &t);
+        ok(!t.wrong && !t.leaks && t.sites > 10, "%s: %ld calls from %ld places failed, %ld wrong, %ld leaked",
+           names[what], t.failed, t.sites, t.wrong, t.leaks);
     }
     unlink(path);
     return done_testing();

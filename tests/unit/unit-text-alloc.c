@@ -8,6 +8,7 @@
 #include "common/text/export.h"
 #include "common/text/fields.h"
 #include "common/text/text.h"
+#include "sites.h"
 #include "tap.h"
 
 #include <stdio.h>
@@ -45,6 +46,9 @@ static const char columns[] = "s,i:int32,f:float64,b:bool,t:timestamp,l:list<int
 static const char sparse[] = "1 2:1 3:0.5 17:1e-3@\n0 2:1\n1 4:-1 9:2\n";
 static const char blocks[] = "1 0:2:1 1:3:0.5 7:17:1e-3@\n0 0:2:1\n1 2:4:-1 3:9:2\n";
 static const char vw[] = "1 2.5 't@|a x:2 y@ |b.c:0.5 z 7:3 |_ k\n-1 |a x |ns.label u\n1 'tag3|b.c q@\n";
+
+static char set_aside[96]; /* quarantine=FILE */
+static struct ctr_schema like, like_text, like_keys;
 
 static struct round_trip trips[] = {
     { "csv to csv", &ctr_text_csv, { .columns = columns }, "csv", OUT, cells },
@@ -117,6 +121,43 @@ static struct round_trip trips[] = {
     { "vw", &ctr_text_vw, { 0 }, "vw", OUT, vw },
     { "vw, keys as text", &ctr_text_vw, { .keys = "text" }, "vw", OUT, vw },
     { "vw, picked", &ctr_text_vw, { .keys = "text", .columns = "b.c,tag" }, "libffm", OUT, vw },
+    { "csv, its columns renamed, with quotes and bad cells",
+      &ctr_text_csv,
+      { .header = true, .columns = "x,y:int8", .bad_rows = "skip=9" },
+      "jsonl",
+      OUT,
+      "\"a\"\"@\",b\n1,2\n3,\"4\"\"@\"\n" },
+    { "csv with a list of weighted keys and times, to jsonl",
+      &ctr_text_jsonl,
+      { .like = &like_keys },
+      "jsonl",
+      OUT,
+      "{\"k\":[{\"key\":7,\"weight\":0.5},{\"key\":8}],\"t\":\"1970-01-01\",\"f\":0.1,\"u\":{\"v\":\"@\",\"w\":[\"1970-"
+      "01-01\","
+      "null]}}\n" },
+    { "latin1 with bad rows set aside",
+      &ctr_text_csv,
+      { .columns = "a:int8,b", .latin1 = true, .bad_rows = set_aside },
+      "csv",
+      OUT,
+      "1,@\nx\xe9,@\n" },
+    { "csv like another", &ctr_text_csv, { .header = true, .like = &like }, "csv", OUT, "b,a\n1,@\n2,@\n" },
+    { "jsonl like another", &ctr_text_jsonl, { .like = &like }, "csv", OUT, "{\"b\":1,\"a\":\"@\"}\n" },
+    { "vw like another", &ctr_text_vw, { .like = &like_text, .keys = "text" }, "vw", OUT, "1 |a x@ y\n" },
+    { "libsvm with queries and times, to libsvm",
+      &ctr_text_csv,
+      { .columns = "l:float32,q:int64,t:timestamp,a:float64,b:float64",
+        .role = { [CTR_ROLE_LABEL] = "l", [CTR_ROLE_QUERY] = "q" } },
+      "libsvm",
+      OUT,
+      "1,2,2019-11-14,2.5,0.@\n0,2,2019-11-14,1,1.25\n" },
+    { "csv with importance, to vw",
+      &ctr_text_csv,
+      { .columns = "l:float32,w:float32,i,a:float64,b:float64",
+        .role = { [CTR_ROLE_LABEL] = "l", [CTR_ROLE_WEIGHT] = "w", [CTR_ROLE_ID] = "i" } },
+      "vw",
+      OUT,
+      "1,2,i@,2.5,0.@\n0,2,j,1,1.25\n" },
 };
 
 static char in_path[32], out_path[32];
@@ -200,14 +241,51 @@ static void fail_each(const struct round_trip *t)
        t->what, total, wrong, leaks);
 }
 
+static int run_once(void *trip, struct ctr_err *err)
+{
+    if (ftruncate(out_fd, 0) || lseek(out_fd, 0, SEEK_SET))
+        return CTR_ESYS;
+    return run(trip, 0, err);
+}
+
+static void fail_sites(struct round_trip *t)
+{
+    struct sites_tally n = { 0 };
+    put(t->text, t->piece ? t->piece : "7", 3);
+    sites_each(run_once, t, &n);
+    ok(!n.wrong && !n.leaks && n.sites > 10, "%s: %ld calls from %ld places failed, %ld wrong, %ld leaks", t->what,
+       n.failed, n.sites, n.wrong, n.leaks);
+}
+
 int main(void)
 {
     in_fd = memfd_create("in", 0);
     out_fd = memfd_create("out", 0);
     snprintf(in_path, sizeof in_path, "/dev/fd/%d", in_fd);
     snprintf(out_path, sizeof out_path, "/dev/fd/%d", out_fd);
+    snprintf(set_aside, sizeof set_aside, "quarantine=%s/ctr-unit-text-alloc-%d",
+             access("/dev/shm", W_OK) ? "/tmp" : "/dev/shm", (int)getpid());
+    struct ctr_err err;
+    if (ctr_schema_add(&like, "a", CTR_UTF8, &err) || ctr_schema_add(&like, "b", CTR_I64, &err) ||
+        ctr_schema_add(&like_text, "a", CTR_LIST, &err))
+        return 1;
+    if (ctr_schema_add(&like_keys, "k", CTR_LIST, &err) || ctr_schema_add(&like_keys, "t", CTR_TIME, &err) ||
+        ctr_schema_add(&like_keys, "f", CTR_F32, &err) || ctr_schema_add(&like_keys, "u.v", CTR_UTF8, &err) ||
+        ctr_schema_add(&like_keys, "u.w", CTR_LIST, &err))
+        return 1;
+    like_text.f[0].item = CTR_UTF8;
+    like_keys.f[0].item = CTR_WKEY;
+    like_keys.f[4].item = CTR_TIME;
     for (size_t i = 0; i < CTR_COUNT(trips); i++)
         fail_each(&trips[i]);
+    sites_tries = 48;
+    for (size_t i = 0; i < CTR_COUNT(trips); i++)
+        fail_sites(&trips[i]);
+    ctr_schema_free(&like);
+    ctr_schema_free(&like_text);
+    ctr_schema_free(&like_keys);
+    unlink(set_aside + strlen("quarantine="));
+    unlink(strcat(set_aside, ".why") + strlen("quarantine="));
     return done_testing();
 }
 #endif

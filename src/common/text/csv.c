@@ -111,7 +111,7 @@ static const char *other_delimiter(const struct csv_dialect *d, const struct csv
     };
     const char *line = t->p + t->start[0];
     size_t n = t->start[1] - t->start[0];
-    if (d->columns != 1 || (d->quoted && n && *line == '"'))
+    if (d->columns != 1 || (d->quoted && *line == '"'))
         return NULL;
     for (size_t i = 0; i < CTR_COUNT(delimiters); i++)
         if (strcmp(d->delimiter, delimiters[i].text) && memmem(line, n, delimiters[i].text, strlen(delimiters[i].text)))
@@ -290,18 +290,17 @@ static int infer_first(const struct csv *s, const struct ctr_text_opts *o, struc
     ctr_csv_index(t, n, &s->d, 1);
     choose_rows(t, 0);
     for (int c = 0; t->rows && c < s->d.columns; c++) {
-        const struct ctr_text_column *column = &s->columns.c[c];
         struct ctr_str cell = ctr_csv_raw(t, &s->d, t->row_start[0], t->first[0], c);
         struct ctr_infer alone = { 0 };
-        enum ctr_type rest = column->typed ? column->type.type : ctr_infer_type(&infer[c]);
+        enum ctr_type rest = ctr_infer_type(&infer[c]);
         bool quoted;
         int rc = ctr_csv_unquote(t, &s->d, &cell, &quoted, err);
         if (rc)
             return rc;
         ctr_infer_see(&alone, cell.p, cell.n);
         names &= cell.n && ctr_infer_type(&alone) == CTR_UTF8;
-        other |= infer[c].values && (ctr_type_number(rest) || rest == CTR_BOOL || rest == CTR_TIME);
-        if (!column->typed && !ctr_csv_null(&s->d, cell))
+        other |= infer[c].values && (ctr_type_number(rest) || rest == CTR_BOOL); /* typed ones have none */
+        if (!s->columns.c[c].typed && !ctr_csv_null(&s->d, cell))
             ctr_infer_see(&infer[c], cell.p, cell.n);
     }
     if (t->rows && names && other)
@@ -447,7 +446,7 @@ static int parse_tile(const struct csv *s, struct csv_tile *t, int skip, struct 
                       int64_t *line, struct ctr_err *err)
 {
     int64_t before = ctr_batchbuf_rows(&j->out);
-    int rc, bad = t->records - skip;
+    int rc;
     choose_rows(t, skip);
     rc = append_columns(s, t, j, err);
     if (rc)
@@ -459,15 +458,15 @@ static int parse_tile(const struct csv *s, struct csv_tile *t, int skip, struct 
         if ((rc = append_columns(s, t, j, err)))
             return rc;
     }
-    bad -= t->rows;
-    for (int r = skip; bad && r < t->records; r++) {
+    if (t->rows == t->records - skip)
+        return 0;
+    for (int r = skip; r < t->records; r++) {
         if (t->status[r] == CSV_GOOD)
             continue;
         *line += ctr_count_byte(t->p + *counted, t->start[r] - *counted, '\n');
         *counted = t->start[r];
         if ((rc = report(s, t, j, r, *line, err)))
             return rc;
-        bad--;
     }
     return 0;
 }

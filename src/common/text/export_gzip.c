@@ -28,7 +28,7 @@ int ctr_export_gzip_write(struct ctr_export_gzip *g, const void *p, size_t n, bo
     int rc = 0, z;
 
     do {
-        size_t piece = CTR_MIN(n, (size_t)1 << 30); /* zlib counts in 32 bits */
+        size_t piece = CTR_MIN(n, (size_t)16 << 20); /* zlib counts in 32 bits */
         g->z.next_in = (Bytef *)(uintptr_t)from;
         g->z.avail_in = (uInt)piece;
         from += piece;

@@ -26,12 +26,12 @@ enum { MAX_DEPTH = 32 };
  * `user.id` would be a value and an object at once, so that the second keeps its dot. */
 static bool is_path(const struct ctr_export *e, const char *name)
 {
-    size_t n = strlen(name), dots = 0;
+    size_t dots = 0;
 
-    if (e->opts.flat || !n || name[0] == '.' || name[n - 1] == '.' || strstr(name, ".."))
+    if (e->opts.flat || name[0] == '.' || strstr(name, ".."))
         return false;
     for (const char *p = name; (p = strchr(p, '.')) != NULL; p++) {
-        if (++dots >= MAX_DEPTH)
+        if (!p[1] || ++dots >= MAX_DEPTH)
             return false;
         for (int k = 0; k < e->schema.n; k++)
             if (strlen(e->schema.f[k].name) == (size_t)(p - name) &&

@@ -110,7 +110,7 @@ int ctr_fields_find(const struct ctr_fields *s, const char *name, size_t n, int 
 {
     size_t at;
 
-    if (guess >= 0 && guess < s->fields && same_name(&s->field[guess], name, n))
+    if (guess < s->fields && same_name(&s->field[guess], name, n))
         return guess;
     at = ctr_hash64(name, n, 0) & (s->slots - 1);
     for (; s->slot[at]; at = (at + 1) & (s->slots - 1)) {

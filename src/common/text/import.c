@@ -155,13 +155,13 @@ static int parse_policy(struct ctr_import *im, struct ctr_err *err)
     if (strncmp(s, "quarantine=", 11) || !s[11] || !strcmp(s + 11, "-"))
         return ctr_fail(err, CTR_EUSAGE, "--bad-rows wants fail, skip=MAX or quarantine=FILE, not '%s'", s);
     im->policy = BAD_QUARANTINE;
-    char *why;
-    if (asprintf(&why, "%s.why", s + 11) < 0)
-        return ctr_fail_nomem(err, strlen(s) + 4);
-    int rc = ctr_out_open(&im->quarantine, s + 11, 0, err);
+    struct ctr_buf why = { 0 };
+    int rc = ctr_buf_printf(&why, err, "%s.why", s + 11);
     if (!rc)
-        rc = ctr_out_open(&im->why, why, 0, err);
-    free(why);
+        rc = ctr_out_open(&im->quarantine, s + 11, 0, err);
+    if (!rc)
+        rc = ctr_out_open(&im->why, (char *)why.data, 0, err);
+    ctr_buf_free(&why);
     return rc;
 }
 
@@ -288,7 +288,7 @@ static int open_import(struct ctr_import *im, char *const *paths, int n, struct 
     const char *delimiter = im->o.delimiter ? im->o.delimiter : f->delimiter, *header = NULL;
     size_t header_n = 0;
     int rc;
-    lo.delimiter = f->quoted && delimiter && strlen(delimiter) == 1 ? delimiter : NULL;
+    lo.delimiter = f->quoted && strlen(delimiter) == 1 ? delimiter : NULL;
     if ((rc = check_options(&im->o, err)) || (rc = types_known(&im->o, &lo.no_sample, err)) ||
         (rc = ctr_lines_open(&im->lines, paths, n, &lo, err)) || (rc = ctr_lines_slots(im->lines, im->jobs, err)) ||
         (rc = ctr_lines_next(im->lines, &im->first, err)) < 0)

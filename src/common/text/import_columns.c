@@ -146,7 +146,7 @@ static int parse_entry(struct ctr_text_columns *l, const char *p, const char *en
         sourced = parse_name(name_end + 1, source_end, &source);
         named &= sourced && source.repeats == name.repeats && source.to - source.from == name.to - name.from;
     }
-    if (!named || (source_end < end && *source_end != ':') || source_end + 1 == end)
+    if (!named || source_end + 1 == end) /* at source_end stands ':', or it is the end */
         return ctr_fail(err, CTR_EUSAGE, "--columns: '%.*s' is not NAME[=SOURCE][:TYPE]", (int)CTR_MIN(end - p, 80), p);
     if (name.to - name.from >= CSV_MAX_COLUMNS)
         return ctr_fail(err, CTR_EUSAGE, "--columns: '%.*s' are more than %d columns", (int)CTR_MIN(end - p, 80), p,
@@ -297,7 +297,7 @@ static int schema_add(struct ctr_text_columns *l, const struct ctr_infer *infer,
     for (int i = 0; i < l->n; i++) {
         struct ctr_text_column *c = &l->c[i];
         if (!c->typed)
-            c->type = (struct ctr_field){ .type = infer ? ctr_infer_type(&infer[i]) : CTR_UTF8 };
+            c->type = (struct ctr_field){ .type = ctr_infer_type(&infer[i]) };
         c->out = -1;
         if (!wanted(l, i, o, role))
             continue;

@@ -32,7 +32,7 @@ static const char *skip_container(const char *p, const char *end, const char **w
             kinds[depth / 64] &= ~((uint64_t)1 << depth % 64);
             kinds[depth / 64] |= (uint64_t)(*p == '{') << depth % 64;
             depth++;
-        } else if (*p == '}' || *p == ']') {
+        } else { /* a bracket that closes */
             depth--;
             if ((kinds[depth / 64] >> depth % 64 & 1) != (*p == '}')) {
                 *why = "a bracket that closes another kind";

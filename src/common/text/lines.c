@@ -240,7 +240,7 @@ static int fill_some(struct ctr_lines *l, struct ctr_buf *b, size_t upto, struct
         return rc;
     }
     uint8_t part[16 << 10];
-    rc = decode_some(l, part, CTR_MAX(CTR_MIN(sizeof part, room / 2), 1), &got, err);
+    rc = decode_some(l, part, CTR_MIN(sizeof part, (room + 1) / 2), &got, err);
     if (rc)
         return rc;
     uint8_t *to = b->data + b->len;
@@ -275,11 +275,11 @@ static bool pass_quote(struct ctr_lines *l, const char *p, size_t n)
             break;
         }
         size_t at = (size_t)(q - p);
-        if (at + 1 == n && !l->eof) {
+        if (at + 1 == n) { /* not at the end of a file, where a newline follows */
             l->resume = at;
             return false;
         }
-        if (at + 1 < n && p[at + 1] == '"') {
+        if (p[at + 1] == '"') {
             l->resume = at + 2;
             continue;
         }

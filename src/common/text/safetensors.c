@@ -93,7 +93,7 @@ static int start_section(struct writer *w, const struct ctr_schema *s, struct ct
     for (int c = 0; c < s->n && !rc; c++) {
         const struct ctr_field *f = &s->f[c];
         struct ctr_buf name = { 0 };
-        bool number = dtypes[f->type == CTR_FIXED ? f->item : f->type] && f->type != CTR_LIST;
+        bool number = dtypes[f->type == CTR_FIXED ? f->item : f->type];
         if ((rc = name_tensor(s, c, &name, err)) == 0 && *name.data) {
             if (number)
                 rc = add_tensor(w, s, c, (const char *)name.data, err);

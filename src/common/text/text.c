@@ -31,7 +31,7 @@ const struct ctr_text_format *ctr_text_format_guess(const char *path)
             break;
         }
     for (int i = 0; ctr_text_formats[i]; i++)
-        if (ctr_text_formats[i]->suffix && ends(path, n, ctr_text_formats[i]->suffix))
+        if (ends(path, n, ctr_text_formats[i]->suffix))
             return ctr_text_formats[i];
     return ends(path, n, ".ndjson") ? &ctr_text_jsonl : NULL; /* its other name */
 }

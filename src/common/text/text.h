@@ -190,8 +190,7 @@ static inline const char *ctr_next_record(const char **p, const char *end, const
         return NULL;
     *line = *p;
     nl = memchr(*p, '\n', (size_t)(end - *p));
-    *p = nl ? nl + 1 : end;
-    nl = nl ? nl : end;
+    *p = nl + 1; /* a block ends with one */
     return nl > *line && nl[-1] == '\r' ? nl - 1 : nl;
 }
 

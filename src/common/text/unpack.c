@@ -94,7 +94,7 @@ static int zstd_step(struct ctr_unpack *u, const uint8_t *in, size_t n, size_t *
         default: return damaged(u, err);
         }
     }
-    u->whole = left == 0 || (u->whole && !from.pos && !to.pos);
+    u->whole = left == 0 || (u->whole && !from.pos);
     return 0;
 }
 
@@ -118,7 +118,7 @@ static int lz4_step(struct ctr_unpack *u, const uint8_t *in, size_t n, size_t *u
     size_t left = LZ4F_decompress(u->lz4, out, got, in, used, NULL);
     if (LZ4F_isError(left))
         return strstr(LZ4F_getErrorName(left), "allocation") ? ctr_fail_nomem(err, 1 << 20) : damaged(u, err);
-    u->whole = left == 0 || (u->whole && !*used && !*got);
+    u->whole = left == 0 || (u->whole && !*used);
     return 0;
 }
 

@@ -138,7 +138,7 @@ static int sample(struct ctr_fields *s, const struct ctr_text_opts *o, const str
             if (pass == 1 && !o->columns && !o->like)
                 rc = line_namespaces(s, bar, end, err);
         }
-        if (pass == 0 && rc == 0 && has_weight)
+        if (pass == 0 && has_weight)
             rc = ctr_fields_fixed(s, "weight", CTR_F32, err);
         if (pass == 0 && rc == 0 && has_tag)
             rc = ctr_fields_fixed(s, "tag", CTR_UTF8, err);
