@@ -57,8 +57,8 @@ int ctr_lr_new(void **out, const struct ctr_model *model, const struct ctr_param
     if (!rc)
         rc = ctr_inclusion_new(&m->inclusion, p, err);
     if (!rc && p->minibatch > 1)
-        rc = by_field(m) ? ctr_lr_fields_new(&m->fields, p->minibatch, field_threads(m), err)
-                         : ctr_lr_mini_new(&m->mini, p->minibatch, p->threads, err);
+        rc = (m->by_column = by_field(m)) ? ctr_lr_fields_new(&m->fields, p->minibatch, field_threads(m), err)
+                                          : ctr_lr_mini_new(&m->mini, p->minibatch, p->threads, err);
     if (rc) {
         ctr_lr_free(m);
         return rc;
@@ -199,9 +199,25 @@ static int make_apart(struct lr *m, struct ctr_err *err)
     return rc;
 }
 
+/* By column: new keys are few, and none in most of the columns. */
+static int meet_columns(struct lr *m, const struct ctr_rows *r, const uint32_t *number, struct ctr_err *err)
+{
+    uint32_t most = 0;
+    for (int64_t k = 0; k < r->start[1]; k++) {
+        struct ctr_keys *t = &m->table[r->table[k]];
+        const uint32_t *of = number + k * r->rows, last = m->loops->most(of, r->rows);
+        for (int64_t i = 0; i < r->rows && t->known < last; i++)
+            ctr_keys_meet(t, of[i]);
+        most = CTR_MAX(most, last);
+    }
+    return ctr_states_make(&m->states, most, err);
+}
+
 int ctr_lr_meet_keys(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end, const uint32_t *number,
                      struct ctr_err *err)
 {
+    if (m->by_column && r->transposed)
+        return meet_columns(m, r, number, err);
     const int64_t first = r->start[from], last = r->start[end], k = r->start[from + 1] - first;
     uint32_t most = 0;
     int rc = r->one_a_table ? ctr_buf_room(&m->met, 2 * k, sizeof most, err) : 0;

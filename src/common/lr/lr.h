@@ -54,6 +54,7 @@ struct lr {
     const struct ctr_lr_digested *digested; /* of its rows, or NULL: not known */
     struct ctr_lr_mini *mini;               /* by minibatches: one of these; both NULL: row by row */
     struct ctr_lr_fields *fields;
+    bool by_column; /* numbers of transposed rows lie by column too: that of entry k of row i at k * rows + i */
     struct ctr_inclusion *inclusion; /* NULL: every key is taken up */
     struct ctr_expiry expiry;
     uint64_t *seed;  /* by table: of its name */
@@ -100,6 +101,7 @@ struct ctr_lr_loops {
     void (*rows)(uint8_t *base, uint64_t bytes, const uint32_t *restrict number, int64_t k, uint8_t **restrict row);
     /* ctr_keys_meet of rows that have k entries each. */
     void (*meet)(const uint32_t *restrict number, int64_t rows, int64_t k, const struct ctr_lr_met *met);
+    uint32_t (*most)(const uint32_t *number, int64_t n);
 };
 const struct ctr_lr_loops *ctr_lr_loops_best(void); /* lr_find.c */
 

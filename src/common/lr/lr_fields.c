@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * lr by minibatches of rows that have one key a field: field by field over the rows of a minibatch, fields shared
- * between threads. A key is updated once, with the sum of the gradients of its rows and that of their squares, both in
- * the order of rows: with the weight of the minibatch's start, that is what the rows would do to z and n one after
- * another. Each row of the key works that out for itself, which costs less than to find out first which rows share one.
+ * between threads. A key is worked on once: its weight, and its update by the sum of the gradients of its rows and that
+ * of their squares, both in the order of rows: with the weight of the minibatch's start, that is what the rows would do
+ * to z and n one after another.
  *
  * Field i belongs to lane i mod 8, as in the exact learner's dot product, every lane to one thread, which alone sees
  * the tables of its fields. Threads exchange the sums of lanes once a minibatch and join the eight in one order, so
@@ -22,13 +22,21 @@ enum {
     LANES = CTR_LANES,
     AHEAD = 4, /* fields whose rows come from memory while another is worked on */
     LINE = 64, /* bytes of the cache */
+    SLOTS_A_ROW = 16,
+    MIN_SLOTS = 1024,
 };
+
+typedef double pair __attribute__((vector_size(2 * sizeof(double))));
 
 /* A field of a minibatch. Arrays of a minibatch's rows, padded to LANES. */
 struct field {
     const struct ctr_keys *table; /* NULL: of the bias, one key that all rows have */
     int lane;
-    uint8_t **row, **next; /* table rows of this piece's keys and of the next one's */
+    struct keys {
+        uint8_t **row; /* table rows of `n` keys, in the order in which they come */
+        uint32_t *of;  /* by row of the piece: which of them it has */
+        int64_t n;
+    } now, next; /* of this piece and of the next one */
     double *z, *n, *w, *root;
     struct ctr_buf memory;
 };
@@ -38,11 +46,11 @@ struct part { /* a thread's: arrays by row */
     struct field **field; /* its own */
     int fields;
     struct ctr_lr_finder finder;
-    double *gradient, *x, *g, *squares;
-    struct pair {
-        double g, squares;
-    } * sum;
-    uint32_t *first; /* with the same key */
+    double *x, *g, *squares;
+    pair *gradient, *sum; /* and its square, by row; their sums by key */
+    /* Of a field: rows by the lowest digits of their numbers, these, and by key the next one of its slot, or 0. */
+    uint32_t *slot, *number, *link;
+    uint32_t slots; /* a power of two */
     struct ctr_err err;
     _Alignas(16) uint8_t spare[CTR_SPARSE_MAX_STRIDE];
     _Alignas(LINE) char apart;
@@ -115,32 +123,40 @@ static int64_t padded(int64_t n)
 
 static int make_part(const struct ctr_lr_fields *q, struct part *p, struct ctr_err *err)
 {
-    int64_t room = padded(q->size);
-    int rc = ctr_buf_reserve(&p->memory, (size_t)room * (6 * sizeof(double) + sizeof *p->first), err);
+    const size_t room = (size_t)padded(q->size);
+    for (p->slots = MIN_SLOTS; p->slots < SLOTS_A_ROW * room;)
+        p->slots *= 2;
+    int rc = ctr_buf_reserve(
+        &p->memory, LINE + room * (2 * sizeof(pair) + 3 * sizeof(double)) + (p->slots + 2 * room) * sizeof *p->slot,
+        err);
     if (rc)
         return rc;
-    p->gradient = (double *)(void *)p->memory.data;
-    p->x = p->gradient + room;
+    p->gradient = (pair *)((uintptr_t)(p->memory.data + LINE - 1) / LINE * LINE);
+    p->sum = p->gradient + room;
+    p->x = (double *)(void *)(p->sum + room);
     p->g = p->x + room;
     p->squares = p->g + room;
-    p->sum = (struct pair *)(void *)(p->squares + room);
-    p->first = (uint32_t *)(void *)(p->sum + room);
-    memset(p->x, 0, (size_t)room * sizeof *p->x);
+    p->slot = (uint32_t *)(void *)(p->squares + room);
+    p->number = p->slot + p->slots;
+    p->link = p->number + room;
+    memset(p->x, 0, room * sizeof *p->x);
     return 0;
 }
 
 static int make_field(const struct ctr_lr_fields *q, struct field *f, struct ctr_err *err)
 {
     int64_t room = padded(q->size);
-    int rc = ctr_buf_reserve(&f->memory, (size_t)room * 6 * sizeof(double) + 2 * LINE, err);
+    int rc = ctr_buf_reserve(&f->memory, (size_t)room * (6 * sizeof(double) + 2 * sizeof(uint32_t)) + 2 * LINE, err);
     if (rc)
         return rc;
-    f->next = (uint8_t **)((uintptr_t)(f->memory.data + LINE) / LINE * LINE);
-    f->row = f->next + room;
-    f->z = (double *)(void *)(f->row + room);
+    f->next.row = (uint8_t **)((uintptr_t)(f->memory.data + LINE) / LINE * LINE);
+    f->now.row = f->next.row + room;
+    f->z = (double *)(void *)(f->now.row + room);
     f->n = f->z + room;
     f->w = f->n + room;
     f->root = f->w + room;
+    f->next.of = (uint32_t *)(void *)(f->root + room);
+    f->now.of = f->next.of + room;
     return 0;
 }
 
@@ -193,7 +209,7 @@ static int bind_fields(struct ctr_lr_fields *q, const struct ctr_rows *r, struct
     for (int i = 0; i < n && !rc; i++) {
         q->field[i].table = i < k ? &q->m->table[r->table[i]] : NULL;
         q->field[i].lane = i % LANES;
-        rc = q->field[i].row ? 0 : make_field(q, &q->field[i], err);
+        rc = q->field[i].now.row ? 0 : make_field(q, &q->field[i], err);
     }
     return rc;
 }
@@ -236,25 +252,57 @@ static int list_fields(struct ctr_lr_fields *q, struct ctr_err *err)
 
 /* ---- a field of a minibatch ---- */
 
-/* The table rows of the next piece's keys, which are asked from memory ahead of their use. */
-static void begin_field(const struct ctr_lr_fields *q, struct field *f, const struct piece *c)
+/* The key that has this table row, among those of a slot, which begin with key k; or the next new one, n. */
+static uint32_t other_key(uint8_t *const *row, uint32_t *link, uint32_t k, const uint8_t *own, uint32_t n)
 {
-    const uint32_t *restrict number = c->number.at + (f - q->field) * c->number.by_field;
-    const int64_t by_row = c->number.by_row;
-    uint8_t **restrict row = f->next;
-    for (int64_t i = 0; f->table && i < c->rows; i++) {
-        row[i] = ctr_states_row(&q->m->states, number[i * by_row]);
-        __builtin_prefetch(row[i] + CTR_STATE_AT, 1);
-    }
+    while (row[k] != own && link[k])
+        k = link[k];
+    return row[k] == own ? k : (link[k] = n);
 }
 
-static void take_rows(struct ctr_lr_fields *q, struct field *f)
+/* The keys of the next piece and their table rows, which are asked from memory ahead of their use. First every row goes
+ * into the slot of its number, the last ones first: who stays there is the first of its key, or of another one. Numbers
+ * of a table come in runs, so that their lowest digits tell most of them apart. No row waits for the one before it, and
+ * whether a key is new, which would be foreseen too seldom, is no branch. */
+static void begin_field(const struct ctr_lr_fields *q, const struct part *p, struct field *f, const struct piece *c)
 {
-    uint8_t **row = f->next;
-    f->next = f->row;
-    f->row = row;
+    const uint32_t *restrict number = c->number.at + (f - q->field) * c->number.by_field;
+    const int64_t by_row = c->number.by_row, rows = c->rows;
+    const uint32_t mask = p->slots - 1, bytes = q->m->states.bytes;
+    uint32_t *restrict slot = p->slot, *restrict own = p->number, *restrict of = f->next.of;
+    uint8_t *const base = ctr_states_rows(&q->m->states), **row = f->next.row;
+    uint32_t n = 0;
     if (!f->table)
-        f->row[0] = q->m->bias;
+        return;
+    for (int64_t i = rows - 1; i >= 0; i--) {
+        own[i] = number[i * by_row];
+        slot[own[i] & mask] = (uint32_t)i;
+    }
+    for (int64_t i = 0; i < rows; i++) {
+        const uint32_t first = slot[own[i] & mask];
+        row[n] = base + (uint64_t)own[i] * bytes;
+        __builtin_prefetch(row[n] + CTR_STATE_AT, 1);
+        p->link[n] = 0;
+        of[i] = n;
+        of[i] = of[first];
+        if (__builtin_expect(own[first] != own[i], 0))
+            of[i] = other_key(row, p->link, of[first], row[n], n);
+        n += of[i] == n;
+    }
+    f->next.n = n;
+}
+
+static void take_keys(const struct ctr_lr_fields *q, struct part *p, struct field *f)
+{
+    const struct keys taken = f->next;
+    f->next = f->now;
+    f->now = taken;
+    if (!f->table) {
+        f->now.row[0] = q->m->bias;
+        f->now.n = 1;
+    }
+    for (int64_t i = f->now.n; i % LANES; i++)
+        f->now.row[i] = p->spare;
 }
 
 /* To the rows' sums the weights of a field, or of the bias. */
@@ -262,16 +310,17 @@ static void add_weights(const struct field *f, bool single, int64_t rows, double
 {
     const double *restrict w = f->w;
     const float *restrict w32 = (const float *)(const void *)f->w;
+    const uint32_t *restrict of = f->now.of;
     const double bias = single ? (double)w32[0] : w[0];
     if (!f->table)
         for (int64_t i = 0; i < rows; i++)
             sum[i] += bias;
     else if (single)
         for (int64_t i = 0; i < rows; i++)
-            sum[i] += (double)w32[i];
+            sum[i] += (double)w32[of[i]];
     else
         for (int64_t i = 0; i < rows; i++)
-            sum[i] += w[i];
+            sum[i] += w[of[i]];
 }
 
 /* The same of rates, from the roots that sum_field left; p->g is not needed yet. */
@@ -280,9 +329,9 @@ static void add_rates(struct ctr_lr_fields *q, struct part *p, const struct fiel
 {
     const struct ctr_coords s = { .root = f->root };
     double *restrict rate = p->g;
-    ctr_lr_uncertain_terms(&q->m->learning, NULL, &s, f->row, NULL, f->table ? rows : 1, rate);
+    ctr_lr_uncertain_terms(&q->m->learning, NULL, &s, f->now.row, NULL, f->now.n, rate);
     for (int64_t i = 0; i < rows; i++)
-        sum[i] += rate[f->table ? i : 0];
+        sum[i] += rate[f->table ? f->now.of[i] : 0];
 }
 
 static double *lane_sums(const struct ctr_lr_fields *q, int parity, int lane)
@@ -294,62 +343,35 @@ static void sum_field(struct ctr_lr_fields *q, struct part *p, struct field *f, 
 {
     const struct ctr_learning *l = &q->m->learning;
     const struct ctr_coords s = { f->z, f->n, f->w, f->root, p->x, NULL };
-    const int64_t n = f->table ? c->rows : 1;
-    take_rows(q, f);
-    for (int64_t i = n; i % LANES; i++)
-        f->row[i] = p->spare;
-    (void)q->kernel->forward[l->precision](l, &s, f->row, n);
+    take_keys(q, p, f);
+    (void)q->kernel->forward[l->precision](l, &s, f->now.row, f->now.n);
     add_weights(f, l->precision == CTR_F32_STATE, c->rows, lane_sums(q, parity, f->lane));
     if (q->m->params.uncertainty)
         add_rates(q, p, f, c->rows, lane_sums(q, parity, LANES + f->lane));
 }
 
-/* To each row the sums of its key, taken in the order of rows. All that a table row holds beside its hash is in z and
- * n: until it is written anew it tells the first row that has its key. */
-static void sum_keys(const struct part *p, uint8_t *const *restrict row, int64_t rows)
+/* By key the sums of its rows' gradients and of their squares, in the order of rows. */
+static void sum_gradients(const struct part *p, const struct field *f, int64_t rows)
 {
-    const double *restrict gradient = p->gradient;
-    uint32_t *restrict first = p->first;
-    struct pair *restrict sum = p->sum;
-    for (int64_t i = rows - 1; i >= 0; i--) {
-        const uint32_t number = (uint32_t)i;
-        memcpy(row[i] + sizeof(uint64_t), &number, sizeof number);
-        sum[i] = (struct pair){ 0, 0 };
-    }
-    for (int64_t i = 0; i < rows; i++) {
-        memcpy(&first[i], row[i] + sizeof(uint64_t), sizeof first[i]);
-        struct pair *to = &sum[first[i]];
-        to->g += gradient[i];
-        to->squares += gradient[i] * gradient[i];
-    }
-    for (int64_t i = 0; i < rows; i++) {
-        p->g[i] = sum[first[i]].g;
-        p->squares[i] = sum[first[i]].squares;
+    const pair *restrict gradient = p->gradient;
+    const uint32_t *restrict of = f->now.of;
+    pair *restrict sum = p->sum;
+    const int64_t n = padded(f->now.n);
+    memset(sum, 0, (size_t)n * sizeof *sum);
+    for (int64_t i = 0; i < rows; i++)
+        sum[f->table ? of[i] : 0] += gradient[i];
+    for (int64_t i = 0; i < n; i++) {
+        p->g[i] = sum[i][0];
+        p->squares[i] = sum[i][1];
     }
 }
 
-static void sum_bias(const struct part *p, int64_t rows)
-{
-    p->g[0] = p->squares[0] = 0;
-    for (int64_t i = 0; i < rows; i++) {
-        p->g[0] += p->gradient[i];
-        p->squares[0] += p->gradient[i] * p->gradient[i];
-    }
-}
-
-/* Rows that have one key write the same. */
 static void update_field(struct ctr_lr_fields *q, struct part *p, struct field *f, int64_t rows)
 {
     const struct ctr_learning *l = &q->m->learning;
     const struct ctr_coords s = { f->z, f->n, f->w, f->root, p->x, NULL };
-    const int64_t n = f->table ? rows : 1;
-    if (f->table)
-        sum_keys(p, f->row, rows);
-    else
-        sum_bias(p, rows);
-    for (int64_t i = n; i % LANES; i++)
-        p->g[i] = p->squares[i] = 0;
-    q->kernel->update_sums[l->precision](l, &s, f->row, n, p->g, p->squares);
+    sum_gradients(p, f, rows);
+    q->kernel->update_sums[l->precision](l, &s, f->now.row, f->now.n, p->g, p->squares);
 }
 
 /* ---- a minibatch ---- */
@@ -360,7 +382,7 @@ static void begin_piece(struct ctr_lr_fields *q, int t, int k)
     const struct piece *c = (const struct piece *)(void *)q->pieces.data + k;
     const struct part *p = &q->part[t];
     for (int i = 0; i < CTR_MIN(p->fields, AHEAD); i++)
-        begin_field(q, p->field[i], c);
+        begin_field(q, p, p->field[i], c);
 }
 
 /* The sums of this thread's lanes over piece k, field by field, after the piece before has been learned. */
@@ -375,7 +397,7 @@ static void sum_piece(struct ctr_lr_fields *q, int t, int k)
                 memset(lane_sums(q, k & 1, of * LANES + lane), 0, (size_t)c->rows * sizeof(double));
     for (int i = 0; i < p->fields; i++) {
         if (i + AHEAD < p->fields)
-            begin_field(q, p->field[i + AHEAD], c);
+            begin_field(q, p, p->field[i + AHEAD], c);
         if (k && c[-1].whole)
             update_field(q, p, p->field[i], c[-1].rows);
         sum_field(q, p, p->field[i], c, k & 1);
@@ -394,7 +416,8 @@ static int predict(struct ctr_lr_fields *q, int t, const struct piece *c, int pa
             return ctr_lr_diverged(c->first + i + 1, &q->part[t].err);
         if (t == 0 && i >= c->known)
             c->score[i - c->known] = p;
-        q->part[t].gradient[i] = (c->weight ? c->weight[i] : 1) * (p - c->label[i]);
+        const double g = (c->weight ? c->weight[i] : 1) * (p - c->label[i]);
+        q->part[t].gradient[i] = (pair){ g, g * g };
     }
     return 0;
 }
@@ -550,7 +573,7 @@ static int find_fields(struct ctr_lr_fields *q, int64_t bound, struct numbers *n
 int ctr_lr_fields_rows(struct ctr_lr_fields *q, struct lr *m, const struct ctr_rows *r, int64_t bound, double *score,
                        struct ctr_err *err)
 {
-    struct numbers number = { r->number, r->start[1], 1 };
+    struct numbers number = { r->number, 1, r->rows };
     int64_t at = q->pending ? CTR_MIN(q->size - q->pending, r->rows) : 0, n = 0;
     q->m = m;
     q->r = r;

@@ -226,6 +226,10 @@ void ctr_lr_find_positions(struct lr *m, const struct ctr_lr_finder *f, const st
         const struct column c = next;
         if (k + p.step < p.end)
             next = begin_column(m, f, r, from, end, k + p.step, (int)stage);
+        if (m->by_column) {
+            end_column(m, &c, k, number + k * r->rows + from);
+            continue;
+        }
         end_column(m, &c, k, group + in++ * rows);
         if (k + p.step < p.end && in < GROUP)
             continue;
@@ -370,6 +374,14 @@ CTR_BODY void meet_body(const uint32_t *restrict number, int64_t rows, int64_t k
         }
 }
 
+CTR_BODY uint32_t most_body(const uint32_t *number, int64_t n)
+{
+    uint32_t most = 0;
+    for (int64_t i = 0; i < n; i++)
+        most = CTR_MAX(most, number[i]);
+    return most;
+}
+
 #define DEFINE_LOOPS(isa, attributes)                                                                                  \
     attributes static void rows_##isa(uint8_t *base, uint64_t bytes, const uint32_t *restrict number, int64_t k,       \
                                       uint8_t **restrict row)                                                          \
@@ -380,13 +392,17 @@ CTR_BODY void meet_body(const uint32_t *restrict number, int64_t rows, int64_t k
                                       const struct ctr_lr_met *met)                                                    \
     {                                                                                                                  \
         meet_body(number, rows, k, met);                                                                               \
+    }                                                                                                                  \
+    attributes static uint32_t most_##isa(const uint32_t *number, int64_t n)                                           \
+    {                                                                                                                  \
+        return most_body(number, n);                                                                                   \
     }
 
 CTR_EACH_ISA(DEFINE_LOOPS)
 
 #define LOOPS_ROW(isa)                                                                                                 \
     {                                                                                                                  \
-        rows_##isa, meet_##isa                                                                                         \
+        rows_##isa, meet_##isa, most_##isa                                                                             \
     }
 static const struct ctr_lr_loops loops[] = CTR_ISA_TABLE(LOOPS_ROW);
 
