@@ -34,7 +34,7 @@ struct ctr_rows {
     bool one_a_table;      /* no table has more than one entry a row; by column: each input of keys has one */
     bool transposed;       /* one_a_table, x NULL, and entry k of row i lies at hash[k * rows + i]; table: of one row */
     const float *dense;    /* by column: rows x ctr_inputs_dense; NULL: none */
-    const uint32_t *number; /* by entry, also of transposed rows: of the model's `find`; NULL: it was not asked */
+    const uint32_t *number; /* what the model's `find` has made, one an entry; NULL: it was not asked */
 };
 
 /* Columns of a schema bound as features: role feature (keys: uint64, lists of it, weighted keys) and dense (a weighted
@@ -91,7 +91,7 @@ enum { CTR_FIND_PARTS = 5, CTR_FIND_THREADS = 3 };
 struct ctr_find {
     int part, thread;
     int64_t memory_bytes; /* 0: no bound */
-    uint32_t *number;     /* by entry: to be set, of this part's */
+    uint32_t *number;     /* one an entry, in whatever order train_rows takes them: to be set, of this part's */
 };
 
 /* Sizes of layers. */
