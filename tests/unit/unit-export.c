@@ -333,7 +333,16 @@ static const struct {
       "a,b\n\"NA\",1\nNA,2\n\" x\",3\n\"x \",NB\n",
       { .null_text = "NA" } },
     { "csv", "a", "\"\"\nx\n", 0, 0, "a\n\"\"\nx\n", { 0 } },
+    { "jsonl", "a.x:int8,ab.y:int8", "1,2\n", 0, 0, "{\"a\":{\"x\":1},\"ab\":{\"y\":2}}\n", { 0 } },
+    { "jsonl", "a.x:int8,ab.y:int8", "1,2\n", 0, 0, "{\"a.x\":1,\"ab.y\":2}\n", { .flat = true } },
+    { "npy", "a:int64,b:float64", "9007199254740993,1\n", 0, 0, "!no exact float64", { 0 } },
+    { "npy", "a:uint64,b:float64", "9007199254740993,1\n", 0, 0, "!no exact float64", { 0 } },
+    { "npy", "a:list<int64>", "\"[1]\"\n", 0, 0, "!no numeric column", { 0 } },
     /* sparse formats */
+    { "libsvm", "y:int8,q:float32,n:int8", "1,2,3\n", "y", "q", "!column q: an integer is wanted as qid", { 0 } },
+    { "libsvm", "y:int8,t:timestamp,n:int8", "1,2019-11-14,3\n", "y", 0, "1 1:3\n", { 0 } },
+    { "libsvm", "y:int8,t:list<utf8>,t.weight:list<float32>", "1,\"[\"\"a b\"\"]\",[1]\n", "y", 0, "!", { 0 } },
+    { "libsvm", "y:int8,t:list<utf8>,t.weight:float32", "1,\"[]\",1\n", "y", 0, "1 1:1\n", { 0 } },
     { "libsvm",
       "y:int8,t:list<utf8>,t.weight:list<float32>,n:int8",
       "1,[a],[1],2\n",
@@ -478,8 +487,50 @@ static void test_encoded(void)
     ok(export("jsonl", &none, &o) == 0 && same("{}\n{}\n"), "jsonl: rows without columns");
 }
 
+/* Arrays of columns of two types, of lists with nulls, of encoded columns, and of more rows than are copied at once. */
+static void test_arrays(void)
+{
+    enum { ROWS = 150000 };
+    const int32_t place[2] = { 1, 0 };
+    const double values[4] = { 7, 8, 9, 10 };
+    const uint8_t three = 7, bits = 2;
+    const struct ctr_col dict = { .type = CTR_F64, .rows = 2, .data = values };
+    const struct ctr_col items = { .type = CTR_F64, .rows = 4, .nulls = 1, .valid = &three, .data = values };
+    const struct ctr_col col[] = { { .type = CTR_FIXED, .rows = 2, .item = &items },
+                                   { .type = CTR_F64, .rows = 2, .data = place, .dict = &dict },
+                                   { .type = CTR_I32, .rows = 2, .data = place },
+                                   { .type = CTR_BOOL, .rows = 2, .data = &bits } };
+    struct ctr_schema s = { 0 };
+    struct ctr_export_opts o = CTR_EXPORT_OPTS;
+    add(&s, "pair", "fixed_size_list<float64>[2]");
+    add(&s, "coded", "float64")->dict = true;
+    add(&s, "i", "int32");
+    add(&s, "yes", "bool");
+    const struct ctr_batch b = { .schema = &s, .rows = 2, .col = col };
+    double v[10];
+    ok(export("npy", &b, &o) == 0 && got_n >= sizeof v, "npy of all kinds %s", err.what);
+    memcpy(v, got + got_n - sizeof v, sizeof v);
+    ok(v[0] == 7 && v[1] == 8 && v[2] == 8 && v[3] == 1 && v[4] == 0 && v[5] == 9 && isnan(v[6]) && v[7] == 7 &&
+           v[8] == 0 && v[9] == 1,
+       "a null item is NaN, an encoded value itself");
+    ctr_schema_free(&s);
+    add(&s, "d", "float64");
+    add(&s, "f", "float32");
+    double *d = calloc(ROWS + 8, sizeof *d);
+    float *f = calloc(ROWS + 8, sizeof *f);
+    const struct ctr_col many[] = { { .type = CTR_F64, .rows = ROWS, .data = d },
+                                    { .type = CTR_F32, .rows = ROWS, .data = f } };
+    const struct ctr_batch large = { .schema = &s, .rows = ROWS, .col = many };
+    o.total_rows = -1;
+    ok(export("npy", &large, &o) == 0 && got_n == sizeof got - 1, "2.4 MB through a file between %s", err.what);
+    free(d);
+    free(f);
+    ctr_schema_free(&s);
+}
+
 int main(void)
 {
+    test_arrays();
     ok(!ctr_export_find("xls") && ctr_export_find("vw"), "the table");
     test_text();
     test_lists();

@@ -63,10 +63,11 @@ static const char *const plans[] = {
     "quantiles(x, 4)\n",
     "w = lower(user)\nfeature w1 = if(w == \"a\\\"\\\\\\x01\" or not yes, w, \"b\")\nfeature w2 = bucket(x, [1, 2.5])\n"
     "feature w3 = t - 14d > ts\"2019-11-14T00:00Z\"\ndense d = -x * 1.5 + 2\ndense v\n",
+    "a1 = user\na2 = n\nfeature f[1..2] = a[1..2]\nv = vocab(n, min=1)\nfeature g = v\nkeep v\n",
     "# \xc3\xa9\nfeature f[1..3] = concat(user, n) # repeated\nfeature `odd name` = fill(user, \"\")\nuser "
     "user\nfeature g "
     "= v\n",
-    "keep a = cross(user, [1, 2]), b = cross(user, [1, 2]), c = lower(\"ABC\"), d = 1.5 + 1, e = not true, f = 2h * 2\n"
+    "keep a = cross(user, [1, 2]), b = cross(user, [1, 2]), c = lower(\"\"), d = 1.5 + 1, e = not true, f = 2h * 2\n"
     "keep g = bucket(x, [1, 2, 3, 4, 5, 6, 7, 8, 9]), h = if(yes, false, null), i = ts\"2020-01-01T00:00Z\" - t\n"
     "feature j = cross(tags, false, 1h, ts\"2020-01-01T00:00Z\")\nfeature k = bucket(x, [1, 2.5])\n",
     VOCAB(1) VOCAB(2) VOCAB(3) VOCAB(4) VOCAB(5) VOCAB(6) VOCAB(7) VOCAB(8) VOCAB(9) VOCAB(10) VOCAB(11) VOCAB(12)
@@ -94,7 +95,7 @@ static int show(const struct ctr_plan *p, struct ctr_program *g, struct ctr_err 
     int signals = 0, rc = ctr_plan_signals(p, each_signal, &signals, err);
     if (!rc)
         rc = ctr_plan_vocabs(p, "item", &sections, err);
-    if (!rc)
+    if (!rc && ctr_schema_role(ctr_program_output(g), CTR_ROLE_LABEL) < 0)
         rc = ctr_program_explain(g, &text, err);
     if (!rc)
         rc = ctr_program_dot(g, &text, err);

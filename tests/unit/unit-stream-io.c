@@ -194,6 +194,13 @@ static void test_kinds(void)
     ok(says(read_all("-", &follow), "is empty"), "stdin that is followed, and ends");
     ok(says(read_all(ipc_path, &follow), "is an IPC file, which does not grow: only streams can be followed"),
        "an IPC file cannot be followed");
+    ok(says(read_all("/nowhere", &follow), "cannot open: No such file"), "nothing that could be followed");
+    char parquet[64];
+    int other = memfd_create("parquet", 0);
+    snprintf(parquet, sizeof parquet, "/proc/self/fd/%d", other);
+    must(write(other, "PAR1\x15\4\x15\0", 8) == 8 ? 0 : -1);
+    ok(says(read_all(parquet, NULL), "is Parquet, not a stream"), "Parquet");
+    close(other);
     int from = open(path, O_RDONLY);
     must(dup2(from, 0) | (int)lseek(0, 0, SEEK_SET));
     close(from);

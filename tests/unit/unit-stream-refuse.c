@@ -3,7 +3,7 @@
  * unit-stream-refuse: what a writer, a reader and a keyed file refuse to do, and what a writer makes right: columns
  * without their dictionary, options with line breaks.
  */
-#include "common/stream/stream.h"
+#include "common/stream/arrow.h"
 #include "tap.h"
 
 #include <stdio.h>
@@ -255,6 +255,60 @@ static void test_keys(void)
        "a file without a key");
 }
 
+/* A keyed file may have no rows; and as nobody waits for a file, there is nothing to flush. */
+static void test_keyed_empty(void)
+{
+    const struct ctr_writer_opts opts = { .batch_rows = 2, .file = true, .key = "key" };
+    struct ctr_schema s = { 0 };
+    struct ctr_keyed *k = NULL;
+    struct ctr_batchbuf out;
+    struct ctr_colbuf keys = { .type = CTR_I64 };
+    struct ctr_writer *w;
+    bool found = true;
+    make_schema(&s, CTR_I64, false);
+    struct ctr_out *o = open_out();
+    must(ctr_writer_open(&w, o, &s, &opts, &err), "open");
+    ok(ctr_writer_flush(w, &err) == 0, "a file is not flushed");
+    must(ctr_writer_finish(w, &err), "finish");
+    must(ctr_out_commit(o, &err), "commit");
+    ctr_writer_free(w);
+    ctr_out_free(o);
+    must(ctr_keyed_open(&k, path, &err), "open keyed");
+    must(ctr_batchbuf_init(&out, ctr_keyed_schema(k), &err), "rows");
+    must(ctr_colbuf_i64(&keys, 5, &err), "key");
+    must(ctr_keyed_get_many(k, ctr_colbuf_view(&keys), &out, &found, &err), "get");
+    ok(!found, "a keyed file without rows has no key");
+    ctr_colbuf_free(&keys);
+    ctr_batchbuf_free(&out);
+    ctr_keyed_free(k);
+    ctr_schema_free(&s);
+}
+
+/* Tables that lie about where they are, and those that are visited more often than their bytes can be meant to be. */
+static void test_tables(void)
+{
+    static const uint8_t behind[12] = { 4, 0, 0, 0, 0xfa, 0xff, 0xff, 0xff };
+    static const uint8_t table[36] = { 12, 0, 0, 0, 6, 0, 8, 0, 4, 0, 0, 0, 8, 0, 0, 0, 4, 0, 0, 0, 3 };
+    struct ctr_fbr r;
+    ctr_fbr_init(&r, behind, sizeof behind);
+    ok(!ctr_fb_root(&r).at && r.bad, "the table of a table within the last bytes");
+    for (int lists = 0; lists < 2; lists++) {
+        long n = 0;
+        ctr_fbr_init(&r, table, sizeof table);
+        struct ctr_fb_view t = ctr_fb_root(&r);
+        for (; !r.bad && n < 100000; n++)
+            if (lists)
+                (void)ctr_fb_list(&t, 0, 4);
+            else
+                (void)ctr_fb_root(&r);
+        ok(r.bad && n > 1000 && n < 100000, "%s is given up after %ld visits", lists ? "a list" : "a table", n);
+    }
+    ctr_fbr_init(&r, table, sizeof table);
+    struct ctr_fb_view t = ctr_fb_root(&r);
+    struct ctr_fb_vec v = ctr_fb_list(&t, 0, 4);
+    ok(v.count == 3 && !ctr_fb_at(&r, &v, 1000).at && r.bad, "an item beyond the end");
+}
+
 static void test_provenance(void)
 {
     struct ctr_schema s = { 0 };
@@ -288,6 +342,8 @@ int main(void)
     test_large_schema();
     test_identity();
     test_keys();
+    test_keyed_empty();
+    test_tables();
     test_provenance();
     ok(ctr_mapped_file(&err) == NULL, "nothing is mapped");
     close(fd);

@@ -120,7 +120,7 @@ int ctr_plan_save_section_names(const struct ctr_plan *p, struct ctr_buf *names,
 {
     int rc = 0;
     for (int i = 0; rc == 0 && i < p->nsections; i++)
-        rc = ctr_buf_printf(names, err, "%s%s", names->len ? "," : "", p->section[i].name);
+        rc = ctr_buf_printf(names, err, ",%s", p->section[i].name);
     return rc;
 }
 
@@ -148,8 +148,8 @@ int ctr_plan_save_sections(const struct ctr_plan *p, struct ctr_out *out, struct
 static int plan_new(struct ctr_plan **out, const char *path, struct ctr_err *err)
 {
     struct ctr_plan *p = calloc(1, sizeof *p);
-    bool descriptor = path && (strncmp(path, "/dev/fd/", 8) == 0 || strncmp(path, "/proc/self/fd/", 14) == 0);
-    const char *slash = path && !descriptor ? strrchr(path, '/') : NULL; /* a pipe lies where we are */
+    bool descriptor = strncmp(path, "/dev/fd/", 8) == 0 || strncmp(path, "/proc/self/fd/", 14) == 0;
+    const char *slash = !descriptor ? strrchr(path, '/') : NULL; /* a pipe lies where we are */
     *out = p;
     if (!p)
         return ctr_fail_nomem(err, sizeof *p);

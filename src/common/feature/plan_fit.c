@@ -116,7 +116,7 @@ int ctr_program_fit_save(struct ctr_program *g, struct ctr_out *out, struct ctr_
         rc = plan_rows(ctr_plan_text(g->plan), &rows, err);
     if (rc == 0)
         rc = ctr_writer_open(&w, out, &s, NULL, err);
-    if (rc == 0 && ctr_batchbuf_rows(&rows))
+    if (rc == 0)
         rc = ctr_writer_batch(w, ctr_batchbuf_view(&rows), err);
     if (rc == 0)
         rc = ctr_writer_finish(w, err);

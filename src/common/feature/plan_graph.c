@@ -416,7 +416,7 @@ static int bind_call(struct binder *b, const struct plan_ast *a, struct plan_ref
     for (int i = literals = 0; i < n.nargs; i++)
         literals += n.arg[i] < 0;
     bool folded = false, fitted = ctr_op_fitted(a->op);
-    if (literals == a->nargs && a->nargs && !fitted)
+    if (literals == a->nargs && !fitted)
         rc = fold(b, a, &n, r, &folded);
     if (rc == 0 && fitted)
         rc = section_name(b, &n);

@@ -152,7 +152,7 @@ struct lexer {
 
 static struct plan_pos position(struct lexer *x, const char *at)
 {
-    if (at < x->counted || x->counted < x->line_start) {
+    if (x->counted < x->line_start) {
         x->counted = x->line_start;
         x->counted_col = 1;
     }
@@ -235,7 +235,7 @@ static int lex_escape(struct lexer *x, char **o)
     static const char from[] = "ntr\\\"'`", to[] = "\n\t\r\\\"'`";
     const char *at = x->p - 1;
     char c = x->p < x->end ? *x->p : '\n';
-    const char *hit = c ? strchr(from, c) : NULL;
+    const char *hit = memchr(from, c, sizeof from - 1);
     if (hit) {
         *(*o)++ = to[hit - from];
         x->p++;

@@ -68,7 +68,7 @@ static int value_names(const struct plan_node *n, int64_t row, struct row_names 
     int rc = 0;
     if (list)
         c = ctr_col_items(c, n->type.width, row, &from, &to);
-    for (; rc == 0 && c && from < to; from++) {
+    for (; rc == 0 && from < to; from++) {
         if (ctr_col_missing(c, from))
             continue;
         rc = ctr_col_text(c, from, &r->text, err);
@@ -83,7 +83,6 @@ static int literal_names(const struct ctr_value *v, struct row_names *r, struct 
     char text[64];
     size_t n = 0;
     switch (v->kind) {
-    case CTR_V_NULL: return CTR_OK;
     case CTR_V_BOOL: n = (size_t)snprintf(text, sizeof text, "%s", v->i ? "true" : "false"); break;
     case CTR_V_FLOAT: n = ctr_fmt_f64(text, v->f); break;
     case CTR_V_TIME: n = ctr_time_iso(text, v->i); break;
@@ -228,7 +227,7 @@ static int each_name(const struct plan_graph *g, const struct plan_node *k, int6
     const struct ctr_col *c = k->col, *keys = list ? c->item : c;
     int64_t from = list ? c->offsets[row] : row, to = list ? c->offsets[row + 1] : row + 1;
     if (ctr_col_missing(g->node[k->arg[0]].col, row))
-        return from < to ? each(ctx, ((const uint64_t *)keys->data)[from], missing, err) : CTR_OK;
+        return each(ctx, ((const uint64_t *)keys->data)[from], missing, err); /* it has a key, also as a list */
     ctr_buf_clear(&r->text);
     ctr_buf_clear(&r->end);
     int rc = node_names(g, k->arg[0], row, r, err);
@@ -341,7 +340,7 @@ const char *ctr_program_names_collision(const struct ctr_program *g, int i)
 static int by_key(const void *a, const void *b)
 {
     const struct name_slot *x = a, *y = b;
-    return x->key < y->key ? -1 : x->key > y->key;
+    return (x->key > y->key) - (x->key < y->key);
 }
 
 static int by_table(const void *a, const void *b)
@@ -486,7 +485,7 @@ int ctr_plan_vocabs(const struct ctr_plan *p, const char *table, struct ctr_strs
     int rc = 0;
     for (int i = 0; rc == 0 && i < t->ndefs; i++) {
         int def = i, k = 0;
-        if (t->def[i].kind != PLAN_ROLE || !t->def[i].table || strcmp(t->def[i].table, table))
+        if (t->def[i].kind != PLAN_ROLE || strcmp(t->def[i].table, table))
             continue;
         const struct plan_ast *call = resolve(t, t->def[i].expr, &def);
         if (call->kind != AST_CALL || strcmp(ctr_op_name(call->op), "vocab"))

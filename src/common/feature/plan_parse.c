@@ -136,7 +136,7 @@ static int unknown_op(struct parser *p, const struct plan_tok *t)
     int n = 0;
     for (int i = 0; ctr_op_at(i) && n < (int)CTR_COUNT(names); i++) {
         const char *name = ctr_op_name(ctr_op_at(i));
-        if ((*name >= 'a' && *name <= 'z') && strcmp(name, "neg") != 0)
+        if (*name >= 'a' && strcmp(name, "neg") != 0)
             names[n++] = name;
     }
     const char *near = ctr_nearest(t->name, names, n);
@@ -242,15 +242,15 @@ static int list_kind(struct parser *p, const struct arg_list *l, enum ctr_value_
         bool numbers = (k == CTR_V_INT || k == CTR_V_FLOAT) && (*kind == CTR_V_INT || *kind == CTR_V_FLOAT);
         if (i && k != *kind && !numbers)
             return parse_fail(p, a->pos, "the items of a list are of one type");
-        *kind = i && numbers ? CTR_MAX(k, *kind) : k;
+        *kind = numbers ? CTR_MAX(k, *kind) : k;
         *big |= a->big;
     }
     return CTR_OK;
 }
 
-static double literal_f64(const struct plan_ast *a)
+static double integer_f64(const struct plan_ast *a)
 {
-    return a->value.kind == CTR_V_FLOAT ? a->value.f : a->big ? (double)(uint64_t)a->value.i : (double)a->value.i;
+    return a->big ? (double)(uint64_t)a->value.i : (double)a->value.i;
 }
 
 static int parse_list(struct parser *p, const struct plan_tok *t, struct plan_ast **out)
@@ -276,7 +276,7 @@ static int parse_list(struct parser *p, const struct plan_tok *t, struct plan_as
     for (int i = 0; i < l.n; i++) {
         a->value.list[i] = l.arg[i]->value;
         if (kind == CTR_V_FLOAT && l.arg[i]->value.kind == CTR_V_INT)
-            a->value.list[i] = (struct ctr_value){ .kind = CTR_V_FLOAT, .f = literal_f64(l.arg[i]) };
+            a->value.list[i] = (struct ctr_value){ .kind = CTR_V_FLOAT, .f = integer_f64(l.arg[i]) };
         if (a->big && !l.arg[i]->big && a->value.list[i].i < 0)
             return parse_fail(p, l.arg[i]->pos, "the list mixes a negative integer with one of 2^63 or more");
     }
@@ -348,10 +348,10 @@ static int infix_binding(const struct plan_tok *t)
         return BIND_AND;
     if (t->kind != TOK_INFIX)
         return 0;
-    for (size_t i = 0; i < CTR_COUNT(ops); i++)
-        if (strcmp(ops[i].name, t->name) == 0)
-            return ops[i].binding;
-    return 0;
+    size_t i = 0;
+    while (strcmp(ops[i].name, t->name) != 0) /* the lexer knows no other signs */
+        i++;
+    return ops[i].binding;
 }
 
 /* -literal is a literal, so that named arguments and lists can hold negative numbers. */
@@ -611,11 +611,8 @@ static int canonical_text(struct plan_tree *t, const struct plan_toks *toks, str
 {
     bool first = true;
     int rc = 0;
-    for (int i = 0; rc == 0 && i < toks->n; i++) {
-        const struct plan_tok *k = &toks->t[i];
+    for (const struct plan_tok *k = toks->t; rc == 0 && k->kind != TOK_END; k++) {
         bool line = k->kind == TOK_LINE;
-        if (k->kind == TOK_END)
-            break;
         if (!first && !line)
             rc = ctr_buf_append(&t->canonical, " ", 1, err);
         if (rc == 0)
@@ -651,7 +648,7 @@ int ctr_plan_parse_tree(struct plan_tree *t, const char *file, const char *text,
 static int parse_only_expr(struct parser *p)
 {
     struct plan_def d = { .kind = PLAN_KEEP, .name = "", .pos = peek(p)->pos };
-    while (peek(p)->kind == TOK_LINE && p->i + 1 < p->toks.n)
+    while (peek(p)->kind == TOK_LINE)
         next(p);
     for (int i = 0; i < p->toks.n; i++)
         if (p->toks.t[i].range)

@@ -45,7 +45,7 @@ static int check(const struct plan_graph *g, struct plan_node *n, const struct c
                  struct ctr_err *err)
 {
     enum ctr_role role = n->kind == NODE_LABEL ? CTR_ROLE_LABEL : CTR_ROLE_WEIGHT;
-    return ctr_col_checked(c, role, n->role_name ? n->role_name : "", g->batch->first_row, &n->scratch, v, err);
+    return ctr_col_checked(c, role, n->role_name, g->batch->first_row, &n->scratch, v, err);
 }
 
 /* All rows as doubles, null as NaN, in n->scratch. */
@@ -129,7 +129,7 @@ static int run_node(struct plan_graph *g, struct plan_node *n, struct ctr_err *e
         return CTR_OK;
     if (n->has_out && n->kind != NODE_CONST)
         ctr_colbuf_clear(&n->out);
-    switch (n->kind) {
+    switch (n->kind) { /* LCOV_EXCL_BR_LINE there are no others */
     case NODE_COLUMN: n->col = &g->batch->col[n->column]; return CTR_OK;
     case NODE_CONST: rc = run_const(n, rows, err); break;
     case NODE_CALL: rc = run_call(g, n, NULL, rows, err); break;

@@ -95,13 +95,13 @@ static int show_value(struct ctr_buf *b, const struct ctr_value *v, bool big, st
 
 static bool is_infix(const char *name)
 {
-    return !((*name >= 'a' && *name <= 'z') || *name == '_') || !strcmp(name, "and") || !strcmp(name, "or");
+    return *name < 'a' || !strcmp(name, "and") || !strcmp(name, "or");
 }
 
 static int show_call(struct ctr_buf *b, const struct plan_ast *a, struct ctr_err *err)
 {
     const char *name = ctr_op_name(a->op);
-    bool infix = is_infix(name) && a->nargs == 2;
+    bool infix = is_infix(name);
     int rc = infix                  ? ctr_buf_append(b, "(", 1, err)
              : !strcmp(name, "neg") ? ctr_buf_append(b, "-(", 2, err)
                                     : ctr_buf_printf(b, err, "%s(", name);
@@ -153,7 +153,7 @@ static int describe(struct walk *w, int def, struct ctr_buf *b, struct ctr_err *
     if (!rc)
         rc = show_ast(b, d[def].expr, err);
     for (int i = 0; !rc && i < def; i++) {
-        if (!w->needed[i] || !d[i].defines)
+        if (!w->needed[i])
             continue;
         rc = ctr_buf_append(b, "; ", 2, err);
         if (!rc)

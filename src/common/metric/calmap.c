@@ -108,9 +108,10 @@ static double isotonic(const struct ctr_cal_part *p, double score, int64_t *hint
 double ctr_cal_map_apply(const struct ctr_cal_map *m, int slice, double score, int64_t *hint)
 {
     const struct ctr_cal_part *p = &m->part[m->part[slice].mapped ? slice : 0];
+    double x;
 
     switch (p->kind) {
-    case CTR_CAL_POWER: return CTR_MIN(1, ctr_exp(CTR_MIN(p->a + p->b * ctr_cal_log(score), 1)));
+    case CTR_CAL_POWER: x = p->a + p->b * ctr_cal_log(score); return x < 0 ? ctr_exp(x) : 1;
     case CTR_CAL_PLATT: return ctr_sigmoid(p->a + p->b * ctr_cal_logit(score));
     default: return isotonic(p, score, hint);
     }
@@ -224,7 +225,7 @@ struct loading {
 
 static bool text_is(struct ctr_str s, const char *t)
 {
-    return t && s.n == strlen(t) && !memcmp(s.p, t, s.n);
+    return s.n == strlen(t) && !memcmp(s.p, t, s.n);
 }
 
 static int bad(struct ctr_err *err, int64_t row, const char *what)

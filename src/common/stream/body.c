@@ -58,11 +58,11 @@ static bool hex64(const char *p, uint64_t *v)
 {
     uint64_t x = 0;
     for (int i = 0; i < 16; i++) {
-        unsigned c = (unsigned char)p[i], lower = c | 32;
+        unsigned c = (unsigned char)p[i];
         if (c - '0' < 10u)
             x = x << 4 | (c - '0');
-        else if (lower - 'a' < 6u && c == lower)
-            x = x << 4 | (lower - 'a' + 10);
+        else if (c - 'a' < 6u)
+            x = x << 4 | (c - 'a' + 10);
         else
             return false;
     }
@@ -127,7 +127,7 @@ int ctr_data_buffer(struct arrow_data *d, int i, int64_t need, const uint8_t **p
         *p = d->plain[i].data;
         length = (int64_t)d->plain[i].len;
     }
-    if (!length || !*p)
+    if (!length)
         *p = no_bytes;
     if (length < need)
         return ctr_fail(err, CTR_EDATA, "a buffer has %lld bytes where its column needs %lld", (long long)length,

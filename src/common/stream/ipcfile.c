@@ -65,7 +65,7 @@ static int check_sealed(struct ctr_ipcfile *f, struct ctr_buf *scratch, struct c
     if (!m.sealed || m.type != ARROW_BATCH || m.seq != batches + 1 || m.trailer_batches != batches || !rows ||
         !ctr_parse_i64(rows, strlen(rows), &f->rows) || m.trailer_rows != f->rows)
         return ctr_fail(err, CTR_EDATA, "the trailer of the file is damaged");
-    if (f->footer_at - at != 8 || memcmp(f->map + at, eos, 8) || memcmp(f->map, "ARROW1\0\0", 8))
+    if (f->footer_at - at != 8 || memcmp(f->map + at, eos, 8))
         return ctr_fail(err, CTR_EDATA, "the end of the file is damaged");
     for (int64_t k = at - m.body_length; k < at; k++) /* offsets of empty columns */
         if (f->map[k])

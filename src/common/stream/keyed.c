@@ -288,7 +288,7 @@ static int by_block(const void *a, const void *b)
     const struct keyed_want *x = a, *y = b;
     if (x->block != y->block)
         return x->block < y->block ? -1 : 1;
-    return x->i < y->i ? -1 : x->i > y->i;
+    return (x->i > y->i) - (x->i < y->i);
 }
 
 /* Which block each key that has not been found must be looked for in. A run of equal keys may begin at the end of the

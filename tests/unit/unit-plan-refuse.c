@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * unit-plan-refuse: plans, expressions and fitted plans that are refused, each with its words; and inputs that plans
+ * seldom see: dictionaries, nulls in lists, fixed lists, batches of other lengths, failures on threads. */
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "common/feature/feature.h"
+#include "tap.h"
+
+static struct ctr_err err;
+static struct ctr_schema schema;
+static int fd;
+static char path[32], to[32];
+
+static void check(int rc)
+{
+    if (rc < 0) {
+        printf("Bail out! %s\n", err.what);
+        exit(1);
+    }
+}
+
+enum { USER, N, X, T, TAGS, PAIR, KEY, WKEYS, CODE, Y, COLUMNS };
+static struct ctr_batchbuf rows;
+static const struct ctr_batch *batch;
+
+static void make_rows(void)
+{
+    static const struct {
+        const char *name;
+        enum ctr_type type, item;
+        int width;
+    } columns[COLUMNS] = { { "user", CTR_UTF8, 0, 0 },
+                           { "n", CTR_U64, 0, 0 },
+                           { "x", CTR_F32, 0, 0 },
+                           { "t", CTR_TIME, 0, 0 },
+                           { "tags", CTR_LIST, CTR_UTF8, 0 },
+                           { "pair", CTR_FIXED, CTR_F64, 2 },
+                           { "key", CTR_U64, 0, 0 },
+                           { "wkeys", CTR_LIST, CTR_WKEY, 0 },
+                           { "code", CTR_F64, 0, 0 },
+                           { "y", CTR_F64, 0, 0 } };
+    static const double values[] = { 1.5, 2.5, 0 };
+    static const uint8_t some[] = { 3 };
+    static const int32_t place[8] = { 0, 1, 2, 0, 1, 2, 0, 1 };
+    static const struct ctr_col dict = { .type = CTR_F64, .rows = 3, .nulls = 1, .valid = some, .data = values };
+    static struct ctr_col col[COLUMNS];
+    static struct ctr_batch b;
+    for (int i = 0; i < COLUMNS; i++) {
+        check(ctr_schema_add(&schema, columns[i].name, columns[i].type, &err));
+        schema.f[i].item = columns[i].item;
+        schema.f[i].width = columns[i].width;
+    }
+    check(ctr_field_set_role(&schema.f[KEY], CTR_ROLE_IMAGE, &err));
+    check(ctr_batchbuf_init(&rows, &schema, &err));
+    for (int i = 0; i < 8; i++) {
+        struct ctr_colbuf *c = rows.col;
+        check(ctr_colbuf_str(&c[USER], i % 3 ? "ab" : "\xff\xfe", 2, &err));
+        check(ctr_colbuf_i64(&c[N], i, &err));
+        check(ctr_colbuf_f64(&c[X], i % 2, &err));
+        check(ctr_colbuf_i64(&c[T], i * 1000000, &err));
+        for (int k = 0; k < i % 3 && i != 5; k++)
+            check(k ? ctr_colbuf_null(c[TAGS].item, &err) : ctr_colbuf_str(c[TAGS].item, "t", 1, &err));
+        check(i == 5 ? ctr_colbuf_null(&c[TAGS], &err) : ctr_colbuf_close(&c[TAGS], &err));
+        for (int k = 0; k < 2 && i != 4; k++)
+            check(k && i == 3 ? ctr_colbuf_null(c[PAIR].item, &err) : ctr_colbuf_f64(c[PAIR].item, i + k, &err));
+        check(i == 4 ? ctr_colbuf_null(&c[PAIR], &err) : ctr_colbuf_close(&c[PAIR], &err));
+        check(ctr_colbuf_i64(&c[KEY], i, &err));
+        check(ctr_colbuf_close(&c[WKEYS], &err));
+        check(ctr_colbuf_f64(&c[CODE], i, &err));
+        check(ctr_colbuf_f64(&c[Y], i, &err)); /* no label: it is not within [0, 1] */
+    }
+    b = *ctr_batchbuf_view(&rows);
+    memcpy(col, b.col, sizeof col);
+    col[CODE] = (struct ctr_col){ .type = CTR_F64, .rows = 8, .data = place, .dict = &dict };
+    b.col = col;
+    batch = &b;
+}
+
+/* The error of parsing, binding, running a plan or an expression; "" when there is none. */
+static struct ctr_program *program;
+static const char *run_plan(const char *text, int threads)
+{
+    struct ctr_plan *p = NULL;
+    const struct ctr_batch *out;
+    err = (struct ctr_err){ 0 };
+    int rc = ctr_plan_parse(&p, "x.plan", text, strlen(text), &err);
+    if (!rc)
+        rc = ctr_program_bind(&program, p, &schema, &err);
+    if (!rc && threads > 1)
+        rc = ctr_program_threads(program, threads, &err);
+    if (!rc && !ctr_plan_needs_fit(p))
+        rc = ctr_program_run(program, batch, &out, &err);
+    ctr_program_free(program);
+    program = NULL;
+    ctr_plan_free(p);
+    return rc < 0 ? err.what : "";
+}
+
+static const char *eval(const char *text)
+{
+    struct ctr_expr *e = NULL;
+    const struct ctr_col *c;
+    err = (struct ctr_err){ 0 };
+    int rc = ctr_expr_compile(&e, "--where", text, &schema, &err);
+    if (!rc)
+        rc = ctr_expr_eval(e, batch, &c, &err);
+    ctr_expr_free(e);
+    return rc < 0 ? err.what : "";
+}
+
+static void test_texts(void)
+{
+    static const struct {
+        const char *text, *words; /* "" : none */
+        int threads;
+    } plans[] = {
+        { "feature wkeys\n", "weighted keys cannot be made into a feature", 1 },
+        { "label l = user\n", "a label is a condition or a number", 1 },
+        { "label l = tags\n", "a label is a condition or a number", 1 },
+        { "weight w = pair\n", "a weight is a number", 1 },
+        { "weight w = user\n", "a weight is a number", 1 },
+        { "dense d = t - t\n", "dense takes numbers", 1 },
+        { "dense d = key\n", "dense takes numbers", 1 },
+        { "label l = y\n", "l", 1 },
+        { "label l = y\nfeature user\nfeature n\n", "l", 4 },
+        { "label l = x\ndense pair\ndense code\nfeature tags\n", "", 1 },
+        { "label l = x\nfeature user\nfeature n\nfeature tags\n", "", 4 },
+        { "keep a = 9223372036854775808 + 0, b = 5 + 0, c = lower(\"\")\n", "", 1 },
+        { "keep a = fill(9223372036854775808, 1), c = null\n", "null alone has no type", 1 },
+        { "feature a = lookup(\"nowhere.arrow\", user, \"x\")\n", "nowhere.arrow", 1 },
+        { "feature h = hash(\"abc\")\nfeature c = cross(user, \"a\")\n", "", 1 },
+    };
+    for (size_t i = 0; i < CTR_COUNT(plans); i++) {
+        const char *got = run_plan(plans[i].text, plans[i].threads);
+        ok(*plans[i].words ? strstr(got, plans[i].words) != NULL : !*got, "%.40s: %s", plans[i].text, got);
+    }
+    static const char *const exprs[][2] = {
+        { "n )", "an operator or the end" },
+        { "n user", "an operator or the end" },
+        { "n = 1", "equality is ==" },
+        { "\n\nn > 1\n", "" },
+    };
+    for (size_t i = 0; i < CTR_COUNT(exprs); i++) {
+        const char *got = eval(exprs[i][0]);
+        ok(*exprs[i][1] ? strstr(got, exprs[i][1]) != NULL : !*got, "'%s': %s", exprs[i][0], got);
+    }
+    ok(*eval(""), "nothing is no expression: %s", err.what);
+}
+
+/* A constant column of a longer batch serves a shorter one. */
+static void test_lengths(void)
+{
+    static const char text[] = "keep a = 7, b = [1, 2], c = n + 1\n";
+    struct ctr_plan *p = NULL;
+    const struct ctr_batch *out;
+    struct ctr_col col[COLUMNS];
+    memcpy(col, batch->col, sizeof col);
+    for (int i = 0; i < COLUMNS; i++)
+        col[i].rows = 3;
+    const struct ctr_batch three = { &schema, 3, 0, col };
+    check(ctr_plan_parse(&p, "x.plan", text, strlen(text), &err));
+    check(ctr_program_bind(&program, p, &schema, &err));
+    check(ctr_program_run(program, batch, &out, &err));
+    ok(out->rows == 8, "8 rows");
+    check(ctr_program_run(program, &three, &out, &err));
+    ok(out->rows == 3 && out->col[0].rows == 3 && ctr_col_i64(&out->col[0], 2) == 7, "then 3 of the same constants");
+    ctr_program_free(program);
+    program = NULL;
+    ctr_plan_free(p);
+}
+
+static int each_key(void *ctx, uint64_t key, struct ctr_str name, struct ctr_err *e)
+{
+    (void)key;
+    (void)e;
+    *(size_t *)ctx += name.n;
+    return 0;
+}
+
+/* Names of keys: of text that is no UTF-8, of lists with nulls, of literals; and of no row at all. */
+static void test_names(void)
+{
+    static const char text[] =
+        "feature user\nfeature tags\nfeature h = hash(\"abc\")\nfeature c = cross(tags, \"a\")\n";
+    for (int ran = 0; ran < 2; ran++) {
+        struct ctr_plan *p = NULL;
+        struct ctr_out *o = NULL;
+        const struct ctr_batch *out;
+        int64_t collisions = 0;
+        size_t n = 0;
+        check(ctr_plan_parse(&p, "x.plan", text, strlen(text), &err));
+        check(ctr_program_bind(&program, p, &schema, &err));
+        ok(ctr_program_names_memory(program) == 0, "no names take no memory");
+        check(ctr_program_names_start(program, &err));
+        if (ran)
+            check(ctr_program_run(program, batch, &out, &err));
+        for (int c = 0; ran && c < 4; c++)
+            for (int64_t i = 0; i < 8; i++)
+                check(ctr_program_row_names(program, c, i, each_key, &n, &err));
+        check(ftruncate(fd, 0) | (int)lseek(fd, 0, SEEK_SET));
+        check(ctr_out_open(&o, to, 0, &err));
+        check(ctr_program_names_save(program, o, &collisions, &err));
+        check(ctr_out_commit(o, &err));
+        ctr_out_free(o);
+        ok(!collisions && (n > 0) == ran && lseek(fd, 0, SEEK_END) > 0, "names of %d rows are saved: %zu", 8 * ran, n);
+        ctr_program_free(program);
+        program = NULL;
+        ctr_plan_free(p);
+    }
+}
+
+/* ---- fitted plans ---- */
+
+static const char fitted_text[] = "feature f = vocab(n, min=1)\n";
+
+/* A stream of one column with the metadata of a section, behind the others. */
+static void put_section(const char *name, const char *list, const char *text)
+{
+    struct ctr_schema s = { 0 };
+    struct ctr_out *o;
+    struct ctr_writer *w;
+    check(ctr_schema_add(&s, "line", CTR_UTF8, &err));
+    check(ctr_meta_set(&s.meta, CTR_META_SECTION, name, &err));
+    check(ctr_meta_set(&s.meta, CTR_META_SECTIONS, list, &err));
+    check(ctr_meta_set(&s.meta, CTR_META_PLAN, text, &err));
+    check(ctr_out_open(&o, to, 0, &err));
+    check(ctr_writer_open(&w, o, &s, NULL, &err));
+    check(ctr_writer_finish(w, &err));
+    check(ctr_out_commit(o, &err));
+    ctr_writer_free(w);
+    ctr_out_free(o);
+    ctr_schema_free(&s);
+}
+
+static const char *open_bundle(const char *names[], int n, const char *text)
+{
+    char list[256] = "";
+    struct ctr_plan *p = NULL;
+    for (int i = 0; i < n; i++)
+        snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s", i ? "," : "", names[i]);
+    check(ftruncate(fd, 0) | (int)lseek(fd, 0, SEEK_SET));
+    for (int i = 0; i < n; i++)
+        put_section(names[i], i ? NULL : list, i ? NULL : text);
+    err = (struct ctr_err){ 0 };
+    int rc = ctr_plan_open(&p, path, &err);
+    ctr_plan_free(p);
+    return rc < 0 ? err.what : "";
+}
+
+static void test_bundles(void)
+{
+    const char *got = open_bundle((const char *[]){ "plan" }, 1, fitted_text);
+    ok(strstr(got, "the fitted state is not there"), "without its state: %s", got);
+    got = open_bundle((const char *[]){ "plan", "vocab.f", "vocab.f" }, 3, fitted_text);
+    ok(strstr(got, "vocab.f"), "a state twice: %s", got);
+    got = open_bundle((const char *[]){ "plan", "lower.f", "nosuch.f", "nodot" }, 4, "feature user\n");
+    ok(!*got, "sections of others are passed over: %s", got);
+}
+
+static void test_fit_again(void)
+{
+    struct ctr_plan *p = NULL, *fitted = NULL;
+    struct ctr_out *o = NULL;
+    struct ctr_buf text = { 0 };
+    check(ctr_plan_parse(&p, "x.plan", fitted_text, strlen(fitted_text), &err));
+    check(ctr_program_bind(&program, p, &schema, &err));
+    check(ctr_program_fit(program, batch, &err));
+    check(ctr_program_fit_finish(program, &err));
+    ok(ctr_program_fit_finish(program, &err) == CTR_EUSAGE && strstr(err.what, "fitted already"), "fitted twice: %s",
+       err.what);
+    check(ftruncate(fd, 0) | (int)lseek(fd, 0, SEEK_SET));
+    check(ctr_out_open(&o, to, 0, &err));
+    check(ctr_program_fit_save(program, o, &err));
+    check(ctr_out_commit(o, &err));
+    ctr_out_free(o);
+    ctr_program_free(program);
+    ctr_plan_free(p);
+    check(ctr_plan_open(&fitted, path, &err));
+    check(ctr_program_bind(&program, fitted, &schema, &err));
+    const struct ctr_batch *out;
+    check(ctr_program_run(program, batch, &out, &err));
+    check(ctr_program_explain(program, &text, &err));
+    ok(strstr((char *)text.data, "[fitted vocab.f]"), "its state is shown");
+    ctr_program_free(program);
+    program = NULL;
+    ctr_plan_free(fitted);
+    ctr_buf_free(&text);
+}
+
+int main(void)
+{
+    fd = memfd_create("plan", 0);
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    snprintf(to, sizeof to, "/dev/fd/%d", fd);
+    make_rows();
+    test_texts();
+    test_lengths();
+    test_names();
+    test_bundles();
+    test_fit_again();
+    ctr_batchbuf_free(&rows);
+    ctr_schema_free(&schema);
+    return done_testing();
+}
