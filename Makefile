@@ -85,7 +85,7 @@ $(B)/unit/%: $(B)/tests/unit/%.o $(B)/libctr.a
 # Places that are made to fail, see sites.h.
 sites := $(shell sed -n 's/^SITE.\([a-z0-9_]*\),.*/\1/p' tests/unit/sites.h) ctr_buf_reserve ctr_buf_printf \
 	ctr_arena_alloc ctr_arena_copy
-$(patsubst %,$(B)/unit/unit-%-alloc,text plan model stream): LIBS += $(sites:%=-Wl,--wrap=%)
+$(patsubst %,$(B)/unit/unit-%,text-alloc plan-alloc model-alloc stream-alloc safetensors): LIBS += $(sites:%=-Wl,--wrap=%)
 
 gridviz := $(wildcard src/common/metric/gridviz.html src/common/metric/gridviz.css src/common/metric/gridviz.js) $(D3)
 $(B)/src/common/metric/gridpage.o: override CPPFLAGS += -DCTR_D3='"$(D3)"'
@@ -156,7 +156,7 @@ fuzz:
 
 # Lines and branches of the format and parser code that its tests run, by gcov, in some minutes; T=… picks other tests, and
 # FILES=src/common/text/csv.c shows what of a file is missed; KEEP=1 writes tests/coverage/RESULTS.md.
-coverage_tests = $(patsubst %,build/opt-cov/unit/unit-%,stream stream-alloc stream-fault stream-refuse stream-io foreign keyed batch base num time \
+coverage_tests = $(patsubst %,build/opt-cov/unit/unit-%,stream stream-alloc stream-fault stream-refuse stream-io seal foreign keyed batch base num time \
 	plan plan-alloc plan-refuse op op-alloc formats import export safetensors unpack lines text-refuse text-alloc calmap metric model model-alloc model-refuse) \
 	$(patsubst %,tests/%.t,fuzz stream interop refusals import-formats ctr-import ctr-export ctr-extract ctr-select ctr-model \
 	ctr-calibrate ctr-predict ctr-train ctr-train-follow ctr-train-variants ctr-train-mlp)

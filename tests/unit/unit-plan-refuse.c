@@ -6,7 +6,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "alloc.h"
 #include "common/feature/feature.h"
+#include "common/model/model.h"
 #include "tap.h"
 
 static struct ctr_err err;
@@ -22,7 +24,7 @@ static void check(int rc)
     }
 }
 
-enum { USER, N, X, T, TAGS, PAIR, KEY, WKEYS, CODE, Y, COLUMNS };
+enum { USER, N, X, T, TAGS, PAIR, KEY, WKEYS, CODE, Y, FEAT, COLUMNS };
 static struct ctr_batchbuf rows;
 static const struct ctr_batch *batch;
 
@@ -41,7 +43,8 @@ static void make_rows(void)
                            { "key", CTR_U64, 0, 0 },
                            { "wkeys", CTR_LIST, CTR_WKEY, 0 },
                            { "code", CTR_F64, 0, 0 },
-                           { "y", CTR_F64, 0, 0 } };
+                           { "y", CTR_F64, 0, 0 },
+                           { "feat", CTR_U64, 0, 0 } };
     static const double values[] = { 1.5, 2.5, 0 };
     static const uint8_t some[] = { 3 };
     static const int32_t place[8] = { 0, 1, 2, 0, 1, 2, 0, 1 };
@@ -54,6 +57,7 @@ static void make_rows(void)
         schema.f[i].width = columns[i].width;
     }
     check(ctr_field_set_role(&schema.f[KEY], CTR_ROLE_IMAGE, &err));
+    check(ctr_field_set_role(&schema.f[FEAT], CTR_ROLE_FEATURE, &err));
     check(ctr_batchbuf_init(&rows, &schema, &err));
     for (int i = 0; i < 8; i++) {
         struct ctr_colbuf *c = rows.col;
@@ -70,6 +74,7 @@ static void make_rows(void)
         check(ctr_colbuf_i64(&c[KEY], i, &err));
         check(ctr_colbuf_close(&c[WKEYS], &err));
         check(ctr_colbuf_f64(&c[CODE], i, &err));
+        check(ctr_colbuf_i64(&c[FEAT], i, &err));
         check(ctr_colbuf_f64(&c[Y], i, &err)); /* no label: it is not within [0, 1] */
     }
     b = *ctr_batchbuf_view(&rows);
@@ -131,6 +136,8 @@ static void test_texts(void)
         { "keep a = 9223372036854775808 + 0, b = 5 + 0, c = lower(\"\")\n", "", 1 },
         { "keep a = fill(9223372036854775808, 1), c = null\n", "null alone has no type", 1 },
         { "feature a = lookup(\"nowhere.arrow\", user, \"x\")\n", "nowhere.arrow", 1 },
+        { "keep feat, n\nkeep b = fill(9223372036854775808, 1), c = fill(9223372036854775808, 1) / 4\n", "", 1 },
+        { "feature a = vocab([1, 2], min=2)\nfeature b in a = vocab(user, min=2)\n", "", 1 },
         { "feature h = hash(\"abc\")\nfeature c = cross(user, \"a\")\n", "", 1 },
     };
     for (size_t i = 0; i < CTR_COUNT(plans); i++) {
@@ -217,6 +224,7 @@ static void test_names(void)
 static const char fitted_text[] = "feature f = vocab(n, min=1)\n";
 
 /* A stream of one column with the metadata of a section, behind the others. */
+static const char *model_name; /* of the first section, or NULL */
 static void put_section(const char *name, const char *list, const char *text)
 {
     struct ctr_schema s = { 0 };
@@ -226,6 +234,7 @@ static void put_section(const char *name, const char *list, const char *text)
     check(ctr_meta_set(&s.meta, CTR_META_SECTION, name, &err));
     check(ctr_meta_set(&s.meta, CTR_META_SECTIONS, list, &err));
     check(ctr_meta_set(&s.meta, CTR_META_PLAN, text, &err));
+    check(ctr_meta_set(&s.meta, CTR_META_MODEL, text ? model_name : NULL, &err));
     check(ctr_out_open(&o, to, 0, &err));
     check(ctr_writer_open(&w, o, &s, NULL, &err));
     check(ctr_writer_finish(w, &err));
@@ -258,6 +267,51 @@ static void test_bundles(void)
     ok(strstr(got, "vocab.f"), "a state twice: %s", got);
     got = open_bundle((const char *[]){ "plan", "lower.f", "nosuch.f", "nodot" }, 4, "feature user\n");
     ok(!*got, "sections of others are passed over: %s", got);
+}
+
+/* Rows without a label, for a model's plan: what only learning wants is left out, and memory fails on the way. */
+static void test_serve(void)
+{
+    static const char text[] = "w = lower(user)\nlabel l = y\nfeature f = w\nfeature user\n";
+    struct ctr_plan *p = NULL;
+    struct ctr_schema less = { 0 };
+    check(ctr_schema_add(&less, "user", CTR_UTF8, &err));
+    model_name = "lr";
+    ok(!*open_bundle((const char *[]){ "lr" }, 1, text), "the plan of a model %s", err.what);
+    model_name = NULL;
+    check(ctr_plan_open(&p, path, &err));
+    ok(ctr_plan_may_lack(p, "y") && !ctr_plan_may_lack(p, "user"), "rows to predict may lack the label alone");
+    long n = 1, wrong = 0, leaks = 0;
+    for (bool failed = true; failed; n += failed) {
+        alloc_arm(ALLOC_WATCHED ? n : -1);
+        int rc = ctr_program_bind(&program, p, &less, &err);
+        ctr_program_free(program);
+        program = NULL;
+        leaks += alloc_live != 0;
+        failed = alloc_disarm() && ALLOC_WATCHED;
+        wrong += rc != (failed ? CTR_ENOMEM : 0);
+    }
+    ok(!wrong && !leaks, "%ld allocations failed one by one while it is bound: %ld wrong, %ld leaks", n - 1, wrong,
+       leaks);
+    alloc_arm(1);
+    bool may = ctr_plan_may_lack(p, "y");
+    (void)alloc_disarm();
+    ok(!may || !ALLOC_WATCHED, "without memory nothing may be lacking");
+    ctr_plan_free(p);
+    ctr_schema_free(&less);
+}
+
+/* What a model says of the plan that its features were made with. */
+static void test_check_fitted(void)
+{
+    struct ctr_schema s = { 0 };
+    ok(ctr_model_check_fitted(path, &s, &err) == CTR_EUSAGE && strstr(err.what, "made by no plan"), "%s", err.what);
+    check(ctr_meta_set(&s.meta, CTR_META_PLAN_ID, "abc", &err));
+    ok(ctr_model_check_fitted(path, &s, &err) == CTR_EUSAGE && strstr(err.what, "made by plan abc"), "%s", err.what);
+    ok(ctr_model_check_fitted("/nowhere", &s, &err) == CTR_ESYS, "%s", err.what);
+    check(ctr_meta_set(&s.meta, CTR_META_PLAN, "feature (", &err));
+    ok(!ctr_model_wants_fitted(&s), "a plan that is none wants no state");
+    ctr_schema_free(&s);
 }
 
 static void test_fit_again(void)
@@ -300,7 +354,9 @@ int main(void)
     test_lengths();
     test_names();
     test_bundles();
+    test_serve();
     test_fit_again();
+    test_check_fitted();
     ctr_batchbuf_free(&rows);
     ctr_schema_free(&schema);
     return done_testing();

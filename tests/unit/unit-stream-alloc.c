@@ -227,6 +227,34 @@ static int run_once(void *what, struct ctr_err *err)
     return run(*(enum what *)what, err);
 }
 
+/* Two sections, which their list names or not, read as one plain stream: it is refused, with the names. */
+static int read_bundle(void *listed, struct ctr_err *err)
+{
+    struct ctr_out *o = NULL;
+    int rc = ctr_out_open(&o, path, 0, err);
+    for (int i = 0; rc >= 0 && i < 2; i++) {
+        struct ctr_schema s = { 0 };
+        struct ctr_writer *w = NULL;
+        rc = ctr_schema_add(&s, i ? "b" : "a", CTR_I64, err);
+        if (rc >= 0 && *(bool *)listed)
+            rc = ctr_meta_set(&s.meta, CTR_META_SECTION, i ? "two" : "one", err);
+        if (rc >= 0 && *(bool *)listed && !i)
+            rc = ctr_meta_set(&s.meta, CTR_META_SECTIONS, "one,two", err);
+        if (rc >= 0)
+            rc = ctr_writer_open(&w, o, &s, NULL, err);
+        if (rc >= 0)
+            rc = ctr_writer_finish(w, err);
+        ctr_writer_free(w);
+        ctr_schema_free(&s);
+    }
+    if (rc >= 0)
+        rc = ctr_out_commit(o, err);
+    ctr_out_free(o);
+    if (rc >= 0)
+        rc = read_all(BY_TEXT, err);
+    return rc == CTR_EDATA ? 0 : rc;
+}
+
 int main(void)
 {
     snprintf(path, sizeof path, "%s/ctr-unit-stream-alloc-%d", access("/dev/shm", W_OK) ? "/tmp" : "/dev/shm",
@@ -251,6 +279,12 @@ int main(void)
         sites_each(run_once, &what, &t);
         ok(!t.wrong && !t.leaks && t.sites > 10, "%s: %ld calls from %ld places failed, %ld wrong, %ld leaked",
            names[what], t.failed, t.sites, t.wrong, t.leaks);
+    }
+    for (int listed = 0; listed < 2; listed++) {
+        struct sites_tally t = { 0 };
+        sites_each(read_bundle, &(bool){ listed }, &t);
+        ok(!t.wrong && !t.leaks && t.sites > 5, "a bundle: %ld calls from %ld places failed, %ld wrong, %ld leaked",
+           t.failed, t.sites, t.wrong, t.leaks);
     }
     unlink(path);
     return done_testing();

@@ -177,6 +177,41 @@ static void test_other_calls(void)
     unsetenv("TMPDIR");
 }
 
+/* A foreign stream, then one of ours: the whole is not sealed. */
+static void test_mixed(void)
+{
+    char sealed[64];
+    struct ctr_schema s = { 0 };
+    struct ctr_batchbuf b;
+    struct ctr_out *o;
+    struct ctr_writer *w;
+    struct ctr_reader *r;
+    const struct ctr_batch *got;
+    int64_t n = 0;
+    int rc, fd = memfd_create("sealed", 0);
+    snprintf(sealed, sizeof sealed, "/dev/fd/%d", fd);
+    must(ctr_schema_add(&s, "a", CTR_I8, &err));
+    must(ctr_batchbuf_init(&b, &s, &err));
+    must(ctr_colbuf_i64(&b.col[0], 7, &err));
+    must(ctr_out_open(&o, sealed, 0, &err));
+    must(ctr_writer_open(&w, o, &s, NULL, &err));
+    must(ctr_writer_batch(w, ctr_batchbuf_view(&b), &err));
+    must(ctr_writer_finish(w, &err));
+    must(ctr_out_commit(o, &err));
+    ctr_writer_free(w);
+    ctr_out_free(o);
+    ctr_batchbuf_free(&b);
+    ctr_schema_free(&s);
+    snprintf(sealed, sizeof sealed, "/proc/self/fd/%d", fd);
+    char *paths[] = { path, sealed };
+    must(ctr_reader_open(&r, paths, 2, NULL, &err));
+    while ((rc = ctr_reader_next(r, &got, &err)) > 0)
+        n += got->rows;
+    ok(rc == 0 && n == 7, "a foreign stream and one of ours: %lld rows %s", (long long)n, err.what);
+    ctr_reader_free(r);
+    close(fd);
+}
+
 static void test_kinds(void)
 {
     int pt = posix_openpt(O_RDWR | O_NOCTTY);
@@ -325,6 +360,7 @@ int main(void)
     test_reads();
     test_other_calls();
     test_kinds();
+    test_mixed();
     test_idle();
     test_follow();
     test_maps();

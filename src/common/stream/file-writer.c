@@ -120,7 +120,7 @@ static int footer_meta(const struct ctr_file_writer *f, struct ctr_meta *m, int6
     if (rc >= 0 && f->key >= 0)
         rc = ctr_meta_set(m, CTR_SEAL_KEY, f->name, err);
     if (rc >= 0 && f->key >= 0)
-        rc = ctr_meta_set(m, CTR_SEAL_KEYS, f->keys.len ? (char *)f->keys.data : "", err);
+        rc = ctr_meta_set(m, CTR_SEAL_KEYS, (char *)f->keys.data, err);
     if (rc >= 0 && f->key >= 0 && f->unique)
         rc = ctr_meta_set(m, CTR_SEAL_UNIQUE, "1", err);
     return rc;
