@@ -34,6 +34,7 @@ struct node {
     struct ctr_op_call call;
     struct ctr_op_arg arg[2];
     struct ctr_colbuf out, key;
+    struct ctr_buf memo;
 };
 
 static struct ctr_colbuf input[BATCHES][COUNTS + HEX];
@@ -97,11 +98,11 @@ static uint64_t pass(int way)
                 v = run(&bucket[c], v);
             ctr_colbuf_clear(&n->key);
             if (way == 0)
-                check(ctr_op_keys(c < COUNTS ? &i64 : &text, v, ROWS, seed, &n->key, &err));
+                check(ctr_op_keys(c < COUNTS ? &i64 : &text, v, ROWS, seed, &n->memo, &n->key, &err));
             else if (way == 1)
-                check(ctr_op_run_keys(&n->call, &v, ROWS, seed, &n->key, &err));
+                check(ctr_op_run_keys(&n->call, &v, ROWS, seed, &n->memo, &n->key, &err));
             else if (way == 2)
-                check(ctr_op_keys(&text, run(n, v), ROWS, seed, &n->key, &err));
+                check(ctr_op_keys(&text, run(n, v), ROWS, seed, &n->memo, &n->key, &err));
             else
                 check(ctr_op_fit_update(&n->call, &v, ROWS, &err));
             if (way < 3)

@@ -110,7 +110,7 @@ static int run(const struct ctr_op_call *c, const struct ctr_col *col, struct ct
     if (!rc)
         rc = ctr_op_run(c, cols, ROWS, &out, err);
     if (!rc)
-        rc = ctr_op_run_keys(c, cols, ROWS, 7, &key, err);
+        rc = ctr_op_run_keys(c, cols, ROWS, 7, NULL, &key, err);
     ctr_colbuf_free(&out);
     ctr_colbuf_free(&key);
     return rc;

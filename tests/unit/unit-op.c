@@ -478,7 +478,7 @@ static void check_eights(const char *what, int64_t odd, bool nulls)
     };
     for (int from = 0; from < 20; from++) {
         ctr_cpu_limit(from % 2 ? "plain" : "avx512");
-        CHECK(ctr_keys_scalar(false, &c, from / 2, N - from, seed, out, &err));
+        CHECK(ctr_keys_scalar(false, &c, from / 2, N - from, seed, NULL, out, &err));
         for (int64_t i = 0; i < N - from; i++) {
             const int64_t j = i + from / 2;
             wrong +=
@@ -496,7 +496,7 @@ static void check_keys(const char *spec)
     bool list = t.type == CTR_LIST || t.type == CTR_FIXED;
     struct ctr_field f = { .type = list ? CTR_LIST : CTR_U64, .item = CTR_U64 };
     struct ctr_colbuf b, out, out2;
-    struct ctr_buf text = { 0 };
+    struct ctr_buf text = { 0 }, memo = { 0 };
     struct encoded e;
     uint64_t seed = ctr_table_seed("a table");
     bool same = true;
@@ -505,7 +505,7 @@ static void check_keys(const char *spec)
     column(&b, spec, 1);
     c = ctr_colbuf_view(&b);
     CHECK(ctr_colbuf_init(&out, &f, &err));
-    CHECK(ctr_op_keys(&t, c, c->rows, seed, &out, &err));
+    CHECK(ctr_op_keys(&t, c, c->rows, seed, &memo, &out, &err));
     const struct ctr_col *got = ctr_colbuf_view(&out);
     const struct ctr_col *key = list ? got->item : got;
     int64_t k = 0;
@@ -532,10 +532,11 @@ static void check_keys(const char *spec)
     ok(same && k == key->rows && got->nulls == 0, "keys of %s", spec);
     encode(&e, c, &t);
     CHECK(ctr_colbuf_init(&out2, &f, &err));
-    CHECK(ctr_op_keys(&t, &e.col, c->rows, seed, &out2, &err));
+    CHECK(ctr_op_keys(&t, &e.col, c->rows, seed, &memo, &out2, &err));
     ok(same_rows(ctr_colbuf_view(&out2), got, c->rows, c->rows), "keys of %s, encoded", spec);
     encoded_free(&e);
     ctr_buf_free(&text);
+    ctr_buf_free(&memo);
     ctr_colbuf_free(&b);
     ctr_colbuf_free(&out);
     ctr_colbuf_free(&out2);
@@ -549,7 +550,7 @@ static const char *one_key(const char *spec, uint64_t *key)
 
     column(&b, spec, 1);
     CHECK(ctr_colbuf_init(&out, &f, &err));
-    CHECK(ctr_op_keys(&t, ctr_colbuf_view(&b), 1, 9, &out, &err));
+    CHECK(ctr_op_keys(&t, ctr_colbuf_view(&b), 1, 9, NULL, &out, &err));
     memcpy(key, out.data.data, 8);
     ctr_colbuf_free(&b);
     ctr_colbuf_free(&out);
@@ -667,8 +668,8 @@ static void check_fit(const char *op, const char *const *fit_spec, const char *c
     struct ctr_field f = { .type = out.item ? CTR_LIST : CTR_U64, .item = CTR_U64 };
     CHECK(ctr_colbuf_init(&keys, &f, &err));
     CHECK(ctr_colbuf_init(&keys2, &f, &err));
-    CHECK(ctr_op_keys(&b.call.result, ctr_colbuf_view(&out), out.rows, seed, &keys, &err));
-    CHECK(ctr_op_run_keys(&d.call, d.view, out.rows, seed, &keys2, &err));
+    CHECK(ctr_op_keys(&b.call.result, ctr_colbuf_view(&out), out.rows, seed, NULL, &keys, &err));
+    CHECK(ctr_op_run_keys(&d.call, d.view, out.rows, seed, NULL, &keys2, &err));
     ok(same_rows(ctr_colbuf_view(&keys2), ctr_colbuf_view(&keys), out.rows, out.rows), "%s: keys the short way", op);
     ctr_colbuf_free(&keys);
     ctr_colbuf_free(&keys2);

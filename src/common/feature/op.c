@@ -379,19 +379,19 @@ int ctr_op_run(const struct ctr_op_call *call, const struct ctr_col *const *col,
 }
 
 int ctr_op_run_keys(const struct ctr_op_call *call, const struct ctr_col *const *col, int64_t rows, uint64_t table_seed,
-                    struct ctr_colbuf *out, struct ctr_err *err)
+                    struct ctr_buf *memo, struct ctr_colbuf *out, struct ctr_err *err)
 {
     struct ctr_field f = ctr_vtype_field(&call->result);
     struct ctr_colbuf b;
     int rc;
 
     if (ctr_vocab_has_keys(call))
-        return ctr_vocab_keys(call, col, rows, table_seed, out, err);
+        return ctr_vocab_keys(call, col, rows, table_seed, memo, out, err);
     if ((rc = ctr_colbuf_init(&b, &f, err)))
         return rc;
     rc = ctr_op_run(call, col, rows, &b, err);
     if (!rc)
-        rc = ctr_op_keys(&call->result, ctr_colbuf_view(&b), rows, table_seed, out, err);
+        rc = ctr_op_keys(&call->result, ctr_colbuf_view(&b), rows, table_seed, memo, out, err);
     ctr_colbuf_free(&b);
     return rc;
 }

@@ -83,14 +83,15 @@ int ctr_op_run(const struct ctr_op_call *call, const struct ctr_col *const *col,
                struct ctr_err *err) CTR_MUST;
 
 /* Features: turn a bound expression's column into keys (uint64, list<uint64>): key = ctr_feature_key(seed, canonical
- * text), of a `key` value ctr_mix64(value ^ seed); null gives the key of "(missing)", a null item of a list none. */
+ * text), of a `key` value ctr_mix64(value ^ seed); null gives the key of "(missing)", a null item of a list none.
+ * `memo`: what is remembered between calls of one seed, empty at the first; or NULL. */
 int ctr_op_keys(const struct ctr_vtype *type, const struct ctr_col *col, int64_t rows, uint64_t table_seed,
-                struct ctr_colbuf *out, struct ctr_err *err) CTR_MUST;
+                struct ctr_buf *memo, struct ctr_colbuf *out, struct ctr_err *err) CTR_MUST;
 
 /* The same keys as ctr_op_run followed by ctr_op_keys, without the values between them where the operator has a shorter
- * way: vocab tests the keys of its argument instead of writing texts. Thread-safe for different outs. */
+ * way: vocab tests the keys of its argument instead of writing texts. Thread-safe for different outs and memos. */
 int ctr_op_run_keys(const struct ctr_op_call *call, const struct ctr_col *const *col, int64_t rows, uint64_t table_seed,
-                    struct ctr_colbuf *out, struct ctr_err *err) CTR_MUST;
+                    struct ctr_buf *memo, struct ctr_colbuf *out, struct ctr_err *err) CTR_MUST;
 
 /* Fitted operators (vocab, quantiles). Fitting: after bind, ctr_op_fit_update sees each batch of the argument column,
  * ctr_op_fit_finish seals. A fitted state goes to and from one section of a bundle, as a schema and rows (vocab: key

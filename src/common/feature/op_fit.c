@@ -460,7 +460,7 @@ bool ctr_vocab_has_keys(const struct ctr_op_call *call)
 }
 
 int ctr_vocab_keys(const struct ctr_op_call *call, const struct ctr_col *const *col, int64_t rows, uint64_t seed,
-                   struct ctr_colbuf *out, struct ctr_err *err)
+                   struct ctr_buf *memo, struct ctr_colbuf *out, struct ctr_err *err)
 {
     struct ctr_op_state *s = call->state;
     const struct keyset *k;
@@ -468,7 +468,7 @@ int ctr_vocab_keys(const struct ctr_op_call *call, const struct ctr_col *const *
     int rc = keyset_get(s->param, seed, &k, err);
 
     if (!rc)
-        rc = ctr_op_keys(&call->arg[0].type, col[0], rows, seed, out, err);
+        rc = ctr_op_keys(&call->arg[0].type, col[0], rows, seed, memo, out, err);
     if (!rc)
         keyset_filter(k, (uint64_t *)b->data.data, b->rows);
     return rc;

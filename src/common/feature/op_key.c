@@ -33,13 +33,26 @@ uint64_t ctr_missing_key(uint64_t seed)
 
 /* ---- scalars ---- */
 
-/* Keys of small integers are remembered for the length of a call. */
+/* Keys of small integers are remembered. */
 #define MEMO 1024
 struct memo {
     uint64_t seed;
     uint64_t key[MEMO];
     uint8_t known[MEMO];
 };
+
+/* The memo in b, which is empty at first, for one seed. */
+static int open_memo(struct ctr_buf *b, uint64_t seed, struct memo **m, struct ctr_err *err)
+{
+    int rc = b->len ? 0 : ctr_buf_reserve(b, sizeof **m, err);
+    if (rc)
+        return rc;
+    *m = (struct memo *)(void *)b->data;
+    if (!b->len || (*m)->seed != seed)
+        **m = (struct memo){ .seed = seed };
+    b->len = sizeof **m;
+    return 0;
+}
 
 static uint64_t i64_key(int64_t v, uint64_t seed)
 {
@@ -104,7 +117,8 @@ static void utf8_keys(const struct ctr_col *c, int64_t from, int64_t n, uint64_t
 }
 
 struct key_work {
-    struct memo memo;
+    uint64_t seed;
+    struct memo *memo;
     struct ctr_buf text;
     uint8_t ok[CTR_OP_TILE];
     struct opv_str lane[CTR_OP_TILE];
@@ -128,17 +142,18 @@ static int keys_tile(bool key, const struct ctr_col *c, int64_t from, int64_t n,
         return rc;
     if (key)
         for (int64_t i = 0; i < n; i++)
-            out[i] = ctr_mix64(((const uint64_t *)v)[i] ^ w->memo.seed);
+            out[i] = ctr_mix64(((const uint64_t *)v)[i] ^ w->seed);
     else if (lane == CTR_LANE_I64)
-        i64_keys(v, n, &w->memo, out);
+        i64_keys(v, n, w->memo, out);
     else
-        str_keys(v, w->ok, n, w->memo.seed, out);
+        str_keys(v, w->ok, n, w->seed, out);
     return 0;
 }
 
-int ctr_keys_scalar(bool key, const struct ctr_col *c, int64_t from, int64_t n, uint64_t seed, uint64_t *out,
-                    struct ctr_err *err)
+int ctr_keys_scalar(bool key, const struct ctr_col *c, int64_t from, int64_t n, uint64_t seed, struct ctr_buf *memo,
+                    uint64_t *out, struct ctr_err *err)
 {
+    struct ctr_buf own = { 0 };
     struct key_work *w;
     int rc = 0;
 
@@ -150,12 +165,14 @@ int ctr_keys_scalar(bool key, const struct ctr_col *c, int64_t from, int64_t n, 
     if (!w)
         return ctr_fail_nomem(err, sizeof *w);
     w->text = (struct ctr_buf){ 0 };
-    w->memo.seed = seed;
-    memset(w->memo.known, 0, sizeof w->memo.known);
+    w->seed = seed;
+    if (!key && has_i64_text(c))
+        rc = open_memo(memo ? memo : &own, seed, &w->memo, err);
     for (int64_t done = 0; !rc && done < n; done += CTR_OP_TILE)
         rc = keys_tile(key, c, from + done, CTR_MIN(n - done, CTR_OP_TILE), w, out + done, err);
     ctr_buf_free(&w->text);
     free(w);
+    ctr_buf_free(&own);
     return rc;
 }
 
@@ -169,8 +186,8 @@ static void patch_missing(const uint8_t *ok, int64_t n, uint64_t missing, uint64
     }
 }
 
-static int scalar_keys(bool key, const struct ctr_col *c, int64_t rows, uint64_t seed, struct ctr_colbuf *out,
-                       struct ctr_err *err)
+static int scalar_keys(bool key, const struct ctr_col *c, int64_t rows, uint64_t seed, struct ctr_buf *memo,
+                       struct ctr_colbuf *out, struct ctr_err *err)
 {
     uint64_t *k, missing = ctr_missing_key(seed);
     uint8_t ok[CTR_OP_TILE];
@@ -179,7 +196,7 @@ static int scalar_keys(bool key, const struct ctr_col *c, int64_t rows, uint64_t
     if (rc)
         return rc;
     k = (uint64_t *)(out->data.data + out->data.len);
-    if ((rc = ctr_keys_scalar(key, c, 0, rows, seed, k, err)))
+    if ((rc = ctr_keys_scalar(key, c, 0, rows, seed, memo, k, err)))
         return rc;
     bool patched = !key && c->type == CTR_UTF8;
     for (int64_t done = 0; c->valid && !patched && done < rows; done += CTR_OP_TILE) {
@@ -193,8 +210,8 @@ static int scalar_keys(bool key, const struct ctr_col *c, int64_t rows, uint64_t
 }
 
 /* Once per entry of the dictionary, then a gather. */
-static int entry_keys(bool key, const struct ctr_col *c, int64_t rows, uint64_t seed, struct ctr_colbuf *out,
-                      struct ctr_err *err)
+static int entry_keys(bool key, const struct ctr_col *c, int64_t rows, uint64_t seed, struct ctr_buf *memo,
+                      struct ctr_colbuf *out, struct ctr_err *err)
 {
     const int32_t *idx = c->data;
     struct ctr_colbuf b;
@@ -206,7 +223,7 @@ static int entry_keys(bool key, const struct ctr_col *c, int64_t rows, uint64_t 
     int rc = ctr_colbuf_init(&b, &f, err);
 
     if (!rc)
-        rc = scalar_keys(key, c->dict, c->dict->rows, seed, &b, err);
+        rc = scalar_keys(key, c->dict, c->dict->rows, seed, memo, &b, err);
     if (!rc)
         rc = ctr_buf_reserve(&out->data, (size_t)rows * 8, err);
     if (!rc) {
@@ -225,27 +242,27 @@ static int entry_keys(bool key, const struct ctr_col *c, int64_t rows, uint64_t 
     return rc;
 }
 
-static int dict_keys(bool key, const struct ctr_col *c, int64_t rows, uint64_t seed, struct ctr_colbuf *out,
-                     struct ctr_err *err)
+static int dict_keys(bool key, const struct ctr_col *c, int64_t rows, uint64_t seed, struct ctr_buf *memo,
+                     struct ctr_colbuf *out, struct ctr_err *err)
 {
     struct ctr_field f = { .type = c->dict->type };
     struct ctr_colbuf b;
     int rc;
 
     if (c->dict->rows <= rows)
-        return entry_keys(key, c, rows, seed, out, err);
+        return entry_keys(key, c, rows, seed, memo, out, err);
     if ((rc = ctr_colbuf_init(&b, &f, err))) /* fewer rows than entries */
         return rc;
     rc = ctr_colbuf_range(&b, c, 0, rows, err);
     if (!rc)
-        rc = scalar_keys(key, ctr_colbuf_view(&b), rows, seed, out, err);
+        rc = scalar_keys(key, ctr_colbuf_view(&b), rows, seed, memo, out, err);
     ctr_colbuf_free(&b);
     return rc;
 }
 
 /* A null list has the one key "(missing)", a null item none. */
 static int list_keys(const struct ctr_vtype *type, const struct ctr_col *c, int64_t rows, uint64_t seed,
-                     struct ctr_colbuf *out, struct ctr_err *err)
+                     struct ctr_buf *memo, struct ctr_colbuf *out, struct ctr_err *err)
 {
     int64_t from = c->offsets ? c->offsets[0] : 0;
     int64_t n = c->offsets ? c->offsets[rows] - from : rows * type->width;
@@ -256,7 +273,7 @@ static int list_keys(const struct ctr_vtype *type, const struct ctr_col *c, int6
     int rc = all ? 0 : ctr_fail_nomem(err, (size_t)n * 8);
 
     if (!rc)
-        rc = ctr_keys_scalar(type->key, c->item, from, n, seed, all, err);
+        rc = ctr_keys_scalar(type->key, c->item, from, n, seed, memo, all, err);
     if (!rc)
         rc = ctr_op_reserve_items(out, rows, n + rows, err);
     if (!rc)
@@ -287,7 +304,7 @@ static int list_keys(const struct ctr_vtype *type, const struct ctr_col *c, int6
 }
 
 int ctr_op_keys(const struct ctr_vtype *type, const struct ctr_col *col, int64_t rows, uint64_t table_seed,
-                struct ctr_colbuf *out, struct ctr_err *err)
+                struct ctr_buf *memo, struct ctr_colbuf *out, struct ctr_err *err)
 {
     bool list = type->type == CTR_LIST || type->type == CTR_FIXED;
     struct ctr_field f = ctr_vtype_field(type);
@@ -297,15 +314,15 @@ int ctr_op_keys(const struct ctr_vtype *type, const struct ctr_col *col, int64_t
     if ((list ? type->item : type->type) == CTR_WKEY)
         return ctr_fail(err, CTR_EUSAGE, "weighted keys are features already");
     if (!list)
-        return col->dict ? dict_keys(type->key, col, rows, table_seed, out, err)
-                         : scalar_keys(type->key, col, rows, table_seed, out, err);
+        return col->dict ? dict_keys(type->key, col, rows, table_seed, memo, out, err)
+                         : scalar_keys(type->key, col, rows, table_seed, memo, out, err);
     if (rows == 0 || !col->dict)
-        return rows == 0 ? 0 : list_keys(type, col, rows, table_seed, out, err);
+        return rows == 0 ? 0 : list_keys(type, col, rows, table_seed, memo, out, err);
     if ((rc = ctr_colbuf_init(&b, &f, err)))
         return rc;
     rc = ctr_colbuf_range(&b, col, 0, rows, err);
     if (!rc)
-        rc = list_keys(type, ctr_colbuf_view(&b), rows, table_seed, out, err);
+        rc = list_keys(type, ctr_colbuf_view(&b), rows, table_seed, memo, out, err);
     ctr_colbuf_free(&b);
     return rc;
 }

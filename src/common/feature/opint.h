@@ -119,9 +119,9 @@ int ctr_lane_append_valid(struct ctr_colbuf *b, const uint8_t *ok, int64_t n, st
 int ctr_op_reserve_text(struct ctr_colbuf *b, int64_t n, int64_t bytes, struct ctr_err *err) CTR_MUST;
 int ctr_op_reserve_items(struct ctr_colbuf *b, int64_t n, int64_t items, struct ctr_err *err) CTR_MUST;
 
-/* Keys of scalars: key[i] = key of value from+i, op_key.c. Of nulls: anything. */
-int ctr_keys_scalar(bool key, const struct ctr_col *c, int64_t from, int64_t n, uint64_t seed, uint64_t *out,
-                    struct ctr_err *err) CTR_MUST;
+/* Keys of scalars: key[i] = key of value from+i, op_key.c. Of nulls: anything. `memo` as in ctr_op_keys. */
+int ctr_keys_scalar(bool key, const struct ctr_col *c, int64_t from, int64_t n, uint64_t seed, struct ctr_buf *memo,
+                    uint64_t *out, struct ctr_err *err) CTR_MUST;
 /* Keys of the first of n texts, as many as are of eight bytes or null (!ok[i]; ok NULL: none is), a multiple of eight:
  * returned. Only where there is AVX-512. */
 int64_t ctr_keys_eight(const uint8_t *p, const int32_t *off, const uint8_t *ok, int64_t n, uint64_t seed,
@@ -132,7 +132,7 @@ uint64_t ctr_missing_key(uint64_t seed); /* of a null, whatever the type */
 /* Run a bound call for keys: vocab has a way of its own (op_fit.c); returns false when the call has none. */
 bool ctr_vocab_has_keys(const struct ctr_op_call *call);
 int ctr_vocab_keys(const struct ctr_op_call *call, const struct ctr_col *const *col, int64_t rows, uint64_t seed,
-                   struct ctr_colbuf *out, struct ctr_err *err) CTR_MUST;
+                   struct ctr_buf *memo, struct ctr_colbuf *out, struct ctr_err *err) CTR_MUST;
 
 /* The literal's number, or false. */
 bool ctr_value_number(const struct ctr_value *v, double *d);

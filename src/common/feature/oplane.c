@@ -199,7 +199,7 @@ int ctr_lane_load(enum ctr_lane lane, bool key, const struct ctr_col *c, int64_t
         }
         load_piece(lane, &s, at, ok + done, text);
     }
-    return lane == CTR_LANE_HASH ? ctr_keys_scalar(key, c, from, n, 0, to, err) : 0;
+    return lane == CTR_LANE_HASH ? ctr_keys_scalar(key, c, from, n, 0, NULL, to, err) : 0;
 }
 
 /* ---- nulls ---- */

@@ -108,7 +108,7 @@ static int run_call(struct plan_graph *g, struct plan_node *n, struct plan_node 
 {
     for (int i = 0; i < n->nargs; i++)
         n->arg_col[i] = n->arg[i] < 0 ? NULL : g->node[n->arg[i]].col;
-    int rc = keys ? ctr_op_run_keys(&n->call, n->arg_col, rows, keys->seed, &keys->out, err)
+    int rc = keys ? ctr_op_run_keys(&n->call, n->arg_col, rows, keys->seed, &keys->scratch, &keys->out, err)
                   : ctr_op_run(&n->call, n->arg_col, rows, &n->out, err);
     return rc < 0 ? ctr_plan_locate(&g->src, n->pos, err) : rc;
 }
@@ -116,7 +116,8 @@ static int run_call(struct plan_graph *g, struct plan_node *n, struct plan_node 
 static int run_keys(struct plan_graph *g, struct plan_node *n, int64_t rows, struct ctr_err *err)
 {
     struct plan_node *of = &g->node[n->arg[0]];
-    return n->fused ? run_call(g, of, n, rows, err) : ctr_op_keys(&of->type, of->col, rows, n->seed, &n->out, err);
+    return n->fused ? run_call(g, of, n, rows, err)
+                    : ctr_op_keys(&of->type, of->col, rows, n->seed, &n->scratch, &n->out, err);
 }
 
 static int run_node(struct plan_graph *g, struct plan_node *n, struct ctr_err *err)
