@@ -35,7 +35,7 @@ struct job {
 static void resample(const struct ctr_slice *s, int side, const double *loss, const uint8_t *count,
                      struct ctr_metric_sums *to)
 {
-    const struct ctr_sample *m = &s->sample[side];
+    const struct ctr_sample *m = &s->parts->sample[side];
     const uint32_t *unit = (const uint32_t *)m->unit.data;
     double seen = 0, pos = 0, wins = 0, tie_neg = 0, tie_pos = 0, users = 0, gauc = 0;
     uint64_t tie = UINT64_MAX;
@@ -66,12 +66,12 @@ static void resample(const struct ctr_slice *s, int side, const double *loss, co
     pos += tie_pos;
     if (seen > 0 && pos > 0)
         to->auc = wins / 2 / (seen * pos);
-    for (size_t i = 0; i < s->fractions.len / sizeof(struct ctr_fraction); i++) {
-        const struct ctr_fraction *f = &((const struct ctr_fraction *)s->fractions.data)[i];
+    for (size_t i = 0; i < s->parts->fractions.len / sizeof(struct ctr_fraction); i++) {
+        const struct ctr_fraction *f = &((const struct ctr_fraction *)s->parts->fractions.data)[i];
         to->squared -= f->squared * count[f->unit];
     }
-    for (size_t i = 0; i < s->users[side].len / sizeof(struct ctr_user_auc); i++) {
-        const struct ctr_user_auc *u = &((const struct ctr_user_auc *)s->users[side].data)[i];
+    for (size_t i = 0; i < s->parts->users[side].len / sizeof(struct ctr_user_auc); i++) {
+        const struct ctr_user_auc *u = &((const struct ctr_user_auc *)s->parts->users[side].data)[i];
         users += u->weight * count[u->user];
         gauc += u->weight * count[u->user] * u->auc;
     }
@@ -92,7 +92,7 @@ static void replicate(void *ctx, int64_t r, int worker)
         for (int side = 0; side < e->sides; side++) {
             resample(e->slice[i], side, j->loss[side][i], count, &sums);
             for (int m = 0; m < ctr_metrics_count; m++)
-                e->slice[i]->replicate[((int64_t)side * ctr_metrics_count + m) * e->o.bootstrap + r] =
+                e->slice[i]->parts->replicate[((int64_t)side * ctr_metrics_count + m) * e->o.bootstrap + r] =
                     ctr_metrics[m].value(&sums);
         }
 }
@@ -106,11 +106,11 @@ static int prepare(struct job *j, struct ctr_err *err)
     for (int64_t i = 0; i < e->n; i++) {
         struct ctr_slice *s = e->slice[i];
         size_t values = (size_t)e->sides * (size_t)ctr_metrics_count * (size_t)e->o.bootstrap;
-        s->replicate = calloc(values, sizeof(double));
-        if (!s->replicate)
+        s->parts->replicate = calloc(values, sizeof(double));
+        if (!s->parts->replicate)
             return ctr_fail_nomem(err, values * sizeof(double));
         for (int side = 0; side < e->sides; side++) {
-            struct ctr_sample *m = &s->sample[side];
+            struct ctr_sample *m = &s->parts->sample[side];
             double *loss = j->loss[side][i] = malloc((size_t)(m->n + 1) * sizeof(double));
             if (!loss)
                 return ctr_fail_nomem(err, (size_t)m->n * sizeof(double));
@@ -170,7 +170,7 @@ static double quantile(const double *v, int64_t n, double q)
 int ctr_eval_interval(const struct ctr_eval *e, int64_t slice, int metric, bool change, struct ctr_interval *out,
                       struct ctr_err *err)
 {
-    const double *a = e->slice[slice]->replicate + (int64_t)metric * e->o.bootstrap;
+    const double *a = e->slice[slice]->parts->replicate + (int64_t)metric * e->o.bootstrap;
     const double *b = a + (int64_t)ctr_metrics_count * e->o.bootstrap;
     double *v;
     int64_t n = 0;

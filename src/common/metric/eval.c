@@ -52,12 +52,24 @@ int ctr_eval_new(struct ctr_eval **out, const struct ctr_schema *s, const struct
     return 0;
 }
 
+/* In the order of values slices lie anywhere in memory: the one that comes soon, once slice i was asked for. */
+static void ask_for_next(const struct ctr_eval *e, int64_t i)
+{
+    enum { AHEAD = 8, LINE = 64 };
+    const char *s = i + AHEAD < e->n ? (const char *)e->slice[i + AHEAD] : NULL;
+
+    for (size_t at = 0; s && at < sizeof(struct ctr_slice); at += LINE)
+        __builtin_prefetch(s + at);
+}
+
 void ctr_eval_free(struct ctr_eval *e)
 {
     if (!e)
         return;
-    for (int64_t i = 0; i < e->n; i++)
+    for (int64_t i = 0; i < e->n; i++) {
+        ask_for_next(e, i);
         ctr_slice_free(e->slice[i]);
+    }
     free(e->slice);
     for (int by = 0; by < e->o.nby; by++)
         ctr_memo_free(&e->values[by].memo);
@@ -105,7 +117,7 @@ static inline int slice_add(struct ctr_eval *e, uint32_t id, const struct row *r
     }
     if (e->o.bootstrap && r->y > 0 && r->y < 1) {
         struct ctr_fraction f = { r->unit, r->w * r->y * (1 - r->y) };
-        return ctr_buf_append(&e->slice[id]->fractions, &f, sizeof f, err);
+        return ctr_buf_append(&e->slice[id]->parts->fractions, &f, sizeof f, err);
     }
     return 0;
 }
@@ -151,7 +163,7 @@ static int find_entries(struct ctr_eval *e, struct ctr_err *err)
     if (rc)
         return rc;
     at = (int64_t *)e->entry.data;
-    end = e->first = e->slice[0]->sample[0].n;
+    end = e->first = e->slice[0]->parts->sample[0].n;
     for (int64_t i = 0; !whole && i < r->n; i++) {
         at[i] = end;
         end = at[i + 1] = end + entries_of(r->label[i], r->weight ? r->weight[i] : 1);
@@ -255,7 +267,7 @@ static int add_all(struct ctr_eval *e, const struct ctr_batch *b, const double *
     if (!rc && e->samples && (e->o.nby || e->o.window_ms > 0))
         rc = find_entries(e, err);
     for (int side = 0; !rc && e->samples && side < e->sides; side++)
-        rc = ctr_sample_push_rows(&e->slice[id]->sample[side], scores[side], &e->rows,
+        rc = ctr_sample_push_rows(&e->slice[id]->parts->sample[side], scores[side], &e->rows,
                                   (const uint32_t *)(const void *)e->unit.data, err);
     if (!rc && is_plain(e)) {
         sum_rows(ctr_slice_run(e, 0, id), &e->rows, plain_losses(e));
@@ -479,12 +491,12 @@ static int check_memory(const struct ctr_eval *e, struct ctr_err *err)
     for (int by = 0; by < e->o.nby; by++)
         need += ctr_memo_bytes(&e->values[by].memo);
     for (int side = 0; side < e->sides; side++) { /* the total is the longest slice */
-        const struct ctr_sample *m = &e->slice[0]->sample[side];
+        const struct ctr_sample *m = &e->slice[0]->parts->sample[side];
         need += ctr_sample_bytes(m);
         sorting = CTR_MAX(sorting, ctr_sample_sort_bytes(m));
     }
     if (e->o.nby || e->o.window_ms > 0) { /* the entries by slice and a slice's copy of its own, or the sweep */
-        int64_t n = e->slice[0]->sample[0].n;
+        int64_t n = e->slice[0]->parts->sample[0].n;
         sorting = CTR_MAX(sorting + n * (int64_t)sizeof(uint32_t), 2 * n * (int64_t)sizeof(uint64_t));
     }
     if (need + sorting <= e->o.memory_bytes)
@@ -526,11 +538,11 @@ static int finish_slice(struct ctr_eval *e, struct ctr_slice *s, uint32_t *local
     int rc = 0;
 
     for (int side = 0; !rc && side < e->sides; side++) {
-        struct ctr_sample *m = &s->sample[side];
+        struct ctr_sample *m = &s->parts->sample[side];
         struct ctr_metric_sums *to = &s->pub.sums[side];
         if (e->o.needs & CTR_NEED_USERS && e->o.columns.user >= 0)
-            rc = ctr_gauc(m, s == e->slice[0] ? NULL : local, e->users.n, to, e->o.bootstrap ? &s->users[side] : NULL,
-                          err);
+            rc = ctr_gauc(m, s == e->slice[0] ? NULL : local, e->users.n, to,
+                          e->o.bootstrap ? &s->parts->users[side] : NULL, err);
         if (!e->o.bootstrap && !e->o.keep) /* in no need of them any more: sort keys alone */
             m->units = false;
         if (!rc && e->o.needs & CTR_NEED_RANKS && (isnan(to->auc) || e->o.keep) && !(rc = ctr_sample_sort(m, err)))
@@ -551,10 +563,15 @@ static int finish_list(struct ctr_eval *e, struct ctr_slice_rows *rows, const ui
     for (int64_t i = 0; !rc && i < e->n; i++) {
         struct ctr_slice *s = e->slice[i];
         int64_t from = order.end[i], n = order.end[i + 1] - from;
+        if (n && !s->parts)
+            rc = ctr_slice_open_parts(e, s, err);
         for (int side = 0; !rc && n && side < e->sides; side++)
-            rc = ctr_sample_gather(&s->sample[side], &e->slice[0]->sample[side], order.entry + from, n, err);
+            rc = ctr_sample_gather(&s->parts->sample[side], &e->slice[0]->parts->sample[side], order.entry + from, n,
+                                   err);
         if (!rc && n)
             rc = finish_slice(e, s, local, err);
+        if (!e->o.bootstrap && s != e->slice[0])
+            ctr_slice_close_parts(s);
     }
     ctr_slice_order_free(&order);
     ctr_buf_free(&rows->token);
@@ -570,7 +587,7 @@ static int sweep_list(struct ctr_eval *e, struct ctr_slice_rows *rows, const uin
 
     *done = !e->units;
     for (int side = 0; side < e->sides; side++)
-        *done &= !e->slice[0]->sample[side].weight.len;
+        *done &= !e->slice[0]->parts->sample[side].weight.len;
     for (int side = 0; !rc && *done && side < e->sides; side++)
         rc = ctr_slice_aucs(e, rows, place, side, rows->entry.len ? NULL : &e->slice[0]->pub.sums[side].auc, done, err);
     if (*done) {
@@ -622,10 +639,11 @@ int64_t ctr_eval_slices(const struct ctr_eval *e)
 
 const struct ctr_eval_slice *ctr_eval_slice(const struct ctr_eval *e, int64_t i)
 {
+    ask_for_next(e, i);
     return &e->slice[i]->pub;
 }
 
 const struct ctr_sample *ctr_eval_total(const struct ctr_eval *e)
 {
-    return &e->slice[0]->sample[0];
+    return &e->slice[0]->parts->sample[0];
 }

@@ -265,11 +265,11 @@ bool ctr_memo_find(struct ctr_memo *m, const struct ctr_col *c, int64_t from, in
 static int learn_number(struct ctr_memo *m, uint64_t value, uint32_t id, int64_t ids, bool *learnt, struct ctr_err *err)
 {
     uint64_t limit = 8 * (uint64_t)ids + (1 << 16), have = m->number.len / sizeof id;
-    int rc;
+    int rc = 0;
 
     *learnt = value < CTR_MAX(limit, have);
     if (!*learnt || (value >= have && (rc = lengthen(&m->number, CTR_MAX(value + 1, have + have / 2), err))))
-        return *learnt ? rc : 0;
+        return rc;
     ((uint32_t *)m->number.data)[value] = id + 1;
     return 0;
 }

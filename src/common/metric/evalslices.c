@@ -16,15 +16,34 @@
 enum { MANY = 4096 };                      /* slices whose sums outgrow the near caches */
 enum { HELD_TIMES = 8, HELD_MORE = 1024 }; /* values of a column held at once: 8 N + 1024 */
 
+int ctr_slice_open_parts(const struct ctr_eval *e, struct ctr_slice *s, struct ctr_err *err)
+{
+    if (!(s->parts = calloc(1, sizeof *s->parts)))
+        return ctr_fail_nomem(err, sizeof *s->parts);
+    for (int side = 0; side < 2; side++) {
+        s->parts->sample[side].wide = !e->narrow[side];
+        s->parts->sample[side].units = e->units;
+    }
+    return 0;
+}
+
+void ctr_slice_close_parts(struct ctr_slice *s)
+{
+    if (!s->parts)
+        return;
+    for (int side = 0; side < 2; side++) {
+        ctr_sample_free(&s->parts->sample[side]);
+        ctr_buf_free(&s->parts->users[side]);
+    }
+    ctr_buf_free(&s->parts->fractions);
+    free(s->parts->replicate);
+    free(s->parts);
+    s->parts = NULL;
+}
+
 void ctr_slice_free(struct ctr_slice *s)
 {
-    for (int side = 0; side < 2; side++) {
-        ctr_sample_free(&s->sample[side]);
-        ctr_buf_free(&s->users[side]);
-    }
-    ctr_buf_free(&s->fractions);
-    free(s->replicate);
-    free(s->text);
+    ctr_slice_close_parts(s);
     free(s);
 }
 
@@ -80,13 +99,18 @@ static int slice_append(struct ctr_eval *e, struct ctr_slice *s, struct ctr_err 
 static int slice_new(struct ctr_eval *e, const struct ctr_slice_value *v, uint64_t value, bool windowed, int64_t window,
                      struct ctr_err *err)
 {
-    struct ctr_slice *s = calloc(1, sizeof *s);
-    int rc = s ? value_text(e, v, err) : ctr_fail_nomem(err, sizeof *s);
+    const bool total = v->by < 0 && !windowed;
+    int rc = value_text(e, v, err);
+    const size_t bytes = sizeof(struct ctr_slice) + e->text.len;
+    struct ctr_slice *s = rc ? NULL : calloc(1, bytes);
 
-    if (rc || (rc = ctr_strdup(&s->text, (const char *)e->text.data, err)) || (rc = slice_append(e, s, err))) {
-        if (s)
-            free(s->text);
-        free(s);
+    if (rc || !s)
+        return rc ? rc : ctr_fail_nomem(err, bytes);
+    memcpy(s->text, e->text.data, e->text.len);
+    if (total || e->o.bootstrap)
+        rc = ctr_slice_open_parts(e, s, err);
+    if (rc || (rc = slice_append(e, s, err))) {
+        ctr_slice_free(s);
         return rc;
     }
     if (v->col && (v->col->type <= CTR_F64 || v->col->type == CTR_TIME))
@@ -100,11 +124,8 @@ static int slice_new(struct ctr_eval *e, const struct ctr_slice_value *v, uint64
         e->values[v->by].live++;
         s->lacks = e->values[v->by].went;
     }
-    for (int side = 0; side < 2; side++) {
+    for (int side = 0; side < 2; side++)
         s->pub.sums[side].auc = s->pub.sums[side].gauc = NAN;
-        s->sample[side].wide = !e->narrow[side];
-        s->sample[side].units = e->units;
-    }
     return 0;
 }
 
@@ -173,7 +194,7 @@ int ctr_slices_known(struct ctr_eval *e, int by, const struct ctr_col *col, int6
 
 static int add_slice(struct ctr_eval *e, uint32_t to, uint32_t from, struct ctr_err *err)
 {
-    const struct ctr_buf *fractions = &e->slice[from]->fractions;
+    const struct ctr_slice_parts *parts = e->slice[from]->parts;
 
     for (int side = 0; side < e->sides; side++) {
         struct ctr_running *t = ctr_slice_run(e, side, to);
@@ -187,7 +208,9 @@ static int add_slice(struct ctr_eval *e, uint32_t to, uint32_t from, struct ctr_
     }
     if (e->samples)
         ((uint32_t *)(void *)e->forward.data)[e->slice[from]->token] = e->slice[to]->token;
-    return fractions->len ? ctr_buf_append(&e->slice[to]->fractions, fractions->data, fractions->len, err) : 0;
+    if (!parts || !parts->fractions.len)
+        return 0;
+    return ctr_buf_append(&e->slice[to]->parts->fractions, parts->fractions.data, parts->fractions.len, err);
 }
 
 /* Most rows first; ties in order of appearance. */
@@ -285,17 +308,36 @@ int ctr_slices_bound(struct ctr_eval *e, int by, struct ctr_err *err)
 
 /* ---- the end ---- */
 
+/* Most pairs differ in what lies here, and millions of slices lie far apart. */
+struct ordered {
+    double number;
+    uint64_t start; /* of the text, as a number of its bytes */
+    struct ctr_slice *s;
+    int by;
+    bool rest;
+};
+static struct ordered ordered_of(struct ctr_slice *s)
+{
+    struct ordered o = { .number = s->number, .s = s, .by = s->pub.by, .rest = s->rest };
+    for (int i = 0; i < 8 && s->text[i]; i++)
+        o.start |= (uint64_t)(uint8_t)s->text[i] << (56 - 8 * i);
+    return o;
+}
+
 static int slice_order(const void *a, const void *b)
 {
-    const struct ctr_slice *x = *(struct ctr_slice *const *)a, *y = *(struct ctr_slice *const *)b;
+    const struct ordered *o = a, *p = b;
+    const struct ctr_slice *x = o->s, *y = p->s;
     int c;
 
-    if (x->pub.by != y->pub.by)
-        return x->pub.by < y->pub.by ? -1 : 1;
-    if (x->rest != y->rest)
-        return x->rest ? 1 : -1;
-    if (x->number != y->number)
-        return x->number < y->number ? -1 : 1;
+    if (o->by != p->by)
+        return o->by < p->by ? -1 : 1;
+    if (o->rest != p->rest)
+        return o->rest ? 1 : -1;
+    if (o->number != p->number)
+        return o->number < p->number ? -1 : 1;
+    if (o->start != p->start)
+        return o->start < p->start ? -1 : 1;
     if ((c = strcmp(x->text, y->text)))
         return c;
     if (x->pub.windowed != y->pub.windowed)
@@ -321,6 +363,21 @@ static void publish(struct ctr_eval *e)
     }
 }
 
+static int sort_slices(struct ctr_eval *e, struct ctr_err *err)
+{
+    struct ordered *o = malloc((size_t)e->n * sizeof *o);
+
+    if (!o)
+        return ctr_fail_nomem(err, (size_t)e->n * sizeof *o);
+    for (int64_t i = 0; i < e->n; i++)
+        o[i] = ordered_of(e->slice[i]);
+    qsort(o, (size_t)e->n, sizeof *o, slice_order);
+    for (int64_t i = 0; i < e->n; i++)
+        e->slice[i] = o[i].s;
+    free(o);
+    return 0;
+}
+
 int ctr_slices_order(struct ctr_eval *e, struct ctr_err *err)
 {
     int rc = 0;
@@ -329,9 +386,7 @@ int ctr_slices_order(struct ctr_eval *e, struct ctr_err *err)
         if (e->o.slices && e->values[by].live > e->o.slices)
             rc = cut(e, by, e->o.slices, err);
     publish(e);
-    if (!rc)
-        qsort(e->slice, (size_t)e->n, sizeof *e->slice, slice_order);
-    return rc;
+    return rc ? rc : sort_slices(e, err);
 }
 
 /* ---- the entries of each ---- */
@@ -383,7 +438,7 @@ int64_t ctr_eval_lacking(const struct ctr_eval *e, int64_t *rows)
     int64_t n = 0;
 
     *rows = 0;
-    for (int64_t i = 0; i < e->n; i++) {
+    for (int64_t i = 0; e->o.slices && i < e->n; i++) {
         const struct ctr_slice *s = e->slice[i];
         n += s->lacks > 0 && !s->pub.windowed;
         *rows = CTR_MAX(*rows, s->lacks);

@@ -67,18 +67,24 @@ struct ctr_fraction {
     double squared;
 };
 
-struct ctr_slice {
-    struct ctr_eval_slice pub; /* first */
-    char *text;
-    double number;  /* the value where it is one, for the order */
-    uint64_t value; /* its hash */
-    bool rest, goes;
-    int64_t lacks;  /* rows at most, which are in the rest */
-    uint32_t token; /* a number of its own, that no other had or will have */
+/* What few slices have. */
+struct ctr_slice_parts {
     struct ctr_sample sample[2];
     struct ctr_buf fractions; /* struct ctr_fraction; with bootstrap only */
     struct ctr_buf users[2];  /* struct ctr_user_auc; with bootstrap only */
     double *replicate;        /* [side][metric][replicate] */
+};
+
+/* There may be millions. */
+struct ctr_slice {
+    struct ctr_eval_slice pub;     /* first */
+    struct ctr_slice_parts *parts; /* of the total, and with bootstrap; of others while they are finished */
+    double number;                 /* the value where it is one, for the order */
+    uint64_t value;                /* its hash */
+    int64_t lacks;                 /* rows at most, which are in the rest */
+    uint32_t token;                /* a number of its own, that no other had or will have */
+    bool rest, goes;
+    char text[];
 };
 
 /* What changes of a slice with every row: a line of the cache. */
@@ -145,6 +151,8 @@ int ctr_slice_find(struct ctr_eval *e, const struct ctr_slice_value *v, uint64_t
                    uint32_t *id, struct ctr_err *err) CTR_MUST;
 int ctr_slice_get(struct ctr_eval *e, const struct ctr_slice_value *v, bool windowed, int64_t window, uint32_t *id,
                   struct ctr_err *err) CTR_MUST;
+int ctr_slice_open_parts(const struct ctr_eval *e, struct ctr_slice *s, struct ctr_err *err) CTR_MUST;
+void ctr_slice_close_parts(struct ctr_slice *s);
 void ctr_slice_free(struct ctr_slice *s);
 /* After ctr_slices_order: the place in e->slice of each token's slice. */
 void ctr_slice_places(const struct ctr_eval *e, uint32_t *place);

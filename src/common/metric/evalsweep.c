@@ -118,7 +118,7 @@ static void count_buckets(const struct sweep *sweep, int64_t buckets, struct ctr
 int ctr_slice_aucs(struct ctr_eval *e, const struct ctr_slice_rows *rows, const uint32_t *place, int side,
                    double *total, bool *done, struct ctr_err *err)
 {
-    struct sweep s = { .sample = &e->slice[0]->sample[side],
+    struct sweep s = { .sample = &e->slice[0]->parts->sample[side],
                        .entry = rows->entry.len ? (const uint32_t *)(const void *)rows->entry.data : NULL,
                        .token = (const uint32_t *)(const void *)rows->token.data,
                        .place = place,
