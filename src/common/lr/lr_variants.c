@@ -257,9 +257,12 @@ static int find_numbers(struct many *q, int64_t bound, struct ctr_err *err)
     atomic_store(&q->next, 0);
     if (!rc)
         rc = ctr_buf_room(&q->spot, q->tables, sizeof(struct ctr_lr_spot), err);
-    for (int i = 0; i < q->tables && !rc; i++)
-        ((struct ctr_lr_spot *)(void *)q->spot.data)[i] =
-            (struct ctr_lr_spot){ ctr_lr_states_of(m, i)->area.base, ctr_lr_states_of(m, i)->bytes };
+    q->one_spot = true;
+    for (int i = 0; i < q->tables && !rc; i++) {
+        struct ctr_lr_spot *spot = (struct ctr_lr_spot *)(void *)q->spot.data;
+        spot[i] = (struct ctr_lr_spot){ ctr_lr_states_of(m, i)->area.base, ctr_lr_states_of(m, i)->bytes };
+        q->one_spot &= spot[i].states == spot->states;
+    }
     return rc;
 }
 

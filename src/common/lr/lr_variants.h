@@ -107,6 +107,7 @@ struct many {
     ctr_sigmoids *sigmoids;
     const struct ctr_eight_kernel *eight_kernel;
     struct ctr_buf spot;        /* by table: struct ctr_lr_spot */
+    bool one_spot;              /* it is the same of all */
     struct ctr_pool *pool;      /* NULL: one thread */
     struct ctr_meeting meeting; /* of its threads: all keys have been found */
     _Atomic int64_t next;       /* the position of a row that is found next */

@@ -237,8 +237,12 @@ static void gather(const struct many *q, const struct group *w, int number, int6
         const uint16_t *restrict table = r->table + (r->transposed ? 0 : from);
         uint8_t **restrict own = to->state;
         const int32_t at = q->tables ? q->table[0].eight_at[number] : 0;
-        for (int64_t i = 0; i < k; i++)
-            own[i] = ctr_lr_state_of(q, table[i], from + i) + at;
+        if (q->one_spot && q->tables) {
+            const struct ctr_lr_spot *spot = (const struct ctr_lr_spot *)(const void *)q->spot.data;
+            q->find->loops->rows(spot->states + at, spot->bytes, q->number + from, k, own);
+        } else
+            for (int64_t i = 0; i < k; i++)
+                own[i] = ctr_lr_state_of(q, table[i], from + i) + at;
         gather_x(r, to, from, k);
         to->k = k + 1;
     } else {
