@@ -70,7 +70,7 @@ struct group {
     struct ctr_buf z, n, w, root, x, slot, hash;
     int64_t room;
     struct ctr_buf k, ones, dot; /* by variant: coordinates; x holds so many ones, then zeros, or -1; dot product */
-    /* Of eights: each one's row and the next one in turn; scratch; the coordinates of one lane. */
+    /* Of eights: each one's row and the next ones in turn; scratch; the coordinates of one lane. */
     struct ctr_buf eight_rows, eight_room;
     double *eight_w, *eight_root;
     int32_t *lane_at;

@@ -8,8 +8,10 @@
 #include "common/lr/lr_variants.h"
 
 enum {
-    PREFIX = 64, /* bytes before the states of a bias: kernels of one variant name its hash, which is not there */
-    FULL = 6,    /* of eight lanes: fewer are not worth the memory */
+    PREFIX = 64,    /* bytes before the states of a bias: kernels of one variant name its hash, which is not there */
+    FULL = 6,       /* of eight lanes: fewer are not worth the memory */
+    AHEAD_ROWS = 3, /* of one whose states are asked for */
+    PLACES = 4,     /* rows at hand */
 };
 
 /* ---- who goes with whom ---- */
@@ -170,7 +172,7 @@ static void *part(uint8_t **room, size_t bytes)
 
 int ctr_lr_eights_scratch(struct group *w, int64_t longest, struct ctr_err *err)
 {
-    const size_t rows = (size_t)(w->eight_end - w->eight_from) * 2, n = (size_t)longest + 1;
+    const size_t rows = (size_t)(w->eight_end - w->eight_from) * PLACES, n = (size_t)longest + 1;
     const size_t numbers = n * CTR_EIGHT * sizeof(double);
     struct ctr_lr_eight_row *r;
     w->eight_rows.len = w->eight_room.len = 0;
@@ -196,7 +198,7 @@ int ctr_lr_eights_scratch(struct group *w, int64_t longest, struct ctr_err *err)
 /* Where the group has a row of its i-th eight. */
 static struct ctr_lr_eight_row *place_of(const struct group *w, int number, int64_t row)
 {
-    return (struct ctr_lr_eight_row *)(void *)w->eight_rows.data + 2 * (number - w->eight_from) + (row & 1);
+    return (struct ctr_lr_eight_row *)(void *)w->eight_rows.data + PLACES * (number - w->eight_from) + row % PLACES;
 }
 
 /* x of k coordinates and the bias; where all are 1, only those that were not so before. */
@@ -269,13 +271,13 @@ static void dot_each(const struct eight *e, const struct ctr_eight_row *r, const
 static int learn(struct many *q, struct group *w, int number, int64_t row)
 {
     const struct eight *e = &q->eight[number];
-    const struct ctr_lr_eight_row *own = place_of(w, number, row), *next = place_of(w, number, row + 1);
+    const struct ctr_lr_eight_row *own = place_of(w, number, row), *next = place_of(w, number, row + AHEAD_ROWS);
     const double label = q->r->label[row], weight = q->r->weight ? q->r->weight[row] : 1;
     _Alignas(64) double dot[CTR_EIGHT] = { 0 }, p[CTR_EIGHT];
-    if (row == q->from)
-        gather(q, w, number, row);
-    if (row + 1 < q->end)
-        gather(q, w, number, row + 1);
+    for (int64_t i = row; row == q->from && i < CTR_MIN(q->end, row + AHEAD_ROWS); i++)
+        gather(q, w, number, i);
+    if (row + AHEAD_ROWS < q->end)
+        gather(q, w, number, row + AHEAD_ROWS);
     const struct ctr_eight_row r = {
         .state = own->state,
         .x = own->x,
@@ -284,7 +286,7 @@ static int learn(struct many *q, struct group *w, int number, int64_t row)
         .w = w->eight_w,
         .root = w->eight_root,
         .next = next->state,
-        .nexts = row + 1 < q->end ? next->k : 0,
+        .nexts = row + AHEAD_ROWS < q->end ? next->k : 0,
     };
     q->eight_kernel->forward[e->precision](&e->params, &r, dot);
     if (!e->aligned)
