@@ -59,7 +59,8 @@ static void make_rows(void)
 static const char *const plans[] = {
     "label yes\ntime t\nfeature n\nfeature a = cross(user, tags, 1.5, true, \"x\")\nfeature b = hash(user)\nkeep x\n",
     "feature a in item = vocab(user, min=2)\nfeature b in item = vocab(user, min=3)\nfeature c in item = vocab(n)\n"
-    "feature d in item = vocab(user, min=2)\nfeature e in other = user\nfeature f in item = tags\ndense q = "
+    "feature d in item = vocab(user, min=2)\nfeature g in item = vocab(user, max=2)\nfeature e in other = "
+    "user\nfeature f in item = tags\ndense q = "
     "quantiles(x, 4)\n",
     "w = lower(user)\nfeature w1 = if(w == \"a\\\"\\\\\\x01\" or not yes, w, \"b\")\nfeature w2 = bucket(x, [1, 2.5])\n"
     "feature w3 = t - 14d > ts\"2019-11-14T00:00Z\"\ndense d = -x * 1.5 + 2\ndense v\n",

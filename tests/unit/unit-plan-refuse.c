@@ -80,6 +80,9 @@ static void make_rows(void)
     b = *ctr_batchbuf_view(&rows);
     memcpy(col, b.col, sizeof col);
     col[CODE] = (struct ctr_col){ .type = CTR_F64, .rows = 8, .data = place, .dict = &dict };
+    static const float halves[] = { 0, 1, 0.5 };
+    static const struct ctr_col plain = { .type = CTR_F32, .rows = 3, .data = halves };
+    col[X] = (struct ctr_col){ .type = CTR_F32, .rows = 8, .data = place, .dict = &plain };
     b.col = col;
     batch = &b;
 }
@@ -98,6 +101,10 @@ static const char *run_plan(const char *text, int threads)
         rc = ctr_program_threads(program, threads, &err);
     if (!rc && !ctr_plan_needs_fit(p))
         rc = ctr_program_run(program, batch, &out, &err);
+    struct ctr_buf shown = { 0 };
+    if (!rc)
+        rc = ctr_program_explain(program, &shown, &err);
+    ctr_buf_free(&shown);
     ctr_program_free(program);
     program = NULL;
     ctr_plan_free(p);
@@ -131,7 +138,7 @@ static void test_texts(void)
         { "dense d = key\n", "dense takes numbers", 1 },
         { "label l = y\n", "l", 1 },
         { "label l = y\nfeature user\nfeature n\n", "l", 4 },
-        { "label l = x\ndense pair\ndense code\nfeature tags\n", "", 1 },
+        { "label l = x\ndense pair\ndense code\ndense xx = x\nfeature tags\n", "", 1 },
         { "label l = x\nfeature user\nfeature n\nfeature tags\n", "", 4 },
         { "keep a = 9223372036854775808 + 0, b = 5 + 0, c = lower(\"\")\n", "", 1 },
         { "keep a = fill(9223372036854775808, 1), c = null\n", "null alone has no type", 1 },
@@ -155,6 +162,13 @@ static void test_texts(void)
         ok(*exprs[i][1] ? strstr(got, exprs[i][1]) != NULL : !*got, "'%s': %s", exprs[i][0], got);
     }
     ok(*eval(""), "nothing is no expression: %s", err.what);
+    long n = 1;
+    for (bool failed = ALLOC_WATCHED; failed && n < 2000; n += failed) {
+        alloc_arm(n);
+        (void)run_plan("label l = x\nfeature user\nfeature n\nfeature tags\n", 4);
+        failed = alloc_disarm();
+    }
+    ok(n < 2000, "%ld allocations failed one by one, with threads", n - 1);
 }
 
 /* A constant column of a longer batch serves a shorter one. */
@@ -173,6 +187,8 @@ static void test_lengths(void)
     check(ctr_program_run(program, batch, &out, &err));
     ok(out->rows == 8, "8 rows");
     check(ctr_program_run(program, &three, &out, &err));
+    struct ctr_err late = { 0 };
+    ok(ctr_program_fit_finish(program, &late) < 0, "what ran cannot be fitted: %s", late.what);
     ok(out->rows == 3 && out->col[0].rows == 3 && ctr_col_i64(&out->col[0], 2) == 7, "then 3 of the same constants");
     ctr_program_free(program);
     program = NULL;
@@ -263,8 +279,8 @@ static void test_bundles(void)
 {
     const char *got = open_bundle((const char *[]){ "plan" }, 1, fitted_text);
     ok(strstr(got, "the fitted state is not there"), "without its state: %s", got);
-    got = open_bundle((const char *[]){ "plan", "vocab.f", "vocab.f" }, 3, fitted_text);
-    ok(strstr(got, "vocab.f"), "a state twice: %s", got);
+    got = open_bundle((const char *[]){ "plan", "vocab.f", "lower.f", "vocab.f" }, 4, fitted_text);
+    ok(strstr(got, "the section vocab.f is there twice"), "a state twice: %s", got);
     got = open_bundle((const char *[]){ "plan", "lower.f", "nosuch.f", "nodot" }, 4, "feature user\n");
     ok(!*got, "sections of others are passed over: %s", got);
 }

@@ -204,6 +204,41 @@ static void test_file(void)
     ok(true, "each byte of the first message that could be its type");
 }
 
+/* Files of which pieces are missing, or have no seal where others have one. */
+static void test_pieces(void)
+{
+    static uint8_t made[MAX];
+    size_t n = write_rows(true), footer = (size_t)ctr_fb_load32(bytes + n - 10), k;
+    memcpy(made, bytes, 8); /* a footer, and nothing before it */
+    memcpy(made + 8, bytes + n - 10 - footer, footer + 10);
+    expect(made, footer + 18, "the file");
+    uint8_t *p = bytes + n - 10 - footer, *seal = seal_of(p, footer), *rows = memmem(p, footer, CTR_SEAL_ROWS, 8);
+    memcpy(made, bytes, n);
+    if (rows)
+        *rows = 'x';
+    hash_of(p, footer, seal);
+    expect(bytes, n, "the trailer of the file is damaged");
+    memcpy(bytes, made, n);
+    uint8_t *m = message(bytes + 8, 4, &k); /* the byte of the trailer that is its type says another one */
+    for (size_t i = 8; i < k; i++) {
+        seal = seal_of(m, k);
+        if (m[i] == ARROW_BATCH) {
+            m[i] = ARROW_SCHEMA;
+            hash_of(m, k, seal);
+            (void)read_rows(bytes, n);
+        }
+        memcpy(bytes, made, n);
+    }
+    (void)message(bytes + 8, 0, &k); /* of no seal at all, but for words of seals in its batches */
+    for (uint8_t *at; (at = memmem(bytes, n, CTR_SEAL_XXH3, strlen(CTR_SEAL_XXH3)));)
+        *at = 'x';
+    for (uint8_t *at; (at = memmem(p, footer, "ctr.", 4));)
+        *at = 'x';
+    for (uint8_t *at; (at = memmem(bytes + 8, k, "ctr.", 4));)
+        *at = 'x';
+    expect(bytes, n, "a block is not the one that belongs here");
+}
+
 int main(void)
 {
     fd = memfd_create("seal", 0);
@@ -211,5 +246,6 @@ int main(void)
     snprintf(to, sizeof to, "/dev/fd/%d", fd);
     test_stream();
     test_file();
+    test_pieces();
     return done_testing();
 }

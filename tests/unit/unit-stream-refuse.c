@@ -284,6 +284,28 @@ static void test_keyed_empty(void)
     ctr_schema_free(&s);
 }
 
+/* The items of lists that are all empty may have a bitmap of no bits. */
+static void test_no_items(void)
+{
+    static const int32_t ends[4];
+    static const uint8_t some[16] = { 1 };
+    static const float none[4];
+    const struct ctr_col item = { .type = CTR_F32, .rows = 0, .valid = some, .data = none };
+    const struct ctr_col col = { .type = CTR_LIST, .rows = 3, .offsets = ends, .item = &item };
+    struct ctr_schema s = { 0 };
+    struct ctr_writer *w;
+    must(ctr_schema_add(&s, "a", CTR_LIST, &err), "add");
+    s.f[0].item = CTR_F32;
+    struct ctr_out *o = open_out();
+    must(ctr_writer_open(&w, o, &s, NULL, &err), "open");
+    const struct ctr_batch b = { &s, 3, 0, &col };
+    int rc = ctr_writer_batch(w, &b, &err);
+    ok(rc >= 0 && ctr_writer_finish(w, &err) >= 0 && ctr_out_commit(o, &err) >= 0, "lists without items %s", err.what);
+    ctr_writer_free(w);
+    ctr_out_free(o);
+    ctr_schema_free(&s);
+}
+
 /* Tables that lie about where they are, and those that are visited more often than their bytes can be meant to be. */
 static void test_tables(void)
 {
@@ -343,6 +365,7 @@ int main(void)
     test_identity();
     test_keys();
     test_keyed_empty();
+    test_no_items();
     test_tables();
     test_provenance();
     ok(ctr_mapped_file(&err) == NULL, "nothing is mapped");

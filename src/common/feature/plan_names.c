@@ -457,6 +457,11 @@ static const struct plan_ast *resolve(const struct plan_tree *t, const struct pl
     return a;
 }
 
+static const char *arg_name(const struct plan_ast *a, int i)
+{
+    return a->arg_name[i] ? a->arg_name[i] : "";
+}
+
 static bool same_ast(const struct plan_tree *t, const struct plan_ast *a, const struct plan_ast *b)
 {
     int def;
@@ -471,8 +476,7 @@ static bool same_ast(const struct plan_tree *t, const struct plan_ast *a, const 
     if (strcmp(a->name, b->name))
         return false;
     for (int i = 0; i < a->nargs; i++)
-        if (!a->arg_name[i] != !b->arg_name[i] || (a->arg_name[i] && strcmp(a->arg_name[i], b->arg_name[i])) ||
-            !same_ast(t, a->arg[i], b->arg[i]))
+        if (strcmp(arg_name(a, i), arg_name(b, i)) || !same_ast(t, a->arg[i], b->arg[i]))
             return false;
     return true;
 }

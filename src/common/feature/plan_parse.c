@@ -117,9 +117,7 @@ static int new_call(struct parser *p, const char *name, struct plan_pos pos, str
         return p->err->code;
     a->name = name;
     a->nargs = nargs;
-    a->op = ctr_op_find(name, strlen(name));
-    if (!a->op)
-        return parse_fail(p, pos, "there is no operator %s in this build", name);
+    a->op = ctr_op_find(name, strlen(name)); /* there is one: parse_call looked for it, and signs are operators */
     for (int i = 0; i < nargs; i++) {
         a->arg[i] = arg[i];
         a->depth = CTR_MAX(a->depth, arg[i]->depth + 1);

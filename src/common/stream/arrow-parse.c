@@ -212,7 +212,7 @@ static int read_fields(struct arrow_field **out, int *n, const struct arrow_fiel
 }
 
 /* Numbers of the nodes and buffers that a field owns; the children of an encoded one count in its dictionary. */
-static void number(struct arrow_field *f, bool plain, int *node, int *buffer, int *variadic)
+static void number(struct arrow_field *f, int *node, int *buffer, int *variadic)
 {
     static const uint8_t buffers[ARROW_NKINDS] = {
         [ARROW_INT] = 2,        [ARROW_FLOAT] = 2,       [ARROW_BINARY] = 3,       [ARROW_UTF8] = 3,
@@ -225,18 +225,18 @@ static void number(struct arrow_field *f, bool plain, int *node, int *buffer, in
     f->node = *node;
     f->buffer = *buffer;
     f->variadic = *variadic;
-    if (f->dict && !plain) {
+    if (f->dict) {
         *node += 1;
         *buffer += 2;
         for (int i = 0; i < f->nchild; i++)
-            number(&f->child[i], false, &n0, &b0, &v0);
+            number(&f->child[i], &n0, &b0, &v0);
         return;
     }
     *node += n0;
     *buffer += b0;
     *variadic += v0;
     for (int i = 0; i < f->nchild; i++)
-        number(&f->child[i], false, node, buffer, variadic);
+        number(&f->child[i], node, buffer, variadic);
 }
 
 int ctr_arrow_schema(struct arrow_schema *s, const struct ctr_fb_view *t, struct ctr_err *err)
@@ -251,7 +251,7 @@ int ctr_arrow_schema(struct arrow_schema *s, const struct ctr_fb_view *t, struct
     if (rc >= 0 && t->r->bad)
         rc = ctr_fail(err, CTR_EDATA, "the schema is damaged");
     for (int i = 0; rc >= 0 && i < s->n; i++)
-        number(&s->f[i], false, &s->nodes, &s->buffers, &s->variadics);
+        number(&s->f[i], &s->nodes, &s->buffers, &s->variadics);
     if (rc < 0)
         ctr_arrow_free(s);
     return rc < 0 ? rc : 0;
