@@ -258,6 +258,16 @@ static int single_train_rows(void *learner, const struct ctr_rows *r, double *sc
     return ctr_model_lr.train_rows(q->one, r, score, bound, err);
 }
 
+static int single_find(void *learner, const struct ctr_rows *r, const struct ctr_find *f, struct ctr_err *err)
+{
+    return ctr_model_lr.find(((struct single *)learner)->one, r, f, err);
+}
+
+static bool single_finds(const void *learner, bool saves)
+{
+    return ctr_model_lr.finds(((const struct single *)learner)->one, saves);
+}
+
 static int single_end_pass(void *learner, struct ctr_err *err)
 {
     return ctr_model_lr.end_pass(((struct single *)learner)->one, err);
@@ -334,7 +344,9 @@ static int show_table(const struct single *q, int t, struct lr *m, struct ctr_er
     int rc = 0;
     if (order->len != from->learned * sizeof(struct ctr_sparse_numbered)) {
         ctr_buf_clear(order);
+        ctr_lr_hold_finders(q->one);
         rc = ctr_keys_sorted(from, add_places, order, err);
+        ctr_lr_release_finders(q->one);
     }
     m->sorted[t] = (struct ctr_lr_sorted){ (const struct ctr_sparse_numbered *)(const void *)order->data, from->learned,
                                            ctr_states_rows(&q->one->states), q->one->states.bytes };
@@ -400,6 +412,8 @@ const struct ctr_model ctr_model_lr_single = {
     .learner_free = single_free,
     .bind = single_bind,
     .train_rows = single_train_rows,
+    .find = single_find,
+    .finds = single_finds,
     .end_pass = single_end_pass,
     .keys = single_keys,
     .memory = single_memory,
