@@ -64,7 +64,7 @@ int __wrap_ctr_buf_reserve(struct ctr_buf *b, size_t n, struct ctr_err *err)
     if (site_fails(__builtin_return_address(0)))
         return ctr_fail_nomem(err, n);
     const int rc = __real_ctr_buf_reserve(b, n, err);
-    if (!rc && sites_mode != SITES_OFF && b->cap < 1 << 16)
+    if (!rc && sites_mode != SITES_OFF && b->cap < 1 << 20)
         b->cap = b->len + n;
     return rc;
 }

@@ -139,6 +139,19 @@ static void test_gigabytes(const struct packed *gzip)
     munmap(out, size);
 }
 
+/* Where there is no room nothing comes, and nothing is wrong. */
+static void test_no_room(const struct packed *p)
+{
+    struct ctr_unpack *u = NULL;
+    uint8_t none[1];
+    size_t at = 0, used = 1, got = 0;
+    int rc = ctr_unpack_open(&u, p->data, p->n, &err);
+    for (int i = 0; !rc && i < 5; i++, at += used)
+        rc = ctr_unpack_some(u, p->data + at, p->n - at, &used, none, 0, &got, &err);
+    ok(!rc && !got && at < p->n, "%s: no room", p->name);
+    ctr_unpack_free(u);
+}
+
 static void test_open(void)
 {
     static const char *const strangers[] = {
@@ -178,6 +191,7 @@ int main(void)
         test_pieces(&packed[i]);
         test_damage(&packed[i]);
         test_memory(&packed[i]);
+        test_no_room(&packed[i]);
     }
     test_zeros(&packed[0]);
     test_window();
