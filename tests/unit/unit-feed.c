@@ -7,6 +7,7 @@
 #include "common/stream/stream.h"
 #include "tap.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -16,6 +17,7 @@
 enum { ROWS = 9000, KEYS = 12, BATCH = 700, TILE = 100 };
 
 static char path[32], to[32];
+static int64_t pause_at; /* bytes, up to the end of the second batch */
 
 static uint64_t key_of(int64_t row, int64_t k)
 {
@@ -27,11 +29,11 @@ static uint32_t number_of(uint64_t hash, int part)
     return (uint32_t)hash ^ (uint32_t)part;
 }
 
-static int add_rows(struct ctr_writer *w, const struct ctr_schema *s, struct ctr_err *err)
+static int add_rows(struct ctr_writer *w, const struct ctr_schema *s, int64_t from, int64_t end, struct ctr_err *err)
 {
     struct ctr_batchbuf b = { 0 };
     int rc = ctr_batchbuf_init(&b, s, err);
-    for (int64_t i = 0; i < ROWS && !rc; i++) {
+    for (int64_t i = from; i < end && !rc; i++) {
         rc = ctr_colbuf_i64(&b.col[0], i & 1, err);
         for (int k = 0; k < KEYS && !rc; k++)
             rc = ctr_colbuf_i64(&b.col[1 + k], (int64_t)key_of(i, k), err);
@@ -55,7 +57,10 @@ static int write_rows(struct ctr_err *err)
     }
     rc = rc ? rc : ctr_out_open(&o, to, 0, err);
     rc = rc ? rc : ctr_writer_open(&w, o, &s, &(struct ctr_writer_opts){ .batch_rows = BATCH }, err);
-    rc = rc ? rc : add_rows(w, &s, err);
+    rc = rc ? rc : add_rows(w, &s, 0, 2 * BATCH, err);
+    rc = rc ? rc : ctr_writer_flush(w, err);
+    pause_at = rc ? 0 : ctr_out_tell(o);
+    rc = rc ? rc : add_rows(w, &s, 2 * BATCH, ROWS, err);
     rc = rc ? rc : ctr_writer_finish(w, err);
     rc = rc ? rc : ctr_out_commit(o, err);
     ctr_writer_free(w);
@@ -70,6 +75,7 @@ struct finder {
     int64_t next[CTR_FIND_PARTS];
     int64_t fails_at; /* row; -1: never */
     int slow_us;
+    bool lopsided; /* all work is in the first part */
     atomic_int wrong;
     atomic_int by[CTR_FIND_THREADS];
 };
@@ -94,7 +100,7 @@ static int find(void *ctx, const struct ctr_rows *r, const struct ctr_find *how,
         for (int64_t e = r->start[i]; e < r->start[i + 1]; e++)
             if ((e - r->start[i]) % CTR_FIND_PARTS == part)
                 how->number[e] = number_of(r->hash[e], part);
-    sleep_us(f->slow_us);
+    sleep_us(f->lopsided && part ? 0 : f->slow_us);
     atomic_fetch_sub(&f->inside[part], 1);
     return part == 3 && f->fails_at >= r->first_row && f->fails_at < r->first_row + r->rows
                ? ctr_fail(err, CTR_ENOMEM, "row %lld", (long long)f->fails_at)
@@ -177,6 +183,72 @@ static const struct trial trials[] = {
     { "two threads, left early", 2, true, false, 20, 0, -1, 2000 },
 };
 
+/* ---- input that pauses ---- */
+
+struct pausing {
+    int fd; /* the pipe's */
+    const uint8_t *bytes;
+    int64_t n;
+    atomic_int rows; /* taken */
+    bool waited;     /* all that was there before the pause was taken in it */
+};
+
+static void *write_pausing(void *arg)
+{
+    struct pausing *p = arg;
+    struct ctr_err err = { 0 };
+    int rc = ctr_write_full(p->fd, p->bytes, (size_t)pause_at, &err);
+    for (int ms = 0; ms < 10000 && atomic_load(&p->rows) < 2 * BATCH - TILE; ms++)
+        sleep_us(1000);
+    p->waited = !rc && atomic_load(&p->rows) >= 2 * BATCH - TILE;
+    rc = rc ? rc : ctr_write_full(p->fd, p->bytes + pause_at, (size_t)(p->n - pause_at), &err);
+    close(p->fd);
+    return NULL;
+}
+
+/* What was made before the input pauses is taken before it goes on, but for the tile that the caller holds. */
+static void test_pause(int fd, int threads, int us)
+{
+    struct finder f = { .fails_at = -1, .slow_us = us, .lopsided = true };
+    struct pausing p = { .n = lseek(fd, 0, SEEK_END) };
+    struct ctr_err err = { 0 };
+    struct ctr_reader *r = NULL;
+    struct ctr_inputs *in = NULL;
+    struct ctr_strs tables = { 0 };
+    struct ctr_feed *feed = NULL;
+    const struct ctr_tile *tile;
+    int ends[2], rc = pipe(ends);
+    pthread_t writer;
+    char name[32], *file = name;
+    int64_t right = 0;
+    p.bytes = mmap(NULL, (size_t)p.n, PROT_READ, MAP_SHARED, fd, 0);
+    p.fd = ends[1];
+    snprintf(name, sizeof name, "/dev/fd/%d", ends[0]);
+    rc = rc ? rc : ctr_thread_start(&writer, write_pausing, &p);
+    rc = rc ? rc : ctr_reader_open(&r, &file, 1, NULL, &err);
+    rc = rc ? rc : ctr_inputs_new(&in, ctr_reader_schema(r), 0, -1, NULL, &tables, &err);
+    rc = rc ? rc
+            : ctr_feed_new(
+                  &feed,
+                  &(struct ctr_feed_opts){
+                      .reader = r, .in = in, .tile_rows = TILE, .threads = threads, .find = find, .finder = &f },
+                  &err);
+    while (!rc && (rc = ctr_feed_next(feed, &tile, &err)) > 0) {
+        right += right_rows(tile, right, true);
+        atomic_store(&p.rows, (int)right);
+        rc = 0;
+    }
+    pthread_join(writer, NULL);
+    ok(!rc && right == ROWS && p.waited, "%d threads, %d us to find: the input pauses, what came before does not %s",
+       threads, us, err.what);
+    ctr_feed_free(feed);
+    ctr_inputs_free(in);
+    ctr_strs_free(&tables);
+    ctr_reader_free(r);
+    close(ends[0]);
+    munmap((void *)(uintptr_t)p.bytes, (size_t)p.n);
+}
+
 int main(void)
 {
     struct ctr_err err = { 0 };
@@ -194,5 +266,8 @@ int main(void)
            "%s: %lld rows, parts by taker, maker, finder: %d %d %d %s", t->what, (long long)right, f.by[0], f.by[1],
            f.by[2], err.what);
     }
+    for (int threads = 1; threads <= 2; threads++)
+        for (int us = 100; us <= 900; us *= 3)
+            test_pause(fd, threads, us);
     return done_testing();
 }

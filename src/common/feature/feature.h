@@ -44,7 +44,7 @@ bool ctr_plan_needs_fit(const struct ctr_plan *p);
 int ctr_plan_vocabs(const struct ctr_plan *p, const char *table, struct ctr_strs *sections,
                     struct ctr_err *err) CTR_MUST;
 /* The fitted state as sections (vocab.NAME, quantiles.NAME), which a model carries so that `ctr-extract MODEL` works:
- * their names are appended to `names` with ',' before each but the first of the buffer, and the sections written to
+ * their names are appended to `names` with ',' before each, and the sections written to
  * `out`. */
 int ctr_plan_save_section_names(const struct ctr_plan *p, struct ctr_buf *names, struct ctr_err *err) CTR_MUST;
 int ctr_plan_save_sections(const struct ctr_plan *p, struct ctr_out *out, struct ctr_err *err) CTR_MUST;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * lr, the finder: the numbers of the keys of rows that come, ahead of the learner and on another thread where there is
- * one. Rows with one key a table are looked up table by table, a block at a time, so that what is small stays in the
- * first cache and what is large is on its way while another table is worked on. */
+ * lr, the finder: the numbers of the keys of rows that come, ahead of the learner, on any thread that waits (feed.h).
+ * Rows with one key a table are looked up table by table, a block at a time, so that what is small stays in the first
+ * cache and what is large is on its way while another table is worked on. */
 #include <stdlib.h>
 
 #include "common/base/isa.h"

@@ -33,13 +33,19 @@ static int hand_over(void *ctx, struct ctr_sparse_numbered *e, uint64_t n, struc
     return rc;
 }
 
+/* A range may be empty, of keys that were found and not met; that is not the end. */
+static int hand_range(void *ctx, struct ctr_sparse_numbered *e, uint64_t n, struct ctr_err *err)
+{
+    return n ? hand_over(ctx, e, n, err) : 0;
+}
+
 static void *sort_tables(void *arg)
 {
     struct ctr_lr_sorter *s = arg;
     struct ctr_err err = { 0 };
     int rc = 0;
     for (int i = 0; i < s->tables && !rc; i++)
-        if (!(rc = ctr_keys_sorted(s->table[i], hand_over, s, &err)))
+        if (!(rc = ctr_keys_sorted(s->table[i], hand_range, s, &err)))
             rc = hand_over(s, NULL, 0, &err);
     pthread_mutex_lock(&s->lock);
     s->rc = rc;

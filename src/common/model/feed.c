@@ -178,12 +178,11 @@ static uint64_t all_found(const struct ctr_feed *f)
     return found;
 }
 
-/* The taker is woken once in a while for some tiles rather than for each, since that takes long; and where a batch
- * ends, after which the maker may wait for input. */
-static void tell(struct ctr_feed *f, bool ends)
+/* The taker is woken once in a while for some tiles rather than for each, since that takes long; `now`: at once. */
+static void tell(struct ctr_feed *f, bool now)
 {
     atomic_fetch_add_explicit(&f->news, 1, memory_order_relaxed);
-    if (f->waits_some && (ends || (f->found > f->taken && (f->found == f->made || f->found - f->taken >= SOME)))) {
+    if (f->waits_some && (now || (f->found > f->taken && (f->found == f->made || f->found - f->taken >= SOME)))) {
         f->waits_some = false;
         pthread_cond_signal(&f->some);
     }
@@ -252,6 +251,8 @@ static bool may_make(const struct ctr_feed *f)
 static void make(struct ctr_feed *f)
 {
     struct slot *s = &f->slot[f->made % RING];
+    if (!f->batch) /* it may wait for input, and then the others go on without it */
+        tell(f, true);
     pthread_mutex_unlock(&f->lock);
     fill(f, s);
     atomic_store(&f->idles, false);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * feed: the rows of a pass for a learner, made ahead of it: a thread of its own reads and verifies batches, turns
- * columns into rows, takes the digest and writes the spool, while the caller learns. On one processor, and where no
- * thread can be had, the caller does all that itself; what it gets is the same. */
+ * columns into rows, takes the digest and writes the spool, while the caller learns; both find keys. On one processor,
+ * and where no thread can be had, the caller does all that itself; what it gets is the same. */
 #ifndef CTR_FEED_H
 #define CTR_FEED_H
 
