@@ -86,9 +86,9 @@ $(B)/unit/%: $(B)/tests/unit/%.o $(B)/libctr.a
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
 
 # Places that are made to fail, see sites.h.
-sites := $(shell sed -n 's/^SITE.\([a-z0-9_]*\),.*/\1/p' tests/unit/sites.h) ctr_buf_reserve ctr_buf_printf \
+sites := $(shell sed -n 's/^SITE.\([a-z0-9_]*\),.*/\1/p' tests/unit/sites.h) ctr_buf_reserve ctr_buf_printf ctr_out_printf \
 	ctr_arena_alloc ctr_arena_copy
-$(patsubst %,$(B)/unit/unit-%,text-alloc plan-alloc model-alloc stream-alloc safetensors): LIBS += $(sites:%=-Wl,--wrap=%)
+$(patsubst %,$(B)/unit/unit-%,text-alloc plan-alloc model-alloc stream-alloc safetensors foreign): LIBS += $(sites:%=-Wl,--wrap=%)
 
 gridviz := $(wildcard src/common/metric/gridviz.html src/common/metric/gridviz.css src/common/metric/gridviz.js) $(D3)
 $(B)/src/common/metric/gridpage.o: override CPPFLAGS += -DCTR_D3='"$(D3)"'

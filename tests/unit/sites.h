@@ -116,6 +116,17 @@ int __wrap_ctr_buf_printf(struct ctr_buf *b, struct ctr_err *err, const char *fm
     b->len += n;
     return 0;
 }
+int __wrap_ctr_out_printf(struct ctr_out *o, struct ctr_err *err, const char *fmt, ...) CTR_PRINTF(3, 4);
+int __wrap_ctr_out_printf(struct ctr_out *o, struct ctr_err *err, const char *fmt, ...)
+{
+    char text[4096];
+    va_list ap;
+    va_start(ap, fmt);
+    const int n = vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    return site_fails(__builtin_return_address(0)) ? ctr_fail_nomem(err, 1)
+                                                   : __real_ctr_out_write(o, text, (size_t)n, err);
+}
 void *__real_ctr_arena_alloc(struct plan_arena *a, size_t n, struct ctr_err *err);
 void *__wrap_ctr_arena_alloc(struct plan_arena *a, size_t n, struct ctr_err *err);
 void *__wrap_ctr_arena_alloc(struct plan_arena *a, size_t n, struct ctr_err *err)

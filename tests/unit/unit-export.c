@@ -227,6 +227,49 @@ static void test_sparse(void)
     ctr_schema_free(&s);
 }
 
+/* What an import does not make: roles of columns that have no form, a qid that is no integer, no importance. */
+static void test_roles(void)
+{
+    static const struct {
+        const char *what, *format, *type;
+        enum ctr_role role;
+        const char *want;
+    } cases[] = {
+        { "a feature that is no number", "libsvm", "list<float64>", CTR_ROLE_FEATURE,
+          "!x: list<float64> has no form in libsvm" },
+        { "numbers of the role dense alone", "libsvm", "int32", CTR_ROLE_DENSE, "1 1:7\n" },
+        { "a qid of floats", "libsvm", "float32", CTR_ROLE_QUERY, "!column x: an integer is wanted as qid" },
+        { "importance of texts", "vw", "utf8", CTR_ROLE_WEIGHT, "!column x: a number is wanted as importance weight" },
+        { "importance that is null", "vw", "float32", CTR_ROLE_WEIGHT, "1 |k 3\n" },
+    };
+    for (size_t i = 0; i < CTR_COUNT(cases); i++) {
+        struct ctr_schema s = { 0 };
+        struct ctr_batchbuf b;
+        struct ctr_export_opts o = CTR_EXPORT_OPTS;
+        const bool feature = cases[i].role == CTR_ROLE_FEATURE || cases[i].role == CTR_ROLE_DENSE;
+        add(&s, "y", "int8");
+        struct ctr_field *x = add(&s, "x", cases[i].type);
+        if (feature)
+            must(ctr_field_set_role(x, cases[i].role, &err));
+        else
+            must(ctr_field_set_role(add(&s, "k", "uint64"), CTR_ROLE_FEATURE, &err));
+        must(ctr_batchbuf_init(&b, &s, &err));
+        must(ctr_colbuf_i64(&b.col[0], 1, &err));
+        must(cases[i].role == CTR_ROLE_DENSE ? ctr_colbuf_i64(&b.col[1], 7, &err) : ctr_colbuf_null(&b.col[1], &err));
+        if (!feature)
+            must(ctr_colbuf_i64(&b.col[2], 3, &err));
+        o.role[CTR_ROLE_LABEL] = 0;
+        if (!feature)
+            o.role[cases[i].role] = 1;
+        const char *want = cases[i].want;
+        const int rc = export(cases[i].format, ctr_batchbuf_view(&b), &o);
+        ok(*want == '!' ? rc == CTR_EUSAGE && strstr(err.what, want + 1) : rc == 0 && same(want), "%s: %s%s",
+           cases[i].format, cases[i].what, *want == '!' ? ", refused" : "");
+        ctr_batchbuf_free(&b);
+        ctr_schema_free(&s);
+    }
+}
+
 static void test_npy(void)
 {
     struct ctr_schema s = { 0 };
@@ -264,6 +307,15 @@ static void test_npy(void)
        "npy: no null integers");
     ctr_batchbuf_free(&b);
     ctr_schema_free(&s);
+    for (int wide = 0; wide < 2; wide++) {
+        add(&s, "a", wide ? "float64" : "float32");
+        add(&s, "b", wide ? "float32" : "float64");
+        must(ctr_batchbuf_init(&b, &s, &err));
+        ok(export("npy", ctr_batchbuf_view(&b), &o) == 0 && strstr(got + 10, "{'descr': '<f8',"),
+           "npy: the wider of two floats, whichever comes first");
+        ctr_batchbuf_free(&b);
+        ctr_schema_free(&s);
+    }
 }
 
 static void test_threads(void)
@@ -385,6 +437,13 @@ static const struct {
       "1 |u a\n",
       { 0 } },
     { "vw", "y:int8,t:list<utf8>", "1,\"[\"\"a\"\",null]\"\n", "y", 0, "1 |t a\n", { 0 } },
+    { "vw",
+      "y:int8,t:list<utf8>,t.weight:list<float32>",
+      "1,\"[\"\"a\"\",null]\",\"[1,2]\"\n",
+      "y",
+      0,
+      "!row 1: column t: an empty text, or one with a blank, a bar or a colon, is no index",
+      { 0 } },
     { "vw",
       "y:int8,`a b`:list<utf8>",
       "1,[a]\n",
@@ -535,6 +594,7 @@ int main(void)
     test_text();
     test_lists();
     test_sparse();
+    test_roles();
     test_npy();
     test_threads();
     test_edges();

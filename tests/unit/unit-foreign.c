@@ -5,6 +5,7 @@
  */
 #include "alloc.h"
 #include "foreign.h"
+#include "sites.h"
 #include "tap.h"
 
 #include <stdio.h>
@@ -65,6 +66,17 @@ static void fail_each(const char *want)
     }
 }
 
+/* So it goes with the places that ask for room: buffers are kept from batch to batch, and seldom full. */
+static struct sites_tally places;
+static int read_one(void *unused, struct ctr_err *e)
+{
+    char *paths[] = { path }, got[512];
+    (void)unused;
+    int rc = rows_of(paths, 1, got, sizeof got);
+    *e = err;
+    return rc;
+}
+
 static void expect(const struct a_stream *s, const char *want, const char *what)
 {
     char *paths[] = { path }, got[512];
@@ -73,6 +85,8 @@ static void expect(const struct a_stream *s, const char *want, const char *what)
     rows_of(paths, 1, got, sizeof got);
     ok(same(got, want), "%s: %s", what, got);
     fail_each(got);
+    if (*want != '!' && ALLOC_WATCHED)
+        sites_each(read_one, NULL, &places);
 }
 
 /* ---- tables of cases ---- */
@@ -523,24 +537,25 @@ static void run_all(const struct a_case *c, size_t n)
 
 /* ---- families ---- */
 
-/* Indices of every width: good ones, and one that is too large or negative. */
+/* Indices of every width: good ones, one that is too large or negative, and such below a null. */
 static void test_indices(void)
 {
     for (int bits = 8; bits <= 64; bits *= 2)
         for (int is_signed = 0; is_signed < 2; is_signed++)
-            for (int64_t bad = -1; bad < 3; bad++) {
+            for (int64_t bad = -1; bad < 4; bad++) {
                 struct a_stream s = { { { "a", ARROW_UTF8, .index = bits, .is_signed = is_signed, .dict_id = 5 } },
                                       { DICT_AB } };
+                const bool null = bad == 1 || bad == 3;
                 int width = bits / 8;
                 int64_t v[3] = { 1, bad, 0 };
                 uint8_t bytes[24];
                 char what[64];
                 for (int i = 0; i < 3; i++)
                     memcpy(bytes + width * i, &v[i], (size_t)width);
-                s.message[1] = (struct a_message)BATCH(3, 1, 2, NODE({ 3, bad == 1 }),
-                                                       BUF({ "\5", bad == 1 }, { bytes, 3 * width }));
+                s.message[1] =
+                    (struct a_message)BATCH(3, 1, 2, NODE({ 3, null }), BUF({ "\5", null }, { bytes, 3 * width }));
                 snprintf(what, sizeof what, "%sint%d, index %d", is_signed ? "" : "u", bits, (int)bad);
-                expect(&s, bad == 0 ? "b a a" : bad == 1 ? "b - a" : "!an index points outside the dictionary", what);
+                expect(&s, bad == 0 ? "b a a" : null ? "b - a" : "!an index points outside the dictionary", what);
             }
 }
 
@@ -636,6 +651,30 @@ static void test_limits(void)
     free(many);
 }
 
+/* A column is refused for what the views before it do not tell, also where nobody asks for them. */
+static void test_picked(void)
+{
+    const struct a_stream s = { { { "s", ARROW_STRUCT, .kids = 2, .index = 8, .is_signed = 1, .dict_id = 5 },
+                                  { "x", ARROW_UTF8_VIEW },
+                                  { "y", ARROW_UTF8_VIEW } },
+                                { DICT(5, 1, 3, 5, NODE({ 1 }, { 1 }, { 1 }),
+                                       BUF(NONE, NONE, B32(1, 'a', 0, 0), NONE, B32(1, 'a', 0, 0))),
+                                  BATCH(1, 1, 2, NODE({ 1 }), BUF(NONE, B8(0))) } };
+    struct ctr_reader *r = NULL;
+    const struct ctr_batch *b;
+    const int second = 1;
+    char *paths[] = { path };
+    a_write(fd, &s, &err);
+    int rc = ctr_reader_open(&r, paths, 1, NULL, &err);
+    if (rc >= 0)
+        rc = ctr_reader_project(r, &second, 1, &err);
+    while (rc >= 0 && (rc = ctr_reader_next(r, &b, &err)) > 0) {
+    }
+    ok(rc == CTR_EDATA && strstr(err.what, "does not tell the buffers of its views"), "the second of two: %s",
+       err.what);
+    ctr_reader_free(r);
+}
+
 int main(void)
 {
     fd = memfd_create("foreign", 0);
@@ -652,6 +691,9 @@ int main(void)
     test_conform();
     ok(!wrong && !leaks, "allocations failed one by one in all of them, %ld: %ld wrong, %ld leaks", faults, wrong,
        leaks);
+    ok(!places.wrong && !places.leaks, "and %ld calls from %ld places: %ld wrong, %ld leaks", places.failed,
+       places.sites, places.wrong, places.leaks);
     test_limits();
+    test_picked();
     return done_testing();
 }

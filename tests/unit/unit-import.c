@@ -91,6 +91,64 @@ static bool gives(const struct ctr_text_opts *o, const char *in, const char *wan
 #define CSV  .format = &ctr_text_csv
 #define OPTS (const struct ctr_text_opts)
 
+/* --for: queries that nobody asks for, and more names that are not there than a message holds. */
+static void test_for(void)
+{
+    static const struct ctr_text_opts sparse = { .format = &ctr_text_libsvm, .keys = "key" };
+    struct ctr_strs only = { 0 };
+    struct ctr_text_opts o = sparse;
+    char name[600];
+    if (ctr_strs_add(&only, "label", 5, &err))
+        abort();
+    o.only = &only;
+    ok(gives(&o, "1 qid:3 2:1\n0 qid:4 2:1\n", "label:float32@label\n1\n0\n"), "--for leaves queries out");
+    ctr_strs_free(&only);
+    memset(name, 'n', sizeof name);
+    for (size_t i = 0; i < 4; i++)
+        if (ctr_strs_add(&only, name, (const size_t[]){ 600, 480, 90, 90 }[i], &err))
+            abort();
+    const char *got = import(&OPTS{ CSV, .columns = "a:int64", .only = &only }, put("in", "1\n", 2), NULL);
+    const char *at = strstr(got, "--for: the input has none of the plan's columns: nnn");
+    ok(at && !strcmp(strrchr(at, 'n'), "n, ..."),
+       "--for: of many names that are not there, those that a message holds");
+    ctr_strs_free(&only);
+}
+
+/* --like a schema of other columns than the format makes, or of a table of another name. */
+static void test_like(void)
+{
+    static const struct {
+        const char *name;
+        enum ctr_type item;
+        const char *want;
+    } cases[] = {
+        { "a.b", CTR_UTF8, "a.b:list<utf8>\n[x]\n" },
+        { "b.weight", CTR_F32, "\n!: --like: column b.weight holds no texts; --keys hash makes such" },
+    };
+    for (size_t i = 0; i < CTR_COUNT(cases); i++) {
+        struct ctr_schema like = { 0 };
+        if (ctr_schema_add(&like, cases[i].name, CTR_LIST, &err))
+            abort();
+        like.f[0].item = cases[i].item;
+        ok(gives(&OPTS{ .format = &ctr_text_vw, .keys = "text", .like = &like }, "1 |a.b x\n", cases[i].want),
+           "--like of %s", cases[i].name);
+        ctr_schema_free(&like);
+    }
+    struct ctr_schema like = { 0 };
+    struct ctr_import *im = NULL;
+    char *paths[] = { (char *)put("in", "1 |a x\n", 7) };
+    const struct ctr_text_opts o = { .format = &ctr_text_vw, .like = &like };
+    if (ctr_schema_add(&like, "a", CTR_LIST, &err) || ctr_meta_set(&like.f[0].meta, CTR_META_TABLE, "theirs", &err))
+        abort();
+    like.f[0].item = CTR_WKEY;
+    const bool opened = ctr_import_open(&im, &o, paths, 1, &err) == 0;
+    const struct ctr_schema *s = opened ? ctr_import_schema(im) : NULL;
+    ok(opened && s->n == 1 && !strcmp(ctr_meta_get(&s->f[0].meta, CTR_META_TABLE), "theirs"),
+       "--like keeps the name of a table: %s", opened ? "it does" : err.what);
+    ctr_import_free(im);
+    ctr_schema_free(&like);
+}
+
 static void test_basics(void)
 {
     ok(gives(&OPTS{ CSV }, "1,a,2.5\n-2,,\n", "c1:int64 c2:utf8 c3:float64\n1|a|2.5\n-2|~|~\n"),
@@ -139,6 +197,8 @@ static void test_basics(void)
     ok(gives(&OPTS{ CSV, .header = true, .only = &only }, "a,b,c\nx,1,y\n", "b:int64\n1\n"),
        "--for leaves the others out");
     ctr_strs_free(&only);
+    test_for();
+    test_like();
     ok(gives(&OPTS{ CSV, .columns = "a:int64" }, "", "a:int64\n"), "empty input with columns");
     ok(gives(&OPTS{ CSV }, "", "\n!: the input is empty: without --columns its columns are not known"),
        "empty input without");
@@ -409,6 +469,8 @@ static void test_packed(void)
                    strstr(err.what, "truncated") && err.file[0];
         }
         ok(cut, "%s: cut short (%s)", packers[m].name, err.what);
+        ok(strstr(import(&OPTS{ CSV, .batch_rows = 100 }, put("packed", to, one / 2), NULL), packers[m].says),
+           "%s: cut short, batches of a hundred rows (%s)", packers[m].name, err.what);
         for (size_t k = 1; packers[m].sums && k < 40; k++) {
             to[n * k / 40] ^= 4;
             changed &= count_rows(put("packed", to, n), 0) == -1;

@@ -47,6 +47,8 @@ static const char sparse[] = "1 2:1 3:0.5 17:1e-3@\n0 2:1\n1 4:-1 9:2\n";
 static const char blocks[] = "1 0:2:1 1:3:0.5 7:17:1e-3@\n0 0:2:1\n1 2:4:-1 3:9:2\n";
 static const char vw[] = "1 2.5 't@|a x:2 y@ |b.c:0.5 z 7:3 |_ k\n-1 |a x |ns.label u\n1 'tag3|b.c q@\n";
 
+#define STEPS_3(s)     s s s
+#define STEPS(name, s) name STEPS_3(STEPS_3(STEPS_3(s))) "d:utf8"
 static char set_aside[96]; /* quarantine=FILE */
 static struct ctr_schema like, like_text, like_keys;
 
@@ -132,7 +134,8 @@ static struct round_trip trips[] = {
       { .like = &like_keys },
       "jsonl",
       OUT,
-      "{\"k\":[{\"key\":7,\"weight\":0.5},{\"key\":8}],\"t\":\"1970-01-01\",\"f\":0.1,\"u\":{\"v\":\"@\",\"w\":[\"1970-"
+      "{\"k\":[{\"key\":18446744073709551615,\"weight\":0.5},{\"key\":8}],\"t\":\"1970-01-01\",\"f\":0.1,\"u\":{\"v\":"
+      "\"@\",\"w\":[\"1970-"
       "01-01\","
       "null]}}\n" },
     { "latin1 with bad rows set aside",
@@ -143,7 +146,7 @@ static struct round_trip trips[] = {
       "1,@\nx\xe9,@\n" },
     { "csv like another", &ctr_text_csv, { .header = true, .like = &like }, "csv", OUT, "b,a\n1,@\n2,@\n" },
     { "jsonl like another", &ctr_text_jsonl, { .like = &like }, "csv", OUT, "{\"b\":1,\"a\":\"@\"}\n" },
-    { "vw like another", &ctr_text_vw, { .like = &like_text, .keys = "text" }, "vw", OUT, "1 |a x@ y\n" },
+    { "vw like another", &ctr_text_vw, { .like = &like_text, .keys = "text" }, "vw", OUT, "1 |a x@ y |b z\n" },
     { "libsvm with queries and times, to libsvm",
       &ctr_text_csv,
       { .columns = "l:float32,q:int64,t:timestamp,a:float64,b:float64",
@@ -151,6 +154,30 @@ static struct round_trip trips[] = {
       "libsvm",
       OUT,
       "1,2,2019-11-14,2.5,0.@\n0,2,2019-11-14,1,1.25\n" },
+    { "labels of a letter, with queries, to libsvm",
+      &ctr_text_csv,
+      { .columns = "l:bool,q:int64,a:float64", .role = { [CTR_ROLE_LABEL] = "l", [CTR_ROLE_QUERY] = "q" } },
+      "libsvm",
+      OUT,
+      "1,2,0.@\n0,2,1.25\n" },
+    { "labels of a letter, with importance, to vw",
+      &ctr_text_csv,
+      { .columns = "l:bool,w:float32,a:float64", .role = { [CTR_ROLE_LABEL] = "l", [CTR_ROLE_WEIGHT] = "w" } },
+      "vw",
+      OUT,
+      "1,2,0.@\n0,,1.25\n" },
+    { "lists of texts and of times, to jsonl",
+      &ctr_text_jsonl,
+      { .columns = "m:list<utf8>,w:list<timestamp>" },
+      "jsonl",
+      OUT,
+      "{\"m\":[\"@\",\"b\",\"c\"],\"w\":[\"1970-01-01\",\"1970-01-02\"]}\n" },
+    { "a path of more steps than a tree has at first",
+      &ctr_text_jsonl,
+      { .columns = STEPS("x=", "a.") "," STEPS("y=", "b.") "," STEPS("z=", "c.") },
+      "jsonl",
+      OUT,
+      "{\"a\":\"@\"}\n" },
     { "csv with importance, to vw",
       &ctr_text_csv,
       { .columns = "l:float32,w:float32,i,a:float64,b:float64",
@@ -267,13 +294,13 @@ int main(void)
              access("/dev/shm", W_OK) ? "/tmp" : "/dev/shm", (int)getpid());
     struct ctr_err err;
     if (ctr_schema_add(&like, "a", CTR_UTF8, &err) || ctr_schema_add(&like, "b", CTR_I64, &err) ||
-        ctr_schema_add(&like_text, "a", CTR_LIST, &err))
+        ctr_schema_add(&like_text, "a", CTR_LIST, &err) || ctr_schema_add(&like_text, "b", CTR_LIST, &err))
         return 1;
     if (ctr_schema_add(&like_keys, "k", CTR_LIST, &err) || ctr_schema_add(&like_keys, "t", CTR_TIME, &err) ||
         ctr_schema_add(&like_keys, "f", CTR_F32, &err) || ctr_schema_add(&like_keys, "u.v", CTR_UTF8, &err) ||
         ctr_schema_add(&like_keys, "u.w", CTR_LIST, &err))
         return 1;
-    like_text.f[0].item = CTR_UTF8;
+    like_text.f[0].item = like_text.f[1].item = CTR_UTF8;
     like_keys.f[0].item = CTR_WKEY;
     like_keys.f[4].item = CTR_TIME;
     for (size_t i = 0; i < CTR_COUNT(trips); i++)

@@ -270,12 +270,8 @@ static int part_row(struct loading *l, const struct ctr_col *by, const struct ct
         return bad(err, row,
                    global ? "the global map is not the first, or comes twice" : "the global map must come first");
     if (!global && !m->by) {
-        struct ctr_buf name = { 0 };
-        struct ctr_str b = ctr_col_str(by, i);
-        if (!(rc = ctr_buf_append(&name, b.p, b.n, err)) && !(rc = ctr_buf_append(&name, "", 1, err)))
-            rc = ctr_strdup(&m->by, (const char *)name.data, err);
-        ctr_buf_free(&name);
-        if (rc)
+        const struct ctr_str b = ctr_col_str(by, i);
+        if ((rc = ctr_memdup(&m->by, b.p, b.n, err)))
             return rc;
     }
     if (!global && !text_is(ctr_col_str(by, i), m->by))

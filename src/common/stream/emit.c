@@ -97,7 +97,7 @@ static int add_validity(struct arrow_body *b, const struct ctr_col *c, int64_t f
     int rc = add_node(b, n, 0, err);
     if (rc < 0)
         return rc;
-    if (!c->valid || !n)
+    if (!c->valid)
         return add_part(b, NULL, 0, 0, err);
     rc = add_bits(b, c->valid, SIZE_MAX, from, n, err);
     if (rc < 0)

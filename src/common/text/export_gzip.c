@@ -25,7 +25,7 @@ int ctr_export_gzip_write(struct ctr_export_gzip *g, const void *p, size_t n, bo
                           struct ctr_err *err)
 {
     const uint8_t *from = p;
-    int rc = 0, z;
+    int rc = 0;
 
     do {
         size_t piece = CTR_MIN(n, (size_t)16 << 20); /* zlib counts in 32 bits */
@@ -36,9 +36,9 @@ int ctr_export_gzip_write(struct ctr_export_gzip *g, const void *p, size_t n, bo
         do {
             g->z.next_out = g->out;
             g->z.avail_out = sizeof(g->out);
-            z = deflate(&g->z, end && !n ? Z_FINISH : Z_NO_FLUSH);
+            (void)deflate(&g->z, end && !n ? Z_FINISH : Z_NO_FLUSH); /* full output means: there is more */
             rc = ctr_out_write(out, g->out, sizeof(g->out) - g->z.avail_out, err);
-        } while (rc == 0 && z == Z_OK && !g->z.avail_out);
+        } while (rc == 0 && !g->z.avail_out);
     } while (rc == 0 && n);
     return rc;
 }

@@ -18,7 +18,7 @@ struct source {
     enum kind kind;
     uint64_t index;      /* NUMBER: of its first value */
     uint64_t field;      /* libffm */
-    struct ctr_buf head; /* vw: "|name" */
+    struct ctr_buf head; /* vw: " |name" */
 };
 
 struct sparse {
@@ -223,7 +223,7 @@ static int start_vw(struct ctr_export *e, struct ctr_buf *head, struct ctr_err *
         else if (!strncmp(name, "ns.", 3) &&
                  (!strcmp(name + 3, "label") || !strcmp(name + 3, "weight") || !strcmp(name + 3, "tag")))
             name += 3; /* ctr-import put it there */
-        if ((rc = ctr_buf_printf(&s->source[k].head, err, "|%s", strcmp(name, "_") ? name : "")) < 0)
+        if ((rc = ctr_buf_printf(&s->source[k].head, err, " |%s", strcmp(name, "_") ? name : "")) < 0)
             return rc;
     }
     return 0;
@@ -316,34 +316,35 @@ static int gather(const struct ctr_export *e, const struct source *src, const st
     return rc;
 }
 
-static int put_value(struct ctr_buf *t, const struct item *it, struct ctr_err *err)
+/* " FIELD:INDEX:VALUE": only libffm has fields, and in vw a value of 1 goes without saying. */
+static int put_item(const struct ctr_export *e, const struct source *src, int64_t i, struct ctr_buf *t,
+                    const struct item *it, struct ctr_err *err)
 {
-    char *p = ctr_put_room(t, CTR_NUM_MAX, err);
+    char *to = ctr_put_room(t, (it->p ? it->n : 0) + 3 * (1 + CTR_NUM_MAX), err), *p = to;
 
-    if (!p)
+    if (!to)
         return CTR_ENOMEM;
-    t->len += it->single ? ctr_fmt_f32(p, (float)it->value) : ctr_fmt_f64(p, it->value);
-    return 0;
-}
-
-static int put_index(const struct ctr_export *e, const struct source *src, int64_t i, struct ctr_buf *t,
-                     const struct item *it, struct ctr_err *err)
-{
-    char *p = ctr_put_room(t, CTR_MAX(it->n, (size_t)CTR_NUM_MAX), err);
-
-    if (!p)
-        return CTR_ENOMEM;
-    if (it->p) {
-        if (!vw_word(it->p, it->n))
-            return ctr_export_bad(e, i, src->column,
-                                  "an empty text, or one with a blank, a bar or a colon, is no "
-                                  "index; extract keys from it first (ctr-extract)",
-                                  err);
-        memcpy(p, it->p, it->n);
-        t->len += it->n;
-    } else {
-        t->len += ctr_fmt_u64(p, it->index);
+    if (it->p && !vw_word(it->p, it->n))
+        return ctr_export_bad(e, i, src->column,
+                              "an empty text, or one with a blank, a bar or a colon, is no "
+                              "index; extract keys from it first (ctr-extract)",
+                              err);
+    *p++ = ' ';
+    if (e->format == &ctr_export_libffm) {
+        p += ctr_fmt_u64(p, src->field);
+        *p++ = ':';
     }
+    if (it->p) {
+        memcpy(p, it->p, it->n);
+        p += it->n;
+    } else {
+        p += ctr_fmt_u64(p, it->index);
+    }
+    if (it->value != 1 || e->format != &ctr_export_vw) {
+        *p++ = ':';
+        p += it->single ? ctr_fmt_f32(p, (float)it->value) : ctr_fmt_f64(p, it->value);
+    }
+    t->len += (size_t)(p - to);
     return 0;
 }
 
@@ -419,10 +420,7 @@ static int libsvm_row(const struct ctr_export *e, const struct ctr_batch *b, int
     if (!s->texts && rc == 0)
         n = ascend(it, n);
     for (size_t k = 0; k < n && rc == 0; k++)
-        if ((rc = ctr_put(&t->text, " ", 1, err)) == 0 &&
-            (rc = put_index(e, &s->source[0], i, &t->text, &it[k], err)) == 0 &&
-            (rc = ctr_put(&t->text, ":", 1, err)) == 0)
-            rc = put_value(&t->text, &it[k], err);
+        rc = put_item(e, &s->source[0], i, &t->text, &it[k], err);
     return rc;
 }
 
@@ -438,18 +436,8 @@ static int libffm_row(const struct ctr_export *e, const struct ctr_batch *b, int
         const struct source *src = &s->source[k];
         ctr_buf_clear(&t->scratch);
         rc = gather(e, src, b, i, &t->scratch, err);
-        for (size_t m = 0; rc == 0 && m < t->scratch.len / sizeof(struct item); m++) {
-            const struct item *it = (const struct item *)t->scratch.data + m;
-            char *p = ctr_put_room(&t->text, CTR_NUM_MAX + 2, err);
-            if (!p)
-                return CTR_ENOMEM;
-            size_t n = 1 + ctr_fmt_u64(p + 1, src->field);
-            p[0] = ' ';
-            p[n++] = ':';
-            t->text.len += n;
-            if ((rc = put_index(e, src, i, &t->text, it, err)) == 0 && (rc = ctr_put(&t->text, ":", 1, err)) == 0)
-                rc = put_value(&t->text, it, err);
-        }
+        for (size_t m = 0; rc == 0 && m < t->scratch.len / sizeof(struct item); m++)
+            rc = put_item(e, src, i, &t->text, (const struct item *)t->scratch.data + m, err);
     }
     return rc;
 }
@@ -502,10 +490,7 @@ static int vw_items(const struct ctr_export *e, const struct source *src, int64_
             named.p = f->name;
             named.n = strlen(f->name);
         }
-        if ((rc = ctr_put(&t->text, " ", 1, err)) < 0 || (rc = put_index(e, src, i, &t->text, &named, err)) < 0)
-            return rc;
-        if (named.value != 1 && (rc = ctr_put(&t->text, ":", 1, err)) == 0)
-            rc = put_value(&t->text, &named, err);
+        rc = put_item(e, src, i, &t->text, &named, err);
     }
     return rc;
 }
@@ -526,9 +511,8 @@ static int vw_row(const struct ctr_export *e, const struct ctr_batch *b, int64_t
         if (!t->scratch.len)
             continue;
         if (!last || last->len != src->head.len || memcmp(last->data, src->head.data, last->len)) {
-            if (last && (rc = ctr_put(&t->text, " ", 1, err)) < 0)
-                return rc;
-            if ((rc = ctr_put(&t->text, src->head.data, src->head.len, err)) < 0)
+            const size_t first = !last; /* goes without the blank */
+            if ((rc = ctr_put(&t->text, src->head.data + first, src->head.len - first, err)) < 0)
                 return rc;
             last = &src->head;
         }

@@ -93,7 +93,7 @@ static const char *fitting_type(const struct ctr_text_column *c, const char *p, 
     struct ctr_infer infer = { 0 };
     ctr_infer_see(&infer, p, n);
     enum ctr_type t = ctr_infer_type(&infer);
-    if (t == CTR_BOOL || t == c->type.type || !ctr_type_number(c->type.type))
+    if (t == CTR_BOOL || !ctr_type_number(c->type.type))
         t = CTR_UTF8;
     return ctr_types[t].name;
 }
