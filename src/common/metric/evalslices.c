@@ -74,6 +74,21 @@ static int take_token(struct ctr_eval *e, struct ctr_slice *s, struct ctr_err *e
     return ctr_buf_append(&e->forward, &s->token, sizeof s->token, err);
 }
 
+/* Most pairs differ in what lies here, and millions of slices lie far apart. */
+struct ordered {
+    double number;
+    uint64_t start; /* of the text, as a number of its bytes */
+    struct ctr_slice *s;
+    int by;
+    bool rest;
+};
+
+/* What a slice holds, and takes when all are ordered. */
+static int64_t slice_bytes(const struct ctr_slice *s)
+{
+    return (int64_t)(sizeof *s + strlen(s->text) + 1 + sizeof(struct ordered));
+}
+
 static int slice_append(struct ctr_eval *e, struct ctr_slice *s, struct ctr_err *err)
 {
     int64_t cap = e->cap ? e->cap * 2 : 16;
@@ -92,7 +107,7 @@ static int slice_append(struct ctr_eval *e, struct ctr_slice *s, struct ctr_err 
             return rc;
     }
     e->slice[e->n++] = s;
-    e->held += (int64_t)sizeof *s;
+    e->held += slice_bytes(s);
     return 0;
 }
 
@@ -269,7 +284,7 @@ static int sweep(struct ctr_eval *e, struct ctr_err *err)
             continue;
         }
         e->values[s->pub.by].live -= !s->pub.windowed;
-        e->held -= (int64_t)sizeof *s;
+        e->held -= slice_bytes(s);
         ctr_slice_free(s);
     }
     e->n = n;
@@ -308,14 +323,6 @@ int ctr_slices_bound(struct ctr_eval *e, int by, struct ctr_err *err)
 
 /* ---- the end ---- */
 
-/* Most pairs differ in what lies here, and millions of slices lie far apart. */
-struct ordered {
-    double number;
-    uint64_t start; /* of the text, as a number of its bytes */
-    struct ctr_slice *s;
-    int by;
-    bool rest;
-};
 static struct ordered ordered_of(struct ctr_slice *s)
 {
     struct ordered o = { .number = s->number, .s = s, .by = s->pub.by, .rest = s->rest };
