@@ -149,6 +149,26 @@ static void test_reads(void)
     failing = NONE;
 }
 
+/* A piece of the file ends with a packed block, whose text has not been handed out: two frames, and between them one
+ * that is skipped, as long as it takes. */
+static void test_block_at_end(void)
+{
+    enum { PIECE = 256 << 10, SKIPPED = 0x184d2a50 };
+    const struct ctr_lines_opts o = { .block_bytes = 4096 };
+    static uint8_t bytes[PIECE + 2 * TEXT];
+    struct seen got;
+    uint32_t block;
+    const size_t one = lz4(bytes);
+    memcpy(&block, bytes + 7, 4); /* its length, after the header of the frame */
+    const size_t at = PIECE - (7 + 4 + (size_t)block);
+    const uint32_t skip[2] = { SKIPPED, (uint32_t)(at - one - 8) };
+    memcpy(bytes + at, bytes, one);
+    memcpy(bytes + one, skip, sizeof skip);
+    put(bytes, at + one);
+    ok(read_all(&o, &got) == 0 && got.lines == TEXT / 16 * 2, "a block at the end of a piece: %lld lines %s",
+       (long long)got.lines, err.what);
+}
+
 /* Records that are longer than one may be, or quoted over many lines, and few of them in the first block. */
 static void test_limits(void)
 {
@@ -286,6 +306,7 @@ int main(void)
     fd = memfd_create("lines", 0);
     snprintf(path, sizeof path, "/dev/fd/%d", fd);
     test_reads();
+    test_block_at_end();
     test_limits();
     test_idle();
     test_import();

@@ -330,6 +330,19 @@ static void test_check_fitted(void)
     ctr_schema_free(&s);
 }
 
+/* A file that begins as an IPC file does, by the name that the shell gives a descriptor. */
+static void test_no_file(void)
+{
+    static const char text[] = "ARROW1 and no more";
+    struct ctr_plan *p = NULL;
+    check(ftruncate(fd, 0) | (int)lseek(fd, 0, SEEK_SET));
+    check(pwrite(fd, text, sizeof text - 1, 0) == (ssize_t)sizeof text - 1 ? 0 : -1);
+    const int rc = ctr_plan_open(&p, to, &err);
+    ok(rc == CTR_EDATA && strstr(err.what, "not an Arrow stream or IPC file"), "a plan that begins as an IPC file: %s",
+       err.what);
+    ctr_plan_free(p);
+}
+
 static void test_fit_again(void)
 {
     struct ctr_plan *p = NULL, *fitted = NULL;
@@ -371,6 +384,7 @@ int main(void)
     test_names();
     test_bundles();
     test_serve();
+    test_no_file();
     test_fit_again();
     test_check_fitted();
     ctr_batchbuf_free(&rows);

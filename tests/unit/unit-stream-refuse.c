@@ -352,12 +352,42 @@ static void test_provenance(void)
     ctr_schema_free(&s);
 }
 
+/* A file of which nothing is left but its beginning and its footer. */
+static void test_hollow_file(void)
+{
+    struct ctr_schema s = { 0 };
+    struct ctr_writer *w;
+    struct ctr_reader *r = NULL;
+    char *paths[] = { path };
+    static uint8_t bytes[1 << 16];
+    make_schema(&s, CTR_I64, false);
+    struct ctr_out *o = open_out();
+    must(ctr_writer_open(&w, o, &s, &(struct ctr_writer_opts){ .file = true }, &err), "open");
+    must(ctr_writer_finish(w, &err), "finish");
+    must(ctr_out_commit(o, &err), "commit");
+    ctr_writer_free(w);
+    ctr_out_free(o);
+    const ssize_t n = pread(fd, bytes, sizeof bytes, 0);
+    int32_t footer = 0;
+    if (n > 18)
+        memcpy(&footer, bytes + n - 10, 4);
+    const size_t kept = (size_t)footer + 10;
+    if (n < 18 || footer < 1 || pwrite(fd, bytes + (size_t)n - kept, kept, 8) != (ssize_t)kept ||
+        ftruncate(fd, 8 + (off_t)kept))
+        must(-1, "cut");
+    ok(says(ctr_reader_open(&r, paths, 1, NULL, &err), CTR_EDATA, "a block does not lie in the file"),
+       "a file without its middle");
+    ctr_reader_free(r);
+    ctr_schema_free(&s);
+}
+
 int main(void)
 {
     fd = memfd_create("refuse", 0);
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
     snprintf(to, sizeof to, "/dev/fd/%d", fd);
     test_writer_states();
+    test_hollow_file();
     test_types();
     test_texts();
     test_no_columns();
