@@ -170,6 +170,15 @@ static int part_to_find(const struct ctr_feed *f)
     return part;
 }
 
+/* Is another thread at a part? Then it is soon through, and to sleep until then takes longer. */
+static bool being_found(const struct ctr_feed *f)
+{
+    bool held = false;
+    for (int i = 0; i < CTR_FIND_PARTS; i++)
+        held |= f->part_held[i];
+    return held;
+}
+
 static uint64_t all_found(const struct ctr_feed *f)
 {
     uint64_t found = f->part_found[0];
@@ -224,6 +233,8 @@ static void look_for_news(struct ctr_feed *f)
     pthread_mutex_unlock(&f->lock);
     for (int i = 0; i < SPINS && atomic_load_explicit(&f->news, memory_order_relaxed) == before; i++)
         pause_processor();
+    if (atomic_load_explicit(&f->news, memory_order_relaxed) == before)
+        sched_yield(); /* who has the news may want this processor */
     pthread_mutex_lock(&f->lock);
 }
 
@@ -281,7 +292,7 @@ static void *make_tiles(void *arg)
             find(f, part, MAKER);
         else if (f->ended)
             break;
-        else if (seen != news)
+        else if (seen != news || being_found(f))
             look_for_news(f);
         else
             wait_work(f);
@@ -360,7 +371,7 @@ static void wait_tile(struct ctr_feed *f)
         const int part = part_to_find(f);
         if (part >= 0)
             find(f, part, TAKER);
-        else if (!looked)
+        else if (!looked || being_found(f))
             look_for_news(f);
         else
             wait_some(f, &since);
@@ -384,6 +395,8 @@ static struct slot *take(struct ctr_feed *f)
     }
     f->held = true;
     wait_tile(f);
+    if (part_to_find(f) >= 0) /* it finds no more for a while */
+        wake_work(f);
     struct slot *s = &f->slot[f->taken % RING];
     pthread_mutex_unlock(&f->lock);
     return s;
