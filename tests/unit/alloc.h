@@ -20,7 +20,6 @@
 
 static bool alloc_armed;
 static long alloc_countdown, alloc_live; /* allocations to go; made while armed and not freed since */
-static size_t alloc_at_least;            /* smaller ones do not fail, and do not count */
 
 static inline void alloc_arm(long n)
 {
@@ -39,6 +38,8 @@ static inline bool alloc_disarm(void)
 #define ALLOC_WATCHED 0
 #else
 #define ALLOC_WATCHED 1
+
+static size_t alloc_at_least; /* smaller ones do not fail, and do not count */
 
 void *__libc_malloc(size_t n);
 void *__libc_calloc(size_t n, size_t size);

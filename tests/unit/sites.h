@@ -163,7 +163,7 @@ static void sites_fail(const struct site *s, long nth, int (*run)(void *ctx, str
         printf("# call %ld of the site %p: %d %s\n", nth, s->at, rc, err.what);
 }
 
-static void sites_each(int (*run)(void *ctx, struct ctr_err *err), void *ctx, struct sites_tally *t)
+static inline void sites_each(int (*run)(void *ctx, struct ctr_err *err), void *ctx, struct sites_tally *t)
 {
     struct ctr_err err = { 0 };
     memset(site, 0, sizeof site);
