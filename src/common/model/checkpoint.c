@@ -223,6 +223,18 @@ int ctr_checkpoint_load(struct ctr_trainer *t, struct ctr_err *err)
     return rc;
 }
 
+/* What fails after the rename fails with a checkpoint in place, which speaks of the scores: they stay from before on.
+ */
+static int commit(struct ctr_trainer *t, struct ctr_out *out, struct ctr_err *err)
+{
+    const bool held = t->scores_slot >= 0;
+    ctr_temp_release(&t->scores_slot);
+    int rc = ctr_out_commit(out, err);
+    if (rc && held && access(t->job.checkpoint, F_OK) && errno == ENOENT)
+        t->scores_slot = ctr_temp_hold((const char *)t->scores_path.data);
+    return rc;
+}
+
 int ctr_checkpoint_write(struct ctr_trainer *t, struct ctr_err *err)
 {
     struct ctr_buf line = { 0 };
@@ -243,9 +255,7 @@ int ctr_checkpoint_write(struct ctr_trainer *t, struct ctr_err *err)
     if (!rc)
         rc = ctr_model_save(&s, out, err);
     if (!rc)
-        rc = ctr_out_commit(out, err);
-    if (!rc)
-        ctr_temp_release(&t->scores_slot);
+        rc = commit(t, out, err);
     if (!rc && t->job.validation) {
         t->best_saved = t->best;
         ctr_earlystop_sweep(t, t->best);
