@@ -187,8 +187,14 @@ bool ctr_time_format_valid(const char *format); /* is it one of these? */
  * the highest to be used) does not forbid it: asked once. Every level gives the same bits. */
 enum ctr_cpu { CTR_CPU_PLAIN, CTR_CPU_AVX2, CTR_CPU_AVX512 };
 bool ctr_cpu_may(enum ctr_cpu level);
-enum ctr_cpu ctr_cpu_best(void);      /* the highest that may be used */
-void ctr_cpu_limit(const char *most); /* from here on, for tests: in the place of $CTR_CPU; NULL: no limit */
+enum ctr_cpu ctr_cpu_best(void);       /* the highest that may be used */
+void ctr_cpu_limit(const char *most);  /* from here on, for tests: in the place of $CTR_CPU; NULL: no limit */
+static inline void ctr_cpu_pause(void) /* in a loop that waits for another thread */
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#endif
+}
 
 /* ---- output files: out.c ------------------------------------------------------------------------------------------
  */

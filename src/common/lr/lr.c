@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "common/base/isa.h"
 #include "common/feature/op.h"
 #include "common/lr/inclusion.h"
 #include "common/lr/lr.h"
@@ -165,9 +166,8 @@ static int make_scratch(struct lr *m, const struct ctr_rows *r, int64_t from, in
     return rc;
 }
 
-static inline __attribute__((always_inline)) void collect_hashes(const uint64_t *restrict hash, int64_t column,
-                                                                 int64_t k, int64_t rows, int64_t width,
-                                                                 uint64_t *restrict to)
+CTR_BODY void collect_hashes(const uint64_t *restrict hash, int64_t column, int64_t k, int64_t rows, int64_t width,
+                             uint64_t *restrict to)
 {
     for (int64_t j = 0; j < k; j++, hash += column, to++) {
         for (int64_t row = 0; row < rows; row++)
@@ -301,9 +301,8 @@ int ctr_lr_diverged(int64_t row, struct ctr_err *err)
 }
 
 /* `events` is a constant where this is called: the default learner wants none. */
-static inline __attribute__((always_inline)) int train_block(struct lr *m, const struct ctr_rows *r, int64_t from,
-                                                             int64_t end, const uint32_t *number, double *score,
-                                                             const bool events, struct ctr_err *err)
+CTR_BODY int train_block(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end, const uint32_t *number,
+                         double *score, const bool events, struct ctr_err *err)
 {
     const struct ctr_coords s = {
         m->z.data, m->n.data, m->w.data, m->root.data, (double *)(void *)m->x.data, &m->more

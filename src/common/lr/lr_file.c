@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "common/base/isa.h"
 #include "common/lr/ftrl.h"
 #include "common/lr/lr.h"
 #include "common/model/feed.h"
@@ -31,8 +32,7 @@ static enum ctr_type number_type(const struct ctr_learning *l, int i)
 }
 
 /* State and weight of a table row; here, not by ctr_state_row, for the learner that most files are of. */
-static inline __attribute__((always_inline)) double read_row(const struct lr *m, const struct ctr_learning *l,
-                                                             const uint8_t *row, struct ctr_state *s)
+CTR_BODY double read_row(const struct lr *m, const struct ctr_learning *l, const uint8_t *row, struct ctr_state *s)
 {
     if (l->events)
         return ctr_state_row(l, &m->more.event, row, s);

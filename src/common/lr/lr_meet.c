@@ -3,6 +3,7 @@
  * The meeting of threads: see lr_meet.h. Who sleeps has told so before it looked at `round` for the last time, and who
  * raises `round` looks for sleepers afterwards: one of the two sees the other. */
 #include "common/lr/lr_meet.h"
+#include "common/base/base.h"
 
 enum { LOOKS = 1000 };
 
@@ -55,9 +56,7 @@ void ctr_meet_wait(struct ctr_meeting *m, unsigned round)
     for (int i = 0; i < LOOKS; i++) {
         if (atomic_load_explicit(&m->round, memory_order_acquire) != round)
             return;
-#if defined(__x86_64__)
-        __builtin_ia32_pause();
-#endif
+        ctr_cpu_pause();
     }
     sleep_until(m, round);
 }

@@ -219,20 +219,13 @@ static void find(struct ctr_feed *f, int part, int thread)
 
 /* ---- the threads ---- */
 
-static void pause_processor(void)
-{
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#endif
-}
-
 /* Until something changes, or for long enough. Gives the lock up. */
 static void look_for_news(struct ctr_feed *f)
 {
     const unsigned before = atomic_load_explicit(&f->news, memory_order_relaxed);
     pthread_mutex_unlock(&f->lock);
     for (int i = 0; i < SPINS && atomic_load_explicit(&f->news, memory_order_relaxed) == before; i++)
-        pause_processor();
+        ctr_cpu_pause();
     if (atomic_load_explicit(&f->news, memory_order_relaxed) == before)
         sched_yield(); /* who has the news may want this processor */
     pthread_mutex_lock(&f->lock);
