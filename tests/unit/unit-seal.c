@@ -132,6 +132,13 @@ static void expect(const uint8_t *p, size_t n, const char *words)
     ok(*words ? strstr(got, words) != NULL : !*got, "%s", *got ? got : "it is read");
 }
 
+/* Of what was changed in `bytes`; then it is as in `copy` again. */
+static void expect_then_restore(const uint8_t *copy, size_t n, const char *why)
+{
+    expect(bytes, n, why);
+    memcpy(bytes, copy, n);
+}
+
 static void test_stream(void)
 {
     uint8_t copy[MAX];
@@ -140,22 +147,18 @@ static void test_stream(void)
     expect(bytes, n, "");
     memcpy(copy, bytes, n);
     change(m, k, CTR_SEAL_ROWS, "-5");
-    expect(bytes, n, "is damaged (ctr.rows)");
-    memcpy(bytes, copy, n);
+    expect_then_restore(copy, n, "is damaged (ctr.rows)");
     change(m, k, CTR_SEAL_ROWS, "26");
-    expect(bytes, n, "the trailer tells of 26 rows in 3 batches, but 25 in 3 came");
-    memcpy(bytes, copy, n);
+    expect_then_restore(copy, n, "the trailer tells of 26 rows in 3 batches, but 25 in 3 came");
     change(m, k, CTR_SEAL_BATCHES, "2");
-    expect(bytes, n, "the trailer tells of 25 rows in 2 batches");
-    memcpy(bytes, copy, n);
+    expect_then_restore(copy, n, "the trailer tells of 25 rows in 2 batches");
     m = message(bytes, 1, &k); /* the sum of a buffer is no number */
     uint8_t *seal = seal_of(m, k), *sums = memmem(m, k, CTR_SEAL_SUMS, strlen(CTR_SEAL_SUMS));
     for (uint8_t *v = m + 4; sums && v + 32 < m + k; v++)
         if (ctr_fb_load32(v - 4) == 32 && v != seal && strspn((char *)v, "0123456789abcdef") == 32)
             v[20] = 'G';
     hash_of(m, k, seal);
-    expect(bytes, n, "a buffer is damaged");
-    memcpy(bytes, copy, n);
+    expect_then_restore(copy, n, "a buffer is damaged");
     /* The last batch again behind the trailer, with the number that is due. */
     uint8_t *last = message(bytes, 3, &k), *trailer = message(bytes, 4, &k);
     const size_t length = (size_t)(trailer - last), rest = n - 8;
@@ -174,23 +177,18 @@ static void test_file(void)
     memcpy(copy, bytes, n);
     expect(bytes, n, "");
     change(p, footer, CTR_SEAL_ROWS, "2x");
-    expect(bytes, n, "the trailer of the file is damaged");
-    memcpy(bytes, copy, n);
+    expect_then_restore(copy, n, "the trailer of the file is damaged");
     change(p, footer, CTR_SEAL_ROWS, "26");
     expect(bytes, n, "the trailer of the file is damaged");
     change(m, k, CTR_SEAL_ROWS, "26");
-    expect(bytes, n, "the trailer tells of 26 rows, but 25 came");
-    memcpy(bytes, copy, n);
+    expect_then_restore(copy, n, "the trailer tells of 26 rows, but 25 came");
     change(m, k, CTR_SEAL_BATCHES, "2");
-    expect(bytes, n, "the trailer of the file is damaged");
-    memcpy(bytes, copy, n);
+    expect_then_restore(copy, n, "the trailer of the file is damaged");
     change(m, k, CTR_SEAL_SEQ, "7");
-    expect(bytes, n, "the trailer of the file is damaged");
-    memcpy(bytes, copy, n);
+    expect_then_restore(copy, n, "the trailer of the file is damaged");
     m = message(bytes + 8, 0, &k);
     change(m, k, CTR_SEAL_SEQ, "1");
-    expect(bytes, n, "the first message of the file is damaged");
-    memcpy(bytes, copy, n);
+    expect_then_restore(copy, n, "the first message of the file is damaged");
     /* The byte of the first message that is its type says another one. */
     for (size_t i = 8; i < k; i++) {
         uint8_t *seal = seal_of(m, k);
