@@ -71,8 +71,9 @@ static int write_rows(struct ctr_err *err)
 
 /* What finds: by part, the first row that may come next (tiles that failed are passed over), and who is at it. */
 struct finder {
-    atomic_int inside[CTR_FIND_PARTS];
-    int64_t next[CTR_FIND_PARTS];
+    atomic_int inside[CTR_FIND_LAST + 1];
+    _Atomic int64_t next[CTR_FIND_LAST + 1];
+    bool in_turn;
     int64_t fails_at; /* row; -1: never */
     int slow_us;
     bool lopsided; /* all work is in the first part */
@@ -95,11 +96,18 @@ static int find(void *ctx, const struct ctr_rows *r, const struct ctr_find *how,
     if (!alone || f->next[part] > r->first_row || how->thread < 0 || how->thread >= CTR_FIND_THREADS)
         atomic_fetch_add(&f->wrong, 1);
     f->next[part] = r->first_row + r->rows;
+    for (int i = 0; i < CTR_FIND_PARTS && f->in_turn;
+         i++) /* the last part is alone, and what it was found for before */
+        if (part == CTR_FIND_LAST ? atomic_load(&f->inside[i]) || f->next[i] != f->next[part]
+                                  : atomic_load(&f->inside[CTR_FIND_LAST]) || f->next[CTR_FIND_LAST] > r->first_row)
+            atomic_fetch_add(&f->wrong, 1);
     atomic_fetch_add(&f->by[how->thread], 1);
     for (int64_t i = 0; i < r->rows; i++)
         for (int64_t e = r->start[i]; e < r->start[i + 1]; e++)
             if ((e - r->start[i]) % CTR_FIND_PARTS == part)
-                how->number[e] = number_of(r->hash[e], part);
+                how->number[e] = number_of(r->hash[e], part) - f->in_turn;
+            else if (part == CTR_FIND_LAST)
+                how->number[e]++;
     sleep_us(f->lopsided && part ? 0 : f->slow_us);
     atomic_fetch_sub(&f->inside[part], 1);
     return part == 3 && f->fails_at >= r->first_row && f->fails_at < r->first_row + r->rows
@@ -124,7 +132,7 @@ static int64_t right_rows(const struct ctr_tile *t, int64_t first, bool finds)
 struct trial {
     const char *what;
     int threads;
-    bool finds, with_batches;
+    bool finds, with_batches, in_turn;
     int find_us, take_us; /* how long both take */
     int64_t fails_at, stop_at;
 };
@@ -147,7 +155,8 @@ static int64_t run(const struct trial *t, struct finder *f, struct ctr_err *err)
                                      .threads = t->threads,
                                      .with_batches = t->with_batches,
                                      .find = t->finds ? find : NULL,
-                                     .finder = f };
+                                     .finder = f,
+                                     .in_turn = t->in_turn };
     rc = rc ? rc : ctr_feed_new(&feed, &o, err);
     while (!rc && right != t->stop_at && (rc = ctr_feed_next(feed, &tile, err)) > 0) {
         right += right_rows(tile, right, t->finds);
@@ -165,22 +174,30 @@ static int64_t run(const struct trial *t, struct finder *f, struct ctr_err *err)
 }
 
 static const struct trial trials[] = {
-    { "no thread", 0, true, false, 0, 0, -1, -1 },
-    { "one thread", 1, true, false, 0, 0, -1, -1 },
-    { "one thread, nothing to find", 1, false, false, 0, 0, -1, -1 },
-    { "two threads", 2, true, false, 0, 0, -1, -1 },
-    { "two threads, nothing to find", 2, false, false, 0, 0, -1, -1 },
-    { "one thread, slow to find", 1, true, false, 60, 0, -1, -1 },
-    { "two threads, slow to find", 2, true, false, 60, 0, -1, -1 },
-    { "one thread, slow to take", 1, true, false, 0, 300, -1, -1 },
-    { "two threads, slow to take", 2, true, false, 0, 300, -1, -1 },
-    { "one thread, with batches", 1, true, true, 0, 0, -1, -1 },
-    { "two threads, with batches", 2, true, true, 20, 0, -1, -1 },
-    { "no thread, what finds fails", 0, true, false, 0, 0, 4321, -1 },
-    { "one thread, what finds fails", 1, true, false, 0, 0, 4321, -1 },
-    { "two threads, what finds fails", 2, true, false, 20, 0, 4321, -1 },
-    { "one thread, left early", 1, true, false, 0, 0, -1, 2000 },
-    { "two threads, left early", 2, true, false, 20, 0, -1, 2000 },
+    { "no thread", 0, true, false, false, 0, 0, -1, -1 },
+    { "one thread", 1, true, false, false, 0, 0, -1, -1 },
+    { "one thread, nothing to find", 1, false, false, false, 0, 0, -1, -1 },
+    { "two threads", 2, true, false, false, 0, 0, -1, -1 },
+    { "two threads, nothing to find", 2, false, false, false, 0, 0, -1, -1 },
+    { "one thread, slow to find", 1, true, false, false, 60, 0, -1, -1 },
+    { "two threads, slow to find", 2, true, false, false, 60, 0, -1, -1 },
+    { "one thread, slow to take", 1, true, false, false, 0, 300, -1, -1 },
+    { "two threads, slow to take", 2, true, false, false, 0, 300, -1, -1 },
+    { "one thread, with batches", 1, true, true, false, 0, 0, -1, -1 },
+    { "two threads, with batches", 2, true, true, false, 20, 0, -1, -1 },
+    { "no thread, what finds fails", 0, true, false, false, 0, 0, 4321, -1 },
+    { "one thread, what finds fails", 1, true, false, false, 0, 0, 4321, -1 },
+    { "two threads, what finds fails", 2, true, false, false, 20, 0, 4321, -1 },
+    { "one thread, left early", 1, true, false, false, 0, 0, -1, 2000 },
+    { "two threads, left early", 2, true, false, false, 20, 0, -1, 2000 },
+    { "no thread, in turn", 0, true, false, true, 0, 0, -1, -1 },
+    { "one thread, in turn", 1, true, false, true, 0, 0, -1, -1 },
+    { "two threads, in turn", 2, true, false, true, 0, 0, -1, -1 },
+    { "one thread, in turn, slow to find", 1, true, false, true, 60, 0, -1, -1 },
+    { "two threads, in turn, slow to find", 2, true, true, true, 60, 0, -1, -1 },
+    { "one thread, in turn, slow to take", 1, true, false, true, 0, 300, -1, -1 },
+    { "two threads, in turn, what finds fails", 2, true, false, true, 20, 0, 4321, -1 },
+    { "one thread, in turn, left early", 1, true, false, true, 20, 0, -1, 2000 },
 };
 
 /* ---- input that pauses ---- */
@@ -258,7 +275,7 @@ int main(void)
     ok(fd >= 0 && !write_rows(&err), "%d rows %s", ROWS, err.what);
     for (size_t i = 0; i < CTR_COUNT(trials); i++) {
         const struct trial *t = &trials[i];
-        struct finder f = { .fails_at = t->fails_at, .slow_us = t->find_us };
+        struct finder f = { .fails_at = t->fails_at, .slow_us = t->find_us, .in_turn = t->in_turn };
         err = (struct ctr_err){ 0 };
         const int64_t want = t->fails_at >= 0 ? t->fails_at / TILE * TILE : t->stop_at >= 0 ? t->stop_at : ROWS;
         const int64_t right = run(t, &f, &err);

@@ -7,6 +7,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "common/model/sparse.h"
 #include "tap.h"
 
 static struct ctr_err err;
@@ -43,16 +44,12 @@ static bool come(struct world *w, uint64_t key)
     const uint64_t h = ctr_sparse_hash(key), before = w->table.used;
     if (ctr_sparse_reserve(&w->table, 1, &err))
         return false;
-    ctr_inclusion_row(w->n, w->row++);
-    uint8_t *home = ctr_sparse_home(&w->table, h), *slot = ctr_sparse_find_from(&w->table, home, h);
-    if (slot)
+    const int64_t row = w->row++;
+    if (ctr_sparse_find(&w->table, h))
         return true;
-    slot = ctr_inclusion_slot(w->n, &w->table, 11, home, h);
-    bool zero = true;
-    for (int i = 8; i < 24; i++)
-        zero &= !slot[i];
-    memset(slot + 8, 1, 16); /* what an update would leave there */
-    return w->table.used > before && zero;
+    if (ctr_inclusion_takes(w->n, row, ctr_inclusion_draw(w->n, 11, h)))
+        ctr_sparse_get(&w->table, h);
+    return w->table.used > before;
 }
 
 static void test_bloom(int times)

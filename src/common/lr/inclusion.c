@@ -7,6 +7,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "common/model/sparse.h"
+
 enum {
     GENERATIONS = 4, /* 4 bits each of a cell */
     LINE = 64,
@@ -20,10 +22,7 @@ struct ctr_inclusion {
     double poisson;
     int bloom;
     uint64_t seed;
-    int64_t row, pass;
-    int64_t refused;
-    bool dirty; /* `nothing` was handed out */
-    _Alignas(16) uint8_t nothing[CTR_SPARSE_MAX_STRIDE];
+    int64_t pass, refused;
     uint8_t rank[REGISTERS]; /* of a HyperLogLog of the keys that asked */
     /* bloom */
     uint8_t *line; /* of 32 cells; a cell holds 4 bits of every generation */
@@ -85,14 +84,6 @@ void ctr_inclusion_free(struct ctr_inclusion *n)
 
 /* ---- decisions ---- */
 
-void ctr_inclusion_row(struct ctr_inclusion *n, int64_t row)
-{
-    n->row = row;
-    if (n->dirty)
-        memset(n->nothing, 0, sizeof n->nothing);
-    n->dirty = false;
-}
-
 void ctr_inclusion_end_pass(struct ctr_inclusion *n)
 {
     n->pass++;
@@ -150,46 +141,24 @@ static void remember(struct ctr_inclusion *n, uint64_t x)
     *rank = CTR_MAX(*rank, r);
 }
 
-static uint64_t draw(const struct ctr_inclusion *n, uint64_t table_seed, uint64_t h)
+uint64_t ctr_inclusion_draw(const struct ctr_inclusion *n, uint64_t table_seed, uint64_t hash)
 {
-    return ctr_mix64(ctr_mix64(table_seed + n->seed) ^ h);
+    return ctr_mix64(ctr_mix64(table_seed + n->seed) ^ hash);
 }
 
-uint8_t *ctr_inclusion_slot(struct ctr_inclusion *n, struct ctr_sparse *t, uint64_t table_seed, uint8_t *home,
-                            uint64_t h)
-{
-    uint8_t *row = ctr_sparse_find_from(t, home, h);
-    if (row)
-        return row;
-    uint64_t x = draw(n, table_seed, h);
-    remember(n, x);
-    bool take = n->bloom ? came_often(n, x) : ctr_random01(x, (uint64_t)n->pass, (uint64_t)n->row) < n->poisson;
-    if (take)
-        return ctr_sparse_get_from(t, home, h);
-    n->refused++;
-    n->dirty = true;
-    return n->nothing;
-}
-
-void ctr_inclusion_prefetch(const struct ctr_inclusion *n, uint64_t table_seed, uint64_t h)
+void ctr_inclusion_prefetch(const struct ctr_inclusion *n, uint64_t draw)
 {
     if (n->lines)
-        __builtin_prefetch(n->line + ctr_sparse_scale(draw(n, table_seed, h), n->lines) * LINE, 1);
+        __builtin_prefetch(n->line + ctr_sparse_scale(draw, n->lines) * LINE, 1);
 }
 
-void ctr_inclusion_ahead(const struct ctr_inclusion *n, const uint64_t *table_seed, uint64_t stride,
-                         const uint64_t *hash, const uint16_t *table, uint8_t *const *home, int64_t k)
+bool ctr_inclusion_takes(struct ctr_inclusion *n, int64_t row, uint64_t draw)
 {
-    for (int64_t i = 0; i < k && n->lines; i++) {
-        const uint64_t h = hash[i];
-        if (__builtin_expect((ctr_sparse_row_hash(home[i]) != h) & (ctr_sparse_row_hash(home[i] + stride) != h), 0))
-            ctr_inclusion_prefetch(n, table_seed[table[i]], h);
-    }
-}
-
-bool ctr_inclusion_is_nothing(const struct ctr_inclusion *n, const uint8_t *slot)
-{
-    return slot == n->nothing;
+    remember(n, draw);
+    const bool take =
+        n->bloom ? came_often(n, draw) : ctr_random01(draw, (uint64_t)n->pass, (uint64_t)row) < n->poisson;
+    n->refused += !take;
+    return take;
 }
 
 /* ---- words for the user ---- */

@@ -16,7 +16,6 @@
 #define CTR_INCLUSION_H
 
 #include "common/model/model.h"
-#include "common/model/sparse.h"
 
 struct ctr_inclusion;
 
@@ -24,23 +23,14 @@ struct ctr_inclusion;
 int ctr_inclusion_new(struct ctr_inclusion **n, const struct ctr_params *p, struct ctr_err *err) CTR_MUST;
 void ctr_inclusion_free(struct ctr_inclusion *n);
 
-/* The rows that come next: row `row` of the pass. */
-void ctr_inclusion_row(struct ctr_inclusion *n, int64_t row);
 void ctr_inclusion_end_pass(struct ctr_inclusion *n);
 
-/* As ctr_sparse_get_from, for a key that stands neither at home nor behind it: its slot, or one of zeros when it is
- * refused, which is wiped at the next row. */
-uint8_t *ctr_inclusion_slot(struct ctr_inclusion *n, struct ctr_sparse *t, uint64_t table_seed, uint8_t *home,
-                            uint64_t h);
+/* What decides on a key, whose table has that seed; and what a decision needs, prefetched. */
+uint64_t ctr_inclusion_draw(const struct ctr_inclusion *n, uint64_t table_seed, uint64_t hash);
+void ctr_inclusion_prefetch(const struct ctr_inclusion *n, uint64_t draw);
 
-/* The key will be asked for soon: prefetch what that needs. */
-void ctr_inclusion_prefetch(const struct ctr_inclusion *n, uint64_t table_seed, uint64_t h);
-
-/* The homes of a row that comes soon are in cache: prefetch what its new keys need. table_seed: by table. */
-void ctr_inclusion_ahead(const struct ctr_inclusion *n, const uint64_t *table_seed, uint64_t stride,
-                         const uint64_t *hash, const uint16_t *table, uint8_t *const *home, int64_t k);
-
-bool ctr_inclusion_is_nothing(const struct ctr_inclusion *n, const uint8_t *slot); /* was the key refused? */
+/* A key that is not held comes in row `row` of the pass, rows in their order: is it taken up now? */
+bool ctr_inclusion_takes(struct ctr_inclusion *n, int64_t row, uint64_t draw);
 
 int64_t ctr_inclusion_bytes(const struct ctr_inclusion *n);
 int64_t ctr_inclusion_refused(const struct ctr_inclusion *n); /* occurrences */

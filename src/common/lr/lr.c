@@ -275,8 +275,6 @@ static void begin_row(const struct lr *m, const struct ctr_rows *r, int64_t row,
         __builtin_prefetch(to[far[i]] + CTR_STATE_AT, 1);
     for (int64_t i = 0; !r->one_a_table && i < k; i++)
         __builtin_prefetch(to[i] + CTR_STATE_AT, 1);
-    for (int64_t i = 0; m->inclusion && i < k; i++)
-        to[i] = number[i] ? to[i] : (uint8_t *)(uintptr_t)m->nothing;
 }
 
 /* x of a row, then the bias, then zeros to the end of the lanes. */
@@ -316,8 +314,8 @@ CTR_BODY int train_block(struct lr *m, const struct ctr_rows *r, int64_t from, i
         double p = 0;
         for (int64_t j = 0; m->expiry.days && j < k; j++)
             ctr_expiry_stamp(&m->expiry, row[j], m->expiry.today);
-        if (m->inclusion)
-            memset(m->nothing, 0, sizeof m->nothing);
+        if (m->inclusion) /* what the last row left in the state of keys that are refused, 0 */
+            memset(m->states.area.base, 0, m->states.bytes);
         row[k] = m->bias;
         for (int64_t j = all; j % CTR_LANES; j++)
             row[j] = m->spare;
@@ -423,10 +421,12 @@ static bool lr_transposed(const void *learner)
 
 /* A day that begins drops keys; who saves on the way wants the filter as the row learned last has left it; and threads
  * that share the fields of minibatches find their keys themselves. */
-static bool lr_finds(const void *learner, bool saves)
+static enum ctr_finds lr_finds(const void *learner, bool saves)
 {
     const struct lr *m = learner;
-    return !m->expiry.days && !(m->inclusion && saves) && !(m->fields && field_threads(m) > 1);
+    return m->expiry.days || (m->inclusion && saves) || (m->fields && field_threads(m) > 1) ? CTR_FIND_NOTHING
+           : m->inclusion                                                                   ? CTR_FIND_IN_TURN
+                                                                                            : CTR_FIND_FREELY;
 }
 
 static int64_t lr_pending(const void *learner)

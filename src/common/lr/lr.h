@@ -33,9 +33,7 @@ struct ctr_lr_digested {
 struct ctr_lr_finder {
     struct ctr_buf hash[2], home[2]; /* of a block's keys in one table and in the next */
     struct ctr_buf group;            /* numbers of some columns */
-    struct ctr_buf ask;              /* by row: bits of entries, `words` words */
-    int64_t words;
-    struct ctr_buf own; /* numbers of rows that came without */
+    struct ctr_buf own;              /* numbers of rows that came without */
 };
 
 struct lr {
@@ -79,9 +77,8 @@ struct lr {
     int (*each_row)(struct lr *m, const struct ctr_rows *r, int64_t i, const struct ctr_coords *s, uint8_t *const *row,
                     int64_t k, double *score, struct ctr_err *err);
     void *each_ctx;
-    struct ctr_buf terms; /* of a row's uncertainty */
-    /* Rows that lie in no table. spare: see optimizer.h; nothing: of keys that are refused, zeros. */
-    _Alignas(16) uint8_t bias[CTR_SPARSE_MAX_STRIDE], spare[CTR_SPARSE_MAX_STRIDE], nothing[CTR_SPARSE_MAX_STRIDE];
+    struct ctr_buf terms;                                                           /* of a row's uncertainty */
+    _Alignas(16) uint8_t bias[CTR_SPARSE_MAX_STRIDE], spare[CTR_SPARSE_MAX_STRIDE]; /* in no table. See optimizer.h */
 };
 
 static inline struct ctr_states *ctr_lr_states_of(struct lr *m, int table)

@@ -15,13 +15,15 @@ enum {
     BLOCK_ENTRIES = 8192, /* or so many entries of such, if there are more */
     NEAR_BYTES = 16384,   /* indexes up to this size need no prefetch */
     WORD = 64,            /* entries that a word has bits for */
+    ASKS = 64,            /* new keys that wait together for what decides on them */
     LINE = 64,            /* bytes, of the cache */
     GROUP = 8,            /* columns whose numbers are put into rows together */
 };
+#define ASKED UINT32_MAX /* a new key: for now the place of its number */
 
 void ctr_lr_finder_free(struct ctr_lr_finder *f)
 {
-    struct ctr_buf *bufs[] = { &f->hash[0], &f->hash[1], &f->home[0], &f->home[1], &f->group, &f->ask, &f->own };
+    struct ctr_buf *bufs[] = { &f->hash[0], &f->hash[1], &f->home[0], &f->home[1], &f->group, &f->own };
     for (size_t i = 0; i < CTR_COUNT(bufs); i++)
         ctr_buf_free(bufs[i]);
 }
@@ -92,20 +94,6 @@ static int make_scratch(struct ctr_lr_finder *f, int64_t entries, struct ctr_err
     return rc ? rc : ctr_buf_room(&f->group, entries * GROUP, sizeof(uint32_t), err);
 }
 
-static int make_asked(struct ctr_lr_finder *f, const struct ctr_rows *r, int64_t from, int64_t end, struct ctr_err *err)
-{
-    int64_t longest = 0;
-    for (int64_t i = from; i < end; i++)
-        longest = CTR_MAX(longest, r->start[i + 1] - r->start[i]);
-    f->words = (longest + WORD - 1) / WORD;
-    const size_t bytes = (size_t)((end - from) * f->words) * sizeof(uint64_t);
-    ctr_buf_clear(&f->ask);
-    int rc = ctr_buf_reserve(&f->ask, bytes, err);
-    if (!rc)
-        memset(f->ask.data, 0, bytes);
-    return rc;
-}
-
 /* ---- one key a table ---- */
 
 struct column { /* of a block */
@@ -144,29 +132,19 @@ static struct column begin_column(const struct lr *m, const struct ctr_lr_finder
     return c;
 }
 
-/* A bit for each entry of a row of the block: its key is new, and the inclusion filter is asked for it later. */
-static uint64_t *asked(const struct lr *m, int64_t row)
-{
-    return (uint64_t *)(void *)m->finder.ask.data + row * m->finder.words;
-}
-
-/* The number of a key that lies neither in its home nor behind it, entry k of row `row` of the block. */
-static uint32_t other_number(struct lr *m, int table, uint8_t *home, uint64_t hash, int64_t row, int64_t k)
+/* The number of a key that lies neither in its home nor behind it. */
+static uint32_t other_number(struct lr *m, int table, uint8_t *home, uint64_t hash)
 {
     struct ctr_keys *t = &m->table[table];
     if (!m->inclusion)
         return ctr_keys_number(t, ctr_lr_states_of(m, table), ctr_sparse_get_from(&t->index, home, hash));
     const uint8_t *slot = ctr_sparse_find_from(&t->index, home, hash);
-    if (slot)
-        return ctr_sparse_row_number(slot);
-    asked(m, row)[k / WORD] |= UINT64_C(1) << k % WORD;
-    ctr_inclusion_prefetch(m->inclusion, m->seed[table], hash);
-    return 0;
+    return slot ? ctr_sparse_row_number(slot) : ASKED;
 }
 
 /* Its numbers. Nineteen of twenty keys lie in their home or behind it; of the others half are new: they look through
  * the next lines, which are asked from memory for some of them at a time. */
-static void end_column(struct lr *m, const struct column *c, int64_t k, uint32_t *restrict number)
+static void end_column(struct lr *m, const struct column *c, uint32_t *restrict number)
 {
     for (int64_t i = 0; !c->hash && i < c->n; i++)
         number[i] = 0;
@@ -177,30 +155,8 @@ static void end_column(struct lr *m, const struct column *c, int64_t k, uint32_t
             __builtin_prefetch(c->home[at + __builtin_ctzll(others)] + LINE);
         for (uint64_t others = all; others; others &= others - 1) {
             const int64_t row = at + __builtin_ctzll(others);
-            number[row] = other_number(m, c->table, c->home[row], c->hash[row], row, k);
+            number[row] = other_number(m, c->table, c->home[row], c->hash[row]);
         }
-    }
-}
-
-/* ---- any rows ---- */
-
-/* The filter sees rows one after another, and the new keys of a row in their order. 0: the key is refused. */
-static void ask_rows(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end, uint32_t *number)
-{
-    for (int64_t i = from; i < end; i++) {
-        const uint64_t *ask = asked(m, i - from);
-        ctr_inclusion_row(m->inclusion, r->first_row + i);
-        for (int64_t w = 0; w < m->finder.words; w++)
-            for (uint64_t rest = ask[w]; rest; rest &= rest - 1) {
-                const int64_t k = w * WORD + __builtin_ctzll(rest), e = r->start[i] + k;
-                const uint16_t table = r->table[r->transposed ? k : e];
-                struct ctr_keys *t = &m->table[table];
-                const uint64_t hash = r->hash[r->transposed ? k * r->rows + i : e];
-                uint8_t *slot =
-                    ctr_inclusion_slot(m->inclusion, &t->index, m->seed[table], ctr_sparse_home(&t->index, hash), hash);
-                if (!ctr_inclusion_is_nothing(m->inclusion, slot))
-                    number[e] = ctr_keys_number(t, ctr_lr_states_of(m, table), slot);
-            }
     }
 }
 
@@ -227,16 +183,63 @@ void ctr_lr_find_positions(struct lr *m, const struct ctr_lr_finder *f, const st
         if (k + p.step < p.end)
             next = begin_column(m, f, r, from, end, k + p.step, (int)stage);
         if (m->by_column) {
-            end_column(m, &c, k, number + k * r->rows + from);
+            end_column(m, &c, number + k * r->rows + from);
             continue;
         }
-        end_column(m, &c, k, group + in++ * rows);
+        end_column(m, &c, group + in++ * rows);
         if (k + p.step < p.end && in < GROUP)
             continue;
         put_group(group, in, rows, width, p.step, number + r->start[from] + k - (in - 1) * p.step);
         in = 0;
     }
 }
+
+/* ---- new keys and the filter ---- */
+
+struct ask {
+    uint64_t hash, draw;
+    int64_t row, entry;
+    int table;
+};
+
+/* In the place of their numbers; 0: the key is refused. */
+static void decide(struct lr *m, const struct ask *ask, int64_t n, uint32_t *number)
+{
+    for (int64_t i = 0; i < n; i++, ask++) {
+        struct ctr_keys *t = &m->table[ask->table];
+        uint8_t *home = ctr_sparse_home(&t->index, ask->hash), *slot = ctr_sparse_find_from(&t->index, home, ask->hash);
+        if (!slot && ctr_inclusion_takes(m->inclusion, ask->row, ask->draw))
+            slot = ctr_sparse_get_from(&t->index, home, ask->hash);
+        number[ask->entry] = slot ? ctr_keys_number(t, ctr_lr_states_of(m, ask->table), slot) : 0;
+    }
+}
+
+/* The filter sees rows one after another, and the new keys of a row in their order: some at a time, so that what they
+ * need is on its way. */
+static void ask_rows(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end, uint32_t *number)
+{
+    struct ask ask[ASKS];
+    int64_t n = 0;
+    for (int64_t i = from; i < end; i++)
+        for (int64_t e = r->start[i]; e < r->start[i + 1]; e++) {
+            if (__builtin_expect(number[e] != ASKED, 1))
+                continue;
+            const int64_t k = r->transposed ? e - r->start[i] : e;
+            const int table = r->table[k];
+            const uint64_t hash = r->hash[r->transposed ? k * r->rows + i : e];
+            ask[n] = (struct ask){ hash, ctr_inclusion_draw(m->inclusion, m->seed[table], hash), r->first_row + i, e,
+                                   table };
+            ctr_inclusion_prefetch(m->inclusion, ask[n].draw);
+            __builtin_prefetch(ctr_sparse_home(&m->table[table].index, hash));
+            if (++n == ASKS) {
+                decide(m, ask, n, number);
+                n = 0;
+            }
+        }
+    decide(m, ask, n, number);
+}
+
+/* ---- any rows ---- */
 
 /* Entry by entry: a table may come more than once in a row. */
 static void find_entries(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end, uint32_t *number)
@@ -249,9 +252,7 @@ static void find_entries(struct lr *m, const struct ctr_rows *r, int64_t from, i
     }
     for (int64_t row = from; row < end; row++)
         for (int64_t e = r->start[row]; e < r->start[row + 1]; e++)
-            number[e] = ctr_lr_wants(m, r->table[e])
-                            ? other_number(m, r->table[e], home[e - first], r->hash[e], row - from, e - r->start[row])
-                            : 0;
+            number[e] = ctr_lr_wants(m, r->table[e]) ? other_number(m, r->table[e], home[e - first], r->hash[e]) : 0;
 }
 
 int ctr_lr_find_block(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end, int64_t bound,
@@ -261,8 +262,6 @@ int ctr_lr_find_block(struct lr *m, const struct ctr_rows *r, int64_t from, int6
     int rc = ctr_lr_find_room(m, r, from, end, bound, err);
     if (!rc)
         rc = make_scratch(&m->finder, r->one_a_table ? end - from : last - first, err);
-    if (!rc && m->inclusion)
-        rc = make_asked(&m->finder, r, from, end, err);
     if (rc)
         return rc;
     if (r->one_a_table)
@@ -297,7 +296,7 @@ void ctr_lr_find_column(struct lr *m, const struct ctr_lr_finder *f, const struc
                         uint32_t *number)
 {
     const struct column c = begin_column(m, f, r, 0, r->rows, k, 0);
-    end_column(m, &c, 0, number);
+    end_column(m, &c, number);
     ctr_keys_meet_all(&m->table[c.table]);
 }
 
@@ -331,16 +330,22 @@ static int find_all(struct lr *m, const struct ctr_rows *r, int64_t bound, uint3
     return rc;
 }
 
-/* Who looks at all tables, a filter, row by row, or --memory, finds all in the first part. */
+/* Lists, whose rows may have a table twice, and who looks at all tables, as --memory does, are found in the first part.
+ * A filter is asked in the last one. */
 int ctr_lr_find(void *learner, const struct ctr_rows *r, const struct ctr_find *f, struct ctr_err *err)
 {
     struct lr *m = learner;
-    const bool whole = !r->transposed || m->inclusion || f->memory_bytes;
+    const bool whole = !r->transposed || f->memory_bytes;
+    int rc = 0;
     if (whole && f->part)
         return 0;
     pthread_rwlock_rdlock(&m->finding);
-    int rc = whole ? find_all(m, r, f->memory_bytes, f->number, err)
-                   : find_part(m, &m->by_thread[f->thread], r, f->part, f->number, err);
+    if (whole)
+        rc = find_all(m, r, f->memory_bytes, f->number, err);
+    else if (f->part == CTR_FIND_LAST)
+        ask_rows(m, r, 0, r->rows, f->number);
+    else
+        rc = find_part(m, &m->by_thread[f->thread], r, f->part, f->number, err);
     pthread_rwlock_unlock(&m->finding);
     return rc;
 }

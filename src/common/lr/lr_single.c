@@ -263,7 +263,7 @@ static int single_find(void *learner, const struct ctr_rows *r, const struct ctr
     return ctr_model_lr.find(((struct single *)learner)->one, r, f, err);
 }
 
-static bool single_finds(const void *learner, bool saves)
+static enum ctr_finds single_finds(const void *learner, bool saves)
 {
     return ctr_model_lr.finds(((const struct single *)learner)->one, saves);
 }

@@ -510,10 +510,12 @@ static int many_find(void *learner, const struct ctr_rows *r, const struct ctr_f
 }
 
 /* As of lr, where the threads of the learner do not find keys by the way. */
-static bool many_finds(const void *learner, bool saves)
+static enum ctr_finds many_finds(const void *learner, bool saves)
 {
     const struct many *q = learner;
-    return q->find->inclusion ? !saves : !q->pool;
+    return q->find->inclusion ? (saves ? CTR_FIND_NOTHING : CTR_FIND_IN_TURN)
+           : q->pool          ? CTR_FIND_NOTHING
+                              : CTR_FIND_FREELY;
 }
 
 static bool many_transposed(const void *learner)

@@ -7,6 +7,7 @@
  *
  * Invariant: the maker alone touches tile `made`, and the taker tile `taken`, which is given back when it asks for the
  * next. Of a part, tiles are found one after another, by one thread at a time; a tile is found when all its parts are.
+ * In turn, a tile's last part waits for its others, and all of the next tile for it.
  */
 #include "common/model/feed.h"
 
@@ -50,9 +51,10 @@ struct ctr_feed {
     pthread_mutex_t lock;
     pthread_cond_t some, work; /* a tile can be taken; there is something to make or to find. Or quit. */
     uint64_t made, found, taken;
-    uint64_t part_found[CTR_FIND_PARTS]; /* tiles */
-    bool part_held[CTR_FIND_PARTS];      /* by a thread that is at the next of them */
-    bool ended;                          /* the last tile is made */
+    int parts;                              /* with the last one, if there is one */
+    uint64_t part_found[CTR_FIND_LAST + 1]; /* tiles */
+    bool part_held[CTR_FIND_LAST + 1];      /* by a thread that is at the next of them */
+    bool ended;                             /* the last tile is made */
     bool waits_some;
     int wait_work;    /* threads */
     atomic_uint news; /* rises when any of this changes */
@@ -153,19 +155,36 @@ static int find_part(struct ctr_feed *f, struct slot *s, int part, int thread, s
 
 static void find_all(struct ctr_feed *f, struct slot *s)
 {
-    for (int part = 0; part < CTR_FIND_PARTS && s->code > 0; part++) {
+    for (int part = 0; part < f->parts && s->code > 0; part++) {
         int rc = find_part(f, s, part, TAKER, &s->err);
         s->code = rc ? rc : s->code;
     }
 }
 
-/* The part that lies back farthest and that nobody is at; -1: there is none. With the lock held, as all that follows.
- */
+/* Of the first `parts` parts: tiles that all have found. With the lock held, as all that follows. */
+static uint64_t found_by(const struct ctr_feed *f, int parts)
+{
+    uint64_t found = f->part_found[0];
+    for (int i = 1; i < parts; i++)
+        found = CTR_MIN(found, f->part_found[i]);
+    return found;
+}
+
+/* Tiles whose part may be found by now. */
+static uint64_t may_find(const struct ctr_feed *f, int part)
+{
+    return part == CTR_FIND_LAST ? found_by(f, CTR_FIND_PARTS)
+           : f->o.in_turn        ? CTR_MIN(f->made, f->part_found[CTR_FIND_LAST] + 1)
+                                 : f->made;
+}
+
+/* The part that lies back farthest and that nobody is at; -1: there is none. */
 static int part_to_find(const struct ctr_feed *f)
 {
     int part = -1;
-    for (int i = 0; i < CTR_FIND_PARTS; i++)
-        if (!f->part_held[i] && f->part_found[i] < f->made && (part < 0 || f->part_found[i] < f->part_found[part]))
+    for (int i = 0; i < f->parts; i++)
+        if (!f->part_held[i] && f->part_found[i] < may_find(f, i) &&
+            (part < 0 || f->part_found[i] < f->part_found[part]))
             part = i;
     return part;
 }
@@ -174,17 +193,9 @@ static int part_to_find(const struct ctr_feed *f)
 static bool being_found(const struct ctr_feed *f)
 {
     bool held = false;
-    for (int i = 0; i < CTR_FIND_PARTS; i++)
+    for (int i = 0; i < f->parts; i++)
         held |= f->part_held[i];
     return held;
-}
-
-static uint64_t all_found(const struct ctr_feed *f)
-{
-    uint64_t found = f->part_found[0];
-    for (int i = 1; i < CTR_FIND_PARTS; i++)
-        found = CTR_MIN(found, f->part_found[i]);
-    return found;
 }
 
 /* The taker is woken once in a while for some tiles rather than for each, since that takes long; `now`: at once. */
@@ -213,7 +224,7 @@ static void find(struct ctr_feed *f, int part, int thread)
     }
     f->part_held[part] = false;
     f->part_found[part]++;
-    f->found = all_found(f);
+    f->found = found_by(f, f->parts);
     tell(f, false);
 }
 
@@ -263,9 +274,9 @@ static void make(struct ctr_feed *f)
     pthread_mutex_lock(&f->lock);
     f->made++;
     f->ended = s->code <= 0;
-    for (int i = 0; i < CTR_FIND_PARTS && !f->o.find; i++)
+    for (int i = 0; i < f->parts && !f->o.find; i++)
         f->part_found[i] = f->made;
-    f->found = all_found(f);
+    f->found = found_by(f, f->parts);
     const bool ends = f->ended || s->tile.ends_batch;
     if (ends || f->made - f->found >= SOME)
         wake_work(f);
@@ -426,6 +437,7 @@ int ctr_feed_new(struct ctr_feed **out, const struct ctr_feed_opts *o, struct ct
         return ctr_fail_nomem(err, sizeof *f);
     f->o = *o;
     f->o.tile_rows = o->tile_rows ? o->tile_rows : TILE_ROWS;
+    f->parts = o->in_turn ? CTR_FIND_LAST + 1 : CTR_FIND_PARTS;
     pthread_mutex_init(&f->lock, NULL);
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);

@@ -86,8 +86,10 @@ bool ctr_field_is_input(const struct ctr_field *f);
 
 /* ---- models: models.c, one file each ---- */
 
-/* What a thread finds the keys of. */
-enum { CTR_FIND_PARTS = 5, CTR_FIND_THREADS = 3 };
+/* What a thread finds the keys of. The parts of rows are found by several threads at once, each part in the order of
+ * rows. In turn: all parts wait for the rows before to be through, and after all of them comes a last one. */
+enum ctr_finds { CTR_FIND_NOTHING, CTR_FIND_FREELY, CTR_FIND_IN_TURN };
+enum { CTR_FIND_PARTS = 5, CTR_FIND_LAST = CTR_FIND_PARTS, CTR_FIND_THREADS = 3 };
 struct ctr_find {
     int part, thread;
     int64_t memory_bytes; /* 0: no bound */
@@ -192,9 +194,9 @@ struct ctr_model {
                       struct ctr_err *err);
     /* NULL, or what can be done for rows, and is for all that are learned, before train_rows gets them: their keys are
      * found, part by part, of each part in the order of rows; by several threads, of which one at a time has a part.
-     * May it be, in a run that saves on its way, or in one that does not? */
+     * How, in a run that saves on its way, and in one that does not? */
     int (*find)(void *learner, const struct ctr_rows *rows, const struct ctr_find *f, struct ctr_err *err);
-    bool (*finds)(const void *learner, bool saves);
+    enum ctr_finds (*finds)(const void *learner, bool saves);
     /* NULL, or scores of rows that are not learned from; between passes. At most params.minibatch rows. */
     int (*evaluate)(void *learner, const struct ctr_rows *rows, double *score, struct ctr_err *err);
     int (*end_pass)(void *learner, struct ctr_err *err); /* the rows of a pass are all there */

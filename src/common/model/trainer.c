@@ -214,6 +214,7 @@ static int start_feed(struct ctr_trainer *t, struct ctr_reader *r, struct ctr_er
 {
     const struct ctr_model *model = t->job.model;
     const bool saves = t->job.checkpoint || t->job.follow || t->job.publish_every.rows || t->job.publish_every.ms;
+    const enum ctr_finds finds = model->finds ? model->finds(t->learner, saves) : CTR_FIND_NOTHING;
     const struct ctr_feed_opts o = {
         .reader = r,
         .in = t->in,
@@ -230,8 +231,9 @@ static int start_feed(struct ctr_trainer *t, struct ctr_reader *r, struct ctr_er
         .ctx = t->job.ctx,
         .idle_ms = t->job.idle_ms,
         .stop = t->job.stop,
-        .find = model->finds && model->finds(t->learner, saves) ? model->find : NULL,
+        .find = finds ? model->find : NULL,
         .finder = t->learner,
+        .in_turn = finds == CTR_FIND_IN_TURN,
         .memory_bytes = t->job.memory_bytes,
     };
     return ctr_feed_new(&t->feed, &o, err);
