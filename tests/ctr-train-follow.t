@@ -69,8 +69,11 @@ wait $pid
 ok 'a file as standard input' cmp want.arrows e.arrows
 ok 'a pipe ends when its writer does' sh -c 'cat whole.arrows | ctr-train lr -q --follow -o e2.arrows'
 ok 'with its model' cmp want.arrows e2.arrows
-ctr-train lr -q --save-every 100 -o s.arrows whole.arrows
-ok '--save-every alone' cmp want.arrows s.arrows
+for every in 1 100 150 250; do # batches have 100 rows
+    ctr-train lr --save-every $every -o s.arrows whole.arrows 2>err
+    is "--save-every $every alone: so often" "$(grep -c '^saved' err)" $((every > 100 ? 6000 / every : 60))
+    ok 'the same model' cmp want.arrows s.arrows
+done
 
 # ---- kill -9, and on
 cp whole.arrows grows.arrows
@@ -165,6 +168,12 @@ later() { grep -aqE '2 [1-9][0-9]* [0-9]+ 0 [0-9a-f]{32}' q.ckpt; }
 ok 'a checkpoint of a later pass' until_true later
 kill -TERM $pid
 wait $pid
+ctr-train lr --passes 100000 --checkpoint once.ckpt -o q.arrows whole.arrows 2>err &
+pid=$!
+until_true grep -q 4096 err
+kill -TERM $pid
+wait $pid
+is 'a stop saves one checkpoint' "$? $(grep -c '^saved  *checkpoint' err)" '1 1'
 exits 'with fewer than that' 2 ctr-train lr -q --passes 1 --resume --checkpoint q.ckpt -o q.arrows whole.arrows
 err_like 'it says so' 'q.ckpt was made in pass [0-9]+: --passes 1 would end before it'
 done_testing

@@ -218,6 +218,7 @@ int ctr_checkpoint_load(struct ctr_trainer *t, struct ctr_err *err)
         rc = t->job.model->load(t->learner, &t->tables, r, err);
     if (!rc)
         rc = ctr_model_restore(t->job.model, t->learner, r, err);
+    t->checkpoints.rows = t->publications.rows = t->v->s.rows;
     ctr_reader_free(r);
     ctr_model_info_free(&info);
     return rc;
@@ -302,12 +303,7 @@ bool ctr_every_parse(const char *text, struct ctr_every *every)
 
 bool ctr_schedule_due(struct ctr_schedule *s, const struct ctr_every *every, int64_t rows)
 {
-    bool due = false;
-    if (every->rows) {
-        if (!s->rows)
-            s->rows = (rows / every->rows + 1) * every->rows;
-        due = rows >= s->rows;
-    }
+    bool due = every->rows && rows / every->rows > s->rows / every->rows;
     if (every->ms) {
         int64_t now = now_ms();
         due |= s->ms && now >= s->ms;
@@ -315,7 +311,7 @@ bool ctr_schedule_due(struct ctr_schedule *s, const struct ctr_every *every, int
             s->ms = now + every->ms;
     }
     if (due)
-        s->rows = 0;
+        s->rows = rows;
     return due;
 }
 

@@ -545,7 +545,7 @@ static int run_pass(struct ctr_trainer *t, struct ctr_reader *r, struct ctr_err 
     rc = rc ? rc : got;
     if (!rc && t->job.model->end_pass && !before_resume(t))
         rc = t->job.model->end_pass(t->learner, err);
-    if (rc < 0 && t->whole) { /* the input broke off, not the learner: what was learned is worth keeping */
+    if (rc < 0 && t->whole && rc != CTR_ESTOPPED) { /* the input broke off: what was learned is worth keeping */
         struct ctr_err second = { 0 };
         if (ctr_trainer_checkpoint(t, &second) && t->job.note)
             t->job.note(t->job.ctx, second.what);
