@@ -182,6 +182,18 @@ for i in 1 2 3; do
     for n in a1 a8 b1 b8; do cmp -s j/1$n j/2$n || echo "run $i: $n differs"; done
 done >differ
 is 'tables apart on two threads, with --inclusion: the same models' "$(cat differ)" ''
+
+# All keys of a tile are new, and all are taken up: more than a block has room for.
+awk 'BEGIN { print "click\tu\tv"; for (i = 0; i < 20000; i++) printf "%d\tu%d\tv%d\n", i % 4 == 0, i, 7 * i }' >uniq.tsv
+printf 'label click\nfeature u\nfeature v\n' >uniq.plan
+ctr-import --header uniq.tsv | ctr-extract -o uniq.arrows uniq.plan
+printf 'a\nb alpha=.2\n' >two
+for j in 1 2; do
+    train --variants two -j $j -o 'j/1%s' uniq.arrows
+    train --variants two -j $j -o 'j/2%s' --inclusion poisson=1 uniq.arrows
+    for n in a b; do [ "$(ctr-info --digest j/1$n)" = "$(ctr-info --digest j/2$n)" ] || echo "-j $j: $n differs"; done
+done >differ
+is 'a filter that takes up each of a thousand new keys at once: the same models' "$(cat differ)" ''
 train --variants list -o 'k-%s' --progressive want.p --passes 2 --inclusion bloom=1 small.arrows
 go() { timeout "$@" ctr-train lr -q --variants list --passes 2 --inclusion bloom=1 --checkpoint c.ckpt --checkpoint-every 500 --resume \
     --progressive got.p -o 'g-%s' small.arrows; }

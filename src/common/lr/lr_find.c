@@ -310,10 +310,10 @@ static int find_part(struct lr *m, struct ctr_lr_finder *f, const struct ctr_row
     int rc = 0;
     for (int64_t from = 0, end; from < r->rows && !rc; from = end) {
         end = ctr_lr_block_end(r, from);
+        const int64_t room = m->inclusion ? r->rows : end - from; /* a filter decides on new keys behind all blocks */
         for (int64_t k = p.from; k < p.end && !rc; k += p.step)
             if (ctr_lr_wants(m, r->table[k]))
-                rc = ctr_keys_reserve(&m->table[r->table[k]], ctr_lr_states_of(m, r->table[k]), (uint64_t)(end - from),
-                                      err);
+                rc = ctr_keys_reserve(&m->table[r->table[k]], ctr_lr_states_of(m, r->table[k]), (uint64_t)room, err);
         if (!rc && !(rc = make_scratch(f, end - from, err)))
             ctr_lr_find_positions(m, f, r, from, end, p, number);
     }
