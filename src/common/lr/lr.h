@@ -99,6 +99,7 @@ struct ctr_lr_loops {
     /* ctr_keys_meet of rows that have k entries each. */
     void (*meet)(const uint32_t *restrict number, int64_t rows, int64_t k, const struct ctr_lr_met *met);
     uint32_t (*most)(const uint32_t *number, int64_t n);
+    uint64_t (*equal)(const uint32_t *number, int64_t n, uint32_t to); /* bits of n <= 64 numbers: is it `to`? */
 };
 const struct ctr_lr_loops *ctr_lr_loops_best(void); /* lr_find.c */
 

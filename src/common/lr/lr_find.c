@@ -15,11 +15,11 @@ enum {
     BLOCK_ENTRIES = 8192, /* or so many entries of such, if there are more */
     NEAR_BYTES = 16384,   /* indexes up to this size need no prefetch */
     WORD = 64,            /* entries that a word has bits for */
-    ASKS = 64,            /* new keys that wait together for what decides on them */
+    ASKS = 64,            /* keys that wait together for what decides on them */
     LINE = 64,            /* bytes, of the cache */
     GROUP = 8,            /* columns whose numbers are put into rows together */
 };
-#define ASKED UINT32_MAX /* a new key: for now the place of its number */
+#define ASKED UINT32_MAX /* for now in the place of a number: the key may be new, and the filter is asked */
 
 void ctr_lr_finder_free(struct ctr_lr_finder *f)
 {
@@ -136,10 +136,8 @@ static struct column begin_column(const struct lr *m, const struct ctr_lr_finder
 static uint32_t other_number(struct lr *m, int table, uint8_t *home, uint64_t hash)
 {
     struct ctr_keys *t = &m->table[table];
-    if (!m->inclusion)
-        return ctr_keys_number(t, ctr_lr_states_of(m, table), ctr_sparse_get_from(&t->index, home, hash));
-    const uint8_t *slot = ctr_sparse_find_from(&t->index, home, hash);
-    return slot ? ctr_sparse_row_number(slot) : ASKED;
+    return m->inclusion ? ASKED
+                        : ctr_keys_number(t, ctr_lr_states_of(m, table), ctr_sparse_get_from(&t->index, home, hash));
 }
 
 /* Its numbers. Nineteen of twenty keys lie in their home or behind it; of the others half are new: they look through
@@ -198,18 +196,38 @@ void ctr_lr_find_positions(struct lr *m, const struct ctr_lr_finder *f, const st
 
 struct ask {
     uint64_t hash, draw;
+    uint8_t *place; /* first the home, then what was empty when it was looked for */
     int64_t row, entry;
     int table;
 };
 
-/* In the place of their numbers; 0: the key is refused. */
-static void decide(struct lr *m, const struct ask *ask, int64_t n, uint32_t *number)
+/* Numbers of keys that are held; the others are left. Returns how many these are. */
+static int64_t find_held(const struct lr *m, struct ask *ask, int64_t n, uint32_t *number)
 {
+    int64_t left = 0;
+    for (int64_t i = 0; i < n; i++) {
+        struct ask a = ask[i];
+        a.place = ctr_sparse_place_from(&m->table[a.table].index, a.place, a.hash);
+        if (a.hash && ctr_sparse_row_hash(a.place)) {
+            number[a.entry] = ctr_sparse_row_number(a.place);
+            continue;
+        }
+        a.draw = ctr_inclusion_draw(m->inclusion, m->seed[a.table], a.hash);
+        ctr_inclusion_prefetch(m->inclusion, a.draw);
+        ask[left++] = a;
+    }
+    return left;
+}
+
+/* Numbers of keys that were not held, and may be by now; 0: the key is refused. */
+static void decide(struct lr *m, struct ask *ask, int64_t n, uint32_t *number)
+{
+    n = find_held(m, ask, n, number);
     for (int64_t i = 0; i < n; i++, ask++) {
         struct ctr_keys *t = &m->table[ask->table];
-        uint8_t *home = ctr_sparse_home(&t->index, ask->hash), *slot = ctr_sparse_find_from(&t->index, home, ask->hash);
+        uint8_t *slot = ctr_sparse_find_from(&t->index, ask->place, ask->hash);
         if (!slot && ctr_inclusion_takes(m->inclusion, ask->row, ask->draw))
-            slot = ctr_sparse_get_from(&t->index, home, ask->hash);
+            slot = ctr_sparse_get_from(&t->index, ask->place, ask->hash);
         number[ask->entry] = slot ? ctr_keys_number(t, ctr_lr_states_of(m, ask->table), slot) : 0;
     }
 }
@@ -221,19 +239,21 @@ static void ask_rows(struct lr *m, const struct ctr_rows *r, int64_t from, int64
     struct ask ask[ASKS];
     int64_t n = 0;
     for (int64_t i = from; i < end; i++)
-        for (int64_t e = r->start[i]; e < r->start[i + 1]; e++) {
-            if (__builtin_expect(number[e] != ASKED, 1))
-                continue;
-            const int64_t k = r->transposed ? e - r->start[i] : e;
-            const int table = r->table[k];
-            const uint64_t hash = r->hash[r->transposed ? k * r->rows + i : e];
-            ask[n] = (struct ask){ hash, ctr_inclusion_draw(m->inclusion, m->seed[table], hash), r->first_row + i, e,
-                                   table };
-            ctr_inclusion_prefetch(m->inclusion, ask[n].draw);
-            __builtin_prefetch(ctr_sparse_home(&m->table[table].index, hash));
-            if (++n == ASKS) {
-                decide(m, ask, n, number);
-                n = 0;
+        for (int64_t at = r->start[i], some; at < r->start[i + 1]; at += some) {
+            some = CTR_MIN(WORD, r->start[i + 1] - at);
+            for (uint64_t rest = m->loops->equal(number + at, some, ASKED); rest; rest &= rest - 1) {
+                const int64_t e = at + __builtin_ctzll(rest), k = r->transposed ? e - r->start[i] : e;
+                const int table = r->table[k];
+                const uint64_t hash = r->hash[r->transposed ? k * r->rows + i : e];
+                uint8_t *home = ctr_sparse_home(&m->table[table].index, hash);
+                __builtin_prefetch(home);
+                __builtin_prefetch(home + LINE);
+                ask[n++] =
+                    (struct ask){ .hash = hash, .place = home, .row = r->first_row + i, .entry = e, .table = table };
+                if (n == ASKS) {
+                    decide(m, ask, n, number);
+                    n = 0;
+                }
             }
         }
     decide(m, ask, n, number);
@@ -387,6 +407,26 @@ CTR_BODY uint32_t most_body(const uint32_t *number, int64_t n)
     return most;
 }
 
+typedef uint32_t eight __attribute__((vector_size(32)));
+typedef int8_t eight_bytes __attribute__((vector_size(8)));
+
+CTR_BODY uint64_t equal_body(const uint32_t *number, int64_t n, uint32_t to)
+{
+    uint64_t bits = 0;
+    int64_t i = 0;
+    for (; i + 8 <= n; i += 8) {
+        eight v;
+        uint64_t word;
+        memcpy(&v, number + i, sizeof v);
+        const eight_bytes same = __builtin_convertvector(v == to, eight_bytes);
+        memcpy(&word, &same, sizeof word);
+        bits |= ((word & 0x8040201008040201u) * 0x0101010101010101u >> 56) << i;
+    }
+    for (; i < n; i++)
+        bits |= (uint64_t)(number[i] == to) << i;
+    return bits;
+}
+
 #define DEFINE_LOOPS(isa, attributes)                                                                                  \
     attributes static void rows_##isa(uint8_t *base, uint64_t bytes, const uint32_t *restrict number, int64_t k,       \
                                       uint8_t **restrict row)                                                          \
@@ -401,13 +441,17 @@ CTR_BODY uint32_t most_body(const uint32_t *number, int64_t n)
     attributes static uint32_t most_##isa(const uint32_t *number, int64_t n)                                           \
     {                                                                                                                  \
         return most_body(number, n);                                                                                   \
+    }                                                                                                                  \
+    attributes static uint64_t equal_##isa(const uint32_t *number, int64_t n, uint32_t to)                             \
+    {                                                                                                                  \
+        return equal_body(number, n, to);                                                                              \
     }
 
 CTR_EACH_ISA(DEFINE_LOOPS)
 
 #define LOOPS_ROW(isa)                                                                                                 \
     {                                                                                                                  \
-        rows_##isa, meet_##isa, most_##isa                                                                             \
+        rows_##isa, meet_##isa, most_##isa, equal_##isa                                                                \
     }
 static const struct ctr_lr_loops loops[] = CTR_ISA_TABLE(LOOPS_ROW);
 

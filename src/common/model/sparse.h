@@ -113,6 +113,15 @@ static inline uint32_t ctr_sparse_row_number(const uint8_t *row)
     return number;
 }
 
+/* The row of h, or the empty one in which it would be put. `row` is its home, or lies between that and where this ends.
+ */
+static inline uint8_t *ctr_sparse_place_from(const struct ctr_sparse *t, uint8_t *row, uint64_t h)
+{
+    for (uint64_t at; (at = ctr_sparse_row_hash(row)) != h && at;)
+        row += t->stride;
+    return row;
+}
+
 /* The row of h, or NULL. `row` is its home. */
 static inline uint8_t *ctr_sparse_find_from(const struct ctr_sparse *t, uint8_t *row, uint64_t h)
 {
