@@ -71,8 +71,8 @@ static int write_rows(struct ctr_err *err)
 
 /* What finds: by part, the first row that may come next (tiles that failed are passed over), and who is at it. */
 struct finder {
-    atomic_int inside[CTR_FIND_LAST + 1];
-    _Atomic int64_t next[CTR_FIND_LAST + 1];
+    atomic_int inside[CTR_FIND_MOST_PARTS];
+    _Atomic int64_t next[CTR_FIND_MOST_PARTS];
     bool in_turn;
     int64_t fails_at; /* row; -1: never */
     int slow_us;
@@ -88,6 +88,18 @@ static void sleep_us(int us)
         (void)nanosleep(&ts, NULL);
 }
 
+/* Is no part inside that may not be, and are those through that come before? A tile that failed is found by nobody. */
+static bool in_turn(struct finder *f, int part, int64_t row)
+{
+    bool right = true;
+    for (int i = 0; i < CTR_FIND_MOST_PARTS; i++) {
+        const bool beside = i == part || (part < CTR_FIND_PARTS && i < CTR_FIND_PARTS);
+        const bool before = part == CTR_FIND_LAST || (i == CTR_FIND_FIRST && part != i);
+        right &= beside || (!atomic_load(&f->inside[i]) && (before ? f->next[i] > row : f->next[i] <= row));
+    }
+    return right;
+}
+
 static int find(void *ctx, const struct ctr_rows *r, const struct ctr_find *how, struct ctr_err *err)
 {
     struct finder *f = ctx;
@@ -96,11 +108,8 @@ static int find(void *ctx, const struct ctr_rows *r, const struct ctr_find *how,
     if (!alone || f->next[part] > r->first_row || how->thread < 0 || how->thread >= CTR_FIND_THREADS)
         atomic_fetch_add(&f->wrong, 1);
     f->next[part] = r->first_row + r->rows;
-    for (int i = 0; i < CTR_FIND_PARTS && f->in_turn;
-         i++) /* the last part is alone, and what it was found for before */
-        if (part == CTR_FIND_LAST ? atomic_load(&f->inside[i]) || f->next[i] != f->next[part]
-                                  : atomic_load(&f->inside[CTR_FIND_LAST]) || f->next[CTR_FIND_LAST] > r->first_row)
-            atomic_fetch_add(&f->wrong, 1);
+    if (f->in_turn && !in_turn(f, part, r->first_row))
+        atomic_fetch_add(&f->wrong, 1);
     atomic_fetch_add(&f->by[how->thread], 1);
     for (int64_t i = 0; i < r->rows; i++)
         for (int64_t e = r->start[i]; e < r->start[i + 1]; e++)

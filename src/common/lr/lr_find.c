@@ -350,22 +350,21 @@ static int find_all(struct lr *m, const struct ctr_rows *r, int64_t bound, uint3
     return rc;
 }
 
-/* Lists, whose rows may have a table twice, and who looks at all tables, as --memory does, are found in the first part.
- * A filter is asked in the last one. */
+/* Lists, whose rows may have a table twice, are found in one part. Of all others --memory is looked at in the first
+ * one, and a filter is asked in the last. */
 int ctr_lr_find(void *learner, const struct ctr_rows *r, const struct ctr_find *f, struct ctr_err *err)
 {
     struct lr *m = learner;
-    const bool whole = !r->transposed || f->memory_bytes;
     int rc = 0;
-    if (whole && f->part)
-        return 0;
     pthread_rwlock_rdlock(&m->finding);
-    if (whole)
-        rc = find_all(m, r, f->memory_bytes, f->number, err);
-    else if (f->part == CTR_FIND_LAST)
-        ask_rows(m, r, 0, r->rows, f->number);
-    else
+    if (!r->transposed)
+        rc = f->part ? 0 : find_all(m, r, f->memory_bytes, f->number, err);
+    else if (f->part == CTR_FIND_FIRST)
+        rc = f->memory_bytes ? ctr_lr_find_room(m, r, 0, r->rows, f->memory_bytes, err) : 0;
+    else if (f->part < CTR_FIND_PARTS)
         rc = find_part(m, &m->by_thread[f->thread], r, f->part, f->number, err);
+    else if (m->inclusion)
+        ask_rows(m, r, 0, r->rows, f->number);
     pthread_rwlock_unlock(&m->finding);
     return rc;
 }

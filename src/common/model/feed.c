@@ -7,7 +7,7 @@
  *
  * Invariant: the maker alone touches tile `made`, and the taker tile `taken`, which is given back when it asks for the
  * next. Of a part, tiles are found one after another, by one thread at a time; a tile is found when all its parts are.
- * In turn, a tile's last part waits for its others, and all of the next tile for it.
+ * In turn, a tile's first part waits for the tile before, its others for that, and its last part for all of them.
  */
 #include "common/model/feed.h"
 
@@ -51,10 +51,11 @@ struct ctr_feed {
     pthread_mutex_t lock;
     pthread_cond_t some, work; /* a tile can be taken; there is something to make or to find. Or quit. */
     uint64_t made, found, taken;
-    int parts;                              /* with the last one, if there is one */
-    uint64_t part_found[CTR_FIND_LAST + 1]; /* tiles */
-    bool part_held[CTR_FIND_LAST + 1];      /* by a thread that is at the next of them */
-    bool ended;                             /* the last tile is made */
+    bool in_turn;
+    int parts;
+    uint64_t part_found[CTR_FIND_MOST_PARTS]; /* tiles */
+    bool part_held[CTR_FIND_MOST_PARTS];      /* by a thread that is at the next of them */
+    bool ended;                               /* the last tile is made */
     bool waits_some;
     int wait_work;    /* threads */
     atomic_uint news; /* rises when any of this changes */
@@ -153,12 +154,20 @@ static int find_part(struct ctr_feed *f, struct slot *s, int part, int thread, s
     return s->tile.rows.number ? f->o.find(f->o.finder, &s->tile.rows, &how, err) : 0;
 }
 
+static void find_alone(struct ctr_feed *f, struct slot *s, int part)
+{
+    int rc = s->code > 0 ? find_part(f, s, part, TAKER, &s->err) : 0;
+    s->code = rc ? rc : s->code;
+}
+
 static void find_all(struct ctr_feed *f, struct slot *s)
 {
-    for (int part = 0; part < f->parts && s->code > 0; part++) {
-        int rc = find_part(f, s, part, TAKER, &s->err);
-        s->code = rc ? rc : s->code;
-    }
+    if (f->in_turn)
+        find_alone(f, s, CTR_FIND_FIRST);
+    for (int part = 0; part < CTR_FIND_PARTS; part++)
+        find_alone(f, s, part);
+    if (f->in_turn)
+        find_alone(f, s, CTR_FIND_LAST);
 }
 
 /* Of the first `parts` parts: tiles that all have found. With the lock held, as all that follows. */
@@ -173,9 +182,10 @@ static uint64_t found_by(const struct ctr_feed *f, int parts)
 /* Tiles whose part may be found by now. */
 static uint64_t may_find(const struct ctr_feed *f, int part)
 {
-    return part == CTR_FIND_LAST ? found_by(f, CTR_FIND_PARTS)
-           : f->o.in_turn        ? CTR_MIN(f->made, f->part_found[CTR_FIND_LAST] + 1)
-                                 : f->made;
+    return !f->in_turn              ? f->made
+           : part == CTR_FIND_FIRST ? CTR_MIN(f->made, f->part_found[CTR_FIND_LAST] + 1)
+           : part == CTR_FIND_LAST  ? found_by(f, CTR_FIND_PARTS)
+                                    : f->part_found[CTR_FIND_FIRST];
 }
 
 /* The part that lies back farthest and that nobody is at; -1: there is none. */
@@ -437,7 +447,8 @@ int ctr_feed_new(struct ctr_feed **out, const struct ctr_feed_opts *o, struct ct
         return ctr_fail_nomem(err, sizeof *f);
     f->o = *o;
     f->o.tile_rows = o->tile_rows ? o->tile_rows : TILE_ROWS;
-    f->parts = o->in_turn ? CTR_FIND_LAST + 1 : CTR_FIND_PARTS;
+    f->in_turn = o->in_turn || o->memory_bytes;
+    f->parts = f->in_turn ? CTR_FIND_MOST_PARTS : CTR_FIND_PARTS;
     pthread_mutex_init(&f->lock, NULL);
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);

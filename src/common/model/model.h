@@ -87,9 +87,10 @@ bool ctr_field_is_input(const struct ctr_field *f);
 /* ---- models: models.c, one file each ---- */
 
 /* What a thread finds the keys of. The parts of rows are found by several threads at once, each part in the order of
- * rows. In turn: all parts wait for the rows before to be through, and after all of them comes a last one. */
+ * rows. In turn (always with a bound of memory): rows wait for those before to be through, and two parts are alone, one
+ * before all others and one behind them. */
 enum ctr_finds { CTR_FIND_NOTHING, CTR_FIND_FREELY, CTR_FIND_IN_TURN };
-enum { CTR_FIND_PARTS = 5, CTR_FIND_LAST = CTR_FIND_PARTS, CTR_FIND_THREADS = 3 };
+enum { CTR_FIND_PARTS = 5, CTR_FIND_FIRST = CTR_FIND_PARTS, CTR_FIND_LAST, CTR_FIND_MOST_PARTS, CTR_FIND_THREADS = 3 };
 struct ctr_find {
     int part, thread;
     int64_t memory_bytes; /* 0: no bound */
