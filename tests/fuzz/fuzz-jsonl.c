@@ -18,7 +18,7 @@ static const struct ctr_text_opts options[] = {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    if (size)
+    if (size && !fuzz_packed(data + 1, size - 1))
         fuzz_import(&options[data[0] % CTR_COUNT(options)], data + 1, size - 1);
     return 0;
 }

@@ -167,6 +167,15 @@ void fuzz_drain(struct ctr_reader *r, struct ctr_writer *w)
     ctr_digest_free(d);
 }
 
+bool fuzz_packed(const uint8_t *data, size_t size)
+{
+    static const char magic[][5] = { "\x1f\x8b", "\x28\xb5\x2f\xfd", "\x04\x22\x4d\x18" };
+    for (size_t i = 0; i < CTR_COUNT(magic); i++)
+        if (size >= strlen(magic[i]) && !memcmp(data, magic[i], strlen(magic[i])))
+            return true;
+    return false;
+}
+
 /* What an import came to. */
 struct outcome {
     int rc;

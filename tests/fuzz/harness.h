@@ -51,5 +51,7 @@ void fuzz_reseal(uint8_t *data, size_t size);
 /* Text formats: imports the bytes as these options say. */
 struct ctr_text_opts;
 void fuzz_import(const struct ctr_text_opts *o, const uint8_t *data, size_t size);
+/* Is it packed? That is fuzz-unpack's: a few bytes that unpack to megabytes would take the time of all others. */
+bool fuzz_packed(const uint8_t *data, size_t size);
 
 #endif

@@ -149,6 +149,42 @@ static void test_reads(void)
     failing = NONE;
 }
 
+/* Packed files that are cut or damaged anywhere: the lines before that come out, the same ones and the same error in
+ * blocks of any size. Frames without a checksum hide what changed only
+ * letters. */
+static void test_before_errors(void)
+{
+    static size_t (*const ways[])(uint8_t *) = { gzip, zstd, lz4 };
+    static const size_t blocks[] = { 64, 5000, 100000, 1 << 20 };
+    static uint8_t bytes[2 * TEXT], bad[2 * TEXT];
+    uint64_t rng = 1;
+    for (size_t i = 0; i < TEXT; i++)
+        text[i] = i % 16 == 15 ? '\n' : (char)('a' + (ctr_mix64(rng++) & 1));
+    for (size_t k = 0; k < CTR_COUNT(ways); k++) {
+        const size_t n = ways[k](bytes);
+        int other = 0, failed = 0, lines = 0;
+        for (size_t i = 1; i < 20; i++) {
+            struct ctr_lines_opts o = { .block_bytes = blocks[0] };
+            struct seen want, got;
+            char what[sizeof err.what];
+            memcpy(bad, bytes, n);
+            bad[i * n / 20] ^= 0x10;
+            put(bad, i % 2 ? n : i * n / 20);
+            const int rc = read_all(&o, &want);
+            memcpy(what, err.what, sizeof what);
+            failed += rc < 0;
+            lines += want.lines > 0;
+            for (size_t b = 1; b < CTR_COUNT(blocks); b++) {
+                o.block_bytes = blocks[b];
+                other += read_all(&o, &got) != rc || got.lines != want.lines || got.hash != want.hash ||
+                         strcmp(what, err.what) != 0;
+            }
+        }
+        ok(!other && failed > 5 && lines > 9, "way %zu: 19 errors, %d seen, %d behind lines, %d other ones", k, failed,
+           lines, other);
+    }
+}
+
 /* A piece of the file ends with a packed block, whose text has not been handed out: two frames, and between them one
  * that is skipped, as long as it takes. */
 static void test_block_at_end(void)
@@ -306,6 +342,7 @@ int main(void)
     fd = memfd_create("lines", 0);
     snprintf(path, sizeof path, "/dev/fd/%d", fd);
     test_reads();
+    test_before_errors();
     test_block_at_end();
     test_limits();
     test_idle();

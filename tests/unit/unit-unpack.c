@@ -12,7 +12,7 @@
 #include <zstd.h>
 
 enum { TEXT = 300000, PACKED = 400000 };
-static uint8_t text[TEXT], made[2 * TEXT];
+static uint8_t text[TEXT], made[2 * TEXT + 1];
 static struct ctr_err err;
 
 static size_t pack_gzip(uint8_t *to)

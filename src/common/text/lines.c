@@ -2,7 +2,7 @@
  *
  * lines: files and pipes, packed or not, as blocks of whole records. Invariants: where a block is cut depends on the
  * bytes alone (but for idle_ms), a block ends with '\n', line numbers count physical lines, and CTR_PAD bytes past a
- * block are readable.
+ * block are readable. What cannot be read is an error behind all records before it, whatever the size of blocks.
  */
 #include "common/text/text.h"
 #include "common/text/unpack.h"
@@ -41,6 +41,8 @@ struct ctr_lines {
     size_t at, record, end; /* examined so far; start of the current record; end of the last whole one */
     size_t quote, resume;   /* an open quote (SIZE_MAX: none), and how far its end was looked for */
     int64_t records;
+    int failed; /* what to return when the records before it are handed out, and why */
+    struct ctr_err why;
 };
 
 int64_t ctr_count_byte(const char *p, size_t n, char c)
@@ -196,8 +198,9 @@ static int unpack_some(struct ctr_lines *l, uint8_t *p, size_t room, size_t *got
             if (rc)
                 return rc;
             if (!l->raw_n) {
-                l->eof = true;
-                return named(l, ctr_unpack_end(l->unpack, err), err);
+                rc = ctr_unpack_end(l->unpack, err);
+                l->eof = !rc;
+                return named(l, rc, err);
             }
         }
         size_t used;
@@ -227,7 +230,7 @@ static int decode_some(struct ctr_lines *l, uint8_t *p, size_t room, size_t *got
     return rc;
 }
 
-/* Append to `b`, up to `upto` bytes in all. */
+/* Append to `b`, up to `upto` bytes in all; what came before an error too. */
 static int fill_some(struct ctr_lines *l, struct ctr_buf *b, size_t upto, struct ctr_err *err)
 {
     size_t room = upto - b->len, got;
@@ -236,13 +239,11 @@ static int fill_some(struct ctr_lines *l, struct ctr_buf *b, size_t upto, struct
         return rc;
     if (!l->o.latin1) {
         rc = decode_some(l, b->data + b->len, room, &got, err);
-        b->len += rc ? 0 : got;
+        b->len += got;
         return rc;
     }
     uint8_t part[16 << 10];
     rc = decode_some(l, part, CTR_MIN(sizeof part, (room + 1) / 2), &got, err);
-    if (rc)
-        return rc;
     uint8_t *to = b->data + b->len;
     for (size_t i = 0; i < got; i++) {
         if (part[i] < 0x80) {
@@ -253,7 +254,7 @@ static int fill_some(struct ctr_lines *l, struct ctr_buf *b, size_t upto, struct
         }
     }
     b->len = (size_t)(to - b->data);
-    return 0;
+    return rc;
 }
 
 /* ---- records ---- */
@@ -396,6 +397,10 @@ int ctr_lines_next(struct ctr_lines *l, struct ctr_text_block *out, struct ctr_e
     for (;;) {
         bool was_idle = false;
         int rc;
+        if (l->failed) {
+            *err = l->why;
+            return l->failed;
+        }
         if (l->fd < 0) {
             if (l->file + 1 >= l->paths.n)
                 return 0;
@@ -411,9 +416,11 @@ int ctr_lines_next(struct ctr_lines *l, struct ctr_text_block *out, struct ctr_e
         if (l->carry_n)
             memmove(b->data, l->slot[l->carry_slot].data + l->carry_at, l->carry_n);
         b->len = l->carry_n;
-        rc = fill_block(l, b, &was_idle, err);
-        if (rc)
-            return rc;
+        l->failed = fill_block(l, b, &was_idle, &l->why);
+        if (l->failed)
+            scan(l, (char *)b->data, b->len);
+        if (l->failed && !l->end)
+            continue;
         if (!l->end) { /* an empty file, or nothing after the last block */
             close_file(l);
             continue;

@@ -20,6 +20,10 @@ struct method {
 struct ctr_unpack {
     const struct method *method;
     bool whole; /* at the end of a frame */
+    /* Of a frame in blocks that an error takes what was unpacked before it along: a step gets no more than one block,
+     * and none while there is more of the last one. */
+    size_t next; /* bytes to the end of the block */
+    bool full;   /* the last step left no room */
     union {
         z_stream gzip;
         ZSTD_DStream *zstd;
@@ -70,17 +74,35 @@ static void gzip_close(struct ctr_unpack *u)
     inflateEnd(&u->gzip);
 }
 
+/* ---- blocks ---- */
+
+enum { ZSTD_HEADER = 3, LZ4_HEADER = 4 }; /* of a block */
+
+static size_t share(const struct ctr_unpack *u, size_t n)
+{
+    return u->full ? 0 : CTR_MIN(n, u->next);
+}
+
+/* After a step: `hint` is what the frame would like next, the header of the block behind included; 0: it ended. */
+static void stepped(struct ctr_unpack *u, size_t hint, size_t header, size_t used, bool full)
+{
+    u->whole = hint == 0 || (u->whole && !used);
+    u->next = hint > header ? hint - header : CTR_MAX(hint, 1);
+    u->full = full;
+}
+
 /* ---- Zstandard ---- */
 
 static int zstd_open(struct ctr_unpack *u, struct ctr_err *err)
 {
+    u->next = 1;
     return (u->zstd = ZSTD_createDStream()) ? 0 : ctr_fail_nomem(err, 128 << 10);
 }
 
 static int zstd_step(struct ctr_unpack *u, const uint8_t *in, size_t n, size_t *used, uint8_t *out, size_t room,
                      size_t *got, struct ctr_err *err)
 {
-    ZSTD_inBuffer from = { in, n, 0 };
+    ZSTD_inBuffer from = { in, share(u, n), 0 };
     ZSTD_outBuffer to = { out, room, 0 };
     size_t left = ZSTD_decompressStream(u->zstd, &to, &from);
     *used = from.pos;
@@ -94,7 +116,7 @@ static int zstd_step(struct ctr_unpack *u, const uint8_t *in, size_t n, size_t *
         default: return damaged(u, err);
         }
     }
-    u->whole = left == 0 || (u->whole && !from.pos);
+    stepped(u, left, ZSTD_HEADER, from.pos, to.pos == room);
     return 0;
 }
 
@@ -107,18 +129,19 @@ static void zstd_close(struct ctr_unpack *u)
 
 static int lz4_open(struct ctr_unpack *u, struct ctr_err *err)
 {
+    u->next = 1;
     return LZ4F_isError(LZ4F_createDecompressionContext(&u->lz4, LZ4F_VERSION)) ? ctr_fail_nomem(err, 64 << 10) : 0;
 }
 
 static int lz4_step(struct ctr_unpack *u, const uint8_t *in, size_t n, size_t *used, uint8_t *out, size_t room,
                     size_t *got, struct ctr_err *err)
 {
-    *used = n;
+    *used = share(u, n);
     *got = room;
     size_t left = LZ4F_decompress(u->lz4, out, got, in, used, NULL);
     if (LZ4F_isError(left))
         return strstr(LZ4F_getErrorName(left), "allocation") ? ctr_fail_nomem(err, 1 << 20) : damaged(u, err);
-    u->whole = left == 0 || (u->whole && !*used);
+    stepped(u, left, LZ4_HEADER, *used, *got == room);
     return 0;
 }
 
