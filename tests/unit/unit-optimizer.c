@@ -243,8 +243,7 @@ static double run_event(struct table *t, struct coordinate *ref, int event)
     }
     worst = fmax(worst, fabs(got - ctr_lanes_join(want)));
     (void)ctr_event_set(&t->more.event, y, 1);
-    t->more.hash = t->hash;
-    t->more.hashes = k;
+    ctr_more_hash(&t->more, t->hash, k);
     l->update(l, &t->s, row, k, p - y);
     for (int i = 0; i < k; i++)
         update(&ref[key[i]], r((p - y) * t->x[i]), w[i], y > 0);
@@ -377,7 +376,7 @@ static void test_rounding(void)
     float *z = (float *)(void *)t->z;
     for (int v = 0; v < 20; v++) {
         double sum = 0, value = 6 * ctr_random01(9, 0, (uint64_t)v) - 3;
-        t->more.low[0] = (uint32_t)hash_of(v);
+        ctr_more_hash(&t->more, &(uint64_t){ hash_of(v) }, 1);
         for (int i = 0; i < TIMES; i++) {
             z[0] = (float)value;
             t->more.event.draw = ctr_mix64((uint64_t)i);
@@ -416,7 +415,8 @@ static void test_counters(void)
     for (int key = 0; key < COUNTED; key += CTR_LANES) {
         memset(t->more.count, 0, CTR_LANES * sizeof *t->more.count);
         for (int i = 0; i < CTR_LANES; i++)
-            t->more.high[i] = (uint32_t)ctr_random64(6, 0, (uint64_t)(key + i));
+            t->hash[i] = ctr_random64(6, 0, (uint64_t)(key + i)) << 32;
+        ctr_more_hash(&t->more, t->hash, CTR_LANES);
         t->more.event.positive = true;
         for (int i = 0; i < TIMES; i++) {
             t->more.event.draw = ctr_mix64(((uint64_t)key << 32) + (uint64_t)i);
@@ -443,9 +443,35 @@ static void test_counters(void)
     free(t);
 }
 
+/* Hashes by column become halves by row, zeros behind them, and nothing else is touched. */
+static void test_halves(void)
+{
+    enum { COLUMN = 300, MOST = 20, WIDTH = 24, FROM = 3 };
+    uint64_t *hash = malloc(COLUMN * MOST * sizeof *hash);
+    uint32_t *to = malloc((COLUMN + CTR_LANES) * WIDTH * sizeof *to), wrong = 0;
+    for (uint64_t i = 0; i < COLUMN * MOST; i++)
+        hash[i] = ctr_random64(8, 0, i);
+    for (int turn = 0; turn < 200; turn++) {
+        const int64_t k = turn % (MOST + 1), rows = turn < 100 ? turn : COLUMN - FROM - turn % 9;
+        const int64_t stored = (rows + CTR_LANES - 1) / CTR_LANES * CTR_LANES * WIDTH;
+        const int shift = turn % 2 * 32;
+        memset(to, CANARY, (COLUMN + CTR_LANES) * WIDTH * sizeof *to);
+        ctr_halves_turn(hash + FROM, COLUMN, k, rows, shift, WIDTH, to);
+        for (int64_t i = 0; i < rows; i++)
+            for (int64_t j = 0; j < WIDTH; j++)
+                wrong += to[i * WIDTH + j] != (j < k ? (uint32_t)(hash[j * COLUMN + FROM + i] >> shift) : 0);
+        for (const uint8_t *p = (const uint8_t *)(to + stored); p < (const uint8_t *)(to + stored + 64); p++)
+            wrong += *p != CANARY;
+    }
+    ok(!wrong, "halves of hashes by column are those by row");
+    free(hash);
+    free(to);
+}
+
 int main(void)
 {
     test_choices();
+    test_halves();
     test_rounding();
     test_counters();
     return done_testing();

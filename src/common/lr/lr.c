@@ -18,7 +18,6 @@
 enum {
     AHEAD = 8,         /* rows between prefetch and use */
     RING = 16,         /* rows whose states are on their way, and more than AHEAD */
-    HASH_ROWS = 8,     /* whose hashes are collected together: they lie in a cache line */
     NEAR_BYTES = 8192, /* states of a table up to this size need no prefetch */
 };
 
@@ -141,6 +140,11 @@ static int64_t lr_memory(const void *learner)
 
 /* ---- training ---- */
 
+static inline int64_t whole_lanes(int64_t n)
+{
+    return (n + CTR_LANES - 1) / CTR_LANES * CTR_LANES;
+}
+
 /* Room for the longest row of the block, and for the rows that are on their way. */
 static int make_scratch(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end, struct ctr_err *err)
 {
@@ -162,32 +166,31 @@ static int make_scratch(struct lr *m, const struct ctr_rows *r, int64_t from, in
     if (!rc && m->learning.events)
         rc = ctr_more_reserve(&m->more, longest, err);
     if (!rc && m->learning.events && r->transposed)
-        rc = ctr_buf_room(&m->hash, HASH_ROWS * longest, sizeof(uint64_t), err);
+        rc = ctr_buf_room(&m->hash, 2 * whole_lanes(end - from) * longest, sizeof(uint32_t), err);
     return rc;
 }
 
-CTR_BODY void collect_hashes(const uint64_t *restrict hash, int64_t column, int64_t k, int64_t rows, int64_t width,
-                             uint64_t *restrict to)
+/* For the draws of a block of transposed rows: halves of their hashes by row. */
+static void turn_hashes(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end)
 {
-    for (int64_t j = 0; j < k; j++, hash += column, to++) {
-        for (int64_t row = 0; row < rows; row++)
-            to[row * width] = hash[row];
-        __builtin_prefetch(hash + 2 * HASH_ROWS); /* another thread wrote them */
-    }
+    const struct ctr_learning *l = &m->learning;
+    const int64_t k = r->start[from + 1] - r->start[from];
+    uint32_t *low = (uint32_t *)(void *)m->hash.data, *high = low + whole_lanes(end - from) * m->width;
+    if (l->precision == CTR_Q13_STATE)
+        ctr_halves_turn(r->hash + from, r->rows, k, end - from, 0, m->width, low);
+    if (l->rate == CTR_RATE_COUNTS)
+        ctr_halves_turn(r->hash + from, r->rows, k, end - from, 32, m->width, high);
 }
 
-/* The hashes of a row, for draws; of transposed rows those of some rows are collected at a time. */
-static const uint64_t *hashes_of(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end, int64_t i)
+/* Those of row i. */
+static void lend_hashes(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end, int64_t i)
 {
-    const int64_t k = r->start[i + 1] - r->start[i], slot = (i - from) % HASH_ROWS;
-    uint64_t *to = (uint64_t *)(void *)m->hash.data;
-    if (!r->transposed)
-        return r->hash + r->start[i];
-    if (!slot && end - i >= HASH_ROWS)
-        collect_hashes(r->hash + i, r->rows, k, HASH_ROWS, m->width, to);
-    else if (!slot)
-        collect_hashes(r->hash + i, r->rows, k, end - i, m->width, to);
-    return to + slot * m->width;
+    if (!r->transposed) {
+        ctr_more_hash(&m->more, r->hash + r->start[i], r->start[i + 1] - r->start[i]);
+        return;
+    }
+    m->more.low = (const uint32_t *)(const void *)m->hash.data + (i - from) * m->width;
+    m->more.high = m->more.low + whole_lanes(end - from) * m->width;
 }
 
 static int make_apart(struct lr *m, struct ctr_err *err)
@@ -289,7 +292,7 @@ static inline void fill_x(struct lr *m, const double *x, int64_t k, int64_t all)
         for (int64_t i = 0; i < k; i++)
             to[i] = 1;
     m->filled = x ? 0 : k + 1;
-    for (int64_t i = k; i < (all + CTR_LANES - 1) / CTR_LANES * CTR_LANES; i++)
+    for (int64_t i = k; i < whole_lanes(all); i++)
         to[i] = i < all;
 }
 
@@ -320,10 +323,8 @@ CTR_BODY int train_block(struct lr *m, const struct ctr_rows *r, int64_t from, i
         for (int64_t j = all; j % CTR_LANES; j++)
             row[j] = m->spare;
         fill_x(m, r->x ? r->x + at : NULL, k, all);
-        if (events) {
-            m->more.hash = hashes_of(m, r, from, end, i);
-            m->more.hashes = k;
-        }
+        if (events)
+            lend_hashes(m, r, from, end, i);
         if (!m->each_row)
             p = ctr_sigmoid(l->forward(l, &s, row, all));
         /* What follows from p waits for it; this does not. */
@@ -354,6 +355,8 @@ static int train_exactly(struct lr *m, const struct ctr_rows *r, int64_t from, i
         rc = make_shape(m, r, from, err);
     if (rc)
         return rc;
+    if (m->learning.events && r->transposed)
+        turn_hashes(m, r, from, end);
     return m->learning.events ? train_block(m, r, from, end, number, score, true, err)
                               : train_block(m, r, from, end, number, score, false, err);
 }

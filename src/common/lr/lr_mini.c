@@ -333,10 +333,11 @@ static void update(struct ctr_lr_mini *q, int t, int64_t first, int64_t late, in
         if (i < late)
             begin_row(q, t, &v, i);
         struct ctr_coords s = scratch_of(p, &v, i);
-        p->more.hash = v.hash + v.at[i];
-        p->more.hashes = keys_of(q, t, &v, i);
-        if (!l->events || ctr_event_set(&p->more.event, v.label[i], v.weight[i]))
-            l->update_late(l, &s, v.row + v.at[i], v.len[i], v.gradient[i]);
+        if (l->events && !ctr_event_set(&p->more.event, v.label[i], v.weight[i]))
+            continue;
+        if (l->events)
+            ctr_more_hash(&p->more, v.hash + v.at[i], keys_of(q, t, &v, i));
+        l->update_late(l, &s, v.row + v.at[i], v.len[i], v.gradient[i]);
     }
 }
 

@@ -374,18 +374,16 @@ static void wipe_row(const struct many *q, const struct group *w, int64_t row)
             wipe(q, w, ctr_lr_table_of(r, row, e));
 }
 
-/* To the draws of variant v the hashes of the k keys that it takes from a row. */
-static void lend_hashes(const struct many *q, const struct group *w, int v, int64_t row, int64_t k)
+/* For the draws of variant v the hashes of the k keys that it takes from a row. */
+static void take_hashes(const struct many *q, const struct group *w, int v, int64_t row, int64_t k)
 {
     const struct ctr_rows *r = q->r;
-    struct lr *one = q->v[v].one;
-    uint64_t *hash = (uint64_t *)(void *)w->hash.data;
-    one->more.hash = q->v[v].uniform ? r->hash + r->start[row] : hash;
-    one->more.hashes = k;
+    uint64_t *own = (uint64_t *)(void *)w->hash.data, *to = own;
     for (int64_t e = r->start[row]; e < r->start[row + 1] && !q->v[v].uniform; e++) {
-        *hash = r->hash[e];
-        hash += q->table[r->table[e]].takes[v];
+        *to = r->hash[e];
+        to += q->table[r->table[e]].takes[v];
     }
+    ctr_more_hash(&q->v[v].one->more, q->v[v].uniform ? r->hash + r->start[row] : own, k);
 }
 
 /* The scratch of variant v, the b-th of those that predict together. */
@@ -425,7 +423,7 @@ static int learn_batch(struct many *q, struct group *w, int from, int end, int64
         if (m->learning.events && !ctr_event_set(&m->more.event, label, weight))
             continue;
         if (m->learning.events)
-            lend_hashes(q, w, v, row, k[b] - !m->no_bias);
+            take_hashes(q, w, v, row, k[b] - !m->no_bias);
         m->learning.update(&m->learning, &s, (uint8_t **)(void *)w->slot.data + b * w->room, k[b],
                            weight * (p[b] - label));
     }

@@ -51,9 +51,9 @@ int ctr_more_reserve(struct ctr_more *m, int64_t n, struct ctr_err *err)
     }
     m->next = m->bufs[0].data;
     m->count = (uint32_t *)(void *)m->bufs[1].data;
-    m->low = (uint32_t *)(void *)m->bufs[2].data;
-    m->high = (uint32_t *)(void *)m->bufs[3].data;
-    m->q = (int32_t *)(void *)m->bufs[4].data;
+    m->q = (int32_t *)(void *)m->bufs[2].data;
+    m->low = (uint32_t *)(void *)m->bufs[3].data;
+    m->high = (uint32_t *)(void *)m->bufs[4].data;
     return rc;
 }
 
@@ -192,7 +192,6 @@ static void update_any(const struct ctr_learning *p, const struct ctr_coords *s,
     const int64_t room = padded(k);
     e->step++;
     e->draw = ctr_mix64(p->seed ^ e->step * 0x9e3779b97f4a7c15u);
-    p->isa->halve(p, s, room);
     if (p->rate == CTR_RATE_GLOBAL)
         e->next = ctr_learning_root(p, (double)e->step);
     p->isa->advance[p->rate][p->optimizer->holds][real](p, s, room, g);

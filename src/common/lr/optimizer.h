@@ -77,17 +77,21 @@ struct ctr_coords {
 /* What learners other than the default one need besides. */
 struct ctr_more {
     struct ctr_event event;
-    /* Hashes of the row's first coordinates, for draws; the others (the bias, the padding) have 0. Lent by the learner
-     * before every update; whole lanes are read, so that what lies behind the last one has to be readable. */
-    const uint64_t *hash;
-    int64_t hashes;
+    /* Halves of the hashes of the row's coordinates: for draws of q2.13, of counts. The bias and the padding have 0.
+     * Set before every update, by one of the functions below. */
+    const uint32_t *low, *high;
     void *next; /* n^power with the row's gradient */
     uint32_t *count;
-    uint32_t *low, *high; /* halves of the hashes: for draws of q2.13, of counts */
     int32_t *q;
     struct ctr_buf bufs[5];
 };
 int ctr_more_reserve(struct ctr_more *m, int64_t coordinates, struct ctr_err *err) CTR_MUST;
+/* Those of the k hashes of a row. */
+void ctr_more_hash(struct ctr_more *m, const uint64_t *hash, int64_t k);
+/* Those of rows by column, hash k of row i at hash[k * column + i]: hash >> shift, to rows of `width`, whole lanes.
+ * Whole lanes of rows are stored. */
+void ctr_halves_turn(const uint64_t *hash, int64_t column, int64_t k, int64_t rows, int shift, int64_t width,
+                     uint32_t *to);
 void ctr_more_free(struct ctr_more *m);
 
 /* A learner's parameters, and the functions that they choose. Pointers to table rows are padded too, with a spare row
@@ -178,7 +182,6 @@ struct ctr_isa {
     ctr_coords_step *advance[CTR_RATES][2][2]; /* n and next with the row; second index: holds */
     double (*weights[CTR_STEPS][2])(const struct ctr_learning *p, const struct ctr_coords *s, int64_t room);
     ctr_coords_step *step[CTR_STEPS][2];
-    ctr_coords_loop *halve;           /* hashes to low and high */
     ctr_coords_loop *expand, *shrink; /* q2.13: eta z to z by root, z to eta z by next */
     ctr_coords_loop *round;           /* q2.13: z to q at random */
     /* All phases in one, where they are not NULL: of ftrl with power 0.5. */

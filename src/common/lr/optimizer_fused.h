@@ -151,30 +151,30 @@ CTR_BODY void NAME(fused_draw)(const struct ctr_coords *s, int64_t k, const bool
     const struct ctr_more *m = s->more;
     const uint32_t low = (uint32_t)m->event.draw, high = (uint32_t)(m->event.draw >> 32);
     const uint32_t shift = m->event.positive ? 16 : 0;
-    const uint64_t *restrict hashes = m->hash;
-    const int64_t n = m->hashes;
+    const uint32_t *restrict lows = m->low, *restrict highs = m->high;
     uint32_t *restrict count = m->count;
-    float *restrict u = (float *)(void *)m->low;
+    float *restrict u = (float *)(void *)m->q;
     REAL *restrict next = m->next;
     const double *restrict xs = s->x;
     for (int64_t i = 0; i < k; i += CTR_LANES) {
-        halves draw[2];
-        load_hashes(hashes, n, i, &draw[0], &draw[1]);
+        halves draw;
         if (q13) {
-            draw[0] += low;
-            scatter_eight(&draw[0]);
-            const lanes_f32 to = __builtin_convertvector((shorts)(draw[0] >> 8), lanes_f32) * 0x1p-24f;
+            memcpy(&draw, lows + i, sizeof draw);
+            draw += low;
+            scatter_eight(&draw);
+            const lanes_f32 to = __builtin_convertvector((shorts)(draw >> 8), lanes_f32) * 0x1p-24f;
             memcpy(u + i, &to, sizeof to);
         }
         if (counts) {
             halves own;
             VECTOR root;
             lanes x;
-            draw[1] += high;
-            scatter_eight(&draw[1]);
+            memcpy(&draw, highs + i, sizeof draw);
+            draw += high;
+            scatter_eight(&draw);
             memcpy(&x, xs + i, sizeof x);
             memcpy(&own, count + i, sizeof own);
-            NAME(count_event)(&draw[1], shift, &x, &own);
+            NAME(count_event)(&draw, shift, &x, &own);
             NAME(roots_of_counts)(&own, &root);
             memcpy(count + i, &own, sizeof own);
             memcpy(next + i, &root, sizeof root);
@@ -187,7 +187,7 @@ CTR_BODY void NAME(fused_update)(const struct ctr_learning *p, const struct ctr_
 {
     struct ctr_more *m = s->more;
     const REAL *restrict zs = s->z, *restrict ws = s->w, *restrict roots = s->root, *restrict next = m->next;
-    const float *restrict us = (float *)(void *)m->low;
+    const float *restrict us = (const float *)(const void *)m->q;
     const double *restrict xs = s->x;
     const void *const restrict halfs = counts ? (const void *)m->count : s->n;
     shorts clips = { 0 }, q;

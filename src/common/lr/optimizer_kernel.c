@@ -42,23 +42,6 @@ CTR_BODY uint32_t scatter_bits(uint32_t x)
     return x ^ x >> 16;
 }
 
-CTR_BODY void halve_any(const struct ctr_learning *p, const struct ctr_coords *s, int64_t room)
-{
-    struct ctr_more *m = s->more;
-    const uint64_t *restrict hash = m->hash;
-    uint32_t *restrict low = m->low, *restrict high = m->high;
-    const bool rounds = p->precision == CTR_Q13_STATE, counts = p->rate == CTR_RATE_COUNTS;
-    const int64_t n = m->hashes;
-    for (int64_t i = 0; i < n && rounds; i++)
-        low[i] = (uint32_t)hash[i];
-    for (int64_t i = n; i < room && rounds; i++)
-        low[i] = 0;
-    for (int64_t i = 0; i < n && counts; i++)
-        high[i] = (uint32_t)(hash[i] >> 32);
-    for (int64_t i = n; i < room && counts; i++)
-        high[i] = 0;
-}
-
 /* ---- q2.13 ---- */
 
 CTR_BODY void expand_any(const struct ctr_learning *p, const struct ctr_coords *s, int64_t room)
@@ -163,20 +146,6 @@ CTR_BODY void scatter_eight(halves *v)
     *v = x ^ x >> 16;
 }
 
-/* Hash i to i + 7 of n, halves: 0 behind the last one. */
-CTR_BODY void load_hashes(const uint64_t *hash, int64_t n, int64_t i, halves *low, halves *high)
-{
-    struct eight_words w;
-    memcpy(&w, hash + i, sizeof w);
-    *low = LOWER(w);
-    *high = UPPER(w);
-    if (n - i < CTR_LANES) {
-        const halves there = (halves)((shorts){ 0, 1, 2, 3, 4, 5, 6, 7 } < (int32_t)(n - i));
-        *low &= there;
-        *high &= there;
-    }
-}
-
 /* round_any of eight, given u; clips gets -1 for each. */
 CTR_BODY void round_eight(const void *z, const lanes_f32 *u, shorts *q, shorts *clips)
 {
@@ -236,7 +205,7 @@ CTR_BODY void start_event(const struct ctr_learning *p, struct ctr_event *e)
                   [CTR_STEP_RDA] = PAIR(step_rda, isa),                                                                \
                   [CTR_STEP_OGD] = PAIR(step_ogd, isa),                                                                \
                   [CTR_STEP_FOBOS] = PAIR(step_fobos, isa) },                                                          \
-        .halve = halve_##isa, .expand = expand_##isa, .shrink = shrink_##isa, .round = round_##isa, FUSED_##isa        \
+        .expand = expand_##isa, .shrink = shrink_##isa, .round = round_##isa, FUSED_##isa                              \
     }
 #define FUSED_plain
 #define FUSED_avx2
@@ -251,7 +220,6 @@ CTR_BODY void start_event(const struct ctr_learning *p, struct ctr_event *e)
         name##_any(p, s, room);                                                                                        \
     }
 #define Q13_LOOPS(isa, attributes)                                                                                     \
-    Q13_LOOP(halve, isa, attributes)                                                                                   \
     Q13_LOOP(expand, isa, attributes) Q13_LOOP(shrink, isa, attributes) Q13_LOOP(round, isa, attributes)
 
 #define ISA        plain
