@@ -117,16 +117,8 @@ int64_t ctr_lr_block_end(const struct ctr_rows *r, int64_t from); /* rows [from,
  * more than `bound` bytes (0: none). */
 int ctr_lr_find_block(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end, int64_t bound,
                       uint32_t *number, struct ctr_err *err) CTR_MUST;
-/* The same, of rows that have one key a table, by several threads: first room is made, then each position of a row, k,
- * is found by one thread, with its own finder's scratch. */
-int ctr_lr_find_room(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end, int64_t bound,
-                     struct ctr_err *err) CTR_MUST;
-struct ctr_lr_positions { /* of a row: from, from + step … below end */
-    int64_t from, end, step;
-};
-void ctr_lr_find_positions(struct lr *m, const struct ctr_lr_finder *f, const struct ctr_rows *r, int64_t from,
-                           int64_t end, struct ctr_lr_positions p, uint32_t *number);
-/* The same for all of some rows, and no other learns ahead. */
+/* Of rows that have one key a table, by several threads: first room is made, then each finds columns, with scratch of
+ * its own; no other learns ahead. */
 int ctr_lr_find_start(struct lr *m, const struct ctr_rows *r, int64_t bound, struct ctr_err *err) CTR_MUST;
 int ctr_lr_finder_reserve(struct ctr_lr_finder *f, int64_t rows, struct ctr_err *err) CTR_MUST;
 void ctr_lr_find_column(struct lr *m, const struct ctr_lr_finder *f, const struct ctr_rows *r, int64_t k,

@@ -167,8 +167,12 @@ static void put_group(const uint32_t *restrict column, int64_t columns, int64_t 
             number[k * step] = column[k * rows + i];
 }
 
-void ctr_lr_find_positions(struct lr *m, const struct ctr_lr_finder *f, const struct ctr_rows *r, int64_t from,
-                           int64_t end, struct ctr_lr_positions p, uint32_t *number)
+struct positions { /* of a row: from, from + step … below end */
+    int64_t from, end, step;
+};
+
+static void find_positions(struct lr *m, const struct ctr_lr_finder *f, const struct ctr_rows *r, int64_t from,
+                           int64_t end, struct positions p, uint32_t *number)
 {
     const int64_t rows = end - from, width = r->start[from + 1] - r->start[from];
     uint32_t *group = (uint32_t *)(void *)f->group.data;
@@ -275,18 +279,25 @@ static void find_entries(struct lr *m, const struct ctr_rows *r, int64_t from, i
             number[e] = ctr_lr_wants(m, r->table[e]) ? other_number(m, r->table[e], home[e - first], r->hash[e]) : 0;
 }
 
+/* Of a block, or more where nobody learns ahead. */
+static int find_room(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end, int64_t bound,
+                     struct ctr_err *err)
+{
+    int rc = measure_block(m, r, from, end, bound, err);
+    return rc ? rc : reserve_block(m, err);
+}
+
 int ctr_lr_find_block(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end, int64_t bound,
                       uint32_t *number, struct ctr_err *err)
 {
     const int64_t first = r->start[from], last = r->start[end];
-    int rc = ctr_lr_find_room(m, r, from, end, bound, err);
+    int rc = find_room(m, r, from, end, bound, err);
     if (!rc)
         rc = make_scratch(&m->finder, r->one_a_table ? end - from : last - first, err);
     if (rc)
         return rc;
     if (r->one_a_table)
-        ctr_lr_find_positions(m, &m->finder, r, from, end,
-                              (struct ctr_lr_positions){ 0, r->start[from + 1] - first, 1 }, number);
+        find_positions(m, &m->finder, r, from, end, (struct positions){ 0, r->start[from + 1] - first, 1 }, number);
     else
         find_entries(m, r, from, end, number);
     if (m->inclusion)
@@ -294,16 +305,9 @@ int ctr_lr_find_block(struct lr *m, const struct ctr_rows *r, int64_t from, int6
     return 0;
 }
 
-int ctr_lr_find_room(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end, int64_t bound,
-                     struct ctr_err *err)
-{
-    int rc = measure_block(m, r, from, end, bound, err);
-    return rc ? rc : reserve_block(m, err);
-}
-
 int ctr_lr_find_start(struct lr *m, const struct ctr_rows *r, int64_t bound, struct ctr_err *err)
 {
-    int rc = ctr_lr_find_room(m, r, 0, r->rows, bound, err);
+    int rc = find_room(m, r, 0, r->rows, bound, err);
     return rc ? rc : ctr_states_make_ahead(&m->states, m->tables, (uint64_t)r->start[r->rows], err);
 }
 
@@ -326,7 +330,7 @@ void ctr_lr_find_column(struct lr *m, const struct ctr_lr_finder *f, const struc
 static int find_part(struct lr *m, struct ctr_lr_finder *f, const struct ctr_rows *r, int part, uint32_t *number,
                      struct ctr_err *err)
 {
-    const struct ctr_lr_positions p = { part, r->start[1] - r->start[0], CTR_FIND_PARTS };
+    const struct positions p = { part, r->start[1] - r->start[0], CTR_FIND_PARTS };
     int rc = 0;
     for (int64_t from = 0, end; from < r->rows && !rc; from = end) {
         end = ctr_lr_block_end(r, from);
@@ -335,7 +339,7 @@ static int find_part(struct lr *m, struct ctr_lr_finder *f, const struct ctr_row
             if (ctr_lr_wants(m, r->table[k]))
                 rc = ctr_keys_reserve(&m->table[r->table[k]], ctr_lr_states_of(m, r->table[k]), (uint64_t)room, err);
         if (!rc && !(rc = make_scratch(f, end - from, err)))
-            ctr_lr_find_positions(m, f, r, from, end, p, number);
+            find_positions(m, f, r, from, end, p, number);
     }
     return rc;
 }

@@ -5,8 +5,7 @@
  * goes over the block with the kernels of lr, on state that it alone touches: its bits are those of the model learned
  * alone, and threads share the work by variants.
  *
- * Keys are found by an lr that learns nothing (states.h): ahead, on another thread; or, where threads share the
- * variants, by them all, position by position, so that none waits for another. */
+ * Keys are found by an lr that learns nothing (states.h), ahead where that may be (feed.h). */
 #include <math.h>
 #include <stdlib.h>
 #if defined(__x86_64__)
@@ -58,7 +57,6 @@ static void many_free(void *learner)
                                    &w->hash, &w->k, &w->ones, &w->dot,  &w->eight_rows, &w->eight_room };
         for (size_t i = 0; i < CTR_COUNT(bufs); i++)
             ctr_buf_free(bufs[i]);
-        ctr_lr_finder_free(&w->finder);
     }
     ctr_lr_eights_free(q);
     if (q->find) {
@@ -68,7 +66,6 @@ static void many_free(void *learner)
     ctr_lr_free(q->find);
     ctr_buf_free(&q->spot);
     ctr_pool_free(q->pool);
-    ctr_meeting_free(&q->meeting);
     free(q->group);
     free(q->v);
     free(q->table);
@@ -98,7 +95,6 @@ static int make_groups(struct many *q, int threads, struct ctr_err *err)
         if (rc)
             return rc;
         q->groups = ctr_pool_threads(q->pool);
-        ctr_meeting_init(&q->meeting, q->groups);
     }
     size_t bytes = (size_t)q->groups * sizeof *q->group;
     q->group = aligned_alloc(LINE, bytes);
@@ -219,42 +215,17 @@ static int make_scratch(struct many *q, struct ctr_err *err)
     return rc;
 }
 
-/* May the threads of the learner find the keys of a block together, position by position? */
-static bool finds_together(const struct many *q, const struct ctr_rows *r)
-{
-    return q->pool && r->one_a_table && !r->number && !q->find->inclusion;
-}
-
-static int make_together(struct many *q, int64_t bound, struct ctr_err *err)
-{
-    struct lr *m = q->find;
-    int rc = ctr_lr_find_room(m, q->r, q->from, q->end, bound, err);
-    for (int i = 1; i < m->aparts && !rc; i++) {
-        uint64_t extra = 0;
-        for (int t = 0; t < m->tables; t++)
-            extra += m->apart_of[t] == i ? m->extra[t] : 0;
-        rc = ctr_states_make_ahead(&m->apart[i], m->tables, extra, err);
-    }
-    for (int g = 0; g < q->groups && !rc; g++)
-        rc = ctr_lr_finder_reserve(&q->group[g].finder, q->end - q->from, err);
-    return rc;
-}
-
-/* The numbers of a block, or what its threads need to find them; and where states lie. */
+/* The numbers of a block, states for them, and where these lie. */
 static int find_numbers(struct many *q, int64_t bound, struct ctr_err *err)
 {
     struct lr *m = q->find;
-    const bool together = finds_together(q, q->r);
     int rc = q->r->number ? 0 : ctr_buf_room(&m->finder.own, q->r->start[q->end], sizeof *q->number, err);
     uint32_t *own = (uint32_t *)(void *)m->finder.own.data;
     q->number = q->r->number ? q->r->number : own;
-    if (!rc && together)
-        rc = make_together(q, bound, err);
-    else if (!rc && !q->r->number)
+    if (!rc && !q->r->number)
         rc = ctr_lr_find_block(m, q->r, q->from, q->end, bound, own, err);
-    if (!rc && !together)
+    if (!rc)
         rc = ctr_lr_meet_keys(m, q->r, q->from, q->end, q->number, err);
-    atomic_store(&q->next, 0);
     if (!rc)
         rc = ctr_buf_room(&q->spot, q->tables, sizeof(struct ctr_lr_spot), err);
     q->one_spot = true;
@@ -264,17 +235,6 @@ static int find_numbers(struct many *q, int64_t bound, struct ctr_err *err)
         q->one_spot &= spot[i].states == spot->states;
     }
     return rc;
-}
-
-/* Some positions at a time: while one is worked on, the next is on its way. */
-static void find_together(struct many *q, const struct group *w)
-{
-    enum { SOME = 3 };
-    const int64_t k = q->r->start[q->from + 1] - q->r->start[q->from];
-    for (int64_t at; (at = atomic_fetch_add(&q->next, SOME)) < k;)
-        ctr_lr_find_positions(q->find, &w->finder, q->r, q->from, q->end,
-                              (struct ctr_lr_positions){ at, CTR_MIN(at + SOME, k), 1 },
-                              (uint32_t *)(void *)q->find->finder.own.data);
 }
 
 /* ---- a block: variants ---- */
@@ -451,10 +411,6 @@ static void run_group(void *ctx, int64_t task, int worker)
 {
     struct many *q = ctx;
     (void)worker;
-    if (finds_together(q, q->r)) {
-        find_together(q, &q->group[task]);
-        ctr_meet(&q->meeting);
-    }
 #if defined(__x86_64__)
     const unsigned before = _mm_getcsr();
     _mm_setcsr(before & ~0x8040u);
@@ -472,8 +428,6 @@ static int learn_block(struct many *q, struct ctr_err *err)
         ctr_pool_run(q->pool, q->groups, run_group, q);
     else
         run_group(q, 0, 0);
-    for (int i = 0; i < q->tables && finds_together(q, q->r); i++)
-        ctr_keys_meet_all(&q->find->table[i]);
     for (int g = 0; g < q->groups; g++)
         if (q->group[g].err.code && (!first || q->group[g].failed_row < first->failed_row))
             first = &q->group[g];
@@ -490,7 +444,7 @@ static int many_train_rows(void *learner, const struct ctr_rows *r, double *scor
     q->score = score;
     ctr_lr_variants_forget_order(q);
     for (q->from = 0; q->from < r->rows; q->from = q->end) {
-        q->end = q->pool && r->one_a_table ? r->rows : ctr_lr_block_end(r, q->from); /* threads meet seldom */
+        q->end = r->number ? r->rows : ctr_lr_block_end(r, q->from); /* threads meet seldom */
         int rc = make_scratch(q, err);
         if (!rc)
             rc = find_numbers(q, bound, err);
@@ -507,13 +461,9 @@ static int many_find(void *learner, const struct ctr_rows *r, const struct ctr_f
     return ctr_lr_find(((struct many *)learner)->find, r, f, err);
 }
 
-/* As of lr, where the threads of the learner do not find keys by the way. */
 static enum ctr_finds many_finds(const void *learner, bool saves)
 {
-    const struct many *q = learner;
-    return q->find->inclusion ? (saves ? CTR_FIND_NOTHING : CTR_FIND_IN_TURN)
-           : q->pool          ? CTR_FIND_NOTHING
-                              : CTR_FIND_FREELY;
+    return ctr_model_lr.finds(((const struct many *)learner)->find, saves);
 }
 
 static bool many_transposed(const void *learner)

@@ -5,13 +5,10 @@
 #ifndef CTR_LR_VARIANTS_H
 #define CTR_LR_VARIANTS_H
 
-#include <stdatomic.h>
-
 #include "common/feature/op.h"
 #include "common/lr/ftrl_eight.h"
 #include "common/lr/inclusion.h"
 #include "common/lr/lr.h"
-#include "common/lr/lr_meet.h"
 #include "common/model/variants.h"
 
 #define CTR_LR_NONE INT32_MIN
@@ -74,7 +71,6 @@ struct group {
     struct ctr_buf eight_rows, eight_room;
     double *eight_w, *eight_root;
     int32_t *lane_at;
-    struct ctr_lr_finder finder;
     struct ctr_err err;
     int64_t failed_row; /* of the block */
     _Alignas(64) char apart;
@@ -106,11 +102,9 @@ struct many {
     struct lr *find;              /* finds keys, in tables of its own; its `apart` are the rows of states */
     ctr_sigmoids *sigmoids;
     const struct ctr_eight_kernel *eight_kernel;
-    struct ctr_buf spot;        /* by table: struct ctr_lr_spot */
-    bool one_spot;              /* it is the same of all */
-    struct ctr_pool *pool;      /* NULL: one thread */
-    struct ctr_meeting meeting; /* of its threads: all keys have been found */
-    _Atomic int64_t next;       /* the position of a row that is found next */
+    struct ctr_buf spot;   /* by table: struct ctr_lr_spot */
+    bool one_spot;         /* it is the same of all */
+    struct ctr_pool *pool; /* NULL: one thread */
     struct group *group;
     int groups;
     /* of the block */

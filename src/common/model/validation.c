@@ -45,6 +45,11 @@ static int bin_of(double p)
     return bin < 0 ? 0 : bin >= CTR_AUC_BINS ? CTR_AUC_BINS - 1 : bin;
 }
 
+CTR_BODY double *bins_of(struct ctr_validation *v, double label)
+{
+    return label == 1 ? v->positive : v->negative;
+}
+
 void ctr_validation_row(struct ctr_validation *v, double score, double label, double weight)
 {
     double p = clip(score);
@@ -53,8 +58,7 @@ void ctr_validation_row(struct ctr_validation *v, double score, double label, do
     v->s.since_weight += weight;
     v->s.positives += weight * label;
     if (weight == 1 && (label == 0 || label == 1)) {
-        double *of = label == 1 ? v->positive : v->negative;
-        of[bin] += 1;
+        bins_of(v, label)[bin] += 1;
         v->product *= label == 1 ? p : 1 - p;
         if (v->product < LEAST)
             ctr_validation_settle(v);
@@ -94,8 +98,7 @@ static void one_model(struct ctr_validation *v, const double *score, int64_t str
             continue;
         }
         const double p = clip(score[i * stride]);
-        double *of = label == 1 ? v->positive : v->negative;
-        of[bin_of(p)] += 1;
+        bins_of(v, label)[bin_of(p)] += 1;
         s.weight += 1;
         s.since_weight += 1;
         s.positives += label;
@@ -114,7 +117,7 @@ static void one_model(struct ctr_validation *v, const double *score, int64_t str
 
 /* ---- some models at once, each in a lane, with the bits of one_model ---- */
 
-enum { LANES = 8, WORTH_IT = 3 /* models */ };
+enum { LANES = 8, WORTH_IT = 3 /* models */, AHEAD = 16 /* rows between prefetch and use of bins */ };
 typedef double lanes __attribute__((vector_size(LANES * sizeof(double))));
 typedef int64_t lane_bits __attribute__((vector_size(LANES * sizeof(int64_t))));
 
@@ -137,13 +140,19 @@ CTR_BODY void clip_lanes(lanes *p, lane_bits *bin)
     *bin = (*bin & ~beyond) | ((CTR_AUC_BINS - 1) & beyond);
 }
 
+CTR_BODY void count_lanes(struct ctr_validation *v, int n, double label, const int64_t *bin)
+{
+    for (int m = 0; m < n; m++)
+        bins_of(&v[m], label)[bin[m]] += 1;
+}
+
 /* Models v[0 … n - 1], n <= LANES, over rows from `from` on until one of them is not plain, or the end. */
 CTR_BODY int64_t plain_rows(struct ctr_validation *v, int n, const double *score, int64_t stride,
                             const struct ctr_rows *r, int64_t from, int64_t end)
 {
     lanes product, weight = { 0 }, since = { 0 }, positives = { 0 };
     double next[LANES];
-    int64_t bins[LANES], i = from;
+    int64_t bins[AHEAD][LANES], i = from;
     for (int m = 0; m < LANES; m++)
         next[m] = m < n ? v[m].product : 1;
     memcpy(&product, next, sizeof product);
@@ -167,7 +176,12 @@ CTR_BODY int64_t plain_rows(struct ctr_validation *v, int n, const double *score
             memcpy(&p, next, sizeof p);
         }
         clip_lanes(&p, &bin);
-        memcpy(bins, &bin, sizeof bins);
+        int64_t *to = bins[i % AHEAD];
+        if (i - from >= AHEAD)
+            count_lanes(v, n, r->label[i - AHEAD], to);
+        memcpy(to, &bin, sizeof bin);
+        for (int m = 0; m < n; m++)
+            __builtin_prefetch(bins_of(&v[m], r->label[i]) + to[m], 1);
         lanes factor = 1 - p;
         select_lanes(&positive, &p, &factor);
         weight += 1;
@@ -175,8 +189,6 @@ CTR_BODY int64_t plain_rows(struct ctr_validation *v, int n, const double *score
         positives += label;
         product *= factor;
         small = product < LEAST;
-        for (int m = 0; m < n; m++)
-            (r->label[i] == 1 ? v[m].positive : v[m].negative)[bins[m]] += 1;
         int64_t any = 0;
         for (int m = 0; m < n; m++)
             any |= small[m];
@@ -187,6 +199,8 @@ CTR_BODY int64_t plain_rows(struct ctr_validation *v, int n, const double *score
                 product[m] = v[m].product;
             }
     }
+    for (int64_t row = CTR_MAX(from, i - AHEAD); row < i; row++)
+        count_lanes(v, n, r->label[row], bins[row % AHEAD]);
     for (int m = 0; m < n; m++) {
         v[m].s.weight = weight[m];
         v[m].s.since_weight = since[m];
