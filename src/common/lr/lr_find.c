@@ -364,7 +364,7 @@ int ctr_lr_find(void *learner, const struct ctr_rows *r, const struct ctr_find *
     if (!r->transposed)
         rc = f->part ? 0 : find_all(m, r, f->memory_bytes, f->number, err);
     else if (f->part == CTR_FIND_FIRST)
-        rc = f->memory_bytes ? ctr_lr_find_room(m, r, 0, r->rows, f->memory_bytes, err) : 0;
+        rc = f->memory_bytes ? find_room(m, r, 0, r->rows, f->memory_bytes, err) : 0;
     else if (f->part < CTR_FIND_PARTS)
         rc = find_part(m, &m->by_thread[f->thread], r, f->part, f->number, err);
     else if (m->inclusion)
