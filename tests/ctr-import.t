@@ -144,6 +144,8 @@ exits "and the quarantine is all bad again" 0 ctr-import -f csv -c i:int64,s:utf
 err_like "to the last row" "0 rows imported, $(wc -l <"$W/dq") bad"
 printf 'a\351,1\nb\351,x\n' | ctr-import -f csv --encoding latin1 -c s,n:int64 --bad-rows quarantine="$W/lq" - >"$W/out" 2>"$W/err"
 is "a latin1 quarantine is latin1" "$(od -An -c <"$W/lq" | tr -d ' ')" 'b351,x\n'
+exits "the reasons of a quarantine are an output too" 2 ctr-import --header -c n:int64 --bad-rows quarantine="$W/q2" -o "$W/q2.why" "$W/bad.csv"
+err_like "which says so" 'q2.why is given for two outputs'
 exits "a failed import leaves no quarantine" 1 sh -c "printf '1,2\n\"x\n' | ctr-import -f csv --bad-rows quarantine=$W/gone -c a,b -o $W/no/such/dir"
 ok "indeed" test ! -e "$W/gone"
 

@@ -87,9 +87,15 @@ static int import(struct ctr_cli *cli, const struct ctr_text_opts *t, struct ctr
     struct ctr_import_stats stats;
     struct ctr_writer *w = NULL;
     struct ctr_out *out = NULL;
+    struct ctr_buf why = { 0 };
     int rc = ctr_cli_inputs(cli, 0, err);
-    if (!rc && t->bad_rows && !strncmp(t->bad_rows, "quarantine=", 11))
+    if (!rc && t->bad_rows && !strncmp(t->bad_rows, "quarantine=", 11)) {
         rc = ctr_cli_written(cli, t->bad_rows + 11, err);
+        if (!rc)
+            rc = ctr_buf_printf(&why, err, "%s.why", t->bad_rows + 11);
+        if (!rc)
+            rc = ctr_cli_written(cli, (const char *)why.data, err);
+    }
     if (!rc)
         rc = ctr_cli_out(cli, CTR_OUT_BINARY, &out, err);
     if (!rc)
@@ -117,6 +123,7 @@ static int import(struct ctr_cli *cli, const struct ctr_text_opts *t, struct ctr
     ctr_writer_free(w);
     ctr_import_free(im);
     ctr_out_free(out);
+    ctr_buf_free(&why);
     return rc;
 }
 

@@ -269,6 +269,28 @@ static bool can_reopen(const struct ctr_cli *cli)
 
 /* ---- the run ---- */
 
+/* What stands beside a checkpoint is replaced and removed with it. */
+static bool is_beside(const char *path)
+{
+    const size_t n = strlen(o.checkpoint);
+    const char *end = path && !strncmp(path, o.checkpoint, n) ? path + n : "";
+    return !strcmp(end, ".scores") || !strncmp(end, ".best.", 6) || !strncmp(end, ".tmp.", 5);
+}
+
+static int check_checkpoint(struct ctr_cli *cli, struct ctr_err *err)
+{
+    const char *others[] = { cli->out, o.progressive, o.spool };
+    const char *bad = NULL;
+    for (size_t i = 0; i < CTR_COUNT(others); i++)
+        bad = is_beside(others[i]) ? others[i] : bad;
+    for (int i = 1; i < cli->nargs; i++)
+        bad = is_beside(cli->args[i]) ? cli->args[i] : bad;
+    if (bad)
+        return ctr_cli_usage(err, "%s is the name of a file that --checkpoint %s keeps: choose another", bad,
+                             o.checkpoint);
+    return ctr_cli_written(cli, o.checkpoint, err);
+}
+
 static int check_options(const struct ctr_cli *cli, struct ctr_err *err)
 {
     if (o.passes < 1)
@@ -482,7 +504,7 @@ static int train(struct ctr_cli *cli, struct ctr_err *err)
     if (!rc)
         rc = check_options(cli, err);
     if (!rc && o.checkpoint)
-        rc = ctr_cli_written(cli, o.checkpoint, err);
+        rc = check_checkpoint(cli, err);
     if (!rc && o.spool)
         rc = ctr_cli_written(cli, o.spool, err);
     if (!rc)
