@@ -190,8 +190,7 @@ static void update_any(const struct ctr_learning *p, const struct ctr_coords *s,
     struct ctr_event *e = &s->more->event;
     const int real = p->precision != CTR_F64_STATE;
     const int64_t room = padded(k);
-    e->step++;
-    e->draw = ctr_mix64(p->seed ^ e->step * 0x9e3779b97f4a7c15u);
+    ctr_event_begin(p, e);
     if (p->rate == CTR_RATE_GLOBAL)
         e->next = ctr_learning_root(p, (double)e->step);
     p->isa->advance[p->rate][p->optimizer->holds][real](p, s, room, g);

@@ -120,6 +120,13 @@ struct ctr_learning {
     ctr_update *update_late; /* the same when rows may have changed since forward; w is the one of then */
 };
 
+/* The event of an update: its number and its draw. */
+static inline void ctr_event_begin(const struct ctr_learning *l, struct ctr_event *e)
+{
+    e->step++;
+    e->draw = ctr_mix64(l->seed ^ e->step * 0x9e3779b97f4a7c15u);
+}
+
 struct ctr_params;
 /* Fails when the parameters do not go together. */
 int ctr_learning_init(struct ctr_learning *l, const struct ctr_params *p, struct ctr_err *err) CTR_MUST;
@@ -162,7 +169,12 @@ double ctr_state_rate(const struct ctr_learning *l, const struct ctr_event *e, c
 /* A counter of 16 bits: exact below 2048, then a floating-point number of 11 bits that goes up with probability
  * 2^-exponent, so that its value is unbiased and off by some 1.3% (Csuros, "Approximate counting with a floating-point
  * counter", 2010). It ends at 8.8e12. */
-uint64_t ctr_count_value(uint16_t c);
+enum { CTR_COUNT_BITS = 11 };
+static inline uint64_t ctr_count_value(uint16_t c)
+{
+    const uint64_t one = UINT64_C(1) << CTR_COUNT_BITS;
+    return ((one + (c & (one - 1))) << (c >> CTR_COUNT_BITS)) - one;
+}
 uint16_t ctr_count_code(uint64_t value); /* of the largest counter value that is not above it */
 
 /* ---- the dot product ---- */

@@ -81,7 +81,7 @@ CTR_BODY void NAME(advance_counts_any)(const struct ctr_learning *p, const struc
     const REAL threshold = (REAL)p->threshold;
     const uint32_t draw = (uint32_t)(s->more->event.draw >> 32), shift = s->more->event.positive ? 16 : 0;
     for (int64_t i = 0; i < room; i++) {
-        uint32_t c = count[i], own = c >> shift & 0xffff, below = (1u << (own >> COUNT_BITS)) - 1;
+        uint32_t c = count[i], own = c >> shift & 0xffff, below = (1u << (own >> CTR_COUNT_BITS)) - 1;
         uint32_t hit = (scatter_bits(high[i] + draw) & below) == 0;
         hit &= (x[i] != 0) & (own != 0xffff);
         c += hit << shift;

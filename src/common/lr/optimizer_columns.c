@@ -16,6 +16,20 @@ bool ctr_state_has_columns(const struct ctr_learning *l)
 
 /* Of `real` double or float: n <= GROUP rows, to columns from `at` on. */
 #define DEFINE_BODY(real, suffix, absolute, squareroot)                                                                \
+    /* Both counts as numbers, and PN/(N+P). */                                                                        \
+    CTR_BODY void of_counts_##suffix(const uint32_t *restrict count, int64_t n, uint64_t *restrict negatives,          \
+                                     uint64_t *restrict positives, real *restrict mean)                                \
+    {                                                                                                                  \
+        for (int64_t i = 0; i < n; i++) {                                                                              \
+            negatives[i] = ctr_count_value((uint16_t)count[i]);                                                        \
+            positives[i] = ctr_count_value((uint16_t)(count[i] >> 16));                                                \
+        }                                                                                                              \
+        for (int64_t i = 0; i < n; i++) {                                                                              \
+            const real a = (real)(int64_t)negatives[i], b = (real)(int64_t)positives[i], sum = a + b;                  \
+            mean[i] = a * b / (sum > 1 ? sum : 1);                                                                     \
+        }                                                                                                              \
+    }                                                                                                                  \
+                                                                                                                       \
     CTR_BODY void group_##suffix(const struct ctr_learning *l, const uint8_t *const *row, int64_t n,                   \
                                  const struct ctr_state_columns *to, int64_t at)                                       \
     {                                                                                                                  \
@@ -23,29 +37,23 @@ bool ctr_state_has_columns(const struct ctr_learning *l)
         const bool q13 = l->precision == CTR_Q13_STATE;                                                                \
         const real inv_alpha = (real)l->inv_alpha, beta = (real)l->beta, l1 = (real)l->l1, l2 = (real)l->l2;           \
         real z[GROUP], root[GROUP], w[GROUP];                                                                          \
+        uint32_t count[GROUP];                                                                                         \
         for (int64_t i = 0; i < n; i++) {                                                                              \
             int16_t q;                                                                                                 \
-            uint16_t count[2];                                                                                         \
             if (q13) {                                                                                                 \
                 memcpy(&q, row[i] + lay.value, sizeof q);                                                              \
                 z[i] = (real)q * (real)0x1p-13;                                                                        \
             } else                                                                                                     \
                 memcpy(&z[i], row[i] + lay.value, sizeof *z);                                                          \
-            if (!lay.counts) {                                                                                         \
+            if (lay.counts)                                                                                            \
+                memcpy(&count[i], row[i] + lay.counts, sizeof *count);                                                 \
+            else                                                                                                       \
                 memcpy(&root[i], row[i] + lay.n, sizeof *root);                                                        \
-                continue;                                                                                              \
-            }                                                                                                          \
-            memcpy(count, row[i] + lay.counts, sizeof count);                                                          \
-            to->negatives[at + i] = ctr_count_value(count[0]);                                                         \
-            to->positives[at + i] = ctr_count_value(count[1]);                                                         \
         }                                                                                                              \
-        if (!lay.counts)                                                                                               \
+        if (lay.counts)                                                                                                \
+            of_counts_##suffix(count, n, to->negatives + at, to->positives + at, root);                                \
+        else                                                                                                           \
             memcpy((real *)to->n + at, root, (size_t)n * sizeof *root);                                                \
-        for (int64_t i = 0; i < n && lay.counts; i++) {                                                                \
-            const real negatives = (real)to->negatives[at + i], positives = (real)to->positives[at + i];               \
-            const real sum = negatives + positives;                                                                    \
-            root[i] = negatives * positives / (sum > 1 ? sum : 1);                                                     \
-        }                                                                                                              \
         for (int64_t i = 0; i < n; i++)                                                                                \
             root[i] = squareroot(root[i]);                                                                             \
         for (int64_t i = 0; i < n && q13; i++)                                                                         \

@@ -14,15 +14,15 @@
  *     counts, f64          N     P     value                    */
 #define HALF_OF(counts)  ((counts) ? 8 : 10)
 #define VALUE_OF(counts) ((counts) ? 12 : 8)
-#define EIGHT(call)      call(0), call(1), call(2), call(3), call(4), call(5), call(6), call(7)
 #define BITS             TYPED(bits, TYPE)
+#define IN_TYPE(call)    TYPED(call, TYPE)
 
 /* Eight states to vectors: `half` is the column of four bytes, n or the counts. */
 CTR_BODY void NAME(gather)(uint8_t *const *row, VECTOR *value, halves *half, const bool q13, const bool counts)
 {
 #define WORD_AT(j)    load_word(row[j] + 8)
 #define HALF_AT(j)    load_half(row[j] + HALF_OF(counts))
-#define WIDE_AT(j)    load_word(row[j] + VALUE_OF(counts))
+#define WIDE_AT(j)    load_real(row[j] + VALUE_OF(counts))
 #define QUARTER_AT(j) load_quarter(row[j] + VALUE_OF(counts))
     if (sizeof(REAL) == 4 && !q13) {
         const struct eight_words both = WORDS(WORD_AT);
@@ -35,7 +35,7 @@ CTR_BODY void NAME(gather)(uint8_t *const *row, VECTOR *value, halves *half, con
     if (q13) {
         *value = __builtin_convertvector((shorts){ EIGHT(QUARTER_AT) }, VECTOR) * (REAL)0x1p-13;
     } else {
-        const struct eight_words wide = WORDS(WIDE_AT);
+        const lanes wide = { EIGHT(WIDE_AT) };
         memcpy(value, &wide, sizeof *value);
     }
 #undef WORD_AT
@@ -44,14 +44,13 @@ CTR_BODY void NAME(gather)(uint8_t *const *row, VECTOR *value, halves *half, con
 #undef QUARTER_AT
 }
 
-/* The same back. q2.13: `value` is shorts. */
-CTR_BODY void NAME(scatter)(uint8_t *const *row, const void *value, const halves *half, const bool q13,
-                            const bool counts)
+/* The same back, of counts and a value that is not q2.13. */
+CTR_BODY void NAME(scatter)(uint8_t *const *row, const VECTOR *value, halves half)
 {
-    if (sizeof(REAL) == 4 && !q13) {
+    if (sizeof(REAL) == 4) {
         halves right;
         memcpy(&right, value, sizeof right);
-        const struct eight_words both = JOIN(*half, right);
+        const struct eight_words both = JOIN(half, right);
         for (int j = 0; j < CTR_LANES; j++) {
             const uint64_t word = ((quad)both.in[j / 4])[j % 4];
             memcpy(row[j] + 8, &word, sizeof word);
@@ -59,171 +58,136 @@ CTR_BODY void NAME(scatter)(uint8_t *const *row, const void *value, const halves
         return;
     }
     for (int j = 0; j < CTR_LANES; j++) {
-        uint8_t *to = row[j];
-        const uint32_t own = (*half)[j];
-        memcpy(to + HALF_OF(counts), &own, sizeof own);
-        memcpy(to + VALUE_OF(counts), (const uint8_t *)value + (size_t)j * sizeof(REAL),
-               q13 ? sizeof(int16_t) : sizeof(REAL));
+        const uint32_t own = half[j];
+        const REAL wide = (*value)[j];
+        memcpy(row[j] + HALF_OF(true), &own, sizeof own);
+        memcpy(row[j] + VALUE_OF(true), &wide, sizeof wide);
     }
-}
-
-CTR_BODY void NAME(roots)(VECTOR *n)
-{
-    for (int j = 0; j < CTR_LANES; j++)
-        (*n)[j] = sqrt((*n)[j]);
-}
-
-/* 1 where v is 0, so that it can divide. */
-CTR_BODY void NAME(not_zero)(VECTOR *v)
-{
-    const VECTOR one = (VECTOR){ 0 } + 1;
-    *v += (VECTOR)((BITS)one & (*v == 0));
 }
 
 /* The root of PN/(N+P), as of_counts has it. */
-CTR_BODY void NAME(roots_of_counts)(const halves *count, VECTOR *root)
+FUSED_BODY VECTOR NAME(roots_of_counts)(halves count)
 {
-    const halves codes[2] = { *count & 0xffff, *count >> 16 };
-    VECTOR seen[2], sum;
+    const halves codes[2] = { count & 0xffff, count >> 16 };
+    VECTOR seen[2];
     for (int i = 0; i < 2; i++) {
-        const halves bits = (codes[i] << (23 - COUNT_BITS)) + ((uint32_t)(127 + COUNT_BITS) << 23);
-        seen[i] = __builtin_convertvector((lanes_f32)bits - (float)(1 << COUNT_BITS), VECTOR);
+        const halves bits = (codes[i] << (23 - CTR_COUNT_BITS)) + ((uint32_t)(127 + CTR_COUNT_BITS) << 23);
+        seen[i] = IN_TYPE(of_floats)((lanes_f32)bits - (float)(1 << CTR_COUNT_BITS));
     }
-    sum = seen[0] + seen[1];
-    NAME(not_zero)(&sum);
-    *root = seen[0] * seen[1] / sum;
-    NAME(roots)(root);
+    return IN_TYPE(roots)(seen[0] * seen[1] / IN_TYPE(at_least_one)(seen[0] + seen[1]));
 }
 
-/* States to s->z (the true one), to s->n or the counts, and to s->root. */
-CTR_BODY void NAME(fused_load)(const struct ctr_learning *p, const struct ctr_coords *s, uint8_t *const *row, int64_t i,
-                               VECTOR *z, VECTOR *root, const bool q13, const bool counts)
-{
-    halves half;
-    NAME(gather)(row + i, z, &half, q13, counts);
-    if (counts) {
-        NAME(roots_of_counts)(&half, root);
-        memcpy(s->more->count + i, &half, sizeof half);
-    } else {
-        memcpy(root, &half, sizeof half);
-        memcpy((REAL *)s->n + i, &half, sizeof half);
-        NAME(roots)(root);
-    }
-    if (q13)
-        *z *= ((REAL)p->beta + *root) * (REAL)p->inv_alpha;
-    memcpy((REAL *)s->z + i, z, sizeof *z);
-    memcpy((REAL *)s->root + i, root, sizeof *root);
-}
-
-CTR_BODY double NAME(fused_forward)(const struct ctr_learning *p, const struct ctr_coords *s, uint8_t *const *row,
-                                    int64_t k, const bool q13, const bool counts)
+/* States to s->z (the true one), to s->n or the counts, and to s->root; and, if `weighs`, weights to s->w, whose dot
+ * product it returns. */
+FUSED_BODY double NAME(fused_forward)(const struct ctr_learning *p, const struct ctr_coords *s, uint8_t *const *row,
+                                      int64_t k, const bool q13, const bool counts, const bool weighs)
 {
     const BITS top = (BITS) - ((VECTOR){ 0 });
+    REAL *restrict zs = s->z, *restrict ws = s->w, *restrict roots = s->root;
+    uint32_t *restrict halfs = counts ? s->more->count : s->n;
+    const double *restrict xs = s->x;
     lanes sum = { 0 };
     PARAMS;
     for (int64_t i = 0; i < k; i += CTR_LANES) {
-        VECTOR z, root;
+        VECTOR z, n;
+        halves half;
         lanes x;
-        NAME(fused_load)(p, s, row, i, &z, &root, q13, counts);
-        memcpy(&x, s->x + i, sizeof x);
+        NAME(gather)(row + i, &z, &half, q13, counts);
+        memcpy(halfs + i, &half, sizeof half);
+        memcpy(&n, halfs + i, sizeof n);
+        const VECTOR root = counts ? NAME(roots_of_counts)(half) : IN_TYPE(roots)(n);
+        memcpy(roots + i, &root, sizeof root);
+        if (q13)
+            z *= (beta + root) * inv_alpha;
+        memcpy(zs + i, &z, sizeof z);
+        if (!weighs)
+            continue;
         const VECTOR size = (VECTOR)((BITS)z & ~top) - l1, v = size / ((beta + root) * inv_alpha + l2);
         const VECTOR w = (VECTOR)(((BITS)v ^ ((z > 0) & top)) & ~(size <= 0));
-        memcpy((REAL *)s->w + i, &w, sizeof w);
-        sum += __builtin_convertvector(w, lanes) * x;
+        memcpy(ws + i, &w, sizeof w);
+        memcpy(&x, xs + i, sizeof x);
+        sum += IN_TYPE(widen)(w) * x;
     }
     return join_lanes(&sum);
 }
 
-/* Counts of one event more, as advance_counts has them. */
-CTR_BODY void NAME(count_event)(const halves *draw, uint32_t shift, const lanes *x, halves *count)
-{
-    const halves own = *count >> shift & 0xffff, below = (1u << (own >> COUNT_BITS)) - 1;
-    const bits_f64 any = *x != 0;
-    struct eight_words used;
-    memcpy(&used, &any, sizeof used);
-    const shorts hit = ((*draw & below) == 0) & (shorts)LOWER(used) & (own != 0xffff);
-    *count -= (halves)hit << shift;
-}
-
 /* What does not wait for the gradient: the draws, and the counts and their roots. */
-CTR_BODY void NAME(fused_draw)(const struct ctr_coords *s, int64_t k, const bool q13, const bool counts)
+FUSED_BODY void NAME(fused_draw)(const struct ctr_coords *s, int64_t k, const bool q13, const bool counts)
 {
     const struct ctr_more *m = s->more;
     const uint32_t low = (uint32_t)m->event.draw, high = (uint32_t)(m->event.draw >> 32);
-    const uint32_t shift = m->event.positive ? 16 : 0;
-    const uint32_t *restrict lows = m->low, *restrict highs = m->high;
+    const uint32_t shift = m->event.positive ? 16 : 0, *lows = m->low, *highs = m->high;
     uint32_t *restrict count = m->count;
-    float *restrict u = (float *)(void *)m->q;
+    float *restrict us = (float *)(void *)m->q;
     REAL *restrict next = m->next;
     const double *restrict xs = s->x;
     for (int64_t i = 0; i < k; i += CTR_LANES) {
-        halves draw;
         if (q13) {
-            memcpy(&draw, lows + i, sizeof draw);
-            draw += low;
-            scatter_eight(&draw);
-            const lanes_f32 to = __builtin_convertvector((shorts)(draw >> 8), lanes_f32) * 0x1p-24f;
-            memcpy(u + i, &to, sizeof to);
+            const lanes_f32 u = __builtin_convertvector((shorts)(draw_eight(lows + i, low) >> 8), lanes_f32) * 0x1p-24f;
+            memcpy(us + i, &u, sizeof u);
         }
         if (counts) {
             halves own;
-            VECTOR root;
             lanes x;
-            memcpy(&draw, highs + i, sizeof draw);
-            draw += high;
-            scatter_eight(&draw);
             memcpy(&x, xs + i, sizeof x);
             memcpy(&own, count + i, sizeof own);
-            NAME(count_event)(&draw, shift, &x, &own);
-            NAME(roots_of_counts)(&own, &root);
+            own = count_eight(own, draw_eight(highs + i, high), shift, x);
+            const VECTOR root = NAME(roots_of_counts)(own);
             memcpy(count + i, &own, sizeof own);
             memcpy(next + i, &root, sizeof root);
         }
     }
 }
 
-CTR_BODY void NAME(fused_update)(const struct ctr_learning *p, const struct ctr_coords *s, uint8_t *const *row,
-                                 int64_t k, double g, const bool q13, const bool counts)
+/* q2.13 goes by way of scratch: so small, a number is stored from memory in fewer steps than from a vector. */
+FUSED_BODY void NAME(fused_update)(const struct ctr_learning *p, const struct ctr_coords *s, uint8_t *const *row,
+                                   int64_t k, double g, const bool q13, const bool counts)
 {
     struct ctr_more *m = s->more;
     const REAL *restrict zs = s->z, *restrict ws = s->w, *restrict roots = s->root, *restrict next = m->next;
-    const float *restrict us = (const float *)(const void *)m->q;
+    int32_t *qs = m->q; /* before it, u */
+    REAL *restrict ns = s->n;
+    const uint32_t *restrict count = m->count;
     const double *restrict xs = s->x;
-    const void *const restrict halfs = counts ? (const void *)m->count : s->n;
-    shorts clips = { 0 }, q;
+    const bool zero = p->beta == 0;
+    shorts clips = { 0 };
     PARAMS;
     NAME(fused_draw)(s, k, q13, counts);
-    const bool zero = beta == 0;
     for (int64_t i = 0; i < k; i += CTR_LANES) {
-        VECTOR z, w, root, raised;
-        halves half;
+        VECTOR z, w, root, n, raised;
         lanes x;
         memcpy(&z, zs + i, sizeof z);
         memcpy(&w, ws + i, sizeof w);
         memcpy(&root, roots + i, sizeof root);
-        memcpy(&half, (const uint32_t *)halfs + i, sizeof half);
         memcpy(&x, xs + i, sizeof x);
-        const VECTOR gi = __builtin_convertvector(g * x, VECTOR);
+        const VECTOR gi = IN_TYPE(narrow)(g * x);
         if (counts) {
             memcpy(&raised, next + i, sizeof raised);
         } else {
-            memcpy(&raised, &half, sizeof half);
-            raised += gi * gi;
-            memcpy(&half, &raised, sizeof half);
-            NAME(roots)(&raised);
+            memcpy(&n, ns + i, sizeof n);
+            n += gi * gi;
+            memcpy(ns + i, &n, sizeof n);
+            raised = IN_TYPE(roots)(n);
         }
         z += gi - (raised - root) * inv_alpha * w;
         if (q13) {
             VECTOR by = beta + raised;
-            lanes_f32 u;
-            memcpy(&u, us + i, sizeof u);
+            lanes_f32 u, eta_z;
             if (zero)
-                NAME(not_zero)(&by);
+                by += (VECTOR)((BITS)((VECTOR){ 0 } + 1) & (by == 0));
             z *= alpha / by;
-            round_eight(&z, &u, &q, &clips);
+            memcpy(&eta_z, &z, sizeof eta_z);
+            memcpy(&u, qs + i, sizeof u);
+            const shorts q = round_eight(eta_z, u, &clips);
+            memcpy(qs + i, &q, sizeof q);
+        } else {
+            halves own;
+            memcpy(&own, count + i, sizeof own);
+            NAME(scatter)(row + i, &z, own);
         }
-        NAME(scatter)(row + i, q13 ? (const void *)&q : (const void *)&z, &half, q13, counts);
     }
+    if (q13)
+        p->store(p, s, row, k);
     for (int j = 0; j < CTR_LANES && q13; j++)
         m->event.clips -= clips[j];
 }
@@ -232,19 +196,17 @@ CTR_BODY void NAME(fused_update)(const struct ctr_learning *p, const struct ctr_
     ATTRIBUTES static double NAME(forward_##name)(const struct ctr_learning *p, const struct ctr_coords *s,            \
                                                   uint8_t *const *row, int64_t k)                                      \
     {                                                                                                                  \
-        return NAME(fused_forward)(p, s, row, k, q13, counts);                                                         \
+        return NAME(fused_forward)(p, s, row, k, q13, counts, true);                                                   \
     }                                                                                                                  \
     ATTRIBUTES static void NAME(update_##name)(const struct ctr_learning *p, const struct ctr_coords *s,               \
                                                uint8_t *const *row, int64_t k, double g)                               \
     {                                                                                                                  \
-        start_event(p, &s->more->event);                                                                               \
+        ctr_event_begin(p, &s->more->event);                                                                           \
         NAME(fused_update)(p, s, row, k, g, q13, counts);                                                              \
     }                                                                                                                  \
     ATTRIBUTES static void NAME(update_late_##name)(const struct ctr_learning *p, const struct ctr_coords *s,          \
                                                     uint8_t *const *row, int64_t k, double g)                          \
     {                                                                                                                  \
-        VECTOR z, root;                                                                                                \
-        for (int64_t i = 0; i < k; i += CTR_LANES)                                                                     \
-            NAME(fused_load)(p, s, row, i, &z, &root, q13, counts);                                                    \
+        (void)NAME(fused_forward)(p, s, row, k, q13, counts, false);                                                   \
         NAME(update_##name)(p, s, row, k, g);                                                                          \
     }

@@ -7,8 +7,6 @@
 #include "common/base/isa.h"
 #include "common/lr/optimizer.h"
 
-#define COUNT_BITS 11
-
 typedef double lanes __attribute__((vector_size(CTR_LANES * sizeof(double))));
 typedef lanes lanes_f64;
 typedef double real_f64;
@@ -28,10 +26,10 @@ CTR_BODY double join_lanes(const lanes *sum)
 /* A counter is a floating-point number less 2^11, its bits those of a float. */
 CTR_BODY float count_value(uint32_t c)
 {
-    uint32_t bits = (c << (23 - COUNT_BITS)) + ((uint32_t)(127 + COUNT_BITS) << 23);
+    uint32_t bits = (c << (23 - CTR_COUNT_BITS)) + ((uint32_t)(127 + CTR_COUNT_BITS) << 23);
     float f;
     memcpy(&f, &bits, sizeof f);
-    return f - (float)(1 << COUNT_BITS);
+    return f - (float)(1 << CTR_COUNT_BITS);
 }
 
 /* Murmur3's last steps. */
@@ -88,84 +86,6 @@ CTR_BODY void round_any(const struct ctr_learning *p, const struct ctr_coords *s
         clips += in != z[i] * 8192.0f;
     }
     s->more->event.clips += clips;
-}
-
-/* ---- for optimizer_fused.h ---- */
-
-/* Eight words as two vectors, which each instruction set can shuffle: their lower and upper halves, and back. */
-typedef uint64_t quad __attribute__((vector_size(CTR_LANES * sizeof(uint64_t) / 2)));
-struct eight_words {
-    halves in[2];
-};
-#define LOWER(w) __builtin_shufflevector((w).in[0], (w).in[1], 0, 2, 4, 6, 8, 10, 12, 14)
-#define UPPER(w) __builtin_shufflevector((w).in[0], (w).in[1], 1, 3, 5, 7, 9, 11, 13, 15)
-#define JOIN(lo, up)                                                                                                   \
-    {                                                                                                                  \
-        {                                                                                                              \
-            __builtin_shufflevector(lo, up, 0, 8, 1, 9, 2, 10, 3, 11),                                                 \
-                __builtin_shufflevector(lo, up, 4, 12, 5, 13, 6, 14, 7, 15)                                            \
-        }                                                                                                              \
-    }
-#define WORDS(call)                                                                                                    \
-    {                                                                                                                  \
-        {                                                                                                              \
-            (halves)(quad){ call(0), call(1), call(2), call(3) }, (halves)(quad)                                       \
-            {                                                                                                          \
-                call(4), call(5), call(6), call(7)                                                                     \
-            }                                                                                                          \
-        }                                                                                                              \
-    }
-
-CTR_BODY uint64_t load_word(const uint8_t *from)
-{
-    uint64_t v;
-    memcpy(&v, from, sizeof v);
-    return v;
-}
-
-CTR_BODY uint32_t load_half(const uint8_t *from)
-{
-    uint32_t v;
-    memcpy(&v, from, sizeof v);
-    return v;
-}
-
-CTR_BODY int16_t load_quarter(const uint8_t *from)
-{
-    int16_t v;
-    memcpy(&v, from, sizeof v);
-    return v;
-}
-
-/* scatter_bits of eight. */
-CTR_BODY void scatter_eight(halves *v)
-{
-    halves x = *v;
-    x = (x ^ x >> 16) * 0x85ebca6bu;
-    x = (x ^ x >> 13) * 0xc2b2ae35u;
-    *v = x ^ x >> 16;
-}
-
-/* round_any of eight, given u; clips gets -1 for each. */
-CTR_BODY void round_eight(const void *z, const lanes_f32 *u, shorts *q, shorts *clips)
-{
-    lanes_f32 v;
-    memcpy(&v, z, sizeof v);
-    const lanes_f32 t = v * 8192.0f, least = (lanes_f32){ 0 } - 32768.0f, most = (lanes_f32){ 0 } + 32767.0f;
-    const shorts above = t > least;
-    lanes_f32 in = (lanes_f32)(((shorts)t & above) | ((shorts)least & ~above));
-    const shorts under = in < most;
-    in = (lanes_f32)(((shorts)in & under) | ((shorts)most & ~under));
-    shorts down = __builtin_convertvector(in, shorts);
-    down += __builtin_convertvector(down, lanes_f32) > in;
-    *q = down - (in - __builtin_convertvector(down, lanes_f32) > *u);
-    *clips += in != t;
-}
-
-CTR_BODY void start_event(const struct ctr_learning *p, struct ctr_event *e)
-{
-    e->step++;
-    e->draw = ctr_mix64(p->seed ^ e->step * 0x9e3779b97f4a7c15u);
 }
 
 /* ---- both types, every instruction set ---- */
@@ -238,6 +158,7 @@ CTR_BODY void start_event(const struct ctr_learning *p, struct ctr_event *e)
 #define ISA        avx512
 #define ATTRIBUTES CTR_FAST_AVX512
 #define FUSE
+#include "common/lr/optimizer_eight.h"
 #include "common/lr/optimizer_types.h"
 #endif
 
@@ -252,12 +173,6 @@ const struct ctr_isa *ctr_isa_at(int i)
 const struct ctr_isa *ctr_isa_best(void)
 {
     return &isas[ctr_cpu_best()];
-}
-
-uint64_t ctr_count_value(uint16_t c)
-{
-    return ((UINT64_C(1) << COUNT_BITS) + (c & ((1u << COUNT_BITS) - 1))) * (UINT64_C(1) << (c >> COUNT_BITS)) -
-           (UINT64_C(1) << COUNT_BITS);
 }
 
 uint16_t ctr_count_code(uint64_t value)
