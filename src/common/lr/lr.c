@@ -19,6 +19,7 @@ enum {
     AHEAD = 8,         /* rows between prefetch and use */
     RING = 16,         /* rows whose states are on their way, and more than AHEAD */
     NEAR_BYTES = 8192, /* states of a table up to this size need no prefetch */
+    LINE = 64,         /* bytes, of the cache */
 };
 
 /* Threads that share the fields of minibatches, and find their own keys. One finds and one learns: two share none. */
@@ -276,6 +277,8 @@ static void begin_row(const struct lr *m, const struct ctr_rows *r, int64_t row,
     m->loops->rows(ctr_states_rows(&m->states), m->states.bytes, number, k, to);
     for (int64_t i = 0; i < m->far_n; i++)
         __builtin_prefetch(to[far[i]] + CTR_STATE_AT, 1);
+    for (int64_t i = 0; LINE % m->states.bytes && i < m->far_n; i++) /* a state may lie on two lines */
+        __builtin_prefetch(to[far[i]] + CTR_STATE_AT + m->states.bytes - 1, 1);
     for (int64_t i = 0; !r->one_a_table && i < k; i++)
         __builtin_prefetch(to[i] + CTR_STATE_AT, 1);
 }
