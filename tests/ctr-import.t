@@ -144,6 +144,18 @@ exits "and the quarantine is all bad again" 0 ctr-import -f csv -c i:int64,s:utf
 err_like "to the last row" "0 rows imported, $(wc -l <"$W/dq") bad"
 printf 'a\351,1\nb\351,x\n' | ctr-import -f csv --encoding latin1 -c s,n:int64 --bad-rows quarantine="$W/lq" - >"$W/out" 2>"$W/err"
 is "a latin1 quarantine is latin1" "$(od -An -c <"$W/lq" | tr -d ' ')" 'b351,x\n'
+# A disk that fails in the middle: what comes before the error was read, and nothing else.
+awk 'BEGIN { for (i = 0; i < 200000; i++) printf "%d,%d\n", i % 7, i * i }' >"$W/disk.csv"
+for encoding in utf8 latin1; do
+    for n in 2 3 4 5; do
+        [ -n "$SAN" ] && continue
+        LD_PRELOAD="$CTR_BUILD/fault/inject.so" CTR_INJECT=read:$n:EIO ctr-import --batch 100 --encoding $encoding -c a:int8,b:int64 "$W/disk.csv" \
+            2>"$W/err" | ctr-cat -q --lenient 2>/dev/null | ctr-export --format csv | tail -n +2 >"$W/got"
+        head -n "$(wc -l <"$W/got")" "$W/disk.csv" | cmp - "$W/got"
+        grep -v 'disk.csv: read failed: Input/output error$' "$W/err"
+    done
+done >"$W/out" 2>&1
+is "reads that fail are told, behind rows that were read" "$(cat "$W/out")" ''
 exits "the reasons of a quarantine are an output too" 2 ctr-import --header -c n:int64 --bad-rows quarantine="$W/q2" -o "$W/q2.why" "$W/bad.csv"
 err_like "which says so" 'q2.why is given for two outputs'
 exits "a failed import leaves no quarantine" 1 sh -c "printf '1,2\n\"x\n' | ctr-import -f csv --bad-rows quarantine=$W/gone -c a,b -o $W/no/such/dir"

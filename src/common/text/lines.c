@@ -145,10 +145,11 @@ static int named(const struct ctr_lines *l, int rc, struct ctr_err *err)
     return rc;
 }
 
-/* Some bytes, at least one unless the file ends; sets eof. */
+/* Some bytes, at least one unless the file ends or cannot be read. */
 static int read_some(struct ctr_lines *l, void *p, size_t room, size_t *got, struct ctr_err *err)
 {
     ssize_t n;
+    *got = 0;
     do
         n = read(l->fd, p, CTR_MIN(room, (size_t)1 << 30));
     while (n < 0 && errno == EINTR);
