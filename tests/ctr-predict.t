@@ -13,7 +13,7 @@ for precision in f64 f32; do
     ctr-select --head 1 mixed.arrows >one.arrows
     ctr-train lr -q --precision $precision --l1 .1 --init m.arrows --progressive p1.arrows -o x.arrows one.arrows
     ctr-predict m.arrows one.arrows >s1.arrows
-    ok "$precision: the bits that training would predict next" ref same p1.arrows s1.arrows
+    ok "$precision: the bits that training would predict next" same_rows p1.arrows s1.arrows
     ctr-predict -o s.arrows m.arrows mixed.arrows
     ctr-predict -j 4 -o s4.arrows m.arrows mixed.arrows
     ok "$precision: -j 4: the same bytes" cmp s.arrows s4.arrows
@@ -21,15 +21,15 @@ for precision in f64 f32; do
     ok "$precision: other batches, by pipe" cmp s.arrows s13.arrows
     ctr-select --where 'weight != 0' m.arrows >pruned.arrows
     ctr-predict pruned.arrows mixed.arrows >sp.arrows
-    ok "$precision: pruned: the same scores" ref same s.arrows sp.arrows
+    ok "$precision: pruned: the same scores" same_rows s.arrows sp.arrows
     ok "$precision: pruned: smaller" test "$(wc -c <pruned.arrows)" -lt "$(wc -c <m.arrows)"
     ctr-select --add 'weight=weight + 0.5' m.arrows >edited.arrows
     exits "$precision: weights that z and n contradict" 0 ctr-predict -o se.arrows edited.arrows mixed.arrows
     err_like 'are counted' 'weights did not agree with z and n, which win'
-    ok "$precision: z and n win" ref same s.arrows se.arrows
+    ok "$precision: z and n win" same_rows s.arrows se.arrows
     ctr-select --columns -z,-n m.arrows >nozn.arrows
     exits "$precision: without z and n" 0 ctr-predict -o sn.arrows nozn.arrows mixed.arrows
-    ok "$precision: the weights do" ref same s.arrows sn.arrows
+    ok "$precision: the weights do" same_rows s.arrows sn.arrows
     exits "$precision: but it cannot learn on" 1 ctr-train lr -q --init nozn.arrows -o x.arrows mixed.arrows
     err_like 'and says so' "no column 'z'"
 done

@@ -86,6 +86,11 @@ err_like() {
     fi
 }
 
+# same_rows A B : two streams of the same names, values and order; batches and provenance may differ.
+same_rows() {
+    ctr-export -f jsonl "$1" >"$W/.rows" && ctr-export -f jsonl "$2" | cmp "$W/.rows" -
+}
+
 skip() { # skip NAME WHY
     n_tests=$((n_tests + 1))
     echo "ok $n_tests - $1 # SKIP $2"

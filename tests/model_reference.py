@@ -5,7 +5,7 @@ precision, and what the tests of ctr-train and ctr-predict need besides. Python 
 
     model_reference.py make KIND ROWS OUT        a stream of features: onehot, mixed
     model_reference.py ftrl STREAM MODEL PROGRESSIVE [alpha=… beta=… l1=… l2=… passes=… bias=… hash-bits=… normalize=… dropout=… seed=… uncertainty=1]
-    model_reference.py score STREAM MODEL SCORED [hash-bits=… normalize=… dropout=…]     what the weights of a model predict
+    model_reference.py score STREAM (MODEL SCORED)… [hash-bits=… normalize=… dropout=…]   what the weights of models predict
     model_reference.py uncertainty STREAM MODEL SCORED [alpha=… beta=… power=… steps=…]
     model_reference.py auc STREAM [from]         exact AUC of score and label, of the rows from a fraction on
     model_reference.py same A B                  equal columns but for the order of columns?
@@ -400,17 +400,24 @@ def check_uncertainty(stream, model, scored, options):
     sys.exit(not worst < 1e-9)
 
 
-def check_score(stream, model, scored, options):
-    o = dict(a.split("=") for a in options)
-    m = Table(model)
-    w = {(t, k): v for t, k, v in zip(m["table"], m["key"], m["weight"])}
-    bias = [v for (t, _), v in w.items() if t == "(bias)"]
-    worst = 0.0
-    for i, (x, p) in enumerate(zip(coordinates(Table(stream)), Table(scored)["score"])):
-        z = math.fsum([w.get(k, 0.0) * v for k, v in changed(x, i, o, None).items()] + bias)
-        worst = max(worst, abs(p - 1 / (1 + math.exp(-z))))
-    print("worst prediction %.3g" % worst)
-    sys.exit(not worst < 1e-12)
+def check_score(stream, args):
+    o = dict(a.split("=") for a in args if "=" in a)
+    files = [a for a in args if "=" not in a]
+    rows = [changed(x, i, o, None) for i, x in enumerate(coordinates(Table(stream)))]
+    bad = False
+    for model, scored in zip(files[::2], files[1::2]):
+        m = Table(model)
+        w = {(t, k): v for t, k, v in zip(m["table"], m["key"], m["weight"])}
+        bias = [v for (t, _), v in w.items() if t == "(bias)"]
+        scores = Table(scored)["score"]
+        assert len(scores) == len(rows), "%s: %d scores of %d rows" % (scored, len(scores), len(rows))
+        worst = 0.0
+        for x, p in zip(rows, scores):
+            z = math.fsum([w.get(k, 0.0) * v for k, v in x.items()] + bias)
+            worst = max(worst, abs(p - 1 / (1 + math.exp(-z))))
+        print("%s: worst prediction %.3g" % (scored, worst))
+        bad |= not worst < 1e-12
+    sys.exit(bad)
 
 
 # ---- other checks ----------------------------------------------------------------------------------------------------
@@ -473,7 +480,7 @@ if __name__ == "__main__":
     elif what == "learned":
         check_learned(args[0], args[1], args[2], args[3:])
     elif what == "score":
-        check_score(args[0], args[1], args[2], args[3:])
+        check_score(args[0], args[1:])
     elif what == "uncertainty":
         check_uncertainty(args[0], args[1], args[2], args[3:])
     elif what == "auc":
