@@ -143,7 +143,7 @@ bench: bins $(B)/bench/bench-log $(B)/bench/bench-limit $(B)/compute/compute
 
 # Fuzz targets: with a main that replays files; with FUZZ=1 they are libFuzzer's, and with CMP=1 comparisons guide it, which
 # takes a third longer. memfile.c stands for files.
-fuzz_wrap    := $(patsubst %,-Wl$(,)--wrap=%,open close read pread readv write writev lseek fstat stat access isatty mmap munmap madvise)
+fuzz_wrap    := $(patsubst %,-Wl$(,)--wrap=%,open close read pread readv write writev lseek ftruncate fstat stat access isatty mmap munmap madvise)
 fuzz_objects := $(patsubst %,$(B)/tests/fuzz/%.o,harness memfile mutate $(if $(FUZZ),,replay))
 $(B)/fuzz/%: $(B)/tests/fuzz/%.o $(fuzz_objects) $(B)/libctr.a
 	@mkdir -p $(@D)

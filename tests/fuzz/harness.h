@@ -25,7 +25,7 @@ bool fuzz_starved(void);
 
 /* Files in memory (memfile.c), FUZZ_SLOTS of them: the path of one that holds the bytes, which are borrowed; of one
  * that ctr_out_open writes straight to, empty at first, at most a mebibyte; and the latter's to read. */
-enum { FUZZ_SLOTS = 4 };
+enum { FUZZ_SCORES = 4, FUZZ_BEST, FUZZ_SLOTS }; /* the last two are what lies beside a checkpoint in slot 0 */
 const char *fuzz_file(int slot, const uint8_t *data, size_t size);
 const char *fuzz_out(int slot);
 const char *fuzz_path(int slot);

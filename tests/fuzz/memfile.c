@@ -20,7 +20,12 @@ static struct {
     const uint8_t *data;
     size_t size;
     bool out; /* is being written, to written[slot]; a FIFO to who asks, so that nothing is renamed */
-} files[FUZZ_SLOTS] = { { .name = "/fuzz/0" }, { .name = "/fuzz/1" }, { .name = "/fuzz/2" }, { .name = "/fuzz/3" } };
+} files[FUZZ_SLOTS] = { { .name = "/fuzz/0" },
+                        { .name = "/fuzz/1" },
+                        { .name = "/fuzz/2" },
+                        { .name = "/fuzz/3" },
+                        [FUZZ_SCORES] = { .name = "/fuzz/0.scores" },
+                        [FUZZ_BEST] = { .name = "/fuzz/0.best." } };
 
 static _Alignas(64) uint8_t written[FUZZ_SLOTS][1 << 20];
 
@@ -53,7 +58,7 @@ const char *fuzz_path(int slot)
 static int find(const char *path)
 {
     for (int i = 0; i < FUZZ_SLOTS && !strncmp(path, "/fuzz/", 6); i++)
-        if (!strcmp(path, files[i].name))
+        if (i == FUZZ_BEST ? !strncmp(path, files[i].name, strlen(files[i].name)) : !strcmp(path, files[i].name))
             return i;
     return -1;
 }
@@ -107,6 +112,8 @@ int __wrap_open(const char *path, int flags, ...)
         if (!fds[i].file) {
             fds[i].file = file + 1;
             fds[i].at = 0;
+            if (files[file].out && (flags & O_ACCMODE) == O_WRONLY)
+                files[file].size = 0;
             return FIRST_FD + i;
         }
     errno = EMFILE;
@@ -181,6 +188,19 @@ WRAP(off_t, lseek, int fd, off_t to, int whence)
     const off_t from[] = { [SEEK_CUR] = (off_t)fds[fd - FIRST_FD].at, [SEEK_END] = (off_t)files[file_of(fd)].size };
     fds[fd - FIRST_FD].at = (size_t)(from[whence] + to);
     return from[whence] + to;
+}
+
+WRAP(int, ftruncate, int fd, off_t n)
+{
+    if (!ours(fd))
+        return __real_ftruncate(fd, n);
+    const int file = file_of(fd);
+    if (!files[file].out || n < 0 || (size_t)n > files[file].size) { /* nobody makes one longer */
+        errno = EINVAL;
+        return -1;
+    }
+    files[file].size = (size_t)n;
+    return 0;
 }
 
 WRAP(int, fstat, int fd, struct stat *st)

@@ -107,13 +107,19 @@ static const char *read_sums(struct ctr_validation *v, const char *s)
     return read_bins(v, s);
 }
 
+/* What counts rows, or times: no run gets to where it, or bytes of it, would overflow. */
+static bool is_count(int64_t n)
+{
+    return n >= 0 && n < (int64_t)1 << 48;
+}
+
 static const char *read_validation(struct ctr_trainer *t, const char *line)
 {
     int used = 0;
     uint64_t loss;
     if (sscanf(line, "%" SCNd64 " %" SCNd64 " %" SCNd64 " %" SCNx64 "%n", &t->resume.every, &t->validations, &t->best,
                &loss, &used) != 4 ||
-        t->resume.every < 0 || t->best < 0 || t->best > t->validations)
+        t->resume.every < 0 || !is_count(t->validations) || !is_count(t->best) || t->best > t->validations)
         return NULL;
     memcpy(&t->best_loss, &loss, sizeof loss);
     return line + used;
@@ -122,11 +128,13 @@ static const char *read_validation(struct ctr_trainer *t, const char *line)
 static bool read_line(struct ctr_trainer *t, const char *line)
 {
     struct ctr_position *r = &t->resume;
+    struct ctr_train_stats *s = &t->v->s;
     int used = 0, version = 0;
     if (sscanf(line, "%d %" SCNd64 " %" SCNd64 " %" SCNd64 " %32s %" SCNd64 " %" SCNd64 " %" SCNd64 "%n", &version,
-               &r->pass, &r->row, &r->pending, r->digest, &r->scores, &t->v->s.rows, &t->v->next_report, &used) != 8 ||
-        ((version & 3) != WITH_SCORES && (version & 3) != WITH_UNCERTAINTY) || version > 7 || r->pass < 0 ||
-        r->row < 0 || r->pending < 0 || r->pending > r->row || r->scores < -1)
+               &r->pass, &r->row, &r->pending, r->digest, &r->scores, &s->rows, &t->v->next_report, &used) != 8 ||
+        ((version & 3) != WITH_SCORES && (version & 3) != WITH_UNCERTAINTY) || version > 7 || !is_count(r->pass) ||
+        !is_count(r->row) || !is_count(r->pending) || r->pending > r->row ||
+        (r->scores != -1 && !is_count(r->scores)) || !is_count(s->rows) || !is_count(t->v->next_report))
         return false;
     r->uncertain = (version & 3) == WITH_UNCERTAINTY;
     r->every = -1;
