@@ -174,6 +174,9 @@ void ctr_lr_sorter_free(struct ctr_lr_sorter *s); /* at any time */
 /* lr_file.c */
 int ctr_lr_save_schema(const void *learner, struct ctr_schema *s, struct ctr_err *err) CTR_MUST;
 int ctr_lr_save(void *learner, const struct ctr_strs *tables, struct ctr_writer *w, struct ctr_err *err) CTR_MUST;
+/* Of struct ctr_many: learners with the same options but for numbers, and the same keys, from `sorted`. */
+int ctr_lr_save_some(void *const *learner, int n, const struct ctr_strs *tables, struct ctr_writer *const *w,
+                     struct ctr_err *err) CTR_MUST;
 int ctr_lr_load(void *learner, struct ctr_strs *tables, struct ctr_reader *r, struct ctr_err *err) CTR_MUST;
 /* The same of a section that a learner of the same options wrote, which the section itself need not say. */
 int ctr_lr_resume(void *learner, struct ctr_strs *tables, struct ctr_reader *r, struct ctr_err *err) CTR_MUST;

@@ -226,52 +226,76 @@ int ctr_lr_start(const struct ctr_learning *l, const struct ctr_meta *meta, stru
 }
 
 enum { SAVE_ROWS = CTR_BATCH_ROWS };
-struct saver {
+
+/* A model on its way to a file. */
+struct saved {
     const struct lr *m;
     struct ctr_writer *w;
-    struct ctr_col names; /* the dictionary */
     struct ctr_col col[2 + NUMBERS + 1];
     int cols;
+    uint8_t *number[NUMBERS]; /* in the type of the file */
+};
+
+/* Models that hold the same keys, row by row. */
+struct saver {
+    struct saved model[CTR_SAVE_TOGETHER];
+    int n;
+    struct ctr_col names; /* the dictionary */
     int32_t *table;
     uint64_t *key;
-    uint8_t *number[NUMBERS]; /* in the type of the file */
     int32_t *day;
-    int32_t current;                   /* table */
-    const struct ctr_learning *layout; /* of its rows */
+    int32_t current; /* table */
     int64_t rows;
 };
 
 static int save_flush(struct saver *s, struct ctr_err *err)
 {
-    struct ctr_batch b = { ctr_writer_schema(s->w), s->rows, 0, s->col };
-    if (!s->rows)
-        return 0;
-    for (int i = 0; i < s->cols; i++)
-        s->col[i].rows = s->rows;
+    int rc = 0;
+    for (int v = 0; v < s->n && s->rows && !rc; v++) {
+        struct saved *o = &s->model[v];
+        struct ctr_batch b = { ctr_writer_schema(o->w), s->rows, 0, o->col };
+        for (int i = 0; i < o->cols; i++)
+            o->col[i].rows = s->rows;
+        rc = ctr_writer_batch(o->w, &b, err);
+    }
     s->rows = 0;
-    return ctr_writer_batch(s->w, &b, err);
+    return rc;
 }
 
-static int save_row(void *ctx, uint64_t key, const uint8_t *row, struct ctr_err *err)
+static int end_rows(struct saver *s, int64_t n, struct ctr_err *err)
 {
-    struct saver *s = ctx;
+    s->rows += n;
+    return s->rows == SAVE_ROWS ? save_flush(s, err) : 0;
+}
+
+/* A table row as row `at` of the batch. */
+static void put_state(const struct saver *s, const struct saved *o, const struct ctr_learning *layout,
+                      const uint8_t *row, int64_t at)
+{
     struct ctr_state state;
-    double weight = read_row(s->m, s->layout, row, &state);
+    const struct lr *m = o->m;
+    double weight = read_row(m, layout, row, &state);
     const double real[] = { weight, state.value, state.n }; /* in the order of columns */
-    s->table[s->rows] = s->current;
-    s->key[s->rows] = key;
     for (int i = WEIGHT; i < NEGATIVES; i++)
-        if (s->m->learning.precision == CTR_F64_STATE)
-            ((double *)(void *)s->number[i])[s->rows] = real[i];
+        if (m->learning.precision == CTR_F64_STATE)
+            ((double *)(void *)o->number[i])[at] = real[i];
         else
-            ((float *)(void *)s->number[i])[s->rows] = (float)real[i];
-    if (s->m->learning.layout.counts) {
-        ((uint64_t *)(void *)s->number[NEGATIVES])[s->rows] = state.negatives;
-        ((uint64_t *)(void *)s->number[POSITIVES])[s->rows] = state.positives;
+            ((float *)(void *)o->number[i])[at] = (float)real[i];
+    if (m->learning.layout.counts) {
+        ((uint64_t *)(void *)o->number[NEGATIVES])[at] = state.negatives;
+        ((uint64_t *)(void *)o->number[POSITIVES])[at] = state.positives;
     }
-    if (s->m->expiry.days)
-        s->day[s->rows] = row == s->m->bias ? s->m->expiry.today : ctr_expiry_day(&s->m->expiry, row);
-    return ++s->rows == SAVE_ROWS ? save_flush(s, err) : 0;
+    if (m->expiry.days)
+        s->day[at] = row == m->bias ? m->expiry.today : ctr_expiry_day(&m->expiry, row);
+}
+
+static int save_bias(struct saver *s, struct ctr_err *err)
+{
+    s->table[s->rows] = s->current;
+    s->key[s->rows] = ctr_bias_key();
+    for (int v = 0; v < s->n; v++)
+        put_state(s, &s->model[v], &s->model[v].m->learning, s->model[v].m->bias, s->rows);
+    return end_rows(s, 1, err);
 }
 
 struct named {
@@ -284,68 +308,82 @@ static int by_name(const void *a, const void *b)
     return strcmp(((const struct named *)a)->name, ((const struct named *)b)->name);
 }
 
-static void saver_columns(struct saver *s)
+static const struct ctr_learning *layout_of(const struct lr *m)
 {
-    s->col[0] = (struct ctr_col){ .type = CTR_UTF8, .data = s->table, .dict = &s->names };
-    s->col[1] = (struct ctr_col){ .type = CTR_U64, .data = s->key };
-    s->cols = 2;
-    for (int i = 0; i < NUMBERS; i++)
-        if (has_number(&s->m->learning, i))
-            s->col[s->cols++] = (struct ctr_col){ .type = number_type(&s->m->learning, i), .data = s->number[i] };
-    if (s->m->expiry.days)
-        s->col[s->cols++] = (struct ctr_col){ .type = CTR_I32, .data = s->day };
+    return m->sorted ? m->sorted_as : &m->learning;
 }
 
-/* Rows [from, end) of a learner that has columns, at most GROUP, which there is room for. */
-static void save_group(struct saver *s, const struct ctr_lr_sorted *t, uint64_t from, uint64_t end)
+/* n <= GROUP rows of model o, of a learner that has columns, from row `from` of t on. */
+static void put_columns(const struct saver *s, const struct saved *o, const struct ctr_lr_sorted *t, uint64_t from,
+                        int64_t n)
 {
-    const struct ctr_layout *lay = &s->layout->layout;
-    const size_t at = (size_t)s->rows, bytes = s->layout->precision == CTR_F64_STATE ? sizeof(double) : sizeof(float);
-    const struct ctr_state_columns to = { s->number[WEIGHT] + at * bytes, s->number[Z] + at * bytes,
-                                          s->number[N] + at * bytes, (uint64_t *)(void *)s->number[NEGATIVES] + at,
-                                          (uint64_t *)(void *)s->number[POSITIVES] + at };
+    const struct ctr_learning *l = layout_of(o->m);
+    const struct ctr_layout *lay = &l->layout;
+    const size_t at = (size_t)s->rows, bytes = l->precision == CTR_F64_STATE ? sizeof(double) : sizeof(float);
+    const struct ctr_state_columns to = { o->number[WEIGHT] + at * bytes, o->number[Z] + at * bytes,
+                                          o->number[N] + at * bytes, (uint64_t *)(void *)o->number[NEGATIVES] + at,
+                                          (uint64_t *)(void *)o->number[POSITIVES] + at };
     const uint8_t *row[GROUP];
-    for (uint64_t i = from; i < end; i++) {
-        const uint8_t *own = row[i - from] = t->base + t->place[i].number * t->bytes;
-        __builtin_prefetch(own + lay->value);
-        __builtin_prefetch(own + lay->n);
-        s->table[s->rows] = s->current;
-        s->key[s->rows++] = t->place[i].key;
+    for (int64_t i = 0; i < n; i++) {
+        row[i] = t->base + t->place[from + (uint64_t)i].number * t->bytes;
+        __builtin_prefetch(row[i] + lay->value);
+        __builtin_prefetch(row[i] + lay->n);
     }
-    ctr_state_columns(s->layout, row, (int64_t)(end - from), &to);
+    ctr_state_columns(l, row, n, &to);
 }
 
+/* The rows of a table, of all models: t[v] says where those of model v lie. */
 static int save_sorted(struct saver *s, const struct ctr_lr_sorted *t, struct ctr_err *err)
 {
-    const bool columns = ctr_state_has_columns(s->layout) && !s->m->expiry.days;
+    const bool columns = ctr_state_has_columns(layout_of(s->model->m)) && !s->model->m->expiry.days;
     int rc = 0;
-    for (uint64_t i = 0, end; columns && i < t->n && !rc; i = end) {
-        end = CTR_MIN(t->n, i + (uint64_t)CTR_MIN(GROUP, SAVE_ROWS - s->rows));
-        save_group(s, t, i, end);
-        rc = s->rows == SAVE_ROWS ? save_flush(s, err) : 0;
+    int64_t n;
+    for (uint64_t from = 0; from < t->n && !rc; from += (uint64_t)n) {
+        n = CTR_MIN((int64_t)(t->n - from), CTR_MIN(GROUP, SAVE_ROWS - s->rows));
+        for (int64_t i = 0; i < n; i++) {
+            s->table[s->rows + i] = s->current;
+            s->key[s->rows + i] = t->place[from + (uint64_t)i].key;
+        }
+        for (int v = 0; columns && v < s->n; v++)
+            put_columns(s, &s->model[v], &t[v], from, n);
+        for (int v = 0; !columns && v < s->n; v++)
+            for (int64_t i = 0; i < n; i++)
+                put_state(s, &s->model[v], layout_of(s->model[v].m), sorted_row(&t[v], from + (uint64_t)i),
+                          s->rows + i);
+        rc = end_rows(s, n, err);
     }
-    for (uint64_t i = 0; !columns && i < t->n && !rc; i++)
-        rc = save_row(s, t->place[i].key, sorted_row(t, i), err);
     return rc;
 }
 
 static int save_range(void *ctx, struct ctr_sparse_numbered *e, uint64_t n, struct ctr_err *err)
 {
     struct saver *s = ctx;
-    const struct ctr_states *states = &s->m->states;
+    const struct ctr_states *states = &s->model->m->states;
     const struct ctr_lr_sorted t = { e, n, ctr_states_rows(states), states->bytes };
     return save_sorted(s, &t, err);
 }
 
 /* A thread that sorts ahead, or NULL: the tables are too small for one, or there can be none. */
-static struct ctr_lr_sorter *sorter_of(const struct saver *s, const struct named *order, int n,
+static struct ctr_lr_sorter *sorter_of(const struct lr *m, const struct named *order, int n,
                                        const struct ctr_keys **table)
 {
     int tables = 0;
     for (int i = 0; i < n; i++)
         if (order[i].table >= 0)
-            table[tables++] = &s->m->table[order[i].table];
-    return !s->m->sorted && worth_a_thread(s->m) ? ctr_lr_sorter_new(table, tables) : NULL;
+            table[tables++] = &m->table[order[i].table];
+    return !m->sorted && worth_a_thread(m) ? ctr_lr_sorter_new(table, tables) : NULL;
+}
+
+static int save_table(struct saver *s, int table, struct ctr_lr_sorter *sorter, struct ctr_err *err)
+{
+    const struct lr *m = s->model->m;
+    struct ctr_lr_sorted t[CTR_SAVE_TOGETHER];
+    if (!m->sorted)
+        return sorter ? ctr_lr_sorter_table(sorter, save_range, s, err)
+                      : ctr_keys_sorted(&m->table[table], save_range, s, err);
+    for (int v = 0; v < s->n; v++)
+        t[v] = s->model[v].m->sorted[table];
+    return save_sorted(s, t, err);
 }
 
 static int save_tables(struct saver *s, const struct named *order, int n, struct ctr_err *err)
@@ -353,30 +391,62 @@ static int save_tables(struct saver *s, const struct named *order, int n, struct
     const struct ctr_keys **table = calloc((size_t)n + 1, sizeof *table);
     if (!table)
         return ctr_fail_nomem(err, (size_t)n * sizeof *table);
-    struct ctr_lr_sorter *sorter = sorter_of(s, order, n, table);
+    struct ctr_lr_sorter *sorter = sorter_of(s->model->m, order, n, table);
     int rc = 0;
     for (int i = 0; i < n && !rc; i++) {
-        const bool sorted = order[i].table >= 0 && s->m->sorted;
         s->current = i;
-        s->layout = sorted ? s->m->sorted_as : &s->m->learning;
-        if (sorted)
-            rc = save_sorted(s, &s->m->sorted[order[i].table], err);
-        else if (order[i].table >= 0 && sorter)
-            rc = ctr_lr_sorter_table(sorter, save_range, s, err);
-        else if (order[i].table >= 0)
-            rc = ctr_keys_sorted(&s->m->table[order[i].table], save_range, s, err);
-        else
-            rc = save_row(s, ctr_bias_key(), s->m->bias, err);
+        rc = order[i].table >= 0 ? save_table(s, order[i].table, sorter, err) : save_bias(s, err);
     }
     ctr_lr_sorter_free(sorter);
     free(table);
     return rc ? rc : save_flush(s, err);
 }
 
-int ctr_lr_save(void *learner, const struct ctr_strs *tables, struct ctr_writer *w, struct ctr_err *err)
+static int make_model(struct saver *s, struct lr *m, struct ctr_writer *w, struct ctr_err *err)
 {
-    struct lr *m = learner;
-    struct saver s = { .m = m, .w = w };
+    struct saved *o = &s->model[s->n++];
+    o->m = m;
+    o->w = w;
+    o->col[0] = (struct ctr_col){ .type = CTR_UTF8, .data = s->table, .dict = &s->names };
+    o->col[1] = (struct ctr_col){ .type = CTR_U64, .data = s->key };
+    o->cols = 2;
+    for (int i = 0; i < NUMBERS; i++) {
+        if (!(o->number[i] = malloc(SAVE_ROWS * sizeof(double))))
+            return ctr_fail_nomem(err, SAVE_ROWS * sizeof(double));
+        if (has_number(&m->learning, i))
+            o->col[o->cols++] = (struct ctr_col){ .type = number_type(&m->learning, i), .data = o->number[i] };
+    }
+    if (m->expiry.days)
+        o->col[o->cols++] = (struct ctr_col){ .type = CTR_I32, .data = s->day };
+    return 0;
+}
+
+static int make_saver(struct saver *s, struct lr *const *m, int n, struct ctr_writer *const *w, struct ctr_err *err)
+{
+    s->table = malloc(SAVE_ROWS * sizeof *s->table);
+    s->key = malloc(SAVE_ROWS * sizeof *s->key);
+    s->day = malloc(SAVE_ROWS * sizeof *s->day);
+    int rc = s->table && s->key && s->day ? 0 : ctr_fail_nomem(err, SAVE_ROWS * sizeof *s->key);
+    for (int v = 0; v < n && !rc; v++)
+        rc = make_model(s, m[v], w[v], err);
+    return rc;
+}
+
+static void free_saver(struct saver *s)
+{
+    for (int v = 0; v < s->n; v++)
+        for (int i = 0; i < NUMBERS; i++)
+            free(s->model[v].number[i]);
+    free(s->table);
+    free(s->key);
+    free(s->day);
+}
+
+int ctr_lr_save_some(void *const *learner, int models, const struct ctr_strs *tables, struct ctr_writer *const *w,
+                     struct ctr_err *err)
+{
+    struct lr *m = learner[0];
+    struct saver s = { .n = 0 };
     struct named *order = calloc((size_t)m->tables + 1, sizeof *order);
     struct ctr_colbuf names = { 0 };
     struct ctr_field text = { .type = CTR_UTF8 };
@@ -391,29 +461,23 @@ int ctr_lr_save(void *learner, const struct ctr_strs *tables, struct ctr_writer 
         qsort(order, (size_t)n, sizeof *order, by_name);
     for (int i = 0; i < n && !rc; i++)
         rc = ctr_colbuf_str(&names, order[i].name, strlen(order[i].name), err);
-    s.table = malloc(SAVE_ROWS * sizeof *s.table);
-    s.key = malloc(SAVE_ROWS * sizeof *s.key);
-    s.day = malloc(SAVE_ROWS * sizeof *s.day);
-    bool whole = s.table && s.key && s.day;
-    for (int i = 0; i < NUMBERS; i++)
-        whole &= (s.number[i] = malloc(SAVE_ROWS * sizeof(double))) != NULL;
-    if (!rc && !whole)
-        rc = ctr_fail_nomem(err, SAVE_ROWS * (2 + NUMBERS) * sizeof(double));
+    if (!rc)
+        rc = make_saver(&s, (struct lr *const *)learner, models, w, err);
     if (!rc) {
         s.names = *ctr_colbuf_view(&names);
-        saver_columns(&s);
         ctr_lr_hold_finders(m);
         rc = save_tables(&s, order, n, err);
         ctr_lr_release_finders(m);
     }
     free(order);
-    free(s.table);
-    free(s.key);
-    free(s.day);
-    for (int i = 0; i < NUMBERS; i++)
-        free(s.number[i]);
+    free_saver(&s);
     ctr_colbuf_free(&names);
     return rc;
+}
+
+int ctr_lr_save(void *learner, const struct ctr_strs *tables, struct ctr_writer *w, struct ctr_err *err)
+{
+    return ctr_lr_save_some(&learner, 1, tables, &w, err);
 }
 
 int ctr_lr_find_columns(const struct ctr_batch *b, struct ctr_lr_columns *c, struct ctr_err *err)

@@ -82,6 +82,7 @@ struct variant {
     uint8_t *bias, *spare; /* rows as its kernels want them; in `rows` or, the bias, with its eight */
     uint8_t *rows;
     int eight;    /* number of its own, from 1; 0: none */
+    int lane;     /* in that */
     bool uniform; /* lies at the same place in every table, and has them all */
 };
 

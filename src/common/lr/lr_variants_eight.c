@@ -91,6 +91,7 @@ static int make_eight(struct many *q, const bool *has, const int *v, int n, stru
         at->n = at->value + CTR_EIGHT * bytes;
         m->bias = e->bias + PREFIX + (uint32_t)i * bytes - at->value;
         m->eight = q->eights;
+        m->lane = i;
     }
     e->masked |= !e->aligned;
     return 0;

@@ -28,31 +28,78 @@ static int sort_table(struct many *q, int table, struct ctr_err *err)
 {
     const struct ctr_keys *keys = &q->find->table[table];
     struct ctr_buf *order = &q->table[table].order;
-    if (order->len == keys->learned * sizeof(struct ctr_sparse_numbered))
+    const size_t bytes = keys->learned * sizeof(struct ctr_sparse_numbered);
+    if (order->len == bytes)
         return 0;
     ctr_buf_clear(order);
-    ctr_lr_hold_finders(q->find);
-    int rc = ctr_keys_sorted(keys, add_places, order, err);
-    ctr_lr_release_finders(q->find);
+    int rc = ctr_buf_reserve(order, bytes, err);
+    return rc ? rc : ctr_keys_sorted(keys, add_places, order, err);
+}
+
+struct preparing {
+    struct many *q;
+    struct ctr_err *err; /* by table */
+};
+
+static void prepare_table(void *ctx, int64_t table, int worker)
+{
+    struct preparing *p = ctx;
+    (void)worker;
+    int rc = sort_table(p->q, (int)table, &p->err[table]);
+    (void)rc; /* err says it */
+}
+
+static void prepare_eight(void *ctx, int64_t number, int worker)
+{
+    struct preparing *p = ctx;
+    (void)worker;
+    ctr_lr_eight_digest(p->q, (int)number);
+}
+
+/* The order of all keys, and the digests that are made for eight variants at once. */
+static int many_prepare(void *learner, struct ctr_pool *pool, struct ctr_err *err)
+{
+    struct many *q = learner;
+    struct preparing p = { q, calloc((size_t)q->tables + 1, sizeof *p.err) };
+    int rc = p.err ? 0 : ctr_fail_nomem(err, (size_t)q->tables * sizeof *p.err);
+    if (!rc) {
+        ctr_lr_hold_finders(q->find);
+        ctr_pool_run(pool, q->tables, prepare_table, &p);
+        ctr_lr_release_finders(q->find);
+    }
+    for (int t = 0; t < q->tables && !rc; t++)
+        if (p.err[t].code) {
+            *err = p.err[t];
+            rc = err->code;
+        }
+    if (!rc)
+        ctr_pool_run(pool, q->eights, prepare_eight, &p);
+    free(p.err);
     return rc;
 }
 
-/* The digest of variant i, where that is made for eight at once. */
-static int digest(struct many *q, int i, const struct ctr_lr_digested **of, struct ctr_err *err)
+/* Have the models of variants a and b the same rows? */
+static bool same_rows(const struct many *q, int a, int b)
 {
-    const int e = q->v[i].eight - 1;
-    int rc = 0;
-    *of = NULL;
-    if (e < 0)
-        return 0;
-    for (int k = 0; k < q->tables && !rc; k++)
-        rc = sort_table(q, k, err);
-    if (!rc)
-        ctr_lr_eight_digest(q, e);
-    for (int lane = 0; lane < q->eight[e].n; lane++)
-        if (q->eight[e].variant[lane] == i)
-            *of = &q->eight[e].digest[lane];
-    return rc;
+    bool same = q->v[a].one->no_bias == q->v[b].one->no_bias;
+    for (int t = 0; t < q->tables && same; t++)
+        same = (q->table[t].at[a] == CTR_LR_NONE) == (q->table[t].at[b] == CTR_LR_NONE);
+    return same;
+}
+
+/* Lanes of an eight, where all its models have the same rows. */
+static int many_together(const void *learner, int i, int *models)
+{
+    const struct many *q = learner;
+    const struct eight *e = q->v[i].eight ? &q->eight[q->v[i].eight - 1] : NULL;
+    bool same = e;
+    int n = 0;
+    for (int k = 0; e && k < e->n; k++)
+        same &= same_rows(q, i, e->variant[k]);
+    models[n++] = i;
+    for (int k = q->v[i].lane + 1; same && k < e->n && n < CTR_SAVE_TOGETHER; k++)
+        models[n++] = e->variant[k];
+    return same && q->v[i].lane % CTR_SAVE_TOGETHER ? 0 : n;
 }
 
 /* What is made for all, orders and digests, is kept in the learner until it learns again. */
@@ -62,7 +109,9 @@ static int many_alone(const void *learner, int i, const struct ctr_strs *names, 
     const struct variant *v = &q->v[i];
     struct ctr_lr_piece piece[3];
     struct lr *m;
-    int rc = ctr_lr_variant_new(q, i, &m, err);
+    int rc = many_prepare(q, NULL, err);
+    if (!rc)
+        rc = ctr_lr_variant_new(q, i, &m, err);
     if (rc)
         return rc;
     rc = ctr_lr_bind(m, names, err);
@@ -75,12 +124,11 @@ static int many_alone(const void *learner, int i, const struct ctr_strs *names, 
         const struct ctr_states *states = ctr_lr_states_of(q->find, k);
         if (!t->at || t->at[i] == CTR_LR_NONE)
             continue;
-        rc = sort_table(q, k, err);
         m->sorted[k] = (struct ctr_lr_sorted){ (const struct ctr_sparse_numbered *)(const void *)t->order.data,
                                                q->find->table[k].learned, states->area.base + t->at[i], states->bytes };
     }
-    if (!rc)
-        rc = digest(q, i, &m->digested, err);
+    if (v->eight)
+        m->digested = &q->eight[v->eight - 1].digest[v->lane];
     ctr_lr_move_state(piece, ctr_lr_pieces(&v->one->learning, &m->learning, piece), v->bias, m->bias);
     m->more.event = v->one->more.event;
     if (rc)
@@ -233,5 +281,8 @@ const struct ctr_many ctr_lr_many = {
     .params = many_params,
     .load = load_one,
     .alone = many_alone,
+    .prepare = many_prepare,
+    .together = many_together,
+    .save = ctr_lr_save_some,
     .model = &ctr_model_lr,
 };

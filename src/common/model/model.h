@@ -158,6 +158,9 @@ struct ctr_model_info {
 
 struct ctr_model;
 /* A learner of many models in one: what tells them apart. */
+enum { CTR_SAVE_TOGETHER = 4 };
+typedef int ctr_save_rows(void *const *learner, int n, const struct ctr_strs *tables, struct ctr_writer *const *w,
+                          struct ctr_err *err);
 struct ctr_many {
     int (*count)(const void *learner);
     const char *(*name)(const void *learner, int i);
@@ -166,6 +169,14 @@ struct ctr_many {
     int (*load)(void *learner, int i, struct ctr_strs *tables, struct ctr_reader *r, struct ctr_err *err);
     /* A learner of `model` as if it had learned alone; freed as such. */
     int (*alone)(const void *learner, int i, const struct ctr_strs *tables, void **one, struct ctr_err *err);
+    /* NULL, or makes what all `alone` share, by the threads of a pool (NULL: one); nothing is learned or found
+     * meanwhile. */
+    int (*prepare)(void *learner, struct ctr_pool *pool, struct ctr_err *err);
+    /* NULL, or models, at most CTR_SAVE_TOGETHER of them, that are saved faster together, listed when i is the first of
+     * them: how many; 0: i is in the list of another one. */
+    int (*together)(const void *learner, int i, int *models);
+    /* What `alone` made of such, as model->save. */
+    ctr_save_rows *save;
     const struct ctr_model *model;
 };
 
@@ -284,6 +295,9 @@ struct ctr_save {
 int ctr_model_check_fitted(const char *path, const struct ctr_schema *stream, struct ctr_err *err) CTR_MUST;
 bool ctr_model_wants_fitted(const struct ctr_schema *stream);
 int ctr_model_save(const struct ctr_save *s, struct ctr_out *out, struct ctr_err *err) CTR_MUST;
+/* n models, whose rows `save` writes, together (struct ctr_many); NULL: one model, as it does. */
+int ctr_model_save_some(const struct ctr_save *s, int n, ctr_save_rows *save, struct ctr_out *const *out,
+                        struct ctr_err *err) CTR_MUST;
 /* The state of a checkpoint, from a reader that stands behind its main section. */
 int ctr_model_restore(const struct ctr_model *model, void *learner, struct ctr_reader *r, struct ctr_err *err) CTR_MUST;
 

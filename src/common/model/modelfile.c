@@ -123,19 +123,6 @@ bool ctr_model_wants_fitted(const struct ctr_schema *stream)
     return wants;
 }
 
-static int write_main(const struct ctr_save *s, const struct ctr_schema *schema, struct ctr_out *out,
-                      struct ctr_err *err)
-{
-    struct ctr_writer *w = NULL;
-    int rc = ctr_writer_open(&w, out, schema, NULL, err);
-    if (!rc)
-        rc = s->model->save(s->learner, s->tables, w, err);
-    if (!rc)
-        rc = ctr_writer_finish(w, err);
-    ctr_writer_free(w);
-    return rc;
-}
-
 /* ---- the state of a checkpoint: a section of 64-bit words ---- */
 
 #define STATE_SECTION "state"
@@ -186,37 +173,83 @@ int ctr_model_restore(const struct ctr_model *model, void *learner, struct ctr_r
     return rc;
 }
 
+/* A file that is being written. */
+struct file {
+    const struct ctr_save *s;
+    struct ctr_out *out;
+    struct ctr_schema schema;
+    struct ctr_buf names, state;
+    struct ctr_plan *plan;
+    struct ctr_writer *w;
+};
+
+static int begin_file(struct file *f, struct ctr_err *err)
+{
+    const struct ctr_save *s = f->s;
+    int rc = make_schema(s, &f->schema, err);
+    if (!rc && s->checkpoint && s->model->state)
+        rc = s->model->state(s->learner, &f->state, err);
+    if (!rc && s->fitted)
+        rc = open_fitted(s->fitted, s->stream, &f->plan, err);
+    if (!rc)
+        rc = ctr_buf_printf(&f->names, err, "%s", s->model->name);
+    if (!rc && s->model->section_names)
+        rc = s->model->section_names(s->learner, s->tables, &f->names, err);
+    if (!rc && f->state.len)
+        rc = ctr_buf_printf(&f->names, err, "," STATE_SECTION);
+    if (!rc && f->plan)
+        rc = ctr_plan_save_section_names(f->plan, &f->names, err);
+    if (!rc && strchr((const char *)f->names.data, ','))
+        rc = ctr_meta_set(&f->schema.meta, CTR_META_SECTIONS, (const char *)f->names.data, err);
+    return rc ? rc : ctr_writer_open(&f->w, f->out, &f->schema, NULL, err);
+}
+
+static int end_file(struct file *f, struct ctr_err *err)
+{
+    const struct ctr_save *s = f->s;
+    int rc = ctr_writer_finish(f->w, err);
+    if (!rc && s->model->save_sections)
+        rc = s->model->save_sections(s->learner, s->tables, f->out, err);
+    if (!rc && f->state.len)
+        rc = write_state(&f->state, f->out, err);
+    if (!rc && f->plan)
+        rc = ctr_plan_save_sections(f->plan, f->out, err);
+    return rc;
+}
+
+static void free_file(struct file *f)
+{
+    ctr_writer_free(f->w);
+    ctr_plan_free(f->plan);
+    ctr_schema_free(&f->schema);
+    ctr_buf_free(&f->names);
+    ctr_buf_free(&f->state);
+}
+
+int ctr_model_save_some(const struct ctr_save *s, int n, ctr_save_rows *save, struct ctr_out *const *out,
+                        struct ctr_err *err)
+{
+    struct file f[CTR_SAVE_TOGETHER] = { 0 };
+    struct ctr_writer *w[CTR_SAVE_TOGETHER];
+    void *learner[CTR_SAVE_TOGETHER];
+    int rc = 0;
+    for (int i = 0; i < n && !rc; i++) {
+        f[i].s = &s[i];
+        f[i].out = out[i];
+        rc = begin_file(&f[i], err);
+        w[i] = f[i].w;
+        learner[i] = s[i].learner;
+    }
+    if (!rc)
+        rc = save ? save(learner, n, s->tables, w, err) : s->model->save(s->learner, s->tables, *w, err);
+    for (int i = 0; i < n && !rc; i++)
+        rc = end_file(&f[i], err);
+    for (int i = 0; i < n; i++)
+        free_file(&f[i]);
+    return rc;
+}
+
 int ctr_model_save(const struct ctr_save *s, struct ctr_out *out, struct ctr_err *err)
 {
-    struct ctr_schema schema = { 0 };
-    struct ctr_buf names = { 0 }, state = { 0 };
-    struct ctr_plan *plan = NULL;
-    int rc = make_schema(s, &schema, err);
-    if (!rc && s->checkpoint && s->model->state)
-        rc = s->model->state(s->learner, &state, err);
-    if (!rc && s->fitted)
-        rc = open_fitted(s->fitted, s->stream, &plan, err);
-    if (!rc)
-        rc = ctr_buf_printf(&names, err, "%s", s->model->name);
-    if (!rc && s->model->section_names)
-        rc = s->model->section_names(s->learner, s->tables, &names, err);
-    if (!rc && state.len)
-        rc = ctr_buf_printf(&names, err, "," STATE_SECTION);
-    if (!rc && plan)
-        rc = ctr_plan_save_section_names(plan, &names, err);
-    if (!rc && strchr((const char *)names.data, ','))
-        rc = ctr_meta_set(&schema.meta, CTR_META_SECTIONS, (const char *)names.data, err);
-    if (!rc)
-        rc = write_main(s, &schema, out, err);
-    if (!rc && s->model->save_sections)
-        rc = s->model->save_sections(s->learner, s->tables, out, err);
-    if (!rc && state.len)
-        rc = write_state(&state, out, err);
-    if (!rc && plan)
-        rc = ctr_plan_save_sections(plan, out, err);
-    ctr_plan_free(plan);
-    ctr_schema_free(&schema);
-    ctr_buf_free(&names);
-    ctr_buf_free(&state);
-    return rc;
+    return ctr_model_save_some(s, 1, NULL, &out, err);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Models that learned together are saved by two threads, where there are two processors: one gathers states while the
- * other writes. Each writes whole models, so that their bytes are those of one thread. */
+ * Models that learned together are saved by two threads, where there are two processors, some models at a time: their
+ * states lie in the same cache lines. Each file is one thread's, so that its bytes are those of a model saved alone. */
 #include <stdlib.h>
 
 #include "common/model/trainer.h"
@@ -12,25 +12,34 @@ struct saving {
     struct ctr_err *err; /* by model */
 };
 
-static void save(void *ctx, int64_t model, int worker)
+static void save(void *ctx, int64_t task, int worker)
 {
     struct saving *s = ctx;
-    struct ctr_err *err = &s->err[model];
+    const struct ctr_many *many = s->t->job.model->many;
+    struct ctr_out *out[CTR_SAVE_TOGETHER];
+    struct ctr_err *err = &s->err[task];
+    int model[CTR_SAVE_TOGETHER] = { (int)task };
+    const int n = many->together ? many->together(s->t->learner, (int)task, model) : 1;
     (void)worker;
-    int rc = ctr_trainer_save(s->t, (int)model, s->out[model], err);
-    if (!rc)
-        rc = ctr_out_flush(s->out[model], err);
+    for (int i = 0; i < n; i++)
+        out[i] = s->out[model[i]];
+    int rc = n ? ctr_trainer_save_some(s->t, model, n, out, err) : 0;
+    for (int i = 0; i < n && !rc; i++)
+        rc = ctr_out_flush(out[i], err);
     (void)rc; /* err says it */
 }
 
 int ctr_trainer_save_all(struct ctr_trainer *t, struct ctr_out *const *out, struct ctr_err *err)
 {
+    const struct ctr_many *many = t->job.model->many;
     struct saving s = { t, out, calloc((size_t)t->models, sizeof *s.err) };
     struct ctr_pool *pool = NULL;
     pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     int rc = s.err ? 0 : ctr_fail_nomem(err, (size_t)t->models * sizeof *s.err);
     if (!rc && ctr_feed_may_thread())
         rc = ctr_pool_new_exact(&pool, 2, err);
+    if (!rc && many->prepare && t->have_stream)
+        rc = many->prepare(t->learner, pool, err);
     if (!rc) {
         t->alone = &lock;
         ctr_pool_run(pool, t->models, save, &s);

@@ -596,36 +596,44 @@ int ctr_trainer_save(struct ctr_trainer *t, int model, struct ctr_out *out, stru
     return t->best ? ctr_earlystop_save(t, out, err) : ctr_trainer_save_now(t, model, out, err);
 }
 
-int ctr_trainer_save_now(struct ctr_trainer *t, int model, struct ctr_out *out, struct ctr_err *err)
+/* What a file of the model says, as if it had learned alone. */
+static int make_alone(struct ctr_trainer *t, int model, struct ctr_save *s, struct ctr_err *err)
 {
     const struct ctr_many *many = t->job.model->many;
-    void *alone = NULL;
-    if (!t->have_stream)
-        return ctr_fail(err, CTR_EDATA, "no input came, so that there is no model");
-    struct ctr_save s = { .model = t->job.model,
-                          .params = &t->job.params,
-                          .learner = t->learner,
-                          .tables = &t->tables,
-                          .stream = &t->stream,
-                          .program = t->job.program,
-                          .options = t->job.options,
-                          .fitted = t->job.fitted };
+    *s = (struct ctr_save){ .model = many ? many->model : t->job.model,
+                            .params = many ? many->params(t->learner, model) : &t->job.params,
+                            .learner = t->learner,
+                            .tables = &t->tables,
+                            .stream = &t->stream,
+                            .program = t->job.program,
+                            .options = t->job.options,
+                            .fitted = t->job.fitted };
     if (t->alone)
         pthread_mutex_lock(t->alone);
-    int rc = many ? many->alone(t->learner, model, &t->tables, &alone, err) : 0;
+    int rc = many ? many->alone(t->learner, model, &t->tables, &s->learner, err) : 0;
     if (t->alone)
         pthread_mutex_unlock(t->alone);
-    if (rc)
-        return rc;
-    if (many) {
-        s.model = many->model;
-        s.params = many->params(t->learner, model);
-        s.learner = alone;
-    }
-    rc = ctr_model_save(&s, out, err);
-    if (many)
-        many->model->learner_free(alone);
     return rc;
+}
+
+int ctr_trainer_save_some(struct ctr_trainer *t, const int *model, int n, struct ctr_out *const *out,
+                          struct ctr_err *err)
+{
+    const struct ctr_many *many = t->job.model->many;
+    struct ctr_save s[CTR_SAVE_TOGETHER];
+    int made = 0, rc = t->have_stream ? 0 : ctr_fail(err, CTR_EDATA, "no input came, so that there is no model");
+    for (; made < n && !rc; made += !rc)
+        rc = make_alone(t, model[made], &s[made], err);
+    if (!rc)
+        rc = ctr_model_save_some(s, n, many ? many->save : NULL, out, err);
+    for (int i = 0; i < made && many; i++)
+        many->model->learner_free(s[i].learner);
+    return rc;
+}
+
+int ctr_trainer_save_now(struct ctr_trainer *t, int model, struct ctr_out *out, struct ctr_err *err)
+{
+    return ctr_trainer_save_some(t, &model, 1, &out, err);
 }
 
 void ctr_trainer_done(struct ctr_trainer *t)

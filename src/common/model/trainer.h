@@ -89,6 +89,9 @@ struct ctr_trainer {
 };
 
 int ctr_trainer_save_now(struct ctr_trainer *t, int model, struct ctr_out *out, struct ctr_err *err) CTR_MUST;
+/* n models, which are saved together: model[i] to out[i]. */
+int ctr_trainer_save_some(struct ctr_trainer *t, const int *model, int n, struct ctr_out *const *out,
+                          struct ctr_err *err) CTR_MUST;
 
 /* earlystop.c: after `row` rows of a pass, where nothing is pending, score job.validation and keep the model if it is
  * the best; that sets `stopped`. And write that one. */
