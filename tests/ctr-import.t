@@ -213,7 +213,7 @@ bad "milliseconds as seconds" 1 "line 2: column t: '1506826828020' is no time in
 bad "a time that is not there" 2 "--time: the input has no column 'when'" 'a\n1\n' --header --time when:unix
 bad "a column twice" 2 "two columns are called 'a'" '1,2\n' -c a,a
 bad "a column twice in a header" 2 "two columns are called 'a': with --header, --columns A,B,… renames all in order" 'a,a\n1,2\n' --header
-bad "an empty input without columns" 1 'the input is empty: without --columns its columns are not known' ''
+bad "an empty input without columns" 1 'in.csv: the input is empty: without --columns its columns are not known' ''
 bad "an unknown format" 2 "--format wants csv[|].*, not 'cvs'" '1\n' -f cvs
 bad "a bad policy" 2 "--bad-rows wants fail, skip=MAX or quarantine=FILE, not 'never'" '1\n' --bad-rows never
 bad "an empty delimiter" 2 '--delimiter wants' '1\n' -d ''

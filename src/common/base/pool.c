@@ -45,13 +45,6 @@ static bool keep_denormals(bool keep)
 #endif
 }
 
-static void pause_a_little(void)
-{
-#if defined(__x86_64__)
-    _mm_pause();
-#endif
-}
-
 /* Takes tasks until there are none left; called and returns with the lock held. */
 static void work(struct ctr_pool *p, int worker)
 {
@@ -74,7 +67,7 @@ static void *worker_main(void *arg)
     keep_denormals(p->exact);
     for (;;) {
         for (int i = 0; i < p->looks && p->round == seen; i++)
-            pause_a_little();
+            ctr_cpu_pause();
         pthread_mutex_lock(&p->lock);
         while (!p->stop && p->round == seen)
             pthread_cond_wait(&p->start, &p->lock);
@@ -162,7 +155,7 @@ void ctr_pool_run(struct ctr_pool *p, int64_t tasks, void (*fn)(void *ctx, int64
     work(p, 0);
     pthread_mutex_unlock(&p->lock);
     for (int i = 0; i < p->looks && p->left; i++)
-        pause_a_little();
+        ctr_cpu_pause();
     pthread_mutex_lock(&p->lock);
     while (p->left)
         pthread_cond_wait(&p->done, &p->lock);

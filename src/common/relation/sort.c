@@ -272,7 +272,7 @@ static int spill_bin(struct ctr_sort *s, struct ctr_err *err)
         return rc;
     }
     s->bin = other_bin(s);
-    if (pthread_create(&s->writer, NULL, write_behind, s)) /* no thread to be had: in turn */
+    if (ctr_thread_start(&s->writer, write_behind, s)) /* no thread to be had: in turn */
         return write_run(s, other_bin(s), err);
     s->writing = true;
     return 0;

@@ -236,8 +236,10 @@ static int name_columns(struct csv *s, struct ctr_text_columns *given, const str
     }
     if (!names && b->n)
         note_delimiter(o, &s->d, t);
-    if (!names && !b->n)
+    if (!names && !b->n) {
+        ctr_err_file(err, b->file);
         return ctr_fail(err, CTR_EDATA, "the input is empty: without --columns its columns are not known");
+    }
     for (int i = 0; !rc && i < given->n; i++)
         if (given->c[i].source)
             rc = ctr_fail(err, CTR_EUSAGE, "--columns: %s=%s wants --header", given->c[i].name, given->c[i].source);
