@@ -91,7 +91,7 @@ FUSED_BODY lanes of_floats_f64(lanes_f32 v)
 /* ---- draws ---- */
 
 /* scatter_bits of hashes and a draw. */
-CTR_BODY halves draw_eight(const uint32_t *hash, uint32_t draw)
+FUSED_BODY halves draw_eight(const uint32_t *hash, uint32_t draw)
 {
     halves x;
     memcpy(&x, hash, sizeof x);

@@ -45,7 +45,7 @@ CTR_BODY void NAME(gather)(uint8_t *const *row, VECTOR *value, halves *half, con
 }
 
 /* The same back, of counts and a value that is not q2.13. */
-CTR_BODY void NAME(scatter)(uint8_t *const *row, const VECTOR *value, halves half)
+FUSED_BODY void NAME(scatter)(uint8_t *const *row, const VECTOR *value, halves half)
 {
     if (sizeof(REAL) == 4) {
         halves right;
