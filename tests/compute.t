@@ -32,16 +32,18 @@ else
     skip "onednn" "libdnnl is not there"
 fi
 
+# Bytes are the plain build's matter: what a digest runs, the trials have run.
 digest() {
     "$compute" --digest --seed 7 "$@" 2>&1
 }
-want=$(digest)
-ok "a digest of all outputs" expr "$want" : '[0-9a-f]\{16\}$'
-[ -n "$SAN" ] && runs=plain:4 || runs='avx512:1 avx512:2 avx512:4 avx2:2 plain:4'
-for run in $runs; do
-    is "the same bytes with ${run%:*}, -j ${run#*:}" "$(CTR_CPU=${run%:*} digest --threads "${run#*:}")" "$want"
-done
-ok "another seed gives other bytes" test "$(digest --seed 8)" != "$want"
+if [ -z "$SAN" ]; then
+    want=$(digest)
+    ok "a digest of all outputs" expr "$want" : '[0-9a-f]\{16\}$'
+    for run in avx512:1 avx512:2 avx512:4 avx2:2 plain:4; do
+        is "the same bytes with ${run%:*}, -j ${run#*:}" "$(CTR_CPU=${run%:*} digest --threads "${run#*:}")" "$want"
+    done
+    ok "another seed gives other bytes" test "$(digest --seed 8)" != "$want"
+fi
 
 # The judge can fail: a back end that errs by one part in a thousand is found.
 ok "a wrong result is found" sh -c "! '$compute' --err 0.001 --seed 7 >'$W/tap' && grep -q '^not ok.*gemm' '$W/tap'"

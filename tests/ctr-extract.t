@@ -121,6 +121,14 @@ pair,0 x (other),1
 pair,0 x Comedy|Drama,1
 pair,1 x (other),1
 table,name,count"
+cat >hash.plan <<'EOF'
+feature h = hash(user_id)
+feature five = hash(5)
+feature either = if(rating > 2, hash(5), hash(5))
+EOF
+ctr-extract --names hash.names hash.plan r.arrows >/dev/null
+is "names of hashes are what is hashed, where it can be told" "$(ctr-select --columns table,name hash.names | csv | sed 1d | sort -u | grep -v '^h,' | tr '\n' ' ')" \
+    "either,16058596026395164274 five,5 "
 is "names are sorted by table and key" "$(ctr-select --columns table,key names.arrows | csv | sed 1d)" "$(ctr-select --columns table,key names.arrows | csv | sed 1d | awk -F, '{ printf "%s,%020s\n", $1, $2 }' | sed 's/, */,/' | sort -t, -k1,1 -k2,2g | awk -F, '{ print $1 "," $2 }')"
 is "extracting without names gives the same" "$(ctr-extract fit.fitted r.arrows | cksum)" "$(cksum <fit.arrows)"
 is "fitting does not depend on batches" "$(ctr-cat --batch 1 r.arrows | ctr-extract --fit fit.plan | cksum)" "$(cksum <fit.fitted)"

@@ -220,6 +220,9 @@ bad "an empty delimiter" 2 '--delimiter wants' '1\n' -d ''
 bad "--like with --for" 2 '--like and --for' '1\n' --like "$W/log.arrows" --for "$W/p.plan"
 bad "a zip archive" 1 'is a zip archive; unpack it first' 'PK\003\004....'
 bad "UTF-16" 1 'is UTF-16; convert it first' '\377\376a\000'
+head -c 60 "$W/log.csv.gz" >"$W/cut.gz"
+exits "gzip cut short, rows put together" 1 ctr-import -f csv --header --batch 1000 "$W/cut.gz"
+err_like "says so" 'gzip: truncated'
 bad "gzip cut short" 1 'gzip: truncated' "$(head -c 60 "$W/log.csv.gz" | od -An -v -to1 | tr -d '\n' | sed 's/ /\\/g')"
 exits "no format without a name" 2 ctr-import
 err_like "says how to name it" 'name it with --format'

@@ -276,6 +276,23 @@ for o in '' '--expire 1' '--optimizer rda'; do
     exits "a full device $o" 1 sh -c "ctr-train lr -q $o keys-x.arrows >/dev/full"
     err_like 'says so' 'No space left on device'
 done
+# So many that two threads digest them, where two can run and can be started.
+seq 70000 | sed 's/$/,1/' | ctr-import -q --format csv --columns k:int64,y:int8 >many.arrows
+printf 'label y\nfeature k\n' >many.plan
+ctr-extract many.plan many.arrows >many-x.arrows
+train -o many.model many-x.arrows
+if command -v taskset >/dev/null; then
+    taskset -c "$(taskset -cp $$ | sed 's/.*: *//; s/[-,].*//')" ctr-train lr -q -o many1.model many-x.arrows
+    ok '70,000 keys, one processor: the same model' cmp many.model many1.model
+else
+    skip '70,000 keys, one processor' 'no taskset'
+fi
+exits 'no thread can be started' 0 env ASAN_OPTIONS="verify_asan_link_order=0:${ASAN_OPTIONS:-}" LD_PRELOAD="$CTR_BUILD/fault/inject.so" \
+    CTR_INJECT=thread:1+:EAGAIN ctr-train lr -q -o many0.model many-x.arrows
+ok 'the same model' cmp many.model many0.model
+ctr-select --add 'table=concat("t", key)' -o tables.model many.model
+exits 'a model of 70,000 tables' 1 ctr-predict tables.model many-x.arrows
+err_like 'is refused' 'tables.model: the model has more than 65535 tables'
 # More keys than --memory allows: with a checkpoint the rows before are not learned in vain.
 ctr-cat --batch 500 keys-x.arrows >keys500.arrows
 train -o keys.model --progressive keys.p keys500.arrows

@@ -57,7 +57,12 @@ sub judge {
 sub inject_line {
     my ($dir, $quick, $limit, @faults) = @_;
     inputs($dir, 45);
-    my @jobs = map { my $c = $_; map { [$c, $_] } $c->{own} || $c->{file} ? 'file' : $SAN ? (qw(file pipe))[length($c->{name}) % 2] : qw(file pipe) } commands();
+    # The quick part takes a command one way in the plain build, and the other way under the sanitizers.
+    my @jobs = map {
+        my $c = $_;
+        my @ways = $c->{own} || $c->{file} ? 'file' : qw(file pipe);
+        map { [$c, $_] } $quick && @ways > 1 ? $ways[(length($c->{name}) + $SAN) % 2] : @ways;
+    } commands();
     my @r = spread(\@jobs, $dir, sub {
         my ($c, $how) = @{ $_[0] };
         my $at = $_[1];

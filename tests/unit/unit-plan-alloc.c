@@ -216,9 +216,29 @@ static void test_sites(size_t number)
        t.failed, t.sites, t.wrong, t.leaks);
 }
 
+/* A plan that is refused: by what stands in it, or by what memory there is. */
+static int refused_once(void *plan, struct ctr_err *err)
+{
+    struct ctr_plan *p = NULL;
+    int rc = ctr_plan_parse(&p, "x.plan", plan, strlen(plan), err);
+    ctr_plan_free(p);
+    return rc == CTR_EUSAGE && strstr(err->what, "did you mean lower") ? 0 : rc ? rc : CTR_EDATA;
+}
+
+static void test_refused(void)
+{
+    static char plan[] = "keep a = lowr(user)";
+    struct sites_tally t = { 0 };
+    sites_each(refused_once, plan, &t);
+    ok(!t.wrong && !t.leaks && t.sites >= 2,
+       "an unknown operator: %ld calls from %ld places failed, %ld wrong, %ld leaks", t.failed, t.sites, t.wrong,
+       t.leaks);
+}
+
 int main(void)
 {
     make_rows();
+    test_refused();
     for (size_t i = 0; i < CTR_COUNT(plans); i++) {
         struct ctr_err err = { 0 };
         long n = 0, wrong = 0, leaks = 0;

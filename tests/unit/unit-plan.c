@@ -550,6 +550,13 @@ static void mutate(struct ctr_buf *b)
     }
 }
 
+/* It is the sanitizers that see what goes wrong here. */
+#ifdef __SANITIZE_ADDRESS__
+enum { DAMAGED = 10000 };
+#else
+enum { DAMAGED = 4000 };
+#endif
+
 static void test_damage(int rounds)
 {
     int bound = 0, refused = 0, other = 0;
@@ -745,7 +752,7 @@ int main(int argc, char **argv)
     test_signals();
     test_explain();
     test_sizes();
-    test_damage(argc > 1 ? atoi(argv[1]) : 20000);
+    test_damage(argc > 1 ? atoi(argv[1]) : DAMAGED);
     ctr_schema_free(&input);
     return done_testing();
 }

@@ -171,7 +171,7 @@ static void test_columns(void)
 
 static void test_sections(void)
 {
-    struct ctr_schema s = { 0 }, t = { 0 }, none = { 0 };
+    struct ctr_schema s = { 0 }, t = { 0 }, other = { 0 }, none = { 0 };
     size_t n;
     const struct ctr_col items = { .type = CTR_F64, .rows = 8, .data = f64 };
     const struct ctr_col col[] = {
@@ -181,7 +181,7 @@ static void test_sections(void)
     start(in_fd);
     add(&none, "n", CTR_I32, 0, 0, false);
     check(ctr_meta_set(&none.meta, CTR_META_SECTION, "main", &err));
-    check(ctr_meta_set(&none.meta, CTR_META_SECTIONS, "main,w,x", &err));
+    check(ctr_meta_set(&none.meta, CTR_META_SECTIONS, "main,w,x,y", &err));
     check(ctr_meta_set(&none.meta, CTR_META_SHAPE, "none", &err));
     check(ctr_meta_set(&none.meta, "ctr.a", "\"", &err));
     check(ctr_meta_set(&none.meta, "other", "x", &err));
@@ -196,17 +196,23 @@ static void test_sections(void)
     check(ctr_meta_set(&t.meta, CTR_META_SECTION, "x", &err));
     check(ctr_meta_set(&t.meta, CTR_META_SHAPE, "matrix", &err));
     put(&t, col, 1);
+    add(&other, "three", CTR_FIXED, CTR_F64, 8, false);
+    check(ctr_meta_set(&other.meta, CTR_META_SECTION, "y", &err));
+    check(ctr_meta_set(&other.meta, CTR_META_SHAPE, "vector", &err));
+    put(&other, col, 1);
     const uint8_t *file = export(&n);
     ok(file && n > 8, "sections are exported %s", err.what);
     ok(file && tensor(file, "w", "\"dtype\":\"F64\",\"shape\":[8]"), "a vector has one dimension; its row is left out");
     ok(file && tensor(file, "x.one", "\"dtype\":\"F64\",\"shape\":[1,8]") &&
-           tensor(file, "x.two", "\"dtype\":\"I32\",\"shape\":[1]"),
+           tensor(file, "x.two", "\"dtype\":\"I32\",\"shape\":[1]") &&
+           tensor(file, "y.three", "\"dtype\":\"F64\",\"shape\":[1,8]"),
        "a section without a value has its columns");
     ok(file && strstr((char *)file + 8, "{\"__metadata__\":{") && strstr((char *)file + 8, "\"ctr.a\":\"\\\"\"") &&
            !strstr((char *)file + 8, "other"),
        "the first one's metadata goes along, but not what is another's");
     ctr_schema_free(&s);
     ctr_schema_free(&t);
+    ctr_schema_free(&other);
     ctr_schema_free(&none);
 }
 

@@ -86,6 +86,15 @@ static void test_writer_states(void)
     ctr_writer_free(w);
     ctr_out_free(o);
     ctr_batchbuf_free(&b);
+    /* Rows that wait for their batch, more than the output keeps back. */
+    fill(&b, &s, 20000);
+    must(ctr_out_open(&o, "/dev/full", 0, &err), "full");
+    must(ctr_writer_open(&w, o, &s, &(struct ctr_writer_opts){ .batch_rows = 30000 }, &err), "open");
+    must(ctr_writer_batch(w, ctr_batchbuf_view(&b), &err), "batch");
+    ok(says(ctr_writer_flush(w, &err), CTR_ESYS, "No space left"), "a full disk, when rows that waited are sent");
+    ctr_writer_free(w);
+    ctr_out_free(o);
+    ctr_batchbuf_free(&b);
     ctr_schema_free(&s);
 }
 

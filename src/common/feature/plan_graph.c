@@ -246,7 +246,6 @@ static int column_literal(struct plan_graph *g, const struct ctr_vtype *t, const
           !ctr_col_missing(c, 0);
     if (!*ok)
         return CTR_OK;
-    a->big = t->type == CTR_U64 && ctr_col_i64(c, 0) < 0;
     return scalar_value(g, t, t->type, c, 0, &a->value, err);
 }
 

@@ -113,6 +113,12 @@ static int product(const struct row_names *a, const struct row_names *b, struct 
     return rc;
 }
 
+static int arg_names(const struct plan_graph *g, const struct plan_node *n, int k, int64_t row, struct row_names *r,
+                     struct ctr_err *err)
+{
+    return n->arg[k] < 0 ? literal_names(n->call.arg[k].literal, r, err) : node_names(g, n->arg[k], row, r, err);
+}
+
 static int cross_names(const struct plan_graph *g, const struct plan_node *n, int64_t row, struct row_names *r,
                        struct ctr_err *err)
 {
@@ -120,8 +126,7 @@ static int cross_names(const struct plan_graph *g, const struct plan_node *n, in
     int rc = 0;
     for (int k = 0; rc == 0 && k < n->nargs; k++) {
         struct row_names arg = { 0 }, both = { 0 };
-        rc =
-            n->arg[k] < 0 ? literal_names(n->call.arg[k].literal, &arg, err) : node_names(g, n->arg[k], row, &arg, err);
+        rc = arg_names(g, n, k, row, &arg, err);
         if (rc == 0 && k)
             rc = product(&so_far, &arg, &both, err);
         names_free(&so_far);
@@ -145,8 +150,8 @@ static int node_names(const struct plan_graph *g, int node, int64_t row, struct 
     const char *op = n->kind == NODE_CALL ? ctr_op_name(n->call.op) : "";
     if (n->type.key && strcmp(op, "cross") == 0)
         return cross_names(g, n, row, r, err);
-    if (n->type.key && strcmp(op, "hash") == 0 && n->arg[0] >= 0)
-        return node_names(g, n->arg[0], row, r, err);
+    if (n->type.key && strcmp(op, "hash") == 0)
+        return arg_names(g, n, 0, row, r, err);
     return value_names(n, row, r, err);
 }
 

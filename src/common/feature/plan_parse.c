@@ -130,9 +130,13 @@ static int new_call(struct parser *p, const char *name, struct plan_pos pos, str
 
 static int unknown_op(struct parser *p, const struct plan_tok *t)
 {
-    const char *names[512];
-    int n = 0;
-    for (int i = 0; ctr_op_at(i) && n < (int)CTR_COUNT(names); i++) {
+    int ops = 0, n = 0;
+    while (ctr_op_at(ops))
+        ops++;
+    const char **names = ctr_arena_alloc(&p->tree->arena, (size_t)ops * sizeof *names, p->err);
+    if (!names)
+        return p->err->code;
+    for (int i = 0; i < ops; i++) {
         const char *name = ctr_op_name(ctr_op_at(i));
         if (*name >= 'a' && strcmp(name, "neg") != 0)
             names[n++] = name;

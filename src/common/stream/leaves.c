@@ -7,12 +7,12 @@
 
 #include <stdlib.h>
 
+/* Is a struct the <key: uint64, weight: float32> of weighted keys? */
 static bool is_weighted(const struct arrow_field *f)
 {
-    return f->kind == ARROW_STRUCT && f->nchild == 2 && !f->child[0].dict && !f->child[1].dict &&
-           !strcmp(f->child[0].name, "key") && f->child[0].kind == ARROW_INT && f->child[0].bits == 64 &&
-           !f->child[0].is_signed && !strcmp(f->child[1].name, "weight") && f->child[1].kind == ARROW_FLOAT &&
-           f->child[1].bits == 32;
+    return f->nchild == 2 && !f->child[0].dict && !f->child[1].dict && !strcmp(f->child[0].name, "key") &&
+           f->child[0].kind == ARROW_INT && f->child[0].bits == 64 && !f->child[0].is_signed &&
+           !strcmp(f->child[1].name, "weight") && f->child[1].kind == ARROW_FLOAT && f->child[1].bits == 32;
 }
 
 static bool scalar_type(const struct arrow_field *f, enum ctr_type *t)

@@ -113,14 +113,15 @@ int ctr_source_open(struct arrow_source *s, const char *path, const struct ctr_r
                     struct ctr_reader_stats *st, struct ctr_err *err)
 {
     bool is_stdin = !strcmp(path, "-");
-    struct stat sb;
+    struct stat sb = { 0 };
     *s = (struct arrow_source){ .fd = -1, .opts = opts, .stats = st };
     int rc = ctr_strdup(&s->name, is_stdin ? "stdin" : path, err);
     if (rc < 0)
         return rc;
-    /* Whoever holds a FIFO's writing end, too, sees no end of it when its writers go. */
-    bool fifo = opts->follow && !is_stdin && !stat(path, &sb) && S_ISFIFO(sb.st_mode);
-    s->fd = is_stdin ? 0 : ctr_open(path, fifo ? O_RDWR : O_RDONLY, 0);
+    /* Whoever holds a FIFO's writing end, too, sees no end of it when its writers go. What is not there, open says. */
+    if (opts->follow && !is_stdin)
+        (void)!stat(path, &sb);
+    s->fd = is_stdin ? 0 : ctr_open(path, S_ISFIFO(sb.st_mode) ? O_RDWR : O_RDONLY, 0);
     s->own_fd = !is_stdin;
     if (s->fd < 0 || fstat(s->fd, &sb) < 0)
         rc = ctr_fail_sys(err, "cannot open");
