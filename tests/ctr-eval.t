@@ -22,6 +22,11 @@ import small.csv >small.arrows
 is "the total" "$(ctr-eval small.arrows)" "\
 slice  rows  weight  positives       auc  auc_loss      gauc  log_loss  norm_entropy  sq_error  calibration  users  left_out_users  left_out_rows
 total     7   8.500          3  0.636364  0.363636  0.714286  0.797676      1.228615  0.235294     1.700000      2               1              2"
+# The line of progress is taken away before the table stands on the same terminal.
+alone() { "$@" --progress always 2>&1 | sed "s/^.*$(printf '\033')\[K//" | grep -v '^$'; }
+is "progress leaves the table alone" "$(alone ctr-eval small.arrows | head -n 1 | cut -c 1-13)" "slice  rows  "
+is "so it does with ctr-info" "$(alone ctr-info small.arrows | head -n 1)" "rows: 7"
+is "and with ctr-export" "$(alone ctr-export -c click --batch 1 small.arrows | head -n 2 | tr '\n' ' ')" "click 1 "
 is "slices and windows" "$(ctr-eval --by genre --window 1h --metrics auc,calibration small.arrows)" "\
 slice            window                rows  weight  positives       auc  calibration
 total            all                      7   8.500          3  0.636364     1.700000

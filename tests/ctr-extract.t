@@ -86,12 +86,16 @@ bad 'feature x = lower(age)\n' '1:13: lower wants text .*got int'
 bad 'dense genres\n' '1:7: dense takes numbers'
 bad 'label y = user_id < 2 < 3\n' '1:23: comparisons do not chain'
 bad 'feature x = cross(age\nfeature y = age\n' '2:1: expected , or \), not feature \(the \( of line 1, column 18 is still open'
+bad 'label y = age > .5\n' '1:17: unexpected .; a number begins with a digit: 0.5'
+bad 'feature x = hour_of_day(genres)\n' '1:13: hour_of_day wants a time .*type timestamp, as ctr-import --time makes of a text'
 exits "no plan" 1 ctr-extract nothing.plan r.arrows
 err_like "is named" "nothing.plan: cannot open the plan: No such file"
 exits "a stream without a plan" 2 ctr-extract r.arrows r.arrows
 err_like "is told" "r.arrows: holds no plan"
 exits "a null label" 1 sh -c "printf 'label y = age > 30\n' >n.plan; ctr-extract n.plan r.arrows"
-err_like "names file and row" "r.arrows: row 5: the label .column y. is null; leave such rows out .ctr-select --where 'not is_null.y.'."
+err_like "names file and row, and no column that the log lacks" 'r.arrows: row 5: the label .y. is null, as what it is made of is; fill\(\.\.\.\) gives that a value, ctr-select --where'
+exits "a null label of another name" 1 sh -c "ctr-select --add 'h=age > 30' r.arrows >h.arrows; printf 'label y = h\n' >n.plan; ctr-extract n.plan h.arrows"
+err_like "the remedy is typed as it stands" "row 5: the label .column h. is null; leave such rows out .ctr-select --where 'not is_null.h.'."
 exits "a label out of range" 1 sh -c "printf 'label rating\n' >n.plan; ctr-extract n.plan r.arrows"
 err_like "names file, row and value" "r.arrows: row 1: the label .column rating. is 5, but must be in .0, 1.; a comparison makes a label"
 exits "a negative weight" 1 sh -c "printf 'weight w = rating - 3\n' >n.plan; ctr-cat --batch 2 r.arrows | ctr-extract n.plan"

@@ -112,7 +112,7 @@ is "all of them" "$(text "$W/1" | cksum)" "$(cksum <"$W/many.csv")"
 # ---- bad rows
 printf 'id,n\n1,10\n2\n3,x\n4,40\n5,"6\n7,70\n8,80,9\n' >"$W/bad.csv"
 exits "a bad row is an error" 1 ctr-import --header "$W/bad.csv"
-err_like "that names file, line and shape" "bad.csv: line 3: 1 column where there should be 2"
+err_like "that names file, line and shape" "bad.csv: line 3: 1 column where there should be 2; --bad-rows settles it"
 is "and nothing comes out whole" "$(ctr-import --header "$W/bad.csv" 2>/dev/null | ctr-info --check >/dev/null 2>&1;  echo $?)" 3
 exits "skip=3" 1 ctr-import --header -c n:int64 --bad-rows skip=3 "$W/bad.csv"
 err_like "counts to four" "bad.csv: line 8: bad row 4 where --bad-rows allows 3: 3 columns where there should be 2"
@@ -126,10 +126,10 @@ for j in 1 4; do
 3,x
 5,"6
 8,80,9'
-    is "with the reasons" "$(cut -f2- "$W/q.csv.why" | tr '\t' ' ')" "3 1 column where there should be 2
+    is "with the reasons" "$(cut -f2- "$W/q.csv.why" | tr '\t' ' ')" "3 1 column where there should be 2; --bad-rows settles it
 4 column n: 'x' is not int64; --columns n:utf8 or --bad-rows settles it
 6 a quote is not closed; --format tsv takes quotes as they are
-8 3 columns where there should be 2"
+8 3 columns where there should be 2; --bad-rows settles it"
 done
 printf 'id,n\n2,20\n3,30\n5,60\n8,80\n' >"$W/mended.csv"
 is "mended, it imports like the original" "$(ctr-import --header --like "$W/kept.arrows" "$W/mended.csv" | ctr-cat "$W/kept.arrows" - | text | tail -n +2 | sort | tr '\n' ' ')" \

@@ -133,13 +133,15 @@ wait $pid
 is 'stopped before anything came: status 1' $? 1
 ok 'says so' grep -q 'no input came' err
 # ---- a log that turns to garbage
+{ cat onehot.arrows; echo junk; } | ctr-train lr -q --follow -o j.arrows 2>err
+ok 'junk behind a whole stream: the message names the row' grep -q 'what follows batch [0-9]* (row 6000), behind a whole stream, is no stream; the model of the 6000 rows before is saved$' err
 ctr-cat --batch 100 onehot.arrows | head -c 60000 >garbage.arrows
 head -c 5000 onehot.arrows >>garbage.arrows
 cat garbage.arrows | ctr-train lr --follow -o g.arrows 2>err
 is 'garbage before the first saving: status 1' $? 1
 rows=$(sed -n 's/.*(after row \([0-9]*\)).*/\1/p; s/.*(row \([0-9]*\)).*/\1/p' err)
 ok "the message names the row, $rows" test "${rows:-0}" -gt 100
-ok 'and says what became of the model' grep -q '; the model of the rows before is saved$' err
+ok 'and says what became of the model' grep -q "; the model of the $rows rows before is saved\$" err
 ctr-select -q --head "${rows:-1}" onehot.arrows | ctr-train lr -q -o want4.arrows
 ok 'which is that of the rows before' test "$(ctr-info --digest want4.arrows)" = "$(ctr-info --digest g.arrows)"
 rm -f g.arrows

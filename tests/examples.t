@@ -18,6 +18,8 @@ reaches() { # reaches FILE N COLUMN LEAST
     awk -v a="$got" -v b="$4" 'BEGIN { exit !(a != "" && a + 0 >= b + 0) }'
 }
 
+help() { make -s -C "$CTR_TOP/examples" help | sed 1d | cut -f 1 | tr -d ' ' | tr '\n' ' '; }
+is 'help lists targets' "$(help)" 'demo criteo avazu mind amex deep ml1m ipinyou signals trenches '
 for e in criteo avazu mind amex ml1m ipinyou; do ok "$e runs" figures $e; done
 ok 'criteo: AUC >= .737' reaches "$W/criteo.txt" 1 auc .737
 ok 'mind: AUC >= .627 from ids alone' reaches "$W/mind.txt" 1 auc .627

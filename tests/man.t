@@ -43,6 +43,9 @@ else
     skip "groff reads the manuals" "no groff"
 fi
 # roff reads a lone backslash itself: what the reader of a page types must be what the test above ran.
+# A page is shown indented, and so is what is copied from it: the end of a here document would not be seen.
+here_document() { ! grep -n '<<' "$CTR_TOP"/man/*.[1-9]; }
+ok "no example has a here document" here_document
 raw_backslash() { ! grep -nE '(^|[^\\])(\\\\)*\\n' "$CTR_TOP"/man/*.[1-9]; }
 ok "a newline in an example is written \\\\n" raw_backslash
 done_testing

@@ -159,6 +159,7 @@ static int show(struct ctr_cli *cli, struct ctr_eval *e, const struct ctr_eval_v
     struct ctr_buf text = { 0 };
     int rc = ctr_cli_out(cli, stream ? CTR_OUT_BINARY : 0, &out, err);
 
+    ctr_cli_progress_clear(cli);
     if (!rc && stream)
         rc = show_stream(cli, e, v, out, err);
     else if (!rc && !(rc = show_table(e, v, &text, err)) && !(rc = ctr_out_write(out, text.data, text.len, err)))

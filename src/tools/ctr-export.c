@@ -94,10 +94,12 @@ static int copy(struct ctr_cli *cli, struct ctr_reader *r, struct ctr_export *e,
     int rc;
 
     while ((rc = ctr_reader_next(r, &b, err)) > 0) {
+        ctr_cli_progress_clear(cli);
         if ((rc = ctr_export_batch(e, b, err)) < 0 || (rc = ctr_out_flush(out, err)) < 0)
             return rc;
         ctr_cli_progress(cli, ctr_export_rows(e), ctr_reader_total_rows(r));
     }
+    ctr_cli_progress_clear(cli);
     return rc < 0 ? rc : ctr_export_finish(e, err);
 }
 

@@ -210,6 +210,7 @@ static int run(struct ctr_cli *cli, struct ctr_err *err)
     for (int n = 0; !rc && more; n++) {
         struct section_info info = { 0 };
         rc = scan_section(cli, r, &info, err);
+        ctr_cli_progress_clear(cli);
         if (!rc && n && !o.digest && !o.json)
             rc = ctr_out_write(out, "\n", 1, err);
         if (!rc)

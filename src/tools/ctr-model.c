@@ -219,6 +219,7 @@ static int run_explain(struct ctr_cli *cli, struct explain *x, struct ctr_err *e
     int rc = open_explain(cli, x, err);
     while (!rc && (rc = ctr_reader_next(x->r, &b, err)) > 0) {
         ctr_batchbuf_clear(&x->rows);
+        ctr_cli_progress_clear(cli);
         if ((rc = ctr_explain_batch(x->e, b, &x->rows, err)))
             ctr_err_file(err, ctr_reader_file(x->r));
         else
@@ -226,6 +227,7 @@ static int run_explain(struct ctr_cli *cli, struct explain *x, struct ctr_err *e
                       : print_explained(x->out, ctr_batchbuf_view(&x->rows), &row, err);
         ctr_cli_progress(cli, ctr_reader_rows(x->r), ctr_reader_total_rows(x->r));
     }
+    ctr_cli_progress_clear(cli);
     if (rc)
         return rc;
     return x->w ? ctr_cli_finish(cli, x->w, x->out, err) : ctr_out_commit(x->out, err);

@@ -394,6 +394,9 @@ static void test_units(void)
     ok(ctr_parse_size("64", &v) && v == 64 && ctr_parse_size("10K", &v) && v == 10240 && ctr_parse_size("2G", &v) &&
            v == 2LL << 30 && ctr_parse_size("1.5M", &v) && v == 3 << 19,
        "sizes");
+    ok(!strcmp(ctr_size_text_beyond((1 << 20) + 9, 1 << 20).s, "1048585 B") &&
+           !strcmp(ctr_size_text_beyond(2831155, 1 << 20).s, "2.7 MiB"),
+       "a size beyond a bound never reads like the bound");
     ok(!strcmp(ctr_size_text(0).s, "0 B") && !strcmp(ctr_size_text(1023).s, "1023 B") &&
            !strcmp(ctr_size_text(1024).s, "1 KiB") && !strcmp(ctr_size_text((1 << 20) - 1).s, "1 MiB") &&
            !strcmp(ctr_size_text(2831155).s, "2.7 MiB") && !strcmp(ctr_size_text(10 << 20).s, "10 MiB") &&

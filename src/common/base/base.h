@@ -167,6 +167,8 @@ struct ctr_size_text {
     char s[24];
 };
 struct ctr_size_text ctr_size_text(uint64_t bytes);
+/* Of what is beyond `bound`: to the byte where both would read the same. */
+struct ctr_size_text ctr_size_text_beyond(uint64_t bytes, uint64_t bound);
 bool ctr_parse_duration(const char *p, size_t n, int64_t *ms);
 
 /* Proleptic Gregorian calendar, UTC, years 0000-9999.  ctr_time_iso writes "2019-11-14T00:00:00Z", with ".123" before

@@ -230,6 +230,15 @@ struct ctr_size_text ctr_size_text(uint64_t bytes)
     return t;
 }
 
+struct ctr_size_text ctr_size_text_beyond(uint64_t bytes, uint64_t bound)
+{
+    struct ctr_size_text t = ctr_size_text(bytes);
+
+    if (!strcmp(t.s, ctr_size_text(bound).s))
+        snprintf(t.s, sizeof t.s, "%llu B", (unsigned long long)bytes);
+    return t;
+}
+
 bool ctr_parse_duration(const char *p, size_t n, int64_t *ms)
 {
     static const struct unit units[] = {

@@ -220,6 +220,9 @@ static inline const struct ctr_col *ctr_col_items(const struct ctr_col *c, int32
  * its row and the column. *out is the column's own memory where it can be, else lies in buf. */
 int ctr_col_checked(const struct ctr_col *c, enum ctr_role role, const char *name, int64_t first_row,
                     struct ctr_buf *buf, const double **out, struct ctr_err *err) CTR_MUST;
+/* The same of a column that an expression made: what helps against a null is another thing. */
+int ctr_col_checked_made(const struct ctr_col *c, enum ctr_role role, const char *name, int64_t first_row,
+                         struct ctr_buf *buf, const double **out, struct ctr_err *err) CTR_MUST;
 /* Total order over the values of two columns of one type: nulls last, NaN after numbers, text by bytes, lists
  * item by item. */
 int ctr_col_compare(const struct ctr_col *a, int64_t i, const struct ctr_col *b, int64_t j);

@@ -36,8 +36,8 @@ static bool suspect(const double *v, int64_t n, double high)
     return seen >> 63;
 }
 
-int ctr_col_checked(const struct ctr_col *c, enum ctr_role role, const char *name, int64_t first_row,
-                    struct ctr_buf *buf, const double **out, struct ctr_err *err)
+static int checked(const struct ctr_col *c, enum ctr_role role, const char *name, bool made, int64_t first_row,
+                   struct ctr_buf *buf, const double **out, struct ctr_err *err)
 {
     const char *part = ctr_roles[role], *want = role == CTR_ROLE_WEIGHT ? "finite and not negative" : "in [0, 1]";
     const char *hint = role == CTR_ROLE_LABEL ? "; a comparison makes a label, as rating >= 4" : "";
@@ -53,6 +53,12 @@ int ctr_col_checked(const struct ctr_col *c, enum ctr_role role, const char *nam
     if (i == c->rows)
         return 0;
     long long row = first_row + i + 1;
+    if (made && ctr_col_missing(c, i))
+        return ctr_fail(
+            err, CTR_EDATA,
+            "row %lld: the %s (%s) is null, as what it is made of is; fill(...) gives that a value, ctr-select "
+            "--where leaves such rows out",
+            row, part, name);
     if (ctr_col_missing(c, i))
         return ctr_fail(err, CTR_EDATA,
                         "row %lld: the %s (column %s) is null; leave such rows out (ctr-select --where 'not "
@@ -62,4 +68,16 @@ int ctr_col_checked(const struct ctr_col *c, enum ctr_role role, const char *nam
         hint = "; labels -1 and 1 become 0 and 1 by ctr-import --binary, or by a comparison, as label > 0";
     return ctr_fail(err, CTR_EDATA, "row %lld: the %s (column %s) is %.*s, but must be %s%s", row, part, name,
                     (int)ctr_fmt_f64(text, (*out)[i]), text, want, hint);
+}
+
+int ctr_col_checked(const struct ctr_col *c, enum ctr_role role, const char *name, int64_t first_row,
+                    struct ctr_buf *buf, const double **out, struct ctr_err *err)
+{
+    return checked(c, role, name, false, first_row, buf, out, err);
+}
+
+int ctr_col_checked_made(const struct ctr_col *c, enum ctr_role role, const char *name, int64_t first_row,
+                         struct ctr_buf *buf, const double **out, struct ctr_err *err)
+{
+    return checked(c, role, name, true, first_row, buf, out, err);
 }

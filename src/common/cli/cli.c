@@ -211,7 +211,7 @@ static void say(const struct ctr_cli *cli, const char *fmt, va_list ap)
 
     vsnprintf(text, sizeof text, fmt, ap);
     ctr_cli_names(cli, text, sizeof text);
-    fprintf(stderr, "%s%s: %s\n", cli->progress && cli->progress_next_ms ? "\r\033[K" : "", cli->tool->name, text);
+    fprintf(stderr, "%s%s: %s\n", cli->progress_drawn ? "\r\033[K" : "", cli->tool->name, text);
 }
 
 void ctr_cli_note(const struct ctr_cli *cli, const char *fmt, ...)
@@ -258,4 +258,12 @@ void ctr_cli_progress(struct ctr_cli *cli, int64_t rows, int64_t total)
     if (seconds > .5)
         fprintf(stderr, ", %.0f thousand rows/s", (double)rows / seconds / 1000);
     fflush(stderr);
+    cli->progress_drawn = true;
+}
+
+void ctr_cli_progress_clear(struct ctr_cli *cli)
+{
+    if (cli->progress_drawn)
+        fputs("\r\033[K", stderr);
+    cli->progress_drawn = false;
 }

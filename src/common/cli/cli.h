@@ -90,7 +90,8 @@ struct ctr_cli {
     /* scaffold */
     struct ctr_writer *idle_writer; /* flushed when input is idle */
     int64_t progress_next_ms, progress_start_ms;
-    char reread[32]; /* ctr_cli_reread: the copy */
+    bool progress_drawn; /* the line stands on the terminal */
+    char reread[32];     /* ctr_cli_reread: the copy */
     const char *reread_name;
     bool stdin_taken, stdin_read;     /* as a copy; as another input than the main stream */
     const char *read[4], *written[4]; /* ctr_cli_read, ctr_cli_written */
@@ -140,6 +141,8 @@ void ctr_cli_note(const struct ctr_cli *cli, const char *fmt, ...) CTR_PRINTF(2,
 void ctr_cli_debug(const struct ctr_cli *cli, const char *fmt, ...) CTR_PRINTF(2, 3);
 /* One line that is redrawn on a terminal, at most ten times a second. total -1: unknown. */
 void ctr_cli_progress(struct ctr_cli *cli, int64_t rows, int64_t total);
+/* Takes the line away: before text goes to stdout, which may be the same terminal. */
+void ctr_cli_progress_clear(struct ctr_cli *cli);
 
 /* The last act of a filter, after its side outputs were committed: the trailer, then the commit of `o`. */
 int ctr_cli_finish(struct ctr_cli *cli, struct ctr_writer *w, struct ctr_out *o, struct ctr_err *err) CTR_MUST;

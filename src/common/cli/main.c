@@ -128,7 +128,7 @@ static int report(const struct ctr_cli *cli, struct ctr_err *err)
         signal(SIGPIPE, SIG_DFL);
         raise(SIGPIPE);
     }
-    fprintf(stderr, "%s%s: %s%s%s\n", cli->progress_next_ms ? "\n" : "", cli->tool->name, err->file,
+    fprintf(stderr, "%s%s: %s%s%s\n", cli->progress_drawn ? "\n" : "", cli->tool->name, err->file,
             err->file[0] ? ": " : "", err->what[0] ? err->what : "failed");
     return exit_status(err->code ? err->code : CTR_EDATA);
 }
@@ -202,7 +202,7 @@ int main(int argc, char **argv)
     ctr_options_free(&ctr_tool, &tables);
     if (rc)
         return report(&cli, &err);
-    if (cli.progress_next_ms)
+    if (cli.progress_drawn)
         fputc('\n', stderr);
     return close_stdout(&ctr_tool);
 }

@@ -337,7 +337,7 @@ static int check_bound(const struct pull *p, int64_t bound, struct ctr_err *err)
         err, CTR_ENOMEM,
         "the tables of embeddings and a minibatch need %s to go on, --memory allows %s: raise it, drop rare "
         "values (vocab with min=...), or lower --embedding or --minibatch",
-        ctr_size_text(need).s, ctr_size_text((uint64_t)bound).s);
+        ctr_size_text_beyond(need, (uint64_t)bound).s, ctr_size_text((uint64_t)bound).s);
 }
 
 /* Places for the new rows of each table, one after another; memory for them. */

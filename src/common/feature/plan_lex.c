@@ -451,6 +451,8 @@ static int lex_sign(struct lexer *x)
         return lex_fail(x, x->p, "unexpected %c; the language has `and`, `or`, `not`", c);
     if (c < ' ' || c >= 127)
         return lex_fail(x, x->p, "unexpected byte 0x%02x; a name of such bytes stands in back quotes", c);
+    if (c == '.')
+        return lex_fail(x, x->p, "unexpected .; a number begins with a digit: 0.5");
     return lex_fail(x, x->p, "unexpected %c", c);
 }
 

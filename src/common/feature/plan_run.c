@@ -45,7 +45,10 @@ static int check(const struct plan_graph *g, struct plan_node *n, const struct c
                  struct ctr_err *err)
 {
     enum ctr_role role = n->kind == NODE_LABEL ? CTR_ROLE_LABEL : CTR_ROLE_WEIGHT;
-    return ctr_col_checked(c, role, n->role_name, g->batch->first_row, &n->scratch, v, err);
+    const struct plan_node *from = &g->node[n->arg[0]];
+    if (from->kind == NODE_COLUMN)
+        return ctr_col_checked(c, role, g->input->f[from->column].name, g->batch->first_row, &n->scratch, v, err);
+    return ctr_col_checked_made(c, role, n->role_name, g->batch->first_row, &n->scratch, v, err);
 }
 
 /* All rows as doubles, null as NaN, in n->scratch. */

@@ -50,15 +50,16 @@ static int check_memory(struct lr *m, int64_t bound, struct ctr_err *err)
     }
     if (need <= (uint64_t)bound)
         return 0;
-    const struct ctr_size_text needs = ctr_size_text(need), allows = ctr_size_text((uint64_t)bound);
+    const struct ctr_size_text needs = ctr_size_text_beyond(need, (uint64_t)bound),
+                               allows = ctr_size_text((uint64_t)bound);
     if (m->variants)
         return ctr_fail(err, CTR_ENOMEM,
                         "%lld keys of %d variants need %s to go on, --memory allows %s: raise it, refuse rare keys "
                         "(--inclusion), or share values (--single-value)",
                         (long long)keys, m->variants, needs.s, allows.s);
     return ctr_fail(err, CTR_ENOMEM,
-                    "the table of %lld keys needs %s to go on, --memory allows %s: raise it, drop rare values "
-                    "(vocab with min=…) or use --precision f32",
+                    "the table of %lld keys needs %s to go on, --memory allows %s: raise it, refuse rare keys "
+                    "(--inclusion, or vocab with min=…), or use --precision f32 or q2.13",
                     (long long)keys, needs.s, allows.s);
 }
 

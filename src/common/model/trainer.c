@@ -521,12 +521,14 @@ static void end_following(struct ctr_trainer *t, struct ctr_err *err)
     bool saved = rows && rows == t->published;
     if (!saved && rows && t->whole && t->job.publish && !before_resume(t))
         saved = !publish(t, &second);
-    snprintf(err->what + n, sizeof err->what - n, "; the model %s%s%s",
-             saved ? "of the rows before is saved" : "is not saved",
-             second.what[0] ? ": "
-             : rows         ? ""
-                            : ": no row was learned",
-             second.what);
+    if (saved)
+        snprintf(err->what + n, sizeof err->what - n, "; the model of the %lld rows before is saved", (long long)rows);
+    else
+        snprintf(err->what + n, sizeof err->what - n, "; the model is not saved%s%s",
+                 second.what[0] ? ": "
+                 : rows         ? ""
+                                : ": no row was learned",
+                 second.what);
 }
 
 static int run_pass(struct ctr_trainer *t, struct ctr_reader *r, struct ctr_err *err)

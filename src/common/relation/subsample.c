@@ -53,7 +53,8 @@ static int set_grow(struct ctr_subsample *s, struct ctr_err *err)
         return ctr_fail(err, CTR_ENOMEM,
                         "the set of queries with a click needs %s and --memory allows %s; split the stream by the "
                         "query first (ctr-split --by), the shards draw alike",
-                        ctr_size_text((uint64_t)cap * 8).s, ctr_size_text((uint64_t)s->o.memory_bytes).s);
+                        ctr_size_text_beyond((uint64_t)cap * 8, (uint64_t)s->o.memory_bytes).s,
+                        ctr_size_text((uint64_t)s->o.memory_bytes).s);
     s->set = calloc((size_t)cap, sizeof *s->set);
     if (!s->set) {
         s->set = old;

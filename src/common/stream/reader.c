@@ -412,6 +412,9 @@ static int fail_no_stream(const struct ctr_reader *r, const uint8_t *p, size_t n
     if (n >= 4 && !memcmp(p, "PAR1", 4))
         return ctr_fail(err, CTR_EDATA,
                         "is Parquet, not a stream: write it as an Arrow IPC stream with pyarrow, Polars or DuckDB");
+    if (r->file_batches)
+        return ctr_fail(err, CTR_EDATA, "what follows batch %lld (row %lld), behind a whole stream, is no stream",
+                        (long long)r->file_batches, (long long)r->file_rows);
     return ctr_fail(err, CTR_EDATA, "is not an Arrow stream or IPC file: text is read by ctr-import");
 }
 

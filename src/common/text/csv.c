@@ -418,8 +418,8 @@ static int report(const struct csv *s, struct csv_tile *t, struct ctr_text_job *
                            "an empty line where there should be %d columns; --bad-rows skip=MAX leaves it out",
                            s->d.columns);
     if (status == CSV_COUNT)
-        return ctr_job_bad(j, record, n, line, err, "%u column%s where there should be %d", t->cells[r],
-                           t->cells[r] == 1 ? "" : "s", s->d.columns);
+        return ctr_job_bad(j, record, n, line, err, "%u column%s where there should be %d; --bad-rows settles it",
+                           t->cells[r], t->cells[r] == 1 ? "" : "s", s->d.columns);
     if (status == CSV_OPEN_QUOTE)
         return ctr_job_bad(j, record, n, line, err, "a quote is not closed; --format tsv takes quotes as they are");
     if (status == CSV_AFTER_QUOTE)
