@@ -200,7 +200,7 @@ static void test_basics(void)
     test_for();
     test_like();
     ok(gives(&OPTS{ CSV, .columns = "a:int64" }, "", "a:int64\n"), "empty input with columns");
-    ok(gives(&OPTS{ CSV }, "", "\n!: the input is empty: without --columns its columns are not known"),
+    ok(gives(&OPTS{ CSV }, "", "\n!in: the input is empty: without --columns its columns are not known"),
        "empty input without");
     ok(gives(&OPTS{ CSV, .header = true }, "a,b\n", "a:utf8 b:utf8\n"), "a header alone");
     const char *a = put("a", "x,y\n1,2\n", 8);
