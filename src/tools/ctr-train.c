@@ -226,7 +226,7 @@ static void idle(void *ctx)
         rc = end_stopped(run, &err);
     ctr_out_cleanup();
     if (rc)
-        fprintf(stderr, "%s: %s\n", run->cli->tool->name, err.what);
+        fprintf(stderr, "%s: %s\n", run->cli->tool->name, ctr_err_text(&err).s);
     _exit(rc ? 1 : 0);
 }
 

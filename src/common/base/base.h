@@ -56,6 +56,10 @@ int ctr_fail(struct ctr_err *err, int code, const char *fmt, ...) CTR_PRINTF(3, 
 int ctr_fail_sys(struct ctr_err *err, const char *fmt, ...) CTR_PRINTF(2, 3);
 int ctr_fail_nomem(struct ctr_err *err, size_t bytes);
 void ctr_err_file(struct ctr_err *err, const char *file); /* name the file, if none is named yet */
+struct ctr_err_text {
+    char s[1288];
+};
+struct ctr_err_text ctr_err_text(const struct ctr_err *err); /* the file and what happened, as a user reads it */
 
 /* ---- bytes and strings: buf.c ----------------------------------------------------------------------------------- */
 

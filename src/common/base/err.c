@@ -43,6 +43,13 @@ int ctr_fail_nomem(struct ctr_err *err, size_t bytes)
     return ctr_fail(err, CTR_ENOMEM, "out of memory: %s more were needed", ctr_size_text(bytes).s);
 }
 
+struct ctr_err_text ctr_err_text(const struct ctr_err *err)
+{
+    struct ctr_err_text text;
+    snprintf(text.s, sizeof text.s, "%s%s%s", err->file, err->file[0] ? ": " : "", err->what[0] ? err->what : "failed");
+    return text;
+}
+
 void ctr_err_file(struct ctr_err *err, const char *file)
 {
     if (!err->file[0] && file)

@@ -167,7 +167,8 @@ int ctr_out_open(struct ctr_out **out, const char *path, unsigned flags, struct 
 
 static int out_fail(struct ctr_out *o, struct ctr_err *err)
 {
-    return ctr_fail_sys(err, "%s: write failed", o->name);
+    ctr_err_file(err, o->name);
+    return ctr_fail_sys(err, "write failed");
 }
 
 int ctr_write_full(int fd, const void *p, size_t n, struct ctr_err *err)

@@ -128,8 +128,7 @@ static int report(const struct ctr_cli *cli, struct ctr_err *err)
         signal(SIGPIPE, SIG_DFL);
         raise(SIGPIPE);
     }
-    fprintf(stderr, "%s%s: %s%s%s\n", cli->progress_drawn ? "\n" : "", cli->tool->name, err->file,
-            err->file[0] ? ": " : "", err->what[0] ? err->what : "failed");
+    fprintf(stderr, "%s%s: %s\n", cli->progress_drawn ? "\n" : "", cli->tool->name, ctr_err_text(err).s);
     return exit_status(err->code ? err->code : CTR_EDATA);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/lr/expiry.h"
 
-enum { AGES = 4096 }; /* days that are told apart: what is older is of one age */
+enum { AGES = 4096 }; /* days that are told apart, more than --expire may have: what is older is of one age */
 
 static void stamp_unknown(const struct ctr_expiry *e, const struct ctr_keys *table, int tables,
                           const struct ctr_states *states, int32_t today)

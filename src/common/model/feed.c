@@ -18,6 +18,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 
 enum {
     TILE_ROWS = 256, /* their entries stay in cache between the sweep by column and the update by row */
@@ -430,8 +431,9 @@ int ctr_feed_next(struct ctr_feed *f, const struct ctr_tile **tile, struct ctr_e
 
 int ctr_feed_threads(void)
 {
-    cpu_set_t set;
-    return sched_getaffinity(0, sizeof set, &set) ? 0 : CTR_MIN(CPU_COUNT(&set) - 1, FINDER);
+    cpu_set_t set; /* too small for some machines */
+    const long n = sched_getaffinity(0, sizeof set, &set) ? sysconf(_SC_NPROCESSORS_ONLN) : CPU_COUNT(&set);
+    return (int)CTR_MIN(CTR_MAX(n, 1) - 1, FINDER);
 }
 
 bool ctr_feed_may_thread(void)

@@ -66,7 +66,7 @@ static const struct param {
     { "learning-rate", WORD, AT(learning_rate), 0, 0, ctr_rate_names, "per-coordinate, counts or global", false },
     { "power", REAL, AT(power), 0x1p-1074, 1 + 0x1p-52, NULL, "above 0 and at most 1", false },
     { "threshold", INT, AT(threshold), 0, CTR_MAX_THRESHOLD, NULL, "0 to 1048576 occurrences", false },
-    { "expire", INT, AT(expire), 0, 1000000, NULL, "at most 1000000 days", false },
+    { "expire", INT, AT(expire), 0, 4094, NULL, "at most 4094 days", false },
     { "expire-floor", INT, AT(expire_floor), 0, 0x1p62, NULL, "a number of keys", false },
     { "seed", INT, AT(seed), 0, 0x1p63, NULL, "0 or more", false },
     { "embedding", INT, AT(embedding), 1, 1024, NULL, "1 to 1024", true },

@@ -525,10 +525,10 @@ static void end_following(struct ctr_trainer *t, struct ctr_err *err)
         snprintf(err->what + n, sizeof err->what - n, "; the model of the %lld rows before is saved", (long long)rows);
     else
         snprintf(err->what + n, sizeof err->what - n, "; the model is not saved%s%s",
-                 second.what[0] ? ": "
-                 : rows         ? ""
-                                : ": no row was learned",
-                 second.what);
+                 second.code ? ": "
+                 : rows      ? ""
+                             : ": no row was learned",
+                 second.code ? ctr_err_text(&second).s : "");
 }
 
 static int run_pass(struct ctr_trainer *t, struct ctr_reader *r, struct ctr_err *err)
@@ -550,7 +550,7 @@ static int run_pass(struct ctr_trainer *t, struct ctr_reader *r, struct ctr_err 
     if (rc < 0 && t->whole && rc != CTR_ESTOPPED) { /* the input broke off: what was learned is worth keeping */
         struct ctr_err second = { 0 };
         if (ctr_trainer_checkpoint(t, &second) && t->job.note)
-            t->job.note(t->job.ctx, second.what);
+            t->job.note(t->job.ctx, ctr_err_text(&second).s);
     }
     if (got < 0 && t->job.follow)
         end_following(t, err);
