@@ -211,6 +211,10 @@ exits 'another input is refused' 1 ctr-train lr --resume --checkpoint d.ckpt -o 
 err_like 'and says so' 'are not those that d.ckpt was made from'
 exits 'predictions that were not kept' 2 ctr-train lr --resume --checkpoint d.ckpt --progressive x.p -o x.arrows small.arrows
 err_like 'say so' 'without --progressive'
+! head -c 100000 small.arrows | ctr-train lr -q --checkpoint e.ckpt --progressive e.p -o e.arrows
+exits 'predictions that were kept and are not asked for' 2 ctr-train lr --resume --checkpoint e.ckpt -o x.arrows small.arrows
+err_like 'say so' 'e.ckpt was made with --progressive'
+ok 'and stay' test -s e.ckpt.scores
 exits 'a model is no checkpoint' 1 ctr-train lr --resume --checkpoint m.arrows -o x.arrows small.arrows
 err_like 'and says so' 'm.arrows is no checkpoint'
 ok 'a checkpoint predicts' sh -c 'ctr-predict d.ckpt small.arrows >/dev/null'

@@ -220,6 +220,9 @@ int ctr_checkpoint_load(struct ctr_trainer *t, struct ctr_err *err)
         rc = ctr_fail(err, CTR_EUSAGE, "%s was made with%s --validation%s: resume so, or start anew", t->job.checkpoint,
                       t->resume.every < 0 ? "out" : "",
                       t->job.validation && t->resume.every >= 0 ? " and another --validation-every" : "");
+    if (!rc && t->resume.scores >= 0 && !t->job.progressive) /* at its end the run would drop those that it keeps */
+        rc = ctr_fail(err, CTR_EUSAGE, "%s was made with --progressive: resume with it, or start anew",
+                      t->job.checkpoint);
     if (!rc && t->job.validation)
         rc = ctr_earlystop_resume(t, err);
     if (!rc)
