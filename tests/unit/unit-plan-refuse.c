@@ -123,6 +123,8 @@ static const char *eval(const char *text)
     return rc < 0 ? err.what : "";
 }
 
+#define FORTY "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+
 static void test_texts(void)
 {
     static const struct {
@@ -146,6 +148,11 @@ static void test_texts(void)
         { "keep feat, n\nkeep b = fill(9223372036854775808, 1), c = fill(9223372036854775808, 1) / 4\n", "", 1 },
         { "feature a = vocab([1, 2], min=2)\nfeature b in a = vocab(user, min=2)\n", "", 1 },
         { "feature h = hash(\"abc\")\nfeature c = cross(user, \"a\")\n", "", 1 },
+        { "feature C[99999999999999999999..5]\n", "too large", 1 },
+        { "feature C[5..99999999999999999999]\n", "too large", 1 },
+        { "keep n\r\n", "", 1 },
+        { "keep n\r", "unexpected", 1 },
+        { "keep n\rx\n", "unexpected", 1 },
     };
     for (size_t i = 0; i < CTR_COUNT(plans); i++) {
         const char *got = run_plan(plans[i].text, plans[i].threads);
@@ -156,6 +163,11 @@ static void test_texts(void)
         { "n user", "an operator or the end" },
         { "n = 1", "equality is ==" },
         { "\n\nn > 1\n", "" },
+        { "user == \"\\u0041\"", "" },
+        { "n > 1x", "neither a number nor a duration" },
+        { "n > 1" FORTY, "neither a number nor a duration" },
+        { "n x" FORTY, "an operator or the end" },
+        { "(n > 1 x" FORTY ")", "expected" },
     };
     for (size_t i = 0; i < CTR_COUNT(exprs); i++) {
         const char *got = eval(exprs[i][0]);

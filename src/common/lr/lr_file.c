@@ -250,16 +250,17 @@ struct saver {
 
 static int save_flush(struct saver *s, struct ctr_err *err)
 {
-    int rc = 0;
-    for (int v = 0; v < s->n && s->rows && !rc; v++) {
+    for (int v = 0; v < s->n && s->rows; v++) {
         struct saved *o = &s->model[v];
         struct ctr_batch b = { ctr_writer_schema(o->w), s->rows, 0, o->col };
         for (int i = 0; i < o->cols; i++)
             o->col[i].rows = s->rows;
-        rc = ctr_writer_batch(o->w, &b, err);
+        int rc = ctr_writer_batch(o->w, &b, err);
+        if (rc)
+            return rc;
     }
     s->rows = 0;
-    return rc;
+    return 0;
 }
 
 static int end_rows(struct saver *s, int64_t n, struct ctr_err *err)

@@ -226,17 +226,26 @@ static void free_file(struct file *f)
     ctr_buf_free(&f->state);
 }
 
+static int begin_files(struct file *f, const struct ctr_save *s, int n, struct ctr_out *const *out, struct ctr_err *err)
+{
+    for (int i = 0; i < n; i++) {
+        f[i].s = &s[i];
+        f[i].out = out[i];
+        int rc = begin_file(&f[i], err);
+        if (rc)
+            return rc;
+    }
+    return 0;
+}
+
 int ctr_model_save_some(const struct ctr_save *s, int n, ctr_save_rows *save, struct ctr_out *const *out,
                         struct ctr_err *err)
 {
     struct file f[CTR_SAVE_TOGETHER] = { 0 };
     struct ctr_writer *w[CTR_SAVE_TOGETHER];
     void *learner[CTR_SAVE_TOGETHER];
-    int rc = 0;
-    for (int i = 0; i < n && !rc; i++) {
-        f[i].s = &s[i];
-        f[i].out = out[i];
-        rc = begin_file(&f[i], err);
+    int rc = begin_files(f, s, n, out, err);
+    for (int i = 0; i < n; i++) {
         w[i] = f[i].w;
         learner[i] = s[i].learner;
     }
