@@ -19,6 +19,12 @@
 /* A part of a loop whose constants its callers know: compiled anew into each of them, for its instruction set. */
 #define CTR_BODY static inline __attribute__((always_inline))
 
+/* A bit a byte, of eight bytes that are 0 or all ones: a vector of lanes, narrowed. */
+CTR_BODY uint64_t ctr_byte_bits(uint64_t bytes)
+{
+    return (bytes & 0x8040201008040201u) * 0x0101010101010101u >> 56;
+}
+
 #if defined(__clang__) ||                                                                                              \
     !defined(__OPTIMIZE__) /* which fuzzes and knows no such attribute; coverage counts every arm */
 #define CTR_FAST

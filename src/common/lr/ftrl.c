@@ -21,11 +21,6 @@ CTR_BODY double join_lanes(const lanes *sum)
     return ((a[0] + a[4]) + (a[2] + a[6])) + ((a[1] + a[5]) + (a[3] + a[7]));
 }
 
-CTR_BODY int64_t padded(int64_t k)
-{
-    return (k + LANES - 1) / LANES * LANES;
-}
-
 /* The body for one type of z and n. */
 #define DEFINE_BODY(real, suffix, squareroot, absolute)                                                                \
     /* Eight rows' pairs to vectors of z and of n, without a way through memory, and back. */                          \
@@ -74,7 +69,7 @@ CTR_BODY int64_t padded(int64_t k)
         real *restrict z = s->z, *restrict n = s->n, *restrict w = s->w, *restrict root = s->root;                     \
         const double *restrict x = s->x;                                                                               \
         const real inv_alpha = (real)p->inv_alpha, beta = (real)p->beta, l1 = (real)p->l1, l2 = (real)p->l2;           \
-        const int64_t room = padded(k);                                                                                \
+        const int64_t room = ctr_lanes_padded(k);                                                                      \
         for (int64_t i = 0; i < room; i += LANES)                                                                      \
             gather_##suffix(row + i, z + i, n + i);                                                                    \
         for (int64_t i = 0; i < room; i++) {                                                                           \
@@ -97,7 +92,7 @@ CTR_BODY int64_t padded(int64_t k)
         real *restrict z = s->z, *restrict n = s->n, *restrict w = s->w, *restrict root = s->root;                     \
         const double *restrict x = s->x;                                                                               \
         const real inv_alpha = (real)p->inv_alpha;                                                                     \
-        const int64_t room = padded(k);                                                                                \
+        const int64_t room = ctr_lanes_padded(k);                                                                      \
         for (int64_t i = 0; i < room; i++) {                                                                           \
             real gi = (real)(g * x[i]);                                                                                \
             real next = n[i] + gi * gi;                                                                                \
@@ -113,7 +108,7 @@ CTR_BODY int64_t padded(int64_t k)
                                        int64_t k, double g)                                                            \
     {                                                                                                                  \
         real *restrict z = s->z, *restrict n = s->n, *restrict root = s->root;                                         \
-        const int64_t room = padded(k);                                                                                \
+        const int64_t room = ctr_lanes_padded(k);                                                                      \
         for (int64_t i = 0; i < room; i += LANES)                                                                      \
             gather_##suffix(row + i, z + i, n + i);                                                                    \
         for (int64_t i = 0; i < room; i++)                                                                             \
@@ -125,7 +120,7 @@ CTR_BODY int64_t padded(int64_t k)
     {                                                                                                                  \
         real *restrict z = s->z, *restrict n = s->n, *restrict w = s->w, *restrict root = s->root;                     \
         const real inv_alpha = (real)p->inv_alpha;                                                                     \
-        const int64_t room = padded(k);                                                                                \
+        const int64_t room = ctr_lanes_padded(k);                                                                      \
         for (int64_t i = 0; i < room; i++) {                                                                           \
             real next = n[i] + (real)squares[i];                                                                       \
             real sigma = (squareroot(next) - root[i]) * inv_alpha;                                                     \

@@ -141,11 +141,6 @@ static int64_t lr_memory(const void *learner)
 
 /* ---- training ---- */
 
-static inline int64_t whole_lanes(int64_t n)
-{
-    return (n + CTR_LANES - 1) / CTR_LANES * CTR_LANES;
-}
-
 /* Room for the longest row of the block, and for the rows that are on their way. */
 static int make_scratch(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end, struct ctr_err *err)
 {
@@ -167,7 +162,7 @@ static int make_scratch(struct lr *m, const struct ctr_rows *r, int64_t from, in
     if (!rc && m->learning.events)
         rc = ctr_more_reserve(&m->more, longest, err);
     if (!rc && m->learning.events && r->transposed)
-        rc = ctr_buf_room(&m->hash, 2 * whole_lanes(end - from) * longest, sizeof(uint32_t), err);
+        rc = ctr_buf_room(&m->hash, 2 * ctr_lanes_padded(end - from) * longest, sizeof(uint32_t), err);
     return rc;
 }
 
@@ -176,7 +171,7 @@ static void turn_hashes(struct lr *m, const struct ctr_rows *r, int64_t from, in
 {
     const struct ctr_learning *l = &m->learning;
     const int64_t k = r->start[from + 1] - r->start[from];
-    uint32_t *low = (uint32_t *)(void *)m->hash.data, *high = low + whole_lanes(end - from) * m->width;
+    uint32_t *low = (uint32_t *)(void *)m->hash.data, *high = low + ctr_lanes_padded(end - from) * m->width;
     if (l->precision == CTR_Q13_STATE)
         ctr_halves_turn(r->hash + from, r->rows, k, end - from, 0, m->width, low);
     if (l->rate == CTR_RATE_COUNTS)
@@ -191,7 +186,7 @@ static void lend_hashes(struct lr *m, const struct ctr_rows *r, int64_t from, in
         return;
     }
     m->more.low = (const uint32_t *)(const void *)m->hash.data + (i - from) * m->width;
-    m->more.high = m->more.low + whole_lanes(end - from) * m->width;
+    m->more.high = m->more.low + ctr_lanes_padded(end - from) * m->width;
 }
 
 static int make_apart(struct lr *m, struct ctr_err *err)
@@ -295,7 +290,7 @@ static inline void fill_x(struct lr *m, const double *x, int64_t k, int64_t all)
         for (int64_t i = 0; i < k; i++)
             to[i] = 1;
     m->filled = x ? 0 : k + 1;
-    for (int64_t i = k; i < whole_lanes(all); i++)
+    for (int64_t i = k; i < ctr_lanes_padded(all); i++)
         to[i] = i < all;
 }
 

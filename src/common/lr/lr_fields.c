@@ -116,14 +116,9 @@ void ctr_lr_fields_free(struct ctr_lr_fields *q)
     free(q);
 }
 
-static int64_t padded(int64_t n)
-{
-    return (n + LANES - 1) / LANES * LANES;
-}
-
 static int make_part(const struct ctr_lr_fields *q, struct part *p, struct ctr_err *err)
 {
-    const size_t room = (size_t)padded(q->size);
+    const size_t room = (size_t)ctr_lanes_padded(q->size);
     for (p->slots = MIN_SLOTS; p->slots < SLOTS_A_ROW * room;)
         p->slots *= 2;
     int rc = ctr_buf_reserve(
@@ -145,7 +140,7 @@ static int make_part(const struct ctr_lr_fields *q, struct part *p, struct ctr_e
 
 static int make_field(const struct ctr_lr_fields *q, struct field *f, struct ctr_err *err)
 {
-    int64_t room = padded(q->size);
+    int64_t room = ctr_lanes_padded(q->size);
     int rc = ctr_buf_reserve(&f->memory, (size_t)room * (6 * sizeof(double) + 2 * sizeof(uint32_t)) + 2 * LINE, err);
     if (rc)
         return rc;
@@ -181,7 +176,7 @@ int ctr_lr_fields_new(struct ctr_lr_fields **out, int64_t rows, int threads, str
     for (int t = 0; t < q->threads && !rc; t++)
         rc = make_part(q, &q->part[t], err);
     for (int i = 0; i < 2 && !rc; i++)
-        rc = ctr_buf_reserve(&q->sums[i], (size_t)(padded(rows) * LANES * 2) * sizeof(double), err);
+        rc = ctr_buf_reserve(&q->sums[i], (size_t)(ctr_lanes_padded(rows) * LANES * 2) * sizeof(double), err);
     if (rc) {
         ctr_lr_fields_free(q);
         return rc;
@@ -336,7 +331,7 @@ static void add_rates(struct ctr_lr_fields *q, struct part *p, const struct fiel
 
 static double *lane_sums(const struct ctr_lr_fields *q, int parity, int lane)
 {
-    return (double *)(void *)q->sums[parity].data + lane * padded(q->size);
+    return (double *)(void *)q->sums[parity].data + lane * ctr_lanes_padded(q->size);
 }
 
 static void sum_field(struct ctr_lr_fields *q, struct part *p, struct field *f, const struct piece *c, int parity)
@@ -356,7 +351,7 @@ static void sum_gradients(const struct part *p, const struct field *f, int64_t r
     const pair *restrict gradient = p->gradient;
     const uint32_t *restrict of = f->now.of;
     pair *restrict sum = p->sum;
-    const int64_t n = padded(f->now.n);
+    const int64_t n = ctr_lanes_padded(f->now.n);
     memset(sum, 0, (size_t)n * sizeof *sum);
     for (int64_t i = 0; i < rows; i++)
         sum[f->table ? of[i] : 0] += gradient[i];

@@ -424,7 +424,7 @@ CTR_BODY uint64_t equal_body(const uint32_t *number, int64_t n, uint32_t to)
         memcpy(&v, number + i, sizeof v);
         const eight_bytes same = __builtin_convertvector(v == to, eight_bytes);
         memcpy(&word, &same, sizeof word);
-        bits |= ((word & 0x8040201008040201u) * 0x0101010101010101u >> 56) << i;
+        bits |= ctr_byte_bits(word) << i;
     }
     for (; i < n; i++)
         bits |= (uint64_t)(number[i] == to) << i;

@@ -301,7 +301,7 @@ static int64_t gather_once(const struct many *q, int v, int64_t row, uint8_t **s
         *ones = -1;
     if (q->r->x || *ones == k)
         return k;
-    for (int64_t i = 0; i < (k + CTR_LANES - 1) / CTR_LANES * CTR_LANES; i++)
+    for (int64_t i = 0; i < ctr_lanes_padded(k); i++)
         x[i] = i < k;
     *ones = k;
     return k;

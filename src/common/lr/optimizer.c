@@ -162,11 +162,6 @@ static void raise_root(const struct ctr_learning *p, const struct ctr_coords *s,
                 isinf(((float *)root)[i]) ? INFINITY : (float)ctr_learning_root(p, (double)((const float *)s->n)[i]);
 }
 
-static int64_t padded(int64_t k)
-{
-    return (k + CTR_LANES - 1) / CTR_LANES * CTR_LANES;
-}
-
 static void load(const struct ctr_learning *p, const struct ctr_coords *s, uint8_t *const *row, int64_t room)
 {
     p->load(p, s, row, room);
@@ -180,8 +175,8 @@ static void load(const struct ctr_learning *p, const struct ctr_coords *s, uint8
 
 static double forward_any(const struct ctr_learning *p, const struct ctr_coords *s, uint8_t *const *row, int64_t k)
 {
-    load(p, s, row, padded(k));
-    return p->isa->weights[p->step][p->precision != CTR_F64_STATE](p, s, padded(k));
+    load(p, s, row, ctr_lanes_padded(k));
+    return p->isa->weights[p->step][p->precision != CTR_F64_STATE](p, s, ctr_lanes_padded(k));
 }
 
 static void update_any(const struct ctr_learning *p, const struct ctr_coords *s, uint8_t *const *row, int64_t k,
@@ -189,7 +184,7 @@ static void update_any(const struct ctr_learning *p, const struct ctr_coords *s,
 {
     struct ctr_event *e = &s->more->event;
     const int real = p->precision != CTR_F64_STATE;
-    const int64_t room = padded(k);
+    const int64_t room = ctr_lanes_padded(k);
     ctr_event_begin(p, e);
     if (p->rate == CTR_RATE_GLOBAL)
         e->next = ctr_learning_root(p, (double)e->step);
@@ -208,7 +203,7 @@ static void update_any(const struct ctr_learning *p, const struct ctr_coords *s,
 static void update_late_any(const struct ctr_learning *p, const struct ctr_coords *s, uint8_t *const *row, int64_t k,
                             double g)
 {
-    load(p, s, row, padded(k));
+    load(p, s, row, ctr_lanes_padded(k));
     update_any(p, s, row, k, g);
 }
 

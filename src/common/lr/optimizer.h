@@ -26,6 +26,10 @@
 #include "common/base/base.h"
 
 enum { CTR_LANES = 8 };
+static inline int64_t ctr_lanes_padded(int64_t n) /* to whole lanes */
+{
+    return (n + CTR_LANES - 1) / CTR_LANES * CTR_LANES;
+}
 enum ctr_precision { CTR_F64_STATE, CTR_F32_STATE, CTR_Q13_STATE, CTR_PRECISIONS };
 enum ctr_rate { CTR_RATE_SQUARES, CTR_RATE_COUNTS, CTR_RATE_GLOBAL, CTR_RATES };
 extern const char *const ctr_precision_names[CTR_PRECISIONS + 1]; /* NULL-terminated, as options name them */

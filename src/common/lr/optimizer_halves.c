@@ -7,7 +7,7 @@
 
 CTR_FAST void ctr_more_hash(struct ctr_more *m, const uint64_t *restrict hash, int64_t k)
 {
-    const int64_t room = (k + CTR_LANES) / CTR_LANES * CTR_LANES; /* the bias too */
+    const int64_t room = ctr_lanes_padded(k + 1); /* the bias too */
     uint32_t *restrict low = (uint32_t *)(void *)m->bufs[3].data, *restrict high = (uint32_t *)(void *)m->bufs[4].data;
     for (int64_t i = 0; i < k; i++) {
         low[i] = (uint32_t)hash[i];

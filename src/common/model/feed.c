@@ -52,7 +52,6 @@ struct ctr_feed {
     pthread_mutex_t lock;
     pthread_cond_t some, work; /* a tile can be taken; there is something to make or to find. Or quit. */
     uint64_t made, found, taken;
-    bool in_turn;
     int parts;
     uint64_t part_found[CTR_FIND_MOST_PARTS]; /* tiles */
     bool part_held[CTR_FIND_MOST_PARTS];      /* by a thread that is at the next of them */
@@ -163,11 +162,11 @@ static void find_alone(struct ctr_feed *f, struct slot *s, int part)
 
 static void find_all(struct ctr_feed *f, struct slot *s)
 {
-    if (f->in_turn)
+    if (f->o.in_turn)
         find_alone(f, s, CTR_FIND_FIRST);
     for (int part = 0; part < CTR_FIND_PARTS; part++)
         find_alone(f, s, part);
-    if (f->in_turn)
+    if (f->o.in_turn)
         find_alone(f, s, CTR_FIND_LAST);
 }
 
@@ -183,7 +182,7 @@ static uint64_t found_by(const struct ctr_feed *f, int parts)
 /* Tiles whose part may be found by now. */
 static uint64_t may_find(const struct ctr_feed *f, int part)
 {
-    return !f->in_turn              ? f->made
+    return !f->o.in_turn            ? f->made
            : part == CTR_FIND_FIRST ? CTR_MIN(f->made, f->part_found[CTR_FIND_LAST] + 1)
            : part == CTR_FIND_LAST  ? found_by(f, CTR_FIND_PARTS)
                                     : f->part_found[CTR_FIND_FIRST];
@@ -449,8 +448,8 @@ int ctr_feed_new(struct ctr_feed **out, const struct ctr_feed_opts *o, struct ct
         return ctr_fail_nomem(err, sizeof *f);
     f->o = *o;
     f->o.tile_rows = o->tile_rows ? o->tile_rows : TILE_ROWS;
-    f->in_turn = o->in_turn || o->memory_bytes;
-    f->parts = f->in_turn ? CTR_FIND_MOST_PARTS : CTR_FIND_PARTS;
+    f->o.in_turn = o->in_turn || o->memory_bytes;
+    f->parts = f->o.in_turn ? CTR_FIND_MOST_PARTS : CTR_FIND_PARTS;
     pthread_mutex_init(&f->lock, NULL);
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);

@@ -54,7 +54,7 @@ CTR_BODY uint64_t lane_bits(const lanes *v)
     const lane_bytes bytes = __builtin_convertvector(*v, lane_bytes);
     uint64_t word;
     memcpy(&word, &bytes, sizeof word);
-    return (word & 0x8040201008040201u) * 0x0101010101010101u >> 56;
+    return ctr_byte_bits(word);
 }
 
 /* Of eight keys: their row is the home or the one behind it; bits of those where it is neither. */
