@@ -269,22 +269,14 @@ static bool can_reopen(const struct ctr_cli *cli)
 
 /* ---- the run ---- */
 
-/* What stands beside a checkpoint is replaced and removed with it. */
-static bool is_beside(const char *path)
-{
-    const size_t n = strlen(o.checkpoint);
-    const char *end = path && !strncmp(path, o.checkpoint, n) ? path + n : "";
-    return !strcmp(end, ".scores") || !strncmp(end, ".best.", 6) || !strncmp(end, ".tmp.", 5);
-}
-
 static int check_checkpoint(struct ctr_cli *cli, struct ctr_err *err)
 {
     const char *others[] = { cli->out, o.progressive, o.spool };
     const char *bad = NULL;
     for (size_t i = 0; i < CTR_COUNT(others); i++)
-        bad = is_beside(others[i]) ? others[i] : bad;
+        bad = ctr_checkpoint_keeps(o.checkpoint, others[i]) ? others[i] : bad;
     for (int i = 1; i < cli->nargs; i++)
-        bad = is_beside(cli->args[i]) ? cli->args[i] : bad;
+        bad = ctr_checkpoint_keeps(o.checkpoint, cli->args[i]) ? cli->args[i] : bad;
     if (bad)
         return ctr_cli_usage(err, "%s is the name of a file that --checkpoint %s keeps: choose another", bad,
                              o.checkpoint);

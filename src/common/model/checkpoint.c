@@ -328,6 +328,13 @@ bool ctr_schedule_due(struct ctr_schedule *s, const struct ctr_every *every, int
 
 /* ---- scores beside the checkpoint ---- */
 
+bool ctr_checkpoint_keeps(const char *checkpoint, const char *path)
+{
+    const size_t n = strlen(checkpoint);
+    const char *end = path && !strncmp(path, checkpoint, n) ? path + n : "";
+    return !strcmp(end, ".scores") || !strncmp(end, ".best.", 6) || !strncmp(end, ".tmp.", 5);
+}
+
 int ctr_checkpoint_scores_open(struct ctr_trainer *t, struct ctr_err *err)
 {
     bool resume = t->resume.row >= 0;
