@@ -414,6 +414,11 @@ int rename(const char *from, const char *to)
     CALL(RENAME, int, -1, (int)syscall(SYS_rename, from, to));
 }
 
+int linkat(int from_dir, const char *from, int to_dir, const char *to, int flags)
+{
+    CALL(RENAME, int, -1, (int)syscall(SYS_linkat, from_dir, from, to_dir, to, flags));
+}
+
 int unlink(const char *path)
 {
     CALL(UNLINK, int, -1, (int)syscall(SYS_unlink, path));

@@ -206,9 +206,9 @@ static inline void ctr_cpu_pause(void) /* in a loop that waits for another threa
  */
 
 /* A file that appears whole or not at all.  `path` NULL or "-" is stdout; a FIFO, a device or /dev/fd/N is written
- * straight; anything else is a temporary beside it, fsynced and renamed by ctr_out_commit.  ctr_out_free without commit
- * removes the temporary (so do fatal signals, see ctr_out_cleanup). Writes are buffered; big ones go straight through.
- */
+ * straight; anything else is a temporary beside it, fsynced and renamed by ctr_out_commit, which has no name before,
+ * where the file system allows.  ctr_out_free without commit removes the temporary (so do fatal signals, see
+ * ctr_out_cleanup). Writes are buffered; big ones go straight through. */
 struct ctr_out;
 enum { CTR_OUT_BINARY = 1 }; /* refuse a terminal */
 int ctr_out_open(struct ctr_out **o, const char *path, unsigned flags, struct ctr_err *err) CTR_MUST;

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * out: output files that appear whole or not at all. A regular file is written as a temporary beside it, fsynced and
- * renamed by commit; stdout, FIFOs, devices and /dev/fd/N are written straight. */
+ * renamed by commit; stdout, FIFOs, devices and /dev/fd/N are written straight. The temporary has no name until it is
+ * to be renamed, so that nothing is left of a process that is killed; where that cannot be it has one from the start.
+ */
 #include "common/base/base.h"
 
 #include <errno.h>
@@ -10,7 +12,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/sendfile.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #ifndef OUT_BUFFER /* fuzzing wants a small one */
@@ -23,7 +27,8 @@ struct ctr_out {
     int slot;   /* in open_temps, or -1 */
     char *name; /* as given, for messages */
     char *path; /* where it goes: symbolic links resolved */
-    char *temp; /* NULL: written straight */
+    char *temp; /* name of the temporary; NULL: written straight */
+    bool named; /* it has its name */
     struct ctr_buf buf;
     int64_t written; /* flushed bytes */
     int64_t started; /* of a temporary: so many of them are on their way to the disk */
@@ -88,7 +93,7 @@ int ctr_fsync(int fd)
     return rc;
 }
 
-/* A file beside the target; mkostemp may be interrupted before it has made one. */
+/* mkostemp may be interrupted before it has made a file. */
 static int make_temp(char *temp, size_t n)
 {
     int fd;
@@ -98,12 +103,119 @@ static int make_temp(char *temp, size_t n)
     return fd;
 }
 
+/* The directory of a file: its descriptor, or -1, in *fd. */
+static int open_directory(const char *path, int flags, int *fd, struct ctr_err *err)
+{
+    char *dir = strdup(path), *slash;
+
+    if (!dir)
+        return ctr_fail_nomem(err, strlen(path));
+    slash = strrchr(dir, '/');
+    if (slash)
+        slash[slash == dir] = 0;
+    *fd = ctr_open(slash ? dir : ".", flags, 0600);
+    free(dir);
+    return 0;
+}
+
+/* ---- a temporary without a name ---- */
+
+struct fd_path {
+    char s[40];
+};
+
+static struct fd_path fd_path(int fd)
+{
+    struct fd_path p;
+    snprintf(p.s, sizeof p.s, "/proc/self/fd/%d", fd);
+    return p;
+}
+
+/* Leaves o->fd at -1 where the file system has no such files, or the name could not be given to one later: that goes by
+ * /proc, and it may be too long. */
+static int make_unnamed(struct ctr_out *o, struct ctr_err *err)
+{
+    int rc = open_directory(o->path, O_TMPFILE | O_RDWR, &o->fd, err);
+
+    if (!rc && o->fd >= 0 && (access(fd_path(o->fd).s, F_OK) || (access(o->temp, F_OK) && errno == ENAMETOOLONG))) {
+        close(o->fd);
+        o->fd = -1;
+    }
+    return rc;
+}
+
+static int make_named(struct ctr_out *o)
+{
+    o->fd = make_temp(o->temp, strlen(o->temp) + 1);
+    o->named = o->fd >= 0;
+    if (o->named)
+        o->slot = ctr_temp_hold(o->temp);
+    return o->fd < 0 ? -1 : 0;
+}
+
+/* As that of the file that is replaced, or of any new one. */
+static int set_mode(const struct ctr_out *o)
+{
+    struct stat st;
+    mode_t mask = umask(0);
+
+    umask(mask);
+    return fchmod(o->fd, stat(o->path, &st) == 0 ? st.st_mode & 07777 : 0666 & ~mask);
+}
+
+static int link_name(struct ctr_out *o)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+    enum { TRIES = 100 };
+    const struct fd_path from = fd_path(o->fd);
+    char *x = o->temp + strlen(o->temp) - 6;
+    struct timespec now;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    o->slot = ctr_temp_hold(o->temp);
+    for (uint64_t i = 0; i < TRIES; i++) {
+        uint64_t r = ctr_random64((uint64_t)now.tv_sec << 30 ^ (uint64_t)now.tv_nsec, (uint64_t)getpid(), i);
+        for (int k = 0; k < 6; k++, r /= sizeof letters - 1)
+            x[k] = letters[r % (sizeof letters - 1)];
+        o->named = !linkat(AT_FDCWD, from.s, AT_FDCWD, o->temp, AT_SYMLINK_FOLLOW);
+        if (o->named || (errno != EEXIST && errno != EINTR))
+            break;
+    }
+    if (!o->named)
+        ctr_temp_release(&o->slot);
+    return o->named ? 0 : -1;
+}
+
+/* What must not have a name there (a security module, an odd file system) is copied into a file that has one. */
+static int copy_named(struct ctr_out *o)
+{
+    enum { CHUNK = 1 << 30 };
+    const int from = o->fd;
+    off_t at = 0;
+    ssize_t k = -1;
+
+    memset(o->temp + strlen(o->temp) - 6, 'X', 6);
+    if (!make_named(o))
+        while ((k = sendfile(o->fd, from, &at, CHUNK)) > 0 || (k < 0 && errno == EINTR))
+            ;
+    int rc = k < 0 || set_mode(o) || ctr_fsync(o->fd) ? -1 : 0, sys = errno;
+    close(from);
+    errno = sys;
+    return rc;
+}
+
+static int give_name(struct ctr_out *o)
+{
+    if (o->named || !link_name(o))
+        return 0;
+    return errno == ENOSPC || errno == EDQUOT ? -1 : copy_named(o);
+}
+
 /* A regular file (or nothing yet) gets a temporary; whatever else is there is written straight, and so is a descriptor
  * that is open already, whatever it is. */
 static int open_target(struct ctr_out *o, const char *path, struct ctr_err *err)
 {
     struct stat st;
-    mode_t mask;
     size_t n;
     int64_t fd;
 
@@ -123,18 +235,12 @@ static int open_target(struct ctr_out *o, const char *path, struct ctr_err *err)
     if (!o->temp)
         return ctr_fail_nomem(err, n);
     snprintf(o->temp, n, "%s.tmp.XXXXXX", o->path);
-    o->fd = make_temp(o->temp, n);
-    if (o->fd < 0) {
-        free(o->temp);
-        o->temp = NULL;
-        return ctr_fail_sys(err, "%s: a file cannot be made there", path);
-    }
-    o->slot = ctr_temp_hold(o->temp);
-    mask = umask(0);
-    umask(mask);
-    if (fchmod(o->fd, stat(path, &st) == 0 ? st.st_mode & 07777 : 0666 & ~mask))
-        return ctr_fail_sys(err, "%s", path);
-    return 0;
+    int rc = make_unnamed(o, err);
+    if (!rc && o->fd < 0 && make_named(o))
+        rc = ctr_fail_sys(err, "%s: a file cannot be made there", path);
+    if (rc)
+        return rc;
+    return set_mode(o) ? ctr_fail_sys(err, "%s", path) : 0;
 }
 
 int ctr_out_open(struct ctr_out **out, const char *path, unsigned flags, struct ctr_err *err)
@@ -336,22 +442,6 @@ int ctr_out_printf(struct ctr_out *o, struct ctr_err *err, const char *fmt, ...)
     return rc;
 }
 
-/* The directory's entry must reach the disk too: its descriptor, or -1. Opened before the rename, so that nothing but
- * the disk can fail after it. */
-static int open_directory(const char *path, int *fd, struct ctr_err *err)
-{
-    char *dir = strdup(path), *slash;
-
-    if (!dir)
-        return ctr_fail_nomem(err, strlen(path));
-    slash = strrchr(dir, '/');
-    if (slash)
-        slash[slash == dir] = 0;
-    *fd = ctr_open(slash ? dir : ".", O_RDONLY | O_DIRECTORY, 0);
-    free(dir);
-    return 0;
-}
-
 /* A file system that cannot sync a directory says EINVAL. */
 static int sync_directory(const char *path, int fd, struct ctr_err *err)
 {
@@ -364,17 +454,21 @@ static int sync_directory(const char *path, int fd, struct ctr_err *err)
     return rc;
 }
 
+/* The directory's entry must reach the disk too. It is opened before the rename, so that nothing but the disk can fail
+ * after it. */
 static int out_rename(struct ctr_out *o, struct ctr_err *err)
 {
     int rc, dir = -1;
 
     if (ctr_fsync(o->fd))
         return ctr_fail_sys(err, "%s: fsync failed", o->name);
+    if (give_name(o))
+        return ctr_fail_sys(err, "%s: a name cannot be given to it", o->name);
     rc = close(o->fd);
     o->fd = -1;
     if (rc && errno != EINTR)
         return ctr_fail_sys(err, "%s: close failed", o->name);
-    if ((rc = open_directory(o->path, &dir, err)))
+    if ((rc = open_directory(o->path, O_RDONLY | O_DIRECTORY, &dir, err)))
         return rc;
     if (rename(o->temp, o->path)) {
         rc = ctr_fail_sys(err, "%s: rename failed", o->name);
@@ -412,7 +506,7 @@ void ctr_out_free(struct ctr_out *o)
     if (!o)
         return;
     ctr_temp_release(&o->slot);
-    if (o->temp)
+    if (o->temp && o->named)
         unlink(o->temp);
     if (o->fd > STDERR_FILENO)
         close(o->fd);
