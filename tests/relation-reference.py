@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """An independent reference for ctr-sort, ctr-split and ctr-join: plain loops over random rows with nulls, skewed and
-repeated keys. Writes the inputs, and for each case a line "NAME<tab>ARGUMENTS" in OUT/cases and what must come out of it
-in OUT/NAME.want. usage: relation-reference.py sort|join OUT"""
+repeated keys. Writes the inputs, and for each case a line "NAME<tab>ARGUMENTS" in OUT/cases, of joins by keys or times with
+"<tab>UNMATCHED LEFT-ROWS UNMATCHED-RIGHT RIGHT-ROWS", and what must come out of it in OUT/NAME.want. usage: relation-reference.py sort|join OUT"""
 import math, random, sys
 import pyarrow as pa
 
@@ -27,8 +27,13 @@ def skewed(n):
 cases = []
 
 
-def case(name, args, table):
-    cases.append(f"{name}\t{args}\n")
+def case(name, args, table, pairs=None, right=None):
+    counts = ""
+    if pairs:
+        left = {i for i, _ in pairs}
+        counts = (f"\t{len({i for i, j in pairs if j is None})} {len(left)} "
+                  f"{right.num_rows - len({j for _, j in pairs if j is not None})} {right.num_rows}")
+    cases.append(f"{name}\t{args}{counts}\n")
     write(name + ".want", table)
 
 
@@ -131,9 +136,9 @@ def joins():
     names = ["age", "name", "seen"]
     at, keys = index(right, ["user"]), key_rows(left, ["user"])
     one = [(i, at[k][0] if k in at else None) for i, k in enumerate(keys)]
-    case("left", "-k user OUT/users OUT/left", joined(left, right, one, names))
-    case("inner", "-k user --inner OUT/users OUT/left", joined(left, right, [p for p in one if p[1] is not None], names))
-    case("anti", "-k user --anti OUT/users OUT/left", joined(left, right, [p for p in one if p[1] is None], []))
+    case("left", "-k user OUT/users OUT/left", joined(left, right, one, names), one, right)
+    case("inner", "-k user --inner OUT/users OUT/left", joined(left, right, [p for p in one if p[1] is not None], names), one, right)
+    case("anti", "-k user --anti OUT/users OUT/left", joined(left, right, [p for p in one if p[1] is None], []), one, right)
 
     # several keys, a text plain on one side and encoded on the other, repeated right keys
     n = 3000
@@ -145,9 +150,9 @@ def joins():
     write("some", some)
     at, keys = index(many, ["w", "small"]), key_rows(some, ["word", "small"])
     multi = [(i, j) for i, k in enumerate(keys) for j in (at.get(k) or [None])]
-    case("multi", "-k word=w,small --multi OUT/many OUT/some", joined(some, many, multi, ["id"]))
+    case("multi", "-k word=w,small --multi OUT/many OUT/some", joined(some, many, multi, ["id"]), multi, many)
     case("multi-inner", "-k word=w -k small --multi --inner OUT/many OUT/some",
-         joined(some, many, [p for p in multi if p[1] is not None], ["id"]))
+         joined(some, many, [p for p in multi if p[1] is not None], ["id"]), multi, many)
 
     # times
     n = 5000
@@ -178,9 +183,9 @@ def joins():
         k, tag = ("-k user ", "") if keyed else ("", "-nokey")
         names = ["at", "price"] if keyed else ["price"]
         c = "" if keyed else "--columns price "
-        case("as-of" + tag, f"{k}{c}--as-of time=at OUT/clicks OUT/left", joined(left, clicks, asof, names))
-        case("next" + tag, f"{k}{c}--next time=at OUT/clicks OUT/left", joined(left, clicks, nxt, names))
-        case("within" + tag, f"{k}{c}--next time=at --within 10m OUT/clicks OUT/left", joined(left, clicks, near, names))
+        case("as-of" + tag, f"{k}{c}--as-of time=at OUT/clicks OUT/left", joined(left, clicks, asof, names), asof, clicks)
+        case("next" + tag, f"{k}{c}--next time=at OUT/clicks OUT/left", joined(left, clicks, nxt, names), nxt, clicks)
+        case("within" + tag, f"{k}{c}--next time=at --within 10m OUT/clicks OUT/left", joined(left, clicks, near, names), near, clicks)
 
     # both sides sorted
     def by(t, keys):
@@ -192,17 +197,17 @@ def joins():
     at = index(sr, ["user"])
     one = [(i, at[k][0] if k in at else None) for i, k in enumerate(key_rows(sl, ["user"]))]
     names = ["age", "name", "seen"]
-    case("merge", "-k user --merge OUT/sorted-users OUT/sorted-left", joined(sl, sr, one, names))
+    case("merge", "-k user --merge OUT/sorted-users OUT/sorted-left", joined(sl, sr, one, names), one, sr)
     case("merge-inner", "-k user --merge --inner OUT/sorted-users OUT/sorted-left",
-         joined(sl, sr, [p for p in one if p[1] is not None], names))
+         joined(sl, sr, [p for p in one if p[1] is not None], names), one, sr)
     case("merge-anti", "-k user --merge --anti OUT/sorted-users OUT/sorted-left",
-         joined(sl, sr, [p for p in one if p[1] is None], []))
+         joined(sl, sr, [p for p in one if p[1] is None], []), one, sr)
     sl, sr = by(some, ["word", "small"]), by(many, ["w", "small"])
     write("sorted-some", sl, 101)
     write("sorted-many", sr, 99)
     at = index(sr, ["w", "small"])
     multi = [(i, j) for i, k in enumerate(key_rows(sl, ["word", "small"])) for j in (at.get(k) or [None])]
-    case("merge-multi", "-k word=w,small --merge --multi OUT/sorted-many OUT/sorted-some", joined(sl, sr, multi, ["id"]))
+    case("merge-multi", "-k word=w,small --merge --multi OUT/sorted-many OUT/sorted-some", joined(sl, sr, multi, ["id"]), multi, sr)
 
     # row with row
     labels = pa.table({"label": pa.array([maybe(.1, lambda: rng.random()) for _ in range(left.num_rows)])})

@@ -136,8 +136,9 @@ static void report(const struct ctr_cli *cli, const struct ctr_join *j, int left
                      o.as_of || o.next ? "its time is not repeated, unless --prefix gives it a name of its own"
                                        : "--inner and --anti choose rows by its keys");
     if (!o.by_row)
-        ctr_cli_note(cli, "%lld of %lld rows have no match in %s", (long long)st.unmatched, (long long)st.left_rows,
-                     cli->args[0]);
+        ctr_cli_note(cli, "%lld of %lld rows have no match in %s; %lld of its %lld rows match none of them",
+                     (long long)st.unmatched, (long long)st.left_rows, cli->args[0], (long long)st.right_unmatched,
+                     (long long)st.right_rows);
     if (st.partitions)
         ctr_cli_debug(cli, "%lld partitions, %s spilled", (long long)st.partitions,
                       ctr_size_text((uint64_t)st.spilled_bytes).s);

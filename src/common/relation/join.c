@@ -419,6 +419,15 @@ static void match_share(void *ctx, int64_t share, int worker)
                 ctr_col_missing(t, i) ? NULL : ctr_jointable_at(&j->table, &j->opts, j->head[i], ctr_col_i64(t, i));
 }
 
+static int64_t count_matched(const struct ctr_join *j)
+{
+    int64_t n = 0;
+
+    for (int64_t i = 0; i < j->b->rows; i++)
+        n += j->head[i] != NULL;
+    return n;
+}
+
 /* Find the matches of a batch in the table. */
 int ctr_join_match(struct ctr_join *j, const struct ctr_batch *b, struct ctr_err *err)
 {
@@ -431,8 +440,7 @@ int ctr_join_match(struct ctr_join *j, const struct ctr_batch *b, struct ctr_err
     j->b = b;
     j->pos = j->sub = 0;
     run_shares(j, b->rows, match_share);
-    for (int64_t i = 0; i < b->rows; i++)
-        j->stats.matched += j->head[i] != NULL;
+    j->stats.matched += j->skip ? count_matched(j) : ctr_jointable_mark(j->head, b->rows);
     j->stats.left_rows += b->rows;
     j->stats.unmatched = j->stats.left_rows - j->stats.matched;
     return 0;
@@ -513,7 +521,7 @@ static void put(struct ctr_join *j, int64_t left, const uint8_t *row)
 /* All matches of row `pos`, as far as there is room; false when some are left. */
 static bool put_group(struct ctr_join *j, int64_t room)
 {
-    const int64_t *start = (const int64_t *)j->table.start.data + ctr_row_tag(j->head[j->pos]);
+    const int64_t *start = (const int64_t *)j->table.start.data + ctr_jointable_group(j->head[j->pos]);
 
     while (start[0] + j->sub < start[1]) {
         if (j->n == room)
@@ -579,7 +587,9 @@ int ctr_join_finish(struct ctr_join *j, struct ctr_err *err)
     if (j->part)
         return ctr_joinpart_finish(j, err);
     j->b = NULL;
-    if (j->opts.how == CTR_JOIN_HASH)
+    if (j->opts.how == CTR_JOIN_HASH) {
+        j->stats.right_unmatched = ctr_jointable_unmatched(&j->table);
         return 0;
+    }
     return j->opts.how == CTR_JOIN_MERGE ? ctr_joinmerge_finish(j, err) : ctr_joinrow_finish(j, err);
 }

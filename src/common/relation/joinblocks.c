@@ -115,6 +115,8 @@ void ctr_joinblocks_matched(struct ctr_join *j)
         j->skip[i] = p->last ? seen : !j->head[i] || (j->rtime >= 0 && seen);
         if (!p->last && j->head[i])
             p->seen.data[row >> 3] |= (uint8_t)(1 << (row & 7));
+        if (!p->last && !j->skip[i])
+            (void)ctr_jointable_mark(&j->head[i], 1);
         if (!p->last && j->opts.kind == CTR_JOIN_ANTI)
             j->skip[i] = 1;
     }
@@ -139,6 +141,8 @@ static int pass(struct ctr_join *j, const struct ctr_spill *left, const struct c
         rc = ctr_spill_begin(&p->result, err);
     if (!rc)
         rc = ctr_joinpart_left_run(j, left, err);
+    if (!rc)
+        j->stats.right_unmatched += ctr_jointable_unmatched(&j->table);
     ctr_jointable_free(&j->table);
     return rc;
 }
@@ -174,6 +178,7 @@ int ctr_joinblocks(struct ctr_join *j, const struct ctr_spill *left, const struc
     }
     if (!rc)
         rc = all_passes(j, left, &blocks, err);
+    before.right_unmatched = j->stats.right_unmatched;
     j->stats = before;
     j->stats.left_rows += rows;
     for (size_t i = 0; !rc && i < bytes; i++)

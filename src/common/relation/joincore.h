@@ -16,6 +16,7 @@ struct ctr_jointable {
     const struct ctr_keypair *pair;
     int npairs, time_col; /* -1: no time */
     bool grouped;         /* several rows a key: tags become numbers of groups, in order of first appearance */
+                          /* (ctr_jointable_group: the highest bit of a tag is the mark) */
     struct ctr_rowarena arena;
     struct ctr_buf hash; /* uint64_t a row, in order; freed by build */
     int64_t rows;
@@ -103,6 +104,10 @@ struct ctr_join {
 };
 
 /* jointable.c */
+static inline uint64_t ctr_jointable_group(const uint8_t *row)
+{
+    return ctr_row_tag(row) & UINT64_MAX >> 1;
+}
 void ctr_jointable_init(struct ctr_jointable *t, struct ctr_join *j);
 void ctr_jointable_free(struct ctr_jointable *t);
 int64_t ctr_jointable_bytes(const struct ctr_jointable *t, int64_t more_rows); /* once built */
@@ -113,6 +118,10 @@ int ctr_jointable_build(struct ctr_jointable *t, const struct ctr_join *j, struc
 /* For rows [from, to) of b: head[i] = the row that matches row i, or the first of the group. */
 void ctr_jointable_probe(const struct ctr_jointable *t, const struct ctr_batch *b, int64_t from, int64_t to,
                          const uint64_t *hash, const uint8_t *null, const uint8_t **head);
+/* Right rows that were matched are marked: the row, or without a time the first of its group. Of n rows, those that are
+ * not NULL; their number. */
+int64_t ctr_jointable_mark(const uint8_t *const *row, int64_t n);
+int64_t ctr_jointable_unmatched(const struct ctr_jointable *t);
 /* With a time: the one row of the group for a left time, or NULL. */
 const uint8_t *ctr_jointable_at(const struct ctr_jointable *t, const struct ctr_join_opts *o, const uint8_t *head,
                                 int64_t time);

@@ -14,6 +14,7 @@ struct last_key { /* the key of the last row of the batch before */
 struct ctr_joinmerge {
     const struct ctr_batch *rb; /* NULL: before the first, or at the end */
     int64_t rpos, rrow;         /* in the batch; number of the row in the stream */
+    int64_t matched, last;      /* right rows that were matched, and the number of the last of them, -1: none */
     bool end;
     int64_t *ridx; /* pending: rows of the source for output rows done..n; -1 unmatched */
     int64_t cap, done;
@@ -29,7 +30,7 @@ int ctr_joinmerge_new(struct ctr_join *j, struct ctr_err *err)
 
     if (!m)
         return ctr_fail_nomem(err, sizeof *m);
-    m->rrow = -1;
+    m->rrow = m->last = -1;
     rc = ctr_batchbuf_init(&m->left.row, &j->left_plain, err);
     if (!rc)
         rc = ctr_batchbuf_init(&m->right.row, &j->right, err);
@@ -219,6 +220,7 @@ static int read_group(struct ctr_join *j, int64_t i, struct ctr_err *err)
         rc = seek(j, i, &equal, err);
     while (!rc && equal) {
         m->have_group = true;
+        m->matched++;
         rc = ctr_batchbuf_range(&m->group, m->rb, m->rpos, 1, err);
         if (!rc)
             rc = step_right(j, err);
@@ -271,6 +273,10 @@ static int match_row(struct ctr_join *j, int64_t room, bool *more, struct ctr_er
         }
         j->stats.matched += match;
         j->stats.unmatched += !match;
+        if (match && !j->opts.multi && m->last != m->rrow) {
+            m->matched++;
+            m->last = m->rrow;
+        }
         if (rc || !match || !j->opts.multi || j->opts.kind == CTR_JOIN_ANTI) {
             if (!rc)
                 put_single(j, match, m->rpos);
@@ -325,6 +331,7 @@ int ctr_joinmerge_finish(struct ctr_join *j, struct ctr_err *err)
     j->merge->done = 0;
     while (!rc && !j->merge->end)
         rc = step_right(j, err);
+    j->stats.right_unmatched = j->stats.right_rows - j->merge->matched;
     return rc;
 }
 

@@ -342,8 +342,10 @@ static int join_pair(struct ctr_join *j, struct ctr_joinpair *q, struct ctr_err 
     bool repeats = j->opts.multi || j->rtime >= 0;
     int rc;
 
-    if (!q->left.run[0].rows && (repeats || !q->right.run[0].rows))
+    if (!q->left.run[0].rows && (repeats || !q->right.run[0].rows)) {
+        j->stats.right_unmatched += q->right.run[0].rows;
         return 0;
+    }
     if (need > j->budget && q->level < MAX_LEVEL)
         return split_deeper(j, q, err);
     if (need > j->budget && repeats) /* few keys with many rows: hashing parts them no further */
@@ -353,6 +355,8 @@ static int join_pair(struct ctr_join *j, struct ctr_joinpair *q, struct ctr_err 
         rc = ctr_spill_begin(&j->part->result, err);
     if (!rc)
         rc = ctr_joinpart_left_run(j, &q->left, err);
+    if (!rc)
+        j->stats.right_unmatched += ctr_jointable_unmatched(&j->table);
     ctr_jointable_free(&j->table);
     return rc;
 }

@@ -10,7 +10,8 @@
 #include <stdlib.h>
 
 #define ADDRESS  (((uint64_t)1 << 48) - 1)
-#define NO_GROUP UINT64_MAX
+#define NO_GROUP (UINT64_MAX >> 1)
+#define MARKED   (~(UINT64_MAX >> 1))
 
 static inline const uint8_t *slot_row(uint64_t slot)
 {
@@ -344,7 +345,7 @@ static int64_t lower_bound(const int64_t *times, int64_t from, int64_t to, int64
 const uint8_t *ctr_jointable_at(const struct ctr_jointable *t, const struct ctr_join_opts *o, const uint8_t *head,
                                 int64_t time)
 {
-    const int64_t *start = (const int64_t *)t->start.data + ctr_row_tag(head);
+    const int64_t *start = (const int64_t *)t->start.data + ctr_jointable_group(head);
     int64_t at = lower_bound(t->group_time, start[0], start[1], time);
     uint64_t away;
 
@@ -354,4 +355,39 @@ const uint8_t *ctr_jointable_at(const struct ctr_jointable *t, const struct ctr_
     away = o->at == CTR_JOIN_AS_OF ? (uint64_t)time - (uint64_t)t->group_time[at]
                                    : (uint64_t)t->group_time[at] - (uint64_t)time;
     return o->within_ms >= 0 && away > (uint64_t)o->within_ms ? NULL : t->group_rows[at];
+}
+
+/* ---- rows that nobody asked for ---- */
+
+int64_t ctr_jointable_mark(const uint8_t *const *row, int64_t n)
+{
+    enum { AHEAD = 16 };
+    int64_t marked = 0;
+
+    for (int64_t i = 0; i < n; i++) {
+        if (i + AHEAD < n)
+            __builtin_prefetch(row[i + AHEAD], 1);
+        if (!row[i])
+            continue;
+        marked++;
+        if (!(ctr_row_tag(row[i]) & MARKED))
+            set_tag((uint8_t *)(uintptr_t)row[i], ctr_row_tag(row[i]) | MARKED);
+    }
+    return marked;
+}
+
+int64_t ctr_jointable_unmatched(const struct ctr_jointable *t)
+{
+    const int64_t *start = (const int64_t *)t->start.data;
+    const bool by_group = t->grouped && t->time_col < 0;
+    int64_t n = 0;
+
+    for (int b = 0; b < t->arena.n; b++)
+        for (size_t at = 0; at < t->arena.block[b].used; at += ctr_row_size(t->arena.block[b].data + at)) {
+            const uint8_t *row = t->arena.block[b].data + at;
+            if (by_group && ctr_jointable_group(row) != NO_GROUP)
+                row = t->group_rows[start[ctr_jointable_group(row)]];
+            n += !(ctr_row_tag(row) & MARKED);
+        }
+    return n;
 }

@@ -93,7 +93,8 @@ struct ctr_join_opts {
 };
 struct ctr_join_stats {
     int64_t left_rows, matched, unmatched; /* left rows */
-    int64_t right_rows, out_rows;
+    int64_t right_rows, right_unmatched;   /* not BY_ROW; known after ctr_join_finish */
+    int64_t out_rows;
     int64_t partitions, spilled_bytes; /* 0: the right side fitted */
 };
 
