@@ -21,6 +21,30 @@ CTR_BODY double join_lanes(const lanes *sum)
     return ((a[0] + a[4]) + (a[2] + a[6])) + ((a[1] + a[5]) + (a[3] + a[7]));
 }
 
+/* By the first row of a key the sums of its rows' gradients and of their squares; the others get the spare state. */
+CTR_BODY void sum_gradients(uint8_t **restrict row, int64_t rows, const struct ctr_column *c)
+{
+    const ctr_pair *restrict gradient = c->gradient;
+    ctr_pair *restrict sum = c->sum;
+    uint32_t *restrict late = c->late;
+    uint8_t *const spare = c->spare;
+    int64_t n = 0;
+    for (uint32_t i = 0; i < rows; i++) {
+        uint32_t first;
+        memcpy(&first, row[i] + 8, sizeof first);
+        late[n] = i;
+        n += first != i;
+    }
+    memcpy(sum, gradient, (size_t)ctr_lanes_padded(rows) * sizeof *sum);
+    for (int64_t k = 0; k < n; k++) {
+        const uint32_t i = late[k];
+        uint32_t first;
+        memcpy(&first, row[i] + 8, sizeof first);
+        sum[first] += gradient[i];
+        row[i] = spare;
+    }
+}
+
 /* The body for one type of z and n. */
 #define DEFINE_BODY(real, suffix, squareroot, absolute)                                                                \
     /* Eight rows' pairs to vectors of z and of n, without a way through memory, and back. */                          \
@@ -63,19 +87,25 @@ CTR_BODY double join_lanes(const lanes *sum)
         w = z > 0 ? -w : w;                                                                                            \
         return size <= 0 ? 0 : w;                                                                                      \
     }                                                                                                                  \
-    CTR_BODY double forward_##suffix(const struct ctr_learning *p, const struct ctr_coords *s, uint8_t *const *row,    \
-                                     int64_t k)                                                                        \
+    CTR_BODY void weights_##suffix(const struct ctr_learning *p, const struct ctr_coords *s, uint8_t *const *row,      \
+                                   int64_t room)                                                                       \
     {                                                                                                                  \
         real *restrict z = s->z, *restrict n = s->n, *restrict w = s->w, *restrict root = s->root;                     \
-        const double *restrict x = s->x;                                                                               \
         const real inv_alpha = (real)p->inv_alpha, beta = (real)p->beta, l1 = (real)p->l1, l2 = (real)p->l2;           \
-        const int64_t room = ctr_lanes_padded(k);                                                                      \
         for (int64_t i = 0; i < room; i += LANES)                                                                      \
             gather_##suffix(row + i, z + i, n + i);                                                                    \
         for (int64_t i = 0; i < room; i++) {                                                                           \
             root[i] = squareroot(n[i]);                                                                                \
             w[i] = weight_##suffix(z[i], root[i], inv_alpha, beta, l1, l2);                                            \
         }                                                                                                              \
+    }                                                                                                                  \
+    CTR_BODY double forward_##suffix(const struct ctr_learning *p, const struct ctr_coords *s, uint8_t *const *row,    \
+                                     int64_t k)                                                                        \
+    {                                                                                                                  \
+        const real *restrict w = s->w;                                                                                 \
+        const double *restrict x = s->x;                                                                               \
+        const int64_t room = ctr_lanes_padded(k);                                                                      \
+        weights_##suffix(p, s, row, room);                                                                             \
         lanes sum = { 0 };                                                                                             \
         for (int64_t i = 0; i < room; i += LANES) {                                                                    \
             lanes x8;                                                                                                  \
@@ -115,16 +145,27 @@ CTR_BODY double join_lanes(const lanes *sum)
             root[i] = squareroot(n[i]);                                                                                \
         update_##suffix(p, s, row, k, g);                                                                              \
     }                                                                                                                  \
-    CTR_BODY void update_sums_##suffix(const struct ctr_learning *p, const struct ctr_coords *s, uint8_t *const *row,  \
-                                       int64_t k, const double *restrict g, const double *restrict squares)            \
+    CTR_BODY void sum_column_##suffix(const struct ctr_learning *p, const struct ctr_coords *s, uint8_t *const *row,   \
+                                      int64_t rows, double *restrict sum)                                              \
+    {                                                                                                                  \
+        const real *restrict w = s->w;                                                                                 \
+        const int64_t room = ctr_lanes_padded(rows);                                                                   \
+        weights_##suffix(p, s, row, room);                                                                             \
+        for (int64_t i = 0; i < room; i++)                                                                             \
+            sum[i] += (double)w[i];                                                                                    \
+    }                                                                                                                  \
+    CTR_BODY void update_column_##suffix(const struct ctr_learning *p, const struct ctr_coords *s, uint8_t **row,      \
+                                         int64_t rows, const struct ctr_column *c)                                     \
     {                                                                                                                  \
         real *restrict z = s->z, *restrict n = s->n, *restrict w = s->w, *restrict root = s->root;                     \
+        const ctr_pair *restrict sum = c->sum;                                                                         \
         const real inv_alpha = (real)p->inv_alpha;                                                                     \
-        const int64_t room = ctr_lanes_padded(k);                                                                      \
+        const int64_t room = ctr_lanes_padded(rows);                                                                   \
+        sum_gradients(row, rows, c);                                                                                   \
         for (int64_t i = 0; i < room; i++) {                                                                           \
-            real next = n[i] + (real)squares[i];                                                                       \
+            real next = n[i] + (real)sum[i][1];                                                                        \
             real sigma = (squareroot(next) - root[i]) * inv_alpha;                                                     \
-            z[i] += (real)g[i] - sigma * w[i];                                                                         \
+            z[i] += (real)sum[i][0] - sigma * w[i];                                                                    \
             n[i] = next;                                                                                               \
         }                                                                                                              \
         for (int64_t i = 0; i < room; i += LANES)                                                                      \
@@ -149,11 +190,15 @@ DEFINE_BODY(float, f32, sqrtf, fabsf)
     {                                                                                                                  \
         update_late_##suffix(p, s, row, k, g);                                                                         \
     }                                                                                                                  \
-    attributes static void update_sums_##suffix##_##isa(const struct ctr_learning *p, const struct ctr_coords *s,      \
-                                                        uint8_t *const *row, int64_t k, const double *g,               \
-                                                        const double *squares)                                         \
+    attributes static void sum_column_##suffix##_##isa(const struct ctr_learning *p, const struct ctr_coords *s,       \
+                                                       uint8_t *const *row, int64_t rows, double *sum)                 \
     {                                                                                                                  \
-        update_sums_##suffix(p, s, row, k, g, squares);                                                                \
+        sum_column_##suffix(p, s, row, rows, sum);                                                                     \
+    }                                                                                                                  \
+    attributes static void update_column_##suffix##_##isa(const struct ctr_learning *p, const struct ctr_coords *s,    \
+                                                          uint8_t **row, int64_t rows, const struct ctr_column *c)     \
+    {                                                                                                                  \
+        update_column_##suffix(p, s, row, rows, c);                                                                    \
     }
 #define DEFINE_KERNEL(isa, attributes) DEFINE_TYPED(isa, attributes, f64) DEFINE_TYPED(isa, attributes, f32)
 
@@ -162,7 +207,8 @@ DEFINE_BODY(float, f32, sqrtf, fabsf)
         .name = #isa, .forward = { forward_f64_##isa, forward_f32_##isa },                                             \
         .update = { update_f64_##isa, update_f32_##isa },                                                              \
         .update_late = { update_late_f64_##isa, update_late_f32_##isa },                                               \
-        .update_sums = { update_sums_f64_##isa, update_sums_f32_##isa },                                               \
+        .sum_column = { sum_column_f64_##isa, sum_column_f32_##isa },                                                  \
+        .update_column = { update_column_f64_##isa, update_column_f32_##isa },                                         \
     }
 
 CTR_EACH_ISA(DEFINE_KERNEL)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * lr by minibatches of rows that have one key a field: field by field over the rows of a minibatch, fields shared
- * between threads. A key is worked on once: its weight, and its update by the sum of the gradients of its rows and that
- * of their squares, both in the order of rows: with the weight of the minibatch's start, that is what the rows would do
- * to z and n one after another.
+ * between threads. A key is updated once, by the sum of the gradients of its rows and that of their squares, both in
+ * the order of rows: with the weight of the minibatch's start, that is what the rows would do to z and n one after
+ * another. Which rows have the same key the states themselves tell: between the sums of a minibatch and its update
+ * every row leaves its number in its key's state, whose z and n are at hand, and the first one stays there.
  *
  * Field i belongs to lane i mod 8, as in the exact learner's dot product, every lane to one thread, which alone sees
  * the tables of its fields. Threads exchange the sums of lanes once a minibatch and join the eight in one order, so
@@ -22,21 +23,13 @@ enum {
     LANES = CTR_LANES,
     AHEAD = 4, /* fields whose rows come from memory while another is worked on */
     LINE = 64, /* bytes of the cache */
-    SLOTS_A_ROW = 16,
-    MIN_SLOTS = 1024,
 };
-
-typedef double pair __attribute__((vector_size(2 * sizeof(double))));
 
 /* A field of a minibatch. Arrays of a minibatch's rows, padded to LANES. */
 struct field {
-    const struct ctr_keys *table; /* NULL: of the bias, one key that all rows have */
+    const struct ctr_keys *table; /* NULL: of the bias, which all rows have */
     int lane;
-    struct keys {
-        uint8_t **row; /* table rows of `n` keys, in the order in which they come */
-        uint32_t *of;  /* by row of the piece: which of them it has */
-        int64_t n;
-    } now, next; /* of this piece and of the next one */
+    uint8_t **now, **next; /* table rows of this piece and of the next one */
     double *z, *n, *w, *root;
     struct ctr_buf memory;
 };
@@ -46,11 +39,10 @@ struct part { /* a thread's: arrays by row */
     struct field **field; /* its own */
     int fields;
     struct ctr_lr_finder finder;
-    double *x, *g, *squares;
-    pair *gradient, *sum; /* and its square, by row; their sums by key */
-    /* Of a field: rows by the lowest digits of their numbers, these, and by key the next one of its slot, or 0. */
-    uint32_t *slot, *number, *link;
-    uint32_t slots; /* a power of two */
+    ctr_pair *gradient; /* of the rows of the piece, and its square */
+    double *term;
+    struct ctr_column column;
+    uint32_t *number; /* of a column */
     struct ctr_err err;
     _Alignas(16) uint8_t spare[CTR_SPARSE_MAX_STRIDE];
     _Alignas(LINE) char apart;
@@ -119,39 +111,31 @@ void ctr_lr_fields_free(struct ctr_lr_fields *q)
 static int make_part(const struct ctr_lr_fields *q, struct part *p, struct ctr_err *err)
 {
     const size_t room = (size_t)ctr_lanes_padded(q->size);
-    for (p->slots = MIN_SLOTS; p->slots < SLOTS_A_ROW * room;)
-        p->slots *= 2;
-    int rc = ctr_buf_reserve(
-        &p->memory, LINE + room * (2 * sizeof(pair) + 3 * sizeof(double)) + (p->slots + 2 * room) * sizeof *p->slot,
-        err);
+    int rc =
+        ctr_buf_reserve(&p->memory, LINE + room * (2 * sizeof(ctr_pair) + sizeof(double) + 3 * sizeof(uint32_t)), err);
     if (rc)
         return rc;
-    p->gradient = (pair *)((uintptr_t)(p->memory.data + LINE - 1) / LINE * LINE);
-    p->sum = p->gradient + room;
-    p->x = (double *)(void *)(p->sum + room);
-    p->g = p->x + room;
-    p->squares = p->g + room;
-    p->slot = (uint32_t *)(void *)(p->squares + room);
-    p->number = p->slot + p->slots;
-    p->link = p->number + room;
-    memset(p->x, 0, room * sizeof *p->x);
+    p->gradient = (ctr_pair *)((uintptr_t)(p->memory.data + LINE - 1) / LINE * LINE);
+    memset(p->gradient, 0, room * sizeof *p->gradient);
+    ctr_pair *sum = p->gradient + room;
+    p->term = (double *)(void *)(sum + room);
+    p->number = (uint32_t *)(void *)(p->term + room);
+    p->column = (struct ctr_column){ p->gradient, sum, p->number + room, p->spare };
     return 0;
 }
 
 static int make_field(const struct ctr_lr_fields *q, struct field *f, struct ctr_err *err)
 {
     int64_t room = ctr_lanes_padded(q->size);
-    int rc = ctr_buf_reserve(&f->memory, (size_t)room * (6 * sizeof(double) + 2 * sizeof(uint32_t)) + 2 * LINE, err);
+    int rc = ctr_buf_reserve(&f->memory, (size_t)room * 6 * sizeof(double) + 2 * LINE, err);
     if (rc)
         return rc;
-    f->next.row = (uint8_t **)((uintptr_t)(f->memory.data + LINE) / LINE * LINE);
-    f->now.row = f->next.row + room;
-    f->z = (double *)(void *)(f->now.row + room);
+    f->next = (uint8_t **)((uintptr_t)(f->memory.data + LINE) / LINE * LINE);
+    f->now = f->next + room;
+    f->z = (double *)(void *)(f->now + room);
     f->n = f->z + room;
     f->w = f->n + room;
     f->root = f->w + room;
-    f->next.of = (uint32_t *)(void *)(f->root + room);
-    f->now.of = f->next.of + room;
     return 0;
 }
 
@@ -204,7 +188,7 @@ static int bind_fields(struct ctr_lr_fields *q, const struct ctr_rows *r, struct
     for (int i = 0; i < n && !rc; i++) {
         q->field[i].table = i < k ? &q->m->table[r->table[i]] : NULL;
         q->field[i].lane = i % LANES;
-        rc = q->field[i].now.row ? 0 : make_field(q, &q->field[i], err);
+        rc = q->field[i].now ? 0 : make_field(q, &q->field[i], err);
     }
     return rc;
 }
@@ -247,86 +231,29 @@ static int list_fields(struct ctr_lr_fields *q, struct ctr_err *err)
 
 /* ---- a field of a minibatch ---- */
 
-/* The key that has this table row, among those of a slot, which begin with key k; or the next new one, n. */
-static uint32_t other_key(uint8_t *const *row, uint32_t *link, uint32_t k, const uint8_t *own, uint32_t n)
-{
-    while (row[k] != own && link[k])
-        k = link[k];
-    return row[k] == own ? k : (link[k] = n);
-}
-
-/* The keys of the next piece and their table rows, which are asked from memory ahead of their use. First every row goes
- * into the slot of its number, the last ones first: who stays there is the first of its key, or of another one. Numbers
- * of a table come in runs, so that their lowest digits tell most of them apart. No row waits for the one before it, and
- * whether a key is new, which would be foreseen too seldom, is no branch. */
+/* The table rows of the next piece, which are asked from memory ahead of their use. */
 static void begin_field(const struct ctr_lr_fields *q, const struct part *p, struct field *f, const struct piece *c)
 {
-    const uint32_t *restrict number = c->number.at + (f - q->field) * c->number.by_field;
-    const int64_t by_row = c->number.by_row, rows = c->rows;
-    const uint32_t mask = p->slots - 1, bytes = q->m->states.bytes;
-    uint32_t *restrict slot = p->slot, *restrict own = p->number, *restrict of = f->next.of;
-    uint8_t *const base = ctr_states_rows(&q->m->states), **row = f->next.row;
-    uint32_t n = 0;
+    const uint32_t *number = c->number.at + (f - q->field) * c->number.by_field;
+    const struct ctr_states *s = &q->m->states;
+    for (int64_t i = 0; !f->table && i < c->rows; i++)
+        f->next[i] = q->m->bias;
     if (!f->table)
         return;
-    for (int64_t i = rows - 1; i >= 0; i--) {
-        own[i] = number[i * by_row];
-        slot[own[i] & mask] = (uint32_t)i;
-    }
-    for (int64_t i = 0; i < rows; i++) {
-        const uint32_t first = slot[own[i] & mask];
-        row[n] = base + (uint64_t)own[i] * bytes;
-        __builtin_prefetch(row[n] + CTR_STATE_AT, 1);
-        p->link[n] = 0;
-        of[i] = n;
-        of[i] = of[first];
-        if (__builtin_expect(own[first] != own[i], 0))
-            of[i] = other_key(row, p->link, of[first], row[n], n);
-        n += of[i] == n;
-    }
-    f->next.n = n;
+    for (int64_t i = 0; c->number.by_row > 1 && i < c->rows; i++)
+        p->number[i] = number[i * c->number.by_row];
+    q->m->loops->rows(ctr_states_rows(s), s->bytes, c->number.by_row > 1 ? p->number : number, c->rows, f->next);
+    for (int64_t i = 0; i < c->rows; i++)
+        __builtin_prefetch(f->next[i] + CTR_STATE_AT, 1);
 }
 
-static void take_keys(const struct ctr_lr_fields *q, struct part *p, struct field *f)
+static void take_rows(struct part *p, struct field *f, int64_t rows)
 {
-    const struct keys taken = f->next;
+    uint8_t **const taken = f->next;
     f->next = f->now;
     f->now = taken;
-    if (!f->table) {
-        f->now.row[0] = q->m->bias;
-        f->now.n = 1;
-    }
-    for (int64_t i = f->now.n; i % LANES; i++)
-        f->now.row[i] = p->spare;
-}
-
-/* To the rows' sums the weights of a field, or of the bias. */
-static void add_weights(const struct field *f, bool single, int64_t rows, double *restrict sum)
-{
-    const double *restrict w = f->w;
-    const float *restrict w32 = (const float *)(const void *)f->w;
-    const uint32_t *restrict of = f->now.of;
-    const double bias = single ? (double)w32[0] : w[0];
-    if (!f->table)
-        for (int64_t i = 0; i < rows; i++)
-            sum[i] += bias;
-    else if (single)
-        for (int64_t i = 0; i < rows; i++)
-            sum[i] += (double)w32[of[i]];
-    else
-        for (int64_t i = 0; i < rows; i++)
-            sum[i] += w[of[i]];
-}
-
-/* The same of rates, from the roots that sum_field left; p->g is not needed yet. */
-static void add_rates(struct ctr_lr_fields *q, struct part *p, const struct field *f, int64_t rows,
-                      double *restrict sum)
-{
-    const struct ctr_coords s = { .root = f->root };
-    double *restrict rate = p->g;
-    ctr_lr_uncertain_terms(&q->m->learning, NULL, &s, f->now.row, NULL, f->now.n, rate);
-    for (int64_t i = 0; i < rows; i++)
-        sum[i] += rate[f->table ? f->now.of[i] : 0];
+    for (int64_t i = rows; i % LANES; i++)
+        f->now[i] = p->spare;
 }
 
 static double *lane_sums(const struct ctr_lr_fields *q, int parity, int lane)
@@ -337,36 +264,24 @@ static double *lane_sums(const struct ctr_lr_fields *q, int parity, int lane)
 static void sum_field(struct ctr_lr_fields *q, struct part *p, struct field *f, const struct piece *c, int parity)
 {
     const struct ctr_learning *l = &q->m->learning;
-    const struct ctr_coords s = { f->z, f->n, f->w, f->root, p->x, NULL };
-    take_keys(q, p, f);
-    (void)q->kernel->forward[l->precision](l, &s, f->now.row, f->now.n);
-    add_weights(f, l->precision == CTR_F32_STATE, c->rows, lane_sums(q, parity, f->lane));
-    if (q->m->params.uncertainty)
-        add_rates(q, p, f, c->rows, lane_sums(q, parity, LANES + f->lane));
-}
-
-/* By key the sums of its rows' gradients and of their squares, in the order of rows. */
-static void sum_gradients(const struct part *p, const struct field *f, int64_t rows)
-{
-    const pair *restrict gradient = p->gradient;
-    const uint32_t *restrict of = f->now.of;
-    pair *restrict sum = p->sum;
-    const int64_t n = ctr_lanes_padded(f->now.n);
-    memset(sum, 0, (size_t)n * sizeof *sum);
-    for (int64_t i = 0; i < rows; i++)
-        sum[f->table ? of[i] : 0] += gradient[i];
-    for (int64_t i = 0; i < n; i++) {
-        p->g[i] = sum[i][0];
-        p->squares[i] = sum[i][1];
+    const struct ctr_coords s = { f->z, f->n, f->w, f->root, NULL, NULL };
+    take_rows(p, f, c->rows);
+    q->kernel->sum_column[l->precision](l, &s, f->now, c->rows, lane_sums(q, parity, f->lane));
+    if (q->m->params.uncertainty) {
+        double *rates = lane_sums(q, parity, LANES + f->lane);
+        ctr_lr_uncertain_terms(l, NULL, &s, f->now, NULL, c->rows, p->term);
+        for (int64_t i = 0; i < c->rows; i++)
+            rates[i] += p->term[i];
     }
+    if (c->whole)
+        ctr_column_mark(f->now, c->rows);
 }
 
 static void update_field(struct ctr_lr_fields *q, struct part *p, struct field *f, int64_t rows)
 {
     const struct ctr_learning *l = &q->m->learning;
-    const struct ctr_coords s = { f->z, f->n, f->w, f->root, p->x, NULL };
-    sum_gradients(p, f, rows);
-    q->kernel->update_sums[l->precision](l, &s, f->now.row, f->now.n, p->g, p->squares);
+    const struct ctr_coords s = { f->z, f->n, f->w, f->root, NULL, NULL };
+    q->kernel->update_column[l->precision](l, &s, f->now, rows, &p->column);
 }
 
 /* ---- a minibatch ---- */
@@ -412,7 +327,7 @@ static int predict(struct ctr_lr_fields *q, int t, const struct piece *c, int pa
         if (t == 0 && i >= c->known)
             c->score[i - c->known] = p;
         const double g = (c->weight ? c->weight[i] : 1) * (p - c->label[i]);
-        q->part[t].gradient[i] = (pair){ g, g * g };
+        q->part[t].gradient[i] = (ctr_pair){ g, g * g };
     }
     return 0;
 }
