@@ -114,4 +114,20 @@ exits 'a table is missing in the stream' 0 ctr-predict -o x.arrows ab.model a.ar
 err_like 'which is said' 'the stream has no features of 1 of the 2 tables of ab.model, such as b'
 exits 'no table is common' 1 ctr-predict -o x.arrows ab.model c.arrows
 err_like 'which is refused' 'the stream has none of the 2 tables of ab.model, such as a'
+
+# ---- a model whose rows come twice
+ctr-cat m.arrows m.arrows >double.arrows
+rows=$(ctr-info m.arrows | sed -n 's/^rows: //p')
+twice="double.arrows: row $((rows + 1)) of the model: its table and key came before; train it again, or keep the first"
+exits 'a model behind itself' 1 ctr-predict double.arrows mixed.arrows
+err_like 'the row is named' "$twice"
+exits 'nor can it be learned on' 1 ctr-train lr -q --init double.arrows -o x.arrows mixed.arrows
+err_like 'the same row' "$twice"
+ctr-sort --unique -k table,key double.arrows >once.arrows
+ctr-predict once.arrows mixed.arrows >so.arrows
+ctr-predict m.arrows mixed.arrows >s.arrows
+ok 'the first of each predict as the model' same_rows s.arrows so.arrows
+ctr-sort --shuffle --seed 2 m.arrows >shuffled.arrows
+ctr-predict shuffled.arrows mixed.arrows >so.arrows
+ok 'rows in any other order do so too' same_rows s.arrows so.arrows
 done_testing

@@ -320,6 +320,7 @@ static const struct trial mlp_without_counts[] = {
     { { { NULL } }, NULL, NULL },
 };
 
+#define TWICE "of the model: its table and key came before; train it again, or keep the first"
 static const struct trial lr[] = {
     { { { "lr", META, CTR_META_MODEL_OPTIONS, NULL } }, FINE, FINE },
     { { { "lr", META, CTR_META_MODEL_OPTIONS, "l1=many" } }, "option 'l1=many' is unknown to this version", NULL },
@@ -341,6 +342,9 @@ static const struct trial lr[] = {
     { { { "lr", SET, "n", "-1", 2 } }, FINE, "row 3 of the model: z or n is damaged" },
     { { { "lr", SET, "n", "inf", 2 } }, FINE, "row 3 of the model: z or n is damaged" },
     { { { "lr", SET, "n", "nan", 2 } }, FINE, "row 3 of the model: z or n is damaged" },
+    { { { "lr", REPEAT, NULL, "1", 0 } }, TWICE, TWICE }, /* the bias */
+    { { { "lr", REPEAT, NULL, "1", 1 } }, TWICE, TWICE },
+    { { { "lr", REPEAT, NULL, "1", 1 }, { "lr", SET, "weight", "0.25", 1 } }, TWICE, TWICE },
     { { { "lr", DROP, "z" } }, FINE, "the model has no column 'z': it can predict but not learn on" },
     { { { "lr", DROP, "n" } }, FINE, "the model has no column 'n': it can predict but not learn on" },
     { { { NULL } }, NULL, NULL },

@@ -206,15 +206,18 @@ int ctr_lr_start(const struct ctr_learning *l, const struct ctr_meta *meta, stru
 
 int ctr_lr_find_columns(const struct ctr_batch *b, struct ctr_lr_columns *c, struct ctr_err *err) CTR_MUST;
 
-/* The number of a row's table, found once a run of equal names; -1: the bias. */
+/* The number of a row's table, found once a run of equal names; -1: the bias. Starts as zeros. */
 struct ctr_lr_table {
     struct ctr_str name;
     int table;
+    bool bias; /* the caller's: its row came */
     char copy[256];
 };
 
 int ctr_lr_find_table(struct ctr_lr_table *cache, struct ctr_str name, struct ctr_strs *tables,
                       struct ctr_err *err) CTR_MUST;
+/* The error of a row whose table and key came before: which of the two counts is nobody's guess. */
+int ctr_lr_twice(const struct ctr_batch *b, int64_t i, struct ctr_err *err);
 
 /* lr_score.c */
 int ctr_lr_scorer_open(void **scorer, const char *path, const struct ctr_model_info *info, struct ctr_strs *tables,

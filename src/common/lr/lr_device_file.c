@@ -106,8 +106,9 @@ static int check_frame(const struct ctr_schema *s, struct ctr_err *err)
     return rc;
 }
 
-/* The row of a key; its weight is worked out as the device does it. */
-static int put_state(struct ctr_lr_device *l, int table, uint64_t key, const struct ctr_state *s, struct ctr_err *err)
+/* The row of a key, *twice when it is there already; its weight is worked out as the device does it. */
+static int put_state(struct ctr_lr_device *l, int table, uint64_t key, const struct ctr_state *s, bool *twice,
+                     struct ctr_err *err)
 {
     const struct ctr_opt_step step = ctr_opt_step_of(&l->opt);
     const float z = (float)s->value, n = (float)s->n;
@@ -118,8 +119,11 @@ static int put_state(struct ctr_lr_device *l, int table, uint64_t key, const str
         rc = ctr_embedding_reserve(rows, 1, err);
     if (rc || (!table && !rows->used))
         return rc;
-    if (table)
+    if (table) {
+        const int64_t before = rows->used;
         ctr_embedding_get(rows, &(uint64_t){ ctr_sparse_hash(key) }, 1, &at);
+        *twice = rows->used == before;
+    }
     float *row = ctr_embedding_row(rows, at);
     row[W] = ctr_e_ftrl_weight(&step, step.l2, z, sqrtf(n));
     row[Z] = z;
@@ -127,10 +131,10 @@ static int put_state(struct ctr_lr_device *l, int table, uint64_t key, const str
     return 0;
 }
 
-static int load_batch(struct ctr_lr_device *l, struct ctr_strs *tables, const struct ctr_batch *b, struct ctr_err *err)
+static int load_batch(struct ctr_lr_device *l, struct ctr_strs *tables, struct ctr_lr_table *cache,
+                      const struct ctr_batch *b, struct ctr_err *err)
 {
     struct ctr_lr_columns c;
-    struct ctr_lr_table cache = { .table = 0 };
     int rc = ctr_lr_find_columns(b, &c, err);
     const char *missing = rc ? NULL : ctr_lr_missing(&c, &l->learning);
     if (missing)
@@ -141,18 +145,23 @@ static int load_batch(struct ctr_lr_device *l, struct ctr_strs *tables, const st
         if (!(fabsf((float)s.value) < INFINITY && s.n >= 0 && (float)s.n < INFINITY))
             return ctr_fail(err, CTR_EDATA, "row %lld of the model: z or n is damaged",
                             (long long)(b->first_row + i + 1));
-        rc = ctr_lr_find_table(&cache, ctr_col_str(c.table, i), tables, err);
+        rc = ctr_lr_find_table(cache, ctr_col_str(c.table, i), tables, err);
+        bool twice = cache->table < 0 && cache->bias;
         if (!rc)
-            rc = put_state(l, cache.table + 1, ((const uint64_t *)c.key->data)[i], &s, err);
+            rc = put_state(l, cache->table + 1, ((const uint64_t *)c.key->data)[i], &s, &twice, err);
+        if (!rc && twice)
+            rc = ctr_lr_twice(b, i, err);
+        cache->bias |= cache->table < 0;
     }
     return rc;
 }
 
 int ctr_lr_device_load(void *learner, struct ctr_strs *tables, struct ctr_reader *r, struct ctr_err *err)
 {
+    struct ctr_lr_table cache = { .table = 0 };
     const struct ctr_batch *b;
     int rc = check_frame(ctr_reader_schema(r), err);
     while (!rc && (rc = ctr_reader_next(r, &b, err)) > 0)
-        rc = load_batch(learner, tables, b, err);
+        rc = load_batch(learner, tables, &cache, b, err);
     return rc;
 }

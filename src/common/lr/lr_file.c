@@ -547,6 +547,14 @@ int ctr_lr_find_table(struct ctr_lr_table *cache, struct ctr_str name, struct ct
     return 0;
 }
 
+int ctr_lr_twice(const struct ctr_batch *b, int64_t i, struct ctr_err *err)
+{
+    return ctr_fail(err, CTR_EDATA,
+                    "row %lld of the model: its table and key came before; train it again, or keep the first of such "
+                    "rows by ctr-sort --unique -k table,key",
+                    (long long)(b->first_row + i + 1));
+}
+
 static const char *first_missing(const struct ctr_lr_columns *c, const struct ctr_learning *l, int from)
 {
     for (int i = from; i < NUMBERS; i++)
@@ -607,11 +615,11 @@ static void load_day(struct lr *m, const struct ctr_lr_columns *c, int64_t i, ui
     m->expiry.today = CTR_MAX(m->expiry.today, day);
 }
 
-static int load_batch(struct lr *m, struct ctr_strs *tables, const struct ctr_batch *b, struct ctr_err *err)
+static int load_batch(struct lr *m, struct ctr_strs *tables, struct ctr_lr_table *cache, const struct ctr_batch *b,
+                      struct ctr_err *err)
 {
     const struct ctr_learning *l = &m->learning;
     struct ctr_lr_columns c;
-    struct ctr_lr_table cache = { .table = 0 };
     int rc = ctr_lr_find_columns(b, &c, err);
     const char *missing = rc ? NULL : ctr_lr_missing(&c, l);
     if (missing)
@@ -623,19 +631,25 @@ static int load_batch(struct lr *m, struct ctr_strs *tables, const struct ctr_ba
         if (!(fabs(s.value) < INFINITY && s.n >= (l->optimizer->holds ? -CTR_MAX_THRESHOLD : 0) && s.n < INFINITY))
             return ctr_fail(err, CTR_EDATA, "row %lld of the model: %s or n is damaged",
                             (long long)(b->first_row + i + 1), l->optimizer->dual ? "z" : "weight");
-        if ((rc = ctr_lr_find_table(&cache, ctr_col_str(c.table, i), tables, err)) ||
-            (rc = ctr_lr_bind(m, tables, err)))
+        if ((rc = ctr_lr_find_table(cache, ctr_col_str(c.table, i), tables, err)) || (rc = ctr_lr_bind(m, tables, err)))
             return rc;
-        if (cache.table >= 0) {
+        if (cache->table >= 0) {
+            struct ctr_keys *keys = &m->table[cache->table];
+            const uint64_t before = keys->index.used;
             uint8_t *row;
-            if ((rc = ctr_keys_get(&m->table[cache.table], &m->states, h, &row, err)))
+            if ((rc = ctr_keys_get(keys, &m->states, h, &row, err)))
                 return rc;
+            if (keys->index.used == before)
+                return ctr_lr_twice(b, i, err);
             ctr_state_write(l, &m->more.event, &s, row);
             load_day(m, &c, i, row);
+        } else if (cache->bias) {
+            return ctr_lr_twice(b, i, err);
         } else if (!m->no_bias) {
             ctr_state_write(l, &m->more.event, &s, m->bias);
             load_day(m, &c, i, m->bias);
         }
+        cache->bias |= cache->table < 0;
     }
     return rc;
 }
@@ -643,10 +657,11 @@ static int load_batch(struct lr *m, struct ctr_strs *tables, const struct ctr_ba
 int ctr_lr_resume(void *learner, struct ctr_strs *tables, struct ctr_reader *r, struct ctr_err *err)
 {
     struct lr *m = learner;
+    struct ctr_lr_table cache = { .table = 0 };
     const struct ctr_batch *b;
     int rc = ctr_lr_start(&m->learning, &ctr_reader_schema(r)->meta, &m->more.event, err);
     while (!rc && (rc = ctr_reader_next(r, &b, err)) > 0)
-        rc = load_batch(m, tables, b, err);
+        rc = load_batch(m, tables, &cache, b, err);
     return rc;
 }
 

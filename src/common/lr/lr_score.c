@@ -48,6 +48,7 @@ struct load {
     struct ctr_strs *tables;
     bool derive; /* z and n win over weight */
     bool fill;   /* after it was counted */
+    bool bias;   /* its row came */
     uint64_t digest;
     int64_t differ;
     /* of the batch */
@@ -107,6 +108,15 @@ static uint8_t heat_of(const struct ctr_lr_columns *c, int64_t i)
     return (uint8_t)CTR_MIN(CTR_MAX(exponent + 64, 0), UINT8_MAX);
 }
 
+static int put(struct load *l, const struct ctr_batch *b, int64_t i, double weight, float rate, struct ctr_err *err)
+{
+    const int table = ((const int *)(void *)l->table.data)[i];
+    const struct ctr_weights *t = &l->s->weights.t[table];
+    const uint64_t hash = ((const uint64_t *)(void *)l->hash.data)[i], before = t->keys;
+    int rc = ctr_weights_put(&l->s->weights, table, hash, weight, rate, heat_of(&l->c, i), err);
+    return !rc && t->keys == before ? ctr_lr_twice(b, i, err) : rc;
+}
+
 static int load_rows(struct load *l, const struct ctr_batch *b, struct ctr_err *err)
 {
     struct scorer *s = l->s;
@@ -124,7 +134,7 @@ static int load_rows(struct load *l, const struct ctr_batch *b, struct ctr_err *
             break;
         const bool wanted = table[i] >= 0 && (weight != 0 || s->weights.rates);
         if (l->fill && wanted)
-            rc = ctr_weights_put(&s->weights, table[i], hash[i], weight, rate, heat_of(&l->c, i), err);
+            rc = put(l, b, i, weight, rate, err);
         l->digest += ctr_lr_digest(key[i], weight);
         if (l->fill)
             continue;
@@ -133,6 +143,9 @@ static int load_rows(struct load *l, const struct ctr_batch *b, struct ctr_err *
             s->weights.t[table[i]].room++;
         if (table[i] >= 0)
             continue;
+        if (l->bias)
+            rc = ctr_lr_twice(b, i, err);
+        l->bias = true;
         s->bias = weight;
         s->bias_rate = (double)rate;
     }
@@ -175,6 +188,7 @@ static int load_all(struct load *l, const char *path, struct ctr_err *err)
     if (rc)
         return rc;
     rc = project(l, &info.schema, r, err);
+    l->bias = false;
     while (!rc && (rc = ctr_reader_next(r, &b, err)) > 0)
         rc = load_batch(l, b, err);
     if (rc < 0)
