@@ -156,12 +156,12 @@ static int finish(struct run *run, struct ctr_err *err)
     int rc = 0;
     if (run->side && !side_last)
         rc = ctr_cli_finish(run->cli, run->writer, run->side, err);
-    if (!rc && run->outs == 1)
+    if (!rc && run->outs == 1) {
         rc = ctr_trainer_save(run->trainer, 0, run->out[0], err);
-    else if (!rc)
+        if (!rc)
+            rc = ctr_out_commit(run->out[0], err);
+    } else if (!rc)
         rc = ctr_trainer_save_all(run->trainer, run->out, err);
-    for (int i = 0; i < run->outs && !rc; i++)
-        rc = ctr_out_commit(run->out[i], err);
     if (!rc && side_last)
         rc = ctr_cli_finish(run->cli, run->writer, run->side, err);
     if (!rc && !(o.follow && stop)) /* a stopped run that follows goes on from its checkpoint */

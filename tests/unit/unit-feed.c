@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * unit-feed: tiles made ahead, by no thread, one or two: every row comes once, in order, with all parts of its keys
- * found; of a part, tiles are found one after another by one thread at a time; an error comes where it belongs.
+ * found; of a part, tiles are found one after another by one thread at a time; an error comes where it belongs; work
+ * that is offered is done once.
  */
 #include "common/model/feed.h"
 #include "common/stream/stream.h"
@@ -79,6 +80,7 @@ struct finder {
     bool lopsided; /* all work is in the first part */
     atomic_int wrong;
     atomic_int by[CTR_FIND_THREADS];
+    int others; /* pieces of the taker's work that other threads did */
 };
 
 static void sleep_us(int us)
@@ -144,7 +146,35 @@ struct trial {
     bool finds, with_batches, in_turn;
     int find_us, take_us; /* how long both take */
     int64_t fails_at, stop_at;
+    int offer_us; /* how long the part of the taker's work takes that it offers; 0: none */
 };
+
+struct work {
+    int us;
+    int64_t offered; /* not atomic: who has a piece and who waits for it must see each other's writes */
+    int64_t done;
+    pthread_t by;
+    int others; /* pieces that another thread did */
+};
+
+static void do_work(void *ctx)
+{
+    struct work *w = ctx;
+    sleep_us(w->us);
+    w->others += !pthread_equal(w->by, pthread_self());
+    w->done = w->offered;
+}
+
+static bool take_tile(struct ctr_feed *feed, const struct trial *t, struct work *w)
+{
+    w->offered++;
+    if (t->offer_us)
+        ctr_feed_offer(feed, do_work, w);
+    sleep_us(t->take_us);
+    if (t->offer_us)
+        ctr_feed_settle(feed);
+    return !t->offer_us || w->done == w->offered;
+}
 
 /* Rows that came right, up to the end, an error, or stop_at. */
 static int64_t run(const struct trial *t, struct finder *f, struct ctr_err *err)
@@ -155,6 +185,7 @@ static int64_t run(const struct trial *t, struct finder *f, struct ctr_err *err)
     struct ctr_strs tables = { 0 };
     struct ctr_feed *feed = NULL;
     const struct ctr_tile *tile;
+    struct work work = { .us = t->offer_us, .by = pthread_self() };
     int64_t right = 0, batches = 0;
     int rc = ctr_reader_open(&r, &file, 1, NULL, err);
     rc = rc ? rc : ctr_inputs_new(&in, ctr_reader_schema(r), 0, -1, NULL, &tables, err);
@@ -172,9 +203,11 @@ static int64_t run(const struct trial *t, struct finder *f, struct ctr_err *err)
         batches += tile->ends_batch;
         if (t->with_batches && tile->batch->first_row + tile->batch->rows < right)
             atomic_fetch_add(&f->wrong, 1);
-        sleep_us(t->take_us);
+        if (!take_tile(feed, t, &work))
+            atomic_fetch_add(&f->wrong, 1);
         rc = 0;
     }
+    f->others = work.others;
     ctr_feed_free(feed);
     ctr_inputs_free(in);
     ctr_strs_free(&tables);
@@ -183,30 +216,40 @@ static int64_t run(const struct trial *t, struct finder *f, struct ctr_err *err)
 }
 
 static const struct trial trials[] = {
-    { "no thread", 0, true, false, false, 0, 0, -1, -1 },
-    { "one thread", 1, true, false, false, 0, 0, -1, -1 },
-    { "one thread, nothing to find", 1, false, false, false, 0, 0, -1, -1 },
-    { "two threads", 2, true, false, false, 0, 0, -1, -1 },
-    { "two threads, nothing to find", 2, false, false, false, 0, 0, -1, -1 },
-    { "one thread, slow to find", 1, true, false, false, 60, 0, -1, -1 },
-    { "two threads, slow to find", 2, true, false, false, 60, 0, -1, -1 },
-    { "one thread, slow to take", 1, true, false, false, 0, 300, -1, -1 },
-    { "two threads, slow to take", 2, true, false, false, 0, 300, -1, -1 },
-    { "one thread, with batches", 1, true, true, false, 0, 0, -1, -1 },
-    { "two threads, with batches", 2, true, true, false, 20, 0, -1, -1 },
-    { "no thread, what finds fails", 0, true, false, false, 0, 0, 4321, -1 },
-    { "one thread, what finds fails", 1, true, false, false, 0, 0, 4321, -1 },
-    { "two threads, what finds fails", 2, true, false, false, 20, 0, 4321, -1 },
-    { "one thread, left early", 1, true, false, false, 0, 0, -1, 2000 },
-    { "two threads, left early", 2, true, false, false, 20, 0, -1, 2000 },
-    { "no thread, in turn", 0, true, false, true, 0, 0, -1, -1 },
-    { "one thread, in turn", 1, true, false, true, 0, 0, -1, -1 },
-    { "two threads, in turn", 2, true, false, true, 0, 0, -1, -1 },
-    { "one thread, in turn, slow to find", 1, true, false, true, 60, 0, -1, -1 },
-    { "two threads, in turn, slow to find", 2, true, true, true, 60, 0, -1, -1 },
-    { "one thread, in turn, slow to take", 1, true, false, true, 0, 300, -1, -1 },
-    { "two threads, in turn, what finds fails", 2, true, false, true, 20, 0, 4321, -1 },
-    { "one thread, in turn, left early", 1, true, false, true, 20, 0, -1, 2000 },
+    { "no thread", 0, true, false, false, 0, 0, -1, -1, 0 },
+    { "one thread", 1, true, false, false, 0, 0, -1, -1, 0 },
+    { "one thread, nothing to find", 1, false, false, false, 0, 0, -1, -1, 0 },
+    { "two threads", 2, true, false, false, 0, 0, -1, -1, 0 },
+    { "two threads, nothing to find", 2, false, false, false, 0, 0, -1, -1, 0 },
+    { "one thread, slow to find", 1, true, false, false, 60, 0, -1, -1, 0 },
+    { "two threads, slow to find", 2, true, false, false, 60, 0, -1, -1, 0 },
+    { "one thread, slow to take", 1, true, false, false, 0, 300, -1, -1, 0 },
+    { "two threads, slow to take", 2, true, false, false, 0, 300, -1, -1, 0 },
+    { "one thread, with batches", 1, true, true, false, 0, 0, -1, -1, 0 },
+    { "two threads, with batches", 2, true, true, false, 20, 0, -1, -1, 0 },
+    { "no thread, what finds fails", 0, true, false, false, 0, 0, 4321, -1, 0 },
+    { "one thread, what finds fails", 1, true, false, false, 0, 0, 4321, -1, 0 },
+    { "two threads, what finds fails", 2, true, false, false, 20, 0, 4321, -1, 0 },
+    { "one thread, left early", 1, true, false, false, 0, 0, -1, 2000, 0 },
+    { "two threads, left early", 2, true, false, false, 20, 0, -1, 2000, 0 },
+    { "no thread, in turn", 0, true, false, true, 0, 0, -1, -1, 0 },
+    { "one thread, in turn", 1, true, false, true, 0, 0, -1, -1, 0 },
+    { "two threads, in turn", 2, true, false, true, 0, 0, -1, -1, 0 },
+    { "one thread, in turn, slow to find", 1, true, false, true, 60, 0, -1, -1, 0 },
+    { "two threads, in turn, slow to find", 2, true, true, true, 60, 0, -1, -1, 0 },
+    { "one thread, in turn, slow to take", 1, true, false, true, 0, 300, -1, -1, 0 },
+    { "two threads, in turn, what finds fails", 2, true, false, true, 20, 0, 4321, -1, 0 },
+    { "one thread, in turn, left early", 1, true, false, true, 20, 0, -1, 2000, 0 },
+    { "no thread, work offered", 0, true, false, false, 0, 300, -1, -1, 200 },
+    { "one thread, work offered", 1, true, false, false, 0, 300, -1, -1, 200 },
+    { "one thread, little work offered", 1, true, false, false, 0, 0, -1, -1, 1 },
+    { "one thread, much work offered", 1, true, false, false, 0, 300, -1, -1, 2000 },
+    { "one thread, work offered, with batches", 1, true, true, false, 60, 300, -1, -1, 200 },
+    { "one thread, work offered, nothing to find", 1, false, false, false, 0, 300, -1, -1, 200 },
+    { "two threads, work offered, slow to find", 2, true, false, false, 60, 300, -1, -1, 200 },
+    { "two threads, work offered, in turn", 2, true, false, true, 20, 300, -1, -1, 200 },
+    { "two threads, work offered, what finds fails", 2, true, false, false, 20, 0, 4321, -1, 50 },
+    { "two threads, work offered, left early", 2, true, false, false, 20, 0, -1, 2000, 50 },
 };
 
 /* ---- input that pauses ---- */
@@ -288,9 +331,10 @@ int main(void)
         err = (struct ctr_err){ 0 };
         const int64_t want = t->fails_at >= 0 ? t->fails_at / TILE * TILE : t->stop_at >= 0 ? t->stop_at : ROWS;
         const int64_t right = run(t, &f, &err);
-        ok(right == want && !f.wrong && !err.code == (t->fails_at < 0),
-           "%s: %lld rows, parts by taker, maker, finder: %d %d %d %s", t->what, (long long)right, f.by[0], f.by[1],
-           f.by[2], err.what);
+        const bool helped = t->threads && t->take_us && t->offer_us;
+        ok(right == want && !f.wrong && !err.code == (t->fails_at < 0) && (!helped || f.others),
+           "%s: %lld rows, parts by taker, maker, finder: %d %d %d, work by others: %d %s", t->what, (long long)right,
+           f.by[0], f.by[1], f.by[2], f.others, err.what);
     }
     for (int threads = 1; threads <= 2; threads++)
         for (int us = 100; us <= 900; us *= 3)

@@ -458,7 +458,7 @@ static int sync_directory(const char *path, int fd, struct ctr_err *err)
  * after it. */
 static int out_rename(struct ctr_out *o, struct ctr_err *err)
 {
-    int rc, dir = -1;
+    int rc, old, dir = -1;
 
     if (ctr_fsync(o->fd))
         return ctr_fail_sys(err, "%s: fsync failed", o->name);
@@ -470,16 +470,20 @@ static int out_rename(struct ctr_out *o, struct ctr_err *err)
         return ctr_fail_sys(err, "%s: close failed", o->name);
     if ((rc = open_directory(o->path, O_RDONLY | O_DIRECTORY, &dir, err)))
         return rc;
+    old = ctr_open(o->path, O_PATH, 0); /* its pages are freed below: rename would keep the directory locked for that */
     if (rename(o->temp, o->path)) {
         rc = ctr_fail_sys(err, "%s: rename failed", o->name);
         if (dir >= 0)
             close(dir);
-        return rc;
+    } else {
+        ctr_temp_release(&o->slot);
+        free(o->temp);
+        o->temp = NULL;
+        rc = sync_directory(o->path, dir, err);
     }
-    ctr_temp_release(&o->slot);
-    free(o->temp);
-    o->temp = NULL;
-    return sync_directory(o->path, dir, err);
+    if (old >= 0)
+        close(old);
+    return rc;
 }
 
 int ctr_out_commit(struct ctr_out *o, struct ctr_err *err)

@@ -90,7 +90,7 @@ static int make_groups(struct many *q, int threads, struct ctr_err *err)
 {
     threads = CTR_MAX(threads, ctr_feed_may_thread() && q->n > CTR_EIGHT ? 2 : 1);
     q->groups = q->counts ? 1 : CTR_MIN(threads, q->n); /* counts: all in step */
-    if (q->groups > 1) {
+    if (q->groups > 2) {
         int rc = ctr_pool_new(&q->pool, q->groups, err);
         if (rc)
             return rc;
@@ -421,13 +421,26 @@ static void run_group(void *ctx, int64_t task, int worker)
 #endif
 }
 
+static void run_second(void *ctx)
+{
+    run_group(ctx, 1, 0);
+}
+
+/* Threads that are more than two meet; of two, one is the feed's, which learns when it has the time. */
+static void run_groups(struct many *q)
+{
+    if (q->groups == 2 && q->feed) {
+        ctr_feed_offer(q->feed, run_second, q);
+        run_group(q, 0, 0);
+        ctr_feed_settle(q->feed);
+    } else
+        ctr_pool_run(q->pool, q->groups, run_group, q);
+}
+
 static int learn_block(struct many *q, struct ctr_err *err)
 {
     const struct group *first = NULL;
-    if (q->pool)
-        ctr_pool_run(q->pool, q->groups, run_group, q);
-    else
-        run_group(q, 0, 0);
+    run_groups(q);
     for (int g = 0; g < q->groups; g++)
         if (q->group[g].err.code && (!first || q->group[g].failed_row < first->failed_row))
             first = &q->group[g];
@@ -466,6 +479,11 @@ static enum ctr_finds many_finds(const void *learner, bool saves)
     return ctr_model_lr.finds(((const struct many *)learner)->find, saves);
 }
 
+static void many_helped_by(void *learner, struct ctr_feed *feed)
+{
+    ((struct many *)learner)->feed = feed;
+}
+
 static bool many_transposed(const void *learner)
 {
     return !((const struct many *)learner)->events;
@@ -489,6 +507,7 @@ const struct ctr_model ctr_model_lr_variants = {
     .train_rows = many_train_rows,
     .find = many_find,
     .finds = many_finds,
+    .helped_by = many_helped_by,
     .end_pass = many_end_pass,
     .keys = ctr_lr_variants_keys,
     .memory = ctr_lr_variants_memory,

@@ -105,7 +105,8 @@ struct many {
     const struct ctr_eight_kernel *eight_kernel;
     struct ctr_buf spot;   /* by table: struct ctr_lr_spot */
     bool one_spot;         /* it is the same of all */
-    struct ctr_pool *pool; /* NULL: one thread */
+    struct ctr_feed *feed; /* NULL: none, or one thread */
+    struct ctr_pool *pool; /* three threads and more share the work otherwise */
     struct group *group;
     int groups;
     /* of the block */

@@ -125,7 +125,7 @@ int ctr_area_reserve(struct ctr_area *a, size_t bytes, struct ctr_err *err)
     if (bytes <= a->bytes)
         return 0;
     const size_t to = bytes + bytes / 8;
-    return ctr_area_grow(a, to < SMALL ? to : round_up(bytes, HUGE), err); /* pages that come are huge ones */
+    return ctr_area_fill(a, to < SMALL ? to : round_up(bytes, HUGE), err); /* pages that come are huge ones */
 }
 
 /* Worth it where the table of pages leaves the cache, and not each time: all processors are told. */

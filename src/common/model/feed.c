@@ -3,7 +3,7 @@
  * feed: see feed.h. A ring of tiles between a thread that makes them and one that takes them. Their keys are found in
  * parts by whoever has nothing better to do: the maker when some tiles wait for it, the taker when it has no tile, and,
  * where there are processors for it, a thread that does nothing else. So the work of two threads is the same however
- * long making, finding and learning take.
+ * long making, finding and learning take. A taker that has two threads' work to do offers them a part of it.
  *
  * Invariant: the maker alone touches tile `made`, and the taker tile `taken`, which is given back when it asks for the
  * next. Of a part, tiles are found one after another, by one thread at a time; a tile is found when all its parts are.
@@ -25,6 +25,7 @@ enum {
     RING = 8,        /* tiles: to read and verify the next batch takes about as long as to learn five of them */
     SOME = RING / 4, /* tiles that a thread is woken for while more are coming: to wake it takes as long as one */
     BACKLOG = 4,     /* tiles that wait for their keys to be found before the maker does it */
+    LOOKS = 30,      /* times that, for who learns: it is through within a millisecond */
     SPINS = 1000,    /* looks for news before a thread sleeps: some 30 us, as long as to fall asleep and wake takes */
     STOP_MS = 100,   /* how late a signal may be seen */
 };
@@ -56,6 +57,9 @@ struct ctr_feed {
     uint64_t part_found[CTR_FIND_MOST_PARTS]; /* tiles */
     bool part_held[CTR_FIND_MOST_PARTS];      /* by a thread that is at the next of them */
     bool ended;                               /* the last tile is made */
+    void (*offer)(void *ctx);                 /* the taker's work, or NULL: none is left */
+    void *offer_ctx;
+    bool offers, offer_held; /* there ever was any; a thread is at it */
     bool waits_some;
     int wait_work;    /* threads */
     atomic_uint news; /* rises when any of this changes */
@@ -238,6 +242,25 @@ static void find(struct ctr_feed *f, int part, int thread)
     tell(f, false);
 }
 
+/* ---- the taker's work ---- */
+
+static bool may_help(const struct ctr_feed *f)
+{
+    return f->offer && !f->offer_held;
+}
+
+/* Gives the lock up while it works. */
+static void help(struct ctr_feed *f)
+{
+    f->offer_held = true;
+    pthread_mutex_unlock(&f->lock);
+    f->offer(f->offer_ctx);
+    pthread_mutex_lock(&f->lock);
+    f->offer = NULL;
+    f->offer_held = false;
+    tell(f, true);
+}
+
 /* ---- the threads ---- */
 
 /* Until something changes, or for long enough. Gives the lock up. */
@@ -300,11 +323,13 @@ static void *make_tiles(void *arg)
     for (unsigned seen = 0; !atomic_load(&f->quit);) {
         const int part = part_to_find(f);
         const unsigned news = atomic_load_explicit(&f->news, memory_order_relaxed);
-        if (may_make(f) && (part < 0 || f->made - f->found < BACKLOG))
+        if (may_help(f))
+            help(f);
+        else if (may_make(f) && (part < 0 || f->made - f->found < BACKLOG))
             make(f);
         else if (part >= 0)
             find(f, part, MAKER);
-        else if (f->ended)
+        else if (f->ended && !f->offers)
             break;
         else if (seen != news || being_found(f))
             look_for_news(f);
@@ -322,9 +347,11 @@ static void *find_keys(void *arg)
     pthread_mutex_lock(&f->lock);
     while (!atomic_load(&f->quit)) {
         const int part = part_to_find(f);
-        if (part >= 0)
+        if (may_help(f))
+            help(f);
+        else if (part >= 0)
             find(f, part, FINDER);
-        else if (f->ended)
+        else if (f->ended && !f->offers)
             break;
         else
             wait_work(f);
@@ -424,6 +451,36 @@ int ctr_feed_next(struct ctr_feed *f, const struct ctr_tile **tile, struct ctr_e
         *err = s->err;
     f->inside = s->code > 0 && !s->tile.ends_batch;
     return s->code;
+}
+
+void ctr_feed_offer(struct ctr_feed *f, void (*fn)(void *ctx), void *ctx)
+{
+    pthread_mutex_lock(&f->lock);
+    f->offer = fn;
+    f->offer_ctx = ctx;
+    f->offers = true;
+    atomic_fetch_add_explicit(&f->news, 1, memory_order_relaxed);
+    wake_work(f);
+    pthread_mutex_unlock(&f->lock);
+}
+
+void ctr_feed_settle(struct ctr_feed *f)
+{
+    pthread_mutex_lock(&f->lock);
+    if (may_help(f))
+        help(f);
+    for (int looks = 0; f->offer;) {
+        const int part = part_to_find(f);
+        if (part >= 0)
+            find(f, part, TAKER);
+        else if (looks++ < LOOKS)
+            look_for_news(f);
+        else {
+            f->waits_some = true;
+            pthread_cond_wait(&f->some, &f->lock);
+        }
+    }
+    pthread_mutex_unlock(&f->lock);
 }
 
 /* ---- the interface ---- */

@@ -47,6 +47,11 @@ struct ctr_feed;
 int ctr_feed_new(struct ctr_feed **f, const struct ctr_feed_opts *o, struct ctr_err *err) CTR_MUST;
 /* 1: *tile is the next, borrowed until the next call; 0: the end, and the input was whole; < 0: error. */
 int ctr_feed_next(struct ctr_feed *f, const struct ctr_tile **tile, struct ctr_err *err) CTR_MUST;
+/* Between two calls of ctr_feed_next: fn(ctx) is a piece of learning, which the thread of the feed does as soon as it
+ * comes to it. ctr_feed_settle returns when it is done: who calls it does it itself if nobody else has begun, and finds
+ * keys otherwise. One at a time. */
+void ctr_feed_offer(struct ctr_feed *f, void (*fn)(void *ctx), void *ctx);
+void ctr_feed_settle(struct ctr_feed *f);
 /* At any time. Frees nothing of what the options name. */
 void ctr_feed_free(struct ctr_feed *f);
 

@@ -91,6 +91,7 @@ bool ctr_field_is_input(const struct ctr_field *f);
  * before all others and one behind them. */
 enum ctr_finds { CTR_FIND_NOTHING, CTR_FIND_FREELY, CTR_FIND_IN_TURN };
 enum { CTR_FIND_PARTS = 5, CTR_FIND_FIRST = CTR_FIND_PARTS, CTR_FIND_LAST, CTR_FIND_MOST_PARTS, CTR_FIND_THREADS = 3 };
+struct ctr_feed;
 struct ctr_find {
     int part, thread;
     int64_t memory_bytes; /* 0: no bound */
@@ -209,6 +210,8 @@ struct ctr_model {
      * How, in a run that saves on its way, and in one that does not? */
     int (*find)(void *learner, const struct ctr_rows *rows, const struct ctr_find *f, struct ctr_err *err);
     enum ctr_finds (*finds)(const void *learner, bool saves);
+    /* NULL, or whom it may offer a part of its work: the feed of the rows that come, until it gets another or NULL. */
+    void (*helped_by)(void *learner, struct ctr_feed *feed);
     /* NULL, or scores of rows that are not learned from; between passes. At most params.minibatch rows. */
     int (*evaluate)(void *learner, const struct ctr_rows *rows, double *score, struct ctr_err *err);
     int (*end_pass)(void *learner, struct ctr_err *err); /* the rows of a pass are all there */
@@ -369,7 +372,7 @@ bool ctr_trainer_resuming(const struct ctr_trainer *t);
 /* Call job.publish if it is due: from job.idle. */
 int ctr_trainer_publish(struct ctr_trainer *t, struct ctr_err *err) CTR_MUST;
 int ctr_trainer_save(struct ctr_trainer *t, int model, struct ctr_out *out, struct ctr_err *err) CTR_MUST;
-/* All models, each to an output of its own, which is flushed. */
+/* All models, each to an output of its own; when all are written, they are committed. */
 int ctr_trainer_save_all(struct ctr_trainer *t, struct ctr_out *const *out, struct ctr_err *err) CTR_MUST;
 /* Models that learn together: 1, or those of job.model->many. */
 int ctr_trainer_models(const struct ctr_trainer *t);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Models that learned together are saved by two threads, where there are two processors, some models at a time: their
- * states lie in the same cache lines. Each file is one thread's, so that its bytes are those of a model saved alone. */
+ * states lie in the same cache lines. Each file is one thread's, so that its bytes are those of a model saved alone.
+ * None gets its name before all are written. */
 #include <stdlib.h>
 
 #include "common/model/trainer.h"
@@ -29,6 +30,25 @@ static void save(void *ctx, int64_t task, int worker)
     (void)rc; /* err says it */
 }
 
+/* The disk, and to free the pages of the files that are replaced, take their time. */
+static void commit(void *ctx, int64_t task, int worker)
+{
+    struct saving *s = ctx;
+    (void)worker;
+    int rc = ctr_out_commit(s->out[task], &s->err[task]);
+    (void)rc; /* err says it */
+}
+
+static int first_error(const struct saving *s, struct ctr_err *err)
+{
+    for (int i = 0; i < s->t->models; i++)
+        if (s->err[i].code) {
+            *err = s->err[i];
+            return err->code;
+        }
+    return 0;
+}
+
 int ctr_trainer_save_all(struct ctr_trainer *t, struct ctr_out *const *out, struct ctr_err *err)
 {
     const struct ctr_many *many = t->job.model->many;
@@ -44,12 +64,12 @@ int ctr_trainer_save_all(struct ctr_trainer *t, struct ctr_out *const *out, stru
         t->alone = &lock;
         ctr_pool_run(pool, t->models, save, &s);
         t->alone = NULL;
+        rc = first_error(&s, err);
     }
-    for (int i = 0; i < t->models && !rc; i++)
-        if (s.err[i].code) {
-            *err = s.err[i];
-            rc = err->code;
-        }
+    if (!rc) {
+        ctr_pool_run(pool, t->models, commit, &s);
+        rc = first_error(&s, err);
+    }
     ctr_pool_free(pool);
     free(s.err);
     return rc;

@@ -45,6 +45,8 @@ int ctr_trainer_new(struct ctr_trainer **out, const struct ctr_train_job *job, s
 
 static void end_pass(struct ctr_trainer *t)
 {
+    if (t->feed && t->job.model->helped_by)
+        t->job.model->helped_by(t->learner, NULL);
     ctr_feed_free(t->feed);
     ctr_inputs_free(t->in);
     ctr_digest_free(t->digest);
@@ -236,7 +238,10 @@ static int start_feed(struct ctr_trainer *t, struct ctr_reader *r, struct ctr_er
         .in_turn = finds == CTR_FIND_IN_TURN,
         .memory_bytes = t->job.memory_bytes,
     };
-    return ctr_feed_new(&t->feed, &o, err);
+    int rc = ctr_feed_new(&t->feed, &o, err);
+    if (!rc && model->helped_by)
+        model->helped_by(t->learner, t->feed);
+    return rc;
 }
 
 /* ---- a tile ---- */
