@@ -217,6 +217,10 @@ err_like 'say so' 'e.ckpt was made with --progressive'
 ok 'and stay' test -s e.ckpt.scores
 exits 'a model is no checkpoint' 1 ctr-train lr --resume --checkpoint m.arrows -o x.arrows small.arrows
 err_like 'and says so' 'm.arrows is no checkpoint'
+cp d.ckpt kept.ckpt
+exits 'a new run over it is refused' 2 ctr-train lr --checkpoint d.ckpt --checkpoint-every 1 -o x.arrows small.arrows
+err_like 'and says what it would lose' '^ctr-train: d.ckpt: holds a run that stopped after row 210 of pass 1: go on with --resume, or remove it to start anew'
+ok 'it is as it was' cmp kept.ckpt d.ckpt
 ok 'a checkpoint predicts' sh -c 'ctr-predict d.ckpt small.arrows >/dev/null'
 exits '--resume needs --checkpoint' 2 ctr-train lr --resume small.arrows
 exits 'a time that is none' 2 ctr-train lr --checkpoint-every often --checkpoint x small.arrows

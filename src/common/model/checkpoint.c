@@ -169,30 +169,38 @@ static int same_options(struct ctr_trainer *t, const struct ctr_model_info *info
     return rc;
 }
 
-/* The file is replaced, and removed at the end: it must not be anything else. */
+/* The file is replaced, and removed at the end: it must not be there, even as a checkpoint: a complete run has removed
+ * its own, so that this one is all that is left of a run that did not get to its end. */
 int ctr_checkpoint_check(const struct ctr_trainer *t, struct ctr_err *err)
 {
+    const char *path = t->job.checkpoint, *line = NULL;
     struct ctr_model_info info;
     struct ctr_reader *r;
     struct ctr_err why = { 0 };
     struct stat st;
-    if (stat(t->job.checkpoint, &st)) { /* can it be made? To find out hours later would cost them */
+    int64_t pass, row;
+    if (stat(path, &st)) { /* can it be made? To find out hours later would cost them */
         struct ctr_out *out = NULL;
-        int rc = ctr_out_open(&out, t->job.checkpoint, CTR_OUT_BINARY, err);
+        int rc = ctr_out_open(&out, path, CTR_OUT_BINARY, err);
         ctr_out_free(out);
         return rc;
     }
-    bool is = S_ISREG(st.st_mode) && !ctr_model_open(t->job.checkpoint, &info, &r, &why);
-    if (is) {
-        is = ctr_meta_get(&info.schema.meta, CTR_META_CHECKPOINT);
+    const bool is_model = S_ISREG(st.st_mode) && !ctr_model_open(path, &info, &r, &why);
+    if (is_model)
+        line = ctr_meta_get(&info.schema.meta, CTR_META_CHECKPOINT);
+    const bool is_checkpoint = line && sscanf(line, "%*d %" SCNd64 " %" SCNd64, &pass, &row) == 2;
+    if (is_model) {
         ctr_reader_free(r);
         ctr_model_info_free(&info);
     }
-    return is ? 0
-              : ctr_fail(
-                    err, CTR_EUSAGE,
-                    "%s is there already and is no checkpoint; it would be replaced and removed: name another file",
-                    t->job.checkpoint);
+    ctr_err_file(err, path);
+    if (!is_checkpoint)
+        return ctr_fail(err, CTR_EUSAGE,
+                        "is there already and is no checkpoint; it would be replaced and removed: name another file");
+    return ctr_fail(err, CTR_EUSAGE,
+                    "holds a run that stopped after row %" PRId64 " of pass %" PRId64
+                    ": go on with --resume, or remove it to start anew",
+                    row, pass + 1);
 }
 
 int ctr_checkpoint_load(struct ctr_trainer *t, struct ctr_err *err)
@@ -217,11 +225,11 @@ int ctr_checkpoint_load(struct ctr_trainer *t, struct ctr_err *err)
         rc = ctr_fail(err, CTR_EUSAGE, "%s was made in pass %" PRId64 ": --passes %" PRId64 " would end before it",
                       t->job.checkpoint, t->resume.pass + 1, t->job.passes);
     if (!rc && t->resume.every != (t->job.validation ? t->job.validation_every : -1))
-        rc = ctr_fail(err, CTR_EUSAGE, "%s was made with%s --validation%s: resume so, or start anew", t->job.checkpoint,
-                      t->resume.every < 0 ? "out" : "",
+        rc = ctr_fail(err, CTR_EUSAGE, "%s was made with%s --validation%s: resume so, or remove it to start anew",
+                      t->job.checkpoint, t->resume.every < 0 ? "out" : "",
                       t->job.validation && t->resume.every >= 0 ? " and another --validation-every" : "");
     if (!rc && t->resume.scores >= 0 && !t->job.progressive) /* at its end the run would drop those that it keeps */
-        rc = ctr_fail(err, CTR_EUSAGE, "%s was made with --progressive: resume with it, or start anew",
+        rc = ctr_fail(err, CTR_EUSAGE, "%s was made with --progressive: resume with it, or remove it to start anew",
                       t->job.checkpoint);
     if (!rc && t->job.validation)
         rc = ctr_earlystop_resume(t, err);
@@ -341,10 +349,11 @@ int ctr_checkpoint_scores_open(struct ctr_trainer *t, struct ctr_err *err)
     const off_t kept = t->resume.scores * t->values * (off_t)sizeof(double);
     const char *path;
     if (resume && t->resume.scores < 0)
-        return ctr_fail(err, CTR_EUSAGE, "%s was made without --progressive: resume without it, or start anew",
+        return ctr_fail(err, CTR_EUSAGE,
+                        "%s was made without --progressive: resume without it, or remove it to start anew",
                         t->job.checkpoint);
     if (resume && t->resume.uncertain != t->at.uncertain)
-        return ctr_fail(err, CTR_EUSAGE, "%s was made with%s --uncertainty: resume so, or start anew",
+        return ctr_fail(err, CTR_EUSAGE, "%s was made with%s --uncertainty: resume so, or remove it to start anew",
                         t->job.checkpoint, t->at.uncertain ? "out" : "");
     int rc = ctr_buf_printf(&t->scores_path, err, "%s.scores", t->job.checkpoint);
     if (rc)
@@ -357,7 +366,7 @@ int ctr_checkpoint_scores_open(struct ctr_trainer *t, struct ctr_err *err)
     else if (!resume)
         t->scores_slot = ctr_temp_hold(path);
     else if (lseek(t->scores_fd, 0, SEEK_END) < kept)
-        rc = ctr_fail(err, CTR_EDATA, "%s is shorter than its checkpoint says: start anew without --resume", path);
+        rc = ctr_fail(err, CTR_EDATA, "%s is shorter than its checkpoint says: remove both to start anew", path);
     else if (ctr_truncate(t->scores_fd, kept) || lseek(t->scores_fd, 0, SEEK_END) < 0)
         rc = ctr_fail_sys(err, "%s: cannot be cut", path);
     return rc;

@@ -296,7 +296,7 @@ static int check_prefix(struct ctr_trainer *t, struct ctr_err *err)
         return ctr_fail(err, CTR_EDATA,
                         "the first %" PRId64
                         " rows are not those that %s was made from: give the same input to --resume, "
-                        "or start anew without it",
+                        "or remove it to start anew",
                         t->resume.row, t->job.checkpoint);
     if (t->job.note) {
         char text[200];
