@@ -99,6 +99,8 @@ struct ctr_lr_loops {
     /* ctr_keys_meet of rows that have k entries each. */
     void (*meet)(const uint32_t *restrict number, int64_t rows, int64_t k, const struct ctr_lr_met *met);
     uint32_t (*most)(const uint32_t *number, int64_t n);
+    /* Eight columns of `rows` numbers, a multiple of eight, which lie `step` apart, to rows of `width`. */
+    void (*turn)(const uint32_t *column, int64_t step, int64_t rows, uint32_t *number, int64_t width);
     uint64_t (*equal)(const uint32_t *number, int64_t n, uint32_t to); /* bits of n <= 64 numbers: is it `to`? */
 };
 const struct ctr_lr_loops *ctr_lr_loops_best(void); /* lr_find.c */

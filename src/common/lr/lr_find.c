@@ -8,6 +8,7 @@
 #include "common/base/isa.h"
 #include "common/lr/inclusion.h"
 #include "common/lr/lr.h"
+#include "common/lr/turn_eight.h"
 
 enum {
     BLOCK_ROWS = 256,     /* rows between two growths */
@@ -18,6 +19,7 @@ enum {
     ASKS = 64,            /* keys that wait together for what decides on them */
     LINE = 64,            /* bytes, of the cache */
     GROUP = 8,            /* columns whose numbers are put into rows together */
+    FEW = 16,             /* keys of a word that may wait for the next word */
 };
 #define ASKED UINT32_MAX /* for now in the place of a number: the key may be new, and the filter is asked */
 
@@ -141,35 +143,51 @@ static uint32_t other_number(struct lr *m, int table, uint8_t *home, uint64_t ha
                         : ctr_keys_number(t, ctr_lr_states_of(m, table), ctr_sparse_get_from(&t->index, home, hash));
 }
 
+/* Those of rows from + i, for all bits i of `others`. */
+static void find_others(struct lr *m, const struct column *c, int64_t from, uint64_t others, uint32_t *restrict number)
+{
+    for (; others; others &= others - 1) {
+        const int64_t row = from + __builtin_ctzll(others);
+        number[row] = other_number(m, c->table, c->home[row], c->hash[row]);
+    }
+}
+
 /* Its numbers. Nineteen of twenty keys lie in their home or behind it; of the others half are new: they look through
- * the next lines, which are asked from memory for some of them at a time. */
+ * the next lines, which are asked from memory, where they are few while more keys are looked up. */
 static void end_column(struct lr *m, const struct column *c, uint32_t *restrict number)
 {
     for (int64_t i = 0; !c->hash && i < c->n; i++)
         number[i] = 0;
+    uint64_t waiting = 0;
     for (int64_t at = 0, n; c->hash && at < c->n; at += WORD) {
         n = CTR_MIN(c->n - at, WORD);
         const uint64_t all = m->kernel->find(c->hash + at, c->home + at, n, number + at);
         for (uint64_t others = all; others; others &= others - 1)
             __builtin_prefetch(c->home[at + __builtin_ctzll(others)] + LINE);
-        for (uint64_t others = all; others; others &= others - 1) {
-            const int64_t row = at + __builtin_ctzll(others);
-            number[row] = other_number(m, c->table, c->home[row], c->hash[row]);
+        find_others(m, c, at - WORD, waiting, number);
+        waiting = all;
+        if (__builtin_popcountll(all) > FEW || at + n == c->n) {
+            find_others(m, c, at, all, number);
+            waiting = 0;
         }
     }
 }
 
 /* Numbers of some columns to rows of `width`: of a row some at a time, because they share a line. */
-static void put_group(const uint32_t *restrict column, int64_t columns, int64_t rows, int64_t width, int64_t step,
+static void put_group(const struct lr *m, const uint32_t *restrict column, int64_t columns, int64_t rows, int64_t width,
                       uint32_t *restrict number)
 {
-    for (int64_t i = 0; i < rows; i++, number += width)
+    const int64_t turned = columns == GROUP ? rows / GROUP * GROUP : 0;
+    if (turned)
+        m->loops->turn(column, rows, turned, number, width);
+    number += turned * width;
+    for (int64_t i = turned; i < rows; i++, number += width)
         for (int64_t k = 0; k < columns; k++)
-            number[k * step] = column[k * rows + i];
+            number[k] = column[k * rows + i];
 }
 
-struct positions { /* of a row: from, from + step … below end */
-    int64_t from, end, step;
+struct positions { /* of a row */
+    int64_t from, end;
 };
 
 static void find_positions(struct lr *m, const struct ctr_lr_finder *f, const struct ctr_rows *r, int64_t from,
@@ -181,18 +199,18 @@ static void find_positions(struct lr *m, const struct ctr_lr_finder *f, const st
     struct column next = { .n = 0 };
     if (p.from < p.end)
         next = begin_column(m, f, r, from, end, p.from, 0);
-    for (int64_t k = p.from, stage = 1; k < p.end; k += p.step, stage ^= 1) {
+    for (int64_t k = p.from, stage = 1; k < p.end; k++, stage ^= 1) {
         const struct column c = next;
-        if (k + p.step < p.end)
-            next = begin_column(m, f, r, from, end, k + p.step, (int)stage);
+        if (k + 1 < p.end)
+            next = begin_column(m, f, r, from, end, k + 1, (int)stage);
         if (m->by_column) {
             end_column(m, &c, number + k * r->rows + from);
             continue;
         }
         end_column(m, &c, group + in++ * rows);
-        if (k + p.step < p.end && in < GROUP)
+        if (k + 1 < p.end && in < GROUP)
             continue;
-        put_group(group, in, rows, width, p.step, number + r->start[from] + k - (in - 1) * p.step);
+        put_group(m, group, in, rows, width, number + r->start[from] + k - (in - 1));
         in = 0;
     }
 }
@@ -298,7 +316,7 @@ int ctr_lr_find_block(struct lr *m, const struct ctr_rows *r, int64_t from, int6
     if (rc)
         return rc;
     if (r->one_a_table)
-        find_positions(m, &m->finder, r, from, end, (struct positions){ 0, r->start[from + 1] - first, 1 }, number);
+        find_positions(m, &m->finder, r, from, end, (struct positions){ 0, r->start[from + 1] - first }, number);
     else
         find_entries(m, r, from, end, number);
     if (m->inclusion)
@@ -327,16 +345,17 @@ void ctr_lr_find_column(struct lr *m, const struct ctr_lr_finder *f, const struc
 
 /* ---- ahead, on any thread ---- */
 
-/* Of rows with one key a table: a part has every PARTS-th table, however their sizes are distributed. */
+/* Of rows with one key a table: a part has some of their positions, one after another. */
 static int find_part(struct lr *m, struct ctr_lr_finder *f, const struct ctr_rows *r, int part, uint32_t *number,
                      struct ctr_err *err)
 {
-    const struct positions p = { part, r->start[1] - r->start[0], CTR_FIND_PARTS };
+    const int64_t width = r->start[1] - r->start[0], each = (width + CTR_FIND_PARTS - 1) / CTR_FIND_PARTS;
+    const struct positions p = { CTR_MIN(part * each, width), CTR_MIN((part + 1) * each, width) };
     int rc = 0;
     for (int64_t from = 0, end; from < r->rows && !rc; from = end) {
         end = ctr_lr_block_end(r, from);
         const int64_t room = m->inclusion ? r->rows : end - from; /* a filter decides on new keys behind all blocks */
-        for (int64_t k = p.from; k < p.end && !rc; k += p.step)
+        for (int64_t k = p.from; k < p.end && !rc; k++)
             if (ctr_lr_wants(m, r->table[k]))
                 rc = ctr_keys_reserve(&m->table[r->table[k]], ctr_lr_states_of(m, r->table[k]), (uint64_t)room, err);
         if (!rc && !(rc = make_scratch(f, end - from, err)))
@@ -411,7 +430,12 @@ CTR_BODY uint32_t most_body(const uint32_t *number, int64_t n)
     return most;
 }
 
-typedef uint32_t eight __attribute__((vector_size(32)));
+CTR_BODY void turn_body(const uint32_t *column, int64_t step, int64_t rows, uint32_t *number, int64_t width)
+{
+    for (int64_t i = 0; i < rows; i += GROUP)
+        ctr_turn_eight(column + i, step, number + i * width, width);
+}
+
 typedef int8_t eight_bytes __attribute__((vector_size(8)));
 
 CTR_BODY uint64_t equal_body(const uint32_t *number, int64_t n, uint32_t to)
@@ -419,7 +443,7 @@ CTR_BODY uint64_t equal_body(const uint32_t *number, int64_t n, uint32_t to)
     uint64_t bits = 0;
     int64_t i = 0;
     for (; i + 8 <= n; i += 8) {
-        eight v;
+        ctr_eight_words v;
         uint64_t word;
         memcpy(&v, number + i, sizeof v);
         const eight_bytes same = __builtin_convertvector(v == to, eight_bytes);
@@ -446,6 +470,11 @@ CTR_BODY uint64_t equal_body(const uint32_t *number, int64_t n, uint32_t to)
     {                                                                                                                  \
         return most_body(number, n);                                                                                   \
     }                                                                                                                  \
+    attributes static void turn_##isa(const uint32_t *column, int64_t step, int64_t rows, uint32_t *number,            \
+                                      int64_t width)                                                                   \
+    {                                                                                                                  \
+        turn_body(column, step, rows, number, width);                                                                  \
+    }                                                                                                                  \
     attributes static uint64_t equal_##isa(const uint32_t *number, int64_t n, uint32_t to)                             \
     {                                                                                                                  \
         return equal_body(number, n, to);                                                                              \
@@ -455,7 +484,7 @@ CTR_EACH_ISA(DEFINE_LOOPS)
 
 #define LOOPS_ROW(isa)                                                                                                 \
     {                                                                                                                  \
-        rows_##isa, meet_##isa, most_##isa, equal_##isa                                                                \
+        rows_##isa, meet_##isa, most_##isa, turn_##isa, equal_##isa                                                    \
     }
 static const struct ctr_lr_loops loops[] = CTR_ISA_TABLE(LOOPS_ROW);
 
