@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * op_math: exp, log and sigmoid for the rest of the library: the bodies of opbody.h behind external names. */
+ * op_math: exp and log for the rest of the library: the bodies of opbody.h behind external names. */
 #include "common/feature/opint.h"
 
 double ctr_exp(double x)
@@ -14,8 +14,4 @@ double ctr_log(double x)
 double ctr_log1p(double x)
 {
     return opv_log1p(x);
-}
-double ctr_sigmoid(double x)
-{
-    return opv_sigmoid(x);
 }

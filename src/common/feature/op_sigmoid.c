@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Many sigmoids at once, with the bits of ctr_sigmoid: the operations of opv_exp in their order, without its branches,
- * compiled for the instruction sets that help. Where a branch would be taken the scalar one answers. */
+ * Sigmoids, one and many at once, with the bits of opv_sigmoid: the operations of opv_exp in their order, without its
+ * branches, of which a learner's rows could not foresee half; for many compiled for the instruction sets that help.
+ * Where a branch would be taken opv_sigmoid answers. */
 #include <math.h>
 
 #include "common/base/isa.h"
@@ -9,29 +10,38 @@
 
 static const double FAR = 708; /* exp(-708) is above 2^-1022 */
 
-CTR_BODY void sigmoids(const double *restrict x, double *restrict p, int64_t n)
+CTR_BODY double near_sigmoid(double x)
 {
     const double whole = 0x1.8p52; /* what is added to it is rounded to an integer, which its low bits hold */
-    for (int64_t i = 0; i < n; i++) {
-        const double a = -fabs(x[i]), y = a * 1.4426950408889634 + 0.5, nearest = (y + whole) - whole;
-        const double k = nearest - (nearest > y ? 1.0 : 0.0); /* floor of y */
-        const double q = opv_exp_near(a - k * OPV_LN2_HI, k * OPV_LN2_LO);
-        const double shifted = k + whole;
-        uint64_t bits;
-        memcpy(&bits, &shifted, sizeof bits);
-        bits = (bits + 1023) << 52;
-        double power;
-        memcpy(&power, &bits, sizeof power);
-        const double e = q * power;
-        p[i] = (x[i] >= 0 ? 1.0 : e) / (1.0 + e);
-    }
+    const double a = -fabs(x), y = a * 1.4426950408889634 + 0.5, nearest = (y + whole) - whole;
+    const double k = nearest - (nearest > y ? 1.0 : 0.0); /* floor of y */
+    const double q = opv_exp_near(a - k * OPV_LN2_HI, k * OPV_LN2_LO);
+    const double shifted = k + whole;
+    uint64_t bits;
+    memcpy(&bits, &shifted, sizeof bits);
+    bits = (bits + 1023) << 52;
+    double power;
+    memcpy(&power, &bits, sizeof power);
+    const double e = q * power;
+    return (x >= 0 ? 1.0 : e) / (1.0 + e);
+}
+
+double ctr_sigmoid(double x)
+{
+    return fabs(x) <= FAR ? near_sigmoid(x) : opv_sigmoid(x);
+}
+
+CTR_BODY void sigmoids(const double *restrict x, double *restrict p, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        p[i] = near_sigmoid(x[i]);
 }
 
 static void far_ones(const double *x, double *p, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)
         if (!(fabs(x[i]) <= FAR))
-            p[i] = ctr_sigmoid(x[i]);
+            p[i] = opv_sigmoid(x[i]);
 }
 
 #define DEFINE_KERNEL(isa, attributes)                                                                                 \
