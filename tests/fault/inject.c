@@ -4,7 +4,8 @@
  *
  *     CTR_INJECT=KIND:N[+]:ACTION     KIND is a name of `kinds`; N counts from 1; with '+' all later ones too.
  *                                     ACTION is an errno of `actions`, "short" (half of what was asked for), "kill"
- *                                     (SIGKILL instead of the call) or "killed" (SIGKILL after it).
+ *                                     (SIGKILL instead of the call) or "killed" (SIGKILL after it); "term" and
+ *                                     "termed" (SIGTERM, and the call is made).
  *     CTR_INJECT_REPORT=FILE          appends a line when the process exits: name=value for the calls of each kind,
  *                                     "fired", "live" (allocations not freed), "fds" (descriptors above 2 that are
  *                                     open) and "rss" (largest resident set, KiB).
@@ -54,13 +55,14 @@ static const char *const kinds[KINDS] = { "alloc",  "read",   "write",    "open"
                                           "rename", "mmap",   "truncate", "seek",  "stat",  "thread",
                                           "dup",    "unlink", "mkdir",    "chmod", "poll" };
 
-enum { SHORT = -1, KILL = -2, KILLED = -3 };
+enum { SHORT = -1, KILL = -2, KILLED = -3, TERM = -4, TERMED = -5 };
 static const struct {
     const char *name;
     int action;
 } actions[] = { { "EIO", EIO },       { "ENOSPC", ENOSPC }, { "EINTR", EINTR },   { "ENOMEM", ENOMEM },
                 { "EMFILE", EMFILE }, { "EACCES", EACCES }, { "EAGAIN", EAGAIN }, { "EPIPE", EPIPE },
-                { "short", SHORT },   { "kill", KILL },     { "killed", KILLED } };
+                { "short", SHORT },   { "kill", KILL },     { "killed", KILLED }, { "term", TERM },
+                { "termed", TERMED } };
 
 static int want_kind = -1, want_action;
 static long want_n;
@@ -135,6 +137,18 @@ static void die(void)
         pause();
 }
 
+/* What comes after the call; the program's own handler runs here, and errno is as the call left it. */
+static void after(int action)
+{
+    int saved = errno;
+
+    if (action == KILLED)
+        die();
+    if (action == TERMED)
+        syscall(SYS_kill, getpid(), SIGTERM);
+    errno = saved;
+}
+
 /* Is this call the one? 0: go on; else what shall happen. */
 static int hit(enum kind k)
 {
@@ -145,6 +159,8 @@ static int hit(enum kind k)
     __atomic_add_fetch(&fired, 1, __ATOMIC_RELAXED);
     if (want_action == KILL)
         die();
+    if (want_action == TERM)
+        syscall(SYS_kill, getpid(), SIGTERM);
     return want_action;
 }
 
@@ -163,8 +179,7 @@ static int hit(enum kind k)
             return bad;                                                                                                \
         }                                                                                                              \
         type r_ = (call);                                                                                              \
-        if (act_ == KILLED)                                                                                            \
-            die();                                                                                                     \
+        after(act_);                                                                                                   \
         return r_;                                                                                                     \
     } while (0)
 
@@ -277,8 +292,7 @@ static int half_of(const struct iovec *v, int n, struct iovec *out, int max)
         if (act_ == SHORT)                                                                                             \
             n = half(n);                                                                                               \
         ssize_t r_ = (call);                                                                                           \
-        if (act_ == KILLED)                                                                                            \
-            die();                                                                                                     \
+        after(act_);                                                                                                   \
         return r_;                                                                                                     \
     } while (0)
 
@@ -327,8 +341,7 @@ static ssize_t vector(enum kind kind, long number, int fd, const struct iovec *v
         v = some;
     }
     r = syscall(number, fd, v, n);
-    if (act == KILLED)
-        die();
+    after(act);
     return r;
 }
 
@@ -390,8 +403,7 @@ int close(int fd)
 {
     int act = hit(CLOSE), r = (int)syscall(SYS_close, fd);
 
-    if (act == KILLED)
-        die();
+    after(act);
     if (act > 0) {
         errno = act;
         return -1;

@@ -234,8 +234,13 @@ int ctr_open(const char *path, int flags, unsigned mode);
 int ctr_fsync(int fd);
 int ctr_truncate(int fd, int64_t n);
 
-/* Whole-count reads and writes that go on after EINTR and short counts. ctr_read_full returns what it got (< n only at
- * the end of input). */
+/* After a call on fd failed: is it to be made again? It was interrupted, or fd does not block, as when another program
+ * that has the same pipe or terminal wants it so; then after a wait for events (POLLIN, POLLOUT). Else errno says why
+ * not. */
+bool ctr_again(int fd, int events);
+
+/* Whole-count reads and writes that go on after EINTR, EAGAIN and short counts. ctr_read_full returns what it got (< n
+ * only at the end of input). */
 ssize_t ctr_read_full(int fd, void *p, size_t n, struct ctr_err *err) CTR_MUST;
 int ctr_write_full(int fd, const void *p, size_t n, struct ctr_err *err) CTR_MUST;
 int ctr_pread_full(int fd, void *p, size_t n, int64_t offset, struct ctr_err *err) CTR_MUST; /* short is an error */

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -37,8 +38,10 @@ struct ctr_out {
     size_t given_at;
 };
 
-/* A global, as few are: a signal handler must find the temporaries. Slots are claimed by compare-and-swap. */
+/* Globals, as few are: a signal handler must find the temporaries. Slots are claimed by compare-and-swap. What other
+ * threads make while the process ends, they remove. */
 static const char *open_temps[OUT_OPEN_MAX];
+static bool ending;
 
 int ctr_temp_hold(const char *temp)
 {
@@ -59,11 +62,24 @@ void ctr_temp_release(int *slot)
 
 void ctr_out_cleanup(void)
 {
+    __atomic_store_n(&ending, true, __ATOMIC_SEQ_CST);
     for (int i = 0; i < OUT_OPEN_MAX; i++) {
         const char *temp = __atomic_exchange_n(&open_temps[i], NULL, __ATOMIC_SEQ_CST);
         if (temp)
             unlink(temp);
     }
+}
+
+bool ctr_again(int fd, int events)
+{
+    struct pollfd p = { .fd = fd, .events = (short)events };
+
+    if (errno != EAGAIN)
+        return errno == EINTR;
+    while (poll(&p, 1, -1) < 0)
+        if (errno != EINTR)
+            return false;
+    return true;
 }
 
 int ctr_open(const char *path, int flags, unsigned mode)
@@ -100,6 +116,8 @@ static int make_temp(char *temp, size_t n)
 
     while ((fd = mkostemp(temp, O_CLOEXEC)) < 0 && errno == EINTR)
         memset(temp + n - 7, 'X', 6);
+    if (fd >= 0 && __atomic_load_n(&ending, __ATOMIC_SEQ_CST))
+        unlink(temp);
     return fd;
 }
 
@@ -146,11 +164,12 @@ static int make_unnamed(struct ctr_out *o, struct ctr_err *err)
 
 static int make_named(struct ctr_out *o)
 {
+    o->slot = ctr_temp_hold(o->temp); /* before it is there: a signal may come at once */
     o->fd = make_temp(o->temp, strlen(o->temp) + 1);
     o->named = o->fd >= 0;
-    if (o->named)
-        o->slot = ctr_temp_hold(o->temp);
-    return o->fd < 0 ? -1 : 0;
+    if (!o->named)
+        ctr_temp_release(&o->slot);
+    return o->named ? 0 : -1;
 }
 
 /* As that of the file that is replaced, or of any new one. */
@@ -183,6 +202,8 @@ static int link_name(struct ctr_out *o)
     }
     if (!o->named)
         ctr_temp_release(&o->slot);
+    else if (__atomic_load_n(&ending, __ATOMIC_SEQ_CST))
+        unlink(o->temp);
     return o->named ? 0 : -1;
 }
 
@@ -283,7 +304,7 @@ int ctr_write_full(int fd, const void *p, size_t n, struct ctr_err *err)
 
     while (n) {
         ssize_t k = write(fd, s, n);
-        if (k < 0 && errno == EINTR)
+        if (k < 0 && ctr_again(fd, POLLOUT))
             continue;
         if (k < 0)
             return ctr_fail_sys(err, "write failed");
@@ -347,7 +368,7 @@ static ssize_t give(struct ctr_out *o, const struct iovec *v, int n)
     const size_t all = left.iov_len;
     while (left.iov_len && o->gives) {
         ssize_t k = vmsplice(o->fd, &left, 1, 0);
-        if (k < 0 && errno == EINTR)
+        if (k < 0 && ctr_again(o->fd, POLLOUT))
             continue;
         o->gives = k > 0;
         left.iov_base = (char *)left.iov_base + CTR_MAX(k, 0);
@@ -374,7 +395,7 @@ static int writev_full(struct ctr_out *o, struct iovec *v, int n, struct ctr_err
 {
     while (n) {
         ssize_t k = o->gives ? give(o, v, n) : writev(o->fd, v, CTR_MIN(n, OUT_IOV_MAX));
-        if (k < 0 && errno == EINTR)
+        if (k < 0 && ctr_again(o->fd, POLLOUT))
             continue;
         if (k < 0)
             return out_fail(o, err);
@@ -509,9 +530,9 @@ void ctr_out_free(struct ctr_out *o)
 {
     if (!o)
         return;
-    ctr_temp_release(&o->slot);
     if (o->temp && o->named)
         unlink(o->temp);
+    ctr_temp_release(&o->slot);
     if (o->fd > STDERR_FILENO)
         close(o->fd);
     if (o->given)
@@ -564,7 +585,7 @@ ssize_t ctr_read_full(int fd, void *p, size_t n, struct ctr_err *err)
 
     while (got < n) {
         ssize_t k = read(fd, (char *)p + got, n - got);
-        if (k < 0 && errno == EINTR)
+        if (k < 0 && ctr_again(fd, POLLIN))
             continue;
         if (k < 0)
             return ctr_fail_sys(err, "read failed");

@@ -196,7 +196,7 @@ static ssize_t read_vectors(struct arrow_source *s, const struct iovec *v, int n
             return rc;
         do
             k = readv(s->fd, v, n);
-        while (k < 0 && errno == EINTR);
+        while (k < 0 && ctr_again(s->fd, POLLIN));
         if (k == 0 && s->grows && (rc = wait_growth(s, err)) < 0)
             return rc;
     } while (k == 0 && s->grows);

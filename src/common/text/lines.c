@@ -152,7 +152,7 @@ static int read_some(struct ctr_lines *l, void *p, size_t room, size_t *got, str
     *got = 0;
     do
         n = read(l->fd, p, CTR_MIN(room, (size_t)1 << 30));
-    while (n < 0 && errno == EINTR);
+    while (n < 0 && ctr_again(l->fd, POLLIN));
     if (n < 0) {
         ctr_err_file(err, file_name(l));
         return ctr_fail_sys(err, "read failed");
