@@ -77,7 +77,20 @@ err_like "is refused before the first row" "--time: '%F %T' is no form of a time
 exits "--time twice" 2 ctr-import --header --time a --time b "$W/log.csv"
 err_like "so would the first of them be lost" '^ctr-import: --time is given twice, and only the last would count$'
 exits "a zip archive by its name" 2 ctr-import --header "$W/log.csv.zip"
-err_like "is told to be unpacked" 'name it with --format .*; a zip archive is unpacked first: unzip -p FILE'
+err_like "is told to be unpacked" 'log.csv.zip is a zip archive by its name, to be unpacked first: unzip -p FILE'
+exits "a stream" 2 ctr-import "$W/log.arrows"
+err_like "needs no import" 'log.arrows is a stream by its name, which every tool reads as it is'
+exits "Parquet" 2 ctr-import "$W/log.parquet"
+err_like "is told how to become a stream" 'is Parquet by its name: write it as an Arrow IPC stream'
+exits "another name" 2 ctr-import "$W/log.dat"
+err_like "wants the format" 'the format is not known from the name .*log.dat: name it with --format'
+printf '{"a":1}\n{"a":2}\n' >"$W/rows.jsonl"
+for name in rows.ndjson rows.json rows.json.gz; do
+    cp "$W/rows.jsonl" "$W/$name"
+    is "$name is known by its name" "$(ctr-import "$W/$name" | ctr-info --digest)" "$(ctr-import "$W/rows.jsonl" | ctr-info --digest)"
+done
+printf '1 1:2\n' >"$W/rows.svm"
+is "rows.svm too" "$(ctr-import "$W/rows.svm" | ctr-info --digest)" "$(ctr-import -f libsvm "$W/rows.svm" | ctr-info --digest)"
 
 # ---- what looks odd is said
 says() { # says NAME REGEX INPUT OPTIONS…: on stderr, exit 0; REGEX '' for nothing

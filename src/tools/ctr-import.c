@@ -37,6 +37,18 @@ static const char *const notes[] = {
     NULL,
 };
 
+/* What is no text at all. */
+#define IS_STREAM "is a stream by its name, which every tool reads as it is; --format says if it is text"
+static const struct {
+    const char *name, *remedy;
+} others[] = {
+    { "*.arrows", IS_STREAM },
+    { "*.arrow", IS_STREAM },
+    { "*.feather", IS_STREAM },
+    { "*.zip", "is a zip archive by its name, to be unpacked first: unzip -p FILE | ctr-import --format …" },
+    { "*.parquet", "is Parquet by its name: write it as an Arrow IPC stream, as pyarrow, DuckDB and Polars do" },
+};
+
 static int choose_format(struct ctr_cli *cli, struct ctr_text_opts *t, struct ctr_err *err)
 {
     if (o.format)
@@ -45,11 +57,11 @@ static int choose_format(struct ctr_cli *cli, struct ctr_text_opts *t, struct ct
         t->format = ctr_text_format_guess(cli->args[0]);
     if (t->format)
         return 0;
-    return ctr_cli_usage(err, "the format is not known from %s%s: name it with --format csv, tsv, jsonl, …%s",
-                         cli->nargs ? "the name " : "a file name", cli->nargs ? cli->args[0] : "",
-                         cli->nargs && ctr_glob("*.zip", cli->args[0])
-                             ? "; a zip archive is unpacked first: unzip -p FILE | ctr-import …"
-                             : "");
+    for (size_t i = 0; cli->nargs && i < CTR_COUNT(others); i++)
+        if (ctr_glob(others[i].name, cli->args[0]))
+            return ctr_cli_usage(err, "%s %s", cli->args[0], others[i].remedy);
+    return ctr_cli_usage(err, "the format is not known from %s%s: name it with --format csv, tsv, jsonl, …",
+                         cli->nargs ? "the name " : "a file name", cli->nargs ? cli->args[0] : "");
 }
 
 /* The schema of --like: that of a stream; its rows are not read. */

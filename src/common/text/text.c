@@ -24,6 +24,13 @@ static bool ends(const char *p, size_t n, const char *suffix)
 const struct ctr_text_format *ctr_text_format_guess(const char *path)
 {
     static const char *const packed[] = { ".gz", ".zst", ".lz4" };
+    static const struct {
+        const char *suffix;
+        const struct ctr_text_format *format;
+    } others[] = { { ".ndjson", &ctr_text_jsonl },
+                   { ".json", &ctr_text_jsonl },
+                   { ".svm", &ctr_text_libsvm },
+                   { ".ffm", &ctr_text_libffm } };
     size_t n = strlen(path);
     for (size_t i = 0; i < CTR_COUNT(packed); i++)
         if (ends(path, n, packed[i])) {
@@ -33,5 +40,8 @@ const struct ctr_text_format *ctr_text_format_guess(const char *path)
     for (int i = 0; ctr_text_formats[i]; i++)
         if (ends(path, n, ctr_text_formats[i]->suffix))
             return ctr_text_formats[i];
-    return ends(path, n, ".ndjson") ? &ctr_text_jsonl : NULL; /* its other name */
+    for (size_t i = 0; i < CTR_COUNT(others); i++)
+        if (ends(path, n, others[i].suffix))
+            return others[i].format;
+    return NULL;
 }
