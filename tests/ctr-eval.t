@@ -344,4 +344,12 @@ if [ -d "$DATA/ipinyou_scored" ]; then
 else
     skip "iPinYou" "no ../shared/data"
 fi
+
+# ---- predictions of several models
+printf 'click,score.fast,score.slow,scores\n1,.5,.6,1\n0,.25,.125,2\n' | ctr-import -f csv --header --label click -o many.arrows
+exits "several scores, none with the role" 2 ctr-eval many.arrows
+err_like "are listed" 'no column has the role score: name one with --score NAME; there are score.fast, score.slow$'
+exits "a score that is not there" 2 ctr-eval --score score.fsat many.arrows
+err_like "is told the nearest" "there is no column 'score.fsat'; the nearest is 'score.fast'"
+ok "one of them" ctr-eval --score score.fast many.arrows
 done_testing

@@ -233,8 +233,19 @@ int ctr_schema_find_role(const struct ctr_schema *s, enum ctr_role role, const c
 
     if (name || i >= 0 || !need)
         return i;
-    return ctr_fail(err, CTR_EUSAGE, "no column has the role %s: name one with --%s NAME", ctr_roles[role],
-                    ctr_roles[role]);
+    /* "score", and of several models "score.fast", … */
+    const char **like = malloc((size_t)(s->n + 1) * sizeof *like);
+    const size_t n = strlen(ctr_roles[role]);
+    char hint[300] = "";
+    int likely = 0;
+    for (i = 0; like && i < s->n; i++)
+        if (!strncmp(s->f[i].name, ctr_roles[role], n) && strchr("._", s->f[i].name[n]))
+            like[likely++] = s->f[i].name;
+    if (likely)
+        ctr_name_hint(hint, sizeof hint, "", like, likely);
+    free(like);
+    return ctr_fail(err, CTR_EUSAGE, "no column has the role %s: name one with --%s NAME%s", ctr_roles[role],
+                    ctr_roles[role], hint);
 }
 
 int ctr_field_set_role(struct ctr_field *f, enum ctr_role role, struct ctr_err *err)

@@ -127,9 +127,8 @@ int ctr_plan_fail(const struct plan_source *src, struct plan_pos pos, struct ctr
 int ctr_plan_locate(const struct plan_source *src, struct plan_pos pos, struct ctr_err *err)
 {
     if (err->file[0]) {
-        char what[sizeof err->what];
-        snprintf(what, sizeof what, "%.255s: %.760s", err->file, err->what);
-        memcpy(err->what, what, sizeof what);
+        const struct ctr_err_text text = ctr_err_text(err);
+        snprintf(err->what, sizeof err->what, "%.*s", (int)sizeof err->what - 1, text.s);
     }
     put_position(src, pos, err);
     return err->code;
