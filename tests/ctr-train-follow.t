@@ -124,6 +124,20 @@ until_true test -s x.arrows
 wait $pid
 is 'a file that is cut short: status 1' $? 1
 ok 'says so' grep -q 'was cut short while it was followed' err
+cp onehot.arrows turns.arrows
+ctr-train lr -q --follow --flush 20ms --save-every 100 -o t.arrows turns.arrows 2>err &
+pid=$!
+until_true test -s t.arrows
+mv turns.arrows turns.1
+sleep .2
+cat onehot.arrows >>turns.1
+cp whole.arrows turns.new
+sleep .2
+ok 'a file that was renamed is followed on' kill -0 $pid
+mv turns.new turns.arrows
+wait $pid
+is 'until another has its name: status 1' $? 1
+ok 'says so, and how far it came' grep -q 'another file took its name while it was followed, and nothing more came; the model of the 12000 rows before is saved$' err
 : >empty.arrows
 ctr-train lr -q --follow --flush 20ms -o y.arrows empty.arrows 2>err &
 pid=$!
@@ -132,6 +146,16 @@ kill -TERM $pid
 wait $pid
 is 'stopped before anything came: status 1' $? 1
 ok 'says so' grep -q 'no input came' err
+# ---- a disk that gets full
+few_bytes() { (ulimit -f "$1" && shift && trap '' XFSZ && exec "$@"); } # of 512 or 1024
+ctr-train lr -q --save-every 100 -o size.arrows whole.arrows
+ctr-select --head 300 whole.arrows | ctr-train lr -q -o size.arrows
+few_bytes $(($(wc -c <size.arrows) / 512 + 8)) ctr-train lr --save-every 200 -o d.arrows whole.arrows 2>err
+is 'the model cannot be saved any more: status 1' $? 1
+row=$(sed -n 's/.*; what was learned from row \([0-9]*\) on is not saved$/\1/p' err)
+ok "the message says from which row on, $row" test "${row:-0}" -gt 200
+ctr-select --head $((${row:-2} - 1)) whole.arrows | ctr-train lr -q -o want6.arrows
+ok 'the model is that of the rows before' test "$(ctr-info --digest want6.arrows)" = "$(ctr-info --digest d.arrows)"
 # ---- a log that turns to garbage
 { cat onehot.arrows; echo junk; } | ctr-train lr -q --follow -o j.arrows 2>err
 ok 'junk behind a whole stream: the message names the row' grep -q 'what follows batch [0-9]* (row 6000), behind a whole stream, is no stream; the model of the 6000 rows before is saved$' err

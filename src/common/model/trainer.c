@@ -438,9 +438,15 @@ static int publish(struct ctr_trainer *t, struct ctr_err *err)
 {
     t->published = t->v->s.rows;
     int rc = t->job.publish(t->job.ctx, err);
-    if (!rc)
-        tell_saved(t, "model");
-    return rc;
+    if (rc) {
+        const size_t n = strlen(err->what);
+        snprintf(err->what + n, sizeof err->what - n, "; what was learned from row %" PRId64 " on is not saved",
+                 t->saved + 1);
+        return rc;
+    }
+    t->saved = t->published;
+    tell_saved(t, "model");
+    return 0;
 }
 
 int ctr_trainer_checkpoint(struct ctr_trainer *t, struct ctr_err *err)

@@ -84,7 +84,8 @@ struct ctr_trainer {
     int best_fd;
     int64_t best_saved;     /* the time that the checkpoint speaks of */
     bool stopped;           /* nothing better came for long enough */
-    int64_t published;      /* rows when job.publish was called last */
+    int64_t published;      /* rows when job.publish was called last, */
+    int64_t saved;          /* … and when it succeeded */
     pthread_mutex_t *alone; /* while several threads save: one at a time makes what its model shares with the others */
 };
 

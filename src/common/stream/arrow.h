@@ -259,7 +259,8 @@ int ctr_leaf_dictionary(struct arrow_leaf *l, const struct arrow_message *m, con
 struct arrow_source {
     int fd;
     bool own_fd, from_pipe, pollable, eof;
-    bool grows; /* a file that is followed */
+    bool grows;    /* a file that is followed */
+    bool replaced; /* another one has its name now */
     char *name;
     struct ctr_buf look; /* read ahead: [at, look.len) */
     size_t at;

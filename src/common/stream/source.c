@@ -176,6 +176,14 @@ static int wait_idle(struct arrow_source *s, struct ctr_err *err)
     return on ? 0 : ctr_fail(err, CTR_EDATA, "reading was given up");
 }
 
+/* Has another file taken the name? Then this one, renamed or removed, is read to its end, and looked at once more. */
+static bool is_replaced(const struct arrow_source *s)
+{
+    struct stat named, open;
+    return s->own_fd && !stat(s->name, &named) && !fstat(s->fd, &open) &&
+           (named.st_dev != open.st_dev || named.st_ino != open.st_ino);
+}
+
 /* At the end of a file that may grow: wait a moment. */
 static int wait_growth(struct arrow_source *s, struct ctr_err *err)
 {
@@ -183,6 +191,9 @@ static int wait_growth(struct arrow_source *s, struct ctr_err *err)
     struct stat sb;
     if (!fstat(s->fd, &sb) && sb.st_size < lseek(s->fd, 0, SEEK_CUR))
         return ctr_fail(err, CTR_EDATA, "was cut short while it was followed");
+    if (s->replaced)
+        return ctr_fail(err, CTR_EDATA, "another file took its name while it was followed, and nothing more came");
+    s->replaced = is_replaced(s);
     (void)nanosleep(&ts, NULL); /* a signal may end it early */
     return s->opts->idle(s->opts->idle_ctx) ? 0 : ctr_fail(err, CTR_EDATA, "reading was given up");
 }
