@@ -273,6 +273,30 @@ static void test_crowd(void)
     ctr_sparse_free(&t);
 }
 
+/* Memory that is made ahead comes where the other lies, as zeros, or not at all. */
+static void test_ahead(void)
+{
+    struct ctr_area a = { 0 };
+    struct ctr_err err = { 0 };
+    bool right = true;
+    size_t ahead = 0;
+    ctr_area_ahead(&a, 1000);
+    ok(!a.base && !a.bytes, "nothing is made ahead of nothing");
+    for (size_t n = 1000; n < 40 << 20 && right; n += n / 3) {
+        right = !ctr_area_reserve(&a, n, &err);
+        const uint8_t *base = a.base;
+        const size_t before = a.bytes;
+        memset(a.base, 1, n);
+        ctr_area_ahead(&a, n + (3 << 20));
+        right = right && a.base == base && a.bytes >= before && a.bytes <= a.reserved;
+        for (size_t i = before; i < a.bytes; i++)
+            right &= !a.base[i];
+        ahead += a.bytes > before;
+    }
+    ok(right && ahead > 5, "memory made ahead %zu times: in its place, and 0", ahead);
+    ctr_area_free(&a);
+}
+
 int main(void)
 {
     bool inverse = true;
@@ -301,6 +325,7 @@ int main(void)
     test_order();
     test_crowd();
     test_end();
+    test_ahead();
     test_filter();
     test_dropped();
     test_kernels();

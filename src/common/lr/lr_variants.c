@@ -426,11 +426,20 @@ static void run_second(void *ctx)
     run_group(ctx, 1, 0);
 }
 
+/* The kernel clears pages, which takes as long as some tiles do: not while the other thread waits for states. */
+static void make_next_states(struct many *q)
+{
+    for (int i = 0; i < q->tables; i++)
+        if (ctr_lr_wants(q->find, i))
+            ctr_states_make_next(ctr_lr_states_of(q->find, i), q->find->table[i].known);
+}
+
 /* Threads that are more than two meet; of two, one is the feed's, which learns when it has the time. */
 static void run_groups(struct many *q)
 {
     if (q->groups == 2 && q->feed) {
         ctr_feed_offer(q->feed, run_second, q);
+        make_next_states(q);
         run_group(q, 0, 0);
         ctr_feed_settle(q->feed);
     } else

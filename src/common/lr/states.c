@@ -4,6 +4,7 @@
 #include <inttypes.h>
 
 enum { RUN = 32, LONGEST_RUN = 4096 }; /* numbers: whole cache lines, so that threads may share the tables out */
+enum { NEXT_BYTES = 1 << 20 };         /* what the runs of a tile or two take */
 #define MOST_NUMBERS (UINT32_MAX - (UINT32_C(1) << 29)) /* with room for the runs of all tables */
 
 void ctr_states_init(struct ctr_states *s, uint32_t bytes)
@@ -19,6 +20,11 @@ void ctr_states_free(struct ctr_states *s)
 int ctr_states_make(struct ctr_states *s, uint64_t number, struct ctr_err *err)
 {
     return ctr_area_reserve(&s->area, (number + 1) * s->bytes, err);
+}
+
+void ctr_states_make_next(struct ctr_states *s, uint64_t number)
+{
+    ctr_area_ahead(&s->area, (number + 1) * s->bytes + NEXT_BYTES);
 }
 
 void ctr_keys_init(struct ctr_keys *t)

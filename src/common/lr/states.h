@@ -37,6 +37,9 @@ int ctr_states_make(struct ctr_states *s, uint64_t number, struct ctr_err *err) 
 /* The same for all that `tables` tables may number when they get `extra` keys together. */
 int ctr_states_make_ahead(struct ctr_states *s, int tables, uint64_t extra, struct ctr_err *err) CTR_MUST;
 
+/* Some of those that come next, while other threads use what is there. Changes no pointers, and may do nothing. */
+void ctr_states_make_next(struct ctr_states *s, uint64_t number);
+
 struct ctr_keys {
     struct ctr_sparse index; /* rows of CTR_SPARSE_NUMBERED bytes */
     uint32_t next, end;      /* the run of numbers at hand */

@@ -128,6 +128,14 @@ int ctr_area_reserve(struct ctr_area *a, size_t bytes, struct ctr_err *err)
     return ctr_area_fill(a, to < SMALL ? to : round_up(bytes, HUGE), err); /* pages that come are huge ones */
 }
 
+void ctr_area_ahead(struct ctr_area *a, size_t bytes)
+{
+    struct ctr_err err;
+    bytes = round_up(bytes, HUGE);
+    if (bytes <= a->reserved && ctr_area_fill(a, bytes, &err))
+        return; /* whoever needs the memory will hear of it */
+}
+
 /* Worth it where the table of pages leaves the cache, and not each time: all processors are told. */
 void ctr_area_settle(struct ctr_area *a)
 {

@@ -41,6 +41,9 @@ int ctr_area_grow(struct ctr_area *a, size_t bytes, struct ctr_err *err) CTR_MUS
 int ctr_area_fill(struct ctr_area *a, size_t bytes, struct ctr_err *err) CTR_MUST;
 /* The same for what grows little by little: in huge pages, once it is large. */
 int ctr_area_reserve(struct ctr_area *a, size_t bytes, struct ctr_err *err) CTR_MUST;
+/* The same before it is needed, while others use what is there: nothing moves, and if it would have to nothing is done.
+ */
+void ctr_area_ahead(struct ctr_area *a, size_t bytes);
 /* Some of the pages that came one by one become huge ones, where that is possible: to be called again and again. */
 void ctr_area_settle(struct ctr_area *a);
 void ctr_area_free(struct ctr_area *a);
