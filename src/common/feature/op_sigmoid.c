@@ -14,7 +14,7 @@ CTR_BODY double near_sigmoid(double x)
 {
     const double whole = 0x1.8p52; /* what is added to it is rounded to an integer, which its low bits hold */
     const double a = -fabs(x), y = a * 1.4426950408889634 + 0.5, nearest = (y + whole) - whole;
-    const double k = nearest - (nearest > y ? 1.0 : 0.0); /* floor of y */
+    const double k = nearest - 0.5 + copysign(0.5, y - nearest); /* floor of y; a condition would be a branch */
     const double q = opv_exp_near(a - k * OPV_LN2_HI, k * OPV_LN2_LO);
     const double shifted = k + whole;
     uint64_t bits;
