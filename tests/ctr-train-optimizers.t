@@ -174,6 +174,13 @@ for n in 1 64; do
     train --uncertainty --minibatch $n -o f3.arrows --progressive f3.p -j 3 small.arrows
     ok "the same bytes by rows and for -j 3, --minibatch $n" cmp f1.p f3.p
 done
+for p in f64 f32; do
+    for n in 2 64 1000; do # by row on one thread, by field on five, which the uncertainty asks for on any machine
+        train --precision $p --passes 2 --l1 .05 --minibatch $n -o rows.arrows small.arrows
+        train --precision $p --passes 2 --l1 .05 --minibatch $n -j 5 --uncertainty --progressive p.p -o fields.arrows onehot.arrows
+        ok "by row and by field: the same model, --minibatch $n, $p" same_rows rows.arrows fields.arrows
+    done
+done
 exits 'it needs --progressive' 2 ctr-train lr -q --uncertainty -o x.arrows onehot.arrows
 err_like 'and says so' 'uncertainty goes with --progressive'
 printf 'one alpha=.1\ntwo alpha=.2\n' >two

@@ -29,6 +29,10 @@ ok 'minibatches' agrees onehot.arrows 'minibatch=64 l1=.1' -- --minibatch 64 --l
 ok 'minibatches of lists, that do not divide the passes' agrees short.arrows 'minibatch=37 passes=2' -- --minibatch 37 --passes 2
 ok 'minibatches in f32' agrees short.arrows 'minibatch=7 tolerance=1e-3' -- --minibatch 7 --precision f32 -j 3
 ok 'keys of 8 bits' agrees onehot.arrows 'hash-bits=8' -- --hash-bits 8
+for j in 1 3; do
+    ok "minibatches of scaled rows, -j $j" agrees onehot.arrows 'minibatch=8 normalize=l2' -- --minibatch 8 --normalize l2 -j $j --uncertainty
+    ok "the same without uncertainty" agrees onehot.arrows 'minibatch=8 normalize=max' -- --minibatch 8 --normalize max -j $j
+done
 ok 'keys of 20 bits, minibatches' agrees onehot.arrows 'hash-bits=20 minibatch=64' -- --hash-bits 20 --minibatch 64
 for n in l1 l2 max; do ok "rows of norm 1: $n" agrees short.arrows "normalize=$n" -- --normalize $n; done
 ok 'one-hot rows of norm 1' agrees onehot.arrows 'normalize=l2' -- --normalize l2

@@ -21,13 +21,9 @@ CTR_BODY double join_lanes(const lanes *sum)
     return ((a[0] + a[4]) + (a[2] + a[6])) + ((a[1] + a[5]) + (a[3] + a[7]));
 }
 
-/* By the first row of a key the sums of its rows' gradients and of their squares; the others get the spare state. */
-CTR_BODY void sum_gradients(uint8_t **restrict row, int64_t rows, const struct ctr_column *c)
+/* Rows that have the key of an earlier one. */
+CTR_BODY int64_t list_late(uint8_t *const *row, int64_t rows, uint32_t *restrict late)
 {
-    const ctr_pair *restrict gradient = c->gradient;
-    ctr_pair *restrict sum = c->sum;
-    uint32_t *restrict late = c->late;
-    uint8_t *const spare = c->spare;
     int64_t n = 0;
     for (uint32_t i = 0; i < rows; i++) {
         uint32_t first;
@@ -35,14 +31,7 @@ CTR_BODY void sum_gradients(uint8_t **restrict row, int64_t rows, const struct c
         late[n] = i;
         n += first != i;
     }
-    memcpy(sum, gradient, (size_t)ctr_lanes_padded(rows) * sizeof *sum);
-    for (int64_t k = 0; k < n; k++) {
-        const uint32_t i = late[k];
-        uint32_t first;
-        memcpy(&first, row[i] + 8, sizeof first);
-        sum[first] += gradient[i];
-        row[i] = spare;
-    }
+    return n;
 }
 
 /* The body for one type of z and n. */
@@ -158,15 +147,25 @@ CTR_BODY void sum_gradients(uint8_t **restrict row, int64_t rows, const struct c
                                          int64_t rows, const struct ctr_column *c)                                     \
     {                                                                                                                  \
         real *restrict z = s->z, *restrict n = s->n, *restrict w = s->w, *restrict root = s->root;                     \
-        const ctr_pair *restrict sum = c->sum;                                                                         \
+        const double *restrict g = c->g;                                                                               \
         const real inv_alpha = (real)p->inv_alpha;                                                                     \
-        const int64_t room = ctr_lanes_padded(rows);                                                                   \
-        sum_gradients(row, rows, c);                                                                                   \
+        const int64_t room = ctr_lanes_padded(rows), late = list_late(row, rows, c->late);                             \
         for (int64_t i = 0; i < room; i++) {                                                                           \
-            real next = n[i] + (real)sum[i][1];                                                                        \
-            real sigma = (squareroot(next) - root[i]) * inv_alpha;                                                     \
-            z[i] += (real)sum[i][0] - sigma * w[i];                                                                    \
+            real gi = (real)g[i];                                                                                      \
+            real next = n[i] + gi * gi, rooted = squareroot(next);                                                     \
+            z[i] += gi - (rooted - root[i]) * inv_alpha * w[i];                                                        \
             n[i] = next;                                                                                               \
+            root[i] = rooted;                                                                                          \
+        }                                                                                                              \
+        for (int64_t k = 0; k < late; k++) {                                                                           \
+            uint32_t i = c->late[k], first;                                                                            \
+            memcpy(&first, row[i] + 8, sizeof first);                                                                  \
+            real gi = (real)g[i];                                                                                      \
+            real next = n[first] + gi * gi, rooted = squareroot(next);                                                 \
+            z[first] += gi - (rooted - root[first]) * inv_alpha * w[first];                                            \
+            n[first] = next;                                                                                           \
+            root[first] = rooted;                                                                                      \
+            row[i] = c->spare;                                                                                         \
         }                                                                                                              \
         for (int64_t i = 0; i < room; i += LANES)                                                                      \
             scatter_##suffix(row + i, z + i, n + i);                                                                   \

@@ -16,13 +16,11 @@
 
 #include "common/lr/optimizer.h"
 
-typedef double ctr_pair __attribute__((vector_size(2 * sizeof(double))));
 /* A column of the rows of a minibatch; all arrays padded to CTR_LANES. */
 struct ctr_column {
-    const ctr_pair *gradient; /* weight (p - y) of every row, and its square */
-    ctr_pair *sum;            /* scratch: the same over the rows of a key, at the first of these */
-    uint32_t *late;           /* scratch: rows that are not the first of their key */
-    uint8_t *spare;           /* a state for those */
+    const double *g; /* weight (p - y) of every row */
+    uint32_t *late;  /* scratch: rows that are not the first of their key */
+    uint8_t *spare;  /* a state for those */
 };
 
 /* Between its weights and its update, in the place of z: of rows with the same key the first one stays. */
@@ -40,8 +38,8 @@ struct ctr_ftrl_kernel {
     /* Of one coordinate of many rows, which may have it in common: weights, added to the rows' sums. */
     void (*sum_column[2])(const struct ctr_learning *p, const struct ctr_coords *s, uint8_t *const *row, int64_t rows,
                           double *sum);
-    /* After it, when every row has left its number with ctr_column_mark: the update of each key by all of its rows, in
-     * their order. */
+    /* After it, when every row has left its number with ctr_column_mark: the updates of all rows in their
+     * order. */
     void (*update_column[2])(const struct ctr_learning *p, const struct ctr_coords *s, uint8_t **row, int64_t rows,
                              const struct ctr_column *c);
 };

@@ -14,6 +14,7 @@
 #include "common/feature/op.h"
 #include "common/lr/inclusion.h"
 #include "common/lr/lr.h"
+#include "common/model/feed.h"
 
 enum {
     AHEAD = 8,         /* rows between prefetch and use */
@@ -28,10 +29,15 @@ static int field_threads(const struct lr *m)
     return m->params.threads > 2 ? m->params.threads : 1;
 }
 
-/* May minibatches be learned field by field, should the stream be fit for it? */
-static bool by_field(const struct lr *m)
+/* How minibatches are learned, by the default learner where rows have one key a table, should the stream be fit for
+ * it: by row on one thread, which with fewer than three processors is the fastest; or by field. */
+enum minibatches { BY_ANY_ROWS, BY_ROWS, BY_FIELDS };
+static enum minibatches minibatches(const struct lr *m)
 {
-    return m->params.minibatch > 1 && ctr_learning_is_default(&m->learning) && !m->inclusion;
+    const struct ctr_params *p = &m->params;
+    return p->minibatch < 2 || !ctr_learning_is_default(&m->learning) || m->inclusion ? BY_ANY_ROWS
+           : (p->threads > 2 && ctr_feed_threads() > 1) || p->uncertainty             ? BY_FIELDS
+                                                                                      : BY_ROWS;
 }
 
 int ctr_lr_new(void **out, const struct ctr_model *model, const struct ctr_params *p, struct ctr_err *err)
@@ -57,9 +63,12 @@ int ctr_lr_new(void **out, const struct ctr_model *model, const struct ctr_param
         m->each_row = ctr_lr_learn_uncertain;
     if (!rc)
         rc = ctr_inclusion_new(&m->inclusion, p, err);
-    if (!rc && p->minibatch > 1)
-        rc = (m->by_column = by_field(m)) ? ctr_lr_fields_new(&m->fields, p->minibatch, field_threads(m), err)
-                                          : ctr_lr_mini_new(&m->mini, p->minibatch, p->threads, err);
+    m->by_column = minibatches(m) == BY_FIELDS;
+    m->by_rows = minibatches(m) == BY_ROWS;
+    if (!rc && m->by_column)
+        rc = ctr_lr_fields_new(&m->fields, p->minibatch, field_threads(m), err);
+    else if (!rc && p->minibatch > 1 && !m->by_rows)
+        rc = ctr_lr_mini_new(&m->mini, p->minibatch, p->threads, err);
     if (rc) {
         ctr_lr_free(m);
         return rc;
@@ -75,7 +84,9 @@ void ctr_lr_free(void *learner)
         return;
     for (int i = 0; i < m->tables; i++)
         ctr_keys_free(&m->table[i]);
-    struct ctr_buf *bufs[] = { &m->row, &m->hash, &m->met, &m->far, &m->z, &m->n, &m->w, &m->root, &m->x, &m->terms };
+    struct ctr_buf *bufs[] = { &m->row,         &m->hash,   &m->met,    &m->far,        &m->z,
+                               &m->n,           &m->w,      &m->root,   &m->x,          &m->terms,
+                               &m->late.number, &m->late.w, &m->late.g, &m->late.logit, &m->late.row };
     for (size_t i = 0; i < CTR_COUNT(bufs); i++)
         ctr_buf_free(bufs[i]);
     ctr_states_free(&m->states);
@@ -359,6 +370,119 @@ static int train_exactly(struct lr *m, const struct ctr_rows *r, int64_t from, i
                               : train_block(m, r, from, end, number, score, false, err);
 }
 
+/* ---- by minibatches, one thread ---- */
+
+static int make_late(struct lr *m, struct ctr_err *err)
+{
+    const int64_t size = m->params.minibatch;
+    struct ctr_late *a = &m->late;
+    int rc = ctr_buf_room(&a->number, size * m->width, sizeof(uint32_t), err);
+    if (!rc)
+        rc = ctr_buf_room(&a->w, size * m->width, sizeof(double), err);
+    if (!rc)
+        rc = ctr_buf_room(&a->g, size, sizeof(double), err);
+    if (!rc)
+        rc = ctr_buf_room(&a->logit, ctr_lanes_padded(size), sizeof(double), err);
+    return rc ? rc : ctr_buf_room(&a->row, RING * m->width, sizeof(uint8_t *), err);
+}
+
+/* The logits of rows [from, from + n) of the call, which are the next ones of their minibatch. */
+static void sum_rows(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t n, int64_t end,
+                     const uint32_t *number)
+{
+    const struct ctr_learning *l = &m->learning;
+    struct ctr_coords s = { m->z.data, m->n.data, NULL, m->root.data, (double *)(void *)m->x.data, NULL };
+    double *logit = (double *)(void *)m->late.logit.data, *w = (double *)(void *)m->late.w.data;
+    uint32_t *kept = (uint32_t *)(void *)m->late.number.data;
+    const int64_t k = r->start[from + 1] - r->start[from], all = k + !m->no_bias;
+    for (int64_t i = from; i < from + n; i++) {
+        uint8_t **row = rows_of(m, i);
+        const int64_t at = (m->late.rows + i - from) * m->width;
+        if (i + AHEAD < end)
+            begin_row(m, r, i + AHEAD, number);
+        row[k] = m->bias;
+        for (int64_t j = all; j % CTR_LANES; j++)
+            row[j] = m->spare;
+        s.w = w + at;
+        logit[i - from] = l->forward(l, &s, row, all);
+        memcpy(kept + at, number + r->start[i], (size_t)k * sizeof *kept);
+    }
+}
+
+/* Their predictions and gradients. */
+static int predict_rows(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t n, double *score,
+                        struct ctr_err *err)
+{
+    double *g = (double *)(void *)m->late.g.data + m->late.rows;
+    ctr_sigmoids_best()((const double *)(void *)m->late.logit.data, score + from, n);
+    for (int64_t i = from; i < from + n; i++, g++) {
+        if (!(score[i] >= 0))
+            return ctr_lr_diverged(r->first_row + i + 1, err);
+        *g = (r->weight ? r->weight[i] : 1) * (score[i] - r->label[i]);
+    }
+    m->late.rows += n;
+    return 0;
+}
+
+/* The states of row i of the minibatch, which may have come a while ago. */
+static uint8_t **begin_late(const struct lr *m, int64_t i)
+{
+    const uint32_t *number = (const uint32_t *)(void *)m->late.number.data + i * m->late.width;
+    uint8_t **row = (uint8_t **)(void *)m->late.row.data + i % RING * m->late.width;
+    m->loops->rows(ctr_states_rows(&m->states), m->states.bytes, number, m->late.keys, row);
+    for (int64_t j = 0; j < m->late.keys; j++)
+        __builtin_prefetch(row[j] + CTR_STATE_AT, 1);
+    return row;
+}
+
+/* The rows of the minibatch, one after another, with the weights of its start. */
+static void update_late(struct lr *m)
+{
+    const struct ctr_learning *l = &m->learning;
+    struct ctr_coords s = { m->z.data, m->n.data, NULL, m->root.data, (double *)(void *)m->x.data, NULL };
+    const struct ctr_late *a = &m->late;
+    const int64_t all = a->keys + !m->no_bias;
+    for (int64_t i = 0; i < CTR_MIN(AHEAD, a->rows); i++)
+        (void)begin_late(m, i);
+    for (int64_t i = 0; i < a->rows; i++) {
+        uint8_t **row = (uint8_t **)(void *)a->row.data + i % RING * a->width;
+        if (i + AHEAD < a->rows)
+            (void)begin_late(m, i + AHEAD);
+        row[a->keys] = m->bias;
+        for (int64_t j = all; j % CTR_LANES; j++)
+            row[j] = m->spare;
+        s.w = (double *)(void *)a->w.data + i * a->width;
+        l->update_late(l, &s, row, all, ((const double *)(void *)a->g.data)[i]);
+    }
+    m->late.rows = 0;
+}
+
+/* Rows [from, end), whose keys have been found. */
+static int train_late(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end, const uint32_t *number,
+                      double *score, struct ctr_err *err)
+{
+    int rc = make_scratch(m, r, from, end, err);
+    if (!rc)
+        rc = make_shape(m, r, from, err);
+    if (!rc)
+        rc = make_late(m, err);
+    if (rc)
+        return rc;
+    m->late.width = m->width;
+    m->late.keys = r->start[from + 1] - r->start[from];
+    fill_x(m, NULL, m->late.keys, m->late.keys + !m->no_bias);
+    for (int64_t i = from; i < CTR_MIN(from + AHEAD, end); i++)
+        begin_row(m, r, i, number);
+    for (int64_t at = from, n; at < end && !rc; at += n) {
+        n = CTR_MIN(m->params.minibatch - m->late.rows, end - at);
+        sum_rows(m, r, at, n, end, number);
+        rc = predict_rows(m, r, at, n, score, err);
+        if (!rc && m->late.rows == m->params.minibatch)
+            update_late(m);
+    }
+    return rc;
+}
+
 /* The numbers of rows [from, end), and states for them. */
 static int find_rows(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end, int64_t bound,
                      const uint32_t **number, struct ctr_err *err)
@@ -390,9 +514,10 @@ static int learn_block(struct lr *m, const struct ctr_rows *r, int64_t from, int
     int rc = by_fields && !r->number ? 0 : find_rows(m, r, from, end, bound, &number, err);
     if (rc)
         return rc;
-    return by_fields ? ctr_lr_fields_rows(m->fields, m, r, bound, score, err)
-           : m->mini ? ctr_lr_mini_rows(m->mini, m, r, number, from, end, score, err)
-                     : train_exactly(m, r, from, end, number, score, err);
+    return by_fields    ? ctr_lr_fields_rows(m->fields, m, r, bound, score, err)
+           : m->mini    ? ctr_lr_mini_rows(m->mini, m, r, number, from, end, score, err)
+           : m->by_rows ? train_late(m, r, from, end, number, score, err)
+                        : train_exactly(m, r, from, end, number, score, err);
 }
 
 static int lr_train_rows(void *learner, const struct ctr_rows *r, double *score, int64_t bound, struct ctr_err *err)
@@ -417,7 +542,7 @@ static int lr_train_rows(void *learner, const struct ctr_rows *r, double *score,
 static bool lr_transposed(const void *learner)
 {
     const struct lr *m = learner;
-    return m->params.minibatch > 1 ? by_field(m) : true;
+    return m->params.minibatch < 2 || minibatches(m) != BY_ANY_ROWS;
 }
 
 /* A day that begins drops keys; who saves on the way wants the filter as the row learned last has left it; and threads
@@ -433,7 +558,7 @@ static enum ctr_finds lr_finds(const void *learner, bool saves)
 static int64_t lr_pending(const void *learner)
 {
     const struct lr *m = learner;
-    return m->mini ? ctr_lr_mini_pending(m->mini) : m->fields ? ctr_lr_fields_pending(m->fields) : 0;
+    return m->mini ? ctr_lr_mini_pending(m->mini) : m->fields ? ctr_lr_fields_pending(m->fields) : m->late.rows;
 }
 
 static int lr_end_pass(void *learner, struct ctr_err *err)
@@ -442,6 +567,8 @@ static int lr_end_pass(void *learner, struct ctr_err *err)
     int rc = m->fields ? ctr_lr_fields_end(m->fields, err) : 0;
     if (m->mini)
         ctr_lr_mini_end(m->mini, m);
+    if (m->late.rows)
+        update_late(m);
     if (m->inclusion)
         ctr_inclusion_end_pass(m->inclusion);
     return rc;

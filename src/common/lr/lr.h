@@ -50,8 +50,10 @@ struct lr {
     struct ctr_lr_sorted *sorted;           /* by table: saved in the place of `table`; NULL: that holds the rows */
     const struct ctr_learning *sorted_as;   /* whose layout its rows have */
     const struct ctr_lr_digested *digested; /* of its rows, or NULL: not known */
-    struct ctr_lr_mini *mini;               /* by minibatches: one of these; both NULL: row by row */
+    /* By minibatches, one of these; else row by row. */
+    struct ctr_lr_mini *mini;
     struct ctr_lr_fields *fields;
+    bool by_rows;
     bool by_column; /* numbers of transposed rows lie by column too: that of entry k of row i at k * rows + i */
     struct ctr_inclusion *inclusion; /* NULL: every key is taken up */
     struct ctr_expiry expiry;
@@ -71,8 +73,13 @@ struct lr {
     int64_t far_n;
     struct ctr_buf z, n, w, root, x; /* scratch of a row */
     int64_t filled;                  /* x holds this many ones less 1, the bias and zeros; 0: something else */
-    struct ctr_more more;            /* of learners that want it; the event of the last row learned */
-    struct ctr_params params;        /* as the model file tells them */
+    struct ctr_late {                /* by_rows: those of a minibatch, that are updated when it is complete */
+        int64_t rows, keys, width;   /* `width` entries a row, of which the first `keys` have numbers */
+        struct ctr_buf number, w, g; /* w: in the precision of the learner; g: weight (p - y), by row */
+        struct ctr_buf logit, row;
+    } late;
+    struct ctr_more more;     /* of learners that want it; the event of the last row learned */
+    struct ctr_params params; /* as the model file tells them */
     /* NULL, or what learns from a row in the place of forward and update. k coordinates, the bias the last. */
     int (*each_row)(struct lr *m, const struct ctr_rows *r, int64_t i, const struct ctr_coords *s, uint8_t *const *row,
                     int64_t k, double *score, struct ctr_err *err);

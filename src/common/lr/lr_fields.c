@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * lr by minibatches of rows that have one key a field: field by field over the rows of a minibatch, fields shared
- * between threads. A key is updated once, by the sum of the gradients of its rows and that of their squares, both in
- * the order of rows: with the weight of the minibatch's start, that is what the rows would do to z and n one after
- * another. Which rows have the same key the states themselves tell: between the sums of a minibatch and its update
+ * lr by minibatches of rows that have one key a field, on several threads: field by field over the rows of a minibatch,
+ * fields shared between threads. A column's rows update z and n with the weight of the minibatch's start, those of one
+ * key one after another. Which these are the states themselves tell: between the sums of a minibatch and its update
  * every row leaves its number in its key's state, whose z and n are at hand, and the first one stays there.
  *
  * Field i belongs to lane i mod 8, as in the exact learner's dot product, every lane to one thread, which alone sees
@@ -39,8 +38,7 @@ struct part { /* a thread's: arrays by row */
     struct field **field; /* its own */
     int fields;
     struct ctr_lr_finder finder;
-    ctr_pair *gradient; /* of the rows of the piece, and its square */
-    double *term;
+    double *g, *term; /* of the rows of the piece: weight (p - y); scratch */
     struct ctr_column column;
     uint32_t *number; /* of a column */
     struct ctr_err err;
@@ -111,16 +109,14 @@ void ctr_lr_fields_free(struct ctr_lr_fields *q)
 static int make_part(const struct ctr_lr_fields *q, struct part *p, struct ctr_err *err)
 {
     const size_t room = (size_t)ctr_lanes_padded(q->size);
-    int rc =
-        ctr_buf_reserve(&p->memory, LINE + room * (2 * sizeof(ctr_pair) + sizeof(double) + 3 * sizeof(uint32_t)), err);
+    int rc = ctr_buf_reserve(&p->memory, LINE + room * (2 * sizeof(double) + 2 * sizeof(uint32_t)), err);
     if (rc)
         return rc;
-    p->gradient = (ctr_pair *)((uintptr_t)(p->memory.data + LINE - 1) / LINE * LINE);
-    memset(p->gradient, 0, room * sizeof *p->gradient);
-    ctr_pair *sum = p->gradient + room;
-    p->term = (double *)(void *)(sum + room);
+    p->g = (double *)((uintptr_t)(p->memory.data + LINE - 1) / LINE * LINE);
+    memset(p->g, 0, room * sizeof *p->g);
+    p->term = p->g + room;
     p->number = (uint32_t *)(void *)(p->term + room);
-    p->column = (struct ctr_column){ p->gradient, sum, p->number + room, p->spare };
+    p->column = (struct ctr_column){ p->g, p->number + room, p->spare };
     return 0;
 }
 
@@ -326,8 +322,7 @@ static int predict(struct ctr_lr_fields *q, int t, const struct piece *c, int pa
             return ctr_lr_diverged(c->first + i + 1, &q->part[t].err);
         if (t == 0 && i >= c->known)
             c->score[i - c->known] = p;
-        const double g = (c->weight ? c->weight[i] : 1) * (p - c->label[i]);
-        q->part[t].gradient[i] = (ctr_pair){ g, g * g };
+        q->part[t].g[i] = (c->weight ? c->weight[i] : 1) * (p - c->label[i]);
     }
     return 0;
 }
