@@ -9,6 +9,14 @@ printf 'a\n1\n' >a.csv
 printf 'label click\nfeature site\n' >log.plan
 printf '{"a":1}\n' >a.jsonl
 
+# What stdout leads to is written behind what is there, whatever its name.
+echo old >words
+for name in - /dev/stdout /dev/fd/1; do ctr-export -f csv --columns click -o $name log.arrows >>words; done
+is "-o /dev/stdout appends where stdout does" "$(tr '\n' ' ' <words)" "old click 1 0 click 1 0 click 1 0 "
+echo old >words
+ctr-export -f csv --columns click -o /dev/stderr log.arrows 2>>words
+is "and /dev/stderr" "$(tr '\n' ' ' <words)" "old click 1 0 "
+
 n=0
 while IFS='|' read -r status command words; do
     [ -n "$command" ] || continue
@@ -24,6 +32,12 @@ done <<'LIST'
 2|ctr-export -f libsvm --bits 63 svm.arrows|--bits: 1 to 62
 2|ctr-export -f jsonl --bits 3 log.arrows|--format jsonl takes no --bits
 2|ctr-export -f npy --gzip log.arrows|no option
+2|ctr-cat -o '' log.arrows|^ctr-cat: the name of an output is empty
+2|ctr-select --head 1 -o new.arrows --rest ./new.arrows log.arrows|^ctr-select: ./new.arrows is given for two outputs
+2|mkdir -p d; ctr-select --head 1 -o d/new --rest d/../d/new log.arrows|is given for two outputs
+2|ctr-select --head 1 -o /dev/stdout --rest - log.arrows|two outputs on one stdout
+2|ctr-select --head 1 --rest /dev/fd/1 log.arrows|two outputs on one stdout
+0|ctr-extract log.plan log.arrows @PIPE@ ctr-extract log.plan|^ctr-extract: column site holds the keys that another ctr-extract made, not what they were made of
 2|ctr-export -f libffm --columns site log.arrows|no label column
 2|ctr-select --columns 'click,a\ b=price' log.arrows @PIPE@ ctr-export -f tsv --delimiter ' ' --columns nothing|no column
 1|ctr-export -f libsvm log.arrows|qid is null

@@ -102,11 +102,31 @@ static int project(struct job *j, struct ctr_err *err)
     return rc;
 }
 
+/* What was extracted once has keys where it had values: keys of keys are those of no model. */
+static void note_extracted(const struct job *j)
+{
+    const struct ctr_strs *in = ctr_plan_inputs(j->plan);
+    const struct ctr_schema *s = ctr_reader_schema(j->r);
+    if (!ctr_meta_get(&s->meta, CTR_META_PLAN_ID))
+        return;
+    for (int i = 0, column; i < in->n; i++)
+        if ((column = ctr_schema_find(s, in->s[i])) >= 0 && ctr_field_role(&s->f[column]) == CTR_ROLE_FEATURE) {
+            ctr_cli_note(
+                j->cli,
+                "column %s holds the keys that another ctr-extract made, not what they were made of: ctr-train "
+                "and ctr-predict take such a stream as it is",
+                in->s[i]);
+            return;
+        }
+}
+
 static int open_input(struct job *j, int first, struct ctr_err *err)
 {
     int rc = ctr_cli_reader(j->cli, first, NULL, &j->r, err);
     if (rc == 0)
         rc = project(j, err);
+    if (rc == 0)
+        note_extracted(j);
     if (rc == 0)
         rc = ctr_program_bind(&j->program, j->plan, ctr_reader_schema(j->r), err);
     return rc < 0 ? rc : ctr_program_threads(j->program, (int)CTR_MIN(j->cli->jobs, (int64_t)1024), err);

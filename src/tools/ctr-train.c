@@ -379,7 +379,7 @@ static int check_follow(const struct ctr_cli *cli, struct ctr_err *err)
     struct stat st;
     if (!o.follow && !o.save_every)
         return 0;
-    if (!cli->out || !strcmp(cli->out, "-") || (!stat(cli->out, &st) && !S_ISREG(st.st_mode)))
+    if (ctr_names_stdout(cli->out) || (!stat(cli->out, &st) && !S_ISREG(st.st_mode)))
         return ctr_cli_usage(err, "--%s saves the model again and again: name a file with -o",
                              o.follow ? "follow" : "save-every");
     if (o.follow && (o.passes > 1 || cli->nargs > 2))

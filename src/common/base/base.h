@@ -205,6 +205,8 @@ static inline void ctr_cpu_pause(void) /* in a loop that waits for another threa
 /* ---- output files: out.c ------------------------------------------------------------------------------------------
  */
 
+/* Is it stdout that `path` names: NULL, "-", "/dev/stdout"? Not what that leads to, which may be a file with bytes. */
+bool ctr_names_stdout(const char *path);
 /* A file that appears whole or not at all.  `path` NULL or "-" is stdout; a FIFO, a device or /dev/fd/N is written
  * straight; anything else is a temporary beside it, fsynced and renamed by ctr_out_commit, which has no name before,
  * where the file system allows.  ctr_out_free without commit removes the temporary (so do fatal signals, see

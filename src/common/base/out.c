@@ -240,6 +240,10 @@ static int open_target(struct ctr_out *o, const char *path, struct ctr_err *err)
     size_t n;
     int64_t fd;
 
+    if (!*path)
+        return ctr_fail(err, CTR_EUSAGE, "the name of an output is empty");
+    if (!strcmp(path, "/dev/stderr"))
+        path = "/dev/fd/2";
     if (!strncmp(path, "/dev/fd/", 8) && ctr_parse_i64(path + 8, strlen(path + 8), &fd) && fd >= 0 && fd <= INT_MAX) {
         o->fd = fcntl((int)fd, F_DUPFD_CLOEXEC, 3);
         return o->fd < 0 ? ctr_fail_sys(err, "%s: cannot be written", path) : 0;
@@ -264,9 +268,14 @@ static int open_target(struct ctr_out *o, const char *path, struct ctr_err *err)
     return set_mode(o) ? ctr_fail_sys(err, "%s", path) : 0;
 }
 
+bool ctr_names_stdout(const char *path)
+{
+    return !path || !strcmp(path, "-") || !strcmp(path, "/dev/stdout") || !strcmp(path, "/dev/fd/1");
+}
+
 int ctr_out_open(struct ctr_out **out, const char *path, unsigned flags, struct ctr_err *err)
 {
-    bool is_stdout = !path || !strcmp(path, "-");
+    bool is_stdout = ctr_names_stdout(path);
     struct ctr_out *o = calloc(1, sizeof *o);
     struct stat st;
     int rc;

@@ -3,6 +3,7 @@
  * cli: what tools do alike: open the main stream and the outputs, find columns by role, speak on stderr. */
 #include "common/cli/reread.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -121,14 +122,32 @@ int ctr_cli_out(struct ctr_cli *cli, unsigned out_flags, struct ctr_out **o, str
     return ctr_out_open(o, cli->out, out_flags, err);
 }
 
+/* The directory of a path; where in it the name begins. */
+static size_t stat_directory(const char *path, struct stat *st)
+{
+    const char *slash = strrchr(path, '/');
+    size_t n = slash ? (size_t)(slash - path) + 1 : 0;
+    char dir[PATH_MAX] = ".";
+
+    if (n)
+        snprintf(dir, sizeof dir, "%.*s", (int)CTR_MIN(n, sizeof dir - 1), path);
+    if (stat(dir, st))
+        st->st_ino = 0;
+    return n;
+}
+
 /* Two names of one file, there already or not. Devices may be named twice. */
 static bool same_output(const char *a, const char *b)
 {
     struct stat st, other;
     bool is = !stat(a, &st), other_is = !stat(b, &other);
 
+    if (!is && !other_is) {
+        const char *name = a + stat_directory(a, &st), *other_name = b + stat_directory(b, &other);
+        return !strcmp(name, other_name) && st.st_ino && st.st_dev == other.st_dev && st.st_ino == other.st_ino;
+    }
     if (!is || !other_is)
-        return !is && !other_is && !strcmp(a, b);
+        return false;
     return S_ISREG(st.st_mode) && st.st_dev == other.st_dev && st.st_ino == other.st_ino;
 }
 
@@ -136,7 +155,7 @@ int ctr_cli_written(struct ctr_cli *cli, const char *path, struct ctr_err *err)
 {
     struct stat st;
 
-    if (!strcmp(path, "-"))
+    if (ctr_names_stdout(path))
         return 0;
     if (!stat(path, &st) && S_ISREG(st.st_mode)) {
         for (int i = 0; i < cli->nargs; i++)
@@ -160,7 +179,7 @@ int ctr_cli_written(struct ctr_cli *cli, const char *path, struct ctr_err *err)
 
 int ctr_cli_side_out(struct ctr_cli *cli, const char *path, unsigned out_flags, struct ctr_out **o, struct ctr_err *err)
 {
-    if (!strcmp(path, "-") && (!cli->out || !strcmp(cli->out, "-")))
+    if (ctr_names_stdout(path) && ctr_names_stdout(cli->out))
         return ctr_cli_usage(err, "two outputs on one stdout: give one of them a file name");
     int rc = ctr_cli_written(cli, path, err);
     return rc ? rc : ctr_out_open(o, path, out_flags, err);
