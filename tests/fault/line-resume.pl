@@ -7,21 +7,24 @@ use Fault;
 use File::Path qw(make_path remove_tree);
 
 no warnings 'qw';
-my ($ROWS, $EVERY) = (600, 130);
+my $EVERY = 130;
 
 sub resume_inputs {
-    my ($dir) = @_;
+    my ($dir, $rows) = @_;
+    $rows ||= 600;
     make_path("$dir/out");
     my @csv;
-    for my $i (0 .. $ROWS - 1) { # some keys are common, some come once; five days
-        my ($u, $s) = (random_of(1, $i, 1 + random_of(2, $i, 120)), random_of(3, $i, 7));
+    for my $i (0 .. $rows - 1) { # some keys are common, some come once; five days
+        my ($u, $s) = (random_of(1, $i, 1 + random_of(2, $i, $rows / 5)), random_of(3, $i, 7));
         push @csv, join(',', $i, $u, $s, join(' ', map { 't' . random_of(5 + $_, $i, 25) } 1 .. 1 + $i % 3), random_of(9, $i, 400) / 100, 1 + $i % 4 / 2,
-            random_of(4, $i, 10) < 2 + $u % 5 ? 1 : 0, sprintf '2026-01-%02dT%02d:00:00Z', 1 + int($i / 120), $i / 5 % 24) . "\n";
+            random_of(4, $i, 10) < 2 + $u % 5 ? 1 : 0, sprintf '2026-01-%02dT%02d:00:00Z', 1 + int(5 * $i / $rows), $i / 5 % 24) . "\n";
     }
     spew("$dir/log.csv", join '', "id,user,site,tags,price,w,click,time\n", @csv);
     spew("$dir/plain.plan", "label click\ntime time\nkeep id, w\nfeature user\nfeature site\nfeature tags = split(tags, \" \")\nfeature both = cross(user, site)\ndense price = log1p(price)\n");
     spew("$dir/few.txt", "base\nslow alpha=0.02 beta=3\nno-users out=user\nads in=tag*\nunbiased bias=no\n");
     spew("$dir/groups.txt", "base\nno-users out=user\nads in=tag*\nunbiased bias=no\n");
+    spew("$dir/few.flat", "base\nno-users out=user\nunbiased bias=no\n");
+    spew("$dir/eights.txt", join '', map { "m$_ alpha=0.$_" . ('', ' l1=0.1', ' out=user', ' l2=0.5 beta=2')[$_ % 4] . "\n" } 1 .. 19);
     spew("$dir/list.txt", <<'LIST');
 base
 slow alpha=0.02 l1=0.1
@@ -36,7 +39,11 @@ holds optimizer=ogd-count threshold=2
 LIST
     make_ok($dir, <<'SH');
 set -e
-ctr-import --batch 90 --format csv --header --time time log.csv | ctr-extract -q --batch 90 -o feat.arrows plain.plan
+ctr-import --batch 90 --format csv --header --time time -o log.arrows log.csv
+ctr-extract -q --batch 90 -o feat.arrows plain.plan log.arrows
+grep -v 'tags\|dense' plain.plan >flat.plan
+ctr-extract -q --batch 90 -o flat.arrows flat.plan log.arrows
+ctr-train lr -q --alpha 0.3 --l1 0.2 -o first.arrows feat.arrows
 SH
     return $dir;
 }
@@ -53,14 +60,24 @@ sub resume_rows {
         push @o, qw(--passes 2) unless $words =~ /--passes/;
         push @o, qw(-o out/main) unless $words =~ / -o /;
         push @rows, [$name, ['ctr-train', @o, '--resume', '--checkpoint', 'out/c', '--checkpoint-every', $EVERY,
-            $words =~ /--validation-every/ ? () : ('--progressive', 'out/scores')]];
+            $words =~ /--validation-every/ ? () : ('--progressive', 'out/scores')], $name =~ /^flat/ ? 'flat.arrows' : 'feat.arrows'];
     }
     return @rows;
 }
 
 sub resume_run {
-    my ($at, $args, %env) = @_;
-    return run(dir => $at, args => [@$args, 'feat.arrows'], limit => 60, env => \%env);
+    my ($at, $args, $input, %env) = @_;
+    return run(dir => $at, args => [@$args, $input], limit => 60, env => \%env);
+}
+
+# The command that starts, and the one that goes on: a model that it starts from is named the first time only.
+sub resume_commands {
+    my ($args) = @_;
+    my ($at) = grep { $args->[$_] eq '--init' } 0 .. $#$args;
+    return ($args, $args) unless $at;
+    my @again = @$args;
+    splice @again, $at, 2;
+    return ([grep { $_ ne '--resume' } @$args], \@again);
 }
 
 # The table at the end, but for what is about memory.
@@ -74,11 +91,12 @@ line '7d', 'resumed with every kind of state', sub {
     resume_inputs($dir);
     my @rows = some_of($quick && $SAN ? 3 : 1, 0, resume_rows());
     my @r = spread(\@rows, $dir, sub {
-        my ($name, $args) = @{ $_[0] };
+        my ($name, $args, $input) = @{ $_[0] };
         my $at = $_[1];
+        my ($first, $again) = resume_commands($args);
         my $fresh = sub { remove_tree("$at/out", "$at/report"); mkdir "$at/out" };
         $fresh->();
-        my ($status, $signal) = resume_run($at, $args, LD_PRELOAD => $INJECT, CTR_INJECT_REPORT => 'report');
+        my ($status, $signal) = resume_run($at, $first, $input, LD_PRELOAD => $INJECT, CTR_INJECT_REPORT => 'report');
         return [0, "$name: never killed: " . outcome($status, $signal) . ': ' . last_words($at)] if $status || $signal;
         my ($good, $words, %calls) = ({ outputs($at) }, said($at), report_of($at));
         my ($n, @bad) = 0;
@@ -86,11 +104,11 @@ line '7d', 'resumed with every kind of state', sub {
         @kills = $kills[@kills * (length($name) % 2 ? 0.3 : 0.8)] if $quick; # in the first pass, or in the last
         for (map { @$_ } @kills) {
             $fresh->();
-            (undef, $signal) = resume_run($at, $args, LD_PRELOAD => $INJECT, CTR_INJECT => $_);
+            (undef, $signal) = resume_run($at, $first, $input, LD_PRELOAD => $INJECT, CTR_INJECT => $_);
             if ($signal != 9) { push @bad, "$name: $_: not killed"; next }
             $n++;
             next if !-e "$at/out/c" && /:1:kill$/; # there is no checkpoint yet
-            ($status, $signal) = resume_run($at, $args);
+            ($status, $signal) = resume_run($at, $again, $input);
             my $wrong = $status || $signal ? outcome($status, $signal) . ': ' . last_words($at) : same_outputs($at, $good, whole => 1, except => qr{\.tmp\.\w{6}$});
             $wrong ||= 'says something else: ' . said($at) . 'instead of ' . $words if said($at) ne $words;
             push @bad, "$name: $_: $wrong" if $wrong;
