@@ -263,7 +263,12 @@ refused "-o over --like" v.arrows ctr-import --header --like v.arrows -o v.arrow
 refused "-o over the names" v.arrows ctr-model top --names v.arrows -o v.arrows v.model
 exits "a new file for two outputs is refused" 2 ctr-train lr -q --progressive new -o new v.arrows
 err_like "which says so" 'new is given for two outputs'
-for names in '--progressive c.scores -o m' '--progressive p -o c.scores' '--spool c.best.1 --passes 2 -o m' '-o m c.scores'; do
+exits "by two spellings too" 2 ctr-train lr -q --progressive "$PWD/new" -o ./new v.arrows
+err_like "which says so" 'new is given for two outputs'
+exits "and where one is the file that stdout goes to" 2 sh -c 'exec ctr-select --head 1 --rest new v.arrows >new'
+err_like "which says so" 'new is given for two outputs'
+rm -f new
+for names in '--progressive c.scores -o m' '--progressive p -o c.scores' '--spool c.best.1 --passes 2 -o m' '-o m c.scores' '--progressive ./c.scores -o m'; do
     exits "a file that a checkpoint keeps beside it is no other: $names" 2 ctr-train lr -q --checkpoint c $names v.arrows
     err_like "which says so" 'is the name of a file that --checkpoint c keeps'
 done

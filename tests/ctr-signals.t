@@ -246,6 +246,8 @@ exits 'an AUC below a half' 2 s vet --max-auc .2 x.arrows
 exits 'a negative PSI' 2 s vet --max-psi -1 x.arrows
 exits '-o' 0 s list -o list.txt
 is 'writes the same' "$(cat list.txt)" "$(s list)"
+exits 'the index is no output' 2 s list -o ./index.db
+err_like 'says so' 'index.db is both input and output'
 exits '/dev/full' 1 sh -c 'ctr-signals list >/dev/full'
 err_like 'says so' 'No space left'
 done_testing

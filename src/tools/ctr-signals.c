@@ -317,6 +317,8 @@ static int run_tool(struct ctr_cli *cli, struct ctr_err *err)
     o.db = o.db ? o.db : "signals.db";
     const struct action *a = find_action(cli->args[0]);
     rc = check_common(cli, a, err);
+    if (!rc && strcmp(o.db, "-"))
+        rc = ctr_cli_read(cli, o.db, err); /* so that it is no output */
     if (!rc)
         rc = check_limits(err);
     if (!rc)

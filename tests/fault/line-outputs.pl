@@ -104,4 +104,45 @@ line '1d', 'vanished readers of outputs', sub {
     });
     return (scalar(@jobs) . ' outputs: SIGPIPE, silent, no part of another output: ' . (@jobs - @bad), @bad);
 };
+
+# What a command reads, by three names: as it is, another spelling, a hard link; and its other outputs by another spelling.
+sub taken_names {
+    my ($c, $i, $at) = @_;
+    my @args = command_args($c, 'file');
+    my @read = grep { -f "$at/$_" } grep { !/^-/ } @args[1 .. $#args];
+    my @written = map { s/.*?=//r } grep { m{(?:^|=)out/} && $_ ne $args[$i] && !/%/ } @args;
+    return ((map { ($_, "./$_", "out/hard/$_") } @read), map { "out/../$_" } @written);
+}
+
+line '1e', 'outputs that are inputs or other outputs', sub {
+    my ($quick, $dir) = @_;
+    inputs($dir, 45);
+    my @jobs = grep { my @a = command_args($_->[0], 'file'); $a[$_->[1]] !~ /%/ && $_->[0]{name} ne 'synth' } output_options();
+    @jobs = some_of($SAN ? 16 : 8, 2, @jobs) if $quick;
+    my @r = spread(\@jobs, $dir, sub {
+        my ($c, $i) = @{ $_[0] };
+        my $at = $_[1];
+        my ($n, @bad) = 0;
+        prepare($at);
+        for my $name (taken_names($c, $i, $at)) {
+            prepare($at);
+            my @args = command_args($c, 'file');
+            my ($file) = $name =~ m{^out/hard/(.*)|^\./(.*)} ? $1 // $2 : $name;
+            my $before = slurp("$at/$file");
+            if ($name =~ /hard/) { mkdir "$at/out/hard"; link "$at/$file", "$at/$name" or die "$name: $!\n" }
+            $args[$i] =~ s{out/.*}{$name};
+            my ($status, $signal) = run(dir => $at, args => \@args);
+            $n++;
+            my $what = "$c->{name}, $args[$i - 1] $name: ";
+            push @bad, $what . outcome($status, $signal) . ': ' . last_words($at) if $signal || $status != 2;
+            next unless defined $before && slurp("$at/$file") ne $before;
+            push @bad, "$what$file was changed";
+            spew("$at/$file", $before);
+        }
+        return [$n, @bad];
+    });
+    my ($n, @bad) = 0;
+    for (@r) { my ($k, @b) = @$_; $n += $k; push @bad, @b; }
+    return ("$n outputs by the name of an input or another output: refused, and nothing is changed: " . ($n - @bad), @bad);
+};
 1;

@@ -224,6 +224,10 @@ int64_t ctr_out_tell(const struct ctr_out *o);     /* bytes written so far */
 const char *ctr_out_name(const struct ctr_out *o); /* for messages; "stdout" */
 bool ctr_out_is_stdout(const struct ctr_out *o);
 void ctr_out_cleanup(void); /* async-signal-safe: unlink the temporaries that are open */
+/* The name of a file in its directory, whose status is in *dir; NULL: it has none. Paths that have both in common are
+ * one file, there already or not. */
+struct stat;
+const char *ctr_path_in(const char *path, struct stat *dir);
 /* A file of somebody else that is to go with them, under a name that stays: its slot, or -1 (there are thousands). */
 int ctr_temp_hold(const char *path);
 void ctr_temp_release(int *slot);

@@ -70,6 +70,17 @@ void ctr_out_cleanup(void)
     }
 }
 
+const char *ctr_path_in(const char *path, struct stat *dir)
+{
+    const char *slash = strrchr(path, '/');
+    char text[PATH_MAX];
+
+    if (!slash)
+        return stat(".", dir) ? NULL : path;
+    snprintf(text, sizeof text, "%.*s", (int)CTR_MAX(slash - path, 1), path);
+    return stat(text, dir) ? NULL : slash + 1;
+}
+
 bool ctr_again(int fd, int events)
 {
     struct pollfd p = { .fd = fd, .events = (short)events };

@@ -3,7 +3,6 @@
  * cli: what tools do alike: open the main stream and the outputs, find columns by role, speak on stderr. */
 #include "common/cli/reread.h"
 
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -122,33 +121,18 @@ int ctr_cli_out(struct ctr_cli *cli, unsigned out_flags, struct ctr_out **o, str
     return ctr_out_open(o, cli->out, out_flags, err);
 }
 
-/* The directory of a path; where in it the name begins. */
-static size_t stat_directory(const char *path, struct stat *st)
-{
-    const char *slash = strrchr(path, '/');
-    size_t n = slash ? (size_t)(slash - path) + 1 : 0;
-    char dir[PATH_MAX] = ".";
-
-    if (n)
-        snprintf(dir, sizeof dir, "%.*s", (int)CTR_MIN(n, sizeof dir - 1), path);
-    if (stat(dir, st))
-        st->st_ino = 0;
-    return n;
-}
-
 /* Two names of one file, there already or not. Devices may be named twice. */
 static bool same_output(const char *a, const char *b)
 {
     struct stat st, other;
-    bool is = !stat(a, &st), other_is = !stat(b, &other);
 
-    if (!is && !other_is) {
-        const char *name = a + stat_directory(a, &st), *other_name = b + stat_directory(b, &other);
-        return !strcmp(name, other_name) && st.st_ino && st.st_dev == other.st_dev && st.st_ino == other.st_ino;
-    }
-    if (!is || !other_is)
+    if (!stat(a, &st))
+        return same_file(ctr_names_stdout(b) ? NULL : b, STDOUT_FILENO, &st);
+    if (ctr_names_stdout(b))
         return false;
-    return S_ISREG(st.st_mode) && st.st_dev == other.st_dev && st.st_ino == other.st_ino;
+    a = ctr_path_in(a, &st);
+    b = ctr_path_in(b, &other);
+    return a && b && !strcmp(a, b) && st.st_dev == other.st_dev && st.st_ino == other.st_ino;
 }
 
 int ctr_cli_written(struct ctr_cli *cli, const char *path, struct ctr_err *err)
@@ -167,7 +151,7 @@ int ctr_cli_written(struct ctr_cli *cli, const char *path, struct ctr_err *err)
         if (same_file(NULL, STDIN_FILENO, &st))
             return ctr_cli_usage(err, "%s is both input and output", path);
     }
-    if (cli->out && same_output(path, cli->out))
+    if (same_output(path, cli->out))
         return ctr_cli_usage(err, "%s is given for two outputs", path);
     for (int i = 0; i < cli->nwritten; i++)
         if (same_output(path, cli->written[i]))

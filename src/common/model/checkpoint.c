@@ -338,8 +338,12 @@ bool ctr_schedule_due(struct ctr_schedule *s, const struct ctr_every *every, int
 
 bool ctr_checkpoint_keeps(const char *checkpoint, const char *path)
 {
-    const size_t n = strlen(checkpoint);
-    const char *end = path && !strncmp(path, checkpoint, n) ? path + n : "";
+    struct stat dir, other;
+    const char *name = ctr_path_in(checkpoint, &dir), *its = path ? ctr_path_in(path, &other) : NULL;
+    if (!name || !its || dir.st_dev != other.st_dev || dir.st_ino != other.st_ino)
+        return false;
+    const size_t n = strlen(name);
+    const char *end = strncmp(its, name, n) ? "" : its + n;
     return !strcmp(end, ".scores") || !strncmp(end, ".best.", 6) || !strncmp(end, ".tmp.", 5);
 }
 
