@@ -281,10 +281,14 @@ static void begin_row(const struct lr *m, const struct ctr_rows *r, int64_t row,
     uint8_t **restrict to = rows_of(m, row);
     number += r->start[row];
     m->loops->rows(ctr_states_rows(&m->states), m->states.bytes, number, k, to);
-    for (int64_t i = 0; i < m->far_n; i++)
+    const int64_t last = m->states.bytes - 1;
+    for (int64_t i = 0; LINE % m->states.bytes == 0 && i < m->far_n; i++)
         __builtin_prefetch(to[far[i]] + CTR_STATE_AT, 1);
-    for (int64_t i = 0; LINE % m->states.bytes && i < m->far_n; i++) /* a state may lie on two lines */
-        __builtin_prefetch(to[far[i]] + CTR_STATE_AT + m->states.bytes - 1, 1);
+    for (int64_t i = 0; LINE % m->states.bytes && i < m->far_n; i++) { /* a state may lie on two lines */
+        const uint8_t *state = to[far[i]] + CTR_STATE_AT;
+        __builtin_prefetch(state, 1);
+        __builtin_prefetch(state + last, 1);
+    }
     for (int64_t i = 0; !r->one_a_table && i < k; i++)
         __builtin_prefetch(to[i] + CTR_STATE_AT, 1);
 }
