@@ -234,12 +234,31 @@ float ctr_ftrl_weight32(const struct ctr_learning *p, float z, float root)
     return weight_f32(z, root, (float)p->inv_alpha, (float)p->beta, (float)p->l1, (float)p->l2);
 }
 
+/* Whole lanes, then what is left. */
+CTR_BODY double dot_body(const double *w, const double *x, int64_t k, const bool ones)
+{
+    double sum[LANES] = { 0 };
+    int64_t i = 0;
+    for (; i + LANES <= k; i += LANES)
+        for (int64_t j = 0; j < LANES; j++)
+            sum[j] += ones ? w[i + j] : w[i + j] * x[i + j];
+    for (int64_t j = 0; i + j < k; j++)
+        sum[j] += ones ? w[i + j] : w[i + j] * x[i + j];
+    return ctr_lanes_join(sum);
+}
+
+#define DEFINE_DOT(isa, attributes)                                                                                    \
+    attributes static double dot_##isa(const double *w, const double *x, int64_t k)                                    \
+    {                                                                                                                  \
+        return x ? dot_body(w, x, k, false) : dot_body(w, x, k, true);                                                 \
+    }
+CTR_EACH_ISA(DEFINE_DOT)
+#define DOT_ROW(isa) dot_##isa
+static double (*const dots[])(const double *w, const double *x, int64_t k) = CTR_ISA_TABLE(DOT_ROW);
+
 double ctr_lanes_dot(const double *w, const double *x, int64_t k)
 {
-    lanes sum = { 0 };
-    for (int64_t i = 0; i < k; i++)
-        sum[i % LANES] += w[i] * (x ? x[i] : 1);
-    return join_lanes(&sum);
+    return dots[ctr_cpu_best()](w, x, k);
 }
 
 double ctr_lanes_join(const double sum[CTR_LANES])

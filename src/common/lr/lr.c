@@ -330,8 +330,8 @@ CTR_BODY int train_block(struct lr *m, const struct ctr_rows *r, int64_t from, i
         double p = 0;
         for (int64_t j = 0; m->expiry.days && j < k; j++)
             ctr_expiry_stamp(&m->expiry, row[j], m->expiry.today);
-        if (m->inclusion) /* what the last row left in the state of keys that are refused, 0 */
-            memset(m->states.area.base, 0, m->states.bytes);
+        if (m->inclusion) /* what the last row left there */
+            memset(ctr_states_refused(&m->states), 0, m->states.bytes);
         row[k] = m->bias;
         for (int64_t j = all; j % CTR_LANES; j++)
             row[j] = m->spare;

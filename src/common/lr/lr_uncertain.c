@@ -31,37 +31,15 @@ CTR_BODY void rates_body(const struct ctr_learning *l, const void *root, int64_t
             rate[i] = (double)(float)(alpha / (beta + (double)root32[i]));
 }
 
-/* ctr_lanes_dot of terms and 1. */
-CTR_BODY double sum_body(const double *term, int64_t k)
-{
-    double sum[CTR_LANES] = { 0 };
-    int64_t i = 0;
-    for (; i + CTR_LANES <= k; i += CTR_LANES)
-        for (int64_t j = 0; j < CTR_LANES; j++)
-            sum[j] += term[i + j];
-    for (int64_t j = 0; i + j < k; j++)
-        sum[j] += term[i + j];
-    return ctr_lanes_join(sum);
-}
-
-#define DEFINE_LOOPS(isa, attributes)                                                                                  \
+#define DEFINE_RATES(isa, attributes)                                                                                  \
     attributes static void rates_##isa(const struct ctr_learning *l, const void *root, int64_t k, double *rate)        \
     {                                                                                                                  \
         rates_body(l, root, k, rate);                                                                                  \
-    }                                                                                                                  \
-    attributes static double sum_##isa(const double *term, int64_t k)                                                  \
-    {                                                                                                                  \
-        return sum_body(term, k);                                                                                      \
     }
-CTR_EACH_ISA(DEFINE_LOOPS)
-#define LOOPS_ROW(isa)                                                                                                 \
-    {                                                                                                                  \
-        rates_##isa, sum_##isa                                                                                         \
-    }
-static const struct {
-    void (*rates)(const struct ctr_learning *l, const void *root, int64_t k, double *rate);
-    double (*sum)(const double *term, int64_t k);
-} loops[] = CTR_ISA_TABLE(LOOPS_ROW);
+CTR_EACH_ISA(DEFINE_RATES)
+#define RATES_ROW(isa) rates_##isa
+static void (*const rates[])(const struct ctr_learning *l, const void *root, int64_t k,
+                             double *rate) = CTR_ISA_TABLE(RATES_ROW);
 
 /* Where weights follow from z and n, forward has taken the roots; else they are taken here. */
 void ctr_lr_uncertain_terms(const struct ctr_learning *l, const struct ctr_event *e, const struct ctr_coords *s,
@@ -69,7 +47,7 @@ void ctr_lr_uncertain_terms(const struct ctr_learning *l, const struct ctr_event
 {
     struct ctr_state state;
     if (l->rooted)
-        loops[ctr_cpu_best()].rates(l, s->root, k, term);
+        rates[ctr_cpu_best()](l, s->root, k, term);
     for (int64_t i = 0; i < k && !l->rooted; i++) {
         ctr_state_read(l, e, row[i], &state);
         term[i] = (double)(float)ctr_state_rate(l, e, &state);
@@ -90,7 +68,7 @@ int ctr_lr_learn_uncertain(struct lr *m, const struct ctr_rows *r, int64_t i, co
     double *term = (double *)(void *)m->terms.data;
     ctr_lr_uncertain_terms(l, &m->more.event, s, row, r->x ? s->x : NULL, k, term);
     score[i] = p;
-    score[r->rows + i] = loops[ctr_cpu_best()].sum(term, k);
+    score[r->rows + i] = ctr_lanes_dot(term, NULL, k);
     if (!l->events || ctr_event_set(&m->more.event, r->label[i], weight))
         l->update(l, s, row, k, weight * (p - r->label[i]));
     return 0;

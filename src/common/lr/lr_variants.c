@@ -312,7 +312,7 @@ static void wipe(const struct many *q, const struct group *w, int table)
 {
     const struct shared *t = &q->table[table];
     const struct ctr_states *states = ctr_lr_states_of(q->find, table);
-    uint8_t *nothing = states->area.base;
+    uint8_t *nothing = ctr_states_refused(states);
     if (q->groups == 1)
         memset(nothing, 0, states->bytes);
     for (int e = w->eight_from; e < w->eight_end && q->groups > 1; e++)

@@ -32,6 +32,11 @@ static inline uint8_t *ctr_states_row(const struct ctr_states *s, uint64_t numbe
 {
     return ctr_states_rows(s) + number * s->bytes;
 }
+/* The state of number 0, which is no key's: that of keys that are refused. */
+static inline uint8_t *ctr_states_refused(const struct ctr_states *s)
+{
+    return ctr_states_row(s, 0) + CTR_STATE_AT;
+}
 /* Make states up to `number`, zeros. Pointers to rows are invalid afterwards. */
 int ctr_states_make(struct ctr_states *s, uint64_t number, struct ctr_err *err) CTR_MUST;
 /* The same for all that `tables` tables may number when they get `extra` keys together. */
