@@ -47,6 +47,23 @@ is 'the summary' "$(awk '/^rows/ { print $2 }' err)" 12000
 ls m.arrows.tmp.* >left 2>/dev/null
 is 'nothing is left behind' "$(cat left)" ''
 
+# ---- rows that wait for the end of their minibatch when the run ends
+ctr-train lr -q --minibatch 4000 -o want4000.arrows whole.arrows
+ctr-train lr --follow --minibatch 4000 --save-every 1000 --flush 20ms -o w.arrows whole.arrows 2>err &
+pid=$!
+all_saved() { grep -q 'after 6000 rows' err; }
+ok 'all rows are read' until_true all_saved
+kill -TERM $pid
+wait $pid
+ok 'SIGTERM: they are in the model' cmp want4000.arrows w.arrows
+head -c $((size * 3 / 4)) whole.arrows >cut.arrows
+cat cut.arrows | ctr-train lr -q --follow --minibatch 4000 -o w.arrows 2>err
+rows=$(sed -n 's/.*the model of the \([0-9]*\) rows before is saved.*/\1/p' err)
+is 'a writer that breaks off in a minibatch' "$((rows > 4000 && rows < 6000))" 1
+ctr-select --head "$rows" whole.arrows | ctr-train lr -q --minibatch 4000 -o wantcut.arrows -
+same_learned() { ctr-export "$1" | sort >a && ctr-export "$2" | sort >b && cmp a b; }
+ok "they are among the $rows rows that it tells" same_learned wantcut.arrows w.arrows
+
 # ---- a FIFO
 mkfifo fifo
 ctr-train lr -q --follow --save-every 50ms --flush 20ms -o f.arrows fifo &

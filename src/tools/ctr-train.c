@@ -153,8 +153,8 @@ static int stopped(struct ctr_err *err)
 static int finish(struct run *run, struct ctr_err *err)
 {
     bool side_last = run->side && ctr_out_is_stdout(run->side);
-    int rc = 0;
-    if (run->side && !side_last)
+    int rc = ctr_trainer_learn_waiting(run->trainer, err);
+    if (!rc && run->side && !side_last)
         rc = ctr_cli_finish(run->cli, run->writer, run->side, err);
     if (!rc && run->outs == 1) {
         rc = ctr_trainer_save(run->trainer, 0, run->out[0], err);

@@ -467,6 +467,15 @@ int ctr_trainer_publish(struct ctr_trainer *t, struct ctr_err *err)
     return publish(t, err);
 }
 
+int ctr_trainer_learn_waiting(struct ctr_trainer *t, struct ctr_err *err)
+{
+    const struct ctr_model *model = t->job.model;
+    if (!model->pending || !model->pending(t->learner) || before_resume(t))
+        return 0;
+    t->published = 0;
+    return model->end_pass(t->learner, err);
+}
+
 static int between_batches(struct ctr_trainer *t, struct ctr_err *err)
 {
     bool stop = t->job.stop && *t->job.stop;
@@ -530,8 +539,9 @@ static void end_following(struct ctr_trainer *t, struct ctr_err *err)
     const int64_t rows = t->v->s.rows;
     const size_t n = strlen(err->what);
     struct ctr_err second = { 0 };
+    const bool learned = t->whole && !ctr_trainer_learn_waiting(t, &second);
     bool saved = rows && rows == t->published;
-    if (!saved && rows && t->whole && t->job.publish && !before_resume(t))
+    if (!saved && rows && learned && t->job.publish && !before_resume(t))
         saved = !publish(t, &second);
     if (saved)
         snprintf(err->what + n, sizeof err->what - n, "; the model of the %lld rows before is saved", (long long)rows);
