@@ -291,8 +291,6 @@ static int check_options(const struct ctr_cli *cli, struct ctr_err *err)
         return ctr_cli_usage(err, "--passes %" PRId64 " needs files that can be read again, or --spool FILE", o.passes);
     if (o.passes > 1 && o.params.expire)
         return ctr_cli_usage(err, "--expire follows the time of one pass: leave --passes out");
-    if (o.resume && o.init)
-        return ctr_cli_usage(err, "--resume goes on from the checkpoint, --init from a model: give one of them");
     return 0;
 }
 

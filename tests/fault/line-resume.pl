@@ -70,16 +70,6 @@ sub resume_run {
     return run(dir => $at, args => [@$args, $input], limit => 60, env => \%env);
 }
 
-# The command that starts, and the one that goes on: a model that it starts from is named the first time only.
-sub resume_commands {
-    my ($args) = @_;
-    my ($at) = grep { $args->[$_] eq '--init' } 0 .. $#$args;
-    return ($args, $args) unless $at;
-    my @again = @$args;
-    splice @again, $at, 2;
-    return ([grep { $_ ne '--resume' } @$args], \@again);
-}
-
 # The table at the end, but for what is about memory.
 sub said {
     my ($table) = (slurp("$_[0]/err") // '') =~ /^(rows .*)/ms;
@@ -93,10 +83,9 @@ line '7d', 'resumed with every kind of state', sub {
     my @r = spread(\@rows, $dir, sub {
         my ($name, $args, $input) = @{ $_[0] };
         my $at = $_[1];
-        my ($first, $again) = resume_commands($args);
         my $fresh = sub { remove_tree("$at/out", "$at/report"); mkdir "$at/out" };
         $fresh->();
-        my ($status, $signal) = resume_run($at, $first, $input, LD_PRELOAD => $INJECT, CTR_INJECT_REPORT => 'report');
+        my ($status, $signal) = resume_run($at, $args, $input, LD_PRELOAD => $INJECT, CTR_INJECT_REPORT => 'report');
         return [0, "$name: never killed: " . outcome($status, $signal) . ': ' . last_words($at)] if $status || $signal;
         my ($good, $words, %calls) = ({ outputs($at) }, said($at), report_of($at));
         my ($n, @bad) = 0;
@@ -104,11 +93,11 @@ line '7d', 'resumed with every kind of state', sub {
         @kills = $kills[@kills * (length($name) % 2 ? 0.3 : 0.8)] if $quick; # in the first pass, or in the last
         for (map { @$_ } @kills) {
             $fresh->();
-            (undef, $signal) = resume_run($at, $first, $input, LD_PRELOAD => $INJECT, CTR_INJECT => $_);
+            (undef, $signal) = resume_run($at, $args, $input, LD_PRELOAD => $INJECT, CTR_INJECT => $_);
             if ($signal != 9) { push @bad, "$name: $_: not killed"; next }
             $n++;
             next if !-e "$at/out/c" && /:1:kill$/; # there is no checkpoint yet
-            ($status, $signal) = resume_run($at, $again, $input);
+            ($status, $signal) = resume_run($at, $args, $input);
             my $wrong = $status || $signal ? outcome($status, $signal) . ': ' . last_words($at) : same_outputs($at, $good, whole => 1, except => qr{\.tmp\.\w{6}$});
             $wrong ||= 'says something else: ' . said($at) . 'instead of ' . $words if said($at) ne $words;
             push @bad, "$name: $_: $wrong" if $wrong;
