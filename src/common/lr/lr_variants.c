@@ -85,7 +85,7 @@ int ctr_lr_variant_new(const struct many *q, int i, struct lr **one, struct ctr_
     return rc;
 }
 
-/* As reading has a thread of its own beside the learner of one model, learning many has two by default. */
+/* Two by default: the one that learns one model, and the one that reads ahead of it, which is not busy with that. */
 static int make_groups(struct many *q, int threads, struct ctr_err *err)
 {
     threads = CTR_MAX(threads, ctr_feed_may_thread() && q->n > CTR_EIGHT ? 2 : 1);

@@ -105,8 +105,8 @@ struct many {
     const struct ctr_eight_kernel *eight_kernel;
     struct ctr_buf spot;   /* by table: struct ctr_lr_spot */
     bool one_spot;         /* it is the same of all */
-    struct ctr_feed *feed; /* NULL: none, or one thread */
-    struct ctr_pool *pool; /* three threads and more share the work otherwise */
+    struct ctr_feed *feed; /* of the pass, whose thread is the second of two; or NULL */
+    struct ctr_pool *pool; /* more than two share the work here; else NULL */
     struct group *group;
     int groups;
     /* of the block */

@@ -320,18 +320,20 @@ static void *make_tiles(void *arg)
 {
     struct ctr_feed *f = arg;
     pthread_mutex_lock(&f->lock);
+    int looks = 0; /* left, for the next piece of the taker's work */
     for (unsigned seen = 0; !atomic_load(&f->quit);) {
         const int part = part_to_find(f);
         const unsigned news = atomic_load_explicit(&f->news, memory_order_relaxed);
-        if (may_help(f))
+        if (may_help(f)) {
             help(f);
-        else if (may_make(f) && (part < 0 || f->made - f->found < BACKLOG))
+            looks = LOOKS / 4;
+        } else if (may_make(f) && (part < 0 || f->made - f->found < BACKLOG))
             make(f);
         else if (part >= 0)
             find(f, part, MAKER);
         else if (f->ended && !f->offers)
             break;
-        else if (seen != news || being_found(f))
+        else if (seen != news || being_found(f) || looks-- > 0)
             look_for_news(f);
         else
             wait_work(f);

@@ -7,6 +7,8 @@
 
 #include "common/model/trainer.h"
 
+enum { SAVERS = 2, COMMITTERS = 8 }; /* those compute, these wait for the disk */
+
 struct saving {
     struct ctr_trainer *t;
     struct ctr_out *const *out;
@@ -49,6 +51,18 @@ static int first_error(const struct saving *s, struct ctr_err *err)
     return 0;
 }
 
+static int commit_all(struct saving *s, struct ctr_err *err)
+{
+    struct ctr_pool *pool = NULL;
+    int rc = ctr_pool_new_exact(&pool, COMMITTERS, err);
+    if (!rc) {
+        ctr_pool_run(pool, s->t->models, commit, s);
+        rc = first_error(s, err);
+    }
+    ctr_pool_free(pool);
+    return rc;
+}
+
 int ctr_trainer_save_all(struct ctr_trainer *t, struct ctr_out *const *out, struct ctr_err *err)
 {
     const struct ctr_many *many = t->job.model->many;
@@ -57,7 +71,7 @@ int ctr_trainer_save_all(struct ctr_trainer *t, struct ctr_out *const *out, stru
     pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     int rc = s.err ? 0 : ctr_fail_nomem(err, (size_t)t->models * sizeof *s.err);
     if (!rc && ctr_feed_may_thread())
-        rc = ctr_pool_new_exact(&pool, 2, err);
+        rc = ctr_pool_new_exact(&pool, SAVERS, err);
     if (!rc && many->prepare && t->have_stream)
         rc = many->prepare(t->learner, pool, err);
     if (!rc) {
@@ -66,10 +80,8 @@ int ctr_trainer_save_all(struct ctr_trainer *t, struct ctr_out *const *out, stru
         t->alone = NULL;
         rc = first_error(&s, err);
     }
-    if (!rc) {
-        ctr_pool_run(pool, t->models, commit, &s);
-        rc = first_error(&s, err);
-    }
+    if (!rc)
+        rc = commit_all(&s, err);
     ctr_pool_free(pool);
     free(s.err);
     return rc;
