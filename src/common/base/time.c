@@ -193,14 +193,15 @@ static bool parse_fine_epoch(const char *p, size_t n, int64_t per_ms, int64_t *m
     return has_text(*ms);
 }
 
-/* Seconds (scale 1000) or milliseconds (scale 1) since 1970, with an optional fraction that is cut to milliseconds. */
+/* Seconds (scale 1000) or milliseconds (scale 1) since 1970, with an optional fraction that is cut to milliseconds,
+ * towards the past. */
 static bool parse_epoch(const char *p, size_t n, int64_t scale, int64_t *ms)
 {
     const char *point = memchr(p, '.', n);
     size_t whole = point ? (size_t)(point - p) : n;
     bool neg = n && *p == '-';
     int64_t s;
-    int frac = 0;
+    int frac = 0, finer = 0;
     if (!ctr_parse_i64(p, whole, &s) || __builtin_mul_overflow(s, scale, &s))
         return false;
     if (point) {
@@ -209,9 +210,11 @@ static bool parse_epoch(const char *p, size_t n, int64_t scale, int64_t *ms)
             return false;
         if (scale == 1)
             frac = 0;
+        for (const char *d = point + 1 + (scale == 1 ? 0 : 3); d < p + n; d++)
+            finer |= *d != '0';
     }
     /* milliseconds that are read as seconds lie in the year 49000 */
-    return !__builtin_add_overflow(s, neg ? -frac : frac, ms) && has_text(*ms);
+    return !__builtin_add_overflow(s, neg ? -frac - finer : frac, ms) && has_text(*ms);
 }
 
 static bool take_name(struct cursor *c, int *month)
