@@ -109,6 +109,12 @@ exits "an unknown key on the right" 2 ctr-join -k user=usr users views
 err_like "names the file" "users: .*usr.*nearest.*user"
 exits "integer against text" 2 ctr-join -k ad=user users views
 err_like "names types and a cast" "ad is utf8 on the left and user is int16 in users: cast one, as with ctr-select --add .ad_key=int\(ad\)"
+ctr-select --add 'user=number(user)' users >users.float
+for sides in "users.float views left" "views users.float right"; do
+    set -- $sides
+    exits "a float key on the $3" 2 ctr-join -k user "$1" "$2"
+    err_like "is to become an integer, and no integer a float" "ctr-select --add .user_key=int\(user\).$"
+done
 exits "no key" 2 ctr-join users views
 err_like "says what to do" "say what to join on: -k COLUMN, or --by-row"
 exits "no right side" 2 ctr-join -k user
