@@ -42,6 +42,17 @@ War,War
 Sci-Fi,Sci-Fi"
 exits "lists of different lengths" 1 ctr-select --add 'm=ngrams(g, 2)' --explode g,m lists.arrows
 err_like "name the row" "lists.arrows: row 1: m has 1 items and g has 2; lists that are exploded together are equally long"
+is "a list that is left out" "$(sel -q --explode g,n --columns n,id --where 'id == 4' lists.arrows)" "n,id
+Drama,4
+War,4
+Sci-Fi,4"
+# A text of 80 KB, once an item, would be 3.2 GB.
+awk 'BEGIN { printf "s\n"; for (i = 0; i < 40000; i++) printf "%s", i % 2 ? "a|" : "b|" }' |
+    ctr-import --format csv --header --columns s:utf8 >wide.arrows
+is "what --columns leaves out is not repeated" \
+    "$(sel --add 'i=split(s, "|")' --explode i -c i wide.arrows | grep -c '^[ab]$')" "40000"
+exits "what is kept may be too much for a batch" 1 ctr-select --add 'i=split(s, "|")' --explode i wide.arrows
+err_like "the remedy is named" "more than 2\^31-1 bytes or items in one batch; make batches smaller, by --batch here or by ctr-cat --batch N before this"
 exits "no list" 2 ctr-select --explode id r.arrows
 err_like "is named" "explode id: the column is int64, not a list"
 

@@ -236,7 +236,8 @@ uint64_t ctr_col_hash(const struct ctr_col *c, int64_t i, uint64_t seed);
 /* Start with ctr_colbuf_init; append in any way; ctr_colbuf_view gives a column over the buffers. A buffer of a
  * field with `dict` set holds indices; the dictionary is borrowed from the source of the gathers and must be one and
  * the same between clears. Every *append* can fail for memory, or for a text or list
- * column beyond 2^31-1 bytes or items. */
+ * column beyond 2^31-1 bytes or items (ctr_fail_too_long: that, with its remedy). */
+int ctr_fail_too_long(struct ctr_err *err) CTR_MUST;
 struct ctr_colbuf {
     enum ctr_type type;
     int32_t width;

@@ -141,13 +141,19 @@ static int offsets_reserve(struct ctr_colbuf *b, int64_t n, struct ctr_err *err)
     return rc;
 }
 
+int ctr_fail_too_long(struct ctr_err *err)
+{
+    return ctr_fail(err, CTR_EDATA,
+                    "a column holds more than 2^31-1 bytes or items in one batch; make batches smaller, by "
+                    "--batch here or by ctr-cat --batch N before this");
+}
+
 static int offsets_push(struct ctr_colbuf *b, int64_t end, struct ctr_err *err)
 {
     int rc;
 
     if (end > INT32_MAX)
-        return ctr_fail(err, CTR_EDATA,
-                        "a column holds more than 2^31-1 bytes or items in one batch; use a smaller --batch");
+        return ctr_fail_too_long(err);
     if ((rc = offsets_reserve(b, 1, err)))
         return rc;
     *(int32_t *)(b->offsets.data + b->offsets.len) = (int32_t)end;

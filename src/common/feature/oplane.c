@@ -277,7 +277,7 @@ int ctr_op_reserve_text(struct ctr_colbuf *b, int64_t n, int64_t bytes, struct c
     int rc;
 
     if (bytes < 0 || bytes > INT32_MAX - (int64_t)b->data.len)
-        return ctr_fail(err, CTR_EDATA, "a text column would hold more than 2^31-1 bytes; use a smaller --batch");
+        return ctr_fail_too_long(err);
     if ((rc = ctr_buf_reserve(&b->data, (size_t)bytes + 8, err)))
         return rc;
     return reserve_offsets(b, n, err);
@@ -286,6 +286,6 @@ int ctr_op_reserve_text(struct ctr_colbuf *b, int64_t n, int64_t bytes, struct c
 int ctr_op_reserve_items(struct ctr_colbuf *b, int64_t n, int64_t items, struct ctr_err *err)
 {
     if (items < 0 || items > INT32_MAX - b->item->rows)
-        return ctr_fail(err, CTR_EDATA, "a list column would hold more than 2^31-1 items; use a smaller --batch");
+        return ctr_fail_too_long(err);
     return reserve_offsets(b, n, err);
 }

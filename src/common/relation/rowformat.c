@@ -319,12 +319,6 @@ void ctr_row_write(struct ctr_rowformat *f, const struct ctr_col *cols, const in
 
 /* ---- rows to columns ---- */
 
-static int too_long(struct ctr_err *err)
-{
-    return ctr_fail(err, CTR_EDATA,
-                    "a column holds more than 2^31-1 bytes or items in one batch; use a smaller --batch");
-}
-
 /* n values lie in the buffers of b: count them, and mark those that null[i] says are null (null == NULL: none). */
 static int count_rows(struct ctr_colbuf *b, const uint8_t *null, int64_t n, struct ctr_err *err)
 {
@@ -434,7 +428,7 @@ static int read_text(const struct ctr_rowformat *f, int col, const uint8_t *cons
         if (!(null && null[i]))
             total += get_u32(rows[i] + slot) - (before ? get_u32(rows[i] + before) : f->fixed_bytes);
     if (total > INT32_MAX)
-        return too_long(err);
+        return ctr_fail_too_long(err);
     if ((rc = ctr_buf_reserve(&out->data, (size_t)total - out->data.len, err)))
         return rc;
     p = out->data.data + out->data.len;
@@ -458,7 +452,7 @@ static int read_item_text(const uint8_t *p, int64_t n, struct ctr_colbuf *out, s
     int rc;
 
     if (base + bytes > INT32_MAX)
-        return too_long(err);
+        return ctr_fail_too_long(err);
     if ((rc = start_offsets(out, n, err)) || (rc = ctr_buf_append(&out->data, p + 4 * n, (size_t)bytes, err)))
         return rc;
     for (int64_t i = 0; i < n; i++, out->offsets.len += 4)
@@ -498,7 +492,7 @@ static int read_list(const uint8_t *p, struct ctr_colbuf *item, struct ctr_err *
     int rc;
 
     if (item->rows + n > INT32_MAX)
-        return too_long(err);
+        return ctr_fail_too_long(err);
     p = bits + (nulls ? (n + 7) / 8 : 0);
     if ((rc = read_items(p, n, item, err)))
         return rc;

@@ -25,6 +25,7 @@ struct ctr_select {
     struct ctr_picks picks;
     struct ctr_schema output;
     bool *need; /* columns of the last step before --columns that something uses */
+    bool *kept; /* those of them that --columns takes: --explode copies no other */
     int *inputs;
     int ninputs;
     bool mark;
@@ -192,6 +193,7 @@ static int find_inputs(struct ctr_select *s, struct ctr_err *err)
 {
     size_t n = (size_t)last_schema(s)->n + 1;
     s->need = calloc(n, sizeof *s->need);
+    s->kept = calloc(n, sizeof *s->kept);
     s->inputs = calloc(n, sizeof *s->inputs);
     s->buf = calloc(n, sizeof *s->buf);
     s->item = calloc(n, sizeof *s->item);
@@ -199,7 +201,8 @@ static int find_inputs(struct ctr_select *s, struct ctr_err *err)
     s->item_made = calloc(n, sizeof *s->item_made);
     s->col = calloc(n, sizeof *s->col);
     s->picked = calloc((size_t)s->picks.n + 1, sizeof *s->picked);
-    if (!s->need || !s->inputs || !s->buf || !s->item || !s->buf_made || !s->item_made || !s->col || !s->picked)
+    if (!s->need || !s->kept || !s->inputs || !s->buf || !s->item || !s->buf_made || !s->item_made || !s->col ||
+        !s->picked)
         return ctr_fail_nomem(err, n * sizeof *s->buf);
     need_names(s, s->where);
     for (int i = 0; i < s->nadd; i++)
@@ -207,7 +210,7 @@ static int find_inputs(struct ctr_select *s, struct ctr_err *err)
     for (int i = 0; i < s->nexplode; i++)
         s->need[s->explode[i]] = true;
     for (int i = 0; i < s->picks.n; i++)
-        s->need[s->picks.p[i].column] = true;
+        s->need[s->picks.p[i].column] = s->kept[s->picks.p[i].column] = true;
     for (int i = 0; i < s->input.n; i++)
         if (s->need[i])
             s->inputs[s->ninputs++] = i;
@@ -227,7 +230,7 @@ static int make_buffers(struct ctr_select *s, struct ctr_err *err)
             s->buf_made[i] = true;
         }
     for (int i = 0; rc == 0 && s->nexplode && i < s->exploded.n; i++)
-        if (s->need[i]) {
+        if (s->kept[i]) {
             rc = ctr_colbuf_init(&s->item[i], &s->exploded.f[i], err);
             s->item_made[i] = true;
         }
@@ -294,7 +297,8 @@ void ctr_select_free(struct ctr_select *s)
     ctr_schema_free(&s->exploded);
     ctr_schema_free(&s->output);
     ctr_picks_free(&s->picks);
-    void *plain[] = { s->explode, s->need, s->inputs, s->col, s->picked, s->idx, s->item_idx, s->taken, s->taken_out };
+    void *plain[] = { s->explode, s->need, s->kept,     s->inputs, s->col,
+                      s->picked,  s->idx,  s->item_idx, s->taken,  s->taken_out };
     for (size_t i = 0; i < CTR_COUNT(plain); i++)
         free(plain[i]);
     free(s);
@@ -453,7 +457,7 @@ static int apply_explode(struct ctr_select *s, const uint8_t **taken, struct ctr
         bool lists = false;
         for (int k = 0; k < s->nexplode; k++)
             lists |= s->explode[k] == i;
-        if (lists || !s->need[i])
+        if (lists || !s->kept[i])
             continue;
         ctr_colbuf_clear(&s->item[i]);
         rc = ctr_colbuf_gather(&s->item[i], &s->col[i], s->item_idx, n, err);
@@ -463,12 +467,13 @@ static int apply_explode(struct ctr_select *s, const uint8_t **taken, struct ctr
     for (int k = 0; rc == 0 && k < s->nexplode; k++) {
         const struct ctr_col *c = &s->col[s->explode[k]];
         rc = explode_index(s, k, &n, err);
+        if (rc < 0 || !s->kept[s->explode[k]])
+            continue;
         ctr_colbuf_clear(&s->item[s->explode[k]]);
-        if (rc == 0)
-            rc = ctr_colbuf_gather(&s->item[s->explode[k]], c->dict ? c->dict->item : c->item, s->item_idx, n, err);
+        rc = ctr_colbuf_gather(&s->item[s->explode[k]], c->dict ? c->dict->item : c->item, s->item_idx, n, err);
     }
     for (int i = 0; rc == 0 && i < s->exploded.n; i++)
-        if (s->need[i])
+        if (s->kept[i])
             s->col[i] = *ctr_colbuf_view(&s->item[i]);
     s->step.rows = n;
     if (*taken)
