@@ -372,4 +372,11 @@ exits '--normalize and features left out' 2 ctr-train lr -q --variants list --no
 head -c 60000 log.arrows >cut.arrows
 exits 'a truncated input' 1 ctr-train lr -q --variants list -o 'x-%s' --progressive x.p cut.arrows
 is 'no model is left of a failed run' "$(ls x-* x.p 2>/dev/null | grep -v '^x-.*\.arrows$')" ''
+
+# ---- a file that another system's editor wrote
+printf 'base\nslow alpha=0.02\n' >unix.txt
+{ printf '\357\273\277'; sed "s/\$/$(printf '\r')/" unix.txt; } >dos.txt
+train --variants unix.txt -o 'unix-%s.arrows' log.arrows
+train --variants dos.txt -o 'dos-%s.arrows' log.arrows
+ok 'a byte order mark and CR at line ends' sh -c 'cmp unix-base.arrows dos-base.arrows && cmp unix-slow.arrows dos-slow.arrows'
 done_testing

@@ -221,6 +221,11 @@ err_like 'say so' 'e.ckpt was made with --progressive'
 ok 'and stay' test -s e.ckpt.scores
 exits 'a model is no checkpoint' 1 ctr-train lr --resume --checkpoint m.arrows -o x.arrows small.arrows
 err_like 'and says so' 'm.arrows is no checkpoint'
+for how in '' --resume; do
+    exits "a checkpoint that cannot be made, $how" 1 ctr-train lr $how --checkpoint no/where -o x.arrows small.arrows
+    err_like 'is known before anything is learned' '^ctr-train: --checkpoint: no/where: a file cannot be made there'
+    ok 'so that there is no model' test ! -e x.arrows
+done
 cp d.ckpt kept.ckpt
 exits 'a new run over it is refused' 2 ctr-train lr --checkpoint d.ckpt --checkpoint-every 1 -o x.arrows small.arrows
 err_like 'and says what it would lose' '^ctr-train: d.ckpt: holds a run that stopped after row 210 of pass 1: go on with --resume, or remove it to start anew'

@@ -169,6 +169,18 @@ static int same_options(struct ctr_trainer *t, const struct ctr_model_info *info
     return rc;
 }
 
+/* Can it be made? To find out hours later would cost them. */
+static int check_makeable(const char *path, struct ctr_err *err)
+{
+    struct ctr_out *out = NULL;
+    ctr_err_file(err, "--checkpoint");
+    int rc = ctr_out_open(&out, path, CTR_OUT_BINARY, err);
+    ctr_out_free(out);
+    if (!rc)
+        err->file[0] = 0;
+    return rc;
+}
+
 /* The file is replaced, and removed at the end: it must not be there, even as a checkpoint: a complete run has removed
  * its own, so that this one is all that is left of a run that did not get to its end. */
 int ctr_checkpoint_check(const struct ctr_trainer *t, struct ctr_err *err)
@@ -179,12 +191,8 @@ int ctr_checkpoint_check(const struct ctr_trainer *t, struct ctr_err *err)
     struct ctr_err why = { 0 };
     struct stat st;
     int64_t pass, row;
-    if (stat(path, &st)) { /* can it be made? To find out hours later would cost them */
-        struct ctr_out *out = NULL;
-        int rc = ctr_out_open(&out, path, CTR_OUT_BINARY, err);
-        ctr_out_free(out);
-        return rc;
-    }
+    if (stat(path, &st))
+        return check_makeable(path, err);
     const bool is_model = S_ISREG(st.st_mode) && !ctr_model_open(path, &info, &r, &why);
     if (is_model)
         line = ctr_meta_get(&info.schema.meta, CTR_META_CHECKPOINT);
@@ -210,7 +218,7 @@ int ctr_checkpoint_load(struct ctr_trainer *t, struct ctr_err *err)
     if (access(t->job.checkpoint, F_OK) && errno == ENOENT) {
         if (t->job.note)
             t->job.note(t->job.ctx, "no checkpoint yet: starting from the first row");
-        return 0;
+        return check_makeable(t->job.checkpoint, err);
     }
     int rc = ctr_model_open(t->job.checkpoint, &info, &r, err);
     if (rc)

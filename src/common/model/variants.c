@@ -203,8 +203,9 @@ int ctr_variants_read(struct ctr_variants *vs, const char *path, const struct ct
         }
     }
     close(fd);
+    const size_t mark = text.len >= 3 && !memcmp(text.data, "\xef\xbb\xbf", 3) ? 3 : 0; /* of an editor */
     if (!rc)
-        rc = ctr_variants_parse(vs, path, (const char *)text.data, text.len, base, err);
+        rc = ctr_variants_parse(vs, path, (const char *)text.data + mark, text.len - mark, base, err);
     ctr_buf_free(&text);
     return rc;
 }
