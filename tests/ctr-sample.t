@@ -65,7 +65,7 @@ exits 'no query' 2 ctr-sample --share .5 "$W/norole.arrows"
 err_like 'names the option' '--query NAME'
 printf 'q,y\n1,0\n,1\n' | ctr-import --format csv --header --query q --label y >"$W/null.arrows"
 exits 'a null query' 1 ctr-sample --share .5 "$W/null.arrows"
-err_like 'names the row' 'row 2: the query is null'
+err_like 'names the row' 'null.arrows: row 2: the query is null'
 printf 'q,y\n1,0\n2,\n' | ctr-import --format csv --header --query q --label y >"$W/null.arrows"
 exits 'a null label' 1 ctr-sample --share .5 "$W/null.arrows"
 ok 'no rows' sh -c "printf 'q,y\n' | ctr-import --format csv --header --columns q:int32,y:int8 --query q --label y | ctr-sample -q --share .5 | ctr-info | grep -qx 'rows: 0'"

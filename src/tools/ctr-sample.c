@@ -35,8 +35,10 @@ static int sample(struct ctr_cli *cli, struct ctr_reader *r, struct ctr_subsampl
     int rc;
 
     while ((rc = ctr_reader_next(r, &b, err)) > 0) {
-        if ((rc = ctr_subsample_batch(s, b, err)))
+        if ((rc = ctr_subsample_batch(s, b, err))) {
+            ctr_err_file(err, ctr_reader_file(r));
             return rc;
+        }
         ctr_cli_progress(cli, ctr_reader_rows(r), ctr_reader_total_rows(r));
     }
     if (!rc)

@@ -184,6 +184,7 @@ size_t ctr_time_iso(char *out, int64_t ms);
  * too), else strptime-like: %Y %y %m %d %H %I %M %S (one or two digits each, %S with optional fraction), %p (AM/PM), %b
  * %B, %z, %f, %% . */
 bool ctr_time_parse(const char *format, const char *p, size_t n, int64_t *ms);
+int64_t ctr_clock_ms(void);                     /* monotonic, from some moment on: for what is due */
 bool ctr_time_format_valid(const char *format); /* is it one of these? */
 
 /* ---- instruction sets: cpu.c --------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@
 #include "common/base/base.h"
 
 #include <strings.h>
+#include <time.h>
 
 #define DAY_MS 86400000
 
@@ -350,4 +351,12 @@ bool ctr_time_parse(const char *format, const char *p, size_t n, int64_t *ms)
         }
     }
     return c.p == c.end && finish(&t, ms);
+}
+
+int64_t ctr_clock_ms(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
 }

@@ -241,14 +241,12 @@ void ctr_cli_debug(const struct ctr_cli *cli, const char *fmt, ...)
 
 void ctr_cli_progress(struct ctr_cli *cli, int64_t rows, int64_t total)
 {
-    struct timespec ts;
     int64_t now;
     double seconds;
 
     if (!cli->progress)
         return;
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    now = (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+    now = ctr_clock_ms();
     if (!cli->progress_start_ms)
         cli->progress_start_ms = now;
     if (now < cli->progress_next_ms)

@@ -17,7 +17,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 static uint64_t bits(double v)
@@ -311,13 +310,6 @@ void ctr_checkpoint_sweep(const struct ctr_trainer *t)
 
 /* ---- when ---- */
 
-static int64_t now_ms(void)
-{
-    struct timespec ts;
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
-}
-
 bool ctr_every_parse(const char *text, struct ctr_every *every)
 {
     const size_t n = strlen(text);
@@ -332,7 +324,7 @@ bool ctr_schedule_due(struct ctr_schedule *s, const struct ctr_every *every, int
 {
     bool due = every->rows && rows / every->rows > s->rows / every->rows;
     if (every->ms) {
-        int64_t now = now_ms();
+        int64_t now = ctr_clock_ms();
         due |= s->ms && now >= s->ms;
         if (due || !s->ms)
             s->ms = now + every->ms;

@@ -373,13 +373,6 @@ static void start_threads(struct ctr_feed *f)
 
 /* ---- taking ---- */
 
-static int64_t now_ms(void)
-{
-    struct timespec ts;
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
-}
-
 static bool stopping(const struct ctr_feed *f)
 {
     return f->o.stop && *f->o.stop;
@@ -394,14 +387,14 @@ static void wait_some(struct ctr_feed *f, int64_t *since)
         pthread_cond_wait(&f->some, &f->lock);
         return;
     }
-    const int64_t now = now_ms(), left = *since + f->o.idle_ms - now;
+    const int64_t now = ctr_clock_ms(), left = *since + f->o.idle_ms - now;
     const int64_t until = now + (left > 0 ? CTR_MIN(left, STOP_MS) : STOP_MS);
     struct timespec ts = { .tv_sec = (time_t)(until / 1000), .tv_nsec = (long)(until % 1000) * 1000000 };
     if (pthread_cond_timedwait(&f->some, &f->lock, &ts) == ETIMEDOUT && f->found == f->taken &&
-        (stopping(f) || (atomic_load(&f->idles) && now_ms() - *since >= f->o.idle_ms))) {
+        (stopping(f) || (atomic_load(&f->idles) && ctr_clock_ms() - *since >= f->o.idle_ms))) {
         pthread_mutex_unlock(&f->lock);
         f->o.idle(f->o.ctx);
-        *since = now_ms();
+        *since = ctr_clock_ms();
         pthread_mutex_lock(&f->lock);
     }
 }
@@ -410,7 +403,7 @@ static void wait_some(struct ctr_feed *f, int64_t *since)
 static void wait_tile(struct ctr_feed *f)
 {
     bool looked = false;
-    for (int64_t since = f->o.idle ? now_ms() : 0; f->found == f->taken;) {
+    for (int64_t since = f->o.idle ? ctr_clock_ms() : 0; f->found == f->taken;) {
         const int part = part_to_find(f);
         if (part >= 0)
             find(f, part, TAKER);
