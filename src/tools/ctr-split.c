@@ -61,7 +61,7 @@ static int open_shards(struct ctr_cli *cli, const struct ctr_schema *s, struct s
         if (!rc)
             rc = ctr_cli_writer(cli, shard[i].out, s, &shard[i].w, err);
         if (rc && (err->sys == EMFILE || err->sys == ENFILE))
-            rc = ctr_fail(err, CTR_EUSAGE,
+            rc = ctr_fail(err, CTR_ESYS,
                           "%lld shards need as many open files, and there can be %d here: raise the limit (ulimit -n "
                           "%lld), or split into fewer shards and each of them again",
                           (long long)o.shards, i, (long long)o.shards + SPARE_FILES);
