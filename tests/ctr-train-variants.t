@@ -87,6 +87,22 @@ wrong() { common='--l1 .01'; compared base $every --alpha .1000001 | grep -q '^n
 ok 'the comparison can fail' wrong
 common=
 
+# Denormal numbers are numbers, on each thread that reads or learns.
+awk 'BEGIN { srand(3); print "ad,age,w,click"
+  for (i = 0; i < 600; i++) print int(rand() * 9) "," (rand() < .5 ? 1e-40 : 3e-41) "," (rand() < .5 ? 1e-310 : 1) "," (rand() < .3) }' >tiny.csv
+printf 'label click\nkeep w\nfeature ad\ndense age\n' >tiny.plan
+ctr-import -q --format csv --header tiny.csv | ctr-extract -q tiny.plan >tiny.arrows
+printf 'a\nb\nc alpha=.2\nd\n' >four
+for o in '' '--weight w --l1 0'; do
+    train $o tiny.arrows >a.arrows
+    what a.arrows >want
+    for j in 1 2 3 4; do
+        train $o -j $j --variants four -o 't-%s.arrows' tiny.arrows
+        what t-d.arrows >got
+        ok "denormals, -j $j $o: the model learned alone" cmp want got
+    done
+done
+
 # Variants by the default optimizer go in eights: all alike, some without a column or the bias, of both precisions; rest alone.
 cat >eights <<'LIST'
 e1

@@ -135,6 +135,24 @@ for s in onehot mixed; do
     ok "--minibatch, $s: small batches, the same predictions" cmp bp.arrows bp7.arrows
     ok "--minibatch, $s: and the same model" same_rows bm.arrows bm7.arrows
 done
+# Denormal numbers are numbers, on each thread: of one key a field, and with a dense column.
+awk 'BEGIN { srand(3); print "user,ad,age,w,click"
+  for (i = 0; i < 600; i++) print int(rand() * 9) "," int(rand() * 9) "," (rand() < .5 ? 1e-40 : 3e-41) "," (rand() < .5 ? 1e-310 : 1) "," (rand() < .3) }' >tiny.csv
+printf 'label click\nkeep w\nfeature user\nfeature ad\n' >ones.plan
+printf 'dense age\n' | cat ones.plan - >dense.plan
+for s in ones dense; do
+    ctr-import -q --format csv --header tiny.csv | ctr-extract -q $s.plan >tiny-$s.arrows
+    for o in '' '--minibatch 16' '--minibatch 16 --optimizer rda'; do
+        train --weight w --l1 0 $o --progressive d.arrows -j 1 tiny-$s.arrows >want.arrows
+        for how in '-j 3' '-j 4 --uncertainty'; do
+            train --weight w --l1 0 $o --progressive d.arrows $how tiny-$s.arrows >got.arrows
+            ok "denormals, $s, $o $how: the same model" same_rows want.arrows got.arrows
+        done
+        command -v taskset >/dev/null || continue
+        taskset -c "$(taskset -cp $$ | sed 's/.*: *//; s/[-,].*//')" ctr-train lr -q --weight w --l1 0 $o tiny-$s.arrows >got.arrows
+        ok "denormals, $s, $o one processor: the same model" same_rows want.arrows got.arrows
+    done
+done
 exits '--minibatch 0' 2 ctr-train lr --minibatch 0 -o x.arrows onehot.arrows
 ok 'progressive on stdout' cmp p.arrows pp.arrows
 ok 'and the model in a file' cmp m.arrows mm.arrows

@@ -261,9 +261,9 @@ int ctr_thread_start(pthread_t *id, void *(*main)(void *), void *arg);
 /* ctr_pool_run calls fn(ctx, task, worker) for task 0..tasks-1 on up to `threads` workers (the caller is worker 0) and
  * returns when all are done.  Which worker runs which task is not determined: results must not depend on it. */
 struct ctr_pool;
-int ctr_pool_new(struct ctr_pool **p, int threads, struct ctr_err *err) CTR_MUST; /* learning: denormals are 0, also in
+int ctr_pool_new(struct ctr_pool **p, int threads, struct ctr_err *err) CTR_MUST; /* networks: denormals are 0, also in
                                                                                      the caller from here on */
-int ctr_pool_new_exact(struct ctr_pool **p, int threads, struct ctr_err *err) CTR_MUST; /* data: denormals are kept */
+int ctr_pool_new_exact(struct ctr_pool **p, int threads, struct ctr_err *err) CTR_MUST; /* data, lr: they are kept */
 void ctr_pool_run(struct ctr_pool *p, int64_t tasks, void (*fn)(void *ctx, int64_t task, int worker), void *ctx);
 int ctr_pool_threads(const struct ctr_pool *p);
 /* For runs that follow each other closely: a thread looks for what comes next for some microseconds before it sleeps,

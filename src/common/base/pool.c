@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * pool: a fixed set of threads that run numbered tasks. The caller works too, as worker 0. In a pool for learning
- * denormals are flushed on every thread, by definition of its results; in one for data, on none. */
+ * pool: a fixed set of threads that run numbered tasks. The caller works too, as worker 0. In a pool for networks
+ * denormals are flushed on every thread, by definition of its results; in one for data and for lr, on none. */
 #include "common/base/base.h"
 
 #include <pthread.h>

@@ -143,7 +143,7 @@ int ctr_lr_fields_new(struct ctr_lr_fields **out, int64_t rows, int threads, str
     memset(q, 0, sizeof *q);
     q->size = rows;
     q->kernel = ctr_ftrl_kernel_best();
-    int rc = ctr_pool_new(&q->pool, CTR_MIN(CTR_MAX(threads, 1), LANES), err);
+    int rc = ctr_pool_new_exact(&q->pool, CTR_MIN(CTR_MAX(threads, 1), LANES), err);
     if (!rc) {
         q->threads = ctr_pool_threads(q->pool);
         ctr_meeting_init(&q->meeting, q->threads);

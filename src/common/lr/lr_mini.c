@@ -83,7 +83,7 @@ int ctr_lr_mini_new(struct ctr_lr_mini **out, int64_t rows, int threads, struct 
         return ctr_fail_nomem(err, sizeof *q);
     memset(q, 0, sizeof *q);
     q->size = rows;
-    int rc = ctr_pool_new(&q->pool, CTR_MIN(CTR_MAX(threads, 1), LANES), err);
+    int rc = ctr_pool_new_exact(&q->pool, CTR_MIN(CTR_MAX(threads, 1), LANES), err);
     if (!rc) {
         q->threads = ctr_pool_threads(q->pool);
         ctr_meeting_init(&q->meeting, q->threads);
@@ -198,8 +198,8 @@ static int pack(struct ctr_lr_mini *q, int t, struct ctr_err *err)
     if (rc)
         return rc;
     struct view v = view_of(p);
-    int64_t to = v.at[0] = 0;
-    to = used;
+    int64_t to = used;
+    v.at[0] = 0;
     for (int64_t i = q->from, row = q->pending; i < q->end; i++, row++) {
         v.at[row] = to;
         for (int64_t e = r->start[i]; e < r->start[i + 1]; e++) {

@@ -8,9 +8,6 @@
  * Keys are found by an lr that learns nothing (states.h), ahead where that may be (feed.h). */
 #include <math.h>
 #include <stdlib.h>
-#if defined(__x86_64__)
-#include <xmmintrin.h>
-#endif
 
 #include "common/lr/lr_variants.h"
 #include "common/model/feed.h"
@@ -91,7 +88,7 @@ static int make_groups(struct many *q, int threads, struct ctr_err *err)
     threads = CTR_MAX(threads, ctr_feed_may_thread() && q->n > CTR_EIGHT ? 2 : 1);
     q->groups = q->counts ? 1 : CTR_MIN(threads, q->n); /* counts: all in step */
     if (q->groups > 2) {
-        int rc = ctr_pool_new(&q->pool, q->groups, err);
+        int rc = ctr_pool_new_exact(&q->pool, q->groups, err);
         if (rc)
             return rc;
         q->groups = ctr_pool_threads(q->pool);
@@ -405,20 +402,11 @@ static void learn_group(struct many *q, struct group *w)
     }
 }
 
-/* Threads of a pool flush denormal numbers to zero; a model that is learned alone, by the thread of the process, does
- * not. */
 static void run_group(void *ctx, int64_t task, int worker)
 {
     struct many *q = ctx;
     (void)worker;
-#if defined(__x86_64__)
-    const unsigned before = _mm_getcsr();
-    _mm_setcsr(before & ~0x8040u);
-#endif
     learn_group(q, &q->group[task]);
-#if defined(__x86_64__)
-    _mm_setcsr(before);
-#endif
 }
 
 static void run_second(void *ctx)
