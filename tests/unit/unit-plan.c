@@ -187,6 +187,11 @@ static const struct {
     { "", "p: the plan defines nothing" },
     { "# only a comment\n", "p: the plan defines nothing" },
     { "x = age", "p: the plan writes no column" },
+    { "feature `hist[1..3]`",
+      "p:1:9: there is no column 'hist[1..3]'; a range stands behind the back quotes: `hist`[1..3]" },
+    { "genres = vocab(genres)\nage = age > 3\nkeep x = floor(genres)",
+      "p:3:10: floor wants an integer, a number as its first argument, got utf8: number(x) or int(x) reads a text; "
+      "genres is that of line 1 here, not the column" },
     { "keep genrs", "p:1:6: there is no column 'genrs'; the nearest is 'genres'" },
     { "\n\nkeep x = lower(genrs)", "p:3:16: there is no column 'genrs'; the nearest is 'genres'" },
     { "keep \xc3\xa9", "p:1:6: unexpected byte 0xc3" },

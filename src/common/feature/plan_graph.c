@@ -282,6 +282,14 @@ struct binder {
 
 static int bind_ast(struct binder *b, const struct plan_ast *a, struct plan_ref *r);
 
+/* Where in a name what looks like [1..3] ends it; 0: nowhere. Only a name in back quotes has it. */
+static int range_at(const char *name)
+{
+    const char *open = strrchr(name, '[');
+    int n = 0;
+    return open && sscanf(open, "[%*9[0-9]..%*9[0-9]]%n", &n) == 0 && n && !open[n] ? (int)(open - name) : 0;
+}
+
 static int column_node(struct binder *b, const struct plan_ast *a)
 {
     struct plan_graph *g = b->g;
@@ -293,6 +301,11 @@ static int column_node(struct binder *b, const struct plan_ast *a)
                                  "no column %.60s, and line %d that defines it comes below: "
                                  "definitions stand above their use",
                                  a->name, b->tree->def[later].pos.line);
+        int range = range_at(a->name);
+        if (range > 0)
+            return ctr_plan_fail(&g->src, a->pos, b->err,
+                                 "there is no column '%.60s'; a range stands behind the back quotes: `%.*s`%s", a->name,
+                                 CTR_MIN(range, 60), a->name, a->name + range);
         struct ctr_err near = { 0 };
         (void)!ctr_schema_need(g->input, a->name, &near);
         return ctr_plan_fail(&g->src, a->pos, b->err, "%s", near.what);
@@ -392,6 +405,19 @@ static int bind_op(struct binder *b, struct plan_node *n)
     return rc;
 }
 
+/* To an error of a call: which of its arguments mean definitions that hide a column of the input. */
+static void tell_hidden(const struct binder *b, const struct plan_ast *a)
+{
+    for (int i = 0; i < a->nargs; i++) {
+        const struct plan_ast *arg = a->arg[i];
+        const struct plan_def *d = arg->kind == AST_NAME && arg->def >= 0 ? &b->tree->def[arg->def] : NULL;
+        size_t n = strlen(b->err->what);
+        if (d && d->defines && ctr_schema_find(b->g->input, arg->name) >= 0)
+            snprintf(b->err->what + n, sizeof b->err->what - n, "; %.60s is that of line %d here, not the column",
+                     arg->name, d->pos.line);
+    }
+}
+
 static int bind_call(struct binder *b, const struct plan_ast *a, struct plan_ref *r)
 {
     struct plan_node n = { .kind = NODE_CALL, .pos = a->pos, .call = { .op = a->op, .dir = b->g->dir } };
@@ -404,6 +430,8 @@ static int bind_call(struct binder *b, const struct plan_ast *a, struct plan_ref
         return CTR_OK;
     }
     rc = bind_op(b, &n);
+    if (rc == CTR_EUSAGE)
+        tell_hidden(b, a);
     if (rc < 0)
         return ctr_plan_locate(&b->g->src, a->pos, b->err);
     found = find_node(b->g, &n); /* bind_op may have made columns of lists */
