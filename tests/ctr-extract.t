@@ -111,6 +111,21 @@ END
 exits "an unfitted plan" 2 ctr-extract fit.plan r.arrows
 err_like "shows how to fit it" "fit.plan: the plan needs fitting first: ctr-extract --fit fit.plan -o FITTED FILE"
 ctr-extract --fit fit.plan -o fit.fitted r.arrows
+# Where the texts of equal numbers differ, and int() makes one key of them.
+printf 'f,d\n123456792,1e16\n-0,-0\n4,4.0\n' | ctr-import -f csv --header -c f:float32,d:float64 >float.arrows
+printf 'f,d\n123456792,10000000000000000\n0,0\n4,4\n' | ctr-import -f csv --header -c f:int64,d:int64 >int.arrows
+keys() { ctr-select --add "f=hash($1)" --add "d=hash($2)" "$3" | ctr-export -f csv --no-header; }
+keys f d int.arrows >int.keys
+is "keys of floats and integers of one text" "$(keys f d float.arrows | sed -n 3p)" "$(sed -n 3p int.keys)"
+is "of other texts" "$(keys f d float.arrows | grep -c -F -x -f int.keys)" 1
+is "of int(x)" "$(keys 'int(f)' 'int(d)' float.arrows)" "$(cat int.keys)"
+seq 40 >ties && seq 40 -1 1 >seit
+echo 'feature x = vocab(x, max=7)' >ties.plan
+for f in ties seit; do
+    ctr-import -f csv -c x "$f" | ctr-cat --batch 3 | ctr-extract -j 3 --fit ties.plan -o "$f.fitted" - && ctr-info --digest "$f.fitted" >"$f.digest"
+done
+ok "max= keeps the same of equally frequent values in any order" cmp ties.digest seit.digest
+is "as many as it says" "$(ctr-info ties.fitted | grep -c '^rows: *7')" 1
 is "sections of a fitted plan" "$(ctr-info fit.fitted | awk '/^section:/ { printf "%s ", $2 }')" "plan vocab.genre quantiles.p vocab.pair "
 ctr-extract --names names.arrows fit.fitted r.arrows >fit.arrows
 is "names: the rare are one, crosses are readable" "$(ctr-select --columns table,name,count names.arrows | csv | sort)" "genre,(missing),1
