@@ -172,7 +172,10 @@ static int enter_stream(struct ctr_reader *r, struct ctr_err *err)
             rc = STEP_END;
         }
     } else if (!ctr_schema_equal(&r->full, &s, why, sizeof why)) {
-        rc = ctr_fail(err, CTR_EDATA, "has another schema than what came before: %s", why);
+        rc = ctr_fail(err, CTR_EDATA,
+                      "has another schema than what came before: %s (the files of a command are read as one stream: "
+                      "give one at a time, or make them alike with ctr-select)",
+                      why);
     } else {
         rc = STEP_ON;
     }
