@@ -222,6 +222,8 @@ bad "an unknown type" 2 "'int65' is no type, the nearest is" '1\n' -c a:int65
 bad "a column that is not there: which are" 2 "no column 'visitor'; there are user, price$" 'user,price\n1,2\n' --header --label visitor
 bad "an unknown column" 2 "the input has no column 'prise'; the nearest is 'price'" 'price,b\n1,2\n' --header -c prise:int8
 bad "an unknown role column" 2 "--label: the input has no column 'clik'; the nearest is 'click'" 'click\n1\n' --header --label clik
+bad "a time that another form reads" 1 "column t: '2020-01-01 00:00:00 UTC' is no time in the form ISO 8601; --time 't:%Y-%m-%d %H:%M:%S UTC' or" \
+    '2020-01-01 00:00:00 UTC\n' -c t --time t
 bad "milliseconds as seconds" 1 "line 2: column t: '1506826828020' is no time in the form unix; --time t:FORMAT .*unix_ms" 't\n1506826828020\n' --header --time t:unix
 bad "a time that is not there" 2 "--time: the input has no column 'when'" 'a\n1\n' --header --time when:unix
 bad "a column twice" 2 "two columns are called 'a'" '1,2\n' -c a,a
@@ -252,6 +254,9 @@ is "empty input with columns: no rows" "$(ctr-import -f csv -c a:int64 </dev/nul
 head -c 20000000 /dev/zero | tr '\0' x >"$W/long"
 exits "a line of 20 MB" 1 ctr-import -f csv "$W/long"
 err_like "is too long" 'longer than 16 MiB'
+{ echo name && cat "$W/long"; } >"$W/long.csv"
+exits "a line of 20 MB behind a header" 1 ctr-import --header "$W/long.csv"
+is "is no file without rows" "$(cat "$W/err")" "ctr-import: $W/long.csv: line 2: longer than 16 MiB, the most that a line may have"
 awk 'BEGIN { for (i = 0; i < 1000000; i++) printf ","; print "" }' >"$W/wide"
 exits "a million columns" 1 ctr-import -f csv "$W/wide"
 err_like "are too many" '1000001 columns, at most 10000'

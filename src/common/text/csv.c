@@ -313,7 +313,7 @@ static int infer_first(const struct csv *s, const struct ctr_text_opts *o, struc
 /* A header and no row: types that were not given are anybody's guess. */
 static void note_no_rows(const struct csv *s, const struct ctr_text_opts *o, const struct ctr_text_block *b)
 {
-    bool known = o->like || b->n > s->header_n;
+    bool known = o->like || b->more || b->n > s->header_n;
     for (int i = 0, typed = 0; !known && i < s->columns.n; i++)
         known = (typed += s->columns.c[i].typed) == s->columns.n;
     if (!known)

@@ -119,6 +119,40 @@ void ctr_text_note(const struct ctr_text_opts *o, const char *fmt, ...)
     o->note(o->ctx, text);
 }
 
+/* Forms of time that are no others: what one of them reads needs no choice between day and month. */
+static const char *time_form(const char *cell, size_t n)
+{
+    static const char *const forms[] = { "%Y-%m-%d %H:%M:%S UTC",
+                                         "%Y-%m-%d %H:%M:%S GMT",
+                                         "%d/%b/%Y:%H:%M:%S %z",
+                                         "%d/%b/%Y:%H:%M:%S",
+                                         "%d-%b-%Y %H:%M:%S",
+                                         "%d %b %Y %H:%M:%S",
+                                         "%b %d %Y %H:%M:%S",
+                                         "%d %b %Y",
+                                         "%b %d, %Y" };
+    int64_t ms;
+    for (size_t i = 0; i < CTR_COUNT(forms); i++)
+        if (ctr_time_parse(forms[i], cell, n, &ms))
+            return forms[i];
+    return NULL;
+}
+
+static int bad_time(struct ctr_text_job *j, const char *record, size_t n, int64_t line, const struct ctr_text_column *c,
+                    const char *text, const char *cell, size_t cell_n, struct ctr_err *err)
+{
+    const char *is = c->time_format ? c->time_format : "ISO 8601", *form = time_form(cell, cell_n);
+    if (form)
+        return ctr_job_bad(j, record, n, line, err,
+                           "column %s: '%s' is no time in the form %s; --time '%s:%s' or --bad-rows settles it",
+                           c->name, text, is, c->name, form);
+    return ctr_job_bad(
+        j, record, n, line, err,
+        "column %s: '%s' is no time in the form %s; --time %s:FORMAT (%%Y-%%m-%%d …, unix, unix_ms, unix_us) or "
+        "--bad-rows settles it",
+        c->name, text, is, c->name);
+}
+
 int ctr_job_bad_cell(struct ctr_text_job *j, const char *record, size_t n, int64_t line,
                      const struct ctr_text_column *c, const char *cell, size_t cell_n, struct ctr_err *err)
 {
@@ -132,11 +166,7 @@ int ctr_job_bad_cell(struct ctr_text_job *j, const char *record, size_t n, int64
         return ctr_job_bad(j, record, n, line, err, "column %s: '%s' is not %s; --null '%s' may settle it", c->name,
                            text, type, text);
     if (c->type.type == CTR_TIME)
-        return ctr_job_bad(
-            j, record, n, line, err,
-            "column %s: '%s' is no time in the form %s; --time %s:FORMAT (%%Y-%%m-%%d …, unix, unix_ms, unix_us) or "
-            "--bad-rows settles it",
-            c->name, text, c->time_format ? c->time_format : "ISO 8601", c->name);
+        return bad_time(j, record, n, line, c, text, cell, cell_n, err);
     return ctr_job_bad(j, record, n, line, err, "column %s: '%s' is not %s; --columns %s:%s or --bad-rows settles it",
                        c->name, text, type, c->name, fitting_type(c, cell, cell_n));
 }

@@ -368,7 +368,7 @@ static int fill_block(struct ctr_lines *l, struct ctr_buf *b, bool *was_idle, st
             return 0;
         if (b->len - l->record > CTR_RECORD_BYTES) {
             ctr_err_file(err, file_name(l));
-            return ctr_fail(err, CTR_EDATA, "line %lld: longer than 16 MiB",
+            return ctr_fail(err, CTR_EDATA, "line %lld: longer than 16 MiB, the most that a line may have",
                             (long long)(l->line + ctr_count_byte((char *)b->data, l->record, '\n')));
         }
         if (b->len + 1 >= target)
@@ -431,7 +431,8 @@ int ctr_lines_next(struct ctr_lines *l, struct ctr_text_block *out, struct ctr_e
                                         .file = file_name(l),
                                         .first_line = l->line,
                                         .file_start = l->start,
-                                        .idle = was_idle };
+                                        .idle = was_idle,
+                                        .more = l->failed || b->len > l->end };
         out->utf8 = l->o.latin1 || ctr_ascii((uint8_t *)out->p, out->n) || ctr_utf8_valid((uint8_t *)out->p, out->n);
         l->line += ctr_count_byte(out->p, out->n, '\n');
         l->start = false;

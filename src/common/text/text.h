@@ -42,6 +42,7 @@ struct ctr_text_block {
     int64_t first_line; /* 1-based line number in the file of p[0] */
     bool file_start;    /* p[0] is the first byte of its file */
     bool idle;          /* handed out because no more input came: what was made of it should be sent on */
+    bool more;          /* the file goes on: with a long record, or with what cannot be read */
     bool utf8;          /* all of it is well-formed UTF-8: cells need no check of their own */
 };
 
