@@ -60,11 +60,13 @@ static int open_shards(struct ctr_cli *cli, const struct ctr_schema *s, struct s
             rc = ctr_out_open(&shard[i].out, (const char *)name.data, CTR_OUT_BINARY, err);
         if (!rc)
             rc = ctr_cli_writer(cli, shard[i].out, s, &shard[i].w, err);
-        if (rc && (err->sys == EMFILE || err->sys == ENFILE))
-            rc = ctr_fail(err, CTR_ESYS,
-                          "%lld shards need as many open files, and there can be %d here: raise the limit (ulimit -n "
-                          "%lld), or split into fewer shards and each of them again",
-                          (long long)o.shards, i, (long long)o.shards + SPARE_FILES);
+        if (rc && (err->sys == EMFILE || err->sys == ENFILE)) {
+            errno = err->sys;
+            rc = ctr_fail_sys(err,
+                              "%lld shards need as many open files, and there can be %d here: raise the limit (ulimit "
+                              "-n %lld), or split into fewer shards and each of them again",
+                              (long long)o.shards, i, (long long)o.shards + SPARE_FILES);
+        }
         cli->idle_writer = NULL; /* files are not read while they are written */
     }
     ctr_buf_free(&name);
