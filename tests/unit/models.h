@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "common/model/model.h"
+#include "common/model/variants.h"
 
 enum { MODEL_ROWS = 24 };
 static char model_rows[64]; /* path of the rows */
@@ -66,7 +66,20 @@ static inline int model_open_rows(void *ctx, const struct ctr_reader_opts *o, st
     return ctr_reader_open(r, path, 1, o, err);
 }
 
-/* Learn a model of `kind` with options "name=value …" from the rows, from the model `init` or NULL on; save it to `to`.
+static const char *model_variants; /* lines of --variants, or NULL; the models are of lr */
+static bool model_single_value;
+
+static inline int model_take_variants(struct ctr_variants *vs, struct ctr_train_job *job, struct ctr_err *err)
+{
+    if (!model_variants)
+        return 0;
+    job->params.variants = vs;
+    job->model = model_single_value ? &ctr_model_lr_single : &ctr_model_lr_variants;
+    return ctr_variants_parse(vs, "variants", model_variants, strlen(model_variants), &job->params, err);
+}
+
+/* Learn a model of `kind` with options "name=value …" from the rows, from the model `init` or NULL on; save it (of
+ * variants the last one) to `to`.
  * `checkpoint`: NULL, or where the run stops; it goes on from there when the file is there. */
 static inline int model_train(const char *kind, const char *options, const char *init, const char *checkpoint,
                               const char *to, struct ctr_err *err)
@@ -75,6 +88,7 @@ static inline int model_train(const char *kind, const char *options, const char 
     struct ctr_train_job job = { .model = ctr_model_find(kind), .passes = 1, .init = init, .open = model_open_rows };
     struct ctr_trainer *t = NULL;
     struct ctr_out *o = NULL;
+    struct ctr_variants vs = { 0 };
     job.checkpoint = checkpoint;
     job.resume = checkpoint && access(checkpoint, F_OK) == 0;
     job.stop = checkpoint && !job.resume ? &stop : NULL;
@@ -83,17 +97,20 @@ static inline int model_train(const char *kind, const char *options, const char 
     if (job.params.expire)
         job.time = "time";
     if (!rc)
+        rc = model_take_variants(&vs, &job, err);
+    if (!rc)
         rc = ctr_trainer_new(&t, &job, err);
     if (!rc)
         rc = ctr_trainer_run(t, err);
     if (!rc)
         rc = ctr_out_open(&o, to, 0, err);
     if (!rc)
-        rc = ctr_trainer_save(t, 0, o, err);
+        rc = ctr_trainer_save(t, ctr_trainer_models(t) - 1, o, err);
     if (!rc)
         rc = ctr_out_commit(o, err);
     ctr_out_free(o);
     ctr_trainer_free(t);
+    ctr_variants_free(&vs);
     return rc;
 }
 

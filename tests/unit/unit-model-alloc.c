@@ -31,6 +31,15 @@ static const struct subject subjects[] = {
     { "mlp", "embedding=2 hidden=0 minibatch=24", false, true },
 };
 
+/* Checkpoints of many models: a section each. */
+static const struct {
+    bool single_value;
+    const char *lines;
+} many[] = {
+    { false, "a\nb l1=.2\nc out=x\n" },
+    { true, "a\nb out=site\nc out=x bias=no\n" },
+};
+
 static int learn_on(const struct subject *s, struct ctr_err *err)
 {
     unlink(made);
@@ -139,6 +148,12 @@ int main(void)
         fail_each(s, "predict", predict);
         fail_each(s, "export", export);
         fail_sites(s);
+    }
+    for (size_t i = 0; i < CTR_COUNT(many); i++) {
+        const struct subject s = { "lr", many[i].single_value ? "l1=0.1" : "l2=0.1", false, true };
+        model_variants = many[i].lines;
+        model_single_value = many[i].single_value;
+        fail_each(&s, "variants, stop and resume", resume);
     }
     unlink(rows);
     unlink(model);

@@ -360,10 +360,11 @@ static int single_alone(const void *learner, int i, const struct ctr_strs *names
     p.poisson = 0;
     p.bloom = 0;
     p.variants = NULL;
-    int rc = ctr_lr_new(out, &ctr_model_lr, &p, err);
+    void *one = NULL;
+    int rc = ctr_lr_new(&one, &ctr_model_lr, &p, err);
     if (rc)
         return rc;
-    struct lr *m = *out;
+    struct lr *m = one;
     rc = ctr_lr_bind(m, names, err);
     const size_t tables = (size_t)CTR_MAX(q->tables, m->tables) + 1;
     if (!rc && !(m->sorted = calloc(tables, sizeof *m->sorted)))
@@ -376,6 +377,7 @@ static int single_alone(const void *learner, int i, const struct ctr_strs *names
     m->more.event = q->one->more.event;
     if (rc)
         ctr_lr_free(m);
+    *out = rc ? NULL : m;
     return rc;
 }
 

@@ -122,10 +122,12 @@ static int many_alone(const void *learner, int i, const struct ctr_strs *names, 
     for (int k = 0; k < q->tables && !rc; k++) {
         struct shared *t = &q->table[k];
         const struct ctr_states *states = ctr_lr_states_of(q->find, k);
+        const uintptr_t base = (uintptr_t)states->area.base; /* NULL: no key has a state */
         if (!t->at || t->at[i] == CTR_LR_NONE)
             continue;
-        m->sorted[k] = (struct ctr_lr_sorted){ (const struct ctr_sparse_numbered *)(const void *)t->order.data,
-                                               q->find->table[k].learned, states->area.base + t->at[i], states->bytes };
+        m->sorted[k] =
+            (struct ctr_lr_sorted){ (const struct ctr_sparse_numbered *)(const void *)t->order.data,
+                                    q->find->table[k].learned, (uint8_t *)(base + (uintptr_t)t->at[i]), states->bytes };
     }
     if (v->eight)
         m->digested = &q->eight[v->eight - 1].digest[v->lane];
@@ -133,7 +135,7 @@ static int many_alone(const void *learner, int i, const struct ctr_strs *names, 
     m->more.event = v->one->more.event;
     if (rc)
         ctr_lr_free(m);
-    *out = m;
+    *out = rc ? NULL : m;
     return rc;
 }
 
