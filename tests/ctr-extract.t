@@ -283,7 +283,9 @@ err_like "which says so" 'new is given for two outputs'
 exits "and where one is the file that stdout goes to" 2 sh -c 'exec ctr-select --head 1 --rest new v.arrows >new'
 err_like "which says so" 'new is given for two outputs'
 rm -f new
-for names in '--progressive c.scores -o m' '--progressive p -o c.scores' '--spool c.best.1 --passes 2 -o m' '-o m c.scores' '--progressive ./c.scores -o m'; do
+ln -s . here
+for names in '--progressive c.scores -o m' '--progressive p -o c.scores' '--spool c.best.1 --passes 2 -o m' '-o m c.scores' '--progressive ./c.scores -o m' \
+    '-o m here/c.scores' "-o m $PWD/c.tmp.abcdef"; do
     exits "a file that a checkpoint keeps beside it is no other: $names" 2 ctr-train lr -q --checkpoint c $names v.arrows
     err_like "which says so" 'is the name of a file that --checkpoint c keeps'
 done
