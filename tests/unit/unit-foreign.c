@@ -635,7 +635,7 @@ static void test_limits(void)
     struct a_type *many = calloc(ARROW_MAX_FIELDS + 2, sizeof *many);
     for (int n = ARROW_MAX_FIELDS; n <= ARROW_MAX_FIELDS + 1; n++) {
         struct ctr_reader *r = NULL;
-        char(*names)[8] = calloc((size_t)n, sizeof *names);
+        char(*names)[12] = calloc((size_t)n, sizeof *names);
         for (int i = 0; i < n; i++) {
             snprintf(names[i], sizeof names[i], "%d", i);
             many[i] = (struct a_type){ names[i], ARROW_BOOL };
