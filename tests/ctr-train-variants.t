@@ -374,6 +374,10 @@ err_like 'say so' 'bad: no variants'
 awk 'BEGIN { for (i = 0; i < 1025; i++) print "v" i }' >bad
 exits 'too many' 2 ctr-train lr -q --variants bad -o 'x-%s' log.arrows
 err_like 'say so' 'line 1025: more than 1024 variants'
+ctr-select --where 'w > 2' tiny.arrows >none.arrows
+exits 'no rows' 0 ctr-train lr -q --variants four -o 'n-%s.arrows' none.arrows
+is 'of which the sanitizers say nothing' "$(cat err)" ''
+is 'models without a key' "$(ctr-info n-d.arrows | grep ^rows:)" "$(ctr-train lr -q none.arrows | ctr-info | grep ^rows:)"
 exits 'no such file' 1 ctr-train lr -q --variants absent -o 'x-%s' log.arrows
 for out in x.arrows 'x-%d' 'x-%s-%s' '%%s'; do
     exits "-o $out is a usage error" 2 ctr-train lr -q --variants list -o "$out" log.arrows
