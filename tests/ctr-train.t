@@ -153,6 +153,13 @@ for s in ones dense; do
         ok "denormals, $s, $o one processor: the same model" same_rows want.arrows got.arrows
     done
 done
+last() { ctr-export -c score --no-header "$1" | tail -n 1; }
+printf 'label click\ndense age\n' >age.plan
+ctr-import -q --format csv --header tiny.csv | ctr-extract -q age.plan >tiny-age.arrows
+train --normalize max --progressive last.p -o last.m tiny-age.arrows
+ctr-select --head 599 tiny-age.arrows | train --normalize max -o before.arrows
+ctr-predict -q -j 2 -o last.q before.arrows tiny-age.arrows
+is 'denormals: ctr-predict says what the learner would' "$(last last.q)" "$(last last.p)"
 exits '--minibatch 0' 2 ctr-train lr --minibatch 0 -o x.arrows onehot.arrows
 ok 'progressive on stdout' cmp p.arrows pp.arrows
 ok 'and the model in a file' cmp m.arrows mm.arrows

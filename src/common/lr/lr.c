@@ -657,6 +657,7 @@ const struct ctr_model ctr_model_lr = {
     .scorer_free = ctr_lr_scorer_free,
     .scorer_bind = lr_scorer_bind,
     .predicts_transposed = true,
+    .predicts_exactly = true,
     .predict_rows = ctr_lr_predict_rows,
     .predict_uncertain = ctr_lr_predict_uncertain,
     .row_weights = ctr_lr_row_weights,

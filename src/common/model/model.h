@@ -242,6 +242,7 @@ struct ctr_model {
     int (*scorer_bind)(void *scorer, const struct ctr_inputs *in, const struct ctr_strs *tables,
                        struct ctr_err *err); /* as bind, for a stream */
     bool predicts_transposed;                /* rows may be */
+    bool predicts_exactly;                   /* denormal numbers are kept, as it learns */
     /* Any number of threads at once. */
     int (*predict_rows)(const void *scorer, const struct ctr_rows *rows, double *score, struct ctr_err *err);
     /* The same with the uncertainty of each score, of a scorer that was asked for it; or NULL: the model has none. */

@@ -115,7 +115,7 @@ static int open_once(struct ctr_predictor **out, const char *path, const struct 
     if (!rc)
         rc = p->info.model->scorer_open(&p->scorer, path, &p->info, &p->tables, p->warning, sizeof p->warning, err);
     if (!rc)
-        rc = ctr_pool_new(&p->pool, o->threads, err);
+        rc = (p->info.model->predicts_exactly ? ctr_pool_new_exact : ctr_pool_new)(&p->pool, o->threads, err);
     if (rc) {
         ctr_predictor_free(p);
         return rc;
