@@ -192,6 +192,13 @@ static const struct {
     { "genres = vocab(genres)\nage = age > 3\nkeep x = floor(genres)",
       "p:3:10: floor wants an integer, a number as its first argument, got utf8: number(x) or int(x) reads a text; "
       "genres is that of line 1 here, not the column" },
+    { "feature `hist[1..3]x`", "p:1:9: there is no column 'hist[1..3]x'; there are user_id" },
+    { "feature `hist[a]`", "p:1:9: there is no column 'hist[a]'; the nearest is 'hist'" },
+    { "feature `hist[`", "p:1:9: there is no column 'hist['; the nearest is 'hist'" },
+    { "y = lower(genres)\nkeep x = floor(y)",
+      "p:2:10: floor wants an integer, a number as its first argument, got utf8: number(x) or int(x) reads a text" },
+    { "feature genres\nkeep x = floor(genres)",
+      "p:2:10: floor wants an integer, a number as its first argument, got utf8: number(x) or int(x) reads a text" },
     { "keep genrs", "p:1:6: there is no column 'genrs'; the nearest is 'genres'" },
     { "\n\nkeep x = lower(genrs)", "p:3:16: there is no column 'genrs'; the nearest is 'genres'" },
     { "keep \xc3\xa9", "p:1:6: unexpected byte 0xc3" },
