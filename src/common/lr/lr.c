@@ -63,11 +63,9 @@ int ctr_lr_new(void **out, const struct ctr_model *model, const struct ctr_param
         m->each_row = ctr_lr_learn_uncertain;
     if (!rc)
         rc = ctr_inclusion_new(&m->inclusion, p, err);
-    m->by_column = minibatches(m) == BY_FIELDS;
-    m->by_rows = minibatches(m) == BY_ROWS;
-    if (!rc && m->by_column)
+    if (!rc && minibatches(m) == BY_FIELDS)
         rc = ctr_lr_fields_new(&m->fields, p->minibatch, field_threads(m), err);
-    else if (!rc && p->minibatch > 1 && !m->by_rows)
+    else if (!rc && p->minibatch > 1 && minibatches(m) == BY_ANY_ROWS)
         rc = ctr_lr_mini_new(&m->mini, p->minibatch, p->threads, err);
     if (rc) {
         ctr_lr_free(m);
@@ -226,7 +224,7 @@ static int meet_columns(struct lr *m, const struct ctr_rows *r, const uint32_t *
 int ctr_lr_meet_keys(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end, const uint32_t *number,
                      struct ctr_err *err)
 {
-    if (m->by_column && r->transposed)
+    if (m->fields && r->transposed)
         return meet_columns(m, r, number, err);
     const int64_t first = r->start[from], last = r->start[end], k = r->start[from + 1] - first;
     uint32_t most = 0;
@@ -271,6 +269,15 @@ static int make_shape(struct lr *m, const struct ctr_rows *r, int64_t from, stru
 static uint8_t **rows_of(const struct lr *m, int64_t row)
 {
     return (uint8_t **)(void *)m->row.data + (row - m->block) % RING * m->width;
+}
+
+/* Behind the k entries of a row the bias, if there is one, then what pads to whole lanes. */
+static void end_row(struct lr *m, uint8_t **row, int64_t k)
+{
+    const int64_t all = k + !m->no_bias;
+    row[k] = m->bias;
+    for (int64_t j = all; j % CTR_LANES; j++)
+        row[j] = m->spare;
 }
 
 /* The table rows of a row's entries, asked from memory. */
@@ -332,9 +339,7 @@ CTR_BODY int train_block(struct lr *m, const struct ctr_rows *r, int64_t from, i
             ctr_expiry_stamp(&m->expiry, row[j], m->expiry.today);
         if (m->inclusion) /* what the last row left there */
             memset(ctr_states_refused(&m->states), 0, m->states.bytes);
-        row[k] = m->bias;
-        for (int64_t j = all; j % CTR_LANES; j++)
-            row[j] = m->spare;
+        end_row(m, row, k);
         fill_x(m, r->x ? r->x + at : NULL, k, all);
         if (events)
             lend_hashes(m, r, from, end, i);
@@ -404,9 +409,7 @@ static void sum_rows(struct lr *m, const struct ctr_rows *r, int64_t from, int64
         const int64_t at = (m->late.rows + i - from) * m->width;
         if (i + AHEAD < end)
             begin_row(m, r, i + AHEAD, number);
-        row[k] = m->bias;
-        for (int64_t j = all; j % CTR_LANES; j++)
-            row[j] = m->spare;
+        end_row(m, row, k);
         s.w = w + at;
         logit[i - from] = l->forward(l, &s, row, all);
         memcpy(kept + at, number + r->start[i], (size_t)k * sizeof *kept);
@@ -428,15 +431,19 @@ static int predict_rows(struct lr *m, const struct ctr_rows *r, int64_t from, in
     return 0;
 }
 
+static uint8_t **late_row(const struct lr *m, int64_t i)
+{
+    return (uint8_t **)(void *)m->late.row.data + i % RING * m->late.width;
+}
+
 /* The states of row i of the minibatch, which may have come a while ago. */
-static uint8_t **begin_late(const struct lr *m, int64_t i)
+static void begin_late(const struct lr *m, int64_t i)
 {
     const uint32_t *number = (const uint32_t *)(void *)m->late.number.data + i * m->late.width;
-    uint8_t **row = (uint8_t **)(void *)m->late.row.data + i % RING * m->late.width;
+    uint8_t **row = late_row(m, i);
     m->loops->rows(ctr_states_rows(&m->states), m->states.bytes, number, m->late.keys, row);
     for (int64_t j = 0; j < m->late.keys; j++)
         __builtin_prefetch(row[j] + CTR_STATE_AT, 1);
-    return row;
 }
 
 /* The rows of the minibatch, one after another, with the weights of its start. */
@@ -447,14 +454,12 @@ static void update_late(struct lr *m)
     const struct ctr_late *a = &m->late;
     const int64_t all = a->keys + !m->no_bias;
     for (int64_t i = 0; i < CTR_MIN(AHEAD, a->rows); i++)
-        (void)begin_late(m, i);
+        begin_late(m, i);
     for (int64_t i = 0; i < a->rows; i++) {
-        uint8_t **row = (uint8_t **)(void *)a->row.data + i % RING * a->width;
+        uint8_t **row = late_row(m, i);
         if (i + AHEAD < a->rows)
-            (void)begin_late(m, i + AHEAD);
-        row[a->keys] = m->bias;
-        for (int64_t j = all; j % CTR_LANES; j++)
-            row[j] = m->spare;
+            begin_late(m, i + AHEAD);
+        end_row(m, row, a->keys);
         s.w = (double *)(void *)a->w.data + i * a->width;
         l->update_late(l, &s, row, all, ((const double *)(void *)a->g.data)[i]);
     }
@@ -518,10 +523,10 @@ static int learn_block(struct lr *m, const struct ctr_rows *r, int64_t from, int
     int rc = by_fields && !r->number ? 0 : find_rows(m, r, from, end, bound, &number, err);
     if (rc)
         return rc;
-    return by_fields    ? ctr_lr_fields_rows(m->fields, m, r, bound, score, err)
-           : m->mini    ? ctr_lr_mini_rows(m->mini, m, r, number, from, end, score, err)
-           : m->by_rows ? train_late(m, r, from, end, number, score, err)
-                        : train_exactly(m, r, from, end, number, score, err);
+    return by_fields                 ? ctr_lr_fields_rows(m->fields, m, r, bound, score, err)
+           : m->mini                 ? ctr_lr_mini_rows(m->mini, m, r, number, from, end, score, err)
+           : m->params.minibatch > 1 ? train_late(m, r, from, end, number, score, err)
+                                     : train_exactly(m, r, from, end, number, score, err);
 }
 
 static int lr_train_rows(void *learner, const struct ctr_rows *r, double *score, int64_t bound, struct ctr_err *err)

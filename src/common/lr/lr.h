@@ -50,11 +50,10 @@ struct lr {
     struct ctr_lr_sorted *sorted;           /* by table: saved in the place of `table`; NULL: that holds the rows */
     const struct ctr_learning *sorted_as;   /* whose layout its rows have */
     const struct ctr_lr_digested *digested; /* of its rows, or NULL: not known */
-    /* By minibatches, one of these; else row by row. */
+    /* By minibatches: of any rows; by field, with numbers of transposed rows by column: that of entry k of row i at
+     * k * rows + i; or, of transposed rows, `late`. */
     struct ctr_lr_mini *mini;
     struct ctr_lr_fields *fields;
-    bool by_rows;
-    bool by_column; /* numbers of transposed rows lie by column too: that of entry k of row i at k * rows + i */
     struct ctr_inclusion *inclusion; /* NULL: every key is taken up */
     struct ctr_expiry expiry;
     uint64_t *seed;  /* by table: of its name */
@@ -73,7 +72,7 @@ struct lr {
     int64_t far_n;
     struct ctr_buf z, n, w, root, x; /* scratch of a row */
     int64_t filled;                  /* x holds this many ones less 1, the bias and zeros; 0: something else */
-    struct ctr_late {                /* by_rows: those of a minibatch, that are updated when it is complete */
+    struct ctr_late {                /* rows of a minibatch, that are updated when it is complete */
         int64_t rows, keys, width;   /* `width` entries a row, of which the first `keys` have numbers */
         struct ctr_buf number, w, g; /* w: in the precision of the learner; g: weight (p - y), by row */
         struct ctr_buf logit, row;

@@ -203,7 +203,7 @@ static void find_positions(struct lr *m, const struct ctr_lr_finder *f, const st
         const struct column c = next;
         if (k + 1 < p.end)
             next = begin_column(m, f, r, from, end, k + 1, (int)stage);
-        if (m->by_column && r->transposed) {
+        if (m->fields && r->transposed) {
             end_column(m, &c, number + k * r->rows + from);
             continue;
         }

@@ -222,10 +222,9 @@ static int start_feed(struct ctr_trainer *t, struct ctr_reader *r, struct ctr_er
         .in = t->in,
         .digest = t->at.pass < t->resume.pass ? NULL : t->digest,
         .spool = t->at.pass ? NULL : t->spool,
-        .tile_rows = t->job.model->rows ? t->job.model->rows
-                     : t->job.params.minibatch > 1 && t->job.params.threads > 2 && ctr_feed_threads() > 1
-                         ? MINIBATCH_ROWS
-                         : 0,
+        .tile_rows = t->job.model->rows                                         ? t->job.model->rows
+                     : t->job.params.minibatch > 1 && finds == CTR_FIND_NOTHING ? MINIBATCH_ROWS
+                                                                                : 0,
         .known_rows = known_rows(t),
         .again_rows = t->at.pass == t->resume.pass ? t->resume.pending : 0,
         .with_batches = t->out && t->at.pass == 0,
