@@ -56,6 +56,8 @@ int ctr_fail(struct ctr_err *err, int code, const char *fmt, ...) CTR_PRINTF(3, 
 int ctr_fail_sys(struct ctr_err *err, const char *fmt, ...) CTR_PRINTF(2, 3);
 int ctr_fail_nomem(struct ctr_err *err, size_t bytes);
 void ctr_err_file(struct ctr_err *err, const char *file); /* name the file, if none is named yet */
+/* More words behind what happened, cut where there is no room. */
+void ctr_err_add(struct ctr_err *err, const char *fmt, ...) CTR_PRINTF(2, 3);
 struct ctr_err_text {
     char s[1288];
 };
@@ -184,6 +186,11 @@ size_t ctr_time_iso(char *out, int64_t ms);
  * too), else strptime-like: %Y %y %m %d %H %I %M %S (one or two digits each, %S with optional fraction), %p (AM/PM), %b
  * %B, %z, %f, %% . */
 bool ctr_time_parse(const char *format, const char *p, size_t n, int64_t *ms);
+/* Bytes of the mark that editors put before text in UTF-8: 3, or 0. */
+static inline size_t ctr_utf8_mark(const void *text, size_t n)
+{
+    return n >= 3 && !memcmp(text, "\xef\xbb\xbf", 3) ? 3 : 0;
+}
 int64_t ctr_clock_ms(void);                     /* monotonic, from some moment on: for what is due */
 bool ctr_time_format_valid(const char *format); /* is it one of these? */
 

@@ -43,6 +43,15 @@ int ctr_fail_nomem(struct ctr_err *err, size_t bytes)
     return ctr_fail(err, CTR_ENOMEM, "out of memory: %s more were needed", ctr_size_text(bytes).s);
 }
 
+void ctr_err_add(struct ctr_err *err, const char *fmt, ...)
+{
+    const size_t n = strlen(err->what);
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(err->what + n, sizeof err->what - n, fmt, ap);
+    va_end(ap);
+}
+
 struct ctr_err_text ctr_err_text(const struct ctr_err *err)
 {
     struct ctr_err_text text;

@@ -411,10 +411,8 @@ static void tell_hidden(const struct binder *b, const struct plan_ast *a)
     for (int i = 0; i < a->nargs; i++) {
         const struct plan_ast *arg = a->arg[i];
         const struct plan_def *d = arg->kind == AST_NAME && arg->def >= 0 ? &b->tree->def[arg->def] : NULL;
-        size_t n = strlen(b->err->what);
         if (d && ctr_schema_find(b->g->input, arg->name) >= 0)
-            snprintf(b->err->what + n, sizeof b->err->what - n, "; %.60s is that of line %d here, not the column",
-                     arg->name, d->pos.line);
+            ctr_err_add(b->err, "; %.60s is that of line %d here, not the column", arg->name, d->pos.line);
     }
 }
 

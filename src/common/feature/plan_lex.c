@@ -477,10 +477,8 @@ int ctr_plan_lex(struct plan_toks *out, struct plan_arena *arena, const struct p
     struct lexer x = { out, arena, src, text, text + n, text, 1, 0, err, text, 1 };
     if (n > PLAN_MAX_TEXT)
         return ctr_plan_fail(src, (struct plan_pos){ 0 }, err, "larger than a plan can be (%d bytes)", PLAN_MAX_TEXT);
-    if (n >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0) {
-        x.p += 3;
-        x.line_start += 3;
-    }
+    x.p += ctr_utf8_mark(text, n);
+    x.line_start = x.p;
     while (x.p < x.end) {
         char c = *x.p;
         int rc = 0;

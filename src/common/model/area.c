@@ -132,8 +132,8 @@ void ctr_area_ahead(struct ctr_area *a, size_t bytes)
 {
     struct ctr_err err;
     bytes = round_up(bytes, HUGE);
-    if (bytes <= a->reserved && ctr_area_fill(a, bytes, &err))
-        return; /* whoever needs the memory will hear of it */
+    int rc = bytes <= a->reserved ? ctr_area_fill(a, bytes, &err) : 0;
+    (void)rc; /* whoever needs the memory will hear of it */
 }
 
 /* Worth it where the table of pages leaves the cache, and not each time: all processors are told. */

@@ -54,7 +54,7 @@ static int first_error(const struct saving *s, struct ctr_err *err)
 static int commit_all(struct saving *s, struct ctr_err *err)
 {
     struct ctr_pool *pool = NULL;
-    int rc = ctr_pool_new_exact(&pool, COMMITTERS, err);
+    int rc = ctr_pool_new_exact(&pool, CTR_MIN(COMMITTERS, s->t->models), err);
     if (!rc) {
         ctr_pool_run(pool, s->t->models, commit, s);
         rc = first_error(s, err);

@@ -439,9 +439,7 @@ static int publish(struct ctr_trainer *t, struct ctr_err *err)
     t->published = t->v->s.rows;
     int rc = t->job.publish(t->job.ctx, err);
     if (rc) {
-        const size_t n = strlen(err->what);
-        snprintf(err->what + n, sizeof err->what - n, "; what was learned from row %" PRId64 " on is not saved",
-                 t->saved + 1);
+        ctr_err_add(err, "; what was learned from row %" PRId64 " on is not saved", t->saved + 1);
         return rc;
     }
     t->saved = t->published;
@@ -536,20 +534,19 @@ static int finish_spool(struct ctr_trainer *t, struct ctr_err *err)
 static void end_following(struct ctr_trainer *t, struct ctr_err *err)
 {
     const int64_t rows = t->v->s.rows;
-    const size_t n = strlen(err->what);
     struct ctr_err second = { 0 };
     const bool learned = t->whole && !ctr_trainer_learn_waiting(t, &second);
     bool saved = rows && rows == t->published;
     if (!saved && rows && learned && t->job.publish && !before_resume(t))
         saved = !publish(t, &second);
     if (saved)
-        snprintf(err->what + n, sizeof err->what - n, "; the model of the %lld rows before is saved", (long long)rows);
+        ctr_err_add(err, "; the model of the %lld rows before is saved", (long long)rows);
     else
-        snprintf(err->what + n, sizeof err->what - n, "; the model is not saved%s%s",
-                 second.code ? ": "
-                 : rows      ? ""
-                             : ": no row was learned",
-                 second.code ? ctr_err_text(&second).s : "");
+        ctr_err_add(err, "; the model is not saved%s%s",
+                    second.code ? ": "
+                    : rows      ? ""
+                                : ": no row was learned",
+                    second.code ? ctr_err_text(&second).s : "");
 }
 
 static int run_pass(struct ctr_trainer *t, struct ctr_reader *r, struct ctr_err *err)

@@ -203,7 +203,7 @@ int ctr_variants_read(struct ctr_variants *vs, const char *path, const struct ct
         }
     }
     close(fd);
-    const size_t mark = text.len >= 3 && !memcmp(text.data, "\xef\xbb\xbf", 3) ? 3 : 0; /* of an editor */
+    const size_t mark = ctr_utf8_mark(text.data, text.len);
     if (!rc)
         rc = ctr_variants_parse(vs, path, (const char *)text.data + mark, text.len - mark, base, err);
     ctr_buf_free(&text);

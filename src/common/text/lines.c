@@ -379,9 +379,10 @@ static int fill_block(struct ctr_lines *l, struct ctr_buf *b, bool *was_idle, st
             if (b->len < 3 && !l->eof)
                 continue;
             l->bom_seen = true;
-            if (b->len >= 3 && !memcmp(b->data, "\xef\xbb\xbf", 3)) {
-                b->len -= 3;
-                memmove(b->data, b->data + 3, b->len);
+            const size_t mark = ctr_utf8_mark(b->data, b->len);
+            if (mark) {
+                b->len -= mark;
+                memmove(b->data, b->data + mark, b->len);
             }
         }
         if (l->eof && b->len && b->data[b->len - 1] != '\n')
