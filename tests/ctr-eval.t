@@ -102,9 +102,6 @@ k=vlate    100        100
 k=(rest)  5000       5000"
 exits "few enough values" 0 ctr-eval --by ad --slices 700 many.arrows
 is "nothing is lacking" "$(cat err)" ""
-below() { [ "$(/usr/bin/env "$PY" -c 'import resource, subprocess, sys
-subprocess.run(sys.argv[2:], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
-print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss < int(sys.argv[1]))' "$@")" = True ]; }
 case $CTR_BUILD in
 *san*) skip "memory is bounded" "sanitizers have allocators of their own" ;;
 *)

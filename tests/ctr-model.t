@@ -45,16 +45,6 @@ ctr-extract fitted.arrows log.arrows | ctr-train lr -q --alpha 1e300 --plan fitt
 is 'a weight of 300 digits fits its column' "$(ctr-model top -n 1 wild.arrows | awk 'NR > 1 { print ($1 ~ /^[-+][0-9.]*e[+]29[0-9]$/ || $1 ~ /^[-+][0-9.]*e[+]30[0-9]$/) ? length($1) <= 10 : $0 }')" 1
 
 # ---- a model of a million keys is held once, whatever is done to it: peak memory in KiB
-peak() {
-    "$PY" -c 'import resource, subprocess, sys
-subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL, check=True)
-print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)' "$@"
-}
-below() { # below KIB COMMAND…
-    _most=$1
-    shift
-    _got=$(peak "$@") && echo "$_got KiB" && test "$_got" -lt "$_most"
-}
 case $CTR_BUILD in
 *san*) skip 'memory of a large model' 'sanitizers have allocators of their own' ;;
 *)

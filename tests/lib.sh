@@ -91,6 +91,19 @@ same_rows() {
     ctr-export -f jsonl "$1" >"$W/.rows" && ctr-export -f jsonl "$2" | cmp "$W/.rows" -
 }
 
+# below KIB COMMAND… : what it takes of memory at most; not under sanitizers, which have allocators of their own. What
+# Python takes itself, 9 MiB without its libraries, is the least that is seen: a child begins as a copy of its parent.
+below() {
+    _most=$1
+    shift
+    _got=$("$PY" -I -S -c 'import os, resource, sys
+null = os.open(os.devnull, os.O_WRONLY)
+child = os.posix_spawnp(sys.argv[1], sys.argv[1:], os.environ, file_actions=[(os.POSIX_SPAWN_DUP2, null, fd) for fd in (1, 2)])
+status = os.waitpid(child, 0)[1]
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
+sys.exit(status != 0)' "$@") && echo "# $_got KiB" && test "$_got" -lt "$_most"
+}
+
 skip() { # skip NAME WHY
     n_tests=$((n_tests + 1))
     echo "ok $n_tests - $1 # SKIP $2"

@@ -25,6 +25,18 @@ d=$(ctr-info --digest "$W/a.arrows")
 is "a file has the digest of its stream" "$(ctr-info --digest "$W/a.arrow")" "$d"
 is "also from a pipe" "$(cat "$W/a.arrow" | ctr-info --digest)" "$d"
 is "also as standard input" "$(ctr-info --digest <"$W/a.arrow")" "$d"
+ctr-select --where 'click == 0' "$W/a.arrows" -o "$W/made.arrows"
+made() { ctr-info "$@" | sed -n 's/^made by: ctr-\([a-z]*\) [0-9.]* */\1 /p'; }
+first=$(made "$W/a.arrows")
+is "a cat of equals has no more to say" "$(ctr-cat "$W/a.arrows" "$W/a.arrows" | made)" "$first"
+is "a cat of others tells how both were made" "$(ctr-cat "$W/a.arrows" "$W/made.arrows" | made)" "$first
+select --where=click == 0
+cat 2 inputs"
+is "a file too" "$(ctr-cat --to file -o "$W/both.arrow" "$W/a.arrow" "$W/made.arrows" "$W/a.arrows" && made "$W/both.arrow")" "$first
+select --where=click == 0
+cat 3 inputs"
+is "a pipe tells too late" "$(ctr-cat "$W/a.arrows" - <"$W/made.arrows" | made)" "$first
+cat 2 inputs, of which 1 did not tell beforehand how they were made"
 is "cat a b" "$(cat "$W/a.arrows" "$W/a.arrows" | ctr-info --digest)" "$(ctr-cat "$W/a.arrows" "$W/a.arrow" | ctr-info --digest)"
 
 exits "two files in one pipe" 1 sh -c "cat '$W/a.arrow' '$W/a.arrow' | ctr-cat"
@@ -57,18 +69,20 @@ exits "a bundle as a file" 1 ctr-cat --to file "$W/bundle"
 err_like "is refused with what is in it" 'bundle of sections \(.*vocab.u\).*ctr-select --section'
 is "before a byte was written" "$(wc -c <"$W/out")" 0
 
-# A mapped file that another program cuts short while it is read.
-seq 1000000 | ctr-import --format csv --columns n:int64 | ctr-cat --batch 1000 --to file -o "$W/big.arrow"
-(
-    ctr-cat "$W/big.arrow" 2>"$W/err"
-    echo $? >"$W/status"
-) | {
-    head -c 1000 >"$W/came"
-    truncate -s 8192 "$W/big.arrow"
-    cat >>"$W/came"
-}
-is "a file that is cut while it is read is an error" "$(cat "$W/status")" 1
-err_like "names the file" '^ctr-cat: .*/big.arrow: was shortened by another program'
+# A mapped file that another program cuts short while it is read, by this thread or another.
+for j in 1 2; do
+    seq 1000000 | ctr-import --format csv --columns n:int64 | ctr-cat --batch 1000 --to file -o "$W/big.arrow"
+    (
+        ctr-cat -j $j "$W/big.arrow" 2>"$W/err"
+        echo $? >"$W/status"
+    ) | {
+        head -c 1000 >"$W/came"
+        truncate -s 8192 "$W/big.arrow"
+        cat >>"$W/came"
+    }
+    is "-j $j: a file that is cut while it is read is an error" "$(cat "$W/status")" 1
+    err_like "names the file" '^ctr-cat: .*/big.arrow: was shortened by another program'
+done
 exits "the next program fails too" 1 ctr-info "$W/came"
 err_like "for what it got is no whole stream" 'truncated after batch'
 done_testing

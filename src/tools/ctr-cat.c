@@ -3,6 +3,8 @@
  * ctr-cat: make one stream (or file) of many: concatenate, compress, key, seal foreign streams, rescue broken ones. */
 #include "common/cli/cli.h"
 
+#include <sys/stat.h>
+
 static struct {
     const char *to, *key, *compress;
     bool lenient;
@@ -19,6 +21,65 @@ static const struct ctr_opt opts[] = {
       0 },
     { 0 },
 };
+
+/* ---- provenance: of all inputs, as far as they can be looked into before the schema is written ---- */
+
+/* The lines of `pg` that are not in `all` yet. */
+static int add_lines(struct ctr_strs *all, const char *pg, struct ctr_err *err)
+{
+    struct ctr_strs lines = { 0 };
+    int rc = pg ? ctr_strs_split(&lines, pg, '\n', err) : 0;
+    for (int i = 0; i < lines.n && !rc; i++)
+        if (ctr_strs_find(all, lines.s[i]) < 0)
+            rc = ctr_strs_add(all, lines.s[i], strlen(lines.s[i]), err);
+    ctr_strs_free(&lines);
+    return rc;
+}
+
+/* One that cannot be opened is told of when it is its turn. */
+static int add_lines_of(struct ctr_strs *all, char *path, struct ctr_err *err)
+{
+    const struct ctr_reader_opts ro = { .sections = true };
+    struct ctr_reader *r = NULL;
+    struct ctr_err ignored = { 0 };
+    int rc = 0;
+    if (!ctr_reader_open(&r, &path, 1, &ro, &ignored))
+        rc = add_lines(all, ctr_meta_get(&ctr_reader_schema(r)->meta, CTR_META_PG), err);
+    ctr_reader_free(r);
+    return rc;
+}
+
+/* With inputs that were made in several ways, or that only tell when they are read, a line says so. */
+static int add_inputs(struct ctr_cli *cli, struct ctr_schema *schema, struct ctr_err *err)
+{
+    struct ctr_strs all = { 0 };
+    struct ctr_buf text = { 0 };
+    struct stat st;
+    int pipes = 0, own = 0;
+    int rc = add_lines(&all, ctr_meta_get(&schema->meta, CTR_META_PG), err);
+    own = all.n;
+    for (int i = 1; i < cli->nargs && !rc; i++) {
+        if (strcmp(cli->args[i], "-") && !stat(cli->args[i], &st) && S_ISREG(st.st_mode))
+            rc = add_lines_of(&all, cli->args[i], err);
+        else
+            pipes++;
+    }
+    const bool several = all.n > own || pipes;
+    for (int i = 0; i < all.n && several && !rc; i++)
+        rc = ctr_buf_printf(&text, err, "%s%s", i ? "\n" : "", all.s[i]);
+    if (text.len && !rc)
+        rc = ctr_meta_set(&schema->meta, CTR_META_PG, (const char *)text.data, err);
+    text.len = 0;
+    if (several && !rc)
+        rc = ctr_buf_printf(&text, err,
+                            pipes ? "%d inputs, of which %d did not tell beforehand how they were made" : "%d inputs",
+                            cli->nargs, pipes);
+    if (several && !rc)
+        rc = ctr_schema_provenance(schema, cli->tool->name, (const char *)text.data, err);
+    ctr_buf_free(&text);
+    ctr_strs_free(&all);
+    return rc;
+}
 
 static int copy_section(struct ctr_cli *cli, struct ctr_reader *r, struct ctr_out *out, struct ctr_err *err)
 {
@@ -38,6 +99,8 @@ static int copy_section(struct ctr_cli *cli, struct ctr_reader *r, struct ctr_ou
     wo.compression = !strcmp(o.compress, "lz4") ? CTR_LZ4 : !strcmp(o.compress, "zstd") ? CTR_ZSTD : CTR_PLAIN;
     if (cli->provenance) /* a plain copy is the same stream: it leaves no line, so that cat of cat changes nothing */
         rc = ctr_schema_provenance(&schema, cli->tool->name, cli->provenance, err);
+    if (!rc && cli->nargs > 1 && !ctr_meta_get(&schema.meta, CTR_META_SECTION))
+        rc = add_inputs(cli, &schema, err);
     if (!rc)
         rc = ctr_writer_open(&w, out, &schema, &wo, err);
     cli->idle_writer = w;

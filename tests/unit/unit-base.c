@@ -48,6 +48,9 @@ static void test_strings(void)
     ctr_strs_free(&l);
     ok(!ctr_quote_name(&b, "a b", &err) && b.len == 5 && !memcmp(b.data, "`a b`", 5), "a name is quoted when needed");
     b.len = 0;
+    ok(!ctr_quote_name(&b, "a`b\\c\n", &err) && b.len == 13 && !memcmp(b.data, "`a\\`b\\\\c\\x0a`", 13),
+       "what would end the quotes is escaped");
+    ctr_buf_clear(&b);
     ok(!ctr_quote_name(&b, "a.b_1", &err) && b.len == 5, "a bare name stays bare");
     b.len = 0;
     ok(!ctr_buf_printf(&b, &err, "%s-%d", "x", 7) && b.len == 3 && !memcmp(b.data, "x-7", 3), "printf into a buffer");

@@ -9,6 +9,14 @@
 
 static struct ctr_err err;
 
+static void must(int rc)
+{
+    if (rc < 0) {
+        printf("Bail out! %s\n", err.what);
+        exit(1);
+    }
+}
+
 static void test_schema(void)
 {
     struct ctr_schema s = { 0 }, t;
@@ -138,11 +146,71 @@ static void test_batch_rows(void)
     }
 }
 
+static void test_equal(void)
+{
+    struct ctr_schema a = { 0 }, b = { 0 };
+    char why[100] = "";
+
+    must(ctr_schema_add(&a, "y", CTR_I8, &err));
+    must(ctr_schema_copy(&b, &a, &err));
+    ok(ctr_schema_equal(&a, &b, why, sizeof why), "a copy of a schema equals it");
+    must(ctr_field_set_role(&b.f[0], CTR_ROLE_LABEL, &err));
+    ok(!ctr_schema_equal(&a, &b, why, sizeof why) && strstr(why, "another role"), "another role: %s", why);
+    must(ctr_field_set_role(&a.f[0], CTR_ROLE_LABEL, &err));
+    must(ctr_meta_set(&a.f[0].meta, CTR_META_TABLE, "t", &err));
+    ok(!ctr_schema_equal(&a, &b, NULL, 0), "another table");
+    ctr_schema_free(&a);
+    ctr_schema_free(&b);
+}
+
+/* Weighted keys of one key go by weight; rows that are taken back take their nulls along. */
+static void test_weighted(void)
+{
+    const struct ctr_field f = { .type = CTR_WKEY };
+    struct ctr_colbuf b;
+
+    must(ctr_colbuf_init(&b, &f, &err));
+    must(ctr_colbuf_wkey(&b, 7, 1, &err));
+    must(ctr_colbuf_wkey(&b, 7, 2, &err));
+    must(ctr_colbuf_null(&b, &err));
+    must(ctr_colbuf_null(&b, &err));
+    const struct ctr_col *c = ctr_colbuf_view(&b);
+    ok(ctr_col_compare(c, 0, c, 1) < 0 && ctr_col_compare(c, 1, c, 0) > 0 && ctr_col_compare(c, 1, c, 2) < 0,
+       "weighted keys are in order of keys, then weights, then nulls");
+    ctr_colbuf_rewind(&b, 3);
+    c = ctr_colbuf_view(&b);
+    ok(c->rows == 3 && c->nulls == 1 && ctr_col_null(c, 2), "a null less");
+    ctr_colbuf_rewind(&b, 2);
+    c = ctr_colbuf_view(&b);
+    ok(c->rows == 2 && !c->nulls && !c->valid, "and none");
+    ctr_colbuf_free(&b);
+}
+
+static void test_bits(void)
+{
+    uint8_t bits[32];
+    bool same = true;
+
+    for (size_t i = 0; i < sizeof bits; i++)
+        bits[i] = (uint8_t)ctr_random64(1, 2, i);
+    for (int64_t from = 0; from < 72; from++)
+        for (int64_t n = 0; from + n <= 8 * (int64_t)sizeof bits; n++) {
+            int64_t ones = 0;
+            for (int64_t i = from; i < from + n; i++)
+                ones += ctr_bit(bits, i);
+            same &= ctr_bits_count(bits, from, n) == ones;
+        }
+    ok(same, "bits are counted from anywhere to anywhere");
+}
+
 int main(void)
 {
     static const enum ctr_type scalars[] = { CTR_BOOL, CTR_I8,  CTR_I16, CTR_I32, CTR_I64, CTR_U8,   CTR_U16,
                                              CTR_U32,  CTR_U64, CTR_F16, CTR_F32, CTR_F64, CTR_UTF8, CTR_TIME };
 
+    test_bits();
+    test_equal();
+    test_weighted();
     test_schema();
     for (size_t i = 0; i < CTR_COUNT(scalars); i++)
         test_column((struct ctr_field){ .type = scalars[i] }, ctr_types[scalars[i]].name);

@@ -167,8 +167,8 @@ static void write_rows(const char *to, const struct ctr_schema *s, int64_t rows,
     made_free(&m);
 }
 
-static int64_t read_rows(char *const *paths, int n, const struct ctr_reader_opts *opts, char digest[33],
-                         struct ctr_reader_stats *st)
+static int64_t read_how(char *const *paths, int n, const struct ctr_reader_opts *opts, char digest[33],
+                        struct ctr_reader_stats *st)
 {
     struct ctr_reader *r;
     struct ctr_digest *d;
@@ -188,6 +188,31 @@ static int64_t read_rows(char *const *paths, int n, const struct ctr_reader_opts
         ctr_reader_get_stats(r, st);
     ctr_reader_free(r);
     return rc < 0 ? rc : rows;
+}
+
+static bool never_idle(void *ctx)
+{
+    (void)ctx;
+    return true;
+}
+
+/* Once as the options say, and once ahead: the same rows and counters. */
+static int64_t read_rows(char *const *paths, int n, const struct ctr_reader_opts *opts, char digest[33],
+                         struct ctr_reader_stats *st)
+{
+    struct ctr_reader_opts o = opts ? *opts : (struct ctr_reader_opts){ 0 };
+    struct ctr_reader_stats one = { 0 }, two = { 0 };
+    char other[33] = "";
+    const int64_t rows = read_how(paths, n, opts, digest, &one);
+    o.ahead = true;
+    o.idle = never_idle;
+    o.idle_ms = 1000;
+    const int64_t ahead = read_how(paths, n, &o, other, &two);
+    if (ahead != rows || (rows >= 0 && (strcmp(digest, other) || memcmp(&one, &two, sizeof one))))
+        ok(false, "ahead: %lld rows, not %lld, or other counters", (long long)ahead, (long long)rows);
+    if (st)
+        *st = one;
+    return rows;
 }
 
 static long file_bytes(const char *p, char **bytes)

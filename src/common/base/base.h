@@ -65,6 +65,8 @@ struct ctr_err_text ctr_err_text(const struct ctr_err *err); /* the file and wha
 
 /* ---- bytes and strings: buf.c ----------------------------------------------------------------------------------- */
 
+enum { CTR_LINE = 64 }; /* bytes of the cache that come and go together, and that threads should not share */
+
 /* A growing byte buffer.  Zero-initialise to start; capacity always exceeds len by >= CTR_PAD readable bytes, so that
  * kernels may load past the last value. */
 #define CTR_PAD 64
@@ -111,7 +113,8 @@ bool ctr_glob(const char *pattern, const char *s); /* '*' and '?' only */
 bool ctr_ascii(const uint8_t *p, size_t n);        /* no byte above 0x7f */
 /* Is [p, p+n) well-formed UTF-8 (no surrogates, no overlong forms)? */
 bool ctr_utf8_valid(const uint8_t *p, size_t n);
-/* A name as the plan language writes it: bare, or in back quotes. Control characters are escaped. */
+/* A name as the plan language writes and reads it: bare, or in back quotes, where back quotes, backslashes and control
+ * characters are escaped. */
 int ctr_quote_name(struct ctr_buf *b, const char *name, struct ctr_err *err) CTR_MUST;
 
 /* ---- hashing: hash.c --------------------------------------------------------------------------------------------- */
@@ -166,14 +169,16 @@ bool ctr_parse_f32(const char *p, size_t n, float *v);
 float ctr_f16_to_f32(uint16_t h);
 uint16_t ctr_f32_to_f16(float f); /* round to nearest even */
 
-/* Sizes "64", "10K", "256M", "2G" (powers of 1024) and durations "14d", "1h", "30m", "15s", "250ms" (to ms). */
+/* Sizes "64", "10K", "256M", "2.7 MiB" (powers of 1024; rounded up to bytes) and durations "14d", "1h", "30m", "15s",
+ * "250ms" (to ms). */
 bool ctr_parse_size(const char *s, int64_t *bytes);
 /* A size for people: "1000 B", "1 KiB", "2.7 MiB". */
 struct ctr_size_text {
     char s[24];
 };
 struct ctr_size_text ctr_size_text(uint64_t bytes);
-/* Of what is beyond `bound`: to the byte where both would read the same. */
+/* Of what is needed beyond `bound`: rounded up, so that who types it gets as much, and to the byte where both would
+ * read the same. */
 struct ctr_size_text ctr_size_text_beyond(uint64_t bytes, uint64_t bound);
 bool ctr_parse_duration(const char *p, size_t n, int64_t *ms);
 
@@ -262,11 +267,13 @@ int ctr_pread_full(int fd, void *p, size_t n, int64_t offset, struct ctr_err *er
 /* ---- threads: pool.c ----------------------------------------------------------------------------------------------
  */
 
-/* As pthread_create. Signals belong to the main thread, but for SIGPIPE, which ends whoever writes. */
+/* As pthread_create. Signals belong to the main thread, but for SIGPIPE, which ends whoever writes, and SIGBUS, which
+ * tells of a mapped file that was cut short. */
 int ctr_thread_start(pthread_t *id, void *(*main)(void *), void *arg);
 
-/* ctr_pool_run calls fn(ctx, task, worker) for task 0..tasks-1 on up to `threads` workers (the caller is worker 0) and
- * returns when all are done.  Which worker runs which task is not determined: results must not depend on it. */
+/* ctr_pool_run calls fn(ctx, task, worker) for task 0..tasks-1 on up to `threads` workers (the caller is worker 0; of a
+ * pool that is NULL, the only one) and returns when all are done.  Which worker runs which task is not determined:
+ * results must not depend on it. */
 struct ctr_pool;
 int ctr_pool_new(struct ctr_pool **p, int threads, struct ctr_err *err) CTR_MUST; /* networks: denormals are 0, also in
                                                                                      the caller from here on */
@@ -277,5 +284,13 @@ int ctr_pool_threads(const struct ctr_pool *p);
  * because waking takes longer. */
 void ctr_pool_stay_awake(struct ctr_pool *p);
 void ctr_pool_free(struct ctr_pool *p);
+
+/* A thread that does a thing beside the caller: background.c. From ctr_background_run until ctr_background_wait says
+ * so, the caller leaves alone what fn(ctx) uses. */
+struct ctr_background;
+struct ctr_background *ctr_background_new(void); /* NULL: none can be had, and the caller does everything itself */
+void ctr_background_run(struct ctr_background *b, void (*fn)(void *ctx), void *ctx); /* when nothing else runs */
+bool ctr_background_wait(struct ctr_background *b, int ms); /* is it done, within ms (< 0: however long that takes)? */
+void ctr_background_free(struct ctr_background *b);         /* after what it does */
 
 #endif

@@ -432,6 +432,8 @@ int ctr_quote_name(struct ctr_buf *b, const char *name, struct ctr_err *err)
     for (const char *s = name; !rc && *s; s++) {
         if ((unsigned char)*s < 32 || *s == 127)
             rc = ctr_buf_printf(b, err, "\\x%02x", (unsigned char)*s);
+        else if (*s == '`' || *s == '\\')
+            rc = ctr_buf_printf(b, err, "\\%c", *s);
         else
             rc = ctr_buf_append(b, s, 1, err);
     }

@@ -166,13 +166,14 @@ uint16_t ctr_f32_to_f16(float f)
 
 /* ---- sizes and durations ---- */
 
-/* number suffix: digits with an optional fraction, then one of the units; the result must be a whole count. */
+/* number suffix: digits with an optional fraction, then one of the units; the result is a whole count, as it stands or,
+ * if `up`, of what is finer than the unit, rounded up. */
 struct unit {
     const char *suffix;
     int64_t factor;
 };
 
-static bool parse_with_unit(const char *p, size_t n, const struct unit *units, int count, int64_t *out)
+static bool parse_with_unit(const char *p, size_t n, const struct unit *units, int count, bool up, int64_t *out)
 {
     size_t digits = 0;
     while (digits < n && ((p[digits] >= '0' && p[digits] <= '9') || p[digits] == '.'))
@@ -190,7 +191,9 @@ static bool parse_with_unit(const char *p, size_t n, const struct unit *units, i
     if (!ctr_parse_f64(p, digits, &frac) || frac * (double)factor >= 0x1p62)
         return false;
     *out = (int64_t)(frac * (double)factor);
-    return (double)*out == frac * (double)factor;
+    const bool whole_count = (double)*out == frac * (double)factor;
+    *out += !whole_count;
+    return whole_count || (up && factor > 1);
 }
 
 bool ctr_parse_size(const char *s, int64_t *bytes)
@@ -210,8 +213,13 @@ bool ctr_parse_size(const char *s, int64_t *bytes)
         { "MiB", 1LL << 20 },
         { "GiB", 1LL << 30 },
         { "TiB", 1LL << 40 },
+        { " B", 1 }, /* as they are printed */
+        { " KiB", 1LL << 10 },
+        { " MiB", 1LL << 20 },
+        { " GiB", 1LL << 30 },
+        { " TiB", 1LL << 40 },
     };
-    return parse_with_unit(s, strlen(s), units, (int)CTR_COUNT(units), bytes);
+    return parse_with_unit(s, strlen(s), units, (int)CTR_COUNT(units), true, bytes);
 }
 
 struct ctr_size_text ctr_size_text(uint64_t bytes)
@@ -233,7 +241,13 @@ struct ctr_size_text ctr_size_text(uint64_t bytes)
 struct ctr_size_text ctr_size_text_beyond(uint64_t bytes, uint64_t bound)
 {
     struct ctr_size_text t = ctr_size_text(bytes);
+    uint64_t unit = 1;
+    int64_t read;
 
+    while (bytes / unit >= 1024)
+        unit *= 1024;
+    if (ctr_parse_size(t.s, &read) && (uint64_t)read < bytes) /* it was rounded down */
+        t = ctr_size_text(bytes + unit / 20);
     if (!strcmp(t.s, ctr_size_text(bound).s))
         snprintf(t.s, sizeof t.s, "%llu B", (unsigned long long)bytes);
     return t;
@@ -244,5 +258,5 @@ bool ctr_parse_duration(const char *p, size_t n, int64_t *ms)
     static const struct unit units[] = {
         { "ms", 1 }, { "s", 1000 }, { "m", 60000 }, { "h", 3600000 }, { "d", 86400000 }, { "w", 604800000 },
     };
-    return parse_with_unit(p, n, units, (int)CTR_COUNT(units), ms);
+    return parse_with_unit(p, n, units, (int)CTR_COUNT(units), false, ms);
 }

@@ -81,10 +81,21 @@ static void *worker_main(void *arg)
     return NULL;
 }
 
+int ctr_thread_start(pthread_t *id, void *(*main)(void *), void *arg)
+{
+    sigset_t all, old;
+    sigfillset(&all);
+    sigdelset(&all, SIGPIPE);
+    sigdelset(&all, SIGBUS);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    const int failed = pthread_create(id, NULL, main, arg);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    return failed;
+}
+
 static int pool_new(struct ctr_pool **out, int threads, bool exact, struct ctr_err *err)
 {
     struct ctr_pool *p = calloc(1, sizeof *p);
-    sigset_t all, old;
 
     threads = CTR_MAX(threads, 1);
     if (p)
@@ -98,28 +109,14 @@ static int pool_new(struct ctr_pool **out, int threads, bool exact, struct ctr_e
     pthread_cond_init(&p->done, NULL);
     p->threads = threads;
     p->exact = exact;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old); /* signals belong to the main thread */
     for (int i = 1; i < threads; i++) {
         p->workers[i] = (struct worker){ .pool = p, .number = i };
-        if (pthread_create(&p->workers[i].id, NULL, worker_main, &p->workers[i]))
+        if (ctr_thread_start(&p->workers[i].id, worker_main, &p->workers[i]))
             break; /* fewer threads give the same results */
         p->started++;
     }
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
     *out = p;
     return 0;
-}
-
-int ctr_thread_start(pthread_t *id, void *(*main)(void *), void *arg)
-{
-    sigset_t all, old;
-    sigfillset(&all);
-    sigdelset(&all, SIGPIPE);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    const int failed = pthread_create(id, NULL, main, arg);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    return failed;
 }
 
 int ctr_pool_new(struct ctr_pool **p, int threads, struct ctr_err *err)

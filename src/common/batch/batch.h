@@ -163,9 +163,18 @@ static inline bool ctr_bit(const uint8_t *bits, int64_t i)
 {
     return bits[i >> 3] >> (i & 7) & 1;
 }
+int64_t ctr_bits_count(const uint8_t *bits, int64_t from, int64_t n); /* ones among bits [from, from + n) */
 static inline bool ctr_col_null(const struct ctr_col *c, int64_t i)
 {
     return c->valid && !ctr_bit(c->valid, i);
+}
+/* Where the value of row *i lies, which is no null: the column of plain values, and *i as its row in that. */
+static inline const struct ctr_col *ctr_col_plain(const struct ctr_col *c, int64_t *i)
+{
+    if (!c->dict)
+        return c;
+    *i = ((const int32_t *)c->data)[*i];
+    return c->dict;
 }
 struct ctr_str {
     const char *p;
@@ -174,10 +183,7 @@ struct ctr_str {
 /* The text of row i of a CTR_UTF8 column, encoded or not; undefined for a null. */
 static inline struct ctr_str ctr_col_str(const struct ctr_col *c, int64_t i)
 {
-    if (c->dict) {
-        i = ((const int32_t *)c->data)[i];
-        c = c->dict;
-    }
+    c = ctr_col_plain(c, &i);
     return (struct ctr_str){ (const char *)c->data + c->offsets[i], (size_t)(c->offsets[i + 1] - c->offsets[i]) };
 }
 /* Row i of a number, bool or time column as a double or as an int64 (floats truncate; unsigned wrap above 2^63). */
@@ -207,10 +213,7 @@ static inline const struct ctr_col *ctr_col_items(const struct ctr_col *c, int32
 {
     if (ctr_col_missing(c, i))
         return NULL;
-    if (c->dict) {
-        i = ((const int32_t *)c->data)[i];
-        c = c->dict;
-    }
+    c = ctr_col_plain(c, &i);
     *from = c->type == CTR_FIXED ? i * width : c->offsets[i];
     *to = c->type == CTR_FIXED ? *from + width : c->offsets[i + 1];
     return c->item;

@@ -335,19 +335,6 @@ static int range_decode(struct ctr_colbuf *b, const struct ctr_col *c, int64_t f
     return 0;
 }
 
-static int64_t count_nulls(const uint8_t *valid, int64_t from, int64_t n)
-{
-    int64_t present = 0, i = 0;
-
-    for (; i < n && ((from + i) & 7); i++)
-        present += ctr_bit(valid, from + i);
-    for (; i + 8 <= n; i += 8)
-        present += __builtin_popcount(valid[(from + i) >> 3]);
-    for (; i < n; i++)
-        present += ctr_bit(valid, from + i);
-    return n - present;
-}
-
 int ctr_colbuf_range(struct ctr_colbuf *b, const struct ctr_col *c, int64_t from, int64_t n, struct ctr_err *err)
 {
     int64_t nulls;
@@ -361,7 +348,7 @@ int ctr_colbuf_range(struct ctr_colbuf *b, const struct ctr_col *c, int64_t from
         b->dict = c->dict;
     if ((rc = range_values(b, c, from, n, err)))
         return rc;
-    nulls = c->valid ? count_nulls(c->valid, from, n) : 0;
+    nulls = c->valid ? n - ctr_bits_count(c->valid, from, n) : 0;
     if (!nulls)
         return valid_extend(b, n, err);
     if ((rc = valid_start(b, n, err)))

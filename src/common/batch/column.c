@@ -6,18 +6,26 @@
 
 #include <math.h>
 
-/* Step into the dictionary. */
-static const struct ctr_col *resolve(const struct ctr_col *c, int64_t *i)
+int64_t ctr_bits_count(const uint8_t *bits, int64_t from, int64_t n)
 {
-    if (!c->dict)
-        return c;
-    *i = ((const int32_t *)c->data)[*i];
-    return c->dict;
+    const int64_t to = from + n;
+    int64_t ones = 0;
+    uint64_t w;
+
+    for (; from < to && (from & 7); from++)
+        ones += ctr_bit(bits, from);
+    for (; to - from >= 64; from += 64) {
+        memcpy(&w, bits + from / 8, 8);
+        ones += __builtin_popcountll(w);
+    }
+    for (; from < to; from++)
+        ones += ctr_bit(bits, from);
+    return ones;
 }
 
 int64_t ctr_col_i64(const struct ctr_col *c, int64_t i)
 {
-    c = resolve(c, &i);
+    c = ctr_col_plain(c, &i);
     switch (c->type) {
     case CTR_BOOL: return ctr_bit(c->data, i);
     case CTR_I8: return ((const int8_t *)c->data)[i];
@@ -42,7 +50,7 @@ int64_t ctr_col_i64(const struct ctr_col *c, int64_t i)
 
 double ctr_col_f64(const struct ctr_col *c, int64_t i)
 {
-    c = resolve(c, &i);
+    c = ctr_col_plain(c, &i);
     switch (c->type) {
     case CTR_F16: return (double)ctr_f16_to_f32(((const uint16_t *)c->data)[i]);
     case CTR_F32: return (double)((const float *)c->data)[i];
@@ -124,7 +132,7 @@ int ctr_col_text(const struct ctr_col *c, int64_t i, struct ctr_buf *out, struct
 
     if (ctr_col_missing(c, i))
         return 0;
-    c = resolve(c, &i);
+    c = ctr_col_plain(c, &i);
     switch (c->type) {
     case CTR_UTF8: {
         struct ctr_str s = ctr_col_str(c, i);
@@ -173,8 +181,8 @@ int ctr_col_compare(const struct ctr_col *a, int64_t i, const struct ctr_col *b,
 
     if (an || bn)
         return an - bn;
-    a = resolve(a, &i);
-    b = resolve(b, &j);
+    a = ctr_col_plain(a, &i);
+    b = ctr_col_plain(b, &j);
     switch (a->type) {
     case CTR_UTF8: {
         struct ctr_str s = ctr_col_str(a, i), t = ctr_col_str(b, j);
@@ -224,7 +232,7 @@ uint64_t ctr_col_hash(const struct ctr_col *c, int64_t i, uint64_t seed)
 {
     if (ctr_col_missing(c, i))
         return ctr_mix64(seed ^ MISSING);
-    c = resolve(c, &i);
+    c = ctr_col_plain(c, &i);
     switch (c->type) {
     case CTR_UTF8: {
         struct ctr_str s = ctr_col_str(c, i);

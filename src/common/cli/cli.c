@@ -112,6 +112,7 @@ int ctr_cli_reader(struct ctr_cli *cli, int first, const struct ctr_reader_opts 
         o.idle = flush_when_idle;
         o.idle_ctx = cli;
         o.idle_ms = (int)cli->flush_ms;
+        o.ahead = cli->jobs > 1;
     }
     return ctr_reader_open(r, cli->args + first, n, &o, err);
 }

@@ -9,8 +9,8 @@
  *         { "inner", 0, CTR_OPT_FLAG, NULL, "keep matched rows only", &o.inner, 0 },
  *         { 0 } };
  *     static int run(struct ctr_cli *cli, struct ctr_err *err) { … }
- *     const struct ctr_tool ctr_tool = { "ctr-join", "join a stream with another", "-k KEY RIGHT [FILE…]", NULL, opts,
- * 0, run };
+ *     const struct ctr_tool ctr_tool = {
+ *         "ctr-join", "join a stream with another", "-k KEY RIGHT [FILE…]", NULL, opts, 0, run };
  *
  * run() returns 0, or a negative enum ctr_code with *err filled: CTR_EUSAGE exits 2, CTR_ENO 3, the rest 1. The
  * scaffold prints the error as "ctr-join: FILE: what".
@@ -119,9 +119,9 @@ int ctr_cli_read(struct ctr_cli *cli, const char *path, struct ctr_err *err) CTR
 int ctr_cli_reread(struct ctr_cli *cli, const char **path, struct ctr_err *err) CTR_MUST;
 /* -o or stdout for binary or text. */
 int ctr_cli_out(struct ctr_cli *cli, unsigned out_flags, struct ctr_out **o, struct ctr_err *err) CTR_MUST;
-/* A stream writer on `out` with this tool's provenance added to a copy of the schema, flushed when input is idle. */
 /* Rows of a batch of a stream: as --batch or the schema says. */
 int64_t ctr_cli_batch_rows(const struct ctr_cli *cli, const struct ctr_schema *schema);
+/* A stream writer on `out` with this tool's provenance added to a copy of the schema, flushed when input is idle. */
 int ctr_cli_writer(struct ctr_cli *cli, struct ctr_out *out, const struct ctr_schema *schema, struct ctr_writer **w,
                    struct ctr_err *err) CTR_MUST;
 /* An option's file that will be written (ctr_cli_side_out calls it): one that is an input, -o or another such file is

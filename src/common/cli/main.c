@@ -78,8 +78,11 @@ static void die_of_signal(int sig)
  * was verified is gone. Outputs are dropped as for any error. */
 static void die_of_shortened_file(int sig, siginfo_t *info, void *context)
 {
+    static volatile int dying;
     const char *file = ctr_mapped_file(info->si_addr);
     (void)context;
+    while (__atomic_exchange_n(&dying, 1, __ATOMIC_SEQ_CST)) /* another thread says it */
+        pause();
     if (!file) { /* a bug, not a file */
         die_of_signal(sig);
         return;
@@ -95,7 +98,7 @@ static void die_of_shortened_file(int sig, siginfo_t *info, void *context)
 
 static void catch_signals(void)
 {
-    struct sigaction bus = { .sa_sigaction = die_of_shortened_file, .sa_flags = SA_RESETHAND | SA_SIGINFO };
+    struct sigaction bus = { .sa_sigaction = die_of_shortened_file, .sa_flags = SA_SIGINFO };
     static const int fatal[] = { SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGXFSZ };
     struct sigaction sa = { .sa_handler = die_of_signal, .sa_flags = SA_RESETHAND };
     struct sigaction old;

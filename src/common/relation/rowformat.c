@@ -585,8 +585,6 @@ double ctr_row_f64(const struct ctr_rowformat *f, const uint8_t *row, int col)
 
 /* ---- arena ---- */
 
-#define HUGE_PAGE ((size_t)2 << 20)
-
 void ctr_rowarena_init(struct ctr_rowarena *a, size_t block_bytes)
 {
     *a = (struct ctr_rowarena){ .block_bytes = block_bytes };
@@ -653,6 +651,23 @@ void ctr_rowarena_free(struct ctr_rowarena *a)
         free(a->block[i].data);
     free(a->block);
     *a = (struct ctr_rowarena){ 0 };
+}
+
+int ctr_rowarena_halve(struct ctr_rowarena *from, struct ctr_rowarena *to, struct ctr_err *err)
+{
+    const int keep = from->have - from->have / 2, n = from->have - keep;
+    struct ctr_rowarena_block *block = calloc((size_t)n + 1, sizeof *block);
+
+    if (!block)
+        return ctr_fail_nomem(err, ((size_t)n + 1) * sizeof *block);
+    memcpy(block, from->block + keep, (size_t)n * sizeof *block);
+    ctr_rowarena_free(to);
+    *to = (struct ctr_rowarena){ .block = block, .have = n, .cap = n + 1, .block_bytes = from->block_bytes };
+    for (int i = 0; i < n; i++)
+        to->bytes += (int64_t)block[i].size;
+    from->have = keep;
+    from->bytes -= to->bytes;
+    return 0;
 }
 
 int ctr_rowarena_add(struct ctr_rowarena *a, struct ctr_rowformat *f, const struct ctr_col *cols, const int64_t *idx,

@@ -76,6 +76,8 @@ static inline struct ctr_str ctr_row_str(const struct ctr_rowformat *f, const ui
     return (struct ctr_str){ (const char *)row + from, to - from };
 }
 
+#define HUGE_PAGE ((size_t)2 << 20) /* what large memory comes in */
+
 /* Rows of many batches in blocks that never move. */
 struct ctr_rowarena {
     struct ctr_rowarena_block {
@@ -91,6 +93,8 @@ void ctr_rowarena_init(struct ctr_rowarena *a, size_t block_bytes);
 int ctr_rowarena_place(struct ctr_rowarena *a, const uint32_t *size, int n, uint8_t **at, struct ctr_err *err) CTR_MUST;
 void ctr_rowarena_clear(struct ctr_rowarena *a); /* keeps the memory for the next rows */
 void ctr_rowarena_free(struct ctr_rowarena *a);
+/* Of two that have no rows: the memory of the first is shared out. What to has is let go. */
+int ctr_rowarena_halve(struct ctr_rowarena *from, struct ctr_rowarena *to, struct ctr_err *err) CTR_MUST;
 
 /* n <= CTR_ROW_TILE rows of a batch into the arena. */
 int ctr_rowarena_add(struct ctr_rowarena *a, struct ctr_rowformat *f, const struct ctr_col *cols, const int64_t *idx,

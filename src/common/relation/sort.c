@@ -263,13 +263,12 @@ static int spill_bin(struct ctr_sort *s, struct ctr_err *err)
         return write_run(s, s->bin, err);
     if (!s->spilled) {
         rc = write_run(s, s->bin, err);
-        free_bins(s);
-        for (int i = 0; i < 2; i++)
-            s->bins[i].cap = s->bins[i].n = 0;
-        s->tmp_cap = 0;
-        for (int i = 0; i < 2; i++)
-            ctr_rowarena_init(&s->bins[i].arena, (size_t)CTR_MAX(CTR_MIN(s->budget / 32, 8 << 20), 4096));
-        return rc;
+        free(s->bin->refs);
+        free(s->tmp);
+        s->bin->refs = s->tmp = NULL;
+        s->bin->cap = s->tmp_cap = 0;
+        return rc ? rc
+                  : ctr_rowarena_halve(&s->bin->arena, &other_bin(s)->arena, err); /* freed pages would stay ours */
     }
     s->bin = other_bin(s);
     if (ctr_thread_start(&s->writer, write_behind, s)) /* no thread to be had: in turn */
@@ -363,6 +362,9 @@ static int merge_open(struct ctr_sort *s, const struct ctr_spill *from, int firs
     struct ctr_merge_source *src = calloc((size_t)n + 1, sizeof *src);
     int64_t bytes = CTR_MIN(CTR_MAX(s->budget / (n + 2), MIN_READ / 4), MAX_READ);
     int rc;
+
+    if (bytes >= (int64_t)HUGE_PAGE) /* a buffer has whole ones, its padding included */
+        bytes -= bytes % (int64_t)HUGE_PAGE + CTR_PAD;
 
     if (!src)
         return ctr_fail_nomem(err, (size_t)n * sizeof *src);

@@ -204,7 +204,6 @@ int ctr_data_buffer(struct arrow_data *d, int i, int64_t need, const uint8_t **p
 /* The bitmap of a node's buffer, checked against its count; NULL when there are no nulls. */
 int ctr_data_valid(struct arrow_data *d, int i, int64_t rows, int64_t nulls, const uint8_t **p,
                    struct ctr_err *err) CTR_MUST;
-int64_t ctr_bits_count(const uint8_t *p, int64_t n); /* ones among the first n bits */
 
 /* ---- normalise.c: arrow arrays to columns ---- */
 
@@ -228,15 +227,19 @@ struct arrow_dict {
     struct arrow_message m;
     struct ctr_buf meta, body; /* what col points into */
 };
+/* A column of a batch, where it is not in the batch's own bytes. */
+struct arrow_decoded {
+    struct arrow_store store;
+    struct ctr_buf index; /* see ctr_leaf_conform */
+    struct ctr_col conformed;
+};
 /* One column of ours: the path of fields that leads to its values. */
 struct arrow_leaf {
     const struct arrow_field *path[ARROW_MAX_DEPTH + 1];
     int depth;
-    struct ctr_field field; /* what it becomes; name and meta are owned */
-    struct arrow_store store;
+    struct ctr_field field;                       /* what it becomes; name and meta are owned */
+    struct arrow_decoded out[2];                  /* of a batch, and of the one that is read ahead */
     struct arrow_dict *dict[ARROW_MAX_DEPTH + 1]; /* where path[i] is encoded */
-    struct ctr_buf index;                         /* see ctr_leaf_conform */
-    struct ctr_col conformed;
 };
 struct arrow_leaves {
     struct arrow_leaf *l;
@@ -245,11 +248,11 @@ struct arrow_leaves {
 /* The columns of a schema, and their storage: leaves.c. */
 int ctr_leaves_make(struct arrow_leaves *ls, const struct arrow_schema *s, struct ctr_err *err) CTR_MUST;
 void ctr_leaves_free(struct arrow_leaves *ls);
-/* The column of a batch; valid until the next call for this leaf, or until the bytes of the batch go. */
-int ctr_leaf_decode(struct arrow_leaf *l, struct arrow_data *d, const struct ctr_col **out,
+/* The column of a batch; valid until the next call with out[at], or until the bytes of the batch or a dictionary go. */
+int ctr_leaf_decode(struct arrow_leaf *l, int at, struct arrow_data *d, const struct ctr_col **out,
                     struct ctr_err *err) CTR_MUST;
 /* The same column, encoded or not as the schema that was promised says. */
-int ctr_leaf_conform(struct arrow_leaf *l, bool dict, const struct ctr_col **c, struct ctr_err *err) CTR_MUST;
+int ctr_leaf_conform(struct arrow_leaf *l, int at, bool dict, const struct ctr_col **c, struct ctr_err *err) CTR_MUST;
 /* A dictionary has come: keep a copy of what this leaf needs of it. */
 int ctr_leaf_dictionary(struct arrow_leaf *l, const struct arrow_message *m, const uint8_t *body,
                         struct ctr_reader_stats *st, struct ctr_err *err) CTR_MUST;

@@ -137,28 +137,15 @@ int ctr_data_buffer(struct arrow_data *d, int i, int64_t need, const uint8_t **p
     return 0;
 }
 
-int64_t ctr_bits_count(const uint8_t *p, int64_t n)
-{
-    int64_t c = 0, i = 0;
-    for (; i + 64 <= n; i += 64) {
-        uint64_t w;
-        memcpy(&w, p + i / 8, 8);
-        c += __builtin_popcountll(w);
-    }
-    for (; i < n; i++)
-        c += ctr_bit(p, i);
-    return c;
-}
-
 int ctr_data_valid(struct arrow_data *d, int i, int64_t rows, int64_t nulls, const uint8_t **p, struct ctr_err *err)
 {
     int64_t n, need = (rows + 7) / 8;
     int rc = ctr_data_buffer(d, i, 0, p, &n, err);
     if (rc < 0)
         return rc;
-    if (n >= need && n && ctr_bits_count(*p, rows) != rows - nulls)
+    if (n >= need && n && ctr_bits_count(*p, 0, rows) != rows - nulls)
         return ctr_fail(err, CTR_EDATA, "a column claims %lld nulls and has %lld", (long long)nulls,
-                        (long long)(rows - ctr_bits_count(*p, rows)));
+                        (long long)(rows - ctr_bits_count(*p, 0, rows)));
     if (nulls && n < need)
         return ctr_fail(err, CTR_EDATA, "a bitmap of nulls is too short");
     if (!nulls)

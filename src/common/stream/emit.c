@@ -103,7 +103,7 @@ static int add_validity(struct arrow_body *b, const struct ctr_col *c, int64_t f
     if (rc < 0)
         return rc;
     struct arrow_part *p = ctr_body_parts(b) + b->nparts - 1;
-    int64_t nulls = n - ctr_bits_count(b->scratch.data + p->at, n);
+    int64_t nulls = n - ctr_bits_count(b->scratch.data + p->at, 0, n);
     if (!nulls) {
         p->n = 0;
         return 0;

@@ -235,7 +235,7 @@ static int load(struct ctr_keyed *k, struct keyed_slot *s, int64_t block, struct
         rc = ctr_data_set(&s->data, &s->m, body, &k->stats, err);
     for (int i = 0; rc >= 0 && i < k->schema.n; i++) {
         const struct ctr_col *c = NULL;
-        rc = ctr_leaf_decode(&s->leaves.l[i], &s->data, &c, err);
+        rc = ctr_leaf_decode(&s->leaves.l[i], 0, &s->data, &c, err);
         if (rc >= 0)
             s->cols[i] = *c;
     }

@@ -148,8 +148,10 @@ void ctr_leaves_free(struct arrow_leaves *ls)
         struct arrow_leaf *l = &ls->l[i];
         free(l->field.name);
         ctr_meta_free(&l->field.meta);
-        store_free(&l->store);
-        ctr_buf_free(&l->index);
+        for (int k = 0; k < 2; k++) {
+            store_free(&l->out[k].store);
+            ctr_buf_free(&l->out[k].index);
+        }
         for (int k = 0; k < l->depth; k++)
             dict_free(l->dict[k]);
     }

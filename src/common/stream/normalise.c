@@ -285,7 +285,7 @@ static int and_valid(struct arrow_level *lv, const uint8_t *parent, struct ctr_e
     for (size_t k = 0; k < bytes; k++)
         lv->valid.data[k] = (uint8_t)(parent[k] & (c->valid ? c->valid[k] : 0xff));
     c->valid = lv->valid.data;
-    c->nulls = c->rows - ctr_bits_count(c->valid, c->rows);
+    c->nulls = c->rows - ctr_bits_count(c->valid, 0, c->rows);
     return 0;
 }
 
@@ -481,19 +481,20 @@ static int decode_at(struct where *w, int i, bool root, int64_t rows, int level,
     return decoders[f->kind](w, f, b, lv, err);
 }
 
-int ctr_leaf_decode(struct arrow_leaf *l, struct arrow_data *d, const struct ctr_col **out, struct ctr_err *err)
+int ctr_leaf_decode(struct arrow_leaf *l, int at, struct arrow_data *d, const struct ctr_col **out, struct ctr_err *err)
 {
-    struct where w = { l, d, &l->store, true };
+    struct where w = { l, d, &l->out[at].store, true };
     int rc = decode_at(&w, 0, false, d->m->rows, 0, err);
     if (rc < 0)
         return fail_column(l, err);
-    *out = &l->store.lv[0].col;
+    *out = &w.st->lv[0].col;
     return 0;
 }
 
-int ctr_leaf_conform(struct arrow_leaf *l, bool dict, const struct ctr_col **c, struct ctr_err *err)
+int ctr_leaf_conform(struct arrow_leaf *l, int at, bool dict, const struct ctr_col **c, struct ctr_err *err)
 {
-    struct arrow_level *lv = &l->store.lv[0];
+    struct arrow_decoded *out = &l->out[at];
+    struct arrow_level *lv = &out->store.lv[0];
     int64_t rows = (*c)->rows;
     int rc;
     if (dict == !!(*c)->dict)
@@ -505,15 +506,18 @@ int ctr_leaf_conform(struct arrow_leaf *l, bool dict, const struct ctr_col **c, 
         return rc;
     }
     /* Every value is an entry of its own. */
-    rc = ctr_buf_reserve(&l->index, (size_t)rows * 4 + 4, err);
+    rc = ctr_buf_reserve(&out->index, (size_t)rows * 4 + 4, err);
     if (rc < 0)
         return rc;
     for (int64_t i = 0; i < rows; i++)
-        ((int32_t *)l->index.data)[i] = (int32_t)i;
-    l->conformed = (struct ctr_col){
-        .type = (*c)->type, .rows = rows, .nulls = (*c)->nulls, .valid = (*c)->valid, .data = l->index.data, .dict = *c
-    };
-    *c = &l->conformed;
+        ((int32_t *)out->index.data)[i] = (int32_t)i;
+    out->conformed = (struct ctr_col){ .type = (*c)->type,
+                                       .rows = rows,
+                                       .nulls = (*c)->nulls,
+                                       .valid = (*c)->valid,
+                                       .data = out->index.data,
+                                       .dict = *c };
+    *c = &out->conformed;
     return 0;
 }
 

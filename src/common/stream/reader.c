@@ -2,13 +2,24 @@
  *
  * reader: files, streams in files and sections of streams, as one sequence of batches. Invariant: next returns 0 only
  * after the end mark of every stream was seen and, where a stream is sealed, its trailer agreed with what was read.
+ *
+ * With opts.ahead a thread fetches the next batch while the caller works on the last one: they take turns with the
+ * reader's state, so that all of it belongs to whoever has the turn (ctr_background), but for what the caller looks at
+ * meanwhile: `shown` and the batch that it has. Only batches are fetched ahead; whatever changes more than its own
+ * place (dictionaries, ends, other streams) waits for the caller's next call.
  */
 #include "common/stream/arrow.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
+enum {
+    AHEAD_BATCHES = 2,           /* come first: a short input does without a thread */
+    AHEAD_MOST_BYTES = 16 << 20, /* of a batch, since there are two then */
+    AHEAD_LOOK_MS = 100,         /* how late a thread that waits for input sees that it shall end */
+};
 enum { STEP_END = 0, STEP_BATCH = 1, STEP_ON = 2 }; /* what a step of the reader came to */
 
 #define WRITER_FAILED ": the program before it in the pipe failed or was stopped"
@@ -29,23 +40,33 @@ struct ctr_reader {
     struct arrow_leaves leaves;
     bool in_stream, sealed, trailer;
     int64_t seq, stream_rows, stream_batches, file_rows, file_batches;
-    struct ctr_buf meta, body, scratch;
+    struct ctr_buf meta, scratch;
     struct arrow_message msg;
-    struct arrow_data data;
+    struct ctr_buf body[2]; /* [at], as of all pairs: of the message at hand */
+    struct arrow_data data[2];
+    int at;
 
     /* the section at hand, as promised to the caller */
     struct ctr_schema full, schema;
     int *columns; /* of full that make schema */
-    struct ctr_col *cols;
-    struct ctr_batch batch;
+    struct ctr_col *cols[2];
+    struct ctr_batch batch[2];
     char *section; /* name, or NULL */
     bool section_set, section_pending;
     struct ctr_strs sections; /* what the first one listed */
     int section_at;
 
     int64_t rows;
-    struct ctr_reader_stats stats;
+    struct ctr_reader_stats stats, shown;
     char damage[1024];
+
+    /* reading ahead */
+    struct ctr_background *thread; /* or NULL: not yet, or none can be had */
+    bool fetching;                 /* it has the turn */
+    struct ctr_reader_opts fetch_opts;
+    atomic_bool idles, quit; /* it waits for input; it shall end */
+    int fetched;             /* what it came to */
+    struct ctr_err fetch_err;
 };
 
 /* ---- files ---- */
@@ -89,20 +110,28 @@ static int make_schema(struct ctr_reader *r, struct ctr_schema *s, struct ctr_er
     return rc;
 }
 
+static int room_for_columns(struct ctr_reader *r, int n, struct ctr_err *err)
+{
+    const size_t size = ((size_t)n + 1) * sizeof *r->cols[0];
+    for (int k = 0; k < 2; k++) {
+        struct ctr_col *cols = realloc(r->cols[k], size);
+        if (!cols)
+            return ctr_fail_nomem(err, size);
+        r->cols[k] = cols;
+    }
+    return 0;
+}
+
 static int all_columns(struct ctr_reader *r, struct ctr_err *err)
 {
     size_t n = (size_t)r->full.n + 1;
     int *columns = realloc(r->columns, n * sizeof *columns);
-    if (columns)
-        r->columns = columns;
-    struct ctr_col *cols = realloc(r->cols, n * sizeof *cols);
-    if (cols)
-        r->cols = cols;
-    if (!columns || !cols)
-        return ctr_fail_nomem(err, n * sizeof *cols);
+    if (!columns)
+        return ctr_fail_nomem(err, n * sizeof *columns);
+    r->columns = columns;
     for (int i = 0; i < r->full.n; i++)
         columns[i] = i;
-    return 0;
+    return room_for_columns(r, r->full.n, err);
 }
 
 /* Make the stream at hand the section that the caller sees. Takes `s`. */
@@ -231,25 +260,25 @@ static int read_message(struct ctr_reader *r, struct ctr_err *err)
     /* The metadata goes behind its prefix, so that the seal hashes one piece. */
     uint8_t prefix[8];
     memcpy(prefix, r->meta.data, 8);
-    rc = ctr_source_read(&r->src, &r->body, size, err);
+    rc = ctr_source_read(&r->src, &r->body[r->at], size, err);
     if (rc < 0)
         return rc;
-    if ((int64_t)r->body.len < size)
+    if ((int64_t)r->body[r->at].len < size)
         return fail_truncated(r, err);
     r->meta.len = 0;
     rc = ctr_buf_append(&r->meta, prefix, 8, err);
     if (rc >= 0)
-        rc = ctr_buf_append(&r->meta, r->body.data, (size_t)size, err);
+        rc = ctr_buf_append(&r->meta, r->body[r->at].data, (size_t)size, err);
     if (rc >= 0)
         rc = ctr_message_parse(&r->msg, r->meta.data, r->meta.len, &r->scratch, err);
     if (rc >= 0)
         rc = check_seal(r, err);
     if (rc >= 0)
-        rc = ctr_source_read(&r->src, &r->body, r->msg.body_length, err);
+        rc = ctr_source_read(&r->src, &r->body[r->at], r->msg.body_length, err);
     if (rc < 0)
         return rc;
     r->stats.messages++;
-    return (int64_t)r->body.len < r->msg.body_length ? fail_truncated(r, err) : STEP_ON;
+    return (int64_t)r->body[r->at].len < r->msg.body_length ? fail_truncated(r, err) : STEP_ON;
 }
 
 static int end_stream(struct ctr_reader *r, struct ctr_err *err)
@@ -296,21 +325,22 @@ static int check_counts(const struct ctr_reader *r, const struct arrow_schema *s
 static int decode_batch(struct ctr_reader *r, const uint8_t *body, bool mapped, struct ctr_err *err)
 {
     int rc = check_counts(r, &r->arrow, err);
-    r->data.mapped = mapped;
+    r->data[r->at].mapped = mapped;
     if (rc >= 0)
-        rc = ctr_data_set(&r->data, &r->msg, body, &r->stats, err);
+        rc = ctr_data_set(&r->data[r->at], &r->msg, body, &r->stats, err);
     for (int i = 0; rc >= 0 && i < r->schema.n; i++) {
         struct arrow_leaf *l = &r->leaves.l[r->columns[i]];
         const struct ctr_col *c = NULL;
-        rc = ctr_leaf_decode(l, &r->data, &c, err);
+        rc = ctr_leaf_decode(l, r->at, &r->data[r->at], &c, err);
         if (rc >= 0)
-            rc = ctr_leaf_conform(l, r->schema.f[i].dict, &c, err);
+            rc = ctr_leaf_conform(l, r->at, r->schema.f[i].dict, &c, err);
         if (rc >= 0)
-            r->cols[i] = *c;
+            r->cols[r->at][i] = *c;
     }
     if (rc < 0)
         return rc;
-    r->batch = (struct ctr_batch){ .schema = &r->schema, .rows = r->msg.rows, .first_row = r->rows, .col = r->cols };
+    r->batch[r->at] =
+        (struct ctr_batch){ .schema = &r->schema, .rows = r->msg.rows, .first_row = r->rows, .col = r->cols[r->at] };
     return STEP_BATCH;
 }
 
@@ -335,63 +365,140 @@ static void count_batch(struct ctr_reader *r)
     r->stats.batches++;
 }
 
-/* One message of a stream. */
-static int stream_step(struct ctr_reader *r, struct ctr_err *err)
+static bool is_trailer(const struct ctr_reader *r)
+{
+    return r->sealed && (r->msg.trailer_rows >= 0 || r->msg.trailer_batches >= 0);
+}
+
+/* The next message of a stream. STEP_BATCH: a batch, decoded; STEP_ON: another one; STEP_END: the end mark. */
+static int fetch_message(struct ctr_reader *r, struct ctr_err *err)
 {
     int rc = read_message(r, err);
-    if (rc < 0)
-        return rc;
-    if (rc == STEP_END) {
+    return rc != STEP_ON || r->msg.type != ARROW_BATCH || is_trailer(r)
+               ? rc
+               : decode_batch(r, r->body[r->at].data, false, err);
+}
+
+/* What was fetched takes its place. */
+static int stream_step(struct ctr_reader *r, int fetched, struct ctr_err *err)
+{
+    int rc;
+    if (fetched == STEP_BATCH) {
+        count_batch(r);
+        return STEP_BATCH;
+    }
+    if (fetched == STEP_END) {
         rc = end_stream(r, err);
         return rc < 0 ? rc : STEP_ON;
     }
     if (r->msg.type == ARROW_DICTIONARY)
-        return take_dictionary(r, r->body.data, err);
+        return take_dictionary(r, r->body[r->at].data, err);
     if (r->msg.type != ARROW_BATCH)
         return ctr_fail(err, CTR_EDATA, "a schema comes in the middle of a stream");
-    bool trailer = r->sealed && (r->msg.trailer_rows >= 0 || r->msg.trailer_batches >= 0);
-    rc = trailer ? check_trailer(r, err) : 0;
+    rc = check_trailer(r, err);
     if (rc >= 0)
-        rc = decode_batch(r, r->body.data, false, err);
-    if (rc < 0 || trailer)
-        return rc < 0 ? rc : STEP_ON;
-    count_batch(r);
-    return STEP_BATCH;
+        rc = decode_batch(r, r->body[r->at].data, false, err);
+    return rc < 0 ? rc : STEP_ON;
 }
 
-/* One block of a mapped file. */
-static int file_step(struct ctr_reader *r, struct ctr_err *err)
+/* The next block of a mapped file. STEP_BATCH: decoded; STEP_ON: for another reader; STEP_END: no block is due. */
+static int fetch_block(struct ctr_reader *r, struct ctr_err *err)
 {
     const uint8_t *body;
-    int rc;
-    if (r->dict_block < r->ipc.footer.ndicts) {
-        rc = ctr_ipcfile_message(&r->ipc, true, r->dict_block++, &r->msg, &body, &r->scratch, err);
-        return rc < 0 ? rc : take_dictionary(r, body, err);
-    }
-    if (r->block == r->ipc.footer.nblocks) {
-        if (r->ipc.rows >= 0 && r->file_rows != r->ipc.rows)
-            return ctr_fail(err, CTR_EDATA, "the trailer tells of %lld rows, but %lld came", (long long)r->ipc.rows,
-                            (long long)r->file_rows);
-        r->block_base += (int64_t)r->block;
-        r->in_stream = false;
-        return STEP_ON;
-    }
-    rc = ctr_ipcfile_message(&r->ipc, false, r->block, &r->msg, &body, &r->scratch, err);
+    if (r->dict_block < r->ipc.footer.ndicts || r->block == r->ipc.footer.nblocks)
+        return STEP_END;
+    int rc = ctr_ipcfile_message(&r->ipc, false, r->block, &r->msg, &body, &r->scratch, err);
     if (rc < 0)
         return rc;
     r->stats.messages++;
-    bool mine = r->opts.parts <= 1 || (r->block_base + (int64_t)r->block) % r->opts.parts == r->opts.part;
+    const bool mine = r->opts.parts <= 1 || (r->block_base + (int64_t)r->block) % r->opts.parts == r->opts.part;
     r->block++;
-    if (mine)
-        rc = decode_batch(r, body, true, err);
-    if (rc < 0)
-        return rc;
-    count_batch(r);
-    if (mine)
-        return STEP_BATCH;
-    r->stats.rows -= r->msg.rows;
-    r->stats.batches--;
+    return mine ? decode_batch(r, body, true, err) : STEP_ON;
+}
+
+static int file_step(struct ctr_reader *r, int fetched, struct ctr_err *err)
+{
+    const uint8_t *body;
+    if (fetched != STEP_END) {
+        count_batch(r);
+        if (fetched == STEP_BATCH)
+            return STEP_BATCH;
+        r->stats.rows -= r->msg.rows;
+        r->stats.batches--;
+        return STEP_ON;
+    }
+    if (r->dict_block < r->ipc.footer.ndicts) {
+        int rc = ctr_ipcfile_message(&r->ipc, true, r->dict_block++, &r->msg, &body, &r->scratch, err);
+        return rc < 0 ? rc : take_dictionary(r, body, err);
+    }
+    if (r->ipc.rows >= 0 && r->file_rows != r->ipc.rows)
+        return ctr_fail(err, CTR_EDATA, "the trailer tells of %lld rows, but %lld came", (long long)r->ipc.rows,
+                        (long long)r->file_rows);
+    r->block_base += (int64_t)r->block;
+    r->in_stream = false;
     return STEP_ON;
+}
+
+static int fetch(struct ctr_reader *r, struct ctr_err *err)
+{
+    return r->ipc_open ? fetch_block(r, err) : fetch_message(r, err);
+}
+
+/* ---- reading ahead ---- */
+
+/* What the source calls on the thread while no input comes. */
+static bool fetch_idles(void *ctx)
+{
+    struct ctr_reader *r = ctx;
+    atomic_store(&r->idles, true);
+    return !atomic_load(&r->quit);
+}
+
+static void fetch_beside(void *ctx)
+{
+    struct ctr_reader *r = ctx;
+    r->fetch_err = (struct ctr_err){ 0 };
+    r->fetched = fetch(r, &r->fetch_err);
+}
+
+/* The caller has been given batch[at] and gives the turn to the thread. */
+static void fetch_ahead(struct ctr_reader *r)
+{
+    if (!r->opts.ahead || r->stats.batches < AHEAD_BATCHES || r->body[r->at].cap > AHEAD_MOST_BYTES)
+        return;
+    if (!r->thread && !(r->thread = ctr_background_new())) {
+        r->opts.ahead = false;
+        return;
+    }
+    r->fetch_opts = r->opts;
+    r->fetch_opts.idle = fetch_idles;
+    r->fetch_opts.idle_ctx = r;
+    r->fetch_opts.idle_ms = CTR_MIN(r->opts.idle_ms, AHEAD_LOOK_MS);
+    r->src.opts = &r->fetch_opts;
+    atomic_store(&r->idles, false);
+    r->at = !r->at;
+    r->fetching = true;
+    ctr_background_run(r->thread, fetch_beside, r);
+}
+
+/* Takes the turn back. Meanwhile `idle` is the caller's. */
+static int take_fetched(struct ctr_reader *r, struct ctr_err *err)
+{
+    while (!ctr_background_wait(r->thread, r->opts.idle_ms))
+        if (atomic_load(&r->idles) && !r->opts.idle(r->opts.idle_ctx))
+            atomic_store(&r->quit, true);
+    r->fetching = false;
+    r->src.opts = &r->opts;
+    if (r->fetched < 0)
+        *err = r->fetch_err;
+    return r->fetched;
+}
+
+/* One message or block. */
+static int step(struct ctr_reader *r, struct ctr_err *err)
+{
+    int rc = r->fetching ? take_fetched(r, err) : fetch(r, err);
+    return rc < 0 ? rc : r->ipc_open ? file_step(r, rc, err) : stream_step(r, rc, err);
 }
 
 /* ---- streams ---- */
@@ -565,21 +672,27 @@ void ctr_reader_free(struct ctr_reader *r)
 {
     if (!r)
         return;
+    atomic_store(&r->quit, true);
+    if (r->fetching)
+        ctr_background_wait(r->thread, -1);
+    ctr_background_free(r->thread);
     close_file(r);
     for (int i = 0; r->paths && i < r->npaths; i++)
         free(r->paths[i]);
     free(r->paths);
     ctr_leaves_free(&r->leaves);
     ctr_arrow_free(&r->arrow);
-    ctr_data_free(&r->data);
+    for (int k = 0; k < 2; k++) {
+        ctr_data_free(&r->data[k]);
+        ctr_buf_free(&r->body[k]);
+        free(r->cols[k]);
+    }
     ctr_buf_free(&r->meta);
-    ctr_buf_free(&r->body);
     ctr_buf_free(&r->scratch);
     ctr_schema_free(&r->full);
     ctr_schema_free(&r->schema);
     ctr_strs_free(&r->sections);
     free(r->columns);
-    free(r->cols);
     free(r->section);
     free(r);
 }
@@ -594,9 +707,10 @@ int ctr_reader_project(struct ctr_reader *r, const int *columns, int n, struct c
     struct ctr_schema s = { 0 };
     int rc = ctr_meta_copy(&s.meta, &r->full.meta, err);
     int *copy = malloc(((size_t)n + 1) * sizeof *copy);
-    struct ctr_col *cols = calloc((size_t)n + 1, sizeof *cols);
-    if (rc >= 0 && (!copy || !cols))
-        rc = ctr_fail_nomem(err, (size_t)n * sizeof *cols);
+    if (rc >= 0 && !copy)
+        rc = ctr_fail_nomem(err, (size_t)n * sizeof *copy);
+    if (rc >= 0)
+        rc = room_for_columns(r, n, err);
     for (int i = 0; rc >= 0 && i < n; i++) {
         copy[i] = r->columns[columns[i]];
         rc = ctr_schema_add_field(&s, &r->schema.f[columns[i]], NULL, err);
@@ -604,15 +718,12 @@ int ctr_reader_project(struct ctr_reader *r, const int *columns, int n, struct c
     if (rc < 0) {
         ctr_schema_free(&s);
         free(copy);
-        free(cols);
         return rc;
     }
     ctr_schema_free(&r->schema);
     free(r->columns);
-    free(r->cols);
     r->schema = s;
     r->columns = copy;
-    r->cols = cols;
     return 0;
 }
 
@@ -624,11 +735,14 @@ int ctr_reader_next(struct ctr_reader *r, const struct ctr_batch **b, struct ctr
         if (r->ended || r->section_pending)
             return STEP_END;
         inside = r->in_stream;
-        rc = !r->in_stream ? next_stream(r, err) : r->ipc_open ? file_step(r, err) : stream_step(r, err);
+        rc = r->in_stream ? step(r, err) : next_stream(r, err);
     }
+    r->shown = r->stats;
     if (rc < 0)
         return located(r, rc, inside, err);
-    *b = &r->batch;
+    *b = &r->batch[r->at];
+    if (rc == STEP_BATCH)
+        fetch_ahead(r);
     return rc;
 }
 
@@ -658,7 +772,7 @@ int ctr_reader_section(struct ctr_reader *r, struct ctr_err *err)
 
 int64_t ctr_reader_rows(const struct ctr_reader *r)
 {
-    return r->stats.rows;
+    return r->shown.rows;
 }
 
 int64_t ctr_reader_total_rows(const struct ctr_reader *r)
@@ -678,5 +792,5 @@ const char *ctr_reader_damage(const struct ctr_reader *r)
 
 void ctr_reader_get_stats(const struct ctr_reader *r, struct ctr_reader_stats *s)
 {
-    *s = r->stats;
+    *s = r->shown;
 }

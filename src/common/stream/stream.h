@@ -30,6 +30,7 @@ struct ctr_reader_opts {
     void *idle_ctx;
     int idle_ms;
     bool follow; /* needs idle: what is read may grow. The end of a file, or of the writers of a FIFO, is no end */
+    bool ahead;  /* needs idle: a thread reads the next batch while the caller works on the last; the same comes out */
 };
 
 /* Opens the files as one stream: n == 0 or "-" is stdin; each may be a stream, several streams one after another
