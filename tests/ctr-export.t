@@ -44,6 +44,9 @@ printf 'a\n\nb\n' | ctr-import --format csv --columns x:utf8 - >"$W/one.arrows" 
 is "a single empty cell is no empty line" "$(printf '[{"x":"p"},{"x":null}]' | tr -d '[]' | tr ',' '\n' | ctr-import -f jsonl - | ctr-export --no-header)" 'p
 ""'
 
+printf '{"y":1,"k":["5:1","2:1","5:1e16","5:-1e16"]}\n' | ctr-import -f jsonl -c 'y,k:list<weighted key>' - >"$W/sum.arrows"
+is "libsvm: a repeated index has the sum in the order of the row" "$(ctr-export -f libsvm --label y -c y,k "$W/sum.arrows")" '1 2:1 5:0'
+
 # what it says
 exits "an unknown column" 2 ctr-export -c prise "$W/rows.arrows"
 err_like "names the nearest" 'price'
@@ -55,6 +58,16 @@ err_like "says how to name one" '--label NAME'
 exits "npy of a null integer" 1 ctr-export -f npy -c user.id -o "$W/x.npy" "$W/rows.arrows"
 err_like "names row and column" 'row 3: column user.id'
 ok "and leaves no file" test ! -e "$W/x.npy"
+printf 'y,x,w\n1,1,1\n1,1,1\n0,nan,1\n' | ctr-import --format csv --header --label y --weight w - >"$W/nan.arrows"
+for f in libsvm libffm vw; do
+    exits "$f of a NaN" 1 ctr-export -f $f -o "$W/nan.$f" "$W/nan.arrows"
+    err_like "names row and column" 'row 3: column x: a value that is no finite number'
+done
+ok "and leaves no file" test ! -e "$W/nan.vw"
+ctr-select --add 'z=1 / 0.0' "$W/nan.arrows" >"$W/inf.arrows"
+exits "libsvm of an infinite label" 1 ctr-export -f libsvm --label z "$W/inf.arrows"
+err_like "names row and column" 'row 1: column z: no finite number'
+exits "vw of an infinite importance" 1 ctr-export -f vw --weight z "$W/inf.arrows"
 exits "npy of texts" 2 ctr-export -f npy -c ad "$W/rows.arrows"
 printf '{"x":"a\\tb"}\n' | ctr-import -f jsonl - >"$W/tab.arrows"
 exits "tsv of a tab" 1 ctr-export -f tsv "$W/tab.arrows"

@@ -51,6 +51,11 @@ if has_python xxhash; then
 else
     skip "keys are XXH3 of table and text" "no xxhash"
 fi
+is "the plan says what has a role: what is kept loses it" \
+    "$(ctr-import --format csv --header --label rating r.csv 2>/dev/null >own.arrows; printf 'label liked = rating >= 4\nkeep rating, age\n' >own.plan
+    ctr-extract own.plan own.arrows | ctr-info | awk '/^column/ { on = 1; next } on { print $1, $3 }')" 'liked label
+rating -
+age -'
 is "4, 4.0 and \"4\" have one key" "$(plan 'feature a in t = age' 'feature b in t = age * 1.0' 'feature c in t = concat(age)' | csv | sed 1d | awk -F, '$1 != $2 || $2 != $3')" ""
 is "a null is a key of its own, of its table" "$(plan 'feature a in t = age' 'feature b in t = genres' | csv | sed -n '5p;6p' | awk -F, 'NR == 1 { b = $2 } NR == 2 { a = $1 } END { print a == b }')" 1
 is "the plan travels along" "$(ctr-info films.arrows | grep -c '^plan_id: [0-9a-f]\{32\}$')" 1
@@ -148,6 +153,48 @@ EOF
 ctr-extract --names hash.names hash.plan r.arrows >/dev/null
 is "names of hashes are what is hashed, where it can be told" "$(ctr-select --columns table,name hash.names | csv | sed 1d | sort -u | grep -v '^h,' | tr '\n' ' ')" \
     "either,16058596026395164274 five,5 "
+echo 'feature f = cross(x, 18446744073709551615)' >big.plan
+echo 7 | ctr-import -f csv -c x - | ctr-extract --names big.arrows big.plan - >/dev/null
+is "a name has an integer of 2^63 and more as the key has it" "$(ctr-select -c name big.arrows | csv | sed 1d)" "7 x 18446744073709551615"
+printf 'keep one = 1\n' >one.plan
+ctr-cat --to file r.arrows -o r.arrow
+is "a plan of constants has a row for each" "$(ctr-extract one.plan r.arrows | csv | tr '\n' ' ')$(ctr-extract one.plan r.arrow | csv | tr '\n' ' ')" "one 1 1 1 1 1 one 1 1 1 1 1 "
+printf 'id,v\n-1,5\n7,6\n' | ctr-import -f csv --header - | ctr-cat --to file --key id -o ids.arrow
+printf '7\n18446744073709551615\n' | ctr-import -f csv -c x:uint64 - >ids.arrows
+echo 'keep v = lookup("ids.arrow", x, "v")' >ids.plan
+is "an unsigned key is no negative one of the file" "$(ctr-extract ids.plan ids.arrows | ctr-export --null - --no-header | tr '\n' ' ')" "6 - "
+if has_python pyarrow; then
+    "$PY" - <<'PYTHON'
+import pyarrow as pa
+side = lambda name, of: pa.field(name, pa.int64(), metadata={"ctr.side": of})
+s = pa.schema([side("u", "user"), side("v", "user"), side("a", "ad")])
+with pa.OSFile("sides.arrows", "wb") as f, pa.ipc.new_stream(f, s) as w:
+    w.write_batch(pa.record_batch([pa.array([1], pa.int64())] * 3, schema=s))
+PYTHON
+    printf 'feature uv = cross(u, v)\nfeature au = cross(a, u)\nfeature u2 = u + 1\n' >sides.plan
+    is "a feature is of the side of all that it is made of" "$(ctr-extract sides.plan sides.arrows | ctr-info --json | grep -o '"name":"[a-z0-9]*"\|"ctr.side":"[a-z]*"' | tr '\n' ' ')" \
+        '"name":"uv" "ctr.side":"user" "name":"au" "name":"u2" "ctr.side":"user" '
+else
+    skip "sides of features" "no pyarrow"
+fi
+if has_python pyarrow xxhash; then # the key 0, which is a free slot in the sets of a vocabulary
+    "$PY" - <<'PYTHON'
+import pyarrow as pa, xxhash
+seed = xxhash.xxh3_64_intdigest(b"f")  # a key that is its table's seed becomes the key 0
+s = pa.schema([pa.field("x", pa.uint64(), metadata={"ctr.role": "feature"})])
+for name, keys in ("zero", [seed, seed, 5]), ("rare", [seed, 5, 5]):
+    with pa.OSFile(name + ".arrows", "wb") as f, pa.ipc.new_stream(f, s) as w:
+        w.write_batch(pa.record_batch([pa.array(keys, pa.uint64())], schema=s))
+PYTHON
+    echo 'feature f = vocab(x, min=2)' >zero.plan
+    for f in zero rare; do
+        ctr-extract --fit zero.plan -o $f.fitted $f.arrows
+        ctr-extract $f.fitted zero.arrows | csv | sed 1d >$f.keys
+    done
+    is "a vocabulary knows whether it has the key 0" "$(grep -c '^0$' zero.keys) $(grep -c '^0$' rare.keys)" "2 0"
+else
+    skip "the key 0 in a vocabulary" "no pyarrow or xxhash"
+fi
 is "names are sorted by table and key" "$(ctr-select --columns table,key names.arrows | csv | sed 1d)" "$(ctr-select --columns table,key names.arrows | csv | sed 1d | awk -F, '{ printf "%s,%020s\n", $1, $2 }' | sed 's/, */,/' | sort -t, -k1,1 -k2,2g | awk -F, '{ print $1 "," $2 }')"
 is "extracting without names gives the same" "$(ctr-extract fit.fitted r.arrows | cksum)" "$(cksum <fit.arrows)"
 is "fitting does not depend on batches" "$(ctr-cat --batch 1 r.arrows | ctr-extract --fit fit.plan | cksum)" "$(cksum <fit.fitted)"

@@ -245,6 +245,17 @@ exits "no such file" 1 ctr-import "$W/nothing.csv"
 err_like "names it" 'nothing.csv: .*No such file'
 exits "a folder" 1 ctr-import -f csv "$W"
 err_like "is no file" 'Is a directory'
+exits "a number beyond float16" 1 sh -c "printf '65519.9\n-65520\n' | ctr-import -f csv -c a:float16"
+err_like "is no infinity" "line 2: column a: '-65520' is not float16; --columns a:int64"
+exits "nor in JSON" 1 sh -c "echo '{\"a\":1e5}' | ctr-import -f jsonl -c a:float16"
+is "65519.9 rounds, and infinity stays" "$(printf '65519.9\n-inf\n' | ctr-import -f csv -c a:float16 | ctr-export | tr '\n' ' ')" "a 65504 -inf "
+printf 'a,b,c\nStar: Wars,"x ""y""","[1,2]"\n:,,p\n' >"$W/raw.csv"
+ctr-import --header -c c:utf8 "$W/raw.csv" >"$W/raw.arrows"
+exits "a cell that ends as a delimiter of two bytes begins" 1 ctr-export -d :: "$W/raw.arrows"
+err_like "would not come back" 'row 2: column a: a delimiter or a line end cannot be written without quotes'
+ctr-select --where 'a != ":"' "$W/raw.arrows" -o "$W/raw1.arrows"
+is "the others do, raw" "$(ctr-export -d :: "$W/raw1.arrows" | sed -n 2p)" 'Star: Wars::x "y"::[1,2]'
+is "with equal digest" "$(ctr-export -d :: "$W/raw1.arrows" | ctr-import -f csv --header -d :: | ctr-info --digest)" "$(ctr-info --digest "$W/raw1.arrows")"
 printf 'a,b\n1,2\n' >"$W/h1.csv"
 printf 'a,c\n1,2\n' >"$W/h2.csv"
 exits "files of different headers" 1 ctr-import --header "$W/h1.csv" "$W/h2.csv"
@@ -256,7 +267,28 @@ exits "a line of 20 MB" 1 ctr-import -f csv "$W/long"
 err_like "is too long" 'longer than 16 MiB'
 { echo name && cat "$W/long"; } >"$W/long.csv"
 exits "a line of 20 MB behind a header" 1 ctr-import --header "$W/long.csv"
-is "is no file without rows" "$(cat "$W/err")" "ctr-import: $W/long.csv: line 2: longer than 16 MiB, the most that a line may have"
+is "is no file without rows" "$(cat "$W/err")" \
+    "ctr-import: $W/long.csv: line 2: longer than 16 MiB, the most that a line may have; --bad-rows settles it"
+{ echo name && echo al && cat "$W/long" && echo && echo bo && cat "$W/long" "$W/long"; } >"$W/long.csv"
+long_rows() { # options: the rows that are left, and what is said
+    ctr-import -q --header "$@" "$W/long.csv" 2>&1 >"$W/out" | cut -d: -f3-
+    ctr-export "$W/out" 2>&1 | tail -n +2 | tr '\n' ' '
+}
+is "lines of 20 and 40 MB are bad rows" "$(long_rows --bad-rows skip=2)" "al bo "
+is "as many as are allowed" "$(long_rows --bad-rows skip=1 | sed 1q)" \
+    " line 5: bad row 2 where --bad-rows allows 1: longer than 16 MiB, the most that a line may have"
+for j in 1 3; do
+    is "quarantined, -j $j" "$(long_rows --bad-rows quarantine="$W/long.bad" -j $j)" "al bo "
+    ok "whole, byte for byte" eval '{ echo name && cat "$W/long" && echo && cat "$W/long" "$W/long" && echo; } | cmp - "$W/long.bad"'
+    is "and why" "$(cut -f2,3 "$W/long.bad.why" | tr '\t\n' ': ')" \
+        "3:longer than 16 MiB, the most that a line may have 5:longer than 16 MiB, the most that a line may have "
+done
+[ "$SAN" ] || is "in less memory than the line" \
+    "$( (ulimit -v 100000 && cat "$W/long.csv" "$W/long" "$W/long" "$W/long" | ctr-import -q -f csv --header --bad-rows skip=2 | ctr-export | tail -n 1))" bo
+is "a first line of 20 MB, without a header" "$( (cat "$W/long" && printf '\n1,2\n') | ctr-import -q -f csv --bad-rows skip=1 | ctr-export)" "c1,c2
+1,2"
+exits "a header of 20 MB" 1 ctr-import --header --bad-rows skip=9 -f csv "$W/long"
+is "cannot be left out" "$(cut -d: -f3- "$W/err")" " line 1: longer than 16 MiB, the most that a line may have"
 awk 'BEGIN { for (i = 0; i < 1000000; i++) printf ","; print "" }' >"$W/wide"
 exits "a million columns" 1 ctr-import -f csv "$W/wide"
 err_like "are too many" '1000001 columns, at most 10000'

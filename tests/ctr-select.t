@@ -26,6 +26,10 @@ is "--add sees the rows of --where only" "$(sel --where 'id == 3' --add 'x=price
 4"
 is "a name in back quotes" "$(sel --add '`a=b`=id' --columns '`a=b`' --head 1 r.arrows)" "a=b
 1"
+ctr-select --add '`a\`=b`=id' --columns '`a\`=b`' r.arrows >quote.arrows
+is "a name with a back quote" "$(ctr-info quote.arrows | tail -n 1 | cut -d' ' -f1)" '`a\`=b`'
+is "is read as ctr-info writes it" "$(sel --where '`a\`=b` == 2' --columns '`a\`=b`' quote.arrows)" 'a`=b
+2'
 ctr-select --add 'g=split(genres, "|")' --add 'n=ngrams(g, 1)' r.arrows >lists.arrows
 is "--explode" "$(sel --explode g --columns id,g lists.arrows 2>explode.err)" "id,g
 1,Comedy
@@ -42,6 +46,8 @@ War,War
 Sci-Fi,Sci-Fi"
 exits "lists of different lengths" 1 ctr-select --add 'm=ngrams(g, 2)' --explode g,m lists.arrows
 err_like "name the row" "lists.arrows: row 1: m has 1 items and g has 2; lists that are exploded together are equally long"
+exits "and with --tail" 1 ctr-select --add 'm=ngrams(g, 2)' --explode g,m --tail 2 lists.arrows
+err_like "name file and row" "lists.arrows: row 1: m has 1 items"
 is "a list that is left out" "$(sel -q --explode g,n --columns n,id --where 'id == 4' lists.arrows)" "n,id
 Drama,4
 War,4
@@ -83,8 +89,12 @@ is "--rest of --head" "$(ids --head 2 --rest rest.arrows r.arrows)/$(ids rest.ar
 is "--rest of --where and --head" "$(ids --where 'id != 2' --head 2 --rest rest.arrows r.arrows)/$(ids rest.arrows)" "1 3 /2 4 5 "
 is "--rest of --where and --tail" "$(ids --where 'id != 4' --tail 2 --rest rest.arrows r.arrows)/$(ids rest.arrows)" "3 5 /1 2 4 "
 is "--rest of --where and shares" "$(ids --where 'id != 4' --head 75% --tail 34% --rest rest.arrows r.arrows)/$(ids rest.arrows)" "2 3 /1 4 5 "
+cp r.arrows same.arrows
+into_stdin() { ctr-select --where 'id > 2' --rest same.arrows <same.arrows; }
+rest_refused() { into_stdin >out 2>err; test $? = 2 && grep -q 'same.arrows is both input and output' err && cmp r.arrows same.arrows; }
+ok "--rest that is stdin is refused" rest_refused
 is "--rest has the same columns" "$(ids --add 'id=id + 10' --where 'id < 3' --rest rest.arrows r.arrows)/$(ids rest.arrows)" "11 12 /13 14 15 "
-for bad in 5.5 -1 x 101% ''; do exits "--head '$bad'" 2 ctr-select --head "$bad" r.arrows; done
+for bad in 5.5 -1 x 101% 1.2345678% ''; do exits "--head '$bad'" 2 ctr-select --head "$bad" r.arrows; done
 
 # The same from a pipe, from a file of many batches, and whatever the batches.
 awk 'BEGIN { print "id,v"; for (i = 0; i < 50000; i++) print i "," (i * 7919) % 1000 }' >big.csv
@@ -141,6 +151,27 @@ err_like 'says so' 'the name of column 1 is not UTF-8'
 is 'provenance of options that are not' "$(printf 'x\n1\n' | ctr-import --format csv --header --null "$byte" | ctr-info | sed -n 's/^made by: //p')" \
     "$(ctr-info blank.arrows | sed -n 's/^made by: //p') --null=?"
 
+# Dictionaries: of a column that an expression replaces, and of rows that outlive the batch that they came in.
+if has_python pyarrow; then
+    "$PY" - <<'PYTHON'
+import pyarrow as pa
+s = pa.schema([pa.field("n", pa.int64()), pa.field("d", pa.dictionary(pa.int32(), pa.string()))])
+with pa.OSFile("dict.arrows", "wb") as f, pa.ipc.new_stream(f, s) as w:
+    for i in range(3):
+        words = pa.DictionaryArray.from_arrays(pa.array([1, 0], pa.int32()), pa.array([f"a{i}", f"b{i}"]))
+        w.write_batch(pa.record_batch([pa.array([2 * i, 2 * i + 1]), words], schema=s))
+PYTHON
+    is "--add in place of a dictionary" "$(ctr-select --add 'd=concat(d, "x")' --head 5 dict.arrows | ctr-export --no-header | tail -n 2)" "3,a1x
+4,b2x"
+    is "--add of a dictionary in place of numbers" "$(ctr-select --add 'n=d' dict.arrows | ctr-export --no-header | head -n 1)" "b0,b0"
+    is "--tail over several dictionaries" "$(ctr-select --tail 4 dict.arrows | ctr-export --no-header)" "2,b1
+3,a1
+4,b2
+5,a2"
+else
+    skip "dictionaries" "no pyarrow"
+fi
+
 # What a list is the past of has a new name too.
 if has_python pyarrow; then
     "$PY" - <<'PYTHON'
@@ -153,6 +184,7 @@ PYTHON
 for f in pa.ipc.open_stream(sys.stdin.buffer).schema: print((f.metadata or {}).get(b"ctr.history_of", b"-").decode(), end=" ")'; }
     is "NEW=OLD" "$(ctr-select --columns past,ad=item past.arrows | history_of)" "ad - "
     is "a column that is left out" "$(ctr-select --columns past past.arrows | history_of)" "item "
+    is "an item has no past" "$(ctr-select --explode past past.arrows 2>err | history_of)" "- - "
 else
     skip "history_of" "no pyarrow"
 fi

@@ -19,11 +19,14 @@ ok 'clicks belong to impressions' joins
 ctr-synth -q -o "$W/d" --rows 50000 --rate 0.2 --users 100 --ads 20 --campaigns 3 --days 2
 rate() { awk -F'\t' 'NR > 1 { s += $9 } END { r = s / (NR - 1); exit !(r > .19 && r < .21) }' "$W/d/impressions.tsv"; }
 ok 'the mean probability is the rate' rate
+ok 'so are many clicks' sorted "$W/d/clicks.tsv" 1
 clicks() { awk 'END { r = (NR - 1) / 50000; exit !(r > .19 && r < .21) }' "$W/d/clicks.tsv"; }
 ok 'and so are the clicks' clicks
 is 'users, ads, campaigns' "$(wc -l <"$W/d/users.tsv") $(wc -l <"$W/d/ads.jsonl") $(wc -l <"$W/d/campaigns.tsv")" '101 20 4'
 exits 'no -o is a usage error' 2 ctr-synth
 err_like 'that names it' '-o DIR'
+exits 'too many users' 2 ctr-synth -o "$W/e" --users 9999999999999
+err_like 'which is said' 'users'
 exits 'a rate outside (0,1)' 2 ctr-synth -o "$W/e" --rate 1
 exits 'a folder that cannot be made' 1 ctr-synth -o /dev/null/x
 done_testing

@@ -79,6 +79,9 @@ cat >"$W/a.vw" <<'EOT'
 0 1 'b |ad news
 |ad no label
 EOT
+is "vw: a label that is named leaves the column label without a role" \
+    "$(ctr-import --label weight "$W/a.vw" 2>/dev/null | ctr-info | awk '$3 == "label" || $1 == "label" { print $1, $3 }')" 'label -
+weight label'
 is "vw: by text" "$(ctr-import --keys text "$W/a.vw" | ctr-export -f vw)" "$(cat "$W/a.vw")"
 
 for f in vw libffm; do

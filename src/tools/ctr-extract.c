@@ -97,7 +97,7 @@ static int project(struct job *j, struct ctr_err *err)
         n += column[n] >= 0;
     }
     if (all && s->n)
-        rc = ctr_reader_project(j->r, column, CTR_MAX(n, 1), err); /* a plan of constants: column 0 counts the rows */
+        rc = ctr_reader_project(j->r, column, n, err);
     free(column);
     return rc;
 }
@@ -139,8 +139,8 @@ static int check_memory(struct job *j, int64_t held, const char *option, struct 
         return 0;
     return ctr_fail(err, CTR_ENOMEM,
                     "%s holds %s after %lld rows, more than --memory allows (%s); give it more, or fewer rows", option,
-                    ctr_size_text((uint64_t)held).s, (long long)ctr_reader_rows(j->r),
-                    ctr_size_text((uint64_t)j->cli->memory_bytes).s);
+                    ctr_size_text_beyond((uint64_t)held, (uint64_t)j->cli->memory_bytes).s,
+                    (long long)ctr_reader_rows(j->r), ctr_size_text((uint64_t)j->cli->memory_bytes).s);
 }
 
 /* ---- --fit

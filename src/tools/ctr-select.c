@@ -151,6 +151,8 @@ static int tail_pass(struct job *j, struct ctr_err *err)
         rc = ctr_batchbuf_init(&w.b, ctr_select_schema(j->s), err);
     while (rc == 0 && j->seen < limit && (rc = ctr_reader_next(j->r, &in, err)) > 0) {
         rc = ctr_select_batch(j->s, in, &b, &taken, err);
+        if (rc < 0)
+            ctr_err_file(err, ctr_reader_file(j->r));
         int64_t n = rc < 0 ? 0 : CTR_MIN(b->rows, limit - j->seen), skip = CTR_MAX((int64_t)0, n - keep);
         if (rc == 0)
             rc = window_add(&w, b, skip, n - skip, keep, err);

@@ -44,7 +44,7 @@ static int settle(struct ctr_synth_opts *so, const struct ctr_cli *cli, struct c
                                    .click_rate = o.rate };
     if (o.rows < 1 || o.days < 1 || o.days > 36500 || o.rows > INT64_C(1) << 40 || so->users > INT64_C(1) << 40 ||
         so->ads > INT64_C(1) << 40 || so->campaigns > INT64_C(1) << 40)
-        return ctr_cli_usage(err, "--rows wants 1 to 2^40, --days 1 to 36500");
+        return ctr_cli_usage(err, "--rows, --users, --ads and --campaigns want 1 to 2^40, --days 1 to 36500");
     if (!(o.rate > 0 && o.rate < 1))
         return ctr_cli_usage(err, "--rate wants a probability between 0 and 1");
     if (!ctr_time_parse(NULL, o.start, strlen(o.start), &so->start_ms))

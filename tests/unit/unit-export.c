@@ -117,8 +117,11 @@ static void test_text(void)
        "tsv: a line end in a cell is refused: %s", err.what);
     o.flat = o.no_header = true;
     o.delimiter = "::";
+    ok(export("csv", ctr_batchbuf_view(&b), &o) == CTR_EDATA && strstr(err.what, "row 4: column t"),
+       "csv: before a delimiter of two bytes too: %s", err.what);
+    o.delimiter = ";";
     o.null_text = "\\N";
-    ok(export("csv", ctr_batchbuf_view(&b), &o) == 0 && strstr(got, "\n::4::4::true\n\\N::5::4::false\n"),
+    ok(export("csv", ctr_batchbuf_view(&b), &o) == 0 && strstr(got, "\n;4;4;true\n\\N;5;4;false\n"),
        "csv: --delimiter, --null; an empty text then needs no quotes");
     ok(export("jsonl", ctr_batchbuf_view(&b), &o) == 0 && strstr(got, "{\"t\":\"plain\",\"user.id\":-1,"),
        "jsonl: --flat");
@@ -436,6 +439,7 @@ static const struct {
       0,
       "1 |u a\n",
       { 0 } },
+    { "vw", "y:int8,t:list<utf8>,tx:list<float32>", "1,[a],[2]\n", "y", 0, "1 |t a\n", { 0 } },
     { "vw", "y:int8,t:list<utf8>", "1,\"[\"\"a\"\",null]\"\n", "y", 0, "1 |t a\n", { 0 } },
     { "vw",
       "y:int8,t:list<utf8>,t.weight:list<float32>",

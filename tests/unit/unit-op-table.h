@@ -95,6 +95,7 @@
 { "bucket", { "t:1", "=l:1" }, "!bucket wants a number as its first argument, got utf8: number(x) or int(x) reads a text" },
 { "log_bucket", { "f:0;0.9;1;2.7;2.8;-1;-3;1e300;inf;nan" }, "0;0;1;1;2;-1;-2;44;44;~" },
 { "square_log_bucket", { "i:-3;0;1;2;3;4;10;100;1000000;9223372036854775807;~" }, "-3;0;1;2;1;1;5;21;190;1906;~" },
+{ "square_log_bucket", { "i:-9007199254740993" }, "-9007199254740993" },
 { "square_log_bucket", { "f:2;2.1;1.9;-1.9;1e30;nan;-1e30" }, "2;0;1;-1;1906;~;~" },
 
 { "fill", { "i32:1;~;3", "=i:7" }, "1;7;3" },

@@ -207,8 +207,8 @@ static void literal(struct ctr_value *v, struct ctr_value *items, const char *sp
         ok = ctr_time_parse(NULL, p, n, &v->i);
         break;
     case 'u':
-        v->kind = CTR_V_INT;
         ok = ctr_parse_u64(p, n, &u);
+        v->kind = u > INT64_MAX ? CTR_V_UINT : CTR_V_INT;
         v->i = (int64_t)u;
         break;
     case 'd':
@@ -250,7 +250,6 @@ static int prepare(struct call *c, const char *op, const char *const *spec, int 
         if (*s == '=') {
             literal(&c->lit[k], c->item[k], s + 1);
             c->arg[k].literal = &c->lit[k];
-            c->arg[k].type.type = s[1] == 'u' ? CTR_U64 : CTR_BOOL;
         } else {
             c->arg[k].type = type_of(s);
             column(&c->col[k], s, repeat);

@@ -13,6 +13,7 @@ static char in_path[32], out_path[32];
 static int in_fd, out_fd;
 static struct ctr_err err;
 static struct ctr_buf left_out;
+static bool aligned = true; /* the data of all files so far */
 
 static void check(int rc)
 {
@@ -47,6 +48,7 @@ static void put(const struct ctr_schema *s, const struct ctr_col *col, int64_t r
 static uint8_t *export(size_t *n)
 {
     static uint8_t bytes[1 << 16];
+    uint64_t head;
     struct ctr_reader_opts all = { .sections = true };
     struct ctr_reader *r;
     struct ctr_out *o;
@@ -65,6 +67,8 @@ static uint8_t *export(size_t *n)
     ctr_out_free(o);
     ctr_reader_free(r);
     *n = rc ? 0 : (size_t)pread(out_fd, bytes, sizeof bytes, 0);
+    memcpy(&head, bytes, sizeof head);
+    aligned &= rc || head % 8 == 0;
     return rc ? NULL : bytes;
 }
 
@@ -150,6 +154,18 @@ static void test_columns(void)
     ok(file && n > 8, "columns of every kind are exported %s", err.what);
     if (!file)
         return;
+    static const char *const in_order[] = { "coded", "coded pair", "pair", "value", "coded yes" };
+    static const char *const as[] = { "\"dtype\":\"F64\",\"shape\":[4]", "\"dtype\":\"F64\",\"shape\":[4,2]",
+                                      "\"dtype\":\"F64\",\"shape\":[4,2]", "\"dtype\":\"I32\",\"shape\":[4]",
+                                      "\"dtype\":\"BOOL\",\"shape\":[4]" };
+    const uint8_t *before = NULL;
+    bool falls = true;
+    for (size_t i = 0; i < CTR_COUNT(in_order); i++) {
+        at = tensor(file, in_order[i], as[i]);
+        falls &= at > before;
+        before = at;
+    }
+    ok(falls, "the larger numbers come first");
     at = tensor(file, "yes", "\"dtype\":\"BOOL\",\"shape\":[4]");
     ok(at && !memcmp(at, "\1\0\1\0", 4), "bools are a byte each");
     at = tensor(file, "pair", "\"dtype\":\"F64\",\"shape\":[4,2]");
@@ -249,6 +265,7 @@ static void test_refused(void)
     }
     put(&many, numbers, 4);
     ok(!export(&n) && strstr(err.what, "more than 256 columns of numbers"), "%s", err.what);
+    const struct ctr_col large = { .type = CTR_F64, .rows = 4, .data = f64 };
     start(in_fd);
     add(&again, "b.c", CTR_I32, 0, 0, false);
     check(ctr_meta_set(&again.meta, CTR_META_SECTION, "a", &err));
@@ -261,6 +278,17 @@ static void test_refused(void)
     check(ctr_meta_set(&again.meta, CTR_META_SECTIONS, NULL, &err));
     put(&again, &number, 4);
     ok(!export(&n) && strstr(err.what, "two tensors would have the name a.b.c"), "%s", err.what);
+    start(in_fd);
+    again.f[0].type = CTR_F64;
+    check(ctr_meta_set(&again.meta, CTR_META_SECTIONS, "a.b,a", &err));
+    put(&again, &large, 4);
+    free(again.f[0].name);
+    check(ctr_strdup(&again.f[0].name, "b.c", &err));
+    again.f[0].type = CTR_I32;
+    check(ctr_meta_set(&again.meta, CTR_META_SECTION, "a", &err));
+    check(ctr_meta_set(&again.meta, CTR_META_SECTIONS, NULL, &err));
+    put(&again, &number, 4);
+    ok(!export(&n) && strstr(err.what, "two tensors would have the name a.b.c"), "of other types too: %s", err.what);
     ctr_schema_free(&s);
     ctr_schema_free(&many);
     ctr_schema_free(&again);
@@ -298,5 +326,6 @@ int main(void)
     test_refused();
     test_large();
     ctr_buf_free(&left_out);
+    ok(aligned, "data begins at a multiple of 8 bytes");
     return done_testing();
 }

@@ -26,12 +26,11 @@ struct work {
 static void fill_literal(enum ctr_lane lane, const struct ctr_op_arg *a, struct arg_work *w)
 {
     const struct ctr_value *v = a->literal;
-    bool number = v->kind == CTR_V_INT || v->kind == CTR_V_FLOAT;
-    bool wide = v->kind == CTR_V_INT && a->type.type == CTR_U64 && v->i < 0; /* 2^63 or more */
-    double f = v->kind == CTR_V_FLOAT ? v->f : wide ? (double)(uint64_t)v->i : (double)v->i;
+    double f = 0;
     struct opv_str s = { (const uint8_t *)v->s.p, v->kind == CTR_V_STR ? (int64_t)v->s.n : 0 };
     char *text = (char *)w->span; /* the spans of a literal are free */
 
+    (void)ctr_value_number(v, &f);
     if (lane == CTR_LANE_TEXT || lane == CTR_LANE_HASH) {
         if (v->kind == CTR_V_BOOL)
             s.n = v->i ? 4 : 5, s.p = (const uint8_t *)(v->i ? "true" : "false");
@@ -39,7 +38,7 @@ static void fill_literal(enum ctr_lane lane, const struct ctr_op_arg *a, struct 
             s.p = (const uint8_t *)text;
             s.n = (int64_t)(v->kind == CTR_V_FLOAT  ? ctr_fmt_f64(text, v->f)
                             : v->kind == CTR_V_TIME ? ctr_time_iso(text, v->i)
-                            : wide                  ? ctr_fmt_u64(text, (uint64_t)v->i)
+                            : v->kind == CTR_V_UINT ? ctr_fmt_u64(text, (uint64_t)v->i)
                                                     : ctr_fmt_i64(text, v->i));
         }
     }
@@ -48,11 +47,11 @@ static void fill_literal(enum ctr_lane lane, const struct ctr_op_arg *a, struct 
         case CTR_LANE_BOOL: ((uint8_t *)w->lane)[i] = v->i != 0; break;
         case CTR_LANE_I64:
         case CTR_LANE_U64: ((int64_t *)w->lane)[i] = v->i; break;
-        case CTR_LANE_F64: ((double *)w->lane)[i] = number ? f : 0; break;
+        case CTR_LANE_F64: ((double *)w->lane)[i] = f; break;
         case CTR_LANE_HASH: ((uint64_t *)w->lane)[i] = ctr_text_key(s.p, s.n, 0); break;
         default: w->lane[i] = s; break;
         }
-    memset(w->ok, v->kind != CTR_V_NULL && !(wide && lane == CTR_LANE_I64), sizeof w->ok);
+    memset(w->ok, v->kind != CTR_V_NULL && !(v->kind == CTR_V_UINT && lane == CTR_LANE_I64), sizeof w->ok);
     w->in = (struct ctr_op_in){ .v = w->lane, .ok = w->ok };
 }
 

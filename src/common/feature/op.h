@@ -29,11 +29,12 @@ enum ctr_value_kind {
     CTR_V_STR,
     CTR_V_TIME,
     CTR_V_DURATION,
-    CTR_V_LIST
+    CTR_V_LIST,
+    CTR_V_UINT, /* an integer of 2^63 or more; identities of signals hold the numbers of those above */
 };
 struct ctr_value {
     enum ctr_value_kind kind;
-    int64_t i; /* BOOL, INT (2^63 or more: the bits, and the argument's type is CTR_U64), TIME (ms), DURATION (ms) */
+    int64_t i; /* BOOL, INT, UINT (its 64 bits), TIME (ms), DURATION (ms) */
     double f;
     struct ctr_str s; /* borrowed from the plan */
     struct ctr_value *list;

@@ -68,10 +68,12 @@ const char *ctr_vtype_name(const struct ctr_vtype *t, char *out, size_t size)
 
 bool ctr_value_number(const struct ctr_value *v, double *d)
 {
-    if (v->kind != CTR_V_INT && v->kind != CTR_V_FLOAT)
-        return false;
-    *d = v->kind == CTR_V_INT ? (double)v->i : v->f;
-    return true;
+    switch (v->kind) {
+    case CTR_V_INT: *d = (double)v->i; return true;
+    case CTR_V_UINT: *d = (double)(uint64_t)v->i; return true;
+    case CTR_V_FLOAT: *d = v->f; return true;
+    default: return false;
+    }
 }
 
 static bool is_list(const struct ctr_vtype *t)
@@ -88,9 +90,9 @@ static struct ctr_vtype arg_type(const struct ctr_op_arg *a)
 {
     static const enum ctr_type of[] = {
         [CTR_V_BOOL] = CTR_BOOL, [CTR_V_INT] = CTR_I64,      [CTR_V_FLOAT] = CTR_F64, [CTR_V_STR] = CTR_UTF8,
-        [CTR_V_TIME] = CTR_TIME, [CTR_V_DURATION] = CTR_I64, [CTR_V_LIST] = CTR_LIST
+        [CTR_V_TIME] = CTR_TIME, [CTR_V_DURATION] = CTR_I64, [CTR_V_LIST] = CTR_LIST, [CTR_V_UINT] = CTR_U64,
     };
-    if (!a->literal || a->type.type == CTR_U64) /* an integer of 2^63 or more */
+    if (!a->literal)
         return a->type;
     return (struct ctr_vtype){ .type = of[a->literal->kind], .duration = a->literal->kind == CTR_V_DURATION };
 }

@@ -94,7 +94,6 @@ struct plan_tok {
     const char *name;      /* TOK_NAME, TOK_INFIX: the name itself */
     bool quoted;           /* `name` */
     bool range;            /* name[lo..hi] */
-    bool big;              /* an integer of 2^63 or more: value.i holds its 64 bits */
     int width;             /* digits to pad a number of the range to */
     int64_t lo, hi;
     struct ctr_value value; /* TOK_LITERAL */
@@ -119,7 +118,6 @@ struct plan_ast {
     int depth;
     const char *name; /* AST_NAME, AST_CALL */
     int def;          /* AST_NAME: the definition it means, or -1: an input column */
-    bool big;         /* AST_LITERAL, see plan_tok */
     struct ctr_value value;
     const struct ctr_op *op; /* AST_CALL */
     struct plan_ast **arg;
@@ -244,6 +242,8 @@ int ctr_graph_seal(struct plan_graph *g, struct ctr_err *err) CTR_MUST;
 int ctr_graph_run(struct plan_graph *g, const struct ctr_batch *in, struct ctr_err *err) CTR_MUST;
 struct ctr_vtype ctr_field_vtype(const struct ctr_field *f);
 bool ctr_value_equal(const struct ctr_value *a, const struct ctr_value *b); /* of one kind and bits */
-struct ctr_vtype ctr_value_vtype(const struct ctr_value *v, bool big);
+struct ctr_vtype ctr_value_vtype(const struct ctr_value *v);
+/* A literal as the language has it. `brief`: of long texts the first 60 bytes, of long lists 8 items. */
+int ctr_value_show(struct ctr_buf *b, const struct ctr_value *v, bool brief, struct ctr_err *err) CTR_MUST;
 
 #endif

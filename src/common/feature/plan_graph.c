@@ -25,19 +25,20 @@ struct ctr_vtype ctr_field_vtype(const struct ctr_field *f)
     return t;
 }
 
-struct ctr_vtype ctr_value_vtype(const struct ctr_value *v, bool big)
+struct ctr_vtype ctr_value_vtype(const struct ctr_value *v)
 {
     switch (v->kind) { /* LCOV_EXCL_BR_LINE there are no others */
     case CTR_V_NULL:
     case CTR_V_BOOL: return (struct ctr_vtype){ .type = CTR_BOOL };
-    case CTR_V_INT: return (struct ctr_vtype){ .type = big ? CTR_U64 : CTR_I64 };
+    case CTR_V_INT: return (struct ctr_vtype){ .type = CTR_I64 };
+    case CTR_V_UINT: return (struct ctr_vtype){ .type = CTR_U64 };
     case CTR_V_FLOAT: return (struct ctr_vtype){ .type = CTR_F64 };
     case CTR_V_STR: return (struct ctr_vtype){ .type = CTR_UTF8 };
     case CTR_V_TIME: return (struct ctr_vtype){ .type = CTR_TIME };
     case CTR_V_DURATION: return (struct ctr_vtype){ .type = CTR_I64, .duration = true };
     case CTR_V_LIST: break;
     }
-    struct ctr_vtype item = ctr_value_vtype(v->list, big); /* no list is empty */
+    struct ctr_vtype item = ctr_value_vtype(v->list); /* no list is empty */
     return (struct ctr_vtype){ .type = CTR_LIST, .item = item.type, .duration = item.duration };
 }
 
@@ -122,7 +123,7 @@ static bool node_equal(const struct plan_node *a, const struct plan_node *b)
     if (a->hash != b->hash || a->kind != b->kind || a->column != b->column || a->seed != b->seed ||
         a->call.op != b->call.op || a->nargs != b->nargs)
         return false;
-    if (a->kind == NODE_CONST && (!ctr_value_equal(&a->value, &b->value) || a->type.type != b->type.type))
+    if (a->kind == NODE_CONST && !ctr_value_equal(&a->value, &b->value))
         return false;
     for (int i = 0; i < a->nargs; i++) {
         if (a->arg[i] != b->arg[i])
@@ -130,7 +131,7 @@ static bool node_equal(const struct plan_node *a, const struct plan_node *b)
         if (a->kind != NODE_CALL)
             continue;
         const struct ctr_op_arg *x = &a->call.arg[i], *y = &b->call.arg[i];
-        if (!same_name(x->name, y->name) || x->type.type != y->type.type)
+        if (!same_name(x->name, y->name))
             return false;
         if (a->arg[i] < 0 && !ctr_value_equal(x->literal, y->literal))
             return false; /* LCOV_EXCL_LINE */
@@ -207,7 +208,7 @@ static int const_node(struct plan_graph *g, const struct plan_ast *a, struct ctr
     struct plan_node n = { .kind = NODE_CONST, .pos = a->pos, .value = a->value };
     if (a->value.kind == CTR_V_NULL && !g->src.inline_text) /* on the command line it is a condition */
         return ctr_plan_fail(&g->src, a->pos, err, "null alone has no type");
-    n.type = ctr_value_vtype(&a->value, a->big);
+    n.type = ctr_value_vtype(&a->value);
     int found = find_node(g, &n);
     return found >= 0 ? found : add_node(g, n, err);
 }
@@ -351,7 +352,7 @@ static int bind_args(struct binder *b, const struct plan_ast *a, struct plan_nod
         if (r.node < 0) {
             ++*literals;
             arg->literal = &r.literal->value;
-            arg->type = ctr_value_vtype(arg->literal, r.literal->big);
+            arg->type = ctr_value_vtype(arg->literal);
         } else {
             arg->type = b->g->node[r.node].type;
         }
@@ -388,7 +389,7 @@ static int bind_op(struct binder *b, struct plan_node *n)
             struct ctr_op_arg *arg = &n->call.arg[i];
             if (n->arg[i] >= 0 || arg->name || arg->literal->kind != CTR_V_LIST)
                 continue;
-            const struct plan_ast lit = { .value = *arg->literal, .big = arg->type.item == CTR_U64 };
+            const struct plan_ast lit = { .value = *arg->literal };
             n->arg[i] = const_node(b->g, &lit, b->err);
             if (n->arg[i] < 0)
                 return n->arg[i];

@@ -115,7 +115,7 @@ int ctr_plan_fail(const struct plan_source *src, struct plan_pos pos, struct ctr
     va_start(ap, fmt);
     vsnprintf(what, sizeof what, fmt, ap);
     va_end(ap);
-    /* A plan in Latin-1 must not put broken bytes on a terminal. */
+    /* Names and strings of a plan may hold control characters, which must not reach a terminal. */
     for (char *p = what; *p; p++)
         if ((unsigned char)*p < ' ' || *p == 127)
             *p = '?';
@@ -393,7 +393,6 @@ static int lex_number(struct lexer *x)
         p++;
     x->p = p;
     struct ctr_value v = { .kind = CTR_V_INT };
-    bool big = false;
     if (p > digits) {
         v.kind = CTR_V_DURATION;
         if (!ctr_parse_duration(start, (size_t)(p - start), &v.i))
@@ -405,7 +404,7 @@ static int lex_number(struct lexer *x)
             return lex_fail(x, start, "the number is out of range");
     } else if (!ctr_parse_i64(start, (size_t)(p - start), &v.i)) {
         uint64_t u;
-        big = true;
+        v.kind = CTR_V_UINT;
         if (!ctr_parse_u64(start, (size_t)(p - start), &u))
             return lex_fail(x, start, "the integer does not fit 64 bits; write it as 1e20 if it is a float");
         v.i = (int64_t)u;
@@ -414,7 +413,6 @@ static int lex_number(struct lexer *x)
     if (!t)
         return x->err->code;
     t->value = v;
-    t->big = big;
     return CTR_OK;
 }
 

@@ -86,6 +86,7 @@ static int literal_names(const struct ctr_value *v, struct row_names *r, struct 
     case CTR_V_BOOL: n = (size_t)snprintf(text, sizeof text, "%s", v->i ? "true" : "false"); break;
     case CTR_V_FLOAT: n = ctr_fmt_f64(text, v->f); break;
     case CTR_V_TIME: n = ctr_time_iso(text, v->i); break;
+    case CTR_V_UINT: n = ctr_fmt_u64(text, (uint64_t)v->i); break;
     case CTR_V_STR:
     case CTR_V_LIST: break;
     default: n = ctr_fmt_i64(text, v->i); break;

@@ -142,8 +142,8 @@ static int unknown_op(struct parser *p, const struct plan_tok *t)
             names[n++] = name;
     }
     const char *near = ctr_nearest(t->name, names, n);
-    return parse_fail(p, t->pos, "no operator %.60s%s%s%s; `ctr-extract --list-ops` lists them", t->name,
-                      near ? "; did you mean " : "", near ? near : "", near ? "" : "");
+    return parse_fail(p, t->pos, "no operator %.60s%s%s; `ctr-extract --list-ops` lists them", t->name,
+                      near ? "; did you mean " : "", near ? near : "");
 }
 
 /* One argument; name=literal sets *name. */
@@ -229,11 +229,16 @@ static int parse_call(struct parser *p, const struct plan_tok *t, struct plan_as
     return rc;
 }
 
-/* The items of a list are of one kind; integers among floats become floats. */
-static int list_kind(struct parser *p, const struct arg_list *l, enum ctr_value_kind *kind, bool *big)
+/* How much numbers of a kind can say; 0: it is none of numbers. */
+static int number_rank(enum ctr_value_kind k)
+{
+    return k == CTR_V_INT ? 1 : k == CTR_V_UINT ? 2 : k == CTR_V_FLOAT ? 3 : 0;
+}
+
+/* The items of a list are of one kind: that of the number that says most. */
+static int list_kind(struct parser *p, const struct arg_list *l, enum ctr_value_kind *kind)
 {
     *kind = CTR_V_NULL;
-    *big = false;
     for (int i = 0; i < l->n; i++) {
         const struct plan_ast *a = l->arg[i];
         if (a->kind != AST_LITERAL || l->name[i])
@@ -241,48 +246,51 @@ static int list_kind(struct parser *p, const struct arg_list *l, enum ctr_value_
         enum ctr_value_kind k = a->value.kind;
         if (k == CTR_V_NULL || k == CTR_V_LIST)
             return parse_fail(p, a->pos, "a list cannot hold %s", k == CTR_V_NULL ? "null" : "a list");
-        bool numbers = (k == CTR_V_INT || k == CTR_V_FLOAT) && (*kind == CTR_V_INT || *kind == CTR_V_FLOAT);
-        if (i && k != *kind && !numbers)
+        if (i && k != *kind && !(number_rank(k) && number_rank(*kind)))
             return parse_fail(p, a->pos, "the items of a list are of one type");
-        *kind = numbers ? CTR_MAX(k, *kind) : k;
-        *big |= a->big;
+        *kind = number_rank(k) >= number_rank(*kind) ? k : *kind;
     }
     return CTR_OK;
 }
 
-static double integer_f64(const struct plan_ast *a)
+/* An item as one of its list's kind: integers become floats or unsigned. */
+static int widen(struct parser *p, const struct plan_ast *a, enum ctr_value_kind kind, struct ctr_value *v)
 {
-    return a->big ? (double)(uint64_t)a->value.i : (double)a->value.i;
+    const int64_t i = a->value.i;
+    *v = a->value;
+    if (v->kind == kind)
+        return CTR_OK;
+    if (kind == CTR_V_UINT && i < 0)
+        return parse_fail(p, a->pos, "the list mixes a negative integer with one of 2^63 or more");
+    *v = (struct ctr_value){ .kind = kind };
+    if (kind == CTR_V_UINT)
+        v->i = i;
+    else
+        v->f = a->value.kind == CTR_V_UINT ? (double)(uint64_t)i : (double)i;
+    return CTR_OK;
 }
 
 static int parse_list(struct parser *p, const struct plan_tok *t, struct plan_ast **out)
 {
     struct arg_list l = { 0 };
     enum ctr_value_kind kind = CTR_V_NULL;
-    bool big = false;
     int rc = parse_items(p, TOK_UNLIST, &l);
     if (rc == 0 && !l.n)
         rc = parse_fail(p, t->pos, "an empty list has no type");
     if (rc == 0)
-        rc = list_kind(p, &l, &kind, &big);
+        rc = list_kind(p, &l, &kind);
     if (rc < 0)
         return rc;
     struct plan_ast *a = *out = new_ast(p, AST_LITERAL, t->pos);
     if (!a)
         return p->err->code;
-    a->big = big && kind == CTR_V_INT;
     a->value = (struct ctr_value){ .kind = CTR_V_LIST, .n = l.n };
     a->value.list = ctr_arena_alloc(&p->tree->arena, (size_t)l.n * sizeof *a->value.list, p->err);
     if (!a->value.list)
         return p->err->code;
-    for (int i = 0; i < l.n; i++) {
-        a->value.list[i] = l.arg[i]->value;
-        if (kind == CTR_V_FLOAT && l.arg[i]->value.kind == CTR_V_INT)
-            a->value.list[i] = (struct ctr_value){ .kind = CTR_V_FLOAT, .f = integer_f64(l.arg[i]) };
-        if (a->big && !l.arg[i]->big && a->value.list[i].i < 0)
-            return parse_fail(p, l.arg[i]->pos, "the list mixes a negative integer with one of 2^63 or more");
-    }
-    return CTR_OK;
+    for (int i = 0; rc == 0 && i < l.n; i++)
+        rc = widen(p, l.arg[i], kind, &a->value.list[i]);
+    return rc;
 }
 
 static int parse_name(struct parser *p, const struct plan_tok *t, struct plan_ast **out)
@@ -328,7 +336,6 @@ static int parse_primary(struct parser *p, struct plan_ast **out)
     if (!a)
         return p->err->code;
     a->value = v;
-    a->big = t->big;
     return CTR_OK;
 }
 
@@ -360,12 +367,12 @@ static int infix_binding(const struct plan_tok *t)
 static int negate(struct parser *p, struct plan_pos pos, struct plan_ast *a, struct plan_ast **out)
 {
     struct ctr_value *v = &a->value;
-    bool number = v->kind == CTR_V_INT || v->kind == CTR_V_FLOAT || v->kind == CTR_V_DURATION;
-    if (a->kind != AST_LITERAL || !number)
+    if (a->kind != AST_LITERAL || !(number_rank(v->kind) || v->kind == CTR_V_DURATION))
         return new_call(p, "neg", pos, &a, 1, out);
-    if (a->big && v->i != INT64_MIN)
+    if (v->kind == CTR_V_UINT && v->i != INT64_MIN)
         return parse_fail(p, pos, "the integer does not fit 64 bits");
-    a->big = false;
+    if (v->i == INT64_MIN) /* 2^63, which is signed only below 0 */
+        v->kind = v->kind == CTR_V_UINT ? CTR_V_INT : CTR_V_UINT;
     a->pos = pos;
     v->i = (int64_t)(0 - (uint64_t)v->i);
     v->f = -v->f;

@@ -7,28 +7,46 @@
 
 #include "common/feature/program.h"
 
-static int show_value(struct ctr_buf *o, const struct ctr_value *v, struct ctr_err *err)
+/* In quotes, with escapes: what is shown cannot move a terminal's cursor, and could stand in a plan. */
+static int show_text(struct ctr_buf *b, struct ctr_str s, bool brief, struct ctr_err *err)
 {
-    char text[64];
-    int rc;
+    size_t n = brief ? CTR_MIN(s.n, (size_t)60) : s.n;
+    while (n < s.n && n && ((unsigned char)s.p[n] & 0xc0) == 0x80)
+        n--;
+    int rc = ctr_buf_append(b, "\"", 1, err);
+    for (size_t i = 0; !rc && i < n; i++) {
+        unsigned char c = (unsigned char)s.p[i];
+        if (c == '"' || c == '\\')
+            rc = ctr_buf_printf(b, err, "\\%c", c);
+        else
+            rc = c < 32 ? ctr_buf_printf(b, err, "\\x%02x", c) : ctr_buf_append(b, &c, 1, err);
+    }
+    return rc ? rc : ctr_buf_printf(b, err, n < s.n ? "…\"" : "\"");
+}
+
+int ctr_value_show(struct ctr_buf *b, const struct ctr_value *v, bool brief, struct ctr_err *err)
+{
+    enum { FEW = 8 };
+    char text[CTR_NUM_MAX];
+    int rc, n = brief ? CTR_MIN(v->n, FEW) : v->n;
     switch (v->kind) { /* LCOV_EXCL_BR_LINE there are no others */
-    case CTR_V_NULL: return ctr_buf_printf(o, err, "null");
-    case CTR_V_BOOL: return ctr_buf_printf(o, err, "%s", v->i ? "true" : "false");
-    case CTR_V_STR: return ctr_buf_printf(o, err, "\"%.*s\"", (int)CTR_MIN(v->s.n, (size_t)60), v->s.p);
-    case CTR_V_FLOAT: return ctr_buf_printf(o, err, "%.*s", (int)ctr_fmt_f64(text, v->f), text);
-    case CTR_V_TIME: return ctr_buf_printf(o, err, "ts\"%.*s\"", (int)ctr_time_iso(text, v->i), text);
-    case CTR_V_DURATION: return ctr_buf_printf(o, err, "%lldms", (long long)v->i);
-    case CTR_V_INT: return ctr_buf_printf(o, err, "%lld", (long long)v->i);
+    case CTR_V_NULL: return ctr_buf_printf(b, err, "null");
+    case CTR_V_BOOL: return ctr_buf_printf(b, err, v->i ? "true" : "false");
+    case CTR_V_INT: return ctr_buf_append(b, text, ctr_fmt_i64(text, v->i), err);
+    case CTR_V_UINT: return ctr_buf_append(b, text, ctr_fmt_u64(text, (uint64_t)v->i), err);
+    case CTR_V_FLOAT: return ctr_buf_append(b, text, ctr_fmt_f64(text, v->f), err);
+    case CTR_V_STR: return show_text(b, v->s, brief, err);
+    case CTR_V_TIME: return ctr_buf_printf(b, err, "ts\"%.*s\"", (int)ctr_time_iso(text, v->i), text);
+    case CTR_V_DURATION: return ctr_buf_printf(b, err, "%lldms", (long long)v->i);
     case CTR_V_LIST: break;
     }
-    rc = ctr_buf_printf(o, err, "[");
-    for (int i = 0; rc >= 0 && i < v->n && i < 8; i++) {
-        if (i)
-            rc = ctr_buf_printf(o, err, ", ");
-        if (rc >= 0)
-            rc = show_value(o, &v->list[i], err);
+    rc = ctr_buf_append(b, "[", 1, err);
+    for (int i = 0; !rc && i < n; i++) {
+        rc = i ? ctr_buf_append(b, ", ", 2, err) : 0;
+        if (!rc)
+            rc = ctr_value_show(b, &v->list[i], brief, err);
     }
-    return rc < 0 ? rc : ctr_buf_printf(o, err, v->n > 8 ? ", … %d items]" : "]", v->n);
+    return rc ? rc : ctr_buf_printf(b, err, n < v->n ? ", … %d items]" : "]", v->n);
 }
 
 /* What a node does, its arguments as numbers of nodes. */
@@ -40,13 +58,14 @@ static int show_node(const struct plan_graph *g, const struct plan_node *n, stru
     if (n->kind == NODE_COLUMN)
         return ctr_quote_name(o, g->input->f[n->column].name, err);
     if (n->kind == NODE_CONST)
-        return show_value(o, &n->value, err);
+        return ctr_value_show(o, &n->value, true, err);
     int rc = ctr_buf_printf(o, err, "%s(", n->kind == NODE_CALL ? ctr_op_name(n->call.op) : convert[n->kind]);
     for (int i = 0; rc >= 0 && i < n->nargs; i++) {
         const char *name = n->kind == NODE_CALL ? n->call.arg[i].name : NULL;
         rc = ctr_buf_printf(o, err, "%s%s%s", i ? ", " : "", name ? name : "", name ? "=" : "");
         if (rc >= 0)
-            rc = n->arg[i] < 0 ? show_value(o, n->call.arg[i].literal, err) : ctr_buf_printf(o, err, "#%d", n->arg[i]);
+            rc = n->arg[i] < 0 ? ctr_value_show(o, n->call.arg[i].literal, true, err)
+                               : ctr_buf_printf(o, err, "#%d", n->arg[i]);
     }
     if (rc >= 0 && n->table)
         rc = ctr_buf_printf(o, err, ", table \"%.60s\"", n->table);

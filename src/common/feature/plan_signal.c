@@ -56,43 +56,6 @@ static int hash_ast(const struct walk *w, struct ctr_buf *b, const struct plan_a
 
 static int show_ast(struct ctr_buf *b, const struct plan_ast *a, struct ctr_err *err);
 
-static int show_text(struct ctr_buf *b, struct ctr_str s, struct ctr_err *err)
-{
-    int rc = ctr_buf_append(b, "\"", 1, err);
-    for (size_t i = 0; !rc && i < s.n; i++) {
-        unsigned char c = (unsigned char)s.p[i];
-        if (c == '"' || c == '\\')
-            rc = ctr_buf_printf(b, err, "\\%c", c);
-        else
-            rc = c < 32 ? ctr_buf_printf(b, err, "\\x%02x", c) : ctr_buf_append(b, &c, 1, err);
-    }
-    return rc ? rc : ctr_buf_append(b, "\"", 1, err);
-}
-
-static int show_value(struct ctr_buf *b, const struct ctr_value *v, bool big, struct ctr_err *err)
-{
-    char text[CTR_NUM_MAX];
-    int rc;
-    switch (v->kind) { /* LCOV_EXCL_BR_LINE there are no others */
-    case CTR_V_NULL: return ctr_buf_printf(b, err, "null");
-    case CTR_V_BOOL: return ctr_buf_printf(b, err, v->i ? "true" : "false");
-    case CTR_V_INT:
-        return ctr_buf_append(b, text, big ? ctr_fmt_u64(text, (uint64_t)v->i) : ctr_fmt_i64(text, v->i), err);
-    case CTR_V_FLOAT: return ctr_buf_append(b, text, ctr_fmt_f64(text, v->f), err);
-    case CTR_V_STR: return show_text(b, v->s, err);
-    case CTR_V_TIME: return ctr_buf_printf(b, err, "ts\"%.*s\"", (int)ctr_time_iso(text, v->i), text);
-    case CTR_V_DURATION: return ctr_buf_printf(b, err, "%lldms", (long long)v->i);
-    case CTR_V_LIST: break;
-    }
-    rc = ctr_buf_append(b, "[", 1, err);
-    for (int i = 0; !rc && i < v->n; i++) {
-        rc = i ? ctr_buf_append(b, ", ", 2, err) : 0;
-        if (!rc)
-            rc = show_value(b, &v->list[i], false, err);
-    }
-    return rc ? rc : ctr_buf_append(b, "]", 1, err);
-}
-
 static bool is_infix(const char *name)
 {
     return *name < 'a' || !strcmp(name, "and") || !strcmp(name, "or");
@@ -120,7 +83,7 @@ static int show_ast(struct ctr_buf *b, const struct plan_ast *a, struct ctr_err 
 {
     switch (a->kind) { /* LCOV_EXCL_BR_LINE there are no others */
     case AST_NAME: return ctr_quote_name(b, a->name, err);
-    case AST_LITERAL: return show_value(b, &a->value, a->big, err);
+    case AST_LITERAL: return ctr_value_show(b, &a->value, false, err);
     case AST_CALL: break;
     }
     return show_call(b, a, err);

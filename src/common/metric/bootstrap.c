@@ -135,13 +135,8 @@ int ctr_bootstrap(struct ctr_eval *e, struct ctr_pool *pool, struct ctr_err *err
         j.loss[side] = calloc((size_t)e->n + 1, sizeof(double *));
     if (!j.count || !j.loss[0] || !j.loss[1])
         rc = ctr_fail_nomem(err, j.units * (size_t)threads);
-    if (!rc && !(rc = prepare(&j, err))) {
-        if (pool)
-            ctr_pool_run(pool, e->o.bootstrap, replicate, &j);
-        else
-            for (int r = 0; r < e->o.bootstrap; r++)
-                replicate(&j, r, 0);
-    }
+    if (!rc && !(rc = prepare(&j, err)))
+        ctr_pool_run(pool, e->o.bootstrap, replicate, &j);
     for (int side = 0; side < 2; side++) {
         for (int64_t i = 0; j.loss[side] && i < e->n; i++)
             free(j.loss[side][i]);

@@ -154,7 +154,7 @@ static int check_memory(const struct ctr_cal_fit *f, struct ctr_err *err)
         return 0;
     return ctr_fail(err, CTR_ENOMEM,
                     "--memory does not hold the %lld rows so far in order of score: %s are needed for them",
-                    (long long)f->seen, ctr_size_text((uint64_t)need).s);
+                    (long long)f->seen, ctr_size_text_beyond((uint64_t)need, (uint64_t)f->o.memory_bytes).s);
 }
 
 /* Of the part of all rows. */

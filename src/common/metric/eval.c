@@ -55,10 +55,10 @@ int ctr_eval_new(struct ctr_eval **out, const struct ctr_schema *s, const struct
 /* In the order of values slices lie anywhere in memory: the one that comes soon, once slice i was asked for. */
 static void ask_for_next(const struct ctr_eval *e, int64_t i)
 {
-    enum { AHEAD = 8, LINE = 64 };
+    enum { AHEAD = 8 };
     const char *s = i + AHEAD < e->n ? (const char *)e->slice[i + AHEAD] : NULL;
 
-    for (size_t at = 0; s && at < sizeof(struct ctr_slice); at += LINE)
+    for (size_t at = 0; s && at < sizeof(struct ctr_slice); at += CTR_LINE)
         __builtin_prefetch(s + at);
 }
 
@@ -504,7 +504,7 @@ static int check_memory(const struct ctr_eval *e, struct ctr_err *err)
     return ctr_fail(err, CTR_ENOMEM,
                     "--memory does not hold the %lld rows so far in order of score: %s are needed for them; give "
                     "more, or leave auc, auc_loss and gauc out with --metrics%s",
-                    (long long)e->seen, ctr_size_text((uint64_t)(need + sorting)).s,
+                    (long long)e->seen, ctr_size_text_beyond((uint64_t)(need + sorting), (uint64_t)e->o.memory_bytes).s,
                     e->o.nby ? ", or show fewer slices with --slices" : "");
 }
 

@@ -69,7 +69,9 @@ static const char *add_equals(const char *text)
     for (const char *p = text; *p; p++) {
         if (*p == '`')
             quoted = !quoted;
-        if (*p == '=' && !quoted)
+        else if (*p == '\\' && quoted && p[1])
+            p++;
+        else if (*p == '=' && !quoted)
             return p;
     }
     return NULL;
@@ -342,9 +344,9 @@ static int64_t condition_bytes(const struct ctr_col *c, uint8_t *taken)
 {
     int64_t n = 0;
     for (int64_t i = 0; i < c->rows; i++) {
-        int64_t at = c->dict ? ctr_col_null(c, i) ? -1 : ((const int32_t *)c->data)[i] : i;
-        const struct ctr_col *v = c->dict ? c->dict : c;
-        taken[i] = at >= 0 && !ctr_col_null(v, at) && ctr_bit(v->data, at);
+        int64_t at = i;
+        const struct ctr_col *v = ctr_col_missing(c, i) ? NULL : ctr_col_plain(c, &at);
+        taken[i] = v && ctr_bit(v->data, at);
         n += taken[i];
     }
     return n;

@@ -12,6 +12,8 @@
 
 enum {
     RATES = 1 << 16,
+    FORGET =
+        1 << 20,   /* rows of a cell: then it forgets half of them, and keeps its rate; counts of float end at 2^24 */
     SCORES = 1024, /* cells of log-odds, from -LOG_ODDS to LOG_ODDS */
     LOG_ODDS = 12,
     HLL_BITS = 12,
@@ -132,8 +134,8 @@ static bool take_value(struct measured *m, const struct ctr_col *c, int64_t i, u
 {
     if (ctr_col_missing(c, i))
         return false;
-    const struct ctr_col *values = c->dict ? c->dict : c;
-    int64_t at = c->dict ? ((const int32_t *)c->data)[i] : i;
+    int64_t at = i;
+    const struct ctr_col *values = ctr_col_plain(c, &at);
     if (m->keys) {
         uint64_t key = ((const uint64_t *)values->data)[at];
         if (key == m->missing_key)
@@ -198,6 +200,10 @@ static void learn_row(struct ctr_vet *v, struct measured *m, const uint64_t *has
     m->score[1][cell] += label;
     for (int64_t k = 0; k < CTR_MAX(n, 1); k++) {
         struct rate *r = &m->rate[n ? hash[k] % RATES : RATES - 1];
+        if (r->rows >= FORGET) {
+            r->rows /= 2;
+            r->clicks /= 2;
+        }
         r->rows++;
         r->clicks += (float)label;
     }

@@ -103,7 +103,9 @@ static int append_scalar(struct ctr_colbuf *b, enum ctr_type t, const char *time
     case CTR_UTF8: rc = !check || ctr_utf8_valid((const uint8_t *)p, n) ? ctr_colbuf_str(b, p, n, err) : 1; break;
     case CTR_F64: rc = ctr_parse_f64(p, n, &f) ? ctr_colbuf_f64(b, f, err) : 1; break;
     case CTR_F16:
-    case CTR_F32: rc = ctr_parse_f32(p, n, &g) ? ctr_colbuf_f64(b, (double)g, err) : 1; break;
+    case CTR_F32:
+        rc = ctr_parse_f32(p, n, &g) && (t == CTR_F32 || ctr_fits_f16(g)) ? ctr_colbuf_f64(b, (double)g, err) : 1;
+        break;
     case CTR_WKEY: {
         const char *colon = memchr(p, ':', n);
         size_t key = colon ? (size_t)(colon - p) : 0;

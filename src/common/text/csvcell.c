@@ -255,7 +255,7 @@ static int column_floats(struct csv_tile *t, const struct csv_dialect *d, int c,
             struct ctr_str s = cell_at(t, dn, i, c);
             float v = 0;
             ok = !ctr_csv_null(d, s);
-            if (ok && !(s.n && ctr_parse_f32(s.p, s.n, &v))) {
+            if (ok && !(s.n && ctr_parse_f32(s.p, s.n, &v) && (width == 4 || ctr_fits_f16(v)))) {
                 misfit(t, i, c);
                 ok = false;
                 v = 0;

@@ -152,10 +152,7 @@ int ctr_export_batch(struct ctr_export *e, const struct ctr_batch *b, struct ctr
         return rc;
     for (; j.first < b->rows; j.first += (int64_t)wave * TILE_ROWS) {
         int64_t n = CTR_MIN((b->rows - j.first + TILE_ROWS - 1) / TILE_ROWS, (int64_t)wave);
-        if (e->pool)
-            ctr_pool_run(e->pool, n, run_tile, &j);
-        else
-            run_tile(&j, 0, 0);
+        ctr_pool_run(e->pool, n, run_tile, &j);
         for (int64_t i = 0; i < n; i++) {
             if (e->tile[i].rc < 0) {
                 *err = e->tile[i].err;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * export_csv: csv and tsv. A csv cell is quoted only when it has to be: when it holds a quote, a line end or the first
- * byte of the delimiter, begins or ends with a blank, or would read as a null. A tsv cell is raw, so that a tab or a
- * line end in it is an error. Lists are JSON text.
+ * byte of the delimiter, begins or ends with a blank, or would read as a null. A tsv cell is raw, and so is one before
+ * a delimiter of several bytes, as ctr-import reads them: a delimiter or a line end in it is an error. Lists are JSON
+ * text.
  */
 #include "common/text/export_format.h"
 #include <stdlib.h>
@@ -10,8 +11,8 @@
 struct csv {
     const char *delimiter, *null_text;
     size_t delimiter_n, null_n;
-    bool quotes;       /* csv */
-    bool special[256]; /* bytes that make a cell quoted (csv) or refused (tsv) */
+    bool quotes;       /* csv, with a delimiter of one byte */
+    bool special[256]; /* bytes that make a cell quoted, or looked at, or refused */
     uint64_t word[4];  /* the same bytes, each repeated eight times */
 };
 
@@ -45,6 +46,18 @@ static int quote(struct ctr_buf *b, const char *p, size_t n, struct ctr_err *err
     return 0;
 }
 
+/* Would a raw cell be read back as it is, when a delimiter or a line end follows? */
+static bool raw_holds(const struct csv *c, const char *p, size_t n)
+{
+    const size_t width = c->delimiter_n;
+    if (width == 1 || memchr(p, '\n', n) || memchr(p, '\r', n) || memmem(p, n, c->delimiter, width))
+        return false;
+    for (size_t k = 1; k < width && k <= n; k++) /* a delimiter that begins in the last k bytes of the cell */
+        if (!memcmp(p + n - k, c->delimiter, k) && !memcmp(c->delimiter, c->delimiter + k, width - k))
+            return false;
+    return true;
+}
+
 /* 0: written; 1: the format cannot hold it; < 0: error. Copies first and looks in the copy, whose padding may be read.
  */
 static int put_text(const struct csv *c, struct ctr_buf *b, const char *p, size_t n, struct ctr_err *err)
@@ -64,6 +77,7 @@ static int put_text(const struct csv *c, struct ctr_buf *b, const char *p, size_
                 hit |= c->special[(unsigned char)to[k]];
     }
     if (!c->quotes) {
+        hit = hit && !raw_holds(c, to, n);
         b->len += hit ? 0 : n;
         return hit;
     }
@@ -108,7 +122,7 @@ static int rows(const struct ctr_export *e, const struct ctr_batch *b, int64_t f
             if (rc > 0)
                 return ctr_export_bad(e, i, k,
                                       "a delimiter or a line end cannot be written without quotes; "
-                                      "--format csv can (with --delimiter where tabs are wanted)",
+                                      "--format csv can, with a --delimiter of one byte (a tab, where it is wanted)",
                                       err);
         }
         if (t->text.len == start && c->quotes) { /* a single empty cell: an empty line would be no row */
@@ -151,14 +165,14 @@ static int start(struct ctr_export *e, struct ctr_buf *head, bool quotes, const 
     c->null_text = e->opts.null_text ? e->opts.null_text : "";
     c->delimiter_n = strlen(c->delimiter);
     c->null_n = strlen(c->null_text);
-    c->quotes = quotes;
+    c->quotes = quotes && c->delimiter_n == 1;
     if (!c->delimiter_n || strpbrk(c->delimiter, "\"\r\n"))
         return ctr_fail(err, CTR_EUSAGE, "--delimiter: a text without quotes and line ends is wanted");
     if (strpbrk(c->null_text, "\"\r\n") || strstr(c->null_text, c->delimiter))
         return ctr_fail(err, CTR_EUSAGE, "--null: a text without quotes, line ends and the delimiter is wanted");
     byte[0] = '\n';
     byte[1] = '\r';
-    byte[2] = quotes ? '"' : '\n';
+    byte[2] = c->quotes ? '"' : '\n';
     byte[3] = (unsigned char)c->delimiter[0];
     for (int k = 0; k < 4; k++) {
         c->special[byte[k]] = true;

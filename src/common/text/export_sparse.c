@@ -4,8 +4,8 @@
  * the same sources:
  *  - keys: uint64, list<uint64>, list<weighted key>: the key is the index, its weight (or 1) the value;
  *  - texts: utf8, list<utf8>: the text is the index; a column NAME.weight (list<float32>) holds the values of NAME;
- *  - numbers (dense): a column is an index, counted from 1 over all of them; a fixed_size_list takes as many as it is
- * wide. Sources are the columns of role feature or dense; where no column has either, all that have no role and fit.
+ *  - numbers (dense): a column is an index, counted from 1 over all of them; a fixed_size_list takes one a value.
+ * Sources are the columns of role feature or dense; where no column has either, all that have no role and fit.
  */
 #include "common/text/export_format.h"
 #include <math.h>
@@ -257,8 +257,8 @@ static uint64_t fold(const struct ctr_export *e, uint64_t key)
 static int add_value(const struct ctr_export *e, const struct source *src, const struct ctr_col *c, int64_t i,
                      uint64_t position, struct ctr_buf *items, struct ctr_err *err)
 {
-    const struct ctr_col *v = c->dict ? c->dict : c;
-    int64_t k = c->dict ? ((const int32_t *)c->data)[i] : i;
+    int64_t k = i;
+    const struct ctr_col *v = ctr_col_plain(c, &k);
     struct item it = { .value = 1, .single = true };
 
     if (src->kind == TEXT) {
@@ -324,6 +324,10 @@ static int put_item(const struct ctr_export *e, const struct source *src, int64_
 
     if (!to)
         return CTR_ENOMEM;
+    if (!isfinite(it->value))
+        return ctr_export_bad(
+            e, i, src->column,
+            "a value that is no finite number; ctr-select --add replaces it, --where leaves the row out", err);
     if (it->p && !vw_word(it->p, it->n))
         return ctr_export_bad(e, i, src->column,
                               "an empty text, or one with a blank, a bar or a colon, is no "
@@ -348,6 +352,17 @@ static int put_item(const struct ctr_export *e, const struct source *src, int64_
     return 0;
 }
 
+/* The number of a row in that column. */
+static int put_finite(const struct ctr_export *e, const struct ctr_batch *b, int64_t i, int column, struct ctr_buf *t,
+                      struct ctr_err *err)
+{
+    const struct ctr_col *c = &b->col[column];
+
+    if (!isfinite(ctr_col_f64(c, i)))
+        return ctr_export_bad(e, i, column, "no finite number; ctr-select --where leaves such rows out", err);
+    return ctr_put_scalar(t, c, i, err);
+}
+
 static int put_label(const struct ctr_export *e, const struct ctr_batch *b, int64_t i, struct ctr_buf *t,
                      struct ctr_err *err)
 {
@@ -358,7 +373,7 @@ static int put_label(const struct ctr_export *e, const struct ctr_batch *b, int6
         return ctr_export_bad(e, i, s->label, "a label is null; ctr-select --where drops such rows", err);
     if (c->type == CTR_BOOL)
         return ctr_put(t, ctr_col_i64(c, i) ? "1" : "0", 1, err);
-    return ctr_put_scalar(t, c, i, err);
+    return put_finite(e, b, i, s->label, t, err);
 }
 
 /* ---- libsvm ---- */
@@ -455,7 +470,7 @@ static int vw_head(const struct ctr_export *e, const struct ctr_batch *b, int64_
         rc = put_label(e, b, i, t, err);
         if (rc == 0 && s->importance >= 0 && !ctr_col_missing(&b->col[s->importance], i)) {
             if ((rc = ctr_put(t, " ", 1, err)) == 0)
-                rc = ctr_put_scalar(t, &b->col[s->importance], i, err);
+                rc = put_finite(e, b, i, s->importance, t, err);
         }
         if (rc == 0)
             rc = ctr_put(t, " ", 1, err);

@@ -13,10 +13,7 @@ int ctr_put_scalar(struct ctr_buf *b, const struct ctr_col *c, int64_t i, struct
 
     if (!p)
         return CTR_ENOMEM;
-    if (c->dict) {
-        i = ((const int32_t *)c->data)[i];
-        c = c->dict;
-    }
+    c = ctr_col_plain(c, &i);
     switch (c->type) {
     case CTR_BOOL:
         n = ctr_bit(c->data, i) ? 4 : 5;

@@ -9,10 +9,13 @@
 
 /* ---- opening ---- */
 
-int ctr_fields_begin(struct ctr_fields *s, const struct ctr_text_opts *o, struct ctr_err *err)
+int ctr_fields_new(struct ctr_fields **out, const struct ctr_text_opts *o, struct ctr_err *err)
 {
     static const char *const names[] = { "hash", "key", "text" };
+    struct ctr_fields *s = *out = calloc(1, sizeof(*s));
 
+    if (!s)
+        return ctr_fail_nomem(err, sizeof(*s));
     s->label = s->weight = s->query = s->tag = -1;
     s->binary = o->binary;
     for (size_t k = 0; o->keys && k < CTR_COUNT(names); k++)
@@ -217,13 +220,16 @@ int ctr_fields_schema(struct ctr_fields *s, const struct ctr_text_opts *o, struc
     return build_table(s, err);
 }
 
-void ctr_fields_free(struct ctr_fields *s)
+void ctr_fields_free(void *state)
 {
+    struct ctr_fields *s = state;
+
     for (int k = 0; k < s->fields; k++)
         free(s->field[k].name);
     free(s->field);
     free(s->slot);
     ctr_text_columns_free(&s->columns);
+    free(s);
 }
 
 /* ---- parsing ---- */
@@ -254,10 +260,10 @@ int ctr_fields_label(const struct ctr_fields *s, struct ctr_text_job *j, const c
     float v;
 
     if (!ctr_fields_value(p, n, &v))
-        return ctr_fail(why, CTR_EDATA, "the label '%.*s' is no finite number", (int)CTR_MIN(n, 40), p);
+        return ctr_fail(why, CTR_EDATA, "the label '%s' is no finite number", ctr_text_show(p, n).s);
     if (s->binary && v != 1 && v != -1)
-        return ctr_fail(why, CTR_EDATA, "the label '%.*s' is neither -1 nor 1 as --binary says%s", (int)CTR_MIN(n, 40),
-                        p, v == 0 ? "; where labels are 0 and 1, leave it out" : "");
+        return ctr_fail(why, CTR_EDATA, "the label '%s' is neither -1 nor 1 as --binary says%s", ctr_text_show(p, n).s,
+                        v == 0 ? "; where labels are 0 and 1, leave it out" : "");
     if (s->binary && v == -1)
         v = 0;
     return s->label < 0 ? 0 : ctr_colbuf_f64(&j->out.col[s->label], (double)v, why);
@@ -285,8 +291,8 @@ int ctr_fields_item(const struct ctr_fields *s, struct ctr_text_job *j, int fiel
     if (s->keys == CTR_KEYS_HASH)
         return ctr_colbuf_put_wkey(item, ctr_feature_key(f->seed, p, n), value, why);
     if (!ctr_parse_u64(p, n, &key))
-        return ctr_fail(why, CTR_EDATA, "the feature '%.*s' is no integer below 2^64 as --keys key wants",
-                        (int)CTR_MIN(n, 40), p);
+        return ctr_fail(why, CTR_EDATA, "the feature '%s' is no integer below 2^64 as --keys key wants",
+                        ctr_text_show(p, n).s);
     return ctr_colbuf_put_wkey(item, key, value, why);
 }
 

@@ -34,8 +34,9 @@ struct ctr_fields {
 
 #define CTR_MAX_FIELDS 4096
 
-/* Opening: begin, add columns in their order, then the schema. */
-int ctr_fields_begin(struct ctr_fields *s, const struct ctr_text_opts *o, struct ctr_err *err) CTR_MUST;
+/* Opening: new, add columns in their order, then the schema. *s is there after any error but that of memory, for the
+ * `close` of the format: ctr_fields_free. */
+int ctr_fields_new(struct ctr_fields **s, const struct ctr_text_opts *o, struct ctr_err *err) CTR_MUST;
 int ctr_fields_fixed(struct ctr_fields *s, const char *name, enum ctr_type type, struct ctr_err *err) CTR_MUST;
 /* Once for each name of the input; `column` is the name in the stream. */
 int ctr_fields_add_field(struct ctr_fields *s, const char *name, size_t n, const char *column,
@@ -43,7 +44,7 @@ int ctr_fields_add_field(struct ctr_fields *s, const char *name, size_t n, const
 int ctr_fields_picked(const struct ctr_text_opts *o, struct ctr_text_columns *pick, struct ctr_err *err) CTR_MUST;
 int ctr_fields_schema(struct ctr_fields *s, const struct ctr_text_opts *o, struct ctr_schema *schema,
                       struct ctr_err *err) CTR_MUST;
-void ctr_fields_free(struct ctr_fields *s);
+void ctr_fields_free(void *fields);
 /* Index of the field of that name, or -1. `guess` is tried first. */
 int ctr_fields_find(const struct ctr_fields *s, const char *name, size_t n, int guess);
 

@@ -71,20 +71,22 @@ void ctr_job_rewind(struct ctr_text_job *j, int64_t rows)
         ctr_colbuf_rewind(&j->out.col[i], rows);
 }
 
-void ctr_text_show(char *out, size_t size, const char *p, size_t n)
+struct ctr_text_shown ctr_text_show(const char *p, size_t n)
 {
+    struct ctr_text_shown t;
     size_t o = 0, shown = CTR_MIN(n, 40);
     while (shown < n && shown > 30 && ((unsigned char)p[shown] & 0xc0) == 0x80)
         shown--;
     bool utf8 = ctr_utf8_valid((const uint8_t *)p, shown);
-    for (size_t i = 0; i < shown && o + 8 < size; i++) {
+    for (size_t i = 0; i < shown; i++) {
         unsigned char c = (unsigned char)p[i];
         if (c < 32 || c == 127 || (c >= 128 && !utf8))
-            o += (size_t)snprintf(out + o, size - o, "\\x%02x", c);
+            o += (size_t)snprintf(t.s + o, sizeof t.s - o, "\\x%02x", c);
         else
-            out[o++] = (char)c;
+            t.s[o++] = (char)c;
     }
-    snprintf(out + o, size - o, "%s", shown < n ? "…" : "");
+    snprintf(t.s + o, sizeof t.s - o, "%s", shown < n ? "…" : "");
+    return t;
 }
 
 /* The type that would take the value, for the remedy. */
@@ -156,8 +158,9 @@ static int bad_time(struct ctr_text_job *j, const char *record, size_t n, int64_
 int ctr_job_bad_cell(struct ctr_text_job *j, const char *record, size_t n, int64_t line,
                      const struct ctr_text_column *c, const char *cell, size_t cell_n, struct ctr_err *err)
 {
-    char text[256], type[64];
-    ctr_text_show(text, sizeof text, cell, cell_n);
+    const struct ctr_text_shown shown = ctr_text_show(cell, cell_n);
+    const char *text = shown.s;
+    char type[64];
     ctr_field_type_name(&c->type, type, sizeof type);
     if (c->type.type == CTR_UTF8)
         return ctr_job_bad(j, record, n, line, err, "column %s: '%s' is not UTF-8; --encoding latin1 may settle it",
@@ -218,31 +221,50 @@ static void take_untaken(struct ctr_import_stats *s, const struct ctr_text_job *
     if (j->untaken && !s->untaken) {
         s->untaken_line = j->untaken_line;
         snprintf(s->untaken_file, sizeof s->untaken_file, "%s", j->block.file);
-        snprintf(s->untaken_key, sizeof s->untaken_key, "%s", j->untaken_key);
+        s->untaken_key = j->untaken_key;
     }
     s->untaken += j->untaken;
 }
 
+static int take_row(struct ctr_import *im, const struct ctr_text_block *b, const char *p, size_t n, int64_t line,
+                    const char *why, struct ctr_err *err)
+{
+    im->stats.bad++;
+    if (im->policy == BAD_SKIP && im->stats.bad > im->max_bad) {
+        ctr_err_file(err, b->file);
+        return ctr_fail(err, CTR_EDATA, "line %lld: bad row %lld where --bad-rows allows %lld: %s", (long long)line,
+                        (long long)im->stats.bad, (long long)im->max_bad, why);
+    }
+    if (im->policy != BAD_QUARANTINE)
+        return 0;
+    int rc = write_raw(im, p, n, err);
+    return rc ? rc : ctr_out_printf(im->why, err, "%s\t%lld\t%s\n", b->file, (long long)line, why);
+}
+
+/* A part of a record that is too long. A header is needed, whatever the policy. */
+static int take_long(struct ctr_import *im, const struct ctr_text_block *b, struct ctr_err *err)
+{
+    if (b->part == CTR_TEXT_LONG_REST)
+        return im->policy == BAD_QUARANTINE ? write_raw(im, b->p, b->n, err) : 0;
+    const bool header = im->o.header && b->file_start;
+    if (im->policy != BAD_FAIL && !header)
+        return take_row(im, b, b->p, b->n, b->first_line, "longer than 16 MiB, the most that a line may have", err);
+    ctr_err_file(err, b->file);
+    return ctr_fail(err, CTR_EDATA, "line %lld: longer than 16 MiB, the most that a line may have%s",
+                    (long long)b->first_line, header ? "" : "; --bad-rows settles it");
+}
+
 static int take_bad(struct ctr_import *im, const struct ctr_text_job *j, struct ctr_err *err)
 {
+    if (j->block.part != CTR_TEXT_WHOLE)
+        return take_long(im, &j->block, err);
     take_untaken(&im->stats, j);
-    for (int i = 0; i < j->nbad; i++) {
+    int rc = 0;
+    for (int i = 0; !rc && i < j->nbad; i++) {
         const struct ctr_bad_row *b = &j->bad[i];
-        const char *why = (const char *)j->why.data + b->why;
-        int rc;
-        im->stats.bad++;
-        if (im->policy == BAD_SKIP && im->stats.bad > im->max_bad) {
-            ctr_err_file(err, j->block.file);
-            return ctr_fail(err, CTR_EDATA, "line %lld: bad row %lld where --bad-rows allows %lld: %s",
-                            (long long)b->line, (long long)im->stats.bad, (long long)im->max_bad, why);
-        }
-        if (im->policy != BAD_QUARANTINE)
-            continue;
-        if ((rc = write_raw(im, b->p, b->n, err)) ||
-            (rc = ctr_out_printf(im->why, err, "%s\t%lld\t%s\n", j->block.file, (long long)b->line, why)))
-            return rc;
+        rc = take_row(im, &j->block, b->p, b->n, b->line, (const char *)j->why.data + b->why, err);
     }
-    return 0;
+    return rc;
 }
 
 /* ---- opening ---- */
@@ -311,6 +333,22 @@ static int open_jobs(struct ctr_import *im, struct ctr_err *err)
                     : ctr_fail_nomem(err, (size_t)im->schema.n * sizeof *im->head);
 }
 
+/* The first whole records, by which the format knows the columns. */
+static int first_block(struct ctr_import *im, const char *file, struct ctr_err *err)
+{
+    int rc;
+    while ((rc = ctr_lines_next(im->lines, &im->first, err)) > 0 && im->first.part != CTR_TEXT_WHOLE) {
+        rc = take_long(im, &im->first, err);
+        if (rc)
+            return rc;
+    }
+    im->have_first = rc > 0;
+    im->ended = rc == 0;
+    if (!im->have_first)
+        im->first = (struct ctr_text_block){ .p = "", .file = file };
+    return CTR_MIN(rc, 0);
+}
+
 static int open_import(struct ctr_import *im, char *const *paths, int n, struct ctr_err *err)
 {
     const struct ctr_text_format *f = im->o.format;
@@ -319,16 +357,10 @@ static int open_import(struct ctr_import *im, char *const *paths, int n, struct 
     size_t header_n = 0;
     int rc;
     lo.delimiter = f->quoted && strlen(delimiter) == 1 ? delimiter : NULL;
-    if ((rc = check_options(&im->o, err)) || (rc = types_known(&im->o, &lo.no_sample, err)) ||
-        (rc = ctr_lines_open(&im->lines, paths, n, &lo, err)) || (rc = ctr_lines_slots(im->lines, im->jobs, err)) ||
-        (rc = ctr_lines_next(im->lines, &im->first, err)) < 0)
-        return rc;
-    im->have_first = rc > 0;
-    im->ended = rc == 0;
-    if (!im->have_first)
-        im->first = (struct ctr_text_block){ .p = "", .file = n ? paths[0] : "stdin" };
-    if ((rc = f->open(&im->state, &im->o, &im->first, &im->schema, err)) || (rc = parse_policy(im, err)) ||
-        (rc = open_jobs(im, err)))
+    if ((rc = check_options(&im->o, err)) || (rc = parse_policy(im, err)) ||
+        (rc = types_known(&im->o, &lo.no_sample, err)) || (rc = ctr_lines_open(&im->lines, paths, n, &lo, err)) ||
+        (rc = ctr_lines_slots(im->lines, im->jobs, err)) || (rc = first_block(im, n ? paths[0] : "stdin", err)) ||
+        (rc = f->open(&im->state, &im->o, &im->first, &im->schema, err)) || (rc = open_jobs(im, err)))
         return rc;
     if (im->quarantine && f->header && (header = f->header(im->state, &header_n)))
         rc = write_raw(im, header, header_n, err);
@@ -376,7 +408,7 @@ static void run_job(void *ctx, int64_t task, int worker)
     j->untaken = 0;
     j->why.len = 0;
     j->err = (struct ctr_err){ 0 };
-    j->rc = im->o.format->parse(im->state, j, &j->err);
+    j->rc = j->block.part == CTR_TEXT_WHOLE ? im->o.format->parse(im->state, j, &j->err) : 0;
 }
 
 /* Read a block a job, and parse them. An error of reading waits until what came before it was handed out. */
@@ -474,18 +506,6 @@ static void gather_block(struct ctr_import *im)
     im->idle = j->block.idle;
 }
 
-static int64_t count_nulls(const uint8_t *valid, int64_t n)
-{
-    int64_t present = 0, k = 0;
-    for (uint64_t w; n - k >= 64; k += 64) {
-        memcpy(&w, valid + k / 8, 8);
-        present += __builtin_popcountll(w);
-    }
-    for (; k < n; k++)
-        present += ctr_bit(valid, k);
-    return n - present;
-}
-
 /* The first n rows of the job. */
 static const struct ctr_batch *give(struct ctr_import *im, int64_t n)
 {
@@ -494,7 +514,7 @@ static const struct ctr_batch *give(struct ctr_import *im, int64_t n)
         struct ctr_col *c = &im->head[i];
         *c = all->col[i];
         c->rows = n;
-        c->nulls = c->valid ? count_nulls(c->valid, n) : 0;
+        c->nulls = c->valid ? n - ctr_bits_count(c->valid, 0, n) : 0;
         c->valid = c->nulls ? c->valid : NULL;
     }
     im->batch = (struct ctr_batch){ .schema = &im->schema, .rows = n, .first_row = im->stats.rows, .col = im->head };

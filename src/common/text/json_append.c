@@ -14,9 +14,9 @@ static int put_weighted(struct ctr_colbuf *b, const struct ctr_json *v, struct c
     uint64_t id = 0;
     float weight = 1;
     struct ctr_json key, x;
-    int rc;
+    int more, rc;
 
-    while (ctr_json_element(&p, end, '}', &first, &why) > 0) {
+    while ((more = ctr_json_element(&p, end, '}', &first, &why)) > 0) {
         if (!ctr_json_key(&p, end, &key, &why) || !(p = ctr_json_value(p, end, &x, &why)))
             return 0;
         if (key.n == 3 && !memcmp(key.p, "key", 3))
@@ -24,7 +24,7 @@ static int put_weighted(struct ctr_colbuf *b, const struct ctr_json *v, struct c
         else if (key.n != 6 || memcmp(key.p, "weight", 6) || !ctr_parse_f32(x.p, x.n, &weight))
             return 0;
     }
-    if (!has_key)
+    if (more < 0 || !has_key)
         return 0;
     rc = ctr_colbuf_wkey(b, id, weight, err);
     return rc < 0 ? rc : 1;
@@ -37,15 +37,15 @@ static int put_list(struct ctr_colbuf *b, const struct ctr_field *f, const char 
     bool first = true;
     struct ctr_field item = { 0 };
     struct ctr_json x;
-    int rc = 1;
+    int more = 0, rc = 1;
 
     item.type = f->item;
-    while (rc > 0 && ctr_json_element(&p, end, ']', &first, &why) > 0) {
+    while (rc > 0 && (more = ctr_json_element(&p, end, ']', &first, &why)) > 0) {
         if (!(p = ctr_json_value(p, end, &x, &why)))
             return 0;
         rc = ctr_json_append(b->item, &item, time_format, &x, check, scratch, err);
     }
-    if (rc <= 0 || (f->type == CTR_FIXED && b->item->rows != (b->rows + 1) * f->width))
+    if (rc <= 0 || more < 0 || (f->type == CTR_FIXED && b->item->rows != (b->rows + 1) * f->width))
         return CTR_MIN(rc, 0);
     rc = ctr_colbuf_close(b, err);
     return rc < 0 ? rc : 1;

@@ -359,7 +359,7 @@ static int parse_jsonl(const void *state, struct ctr_text_job *job, struct ctr_e
         got = ctr_json_line(&w, line, e);
         if (w.untaken && !job->untaken) {
             job->untaken_line = number;
-            ctr_text_show(job->untaken_key, sizeof job->untaken_key, w.first_untaken.p, w.first_untaken.n);
+            job->untaken_key = ctr_text_show(w.first_untaken.p, w.first_untaken.n);
         }
         job->untaken = w.untaken;
         if (got < 0) {

@@ -7,22 +7,6 @@
 #include "common/text/fields.h"
 #include <stdlib.h>
 
-static void close_sparse(void *state)
-{
-    ctr_fields_free(state);
-    free(state);
-}
-
-static int new_sparse(void **state, const struct ctr_text_opts *o, struct ctr_err *err)
-{
-    struct ctr_fields *s = calloc(1, sizeof(*s));
-
-    *state = s;
-    if (!s)
-        return ctr_fail_nomem(err, sizeof(*s));
-    return ctr_fields_begin(s, o, err);
-}
-
 /* Where the line ends for the format: at a comment. */
 static const char *cut_comment(const char *p, const char *end)
 {
@@ -58,9 +42,9 @@ static int libsvm_open(void **state, const struct ctr_text_opts *o, const struct
 {
     const char *query = o->role[CTR_ROLE_QUERY];
     struct ctr_fields *s;
-    int rc = new_sparse(state, o, err);
+    int rc = ctr_fields_new(&s, o, err);
 
-    s = *state;
+    *state = s;
     if (rc == 0)
         rc = ctr_fields_fixed(s, "label", CTR_F32, err);
     if (rc == 0 && (sample_has_qid(first) || (query && !strcmp(query, "qid"))))
@@ -79,7 +63,7 @@ static int put_qid(const struct ctr_fields *s, struct ctr_text_job *j, const cha
     if (p == e)
         return s->query < 0 ? 0 : ctr_colbuf_null(&j->out.col[s->query], why);
     if (!ctr_parse_i64(p + 4, (size_t)(e - p - 4), &qid))
-        return ctr_fail(why, CTR_EDATA, "'%.*s' is no integer qid", (int)CTR_MIN(e - p, 40), p);
+        return ctr_fail(why, CTR_EDATA, "'%s' is no integer qid", ctr_text_show(p, (size_t)(e - p)).s);
     if (s->query < 0 && ctr_text_columns_find(&s->columns, "qid", 3) < 0)
         return ctr_fail(why, CTR_EDATA, "a qid, and the first lines had none; --query qid settles it");
     return s->query < 0 ? 0 : ctr_colbuf_i64(&j->out.col[s->query], qid, why);
@@ -94,11 +78,11 @@ static int put_pair(const struct ctr_fields *s, struct ctr_text_job *j, int fiel
     float value;
 
     if (!colon)
-        return ctr_fail(why, CTR_EDATA, "'%.*s' is not index:value", (int)CTR_MIN(e - p, 40), p);
+        return ctr_fail(why, CTR_EDATA, "'%s' is not index:value", ctr_text_show(p, (size_t)(e - p)).s);
     if (!ctr_fields_index(&index, &n))
-        return ctr_fail(why, CTR_EDATA, "the index of '%.*s' is no whole number", (int)CTR_MIN(e - p, 40), p);
+        return ctr_fail(why, CTR_EDATA, "the index of '%s' is no whole number", ctr_text_show(p, (size_t)(e - p)).s);
     if (!ctr_fields_value(colon + 1, (size_t)(e - colon - 1), &value))
-        return ctr_fail(why, CTR_EDATA, "the value of '%.*s' is no finite number", (int)CTR_MIN(e - p, 40), p);
+        return ctr_fail(why, CTR_EDATA, "the value of '%s' is no finite number", ctr_text_show(p, (size_t)(e - p)).s);
     return ctr_fields_item(s, j, field, index, n, value, why);
 }
 
@@ -138,7 +122,7 @@ const struct ctr_text_format ctr_text_libsvm = { .name = "libsvm",
                                                  .honours = CTR_TEXT_FOR | CTR_TEXT_KEYS,
                                                  .open = libsvm_open,
                                                  .parse = libsvm_parse,
-                                                 .close = close_sparse };
+                                                 .close = ctr_fields_free };
 
 /* ---- libffm ---- */
 
@@ -214,9 +198,9 @@ static int libffm_open(void **state, const struct ctr_text_opts *o, const struct
                        struct ctr_schema *schema, struct ctr_err *err)
 {
     struct ctr_fields *s;
-    int rc = new_sparse(state, o, err);
+    int rc = ctr_fields_new(&s, o, err);
 
-    s = *state;
+    *state = s;
     if (rc == 0)
         rc = ctr_fields_fixed(s, "label", CTR_F32, err);
     if (rc == 0)
@@ -239,7 +223,7 @@ static int libffm_row(const struct ctr_fields *s, struct ctr_text_job *j, const 
         const char *colon = memchr(p, ':', (size_t)(e - p)), *number = p;
         size_t n = colon ? (size_t)(colon - p) : 0;
         if (!colon || !ctr_fields_index(&number, &n))
-            return ctr_fail(why, CTR_EDATA, "'%.*s' is not field:index:value", (int)CTR_MIN(e - p, 40), p);
+            return ctr_fail(why, CTR_EDATA, "'%s' is not field:index:value", ctr_text_show(p, (size_t)(e - p)).s);
         field = ctr_fields_find(s, number, n, field + 1);
         if (field >= 0)
             rc = put_pair(s, j, field, colon + 1, e, why);
@@ -262,4 +246,4 @@ const struct ctr_text_format ctr_text_libffm = { .name = "libffm",
                                                  .honours = CTR_TEXT_FOR | CTR_TEXT_KEYS | CTR_TEXT_COLUMNS,
                                                  .open = libffm_open,
                                                  .parse = libffm_parse,
-                                                 .close = close_sparse };
+                                                 .close = ctr_fields_free };

@@ -2,7 +2,8 @@
  *
  * lines: files and pipes, packed or not, as blocks of whole records. Invariants: where a block is cut depends on the
  * bytes alone (but for idle_ms), a block ends with '\n', line numbers count physical lines, and CTR_PAD bytes past a
- * block are readable. What cannot be read is an error behind all records before it, whatever the size of blocks.
+ * block are readable. What cannot be read is an error behind all records before it, whatever the size of blocks. A
+ * record beyond CTR_RECORD_BYTES is handed out in parts, up to the first newline behind so many bytes.
  */
 #include "common/text/text.h"
 #include "common/text/unpack.h"
@@ -41,7 +42,8 @@ struct ctr_lines {
     size_t at, record, end; /* examined so far; start of the current record; end of the last whole one */
     size_t quote, resume;   /* an open quote (SIZE_MAX: none), and how far its end was looked for */
     int64_t records;
-    int failed; /* what to return when the records before it are handed out, and why */
+    enum ctr_text_part part; /* of what stands at the front of the buffer */
+    int failed;              /* what to return when the records before it are handed out, and why */
     struct ctr_err why;
 };
 
@@ -354,6 +356,19 @@ static bool idle(const struct ctr_lines *l)
            poll(&f, 1, l->o.idle_ms) == 0;
 }
 
+/* Some more of a record that is too long. */
+static int fill_rest(struct ctr_lines *l, struct ctr_buf *b, struct ctr_err *err)
+{
+    int rc = fill_some(l, b, l->block_bytes, err);
+    if (rc)
+        return rc;
+    if (l->eof) /* and the part before had no newline */
+        b->data[b->len++] = '\n';
+    const uint8_t *nl = memchr(b->data, '\n', b->len);
+    l->end = nl ? (size_t)(nl - b->data) + 1 : b->len;
+    return 0;
+}
+
 /* Fill `b` with whole records and a rest, up to the end of the file at most. */
 static int fill_block(struct ctr_lines *l, struct ctr_buf *b, bool *was_idle, struct ctr_err *err)
 {
@@ -362,14 +377,18 @@ static int fill_block(struct ctr_lines *l, struct ctr_buf *b, bool *was_idle, st
     l->at = l->record = l->end = 0;
     l->quote = SIZE_MAX;
     l->records = 0;
+    if (l->part != CTR_TEXT_WHOLE)
+        return fill_rest(l, b, err);
     scan(l, (char *)b->data, b->len);
     while (!full(l, b)) {
         if ((*was_idle = idle(l)))
             return 0;
-        if (b->len - l->record > CTR_RECORD_BYTES) {
-            ctr_err_file(err, file_name(l));
-            return ctr_fail(err, CTR_EDATA, "line %lld: longer than 16 MiB, the most that a line may have",
-                            (long long)(l->line + ctr_count_byte((char *)b->data, l->record, '\n')));
+        if (b->len - l->record > CTR_RECORD_BYTES) { /* what stands before it is handed out first */
+            if (!l->end) {
+                l->part = CTR_TEXT_LONG;
+                l->end = b->len;
+            }
+            return 0;
         }
         if (b->len + 1 >= target)
             target *= 2;
@@ -393,6 +412,43 @@ static int fill_block(struct ctr_lines *l, struct ctr_buf *b, bool *was_idle, st
     return 0;
 }
 
+/* What was read beyond the last block is the beginning of this one. */
+static int take_carry(struct ctr_lines *l, struct ctr_buf *b, struct ctr_err *err)
+{
+    if (l->carry_slot != l->next_slot)
+        b->len = 0;
+    int rc = ctr_buf_reserve(b, CTR_MAX(l->block_bytes, l->carry_n) + 2, err);
+    if (rc)
+        return rc;
+    if (l->carry_n)
+        memmove(b->data, l->slot[l->carry_slot].data + l->carry_at, l->carry_n);
+    b->len = l->carry_n;
+    return 0;
+}
+
+/* The whole records of b, up to l->end. */
+static void give(struct ctr_lines *l, const struct ctr_buf *b, bool was_idle, struct ctr_text_block *out)
+{
+    *out = (struct ctr_text_block){ .p = (char *)b->data,
+                                    .n = l->end,
+                                    .file = file_name(l),
+                                    .first_line = l->line,
+                                    .file_start = l->start,
+                                    .part = l->part,
+                                    .idle = was_idle,
+                                    .more = l->failed || b->len > l->end };
+    out->utf8 = l->o.latin1 || ctr_ascii((uint8_t *)out->p, out->n) || ctr_utf8_valid((uint8_t *)out->p, out->n);
+    l->line += ctr_count_byte(out->p, out->n, '\n');
+    l->start = false;
+    l->sampled |= l->part == CTR_TEXT_WHOLE;
+    if (l->part != CTR_TEXT_WHOLE)
+        l->part = out->p[out->n - 1] == '\n' ? CTR_TEXT_WHOLE : CTR_TEXT_LONG_REST;
+    l->carry_slot = l->next_slot;
+    l->carry_at = l->end;
+    l->carry_n = b->len - l->end;
+    l->next_slot = (l->next_slot + 1) % l->slots;
+}
+
 int ctr_lines_next(struct ctr_lines *l, struct ctr_text_block *out, struct ctr_err *err)
 {
     struct ctr_buf *b = &l->slot[l->next_slot];
@@ -411,39 +467,17 @@ int ctr_lines_next(struct ctr_lines *l, struct ctr_text_block *out, struct ctr_e
             if ((rc = open_file(l, err)))
                 return rc;
         }
-        if (l->carry_slot != l->next_slot)
-            b->len = 0;
-        if ((rc = ctr_buf_reserve(b, CTR_MAX(l->block_bytes, l->carry_n) + 2, err)))
+        if ((rc = take_carry(l, b, err)))
             return rc;
-        if (l->carry_n)
-            memmove(b->data, l->slot[l->carry_slot].data + l->carry_at, l->carry_n);
-        b->len = l->carry_n;
         l->failed = fill_block(l, b, &was_idle, &l->why);
-        if (l->failed)
+        if (l->failed && l->part == CTR_TEXT_WHOLE)
             scan(l, (char *)b->data, b->len);
-        if (l->failed && !l->end)
-            continue;
-        if (!l->end) { /* an empty file, or nothing after the last block */
+        const bool given = l->end > 0;
+        if (given)
+            give(l, b, was_idle, out);
+        if (!l->failed && (l->eof || !given)) /* !given: an empty file, or nothing after its last block */
             close_file(l);
-            continue;
-        }
-        *out = (struct ctr_text_block){ .p = (char *)b->data,
-                                        .n = l->end,
-                                        .file = file_name(l),
-                                        .first_line = l->line,
-                                        .file_start = l->start,
-                                        .idle = was_idle,
-                                        .more = l->failed || b->len > l->end };
-        out->utf8 = l->o.latin1 || ctr_ascii((uint8_t *)out->p, out->n) || ctr_utf8_valid((uint8_t *)out->p, out->n);
-        l->line += ctr_count_byte(out->p, out->n, '\n');
-        l->start = false;
-        l->sampled = true;
-        l->carry_slot = l->next_slot;
-        l->carry_at = l->end;
-        l->carry_n = b->len - l->end;
-        if (l->eof)
-            close_file(l);
-        l->next_slot = (l->next_slot + 1) % l->slots;
-        return 1;
+        if (given)
+            return 1;
     }
 }

@@ -33,23 +33,29 @@ struct ctr_lines_opts {
     size_t block_bytes;    /* 0: CTR_BLOCK_BYTES */
 };
 #define CTR_BLOCK_BYTES  ((size_t)1 << 20)
-#define CTR_RECORD_BYTES ((size_t)16 << 20) /* a longer record is an error */
+#define CTR_RECORD_BYTES ((size_t)16 << 20) /* a longer record is a bad row, which comes in parts */
+
+/* Whole records; or the first part of one that is too long, or another one. The last of them ends with '\n', and no
+ * other does. */
+enum ctr_text_part { CTR_TEXT_WHOLE, CTR_TEXT_LONG, CTR_TEXT_LONG_REST };
 
 struct ctr_text_block {
     const char *p; /* whole records, each ended by '\n' (supplied where the file lacks the last one); "\r\n" is kept. */
     size_t n;      /* CTR_PAD bytes after the end may be read */
     const char *file;
     int64_t first_line; /* 1-based line number in the file of p[0] */
-    bool file_start;    /* p[0] is the first byte of its file */
-    bool idle;          /* handed out because no more input came: what was made of it should be sent on */
-    bool more;          /* the file goes on: with a long record, or with what cannot be read */
-    bool utf8;          /* all of it is well-formed UTF-8: cells need no check of their own */
+    enum ctr_text_part part;
+    bool file_start; /* p[0] is the first byte of its file */
+    bool idle;       /* handed out because no more input came: what was made of it should be sent on */
+    bool more;       /* the file goes on: with a long record, or with what cannot be read */
+    bool utf8;       /* all of it is well-formed UTF-8: cells need no check of their own */
 };
 
 int ctr_lines_open(struct ctr_lines **l, char *const *paths, int n, const struct ctr_lines_opts *o,
                    struct ctr_err *err) CTR_MUST;
 /* 1: a block, valid until the `slots`-th call after this one (see ctr_lines_slots); 0: end; < 0: error. The first
- * block of the input holds CTR_SAMPLE_ROWS records, or all of the first file, whatever idle_ms says. */
+ * block of whole records holds CTR_SAMPLE_ROWS of them, or all up to the end of the file or a record that is too long,
+ * whatever idle_ms says. */
 int ctr_lines_next(struct ctr_lines *l, struct ctr_text_block *b, struct ctr_err *err) CTR_MUST;
 /* How many blocks stay valid at a time (default 1): a block dies at the slots-th call of ctr_lines_next after it. */
 int ctr_lines_slots(struct ctr_lines *l, int slots, struct ctr_err *err) CTR_MUST;
@@ -101,7 +107,7 @@ static inline const char *ctr_text_delimiter(const char *s)
     return s && !strcmp(s, "\\t") ? "\t" : s;
 }
 
-/* ---- columns: columns.c ---- */
+/* ---- columns: import_columns.c, cell.c ---- */
 
 /* A column of the input: how it is called, what it becomes. */
 struct ctr_text_column {
@@ -140,12 +146,24 @@ struct ctr_infer {
 void ctr_infer_see(struct ctr_infer *c, const char *p, size_t n);
 enum ctr_type ctr_infer_type(const struct ctr_infer *c);
 
+/* A number that would round to infinity is no float16, as one beyond float32 is none. */
+static inline bool ctr_fits_f16(float f)
+{
+    return __builtin_isinf(f) || !(__builtin_fabsf(f) >= 65520);
+}
+
 /* Append the text [p, p+n) to a column: 1 done; 0: it is no value of that type (nothing is appended); < 0: no memory.
  * The whole of the text must be the value; no blanks. `check`: the text is not known to be UTF-8. Lists are "[a,b]". */
 int ctr_cell_append(struct ctr_colbuf *b, const struct ctr_field *f, const char *time_format, const char *p, size_t n,
                     bool check, struct ctr_err *err) CTR_MUST;
 
 /* ---- jobs and bad rows: import.c ---- */
+
+/* What the input says, made fit for a message: its first 40 bytes, control characters and what is no UTF-8 as \xNN. */
+struct ctr_text_shown {
+    char s[168];
+};
+struct ctr_text_shown ctr_text_show(const char *p, size_t n);
 
 struct ctr_bad_row {
     const char *p; /* the raw record in the block, with its newline */
@@ -163,7 +181,7 @@ struct ctr_text_job {
     bool stop;       /* policy: the first bad row ends the import */
     int64_t untaken; /* jsonl without --columns: values of the block that no column takes, and of the first of them */
     int64_t untaken_line;
-    char untaken_key[64];
+    struct ctr_text_shown untaken_key;
     /* ctr_import's */
     struct ctr_err err;
     int rc;
@@ -176,8 +194,6 @@ int ctr_job_bad(struct ctr_text_job *j, const char *p, size_t n, int64_t line, s
                 ...) CTR_MUST CTR_PRINTF(6, 7);
 /* Cut all columns of j->out back to `rows` rows. */
 void ctr_job_rewind(struct ctr_text_job *j, int64_t rows);
-/* The text of a cell, made fit for a message. */
-void ctr_text_show(char *out, size_t size, const char *p, size_t n);
 /* The reason for a cell that does not fit, with its remedy, the same words for every format. */
 int ctr_job_bad_cell(struct ctr_text_job *j, const char *record, size_t n, int64_t line,
                      const struct ctr_text_column *c, const char *cell, size_t cell_n, struct ctr_err *err) CTR_MUST;
@@ -235,7 +251,8 @@ struct ctr_import_stats {
     int64_t bytes;
     /* jsonl: values that no column took, because the first lines have no such member, and the first of them */
     int64_t untaken, untaken_line;
-    char untaken_file[256], untaken_key[64];
+    char untaken_file[256];
+    struct ctr_text_shown untaken_key;
 };
 void ctr_import_get_stats(const struct ctr_import *im, struct ctr_import_stats *s);
 void ctr_import_free(struct ctr_import *im);

@@ -168,22 +168,15 @@ static int picked(struct ctr_fields *s, const struct ctr_text_opts *o, struct ct
 static int open_vw(void **state, const struct ctr_text_opts *o, const struct ctr_text_block *first,
                    struct ctr_schema *schema, struct ctr_err *err)
 {
-    struct ctr_fields *s = calloc(1, sizeof(*s));
-    int rc;
+    struct ctr_fields *s;
+    int rc = ctr_fields_new(&s, o, err);
 
     *state = s;
-    if (!s)
-        return ctr_fail_nomem(err, sizeof(*s));
-    if ((rc = ctr_fields_begin(s, o, err)) < 0 || (rc = sample(s, o, first, err)) < 0 ||
-        ((o->columns || o->like) && (rc = picked(s, o, err)) < 0))
-        return rc;
-    return ctr_fields_schema(s, o, schema, err);
-}
-
-static void close_vw(void *state)
-{
-    ctr_fields_free(state);
-    free(state);
+    if (rc == 0)
+        rc = sample(s, o, first, err);
+    if (rc == 0 && (o->columns || o->like))
+        rc = picked(s, o, err);
+    return rc < 0 ? rc : ctr_fields_schema(s, o, schema, err);
 }
 
 /* ---- parsing ---- */
@@ -194,9 +187,9 @@ static int put_label(const struct ctr_fields *s, struct ctr_text_job *j, const s
         return s->label < 0 ? 0 : ctr_colbuf_null(&j->out.col[s->label], why);
     if (memchr(h->label, ':', h->label_n) || memchr(h->label, ',', h->label_n))
         return ctr_fail(why, CTR_EDATA,
-                        "the label '%.*s' is one of contextual bandits or costs; simple labels (a number) "
+                        "the label '%s' is one of contextual bandits or costs; simple labels (a number) "
                         "can be read",
-                        (int)CTR_MIN(h->label_n, 40), h->label);
+                        ctr_text_show(h->label, h->label_n).s);
     if (h->label_n == 6 && !memcmp(h->label, "shared", 6))
         return ctr_fail(why, CTR_EDATA, "'shared' begins an example of several lines; one example a line can be read");
     if (h->words > 2)
@@ -210,8 +203,8 @@ static int put_weight(const struct ctr_fields *s, struct ctr_text_job *j, const 
     float v = 1;
 
     if (h->weight && (!ctr_fields_value(h->weight, h->weight_n, &v) || v < 0))
-        return ctr_fail(why, CTR_EDATA, "the importance '%.*s' is no number >= 0", (int)CTR_MIN(h->weight_n, 40),
-                        h->weight);
+        return ctr_fail(why, CTR_EDATA, "the importance '%s' is no number >= 0",
+                        ctr_text_show(h->weight, h->weight_n).s);
     if (h->weight && ctr_text_columns_find(&s->columns, "weight", 6) < 0)
         return ctr_fail(why, CTR_EDATA, "an importance, and the first lines had none; --weight weight settles it");
     return s->weight < 0 ? 0 : ctr_colbuf_f64(&j->out.col[s->weight], (double)v, why);
@@ -251,8 +244,8 @@ static int put_features(const struct ctr_fields *s, struct ctr_text_job *j, int 
         if (colon == name)
             return ctr_fail(why, CTR_EDATA, "a feature without a name before ':'");
         if (p > colon && (!ctr_fields_value(colon + 1, (size_t)(p - colon - 1), &value) || !isfinite(value * scale)))
-            return ctr_fail(why, CTR_EDATA, "the value of '%.*s' is no finite number", (int)CTR_MIN(p - name, 40),
-                            name);
+            return ctr_fail(why, CTR_EDATA, "the value of '%s' is no finite number",
+                            ctr_text_show(name, (size_t)(p - name)).s);
         if (field >= 0 && (rc = ctr_fields_item(s, j, field, name, (size_t)(colon - name), value * scale, why)) < 0)
             return rc;
     }
@@ -280,14 +273,14 @@ static int row(const struct ctr_fields *s, struct ctr_text_job *j, const char *p
         size_t n;
         const char *e = parse_namespace(bar + 1, end, &n, &scale);
         if (!e)
-            return ctr_fail(why, CTR_EDATA, "the scale of the namespace '%.*s' is no finite number",
-                            (int)CTR_MIN(n, 40), bar + 1);
+            return ctr_fail(why, CTR_EDATA, "the scale of the namespace '%s' is no finite number",
+                            ctr_text_show(bar + 1, n).s);
         field = ctr_fields_find(s, bar + 1, n, field + 1);
         if (field < 0 && !s->fields_open)
             return ctr_fail(why, CTR_EDATA,
-                            "the namespace '%.*s' is not among those of the first %d lines; --columns with "
+                            "the namespace '%s' is not among those of the first %d lines; --columns with "
                             "all namespaces settles it",
-                            (int)CTR_MIN(n, 40), bar + 1, CTR_SAMPLE_ROWS);
+                            ctr_text_show(bar + 1, n).s, CTR_SAMPLE_ROWS);
         if ((rc = put_features(s, j, field, scale, e, end, &bar, why)) < 0)
             return rc;
     }
@@ -304,4 +297,4 @@ const struct ctr_text_format ctr_text_vw = { .name = "vw",
                                              .honours = CTR_TEXT_FOR | CTR_TEXT_KEYS | CTR_TEXT_COLUMNS,
                                              .open = open_vw,
                                              .parse = parse_vw,
-                                             .close = close_vw };
+                                             .close = ctr_fields_free };
