@@ -209,6 +209,7 @@ later() { grep -aqE '2 [1-9][0-9]* [0-9]+ 0 [0-9a-f]{32}' q.ckpt; }
 ok 'a checkpoint of a later pass' until_true later
 kill -TERM $pid
 wait $pid
+: >err # the lines before it are not this one's
 ctr-train lr --passes 100000 --checkpoint once.ckpt -o q.arrows whole.arrows 2>err &
 pid=$!
 until_true grep -q 4096 err

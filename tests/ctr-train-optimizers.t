@@ -209,6 +209,9 @@ differs() { ! same_rows a.arrows c.arrows; }
 ok 'and another has others' differs
 is 'the summary says what a state holds' "$(ctr-train lr --precision q2.13 --learning-rate counts -o x.arrows onehot.arrows 2>&1 | grep 'a state')" \
     'bytes a state        6: z 2, counts 4'
+is 'and with sums of squares' "$(ctr-train lr --precision q2.13 -o x.arrows onehot.arrows 2>&1 | grep 'a state')" 'bytes a state        4: z 2, n 2'
+is 'which ogd-count holds' "$(ctr-train lr --precision q2.13 --optimizer ogd-count -o x.arrows onehot.arrows 2>&1 | grep 'a state')" \
+    'bytes a state        6: weight 2, n 4'
 printf 'y,x\n1,a\n' | awk 'NR == 1 { print } NR == 2 { for (i = 0; i < 200; i++) print }' | ctr-import --format csv --header >sure.csv
 printf 'label y\nfeature x\n' >sure.plan
 ctr-extract sure.plan sure.csv >sure.arrows
@@ -216,6 +219,27 @@ ctr-train lr --optimizer ogd --alpha 50 --precision q2.13 --no-bias -o x.arrows 
 ok 'what q2.13 cuts off is counted' grep -Eq '^cut off to .-4, 4.   [1-9][0-9]* values' words
 exits 'rda with one rate in q2.13' 2 ctr-train lr --optimizer rda --learning-rate global --precision q2.13 -o x.arrows onehot.arrows
 err_like 'is refused with a remedy' 'use --precision f32'
+
+# ---- models of before: of counts whose rates were doubles, of q2.13 whose n were floats, with what they predicted
+old=$CTR_TOP/tests/golden/0.1.0
+for m in counts bits; do
+    exits "$m of before" 0 ctr-predict -o s.arrows $old/$m.arrows $old/feat.arrows
+    is 'reads as it did, without a word' "$(cat "$W/err")" ''
+    ok 'the same predictions' same_rows s.arrows $old/$m-scored.arrows
+    ctr-select --head 20 -o edited.arrows $old/$m.arrows
+    exits 'edited' 0 ctr-predict -o s.arrows edited.arrows $old/feat.arrows
+    is 'its weights agree with its state' "$(cat "$W/err")" ''
+    [ $m = counts ] && o='--learning-rate counts' || o='--precision q2.13'
+    exits 'learned on' 0 ctr-train lr -q $o --init $old/$m.arrows -o on.arrows $old/feat.arrows
+    is 'without a word' "$(cat "$W/err")" ''
+done
+ctr-select --head 0 -o none.arrows $old/feat.arrows
+train --precision q2.13 --init $old/bits.arrows -o on.arrows none.arrows 2>/dev/null
+for f in $old/bits on; do ctr-export --columns key,n,weight $f.arrows; done >both
+is 'n goes to 8 bits of mantissa, the weight stays' \
+    "$(awk -F, '{ k = $1 } k == "key" { next } !(k in n) { n[k] = $2; w[k] = $3; next }
+        { d = n[k] - $2; e = w[k] - $3; rows++; moved += d != 0; if (d * d > (n[k] / 512) ^ 2 || e * e > .0002 ^ 2) print }
+        END { print rows, (moved > 30) }' both)" '35 1'
 
 # ---- bad options
 exits 'no such optimizer' 2 ctr-train lr --optimizer adam onehot.arrows

@@ -271,6 +271,11 @@ is 'small batches, -j 4: the same predictions' "$(ctr-info --digest t.p)" "$(ctr
 ok 'and the same models' cmp s-ads t-ads
 for opt in '--precision f32' '--optimizer ogd --learning-rate counts' '--precision q2.13' '--inclusion bloom=1' '--passes 2 --weight w'; do
     single $opt -o 'k-%s' --progressive want.p small.arrows
+    for isa in plain avx2; do
+        CTR_CPU=$isa single $opt -o 'i-%s' --progressive i.p small.arrows
+        ok "$opt, CTR_CPU=$isa: the same predictions" cmp i.p want.p
+        ok "$opt, CTR_CPU=$isa: the same models" cmp i-no-users k-no-users
+    done
     go() { timeout "$@" ctr-train lr -q --single-value --variants groups $opt --checkpoint c.ckpt --checkpoint-every 500 --resume \
         --progressive got.p -o 'g-%s' small.arrows; }
     for ms in 010 020 030 040; do
@@ -284,7 +289,8 @@ done
 awk 'BEGIN { print "base"; split("user ad adv hour site", c)
     for (m = 1; m < 31; m++) { s = ""; for (i = 0; i < 5; i++) if (int(m / 2 ^ i) % 2) s = s "," c[i + 1]; print "v" m " out=" substr(s, 2) } }' >many
 ctr-train lr --variants many -o 'x-%s' log.arrows 2>exact.words
-ctr-train lr --single-value --variants many -o 'x-%s' log.arrows 2>single.words
+ctr-train lr --single-value --variants many -o 'x-%s' --progressive m.p log.arrows 2>single.words
+ok 'which are as the reference has them' "$PY" "$SINGLE" log.arrows many m.p
 rho=$("$PY" "$SINGLE" ranks exact.words single.words)
 ok "31 variants by AUC: rank correlation $rho with the exact ones" awk "BEGIN { exit !($rho > .95) }"
 bytes() { awk '/^keys / { gsub(/[(]/, ""); print $3 * ($4 ~ /^M/ ? 1024 : 1) }' "$1"; }

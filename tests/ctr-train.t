@@ -343,9 +343,28 @@ exits '--memory that ends in the middle' 1 bounded 300K
 err_like 'says what it needs' 'needs [0-9.]+ KiB to go on, --memory allows 300 KiB: raise it'
 ok 'leaves a checkpoint, and neither model nor predictions' sh -c 'test -s keys.ckpt && test ! -e k.arrows && test ! -e k.p'
 exits 'still too little' 1 bounded 301K
+size=$(wc -c <keys.ckpt)
+head -c $((size / 2)) keys.ckpt >keys.ckpt.tmp.half01
+cp keys500.arrows keys.ckpt.tmp.abcdef
+: >keys.ckpt.tmp.nobody
 ok 'with more it goes on' bounded 1M
+is 'what a killed run left of a checkpoint is gone, and no other file' "$(echo keys.ckpt*)" 'keys.ckpt.tmp.abcdef keys.ckpt.tmp.nobody'
+ok 'an input that is called like that stays' sh -c 'ctr-train lr -q --checkpoint keys.ckpt -o kk.arrows <keys.ckpt.tmp.abcdef && cmp keys500.arrows keys.ckpt.tmp.abcdef'
+rm -f keys.ckpt.tmp.*
 ok 'to the model of a run that had it from the start' cmp keys.model k.arrows
 ok 'and its predictions' cmp keys.p k.p
+# The figure of the summary suffices, however the rows are cut, and does not in parts.
+for b in 10 500 100000; do
+    ctr-cat --batch $b keys-x.arrows >cut.arrows
+    enough=$(ctr-train lr -o cut.model cut.arrows 2>&1 | sed -n 's/^keys .*(\(.*\))/\1/p')
+    ok "--memory '$enough', as the summary says, with batches of $b" ctr-train lr -q --memory "$enough" -o k.arrows cut.arrows
+    ok 'to the same model' cmp cut.model k.arrows
+    exits 'and not nine tenths' 1 ctr-train lr -q --memory "$(echo "$enough" | awk '{ print 0.9 * $1, $2 }')" -o k.arrows cut.arrows
+    again=$(sed -n 's/.* needs \(.*\) to go on.*/\1/p' "$W/err")
+    ctr-train lr -q --memory "$again" -o k.arrows cut.arrows 2>"$W/err2"
+    ok "what it says it needs to go on, $again, goes on" \
+        test "$(sed -n 's/.*of \([0-9]*\) keys.*/\1/p' "$W/err2")" -gt "$(sed -n 's/.*of \([0-9]*\) keys.*/\1/p' "$W/err")" -o ! -s "$W/err2"
+done
 exits 'no label' 2 ctr-train lr p.arrows --label nothing
 err_like 'is named' 'nothing'
 ctr-train lr -q --label click -o l.arrows mixed.arrows

@@ -197,12 +197,6 @@ def count_value(c):
     return (2048 + c % 2048) * 2 ** (c >> 11) - 2048
 
 
-def scatter_bits(x):
-    x = (x ^ x >> 16) * 0x85EBCA6B & 2**32 - 1
-    x = (x ^ x >> 13) * 0xC2B2AE35 & 2**32 - 1
-    return x ^ x >> 16
-
-
 class Learner:
     """State by coordinate: z (ftrl, rda) or w, the counter n of the rate, events N and P, occurrences. Written for reading:
     with one global rate ftrl visits every coordinate in every row."""
@@ -217,7 +211,7 @@ class Learner:
             return self.step
         if self.rate == "counts":
             neg, pos = map(count_value, self.counts.get(k, (0, 0)))
-            return neg * pos / (neg + pos) if neg + pos else 0.0
+            return single(neg * pos / (neg + pos)) if neg + pos else 0.0
         return self.n.get(k, 0.0)
 
     def root(self, k):
@@ -237,7 +231,7 @@ class Learner:
         if self.rate == "counts":
             h = 0 if k[0] == "(bias)" or k[1] == "dense" else sparse_hash(k[1]) >> 32
             pair, draw = list(self.counts.get(k, (0, 0))), mix64(mix64(self.o["seed"] + 0x51ED270B) ^ self.step * GOLDEN & 2**64 - 1)
-            pair[positive] = counted(pair[positive], scatter_bits(h + (draw >> 32) & 2**32 - 1))
+            pair[positive] = counted(pair[positive], h + (draw >> 32) & 2**32 - 1)
             self.counts[k] = tuple(pair)
         if self.kind == "ogd-count":
             self.seen[k] = self.seen.get(k, 0) + (g != 0 or self.rate == "counts")
@@ -386,16 +380,22 @@ def check_uncertainty(stream, model, scored, options):
     """u(x) = sum of |x_i| alpha / (beta + n_i^power), rounded to single precision, an unseen key alpha / beta."""
     o = dict(alpha=0.1, beta=1.0, power=0.5, steps=0)
     o.update((k, float(v)) for k, v in (a.split("=") for a in options))
-    n = {}
+    root, new = {}, o["steps"] ** o["power"]
     for r in Table(model).rows:
-        neg, pos = r.get("negatives", 0), r.get("positives", 0)
-        n[(r["table"], r["key"])] = r["n"] if "n" in r else o["steps"] or (neg * pos / (neg + pos) if neg + pos else 0)
-    bias = [v for (t, _), v in n.items() if t == "(bias)"]
+        k = (r["table"], r["key"])
+        if "n" in r:
+            root[k] = max(r["n"], 0) ** o["power"]
+        elif "negatives" in r:  # in single precision
+            neg, pos = r["negatives"], r["positives"]
+            root[k] = single(math.sqrt(single(single(float(neg * pos)) / (neg + pos or 1))))
+        else:
+            root[k] = new
+    bias = [v for (t, _), v in root.items() if t == "(bias)"]
     worst, unseen = 0.0, 0
     for x, u in zip(coordinates(Table(stream)), Table(scored)["uncertainty"]):
-        terms = [(n.get(k, o["steps"]), abs(v)) for k, v in x.items()] + [(v, 1.0) for v in bias]
-        unseen += any(k not in n for k in x)
-        worst = max(worst, abs(u - math.fsum(v * single(o["alpha"] / (o["beta"] + max(m, 0) ** o["power"])) for m, v in terms)))
+        terms = [(root.get(k, new), abs(v)) for k, v in x.items()] + [(v, 1.0) for v in bias]
+        unseen += any(k not in root for k in x)
+        worst = max(worst, abs(u - math.fsum(v * single(o["alpha"] / (o["beta"] + m)) for m, v in terms)))
     print("worst uncertainty %.3g, %d rows with unseen keys" % (worst, unseen))
     sys.exit(not worst < 1e-9)
 

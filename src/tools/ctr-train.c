@@ -355,6 +355,8 @@ static int read_variants(struct run *run, struct ctr_train_job *job, struct ctr_
         return ctr_cli_usage(err, "--variants are for lr, on a CPU");
     if (o.params.expire)
         return ctr_cli_usage(err, "--expire drops keys of one model: leave --variants out");
+    if (job->params.minibatch > 1)
+        return ctr_cli_usage(err, "--variants learn row by row: leave --minibatch out");
     int rc = ctr_cli_read(run->cli, o.variants, err);
     if (!rc)
         rc = ctr_variants_read(&run->variants, o.variants, &job->params, err);
@@ -425,6 +427,68 @@ static int run_job(struct run *run, struct ctr_train_job *job, struct ctr_err *e
     return rc;
 }
 
+static int find_model(const struct ctr_cli *cli, const struct ctr_model **model, struct ctr_err *err)
+{
+    const char *names[16];
+    int n = 0;
+    if ((*model = ctr_model_find(cli->args[0])))
+        return 0;
+    for (; n < (int)CTR_COUNT(names) && ctr_model_at(n); n++)
+        names[n] = ctr_model_at(n)->name;
+    const char *near = ctr_nearest(cli->args[0], names, n);
+    return ctr_cli_usage(err, "no model '%s'%s%s%s (%s [options] %s)", cli->args[0], near ? "; did you mean '" : "",
+                         near ? near : "", near ? "'?" : "", cli->tool->name, cli->tool->synopsis);
+}
+
+/* What to learn, where and how: all that no file has to be read for. */
+static int read_options(struct ctr_cli *cli, struct ctr_train_job *job, struct ctr_err *err)
+{
+    int rc = o.inclusion ? ctr_inclusion_parse(&job->params, o.inclusion, err) : 0;
+    if (!rc)
+        rc = find_model(cli, &job->model, err);
+    if (!rc)
+        rc = choose_device(cli, job, err);
+    if (!rc && o.hidden && !ctr_sizes_parse(&job->params.hidden, o.hidden, strlen(o.hidden)))
+        rc = ctr_cli_usage(err, "--hidden wants sizes of layers such as 200,80, each 1 to %d, or 0", CTR_MAX_UNITS);
+    if (rc)
+        return rc;
+    job->params.minibatch = o.minibatch < 0 ? job->model->minibatch : o.minibatch;
+    rc = ctr_params_foreign(job->model, &job->params, err);
+    if (!rc && o.params.l2_counts && !job->model->deep)
+        rc = ctr_cli_usage(err, "%s takes no --l2-counts", job->model->name);
+    if (!rc && o.validation)
+        rc = check_validation(job, err);
+    if (!rc)
+        rc = check_options(cli, err);
+    if (!rc)
+        rc = check_uncertainty(job, err);
+    if (!rc)
+        rc = check_follow(cli, err);
+    if (!rc)
+        rc = parse_every("checkpoint-every", o.every, &job->checkpoint_every, err);
+    return rc ? rc
+              : parse_every("save-every",
+                            o.save_every ? o.save_every
+                            : o.follow   ? "1m"
+                                         : NULL,
+                            &job->publish_every, err);
+}
+
+/* Those of options: first what is read, then what is written, so that none is both. */
+static int take_files(struct run *run, struct ctr_train_job *job, struct ctr_err *err)
+{
+    struct ctr_cli *cli = run->cli;
+    const char *const read[] = { o.init, o.params.l2_counts, o.validation };
+    int rc = job->fitted ? ctr_cli_reread(cli, &job->fitted, err) : 0;
+    for (size_t i = 0; i < CTR_COUNT(read) && !rc; i++)
+        rc = read[i] ? ctr_cli_read(cli, read[i], err) : 0;
+    if (!rc && o.checkpoint)
+        rc = check_checkpoint(cli, err);
+    if (!rc && o.spool)
+        rc = ctr_cli_written(cli, o.spool, err);
+    return rc ? rc : read_variants(run, job, err);
+}
+
 static int train(struct ctr_cli *cli, struct ctr_err *err)
 {
     struct run run = { .cli = cli };
@@ -460,53 +524,10 @@ static int train(struct ctr_cli *cli, struct ctr_err *err)
     job.params.threads = (int)cli->jobs;
     job.params.seed = (int64_t)cli->seed;
     int rc = ctr_cli_args(cli, 1, -1, err);
-    if (!rc && o.inclusion)
-        rc = ctr_inclusion_parse(&job.params, o.inclusion, err);
-    if (!rc && job.fitted)
-        rc = ctr_cli_reread(cli, &job.fitted, err);
-    if (!rc && o.init)
-        rc = ctr_cli_read(cli, o.init, err);
-    if (!rc && !(job.model = ctr_model_find(cli->args[0]))) {
-        const char *names[16];
-        int n = 0;
-        for (; n < (int)CTR_COUNT(names) && ctr_model_at(n); n++)
-            names[n] = ctr_model_at(n)->name;
-        const char *near = ctr_nearest(cli->args[0], names, n);
-        return ctr_cli_usage(err, "no model '%s'%s%s%s (%s [options] %s)", cli->args[0], near ? "; did you mean '" : "",
-                             near ? near : "", near ? "'?" : "", cli->tool->name, cli->tool->synopsis);
-    }
     if (!rc)
-        rc = choose_device(cli, &job, err);
-    if (!rc && o.hidden && !ctr_sizes_parse(&job.params.hidden, o.hidden, strlen(o.hidden)))
-        rc = ctr_cli_usage(err, "--hidden wants sizes of layers such as 200,80, each 1 to %d, or 0", CTR_MAX_UNITS);
+        rc = read_options(cli, &job, err);
     if (!rc)
-        job.params.minibatch = o.minibatch < 0 ? job.model->minibatch : o.minibatch;
-    if (!rc)
-        rc = ctr_params_foreign(job.model, &job.params, err);
-    if (!rc && o.params.l2_counts && !job.model->deep)
-        rc = ctr_cli_usage(err, "%s takes no --l2-counts", job.model->name);
-    if (!rc && o.params.l2_counts)
-        rc = ctr_cli_read(cli, o.params.l2_counts, err);
-    if (!rc && o.validation)
-        rc = check_validation(&job, err);
-    if (!rc && o.validation)
-        rc = ctr_cli_read(cli, o.validation, err);
-    if (!rc)
-        rc = check_options(cli, err);
-    if (!rc && o.checkpoint)
-        rc = check_checkpoint(cli, err);
-    if (!rc && o.spool)
-        rc = ctr_cli_written(cli, o.spool, err);
-    if (!rc)
-        rc = read_variants(&run, &job, err);
-    if (!rc)
-        rc = check_uncertainty(&job, err);
-    if (!rc)
-        rc = check_follow(cli, err);
-    if (!rc)
-        rc = parse_every("checkpoint-every", o.every, &job.checkpoint_every, err);
-    if (!rc)
-        rc = parse_every("save-every", o.save_every ? o.save_every : o.follow ? "1m" : NULL, &job.publish_every, err);
+        rc = take_files(&run, &job, err);
     if (!rc)
         rc = run_job(&run, &job, err);
     ctr_trainer_free(run.trainer);

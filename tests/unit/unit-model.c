@@ -258,13 +258,12 @@ static int count_keys(void *ctx, struct ctr_sparse_numbered *e, uint64_t n, stru
 }
 
 /* Keys that rise with time: the newest, found and not yet met, are whole ranges at the end of a table. */
-static void test_sorter(void)
+static void test_sorted(void)
 {
     enum { MET = 300000, AHEAD = 50000, OTHERS = 1000 };
     struct ctr_err err = { 0 };
     struct ctr_states s;
     struct ctr_keys t[2];
-    const struct ctr_keys *tables[] = { &t[0], &t[1] };
     uint64_t n[2] = { 0 };
     uint8_t *row;
     int rc = 0;
@@ -277,11 +276,9 @@ static void test_sorter(void)
     for (uint64_t k = MET; k < MET + AHEAD && !rc; k++)
         if (!(rc = ctr_keys_reserve(&t[0], &s, 1, &err)))
             (void)ctr_keys_number(&t[0], &s, ctr_sparse_get(&t[0].index, ctr_sparse_hash(k)));
-    struct ctr_lr_sorter *sorter = ctr_lr_sorter_new(tables, 2);
     for (int i = 0; i < 2 && !rc; i++)
-        rc = ctr_lr_sorter_table(sorter, count_keys, &n[i], &err);
-    ctr_lr_sorter_free(sorter);
-    ok(!rc && n[0] == MET && n[1] == OTHERS, "keys sorted ahead: %llu and %llu, whatever was found and not met",
+        rc = ctr_keys_sorted(&t[i], count_keys, &n[i], &err);
+    ok(!rc && n[0] == MET && n[1] == OTHERS, "keys sorted: %llu and %llu, whatever was found and not met",
        (unsigned long long)n[0], (unsigned long long)n[1]);
     ctr_keys_free(&t[0]);
     ctr_keys_free(&t[1]);
@@ -333,7 +330,7 @@ int main(void)
     test_training("f64", 1e-12);
     test_training("f32", 1e-4);
     test_ahead();
-    test_sorter();
+    test_sorted();
     test_params();
     return done_testing();
 }

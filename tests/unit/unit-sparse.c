@@ -194,6 +194,60 @@ static void test_dropped(void)
     ctr_states_free(&s);
 }
 
+/* Those slots of an index, or of a table with other rows, whose keys lie in a range, slot by slot. */
+static uint64_t collect(const struct ctr_sparse *t, uint64_t first, uint64_t slots, uint64_t low, uint64_t span,
+                        struct ctr_sparse_numbered *e)
+{
+    uint64_t n = 0;
+    for (uint64_t i = first; i < first + slots; i++) {
+        const uint8_t *row = t->rows + i * t->stride;
+        const uint64_t h = ctr_sparse_row_hash(row), key = ctr_sparse_key(h);
+        if (h && key >= low && key - low <= span)
+            e[n++] = (struct ctr_sparse_numbered){ key, t->kind == CTR_SPARSE_INDEX ? ctr_sparse_row_number(row)
+                                                                                    : (uintptr_t)row };
+    }
+    return n;
+}
+
+/* Every kernel collects the same keys, whatever the range and wherever it starts and ends. */
+static void test_collect(void)
+{
+    enum { KEYS = 3000, MOST = 200 };
+    struct ctr_sparse t[2];
+    struct ctr_sparse_numbered own[MOST], all[MOST];
+    struct ctr_err err = { 0 };
+    int rc = 0;
+    ctr_sparse_init_index(&t[0]);
+    ctr_sparse_init(&t[1], 20);
+    for (int i = 0; i < 2; i++)
+        for (uint32_t k = 0; k < KEYS && !rc; k++) {
+            const uint32_t number = ~k;
+            rc = ctr_sparse_reserve(&t[i], 1, &err);
+            if (!rc)
+                memcpy(ctr_sparse_get(&t[i], ctr_sparse_hash(ctr_random64(7, k, 0))) + 8, &number, sizeof number);
+        }
+    ok(!rc, "two tables");
+    const struct ctr_sparse_kernel *k;
+    for (int j = 0; (k = ctr_sparse_kernel_at(j)); j++) {
+        uint64_t found = 0;
+        bool same = true;
+        for (uint64_t round = 0; round < 4000 && ctr_cpu_may((enum ctr_cpu)j); round++) {
+            const struct ctr_sparse *at = &t[round % 2];
+            const uint64_t slots = ctr_random64(8, round, 0) % (MOST + 1),
+                           first = ctr_random64(8, round, 1) % (at->end - slots);
+            const uint64_t low = round % 5 ? ctr_random64(8, round, 2) : 0,
+                           span = round % 7 ? ~low >> round % 4 : UINT64_MAX - low;
+            const uint64_t n = collect(at, first, slots, low, span, all);
+            same &= k->collect(at, first, slots, low, span, own) == n && !memcmp(own, all, n * sizeof *all);
+            found += n;
+        }
+        if (ctr_cpu_may((enum ctr_cpu)j))
+            ok(same && found > 40000, "kernel %s: keys of ranges", k->name);
+    }
+    ctr_sparse_free(&t[0]);
+    ctr_sparse_free(&t[1]);
+}
+
 /* Every kernel finds the homes that ctr_sparse_home finds, in indexes that grow and that don't, and the numbers of keys
  * that lie there or behind; it says of which others it does not. */
 static void test_kernels(void)
@@ -329,5 +383,6 @@ int main(void)
     test_filter();
     test_dropped();
     test_kernels();
+    test_collect();
     return done_testing();
 }

@@ -208,6 +208,10 @@ void ctr_deep_rows_free(struct ctr_deep *d);
 
 /* ---- deep_train.c, deep_file.c, deep_score.c: the functions of struct ctr_model ---- */
 
+/* What the optimizer keeps of a value, in columns of its own beside it. */
+enum { CTR_DEEP_STATES = 2 };
+extern const char *const ctr_deep_states[CTR_DEEP_STATES];
+
 #define CTR_META_MODEL_CLOCK "ctr.model_clock" /* of the main section: minibatches and rows learned from */
 
 /* Where the time goes ($CTR_PROFILE; else nothing is looked at): within the learner, and between its calls, where the

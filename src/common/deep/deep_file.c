@@ -15,9 +15,7 @@
 enum kind { KEY, KEYS, NUMBERS, TABLE, PARAMETER, KINDS };
 static const char *const kinds[KINDS] = { "key", "keys", "numbers", "table", "parameter" };
 
-/* What the optimizer keeps of a value, in columns of its own. */
-static const char *const states[] = { "m", "v" };
-enum { STATES = 2 };
+const char *const ctr_deep_states[CTR_DEEP_STATES] = { "m", "v" };
 
 /* ---- names of sections ---- */
 
@@ -136,7 +134,7 @@ int ctr_deep_save(void *learner, const struct ctr_strs *tables, struct ctr_write
 
 /* ---- the others: rows of a number, a value, and state ---- */
 
-enum { SAVE_ROWS = CTR_BATCH_ROWS, MAX_COLUMNS = 2 + STATES + 1 };
+enum { SAVE_ROWS = CTR_BATCH_ROWS, MAX_COLUMNS = 2 + CTR_DEEP_STATES + 1 };
 
 struct saver {
     const char *section, *table;
@@ -147,7 +145,7 @@ struct saver {
     bool is_key, counts, vector;
     int64_t rows;
     void *number; /* u64 keys or i32 rows */
-    float *value[1 + STATES];
+    float *value[1 + CTR_DEEP_STATES];
     uint32_t *count;
 };
 
@@ -165,7 +163,7 @@ static int saver_open(struct saver *s, struct ctr_out *out, struct ctr_err *err)
 {
     int rc = ctr_schema_add(&s->schema, s->is_key ? "key" : "row", s->is_key ? CTR_U64 : CTR_I32, err);
     for (int i = 0; i < s->lists && !rc; i++)
-        rc = add_list(&s->schema, i ? states[i - 1] : "value", s->width, err);
+        rc = add_list(&s->schema, i ? ctr_deep_states[i - 1] : "value", s->width, err);
     if (!rc && s->counts)
         rc = ctr_schema_add(&s->schema, "count", CTR_U32, err);
     if (!rc)
@@ -186,7 +184,7 @@ static int saver_open(struct saver *s, struct ctr_out *out, struct ctr_err *err)
 
 static int saver_flush(struct saver *s, struct ctr_err *err)
 {
-    struct ctr_col item[1 + STATES], col[MAX_COLUMNS];
+    struct ctr_col item[1 + CTR_DEEP_STATES], col[MAX_COLUMNS];
     int n = 0;
     if (!s->rows)
         return 0;
@@ -254,7 +252,7 @@ static int save_table(const struct ctr_deep_learner *l, const struct ctr_deep_ta
     struct saver s = { .section = (const char *)name.data,
                        .table = t->name,
                        .width = l->net.width,
-                       .lists = 1 + STATES,
+                       .lists = 1 + CTR_DEEP_STATES,
                        .is_key = true,
                        .counts = l->tables.counts };
     if (!rc)
@@ -270,9 +268,9 @@ static int save_table(const struct ctr_deep_learner *l, const struct ctr_deep_ta
 static int read_arena(const struct ctr_deep *d, float **to, struct ctr_err *err)
 {
     const size_t n = (size_t)d->floats, learned = (size_t)d->learned * sizeof **to;
-    *to = calloc(n * (1 + STATES) + 1, sizeof **to);
+    *to = calloc(n * (1 + CTR_DEEP_STATES) + 1, sizeof **to);
     if (!*to)
-        return ctr_fail_nomem(err, n * (1 + STATES) * sizeof **to);
+        return ctr_fail_nomem(err, n * (1 + CTR_DEEP_STATES) * sizeof **to);
     int rc = ctr_mem_read(d->w, 0, *to, n * sizeof **to, err);
     if (!rc)
         rc = ctr_mem_read(d->s1, 0, *to + n, learned, err);
@@ -289,7 +287,7 @@ static int save_param(const struct ctr_deep *d, const struct ctr_deep_param *p, 
     struct saver s = { .section = (const char *)name.data,
                        .width = (int32_t)p->cols,
                        .vector = p->vector,
-                       .lists = p->state ? 1 : 1 + STATES };
+                       .lists = p->state ? 1 : 1 + CTR_DEEP_STATES };
     if (!rc)
         rc = saver_open(&s, out, err);
     for (int64_t i = 0; i < p->rows && !rc; i++)

@@ -9,9 +9,6 @@
 
 #include "common/deep/deep.h"
 
-enum { STATES = 2 };
-static const char *const states[STATES] = { "m", "v" };
-
 /* A table or a parameter of the main section. */
 struct part {
     char *name;
@@ -177,7 +174,7 @@ static struct part *find_part(struct load *l, const char *name, bool table)
 
 /* Values and state of row i of a batch, one after another. */
 struct lists {
-    const float *value[1 + STATES];
+    const float *value[1 + CTR_DEEP_STATES];
     int n;
     int64_t width;
 };
@@ -188,11 +185,11 @@ static int find_lists(const struct ctr_batch *b, const char *section, int64_t wi
     to->n = n;
     to->width = width;
     for (int i = 0; i < n; i++)
-        if (!(to->value[i] = floats(b, i ? states[i - 1] : "value", width)))
+        if (!(to->value[i] = floats(b, i ? ctr_deep_states[i - 1] : "value", width)))
             return ctr_fail(
                 err, CTR_EDATA,
                 "section %.80s of the model: column %s is missing or is not fixed_size_list<float32>[%" PRId64 "]%s",
-                section, i ? states[i - 1] : "value", width, i ? ": it can predict but not learn on" : "");
+                section, i ? ctr_deep_states[i - 1] : "value", width, i ? ": it can predict but not learn on" : "");
     for (int i = 0; i < n; i++)
         for (int64_t j = 0; j < b->rows * width; j++)
             if (!(fabsf(to->value[i][j]) < INFINITY))
@@ -207,7 +204,7 @@ static int read_keys(struct load *l, struct part *p, const struct ctr_batch *b, 
     const struct ctr_col *key = column(b, "key", CTR_U64), *count = NULL;
     struct lists lists = { .n = 0 };
     const float scale = t->scale;
-    int rc = key ? find_lists(b, section, l->d->width, l->state ? 1 + STATES : 1, &lists, err)
+    int rc = key ? find_lists(b, section, l->d->width, l->state ? 1 + CTR_DEEP_STATES : 1, &lists, err)
                  : damaged(err, section, "column key is missing or not uint64");
     if (!rc && l->state && l->all->counts && !(count = column(b, "count", CTR_U32)))
         rc = damaged(err, section, "column count is missing: the model was trained without --l2");
@@ -239,7 +236,7 @@ static int read_rows(struct load *l, struct part *p, const struct ctr_batch *b, 
     struct lists lists = { .n = 0 };
     while (strcmp(want->name, p->name) != 0)
         want++;
-    int rc = row ? find_lists(b, section, want->cols, l->state && !want->state ? 1 + STATES : 1, &lists, err)
+    int rc = row ? find_lists(b, section, want->cols, l->state && !want->state ? 1 + CTR_DEEP_STATES : 1, &lists, err)
                  : damaged(err, section, "column row is missing or not int32");
     for (int64_t i = 0; i < b->rows && !rc; i++) {
         int64_t at = ((const int32_t *)row->data)[i];
@@ -327,7 +324,7 @@ int ctr_deep_read(struct ctr_deep *d, struct ctr_deep_tables *all, struct ctr_st
 {
     struct load l = { .d = d, .all = all, .state = state };
     int rc = read_main(&l, names, r, err), more = 0;
-    if (!rc && !(l.arena = calloc((size_t)d->floats * (state ? 1 + STATES : 1) + 1, sizeof *l.arena)))
+    if (!rc && !(l.arena = calloc((size_t)d->floats * (state ? 1 + CTR_DEEP_STATES : 1) + 1, sizeof *l.arena)))
         rc = ctr_fail_nomem(err, (size_t)d->floats * sizeof *l.arena);
     while (!rc && (more = ctr_reader_section(r, err)) > 0)
         rc = read_section(&l, r, err);

@@ -109,7 +109,7 @@ static inline int input_of(const struct ctr_deep *d, const struct ctr_rows *r, i
 static int add_lists(struct ctr_deep *d, struct ctr_deep_group *g, const struct ctr_rows *r, int64_t from, int64_t n,
                      struct ctr_err *err)
 {
-    const int first = d->key_input[g->first], last = d->key_input[g->first + g->fields - 1];
+    const int first = d->key_input[g->first];
     int rc = 0;
     int64_t all = r->start[from + n] - r->start[from], at = g->entries;
     if (at + all > INT32_MAX)
@@ -129,7 +129,7 @@ static int add_lists(struct ctr_deep *d, struct ctr_deep_group *g, const struct 
             e++;
         for (int f = 0; f < g->fields; f++) {
             const int input = d->key_input[g->first + f];
-            for (; e < end && input_of(d, r, i, e) == input && input <= last; e++, k++) {
+            for (; e < end && input_of(d, r, i, e) == input; e++, k++) {
                 hash[k] = r->hash[e];
                 if (g->ragged) {
                     segment[k] = (int32_t)((d->rows + i - from) * g->fields + f);
@@ -309,15 +309,6 @@ static void bring_rows(void *ctx, int64_t t, int worker)
     }
 }
 
-static void run(struct ctr_pool *pool, int64_t tasks, void (*fn)(void *ctx, int64_t task, int worker), void *ctx)
-{
-    if (pool)
-        ctr_pool_run(pool, tasks, fn, ctx);
-    else
-        for (int64_t i = 0; i < tasks; i++)
-            fn(ctx, i, 0);
-}
-
 /* ---- pull ---- */
 
 static int check_bound(const struct pull *p, int64_t bound, struct ctr_err *err)
@@ -477,7 +468,7 @@ int ctr_deep_pull(struct ctr_deep *d, struct ctr_deep_tables *all, bool make, st
                              &rc, err);
     if (rc)
         return rc;
-    run(pool, d->sets, find_keys, &p);
+    ctr_pool_run(pool, d->sets, find_keys, &p);
     for (int t = 0; t < d->sets; t++)
         if (d->set[t].err.code) {
             *err = d->set[t].err;
@@ -485,7 +476,7 @@ int ctr_deep_pull(struct ctr_deep *d, struct ctr_deep_tables *all, bool make, st
         }
     if ((rc = place_rows(&p, err)))
         return rc;
-    run(pool, d->sets, bring_rows, &p);
+    ctr_pool_run(pool, d->sets, bring_rows, &p);
     if ((rc = send_lists(d, err))) /* on its way while rows are brought */
         return rc;
     const size_t row = (size_t)d->u_cols * sizeof(float), sent = (size_t)before * row;
@@ -614,7 +605,7 @@ int ctr_deep_push(struct ctr_deep *d, struct ctr_deep_tables *all, struct ctr_po
     if (!rc && !d->in_set && !ctr_dev_is_host(d->dev))
         rc = ctr_mem_read(d->u, 0, d->u_host.data, (size_t)(d->unique * d->u_cols) * sizeof(float), err);
     if (!rc)
-        run(pool, d->sets, put_rows, &p);
+        ctr_pool_run(pool, d->sets, put_rows, &p);
     return rc;
 }
 

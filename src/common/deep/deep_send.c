@@ -10,8 +10,7 @@
  * copied. */
 static int pinned_room(struct ctr_deep *d, size_t bytes, struct ctr_err *err)
 {
-    enum { LINE = 64 };
-    d->pinned_used = (d->pinned_used + LINE - 1) / LINE * LINE;
+    d->pinned_used = (d->pinned_used + CTR_LINE - 1) / CTR_LINE * CTR_LINE;
     if (d->pinned_used <= d->pinned_bytes && bytes <= d->pinned_bytes - d->pinned_used)
         return 0;
     int rc = ctr_dev_copied(d->dev, err);

@@ -3,7 +3,7 @@
  * Tables of embeddings. See embedding.h. */
 #include "common/deep/embedding.h"
 
-enum { AHEAD = 16, LINE = 64 };
+enum { AHEAD = 16 };
 
 void ctr_embedding_init(struct ctr_embedding *t, int32_t width, int32_t floats, uint64_t seed, float scale)
 {
@@ -32,7 +32,7 @@ int ctr_embedding_reserve(struct ctr_embedding *t, uint64_t extra, struct ctr_er
     if (t->used + extra >= CTR_EMBEDDING_NONE)
         return ctr_fail(err, CTR_EDATA, "a table of embeddings has more than %u keys", CTR_EMBEDDING_NONE - 1);
     int rc = ctr_sparse_reserve(&t->index, extra, err);
-    uint64_t need = row_bytes(t, t->used + extra) + LINE;
+    uint64_t need = row_bytes(t, t->used + extra) + CTR_LINE;
     /* Pages are the system's until they are written: room is asked for in steps. */
     return rc || need <= t->area.bytes ? rc : ctr_area_grow(&t->area, need + need / 8, err);
 }
@@ -88,7 +88,7 @@ void ctr_embedding_find(const struct ctr_embedding *t, const uint64_t *hash, int
 static void prefetch_row(const struct ctr_embedding *t, uint32_t i, size_t bytes)
 {
     const char *p = (const char *)ctr_embedding_row(t, i);
-    for (size_t b = 0; b < bytes; b += LINE)
+    for (size_t b = 0; b < bytes; b += CTR_LINE)
         __builtin_prefetch(p + b, 1);
 }
 

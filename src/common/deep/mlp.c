@@ -5,8 +5,10 @@
  * connected layers to one logit.
  *
  *     x_0 = [v_1 … v_F | numbers]        v_f = sum over the field's keys of (weight · value)
- *     z_l = x_(l-1) W_l' + b_l           l = 1 … L; with batch normalization: n_l = gamma (z_l - mean) / sd + beta, no
- * b_l x_l = dropout(act(z_l)) logit = x_L w' + b */
+ *     z_l = x_(l-1) W_l' + b_l           l = 1 … L; without b_l where there is batch normalization:
+ *     n_l = gamma (z_l - mean) / sd + beta
+ *     x_l = dropout(act(z_l))            of n_l with batch normalization
+ *     logit = x_L w' + b */
 #include <stdlib.h>
 
 #include "common/deep/deep.h"

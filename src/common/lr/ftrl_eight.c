@@ -41,8 +41,7 @@ CTR_BODY void mix(words *x)
 /* One by one between other work, so that memory and arithmetic go on together. */
 CTR_BODY void ask_for(const uint8_t *at, size_t bytes)
 {
-    enum { LINE = 64 };
-    for (size_t i = 0; i < bytes; i += LINE)
+    for (size_t i = 0; i < bytes; i += CTR_LINE)
         __builtin_prefetch(at + i, 1);
 }
 

@@ -4,24 +4,14 @@
  * fields stay in cache and a row's table name costs nothing. The bias is a coordinate of its own.
  *
  * The keys of rows are found first (lr_find.c), ahead on another thread where that may be. Then the states of a block
- * are made, nothing in the tables moves any more, and the rows' states are prefetched AHEAD rows before they are used.
+ * are made, nothing in the tables moves any more, and its rows are learned: by lr_rows.c one after another, by
+ * lr_fields.c with threads that share the fields of a minibatch, by lr_mini.c where rows or learner are none for these.
  */
-#include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 
-#include "common/base/isa.h"
-#include "common/feature/op.h"
 #include "common/lr/inclusion.h"
 #include "common/lr/lr.h"
 #include "common/model/feed.h"
-
-enum {
-    AHEAD = 8,         /* rows between prefetch and use */
-    RING = 16,         /* rows whose states are on their way, and more than AHEAD */
-    NEAR_BYTES = 8192, /* states of a table up to this size need no prefetch */
-    LINE = 64,         /* bytes, of the cache */
-};
 
 /* Threads that share the fields of minibatches, and find their own keys. One finds and one learns: two share none. */
 static int field_threads(const struct lr *m)
@@ -150,54 +140,6 @@ static int64_t lr_memory(const void *learner)
 
 /* ---- training ---- */
 
-/* Room for the longest row of the block, and for the rows that are on their way. */
-static int make_scratch(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end, struct ctr_err *err)
-{
-    int64_t longest = 0;
-    for (int64_t i = from; i < end; i++)
-        longest = CTR_MAX(longest, r->start[i + 1] - r->start[i]);
-    longest = (longest + 2 * CTR_LANES) / CTR_LANES * CTR_LANES; /* the bias too */
-    m->width = longest;
-    m->block = from;
-    struct ctr_buf *bufs[] = { &m->z, &m->n, &m->w, &m->root };
-    const int64_t rows = end - from > 1 ? RING : 1;
-    int rc = ctr_buf_room(&m->row, longest * rows, sizeof(uint8_t *), err);
-    for (size_t i = 0; i < CTR_COUNT(bufs) && !rc; i++)
-        rc = ctr_buf_room(bufs[i], longest, sizeof(double), err);
-    if (!rc && m->x.cap < (size_t)longest * sizeof(double)) {
-        m->filled = 0;
-        rc = ctr_buf_room(&m->x, longest, sizeof(double), err);
-    }
-    if (!rc && m->learning.events)
-        rc = ctr_more_reserve(&m->more, longest, err);
-    if (!rc && m->learning.events && r->transposed)
-        rc = ctr_buf_room(&m->hash, 2 * ctr_lanes_padded(end - from) * longest, sizeof(uint32_t), err);
-    return rc;
-}
-
-/* For the draws of a block of transposed rows: halves of their hashes by row. */
-static void turn_hashes(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end)
-{
-    const struct ctr_learning *l = &m->learning;
-    const int64_t k = r->start[from + 1] - r->start[from];
-    uint32_t *low = (uint32_t *)(void *)m->hash.data, *high = low + ctr_lanes_padded(end - from) * m->width;
-    if (l->precision == CTR_Q13_STATE)
-        ctr_halves_turn(r->hash + from, r->rows, k, end - from, 0, m->width, low);
-    if (l->rate == CTR_RATE_COUNTS)
-        ctr_halves_turn(r->hash + from, r->rows, k, end - from, 32, m->width, high);
-}
-
-/* Those of row i. */
-static void lend_hashes(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end, int64_t i)
-{
-    if (!r->transposed) {
-        ctr_more_hash(&m->more, r->hash + r->start[i], r->start[i + 1] - r->start[i]);
-        return;
-    }
-    m->more.low = (const uint32_t *)(const void *)m->hash.data + (i - from) * m->width;
-    m->more.high = m->more.low + ctr_lanes_padded(end - from) * m->width;
-}
-
 static int make_apart(struct lr *m, struct ctr_err *err)
 {
     int rc = 0;
@@ -252,246 +194,6 @@ int ctr_lr_meet_keys(struct lr *m, const struct ctr_rows *r, int64_t from, int64
     return m->apart ? make_apart(m, err) : ctr_states_make(&m->states, most, err);
 }
 
-/* The positions of a row, where all have one entry a table, whose tables are large. */
-static int make_shape(struct lr *m, const struct ctr_rows *r, int64_t from, struct ctr_err *err)
-{
-    const int64_t k = r->start[from + 1] - r->start[from];
-    const uint16_t *table = r->table + (r->transposed ? 0 : r->start[from]);
-    int rc = ctr_buf_room(&m->far, k, sizeof *table, err);
-    m->far_n = 0;
-    for (int64_t i = 0; i < k && r->one_a_table && !rc; i++)
-        if (m->table[table[i]].learned * m->states.bytes > NEAR_BYTES)
-            ((uint16_t *)(void *)m->far.data)[m->far_n++] = (uint16_t)i;
-    return rc;
-}
-
-/* The table rows of a row's entries; behind them is room for the bias and for padding. */
-static uint8_t **rows_of(const struct lr *m, int64_t row)
-{
-    return (uint8_t **)(void *)m->row.data + (row - m->block) % RING * m->width;
-}
-
-/* Behind the k entries of a row the bias, if there is one, then what pads to whole lanes. */
-static void end_row(struct lr *m, uint8_t **row, int64_t k)
-{
-    const int64_t all = k + !m->no_bias;
-    row[k] = m->bias;
-    for (int64_t j = all; j % CTR_LANES; j++)
-        row[j] = m->spare;
-}
-
-/* The table rows of a row's entries, asked from memory. */
-static void begin_row(const struct lr *m, const struct ctr_rows *r, int64_t row, const uint32_t *restrict number)
-{
-    const int64_t k = r->start[row + 1] - r->start[row];
-    const uint16_t *far = (const uint16_t *)(void *)m->far.data;
-    uint8_t **restrict to = rows_of(m, row);
-    number += r->start[row];
-    m->loops->rows(ctr_states_rows(&m->states), m->states.bytes, number, k, to);
-    const int64_t last = m->states.bytes - 1;
-    for (int64_t i = 0; LINE % m->states.bytes == 0 && i < m->far_n; i++)
-        __builtin_prefetch(to[far[i]] + CTR_STATE_AT, 1);
-    for (int64_t i = 0; LINE % m->states.bytes && i < m->far_n; i++) { /* a state may lie on two lines */
-        const uint8_t *state = to[far[i]] + CTR_STATE_AT;
-        __builtin_prefetch(state, 1);
-        __builtin_prefetch(state + last, 1);
-    }
-    for (int64_t i = 0; !r->one_a_table && i < k; i++)
-        __builtin_prefetch(to[i] + CTR_STATE_AT, 1);
-}
-
-/* x of a row, then the bias, then zeros to the end of the lanes. */
-static inline void fill_x(struct lr *m, const double *x, int64_t k, int64_t all)
-{
-    double *to = (double *)(void *)m->x.data;
-    if (x)
-        memcpy(to, x, (size_t)k * sizeof *to);
-    else if (m->filled == k + 1)
-        return; /* as the last row left it */
-    else
-        for (int64_t i = 0; i < k; i++)
-            to[i] = 1;
-    m->filled = x ? 0 : k + 1;
-    for (int64_t i = k; i < ctr_lanes_padded(all); i++)
-        to[i] = i < all;
-}
-
-int ctr_lr_diverged(int64_t row, struct ctr_err *err)
-{
-    return ctr_fail(err, CTR_EDATA, "row %lld: the prediction is not a number" CTR_LR_TOO_LARGE, (long long)row);
-}
-
-/* `events` is a constant where this is called: the default learner wants none. */
-CTR_BODY int train_block(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end, const uint32_t *number,
-                         double *score, const bool events, struct ctr_err *err)
-{
-    const struct ctr_coords s = {
-        m->z.data, m->n.data, m->w.data, m->root.data, (double *)(void *)m->x.data, &m->more
-    };
-    const struct ctr_learning *l = &m->learning;
-    for (int64_t i = from; i < CTR_MIN(from + AHEAD, end); i++)
-        begin_row(m, r, i, number);
-    for (int64_t i = from; i < end; i++) {
-        int64_t at = r->start[i], k = r->start[i + 1] - at, all = k + !m->no_bias;
-        uint8_t **row = rows_of(m, i);
-        double p = 0;
-        for (int64_t j = 0; m->expiry.days && j < k; j++)
-            ctr_expiry_stamp(&m->expiry, row[j], m->expiry.today);
-        if (m->inclusion) /* what the last row left there */
-            memset(ctr_states_refused(&m->states), 0, m->states.bytes);
-        end_row(m, row, k);
-        fill_x(m, r->x ? r->x + at : NULL, k, all);
-        if (events)
-            lend_hashes(m, r, from, end, i);
-        if (!m->each_row)
-            p = ctr_sigmoid(l->forward(l, &s, row, all));
-        /* What follows from p waits for it; this does not. */
-        if (i + AHEAD < end)
-            begin_row(m, r, i + AHEAD, number);
-        if (m->each_row) {
-            int rc = m->each_row(m, r, i, &s, row, all, score, err);
-            if (rc)
-                return rc;
-            continue;
-        }
-        if (!(p >= 0))
-            return ctr_lr_diverged(r->first_row + i + 1, err);
-        score[i] = p;
-        if (events && !ctr_event_set(&m->more.event, r->label[i], r->weight ? r->weight[i] : 1))
-            continue;
-        l->update(l, &s, row, all, (r->weight ? r->weight[i] : 1) * (p - r->label[i]));
-    }
-    return 0;
-}
-
-/* Rows [from, end), whose keys have been found. */
-static int train_exactly(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end, const uint32_t *number,
-                         double *score, struct ctr_err *err)
-{
-    int rc = make_scratch(m, r, from, end, err);
-    if (!rc)
-        rc = make_shape(m, r, from, err);
-    if (rc)
-        return rc;
-    if (m->learning.events && r->transposed)
-        turn_hashes(m, r, from, end);
-    return m->learning.events ? train_block(m, r, from, end, number, score, true, err)
-                              : train_block(m, r, from, end, number, score, false, err);
-}
-
-/* ---- by minibatches, one thread ---- */
-
-static int make_late(struct lr *m, struct ctr_err *err)
-{
-    const int64_t size = m->params.minibatch;
-    struct ctr_late *a = &m->late;
-    int rc = ctr_buf_room(&a->number, size * m->width, sizeof(uint32_t), err);
-    if (!rc)
-        rc = ctr_buf_room(&a->w, size * m->width, sizeof(double), err);
-    if (!rc)
-        rc = ctr_buf_room(&a->g, size, sizeof(double), err);
-    if (!rc)
-        rc = ctr_buf_room(&a->logit, ctr_lanes_padded(size), sizeof(double), err);
-    return rc ? rc : ctr_buf_room(&a->row, RING * m->width, sizeof(uint8_t *), err);
-}
-
-/* The logits of rows [from, from + n) of the call, which are the next ones of their minibatch. */
-static void sum_rows(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t n, int64_t end,
-                     const uint32_t *number)
-{
-    const struct ctr_learning *l = &m->learning;
-    struct ctr_coords s = { m->z.data, m->n.data, NULL, m->root.data, (double *)(void *)m->x.data, NULL };
-    double *logit = (double *)(void *)m->late.logit.data, *w = (double *)(void *)m->late.w.data;
-    uint32_t *kept = (uint32_t *)(void *)m->late.number.data;
-    const int64_t k = r->start[from + 1] - r->start[from], all = k + !m->no_bias;
-    for (int64_t i = from; i < from + n; i++) {
-        uint8_t **row = rows_of(m, i);
-        const int64_t at = (m->late.rows + i - from) * m->width;
-        if (i + AHEAD < end)
-            begin_row(m, r, i + AHEAD, number);
-        end_row(m, row, k);
-        s.w = w + at;
-        logit[i - from] = l->forward(l, &s, row, all);
-        memcpy(kept + at, number + r->start[i], (size_t)k * sizeof *kept);
-    }
-}
-
-/* Their predictions and gradients. */
-static int predict_rows(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t n, double *score,
-                        struct ctr_err *err)
-{
-    double *g = (double *)(void *)m->late.g.data + m->late.rows;
-    ctr_sigmoids_best()((const double *)(void *)m->late.logit.data, score + from, n);
-    for (int64_t i = from; i < from + n; i++, g++) {
-        if (!(score[i] >= 0))
-            return ctr_lr_diverged(r->first_row + i + 1, err);
-        *g = (r->weight ? r->weight[i] : 1) * (score[i] - r->label[i]);
-    }
-    m->late.rows += n;
-    return 0;
-}
-
-static uint8_t **late_row(const struct lr *m, int64_t i)
-{
-    return (uint8_t **)(void *)m->late.row.data + i % RING * m->late.width;
-}
-
-/* The states of row i of the minibatch, which may have come a while ago. */
-static void begin_late(const struct lr *m, int64_t i)
-{
-    const uint32_t *number = (const uint32_t *)(void *)m->late.number.data + i * m->late.width;
-    uint8_t **row = late_row(m, i);
-    m->loops->rows(ctr_states_rows(&m->states), m->states.bytes, number, m->late.keys, row);
-    for (int64_t j = 0; j < m->late.keys; j++)
-        __builtin_prefetch(row[j] + CTR_STATE_AT, 1);
-}
-
-/* The rows of the minibatch, one after another, with the weights of its start. */
-static void update_late(struct lr *m)
-{
-    const struct ctr_learning *l = &m->learning;
-    struct ctr_coords s = { m->z.data, m->n.data, NULL, m->root.data, (double *)(void *)m->x.data, NULL };
-    const struct ctr_late *a = &m->late;
-    const int64_t all = a->keys + !m->no_bias;
-    for (int64_t i = 0; i < CTR_MIN(AHEAD, a->rows); i++)
-        begin_late(m, i);
-    for (int64_t i = 0; i < a->rows; i++) {
-        uint8_t **row = late_row(m, i);
-        if (i + AHEAD < a->rows)
-            begin_late(m, i + AHEAD);
-        end_row(m, row, a->keys);
-        s.w = (double *)(void *)a->w.data + i * a->width;
-        l->update_late(l, &s, row, all, ((const double *)(void *)a->g.data)[i]);
-    }
-    m->late.rows = 0;
-}
-
-/* Rows [from, end), whose keys have been found. */
-static int train_late(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end, const uint32_t *number,
-                      double *score, struct ctr_err *err)
-{
-    int rc = make_scratch(m, r, from, end, err);
-    if (!rc)
-        rc = make_shape(m, r, from, err);
-    if (!rc)
-        rc = make_late(m, err);
-    if (rc)
-        return rc;
-    m->late.width = m->width;
-    m->late.keys = r->start[from + 1] - r->start[from];
-    fill_x(m, NULL, m->late.keys, m->late.keys + !m->no_bias);
-    for (int64_t i = from; i < CTR_MIN(from + AHEAD, end); i++)
-        begin_row(m, r, i, number);
-    for (int64_t at = from, n; at < end && !rc; at += n) {
-        n = CTR_MIN(m->params.minibatch - m->late.rows, end - at);
-        sum_rows(m, r, at, n, end, number);
-        rc = predict_rows(m, r, at, n, score, err);
-        if (!rc && m->late.rows == m->params.minibatch)
-            update_late(m);
-    }
-    return rc;
-}
-
 /* The numbers of rows [from, end), and states for them. */
 static int find_rows(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end, int64_t bound,
                      const uint32_t **number, struct ctr_err *err)
@@ -525,8 +227,8 @@ static int learn_block(struct lr *m, const struct ctr_rows *r, int64_t from, int
         return rc;
     return by_fields                 ? ctr_lr_fields_rows(m->fields, m, r, bound, score, err)
            : m->mini                 ? ctr_lr_mini_rows(m->mini, m, r, number, from, end, score, err)
-           : m->params.minibatch > 1 ? train_late(m, r, from, end, number, score, err)
-                                     : train_exactly(m, r, from, end, number, score, err);
+           : m->params.minibatch > 1 ? ctr_lr_train_late(m, r, from, end, number, score, err)
+                                     : ctr_lr_train_exactly(m, r, from, end, number, score, err);
 }
 
 static int lr_train_rows(void *learner, const struct ctr_rows *r, double *score, int64_t bound, struct ctr_err *err)
@@ -577,7 +279,7 @@ static int lr_end_pass(void *learner, struct ctr_err *err)
     if (m->mini)
         ctr_lr_mini_end(m->mini, m);
     if (m->late.rows)
-        update_late(m);
+        ctr_lr_update_late(m);
     if (m->inclusion)
         ctr_inclusion_end_pass(m->inclusion);
     return rc;

@@ -15,18 +15,19 @@ struct ctr_lr_mini;
 struct ctr_lr_fields;
 struct ctr_inclusion;
 
+/* The digest of weights, and whether all states are finite. */
+struct ctr_lr_digested {
+    uint64_t digest;
+    bool finite;
+};
+
 /* A table whose rows lie elsewhere, in the order of keys: to be saved. The row of a key is base + number * bytes. */
 struct ctr_lr_sorted {
     const struct ctr_sparse_numbered *place;
     uint64_t n;
     const uint8_t *base;
     uint64_t bytes;
-};
-
-/* The digest of weights, and whether all states are finite. */
-struct ctr_lr_digested {
-    uint64_t digest;
-    bool finite;
+    const struct ctr_lr_digested *digested; /* or NULL: not known */
 };
 
 /* The finder's scratch. */
@@ -46,10 +47,9 @@ struct lr {
      * them. The first has rows of 0 bytes: nobody wants such tables, whose keys get no numbers. */
     struct ctr_states *apart;
     int *apart_of, aparts;
-    int variants;                           /* that it finds for: words of --memory */
-    struct ctr_lr_sorted *sorted;           /* by table: saved in the place of `table`; NULL: that holds the rows */
-    const struct ctr_learning *sorted_as;   /* whose layout its rows have */
-    const struct ctr_lr_digested *digested; /* of its rows, or NULL: not known */
+    int variants;                         /* that it finds for: words of --memory */
+    struct ctr_lr_sorted *sorted;         /* by table: saved in the place of `table`; NULL: that holds the rows */
+    const struct ctr_learning *sorted_as; /* whose layout its rows have */
     /* By minibatches: of any rows; by field, with numbers of transposed rows by column: that of entry k of row i at
      * k * rows + i; or, of transposed rows, `late`. */
     struct ctr_lr_mini *mini;
@@ -116,7 +116,6 @@ int ctr_lr_new(void **learner, const struct ctr_model *model, const struct ctr_p
 void ctr_lr_free(void *learner);
 int ctr_lr_bind(void *learner, const struct ctr_strs *tables, struct ctr_err *err) CTR_MUST;
 #define CTR_LR_TOO_LARGE ": weights or values of features are too large; scale them down, or lower --alpha"
-int ctr_lr_diverged(int64_t row, struct ctr_err *err); /* the error that a prediction is not a number */
 
 /* lr_find.c */
 void ctr_lr_finder_free(struct ctr_lr_finder *f);
@@ -140,6 +139,15 @@ void ctr_lr_release_finders(struct lr *m);
 /* The learner meets the keys of rows [from, end): then their states are there. */
 int ctr_lr_meet_keys(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end, const uint32_t *number,
                      struct ctr_err *err) CTR_MUST;
+
+/* lr_rows.c: rows [from, end) of a block, one after another; number[e] is that of entry e, which has a state. `late`:
+ * in minibatches, the last of which may go on with the next rows or be ended by update_late. */
+int ctr_lr_train_exactly(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end, const uint32_t *number,
+                         double *score, struct ctr_err *err) CTR_MUST;
+int ctr_lr_train_late(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end, const uint32_t *number,
+                      double *score, struct ctr_err *err) CTR_MUST;
+void ctr_lr_update_late(struct lr *m);
+int ctr_lr_diverged(int64_t row, struct ctr_err *err); /* the error that a prediction is not a number */
 
 /* lr_uncertain.c */
 /* u(x) of a row is the sum over these of its coordinates (the bias the last), by ctr_lanes_dot: |x| alpha / (beta +
@@ -171,20 +179,17 @@ int ctr_lr_fields_rows(struct ctr_lr_fields *q, struct lr *m, const struct ctr_r
 int ctr_lr_fields_end(struct ctr_lr_fields *q, struct ctr_err *err) CTR_MUST;
 int64_t ctr_lr_fields_pending(const struct ctr_lr_fields *q);
 
-/* lr_sorter.c: the keys of tables, sorted on a thread that is a range ahead. `table` is borrowed. NULL: there is none.
- */
-struct ctr_lr_sorter;
-struct ctr_lr_sorter *ctr_lr_sorter_new(const struct ctr_keys **table, int tables);
-/* As ctr_keys_sorted, of the next table. */
-int ctr_lr_sorter_table(struct ctr_lr_sorter *s, ctr_sparse_range *range, void *ctx, struct ctr_err *err) CTR_MUST;
-void ctr_lr_sorter_free(struct ctr_lr_sorter *s); /* at any time */
-
-/* lr_file.c */
+/* lr_save.c */
+/* Of the rows of a sorted table, as `as` has them; m counts events. */
+struct ctr_lr_digested ctr_lr_digest_sorted(const struct lr *m, const struct ctr_learning *as,
+                                            const struct ctr_lr_sorted *t);
 int ctr_lr_save_schema(const void *learner, struct ctr_schema *s, struct ctr_err *err) CTR_MUST;
 int ctr_lr_save(void *learner, const struct ctr_strs *tables, struct ctr_writer *w, struct ctr_err *err) CTR_MUST;
 /* Of struct ctr_many: learners with the same options but for numbers, and the same keys, from `sorted`. */
 int ctr_lr_save_some(void *const *learner, int n, const struct ctr_strs *tables, struct ctr_writer *const *w,
                      struct ctr_err *err) CTR_MUST;
+
+/* lr_file.c */
 int ctr_lr_load(void *learner, struct ctr_strs *tables, struct ctr_reader *r, struct ctr_err *err) CTR_MUST;
 /* The same of a section that a learner of the same options wrote, which the section itself need not say. */
 int ctr_lr_resume(void *learner, struct ctr_strs *tables, struct ctr_reader *r, struct ctr_err *err) CTR_MUST;
@@ -199,6 +204,8 @@ static inline uint64_t ctr_lr_digest(uint64_t key, double w)
 
 /* The columns of a model section by name; NULL: not there. */
 enum { CTR_LR_WEIGHT, CTR_LR_Z, CTR_LR_N, CTR_LR_NEGATIVES, CTR_LR_POSITIVES, CTR_LR_NUMBERS };
+extern const char *const ctr_lr_number_names[CTR_LR_NUMBERS];
+bool ctr_lr_has_number(const struct ctr_learning *l, int i); /* as a column of the models of such a learner */
 struct ctr_lr_columns {
     const struct ctr_col *table, *key, *number[CTR_LR_NUMBERS], *day;
 };

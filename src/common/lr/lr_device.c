@@ -229,7 +229,8 @@ static int look_up(struct ctr_lr_device *l, const struct ctr_rows *r, int64_t fr
     return ctr_fail(err, CTR_ENOMEM,
                     "the table of %lld keys needs %s, --memory allows %s: raise it, or drop rare values (vocab with "
                     "min=...)",
-                    (long long)lr_device_keys(l), ctr_size_text((uint64_t)bytes).s, ctr_size_text((uint64_t)bound).s);
+                    (long long)lr_device_keys(l), ctr_size_text_beyond((uint64_t)bytes, (uint64_t)bound).s,
+                    ctr_size_text((uint64_t)bound).s);
 }
 
 /* Append rows [from, from + n) of r to the minibatch. `make`: with rows for new keys; else these add nothing. */

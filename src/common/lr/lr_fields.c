@@ -21,7 +21,6 @@
 enum {
     LANES = CTR_LANES,
     AHEAD = 4, /* fields whose rows come from memory while another is worked on */
-    LINE = 64, /* bytes of the cache */
 };
 
 /* A field of a minibatch. Arrays of a minibatch's rows, padded to LANES. */
@@ -43,7 +42,7 @@ struct part { /* a thread's: arrays by row */
     uint32_t *number; /* of a column */
     struct ctr_err err;
     _Alignas(16) uint8_t spare[CTR_SPARSE_MAX_STRIDE];
-    _Alignas(LINE) char apart;
+    _Alignas(CTR_LINE) char apart;
 };
 
 /* That of row i in field k: at[i * by_row + k * by_field]. */
@@ -109,10 +108,10 @@ void ctr_lr_fields_free(struct ctr_lr_fields *q)
 static int make_part(const struct ctr_lr_fields *q, struct part *p, struct ctr_err *err)
 {
     const size_t room = (size_t)ctr_lanes_padded(q->size);
-    int rc = ctr_buf_reserve(&p->memory, LINE + room * (2 * sizeof(double) + 2 * sizeof(uint32_t)), err);
+    int rc = ctr_buf_reserve(&p->memory, CTR_LINE + room * (2 * sizeof(double) + 2 * sizeof(uint32_t)), err);
     if (rc)
         return rc;
-    p->g = (double *)((uintptr_t)(p->memory.data + LINE - 1) / LINE * LINE);
+    p->g = (double *)((uintptr_t)(p->memory.data + CTR_LINE - 1) / CTR_LINE * CTR_LINE);
     memset(p->g, 0, room * sizeof *p->g);
     p->term = p->g + room;
     p->number = (uint32_t *)(void *)(p->term + room);
@@ -123,10 +122,10 @@ static int make_part(const struct ctr_lr_fields *q, struct part *p, struct ctr_e
 static int make_field(const struct ctr_lr_fields *q, struct field *f, struct ctr_err *err)
 {
     int64_t room = ctr_lanes_padded(q->size);
-    int rc = ctr_buf_reserve(&f->memory, (size_t)room * 6 * sizeof(double) + 2 * LINE, err);
+    int rc = ctr_buf_reserve(&f->memory, (size_t)room * 6 * sizeof(double) + 2 * CTR_LINE, err);
     if (rc)
         return rc;
-    f->next = (uint8_t **)((uintptr_t)(f->memory.data + LINE) / LINE * LINE);
+    f->next = (uint8_t **)((uintptr_t)(f->memory.data + CTR_LINE) / CTR_LINE * CTR_LINE);
     f->now = f->next + room;
     f->z = (double *)(void *)(f->now + room);
     f->n = f->z + room;
@@ -137,7 +136,7 @@ static int make_field(const struct ctr_lr_fields *q, struct field *f, struct ctr
 
 int ctr_lr_fields_new(struct ctr_lr_fields **out, int64_t rows, int threads, struct ctr_err *err)
 {
-    struct ctr_lr_fields *q = aligned_alloc(LINE, (sizeof *q + 63) / 64 * 64);
+    struct ctr_lr_fields *q = aligned_alloc(CTR_LINE, (sizeof *q + 63) / 64 * 64);
     if (!q)
         return ctr_fail_nomem(err, sizeof *q);
     memset(q, 0, sizeof *q);
@@ -148,7 +147,7 @@ int ctr_lr_fields_new(struct ctr_lr_fields **out, int64_t rows, int threads, str
         q->threads = ctr_pool_threads(q->pool);
         ctr_meeting_init(&q->meeting, q->threads);
         size_t bytes = (size_t)q->threads * sizeof *q->part;
-        q->part = aligned_alloc(LINE, bytes);
+        q->part = aligned_alloc(CTR_LINE, bytes);
         rc = q->part ? 0 : ctr_fail_nomem(err, bytes);
         if (q->part)
             memset(q->part, 0, bytes);
@@ -171,7 +170,7 @@ static int bind_fields(struct ctr_lr_fields *q, const struct ctr_rows *r, struct
     int k = (int)(r->start[1] - r->start[0]), n = k + !q->m->no_bias, rc = 0;
     q->keys = k;
     if (n > q->fields) {
-        struct field *f = aligned_alloc(LINE, ((size_t)n * sizeof *f + LINE - 1) / LINE * LINE);
+        struct field *f = aligned_alloc(CTR_LINE, ((size_t)n * sizeof *f + CTR_LINE - 1) / CTR_LINE * CTR_LINE);
         if (!f)
             return ctr_fail_nomem(err, (size_t)n * sizeof *f);
         memset(f, 0, (size_t)n * sizeof *f);

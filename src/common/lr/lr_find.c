@@ -17,7 +17,6 @@ enum {
     NEAR_BYTES = 16384,   /* indexes up to this size need no prefetch */
     WORD = 64,            /* entries that a word has bits for */
     ASKS = 64,            /* keys that wait together for what decides on them */
-    LINE = 64,            /* bytes, of the cache */
     GROUP = 8,            /* columns whose numbers are put into rows together */
     FEW = 16,             /* keys of a word that may wait for the next word */
 };
@@ -42,16 +41,24 @@ int64_t ctr_lr_block_end(const struct ctr_rows *r, int64_t from)
 
 /* ---- room ---- */
 
-static int check_memory(struct lr *m, int64_t bound, struct ctr_err *err)
+static uint64_t bytes_after(struct lr *m)
 {
-    uint64_t need = (uint64_t)ctr_inclusion_bytes(m->inclusion), keys = !m->no_bias;
+    uint64_t need = (uint64_t)ctr_inclusion_bytes(m->inclusion);
     for (int i = 0; i < m->tables; i++) {
         const struct ctr_states *s = ctr_lr_states_of(m, i);
         need += m->extra[i] ? ctr_keys_bytes_after(&m->table[i], s, m->extra[i]) : ctr_keys_bytes(&m->table[i], s);
-        keys += m->table[i].index.used;
     }
+    return need;
+}
+
+static int check_memory(struct lr *m, int64_t bound, struct ctr_err *err)
+{
+    const uint64_t need = bytes_after(m);
+    uint64_t keys = !m->no_bias;
     if (need <= (uint64_t)bound)
         return 0;
+    for (int i = 0; i < m->tables; i++)
+        keys += m->table[i].index.used;
     const struct ctr_size_text needs = ctr_size_text_beyond(need, (uint64_t)bound),
                                allows = ctr_size_text((uint64_t)bound);
     if (m->variants)
@@ -65,9 +72,8 @@ static int check_memory(struct lr *m, int64_t bound, struct ctr_err *err)
                     (long long)keys, needs.s, allows.s);
 }
 
-/* The room that a block may need, by table. */
-static int measure_block(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end, int64_t bound,
-                         struct ctr_err *err)
+/* The room that a block may need, by table: as if all of its keys were new. */
+static void measure_block(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end)
 {
     int64_t first = r->start[from], last = r->one_a_table ? r->start[from + 1] : r->start[end];
     int64_t each = r->one_a_table ? end - from : 1;
@@ -76,7 +82,43 @@ static int measure_block(struct lr *m, const struct ctr_rows *r, int64_t from, i
         const int table = r->table[r->transposed ? e - first : e];
         m->extra[table] += ctr_lr_wants(m, table) ? (uint64_t)each : 0;
     }
-    return bound ? check_memory(m, bound, err) : 0;
+}
+
+struct new_key {
+    uint64_t hash;
+    int table;
+};
+
+static int by_table_and_hash(const void *a, const void *b)
+{
+    const struct new_key *x = a, *y = b;
+    if (x->table != y->table)
+        return x->table < y->table ? -1 : 1;
+    return x->hash < y->hash ? -1 : x->hash > y->hash;
+}
+
+/* The room that it does need: so what --memory must be depends on the keys, and not on how the rows were cut. */
+static int count_new(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end, struct ctr_err *err)
+{
+    struct ctr_buf found = { 0 };
+    int rc = 0;
+    for (int64_t row = from; row < end && !rc; row++)
+        for (int64_t e = r->start[row]; e < r->start[row + 1] && !rc; e++) {
+            const int64_t k = e - r->start[row];
+            const struct new_key key = { r->hash[r->transposed ? k * r->rows + row : e],
+                                         r->table[r->transposed ? k : e] };
+            if (ctr_lr_wants(m, key.table) && !ctr_sparse_find(&m->table[key.table].index, key.hash))
+                rc = ctr_buf_append(&found, &key, sizeof key, err);
+        }
+    const int64_t n = (int64_t)(found.len / sizeof(struct new_key));
+    const struct new_key *key = (struct new_key *)(void *)found.data;
+    memset(m->extra, 0, (size_t)m->tables * sizeof *m->extra);
+    if (n)
+        qsort(found.data, (size_t)n, sizeof *key, by_table_and_hash);
+    for (int64_t i = 0; i < n; i++)
+        m->extra[key[i].table] += !i || by_table_and_hash(&key[i - 1], &key[i]);
+    ctr_buf_free(&found);
+    return rc;
 }
 
 static int reserve_block(struct lr *m, struct ctr_err *err)
@@ -163,7 +205,7 @@ static void end_column(struct lr *m, const struct column *c, uint32_t *restrict 
         n = CTR_MIN(c->n - at, WORD);
         const uint64_t all = m->kernel->find(c->hash + at, c->home + at, n, number + at);
         for (uint64_t others = all; others; others &= others - 1)
-            __builtin_prefetch(c->home[at + __builtin_ctzll(others)] + LINE);
+            __builtin_prefetch(c->home[at + __builtin_ctzll(others)] + CTR_LINE);
         find_others(m, c, at - WORD, waiting, number);
         waiting = all;
         if (__builtin_popcountll(all) > FEW || at + n == c->n) {
@@ -270,7 +312,7 @@ static void ask_rows(struct lr *m, const struct ctr_rows *r, int64_t from, int64
                 const uint64_t hash = r->hash[r->transposed ? k * r->rows + i : e];
                 uint8_t *home = ctr_sparse_home(&m->table[table].index, hash);
                 __builtin_prefetch(home);
-                __builtin_prefetch(home + LINE);
+                __builtin_prefetch(home + CTR_LINE);
                 ask[n++] =
                     (struct ask){ .hash = hash, .place = home, .row = r->first_row + i, .entry = e, .table = table };
                 if (n == ASKS) {
@@ -302,7 +344,13 @@ static void find_entries(struct lr *m, const struct ctr_rows *r, int64_t from, i
 static int find_room(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end, int64_t bound,
                      struct ctr_err *err)
 {
-    int rc = measure_block(m, r, from, end, bound, err);
+    int rc = 0;
+    measure_block(m, r, from, end);
+    if (bound && bytes_after(m) > (uint64_t)bound) {
+        rc = count_new(m, r, from, end, err);
+        if (!rc)
+            rc = check_memory(m, bound, err);
+    }
     return rc ? rc : reserve_block(m, err);
 }
 
@@ -346,8 +394,8 @@ void ctr_lr_find_column(struct lr *m, const struct ctr_lr_finder *f, const struc
 /* ---- ahead, on any thread ---- */
 
 /* Of rows with one key a table: a part has some of their positions, one after another. */
-static int find_part(struct lr *m, struct ctr_lr_finder *f, const struct ctr_rows *r, int part, uint32_t *number,
-                     struct ctr_err *err)
+static int find_part(struct lr *m, struct ctr_lr_finder *f, const struct ctr_rows *r, int part, int64_t bound,
+                     uint32_t *number, struct ctr_err *err)
 {
     const int64_t width = r->start[1] - r->start[0], each = (width + CTR_FIND_PARTS - 1) / CTR_FIND_PARTS;
     const struct positions p = { CTR_MIN(part * each, width), CTR_MIN((part + 1) * each, width) };
@@ -355,7 +403,7 @@ static int find_part(struct lr *m, struct ctr_lr_finder *f, const struct ctr_row
     for (int64_t from = 0, end; from < r->rows && !rc; from = end) {
         end = ctr_lr_block_end(r, from);
         const int64_t room = m->inclusion ? r->rows : end - from; /* a filter decides on new keys behind all blocks */
-        for (int64_t k = p.from; k < p.end && !rc; k++)
+        for (int64_t k = p.from; k < p.end && !rc && !bound; k++) /* else there is room: see find_room */
             if (ctr_lr_wants(m, r->table[k]))
                 rc = ctr_keys_reserve(&m->table[r->table[k]], ctr_lr_states_of(m, r->table[k]), (uint64_t)room, err);
         if (!rc && !(rc = make_scratch(f, end - from, err)))
@@ -386,7 +434,7 @@ int ctr_lr_find(void *learner, const struct ctr_rows *r, const struct ctr_find *
     else if (f->part == CTR_FIND_FIRST)
         rc = f->memory_bytes ? find_room(m, r, 0, r->rows, f->memory_bytes, err) : 0;
     else if (f->part < CTR_FIND_PARTS)
-        rc = find_part(m, &m->by_thread[f->thread], r, f->part, f->number, err);
+        rc = find_part(m, &m->by_thread[f->thread], r, f->part, f->memory_bytes, f->number, err);
     else if (m->inclusion)
         ask_rows(m, r, 0, r->rows, f->number);
     pthread_rwlock_unlock(&m->finding);

@@ -15,7 +15,6 @@
 enum {
     AHEAD_STATE = 2, /* rows between prefetch and use of states */
     BATCH = 8,       /* variants that predict together: what lies between fits into the first cache */
-    LINE = 64,
 };
 
 /* ---- a learner ---- */
@@ -41,7 +40,7 @@ static void many_free(void *learner)
     for (int i = 0; q->find && i < q->find->aparts; i++)
         ctr_states_free(&q->find->apart[i]);
     for (int t = 0; t < q->tables; t++) {
-        ctr_buf_free(&q->table[t].order);
+        free(q->table[t].digest);
         free(q->table[t].at);
         free(q->table[t].takes);
         free(q->table[t].eight_at);
@@ -55,6 +54,7 @@ static void many_free(void *learner)
         for (size_t i = 0; i < CTR_COUNT(bufs); i++)
             ctr_buf_free(bufs[i]);
     }
+    ctr_lr_orders_free(&q->orders);
     ctr_lr_eights_free(q);
     if (q->find) {
         free(q->find->apart);
@@ -69,19 +69,6 @@ static void many_free(void *learner)
     free(q);
 }
 
-/* The learner of variant i alone, without what all share. */
-int ctr_lr_variant_new(const struct many *q, int i, struct lr **one, struct ctr_err *err)
-{
-    struct ctr_params p = q->vs->v[i].params;
-    void *learner = NULL;
-    p.poisson = 0;
-    p.bloom = 0;
-    p.variants = NULL;
-    int rc = ctr_lr_new(&learner, &ctr_model_lr, &p, err);
-    *one = learner;
-    return rc;
-}
-
 /* Two by default: the one that learns one model, and the one that reads ahead of it, which is not busy with that. */
 static int make_groups(struct many *q, int threads, struct ctr_err *err)
 {
@@ -94,7 +81,7 @@ static int make_groups(struct many *q, int threads, struct ctr_err *err)
         q->groups = ctr_pool_threads(q->pool);
     }
     size_t bytes = (size_t)q->groups * sizeof *q->group;
-    q->group = aligned_alloc(LINE, bytes);
+    q->group = aligned_alloc(CTR_LINE, bytes);
     if (!q->group)
         return ctr_fail_nomem(err, bytes);
     memset(q->group, 0, bytes);
@@ -130,10 +117,8 @@ static int many_new(void **out, const struct ctr_model *model, const struct ctr_
     q->v = calloc((size_t)q->vs->n, sizeof *q->v);
     q->n = q->v ? q->vs->n : 0;
     int rc = q->v ? 0 : ctr_fail_nomem(err, (size_t)q->vs->n * sizeof *q->v);
-    if (!rc && p->minibatch > 1)
-        rc = ctr_fail(err, CTR_EUSAGE, "--variants learn row by row: leave --minibatch out");
     for (int i = 0; i < q->n && !rc; i++)
-        rc = ctr_lr_variant_new(q, i, &q->v[i].one, err);
+        rc = ctr_lr_alone_new(q->vs, i, &q->v[i].one, err);
     if (!rc)
         ctr_lr_variants_lay_out_fixed(q);
     for (int i = 0; i < q->n && !rc; i++) {
@@ -246,9 +231,9 @@ static void prefetch_states(const struct many *q, const struct group *w, int64_t
                       eights_end = (int32_t)q->table[table].eights_end;
         const int32_t part = (all - eights_end) / q->groups, from = eights_end + part * (int32_t)(w - q->group);
         const uint8_t *state = ctr_lr_state_of(q, table, e);
-        for (int32_t at = 0; at < (int32_t)q->fixed; at += LINE)
+        for (int32_t at = 0; at < (int32_t)q->fixed; at += CTR_LINE)
             __builtin_prefetch(state + at, 1);
-        for (int32_t at = from; at < CTR_MIN(from + part + LINE, all); at += LINE)
+        for (int32_t at = from; at < CTR_MIN(from + part + CTR_LINE, all); at += CTR_LINE)
             __builtin_prefetch(state + at, 1);
     }
 }
@@ -452,7 +437,7 @@ static int many_train_rows(void *learner, const struct ctr_rows *r, double *scor
     struct many *q = learner;
     q->r = r;
     q->score = score;
-    ctr_lr_variants_forget_order(q);
+    ctr_lr_orders_forget(&q->orders);
     for (q->from = 0; q->from < r->rows; q->from = q->end) {
         q->end = r->number ? r->rows : ctr_lr_block_end(r, q->from); /* threads meet seldom */
         int rc = make_scratch(q, err);

@@ -8,8 +8,7 @@
 #include "common/feature/op.h"
 #include "common/lr/ftrl_eight.h"
 #include "common/lr/inclusion.h"
-#include "common/lr/lr.h"
-#include "common/model/variants.h"
+#include "common/lr/lr_alone.h"
 
 #define CTR_LR_NONE INT32_MIN
 
@@ -19,12 +18,12 @@
 struct shared {
     /* By variant: where in a row of states is what its kernels take for a table row; CTR_LR_NONE: it has none. */
     int32_t *at;
-    bool *takes;          /* by variant: it learns from this table; one that it was only loaded with rests */
-    uint32_t eights_end;  /* of a row of states: those of single variants begin */
-    int32_t *eight_at;    /* by eight: where in a row of states its own are */
-    bool *eight_rests;    /* by eight: none of its variants takes this table */
-    uint64_t *eight_mask; /* by eight and lane: all bits, if that takes it */
-    struct ctr_buf order; /* while models are saved: keys sorted, struct ctr_sparse_numbered */
+    bool *takes;                    /* by variant: it learns from this table; one that it was only loaded with rests */
+    uint32_t eights_end;            /* of a row of states: those of single variants begin */
+    int32_t *eight_at;              /* by eight: where in a row of states its own are */
+    bool *eight_rests;              /* by eight: none of its variants takes this table */
+    uint64_t *eight_mask;           /* by eight and lane: all bits, if that takes it */
+    struct ctr_lr_digested *digest; /* by variant of an eight, while models are saved */
 };
 
 /* Eight variants by the default optimizer, or a few less, that one kernel takes through a row together. */
@@ -39,8 +38,6 @@ struct eight {
     bool masked;     /* not aligned, or a lane is empty or has no bias */
     uint64_t bias_mask[CTR_EIGHT];
     uint8_t *bias; /* their states of it */
-    bool digested; /* since the last row: */
-    struct ctr_lr_digested digest[CTR_EIGHT];
 };
 
 /* Where the states of a table lie, while a block lasts. */
@@ -99,6 +96,7 @@ struct many {
     int singles;
     struct shared *table;
     int tables;
+    struct ctr_lr_orders orders;  /* of tables, while models are saved */
     const struct ctr_strs *names; /* of tables, the trainer's */
     struct lr *find;              /* finds keys, in tables of its own; its `apart` are the rows of states */
     ctr_sigmoids *sigmoids;
@@ -118,8 +116,6 @@ struct many {
 
 /* ---- lr_variants.c ---- */
 
-/* The learner of variant i alone, without what all share. */
-int ctr_lr_variant_new(const struct many *q, int i, struct lr **one, struct ctr_err *err) CTR_MUST;
 void ctr_lr_variants_free_loaded(struct many *q);
 int64_t ctr_lr_variants_keys(const void *learner);
 int64_t ctr_lr_variants_memory(const void *learner);
@@ -167,13 +163,12 @@ int ctr_lr_eights_scratch(struct group *w, int64_t longest, struct ctr_err *err)
 /* The group's eights learn from a row of the block; rows come in order. */
 int ctr_lr_eights_learn(struct many *q, struct group *w, int64_t row) CTR_MUST;
 
-/* The digests of its variants, unless they are there; keys have been sorted. */
-void ctr_lr_eight_digest(struct many *q, int number);
+/* The digests of a table, by its keys. */
+void ctr_lr_eights_digest(const struct many *q, int table, const struct ctr_sparse_numbered *place, uint64_t n);
 
 /* ---- lr_variants_file.c: of struct ctr_model ---- */
 
 extern const struct ctr_many ctr_lr_many;
-void ctr_lr_variants_forget_order(struct many *q);
 int ctr_lr_variants_save_schema(const void *learner, struct ctr_schema *s, struct ctr_err *err) CTR_MUST;
 int ctr_lr_variants_save(void *learner, const struct ctr_strs *tables, struct ctr_writer *w,
                          struct ctr_err *err) CTR_MUST;

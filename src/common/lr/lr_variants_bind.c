@@ -7,11 +7,10 @@
 
 int ctr_lr_pieces(const struct ctr_learning *from, const struct ctr_learning *to, struct ctr_lr_piece piece[3])
 {
-    static const uint32_t value_bytes[CTR_PRECISIONS] = { 8, 4, 2 }, n_bytes[CTR_PRECISIONS] = { 8, 4, 4 };
     int n = 0;
-    piece[n++] = (struct ctr_lr_piece){ from->layout.value, to->layout.value, value_bytes[from->precision] };
+    piece[n++] = (struct ctr_lr_piece){ from->layout.value, to->layout.value, from->layout.value_bytes };
     if (from->layout.n)
-        piece[n++] = (struct ctr_lr_piece){ from->layout.n, to->layout.n, n_bytes[from->precision] };
+        piece[n++] = (struct ctr_lr_piece){ from->layout.n, to->layout.n, from->layout.n_bytes };
     if (from->layout.counts)
         piece[n++] = (struct ctr_lr_piece){ from->layout.counts, to->layout.counts, 2 * sizeof(uint16_t) };
     return n;
@@ -71,7 +70,7 @@ static int add_tables(struct many *q, const struct ctr_strs *names, struct ctr_e
         memset(&q->table[q->tables], 0, sizeof *q->table);
         apart_of[q->tables] = 0;
     }
-    return 0;
+    return ctr_lr_orders_init(&q->orders, q->tables, err);
 }
 
 /* Variants that have all tables come first, and lie at the same place in all of them. */
@@ -85,7 +84,8 @@ static int lay_out(struct many *q, int table, const bool *has, struct ctr_err *e
     t->eight_at = calloc(eights, sizeof *t->eight_at);
     t->eight_rests = calloc(eights, sizeof *t->eight_rests);
     t->eight_mask = calloc(eights * CTR_EIGHT, sizeof *t->eight_mask);
-    if (!t->at || !t->takes || !t->eight_at || !t->eight_rests || !t->eight_mask)
+    t->digest = calloc((size_t)q->n, sizeof *t->digest);
+    if (!t->digest || !t->at || !t->takes || !t->eight_at || !t->eight_rests || !t->eight_mask)
         return ctr_fail_nomem(err, (size_t)q->n * sizeof *t->at);
     for (int i = 0; i < q->n; i++) {
         const struct lr *loaded = q->v[i].loaded;

@@ -319,52 +319,45 @@ int ctr_lr_eights_learn(struct many *q, struct group *w, int64_t row)
 enum { TILE = 128, AHEAD = 16 };
 
 /* Adds the digests of a tile of keys. */
-static void digest_tile(const struct many *q, int number, int table, const struct ctr_sparse_numbered *place, int64_t n,
-                        uint64_t *sum, double *wrong)
+static void digest_tile(const struct many *q, const struct eight *e, const uint8_t *base, uint64_t stride,
+                        const struct ctr_sparse_numbered *place, uint64_t n, uint64_t *sum, double *wrong)
 {
-    const struct eight *e = &q->eight[number];
     const struct ctr_eight_kernel *kernel = q->eight_kernel;
-    const struct ctr_states *states = ctr_lr_states_of(q->find, table);
-    const uint8_t *base = states->area.base + q->table[table].eight_at[number];
     const size_t half = e->bytes / 2;
     _Alignas(64) uint8_t z[TILE * CTR_EIGHT * sizeof(double)], squares[sizeof z], w[sizeof z];
     uint64_t mixed[TILE];
-    for (int64_t i = 0; i < n; i++) {
-        const uint8_t *state = base + place[i].number * states->bytes;
-        const uint8_t *ahead = base + place[i + AHEAD < n ? i + AHEAD : i].number * states->bytes;
+    for (uint64_t i = 0; i < n; i++) {
+        const uint8_t *state = base + place[i].number * stride;
+        const uint8_t *ahead = base + place[i + AHEAD < n ? i + AHEAD : i].number * stride;
         __builtin_prefetch(ahead);
         __builtin_prefetch(ahead + half);
         memcpy(z + (size_t)i * half, state, half);
         memcpy(squares + (size_t)i * half, state + half, half);
         mixed[i] = ctr_mix64(place[i].key);
     }
-    kernel->weights[e->precision](&e->params, z, squares, w, n);
-    kernel->digest[e->precision](mixed, z, squares, w, n, sum, wrong);
+    kernel->weights[e->precision](&e->params, z, squares, w, (int64_t)n);
+    kernel->digest[e->precision](mixed, z, squares, w, (int64_t)n, sum, wrong);
 }
 
-void ctr_lr_eight_digest(struct many *q, int number)
+static void digest(const struct many *q, int number, int table, const struct ctr_sparse_numbered *place, uint64_t n)
 {
-    struct eight *e = &q->eight[number];
-    if (e->digested)
-        return;
-    for (int i = 0; i < CTR_EIGHT; i++)
-        e->digest[i] = (struct ctr_lr_digested){ .finite = true };
-    for (int k = 0; k < q->tables; k++) {
-        const struct shared *t = &q->table[k];
-        const struct ctr_sparse_numbered *place = (const struct ctr_sparse_numbered *)(const void *)t->order.data;
-        const int64_t n = (int64_t)(t->order.len / sizeof *place);
-        uint64_t sum[CTR_EIGHT] = { 0 };
-        double wrong[CTR_EIGHT] = { 0 };
-        bool any = false;
-        for (int i = 0; i < e->n; i++)
-            any |= t->at[e->variant[i]] != CTR_LR_NONE;
-        for (int64_t from = 0; any && from < n; from += TILE)
-            digest_tile(q, number, k, place + from, CTR_MIN(n - from, TILE), sum, wrong);
-        for (int i = 0; i < e->n; i++)
-            if (t->at[e->variant[i]] != CTR_LR_NONE) {
-                e->digest[i].digest += sum[i];
-                e->digest[i].finite &= wrong[i] == 0;
-            }
-    }
-    e->digested = true;
+    const struct eight *e = &q->eight[number];
+    const struct shared *t = &q->table[table];
+    const struct ctr_states *states = ctr_lr_states_of(q->find, table);
+    const uint8_t *base = (const uint8_t *)((uintptr_t)states->area.base + (uintptr_t)t->eight_at[number]);
+    uint64_t sum[CTR_EIGHT] = { 0 };
+    double wrong[CTR_EIGHT] = { 0 };
+    bool any = false;
+    for (int i = 0; i < e->n; i++)
+        any |= t->at[e->variant[i]] != CTR_LR_NONE;
+    for (uint64_t from = 0; any && from < n; from += TILE)
+        digest_tile(q, e, base, states->bytes, place + from, CTR_MIN(n - from, TILE), sum, wrong);
+    for (int i = 0; i < e->n; i++)
+        t->digest[e->variant[i]] = (struct ctr_lr_digested){ sum[i], wrong[i] == 0 };
+}
+
+void ctr_lr_eights_digest(const struct many *q, int table, const struct ctr_sparse_numbered *place, uint64_t n)
+{
+    for (int e = 0; e < q->eights; e++)
+        digest(q, e, table, place, n);
 }

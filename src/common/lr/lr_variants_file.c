@@ -7,75 +7,20 @@
 
 #include "common/lr/lr_variants.h"
 
-/* The order of keys that files were written in is good until more come, and costs memory. */
-void ctr_lr_variants_forget_order(struct many *q)
-{
-    for (int t = 0; t < q->tables; t++)
-        ctr_buf_free(&q->table[t].order);
-    for (int e = 0; e < q->eights; e++)
-        q->eight[e].digested = false;
-}
-
 /* ---- each model alone: for files ---- */
 
-static int add_places(void *ctx, struct ctr_sparse_numbered *e, uint64_t n, struct ctr_err *err)
+static int digest_table(void *ctx, int table, struct ctr_sparse_numbered *place, uint64_t n, struct ctr_err *err)
 {
-    return ctr_buf_append(ctx, e, n * sizeof *e, err);
-}
-
-/* The keys of a table are sorted once for the files of all variants; see forget_order. */
-static int sort_table(struct many *q, int table, struct ctr_err *err)
-{
-    const struct ctr_keys *keys = &q->find->table[table];
-    struct ctr_buf *order = &q->table[table].order;
-    const size_t bytes = keys->learned * sizeof(struct ctr_sparse_numbered);
-    if (order->len == bytes)
-        return 0;
-    ctr_buf_clear(order);
-    int rc = ctr_buf_reserve(order, bytes, err);
-    return rc ? rc : ctr_keys_sorted(keys, add_places, order, err);
-}
-
-struct preparing {
-    struct many *q;
-    struct ctr_err *err; /* by table */
-};
-
-static void prepare_table(void *ctx, int64_t table, int worker)
-{
-    struct preparing *p = ctx;
-    (void)worker;
-    int rc = sort_table(p->q, (int)table, &p->err[table]);
-    (void)rc; /* err says it */
-}
-
-static void prepare_eight(void *ctx, int64_t number, int worker)
-{
-    struct preparing *p = ctx;
-    (void)worker;
-    ctr_lr_eight_digest(p->q, (int)number);
+    (void)err;
+    ctr_lr_eights_digest(ctx, table, place, n);
+    return 0;
 }
 
 /* The order of all keys, and the digests that are made for eight variants at once. */
 static int many_prepare(void *learner, struct ctr_pool *pool, struct ctr_err *err)
 {
     struct many *q = learner;
-    struct preparing p = { q, calloc((size_t)q->tables + 1, sizeof *p.err) };
-    int rc = p.err ? 0 : ctr_fail_nomem(err, (size_t)q->tables * sizeof *p.err);
-    if (!rc) {
-        ctr_lr_hold_finders(q->find);
-        ctr_pool_run(pool, q->tables, prepare_table, &p);
-        ctr_lr_release_finders(q->find);
-    }
-    for (int t = 0; t < q->tables && !rc; t++)
-        if (p.err[t].code) {
-            *err = p.err[t];
-            rc = err->code;
-        }
-    if (!rc)
-        ctr_pool_run(pool, q->eights, prepare_eight, &p);
-    free(p.err);
-    return rc;
+    return ctr_lr_orders_make(&q->orders, q->find, pool, digest_table, q, err);
 }
 
 /* Have the models of variants a and b the same rows? */
@@ -102,56 +47,36 @@ static int many_together(const void *learner, int i, int *models)
     return same && q->v[i].lane % CTR_SAVE_TOGETHER ? 0 : n;
 }
 
+static struct ctr_lr_sorted sorted_table(const struct many *q, int i, int table)
+{
+    const struct shared *t = &q->table[table];
+    const struct ctr_states *states = ctr_lr_states_of(q->find, table);
+    const uintptr_t base = (uintptr_t)states->area.base; /* NULL: no key has a state */
+    struct ctr_lr_sorted to = { .bytes = states->bytes, .digested = q->v[i].eight ? &t->digest[i] : NULL };
+    to.place = ctr_lr_order_of(&q->orders, table, &to.n);
+    to.base = (const uint8_t *)(base + (uintptr_t)t->at[i]);
+    return to;
+}
+
 /* What is made for all, orders and digests, is kept in the learner until it learns again. */
 static int many_alone(const void *learner, int i, const struct ctr_strs *names, void **out, struct ctr_err *err)
 {
     struct many *q = (struct many *)(uintptr_t)learner;
     const struct variant *v = &q->v[i];
     struct ctr_lr_piece piece[3];
-    struct lr *m;
+    struct lr *m = NULL;
     int rc = many_prepare(q, NULL, err);
     if (!rc)
-        rc = ctr_lr_variant_new(q, i, &m, err);
+        rc = ctr_lr_alone_file(q->vs, i, names, &v->one->learning, &m, err);
+    *out = m;
     if (rc)
         return rc;
-    rc = ctr_lr_bind(m, names, err);
-    const size_t tables = (size_t)CTR_MAX(q->tables, m->tables) + 1;
-    if (!rc && !(m->sorted = calloc(tables, sizeof *m->sorted)))
-        rc = ctr_fail_nomem(err, tables * sizeof *m->sorted);
-    m->sorted_as = &v->one->learning;
-    for (int k = 0; k < q->tables && !rc; k++) {
-        struct shared *t = &q->table[k];
-        const struct ctr_states *states = ctr_lr_states_of(q->find, k);
-        const uintptr_t base = (uintptr_t)states->area.base; /* NULL: no key has a state */
-        if (!t->at || t->at[i] == CTR_LR_NONE)
-            continue;
-        m->sorted[k] =
-            (struct ctr_lr_sorted){ (const struct ctr_sparse_numbered *)(const void *)t->order.data,
-                                    q->find->table[k].learned, (uint8_t *)(base + (uintptr_t)t->at[i]), states->bytes };
-    }
-    if (v->eight)
-        m->digested = &q->eight[v->eight - 1].digest[v->lane];
+    for (int t = 0; t < q->tables; t++)
+        if (q->table[t].at && q->table[t].at[i] != CTR_LR_NONE)
+            m->sorted[t] = sorted_table(q, i, t);
     ctr_lr_move_state(piece, ctr_lr_pieces(&v->one->learning, &m->learning, piece), v->bias, m->bias);
     m->more.event = v->one->more.event;
-    if (rc)
-        ctr_lr_free(m);
-    *out = rc ? NULL : m;
-    return rc;
-}
-
-static int many_count(const void *learner)
-{
-    return ((const struct many *)learner)->vs->n;
-}
-
-static const char *many_name(const void *learner, int i)
-{
-    return ((const struct many *)learner)->vs->v[i].name;
-}
-
-static const struct ctr_params *many_params(const void *learner, int i)
-{
-    return &((const struct many *)learner)->vs->v[i].params;
+    return 0;
 }
 
 /* ---- checkpoints: a section of lr for each variant, the first one first ---- */
@@ -229,7 +154,7 @@ int ctr_lr_variants_save_sections(void *learner, const struct ctr_strs *tables, 
 static int load_one(void *learner, int i, struct ctr_strs *tables, struct ctr_reader *r, struct ctr_err *err)
 {
     struct many *q = learner;
-    int rc = ctr_lr_variant_new(q, i, &q->v[i].loaded, err);
+    int rc = ctr_lr_alone_new(q->vs, i, &q->v[i].loaded, err);
     return rc ? rc : ctr_lr_load(q->v[i].loaded, tables, r, err);
 }
 
@@ -243,7 +168,7 @@ int ctr_lr_variants_load(void *learner, struct ctr_strs *tables, struct ctr_read
         if (!rc)
             rc = ctr_fail(err, CTR_EDATA, "the checkpoint lacks the section of variant '%s'", q->vs->v[i].name);
         if (rc > 0)
-            rc = ctr_lr_variant_new(q, i, &q->v[i].loaded, err);
+            rc = ctr_lr_alone_new(q->vs, i, &q->v[i].loaded, err);
         if (!rc)
             rc = ctr_lr_resume(q->v[i].loaded, tables, r, err);
     }
@@ -278,9 +203,6 @@ int ctr_lr_variants_restore(void *learner, const uint64_t *word, size_t words, s
 }
 
 const struct ctr_many ctr_lr_many = {
-    .count = many_count,
-    .name = many_name,
-    .params = many_params,
     .load = load_one,
     .alone = many_alone,
     .prepare = many_prepare,

@@ -89,6 +89,28 @@ CTR_BODY void load_any(const struct ctr_learning *p, const struct ctr_coords *s,
     }
 }
 
+/* q2.13 and the code of n behind it. */
+static void load_codes(const struct ctr_learning *p, const struct ctr_coords *s, uint8_t *const *row, int64_t room)
+{
+    float *z = s->z, *n = s->n;
+    for (int64_t i = 0; i < room; i++) {
+        uint16_t code[2];
+        memcpy(code, row[i] + p->layout.value, sizeof code);
+        z[i] = (float)(int16_t)code[0] * 0x1p-13f;
+        n[i] = ctr_squares_value(code[1]);
+    }
+}
+
+static void store_codes(const struct ctr_learning *p, const struct ctr_coords *s, uint8_t *const *row, int64_t room)
+{
+    const float *n = s->n;
+    const int32_t *q = s->more->q;
+    for (int64_t i = 0; i < room; i++) {
+        const uint16_t code[2] = { (uint16_t)q[i], ctr_squares_code(n[i], 0) };
+        memcpy(row[i] + p->layout.value, code, sizeof code);
+    }
+}
+
 CTR_BODY void store_any(const struct ctr_learning *p, const struct ctr_coords *s, uint8_t *const *row, int64_t room,
                         const enum ctr_precision precision, const bool counts, const bool n)
 {
@@ -188,7 +210,8 @@ static void update_any(const struct ctr_learning *p, const struct ctr_coords *s,
     ctr_event_begin(p, e);
     if (p->rate == CTR_RATE_GLOBAL)
         e->next = ctr_learning_root(p, (double)e->step);
-    p->isa->advance[p->rate][p->optimizer->holds][real](p, s, room, g);
+    (p->layout.n_bytes == sizeof(uint16_t) ? p->isa->advance_codes
+                                           : p->isa->advance[p->rate][p->optimizer->holds][real])(p, s, room, g);
     raise_root(p, s, s->more->next, room);
     p->isa->step[p->step][real](p, s, room, g);
     if (p->precision == CTR_Q13_STATE) {
@@ -222,20 +245,23 @@ static void lay_out(struct ctr_learning *l)
     static const uint32_t value_bytes[CTR_PRECISIONS] = { 8, 4, 2 }, n_bytes[CTR_PRECISIONS] = { 8, 4, 4 };
     struct ctr_layout *at = &l->layout;
     uint32_t to = sizeof(uint64_t);
-    bool n = l->rate == CTR_RATE_SQUARES || (l->rate == CTR_RATE_GLOBAL && l->optimizer->holds);
+    const bool n = l->rate == CTR_RATE_SQUARES || (l->rate == CTR_RATE_GLOBAL && l->optimizer->holds);
+    const bool codes = n && l->precision == CTR_Q13_STATE && !l->optimizer->holds;
     if (l->rate == CTR_RATE_COUNTS) {
         at->counts = to;
         to += 2 * sizeof(uint16_t);
     }
     at->value = to;
-    to += value_bytes[l->precision];
+    at->value_bytes = value_bytes[l->precision];
+    to += at->value_bytes;
     if (n) {
         at->n = to;
-        to += n_bytes[l->precision];
+        at->n_bytes = codes ? sizeof(uint16_t) : n_bytes[l->precision];
+        to += at->n_bytes;
     }
     at->bytes = to;
-    l->load = moves[at->counts ? 2 : n][l->precision][0];
-    l->store = moves[at->counts ? 2 : n][l->precision][1];
+    l->load = codes ? load_codes : moves[at->counts ? 2 : n][l->precision][0];
+    l->store = codes ? store_codes : moves[at->counts ? 2 : n][l->precision][1];
 }
 
 bool ctr_learning_is_default(const struct ctr_learning *l)
@@ -297,11 +323,10 @@ int ctr_learning_words(const struct ctr_learning *l, const struct ctr_event *e, 
                        struct ctr_err *err)
 {
     const struct ctr_layout *at = &l->layout;
-    uint32_t value = (at->n ? at->n : at->bytes) - at->value;
     int rc = ctr_buf_printf(text, err, "bytes a state        %u: %s %u", at->bytes - 8,
-                            l->optimizer->dual ? "z" : "weight", value);
+                            l->optimizer->dual ? "z" : "weight", at->value_bytes);
     if (!rc && at->n)
-        rc = ctr_buf_printf(text, err, ", n %u", at->bytes - at->n);
+        rc = ctr_buf_printf(text, err, ", n %u", at->n_bytes);
     if (!rc && at->counts)
         rc = ctr_buf_printf(text, err, ", counts %u", at->value - at->counts);
     if (!rc)

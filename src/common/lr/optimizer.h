@@ -5,13 +5,16 @@
  *
  * Three choices that go with each other make a learner, and each is a row of a table or an enum here:
  *
- *   optimizer     what a gradient does to a coordinate     ftrl, rda (state z, a sum of gradients), ogd, fobos,
- *                                                          ogd-count (state w, the weight itself)
- *   rate          what the learning rate eta counts        squares: n += g^2; counts: n = PN/(N+P) of the events N, P
- * of the coordinate; global: n = events of the whole stream precision     how the state lies in the table          f64,
- * f32, q2.13
+ *   optimizer    what a gradient does to a coordinate    ftrl, rda (state z, a sum of gradients),
+ *                                                        ogd, fobos, ogd-count (state w, the weight itself)
+ *   rate         what the learning rate eta counts       squares: n += g^2;
+ *                                                        counts: n = PN/(N+P) of the coordinate's events N, P;
+ *                                                        global: n = events of the whole stream
+ *   precision    how the state lies in the table         f64, f32, q2.13
  *
  *     1/eta = (beta + n^power) / alpha          n is that before the row for z -> w, that with the row for a step
+ *
+ * PN/(N+P) and its square root are floats, whatever the precision: counters are off by more than that rounds.
  *
  * The state of a key is the columns that its layout names: counts come first, because learners of other parameters can
  * share them; a learner's own columns, value and n, follow. Kernels get table rows: pointers 8 bytes before states,
@@ -51,15 +54,16 @@ const struct ctr_optimizer *ctr_optimizer_find(const char *name);
 struct ctr_layout {
     uint32_t counts; /* uint16_t N, then P: counters of section 4.5, see ctr_count_value */
     uint32_t value;  /* z or weight: double, float, or int16_t in units of 2^-13 */
-    uint32_t n;      /* double or float; of ogd-count, while it holds: occurrences, negative */
+    uint32_t n;      /* double, float, or ctr_squares_code; of ogd-count, while it holds: occurrences, negative */
     uint32_t bytes;  /* of the row, with the 8 before the state */
+    uint32_t value_bytes, n_bytes;
 };
 
 /* What changes from row to row; one a thread. */
 struct ctr_event {
     uint64_t step;     /* events so far: rows whose weight is not 0 */
     bool positive;     /* label >= 0.5 */
-    uint64_t draw;     /* random bits of this step */
+    uint64_t draw;     /* random bits of this step: a key's are its hash + these, uniform and new with every event */
     double root, next; /* of the global rate: n^power before and with this event */
     int64_t clips;     /* values cut off by q2.13 */
 };
@@ -181,6 +185,27 @@ static inline uint64_t ctr_count_value(uint16_t c)
 }
 uint16_t ctr_count_code(uint64_t value); /* of the largest counter value that is not above it */
 
+/* n of q2.13: a sum of squares in 16 bits, the upper ones of a float without its sign, 8 of exponent and 8 of mantissa.
+ * What an update adds is mostly less than the last bit stands for, and rounded to the nearest n would stand still; so
+ * it is rounded at random as section 4.4 rounds coefficients, up with the probability that is the part cut off: n is
+ * unbiased, and off by 3.7% or less, as counters of 8 bits would be (section 4.5). It never falls, and stays where the
+ * gradient is 0. `up`: 15 random bits, or CTR_SQUARES_NEAREST for numbers of files. ogd-count, whose n has a sign while
+ * it holds, keeps a float. */
+enum { CTR_SQUARES_SHIFT = 15, CTR_SQUARES_NEAREST = 1 << (CTR_SQUARES_SHIFT - 1) };
+static inline float ctr_squares_value(uint16_t code)
+{
+    const uint32_t bits = (uint32_t)code << CTR_SQUARES_SHIFT;
+    float n;
+    memcpy(&n, &bits, sizeof n);
+    return n;
+}
+static inline uint16_t ctr_squares_code(float n, uint32_t up)
+{
+    uint32_t bits;
+    memcpy(&bits, &n, sizeof bits);
+    return (uint16_t)((bits + up) >> CTR_SQUARES_SHIFT);
+}
+
 /* ---- the dot product ---- */
 
 double ctr_lanes_join(const double sum[CTR_LANES]); /* of the lanes' sums */
@@ -200,6 +225,7 @@ struct ctr_isa {
     ctr_coords_step *step[CTR_STEPS][2];
     ctr_coords_loop *expand, *shrink; /* q2.13: eta z to z by root, z to eta z by next */
     ctr_coords_loop *round;           /* q2.13: z to q at random */
+    ctr_coords_step *advance_codes;   /* q2.13: as advance, for n of 16 bits */
     /* All phases in one, where they are not NULL: of ftrl with power 0.5. */
     struct ctr_fused {
         ctr_forward *forward;

@@ -20,23 +20,16 @@ ATTRIBUTES static void NAME(root_squares)(const struct ctr_learning *p, const st
         root[i] = sqrt(n[i]);
 }
 
-/* PN/(N+P): what the sum of squared gradients would be if p had always been P/(N+P) (section 4.5). */
-CTR_BODY REAL NAME(of_counts)(uint32_t count, REAL *seen)
-{
-    REAL negatives = (REAL)count_value(count & 0xffff), positives = (REAL)count_value(count >> 16);
-    REAL sum = negatives + positives;
-    *seen = sum;
-    return negatives * positives / (sum + (REAL)(sum == 0));
-}
-
 ATTRIBUTES static void NAME(root_counts)(const struct ctr_learning *p, const struct ctr_coords *s, int64_t room)
 {
     const uint32_t *restrict count = s->more->count;
-    REAL *restrict n = s->n, *restrict root = s->root, seen;
+    REAL *restrict n = s->n, *restrict root = s->root;
+    float seen;
     (void)p;
     for (int64_t i = 0; i < room; i++) {
-        n[i] = NAME(of_counts)(count[i], &seen);
-        root[i] = sqrt(n[i]);
+        const float mean = count_mean(count[i], &seen);
+        n[i] = (REAL)mean;
+        root[i] = (REAL)sqrtf(mean);
     }
 }
 
@@ -78,17 +71,18 @@ CTR_BODY void NAME(advance_counts_any)(const struct ctr_learning *p, const struc
     const uint32_t *restrict high = s->more->high;
     REAL *restrict n = s->n, *restrict next = s->more->next;
     const double *restrict x = s->x;
-    const REAL threshold = (REAL)p->threshold;
+    const float threshold = (float)p->threshold;
     const uint32_t draw = (uint32_t)(s->more->event.draw >> 32), shift = s->more->event.positive ? 16 : 0;
     for (int64_t i = 0; i < room; i++) {
         uint32_t c = count[i], own = c >> shift & 0xffff, below = (1u << (own >> CTR_COUNT_BITS)) - 1;
-        uint32_t hit = (scatter_bits(high[i] + draw) & below) == 0;
+        uint32_t hit = ((high[i] + draw) & below) == 0;
         hit &= (x[i] != 0) & (own != 0xffff);
         c += hit << shift;
-        REAL seen;
+        float seen;
+        const float mean = count_mean(c, &seen);
         count[i] = c;
-        n[i] = NAME(of_counts)(c, &seen);
-        next[i] = sqrt(n[i]);
+        n[i] = (REAL)mean;
+        next[i] = (REAL)sqrtf(mean);
         if (holds)
             next[i] = seen <= threshold ? (REAL)INFINITY : next[i];
     }

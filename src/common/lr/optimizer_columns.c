@@ -14,22 +14,22 @@ bool ctr_state_has_columns(const struct ctr_learning *l)
            !(l->precision == CTR_Q13_STATE && !l->rooted);
 }
 
+/* Both counts as numbers, and the root of PN/(N+P). */
+CTR_BODY void roots_of_counts(const uint32_t *restrict count, int64_t n, uint64_t *restrict negatives,
+                              uint64_t *restrict positives, float *restrict root)
+{
+    for (int64_t i = 0; i < n; i++) {
+        negatives[i] = ctr_count_value((uint16_t)count[i]);
+        positives[i] = ctr_count_value((uint16_t)(count[i] >> 16));
+    }
+    for (int64_t i = 0; i < n; i++) {
+        const float a = (float)(int64_t)negatives[i], b = (float)(int64_t)positives[i], sum = a + b;
+        root[i] = sqrtf(a * b / (sum > 1 ? sum : 1));
+    }
+}
+
 /* Of `real` double or float: n <= GROUP rows, to columns from `at` on. */
 #define DEFINE_BODY(real, suffix, absolute, squareroot)                                                                \
-    /* Both counts as numbers, and PN/(N+P). */                                                                        \
-    CTR_BODY void of_counts_##suffix(const uint32_t *restrict count, int64_t n, uint64_t *restrict negatives,          \
-                                     uint64_t *restrict positives, real *restrict mean)                                \
-    {                                                                                                                  \
-        for (int64_t i = 0; i < n; i++) {                                                                              \
-            negatives[i] = ctr_count_value((uint16_t)count[i]);                                                        \
-            positives[i] = ctr_count_value((uint16_t)(count[i] >> 16));                                                \
-        }                                                                                                              \
-        for (int64_t i = 0; i < n; i++) {                                                                              \
-            const real a = (real)(int64_t)negatives[i], b = (real)(int64_t)positives[i], sum = a + b;                  \
-            mean[i] = a * b / (sum > 1 ? sum : 1);                                                                     \
-        }                                                                                                              \
-    }                                                                                                                  \
-                                                                                                                       \
     CTR_BODY void group_##suffix(const struct ctr_learning *l, const uint8_t *const *row, int64_t n,                   \
                                  const struct ctr_state_columns *to, int64_t at)                                       \
     {                                                                                                                  \
@@ -37,9 +37,11 @@ bool ctr_state_has_columns(const struct ctr_learning *l)
         const bool q13 = l->precision == CTR_Q13_STATE;                                                                \
         const real inv_alpha = (real)l->inv_alpha, beta = (real)l->beta, l1 = (real)l->l1, l2 = (real)l->l2;           \
         real z[GROUP], root[GROUP], w[GROUP];                                                                          \
+        float of_counts[GROUP] = { 0 };                                                                                \
         uint32_t count[GROUP];                                                                                         \
         for (int64_t i = 0; i < n; i++) {                                                                              \
             int16_t q;                                                                                                 \
+            uint16_t code;                                                                                             \
             if (q13) {                                                                                                 \
                 memcpy(&q, row[i] + lay.value, sizeof q);                                                              \
                 z[i] = (real)q * (real)0x1p-13;                                                                        \
@@ -47,15 +49,18 @@ bool ctr_state_has_columns(const struct ctr_learning *l)
                 memcpy(&z[i], row[i] + lay.value, sizeof *z);                                                          \
             if (lay.counts)                                                                                            \
                 memcpy(&count[i], row[i] + lay.counts, sizeof *count);                                                 \
-            else                                                                                                       \
+            else if (q13) {                                                                                            \
+                memcpy(&code, row[i] + lay.n, sizeof code);                                                            \
+                root[i] = (real)ctr_squares_value(code);                                                               \
+            } else                                                                                                     \
                 memcpy(&root[i], row[i] + lay.n, sizeof *root);                                                        \
         }                                                                                                              \
         if (lay.counts)                                                                                                \
-            of_counts_##suffix(count, n, to->negatives + at, to->positives + at, root);                                \
+            roots_of_counts(count, n, to->negatives + at, to->positives + at, of_counts);                              \
         else                                                                                                           \
             memcpy((real *)to->n + at, root, (size_t)n * sizeof *root);                                                \
         for (int64_t i = 0; i < n; i++)                                                                                \
-            root[i] = squareroot(root[i]);                                                                             \
+            root[i] = lay.counts ? (real)of_counts[i] : squareroot(root[i]);                                           \
         for (int64_t i = 0; i < n && q13; i++)                                                                         \
             z[i] *= (beta + root[i]) * inv_alpha;                                                                      \
         for (int64_t i = 0; i < n; i++) {                                                                              \

@@ -59,10 +59,6 @@ FUSED_BODY lanes_f32 roots_f32(lanes_f32 v)
 {
     return (lanes_f32)_mm256_sqrt_ps((__m256)v);
 }
-FUSED_BODY lanes_f32 at_least_one_f32(lanes_f32 v)
-{
-    return (lanes_f32)_mm256_max_ps((__m256)v, _mm256_set1_ps(1));
-}
 FUSED_BODY lanes_f32 of_floats_f32(lanes_f32 v)
 {
     return v;
@@ -79,10 +75,6 @@ FUSED_BODY lanes roots_f64(lanes v)
 {
     return (lanes)_mm512_sqrt_pd((__m512d)v);
 }
-FUSED_BODY lanes at_least_one_f64(lanes v)
-{
-    return (lanes)_mm512_max_pd((__m512d)v, _mm512_set1_pd(1));
-}
 FUSED_BODY lanes of_floats_f64(lanes_f32 v)
 {
     return widen_f32(v);
@@ -90,15 +82,12 @@ FUSED_BODY lanes of_floats_f64(lanes_f32 v)
 
 /* ---- draws ---- */
 
-/* scatter_bits of hashes and a draw. */
+/* Of keys in one event, see struct ctr_event. */
 FUSED_BODY halves draw_eight(const uint32_t *hash, uint32_t draw)
 {
     halves x;
     memcpy(&x, hash, sizeof x);
-    x += draw;
-    x = (x ^ x >> 16) * 0x85ebca6bu;
-    x = (x ^ x >> 13) * 0xc2b2ae35u;
-    return x ^ x >> 16;
+    return x + draw;
 }
 
 /* Counts of one event more where x is not 0, as advance_counts has them. */
@@ -111,12 +100,24 @@ FUSED_BODY halves count_eight(halves count, halves draw, uint32_t shift, lanes x
     return (halves)_mm256_mask_add_epi32((__m256i)count, hit, (__m256i)count, _mm256_set1_epi32(1 << shift));
 }
 
-/* round_any, given u; clips gets -1 for each that is cut off. */
-FUSED_BODY shorts round_eight(lanes_f32 z, lanes_f32 u, shorts *clips)
+/* Roots of PN/(N+P), as count_mean has it. */
+FUSED_BODY lanes_f32 roots_of_counts(halves count)
 {
-    const __m256 t = _mm256_mul_ps((__m256)z, _mm256_set1_ps(8192));
-    const __m256 in = _mm256_min_ps(_mm256_max_ps(t, _mm256_set1_ps(-32768)), _mm256_set1_ps(32767));
-    const __m256 down = _mm256_roundscale_ps(in, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
-    *clips += (lanes_f32)in != (lanes_f32)t;
-    return (shorts)_mm256_cvttps_epi32(down) - ((lanes_f32)in - (lanes_f32)down > u);
+    const halves codes[2] = { count & 0xffff, count >> 16 };
+    lanes_f32 seen[2];
+    for (int i = 0; i < 2; i++) {
+        const halves bits = (codes[i] << (23 - CTR_COUNT_BITS)) + ((uint32_t)(127 + CTR_COUNT_BITS) << 23);
+        seen[i] = (lanes_f32)bits - (float)(1 << CTR_COUNT_BITS);
+    }
+    const lanes_f32 sum = seen[0] + seen[1];
+    return roots_f32(seen[0] * seen[1] / (lanes_f32)_mm256_max_ps((__m256)sum, _mm256_set1_ps(1)));
+}
+
+/* round_any; clips gets -1 for each that is cut off. What returns has q in its upper half. */
+FUSED_BODY halves round_eight(lanes_f32 z, halves draw, shorts *clips)
+{
+    const __m256 least = _mm256_set1_ps(-0x1p31f), most = _mm256_set1_ps(0x7fffp16f);
+    const lanes_f32 t = z * 0x1p29f, in = (lanes_f32)_mm256_min_ps(_mm256_max_ps((__m256)t, least), most);
+    *clips += in != t;
+    return (halves)_mm256_cvttps_epi32((__m256)in) + (draw >> 16);
 }

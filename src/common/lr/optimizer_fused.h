@@ -8,22 +8,20 @@
  * row's last stores, for which it would have to wait.
  *
  *     byte of the row      8           12          16
- *     squares, q2.13       value n
+ *     squares, q2.13       value and the code of n
  *     counts, q2.13        N     P     value
  *     counts, f32          N     P     value
  *     counts, f64          N     P     value                    */
-#define HALF_OF(counts)  ((counts) ? 8 : 10)
-#define VALUE_OF(counts) ((counts) ? 12 : 8)
-#define BITS             TYPED(bits, TYPE)
-#define IN_TYPE(call)    TYPED(call, TYPE)
+#define BITS          TYPED(bits, TYPE)
+#define IN_TYPE(call) TYPED(call, TYPE)
 
-/* Eight states to vectors: `half` is the column of four bytes, n or the counts. */
+/* Eight states to vectors: `half` is n, which is a float, or the counts. */
 CTR_BODY void NAME(gather)(uint8_t *const *row, VECTOR *value, halves *half, const bool q13, const bool counts)
 {
 #define WORD_AT(j)    load_word(row[j] + 8)
-#define HALF_AT(j)    load_half(row[j] + HALF_OF(counts))
-#define WIDE_AT(j)    load_real(row[j] + VALUE_OF(counts))
-#define QUARTER_AT(j) load_quarter(row[j] + VALUE_OF(counts))
+#define HALF_AT(j)    load_half(row[j] + 8)
+#define WIDE_AT(j)    load_real(row[j] + 12)
+#define QUARTER_AT(j) load_quarter(row[j] + 12)
     if (sizeof(REAL) == 4 && !q13) {
         const struct eight_words both = WORDS(WORD_AT);
         const halves right = UPPER(both);
@@ -33,7 +31,9 @@ CTR_BODY void NAME(gather)(uint8_t *const *row, VECTOR *value, halves *half, con
     }
     *half = (halves){ EIGHT(HALF_AT) };
     if (q13) {
-        *value = __builtin_convertvector((shorts){ EIGHT(QUARTER_AT) }, VECTOR) * (REAL)0x1p-13;
+        const shorts q = counts ? (shorts){ EIGHT(QUARTER_AT) } : (shorts)(*half << 16);
+        *value = __builtin_convertvector(q, VECTOR) * (REAL)(counts ? 0x1p-13 : 0x1p-29);
+        *half = counts ? *half : *half >> 16 << CTR_SQUARES_SHIFT;
     } else {
         const lanes wide = { EIGHT(WIDE_AT) };
         memcpy(value, &wide, sizeof *value);
@@ -60,21 +60,9 @@ FUSED_BODY void NAME(scatter)(uint8_t *const *row, const VECTOR *value, halves h
     for (int j = 0; j < CTR_LANES; j++) {
         const uint32_t own = half[j];
         const REAL wide = (*value)[j];
-        memcpy(row[j] + HALF_OF(true), &own, sizeof own);
-        memcpy(row[j] + VALUE_OF(true), &wide, sizeof wide);
+        memcpy(row[j] + 8, &own, sizeof own);
+        memcpy(row[j] + 12, &wide, sizeof wide);
     }
-}
-
-/* The root of PN/(N+P), as of_counts has it. */
-FUSED_BODY VECTOR NAME(roots_of_counts)(halves count)
-{
-    const halves codes[2] = { count & 0xffff, count >> 16 };
-    VECTOR seen[2];
-    for (int i = 0; i < 2; i++) {
-        const halves bits = (codes[i] << (23 - CTR_COUNT_BITS)) + ((uint32_t)(127 + CTR_COUNT_BITS) << 23);
-        seen[i] = IN_TYPE(of_floats)((lanes_f32)bits - (float)(1 << CTR_COUNT_BITS));
-    }
-    return IN_TYPE(roots)(seen[0] * seen[1] / IN_TYPE(at_least_one)(seen[0] + seen[1]));
 }
 
 /* States to s->z (the true one), to s->n or the counts, and to s->root; and, if `weighs`, weights to s->w, whose dot
@@ -95,7 +83,7 @@ FUSED_BODY double NAME(fused_forward)(const struct ctr_learning *p, const struct
         NAME(gather)(row + i, &z, &half, q13, counts);
         memcpy(halfs + i, &half, sizeof half);
         memcpy(&n, halfs + i, sizeof n);
-        const VECTOR root = counts ? NAME(roots_of_counts)(half) : IN_TYPE(roots)(n);
+        const VECTOR root = counts ? IN_TYPE(of_floats)(roots_of_counts(half)) : IN_TYPE(roots)(n);
         memcpy(roots + i, &root, sizeof root);
         if (q13)
             z *= (beta + root) * inv_alpha;
@@ -111,31 +99,24 @@ FUSED_BODY double NAME(fused_forward)(const struct ctr_learning *p, const struct
     return join_lanes(&sum);
 }
 
-/* What does not wait for the gradient: the draws, and the counts and their roots. */
-FUSED_BODY void NAME(fused_draw)(const struct ctr_coords *s, int64_t k, const bool q13, const bool counts)
+/* What does not wait for the gradient: the counts and their roots. */
+FUSED_BODY void NAME(fused_count)(const struct ctr_coords *s, int64_t k)
 {
     const struct ctr_more *m = s->more;
-    const uint32_t low = (uint32_t)m->event.draw, high = (uint32_t)(m->event.draw >> 32);
-    const uint32_t shift = m->event.positive ? 16 : 0, *lows = m->low, *highs = m->high;
+    const uint32_t high = (uint32_t)(m->event.draw >> 32), *highs = m->high;
+    const uint32_t shift = m->event.positive ? 16 : 0;
     uint32_t *restrict count = m->count;
-    float *restrict us = (float *)(void *)m->q;
     REAL *restrict next = m->next;
     const double *restrict xs = s->x;
     for (int64_t i = 0; i < k; i += CTR_LANES) {
-        if (q13) {
-            const lanes_f32 u = __builtin_convertvector((shorts)(draw_eight(lows + i, low) >> 8), lanes_f32) * 0x1p-24f;
-            memcpy(us + i, &u, sizeof u);
-        }
-        if (counts) {
-            halves own;
-            lanes x;
-            memcpy(&x, xs + i, sizeof x);
-            memcpy(&own, count + i, sizeof own);
-            own = count_eight(own, draw_eight(highs + i, high), shift, x);
-            const VECTOR root = NAME(roots_of_counts)(own);
-            memcpy(count + i, &own, sizeof own);
-            memcpy(next + i, &root, sizeof root);
-        }
+        halves own;
+        lanes x;
+        memcpy(&x, xs + i, sizeof x);
+        memcpy(&own, count + i, sizeof own);
+        own = count_eight(own, draw_eight(highs + i, high), shift, x);
+        const VECTOR root = IN_TYPE(of_floats)(roots_of_counts(own));
+        memcpy(count + i, &own, sizeof own);
+        memcpy(next + i, &root, sizeof root);
     }
 }
 
@@ -145,49 +126,57 @@ FUSED_BODY void NAME(fused_update)(const struct ctr_learning *p, const struct ct
 {
     struct ctr_more *m = s->more;
     const REAL *restrict zs = s->z, *restrict ws = s->w, *restrict roots = s->root, *restrict next = m->next;
-    int32_t *qs = m->q; /* before it, u */
-    REAL *restrict ns = s->n;
-    const uint32_t *restrict count = m->count;
+    const REAL *restrict ns = s->n;
+    const uint32_t *restrict count = m->count, *lows = m->low, low = (uint32_t)m->event.draw;
+    uint32_t *words = (uint32_t *)m->q;
     const double *restrict xs = s->x;
-    const bool zero = p->beta == 0;
     shorts clips = { 0 };
     PARAMS;
-    NAME(fused_draw)(s, k, q13, counts);
+    if (counts)
+        NAME(fused_count)(s, k);
     for (int64_t i = 0; i < k; i += CTR_LANES) {
         VECTOR z, w, root, n, raised;
+        halves draw, own;
         lanes x;
         memcpy(&z, zs + i, sizeof z);
         memcpy(&w, ws + i, sizeof w);
         memcpy(&root, roots + i, sizeof root);
         memcpy(&x, xs + i, sizeof x);
         const VECTOR gi = IN_TYPE(narrow)(g * x);
+        if (q13)
+            draw = draw_eight(lows + i, low);
         if (counts) {
             memcpy(&raised, next + i, sizeof raised);
         } else {
             memcpy(&n, ns + i, sizeof n);
             n += gi * gi;
-            memcpy(ns + i, &n, sizeof n);
+            memcpy(&own, &n, sizeof own);
+            own += draw & ((1u << CTR_SQUARES_SHIFT) - 1);
+            const halves bits = own & -(1u << CTR_SQUARES_SHIFT);
+            memcpy(&n, &bits, sizeof bits);
             raised = IN_TYPE(roots)(n);
         }
         z += gi - (raised - root) * inv_alpha * w;
         if (q13) {
             VECTOR by = beta + raised;
-            lanes_f32 u, eta_z;
-            if (zero)
-                by += (VECTOR)((BITS)((VECTOR){ 0 } + 1) & (by == 0));
+            lanes_f32 eta_z;
+            by += (VECTOR)((BITS)((VECTOR){ 0 } + 1) & (by == 0));
             z *= alpha / by;
             memcpy(&eta_z, &z, sizeof eta_z);
-            memcpy(&u, qs + i, sizeof u);
-            const shorts q = round_eight(eta_z, u, &clips);
-            memcpy(qs + i, &q, sizeof q);
+            const halves q = round_eight(eta_z, draw, &clips) >> 16;
+            const halves word = counts ? q : (own << 1 & 0xffff0000) | q;
+            memcpy(words + i, &word, sizeof word);
         } else {
-            halves own;
             memcpy(&own, count + i, sizeof own);
             NAME(scatter)(row + i, &z, own);
         }
     }
-    if (q13)
-        p->store(p, s, row, k);
+    for (int64_t i = 0; i < k && q13; i += CTR_LANES)
+        for (int64_t j = i; j < i + CTR_LANES; j++) {
+            if (counts)
+                memcpy(row[j] + 8, count + j, sizeof *count);
+            memcpy(row[j] + (counts ? 12 : 8), words + j, counts ? sizeof(int16_t) : sizeof *words);
+        }
     for (int j = 0; j < CTR_LANES && q13; j++)
         m->event.clips -= clips[j];
 }

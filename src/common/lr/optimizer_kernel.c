@@ -32,12 +32,13 @@ CTR_BODY float count_value(uint32_t c)
     return f - (float)(1 << CTR_COUNT_BITS);
 }
 
-/* Murmur3's last steps. */
-CTR_BODY uint32_t scatter_bits(uint32_t x)
+/* PN/(N+P), what the sum of squared gradients would be if p had always been P/(N+P) (section 4.5); and N + P. */
+CTR_BODY float count_mean(uint32_t count, float *seen)
 {
-    x = (x ^ x >> 16) * 0x85ebca6bu;
-    x = (x ^ x >> 13) * 0xc2b2ae35u;
-    return x ^ x >> 16;
+    const float negatives = count_value(count & 0xffff), positives = count_value(count >> 16);
+    const float sum = negatives + positives;
+    *seen = sum;
+    return negatives * positives / (sum + (float)(sum == 0));
 }
 
 /* ---- q2.13 ---- */
@@ -62,7 +63,22 @@ CTR_BODY void shrink_any(const struct ctr_learning *p, const struct ctr_coords *
     }
 }
 
-/* floor(2^13 z + u) with u in [0, 1): unbiased. */
+/* n of 16 bits with the row's gradient, and its root. It is rounded by the draw's lower 15 bits, z by the upper 16. */
+CTR_BODY void advance_codes_any(const struct ctr_learning *p, const struct ctr_coords *s, int64_t room, double g)
+{
+    float *restrict n = s->n, *restrict next = s->more->next;
+    const double *restrict x = s->x;
+    const uint32_t *restrict bits = s->more->low, draw = (uint32_t)s->more->event.draw;
+    (void)p;
+    for (int64_t i = 0; i < room; i++) {
+        const float gi = (float)(g * x[i]);
+        const uint32_t up = (bits[i] + draw) & ((1u << CTR_SQUARES_SHIFT) - 1);
+        n[i] = ctr_squares_value(ctr_squares_code(n[i] + gi * gi, up));
+        next[i] = sqrtf(n[i]);
+    }
+}
+
+/* floor(2^13 z + u) with u in [0, 1), of 16 random bits: unbiased, for z comes in units of 2^-29. */
 CTR_BODY void round_any(const struct ctr_learning *p, const struct ctr_coords *s, int64_t room)
 {
     const float *restrict z = s->z;
@@ -72,18 +88,14 @@ CTR_BODY void round_any(const struct ctr_learning *p, const struct ctr_coords *s
     const uint32_t draw = (uint32_t)s->more->event.draw;
     (void)p;
     for (int64_t i = 0; i < room; i++) {
-        float t = z[i] * 8192.0f;
-        low[i] = t > -32768.0f ? t : -32768.0f;
+        float t = z[i] * 0x1p29f;
+        low[i] = t > -0x1p31f ? t : -0x1p31f;
     }
     for (int64_t i = 0; i < room; i++) /* loops of their own: bounds in one loop are branches to the compiler */
-        low[i] = low[i] < 32767.0f ? low[i] : 32767.0f;
+        low[i] = low[i] < 0x7fffp16f ? low[i] : 0x7fffp16f;
     for (int64_t i = 0; i < room; i++) {
-        float in = low[i];
-        float u = (float)(int32_t)(scatter_bits(bits[i] + draw) >> 8) * 0x1p-24f;
-        int32_t down = (int32_t)in;
-        down -= (float)down > in;
-        q[i] = down + (in - (float)down > u);
-        clips += in != z[i] * 8192.0f;
+        q[i] = ((int32_t)low[i] + (int32_t)((bits[i] + draw) >> 16)) >> 16;
+        clips += low[i] != z[i] * 0x1p29f;
     }
     s->more->event.clips += clips;
 }
@@ -125,7 +137,8 @@ CTR_BODY void round_any(const struct ctr_learning *p, const struct ctr_coords *s
                   [CTR_STEP_RDA] = PAIR(step_rda, isa),                                                                \
                   [CTR_STEP_OGD] = PAIR(step_ogd, isa),                                                                \
                   [CTR_STEP_FOBOS] = PAIR(step_fobos, isa) },                                                          \
-        .expand = expand_##isa, .shrink = shrink_##isa, .round = round_##isa, FUSED_##isa                              \
+        .expand = expand_##isa, .shrink = shrink_##isa, .round = round_##isa, .advance_codes = advance_codes_##isa,    \
+        FUSED_##isa                                                                                                    \
     }
 #define FUSED_plain
 #define FUSED_avx2
@@ -140,7 +153,14 @@ CTR_BODY void round_any(const struct ctr_learning *p, const struct ctr_coords *s
         name##_any(p, s, room);                                                                                        \
     }
 #define Q13_LOOPS(isa, attributes)                                                                                     \
-    Q13_LOOP(expand, isa, attributes) Q13_LOOP(shrink, isa, attributes) Q13_LOOP(round, isa, attributes)
+    Q13_LOOP(expand, isa, attributes)                                                                                  \
+    Q13_LOOP(shrink, isa, attributes)                                                                                  \
+    Q13_LOOP(round, isa, attributes)                                                                                   \
+    attributes static void advance_codes_##isa(const struct ctr_learning *p, const struct ctr_coords *s, int64_t room, \
+                                               double g)                                                               \
+    {                                                                                                                  \
+        advance_codes_any(p, s, room, g);                                                                              \
+    }
 
 #define ISA        plain
 #define ATTRIBUTES CTR_FAST

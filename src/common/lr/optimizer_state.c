@@ -6,13 +6,7 @@
 
 #include "common/lr/ftrl.h"
 
-static double of_counts64(const struct ctr_state *s)
-{
-    double negatives = (double)s->negatives, positives = (double)s->positives, sum = negatives + positives;
-    return negatives * positives / (sum > 1 ? sum : 1);
-}
-
-static float of_counts32(const struct ctr_state *s)
+static float of_counts(const struct ctr_state *s)
 {
     float negatives = (float)s->negatives, positives = (float)s->positives, sum = negatives + positives;
     return negatives * positives / (sum > 1 ? sum : 1);
@@ -20,13 +14,14 @@ static float of_counts32(const struct ctr_state *s)
 
 static double root64(const struct ctr_learning *l, const struct ctr_event *e, const struct ctr_state *s)
 {
-    return l->rate == CTR_RATE_GLOBAL ? e->root
-                                      : ctr_learning_root(l, l->rate == CTR_RATE_COUNTS ? of_counts64(s) : s->n);
+    if (l->rate == CTR_RATE_COUNTS)
+        return l->power == 0.5 ? (double)sqrtf(of_counts(s)) : ctr_learning_root(l, (double)of_counts(s));
+    return l->rate == CTR_RATE_GLOBAL ? e->root : ctr_learning_root(l, s->n);
 }
 
 static float root32(const struct ctr_learning *l, const struct ctr_event *e, const struct ctr_state *s)
 {
-    float n = l->rate == CTR_RATE_COUNTS ? of_counts32(s) : (float)s->n;
+    float n = l->rate == CTR_RATE_COUNTS ? of_counts(s) : (float)s->n;
     return l->rate == CTR_RATE_GLOBAL ? (float)e->root
            : l->power == 0.5          ? sqrtf(n)
                                       : (float)ctr_learning_root(l, (double)n);
@@ -38,17 +33,29 @@ static float inverse_rate(const struct ctr_learning *l, const struct ctr_event *
     return l->rooted ? ((float)l->beta + root32(l, e, s)) * (float)l->inv_alpha : 1;
 }
 
-static double get(const struct ctr_learning *l, const uint8_t *from)
+/* A number of the row: double, float, or the code of n. */
+static double get(const uint8_t *from, uint32_t bytes)
 {
+    uint16_t code;
     float f;
     double d;
-    if (l->precision == CTR_F64_STATE)
+    if (bytes == sizeof d) {
         memcpy(&d, from, sizeof d);
-    else {
-        memcpy(&f, from, sizeof f);
-        d = (double)f;
+        return d;
     }
-    return d;
+    if (bytes == sizeof f) {
+        memcpy(&f, from, sizeof f);
+        return (double)f;
+    }
+    memcpy(&code, from, sizeof code);
+    return (double)ctr_squares_value(code);
+}
+
+static void put(uint8_t *to, uint32_t bytes, double v)
+{
+    const float f = (float)v;
+    const uint16_t code = ctr_squares_code(f, CTR_SQUARES_NEAREST);
+    memcpy(to, bytes == sizeof v ? (const void *)&v : bytes == sizeof f ? (const void *)&f : &code, bytes);
 }
 
 void ctr_state_read(const struct ctr_learning *l, const struct ctr_event *e, const uint8_t *row, struct ctr_state *s)
@@ -57,42 +64,36 @@ void ctr_state_read(const struct ctr_learning *l, const struct ctr_event *e, con
     int16_t q;
     *s = (struct ctr_state){ 0 };
     if (l->layout.n)
-        s->n = get(l, row + l->layout.n);
+        s->n = get(row + l->layout.n, l->layout.n_bytes);
     if (l->layout.counts) {
         memcpy(counts, row + l->layout.counts, sizeof counts);
         s->negatives = ctr_count_value(counts[0]);
         s->positives = ctr_count_value(counts[1]);
     }
     if (l->precision != CTR_Q13_STATE) {
-        s->value = get(l, row + l->layout.value);
+        s->value = get(row + l->layout.value, l->layout.value_bytes);
     } else {
         memcpy(&q, row + l->layout.value, sizeof q);
         s->value = (double)((float)q * 0x1p-13f * inverse_rate(l, e, s));
     }
 }
 
-static void put(const struct ctr_learning *l, uint8_t *to, double v)
-{
-    float f = (float)v;
-    if (l->precision == CTR_F64_STATE)
-        memcpy(to, &v, sizeof v);
-    else
-        memcpy(to, &f, sizeof f);
-}
-
 void ctr_state_write(const struct ctr_learning *l, const struct ctr_event *e, const struct ctr_state *s, uint8_t *row)
 {
-    if (l->layout.n)
-        put(l, row + l->layout.n, s->n);
+    struct ctr_state kept = *s; /* with n as the row keeps it: z comes back by that */
+    if (l->layout.n) {
+        put(row + l->layout.n, l->layout.n_bytes, s->n);
+        kept.n = get(row + l->layout.n, l->layout.n_bytes);
+    }
     if (l->layout.counts) {
         const uint16_t counts[2] = { ctr_count_code(s->negatives), ctr_count_code(s->positives) };
         memcpy(row + l->layout.counts, counts, sizeof counts);
     }
     if (l->precision != CTR_Q13_STATE) {
-        put(l, row + l->layout.value, s->value);
+        put(row + l->layout.value, l->layout.value_bytes, s->value);
         return;
     }
-    double by = (double)inverse_rate(l, e, s), v = by > 0 ? s->value / by * 8192 : 0;
+    double by = (double)inverse_rate(l, e, &kept), v = by > 0 ? s->value / by * 8192 : 0;
     int16_t q = (int16_t)(v > 32767 ? 32767 : v > -32768 ? (int)rint(v) : -32768);
     memcpy(row + l->layout.value, &q, sizeof q);
 }
@@ -126,10 +127,10 @@ double ctr_state_row(const struct ctr_learning *l, const struct ctr_event *e, co
         uint16_t counts[2];
         memcpy(counts, row + at->counts, sizeof counts);
         *s = (struct ctr_state){ .negatives = ctr_count_value(counts[0]), .positives = ctr_count_value(counts[1]) };
-        n = of_counts32(s);
+        n = of_counts(s);
     } else {
-        memcpy(&n, row + at->n, sizeof n);
-        *s = (struct ctr_state){ .n = (double)n };
+        *s = (struct ctr_state){ .n = get(row + at->n, at->n_bytes) };
+        n = (float)s->n;
     }
     const float root = sqrtf(n);
     if (l->precision == CTR_Q13_STATE) {

@@ -180,28 +180,33 @@ static int check_makeable(const char *path, struct ctr_err *err)
     return rc;
 }
 
-/* The file is replaced, and removed at the end: it must not be there, even as a checkpoint: a complete run has removed
- * its own, so that this one is all that is left of a run that did not get to its end. */
-int ctr_checkpoint_check(const struct ctr_trainer *t, struct ctr_err *err)
+/* By its beginning: the end may be missing. */
+static bool is_checkpoint(const char *path, int64_t *pass, int64_t *row)
 {
-    const char *path = t->job.checkpoint, *line = NULL;
     struct ctr_model_info info;
     struct ctr_reader *r;
     struct ctr_err why = { 0 };
     struct stat st;
+    if (stat(path, &st) || !S_ISREG(st.st_mode) || ctr_model_open(path, &info, &r, &why))
+        return false;
+    const char *line = ctr_meta_get(&info.schema.meta, CTR_META_CHECKPOINT);
+    const bool is = line && sscanf(line, "%*d %" SCNd64 " %" SCNd64, pass, row) == 2;
+    ctr_reader_free(r);
+    ctr_model_info_free(&info);
+    return is;
+}
+
+/* The file is replaced, and removed at the end: it must not be there, even as a checkpoint: a complete run has removed
+ * its own, so that this one is all that is left of a run that did not get to its end. */
+int ctr_checkpoint_check(const struct ctr_trainer *t, struct ctr_err *err)
+{
+    const char *path = t->job.checkpoint;
+    struct stat st;
     int64_t pass, row;
     if (stat(path, &st))
         return check_makeable(path, err);
-    const bool is_model = S_ISREG(st.st_mode) && !ctr_model_open(path, &info, &r, &why);
-    if (is_model)
-        line = ctr_meta_get(&info.schema.meta, CTR_META_CHECKPOINT);
-    const bool is_checkpoint = line && sscanf(line, "%*d %" SCNd64 " %" SCNd64, &pass, &row) == 2;
-    if (is_model) {
-        ctr_reader_free(r);
-        ctr_model_info_free(&info);
-    }
     ctr_err_file(err, path);
-    if (!is_checkpoint)
+    if (!is_checkpoint(path, &pass, &row))
         return ctr_fail(err, CTR_EUSAGE,
                         "is there already and is no checkpoint; it would be replaced and removed: name another file");
     return ctr_fail(err, CTR_EUSAGE,
@@ -296,13 +301,15 @@ void ctr_checkpoint_sweep(const struct ctr_trainer *t)
 {
     struct ctr_buf pattern = { 0 };
     struct ctr_err err = { 0 };
+    int64_t pass, row;
     glob_t found;
     if (strpbrk(t->job.checkpoint, "*?[\\") || /* an unusual name: rather leave files than remove the wrong ones */
         ctr_buf_printf(&pattern, &err, "%s.tmp.??????", t->job.checkpoint))
         return;
     if (!glob((char *)pattern.data, GLOB_NOSORT, NULL, &found)) {
         for (size_t i = 0; i < found.gl_pathc; i++)
-            unlink(found.gl_pathv[i]);
+            if (is_checkpoint(found.gl_pathv[i], &pass, &row)) /* not what someone else calls so, an input among them */
+                unlink(found.gl_pathv[i]);
         globfree(&found);
     }
     ctr_buf_free(&pattern);

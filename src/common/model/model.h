@@ -133,7 +133,7 @@ struct ctr_params {
     double rate;                         /* Adam's */
     double decay;                        /* the rate is multiplied by it … */
     int64_t decay_every;                 /* … after so many rows */
-    const struct ctr_variants *variants; /* NULL: one model. Stands in no file of a model */
+    const struct ctr_variants *variants; /* NULL: one model. Else row by row. Stands in no file of a model */
     int threads;                         /* changes no result and stands in no file; nor do these: */
     bool uncertainty;                    /* train_rows tells it, too */
     const char *device;                  /* NULL, cpu, gpu, auto: deep models */
@@ -158,14 +158,11 @@ struct ctr_model_info {
 };
 
 struct ctr_model;
-/* A learner of many models in one: what tells them apart. */
+/* A learner of the models of params.variants in one: what tells them apart. */
 enum { CTR_SAVE_TOGETHER = 4 };
 typedef int ctr_save_rows(void *const *learner, int n, const struct ctr_strs *tables, struct ctr_writer *const *w,
                           struct ctr_err *err);
 struct ctr_many {
-    int (*count)(const void *learner);
-    const char *(*name)(const void *learner, int i);
-    const struct ctr_params *(*params)(const void *learner, int i);
     /* What model i starts from: the section of `model` that the reader stands in. */
     int (*load)(void *learner, int i, struct ctr_strs *tables, struct ctr_reader *r, struct ctr_err *err);
     /* A learner of `model` as if it had learned alone; freed as such. */
@@ -185,7 +182,7 @@ struct ctr_model {
     const char *name, *summary;
     const char *const *options; /* names of ctr_params that it takes; NULL-terminated */
     const struct ctr_many
-        *many;         /* NULL: one model. Else score[i * count + m] is model m's, and files are checkpoints */
+        *many; /* NULL: one model. Else score[i * params.variants->n + m] is model m's, and files are checkpoints */
     int64_t minibatch; /* its usual one */
     const void *deep;  /* deep models: struct ctr_deep_spec */
     /* What learns it on a GPU: itself, another one whose files are the same, or NULL: nothing. */

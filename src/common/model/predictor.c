@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { TILE_ROWS = 512 };
+enum { TILE_ROWS = 512 }; /* at most */
 
 struct failure {
     struct ctr_err err;
@@ -33,6 +33,7 @@ struct ctr_predictor {
     struct ctr_buf scores; /* of a batch, then their uncertainties, if these are asked for */
     struct ctr_batch out;
     const struct ctr_batch *batch; /* being predicted */
+    int64_t tile_rows;
 };
 
 /* Refuse a stream that has a score already, of that name. */
@@ -218,7 +219,7 @@ static void predict_tile(void *ctx, int64_t tile, int worker)
     struct ctr_predictor *p = ctx;
     struct ctr_err *err = &p->failed[worker].err;
     struct ctr_rows rows;
-    int64_t from = tile * TILE_ROWS, n = CTR_MIN(TILE_ROWS, p->batch->rows - from);
+    int64_t from = tile * p->tile_rows, n = CTR_MIN(p->tile_rows, p->batch->rows - from);
     if (err->code)
         return;
     int rc = ctr_inputs_batch(p->in[worker], p->batch, err);
@@ -254,7 +255,9 @@ int ctr_predictor_run(struct ctr_predictor *p, const struct ctr_batch *in, const
     if (rc)
         return rc;
     p->batch = in;
-    ctr_pool_run(p->pool, (in->rows + TILE_ROWS - 1) / TILE_ROWS, predict_tile, p);
+    const int64_t round = (int64_t)p->threads * TILE_ROWS, tiles = (in->rows + round - 1) / round * p->threads;
+    p->tile_rows = CTR_MAX((in->rows + tiles - 1) / CTR_MAX(tiles, 1), 1); /* as many for each thread */
+    ctr_pool_run(p->pool, (in->rows + p->tile_rows - 1) / p->tile_rows, predict_tile, p);
     if ((rc = first_failure(p, err)))
         return rc;
     const double *score = (const double *)(void *)p->scores.data;

@@ -57,17 +57,6 @@ void ctr_sparse_free(struct ctr_sparse *t)
     init(t, t->stride, t->kind);
 }
 
-uint64_t ctr_sparse_key(uint64_t h)
-{
-    const uint64_t inverse = 0xcfee444d8b59a89bu; /* of 0xd6e8feb86659fd93, modulo 2^64 */
-    h ^= h >> 32;
-    h *= inverse;
-    h ^= h >> 32;
-    h *= inverse;
-    h ^= h >> 32;
-    return h ^ CTR_SPARSE_SALT;
-}
-
 static uint8_t *slot(const struct ctr_sparse *t, uint64_t i)
 {
     return t->rows + i * t->stride;
@@ -384,25 +373,11 @@ static int make_bounds(const struct ctr_sparse *t, uint64_t **bounds, size_t *n,
     return 0;
 }
 
-/* Those of `slots` slots from `row` on whose keys lie in [low, low + span], to e. Every slot is written and few are
- * kept: a branch would be foreseen too seldom. Returns how many. */
-CTR_BODY size_t collect_slots(const uint8_t *row, uint64_t slots, uint32_t stride, uint64_t low, uint64_t span,
-                              const bool numbers, struct ctr_sparse_numbered *e)
-{
-    size_t n = 0;
-    for (uint64_t i = 0; i < slots; i++, row += stride) {
-        const uint64_t h = ctr_sparse_row_hash(row), key = ctr_sparse_key(h);
-        e[n] = (struct ctr_sparse_numbered){ key, numbers ? ctr_sparse_row_number(row) : (uintptr_t)row };
-        n += (key - low <= span) & (h != 0);
-    }
-    return n;
-}
-
 /* Rows whose keys lie in [low, high]. */
-static int collect(const struct ctr_sparse *t, uint64_t low, uint64_t high, const bool numbers, struct ctr_buf *into,
-                   struct ctr_err *err)
+static int collect(const struct ctr_sparse *t, uint64_t low, uint64_t high, struct ctr_buf *into, struct ctr_err *err)
 {
     enum { SLOTS = 1024 };
+    const bool numbers = t->kind == CTR_SPARSE_INDEX;
     const uint64_t keys = t->used <= RANGE_KEYS ? t->used : t->used / RANGES + t->used / 64 + RANGE_KEYS / 4;
     ctr_buf_clear(into);
     int rc = ctr_buf_reserve(into, (CTR_MIN(keys, t->used) + SLOTS + 1) * sizeof(struct ctr_sparse_numbered), err);
@@ -413,20 +388,15 @@ static int collect(const struct ctr_sparse *t, uint64_t low, uint64_t high, cons
     for (uint64_t i = 0; i < t->end && !rc; i += SLOTS) {
         if ((rc = ctr_buf_reserve(into, SLOTS * sizeof zero, err)))
             break;
-        const uint64_t n = CTR_MIN(t->end - i, SLOTS);
         struct ctr_sparse_numbered *e = (struct ctr_sparse_numbered *)(void *)(into->data + into->len);
-        size_t found;
-        if (numbers)
-            found = collect_slots(slot(t, i), n, CTR_SPARSE_NUMBERED, low, high - low, true, e);
-        else
-            found = collect_slots(slot(t, i), n, t->stride, low, high - low, false, e);
-        into->len += found * sizeof *e;
+        into->len +=
+            (size_t)ctr_sparse_kernel_best()->collect(t, i, CTR_MIN(t->end - i, SLOTS), low, high - low, e) * sizeof *e;
     }
     return rc;
 }
 
-static int sorted(const struct ctr_sparse *t, const bool numbers, ctr_sparse_range *range, void *ctx,
-                  struct ctr_err *err)
+/* By the range: keys, and their numbers in an index, else where their rows lie. */
+static int sorted(const struct ctr_sparse *t, ctr_sparse_range *range, void *ctx, struct ctr_err *err)
 {
     struct ctr_buf a = { 0 }, b = { 0 };
     uint64_t *bounds = NULL;
@@ -437,7 +407,7 @@ static int sorted(const struct ctr_sparse *t, const bool numbers, ctr_sparse_ran
     for (size_t r = 0; r < n && !rc; r++) {
         if (r && bounds[r] == bounds[r - 1])
             continue;
-        if ((rc = collect(t, r ? bounds[r - 1] + 1 : 0, bounds[r], numbers, &a, err)))
+        if ((rc = collect(t, r ? bounds[r - 1] + 1 : 0, bounds[r], &a, err)))
             break;
         ctr_buf_clear(&b);
         if ((rc = ctr_buf_reserve(&b, a.len, err)))
@@ -473,10 +443,10 @@ static int visit_rows(void *ctx, struct ctr_sparse_numbered *e, uint64_t n, stru
 int ctr_sparse_sorted(const struct ctr_sparse *t, ctr_sparse_each *each, void *ctx, struct ctr_err *err)
 {
     struct rows_of v = { each, ctx };
-    return sorted(t, false, visit_rows, &v, err);
+    return sorted(t, visit_rows, &v, err);
 }
 
 int ctr_sparse_sorted_numbers(const struct ctr_sparse *t, ctr_sparse_range *range, void *ctx, struct ctr_err *err)
 {
-    return sorted(t, true, range, ctx, err);
+    return sorted(t, range, ctx, err);
 }

@@ -55,7 +55,16 @@ static inline uint64_t ctr_sparse_hash(uint64_t key)
 {
     return ctr_mix64(key ^ CTR_SPARSE_SALT);
 }
-uint64_t ctr_sparse_key(uint64_t h); /* the inverse */
+static inline uint64_t ctr_sparse_key(uint64_t h) /* the inverse */
+{
+    const uint64_t inverse = 0xcfee444d8b59a89bu; /* of 0xd6e8feb86659fd93, modulo 2^64 */
+    h ^= h >> 32;
+    h *= inverse;
+    h ^= h >> 32;
+    h *= inverse;
+    h ^= h >> 32;
+    return h ^ CTR_SPARSE_SALT;
+}
 
 enum { CTR_SPARSE_MAX_STRIDE = 64 };
 
@@ -138,18 +147,6 @@ static inline uint8_t *ctr_sparse_find(const struct ctr_sparse *t, uint64_t h)
     return t->size ? ctr_sparse_find_from(t, ctr_sparse_home(t, h), h) : h || !t->has_zero ? NULL : (uint8_t *)t->zero;
 }
 
-/* Vectorised loops over keys and their homes, for every instruction set the same. */
-struct ctr_sparse_kernel {
-    const char *name;
-    void (*hash)(const uint64_t *restrict key, int64_t n, uint64_t *restrict h); /* ctr_sparse_hash */
-    void (*homes)(const struct ctr_sparse *t, const uint64_t *restrict h, int64_t n, uint8_t **restrict home);
-    /* Of an index: the numbers of k <= 64 hashes that stand at home or behind it; the bits of the others, and of hashes
-     * of 0, are returned. Reads up to 12 bytes behind the row behind a home. */
-    uint64_t (*find)(const uint64_t *restrict h, uint8_t *const *restrict home, int64_t k, uint32_t *restrict number);
-};
-const struct ctr_sparse_kernel *ctr_sparse_kernel_at(int i); /* by enum ctr_cpu; NULL past the end */
-const struct ctr_sparse_kernel *ctr_sparse_kernel_best(void);
-
 uint8_t *ctr_sparse_add(struct ctr_sparse *t, uint8_t *empty, uint64_t h); /* the slow part of get: a new key */
 
 /* The row of h, made with zeros when it is new; room must have been reserved. */
@@ -177,13 +174,28 @@ uint8_t *ctr_sparse_next(const struct ctr_sparse *t, uint64_t *at);
 typedef int ctr_sparse_each(void *ctx, uint64_t key, const uint8_t *row, struct ctr_err *err);
 int ctr_sparse_sorted(const struct ctr_sparse *t, ctr_sparse_each *each, void *ctx, struct ctr_err *err) CTR_MUST;
 
-/* The same of a table whose rows hold a number of 32 bits behind the hash: of many keys at a time, which the callee may
- * change. */
+/* The same of an index: of many keys at a time, which the callee may change. */
 struct ctr_sparse_numbered {
     uint64_t key, number;
 };
 typedef int ctr_sparse_range(void *ctx, struct ctr_sparse_numbered *e, uint64_t n, struct ctr_err *err);
 int ctr_sparse_sorted_numbers(const struct ctr_sparse *t, ctr_sparse_range *range, void *ctx,
                               struct ctr_err *err) CTR_MUST;
+
+/* Vectorised loops over keys and their homes, for every instruction set the same. */
+struct ctr_sparse_kernel {
+    const char *name;
+    void (*hash)(const uint64_t *restrict key, int64_t n, uint64_t *restrict h); /* ctr_sparse_hash */
+    void (*homes)(const struct ctr_sparse *t, const uint64_t *restrict h, int64_t n, uint8_t **restrict home);
+    /* Of an index: the numbers of k <= 64 hashes that stand at home or behind it; the bits of the others, and of hashes
+     * of 0, are returned. Reads up to 12 bytes behind the row behind a home. */
+    uint64_t (*find)(const uint64_t *restrict h, uint8_t *const *restrict home, int64_t k, uint32_t *restrict number);
+    /* Of the slots from `first` on, those with keys in [low, low + span]: the keys, with the numbers of an index, else
+     * the addresses of rows. e has room for all slots; returns how many there are. */
+    uint64_t (*collect)(const struct ctr_sparse *t, uint64_t first, uint64_t slots, uint64_t low, uint64_t span,
+                        struct ctr_sparse_numbered *e);
+};
+const struct ctr_sparse_kernel *ctr_sparse_kernel_at(int i); /* by enum ctr_cpu; NULL past the end */
+const struct ctr_sparse_kernel *ctr_sparse_kernel_best(void);
 
 #endif

@@ -88,6 +88,59 @@ CTR_BODY uint64_t find_body(const uint64_t *restrict h, uint8_t *const *restrict
     return bits;
 }
 
+/* ---- keys of a range ---- */
+
+/* Every slot is written and few are kept: a branch would be foreseen too seldom. */
+CTR_BODY uint64_t collect_body(const struct ctr_sparse *t, uint64_t first, uint64_t slots, uint64_t low, uint64_t span,
+                               struct ctr_sparse_numbered *e)
+{
+    const bool numbers = t->kind == CTR_SPARSE_INDEX;
+    const uint64_t stride = t->stride;
+    const uint8_t *row = t->rows + first * stride;
+    uint64_t n = 0;
+    for (uint64_t i = 0; i < slots; i++, row += stride) {
+        const uint64_t h = ctr_sparse_row_hash(row), key = ctr_sparse_key(h);
+        e[n] = (struct ctr_sparse_numbered){ key, numbers ? ctr_sparse_row_number(row) : (uintptr_t)row };
+        n += (key - low <= span) & (h != 0);
+    }
+    return n;
+}
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+
+typedef uint32_t words __attribute__((vector_size(16 * sizeof(uint32_t))));
+
+/* The same of slots of an index, of which there are a multiple of eight: 24 words, of which one vector has the first 16
+ * and one the last. */
+CTR_BODY __attribute__((target("avx512f,avx512dq"))) uint64_t
+collect_eights(const uint8_t *row, uint64_t slots, uint64_t low, uint64_t span, struct ctr_sparse_numbered *e)
+{
+    const uint8_t *const end = row + slots * CTR_SPARSE_NUMBERED;
+    const struct ctr_sparse_numbered *const from = e;
+    for (; row < end; row += (size_t)LANES * CTR_SPARSE_NUMBERED) {
+        words a, b;
+        lanes key;
+        memcpy(&a, row, sizeof a);
+        memcpy(&b, row + 32, sizeof b);
+        const lanes h = (lanes)__builtin_shufflevector(a, b, 0, 1, 3, 4, 6, 7, 9, 10, 12, 13, 15, 24, 26, 27, 29, 30);
+        const halves number = __builtin_shufflevector(a, b, 2, 5, 8, 11, 14, 25, 28, 31);
+        for (int i = 0; i < LANES; i++)
+            key[i] = ctr_sparse_key(h[i]);
+        const __mmask8 in = _mm512_mask_cmple_epu64_mask(_mm512_test_epi64_mask((__m512i)h, (__m512i)h),
+                                                         (__m512i)(key - low), _mm512_set1_epi64((int64_t)span));
+        const lanes keys = (lanes)_mm512_maskz_compress_epi64(in, (__m512i)key);
+        const lanes numbers = (lanes)_mm512_maskz_compress_epi64(in, _mm512_cvtepu32_epi64((__m256i)number));
+        const lanes first = __builtin_shufflevector(keys, numbers, 0, 8, 1, 9, 2, 10, 3, 11),
+                    last = __builtin_shufflevector(keys, numbers, 4, 12, 5, 13, 6, 14, 7, 15);
+        memcpy(e, &first, sizeof first);
+        memcpy(e + LANES / 2, &last, sizeof last);
+        e += __builtin_popcount(in);
+    }
+    return (uint64_t)(e - from);
+}
+#endif
+
 #define DEFINE_KERNEL(isa, attributes)                                                                                 \
     attributes static void hash_##isa(const uint64_t *restrict key, int64_t n, uint64_t *restrict h)                   \
     {                                                                                                                  \
@@ -102,13 +155,27 @@ CTR_BODY uint64_t find_body(const uint64_t *restrict h, uint8_t *const *restrict
                                           uint32_t *restrict number)                                                   \
     {                                                                                                                  \
         return find_body(h, home, k, number);                                                                          \
+    }                                                                                                                  \
+    attributes static uint64_t collect_##isa(const struct ctr_sparse *t, uint64_t first, uint64_t slots, uint64_t low, \
+                                             uint64_t span, struct ctr_sparse_numbered *e)                             \
+    {                                                                                                                  \
+        uint64_t done = 0, n = 0;                                                                                      \
+        COLLECT_EIGHTS_##isa;                                                                                          \
+        return n + collect_body(t, first + done, slots - done, low, span, e + n);                                      \
+    }
+#define COLLECT_EIGHTS_plain
+#define COLLECT_EIGHTS_avx2
+#define COLLECT_EIGHTS_avx512                                                                                          \
+    if (t->kind == CTR_SPARSE_INDEX) {                                                                                 \
+        done = slots / LANES * LANES;                                                                                  \
+        n = collect_eights(t->rows + first * CTR_SPARSE_NUMBERED, done, low, span, e);                                 \
     }
 
 CTR_EACH_ISA(DEFINE_KERNEL)
 
 #define KERNEL_ROW(isa)                                                                                                \
     {                                                                                                                  \
-#isa, hash_##isa, homes_##isa, find_##isa                                                                      \
+#isa, hash_##isa, homes_##isa, find_##isa, collect_##isa                                                       \
     }
 static const struct ctr_sparse_kernel kernels[] = CTR_ISA_TABLE(KERNEL_ROW);
 

@@ -7,6 +7,7 @@
  * digest, which must be the one of the checkpoint, and, with --progressive, the predictions that were kept. */
 #include "common/model/rowchange.h"
 #include "common/model/trainer.h"
+#include "common/model/variants.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -29,7 +30,7 @@ int ctr_trainer_new(struct ctr_trainer **out, const struct ctr_train_job *job, s
     int rc = ctr_params_check(&job->params, err);
     if (!rc)
         rc = job->model->learner_new(&t->learner, job->model, &job->params, err);
-    t->models = !rc && job->model->many ? job->model->many->count(t->learner) : 1;
+    t->models = job->model->many ? job->params.variants->n : 1;
     t->values = t->models + job->params.uncertainty;
     if (!rc && !(t->v = malloc((size_t)t->models * sizeof *t->v)))
         rc = ctr_fail_nomem(err, (size_t)t->models * sizeof *t->v);
@@ -119,7 +120,7 @@ static int start_progressive(struct ctr_trainer *t, struct ctr_err *err)
 {
     const char **name = t->job.model->many ? calloc((size_t)t->models, sizeof *name) : NULL;
     for (int i = 0; name && i < t->models; i++)
-        name[i] = t->job.model->many->name(t->learner, i);
+        name[i] = t->job.params.variants->v[i].name;
     int rc = t->job.model->many && !name
                  ? ctr_fail_nomem(err, (size_t)t->models * sizeof *name)
                  : ctr_scored_schema(&t->stream, name, t->models, &t->out_schema, &t->out_from, err);
@@ -621,7 +622,7 @@ static int make_alone(struct ctr_trainer *t, int model, struct ctr_save *s, stru
 {
     const struct ctr_many *many = t->job.model->many;
     *s = (struct ctr_save){ .model = many ? many->model : t->job.model,
-                            .params = many ? many->params(t->learner, model) : &t->job.params,
+                            .params = many ? &t->job.params.variants->v[model].params : &t->job.params,
                             .learner = t->learner,
                             .tables = &t->tables,
                             .stream = &t->stream,

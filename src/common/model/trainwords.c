@@ -2,6 +2,7 @@
  *
  * What a run of learning tells about itself: lines of progress in the manner of Vowpal Wabbit, and the summary. */
 #include "common/model/trainer.h"
+#include "common/model/variants.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -24,7 +25,7 @@ static int variants_table(const struct ctr_trainer *t, struct ctr_buf *text, str
 {
     int rc = ctr_buf_printf(text, err, "\n%-20s %12s %8s\n", "variant", "log loss", "AUC");
     for (int i = 0; i < t->models && !rc; i++)
-        rc = ctr_buf_printf(text, err, "%-20s %12.6f %8.4f\n", t->job.model->many->name(t->learner, i),
+        rc = ctr_buf_printf(text, err, "%-20s %12.6f %8.4f\n", t->job.params.variants->v[i].name,
                             t->v[i].s.loss / t->v[i].s.weight, ctr_trainer_auc(t, i));
     return rc;
 }
@@ -34,7 +35,7 @@ static int held(const struct ctr_trainer *t, struct ctr_buf *text, struct ctr_er
 {
     const struct ctr_model *m = t->job.model;
     int rc = ctr_buf_printf(text, err, "keys                 %" PRId64 " (%s)\n", m->keys(t->learner),
-                            ctr_size_text((uint64_t)m->memory(t->learner)).s);
+                            ctr_size_text_beyond((uint64_t)m->memory(t->learner), 0).s);
     return rc || !m->words ? rc : m->words(t->learner, text, err);
 }
 
