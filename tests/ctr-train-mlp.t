@@ -199,6 +199,13 @@ for o in '--patience 3' '--patience 100'; do
     ok "$o: to the model of a run that was never killed" ref same want.arrows got.arrows
     is "$o: checkpoint and best model are gone" "$(ls v.ckpt* 2>/dev/null)" ''
 done
+cp got.arrows v.ckpt.best.2
+cp got.arrows v.ckpt.best.12.tmp.abcdef
+cp batches.arrows v.ckpt.best.1.tmp.abcdef
+: >v.ckpt.best.1of5
+stops -q --checkpoint v.ckpt -o got.arrows batches.arrows
+is 'best models that killed runs left are gone, and no other file' "$(echo v.ckpt*)" 'v.ckpt.best.1.tmp.abcdef v.ckpt.best.1of5'
+rm -f v.ckpt*
 part_best() { # the input breaks off: the checkpoint has its best model beside it
     ! head -c 200000 batches.arrows | stops -q --checkpoint v.ckpt >x.model 2>/dev/null && test -s v.ckpt && ls v.ckpt.best.[0-9] >/dev/null
 }

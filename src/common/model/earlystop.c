@@ -10,6 +10,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/model/trainer.h"
@@ -124,6 +125,24 @@ int ctr_earlystop_resume(struct ctr_trainer *t, struct ctr_err *err)
     return rc;
 }
 
+/* A name that begins as those of the best models do, which is N or, left by a run that was killed, N.tmp.XXXXXX. */
+static bool is_best(const char *path, const char *number)
+{
+    const char *end = number + strspn(number, "0123456789");
+    struct ctr_model_info info;
+    struct ctr_reader *r;
+    struct ctr_err err = { 0 };
+    struct stat st;
+    if (!*end)
+        return true;
+    if (strncmp(end, ".tmp.", 5) != 0 || strlen(end) != strlen(".tmp.XXXXXX") || stat(path, &st) ||
+        !S_ISREG(st.st_mode) || ctr_model_open(path, &info, &r, &err))
+        return false;
+    ctr_reader_free(r);
+    ctr_model_info_free(&info);
+    return true;
+}
+
 void ctr_earlystop_sweep(const struct ctr_trainer *t, int64_t keep)
 {
     struct ctr_buf pattern = { 0 }, kept = { 0 };
@@ -133,7 +152,8 @@ void ctr_earlystop_sweep(const struct ctr_trainer *t, int64_t keep)
         !ctr_buf_printf(&pattern, &err, "%s.best.[0-9]*", t->job.checkpoint) &&
         !glob((char *)pattern.data, GLOB_NOSORT, NULL, &found)) {
         for (size_t i = 0; i < found.gl_pathc; i++)
-            if (!keep || strcmp(found.gl_pathv[i], (const char *)kept.data) != 0)
+            if (is_best(found.gl_pathv[i], found.gl_pathv[i] + strlen(t->job.checkpoint) + strlen(".best.")) &&
+                (!keep || strcmp(found.gl_pathv[i], (const char *)kept.data) != 0))
                 unlink(found.gl_pathv[i]);
         globfree(&found);
     }
