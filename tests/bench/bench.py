@@ -194,19 +194,33 @@ class Bench:
         self.row("control: the same arithmetic in one process, and in two at once", f"{one['wall']:.2f} s", f"{two['wall']:.2f} s",
                  f"{2 * one['wall'] / two['wall']:.2f}", "2.00", "two free cores")
 
-    def train(self):
-        f, text = self.features(1), f"{self.dir}/1m/log.vw"
-        cache = f"{self.dir}/1m/log.vw.cache"
+    def sizes(self):
+        return sorted({1, self.million})
+
+    def against_vw(self, m, lr):
+        """Learning m million rows against vw from its cache; what is found of vw, or {}."""
+        f, text, rate = self.features(m), f"{self.dir}/{m}m/log.vw", (m, "M rows/s")
+        cache = text + ".cache"
         if self.have["vowpalwabbit"] and not os.path.exists(cache):
             self.once(self.peer("vw", text, cache, VW))
-        lr = f"ctr-train lr -q --alpha 0.1 --beta 1 -o {self.dir}/m.arrows"
-        base, found = self.compare("train lr f64, 1M rows of 39 features, from a stream", f"{lr} {f}",
-                                   [("vw cache", "vowpalwabbit", self.peer("vw", text, cache, VW))],
-                                   "10", "5.7-6.9 M rows/s", (1, "M rows/s"))
+        _, found = self.compare(f"train lr f64, {m}M rows of 39 features, from a stream", f"{lr} {f}",
+                                [("vw cache", "vowpalwabbit", self.peer("vw", text, cache, VW))], "10", "5.7-6.9 M rows/s", rate)
         for what, flags in (("the same, -j 2", "-j 2"), ("the same, f32", "--precision f32")):
-            m, _ = self.compare(what, f"{lr} {flags} {f}", rate=(1, "M rows/s"))
+            ours, _ = self.compare(what, f"{lr} {flags} {f}", rate=rate)
             if found:
-                self.row("", "", "vw cache, above", self.ratio(found['vw cache'], m))
+                self.row("", "", "vw cache, above", self.ratio(found["vw cache"], ours))
+        return found
+
+    def text_to_model(self, m, lr):
+        plan, log, rate = self.plan("criteo.plan", PLAN), f"{self.dir}/{m}m/log", (m, "M rows/s")
+        self.compare(f"text to model, {m}M rows: import \\| extract \\| train",
+                     f"ctr-import -q --columns '{COLUMNS}' {log}.tsv | ctr-extract -q {plan} | {lr}",
+                     [("vw text", "vowpalwabbit", self.peer("vw", f"{log}.vw", "-", VW))], "4", "", rate)
+        self.compare("the same, each -j 2", f"ctr-import -q -j 2 --columns '{COLUMNS}' {log}.tsv | ctr-extract -q -j 2 {plan} | {lr} -j 2", rate=rate)
+
+    def train(self):
+        lr, f = f"ctr-train lr -q --alpha 0.1 --beta 1 -o {self.dir}/m.arrows", self.features(1)
+        found, *_ = [self.against_vw(m, lr) for m in self.sizes()]
         if "--minibatch" in sh("ctr-train --help")[2]:
             mini = f"{lr} --minibatch 64"
             one, two, base, alone = self.medians([f"{mini} -j 1 {f}", f"{mini} -j 2 {f}", f"{lr} {f}", f"taskset -c 0 {lr} {f}"])
@@ -232,28 +246,25 @@ class Bench:
         loss = float(re.search(r"progressive log loss ([0-9.]+)", sh(f"{lr.replace('-q ', '')} {f}")[3]).group(1))
         theirs = found["vw cache"]["log_loss"] if found else None
         self.row("progressive log loss", f"{loss:.6f}", f"vw {theirs:.6f}" if found else "", goal="equal or better")
-        plan, tsv = self.plan("criteo.plan", PLAN), f"{self.dir}/1m/log.tsv"
-        self.compare("text to model, 1M rows: import \\| extract \\| train",
-                     f"ctr-import -q --columns '{COLUMNS}' {tsv} | ctr-extract -q {plan} | {lr}",
-                     [("vw text", "vowpalwabbit", self.peer("vw", text, "-", VW))], "4", "", (1, "M rows/s"))
-        self.compare("the same, each -j 2", f"ctr-import -q -j 2 --columns '{COLUMNS}' {tsv} | ctr-extract -q -j 2 {plan} | {lr} -j 2",
-                     rate=(1, "M rows/s"))
+        for m in self.sizes():
+            self.text_to_model(m, lr)
 
     def many(self):
         """What inclusion and many models in one pass cost, against one plain model."""
-        f = self.features(1)
-        variants = self.plan("variants", "".join(f"v{i} alpha={0.02 * (i + 1):.2f} l1={i % 3}\n" for i in range(16)))
         lr = f"ctr-train lr -q -o {self.dir}/m.arrows"
-        rows = [("--inclusion bloom=1", f"{lr} --inclusion bloom=1 {f}", "1.25"), ("--inclusion bloom=2", f"{lr} --inclusion bloom=2 {f}", "1.25"),
-                ("--inclusion poisson=0.1", f"{lr} --inclusion poisson=0.1 {f}", "1.1"),
-                ("--variants, 16 of them", f"ctr-train lr -q --variants {variants} -o '{self.dir}/v-%s.arrows' {f}", "4"),
-                ("the same, -j 2", f"ctr-train lr -q -j 2 --variants {variants} -o '{self.dir}/v-%s.arrows' {f}", "4"),
-                ("the same, --single-value", f"ctr-train lr -q --single-value --variants {self.plan('sixteen', ''.join(f'v{i} out=C{i + 1}' + chr(10) for i in range(16)))} "
-                 f"-o '{self.dir}/v-%s.arrows' {f}", "4")]
-        plain, *got = self.medians([f"{lr} {f}"] + [r[1] for r in rows])
-        for (what, _, goal), m in zip(rows, got):
-            self.row(f"train lr {what}", self.cell(m, (1, "M rows/s")), "one plain model " + self.cell(plain, (1, "M rows/s")),
-                     f"{m['wall'] / plain['wall']:.2f} ({m['cpu'] / plain['cpu']:.2f}) times the time", f"<= {goal}")
+        variants = self.plan("variants", "".join(f"v{i} alpha={0.02 * (i + 1):.2f} l1={i % 3}\n" for i in range(16)))
+        single = self.plan("sixteen", "".join(f"v{i} out=C{i + 1}\n" for i in range(16)))
+        sixteen = f"ctr-train lr -q -o '{self.dir}/v-%s.arrows'"
+        for m in self.sizes():
+            rows = [("--inclusion bloom=1", f"{lr} --inclusion bloom=1", "1.25"), ("--inclusion bloom=2", f"{lr} --inclusion bloom=2", "1.25"),
+                    ("--inclusion poisson=0.1", f"{lr} --inclusion poisson=0.1", "1.1"),
+                    ("--variants, 16 of them", f"{sixteen} --variants {variants}", "4"),
+                    ("the same, -j 2", f"{sixteen} -j 2 --variants {variants}", "4"),
+                    ("the same, --single-value", f"{sixteen} --single-value --variants {single}", "4")]
+            plain, *got = self.medians([f"{command} {self.features(m)}" for command in [lr] + [r[1] for r in rows]])
+            for (what, _, goal), took in zip(rows, got):
+                self.row(f"train lr {what}, {m}M rows", self.cell(took, (m, "M rows/s")), "one plain model " + self.cell(plain, (m, "M rows/s")),
+                         f"{took['wall'] / plain['wall']:.2f} ({took['cpu'] / plain['cpu']:.2f}) times the time", f"<= {goal}")
 
     def deep(self):
         """Embedding&MLP, 26 fields x 10, 400-400-400, minibatches of 4096. Ours counts start, reading and the saved model too."""

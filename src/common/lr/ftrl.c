@@ -34,8 +34,8 @@ CTR_BODY int64_t list_late(uint8_t *const *row, int64_t rows, uint32_t *restrict
     return n;
 }
 
-/* The body for one type of z and n. */
-#define DEFINE_BODY(real, suffix, squareroot, absolute)                                                                \
+/* The rows' pairs to vectors of z and of n and back, for one type. */
+#define DEFINE_PAIRS(real, suffix)                                                                                     \
     /* Eight rows' pairs to vectors of z and of n, without a way through memory, and back. */                          \
     CTR_BODY void gather_##suffix(uint8_t *const *row, real *z, real *n)                                               \
     {                                                                                                                  \
@@ -68,7 +68,65 @@ CTR_BODY int64_t list_late(uint8_t *const *row, int64_t rows, uint32_t *restrict
         };                                                                                                             \
         for (int i = 0; i < LANES; i++)                                                                                \
             memcpy(row[i] + 8, &p[i], sizeof p[i]);                                                                    \
-    }                                                                                                                  \
+    }
+DEFINE_PAIRS(double, f64)
+DEFINE_PAIRS(float, f32)
+
+/* The same for processors whose vectors hold four doubles: of wider ones the compiler makes a number at a time. */
+typedef double four __attribute__((vector_size(4 * sizeof(double))));
+CTR_BODY void gather_f64_by_four(uint8_t *const *row, double *z, double *n)
+{
+    for (int i = 0; i < LANES; i += 4) {
+        pair_f64 p[4];
+        for (int j = 0; j < 4; j++)
+            memcpy(&p[j], row[i + j] + 8, sizeof p[j]);
+        const four a = __builtin_shufflevector(p[0], p[2], 0, 1, 2, 3),
+                   b = __builtin_shufflevector(p[1], p[3], 0, 1, 2, 3);
+        const four z4 = __builtin_shufflevector(a, b, 0, 4, 2, 6), n4 = __builtin_shufflevector(a, b, 1, 5, 3, 7);
+        memcpy(z + i, &z4, sizeof z4);
+        memcpy(n + i, &n4, sizeof n4);
+    }
+}
+CTR_BODY void scatter_f64_by_four(uint8_t *const *row, const double *z, const double *n)
+{
+    for (int i = 0; i < LANES; i += 4) {
+        four z4, n4;
+        memcpy(&z4, z + i, sizeof z4);
+        memcpy(&n4, n + i, sizeof n4);
+        const four a = __builtin_shufflevector(z4, n4, 0, 4, 2, 6), b = __builtin_shufflevector(z4, n4, 1, 5, 3, 7);
+        const pair_f64 p[] = { __builtin_shufflevector(a, a, 0, 1), __builtin_shufflevector(b, b, 0, 1),
+                               __builtin_shufflevector(a, a, 2, 3), __builtin_shufflevector(b, b, 2, 3) };
+        for (int j = 0; j < 4; j++)
+            memcpy(row[i + j] + 8, &p[j], sizeof p[j]);
+    }
+}
+
+/* The sum of w x, by so many numbers at a time. */
+#define DEFINE_DOT_BY(real, suffix, width)                                                                             \
+    CTR_BODY double dot_##suffix(const real *restrict w, const double *restrict x, int64_t room)                       \
+    {                                                                                                                  \
+        typedef double wide __attribute__((vector_size(width * sizeof(double))));                                      \
+        typedef real own __attribute__((vector_size(width * sizeof(real))));                                           \
+        wide sum[LANES / width] = { 0 };                                                                               \
+        lanes all;                                                                                                     \
+        for (int64_t i = 0; i < room; i += LANES)                                                                      \
+            for (int h = 0; h < LANES; h += width) {                                                                   \
+                wide some_x;                                                                                           \
+                own some_w;                                                                                            \
+                memcpy(&some_w, w + i + h, sizeof some_w);                                                             \
+                memcpy(&some_x, x + i + h, sizeof some_x);                                                             \
+                sum[h / width] += __builtin_convertvector(some_w, wide) * some_x;                                      \
+            }                                                                                                          \
+        memcpy(&all, sum, sizeof all);                                                                                 \
+        return join_lanes(&all);                                                                                       \
+    }
+DEFINE_DOT_BY(double, f64, 8)
+DEFINE_DOT_BY(float, f32, 8)
+DEFINE_DOT_BY(double, f64_by_four, 4)
+DEFINE_DOT_BY(float, f32_by_four, 4)
+
+/* The body for one type of z and n, with such a pair of gather and scatter. */
+#define DEFINE_BODY(real, suffix, pairs, dot, squareroot, absolute)                                                    \
     CTR_BODY real weight_##suffix(real z, real root, real inv_alpha, real beta, real l1, real l2)                      \
     {                                                                                                                  \
         real size = absolute(z) - l1;                                                                                  \
@@ -82,7 +140,7 @@ CTR_BODY int64_t list_late(uint8_t *const *row, int64_t rows, uint32_t *restrict
         real *restrict z = s->z, *restrict n = s->n, *restrict w = s->w, *restrict root = s->root;                     \
         const real inv_alpha = (real)p->inv_alpha, beta = (real)p->beta, l1 = (real)p->l1, l2 = (real)p->l2;           \
         for (int64_t i = 0; i < room; i += LANES)                                                                      \
-            gather_##suffix(row + i, z + i, n + i);                                                                    \
+            gather_##pairs(row + i, z + i, n + i);                                                                     \
         for (int64_t i = 0; i < room; i++) {                                                                           \
             root[i] = squareroot(n[i]);                                                                                \
             w[i] = weight_##suffix(z[i], root[i], inv_alpha, beta, l1, l2);                                            \
@@ -91,19 +149,9 @@ CTR_BODY int64_t list_late(uint8_t *const *row, int64_t rows, uint32_t *restrict
     CTR_BODY double forward_##suffix(const struct ctr_learning *p, const struct ctr_coords *s, uint8_t *const *row,    \
                                      int64_t k)                                                                        \
     {                                                                                                                  \
-        const real *restrict w = s->w;                                                                                 \
-        const double *restrict x = s->x;                                                                               \
         const int64_t room = ctr_lanes_padded(k);                                                                      \
         weights_##suffix(p, s, row, room);                                                                             \
-        lanes sum = { 0 };                                                                                             \
-        for (int64_t i = 0; i < room; i += LANES) {                                                                    \
-            lanes x8;                                                                                                  \
-            lanes_##suffix w8;                                                                                         \
-            memcpy(&w8, w + i, sizeof w8);                                                                             \
-            memcpy(&x8, x + i, sizeof x8);                                                                             \
-            sum += __builtin_convertvector(w8, lanes) * x8;                                                            \
-        }                                                                                                              \
-        return join_lanes(&sum);                                                                                       \
+        return dot_##dot(s->w, s->x, room);                                                                            \
     }                                                                                                                  \
     CTR_BODY void update_##suffix(const struct ctr_learning *p, const struct ctr_coords *s, uint8_t *const *row,       \
                                   int64_t k, double g)                                                                 \
@@ -120,7 +168,7 @@ CTR_BODY int64_t list_late(uint8_t *const *row, int64_t rows, uint32_t *restrict
             n[i] = next;                                                                                               \
         }                                                                                                              \
         for (int64_t i = 0; i < room; i += LANES)                                                                      \
-            scatter_##suffix(row + i, z + i, n + i);                                                                   \
+            scatter_##pairs(row + i, z + i, n + i);                                                                    \
     }                                                                                                                  \
     /* The same when rows may have changed since forward: only w is of then. */                                        \
     CTR_BODY void update_late_##suffix(const struct ctr_learning *p, const struct ctr_coords *s, uint8_t *const *row,  \
@@ -129,7 +177,7 @@ CTR_BODY int64_t list_late(uint8_t *const *row, int64_t rows, uint32_t *restrict
         real *restrict z = s->z, *restrict n = s->n, *restrict root = s->root;                                         \
         const int64_t room = ctr_lanes_padded(k);                                                                      \
         for (int64_t i = 0; i < room; i += LANES)                                                                      \
-            gather_##suffix(row + i, z + i, n + i);                                                                    \
+            gather_##pairs(row + i, z + i, n + i);                                                                     \
         for (int64_t i = 0; i < room; i++)                                                                             \
             root[i] = squareroot(n[i]);                                                                                \
         update_##suffix(p, s, row, k, g);                                                                              \
@@ -168,38 +216,46 @@ CTR_BODY int64_t list_late(uint8_t *const *row, int64_t rows, uint32_t *restrict
             row[i] = c->spare;                                                                                         \
         }                                                                                                              \
         for (int64_t i = 0; i < room; i += LANES)                                                                      \
-            scatter_##suffix(row + i, z + i, n + i);                                                                   \
+            scatter_##pairs(row + i, z + i, n + i);                                                                    \
     }
-DEFINE_BODY(double, f64, sqrt, fabs)
-DEFINE_BODY(float, f32, sqrtf, fabsf)
+DEFINE_BODY(double, f64, f64, f64, sqrt, fabs)
+DEFINE_BODY(double, f64_by_four, f64_by_four, f64_by_four, sqrt, fabs)
+DEFINE_BODY(float, f32, f32, f32, sqrtf, fabsf)
+DEFINE_BODY(float, f32_by_four, f32, f32_by_four, sqrtf, fabsf)
 
-#define DEFINE_TYPED(isa, attributes, suffix)                                                                          \
+#define DEFINE_TYPED(isa, attributes, suffix, body)                                                                    \
     attributes static double forward_##suffix##_##isa(const struct ctr_learning *p, const struct ctr_coords *s,        \
                                                       uint8_t *const *row, int64_t k)                                  \
     {                                                                                                                  \
-        return forward_##suffix(p, s, row, k);                                                                         \
+        return forward_##body(p, s, row, k);                                                                           \
     }                                                                                                                  \
     attributes static void update_##suffix##_##isa(const struct ctr_learning *p, const struct ctr_coords *s,           \
                                                    uint8_t *const *row, int64_t k, double g)                           \
     {                                                                                                                  \
-        update_##suffix(p, s, row, k, g);                                                                              \
+        update_##body(p, s, row, k, g);                                                                                \
     }                                                                                                                  \
     attributes static void update_late_##suffix##_##isa(const struct ctr_learning *p, const struct ctr_coords *s,      \
                                                         uint8_t *const *row, int64_t k, double g)                      \
     {                                                                                                                  \
-        update_late_##suffix(p, s, row, k, g);                                                                         \
+        update_late_##body(p, s, row, k, g);                                                                           \
     }                                                                                                                  \
     attributes static void sum_column_##suffix##_##isa(const struct ctr_learning *p, const struct ctr_coords *s,       \
                                                        uint8_t *const *row, int64_t rows, double *sum)                 \
     {                                                                                                                  \
-        sum_column_##suffix(p, s, row, rows, sum);                                                                     \
+        sum_column_##body(p, s, row, rows, sum);                                                                       \
     }                                                                                                                  \
     attributes static void update_column_##suffix##_##isa(const struct ctr_learning *p, const struct ctr_coords *s,    \
                                                           uint8_t **row, int64_t rows, const struct ctr_column *c)     \
     {                                                                                                                  \
-        update_column_##suffix(p, s, row, rows, c);                                                                    \
+        update_column_##body(p, s, row, rows, c);                                                                      \
     }
-#define DEFINE_KERNEL(isa, attributes) DEFINE_TYPED(isa, attributes, f64) DEFINE_TYPED(isa, attributes, f32)
+#define DEFINE_KERNEL_plain(attributes)                                                                                \
+    DEFINE_TYPED(plain, attributes, f64, f64_by_four) DEFINE_TYPED(plain, attributes, f32, f32_by_four)
+#define DEFINE_KERNEL_avx2(attributes)                                                                                 \
+    DEFINE_TYPED(avx2, attributes, f64, f64_by_four) DEFINE_TYPED(avx2, attributes, f32, f32_by_four)
+#define DEFINE_KERNEL_avx512(attributes)                                                                               \
+    DEFINE_TYPED(avx512, attributes, f64, f64) DEFINE_TYPED(avx512, attributes, f32, f32)
+#define DEFINE_KERNEL(isa, attributes) DEFINE_KERNEL_##isa(attributes)
 
 #define KERNEL_ROW(isa)                                                                                                \
     {                                                                                                                  \

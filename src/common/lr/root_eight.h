@@ -18,17 +18,10 @@
 
 typedef double ctr_eight_f64 __attribute__((vector_size(8 * sizeof(double))));
 
-CTR_BODY void ctr_root_eight_plain(ctr_eight_f64 *n)
-{
-    for (int i = 0; i < 8; i++)
-        (*n)[i] = sqrt((*n)[i]);
-}
-#define ctr_root_eight_avx2 ctr_root_eight_plain
-
 #if defined(__x86_64__)
 #include <immintrin.h>
 
-CTR_BODY __attribute__((target("avx512f"))) void ctr_root_eight_avx512(ctr_eight_f64 *n)
+CTR_BODY __attribute__((target("avx512f"))) void ctr_root_eight(ctr_eight_f64 *n)
 {
     const __m512i least = _mm512_set1_epi64((int64_t)(1023 - 900) << 52),
                   range = _mm512_set1_epi64(INT64_C(1800) << 52);
