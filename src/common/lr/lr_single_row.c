@@ -13,65 +13,71 @@ typedef ctr_single_lanes lanes;
 
 /* ---- sums ---- */
 
-/* Two vectors of variants at a time stay in registers, and neither waits for the other. */
-CTR_BODY void sums_of(const struct ctr_single_step *q, const double *product, const uint16_t *class, int64_t k)
-{
-    for (int g = 0; g < q->groups; g += 2) {
-        lanes a = { 0 }, b = { 0 };
-        for (int64_t j = 0; j < k; j++) {
-            const lanes *mask = q->mask + class[j] * q->groups + g;
-            a += mask[0] * product[j];
-            b += mask[1] * product[j];
-        }
-        q->sum[g] = a;
-        q->sum[g + 1] = b;
-    }
-}
-
 /* As ctr_lanes_join. */
-CTR_BODY double join(const lanes *v)
+static double join(const lanes *v)
 {
-    typedef double half __attribute__((vector_size(sizeof(lanes) / 2)));
-    typedef double quarter __attribute__((vector_size(sizeof(lanes) / 4)));
-    half h[2];
-    quarter f[2];
-    memcpy(h, v, sizeof h);
-    h[0] += h[1];
-    memcpy(f, h, sizeof f);
-    f[0] += f[1];
-    return f[0][0] + f[0][1];
+    const lanes a = *v;
+    return ((a[0] + a[4]) + (a[2] + a[6])) + ((a[1] + a[5]) + (a[3] + a[7]));
 }
 
-/* The means of a row are made once a class. */
-CTR_BODY void means_of(const struct ctr_single_step *q, const uint16_t *class, int64_t k, double *x)
-{
-    for (int64_t j = 0; j < k; j++) {
-        const size_t c = class[j];
-        if (q->mean_of[c] != q->rows) {
-            const lanes *mask = q->mask + c * (size_t)q->groups;
-            lanes sum = { 0 };
-            for (int g = 0; g < q->groups; g++)
-                sum += mask[g] * q->gradient[g];
-            q->mean_of[c] = q->rows;
-            q->mean[c] = join(&sum) * q->share[c];
-        }
-        x[j] *= q->mean[c];
+/* By vectors of `width` variants, as wide as the processor's. */
+#define DEFINE_SUMS(width)                                                                                             \
+    typedef double lanes_##width __attribute__((vector_size(width * sizeof(double))));                                 \
+    /* Two vectors of eight variants at a time stay in registers, and neither waits for the other. */                  \
+    CTR_BODY void sums_of_##width(const struct ctr_single_step *q, const double *product, const uint16_t *class,       \
+                                  int64_t k)                                                                           \
+    {                                                                                                                  \
+        enum { PARTS = 2 * CTR_LANES / width };                                                                        \
+        for (int g = 0; g < q->groups; g += 2) {                                                                       \
+            lanes_##width sum[PARTS] = { 0 };                                                                          \
+            for (int64_t j = 0; j < k; j++) {                                                                          \
+                const lanes_##width *mask = (const lanes_##width *)(q->mask + class[j] * q -> groups + g);             \
+                for (int i = 0; i < PARTS; i++)                                                                        \
+                    sum[i] += mask[i] * product[j];                                                                    \
+            }                                                                                                          \
+            memcpy(q->sum + g, sum, sizeof sum);                                                                       \
+        }                                                                                                              \
+    }                                                                                                                  \
+    /* The means of a row are made once a class. */                                                                    \
+    CTR_BODY void means_of_##width(const struct ctr_single_step *q, const uint16_t *class, int64_t k, double *x)       \
+    {                                                                                                                  \
+        enum { PARTS = CTR_LANES / width };                                                                            \
+        const lanes_##width *gradient = (const lanes_##width *)q->gradient;                                            \
+        for (int64_t j = 0; j < k; j++) {                                                                              \
+            const size_t c = class[j];                                                                                 \
+            if (q->mean_of[c] != q->rows) {                                                                            \
+                const lanes_##width *mask = (const lanes_##width *)(q->mask + c * (size_t)q->groups);                  \
+                lanes_##width sum[PARTS] = { 0 };                                                                      \
+                lanes all;                                                                                             \
+                for (int g = 0; g < q->groups; g++)                                                                    \
+                    for (int i = 0; i < PARTS; i++)                                                                    \
+                        sum[i] += mask[g * PARTS + i] * gradient[g * PARTS + i];                                       \
+                memcpy(&all, sum, sizeof all);                                                                         \
+                q->mean_of[c] = q->rows;                                                                               \
+                q->mean[c] = join(&all) * q->share[c];                                                                 \
+            }                                                                                                          \
+            x[j] *= q->mean[c];                                                                                        \
+        }                                                                                                              \
     }
-}
+DEFINE_SUMS(4)
+DEFINE_SUMS(8)
 
 struct ctr_single_kernel {
     void (*sums)(const struct ctr_single_step *q, const double *product, const uint16_t *class, int64_t k);
     void (*means)(const struct ctr_single_step *q, const uint16_t *class, int64_t k, double *x);
 };
+#define WIDTH_plain(loop)  loop##_4
+#define WIDTH_avx2(loop)   loop##_4
+#define WIDTH_avx512(loop) loop##_8
 #define DEFINE_KERNEL(isa, attributes)                                                                                 \
     attributes static void sums_##isa(const struct ctr_single_step *q, const double *product, const uint16_t *class,   \
                                       int64_t k)                                                                       \
     {                                                                                                                  \
-        sums_of(q, product, class, k);                                                                                 \
+        WIDTH_##isa(sums_of)(q, product, class, k);                                                                    \
     }                                                                                                                  \
     attributes static void means_##isa(const struct ctr_single_step *q, const uint16_t *class, int64_t k, double *x)   \
     {                                                                                                                  \
-        means_of(q, class, k, x);                                                                                      \
+        WIDTH_##isa(means_of)(q, class, k, x);                                                                         \
     }
 #define KERNEL_ROW(isa)                                                                                                \
     {                                                                                                                  \
