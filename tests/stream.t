@@ -85,4 +85,9 @@ for j in 1 2; do
 done
 exits "the next program fails too" 1 ctr-info "$W/came"
 err_like "for what it got is no whole stream" 'truncated after batch'
+# ---- what a terminal is shown
+esc=$(printf '\033')
+printf 'a\0332\n' | ctr-import -f csv --columns x:utf8,y:int32 --delimiter "$esc" >"$W/esc.arrows"
+is 'ctr-info: control characters of metadata do not reach a terminal' "$(ctr-info "$W/esc.arrows" | grep -c "$esc") $(ctr-info "$W/esc.arrows" | grep -c -e '--delimiter=?')" '0 1'
+ok 'its JSON has them' sh -c "ctr-info --json '$W/esc.arrows' | grep -q -F 'delimiter=\\u001b'"
 done_testing

@@ -59,10 +59,27 @@ static int scan_section(struct ctr_cli *cli, struct ctr_reader *r, struct sectio
 
 /* ---- text ---- */
 
+/* A line, whatever is in the names and metadata of a stream that comes from elsewhere. */
+static int print_line(struct ctr_out *out, struct ctr_err *err, const char *fmt, ...) CTR_PRINTF(3, 4);
+static int print_line(struct ctr_out *out, struct ctr_err *err, const char *fmt, ...)
+{
+    struct ctr_buf b = { 0 };
+    va_list ap;
+    va_start(ap, fmt);
+    int rc = ctr_buf_vprintf(&b, err, fmt, ap);
+    va_end(ap);
+    if (!rc) {
+        ctr_text_plain(b.data, b.len);
+        rc = ctr_out_printf(out, err, "%s\n", (const char *)b.data);
+    }
+    ctr_buf_free(&b);
+    return rc;
+}
+
 static int print_columns(struct ctr_out *out, const struct ctr_schema *s, const struct section_info *info,
                          struct ctr_err *err)
 {
-    int rc = ctr_out_printf(out, err, "%-24s %-28s %-12s %-12s %s\n", "column", "type", "role", "table", "nulls");
+    int rc = print_line(out, err, "%-24s %-28s %-12s %-12s %s", "column", "type", "role", "table", "nulls");
 
     for (int i = 0; !rc && i < s->n; i++) {
         const struct ctr_field *f = &s->f[i];
@@ -71,9 +88,9 @@ static int print_columns(struct ctr_out *out, const struct ctr_schema *s, const 
         char type[64];
         rc = ctr_quote_name(&name, f->name, err);
         if (!rc)
-            rc = ctr_out_printf(out, err, "%-24.*s %-28s %-12s %-12s %lld\n", (int)name.len, (const char *)name.data,
-                                ctr_field_type_name(f, type, sizeof type), role ? role : "-", table ? table : "-",
-                                (long long)info->nulls[i]);
+            rc = print_line(out, err, "%-24.*s %-28s %-12s %-12s %lld", (int)name.len, (const char *)name.data,
+                            ctr_field_type_name(f, type, sizeof type), role ? role : "-", table ? table : "-",
+                            (long long)info->nulls[i]);
         ctr_buf_free(&name);
     }
     return rc;
@@ -90,8 +107,7 @@ static int print_provenance(struct ctr_out *out, const struct ctr_schema *s, str
         struct ctr_strs part = { 0 };
         rc = ctr_strs_split(&part, lines.s[i], '\t', err);
         if (!rc && part.n >= 3)
-            rc = ctr_out_printf(out, err, "made by: %s %s%s%s\n", part.s[0], part.s[1], *part.s[2] ? " " : "",
-                                part.s[2]);
+            rc = print_line(out, err, "made by: %s %s%s%s", part.s[0], part.s[1], *part.s[2] ? " " : "", part.s[2]);
         ctr_strs_free(&part);
     }
     ctr_strs_free(&lines);
@@ -106,7 +122,7 @@ static int print_metadata(struct ctr_out *out, const struct ctr_schema *s, struc
     for (int i = 0; !rc && i < s->meta.n; i++) {
         const char *key = s->meta.kv[2 * i], *value = s->meta.kv[2 * i + 1];
         if (strncmp(key, "ctr.", 4) == 0 && strcmp(key, CTR_META_PG) && strlen(value) <= 200 && !strchr(value, '\n'))
-            rc = ctr_out_printf(out, err, "%s: %s\n", key + 4, value);
+            rc = print_line(out, err, "%s: %s", key + 4, value);
     }
     return rc;
 }

@@ -33,14 +33,15 @@ static bool is_table(void)
 
 /* ---- tables for people ---- */
 
-/* Text that cannot move the cursor: control characters become '?'. */
 static int print_text(struct ctr_out *out, struct ctr_str s, struct ctr_err *err)
 {
-    int rc = 0;
-    for (size_t i = 0; i < s.n && !rc; i++) {
-        char c = s.p[i];
-        rc = ctr_out_write(out, (unsigned char)c < 32 || c == 127 ? "?" : &c, 1, err);
+    struct ctr_buf b = { 0 };
+    int rc = ctr_buf_append(&b, s.p, s.n, err);
+    if (!rc) {
+        ctr_text_plain(b.data, b.len);
+        rc = ctr_out_write(out, b.data, b.len, err);
     }
+    ctr_buf_free(&b);
     return rc;
 }
 

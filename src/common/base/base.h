@@ -82,7 +82,10 @@ int ctr_buf_room(struct ctr_buf *b, int64_t n, size_t size, struct ctr_err *err)
 void *ctr_buf_extend(struct ctr_buf *b, int64_t n, size_t size, int *rc, struct ctr_err *err);
 int ctr_buf_append(struct ctr_buf *b, const void *p, size_t n, struct ctr_err *err) CTR_MUST;
 int ctr_buf_printf(struct ctr_buf *b, struct ctr_err *err, const char *fmt, ...) CTR_MUST CTR_PRINTF(3, 4);
+int ctr_buf_vprintf(struct ctr_buf *b, struct ctr_err *err, const char *fmt, va_list ap) CTR_MUST CTR_PRINTF(3, 0);
 void ctr_buf_free(struct ctr_buf *b);
+/* For a terminal: control characters, with which a name could move the cursor or end a line, become '?'. */
+void ctr_text_plain(void *text, size_t n);
 /* Zeros on pages of their own, huge ones where the system grants them: a whole number of 2 MiB. Or NULL; by munmap. */
 uint8_t *ctr_pages_map(size_t bytes);
 static inline void ctr_buf_clear(struct ctr_buf *b)

@@ -123,23 +123,35 @@ void *ctr_buf_extend(struct ctr_buf *b, int64_t n, size_t size, int *rc, struct 
     return at;
 }
 
+void ctr_text_plain(void *text, size_t n)
+{
+    unsigned char *p = text;
+    for (size_t i = 0; i < n; i++)
+        if (p[i] < ' ' || p[i] == 127)
+            p[i] = '?';
+}
+
+int ctr_buf_vprintf(struct ctr_buf *b, struct ctr_err *err, const char *fmt, va_list ap)
+{
+    va_list again;
+    va_copy(again, ap);
+    const int n = vsnprintf(NULL, 0, fmt, ap);
+    int rc = n < 0 ? ctr_fail(err, CTR_EDATA, "text cannot be formatted") : ctr_buf_reserve(b, (size_t)n + 1, err);
+    if (!rc) {
+        vsnprintf((char *)b->data + b->len, (size_t)n + 1, fmt, again);
+        b->len += (size_t)n;
+    }
+    va_end(again);
+    return rc;
+}
+
 int ctr_buf_printf(struct ctr_buf *b, struct ctr_err *err, const char *fmt, ...)
 {
     va_list ap;
-    int n, rc;
-
     va_start(ap, fmt);
-    n = vsnprintf(NULL, 0, fmt, ap);
+    const int rc = ctr_buf_vprintf(b, err, fmt, ap);
     va_end(ap);
-    if (n < 0)
-        return ctr_fail(err, CTR_EDATA, "text cannot be formatted");
-    if ((rc = ctr_buf_reserve(b, (size_t)n + 1, err)))
-        return rc;
-    va_start(ap, fmt);
-    vsnprintf((char *)b->data + b->len, (size_t)n + 1, fmt, ap);
-    va_end(ap);
-    b->len += (size_t)n;
-    return 0;
+    return rc;
 }
 
 void ctr_buf_free(struct ctr_buf *b)

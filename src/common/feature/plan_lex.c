@@ -116,9 +116,7 @@ int ctr_plan_fail(const struct plan_source *src, struct plan_pos pos, struct ctr
     vsnprintf(what, sizeof what, fmt, ap);
     va_end(ap);
     /* Names and strings of a plan may hold control characters, which must not reach a terminal. */
-    for (char *p = what; *p; p++)
-        if ((unsigned char)*p < ' ' || *p == 127)
-            *p = '?';
+    ctr_text_plain(what, strlen(what));
     (void)ctr_fail(err, CTR_EUSAGE, "%s", what);
     put_position(src, pos, err);
     return CTR_EUSAGE;

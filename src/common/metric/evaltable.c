@@ -177,9 +177,7 @@ static int cell(struct grid *g, struct ctr_err *err, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    for (char *p = text; *p; p++) /* a line stays a line */
-        if ((unsigned char)*p < ' ' || *p == 127)
-            *p = '?';
+    ctr_text_plain(text, strlen(text)); /* a line stays a line */
     return ctr_strs_add(&g->cells, text, strlen(text), err);
 }
 

@@ -9,14 +9,12 @@
 
 /* ---- printing ---- */
 
-/* Text for a terminal: control characters, with which a name could move the cursor, become '?'. */
 static int put_plain(struct ctr_buf *b, const char *p, size_t n, struct ctr_err *err)
 {
     size_t from = b->len;
     int rc = ctr_buf_append(b, p, n, err);
-    for (size_t i = from; !rc && i < b->len; i++)
-        if (b->data[i] < 32 || b->data[i] == 127)
-            b->data[i] = '?';
+    if (!rc)
+        ctr_text_plain(b->data + from, n);
     return rc;
 }
 
