@@ -405,4 +405,11 @@ printf 'base\nslow alpha=0.02\n' >unix.txt
 train --variants unix.txt -o 'unix-%s.arrows' log.arrows
 train --variants dos.txt -o 'dos-%s.arrows' log.arrows
 ok 'a byte order mark and CR at line ends' sh -c 'cmp unix-base.arrows dos-base.arrows && cmp unix-slow.arrows dos-slow.arrows'
+# ---- outputs that are one file
+printf 'a alpha=.1\nb alpha=.2\n' >links.variants
+: >one
+ln -s one l-a.arrows && ln -s one l-b.arrows
+exits 'two variants whose files are links to one' 2 ctr-train lr -q --variants links.variants -o l-%s.arrows --progressive p.arrows rows.arrows
+err_like 'are refused' 'l-b.arrows is given for two outputs'
+ok 'before anything is written' test ! -s one
 done_testing

@@ -390,7 +390,7 @@ static int check_follow(const struct ctr_cli *cli, struct ctr_err *err)
 static int open_models(struct run *run, struct ctr_err *err)
 {
     struct ctr_buf path = { 0 };
-    const int n = CTR_MAX(run->variants.n, 1), others = run->cli->nwritten;
+    const int n = CTR_MAX(run->variants.n, 1);
     run->out = calloc((size_t)n, sizeof *run->out);
     int rc = run->out ? 0 : ctr_fail_nomem(err, (size_t)n * sizeof *run->out);
     if (!rc && !run->variants.n) {
@@ -401,7 +401,6 @@ static int open_models(struct run *run, struct ctr_err *err)
         rc = model_path(run->cli->out, run->variants.v[i].name, &path, err);
         if (!rc)
             rc = ctr_cli_side_out(run->cli, (const char *)path.data, CTR_OUT_BINARY, &run->out[i], err);
-        run->cli->nwritten = others; /* names differ, and `path` changes */
     }
     ctr_buf_free(&path);
     return rc;

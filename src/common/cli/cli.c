@@ -69,9 +69,9 @@ static int refuse_same(const struct ctr_cli *cli, const char *path, struct ctr_e
 
 int ctr_cli_read(struct ctr_cli *cli, const char *path, struct ctr_err *err)
 {
-    if (cli->nread < (int)CTR_COUNT(cli->read))
-        cli->read[cli->nread++] = path;
-    int rc = refuse_same(cli, path, err);
+    int rc = ctr_strs_add(&cli->read, path, strlen(path), err);
+    if (!rc)
+        rc = refuse_same(cli, path, err);
     cli->stdin_read |= !strcmp(path, "-");
     return rc;
 }
@@ -122,18 +122,38 @@ int ctr_cli_out(struct ctr_cli *cli, unsigned out_flags, struct ctr_out **o, str
     return ctr_out_open(o, cli->out, out_flags, err);
 }
 
-/* Two names of one file, there already or not. Devices may be named twice. */
-static bool same_output(const char *a, const char *b)
+/* What tells a file that is written from others, there already or not: its inode, or its directory's and its name.
+ * Nothing for what may be named twice: devices, pipes. */
+static int identify(const char *path, struct ctr_buf *id, struct ctr_err *err)
 {
-    struct stat st, other;
+    const bool std = ctr_names_stdout(path);
+    const char *name = "";
+    struct stat st;
+    id->len = 0;
+    if (std ? fstat(STDOUT_FILENO, &st) : stat(path, &st))
+        name = std ? NULL : ctr_path_in(path, &st);
+    else if (!S_ISREG(st.st_mode))
+        name = NULL;
+    return name ? ctr_buf_printf(id, err, "%ju:%ju:%s", (uintmax_t)st.st_dev, (uintmax_t)st.st_ino, name) : 0;
+}
 
-    if (!stat(a, &st))
-        return same_file(ctr_names_stdout(b) ? NULL : b, STDOUT_FILENO, &st);
-    if (ctr_names_stdout(b))
-        return false;
-    a = ctr_path_in(a, &st);
-    b = ctr_path_in(b, &other);
-    return a && b && !strcmp(a, b) && st.st_dev == other.st_dev && st.st_ino == other.st_ino;
+/* Remember an output; an error if it is known. */
+static int note_output(struct ctr_cli *cli, const char *path, struct ctr_err *err)
+{
+    struct ctr_buf id = { 0 }, out = { 0 };
+    int rc = identify(path, &id, err);
+    if (!rc)
+        rc = identify(cli->out, &out, err);
+    const char *own = (const char *)id.data;
+    if (!rc && id.len) {
+        const bool again =
+            (id.len == out.len && !memcmp(own, out.data, out.len)) || ctr_strs_find_n(&cli->written, own, id.len) >= 0;
+        rc = again ? ctr_cli_usage(err, "%s is given for two outputs", path)
+                   : ctr_strs_add(&cli->written, own, id.len, err);
+    }
+    ctr_buf_free(&id);
+    ctr_buf_free(&out);
+    return rc;
 }
 
 int ctr_cli_written(struct ctr_cli *cli, const char *path, struct ctr_err *err)
@@ -146,20 +166,13 @@ int ctr_cli_written(struct ctr_cli *cli, const char *path, struct ctr_err *err)
         for (int i = 0; i < cli->nargs; i++)
             if (same_file(cli->args[i], STDIN_FILENO, &st))
                 return ctr_cli_usage(err, "%s is both input and output", path);
-        for (int i = 0; i < cli->nread; i++)
-            if (same_file(cli->read[i], STDIN_FILENO, &st))
+        for (int i = 0; i < cli->read.n; i++)
+            if (same_file(cli->read.s[i], STDIN_FILENO, &st))
                 return ctr_cli_usage(err, "%s is both input and output", path);
         if (same_file(NULL, STDIN_FILENO, &st))
             return ctr_cli_usage(err, "%s is both input and output", path);
     }
-    if (same_output(path, cli->out))
-        return ctr_cli_usage(err, "%s is given for two outputs", path);
-    for (int i = 0; i < cli->nwritten; i++)
-        if (same_output(path, cli->written[i]))
-            return ctr_cli_usage(err, "%s is given for two outputs", path);
-    if (cli->nwritten < (int)CTR_COUNT(cli->written))
-        cli->written[cli->nwritten++] = path;
-    return 0;
+    return note_output(cli, path, err);
 }
 
 int ctr_cli_side_out(struct ctr_cli *cli, const char *path, unsigned out_flags, struct ctr_out **o, struct ctr_err *err)

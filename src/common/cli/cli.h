@@ -93,9 +93,9 @@ struct ctr_cli {
     bool progress_drawn; /* the line stands on the terminal */
     char reread[32];     /* ctr_cli_reread: the copy */
     const char *reread_name;
-    bool stdin_taken, stdin_read;     /* as a copy; as another input than the main stream */
-    const char *read[4], *written[4]; /* ctr_cli_read, ctr_cli_written */
-    int nread, nwritten;
+    bool stdin_taken, stdin_read; /* as a copy; as another input than the main stream */
+    struct ctr_strs read;         /* ctr_cli_read: names */
+    struct ctr_strs written;      /* ctr_cli_written: what tells files apart */
 };
 
 /* Can what is to be done run on a GPU? If so, --device gpu is tried here, before anything is read, and -v tells what

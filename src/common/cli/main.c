@@ -201,6 +201,8 @@ int main(int argc, char **argv)
     if (!rc)
         rc = ctr_tool.run(&cli, &err);
     free(cli.provenance);
+    ctr_strs_free(&cli.read);
+    ctr_strs_free(&cli.written);
     ctr_options_free(&ctr_tool, &tables);
     if (rc)
         return report(&cli, &err);
