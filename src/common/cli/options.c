@@ -57,7 +57,7 @@ static int option_set(struct ctr_err *err, const struct ctr_opt *o, const char *
         return 0;
     case CTR_OPT_INT:
         if (!ctr_parse_i64(value, strlen(value), o->to) || *(int64_t *)o->to < 0)
-            return bad_value(err, o, value, "a whole number");
+            return bad_value(err, o, value, "a whole number below 2^63");
         return 0;
     case CTR_OPT_REAL:
         if (!ctr_parse_f64(value, strlen(value), &real) || !isfinite(real))
