@@ -153,6 +153,14 @@ DEFINE_DOT_BY(float, f32_by_four, 4)
         weights_##suffix(p, s, row, room);                                                                             \
         return dot_##dot(s->w, s->x, room);                                                                            \
     }                                                                                                                  \
+    /* A gradient moves z and n; the new root of n. */                                                                 \
+    CTR_BODY real step_##suffix(real gi, real w, real root, real inv_alpha, real *z, real *n)                          \
+    {                                                                                                                  \
+        const real next = *n + gi * gi, rooted = squareroot(next);                                                     \
+        *z += gi - (rooted - root) * inv_alpha * w;                                                                    \
+        *n = next;                                                                                                     \
+        return rooted;                                                                                                 \
+    }                                                                                                                  \
     CTR_BODY void update_##suffix(const struct ctr_learning *p, const struct ctr_coords *s, uint8_t *const *row,       \
                                   int64_t k, double g)                                                                 \
     {                                                                                                                  \
@@ -161,11 +169,7 @@ DEFINE_DOT_BY(float, f32_by_four, 4)
         const real inv_alpha = (real)p->inv_alpha;                                                                     \
         const int64_t room = ctr_lanes_padded(k);                                                                      \
         for (int64_t i = 0; i < room; i++) {                                                                           \
-            real gi = (real)(g * x[i]);                                                                                \
-            real next = n[i] + gi * gi;                                                                                \
-            real sigma = (squareroot(next) - root[i]) * inv_alpha;                                                     \
-            z[i] += gi - sigma * w[i];                                                                                 \
-            n[i] = next;                                                                                               \
+            (void)step_##suffix((real)(g * x[i]), w[i], root[i], inv_alpha, &z[i], &n[i]);                             \
         }                                                                                                              \
         for (int64_t i = 0; i < room; i += LANES)                                                                      \
             scatter_##pairs(row + i, z + i, n + i);                                                                    \
@@ -199,20 +203,12 @@ DEFINE_DOT_BY(float, f32_by_four, 4)
         const real inv_alpha = (real)p->inv_alpha;                                                                     \
         const int64_t room = ctr_lanes_padded(rows), late = list_late(row, rows, c->late);                             \
         for (int64_t i = 0; i < room; i++) {                                                                           \
-            real gi = (real)g[i];                                                                                      \
-            real next = n[i] + gi * gi, rooted = squareroot(next);                                                     \
-            z[i] += gi - (rooted - root[i]) * inv_alpha * w[i];                                                        \
-            n[i] = next;                                                                                               \
-            root[i] = rooted;                                                                                          \
+            root[i] = step_##suffix((real)g[i], w[i], root[i], inv_alpha, &z[i], &n[i]);                               \
         }                                                                                                              \
         for (int64_t k = 0; k < late; k++) {                                                                           \
             uint32_t i = c->late[k], first;                                                                            \
             memcpy(&first, row[i] + 8, sizeof first);                                                                  \
-            real gi = (real)g[i];                                                                                      \
-            real next = n[first] + gi * gi, rooted = squareroot(next);                                                 \
-            z[first] += gi - (rooted - root[first]) * inv_alpha * w[first];                                            \
-            n[first] = next;                                                                                           \
-            root[first] = rooted;                                                                                      \
+            root[first] = step_##suffix((real)g[i], w[first], root[first], inv_alpha, &z[first], &n[first]);           \
             row[i] = c->spare;                                                                                         \
         }                                                                                                              \
         for (int64_t i = 0; i < room; i += LANES)                                                                      \
