@@ -24,7 +24,8 @@ double ctr_log_loss(double score, double label)
     return -(label * ctr_log(q) + (1 - label) * ctr_log(1 - q));
 }
 
-/* The loop of ctr_log_losses: labels are 0 or 1 here; returns whether one was not. */
+/* The loop of ctr_log_losses: labels are 0 or 1 here; returns whether one was not. 1 - q or q is written without a
+ * condition: gcc lets none compute but by AVX-512. */
 CTR_BODY bool losses_body(const double *restrict score, const double *restrict label, int64_t n, double *restrict out)
 {
     uint64_t fractional = 0;
@@ -32,7 +33,7 @@ CTR_BODY bool losses_body(const double *restrict score, const double *restrict l
     for (int64_t i = 0; i < n; i++) {
         double q = score[i] < CLIP ? CLIP : score[i], y = label[i];
         q = q > 1 - CLIP ? 1 - CLIP : q;
-        out[i] = -opv_log_normal(y == 0 ? 1 - q : q, 0.0);
+        out[i] = -opv_log_normal(fabs((y == 0) - q), 0.0);
         fractional |= (uint64_t)((y != 0) & (y != 1));
     }
     return fractional;
