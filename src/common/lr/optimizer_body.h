@@ -122,17 +122,23 @@ ADVANCE(advance_global_hold, NAME(advance_global_any)(p, s, room, g, true), true
 
 /* ---- weights ---- */
 
+/* By vectors as wide as the processor's, or gcc keeps the sums in memory. */
 CTR_BODY double NAME(dot)(const REAL *restrict w, const double *restrict x, int64_t room)
 {
-    lanes sum = { 0 };
-    for (int64_t i = 0; i < room; i += CTR_LANES) {
-        lanes x8;
-        VECTOR w8;
-        memcpy(&w8, w + i, sizeof w8);
-        memcpy(&x8, x + i, sizeof x8);
-        sum += __builtin_convertvector(w8, lanes) * x8;
-    }
-    return join_lanes(&sum);
+    typedef double wide __attribute__((vector_size(WIDTH * sizeof(double))));
+    typedef REAL own __attribute__((vector_size(WIDTH * sizeof(REAL))));
+    wide sum[CTR_LANES / WIDTH] = { 0 };
+    lanes all;
+    for (int64_t i = 0; i < room; i += CTR_LANES)
+        for (int h = 0; h < CTR_LANES; h += WIDTH) {
+            wide some_x;
+            own some_w;
+            memcpy(&some_w, w + i + h, sizeof some_w);
+            memcpy(&some_x, x + i + h, sizeof some_x);
+            sum[h / WIDTH] += __builtin_convertvector(some_w, wide) * some_x;
+        }
+    memcpy(&all, sum, sizeof all);
+    return join_lanes(&all);
 }
 
 /* ftrl and rda: the minimum of z w + l1 |w| + (1/eta + l2) w^2 / 2. */

@@ -162,6 +162,7 @@ CTR_BODY void round_any(const struct ctr_learning *p, const struct ctr_coords *s
         advance_codes_any(p, s, room, g);                                                                              \
     }
 
+#define WIDTH      4 /* doubles of a vector */
 #define ISA        plain
 #define ATTRIBUTES CTR_FAST
 #include "common/lr/optimizer_types.h"
@@ -175,6 +176,8 @@ CTR_BODY void round_any(const struct ctr_learning *p, const struct ctr_coords *s
 
 #undef ISA
 #undef ATTRIBUTES
+#undef WIDTH
+#define WIDTH      8
 #define ISA        avx512
 #define ATTRIBUTES CTR_FAST_AVX512
 #define FUSE
