@@ -202,6 +202,7 @@ done
 cp got.arrows v.ckpt.best.2
 cp got.arrows v.ckpt.best.12.tmp.abcdef
 cp batches.arrows v.ckpt.best.1.tmp.abcdef
+: >v.ckpt.best.3.tmp.abcdef
 : >v.ckpt.best.1of5
 stops -q --checkpoint v.ckpt -o got.arrows batches.arrows
 is 'best models that killed runs left are gone, and no other file' "$(echo v.ckpt*)" 'v.ckpt.best.1.tmp.abcdef v.ckpt.best.1of5'

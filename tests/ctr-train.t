@@ -346,9 +346,10 @@ exits 'still too little' 1 bounded 301K
 size=$(wc -c <keys.ckpt)
 head -c $((size / 2)) keys.ckpt >keys.ckpt.tmp.half01
 cp keys500.arrows keys.ckpt.tmp.abcdef
-: >keys.ckpt.tmp.nobody
+: >keys.ckpt.tmp.empty1
+: >keys.ckpt.tmp.nobodys
 ok 'with more it goes on' bounded 1M
-is 'what a killed run left of a checkpoint is gone, and no other file' "$(echo keys.ckpt*)" 'keys.ckpt.tmp.abcdef keys.ckpt.tmp.nobody'
+is 'what a killed run left of a checkpoint is gone, and no other file' "$(echo keys.ckpt*)" 'keys.ckpt.tmp.abcdef keys.ckpt.tmp.nobodys'
 ok 'an input that is called like that stays' sh -c 'ctr-train lr -q --checkpoint keys.ckpt -o kk.arrows <keys.ckpt.tmp.abcdef && cmp keys500.arrows keys.ckpt.tmp.abcdef'
 rm -f keys.ckpt.tmp.*
 ok 'to the model of a run that had it from the start' cmp keys.model k.arrows

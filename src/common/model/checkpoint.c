@@ -297,18 +297,26 @@ int ctr_checkpoint_write(struct ctr_trainer *t, struct ctr_err *err)
     return rc;
 }
 
+/* Where the file system has no files without a name, a run that is killed before the first write leaves an empty one.
+ */
+static bool is_left(const char *path)
+{
+    int64_t pass, row;
+    struct stat st;
+    return (!stat(path, &st) && S_ISREG(st.st_mode) && !st.st_size) || is_checkpoint(path, &pass, &row);
+}
+
 void ctr_checkpoint_sweep(const struct ctr_trainer *t)
 {
     struct ctr_buf pattern = { 0 };
     struct ctr_err err = { 0 };
-    int64_t pass, row;
     glob_t found;
     if (strpbrk(t->job.checkpoint, "*?[\\") || /* an unusual name: rather leave files than remove the wrong ones */
         ctr_buf_printf(&pattern, &err, "%s.tmp.??????", t->job.checkpoint))
         return;
     if (!glob((char *)pattern.data, GLOB_NOSORT, NULL, &found)) {
         for (size_t i = 0; i < found.gl_pathc; i++)
-            if (is_checkpoint(found.gl_pathv[i], &pass, &row)) /* not what someone else calls so, an input among them */
+            if (is_left(found.gl_pathv[i])) /* not what someone else calls so, an input among them */
                 unlink(found.gl_pathv[i]);
         globfree(&found);
     }

@@ -136,7 +136,11 @@ static bool is_best(const char *path, const char *number)
     if (!*end)
         return true;
     if (strncmp(end, ".tmp.", 5) != 0 || strlen(end) != strlen(".tmp.XXXXXX") || stat(path, &st) ||
-        !S_ISREG(st.st_mode) || ctr_model_open(path, &info, &r, &err))
+        !S_ISREG(st.st_mode))
+        return false;
+    if (!st.st_size) /* killed before the first write */
+        return true;
+    if (ctr_model_open(path, &info, &r, &err))
         return false;
     ctr_reader_free(r);
     ctr_model_info_free(&info);
