@@ -38,7 +38,7 @@ is "vw: numbers stand in one namespace" "$(ctr-export -q -f vw -c click,price,us
 seq -s , 5000 | sed 's/^/y,/' >"$W/wide.csv"
 seq -s , 5000 | sed 's/[0-9]*/1/g; s/^/1,/' >>"$W/wide.csv"
 ctr-import -q --format csv --header --label y "$W/wide.csv" >"$W/wide.arrows"
-is "vw: 5000 columns" "$(timeout 20 ctr-export -q -f vw "$W/wide.arrows" | wc -w)" 5002
+is "vw: 5000 columns" "$(timeout 120 ctr-export -q -f vw "$W/wide.arrows" | wc -w)" 5002
 
 printf 'a\n\nb\n' | ctr-import --format csv --columns x:utf8 - >"$W/one.arrows" 2>"$W/err"
 is "a single empty cell is no empty line" "$(printf '[{"x":"p"},{"x":null}]' | tr -d '[]' | tr ',' '\n' | ctr-import -f jsonl - | ctr-export --no-header)" 'p

@@ -203,27 +203,27 @@ exits 'SQL in a name is a name' 1 s allow "x'; DROP TABLE signal; --"
 is 'the index stands' "$(s list --format jsonl | wc -l)" 15
 
 # ---- files that are no index
-rubbish() { # rubbish NAME REGEX: every action refuses $1 and leaves it as it is
+no_index() { # no_index NAME REGEX: every action refuses $1 and leaves it as it is
     before=$(cksum <"$1")
     exits "$1: list" 1 s --db "$1" list
     err_like "$1: why" "$2"
     exits "$1: add" 1 s --db "$1" add ads.plan
     is "$1: is untouched" "$(cksum <"$1")" "$before"
 }
-head -c 5000 /dev/urandom >noise.db
-rubbish noise.db 'noise.db: not an index of signals'
+rubbish 5000 >noise.db
+no_index noise.db 'noise.db: not an index of signals'
 cp log.csv text.db
-rubbish text.db 'not an index of signals'
+no_index text.db 'not an index of signals'
 head -c 9000 index.db >short.db
-rubbish short.db 'short.db: damaged'
-{ head -c 4200 index.db; head -c 3000 /dev/urandom; tail -c +7201 index.db; } >flip.db
-rubbish flip.db 'flip.db: damaged'
+no_index short.db 'short.db: damaged'
+{ head -c 4200 index.db; rubbish 3000; tail -c +7201 index.db; } >flip.db
+no_index flip.db 'flip.db: damaged'
 if has_python sqlite3; then
     "$PY" -c 'import sqlite3; c = sqlite3.connect("foreign.db"); c.execute("CREATE TABLE signal (x)"); c.commit()'
-    rubbish foreign.db 'of another program'
+    no_index foreign.db 'of another program'
     cp index.db future.db
     "$PY" -c 'import sqlite3; c = sqlite3.connect("future.db"); c.execute("PRAGMA user_version = 9"); c.commit()'
-    rubbish future.db 'version 9'
+    no_index future.db 'version 9'
 fi
 mkdir dir.db
 exits 'a folder' 1 s --db dir.db add ads.plan
@@ -242,7 +242,7 @@ if has_python sqlite3; then # a change that another program left half done is it
     "$PY" -c 'import os, sqlite3; c = sqlite3.connect("hot.db", isolation_level=None); c.execute("CREATE TABLE t (x)")
 c.execute("PRAGMA cache_size = 1"); c.execute("BEGIN"); c.executemany("INSERT INTO t VALUES (?)", [("x" * 3000,)] * 50); os._exit(0)'
     ok 'a foreign journal is there' test -s hot.db-journal
-    rubbish hot.db 'of another program'
+    no_index hot.db 'of another program'
     ok 'and stays' test -s hot.db-journal
 fi
 

@@ -10,14 +10,8 @@ ctr-cat --batch 100 onehot.arrows >whole.arrows
 size=$(wc -c <whole.arrows)
 ctr-train lr -q -o want.arrows --progressive wantp.arrows whole.arrows
 
-# until CONDITION…: wait for it, ten seconds at most
-until_true() {
-    for _i in $(seq 200); do
-        "$@" 2>/dev/null && return 0
-        sleep .05
-    done
-    return 1
-}
+# reads PID FILE: it has opened it, so that it has its handlers of signals too
+reads() { find "/proc/$1/fd" -lname "*/$2" | grep -q .; }
 
 # ---- a file that grows, cut anywhere
 : >grows.arrows
@@ -77,9 +71,9 @@ kill -INT $pid
 wait $pid
 is 'SIGINT: status 0' $? 0
 ok 'the same model' cmp want2.arrows f.arrows
-ctr-train lr -q --follow -o e.arrows <whole.arrows &
+ctr-train lr -q --follow --save-every 100ms --flush 20ms -o e.arrows <whole.arrows &
 pid=$!
-sleep 1
+until_true cmp -s want.arrows e.arrows
 kill -TERM $pid
 wait $pid
 ok 'a file as standard input' cmp want.arrows e.arrows
@@ -159,7 +153,7 @@ ok 'says so, and how far it came' grep -q 'another file took its name while it w
 : >empty.arrows
 ctr-train lr -q --follow --flush 20ms -o y.arrows empty.arrows 2>err &
 pid=$!
-sleep .5
+until_true reads $pid empty.arrows
 kill -TERM $pid
 wait $pid
 is 'stopped before anything came: status 1' $? 1

@@ -279,9 +279,9 @@ for opt in '--precision f32' '--optimizer ogd --learning-rate counts' '--precisi
     go() { timeout "$@" ctr-train lr -q --single-value --variants groups $opt --checkpoint c.ckpt --checkpoint-every 500 --resume \
         --progressive got.p -o 'g-%s' small.arrows; }
     for ms in 010 020 030 040; do
-        go -s KILL "0.$ms" 2>/dev/null
+        go --foreground -s KILL "0.$ms" 2>/dev/null
     done
-    ok "$opt: killed and resumed" go 60
+    ok "$opt: killed and resumed" go 600
     ok "$opt: the same models" cmp k-no-users g-no-users
     ok "$opt: the same predictions" cmp want.p got.p
 done

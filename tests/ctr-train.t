@@ -218,9 +218,16 @@ done
 mkfifo pipe
 ctr-train lr --checkpoint t.ckpt -o t.arrows --progressive tp.arrows <pipe 2>term.err &
 pid=$!
-{ head -c 200000 small.arrows; sleep 1; kill -TERM $pid; sleep 2; } >pipe
+{ # rows are learned, mostly all that there are; the pipe has its writer until the run has ended
+    head -c 200000 small.arrows
+    until_true grep -q ' 256  ' term.err
+    sleep .5
+    kill -TERM $pid
+    until_true test -e term.over
+} >pipe &
 wait $pid
 is 'SIGTERM on an idle pipe: status 1' $? 1
+: >term.over
 ok 'a checkpoint' test -s t.ckpt
 is 'and what to do' "$(grep -c 'run the same command with --resume to go on' term.err)" 1
 ok 'no model yet' test ! -e t.arrows -a ! -e tp.arrows

@@ -10,12 +10,8 @@ ctr-cat --flush 20ms <"$W/in" >"$W/live" &
 exec 3>"$W/in"
 size=$(($(wc -c <"$W/a.arrows") - 8))
 head -c $size "$W/a.arrows" >&3
-tries=0
-until [ "$(wc -c <"$W/live")" -gt 1000 ] || [ $tries -ge 100 ]; do
-    sleep 0.1
-    tries=$((tries + 1))
-done
-ok "rows came before the end of input" test $tries -lt 100
+rows_came() { [ "$(wc -c <"$W/live")" -gt 1000 ]; }
+ok "rows came before the end of input" until_true rows_came
 tail -c 8 "$W/a.arrows" >&3
 exec 3>&-
 wait

@@ -36,10 +36,10 @@ fails_with() { # fails_with REGEX COMMAND: not 0, and says so
 fits_80_columns() {
     "$1" --help | sed 's/…/./g' | awk 'length($0) > 79 { print; wide = 1 } / $/ { print "blank at the end: " $0; wide = 1 } END { exit wide }'
 }
-help_to() { timeout 10 "$1" --help >"$2"; }
-help_closed() { timeout 10 "$1" --help >&-; }
+help_to() { timeout 120 "$1" --help >"$2"; }
+help_closed() { timeout 120 "$1" --help >&-; }
 
-head -c 3000 /dev/urandom >"$W/rubbish"
+rubbish 3000 >"$W/rubbish"
 printf '' >"$W/empty"
 for t in $tools; do
     ok "$t --help" "$t" --help
@@ -77,12 +77,12 @@ if has ctr-import; then
     head -c $((size - 20)) "$W/big.arrows" >"$W/cut.arrows"
     { head -c 5000 "$W/big.arrows"; printf 'X'; tail -c +5002 "$W/big.arrows"; } >"$W/flip.arrows"
 fi
-run_in() { timeout 10 $1 <"$2"; }
-run_to() { timeout 10 $1 <"$2" >"$3"; }
-run_stdout_closed() { timeout 10 $1 <"$2" >&-; }
-run_stdin_closed() { timeout 10 $1 <&-; }
+run_in() { timeout 120 $1 <"$2"; }
+run_to() { timeout 120 $1 <"$2" >"$3"; }
+run_stdout_closed() { timeout 120 $1 <"$2" >&-; }
+run_stdin_closed() { timeout 120 $1 <&-; }
 reader_gone() { # the tool ends by SIGPIPE, silently
-    { timeout 20 sh -c "$1 2>'$W/gone.err'; echo \$? >'$W/gone.rc'" <"$2"; } | head -c 10 >/dev/null
+    { timeout 120 sh -c "$1 2>'$W/gone.err'; echo \$? >'$W/gone.rc'" <"$2"; } | head -c 10 >/dev/null
     [ ! -s "$W/gone.err" ] || { cat "$W/gone.err"; return 1; }
     rc=$(cat "$W/gone.rc")
     [ "$rc" = 141 ] || [ "$rc" = 0 ] || { echo "exit $rc"; return 1; }

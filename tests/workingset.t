@@ -67,8 +67,8 @@ for rows in 64 ''; do
 done
 resumes() { # killed at any moment until it is done
     rm -f c.ckpt got.arrows
-    for delay in .05 .1 .1 .15 .2 .3 .5 60; do
-        CTR_WORKING_SET=$1 timeout -s KILL $delay ctr-train mlp -q --device gpu --embedding 40 --hidden 4 --minibatch 200 --passes 2 --l2 .001 \
+    for delay in .05 .1 .1 .15 .2 .3 .5 600; do
+        CTR_WORKING_SET=$1 timeout --foreground -s KILL $delay ctr-train mlp -q --device gpu --embedding 40 --hidden 4 --minibatch 200 --passes 2 --l2 .001 \
             --checkpoint c.ckpt --checkpoint-every 500 --resume -o got.arrows rows.arrows && break
     done 2>/dev/null
     cmp got.arrows none.arrows
