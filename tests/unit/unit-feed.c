@@ -267,7 +267,7 @@ static void *write_pausing(void *arg)
     struct pausing *p = arg;
     struct ctr_err err = { 0 };
     int rc = ctr_write_full(p->fd, p->bytes, (size_t)pause_at, &err);
-    for (int ms = 0; ms < 10000 && atomic_load(&p->rows) < 2 * BATCH - TILE; ms++)
+    for (int ms = 0; ms < 60000 && atomic_load(&p->rows) < 2 * BATCH - TILE; ms++)
         sleep_us(1000);
     p->waited = !rc && atomic_load(&p->rows) >= 2 * BATCH - TILE;
     rc = rc ? rc : ctr_write_full(p->fd, p->bytes + pause_at, (size_t)(p->n - pause_at), &err);
