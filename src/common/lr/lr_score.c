@@ -13,8 +13,8 @@
 #include "common/model/weights.h"
 
 enum {
-    AHEAD = 8,  /* rows between prefetch and use */
-    BLOCK = 32, /* rows that are scored column by column: what is kept of them fits into the first cache */
+    AHEAD = 8,               /* rows between prefetch and use */
+    BLOCK = CTR_WEIGHTS_RUN, /* rows that are scored column by column: their sums fit into the first cache */
     LANES = CTR_LANES,
 };
 
@@ -290,10 +290,10 @@ double ctr_lr_row_weights(const void *scorer, const struct ctr_rows *r, int64_t 
 }
 
 /* What a row is scored by: its logit, and u(x) = sum of |x_i| alpha / (beta + sqrt(n_i)), the greatest change of the
- * log-odds that one more row with these features would make (section 6); uncertainty NULL: not asked for. That and
- * `rates`, whether the tables have them, are known where these are called. */
+ * log-odds that one more row with these features would make (section 6); uncertainty NULL: not asked for, and the
+ * tables have no rates, which is known where this is called. */
 CTR_BODY int score_rows(const struct scorer *s, const struct ctr_rows *r, double *logit, double *uncertainty,
-                        const bool rates, struct ctr_err *err)
+                        struct ctr_err *err)
 {
     struct ctr_buf buf = { 0 };
     int64_t longest = 0;
@@ -306,7 +306,7 @@ CTR_BODY int score_rows(const struct scorer *s, const struct ctr_rows *r, double
         if (i + AHEAD < r->rows)
             for (int64_t e = r->start[i + AHEAD]; e < r->start[i + AHEAD + 1]; e++)
                 __builtin_prefetch(ctr_weights_home(&s->weights.t[r->table[e]], r->hash[e]));
-        look_up(s, r, i, w, uncertainty ? u : NULL, rates);
+        look_up(s, r, i, w, uncertainty ? u : NULL, uncertainty != NULL);
         w[k] = s->bias;
         if (r->x) {
             memcpy(x, r->x + at, (size_t)k * sizeof *x);
@@ -329,30 +329,6 @@ CTR_BODY int score_rows(const struct scorer *s, const struct ctr_rows *r, double
 /* A block's sums: a row's k-th term goes to lane k mod LANES, as in ctr_lanes_dot. */
 typedef double lane_sums[LANES][BLOCK];
 
-CTR_BODY void find_homes(const struct ctr_weights *t, const uint64_t *restrict h, int64_t n,
-                         const uint64_t **restrict home)
-{
-    const struct ctr_weights of = *t; /* `home` might be a part of it, for all that the compiler knows */
-    for (int64_t i = 0; i < n; i++) {
-        home[i] = ctr_weights_home(&of, h[i]);
-        __builtin_prefetch(home[i]);
-    }
-}
-
-CTR_BODY void add_column(const struct scorer *s, const struct ctr_weights *t, const uint64_t *restrict h, int64_t n,
-                         const uint64_t *const *restrict home, double *restrict weight, double *restrict rate,
-                         const bool rates)
-{
-    for (int64_t i = 0; i < n; i++) {
-        int place;
-        const uint64_t *b = ctr_weights_find(t, home[i], h[i], rates, &place);
-        if (b)
-            weight[i] += ctr_weights_weight(b, place, rates);
-        if (rate)
-            rate[i] += b ? ctr_weights_rate(b, place) : s->unseen_rate;
-    }
-}
-
 static void add_number(double *restrict sum, int64_t n, double x)
 {
     for (int64_t i = 0; i < n; i++)
@@ -370,9 +346,10 @@ static void join_sums(lane_sums sum, int64_t n, double *restrict out)
 }
 
 /* Rows [from, from + n), at most BLOCK. The homes of a column are asked from memory while the one before is added. */
-CTR_BODY void score_block(const struct scorer *s, const struct ctr_rows *r, int64_t from, int64_t n, double *logit,
-                          double *uncertainty, const bool rates)
+static void score_block(const struct scorer *s, const struct ctr_rows *r, int64_t from, int64_t n, double *logit,
+                        double *uncertainty)
 {
+    const struct ctr_weights_kernel *kernel = ctr_weights_kernel_best();
     const int columns = (int)(r->start[1] - r->start[0]);
     const uint64_t *home[2][BLOCK];
     lane_sums weight, rate;
@@ -380,12 +357,23 @@ CTR_BODY void score_block(const struct scorer *s, const struct ctr_rows *r, int6
     if (uncertainty)
         memset(rate, 0, sizeof rate);
     for (int k = -1; k < columns; k++) {
-        const int next = k + 1;
-        if (next < columns)
-            find_homes(&s->weights.t[r->table[next]], r->hash + next * r->rows + from, n, home[next & 1]);
-        if (k >= 0)
-            add_column(s, &s->weights.t[r->table[k]], r->hash + k * r->rows + from, n, home[k & 1], weight[k % LANES],
-                       uncertainty ? rate[k % LANES] : NULL, rates);
+        const int next = CTR_MIN(k + 1, columns - 1);
+        const uint64_t **ahead = home[next & 1];
+        if (next > k)
+            kernel->homes(&s->weights.t[r->table[next]], r->hash + next * r->rows + from, n, ahead);
+        if (k < 0)
+            continue;
+        const struct ctr_weights_terms terms = {
+            .t = &s->weights.t[r->table[k]],
+            .h = r->hash + k * r->rows + from,
+            .home = home[k & 1],
+            .ahead = ahead,
+            .n = n,
+            .weight = weight[k % LANES],
+            .rate = rate[k % LANES],
+            .unseen_rate = s->unseen_rate,
+        };
+        (uncertainty ? kernel->add_rated : kernel->add)(&terms);
     }
     if (!s->no_bias)
         add_number(weight[columns % LANES], n, s->bias);
@@ -397,14 +385,14 @@ CTR_BODY void score_block(const struct scorer *s, const struct ctr_rows *r, int6
 }
 
 CTR_BODY int predict(const struct scorer *s, const struct ctr_rows *r, double *score, double *uncertainty,
-                     const bool rates, struct ctr_err *err)
+                     struct ctr_err *err)
 {
     double logit[BLOCK];
-    int rc = r->transposed ? 0 : score_rows(s, r, score, uncertainty, rates, err);
+    int rc = r->transposed ? 0 : score_rows(s, r, score, uncertainty, err);
     for (int64_t from = 0, n; from < r->rows && !rc; from += n) {
         n = CTR_MIN(BLOCK, r->rows - from);
         if (r->transposed)
-            score_block(s, r, from, n, logit, uncertainty ? uncertainty + from : NULL, rates);
+            score_block(s, r, from, n, logit, uncertainty ? uncertainty + from : NULL);
         else
             memcpy(logit, score + from, (size_t)n * sizeof *logit);
         s->sigmoids(logit, score + from, n);
@@ -416,12 +404,11 @@ CTR_BODY int predict(const struct scorer *s, const struct ctr_rows *r, double *s
 
 int ctr_lr_predict_rows(const void *scorer, const struct ctr_rows *r, double *score, struct ctr_err *err)
 {
-    const struct scorer *s = scorer;
-    return s->weights.rates ? predict(s, r, score, NULL, true, err) : predict(s, r, score, NULL, false, err);
+    return predict(scorer, r, score, NULL, err);
 }
 
 int ctr_lr_predict_uncertain(const void *scorer, const struct ctr_rows *r, double *score, double *uncertainty,
                              struct ctr_err *err)
 {
-    return predict(scorer, r, score, uncertainty, true, err);
+    return predict(scorer, r, score, uncertainty, err);
 }

@@ -242,7 +242,8 @@ struct ctr_model {
     bool predicts_exactly;                   /* denormal numbers are kept, as it learns */
     /* Any number of threads at once. */
     int (*predict_rows)(const void *scorer, const struct ctr_rows *rows, double *score, struct ctr_err *err);
-    /* The same with the uncertainty of each score, of a scorer that was asked for it; or NULL: the model has none. */
+    /* The same with the uncertainty of each score, of a scorer that was asked for it, in place of the other; or NULL:
+     * the model has none. */
     int (*predict_uncertain)(const void *scorer, const struct ctr_rows *rows, double *score, double *uncertainty,
                              struct ctr_err *err);
     /* NULL, or of a linear model: the weights of row i's entries; returns the bias. */

@@ -12,7 +12,7 @@
  * tables are one piece of memory, so that small ones share its huge pages: 21 bytes a key, or 28.
  *
  *     ctr_weights_tables, sizes to t[].room, ctr_weights_make, ctr_weights_put …, ctr_weights_made;
- *     then ctr_weights_find
+ *     then ctr_weights_find, or ctr_weights_kernel for many keys
  */
 #ifndef CTR_WEIGHTS_H
 #define CTR_WEIGHTS_H
@@ -75,5 +75,22 @@ CTR_BODY const uint64_t *ctr_weights_find(const struct ctr_weights *t, const uin
         return ctr_weights_far(t, home, h, rates, place);
     return home;
 }
+
+/* What a run of keys adds to as many sums: the weights of those that are there and, of tables with rates, the rates of
+ * all. For every instruction set the same. */
+enum { CTR_WEIGHTS_RUN = 64 };
+struct ctr_weights_terms {
+    const struct ctr_weights *t;
+    const uint64_t *h, *const *home, *const *ahead; /* `ahead`: homes of the next run, which are asked from memory */
+    int64_t n;                                      /* at most CTR_WEIGHTS_RUN */
+    double *weight, *rate, unseen_rate;
+};
+struct ctr_weights_kernel {
+    void (*homes)(const struct ctr_weights *t, const uint64_t *restrict h, int64_t n, const uint64_t **restrict home);
+    void (*add)(const struct ctr_weights_terms *s);       /* of tables without rates */
+    void (*add_rated)(const struct ctr_weights_terms *s); /* of those with */
+};
+const struct ctr_weights_kernel *ctr_weights_kernel_at(int i); /* by enum ctr_cpu; NULL past the end */
+const struct ctr_weights_kernel *ctr_weights_kernel_best(void);
 
 #endif
