@@ -117,28 +117,7 @@ static void one_model(struct ctr_validation *v, const double *score, int64_t str
 
 /* ---- some models at once, each in a lane, with the bits of one_model ---- */
 
-enum { LANES = 8, WORTH_IT = 3 /* models */, AHEAD = 16 /* rows between prefetch and use of bins */ };
-typedef double lanes __attribute__((vector_size(LANES * sizeof(double))));
-typedef int64_t lane_bits __attribute__((vector_size(LANES * sizeof(int64_t))));
-
-CTR_BODY void select_lanes(const lane_bits *where, const lanes *yes, lanes *no)
-{
-    *no = (lanes)(((lane_bits)*yes & *where) | ((lane_bits)*no & ~*where));
-}
-
-/* p off 0 and 1, and the bin of its odds. */
-CTR_BODY void clip_lanes(lanes *p, lane_bits *bin)
-{
-    const lanes least = P_MIN - (lanes){ 0 }, most = (1 - P_MIN) - (lanes){ 0 };
-    const lane_bits low = *p<least, high = *p> most;
-    select_lanes(&low, &least, p);
-    select_lanes(&high, &most, p);
-    const lanes odds = *p / (1 - *p);
-    *bin = ((lane_bits)odds >> MANTISSA_BITS) - LOWEST;
-    *bin &= ~(*bin < 0);
-    const lane_bits beyond = *bin > CTR_AUC_BINS - 1;
-    *bin = (*bin & ~beyond) | ((CTR_AUC_BINS - 1) & beyond);
-}
+enum { WORTH_IT = 3 /* models */, AHEAD = 16 /* rows between prefetch and use of bins */ };
 
 CTR_BODY void count_lanes(struct ctr_validation *v, int n, double label, const int64_t *bin)
 {
@@ -146,87 +125,123 @@ CTR_BODY void count_lanes(struct ctr_validation *v, int n, double label, const i
         bins_of(&v[m], label)[bin[m]] += 1;
 }
 
-/* Models v[0 … n - 1], n <= LANES, over rows from `from` on until one of them is not plain, or the end. */
-CTR_BODY int64_t plain_rows(struct ctr_validation *v, int n, const double *score, int64_t stride,
-                            const struct ctr_rows *r, int64_t from, int64_t end)
-{
-    lanes product, weight = { 0 }, since = { 0 }, positives = { 0 };
-    double next[LANES];
-    int64_t bins[AHEAD][LANES], i = from;
-    for (int m = 0; m < LANES; m++)
-        next[m] = m < n ? v[m].product : 1;
-    memcpy(&product, next, sizeof product);
-    for (int m = 0; m < n; m++) {
-        weight[m] = v[m].s.weight;
-        since[m] = v[m].s.since_weight;
-        positives[m] = v[m].s.positives;
-        next[m] = 0;
+/* Vectors of so many models: of wider ones than the processor's the compiler makes a number at a time. */
+#define DEFINE_LANES(width)                                                                                            \
+    typedef double lanes_##width __attribute__((vector_size(width * sizeof(double))));                                 \
+    typedef int64_t bits_##width __attribute__((vector_size(width * sizeof(int64_t))));                                \
+    CTR_BODY void select_##width(const bits_##width *where, const lanes_##width *yes, lanes_##width *no)               \
+    {                                                                                                                  \
+        const bits_##width a = (bits_##width)(*yes), b = (bits_##width)(*no);                                          \
+        *no = (lanes_##width)((a & *where) | (b & ~*where));                                                           \
+    }                                                                                                                  \
+    /* p off 0 and 1, and the bin of its odds. */                                                                      \
+    CTR_BODY void clip_##width(lanes_##width *p, bits_##width *bin)                                                    \
+    {                                                                                                                  \
+        const lanes_##width least = P_MIN - (lanes_##width){ 0 }, most = (1 - P_MIN) - (lanes_##width){ 0 };           \
+        const bits_##width low = *p<least, high = *p> most;                                                            \
+        select_##width(&low, &least, p);                                                                               \
+        select_##width(&high, &most, p);                                                                               \
+        const lanes_##width odds = *p / (1 - *p);                                                                      \
+        *bin = ((bits_##width)odds >> MANTISSA_BITS) - LOWEST;                                                         \
+        *bin &= ~(*bin < 0);                                                                                           \
+        const bits_##width beyond = *bin > CTR_AUC_BINS - 1;                                                           \
+        *bin = (*bin & ~beyond) | ((CTR_AUC_BINS - 1) & beyond);                                                       \
+    }                                                                                                                  \
+    /* Models v[0 … n - 1], n <= width, over rows from `from` on until one of them is not plain, or the end. */      \
+    CTR_BODY int64_t plain_rows_##width(struct ctr_validation *v, int n, const double *score, int64_t stride,          \
+                                        const struct ctr_rows *r, int64_t from, int64_t end)                           \
+    {                                                                                                                  \
+        lanes_##width product, weight = { 0 }, since = { 0 }, positives = { 0 };                                       \
+        double next[width];                                                                                            \
+        int64_t bins[AHEAD][width], i = from;                                                                          \
+        for (int m = 0; m < width; m++)                                                                                \
+            next[m] = m < n ? v[m].product : 1;                                                                        \
+        memcpy(&product, next, sizeof product);                                                                        \
+        for (int m = 0; m < n; m++) {                                                                                  \
+            weight[m] = v[m].s.weight;                                                                                 \
+            since[m] = v[m].s.since_weight;                                                                            \
+            positives[m] = v[m].s.positives;                                                                           \
+            next[m] = 0;                                                                                               \
+        }                                                                                                              \
+        for (; i < end && is_plain(r, i); i++) {                                                                       \
+            const double labels[] = { r->label[i], r->label[i], r->label[i], r->label[i],                              \
+                                      r->label[i], r->label[i], r->label[i], r->label[i] };                            \
+            lanes_##width p, label;                                                                                    \
+            bits_##width bin, small;                                                                                   \
+            memcpy(&label, labels, sizeof label);                                                                      \
+            const bits_##width positive = label == 1;                                                                  \
+            if (n == width)                                                                                            \
+                memcpy(&p, score + i * stride, sizeof p);                                                              \
+            else {                                                                                                     \
+                memcpy(next, score + i * stride, (size_t)n * sizeof *next);                                            \
+                memcpy(&p, next, sizeof p);                                                                            \
+            }                                                                                                          \
+            clip_##width(&p, &bin);                                                                                    \
+            int64_t *to = bins[i % AHEAD];                                                                             \
+            if (i - from >= AHEAD)                                                                                     \
+                count_lanes(v, n, r->label[i - AHEAD], to);                                                            \
+            memcpy(to, &bin, sizeof bin);                                                                              \
+            for (int m = 0; m < n; m++)                                                                                \
+                __builtin_prefetch(bins_of(&v[m], r->label[i]) + to[m], 1);                                            \
+            lanes_##width factor = 1 - p;                                                                              \
+            select_##width(&positive, &p, &factor);                                                                    \
+            weight += 1;                                                                                               \
+            since += 1;                                                                                                \
+            positives += label;                                                                                        \
+            product *= factor;                                                                                         \
+            small = product < LEAST;                                                                                   \
+            int64_t any = 0;                                                                                           \
+            for (int m = 0; m < n; m++)                                                                                \
+                any |= small[m];                                                                                       \
+            for (int m = 0; any && m < n; m++)                                                                         \
+                if (small[m]) {                                                                                        \
+                    v[m].product = product[m];                                                                         \
+                    ctr_validation_settle(&v[m]);                                                                      \
+                    product[m] = v[m].product;                                                                         \
+                }                                                                                                      \
+        }                                                                                                              \
+        for (int64_t row = CTR_MAX(from, i - AHEAD); row < i; row++)                                                   \
+            count_lanes(v, n, r->label[row], bins[row % AHEAD]);                                                       \
+        for (int m = 0; m < n; m++) {                                                                                  \
+            v[m].s.weight = weight[m];                                                                                 \
+            v[m].s.since_weight = since[m];                                                                            \
+            v[m].s.positives = positives[m];                                                                           \
+            v[m].product = product[m];                                                                                 \
+        }                                                                                                              \
+        return i;                                                                                                      \
     }
-    for (; i < end && is_plain(r, i); i++) {
-        const double labels[] = { r->label[i], r->label[i], r->label[i], r->label[i],
-                                  r->label[i], r->label[i], r->label[i], r->label[i] };
-        lanes p, label;
-        lane_bits bin, small;
-        memcpy(&label, labels, sizeof label);
-        const lane_bits positive = label == 1;
-        if (n == LANES)
-            memcpy(&p, score + i * stride, sizeof p);
-        else {
-            memcpy(next, score + i * stride, (size_t)n * sizeof *next);
-            memcpy(&p, next, sizeof p);
-        }
-        clip_lanes(&p, &bin);
-        int64_t *to = bins[i % AHEAD];
-        if (i - from >= AHEAD)
-            count_lanes(v, n, r->label[i - AHEAD], to);
-        memcpy(to, &bin, sizeof bin);
-        for (int m = 0; m < n; m++)
-            __builtin_prefetch(bins_of(&v[m], r->label[i]) + to[m], 1);
-        lanes factor = 1 - p;
-        select_lanes(&positive, &p, &factor);
-        weight += 1;
-        since += 1;
-        positives += label;
-        product *= factor;
-        small = product < LEAST;
-        int64_t any = 0;
-        for (int m = 0; m < n; m++)
-            any |= small[m];
-        for (int m = 0; any && m < n; m++)
-            if (small[m]) {
-                v[m].product = product[m];
-                ctr_validation_settle(&v[m]);
-                product[m] = v[m].product;
-            }
-    }
-    for (int64_t row = CTR_MAX(from, i - AHEAD); row < i; row++)
-        count_lanes(v, n, r->label[row], bins[row % AHEAD]);
-    for (int m = 0; m < n; m++) {
-        v[m].s.weight = weight[m];
-        v[m].s.since_weight = since[m];
-        v[m].s.positives = positives[m];
-        v[m].product = product[m];
-    }
-    return i;
-}
+DEFINE_LANES(4)
+DEFINE_LANES(8)
 
 typedef int64_t plain_rows_of(struct ctr_validation *v, int n, const double *score, int64_t stride,
                               const struct ctr_rows *r, int64_t from, int64_t end);
-#define DEFINE_ROWS(isa, attributes)                                                                                   \
+#define DEFINE_ROWS(isa, attributes, width)                                                                            \
     attributes static int64_t plain_rows_##isa(struct ctr_validation *v, int n, const double *score, int64_t stride,   \
                                                const struct ctr_rows *r, int64_t from, int64_t end)                    \
     {                                                                                                                  \
-        return n == LANES ? plain_rows(v, LANES, score, stride, r, from, end)                                          \
-                          : plain_rows(v, n, score, stride, r, from, end);                                             \
+        return n == width ? plain_rows_##width(v, width, score, stride, r, from, end)                                  \
+                          : plain_rows_##width(v, n, score, stride, r, from, end);                                     \
+    }                                                                                                                  \
+    enum { WIDTH_##isa = width };
+#define DEFINE_ROWS_plain(attributes)  DEFINE_ROWS(plain, attributes, 4)
+#define DEFINE_ROWS_avx2(attributes)   DEFINE_ROWS(avx2, attributes, 4)
+#define DEFINE_ROWS_avx512(attributes) DEFINE_ROWS(avx512, attributes, 8)
+#define DEFINE_KERNEL(isa, attributes) DEFINE_ROWS_##isa(attributes)
+CTR_EACH_ISA(DEFINE_KERNEL)
+
+#define KERNEL_ROW(isa)                                                                                                \
+    {                                                                                                                  \
+        WIDTH_##isa, plain_rows_##isa                                                                                  \
     }
-CTR_EACH_ISA(DEFINE_ROWS)
-#define ROWS_ROW(isa) plain_rows_##isa
-static plain_rows_of *const kernels[] = CTR_ISA_TABLE(ROWS_ROW);
+static const struct {
+    int width; /* models */
+    plain_rows_of *rows;
+} kernels[] = CTR_ISA_TABLE(KERNEL_ROW);
 
 static void some_models(struct ctr_validation *v, int n, const double *score, int64_t stride, const struct ctr_rows *r,
                         int64_t from, int64_t end)
 {
-    plain_rows_of *const rows = kernels[ctr_cpu_best()];
+    plain_rows_of *const rows = kernels[ctr_cpu_best()].rows;
     for (int64_t i = from; (i = rows(v, n, score, stride, r, i, end)) < end; i++)
         for (int m = 0; m < n; m++)
             ctr_validation_row(&v[m], score[i * stride + m], r->label[i], r->weight ? r->weight[i] : 1);
@@ -235,8 +250,9 @@ static void some_models(struct ctr_validation *v, int n, const double *score, in
 void ctr_validation_rows(struct ctr_validation *v, int models, const double *score, int64_t stride,
                          const struct ctr_rows *r, int64_t from, int64_t end)
 {
+    const int width = kernels[ctr_cpu_best()].width;
     for (int m = 0, n; m < models; m += n) {
-        n = CTR_MIN(models - m, LANES);
+        n = CTR_MIN(models - m, width);
         if (n >= WORTH_IT)
             some_models(v + m, n, score + m, stride, r, from, end);
         else
