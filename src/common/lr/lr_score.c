@@ -135,7 +135,7 @@ static int load_rows(struct load *l, const struct ctr_batch *b, struct ctr_err *
         float rate = 0;
         const int64_t next = CTR_MIN(i + 2 * AHEAD, b->rows - 1);
         if (l->fill && table[next] >= 0)
-            __builtin_prefetch(ctr_weights_home(&s->weights.t[table[next]], hash[next]), 1);
+            ctr_weights_ahead(&s->weights, table[next], hash[next]);
         if ((rc = load_row(l, b, i, &weight, &rate, err)))
             break;
         const bool wanted = table[i] >= 0 && (weight != 0 || s->weights.rates);

@@ -81,20 +81,26 @@ struct row {
     uint8_t heat;
 };
 
-/* Put a row there; returns what was there. */
-static struct row exchange(const struct ctr_weight_tables *w, const uint64_t *bucket, int place, const struct row *row)
+static uint8_t *heat_at(const struct ctr_weight_tables *w, const uint64_t *bucket)
 {
-    const int places = ctr_weights_places(w->rates);
+    const uint64_t number = (uint64_t)(bucket - (const uint64_t *)(void *)w->area.base) / CTR_BUCKET_WORDS;
+    return w->heat + number * (uint64_t)ctr_weights_places(w->rates);
+}
+
+static void write_row(const struct ctr_weight_tables *w, const uint64_t *bucket, int place, const struct row *row)
+{
     uint64_t *b = (uint64_t *)(uintptr_t)bucket;
-    uint8_t *heat = w->heat + (bucket - (const uint64_t *)(void *)w->area.base) / CTR_BUCKET_WORDS * places + place;
-    const struct row old = { b[place], ctr_weights_weight(b, place, w->rates),
-                             w->rates ? (float)ctr_weights_rate(b, place) : 0, *heat };
     b[place] = row->hash;
-    ((double *)(void *)b)[places + place] = row->weight;
+    ((double *)(void *)b)[ctr_weights_places(w->rates) + place] = row->weight;
     if (w->rates)
         ((float *)(void *)(b + 6))[place] = row->rate;
-    *heat = row->heat;
-    return old;
+    heat_at(w, bucket)[place] = row->heat;
+}
+
+static struct row read_row(const struct ctr_weight_tables *w, const uint64_t *b, int place)
+{
+    return (struct row){ b[place], ctr_weights_weight(b, place, w->rates),
+                         w->rates ? (float)ctr_weights_rate(b, place) : 0, heat_at(w, b)[place] };
 }
 
 /* A new key, which is to be found from its home. It takes the place of one that comes more seldom, which goes on to
@@ -102,13 +108,27 @@ static struct row exchange(const struct ctr_weight_tables *w, const uint64_t *bu
 static void add_row(const struct ctr_weight_tables *w, const struct ctr_weights *t, struct row row)
 {
     const int places = ctr_weights_places(w->rates);
-    for (const uint64_t *b = ctr_weights_home(t, row.hash); row.hash; b = after(t, b))
-        for (int i = 0; i < places && row.hash; i++) {
-            const uint8_t *heat =
-                w->heat + (b - (const uint64_t *)(void *)w->area.base) / CTR_BUCKET_WORDS * places + i;
-            if (!b[i] || *heat < row.heat)
-                row = exchange(w, b, i, &row);
+    for (const uint64_t *b = ctr_weights_home(t, row.hash);; b = after(t, b))
+        for (int i = 0; i < places; i++) {
+            if (!b[i]) {
+                write_row(w, b, i, &row);
+                return;
+            }
+            if (heat_at(w, b)[i] < row.heat) {
+                const struct row old = read_row(w, b, i);
+                write_row(w, b, i, &row);
+                row = old;
+            }
         }
+}
+
+void ctr_weights_ahead(const struct ctr_weight_tables *w, int table, uint64_t h)
+{
+    const uint64_t *home = ctr_weights_home(&w->t[table], h);
+    if (!w->t[table].room)
+        return;
+    __builtin_prefetch(home, 1);
+    __builtin_prefetch(heat_at(w, home), 1);
 }
 
 int ctr_weights_put(struct ctr_weight_tables *w, int table, uint64_t h, double weight, float rate, uint8_t heat,
@@ -125,7 +145,7 @@ int ctr_weights_put(struct ctr_weight_tables *w, int table, uint64_t h, double w
     if (!b && h)
         add_row(w, t, row);
     else
-        (void)exchange(w, h ? b : end_of(t), place, &row);
+        write_row(w, h ? b : end_of(t), place, &row);
     return 0;
 }
 

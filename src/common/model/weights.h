@@ -42,7 +42,8 @@ int ctr_weights_make(struct ctr_weight_tables *w, struct ctr_err *err) CTR_MUST;
  * room. */
 int ctr_weights_put(struct ctr_weight_tables *w, int table, uint64_t h, double weight, float rate, uint8_t heat,
                     struct ctr_err *err) CTR_MUST;
-void ctr_weights_made(struct ctr_weight_tables *w); /* no more come */
+void ctr_weights_ahead(const struct ctr_weight_tables *w, int table, uint64_t h); /* soon to be put */
+void ctr_weights_made(struct ctr_weight_tables *w);                               /* no more come */
 
 /* `rates`: as the tables have them; known where these are called. */
 enum { CTR_BUCKET_WORDS = 8 };
