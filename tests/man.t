@@ -9,7 +9,7 @@ page_script() {
          /^\.Ed/{ take = 0 }
          take' "$1" | sed 's/^\\&//; s/\\e/\\/g; s/\\\\/\\/g; s/\\-/-/g'
 }
-run_script() { (cd "$1" && sh -eu ./script) </dev/null; }
+run_script() { (cd "$1" && timeout 600 sh -eu ./script) </dev/null; }
 
 for page in "$CTR_TOP"/man/*.1; do
     name=$(basename "$page" .1)
