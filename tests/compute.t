@@ -5,11 +5,11 @@
 compute=$CTR_BUILD/compute/compute
 export ASAN_OPTIONS="allocator_may_return_null=1:${ASAN_OPTIONS:-}"
 
-# try NAME ARGS… : all trials of a back end pass; what failed is shown, with its seed.
+# try NAME ARGS… : all trials of a back end pass; what failed is shown, with its seed: a number of its own, the same in each run.
 try() {
     _name=$1
     shift
-    "$compute" "$@" >"$W/tap" 2>&1
+    "$compute" --seed $n_tests "$@" >"$W/tap" 2>&1
     _rc=$?
     if [ $_rc -eq 77 ]; then
         skip "$_name" "skipped: no device"

@@ -4,7 +4,8 @@ import base64, fcntl, json, os, select, shutil, subprocess, tempfile, time
 
 class Chromium:
     def __init__(self, width=1400, height=900, dark=False):
-        self.home = tempfile.mkdtemp(prefix='ctrtest.')
+        # It makes sockets in TMPDIR, whose names the system limits to 108 bytes.
+        self.home = tempfile.mkdtemp(prefix='ctrtest.', dir='/tmp' if len(tempfile.gettempdir()) > 40 else None)
         low_in, our_out = os.pipe()
         our_in, low_out = os.pipe()
         to_browser, from_browser = (fcntl.fcntl(fd, fcntl.F_DUPFD, 10) for fd in (low_in, low_out))
@@ -15,7 +16,7 @@ class Chromium:
         # The protocol wants descriptors 3 and 4; ours are not inherited.
         shell = f'exec 3<&{to_browser} 4>&{from_browser} && exec "$@"'
         self.process = subprocess.Popen(['bash', '-c', shell, 'chromium', os.environ.get('CTR_CHROMIUM', 'chromium')] + flags + ['about:blank'],
-                                        pass_fds=(to_browser, from_browser), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                                        pass_fds=(to_browser, from_browser), env=dict(os.environ, TMPDIR=self.home), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         for fd in low_in, low_out, to_browser, from_browser:
             os.close(fd)
         self.out, self.inp, self.buffer, self.number, self.events = our_out, our_in, b'', 0, []
