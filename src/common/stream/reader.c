@@ -481,11 +481,11 @@ static void fetch_ahead(struct ctr_reader *r)
     ctr_background_run(r->thread, fetch_beside, r);
 }
 
-/* Takes the turn back. Meanwhile `idle` is the caller's. */
+/* Takes the turn back. Meanwhile `idle` is the caller's, who is not asked again when it gave up. */
 static int take_fetched(struct ctr_reader *r, struct ctr_err *err)
 {
     while (!ctr_background_wait(r->thread, r->opts.idle_ms))
-        if (atomic_load(&r->idles) && !r->opts.idle(r->opts.idle_ctx))
+        if (!atomic_load(&r->quit) && atomic_load(&r->idles) && !r->opts.idle(r->opts.idle_ctx))
             atomic_store(&r->quit, true);
     r->fetching = false;
     r->src.opts = &r->opts;
