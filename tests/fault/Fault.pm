@@ -83,7 +83,7 @@ sub command_args {
 # run(dir => …, args => [], in => FILE, out => FILE, env => {}, limit => seconds, closed => [fds], setup => sub in the child):
 # returns (exit status or undef, signal or 0). What it said is in DIR/err.
 sub run {
-    my %o = (in => '/dev/null', out => '/dev/null', env => {}, limit => $SAN ? 60 : 10, closed => [], @_);
+    my %o = (in => '/dev/null', out => '/dev/null', env => {}, limit => 120, closed => [], @_);
     $o{in} = '/dev/null' unless defined $o{in};
     my $pid = fork;
     die "fork: $!\n" unless defined $pid;

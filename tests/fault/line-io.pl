@@ -19,7 +19,7 @@ line '1a', 'full and closed stdio', sub {
         return "$c->{name}, $what: " . outcome($status, $signal) . ': ' . last_words($at);
     });
     my @ran = grep { defined } @r;
-    return (scalar(@ran) . ' runs: each ended within 10 s, not 0, with the errno named', grep { $_ } @ran);
+    return (scalar(@ran) . ' runs: each ended, not 0, with the errno named', grep { $_ } @ran);
 };
 
 line '1b', 'vanished reader', sub {

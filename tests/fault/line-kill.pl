@@ -9,7 +9,7 @@ my @TRAIN = qw(ctr-train lr -q --l1 0.1 --passes 2 --checkpoint out/c --checkpoi
 
 sub train {
     my ($at, %o) = @_;
-    return run(dir => $at, args => \@TRAIN, limit => 60, %o);
+    return run(dir => $at, args => \@TRAIN, %o);
 }
 
 sub start_anew { my $at = shift; remove_tree("$at/out", "$at/report"); mkdir "$at/out"; }

@@ -32,7 +32,7 @@ sub learned {
         run(dir => $at, args => ['ctr-cat', '--batch', $rows, '-o', $cut, $input]) unless -e "$at/$cut";
         $input = $cut;
     }
-    my ($status, $signal) = run(dir => $at, args => [@$args, @$more, $input], limit => 60, env => $env || {});
+    my ($status, $signal) = run(dir => $at, args => [@$args, @$more, $input], env => $env || {});
     return outcome($status, $signal) . ': ' . last_words($at) if $status || $signal;
     my %got = outputs($at);
     delete $got{'out/spool'};

@@ -62,7 +62,7 @@ line '15', 'slow and non-blocking pipes', sub {
             my $in = feed("$at/$c->{main}", $in_piece);
             my ($out, $reader) = drain("$at/out/stdout", $out_piece);
             if ($never_waits) { never_waits($_) for $in, $out }
-            ($status, $signal) = run(dir => $at, args => [command_args($c, 'pipe')], in => $in, out => $out, limit => 60);
+            ($status, $signal) = run(dir => $at, args => [command_args($c, 'pipe')], in => $in, out => $out);
             close $in;
             close $out;
             waitpid $reader, 0;

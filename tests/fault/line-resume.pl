@@ -67,7 +67,7 @@ sub resume_rows {
 
 sub resume_run {
     my ($at, $args, $input, %env) = @_;
-    return run(dir => $at, args => [@$args, $input], limit => 60, env => \%env);
+    return run(dir => $at, args => [@$args, $input], env => \%env);
 }
 
 # The table at the end, but for what is about memory.

@@ -21,7 +21,7 @@ sub product {
     mkdir "$at/out";
     my @args = command_args($c, $how, $main);
     splice @args, $args[0] =~ /^ctrkit$|ctr-(train|model)$/ ? 2 : 1, 0, @$more;
-    my ($status, $signal) = run(dir => $at, args => \@args, limit => 60, env => $env,
+    my ($status, $signal) = run(dir => $at, args => \@args, env => $env,
         $how eq 'pipe' && !$c->{file} ? (in => $main || $c->{main}) : (), out => $how eq 'pipe' ? 'out/main' : 'out/stdout');
     return $status || $signal ? "$c->{name} (@$more): " . outcome($status, $signal) . ': ' . last_words($at) : '';
 }
@@ -68,7 +68,7 @@ line '8b', 'the same digest for any --batch', sub {
             my %d = outputs($at);
             for (keys %d) {
                 next unless $d{$_} =~ /^(\xff\xff\xff\xff|ARROW1)/;
-                my ($s, $signal) = run(dir => $at, args => ['ctr-info', '--digest', $_], limit => 60, out => 'digest', err => 'err.digest');
+                my ($s, $signal) = run(dir => $at, args => ['ctr-info', '--digest', $_], out => 'digest', err => 'err.digest');
                 $d{$_} = $s || $signal ? 'no digest: ' . outcome($s, $signal) : slurp("$at/digest");
             }
             return %d;
