@@ -2,24 +2,17 @@
  *
  * The kernels of FTRL-Proximal: one body, compiled for the instruction sets that help, chosen at run time. See ftrl.h
  * for the formulas. Loops run over padded arrays, so that the compiler turns them into whole vectors. */
-#include "common/base/isa.h"
 #include "common/lr/ftrl.h"
+#include "common/lr/lanes.h"
 
 #include <math.h>
 
 #define LANES CTR_LANES
 
-typedef double lanes __attribute__((vector_size(LANES * sizeof(double))));
-typedef lanes lanes_f64;
+typedef ctr_lanes lanes_f64;
 typedef float lanes_f32 __attribute__((vector_size(LANES * sizeof(float))));
 typedef double pair_f64 __attribute__((vector_size(2 * sizeof(double)))); /* z, n as they lie in a table row */
 typedef float pair_f32 __attribute__((vector_size(2 * sizeof(float))));
-
-CTR_BODY double join_lanes(const lanes *sum)
-{
-    const lanes a = *sum;
-    return ((a[0] + a[4]) + (a[2] + a[6])) + ((a[1] + a[5]) + (a[3] + a[7]));
-}
 
 /* Rows that have the key of an earlier one. */
 CTR_BODY int64_t list_late(uint8_t *const *row, int64_t rows, uint32_t *restrict late)
@@ -101,29 +94,10 @@ CTR_BODY void scatter_f64_by_four(uint8_t *const *row, const double *z, const do
     }
 }
 
-/* The sum of w x, by so many numbers at a time. */
-#define DEFINE_DOT_BY(real, suffix, width)                                                                             \
-    CTR_BODY double dot_##suffix(const real *restrict w, const double *restrict x, int64_t room)                       \
-    {                                                                                                                  \
-        typedef double wide __attribute__((vector_size(width * sizeof(double))));                                      \
-        typedef real own __attribute__((vector_size(width * sizeof(real))));                                           \
-        wide sum[LANES / width] = { 0 };                                                                               \
-        lanes all;                                                                                                     \
-        for (int64_t i = 0; i < room; i += LANES)                                                                      \
-            for (int h = 0; h < LANES; h += width) {                                                                   \
-                wide some_x;                                                                                           \
-                own some_w;                                                                                            \
-                memcpy(&some_w, w + i + h, sizeof some_w);                                                             \
-                memcpy(&some_x, x + i + h, sizeof some_x);                                                             \
-                sum[h / width] += __builtin_convertvector(some_w, wide) * some_x;                                      \
-            }                                                                                                          \
-        memcpy(&all, sum, sizeof all);                                                                                 \
-        return join_lanes(&all);                                                                                       \
-    }
-DEFINE_DOT_BY(double, f64, 8)
-DEFINE_DOT_BY(float, f32, 8)
-DEFINE_DOT_BY(double, f64_by_four, 4)
-DEFINE_DOT_BY(float, f32_by_four, 4)
+CTR_LANES_DOT(dot_f64, double, 8)
+CTR_LANES_DOT(dot_f32, float, 8)
+CTR_LANES_DOT(dot_f64_by_four, double, 4)
+CTR_LANES_DOT(dot_f32_by_four, float, 4)
 
 /* The body for one type of z and n, with such a pair of gather and scatter. */
 #define DEFINE_BODY(real, suffix, pairs, dot, squareroot, absolute)                                                    \
@@ -315,7 +289,7 @@ double ctr_lanes_dot(const double *w, const double *x, int64_t k)
 
 double ctr_lanes_join(const double sum[CTR_LANES])
 {
-    lanes l;
+    ctr_lanes l;
     memcpy(&l, sum, sizeof l);
-    return join_lanes(&l);
+    return ctr_lanes_total(&l);
 }

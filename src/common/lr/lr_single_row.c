@@ -6,19 +6,12 @@
  * Sums over coordinates are in their order, those over variants in eight lanes: the bits depend on nothing else. */
 #include <stdlib.h>
 
-#include "common/base/isa.h"
+#include "common/lr/lanes.h"
 #include "common/lr/lr_single.h"
 
-typedef ctr_single_lanes lanes;
+typedef ctr_lanes lanes;
 
 /* ---- sums ---- */
-
-/* As ctr_lanes_join. */
-static double join(const lanes *v)
-{
-    const lanes a = *v;
-    return ((a[0] + a[4]) + (a[2] + a[6])) + ((a[1] + a[5]) + (a[3] + a[7]));
-}
 
 /* By vectors of `width` variants, as wide as the processor's. */
 #define DEFINE_SUMS(width)                                                                                             \
@@ -54,7 +47,7 @@ static double join(const lanes *v)
                         sum[i] += mask[g * PARTS + i] * gradient[g * PARTS + i];                                       \
                 memcpy(&all, sum, sizeof all);                                                                         \
                 q->mean_of[c] = q->rows;                                                                               \
-                q->mean[c] = join(&all) * q->share[c];                                                                 \
+                q->mean[c] = ctr_lanes_total(&all) * q->share[c];                                                      \
             }                                                                                                          \
             x[j] *= q->mean[c];                                                                                        \
         }                                                                                                              \

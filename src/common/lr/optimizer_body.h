@@ -122,24 +122,7 @@ ADVANCE(advance_global_hold, NAME(advance_global_any)(p, s, room, g, true), true
 
 /* ---- weights ---- */
 
-/* By vectors as wide as the processor's, or gcc keeps the sums in memory. */
-CTR_BODY double NAME(dot)(const REAL *restrict w, const double *restrict x, int64_t room)
-{
-    typedef double wide __attribute__((vector_size(WIDTH * sizeof(double))));
-    typedef REAL own __attribute__((vector_size(WIDTH * sizeof(REAL))));
-    wide sum[CTR_LANES / WIDTH] = { 0 };
-    lanes all;
-    for (int64_t i = 0; i < room; i += CTR_LANES)
-        for (int h = 0; h < CTR_LANES; h += WIDTH) {
-            wide some_x;
-            own some_w;
-            memcpy(&some_w, w + i + h, sizeof some_w);
-            memcpy(&some_x, x + i + h, sizeof some_x);
-            sum[h / WIDTH] += __builtin_convertvector(some_w, wide) * some_x;
-        }
-    memcpy(&all, sum, sizeof all);
-    return join_lanes(&all);
-}
+CTR_LANES_DOT(NAME(dot), REAL, WIDTH)
 
 /* ftrl and rda: the minimum of z w + l1 |w| + (1/eta + l2) w^2 / 2. */
 ATTRIBUTES static double NAME(weights_dual)(const struct ctr_learning *p, const struct ctr_coords *s, int64_t room)

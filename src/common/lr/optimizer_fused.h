@@ -96,7 +96,7 @@ FUSED_BODY double NAME(fused_forward)(const struct ctr_learning *p, const struct
         memcpy(&x, xs + i, sizeof x);
         sum += IN_TYPE(widen)(w) * x;
     }
-    return join_lanes(&sum);
+    return ctr_lanes_total(&sum);
 }
 
 /* What does not wait for the gradient: the counts and their roots. */

@@ -4,10 +4,9 @@
  * element-wise IEEE operations, so that all agree. */
 #include <tgmath.h> /* sqrt, fabs and copysign of either type */
 
-#include "common/base/isa.h"
-#include "common/lr/optimizer.h"
+#include "common/lr/lanes.h"
 
-typedef double lanes __attribute__((vector_size(CTR_LANES * sizeof(double))));
+typedef ctr_lanes lanes;
 typedef lanes lanes_f64;
 typedef double real_f64;
 typedef float real_f32;
@@ -16,12 +15,6 @@ typedef uint32_t halves __attribute__((vector_size(CTR_LANES * sizeof(uint32_t))
 typedef int64_t bits_f64 __attribute__((vector_size(CTR_LANES * sizeof(int64_t))));
 typedef int32_t shorts __attribute__((vector_size(CTR_LANES * sizeof(int32_t))));
 typedef shorts bits_f32;
-
-CTR_BODY double join_lanes(const lanes *sum)
-{
-    const lanes a = *sum;
-    return ((a[0] + a[4]) + (a[2] + a[6])) + ((a[1] + a[5]) + (a[3] + a[7]));
-}
 
 /* A counter is a floating-point number less 2^11, its bits those of a float. */
 CTR_BODY float count_value(uint32_t c)
