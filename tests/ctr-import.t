@@ -122,6 +122,32 @@ cat "$W/many.csv" | ctr-import -f csv --header >"$W/pipe"
 is "a pipe gives the rows of a file" "$(ctr-info --digest "$W/pipe")" "$(ctr-info --digest "$W/1")"
 is "all of them" "$(text "$W/1" | cksum)" "$(cksum <"$W/many.csv")"
 
+# ---- a live pipe
+moves() { # moves NAME BYTES INPUT OPTIONS…: INPUT comes, and then neither more nor the end: more than BYTES come out
+    _n=$1 _bytes=$2 _in=$3
+    shift 3
+    rm -f "$W/end"
+    (printf "$_in"; while [ ! -e "$W/end" ]; do sleep 0.05; done) | ctr-import -q -f csv --flush 20ms "$@" >"$W/live" 2>"$W/live.err" &
+    for _i in $(seq 200); do
+        [ "$(stat -c %s "$W/live" 2>/dev/null || echo 0)" -le "$_bytes" ] || break
+        sleep 0.05
+    done
+    ok "$_n" [ "$(stat -c %s "$W/live")" -gt "$_bytes" ]
+    : >"$W/end"
+    wait
+}
+lines=$(seq -f 'a%g,1\n' 3000 | tr -d '\n')
+moves "a live pipe with a header moves, all types named" 40000 "ad,click\n$lines" --header -c ad:utf8,click:int64
+is "and ends whole" "$(ctr-export "$W/live" | tail -n 1)" "a3000,1"
+moves "with columns renamed" 40000 "a,c\n$lines" --header -c ad=a:utf8,click=c:int64
+moves "with bad rows, and threads" 40000 "ad,click\nx\n$lines" --header -c ad:utf8,click:int64 --bad-rows skip=1 -j 2
+printf 'label y = click\nfeature click\n' >"$W/live.plan"
+moves "with types by --for and --time" 200 "ad,click,n\n1,1,x\n" --header --time ad:unix -c click:int8 --for "$W/live.plan"
+moves "the schema comes with the header alone" 100 "ad,click\n" --header -c ad:utf8,click:int64
+moves "rows beyond whole batches come too" 45000 "ad,click\n$lines" --header -c ad:utf8,click:int64 --batch 2000
+slow=$( (printf 'a,b\n1,2\n' && sleep 0.3 && printf '1.5,x\n') | ctr-import -f csv --flush 20ms --header -c a:float64 | schema)
+is "a type to infer waits for its sample" "$slow" "a:float64 b:utf8"
+
 # ---- bad rows
 printf 'id,n\n1,10\n2\n3,x\n4,40\n5,"6\n7,70\n8,80,9\n' >"$W/bad.csv"
 exits "a bad row is an error" 1 ctr-import --header "$W/bad.csv"

@@ -80,8 +80,8 @@ static int copy_rows(struct ctr_cli *cli, struct ctr_import *im, struct ctr_writ
 {
     const struct ctr_batch *b;
     int64_t rows = 0;
-    int rc;
-    while ((rc = ctr_import_next(im, &b, err)) > 0) {
+    int rc = ctr_import_idle(im) ? ctr_writer_flush(w, err) : 0;
+    while (!rc && (rc = ctr_import_next(im, &b, err)) > 0) {
         rc = ctr_writer_batch(w, b, err);
         if (!rc && ctr_import_idle(im))
             rc = ctr_writer_flush(w, err);

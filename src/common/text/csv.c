@@ -515,6 +515,15 @@ static const char *csv_header(const void *state, size_t *n)
     return s->header_line;
 }
 
+static bool csv_known(const void *state)
+{
+    const struct csv *s = state;
+    for (int i = 0; i < s->columns.n; i++)
+        if (s->columns.c[i].out >= 0 && !s->columns.c[i].typed)
+            return false;
+    return true;
+}
+
 const struct ctr_text_format ctr_text_csv = {
     .name = "csv",
     .suffix = ".csv",
@@ -525,6 +534,7 @@ const struct ctr_text_format ctr_text_csv = {
     .parse = csv_parse,
     .close = csv_close,
     .header = csv_header,
+    .known = csv_known,
 };
 
 const struct ctr_text_format ctr_text_tsv = {
@@ -536,4 +546,5 @@ const struct ctr_text_format ctr_text_tsv = {
     .parse = csv_parse,
     .close = csv_close,
     .header = csv_header,
+    .known = csv_known,
 };

@@ -293,7 +293,7 @@ static int check_options(const struct ctr_text_opts *o, struct ctr_err *err)
     return 0;
 }
 
-/* Are all types known before the first row? Then nobody waits for a sample. */
+/* Are all types known before the first line? Then nobody waits for a sample. */
 static int types_known(const struct ctr_text_opts *o, bool *known, struct ctr_err *err)
 {
     struct ctr_text_columns l = { 0 };
@@ -349,21 +349,45 @@ static int first_block(struct ctr_import *im, const char *file, struct ctr_err *
     return CTR_MIN(rc, 0);
 }
 
+/* Input paused before the sample was whole: are all types known by what came, a header? Else wait for the sample. What
+ * is wrong with the options is told then. */
+static int settle_sample(struct ctr_import *im, const char *file, struct ctr_err *err)
+{
+    const struct ctr_text_format *f = im->o.format;
+    struct ctr_text_opts quiet = im->o;
+    struct ctr_schema schema = { 0 };
+    struct ctr_err none = { 0 };
+    void *state = NULL;
+    quiet.note = NULL;
+    bool known = !f->open(&state, &quiet, &im->first, &schema, &none) && f->known(state);
+    if (state)
+        f->close(state);
+    ctr_schema_free(&schema);
+    if (known)
+        return 0;
+    ctr_lines_sample(im->lines, &im->first);
+    return first_block(im, file, err);
+}
+
 static int open_import(struct ctr_import *im, char *const *paths, int n, struct ctr_err *err)
 {
     const struct ctr_text_format *f = im->o.format;
     struct ctr_lines_opts lo = { .latin1 = im->o.latin1, .idle_ms = im->o.idle_ms, .block_bytes = im->o.block_bytes };
     const char *delimiter = im->o.delimiter ? im->o.delimiter : f->delimiter, *header = NULL;
+    const char *file = n ? paths[0] : "stdin";
     size_t header_n = 0;
     int rc;
+    lo.early = im->o.header && f->known;
     lo.delimiter = f->quoted && strlen(delimiter) == 1 ? delimiter : NULL;
     if ((rc = check_options(&im->o, err)) || (rc = parse_policy(im, err)) ||
         (rc = types_known(&im->o, &lo.no_sample, err)) || (rc = ctr_lines_open(&im->lines, paths, n, &lo, err)) ||
-        (rc = ctr_lines_slots(im->lines, im->jobs, err)) || (rc = first_block(im, n ? paths[0] : "stdin", err)) ||
+        (rc = ctr_lines_slots(im->lines, im->jobs, err)) || (rc = first_block(im, file, err)) ||
+        (lo.early && !lo.no_sample && im->first.idle && (rc = settle_sample(im, file, err))) ||
         (rc = f->open(&im->state, &im->o, &im->first, &im->schema, err)) || (rc = open_jobs(im, err)))
         return rc;
     if (im->quarantine && f->header && (header = f->header(im->state, &header_n)))
         rc = write_raw(im, header, header_n, err);
+    im->idle = im->first.idle;
     return rc;
 }
 
@@ -535,7 +559,7 @@ static int next_gathered(struct ctr_import *im, const struct ctr_batch **b, stru
            !(rows && (im->idle || im->stats.bytes - from >= GATHER_BYTES)))
         gather_block(im);
     if (rows) {
-        *b = give(im, rows >= want ? rows - rows % want : rows);
+        *b = give(im, rows >= want && !im->idle ? rows - rows % want : rows);
         return 1;
     }
     if (j->rc || im->end_rc)

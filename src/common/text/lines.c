@@ -352,7 +352,7 @@ static bool full(const struct ctr_lines *l, const struct ctr_buf *b)
 static bool idle(const struct ctr_lines *l)
 {
     struct pollfd f = { .fd = l->fd, .events = POLLIN };
-    return l->o.idle_ms > 0 && l->pollable && l->sampled && l->end && l->raw_at == l->raw_n &&
+    return l->o.idle_ms > 0 && l->pollable && (l->sampled || l->o.early) && l->end && l->raw_at == l->raw_n &&
            poll(&f, 1, l->o.idle_ms) == 0;
 }
 
@@ -436,7 +436,7 @@ static void give(struct ctr_lines *l, const struct ctr_buf *b, bool was_idle, st
                                     .file_start = l->start,
                                     .part = l->part,
                                     .idle = was_idle,
-                                    .more = l->failed || b->len > l->end };
+                                    .more = l->failed || b->len > l->end || was_idle };
     out->utf8 = l->o.latin1 || ctr_ascii((uint8_t *)out->p, out->n) || ctr_utf8_valid((uint8_t *)out->p, out->n);
     l->line += ctr_count_byte(out->p, out->n, '\n');
     l->start = false;
@@ -447,6 +447,16 @@ static void give(struct ctr_lines *l, const struct ctr_buf *b, bool was_idle, st
     l->carry_at = l->end;
     l->carry_n = b->len - l->end;
     l->next_slot = (l->next_slot + 1) % l->slots;
+}
+
+void ctr_lines_sample(struct ctr_lines *l, const struct ctr_text_block *b)
+{
+    l->o.early = l->sampled = false;
+    l->carry_at = 0;
+    l->carry_n += b->n;
+    l->next_slot = l->carry_slot;
+    l->line = b->first_line;
+    l->start = b->file_start;
 }
 
 int ctr_lines_next(struct ctr_lines *l, struct ctr_text_block *out, struct ctr_err *err)

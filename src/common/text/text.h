@@ -27,6 +27,7 @@ struct ctr_lines;
 struct ctr_lines_opts {
     bool latin1;
     bool no_sample;        /* the first block need not hold CTR_SAMPLE_ROWS records */
+    bool early;            /* nor where input pauses: who needs them after all says so with ctr_lines_sample */
     const char *delimiter; /* not NULL: CSV quoting with this delimiter (one byte), a newline inside "…" at the start of
                               a field ends no record */
     int idle_ms;           /* > 0: hand out what is there when no input came for so long */
@@ -55,8 +56,10 @@ int ctr_lines_open(struct ctr_lines **l, char *const *paths, int n, const struct
                    struct ctr_err *err) CTR_MUST;
 /* 1: a block, valid until the `slots`-th call after this one (see ctr_lines_slots); 0: end; < 0: error. The first
  * block of whole records holds CTR_SAMPLE_ROWS of them, or all up to the end of the file or a record that is too long,
- * whatever idle_ms says. */
+ * whatever idle_ms says (but see `early`). */
 int ctr_lines_next(struct ctr_lines *l, struct ctr_text_block *b, struct ctr_err *err) CTR_MUST;
+/* Take back the block that came last, an idle one, to hand it out with the rest of the sample. */
+void ctr_lines_sample(struct ctr_lines *l, const struct ctr_text_block *b);
 /* How many blocks stay valid at a time (default 1): a block dies at the slots-th call of ctr_lines_next after it. */
 int ctr_lines_slots(struct ctr_lines *l, int slots, struct ctr_err *err) CTR_MUST;
 void ctr_lines_free(struct ctr_lines *l);
@@ -228,6 +231,8 @@ struct ctr_text_format {
     void (*close)(void *state);
     /* The header line of the input, to stand first in a quarantine file; NULL or returns NULL: none. */
     const char *(*header)(const void *state, size_t *n);
+    /* Do the types of the schema stand without the first block? NULL: not if there is a header. */
+    bool (*known)(const void *state);
     /* ctr-export adds its own table (export.h). */
 };
 extern const struct ctr_text_format *const ctr_text_formats[];  /* NULL-terminated */
@@ -242,7 +247,8 @@ struct ctr_import;
 int ctr_import_open(struct ctr_import **im, const struct ctr_text_opts *o, char *const *paths, int n,
                     struct ctr_err *err) CTR_MUST;
 const struct ctr_schema *ctr_import_schema(const struct ctr_import *im);
-bool ctr_import_idle(const struct ctr_import *im); /* the batch came because input paused: flush it */
+bool ctr_import_idle(const struct ctr_import *im); /* the batch, or the schema before it, came because input paused:
+                                                      flush it */
 int ctr_import_next(struct ctr_import *im, const struct ctr_batch **b, struct ctr_err *err) CTR_MUST;
 /* After the last batch: the quarantine and its reasons appear. */
 int ctr_import_finish(struct ctr_import *im, struct ctr_err *err) CTR_MUST;
