@@ -21,6 +21,14 @@ ctr-import "$W/log.jsonl" >"$W/a.arrows"
 is "jsonl: export and import again: the same rows" "$(ctr-export -f jsonl "$W/a.arrows" | ctr-import -f jsonl - | ctr-info --digest)" \
     "$(ctr-info --digest "$W/a.arrows")"
 is "jsonl: --like" "$(ctr-import -f jsonl --like "$W/a.arrows" - <"$W/log.jsonl" | ctr-info --digest)" "$(ctr-info --digest "$W/a.arrows")"
+dotted='a,a.b,a.b.c
+1,2,3'
+is "jsonl: members with dots in their names, beside the ones above them" \
+    "$(echo "$dotted" | ctr-import -qf csv --header | ctr-export -f jsonl | ctr-import -f jsonl 2>&1 | ctr-export)" "$dotted"
+is "jsonl: a value here and an object there are one text" \
+    "$(printf '{"a":1,"c.d":1}\n{"a":{"b":2},"c":3}\n' | ctr-import -qf jsonl | ctr-export -d ';')" 'a;c.d;c
+1;1;
+"{""b"":2}";;3'
 exits "jsonl: --header means nothing" 2 ctr-import -f jsonl --header "$W/log.jsonl"
 exits "csv: --keys means nothing" 2 ctr-import -f csv --keys text "$W/log.jsonl"
 exits "jsonl: a path twice" 2 ctr-import -c a=user.id,b=user.id "$W/log.jsonl"

@@ -16,7 +16,8 @@ enum { MAX_COLUMNS = 4096 /* found in the first lines */ };
 struct jsonl {
     struct ctr_text_columns columns;
     struct ctr_json_tree tree;
-    bool inferred; /* the columns are what the first lines have */
+    struct ctr_json_tree dotted; /* names with dots of the line's own members, a set while the first lines are read */
+    bool inferred;               /* the columns are what the first lines have */
 };
 
 static const char *path_of(const struct ctr_text_column *c)
@@ -82,6 +83,8 @@ static const char *discover_member(struct jsonl *j, const char *prefix, size_t p
             discover(j, (const char *)name.data, name.len, depth + 1, v.p + 1, v.p + v.n, scratch, rc, err);
     } else if (*rc == 0 && name.len) {
         *rc = note_column(j, (const char *)name.data, name.len, err);
+        if (*rc == 0 && !depth && memchr(name.data, '.', name.len))
+            *rc = CTR_MIN(ctr_json_tree_name(&j->dotted, (const char *)name.data, name.len, 0, err), 0);
     }
     ctr_buf_free(&name);
     return e;
@@ -99,16 +102,22 @@ static const char *discover(struct jsonl *j, const char *prefix, size_t prefix_n
     return p;
 }
 
-/* Where one line has a value and another an object, the dotted names go and the whole stays as JSON text. */
-static void drop_below_values(struct ctr_text_columns *l)
+/* Where one line has a value and another an object, the dotted names go and the whole stays as JSON text, but for names
+ * that have their dots in the input. */
+static int drop_below_values(struct jsonl *j, struct ctr_err *err)
 {
-    int kept = 0;
+    struct ctr_text_columns *l = &j->columns;
+    int kept = 0, rc;
 
     for (int k = 0; k < l->n; k++) {
         bool below = false;
         for (const char *dot = strchr(l->c[k].name, '.'); dot && !below; dot = strchr(dot + 1, '.'))
             below = ctr_text_columns_find(l, l->c[k].name, (size_t)(dot - l->c[k].name)) >= 0;
-        if (below)
+        if (!below)
+            continue;
+        if ((rc = ctr_json_tree_name(&j->dotted, l->c[k].name, strlen(l->c[k].name), 0, err)) < 0)
+            return rc;
+        if (rc)                  /* it was not there */
             l->c[k].name[0] = 0; /* found by no prefix */
     }
     for (int k = 0; k < l->n; k++) {
@@ -118,6 +127,7 @@ static void drop_below_values(struct ctr_text_columns *l)
             free(l->c[k].name);
     }
     l->n = kept;
+    return 0;
 }
 
 static int discover_columns(struct jsonl *j, const struct ctr_text_block *b, struct ctr_buf *scratch,
@@ -126,13 +136,16 @@ static int discover_columns(struct jsonl *j, const struct ctr_text_block *b, str
     const char *p = b->p, *line, *end;
     int rc = ctr_json_tree_begin(&j->tree, err);
 
+    if (rc == 0)
+        rc = ctr_json_tree_begin(&j->dotted, err);
     for (int n = 0; rc == 0 && n < CTR_SAMPLE_ROWS && (end = ctr_next_record(&p, b->p + b->n, &line)) != NULL; n++) {
         line = ctr_json_space(line, end);
         if (line < end && *line == '{')
             discover(j, "", 0, 0, line + 1, end, scratch, &rc, err);
     }
     if (rc == 0)
-        drop_below_values(&j->columns);
+        rc = drop_below_values(j, err);
+    ctr_json_tree_free(&j->dotted);
     return rc;
 }
 
