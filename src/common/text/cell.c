@@ -36,8 +36,8 @@ static unsigned classify(const char *p, size_t n)
         return SEEN_BOOL;
     if (has_leading_zero(p, n) || (n && *p == '+'))
         return SEEN_TEXT;
-    if (ctr_parse_i64(p, n, &i))
-        return SEEN_I64 | (i < 0 ? SEEN_NEGATIVE : 0);
+    if (ctr_parse_i64(p, n, &i)) /* -0 is none of uint64, and its sign a part of the text */
+        return SEEN_I64 | (*p == '-' ? SEEN_NEGATIVE : 0);
     if (ctr_parse_u64(p, n, &u))
         return SEEN_U64;
     if (!ctr_parse_f64(p, n, &f))

@@ -89,15 +89,15 @@ struct ctr_text_shown ctr_text_show(const char *p, size_t n)
     return t;
 }
 
-/* The type that would take the value, for the remedy. */
-static const char *fitting_type(const struct ctr_text_column *c, const char *p, size_t n)
+/* The type that would take the value, and those that the column was inferred from, for the remedy. */
+static enum ctr_type fitting_type(const struct ctr_text_column *c, const char *p, size_t n)
 {
-    struct ctr_infer infer = { 0 };
+    struct ctr_infer infer = { .seen = c->seen };
     ctr_infer_see(&infer, p, n);
     enum ctr_type t = ctr_infer_type(&infer);
     if (t == CTR_BOOL || !ctr_type_number(c->type.type))
         t = CTR_UTF8;
-    return ctr_types[t].name;
+    return t;
 }
 
 static bool looks_null(const char *p, size_t n)
@@ -170,8 +170,12 @@ int ctr_job_bad_cell(struct ctr_text_job *j, const char *record, size_t n, int64
                            text, type, text);
     if (c->type.type == CTR_TIME)
         return bad_time(j, record, n, line, c, text, cell, cell_n, err);
-    return ctr_job_bad(j, record, n, line, err, "column %s: '%s' is not %s; --columns %s:%s or --bad-rows settles it",
-                       c->name, text, type, c->name, fitting_type(c, cell, cell_n));
+    const enum ctr_type fit = fitting_type(c, cell, cell_n);
+    /* neither of the two takes what is beyond the other, and the values before and after are not known here */
+    const bool either = c->typed && ((c->type.type == CTR_U64 && fit == CTR_I64) || fit == CTR_U64);
+    return ctr_job_bad(j, record, n, line, err, "column %s: '%s' is not %s; --columns %s:%s%s or --bad-rows settles it",
+                       c->name, text, type, c->name, ctr_types[fit].name,
+                       either ? " (utf8 where others do not fit that)" : "");
 }
 
 /* ---- the policy ---- */

@@ -296,8 +296,10 @@ static int schema_add(struct ctr_text_columns *l, const struct ctr_infer *infer,
         return bad;
     for (int i = 0; i < l->n; i++) {
         struct ctr_text_column *c = &l->c[i];
-        if (!c->typed)
+        if (!c->typed) {
             c->type = (struct ctr_field){ .type = ctr_infer_type(&infer[i]) };
+            c->seen = infer[i].seen;
+        }
         c->out = -1;
         if (!wanted(l, i, o, role))
             continue;

@@ -118,6 +118,7 @@ struct ctr_text_column {
     char *source;          /* in the input: a header cell, a path; NULL: by position */
     struct ctr_field type; /* name unused; valid if typed or after ctr_text_schema */
     bool typed;            /* type was given, else it is inferred */
+    unsigned seen;         /* what it was inferred from, see ctr_infer */
     char *time_format;     /* for CTR_TIME: NULL is ISO 8601 (see ctr_time_parse) */
     int out;               /* after ctr_text_schema: index in the schema, or -1: skip it unparsed */
 };
