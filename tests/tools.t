@@ -100,6 +100,13 @@ while read -r cmd; do
     case $cmd in ctr-info* | ctr-eval*) ;; *) ok "$cmd: a vanished reader" reader_gone "$cmd" "$W/big.arrows" ;; esac
 done <"$W/filters"
 
+# A limit of the size of files is an error like a full disk, and no signal.
+if [ -s "$W/big.arrows" ]; then
+    over_the_limit() { ( ulimit -f 1; trap - XFSZ; exec ctr-cat "$W/big.arrows" -o "$W/limited" ) }
+    ok "a file over the limit of the shell" fails_with 'limited: write failed: File too large' over_the_limit
+    ok "and nothing is left" test ! -e "$W/limited"
+fi
+
 # A stage that fails makes every later stage fail, without pipefail.
 if has ctr-import && has ctr-select; then
     chain_fails() { if ctr-cat "$W/cut.arrows" 2>/dev/null | ctr-select --where true 2>/dev/null | ctr-cat 2>/dev/null | ctr-info >/dev/null 2>&1; then return 1; fi; }

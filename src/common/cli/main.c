@@ -99,7 +99,7 @@ static void die_of_shortened_file(int sig, siginfo_t *info, void *context)
 static void catch_signals(void)
 {
     struct sigaction bus = { .sa_sigaction = die_of_shortened_file, .sa_flags = SA_SIGINFO };
-    static const int fatal[] = { SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGXFSZ };
+    static const int fatal[] = { SIGINT, SIGTERM, SIGHUP, SIGPIPE };
     struct sigaction sa = { .sa_handler = die_of_signal, .sa_flags = SA_RESETHAND };
     struct sigaction old;
 
@@ -107,6 +107,7 @@ static void catch_signals(void)
         if (sigaction(fatal[i], NULL, &old) == 0 && (old.sa_handler == SIG_DFL || fatal[i] == SIGPIPE))
             sigaction(fatal[i], &sa, NULL);
     sigaction(SIGBUS, &bus, NULL);
+    signal(SIGXFSZ, SIG_IGN); /* the write fails and says it */
 }
 
 static int exit_status(int code)
