@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * ctr-info: what a stream is: columns, roles, provenance, counts; --check reads it to the end, --digest hashes it. */
+ * ctr-info: what a stream is: columns, roles, provenance, counts; --check answers by status, --digest hashes it. */
 #include "common/cli/cli.h"
 #include "common/text/json.h"
 
