@@ -12,7 +12,7 @@ static struct {
     int64_t slices, window_ms, bootstrap, bins;
     const char *control, *format, *metrics;
     bool reliability, ascii;
-} o = { .format = "table", .bins = 10 };
+} o = { .format = "table", .bins = 10, .window_ms = -1 };
 
 static const char *metric(int i)
 {
@@ -200,7 +200,7 @@ static int check_roles(const struct ctr_cli *cli, struct ctr_err *err)
             err, "--query does nothing: to evaluate by query, name its column with --by, or as --user for gauc");
     if (cli->role[CTR_ROLE_ID] && !o.control)
         return ctr_cli_usage(err, "--id goes with --control, whose rows it compares");
-    if (cli->role[CTR_ROLE_TIME] && !o.control && !o.window_ms)
+    if (cli->role[CTR_ROLE_TIME] && !o.control && o.window_ms < 0)
         return ctr_cli_usage(err, "--time goes with --window or --control");
     return 0;
 }
@@ -214,6 +214,8 @@ static int check_options(struct ctr_strs *by, struct ctr_err *err)
             return rc;
     if (o.reliability && strcmp(o.format, "table"))
         return ctr_cli_usage(err, "--reliability draws below a table: it does not go with --format stream");
+    if (!o.window_ms)
+        return ctr_cli_usage(err, "--window wants more than 0");
     if (o.bins < 1 || o.bins > 10000)
         return ctr_cli_usage(err, "--bins wants 1 to 10000");
     if (o.slices > 100000000)
