@@ -173,6 +173,20 @@ for o in "--multi --columns n,name" "--as-of time --columns name"; do
 done >>differ 2>&1
 is "shares of a batch give the bytes of one thread" "$(cat differ)" ""
 
+# --anti: a key that RIGHT has any number of times is there, also beyond memory, where few keys have many rows
+awk 'BEGIN { print "key"; for (i = 0; i < 60000; i++) print i % 3 ? i % 7 : i % 3500 }' | import often key:int32
+ctr-sort -q --unique -k key often -o once
+ctr-join -q -k key --anti once rows >want
+for o in "" "-j 3" "--memory 1" "--memory 300K --batch 100"; do
+    ctr-join -k key --anti $o often rows 2>said >got || cat said
+    is "--anti, keys more than once ($o)" "$(ctr-info --digest got)" "$(ctr-info --digest want)"
+    is "what matches nothing ($o)" "$(sed 's/.*; //' said)" "$(ctr-join -q -k key --anti rows often | ctr-info | sed -n 's/^rows: //p') of its 60000 rows match none of them"
+done
+ctr-sort -q -k key rows -o sorted-rows
+ctr-sort -q -k key often -o sorted-often
+exits "--merge --anti, keys more than once" 0 ctr-join -k key --merge --anti -o got sorted-often sorted-rows
+is "gives the same" "$(ctr-sort -q -k key want | ctr-info --digest)" "$(ctr-info --digest got)"
+
 mkdir ref
 if ! has_python pyarrow; then
     skip "against the reference" "no pyarrow"

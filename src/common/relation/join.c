@@ -305,6 +305,7 @@ int ctr_join_new(struct ctr_join **out, const struct ctr_schema *left, struct ct
     if (!j)
         return ctr_fail_nomem(err, sizeof *j);
     j->opts = *o;
+    j->opts.multi |= o->kind == CTR_JOIN_ANTI && !o->at; /* whether there is one: others do no harm */
     j->reader = right;
     j->ltime = j->rtime = -1;
     if (j->opts.batch_rows <= 0)

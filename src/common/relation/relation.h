@@ -81,7 +81,7 @@ struct ctr_join_opts {
     const char *keys; /* "a,b=c": left b with right c; NULL: none (BY_ROW, or one group for a time join) */
     enum ctr_join_kind kind;
     enum ctr_join_how how;
-    bool multi; /* all right rows of a key, in their order; otherwise a repeated right key is an error */
+    bool multi; /* all right rows of a key, in their order; otherwise a repeated right key is an error, but of ANTI */
     enum ctr_join_time at;
     const char *time; /* "TIME" or "TIME=TIME2": AS_OF the last right row strictly before, NEXT the first at or after */
     int64_t within_ms;   /* NEXT, AS_OF: at most so far away; < 0: any */
