@@ -330,7 +330,21 @@ exits "by two spellings too" 2 ctr-train lr -q --progressive "$PWD/new" -o ./new
 err_like "which says so" 'new is given for two outputs'
 exits "and where one is the file that stdout goes to" 2 sh -c 'exec ctr-select --head 1 --rest new v.arrows >new'
 err_like "which says so" 'new is given for two outputs'
-rm -f new
+ln -s new leads
+exits "and by a link that leads to the other" 2 ctr-train lr -q --progressive leads -o new v.arrows
+err_like "which says so" 'leads is given for two outputs'
+mkdir deep
+ln -s deep/far near && ln -s near nearer
+exits "a link to what is not there yet" 0 ctr-cat -o nearer v.arrows
+ok "is followed: its target is made" cmp nearer deep/far
+ok "and it stays a link" test -L nearer -a -L near -a ! -L deep/far
+ln -s none/x lost && ln -s turn turn
+exits "a link to where nothing can be made" 1 ctr-cat -o lost v.arrows
+err_like "which says so" 'lost: a file cannot be made there: No such file'
+exits "a link to itself" 1 ctr-cat -o turn v.arrows
+err_like "which says so" 'turn: cannot be written: Too many levels'
+ok "they stay links" test -L lost -a -L turn
+rm -rf new leads deep near nearer lost turn
 ln -s . here
 for names in '--progressive c.scores -o m' '--progressive p -o c.scores' '--spool c.best.1 --passes 2 -o m' '-o m c.scores' '--progressive ./c.scores -o m' \
     '-o m here/c.scores' "-o m $PWD/c.tmp.abcdef"; do

@@ -240,6 +240,8 @@ int64_t ctr_out_tell(const struct ctr_out *o);     /* bytes written so far */
 const char *ctr_out_name(const struct ctr_out *o); /* for messages; "stdout" */
 bool ctr_out_is_stdout(const struct ctr_out *o);
 void ctr_out_cleanup(void); /* async-signal-safe: unlink the temporaries that are open */
+/* Where a path leads, also by links to what is not there yet; the caller's, NULL with errno. */
+char *ctr_path_followed(const char *path) CTR_MUST;
 /* The name of a file in its directory, whose status is in *dir; NULL: it has none. Paths that have both in common are
  * one file, there already or not. */
 struct stat;

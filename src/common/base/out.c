@@ -70,6 +70,30 @@ void ctr_out_cleanup(void)
     }
 }
 
+char *ctr_path_followed(const char *path)
+{
+    enum { LINKS = 40 }; /* as many as Linux follows */
+    char *at = realpath(path, NULL), text[PATH_MAX];
+    ssize_t n = -1;
+
+    if (!at)
+        at = strdup(path);
+    for (int i = 0; at && i < LINKS && (n = readlink(at, text, sizeof text)) >= 0; i++) {
+        const char *slash = *text == '/' ? NULL : strrchr(at, '/');
+        char *to = NULL;
+        if (asprintf(&to, "%.*s%.*s", slash ? (int)(slash + 1 - at) : 0, at, (int)n, text) < 0)
+            to = NULL;
+        free(at);
+        at = to;
+    }
+    if (at && n >= 0) {
+        free(at);
+        at = NULL;
+        errno = ELOOP;
+    }
+    return at;
+}
+
 const char *ctr_path_in(const char *path, struct stat *dir)
 {
     const char *slash = strrchr(path, '/');
@@ -263,9 +287,9 @@ static int open_target(struct ctr_out *o, const char *path, struct ctr_err *err)
         o->fd = ctr_open(path, O_WRONLY, 0);
         return o->fd < 0 ? ctr_fail_sys(err, "%s: cannot be written", path) : 0;
     }
-    o->path = realpath(path, NULL); /* so that a link to a file stays a link */
-    if (!o->path && !(o->path = strdup(path)))
-        return ctr_fail_nomem(err, strlen(path));
+    o->path = ctr_path_followed(path); /* so that a link to a file stays a link */
+    if (!o->path)
+        return ctr_fail_sys(err, "%s: cannot be written", path);
     n = strlen(o->path) + sizeof ".tmp.XXXXXX";
     o->temp = malloc(n);
     if (!o->temp)

@@ -128,13 +128,17 @@ static int identify(const char *path, struct ctr_buf *id, struct ctr_err *err)
 {
     const bool std = ctr_names_stdout(path);
     const char *name = "";
+    char *followed = NULL;
     struct stat st;
     id->len = 0;
-    if (std ? fstat(STDOUT_FILENO, &st) : stat(path, &st))
-        name = std ? NULL : ctr_path_in(path, &st);
-    else if (!S_ISREG(st.st_mode))
+    if (std ? fstat(STDOUT_FILENO, &st) : stat(path, &st)) {
+        followed = std ? NULL : ctr_path_followed(path);
+        name = followed ? ctr_path_in(followed, &st) : NULL;
+    } else if (!S_ISREG(st.st_mode))
         name = NULL;
-    return name ? ctr_buf_printf(id, err, "%ju:%ju:%s", (uintmax_t)st.st_dev, (uintmax_t)st.st_ino, name) : 0;
+    int rc = name ? ctr_buf_printf(id, err, "%ju:%ju:%s", (uintmax_t)st.st_dev, (uintmax_t)st.st_ino, name) : 0;
+    free(followed);
+    return rc;
 }
 
 /* Remember an output; an error if it is known. */
