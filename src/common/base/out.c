@@ -289,7 +289,7 @@ static int open_target(struct ctr_out *o, const char *path, struct ctr_err *err)
     }
     o->path = ctr_path_followed(path); /* so that a link to a file stays a link */
     if (!o->path)
-        return ctr_fail_sys(err, "%s: cannot be written", path);
+        return errno == ENOMEM ? ctr_fail_nomem(err, strlen(path)) : ctr_fail_sys(err, "%s: cannot be written", path);
     n = strlen(o->path) + sizeof ".tmp.XXXXXX";
     o->temp = malloc(n);
     if (!o->temp)
