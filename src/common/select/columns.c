@@ -201,7 +201,8 @@ int ctr_cut_parse(struct ctr_cut *c, const char *option, const char *text, struc
         good = whole == n;
     }
     return good ? CTR_OK
-                : ctr_fail(err, CTR_EUSAGE, "%s %.40s: give a number of rows, or a share such as 50%% or 12.345678%%", option, text);
+                : ctr_fail(err, CTR_EUSAGE, "%s %.40s: give a number of rows, or a share such as 50%% or 12.345678%%",
+                           option, text);
 }
 
 static int64_t share(int64_t total, int64_t millionths)
