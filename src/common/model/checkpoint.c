@@ -180,8 +180,8 @@ static int check_makeable(const char *path, struct ctr_err *err)
     return rc;
 }
 
-/* By its beginning: the end may be missing. */
-static bool is_checkpoint(const char *path, int64_t *pass, int64_t *row)
+/* By its beginning: the end may be missing. *row is -1 where a model is none. */
+static bool is_model(const char *path, int64_t *pass, int64_t *row)
 {
     struct ctr_model_info info;
     struct ctr_reader *r;
@@ -190,10 +190,11 @@ static bool is_checkpoint(const char *path, int64_t *pass, int64_t *row)
     if (stat(path, &st) || !S_ISREG(st.st_mode) || ctr_model_open(path, &info, &r, &why))
         return false;
     const char *line = ctr_meta_get(&info.schema.meta, CTR_META_CHECKPOINT);
-    const bool is = line && sscanf(line, "%*d %" SCNd64 " %" SCNd64, pass, row) == 2;
+    if (!line || sscanf(line, "%*d %" SCNd64 " %" SCNd64, pass, row) != 2)
+        *row = -1;
     ctr_reader_free(r);
     ctr_model_info_free(&info);
-    return is;
+    return true;
 }
 
 /* The file is replaced, and removed at the end: it must not be there, even as a checkpoint: a complete run has removed
@@ -206,7 +207,7 @@ int ctr_checkpoint_check(const struct ctr_trainer *t, struct ctr_err *err)
     if (stat(path, &st))
         return check_makeable(path, err);
     ctr_err_file(err, path);
-    if (!is_checkpoint(path, &pass, &row))
+    if (!is_model(path, &pass, &row) || row < 0)
         return ctr_fail(err, CTR_EUSAGE,
                         "is there already and is no checkpoint; it would be replaced and removed: name another file");
     return ctr_fail(err, CTR_EUSAGE,
@@ -297,13 +298,12 @@ int ctr_checkpoint_write(struct ctr_trainer *t, struct ctr_err *err)
     return rc;
 }
 
-/* Where the file system has no files without a name, a run that is killed before the first write leaves an empty one.
- */
-static bool is_left(const char *path)
+bool ctr_checkpoint_left(const char *path, bool model)
 {
     int64_t pass, row;
     struct stat st;
-    return (!stat(path, &st) && S_ISREG(st.st_mode) && !st.st_size) || is_checkpoint(path, &pass, &row);
+    return (!stat(path, &st) && S_ISREG(st.st_mode) && !st.st_size) ||
+           (is_model(path, &pass, &row) && (model || row >= 0));
 }
 
 void ctr_checkpoint_sweep(const struct ctr_trainer *t)
@@ -316,7 +316,7 @@ void ctr_checkpoint_sweep(const struct ctr_trainer *t)
         return;
     if (!glob((char *)pattern.data, GLOB_NOSORT, NULL, &found)) {
         for (size_t i = 0; i < found.gl_pathc; i++)
-            if (is_left(found.gl_pathv[i])) /* not what someone else calls so, an input among them */
+            if (ctr_checkpoint_left(found.gl_pathv[i], false)) /* not what someone else calls so, an input among them */
                 unlink(found.gl_pathv[i]);
         globfree(&found);
     }

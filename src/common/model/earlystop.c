@@ -10,7 +10,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/model/trainer.h"
@@ -129,22 +128,8 @@ int ctr_earlystop_resume(struct ctr_trainer *t, struct ctr_err *err)
 static bool is_best(const char *path, const char *number)
 {
     const char *end = number + strspn(number, "0123456789");
-    struct ctr_model_info info;
-    struct ctr_reader *r;
-    struct ctr_err err = { 0 };
-    struct stat st;
-    if (!*end)
-        return true;
-    if (strncmp(end, ".tmp.", 5) != 0 || strlen(end) != strlen(".tmp.XXXXXX") || stat(path, &st) ||
-        !S_ISREG(st.st_mode))
-        return false;
-    if (!st.st_size) /* killed before the first write */
-        return true;
-    if (ctr_model_open(path, &info, &r, &err))
-        return false;
-    ctr_reader_free(r);
-    ctr_model_info_free(&info);
-    return true;
+    return !*end ||
+           (!strncmp(end, ".tmp.", 5) && strlen(end) == strlen(".tmp.XXXXXX") && ctr_checkpoint_left(path, true));
 }
 
 void ctr_earlystop_sweep(const struct ctr_trainer *t, int64_t keep)

@@ -117,6 +117,9 @@ int ctr_checkpoint_scores_read(struct ctr_trainer *t, int64_t from, double *scor
 void ctr_checkpoint_close(struct ctr_trainer *t);
 /* Remove the temporaries of checkpoints that were being written when a run was killed: a checkpoint has one run. */
 void ctr_checkpoint_sweep(const struct ctr_trainer *t);
+/* Did a run that was killed leave a temporary: one that begins as a checkpoint does, or as any model, or is empty, for
+ * where the file system has no files without a name it is made before the first write? */
+bool ctr_checkpoint_left(const char *path, bool model);
 int ctr_checkpoint_check(const struct ctr_trainer *t, struct ctr_err *err) CTR_MUST;
 void ctr_checkpoint_remove(struct ctr_trainer *t);
 
