@@ -51,12 +51,12 @@ until_true() {
 
 # killed_runs PREFIX COMMAND MS… : COMMAND, which takes what timeout takes, is killed after 0.MS seconds each, then comes to its end.
 # In the foreground timeout waits for what it killed; else it dies with it, and the next run could begin beside the last system
-# call of the one before.
+# call of the one before. A run that ends as the signal comes has its own status, not that of a timeout.
 killed_runs() {
     _prefix=$1 _command=$2 _kills=0 _failed=
     shift 2
     for _ms; do
-        "$_command" --foreground -s KILL "0.$_ms" 2>/dev/null
+        "$_command" --foreground --preserve-status -s KILL "0.$_ms" 2>/dev/null
         case $? in 0) ;; 137) _kills=$((_kills + 1)) ;; *) _failed="$_failed 0.$_ms" ;; esac
     done
     ok "${_prefix}some runs were killed" test "$_kills" -gt 0
