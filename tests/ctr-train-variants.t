@@ -395,6 +395,10 @@ exits 'a model that would replace the input' 2 ctr-train lr -q --variants list -
 err_like 'is refused' 'm-base is both input and output'
 exits '--minibatch' 2 ctr-train lr -q --variants list --minibatch 8 -o 'x-%s' log.arrows
 exits '--normalize and features left out' 2 ctr-train lr -q --variants list --normalize l2 -o 'x-%s' log.arrows
+printf 'a out=user\nb out=user alpha=.3\n' >bad
+exits 'by all of them' 2 ctr-train lr -q --variants bad --normalize l2 -o 'x-%s' log.arrows
+exits 'that rest as --init had them' 2 ctr-train lr -q --variants bad --normalize l2 --init half.arrows -o 'x-%s' log.arrows
+err_like 'are refused' 'line 1: --normalize takes the norm of whole rows'
 head -c 60000 log.arrows >cut.arrows
 exits 'a truncated input' 1 ctr-train lr -q --variants list -o 'x-%s' --progressive x.p cut.arrows
 is 'no model is left of a failed run' "$(ls x-* x.p 2>/dev/null | grep -v '^x-.*\.arrows$')" ''

@@ -145,11 +145,11 @@ static int spread_loaded(struct many *q, struct ctr_err *err)
     return rc;
 }
 
-static int check_normalize(const struct many *q, const bool *has, struct ctr_err *err)
+static int check_normalize(const struct many *q, const struct ctr_inputs *in, struct ctr_err *err)
 {
     for (int i = 0; i < q->n; i++)
-        for (int t = 0; t < q->tables && strcmp(q->vs->v[i].params.normalize, "none"); t++)
-            if (q->table[t].at[i] == CTR_LR_NONE && has[t])
+        for (int c = 0; c < ctr_inputs_count(in) && strcmp(q->vs->v[i].params.normalize, "none"); c++)
+            if (!q->table[ctr_inputs_info(in, c).rows_table].takes[i])
                 return ctr_fail(err, CTR_EUSAGE,
                                 "%s: line %d: --normalize takes the norm of whole rows, and this variant leaves "
                                 "features out",
@@ -186,18 +186,15 @@ int ctr_lr_variants_bind(void *learner, const struct ctr_inputs *in, const struc
     q->names = names;
     int rc = add_tables(q, names, err);
     const size_t n = (size_t)q->n * (size_t)q->tables + 1;
-    bool *has = calloc(n, 1), *any = calloc((size_t)q->tables + 1, 1);
-    if (!rc && !(has && any))
+    bool *has = calloc(n, 1);
+    if (!rc && !has)
         rc = ctr_fail_nomem(err, n);
     if (!rc)
         rc = ctr_variants_bind(q->vs, in, names, has, err);
     for (int i = 0; i < q->n && !rc; i++) {
         q->v[i].uniform = true;
-        for (int t = 0; t < q->tables; t++) {
-            const bool takes = has[(size_t)i * (size_t)q->tables + (size_t)t];
-            q->v[i].uniform &= takes;
-            any[t] |= takes;
-        }
+        for (int t = 0; t < q->tables; t++)
+            q->v[i].uniform &= has[(size_t)i * (size_t)q->tables + (size_t)t];
     }
     if (!rc && !q->single)
         rc = ctr_lr_eights_make(q, has, err);
@@ -217,10 +214,9 @@ int ctr_lr_variants_bind(void *learner, const struct ctr_inputs *in, const struc
         for (int i = 0; i < q->n; i++)
             q->v[i].uniform &= q->table[t].at[i] == q->table[0].at[i];
     if (!rc)
-        rc = check_normalize(q, any, err);
+        rc = check_normalize(q, in, err);
     if (!rc)
         rc = spread_loaded(q, err);
     free(has);
-    free(any);
     return rc;
 }
