@@ -145,6 +145,14 @@ printf 'label y = click\nfeature click\n' >"$W/live.plan"
 moves "with types by --for and --time" 200 "ad,click,n\n1,1,x\n" --header --time ad:unix -c click:int8 --for "$W/live.plan"
 moves "the schema comes with the header alone" 100 "ad,click\n" --header -c ad:utf8,click:int64
 moves "rows beyond whole batches come too" 45000 "ad,click\n$lines" --header -c ad:utf8,click:int64 --batch 2000
+block=$(yes 'abcde,1\n' | head -n 131072 | tr -d '\n') # 1 MiB
+cols='-c ad:utf8,click:int64 --batch 100000'
+moves "a block and half a line" 2000000 "${block}b" $cols
+moves "a block and half a line, with threads" 2000000 "${block}b" $cols -j 2
+moves "a block and a bad row, with threads" 2000000 "${block}b\\n" $cols -j 2 --bad-rows skip=1
+printf 'a1,1\n' >"$W/before.csv"
+moves "a file before a pipe in which nothing is" 100 "" -c ad:utf8,click:int64 "$W/before.csv" -
+moves "a line of two bytes" 100 '1\n' -c a:int8
 slow=$( (printf 'a,b\n1,2\n' && sleep 0.3 && printf '1.5,x\n') | ctr-import -f csv --flush 20ms --header -c a:float64 | schema)
 is "a type to infer waits for its sample" "$slow" "a:float64 b:utf8"
 

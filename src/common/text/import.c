@@ -436,7 +436,7 @@ static void run_job(void *ctx, int64_t task, int worker)
     j->untaken = 0;
     j->why.len = 0;
     j->err = (struct ctr_err){ 0 };
-    j->rc = j->block.part == CTR_TEXT_WHOLE ? im->o.format->parse(im->state, j, &j->err) : 0;
+    j->rc = j->block.part == CTR_TEXT_WHOLE && j->block.n ? im->o.format->parse(im->state, j, &j->err) : 0;
 }
 
 /* Read a block a job, and parse them. An error of reading waits until what came before it was handed out. */
@@ -486,7 +486,7 @@ static int next_job(struct ctr_import *im, const struct ctr_batch **b, struct ct
         im->stats.bytes += (int64_t)j->block.n;
         im->idle = j->block.idle;
         int64_t rows = ctr_batchbuf_rows(&j->out);
-        if (!rows)
+        if (!rows && !im->idle)
             continue;
         *b = ctr_batchbuf_view(&j->out);
         j->out.batch.first_row = im->stats.rows;
@@ -559,10 +559,10 @@ static int next_gathered(struct ctr_import *im, const struct ctr_batch **b, stru
     if (rc)
         return rc;
     im->idle = false;
-    while ((rows = ctr_batchbuf_rows(&j->out)) < want && !j->rc && !im->ended &&
-           !(rows && (im->idle || im->stats.bytes - from >= GATHER_BYTES)))
+    while ((rows = ctr_batchbuf_rows(&j->out)) < want && !j->rc && !im->ended && !im->idle &&
+           !(rows && im->stats.bytes - from >= GATHER_BYTES))
         gather_block(im);
-    if (rows) {
+    if (rows || im->idle) {
         *b = give(im, rows >= want && !im->idle ? rows - rows % want : rows);
         return 1;
     }

@@ -29,9 +29,11 @@ struct ctr_lines {
     int carry_slot; /* bytes read beyond the last block lie in its buffer */
     size_t carry_at, carry_n;
     bool sampled; /* the first block was handed out, or needs no sample */
+    bool owed;    /* records were handed out, and no pause since: the next one is told even without records */
     /* the file */
     int file, fd; /* index of the open file; fd -1: none is open */
     bool eof, start, pollable;
+    bool looked;   /* at its first bytes */
     bool bom_seen; /* looked for a byte order mark */
     int64_t line;
     char *raw; /* bytes that were read but not yet decoded */
@@ -163,7 +165,6 @@ static int read_some(struct ctr_lines *l, void *p, size_t room, size_t *got, str
     return 0;
 }
 
-/* Open the next file and look at its first bytes. */
 static int open_file(struct ctr_lines *l, struct ctr_err *err)
 {
     const char *path = l->paths.s[l->file];
@@ -174,12 +175,19 @@ static int open_file(struct ctr_lines *l, struct ctr_err *err)
         return ctr_fail_sys(err, "cannot be opened");
     }
     l->pollable = !fstat(l->fd, &st) && !S_ISREG(st.st_mode);
-    l->eof = l->more_inside = false;
+    l->eof = l->more_inside = l->looked = false;
     l->start = true;
     l->bom_seen = l->o.latin1;
     l->line = 1;
     l->raw_at = l->raw_n = 0;
-    while (l->raw_n < 4) {
+    return 0;
+}
+
+/* Is the file packed? What is has no newline so early, and a line that has come is not held back for it. */
+static int look_at_file(struct ctr_lines *l, struct ctr_err *err)
+{
+    l->looked = true;
+    while (l->raw_n < 4 && !memchr(l->raw, '\n', l->raw_n)) {
         size_t got;
         int rc = read_some(l, l->raw + l->raw_n, RAW_BYTES - l->raw_n, &got, err);
         if (rc)
@@ -352,7 +360,7 @@ static bool full(const struct ctr_lines *l, const struct ctr_buf *b)
 static bool idle(const struct ctr_lines *l)
 {
     struct pollfd f = { .fd = l->fd, .events = POLLIN };
-    return l->o.idle_ms > 0 && l->pollable && (l->sampled || l->o.early) && l->end && l->raw_at == l->raw_n &&
+    return l->o.idle_ms > 0 && l->pollable && (l->end ? l->sampled || l->o.early : l->owed) && l->raw_at == l->raw_n &&
            poll(&f, 1, l->o.idle_ms) == 0;
 }
 
@@ -377,6 +385,10 @@ static int fill_block(struct ctr_lines *l, struct ctr_buf *b, bool *was_idle, st
     l->at = l->record = l->end = 0;
     l->quote = SIZE_MAX;
     l->records = 0;
+    if ((!l->looked || l->part != CTR_TEXT_WHOLE) && (*was_idle = idle(l)))
+        return 0;
+    if (!l->looked && (rc = look_at_file(l, err)))
+        return rc;
     if (l->part != CTR_TEXT_WHOLE)
         return fill_rest(l, b, err);
     scan(l, (char *)b->data, b->len);
@@ -395,7 +407,7 @@ static int fill_block(struct ctr_lines *l, struct ctr_buf *b, bool *was_idle, st
         if ((rc = fill_some(l, b, CTR_MIN(target, l->record + CTR_RECORD_BYTES + 1), err)))
             return rc;
         if (!l->bom_seen) {
-            if (b->len < 3 && !l->eof)
+            if (b->len < 3 && !l->eof && !memchr(b->data, '\n', b->len))
                 continue;
             l->bom_seen = true;
             const size_t mark = ctr_utf8_mark(b->data, b->len);
@@ -426,7 +438,7 @@ static int take_carry(struct ctr_lines *l, struct ctr_buf *b, struct ctr_err *er
     return 0;
 }
 
-/* The whole records of b, up to l->end. */
+/* The whole records of b, up to l->end; none: input pauses. */
 static void give(struct ctr_lines *l, const struct ctr_buf *b, bool was_idle, struct ctr_text_block *out)
 {
     *out = (struct ctr_text_block){ .p = (char *)b->data,
@@ -434,15 +446,18 @@ static void give(struct ctr_lines *l, const struct ctr_buf *b, bool was_idle, st
                                     .file = file_name(l),
                                     .first_line = l->line,
                                     .file_start = l->start,
-                                    .part = l->part,
+                                    .part = l->end ? l->part : CTR_TEXT_WHOLE,
                                     .idle = was_idle,
                                     .more = l->failed || b->len > l->end || was_idle };
     out->utf8 = l->o.latin1 || ctr_ascii((uint8_t *)out->p, out->n) || ctr_utf8_valid((uint8_t *)out->p, out->n);
     l->line += ctr_count_byte(out->p, out->n, '\n');
-    l->start = false;
-    l->sampled |= l->part == CTR_TEXT_WHOLE;
-    if (l->part != CTR_TEXT_WHOLE)
-        l->part = out->p[out->n - 1] == '\n' ? CTR_TEXT_WHOLE : CTR_TEXT_LONG_REST;
+    l->owed = !was_idle && (l->owed || l->part == CTR_TEXT_WHOLE);
+    if (l->end) {
+        l->start = false;
+        l->sampled |= l->part == CTR_TEXT_WHOLE;
+        if (l->part != CTR_TEXT_WHOLE)
+            l->part = out->p[out->n - 1] == '\n' ? CTR_TEXT_WHOLE : CTR_TEXT_LONG_REST;
+    }
     l->carry_slot = l->next_slot;
     l->carry_at = l->end;
     l->carry_n = b->len - l->end;
@@ -482,7 +497,7 @@ int ctr_lines_next(struct ctr_lines *l, struct ctr_text_block *out, struct ctr_e
         l->failed = fill_block(l, b, &was_idle, &l->why);
         if (l->failed && l->part == CTR_TEXT_WHOLE)
             scan(l, (char *)b->data, b->len);
-        const bool given = l->end > 0;
+        const bool given = l->end > 0 || was_idle;
         if (given)
             give(l, b, was_idle, out);
         if (!l->failed && (l->eof || !given)) /* !given: an empty file, or nothing after its last block */

@@ -47,7 +47,8 @@ struct ctr_text_block {
     int64_t first_line; /* 1-based line number in the file of p[0] */
     enum ctr_text_part part;
     bool file_start; /* p[0] is the first byte of its file */
-    bool idle;       /* handed out because no more input came: what was made of it should be sent on */
+    bool idle;       /* handed out because no more input came: what was made of it, and of those before, should be sent
+                        on. It may have no records, when those before were handed out already */
     bool more;       /* the file goes on: with a long record, or with what cannot be read */
     bool utf8;       /* all of it is well-formed UTF-8: cells need no check of their own */
 };
@@ -248,8 +249,8 @@ struct ctr_import;
 int ctr_import_open(struct ctr_import **im, const struct ctr_text_opts *o, char *const *paths, int n,
                     struct ctr_err *err) CTR_MUST;
 const struct ctr_schema *ctr_import_schema(const struct ctr_import *im);
-bool ctr_import_idle(const struct ctr_import *im); /* the batch, or the schema before it, came because input paused:
-                                                      flush it */
+bool ctr_import_idle(const struct ctr_import *im); /* the batch, which may have no rows, or the schema before it, came
+                                                      because input paused: flush */
 int ctr_import_next(struct ctr_import *im, const struct ctr_batch **b, struct ctr_err *err) CTR_MUST;
 /* After the last batch: the quarantine and its reasons appear. */
 int ctr_import_finish(struct ctr_import *im, struct ctr_err *err) CTR_MUST;
