@@ -61,8 +61,8 @@ static const char *number(char text[32], double v)
     return text;
 }
 
-/* Mean score over mean label, before and after, for low, middle and high scores of `rows`, those of the fit or others.
- */
+/* Mean score over mean label, before and after, for low, middle and high scores of `rows`,
+ * those of the fit or others. */
 static int report(const struct ctr_cli *cli, const struct ctr_cal_fit *f, const struct ctr_cal_fit *rows,
                   const struct ctr_cal_map *m, struct ctr_err *err)
 {

@@ -34,8 +34,7 @@ struct job {
     struct ctr_writer *w;
 };
 
-/* ---- what prints only
- * -------------------------------------------------------------------------------------------------- */
+/* ---- what prints only ---- */
 
 static int print(struct job *j, const struct ctr_buf *b, struct ctr_err *err)
 {
@@ -79,8 +78,7 @@ static int explain(struct job *j, struct ctr_err *err)
     return rc;
 }
 
-/* ---- input
- * ----------------------------------------------------------------------------------------------------------------- */
+/* ---- input ---- */
 
 /* Only the columns of the plan are read. When one is missing, binding to the whole schema says so best. */
 static int project(struct job *j, struct ctr_err *err)
@@ -143,8 +141,7 @@ static int check_memory(struct job *j, int64_t held, const char *option, struct 
                     (long long)ctr_reader_rows(j->r), ctr_size_text((uint64_t)j->cli->memory_bytes).s);
 }
 
-/* ---- --fit
- * ------------------------------------------------------------------------------------------------------------------ */
+/* ---- --fit ---- */
 
 static int fit(struct job *j, struct ctr_err *err)
 {
@@ -171,8 +168,7 @@ static int fit(struct job *j, struct ctr_err *err)
     return rc < 0 ? rc : ctr_out_commit(j->out, err);
 }
 
-/* ---- extract
- * ----------------------------------------------------------------------------------------------------------------- */
+/* ---- extract ---- */
 
 static int save_names(struct job *j, struct ctr_err *err)
 {

@@ -50,8 +50,7 @@ struct job {
     struct ctr_strs sections; /* of the input */
 };
 
-/* ---- a batch to the output and the rest
- * ------------------------------------------------------------------------------ */
+/* ---- a batch to the output and the rest ---- */
 
 static int write_part(struct job *j, struct ctr_writer *w, const struct ctr_batch *b, const int64_t *idx, int64_t n,
                       struct ctr_err *err)
@@ -92,8 +91,7 @@ static int emit(struct job *j, const struct ctr_batch *b, const uint8_t *taken, 
     return rc < 0 || !j->rest ? rc : write_part(j, j->rest, b, j->idx[1], n[1], err);
 }
 
-/* ---- one pass
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- one pass ---- */
 
 typedef int sink(struct job *j, const struct ctr_batch *b, const uint8_t *taken, struct ctr_err *err);
 
@@ -118,8 +116,7 @@ static int pass(struct job *j, sink *to, bool may_stop, struct ctr_err *err)
     return rc;
 }
 
-/* ---- --tail of a few rows: the last ones stay in memory
- * ------------------------------------------------------------------ */
+/* ---- --tail of a few rows: the last ones stay in memory ---- */
 
 struct window {
     struct ctr_batchbuf a, b; /* a grows; its last rows move to b, and they change places */
@@ -171,8 +168,7 @@ static int tail_pass(struct job *j, struct ctr_err *err)
     return rc;
 }
 
-/* ---- two passes: through a temporary file, with a column that says what --where took
- * --------------------------------- */
+/* ---- two passes: through a temporary file, with a column that says what --where took ---- */
 
 #define MARK "\x01taken"
 
@@ -284,8 +280,7 @@ static int spool_pass(struct job *j, struct ctr_err *err)
     return rc;
 }
 
-/* ---- one section, or the whole stream
- * ------------------------------------------------------------------------------------ */
+/* ---- one section, or the whole stream ---- */
 
 /* Choose the pass: how many rows there will be is known, does not matter, or must be found out. */
 static int take_rows(struct job *j, struct ctr_err *err)
@@ -369,9 +364,7 @@ static int act(struct job *j, struct ctr_err *err)
     return rc;
 }
 
-/* ---- bundles
- * -------------------------------------------------------------------------------------------------------------------
- */
+/* ---- bundles ---- */
 
 static int copy_section(struct job *j, struct ctr_err *err)
 {
@@ -409,9 +402,7 @@ static int run_sections(struct job *j, struct ctr_err *err)
     return rc;
 }
 
-/* ---- the tool
- * -------------------------------------------------------------------------------------------------------------------
- */
+/* ---- the tool ---- */
 
 static int finish(struct job *j, struct ctr_err *err)
 {

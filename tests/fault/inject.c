@@ -183,8 +183,7 @@ static int hit(enum kind k)
         return r_;                                                                                                     \
     } while (0)
 
-/* ---- allocations
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- allocations ---- */
 
 #ifndef NO_ALLOC
 void *__libc_malloc(size_t n);
@@ -255,8 +254,7 @@ void free(void *p)
 }
 #endif
 
-/* ---- bytes
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- bytes ---- */
 
 /* Half of n, but something. */
 static size_t half(size_t n)
@@ -362,8 +360,7 @@ ssize_t vmsplice(int fd, const struct iovec *v, size_t n, unsigned flags)
     return vector(WRITE, SYS_vmsplice, fd, v, (int)n);
 }
 
-/* ---- files
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- files ---- */
 
 static mode_t mode_of(int flags, va_list ap)
 {
@@ -483,8 +480,7 @@ int poll(struct pollfd *p, nfds_t n, int ms)
     CALL(POLL, int, -1, (int)syscall(SYS_poll, p, n, ms));
 }
 
-/* ---- memory maps and threads
- * -------------------------------------------------------------------------------------------- */
+/* ---- memory maps and threads ---- */
 
 static void *map(void *at, size_t n, int prot, int flags, int fd, off_t offset)
 {

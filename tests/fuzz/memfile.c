@@ -89,8 +89,7 @@ static size_t copy(int file, size_t at, void *to, size_t n)
     return n;
 }
 
-/* ---- what the linker puts in the place of libc's -------------------------------------------------------------------
- */
+/* ---- what the linker puts in the place of libc's ---- */
 
 #define WRAP(type, name, ...)                                                                                          \
     type __real_##name(__VA_ARGS__);                                                                                   \

@@ -100,9 +100,7 @@ static int same(const char *want)
 #define KEY     ((struct ctr_text_opts){ .jobs = 1, .keys = "key" })
 #define COLS(c) ((struct ctr_text_opts){ .jobs = 1, .columns = (c), .batch_rows = 2 })
 
-/* ---- jsonl
- * -----------------------------------------------------------------------------------------------------------------------
- */
+/* ---- jsonl ---- */
 
 static void test_jsonl(void)
 {
@@ -334,8 +332,7 @@ static void test_json_many(void)
     free(p);
 }
 
-/* ---- libsvm, libffm, vw
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- libsvm, libffm, vw ---- */
 
 static void test_libsvm(void)
 {
@@ -463,9 +460,7 @@ static void test_late(void)
     }
 }
 
-/* ---- edges, as a table: what was asked for, the text, the rows or (after '!') the error
- * -----------------------------------------------------------------------------------------------------------------------
- */
+/* ---- edges, as a table: what was asked for, the text, the rows or (after '!') the error ---- */
 
 static const struct {
     const char *format;

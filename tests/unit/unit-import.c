@@ -261,8 +261,7 @@ static void test_errors(void)
     free(wide);
 }
 
-/* ---- against a plain parser
- * --------------------------------------------------------------------------------------------- */
+/* ---- against a plain parser ---- */
 
 /* Random csv, cells of all kinds; `want` gets the rows as import() shows them when read as two columns of text and one
  * of int64, bad rows left out; bad gets their number. */

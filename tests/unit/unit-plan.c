@@ -38,8 +38,7 @@ static void make_input(void)
     add("key", CTR_U64, 0);
 }
 
-/* ---- plans that bind, and the names and types of what they write; or (after "!") how the error begins
- * ---------------------------------------------------------- */
+/* ---- plans that bind, and the names and types of what they write; or (after "!") how the error begins ---- */
 
 static const struct {
     const char *plan, *outputs;
@@ -178,8 +177,7 @@ static void test_good(void)
     }
 }
 
-/* ---- plans that don't, and what is said
- * -------------------------------------------------------------------------------------- */
+/* ---- plans that don't, and what is said ---- */
 
 static const struct {
     const char *plan, *error; /* the error begins with it */
@@ -274,9 +272,7 @@ static void test_bad(void)
     }
 }
 
-/* ---- depth
- * --------------------------------------------------------------------------------------------------------------------
- */
+/* ---- depth ---- */
 
 /* `before` n times, then `middle`, then `after` n times. */
 static int bind_nested(const char *before, const char *middle, const char *after, int n)
@@ -308,8 +304,7 @@ static void test_depth(void)
     ok(bind_nested("- ", "age", "", 100000) == CTR_EUSAGE, "and - - -");
 }
 
-/* ---- identity and inputs
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- identity and inputs ---- */
 
 static void plan_id(const char *text, char id[33])
 {
@@ -346,8 +341,7 @@ static void test_inputs(void)
     ctr_plan_free(p);
 }
 
-/* ---- expressions
- * ------------------------------------------------------------------------------------------------------------------ */
+/* ---- expressions ---- */
 
 /* The value of a constant expression as text. */
 static const char *value(const char *text, char *out, size_t size)
@@ -432,8 +426,7 @@ static void test_expr_errors(void)
     }
 }
 
-/* ---- lists of columns, shares
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- lists of columns, shares ---- */
 
 static void test_columns(void)
 {
@@ -490,9 +483,7 @@ static void test_cuts(void)
     ok(whole, "head 66.7%% and tail 33.3%% are the whole, each row once");
 }
 
-/* ---- damage
- * ---------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- damage ---- */
 
 static uint64_t random_state = 1;
 static uint64_t rnd(uint64_t n)

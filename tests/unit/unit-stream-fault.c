@@ -24,8 +24,7 @@ static void must(int rc, const char *what)
     }
 }
 
-/* ---- the subject
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- the subject ---- */
 
 static void make_schema(struct ctr_schema *s)
 {
@@ -177,8 +176,7 @@ static bool is_prefix(const struct outcome *o, const struct outcome *good)
     return true;
 }
 
-/* ---- damage
- * ----------------------------------------------------------------------------------------------------------------- */
+/* ---- damage ---- */
 
 static void test_truncation(const char *name, const uint8_t *p, size_t n, const struct outcome *good)
 {
@@ -293,9 +291,7 @@ static void test_lenient(const uint8_t *p, size_t n, const struct outcome *good)
     ok(!wrong && rescued, "lenient: what precedes the damage is rescued");
 }
 
-/* ---- lies
- * --------------------------------------------------------------------------------------------------------------------
- */
+/* ---- lies ---- */
 
 /* Take the seal off: rename its keys, so that the stream is a foreign one. */
 static void unseal(uint8_t *p, size_t n)

@@ -32,7 +32,7 @@
 #define CTR_MAX(a, b)    ((a) > (b) ? (a) : (b))
 #define CTR_S(n)         ((n) == 1 ? "" : "s") /* "%lld row%s", n, CTR_S(n) */
 
-/* ---- errors: err.c ---------------------------------------------------------------------------------------------- */
+/* ---- errors: err.c ---- */
 
 enum ctr_code {
     CTR_OK = 0,
@@ -63,7 +63,7 @@ struct ctr_err_text {
 };
 struct ctr_err_text ctr_err_text(const struct ctr_err *err); /* the file and what happened, as a user reads it */
 
-/* ---- bytes and strings: buf.c ----------------------------------------------------------------------------------- */
+/* ---- bytes and strings: buf.c ---- */
 
 enum { CTR_LINE = 64 }; /* bytes of the cache that come and go together, and that threads should not share */
 
@@ -120,7 +120,7 @@ bool ctr_utf8_valid(const uint8_t *p, size_t n);
  * characters are escaped. */
 int ctr_quote_name(struct ctr_buf *b, const char *name, struct ctr_err *err) CTR_MUST;
 
-/* ---- hashing: hash.c --------------------------------------------------------------------------------------------- */
+/* ---- hashing: hash.c ---- */
 
 uint64_t ctr_hash64(const void *p, size_t n, uint64_t seed); /* XXH3-64 with seed */
 struct ctr_hash128 {
@@ -151,8 +151,7 @@ static inline double ctr_random01(uint64_t seed, uint64_t stream, uint64_t count
     return (double)(ctr_random64(seed, stream, counter) >> 11) * 0x1p-53;
 }
 
-/* ---- numbers and times as text: num.c, time.c ---------------------------------------------------------------------
- */
+/* ---- numbers and times as text: num.c, time.c ---- */
 
 /* Writers return the length written and need CTR_NUM_MAX bytes; no terminating zero.  The float writers give the
  * shortest text that reads back to the same bits ("4", "0.1", "1e-05", "nan", "inf", "-inf"): an integral value below
@@ -202,8 +201,7 @@ static inline size_t ctr_utf8_mark(const void *text, size_t n)
 int64_t ctr_clock_ms(void);                     /* monotonic, from some moment on: for what is due */
 bool ctr_time_format_valid(const char *format); /* is it one of these? */
 
-/* ---- instruction sets: cpu.c --------------------------------------------------------------------------------------
- */
+/* ---- instruction sets: cpu.c ---- */
 
 /* May loops that are dispatched at run time use this level? The processor has it, and $CTR_CPU (plain, avx2, avx512:
  * the highest to be used) does not forbid it: asked once. Every level gives the same bits. */
@@ -218,8 +216,7 @@ static inline void ctr_cpu_pause(void) /* in a loop that waits for another threa
 #endif
 }
 
-/* ---- output files: out.c ------------------------------------------------------------------------------------------
- */
+/* ---- output files: out.c ---- */
 
 /* Is it stdout that `path` names: NULL, "-", "/dev/stdout"? Not what that leads to, which may be a file with bytes. */
 bool ctr_names_stdout(const char *path);
@@ -269,8 +266,7 @@ ssize_t ctr_read_full(int fd, void *p, size_t n, struct ctr_err *err) CTR_MUST;
 int ctr_write_full(int fd, const void *p, size_t n, struct ctr_err *err) CTR_MUST;
 int ctr_pread_full(int fd, void *p, size_t n, int64_t offset, struct ctr_err *err) CTR_MUST; /* short is an error */
 
-/* ---- threads: pool.c ----------------------------------------------------------------------------------------------
- */
+/* ---- threads: pool.c ---- */
 
 /* As pthread_create. Signals belong to the main thread, but for SIGPIPE, which ends whoever writes, and SIGBUS, which
  * tells of a mapped file that was cut short. */

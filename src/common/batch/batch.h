@@ -11,8 +11,7 @@
 
 #include "common/base/base.h"
 
-/* ---- types ----------------------------------------------------------------------------------------------------------
- */
+/* ---- types ---- */
 
 enum ctr_type {
     CTR_BOOL, /* data: bitmap, least significant bit first */
@@ -137,8 +136,7 @@ const char *ctr_field_type_name(const struct ctr_field *f, char *out, size_t siz
 /* The inverse, for --columns: the names of ctr_types and common synonyms (int, float, string, time, list<…>). */
 bool ctr_type_parse(const char *s, size_t n, struct ctr_field *f);
 
-/* ---- columns and batches, borrowed
- * ------------------------------------------------------------------------------------ */
+/* ---- columns and batches, borrowed ---- */
 
 struct ctr_col {
     enum ctr_type type;
@@ -233,8 +231,7 @@ int ctr_col_compare(const struct ctr_col *a, int64_t i, const struct ctr_col *b,
  * hash alike. */
 uint64_t ctr_col_hash(const struct ctr_col *c, int64_t i, uint64_t seed);
 
-/* ---- growing columns, owned
- * -------------------------------------------------------------------------------------------- */
+/* ---- growing columns, owned ---- */
 
 /* Start with ctr_colbuf_init; append in any way; ctr_colbuf_view gives a column over the buffers. A buffer of a
  * field with `dict` set holds indices; the dictionary is borrowed from the source of the gathers and must be one and

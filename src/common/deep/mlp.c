@@ -175,8 +175,8 @@ static int average(struct ctr_deep *d, int running, struct ctr_mem *stats, int64
     return ctr_dev_axpby(d->dev, &step, err);
 }
 
-/* Mean and variance of the minibatch, and into the running ones; the variance there is the unbiased one, as in PyTorch.
- */
+/* Mean and variance of the minibatch, and into the running ones; the variance there is the
+ * unbiased one, as in PyTorch. */
 static int take_stats(struct ctr_deep *d, struct ctr_mat x, struct ctr_mem *stats, int mean, int var,
                       struct ctr_err *err)
 {

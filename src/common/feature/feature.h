@@ -8,8 +8,7 @@
 
 #include "common/stream/stream.h"
 
-/* ---- expressions
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- expressions ---- */
 
 /* An expression over the columns of a schema. `what` names its origin for messages ("--where"). The result column is
  * borrowed until the next eval. */
@@ -22,8 +21,7 @@ int ctr_expr_eval(struct ctr_expr *e, const struct ctr_batch *b, const struct ct
                   struct ctr_err *err) CTR_MUST;
 void ctr_expr_free(struct ctr_expr *e);
 
-/* ---- plans
- * ----------------------------------------------------------------------------------------------------------------- */
+/* ---- plans ---- */
 
 struct ctr_plan;
 /* Parse text (errors name file, line, column), or load a fitted plan or a model (a bundle whose first section carries
@@ -67,8 +65,8 @@ int ctr_program_bind(struct ctr_program **g, struct ctr_plan *p, const struct ct
                      struct ctr_err *err) CTR_MUST;
 void ctr_program_free(struct ctr_program *g);
 const struct ctr_schema *ctr_program_output(const struct ctr_program *g); /* with roles, tables, plan and plan id */
-/* A model's plan over a log that lacks what the label reads: the output has no label, nor a weight that is lacking too.
- */
+/* A model's plan over a log that lacks what the label reads: the output has no label, nor a
+ * weight that is lacking too. */
 bool ctr_program_unlabelled(const struct ctr_program *g);
 /* Run with this many threads; the results are the same. */
 int ctr_program_threads(struct ctr_program *g, int threads, struct ctr_err *err) CTR_MUST;

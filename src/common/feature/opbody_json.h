@@ -97,8 +97,8 @@ OPV_FN void opv_put_utf8(struct opv_sink *s, uint32_t c)
     }
     opv_put_byte(s, (uint8_t)(0x80 | (c & 63)));
 }
-/* The escape after the backslash at i; returns where it ends. What is no escape gives U+FFFD; never longer than it was.
- */
+/* The escape after the backslash at i; returns where it ends. What is no escape gives U+FFFD;
+ * never longer than it was. */
 OPV_FN int64_t opv_json_escape(struct opv_str a, int64_t i, struct opv_sink *s)
 {
     uint8_t c = i + 1 < a.n ? a.p[i + 1] : 0;

@@ -11,8 +11,7 @@
 
 #include "common/feature/program.h"
 
-/* ---- identity -------------------------------------------------------------------------------------------------------
- */
+/* ---- identity ---- */
 
 static int section_order(const void *a, const void *b)
 {
@@ -71,8 +70,7 @@ int ctr_plan_identify(struct ctr_plan *p, struct ctr_err *err)
     return rc;
 }
 
-/* ---- sections
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- sections ---- */
 
 int ctr_plan_add_section(struct ctr_plan *p, const char *name, const struct ctr_schema *schema,
                          struct plan_section **out, struct ctr_err *err)
@@ -142,8 +140,7 @@ int ctr_plan_save_sections(const struct ctr_plan *p, struct ctr_out *out, struct
     return rc;
 }
 
-/* ---- opening
- * --------------------------------------------------------------------------------------------------------------- */
+/* ---- opening ---- */
 
 static int plan_new(struct ctr_plan **out, const char *path, struct ctr_err *err)
 {
@@ -308,8 +305,7 @@ int ctr_plan_open(struct ctr_plan **out, const char *path, struct ctr_err *err)
     return CTR_OK;
 }
 
-/* ---- what it says
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- what it says ---- */
 
 const char *ctr_plan_text(const struct ctr_plan *p)
 {

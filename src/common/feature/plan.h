@@ -30,7 +30,7 @@ enum {
     PLAN_MAX_TOKENS = 1 << 20, /* of all repetitions together */
 };
 
-/* ---- arena ------------------------------------------------------------------------------------------------------ */
+/* ---- arena ---- */
 
 struct plan_block;
 struct plan_arena {
@@ -53,8 +53,7 @@ int ctr_map_get(const struct plan_map *m, const char *name); /* or -1 */
 int ctr_map_set(struct plan_map *m, const char *name, int value, struct ctr_err *err) CTR_MUST;
 void ctr_map_free(struct plan_map *m);
 
-/* ---- errors -------------------------------------------------------------------------------------------------------
- */
+/* ---- errors ---- */
 
 struct plan_pos {
     int line, col; /* 1-based, in characters */
@@ -70,8 +69,7 @@ int ctr_plan_fail(const struct plan_source *src, struct plan_pos pos, struct ctr
 /* Put the position before an error that came from below; returns its code. */
 int ctr_plan_locate(const struct plan_source *src, struct plan_pos pos, struct ctr_err *err);
 
-/* ---- tokens --------------------------------------------------------------------------------------------------------
- */
+/* ---- tokens ---- */
 
 enum plan_tok_kind {
     TOK_END,
@@ -107,8 +105,7 @@ struct plan_toks {
 int ctr_plan_lex(struct plan_toks *out, struct plan_arena *arena, const struct plan_source *src, const char *text,
                  size_t n, struct ctr_err *err) CTR_MUST;
 
-/* ---- syntax tree ---------------------------------------------------------------------------------------------------
- */
+/* ---- syntax tree ---- */
 
 enum plan_ast_kind { AST_NAME, AST_LITERAL, AST_CALL };
 
@@ -159,8 +156,7 @@ int ctr_plan_parse_expr(struct plan_tree *t, const char *what, const char *text,
                         struct ctr_err *err) CTR_MUST;
 void ctr_plan_tree_free(struct plan_tree *t);
 
-/* ---- graph
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- graph ---- */
 
 enum plan_node_kind {
     NODE_COLUMN, /* an input column */

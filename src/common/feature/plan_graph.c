@@ -8,8 +8,7 @@
 
 #include "common/feature/plan.h"
 
-/* ---- types ----------------------------------------------------------------------------------------------------------
- */
+/* ---- types ---- */
 
 struct ctr_vtype ctr_field_vtype(const struct ctr_field *f)
 {
@@ -42,8 +41,7 @@ struct ctr_vtype ctr_value_vtype(const struct ctr_value *v)
     return (struct ctr_vtype){ .type = CTR_LIST, .item = item.type, .duration = item.duration };
 }
 
-/* ---- nodes ----------------------------------------------------------------------------------------------------------
- */
+/* ---- nodes ---- */
 
 int ctr_graph_init(struct plan_graph *g, const struct plan_source *src, const struct ctr_schema *input, const char *dir,
                    struct ctr_err *err)
@@ -200,8 +198,7 @@ static int add_node(struct plan_graph *g, struct plan_node n, struct ctr_err *er
     return g->n++;
 }
 
-/* ---- literals
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- literals ---- */
 
 static int const_node(struct plan_graph *g, const struct plan_ast *a, struct ctr_err *err)
 {
@@ -269,8 +266,7 @@ static int fold_call(struct plan_graph *g, const struct ctr_op_call *call, struc
     return rc;
 }
 
-/* ---- binding
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- binding ---- */
 
 struct binder {
     struct plan_graph *g;
@@ -496,8 +492,7 @@ int ctr_graph_tree(struct plan_graph *g, const struct plan_tree *t, const bool *
     return rc;
 }
 
-/* ---- what roles want
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- what roles want ---- */
 
 static int convert_type(struct plan_graph *g, enum plan_node_kind kind, const struct ctr_vtype *from,
                         struct ctr_vtype *to, struct plan_pos pos, struct ctr_err *err)
@@ -553,8 +548,7 @@ int ctr_graph_convert(struct plan_graph *g, enum plan_node_kind kind, int node, 
     return found >= 0 ? found : add_node(g, n, err);
 }
 
-/* ---- layers
- * --------------------------------------------------------------------------------------------------------------- */
+/* ---- layers ---- */
 
 void ctr_graph_use(struct plan_graph *g, int node)
 {

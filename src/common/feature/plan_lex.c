@@ -8,8 +8,7 @@
 
 #include "common/feature/plan.h"
 
-/* ---- arena and map ------------------------------------------------------------------------------------------------
- */
+/* ---- arena and map ---- */
 
 struct plan_block {
     struct plan_block *next;
@@ -95,8 +94,7 @@ void ctr_map_free(struct plan_map *m)
     *m = (struct plan_map){ 0 };
 }
 
-/* ---- errors
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- errors ---- */
 
 static void put_position(const struct plan_source *src, struct plan_pos pos, struct ctr_err *err)
 {
@@ -132,8 +130,7 @@ int ctr_plan_locate(const struct plan_source *src, struct plan_pos pos, struct c
     return err->code;
 }
 
-/* ---- tokens
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- tokens ---- */
 
 struct lexer {
     struct plan_toks *out;

@@ -55,8 +55,7 @@ static void names_free(struct row_names *r)
     ctr_buf_free(&r->end);
 }
 
-/* ---- the names of a row
- * ------------------------------------------------------------------------------------------------ */
+/* ---- the names of a row ---- */
 
 static int node_names(const struct plan_graph *g, int node, int64_t row, struct row_names *r, struct ctr_err *err);
 
@@ -156,8 +155,7 @@ static int node_names(const struct plan_graph *g, int node, int64_t row, struct 
     return value_names(n, row, r, err);
 }
 
-/* ---- the tables
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- the tables ---- */
 
 static int table_grow(struct name_table *t, struct ctr_err *err)
 {
@@ -339,9 +337,7 @@ const char *ctr_program_names_collision(const struct ctr_program *g, int i)
 }
 /* LCOV_EXCL_STOP */
 
-/* ---- saving
- * --------------------------------------------------------------------------------------------------------------------
- */
+/* ---- saving ---- */
 
 static int by_key(const void *a, const void *b)
 {
@@ -449,9 +445,7 @@ int ctr_program_names_save(struct ctr_program *g, struct ctr_out *out, int64_t *
     return rc;
 }
 
-/* ---- which vocabularies a table is made of
- * ---------------------------------------------------------------------------------
- */
+/* ---- which vocabularies a table is made of ---- */
 
 /* What a name of an intermediate stands for. */
 static const struct plan_ast *resolve(const struct plan_tree *t, const struct plan_ast *a, int *def)

@@ -92,8 +92,7 @@ static int need_name(struct parser *p, const char *wanted, const char **name)
     return *name ? CTR_OK : p->err->code;
 }
 
-/* ---- expressions ---------------------------------------------------------------------------------------------------
- */
+/* ---- expressions ---- */
 
 static int parse_expr(struct parser *p, int min, struct plan_ast **out);
 
@@ -428,8 +427,7 @@ static int parse_expr(struct parser *p, int min, struct plan_ast **out)
     return rc;
 }
 
-/* ---- lines
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- lines ---- */
 
 static int kind_role(const struct plan_tok *t)
 {

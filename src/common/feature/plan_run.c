@@ -9,8 +9,7 @@
 
 #include "common/feature/plan.h"
 
-/* ---- constants
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- constants ---- */
 
 static int append_value(struct ctr_colbuf *b, const struct ctr_value *v, struct ctr_err *err)
 {
@@ -38,8 +37,7 @@ static int run_const(struct plan_node *n, int64_t rows, struct ctr_err *err)
     return rc;
 }
 
-/* ---- what roles want
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- what roles want ---- */
 
 static int check(const struct plan_graph *g, struct plan_node *n, const struct ctr_col *c, const double **v,
                  struct ctr_err *err)
@@ -102,8 +100,7 @@ static int run_dense(struct plan_node *n, const struct ctr_col *c, struct ctr_er
     return rc;
 }
 
-/* ---- nodes
- * --------------------------------------------------------------------------------------------------------------- */
+/* ---- nodes ---- */
 
 /* `keys`: NULL, or the node that wants the keys of the call in place of its value. */
 static int run_call(struct plan_graph *g, struct plan_node *n, struct plan_node *keys, int64_t rows,

@@ -8,8 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* ---- outputs
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- outputs ---- */
 
 static enum plan_node_kind role_conversion(const struct plan_def *d)
 {
@@ -217,8 +216,7 @@ bool ctr_program_unlabelled(const struct ctr_program *g)
     return false;
 }
 
-/* ---- running
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- running ---- */
 
 int ctr_program_threads(struct ctr_program *g, int threads, struct ctr_err *err)
 {

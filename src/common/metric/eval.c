@@ -201,8 +201,8 @@ static int give_room(const struct ctr_eval *e, struct ctr_slice_rows *to, bool l
     return rc || !list || !e->samples ? rc : ctr_buf_reserve(&to->entry, bytes, err);
 }
 
-/* Row i into the slice of a value, found by its hash, and into its window. `to`: of the values, then of their windows.
- */
+/* Row i into the slice of a value, found by its hash, and into its window. `to`: of the
+ * values, then of their windows. */
 static inline int add_to(struct ctr_eval *e, const struct ctr_slice_value *v, uint64_t hash, const struct ctr_col *time,
                          const struct row *r, int64_t i, int64_t number, struct ctr_slice_rows *to, bool list,
                          struct ctr_err *err)

@@ -144,8 +144,8 @@ static int slice_new(struct ctr_eval *e, const struct ctr_slice_value *v, uint64
     return 0;
 }
 
-/* The hash of a value, and that of its slice in a window. What has no value, the rest, hashes as no small number does.
- */
+/* The hash of a value, and that of its slice in a window. What has no value, the rest, hashes
+ * as no small number does. */
 uint64_t ctr_slice_hash(const struct ctr_slice_value *v)
 {
     uint64_t h = v->col ? ctr_col_hash(v->col, v->i, (uint64_t)v->by + 1) : 0xa0761d6478bd642fu;

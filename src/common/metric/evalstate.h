@@ -95,8 +95,8 @@ struct ctr_running {
     double label, score, log_loss, squared;
 };
 
-/* To which slices the total's entries belong, as tokens: entry by entry, or, of a column of lists, with their numbers.
- */
+/* To which slices the total's entries belong, as tokens: entry by entry, or, of a column of
+ * lists, with their numbers. */
 struct ctr_slice_rows {
     struct ctr_buf token, entry; /* uint32_t */
 };

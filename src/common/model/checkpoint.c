@@ -256,8 +256,8 @@ int ctr_checkpoint_load(struct ctr_trainer *t, struct ctr_err *err)
     return rc;
 }
 
-/* What fails after the rename fails with a checkpoint in place, which speaks of the scores: they stay from before on.
- */
+/* What fails after the rename fails with a checkpoint in place, which speaks of the scores:
+ * they stay from before on. */
 static int commit(struct ctr_trainer *t, struct ctr_out *out, struct ctr_err *err)
 {
     const bool held = t->scores_slot >= 0;

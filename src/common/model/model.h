@@ -380,8 +380,8 @@ int ctr_trainer_save_all(struct ctr_trainer *t, struct ctr_out *const *out, stru
 int ctr_trainer_models(const struct ctr_trainer *t);
 /* When all outputs are safe: remove the checkpoint. */
 void ctr_trainer_done(struct ctr_trainer *t);
-/* Is this one of the names that the trainer keeps beside a checkpoint, replaced and removed with it? path may be NULL.
- */
+/* Is this one of the names that the trainer keeps beside a checkpoint, replaced and removed
+ * with it? path may be NULL. */
 bool ctr_checkpoint_keeps(const char *checkpoint, const char *path);
 /* Words for people, appended to `text`: a line of progress, with a heading above the first, and the summary. */
 int ctr_train_progress(const struct ctr_train_stats *s, bool heading, struct ctr_buf *text,

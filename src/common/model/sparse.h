@@ -41,8 +41,8 @@ int ctr_area_grow(struct ctr_area *a, size_t bytes, struct ctr_err *err) CTR_MUS
 int ctr_area_fill(struct ctr_area *a, size_t bytes, struct ctr_err *err) CTR_MUST;
 /* The same for what grows little by little: in huge pages, once it is large. */
 int ctr_area_reserve(struct ctr_area *a, size_t bytes, struct ctr_err *err) CTR_MUST;
-/* The same before it is needed, while others use what is there: nothing moves, and if it would have to nothing is done.
- */
+/* The same before it is needed, while others use what is there: nothing moves, and if it would
+ * have to nothing is done. */
 void ctr_area_ahead(struct ctr_area *a, size_t bytes);
 /* Some of the pages that came one by one become huge ones, where that is possible: to be called again and again. */
 void ctr_area_settle(struct ctr_area *a);
@@ -125,8 +125,8 @@ static inline uint32_t ctr_sparse_row_number(const uint8_t *row)
     return number;
 }
 
-/* The row of h, or the empty one in which it would be put. `row` is its home, or lies between that and where this ends.
- */
+/* The row of h, or the empty one in which it would be put. `row` is its home, or lies between
+ * that and where this ends. */
 static inline uint8_t *ctr_sparse_place_from(const struct ctr_sparse *t, uint8_t *row, uint64_t h)
 {
     for (uint64_t at; (at = ctr_sparse_row_hash(row)) != h && at;)

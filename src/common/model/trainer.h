@@ -39,8 +39,8 @@ struct ctr_position {
     int64_t every;   /* -1: without --validation; else job.validation_every */
 };
 
-/* Of something that is done every so often: the rows when it was done last, and when it is due next, 0: not known yet.
- */
+/* Of something that is done every so often: the rows when it was done last, and when it is
+ * due next, 0: not known yet. */
 struct ctr_schedule {
     int64_t rows, ms;
 };

@@ -84,8 +84,8 @@ static bool role_taken(const struct ctr_join *j, int role)
            ctr_schema_role(&j->left, (enum ctr_role)role) >= 0;
 }
 
-/* The past of a right column is the past of that column under its new name; of none that comes out, of one on the left.
- */
+/* The past of a right column is the past of that column under its new name; of none that comes
+ * out, of one on the left. */
 static int follow_history(const struct ctr_join *j, const struct ctr_schema *right, const bool *want,
                           struct ctr_field *to, struct ctr_err *err)
 {
@@ -490,8 +490,8 @@ void ctr_join_clear_out(struct ctr_join *j)
     j->n = 0;
 }
 
-/* The batch: left rows lidx[0..n) of b, and the right columns as they lie in rout. All rows of b as they are: borrowed.
- */
+/* The batch: left rows lidx[0..n) of b, and the right columns as they lie in rout. All rows of
+ * b as they are: borrowed. */
 int ctr_join_emit(struct ctr_join *j, const struct ctr_batch *b, const struct ctr_batch **out, struct ctr_err *err)
 {
     bool whole = j->n == b->rows;

@@ -63,8 +63,8 @@ int ctr_split_new(struct ctr_split **s, const struct ctr_schema *schema, const c
 int ctr_split_batch(struct ctr_split *s, const struct ctr_batch *b, const int64_t **rows, const int64_t **start,
                     struct ctr_err *err) CTR_MUST;
 void ctr_split_free(struct ctr_split *s);
-/* The file name of a shard: `pattern` holds exactly one %d, with an optional width (%2d, %02d); %% is a per cent sign.
- */
+/* The file name of a shard: `pattern` holds exactly one %d, with an optional width (%2d,
+ * %02d); %% is a per cent sign. */
 int ctr_split_name(const char *pattern, int shard, struct ctr_buf *out, struct ctr_err *err) CTR_MUST;
 
 /* ---- join: join.c ---- */

@@ -117,8 +117,8 @@ static int pair_types(struct ctr_keypair *p, const struct ctr_field *l, const st
         return ctr_fail(err, CTR_EUSAGE, "%s is %s, and a list cannot be a key: take an element with at()",
                         a == CTR_KEY_NONE ? l->name : r->name, a == CTR_KEY_NONE ? lt : rt);
     if (a != b) {
-        /* Which side to cast: the float rather than integers, times and booleans, since not every integer is a float.
-         */
+        /* Which side to cast: the float rather than integers, times and booleans, since not
+         * every integer is a float. */
         bool right = a == CTR_KEY_FLOAT   ? false
                      : b == CTR_KEY_FLOAT ? a != CTR_KEY_TEXT
                                           : b == CTR_KEY_TIME || b == CTR_KEY_BOOL;

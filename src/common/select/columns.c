@@ -176,8 +176,7 @@ int ctr_columns_parse(struct ctr_picks *out, const char *list, const struct ctr_
     return rc;
 }
 
-/* ---- head and tail
- * --------------------------------------------------------------------------------------------------- */
+/* ---- head and tail ---- */
 
 #define WHOLE INT64_C(100000000) /* 100 per cent in millionths */
 

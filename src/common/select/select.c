@@ -40,8 +40,7 @@ struct ctr_select {
     struct ctr_batch step, batch;
 };
 
-/* ---- compiling ------------------------------------------------------------------------------------------------------
- */
+/* ---- compiling ---- */
 
 /* The schema after the last --add so far. */
 static const struct ctr_schema *last_schema(const struct ctr_select *s)
@@ -178,8 +177,7 @@ static int compile_columns(struct ctr_select *s, const struct ctr_select_spec *s
     return rc;
 }
 
-/* ---- which columns are needed
- * ------------------------------------------------------------------------------------------ */
+/* ---- which columns are needed ---- */
 
 static void need_names(struct ctr_select *s, const struct ctr_expr *e)
 {
@@ -320,8 +318,7 @@ int64_t ctr_select_empty(const struct ctr_select *s)
     return s->empty;
 }
 
-/* ---- batches
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- batches ---- */
 
 static int grow(struct ctr_select *s, int64_t rows, struct ctr_err *err)
 {

@@ -56,8 +56,8 @@ int ctr_signals_annotate(struct ctr_signals *s, const char *name, const char *te
 /* Refused while a model consumes it. */
 int ctr_signals_remove(struct ctr_signals *s, const char *what, struct ctr_err *err) CTR_MUST;
 
-/* The model becomes a consumer of the plan's signals, and of no others; *n is their number. All must be in the index.
- */
+/* The model becomes a consumer of the plan's signals, and of no others; *n is their number.
+ * All must be in the index. */
 int ctr_signals_register(struct ctr_signals *s, const char *model, const struct ctr_plan *p, int64_t *n,
                          struct ctr_err *err) CTR_MUST;
 int ctr_signals_unregister(struct ctr_signals *s, const char *model, struct ctr_err *err) CTR_MUST;

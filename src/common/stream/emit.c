@@ -61,8 +61,8 @@ static int scratch(struct arrow_body *b, size_t n, size_t *at, struct ctr_err *e
     return 0;
 }
 
-/* Bits [from, from+n), moved to bit 0 and zero after the end; masked by bits of the scratch unless mask_at is SIZE_MAX.
- */
+/* Bits [from, from+n), moved to bit 0 and zero after the end; masked by bits of the scratch
+ * unless mask_at is SIZE_MAX. */
 static int add_bits(struct arrow_body *b, const uint8_t *bits, size_t mask_at, int64_t from, int64_t n,
                     struct ctr_err *err)
 {

@@ -71,8 +71,8 @@ static int map_fd(struct arrow_source *s, int fd, int64_t size, struct ctr_err *
     return 0;
 }
 
-/* An IPC file from a pipe: its footer, which comes last, tells where everything lies, so it goes to a temporary file.
- */
+/* An IPC file from a pipe: its footer, which comes last, tells where everything lies, so it
+ * goes to a temporary file. */
 static int spool(struct arrow_source *s, struct ctr_err *err)
 {
     struct ctr_buf piece = { 0 };

@@ -16,8 +16,7 @@
 
 #include "common/batch/batch.h"
 
-/* ---- reading -------------------------------------------------------------------------------------------------------
- */
+/* ---- reading ---- */
 
 struct ctr_reader;
 
@@ -73,8 +72,7 @@ struct ctr_reader_stats {
 };
 void ctr_reader_get_stats(const struct ctr_reader *r, struct ctr_reader_stats *s);
 
-/* ---- writing --------------------------------------------------------------------------------------------------------
- */
+/* ---- writing ---- */
 
 struct ctr_writer;
 
@@ -104,8 +102,7 @@ const struct ctr_schema *ctr_writer_schema(const struct ctr_writer *w);
  * there. `options` holds what changes results only. */
 int ctr_schema_provenance(struct ctr_schema *s, const char *program, const char *options, struct ctr_err *err) CTR_MUST;
 
-/* ---- digest
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- digest ---- */
 
 /* A hash of schema (names, types, roles, tables, histories, sides, section) and rows in order, which ignores batch
  * boundaries, dictionary encoding, compression and provenance. */
@@ -115,8 +112,7 @@ int ctr_digest_batch(struct ctr_digest *d, const struct ctr_batch *b, struct ctr
 void ctr_digest_hex(struct ctr_digest *d, char out[33]);
 void ctr_digest_free(struct ctr_digest *d);
 
-/* ---- keyed files
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- keyed files ---- */
 
 /* An IPC file sorted by one column whose first key of each block lies in the footer (ctr-cat --to file --key COL). */
 struct ctr_keyed;

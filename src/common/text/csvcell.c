@@ -137,8 +137,8 @@ static __attribute__((noinline)) bool parse_long(const char *p, size_t n, bool i
     return good;
 }
 
-/* Values of all rows into t->value, 0 where there is none; misfits are marked. Nulls and short numbers take no branch.
- */
+/* Values of all rows into t->value, 0 where there is none; misfits are marked. Nulls and
+ * short numbers take no branch. */
 CTR_BODY int64_t parse_ints(struct csv_tile *t, const struct csv_dialect *d, int c, bool is_u64, bool empty_null)
 {
     int64_t nulls = 0, *value = t->value;

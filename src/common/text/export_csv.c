@@ -58,8 +58,8 @@ static bool raw_holds(const struct csv *c, const char *p, size_t n)
     return true;
 }
 
-/* 0: written; 1: the format cannot hold it; < 0: error. Copies first and looks in the copy, whose padding may be read.
- */
+/* 0: written; 1: the format cannot hold it; < 0: error. Copies first and looks in the copy,
+ * whose padding may be read. */
 static int put_text(const struct csv *c, struct ctr_buf *b, const char *p, size_t n, struct ctr_err *err)
 {
     char *to = ctr_put_room(b, n, err);

@@ -70,8 +70,8 @@ static inline int mask_first(mask_t m)
 }
 #endif
 
-/* p is behind the opening quote: returns the closing one. In line: a member has a key, and mostly a text for a value.
- */
+/* p is behind the opening quote: returns the closing one. In line: a member has a key, and
+ * mostly a text for a value. */
 CTR_BODY const char *ctr_json_string_end(const char *p, const char *end, bool *escaped, const char **why)
 {
     *escaped = false;
