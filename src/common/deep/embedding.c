@@ -42,11 +42,6 @@ uint64_t ctr_embedding_bytes(const struct ctr_embedding *t)
     return ctr_sparse_bytes(&t->index) + row_bytes(t, t->used);
 }
 
-uint64_t ctr_embedding_bytes_after(const struct ctr_embedding *t, uint64_t extra)
-{
-    return ctr_sparse_bytes_after(&t->index, extra) + row_bytes(t, t->used + extra);
-}
-
 static uint32_t number_of(const uint8_t *slot)
 {
     uint32_t i;

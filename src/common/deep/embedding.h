@@ -35,7 +35,6 @@ void ctr_embedding_free(struct ctr_embedding *t);
 /* Make room for `extra` keys more. Pointers to rows are invalid afterwards; their numbers never change. */
 int ctr_embedding_reserve(struct ctr_embedding *t, uint64_t extra, struct ctr_err *err) CTR_MUST;
 uint64_t ctr_embedding_bytes(const struct ctr_embedding *t);
-uint64_t ctr_embedding_bytes_after(const struct ctr_embedding *t, uint64_t extra);
 
 static inline float *ctr_embedding_row(const struct ctr_embedding *t, uint32_t i)
 {

@@ -41,6 +41,7 @@ struct ctr_value {
     int n;
 };
 
+struct ctr_vtype ctr_value_type(const struct ctr_value *v);  /* of null: CTR_BOOL */
 struct ctr_field ctr_vtype_field(const struct ctr_vtype *t); /* a nameless field of that type */
 /* "list<utf8>", "key", "duration": for messages. Returns out. */
 const char *ctr_vtype_name(const struct ctr_vtype *t, char *out, size_t size);

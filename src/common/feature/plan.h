@@ -236,9 +236,7 @@ void ctr_graph_use(struct plan_graph *g, int node);
 /* After the last use: cut into layers, make buffers. */
 int ctr_graph_seal(struct plan_graph *g, struct ctr_err *err) CTR_MUST;
 int ctr_graph_run(struct plan_graph *g, const struct ctr_batch *in, struct ctr_err *err) CTR_MUST;
-struct ctr_vtype ctr_field_vtype(const struct ctr_field *f);
 bool ctr_value_equal(const struct ctr_value *a, const struct ctr_value *b); /* of one kind and bits */
-struct ctr_vtype ctr_value_vtype(const struct ctr_value *v);
 /* A literal as the language has it. `brief`: of long texts the first 60 bytes, of long lists 8 items. */
 int ctr_value_show(struct ctr_buf *b, const struct ctr_value *v, bool brief, struct ctr_err *err) CTR_MUST;
 

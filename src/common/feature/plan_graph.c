@@ -10,7 +10,7 @@
 
 /* ---- types ---- */
 
-struct ctr_vtype ctr_field_vtype(const struct ctr_field *f)
+static struct ctr_vtype field_vtype(const struct ctr_field *f)
 {
     int role = ctr_field_role(f);
     bool nested = f->type == CTR_LIST || f->type == CTR_FIXED;
@@ -22,23 +22,6 @@ struct ctr_vtype ctr_field_vtype(const struct ctr_field *f)
         t.width = f->width;
     t.key = value == CTR_U64 && (role == CTR_ROLE_FEATURE || role == CTR_ROLE_IMAGE);
     return t;
-}
-
-struct ctr_vtype ctr_value_vtype(const struct ctr_value *v)
-{
-    switch (v->kind) { /* LCOV_EXCL_BR_LINE there are no others */
-    case CTR_V_NULL:
-    case CTR_V_BOOL: return (struct ctr_vtype){ .type = CTR_BOOL };
-    case CTR_V_INT: return (struct ctr_vtype){ .type = CTR_I64 };
-    case CTR_V_UINT: return (struct ctr_vtype){ .type = CTR_U64 };
-    case CTR_V_FLOAT: return (struct ctr_vtype){ .type = CTR_F64 };
-    case CTR_V_STR: return (struct ctr_vtype){ .type = CTR_UTF8 };
-    case CTR_V_TIME: return (struct ctr_vtype){ .type = CTR_TIME };
-    case CTR_V_DURATION: return (struct ctr_vtype){ .type = CTR_I64, .duration = true };
-    case CTR_V_LIST: break;
-    }
-    struct ctr_vtype item = ctr_value_vtype(v->list); /* no list is empty */
-    return (struct ctr_vtype){ .type = CTR_LIST, .item = item.type, .duration = item.duration };
 }
 
 /* ---- nodes ---- */
@@ -205,7 +188,7 @@ static int const_node(struct plan_graph *g, const struct plan_ast *a, struct ctr
     struct plan_node n = { .kind = NODE_CONST, .pos = a->pos, .value = a->value };
     if (a->value.kind == CTR_V_NULL && !g->src.inline_text) /* on the command line it is a condition */
         return ctr_plan_fail(&g->src, a->pos, err, "null alone has no type");
-    n.type = ctr_value_vtype(&a->value);
+    n.type = ctr_value_type(&a->value);
     int found = find_node(g, &n);
     return found >= 0 ? found : add_node(g, n, err);
 }
@@ -308,7 +291,7 @@ static int column_node(struct binder *b, const struct plan_ast *a)
         return ctr_plan_fail(&g->src, a->pos, b->err, "%s", near.what);
     }
     struct plan_node n = { .kind = NODE_COLUMN, .pos = a->pos, .column = column };
-    n.type = ctr_field_vtype(&g->input->f[column]);
+    n.type = field_vtype(&g->input->f[column]);
     int found = find_node(g, &n);
     return found >= 0 ? found : add_node(g, n, b->err);
 }
@@ -348,7 +331,7 @@ static int bind_args(struct binder *b, const struct plan_ast *a, struct plan_nod
         if (r.node < 0) {
             ++*literals;
             arg->literal = &r.literal->value;
-            arg->type = ctr_value_vtype(arg->literal);
+            arg->type = ctr_value_type(arg->literal);
         } else {
             arg->type = b->g->node[r.node].type;
         }

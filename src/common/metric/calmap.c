@@ -9,7 +9,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-const char *const ctr_cal_kinds[CTR_CAL_KINDS] = { "isotonic-linear", "isotonic-constant", "power", "platt" };
+static const char *const kinds[CTR_CAL_KINDS] = { "isotonic-linear", "isotonic-constant", "power", "platt" };
 
 enum { BY, SLICE, KIND, NAME, SCORE, VALUE, COLUMNS };
 static const struct {
@@ -142,8 +142,7 @@ static int put_row(const struct ctr_cal_map *m, const struct ctr_cal_part *p, co
     if ((rc = put_text(&rows->col[BY], p == m->part ? NULL : m->by, err)) ||
         (rc = p->text ? ctr_colbuf_str(&rows->col[SLICE], p->text, p->text_bytes, err)
                       : ctr_colbuf_null(&rows->col[SLICE], err)) ||
-        (rc = put_text(&rows->col[KIND], ctr_cal_kinds[p->kind], err)) ||
-        (rc = put_text(&rows->col[NAME], name, err)) ||
+        (rc = put_text(&rows->col[KIND], kinds[p->kind], err)) || (rc = put_text(&rows->col[NAME], name, err)) ||
         (rc = score ? ctr_colbuf_f64(&rows->col[SCORE], *score, err) : ctr_colbuf_null(&rows->col[SCORE], err)))
         return rc;
     return ctr_colbuf_f64(&rows->col[VALUE], value, err);
@@ -246,7 +245,7 @@ static int part_end(const struct loading *l, int64_t row, struct ctr_err *err)
 static int kind_of(struct ctr_str s)
 {
     for (int i = 0; i < CTR_CAL_KINDS; i++)
-        if (text_is(s, ctr_cal_kinds[i]))
+        if (text_is(s, kinds[i]))
             return i;
     return -1;
 }

@@ -165,7 +165,6 @@ int ctr_eval_stream_rows(const struct ctr_eval *e, const struct ctr_eval_view *v
 struct grid {
     struct ctr_strs cells;
     int columns, left; /* the first `left` columns are flush left */
-    int64_t in_row;
 };
 
 static int cell(struct grid *g, struct ctr_err *err, const char *fmt, ...) CTR_PRINTF(3, 4);

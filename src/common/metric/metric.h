@@ -190,7 +190,6 @@ int ctr_reliability_draw(const struct ctr_reliability_bin *bin, int n, bool asci
 /* ---- calibration: calibrate.c, calmap.c ---- */
 
 enum ctr_cal_kind { CTR_CAL_ISOTONIC_LINEAR, CTR_CAL_ISOTONIC_CONSTANT, CTR_CAL_POWER, CTR_CAL_PLATT, CTR_CAL_KINDS };
-extern const char *const ctr_cal_kinds[CTR_CAL_KINDS]; /* "isotonic-linear", … */
 
 /* Fitting: feed batches, finish. The global map is always fitted; a slice of `by` has a map of its own where at least
  * min_rows rows have a positive label and as many a label below 1. */
