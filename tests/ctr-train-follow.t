@@ -119,6 +119,14 @@ ok 'and does' until_true done_all
 kill -TERM $pid
 wait $pid
 
+# ---- checkpoints while the input pauses
+ctr-train lr -q --follow --flush 20ms --checkpoint i.ckpt --checkpoint-every 50ms -o i.arrows onehot.arrows &
+pid=$!
+ok 'a checkpoint of the rows before a pause' until_true ctr-info -q --check i.ckpt
+kill -TERM $pid
+wait $pid
+ok 'and the model at the end' cmp want.arrows i.arrows
+
 # ---- what it refuses
 exits 'no file for the model' 2 ctr-train lr --follow whole.arrows
 err_like 'says so' 'name a file with -o'

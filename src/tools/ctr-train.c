@@ -217,11 +217,10 @@ static void idle(void *ctx)
     struct ctr_err err = { 0 };
     if (run->writer && ctr_writer_flush(run->writer, &err))
         run->writer = NULL; /* the error shows again at the next write */
-    int rc = ctr_trainer_publish(run->trainer, &err);
-    if (!rc && !stop)
+    const bool stopping = stop;
+    int rc = ctr_trainer_save_due(run->trainer, stopping, &err);
+    if (!rc && !stopping)
         return;
-    if (!rc)
-        rc = ctr_trainer_checkpoint(run->trainer, &err);
     if (!rc)
         rc = end_stopped(run, &err);
     ctr_out_cleanup();

@@ -364,15 +364,13 @@ void ctr_trainer_free(struct ctr_trainer *t);
 /* Runs the job to its end. After *job->stop: CTR_ESTOPPED, the checkpoint is written. */
 enum { CTR_ESTOPPED = -100 };
 int ctr_trainer_run(struct ctr_trainer *t, struct ctr_err *err) CTR_MUST;
-/* Write a checkpoint now: from job.idle. */
-int ctr_trainer_checkpoint(struct ctr_trainer *t, struct ctr_err *err) CTR_MUST;
 /* Is the run still reading rows that its checkpoint has learned from? */
 bool ctr_trainer_resuming(const struct ctr_trainer *t);
 /* Where a run ends before its input does, after its checkpoint: the rows that wait for the end of their minibatch are
  * learned as one that is shorter. */
 int ctr_trainer_learn_waiting(struct ctr_trainer *t, struct ctr_err *err) CTR_MUST;
-/* Call job.publish if it is due: from job.idle. */
-int ctr_trainer_publish(struct ctr_trainer *t, struct ctr_err *err) CTR_MUST;
+/* Call job.publish, and write a checkpoint, where it is due, or on a stop: from job.idle. */
+int ctr_trainer_save_due(struct ctr_trainer *t, bool stop, struct ctr_err *err) CTR_MUST;
 int ctr_trainer_save(struct ctr_trainer *t, int model, struct ctr_out *out, struct ctr_err *err) CTR_MUST;
 /* All models, each to an output of its own; when all are written, they are committed. */
 int ctr_trainer_save_all(struct ctr_trainer *t, struct ctr_out *const *out, struct ctr_err *err) CTR_MUST;

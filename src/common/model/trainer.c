@@ -429,6 +429,8 @@ static void tell_saved(const struct ctr_trainer *t, const char *what)
 
 static int write_checkpoint(struct ctr_trainer *t, struct ctr_err *err)
 {
+    if (!t->job.checkpoint || before_resume(t) || !t->digest)
+        return 0;
     int rc = ctr_checkpoint_write(t, err);
     if (!rc)
         tell_saved(t, "checkpoint");
@@ -448,21 +450,19 @@ static int publish(struct ctr_trainer *t, struct ctr_err *err)
     return 0;
 }
 
-int ctr_trainer_checkpoint(struct ctr_trainer *t, struct ctr_err *err)
-{
-    if (!t->job.checkpoint || before_resume(t) || !t->digest)
-        return 0;
-    return write_checkpoint(t, err);
-}
-
-/* Nothing that was not published yet: nothing to do. */
-int ctr_trainer_publish(struct ctr_trainer *t, struct ctr_err *err)
+/* Where no row came since the last time, nothing is due. */
+int ctr_trainer_save_due(struct ctr_trainer *t, bool stop, struct ctr_err *err)
 {
     const int64_t rows = t->v->s.rows;
-    if (!t->job.publish || before_resume(t) || rows == t->published ||
-        !ctr_schedule_due(&t->publications, &t->job.publish_every, rows))
+    int rc = 0;
+    if (before_resume(t))
         return 0;
-    return publish(t, err);
+    if (t->job.publish && rows != t->published && ctr_schedule_due(&t->publications, &t->job.publish_every, rows))
+        rc = publish(t, err);
+    if (!rc &&
+        (stop || (rows != t->checkpoints.rows && ctr_schedule_due(&t->checkpoints, &t->job.checkpoint_every, rows))))
+        rc = write_checkpoint(t, err);
+    return rc;
 }
 
 int ctr_trainer_learn_waiting(struct ctr_trainer *t, struct ctr_err *err)
@@ -477,10 +477,7 @@ int ctr_trainer_learn_waiting(struct ctr_trainer *t, struct ctr_err *err)
 static int between_batches(struct ctr_trainer *t, struct ctr_err *err)
 {
     bool stop = t->job.stop && *t->job.stop;
-    int rc = ctr_trainer_publish(t, err);
-    if (!rc && t->job.checkpoint && !before_resume(t) &&
-        (ctr_schedule_due(&t->checkpoints, &t->job.checkpoint_every, t->v->s.rows) || stop))
-        rc = write_checkpoint(t, err);
+    int rc = ctr_trainer_save_due(t, stop, err);
     if (rc || !stop)
         return rc;
     (void)ctr_fail(err, CTR_EDATA, "stopped by a signal after row %" PRId64 " of pass %" PRId64 "; go on with --resume",
@@ -568,7 +565,7 @@ static int run_pass(struct ctr_trainer *t, struct ctr_reader *r, struct ctr_err 
         rc = t->job.model->end_pass(t->learner, err);
     if (rc < 0 && t->whole && rc != CTR_ESTOPPED) { /* the input broke off: what was learned is worth keeping */
         struct ctr_err second = { 0 };
-        if (ctr_trainer_checkpoint(t, &second) && t->job.note)
+        if (write_checkpoint(t, &second) && t->job.note)
             t->job.note(t->job.ctx, ctr_err_text(&second).s);
     }
     if (got < 0 && t->job.follow)
