@@ -59,7 +59,7 @@ static int add_inputs(struct ctr_cli *cli, struct ctr_schema *schema, struct ctr
     int rc = add_lines(&all, ctr_meta_get(&schema->meta, CTR_META_PG), err);
     own = all.n;
     for (int i = 1; i < cli->nargs && !rc; i++) {
-        if (strcmp(cli->args[i], "-") && !stat(cli->args[i], &st) && S_ISREG(st.st_mode))
+        if (strcmp(cli->args[i], "-") && (stat(cli->args[i], &st) || S_ISREG(st.st_mode)))
             rc = add_lines_of(&all, cli->args[i], err);
         else
             pipes++;

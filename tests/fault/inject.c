@@ -324,6 +324,11 @@ ssize_t pwrite64(int fd, const void *p, size_t n, off_t at)
     BYTES(WRITE, -1, n, syscall(SYS_pwrite64, fd, p, n, at));
 }
 
+ssize_t sendfile(int to, int from, off_t *at, size_t n)
+{
+    BYTES(WRITE, -1, n, syscall(SYS_sendfile, to, from, at, n));
+}
+
 static ssize_t vector(enum kind kind, long number, int fd, const struct iovec *v, int n)
 {
     struct iovec some[1024];
@@ -465,6 +470,17 @@ int fstat64(int fd, struct stat64 *st)
     CALL(STAT, int, -1, next(fd, st));
 }
 
+int stat(const char *path, struct stat *st)
+{
+    NEXT(stat);
+    CALL(STAT, int, -1, next(path, st));
+}
+
+int access(const char *path, int mode)
+{
+    CALL(STAT, int, -1, (int)syscall(SYS_access, path, mode));
+}
+
 int fchmod(int fd, mode_t mode)
 {
     CALL(CHMOD, int, -1, (int)syscall(SYS_fchmod, fd, mode));
@@ -473,6 +489,18 @@ int fchmod(int fd, mode_t mode)
 int dup(int fd)
 {
     CALL(DUP, int, -1, (int)syscall(SYS_dup, fd));
+}
+
+/* Of its commands those that make a descriptor. */
+int fcntl(int fd, int what, ...)
+{
+    va_list ap;
+    va_start(ap, what);
+    long arg = va_arg(ap, long);
+    va_end(ap);
+    if (what != F_DUPFD && what != F_DUPFD_CLOEXEC)
+        return (int)syscall(SYS_fcntl, fd, what, arg);
+    CALL(DUP, int, -1, (int)syscall(SYS_fcntl, fd, what, arg));
 }
 
 int poll(struct pollfd *p, nfds_t n, int ms)

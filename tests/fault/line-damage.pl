@@ -6,15 +6,13 @@ use warnings;
 use Fault;
 use File::Path qw(remove_tree);
 
-# What is damaged: the main input, or a side input of these commands.
-my %SIDE = (predict => ['model.arrows'], 'extract-fitted' => ['fitted.arrows'], calibrate => ['map.arrows'], join => ['users.arrows'],
-    'join-keyed' => ['key.arrow'], 'join-merge' => ['row.arrows'], 'join-asof' => ['right.arrows'], 'train-on' => ['model.arrows']);
-
+# What is damaged: the main input, or another one that a command reads to its end.
 sub targets {
     my @t;
-    for my $c (commands(sub { !$_[0]{text} && $_[0]{main} })) {
-        push @t, [$c, $c->{main}];
-        push @t, map { [$c, $_] } @{ $SIDE{ $c->{name} } || [] };
+    for my $c (commands()) {
+        push @t, [$c, $c->{main}] if $c->{main} && !$c->{text};
+        my @a = @{ $c->{argv} };
+        push @t, map { [$c, $a[$_]] } grep { $a[$_] =~ /\.(?:arrows?|model|fitted)$/ && $a[$_] ne ($c->{main} // '') && $a[$_ - 1] ne '--like' && $a[$_] !~ /^@/ } 1 .. $#a;
     }
     return @t;
 }

@@ -60,7 +60,7 @@ line '1c', 'outputs where they cannot be', sub {
         prepare($at);
         my @args = command_args($c, 'file');
         my $many = $args[$i] =~ /%/ || $c->{name} eq 'synth';
-        return undef if $many && $path !~ m{/there};
+        return undef if $many && $path !~ m{/there} || $args[$i] eq 'out/saved' && $path =~ m{^/dev|^\.$}; # refused: no file
         my $option = $args[$i - 1];
         $args[$i] =~ s{out/.*?(?=%|$)}{$path};
         my ($status, $signal) = run(dir => $at, args => \@args, $path =~ /sealed/ ? (setup => nobody($at)) : ());
@@ -79,7 +79,7 @@ line '1c', 'outputs where they cannot be', sub {
 line '1d', 'vanished readers of outputs', sub {
     my ($quick, $dir) = @_;
     inputs($dir, 3000, batch => 100);
-    my @jobs = grep { my @a = command_args($_->[0], 'file'); $a[$_->[1] - 1] ne '--checkpoint' && $a[$_->[1]] !~ /%/ && $_->[0]{name} ne 'synth' } output_options();
+    my @jobs = grep { my @a = command_args($_->[0], 'file'); $a[$_->[1] - 1] ne '--checkpoint' && $a[$_->[1]] !~ /%|saved/ && $_->[0]{name} ne 'synth' } output_options();
     @jobs = some_of($SAN ? 16 : 8, 2, @jobs) if $quick;
     my @bad = grep { $_ } spread(\@jobs, $dir, sub {
         my ($c, $i) = @{ $_[0] };

@@ -8,7 +8,7 @@ use File::Copy qw(copy);
 # From the index `base.db`; the first one makes an index.
 my @ACTIONS = (
     ['create',     qw(add --owner ann plain.plan)],
-    ['add',        qw(add --platform web other.plan)],
+    ['add',        qw(add --platform web --description more other.plan)],
     ['by hand',    qw(add --definition words words)],
     ['allow',      qw(allow site)],
     ['disallow',   qw(disallow who)],
@@ -17,7 +17,7 @@ my @ACTIONS = (
     ['register',   qw(register --model m2 plain.model)],
     ['unregister', qw(unregister m1)],
     ['remove',     qw(remove spare)],
-    ['vet',        qw(vet --max-auc 1 --max-missing 1 --allow plain.arrows)],
+    ['vet',        qw(vet --max-auc 1 --max-missing 1 --max-psi 1 --allow plain.arrows)],
 );
 
 sub signals {
