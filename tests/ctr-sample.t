@@ -67,6 +67,13 @@ printf 'q,y\n1,0\n,1\n' | ctr-import --format csv --header --query q --label y >
 exits 'a null query' 1 ctr-sample --share .5 "$W/null.arrows"
 err_like 'names the row' 'null.arrows: row 2: the query is null'
 printf 'q,y\n1,0\n2,\n' | ctr-import --format csv --header --query q --label y >"$W/null.arrows"
+printf 'q,w,t,weight\n1,2.5,no,1\n1,,yes,1\n' | ctr-import --format csv --header --query q >"$W/nullw.arrows"
 exits 'a null label' 1 ctr-sample --share .5 "$W/null.arrows"
+exits 'a null weight' 1 ctr-sample --share .5 --label q --weight w "$W/nullw.arrows"
+err_like 'names the row and the column' 'nullw.arrows: row 2: the weight [(]column w[)] is null'
+exits 'a label of text' 2 ctr-sample --share .5 --label t "$W/nullw.arrows"
+err_like 'is no row without a click' 'column t is utf8, but a label must be a bool or a number'
+exits 'a column weight that has not the role' 2 ctr-sample --share .5 --label q "$W/nullw.arrows"
+err_like 'says how it gets it' '--weight weight multiplies it'
 ok 'no rows' sh -c "printf 'q,y\n' | ctr-import --format csv --header --columns q:int32,y:int8 --query q --label y | ctr-sample -q --share .5 | ctr-info | grep -qx 'rows: 0'"
 done_testing

@@ -7,7 +7,6 @@
 #include "common/relation/relation.h"
 #include "common/relation/spool.h"
 
-#include <math.h>
 #include <stdlib.h>
 
 enum { DRAW = 0x5a3b1e, SET_START = 1 << 12 };
@@ -18,6 +17,7 @@ struct ctr_subsample {
     struct ctr_spool *spool;
     struct ctr_reader *r;
     struct ctr_batchbuf rows;
+    struct ctr_buf labels, weights; /* of a batch, checked */
     struct ctr_colbuf weight;
     struct ctr_col *views; /* the input's columns, then the weight */
     uint64_t *set;         /* open addressing; 0 is empty, hash 0 is stored as 1 */
@@ -84,10 +84,30 @@ static int set_add(struct ctr_subsample *s, uint64_t h, struct ctr_err *err)
 
 /* ---- stage ---- */
 
+static int check_columns(const struct ctr_subsample_opts *o, const struct ctr_schema *in, struct ctr_err *err)
+{
+    const struct ctr_field *label = &in->f[o->label];
+    const char *weight = o->weight < 0 ? "weight" : in->f[o->weight].name;
+    char type[128];
+
+    if (label->type != CTR_BOOL && !ctr_type_number(label->type))
+        return ctr_fail(err, CTR_EUSAGE, "column %s is %s, but a label must be a bool or a number", label->name,
+                        ctr_field_type_name(label, type, sizeof type));
+    if (o->weight < 0 && ctr_schema_find(in, weight) >= 0)
+        return ctr_fail(err, CTR_EUSAGE,
+                        "there is a column 'weight' without the role weight: --weight weight multiplies it");
+    if (o->weight >= 0 && !ctr_types[in->f[o->weight].type].floating)
+        return ctr_fail(err, CTR_EUSAGE, "the weight %s is not a float: ctr-select --add '%s=%s * 1.0' makes it one",
+                        weight, weight, weight);
+    return 0;
+}
+
 static int output_schema(struct ctr_subsample *s, const struct ctr_schema *in, struct ctr_err *err)
 {
-    int rc = ctr_schema_copy(&s->out, in, err);
+    int rc = check_columns(&s->o, in, err);
 
+    if (!rc)
+        rc = ctr_schema_copy(&s->out, in, err);
     if (rc || s->o.weight >= 0)
         return rc;
     s->o.weight = in->n;
@@ -105,9 +125,6 @@ int ctr_subsample_new(struct ctr_subsample **out, const struct ctr_schema *in, c
         return ctr_fail_nomem(err, sizeof *s);
     s->o = *o;
     rc = output_schema(s, in, err);
-    if (!rc && !ctr_types[s->out.f[s->o.weight].type].floating)
-        rc = ctr_fail(err, CTR_EUSAGE, "the weight %s is not a float: ctr-select --add '%s=%s * 1.0' makes it one",
-                      s->out.f[s->o.weight].name, s->out.f[s->o.weight].name, s->out.f[s->o.weight].name);
     if (!rc && !(s->views = calloc((size_t)s->out.n, sizeof *s->views)))
         rc = ctr_fail_nomem(err, (size_t)s->out.n * sizeof *s->views);
     if (!rc) {
@@ -135,6 +152,8 @@ void ctr_subsample_free(struct ctr_subsample *s)
     if (s->rows.col)
         ctr_batchbuf_free(&s->rows);
     ctr_colbuf_free(&s->weight);
+    ctr_buf_free(&s->labels);
+    ctr_buf_free(&s->weights);
     ctr_schema_free(&s->out);
     free(s->views);
     free(s->set);
@@ -173,18 +192,21 @@ static int hash_queries(struct ctr_subsample *s, const struct ctr_batch *b, stru
 
 int ctr_subsample_batch(struct ctr_subsample *s, const struct ctr_batch *b, struct ctr_err *err)
 {
-    const struct ctr_col *label = &b->col[s->o.label];
-    int rc = hash_queries(s, b, err);
+    const int w = s->o.weight < b->schema->n ? s->o.weight : -1;
+    const double *label, *weight;
+    int rc = ctr_col_checked(&b->col[s->o.label], CTR_ROLE_LABEL, b->schema->f[s->o.label].name, b->first_row,
+                             &s->labels, &label, err);
 
+    if (!rc && w >= 0)
+        rc =
+            ctr_col_checked(&b->col[w], CTR_ROLE_WEIGHT, b->schema->f[w].name, b->first_row, &s->weights, &weight, err);
+    if (!rc)
+        rc = hash_queries(s, b, err);
     for (int64_t i = 0; !rc && i < b->rows; i++) {
-        double y = ctr_col_missing(label, i) ? (double)NAN : ctr_col_f64(label, i);
         if (s->null[i])
             rc = ctr_fail(err, CTR_EDATA, "row %lld: the query is null; leave such rows out (ctr-select --where)",
-                          (long long)(s->st.rows + i + 1));
-        else if (!(y >= 0 && y <= 1))
-            rc = ctr_fail(err, CTR_EDATA, "row %lld: the label is not a number from 0 to 1",
-                          (long long)(s->st.rows + i + 1));
-        else if (y > 0)
+                          (long long)(b->first_row + i + 1));
+        else if (label[i] > 0)
             rc = set_add(s, s->hash[i], err);
     }
     s->st.rows += b->rows;
@@ -211,10 +233,7 @@ static int choose(struct ctr_subsample *s, const struct ctr_batch *b, int64_t *k
             s->idx[(*kept)++] = i;
             s->st.clicked_rows += clicked;
         }
-        if (old && ctr_col_missing(old, i))
-            rc = ctr_colbuf_null(&s->weight, err);
-        else
-            rc = ctr_colbuf_f64(&s->weight, old ? w * ctr_col_f64(old, i) : w, err);
+        rc = ctr_colbuf_f64(&s->weight, old ? w * ctr_col_f64(old, i) : w, err);
     }
     s->st.kept += *kept;
     return rc;
