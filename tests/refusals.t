@@ -32,6 +32,21 @@ done <<'LIST'
 2|ctr-export -f libsvm --bits 63 svm.arrows|--bits: 1 to 62
 2|ctr-export -f jsonl --bits 3 log.arrows|--format jsonl takes no --bits
 2|ctr-export -f npy --gzip log.arrows|no option
+2|ctr-export -f libsvm --bits 0 svm.arrows|--bits wants a whole number from 1 on
+2|ctr-sort -k site --memory 0 log.arrows|--memory wants a size such as 256M or 2G, not '0'
+2|ctr-cat --device-memory 0G log.arrows|--device-memory wants a size
+2|ctr-cat --memory -1 log.arrows|--memory wants a size
+2|ctr-cat --memory 1GB log.arrows|--memory wants a size
+2|ctr-cat --memory '' log.arrows|--memory wants a size
+2|ctr-cat --seed -1 log.arrows|--seed wants a whole number from 0 on
+2|ctr-cat --batch 1e3 log.arrows|--batch wants a whole number from 0 on
+2|ctr-cat --batch 0x10 log.arrows|--batch wants a whole number from 0 on
+2|ctr-cat -j ' 2' log.arrows|--jobs wants a whole number from 0 on
+2|ctr-cat --flush 5 log.arrows|--flush wants a duration
+2|ctr-eval --bootstrap 0 log.arrows|--bootstrap wants a whole number from 1 on
+2|ctr-synth --users 0 -o d|--users wants a whole number from 1 on
+2|ctr-train lr --passes 0 log.arrows|--passes wants a whole number from 1 on
+0|ctr-cat --seed 1 --version >&2|^ctr-cat [0-9]
 2|ctr-cat -o '' log.arrows|^ctr-cat: the name of an output is empty
 2|ctr-select --head 1 -o new.arrows --rest ./new.arrows log.arrows|^ctr-select: ./new.arrows is given for two outputs
 2|mkdir -p d; ctr-select --head 1 -o d/new --rest d/../d/new log.arrows|is given for two outputs

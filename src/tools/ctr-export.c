@@ -23,7 +23,8 @@ static const struct ctr_opt opts[] = {
     { "delimiter", 'd', CTR_OPT_STR, "STR", "csv, tsv: what separates cells", &o.delimiter, 0 },
     { "null", 0, CTR_OPT_STR, "STR", "csv, tsv: what a null is written as (default: nothing)", &o.null_text, 0 },
     { "flat", 0, CTR_OPT_FLAG, NULL, "jsonl: keep dots in names, make no nested objects", &o.flat, 0 },
-    { "bits", 0, CTR_OPT_INT, "N", "libsvm, libffm, vw: fold keys into 2^N indices (they collide)", &o.bits, 0 },
+    { "bits", 0, CTR_OPT_INT, "N", "libsvm, libffm, vw: fold keys into 2^N indices (they collide)", &o.bits,
+      CTR_OPT_SOME },
     { 0 },
 };
 

@@ -16,11 +16,11 @@ static struct {
 } o = { .rows = 100000, .days = 7, .rate = .05, .start = "2026-01-05" };
 
 static const struct ctr_opt opts[] = {
-    { "rows", 'n', CTR_OPT_INT, "N", "impressions (default 100000)", &o.rows, 0 },
-    { "users", 0, CTR_OPT_INT, "N", "users (default: rows / 20)", &o.users, 0 },
-    { "ads", 0, CTR_OPT_INT, "N", "ads (default: rows / 100, at most 20000)", &o.ads, 0 },
-    { "campaigns", 0, CTR_OPT_INT, "N", "campaigns (default: ads / 10)", &o.campaigns, 0 },
-    { "days", 0, CTR_OPT_INT, "N", "days that the log covers (default 7)", &o.days, 0 },
+    { "rows", 'n', CTR_OPT_INT, "N", "impressions (default 100000)", &o.rows, CTR_OPT_SOME },
+    { "users", 0, CTR_OPT_INT, "N", "users (default: rows / 20)", &o.users, CTR_OPT_SOME },
+    { "ads", 0, CTR_OPT_INT, "N", "ads (default: rows / 100, at most 20000)", &o.ads, CTR_OPT_SOME },
+    { "campaigns", 0, CTR_OPT_INT, "N", "campaigns (default: ads / 10)", &o.campaigns, CTR_OPT_SOME },
+    { "days", 0, CTR_OPT_INT, "N", "days that the log covers (default 7)", &o.days, CTR_OPT_SOME },
     { "rate", 0, CTR_OPT_REAL, "P", "mean click probability (default 0.05)", &o.rate, 0 },
     { "start", 0, CTR_OPT_STR, "TIME", "first moment of the log (default 2026-01-05)", &o.start, 0 },
     { 0 },
@@ -42,8 +42,8 @@ static int settle(struct ctr_synth_opts *so, const struct ctr_cli *cli, struct c
                                    .campaigns = o.campaigns ? o.campaigns : CTR_MAX(ads / 10, 1),
                                    .days = o.days,
                                    .click_rate = o.rate };
-    if (o.rows < 1 || o.days < 1 || o.days > 36500 || o.rows > INT64_C(1) << 40 || so->users > INT64_C(1) << 40 ||
-        so->ads > INT64_C(1) << 40 || so->campaigns > INT64_C(1) << 40)
+    if (o.days > 36500 || o.rows > INT64_C(1) << 40 || so->users > INT64_C(1) << 40 || so->ads > INT64_C(1) << 40 ||
+        so->campaigns > INT64_C(1) << 40)
         return ctr_cli_usage(err, "--rows, --users, --ads and --campaigns want 1 to 2^40, --days 1 to 36500");
     if (!(o.rate > 0 && o.rate < 1))
         return ctr_cli_usage(err, "--rate wants a probability between 0 and 1");

@@ -68,13 +68,13 @@ static const struct ctr_opt opts[] = {
       &o.variants, CTR_OPT_PATH },
     { "single-value", 0, CTR_OPT_FLAG, NULL, "--variants share one value a coordinate, at a small loss", &o.single,
       .needs = "variants" },
-    { "passes", 0, CTR_OPT_INT, "N", "go over the input N times (files, or --spool)", &o.passes, 0 },
+    { "passes", 0, CTR_OPT_INT, "N", "go over the input N times (files, or --spool)", &o.passes, CTR_OPT_SOME },
     { "validation", 0, CTR_OPT_STR, "FILE", "mlp, lr on a GPU: score FILE after each pass; the best is the model",
       &o.validation, CTR_OPT_PATH },
     { "validation-every", 0, CTR_OPT_INT, "ROWS", "also in a pass, when a minibatch ends after so many rows",
-      &o.validation_every, .needs = "validation" },
+      &o.validation_every, CTR_OPT_SOME, .needs = "validation" },
     { "patience", 0, CTR_OPT_INT, "N", "stop after N times that --validation finds no better (default 1)", &o.patience,
-      .needs = "validation" },
+      CTR_OPT_SOME, .needs = "validation" },
     { "spool", 0, CTR_OPT_STR, "FILE", "keep the first pass in FILE for the later ones", &o.spool, CTR_OPT_PATH,
       .needs = "passes" },
     { "progressive", 0, CTR_OPT_STR, "FILE", "write predictions made before each update", &o.progressive,
@@ -284,8 +284,6 @@ static int check_checkpoint(struct ctr_cli *cli, struct ctr_err *err)
 
 static int check_options(const struct ctr_cli *cli, struct ctr_err *err)
 {
-    if (o.passes < 1)
-        return ctr_cli_usage(err, "--passes wants 1 or more");
     if (o.passes > 1 && !o.spool && !can_reopen(cli))
         return ctr_cli_usage(err, "--passes %" PRId64 " needs files that can be read again, or --spool FILE", o.passes);
     if (o.passes > 1 && o.params.expire)
@@ -330,12 +328,8 @@ static int check_validation(const struct ctr_train_job *job, struct ctr_err *err
 {
     if (!job->model->evaluate)
         return ctr_cli_usage(err, "%s takes no --validation", job->model->name);
-    if (o.patience < 1)
-        return ctr_cli_usage(err, "--patience wants 1 or more");
     if (o.follow)
         return ctr_cli_usage(err, "--validation keeps the best model of a run that ends: leave --follow out");
-    if (o.validation_every < 0)
-        return ctr_cli_usage(err, "--validation-every wants 1 row or more");
     if (o.validation_every && o.progressive)
         return ctr_cli_usage(err, "--validation-every may end the run in its first pass, before all predictions are "
                                   "made: leave --progressive out");

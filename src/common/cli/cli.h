@@ -26,7 +26,7 @@ enum ctr_opt_kind {
     CTR_OPT_CHOICE,   /* const char *; arg is "a|b|c" and the value is one of them */
     CTR_OPT_INT,      /* int64_t, >= 0 */
     CTR_OPT_REAL,     /* double, finite */
-    CTR_OPT_SIZE,     /* int64_t bytes */
+    CTR_OPT_SIZE,     /* int64_t bytes, > 0 */
     CTR_OPT_DURATION, /* int64_t ms */
     CTR_OPT_LIST,     /* struct ctr_strs: the option may be repeated */
     CTR_OPT_COUNT,    /* int, counts repetitions */
@@ -35,6 +35,7 @@ enum {
     CTR_OPT_LOCAL = 1, /* does not change results: stays out of provenance */
     CTR_OPT_PATH = 2,  /* completes as a file name; out of provenance */
     CTR_OPT_ONCE = 4,  /* whoever gives it twice means both: an error */
+    CTR_OPT_SOME = 8,  /* CTR_OPT_INT: 0 would be none, or mean nothing: > 0 */
 };
 
 struct ctr_opt {

@@ -164,7 +164,7 @@ int ctr_cli_device(struct ctr_cli *cli, bool can, const char *what, struct ctr_e
 static int settle(struct ctr_cli *cli, struct ctr_err *err)
 {
     if (!cli->jobs)
-        cli->jobs = sysconf(_SC_NPROCESSORS_ONLN);
+        cli->jobs = CTR_MIN(sysconf(_SC_NPROCESSORS_ONLN), 256);
     if (cli->jobs < 1 || cli->jobs > 256)
         return ctr_cli_usage(err, "--jobs wants 0 to 256");
     if (cli->batch_rows < 0 || cli->batch_rows > 1 << 20)
@@ -195,12 +195,9 @@ int main(int argc, char **argv)
             ctr_options_list(&ctr_tool, &tables, stdout);
         else
             printf("%s %s\n", ctr_tool.name, CTR_VERSION);
-        return close_stdout(&ctr_tool);
-    }
-    if (!rc)
-        rc = settle(&cli, &err);
-    if (!rc)
+    } else if (!rc && !(rc = settle(&cli, &err))) {
         rc = ctr_tool.run(&cli, &err);
+    }
     free(cli.provenance);
     ctr_strs_free(&cli.read);
     ctr_strs_free(&cli.written);

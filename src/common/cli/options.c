@@ -56,15 +56,20 @@ static int option_set(struct ctr_err *err, const struct ctr_opt *o, const char *
         *(const char **)o->to = value;
         return 0;
     case CTR_OPT_INT:
-        if (!ctr_parse_i64(value, strlen(value), o->to) || *(int64_t *)o->to < 0)
-            return bad_value(err, o, value, "a whole number below 2^63");
+        if (!ctr_parse_i64(value, strlen(value), o->to) || *(int64_t *)o->to < (o->flags & CTR_OPT_SOME ? 1 : 0))
+            return bad_value(err, o, value,
+                             o->flags & CTR_OPT_SOME ? "a whole number from 1 on, below 2^63"
+                                                     : "a whole number from 0 on, below 2^63");
         return 0;
     case CTR_OPT_REAL:
         if (!ctr_parse_f64(value, strlen(value), &real) || !isfinite(real))
             return bad_value(err, o, value, "a number");
         *(double *)o->to = real;
         return 0;
-    case CTR_OPT_SIZE: return ctr_parse_size(value, o->to) ? 0 : bad_value(err, o, value, "a size such as 256M or 2G");
+    case CTR_OPT_SIZE:
+        return ctr_parse_size(value, o->to) && *(int64_t *)o->to > 0
+                   ? 0
+                   : bad_value(err, o, value, "a size such as 256M or 2G");
     case CTR_OPT_DURATION:
         return ctr_parse_duration(value, strlen(value), o->to)
                    ? 0
