@@ -127,6 +127,7 @@ my %FORMAT = (
         bad => [sub { qq({"id":$_[0],"v":1.5,"u":"u") }, sub { qq({"id":"x","v":1}) }, sub { 'null' }, sub { qq({"id":$_[0],"v":tru}) }, sub { qq({"id":$_[0]}}) },
             sub { qq({"id":1.5}) }, sub { qq({"u":"\\ud800"}) }] },
     libsvm => { args => [], good => sub { '1 1:' . $_[0] . ' 7:0.5' }, bad => [sub { "1 $_[0]" }, sub { 'x 1:1' }, sub { '1 1:x' }, sub { '1 :1' }] },
+    libffm => { args => [], good => sub { "1 1:$_[0]:1 7:3:0.5" }, bad => [sub { "1 1:$_[0]" }, sub { 'x 1:1:1' }, sub { '1 1:1:x' }, sub { '1 :1:1' }] },
     vw    => { args => [], good => sub { "1 |a id=$_[0] x:0.5" }, bad => [sub { "one |a x$_[0]" }, sub { "1 |a x:y$_[0]" }] },
 );
 

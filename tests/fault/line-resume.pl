@@ -22,6 +22,7 @@ sub resume_inputs {
     spew("$dir/log.csv", join '', "id,user,site,tags,price,w,click,time\n", @csv);
     spew("$dir/plain.plan", "label click\ntime time\nkeep id, w\nfeature user\nfeature site\nfeature tags = split(tags, \" \")\nfeature both = cross(user, site)\ndense price = log1p(price)\n");
     spew("$dir/few.txt", "base\nslow alpha=0.02 beta=3\nno-users out=user\nads in=tag*\nunbiased bias=no\n");
+    spew("$dir/whole.txt", "base\nslow alpha=0.02 beta=3\nunbiased bias=no\n");
     spew("$dir/groups.txt", "base\nno-users out=user\nads in=tag*\nunbiased bias=no\n");
     spew("$dir/few.flat", "base\nno-users out=user\nunbiased bias=no\n");
     spew("$dir/eights.txt", join '', map { "m$_ alpha=0.$_" . ('', ' l1=0.1', ' out=user', ' l2=0.5 beta=2')[$_ % 4] . "\n" } 1 .. 19);
@@ -44,6 +45,7 @@ ctr-extract -q --batch 90 -o feat.arrows plain.plan log.arrows
 grep -v 'tags\|dense' plain.plan >flat.plan
 ctr-extract -q --batch 90 -o flat.arrows flat.plan log.arrows
 ctr-train lr -q --alpha 0.3 --l1 0.2 -o first.arrows feat.arrows
+ctr-train mlp -q --embedding 4 --hidden 8,4 --l2 0.01 -o first-mlp.arrows feat.arrows
 SH
     return $dir;
 }
@@ -54,6 +56,7 @@ sub resume_rows {
     while (<$f>) {
         next if /^\s*(#|$)/;
         my ($name, $words) = map { s/^\s+|\s+$//gr } split /\|/, $_, 2;
+        next if $ENV{NAMES} && $name !~ /$ENV{NAMES}/;
         my @o = split ' ', $words;
         push @o, qw(--embedding 4) if $o[0] eq 'mlp';
         push @o, qw(--hidden 8,4) if $o[0] eq 'mlp' && $words !~ /--hidden/;
