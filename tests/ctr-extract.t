@@ -346,8 +346,9 @@ err_like "which says so" 'turn: cannot be written: Too many levels'
 ok "they stay links" test -L lost -a -L turn
 rm -rf new leads deep near nearer lost turn
 ln -s . here
+ln -s c.scores later
 for names in '--progressive c.scores -o m' '--progressive p -o c.scores' '--spool c.best.1 --passes 2 -o m' '-o m c.scores' '--progressive ./c.scores -o m' \
-    '-o m here/c.scores' "-o m $PWD/c.tmp.abcdef"; do
+    '-o m here/c.scores' "-o m $PWD/c.tmp.abcdef" '-o later'; do
     exits "a file that a checkpoint keeps beside it is no other: $names" 2 ctr-train lr -q --checkpoint c $names v.arrows
     err_like "which says so" 'is the name of a file that --checkpoint c keeps'
 done

@@ -144,19 +144,17 @@ static int identify(const char *path, struct ctr_buf *id, struct ctr_err *err)
 /* Remember an output; an error if it is known. */
 static int note_output(struct ctr_cli *cli, const char *path, struct ctr_err *err)
 {
-    struct ctr_buf id = { 0 }, out = { 0 };
-    int rc = identify(path, &id, err);
+    struct ctr_buf id = { 0 };
+    int rc = cli->written.n ? 0 : identify(cli->out, &id, err); /* -o is the first of them */
+    if (!rc && !cli->written.n)
+        rc = ctr_strs_add(&cli->written, id.len ? (const char *)id.data : "", id.len, err);
     if (!rc)
-        rc = identify(cli->out, &out, err);
-    const char *own = (const char *)id.data;
-    if (!rc && id.len) {
-        const bool again =
-            (id.len == out.len && !memcmp(own, out.data, out.len)) || ctr_strs_find_n(&cli->written, own, id.len) >= 0;
-        rc = again ? ctr_cli_usage(err, "%s is given for two outputs", path)
-                   : ctr_strs_add(&cli->written, own, id.len, err);
-    }
+        rc = identify(path, &id, err);
+    if (!rc && id.len)
+        rc = ctr_strs_find_n(&cli->written, (const char *)id.data, id.len) >= 0
+                 ? ctr_cli_usage(err, "%s is given for two outputs", path)
+                 : ctr_strs_add(&cli->written, (const char *)id.data, id.len, err);
     ctr_buf_free(&id);
-    ctr_buf_free(&out);
     return rc;
 }
 

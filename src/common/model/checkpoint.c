@@ -306,21 +306,34 @@ bool ctr_checkpoint_left(const char *path, bool model)
            (is_model(path, &pass, &row) && (model || row >= 0));
 }
 
-void ctr_checkpoint_sweep(const struct ctr_trainer *t)
+void ctr_checkpoint_remove_files(const char *checkpoint, const char *behind,
+                                 bool (*ours)(const char *path, const char *end, int64_t keep), int64_t keep)
 {
     struct ctr_buf pattern = { 0 };
     struct ctr_err err = { 0 };
     glob_t found;
-    if (strpbrk(t->job.checkpoint, "*?[\\") || /* an unusual name: rather leave files than remove the wrong ones */
-        ctr_buf_printf(&pattern, &err, "%s.tmp.??????", t->job.checkpoint))
+    if (strpbrk(checkpoint, "*?[\\") || /* an unusual name: rather leave files than remove the wrong ones */
+        ctr_buf_printf(&pattern, &err, "%s%s", checkpoint, behind))
         return;
     if (!glob((char *)pattern.data, GLOB_NOSORT, NULL, &found)) {
         for (size_t i = 0; i < found.gl_pathc; i++)
-            if (ctr_checkpoint_left(found.gl_pathv[i], false)) /* not what someone else calls so, an input among them */
+            if (ours(found.gl_pathv[i], found.gl_pathv[i] + strlen(checkpoint), keep))
                 unlink(found.gl_pathv[i]);
         globfree(&found);
     }
     ctr_buf_free(&pattern);
+}
+
+/* Not what someone else calls so, an input among them. */
+static bool is_left(const char *path, const char *end, int64_t keep)
+{
+    (void)end, (void)keep;
+    return ctr_checkpoint_left(path, false);
+}
+
+void ctr_checkpoint_sweep(const struct ctr_trainer *t)
+{
+    ctr_checkpoint_remove_files(t->job.checkpoint, ".tmp.??????", is_left, 0);
 }
 
 /* ---- when ---- */
@@ -354,12 +367,13 @@ bool ctr_schedule_due(struct ctr_schedule *s, const struct ctr_every *every, int
 bool ctr_checkpoint_keeps(const char *checkpoint, const char *path)
 {
     struct stat dir, other;
-    const char *name = ctr_path_in(checkpoint, &dir), *its = path ? ctr_path_in(path, &other) : NULL;
-    if (!name || !its || dir.st_dev != other.st_dev || dir.st_ino != other.st_ino)
-        return false;
-    const size_t n = strlen(name);
-    const char *end = strncmp(its, name, n) ? "" : its + n;
-    return !strcmp(end, ".scores") || !strncmp(end, ".best.", 6) || !strncmp(end, ".tmp.", 5);
+    char *followed = path ? ctr_path_followed(path) : NULL; /* as what is written there will be */
+    const char *name = ctr_path_in(checkpoint, &dir), *its = followed ? ctr_path_in(followed, &other) : NULL, *end = "";
+    if (name && its && dir.st_dev == other.st_dev && dir.st_ino == other.st_ino && !strncmp(its, name, strlen(name)))
+        end = its + strlen(name);
+    const bool keeps = !strcmp(end, ".scores") || !strncmp(end, ".best.", 6) || !strncmp(end, ".tmp.", 5);
+    free(followed);
+    return keeps;
 }
 
 int ctr_checkpoint_scores_open(struct ctr_trainer *t, struct ctr_err *err)

@@ -5,7 +5,6 @@
  * nothing better the run ends, and that one is the product. When it is looked at depends on rows alone: a pass has its
  * minibatches from its first row on. */
 #include <fcntl.h>
-#include <glob.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -124,30 +123,19 @@ int ctr_earlystop_resume(struct ctr_trainer *t, struct ctr_err *err)
     return rc;
 }
 
-/* A name that begins as those of the best models do, which is N or, left by a run that was killed, N.tmp.XXXXXX. */
-static bool is_best(const char *path, const char *number)
+/* .best.N of another time than `keep` or, left by a run that was killed, .best.N.tmp.XXXXXX. */
+static bool is_best(const char *path, const char *end, int64_t keep)
 {
-    const char *end = number + strspn(number, "0123456789");
-    return !*end ||
-           (!strncmp(end, ".tmp.", 5) && strlen(end) == strlen(".tmp.XXXXXX") && ctr_checkpoint_left(path, true));
+    char *tail;
+    const int64_t time = strtoll(end + strlen(".best."), &tail, 10);
+    if (!*tail)
+        return !keep || time != keep;
+    return !strncmp(tail, ".tmp.", 5) && strlen(tail) == strlen(".tmp.XXXXXX") && ctr_checkpoint_left(path, true);
 }
 
 void ctr_earlystop_sweep(const struct ctr_trainer *t, int64_t keep)
 {
-    struct ctr_buf pattern = { 0 }, kept = { 0 };
-    struct ctr_err err = { 0 };
-    glob_t found;
-    if (!strpbrk(t->job.checkpoint, "*?[\\") && !best_path(t, keep, &kept, &err) &&
-        !ctr_buf_printf(&pattern, &err, "%s.best.[0-9]*", t->job.checkpoint) &&
-        !glob((char *)pattern.data, GLOB_NOSORT, NULL, &found)) {
-        for (size_t i = 0; i < found.gl_pathc; i++)
-            if (is_best(found.gl_pathv[i], found.gl_pathv[i] + strlen(t->job.checkpoint) + strlen(".best.")) &&
-                (!keep || strcmp(found.gl_pathv[i], (const char *)kept.data) != 0))
-                unlink(found.gl_pathv[i]);
-        globfree(&found);
-    }
-    ctr_buf_free(&pattern);
-    ctr_buf_free(&kept);
+    ctr_checkpoint_remove_files(t->job.checkpoint, ".best.[0-9]*", is_best, keep);
 }
 
 int ctr_earlystop_save(struct ctr_trainer *t, struct ctr_out *out, struct ctr_err *err)

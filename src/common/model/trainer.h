@@ -117,6 +117,9 @@ int ctr_checkpoint_scores_read(struct ctr_trainer *t, int64_t from, double *scor
 void ctr_checkpoint_close(struct ctr_trainer *t);
 /* Remove the temporaries of checkpoints that were being written when a run was killed: a checkpoint has one run. */
 void ctr_checkpoint_sweep(const struct ctr_trainer *t);
+/* Remove the files CHECKPOINT + behind, a pattern, that are `ours` by what stands at `end`, behind CHECKPOINT. */
+void ctr_checkpoint_remove_files(const char *checkpoint, const char *behind,
+                                 bool (*ours)(const char *path, const char *end, int64_t keep), int64_t keep);
 /* Did a run that was killed leave a temporary: one that begins as a checkpoint does, or as any model, or is empty, for
  * where the file system has no files without a name it is made before the first write? */
 bool ctr_checkpoint_left(const char *path, bool model);
