@@ -117,6 +117,10 @@ is "a control" "$(ctr-eval --control worse.arrows -m auc,squared_error small.arr
 slice  metric            value   control  change_%
 total  auc            0.636364  0.303030   110.000
 total  squared_error  0.235294  0.329412   -28.571"
+ctr-cat --batch 3 worse.arrows -o threes.arrows
+ctr-eval --control worse.arrows small.arrows >ones
+ctr-cat --batch 2 small.arrows | ctr-eval --control threes.arrows >others
+ok "in batches of its own" cmp ones others
 sed '3s/^0/1/' small.csv >label.csv
 sed '4s/,b,/,c,/' small.csv >user.csv
 sed '$d' small.csv >fewer.csv

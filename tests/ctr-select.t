@@ -44,6 +44,15 @@ is "lists side by side" "$(sel -q --explode g,n --where 'id == 4' --columns g,n 
 Drama,Drama
 War,War
 Sci-Fi,Sci-Fi"
+is "items of rows that --where drops" "$(sel -q --explode g --where 'id == 2 or id == 5' --rest rest.arrows -c id,g lists.arrows)" "id,g
+2,Comedy
+5,War"
+is "are the rest" "$(csv rest.arrows)" "id,g
+1,Comedy
+1,Drama
+4,Drama
+4,War
+4,Sci-Fi"
 exits "lists of different lengths" 1 ctr-select --add 'm=ngrams(g, 2)' --explode g,m lists.arrows
 err_like "name the row" "lists.arrows: row 1: m has 1 items and g has 2; lists that are exploded together are equally long"
 exits "and with --tail" 1 ctr-select --add 'm=ngrams(g, 2)' --explode g,m --tail 2 lists.arrows
