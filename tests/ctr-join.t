@@ -92,6 +92,11 @@ ctr-cat sorted-users sorted-users >twice
 ctr-sort -k user twice >sorted-twice
 exits "a repeated right key" 1 ctr-join -k user twice views
 err_like "names both rows and the key" "twice: rows [12] and [56] have the same key user=[13].*--multi.*--unique"
+ctr-select --columns age,id=user users -o by-id
+exits "--merge by keys of two names, an unsorted right side" 1 ctr-join --merge -k user=id by-id sorted-views
+err_like "has the name of its own" 'by-id: row 2 \(id=1\) is not in order: sort'
+exits "an unsorted left side" 1 sh -c 'ctr-sort -k id by-id | ctr-join --merge -k user=id - views'
+err_like "too" '\(user=1\) is not in order on the left side'
 exits "also when merged" 1 ctr-join --merge -k user sorted-twice sorted-views
 err_like "names both rows and the key" "rows 1 and 2 have the same key user=1"
 exits "also when spilled" 1 ctr-join --memory 1 -k user twice views

@@ -31,6 +31,9 @@ ctr-select --where false a.arrows >none.arrows
 is "no rows" "$(ctr-sort -k n none.arrows | ctr-info --digest)" "$(ctr-info --digest none.arrows)"
 is "a sorted stream is the same stream" "$(ctr-sort -k id a.arrows | ctr-info --digest)" "$(ctr-info --digest a.arrows)"
 
+printf 'a,b,c\n1,2,3\n1,2,1\n1,2,2\n' | ctr-import --format csv --header --columns a:int64,b:int32,c:int8 >sixteen.arrows
+is "keys that fill the prefix of 16 bytes: the last byte counts" "$(ctr-sort -k a,b,c sixteen.arrows | ctr-export --no-header | tr '\n' ' ')" \
+    "1,2,1 1,2,2 1,2,3 "
 exits "no key is a usage error" 2 ctr-sort a.arrows
 err_like "that names the options" "say what to sort by: -k COLUMN, or --shuffle"
 exits "an unknown column" 2 ctr-sort -k idd a.arrows

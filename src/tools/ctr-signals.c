@@ -11,7 +11,7 @@
 #include "common/signal/signal.h"
 
 static struct {
-    const char *db, *definition, *model, *target, *format;
+    const char *db, *definition, *model, *format;
     struct ctr_signal_facts facts;
     struct ctr_strs where;
     struct ctr_vet_limits limits;
@@ -52,7 +52,6 @@ struct run {
     struct ctr_out *out;
     struct ctr_plan *plan; /* of an action that takes one */
     const char *arg[2];    /* behind the action */
-    int nargs;
 };
 
 /* ---- changes ---- */
@@ -192,22 +191,22 @@ static int vet(struct run *run, struct ctr_err *err)
 /* ---- actions: a row each ---- */
 
 static const struct action {
-    const char *name, *synopsis;
+    const char *name;
     int min, max; /* arguments */
     enum ctr_signals_mode mode;
     int (*run)(struct run *run, struct ctr_err *err);
     enum needs { NOTHING, PLAN, MODEL } needs; /* the argument is one */
 } actions[] = {
-    { "add", "add PLAN|SIGNAL", 1, 1, CTR_SIGNALS_CREATE, add, PLAN },
-    { "allow", "allow SIGNAL", 1, 1, CTR_SIGNALS_WRITE, allow },
-    { "disallow", "disallow SIGNAL", 1, 1, CTR_SIGNALS_WRITE, disallow },
-    { "deprecate", "deprecate OLD [NEW]", 1, 2, CTR_SIGNALS_WRITE, deprecate },
-    { "annotate", "annotate SIGNAL TEXT", 2, 2, CTR_SIGNALS_WRITE, annotate },
-    { "remove", "remove SIGNAL", 1, 1, CTR_SIGNALS_WRITE, remove_signal },
-    { "register", "register MODEL", 1, 1, CTR_SIGNALS_WRITE, register_model, MODEL },
-    { "unregister", "unregister MODEL", 1, 1, CTR_SIGNALS_WRITE, unregister },
-    { "check", "check PLAN", 1, 1, CTR_SIGNALS_READ, check, PLAN },
-    { "vet", "vet [FILE...]", 0, -1, CTR_SIGNALS_WRITE, vet },
+    { "add", 1, 1, CTR_SIGNALS_CREATE, add, PLAN },
+    { "allow", 1, 1, CTR_SIGNALS_WRITE, allow },
+    { "disallow", 1, 1, CTR_SIGNALS_WRITE, disallow },
+    { "deprecate", 1, 2, CTR_SIGNALS_WRITE, deprecate },
+    { "annotate", 2, 2, CTR_SIGNALS_WRITE, annotate },
+    { "remove", 1, 1, CTR_SIGNALS_WRITE, remove_signal },
+    { "register", 1, 1, CTR_SIGNALS_WRITE, register_model, MODEL },
+    { "unregister", 1, 1, CTR_SIGNALS_WRITE, unregister },
+    { "check", 1, 1, CTR_SIGNALS_READ, check, PLAN },
+    { "vet", 0, -1, CTR_SIGNALS_WRITE, vet },
 };
 
 static const char *word(int i)

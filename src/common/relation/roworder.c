@@ -94,7 +94,7 @@ static uint32_t ordered_f32(float d)
     return u >> 31 ? ~u : u | (uint32_t)1 << 31;
 }
 
-/* Big-endian bytes of one value that order as the values do; returns how many, 0 when it was NaN (flag set). */
+/* A number whose lowest bytes order as the values do; returns how many they are. Of NaN *flag tells. */
 static int normal_value(const struct ctr_rowformat *f, const uint8_t *row, int col, uint8_t *flag, uint64_t *v)
 {
     const struct ctr_rowcol *c = &f->col[col];
