@@ -333,6 +333,26 @@ awk 'BEGIN { for (i = 0; i < 1000000; i++) printf ","; print "" }' >"$W/wide"
 exits "a million columns" 1 ctr-import -f csv "$W/wide"
 err_like "are too many" '1000001 columns, at most 10000'
 
+# ---- integers of every length, and what only looks like them: as in quotes, where they are read one by one
+perl -e 'srand 7; sub pick { $_[rand @_] }
+    for (1 .. 5000) {
+        my $n = join "", pick("", "", "-", "+"), map { int rand 10 } 1 .. pick(0 .. 9, 0 .. 21);
+        substr($n, rand length $n, 1) = pick("/", ":", "-", ".", " ", "a", "\x01", "\xb0") if length $n && rand() < .1;
+        print "$n,x\n";
+    }' >"$W/ints.csv"
+LC_ALL=C sed 's/\(.*\),x/"\1",x/' "$W/ints.csv" >"$W/quoted.csv"
+ints() { # TYPE FILE: the numbers, and which lines are bad
+    ctr-import -q -c "n:$1,x:utf8" --bad-rows quarantine="$W/ints.bad" "$W/$2.csv" | ctr-export
+    cut -f2 "$W/ints.bad.why"
+}
+for type in int8 int32 int64 uint64; do
+    ints $type quoted >"$W/want"
+    for cpu in plain avx2; do
+        ok "$type, CTR_CPU=$cpu: the same numbers" eval "CTR_CPU=$cpu ints $type ints | cmp - '$W/want'"
+    done
+    ok "some of either" eval "[ $(grep -c ,x "$W/want") -gt 500 ] && [ $(grep -vc , "$W/want") -gt 500 ]"
+done
+
 # ---- other programs agree
 if has_python pandas pyarrow; then
     same_as_pandas() {

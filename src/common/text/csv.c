@@ -42,8 +42,8 @@ static void *take(uint8_t **at, size_t bytes)
 static int tile_init(struct csv_tile *t, const struct csv_dialect *d, const struct ctr_text_block *b,
                      struct ctr_buf *scratch, struct ctr_buf *unquoted, struct ctr_err *err)
 {
-    size_t rows = CSV_TILE_BYTES + 2, ends = rows + (size_t)d->columns + 128;
-    size_t total = 4 * ends + 7 * 4 * rows + 8 * rows + rows / 8 + (size_t)d->columns + 64 * 16;
+    size_t rows = CSV_TILE_BYTES + 4, ends = rows + (size_t)d->columns + 128;
+    size_t total = 4 * ends + 8 * 4 * rows + 8 * rows + rows / 8 + (size_t)d->columns + 64 * 16;
     int rc = ctr_buf_reserve(scratch, total, err);
     if (rc)
         return rc;
@@ -58,6 +58,7 @@ static int tile_init(struct csv_tile *t, const struct csv_dialect *d, const stru
     t->first = take(&at, 4 * rows);
     t->record = take(&at, 4 * rows);
     t->value = take(&at, 8 * rows);
+    t->length = take(&at, 4 * rows);
     t->present = take(&at, rows / 8 + 8);
     t->special = take(&at, (size_t)d->columns);
     return 0;

@@ -14,7 +14,7 @@
 #include "common/text/text.h"
 
 #ifndef CSV_TILE_BYTES /* fuzzing wants small ones */
-#define CSV_TILE_BYTES (64 << 10)
+#define CSV_TILE_BYTES (32 << 10)
 #endif
 #define CSV_MAX_COLUMNS 10000
 
@@ -35,6 +35,7 @@ struct csv_tile {
     uint32_t *row_start, *first, *record;
     /* scratch a row */
     int64_t *value;
+    uint32_t *length;
     uint64_t *present; /* bitmap */
     uint8_t *special;  /* a column: some cell is quoted */
     struct ctr_buf *unquoted;

@@ -7,6 +7,10 @@
 #include "common/base/isa.h"
 #include "common/text/csv.h"
 
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
 struct ctr_str ctr_csv_raw(const struct csv_tile *t, const struct csv_dialect *d, uint32_t row_start, uint32_t first,
                            int c)
 {
@@ -14,11 +18,23 @@ struct ctr_str ctr_csv_raw(const struct csv_tile *t, const struct csv_dialect *d
     return (struct ctr_str){ t->p + s, e - s };
 }
 
-static inline struct ctr_str cell_at(const struct csv_tile *t, uint32_t delimiter_n, int i, int c)
+/* What a loop over a column needs of a tile: in registers, as nothing that the loop writes can be part of it. */
+struct cells {
+    const char *p;
+    const uint32_t *first, *end, *row_start;
+    uint32_t delimiter_n, c;
+};
+
+static inline struct cells cells_of(const struct csv_tile *t, const struct csv_dialect *d, int c)
 {
-    const uint32_t *e = t->end + t->first[i] + c;
-    uint32_t s = c ? e[-1] + delimiter_n : t->row_start[i];
-    return (struct ctr_str){ t->p + s, *e - s };
+    return (struct cells){ t->p, t->first, t->end + c, t->row_start, d->delimiter_n, (uint32_t)c };
+}
+
+static inline struct ctr_str cell_at(struct cells l, int i)
+{
+    const uint32_t *e = l.end + l.first[i];
+    uint32_t s = l.c ? e[-1] + l.delimiter_n : l.row_start[i];
+    return (struct ctr_str){ l.p + s, *e - s };
 }
 
 int ctr_csv_unquote(struct csv_tile *t, const struct csv_dialect *d, struct ctr_str *s, bool *quoted,
@@ -89,32 +105,38 @@ static inline void misfit(struct csv_tile *t, int i, int c)
         *status = c + 1;
 }
 
-/* A loop over the rows of a tile that sets a bit a row: BODY gives `ok` for row i. */
+/* A loop over the rows of a tile that sets a bit a row: BODY gives `ok` for row i. Counts `nulls`. */
 #define EACH_ROW(BODY)                                                                                                 \
-    for (int w_ = 0; w_ < t->rows; w_ += 64) {                                                                         \
+    for (int w_ = 0, rows_ = t->rows; w_ < rows_; w_ += 64) {                                                          \
         uint64_t bits_ = 0;                                                                                            \
-        int to_ = CTR_MIN(w_ + 64, t->rows);                                                                           \
+        int to_ = CTR_MIN(w_ + 64, rows_);                                                                             \
         for (int i = w_; i < to_; i++) {                                                                               \
             bool ok;                                                                                                   \
             BODY;                                                                                                      \
             bits_ |= (uint64_t)ok << (i & 63);                                                                         \
-            nulls += !ok;                                                                                              \
         }                                                                                                              \
         t->present[w_ / 64] = bits_;                                                                                   \
+        nulls += to_ - w_ - __builtin_popcountll(bits_);                                                               \
     }
 
 /* ---- integers ---- */
 
-/* One to eight digits that start at p, of which eight bytes may be read; of any other n the result is false or
- * worthless. */
-static inline bool digits8(const char *p, size_t n, uint64_t *v)
+#define NO_NUMBER 99 /* the length of no number */
+
+static inline uint64_t load8(const char *p)
 {
     uint64_t x;
-    unsigned shift = (64 - 8 * (unsigned)n) & 63;
     memcpy(&x, p, 8);
-    x <<= shift; /* the missing digits in front become zeros */
-    uint64_t low = x - (0x3030303030303030u << shift);
-    bool digits = !((((x + (0x4646464646464646u << shift)) | low)) & 0x8080808080808080u);
+    return x;
+}
+
+/* One to eight digits, the first n bytes of x; of any other n the result is false or worthless. */
+static inline bool digits8(uint64_t x, size_t n, uint64_t *v)
+{
+    unsigned shift = (64 - 8 * (unsigned)n) & 63; /* the missing digits in front become zeros */
+    uint64_t low = x - 0x3030303030303030u, other = (x + 0x4646464646464646u) | low;
+    low <<= shift;
+    bool digits = !((other << shift) & 0x8080808080808080u);
     low = low * 10 + (low >> 8);
     *v = ((low & 0x000000ff000000ffu) * 0x000f424000000064u +
           ((low >> 16) & 0x000000ff000000ffu) * 0x0000271000000001u) >>
@@ -126,7 +148,7 @@ static inline bool digits8(const char *p, size_t n, uint64_t *v)
 static __attribute__((noinline)) bool parse_long(const char *p, size_t n, bool is_u64, int64_t *v)
 {
     uint64_t x, y;
-    if (n - 9 < 8 && digits8(p, n - 8, &y) && digits8(p + n - 8, 8, &x)) {
+    if (n - 9 < 8 && digits8(load8(p), n - 8, &y) && digits8(load8(p + n - 8), 8, &x)) {
         *v = (int64_t)(y * 100000000u + x);
         return true;
     }
@@ -137,26 +159,108 @@ static __attribute__((noinline)) bool parse_long(const char *p, size_t n, bool i
     return good;
 }
 
-/* Values of all rows into t->value, 0 where there is none; misfits are marked. Nulls and
- * short numbers take no branch. */
-CTR_BODY int64_t parse_ints(struct csv_tile *t, const struct csv_dialect *d, int c, bool is_u64, bool empty_null)
+/* The first eight bytes of each cell into t->value, its length, 0 for a null, into t->length. */
+CTR_BODY void load_ints(struct csv_tile *t, const struct csv_dialect *d, int c, bool empty_null)
 {
-    int64_t nulls = 0, *value = t->value;
-    uint32_t dn = d->delimiter_n;
-    EACH_ROW({
-        struct ctr_str s = cell_at(t, dn, i, c);
-        bool neg = !is_u64 && *s.p == '-';
-        uint64_t x;
-        bool null = empty_null ? !s.n : ctr_csv_null(d, s);
-        bool good = digits8(s.p + neg, s.n - neg, &x);
-        int64_t v = (int64_t)(neg ? 0 - x : x);
-        if (__builtin_expect(!(good | null), 0) && !(s.n && parse_long(s.p, s.n, is_u64, &v))) {
+    const struct cells l = cells_of(t, d, c);
+    int64_t *value = t->value;
+    uint32_t *length = t->length;
+    for (int i = 0, rows = t->rows; i < rows; i++) {
+        struct ctr_str s = cell_at(l, i);
+        memcpy(&value[i], s.p, 8);
+        length[i] = (uint32_t)s.n;
+        if (!empty_null && ctr_csv_null(d, s))
+            length[i] = 0;
+        else if (!empty_null && !s.n)
+            length[i] = NO_NUMBER;
+    }
+}
+
+/* What load_ints gave, of up to 64 rows, to numbers, 0 for a null; a bit a row into *null. Returns a bit a row: this
+ * one is for parse_long. */
+typedef uint64_t ints_fn(int64_t *value, const uint32_t *length, int rows, bool is_u64, uint64_t *null);
+
+static uint64_t ints_plain(int64_t *value, const uint32_t *length, int rows, bool is_u64, uint64_t *null)
+{
+    uint64_t rest = 0;
+    *null = 0;
+    for (int i = 0; i < rows; i++) {
+        uint64_t x = (uint64_t)value[i], v;
+        int64_t neg = -(int64_t)(!is_u64 & ((x & 0xff) == '-'));
+        bool good = digits8(x >> (neg & 8), length[i] + (uint64_t)neg, &v), none = !length[i];
+        value[i] = (((int64_t)v ^ neg) - neg) & -(int64_t)!none;
+        *null |= (uint64_t)none << i;
+        rest |= (uint64_t) !(good | none) << i;
+    }
+    return rest;
+}
+
+#if defined(__x86_64__)
+/* Four at a time; up to three rows more are read and written. */
+__attribute__((target("avx2"))) static uint64_t ints_avx2(int64_t *value, const uint32_t *length, int rows, bool is_u64,
+                                                          uint64_t *null)
+{
+    const __m256i zero = _mm256_setzero_si256(), minus = _mm256_set1_epi64x(is_u64 ? -1 : '-');
+    uint64_t done = 0, all = ~0ull >> (64 - rows);
+    *null = 0;
+    for (int i = 0; i < rows; i += 4) {
+        __m256i x = _mm256_loadu_si256((const __m256i *)(value + i));
+        __m256i n = _mm256_cvtepu32_epi64(_mm_loadu_si128((const __m128i *)(length + i)));
+        __m256i none = _mm256_cmpeq_epi64(n, zero);
+        __m256i neg = _mm256_cmpeq_epi64(_mm256_and_si256(x, _mm256_set1_epi64x(0xff)), minus);
+        x = _mm256_srlv_epi64(x, _mm256_and_si256(neg, _mm256_set1_epi64x(8)));
+        n = _mm256_add_epi64(n, neg);
+        __m256i shift = _mm256_sub_epi64(_mm256_set1_epi64x(64), _mm256_slli_epi64(n, 3));
+        __m256i beyond = _mm256_or_si256(shift, _mm256_sub_epi64(_mm256_set1_epi64x(56), shift)); /* its sign */
+        __m256i digit = _mm256_sllv_epi64(_mm256_sub_epi8(x, _mm256_set1_epi8('0')), shift);
+        __m256i digits = _mm256_cmpeq_epi64(_mm256_subs_epu8(digit, _mm256_set1_epi8(9)), zero);
+        __m256i twos = _mm256_maddubs_epi16(digit, _mm256_set1_epi16(0x010a));
+        __m256i fours = _mm256_madd_epi16(twos, _mm256_set1_epi32(0x00010064));
+        __m256i v = _mm256_add_epi64(_mm256_mul_epu32(fours, _mm256_set1_epi64x(10000)), _mm256_srli_epi64(fours, 32));
+        v = _mm256_sub_epi64(_mm256_xor_si256(v, neg), neg);
+        _mm256_storeu_si256((__m256i *)(value + i), _mm256_andnot_si256(none, v));
+        done |= (uint64_t)(unsigned)_mm256_movemask_pd((__m256d)_mm256_andnot_si256(beyond, digits)) << i;
+        *null |= (uint64_t)(unsigned)_mm256_movemask_pd((__m256d)none) << i;
+    }
+    *null &= all;
+    return all & ~(done | *null);
+}
+
+static ints_fn *choose_ints(void)
+{
+    return ctr_cpu_may(CTR_CPU_AVX2) ? ints_avx2 : ints_plain;
+}
+#else
+static ints_fn *choose_ints(void)
+{
+    return ints_plain;
+}
+#endif
+
+/* Values of all rows into t->value, 0 where there is none; misfits are marked. Returns the number of nulls. */
+static int64_t parse_ints(struct csv_tile *t, const struct csv_dialect *d, int c, bool is_u64)
+{
+    ints_fn *ints = choose_ints();
+    int64_t nulls = 0;
+    if (d->nulls)
+        load_ints(t, d, c, false);
+    else
+        load_ints(t, d, c, true);
+    for (int w = 0; w < t->rows; w += 64) {
+        int rows = CTR_MIN(64, t->rows - w);
+        uint64_t null, rest = ints(t->value + w, t->length + w, rows, is_u64, &null);
+        for (; rest; rest &= rest - 1) {
+            int i = w + __builtin_ctzll(rest);
+            struct ctr_str s = cell_at(cells_of(t, d, c), i);
+            if (s.n && parse_long(s.p, s.n, is_u64, &t->value[i]))
+                continue;
             misfit(t, i, c);
-            null = true;
+            t->value[i] = 0;
+            null |= rest & -rest;
         }
-        ok = !null;
-        value[i] = null ? 0 : v;
-    })
+        t->present[w / 64] = ~null;
+        nulls += __builtin_popcountll(null);
+    }
     return nulls;
 }
 
@@ -164,13 +268,14 @@ CTR_BODY int64_t parse_ints(struct csv_tile *t, const struct csv_dialect *d, int
 #define NARROW(T, LOW, HIGH)                                                                                           \
     do {                                                                                                               \
         T *to_ = (T *)(b->data.data + b->data.len);                                                                    \
+        const int64_t *v_ = t->value;                                                                                  \
         bool bad_ = false;                                                                                             \
-        for (int i = 0; i < t->rows; i++) {                                                                            \
-            bad_ |= t->value[i] < (LOW) || t->value[i] > (HIGH);                                                       \
-            to_[i] = (T)t->value[i];                                                                                   \
+        for (int i = 0, rows_ = t->rows; i < rows_; i++) {                                                             \
+            bad_ |= v_[i] < (LOW) || v_[i] > (HIGH);                                                                   \
+            to_[i] = (T)v_[i];                                                                                         \
         }                                                                                                              \
         for (int i = 0; bad_ && i < t->rows; i++)                                                                      \
-            if (t->value[i] < (LOW) || t->value[i] > (HIGH))                                                           \
+            if (v_[i] < (LOW) || v_[i] > (HIGH))                                                                       \
                 misfit(t, i, c);                                                                                       \
     } while (0)
 
@@ -181,11 +286,7 @@ static int column_ints(struct csv_tile *t, const struct csv_dialect *d, int c, s
     int rc = ctr_buf_reserve(&b->data, bytes, err);
     if (rc)
         return rc;
-    int64_t nulls;
-    if (d->nulls)
-        nulls = parse_ints(t, d, c, b->type == CTR_U64, false);
-    else
-        nulls = b->type == CTR_U64 ? parse_ints(t, d, c, true, true) : parse_ints(t, d, c, false, true);
+    int64_t nulls = parse_ints(t, d, c, b->type == CTR_U64);
     switch (b->type) {
     case CTR_I8: NARROW(int8_t, INT8_MIN, INT8_MAX); break;
     case CTR_I16: NARROW(int16_t, INT16_MIN, INT16_MAX); break;
@@ -237,10 +338,10 @@ static int column_floats(struct csv_tile *t, const struct csv_dialect *d, int c,
         return rc;
     uint8_t *to = b->data.data + b->data.len;
     int64_t nulls = 0;
-    uint32_t dn = d->delimiter_n;
+    const struct cells l = cells_of(t, d, c);
     if (b->type == CTR_F64) {
         EACH_ROW({
-            struct ctr_str s = cell_at(t, dn, i, c);
+            struct ctr_str s = cell_at(l, i);
             double v = 0;
             ok = !ctr_csv_null(d, s);
             if (ok && !(s.n && (short_decimal(s.p, s.n, &v) || ctr_parse_f64(s.p, s.n, &v)))) {
@@ -252,7 +353,7 @@ static int column_floats(struct csv_tile *t, const struct csv_dialect *d, int c,
         })
     } else {
         EACH_ROW({
-            struct ctr_str s = cell_at(t, dn, i, c);
+            struct ctr_str s = cell_at(l, i);
             float v = 0;
             ok = !ctr_csv_null(d, s);
             if (ok && !(s.n && ctr_parse_f32(s.p, s.n, &v) && (width == 4 || ctr_fits_f16(v)))) {
@@ -278,9 +379,9 @@ CTR_BODY int64_t copy_cells(struct csv_tile *t, const struct csv_dialect *d, int
 {
     uint8_t *to = *data;
     int64_t nulls = 0;
-    uint32_t dn = d->delimiter_n;
+    const struct cells l = cells_of(t, d, c);
     EACH_ROW({
-        struct ctr_str s = cell_at(t, dn, i, c);
+        struct ctr_str s = cell_at(l, i);
         ok = empty_null ? s.n != 0 : !ctr_csv_null(d, s);
         if (check && ok && !ctr_utf8_valid((const uint8_t *)s.p, s.n)) {
             misfit(t, i, c);
@@ -332,7 +433,7 @@ static int column_any(struct csv_tile *t, const struct csv_dialect *d, const str
                       bool check, struct ctr_colbuf *b, struct ctr_err *err)
 {
     for (int i = 0; i < t->rows; i++) {
-        struct ctr_str s = cell_at(t, d->delimiter_n, i, c);
+        struct ctr_str s = cell_at(cells_of(t, d, c), i);
         bool quoted;
         int rc = ctr_csv_unquote(t, d, &s, &quoted, err);
         if (rc)

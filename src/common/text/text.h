@@ -33,8 +33,8 @@ struct ctr_lines_opts {
     int idle_ms;           /* > 0: hand out what is there when no input came for so long */
     size_t block_bytes;    /* 0: CTR_BLOCK_BYTES */
 };
-#define CTR_BLOCK_BYTES  ((size_t)1 << 20)
-#define CTR_RECORD_BYTES ((size_t)16 << 20) /* a longer record is a bad row, which comes in parts */
+#define CTR_BLOCK_BYTES  ((size_t)256 << 10) /* with what is made of it, in a second-level cache */
+#define CTR_RECORD_BYTES ((size_t)16 << 20)  /* a longer record is a bad row, which comes in parts */
 
 /* Whole records; or the first part of one that is too long, or another one. The last of them ends with '\n', and no
  * other does. */
