@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 
 enum { MAX_SHARDS = 65536, SPARE_FILES = 16 /* for the input and what else is open */ };
 
@@ -29,19 +28,6 @@ struct shard {
     struct ctr_writer *w;
 };
 
-static int refuse_input(struct ctr_cli *cli, const char *path, struct ctr_err *err)
-{
-    struct stat a, b;
-
-    for (int i = 0; i < CTR_MAX(cli->nargs, 1); i++) {
-        bool std = !cli->nargs || !strcmp(cli->args[i], "-");
-        if ((std ? fstat(0, &b) : stat(cli->args[i], &b)) == 0 && S_ISREG(b.st_mode) && stat(path, &a) == 0 &&
-            a.st_dev == b.st_dev && a.st_ino == b.st_ino)
-            return ctr_cli_usage(err, "%s is both input and output", path);
-    }
-    return 0;
-}
-
 static int open_shards(struct ctr_cli *cli, const struct ctr_schema *s, struct shard *shard, struct ctr_err *err)
 {
     struct rlimit files;
@@ -55,7 +41,7 @@ static int open_shards(struct ctr_cli *cli, const struct ctr_schema *s, struct s
     for (int i = 0; !rc && i < o.shards; i++) {
         rc = ctr_split_name(cli->out, i, &name, err);
         if (!rc)
-            rc = refuse_input(cli, (const char *)name.data, err);
+            rc = ctr_cli_spares_inputs(cli, (const char *)name.data, err);
         if (!rc)
             rc = ctr_out_open(&shard[i].out, (const char *)name.data, CTR_OUT_BINARY, err);
         if (!rc)

@@ -158,23 +158,26 @@ static int note_output(struct ctr_cli *cli, const char *path, struct ctr_err *er
     return rc;
 }
 
-int ctr_cli_written(struct ctr_cli *cli, const char *path, struct ctr_err *err)
+int ctr_cli_spares_inputs(const struct ctr_cli *cli, const char *path, struct ctr_err *err)
 {
     struct stat st;
 
+    if (stat(path, &st) || !S_ISREG(st.st_mode))
+        return 0;
+    bool input = same_file(NULL, STDIN_FILENO, &st);
+    for (int i = 0; i < cli->nargs; i++)
+        input |= same_file(cli->args[i], STDIN_FILENO, &st);
+    for (int i = 0; i < cli->read.n; i++)
+        input |= same_file(cli->read.s[i], STDIN_FILENO, &st);
+    return input ? ctr_cli_usage(err, "%s is both input and output", path) : 0;
+}
+
+int ctr_cli_written(struct ctr_cli *cli, const char *path, struct ctr_err *err)
+{
     if (ctr_names_stdout(path))
         return 0;
-    if (!stat(path, &st) && S_ISREG(st.st_mode)) {
-        for (int i = 0; i < cli->nargs; i++)
-            if (same_file(cli->args[i], STDIN_FILENO, &st))
-                return ctr_cli_usage(err, "%s is both input and output", path);
-        for (int i = 0; i < cli->read.n; i++)
-            if (same_file(cli->read.s[i], STDIN_FILENO, &st))
-                return ctr_cli_usage(err, "%s is both input and output", path);
-        if (same_file(NULL, STDIN_FILENO, &st))
-            return ctr_cli_usage(err, "%s is both input and output", path);
-    }
-    return note_output(cli, path, err);
+    int rc = ctr_cli_spares_inputs(cli, path, err);
+    return rc ? rc : note_output(cli, path, err);
 }
 
 int ctr_cli_side_out(struct ctr_cli *cli, const char *path, unsigned out_flags, struct ctr_out **o, struct ctr_err *err)

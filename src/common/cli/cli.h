@@ -128,6 +128,8 @@ int ctr_cli_writer(struct ctr_cli *cli, struct ctr_out *out, const struct ctr_sc
 /* An option's file that will be written (ctr_cli_side_out calls it): one that is an input, -o or another such file is
  * refused. */
 int ctr_cli_written(struct ctr_cli *cli, const char *path, struct ctr_err *err) CTR_MUST;
+/* The first half of that, for a tool whose outputs cannot be one file: one that is an input is refused. */
+int ctr_cli_spares_inputs(const struct ctr_cli *cli, const char *path, struct ctr_err *err) CTR_MUST;
 /* A side output (option value): "-" is stdout, and two on one stdout is a usage error. */
 int ctr_cli_side_out(struct ctr_cli *cli, const char *path, unsigned out_flags, struct ctr_out **o,
                      struct ctr_err *err) CTR_MUST;
