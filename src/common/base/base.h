@@ -179,8 +179,8 @@ struct ctr_size_text {
     char s[24];
 };
 struct ctr_size_text ctr_size_text(uint64_t bytes);
-/* Of what is needed beyond `bound`: rounded up, so that who types it gets as much, and to the byte where both would
- * read the same. */
+/* Of what is needed beyond `bound`: rounded up, so that who types it gets as much, and further where both would read
+ * the same. */
 struct ctr_size_text ctr_size_text_beyond(uint64_t bytes, uint64_t bound);
 bool ctr_parse_duration(const char *p, size_t n, int64_t *ms);
 

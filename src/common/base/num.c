@@ -241,15 +241,14 @@ struct ctr_size_text ctr_size_text(uint64_t bytes)
 struct ctr_size_text ctr_size_text_beyond(uint64_t bytes, uint64_t bound)
 {
     struct ctr_size_text t = ctr_size_text(bytes);
-    uint64_t unit = 1;
     int64_t read;
 
-    while (bytes / unit >= 1024)
-        unit *= 1024;
-    if (ctr_parse_size(t.s, &read) && (uint64_t)read < bytes) /* it was rounded down */
-        t = ctr_size_text(bytes + unit / 20);
-    if (!strcmp(t.s, ctr_size_text(bound).s))
-        snprintf(t.s, sizeof t.s, "%llu B", (unsigned long long)bytes);
+    while (ctr_parse_size(t.s, &read) && ((uint64_t)read < bytes || !strcmp(t.s, ctr_size_text(bound).s))) {
+        uint64_t unit = 1;
+        while ((uint64_t)read / unit >= 1024)
+            unit *= 1024;
+        t = ctr_size_text((uint64_t)read + (unit + 9) / 10); /* the next one that is written in another way */
+    }
     return t;
 }
 

@@ -147,8 +147,8 @@ int ctr_program_explain(const struct ctr_program *g, struct ctr_buf *o, struct c
     for (int l = 0; rc >= 0 && l < g->graph.nlayers; l++)
         rc = show_layer(g, l, &bytes, &grows, o, err);
     if (rc >= 0)
-        rc = ctr_buf_printf(o, err, "memory: %lld KiB for a batch of %lld rows%s\ndevice: cpu\n",
-                            (long long)((bytes + 1023) >> 10), (long long)ctr_schema_batch_rows(&g->input),
+        rc = ctr_buf_printf(o, err, "memory: %s for a batch of %lld rows%s\ndevice: cpu\n",
+                            ctr_size_text((uint64_t)bytes).s, (long long)ctr_schema_batch_rows(&g->input),
                             grows ? ", and the bytes of texts and items of lists" : "");
     return CTR_MIN(rc, 0);
 }
