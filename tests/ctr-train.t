@@ -183,6 +183,8 @@ train --passes 3 --spool spool.arrows <mixed.arrows >m3s.arrows
 ok '--spool: passes over a pipe' cmp m3.arrows m3s.arrows
 exits '--passes over a pipe without it' 2 ctr-train lr --passes 2 -o x.arrows
 err_like 'says so' 'needs files that can be read again, or --spool'
+exits 'over a file that is not there' 1 ctr-train lr --passes 2 -o x.arrows absent.arrows
+err_like 'is told as such' 'absent.arrows: cannot open: No such file'
 ok 'no output is left behind' test ! -e x.arrows
 
 # ---- warm start

@@ -261,8 +261,8 @@ static bool can_reopen(const struct ctr_cli *cli)
 {
     struct stat st;
     for (int i = 1; i < cli->nargs; i++)
-        if (!strcmp(cli->args[i], "-") || stat(cli->args[i], &st) || !S_ISREG(st.st_mode))
-            return false;
+        if (!strcmp(cli->args[i], "-") || (!stat(cli->args[i], &st) && !S_ISREG(st.st_mode)))
+            return false; /* what is not there is told by who opens it */
     return cli->nargs > 1;
 }
 

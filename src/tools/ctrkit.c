@@ -260,11 +260,12 @@ static int run_tool(const char *folder, char **args, struct ctr_err *err)
 
     snprintf(name, sizeof name, "ctr-%s", args[0]);
     snprintf(path, sizeof path, "%s/%s", folder, name);
-    if (!has_tool(folder, args[0]))
-        return no_tool(folder, args[0], err);
+    const char *asked = args[0];
     args[0] = name;
-    execv(path, args); /* args is the tail of argv and ends with NULL */
-    return ctr_fail_sys(err, "%s", path);
+    errno = ENOENT;
+    if (!strchr(asked, '/'))
+        execv(path, args); /* args is the tail of argv and ends with NULL */
+    return errno == ENOENT ? no_tool(folder, asked, err) : ctr_fail_sys(err, "%s", path);
 }
 
 static int run(struct ctr_cli *cli, struct ctr_err *err)
