@@ -14,11 +14,11 @@ static struct {
 
 static const struct ctr_opt opts[] = {
     { "fit", 'F', CTR_OPT_CHOICE, "isotonic|power|platt", "fit a map of this kind to scores and labels", &o.fit, 0 },
-    { "pieces", 0, CTR_OPT_CHOICE, "linear|constant", "what isotonic does between its knots (linear)", &o.pieces,
-      .needs = "fit=isotonic" },
+    { "pieces", 0, CTR_OPT_CHOICE, "linear|constant", "what isotonic does between its knots (default linear)",
+      &o.pieces, .needs = "fit=isotonic" },
     { "by", 'b', CTR_OPT_STR, "COLUMN", "a map for each value of this column, besides the global one", &o.by,
       CTR_OPT_ONCE },
-    { "min-clicks", 0, CTR_OPT_INT, "N", "slices with fewer clicks or non-clicks use the global map (100)",
+    { "min-clicks", 0, CTR_OPT_INT, "N", "slices with fewer clicks or non-clicks use the global map (default 100)",
       &o.min_clicks, .needs = "by" },
     { "held-out", 0, CTR_OPT_STR, "FILE", "with --fit: report the bias on the rows of FILE", &o.held_out,
       CTR_OPT_PATH },
@@ -249,7 +249,7 @@ static int run(struct ctr_cli *cli, struct ctr_err *err)
 
 const struct ctr_tool ctr_tool = { "ctr-calibrate",
                                    "make scores into click rates",
-                                   "--fit KIND [-o MAP] [FILE...]\nMAP [FILE...]",
+                                   "--fit KIND [-o MAP] [FILE…]\nMAP [FILE…]",
                                    NULL,
                                    opts,
                                    CTR_TOOL_ROLES,

@@ -143,5 +143,5 @@ static int run(struct ctr_cli *cli, struct ctr_err *err)
 }
 
 const struct ctr_tool ctr_tool = {
-    "ctr-cat", "concatenate streams, convert between stream and file", "[FILE...]", NULL, opts, 0, run
+    "ctr-cat", "concatenate streams, convert between stream and file", "[FILE…]", NULL, opts, 0, run
 };

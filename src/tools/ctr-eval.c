@@ -34,7 +34,7 @@ static const struct ctr_opt opts[] = {
       CTR_OPT_LOCAL },
     { "reliability", 'r', CTR_OPT_FLAG, NULL, "draw click rates against scores below the table", &o.reliability,
       CTR_OPT_LOCAL },
-    { "bins", 0, CTR_OPT_INT, "N", "bins of the drawing (10)", &o.bins, CTR_OPT_LOCAL, .needs = "reliability" },
+    { "bins", 0, CTR_OPT_INT, "N", "bins of the drawing (default 10)", &o.bins, CTR_OPT_LOCAL, .needs = "reliability" },
     { "ascii", 0, CTR_OPT_FLAG, NULL, "draw without Unicode", &o.ascii, CTR_OPT_LOCAL, .needs = "reliability" },
     { 0 },
 };
@@ -321,8 +321,8 @@ out:
 }
 
 const struct ctr_tool ctr_tool = {
-    "ctr-eval",  "how good scores are: AUC, GAUC, log loss, calibration, by slice and window",
-    "[FILE...]", NULL,
-    opts,        CTR_TOOL_ROLES,
+    "ctr-eval", "how good scores are: AUC, GAUC, log loss, calibration, by slice and window",
+    "[FILE…]",  NULL,
+    opts,       CTR_TOOL_ROLES,
     run
 };

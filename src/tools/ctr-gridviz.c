@@ -90,7 +90,7 @@ static int run(struct ctr_cli *cli, struct ctr_err *err)
 const struct ctr_tool ctr_tool = {
     .name = "ctr-gridviz",
     .summary = "eval tables of several models as one page: GridViz",
-    .synopsis = "[TABLE...]",
+    .synopsis = "[TABLE…]",
     .opts = opts,
     .run = run,
 };

@@ -243,11 +243,9 @@ static int run(struct ctr_cli *cli, struct ctr_err *err)
 }
 
 static const char *const notes[] = {
-    "The whole input is read and verified. The digest ignores batch boundaries, dictionary\n"
+    "The whole input is read and verified. The digest ignores batch boundaries, dictionary "
     "encoding, compression and provenance: equal digests mean equal schema and rows.",
     NULL
 };
 
-const struct ctr_tool ctr_tool = {
-    "ctr-info", "describe a stream, check and hash it", "[FILE...]", notes, opts, 0, run
-};
+const struct ctr_tool ctr_tool = { "ctr-info", "describe a stream, check and hash it", "[FILE…]", notes, opts, 0, run };

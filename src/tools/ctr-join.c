@@ -175,8 +175,8 @@ static int run(struct ctr_cli *cli, struct ctr_err *err)
 const struct ctr_tool ctr_tool = {
     "ctr-join",
     "join a stream with another",
-    "-k KEY[=KEY2],… RIGHT [FILE...]\n[-k KEY[=KEY2],…] --as-of TIME[=TIME2] | --next TIME[=TIME2] RIGHT [FILE...]\n"
-    "--by-row RIGHT [FILE...]",
+    "-k KEY[=KEY2],… RIGHT [FILE…]\n[-k KEY[=KEY2],…] --as-of TIME[=TIME2] | --next TIME[=TIME2] RIGHT [FILE…]\n"
+    "--by-row RIGHT [FILE…]",
     NULL,
     opts,
     0,

@@ -20,9 +20,9 @@ static const struct ctr_opt opts[] = {
       .needs = "@top|@diff" },
     { "table", 't', CTR_OPT_STR, "PATTERN", "top, diff: only tables whose names match, such as user*", &o.table,
       .needs = "@top|@diff" },
-    { "names", 0, CTR_OPT_STR, "NAMES", "top, diff: readable names, from ctr-extract --names", &o.names, CTR_OPT_PATH,
+    { "names", 0, CTR_OPT_STR, "FILE", "top, diff: readable names, from ctr-extract --names", &o.names, CTR_OPT_PATH,
       .needs = "@top|@diff" },
-    { "format", 0, CTR_OPT_CHOICE, "table|stream", "a table for people, or a stream (default table)", &o.format, 0 },
+    { "format", 'f', CTR_OPT_CHOICE, "table|stream", "a table for people, or a stream (default table)", &o.format, 0 },
     { 0 },
 };
 
@@ -272,7 +272,7 @@ static int run_tool(struct ctr_cli *cli, struct ctr_err *err)
 const struct ctr_tool ctr_tool = {
     .name = "ctr-model",
     .summary = "look into models: strongest weights, what changed, what makes a prediction",
-    .synopsis = "top MODEL\ndiff OLD NEW\nexplain MODEL [FILE...]",
+    .synopsis = "top MODEL\ndiff OLD NEW\nexplain MODEL [FILE…]",
     .opts = opts,
     .run = run_tool,
     .word = action,

@@ -68,7 +68,7 @@ static int run_tool(struct ctr_cli *cli, struct ctr_err *err)
 const struct ctr_tool ctr_tool = {
     .name = "ctr-predict",
     .summary = "add scores from a model to a stream of features",
-    .synopsis = "MODEL [FILE...]",
+    .synopsis = "MODEL [FILE…]",
     .opts = opts,
     .flags = CTR_TOOL_DEVICE,
     .run = run_tool,

@@ -85,6 +85,5 @@ static int run(struct ctr_cli *cli, struct ctr_err *err)
 }
 
 const struct ctr_tool ctr_tool = {
-    "ctr-sample", "subsample training data by query, with weights", "--share R [FILE...]", NULL, opts, CTR_TOOL_ROLES,
-    run
+    "ctr-sample", "subsample training data by query, with weights", "--share R [FILE…]", NULL, opts, CTR_TOOL_ROLES, run
 };

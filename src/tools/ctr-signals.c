@@ -24,7 +24,7 @@ static const struct ctr_opt opts[] = {
     { "db", 0, CTR_OPT_STR, "FILE", "the index (default $CTR_SIGNALS, or signals.db)", &o.db, CTR_OPT_PATH },
     { "owner", 0, CTR_OPT_STR, "WHO", "add: who answers for the signals", &o.facts.owner, .needs = "@add" },
     { "description", 0, CTR_OPT_STR, "TEXT", "add: what they are", &o.facts.description, .needs = "@add" },
-    { "platform", 0, CTR_OPT_STR, "NAME,...", "add: where they can be had (default everywhere); check: where to train",
+    { "platform", 0, CTR_OPT_STR, "NAME,…", "add: where they can be had (default everywhere); check: where to train",
       &o.facts.platform, .needs = "@add|@check" },
     { "definition", 0, CTR_OPT_STR, "TEXT", "add: a signal by hand, with this definition", &o.definition,
       .needs = "@add" },
@@ -40,7 +40,7 @@ static const struct ctr_opt opts[] = {
     { "where", 0, CTR_OPT_LIST, "FIELD=GLOB", "listings: signal, owner, platform or state must match", &o.where,
       .needs = LISTINGS },
     { "older", 0, CTR_OPT_DURATION, "TIME", "unused: for so long, such as 30d", &o.older_ms, .needs = "@unused" },
-    { "format", 0, CTR_OPT_CHOICE, "table|jsonl", "for people, or a JSON object a line (default table)", &o.format,
+    { "format", 'f', CTR_OPT_CHOICE, "table|jsonl", "for people, or a JSON object a line (default table)", &o.format,
       .needs = LISTINGS "|@check|@vet" },
     { 0 },
 };
@@ -335,7 +335,7 @@ const struct ctr_tool ctr_tool = {
     .name = "ctr-signals",
     .summary = "an index of signals: versions, consumers, checks",
     .synopsis = "add PLAN|SIGNAL\nallow|disallow|remove SIGNAL\ndeprecate OLD [NEW]\nannotate SIGNAL TEXT\n"
-                "register|unregister MODEL\ncheck PLAN\nvet [FILE...]\n"
+                "register|unregister MODEL\ncheck PLAN\nvet [FILE…]\n"
                 "list|versions|consumers|alerts|unused|notes|vettings [SIGNAL]",
     .opts = opts,
     .flags = CTR_TOOL_ROLES,

@@ -86,10 +86,7 @@ static int run(struct ctr_cli *cli, struct ctr_err *err)
     return rc;
 }
 
-const struct ctr_tool ctr_tool = { "ctr-sort",
-                                   "sort, shuffle or deduplicate a stream",
-                                   "-k COL[:desc],… [FILE...]\n--shuffle [FILE...]",
-                                   NULL,
-                                   opts,
-                                   0,
-                                   run };
+const struct ctr_tool ctr_tool = {
+    "ctr-sort", "sort, shuffle or deduplicate a stream", "-k COL[:desc],… [FILE…]\n--shuffle [FILE…]", NULL, opts, 0,
+    run
+};

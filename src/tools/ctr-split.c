@@ -154,7 +154,7 @@ static int run(struct ctr_cli *cli, struct ctr_err *err)
 
 const struct ctr_tool ctr_tool = { "ctr-split",
                                    "cut a stream into shards, by key or in turn",
-                                   "--shards N [--by COL,…] -o 'part-%02d.arrows' [FILE...]",
+                                   "--shards N [--by COL,…] -o 'part-%02d.arrows' [FILE…]",
                                    NULL,
                                    opts,
                                    0,

@@ -540,7 +540,7 @@ static const char *model(int i)
 const struct ctr_tool ctr_tool = {
     .name = "ctr-train",
     .summary = "learn a model from a stream of features",
-    .synopsis = "lr|mlp [FILE...]",
+    .synopsis = "lr|mlp [FILE…]",
     .opts = opts,
     .flags = CTR_TOOL_ROLES | CTR_TOOL_DEVICE,
     .run = train,

@@ -288,7 +288,7 @@ static int run(struct ctr_cli *cli, struct ctr_err *err)
 
 const struct ctr_tool ctr_tool = { "ctrkit",
                                    "click-through-rate prediction as Unix filters: the front door",
-                                   "TOOL [ARG...]\nhelp [TOOL]\n--list",
+                                   "TOOL [ARG…]\nhelp [TOOL]\n--list",
                                    NULL,
                                    opts,
                                    CTR_TOOL_PREFIX,
