@@ -76,4 +76,7 @@ err_like 'is no row without a click' 'column t is utf8, but a label must be a bo
 exits 'a column weight that has not the role' 2 ctr-sample --share .5 --label q "$W/nullw.arrows"
 err_like 'says how it gets it' '--weight weight multiplies it'
 ok 'no rows' sh -c "printf 'q,y\n' | ctr-import --format csv --header --columns q:int32,y:int8 --query q --label y | ctr-sample -q --share .5 | ctr-info | grep -qx 'rows: 0'"
+full_tmp() { ( ulimit -f 1; trap - XFSZ; exec ctr-sample --share .5 "$W/log.arrows" >/dev/null ) }
+exits 'a TMPDIR that is full' 1 full_tmp
+err_like 'is named' '^ctr-sample: temporary file .see TMPDIR.: write failed'
 done_testing

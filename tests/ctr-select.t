@@ -150,6 +150,9 @@ done
 head -c 3000 big.arrows >short.arrows
 exits "a truncated input" 1 ctr-select --where 'v < 3' short.arrows
 exits "a truncated input through the spool" 1 ctr-select --tail 3% short.arrows
+full_tmp() { ( ulimit -f 1; trap - XFSZ; exec ctr-select --tail 3% <big.arrows >/dev/null ) }
+exits "a TMPDIR that is full" 1 full_tmp
+err_like "is named" '^ctr-select: temporary file .see TMPDIR.: write failed'
 printf 'x\n1\n' | ctr-import --format csv --header >"$W/blank.arrows"
 is '--add with blanks around its =' "$(ctr-select --add ' y = x + 1' "$W/blank.arrows" | ctr-select --columns y | ctr-export --format csv | tail -n 1)" 2
 

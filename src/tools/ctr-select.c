@@ -3,11 +3,11 @@
  * ctr-select: rows and columns of a stream, or of sections of a bundle. What a row becomes is select.h; here is where
  * it goes: to the output, to --rest, or past a spool when the total must be known first. */
 #include "common/cli/cli.h"
+#include "common/relation/spool.h"
 #include "common/select/select.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 static struct {
     const char *where, *explode, *columns, *head, *tail, *rest, *section;
@@ -45,7 +45,6 @@ struct job {
     int64_t *idx[2]; /* rows of a batch for the output, for the rest */
     int64_t idx_cap;
     struct spool *spool; /* while rows go there */
-    int spool_fd;
     int64_t empty;
     struct ctr_strs sections; /* of the input */
 };
@@ -173,9 +172,8 @@ static int tail_pass(struct job *j, struct ctr_err *err)
 #define MARK "\x01taken"
 
 struct spool {
-    struct ctr_out *out;
-    struct ctr_writer *w;
-    struct ctr_schema schema;
+    struct ctr_spool *file;
+    struct ctr_schema schema; /* with the mark */
     struct ctr_colbuf mark;
     struct ctr_col *col;
 };
@@ -195,48 +193,37 @@ static int to_spool(struct job *j, const struct ctr_batch *b, const uint8_t *tak
     memcpy(s->col, b->col, (size_t)b->schema->n * sizeof *s->col);
     s->col[b->schema->n] = *ctr_colbuf_view(&s->mark);
     struct ctr_batch with = { &s->schema, b->rows, b->first_row, s->col };
-    return ctr_writer_batch(s->w, &with, err);
+    return ctr_spool_batch(s->file, &with, err);
 }
 
-static int spool_open(struct job *j, struct spool *s, char *path, size_t size, struct ctr_err *err)
+static int spool_open(struct job *j, struct spool *s, struct ctr_err *err)
 {
     const struct ctr_field f = { .type = CTR_BOOL };
-    j->spool_fd = ctr_tmpfile(err);
-    if (j->spool_fd < 0)
-        return err->code;
-    snprintf(path, size, "/dev/fd/%d", j->spool_fd);
     int rc = ctr_schema_copy(&s->schema, ctr_select_schema(j->s), err);
-    if (rc == 0)
-        rc = ctr_meta_set(&s->schema.meta, CTR_META_SECTION, NULL, err);
-    if (rc == 0)
-        rc = ctr_meta_set(&s->schema.meta, CTR_META_SECTIONS, NULL, err);
     if (rc == 0)
         rc = ctr_schema_add(&s->schema, MARK, CTR_BOOL, err);
     if (rc >= 0 && !(s->col = calloc((size_t)s->schema.n, sizeof *s->col)))
         rc = ctr_fail_nomem(err, (size_t)s->schema.n * sizeof *s->col);
     if (rc >= 0)
         rc = ctr_colbuf_init(&s->mark, &f, err);
-    if (rc == 0)
-        rc = ctr_out_open(&s->out, path, 0, err);
-    return rc < 0 ? rc : ctr_writer_open(&s->w, s->out, &s->schema, NULL, err);
+    return rc < 0 ? rc : ctr_spool_new(&s->file, &s->schema, err);
 }
 
 static void spool_free(struct spool *s)
 {
-    ctr_writer_free(s->w);
-    ctr_out_free(s->out);
+    ctr_spool_free(s->file);
     ctr_schema_free(&s->schema);
     ctr_colbuf_free(&s->mark);
     free(s->col);
 }
 
-static int read_spool(struct job *j, char *path, struct ctr_err *err)
+static int read_spool(struct job *j, struct ctr_spool *file, struct ctr_err *err)
 {
     struct ctr_reader *r = NULL;
     const struct ctr_batch *b;
     uint8_t *taken = NULL;
     int64_t cap = 0;
-    int rc = ctr_reader_open(&r, &path, 1, NULL, err);
+    int rc = ctr_spool_reread(file, &r, err);
     while (rc == 0 && (rc = ctr_reader_next(r, &b, err)) > 0) {
         int last = b->schema->n - 1;
         struct ctr_batch without = { ctr_select_schema(j->s), b->rows, b->first_row, b->col };
@@ -259,24 +246,16 @@ static int read_spool(struct job *j, char *path, struct ctr_err *err)
 static int spool_pass(struct job *j, struct ctr_err *err)
 {
     struct spool s = { 0 };
-    char path[64];
-    j->spool_fd = -1;
     j->spool = &s;
-    int rc = spool_open(j, &s, path, sizeof path, err);
+    int rc = spool_open(j, &s, err);
     if (rc == 0)
         rc = pass(j, to_spool, false, err);
-    if (rc == 0)
-        rc = ctr_writer_finish(s.w, err);
-    if (rc == 0)
-        rc = ctr_out_commit(s.out, err);
     if (rc == 0) {
         ctr_cut_range(&j->head, &j->tail, j->seen, &j->from, &j->to);
         j->seen = 0;
-        rc = read_spool(j, path, err);
+        rc = read_spool(j, s.file, err);
     }
     spool_free(&s);
-    if (j->spool_fd >= 0)
-        close(j->spool_fd);
     return rc;
 }
 

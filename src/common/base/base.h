@@ -225,7 +225,11 @@ bool ctr_names_stdout(const char *path);
  * where the file system allows.  ctr_out_free without commit removes the temporary (so do fatal signals, see
  * ctr_out_cleanup). Writes are buffered; big ones go straight through. */
 struct ctr_out;
-enum { CTR_OUT_BINARY = 1 }; /* refuse a terminal */
+enum {
+    CTR_OUT_BINARY = 1, /* refuse a terminal */
+    CTR_OUT_TEMP = 2    /* the path is /dev/fd/N of ctr_tmpfile: messages call it CTR_TEMP_NAME */
+};
+#define CTR_TEMP_NAME "temporary file (see TMPDIR)"
 int ctr_out_open(struct ctr_out **o, const char *path, unsigned flags, struct ctr_err *err) CTR_MUST;
 int ctr_out_write(struct ctr_out *o, const void *p, size_t n, struct ctr_err *err) CTR_MUST;
 int ctr_out_writev(struct ctr_out *o, const struct iovec *v, int n, struct ctr_err *err) CTR_MUST;

@@ -319,7 +319,7 @@ int ctr_out_open(struct ctr_out **out, const char *path, unsigned flags, struct 
         return ctr_fail_nomem(err, sizeof *o);
     o->fd = -1;
     o->slot = -1;
-    o->name = strdup(is_stdout ? "stdout" : path);
+    o->name = strdup(is_stdout ? "stdout" : flags & CTR_OUT_TEMP ? CTR_TEMP_NAME : path);
     rc = o->name ? ctr_buf_reserve(&o->buf, OUT_BUFFER, err) : ctr_fail_nomem(err, 16);
     if (!rc && is_stdout)
         o->fd = STDOUT_FILENO;

@@ -59,10 +59,10 @@ static int best_path(const struct ctr_trainer *t, int64_t time, struct ctr_buf *
 }
 
 /* Save the model at `path`. */
-static int save_at(struct ctr_trainer *t, const char *path, struct ctr_err *err)
+static int save_at(struct ctr_trainer *t, const char *path, unsigned flags, struct ctr_err *err)
 {
     struct ctr_out *out = NULL;
-    int rc = ctr_out_open(&out, path, CTR_OUT_BINARY, err);
+    int rc = ctr_out_open(&out, path, CTR_OUT_BINARY | flags, err);
     if (!rc)
         rc = ctr_trainer_save_now(t, 0, out, err);
     if (!rc)
@@ -79,7 +79,7 @@ static int keep_unnamed(struct ctr_trainer *t, struct ctr_err *err)
     if (ctr_truncate(t->best_fd, 0) || lseek(t->best_fd, 0, SEEK_SET) < 0)
         return ctr_fail_sys(err, "the best model so far cannot be kept");
     snprintf(path, sizeof path, "/dev/fd/%d", t->best_fd);
-    return save_at(t, path, err);
+    return save_at(t, path, CTR_OUT_TEMP, err);
 }
 
 static int open_best(struct ctr_trainer *t, const char *path, struct ctr_err *err)
@@ -100,7 +100,7 @@ static int keep_best(struct ctr_trainer *t, int64_t time, struct ctr_err *err)
     if (!rc)
         rc = best_path(t, t->best, &before, err);
     if (!rc)
-        rc = save_at(t, (const char *)path.data, err);
+        rc = save_at(t, (const char *)path.data, 0, err);
     if (!rc)
         rc = open_best(t, (const char *)path.data, err);
     if (!rc && t->best && t->best != t->best_saved)

@@ -50,7 +50,7 @@ int ctr_spill_flush(struct ctr_spill *s, struct ctr_err *err)
     }
     rc = ctr_write_full(s->fd, s->buf.data, s->buf.len, err);
     if (rc < 0) {
-        ctr_err_file(err, "temporary file (see TMPDIR)");
+        ctr_err_file(err, CTR_TEMP_NAME);
         return rc;
     }
     s->end += (int64_t)s->buf.len;
@@ -102,7 +102,7 @@ static int fill(struct ctr_merge *m, int i, struct ctr_err *err)
     want = (size_t)CTR_MIN((int64_t)(want - have), s->left);
     if ((rc = ctr_buf_reserve(&s->buf, want, err)) ||
         (rc = ctr_pread_full(s->fd, s->buf.data + have, want, s->at, err)) < 0) {
-        ctr_err_file(err, "temporary file (see TMPDIR)");
+        ctr_err_file(err, CTR_TEMP_NAME);
         return rc;
     }
     s->buf.len += want;

@@ -30,7 +30,7 @@ int ctr_spool_new(struct ctr_spool **spool, const struct ctr_schema *schema, str
         if (!rc)
             rc = ctr_meta_set(&plain.meta, CTR_META_SECTIONS, NULL, err);
         if (!rc)
-            rc = ctr_out_open(&s->out, s->path, 0, err);
+            rc = ctr_out_open(&s->out, s->path, CTR_OUT_TEMP, err);
         if (!rc)
             rc = ctr_writer_open(&s->w, s->out, &plain, NULL, err);
         ctr_schema_free(&plain);
