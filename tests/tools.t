@@ -100,6 +100,11 @@ while read -r cmd; do
     case $cmd in ctr-info* | ctr-eval*) ;; *) ok "$cmd: a vanished reader" reader_gone "$cmd" "$W/big.arrows" ;; esac
 done <"$W/filters"
 
+# A name that a script left empty is seen in the message.
+for cmd in 'ctr-cat' 'ctr-import -f csv' 'ctr-extract' 'ctr-predict'; do
+    has "${cmd%% *}" && ok "$cmd: an empty name" fails_with "^${cmd%% *}: '': cannot" $cmd ''
+done
+
 # A limit of the size of files is an error like a full disk, and no signal.
 if [ -s "$W/big.arrows" ]; then
     over_the_limit() { ( ulimit -f 1; trap - XFSZ; exec ctr-cat "$W/big.arrows" -o "$W/limited" ) }

@@ -62,5 +62,5 @@ struct ctr_err_text ctr_err_text(const struct ctr_err *err)
 void ctr_err_file(struct ctr_err *err, const char *file)
 {
     if (!err->file[0] && file)
-        snprintf(err->file, sizeof err->file, "%s", file);
+        snprintf(err->file, sizeof err->file, "%s", *file ? file : "''"); /* as a shell's $UNSET leaves it */
 }
