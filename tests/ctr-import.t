@@ -278,6 +278,11 @@ bad "UTF-16" 1 'is UTF-16; convert it first' '\377\376a\000'
 head -c 60 "$W/log.csv.gz" >"$W/cut.gz"
 exits "gzip cut short, rows put together" 1 ctr-import -f csv --header --batch 1000 "$W/cut.gz"
 err_like "says so" 'gzip: truncated'
+for name in none.csv.gz none.csv.zst none.csv.lz4; do
+    : >"$W/$name"
+    exits "$name of 0 bytes" 1 ctr-import --header --time when "$W/log.csv" "$W/$name"
+    err_like "is one cut short, and no log without rows" "$name: truncated"
+done
 bad "gzip cut short" 1 'gzip: truncated' "$(head -c 60 "$W/log.csv.gz" | od -An -v -to1 | tr -d '\n' | sed 's/ /\\/g')"
 exits "no format without a name" 2 ctr-import
 err_like "says how to name it" 'name it with --format'

@@ -196,6 +196,8 @@ static int look_at_file(struct ctr_lines *l, struct ctr_err *err)
             break;
         l->raw_n += got;
     }
+    if (!l->raw_n && l->paths.s[l->file][ctr_text_unpacked_length(l->paths.s[l->file])])
+        return named(l, ctr_fail(err, CTR_EDATA, "truncated: packed by its name, and without a byte"), err);
     return named(l, ctr_unpack_open(&l->unpack, l->raw, l->raw_n, err), err);
 }
 

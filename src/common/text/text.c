@@ -21,9 +21,18 @@ static bool ends(const char *p, size_t n, const char *suffix)
     return n > k && !memcmp(p + n - k, suffix, k);
 }
 
-const struct ctr_text_format *ctr_text_format_guess(const char *path)
+size_t ctr_text_unpacked_length(const char *path)
 {
     static const char *const packed[] = { ".gz", ".zst", ".lz4" };
+    size_t n = strlen(path);
+    for (size_t i = 0; i < CTR_COUNT(packed); i++)
+        if (ends(path, n, packed[i]))
+            return n - strlen(packed[i]);
+    return n;
+}
+
+const struct ctr_text_format *ctr_text_format_guess(const char *path)
+{
     static const struct {
         const char *suffix;
         const struct ctr_text_format *format;
@@ -31,12 +40,7 @@ const struct ctr_text_format *ctr_text_format_guess(const char *path)
                    { ".json", &ctr_text_jsonl },
                    { ".svm", &ctr_text_libsvm },
                    { ".ffm", &ctr_text_libffm } };
-    size_t n = strlen(path);
-    for (size_t i = 0; i < CTR_COUNT(packed); i++)
-        if (ends(path, n, packed[i])) {
-            n -= strlen(packed[i]);
-            break;
-        }
+    const size_t n = ctr_text_unpacked_length(path);
     for (int i = 0; ctr_text_formats[i]; i++)
         if (ends(path, n, ctr_text_formats[i]->suffix))
             return ctr_text_formats[i];

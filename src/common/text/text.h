@@ -242,6 +242,7 @@ extern const struct ctr_text_format ctr_text_csv, ctr_text_tsv; /* csv.c: tsv ha
 extern const struct ctr_text_format ctr_text_jsonl, ctr_text_libsvm, ctr_text_libffm, ctr_text_vw;
 const struct ctr_text_format *ctr_text_format_find(const char *name);
 const struct ctr_text_format *ctr_text_format_guess(const char *path); /* by suffix, or NULL */
+size_t ctr_text_unpacked_length(const char *path);                     /* of the name without .gz, .zst or .lz4 */
 
 /* ---- import: import.c ---- */
 
