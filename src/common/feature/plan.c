@@ -254,7 +254,7 @@ static int load_bundle(struct ctr_plan *p, const char *path, struct ctr_err *err
     if (rc == 0 && p->tree.nfitted && !p->nsections)
         rc = ctr_fail(err, CTR_EUSAGE,
                       "the plan in it needs fitting, and the fitted state is not there: use the fitted plan that made "
-                      "the features");
+                      "the features, which ctr-train --plan puts into a model");
     return rc;
 }
 
