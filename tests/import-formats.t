@@ -25,6 +25,13 @@ dotted='a,a.b,a.b.c
 1,2,3'
 is "jsonl: members with dots in their names, beside the ones above them" \
     "$(echo "$dotted" | ctr-import -qf csv --header | ctr-export -f jsonl | ctr-import -f jsonl 2>&1 | ctr-export)" "$dotted"
+dots() { ctr-import -f jsonl "$@" 2>&1 | ctr-export -d ';' | tr '\n' ' '; }
+is "jsonl: in objects too" "$(echo '{"x":{"a":1,"a.b":2,"a.b.c":{"d":3}}}' | dots)" 'x.a;x.a.b;x.a.b.c.d 1;2;3 '
+is "jsonl: names with dots on the way" "$(echo '{"a":1,"a.b":{"c":2},"x.y":{"z":3},"a.":4,".":5}' | dots)" 'a;a.b.c;x.y.z;a.;. 1;2;3;4;5 '
+is "jsonl: with --columns" "$(echo '{"x.y":{"z.u":3}}' | dots -c q=x.y.z.u:int8)" 'q 3 '
+is "jsonl: a name of two members: the last counts" "$(printf '{"a":{"b":1},"a.b":2}\n{"a.b":2,"a":{"b":1}}\n' | dots)" 'a.b 2 1 '
+is "jsonl: a value here, and dots below an object there, are one text" "$(printf '{"a":1}\n{"a":{"b.c":2}}\n' | dots)" \
+    'a 1 "{""b.c"":2}" '
 is "jsonl: a value here and an object there are one text" \
     "$(printf '{"a":1,"c.d":1}\n{"a":{"b":2},"c":3}\n' | ctr-import -qf jsonl | ctr-export -d ';')" 'a;c.d;c
 1;1;

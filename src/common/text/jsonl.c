@@ -12,12 +12,13 @@
 #include <stdlib.h>
 
 enum { MAX_COLUMNS = 4096 /* found in the first lines */ };
+#define BELOW '\xff' /* between the names of members on the way to a value: in no name, which are UTF-8 */
 
 struct jsonl {
     struct ctr_text_columns columns;
     struct ctr_json_tree tree;
-    struct ctr_json_tree dotted; /* names with dots of the line's own members, a set while the first lines are read */
-    bool inferred;               /* the columns are what the first lines have */
+    struct ctr_strs ways; /* to the values of the first lines, BELOW where their names have a dot for an object */
+    bool inferred;        /* the columns are what the first lines have */
 };
 
 static const char *path_of(const struct ctr_text_column *c)
@@ -44,11 +45,20 @@ static int build_tree(struct jsonl *j, bool wanted, struct ctr_err *err)
 static const char *discover(struct jsonl *j, const char *prefix, size_t prefix_n, int depth, const char *p,
                             const char *end, struct ctr_buf *scratch, int *rc, struct ctr_err *err);
 
-static int note_column(struct jsonl *j, const char *name, size_t n, struct ctr_err *err)
+/* A way to a value; its name is a column. */
+static int note_way(struct jsonl *j, struct ctr_buf *way, struct ctr_err *err)
 {
-    int rc = ctr_json_tree_name(&j->tree, name, n, j->columns.n, err); /* the tree serves as a set of names here */
+    char *name = (char *)way->data;
+    const size_t n = way->len;
+    int rc;
 
-    if (rc <= 0)
+    if (ctr_strs_find_n(&j->ways, name, n) >= 0)
+        return 0;
+    if ((rc = ctr_strs_add(&j->ways, name, n, err)))
+        return rc;
+    for (size_t i = 0; i < n; i++)
+        name[i] = name[i] == BELOW ? '.' : name[i];
+    if ((rc = ctr_json_tree_name(&j->tree, name, n, j->columns.n, err)) <= 0) /* a set of names here */
         return rc;
     if (j->columns.n >= MAX_COLUMNS)
         return ctr_fail(err, CTR_EDATA, "the first lines have more than %d members: pick some with --columns",
@@ -62,7 +72,7 @@ static const char *discover_member(struct jsonl *j, const char *prefix, size_t p
 {
     const char *why, *e;
     struct ctr_json key, v;
-    struct ctr_buf name = { 0 };
+    struct ctr_buf way = { 0 };
     int fits;
 
     if (!ctr_json_key(&p, end, &key, &why) || !(e = ctr_json_value(p, end, &v, &why)))
@@ -74,19 +84,18 @@ static const char *discover_member(struct jsonl *j, const char *prefix, size_t p
         return NULL;
     if (!fits || memchr(scratch->data, 0, scratch->len) || !ctr_utf8_valid(scratch->data, scratch->len))
         return e;
-    *rc = ctr_buf_append(&name, prefix, prefix_n, err);
+    *rc = ctr_buf_append(&way, prefix, prefix_n, err);
     if (*rc == 0)
-        *rc = ctr_buf_append(&name, scratch->data, scratch->len, err);
+        *rc = ctr_buf_append(&way, scratch->data, scratch->len, err);
     if (*rc == 0 && v.kind == CTR_JSON_OBJECT && depth + 1 < CTR_JSON_PATH) {
-        *rc = ctr_buf_append(&name, ".", 1, err);
+        const char below = BELOW;
+        *rc = ctr_buf_append(&way, &below, 1, err);
         if (*rc == 0)
-            discover(j, (const char *)name.data, name.len, depth + 1, v.p + 1, v.p + v.n, scratch, rc, err);
-    } else if (*rc == 0 && name.len) {
-        *rc = note_column(j, (const char *)name.data, name.len, err);
-        if (*rc == 0 && !depth && memchr(name.data, '.', name.len))
-            *rc = CTR_MIN(ctr_json_tree_name(&j->dotted, (const char *)name.data, name.len, 0, err), 0);
+            discover(j, (const char *)way.data, way.len, depth + 1, v.p + 1, v.p + v.n, scratch, rc, err);
+    } else if (*rc == 0 && way.len) {
+        *rc = note_way(j, &way, err);
     }
-    ctr_buf_free(&name);
+    ctr_buf_free(&way);
     return e;
 }
 
@@ -102,24 +111,40 @@ static const char *discover(struct jsonl *j, const char *prefix, size_t prefix_n
     return p;
 }
 
+/* Is what stands before one of the separators of `way` in `name` a column? */
+static bool is_below(const struct ctr_text_columns *l, const char *name, const char *way, char separator)
+{
+    for (const char *p = strchr(way, separator); p; p = strchr(p + 1, separator))
+        if (ctr_text_columns_find(l, name, (size_t)(p - way)) >= 0)
+            return true;
+    return false;
+}
+
+/* Do all ways to a name lead through an object that is a value in another line? */
+static bool is_below_value(const struct jsonl *j, const char *name)
+{
+    if (!is_below(&j->columns, name, name, '.'))
+        return false;
+    for (int i = 0; i < j->ways.n; i++) {
+        const char *way = j->ways.s[i], *p = name;
+        for (; *way && (*way == *p || (*way == BELOW && *p == '.')); p++)
+            way++;
+        if (!*way && !*p && !is_below(&j->columns, name, j->ways.s[i], BELOW))
+            return false;
+    }
+    return true;
+}
+
 /* Where one line has a value and another an object, the dotted names go and the whole stays as JSON text, but for names
  * that have their dots in the input. */
-static int drop_below_values(struct jsonl *j, struct ctr_err *err)
+static void drop_below_values(struct jsonl *j)
 {
     struct ctr_text_columns *l = &j->columns;
-    int kept = 0, rc;
+    int kept = 0;
 
-    for (int k = 0; k < l->n; k++) {
-        bool below = false;
-        for (const char *dot = strchr(l->c[k].name, '.'); dot && !below; dot = strchr(dot + 1, '.'))
-            below = ctr_text_columns_find(l, l->c[k].name, (size_t)(dot - l->c[k].name)) >= 0;
-        if (!below)
-            continue;
-        if ((rc = ctr_json_tree_name(&j->dotted, l->c[k].name, strlen(l->c[k].name), 0, err)) < 0)
-            return rc;
-        if (rc)                  /* it was not there */
+    for (int k = 0; k < l->n; k++)
+        if (is_below_value(j, l->c[k].name))
             l->c[k].name[0] = 0; /* found by no prefix */
-    }
     for (int k = 0; k < l->n; k++) {
         if (l->c[k].name[0])
             l->c[kept++] = l->c[k];
@@ -127,7 +152,6 @@ static int drop_below_values(struct jsonl *j, struct ctr_err *err)
             free(l->c[k].name);
     }
     l->n = kept;
-    return 0;
 }
 
 static int discover_columns(struct jsonl *j, const struct ctr_text_block *b, struct ctr_buf *scratch,
@@ -136,16 +160,14 @@ static int discover_columns(struct jsonl *j, const struct ctr_text_block *b, str
     const char *p = b->p, *line, *end;
     int rc = ctr_json_tree_begin(&j->tree, err);
 
-    if (rc == 0)
-        rc = ctr_json_tree_begin(&j->dotted, err);
     for (int n = 0; rc == 0 && n < CTR_SAMPLE_ROWS && (end = ctr_next_record(&p, b->p + b->n, &line)) != NULL; n++) {
         line = ctr_json_space(line, end);
         if (line < end && *line == '{')
             discover(j, "", 0, 0, line + 1, end, scratch, &rc, err);
     }
     if (rc == 0)
-        rc = drop_below_values(j, err);
-    ctr_json_tree_free(&j->dotted);
+        drop_below_values(j);
+    ctr_strs_free(&j->ways);
     return rc;
 }
 

@@ -118,7 +118,6 @@ int ctr_json_tree_begin(struct ctr_json_tree *t, struct ctr_err *err)
     return rc;
 }
 
-/* A path with dots leads through objects, and is also the name of a member of the line itself: what `--flat` wrote. */
 int ctr_json_tree_add(struct ctr_json_tree *t, const char *path, int column, struct ctr_err *err)
 {
     int at = 0, parts = 0;
@@ -136,11 +135,6 @@ int ctr_json_tree_add(struct ctr_json_tree *t, const char *path, int column, str
     if (t->node[at].column >= 0)
         return ctr_fail(err, CTR_EUSAGE, "two columns are read from the path %s", path);
     t->node[at].column = column;
-    if (parts > 1) {
-        if ((at = need_child(t, 0, path, strlen(path), err)) < 0)
-            return at;
-        t->node[at].column = column;
-    }
     return 0;
 }
 
@@ -254,18 +248,34 @@ static const char *walk_array(struct ctr_json_walk *w, int node, const char *p, 
     return more < 0 ? NULL : p;
 }
 
-/* The child that a key names. Escapes in keys are rare: they are undone in `scratch`, which has room for the line. -1:
+/* A key with dots, as `--flat` writes them, leads as far as objects of the names between them would. */
+static int find_member(const struct ctr_json_tree *t, int node, const char *key, size_t n)
+{
+    int c = find_child(t, node, key, n);
+    const char *dot = c ? NULL : memchr(key, '.', n);
+
+    if (!dot)
+        return c;
+    for (const char *end = key + n;; key = dot + 1) {
+        dot = memchr(key, '.', (size_t)(end - key));
+        node = find_child(t, node, key, (size_t)((dot ? dot : end) - key));
+        if (!node || !dot)
+            return node;
+    }
+}
+
+/* The node that a key names. Escapes in keys are rare: they are undone in `scratch`, which has room for the line. -1:
  * no text. */
 static int key_child(const struct ctr_json_tree *t, int node, const struct ctr_json *key, struct ctr_buf *scratch)
 {
     struct ctr_err err;
 
     if (!key->escaped)
-        return find_child(t, node, key->p, key->n);
+        return find_member(t, node, key->p, key->n);
     ctr_buf_clear(scratch);
     if (ctr_json_unescape(key->p, key->n, scratch, &err) <= 0)
         return -1;
-    return find_child(t, node, (const char *)scratch->data, scratch->len);
+    return find_member(t, node, (const char *)scratch->data, scratch->len);
 }
 
 static inline struct ctr_json *value_of(struct ctr_json_walk *w, int node)

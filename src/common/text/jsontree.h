@@ -22,7 +22,7 @@ struct ctr_json_tree {
 /* Paths are added between begin, which empties the tree, and end. `column` is the index of the path's value. */
 int ctr_json_tree_begin(struct ctr_json_tree *t, struct ctr_err *err) CTR_MUST;
 int ctr_json_tree_add(struct ctr_json_tree *t, const char *path, int column, struct ctr_err *err) CTR_MUST;
-/* A name of the top level, dots and all, used as a set: 1, or 0 where it has a column. */
+/* The same of one name, dots and all: the tree is used as a set. 1, or 0 where it has a column. */
 int ctr_json_tree_name(struct ctr_json_tree *t, const char *name, size_t n, int column, struct ctr_err *err) CTR_MUST;
 int ctr_json_tree_end(struct ctr_json_tree *t, struct ctr_err *err) CTR_MUST;
 void ctr_json_tree_free(struct ctr_json_tree *t);
