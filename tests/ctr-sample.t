@@ -54,6 +54,8 @@ shards() { # sampling shards by query is sampling the whole
 ok 'shards draw alike' shards
 ctr-select --add 'w=2.0' "$W/log.arrows" >"$W/w.arrows"
 is 'a weight that is there is multiplied' "$(ctr-sample -q --share 0.25 --seed 3 --weight w "$W/w.arrows" | ctr-export --format csv | tail -n +2 | cut -d, -f4 | sort -u | tr '\n' ' ')" '2 8 '
+is 'part of a click is one' "$(printf 'q,y\n1,0.5\n1,0\n2,0\n' | ctr-import --format csv --header --query q --label y |
+    ctr-sample -q --share 0.001 | ctr-export --no-header | tr '\n' ' ')" '1,0.5,1 1,0,1 '
 ok 'share 1 keeps all' sh -c "ctr-sample -q --share 1 '$W/log.arrows' | ctr-select --columns q,y,x | ctr-info --digest | grep -qx \$(ctr-info --digest '$W/log.arrows')"
 exits 'memory' 1 ctr-sample --share .5 --memory 1K "$W/log.arrows"
 err_like 'says what it needs' 'needs [0-9.]+ KiB and --memory allows 1 KiB'

@@ -7,6 +7,10 @@ ok 'the same bytes for a seed' diff -r "$W/a" "$W/b"
 ctr-synth -q -o "$W/c" --rows 5000 --seed 4
 ok 'other bytes for another seed' sh -c "! cmp -s '$W/a/impressions.tsv' '$W/c/impressions.tsv'"
 is 'a golden row' "$(sed -n 2p "$W/a/impressions.tsv" | cut -f 1,3-8)" "$(printf '0\tu240\t40\t0\tandroid\tsite32.example\t{"slot":2,"test":"a"}')"
+world() { # the experiments of examples/ stand on it
+    ctr-synth -q -o "$W/s" --rows 500 --seed 3 && cd "$W/s" && cat users.tsv ads.jsonl campaigns.tsv impressions.tsv clicks.tsv | cksum
+}
+is 'a small world, byte for byte' "$(world)" '1543053479 54183'
 is 'rows' "$(wc -l <"$W/a/impressions.tsv")" 5001
 sorted() { tail -n +2 "$1" | cut -f "$2" | sort -c; }
 ok 'impressions are in order of time' sorted "$W/a/impressions.tsv" 2
