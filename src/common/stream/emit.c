@@ -113,13 +113,18 @@ static int add_validity(struct arrow_body *b, const struct ctr_col *c, int64_t f
     return 0;
 }
 
+/* The nulls among the 64 rows from i on, a bit each; `valid` is of the scratch, which has eight bytes more. */
+static inline uint64_t nulls_from(const uint8_t *valid, int64_t i, int64_t n)
+{
+    uint64_t bits;
+    memcpy(&bits, valid + i / 8, 8);
+    return ~bits & ~0ull >> (n - i < 64 ? 64 - (n - i) : 0);
+}
+
 #define SCRUB(T)                                                                                                       \
-    do {                                                                                                               \
-        const T *from_ = src;                                                                                          \
-        T *to_ = to;                                                                                                   \
-        for (int64_t i = 0; i < n; i++)                                                                                \
-            to_[i] = (T)(from_[i] & (T) - (T)(valid[i >> 3] >> (i & 7) & 1));                                          \
-    } while (0)
+    for (int64_t i = 0; i < n; i += 64)                                                                                \
+        for (uint64_t nulls_ = nulls_from(valid, i, n); nulls_; nulls_ &= nulls_ - 1)                                  \
+            ((T *)to)[i + __builtin_ctzll(nulls_)] = 0;
 
 /* Values of a fixed width; null slots become zero. */
 static int add_values(struct arrow_body *b, const void *src, int width, int64_t n, size_t valid_at, struct ctr_err *err)
@@ -132,6 +137,7 @@ static int add_values(struct arrow_body *b, const void *src, int width, int64_t 
         return rc;
     const uint8_t *valid = b->scratch.data + valid_at;
     void *to = b->scratch.data + at;
+    memcpy(to, src, bytes);
     switch (width) {
     case 1: SCRUB(uint8_t); break;
     case 2: SCRUB(uint16_t); break;
@@ -144,9 +150,12 @@ static int add_values(struct arrow_body *b, const void *src, int width, int64_t 
 /* Does a null slot own bytes or items? */
 static bool dirty_slots(const int32_t *off, const uint8_t *valid, int64_t n)
 {
-    for (int64_t i = 0; i < n; i++)
-        if (!ctr_bit(valid, i) && off[i + 1] != off[i])
-            return true;
+    for (int64_t i = 0; i < n; i += 64)
+        for (uint64_t nulls = nulls_from(valid, i, n); nulls; nulls &= nulls - 1) {
+            const int32_t *o = off + i + __builtin_ctzll(nulls);
+            if (o[0] != o[1])
+                return true;
+        }
     return false;
 }
 
