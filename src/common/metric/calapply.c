@@ -129,7 +129,6 @@ int ctr_cal_apply_batch(struct ctr_cal_apply *a, const struct ctr_batch *b, cons
 {
     const struct ctr_col *by = a->by >= 0 ? &b->col[a->by] : NULL;
     const double *score;
-    int64_t hint = 0;
     int slice = 0, rc;
 
     if ((rc = ctr_col_checked(&b->col[a->score], CTR_ROLE_SCORE, b->schema->f[a->score].name, b->first_row, &a->values,
@@ -138,7 +137,7 @@ int ctr_cal_apply_batch(struct ctr_cal_apply *a, const struct ctr_batch *b, cons
     ctr_colbuf_clear(&a->out);
     for (int64_t i = 0; i < b->rows; i++)
         if ((by && (rc = slice_of(a, by, i, &slice, err))) ||
-            (rc = ctr_colbuf_f64(&a->out, ctr_cal_map_apply(a->map, slice, score[i], &hint), err)))
+            (rc = ctr_colbuf_f64(&a->out, ctr_cal_map_apply(a->map, slice, score[i]), err)))
             return rc;
     memcpy(a->col, b->col, (size_t)b->schema->n * sizeof *a->col);
     a->col[b->schema->n] = b->col[a->score];

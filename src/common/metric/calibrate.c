@@ -604,13 +604,12 @@ int ctr_cal_fit_bias(const struct ctr_cal_fit *f, const struct ctr_cal_map *m, s
     for (int i = 0; i < n; i++)
         b[i] = (struct ctr_cal_bias){ r[i].low, r[i].high, r[i].weight, 0, 0, r[i].score, r[i].label };
     for (int i = f->n > 1 ? 1 : 0; i < f->n; i++) {
-        int64_t hint = 0;
         int k = 0;
         const int slice = i ? ctr_cal_map_slice(m, f->part[i].text, f->part[i].text_bytes) : 0;
         for (struct ctr_ties t = { .s = &f->part[i].sample }; ctr_ties_next(&t);) {
             while (k < n - 1 && t.score > b[k].high)
                 k++;
-            b[k].after += (t.neg + t.pos) * ctr_cal_map_apply(m, slice, t.score, &hint);
+            b[k].after += (t.neg + t.pos) * ctr_cal_map_apply(m, slice, t.score);
         }
     }
     for (int i = 0; i < n; i++) {

@@ -70,25 +70,18 @@ int ctr_cal_map_slice(const struct ctr_cal_map *m, const char *text, size_t n)
     return !s || s->id == UINT32_MAX ? 0 : (int)s->id + 1;
 }
 
-/* The knot at or below `score`, which lies within the fitted range; *hint is where the last search ended. */
-static int64_t find_knot(const struct ctr_knot *k, int64_t n, double score, int64_t *hint)
+/* The knot at or below `score`, which lies within the fitted range. Without a branch: scores of a stream come in no
+ * order, so that a processor foresees half of them. */
+static const struct ctr_knot *find_knot(const struct ctr_knot *k, int64_t n, double score)
 {
-    int64_t low = 0, high = n - 1;
-
-    for (int64_t i = *hint, tries = 0; tries < 4 && i < n - 1 && k[i].score <= score; i++, tries++)
-        if (score < k[i + 1].score)
-            return *hint = i;
-    while (high - low > 1) { /* k[low].score <= score < k[high].score */
-        int64_t mid = low + (high - low) / 2;
-        if (k[mid].score <= score)
-            low = mid;
-        else
-            high = mid;
+    for (int64_t left = n - 1, half; left > 1; left -= half) { /* it is one of k[0 .. left) */
+        half = left / 2;
+        k = k[half].score <= score ? k + half : k;
     }
-    return *hint = low;
+    return k;
 }
 
-static double isotonic(const struct ctr_cal_part *p, double score, int64_t *hint)
+static double isotonic(const struct ctr_cal_part *p, double score)
 {
     const struct ctr_knot *k = (const struct ctr_knot *)p->knots.data, *a;
     int64_t n = (int64_t)(p->knots.len / sizeof *k);
@@ -98,14 +91,14 @@ static double isotonic(const struct ctr_cal_part *p, double score, int64_t *hint
         return k[0].value;
     if (score >= k[n - 1].score)
         return k[n - 1].value;
-    a = &k[find_knot(k, n, score, hint)];
+    a = find_knot(k, n, score);
     if (p->kind == CTR_CAL_ISOTONIC_CONSTANT)
         return a->value;
     v = a->value + (a[1].value - a->value) * ((score - a->score) / (a[1].score - a->score));
     return CTR_MIN(v, a[1].value);
 }
 
-double ctr_cal_map_apply(const struct ctr_cal_map *m, int slice, double score, int64_t *hint)
+double ctr_cal_map_apply(const struct ctr_cal_map *m, int slice, double score)
 {
     const struct ctr_cal_part *p = &m->part[m->part[slice].mapped ? slice : 0];
     double x;
@@ -113,7 +106,7 @@ double ctr_cal_map_apply(const struct ctr_cal_map *m, int slice, double score, i
     switch (p->kind) {
     case CTR_CAL_POWER: x = p->a + p->b * ctr_cal_log(score); return x < 0 ? ctr_exp(x) : 1;
     case CTR_CAL_PLATT: return ctr_sigmoid(p->a + p->b * ctr_cal_logit(score));
-    default: return isotonic(p, score, hint);
+    default: return isotonic(p, score);
     }
 }
 

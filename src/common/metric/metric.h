@@ -236,8 +236,7 @@ void ctr_cal_map_free(struct ctr_cal_map *m);
 const char *ctr_cal_map_by(const struct ctr_cal_map *m); /* column name, or NULL */
 /* The partition of a value (canonical text; NULL for null), 0 is the global map. */
 int ctr_cal_map_slice(const struct ctr_cal_map *m, const char *text, size_t n);
-/* *hint starts at 0 and makes the next call quick where scores are near each other; it never changes the result. */
-double ctr_cal_map_apply(const struct ctr_cal_map *m, int slice, double score, int64_t *hint);
+double ctr_cal_map_apply(const struct ctr_cal_map *m, int slice, double score);
 
 /* A stream through a map (borrowed): calapply.c. `score` is the column of s. The score column keeps its place, name and
  * role (float32 stays, any other type becomes float64); NAME_raw with the old scores is added at the end. *out is
