@@ -170,7 +170,7 @@ static int single_words(const void *learner, struct ctr_buf *text, struct ctr_er
     const double bytes = (double)held / (double)CTR_MAX(single_keys(q), 1);
     int rc = ctr_model_lr.words(q->one, text, err);
     if (!rc)
-        rc = ctr_buf_printf(text, err, "shared values        %.1f bytes a key for each of %d variants\n",
+        rc = ctr_buf_printf(text, err, "shared values        %.3g bytes a key for each of %d variants\n",
                             bytes / q->vs->n, q->vs->n);
     return rc;
 }

@@ -117,8 +117,11 @@ static int many_new(void **out, const struct ctr_model *model, const struct ctr_
     q->v = calloc((size_t)q->vs->n, sizeof *q->v);
     q->n = q->v ? q->vs->n : 0;
     int rc = q->v ? 0 : ctr_fail_nomem(err, (size_t)q->vs->n * sizeof *q->v);
-    for (int i = 0; i < q->n && !rc; i++)
-        rc = ctr_lr_alone_new(q->vs, i, &q->v[i].one, err);
+    for (int i = 0; i < q->n && !rc; i++) {
+        struct ctr_err inner = { 0 };
+        if ((rc = ctr_lr_alone_new(q->vs, i, &q->v[i].one, &inner)))
+            rc = ctr_fail(err, inner.code, "%s: line %d: %s", q->vs->path, q->vs->v[i].line, inner.what);
+    }
     if (!rc)
         ctr_lr_variants_lay_out_fixed(q);
     for (int i = 0; i < q->n && !rc; i++) {
