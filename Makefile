@@ -13,7 +13,8 @@ say  = $(if $(V),,@printf '  %-3s %s\n' $(1) $(2))
 config := opt$(if $(DEV),-dev)$(if $(SAN),-san)$(if $(TSAN),-tsan)$(if $(FUZZ),-fuzz)$(if $(COV),-cov)
 B      := build/$(config)
 
-WARN   := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wno-missing-field-initializers -Wno-psabi
+WARN   := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wno-missing-field-initializers -Wno-psabi \
+	$(if $(findstring clang,$(CC)),-Wno-unknown-pragmas)
 PKGS   := zlib libxxhash libzstd liblz4
 CFLAGS ?= $(if $(SAN),-O1 -g1,-O2 -g)
 override CFLAGS += -std=gnu11 -ffp-contract=off -fno-math-errno -fno-strict-aliasing $(WARN) $(if $(DEV),-Werror) \
@@ -40,7 +41,7 @@ tools   := $(sort $(notdir $(basename $(filter-out $(left),$(wildcard src/tools/
 bins    := $(tools:%=$(B)/bin/%)
 mans    := $(sort $(wildcard man/*.[1-9]))
 mandir  := $(PREFIX)/share/man
-units   := $(filter-out $(if $(sqlite),,%/unit-signal),$(patsubst tests/unit/%.c,$(B)/unit/%,$(sort $(wildcard tests/unit/*.c))))
+units   := $(patsubst tests/unit/%.c,$(B)/unit/%,$(sort $(wildcard tests/unit/*.c)))
 NVCC    ?= $(firstword $(shell command -v nvcc 2>/dev/null) $(wildcard /usr/local/cuda/bin/nvcc))
 cu_files := $(sort $(wildcard src/cuda/*.cu))
 plugin  := $(if $(SAN)$(TSAN)$(FUZZ),,$(if $(NVCC),$(B)/lib/ctr/ctr-cuda.so))
@@ -60,7 +61,7 @@ bins: $(bins)
 $(B)/libctr.a: $(filter-out $(mainobj),$(libobj))
 	@rm -f $@; ar rcs $@ $^
 
-$(B)/bin/ctr-signals $(B)/unit/unit-signal: LIBS += $(shell pkg-config --libs sqlite3 2>/dev/null)
+$(B)/bin/ctr-signals: LIBS += $(shell pkg-config --libs sqlite3 2>/dev/null)
 $(B)/bin/%: $(B)/src/tools/%.o $(mainobj) $(B)/libctr.a
 	@mkdir -p $(@D)
 	$(call say,LD,$@)

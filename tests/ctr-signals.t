@@ -162,6 +162,12 @@ is 'tells nothing alone; a null is no value' "$(awk '$1 != "signal" { print $1, 
 is 'not in the index: not kept' "$(awk '$1 == "one" { print $2 }' vet)" -
 ctr-import --format csv --header log.csv | s vet --label click >vet 2>/dev/null
 is 'a log without roles: each column' "$(awk 'NR > 1 { print $1 }' vet | tr '\n' ' ')" 'ad hour sold price '
+if has_python pyarrow; then
+    "$PY" -c 'import pyarrow as pa
+t = pa.table({"v": pa.array([[1, 2], [3, 4], [1, 5]], pa.list_(pa.float32(), 2))})
+with pa.OSFile("fixed.arrows", "wb") as f, pa.ipc.new_stream(f, t.schema) as w: w.write_table(t)'
+    is 'lists of fixed length have items' "$(s vet --format jsonl fixed.arrows 2>/dev/null | sed 's/.*"rows":\([0-9]*\),"missing":\([0-9.]*\),"distinct":\([0-9]*\),.*/\1 \2 \3/')" '3 0 5'
+fi
 ctr-extract ads.plan log.arrows | s vet >vet 2>/dev/null
 ctr-select --head 0 log.arrows | ctr-extract ads.plan | s vet >vet 2>/dev/null
 is 'no rows' "$(grep -c 'no rows' vet)" 4
