@@ -90,6 +90,10 @@ ctr-calibrate --fit isotonic --by site --min-clicks 5 -o by.map sites.arrows 2>s
 is "slices with maps of their own" "$(ctr-export --format csv by.map | awk -F, 'NR > 1 { print $1, $2 }' | uniq)" " 
 site a
 site b"
+sed 's/,a$/,bb/' sites.csv >long.csv
+import long.csv >long.arrows
+is "in the order of their names" "$(ctr-calibrate -q --fit isotonic --by site --min-clicks 5 long.arrows | ctr-export --format csv |
+    awk -F, 'NR > 1 { print $2 }' | uniq | tr '\n' ' ')" " b bb "
 ok "says how many are thin" grep -q '2 of 4 values of site have maps of their own' said
 printf 'score,site\n0.85,a\n0.85,b\n0.85,thin\n0.85,unseen\n0.85,\n' >one.csv
 ctr-import --format csv --header --score score one.csv >one.arrows

@@ -116,6 +116,9 @@ is 'what is gone is 0' "$(awk 'NR > 1 { print $2 }' out | sort -u)" '+0.000000'
 ctr-cat m.arrows m2.arrows >both.arrows
 exits 'two models in one' 1 ctr-model diff m.arrows both.arrows
 err_like 'are not sorted' 'both.arrows: row 12 of the model: its rows are not sorted by table and key'
+ctr-cat m.arrows m.arrows | ctr-sort -k table,key -o twice.arrows
+exits 'a model with each key twice' 1 ctr-model diff m.arrows twice.arrows
+err_like 'is refused' 'twice.arrows: row 2 of the model: .* or a key comes twice'
 exits 'diff of one' 2 ctr-model diff m.arrows
 err_like 'shows how' 'argument is missing: ctr-model .options. diff OLD NEW$'
 exits 'two models on one stdin' 2 ctr-model diff - -
