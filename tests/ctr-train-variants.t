@@ -314,6 +314,10 @@ err_like 'is told' 'f.ckpt was made with other variants'
 # ---- memory and words
 ctr-train lr --variants list -o 'm-%s.arrows' log.arrows 2>words
 ok 'bytes a key' grep -Eq '^bytes a key +[0-9.]+, [0-9.]+ for each of 17 variants$' words
+printf 'a\nb precision=q2.13\nc precision=q2.13 alpha=3 beta=.1\n' >cuts
+ctr-train lr --precision q2.13 --alpha 3 --beta .1 -o a.arrows log.arrows 2>alone.words
+ctr-train lr --variants cuts -o 'm-%s.arrows' log.arrows 2>cuts.words
+is 'what q2.13 cuts off is counted' "$(grep '^cut off' cuts.words)" "$(grep '^cut off.* [1-9][0-9]* values$' alone.words), of 1 variants among 2 with q2.13"
 ok 'a row of results a variant' grep -Eq '^unbiased +0\.[0-9]{6} +0\.[0-9]{4}$' words
 # Bytes a key are at most those of the manual's formula, FIXED + EACH n, and not far below (60,000 keys).
 awk 'BEGIN { for (i = 0; i < 60000; i++) print i "," i % 3 "," (i % 7 == 0) }' | ctr-import -q --format csv --columns k:int32,few:int8,click:int8 >keys.arrows

@@ -177,6 +177,24 @@ int ctr_lr_variants_load(void *learner, struct ctr_strs *tables, struct ctr_read
 
 /* ---- what was saved ---- */
 
+/* What 16 bits did not hold, of the variants that have them. */
+static int cut_off_words(const struct many *q, struct ctr_buf *text, struct ctr_err *err)
+{
+    int64_t values = 0;
+    int cut = 0, all = 0;
+    for (int i = 0; i < q->n; i++) {
+        const struct lr *m = q->v[i].one;
+        if (m->learning.precision != CTR_Q13_STATE)
+            continue;
+        values += m->more.event.clips;
+        cut += m->more.event.clips > 0;
+        all++;
+    }
+    return all ? ctr_buf_printf(text, err, "cut off to [-4, 4)   %lld values, of %d variants among %d with q2.13\n",
+                                (long long)values, cut, all)
+               : 0;
+}
+
 int ctr_lr_variants_words(const void *learner, struct ctr_buf *text, struct ctr_err *err)
 {
     const struct many *q = learner;
@@ -185,6 +203,8 @@ int ctr_lr_variants_words(const void *learner, struct ctr_buf *text, struct ctr_
         keys ? (double)(ctr_lr_variants_memory(q) - ctr_inclusion_bytes(q->find->inclusion)) / (double)keys : 0;
     int rc = ctr_buf_printf(text, err, "bytes a key          %.1f, %.1f for each of %d variants\n", bytes, bytes / q->n,
                             q->n);
+    if (!rc)
+        rc = cut_off_words(q, text, err);
     return rc || !q->find->inclusion ? rc : ctr_inclusion_words(q->find->inclusion, keys, text, err);
 }
 
