@@ -131,6 +131,14 @@ for f in ties seit; do
 done
 ok "max= keeps the same of equally frequent values in any order" cmp ties.digest seit.digest
 is "as many as it says" "$(ctr-info ties.fitted | grep -c '^rows: *7')" 1
+# Many values: some fill the places where others belong.
+seq 20000 | ctr-import -f csv -c x:utf8 -o many.arrows
+echo 'feature x = vocab(x, max=10000)' >many.plan
+ctr-extract --fit many.plan -o many.fitted many.arrows
+echo 'feature x' >plain.plan
+known() { ctr-extract "$1" many.arrows | ctr-export --no-header | sort -u; }
+known plain.plan >every && known many.fitted >some
+is "of 20000 values 10000 keep their keys, the others share one" "$(comm -12 every some | wc -l) $(comm -13 every some | wc -l)" "10000 1"
 is "sections of a fitted plan" "$(ctr-info fit.fitted | awk '/^section:/ { printf "%s ", $2 }')" "plan vocab.genre quantiles.p vocab.pair "
 ctr-extract --names names.arrows fit.fitted r.arrows >fit.arrows
 is "names: the rare are one, crosses are readable" "$(ctr-select --columns table,name,count names.arrows | csv | sort)" "genre,(missing),1

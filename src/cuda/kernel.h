@@ -87,9 +87,6 @@ static __host__ __device__ __forceinline__ float *at(struct view v, int64_t i, i
 
 /* Exclusive prefix sums of n numbers, in place; *total (on the device) gets their sum: keys.cu. */
 int cuda_scan_i32(struct cuda *c, int32_t *x, int64_t n, int32_t *total, struct ctr_err *err);
-int cuda_scan_f64(struct cuda *c, double *x, int64_t n, double *total, struct ctr_err *err);
-/* out = the sum of n doubles, in a fixed order. */
-int cuda_sum_f64(struct cuda *c, const double *x, int64_t n, double *out, struct ctr_err *err);
 
 #define CUDA_DECLARE(name) int cuda_##name(struct ctr_dev *dev, const struct ctr_dev_##name *a, struct ctr_err *err);
 CTR_DEV_OPS(CUDA_DECLARE)

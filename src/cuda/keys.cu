@@ -73,11 +73,6 @@ int cuda_scan_i32(struct cuda *c, int32_t *x, int64_t n, int32_t *total, struct 
     return scan<int32_t>(c, x, n, total, err);
 }
 
-int cuda_scan_f64(struct cuda *c, double *x, int64_t n, double *total, struct ctr_err *err)
-{
-    return scan<double>(c, x, n, total, err);
-}
-
 /* ---- reductions: WAYS threads take every WAYS-th element, 64 of the results again, then one ---- */
 
 enum { WAYS = 4096, FEW = 64 };
@@ -141,7 +136,8 @@ static int reduce_doubles(struct cuda *c, enum ctr_reduction kind, const double 
     return cuda_started(c, "reduce", err);
 }
 
-int cuda_sum_f64(struct cuda *c, const double *x, int64_t n, double *out, struct ctr_err *err)
+/* out = the sum of n doubles, in a fixed order. */
+static int sum_f64(struct cuda *c, const double *x, int64_t n, double *out, struct ctr_err *err)
 {
     int rc = 0;
     double *some = cuda_scratch<double>(c, 2, WAYS, &rc, err);
@@ -505,7 +501,7 @@ int cuda_bce(struct ctr_dev *dev, const struct ctr_dev_bce *a, struct ctr_err *e
     LAUNCH(c, bce_kernel, a->z.n, ctr_vec_f32(a->z), ctr_vec_f32(a->label), ctr_vec_f32(a->weight), a->scale,
            ctr_vec_f32(a->p), ctr_vec_f32(a->loss), ctr_vec_f32(a->dz), term, a->z.n);
     if (term)
-        rc = cuda_sum_f64(c, term, a->z.n, ctr_vec_f64(a->total), err);
+        rc = sum_f64(c, term, a->z.n, ctr_vec_f64(a->total), err);
     return rc ? rc : cuda_started(c, "bce", err);
 }
 
@@ -586,15 +582,15 @@ int cuda_auc(struct ctr_dev *dev, const struct ctr_dev_auc *a, struct ctr_err *e
     if (rc)
         return rc;
     LAUNCH(c, class_kernel, n, rows, label, weight, n, true, pairs);
-    rc = cuda_sum_f64(c, pairs, n, totals + 1, err);
+    rc = sum_f64(c, pairs, n, totals + 1, err);
     if (rc)
         return rc;
     LAUNCH(c, class_kernel, n, rows, label, weight, n, false, below);
-    rc = cuda_scan_f64(c, below, n, totals, err);
+    rc = scan<double>(c, below, n, totals, err);
     if (rc)
         return rc;
     LAUNCH(c, pairs_kernel, n, keys, rows, below, totals, score, label, weight, n, pairs);
-    rc = cuda_sum_f64(c, pairs, n, totals + 2, err);
+    rc = sum_f64(c, pairs, n, totals + 2, err);
     if (rc)
         return rc;
     LAUNCH(c, auc_kernel, 1, totals + 2, totals + 1, totals, ctr_vec_f64(a->out));
