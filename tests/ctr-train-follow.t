@@ -126,6 +126,14 @@ ok 'a checkpoint of the rows before a pause' until_true ctr-info -q --check i.ck
 kill -TERM $pid
 wait $pid
 ok 'and the model at the end' cmp want.arrows i.arrows
+# After log rotation a new log has the name: it is not waited for until it has as many rows.
+ctr-select --head 7 onehot.arrows >rotated.arrows
+timeout 120 ctr-train lr -q --follow --flush 20ms --checkpoint i.ckpt --checkpoint-every 50ms --resume -o i.arrows rotated.arrows 2>err
+is 'a log of fewer rows than the checkpoint: status 1' $? 1
+ok 'says so, and what to do' grep -q 'ends after row 7, but i.ckpt was made after row 6000: in another log, .* --init MODEL goes on' err
+ok 'the model stays' cmp want.arrows i.arrows
+ctr-cat -q rotated.arrows | timeout 120 ctr-train lr -q --follow --flush 20ms --checkpoint i.ckpt --resume -o i.arrows 2>err
+ok 'the end of a pipe says so, too' grep -q 'ends after row 7' err
 
 # ---- what it refuses
 exits 'no file for the model' 2 ctr-train lr --follow whole.arrows

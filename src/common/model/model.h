@@ -366,6 +366,8 @@ enum { CTR_ESTOPPED = -100 };
 int ctr_trainer_run(struct ctr_trainer *t, struct ctr_err *err) CTR_MUST;
 /* Is the run still reading rows that its checkpoint has learned from? */
 bool ctr_trainer_resuming(const struct ctr_trainer *t);
+/* The input ends here, for now: an error where it had more rows when the checkpoint was made. */
+int ctr_trainer_check_end(const struct ctr_trainer *t, struct ctr_err *err) CTR_MUST;
 /* Where a run ends before its input does, after its checkpoint: the rows that wait for the end of their minibatch are
  * learned as one that is shorter. */
 int ctr_trainer_learn_waiting(struct ctr_trainer *t, struct ctr_err *err) CTR_MUST;

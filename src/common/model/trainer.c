@@ -547,6 +547,16 @@ static void end_following(struct ctr_trainer *t, struct ctr_err *err)
                     second.code ? ctr_err_text(&second).s : "");
 }
 
+int ctr_trainer_check_end(const struct ctr_trainer *t, struct ctr_err *err)
+{
+    if (t->resume.row <= t->at.row || t->resume.pass != t->at.pass)
+        return 0;
+    return ctr_fail(err, CTR_EDATA, "the input ends after row %" PRId64 ", but %s was made after row %" PRId64 "%s",
+                    t->at.row, t->job.checkpoint, t->resume.row,
+                    t->job.follow ? ": in another log, as after rotation, --init MODEL goes on, without that file"
+                                  : "");
+}
+
 static int run_pass(struct ctr_trainer *t, struct ctr_reader *r, struct ctr_err *err)
 {
     const struct ctr_tile *tile = NULL;
@@ -572,9 +582,8 @@ static int run_pass(struct ctr_trainer *t, struct ctr_reader *r, struct ctr_err 
         end_following(t, err);
     if (rc && rc != CTR_ESTOPPED)
         ctr_err_file(err, tile ? tile->file : ctr_reader_file(r));
-    if (!rc && t->resume.row > t->at.row && t->resume.pass == t->at.pass)
-        rc = ctr_fail(err, CTR_EDATA, "the input ends after row %" PRId64 ", but %s was made after row %" PRId64,
-                      t->at.row, t->job.checkpoint, t->resume.row);
+    if (!rc)
+        rc = ctr_trainer_check_end(t, err);
     return rc ? rc : finish_spool(t, err);
 }
 
