@@ -148,10 +148,10 @@ slices() {
                 printf "%-10s %+9.2f   %s\n", name, total, list }'
 }
 
-# figure FILE NAME : a number of the summary that ctr-train printed; the size of the learner in KiB
+# figure FILE NAME : keys, or KiB of the learner with its filter, of the summary that ctr-train printed
 figure() {
-    awk -v name="$2" '$1 == name && name == "memory" { print $2 } $1 == "keys" && $2 ~ /^[0-9]/ && !done { done = 1
-        gsub(/[()]/, ""); if (name == "keys") print $2; if (name == "KiB") print $3 * ($4 == "GiB" ? 1048576 : $4 == "MiB" ? 1024 : 1) }' "$1"
+    awk -v name="$2" '$1 == "keys" && !keys { keys = $2 } /^bytes a key/ { each = $4 } /^inclusion filter/ { filter = $3 * ($4 == "MiB" ? 1024 : 1) }
+        END { print name == "keys" ? keys : keys * each / 1024 + filter }' "$1"
 }
 
 # learner STREAM NAME OPTION… : log, name, keys, KiB of the learner, progressive AucLoss
