@@ -62,6 +62,16 @@ is "the plan travels along" "$(ctr-info films.arrows | grep -c '^plan_id: [0-9a-
 is "and extracts again" "$(ctr-extract films.arrows r.arrows | digest)" "$(digest films.arrows)"
 is "--inputs" "$(ctr-extract --inputs films.plan | tr '\n' ' ')" "rating user_id time genres movie_id age price "
 is "-j, batches and pipes make no difference" "$(ctr-extract -j 4 films.plan r.arrows | cksum)$(ctr-cat --batch 2 r.arrows | ctr-extract -j 3 films.plan | digest)" "$(cksum <films.arrows)$(digest films.arrows)"
+awk -v OFS=, 'BEGIN {
+        for (; i < 3000; i++)
+            print(i % 7 * i % 5 ? sprintf("%08x", i * 65599) : "", i < 2000 || i % 97 ? "abcd" 1000 + i : i)
+    }' | # of the second column some are shorter
+    ctr-import -q -f csv -c h:utf8,k:utf8 >eights.arrows
+printf 'feature h\nfeature k\n' >eights.plan
+for cpu in plain avx2 avx512; do
+    CTR_CPU=$cpu ctr-extract eights.plan eights.arrows | digest
+done >eights.digests
+is "texts of eight bytes have the same keys on every processor" "$(uniq eights.digests | grep -c .)" 1
 printf 'label y = rating / 5.0\nweight w = age + 0.5\n' >lw.plan
 ctr-select --where 'not is_null(age)' r.arrows >aged.arrows
 is "fractional labels and weights" "$(ctr-extract lw.plan aged.arrows | csv | tr '\n' ' ')" "y,w 1,25.5 0.6,25.5 0.8,31.5 0.2,31.5 "

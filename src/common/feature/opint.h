@@ -122,8 +122,8 @@ int ctr_op_reserve_items(struct ctr_colbuf *b, int64_t n, int64_t items, struct 
 /* Keys of scalars: key[i] = key of value from+i, op_key.c. Of nulls: anything. `memo` as in ctr_op_keys. */
 int ctr_keys_scalar(bool key, const struct ctr_col *c, int64_t from, int64_t n, uint64_t seed, struct ctr_buf *memo,
                     uint64_t *out, struct ctr_err *err) CTR_MUST;
-/* Keys of the first of n texts, as many as are of eight bytes or null (!ok[i]; ok NULL: none is), a multiple of eight:
- * returned. Only where there is AVX-512. */
+/* Keys of the first of n texts, as many as are of eight bytes or null (!ok[i]; ok NULL: none is), a multiple of four:
+ * returned. Only where there is AVX2. */
 int64_t ctr_keys_eight(const uint8_t *p, const int32_t *off, const uint8_t *ok, int64_t n, uint64_t seed,
                        uint64_t missing, uint64_t *out);
 uint64_t ctr_text_key(const uint8_t *p, int64_t n, uint64_t seed);
