@@ -82,6 +82,8 @@ err_like "are not one silently" '^ctr-select: --where is given twice, and only t
 exits "an unknown column" 2 ctr-select --columns ratin r.arrows
 err_like "names the nearest" "no column 'ratin'; the nearest is 'rating'"
 exits "a glob for nothing" 2 ctr-select --columns 'x*' r.arrows
+is "a column under two names" "$(sel -c id,a=id,b=id --head 1 r.arrows)" "a,b
+1,1"
 exits "two columns of one name" 2 ctr-select --columns 'a=id,a=user' r.arrows
 
 is "--head" "$(ids --head 2 r.arrows)" "1 2 "
@@ -103,7 +105,7 @@ into_stdin() { ctr-select --where 'id > 2' --rest same.arrows <same.arrows; }
 rest_refused() { into_stdin >out 2>err; test $? = 2 && grep -q 'same.arrows is both input and output' err && cmp r.arrows same.arrows; }
 ok "--rest that is stdin is refused" rest_refused
 is "--rest has the same columns" "$(ids --add 'id=id + 10' --where 'id < 3' --rest rest.arrows r.arrows)/$(ids rest.arrows)" "11 12 /13 14 15 "
-for bad in 5.5 -1 x 101% 1.2345678% ''; do exits "--head '$bad'" 2 ctr-select --head "$bad" r.arrows; done
+for bad in 5.5 -1 x 101% 100.5% 1.2345678% ''; do exits "--head '$bad'" 2 ctr-select --head "$bad" r.arrows; done
 
 # The same from a pipe, from a file of many batches, and whatever the batches.
 awk 'BEGIN { print "id,v"; for (i = 0; i < 50000; i++) print i "," (i * 7919) % 1000 }' >big.csv

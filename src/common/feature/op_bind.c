@@ -439,8 +439,6 @@ static int bind_types(struct ctr_op_call *call, struct ctr_op_state *s, struct c
                                            .width = list->width,
                                            .key = s->inner.key,
                                            .duration = s->inner.duration };
-        if (s->inner.type == CTR_LIST)
-            return ctr_fail(err, CTR_EUSAGE, "%s of a list would be a list of lists", call->op->name);
     }
     return call->op->prepare ? call->op->prepare(call, s, err) : 0;
 }

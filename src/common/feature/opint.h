@@ -62,7 +62,7 @@ struct ctr_op_variant {
 
 enum {
     CTR_OP_NULLS = 1, /* sees nulls: its loop sets ok */
-    CTR_OP_LIFT = 2,  /* on a list in place of its first argument: item by item */
+    CTR_OP_LIFT = 2,  /* on a list in place of its first argument: item by item; gives no list itself */
     CTR_OP_FITTED = 4,
     CTR_OP_NULL_ARG = 8, /* the literal null is an argument */
     CTR_OP_COLUMN = 16,  /* `column` runs whole columns (lookup) */
