@@ -17,6 +17,13 @@ is "csv: --delimiter, --null, --no-header, --columns" \
     "$(ctr-export --no-header --delimiter '::' --null '\N' --columns price,click "$W/rows.arrows")" '0.1::1
 \N::0
 1e+300::1'
+raw() { printf '{"t":"%s"}\n' "$1" | ctr-import -f jsonl -c t:utf8 | ctr-export --no-header -d "$2" 2>/dev/null; }
+is "a cell is raw before a delimiter of several bytes" "$(raw 'a:b' ::; raw xa ab; raw b aab)" 'a:b
+xa
+b'
+for cell in a::b a: : 'a:\nb' 'a:\rb'; do
+    ok "unless that would be read otherwise: $cell" [ -z "$(raw "$cell" ::)" ]
+done
 is "tsv" "$(ctr-export -f tsv -c ad,click "$W/rows.arrows" | tr '\t' '|')" 'ad|click
 one, two|1
 say "hi"|0

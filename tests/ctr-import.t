@@ -155,6 +155,9 @@ moves "a file before a pipe in which nothing is" 100 "" -c ad:utf8,click:int64 "
 moves "a line of two bytes" 100 '1\n' -c a:int8
 slow=$( (printf 'a,b\n1,2\n' && sleep 0.3 && printf '1.5,x\n') | ctr-import -f csv --flush 20ms --header -c a:float64 | schema)
 is "a type to infer waits for its sample" "$slow" "a:float64 b:utf8"
+(printf 'a,b\n1,2\n' && sleep 0.3) | ctr-import -q -f csv --flush 20ms --header -c z:float64 >/dev/null 2>"$W/live.err"
+is "a column that is not there is told at the end" "$? $(cat "$W/live.err")" \
+    "2 ctr-import: --columns: the input has no column 'z'; there are a, b"
 
 # ---- bad rows
 printf 'id,n\n1,10\n2\n3,x\n4,40\n5,"6\n7,70\n8,80,9\n' >"$W/bad.csv"
