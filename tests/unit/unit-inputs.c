@@ -35,7 +35,7 @@ struct table {
 
 static int open_table(struct table *t, bool with_numbers)
 {
-    char name[8];
+    char name[16];
     memset(t, 0, sizeof *t);
     int rc = ctr_schema_add(&t->schema, "y", CTR_U8, &t->err);
     for (int k = 0; k < KEYS && !rc; k++) {
