@@ -141,6 +141,13 @@ for f in ties seit; do
 done
 ok "max= keeps the same of equally frequent values in any order" cmp ties.digest seit.digest
 is "as many as it says" "$(ctr-info ties.fitted | grep -c '^rows: *7')" 1
+echo 'feature x = quantiles(x, 4)' >quarters.plan
+quarters() { tr ' ' '\n' | ctr-import -f csv -c x:float64 | ctr-extract --fit quarters.plan -o quarters.fitted - && ctr-info --digest quarters.fitted; }
+numbers=$(echo 1 2 3 4 5 | quarters)
+ok "NaN has no part in quantiles" test -n "$numbers" -a "$numbers" = "$(echo nan 1 nan 2 3 nan 4 5 | quarters)"
+ctr-select --section 'quantiles.*' --add 'threshold=-threshold' quarters.fitted >falling.fitted
+exits "thresholds that fall" 1 sh -c 'echo 1 | ctr-import -f csv -c x:float64 | ctr-extract falling.fitted'
+err_like "are refused" 'row 2 of fitted quantiles: the thresholds do not ascend'
 # Many values: some fill the places where others belong.
 seq 20000 | ctr-import -f csv -c x:utf8 -o many.arrows
 echo 'feature x = vocab(x, max=10000)' >many.plan
