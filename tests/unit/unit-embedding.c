@@ -116,6 +116,7 @@ static void test_start(void)
     ok(!rc && o.n == N && o.ascending && o.same,
        "a row starts from its key, whatever came before it; visits go by key");
     double sum = 0, most = 0;
+    int twins = 0;
     bool zeros = true;
     for (uint32_t i = 0; i < N; i++)
         for (int d = 0; d < FLOATS; d++) {
@@ -123,9 +124,11 @@ static void test_start(void)
             sum += v;
             most = CTR_MAX(most, v < 0 ? -v : v);
             zeros &= d < WIDTH || v == 0;
+            twins += d > 0 && d < WIDTH && ctr_embedding_row(&a, i)[d - 1] == ctr_embedding_row(&a, i)[d];
         }
     ok(zeros && most <= .5 && most > .49 && sum / (N * WIDTH) < .01 && sum / (N * WIDTH) > -.01,
        "values are uniform within the scale, state is 0");
+    ok(twins < 10, "and other ones in each place: %d neighbours are equal", twins);
     float out[3 * FLOATS], back[2 * FLOATS];
     uint32_t rows[3] = { 7, CTR_EMBEDDING_NONE, 9 }, two[2] = { 9, 7 };
     ctr_embedding_gather(&a, rows, 3, FLOATS, out);
