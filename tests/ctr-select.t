@@ -53,6 +53,8 @@ is "are the rest" "$(csv rest.arrows)" "id,g
 4,Drama
 4,War
 4,Sci-Fi"
+exits "a new name for what is exploded" 2 ctr-select --explode h=g lists.arrows
+err_like "is refused, with a word" "--explode h=g: it gives no new names, --columns does"
 exits "lists of different lengths" 1 ctr-select --add 'm=ngrams(g, 2)' --explode g,m lists.arrows
 err_like "name the row" "lists.arrows: row 1: m has 1 items and g has 2; lists that are exploded together are equally long"
 exits "and with --tail" 1 ctr-select --add 'm=ngrams(g, 2)' --explode g,m --tail 2 lists.arrows

@@ -133,7 +133,10 @@ static int compile_explode(struct ctr_select *s, const char *list, struct ctr_er
     for (int i = 0; rc == 0 && i < picks.n; i++) {
         struct ctr_field *f = &s->exploded.f[picks.p[i].column];
         bool list_type = (f->type == CTR_LIST || f->type == CTR_FIXED) && f->item != CTR_WKEY;
-        if (!list_type)
+        if (strcmp(picks.p[i].name, f->name))
+            rc = ctr_fail(err, CTR_EUSAGE, "--explode %.60s=%.60s: it gives no new names, --columns does",
+                          picks.p[i].name, f->name);
+        else if (!list_type)
             rc = ctr_fail(err, CTR_EUSAGE, "--explode %.60s: the column is %s, not a list", f->name,
                           ctr_field_type_name(f, name, sizeof name));
         else
