@@ -112,7 +112,7 @@ static const char *discover(struct jsonl *j, const char *prefix, size_t prefix_n
 }
 
 /* Is what stands before one of the separators of `way` in `name` a column? */
-static bool is_below(const struct ctr_text_columns *l, const char *name, const char *way, char separator)
+static bool is_below(const struct ctr_text_columns *l, const char *name, const char *way, unsigned char separator)
 {
     for (const char *p = strchr(way, separator); p; p = strchr(p + 1, separator))
         if (ctr_text_columns_find(l, name, (size_t)(p - way)) >= 0)
