@@ -9,11 +9,14 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 static struct ctr_err err;
@@ -22,6 +25,13 @@ static char dir[] = "/tmp/ctr-unit-XXXXXX", path[64];
 /* Instead of the C library's: what the system may answer. */
 static int link_errno, link_failures; /* so many times */
 static bool without_proc;
+static atomic_int linking; /* ms that a link takes, before it is made and after; 0 as soon as it has begun */
+
+static void sleep_ms(int ms)
+{
+    if (ms)
+        nanosleep(&(struct timespec){ .tv_nsec = ms * 1000000 }, NULL);
+}
 
 int linkat(int from_dir, const char *from, int to_dir, const char *to, int flags)
 {
@@ -29,7 +39,12 @@ int linkat(int from_dir, const char *from, int to_dir, const char *to, int flags
         errno = link_errno;
         return -1;
     }
-    return (int)syscall(SYS_linkat, from_dir, from, to_dir, to, flags);
+    const int ms = atomic_exchange(&linking, 0);
+    sleep_ms(ms);
+    const int rc = (int)syscall(SYS_linkat, from_dir, from, to_dir, to, flags), sys = errno;
+    sleep_ms(ms);
+    errno = sys;
+    return rc;
 }
 
 int access(const char *name, int mode)
@@ -92,6 +107,35 @@ static void test_killed(int left)
     ok(entries() == left, "and leaves %d names", left);
 }
 
+static void *write_thread(void *arg)
+{
+    int rc;
+    (void)write_file("abc", &rc);
+    return arg;
+}
+
+/* It ends while another thread gives a name. */
+static void test_ended(void)
+{
+    enum { MS = 30 };
+    pthread_t thread;
+    int status;
+    pid_t child = fork();
+    if (!child) {
+        linking = MS;
+        if (pthread_create(&thread, NULL, write_thread, NULL))
+            _exit(1);
+        while (linking)
+            sleep_ms(1);
+        ctr_out_cleanup();
+        sleep_ms(MS * 3 / 2); /* as long as it may take to die, and less than the link */
+        _exit(0);
+    }
+    ok(child > 0 && waitpid(child, &status, 0) == child && !status, "a process ends while a thread of it writes");
+    ok(!entries() || (entries() == 1 && is_there("abc")), "and leaves nothing, or what it has written whole");
+    unlink(path);
+}
+
 static void test_unnamed(void)
 {
     static const struct {
@@ -124,6 +168,7 @@ static void test_unnamed(void)
         unlink(path);
     }
     test_killed(0);
+    test_ended();
 }
 
 static void test_named(void)

@@ -38,10 +38,11 @@ struct ctr_out {
     size_t given_at;
 };
 
-/* Globals, as few are: a signal handler must find the temporaries. Slots are claimed by compare-and-swap. What other
- * threads make while the process ends, they remove. */
+/* Globals, as few are: a signal handler must find the temporaries. Slots are claimed by compare-and-swap. */
 static const char *open_temps[OUT_OPEN_MAX];
 static bool ending;
+static int making; /* threads that give a name */
+static __thread int own_making;
 
 int ctr_temp_hold(const char *temp)
 {
@@ -60,9 +61,31 @@ void ctr_temp_release(int *slot)
     *slot = -1;
 }
 
+/* Around what makes a name for a temporary: nobody comes in while the process ends. */
+static void begin_making(void)
+{
+    own_making++;
+    __atomic_add_fetch(&making, 1, __ATOMIC_SEQ_CST);
+    if (!__atomic_load_n(&ending, __ATOMIC_SEQ_CST))
+        return;
+    __atomic_sub_fetch(&making, 1, __ATOMIC_SEQ_CST);
+    for (;;)
+        pause();
+}
+
+static void end_making(void)
+{
+    __atomic_sub_fetch(&making, 1, __ATOMIC_SEQ_CST);
+    own_making--;
+}
+
+/* It may run inside of what it waits for, on the thread that a signal came to. */
 void ctr_out_cleanup(void)
 {
+    enum { WAIT_MS = 1000 }; /* a disk may hang */
     __atomic_store_n(&ending, true, __ATOMIC_SEQ_CST);
+    for (int i = 0; __atomic_load_n(&making, __ATOMIC_SEQ_CST) > own_making && i < WAIT_MS; i++)
+        nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
     for (int i = 0; i < OUT_OPEN_MAX; i++) {
         const char *temp = __atomic_exchange_n(&open_temps[i], NULL, __ATOMIC_SEQ_CST);
         if (temp)
@@ -151,8 +174,6 @@ static int make_temp(char *temp, size_t n)
 
     while ((fd = mkostemp(temp, O_CLOEXEC)) < 0 && errno == EINTR)
         memset(temp + n - 7, 'X', 6);
-    if (fd >= 0 && __atomic_load_n(&ending, __ATOMIC_SEQ_CST))
-        unlink(temp);
     return fd;
 }
 
@@ -200,7 +221,9 @@ static int make_unnamed(struct ctr_out *o, struct ctr_err *err)
 static int make_named(struct ctr_out *o)
 {
     o->slot = ctr_temp_hold(o->temp); /* before it is there: a signal may come at once */
+    begin_making();
     o->fd = make_temp(o->temp, strlen(o->temp) + 1);
+    end_making();
     o->named = o->fd >= 0;
     if (!o->named)
         ctr_temp_release(&o->slot);
@@ -227,6 +250,7 @@ static int link_name(struct ctr_out *o)
 
     clock_gettime(CLOCK_REALTIME, &now);
     o->slot = ctr_temp_hold(o->temp);
+    begin_making();
     for (uint64_t i = 0; i < TRIES; i++) {
         uint64_t r = ctr_random64((uint64_t)now.tv_sec << 30 ^ (uint64_t)now.tv_nsec, (uint64_t)getpid(), i);
         for (int k = 0; k < 6; k++, r /= sizeof letters - 1)
@@ -235,10 +259,9 @@ static int link_name(struct ctr_out *o)
         if (o->named || (errno != EEXIST && errno != EINTR))
             break;
     }
+    end_making();
     if (!o->named)
         ctr_temp_release(&o->slot);
-    else if (__atomic_load_n(&ending, __ATOMIC_SEQ_CST))
-        unlink(o->temp);
     return o->named ? 0 : -1;
 }
 
@@ -616,11 +639,14 @@ int ctr_tmpfile(struct ctr_err *err)
         return fd;
     if (snprintf(path, sizeof path, "%s/ctr.XXXXXX", dir) >= (int)sizeof path)
         return ctr_fail(err, CTR_EUSAGE, "TMPDIR is too long");
+    int slot = ctr_temp_hold(path);
+    begin_making();
     fd = make_temp(path, strlen(path) + 1);
-    if (fd < 0)
-        return ctr_fail_sys(err, "%s: no temporary file can be made there (set TMPDIR)", dir);
-    unlink(path);
-    return fd;
+    if (fd >= 0)
+        unlink(path);
+    end_making();
+    ctr_temp_release(&slot);
+    return fd < 0 ? ctr_fail_sys(err, "%s: no temporary file can be made there (set TMPDIR)", dir) : fd;
 }
 
 ssize_t ctr_read_full(int fd, void *p, size_t n, struct ctr_err *err)
