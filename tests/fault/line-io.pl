@@ -12,14 +12,18 @@ line '1a', 'full and closed stdio', sub {
         my $at = $_[1];
         return undef if $c->{ $what eq 'closed_in' ? 'file' : 'quiet' };
         my $want = $what eq 'full' ? qr/No space left on device/ : qr/Bad file descriptor/;
-        my ($status, $signal) = run(dir => $at, args => [command_args($c, 'pipe')], in => $c->{main},
-            out => $what eq 'full' ? '/dev/full' : '/dev/null', closed => $what eq 'closed_out' ? [1] : $what eq 'closed_in' ? [0] : []);
+        my ($status, $signal);
+        for (1 .. 3) { # who hangs does so each time, a machine that stands still does not
+            ($status, $signal) = run(dir => $at, args => [command_args($c, 'pipe')], in => $c->{main}, limit => $SAN ? 60 : 10,
+                out => $what eq 'full' ? '/dev/full' : '/dev/null', closed => $what eq 'closed_out' ? [1] : $what eq 'closed_in' ? [0] : []);
+            last if $signal != POSIX::SIGALRM;
+        }
         return '' if !$signal && $status == ($c->{name} eq 'info-check' ? 3 : 1) && last_words($at) =~ $want;
         return '' if !$signal && $status == 1 && last_words($at) =~ $want;
         return "$c->{name}, $what: " . outcome($status, $signal) . ': ' . last_words($at);
     });
     my @ran = grep { defined } @r;
-    return (scalar(@ran) . ' runs: each ended, not 0, with the errno named', grep { $_ } @ran);
+    return (scalar(@ran) . ' runs: each ended within 10 s, not 0, with the errno named', grep { $_ } @ran);
 };
 
 line '1b', 'vanished reader', sub {
