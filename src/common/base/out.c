@@ -167,13 +167,15 @@ int ctr_fsync(int fd)
     return rc;
 }
 
-/* mkostemp may be interrupted before it has made a file. */
+/* Of a name that is held: mkostemp may be interrupted before it has made a file. */
 static int make_temp(char *temp, size_t n)
 {
     int fd;
 
+    begin_making();
     while ((fd = mkostemp(temp, O_CLOEXEC)) < 0 && errno == EINTR)
         memset(temp + n - 7, 'X', 6);
+    end_making();
     return fd;
 }
 
@@ -221,9 +223,7 @@ static int make_unnamed(struct ctr_out *o, struct ctr_err *err)
 static int make_named(struct ctr_out *o)
 {
     o->slot = ctr_temp_hold(o->temp); /* before it is there: a signal may come at once */
-    begin_making();
     o->fd = make_temp(o->temp, strlen(o->temp) + 1);
-    end_making();
     o->named = o->fd >= 0;
     if (!o->named)
         ctr_temp_release(&o->slot);
@@ -640,11 +640,9 @@ int ctr_tmpfile(struct ctr_err *err)
     if (snprintf(path, sizeof path, "%s/ctr.XXXXXX", dir) >= (int)sizeof path)
         return ctr_fail(err, CTR_EUSAGE, "TMPDIR is too long");
     int slot = ctr_temp_hold(path);
-    begin_making();
     fd = make_temp(path, strlen(path) + 1);
     if (fd >= 0)
         unlink(path);
-    end_making();
     ctr_temp_release(&slot);
     return fd < 0 ? ctr_fail_sys(err, "%s: no temporary file can be made there (set TMPDIR)", dir) : fd;
 }
