@@ -243,6 +243,10 @@ make_ckpt() { # a checkpoint of the first 200 rows of small.arrows
     ! head -c 100000 small.arrows | ctr-train lr -q --checkpoint d.ckpt >d.model && test -s d.ckpt
 }
 ok 'a truncated input fails and leaves its checkpoint' make_ckpt
+ctr-select --head 150 --rest tail.arrows -o head.arrows small.arrows
+{ sleep 1; cat tail.arrows; } | ctr-train lr -q --resume --flush 20ms --checkpoint d.ckpt -o slow.arrows head.arrows - 2>err
+is 'a pipe that is slow behind a file' "$? $(cat err)" '0 '
+ok 'a checkpoint' make_ckpt
 exits 'other options are refused' 2 ctr-train lr --alpha .7 --resume --checkpoint d.ckpt -o x.arrows small.arrows
 err_like 'with both' 'alpha=0.1 .*alpha=0.7 .*the same options'
 exits 'another input is refused' 1 ctr-train lr --resume --checkpoint d.ckpt -o x.arrows reversed.arrows

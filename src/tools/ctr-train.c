@@ -209,12 +209,12 @@ static int end_stopped(struct run *run, struct ctr_err *err)
     return rc;
 }
 
-/* A file, whose end has come when it is idle, and no pipe that is slow. */
-static bool reads_file(const struct ctr_cli *cli)
+/* A file that is followed, whose end has come when it is idle, and no pipe that is slow. */
+static bool follows_file(const struct ctr_cli *cli)
 {
     struct stat st;
     const bool is_stdin = cli->nargs < 2 || !strcmp(cli->args[1], "-");
-    return !(is_stdin ? fstat(STDIN_FILENO, &st) : stat(cli->args[1], &st)) && S_ISREG(st.st_mode);
+    return o.follow && !(is_stdin ? fstat(STDIN_FILENO, &st) : stat(cli->args[1], &st)) && S_ISREG(st.st_mode);
 }
 
 /* The input is idle: send what is there, and stop if a signal asked for it. Somebody waits for input meanwhile, so that
@@ -227,7 +227,7 @@ static void idle(void *ctx)
         run->writer = NULL; /* the error shows again at the next write */
     const bool stopping = stop;
     int rc = ctr_trainer_save_due(run->trainer, stopping, &err);
-    if (!rc && !stopping && reads_file(run->cli))
+    if (!rc && !stopping && follows_file(run->cli))
         rc = ctr_trainer_check_end(run->trainer, &err);
     if (!rc && !stopping)
         return;
