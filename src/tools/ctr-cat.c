@@ -3,8 +3,6 @@
  * ctr-cat: make one stream (or file) of many: concatenate, compress, key, seal foreign streams, rescue broken ones. */
 #include "common/cli/cli.h"
 
-#include <sys/stat.h>
-
 static struct {
     const char *to, *key, *compress;
     bool lenient;
@@ -54,12 +52,11 @@ static int add_inputs(struct ctr_cli *cli, struct ctr_schema *schema, struct ctr
 {
     struct ctr_strs all = { 0 };
     struct ctr_buf text = { 0 };
-    struct stat st;
     int pipes = 0, own = 0;
     int rc = add_lines(&all, ctr_meta_get(&schema->meta, CTR_META_PG), err);
     own = all.n;
     for (int i = 1; i < cli->nargs && !rc; i++) {
-        if (strcmp(cli->args[i], "-") && (stat(cli->args[i], &st) || S_ISREG(st.st_mode)))
+        if (ctr_cli_reopens(cli->args[i]))
             rc = add_lines_of(&all, cli->args[i], err);
         else
             pipes++;

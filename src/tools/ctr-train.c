@@ -269,11 +269,10 @@ static void catch_stop(void)
 
 static bool can_reopen(const struct ctr_cli *cli)
 {
-    struct stat st;
+    bool can = cli->nargs > 1;
     for (int i = 1; i < cli->nargs; i++)
-        if (!strcmp(cli->args[i], "-") || (!stat(cli->args[i], &st) && !S_ISREG(st.st_mode)))
-            return false; /* what is not there is told by who opens it */
-    return cli->nargs > 1;
+        can = can && ctr_cli_reopens(cli->args[i]);
+    return can;
 }
 
 /* ---- the run ---- */
@@ -379,10 +378,9 @@ static int parse_every(const char *option, const char *text, struct ctr_every *e
 
 static int check_follow(const struct ctr_cli *cli, struct ctr_err *err)
 {
-    struct stat st;
     if (!o.follow && !o.save_every)
         return 0;
-    if (ctr_names_stdout(cli->out) || (!stat(cli->out, &st) && !S_ISREG(st.st_mode)))
+    if (ctr_names_stdout(cli->out) || !ctr_cli_reopens(cli->out))
         return ctr_cli_usage(err, "--%s saves the model again and again: name a file with -o",
                              o.follow ? "follow" : "save-every");
     if (o.follow && (o.passes > 1 || cli->nargs > 2))

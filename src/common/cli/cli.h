@@ -121,6 +121,8 @@ int ctr_cli_reread(struct ctr_cli *cli, const char **path, struct ctr_err *err) 
 /* -o or stdout for binary or text. */
 int ctr_cli_out(struct ctr_cli *cli, unsigned out_flags, struct ctr_out **o, struct ctr_err *err) CTR_MUST;
 /* Rows of a batch of a stream: as --batch or the schema says. */
+/* Can an input be opened a second time? Not stdin, nor a pipe; what is not there is told by who opens it. */
+bool ctr_cli_reopens(const char *path);
 int64_t ctr_cli_batch_rows(const struct ctr_cli *cli, const struct ctr_schema *schema);
 /* A stream writer on `out` with this tool's provenance added to a copy of the schema, flushed when input is idle. */
 int ctr_cli_writer(struct ctr_cli *cli, struct ctr_out *out, const struct ctr_schema *schema, struct ctr_writer **w,

@@ -21,16 +21,19 @@ static int copy_all(int from, int to, struct ctr_err *err)
     return rc;
 }
 
+bool ctr_cli_reopens(const char *path)
+{
+    struct stat st;
+    return strcmp(path, "-") && (stat(path, &st) || S_ISREG(st.st_mode));
+}
+
 int ctr_cli_reread(struct ctr_cli *cli, const char **path, struct ctr_err *err)
 {
     bool std = !strcmp(*path, "-");
-    struct stat st;
     int rc = ctr_cli_read(cli, *path, err), from, to;
 
-    if (rc)
+    if (rc || ctr_cli_reopens(*path))
         return rc;
-    if (!std && (stat(*path, &st) || S_ISREG(st.st_mode)))
-        return 0; /* what cannot be opened is told by who opens it */
     from = std ? STDIN_FILENO : ctr_open(*path, O_RDONLY, 0);
     if (from < 0)
         return 0;
