@@ -259,7 +259,7 @@ exits 'a role without vet' 2 s list --label click
 exits 'a format of what shows nothing' 2 s allow --format jsonl ad
 exits 'no action' 2 s
 exits 'an unknown action' 2 s lst
-err_like 'is guessed' "did you mean 'list'"
+err_like 'is guessed' "no action 'lst'; the nearest is 'list'$"
 exits 'too many arguments' 2 s check a b
 exits 'a model from stdin without a name' 2 s register -
 exits 'a stream of features is no model' 1 s register x.arrows

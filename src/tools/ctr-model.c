@@ -266,7 +266,7 @@ static int run_tool(struct ctr_cli *cli, struct ctr_err *err)
     for (size_t i = 0; i < CTR_COUNT(actions); i++)
         if (!strcmp(actions[i].name, cli->args[0]))
             return (rc = ctr_cli_args(cli, actions[i].min, actions[i].max, err)) ? rc : actions[i].run(cli, err);
-    return ctr_cli_usage(err, "no action '%s'; there are top, diff and explain", cli->args[0]);
+    return ctr_cli_unknown(cli, "action", err);
 }
 
 const struct ctr_tool ctr_tool = {

@@ -258,20 +258,11 @@ static int run_action(struct run *run, const struct action *a, struct ctr_err *e
 static int run_list(struct run *run, const char *name, struct ctr_err *err)
 {
     const struct ctr_signals_list *l;
-    const char *names[32];
-    int n = 0;
     for (int i = 0; (l = ctr_signals_list_at(i)); i++)
         if (!strcmp(l->name, name))
             break;
-    if (!l) {
-        while (n < (int)CTR_COUNT(names) && word(n)) {
-            names[n] = word(n);
-            n++;
-        }
-        const char *near = ctr_nearest(name, names, n);
-        return ctr_cli_usage(err, "no action '%s'%s%s%s; --help lists them", name, near ? "; did you mean '" : "",
-                             near ? near : "", near ? "'?" : "");
-    }
+    if (!l)
+        return ctr_cli_unknown(run->cli, "action", err);
     int rc = ctr_cli_args(run->cli, 1, 2, err);
     if (!rc)
         rc = ctr_signals_open(&run->s, o.db, CTR_SIGNALS_READ, err);

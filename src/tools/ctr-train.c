@@ -427,25 +427,12 @@ static int run_job(struct run *run, struct ctr_train_job *job, struct ctr_err *e
     return rc;
 }
 
-static int find_model(const struct ctr_cli *cli, const struct ctr_model **model, struct ctr_err *err)
-{
-    const char *names[16];
-    int n = 0;
-    if ((*model = ctr_model_find(cli->args[0])))
-        return 0;
-    for (; n < (int)CTR_COUNT(names) && ctr_model_at(n); n++)
-        names[n] = ctr_model_at(n)->name;
-    const char *near = ctr_nearest(cli->args[0], names, n);
-    return ctr_cli_usage(err, "no model '%s'%s%s%s (%s [options] %s)", cli->args[0], near ? "; did you mean '" : "",
-                         near ? near : "", near ? "'?" : "", cli->tool->name, cli->tool->synopsis);
-}
-
 /* What to learn, where and how: all that no file has to be read for. */
 static int read_options(struct ctr_cli *cli, struct ctr_train_job *job, struct ctr_err *err)
 {
     int rc = o.inclusion ? ctr_inclusion_parse(&job->params, o.inclusion, err) : 0;
-    if (!rc)
-        rc = find_model(cli, &job->model, err);
+    if (!rc && !(job->model = ctr_model_find(cli->args[0])))
+        rc = ctr_cli_unknown(cli, "model", err);
     if (!rc)
         rc = choose_device(cli, job, err);
     if (!rc && o.hidden && !ctr_sizes_parse(&job->params.hidden, o.hidden, strlen(o.hidden)))
@@ -466,12 +453,8 @@ static int read_options(struct ctr_cli *cli, struct ctr_train_job *job, struct c
         rc = check_follow(cli, err);
     if (!rc)
         rc = parse_every("checkpoint-every", o.every, &job->checkpoint_every, err);
-    return rc ? rc
-              : parse_every("save-every",
-                            o.save_every ? o.save_every
-                            : o.follow   ? "1m"
-                                         : NULL,
-                            &job->publish_every, err);
+    const char *save_every = !o.save_every && o.follow ? "1m" : o.save_every;
+    return rc ? rc : parse_every("save-every", save_every, &job->publish_every, err);
 }
 
 /* Those of options: first what is read, then what is written, so that none is both. */

@@ -40,6 +40,18 @@ int ctr_cli_args(struct ctr_cli *cli, int min, int max, struct ctr_err *err)
     return 0;
 }
 
+int ctr_cli_unknown(const struct ctr_cli *cli, const char *what, struct ctr_err *err)
+{
+    const char *words[32];
+    char hint[400];
+    int n = 0;
+
+    for (; n < (int)CTR_COUNT(words) && cli->tool->word(n); n++)
+        words[n] = cli->tool->word(n);
+    return ctr_cli_usage(err, "no %s '%s'%s", what, cli->args[0],
+                         ctr_name_hint(hint, sizeof hint, cli->args[0], words, n));
+}
+
 /* ---- input and output ---- */
 
 /* Is the file that `path` names (NULL, "-": descriptor fd) the regular file in *st? */

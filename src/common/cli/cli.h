@@ -104,6 +104,9 @@ struct ctr_cli {
 int ctr_cli_device(struct ctr_cli *cli, bool can, const char *what, struct ctr_err *err) CTR_MUST;
 /* Exactly min..max positional arguments (max -1: any), else a usage error that shows the synopsis. */
 int ctr_cli_args(struct ctr_cli *cli, int min, int max, struct ctr_err *err) CTR_MUST;
+/* The first argument is none of the words that the tool takes there: a usage error that names the nearest, or all.
+ * `what` they are. */
+int ctr_cli_unknown(const struct ctr_cli *cli, const char *what, struct ctr_err *err) CTR_MUST;
 /* A usage error in words; returns CTR_EUSAGE. */
 #define ctr_cli_usage(err, ...) ctr_fail((err), CTR_EUSAGE, __VA_ARGS__)
 
@@ -118,11 +121,11 @@ int ctr_cli_read(struct ctr_cli *cli, const char *path, struct ctr_err *err) CTR
 /* A plan or model, which is read more than once: a pipe, or "-" for stdin, is copied into a temporary file, whose name
  * takes the place of *path. Once a process. */
 int ctr_cli_reread(struct ctr_cli *cli, const char **path, struct ctr_err *err) CTR_MUST;
+/* Can an input be opened a second time? Not stdin, nor a pipe; what is not there is told by who opens it. */
+bool ctr_cli_reopens(const char *path);
 /* -o or stdout for binary or text. */
 int ctr_cli_out(struct ctr_cli *cli, unsigned out_flags, struct ctr_out **o, struct ctr_err *err) CTR_MUST;
 /* Rows of a batch of a stream: as --batch or the schema says. */
-/* Can an input be opened a second time? Not stdin, nor a pipe; what is not there is told by who opens it. */
-bool ctr_cli_reopens(const char *path);
 int64_t ctr_cli_batch_rows(const struct ctr_cli *cli, const struct ctr_schema *schema);
 /* A stream writer on `out` with this tool's provenance added to a copy of the schema, flushed when input is idle. */
 int ctr_cli_writer(struct ctr_cli *cli, struct ctr_out *out, const struct ctr_schema *schema, struct ctr_writer **w,
