@@ -104,6 +104,21 @@ static int is_tool(const struct dirent *e)
     return !strncmp(e->d_name, "ctr-", 4) && !strchr(e->d_name, '.');
 }
 
+/* Their names, sorted. */
+static int find_tools(const char *folder, struct ctr_strs *tools, struct ctr_err *err)
+{
+    struct dirent **e = NULL;
+    int n = scandir(folder, &e, is_tool, alphasort), rc = n < 0 ? ctr_fail_sys(err, "%s", folder) : 0;
+
+    for (int i = 0; i < n; i++) {
+        if (!rc)
+            rc = ctr_strs_add(tools, e[i]->d_name, strlen(e[i]->d_name), err);
+        free(e[i]);
+    }
+    free(e);
+    return rc;
+}
+
 /* The first line of a tool's help is "ctr-X - summary". */
 static int print_summary(struct ctr_out *out, const char *folder, const char *tool, struct ctr_err *err)
 {
@@ -136,24 +151,18 @@ static int print_summary(struct ctr_out *out, const char *folder, const char *to
 
 static int list_tools(struct ctr_cli *cli, const char *folder, struct ctr_err *err)
 {
-    struct dirent **e = NULL;
+    struct ctr_strs tools = { 0 };
     struct ctr_out *out = NULL;
-    int n, rc = ctr_cli_out(cli, 0, &out, err);
+    int rc = ctr_cli_out(cli, 0, &out, err);
 
-    if (rc)
-        return rc;
-    n = scandir(folder, &e, is_tool, alphasort);
-    if (n < 0)
-        rc = ctr_fail_sys(err, "%s", folder);
-    for (int i = 0; i < n; i++) {
-        if (!rc)
-            rc = print_summary(out, folder, e[i]->d_name, err);
-        free(e[i]);
-    }
-    free(e);
+    if (!rc)
+        rc = find_tools(folder, &tools, err);
+    for (int i = 0; i < tools.n && !rc; i++)
+        rc = print_summary(out, folder, tools.s[i], err);
     if (!rc)
         rc = ctr_out_commit(out, err);
     ctr_out_free(out);
+    ctr_strs_free(&tools);
     return rc;
 }
 
@@ -161,29 +170,24 @@ static int print_completion(struct ctr_cli *cli, const char *folder, struct ctr_
 {
     bool bash = !strcmp(o.completion, "bash");
     const char *script = bash ? bash_completion : zsh_completion;
+    struct ctr_strs tools = { 0 };
     struct ctr_out *out = NULL;
-    struct dirent **e = NULL;
-    int n, rc = ctr_cli_out(cli, 0, &out, err);
+    int rc = ctr_cli_out(cli, 0, &out, err);
 
-    if (rc)
-        return rc;
-    rc = ctr_out_write(out, script, strlen(script), err);
-    n = bash && !rc ? scandir(folder, &e, is_tool, alphasort) : 0;
-    if (n < 0)
-        rc = ctr_fail_sys(err, "%s", folder);
+    if (!rc)
+        rc = ctr_out_write(out, script, strlen(script), err);
+    if (!rc && bash)
+        rc = find_tools(folder, &tools, err);
     if (!rc && bash)
         rc = ctr_out_printf(out, err, "complete -o filenames -F _ctrkit ctrkit");
-    for (int i = 0; i < n; i++) {
-        if (!rc)
-            rc = ctr_out_printf(out, err, " %s", e[i]->d_name);
-        free(e[i]);
-    }
-    free(e);
+    for (int i = 0; i < tools.n && !rc; i++)
+        rc = ctr_out_printf(out, err, " %s", tools.s[i]);
     if (!rc && bash)
         rc = ctr_out_write(out, "\n", 1, err);
     if (!rc)
         rc = ctr_out_commit(out, err);
     ctr_out_free(out);
+    ctr_strs_free(&tools);
     return rc;
 }
 
@@ -191,18 +195,17 @@ static int print_completion(struct ctr_cli *cli, const char *folder, struct ctr_
 static int no_tool(const char *folder, const char *name, struct ctr_err *err)
 {
     enum { TOOLS_MAX = 64 };
-    const char *tools[TOOLS_MAX];
-    char hint[400] = "";
-    struct dirent **e = NULL;
-    int n = scandir(folder, &e, is_tool, alphasort), k = 0;
+    const char *names[TOOLS_MAX];
+    char hint[400];
+    struct ctr_strs tools = { 0 };
+    int n = 0, rc = find_tools(folder, &tools, err);
 
-    for (int i = 0; i < n && k < TOOLS_MAX; i++)
-        tools[k++] = e[i]->d_name + strlen("ctr-");
-    (void)ctr_cli_usage(err, "there is no tool '%s'%s", name, ctr_name_hint(hint, sizeof hint, name, tools, k));
-    for (int i = 0; i < n; i++)
-        free(e[i]);
-    free(e);
-    return err->code;
+    for (; n < tools.n && n < TOOLS_MAX; n++)
+        names[n] = tools.s[n] + strlen("ctr-");
+    if (!rc)
+        rc = ctr_cli_usage(err, "there is no tool '%s'%s", name, ctr_name_hint(hint, sizeof hint, name, names, n));
+    ctr_strs_free(&tools);
+    return rc;
 }
 
 static bool has_tool(const char *folder, const char *name)
