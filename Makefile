@@ -71,9 +71,14 @@ packages:
 	@pkg-config --exists $(PKGS) || { echo "some of $(PKGS) are missing: run 'make deps'" >&2; exit 1; }
 	@$(if $(sqlite),:,echo "ctr-signals is left out: no sqlite3 (make deps installs libsqlite3-dev)" >&2)
 	@$(if $(D3),:,echo "ctr-gridviz is left out: no d3 (make deps installs node-d3)" >&2)
-$(libobj) $(mainobj): | packages
 
-$(B)/%.o: %.c
+# What objects are made with: other flags than the last time make all of them anew. `make install` alone takes what there is.
+flags := $(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS)
+$(B)/flags: export FLAGS = $(flags)
+$(B)/flags: $(if $(filter-out install,$(or $(MAKECMDGOALS),all)),,|) packages
+	@mkdir -p $(@D); printenv FLAGS | cmp -s - $@ || printenv FLAGS >$@
+
+$(B)/%.o: %.c $(B)/flags
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
@@ -117,7 +122,7 @@ $(B)/lib/ctr/ctr-cuda.so: $(cu_files:%.cu=$(B)/%.o)
 	$(call say,LD,$@)
 	$(Q)$(NVCC) -shared -o $@ $^ -lcublas
 
-$(B)/onhost/%.o: %.cu
+$(B)/onhost/%.o: %.cu $(B)/flags
 	@mkdir -p $(@D)
 	$(call say,CXX,$@)
 	$(Q)c++ -std=c++20 $(filter-out -std=% -Wshadow -Wstrict-prototypes -Wmissing-prototypes,$(CFLAGS)) -MMD -MP \
