@@ -210,6 +210,28 @@ static void test_block_at_end(void)
        (long long)got.lines, err.what);
 }
 
+/* A record that is too long, in a packed file that is cut short: its parts come, then the error. */
+static void test_long_before_error(void)
+{
+    enum { MEMBERS = 2 * CTR_RECORD_BYTES / TEXT };
+    static uint8_t one[2 * TEXT];
+    struct seen got;
+    memset(text, 'x', TEXT);
+    const size_t n = gzip(one);
+    uint8_t *all = malloc(MEMBERS * n);
+    if (!all)
+        check(-1);
+    for (size_t i = 0; i < MEMBERS; i++)
+        memcpy(all + i * n, one, n);
+    put(all, MEMBERS * n - 1);
+    const int rc = read_all(&(struct ctr_lines_opts){ 0 }, &got);
+    ok(rc == CTR_EDATA && strstr(err.what, "truncated") && !got.lines && got.long_parts > 1 &&
+           got.long_bytes == got.bytes,
+       "a long record, cut short: %lld bytes in %lld parts, then %s", (long long)got.long_bytes,
+       (long long)got.long_parts, err.what);
+    free(all);
+}
+
 /* Records that are longer than one may be, or quoted over many lines, and few of them in the first block. */
 static void test_limits(void)
 {
@@ -368,6 +390,7 @@ int main(void)
     test_reads();
     test_before_errors();
     test_block_at_end();
+    test_long_before_error();
     test_limits();
     test_idle();
     test_import();

@@ -125,12 +125,10 @@ static int rows(const struct ctr_export *e, const struct ctr_batch *b, int64_t f
                                       "--format csv can, with a --delimiter of one byte (a tab, where it is wanted)",
                                       err);
         }
-        if (t->text.len == start && c->quotes) { /* a single empty cell: an empty line would be no row */
-            if (ctr_put(&t->text, "\"\"", 2, err) < 0)
-                return CTR_ENOMEM;
-        }
-        if (ctr_put(&t->text, "\n", 1, err) < 0)
-            return CTR_ENOMEM;
+        const bool empty = t->text.len == start && c->quotes; /* one empty cell: an empty line would be no row */
+        int rc = empty ? ctr_put(&t->text, "\"\"\n", 3, err) : ctr_put(&t->text, "\n", 1, err);
+        if (rc < 0)
+            return rc;
     }
     return 0;
 }

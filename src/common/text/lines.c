@@ -397,11 +397,9 @@ static int fill_block(struct ctr_lines *l, struct ctr_buf *b, bool *was_idle, st
     while (!full(l, b)) {
         if ((*was_idle = idle(l)))
             return 0;
-        if (b->len - l->record > CTR_RECORD_BYTES) { /* what stands before it is handed out first */
-            if (!l->end) {
-                l->part = CTR_TEXT_LONG;
-                l->end = b->len;
-            }
+        if (b->len - l->record > CTR_RECORD_BYTES) { /* what stood before it was handed out first */
+            l->part = CTR_TEXT_LONG;
+            l->end = b->len;
             return 0;
         }
         if (b->len + 1 >= target)
@@ -502,7 +500,7 @@ int ctr_lines_next(struct ctr_lines *l, struct ctr_text_block *out, struct ctr_e
         const bool given = l->end > 0 || was_idle;
         if (given)
             give(l, b, was_idle, out);
-        if (!l->failed && (l->eof || !given)) /* !given: an empty file, or nothing after its last block */
+        if (l->eof)
             close_file(l);
         if (given)
             return 1;

@@ -31,7 +31,7 @@ struct ctr_lines_opts {
     const char *delimiter; /* not NULL: CSV quoting with this delimiter (one byte), a newline inside "…" at the start of
                               a field ends no record */
     int idle_ms;           /* > 0: hand out what is there when no input came for so long */
-    size_t block_bytes;    /* 0: CTR_BLOCK_BYTES */
+    size_t block_bytes;    /* up to CTR_RECORD_BYTES; 0: CTR_BLOCK_BYTES */
 };
 #define CTR_BLOCK_BYTES  ((size_t)256 << 10) /* with what is made of it, in a second-level cache */
 #define CTR_RECORD_BYTES ((size_t)16 << 20)  /* a longer record is a bad row, which comes in parts */
@@ -99,7 +99,7 @@ struct ctr_text_opts {
     int idle_ms;
     int64_t batch_rows; /* of one thread: rows given out together, or times that (0: as a block has them, -1: as
                            ctr_schema_batch_rows says) */
-    size_t block_bytes; /* 0: CTR_BLOCK_BYTES; never changes the result */
+    size_t block_bytes; /* up to CTR_RECORD_BYTES; 0: CTR_BLOCK_BYTES; never changes the result */
     void (*note)(void *ctx, const char *text); /* NULL, or who is told what looks odd about the first rows */
     void *ctx;
 };
