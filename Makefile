@@ -168,7 +168,7 @@ fuzz:
 
 # Lines and branches of the format and parser code that its tests run, by gcov, in some minutes; T=… picks other tests, and
 # FILES=src/common/text/csv.c shows what of a file is missed; KEEP=1 writes tests/coverage/RESULTS.md.
-coverage_tests = $(patsubst %,build/opt-cov/unit/unit-%,stream stream-alloc stream-fault stream-refuse stream-io seal foreign keyed batch base num time \
+coverage_tests = $(patsubst %,build/opt-cov/unit/unit-%,stream ahead stream-alloc stream-fault stream-refuse stream-io seal foreign keyed batch base num time \
 	plan plan-alloc plan-refuse op op-alloc formats import export safetensors unpack lines text-refuse text-alloc calmap metric model model-alloc model-refuse) \
 	$(patsubst %,tests/%.t,fuzz stream interop refusals import-formats ctr-import ctr-export ctr-extract ctr-select ctr-model \
 	ctr-calibrate ctr-predict ctr-train ctr-train-follow ctr-train-variants ctr-train-mlp)

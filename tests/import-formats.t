@@ -32,6 +32,10 @@ is "jsonl: with --columns" "$(echo '{"x.y":{"z.u":3}}' | dots -c q=x.y.z.u:int8)
 is "jsonl: a name of two members: the last counts" "$(printf '{"a":{"b":1},"a.b":2}\n{"a.b":2,"a":{"b":1}}\n' | dots)" 'a.b 2 1 '
 is "jsonl: a value here, and dots below an object there, are one text" "$(printf '{"a":1}\n{"a":{"b.c":2}}\n' | dots)" \
     'a 1 "{""b.c"":2}" '
+is "jsonl: and a name above another with dots, whose letters begin alike" \
+    "$(printf '{"a":1}\n{"a":{"bc":2}}\n{"a":{"b":{"d":3}}}\n' | dots)" 'a 1 "{""bc"":2}" "{""b"":{""d"":3}}" '
+is "jsonl: 30 members of 200" "$(awk 'BEGIN { for (i = 0; i < 200; i++) s = s ",\"k" i "\":" i; print "{" substr(s, 2) ",\"no.k1\":-1}" }' |
+    dots -c "$(seq -s, -f k%g 0 7 200)")" "$(seq -s';' -f k%g 0 7 200) $(seq -s';' 0 7 200) "
 is "jsonl: a value here and an object there are one text" \
     "$(printf '{"a":1,"c.d":1}\n{"a":{"b":2},"c":3}\n' | ctr-import -qf jsonl | ctr-export -d ';')" 'a;c.d;c
 1;1;

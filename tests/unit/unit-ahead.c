@@ -8,10 +8,13 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 enum { ROWS = 1000, IDLE_MS = 5 };
@@ -33,11 +36,23 @@ static void must(int rc)
 
 static int idle_calls, idle_limit = 1 << 30;
 static pthread_t idle_thread;
+static atomic_bool given_up;
 static bool idle(void *ctx)
 {
     (void)ctx;
     idle_thread = pthread_self();
-    return ++idle_calls < idle_limit;
+    atomic_store(&given_up, ++idle_calls >= idle_limit);
+    return idle_calls < idle_limit;
+}
+
+/* A thread sees late that its reader gave up. */
+int poll(struct pollfd *f, nfds_t n, int ms)
+{
+    const struct timespec t = { ms / 1000, ms % 1000 * 1000000L };
+    const int k = ppoll(f, n, ms < 0 ? NULL : &t, NULL);
+    if (atomic_load(&given_up))
+        usleep(20 * IDLE_MS * 1000);
+    return k;
 }
 
 static void write_batch(int k)
@@ -181,6 +196,39 @@ static void test_idle(void)
     ok(true, "a reader is freed while its thread waits");
 }
 
+/* Batches so large that two of them would be too much come one by one. Of those a little smaller each takes longer
+ * than IDLE_MS, and nobody is asked while they come. */
+static void test_large(void)
+{
+    for (int mib = 14; mib < 18; mib += 3) {
+        const int rows = mib << 17;
+        char path[32], *paths[] = { path };
+        const struct ctr_batch *b;
+        int fd = memfd_create("large", 0), good = 0;
+        must(fd);
+        snprintf(path, sizeof path, "/dev/fd/%d", fd);
+        must(ctr_out_open(&out, path, 0, &err));
+        must(ctr_writer_open(&w, out, &schema, &(struct ctr_writer_opts){ .batch_rows = rows }, &err));
+        ctr_batchbuf_clear(&made);
+        for (int i = 0; i < rows; i++)
+            must(ctr_colbuf_i64(&made.col[0], i, &err));
+        for (int k = 0; k < 4; k++)
+            must(ctr_writer_batch(w, ctr_batchbuf_view(&made), &err));
+        must(ctr_writer_finish(w, &err));
+        must(ctr_out_commit(out, &err));
+        must(ctr_reader_open(&r, paths, 1, &ahead, &err));
+        idle_calls = 0;
+        for (int k = 0; ctr_reader_next(r, &b, &err) > 0; k++)
+            good += b->rows == rows && ((const int64_t *)b->col[0].data)[rows - 1] == rows - 1 &&
+                    threads() == (mib < 16 && k > 0);
+        ok(good == 4 && !idle_calls, "batches of %d MiB: %d good ones, idle %d times", mib, good, idle_calls);
+        ctr_reader_free(r);
+        ctr_writer_free(w);
+        ctr_out_free(out);
+        close(fd);
+    }
+}
+
 /* A mapped file that is cut short is told of by the thread that reads it. */
 static pid_t its_id;
 static void get_mask(void *ctx)
@@ -214,6 +262,7 @@ int main(void)
     test_latency();
     test_fetches();
     test_idle();
+    test_large();
     ctr_batchbuf_free(&made);
     ctr_schema_free(&schema);
     return done_testing();

@@ -11,6 +11,7 @@
 #include "sites.h"
 #include "tap.h"
 
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -34,6 +35,7 @@ struct round_trip {
     struct ctr_export_opts out;
     const char *text;  /* '@' is as long as it is made */
     const char *piece; /* of '@'; NULL: a digit */
+    bool pauses;       /* it comes through a pipe, whose writer waits at the end */
 };
 
 #define OUT                                                                                                            \
@@ -192,6 +194,13 @@ static struct round_trip trips[] = {
       "vw",
       OUT,
       "1,2,i@,2.5,0.@\n0,2,j,1,1.25\n" },
+    { "csv whose writer waits before its types are known",
+      &ctr_text_csv,
+      { .header = true, .idle_ms = 1 },
+      "csv",
+      OUT,
+      "a,b\n1,@\n2,@\n",
+      .pauses = true },
 };
 
 static char in_path[32], out_path[32];
@@ -212,10 +221,34 @@ static void put(const char *text, const char *piece, int pad)
         printf("Bail out! cannot write\n");
 }
 
+/* The writer of a pipe waits, once, and ends. */
+static int pipe_in = -1;
+int poll(struct pollfd *f, nfds_t n, int ms)
+{
+    (void)f, (void)ms;
+    const bool waits = pipe_in >= 0;
+    close(pipe_in);
+    pipe_in = -1;
+    return waits ? 0 : (int)n;
+}
+
+static int open_pipe(char *to, size_t size)
+{
+    char text[1 << 12];
+    int p[2];
+    const ssize_t n = pread(in_fd, text, sizeof text, 0);
+    if (n < 0 || pipe(p) || write(p[1], text, (size_t)n) != n)
+        printf("Bail out! cannot write\n");
+    pipe_in = p[1];
+    snprintf(to, size, "/dev/fd/%d", p[0]);
+    return p[0];
+}
+
 /* `late`: allocations fail from the first batch on. */
 static int run(const struct round_trip *t, long late, struct ctr_err *err)
 {
-    char *paths[] = { in_path };
+    char pipe_path[32], *paths[] = { t->pauses ? pipe_path : in_path };
+    const int from = t->pauses ? open_pipe(pipe_path, sizeof pipe_path) : -1;
     struct ctr_import *im = NULL;
     struct ctr_export *e = NULL;
     struct ctr_out *out = NULL;
@@ -244,6 +277,9 @@ static int run(const struct round_trip *t, long late, struct ctr_err *err)
     ctr_export_free(e);
     ctr_import_free(im);
     ctr_out_free(out);
+    close(pipe_in);
+    close(from);
+    pipe_in = -1;
     return rc;
 }
 

@@ -11,7 +11,7 @@
 static int show_text(struct ctr_buf *b, struct ctr_str s, bool brief, struct ctr_err *err)
 {
     size_t n = brief ? CTR_MIN(s.n, (size_t)60) : s.n;
-    while (n < s.n && n && ((unsigned char)s.p[n] & 0xc0) == 0x80)
+    while (n < s.n && ((unsigned char)s.p[n] & 0xc0) == 0x80) /* a literal is UTF-8 */
         n--;
     int rc = ctr_buf_append(b, "\"", 1, err);
     for (size_t i = 0; !rc && i < n; i++) {
