@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * ftrl with the square root of a counter, for the states that ftrl.c does not know: all phases of a row in one pass
- * over vectors of eight coordinates, with the bits of the loops of optimizer_body.h. For AVX-512, whose masks and
- * shuffles it needs: with less the loops are faster. optimizer_types.h includes this text behind that one.
+ * over eight coordinates at a time, with the bits of the loops of optimizer_body.h. For processors with the vectors of
+ * optimizer_eight.h. optimizer_types.h includes this text behind that one.
  *
  * The columns of such a state, each loaded and stored by itself, or two as one word: so no load meets a part of the
  * row's last stores, for which it would have to wait.
@@ -11,36 +11,46 @@
  *     squares, q2.13       value and the code of n
  *     counts, q2.13        N     P     value
  *     counts, f32          N     P     value
- *     counts, f64          N     P     value                    */
-#define BITS          TYPED(bits, TYPE)
-#define IN_TYPE(call) TYPED(call, TYPE)
+ *     counts, f64          N     P     value
+ *
+ * Numbers of the type lie in PARTS vectors, doubles in WIDES; q2.13 comes with floats, which lie in one. */
+#define IN_ISA(name)      TYPED(name, ISA)
+#define FUSED_BODY        IN_ISA(FOR)
+#define VECTOR            NAME(reals)
+#define BITS              NAME(bits)
+#define WIDE              IN_ISA(doubles)
+#define PARTS             (CTR_LANES * sizeof(REAL) / sizeof(VECTOR))
+#define WIDES             (CTR_LANES * sizeof(double) / sizeof(WIDE))
+#define EACH_PART(h)      _Pragma("GCC unroll 2") for (size_t h = 0; h < PARTS; h++)
+#define PART_OF(array, h) ((array) + i + (h)*CTR_LANES / PARTS)
+
+FUSED_BODY void NAME(load_x)(const double *from, WIDE *x)
+{
+    for (size_t h = 0; h < WIDES; h++)
+        memcpy(&x[h], from + h * CTR_LANES / WIDES, sizeof *x);
+}
 
 /* Eight states to vectors: `half` is n, which is a float, or the counts. */
-CTR_BODY void NAME(gather)(uint8_t *const *row, VECTOR *value, halves *half, const bool q13, const bool counts)
+FUSED_BODY void NAME(gather)(uint8_t *const *row, VECTOR *value, halves *half, const bool q13, const bool counts)
 {
-#define WORD_AT(j)    load_word(row[j] + 8)
 #define HALF_AT(j)    load_half(row[j] + 8)
-#define WIDE_AT(j)    load_real(row[j] + 12)
 #define QUARTER_AT(j) load_quarter(row[j] + 12)
     if (sizeof(REAL) == 4 && !q13) {
-        const struct eight_words both = WORDS(WORD_AT);
-        const halves right = UPPER(both);
-        *half = LOWER(both);
+        halves right;
+        IN_ISA(load_words)(row, half, &right);
         memcpy(value, &right, sizeof right);
         return;
     }
     *half = (halves){ EIGHT(HALF_AT) };
-    if (q13) {
-        const shorts q = counts ? (shorts){ EIGHT(QUARTER_AT) } : (shorts)(*half << 16);
-        *value = __builtin_convertvector(q, VECTOR) * (REAL)(counts ? 0x1p-13 : 0x1p-29);
-        *half = counts ? *half : *half >> 16 << CTR_SQUARES_SHIFT;
-    } else {
-        const lanes wide = { EIGHT(WIDE_AT) };
-        memcpy(value, &wide, sizeof *value);
+    if (!q13) {
+        IN_ISA(load_reals)(row, (WIDE *)value);
+        return;
     }
-#undef WORD_AT
+    const shorts q = counts ? (shorts){ EIGHT(QUARTER_AT) } : (shorts)(*half << 16);
+    const lanes_f32 eta_z = __builtin_convertvector(q, lanes_f32) * (counts ? 0x1p-13f : 0x1p-29f);
+    memcpy(value, &eta_z, sizeof eta_z);
+    *half = counts ? *half : *half >> 16 << CTR_SQUARES_SHIFT;
 #undef HALF_AT
-#undef WIDE_AT
 #undef QUARTER_AT
 }
 
@@ -50,18 +60,15 @@ FUSED_BODY void NAME(scatter)(uint8_t *const *row, const VECTOR *value, halves h
     if (sizeof(REAL) == 4) {
         halves right;
         memcpy(&right, value, sizeof right);
-        const struct eight_words both = JOIN(half, right);
-        for (int j = 0; j < CTR_LANES; j++) {
-            const uint64_t word = ((quad)both.in[j / 4])[j % 4];
-            memcpy(row[j] + 8, &word, sizeof word);
-        }
+        IN_ISA(store_words)(row, half, right);
         return;
     }
-    for (int j = 0; j < CTR_LANES; j++) {
+    for (size_t j = 0; j < CTR_LANES; j++) {
         const uint32_t own = half[j];
-        const REAL wide = (*value)[j];
-        memcpy(row[j] + 8, &own, sizeof own);
-        memcpy(row[j] + 12, &wide, sizeof wide);
+        const REAL wide = value[j * PARTS / CTR_LANES][j % (CTR_LANES / PARTS)];
+        uint8_t *const to = row[j]; /* read once: what is stored might be pointers, for all that the compiler knows */
+        memcpy(to + 8, &own, sizeof own);
+        memcpy(to + 12, &wide, sizeof wide);
     }
 }
 
@@ -74,29 +81,34 @@ FUSED_BODY double NAME(fused_forward)(const struct ctr_learning *p, const struct
     REAL *restrict zs = s->z, *restrict ws = s->w, *restrict roots = s->root;
     uint32_t *restrict halfs = counts ? s->more->count : s->n;
     const double *restrict xs = s->x;
-    lanes sum = { 0 };
+    WIDE sum[WIDES] = { 0 };
+    lanes all;
     PARAMS;
     for (int64_t i = 0; i < k; i += CTR_LANES) {
-        VECTOR z, n;
+        VECTOR z[PARTS], root[PARTS], w[PARTS];
+        WIDE x[WIDES];
         halves half;
-        lanes x;
-        NAME(gather)(row + i, &z, &half, q13, counts);
+        NAME(gather)(row + i, z, &half, q13, counts);
         memcpy(halfs + i, &half, sizeof half);
-        memcpy(&n, halfs + i, sizeof n);
-        const VECTOR root = counts ? IN_TYPE(of_floats)(roots_of_counts(half)) : IN_TYPE(roots)(n);
-        memcpy(roots + i, &root, sizeof root);
-        if (q13)
-            z *= (beta + root) * inv_alpha;
-        memcpy(zs + i, &z, sizeof z);
-        if (!weighs)
-            continue;
-        const VECTOR size = (VECTOR)((BITS)z & ~top) - l1, v = size / ((beta + root) * inv_alpha + l2);
-        const VECTOR w = (VECTOR)(((BITS)v ^ ((z > 0) & top)) & ~(size <= 0));
-        memcpy(ws + i, &w, sizeof w);
-        memcpy(&x, xs + i, sizeof x);
-        sum += IN_TYPE(widen)(w) * x;
+        NAME(of_floats)(counts ? roots_of_counts(half) : roots_f32((lanes_f32)half), root);
+        EACH_PART(h)
+        {
+            memcpy(PART_OF(roots, h), &root[h], sizeof *root);
+            if (q13)
+                z[h] *= (beta + root[h]) * inv_alpha;
+            memcpy(PART_OF(zs, h), &z[h], sizeof *z);
+            if (!weighs)
+                continue;
+            const VECTOR size = (VECTOR)((BITS)z[h] & ~top) - l1, v = size / ((beta + root[h]) * inv_alpha + l2);
+            w[h] = (VECTOR)(((BITS)v ^ ((z[h] > 0) & top)) & ~(size <= 0));
+            memcpy(PART_OF(ws, h), &w[h], sizeof *w);
+        }
+        NAME(load_x)(xs + i, x);
+        if (weighs)
+            NAME(add_products)(sum, w, x);
     }
-    return ctr_lanes_total(&sum);
+    memcpy(&all, sum, sizeof all);
+    return ctr_lanes_total(&all);
 }
 
 /* What does not wait for the gradient: the counts and their roots. */
@@ -110,14 +122,31 @@ FUSED_BODY void NAME(fused_count)(const struct ctr_coords *s, int64_t k)
     const double *restrict xs = s->x;
     for (int64_t i = 0; i < k; i += CTR_LANES) {
         halves own;
-        lanes x;
-        memcpy(&x, xs + i, sizeof x);
+        WIDE x[WIDES];
+        VECTOR root[PARTS];
+        NAME(load_x)(xs + i, x);
         memcpy(&own, count + i, sizeof own);
-        own = count_eight(own, draw_eight(highs + i, high), shift, x);
-        const VECTOR root = IN_TYPE(of_floats)(roots_of_counts(own));
+        own = IN_ISA(count_eight)(own, draw_eight(highs + i, high), shift, x);
         memcpy(count + i, &own, sizeof own);
-        memcpy(next + i, &root, sizeof root);
+        NAME(of_floats)(roots_of_counts(own), root);
+        EACH_PART(h)
+        {
+            memcpy(PART_OF(next, h), &root[h], sizeof *root);
+        }
     }
+}
+
+/* n of q2.13 with the row's gradients, and its roots; returns the bits of n before they are cut. */
+FUSED_BODY halves NAME(advance_eight)(const float *from, halves draw, const VECTOR *gi, VECTOR *root)
+{
+    lanes_f32 n, g;
+    memcpy(&n, from, sizeof n);
+    memcpy(&g, gi, sizeof g);
+    n += g * g;
+    const halves own = (halves)n + (draw & ((1u << CTR_SQUARES_SHIFT) - 1));
+    const lanes_f32 raised = roots_f32((lanes_f32)(own & -(1u << CTR_SQUARES_SHIFT)));
+    memcpy(root, &raised, sizeof raised);
+    return own;
 }
 
 /* q2.13 goes by way of scratch: so small, a number is stored from memory in fewer steps than from a vector. */
@@ -126,7 +155,6 @@ FUSED_BODY void NAME(fused_update)(const struct ctr_learning *p, const struct ct
 {
     struct ctr_more *m = s->more;
     const REAL *restrict zs = s->z, *restrict ws = s->w, *restrict roots = s->root, *restrict next = m->next;
-    const REAL *restrict ns = s->n;
     const uint32_t *restrict count = m->count, *lows = m->low, low = (uint32_t)m->event.draw;
     uint32_t *words = (uint32_t *)m->q;
     const double *restrict xs = s->x;
@@ -135,47 +163,47 @@ FUSED_BODY void NAME(fused_update)(const struct ctr_learning *p, const struct ct
     if (counts)
         NAME(fused_count)(s, k);
     for (int64_t i = 0; i < k; i += CTR_LANES) {
-        VECTOR z, w, root, n, raised;
+        VECTOR z[PARTS], gi[PARTS], raised[PARTS];
+        WIDE x[WIDES];
         halves draw, own;
-        lanes x;
-        memcpy(&z, zs + i, sizeof z);
-        memcpy(&w, ws + i, sizeof w);
-        memcpy(&root, roots + i, sizeof root);
-        memcpy(&x, xs + i, sizeof x);
-        const VECTOR gi = IN_TYPE(narrow)(g * x);
+        NAME(load_x)(xs + i, x);
+        NAME(gradients)(g, x, gi);
         if (q13)
             draw = draw_eight(lows + i, low);
-        if (counts) {
-            memcpy(&raised, next + i, sizeof raised);
-        } else {
-            memcpy(&n, ns + i, sizeof n);
-            n += gi * gi;
-            memcpy(&own, &n, sizeof own);
-            own += draw & ((1u << CTR_SQUARES_SHIFT) - 1);
-            const halves bits = own & -(1u << CTR_SQUARES_SHIFT);
-            memcpy(&n, &bits, sizeof bits);
-            raised = IN_TYPE(roots)(n);
+        if (!counts)
+            own = NAME(advance_eight)((const float *)s->n + i, draw, gi, raised);
+        EACH_PART(h)
+        {
+            VECTOR w, root;
+            memcpy(&z[h], PART_OF(zs, h), sizeof *z);
+            memcpy(&w, PART_OF(ws, h), sizeof w);
+            memcpy(&root, PART_OF(roots, h), sizeof root);
+            if (counts)
+                memcpy(&raised[h], PART_OF(next, h), sizeof *raised);
+            z[h] += gi[h] - (raised[h] - root) * inv_alpha * w;
+            if (q13) {
+                VECTOR by = beta + raised[h];
+                by += (VECTOR)((BITS)((VECTOR){ 0 } + 1) & (by == 0));
+                z[h] *= alpha / by;
+            }
         }
-        z += gi - (raised - root) * inv_alpha * w;
         if (q13) {
-            VECTOR by = beta + raised;
             lanes_f32 eta_z;
-            by += (VECTOR)((BITS)((VECTOR){ 0 } + 1) & (by == 0));
-            z *= alpha / by;
-            memcpy(&eta_z, &z, sizeof eta_z);
+            memcpy(&eta_z, z, sizeof eta_z);
             const halves q = round_eight(eta_z, draw, &clips) >> 16;
             const halves word = counts ? q : (own << 1 & 0xffff0000) | q;
             memcpy(words + i, &word, sizeof word);
         } else {
             memcpy(&own, count + i, sizeof own);
-            NAME(scatter)(row + i, &z, own);
+            NAME(scatter)(row + i, z, own);
         }
     }
     for (int64_t i = 0; i < k && q13; i += CTR_LANES)
         for (int64_t j = i; j < i + CTR_LANES; j++) {
+            uint8_t *const to = row[j];
             if (counts)
-                memcpy(row[j] + 8, count + j, sizeof *count);
-            memcpy(row[j] + (counts ? 12 : 8), words + j, counts ? sizeof(int16_t) : sizeof *words);
+                memcpy(to + 8, count + j, sizeof *count);
+            memcpy(to + (counts ? 12 : 8), words + j, counts ? sizeof(int16_t) : sizeof *words);
         }
     for (int j = 0; j < CTR_LANES && q13; j++)
         m->event.clips -= clips[j];

@@ -101,7 +101,6 @@ CTR_BODY void round_any(const struct ctr_learning *p, const struct ctr_coords *s
 #define TYPED_(name, type)     name##_##type
 #define TYPED(name, type)      TYPED_(name, type)
 #define REAL                   TYPED(real, TYPE)
-#define VECTOR                 TYPED(lanes, TYPE)
 
 #define PAIR(name, isa)                                                                                                \
     {                                                                                                                  \
@@ -134,11 +133,12 @@ CTR_BODY void round_any(const struct ctr_learning *p, const struct ctr_coords *s
         FUSED_##isa                                                                                                    \
     }
 #define FUSED_plain
-#define FUSED_avx2
-#define FUSED_avx512                                                                                                   \
-    .fused = { [CTR_RATE_SQUARES] = { [CTR_Q13_STATE] = FUSED_ROW(q13_squares, f32, avx512) },                         \
-               [CTR_RATE_COUNTS] = { FUSED_ROW(counts, f64, avx512), FUSED_ROW(counts, f32, avx512),                   \
-                                     FUSED_ROW(q13_counts, f32, avx512) } },
+#define FUSED_avx2   FUSED_ROWS(avx2)
+#define FUSED_avx512 FUSED_ROWS(avx512)
+#define FUSED_ROWS(isa)                                                                                                \
+    .fused = { [CTR_RATE_SQUARES] = { [CTR_Q13_STATE] = FUSED_ROW(q13_squares, f32, isa) },                            \
+               [CTR_RATE_COUNTS] = { FUSED_ROW(counts, f64, isa), FUSED_ROW(counts, f32, isa),                         \
+                                     FUSED_ROW(q13_counts, f32, isa) } },
 
 #define Q13_LOOP(name, isa, attributes)                                                                                \
     attributes static void name##_##isa(const struct ctr_learning *p, const struct ctr_coords *s, int64_t room)        \
@@ -165,6 +165,8 @@ CTR_BODY void round_any(const struct ctr_learning *p, const struct ctr_coords *s
 #undef ATTRIBUTES
 #define ISA        avx2
 #define ATTRIBUTES CTR_FAST_AVX2
+#define FUSE
+#include "common/lr/optimizer_eight.h"
 #include "common/lr/optimizer_types.h"
 
 #undef ISA
@@ -173,8 +175,6 @@ CTR_BODY void round_any(const struct ctr_learning *p, const struct ctr_coords *s
 #define WIDTH      8
 #define ISA        avx512
 #define ATTRIBUTES CTR_FAST_AVX512
-#define FUSE
-#include "common/lr/optimizer_eight.h"
 #include "common/lr/optimizer_types.h"
 #endif
 
