@@ -411,25 +411,23 @@ static int csv_open(void **state, const struct ctr_text_opts *o, const struct ct
 static int report(const struct csv *s, struct csv_tile *t, struct ctr_text_job *j, int r, int64_t line,
                   struct ctr_err *err)
 {
-    const char *record = t->p + t->start[r];
-    size_t n = t->start[r + 1] - t->start[r];
+    const struct ctr_text_record record = { t->p + t->start[r], t->start[r + 1] - t->start[r], line };
     int status = t->status[r];
-    if (status == CSV_COUNT && t->cells[r] == 1 && (n == 1 || (n == 2 && *record == '\r')))
-        return ctr_job_bad(j, record, n, line, err,
+    if (status == CSV_COUNT && t->cells[r] == 1 && (record.n == 1 || (record.n == 2 && *record.p == '\r')))
+        return ctr_job_bad(j, &record, err,
                            "an empty line where there should be %d columns; --bad-rows skip=MAX leaves it out",
                            s->d.columns);
     if (status == CSV_COUNT)
-        return ctr_job_bad(j, record, n, line, err, "%u column%s where there should be %d; --bad-rows settles it",
-                           t->cells[r], t->cells[r] == 1 ? "" : "s", s->d.columns);
+        return ctr_job_bad(j, &record, err, "%u column%s where there should be %d; --bad-rows settles it", t->cells[r],
+                           t->cells[r] == 1 ? "" : "s", s->d.columns);
     if (status == CSV_OPEN_QUOTE)
-        return ctr_job_bad(j, record, n, line, err, "a quote is not closed; --format tsv takes quotes as they are");
+        return ctr_job_bad(j, &record, err, "a quote is not closed; --format tsv takes quotes as they are");
     if (status == CSV_AFTER_QUOTE)
-        return ctr_job_bad(j, record, n, line, err,
-                           "text follows a closing quote; --format tsv takes quotes as they are");
+        return ctr_job_bad(j, &record, err, "text follows a closing quote; --format tsv takes quotes as they are");
     struct ctr_str cell = ctr_csv_raw(t, &s->d, t->start[r], t->record_first[r], status - 1);
     bool quoted;
     int rc = ctr_csv_unquote(t, &s->d, &cell, &quoted, err);
-    return rc ? rc : ctr_job_bad_cell(j, record, n, line, &s->columns.c[status - 1], cell.p, cell.n, err);
+    return rc ? rc : ctr_job_bad_cell(j, &record, &s->columns.c[status - 1], cell, err);
 }
 
 static int append_columns(const struct csv *s, struct csv_tile *t, struct ctr_text_job *j, struct ctr_err *err)

@@ -38,8 +38,7 @@ struct ctr_import {
 
 /* ---- what formats say about a bad row ---- */
 
-int ctr_job_bad(struct ctr_text_job *j, const char *p, size_t n, int64_t line, struct ctr_err *err, const char *fmt,
-                ...)
+int ctr_job_bad(struct ctr_text_job *j, const struct ctr_text_record *r, struct ctr_err *err, const char *fmt, ...)
 {
     char why[512];
     va_list ap;
@@ -48,7 +47,7 @@ int ctr_job_bad(struct ctr_text_job *j, const char *p, size_t n, int64_t line, s
     va_end(ap);
     if (j->stop) {
         ctr_err_file(err, j->block.file);
-        return ctr_fail(err, CTR_EDATA, "line %lld: %s", (long long)line, why);
+        return ctr_fail(err, CTR_EDATA, "line %lld: %s", (long long)r->line, why);
     }
     if (j->nbad == j->bad_cap) {
         int cap = j->bad_cap ? 2 * j->bad_cap : 64;
@@ -58,7 +57,7 @@ int ctr_job_bad(struct ctr_text_job *j, const char *p, size_t n, int64_t line, s
         j->bad = rows;
         j->bad_cap = cap;
     }
-    j->bad[j->nbad] = (struct ctr_bad_row){ .p = p, .n = n, .line = line, .why = j->why.len };
+    j->bad[j->nbad] = (struct ctr_bad_row){ *r, j->why.len };
     int rc = ctr_buf_append(&j->why, why, strlen(why) + 1, err);
     if (!rc)
         j->nbad++;
@@ -140,42 +139,41 @@ static const char *time_form(const char *cell, size_t n)
     return NULL;
 }
 
-static int bad_time(struct ctr_text_job *j, const char *record, size_t n, int64_t line, const struct ctr_text_column *c,
-                    const char *text, const char *cell, size_t cell_n, struct ctr_err *err)
+static int bad_time(struct ctr_text_job *j, const struct ctr_text_record *r, const struct ctr_text_column *c,
+                    struct ctr_str cell, struct ctr_err *err)
 {
-    const char *is = c->time_format ? c->time_format : "ISO 8601", *form = time_form(cell, cell_n);
+    const struct ctr_text_shown shown = ctr_text_show(cell.p, cell.n);
+    const char *is = c->time_format ? c->time_format : "ISO 8601", *form = time_form(cell.p, cell.n);
     if (form)
-        return ctr_job_bad(j, record, n, line, err,
+        return ctr_job_bad(j, r, err,
                            "column %s: '%s' is no time in the form %s; --time '%s:%s' or --bad-rows settles it",
-                           c->name, text, is, c->name, form);
+                           c->name, shown.s, is, c->name, form);
     return ctr_job_bad(
-        j, record, n, line, err,
+        j, r, err,
         "column %s: '%s' is no time in the form %s; --time %s:FORMAT (%%Y-%%m-%%d …, unix, unix_ms, unix_us) or "
         "--bad-rows settles it",
-        c->name, text, is, c->name);
+        c->name, shown.s, is, c->name);
 }
 
-int ctr_job_bad_cell(struct ctr_text_job *j, const char *record, size_t n, int64_t line,
-                     const struct ctr_text_column *c, const char *cell, size_t cell_n, struct ctr_err *err)
+int ctr_job_bad_cell(struct ctr_text_job *j, const struct ctr_text_record *r, const struct ctr_text_column *c,
+                     struct ctr_str cell, struct ctr_err *err)
 {
-    const struct ctr_text_shown shown = ctr_text_show(cell, cell_n);
+    const struct ctr_text_shown shown = ctr_text_show(cell.p, cell.n);
     const char *text = shown.s;
     char type[64];
     ctr_field_type_name(&c->type, type, sizeof type);
     if (c->type.type == CTR_UTF8)
-        return ctr_job_bad(j, record, n, line, err, "column %s: '%s' is not UTF-8; --encoding latin1 may settle it",
-                           c->name, text);
-    if (looks_null(cell, cell_n))
-        return ctr_job_bad(j, record, n, line, err, "column %s: '%s' is not %s; --null '%s' may settle it", c->name,
-                           text, type, text);
+        return ctr_job_bad(j, r, err, "column %s: '%s' is not UTF-8; --encoding latin1 may settle it", c->name, text);
+    if (looks_null(cell.p, cell.n))
+        return ctr_job_bad(j, r, err, "column %s: '%s' is not %s; --null '%s' may settle it", c->name, text, type,
+                           text);
     if (c->type.type == CTR_TIME)
-        return bad_time(j, record, n, line, c, text, cell, cell_n, err);
-    const enum ctr_type fit = fitting_type(c, cell, cell_n);
+        return bad_time(j, r, c, cell, err);
+    const enum ctr_type fit = fitting_type(c, cell.p, cell.n);
     /* neither of the two takes what is beyond the other, and the values before and after are not known here */
     const bool either = c->typed && ((c->type.type == CTR_U64 && fit == CTR_I64) || fit == CTR_U64);
-    return ctr_job_bad(j, record, n, line, err, "column %s: '%s' is not %s; --columns %s:%s%s or --bad-rows settles it",
-                       c->name, text, type, c->name, ctr_types[fit].name,
-                       either ? " (utf8 where others do not fit that)" : "");
+    return ctr_job_bad(j, r, err, "column %s: '%s' is not %s; --columns %s:%s%s or --bad-rows settles it", c->name,
+                       text, type, c->name, ctr_types[fit].name, either ? " (utf8 where others do not fit that)" : "");
 }
 
 /* ---- the policy ---- */
@@ -230,19 +228,19 @@ static void take_untaken(struct ctr_import_stats *s, const struct ctr_text_job *
     s->untaken += j->untaken;
 }
 
-static int take_row(struct ctr_import *im, const struct ctr_text_block *b, const char *p, size_t n, int64_t line,
-                    const char *why, struct ctr_err *err)
+static int take_row(struct ctr_import *im, const char *file, const struct ctr_text_record *r, const char *why,
+                    struct ctr_err *err)
 {
     im->stats.bad++;
     if (im->policy == BAD_SKIP && im->stats.bad > im->max_bad) {
-        ctr_err_file(err, b->file);
-        return ctr_fail(err, CTR_EDATA, "line %lld: bad row %lld where --bad-rows allows %lld: %s", (long long)line,
+        ctr_err_file(err, file);
+        return ctr_fail(err, CTR_EDATA, "line %lld: bad row %lld where --bad-rows allows %lld: %s", (long long)r->line,
                         (long long)im->stats.bad, (long long)im->max_bad, why);
     }
     if (im->policy != BAD_QUARANTINE)
         return 0;
-    int rc = write_raw(im, p, n, err);
-    return rc ? rc : ctr_out_printf(im->why, err, "%s\t%lld\t%s\n", b->file, (long long)line, why);
+    int rc = write_raw(im, r->p, r->n, err);
+    return rc ? rc : ctr_out_printf(im->why, err, "%s\t%lld\t%s\n", file, (long long)r->line, why);
 }
 
 /* A part of a record that is too long. A header is needed, whatever the policy. */
@@ -251,8 +249,9 @@ static int take_long(struct ctr_import *im, const struct ctr_text_block *b, stru
     if (b->part == CTR_TEXT_LONG_REST)
         return im->policy == BAD_QUARANTINE ? write_raw(im, b->p, b->n, err) : 0;
     const bool header = im->o.header && b->file_start;
+    const struct ctr_text_record r = { b->p, b->n, b->first_line };
     if (im->policy != BAD_FAIL && !header)
-        return take_row(im, b, b->p, b->n, b->first_line, "longer than 16 MiB, the most that a line may have", err);
+        return take_row(im, b->file, &r, "longer than 16 MiB, the most that a line may have", err);
     ctr_err_file(err, b->file);
     return ctr_fail(err, CTR_EDATA, "line %lld: longer than 16 MiB, the most that a line may have%s",
                     (long long)b->first_line, header ? "" : "; --bad-rows settles it");
@@ -264,10 +263,8 @@ static int take_bad(struct ctr_import *im, const struct ctr_text_job *j, struct 
         return take_long(im, &j->block, err);
     take_untaken(&im->stats, j);
     int rc = 0;
-    for (int i = 0; !rc && i < j->nbad; i++) {
-        const struct ctr_bad_row *b = &j->bad[i];
-        rc = take_row(im, &j->block, b->p, b->n, b->line, (const char *)j->why.data + b->why, err);
-    }
+    for (int i = 0; !rc && i < j->nbad; i++)
+        rc = take_row(im, j->block.file, &j->bad[i].record, (const char *)j->why.data + j->bad[i].why, err);
     return rc;
 }
 

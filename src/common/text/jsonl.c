@@ -330,15 +330,12 @@ static void close_jsonl(void *state)
 /* ---- rows ---- */
 
 /* A value of the line that does not fit its column. In a line of UTF-8 a text is none because of an escape. */
-static int report(const struct jsonl *j, struct ctr_text_job *job, const char *line, size_t n, int64_t number,
-                  int column, const struct ctr_json *v, struct ctr_err *err)
+static int report(struct ctr_text_job *job, const struct ctr_text_record *r, const struct ctr_text_column *c,
+                  const struct ctr_json *v, struct ctr_err *err)
 {
-    const struct ctr_text_column *c = &j->columns.c[column];
-
     if (c->type.type == CTR_UTF8 && v->kind == CTR_JSON_STRING && ctr_utf8_valid((const uint8_t *)v->p, v->n))
-        return ctr_job_bad(job, line, n, number, err, "column %s: a \\u escape is half a surrogate pair, or broken",
-                           c->name);
-    return ctr_job_bad_cell(job, line, n, number, c, v->p, v->n, err);
+        return ctr_job_bad(job, r, err, "column %s: a \\u escape is half a surrogate pair, or broken", c->name);
+    return ctr_job_bad_cell(job, r, c, (struct ctr_str){ v->p, v->n }, err);
 }
 
 /* The values of the line into the columns: 1; 0: *column is the first that does not fit. */
@@ -396,12 +393,13 @@ static int parse_jsonl(const void *state, struct ctr_text_job *job, struct ctr_e
             job->untaken_line = number;
             job->untaken_key = ctr_text_show(w.first_untaken.p, w.first_untaken.n);
         }
+        const struct ctr_text_record record = { line, (size_t)(p - line), number };
         job->untaken = w.untaken;
         if (got < 0) {
-            rc = ctr_job_bad(job, line, (size_t)(p - line), number, err, "no JSON: %s", w.why);
+            rc = ctr_job_bad(job, &record, err, "no JSON: %s", w.why);
         } else if (got > 0 && (rc = put_row(j, job, w.value, &scratch, &column, err)) == 0) {
             ctr_job_rewind(job, rows);
-            rc = report(j, job, line, (size_t)(p - line), number, column, &w.value[column], err);
+            rc = report(job, &record, &j->columns.c[column], &w.value[column], err);
         } else if (rc > 0) {
             rc = 0;
         }

@@ -170,10 +170,13 @@ struct ctr_text_shown {
 };
 struct ctr_text_shown ctr_text_show(const char *p, size_t n);
 
-struct ctr_bad_row {
-    const char *p; /* the raw record in the block, with its newline */
+struct ctr_text_record {
+    const char *p; /* as it stands in the block, with its newline */
     size_t n;
     int64_t line;
+};
+struct ctr_bad_row {
+    struct ctr_text_record record;
     size_t why; /* offset of the reason in job->why */
 };
 struct ctr_text_job {
@@ -192,16 +195,16 @@ struct ctr_text_job {
     int rc;
 };
 
-/* Report the record [p, p+n) (with its newline) as bad, after ctr_job_rewind if part of it was appended. `fmt` gives
- * the reason, with column and remedy ("column price: '12x' is no int64; --columns price:float64 settles it"); file and
- * line are put before it. Returns 0: go on with the next record; < 0: return that from parse. */
-int ctr_job_bad(struct ctr_text_job *j, const char *p, size_t n, int64_t line, struct ctr_err *err, const char *fmt,
-                ...) CTR_MUST CTR_PRINTF(6, 7);
+/* Report a record as bad, after ctr_job_rewind if part of it was appended. `fmt` gives the reason, with column and
+ * remedy ("column price: '12x' is no int64; --columns price:float64 settles it"); file and line are put before it.
+ * Returns 0: go on with the next record; < 0: return that from parse. */
+int ctr_job_bad(struct ctr_text_job *j, const struct ctr_text_record *r, struct ctr_err *err, const char *fmt,
+                ...) CTR_MUST CTR_PRINTF(4, 5);
 /* Cut all columns of j->out back to `rows` rows. */
 void ctr_job_rewind(struct ctr_text_job *j, int64_t rows);
 /* The reason for a cell that does not fit, with its remedy, the same words for every format. */
-int ctr_job_bad_cell(struct ctr_text_job *j, const char *record, size_t n, int64_t line,
-                     const struct ctr_text_column *c, const char *cell, size_t cell_n, struct ctr_err *err) CTR_MUST;
+int ctr_job_bad_cell(struct ctr_text_job *j, const struct ctr_text_record *r, const struct ctr_text_column *c,
+                     struct ctr_str cell, struct ctr_err *err) CTR_MUST;
 
 /* The next record at *p of a block: its end without line end; *p moves on. NULL: no more. */
 static inline const char *ctr_next_record(const char **p, const char *end, const char **line)
