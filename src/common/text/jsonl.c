@@ -42,20 +42,28 @@ static int build_tree(struct jsonl *j, bool wanted, struct ctr_err *err)
 
 /* ---- the first lines: which columns, which types ---- */
 
-static const char *discover(struct jsonl *j, const char *prefix, size_t prefix_n, int depth, const char *p,
-                            const char *end, struct ctr_buf *scratch, int *rc, struct ctr_err *err);
+/* A walk through the members of a line. */
+struct discovery {
+    struct jsonl *j;
+    struct ctr_buf way; /* the names down to here */
+    struct ctr_buf *scratch;
+    int depth;
+};
+static int discover(struct discovery *d, const char *p, const char *end, struct ctr_err *err);
 
 /* A way to a value; its name is a column. */
-static int note_way(struct jsonl *j, struct ctr_buf *way, struct ctr_err *err)
+static int note_way(struct discovery *d, struct ctr_err *err)
 {
-    char *name = (char *)way->data;
-    const size_t n = way->len;
-    int rc;
+    struct jsonl *j = d->j;
+    const size_t n = d->way.len;
+    int rc = ctr_strs_find_n(&j->ways, (const char *)d->way.data, n) >= 0;
 
-    if (ctr_strs_find_n(&j->ways, name, n) >= 0)
-        return 0;
-    if ((rc = ctr_strs_add(&j->ways, name, n, err)))
+    if (rc || (rc = ctr_strs_add(&j->ways, (const char *)d->way.data, n, err)))
+        return CTR_MIN(rc, 0);
+    ctr_buf_clear(d->scratch);
+    if ((rc = ctr_buf_append(d->scratch, d->way.data, n, err)))
         return rc;
+    char *name = (char *)d->scratch->data;
     for (size_t i = 0; i < n; i++)
         name[i] = name[i] == BELOW ? '.' : name[i];
     if ((rc = ctr_json_tree_name(&j->tree, name, n, j->columns.n, err)) <= 0) /* a set of names here */
@@ -66,49 +74,43 @@ static int note_way(struct jsonl *j, struct ctr_buf *way, struct ctr_err *err)
     return ctr_text_columns_add(&j->columns, name, n, err);
 }
 
-/* A member: an object is entered, anything else is a column. */
-static const char *discover_member(struct jsonl *j, const char *prefix, size_t prefix_n, int depth, const char *p,
-                                   const char *end, struct ctr_buf *scratch, int *rc, struct ctr_err *err)
+/* A member: an object is entered, anything else is a column. 0: the line is no JSON from here on. */
+static int discover_member(struct discovery *d, const char **p, const char *end, struct ctr_err *err)
 {
-    const char *why, *e;
+    const char *why, below = BELOW;
+    const size_t above = d->way.len;
     struct ctr_json key, v;
-    struct ctr_buf way = { 0 };
-    int fits;
+    int rc;
 
-    if (!ctr_json_key(&p, end, &key, &why) || !(e = ctr_json_value(p, end, &v, &why)))
-        return NULL;
-    ctr_buf_clear(scratch);
-    fits = ctr_json_unescape(key.p, key.n, scratch, err);
-    *rc = CTR_MIN(fits, 0);
-    if (fits < 0)
-        return NULL;
-    if (!fits || memchr(scratch->data, 0, scratch->len) || !ctr_utf8_valid(scratch->data, scratch->len))
-        return e;
-    *rc = ctr_buf_append(&way, prefix, prefix_n, err);
-    if (*rc == 0)
-        *rc = ctr_buf_append(&way, scratch->data, scratch->len, err);
-    if (*rc == 0 && v.kind == CTR_JSON_OBJECT && depth + 1 < CTR_JSON_PATH) {
-        const char below = BELOW;
-        *rc = ctr_buf_append(&way, &below, 1, err);
-        if (*rc == 0)
-            discover(j, (const char *)way.data, way.len, depth + 1, v.p + 1, v.p + v.n, scratch, rc, err);
-    } else if (*rc == 0 && way.len) {
-        *rc = note_way(j, &way, err);
+    if (!ctr_json_key(p, end, &key, &why) || !(*p = ctr_json_value(*p, end, &v, &why)))
+        return 0;
+    ctr_buf_clear(d->scratch);
+    if ((rc = ctr_json_unescape(key.p, key.n, d->scratch, err)) < 0)
+        return rc;
+    if (!rc || memchr(d->scratch->data, 0, d->scratch->len) || !ctr_utf8_valid(d->scratch->data, d->scratch->len))
+        return 1;
+    rc = ctr_buf_append(&d->way, d->scratch->data, d->scratch->len, err);
+    if (rc == 0 && v.kind == CTR_JSON_OBJECT && d->depth + 1 < CTR_JSON_PATH) {
+        d->depth++;
+        if ((rc = ctr_buf_append(&d->way, &below, 1, err)) == 0)
+            rc = discover(d, v.p + 1, v.p + v.n, err);
+        d->depth--;
+    } else if (rc == 0 && d->way.len) {
+        rc = note_way(d, err);
     }
-    ctr_buf_free(&way);
-    return e;
+    d->way.len = above;
+    return rc < 0 ? rc : 1;
 }
 
-static const char *discover(struct jsonl *j, const char *prefix, size_t prefix_n, int depth, const char *p,
-                            const char *end, struct ctr_buf *scratch, int *rc, struct ctr_err *err)
+static int discover(struct discovery *d, const char *p, const char *end, struct ctr_err *err)
 {
     const char *why;
     bool first = true;
+    int rc = 1;
 
-    while (*rc == 0 && ctr_json_element(&p, end, '}', &first, &why) > 0)
-        if (!(p = discover_member(j, prefix, prefix_n, depth, p, end, scratch, rc, err)))
-            return NULL;
-    return p;
+    while (rc > 0 && ctr_json_element(&p, end, '}', &first, &why) > 0)
+        rc = discover_member(d, &p, end, err);
+    return CTR_MIN(rc, 0);
 }
 
 /* Is what stands before one of the separators of `way` in `name` a column? */
@@ -157,16 +159,18 @@ static void drop_below_values(struct jsonl *j)
 static int discover_columns(struct jsonl *j, const struct ctr_text_block *b, struct ctr_buf *scratch,
                             struct ctr_err *err)
 {
+    struct discovery d = { .j = j, .scratch = scratch };
     const char *p = b->p, *line, *end;
     int rc = ctr_json_tree_begin(&j->tree, err);
 
     for (int n = 0; rc == 0 && n < CTR_SAMPLE_ROWS && (end = ctr_next_record(&p, b->p + b->n, &line)) != NULL; n++) {
         line = ctr_json_space(line, end);
         if (line < end && *line == '{')
-            discover(j, "", 0, 0, line + 1, end, scratch, &rc, err);
+            rc = discover(&d, line + 1, end, err);
     }
     if (rc == 0)
         drop_below_values(j);
+    ctr_buf_free(&d.way);
     ctr_strs_free(&j->ways);
     return rc;
 }
@@ -389,11 +393,11 @@ static int parse_jsonl(const void *state, struct ctr_text_job *job, struct ctr_e
         if ((rc = ctr_buf_reserve(&scratch, (size_t)(e - line), err)))
             break;
         got = ctr_json_line(&w, line, e);
+        const struct ctr_text_record record = { line, (size_t)(p - line), number };
         if (w.untaken && !job->untaken) {
             job->untaken_line = number;
             job->untaken_key = ctr_text_show(w.first_untaken.p, w.first_untaken.n);
         }
-        const struct ctr_text_record record = { line, (size_t)(p - line), number };
         job->untaken = w.untaken;
         if (got < 0) {
             rc = ctr_job_bad(job, &record, err, "no JSON: %s", w.why);
