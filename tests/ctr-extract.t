@@ -181,6 +181,20 @@ is "names of hashes are what is hashed, where it can be told" "$(ctr-select --co
 echo 'feature f = cross(x, 18446744073709551615)' >big.plan
 echo 7 | ctr-import -f csv -c x - | ctr-extract --names big.arrows big.plan - >/dev/null
 is "a name has an integer of 2^63 and more as the key has it" "$(ctr-select -c name big.arrows | csv | sed 1d)" "7 x 18446744073709551615"
+# XXH3 multiplies words of the text by pairs, each first joined with its secret and the seed: where one gives 0, the other does not
+# count, and where one gives 1, the other is what it wants to be. The seeds of these tables make letters of such words.
+awk 'BEGIN { print "n"; for (i = 0; i < 1100; i++) print i % 1050 }' | ctr-import -qf csv --header -c n:utf8 - >brands.arrows
+echo 'feature shop_brand_type = concat(substr("00000000", 0, 8 - length(n)), n, "zBqNRaoPof sixteen bytes")' >brands.plan
+exits "names that share a key" 0 ctr-extract -o brands.keys --names brands.names brands.plan brands.arrows
+err_like "are counted" '--names: 1000 pairs of names share a key, such as shop_brand_type: "00000000zBqNRaoPof sixteen bytes" and "00000001zBq'
+is "and have one row" "$(ctr-select -c name,count brands.names | csv | sed 1d)" "00000000zBqNRaoPof sixteen bytes,1100"
+short='sport shoes of size 42, dark red' long=$(printf %032d 0)jtZTwpGA7QFRMNOH$(printf %080d 48608)
+echo 'feature app_title_key' >long.plan
+for order in cat tac; do
+    printf '%s\n' "$short" "$long" | $order | ctr-import -qf csv -d '|' -c app_title_key - >long.arrows
+    exits "of different lengths, too ($order)" 0 ctr-extract -o long.keys --names long.names long.plan long.arrows
+    err_like "and those that are long are told in part" "1 pairs of .*: \"(0{32}jtZTwpGA7QFRMNOH0{52}\" and \"sport shoes of size 42, dark red|sport shoes of size 42, dark red\" and \"0{32}jtZTwpGA7QFRMNOH0{52})\"\$"
+done
 printf 'keep one = 1\n' >one.plan
 ctr-cat --to file r.arrows -o r.arrow
 is "a plan of constants has a row for each" "$(ctr-extract one.plan r.arrows | csv | tr '\n' ' ')$(ctr-extract one.plan r.arrow | csv | tr '\n' ' ')" "one 1 1 1 1 1 one 1 1 1 1 1 "

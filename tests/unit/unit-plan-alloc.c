@@ -71,6 +71,8 @@ static const char *const plans[] = {
     "keep a = cross(user, [1, 2]), b = cross(user, [1, 2]), c = lower(\"\"), d = 1.5 + 1, e = not true, f = 2h * 2\n"
     "keep g = bucket(x, [1, 2, 3, 4, 5, 6, 7, 8, 9]), h = if(yes, false, null), i = ts\"2020-01-01T00:00Z\" - t\n"
     "feature j = cross(tags, false, 1h, ts\"2020-01-01T00:00Z\")\nfeature k = bucket(x, [1, 2.5])\n",
+    /* Texts of one hash under the seed of this table, whatever user is: see ctr-extract.t. */
+    "feature shop_brand_type = concat(\"brand \", user, \"zBqNRaoPof sixteen bytes\")\n",
     VOCAB(1) VOCAB(2) VOCAB(3) VOCAB(4) VOCAB(5) VOCAB(6) VOCAB(7) VOCAB(8) VOCAB(9) VOCAB(10) VOCAB(11) VOCAB(12)
         VOCAB(13) VOCAB(14) VOCAB(15) VOCAB(16) VOCAB(17) /* more than there is room for at first */,
 };

@@ -693,6 +693,9 @@ static const struct {
     { "keep a = cross(genres, [1, 2]), b = cross(genres, [1, 2])", "layer 1: 1 nodes" },
     { "keep a = cross(genres, [1, 2]), b = cross(genres, [1, 3])", "layer 1: 2 nodes" },
     { "keep a = concat(genres, \"x\"), b = concat(genres, \"x\"), c = concat(genres, \"y\")", "layer 1: 2 nodes" },
+    /* two lists of one hash: what stands beside lfV3OsfE does not count, see ctr-extract.t */
+    { "keep a = [\"8423\", \"letter alfV3OsfEand sixteen more\"], b = [\"8423\", \"letter blfV3OsfEand sixteen more\"]",
+      "layer 0: 2 nodes" },
     { "feature a = vocab(genres)", "[to be fitted: vocab.a]" },
 };
 

@@ -94,7 +94,7 @@ int ctr_program_row_names(const struct ctr_program *g, int column, int64_t row, 
 int ctr_program_names_start(struct ctr_program *g, struct ctr_err *err) CTR_MUST;
 int ctr_program_names_save(struct ctr_program *g, struct ctr_out *out, int64_t *collisions,
                            struct ctr_err *err) CTR_MUST;
-/* Two names that collided, in words ("item: \"a\" and \"b\""), or NULL. */
+/* Two names that collided, in words ("item: \"a\" and \"b\""): pair i of those counted. */
 const char *ctr_program_names_collision(const struct ctr_program *g, int i);
 int64_t ctr_program_names_memory(const struct ctr_program *g);
 

@@ -79,10 +79,9 @@ bool ctr_value_equal(const struct ctr_value *a, const struct ctr_value *b)
     return a->i == b->i;
 }
 
-/* LCOV_EXCL_BR_START: no two nodes of one 64-bit hash are known that differ in what is hashed */
 static bool same_name(const char *a, const char *b)
 {
-    return a == b || (a && b && strcmp(a, b) == 0);
+    return strcmp(a ? a : "", b ? b : "") == 0;
 }
 
 static uint64_t node_hash(const struct plan_node *n)
@@ -99,27 +98,24 @@ static uint64_t node_hash(const struct plan_node *n)
     return h;
 }
 
+/* Of one hash are equal nodes, those whose arguments differ in name, and texts made to that end. */
 static bool node_equal(const struct plan_node *a, const struct plan_node *b)
 {
-    if (a->hash != b->hash || a->kind != b->kind || a->column != b->column || a->seed != b->seed ||
-        a->call.op != b->call.op || a->nargs != b->nargs)
-        return false;
-    if (a->kind == NODE_CONST && !ctr_value_equal(&a->value, &b->value))
-        return false;
-    for (int i = 0; i < a->nargs; i++) {
-        if (a->arg[i] != b->arg[i])
-            return false; /* LCOV_EXCL_LINE */
+    bool same = (a->hash == b->hash) & (a->kind == b->kind) & (a->column == b->column) & (a->seed == b->seed) &
+                (a->call.op == b->call.op) & (a->nargs == b->nargs);
+    if (same && a->kind == NODE_CONST)
+        return ctr_value_equal(&a->value, &b->value);
+    for (int i = 0; same && i < a->nargs; i++) {
+        same = a->arg[i] == b->arg[i];
         if (a->kind != NODE_CALL)
             continue;
         const struct ctr_op_arg *x = &a->call.arg[i], *y = &b->call.arg[i];
-        if (!same_name(x->name, y->name))
-            return false;
-        if (a->arg[i] < 0 && !ctr_value_equal(x->literal, y->literal))
-            return false; /* LCOV_EXCL_LINE */
+        same &= same_name(x->name, y->name);
+        if ((a->arg[i] & b->arg[i]) < 0) /* both are literals */
+            same &= ctr_value_equal(x->literal, y->literal);
     }
-    return true;
+    return same;
 }
-/* LCOV_EXCL_BR_STOP */
 
 static int rehash(struct plan_graph *g, struct ctr_err *err)
 {
