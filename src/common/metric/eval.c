@@ -97,7 +97,15 @@ void ctr_eval_free(struct ctr_eval *e)
 
 /* ---- rows ---- */
 
+/* A batch as it came. */
+struct incoming {
+    const struct ctr_batch *b;
+    const struct ctr_col *time; /* NULL: there are no windows */
+    const double *control;      /* or NULL */
+};
+
 struct row {
+    int64_t i; /* in its batch */
     double y, w;
     uint32_t unit;
     double p[2], loss[2];
@@ -124,6 +132,7 @@ static inline int slice_add(struct ctr_eval *e, uint32_t id, const struct row *r
 
 static inline void row_get(const struct ctr_eval *e, const double *control, int64_t i, struct row *r)
 {
+    r->i = i;
     r->y = e->rows.label[i];
     r->w = e->rows.weight ? e->rows.weight[i] : 1;
     r->unit = e->units ? ((const uint32_t *)e->unit.data)[i] : 0;
@@ -201,12 +210,13 @@ static int give_room(const struct ctr_eval *e, struct ctr_slice_rows *to, bool l
     return rc || !list || !e->samples ? rc : ctr_buf_reserve(&to->entry, bytes, err);
 }
 
-/* Row i into the slice of a value, found by its hash, and into its window. `to`: of the
- * values, then of their windows. */
-static inline int add_to(struct ctr_eval *e, const struct ctr_slice_value *v, uint64_t hash, const struct ctr_col *time,
-                         const struct row *r, int64_t i, int64_t number, struct ctr_slice_rows *to, bool list,
-                         struct ctr_err *err)
+/* A row into the slice of a value, and into its window. `list`: the value is an item of one. */
+static inline int add_to(struct ctr_eval *e, const struct incoming *in, const struct ctr_slice_value *v,
+                         const struct row *r, bool list, struct ctr_err *err)
 {
+    const uint64_t hash = ctr_slice_hash(v);
+    const int64_t number = in->b->first_row + r->i;
+    struct ctr_slice_rows *to = &e->rows_of[2 * (v->by + 1)]; /* of the values, then of their windows */
     struct ctr_running *t;
     uint32_t id;
     int rc;
@@ -220,13 +230,14 @@ static inline int add_to(struct ctr_eval *e, const struct ctr_slice_value *v, ui
     if ((rc = slice_add(e, id, r, err)))
         return rc;
     if (e->samples)
-        give_row(e, &to[0], t->token, list, i);
-    if (!time)
+        give_row(e, &to[0], t->token, list, r->i);
+    if (!in->time)
         return 0;
-    if ((rc = ctr_slice_find(e, v, hash, true, window_of(e, time, i), &id, err)) || (rc = slice_add(e, id, r, err)))
+    if ((rc = ctr_slice_find(e, v, hash, true, window_of(e, in->time, r->i), &id, err)) ||
+        (rc = slice_add(e, id, r, err)))
         return rc;
     if (e->samples)
-        give_row(e, &to[1], ctr_slice_run(e, 0, id)->token, list, i);
+        give_row(e, &to[1], ctr_slice_run(e, 0, id)->token, list, r->i);
     return 0;
 }
 
@@ -256,9 +267,9 @@ static const double *plain_losses(const struct ctr_eval *e)
     return e->losses ? (const double *)(const void *)e->loss[0].data : NULL;
 }
 
-static int add_all(struct ctr_eval *e, const struct ctr_batch *b, const double *control, struct ctr_err *err)
+static int add_all(struct ctr_eval *e, const struct incoming *in, struct ctr_err *err)
 {
-    const double *const scores[] = { e->rows.score, control };
+    const double *const scores[] = { e->rows.score, in->control };
     struct ctr_slice_value all = { -1, NULL, 0 };
     struct row r = { 0 };
     uint32_t id;
@@ -273,26 +284,25 @@ static int add_all(struct ctr_eval *e, const struct ctr_batch *b, const double *
         sum_rows(ctr_slice_run(e, 0, id), &e->rows, plain_losses(e));
         return 0;
     }
-    for (int64_t i = 0; !rc && i < b->rows; i++) {
-        row_get(e, control, i, &r);
+    for (int64_t i = 0; !rc && i < in->b->rows; i++) {
+        row_get(e, in->control, i, &r);
         rc = slice_add(e, id, &r, err);
     }
     return rc;
 }
 
 /* The windows of all rows: as add_to, less the whole. */
-static int add_windows(struct ctr_eval *e, const struct ctr_batch *b, const struct ctr_col *time, const double *control,
-                       struct ctr_err *err)
+static int add_windows(struct ctr_eval *e, const struct incoming *in, struct ctr_err *err)
 {
     struct ctr_slice_value all = { -1, NULL, 0 };
     struct ctr_slice_rows *to = &e->rows_of[1];
     struct row r = { 0 };
     uint32_t id;
-    int rc = give_room(e, to, false, b->rows, err);
+    int rc = give_room(e, to, false, in->b->rows, err);
 
-    for (int64_t i = 0; !rc && i < b->rows; i++) {
-        row_get(e, control, i, &r);
-        if (!(rc = ctr_slice_get(e, &all, true, window_of(e, time, i), &id, err)) &&
+    for (int64_t i = 0; !rc && i < in->b->rows; i++) {
+        row_get(e, in->control, i, &r);
+        if (!(rc = ctr_slice_get(e, &all, true, window_of(e, in->time, i), &id, err)) &&
             !(rc = slice_add(e, id, &r, err)) && e->samples)
             give_row(e, to, ctr_slice_run(e, 0, id)->token, false, i);
     }
@@ -300,19 +310,17 @@ static int add_windows(struct ctr_eval *e, const struct ctr_batch *b, const stru
 }
 
 /* Rows from `from` on, one by one: their slices may be new, and others may go to the rest. */
-static int add_tile(struct ctr_eval *e, int by, const struct ctr_batch *b, const struct ctr_col *time,
-                    const double *control, int64_t from, int64_t n, struct ctr_err *err)
+static int add_tile(struct ctr_eval *e, int by, const struct incoming *in, int64_t from, int64_t n, struct ctr_err *err)
 {
-    struct ctr_slice_rows *to = &e->rows_of[2 * (by + 1)];
     struct row r = { 0 };
     int rc = 0;
 
     for (int64_t i = from; !rc && i < from + n; i++) {
-        struct ctr_slice_value v = { by, &b->col[e->by[by]], i };
+        struct ctr_slice_value v = { by, &in->b->col[e->by[by]], i };
         if ((rc = ctr_slices_bound(e, by, err)))
             break;
-        row_get(e, control, i, &r);
-        rc = add_to(e, &v, ctr_slice_hash(&v), time, &r, i, b->first_row + i, to, false, err);
+        row_get(e, in->control, i, &r);
+        rc = add_to(e, in, &v, &r, false, err);
     }
     return rc;
 }
@@ -349,52 +357,51 @@ static void add_known(struct ctr_eval *e, int by, int64_t from, const uint32_t *
 }
 
 /* A value a row. */
-static int add_scalars(struct ctr_eval *e, int by, const struct ctr_batch *b, const struct ctr_col *time,
-                       const double *control, struct ctr_err *err)
+static int add_scalars(struct ctr_eval *e, int by, const struct incoming *in, struct ctr_err *err)
 {
-    const struct ctr_col *col = &b->col[e->by[by]];
+    const int64_t rows = in->b->rows;
+    const struct ctr_col *col = &in->b->col[e->by[by]];
     struct ctr_slice_rows *to = &e->rows_of[2 * (by + 1)];
     uint32_t id[CTR_MEMO_TILE];
-    bool plain = is_plain(e) && !time, all;
+    bool plain = is_plain(e) && !in->time, all;
     int rc = ctr_memo_batch(&e->values[by].memo, col, err);
 
-    if (rc || (rc = give_room(e, &to[0], false, b->rows, err)) ||
-        (time && (rc = give_room(e, &to[1], false, b->rows, err))))
+    if (rc || (rc = give_room(e, &to[0], false, rows, err)) ||
+        (in->time && (rc = give_room(e, &to[1], false, rows, err))))
         return rc;
-    for (int64_t from = 0; from < b->rows; from += CTR_MEMO_TILE) {
-        int64_t n = CTR_MIN(CTR_MEMO_TILE, b->rows - from);
+    for (int64_t from = 0; from < rows; from += CTR_MEMO_TILE) {
+        int64_t n = CTR_MIN(CTR_MEMO_TILE, rows - from);
         if ((rc = ctr_slices_bound(e, by, err)) || (rc = ctr_slices_known(e, by, col, from, n, id, &all, err)))
             return rc;
         if (all && plain)
             add_known(e, by, from, id, n);
-        else if ((rc = add_tile(e, by, b, time, control, from, n, err)))
+        else if ((rc = add_tile(e, by, in, from, n, err)))
             return rc;
     }
     return 0;
 }
 
-static int add_lists(struct ctr_eval *e, int by, const struct ctr_batch *b, const struct ctr_col *time,
-                     const double *control, struct ctr_err *err)
+static int add_lists(struct ctr_eval *e, int by, const struct incoming *in, struct ctr_err *err)
 {
-    const struct ctr_field *f = &b->schema->f[e->by[by]];
-    const struct ctr_col *col = &b->col[e->by[by]];
+    const struct ctr_field *f = &in->b->schema->f[e->by[by]];
+    const struct ctr_col *col = &in->b->col[e->by[by]];
     struct ctr_slice_rows *to = &e->rows_of[2 * (by + 1)];
     struct row r = { 0 };
     int rc = 0;
 
-    for (int64_t i = 0; !rc && i < b->rows; i++) {
+    for (int64_t i = 0; !rc && i < in->b->rows; i++) {
         struct ctr_slice_value v = { by, col, i };
         int64_t from = i, end = i + 1;
         if ((rc = ctr_slices_bound(e, by, err))) /* between rows: a list may name a value twice */
             break;
-        row_get(e, control, i, &r);
+        row_get(e, in->control, i, &r);
         v.col = ctr_col_items(col, f->width, i, &from, &end);
         v.col = v.col ? v.col : col; /* a null is a slice */
         if ((rc = give_room(e, &to[0], true, end - from, err)) ||
-            (time && (rc = give_room(e, &to[1], true, end - from, err))))
+            (in->time && (rc = give_room(e, &to[1], true, end - from, err))))
             break;
         for (v.i = from; !rc && v.i < end; v.i++)
-            rc = add_to(e, &v, ctr_slice_hash(&v), time, &r, i, b->first_row + i, to, true, err);
+            rc = add_to(e, in, &v, &r, true, err);
     }
     return rc;
 }
@@ -521,10 +528,11 @@ int ctr_eval_batch(struct ctr_eval *e, const struct ctr_batch *b, const double *
         return rc;
     if (e->units && (rc = units(e, b, err)))
         return rc;
-    if ((rc = add_all(e, b, control, err)) || (time && (rc = add_windows(e, b, time, control, err))))
+    const struct incoming in = { b, time, control };
+    if ((rc = add_all(e, &in, err)) || (time && (rc = add_windows(e, &in, err))))
         return rc;
     for (int k = 0; k < e->o.nby; k++)
-        if ((rc = (ctr_type_list(b->schema->f[e->by[k]].type) ? add_lists : add_scalars)(e, k, b, time, control, err)))
+        if ((rc = (ctr_type_list(b->schema->f[e->by[k]].type) ? add_lists : add_scalars)(e, k, &in, err)))
             return rc;
     e->seen += b->rows;
     return check_memory(e, err);
