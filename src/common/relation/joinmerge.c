@@ -68,24 +68,53 @@ static int reserve(struct ctr_join *j, int64_t rows, struct ctr_err *err)
 
 /* ---- comparing ---- */
 
-static int compare(const struct ctr_join *j, const struct ctr_col *a, bool a_right, int64_t ai, const struct ctr_col *b,
-                   bool b_right, int64_t bi)
+/* A row of either side. */
+struct row {
+    const struct ctr_col *col;
+    int64_t i;
+    bool right;
+};
+
+static struct row left_row(const struct ctr_join *j, int64_t i)
+{
+    return (struct row){ j->b->col, i, false };
+}
+
+static struct row right_row(const struct ctr_join *j) /* the one at hand */
+{
+    return (struct row){ j->merge->rb->col, j->merge->rpos, true };
+}
+
+static int column_of(const struct ctr_keypair *p, struct row r)
+{
+    return r.right ? p->right : p->left;
+}
+
+static int compare(const struct ctr_join *j, struct row a, struct row b)
 {
     for (int k = 0; k < j->npairs; k++) {
         const struct ctr_keypair *p = &j->pair[k];
-        int c = ctr_keys_compare(p->cls, &a[a_right ? p->right : p->left], ai, &b[b_right ? p->right : p->left], bi);
+        int c = ctr_keys_compare(p->cls, &a.col[column_of(p, a)], a.i, &b.col[column_of(p, b)], b.i);
         if (c)
             return c;
     }
     return 0;
 }
 
-static bool null_key(const struct ctr_join *j, const struct ctr_col *c, bool right, int64_t i)
+static bool null_key(const struct ctr_join *j, struct row r)
 {
     for (int k = 0; k < j->npairs; k++)
-        if (ctr_col_missing(&c[right ? j->pair[k].right : j->pair[k].left], i))
+        if (ctr_col_missing(&r.col[column_of(&j->pair[k], r)], r.i))
             return true;
     return false;
+}
+
+/* The row before r with r; -1: r is the first. */
+static int compare_last(const struct ctr_join *j, struct last_key *last, struct row r)
+{
+    if (r.i)
+        return compare(j, (struct row){ r.col, r.i - 1, r.right }, r);
+    return last->have ? compare(j, (struct row){ ctr_batchbuf_view(&last->row)->col, 0, r.right }, r) : -1;
 }
 
 static int remember(struct last_key *k, const struct ctr_batch *b, struct ctr_err *err)
@@ -95,37 +124,37 @@ static int remember(struct last_key *k, const struct ctr_batch *b, struct ctr_er
     return ctr_batchbuf_range(&k->row, b, b->rows - 1, 1, err);
 }
 
-static int key_words(const struct ctr_join *j, const struct ctr_col *c, bool right, int64_t i, struct ctr_buf *out,
-                     struct ctr_err *err)
+static int key_words(const struct ctr_join *j, struct row r, struct ctr_buf *out, struct ctr_err *err)
 {
     int rc = 0;
 
     for (int k = 0; !rc && k < j->npairs; k++) {
-        int col = right ? j->pair[k].right : j->pair[k].left;
-        rc = ctr_buf_printf(out, err, "%s%s=", k ? ", " : "", (right ? &j->right : &j->left)->f[col].name);
+        int col = column_of(&j->pair[k], r);
+        const struct ctr_col *c = &r.col[col];
+        rc = ctr_buf_printf(out, err, "%s%s=", k ? ", " : "", (r.right ? &j->right : &j->left)->f[col].name);
         if (!rc)
-            rc = ctr_col_missing(&c[col], i) ? ctr_buf_append(out, "null", 4, err) : ctr_col_text(&c[col], i, out, err);
+            rc = ctr_col_missing(c, r.i) ? ctr_buf_append(out, "null", 4, err) : ctr_col_text(c, r.i, out, err);
     }
     return rc ? rc : ctr_buf_append(out, "", 1, err);
 }
 
-static int fail_row(const struct ctr_join *j, const struct ctr_col *c, bool right, int64_t i, int64_t row, bool twice,
-                    struct ctr_err *err)
+/* `number`: that of r in its stream, from 0. */
+static int fail_row(const struct ctr_join *j, struct row r, int64_t number, bool twice, struct ctr_err *err)
 {
     struct ctr_buf key = { 0 };
-    int rc = key_words(j, c, right, i, &key, err);
+    int rc = key_words(j, r, &key, err);
 
-    if (right)
+    if (r.right)
         ctr_err_file(err, j->right_name);
     if (!rc && twice)
         rc = ctr_fail(err, CTR_EDATA,
                       "rows %lld and %lld have the same key %.300s: --multi joins all of them, ctr-sort --unique keeps "
                       "the first",
-                      (long long)row, (long long)row + 1, (const char *)key.data);
+                      (long long)number, (long long)number + 1, (const char *)key.data);
     else if (!rc)
         rc = ctr_fail(err, CTR_EDATA,
                       "row %lld (%.300s) is not in order%s: sort both sides with ctr-sort -k, or leave out --merge",
-                      (long long)row + 1, (const char *)key.data, right ? "" : " on the left side");
+                      (long long)number + 1, (const char *)key.data, r.right ? "" : " on the left side");
     ctr_buf_free(&key);
     return rc;
 }
@@ -169,7 +198,7 @@ static int next_right_batch(struct ctr_join *j, struct ctr_err *err)
 static int step_right(struct ctr_join *j, struct ctr_err *err)
 {
     struct ctr_joinmerge *m = j->merge;
-    int rc = 0, c;
+    int rc = 0;
 
     if (m->end)
         return 0;
@@ -179,17 +208,10 @@ static int step_right(struct ctr_join *j, struct ctr_err *err)
     if (rc || m->end)
         return rc;
     j->stats.right_rows++;
-    if (m->rpos)
-        c = compare(j, m->rb->col, true, m->rpos - 1, m->rb->col, true, m->rpos);
-    else if (m->right.have)
-        c = compare(j, ctr_batchbuf_view(&m->right.row)->col, true, 0, m->rb->col, true, 0);
-    else
-        return 0;
-    if (c > 0)
-        return fail_row(j, m->rb->col, true, m->rpos, m->rrow, false, err);
-    if (!c && !j->opts.multi && !null_key(j, m->rb->col, true, m->rpos))
-        return fail_row(j, m->rb->col, true, m->rpos, m->rrow, true, err);
-    return 0;
+    const struct row r = right_row(j);
+    const int c = compare_last(j, &m->right, r);
+    const bool twice = !c && !j->opts.multi && !null_key(j, r);
+    return c > 0 || twice ? fail_row(j, r, m->rrow, twice, err) : 0;
 }
 
 /* The right row at hand is the first with a key >= that of left row i; *equal tells. */
@@ -198,7 +220,7 @@ static int seek(struct ctr_join *j, int64_t i, bool *equal, struct ctr_err *err)
     struct ctr_joinmerge *m = j->merge;
     int rc = m->rrow < 0 ? step_right(j, err) : 0, c = 1;
 
-    while (!rc && !m->end && (c = compare(j, m->rb->col, true, m->rpos, j->b->col, false, i)) < 0)
+    while (!rc && !m->end && (c = compare(j, right_row(j), left_row(j, i))) < 0)
         rc = step_right(j, err);
     *equal = !m->end && !c;
     return rc;
@@ -211,7 +233,7 @@ static int read_group(struct ctr_join *j, int64_t i, struct ctr_err *err)
     bool equal;
     int rc;
 
-    if (m->have_group && !compare(j, ctr_batchbuf_view(&m->group)->col, true, 0, j->b->col, false, i))
+    if (m->have_group && !compare(j, (struct row){ ctr_batchbuf_view(&m->group)->col, 0, true }, left_row(j, i)))
         return 0;
     rc = flush(j, err);
     m->have_group = false;
@@ -224,7 +246,7 @@ static int read_group(struct ctr_join *j, int64_t i, struct ctr_err *err)
         rc = ctr_batchbuf_range(&m->group, m->rb, m->rpos, 1, err);
         if (!rc)
             rc = step_right(j, err);
-        equal = !rc && !m->end && !compare(j, m->rb->col, true, m->rpos, j->b->col, false, i);
+        equal = !rc && !m->end && !compare(j, right_row(j), left_row(j, i));
     }
     return rc;
 }
@@ -233,14 +255,9 @@ static int read_group(struct ctr_join *j, int64_t i, struct ctr_err *err)
 
 static int check_left(struct ctr_join *j, int64_t i, struct ctr_err *err)
 {
-    struct ctr_joinmerge *m = j->merge;
-    int c = 0;
-
-    if (i)
-        c = compare(j, j->b->col, false, i - 1, j->b->col, false, i);
-    else if (m->left.have)
-        c = compare(j, ctr_batchbuf_view(&m->left.row)->col, false, 0, j->b->col, false, 0);
-    return c > 0 ? fail_row(j, j->b->col, false, i, j->stats.left_rows - j->b->rows + i, false, err) : 0;
+    const struct row r = left_row(j, i);
+    const bool falls = compare_last(j, &j->merge->left, r) > 0;
+    return falls ? fail_row(j, r, j->stats.left_rows - j->b->rows + i, false, err) : 0;
 }
 
 static void put(struct ctr_join *j, int64_t right)
@@ -266,7 +283,7 @@ static int match_row(struct ctr_join *j, int64_t room, bool *more, struct ctr_er
     if (!j->sub) {
         if ((rc = check_left(j, j->pos, err)))
             return rc;
-        if (!null_key(j, j->b->col, false, j->pos)) {
+        if (!null_key(j, left_row(j, j->pos))) {
             rc = j->opts.multi ? read_group(j, j->pos, err) : seek(j, j->pos, &match, err);
             if (j->opts.multi)
                 match = m->have_group;
