@@ -279,10 +279,15 @@ static void test_follow(void)
        "a file that grows, and then no more");
     idle_limit = 4;
     const struct ctr_reader_opts still = { .idle = idle, .idle_ms = 1, .follow = true };
-    failing = FSTAT, countdown = 2, fail_with = EIO;
-    ok(says(read_all(grows, &still), "reading was given up") && rows == 6 && countdown < 1,
-       "it cannot be asked whether it is shorter");
-    failing = NONE;
+    for (int nth = 2; nth < 4; nth++) {
+        failing = FSTAT, countdown = nth, fail_with = EIO;
+        ok(says(read_all(grows, &still), "reading was given up") && rows == 6 && countdown < 1,
+           "it cannot be asked whether it is %s", nth == 2 ? "shorter" : "another");
+        failing = NONE;
+    }
+    must(dup2(fd, 0) | (int)lseek(0, 0, SEEK_SET));
+    ok(says(read_all("-", &still), "reading was given up") && rows == 6 && idle_calls == 4,
+       "a file on stdin that grows");
     idle_limit = 4;
     struct ctr_reader *r;
     const struct ctr_batch *b;
@@ -297,11 +302,22 @@ static void test_follow(void)
     ok(says(rc, "was cut short while it was followed") || says(rc, "given up"), "a file that is cut short: %s",
        err.what);
     ctr_reader_free(r);
-    close(fd);
 
     char fifo[] = "/tmp/unit-stream-io-XXXXXX";
     must(mkdtemp(fifo) ? 0 : -1);
     char name[64];
+    snprintf(name, sizeof name, "%s/link", fifo);
+    must(pwrite(fd, bytes, (size_t)n - 8, 0) == n - 8 ? symlink(grows, name) : -1);
+    paths[0] = name;
+    must(ctr_reader_open(&r, paths, 1, &still, &err));
+    must(unlink(name) | symlink("/", name));
+    idle_calls = 0;
+    while ((rc = ctr_reader_next(r, &b, &err)) > 0)
+        ;
+    ok(says(rc, "another file took its name while it was followed"), "a link to another device: %s", err.what);
+    ctr_reader_free(r);
+    unlink(name);
+    close(fd);
     snprintf(name, sizeof name, "%s/fifo", fifo);
     must(mkfifo(name, 0600));
     int rw = open(name, O_RDWR);

@@ -141,7 +141,7 @@ int ctr_file_writer_finish(struct ctr_file_writer *f, struct ctr_out *out, const
                              f->blocks.len / sizeof(struct arrow_block), &m, err);
     uint32_t size = (uint32_t)w.b.len;
     memcpy(end, &size, 4);
-    if (rc >= 0 && w.b.len > INT32_MAX) /* LCOV_EXCL_BR_LINE: 89 million batches */
+    if (rc >= 0 && w.b.len > INT32_MAX) /* LCOV_EXCL_BR_LINE: so many batches and keys */
         rc = ctr_fail(err, CTR_EDATA, "the footer would exceed 2 GiB: use a larger --batch"); /* LCOV_EXCL_LINE */
     if (rc >= 0)
         rc = ctr_out_write(out, w.b.data, w.b.len, err);
