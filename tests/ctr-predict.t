@@ -130,4 +130,47 @@ ok 'the first of each predict as the model' same_rows s.arrows so.arrows
 ctr-sort --shuffle --seed 2 m.arrows >shuffled.arrows
 ctr-predict shuffled.arrows mixed.arrows >so.arrows
 ok 'rows in any other order do so too' same_rows s.arrows so.arrows
+
+# ---- a model that is replaced while rows come
+ctr-select --head 2000 mixed.arrows | ctr-train lr -q -o m2.arrows
+ctr-select --head 200 --rest rest.arrows mixed.arrows >h1.arrows
+ctr-select --head 200 --rest h3.arrows rest.arrows >h2.arrows
+mkfifo fifo
+cp m.arrows now.arrows
+ctr-predict --reload -v -j 2 --flush 20ms now.arrows <fifo >live.arrows 2>err &
+pid=$!
+exec 3>fifo
+scored() { test "$(ctr-cat -q --lenient live.arrows | ctr-info | sed -n 's/^rows: //p')" = "$1"; }
+cat h1.arrows >&3
+ok 'rows come before the model is replaced' until_true scored 200
+cp m2.arrows new.arrows
+mv new.arrows now.arrows
+cat h2.arrows >&3
+ok 'and after it' until_true scored 400
+head -c 1500 m.arrows >now.arrows # as it is while somebody copies over it
+cat h1.arrows >&3
+ok 'and while the file is no whole model' until_true scored 600
+rm now.arrows
+cat h2.arrows >&3
+ok 'and while there is none' until_true scored 800
+cp plan.model new.arrows
+mv new.arrows now.arrows
+cat h1.arrows >&3
+ok 'and while it is a model of other features' until_true scored 1000
+cat m.arrows >now.arrows
+cat h3.arrows >&3
+exec 3>&-
+wait $pid
+is '--reload: status 0' $? 0
+for part in 'm h1' 'm2 h2' 'm2 h1' 'm2 h2' 'm2 h1' 'm h3'; do
+    ctr-predict "${part% *}.arrows" "${part#* }.arrows"
+done >want.arrows
+ok 'each batch has the scores of the model of its time' same_rows want.arrows live.arrows
+time='[0-9]{4}(-[0-9]{2}){2}T[0-9:.]*Z'
+is '-v tells from which row on which model scores, others are told of' "$(sed -E "s/ of $time\$//; s/(now.arrows:? ).*;/\1…;/" err)" \
+    "$(printf 'ctr-predict: %s\n' 'rows from 1 on are scored by now.arrows' 'rows from 201 on are scored by now.arrows' \
+        'now.arrows: …; rows from 401 on are scored by the model before' \
+        'now.arrows …; rows from 801 on are scored by the model before' 'rows from 1001 on are scored by now.arrows')"
+exits '--reload of a pipe' 2 sh -c 'cat m.arrows | ctr-predict --reload - mixed.arrows'
+err_like 'cannot be' 'a pipe has none'
 done_testing

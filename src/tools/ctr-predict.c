@@ -4,44 +4,114 @@
 #include "common/cli/cli.h"
 #include "common/model/model.h"
 
-static bool uncertainty;
+#include <sys/stat.h>
+
+static struct {
+    bool uncertainty, reload;
+} o;
 
 static const struct ctr_opt opts[] = {
-    { "uncertainty", 0, CTR_OPT_FLAG, NULL, "add how far a score could move with one row more", &uncertainty, 0 },
+    { "uncertainty", 0, CTR_OPT_FLAG, NULL, "add how far a score could move with one row more", &o.uncertainty, 0 },
+    { "reload", 0, CTR_OPT_FLAG, NULL, "when another model takes the name MODEL, go on with that one", &o.reload, 0 },
     { 0 },
 };
 
 struct run {
+    struct ctr_cli *cli;
+    const char *model;
+    struct ctr_predict_opts how;
+    struct stat seen; /* the model's file when it was opened last */
     struct ctr_predictor *p;
     struct ctr_reader *r;
     struct ctr_out *out;
     struct ctr_writer *w;
 };
 
-static int predict(struct ctr_cli *cli, struct run *run, struct ctr_err *err)
+static void warn(const struct run *run, const struct ctr_predictor *p)
 {
-    const struct ctr_batch *in, *scored;
-    const char *model = cli->args[0];
-    int rc = ctr_cli_out(cli, CTR_OUT_BINARY, &run->out, err);
-    if (!rc)
-        rc = ctr_cli_reread(cli, &model, err);
+    if (*ctr_predictor_warning(p))
+        ctr_cli_note(run->cli, "%s", ctr_predictor_warning(p));
+}
+
+/* Has the file been replaced or written since? It is looked at before it is opened, so that no change is missed. */
+static bool changed(struct run *run)
+{
+    const struct stat was = run->seen;
+    struct stat *is = &run->seen;
+    return !stat(run->model, is) &&
+           (is->st_dev != was.st_dev || is->st_ino != was.st_ino || is->st_size != was.st_size ||
+            is->st_mtim.tv_sec != was.st_mtim.tv_sec || is->st_mtim.tv_nsec != was.st_mtim.tv_nsec);
+}
+
+static void tell_model(const struct run *run, int64_t row)
+{
+    char time[32];
+    time[ctr_time_iso(time, run->seen.st_mtim.tv_sec * 1000 + run->seen.st_mtim.tv_nsec / 1000000)] = 0;
+    ctr_cli_debug(run->cli, "rows from %lld on are scored by %s of %s", (long long)row, run->model, time);
+}
+
+/* Scores do not stop for a model that cannot be used: it is told of, and the one before goes on until the file changes
+ * again. */
+static void reload(struct run *run, int64_t row)
+{
+    struct ctr_predictor *p = NULL;
+    struct ctr_err err = { 0 };
+    int rc = ctr_predictor_open(&p, run->model, &run->how, &err);
+    if (!rc) {
+        warn(run, p);
+        rc = ctr_predictor_bind(p, ctr_reader_schema(run->r), &err);
+    }
+    if (rc) {
+        ctr_predictor_free(p);
+        ctr_cli_note(run->cli, "%s; rows from %lld on are scored by the model before", ctr_err_text(&err).s,
+                     (long long)row);
+        return;
+    }
+    warn(run, p);
+    ctr_predictor_free(run->p);
+    run->p = p;
+    tell_model(run, row);
+}
+
+static int open_model(struct run *run, struct ctr_err *err)
+{
+    struct ctr_cli *cli = run->cli;
+    run->model = cli->args[0];
+    int rc = ctr_cli_reread(cli, &run->model, err);
+    if (!rc && o.reload && run->model != cli->args[0])
+        rc = ctr_cli_usage(err, "--reload looks at the file of the model, and a pipe has none");
     if (!rc)
         rc = ctr_cli_device(cli, true, NULL, err);
-    const struct ctr_predict_opts how = { (int)cli->jobs, uncertainty, cli->device, cli->device_memory_bytes };
-    if (!rc)
-        rc = ctr_predictor_open(&run->p, model, &how, err);
     if (rc)
         return rc;
-    if (*ctr_predictor_warning(run->p))
-        ctr_cli_note(cli, "%s", ctr_predictor_warning(run->p));
-    rc = ctr_cli_reader(cli, 1, NULL, &run->r, err);
+    run->how = (struct ctr_predict_opts){ (int)cli->jobs, o.uncertainty, cli->device, cli->device_memory_bytes };
+    changed(run);
+    rc = ctr_predictor_open(&run->p, run->model, &run->how, err);
+    if (!rc)
+        warn(run, run->p);
+    return rc;
+}
+
+static int predict(struct run *run, struct ctr_err *err)
+{
+    struct ctr_cli *cli = run->cli;
+    const struct ctr_batch *in, *scored;
+    int rc = ctr_cli_out(cli, CTR_OUT_BINARY, &run->out, err);
+    if (!rc)
+        rc = open_model(run, err);
+    if (!rc)
+        rc = ctr_cli_reader(cli, 1, NULL, &run->r, err);
     if (!rc)
         rc = ctr_predictor_bind(run->p, ctr_reader_schema(run->r), err);
-    if (!rc && *ctr_predictor_warning(run->p))
-        ctr_cli_note(cli, "%s", ctr_predictor_warning(run->p));
-    if (!rc)
+    if (!rc) {
+        warn(run, run->p);
         rc = ctr_cli_writer(cli, run->out, ctr_predictor_schema(run->p), &run->w, err);
+    }
+    if (!rc && o.reload)
+        tell_model(run, 1);
     while (!rc && (rc = ctr_reader_next(run->r, &in, err)) > 0) {
+        if (o.reload && changed(run))
+            reload(run, in->first_row + 1);
         rc = ctr_predictor_run(run->p, in, &scored, err);
         if (rc)
             ctr_err_file(err, ctr_reader_file(run->r));
@@ -54,10 +124,10 @@ static int predict(struct ctr_cli *cli, struct run *run, struct ctr_err *err)
 
 static int run_tool(struct ctr_cli *cli, struct ctr_err *err)
 {
-    struct run run = { 0 };
+    struct run run = { .cli = cli };
     int rc = ctr_cli_args(cli, 1, -1, err);
     if (!rc)
-        rc = predict(cli, &run, err);
+        rc = predict(&run, err);
     ctr_writer_free(run.w);
     ctr_out_free(run.out);
     ctr_reader_free(run.r);
