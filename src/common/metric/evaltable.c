@@ -163,8 +163,9 @@ int ctr_eval_stream_rows(const struct ctr_eval *e, const struct ctr_eval_view *v
 /* ---- the table: cells of text, then aligned ---- */
 
 struct grid {
-    struct ctr_strs cells;
-    int columns, left; /* the first `left` columns are flush left */
+    struct ctr_buf cells; /* each ends with a 0; there may be millions */
+    int64_t n;            /* of them */
+    int columns, left;    /* the first `left` columns are flush left */
 };
 
 static int cell(struct grid *g, struct ctr_err *err, const char *fmt, ...) CTR_PRINTF(3, 4);
@@ -177,11 +178,29 @@ static int cell(struct grid *g, struct ctr_err *err, const char *fmt, ...)
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
     ctr_text_plain(text, strlen(text)); /* a line stays a line */
-    return ctr_strs_add(&g->cells, text, strlen(text), err);
+    g->n++;
+    return ctr_buf_append(&g->cells, text, strlen(text) + 1, err);
+}
+
+/* As "%.6f", which takes its time, unless it is near to where rounding turns. */
+static int cell_share(struct grid *g, double v, struct ctr_err *err)
+{
+    const double millionths = v * 1e6, below = floor(millionths), part = millionths - below;
+    char text[] = "0.000000";
+    int64_t n = (int64_t)below + (part > 0.5);
+
+    if (!(v >= 0 && v < 0.999) || signbit(v) || fabs(part - 0.5) < 1e-6)
+        return cell(g, err, "%.6f", v);
+    for (char *p = text + 7; n; n /= 10)
+        *p-- = (char)('0' + n % 10);
+    g->n++;
+    return ctr_buf_append(&g->cells, text, sizeof text, err);
 }
 
 static int cell_number(struct grid *g, double v, int digits, struct ctr_err *err)
 {
+    if (digits == 6)
+        return isfinite(v) ? cell_share(g, v, err) : cell(g, err, "-");
     return isfinite(v) ? cell(g, err, "%.*f", digits, v) : cell(g, err, "-");
 }
 
@@ -201,21 +220,37 @@ static int width(const char *s)
     return n;
 }
 
+static int spaces(struct ctr_buf *out, int n, struct ctr_err *err)
+{
+    int rc = ctr_buf_reserve(out, (size_t)n, err);
+
+    if (rc)
+        return rc;
+    memset(out->data + out->len, ' ', (size_t)n);
+    out->len += (size_t)n;
+    return 0;
+}
+
 static int print(const struct grid *g, struct ctr_buf *out, struct ctr_err *err)
 {
-    int *wide = calloc((size_t)g->columns, sizeof *wide), rc = 0;
+    const char *const end = (const char *)g->cells.data + g->cells.len, *p;
+    int *wide = calloc((size_t)g->columns, sizeof *wide), c = 0, rc = 0;
 
     if (!wide)
         return ctr_fail_nomem(err, (size_t)g->columns * sizeof *wide);
-    for (int i = 0; i < g->cells.n; i++)
-        wide[i % g->columns] = CTR_MAX(wide[i % g->columns], width(g->cells.s[i]));
-    for (int i = 0; !rc && i < g->cells.n; i++) {
-        int c = i % g->columns, pad = wide[c] - width(g->cells.s[i]);
-        bool last = c == g->columns - 1;
-        if (c < g->left)
-            rc = ctr_buf_printf(out, err, "%s%*s%s", g->cells.s[i], last ? 0 : pad, "", last ? "\n" : "  ");
-        else
-            rc = ctr_buf_printf(out, err, "%*s%s%s", pad, "", g->cells.s[i], last ? "\n" : "  ");
+    for (p = (const char *)g->cells.data; p < end; p += strlen(p) + 1, c = (c + 1) % g->columns)
+        wide[c] = CTR_MAX(wide[c], width(p));
+    for (p = (const char *)g->cells.data; !rc && p < end; p += strlen(p) + 1, c = (c + 1) % g->columns) {
+        const int pad = wide[c] - width(p);
+        const bool last = c == g->columns - 1;
+        if (c >= g->left)
+            rc = spaces(out, pad, err);
+        if (!rc)
+            rc = ctr_buf_append(out, p, strlen(p), err);
+        if (!rc && c < g->left && !last)
+            rc = spaces(out, pad, err);
+        if (!rc)
+            rc = ctr_buf_append(out, last ? "\n" : "  ", last ? 1 : 2, err);
     }
     free(wide);
     return rc;
@@ -241,7 +276,7 @@ static int head_cells(struct grid *g, const struct ctr_eval_view *v, struct ctr_
 
     if (!rc && v->windows)
         rc = cell(g, err, "window");
-    g->left = g->cells.n;
+    g->left = (int)g->n;
     return rc;
 }
 
@@ -257,7 +292,7 @@ static int wide_head(struct grid *g, const struct ctr_eval_view *v, struct ctr_e
         rc = cell(g, err, "%s", ctr_metrics[v->metrics[i]].title);
     if (!rc && v->users && !(rc = cell(g, err, "users")) && !(rc = cell(g, err, "left_out_users")))
         rc = cell(g, err, "left_out_rows");
-    g->columns = g->cells.n;
+    g->columns = (int)g->n;
     return rc;
 }
 
@@ -282,11 +317,11 @@ static int long_head(struct grid *g, const struct ctr_eval_view *v, struct ctr_e
 {
     int rc = cell(g, err, "metric");
 
-    g->left = g->cells.n;
+    g->left = (int)g->n;
     for (int i = 0; !rc && i < PARTS; i++)
         if (has(&parts[i], v))
             rc = cell(g, err, "%s", parts[i].head);
-    g->columns = g->cells.n;
+    g->columns = (int)g->n;
     return rc;
 }
 
@@ -333,6 +368,6 @@ int ctr_eval_table(const struct ctr_eval *e, const struct ctr_eval_view *v, stru
     }
     if (!rc)
         rc = print(&g, out, err);
-    ctr_strs_free(&g.cells);
+    ctr_buf_free(&g.cells);
     return rc;
 }
