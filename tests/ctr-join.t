@@ -118,8 +118,14 @@ ctr-select --add 'user=number(user)' users >users.float
 for sides in "users.float views left" "views users.float right"; do
     set -- $sides
     exits "a float key on the $3" 2 ctr-join -k user "$1" "$2"
-    err_like "is to become an integer, and no integer a float" "ctr-select --add .user_key=int\(user\).$"
+    err_like "is to become an integer, and no integer a float" "ctr-select --add .user_key=if\(int\(user\) == user, int\(user\), null\).$"
 done
+is "and meets none where it is not whole" "$(printf 'k,v\n1.5,a\n2,b\n,c\n-0,d\n' | ctr-import -qf csv --header --columns k:float64,v |
+    ctr-select --add 'k_key=if(int(k) == k, int(k), null)' | ctr-join -qk k_key=user --prefix u_ users | ctr-export -f csv -c v,k_key)" "v,k_key
+a,
+b,2
+c,
+d,0"
 exits "no key" 2 ctr-join users views
 err_like "says what to do" "say what to join on: -k COLUMN, or --by-row"
 exits "no right side" 2 ctr-join -k user

@@ -5,6 +5,7 @@
 #include "common/relation/relkey.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 /* ---- hashes ---- */
@@ -122,10 +123,16 @@ static int pair_types(struct ctr_keypair *p, const struct ctr_field *l, const st
         bool right = a == CTR_KEY_FLOAT   ? false
                      : b == CTR_KEY_FLOAT ? a != CTR_KEY_TEXT
                                           : b == CTR_KEY_TIME || b == CTR_KEY_BOOL;
-        const char *name = right ? r->name : l->name;
+        const char *name = right ? r->name : l->name, *to = cast_to(right ? a : b);
+        const bool cuts = (right ? b : a) == CTR_KEY_FLOAT; /* 1.5 is no key; int() makes 1 of it */
+        char expr[400];
+        if (cuts)
+            snprintf(expr, sizeof expr, "if(int(%s) == %s, int(%s), null)", name, name, name);
+        else
+            snprintf(expr, sizeof expr, "%s(%s)", to, name);
         return ctr_fail(err, CTR_EUSAGE,
-                        "%s is %s on the left and %s is %s in %s: cast one, as with ctr-select --add '%s_key=%s(%s)'",
-                        l->name, lt, r->name, rt, right_name, name, cast_to(right ? a : b), name);
+                        "%s is %s on the left and %s is %s in %s: cast one, as with ctr-select --add '%s_key=%s'",
+                        l->name, lt, r->name, rt, right_name, name, expr);
     }
     p->cls = a;
     p->left_signed = ctr_types[l->type].is_signed;
