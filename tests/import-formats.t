@@ -51,8 +51,13 @@ awk 'BEGIN { for (i = 0; i < 1200; i++) print "{\"a\":" i ",\"u\":{\"id\":1},\"e
 for j in 1 3; do
     exits "jsonl: members that come late (-j $j)" 0 ctr-import -j $j -o "$W/late.arrows" "$W/late.jsonl"
     is "are counted, and the first is named" "$(cat "$W/err")" \
-        "ctr-import: 4 values left out, of members without a name or that the first 1000 lines have not (the first: 'name' in line 1201 of $W/late.jsonl): --columns takes what it names"
+        "ctr-import: 4 values left out, of members without a name, of more than 32 parts or that the first 1000 lines have not (the first: 'name' in line 1201 of $W/late.jsonl): --columns takes what it names"
 done
+deep=$(printf 'p.%.0s' $(seq 32))
+printf '{"a":1,"%sb":2}\n{"a":2,"%sb":3}\n' "$deep" "$deep" >"$W/deep.jsonl"
+exits "jsonl: a name of more parts than a path may have" 0 ctr-import -o "$W/late.arrows" "$W/deep.jsonl"
+err_like "is left out and counted" "2 values left out, of members without a name, of more than 32 parts or that .* in line 1 of"
+is "and the rest is there" "$(ctr-export "$W/late.arrows" | tr '\n' ' ')" 'a 1 2 '
 exits "jsonl: whoever names the columns knows" 0 ctr-import -c a,u.id -o "$W/late.arrows" "$W/late.jsonl"
 is "and is told nothing" "$(cat "$W/err")" ''
 while IFS='|' read -r name in re; do

@@ -127,7 +127,8 @@ static int import(struct ctr_cli *cli, const struct ctr_text_opts *t, struct ctr
                          strncmp(o.bad_rows, "skip", 4) ? "quarantined" : "skipped");
         if (stats.untaken)
             ctr_cli_note(cli,
-                         "%lld value%s left out, of members without a name or that the first %d lines have not (the "
+                         "%lld value%s left out, of members without a name, of more than 32 parts or that the first %d "
+                         "lines have not (the "
                          "first: '%s' in line %lld of %s): --columns takes what it names",
                          (long long)stats.untaken, stats.untaken == 1 ? "" : "s", CTR_SAMPLE_ROWS, stats.untaken_key.s,
                          (long long)stats.untaken_line, stats.untaken_file);

@@ -56,7 +56,7 @@ static int note_way(struct discovery *d, struct ctr_err *err)
 {
     struct jsonl *j = d->j;
     const size_t n = d->way.len;
-    int rc = ctr_strs_find_n(&j->ways, (const char *)d->way.data, n) >= 0;
+    int rc = ctr_strs_find_n(&j->ways, (const char *)d->way.data, n) >= 0, parts = 1;
 
     if (rc || (rc = ctr_strs_add(&j->ways, (const char *)d->way.data, n, err)))
         return CTR_MIN(rc, 0);
@@ -64,8 +64,12 @@ static int note_way(struct discovery *d, struct ctr_err *err)
     if ((rc = ctr_buf_append(d->scratch, d->way.data, n, err)))
         return rc;
     char *name = (char *)d->scratch->data;
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
         name[i] = name[i] == BELOW ? '.' : name[i];
+        parts += name[i] == '.';
+    }
+    if (parts > CTR_JSON_PATH) /* it is counted among those that no column takes */
+        return 0;
     if ((rc = ctr_json_tree_name(&j->tree, name, n, j->columns.n, err)) <= 0) /* a set of names here */
         return rc;
     if (j->columns.n >= MAX_COLUMNS)
