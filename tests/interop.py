@@ -190,6 +190,57 @@ def test_refused():
         ok(p.returncode == 1 and "odd one" in err and word in err and cast in err, f"{word} is refused", err)
 
 
+def test_left_out():
+    # Between others a column of a type that is not read is no error where it is left out.
+    n = 1000
+    few = pa.array([decimal.Decimal(i % 3) if i % 7 else None for i in range(n)], pa.decimal128(20, 4))
+    whole = pa.array(range(n))
+    odd = {
+        "decimal128": few,
+        "decimal256": few.cast(pa.decimal256(50, 4)),
+        "dictionary of decimals": few.dictionary_encode(),
+        "time64": whole.cast(pa.time64("us")),
+        "duration": whole.cast(pa.duration("ms")),
+        "interval": pa.array([(1, 2, i) for i in range(n)], pa.month_day_nano_interval()),
+        "fixed_size_binary": pa.array([b"abcd"] * n, pa.binary(4)),
+        "map": pa.array([[("k", f"a long text, {i}")] * (i % 3) for i in range(n)], pa.map_(pa.string(), pa.string_view())),
+        "list of lists": pa.array([[["a" * 20, "b"], ["c"]]] * n, pa.list_(pa.list_(pa.string_view()))),
+        "list of decimals": pa.array([[decimal.Decimal(1)]] * n, pa.list_(pa.decimal128(5, 2))),
+        "list_view": pa.array([[1, 2]] * n, pa.list_view(pa.int32())),
+        "large_list_view": pa.array([[1, 2]] * n, pa.large_list_view(pa.int32())),
+        "run_end_encoded": pa.RunEndEncodedArray.from_arrays(pa.array([300, n], pa.int32()), few[:2]),
+        "dense union": pa.UnionArray.from_dense(pa.array([0] * n, pa.int8()), whole.cast(pa.int32()), [whole, few]),
+        "sparse union": pa.UnionArray.from_sparse(pa.array([0] * n, pa.int8()), [whole, few]),
+        "struct": pa.array([{"d": decimal.Decimal(1), "v": "y" * 20}] * n, pa.struct([("d", pa.decimal128(5, 2)), ("v", pa.string_view())])),
+    }
+    text = pa.array([f"some text that is too long for a view, {i}" for i in range(n)], pa.string_view())
+    for what, a in odd.items():
+        t = pa.table({"one": whole, "odd": a, "text": text, "last": pa.compute.negate(whole)})
+        name = "odd.d" if what == "struct" else "odd"
+        p = run(["ctr-select", "--columns", "-" + name], encode(t))
+        want = {k: v for k, v in t.to_pydict().items() if k != "odd"}
+        got = decode(p.stdout).to_pydict() if not p.returncode else {}
+        views = got.pop("odd.v", None)
+        ok(got == want and views in (None, ["y" * 20] * n), f"{what} is left out", p.stderr)
+        p = run(["ctr-info"], encode(t))
+        line = [x for x in p.stdout.decode().splitlines() if x.startswith(name + " ")]
+        ok("rows: 1000" in p.stdout.decode() and line and line[0].endswith("(not read)"), f"{what} is shown", p.stdout)
+        for how in (["ctr-select"], ["ctr-select", "--where", f"is_null(`{name}`)", "--columns", "one"], ["ctr-info", "--digest"],
+                    ["ctr-select", "--add", f"x=concat(`{name}`)", "--columns", "x"], ["ctr-select", "--explode", name, "--columns", "one"]):
+            p = run(how, encode(t))
+            ok(p.returncode in (1, 2) and name in p.stderr.decode() and not p.stdout, f"{what} is not used: {' '.join(how)}", p.stderr)
+    t = pa.table({"click": pa.array([i % 2 for i in range(n)]), "price": few, "ad": text, "score": pa.array([.5] * n)})
+    plan = os.path.join(W, "left.plan")
+    with open(plan, "w") as f:
+        f.write("label click\nfeature ad\n")
+    p = run(["ctr-extract", plan], encode(t))
+    ok(not p.returncode and decode(p.stdout).num_rows == n, "a plan that does not need it", p.stderr)
+    p = run(["ctr-eval", "--label", "click", "--score", "score", "--metrics", "rows,auc"], encode(t))
+    ok(not p.returncode and b"0.500000" in p.stdout, "an evaluation that does not", p.stderr)
+    p = run(["ctr-eval", "--label", "click", "--score", "score", "--by", "price"], encode(t))
+    ok(p.returncode == 1 and b"'price' is of type decimal" in p.stderr, "one that does", p.stderr)
+
+
 def test_shapes():
     big = pa.table({"i": pa.array(range(300000)), "s": pa.array([f"row {i % 977}" for i in range(300000)])})
     same(big, big.to_pydict(), "a batch of 300,000 rows")
@@ -309,7 +360,7 @@ def test_ours():
 
 
 def main():
-    for test in (test_scalars, test_times, test_lists, test_structs, test_dictionaries, test_refused, test_shapes, test_canonical,
+    for test in (test_scalars, test_times, test_lists, test_structs, test_dictionaries, test_refused, test_left_out, test_shapes, test_canonical,
                  test_ours, test_polars, test_duckdb):
         test()
     print(f"1..{n_tests}")

@@ -293,13 +293,14 @@ static int evaluate(struct ctr_cli *cli, struct input *in, struct ctr_eval_contr
 
 static int run(struct ctr_cli *cli, struct ctr_err *err)
 {
+    const struct ctr_reader_opts ro = { .foreign = true };
     struct input in = { 0 };
     struct ctr_eval_control *c = NULL;
     struct ctr_strs by = { 0 };
     int *metrics = NULL, n = 0, rc;
 
     if ((rc = check_options(&by, err)) || (rc = check_roles(cli, err)) ||
-        (o.control && (rc = ctr_cli_read(cli, o.control, err))) || (rc = ctr_cli_reader(cli, 0, NULL, &in.r, err)))
+        (o.control && (rc = ctr_cli_read(cli, o.control, err))) || (rc = ctr_cli_reader(cli, 0, &ro, &in.r, err)))
         goto out;
     if ((rc = find(cli, &in, &by, o.control, err))) {
         ctr_err_file(err, ctr_reader_file(in.r));

@@ -120,7 +120,8 @@ static void note_extracted(const struct job *j)
 
 static int open_input(struct job *j, int first, struct ctr_err *err)
 {
-    int rc = ctr_cli_reader(j->cli, first, NULL, &j->r, err);
+    const struct ctr_reader_opts ro = { .foreign = true };
+    int rc = ctr_cli_reader(j->cli, first, &ro, &j->r, err);
     if (rc == 0)
         rc = project(j, err);
     if (rc == 0)

@@ -4,6 +4,7 @@
 #include "common/cli/cli.h"
 #include "common/text/json.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 static struct {
@@ -21,37 +22,55 @@ static const struct ctr_opt opts[] = {
 
 /* What was counted in one section. */
 struct section_info {
+    struct ctr_schema schema; /* with its columns of other types, which are shown, and not read */
+    int *read, nread;         /* the others */
     int64_t rows, batches;
-    int64_t *nulls;
+    int64_t *nulls; /* of each column */
     char digest[33];
 };
 
+static void section_free(struct section_info *s)
+{
+    ctr_schema_free(&s->schema);
+    free(s->read);
+    free(s->nulls);
+}
+
+static int begin_section(struct ctr_reader *r, struct section_info *s, struct ctr_err *err)
+{
+    int rc = ctr_schema_copy(&s->schema, ctr_reader_schema(r), err);
+    s->nulls = calloc((size_t)s->schema.n + 1, sizeof *s->nulls);
+    s->read = calloc((size_t)s->schema.n + 1, sizeof *s->read);
+    if (!rc && (!s->nulls || !s->read))
+        rc = ctr_fail_nomem(err, (size_t)s->schema.n * sizeof *s->nulls);
+    for (int i = 0; !rc && i < s->schema.n; i++)
+        if (s->schema.f[i].type != CTR_FOREIGN)
+            s->read[s->nread++] = i;
+    return rc || s->nread == s->schema.n ? rc : ctr_reader_project(r, s->read, s->nread, err);
+}
+
 static int scan_section(struct ctr_cli *cli, struct ctr_reader *r, struct section_info *s, struct ctr_err *err)
 {
-    const struct ctr_schema *schema = ctr_reader_schema(r);
     const struct ctr_batch *b;
     struct ctr_digest *d;
-    int rc;
+    int rc = begin_section(r, s, err);
 
-    s->nulls = calloc((size_t)schema->n + 1, sizeof *s->nulls);
-    if (!s->nulls)
-        return ctr_fail_nomem(err, (size_t)schema->n * sizeof *s->nulls);
-    if ((rc = ctr_digest_new(&d, schema, err)))
+    if (rc || (rc = ctr_digest_new(&d, ctr_reader_schema(r), err)))
         return rc;
     while ((rc = ctr_reader_next(r, &b, err)) > 0) {
         s->rows += b->rows;
         s->batches++;
-        for (int i = 0; i < schema->n; i++) {
+        for (int i = 0; i < s->nread; i++) {
             if (!b->col[i].dict)
-                s->nulls[i] += b->col[i].nulls;
+                s->nulls[s->read[i]] += b->col[i].nulls;
             for (int64_t k = 0; b->col[i].dict && k < b->rows; k++)
-                s->nulls[i] += ctr_col_missing(&b->col[i], k);
+                s->nulls[s->read[i]] += ctr_col_missing(&b->col[i], k);
         }
         if ((rc = ctr_digest_batch(d, b, err)))
             break;
         ctr_cli_progress(cli, ctr_reader_rows(r), ctr_reader_total_rows(r));
     }
-    if (!rc)
+    if (!rc && s->nread == s->schema.n) /* a hash of some columns is none of the stream */
         ctr_digest_hex(d, s->digest);
     ctr_digest_free(d);
     return rc;
@@ -76,21 +95,22 @@ static int print_line(struct ctr_out *out, struct ctr_err *err, const char *fmt,
     return rc;
 }
 
-static int print_columns(struct ctr_out *out, const struct ctr_schema *s, const struct section_info *info,
-                         struct ctr_err *err)
+static int print_columns(struct ctr_out *out, const struct section_info *info, struct ctr_err *err)
 {
+    const struct ctr_schema *s = &info->schema;
     int rc = print_line(out, err, "%-24s %-28s %-12s %-12s %s", "column", "type", "role", "table", "nulls");
 
     for (int i = 0; !rc && i < s->n; i++) {
         const struct ctr_field *f = &s->f[i];
         const char *role = ctr_meta_get(&f->meta, CTR_META_ROLE), *table = ctr_meta_get(&f->meta, CTR_META_TABLE);
         struct ctr_buf name = { 0 };
-        char type[64];
+        char type[64], nulls[24];
+        snprintf(nulls, sizeof nulls, "%lld", (long long)info->nulls[i]);
         rc = ctr_quote_name(&name, f->name, err);
         if (!rc)
-            rc = print_line(out, err, "%-24.*s %-28s %-12s %-12s %lld", (int)name.len, (const char *)name.data,
+            rc = print_line(out, err, "%-24.*s %-28s %-12s %-12s %s", (int)name.len, (const char *)name.data,
                             ctr_field_type_name(f, type, sizeof type), role ? role : "-", table ? table : "-",
-                            (long long)info->nulls[i]);
+                            f->type == CTR_FOREIGN ? "(not read)" : nulls);
         ctr_buf_free(&name);
     }
     return rc;
@@ -127,17 +147,19 @@ static int print_metadata(struct ctr_out *out, const struct ctr_schema *s, struc
     return rc;
 }
 
-static int print_text(struct ctr_out *out, const struct ctr_schema *s, const struct section_info *info,
-                      const struct ctr_reader_stats *stats, struct ctr_err *err)
+static int print_text(struct ctr_out *out, const struct section_info *info, const struct ctr_reader_stats *stats,
+                      struct ctr_err *err)
 {
+    const struct ctr_schema *s = &info->schema;
     int rc = ctr_out_printf(out, err, "rows: %lld\nbatches: %lld\nsealed: %s\ndigest: %s\n", (long long)info->rows,
-                            (long long)info->batches, stats->sealed ? "yes" : "no (a foreign stream)", info->digest);
+                            (long long)info->batches, stats->sealed ? "yes" : "no (a foreign stream)",
+                            *info->digest ? info->digest : "none, since not all columns are read");
 
     if (!rc)
         rc = print_metadata(out, s, err);
     if (!rc)
         rc = print_provenance(out, s, err);
-    return rc ? rc : print_columns(out, s, info, err);
+    return rc ? rc : print_columns(out, info, err);
 }
 
 /* ---- JSON ---- */
@@ -172,20 +194,25 @@ static int json_column(struct ctr_buf *b, const struct ctr_field *f, int64_t nul
         rc = json_pair(b, "name", f->name, err);
     if (!rc)
         rc = json_pair(b, "type", ctr_field_type_name(f, type, sizeof type), err);
-    if (!rc)
+    if (!rc && f->type == CTR_FOREIGN)
+        rc = ctr_buf_printf(b, err, ",\"read\":false");
+    else if (!rc)
         rc = ctr_buf_printf(b, err, ",\"dictionary\":%s,\"nulls\":%lld", f->dict ? "true" : "false", (long long)nulls);
     if (!rc)
         rc = json_meta(b, &f->meta, err);
     return rc ? rc : ctr_buf_append(b, "}", 1, err);
 }
 
-static int print_json(struct ctr_out *out, const struct ctr_schema *s, const struct section_info *info,
-                      const struct ctr_reader_stats *stats, struct ctr_err *err)
+static int print_json(struct ctr_out *out, const struct section_info *info, const struct ctr_reader_stats *stats,
+                      struct ctr_err *err)
 {
+    const struct ctr_schema *s = &info->schema;
     struct ctr_buf b = { 0 };
-    int rc =
-        ctr_buf_printf(&b, err, "{\"rows\":%lld,\"batches\":%lld,\"sealed\":%s,\"digest\":\"%s\"",
-                       (long long)info->rows, (long long)info->batches, stats->sealed ? "true" : "false", info->digest);
+    int rc = ctr_buf_printf(&b, err, "{\"rows\":%lld,\"batches\":%lld,\"sealed\":%s", (long long)info->rows,
+                            (long long)info->batches, stats->sealed ? "true" : "false");
+
+    if (!rc && *info->digest)
+        rc = ctr_buf_printf(&b, err, ",\"digest\":\"%s\"", info->digest);
 
     if (!rc)
         rc = json_meta(&b, &s->meta, err);
@@ -205,18 +232,17 @@ static int print_json(struct ctr_out *out, const struct ctr_schema *s, const str
 static int print_section(struct ctr_out *out, struct ctr_reader *r, const struct section_info *info,
                          struct ctr_err *err)
 {
-    const struct ctr_schema *s = ctr_reader_schema(r);
     struct ctr_reader_stats stats;
 
     ctr_reader_get_stats(r, &stats);
     if (o.digest)
         return ctr_out_printf(out, err, "%s\n", info->digest);
-    return o.json ? print_json(out, s, info, &stats, err) : print_text(out, s, info, &stats, err);
+    return o.json ? print_json(out, info, &stats, err) : print_text(out, info, &stats, err);
 }
 
 static int run(struct ctr_cli *cli, struct ctr_err *err)
 {
-    struct ctr_reader_opts ro = { .sections = true };
+    struct ctr_reader_opts ro = { .sections = true, .foreign = !o.check && !o.digest };
     struct ctr_reader *r = NULL;
     struct ctr_out *out = NULL;
     int rc = ctr_cli_out(cli, 0, &out, err), more = 1;
@@ -231,7 +257,7 @@ static int run(struct ctr_cli *cli, struct ctr_err *err)
             rc = ctr_out_write(out, "\n", 1, err);
         if (!rc)
             rc = print_section(out, r, &info, err);
-        free(info.nulls);
+        section_free(&info);
         more = rc ? 0 : ctr_reader_section(r, err);
         rc = more < 0 ? more : rc;
     }

@@ -331,8 +331,9 @@ static int act(struct job *j, struct ctr_err *err)
     if (rc < 0)
         return rc;
     const int *inputs = ctr_select_inputs(j->s, &n);
-    if (n < ctr_reader_schema(j->r)->n)
-        rc = ctr_reader_project(j->r, inputs, n, err);
+    rc = ctr_reader_project(j->r, inputs, n, err);
+    if (rc < 0)
+        ctr_err_file(err, ctr_reader_file(j->r));
     if (rc == 0)
         rc = open_writers(j, err);
     if (rc == 0)
@@ -398,7 +399,7 @@ static int finish(struct job *j, struct ctr_err *err)
 static int run(struct ctr_cli *cli, struct ctr_err *err)
 {
     struct job j = { .cli = cli };
-    struct ctr_reader_opts ro = { .sections = o.section != NULL };
+    struct ctr_reader_opts ro = { .sections = o.section != NULL, .foreign = true };
     int rc = 0;
     if (o.head)
         rc = ctr_cut_parse(&j.head, "--head", o.head, err);

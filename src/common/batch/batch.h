@@ -31,6 +31,7 @@ enum ctr_type {
     CTR_LIST,  /* offsets[rows+1] into item; offsets[0] need not be 0 */
     CTR_FIXED, /* fixed_size_list: item holds rows * width values */
     CTR_WKEY,  /* weighted key, only as item of a list: data: uint64_t key; weight: float. Arrow struct<key, weight> */
+    CTR_FOREIGN, /* a type of Arrow that we do not read: only in schemas of ctr_reader_opts.foreign, never in a batch */
     CTR_NTYPES
 };
 
@@ -93,11 +94,12 @@ extern const char *const ctr_roles[CTR_NROLES];
 
 struct ctr_field {
     char *name;
-    enum ctr_type type; /* of the values, also when they are dictionary-encoded */
-    enum ctr_type item; /* CTR_LIST, CTR_FIXED: type of the items (a scalar type or CTR_WKEY) */
-    int32_t width;      /* CTR_FIXED: items a row */
-    bool dict;          /* batches carry int32 indices and a dictionary of values */
-    uint32_t hash;      /* of the name, for ctr_schema_find; 0: not known */
+    enum ctr_type type;  /* of the values, also when they are dictionary-encoded */
+    enum ctr_type item;  /* CTR_LIST, CTR_FIXED: type of the items (a scalar type or CTR_WKEY) */
+    int32_t width;       /* CTR_FIXED: items a row */
+    const char *foreign; /* CTR_FOREIGN: its name in Arrow, a constant */
+    bool dict;           /* batches carry int32 indices and a dictionary of values */
+    uint32_t hash;       /* of the name, for ctr_schema_find; 0: not known */
     struct ctr_meta meta;
 };
 

@@ -24,6 +24,7 @@ const struct ctr_type_info ctr_types[CTR_NTYPES] = {
     [CTR_LIST] = { "list", 0, false, false, false },
     [CTR_FIXED] = { "fixed_size_list", 0, false, false, false },
     [CTR_WKEY] = { "weighted key", 8, false, false, false },
+    [CTR_FOREIGN] = { "", 0, false, false, false }, /* ctr_field.foreign names it */
 };
 
 const char *const ctr_roles[CTR_NROLES] = { "label", "weight",      "user",    "time",  "query", "id",
@@ -301,7 +302,7 @@ const char *ctr_field_type_name(const struct ctr_field *f, char *out, size_t siz
     else if (f->type == CTR_FIXED)
         snprintf(out, size, "fixed_size_list<%s>[%d]", ctr_types[f->item].name, f->width);
     else
-        snprintf(out, size, "%s", ctr_types[f->type].name);
+        snprintf(out, size, "%s", f->type == CTR_FOREIGN ? f->foreign : ctr_types[f->type].name);
     return out;
 }
 
@@ -314,7 +315,7 @@ static bool scalar_parse(const char *s, size_t n, enum ctr_type *type)
                      { "string", CTR_UTF8 },  { "text", CTR_UTF8 },    { "str", CTR_UTF8 },  { "time", CTR_TIME },
                      { "boolean", CTR_BOOL }, { "datetime", CTR_TIME } };
 
-    for (int t = 0; t < CTR_NTYPES; t++)
+    for (int t = 0; t < CTR_FOREIGN; t++)
         if (!ctr_type_list(t) && strlen(ctr_types[t].name) == n && !memcmp(s, ctr_types[t].name, n))
             return *type = (enum ctr_type)t, true;
     for (size_t i = 0; i < CTR_COUNT(synonyms); i++)

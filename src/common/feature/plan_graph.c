@@ -286,6 +286,9 @@ static int column_node(struct binder *b, const struct plan_ast *a)
         (void)!ctr_schema_need(g->input, a->name, &near);
         return ctr_plan_fail(&g->src, a->pos, b->err, "%s", near.what);
     }
+    if (g->input->f[column].type == CTR_FOREIGN)
+        return ctr_plan_fail(&g->src, a->pos, b->err, "column '%.60s' is of type %s, which is not supported", a->name,
+                             g->input->f[column].foreign);
     struct plan_node n = { .kind = NODE_COLUMN, .pos = a->pos, .column = column };
     n.type = field_vtype(&g->input->f[column]);
     int found = find_node(g, &n);

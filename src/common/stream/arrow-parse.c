@@ -96,6 +96,23 @@ static const char *path_of(const struct arrow_field *f, char *path)
     return path;
 }
 
+const char *ctr_arrow_foreign(const struct arrow_field *f)
+{
+    const bool odd = f->kind == ARROW_INT && f->bits != 8 && f->bits != 16 && f->bits != 32 && f->bits != 64;
+    return odd ? "integer" : kind_names[f->kind];
+}
+
+int ctr_arrow_refuse(const struct arrow_field *f, struct ctr_err *err)
+{
+    char path[PATH_MAX_BYTES];
+    if (f->kind == ARROW_INT)
+        return ctr_fail(err, CTR_EDATA,
+                        "column '%s' is an integer of %d bits, which is not supported: cast it to int64 or float64",
+                        path_of(f, path), f->bits);
+    return ctr_fail(err, CTR_EDATA, "column '%s' is of type %s, which is not supported: cast it to %s",
+                    path_of(f, path), kind_names[f->kind], kind_casts[f->kind]);
+}
+
 static int read_type(struct arrow_field *f, const struct ctr_fb_view *t, struct ctr_err *err)
 {
     char path[PATH_MAX_BYTES];
@@ -103,18 +120,11 @@ static int read_type(struct arrow_field *f, const struct ctr_fb_view *t, struct 
     struct ctr_fb_view ty = ctr_fb_sub(t, 3);
     if (kind < ARROW_NULL || kind >= ARROW_NKINDS)
         return ctr_fail(err, CTR_EDATA, "column '%s' has a type of an unknown kind (%d)", path_of(f, path), kind);
-    if (kind_names[kind])
-        return ctr_fail(err, CTR_EDATA, "column '%s' is of type %s, which is not supported: cast it to %s",
-                        path_of(f, path), kind_names[kind], kind_casts[kind]);
     f->kind = (enum arrow_kind)kind;
     switch (kind) {
     case ARROW_INT:
         f->bits = (int)ctr_fb_int(&ty, 0, 4, 0);
         f->is_signed = ctr_fb_int(&ty, 1, 1, 0) != 0;
-        if (f->bits != 8 && f->bits != 16 && f->bits != 32 && f->bits != 64)
-            return ctr_fail(err, CTR_EDATA,
-                            "column '%s' is an integer of %d bits, which is not supported: cast it to int64 or float64",
-                            path_of(f, path), f->bits);
         break;
     case ARROW_FLOAT: {
         int64_t p = ctr_fb_int(&ty, 0, 2, 0);
@@ -129,6 +139,7 @@ static int read_type(struct arrow_field *f, const struct ctr_fb_view *t, struct 
         if (f->unit < 0 || f->unit > (kind == ARROW_DATE ? 1 : 3))
             return ctr_fail(err, CTR_EDATA, "column '%s' has an unknown unit of time", path_of(f, path));
         break;
+    case ARROW_UNION: f->unit = (int)ctr_fb_int(&ty, 0, 2, 0); break;
     case ARROW_FIXED_LIST:
         f->width = (int32_t)ctr_fb_int(&ty, 0, 4, 0);
         if (f->width < 0)
@@ -179,7 +190,7 @@ static int read_field(struct arrow_field *f, const struct ctr_fb_view *t, int de
     if (rc < 0)
         return rc;
     bool list = f->kind == ARROW_LIST || f->kind == ARROW_LARGE_LIST || f->kind == ARROW_FIXED_LIST;
-    if ((list && f->nchild != 1) || (!list && f->kind != ARROW_STRUCT && f->nchild))
+    if ((list && f->nchild != 1) || (!list && f->kind != ARROW_STRUCT && !ctr_arrow_foreign(f) && f->nchild))
         return ctr_fail(err, CTR_EDATA, "column '%s' has %d children", path_of(f, path), f->nchild);
     return 0;
 }
@@ -218,10 +229,12 @@ static void number(struct arrow_field *f, int *node, int *buffer, int *variadic)
         [ARROW_INT] = 2,        [ARROW_FLOAT] = 2,       [ARROW_BINARY] = 3,       [ARROW_UTF8] = 3,
         [ARROW_BOOL] = 2,       [ARROW_DATE] = 2,        [ARROW_TIMESTAMP] = 2,    [ARROW_LIST] = 2,
         [ARROW_STRUCT] = 1,     [ARROW_FIXED_LIST] = 1,  [ARROW_LARGE_BINARY] = 3, [ARROW_LARGE_UTF8] = 3,
-        [ARROW_LARGE_LIST] = 2, [ARROW_BINARY_VIEW] = 2, [ARROW_UTF8_VIEW] = 2,
+        [ARROW_LARGE_LIST] = 2, [ARROW_BINARY_VIEW] = 2, [ARROW_UTF8_VIEW] = 2,    [ARROW_DECIMAL] = 2,
+        [ARROW_TIME] = 2,       [ARROW_INTERVAL] = 2,    [ARROW_UNION] = 1,        [ARROW_FIXED_BINARY] = 2,
+        [ARROW_MAP] = 2,        [ARROW_DURATION] = 2,    [ARROW_LIST_VIEW] = 3,    [ARROW_LARGE_LIST_VIEW] = 3,
     };
     bool view = f->kind == ARROW_BINARY_VIEW || f->kind == ARROW_UTF8_VIEW;
-    int n0 = 1, b0 = buffers[f->kind], v0 = view;
+    int n0 = 1, b0 = buffers[f->kind] + (f->kind == ARROW_UNION && f->unit == 1), v0 = view;
     f->node = *node;
     f->buffer = *buffer;
     f->variadic = *variadic;

@@ -128,7 +128,7 @@ struct arrow_field {
     enum arrow_kind kind;
     int bits;       /* of an int or float */
     bool is_signed; /* int */
-    int unit;       /* time unit: 0 s, 1 ms, 2 us, 3 ns; date: 0 day, 1 ms */
+    int unit;       /* time unit: 0 s, 1 ms, 2 us, 3 ns; date: 0 day, 1 ms; union: 0 sparse, 1 dense */
     int32_t width;  /* fixed size list or binary */
     bool dict;
     int64_t dict_id;
@@ -171,6 +171,9 @@ struct arrow_message {
 int ctr_message_parse(struct arrow_message *m, const uint8_t *p, size_t n, struct ctr_buf *scratch,
                       struct ctr_err *err) CTR_MUST;
 int ctr_arrow_schema(struct arrow_schema *s, const struct ctr_fb_view *t, struct ctr_err *err) CTR_MUST;
+/* The name of a field's type where it is none of those that we read, else NULL; and the error that tells of it. */
+const char *ctr_arrow_foreign(const struct arrow_field *f);
+int ctr_arrow_refuse(const struct arrow_field *f, struct ctr_err *err) CTR_MUST;
 
 struct arrow_footer {
     struct arrow_block *dicts, *blocks;
@@ -238,6 +241,7 @@ struct arrow_leaf {
     const struct arrow_field *path[ARROW_MAX_DEPTH + 1];
     int depth;
     struct ctr_field field;                       /* what it becomes; name and meta are owned */
+    const struct arrow_field *foreign;            /* why it is CTR_FOREIGN */
     struct arrow_decoded out[2];                  /* of a batch, and of the one that is read ahead */
     struct arrow_dict *dict[ARROW_MAX_DEPTH + 1]; /* where path[i] is encoded */
 };
@@ -245,8 +249,9 @@ struct arrow_leaves {
     struct arrow_leaf *l;
     int n, cap;
 };
-/* The columns of a schema, and their storage: leaves.c. */
-int ctr_leaves_make(struct arrow_leaves *ls, const struct arrow_schema *s, struct ctr_err *err) CTR_MUST;
+/* The columns of a schema, and their storage: leaves.c. Those that are not read are an error, or are CTR_FOREIGN. */
+int ctr_leaves_make(struct arrow_leaves *ls, const struct arrow_schema *s, bool foreign, struct ctr_err *err) CTR_MUST;
+int ctr_leaf_refuse(const struct arrow_leaf *l, struct ctr_err *err) CTR_MUST;
 void ctr_leaves_free(struct arrow_leaves *ls);
 /* The column of a batch; valid until the next call with out[at], or until the bytes of the batch or a dictionary go. */
 int ctr_leaf_decode(struct arrow_leaf *l, int at, struct arrow_data *d, const struct ctr_col **out,

@@ -38,6 +38,7 @@ struct walk {
     const struct arrow_field *path[ARROW_MAX_DEPTH + 1];
     int depth;
     const struct arrow_field *list; /* on the path, or NULL */
+    bool foreign;                   /* may there be columns that are not read? */
     bool dict;                      /* encoded, outside of any list */
     struct ctr_err *err;
 };
@@ -67,6 +68,34 @@ static int leaf_add(struct walk *w, const char *name, const struct ctr_meta *met
 
 static int walk_field(struct walk *w, const struct arrow_field *f, const char *name, const struct ctr_meta *meta);
 
+int ctr_leaf_refuse(const struct arrow_leaf *l, struct ctr_err *err)
+{
+    if (ctr_arrow_foreign(l->foreign))
+        return ctr_arrow_refuse(l->foreign, err);
+    return ctr_fail(err, CTR_EDATA,
+                    "column '%s' is a list of lists, which is not supported: cast the inner lists to text, or explode "
+                    "the outer one",
+                    l->field.name);
+}
+
+/* A column that is not read, because of a field on its path. */
+static int leaf_foreign(struct walk *w, const struct arrow_field *why, const char *name, const struct ctr_meta *meta)
+{
+    int rc = leaf_add(w, name, meta, CTR_FOREIGN);
+    struct arrow_leaf *l = &w->ls->l[w->ls->n - 1];
+    if (rc < 0)
+        return rc;
+    l->foreign = why;
+    l->field.type = CTR_FOREIGN;
+    l->field.dict = false;
+    l->field.foreign = ctr_arrow_foreign(why) ? ctr_arrow_foreign(why) : "list of lists";
+    if (w->foreign)
+        return 0;
+    rc = ctr_leaf_refuse(l, w->err);
+    ctr_err_add(w->err, "; or leave it out with ctr-select --columns");
+    return rc;
+}
+
 static int walk_struct(struct walk *w, const struct arrow_field *f, const char *name)
 {
     int rc = 0;
@@ -87,14 +116,13 @@ static int walk_field(struct walk *w, const struct arrow_field *f, const char *n
     int rc;
     w->path[w->depth++] = f; /* arrow-parse.c bounds the depth */
     w->dict |= f->dict && !w->list;
-    if (scalar_type(f, &type)) {
+    if (ctr_arrow_foreign(f)) {
+        rc = leaf_foreign(w, f, name, meta);
+    } else if (scalar_type(f, &type)) {
         rc = leaf_add(w, name, meta, type);
+    } else if (f->kind != ARROW_STRUCT && w->list) {
+        rc = leaf_foreign(w, f, name, meta);
     } else if (f->kind != ARROW_STRUCT) {
-        if (w->list)
-            return ctr_fail(w->err, CTR_EDATA,
-                            "column '%s' is a list of lists, which is not supported: cast the inner lists to text, or "
-                            "explode the outer one",
-                            name);
         w->list = f;
         rc = walk_field(w, &f->child[0], name, meta);
     } else if (w->list && w->list->kind != ARROW_FIXED_LIST && is_weighted(f)) {
@@ -106,9 +134,9 @@ static int walk_field(struct walk *w, const struct arrow_field *f, const char *n
     return rc;
 }
 
-int ctr_leaves_make(struct arrow_leaves *ls, const struct arrow_schema *s, struct ctr_err *err)
+int ctr_leaves_make(struct arrow_leaves *ls, const struct arrow_schema *s, bool foreign, struct ctr_err *err)
 {
-    struct walk w = { .ls = ls, .err = err };
+    struct walk w = { .ls = ls, .foreign = foreign, .err = err };
     int rc = 0;
     *ls = (struct arrow_leaves){ 0 };
     for (int i = 0; rc >= 0 && i < s->n; i++)

@@ -484,7 +484,7 @@ static int decode_at(struct where *w, int i, bool root, int64_t rows, int level,
 int ctr_leaf_decode(struct arrow_leaf *l, int at, struct arrow_data *d, const struct ctr_col **out, struct ctr_err *err)
 {
     struct where w = { l, d, &l->out[at].store, true };
-    int rc = decode_at(&w, 0, false, d->m->rows, 0, err);
+    int rc = l->foreign ? ctr_leaf_refuse(l, err) : decode_at(&w, 0, false, d->m->rows, 0, err);
     if (rc < 0)
         return fail_column(l, err);
     *out = &w.st->lv[0].col;
@@ -581,7 +581,7 @@ int ctr_leaf_dictionary(struct arrow_leaf *l, const struct arrow_message *m, con
                         struct ctr_reader_stats *st, struct ctr_err *err)
 {
     int level = 0;
-    for (int i = 0; i < l->depth; i++) {
+    for (int i = 0; i < l->depth && !l->foreign; i++) {
         const struct arrow_field *f = l->path[i];
         if (f->dict && f->dict_id == m->dict_id) {
             if (!l->dict[i] && !(l->dict[i] = calloc(1, sizeof **l->dict)))

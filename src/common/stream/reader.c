@@ -542,7 +542,7 @@ static int begin_ipc(struct ctr_reader *r, struct ctr_err *err)
     r->arrow = r->ipc.schema;
     r->ipc.schema = (struct arrow_schema){ 0 };
     r->sealed = r->ipc.footer.sealed;
-    int rc = ctr_leaves_make(&r->leaves, &r->arrow, err);
+    int rc = ctr_leaves_make(&r->leaves, &r->arrow, r->opts.foreign, err);
     if (rc < 0)
         return rc;
     r->in_stream = true;
@@ -564,7 +564,7 @@ static int begin_stream(struct ctr_reader *r, struct ctr_err *err)
     ctr_arrow_free(&r->arrow);
     rc = ctr_arrow_schema(&r->arrow, &r->msg.header, err);
     if (rc >= 0)
-        rc = ctr_leaves_make(&r->leaves, &r->arrow, err);
+        rc = ctr_leaves_make(&r->leaves, &r->arrow, r->opts.foreign, err);
     if (rc < 0)
         return rc;
     r->in_stream = true;
@@ -712,8 +712,9 @@ int ctr_reader_project(struct ctr_reader *r, const int *columns, int n, struct c
     if (rc >= 0)
         rc = room_for_columns(r, n, err);
     for (int i = 0; rc >= 0 && i < n; i++) {
+        const struct arrow_leaf *l = &r->leaves.l[r->columns[columns[i]]];
         copy[i] = r->columns[columns[i]];
-        rc = ctr_schema_add_field(&s, &r->schema.f[columns[i]], NULL, err);
+        rc = l->foreign ? ctr_leaf_refuse(l, err) : ctr_schema_add_field(&s, &r->schema.f[columns[i]], NULL, err);
     }
     if (rc < 0) {
         ctr_schema_free(&s);

@@ -22,6 +22,7 @@ struct ctr_reader;
 
 struct ctr_reader_opts {
     bool lenient;  /* rescue: stop cleanly at the first damaged message, see ctr_reader_damage */
+    bool foreign;  /* columns of other types are no error while they are left out (ctr_reader_project): CTR_FOREIGN */
     bool sections; /* accept a bundle: ctr_reader_next ends at the end of each section, go on with ctr_reader_section */
     int part, parts; /* of an IPC file: only blocks i with i mod parts == part (parts 0: all) */
     /* Called when no input came for idle_ms, so that a writer can flush (NULL: none). False: give up, next fails. */

@@ -181,7 +181,7 @@ static int check_schema(const struct ctr_schema *s, struct ctr_err *err)
         const struct ctr_field *f = &s->f[i];
         bool list = ctr_type_list(f->type);
         bool nested = list && (ctr_type_list(f->item) || (f->item == CTR_WKEY && f->type == CTR_FIXED));
-        if (nested || f->type == CTR_WKEY || (f->type == CTR_FIXED && f->width < 0))
+        if (nested || f->type == CTR_WKEY || f->type == CTR_FOREIGN || (f->type == CTR_FIXED && f->width < 0))
             return ctr_fail(err, CTR_EDATA, "column '%s' of type %s cannot be written", f->name,
                             ctr_field_type_name(f, name, sizeof name));
     }

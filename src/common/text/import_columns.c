@@ -126,12 +126,12 @@ static int parse_type(const char *p, size_t n, struct ctr_text_column *c, struct
     }
     if (ctr_type_parse(p, n, &c->type))
         return 0;
-    const char *names[CTR_NTYPES], *near;
+    const char *names[CTR_FOREIGN], *near;
     char typed[64];
-    for (int i = 0; i < CTR_NTYPES; i++)
+    for (int i = 0; i < CTR_FOREIGN; i++)
         names[i] = ctr_types[i].name;
     snprintf(typed, sizeof typed, "%.*s", (int)CTR_MIN(n, 60), p);
-    near = ctr_nearest(typed, names, CTR_NTYPES);
+    near = ctr_nearest(typed, names, CTR_FOREIGN);
     return ctr_fail(err, CTR_EUSAGE, "--columns: '%s' is no type%s%s; int64, float64, utf8, bool and timestamp are",
                     typed, near ? ", the nearest is " : "", near ? near : "");
 }
