@@ -135,6 +135,42 @@ static void test_large_schema(void)
     free(text);
 }
 
+/* As many columns as a reader takes, what lists consist of counted too, and one more. */
+static void test_many(void)
+{
+    static const struct {
+        enum ctr_type type, item;
+        int columns;
+    } row[] = { { CTR_I64, 0, 16384 }, { CTR_LIST, CTR_UTF8, 8192 }, { CTR_LIST, CTR_WKEY, 4096 } };
+    for (size_t k = 0; k < 2 * CTR_COUNT(row); k++) {
+        const int n = row[k / 2].columns + (int)(k % 2);
+        struct ctr_schema s = { 0 };
+        struct ctr_writer *w = NULL;
+        struct ctr_reader *r = NULL;
+        struct ctr_out *o = open_out();
+        for (int i = 0; i < n; i++) {
+            char name[16];
+            snprintf(name, sizeof name, "c%d", i);
+            must(ctr_schema_add(&s, name, row[k / 2].type, &err), "add");
+            s.f[i].item = row[k / 2].item;
+        }
+        int rc = ctr_writer_open(&w, o, &s, NULL, &err);
+        if (k % 2) {
+            ok(says(rc, CTR_EDATA, "more than 16384 columns"), "%d columns: %s", n, err.what);
+        } else {
+            must(rc, "open");
+            must(ctr_writer_finish(w, &err), "finish");
+            must(ctr_out_commit(o, &err), "commit");
+            rc = ctr_reader_open(&r, (char *[]){ path }, 1, NULL, &err);
+            ok(rc == 0 && ctr_reader_schema(r)->n == n, "%d columns are written and read again", n);
+        }
+        ctr_reader_free(r);
+        ctr_writer_free(w);
+        ctr_out_free(o);
+        ctr_schema_free(&s);
+    }
+}
+
 /* Rows without columns are counted, and read again. */
 static void test_no_columns(void)
 {
@@ -401,6 +437,7 @@ int main(void)
     test_texts();
     test_no_columns();
     test_large_schema();
+    test_many();
     test_identity();
     test_keys();
     test_keyed_empty();

@@ -177,6 +177,7 @@ static int check_texts(const struct ctr_schema *s, struct ctr_err *err)
 static int check_schema(const struct ctr_schema *s, struct ctr_err *err)
 {
     char name[64];
+    int left = ARROW_MAX_FIELDS; /* no reader takes more, a list's items and what stands in them counted too */
     for (int i = 0; i < s->n; i++) {
         const struct ctr_field *f = &s->f[i];
         bool list = ctr_type_list(f->type);
@@ -184,6 +185,9 @@ static int check_schema(const struct ctr_schema *s, struct ctr_err *err)
         if (nested || f->type == CTR_WKEY || f->type == CTR_FOREIGN || (f->type == CTR_FIXED && f->width < 0))
             return ctr_fail(err, CTR_EDATA, "column '%s' of type %s cannot be written", f->name,
                             ctr_field_type_name(f, name, sizeof name));
+        left -= !list ? 1 : f->item == CTR_WKEY ? 4 : 2;
+        if (left < 0)
+            return ctr_fail(err, CTR_EDATA, "more than %d columns (a list counts as two)", ARROW_MAX_FIELDS);
     }
     return 0;
 }
