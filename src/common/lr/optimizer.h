@@ -183,6 +183,23 @@ static inline uint64_t ctr_count_value(uint16_t c)
     const uint64_t one = UINT64_C(1) << CTR_COUNT_BITS;
     return ((one + (c & (one - 1))) << (c >> CTR_COUNT_BITS)) - one;
 }
+/* The same as a float: less 2^11, its bits are those of one. */
+static inline float ctr_count_float(uint32_t c)
+{
+    const uint32_t bits = (c << (23 - CTR_COUNT_BITS)) + ((uint32_t)(127 + CTR_COUNT_BITS) << 23);
+    float f;
+    memcpy(&f, &bits, sizeof f);
+    return f - (float)(1 << CTR_COUNT_BITS);
+}
+/* PN/(N+P) of both counters, what the sum of squared gradients would be if p had always been P/(N+P) (section 4.5); and
+ * N + P. */
+static inline float ctr_count_mean(uint32_t count, float *seen)
+{
+    const float negatives = ctr_count_float(count & 0xffff), positives = ctr_count_float(count >> 16);
+    const float sum = negatives + positives;
+    *seen = sum;
+    return negatives * positives / (sum + (float)(sum == 0));
+}
 uint16_t ctr_count_code(uint64_t value); /* of the largest counter value that is not above it */
 
 /* n of q2.13: a sum of squares in 16 bits, the upper ones of a float without its sign, 8 of exponent and 8 of mantissa.

@@ -27,7 +27,7 @@ ATTRIBUTES static void NAME(root_counts)(const struct ctr_learning *p, const str
     float seen;
     (void)p;
     for (int64_t i = 0; i < room; i++) {
-        const float mean = count_mean(count[i], &seen);
+        const float mean = ctr_count_mean(count[i], &seen);
         n[i] = (REAL)mean;
         root[i] = (REAL)sqrtf(mean);
     }
@@ -79,7 +79,7 @@ CTR_BODY void NAME(advance_counts_any)(const struct ctr_learning *p, const struc
         hit &= (x[i] != 0) & (own != 0xffff);
         c += hit << shift;
         float seen;
-        const float mean = count_mean(c, &seen);
+        const float mean = ctr_count_mean(c, &seen);
         count[i] = c;
         n[i] = (REAL)mean;
         next[i] = (REAL)sqrtf(mean);

@@ -23,8 +23,8 @@ CTR_BODY void roots_of_counts(const uint32_t *restrict count, int64_t n, uint64_
         positives[i] = ctr_count_value((uint16_t)(count[i] >> 16));
     }
     for (int64_t i = 0; i < n; i++) {
-        const float a = (float)(int64_t)negatives[i], b = (float)(int64_t)positives[i], sum = a + b;
-        root[i] = sqrtf(a * b / (sum > 1 ? sum : 1));
+        float seen;
+        root[i] = sqrtf(ctr_count_mean(count[i], &seen));
     }
 }
 

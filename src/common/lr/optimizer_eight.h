@@ -185,7 +185,7 @@ FOR_avx512 halves count_eight_avx512(halves count, halves draw, uint32_t shift, 
     return (halves)_mm256_mask_add_epi32((__m256i)count, hit, (__m256i)count, _mm256_set1_epi32(1 << shift));
 }
 
-/* Roots of PN/(N+P), as count_mean has it. */
+/* Roots of PN/(N+P), as ctr_count_mean has it. */
 FOR_avx2 lanes_f32 roots_of_counts(halves count)
 {
     const halves codes[2] = { count & 0xffff, count >> 16 };

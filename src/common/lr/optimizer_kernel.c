@@ -16,24 +16,6 @@ typedef int64_t bits_f64 __attribute__((vector_size(CTR_LANES * sizeof(int64_t))
 typedef int32_t shorts __attribute__((vector_size(CTR_LANES * sizeof(int32_t))));
 typedef shorts bits_f32;
 
-/* A counter is a floating-point number less 2^11, its bits those of a float. */
-CTR_BODY float count_value(uint32_t c)
-{
-    uint32_t bits = (c << (23 - CTR_COUNT_BITS)) + ((uint32_t)(127 + CTR_COUNT_BITS) << 23);
-    float f;
-    memcpy(&f, &bits, sizeof f);
-    return f - (float)(1 << CTR_COUNT_BITS);
-}
-
-/* PN/(N+P), what the sum of squared gradients would be if p had always been P/(N+P) (section 4.5); and N + P. */
-CTR_BODY float count_mean(uint32_t count, float *seen)
-{
-    const float negatives = count_value(count & 0xffff), positives = count_value(count >> 16);
-    const float sum = negatives + positives;
-    *seen = sum;
-    return negatives * positives / (sum + (float)(sum == 0));
-}
-
 /* ---- q2.13 ---- */
 
 CTR_BODY void expand_any(const struct ctr_learning *p, const struct ctr_coords *s, int64_t room)
