@@ -237,8 +237,8 @@ uint64_t ctr_col_hash(const struct ctr_col *c, int64_t i, uint64_t seed);
 
 /* Start with ctr_colbuf_init; append in any way; ctr_colbuf_view gives a column over the buffers. A buffer of a
  * field with `dict` set holds indices; the dictionary is borrowed from the source of the gathers and must be one and
- * the same between clears. Every *append* can fail for memory, or for a text or list
- * column beyond 2^31-1 bytes or items (ctr_fail_too_long: that, with its remedy). */
+ * the same between clears. Every *append* can fail for memory, or for a text or list column beyond 2^31-1 bytes or
+ * items (ctr_fail_too_long: that, with its remedy). */
 int ctr_fail_too_long(struct ctr_err *err) CTR_MUST;
 struct ctr_colbuf {
     enum ctr_type type;
@@ -248,7 +248,7 @@ struct ctr_colbuf {
     struct ctr_colbuf *item;
     const struct ctr_col *dict;
     bool is_dict;
-    struct ctr_col view, dict_view; /* storage for ctr_colbuf_view */
+    struct ctr_col view; /* storage for ctr_colbuf_view */
 };
 
 int ctr_colbuf_init(struct ctr_colbuf *b, const struct ctr_field *f, struct ctr_err *err) CTR_MUST;

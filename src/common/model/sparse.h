@@ -25,7 +25,6 @@
 /* The same of an index, whose rows are small: they move less often. */
 #define CTR_SPARSE_INDEX_LOAD   0.82
 #define CTR_SPARSE_INDEX_GROWTH (4.0 / 3)
-#define CTR_SPARSE_INDEX_SLACK  (CTR_SPARSE_INDEX_GROWTH / CTR_SPARSE_INDEX_LOAD)
 enum ctr_sparse_kind { CTR_SPARSE_ROWS, CTR_SPARSE_DENSE, CTR_SPARSE_INDEX };
 
 /* Memory that grows in place where it can and is never copied: address space is reserved ahead, pages come with use. */

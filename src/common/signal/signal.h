@@ -76,7 +76,7 @@ struct ctr_signals_view {
 
 /* The listings, a row each: "list", "versions", "consumers", … NULL past the end. */
 struct ctr_signals_list {
-    const char *name, *synopsis, *about, *sql;
+    const char *name, *sql;
 };
 const struct ctr_signals_list *ctr_signals_list_at(int i);
 /* `what`: NAME or NAME@N, or NULL for all signals. Prints to `out`: a table for people, or a JSON object a line. */

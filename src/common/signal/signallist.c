@@ -147,30 +147,25 @@ static int print(struct ctr_signals *s, sqlite3_stmt *st, const struct ctr_signa
 #define LAST_VETTING "(SELECT verdict FROM vetting WHERE vetting.version = f.vid ORDER BY vetting.id DESC LIMIT 1)"
 
 static const struct ctr_signals_list lists[] = {
-    { "list", "list [SIGNAL]", "the newest version of each signal",
-      "SELECT signal, version, state, owner, platform, consumers, description FROM f WHERE newest OR ?2"
-      " ORDER BY signal" },
-    { "versions", "versions [SIGNAL]", "all versions, with their definitions",
-      "SELECT signal, version, state, role, consumers, hash, definition FROM f ORDER BY signal, version" },
-    { "consumers", "consumers [SIGNAL]", "the models that were trained on it",
-      "SELECT model, f.signal, f.version, state, " TIME(
-          since_ms) " AS since FROM f JOIN consumer ON"
-                    " consumer.version = f.vid ORDER BY model, f.signal, f.version" },
-    { "alerts", "alerts [SIGNAL]",
-      "models whose signals are deprecated, out of date, not white-listed or failed vetting",
+    { "list", "SELECT signal, version, state, owner, platform, consumers, description FROM f WHERE newest OR ?2"
+              " ORDER BY signal" },
+    { "versions", "SELECT signal, version, state, role, consumers, hash, definition FROM f ORDER BY signal, version" },
+    { "consumers", "SELECT model, f.signal, f.version, state, " TIME(
+                       since_ms) " AS since FROM f JOIN consumer ON"
+                                 " consumer.version = f.vid ORDER BY model, f.signal, f.version" },
+    { "alerts",
       "SELECT model, signal, f.version, CASE WHEN f.deprecated THEN 'deprecated' || coalesce(': use ' || instead, '')"
       " WHEN NOT newest THEN 'there is a newer version' WHEN NOT allowed THEN 'not white-listed'"
       " ELSE 'vetting: ' || " LAST_VETTING " END AS alert FROM f JOIN consumer ON consumer.version = f.vid"
       " WHERE f.deprecated OR NOT newest OR NOT allowed OR " LAST_VETTING " <> 'passed'"
       " ORDER BY model, signal, f.version" },
-    { "unused", "unused [SIGNAL]", "versions without a consumer, earmarked for clean-up",
+    { "unused",
       "SELECT signal, version, state, owner, " TIME(
           unused_ms) " AS unused_since FROM f"
                      " WHERE unused_ms IS NOT NULL AND ?3 - unused_ms >= ?4 ORDER BY unused_ms, signal, version" },
-    { "notes", "notes [SIGNAL]", "annotations",
-      "SELECT f.signal, " TIME(at_ms) " AS time, text FROM f JOIN annotation ON annotation.signal = f.gid"
-                                      " WHERE newest OR ?2 ORDER BY f.signal, annotation.id" },
-    { "vettings", "vettings [SIGNAL]", "results of vet, the latest last",
+    { "notes", "SELECT f.signal, " TIME(at_ms) " AS time, text FROM f JOIN annotation ON annotation.signal = f.gid"
+                                               " WHERE newest OR ?2 ORDER BY f.signal, annotation.id" },
+    { "vettings",
       "SELECT f.signal, f.version, " TIME(at_ms) " AS time, rows, missing, \"distinct\", psi, auc, verdict FROM f"
                                                  " JOIN vetting ON vetting.version = f.vid ORDER BY vetting.id" },
 };
