@@ -131,7 +131,7 @@ struct ctr_hash128 ctr_hash128(const void *p, size_t n); /* XXH3-128, seed 0 */
 uint64_t ctr_hash64_avx2(const void *p, size_t n, uint64_t seed);
 struct ctr_hash128 ctr_hash128_avx2(const void *p, size_t n);
 
-/* A feature's key (DESIGN, "The plan"): XXH3-64 of the canonical text of the value, seeded with XXH3-64 of the name of
+/* A feature's key: XXH3-64 of the canonical text of the value, seeded with XXH3-64 of the name of
  * its table.  Integers in decimal, other doubles as ctr_fmt_f64 writes them, null as "(missing)". */
 static inline uint64_t ctr_table_seed(const char *table)
 {

@@ -126,7 +126,7 @@ struct ctr_deep_spec {
      * `twice`.
      */
     int (*forward)(struct ctr_deep *d, int64_t from, int64_t n, bool training, struct ctr_err *err);
-    /* From dlogit of all rows: gradients of the parameters (ctr_deep_grad) and dx. */
+    /* From dlogit of all rows: gradients of the parameters (ctr_deep_mat_grad, ctr_deep_vec_grad) and dx. */
     int (*backward)(struct ctr_deep *d, struct ctr_err *err);
     void (*free)(struct ctr_deep *d);
 };

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * op: the operators of the plan language: one table, each row an operator. The plan's front end (plan.c, bind.c) finds
- * an operator by name, binds it to the types and literals of a call, and runs it on columns. DESIGN.md, "The plan",
- * says what an operator's body may be; the loops over rows, nulls and dictionary entries are the driver's (op.c), so
- * that the same body can go to NVRTC.
+ * op: the operators of the plan language: one table, each row an operator. The plan finds an operator by name
+ * (plan_parse.c), binds it to the types and literals of a call (plan_graph.c) and runs it on columns (plan_run.c).
+ * opbody.h says what an operator's body may be; the loops over rows, nulls and dictionary entries are op.c's, so that
+ * the same body can go to NVRTC.
  */
 #ifndef CTR_OP_H
 #define CTR_OP_H

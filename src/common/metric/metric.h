@@ -7,7 +7,7 @@
  *     while ((rc = ctr_reader_next(r, &b, err)) > 0)
  *         ctr_eval_batch(e, b, NULL, err);
  *     ctr_eval_finish(e, pool, err);
- *     ctr_eval_value(e, slice, ctr_metric_find("auc"), 0)      NaN: undefined
+ *     ctr_metric_find("auc")->value(&ctr_eval_slice(e, 0)->sums[0])      of all rows; NaN: undefined
  *     ctr_eval_free(e);
  *
  * Definitions, with w a weight (1 by default), y a label in [0, 1], p a score in [0, 1]; all means are weighted:
@@ -234,7 +234,7 @@ int ctr_cal_map_rows(const struct ctr_cal_map *m, struct ctr_batchbuf *rows, str
 int ctr_cal_map_load(struct ctr_cal_map **m, const char *path, struct ctr_err *err) CTR_MUST;
 void ctr_cal_map_free(struct ctr_cal_map *m);
 const char *ctr_cal_map_by(const struct ctr_cal_map *m); /* column name, or NULL */
-/* The partition of a value (canonical text; NULL for null), 0 is the global map. */
+/* The slice of a value (canonical text; NULL for null) that has a map of its own, else 0: the global map. */
 int ctr_cal_map_slice(const struct ctr_cal_map *m, const char *text, size_t n);
 double ctr_cal_map_apply(const struct ctr_cal_map *m, int slice, double score);
 
