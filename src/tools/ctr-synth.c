@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * ctr-synth: write a planted world as text logs, all files or none. */
+ * ctr-synth: write synthetic logs as text, all files or none. */
 #include "common/cli/cli.h"
 #include "common/synth/synth.h"
 
@@ -89,5 +89,5 @@ static int run(struct ctr_cli *cli, struct ctr_err *err)
 }
 
 const struct ctr_tool ctr_tool = {
-    "ctr-synth", "write a planted world of users, ads and clicks as text logs", "-o DIR", NULL, opts, 0, run
+    "ctr-synth", "write synthetic logs of users, ads and clicks, with true probabilities", "-o DIR", NULL, opts, 0, run
 };

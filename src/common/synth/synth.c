@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * synth: the planted world. Streams of random numbers are named by enum draw, so that adding one moves no other. */
+ * synth: the synthetic world. Streams of random numbers are named by enum draw, so that adding one moves no other. */
 #include "common/synth/synth.h"
 
 #include "common/feature/op.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * synth: a planted world of users, ads, campaigns, impressions and clicks, written as the text logs that a real system
- * would leave. Every value is a function of the seed and of what it belongs to (a user, an ad, a row), through
+ * synth: a synthetic world of users, ads, campaigns, impressions and clicks, written as the text logs that a real
+ * system would leave. Every value is a function of the seed and of what it belongs to (a user, an ad, a row), through
  * counter-based random numbers and without libm, so that a seed gives the same bytes everywhere.
  */
 #ifndef CTR_SYNTH_H
