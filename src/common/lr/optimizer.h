@@ -204,7 +204,7 @@ uint16_t ctr_count_code(uint64_t value); /* of the largest counter value that is
 
 /* n of q2.13: a sum of squares in 16 bits, the upper ones of a float without its sign, 8 of exponent and 8 of mantissa.
  * What an update adds is mostly less than the last bit stands for, and rounded to the nearest n would stand still; so
- * it is rounded at random as section 4.4 rounds coefficients, up with the probability that is the part cut off: n is
+ * it is rounded at random as section 4.2 rounds coefficients, up with the probability that is the part cut off: n is
  * unbiased, and off by 3.7% or less, as counters of 8 bits would be (section 4.5). It never falls, and stays where the
  * gradient is 0. `up`: 15 random bits, or CTR_SQUARES_NEAREST for numbers of files. ogd-count, whose n has a sign while
  * it holds, keeps a float. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * subsample: subsampling of training data by query ("Ad Click Prediction", section 4.5): every query with a click is
+ * subsample: subsampling of training data by query ("Ad Click Prediction", section 4.6): every query with a click is
  * kept, a share of the others, which then weigh the inverse of the share, so that the expected weighted loss stays what
  * it was. Whether a query has a click is known only at the end: the rows wait in a spool, the clicked queries in a set
  * of 64-bit hashes. */
