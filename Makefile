@@ -74,9 +74,10 @@ packages:
 
 # What objects are made with: other flags than the last time make all of them anew. `make install` alone takes what there is.
 flags := $(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS)
+differ := $(and $(filter-out install,$(or $(MAKECMDGOALS),all)),$(subst $(file <$(B)/flags),,$(flags)))
 $(B)/flags: export FLAGS = $(flags)
-$(B)/flags: $(if $(filter-out install,$(or $(MAKECMDGOALS),all)),,|) packages
-	@mkdir -p $(@D); printenv FLAGS | cmp -s - $@ || printenv FLAGS >$@
+$(B)/flags: $(if $(differ),,|) packages
+	@mkdir -p $(@D); printenv FLAGS >$@
 
 $(B)/%.o: %.c $(B)/flags
 	@mkdir -p $(@D)
