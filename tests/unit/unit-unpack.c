@@ -48,14 +48,16 @@ static struct packed {
 static int64_t unpack(const uint8_t *in, size_t n, size_t piece, size_t room)
 {
     struct ctr_unpack *u;
-    size_t at = 0, out = 0, used, got = 0;
+    struct ctr_unpack_io io = { 0 };
+    size_t at = 0, out = 0;
     err = (struct ctr_err){ 0 };
     int rc = ctr_unpack_open(&u, in, CTR_MIN(n, 4), &err);
-    while (!rc && (at < n || got == room)) {
+    while (!rc && (at < n || io.got == room)) {
         size_t here = CTR_MIN(room, sizeof made - out);
-        rc = ctr_unpack_some(u, in + at, CTR_MIN(piece, n - at), &used, made + out, here, &got, &err);
-        at += used;
-        out += got;
+        io = (struct ctr_unpack_io){ in + at, CTR_MIN(piece, n - at), made + out, here, 0, 0 };
+        rc = ctr_unpack_some(u, &io, &err);
+        at += io.used;
+        out += io.got;
         if (!here)
             break;
     }
@@ -125,15 +127,15 @@ static void test_gigabytes(const struct packed *gzip)
     uint8_t *in = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     uint8_t *out = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     struct ctr_unpack *u = NULL;
-    size_t used, got;
     if (in == MAP_FAILED || out == MAP_FAILED) {
         ok(1, "# SKIP no addresses for 6 GiB");
         return;
     }
     memcpy(in, gzip->data, gzip->n);
     int rc = ctr_unpack_open(&u, in, size, &err);
-    rc = rc ? rc : ctr_unpack_some(u, in, size, &used, out, size, &got, &err);
-    ok(!rc && used == gzip->n && got == TEXT && !memcmp(out, text, TEXT), "gzip: pieces and rooms of 3 GiB");
+    struct ctr_unpack_io io = { in, size, out, size, 0, 0 };
+    rc = rc ? rc : ctr_unpack_some(u, &io, &err);
+    ok(!rc && io.used == gzip->n && io.got == TEXT && !memcmp(out, text, TEXT), "gzip: pieces and rooms of 3 GiB");
     ctr_unpack_free(u);
     munmap(in, size);
     munmap(out, size);
@@ -144,11 +146,11 @@ static void test_no_room(const struct packed *p)
 {
     struct ctr_unpack *u = NULL;
     uint8_t none[1];
-    size_t at = 0, used = 1, got = 0;
+    struct ctr_unpack_io io = { p->data, p->n, none, 0, 0, 0 };
     int rc = ctr_unpack_open(&u, p->data, p->n, &err);
-    for (int i = 0; !rc && i < 5; i++, at += used)
-        rc = ctr_unpack_some(u, p->data + at, p->n - at, &used, none, 0, &got, &err);
-    ok(!rc && !got && at < p->n, "%s: no room", p->name);
+    for (int i = 0; !rc && i < 5; i++, io.in += io.used, io.n -= io.used)
+        rc = ctr_unpack_some(u, &io, &err);
+    ok(!rc && !io.got && io.n, "%s: no room", p->name);
     ctr_unpack_free(u);
 }
 

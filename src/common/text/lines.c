@@ -36,7 +36,7 @@ struct ctr_lines {
     bool looked;   /* at its first bytes */
     bool bom_seen; /* looked for a byte order mark */
     int64_t line;
-    char *raw; /* bytes that were read but not yet decoded */
+    uint8_t *raw; /* bytes that were read but not yet decoded */
     size_t raw_at, raw_n;
     struct ctr_unpack *unpack; /* NULL: plain text */
     bool more_inside;          /* it may hold bytes, though all input was given to it */
@@ -216,11 +216,12 @@ static int unpack_some(struct ctr_lines *l, uint8_t *p, size_t room, size_t *got
                 return named(l, rc, err);
             }
         }
-        size_t used;
-        int rc = ctr_unpack_some(l->unpack, l->raw + l->raw_at, l->raw_n - l->raw_at, &used, p, room, got, err);
+        struct ctr_unpack_io io = { .in = l->raw + l->raw_at, .n = l->raw_n - l->raw_at, .out = p, .room = room };
+        int rc = ctr_unpack_some(l->unpack, &io, err);
+        *got = io.got;
         if (rc)
             return named(l, rc, err);
-        l->raw_at += used;
+        l->raw_at += io.used;
         l->more_inside = *got == room;
     }
     return 0;

@@ -12,8 +12,7 @@
 struct method {
     const char *name, *magic;
     int (*open)(struct ctr_unpack *u, struct ctr_err *err);
-    int (*step)(struct ctr_unpack *u, const uint8_t *in, size_t n, size_t *used, uint8_t *out, size_t room, size_t *got,
-                struct ctr_err *err);
+    int (*step)(struct ctr_unpack *u, struct ctr_unpack_io *io, struct ctr_err *err);
     void (*close)(struct ctr_unpack *u);
 };
 
@@ -44,25 +43,22 @@ static int gzip_open(struct ctr_unpack *u, struct ctr_err *err)
 }
 
 /* Several members may follow one another, and zeros at the end. */
-static int gzip_step(struct ctr_unpack *u, const uint8_t *in, size_t n, size_t *used, uint8_t *out, size_t room,
-                     size_t *got, struct ctr_err *err)
+static int gzip_step(struct ctr_unpack *u, struct ctr_unpack_io *io, struct ctr_err *err)
 {
-    size_t zeros = 0;
-    while (u->whole && zeros < n && !in[zeros])
-        zeros++;
-    *used = zeros;
-    if (zeros == n)
+    while (u->whole && io->used < io->n && !io->in[io->used])
+        io->used++;
+    if (io->used == io->n)
         return 0;
     if (u->whole)
         inflateReset(&u->gzip);
     u->whole = false;
-    u->gzip.next_in = (Bytef *)in + zeros;
-    u->gzip.avail_in = (uInt)CTR_MIN(n - zeros, (size_t)1 << 30);
-    u->gzip.next_out = out;
-    u->gzip.avail_out = (uInt)CTR_MIN(room, (size_t)1 << 30);
+    u->gzip.next_in = (Bytef *)io->in + io->used;
+    u->gzip.avail_in = (uInt)CTR_MIN(io->n - io->used, (size_t)1 << 30);
+    u->gzip.next_out = io->out;
+    u->gzip.avail_out = (uInt)CTR_MIN(io->room, (size_t)1 << 30);
     int z = inflate(&u->gzip, Z_NO_FLUSH);
-    *used = (size_t)(u->gzip.next_in - in);
-    *got = (size_t)(u->gzip.next_out - out);
+    io->used = (size_t)(u->gzip.next_in - io->in);
+    io->got = (size_t)(u->gzip.next_out - io->out);
     u->whole = z == Z_STREAM_END;
     if (z == Z_MEM_ERROR)
         return ctr_fail_nomem(err, 64 << 10);
@@ -84,11 +80,11 @@ static size_t share(const struct ctr_unpack *u, size_t n)
 }
 
 /* After a step: `hint` is what the frame would like next, the header of the block behind included; 0: it ended. */
-static void stepped(struct ctr_unpack *u, size_t hint, size_t header, size_t used, bool full)
+static void stepped(struct ctr_unpack *u, size_t hint, size_t header, const struct ctr_unpack_io *io)
 {
-    u->whole = hint == 0 || (u->whole && !used);
+    u->whole = hint == 0 || (u->whole && !io->used);
     u->next = hint > header ? hint - header : CTR_MAX(hint, 1);
-    u->full = full;
+    u->full = io->got == io->room;
 }
 
 /* ---- Zstandard ---- */
@@ -99,14 +95,13 @@ static int zstd_open(struct ctr_unpack *u, struct ctr_err *err)
     return (u->zstd = ZSTD_createDStream()) ? 0 : ctr_fail_nomem(err, 128 << 10);
 }
 
-static int zstd_step(struct ctr_unpack *u, const uint8_t *in, size_t n, size_t *used, uint8_t *out, size_t room,
-                     size_t *got, struct ctr_err *err)
+static int zstd_step(struct ctr_unpack *u, struct ctr_unpack_io *io, struct ctr_err *err)
 {
-    ZSTD_inBuffer from = { in, share(u, n), 0 };
-    ZSTD_outBuffer to = { out, room, 0 };
+    ZSTD_inBuffer from = { io->in, share(u, io->n), 0 };
+    ZSTD_outBuffer to = { io->out, io->room, 0 };
     size_t left = ZSTD_decompressStream(u->zstd, &to, &from);
-    *used = from.pos;
-    *got = to.pos;
+    io->used = from.pos;
+    io->got = to.pos;
     if (ZSTD_isError(left)) {
         switch (ZSTD_getErrorCode(left)) {
         case ZSTD_error_memory_allocation: return ctr_fail_nomem(err, 1 << 20);
@@ -116,7 +111,7 @@ static int zstd_step(struct ctr_unpack *u, const uint8_t *in, size_t n, size_t *
         default: return damaged(u, err);
         }
     }
-    stepped(u, left, ZSTD_HEADER, from.pos, to.pos == room);
+    stepped(u, left, ZSTD_HEADER, io);
     return 0;
 }
 
@@ -133,15 +128,14 @@ static int lz4_open(struct ctr_unpack *u, struct ctr_err *err)
     return LZ4F_isError(LZ4F_createDecompressionContext(&u->lz4, LZ4F_VERSION)) ? ctr_fail_nomem(err, 64 << 10) : 0;
 }
 
-static int lz4_step(struct ctr_unpack *u, const uint8_t *in, size_t n, size_t *used, uint8_t *out, size_t room,
-                    size_t *got, struct ctr_err *err)
+static int lz4_step(struct ctr_unpack *u, struct ctr_unpack_io *io, struct ctr_err *err)
 {
-    *used = share(u, n);
-    *got = room;
-    size_t left = LZ4F_decompress(u->lz4, out, got, in, used, NULL);
+    io->used = share(u, io->n);
+    io->got = io->room;
+    size_t left = LZ4F_decompress(u->lz4, io->out, &io->got, io->in, &io->used, NULL);
     if (LZ4F_isError(left))
         return strstr(LZ4F_getErrorName(left), "allocation") ? ctr_fail_nomem(err, 1 << 20) : damaged(u, err);
-    stepped(u, left, LZ4_HEADER, *used, *got == room);
+    stepped(u, left, LZ4_HEADER, io);
     return 0;
 }
 
@@ -203,11 +197,10 @@ int ctr_unpack_open(struct ctr_unpack **out, const void *p, size_t n, struct ctr
     return 0;
 }
 
-int ctr_unpack_some(struct ctr_unpack *u, const void *in, size_t n, size_t *used, uint8_t *out, size_t room,
-                    size_t *got, struct ctr_err *err)
+int ctr_unpack_some(struct ctr_unpack *u, struct ctr_unpack_io *io, struct ctr_err *err)
 {
-    *used = *got = 0;
-    return u->method->step(u, in, n, used, out, room, got, err);
+    io->used = io->got = 0;
+    return u->method->step(u, io, err);
 }
 
 int ctr_unpack_end(const struct ctr_unpack *u, struct ctr_err *err)
