@@ -29,6 +29,12 @@ CTR_BODY uint64_t ctr_byte_bits(uint64_t bytes)
     return (bytes & 0x8040201008040201u) * 0x0101010101010101u >> 56;
 }
 
+/* The same of bytes that are 0 or 1. */
+CTR_BODY uint64_t ctr_bool_bits(uint64_t bytes)
+{
+    return bytes * 0x0102040810204080u >> 56;
+}
+
 #if defined(__clang__) ||                                                                                              \
     !defined(__OPTIMIZE__) /* which fuzzes and knows no such attribute; coverage counts every arm */
 #define CTR_FAST

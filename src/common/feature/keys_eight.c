@@ -2,6 +2,7 @@
  *
  * keys_eight: keys of texts of eight bytes, such as hexadecimal categories, eight at a time, or four with AVX2.
  * Invariant: the key is that of opv_hash_4_8; without AVX2 there are none. */
+#include "common/base/isa.h"
 #include "common/feature/opint.h"
 
 #if defined(__x86_64__)
@@ -36,7 +37,7 @@ static EIGHT int64_t keys_eight(const uint8_t *p, const int32_t *off, const uint
         uint64_t bytes = 0x0101010101010101u;
         if (ok)
             memcpy(&bytes, ok + i, 8);
-        const __mmask8 there = (__mmask8)(bytes * 0x0102040810204080u >> 56);
+        const __mmask8 there = (__mmask8)ctr_bool_bits(bytes);
         /* Eight bytes where there is a text, none where there is not: they lie one behind the other. */
         if (_mm256_cmpneq_epi32_mask(_mm256_sub_epi32(to, from), _mm256_maskz_mov_epi32(there, eight)))
             break;

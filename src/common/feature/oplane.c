@@ -2,6 +2,7 @@
  *
  * oplane: columns of any type to lanes, the few array types that the loops of operators know, and results to columns.
  * Invariant: a lane holds a defined value for every row, also below a null (of whatever index or bytes lie there). */
+#include "common/base/isa.h"
 #include "common/feature/opint.h"
 
 /* Rows of a piece that is loaded at once: indices into a dictionary fit on the stack. */
@@ -231,7 +232,7 @@ static int64_t pack_bits(const uint8_t *v, int64_t n, uint8_t *bits)
     for (; i + 8 <= n; i += 8) {
         uint64_t x;
         memcpy(&x, v + i, 8);
-        bits[i >> 3] = (uint8_t)(x * 0x0102040810204080u >> 56);
+        bits[i >> 3] = (uint8_t)ctr_bool_bits(x);
         ones += __builtin_popcountll(x);
     }
     if (i < n)

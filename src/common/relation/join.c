@@ -447,6 +447,17 @@ int ctr_join_match(struct ctr_join *j, const struct ctr_batch *b, struct ctr_err
     return 0;
 }
 
+/* Right rows that are read next: what is fixed, and the text that begins behind it. Those of a batch do not all stay in
+ * the cache. */
+static void ask_rows(const struct ctr_join *j, int64_t from, int64_t to)
+{
+    for (int64_t i = from; i < to; i++)
+        if (j->rows[i]) {
+            __builtin_prefetch(j->rows[i]);
+            __builtin_prefetch(j->rows[i] + j->format.fixed_bytes);
+        }
+}
+
 /* The right columns of a share of the rows given out, a tile at a time: its rows stay in the cache from column to
  * column. */
 static void read_share(void *ctx, int64_t share, int worker)
@@ -456,10 +467,12 @@ static void read_share(void *ctx, int64_t share, int worker)
 
     (void)worker;
     s->rc = 0;
-    for (int64_t at = s->from; at < s->to; at += CTR_ROW_TILE)
+    for (int64_t at = s->from; at < s->to; at += CTR_ROW_TILE) {
+        ask_rows(j, at + CTR_ROW_TILE, CTR_MIN(s->to, at + 2 * CTR_ROW_TILE));
         for (int i = 0; !s->rc && i < j->nr; i++)
             s->rc = ctr_row_read(&j->format, j->rcol[i], j->rows + at, CTR_MIN(s->to - at, CTR_ROW_TILE), &s->rout[i],
                                  &s->err);
+    }
 }
 
 static int read_right_columns(struct ctr_join *j, struct ctr_err *err)
@@ -513,24 +526,48 @@ int ctr_join_emit(struct ctr_join *j, const struct ctr_batch *b, const struct ct
     return 1;
 }
 
-static void put(struct ctr_join *j, int64_t left, const uint8_t *row)
+/* Which rows go out: by whether they have a match. */
+static bool takes(const struct ctr_join *j, bool matched)
 {
-    j->lidx[j->n] = left;
-    j->rows[j->n++] = row;
+    return j->opts.kind != (matched ? CTR_JOIN_ANTI : CTR_JOIN_INNER);
 }
 
-/* All matches of row `pos`, as far as there is room; false when some are left. */
-static bool put_group(struct ctr_join *j, int64_t room)
+/* The rows of the batch, each once, with its match. */
+static void put_rows(struct ctr_join *j)
 {
-    const int64_t *start = (const int64_t *)j->table.start.data + ctr_jointable_group(j->head[j->pos]);
+    const bool matched = takes(j, true), unmatched = takes(j, false);
+    const uint8_t *const *restrict head = j->head, **restrict rows = j->rows;
+    int64_t *restrict lidx = j->lidx, n = 0;
 
-    while (start[0] + j->sub < start[1]) {
-        if (j->n == room)
-            return false;
-        put(j, j->pos, j->table.group_rows[start[0] + j->sub++]);
+    for (int64_t i = 0; i < j->b->rows; i++) {
+        lidx[n] = i;
+        rows[n] = head[i];
+        n += (head[i] ? matched : unmatched) & !(j->skip && j->skip[i]);
     }
-    j->sub = 0;
-    return true;
+    j->n = n;
+    j->pos = j->b->rows;
+}
+
+/* The rows from `pos` on with all their matches, as far as there is room. */
+static void put_groups(struct ctr_join *j, int64_t room)
+{
+    for (; j->pos < j->b->rows && j->n < room; j->pos++, j->sub = 0) {
+        const uint8_t *head = j->head[j->pos], *const *group = &head;
+        int64_t n = 1;
+        if ((j->skip && j->skip[j->pos]) || !takes(j, head))
+            continue;
+        if (head) {
+            const int64_t *start = (const int64_t *)j->table.start.data + ctr_jointable_group(head);
+            group = j->table.group_rows + start[0];
+            n = start[1] - start[0];
+        }
+        for (; j->sub < n && j->n < room; j->n++) {
+            j->lidx[j->n] = j->pos;
+            j->rows[j->n] = group[j->sub++];
+        }
+        if (j->sub < n)
+            return;
+    }
 }
 
 int ctr_join_table_next(struct ctr_join *j, const struct ctr_batch **out, struct ctr_err *err)
@@ -544,17 +581,10 @@ int ctr_join_table_next(struct ctr_join *j, const struct ctr_batch **out, struct
     room = j->opts.multi ? CTR_MAX(j->opts.batch_rows, 256) : j->b->rows;
     if ((rc = ctr_join_out_reserve(j, room, err)))
         return rc;
-    for (; j->pos < j->b->rows && j->n < room; j->pos++) {
-        const uint8_t *row = j->head[j->pos];
-        if (j->skip && j->skip[j->pos])
-            continue;
-        if (row ? j->opts.kind == CTR_JOIN_ANTI : j->opts.kind == CTR_JOIN_INNER)
-            continue;
-        if (!row || !j->opts.multi)
-            put(j, j->pos, row);
-        else if (!put_group(j, room))
-            break;
-    }
+    if (j->opts.multi)
+        put_groups(j, room);
+    else
+        put_rows(j);
     if (!j->n)
         return 0;
     if ((rc = read_right_columns(j, err)))

@@ -20,7 +20,8 @@ struct ctr_jointable {
     struct ctr_rowarena arena;
     struct ctr_buf hash; /* uint64_t a row, in order; freed by build */
     int64_t rows;
-    uint64_t *slot; /* 0: empty; else 16 bits of the hash and 48 of the address of the first row of a key */
+    struct ctr_buf slots; /* in huge pages, once they are many: a row's is anywhere */
+    uint64_t *slot;       /* 0: empty; else 16 bits of the hash and 48 of the address of the first row of a key */
     uint64_t mask;
     struct ctr_buf start;       /* int64_t a group and one: where its rows begin */
     const uint8_t **group_rows; /* grouped by key, in order (with a time: sorted by it, stable) */

@@ -35,7 +35,7 @@ void ctr_jointable_free(struct ctr_jointable *t)
     ctr_rowarena_free(&t->arena);
     ctr_buf_free(&t->hash);
     ctr_buf_free(&t->start);
-    free(t->slot);
+    ctr_buf_free(&t->slots);
     free(t->group_rows);
     free(t->group_time);
     t->slot = NULL;
@@ -258,9 +258,9 @@ int ctr_jointable_build(struct ctr_jointable *t, const struct ctr_join *j, struc
     int rc = 0;
 
     t->mask = slots - 1;
-    t->slot = calloc(slots, sizeof *t->slot);
-    if (!t->slot)
-        return ctr_fail_nomem(err, slots * sizeof *t->slot);
+    if ((rc = ctr_buf_room(&t->slots, (int64_t)slots, sizeof *t->slot, err)))
+        return rc;
+    t->slot = memset(t->slots.data, 0, slots * sizeof *t->slot);
     for (int b = 0; !rc && b < t->arena.n; b++)
         for (size_t at = 0; !rc && at < t->arena.block[b].used; i++) {
             uint8_t *row = t->arena.block[b].data + at;

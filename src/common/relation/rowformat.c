@@ -2,6 +2,7 @@
  *
  * rowformat: between columns and the row-wise form. Work goes tile by tile (CTR_ROW_TILE rows stay in the cache),
  * inside a tile column by column. Invariant: the slot of a null is zero, or for texts and lists an empty span. */
+#include "common/base/isa.h"
 #include "common/relation/rowformat.h"
 
 #include <limits.h>
@@ -319,7 +320,22 @@ void ctr_row_write(struct ctr_rowformat *f, const struct ctr_col *cols, const in
 
 /* ---- rows to columns ---- */
 
-/* n values lie in the buffers of b: count them, and mark those that null[i] says are null (null == NULL: none). */
+/* Validity bits [at, at + n), which are 0: set, but for values that null[i] says are null (null == NULL: none). */
+static void set_valid(uint8_t *bits, int64_t at, const uint8_t *null, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        if ((at + i) % 8 || n - i < 8) {
+            bits[(at + i) >> 3] |= (uint8_t)((!null || !null[i]) << ((at + i) & 7));
+        } else {
+            uint64_t eight = 0;
+            if (null)
+                memcpy(&eight, null + i, sizeof eight);
+            bits[(at + i) >> 3] = (uint8_t)~ctr_bool_bits(eight);
+            i += 7;
+        }
+}
+
+/* n values lie in the buffers of b: count them, and mark those that are null. */
 static int count_rows(struct ctr_colbuf *b, const uint8_t *null, int64_t n, struct ctr_err *err)
 {
     size_t old = b->valid.len, need = (size_t)(b->rows + n + 7) / 8;
@@ -334,13 +350,9 @@ static int count_rows(struct ctr_colbuf *b, const uint8_t *null, int64_t n, stru
         if (need > old)
             memset(b->valid.data + old, 0, need - old);
         b->valid.len = need;
-        for (int64_t i = old ? b->rows : 0; i < b->rows; i++)
-            b->valid.data[i >> 3] |= (uint8_t)(1 << (i & 7));
-        for (int64_t i = 0; !old && i < b->rows; i++)
-            b->valid.data[i >> 3] |= (uint8_t)(1 << (i & 7));
-        for (int64_t i = 0; i < n; i++)
-            if (!null || !null[i])
-                b->valid.data[(b->rows + i) >> 3] |= (uint8_t)(1 << ((b->rows + i) & 7));
+        if (!old)
+            set_valid(b->valid.data, 0, NULL, b->rows);
+        set_valid(b->valid.data, b->rows, null, n);
     }
     b->rows += n;
     b->nulls += nulls;
