@@ -46,6 +46,9 @@ $(T)/%.validation.arrows $(T)/%.test.arrows &: $(T)/%.rest.arrows
 held_out = $(foreach p,train validation test,$(1:%=$(T)/%.$p.arrows))
 .PRECIOUS: $(foreach p,train rest validation test,$(T)/%.$p.arrows)
 
+# Those with rows enough to compare models by.
+logs := log $(filter-out avazu,$(real))
+
 # ---- the experiments: each adds its name to the list and makes $(T)/NAME.txt ----
 
 # data: rows, keys, mean label and progressive AUC of each log, by plain FTRL-Proximal
@@ -60,27 +63,27 @@ $(T)/data.txt: $(LOG) $(REAL)
 trenches += nohelp
 nohelp := - --hash-bits=18 --hash-bits=20 --hash-bits=22 --hash-bits=24 --dropout=.1 --dropout=.2 --dropout=.5 \
 	--normalize=l1 --normalize=l2 --normalize=max
-nohelp_logs := log $(filter-out avazu mind,$(real))
-$(T)/nohelp.txt: $(call held_out,$(nohelp_logs))
-	for l in $(nohelp_logs); do for o in $(nohelp); do \
+$(T)/nohelp.txt: $(call held_out,$(logs))
+	for l in $(logs); do for o in $(nohelp); do \
 	  printf '%s %s ' $$l $$o; ./trenches.sh held-out $(T)/$$l "$$(echo $$o | sed "s,^-$$,,")" || exit 1; \
-	done; done | ./trenches.sh against-first >$@
+	done; done >$@.lines
+	./trenches.sh against-first <$@.lines >$@
 
 # table2: inclusion of new features (section 4.1): memory of the learner, filters included, against AucLoss of progressive validation.
-# The filters are as large as the log wants: 8 bytes for each key that comes.
+# Filters have about a byte for each key that comes; larger ones save less and lose less.
 trenches += table2
-table2 := all bloom=1 bloom=2 poisson=0.1 poisson=0.03
-table2_logs := log $(filter-out avazu mind,$(real))
-table2_filter = $(if $(filter log,$(1)),8M,512K)
-$(T)/table2.txt: $(table2_logs:%=$(T)/%.arrows)
-	($(foreach l,$(table2_logs),for i in $(table2); do ./trenches.sh inclusion $(T)/$l.arrows $$i $(call table2_filter,$l) || exit 1; done;)) \
-	  | ./trenches.sh memory-against-loss >$@
+table2 := all bloom=1 bloom=2 poisson=0.3 poisson=0.1 poisson=0.03
+table2_filter = $(if $(filter log,$(1)),2M,$(if $(filter mind,$(1)),4M,128K))
+$(T)/table2.txt: $(logs:%=$(T)/%.arrows)
+	($(foreach l,$(logs),for i in $(table2); do ./trenches.sh inclusion $(T)/$l.arrows $$i $(call table2_filter,$l) || exit 1; done;)) >$@.lines
+	./trenches.sh memory-against-loss <$@.lines >$@
 
 # precision: coefficients of fewer bits (section 4.2), likewise
 trenches += precision
-$(T)/precision.txt: $(table2_logs:%=$(T)/%.arrows)
-	for l in $(table2_logs); do for p in f64 f32 q2.13; do \
-	  ./trenches.sh precision $(T)/$$l.arrows $$p || exit 1; done; done | ./trenches.sh memory-against-loss >$@
+$(T)/precision.txt: $(logs:%=$(T)/%.arrows)
+	for l in $(logs); do for p in f64 f32 q2.13; do \
+	  ./trenches.sh precision $(T)/$$l.arrows $$p || exit 1; done; done >$@.lines
+	./trenches.sh memory-against-loss <$@.lines >$@
 
 # variants: a hundred models that leave out one column each or some, learned exactly (4.3) and with one value a coordinate (4.4)
 trenches += variants
@@ -93,25 +96,25 @@ $(T)/variants.txt: $(T)/variants.arrows
 # bagging: feature bagging by variants (section 9): models that leave out a random fifth of the columns each, and the mean of
 # their predictions, against the one that has all
 trenches += bagging
-bagging_logs := variants $(filter-out avazu mind,$(real))
+bagging_logs := $(filter-out mind,$(logs))
 $(T)/bagging.txt: $(bagging_logs:%=$(T)/%.arrows)
 	for l in $(bagging_logs); do ./trenches.sh bagging $(T)/$$l.arrows || exit 1; done >$@
 
 # table1: non-zero weights of other optimizers where their AucLoss is that of FTRL-Proximal (section 3)
 trenches += table1
-table1_logs := log $(filter-out avazu,$(real))
 $(T)/table1-%.txt: $(T)/%.train.arrows $(T)/%.rest.arrows
 	./trenches.sh sparsity $(T)/$* >$@
 .PRECIOUS: $(T)/table1-%.txt
-$(T)/table1.txt: $(table1_logs:%=$(T)/table1-%.txt)
+$(T)/table1.txt: $(logs:%=$(T)/table1-%.txt)
 	cat $^ | ./trenches.sh sparsity-table >$@
 
 # rates: a learning rate by coordinate, from sums of squares or from counts, against one for all (sections 3.1 and 4.5), alpha tuned for each
 trenches += rates
-$(T)/rates.txt: $(call held_out,$(table1_logs))
-	for l in $(table1_logs); do for o in per-coordinate counts global; do \
+$(T)/rates.txt: $(call held_out,$(logs))
+	for l in $(logs); do for o in per-coordinate counts global; do \
 	  printf '%s %s ' $$l $$o; ./trenches.sh held-out $(T)/$$l "--learning-rate $$o" || exit 1; \
-	done; done | ./trenches.sh against-first >$@
+	done; done >$@.lines
+	./trenches.sh against-first <$@.lines >$@
 
 # fig2: GridViz (section 5) over progressive predictions of a planted world, against a model of single features: a page to open in a
 # browser. `trenches-fig2.png` makes the picture of it in trenches.md and README.md, with Chromium.
@@ -132,7 +135,8 @@ $(F)/world.arrows:
 # Plans: all of demo.plan, with the columns of the slices kept; without crosses; without the user.
 $(F)/all.plan: demo.plan
 	@mkdir -p $(@D)
-	sed 's/^keep .*/keep p_true, category, hour = hour_of_day(time), of_city = city, of_os = os, of_advertiser = advertiser, of_referrer = referrer/' $< >$@
+	sed -e 's/^keep .*/keep p_true, category, hour = hour_of_day(time), of_city = city, of_os = os, of_advertiser = advertiser, of_referrer = referrer/' \
+	  -e '$$a keep visit = concat(user_id, "/", day_of_week(time))' $< >$@
 $(F)/single.plan: $(F)/all.plan
 	grep -v cross $< >$@
 $(F)/no-user.plan: $(F)/all.plan
@@ -168,6 +172,16 @@ $(T)/fig2.txt: $(F)/page.html
 trenches-fig2.png: $(F)/page.html
 	python3 ../tests/browser/gridviz.py --shot $< $@ 'set("sort", "rows")' 'click("#metrics [value=\"3\"]")' \
 	  'set("range", 1.1, "input")' 'hover(4, 5)'
+
+# sample: a share of the queries without a click (section 4.6), of the world of fig2: learn from five
+# days, score the last two. A query is a user's day.
+trenches += sample
+$(F)/sample.train.arrows $(F)/sample.rest.arrows &: $(F)/all.features
+	ctr-select --where 'time < ts"2026-01-10T00:00Z"' $< -o $(F)/sample.train.arrows --rest $(F)/sample.rest.arrows
+$(T)/sample.txt: $(F)/sample.train.arrows
+	(for r in 1 .5 .2 .1 .05 .02; do ./trenches.sh sample $(F)/sample $$r || exit 1; done; \
+	  ./trenches.sh sample $(F)/sample .1 --columns -weight) >$@.lines
+	./trenches.sh sample-table <$@.lines >$@
 
 # fig3: labels drawn from a ground-truth model with other features; is uncertainty a measure of the error of the log-odds? Beside it the
 # spread of 32 models, each learned from a bootstrap sample. Three settings: all columns and a truth that is learned with ctr-train's own

@@ -29,11 +29,21 @@
 #
 #     trenches.sh variants STREAM
 #
-# learns 100 variants exactly and with --single-value, and compares memory and the order of their AucLoss.
+# learns 100 variants exactly and with --single-value, and compares memory and the order of their AucLoss: of all, and of those that lack
+# one column at most, which differ little.
 #
 #     trenches.sh bagging STREAM
 #
 # learns 10 variants without a fifth of the columns each and one with all, and prints the AucLoss of all, of the ten, and of their mean.
+#
+#     trenches.sh sample LOG SHARE [OPTIONS OF ctr-select]
+#
+# learns from a sample of the queries of LOG.train.arrows (column visit), scores LOG.rest.arrows, and prints: share, rows learned from, keys,
+# AucLoss, log loss, mean score over mean label.
+#
+#     trenches.sh sample-table
+#
+# prints such lines as a table, relative to the first one.
 #
 #     trenches.sh fig3 DIR 'OPTIONS OF THE TRUTH' PICTURE MODELS
 #
@@ -55,8 +65,13 @@ set -eu
 tmp=$(mktemp -d "${TMPDIR:-/tmp}/trenches.XXXXXX")
 trap 'rm -rf "$tmp"' EXIT
 
+# values METRIC,… OPTION… : of a stream on stdin or a file, by ctr-eval
+values() {
+    ctr-eval --metrics "$@" | awk -v n="$(echo "$1" | tr , ' ' | wc -w)" 'END { if (NF <= n) exit 1
+        for (i = NF - n + 1; i <= NF; i++) printf "%s%s", $i, (i < NF ? " " : "\n") }'
+}
 # losses MODEL STREAM: AucLoss and log loss
-losses() { ctr-predict "$1" "$2" | ctr-eval --metrics auc_loss,log_loss | awk 'END { if (NF < 3) exit 1; print $(NF - 1), $NF }'; }
+losses() { ctr-predict "$1" "$2" | values auc_loss,log_loss; }
 
 # one ALPHA: learn with it and score the rows to choose by; leave the figures in the variable `one`
 one() {
@@ -85,15 +100,16 @@ best_alpha() { tune "$@"; echo "${best##* }"; }
 
 held_out() {
     tune "$1" "$2" validation
-    echo "${best%% *} $(losses "$tmp/best" "$log.test.arrows") ${best##* }"
+    reported=$(losses "$tmp/best" "$log.test.arrows")
+    echo "${best%% *} $reported ${best##* }"
 }
 
 # fit OPTIONS: learn and score, leave non-zero weights and AucLoss in the variable `fit`
 fit() {
     # shellcheck disable=SC2086
     ctr-train lr -q $1 "$log.train.arrows" -o "$tmp/model"
-    fit="$(ctr-select --where 'weight != 0' "$tmp/model" | ctr-info - | awk '$1 == "rows:" { print $2 }') $(ctr-predict "$tmp/model" "$log.rest.arrows" |
-        ctr-eval --metrics auc_loss | tail -n 1 | awk '{ print $NF }')"
+    fit=$(ctr-predict "$tmp/model" "$log.rest.arrows" | values auc_loss)
+    fit="$(ctr-select --where 'weight != 0' "$tmp/model" | ctr-info - | awk '$1 == "rows:" { print $2 }') $fit"
 }
 
 # not_worse: is the AucLoss of `fit` at most that of `base`? fewer: are its weights no more?
@@ -160,7 +176,8 @@ learner() {
     shift 2
     ctr-train lr --alpha 0.05 "$@" "$stream" -o "$tmp/model" --progressive "$tmp/p" 2>"$tmp/err" ||
         { cat "$tmp/err" >&2; exit 1; }
-    echo "$(basename "$stream" .arrows) $name $(figure "$tmp/err" keys) $(figure "$tmp/err" KiB) $(ctr-eval --metrics auc_loss "$tmp/p" | awk 'END { print $NF }')"
+    loss=$(values auc_loss "$tmp/p")
+    echo "$(basename "$stream" .arrows) $name $(figure "$tmp/err" keys) $(figure "$tmp/err" KiB) $loss"
 }
 
 inclusion() {
@@ -186,20 +203,31 @@ leave_out() {
             if (s == "") s = "," c[1 + v % NR]; print "some" v " out=" substr(s, 2) } }'
 }
 
-# by_loss FILE : the variants of a summary, from the best to the worst, numbered
-by_loss() { awk 'on && NF == 3 { print $1, $3 } /^variant / { on = 1 }' "$1" | sort -k2,2gr -k1,1 | awk '{ print $1, NR }' | sort; }
+# by_loss PREDICTIONS VARIANT… : the variants from the best to the worst, numbered
+by_loss() {
+    file=$1
+    shift
+    for v; do echo "$v $(values auc_loss --score "score.$v" "$file")"; done | sort -k2,2g | awk '{ print $1, NR }' | sort
+}
 
 variants() {
     columns "$1" >"$tmp/columns"
     { echo all; sed 's/.*/without-& out=&/' "$tmp/columns"; leave_out 60 0.2 <"$tmp/columns"; } >"$tmp/list"
     for how in '' --single-value; do
         # shellcheck disable=SC2086
-        ctr-train lr --alpha 0.05 $how --variants "$tmp/list" "$1" -o "$tmp/model-%s" 2>"$tmp/words$how" || { cat "$tmp/words$how" >&2; exit 1; }
+        ctr-train lr --alpha 0.05 $how --variants "$tmp/list" "$1" -o "$tmp/model-%s" --progressive "$tmp/p$how" 2>"$tmp/words" ||
+            { cat "$tmp/words" >&2; exit 1; }
         rm -f "$tmp"/model-*
-        by_loss "$tmp/words$how" >"$tmp/order$how"
-        printf '%-16s %6d variants %12.0f KiB\n' "${how:-exactly}" "$(wc -l <"$tmp/order$how")" "$(figure "$tmp/words$how" KiB)"
+        printf '%-16s %6d variants %12.0f KiB\n' "${how:-exactly}" "$(wc -l <"$tmp/list")" "$(figure "$tmp/words" KiB)"
     done
-    join "$tmp/order" "$tmp/order--single-value" | awk '{ d += ($2 - $3) ^ 2 } END { printf "rank correlation of their AucLoss: %.4f\n", 1 - 6 * d / (NR * (NR * NR - 1)) }'
+    echo 'rank correlation of their AucLoss:'
+    for which in . '^some' '^all|^without'; do
+        list=$(awk -v which="$which" '$1 ~ which { print $1 }' "$tmp/list")
+        for how in '' --single-value; do by_loss "$tmp/p$how" $list >"$tmp/order$how"; done
+        join "$tmp/order" "$tmp/order--single-value" | awk -v which="$which" '{ d += ($2 - $3) ^ 2 }
+            END { name = which == "." ? "all" : which == "^some" ? "without some columns" : "without one column at most"
+                printf "%-28s %4d variants %8.4f\n", name, NR, 1 - 6 * d / (NR * (NR * NR - 1)) }'
+    done
 }
 
 bagging() {
@@ -208,11 +236,26 @@ bagging() {
     mean=$(awk 'NR > 1 { s = s (s ? " + " : "") "score." $1 } END { print "(" s ") / " NR - 1 }' "$tmp/list")
     ctr-select --add "bag=$mean" "$tmp/p" >"$tmp/bag"
     for s in $(sed 's/ .*//; s/^/score./' "$tmp/list") bag; do
-        echo "$s $(ctr-eval --score "$s" --metrics auc_loss,log_loss "$tmp/bag" | awk 'END { print $(NF - 1), $NF }')"
+        echo "$s $(values auc_loss,log_loss --score "$s" "$tmp/bag")"
     done | awk -v name="$(basename "$1" .arrows)" 'NR == 1 { a = $2; l = $3 } $1 ~ /some/ { sa += $2; n++ } $1 == "bag" { b = $2; bl = $3 }
         END { printf "%-8s all columns %.5f, ten without a fifth %.5f, their mean prediction %.5f (%+.2f%%); log loss %.5f, mean %.5f\n", \
             name, a, sa / n, b, 100 * (b / a - 1), l, bl }'
     rm -f "$tmp"/model-*
+}
+
+sample() {
+    log=$1 share=$2
+    shift 2
+    ctr-sample -q --query visit --share "$share" "$log.train.arrows" | ctr-select "$@" >"$tmp/sample"
+    ctr-train lr --alpha 0.05 "$tmp/sample" -o "$tmp/model" 2>"$tmp/err" || { cat "$tmp/err" >&2; exit 1; }
+    scored=$(ctr-predict "$tmp/model" "$log.rest.arrows" | values auc_loss,log_loss,calibration)
+    echo "$share${1:+,unweighted} $(awk '$1 == "rows" || $1 == "keys" { print $2 }' "$tmp/err" | paste -sd ' ') $scored"
+}
+
+sample_table() {
+    awk 'BEGIN { printf "%-16s %9s %9s %9s %10s %9s %12s\n", "share", "rows", "keys", "AucLoss", "relative", "log loss", "calibration" }
+        NR == 1 { base = $4 }
+        { printf "%-16s %9d %9d %9.5f %+9.2f%% %9.5f %12.4f\n", $1, $2, $3, $4, 100 * ($4 / base - 1), $5, $6 }'
 }
 
 # The plan of figure 3: labels drawn from p by SEED, and for each bootstrap model how often it draws the row (Poisson, mean 1)
@@ -267,6 +310,8 @@ precision) learner "$2" "$3" --precision "$3" ;;
 memory-against-loss) memory_against_loss ;;
 variants) shift && variants "$@" ;;
 bagging) shift && bagging "$@" ;;
+sample) shift && sample "$@" ;;
+sample-table) sample_table ;;
 fig3) shift && fig3 "$@" ;;
 slices) shift && slices "$@" ;;
 held-out) shift && held_out "$@" ;;
