@@ -275,6 +275,9 @@ bad "an empty input without columns" 1 'in.csv: the input is empty: without --co
 bad "an unknown format" 2 "--format wants csv[|].*, not 'cvs'" '1\n' -f cvs
 bad "a bad policy" 2 "--bad-rows wants fail, skip=MAX or quarantine=FILE, not 'never'" '1\n' --bad-rows never
 bad "an empty delimiter" 2 '--delimiter wants' '1\n' -d ''
+bad "--like with another type" 2 'column price is to be utf8, and .* with --like' 'user,when,price,text\n' --header --like "$W/log.arrows" --columns price:utf8
+bad "--like with a time that is none there" 2 'column user is to be timestamp, and .* with --like' 'user,price\n' --header --like "$W/log.arrows" \
+    --time user:unix
 bad "--like with --for" 2 '--like and --for' '1\n' --like "$W/log.arrows" --for "$W/p.plan"
 bad "a zip archive" 1 'is a zip archive; unpack it first' 'PK\003\004....'
 bad "UTF-16" 1 'is UTF-16; convert it first' '\377\376a\000'

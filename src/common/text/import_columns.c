@@ -236,6 +236,11 @@ static int schema_like(struct ctr_text_columns *l, const struct ctr_schema *like
         int k = ctr_text_columns_need(l, "--like", like->f[i].name, err), rc;
         if (k < 0)
             return k;
+        if (l->c[k].typed && !ctr_type_list(l->c[k].type.type) && l->c[k].type.type != like->f[i].type) {
+            char name[64];
+            return ctr_fail(err, CTR_EUSAGE, "column %s is to be %s, and %s with --like: drop one", l->c[k].name,
+                            ctr_types[l->c[k].type.type].name, ctr_field_type_name(&like->f[i], name, sizeof name));
+        }
         if ((rc = ctr_schema_add_field(schema, &like->f[i], NULL, err)))
             return rc;
         struct ctr_field *f = &schema->f[schema->n - 1];
