@@ -57,6 +57,21 @@ is "nor when it was cut in the middle" "$(cat "$W/cut" | ctr-cat 2>&1 >/dev/null
     'ctr-cat: stdin: truncated after batch 1 (row 3): the program before it in the pipe failed or was stopped'
 exits "rescue" 0 sh -c "ctr-cat --lenient '$W/cut' 2>/dev/null | ctr-info --digest"
 is "has the rows" "$(cat "$W/out")" "$d"
+# Behind a damage the next stream of the file, and the next file, are read on; what stands in a text is no stream.
+rescued() { ctr-cat --lenient "$@" 2>"$W/err" | ctr-export -f csv | tail -n +2 | tr '\n' ' '; }
+size=$(wc -c <"$W/made.arrows")
+cat "$W/cut" "$W/made.arrows" >"$W/torn"                                # it ends behind a message
+head -c $((size - 100)) "$W/made.arrows" | cat - "$W/a.arrows" >>"$W/torn" # and in one
+rubbish 5000 >>"$W/torn"
+cat "$W/b.arrows" "$W/made.arrows" >>"$W/torn"
+is "behind a damage the next streams of the file are read" "$(rescued "$W/torn")" '1,0 2,1 3,0 1,0 3,0 1,0 3,0 1,0 2,1 3,0 1,0 3,0 '
+is "each is told of" "$(grep -o '/torn: ' "$W/err" | wc -l) $(grep -o ', behind a whole stream, is no stream' "$W/err") $(grep -o '[0-9]* rows were rescued' "$W/err")" \
+    '4 , behind a whole stream, is no stream 12 rows were rescued'
+is "not in a pipe" "$(rescued <"$W/torn" 2>&1; cat "$W/torn" | rescued)" '1,0 2,1 3,0 1,0 2,1 3,0 '
+rubbish 100 >"$W/junk"
+is "and the next files, if they can be" "$(rescued "$W/cut" "$W/b.arrows" "$W/a.arrow" "$W/junk" "$W/made.arrows")" '1,0 2,1 3,0 1,0 2,1 3,0 1,0 3,0 '
+err_like "each is told of" '/cut: truncated after batch 1 .row 3.; .*/b.arrows: has another schema .*; 8 rows were rescued$'
+exits "one that is not there is an error" 1 ctr-cat --lenient "$W/cut" "$W/none.arrows"
 
 # A bundle cannot be one file; nothing comes out of the attempt.
 printf 'feature u = vocab(user, min=1)\n' >"$W/u.plan"

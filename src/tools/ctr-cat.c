@@ -130,8 +130,7 @@ static int run(struct ctr_cli *cli, struct ctr_err *err)
         rc = more < 0 ? more : rc;
     }
     if (!rc && ctr_reader_damage(r))
-        ctr_cli_note(cli, "%s: %s; %lld rows were rescued", ctr_reader_file(r), ctr_reader_damage(r),
-                     (long long)ctr_reader_rows(r));
+        ctr_cli_note(cli, "%s; %lld rows were rescued", ctr_reader_damage(r), (long long)ctr_reader_rows(r));
     ctr_reader_free(r);
     if (!rc)
         rc = ctr_out_commit(out, err);

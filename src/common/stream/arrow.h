@@ -286,6 +286,9 @@ void ctr_source_close(struct arrow_source *s);
 int ctr_source_read(struct arrow_source *s, struct ctr_buf *out, int64_t n, struct ctr_err *err) CTR_MUST;
 /* The next bytes without taking them: how many of n are there. */
 int ctr_source_peek(struct arrow_source *s, size_t n, const uint8_t **p, size_t *got, struct ctr_err *err) CTR_MUST;
+/* Behind a damage: to the next offset from `from` on where the schema of a sealed stream stands, whose seal holds. 1:
+ * there; 0: there is none, or what is read is no regular file. */
+int ctr_source_resync(struct arrow_source *s, int64_t from, struct ctr_buf *scratch, struct ctr_err *err) CTR_MUST;
 
 /* ---- ipcfile.c: a mapped IPC file ---- */
 

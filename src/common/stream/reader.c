@@ -40,6 +40,7 @@ struct ctr_reader {
     struct arrow_leaves leaves;
     bool in_stream, sealed, trailer;
     int64_t seq, stream_rows, stream_batches, file_rows, file_batches;
+    int64_t stream_at, message_at; /* where they begin in the file; -1: none came */
     struct ctr_buf meta, scratch;
     struct arrow_message msg;
     struct ctr_buf body[2]; /* [at], as of all pairs: of the message at hand */
@@ -87,6 +88,7 @@ static int open_file(struct ctr_reader *r, struct ctr_err *err)
         return rc;
     r->src_open = true;
     r->file_rows = r->file_batches = 0;
+    r->stream_at = r->message_at = -1;
     if (r->src.map) {
         rc = ctr_ipcfile_open(&r->ipc, r->src.map, r->src.map_size, &r->scratch, err);
         r->ipc_open = rc >= 0;
@@ -247,6 +249,7 @@ static int check_seal(struct ctr_reader *r, struct ctr_err *err)
 /* Read a message into meta, msg and body. STEP_END: it was the end mark. */
 static int read_message(struct ctr_reader *r, struct ctr_err *err)
 {
+    r->message_at = r->src.offset;
     int rc = ctr_source_read(&r->src, &r->meta, 8, err);
     if (rc < 0)
         return rc;
@@ -554,6 +557,7 @@ static int begin_ipc(struct ctr_reader *r, struct ctr_err *err)
 static int begin_stream(struct ctr_reader *r, struct ctr_err *err)
 {
     reset_stream(r);
+    r->stream_at = r->src.offset;
     int rc = read_message(r, err);
     if (rc == STEP_END)
         rc = ctr_fail(err, CTR_EDATA, "an end mark comes where a schema is due");
@@ -625,8 +629,27 @@ static int located(struct ctr_reader *r, int rc, bool inside, struct ctr_err *er
     r->ended = true;
     if (rc != CTR_EDATA || !r->opts.lenient || !r->section_set)
         return rc;
-    snprintf(r->damage, sizeof r->damage, "%s", err->what);
+    const size_t n = strlen(r->damage);
+    snprintf(r->damage + n, sizeof r->damage - n, "%s%s", n ? "; " : "", ctr_err_text(err).s);
     return STEP_END;
+}
+
+/* A damage was met: a plain stream goes on with the next one that begins in the file, or in the next file. */
+static int behind_damage(struct ctr_reader *r, struct ctr_err *err)
+{
+    if (r->section)
+        return STEP_END;
+    const int64_t from = CTR_MAX(r->message_at, r->stream_at + 1);
+    const int rc = r->src_open && !r->src.map ? ctr_source_resync(&r->src, from, &r->scratch, err) : 0;
+    if (rc < 0 || (!rc && r->file + 1 == r->npaths))
+        return rc < 0 ? rc : STEP_END;
+    if (!rc) {
+        close_file(r);
+        r->file++;
+    }
+    r->ended = r->in_stream = false;
+    *err = (struct ctr_err){ 0 };
+    return STEP_ON;
 }
 
 int ctr_reader_open(struct ctr_reader **out, char *const *paths, int n, const struct ctr_reader_opts *opts,
@@ -737,10 +760,12 @@ int ctr_reader_next(struct ctr_reader *r, const struct ctr_batch **b, struct ctr
             return STEP_END;
         inside = r->in_stream;
         rc = r->in_stream ? step(r, err) : next_stream(r, err);
+        if (rc < 0 && (rc = located(r, rc, inside, err)) == STEP_END)
+            rc = behind_damage(r, err);
     }
     r->shown = r->stats;
-    if (rc < 0)
-        return located(r, rc, inside, err);
+    if (rc <= 0)
+        return rc;
     *b = &r->batch[r->at];
     if (rc == STEP_BATCH)
         fetch_ahead(r);

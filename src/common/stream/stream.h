@@ -21,7 +21,7 @@
 struct ctr_reader;
 
 struct ctr_reader_opts {
-    bool lenient;  /* rescue: stop cleanly at the first damaged message, see ctr_reader_damage */
+    bool lenient;  /* rescue: no error at a damage, but the end; or the next stream, see ctr_reader_damage */
     bool foreign;  /* columns of other types are no error while they are left out (ctr_reader_project): CTR_FOREIGN */
     bool sections; /* accept a bundle: ctr_reader_next ends at the end of each section, go on with ctr_reader_section */
     int part, parts; /* of an IPC file: only blocks i with i mod parts == part (parts 0: all) */
@@ -59,7 +59,7 @@ int ctr_reader_section(struct ctr_reader *r, struct ctr_err *err) CTR_MUST;
 int64_t ctr_reader_rows(const struct ctr_reader *r);       /* handed out so far, all files */
 int64_t ctr_reader_total_rows(const struct ctr_reader *r); /* from file footers, or -1 when not known beforehand */
 const char *ctr_reader_file(const struct ctr_reader *r);   /* name of the file being read; valid until free */
-const char *ctr_reader_damage(const struct ctr_reader *r); /* lenient: what was wrong, or NULL */
+const char *ctr_reader_damage(const struct ctr_reader *r); /* lenient: what was wrong where, or NULL */
 
 /* The IPC file that is mapped at this address, or NULL. Async-signal-safe: batches of a file are views of its pages, so
  * that touching them raises SIGBUS when another program has cut the file short; a handler tells of it. */
