@@ -245,6 +245,8 @@ static const struct {
     { "keep x = vocab(genres, min=age)", "p:1:28: the argument min= takes a literal" },
     { "keep x = vocab(min=2, genres)", "p:1:23: an argument without a name follows min=" },
     { "keep x = `lower`(genres)", "p:1:10: lower is a name of data" },
+    { "keep x[1..2] = lower[1..2](genres)", "p:1:16: lower is a name of data" },
+    { "`x` y = 1", "p:1:5: expected = and an expression (or a kind before the name), not y" },
     { "keep in = age", "p:1:6: `in TABLE` belongs" },
     { "age", "p:1:4: expected = and an expression" },
     { "keep x = age age", "p:1:14: expected an operator or the end of the line, not age" },
