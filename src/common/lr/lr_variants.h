@@ -66,7 +66,8 @@ struct group {
     struct ctr_buf k, ones, dot; /* by variant: coordinates; x holds so many ones, then zeros, or -1; dot product */
     /* Of eights: each one's row and the next ones in turn; scratch; the coordinates of one lane. */
     struct ctr_buf eight_rows, eight_room;
-    double *eight_w, *eight_root;
+    double *eight_w, *eight_root; /* of some eights, eight_numbers each */
+    size_t eight_numbers;
     int32_t *lane_at;
     struct ctr_err err;
     int64_t failed_row; /* of the block */

@@ -12,6 +12,7 @@ enum {
     FULL = 6,       /* of eight lanes: fewer are not worth the memory */
     AHEAD_ROWS = 3, /* of one whose states are asked for */
     PLACES = 4,     /* rows at hand */
+    TURNS = 2,      /* eights that predict, one after another, before they learn */
 };
 
 /* ---- who goes with whom ---- */
@@ -179,12 +180,14 @@ int ctr_lr_eights_scratch(struct group *w, int64_t longest, struct ctr_err *err)
     w->eight_rows.len = w->eight_room.len = 0;
     int rc = ctr_buf_reserve(&w->eight_rows, rows * sizeof *r, err);
     if (!rc)
-        rc = ctr_buf_reserve(&w->eight_room, 2 * numbers + rows * n * 3 * sizeof(double) + n * sizeof *w->lane_at, err);
+        rc = ctr_buf_reserve(&w->eight_room,
+                             2 * TURNS * numbers + rows * n * 3 * sizeof(double) + n * sizeof *w->lane_at, err);
     if (rc)
         return rc;
     uint8_t *room = w->eight_room.data;
-    w->eight_w = part(&room, numbers);
-    w->eight_root = part(&room, numbers);
+    w->eight_numbers = n * CTR_EIGHT;
+    w->eight_w = part(&room, TURNS * numbers);
+    w->eight_root = part(&room, TURNS * numbers);
     r = (struct ctr_lr_eight_row *)(void *)w->eight_rows.data;
     for (size_t i = 0; i < rows; i++) {
         r[i].x = part(&room, n * sizeof *r->x);
@@ -269,29 +272,36 @@ static void dot_each(const struct eight *e, const struct ctr_eight_row *r, const
     }
 }
 
-static int learn(struct many *q, struct group *w, int number, int64_t row)
+/* What a row's update needs of the prediction. */
+struct turn {
+    struct ctr_eight_row r;
+    _Alignas(64) double g[CTR_EIGHT]; /* of each lane: weight (p - y) */
+};
+
+static int predict(struct many *q, struct group *w, int number, int64_t row, struct turn *t)
 {
     const struct eight *e = &q->eight[number];
     const struct ctr_lr_eight_row *own = place_of(w, number, row), *next = place_of(w, number, row + AHEAD_ROWS);
     const double label = q->r->label[row], weight = q->r->weight ? q->r->weight[row] : 1;
+    const size_t scratch = (size_t)((number - w->eight_from) % TURNS) * w->eight_numbers;
     _Alignas(64) double dot[CTR_EIGHT] = { 0 }, p[CTR_EIGHT];
     for (int64_t i = row; row == q->from && i < CTR_MIN(q->end, row + AHEAD_ROWS); i++)
         gather(q, w, number, i);
     if (row + AHEAD_ROWS < q->end)
         gather(q, w, number, row + AHEAD_ROWS);
-    const struct ctr_eight_row r = {
+    t->r = (struct ctr_eight_row){
         .state = own->state,
         .x = own->x,
         .mask = e->masked ? own->mask : NULL,
         .k = own->k,
-        .w = w->eight_w,
-        .root = w->eight_root,
+        .w = w->eight_w + scratch,
+        .root = w->eight_root + scratch,
         .next = next->state,
         .nexts = row + AHEAD_ROWS < q->end ? next->k : 0,
     };
-    q->eight_kernel->forward[e->precision](&e->params, &r, dot);
+    q->eight_kernel->forward[e->precision](&e->params, &t->r, dot);
     if (!e->aligned)
-        dot_each(e, &r, own->mask, w->lane_at, dot);
+        dot_each(e, &t->r, own->mask, w->lane_at, dot);
     q->sigmoids(dot, p, CTR_EIGHT);
     for (int i = 0; i < e->n; i++) {
         if (!(p[i] >= 0)) {
@@ -301,17 +311,28 @@ static int learn(struct many *q, struct group *w, int number, int64_t row)
         q->score[row * q->n + e->variant[i]] = p[i];
     }
     for (int i = 0; i < CTR_EIGHT; i++)
-        dot[i] = weight * (p[i] - label);
-    q->eight_kernel->update[e->precision](&e->params, &r, dot);
+        t->g[i] = weight * (p[i] - label);
     return 0;
 }
 
+/* Some eights predict before the first of them learns: so the processor is not left waiting for an eight's dot product
+ * and sigmoids. */
 int ctr_lr_eights_learn(struct many *q, struct group *w, int64_t row)
 {
-    int rc = 0;
-    for (int e = w->eight_from; e < w->eight_end && !rc; e++)
-        rc = learn(q, w, e, row);
-    return rc;
+    for (int from = w->eight_from, end; from < w->eight_end; from = end) {
+        struct turn turn[TURNS];
+        end = CTR_MIN(from + TURNS, w->eight_end);
+        for (int e = from; e < end; e++) {
+            int rc = predict(q, w, e, row, &turn[e - from]);
+            if (rc)
+                return rc;
+        }
+        for (int e = from; e < end; e++) {
+            const struct eight *own = &q->eight[e];
+            q->eight_kernel->update[own->precision](&own->params, &turn[e - from].r, turn[e - from].g);
+        }
+    }
+    return 0;
 }
 
 /* ---- digests ---- */
