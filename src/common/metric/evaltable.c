@@ -187,11 +187,11 @@ static int cell_share(struct grid *g, double v, struct ctr_err *err)
 {
     const double millionths = v * 1e6, below = floor(millionths), part = millionths - below;
     char text[] = "0.000000";
-    int64_t n = (int64_t)below + (part > 0.5);
 
     if (!(v >= 0 && v < 0.999) || signbit(v) || fabs(part - 0.5) < 1e-6)
         return cell(g, err, "%.6f", v);
-    for (char *p = text + 7; n; n /= 10)
+    char *p = text + 7;
+    for (int n = (int)below + (part > 0.5); n; n /= 10)
         *p-- = (char)('0' + n % 10);
     g->n++;
     return ctr_buf_append(&g->cells, text, sizeof text, err);
