@@ -54,10 +54,13 @@ def ranks(*paths):
         lines = [line.split() for line in open(path)]
         start = next(i for i, f in enumerate(lines) if f[:1] == ["variant"])
         return {f[0]: float(f[2]) for f in lines[start + 1:] if len(f) == 3}
-    tables = [auc(p) for p in paths]
-    order = [{k: i for i, k in enumerate(sorted(t, key=lambda k: (t[k], k)))} for t in tables]
-    n = len(order[0])
-    return 1 - 6 * sum((order[0][k] - order[1][k]) ** 2 for k in order[0]) / (n * (n * n - 1))
+    def ranked(t):  # of equal ones the mean rank, so that ties are no agreement
+        values = sorted(t.values())
+        return {k: values.index(v) + (values.count(v) - 1) / 2 for k, v in t.items()}
+    a, b = (ranked(auc(p)) for p in paths)
+    middle = (len(a) - 1) / 2
+    dot = lambda x, y: sum((x[k] - middle) * (y[k] - middle) for k in a)
+    return dot(a, b) / math.sqrt(dot(a, a) * dot(b, b))
 
 
 if sys.argv[1] == "ranks":
