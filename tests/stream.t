@@ -69,7 +69,7 @@ is "each is told of" "$(grep -o '/torn: ' "$W/err" | wc -l) $(grep -o ', behind 
     '4 , behind a whole stream, is no stream 12 rows were rescued'
 is "not in a pipe" "$(rescued <"$W/torn" 2>&1; cat "$W/torn" | rescued)" '1,0 2,1 3,0 1,0 2,1 3,0 '
 rubbish 100 >"$W/junk"
-is "and the next files, if they can be" "$(rescued "$W/cut" "$W/b.arrows" "$W/a.arrow" "$W/junk" "$W/made.arrows")" '1,0 2,1 3,0 1,0 2,1 3,0 1,0 3,0 '
+is "and the next files, if they can be" "$(rescued "$W/cut" "$W/b.arrows" "$W/a.arrow" "$W/junk" "$W" "$W/made.arrows")" '1,0 2,1 3,0 1,0 2,1 3,0 1,0 3,0 '
 err_like "each is told of" '/cut: truncated after batch 1 .row 3.; .*/b.arrows: has another schema .*; 8 rows were rescued$'
 exits "one that is not there is an error" 1 ctr-cat --lenient "$W/cut" "$W/none.arrows"
 
@@ -79,6 +79,9 @@ ctr-extract --fit "$W/u.plan" -o "$W/bundle" "$W/a.arrows"
 exits "a bundle as a file" 1 ctr-cat --to file "$W/bundle"
 err_like "is refused with what is in it" 'bundle of sections \(.*vocab.u\).*ctr-select --section'
 is "before a byte was written" "$(wc -c <"$W/out")" 0
+head -c $(($(wc -c <"$W/bundle") - 60)) "$W/bundle" | cat - "$W/bundle" >"$W/two"
+exits "a bundle that is cut short" 0 ctr-cat --lenient -o "$W/rescued" "$W/two"
+is "has its sections up to there" "$(ctr-info "$W/rescued" | grep -c '^section:')" "$(ctr-info "$W/bundle" | grep -c '^section:')"
 
 # A mapped file that another program cuts short while it is read, by this thread or another.
 for j in 1 2; do

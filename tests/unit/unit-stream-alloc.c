@@ -263,6 +263,44 @@ static int read_bundle(void *listed, struct ctr_err *err)
     return rc == CTR_EDATA ? 0 : rc;
 }
 
+/* A stream of 30 rows, cut short, and a whole one behind it: no row is missing without a word. */
+static int read_torn(void *torn, struct ctr_err *err)
+{
+    const struct ctr_reader_opts opts = { .lenient = true };
+    struct ctr_reader *r = NULL;
+    const struct ctr_batch *b;
+    int64_t rows = 0;
+    char *paths[] = { torn };
+    int rc = ctr_reader_open(&r, paths, 1, &opts, err);
+    while (rc >= 0 && (rc = ctr_reader_next(r, &b, err)) > 0)
+        rows += b->rows;
+    ctr_reader_free(r);
+    return rc < 0 || rows == 60 ? rc : CTR_EDATA;
+}
+
+static void test_torn(void)
+{
+    char torn[sizeof path + 8];
+    static uint8_t bytes[1 << 16];
+    struct ctr_err err = { 0 };
+    struct sites_tally t = { 0 };
+    struct ctr_schema s = { 0 };
+    int rc = write_all(BARE, &s, &(struct ctr_writer_opts){ 0 }, &err);
+    FILE *from = fopen(path, "rb"), *to;
+    snprintf(torn, sizeof torn, "%s.torn", path);
+    to = fopen(torn, "wb");
+    const size_t n = fread(bytes, 1, sizeof bytes, from);
+    fwrite(bytes, 1, n - 20, to);
+    fwrite(bytes, 1, n, to);
+    fclose(from);
+    fclose(to);
+    if (!rc)
+        sites_each(read_torn, torn, &t);
+    ok(!rc && !t.wrong && !t.leaks && t.sites > 5,
+       "a torn file: %ld calls from %ld places failed, %ld wrong, %ld leaked", t.failed, t.sites, t.wrong, t.leaks);
+    unlink(torn);
+}
+
 int main(void)
 {
     snprintf(path, sizeof path, "%s/ctr-unit-stream-alloc-%d", access("/dev/shm", W_OK) ? "/tmp" : "/dev/shm",
@@ -294,6 +332,7 @@ int main(void)
         ok(!t.wrong && !t.leaks && t.sites > 5, "a bundle: %ld calls from %ld places failed, %ld wrong, %ld leaked",
            t.failed, t.sites, t.wrong, t.leaks);
     }
+    test_torn();
     unlink(path);
     return done_testing();
 }

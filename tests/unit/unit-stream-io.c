@@ -32,7 +32,7 @@ static void must(int rc)
 
 /* ---- calls that fail ---- */
 
-enum call { NONE, READV, POLL, MMAP, FSTAT, PREAD };
+enum call { NONE, READV, POLL, MMAP, FSTAT, PREAD, LSEEK };
 static enum call failing;
 static int countdown, fail_with;
 static size_t most; /* bytes a readv gives; 0: all */
@@ -67,6 +67,11 @@ int fstat(int fd, struct stat *sb)
 ssize_t pread(int fd, void *p, size_t n, off_t at)
 {
     return fails(PREAD) ? -1 : syscall(SYS_pread64, fd, p, n, at);
+}
+
+off_t lseek(int fd, off_t at, int whence)
+{
+    return fails(LSEEK) ? -1 : (off_t)syscall(SYS_lseek, fd, at, whence);
 }
 
 /* ---- what is read ---- */
@@ -177,18 +182,15 @@ static void test_other_calls(void)
     unsetenv("TMPDIR");
 }
 
-/* A foreign stream, then one of ours: the whole is not sealed. */
-static void test_mixed(void)
+/* A stream of ours, of one row, in a file in memory. */
+static int make_sealed(void)
 {
     char sealed[64];
     struct ctr_schema s = { 0 };
     struct ctr_batchbuf b;
     struct ctr_out *o;
     struct ctr_writer *w;
-    struct ctr_reader *r;
-    const struct ctr_batch *got;
-    int64_t n = 0;
-    int rc, fd = memfd_create("sealed", 0);
+    int fd = memfd_create("sealed", 0);
     snprintf(sealed, sizeof sealed, "/dev/fd/%d", fd);
     must(ctr_schema_add(&s, "a", CTR_I8, &err));
     must(ctr_batchbuf_init(&b, &s, &err));
@@ -202,6 +204,17 @@ static void test_mixed(void)
     ctr_out_free(o);
     ctr_batchbuf_free(&b);
     ctr_schema_free(&s);
+    return fd;
+}
+
+/* A foreign stream, then one of ours: the whole is not sealed. */
+static void test_mixed(void)
+{
+    char sealed[64];
+    struct ctr_reader *r;
+    const struct ctr_batch *got;
+    int64_t n = 0;
+    int rc, fd = make_sealed();
     snprintf(sealed, sizeof sealed, "/proc/self/fd/%d", fd);
     char *paths[] = { path, sealed };
     must(ctr_reader_open(&r, paths, 2, NULL, &err));
@@ -209,6 +222,62 @@ static void test_mixed(void)
         n += got->rows;
     ok(rc == 0 && n == 7, "a foreign stream and one of ours: %lld rows %s", (long long)n, err.what);
     ctr_reader_free(r);
+    close(fd);
+}
+
+/* Behind a damage the next sealed stream is found, or what cannot be read is told. */
+static void test_lenient(void)
+{
+    static const uint8_t marks[] = { 0xff, 0xff, 0xff, 0xff, 0,    0,    0,    0x7f, 0xff, 0xff, 0xff, 0xff,
+                                     4,    0,    0,    0,    0xff, 0xff, 0xff, 0xff, 0,    0,    16,   0 };
+    static uint8_t noise[(4 << 20) + 5000];
+    static char one[1 << 14], other[1 << 14];
+    const struct ctr_reader_opts lenient = { .lenient = true }, *o = &lenient;
+    char name[64];
+    int fd = make_sealed(), from = open(path, O_RDONLY), torn = memfd_create("torn", 0);
+    const size_t n = (size_t)pread(fd, one, sizeof one, 0), m = (size_t)read(from, other, sizeof other);
+    memset(noise, 0xff, sizeof noise);
+    must(write(torn, one, n) < 0 || write(torn, one, n - 20) < 0 ? -1 : 0);
+    must(write(torn, noise, sizeof noise) < 0 || write(torn, marks, sizeof marks) < 0 ? -1 : 0);
+    must(write(torn, other, m) < 0 || write(torn, one, n) < 0 ? -1 : 0);
+    snprintf(name, sizeof name, "/proc/self/fd/%d", torn);
+    ok(read_all(name, o) == 0 && rows == 3, "a stream behind 4 MiB of noise and a foreign one: %lld rows",
+       (long long)rows);
+    for (enum call c = FSTAT; c <= LSEEK; c++) {
+        int failed = 0, silent = 0;
+        for (bool more = true; more; failed += more) {
+            failing = c, countdown = failed + 1, fail_with = EIO;
+            const int rc = read_all(name, o);
+            more = countdown < 1;
+            silent += more && rc != CTR_ESYS && rows != 3;
+        }
+        failing = NONE;
+        ok(failed && !silent, "call %d fails %d times, %d silent", (int)c, failed, silent);
+    }
+    const struct ctr_reader_opts grows = { .lenient = true, .follow = true, .idle = idle, .idle_ms = 1 };
+    idle_limit = 3;
+    ok(read_all(name, &grows) == 0 && rows == 2, "not in a file that grows: %lld rows", (long long)rows);
+    int p[2];
+    must(pipe(p));
+    must(write(p[1], one, n - 20) < 0 || write(p[1], one, n) < 0 ? -1 : 0);
+    close(p[1]);
+    snprintf(name, sizeof name, "/proc/self/fd/%d", p[0]);
+    ok(read_all(name, o) == 0 && rows == 1, "not in a pipe with a name: %lld rows", (long long)rows);
+    close(p[0]);
+    close(from);
+    from = open(ipc_path, O_RDONLY);
+    const ssize_t all = read(from, other, sizeof other);
+    snprintf(name, sizeof name, "/proc/self/fd/%d", torn);
+    int part = 0;
+    for (ssize_t at = 8; at < all; at += 8) {
+        other[at] ^= 1;
+        must(ftruncate(torn, 0) < 0 || pwrite(torn, other, (size_t)all, 0) < 0 ? -1 : 0);
+        other[at] ^= 1;
+        part += read_all(name, o) == 0 && rows == 3;
+    }
+    ok(part, "an IPC file has the blocks before its damage: %d times one of two", part);
+    close(from);
+    close(torn);
     close(fd);
 }
 
@@ -377,6 +446,7 @@ int main(void)
     test_other_calls();
     test_kinds();
     test_mixed();
+    test_lenient();
     test_idle();
     test_follow();
     test_maps();

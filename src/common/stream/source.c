@@ -279,14 +279,20 @@ int ctr_source_read(struct arrow_source *s, struct ctr_buf *out, int64_t n, stru
 /* ---- behind a damage ---- */
 
 /* Does a sealed stream begin with these bytes of a file? The length is as the prefix tells it. */
-static bool begins_stream(int fd, int64_t at, int64_t size, struct ctr_buf *meta, struct ctr_buf *scratch)
+static int begins_stream(int fd, int64_t at, int64_t size, struct ctr_buf *meta, struct ctr_buf *scratch,
+                         struct ctr_err *err)
 {
     struct arrow_message m;
-    struct ctr_err none = { 0 };
     const size_t n = (size_t)size + 8;
     meta->len = 0;
-    return !ctr_buf_reserve(meta, n, &none) && !ctr_pread_full(fd, meta->data, n, at, &none) &&
-           ctr_message_parse(&m, meta->data, n, scratch, &none) >= 0 && m.type == ARROW_SCHEMA && m.sealed && !m.seq;
+    int rc = ctr_buf_reserve(meta, n, err);
+    if (rc >= 0)
+        rc = ctr_pread_full(fd, meta->data, n, at, err);
+    if (rc >= 0)
+        rc = ctr_message_parse(&m, meta->data, n, scratch, err);
+    if (rc < 0)
+        return rc == CTR_EDATA ? 0 : rc;
+    return m.type == ARROW_SCHEMA && m.sealed;
 }
 
 int ctr_source_resync(struct arrow_source *s, int64_t from, struct ctr_buf *scratch, struct ctr_err *err)
@@ -295,7 +301,9 @@ int ctr_source_resync(struct arrow_source *s, int64_t from, struct ctr_buf *scra
     struct ctr_buf piece = { 0 }, meta = { 0 };
     struct stat sb;
     int rc = 0;
-    if (!s->own_fd || s->grows || fstat(s->fd, &sb) || !S_ISREG(sb.st_mode))
+    if (fstat(s->fd, &sb) < 0)
+        return ctr_fail_sys(err, "cannot read");
+    if (!s->own_fd || s->grows || !S_ISREG(sb.st_mode))
         return 0;
     while (!rc && from + 8 < sb.st_size) {
         const size_t n = (size_t)CTR_MIN(sb.st_size - from, (int64_t)PIECE_BYTES);
@@ -303,18 +311,17 @@ int ctr_source_resync(struct arrow_source *s, int64_t from, struct ctr_buf *scra
         if ((rc = ctr_buf_reserve(&piece, n, err)) || (rc = ctr_pread_full(s->fd, piece.data, n, from, err)))
             break;
         size_t at = 0;
-        for (; !rc && (p = memmem(piece.data + at, n - at, mark, 4)); at++) {
+        for (; (p = memmem(piece.data + at, n - at, mark, 4)); at++) {
             at = (size_t)(p - piece.data);
             if (at + 8 > n)
                 break;
             const int64_t size = ctr_fb_load32(p + 4);
-            rc = size > 0 && size <= ARROW_MAX_METADATA && size % 8 == 0 &&
-                 size <= sb.st_size - from - (int64_t)at - 8 &&
-                 begins_stream(s->fd, from + (int64_t)at, size, &meta, scratch);
-            if (rc)
+            if (size > 0 && size <= ARROW_MAX_METADATA && size % 8 == 0 &&
+                size <= sb.st_size - from - (int64_t)at - 8 &&
+                (rc = begins_stream(s->fd, from + (int64_t)at, size, &meta, scratch, err)))
                 break;
         }
-        from += rc ? (int64_t)at : p ? (int64_t)at : (int64_t)n - 3;
+        from += p ? (int64_t)at : (int64_t)n - 3;
     }
     ctr_buf_free(&piece);
     ctr_buf_free(&meta);
