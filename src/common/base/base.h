@@ -93,6 +93,10 @@ static inline void ctr_buf_clear(struct ctr_buf *b)
     b->len = 0;
 }
 
+/* An array that has room for *cap values of `size` bytes, n of which are there, gets room for another: for twice as
+ * many when it is full. `array`: where its pointer is, NULL at first. */
+int ctr_array_grow(void *array, int n, int *cap, size_t size, struct ctr_err *err) CTR_MUST;
+
 /* A list of owned strings. Files name some of them, so a long one is found by hash. */
 struct ctr_strs {
     char **s;

@@ -186,6 +186,21 @@ static void set_place(struct ctr_strs *l, int i)
         *place = (uint32_t)i + 1;
 }
 
+int ctr_array_grow(void *array, int n, int *cap, size_t size, struct ctr_err *err)
+{
+    const int more = *cap ? 2 * *cap : 16;
+    void *p;
+
+    if (n < *cap)
+        return 0;
+    memcpy(&p, array, sizeof p);
+    if (!(p = realloc(p, (size_t)more * size)))
+        return ctr_fail_nomem(err, (size_t)more * size);
+    memcpy(array, &p, sizeof p);
+    *cap = more;
+    return 0;
+}
+
 static int grow_strs(struct ctr_strs *l, struct ctr_err *err)
 {
     int cap = l->cap ? l->cap * 2 : 8;

@@ -75,19 +75,15 @@ int ctr_plan_identify(struct ctr_plan *p, struct ctr_err *err)
 int ctr_plan_add_section(struct ctr_plan *p, const char *name, const struct ctr_schema *schema,
                          struct plan_section **out, struct ctr_err *err)
 {
-    if (p->nsections == p->cap) {
-        int cap = p->cap ? p->cap * 2 : 16;
-        struct plan_section *s = realloc(p->section, (size_t)cap * sizeof *s);
-        if (!s)
-            return ctr_fail_nomem(err, (size_t)cap * sizeof *s);
-        p->section = s;
-        p->cap = cap;
-        for (int i = 0; i < p->nsections; i++) /* the rows borrow the schema beside them */
-            s[i].rows.schema = &s[i].schema;
-    }
+    const int cap = p->cap;
+    int rc = ctr_array_grow(&p->section, p->nsections, &p->cap, sizeof *p->section, err);
+    if (rc)
+        return rc;
+    for (int i = 0; i < p->nsections && p->cap != cap; i++) /* the rows borrow the schema beside them, which moved */
+        p->section[i].rows.schema = &p->section[i].schema;
     struct plan_section *s = &p->section[p->nsections++];
     *s = (struct plan_section){ 0 };
-    int rc = ctr_strdup(&s->name, name, err);
+    rc = ctr_strdup(&s->name, name, err);
     if (rc == 0)
         rc = ctr_schema_copy(&s->schema, schema, err);
     for (int i = 0; rc == 0 && i < schema->n; i++)

@@ -153,19 +153,11 @@ static int find_node(const struct plan_graph *g, struct plan_node *n)
 /* Adds *n, which owns its call's state from then on. Returns its number. */
 static int add_node(struct plan_graph *g, struct plan_node n, struct ctr_err *err)
 {
-    if (g->n == g->cap) {
-        int cap = g->cap ? g->cap * 2 : 64;
-        struct plan_node *node = realloc(g->node, (size_t)cap * sizeof *node);
-        if (!node)
-            return ctr_fail_nomem(err, (size_t)cap * sizeof *node);
-        g->node = node;
-        g->cap = cap;
-    }
-    if ((g->n + 1) * 2 > g->nbuckets) {
-        int rc = rehash(g, err);
-        if (rc < 0)
-            return rc;
-    }
+    int rc = ctr_array_grow(&g->node, g->n, &g->cap, sizeof *g->node, err);
+    if (!rc && (g->n + 1) * 2 > g->nbuckets)
+        rc = rehash(g, err);
+    if (rc < 0)
+        return rc;
     for (int i = 0; i < n.nargs; i++)
         if (n.arg[i] >= 0)
             n.depth = CTR_MAX(n.depth, g->node[n.arg[i]].depth + 1);

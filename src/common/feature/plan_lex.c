@@ -160,16 +160,8 @@ static struct plan_pos position(struct lexer *x, const char *at)
 static struct plan_tok *push(struct lexer *x, enum plan_tok_kind kind, const char *start)
 {
     struct plan_toks *o = x->out;
-    if (o->n == o->cap) {
-        int cap = o->cap ? o->cap * 2 : 64;
-        struct plan_tok *t = realloc(o->t, (size_t)cap * sizeof *t);
-        if (!t) {
-            (void)ctr_fail_nomem(x->err, (size_t)cap * sizeof *t);
-            return NULL;
-        }
-        o->t = t;
-        o->cap = cap;
-    }
+    if (ctr_array_grow(&o->t, o->n, &o->cap, sizeof *o->t, x->err))
+        return NULL;
     struct plan_tok *t = &o->t[o->n++];
     *t = (struct plan_tok){ .kind = kind, .pos = position(x, start), .source = { start, (size_t)(x->p - start) } };
     return t;

@@ -440,17 +440,11 @@ static int kind_role(const struct plan_tok *t)
 static int add_def(struct parser *p, struct plan_def d)
 {
     struct plan_tree *t = p->tree;
-    int rc = 0;
     if (t->ndefs == PLAN_MAX_DEFS)
         return parse_fail(p, d.pos, "more than %d definitions", PLAN_MAX_DEFS);
-    if (t->ndefs == t->cap) {
-        int cap = t->cap ? t->cap * 2 : 32;
-        struct plan_def *def = realloc(t->def, (size_t)cap * sizeof *def);
-        if (!def)
-            return ctr_fail_nomem(p->err, (size_t)cap * sizeof *def);
-        t->def = def;
-        t->cap = cap;
-    }
+    int rc = ctr_array_grow(&t->def, t->ndefs, &t->cap, sizeof *t->def, p->err);
+    if (rc)
+        return rc;
     int before = d.defines ? ctr_map_get(&t->names, d.name) : -1;
     if (before >= 0)
         return parse_fail(p, d.pos, "%.60s is defined already, on line %d", d.name, t->def[before].pos.line);

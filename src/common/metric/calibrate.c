@@ -54,17 +54,11 @@ double ctr_cal_logit(double score)
 
 static int part_add(struct ctr_cal_fit *f, const char *text, size_t n, struct ctr_err *err)
 {
-    struct part *grown, *p;
-    int rc;
+    int rc = ctr_array_grow(&f->part, f->n, &f->cap, sizeof *f->part, err);
+    struct part *p;
 
-    if (f->n == f->cap) {
-        int cap = f->cap ? f->cap * 2 : 4;
-        grown = realloc(f->part, (size_t)cap * sizeof *grown);
-        if (!grown)
-            return ctr_fail_nomem(err, (size_t)cap * sizeof *grown);
-        f->part = grown;
-        f->cap = cap;
-    }
+    if (rc)
+        return rc;
     p = &f->part[f->n];
     *p = (struct part){ .sample.wide = !f->narrow, .text_bytes = n };
     if (text && (rc = ctr_memdup(&p->text, text, n, err)))

@@ -22,18 +22,11 @@ static const struct {
 
 int ctr_cal_part_add(struct ctr_cal_map *m, const char *text, size_t n, struct ctr_err *err)
 {
-    struct ctr_cal_part *grown;
     uint32_t id;
-    int rc;
+    int rc = ctr_array_grow(&m->part, m->n, &m->cap, sizeof *m->part, err);
 
-    if (m->n == m->cap) {
-        int cap = m->cap ? m->cap * 2 : 4;
-        grown = realloc(m->part, (size_t)cap * sizeof *grown);
-        if (!grown)
-            return ctr_fail_nomem(err, (size_t)cap * sizeof *grown);
-        m->part = grown;
-        m->cap = cap;
-    }
+    if (rc)
+        return rc;
     m->part[m->n] = (struct ctr_cal_part){ .text_bytes = n };
     if (text && (rc = ctr_memdup(&m->part[m->n].text, text, n, err)))
         return rc;

@@ -614,14 +614,9 @@ static int arena_block(struct ctr_rowarena *a, size_t need, struct ctr_err *err)
         if (a->block[a->n++].size >= need)
             return 0;
     }
-    if (a->have == a->cap) {
-        int cap = a->cap ? a->cap * 2 : 16;
-        struct ctr_rowarena_block *block = realloc(a->block, (size_t)cap * sizeof *block);
-        if (!block)
-            return ctr_fail_nomem(err, (size_t)cap * sizeof *block);
-        a->block = block;
-        a->cap = cap;
-    }
+    int rc = ctr_array_grow(&a->block, a->have, &a->cap, sizeof *a->block, err);
+    if (rc)
+        return rc;
     bytes = (bytes + align - 1) & ~(align - 1);
     struct ctr_rowarena_block b = { aligned_alloc(align, bytes), 0, bytes };
     if (!b.data)

@@ -25,14 +25,9 @@ void ctr_spill_free(struct ctr_spill *s)
 
 int ctr_spill_begin(struct ctr_spill *s, struct ctr_err *err)
 {
-    if (s->n == s->cap) {
-        int cap = s->cap ? s->cap * 2 : 16;
-        struct ctr_run *run = realloc(s->run, (size_t)cap * sizeof *run);
-        if (!run)
-            return ctr_fail_nomem(err, (size_t)cap * sizeof *run);
-        s->run = run;
-        s->cap = cap;
-    }
+    int rc = ctr_array_grow(&s->run, s->n, &s->cap, sizeof *s->run, err);
+    if (rc)
+        return rc;
     s->run[s->n++] = (struct ctr_run){ .from = s->end + (int64_t)s->buf.len };
     return 0;
 }

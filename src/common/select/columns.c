@@ -31,16 +31,11 @@ void ctr_picks_free(struct ctr_picks *p)
 
 static int pick_add(struct ctr_picks *l, int column, const char *name, struct ctr_err *err)
 {
-    if (l->n == l->cap) {
-        int cap = l->cap ? l->cap * 2 : 16;
-        struct ctr_pick *p = realloc(l->p, (size_t)cap * sizeof *p);
-        if (!p)
-            return ctr_fail_nomem(err, (size_t)cap * sizeof *p);
-        l->p = p;
-        l->cap = cap;
-    }
+    int rc = ctr_array_grow(&l->p, l->n, &l->cap, sizeof *l->p, err);
+    if (rc)
+        return rc;
     l->p[l->n] = (struct ctr_pick){ .column = column };
-    int rc = ctr_strdup(&l->p[l->n].name, name, err);
+    rc = ctr_strdup(&l->p[l->n].name, name, err);
     l->n += rc == 0;
     return rc;
 }

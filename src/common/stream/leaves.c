@@ -46,14 +46,9 @@ struct walk {
 static int leaf_add(struct walk *w, const char *name, const struct ctr_meta *meta, enum ctr_type type)
 {
     struct arrow_leaves *ls = w->ls;
-    if (ls->n == ls->cap) {
-        int cap = ls->cap ? 2 * ls->cap : 16;
-        struct arrow_leaf *p = realloc(ls->l, (size_t)cap * sizeof *p);
-        if (!p)
-            return ctr_fail_nomem(w->err, (size_t)cap * sizeof *p);
-        ls->l = p;
-        ls->cap = cap;
-    }
+    int rc = ctr_array_grow(&ls->l, ls->n, &ls->cap, sizeof *ls->l, w->err);
+    if (rc)
+        return rc;
     struct arrow_leaf *l = &ls->l[ls->n++];
     *l = (struct arrow_leaf){ .depth = w->depth };
     memcpy(l->path, w->path, sizeof l->path);
@@ -62,7 +57,7 @@ static int leaf_add(struct walk *w, const char *name, const struct ctr_meta *met
     l->field.item = w->list ? type : CTR_BOOL;
     l->field.width = fixed ? w->list->width : 0;
     l->field.dict = w->dict;
-    int rc = ctr_strdup(&l->field.name, name, w->err);
+    rc = ctr_strdup(&l->field.name, name, w->err);
     return rc < 0 ? rc : ctr_meta_copy(&l->field.meta, meta, w->err);
 }
 

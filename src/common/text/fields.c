@@ -47,21 +47,6 @@ int ctr_fields_fixed(struct ctr_fields *s, const char *name, enum ctr_type type,
     return add_column(s, name, type, type, err);
 }
 
-static int grow_fields(struct ctr_fields *s, struct ctr_err *err)
-{
-    int cap = s->cap ? 2 * s->cap : 16;
-    struct ctr_input_field *f;
-
-    if (s->fields < s->cap)
-        return 0;
-    f = realloc(s->field, (size_t)cap * sizeof(*f));
-    if (!f)
-        return ctr_fail_nomem(err, (size_t)cap * sizeof(*f));
-    s->field = f;
-    s->cap = cap;
-    return 0;
-}
-
 int ctr_fields_add_field(struct ctr_fields *s, const char *name, size_t n, const char *column, struct ctr_err *err)
 {
     struct ctr_buf weight = { 0 };
@@ -69,7 +54,7 @@ int ctr_fields_add_field(struct ctr_fields *s, const char *name, size_t n, const
 
     if (s->fields >= CTR_MAX_FIELDS)
         return ctr_fail(err, CTR_EDATA, "more than %d fields or namespaces: pick some with --columns", CTR_MAX_FIELDS);
-    if ((rc = grow_fields(s, err)) < 0)
+    if ((rc = ctr_array_grow(&s->field, s->fields, &s->cap, sizeof(*s->field), err)) < 0)
         return rc;
     s->field[s->fields] =
         (struct ctr_input_field){ .out = -1, .weight_out = -1, .name_n = n, .seed = ctr_table_seed(column) };

@@ -49,16 +49,11 @@ int ctr_job_bad(struct ctr_text_job *j, const struct ctr_text_record *r, struct 
         ctr_err_file(err, j->block.file);
         return ctr_fail(err, CTR_EDATA, "line %lld: %s", (long long)r->line, why);
     }
-    if (j->nbad == j->bad_cap) {
-        int cap = j->bad_cap ? 2 * j->bad_cap : 64;
-        struct ctr_bad_row *rows = realloc(j->bad, (size_t)cap * sizeof *rows);
-        if (!rows)
-            return ctr_fail_nomem(err, (size_t)cap * sizeof *rows);
-        j->bad = rows;
-        j->bad_cap = cap;
-    }
+    int rc = ctr_array_grow(&j->bad, j->nbad, &j->bad_cap, sizeof *j->bad, err);
+    if (rc)
+        return rc;
     j->bad[j->nbad] = (struct ctr_bad_row){ *r, j->why.len };
-    int rc = ctr_buf_append(&j->why, why, strlen(why) + 1, err);
+    rc = ctr_buf_append(&j->why, why, strlen(why) + 1, err);
     if (!rc)
         j->nbad++;
     return rc;

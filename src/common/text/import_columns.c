@@ -9,14 +9,9 @@
 
 int ctr_text_columns_add(struct ctr_text_columns *l, const char *name, size_t n, struct ctr_err *err)
 {
-    if (l->n == l->cap) {
-        int cap = l->cap ? l->cap * 2 : 16;
-        struct ctr_text_column *p = realloc(l->c, (size_t)cap * sizeof *p);
-        if (!p)
-            return ctr_fail_nomem(err, (size_t)cap * sizeof *p);
-        l->c = p;
-        l->cap = cap;
-    }
+    int rc = ctr_array_grow(&l->c, l->n, &l->cap, sizeof *l->c, err);
+    if (rc)
+        return rc;
     struct ctr_text_column *c = &l->c[l->n];
     *c = (struct ctr_text_column){ .name = strndup(name, n), .out = -1 };
     if (!c->name)

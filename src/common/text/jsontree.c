@@ -68,17 +68,7 @@ static int find_child(const struct ctr_json_tree *t, int parent, const char *key
 
 static int grow_nodes(struct ctr_json_tree *t, struct ctr_err *err)
 {
-    int cap = t->cap ? 2 * t->cap : 64;
-    struct ctr_json_node *p;
-
-    if (t->nodes < t->cap)
-        return 0;
-    p = realloc(t->node, (size_t)cap * sizeof(*p));
-    if (!p)
-        return ctr_fail_nomem(err, (size_t)cap * sizeof(*p));
-    t->node = p;
-    t->cap = cap;
-    return 0;
+    return ctr_array_grow(&t->node, t->nodes, &t->cap, sizeof(*t->node), err);
 }
 
 /* The child of that key, made if it is not there. */
