@@ -123,16 +123,13 @@ is "a pipe gives the rows of a file" "$(ctr-info --digest "$W/pipe")" "$(ctr-inf
 is "all of them" "$(text "$W/1" | cksum)" "$(cksum <"$W/many.csv")"
 
 # ---- a live pipe
+longer() { [ "$(stat -c %s "$1")" -gt "$2" ]; }
 moves() { # moves NAME BYTES INPUT OPTIONS…: INPUT comes, and then neither more nor the end: more than BYTES come out
     _n=$1 _bytes=$2 _in=$3
     shift 3
     rm -f "$W/end"
     (printf "$_in"; while [ ! -e "$W/end" ]; do sleep 0.05; done) | ctr-import -q -f csv --flush 20ms "$@" >"$W/live" 2>"$W/live.err" &
-    for _i in $(seq 200); do
-        [ "$(stat -c %s "$W/live" 2>/dev/null || echo 0)" -le "$_bytes" ] || break
-        sleep 0.05
-    done
-    ok "$_n" [ "$(stat -c %s "$W/live")" -gt "$_bytes" ]
+    ok "$_n" until_true longer "$W/live" "$_bytes"
     : >"$W/end"
     wait
 }
