@@ -167,6 +167,8 @@ static int make_schema(struct ctr_fields *s, const struct ctr_text_opts *o, stru
     if (!made)
         return ctr_fail_nomem(err, bytes);
     memcpy(made, s->columns.c, bytes);
+    for (int k = 0; k < s->columns.n; k++)
+        s->columns.c[k].typed &= !o->like; /* the types are the format's: check_types tells how to choose others */
     rc = ctr_text_schema(&s->columns, NULL, o, schema, err);
     if (rc == 0)
         rc = check_types(s, made, schema, err);
