@@ -73,6 +73,12 @@ is "and the next files, if they can be" "$(rescued "$W/cut" "$W/b.arrows" "$W/a.
 err_like "each is told of" '/cut: truncated after batch 1 .row 3.; .*/b.arrows: has another schema .*; 8 rows were rescued$'
 exits "one that is not there is an error" 1 ctr-cat --lenient "$W/cut" "$W/none.arrows"
 
+# A column of a type that is not read can be left out, and is an error where it is used.
+unread=$CTR_TOP/tests/fuzz/corpus/stream/types-not-read
+is "beside columns that are not read" "$(ctr-select --columns id,last "$unread" | ctr-info | sed -n 's/^rows: //p')" 5
+exits "one of them in a condition" 2 ctr-select --columns id --where 'price > 1' "$unread"
+err_like "is told of where it stands" "column 'price' is of type decimal, which is not supported"
+
 # A bundle cannot be one file; nothing comes out of the attempt.
 printf 'feature u = vocab(user, min=1)\n' >"$W/u.plan"
 ctr-extract --fit "$W/u.plan" -o "$W/bundle" "$W/a.arrows"

@@ -680,6 +680,42 @@ static void test_picked(void)
     ctr_reader_free(r);
 }
 
+static bool says(int rc, const char *words)
+{
+    return rc == CTR_EDATA && strstr(err.what, words);
+}
+
+/* A column that is not read, and its dictionary, stand beside one that is. */
+static void test_unread(void)
+{
+    const struct a_stream s = { { { "price", ARROW_DECIMAL, .index = 8, .is_signed = 1, .dict_id = 5 },
+                                  { "click", ARROW_BOOL } },
+                                { DICT(5, 1, 1, 2, NODE({ 1 }), BUF(NONE, B32(1, 0, 0, 0))),
+                                  BATCH(2, 2, 4, NODE({ 2 }, { 2 }), BUF(NONE, B8(0, 0), NONE, B8(2))) } };
+    static const struct ctr_reader_opts foreign = { .foreign = true };
+    static const char unread[] = "column 'price' is of type decimal, which is not supported: cast it to float64";
+    const int price = 0, click = 1;
+    struct ctr_reader *r = NULL;
+    struct ctr_writer *w = NULL;
+    const struct ctr_batch *b;
+    char *paths[] = { path };
+    a_write(fd, &s, &err);
+    int rc = ctr_reader_open(&r, paths, 1, &foreign, &err);
+    ok(rc >= 0 && ctr_reader_schema(r)->f[price].type == CTR_FOREIGN, "a column that is not read is in the schema");
+    ok(rc >= 0 &&
+           says(ctr_writer_open(&w, NULL, ctr_reader_schema(r), NULL, &err), "of type decimal cannot be written"),
+       "which is not written: %s", err.what);
+    ok(rc >= 0 && says(ctr_reader_project(r, &price, 1, &err), unread), "nor asked for: %s", err.what);
+    rc = rc < 0 ? rc : ctr_reader_project(r, &click, 1, &err);
+    ok(rc >= 0 && ctr_reader_next(r, &b, &err) > 0 && b->rows == 2 && ctr_col_i64(&b->col[0], 1) == 1,
+       "the one beside it is read");
+    ctr_reader_free(r);
+    ctr_writer_free(w);
+    rc = ctr_reader_open(&r, paths, 1, &foreign, &err);
+    ok(rc >= 0 && says(ctr_reader_next(r, &b, &err), unread), "nor looked at by who asks for all: %s", err.what);
+    ctr_reader_free(r);
+}
+
 int main(void)
 {
     fd = memfd_create("foreign", 0);
@@ -700,5 +736,6 @@ int main(void)
        places.sites, places.wrong, places.leaks);
     test_limits();
     test_picked();
+    test_unread();
     return done_testing();
 }
