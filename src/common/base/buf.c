@@ -189,12 +189,13 @@ static void set_place(struct ctr_strs *l, int i)
 int ctr_array_grow(void *array, int n, int *cap, size_t size, struct ctr_err *err)
 {
     const int more = *cap ? 2 * *cap : 16;
-    void *p;
+    void *old, *p;
 
     if (n < *cap)
         return 0;
-    memcpy(&p, array, sizeof p);
-    if (!(p = realloc(p, (size_t)more * size)))
+    memcpy(&old, array, sizeof old);
+    p = realloc(old, (size_t)more * size);
+    if (!p)
         return ctr_fail_nomem(err, (size_t)more * size);
     memcpy(array, &p, sizeof p);
     *cap = more;
