@@ -189,15 +189,14 @@ static void set_place(struct ctr_strs *l, int i)
 int ctr_array_grow(void *array, int n, int *cap, size_t size, struct ctr_err *err)
 {
     const int more = *cap ? 2 * *cap : 16;
-    void *old, *p;
+    void **at = array, *p; /* of whatever type: all data pointers look alike */
 
     if (n < *cap)
         return 0;
-    memcpy(&old, array, sizeof old);
-    p = realloc(old, (size_t)more * size);
+    p = realloc(*at, (size_t)more * size);
     if (!p)
         return ctr_fail_nomem(err, (size_t)more * size);
-    memcpy(array, &p, sizeof p);
+    *at = p;
     *cap = more;
     return 0;
 }
