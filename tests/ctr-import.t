@@ -35,6 +35,10 @@ is "--like leaves out what it lacks, and finds by name" \
     "$(printf 'x,text,price,when,user\n9,t,1,2000-01-01,u\n' | ctr-import -f csv --header --like "$W/log.arrows" - | text)" \
     'user,when,price,text
 u,2000-01-01T00:00:00Z,1,t'
+is "--like beside --columns of the same type" \
+    "$(ctr-import --header --like "$W/log.arrows" -c user,when,price:float64,text "$W/log.csv" | ctr-info --digest)" "$(ctr-info --digest "$W/log.arrows")"
+exits "--like beside --columns of another" 2 ctr-import --header --like "$W/log.arrows" -c user,when,price:utf8,text "$W/log.csv"
+err_like "names column and types" 'column price is to be utf8, and float64 with --like: drop one'
 printf 'label y = user == "al"\nfeature price\n' >"$W/p.plan"
 is "--for" "$(ctr-import --header --for "$W/p.plan" --time when "$W/log.csv" | schema)" "user:utf8 when:timestamp@time price:float64"
 printf 'label y = user == "al"\nfeature price\nfeature age\nfeature city\n' >"$W/p2.plan"
