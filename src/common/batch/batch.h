@@ -164,6 +164,7 @@ static inline bool ctr_bit(const uint8_t *bits, int64_t i)
     return bits[i >> 3] >> (i & 7) & 1;
 }
 int64_t ctr_bits_count(const uint8_t *bits, int64_t from, int64_t n); /* ones among bits [from, from + n) */
+void ctr_bits_set(uint8_t *bits, int64_t from, int64_t n);            /* they become ones */
 static inline bool ctr_col_null(const struct ctr_col *c, int64_t i)
 {
     return c->valid && !ctr_bit(c->valid, i);

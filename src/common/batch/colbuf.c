@@ -65,7 +65,7 @@ static int bits_reserve(struct ctr_buf *b, int64_t rows, struct ctr_err *err)
     return 0;
 }
 
-static void bits_set(uint8_t *bits, int64_t from, int64_t n)
+void ctr_bits_set(uint8_t *bits, int64_t from, int64_t n)
 {
     int64_t to = from + n;
 
@@ -99,7 +99,7 @@ static int valid_start(struct ctr_colbuf *b, int64_t n, struct ctr_err *err)
     int rc = bits_reserve(&b->valid, b->rows + n, err);
 
     if (!rc && fresh)
-        bits_set(b->valid.data, 0, b->rows);
+        ctr_bits_set(b->valid.data, 0, b->rows);
     return rc;
 }
 
@@ -111,7 +111,7 @@ static int valid_extend(struct ctr_colbuf *b, int64_t n, struct ctr_err *err)
     if (b->valid.len) {
         if ((rc = bits_reserve(&b->valid, b->rows + n, err)))
             return rc;
-        bits_set(b->valid.data, b->rows, n);
+        ctr_bits_set(b->valid.data, b->rows, n);
     }
     b->rows += n;
     return 0;

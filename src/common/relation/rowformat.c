@@ -320,16 +320,15 @@ void ctr_row_write(struct ctr_rowformat *f, const struct ctr_col *cols, const in
 
 /* ---- rows to columns ---- */
 
-/* Validity bits [at, at + n), which are 0: set, but for values that null[i] says are null (null == NULL: none). */
+/* Validity bits [at, at + n), which are 0: those of values that null[i] does not mark. */
 static void set_valid(uint8_t *bits, int64_t at, const uint8_t *null, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)
         if ((at + i) % 8 || n - i < 8) {
-            bits[(at + i) >> 3] |= (uint8_t)((!null || !null[i]) << ((at + i) & 7));
+            bits[(at + i) >> 3] |= (uint8_t)(!null[i] << ((at + i) & 7));
         } else {
-            uint64_t eight = 0;
-            if (null)
-                memcpy(&eight, null + i, sizeof eight);
+            uint64_t eight;
+            memcpy(&eight, null + i, sizeof eight);
             bits[(at + i) >> 3] = (uint8_t)~ctr_bool_bits(eight);
             i += 7;
         }
@@ -351,8 +350,11 @@ static int count_rows(struct ctr_colbuf *b, const uint8_t *null, int64_t n, stru
             memset(b->valid.data + old, 0, need - old);
         b->valid.len = need;
         if (!old)
-            set_valid(b->valid.data, 0, NULL, b->rows);
-        set_valid(b->valid.data, b->rows, null, n);
+            ctr_bits_set(b->valid.data, 0, b->rows);
+        if (null)
+            set_valid(b->valid.data, b->rows, null, n);
+        else
+            ctr_bits_set(b->valid.data, b->rows, n);
     }
     b->rows += n;
     b->nulls += nulls;
