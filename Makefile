@@ -30,10 +30,9 @@ override LDFLAGS += $(if $(SAN),$(if $(findstring clang,$(CC)),,-static-libubsan
 LIBS   := $(shell pkg-config --libs $(PKGS) 2>/dev/null) -lm -lpthread
 , := ,
 
-# Left out where its library is missing: the index of signals (SQLite), and the pages that d3 draws, which is inlined into them.
+# Left out where its library is missing: the index of signals (SQLite). ctrkit tells of it (src/tools/ctrkit.c).
 sqlite  := $(shell pkg-config --exists sqlite3 && echo yes)
-D3      ?= $(wildcard /usr/share/nodejs/d3/dist/d3.min.js)
-left    := $(if $(sqlite),,src/common/signal/% src/tools/ctr-signals.c) $(if $(D3),,src/common/metric/gridpage.c src/tools/ctr-gridviz.c)
+left    := $(if $(sqlite),,src/common/signal/% src/tools/ctr-signals.c)
 libsrc  := $(filter-out $(left),$(sort $(wildcard src/common/*/*.c)))
 libobj  := $(libsrc:%.c=$(B)/%.o)
 mainobj := $(B)/src/common/cli/main.o
@@ -49,10 +48,11 @@ fuzzers := $(patsubst tests/fuzz/%.c,$(B)/fuzz/%,$(sort $(wildcard tests/fuzz/fu
 
 .PHONY: all bins units fuzzers fuzz packages check checked coverage demo deps install uninstall clean lint format bench
 .DELETE_ON_ERROR:
-.SECONDARY:
+# Kept, though no rule names them. Not all objects: what is missing of the library's is made, as when SQLite came after a build.
+.SECONDARY: $(patsubst %.c,$(B)/%.o,$(wildcard src/tools/*.c tests/unit/*.c tests/bench/*.c tests/fuzz/*.c tests/compute/*.c))
 
 all: bins $(plugin)
-	$(if $(NVCC)$(SAN)$(TSAN)$(FUZZ),,@echo '  note: no nvcc, so the plug-in for GPUs is left out')
+	$(if $(NVCC)$(SAN)$(TSAN)$(FUZZ),,@echo '  note: no nvcc, so the plug-in for GPUs is left out (install the CUDA toolkit and run make again, or give NVCC=PATH)')
 	@mkdir -p bin && ln -sf $(tools:%=../$(B)/bin/%) bin/
 
 bins: $(bins)
@@ -69,8 +69,7 @@ $(B)/bin/%: $(B)/src/tools/%.o $(mainobj) $(B)/libctr.a
 
 packages:
 	@pkg-config --exists $(PKGS) || { echo "some of $(PKGS) are missing: run 'make deps'" >&2; exit 1; }
-	@$(if $(sqlite),:,echo "ctr-signals is left out: no sqlite3 (make deps installs libsqlite3-dev)" >&2)
-	@$(if $(D3),:,echo "ctr-gridviz is left out: no d3 (make deps installs node-d3)" >&2)
+	@$(if $(sqlite),:,echo "ctr-signals is left out: no sqlite3 (install libsqlite3-dev, as make deps does, and run make again)" >&2)
 
 # What objects are made with: other flags than the last time make all of them anew. `make install` alone takes what there is.
 flags := $(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS)
@@ -100,9 +99,7 @@ sites := $(shell sed -n 's/^SITE.\([a-z0-9_]*\),.*/\1/p' tests/unit/sites.h) ctr
 	ctr_arena_alloc ctr_arena_copy
 $(patsubst %,$(B)/unit/unit-%,text-alloc plan-alloc model-alloc stream-alloc safetensors foreign): LIBS += $(sites:%=-Wl,--wrap=%)
 
-gridviz := $(wildcard src/common/metric/gridviz.html src/common/metric/gridviz.css src/common/metric/gridviz.js) $(D3)
-$(B)/src/common/metric/gridpage.o: override CPPFLAGS += -DCTR_D3='"$(D3)"'
-$(B)/src/common/metric/gridpage.o: $(gridviz)
+$(B)/src/common/metric/gridpage.o: $(patsubst %,src/common/metric/%,gridviz.html gridviz.css gridviz.js d3.min.js d3.LICENSE)
 
 units: $(units)
 
@@ -132,7 +129,22 @@ $(B)/onhost/%.o: %.cu $(B)/flags
 $(B)/onhost/ctr-cuda.so: $(cu_files:%.cu=$(B)/onhost/%.o)
 	$(Q)c++ $(filter -fsanitize%,$(CFLAGS)) -shared -o $@ $^
 
-checked: $(if $(shell command -v c++),$(B)/onhost/ctr-cuda.so)
+# The same under ThreadSanitizer, where kernels run in blocks whose threads race.
+tsan := -fsanitize=thread -O1 -g1
+$(B)/onhost-tsan/%.o: %.cu $(B)/flags
+	@mkdir -p $(@D)
+	$(call say,CXX,$@)
+	$(Q)c++ -std=c++20 $(filter-out -std=% -fsanitize% -fno-sanitize% -O% -g% -Wshadow -Wstrict-prototypes -Wmissing-prototypes,$(CFLAGS)) $(tsan) \
+		-MMD -MP -fPIC -DCTR_CUDA_ON_HOST -D_GNU_SOURCE -Isrc -x c++ -c -o $@ $<
+
+$(B)/onhost-tsan/ctr-cuda.so: $(cu_files:%.cu=$(B)/onhost-tsan/%.o)
+	$(Q)c++ $(tsan) -shared -o $@ $^
+
+$(B)/onhost-tsan/compute: $(patsubst %.c,$(B)/%.o,$(sort $(wildcard tests/compute/*.c))) $(B)/libctr.a
+	$(call say,LD,$@)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(tsan) -o $@ $^ $(LIBS)
+
+checked: $(if $(shell command -v c++),$(B)/onhost/ctr-cuda.so $(if $(SAN)$(COV)$(FUZZ),,$(addprefix $(B)/onhost-tsan/,ctr-cuda.so compute)))
 
 .PHONY: check-gpu bench-gpu
 # On a machine with a GPU; elsewhere they say "skipped: no device". `make check` runs the same tests on the host.
@@ -244,4 +256,4 @@ uninstall:
 clean:
 	rm -rf build $(tools:%=bin/%)
 
--include $(wildcard $(libobj:.o=.d) $(B)/src/tools/*.d $(B)/tests/unit/*.d $(B)/tests/bench/*.d $(B)/tests/fuzz/*.d $(B)/tests/compute/*.d $(B)/src/cuda/*.d $(B)/onhost/src/cuda/*.d)
+-include $(wildcard $(libobj:.o=.d) $(B)/src/tools/*.d $(B)/tests/unit/*.d $(B)/tests/bench/*.d $(B)/tests/fuzz/*.d $(B)/tests/compute/*.d $(B)/src/cuda/*.d $(B)/onhost/src/cuda/*.d $(B)/onhost-tsan/src/cuda/*.d)

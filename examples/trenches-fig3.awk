@@ -23,7 +23,7 @@ function row(name, a, b, ra, rb) {
     printf "%-47s %9.4f %9.4f %14.4f\n", name, correlation(a, b, 1e9), correlation(ra, rb, 1e9), correlation(a, b, 0)
 }
 # Rows by `key` in BINS bins of equal size: mean of key, quartiles of the error.
-function quartiles(key, name,    order, b, i, from, to, e, sum, k) {
+function quartiles(key, name,    order, b, i, from, to, e, sum, k, rises) {
     asorti(key, order, "@val_num_asc")
     printf "\n%-12s %9s %9s %9s   %s\n", name, "25%", "50%", "75%", "|error of the log-odds|"
     for (b = 0; b < BINS; b++) {
@@ -34,7 +34,9 @@ function quartiles(key, name,    order, b, i, from, to, e, sum, k) {
         at[name, b] = sum / k
         for (q = 1; q <= 3; q++) quartile[name, b, q] = e[int(k * q / 4) + 1]
         printf "%-12.4f %9.4f %9.4f %9.4f\n", at[name, b], quartile[name, b, 1], quartile[name, b, 2], quartile[name, b, 3]
+        rises += b && quartile[name, b, 2] > quartile[name, b - 1, 2]
     }
+    printf "the median rises in %d of %d steps\n", rises, BINS - 1
 }
 function panel(name, left, title,    b, q, top, low, high, x, path) {
     low = at[name, 0]; high = at[name, BINS - 1]
@@ -53,7 +55,7 @@ function panel(name, left, title,    b, q, top, low, high, x, path) {
     }
     print "</g>" > svg
 }
-BEGIN { BINS = 20; colour[1] = "#0072b2"; colour[2] = "#d55e00"; colour[3] = "#009e73" }
+BEGIN { colour[1] = "#0072b2"; colour[2] = "#d55e00"; colour[3] = "#009e73" }
 {
     n++; err[n] = abs(logit($2) - logit($1)); u[n] = $3; unseen[n] = $4; again[n] = abs(logit($2) - logit($5)); s[n] = spread(6)
     known += !$4; total += err[n]; again_total += again[n]; s_total += s[n]; s_squares += s[n] ^ 2

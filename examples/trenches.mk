@@ -69,7 +69,7 @@ $(T)/nohelp.txt: $(call held_out,$(logs))
 	done; done >$@.lines
 	./trenches.sh against-first <$@.lines >$@
 
-# table2: inclusion of new features (section 4.1): memory of the learner, filters included, against AucLoss of progressive validation.
+# table2: inclusion of new features (section 4.1): memory of the learner, filters included, against AucLoss of progressive validation
 # Filters have about a byte for each key that comes; larger ones save less and lose less.
 trenches += table2
 table2 := all bloom=1 bloom=2 poisson=0.3 poisson=0.1 poisson=0.03
@@ -78,7 +78,7 @@ $(T)/table2.txt: $(logs:%=$(T)/%.arrows)
 	($(foreach l,$(logs),for i in $(table2); do ./trenches.sh inclusion $(T)/$l.arrows $$i $(call table2_filter,$l) || exit 1; done;)) >$@.lines
 	./trenches.sh memory-against-loss <$@.lines >$@
 
-# precision: coefficients of fewer bits (section 4.2), likewise
+# precision: coefficients of fewer bits (section 4.2): memory of the learner against AucLoss
 trenches += precision
 $(T)/precision.txt: $(logs:%=$(T)/%.arrows)
 	for l in $(logs); do for p in f64 f32 q2.13; do \
@@ -93,8 +93,7 @@ $(T)/variants.arrows: $(LOG)
 $(T)/variants.txt: $(T)/variants.arrows
 	./trenches.sh variants $< >$@
 
-# bagging: feature bagging by variants (section 9): models that leave out a random fifth of the columns each, and the mean of
-# their predictions, against the one that has all
+# bagging: feature bagging by variants (section 9): the mean of models that leave out a random fifth of the columns each, against all
 trenches += bagging
 bagging_logs := $(filter-out mind,$(logs))
 $(T)/bagging.txt: $(bagging_logs:%=$(T)/%.arrows)
@@ -116,8 +115,8 @@ $(T)/rates.txt: $(call held_out,$(logs))
 	done; done >$@.lines
 	./trenches.sh against-first <$@.lines >$@
 
-# fig2: GridViz (section 5) over progressive predictions of a planted world, against a model of single features: a page to open in a
-# browser. `trenches-fig2.png` makes the picture of it in trenches.md and README.md, with Chromium.
+# fig2: GridViz (section 5) over progressive predictions of a planted world, against a model of single features: a page for a browser (1.6 GB in OUT)
+# fig2.png: the picture of it in trenches.md and README.md, with Chromium
 trenches += fig2
 FIG2_ROWS ?= 1000000
 fig2_models := truth crosses hashed-12 l1-30 fast no-user
@@ -169,12 +168,12 @@ $(T)/fig2.txt: $(F)/page.html
 	  | ./trenches.sh slices $$m category; done | (printf '%-10s %9s   %s\n' model 'AucLoss %' 'the three best and the three worst categories'; cat) >$@
 	@echo 'the page: $(abspath $(F)/page.html)' >>$@
 .PHONY: trenches-fig2.png
-trenches-fig2.png: $(F)/page.html
-	python3 ../tests/browser/gridviz.py --shot $< $@ 'set("sort", "rows")' 'click("#metrics [value=\"3\"]")' \
+trenches-fig2.png: need-chromium need-python3 $(F)/page.html
+	python3 ../tests/browser/gridviz.py --shot $(F)/page.html $@ 'set("sort", "rows")' 'click("#metrics [value=\"3\"]")' \
 	  'set("range", 1.1, "input")' 'hover(4, 5)'
 
-# sample: a share of the queries without a click (section 4.6), of the world of fig2: learn from five
-# days, score the last two. A query is a user's day.
+# sample: a share of the queries without a click (section 4.6), of the world of fig2: learn from five days, score the last two
+# (A query is a user's day.)
 trenches += sample
 $(F)/sample.train.arrows $(F)/sample.rest.arrows &: $(F)/all.features
 	ctr-select --where 'time < ts"2026-01-10T00:00Z"' $< -o $(F)/sample.train.arrows --rest $(F)/sample.rest.arrows
@@ -183,13 +182,14 @@ $(T)/sample.txt: $(F)/sample.train.arrows
 	  ./trenches.sh sample $(F)/sample .1 --columns -weight) >$@.lines
 	./trenches.sh sample-table <$@.lines >$@
 
-# fig3: labels drawn from a ground-truth model with other features; is uncertainty a measure of the error of the log-odds? Beside it the
-# spread of 32 models, each learned from a bootstrap sample. Three settings: all columns and a truth that is learned with ctr-train's own
-# options; a truth that fits its log closely; the same of the columns C1 to C16 (the picture).
+# fig3: labels drawn from a ground-truth model with other features: is uncertainty a measure of the error of the log-odds?
+# Beside it stands the spread of 32 models, each learned from a bootstrap sample. Three settings: all columns and a truth that is learned with ctr-train's own
+# options; a truth that fits its log closely; the same of the columns C1 to C16 (the picture). And the public logs, whose clicks are drawn again
+# from such a truth: of criteo with the same plans; of ml1m from all of its plan, learned without its crosses.
 trenches += fig3
 FIG3_ROWS ?= $(shell expr $(ROWS) / 10)
 FIG3_MODELS ?= 32
-fig3_settings := weak strong narrow
+fig3_settings := weak strong narrow $(filter criteo ml1m,$(real))
 fig3_columns = $(if $(filter narrow,$(1)),16,26)
 fig3_rows = $(if $(filter weak,$(1)),$(shell expr $(FIG3_ROWS) / 4),$(FIG3_ROWS))
 fig3_truth = $(if $(filter weak,$(1)),,--alpha 1 --passes 3 --spool $(T)/fig3/$(1)/spool)
@@ -200,7 +200,21 @@ $(T)/fig3/%.txt: trenches-fig3.plan trenches-truth.plan trenches-fig3.awk trench
 	for p in trenches-truth.plan:truth trenches-fig3.plan:model; do \
 	  sed 's/C\[1\.\.26\]/C[1..$(call fig3_columns,$*)]/' $${p%:*} >$(T)/fig3/$*/$${p#*:}.plan; done
 	(echo "$*: $(call fig3_rows,$*) rows, columns C1 to C$(call fig3_columns,$*)" && \
-	  ./trenches.sh fig3 $(T)/fig3/$* '$(call fig3_truth,$*)' $(T)/fig3/$*.svg $(FIG3_MODELS)) >$@
+	  ./trenches.sh fig3 $(T)/fig3/$* '$(call fig3_truth,$*)' $(T)/fig3/$*.svg $(FIG3_MODELS) 20) >$@
+$(T)/fig3/criteo.txt: trenches-fig3.plan trenches-truth.plan trenches-fig3.awk trenches.sh $(criteo_inputs)
+	@mkdir -p $(T)/fig3/criteo
+	ctr-import --format csv --header --columns '$(criteo_columns)' $(filter %.gz,$^) | ctr-sort -k row -o $(T)/fig3/criteo/raw.arrows
+	cp trenches-truth.plan $(T)/fig3/criteo/truth.plan
+	cp trenches-fig3.plan $(T)/fig3/criteo/model.plan
+	(echo 'criteo: clicks drawn again' && \
+	  ./trenches.sh fig3 $(T)/fig3/criteo '$(call fig3_truth,criteo)' $(T)/fig3/criteo.svg $(FIG3_MODELS) 10) >$@
+$(T)/fig3/ml1m.txt: $(ml1m_inputs) trenches-fig3.awk trenches.sh
+	@mkdir -p $(T)/fig3/ml1m
+	$(ml1m_rows) | ctr-select --add 'row=user_id * 100000 + movie_id' -o $(T)/fig3/ml1m/raw.arrows
+	cp ml1m.plan $(T)/fig3/ml1m/truth.plan
+	cp ml1m.plan $(T)/fig3/ml1m/model.plan
+	(echo 'ml1m: ratings drawn again' && \
+	  ./trenches.sh fig3 $(T)/fig3/ml1m '$(call fig3_truth,ml1m)' $(T)/fig3/ml1m.svg $(FIG3_MODELS) 10) >$@
 .PRECIOUS: $(T)/fig3/%.txt
 $(T)/fig3.txt: $(fig3_settings:%=$(T)/fig3/%.txt)
 	cat $^ >$@

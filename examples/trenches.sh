@@ -45,7 +45,7 @@
 #
 # prints such lines as a table, relative to the first one.
 #
-#     trenches.sh fig3 DIR 'OPTIONS OF THE TRUTH' PICTURE MODELS
+#     trenches.sh fig3 DIR 'OPTIONS OF THE TRUTH' PICTURE MODELS CLASSES
 #
 # learns the truth by DIR/truth.plan from DIR/raw.arrows with the options, draws labels from its probabilities, learns by DIR/model.plan from
 # the first 80 per cent, and compares |error of the log-odds| on the others with the uncertainty and with the spread of MODELS bootstrap
@@ -53,15 +53,15 @@
 #
 #     trenches.sh sparsity LOG
 #
-# prints for each optimizer, learned from LOG.train.arrows and scored on LOG.rest.arrows: log, name, options, non-zero weights and AucLoss.
-# FTRL has l1 = 1 and the alpha that is best for it there. The others get their own best alpha, and then the most l1 (ogd-count: the
-# greatest threshold) whose AucLoss is not above that of FTRL; one that never gets there, the least l1 that leaves no more weights than
-# FTRL has.
+# prints for each optimizer, learned from LOG.train.arrows: log, name, options, non-zero weights, and AucLoss of LOG.test.arrows with that of
+# FTRL and its 95% interval in per cent. Rates and regularisation are chosen on LOG.validation.arrows: of all that were tried, those that leave
+# the fewest weights with an AucLoss at most one per cent above the lowest of FTRL; where none is so good, those with the lowest.
 #
 #     trenches.sh sparsity-table
 #
 # prints such lines as a table, relative to the first line of each log.
 set -eu
+rates=${RATES:-.025 .05 .1 .2 .4 .8} # of table 1
 tmp=$(mktemp -d "${TMPDIR:-/tmp}/trenches.XXXXXX")
 trap 'rm -rf "$tmp"' EXIT
 
@@ -96,7 +96,6 @@ tune() {
     climb 2
     [ "${best##* }" != 0.1 ] || climb .5
 }
-best_alpha() { tune "$@"; echo "${best##* }"; }
 
 held_out() {
     tune "$1" "$2" validation
@@ -104,51 +103,65 @@ held_out() {
     echo "${best%% *} $reported ${best##* }"
 }
 
-# fit OPTIONS: learn and score, leave non-zero weights and AucLoss in the variable `fit`
-fit() {
-    # shellcheck disable=SC2086
-    ctr-train lr -q $1 "$log.train.arrows" -o "$tmp/model"
-    fit=$(ctr-predict "$tmp/model" "$log.rest.arrows" | values auc_loss)
-    fit="$(ctr-select --where 'weight != 0' "$tmp/model" | ctr-info - | awk '$1 == "rows:" { print $2 }') $fit"
+# grid OPTIMIZER OPTION VALUE… : learns with each rate and each value of the option, which are variants, from the first part; prints
+# optimizer, rate, option, value, AucLoss of the second part; leaves scores of the third, and models. Rows of the later parts weigh 0.
+grid() {
+    optimizer=$1 option=$2
+    shift 2
+    for value; do echo "v$value $option=$value"; done >"$tmp/list"
+    for alpha in $rates; do
+        at=$tmp/$optimizer-$alpha
+        ctr-train lr -q --optimizer "$optimizer" --alpha "$alpha" --weight learned --variants "$tmp/list" "$tmp/rows" -o "$at-v%s" --progressive "$tmp/p"
+        ctr-select --where 'part == 2' -o "$tmp/second" "$tmp/p"
+        ctr-select --where 'part == 3' -o "$at.third" "$tmp/p"
+        for value; do echo "$optimizer $alpha $option $value $(values auc_loss --score "score.v$value" "$tmp/second")"; done
+        rm "$tmp/p"
+    done
 }
 
-# not_worse: is the AucLoss of `fit` at most that of `base`? fewer: are its weights no more?
-not_worse() { echo "$fit $base" | awk '{ exit !($2 <= $4) }'; }
-fewer() { echo "$fit $base" | awk '{ exit !($1 <= $3) }'; }
+# count OPTIMIZER RATE VALUE : weights that are not 0
+count() { ctr-select --where 'weight != 0' "$tmp/$1-$2-vv$3" | ctr-info - | awk '$1 == "rows:" { print $2 }'; }
 
-# search OPTIONS NAME LOW HIGH: the greatest value of an option that is not worse than `base`, by halving its logarithm
-search() {
-    low=$3 high=$4 best="" goal=not_worse
-    fit "$1 $2 $low"
-    if not_worse; then best="$2 $low $fit"; else goal=fewer; fi
-    for _ in 1 2 3 4 5 6 7; do
-        mid=$(echo "$low $high $2" | awk '{ m = sqrt($1 * $2); print $3 == "--threshold" ? int(m + .5) : sprintf("%.3g", m) }')
-        fit "$1 $2 $mid"
-        case $goal in
-        not_worse) if not_worse; then low=$mid best="$2 $mid $fit"; else high=$mid; fi ;;
-        fewer) if fewer; then high=$mid best="$2 $mid $fit"; else low=$mid; fi ;;
-        esac
-    done
-    echo "$best"
+# sparsest LOSS : of the lines of a grid on stdin the one with the fewest weights whose AucLoss is not above LOSS, or that with the least AucLoss
+sparsest() {
+    sort -k5,5g >"$tmp/grid"
+    awk -v most="$1" '$5 <= most || NR == 1' "$tmp/grid" | while read -r o a option v loss; do
+        echo "$(count "$o" "$a" "$v") $o $a $option $v $loss"
+    done | sort -k1,1n | head -n 1
 }
 
 sparsity() {
     log=$1
-    alpha=$(best_alpha "$log" '--l1 1' rest)
-    fit "--l1 1 --alpha $alpha"
-    base=$fit
-    echo "$(basename "$log") ftrl --alpha $alpha --l1 1 $base"
-    a=$(best_alpha "$log" '--optimizer rda' rest)
-    echo "$(basename "$log") rda --alpha $a $(search "--optimizer rda --alpha $a" --l1 0.0001 20)"
-    a=$(best_alpha "$log" '--optimizer ogd' rest) # without l1 ogd and fobos are one
-    echo "$(basename "$log") fobos --alpha $a $(search "--optimizer fobos --alpha $a" --l1 0.0001 20)"
-    echo "$(basename "$log") ogd-count --alpha $a $(search "--optimizer ogd-count --alpha $a" --threshold 1 200)"
+    i=0
+    for part in train validation test; do
+        i=$((i + 1))
+        ctr-select --add "part=$i" "$log.$part.arrows" | ctr-select --add 'learned=if(part == 1, 1, 0)' -o "$tmp/part.$i"
+    done
+    ctr-cat -o "$tmp/rows" "$tmp/part.1" "$tmp/part.2" "$tmp/part.3"
+    rows=$(ctr-info "$tmp/part.1" | awk '$1 == "rows:" { print $2 }')
+    l1='.25 .35 .5 .6 .7 .8 .9 1 1.15 1.3 1.6 2 2.8 4 8 16' target='' control=''
+    for o in ftrl rda fobos ogd-count; do
+        # shellcheck disable=SC2046,SC2086
+        case $o in
+        fobos) grid $o l1 $(echo 1 2 4 8 11 16 23 32 45 64 90 128 180 256 360 512 | awk -v rows="$rows" '{ for (i = 1; i <= NF; i++) printf "%.3g ", $i / rows }') ;;
+        ogd-count) grid $o threshold 1 2 3 4 5 6 8 11 13 16 19 23 32 45 64 90 ;;
+        *) grid $o l1 $l1 ;;
+        esac >"$tmp/lines"
+        [ -n "$target" ] || target=$(awk 'NR == 1 || $5 < low { low = $5 } END { print 1.01 * low }' "$tmp/lines")
+        sparsest "$target" <"$tmp/lines" | while read -r n _ a option v _; do
+            ctr-select --add "score=\`score.v$v\`" -o "$tmp/$o.scored" "$tmp/$o-$a.third"
+            change=$([ $o = ftrl ] && echo '0 0 0' || ctr-eval -q --score score --control "$tmp/ftrl.scored" --bootstrap 1000 --metrics auc_loss --format stream "$tmp/$o.scored" |
+                ctr-export --format tsv --columns auc_loss_change,auc_loss_change_low,auc_loss_change_high | sed 1d)
+            echo "$(basename "$log") $o --alpha $a --$option $v $n $(values auc_loss --score score "$tmp/$o.scored")" $change
+        done
+        rm -f "$tmp/$o"-*
+    done
 }
 
 sparsity_table() {
-    awk 'BEGIN { printf "%-8s %-10s %-32s %9s %9s %9s %9s\n", "log", "optimizer", "options", "non-zero", "relative", "AucLoss", "relative" }
-        $1 != log_name { log_name = $1; nonzero = $7; loss = $8 }
-        { printf "%-8s %-10s %-32s %9d %+8.1f%% %9.5f %+8.2f%%\n", $1, $2, $3 " " $4 " " $5 " " $6, $7, 100 * ($7 / nonzero - 1), $8, 100 * ($8 / loss - 1) }'
+    awk 'BEGIN { printf "%-8s %-10s %-32s %9s %9s %9s %9s %20s\n", "log", "optimizer", "options", "non-zero", "relative", "AucLoss", "relative", "95% interval" }
+        $1 != log_name { log_name = $1; nonzero = $7 }
+        { printf "%-8s %-10s %-32s %9d %+8.1f%% %9.5f %+8.2f%% %+9.2f%% %+9.2f%%\n", $1, $2, $3 " " $4 " " $5 " " $6, $7, 100 * ($7 / nonzero - 1), $8, $9, $10, $11 }'
 }
 
 against_first() {
@@ -262,7 +275,7 @@ sample_table() {
 fig3_plan() { # PLAN SEED MODELS
     echo "label click = hash_bits(row * 1000 + $2, 32) * 2.3283064365386963e-10 < p"
     echo 'keep p'
-    grep '^feature' "$1"
+    grep -E '^(feature|keep)' "$1"
     for k in $(seq "$3"); do
         echo "u$k = hash_bits(row * 1000 + $k, 32) * 2.3283064365386963e-10"
         echo "keep w$k = if(u$k < 0.3679, 0, if(u$k < 0.7358, 1, if(u$k < 0.9197, 2, if(u$k < 0.9810, 3, if(u$k < 0.9963, 4, 5)))))"
@@ -274,7 +287,7 @@ unseen() {
     ctr-export --format tsv --columns key "$1" | sed 1d >"$tmp/keys"
     features=$(columns "$2" | paste -sd,)
     ctr-export --format tsv --columns "$features" "$2" | sed 1d \
-        | awk 'NR == FNR { seen[$1]; next } { n = 0; for (i = 1; i <= NF; i++) n += !($i in seen); print n }' "$tmp/keys" -
+        | awk 'NR == FNR { seen[$1]; next } { n = 0; k = split($0, key, /[^0-9]+/); for (i = 1; i <= k; i++) n += key[i] != "" && !(key[i] in seen); print n }' "$tmp/keys" -
 }
 
 # scores MODEL STREAM COLUMNS
@@ -296,12 +309,11 @@ fig3() {
     scores "$tmp/model.0" "$tmp/test.0" p,score,uncertainty >"$tmp/scores"
     unseen "$tmp/model.0" "$tmp/test.0" >"$tmp/unseen"
     scores "$tmp/model.999" "$tmp/test.999" score >"$tmp/again"
-    for k in $(seq "$models"); do
-        ctr-train lr -q --weight "w$k" "$tmp/train.0" -o "$tmp/model"
-        scores "$tmp/model" "$tmp/test.0" score >"$tmp/bootstrap.$k"
-    done
+    for k in $(seq "$models"); do echo "$k weight=w$k"; done >"$tmp/list"
+    ctr-train lr -q --variants "$tmp/list" "$tmp/train.0" -o "$tmp/bootstrap-%s"
+    for k in $(seq "$models"); do scores "$tmp/bootstrap-$k" "$tmp/test.0" score >"$tmp/bootstrap.$k"; done
     # shellcheck disable=SC2046
-    paste "$tmp/scores" "$tmp/unseen" "$tmp/again" $(seq -f "$tmp/bootstrap.%g" "$models") | gawk -v svg="$3" -f "${0%/*}/trenches-fig3.awk"
+    paste "$tmp/scores" "$tmp/unseen" "$tmp/again" $(seq -f "$tmp/bootstrap.%g" "$models") | gawk -v svg="$3" -v BINS="$5" -f "${0%/*}/trenches-fig3.awk"
 }
 
 case ${1-} in

@@ -20,8 +20,14 @@ import small.csv >small.arrows
 # auc by hand: positives .9 (1), .7 (1), .4 (1) against negatives .8 (2), .7 (1), .4 (1), .3 (1), .2 (.5):
 # (5.5 + 3 + 2) / (3 * 5.5) = .636364; users a 1 (weight 3), b .25 / .5 … c has one class.
 is "the total" "$(ctr-eval small.arrows)" "\
-slice  rows  weight  positives       auc  auc_loss      gauc  log_loss  norm_entropy  sq_error  calibration  users  left_out_users  left_out_rows
-total     7   8.500          3  0.636364  0.363636  0.714286  0.797676      1.228615  0.235294     1.700000      2               1              2"
+slice  rows  weight  positives       auc  auc_loss      gauc  log_loss  normalized_entropy  squared_error  calibration  users  left_out_users  left_out_rows
+total     7   8.500          3  0.636364  0.363636  0.714286  0.797676            1.228615       0.235294     1.700000      2               1              2"
+metrics=$(ctr-eval --list-options | awk -F'\t' '$1 == "--metrics" { gsub("[|]", ",", $4); print $4 }')
+is "heads are the names that --metrics takes" "$(ctr-eval --metrics "$metrics" small.arrows | awk 'NR == 1 { for (i = 5; i <= NF - 3; i++) printf "%s%s", (i > 5 ? "," : ""), $i }')" "$metrics"
+# Where clicks are rare, means keep four digits.
+awk 'BEGIN { print "click,score"; for (i = 0; i < 40000; i++) print (i % 2532 == 0) "," .00039 + i % 7 / 1e6 }' | ctr-import --format csv --header --label click --score score >rare.arrows
+is "small means have digits" "$(ctr-eval --metrics mean_score,mean_label,squared_error rare.arrows | awk 'NR == 2 { print $4, $5, $6 }')" '0.0003930 0.0004000 0.0003998'
+is "in a reliability diagram too" "$(ctr-eval --reliability --bins 1 --metrics rows rare.arrows | awk 'END { print $1, $3, $5, $6 }')" '0.0003900 0.0003960 0.0003930 0.0004000'
 # The line of progress is taken away before the table stands on the same terminal.
 alone() { "$@" --progress always 2>&1 | sed "s/^.*$(printf '\033')\[K//" | grep -v '^$'; }
 is "progress leaves the table alone" "$(alone ctr-eval small.arrows | head -n 1 | cut -c 1-13)" "slice  rows  "
@@ -229,6 +235,101 @@ is "and shown" "$(cat out)" "\
 slice  rows  weight  positives  auc  log_loss
 total     0       0          0    -         -"
 
+# ---- rows without a user: user a ranks right (auc 1), the null rows wrong (0); one of them is fractional: two halves, as in AUC
+cat >nobody.csv <<'END'
+click,p,user,site
+1,0.9,a,x
+0,0.2,a,x
+1,0.1,,x
+0,0.8,,x
+0.5,0.4,,y
+END
+import_users() { ctr-import --format csv --header --label click --score p --user user "$@"; }
+import_users nobody.csv >nobody.arrows
+gauc() { ctr-eval -m gauc "$@" 2>said | awk 'NR == 2 { print $4, $5, $6, $7 }'; }
+is "gauc leaves rows without a user out" "$(gauc nobody.arrows)" "1.000000 1 0 4"
+is "and says so" "$(cat said)" "ctr-eval: 3 rows have no user: gauc leaves them out (--null-user one takes them as one user's)"
+is "or they are one user's" "$(gauc --null-user one nobody.arrows)" "0.433333 2 0 0"
+is "which needs no words" "$(cat said)" ""
+is "also by slice" "$(ctr-eval -m gauc --by site nobody.arrows 2>/dev/null | awk 'NR > 2 { print $1, $4, $5, $6, $7 }')" "\
+site=x 1.000000 1 0 2
+site=y - 0 0 2"
+is "by batches of one row" "$(ctr-cat --batch 1 nobody.arrows | gauc)" "1.000000 1 0 4"
+ok "each of them is resampled by itself" test "$(ctr-eval -m gauc,mean_label --bootstrap 50 nobody.arrows 2>/dev/null |
+    awk 'NR == 2 { print $3, $4, $5 } NR == 3 { print ($4 < $5) }' | tr '\n' ' ')" = "1.000000 1.000000 1.000000 1 "
+exits "another word" 2 ctr-eval --null-user many nobody.arrows
+ctr-eval -m auc nobody.arrows >out 2>err
+is "without gauc there is nothing to say" "$(cat err)" ""
+
+# ---- windows of a stream that goes on: each as soon as it is over, what --window gives at the end
+live() { ctr-eval --window 1h --lateness "$@"; }
+is "each window by itself, the total and its slices" "$(live 0s --by genre -m auc,calibration small.arrows)" "\
+slice    window                rows  weight  positives       auc  calibration
+total    2020-01-01T00:00:00Z     3       4          2  0.500000     1.600000
+genre=x  2020-01-01T00:00:00Z     2       2          2         -     0.800000
+genre=y  2020-01-01T00:00:00Z     1       2          0         -            -
+
+slice    window                rows  weight  positives       auc  calibration
+total    2020-01-01T01:00:00Z     3       4          1  0.500000     1.800000
+genre=x  2020-01-01T01:00:00Z     1       1          0         -            -
+genre=y  2020-01-01T01:00:00Z     2       3          1  0.750000     1.100000
+
+slice            window                rows  weight  positives  auc  calibration
+total            2020-01-01T02:00:00Z     1   0.500          0    -            -
+genre=(missing)  2020-01-01T02:00:00Z     1   0.500          0    -            -"
+# Times run backwards by up to 40 minutes, some sites come and go.
+awk -v OFS=, 'BEGIN { s = 7; print "click,p,q,user,t,site"; for (i = 0; i < 4000; i++) { s = s * 16807 % 2147483647; u = s / 2147483647
+    t = i * 20 - int(u * u * 2400) + 86400; printf("%d,%.3f,%.3f,u%d,1970-01-%02dT%02d:%02d:%02dZ,s%d\n", u < .3, u / 2 + .1, 1 - u, i * 7 % 50,
+    1 + t / 86400, t / 3600 % 24, t / 60 % 60, t % 60, i * i % 7 + int(i / 1000)) } }' >walk.csv
+import_walk() { ctr-import --format csv --header --label click --user user --time t "$@" walk.csv; }
+import_walk --score p >walk.arrows
+import_walk --score q >other.arrows
+rows_of() { ctr-export -f csv --no-header | sort; }
+for more in "" "--by site" "--by site,user --slices 3" "--by site --control other.arrows" "--by site --bootstrap 20"; do
+    ctr-eval --window 1h $more --format stream walk.arrows | ctr-select --where 'not is_null(window)' | rows_of >at-end
+    live 40m $more --format stream walk.arrows >live.out 2>said
+    case $more in
+    *slices*) # of each window those with the most rows, not of the whole
+        ok "live, $more: the totals" sh -c "ctr-export -f csv --no-header live.out | grep '^,,' | sort >a; grep '^,,' at-end | cmp a -"
+        ok "live, $more: every row is in a slice" test "$(ctr-select --where 'by == "site"' live.out | ctr-export -c rows --no-header |
+            awk '{ n += $1 } END { print n }')" = 4000 ;;
+    *bootstrap*) # the number of a user is that of the window
+        ok "live, $more: the same values" sh -c "cut -d, -f1-6 at-end >a; rows_of() { ctr-export -f csv --no-header | sort; }; rows_of <live.out | cut -d, -f1-6 | cmp a -" ;;
+    *) ok "live $more: the windows of the whole" sh -c "ctr-export -f csv --no-header live.out | sort | cmp - at-end" ;;
+    esac
+    is "live $more: nothing to say" "$(cat said)" ""
+    ctr-cat --batch 7 walk.arrows | live 40m $more --format stream -j 3 | ctr-info --digest | cut -d' ' -f1 >d
+    is "live $more: by other batches" "$(cat d)" "$(ctr-info --digest live.out | cut -d' ' -f1)"
+done
+live 5m -m rows --format stream walk.arrows 2>said >late.arrows
+lost=$(sed -n 's/^ctr-eval: \([0-9]*\) rows so far came after.*/\1/p' said | tail -n 1)
+is "a row that is late is counted" "$(ctr-export -c rows --no-header late.arrows | awk -v n="$lost" '{ n += $1 } END { print n, (n > 0) }')" "4000 1"
+ok "and more than one" test "$lost" -gt 10
+mkfifo grows
+live 40m -m rows grows >seen.txt 2>said &
+pid=$!
+exec 3>grows
+ctr-cat --batch 100 walk.arrows >whole.arrows
+head -c $(($(wc -c <whole.arrows) / 2)) whole.arrows >&3
+ok "a window is written while the stream goes on" until_true grep -q 1970-01-02T05:00:00Z seen.txt
+ok "and no more than is over" sh -c "! grep -q 1970-01-02T20 seen.txt"
+tail -c +$(($(wc -c <whole.arrows) / 2 + 1)) whole.arrows >&3
+exec 3>&-
+wait $pid
+is "to the end" "$? $(grep -c total seen.txt)" "0 $(awk -F, 'NR > 1 { print substr($5, 1, 13) }' walk.csv | sort -u | wc -l)"
+exits "--lateness without windows" 2 ctr-eval --lateness 5m walk.arrows
+exits "--lateness and a drawing" 2 live 5m --reliability walk.arrows
+exits "a null time" 1 sh -c "sed '3s/1970[^,]*//' walk.csv | ctr-import --format csv --header --label click --score p --time t | ctr-eval --window 1h --lateness 1m"
+err_like "is named" 'row 2: the time \(column t\) is null, so it is in no window'
+exits "too little memory" 1 live 5m --memory 1K walk.arrows
+err_like "says what is needed" '--memory does not hold'
+if [ -z "$SAN" ]; then # a hundred times as many windows take no more memory
+    long() { awk -v OFS=, -v n=$1 'BEGIN { print "click,p,t"; for (i = 0; i < n; i++) print i % 5 == 0, i % 100 / 100, i * 30 }' |
+        ctr-import --format csv --header --label click --score p --columns click:int8,p:float32,t:timestamp --time t:unix; }
+    long 400000 >long.arrows
+    ok "memory is that of the windows that are open" below 12000 ctr-eval --window 1h --lateness 0s long.arrows
+fi
+
 # ---- against others
 if has_python pyarrow numpy sklearn; then
     cat >ref.py <<'END'
@@ -312,12 +413,11 @@ for seed in range(4):
     for some in ([], ['--slices', '20']):
         rows = evaluate(cols, ['-m', 'auc,log_loss,squared_error,calibration', '--by', 's,d,i,e'] + some, roles)
         of = {c: [r for r in rows if r['by'] == c] for c in by}
-        value = np.where(lost, '(missing)', np.array(names, object)[k])  # a slice is shown up to a zero byte
-        shown = {r['slice'] for r in of['s']} | {'ab\0'}
+        value = np.where(lost, '(missing)', np.array(names, object)[k])
+        shown = {r['slice'] for r in of['s']}
         for r in of['s'] + [rows[0]]:
-            m = np.isin(value, list(shown), invert=True) if r['slice'] == '(rest)' else value == r['slice'] if r['slice'] is not None else value == value
-            if r['slice'] == 'ab' or r['slice'] == '(rest)' and sum(x['slice'] == 'ab' for x in of['s']) < 2:
-                continue
+            # by Python, since NumPy compares without zero bytes at the end
+            m = np.array([v not in shown if r['slice'] == '(rest)' else r['slice'] in (None, v) for v in value])
             if not m.any():
                 continue
             near('rows', r['rows'], m.sum())
@@ -355,4 +455,25 @@ err_like "are listed" 'no column has the role score: name one with --score NAME;
 exits "a score that is not there" 2 ctr-eval --score score.fsat many.arrows
 err_like "is told the nearest" "there is no column 'score.fsat'; the nearest is 'score.fast'"
 ok "one of them" ctr-eval --score score.fast many.arrows
+# ---- weights that overflow, or vanish: no mean, and never 0
+for w in 1e308 1e-200; do
+    printf 'click,w,score\n1,%s,.4\n0,%s,.3\n' $w $w | ctr-import -f csv --header --label click --weight w --score score --columns click:int8,w:float64,score:float64 -o wide.arrows
+    ctr-eval wide.arrows >wide 2>wide.err
+    ok "weights of $w are said" grep -q 'the weights add up to' wide.err
+done
+is 'no metric of 0' "$(ctr-eval -q -f stream --metrics log_loss,squared_error,auc wide.arrows | ctr-export -c auc --no-header)$(printf 'click,w,score\n1,1e308,.4\n0,1e308,.3\n' | ctr-import -f csv --header --label click --weight w --score score --columns click:int8,w:float64,score:float64 | ctr-eval -q -f stream --metrics log_loss,squared_error | ctr-export -c log_loss,squared_error --no-header)" '"",'
+# ---- many users in many days: the rest takes those that go, not the windows of all that stay, time and again
+awk 'BEGIN { for (i = 0; i < 600000; i++) print i % 2 ",.5," (i % 2 ? i : i % 998) "," 86400 * (i * 7919 % 3001) }' |
+    ctr-import -f csv --label click --score p --time t:unix --columns click:int8,p:float64,u:utf8,t:timestamp -o days.arrows
+ok '--slices 5 of 300,000 users by day, in 5 s of a processor' sh -c 'ulimit -t 5; exec ctr-eval -q --time t --by u --window 1d --slices 5 --metrics log_loss days.arrows >days'
+is 'with all rows of all days' "$(awk '$1 == "u=(rest)" && $2 == "all" || $1 ~ /^u=[0-9]/ && $2 == "all" { n += $3 } END { print n }' days)" 600000
+
+# ---- a value with the byte 0 is a value of its own
+printf 's,l,score\na\000c,0,.2\na\000b,1,.5\na,1,.9\na\000b,0,.1\n\000,1,.5\n' | ctr-import -qf csv --header --label l --score score >"$W/nul.arrows"
+is "the byte 0 in slices: each has its row" "$(ctr-eval --by s "$W/nul.arrows" | awk 'NR > 2 { print $1, $2 }' | tr '\n' ';')" \
+    "s=\$'\\x00' 1;s=a 1;s=\$'a\\x00b' 2;s=\$'a\\x00c' 1;"
+is "and its text in the stream" "$(ctr-eval --by s -f stream "$W/nul.arrows" | ctr-export --no-header -c slice | tail -n +2 | tr '\000' 0 | tr '\n' ' ')" '0 a a0b a0c '
+if [ -x "$CTR_BUILD/bin/ctr-gridviz" ]; then
+    is "and on the page" "$(ctr-eval --by s -f stream "$W/nul.arrows" | ctr-gridviz | grep -o '"slice":\[[^]]*\]')" '"slice":["","\u0000","a","a\u0000b","a\u0000c"]'
+fi
 done_testing

@@ -150,6 +150,23 @@ assert (np.array([json.loads(l)['d'] for l in x.splitlines()], dtype=np.float64)
 else
     skip "floats" "no pyarrow"
 fi
+# ---- cells that spreadsheets run ----
+printf '%s\n' 't,n' '=1+1,-5' '+1,1' '-1,2' '@x,3' "'=1+1,4" "''@,5" 'a=1,6' "'a,7" ',8' '＝1,9' >"$W/formulas.csv"
+ctr-import --format csv --header "$W/formulas.csv" >"$W/formulas.arrows"
+is "formulas are data: the default keeps them" "$(ctr-export "$W/formulas.arrows")" "$(cat "$W/formulas.csv")"
+is "--formulas escape: a ' before them, and before those that look escaped" "$(ctr-export --formulas escape "$W/formulas.arrows" | tail -n +2 | cut -d, -f1 | tr '\n' ' ')" \
+    "'=1+1 '+1 '-1 '@x ''=1+1 '''@ a=1 'a  '＝1 "
+is "and numbers stay" "$(ctr-export --formulas escape "$W/formulas.arrows" | sed -n 2p)" "'=1+1,-5"
+is "a tab and a line end begin one too" "$(printf '{"t":"\\t=1"}\n{"t":"\\r=1"}\n{"t":"\\n=1"}\n' | ctr-import -f jsonl | ctr-export --formulas escape --no-header | od -An -c | tr -d ' \n')" \
+    "'\\t=1\\n\"'\\r=1\"\\n\"'\\n=1\"\\n"
+is "tsv too" "$(ctr-export -f tsv --formulas escape -c t --no-header "$W/formulas.arrows" | head -2 | tr '\n' ' ')" "'=1+1 '+1 "
+is "names of columns too" "$(printf '{"=a":1}\n' | ctr-import -f jsonl | ctr-export --formulas escape | head -1)" "'=a"
+exits "--formulas fail" 1 ctr-export --formulas fail "$W/formulas.arrows"
+err_like "names row, column and remedy" "row 1: column t: begins with .*--formulas escape"
+printf '{"@a":1}\n' | ctr-import -f jsonl -o "$W/name.arrows"
+exits "--formulas fail, of a name" 1 ctr-export --formulas fail "$W/name.arrows"
+exits "jsonl has no formulas" 2 ctr-export -f jsonl --formulas escape "$W/formulas.arrows"
+
 # Denormals are data: on every thread, and through a plan.
 awk 'BEGIN { for (i = 1; i <= 5000; i++) print i % 3 ? "-4.9e-324" : "1e-310" }' >"$W/small.txt"
 for j in 1 4; do

@@ -100,11 +100,11 @@ bad '# one\n\nfeature x = lowr(genres)\n' '3:13: no operator lowr; did you mean 
 bad 'feature x = lower(age)\n' '1:13: lower wants text .*got int'
 bad 'dense genres\n' '1:7: dense takes numbers'
 bad 'label y = user_id < 2 < 3\n' '1:23: comparisons do not chain'
-bad 'feature x = cross(age\nfeature y = age\n' '2:1: expected , or \), not feature \(the \( of line 1, column 18 is still open'
+bad 'feature x = cross(age\nfeature y = age\n' '2:1: expected , or \), not feature \(the \( of line 1, character 18 is still open'
 bad 'label y = age > .5\n' '1:17: unexpected .; a number begins with a digit: 0.5'
 bad 'feature x = hour_of_day(genres)\n' '1:13: hour_of_day wants a time .*type timestamp, as ctr-import --time makes of a text'
 exits "no plan" 1 ctr-extract nothing.plan r.arrows
-err_like "is named" "nothing.plan: cannot open the plan: No such file"
+err_like "is named" "nothing.plan: cannot open: No such file"
 exits "a stream without a plan" 2 ctr-extract r.arrows r.arrows
 err_like "is told" "r.arrows: holds no plan"
 exits "a null label" 1 sh -c "printf 'label y = age > 30\n' >n.plan; ctr-extract n.plan r.arrows"
@@ -396,6 +396,171 @@ exits "a checkpoint is a regular file" 2 ctr-train lr -q --checkpoint pipe -o x.
 ok "and what is not stays" test -p pipe
 exits "a device may be named twice" 0 ctr-train lr -q --progressive /dev/null -o /dev/null v.arrows
 
+# Train and serve: the types of the columns travel with the plan.
+printf 'u,item,click\n1,a,1\n2,b,0\n30000000000000000,a,1\n4,c,0\n' >day1.csv
+printf 'u,item,click\n1,a,1\n2,b,0\n,a,0\n' >day2.csv
+printf 'label click\nfeature u\nfeature item = vocab(item)\n' >day.plan
+ctr-import -f csv --header --columns u:uint64,item:utf8,click:uint8 day1.csv >day1.arrows
+ctr-import -f csv --header --columns u:uint64,item:utf8,click:uint8 day2.csv >day2.arrows
+ctr-import -f csv --header --columns u:float64,item:utf8,click:uint8 day2.csv >day2f.arrows
+ctr-import -f csv --header --columns u:utf8,item:utf8,click:uint8 day2.csv >day2t.arrows
+ctr-import -f csv --header --columns u:int32,item:utf8,click:float64 day2.csv >day2i.arrows
+ctr-extract --fit day.plan -o day.fitted day1.arrows
+ctr-extract day.fitted day1.arrows | ctr-train lr -q --plan day.fitted -o day.model
+for plan in day.fitted day.model; do
+    want=$(ctr-extract $plan day2.arrows | ctr-select --columns u,item | digest)
+    for log in day2f day2i; do
+        is "$plan: the same keys of $log, whose types differ" "$(ctr-extract $plan $log.arrows | ctr-select --columns u,item | digest)" "$want"
+    done
+    exits "$plan: of text the keys would be others" 1 ctr-extract $plan day2t.arrows
+    err_like 'which says what the plan was made for' "$plan: column 'u' is utf8; the plan was made for uint64 there.*ctr-import --columns 'u:uint64'"
+    ctr-import -f csv --header --columns u:float64,item:utf8,click:uint8 day1.csv >day1f.arrows
+    exits "$plan: an integer that a float may have changed" 1 ctr-extract $plan day1f.arrows
+    err_like 'is named' "row 3: column 'u' holds 3e\+16; the plan was made for integers there"
+done
+is 'what was cast says the types of the model' "$(ctr-extract day.model day2f.arrows | ctr-predict day.model | ctr-export)" \
+    "$(ctr-extract day.model day2.arrows | ctr-predict day.model | ctr-export)"
+printf 'label click\nfeature u\n' >u.plan
+ctr-extract u.plan day1.arrows | ctr-train lr -q -o u.model
+ctr-extract u.plan day2f.arrows >u2f.feat
+exits 'ctr-predict: features of one plan, of columns of other types' 1 ctr-predict u.model u2f.feat
+err_like 'are refused' "column 'u' was uint64 in the one and float64 in the other.*ctr-extract u.model"
+
+# All errors of a plan, the first one first.
+cat >errors.plan <<'PLAN'
+feature a = nosuch
+feature b = age + * 2
+c = split(genres, ?)
+feature d = c
+feature e = lowercase(genres)
+label   f = genres
+feature g = 'x'
+feature h = g
+PLAN
+exits 'several errors of a plan' 2 ctr-extract errors.plan r.arrows
+is 'are told in their order, one a line, and none that only follows from another' "$(sed 's/; there are [a-z_, ]*price//; s/; did you mean lower//' "$W/err")" "$(printf '%s' \
+    "ctr-extract: errors.plan:1:13: there is no column 'nosuch'; line 2, character 19: expected a value, not *; line 3, character 19: unexpected ?; " \
+    'line 5, character 13: no operator lowercase; `ctr-extract --list-ops` lists them; ' \
+    'line 6, character 9: a label is a condition or a number from 0 to 1; this is utf8 (compare it: label click = x == "yes"); ' \
+    'line 7, character 13: strings stand in double quotes: "…"')"
+printf 'feature a = nosuch\nfeature b = other\nfeature c = a\nfeature d = age +\n' >errors.plan
+exits 'of names and of signs' 2 ctr-extract errors.plan r.arrows
+err_like 'each of them' "errors.plan:1:13: there is no column 'nosuch'.*; line 2, character 13: there is no column 'other'.*; line 4, character 18: expected a value before the end of the line$"
+exits 'without a log those of signs' 2 ctr-extract errors.plan nowhere.arrows
+err_like 'are told' 'errors.plan:4:18: expected a value before the end of the line$'
+for i in $(seq 20); do echo "feature x$i = nosuch$i"; done >errors.plan
+exits 'many errors' 2 ctr-extract errors.plan r.arrows
+err_like 'are counted' 'errors.plan:1:14: .*; and errors in 1[0-9] lines more$'
+ctr-select --columns item,click day1.arrows >lacks.arrows
+exits "a model's plan over a log that lacks a column" 2 ctr-extract day.model lacks.arrows
+err_like 'says that the line is one of its plan' "day.model: line 2, character 9 of its plan: there is no column 'u'"
+
+# A secret of the keys.
+printf 'a secret of many bytes' >secret
+printf 'another secret of many' >other
+printf 'label click\nfeature u\nfeature x = cross(u, "s")\nfeature item = vocab(item)\nfeature y = vocab(cross(u, click))\n' >s.plan
+ctr-extract --key-seed secret --fit s.plan -o s.fitted day1.arrows
+ctr-extract --fit s.plan -o plain.fitted day1.arrows
+ctr-extract --key-seed secret --names s.names s.fitted day1.arrows -o s.feat
+ctr-extract plain.fitted day1.arrows -o plain.feat
+ctr-train lr -q --plan s.fitted -o s.model s.feat
+for f in s plain; do ctr-select --columns u,x,item,y $f.feat | ctr-export --no-header | tr , '\n' | sort -u >$f.keys; done
+is 'no key is that of a table without a secret' "$(comm -12 s.keys plain.keys; wc -l <s.keys)" "$(wc -l <plain.keys)"
+is 'rows, and values that are one, are the same' "$(ctr-export --no-header -c item,y s.feat | awk -F, '{ a[$1] = a[$1] NR; b[$2] = b[$2] NR } END { for (k in a) print a[k]; for (k in b) print b[k] }' | sort | tr '\n' ' ')" \
+    "$(ctr-export --no-header -c item,y plain.feat | awk -F, '{ a[$1] = a[$1] NR; b[$2] = b[$2] NR } END { for (k in a) print a[k]; for (k in b) print b[k] }' | sort | tr '\n' ' ')"
+is 'the model makes them again with it' "$(ctr-extract --key-seed secret s.model day1.arrows | digest)" "$(digest s.feat)"
+is 'and knows them' "$(ctr-extract -q --key-seed secret s.model day1.arrows | ctr-predict s.model 2>&1 >/dev/null)" ''
+is 'names are those of its keys' "$(ctr-export --no-header -c table,name s.names | grep -v ^y | sort)" \
+    "$(ctr-extract --names plain.names plain.fitted day1.arrows >/dev/null; ctr-export --no-header -c table,name plain.names | grep -v ^y | sort)"
+for plan in s.fitted s.model; do
+    exits "$plan: without the secret" 2 ctr-extract $plan day1.arrows
+    err_like 'no keys are made' "$plan: its keys were made with a secret, without which others would be made: ctr-extract --key-seed FILE"
+    exits "$plan: with another secret" 2 ctr-extract --key-seed other $plan day1.arrows
+    err_like 'neither' "$plan: its keys were made with another secret than that of --key-seed"
+done
+exits 'explain makes no keys without it, either' 2 ctr-model explain s.model day1.arrows
+err_like 'and says so' 's.model: its keys were made with a secret'
+exits 'a secret for a plan that was fitted without one' 2 ctr-extract --key-seed secret plain.fitted day1.arrows
+err_like 'is refused' 'plain.fitted: its keys were made without a secret: leave out --key-seed'
+exits 'features of another secret' 1 sh -c 'ctr-extract --key-seed other --fit s.plan -o o.fitted day1.arrows; ctr-extract --key-seed other o.fitted day1.arrows | ctr-predict s.model'
+err_like 'are of another plan' 's.model learned from plan'
+printf 'short' >short
+exits 'a short secret' 2 ctr-extract --key-seed short s.plan day1.arrows
+err_like 'is refused' 'short: a secret has 16 to 4096 bytes'
+ok 'no file holds the secret' sh -c '! grep -q "a secret of many" s.fitted s.model s.feat s.names'
+
+# What lookup() of a model reads lies in its folder.
+mkdir -p box/in
+printf 'x,v\n1,10\n2,20\n' | ctr-import -f csv --header | ctr-cat --to file --key x -o box/ids.arrow
+cp box/ids.arrow box/in/ids.arrow
+ln -s ../ids.arrow box/in/link.arrow
+printf 'x,click\n1,1\n2,0\n' | ctr-import -f csv --header -o box/log.arrows
+for name in ids.arrow ../ids.arrow "$W/box/ids.arrow" link.arrow; do
+    printf 'label click\nfeature v = vocab(lookup("%s", x, "v"))\n' "$name" >box/in/l.plan
+    exits "a plan may look up $name" 0 ctr-extract --fit box/in/l.plan -o box/in/l.fitted box/log.arrows
+    case $name in
+    ids.arrow) exits 'so may what was made of it' 0 ctr-extract box/in/l.fitted box/log.arrows ;;
+    *)
+        exits "what was made of it may not: $name" 2 ctr-extract box/in/l.fitted box/log.arrows
+        err_like 'which says what allows it' "lies outside that file's folder; --lookup-anywhere allows it"
+        exits 'and then may' 0 ctr-extract --lookup-anywhere box/in/l.fitted box/log.arrows
+        ;;
+    esac
+done
+
+# Values that a fitted vocabulary does not hold.
+printf 'u,item,click\n1,a,1\n9,d,0\n,,1\n8,e,1\n4,c,0\n' | ctr-import -f csv --header -o day3.arrows
+exits 'a fitted vocabulary: values that it does not hold are counted' 0 ctr-extract day.fitted day3.arrows
+is 'by vocabulary, without nulls' "$(cat "$W/err")" 'ctr-extract: day.fitted does not know 2 of 4 values: vocab.item 2 of 4 (50%)'
+for how in 'feature item = vocab(item)\nkeep k = item' 'feature item = vocab(split(item, "|"))' 'feature item = vocab(cross(item, "x"))' \
+    'feature item = vocab(cross(item, "x"))\nkeep k = item' 'keep item = vocab(item)'; do
+    printf "$how\n" >how.plan
+    ctr-extract --fit how.plan -o how.fitted day1.arrows
+    ctr-extract how.fitted day3.arrows 2>err >/dev/null
+    is "the same of $how" "$(sed 's/.*: //' err)" 'vocab.item 2 of 4 (50%)'
+    ctr-extract --names how.names how.fitted day3.arrows 2>err >/dev/null
+    is 'and with names' "$(sed 's/.*: //' err)" 'vocab.item 2 of 4 (50%)'
+done
+exits '--max-unknown: as many as allowed' 0 ctr-extract --max-unknown .5 day.fitted day3.arrows
+exits 'more' 1 ctr-extract --max-unknown .49 -o no.feat day.fitted day3.arrows
+err_like 'are an error' 'day.fitted does not know 50% of the values of vocab.item, more than --max-unknown 0.49 allows'
+ok 'without an output' test ! -e no.feat
+exits 'a share is from 0 to 1' 2 ctr-extract --max-unknown 5 day.fitted day3.arrows
+is 'known values alone: nothing is said' "$(ctr-extract day.fitted day1.arrows 2>&1 >/dev/null)" ''
+
+# What operators multiply is bounded, and batches are cut.
+awk 'BEGIN { print "id,a"; for (r = 0; r < 40; r++) { s = ""; for (i = 0; i < 300; i++) s = s (i ? "|" : "") r * i % 97; print r "," s } }' >wide.csv
+ctr-import -f csv --header wide.csv -o wide.arrows
+printf 'keep id\nfeature p = cross(split(a, "|"), split(a, "|"))\nfeature q = split(a, "|")\n' >wide.plan
+ctr-extract wide.plan wide.arrows -o wide.feat
+ctr-extract --memory 20M wide.plan wide.arrows -o cut.feat
+ok 'a batch that takes more than --memory is cut' test "$(ctr-info cut.feat | awk '/^batches/ { print $2 }')" -gt 10
+is 'and its rows are the same' "$(digest cut.feat)" "$(digest wide.feat)"
+exits 'a row that takes more' 1 ctr-extract --memory 4M wide.plan wide.arrows
+err_like 'is named' 'wide.plan:2:13: row 1: the result takes 703.2 KiB, and 204.8 KiB is what one may take: shorten its lists or texts, or give more --memory'
+is 'vocabularies see the rows of all parts once' "$(printf 'feature v = vocab(split(a, "|"))\nfeature p = cross(split(a, "|"), split(a, "|"))\n' >v.plan
+    ctr-extract --fit v.plan wide.arrows -o v1; ctr-extract --memory 20M --fit v.plan wide.arrows -o v2; cmp v1 v2 && echo same)" same
+awk 'BEGIN { print "a"; s = ""; for (i = 0; i < 61000; i++) s = s (i ? "|" : "") "x"; print s }' | ctr-import -f csv --header -o bomb.arrows
+printf 'feature p = cross(split(a, "|"), split(a, "|"))\n' >bomb.plan
+[ -n "$SAN" ] || ok 'one row of 122 KB makes no gigabytes' below 65536 sh -c '! ctr-extract bomb.plan bomb.arrows >/dev/null'
+exits 'a row of 3.7e9 keys' 1 ctr-extract bomb.plan bomb.arrows
+err_like 'is refused' 'row 1: the result takes 27.8 GiB, and 64 MiB is what one may take'
+awk 'BEGIN { print "a,y"; s = ""; for (i = 0; i < 300; i++) s = s (i ? "|" : "") i; for (r = 0; r < 9; r++) print s "," r % 2 }' | ctr-import -f csv --header -o keys.arrows
+printf 'label y\nfeature p = cross(split(a, "|"), split(a, "|"))\n' >keys.plan
+ctr-extract keys.plan keys.arrows -o keys.feat
+exits 'ctr-train: a row whose keys take more than a quarter of --memory' 1 ctr-train lr -q --memory 8M -o no.m keys.feat
+err_like 'is named' 'row 1 has 90000 keys and numbers, which take 2.[0-9] MiB, and of --memory 8 MiB a row may take a quarter'
+{ echo 'x0 = "0123456789abcdef0123456789abcdef"'; for i in $(seq 27); do echo "x$i = concat(x$((i - 1)), x$((i - 1)))"; done; echo 'keep y = concat(a, x27)'; } >const.plan
+exits 'constants that double line by line' 2 ctr-extract const.plan bomb.arrows
+err_like 'are bounded' 'const.plan:17:7: what is computed here from literals alone is longer than 1048576 bytes'
+
+# A quotient is a float; // rounds down.
+printf 'click,shown\n1,4\n3,4\n0,0\n' | ctr-import -f csv --header >ratio.arrows
+is '/ of integers is a float, // an integer, both null by 0' "$(ctr-select --add 'r = click / shown' --add 'q = click // shown' ratio.arrows | csv)" 'click,shown,r,q
+1,4,0.25,0
+3,4,0.75,0
+0,0,,'
+
 # The manual's table of operators is the program's.
 ctr-extract --list-ops | awk -F'\t' -f "$CTR_TOP/tests/ops-to-mdoc.awk" >ops.mdoc
 sed -n '/^\.Sh OPERATORS/,/^\.El/p' "$CTR_TOP/man/ctr-plan.5" | sed 1d >page.mdoc
@@ -418,4 +583,10 @@ PLAN
 ctr-extract --names lit.names lit.plan lit.arrows -o lit.out
 is "names with literals" "$(ctr-export --no-header -c table,name lit.names | sort | tr '\n' ';')" \
     'a,u x s;b,u x -7;c,u x 1.5;d,u x true;e,u x 2020-01-01T00:00:00Z;f,u x 1;f,u x 2;g,u;h,u x u;i,u x u;'
+# ---- a lookup of what is no file: a model may name anything
+mkfifo "$W/fifo.arrow"
+printf 'label y\nfeature v = lookup("%s", y, "v")\n' "$W/fifo.arrow" >"$W/fifo.plan"
+printf 'y\n1\n' | ctr-import -f csv --header >"$W/fifo.in"
+exits "lookup of a FIFO that nobody writes to does not wait" 1 timeout 10 ctr-extract "$W/fifo.plan" "$W/fifo.in"
+err_like "it says why" 'fifo.arrow: is no regular file, and blocks are read in any order: ctr-cat --to file -o FILE makes one'
 done_testing

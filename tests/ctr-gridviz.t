@@ -1,7 +1,6 @@
 #!/bin/sh
 # ctr-gridviz: the page, what it says to tables that are none, hostile names; in a real browser, pointer, keyboard, filter, order, themes.
 . "${0%/*}/lib.sh"
-[ -x "$CTR_BUILD/bin/ctr-gridviz" ] || skip_all "ctr-gridviz is not built: no d3"
 cd "$W" || exit 1
 
 eval_columns=by:utf8,slice:utf8,window:timestamp,rows:int64,weight:float64,positives:float64
@@ -22,7 +21,7 @@ site,news,,600,600,100,0.28,0.45,0.4,0.5
 site,shop,,300,300,100,0.31,0.6,0.55,0.65
 site,sport,,100,100,50,0.2,0.5,0.45,0.55
 END
-exits "a page" 0 ctr-gridviz --title 'A & B' --names 'model a,model b' -o page.html a.arrows b.arrows
+exits "a page" 0 ctr-gridviz --title 'A & B' -o page.html 'model a=a.arrows' 'model b=b.arrows'
 data() { sed -n 's/^<script type="application\/json" id="data">//p; /^"/p; /^{"name/p' "$1" | sed 's/<\/script>$//' | head -20; }
 is "its data" "$(data page.html)" '{"title":"A & B",
 "by":["site"],
@@ -46,9 +45,10 @@ is "its data" "$(data page.html)" '{"title":"A & B",
 "log_loss_high":[0.52,0.5,null,null,0.65,0.55]}]}'
 ok "no address but comments and names" sh -c '! grep -oE "(src|href)=.?https?:[^ ]*|@import|url\(" page.html'
 is "d3 is in it" "$(grep -c '^<script nonce="[0-9a-f]*">// https://d3js.org' page.html)" 1
-ctr-gridviz --title 'A & B' --names 'model a,model b' a.arrows b.arrows >again.html
+is "and its licence" "$(grep -c 'd3 5.16.0, https://d3js.org\|AS IS' page.html)" 2
+ctr-gridviz --title 'A & B' 'model a=a.arrows' 'model b=b.arrows' >again.html
 ok "the same bytes on stdout" cmp page.html again.html
-ctr-gridviz -j 4 --title 'A & B' --names 'model a,model b' a.arrows b.arrows >again.html
+ctr-gridviz -j 4 --title 'A & B' 'model a=a.arrows' 'model b=b.arrows' >again.html
 ok "and for any -j" cmp page.html again.html
 cat a.arrows | ctr-gridviz >stdin.html
 is "stdin is a table" "$(data stdin.html | grep models)" '"models":[{"name":"stdin",'
@@ -63,8 +63,17 @@ err_like "is said" 'counts.arrows: the eval table has no metric'
 ctr-cat a.arrows a.arrows >two.arrows
 exits "two tables in one file" 1 ctr-gridviz two.arrows
 err_like "is said" 'two.arrows: row 7: a second total: give the table of each model as a file of its own'
-exits "names that do not fit" 2 ctr-gridviz --names x a.arrows b.arrows
-err_like "are counted" '--names has 1 names for 2 tables'
+mkdir other && cp b.arrows other/a.arrows && cp b.arrows 'x=y.arrows' && ln -s a.arrows link.arrows
+exits "one table twice" 2 ctr-gridviz 'a=a.arrows' 'b=link.arrows'
+err_like "is said" 'a.arrows and link.arrows are one table'
+exits "two files of one name" 2 ctr-gridviz a.arrows other/a.arrows
+err_like "want names" "two tables are called 'a': name them, as in NAME=other/a.arrows"
+exits "with names they are two" 0 ctr-gridviz a.arrows b=other/a.arrows
+exits "one name twice" 2 ctr-gridviz x=a.arrows x=b.arrows
+exits "an empty name" 2 ctr-gridviz =a.arrows
+exits "a named table that is also the page" 2 ctr-gridviz -o a.arrows x=a.arrows
+is "a file with =" "$(ctr-gridviz ./x=y.arrows | data - | grep models)" '"models":[{"name":"x=y",'
+is "stdin has a name" "$(ctr-gridviz m=- <a.arrows | data - | grep models)" '"models":[{"name":"m",'
 exits "a table that is not there" 1 ctr-gridviz none.arrows
 size=$(wc -c <a.arrows)
 head -c $((size - 30)) a.arrows >cut.arrows
@@ -109,9 +118,18 @@ END
     printf 'site,(missing),,50,100,10,0.4\n'
 } >hostile.csv
 table auc_loss:float64 hostile.arrows <hostile.csv
-exits "hostile names" 0 ctr-gridviz --title '</title><script>window.hacked = 1</script>' --names '<b>a</b>' -o hostile.html hostile.arrows
+exits "hostile names" 0 ctr-gridviz --title '</title><script>window.hacked = 1</script>' -o hostile.html '<b>a<b>=hostile.arrows'
 is "no markup of theirs" "$(grep -c -e '<script>window' -e '<img' -e '<b>' hostile.html)" 0
 is "three elements of script" "$(grep -o '</script>' hostile.html | wc -l)" 3
+
+# ---- a control, with intervals
+table log_loss:float64,log_loss_low:float64,log_loss_high:float64,log_loss_control:float64,log_loss_change_low:float64,log_loss_change_high:float64 control.arrows <<'END'
+by,slice,window,rows,weight,positives,log_loss,log_loss_low,log_loss_high,log_loss_control,log_loss_change_low,log_loss_change_high
+,,,900,900,300,0.459876,0.4512345,0.4698765,0.48,-7,-1
+site,news,,600,600,200,0.4501234,0.4412345,0.4598765,0.5,-12,-8
+site,shop,,300,300,100,0.5051234,0.4912345,0.5198765,0.5,-3,5
+END
+exits "a page with a control" 0 ctr-gridviz -o control.html control.arrows
 
 # ---- in a browser
 browser() { # browser NAME ARGUMENT… : the checks of browser/gridviz.py, as ours
@@ -125,6 +143,7 @@ browser() { # browser NAME ARGUMENT… : the checks of browser/gridviz.py, as ou
 if command -v "${CTR_CHROMIUM:-chromium}" >/dev/null; then
     browser page.html
     browser --hostile hostile.html
+    browser --control control.html
 elif [ "${CTR_PEERS:-0}" = 0 ]; then
     skip "the page in a browser" "no chromium"
 else
@@ -133,10 +152,21 @@ else
 fi
 # ---- the example: six models of a small planted world
 if [ -x "$CTR_TOP/bin/ctr-gridviz" ]; then
-    make -s -C "$CTR_TOP/examples" OUT="$W/figure" FIG2_ROWS=3000 trenches-fig2 >fig2.txt 2>&1
+    make -s -C "$CTR_TOP/examples" OUT="$W/figure" FIG2_ROWS=3000 trenches-fig2 >fig2.txt 2>fig2.err
     is "figure 2 of the Trenches, in small" "$(sed 's/ .*//' fig2.txt | tr '\n' ' ')" "model truth crosses hashed-12 l1-30 fast no-user the "
     is "a row of the page a model" "$(grep -c '^{"name":\|"models":\[{"name":' "$(sed -n 's/^the page: //p' fig2.txt)")" 6
 else
     skip "figure 2 of the Trenches, in small" "bin/ctr-gridviz is not there: make all"
 fi
+
+# ---- many slices of one text, and many columns of slices, take no time that is their number squared
+many() { awk -v by="$1" -v slice="$2" 'BEGIN { print "by,slice,rows,weight,positives,log_loss\n,,5,5,1,.5"
+    for (i = 0; i < 80000; i++) print "b" by * i ",s" slice * i ",5,5,1,.25" }' |
+    ctr-import -f csv --header --columns by:utf8,slice:utf8,rows:int64,weight:float64,positives:float64,log_loss:float64; }
+for what in '0 0' '1 0' '0 1'; do
+    # shellcheck disable=SC2086
+    many $what >"$W/many.arrows"
+    ok "80,000 slices, $what" timeout 20 ctr-gridviz -o "$W/many.html" "$W/many.arrows"
+    is "all are there, $what" "$(sed -n 's/^"by_of":\[\(.*\)\],*$/\1/p' "$W/many.html" | tr -cd , | wc -c)" 80000
+done
 done_testing

@@ -126,6 +126,75 @@ cat "$W/many.csv" | ctr-import -f csv --header >"$W/pipe"
 is "a pipe gives the rows of a file" "$(ctr-info --digest "$W/pipe")" "$(ctr-info --digest "$W/1")"
 is "all of them" "$(text "$W/1" | cksum)" "$(cksum <"$W/many.csv")"
 
+# ---- a header that was not told of
+forgot() { # NAME REGEX OPTIONS…
+    _n=$1 _re=$2
+    shift 2
+    exits "no --header: $_n" 1 ctr-import "$@" -o "$W/o" "$W/forgot.csv"
+    err_like "the hint comes before the remedy" "line 1: column $_re"
+}
+printf 'id,x,t\n1,2.5,2020-01-01\n' >"$W/forgot.csv"
+named='; the line looks like the names of the columns, and --header may be meant;'
+forgot "an integer" "id: 'id' is not int64$named --columns id:utf8" -c id:int64,x:float64,t
+forgot "a float" "x: 'x' is not float64$named" -c id,x:float64,t
+forgot "a time" "t: 't' is no time in the form ISO 8601$named --time" -c id,x,t --time t
+forgot "other names" "a: 'id' is not int8$named" -c a:int8,b,c
+ctr-import --header "$W/forgot.csv" >"$W/forgot.arrows"
+forgot "--like" "id: 'id' is not int64$named" --like "$W/forgot.arrows"
+sed 's/[^,]*/"&"/g' "$W/forgot.csv" >"$W/forgot2.csv"
+exits "in quotes" 1 ctr-import -c id:int64,x:float64,t "$W/forgot2.csv"
+err_like "too" "'id' is not int64$named"
+tr , '\t' <"$W/forgot.csv" >"$W/forgot.tsv"
+exits "as tsv" 1 ctr-import -c id:int64,x:float64,t "$W/forgot.tsv"
+err_like "too" "'id' is not int64$named"
+exits "with fewer names than columns" 2 ctr-import -c t:timestamp,id:int64 "$W/forgot.csv"
+err_like "which all stand in line 1" 'line 1 has 3 columns, --columns names 2, which are among them; --header may be meant$'
+exits "and others" 2 ctr-import -c t,u "$W/forgot.csv"
+err_like "which do not" 'line 1 has 3 columns, --columns names 2$'
+exits "all of them text" 0 ctr-import -c id:utf8,x:utf8,t:utf8 -o "$W/o" "$W/forgot.csv"
+err_like "says so, and goes on" '^ctr-import: line 1 looks like the names of the columns; --header may be meant$'
+exits "other names, all of them text" 0 ctr-import -c a:utf8,b:utf8,c:utf8 -o "$W/o" "$W/forgot.csv"
+is "may be anything" "$(cat "$W/err")" ''
+ctr-import -q -c id:int64,x,t --bad-rows quarantine="$W/fq" -o "$W/o" "$W/forgot.csv"
+is "a quarantine tells why" "$(grep -c -e "$named" "$W/fq.why")" 1
+for first in '5x,1' 'x,1' 'NA,y'; do
+    exits "$first is no line of names" 1 sh -c "printf '$first\n1,2\n' | ctr-import -f csv -c a:int8,b:utf8"
+    ok "and nothing of the kind is said" sh -c "! grep -q header '$W/err'"
+done
+
+# ---- --null of one column
+printf 'a,b,c:d\n-1,-1,x\nNA,,\n3,4,NA\n' >"$W/null.csv"
+null() { # WANT OPTIONS…
+    _want=$1
+    shift
+    for f in csv tsv; do
+        tr , "$([ $f = tsv ] && echo '\t' || echo ,)" <"$W/null.csv" >"$W/null.in"
+        is "$f: $*" "$(ctr-import -q -f $f --header "$@" "$W/null.in" 2>&1 | ctr-export -f tsv --null '<null>' --no-header | tr '\t\n' ', ')" "$_want "
+    done
+}
+null '<null>,-1,x NA,<null>,<null> 3,4,NA' --null a:-1
+null '<null>,-1,x <null>,<null>,<null> 3,4,NA' --null a:-1 --null a:NA
+null '-1,<null>,x <null>,<null>, 3,4,<null>' --null NA --null b:-1 --null b:
+null '-1,-1,<null> NA,<null>, 3,4,<null>' --null c:d:NA --null c:d:x
+null '<null>,<null>,x NA,, 3,4,NA' --null :-1
+is "a text with a colon, for all columns" "$(printf 'a\nx:y\nx\n' | ctr-import -f csv --header --null :x:y | ctr-export -f jsonl | tr '\n' ' ')" '{"a":null} {"a":"x"} '
+is "names are those of the stream" "$(printf 'a,b\n7,7\n' | ctr-import -f csv --header -c x=a --null x:7 | ctr-export -f jsonl)" '{"x":null,"b":7}'
+is "without a header too" "$(printf '7,7\n"7","7"\n' | ctr-import -f csv -c a:int8,b:int8 --null b:7 | ctr-export -f jsonl | tr '\n' ' ')" '{"a":7,"b":null} {"a":7,"b":null} '
+exits "of a column that is not there" 2 ctr-import --header --null prise:-1 "$W/null.csv"
+err_like "is an error" "^ctr-import: --null NAME:STR: the input has no column 'prise'; there are a, b, c:d; a text with a colon, for all columns, is --null ':prise:-1'$"
+exits "an empty cell that is no null" 1 sh -c "printf 'a\n1\n\"\"\n' | ctr-import -f csv --header -c a:int8 --null a:NA"
+err_like "is told how to be one" "column a: '' is not int8; --null '' may settle it"
+
+# ---- times beyond the years of four digits go out and come back
+times='9999-12-31T23:59:59.999Z +010000-01-01T00:59:59Z -000001-12-31T23:00:00Z +292278994-08-17T07:12:55.807Z -292275055-05-16T16:47:04.192Z'
+{ echo t && printf '%s\n' $times; } >"$W/far.csv"
+ctr-import --header --time t "$W/far.csv" >"$W/far.arrows"
+is "csv: times beyond 9999 are written as they are read" "$(text "$W/far.arrows")" "$(cat "$W/far.csv")"
+for f in tsv jsonl; do
+    is "$f: and come back" "$(ctr-export -f $f "$W/far.arrows" | ctr-import -f $f $([ $f = tsv ] && echo --header) --time t - | ctr-info --digest)" "$(ctr-info --digest "$W/far.arrows")"
+done
+is "a zone may lead there" "$(echo 9999-12-31T23:59:59-01:00 | ctr-import -f csv -c t --time t | ctr-export --no-header)" +010000-01-01T00:59:59Z
+
 # ---- a live pipe
 longer() { [ "$(stat -c %s "$1")" -gt "$2" ]; }
 moves() { # moves NAME BYTES INPUT OPTIONS…: INPUT comes, and then neither more nor the end: more than BYTES come out
@@ -195,6 +264,13 @@ exits "and the quarantine is all bad again" 0 ctr-import -f csv -c i:int64,s:utf
 err_like "to the last row" "0 rows imported, $(wc -l <"$W/dq") bad"
 printf 'a\351,1\nb\351,x\n' | ctr-import -f csv --encoding latin1 -c s,n:int64 --bad-rows quarantine="$W/lq" - >"$W/out" 2>"$W/err"
 is "a latin1 quarantine is latin1" "$(od -An -c <"$W/lq" | tr -d ' ')" 'b351,x\n'
+exits "a quarantine of all rows is a failure" 1 sh -c "printf 'a\nb\n' | ctr-import -f csv -c x:int8 --bad-rows quarantine='$W/all' -o '$W/all.arrows'"
+is "that says where they are" "$(cat "$W/err")" "ctr-import: none of 2 rows could be read; they are in $W/all, and why in $W/all.why"
+is "and so they are" "$(tr '\n' ' ' <"$W/all") $(wc -l <"$W/all.why")" "a b  2"
+ok "without a product" test ! -e "$W/all.arrows"
+is "nor one in a pipe" "$(echo '{"a":1}' | ctr-import -f jsonl -c a:timestamp --bad-rows quarantine="$W/all" 2>/dev/null | ctr-info --check >/dev/null 2>&1; echo $?)" 3
+exits "one row is enough" 0 sh -c "printf 'a\n1\n' | ctr-import -q -f csv -c x:int8 --bad-rows quarantine='$W/all' -o '$W/all.arrows'"
+exits "no row at all is none that is bad" 0 sh -c ": | ctr-import -q -f csv -c x:int8 --bad-rows quarantine='$W/all' -o '$W/all.arrows'"
 # A disk that fails in the middle: what comes before the error was read, and nothing else.
 awk 'BEGIN { for (i = 0; i < 200000; i++) printf "%d,%d\n", i % 7, i * i }' >"$W/disk.csv"
 for encoding in utf8 latin1; do
@@ -260,7 +336,7 @@ for j in 1 4; do
     ok "a NUL in a text is kept (-j $j)" sh -c 'ctr-export -f csv "$1" | od -c >"$2.got"; sed "s/\"//g" "$2" | od -c >"$2.want"; cmp "$2.got" "$2.want"' sh "$W/nul$j.arrows" "$W/nul.csv"
     is "and ends none (-j $j)" "$(ctr-select --where 'b == "x"' "$W/nul$j.arrows" | ctr-export --no-header -c a)" 3
 done
-bad "a NUL in a number" 1 "line 2: column a: '1.x00' is not int64" '1\n1\000\n' -c a:int64
+bad "a NUL in a number" 1 "line 2: column a: [$]'1.x00' is not int64" '1\n1\000\n' -c a:int64
 bad "a NUL in a name" 1 'line 1: the name of column 2 holds the byte 0' 'a,b\000c\n1,2\n' --header
 bad "an unknown type" 2 "'int65' is no type, the nearest is" '1\n' -c a:int65
 bad "a column that is not there: which are" 2 "no column 'visitor'; there are user, price$" 'user,price\n1,2\n' --header --label visitor
@@ -268,6 +344,7 @@ bad "an unknown column" 2 "the input has no column 'prise'; the nearest is 'pric
 bad "an unknown role column" 2 "--label: the input has no column 'clik'; the nearest is 'click'" 'click\n1\n' --header --label clik
 bad "a time that another form reads" 1 "column t: '2020-01-01 00:00:00 UTC' is no time in the form ISO 8601; --time 't:%Y-%m-%d %H:%M:%S UTC' or" \
     '2020-01-01 00:00:00 UTC\n' -c t --time t
+bad "a time beyond int64" 1 "'.292278994-08-17T07:12:55.808Z' is no time in the form ISO 8601" '+292278994-08-17T07:12:55.808Z\n' -c t --time t
 bad "milliseconds as seconds" 1 "line 2: column t: '1506826828020' is no time in the form unix; --time t:FORMAT .*unix_ms" 't\n1506826828020\n' --header --time t:unix
 bad "a time that is not there" 2 "--time: the input has no column 'when'" 'a\n1\n' --header --time when:unix
 bad "a column twice" 2 "two columns are called 'a'" '1,2\n' -c a,a
@@ -282,6 +359,9 @@ bad "--like with a time that is none there" 2 'column user is to be timestamp, a
 bad "--like with --for" 2 '--like and --for' '1\n' --like "$W/log.arrows" --for "$W/p.plan"
 bad "a zip archive" 1 'is a zip archive; unpack it first' 'PK\003\004....'
 bad "UTF-16" 1 'is UTF-16; convert it first' '\377\376a\000'
+bad "UTF-16, big-endian" 1 'is UTF-16; convert it first' '\376\377\000a'
+bad "UTF-32" 1 'is UTF-32; convert it first: iconv -f UTF-32' '\377\376\000\000a\000\000\000'
+bad "UTF-32, big-endian" 1 'is UTF-32; convert it first: iconv -f UTF-32' '\000\000\376\377\000\000\000a'
 head -c 60 "$W/log.csv.gz" >"$W/cut.gz"
 exits "gzip cut short, rows put together" 1 ctr-import -f csv --header --batch 1000 "$W/cut.gz"
 err_like "says so" 'gzip: truncated'
@@ -339,6 +419,24 @@ done
     "$( (ulimit -v 100000 && cat "$W/long.csv" "$W/long" "$W/long" "$W/long" | ctr-import -q -f csv --header --bad-rows skip=2 | ctr-export | tail -n 1))" bo
 is "a first line of 20 MB, without a header" "$( (cat "$W/long" && printf '\n1,2\n') | ctr-import -q -f csv --bad-rows skip=1 | ctr-export)" "c1,c2
 1,2"
+# Columns and types are those of the rows that are left, wherever the long ones stand.
+{ echo k,s && cat "$W/long" && echo && echo '1,"a' && echo 'b"' && echo x && echo 2.5,c && cat "$W/long" && echo && echo 3,d; } >"$W/first.csv"
+grep -v xx "$W/first.csv" >"$W/short.csv"
+want=$(ctr-import -q --header --bad-rows skip=1 "$W/short.csv" | ctr-info --digest)
+for j in 1 3; do
+    is "types do not hang on long rows (-j $j)" "$(ctr-import -q -j $j --header --bad-rows skip=3 "$W/first.csv" | ctr-info --digest)" "$want"
+    is "nor with a quarantine" "$(ctr-import -q -j $j --header --bad-rows quarantine="$W/first.bad" "$W/first.csv" | ctr-info --digest)" "$want"
+    ok "whose rows stand in their order" eval '{ echo k,s && cat "$W/long" && echo && echo x && cat "$W/long" && echo; } | cmp - "$W/first.bad"'
+    is "with their lines" "$(cut -f2 "$W/first.bad.why" | tr '\n' ' ')" "2 5 7 "
+done
+exits "the first row too many" 1 ctr-import -q --header --bad-rows skip=1 "$W/first.csv"
+is "is the second bad one" "$(cut -d: -f3- "$W/err" | cut -c1-53)" " line 5: bad row 2 where --bad-rows allows 1: 1 colum"
+{ echo '{"a":1}' && cat "$W/long" && printf '\n{"a":2.5,"b":[2]}\n'; } >"$W/first.jsonl"
+is "in JSON" "$(ctr-import -q --bad-rows skip=1 "$W/first.jsonl" | ctr-info | awk '$1 == "a" || $1 == "b" { print $1, $2 }' | tr '\n' ' ')" "a float64 b list<int64> "
+{ echo '1 |a x' && cat "$W/long" && printf '\n0 |b y\n'; } >"$W/first.vw"
+is "in vw" "$(ctr-import -q --keys text --bad-rows skip=1 "$W/first.vw" | ctr-export -f vw)" '1 |a x
+0 |b y'
+is "in the second file" "$(ctr-import -q --header --bad-rows skip=9 "$W/short.csv" "$W/first.csv" | ctr-export | tr '\n' ' ')" 'k,s 1,"a b" 2.5,c 3,d 1,"a b" 2.5,c 3,d '
 exits "a header of 20 MB" 1 ctr-import --header --bad-rows skip=9 -f csv "$W/long"
 is "cannot be left out" "$(cut -d: -f3- "$W/err")" " line 1: longer than 16 MiB, the most that a line may have"
 awk 'BEGIN { for (i = 0; i < 1000000; i++) printf ","; print "" }' >"$W/wide"

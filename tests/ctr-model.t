@@ -62,7 +62,7 @@ case $CTR_BUILD in
 esac
 exits 'no action' 2 ctr-model
 exits 'another action' 2 ctr-model bottom m.arrows
-err_like 'is named' "no action 'bottom'; there are top, diff, explain$"
+err_like 'is named' "no action 'bottom'; there are top, diff, explain, slim$"
 exits 'a stream is no model' 1 ctr-model top log.arrows
 err_like 'and says so' 'log.arrows: not a model'
 head -c 900 m.arrows >cut.arrows
@@ -169,7 +169,20 @@ ctr-train lr -q -o svm-model.arrows svm.arrows
 is 'a model without a plan explains its features' "$(ctr-model explain -n 0 --format stream svm-model.arrows svm.arrows | ctr-select --where 'row == 1' | ctr-export --format csv --columns x | sort | tr '\n' ' ')" '1 1 2 x '
 exits 'rows without a column' 2 ctr-model explain s.arrows log.arrows
 err_like 'it is named' 'log.arrows|prev|price'
-exits 'explain with names' 2 ctr-model explain --names names.arrows s.arrows shared.arrows
+ctr-extract --names shared-names.arrows -o /dev/null shared-fitted.arrows shared.arrows
+explained() { ctr-model explain -n 0 --format stream "$@" | ctr-info --digest; }
+is 'names of features: as those of raw rows' "$(explained --names shared-names.arrows s.arrows shared-features.arrows)" "$(explained s.arrows shared.arrows)"
+is 'raw rows have theirs' "$(explained --names shared-names.arrows s.arrows shared.arrows)" "$(explained s.arrows shared.arrows)"
+is 'hashed keys of features name their tables' "$(ctr-select --head 1 ads.arrows | ctr-model explain -n 0 --names names.arrows hashed.arrows | awk 'NR > 2 { print $3 }' | sort)" '(bias)
+(hashed)=ad=ad0
+(hashed)=hour=(missing)'
+is 'without them, what is known' "$(ctr-select --head 1 ads.arrows | ctr-model explain -n 0 m.arrows | awk 'NR > 2 { sub("#.*", "#", $3); print $3 }' | sort)" '(bias)
+ad=#
+hour=(missing)'
+exits 'explain with names that are none' 2 ctr-model explain --names shared.arrows s.arrows shared-features.arrows
+err_like 'which are named' "shared.arrows: .*'table'"
+exits 'names that are cut' 1 sh -c 'head -c 900 shared-names.arrows >cut-names.arrows; ctr-model explain --names cut-names.arrows s.arrows shared-features.arrows'
+exits 'names and rows on one stdin' 2 ctr-model explain --names - s.arrows
 head -c 2000 shared.arrows >cut-rows.arrows
 exits 'truncated rows' 1 ctr-model explain -o none s.arrows cut-rows.arrows
 ok 'leave no output' test ! -e none
@@ -185,4 +198,19 @@ printf 'user,click\na,1\nb,0\n' | ctr-import --format csv --header -o unfit.log
 ctr-extract --fit unfit.plan unfit.log -o unfit.fitted && ctr-extract unfit.fitted unfit.log | ctr-train lr -q -o unfit.model
 exits 'a model without the fitted state' 0 ctr-model top unfit.model
 is 'shows its weights' "$(grep -c -e '(bias)' -e 'u=#' "$W/out")" 3
+# ---- a model of 5,000 vocabularies: names in no time that is their number squared
+awk 'BEGIN { print "label y"; for (i = 0; i < 5000; i++) print "feature f" i " = vocab(concat(a, \"x" i "\"))" }' >many.plan
+printf 'y,a\n0,p\n1,q\n1,r\n' | ctr-import -f csv --header -o many.arrows
+ctr-extract --fit many.plan many.arrows -o many.fit
+ctr-extract many.fit many.arrows | ctr-train -q lr --plan many.fit -o many.m
+ok 'all weights of 5,000 vocabularies' timeout 20 ctr-model top -f stream -n 0 many.m -o many.top
+is 'each has its name, and its count' "$(ctr-export -c name,count --no-header many.top | sed 's/x[0-9]*//' | sort | uniq -c | tr -s ' ' | tr '\n' ';')" ' 1 "",; 5000 p,1; 5000 q,1; 5000 r,1;'
+
+# ---- names with the byte 0 are whole
+printf 'u,c\na\000b,1\na\000c,0\na,1\n' | ctr-import -qf csv --header --label c >"$W/nul.arrows"
+printf 'label c\nfeature u\n' >"$W/nul.plan"
+ctr-extract -q --names "$W/nul.names" "$W/nul.plan" "$W/nul.arrows" | ctr-train lr -q -o "$W/nul.model" --progressive /dev/null
+is "top: the byte 0 in names" "$(ctr-model top "$W/nul.model" --names "$W/nul.names" | awk 'NR > 1 && $3 != "(bias)" { print $3 }' | sort | tr '\n' ' ')" \
+    "u=\$'a\\x00b' u=\$'a\\x00c' u=a "
+is "in the stream too" "$(ctr-model top -f stream "$W/nul.model" --names "$W/nul.names" | ctr-export --no-header -c name | tr '\000' 0 | sort | tr '\n' ' ')" '"" a a0b a0c '
 done_testing

@@ -173,4 +173,42 @@ is '-v tells from which row on which model scores, others are told of' "$(sed -E
         'now.arrows …; rows from 801 on are scored by the model before' 'rows from 1001 on are scored by now.arrows')"
 exits '--reload of a pipe' 2 sh -c 'cat m.arrows | ctr-predict --reload - mixed.arrows'
 err_like 'cannot be' 'a pipe has none'
+
+# What nothing learns from, and what nobody named.
+printf 'pic,y,z,t\na,1,0,x\nb,0,1,y\n' | ctr-import -f csv --header -o pic.arrows
+printf 'label y\nfeature z\nimage pic\n' >pic.plan
+exits 'a column of images, which no model learns from' 2 sh -c 'ctr-extract pic.plan pic.arrows | ctr-train lr -q -o no.m'
+err_like 'is not dropped in silence' "column 'pic' has the role image, and no model of this version learns from images: make it a feature in the plan"
+printf 'feature z\nkeep y, t\n' >nolabel.plan
+exits 'a label that was forgotten' 2 sh -c 'ctr-extract nolabel.plan pic.arrows | ctr-train lr -q -o no.m'
+err_like 'has candidates' 'no column has the role label: name one with --label NAME; there is y$'
+printf 'feature z\n' >nolabel.plan
+exits 'without any' 2 sh -c 'ctr-extract nolabel.plan pic.arrows | ctr-train lr -q -o no.m'
+err_like 'the plan needs a line' 'name one with --label NAME, or give the plan of ctr-extract a line label$'
+
+# Keys that the model does not hold.
+printf 'u,item,click\n1,a,1\n2,b,0\n3,a,1\n4,c,0\n' | ctr-import -f csv --header -o seen.arrows
+printf 'u,item,click\n1,a,1\n2,d,0\n7,e,1\n4,f,0\n5,a,1\n' | ctr-import -f csv --header -o more.arrows
+printf 'label click\nfeature u\nfeature item\ndense d = u\n' >seen.plan
+ctr-extract seen.plan seen.arrows -o seen.feat
+ctr-extract seen.plan more.arrows -o more.feat
+for how in 'lr' 'lr --l1 10' 'mlp' 'lr --optimizer ogd'; do
+    ctr-train $how -q -o seen.m seen.feat
+    ctr-predict seen.m seen.feat 2>err >/dev/null
+    is "$how: what was learned from is known, of whatever weight" "$(cat err)" ''
+    ctr-predict -j 3 seen.m more.feat 2>err >/dev/null
+    is "$how: unknown keys by table, the greatest share first" "$(sed 's/of 1[05] keys/of N keys/' err)" \
+        'ctr-predict: seen.m does not know 5 of N keys: item 3 of 5 (60%), u 2 of 5 (40%)'
+done
+ctr-train lr -q --l1 10 -o seen.m seen.feat
+ctr-select --where 'weight != 0' seen.m -o pruned.m
+ctr-predict pruned.m seen.feat 2>err >/dev/null
+ok 'of what a model was pruned of it knows nothing' grep -q 'item 4 of 4 (100%)' err
+ctr-predict --uncertainty seen.m more.feat 2>err >/dev/null
+ok 'with uncertainty the same' grep -q 'item 3 of 5 (60%), u 2 of 5 (40%)' err
+exits '--max-unknown: a table above it' 1 ctr-predict --max-unknown .5 -o no.scores seen.m more.feat
+err_like 'is an error' 'seen.m does not know 60% of the keys of item, more than --max-unknown 0.5 allows'
+ok 'without an output' test ! -e no.scores
+exits 'none above it' 0 ctr-predict --max-unknown .6 seen.m more.feat
+exits 'a share is from 0 to 1' 2 ctr-predict --max-unknown 60 seen.m more.feat
 done_testing

@@ -140,10 +140,39 @@ is "--rest of sections is a bundle of these" "$(ctr-info rare.fitted | awk '/^ro
 exits "no such section" 2 ctr-select --section x --where true f.fitted
 err_like "lists them" "no section matches x; there are plan, vocab.g, vocab.u"
 
+# A model made with a fitted plan is a bundle: what the refusals advise works, and what the manuals say of pruning.
+printf 'label y = fill(rating, 0) >= 4\nfeature g = vocab(genres, min=1)\nfeature u = vocab(user, min=1)\n' >m.plan
+ctr-extract --fit m.plan -o m.fitted r.arrows && ctr-extract m.fitted r.arrows >m.rows && ctr-train lr -q --l1 .1 --plan m.fitted -o m.model m.rows
+for tool in "ctr-select --where true" ctr-sort\ -kkey ctr-export ctr-cat\ --to\ file ctr-eval 'ctr-join -k key m.model'; do
+    exits "a model in $tool" 1 $tool m.model
+    err_like "the remedy is named" "sections \(lr, vocab.g, vocab.u\) .*ctr-select --only lr takes .* ctr-select --section lr changes"
+done
+ctr-select --only lr -o lr.arrows m.model
+is "--only makes a plain stream" "$(ctr-info lr.arrows | awk '/^(section|sections|rows):/ { printf "%s %s ", $1, $2 }')" "rows: 9 section: lr "
+is "of the same rows" "$(digest <lr.arrows)" "$(ctr-info m.model | awk '/^digest/ { print $2; exit }')"
+ok "which sorts" sh -c 'ctr-select --only lr --where "weight != 0" m.model | ctr-sort -k weight:desc | ctr-export >sorted.csv && [ $(wc -l <sorted.csv) -gt 2 ]'
+is "and exports" "$(ctr-export lr.arrows)" "$(ctr-export --section lr m.model)"
+is "a later section, -j 2" "$(ctr-select -j 2 --only vocab.u m.model | csv)" "$(ctr-export --section vocab.u m.model)"
+is "--tail counts its rows alone" "$(ctr-select --only vocab.u --tail 50% m.model | csv | wc -l)" 3
+ctr-select --section lr --where 'weight != 0' -o m.pruned m.model
+ok "pruning a model with vocabularies" test "$(wc -c <m.pruned)" -lt "$(wc -c <m.model)"
+is "leaves its predictions" "$(ctr-extract m.pruned r.arrows | ctr-predict m.pruned | digest)" "$(ctr-extract m.model r.arrows | ctr-predict m.model | digest)"
+exits "--only and --section" 2 ctr-select --only lr --section lr m.model
+exits "--only of no section" 2 ctr-select --only 'l?' m.model
+err_like "lists them" "m.model: has no section 'l\?'; there are lr, vocab.g, vocab.u"
+exits "--only of a plain stream" 2 ctr-select --only lr r.arrows
+err_like "says so" "r.arrows: has no section 'lr': it is a plain stream"
+head -c $(($(wc -c <m.model) - 30)) m.model >m.cut
+exits "--only of a bundle that is cut behind it" 1 ctr-select --only lr m.cut
+err_like "says so" "m.cut: truncated"
+cat m.model m.model >twice.model
+exits "a section that comes twice" 1 ctr-export --section lr twice.model
+err_like "is no stream" "twice.model: has section 'lr' twice"
+
 exits "--where wants a condition" 2 ctr-select --where 'id + 1' r.arrows
 err_like "and says what it got" "where wants a condition, and this is int64"
 exits "an error in an expression" 2 ctr-select --where 'rating >= 4 and lowr(user)' r.arrows
-err_like "names the column of the text" "ctr-select: --where: column 17: no operator lowr; did you mean lower"
+err_like "names the character of the text" "ctr-select: --where: character 17: no operator lowr; did you mean lower"
 exits "--add without a name" 2 ctr-select --add 'id + 1' r.arrows
 exits "two on stdout" 2 ctr-select --where true --rest - r.arrows
 printf 'id,v\n' >none.csv

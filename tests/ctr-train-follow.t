@@ -41,6 +41,44 @@ is 'the summary' "$(awk '/^rows/ { print $2 }' err)" 12000
 ls m.arrows.tmp.* >left 2>/dev/null
 is 'nothing is left behind' "$(cat left)" ''
 
+# ---- a log that is written anew under the reader
+for grown in 0 100; do
+    cp whole.arrows anew.arrows
+    ctr-train lr -q --follow --flush 20ms --save-every 50ms -o anew.m anew.arrows 2>err &
+    pid=$!
+    until_true cmp -s want.arrows anew.m
+    { tr '\000-\377' '\001-\377\000' <whole.arrows && head -c $grown whole.arrows; } >rubbish
+    dd if=rubbish of=anew.arrows conv=notrunc bs=1M 2>/dev/null # it is never shorter when it is looked at
+    until_true grep -q anew err || kill -KILL $pid
+    wait $pid
+    is "of its length and $grown bytes: status 1" $? 1
+    ok 'says so' grep -q 'anew.arrows: was cut short and written anew while it was followed.*; the model of the 6000 rows before is saved' err
+    rm -f anew.m
+done
+
+# ---- the same stop, twice: what timeout sends to a program and to its group
+ctr-train lr -q --follow --flush 20ms -o twice.arrows whole.arrows &
+pid=$!
+sleep .3
+kill -TERM $pid && kill -TERM $pid && kill -INT $pid
+wait $pid
+is 'SIGTERM, SIGTERM and SIGINT at once: one stop in order' $? 0
+ok 'with its model' cmp want.arrows twice.arrows
+mkfifo full
+ctr-train lr -q --follow --flush 20ms --progressive full -o twice2.arrows whole.arrows &
+pid=$!
+exec 7<full # nobody reads: the end cannot be written
+sleep .3
+kill -TERM $pid
+sleep 1.2
+kill -TERM $pid 2>/dev/null
+wait $pid
+is 'a second stop, later, ends a run that hangs' $? 143
+exec 7<&-
+is 'nothing is left behind' "$(ls twice2.arrows* 2>/dev/null)" ''
+exits '--save-every of the longest time there is' 0 ctr-train lr -q --save-every 15250284452w -o long.arrows whole.arrows
+ok 'the same model' cmp want.arrows long.arrows
+
 # ---- rows that wait for the end of their minibatch when the run ends
 ctr-train lr -q --minibatch 4000 -o want4000.arrows whole.arrows
 : >err # the lines before it are not this one's

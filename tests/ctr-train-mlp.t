@@ -26,6 +26,8 @@ agrees() { # agrees OPTIONS -- REFERENCE-OPTIONS
 ok 'agrees with the reference: scores before each update, every value after' agrees --
 ok 'relu' agrees --activation relu -- activation=relu
 ok 'dice' agrees --activation dice -- activation=dice
+ok 'lists pooled by their mean' agrees --pooling mean -- pooling=mean
+ok 'lists pooled by their largest' agrees --pooling max -- pooling=max
 ok 'batch normalization' agrees --batch-norm -- batch-norm=1
 ok 'dropout' agrees --dropout .5 --seed 2 -- dropout=.5 seed=2
 ok 'all at once' agrees --batch-norm --activation dice --dropout .3 --seed 3 -- batch-norm=1 activation=dice dropout=.3 seed=3
@@ -40,7 +42,7 @@ wrong() { ! agrees -- rate=.0101; }
 ok 'the check can fail' wrong
 
 # ---- the same bytes however rows arrive
-for o in '' '--batch-norm --dropout .2 --l2 .1' '--activation dice'; do
+for o in '' '--batch-norm --dropout .2 --l2 .1' '--activation dice' '--pooling max'; do
     # shellcheck disable=SC2086
     train $o -j 1 -o want.arrows --progressive want.p rows.arrows
     for j in 2 4; do
@@ -76,14 +78,32 @@ ctr-select --tail 10 rows.arrows | ctr-predict want.arrows >p10
 is 'nor on the other rows' "$(scores p10 | tail -n 10)" "$(scores p1 | tail -n 10)"
 ctr-export -o want.safetensors want.arrows
 ok 'the exported tensors predict the same' ref score want.safetensors rows.arrows p1 hidden=16,8
-for o in '--batch-norm --activation dice' '--activation relu'; do
+predicts() { # predicts OPTIONS -- REFERENCE-OPTIONS
+    _o=
+    while [ "$1" != -- ]; do _o="$_o $1"; shift; done
+    shift
     # shellcheck disable=SC2086
-    train $o -o other.arrows rows.arrows
-    ctr-predict other.arrows rows.arrows >p1o
-    a=${o##* } n=0
-    [ "$a" = dice ] && n=1
-    ok "and with $o" ref score other.arrows rows.arrows p1o hidden=16,8 activation="$a" batch-norm=$n
-done
+    train $_o -o other.arrows rows.arrows && ctr-predict other.arrows rows.arrows >p1o &&
+        ref score other.arrows rows.arrows p1o hidden=16,8 "$@"
+}
+ok 'and with batch normalization and dice' predicts --batch-norm --activation dice -- batch-norm=1 activation=dice
+ok 'and with relu' predicts --activation relu -- activation=relu
+ok 'and with means' predicts --pooling mean -- pooling=mean
+ok 'and with the largest' predicts --pooling max -- pooling=max
+another() { ! predicts --pooling max -- pooling=mean; }
+ok 'the check of pooling can fail' another
+
+# ---- keys that the model does not know: as the learner scores them before its first update of them
+foretells() { # foretells N OPTIONS: a model of N rows predicts the next 100 as the learner scores them before it learns from them
+    _n=$1
+    shift
+    train "$@" -o all.arrows --progressive all.p rows.arrows && ctr-select --head "$_n" rows.arrows | train "$@" -o first.arrows &&
+        ctr-select --head $((_n + 100)) rows.arrows | ctr-select --tail 100 | ctr-predict first.arrows >next.p 2>next.err &&
+        grep -q 'does not know' next.err && scores next.p >next.txt && scores all.p | awk -v n="$_n" 'NR == 1 || NR > n + 1 && NR <= n + 101' | cmp - next.txt
+}
+ok 'no key is known: predictions are progressive scores' foretells 0
+ok 'some keys are known' foretells 1000
+ok 'another seed, l2, lists pooled by the largest, batch normalization' foretells 1000 --seed 5 --l2 .1 --pooling max --batch-norm
 cat >torch.py <<'EOF'
 import sys
 sys.path.insert(0, sys.argv[1] + "/tests")
@@ -120,7 +140,7 @@ else
 fi
 
 # ---- checkpoints
-for o in '' '--batch-norm --dropout .2 --l2 .1'; do
+for o in '' '--batch-norm --dropout .2 --l2 .1 --pooling max'; do
     # shellcheck disable=SC2086
     train $o --passes 2 -o want.arrows --progressive want.p rows.arrows
     ctr-cat --batch 70 rows.arrows >batches.arrows # checkpoints fall into the middle of minibatches

@@ -47,7 +47,7 @@ alone() {
 compared() {
     _n=$1 _c=$2
     shift 2
-    ctr-select --columns "click,w,$_c" log.arrows >some.arrows
+    ctr-select --columns "click,$kept,$_c" $log >some.arrows
     train --progressive a.p -o a.arrows $common "$@" some.arrows
     what a.arrows >want
     what "m-$_n.arrows" >got
@@ -56,7 +56,7 @@ compared() {
     ctr-export -f csv --columns "score.$_n" v.p | sed 1d >got
     ok "$common $_n: and its predictions" cmp want got
 }
-every=user,ad,adv,hour,site
+every=user,ad,adv,hour,site log=log.arrows kept=w
 for common in '' '--passes 2' '--precision f32' '--weight w' '--inclusion poisson=.3' '--inclusion bloom=1' '--dropout .2' '--l2 1'; do
     train --variants list -o 'm-%s.arrows' --progressive v.p $common log.arrows
     alone base $every
@@ -86,6 +86,54 @@ ok 'ctr-eval takes one by name' sh -c 'ctr-eval --score score.ads v.p >/dev/null
 wrong() { common='--l1 .01'; compared base $every --alpha .1000001 | grep -q '^not ok'; }
 ok 'the comparison can fail' wrong
 common=
+
+# weights of their own, as of bootstrap samples: of eights, of single variants, and of counts, which then are not shared
+printf 'label click\nkeep w\nkeep b1 = hash_bits(user * 60 + ad, 2)\nkeep b2 = if(hour < 12, 0.5, 2)\nkeep b3 = 0 - ad\n' >weighted.plan
+sed -n '/^feature/p' log.plan >>weighted.plan
+ctr-import -q --format csv --header log.csv | ctr-extract -q weighted.plan >weighted.arrows
+cat >weights <<'LIST'
+base
+w1     weight=b1
+w2     weight=b2 alpha=.2
+w3     weight=w
+w4     weight=b2 l1=.3
+w5     weight=b1 out=site
+w6     weight=b2 bias=no
+w7     weight=b1 beta=2
+counts learning-rate=counts
+c1     weight=b1 learning-rate=counts
+c2     weight=b2 learning-rate=counts alpha=.3 out=site
+q1     weight=b1 precision=q2.13
+f1     weight=b2 optimizer=fobos l1=.01
+s1     weight=b1 precision=f32
+LIST
+log=weighted.arrows kept=w,b1,b2,b3
+for common in '' '--weight w' '--inclusion poisson=.3' '-j 4'; do
+    train --variants weights -o 'm-%s.arrows' --progressive v.p $common $log
+    alone base $every
+    alone counts $every --learning-rate counts
+    common=${common#--weight w}
+    alone w1 $every --weight b1
+    alone w2 $every --weight b2 --alpha .2
+    alone w3 $every --weight w
+    alone w5 user,ad,adv,hour --weight b1
+    alone w6 $every --weight b2 --no-bias
+    alone c1 $every --weight b1 --learning-rate counts
+    alone c2 user,ad,adv,hour --weight b2 --learning-rate counts --alpha .3
+    alone q1 $every --weight b1 --precision q2.13
+    alone f1 $every --weight b2 --optimizer fobos --l1 .01
+    alone s1 $every --weight b1 --precision f32
+done
+common=
+exits 'a column of weights that is not there' 2 sh -c 'echo "a weight=b9" >bad && ctr-train lr -q --variants bad -o "x-%s" weighted.arrows'
+err_like 'is named with its line' "bad: line 1: the stream has no column 'b9' of weights"
+exits 'weights twice' 2 sh -c 'echo "a weight=b1 weight=b2" >bad && ctr-train lr -q --variants bad -o "x-%s" log.arrows'
+err_like 'is named' "given twice: 'weight'"
+exits 'no column' 2 sh -c 'echo "a weight=" >bad && ctr-train lr -q --variants bad -o "x-%s" log.arrows'
+exits 'weights of their own with one value' 2 ctr-train lr -q --single-value --variants weights -o 'x-%s' log.arrows
+exits 'a negative weight' 1 sh -c 'echo "a weight=b3" >bad && ctr-train lr -q --variants bad -o "x-%s" weighted.arrows'
+err_like 'names its column' 'b3'
+log=log.arrows kept=w
 
 # Denormal numbers are numbers, on each thread that reads or learns.
 awk 'BEGIN { srand(3); print "ad,age,w,click"

@@ -320,6 +320,21 @@ err_like 'and says what to do' "the model's state is infinite or not a number: w
 ok 'and there is none' test ! -e huge-m.arrows
 exits 'nor is a weight that overflows' 1 ctr-train lr -q --optimizer ogd -o huge-m.arrows huge-x.arrows
 err_like 'which is said alike' "the model's state is infinite or not a number"
+# Its weight can overflow where its state does not: n is so small that its power is 0.
+printf 'label y\ndense x\n' >tiny.plan
+printf 'y,x\n0,1\n1,1e-180\n0,1\n1,1e-170\n' | ctr-import --format csv --header --columns y:int8,x:float64 | ctr-extract tiny.plan - >tiny-x.arrows
+finite_or_said() {
+    if [ -e tiny-m.arrows ]; then ! ctr-export -c weight --no-header tiny-m.arrows | grep -e nan -e inf; else grep 'not a number' err; fi
+}
+for o in ftrl rda "rda --learning-rate counts" ogd fobos; do
+    # shellcheck disable=SC2086
+    ctr-train lr -q --no-bias --optimizer $o --beta 0 --power 1 -o tiny-m.arrows tiny-x.arrows 2>err
+    ok "--optimizer $o --beta 0 --power 1: weights that are numbers, or none and its reason" finite_or_said
+    rm -f tiny-m.arrows
+done
+printf 'y,x,w\n1,1,1e308\n0,1,1e308\n' | ctr-import --format csv --header --columns y:int8,x:float64,w:float64 | ctr-extract huge.plan - >huge-x.arrows
+exits 'weights of rows that add up to infinity' 1 ctr-train lr -q --optimizer ogd --learning-rate counts -o huge-m.arrows huge-x.arrows
+err_like 'are named, with their row' 'row 2: the weights of the rows add up to infinity: divide them by a constant'
 # A full disk in the middle of many keys.
 seq 20000 | sed 's/$/,1,86400/' | ctr-import -q --format csv --columns k:int64,y:int8,t:timestamp --time t:unix >keys.arrows
 printf 'label y\ntime t\nfeature k\n' >keys.plan
@@ -412,6 +427,88 @@ $(sed -n 4p words | tr -s ' ')"
 ok 'rows double' grep -q ' 2048 ' words
 ok 'a summary' grep -q '^progressive AUC ' words
 is '-q is silent' "$(ctr-train lr -q -o x.arrows mixed.arrows 2>&1)" ''
+
+# ---- times that run backwards
+awk -v OFS=, 'BEGIN { s = 5; print "click,ad,time"; for (i = 0; i < 900; i++) { s = s * 16807 % 2147483647; t = i * 60 - (i % 100 == 7 ? 5400 : 0) + 86400
+    printf("%d,a%d,1970-01-%02dT%02d:%02d:%02dZ\n", s % 5 == 0, s % 40, 1 + t / 86400, t / 3600 % 24, t / 60 % 60, t % 60) } }' >back.csv
+printf 'label click\ntime time\nfeature ad\n' >back.plan
+ctr-import --format csv --header --time time back.csv | ctr-extract back.plan -o back.arrows
+ctr-sort -k time back.arrows -o sorted.arrows
+said() { ctr-train lr -o x.arrows "$@" 2>&1 | grep -E 'time before|out of time order'; }
+told="ctr-train: row 8 has a time before that of an earlier row: such rows are predicted by a model that has learned from later ones; \
+sort by time, or say --time-order ignore
+out of time order    9 rows, by up to 1.5h"
+is 'rows before an earlier one are counted and said' "$(said back.arrows)" "$told"
+is 'of any batches' "$(ctr-cat --batch 7 back.arrows | said -)" "$told"
+is 'in the first of two passes' "$(said --passes 2 back.arrows)" "$told"
+is 'in minibatches' "$(said --minibatch 64 -j 2 back.arrows)" "$told"
+is 'what --expire makes of them, too' "$(said --expire 2 back.arrows | sed -n 's/.*later ones, //p')" \
+    'and --expire takes them for rows of the latest day; sort by time, or say --time-order ignore'
+is 'sorted ones are none' "$(said sorted.arrows)" ''
+is 'nor without a look' "$(said --time-order ignore back.arrows)" ''
+train --time-order warn -o warned.arrows back.arrows
+train --time-order ignore -o ignored.arrows back.arrows
+ok 'the model is the same' cmp warned.arrows ignored.arrows
+exits 'they can be an error' 1 ctr-train lr -q --time-order fail -o x.arrows back.arrows
+err_like 'of a row' 'back.arrows: row 8: its time \(column time\) is 1\.5h before that of an earlier row: sort by time'
+ok 'which sorted ones are not' train --time-order fail -o x.arrows sorted.arrows
+exits 'fail wants times' 2 ctr-train lr -q --time-order fail -o x.arrows onehot.arrows
+err_like 'by name' 'no column has the role time'
+ctr-cat --batch 50 back.arrows >back50.arrows
+head -c $(($(wc -c <back50.arrows) * 2 / 3)) back50.arrows >backcut.arrows
+exits 'the input breaks off' 1 train --checkpoint b.ckpt -o x.arrows backcut.arrows
+is 'a run that goes on counts as one that did not stop' "$(said --checkpoint b.ckpt --resume back50.arrows)" "$told"
+
+# ---- where the bias starts
+ok 'from a rate' agrees short.arrows 'init-bias=.01 l1=.2 l2=.1' -- --init-bias .01 --l1 .2 --l2 .1
+ok 'of rare labels' agrees short.arrows 'init-bias=.999 alpha=.005' -- --init-bias .999 --alpha .005
+ok 'from the labels of the first rows' agrees mixed.arrows 'init-bias=-1 alpha=.01 l1=.1' -- --init-bias auto --alpha .01 --l1 .1
+ok 'in f32' agrees short.arrows 'init-bias=-1 tolerance=1e-3' -- --init-bias auto --precision f32
+ctr-select --head 1100 -o few.arrows onehot.arrows
+ok 'by counts of events' agrees few.arrows 'init-bias=-1 learning-rate=counts tolerance=1e-3' -- --init-bias auto --learning-rate counts
+ok 'by minibatches' agrees onehot.arrows 'init-bias=-1 minibatch=300' -- --init-bias auto --minibatch 300
+ok 'of more rows than that' agrees onehot.arrows 'init-bias=-1 minibatch=1500' -- --init-bias auto --minibatch 1500 -j 3
+for how in 'optimizer=rda' 'optimizer=ogd' 'optimizer=fobos l1=.01' 'learning-rate=global' 'optimizer=ogd-count threshold=3'; do
+    options=$(echo "$how" | sed 's/tolerance=[^ ]*//; s/\([a-z0-9-]*\)=/--\1 /g')
+    # shellcheck disable=SC2086
+    ok "with $how" agrees short.arrows "init-bias=-1 $how" -- --init-bias auto $options
+done
+printf 'label click\nfeature ad\n' >rare.plan # ten clicks take 7000 rows
+awk 'BEGIN { print "click,ad"; for (i = 0; i < 9000; i++) printf("%d,a%d\n", i % 700 == 650, i * i % 50) }' | ctr-import --format csv --header |
+    ctr-extract rare.plan -o rare.arrows
+ok 'until ten clicks have come' agrees rare.arrows 'init-bias=-1 alpha=.005' -- --init-bias auto --alpha .005
+is 'which is said' "$(ctr-train lr --init-bias auto -o x.arrows rare.arrows 2>&1 | grep 'bias has started')" \
+    "ctr-train: after 7000 rows the bias has started, from -6.500932: a click rate of 0.001500"
+train --init-bias auto -o b1.arrows --progressive bp1.arrows rare.arrows
+ctr-cat --batch 7 rare.arrows >rare7.arrows
+train --init-bias auto -j 3 -o b7.arrows --progressive bp7.arrows rare7.arrows
+ok 'by any batches and threads' cmp b1.arrows b7.arrows
+head -c 40000 rare7.arrows >rarecut.arrows
+exits 'the input breaks off among the first rows' 1 train --init-bias auto --checkpoint bi.ckpt -o x.arrows --progressive x.p rarecut.arrows
+ok 'and the run is resumed' train --init-bias auto --checkpoint bi.ckpt --resume -o br.arrows --progressive bpr.arrows rare7.arrows
+ok 'to the same model' cmp b7.arrows br.arrows
+ok 'and the same predictions' cmp bp7.arrows bpr.arrows
+printf 'one\ntwo alpha=.01\nthree precision=f32\nfour optimizer=ogd\nfive learning-rate=counts\nsix bias=no\n' >starts
+for rate in auto .01; do
+    ok "variants start from $rate" train --variants starts --init-bias $rate -o 'st-%s.arrows' rare.arrows
+    for v in 'one ' 'two --alpha .01' 'three --precision f32' 'four --optimizer ogd' 'five --learning-rate counts'; do
+        # shellcheck disable=SC2086
+        train --init-bias $rate -o alone.arrows ${v#* } rare.arrows
+        ok "as when ${v%% *} is alone" same_rows alone.arrows "st-${v%% *}.arrows"
+    done
+done
+exits 'no rate' 2 ctr-train lr --init-bias 1.5 -o x.arrows rare.arrows
+err_like 'is said' '--init-bias wants a click rate between 0 and 1, auto, or 0'
+exits 'not with --init' 2 ctr-train lr --init-bias auto --init b1.arrows -o x.arrows rare.arrows
+exits 'nor without a bias' 2 ctr-train lr --init-bias auto --no-bias -o x.arrows rare.arrows
+echo 'seven weight=ad' >>starts
+exits 'auto: nor of variants with weights of their own' 2 ctr-train lr --init-bias auto --variants starts -o 'x-%s' rare.arrows
+exits 'nor of shared values' 2 ctr-train lr --init-bias auto --variants starts --single-value -o 'x-%s' rare.arrows
+exits 'nor of mlp' 2 ctr-train mlp --init-bias auto -o x.arrows rare.arrows
+err_like 'by its name' 'mlp takes no --init-bias'
+train --init-bias 0 -o b0.arrows rare.arrows
+train -o bd.arrows rare.arrows
+ok 'the default is 0' same_rows b0.arrows bd.arrows
 
 # ---- real data
 if [ -d "$DATA" ]; then

@@ -4,10 +4,10 @@
 of its own forward pass, Adam as Kingma & Ba give it. Python alone: streams are read through the tools, models through
 ctr-export --format safetensors, so that this also reads those.
 
-    deep_reference.py mlp STREAM START MODEL PROGRESSIVE [minibatch=… hidden=… activation=… batch-norm=1 dropout=… l2=… rate=…
+    deep_reference.py mlp STREAM START MODEL PROGRESSIVE [minibatch=… hidden=… activation=… pooling=… batch-norm=1 dropout=… l2=… rate=…
                       decay=… decay-every=… seed=… passes=… counts=CSV]
         START: the same model before any learning (trained at a rate of next to nothing). Do scores and values agree?
-    deep_reference.py score SAFETENSORS STREAM SCORED [hidden=… activation=… batch-norm=1]   what the tensors predict
+    deep_reference.py score SAFETENSORS STREAM SCORED [hidden=… activation=… pooling=… batch-norm=1]   what the tensors predict
     deep_reference.py counts STREAM CSV                         made-up counts of half of the keys
     deep_reference.py same A B [tolerance]                      equal tensors?
 """
@@ -99,17 +99,17 @@ def activate(kind, z, alpha, mean, var):
     return p * z + (1 - p) * alpha * z
 
 
+POOLING = {"sum": sum, "mean": lambda v: sum(v) / len(v), "max": max}
+
+
 def forward(m, o, rows, batch, training=None):
     """Logits of rows `batch`. training: None, or (step, dict that gets the statistics of the minibatch)."""
     x = []
     for i in batch:
         v = []
         for entries in rows.keys[i]:
-            pooled = [0.0] * m.width
-            for k, w in entries:
-                for d, e in enumerate(m.rows.get(k, pooled_zero(m))):
-                    pooled[d] += w * e
-            v += pooled
+            values = [[w * e for e in m.rows[k]] for k, w in entries]
+            v += [POOLING[o["pooling"]](column) for column in zip(*values)] or [0.0] * m.width
         x.append(v + rows.numbers[i])
     for l, out in enumerate(o["hidden"]):
         w, width = m.dense["%d.weight" % l], len(x[0])
@@ -135,10 +135,6 @@ def forward(m, o, rows, batch, training=None):
                     v[j] = v[j] / (1 - o["dropout"]) if kept else 0.0
     last = "%d." % len(o["hidden"])
     return [sum(a * c for a, c in zip(v, m.dense[last + "weight"])) + m.dense[last + "bias"][0] for v in x]
-
-
-def pooled_zero(m):
-    return [0.0] * m.width
 
 
 def loss(m, o, rows, batch, step):
@@ -201,7 +197,7 @@ def train(m, o, rows):
 
 
 def options(words):
-    o = {"minibatch": 3000, "hidden": [200, 80], "activation": "prelu", "batch-norm": 0, "dropout": 0.0, "l2": 0.0, "rate": 0.001}
+    o = {"minibatch": 3000, "hidden": [200, 80], "activation": "prelu", "pooling": "sum", "batch-norm": 0, "dropout": 0.0, "l2": 0.0, "rate": 0.001}
     o.update({"decay": 1.0, "decay-every": 1440000000, "seed": 0, "passes": 1})
     o["given"] = {}
     for w in words:

@@ -60,6 +60,12 @@ for model in cpu gpu; do
     ok "a model of the $model: the same scores on both" close "$model-cpu.p" "$model-gpu.p"
     ok "and for any -j" cmp "$model-gpu.p" "$model-gpu3.p"
 done
+ctr-select --head 600 rows.arrows >first.feat
+ctr-select --head 900 rows.arrows | ctr-select --tail 300 >next.feat
+ctr-train mlp -q --embedding 5 --hidden 16,8 --minibatch 300 --device gpu -o first.arrows first.feat
+ctr-predict -q --device gpu first.arrows next.feat | ctr-export -q --format csv --columns score >next.txt
+ctr-export -q --format csv --columns score gpu.p | awk 'NR == 1 || NR > 601 && NR <= 901' >want.txt
+ok "keys that a model does not know: predictions are progressive scores" cmp next.txt want.txt
 ok "models learned on one and on the other" close cpu-cpu.p gpu-gpu.p
 exits "memory that does not suffice" 1 train --device gpu --device-memory 64K -o none.arrows
 err_like "says what is needed" 'more are needed beside .*, and --device-memory allows 64 KiB|bytes of scratch are needed'

@@ -19,7 +19,10 @@ reaches() { # reaches FILE N COLUMN LEAST
 }
 
 help() { make -s -C "$CTR_TOP/examples" help | sed 1d | cut -f 1 | tr -d ' ' | tr '\n' ' '; }
-is 'help lists targets' "$(help)" 'demo criteo avazu mind amex deep ml1m ipinyou signals trenches '
+trenches=$(sed -n 's/^trenches += /trenches-/p' "$CTR_TOP/examples/trenches.mk" | sed 's/-fig2$/-fig2 trenches-fig2.png/' | tr '\n' ' ')
+is 'help lists targets' "$(help)" "demo live criteo avazu mind amex deep ml1m ipinyou signals trenches $trenches"
+lacks() { CTR_CHROMIUM=$W/none make -s -C "$CTR_TOP/examples" OUT="$W/lacks" trenches-fig2.png >"$W/lacks.txt" 2>&1 || grep -c 'no chromium: install chromium' "$W/lacks.txt"; }
+is 'what a target needs is told before it works' "$(lacks) $(ls "$W/lacks" 2>/dev/null)" '1 '
 for e in criteo avazu mind amex ml1m ipinyou; do ok "$e runs" figures $e; done
 ok 'criteo: AUC >= .737' reaches "$W/criteo.txt" 1 auc .737
 ok 'mind: AUC >= .627 from ids alone' reaches "$W/mind.txt" 1 auc .627
@@ -33,6 +36,8 @@ less() { awk -v a="$(cell "$W/ipinyou.txt" 3 log_loss)" -v b="$(cell "$W/ipinyou
 ok 'ipinyou: calibration on train lowers the log loss of test' less
 if command -v ctr-signals >/dev/null; then
     ok 'signals runs' figures signals
+    is 'signals: days that fail, and the days between them' "$(awk '/^day/ { split(substr($0, 46), w, /[ :]+/); printf "%s %s %s %s,", $1, $2, w[1], w[2] }' "$W/signals.txt")" \
+        'day 1 passed ,day 2 passed ,day 3 price drifted,day 4 price drifted,day 5 passed ,day 6 price missing,day 7 price absent,day 8 user drifted,day 9 passed ,day 14 hour drifted,day 14 passed ,'
     is 'signals: all of the plan are white-listed and consumed' "$(awk '/^signal / { on = $3 == "state"; next } on && NF { n[$3 " " $6]++ } END { for (k in n) print k }' "$W/signals.txt")" 'allowed 1'
 fi
 # What README.md shows of ml1m is what comes out.

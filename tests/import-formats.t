@@ -68,9 +68,17 @@ done <<'EOT'
 an array|[{"a":1}]\n|line 1: no JSON: an array where an object is wanted .jq -c '.\[\]' gives one object a line.$
 an object over lines|\n{\n"a":1}\n|line 2: no JSON: the line ends inside an object or array; jq -c . makes one object a line$
 no member|{}\n{}\n|line 1: an object without members, and nothing else in the first 1000 lines
+an empty name|{"":0}\n|line 1: the name '' is empty and can be no column, and there is none other in the first 1000 lines: rename it, as jq's with_entries does
+a byte 0 in a name|{}\n{"a":{"foo\\u0000bar":42}}\n|line 2: the name .'foo.x00bar' holds the byte 0 and can be no column
+a name in latin1|{"caf\351":1}\n|line 1: the name .'caf.xe9' is not UTF-8 and can be no column
+objects without values|{"a":{"b":{}}}\n|line 1: an object without members, and nothing else in the first 1000 lines
 blank lines|\n\n|the input is empty: without --columns its columns are not known
 half a surrogate pair|{"a":"\\ud800"}\n|line 1: column a: a .u escape is half a surrogate pair, or broken
 EOT
+
+exits "jsonl: only a name of 33 parts" 1 sh -c "printf '{\"%sb\":2}\n' $deep | ctr-import -f jsonl"
+err_like "says so" "line 1: the name 'p.p.*' has more than 32 parts and can be no column"
+is "jsonl: one that can be no column, beside one that can" "$(echo '{"":0,"a":{"":1}}' | ctr-import -qf jsonl | ctr-export -f jsonl)" '{"a.":1}'
 
 printf '{"l":["a,b","q\\"",null],"w":[{"key":5,"weight":0.5}],"n":[1.5,"NaN"],"i":[1,2]}\n{"l":[],"w":[],"n":[],"i":null}\n' >"$W/l.jsonl"
 types='l:list<utf8>,w:list<weighted key>,n:list<float32>,i:list<int8>'

@@ -10,6 +10,15 @@ ok 'an installed program runs' "$W/root/usr/bin/ctr-info" --version
 is 'ctrkit finds its tools' "$("$W/root/usr/bin/ctrkit" --list | wc -l)" "$(ls "$CTR_BUILD/bin" | grep -c '^ctr-')"
 mkdir "$W/a 'b\" \$c" && cp "$CTR_BUILD/bin/ctrkit" "$CTR_BUILD/bin/ctr-cat" "$W/a 'b\" \$c"
 is 'in any folder' "$("$W/a 'b\" \$c/ctrkit" --list)" 'ctr-cat          concatenate streams, convert between stream and file'
+is 'whole summaries' "$(ctrkit --list | sed 's/^[^ ]* *//')" "$(for t in "$CTR_BUILD"/bin/ctr-*; do sed -n 's/^\.Nd //p' "$top/man/${t##*/}.1"; done)"
+exits 'a tool that a build lacks' 1 "$W/a 'b\" \$c/ctrkit" signals list
+err_like 'is named with its remedy' '^ctrkit: ctr-signals was left out of this build, which found no SQLite: install it .libsqlite3-dev'
+# A build goes on where SQLite came after it: what it lacks of the library is made, and the archive anew.
+if pkg-config --exists sqlite3; then
+    cp -al "$CTR_BUILD" "$W/later" && rm -f "$W"/later/src/common/signal/*.o "$W/later/bin/ctr-signals" "$W/later/src/tools/ctr-signals.o"
+    rest() { make -n V=1 NVCC= differ= B="$W/later" -C "$top" bins | grep -Eo '[^ /]*/signal[a-z]*\.c$|ar rcs|-o [^ ]*/bin/ctr-signals' | sed 's,.*[ /],,' | tr '\n' ' '; }
+    is 'the rest of a build is made' "$(rest)" "$(cd "$top/src/common/signal" && ls *.c | tr '\n' ' ')rcs ctr-signals "
+fi
 ok 'ctrkit runs one' "$W/root/usr/bin/ctrkit" info --version
 
 completions() { # completions WORD… : what bash would offer for the last word
@@ -42,15 +51,33 @@ is 'and tools' "$(completions ctrkit calib)" 'calibrate'
 is 'and options behind ctrkit' "$(completions ctrkit calibrate --pie)" '--pieces'
 if command -v zsh >/dev/null; then
     ok 'zsh reads its completion' zsh -n "$W/root/usr/share/zsh/site-functions/_ctrkit"
-    specs() { # specs WORD… : what zsh is told to offer
-        zsh -fc '_arguments() { print -rl -- "$@" }; compadd() { print -r -- "$@" }
-            script=$1; shift; words=("$@") CURRENT=$#; source $script' zsh "$W/root/usr/share/zsh/site-functions/_ctrkit" "$@"
+    cat >"$W/tabbed.zsh" <<'END'
+zmodload zsh/zpty || exit
+folder=$1 to=$2 line=$3
+zpty z zsh -f -i
+zpty -w z "PS1= fpath=(${(q)folder} \$fpath); autoload -Uz compinit; compinit -u -d $to.dump
+show() { print -r -- \$BUFFER >$to.new; mv $to.new $to }; zle -N show; bindkey '^X' show; bindkey '^I' complete-word; print REA''DY"
+zpty -m -r z out '*READY*'
+zpty -w -n z "$line"$'\t\x18'
+for i in {1..400}; do [[ -e $to ]] && break; zpty -r -t z out; sleep .05; done
+zpty -d z
+END
+    # tabbed LINE : what a zsh on a terminal makes of it when Tab is pressed behind it. Its compinit has found the file by itself.
+    tabbed() {
+        timeout 30 zsh -f "$W/tabbed.zsh" "$W/root/usr/share/zsh/site-functions" "$W/tabbed" "$1" >/dev/null 2>&1 </dev/null
+        cat "$W/tabbed"
+        rm -f "$W/tabbed"
     }
-    is 'zsh has choices' "$(specs ctr-export '' | sed -n 's/^--format=.*:value://p')" '(csv tsv jsonl libsvm libffm vw npy safetensors)'
-    is 'zsh has flags' "$(specs ctr-join '' | grep '^--inner')" "$(ctr-join --list-options | awk -F'\t' '$1 == "--inner" { print $1 "[" $5 "]" }')"
-    is 'zsh has metrics' "$(specs ctr-eval '' | grep -c '^--metrics=.*:_values -s , word auc auc_loss ')" 1
-    is 'zsh has models' "$(specs ctrkit train '' | grep '^1:')" '1:word:(lr)'
-    is 'zsh has manuals' "$(specs ctrkit help ev | grep -c 'eval')" 1
+    is 'zsh completes options' "$(tabbed 'ctr-join --withi')" 'ctr-join --within='
+    is 'flags' "$(tabbed 'ctr-join --inn')" 'ctr-join --inner '
+    is 'choices' "$(tabbed 'ctr-export --format=np')" 'ctr-export --format=npy '
+    is 'choices of a short option' "$(tabbed 'ctr-export -f np')" 'ctr-export -f npy '
+    is 'metrics' "$(tabbed 'ctr-eval -m log_loss,gau')" 'ctr-eval -m log_loss,gauc,'
+    is 'the model to train, behind ctrkit' "$(tabbed 'ctrkit train ml')" 'ctrkit train mlp '
+    is 'manuals' "$(tabbed 'ctrkit help ev')" 'ctrkit help eval '
+    is 'tools' "$(tabbed 'ctrkit calib')" 'ctrkit calibrate '
+    is 'options of ctrkit' "$(tabbed 'ctrkit --completion zs')" 'ctrkit --completion zsh '
+    is 'files' "$(cd "$top/man" && tabbed 'ctr-cat ctr-calib')" 'ctr-cat ctr-calibrate.1 '
 else
     skip 'zsh reads its completion' 'no zsh'
 fi

@@ -170,6 +170,22 @@ def test_dictionaries():
             ok(got == want, f"dictionaries that change, deltas {deltas}", got)
         except Exception as e:
             ok(False, f"dictionaries that change, deltas {deltas}", e)
+    # A dictionary that grows by deltas, in many small batches: what comes out grows as what came in, not as its square
+    out = io.BytesIO()
+    schema = pa.schema([("x", pa.dictionary(pa.int32(), pa.string()))])
+    names, want = [f"name {i}" for i in range(40000)], []
+    options = ipc.IpcWriteOptions(emit_dictionary_deltas=True)
+    with ipc.new_stream(out, schema, options=options) as w:
+        for n in range(2000, 40001, 200):
+            idx = [n - 1, 5, None, n - 1, n - 200, 5, 0]
+            w.write_batch(pa.record_batch([pa.DictionaryArray.from_arrays(pa.array(idx, pa.int32()), pa.array(names[:n]))], schema=schema))
+            want += [None if i is None else names[i] for i in idx]
+    try:
+        whole = cat(out.getvalue())
+        ok(decode(whole).to_pydict() == {"x": want}, "a dictionary that grows by deltas")
+        ok(len(whole) < 2 * len(out.getvalue()), "no more than it was", f"{len(out.getvalue())} bytes became {len(whole)}")
+    except Exception as e:
+        ok(False, "a dictionary that grows by deltas", e)
 
 
 def test_refused():

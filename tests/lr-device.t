@@ -140,7 +140,7 @@ err_like "which it says" 'want.arrows: models of kind lr have no uncertainty on 
 # ---- what it says
 exits "no --minibatch" 2 ctr-train lr -q --device gpu -o none.arrows rows.arrows
 err_like "is a usage error" 'lr learns by minibatches there; say of how many rows: --minibatch ROWS'
-for o in '--optimizer ogd' '--learning-rate counts' '--power .6' '--inclusion bloom=3' '--expire 5' '--embedding 4'; do
+for o in '--optimizer ogd' '--learning-rate counts' '--power .6' '--inclusion bloom=3' '--expire 5'; do
     # shellcheck disable=SC2086
     exits "$o" 2 gpu -q $o -o none.arrows rows.arrows
     err_like "is refused" "lr on a GPU takes no $(echo "${o% *}" | sed 's/-/[-]/g')"
@@ -155,7 +155,7 @@ exits "--uncertainty" 2 gpu -q --uncertainty --progressive p -o none.arrows rows
 err_like "is refused" 'models of kind lr have no uncertainty on a GPU'
 echo 'v --alpha .2' >variants
 exits "--variants" 2 gpu -q --variants variants -o 'none-%s.arrows' rows.arrows
-err_like "are refused" 'variants are for lr, on a CPU'
+err_like "are refused" 'lr on a GPU takes no --variants'
 exits "auto with a GPU" 0 ctr-train lr -v --device auto --minibatch 200 -o got.arrows rows.arrows
 err_like "takes it" 'device auto: cuda: '
 ok "and gives its model" cmp got.arrows want.arrows

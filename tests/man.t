@@ -4,7 +4,8 @@
 
 # The examples of a page, as a script.
 page_script() {
-    awk '/^\.Sh /{ on = ($2 == "EXAMPLES") }
+    awk '/^\.Sh /{ examples = on = ($2 == "EXAMPLES") }
+         /^\.Ss /{ on = examples || $2 == "First" } # steps
          on && /^\.Bd -literal/{ take = 1; next }
          /^\.Ed/{ take = 0 }
          take' "$1" | sed 's/^\\&//; s/\\e/\\/g; s/\\\\/\\/g; s/\\-/-/g'
@@ -13,7 +14,7 @@ run_script() { (cd "$1" && timeout 600 sh -eu ./script) </dev/null; }
 
 for page in "$CTR_TOP"/man/*.1; do
     name=$(basename "$page" .1)
-    if ! [ -x "$CTR_BUILD/bin/$name" ]; then # its library is missing
+    if ! [ -x "$CTR_BUILD/bin/$name" ] && ! [ -x "$CTR_BUILD/bin/${name%-*}" ]; then # its library is missing
         skip "$name(1): its examples run" "$name was left out of the build"
         continue
     fi

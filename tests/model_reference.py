@@ -188,9 +188,15 @@ def changed(x, row, o, training=0):
 GOLDEN = 0x9E3779B97F4A7C15
 
 
-def counted(c, hit_bits):
-    """A counter of 16 bits after one event more: 11 bits of mantissa, raised with probability 2^-exponent."""
-    return c + (c < 0xFFFF and hit_bits & (1 << (c >> 11)) - 1 == 0)
+def counted(c, weight, bits):
+    """A counter of 16 bits, of which 11 are mantissa, after one event more: the sum is rounded at random, without bias."""
+    if count_value(c) + weight >= count_value(0xFFFF):
+        return 0xFFFF
+    low = c
+    while count_value(low + 1) <= count_value(c) + weight:
+        low += 1
+    e = low >> 11
+    return low + ((bits & (1 << e) - 1) + (bits >> e) * 2.0 ** (e - 32) < count_value(c) + weight - count_value(low))
 
 
 def count_value(c):
@@ -199,12 +205,13 @@ def count_value(c):
 
 class Learner:
     """State by coordinate: z (ftrl, rda) or w, the counter n of the rate, events N and P, occurrences. Written for reading:
-    with one global rate ftrl visits every coordinate in every row."""
+    with one global rate ftrl visits every coordinate in every row, and fobos with any."""
 
     def __init__(self, o):
         self.o, self.kind, self.rate = o, o["optimizer"], o["learning-rate"]
         self.dual = self.kind in ("ftrl", "rda")
         self.state, self.n, self.counts, self.seen, self.step = {}, {}, {}, {}, 0
+        self.settled, self.clock = {}, 0.0  # of fobos: the state after the key's last row, and when; what rows shrink by
 
     def counter(self, k):
         if self.rate == "global":
@@ -226,36 +233,41 @@ class Learner:
             return 0.0
         return -(s - math.copysign(o["l1"], s)) / ((o["beta"] + self.root(k)) / o["alpha"] + o["l2"])
 
-    def count(self, k, g, positive):
+    def count(self, k, g, positive, importance):
         """Returns whether the coordinate is held."""
         if self.rate == "counts":
             h = 0 if k[0] == "(bias)" or k[1] == "dense" else sparse_hash(k[1]) >> 32
             pair, draw = list(self.counts.get(k, (0, 0))), mix64(mix64(self.o["seed"] + 0x51ED270B) ^ self.step * GOLDEN & 2**64 - 1)
-            pair[positive] = counted(pair[positive], h + (draw >> 32) & 2**32 - 1)
+            pair[positive] = counted(pair[positive], importance, h + (draw >> 32) & 2**32 - 1)
             self.counts[k] = tuple(pair)
         if self.kind == "ogd-count":
-            self.seen[k] = self.seen.get(k, 0) + (g != 0 or self.rate == "counts")
+            self.seen[k] = sum(map(count_value, self.counts[k])) if self.rate == "counts" else self.seen.get(k, 0) + (g != 0)
             if self.seen[k] <= self.o["threshold"]:
                 return True
         self.n[k] = self.n.get(k, 0.0) + g * g
         return False
+
+    def set_weight(self, k, w):
+        o = self.o
+        self.state[k] = -math.copysign(abs(w) * ((o["beta"] + self.root(k)) / o["alpha"] + o["l2"]) + o["l1"], w) if self.dual else w
+        self.settled[k] = w, self.clock
 
     def learn(self, x, weights, y, p, importance):
         for k in x:
             self.state.setdefault(k, 0.0)
         if importance == 0:
             return
-        o, everywhere = self.o, self.kind == "ftrl" and self.rate == "global"
+        o, everywhere = self.o, self.kind == "fobos" or self.kind == "ftrl" and self.rate == "global"
         touched = {k: (self.root(k), self.weight(k)) for k in (self.state if everywhere else x)}
         self.step += 1
-        held = {k: self.count(k, importance * (p - y) * v, y >= 0.5) for k, v in x.items()}
+        held = {k: self.count(k, importance * (p - y) * v, y >= 0.5, importance) for k, v in x.items()}
         for k, (root, w) in touched.items():
             g, next_root = importance * (p - y) * x.get(k, 0.0), self.root(k)
             if self.kind == "ftrl":
                 self.state[k] += g - (next_root - root) / o["alpha"] * weights.get(k, w)
             elif self.kind == "rda":
                 self.state[k] += g
-            elif not held[k]:
+            elif not held.get(k):
                 eta = o["alpha"] / (o["beta"] + next_root or 1)
                 if self.kind == "fobos":
                     half = w - eta * g
@@ -263,12 +275,19 @@ class Learner:
                 else:
                     self.state[k] -= eta * (g + o["l1"] * ((w > 0) - (w < 0)) + o["l2"] * w)
 
+        if self.kind == "fobos":
+            eta = o["alpha"] / (o["beta"] + self.step ** o["power"]) if self.rate == "global" else 1
+            self.clock += math.log1p(eta * o["l2"]) if self.rate == "global" and o["l2"] else eta
+            self.settled.update((k, (self.state[k], self.clock)) for k in x)
+
     def row(self, k):
         """The columns of a model file."""
         o, s, w, r = self.o, self.state[k], self.weight(k), {}
         r["weight"] = w
         if self.dual:
             r["z"] = s
+        if self.kind == "fobos":
+            r["z"], r["last"] = self.settled.get(k, (0.0, 0.0))
         if self.dual and self.rate == "global" and self.kind == "ftrl":
             r["z"] = o["alpha"] * s if w == 0 else -math.copysign(o["alpha"] * o["l1"] + abs(w), w)
         if self.rate == "counts":
@@ -295,9 +314,22 @@ def expire(learner, last, today, o):
             return
         for k in old:
             del learner.state[k], last[k]
-            for d in (learner.n, learner.counts, learner.seen):
+            for d in (learner.n, learner.counts, learner.seen, learner.settled):
                 d.pop(k, None)
         keys = [k for k in keys if k in last]
+
+
+def start_bias(learner, y, importance, row, o):
+    """The log-odds of the labels before a minibatch, for the first 1000 rows and while labels of one class are few."""
+    span, minibatch = -(-1000 // o["minibatch"]) * o["minibatch"], o["minibatch"]
+    some = row < span or row % span == 0
+    total, positives = (sum(importance[:row]), sum(a * b for a, b in zip(y[:row], importance))) if some else (0, 0)
+    if row == 0 and o["init-bias"] > 0:
+        learner.set_weight(("(bias)", "bias"), math.log(o["init-bias"] / (1 - o["init-bias"])))
+    elif row and o["init-bias"] < 0 and total and row % (minibatch if row < span else span) == 0:
+        mean = total / row
+        if row <= span or min(positives, total - positives) < 10 * mean:
+            learner.set_weight(("(bias)", "bias"), math.log((positives + mean / 2) / (total - positives + mean / 2)))
 
 
 def learn(t, o):
@@ -320,6 +352,8 @@ def learn(t, o):
                     today = days[first]
                     expire(learner, last, today, o)
                 last.update((k, today) for k in rows[first])
+            if one == 0 and o["bias"]:
+                start_bias(learner, y, importance, first, o)
             weights = [{k: learner.weight(k) for k in rows[i]} for i in some]
             scored = [1 / (1 + math.exp(-math.fsum(w[k] * v for k, v in rows[i].items()))) for i, w in zip(some, weights)]
             scores += scored if one == 0 else []
@@ -334,12 +368,13 @@ WORDS = {"normalize": "none", "optimizer": "ftrl", "learning-rate": "per-coordin
 
 
 def check_learned(stream, model, progressive, options):
-    o = dict(WORDS, alpha=0.1, beta=1.0, l1=0.0, l2=0.0, power=0.5, threshold=5, passes=1, bias=1, minibatch=1, seed=0, uncertainty=0, **{"expire": 0, "expire-floor": 0}, tolerance=1e-6)
+    o = dict(WORDS, alpha=0.1, beta=1.0, l1=0.0, l2=0.0, power=0.5, threshold=5, passes=1, bias=1, minibatch=1, seed=0, uncertainty=0, **{"expire": 0, "expire-floor": 0, "init-bias": 0}, tolerance=1e-6)
     o.update((k, v if k in WORDS else float(v)) for k, v in (a.split("=") for a in options))
     o["seed"] = int(o["seed"])
     want, scores, doubts = learn(Table(stream), o)
     m = Table(model)
     columns = list(next(iter(want.values()))) if want else ["weight"]
+    assert not want or all(list(r) == columns for r in want.values())
     got = {(r["table"], r["key"]): [float(r[c]) for c in columns] for r in m.rows}
     assert {f["name"] for f in m.fields} == {"table", "key", *columns}, "other columns than %s" % columns
     assert list(got) == sorted(got), "rows are not sorted by table and key"

@@ -6,7 +6,7 @@ CXX=${CXX:-g++}
 command -v "$CXX" >/dev/null || skip_all "no $CXX"
 cd "$CTR_TOP" || exit 1
 for f in opbody opbody_text opbody_json opbody_hash; do
-    echo "#include \"common/feature/$f.h\""
+    echo "#include \"common/op/$f.h\""
 done >"$W/bodies.h"
 cat >"$W/device.h" <<'END'
 #define __CUDACC_RTC__ 1

@@ -16,7 +16,9 @@ common_options >"$W/common"
 help_is_manual() { # the tool's own options are those of its page
     "$1" --list-options | cut -f1 | grep . | sort -u | comm -23 - "$W/common" >"$W/table"
     case $1 in ctr-*) : ;; esac
-    man_options "$man/$1.1" | comm -23 - "$W/common" >"$W/page"
+    for _page in "$man/$1.1" "$man/$1"-*.1; do # of its own, and of its first arguments
+        [ ! -f "$_page" ] || man_options "$_page"
+    done | sort -u | comm -23 - "$W/common" >"$W/page"
     # role options may be described once, in ctrkit(7)
     "$1" --help | sed -n '/by role/,/^common/p' | sed -n 's/^ *--\([a-z]*\) NAME.*/--\1/p' | sort >"$W/roles"
     comm -23 "$W/table" "$W/roles" >"$W/table.own"
@@ -34,7 +36,7 @@ fails_with() { # fails_with REGEX COMMAND: not 0, and says so
     grep -Eq "$_re" "$W/fails" || { cat "$W/fails"; return 1; }
 }
 fits_80_columns() {
-    "$1" --help | sed 's/…/./g' | awk 'length($0) > 79 { print; wide = 1 } / $/ { print "blank at the end: " $0; wide = 1 } END { exit wide }'
+    $1 --help | sed 's/…/./g' | awk 'length($0) > 79 { print; wide = 1 } / $/ { print "blank at the end: " $0; wide = 1 } END { exit wide }'
 }
 help_to() { timeout 120 "$1" --help >"$2"; }
 help_closed() { timeout 120 "$1" --help >&-; }
@@ -127,7 +129,7 @@ there is no tool 'xyzzy'; there are calibrate, cat, |ctrkit xyzzy
 there is no tool 'trian'; the nearest is 'train'$|ctrkit help trian
 there is no tool '../bin/ctr-cat'|ctrkit help ctr-../bin/ctr-cat
 '--he' may be --head or --help$|ctr-select --he 3
-'--p' may be --power or --precision or another$|ctr-train lr --p x
+'--p' may be --power or --passes or another$|ctr-train lr --p x
 argument is missing: ctr-calibrate .options. --fit KIND .* …; --help shows the other forms$|ctr-calibrate
 --shards N says how many, 1 to 65536$|ctr-split
 --user is given twice, and only the last would count$|ctr-eval --user a --user b
@@ -135,6 +137,26 @@ LIST
 exits 'a manual that is not installed' 1 env MANPATH=/nowhere ctrkit help select
 err_like 'is told how to be' 'man shows no page ctr-select: `make install` installs it, ctr-select --help is shorter'
 ok 'one that is' sh -c "MANPATH='$W/mans' && export MANPATH && mkdir -p '$W/mans/man1' && cp '$man/ctr-select.1' '$W/mans/man1' && ctrkit help select | grep -q ctr-select"
+
+# ---- the options of a first argument
+shown() { "$@" --help | sed -n 's/^  *\(-[a-z], \)*\(--[a-z0-9-]*\).*/\2/p' | sort; }
+for model in lr mlp; do
+    ok "ctr-train $model --help fits a terminal" fits_80_columns "ctr-train $model"
+    shown ctr-train $model >"$W/shown.$model"
+    ctr-train $model --list-options | cut -f1 | grep . | sort >"$W/listed"
+    man_options "$man/ctr-train-$model.1" >"$W/page"
+    ctr-train --help | sed -n 's/^  *\(-[a-z], \)*\(--[a-z0-9-]*\).*/\2/p' | sort | cat - "$W/common" | sort -u | comm -23 "$W/shown.$model" - >"$W/own"
+    is "the options of ctr-train-$model(1) are its own" "$(cat "$W/page")" "$(cat "$W/own")"
+    is "and shows what ctr-train $model takes" "$(comm -23 "$W/shown.$model" "$W/listed")$(comm -13 "$W/shown.$model" "$W/listed")" ''
+done
+shown ctr-train >"$W/shown"
+is 'the options of ctr-train(1) are the shared ones' "$(man_options "$man/ctr-train.1")" "$(sort -u "$W/common" "$W/roles" | comm -23 "$W/shown" - | grep -vxE -e '--(label|weight|time)')"
+is 'ctr-train --help shows what all models take' "$(comm -12 "$W/shown.lr" "$W/shown.mlp" | grep -vxE -e '--(l2|minibatch|dropout)')" "$(cat "$W/shown")"
+is 'a model alone has its own' "$(grep -cxE -e '--(alpha|variants|uncertainty|init-bias)' "$W/shown.lr") $(grep -cxE -e '--(alpha|variants|uncertainty|init-bias)' "$W/shown.mlp")" '4 0'
+is 'roles that do something alone are there' "$(ctr-train --help | sed -n 's/^ *--\([a-z]*\) NAME.*/\1/p' | tr '\n' ' ')" 'label weight time '
+exits 'others are none' 2 ctr-train lr --user u
+is 'common options that do nothing are not shown' "$(ctr-cat --help | grep -cE -e '--(seed|memory|device)')" 0
+exits 'but taken' 2 ctr-cat --seed 1 --device-memory 0G
 
 # ---- an option that would do nothing is not ignored
 while IFS='|' read -r with command; do
@@ -153,6 +175,7 @@ done <<'LIST'
 --fit=isotonic|ctr-calibrate --fit power --pieces linear
 add or check|ctr-signals list --platform web
 top or diff|ctr-model explain m.arrows --by-table
+slim|ctr-model top m.arrows --weights-only
 LIST
 ok 'a value behind a "="' sh -c '! ctr-train lr --inclusion bloom=2 --inclusion-memory 1M --threshold 3 /nowhere 2>&1 | grep "inclusion-memory goes"'
 done_testing

@@ -91,5 +91,21 @@ if has_python json; then
     ok "the last had a set" grep -q '^device hits' mixed.err
     ok "lists and shared tables with a set of 16 rows" cmp got16.mixed got0.mixed
     ok "and with room for all" cmp got.mixed got0.mixed
+    for pooling in mean max; do
+        for rows in 0 16; do
+            CTR_WORKING_SET=$rows ctr-train mlp -q --device gpu --pooling $pooling --embedding 5 --hidden 16,8 --minibatch 100 \
+                -o "$pooling$rows.mixed" lists.arrows
+        done
+        ctr-train mlp -q --pooling $pooling --embedding 5 --hidden 16,8 --minibatch 100 -o cpu.mixed lists.arrows
+        ok "lists pooled by $pooling with a set of 16 rows" cmp ${pooling}16.mixed ${pooling}0.mixed
+        ok "and near the model of the CPU" "$PY" "$CTR_TOP/tests/deep_reference.py" same ${pooling}0.mixed cpu.mixed 1e-4
+        ctr-predict -q ${pooling}0.mixed lists.arrows -o cpu.p
+        ctr-predict -q --device gpu ${pooling}0.mixed lists.arrows -o gpu.p
+        ok "which predicts alike on both" "$PY" -c "
+import sys
+sys.path.insert(0, '$CTR_TOP/tests')
+from model_reference import Table
+assert max(abs(a - b) for a, b in zip(Table('cpu.p')['score'], Table('gpu.p')['score'])) < 1e-6"
+    done
 fi
 done_testing

@@ -18,7 +18,7 @@ int cuda_fail(struct ctr_err *err, int code, const char *fmt, ...)
     return code;
 }
 
-int cuda_check(struct cuda *c, cudaError_t e, const char *what, struct ctr_err *err)
+int cuda_check(struct cuda_dev *c, cudaError_t e, const char *what, struct ctr_err *err)
 {
     if (e == cudaSuccess)
         return 0;
@@ -26,7 +26,7 @@ int cuda_check(struct cuda *c, cudaError_t e, const char *what, struct ctr_err *
                      c ? c->dev->title : "cuda", what, cudaGetErrorString(e));
 }
 
-int cuda_started(struct cuda *c, const char *what, struct ctr_err *err)
+int cuda_started(struct cuda_dev *c, const char *what, struct ctr_err *err)
 {
     const cudaError_t e = c->failed;
     c->failed = cudaSuccess;
@@ -35,35 +35,41 @@ int cuda_started(struct cuda *c, const char *what, struct ctr_err *err)
 
 /* ---- memory ---- */
 
-static int64_t device_free(const struct ctr_dev *)
+static int64_t device_free(const struct ctr_dev *dev)
 {
     size_t available = 0, total = 0;
+    (void)cuda_of((struct ctr_dev *)(uintptr_t)dev);
     return cudaMemGetInfo(&available, &total) == cudaSuccess ? (int64_t)available : 0;
 }
 
 static int mem_new(struct ctr_dev *dev, void **p, size_t bytes, struct ctr_err *err)
 {
-    struct cuda *c = cuda_of(dev);
+    struct cuda_dev *c = cuda_of(dev);
 
     *p = NULL;
     if (bytes > SIZE_MAX - CTR_PAD)
         return cuda_fail(err, CTR_ENOMEM, "too large");
-    int rc = cuda_check(c, cudaMalloc(p, bytes + CTR_PAD), "allocating", err);
+    int rc = cuda_started(c, "starting a kernel", err);
+    rc = rc ? rc : cuda_check(c, cudaMalloc(p, bytes + CTR_PAD), "allocating", err);
     if (rc) {
         (void)cudaGetLastError(); /* it is not the next call's */
         return rc;
     }
     rc = cuda_check(c, cudaMemsetAsync(*p, 0, bytes + CTR_PAD, c->compute), "clearing", err);
-    return rc ? rc
-              : cuda_check(c, cudaStreamSynchronize(c->compute), "clearing",
-                           err); /* before what the copying queue brings */
+    if (rc == 0) /* before what the copying queue brings */
+        rc = cuda_check(c, cudaStreamSynchronize(c->compute), "clearing", err);
+    if (rc) {
+        cudaFree(*p);
+        *p = NULL;
+    }
+    return rc;
 }
 
-/* What is queued may still use it. */
-static void wait_all(struct cuda *c)
+/* What is queued may still use it. An error is the next call's. */
+static void wait_all(struct cuda_dev *c)
 {
-    cudaStreamSynchronize(c->copy);
-    cudaStreamSynchronize(c->compute);
+    CUDA_FAILED(c, cudaStreamSynchronize(c->copy));
+    CUDA_FAILED(c, cudaStreamSynchronize(c->compute));
 }
 
 static void mem_free(struct ctr_dev *dev, void *p)
@@ -72,7 +78,7 @@ static void mem_free(struct ctr_dev *dev, void *p)
     cudaFree(p);
 }
 
-void *cuda_scratch_bytes(struct cuda *c, int i, int64_t bytes, int *rc, struct ctr_err *err)
+void *cuda_scratch_bytes(struct cuda_dev *c, int i, int64_t bytes, int *rc, struct ctr_err *err)
 {
     const size_t need = (size_t)CTR_MAX(bytes, 64), room = c->scratch_bytes[i];
 
@@ -103,18 +109,25 @@ static int host_new(struct ctr_dev *dev, void **p, size_t bytes, struct ctr_err 
     return cuda_check(cuda_of(dev), cudaMallocHost(p, CTR_MAX(bytes, 1)), "pinned memory", err);
 }
 
-static void host_free(struct ctr_dev *, void *p)
+static void host_free(struct ctr_dev *dev, void *p)
 {
+    (void)cuda_of(dev);
     cudaFreeHost(p);
 }
 
 /* ---- queues ---- */
 
+static int wait_computed(struct cuda_dev *c, const char *what, struct ctr_err *err)
+{
+    c->pinned_used = 0;
+    return cuda_check(c, cudaStreamSynchronize(c->compute), what, err);
+}
+
 static int device_sync(struct ctr_dev *dev, struct ctr_err *err)
 {
-    struct cuda *c = cuda_of(dev);
+    struct cuda_dev *c = cuda_of(dev);
     int rc = cuda_started(c, "starting a kernel", err);
-    rc = rc ? rc : cuda_check(c, cudaStreamSynchronize(c->compute), "computing", err);
+    rc = rc ? rc : wait_computed(c, "computing", err);
     return rc ? rc : cuda_check(c, cudaStreamSynchronize(c->copy), "copying", err);
 }
 
@@ -125,40 +138,66 @@ static int device_copied(struct ctr_dev *dev, struct ctr_err *err)
 
 static int device_order(struct ctr_dev *dev, enum ctr_queue first, enum ctr_queue then, struct ctr_err *err)
 {
-    struct cuda *c = cuda_of(dev);
+    struct cuda_dev *c = cuda_of(dev);
     const cudaStream_t streams[] = { c->compute, c->copy };
     int rc = cuda_check(c, cudaEventRecord(c->event, streams[first]), "ordering", err);
     return rc ? rc : cuda_check(c, cudaStreamWaitEvent(streams[then], c->event, 0), "ordering", err);
 }
 
+/* Room for what is written, behind what is queued already; where that fills it, wait until it is through. */
+enum { PINNED = 4 << 20 };
+
+static int pinned_room(struct cuda_dev *c, size_t bytes, struct ctr_err *err)
+{
+    if (c->pinned)
+        return bytes <= PINNED - c->pinned_used ? 0 : wait_computed(c, "writing", err);
+    void *p = NULL;
+    int rc = cuda_check(c, cudaMallocHost(&p, PINNED), "pinned memory", err);
+    c->pinned = (char *)p;
+    return rc;
+}
+
 static int device_write(struct ctr_dev *dev, void *to, const void *host, size_t bytes, bool later, struct ctr_err *err)
 {
-    struct cuda *c = cuda_of(dev);
-    int rc = cuda_check(c, cudaMemcpyAsync(to, host, bytes, cudaMemcpyHostToDevice, later ? c->copy : c->compute),
-                        "writing", err);
-    return rc || later ? rc : cuda_check(c, cudaStreamSynchronize(c->compute), "writing", err);
+    struct cuda_dev *c = cuda_of(dev);
+    const bool large = bytes > PINNED;
+
+    int rc = later || large ? 0 : pinned_room(c, bytes, err);
+    if (rc)
+        return rc;
+    if (!later && !large) {
+        char *pinned = c->pinned + c->pinned_used;
+        memcpy(pinned, host, bytes);
+        c->pinned_used = CTR_MIN((c->pinned_used + bytes + CTR_PAD - 1) / CTR_PAD * CTR_PAD, (size_t)PINNED);
+        host = pinned;
+    }
+    rc = cuda_check(c, cudaMemcpyAsync(to, host, bytes, cudaMemcpyHostToDevice, later ? c->copy : c->compute),
+                    "writing", err);
+    return rc || later || !large ? rc : wait_computed(c, "writing", err);
 }
 
 static int device_read(struct ctr_dev *dev, const void *from, void *host, size_t bytes, struct ctr_err *err)
 {
-    struct cuda *c = cuda_of(dev);
+    struct cuda_dev *c = cuda_of(dev);
     int rc = cuda_started(c, "starting a kernel", err);
     rc =
         rc ? rc : cuda_check(c, cudaMemcpyAsync(host, from, bytes, cudaMemcpyDeviceToHost, c->compute), "reading", err);
-    return rc ? rc : cuda_check(c, cudaStreamSynchronize(c->compute), "reading", err);
+    return rc ? rc : wait_computed(c, "reading", err);
 }
 
 /* ---- opening ---- */
 
 static void device_close(struct ctr_dev *dev)
 {
-    struct cuda *c = cuda_of(dev);
+    struct cuda_dev *c = cuda_of(dev);
     if (c->copy && c->compute)
         wait_all(c);
     for (int i = 0; i < SCRATCHES; i++)
         cudaFree(c->scratch[i]);
+    cudaFreeHost(c->pinned);
     if (c->blas)
         cublasDestroy(c->blas);
+    cudaFree(c->workspace);
     if (c->event)
         cudaEventDestroy(c->event);
     if (c->copy)
@@ -168,43 +207,69 @@ static void device_close(struct ctr_dev *dev)
     free(c);
 }
 
-static int describe(struct ctr_dev *dev, struct ctr_err *err)
+static int describe(struct ctr_dev *dev, int ordinal, bool tf32, struct ctr_err *err)
 {
     struct cudaDeviceProp prop;
     int driver = 0;
-    int rc = cuda_check(NULL, cudaGetDeviceProperties(&prop, 0), "asking for the device", err);
+    char number[16] = "";
+    int rc = cuda_check(NULL, cudaGetDeviceProperties(&prop, ordinal), "asking for the device", err);
     rc = rc ? rc : cuda_check(NULL, cudaDriverGetVersion(&driver), "asking for the driver", err);
+    if (ordinal)
+        snprintf(number, sizeof number, "%d: ", ordinal);
     if (rc == 0)
-        snprintf(dev->title, sizeof dev->title, "cuda: %.64s (sm_%d%d), driver %d.%d", prop.name, prop.major,
-                 prop.minor, driver / 1000, driver % 1000 / 10);
+        snprintf(dev->title, sizeof dev->title, "cuda: %s%.64s (sm_%d%d), driver %d.%d, products of %s", number,
+                 prop.name, prop.major, prop.minor, driver / 1000, driver % 1000 / 10, tf32 ? "tf32" : "f32");
     return rc;
+}
+
+/* cuBLAS has a workspace of one size, whatever --device-memory: with another it may take other algorithms, of other
+ * bits. */
+enum { WORKSPACE = 32 << 20 };
+
+static int open_blas(struct cuda_dev *c, bool tf32, struct ctr_err *err)
+{
+    int rc = cuda_check(c, cudaMalloc(&c->workspace, WORKSPACE), "allocating", err);
+    if (rc)
+        return rc;
+    if (cublasCreate(&c->blas) != CUBLAS_STATUS_SUCCESS ||
+        cublasSetStream(c->blas, c->compute) != CUBLAS_STATUS_SUCCESS ||
+        cublasSetWorkspace(c->blas, c->workspace, WORKSPACE) != CUBLAS_STATUS_SUCCESS ||
+        cublasSetMathMode(c->blas, tf32 ? CUBLAS_TF32_TENSOR_OP_MATH : CUBLAS_DEFAULT_MATH) != CUBLAS_STATUS_SUCCESS)
+        return cuda_fail(err, CTR_ESYS, "%s: cuBLAS does not start", c->dev->title);
+    return 0;
 }
 
 static int device_open(struct ctr_dev *dev, const struct ctr_dev_want *want, struct ctr_err *err)
 {
+    const char *number = getenv("CTR_CUDA_DEVICE");
+    char *end = NULL;
+    const long ordinal = number && *number ? strtol(number, &end, 10) : 0;
+    const bool tf32 = want->gemm && !strcmp(want->gemm, "tf32");
     int devices = 0, driver = 0;
 
-    (void)want;
     if (cudaDriverGetVersion(&driver) == cudaSuccess && driver == 0)
         return cuda_fail(err, CTR_ESYS, "no GPU: no driver is there");
     const cudaError_t e = cudaGetDeviceCount(&devices);
     if (e != cudaSuccess || devices == 0)
         return cuda_fail(err, CTR_ESYS, "no GPU: the driver finds no device%s%s", e != cudaSuccess ? ": " : "",
                          e != cudaSuccess ? cudaGetErrorString(e) : "");
-    int rc = describe(dev, err);
+    if ((end && *end) || ordinal < 0 || ordinal >= devices)
+        return cuda_fail(err, CTR_ESYS, "no GPU '%s' ($CTR_CUDA_DEVICE): the driver finds %d, counted from 0", number,
+                         devices);
+    int rc = describe(dev, (int)ordinal, tf32, err);
     if (rc)
         return rc;
-    struct cuda *c = (struct cuda *)calloc(1, sizeof *c);
+    struct cuda_dev *c = (struct cuda_dev *)calloc(1, sizeof *c);
     if (!c)
         return cuda_fail(err, CTR_ENOMEM, "out of memory");
     c->dev = dev;
+    c->ordinal = (int)ordinal;
     dev->state = c;
-    rc = cuda_check(c, cudaStreamCreateWithFlags(&c->compute, cudaStreamNonBlocking), "opening", err);
+    rc = cuda_check(c, cudaSetDevice(c->ordinal), "opening", err);
+    rc = rc ? rc : cuda_check(c, cudaStreamCreateWithFlags(&c->compute, cudaStreamNonBlocking), "opening", err);
     rc = rc ? rc : cuda_check(c, cudaStreamCreateWithFlags(&c->copy, cudaStreamNonBlocking), "opening", err);
     rc = rc ? rc : cuda_check(c, cudaEventCreateWithFlags(&c->event, cudaEventDisableTiming), "opening", err);
-    if (rc == 0 && (cublasCreate(&c->blas) != CUBLAS_STATUS_SUCCESS ||
-                    cublasSetStream(c->blas, c->compute) != CUBLAS_STATUS_SUCCESS))
-        rc = cuda_fail(err, CTR_ESYS, "%s: cuBLAS does not start", dev->title);
+    rc = rc ? rc : open_blas(c, tf32, err);
     if (rc)
         device_close(dev);
     return rc;

@@ -1,16 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * kernel: how the plug-in writes and starts a kernel. A kernel is a loop over the elements that its threads share out
- * (EACH), without barriers and shared memory: what one element needs of another comes from an earlier kernel. So the
- * same text runs on the host, as a plain loop (CTR_CUDA_ON_HOST, see onhost.h): there the tests try the whole plug-in
- * where no GPU is.
+ * kernel: how the plug-in writes and starts a kernel. The same text runs on the host (CTR_CUDA_ON_HOST, see onhost.h),
+ * where the tests try the whole plug-in without a GPU. Most kernels are loops over the elements that their threads
+ * share out (EACH): what one element needs of another comes from an earlier kernel.
  *
  *     KERNEL double_it(float *x, int64_t n)
  *     {
  *         EACH(i, n)
  *             x[i] *= 2;
  *     }
- *     LAUNCH(c, double_it, n, x, n);      c: struct cuda *; errors stay in c->failed until sync
+ *     LAUNCH(c, double_it, n, x, n);      c: struct cuda_dev *; errors stay in c->failed until cuda_started
+ *
+ * The threads of a block can share memory and wait for one another; all of them must reach a barrier:
+ *
+ *     KERNEL sum_of_block(const float *x, float *sum)
+ *     {
+ *         SHARED(float, s);
+ *         s[threadIdx.x] = x[blockIdx.x * blockDim.x + threadIdx.x];
+ *         for (unsigned half = blockDim.x / 2; half > 0; half /= 2) {
+ *             __syncthreads();
+ *             if (threadIdx.x < half)
+ *                 s[threadIdx.x] += s[threadIdx.x + half];
+ *         }
+ *         if (threadIdx.x == 0)
+ *             sum[blockIdx.x] = s[0];
+ *     }
+ *     LAUNCH_BLOCKS(c, sum_of_block, blocks, THREADS, THREADS * sizeof(float), x, sum);     bytes of shared memory
  */
 #ifndef CTR_CUDA_KERNEL_H
 #define CTR_CUDA_KERNEL_H
@@ -28,29 +43,42 @@
 static const int64_t THREADS = 256, MOST_BLOCKS = 1 << 20;
 enum { SCRATCHES = 16 };
 
+#define CUDA_FAILED(c, call)                                                                                           \
+    do {                                                                                                               \
+        const cudaError_t e_ = call;                                                                                   \
+        (c)->failed = (c)->failed == cudaSuccess ? e_ : (c)->failed;                                                   \
+    } while (0)
+
 /* The state of a device. */
-struct cuda {
+struct cuda_dev {
     struct ctr_dev *dev;
     cudaStream_t compute, copy;
     cudaEvent_t event;
     cublasHandle_t blas;
+    void *workspace; /* cuBLAS' own */
+    int ordinal;
     cudaError_t failed; /* the first kernel that did not start */
+    char *pinned;       /* what is written goes through it, so that the host need not wait; NULL until then */
+    size_t pinned_used;
     void *scratch[SCRATCHES];
     size_t scratch_bytes[SCRATCHES];
 };
 
-static inline struct cuda *cuda_of(struct ctr_dev *dev)
+/* Every call begins with this: the thread that calls works on this device from here on. */
+static inline struct cuda_dev *cuda_of(struct ctr_dev *dev)
 {
-    return (struct cuda *)dev->state;
+    struct cuda_dev *c = (struct cuda_dev *)dev->state;
+    CUDA_FAILED(c, cudaSetDevice(c->ordinal));
+    return c;
 }
 
 int cuda_fail(struct ctr_err *err, int code, const char *fmt, ...) CTR_PRINTF(3, 4);
-int cuda_check(struct cuda *c, cudaError_t e, const char *what, struct ctr_err *err);
+int cuda_check(struct cuda_dev *c, cudaError_t e, const char *what, struct ctr_err *err);
 /* The first error of starting kernels, once. */
-int cuda_started(struct cuda *c, const char *what, struct ctr_err *err);
+int cuda_started(struct cuda_dev *c, const char *what, struct ctr_err *err);
 /* Scratch number i, at least n elements; contents lost. NULL after *rc is set. */
-void *cuda_scratch_bytes(struct cuda *c, int i, int64_t bytes, int *rc, struct ctr_err *err);
-template <class T> static inline T *cuda_scratch(struct cuda *c, int i, int64_t n, int *rc, struct ctr_err *err)
+void *cuda_scratch_bytes(struct cuda_dev *c, int i, int64_t bytes, int *rc, struct ctr_err *err);
+template <class T> static inline T *cuda_scratch(struct cuda_dev *c, int i, int64_t n, int *rc, struct ctr_err *err)
 {
     return (T *)cuda_scratch_bytes(c, i, n * (int64_t)sizeof(T), rc, err);
 }
@@ -59,15 +87,22 @@ template <class T> static inline T *cuda_scratch(struct cuda *c, int i, int64_t 
 #define KERNEL static __global__ void
 #define EACH(i, n)                                                                                                     \
     for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < (n); i += (int64_t)gridDim.x * blockDim.x)
+#define LAUNCH_BLOCKS(c, kernel, blocks, threads, bytes, ...)                                                          \
+    do {                                                                                                               \
+        if ((c)->failed == cudaSuccess) { /* else what it reads may not have been made */                              \
+            kernel<<<(unsigned)(blocks), (unsigned)(threads), bytes, (c)->compute>>>(__VA_ARGS__);                     \
+            CUDA_FAILED(c, cudaGetLastError());                                                                        \
+        }                                                                                                              \
+    } while (0)
 #define LAUNCH(c, kernel, n, ...)                                                                                      \
     do {                                                                                                               \
         const int64_t blocks_ = ((n) + THREADS - 1) / THREADS;                                                         \
-        if (blocks_ > 0) {                                                                                             \
-            kernel<<<(unsigned)CTR_MIN(blocks_, MOST_BLOCKS), (unsigned)THREADS, 0, (c)->compute>>>(__VA_ARGS__);      \
-            const cudaError_t e_ = cudaGetLastError();                                                                 \
-            (c)->failed = (c)->failed == cudaSuccess ? e_ : (c)->failed;                                               \
-        }                                                                                                              \
+        if (blocks_ > 0)                                                                                               \
+            LAUNCH_BLOCKS(c, kernel, CTR_MIN(blocks_, MOST_BLOCKS), THREADS, 0, __VA_ARGS__);                          \
     } while (0)
+#define SHARED(type, name)                                                                                             \
+    extern __shared__ __align__(16) unsigned char ctr_shared_[];                                                       \
+    type *name = (type *)(void *)ctr_shared_
 #endif
 
 /* A matrix as kernels see it. */
@@ -85,8 +120,28 @@ static __host__ __device__ __forceinline__ float *at(struct view v, int64_t i, i
     return v.p + i * v.stride + j;
 }
 
-/* Exclusive prefix sums of n numbers, in place; *total (on the device) gets their sum: keys.cu. */
-int cuda_scan_i32(struct cuda *c, int32_t *x, int64_t n, int32_t *total, struct ctr_err *err);
+/* Exclusive prefix sums of n numbers, in place: cub.cu. With a last one that is 0 it becomes the sum of all others. */
+int cuda_scan_i32(struct cuda_dev *c, int32_t *x, int64_t n, struct ctr_err *err);
+int cuda_scan_u64(struct cuda_dev *c, uint64_t *x, int64_t n, struct ctr_err *err);
+
+/* Stable, ascending by the low `bits` bits of the keys; what is sorted stays as it is. values NULL: there are none. */
+struct cuda_sort {
+    const uint64_t *keys;
+    const uint32_t *values;
+    uint64_t *to_keys;
+    uint32_t *to_values;
+    int64_t n;
+    int bits;
+};
+int cuda_sort_by(struct cuda_dev *c, const struct cuda_sort *s, struct ctr_err *err);
+/* Bits that numbers below n have. */
+static inline int cuda_bits(uint64_t n)
+{
+    int bits = 1;
+    while (bits < 64 && n > (uint64_t)1 << bits)
+        bits++;
+    return bits;
+}
 
 #define CUDA_DECLARE(name) int cuda_##name(struct ctr_dev *dev, const struct ctr_dev_##name *a, struct ctr_err *err);
 CTR_DEV_OPS(CUDA_DECLARE)

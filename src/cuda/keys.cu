@@ -1,81 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * keys: prefix sums, sorting, unique keys, slots of a working set, reductions, loss, AUC. Atomics stand only where
- * their order cannot show in a result. Scratch: 0-3 prefix sums, 4-7 sorting, 8-13 the operations. */
+ * keys: sorting, unique keys, slots of a working set, reductions, loss, AUC. Atomics stand only where their order
+ * cannot show in a result. Scratch: 0 that of cub.cu, 1-3 prefix sums and reductions, 4-15 the operations. */
 #include "cuda/kernel.h"
 
-/* ---- exclusive prefix sums: of runs of 256, of the runs' sums (again in runs), back into the runs ---- */
+/* ---- reductions: BLOCKS blocks of WAYS threads each take every so manyth element, then one block joins what these
+ * have. A block joins by halves. So the order of a sum depends on the number of elements alone. ---- */
 
-enum { RUN = 256 };
-
-template <class T> static __global__ void run_sums_kernel(const T *x, int64_t n, T *sum, int64_t runs)
-{
-    EACH(r, runs)
-    {
-        T s = 0;
-        for (int64_t i = r * RUN; i < CTR_MIN((r + 1) * RUN, n); i++)
-            s += x[i];
-        sum[r] = s;
-    }
-}
-
-/* x becomes its prefix sums, starting from those of its run. */
-template <class T> static __global__ void run_prefix_kernel(T *x, int64_t n, const T *before, int64_t runs)
-{
-    EACH(r, runs)
-    {
-        T s = before ? before[r] : 0;
-        for (int64_t i = r * RUN; i < CTR_MIN((r + 1) * RUN, n); i++) {
-            const T v = x[i];
-            x[i] = s;
-            s += v;
-        }
-    }
-}
-
-/* The sum of all: what is before the last and the last. */
-template <class T> static __global__ void last_kernel(const T *x, T *last, const T *prefix, T *total, int64_t n)
-{
-    EACH(i, 1)
-    {
-        if (total)
-            *total = n ? prefix[n - 1] + *last : 0;
-        else
-            *last = n ? x[n - 1] : 0;
-    }
-}
-
-template <class T> static int scan(struct cuda *c, T *x, int64_t n, T *total, struct ctr_err *err)
-{
-    const int64_t runs = (n + RUN - 1) / RUN, more = (runs + RUN - 1) / RUN, most = (more + RUN - 1) / RUN;
-    int rc = 0;
-    T *sum = cuda_scratch<T>(c, 0, runs, &rc, err), *sum2 = cuda_scratch<T>(c, 1, more, &rc, err);
-    T *sum3 = cuda_scratch<T>(c, 2, most, &rc, err), *last = cuda_scratch<T>(c, 3, 1, &rc, err);
-
-    if (rc)
-        return rc;
-    if (most > RUN)
-        return cuda_fail(err, CTR_EUSAGE, "more than 2^32 elements");
-    LAUNCH(c, last_kernel<T>, 1, x, last, x, (T *)NULL, n);
-    LAUNCH(c, run_sums_kernel<T>, runs, x, n, sum, runs);
-    LAUNCH(c, run_sums_kernel<T>, more, sum, runs, sum2, more);
-    LAUNCH(c, run_sums_kernel<T>, most, sum2, more, sum3, most);
-    LAUNCH(c, run_prefix_kernel<T>, 1, sum3, most, (const T *)NULL, 1);
-    LAUNCH(c, run_prefix_kernel<T>, most, sum2, more, sum3, most);
-    LAUNCH(c, run_prefix_kernel<T>, more, sum, runs, sum2, more);
-    LAUNCH(c, run_prefix_kernel<T>, runs, x, n, sum, runs);
-    LAUNCH(c, last_kernel<T>, 1, x, last, x, total, n);
-    return cuda_started(c, "prefix sums", err);
-}
-
-int cuda_scan_i32(struct cuda *c, int32_t *x, int64_t n, int32_t *total, struct ctr_err *err)
-{
-    return scan<int32_t>(c, x, n, total, err);
-}
-
-/* ---- reductions: WAYS threads take every WAYS-th element, 64 of the results again, then one ---- */
-
-enum { WAYS = 4096, FEW = 64 };
+enum { BLOCKS = 64, WAYS = 128 };
 
 static __device__ __forceinline__ double join_two(enum ctr_reduction kind, double a, double b)
 {
@@ -101,152 +33,105 @@ static __device__ __forceinline__ double term_of(enum ctr_reduction kind, float 
     }
 }
 
+/* out[block] = what its threads have, joined. */
+static __device__ __forceinline__ void join_block(enum ctr_reduction kind, double mine, double *s, double *out)
+{
+    const unsigned t = threadIdx.x;
+    s[t] = mine;
+    for (unsigned half = blockDim.x / 2; half > 0; half /= 2) {
+        __syncthreads();
+        if (t < half)
+            s[t] = join_two(kind, s[t], s[t + half]);
+    }
+    if (t == 0)
+        out[blockIdx.x] = s[0];
+}
+
 KERNEL reduce_kernel(enum ctr_reduction kind, struct view x, int64_t rows, int64_t cols, double *out)
 {
-    EACH(w, WAYS)
-    {
-        double v = start_of(kind);
-        for (int64_t e = w; e < rows * cols; e += WAYS)
-            v = join_two(kind, v, term_of(kind, *at(x, e / cols, e % cols), e / cols));
-        out[w] = v;
-    }
+    SHARED(double, s);
+    const int64_t threads = (int64_t)gridDim.x * blockDim.x;
+    double v = start_of(kind);
+    for (int64_t e = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; e < rows * cols; e += threads)
+        v = join_two(kind, v, term_of(kind, *at(x, e / cols, e % cols), e / cols));
+    join_block(kind, v, s, out);
 }
 
-KERNEL reduce_more_kernel(enum ctr_reduction kind, const double *x, int64_t n, double *out, int64_t ways)
+KERNEL reduce_more_kernel(enum ctr_reduction kind, const double *x, int64_t n, double *out)
 {
-    EACH(w, ways)
-    {
-        double v = start_of(kind);
-        for (int64_t i = w; i < n; i += ways)
-            v = join_two(kind, v, x[i]);
-        out[w] = v;
-    }
+    SHARED(double, s);
+    const int64_t threads = (int64_t)gridDim.x * blockDim.x;
+    double v = start_of(kind);
+    for (int64_t e = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; e < n; e += threads)
+        v = join_two(kind, v, x[e]);
+    join_block(kind, v, s, out);
 }
 
-/* out may be x[n - 1] or lie elsewhere. */
-static int reduce_doubles(struct cuda *c, enum ctr_reduction kind, const double *x, int64_t n, double *out,
-                          struct ctr_err *err)
+/* Blocks for n elements: one where it suffices. */
+static unsigned blocks_for(int64_t n)
 {
-    int rc = 0;
-    double *few = cuda_scratch<double>(c, 3, FEW, &rc, err);
-    if (rc)
-        return rc;
-    LAUNCH(c, reduce_more_kernel, FEW, kind, x, n, few, FEW);
-    LAUNCH(c, reduce_more_kernel, 1, kind, few, FEW, out, 1);
-    return cuda_started(c, "reduce", err);
+    return (unsigned)CTR_MAX(CTR_MIN((n + WAYS - 1) / WAYS, (int64_t)BLOCKS), 1);
 }
 
 /* out = the sum of n doubles, in a fixed order. */
-static int sum_f64(struct cuda *c, const double *x, int64_t n, double *out, struct ctr_err *err)
+static int sum_f64(struct cuda_dev *c, const double *x, int64_t n, double *out, struct ctr_err *err)
 {
+    const unsigned blocks = blocks_for(n);
     int rc = 0;
-    double *some = cuda_scratch<double>(c, 2, WAYS, &rc, err);
+    double *some = cuda_scratch<double>(c, 2, BLOCKS, &rc, err);
     if (rc)
         return rc;
-    LAUNCH(c, reduce_more_kernel, WAYS, CTR_REDUCE_SUM, x, n, some, WAYS);
-    return reduce_doubles(c, CTR_REDUCE_SUM, some, WAYS, out, err);
+    LAUNCH_BLOCKS(c, reduce_more_kernel, blocks, WAYS, WAYS * sizeof(double), CTR_REDUCE_SUM, x, n, some);
+    LAUNCH_BLOCKS(c, reduce_more_kernel, 1, BLOCKS, BLOCKS * sizeof(double), CTR_REDUCE_SUM, (const double *)some,
+                  (int64_t)blocks, out);
+    return cuda_started(c, "reduce", err);
 }
 
 int cuda_reduce(struct ctr_dev *dev, const struct ctr_dev_reduce *a, struct ctr_err *err)
 {
-    struct cuda *c = cuda_of(dev);
+    struct cuda_dev *c = cuda_of(dev);
+    const unsigned blocks = blocks_for(a->x.rows * a->x.cols);
     int rc = 0;
-    double *some = cuda_scratch<double>(c, 2, WAYS, &rc, err);
+    double *some = cuda_scratch<double>(c, 2, BLOCKS, &rc, err);
     if (rc)
         return rc;
-    LAUNCH(c, reduce_kernel, WAYS, a->kind, view_of(a->x), a->x.rows, a->x.cols, some);
-    return reduce_doubles(c, a->kind, some, WAYS, ctr_vec_f64(a->out), err);
+    LAUNCH_BLOCKS(c, reduce_kernel, blocks, WAYS, WAYS * sizeof(double), a->kind, view_of(a->x), a->x.rows, a->x.cols,
+                  some);
+    LAUNCH_BLOCKS(c, reduce_more_kernel, 1, BLOCKS, BLOCKS * sizeof(double), a->kind, (const double *)some,
+                  (int64_t)blocks, ctr_vec_f64(a->out));
+    return cuda_started(c, "reduce", err);
 }
 
-/* ---- radix sort, least significant byte first. A thread for each (chunk of keys, digit) counts, then writes, the keys
- * of its chunk that have its digit, in order: stable without atomics or barriers. The threads of a block read the same
- * key at the same time. ---- */
+/* ---- sorting ---- */
 
-enum { CHUNK = 1024, DIGITS = 256 };
-
-KERNEL count_kernel(const uint64_t *keys, int64_t n, int shift, int32_t *count, int64_t chunks)
+static int copy_on_device(struct cuda_dev *c, void *to, const void *from, int64_t bytes, struct ctr_err *err)
 {
-    EACH(t, chunks * DIGITS)
-    {
-        const int64_t chunk = t / DIGITS;
-        const uint64_t digit = (uint64_t)(t % DIGITS);
-        int32_t found = 0;
-        for (int64_t i = chunk * CHUNK; i < CTR_MIN((chunk + 1) * CHUNK, n); i++)
-            found += (keys[i] >> shift & 255) == digit;
-        count[(int64_t)digit * chunks + chunk] = found;
-    }
-}
-
-KERNEL scatter_kernel(const uint64_t *keys, const uint32_t *values, int64_t n, int shift, const int32_t *place,
-                      int64_t chunks, uint64_t *to_keys, uint32_t *to_values)
-{
-    EACH(t, chunks * DIGITS)
-    {
-        const int64_t chunk = t / DIGITS;
-        const uint64_t digit = (uint64_t)(t % DIGITS);
-        int64_t o = place[(int64_t)digit * chunks + chunk];
-        for (int64_t i = chunk * CHUNK; i < CTR_MIN((chunk + 1) * CHUNK, n); i++)
-            if ((keys[i] >> shift & 255) == digit) {
-                to_keys[o] = keys[i];
-                if (values)
-                    to_values[o] = values[i];
-                o++;
-            }
-    }
-}
-
-KERNEL copy_pairs_kernel(const uint64_t *keys, const uint32_t *values, int64_t n, uint64_t *to_keys,
-                         uint32_t *to_values)
-{
-    EACH(i, n)
-    {
-        to_keys[i] = keys[i];
-        if (values)
-            to_values[i] = values[i];
-    }
-}
-
-/* Sorts by the low `bytes` bytes. values may be NULL. */
-static int radix_sort(struct cuda *c, uint64_t *keys, uint32_t *values, int64_t n, int bytes, struct ctr_err *err)
-{
-    const int64_t chunks = (n + CHUNK - 1) / CHUNK;
-    int rc = 0;
-    uint64_t *keys2 = cuda_scratch<uint64_t>(c, 4, n, &rc, err);
-    uint32_t *values2 = cuda_scratch<uint32_t>(c, 5, n, &rc, err);
-    int32_t *count = cuda_scratch<int32_t>(c, 6, chunks * DIGITS, &rc, err),
-            *total = cuda_scratch<int32_t>(c, 7, 1, &rc, err);
-    uint64_t *from = keys, *to = keys2;
-    uint32_t *from_values = values, *to_values = values ? values2 : NULL;
-
-    for (int b = 0; b < bytes && n > 1 && rc == 0; b++) {
-        LAUNCH(c, count_kernel, chunks * DIGITS, from, n, 8 * b, count, chunks);
-        rc = cuda_scan_i32(c, count, chunks * DIGITS, total, err);
-        if (rc)
-            return rc;
-        LAUNCH(c, scatter_kernel, chunks * DIGITS, from, from_values, n, 8 * b, count, chunks, to, to_values);
-        uint64_t *k = from;
-        uint32_t *v = from_values;
-        from = to, from_values = to_values;
-        to = k, to_values = v;
-    }
-    if (rc == 0 && from != keys)
-        LAUNCH(c, copy_pairs_kernel, n, from, from_values, n, keys, values);
-    return rc ? rc : cuda_started(c, "sort", err);
+    return bytes ? cuda_check(c, cudaMemcpyAsync(to, from, (size_t)bytes, cudaMemcpyDeviceToDevice, c->compute),
+                              "copying", err)
+                 : 0;
 }
 
 int cuda_sort(struct ctr_dev *dev, const struct ctr_dev_sort *a, struct ctr_err *err)
 {
-    return radix_sort(cuda_of(dev), ctr_vec_u64(a->keys), ctr_vec_u32(a->values), a->keys.n, 8, err);
+    struct cuda_dev *c = cuda_of(dev);
+    const int64_t n = a->keys.n, pairs = a->values.mem ? n : 0;
+    uint64_t *to_keys = ctr_vec_u64(a->keys);
+    uint32_t *to_values = ctr_vec_u32(a->values);
+    int rc = 0;
+    uint64_t *keys = cuda_scratch<uint64_t>(c, 4, n, &rc, err);
+    uint32_t *values = cuda_scratch<uint32_t>(c, 5, n, &rc, err);
+    const struct cuda_sort s = { keys, to_values ? values : NULL, to_keys, to_values, n, 64 };
+
+    rc = rc ? rc : copy_on_device(c, keys, to_keys, n * 8, err);
+    rc = rc ? rc : copy_on_device(c, values, to_values, pairs * 4, err);
+    return rc || n < 2 ? rc : cuda_sort_by(c, &s, err);
 }
 
-/* Copies one number back and waits. */
-static int fetch_count(struct cuda *c, const int32_t *from, int64_t *to, struct ctr_err *err)
+/* Copies a few bytes back and waits. */
+static int fetch(struct cuda_dev *c, const void *from, void *to, size_t bytes, struct ctr_err *err)
 {
-    int32_t n = 0;
-    int rc = cuda_check(c, cudaMemcpyAsync(&n, from, sizeof n, cudaMemcpyDeviceToHost, c->compute), "counting", err);
-    rc = rc ? rc : cuda_check(c, cudaStreamSynchronize(c->compute), "counting", err);
-    *to = n;
-    return rc;
+    int rc = cuda_check(c, cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, c->compute), "counting", err);
+    return rc ? rc : cuda_check(c, cudaStreamSynchronize(c->compute), "counting", err);
 }
 
 /* ---- unique keys: a hash table of entries (+ 1), in which each key's place ends with its first entry ---- */
@@ -272,8 +157,8 @@ KERNEL insert_kernel(const uint64_t *keys, int64_t n, int32_t *table, uint64_t m
 
 KERNEL first_kernel(const int32_t *table, const uint32_t *place, int64_t n, int32_t *rank)
 {
-    EACH(e, n)
-    rank[e] = table[place[e]] == (int32_t)e + 1;
+    EACH(e, n + 1)
+    rank[e] = e < n && table[place[e]] == (int32_t)e + 1;
 }
 
 KERNEL rank_kernel(const uint64_t *keys, const int32_t *table, const uint32_t *place, const int32_t *rank, int64_t n,
@@ -304,23 +189,26 @@ KERNEL group_kernel(const uint64_t *by_index, const uint32_t *entry, int64_t n, 
     }
 }
 
-static int group_entries(struct cuda *c, const struct ctr_dev_unique *a, uint64_t *by_index, uint32_t *entry,
-                         const int32_t *count, struct ctr_err *err)
+static int group_entries(struct cuda_dev *c, const struct ctr_dev_unique *a, const uint64_t *by_index,
+                         const uint32_t *entry, const int32_t *count, struct ctr_err *err)
 {
-    int bytes = 0;
-    for (int64_t most = *a->count - 1; most > 0; most >>= 8)
-        bytes++;
-    int rc = radix_sort(c, by_index, entry, a->keys.n, bytes, err);
+    const int64_t n = a->keys.n;
+    int rc = 0;
+    uint64_t *sorted = cuda_scratch<uint64_t>(c, 4, n, &rc, err);
+    uint32_t *sorted_entry = cuda_scratch<uint32_t>(c, 5, n, &rc, err);
+    const struct cuda_sort s = { by_index, entry, sorted, sorted_entry, n, cuda_bits((uint64_t)*a->count) };
+    if (rc == 0 && n)
+        rc = cuda_sort_by(c, &s, err);
     if (rc)
         return rc;
-    LAUNCH(c, group_kernel, a->keys.n + 1, by_index, entry, a->keys.n, count, ctr_vec_i32(a->group_start),
+    LAUNCH(c, group_kernel, n + 1, sorted, sorted_entry, n, count, ctr_vec_i32(a->group_start),
            ctr_vec_i32(a->group_item));
     return cuda_started(c, "unique", err);
 }
 
 int cuda_unique(struct ctr_dev *dev, const struct ctr_dev_unique *a, struct ctr_err *err)
 {
-    struct cuda *c = cuda_of(dev);
+    struct cuda_dev *c = cuda_of(dev);
     const int64_t n = a->keys.n;
     const uint64_t *keys = ctr_vec_u64(a->keys);
     int64_t size = 64;
@@ -331,24 +219,26 @@ int cuda_unique(struct ctr_dev *dev, const struct ctr_dev_unique *a, struct ctr_
     int32_t *table = cuda_scratch<int32_t>(c, 8, size, &rc, err), *rank = cuda_scratch<int32_t>(c, 9, n + 1, &rc, err);
     uint32_t *place = cuda_scratch<uint32_t>(c, 10, n, &rc, err), *entry = cuda_scratch<uint32_t>(c, 11, n, &rc, err);
     uint64_t *by_index = cuda_scratch<uint64_t>(c, 12, n, &rc, err);
-    int32_t *count = cuda_scratch<int32_t>(c, 13, 1, &rc, err);
+    int32_t *count = rank + n, found = 0;
     rc = rc ? rc : cuda_check(c, cudaMemsetAsync(table, 0, (size_t)size * sizeof *table, c->compute), "unique", err);
     if (rc)
         return rc;
     LAUNCH(c, insert_kernel, n, keys, n, table, (uint64_t)size - 1, place);
-    LAUNCH(c, first_kernel, n, table, place, n, rank);
-    rc = cuda_scan_i32(c, rank, n, count, err);
+    LAUNCH(c, first_kernel, n + 1, table, place, n, rank);
+    rc = cuda_scan_i32(c, rank, n + 1, err);
     if (rc)
         return rc;
     LAUNCH(c, rank_kernel, n, keys, table, place, rank, n, ctr_vec_u64(a->unique), ctr_vec_i32(a->index), by_index,
            entry);
-    rc = fetch_count(c, count, a->count, err);
+    rc = fetch(c, count, &found, sizeof found, err);
+    *a->count = found;
     if (rc == 0 && a->group_start.mem)
         rc = group_entries(c, a, by_index, entry, count, err);
     return rc ? rc : cuda_started(c, "unique", err);
 }
 
-/* ---- slots of a working set: hits at once; the others sorted by set, then one thread for each set, in order ---- */
+/* ---- slots of a working set: hits at once; the others sorted by set, then one thread for each set, in order. How
+ * many there are of each is known when all is done, so that the host waits once. ---- */
 
 enum { SET = 8 };
 struct slots {
@@ -358,117 +248,135 @@ struct slots {
     int32_t *slot;
     uint64_t sets;
     uint32_t now;
+    int64_t n;
+    /* beside each wanted key: its set, or, if it is there, `sets`; what it evicts, and from where, or -1 */
+    uint64_t *set, *out_key;
+    uint32_t *order;
+    int32_t *out_slot;
+    uint64_t *rank; /* misses and, 32 bits higher, evictions before it; [n]: all */
+    uint64_t *failures;
 };
 
-KERNEL hits_kernel(struct slots s, int64_t n, int32_t *miss)
+KERNEL hits_kernel(struct slots s)
 {
-    EACH(i, n)
+    EACH(i, s.n)
     {
-        const int64_t first = (int64_t)(ctr_mix64(s.want[i]) % s.sets) * SET;
+        const uint64_t set = ctr_mix64(s.want[i]) % s.sets;
         int32_t found = -1;
-        for (int64_t p = first; p < first + SET && found < 0; p++)
+        for (int64_t p = (int64_t)set * SET; p < (int64_t)(set + 1) * SET && found < 0; p++)
             if (s.stamp[p] && s.key[p] == s.want[i])
                 found = (int32_t)p;
-        if (found >= 0)
-            s.stamp[found] = s.now; /* keys are distinct: nobody else's slot */
         s.slot[i] = found;
-        miss[i] = found < 0;
+        s.set[i] = found < 0 ? set : s.sets;
+        s.order[i] = (uint32_t)i;
+        s.out_slot[i] = -1;
+        if (i == 0)
+            *s.failures = 0;
     }
 }
 
-KERNEL misses_kernel(struct slots s, int64_t n, const int32_t *rank, int32_t *missed, uint64_t *set, uint32_t *order)
+/* Of its own, since others read the stamps of a set while they look for their key. */
+KERNEL stamp_kernel(struct slots s)
 {
-    EACH(i, n)
-    if (s.slot[i] < 0) {
-        missed[rank[i]] = (int32_t)i;
-        set[rank[i]] = ctr_mix64(s.want[i]) % s.sets;
-        order[rank[i]] = (uint32_t)rank[i];
-    }
+    EACH(i, s.n)
+    if (s.slot[i] >= 0)
+        s.stamp[s.slot[i]] = s.now;
 }
 
-/* Miss j takes a slot; what it evicts is noted beside j. */
-static __device__ __forceinline__ void take_slot(const struct slots &s, int64_t set, int64_t i, uint64_t *out_key,
-                                                 int32_t *out_slot)
+/* Key i, which is not there, takes a slot. */
+static __device__ __forceinline__ void take_slot(const struct slots &s, int64_t set, int64_t i)
 {
     int64_t oldest = -1;
     for (int64_t p = set * SET; p < (set + 1) * SET; p++)
         if (s.stamp[p] != s.now && (oldest < 0 || s.stamp[p] < s.stamp[oldest]))
             oldest = p;
     s.slot[i] = (int32_t)oldest;
-    *out_slot = -1;
     if (oldest < 0)
         return;
     if (s.stamp[oldest]) {
-        *out_key = s.key[oldest];
-        *out_slot = (int32_t)oldest;
+        s.out_key[i] = s.key[oldest];
+        s.out_slot[i] = (int32_t)oldest;
     }
     s.key[oldest] = s.want[i];
     s.stamp[oldest] = s.now;
 }
 
-KERNEL take_kernel(struct slots s, const uint64_t *set, const uint32_t *order, const int32_t *missed, int64_t misses,
-                   uint64_t *out_key, int32_t *out_slot)
+/* set, order: by set, within it as the keys came. */
+KERNEL take_kernel(struct slots s, const uint64_t *set, const uint32_t *order)
 {
-    EACH(j, misses)
-    if (j == 0 || set[j] != set[j - 1])
-        for (int64_t k = j; k < misses && set[k] == set[j]; k++)
-            take_slot(s, (int64_t)set[k], missed[order[k]], &out_key[order[k]], &out_slot[order[k]]);
+    EACH(j, s.n)
+    if (set[j] < s.sets && (j == 0 || set[j] != set[j - 1]))
+        for (int64_t k = j; k < s.n && set[k] == set[j]; k++)
+            take_slot(s, (int64_t)set[k], order[k]);
 }
 
-KERNEL flag_kernel(const int32_t *x, int64_t n, bool negative, int32_t *flag)
+KERNEL count_kernel(struct slots s)
 {
-    EACH(i, n)
-    flag[i] = negative ? x[i] < 0 : x[i] >= 0;
+    EACH(i, s.n + 1)
+    {
+        const bool miss = i < s.n && s.set[i] < s.sets;
+        s.rank[i] = (uint64_t)miss | (uint64_t)(miss && s.out_slot[i] >= 0) << 32;
+        if (miss && s.slot[i] < 0)
+            atomicAdd((unsigned long long *)s.failures, 1ULL);
+    }
 }
 
-KERNEL evictions_kernel(const uint64_t *out_key, const int32_t *out_slot, const int32_t *rank, int64_t n, uint64_t *key,
-                        int32_t *slot)
+KERNEL list_kernel(struct slots s, int32_t *missed, uint64_t *evicted_key, int32_t *evicted_slot)
 {
-    EACH(j, n)
-    if (out_slot[j] >= 0) {
-        key[rank[j]] = out_key[j];
-        slot[rank[j]] = out_slot[j];
+    EACH(i, s.n)
+    if (s.set[i] < s.sets) {
+        const int64_t evictions = (int64_t)(s.rank[i] >> 32);
+        missed[s.rank[i] & UINT32_MAX] = (int32_t)i;
+        if (s.out_slot[i] >= 0) {
+            evicted_key[evictions] = s.out_key[i];
+            evicted_slot[evictions] = s.out_slot[i];
+        }
     }
 }
 
 int cuda_slots(struct ctr_dev *dev, const struct ctr_dev_slots *a, struct ctr_err *err)
 {
-    struct cuda *c = cuda_of(dev);
+    struct cuda_dev *c = cuda_of(dev);
     const int64_t n = a->want.n;
-    const struct slots s = { ctr_vec_u64(a->key),  ctr_vec_u32(a->stamp),      ctr_vec_u64(a->want),
-                             ctr_vec_i32(a->slot), (uint64_t)(a->key.n / SET), a->now };
+    uint64_t counts[2] = { 0, 0 };
     int rc = 0;
-    int32_t *rank = cuda_scratch<int32_t>(c, 8, n + 1, &rc, err), *out_slot = cuda_scratch<int32_t>(c, 9, n, &rc, err);
-    uint32_t *order = cuda_scratch<uint32_t>(c, 10, n, &rc, err);
-    uint64_t *set = cuda_scratch<uint64_t>(c, 11, n, &rc, err), *out_key = cuda_scratch<uint64_t>(c, 12, n, &rc, err);
-    int32_t *count = cuda_scratch<int32_t>(c, 13, 1, &rc, err), *missed = ctr_vec_i32(a->missed);
+    uint64_t *set = cuda_scratch<uint64_t>(c, 4, n, &rc, err);
+    uint32_t *order = cuda_scratch<uint32_t>(c, 5, n, &rc, err);
+    struct slots s = { ctr_vec_u64(a->key),
+                       ctr_vec_u32(a->stamp),
+                       ctr_vec_u64(a->want),
+                       ctr_vec_i32(a->slot),
+                       (uint64_t)(a->key.n / SET),
+                       a->now,
+                       n };
+    s.set = cuda_scratch<uint64_t>(c, 8, n, &rc, err);
+    s.out_key = cuda_scratch<uint64_t>(c, 9, n, &rc, err);
+    s.order = cuda_scratch<uint32_t>(c, 10, n, &rc, err);
+    s.out_slot = cuda_scratch<int32_t>(c, 11, n, &rc, err);
+    s.rank = cuda_scratch<uint64_t>(c, 12, n + 2, &rc, err);
+    s.failures = s.rank + n + 1;
+    const struct cuda_sort by_set = { s.set, s.order, set, order, n, cuda_bits(s.sets + 1) };
 
     *a->misses = *a->evictions = *a->failures = 0;
     if (rc || n == 0)
         return rc;
-    LAUNCH(c, hits_kernel, n, s, n, rank);
-    rc = cuda_scan_i32(c, rank, n, count, err);
-    rc = rc ? rc : fetch_count(c, count, a->misses, err);
-    if (rc || *a->misses == 0)
-        return rc;
-    LAUNCH(c, misses_kernel, n, s, n, rank, missed, set, order);
-    rc = radix_sort(c, set, order, *a->misses, 8, err);
+    LAUNCH(c, hits_kernel, n, s);
+    LAUNCH(c, stamp_kernel, n, s);
+    rc = cuda_sort_by(c, &by_set, err);
     if (rc)
         return rc;
-    LAUNCH(c, take_kernel, *a->misses, s, set, order, missed, *a->misses, out_key, out_slot);
-    LAUNCH(c, flag_kernel, n, (const int32_t *)s.slot, n, true, rank);
-    rc = cuda_scan_i32(c, rank, n, count, err);
-    rc = rc ? rc : fetch_count(c, count, a->failures, err);
+    LAUNCH(c, take_kernel, n, s, (const uint64_t *)set, (const uint32_t *)order);
+    LAUNCH(c, count_kernel, n + 1, s);
+    rc = cuda_scan_u64(c, s.rank, n + 1, err);
     if (rc)
         return rc;
-    LAUNCH(c, flag_kernel, *a->misses, (const int32_t *)out_slot, *a->misses, false, rank);
-    rc = cuda_scan_i32(c, rank, *a->misses, count, err);
-    rc = rc ? rc : fetch_count(c, count, a->evictions, err);
-    if (rc)
-        return rc;
-    LAUNCH(c, evictions_kernel, *a->misses, out_key, out_slot, rank, *a->misses, ctr_vec_u64(a->evicted_key),
-           ctr_vec_i32(a->evicted_slot));
-    return cuda_started(c, "slots", err);
+    LAUNCH(c, list_kernel, n, s, ctr_vec_i32(a->missed), ctr_vec_u64(a->evicted_key), ctr_vec_i32(a->evicted_slot));
+    rc = cuda_started(c, "slots", err);
+    rc = rc ? rc : fetch(c, s.rank + n, counts, sizeof counts, err);
+    *a->misses = (int64_t)(counts[0] & UINT32_MAX);
+    *a->evictions = (int64_t)(counts[0] >> 32);
+    *a->failures = (int64_t)counts[1];
+    return rc;
 }
 
 /* ---- loss ---- */
@@ -493,7 +401,7 @@ KERNEL bce_kernel(const float *z, const float *label, const float *weight, float
 
 int cuda_bce(struct ctr_dev *dev, const struct ctr_dev_bce *a, struct ctr_err *err)
 {
-    struct cuda *c = cuda_of(dev);
+    struct cuda_dev *c = cuda_of(dev);
     int rc = 0;
     double *term = a->total.mem ? cuda_scratch<double>(c, 8, a->z.n, &rc, err) : NULL;
     if (rc)
@@ -532,6 +440,59 @@ KERNEL class_kernel(const uint32_t *rows, const float *label, const float *weigh
     out[i] = class_weight(label, weight, rows[i], positive);
 }
 
+/* Exclusive prefix sums of doubles, in an order of their own: of runs of 256, of the runs' sums (again in runs), back
+ * into the runs. */
+enum { RUN = 256 };
+
+KERNEL run_sums_kernel(const double *x, int64_t n, double *sum, int64_t runs)
+{
+    EACH(r, runs)
+    {
+        double s = 0;
+        for (int64_t i = r * RUN; i < CTR_MIN((r + 1) * RUN, n); i++)
+            s += x[i];
+        sum[r] = s;
+    }
+}
+
+/* x becomes its prefix sums, starting from those of its run; the last run ends with the sum of all in *total. */
+KERNEL run_prefix_kernel(double *x, int64_t n, const double *before, int64_t runs, double *total)
+{
+    EACH(r, runs)
+    {
+        double s = before ? before[r] : 0;
+        for (int64_t i = r * RUN; i < CTR_MIN((r + 1) * RUN, n); i++) {
+            const double v = x[i];
+            x[i] = s;
+            s += v;
+        }
+        if (total && r == runs - 1)
+            *total = s;
+    }
+}
+
+static int scan_f64(struct cuda_dev *c, double *x, int64_t n, double *total, struct ctr_err *err)
+{
+    const int64_t runs = (n + RUN - 1) / RUN, more = (runs + RUN - 1) / RUN, most = (more + RUN - 1) / RUN;
+    double *const none = NULL;
+    int rc = 0;
+    double *sum = cuda_scratch<double>(c, 1, runs, &rc, err), *sum2 = cuda_scratch<double>(c, 2, more, &rc, err);
+    double *sum3 = cuda_scratch<double>(c, 3, most, &rc, err);
+
+    if (rc)
+        return rc;
+    if (most > RUN)
+        return cuda_fail(err, CTR_EUSAGE, "more than 2^32 elements");
+    LAUNCH(c, run_sums_kernel, runs, x, n, sum, runs);
+    LAUNCH(c, run_sums_kernel, more, sum, runs, sum2, more);
+    LAUNCH(c, run_sums_kernel, most, sum2, more, sum3, most);
+    LAUNCH(c, run_prefix_kernel, 1, sum3, most, none, 1, none);
+    LAUNCH(c, run_prefix_kernel, most, sum2, more, sum3, most, none);
+    LAUNCH(c, run_prefix_kernel, more, sum, runs, sum2, more, none);
+    LAUNCH(c, run_prefix_kernel, runs, x, n, sum, runs, total);
+    return cuda_started(c, "prefix sums", err);
+}
+
 /* The first i with keys[i] >= key. */
 static __device__ __forceinline__ int64_t lower_bound(const uint64_t *keys, int64_t n, uint64_t key)
 {
@@ -566,19 +527,23 @@ KERNEL auc_kernel(const double *pairs, const double *positives, const double *ne
 
 int cuda_auc(struct ctr_dev *dev, const struct ctr_dev_auc *a, struct ctr_err *err)
 {
-    struct cuda *c = cuda_of(dev);
+    struct cuda_dev *c = cuda_of(dev);
     const int64_t n = a->score.n;
     const float *score = ctr_vec_f32(a->score), *label = ctr_vec_f32(a->label), *weight = ctr_vec_f32(a->weight);
     int rc = 0;
-    uint64_t *keys = cuda_scratch<uint64_t>(c, 8, n, &rc, err);
-    uint32_t *rows = cuda_scratch<uint32_t>(c, 9, n, &rc, err);
+    uint64_t *keys = cuda_scratch<uint64_t>(c, 4, n, &rc, err), *given = cuda_scratch<uint64_t>(c, 8, n, &rc, err);
+    uint32_t *rows = cuda_scratch<uint32_t>(c, 5, n, &rc, err), *number = cuda_scratch<uint32_t>(c, 9, n, &rc, err);
+    const struct cuda_sort by_score = { given, number, keys, rows, n, 32 };
     double *below = cuda_scratch<double>(c, 10, n, &rc, err), *pairs = cuda_scratch<double>(c, 11, n, &rc, err);
     double *totals = cuda_scratch<double>(c, 12, 3, &rc, err); /* negatives, positives, pairs */
 
     if (rc)
         return rc;
-    LAUNCH(c, score_kernel, n, score, n, keys, rows);
-    rc = radix_sort(c, keys, rows, n, 4, err);
+    rc = cuda_check(c, cudaMemsetAsync(totals, 0, 3 * sizeof *totals, c->compute), "auc", err);
+    if (rc)
+        return rc;
+    LAUNCH(c, score_kernel, n, score, n, given, number);
+    rc = n ? cuda_sort_by(c, &by_score, err) : 0;
     if (rc)
         return rc;
     LAUNCH(c, class_kernel, n, rows, label, weight, n, true, pairs);
@@ -586,7 +551,7 @@ int cuda_auc(struct ctr_dev *dev, const struct ctr_dev_auc *a, struct ctr_err *e
     if (rc)
         return rc;
     LAUNCH(c, class_kernel, n, rows, label, weight, n, false, below);
-    rc = scan<double>(c, below, n, totals, err);
+    rc = scan_f64(c, below, n, totals, err);
     if (rc)
         return rc;
     LAUNCH(c, pairs_kernel, n, keys, rows, below, totals, score, label, weight, n, pairs);

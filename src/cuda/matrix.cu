@@ -49,7 +49,7 @@ KERNEL act_kernel(struct act_args k, struct view z, struct view pre, struct view
 
 int cuda_act(struct ctr_dev *dev, const struct ctr_dev_act *a, struct ctr_err *err)
 {
-    struct cuda *c = cuda_of(dev);
+    struct cuda_dev *c = cuda_of(dev);
     const struct view none = { NULL, 0 };
     LAUNCH(c, act_kernel, a->z.rows * a->z.cols, act_args(&a->act, a->bias), view_of(a->z), none, view_of(a->y),
            a->z.rows, a->z.cols);
@@ -78,7 +78,7 @@ static int gemm_back(struct ctr_dev *dev, const struct ctr_dev_gemm *a, struct c
 
 int cuda_gemm(struct ctr_dev *dev, const struct ctr_dev_gemm *a, struct ctr_err *err)
 {
-    struct cuda *c = cuda_of(dev);
+    struct cuda_dev *c = cuda_of(dev);
     const int64_t m = a->c.rows, n = a->c.cols, k = a->ta ? a->a.rows : a->a.cols;
     const float one = 1, beta = a->add ? 1 : 0;
     const struct view none = { NULL, 0 }, out = view_of(a->c);
@@ -102,40 +102,34 @@ int cuda_gemm(struct ctr_dev *dev, const struct ctr_dev_gemm *a, struct ctr_err 
 
 /* ---- sums over rows ---- */
 
-/* sum[s][tile][col] += to sum[s][0][col], tiles in order. */
-KERNEL join_kernel(double *sum, int64_t tiles, int64_t cols, int sums)
+/* sum[s][tile][col] += to sum[s][0][col], tiles in order, and from there, rounded, to `to`. */
+KERNEL join_kernel(double *sum, int64_t tiles, int64_t cols, int sums, float *to0, float *to1)
 {
     EACH(e, cols * sums)
     {
-        const int64_t j = e % cols;
-        double *s = sum + e / cols * tiles * cols;
+        const int64_t j = e % cols, which = e / cols;
+        double *s = sum + which * tiles * cols;
+        float *to = which ? to1 : to0;
         double total = 0;
         for (int64_t t = 0; t < tiles; t++)
             total += s[t * cols + j];
         s[j] = total;
+        if (to)
+            to[j] = (float)total;
     }
 }
 
-KERNEL store_kernel(const double *sum, float *to, int64_t cols)
-{
-    EACH(j, cols)
-    to[j] = (float)sum[j];
-}
-
 struct sums {
-    double *p; /* [SUMS][tiles][cols] */
+    double *p; /* [SUMS][tiles][cols]; the kernels set what is joined of it */
     int64_t tiles, cols;
 };
 
-static int new_sums(struct cuda *c, struct sums *s, int64_t rows, int64_t cols, struct ctr_err *err)
+static int new_sums(struct cuda_dev *c, struct sums *s, int64_t rows, int64_t cols, struct ctr_err *err)
 {
     int rc = 0;
     s->tiles = CTR_MAX((rows + TILE - 1) / TILE, 1);
     s->cols = cols;
     s->p = cuda_scratch<double>(c, 0, SUMS * s->tiles * cols, &rc, err);
-    if (rc == 0)
-        rc = cuda_check(c, cudaMemsetAsync(s->p, 0, (size_t)(SUMS * s->tiles * cols) * sizeof(double), c->compute),
-                        "sums", err);
     return rc;
 }
 
@@ -144,14 +138,11 @@ static double *sum_of(const struct sums *s, int i)
     return s->p + i * s->tiles * s->cols;
 }
 
-static void join_and_store(struct cuda *c, const struct sums *s, int first, int sums, struct ctr_vec to0,
+static void join_and_store(struct cuda_dev *c, const struct sums *s, int first, int sums, struct ctr_vec to0,
                            struct ctr_vec to1)
 {
-    LAUNCH(c, join_kernel, s->cols * sums, sum_of(s, first), s->tiles, s->cols, sums);
-    if (to0.mem)
-        LAUNCH(c, store_kernel, s->cols, (const double *)sum_of(s, first), ctr_vec_f32(to0), s->cols);
-    if (to1.mem)
-        LAUNCH(c, store_kernel, s->cols, (const double *)sum_of(s, first + 1), ctr_vec_f32(to1), s->cols);
+    LAUNCH(c, join_kernel, s->cols * sums, sum_of(s, first), s->tiles, s->cols, sums, ctr_vec_f32(to0),
+           ctr_vec_f32(to1));
 }
 
 /* ---- gradients of activations: sums 0 dalpha, 1 dbias, 2 dxhat, 3 dxhat · xhat ---- */
@@ -226,7 +217,7 @@ KERNEL dice_grad_kernel(struct act_args k, struct view z, struct view dy, struct
 
 int cuda_act_grad(struct ctr_dev *dev, const struct ctr_dev_act_grad *a, struct ctr_err *err)
 {
-    struct cuda *c = cuda_of(dev);
+    struct cuda_dev *c = cuda_of(dev);
     const struct ctr_vec none = { NULL, 0, 0 };
     const struct act_args k = act_args(&a->act, none);
     const struct view z = view_of(a->z), dy = view_of(a->dy), dz = view_of(a->dz);
@@ -250,14 +241,14 @@ int cuda_act_grad(struct ctr_dev *dev, const struct ctr_dev_act_grad *a, struct 
 
 int cuda_copy(struct ctr_dev *dev, const struct ctr_dev_copy *a, struct ctr_err *err)
 {
-    struct cuda *c = cuda_of(dev);
+    struct cuda_dev *c = cuda_of(dev);
     LAUNCH(c, copy_kernel, a->from.rows * a->from.cols, view_of(a->from), view_of(a->to), a->from.rows, a->from.cols);
     return cuda_started(c, "copy", err);
 }
 
 int cuda_fill(struct ctr_dev *dev, const struct ctr_dev_fill *a, struct ctr_err *err)
 {
-    struct cuda *c = cuda_of(dev);
+    struct cuda_dev *c = cuda_of(dev);
     LAUNCH(c, fill_kernel, a->x.rows * a->x.cols, view_of(a->x), a->value, a->x.rows, a->x.cols);
     return cuda_started(c, "fill", err);
 }
@@ -273,7 +264,7 @@ KERNEL axpby_kernel(float a, struct view x, float b, struct view y, int64_t rows
 
 int cuda_axpby(struct ctr_dev *dev, const struct ctr_dev_axpby *a, struct ctr_err *err)
 {
-    struct cuda *c = cuda_of(dev);
+    struct cuda_dev *c = cuda_of(dev);
     LAUNCH(c, axpby_kernel, a->x.rows * a->x.cols, a->a, view_of(a->x), a->b, view_of(a->y), a->x.rows, a->x.cols);
     return cuda_started(c, "axpby", err);
 }
@@ -287,7 +278,7 @@ KERNEL dropout_kernel(struct view x, struct view y, uint64_t base, uint64_t firs
 
 int cuda_dropout(struct ctr_dev *dev, const struct ctr_dev_dropout *a, struct ctr_err *err)
 {
-    struct cuda *c = cuda_of(dev);
+    struct cuda_dev *c = cuda_of(dev);
     LAUNCH(c, dropout_kernel, a->x.rows * a->x.cols, view_of(a->x), view_of(a->y),
            ctr_e_random_base(a->seed, a->stream), (uint64_t)a->row0 * (uint64_t)a->x.cols,
            (uint32_t)ceil((double)a->rate * 0x1p24), (float)(1 / (1 - (double)a->rate)), a->x.rows, a->x.cols);
@@ -324,7 +315,7 @@ KERNEL stats_store_kernel(struct sums s, int64_t rows, float *mean, float *var)
 
 int cuda_stats(struct ctr_dev *dev, const struct ctr_dev_stats *a, struct ctr_err *err)
 {
-    struct cuda *c = cuda_of(dev);
+    struct cuda_dev *c = cuda_of(dev);
     const struct ctr_vec none = { NULL, 0, 0 };
     struct sums s;
 
@@ -356,7 +347,7 @@ KERNEL norm_kernel(struct norm_args k, struct view x, struct view y, int64_t row
 
 int cuda_norm(struct ctr_dev *dev, const struct ctr_dev_norm *a, struct ctr_err *err)
 {
-    struct cuda *c = cuda_of(dev);
+    struct cuda_dev *c = cuda_of(dev);
     const struct norm_args k = { ctr_vec_f32(a->mean), ctr_vec_f32(a->var), ctr_vec_f32(a->gamma), ctr_vec_f32(a->beta),
                                  a->eps };
     LAUNCH(c, norm_kernel, a->x.rows * a->x.cols, k, view_of(a->x), view_of(a->y), a->x.rows, a->x.cols);
@@ -392,7 +383,7 @@ KERNEL norm_grad_kernel(struct norm_args k, struct view x, struct view dy, struc
 
 int cuda_norm_grad(struct ctr_dev *dev, const struct ctr_dev_norm_grad *a, struct ctr_err *err)
 {
-    struct cuda *c = cuda_of(dev);
+    struct cuda_dev *c = cuda_of(dev);
     const struct norm_args k = { ctr_vec_f32(a->mean), ctr_vec_f32(a->var), ctr_vec_f32(a->gamma), NULL, a->eps };
     struct sums s;
 

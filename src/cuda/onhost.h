@@ -1,13 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * onhost: as much of CUDA as the plug-in uses, on the host, so that tests run its text where no GPU is. Kernels are
- * loops over their elements, backwards: whoever relies on an order that a GPU does not promise, errs here. Finds
- * neither races nor misaligned loads; that is for compute-sanitizer.
+ * onhost: as much of CUDA as the plug-in uses, on the host, so that tests run its text where no GPU is. A kernel that
+ * has no barrier is a loop over its elements, backwards: reliance on an order that a GPU does not promise is an error
+ * that shows. Under ThreadSanitizer, and always where a kernel has barriers, it runs in blocks of threads (see
+ * onhost_blocks.h). Misaligned loads are not found: that is for compute-sanitizer.
  *
  * Streams are queues, and $CTR_CUDA_ON_HOST_ORDER has them run as late as CUDA allows, so that an order that is missing
  * changes results: "copies": a copying queue waits until it is waited for; "kernels": one that computes does, while
- * copies run at once; with "careless" behind it, waiting for events is forgotten, which tests must notice. Without it
- * everything runs at once. $CTR_CUDA_ON_HOST_SAYS: how many bytes were copied while kernels were queued, on stderr. */
+ * copies run at once; with "careless" behind it, waiting for events is forgotten, and barriers are, which tests must
+ * notice. Without it everything runs at once.
+ *
+ * $CTR_CUDA_ON_HOST_FAIL=CALL:N has the N-th call of a kind fail (the names of onhost_call_names).
+ * $CTR_CUDA_ON_HOST_SAYS: when the process ends, stderr tells how often each was called, how many bytes were copied
+ * while kernels were queued, and how many allocations, streams, events and handles are left.
+ * $CTR_CUDA_ON_HOST_DEVICES: how many devices there are. A call for another one than that of the calling thread's last
+ * cudaSetDevice fails. */
 #ifndef CTR_CUDA_ONHOST_H
 #define CTR_CUDA_ONHOST_H
 
@@ -25,19 +32,89 @@
 #define __global__
 #define __forceinline__ inline __attribute__((always_inline))
 
-#define KERNEL     static void
-#define EACH(i, n) for (int64_t i = (n)-1; i >= 0; i--)
+#include "cuda/onhost_blocks.h"
+
+/* The elements of a thread: every one of a number of threads has one. Backwards. */
+static inline int64_t onhost_threads(const struct onhost_place &me)
+{
+    return (int64_t)me.blocks.x * me.threads.x;
+}
+static inline int64_t onhost_last(const struct onhost_place &me, int64_t n)
+{
+    const int64_t first = (int64_t)me.block.x * me.threads.x + me.thread.x;
+    return n > first ? first + (n - 1 - first) / onhost_threads(me) * onhost_threads(me) : -1;
+}
+
+#define KERNEL static void
+#define EACH(i, n)                                                                                                     \
+    const struct onhost_place here_ = onhost_here();                                                                   \
+    for (int64_t i = onhost_last(here_, n); i >= 0; i -= onhost_threads(here_))
+/* A kernel without barriers: in blocks only where that shows races. */
+enum { ONHOST_BLOCKS = 2, ONHOST_THREADS = 4 };
 #define LAUNCH(c, kernel, n, ...)                                                                                      \
     do {                                                                                                               \
-        if ((n) > 0)                                                                                                   \
-            onhost_launch((c)->compute, kernel, __VA_ARGS__);                                                          \
+        if ((n) > 0 && (c)->failed == cudaSuccess)                                                                     \
+            CUDA_FAILED(c, onhost_launch((c)->compute, ONHOST_RACES ? ONHOST_BLOCKS : 0, ONHOST_THREADS, 0, kernel,    \
+                                         __VA_ARGS__));                                                                \
     } while (0)
+#define LAUNCH_BLOCKS(c, kernel, blocks, threads, bytes, ...)                                                          \
+    do {                                                                                                               \
+        if ((c)->failed == cudaSuccess)                                                                                \
+            CUDA_FAILED(c, onhost_launch((c)->compute, blocks, threads, bytes, kernel, __VA_ARGS__));                  \
+    } while (0)
+#define SHARED(type, name) type *name = (type *)onhost_here().shared
 
 typedef int cudaError_t;
-enum { cudaSuccess, cudaErrorMemoryAllocation = 2 };
+enum { cudaSuccess, cudaErrorMemoryAllocation = 2, cudaErrorInvalidDevice = 101, cudaErrorLaunchFailure = 719 };
 enum { CUBLAS_STATUS_SUCCESS, CUBLAS_OP_N = 0, CUBLAS_OP_T = 1 };
-enum { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost };
+enum { CUBLAS_DEFAULT_MATH = 0, CUBLAS_TF32_TENSOR_OP_MATH = 3 };
+enum { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice };
 enum { cudaStreamNonBlocking, cudaEventDisableTiming };
+
+/* ---- calls: they are counted, and one of them may fail ---- */
+
+enum onhost_call {
+    ONHOST_MALLOC,
+    ONHOST_COPY,
+    ONHOST_BACK,
+    ONHOST_LAUNCH,
+    ONHOST_BLAS,
+    ONHOST_WAIT,
+    ONHOST_CREATE,
+    ONHOST_CALLS
+};
+inline const char *const onhost_call_names[ONHOST_CALLS] = { "malloc", "copy", "back",  "launch",
+                                                             "blas",   "wait", "create" };
+inline std::atomic<int64_t> onhost_calls[ONHOST_CALLS], onhost_left, onhost_kernels, onhost_overlapped;
+
+/* At the end of the process. onhost_kernels: queued; onhost_overlapped: bytes copied meanwhile. */
+struct onhost_report {
+    ~onhost_report()
+    {
+        if (!getenv("CTR_CUDA_ON_HOST_SAYS"))
+            return;
+        for (int i = 0; i < ONHOST_CALLS; i++)
+            fprintf(stderr, "on host: %s %lld\n", onhost_call_names[i], (long long)onhost_calls[i]);
+        fprintf(stderr, "on host: %lld bytes were copied while kernels were queued\n", (long long)onhost_overlapped);
+        fprintf(stderr, "on host: %lld left\n", (long long)onhost_left);
+    }
+};
+inline struct onhost_report onhost_report;
+
+/* Counts a call. Is it the one that is to fail? */
+static inline bool onhost_fails(enum onhost_call call)
+{
+    const int64_t n = ++onhost_calls[call];
+    const char *want = getenv("CTR_CUDA_ON_HOST_FAIL"), *colon = want ? strchr(want, ':') : NULL;
+    return colon && (size_t)(colon - want) == strlen(onhost_call_names[call]) &&
+           !strncmp(want, onhost_call_names[call], (size_t)(colon - want)) && n == atoll(colon + 1);
+}
+static inline cudaError_t onhost_called(enum onhost_call call)
+{
+    return !onhost_fails(call)     ? cudaSuccess
+           : call == ONHOST_MALLOC ? cudaErrorMemoryAllocation
+                                   : cudaErrorLaunchFailure;
+}
 
 /* ---- streams ---- */
 
@@ -45,6 +122,7 @@ struct onhost_stream {
     std::deque<std::function<void()>> waiting;
     int64_t queued, done;
     bool computes;
+    int device;
 };
 typedef struct onhost_stream *cudaStream_t;
 struct onhost_event {
@@ -54,10 +132,11 @@ struct onhost_event {
 typedef struct onhost_event *cudaEvent_t;
 struct onhost_blas {
     cudaStream_t stream;
+    int math;
 };
 typedef struct onhost_blas *cublasHandle_t;
 
-inline std::atomic<int64_t> onhost_kernels, onhost_overlapped; /* queued; bytes copied meanwhile */
+inline thread_local int onhost_device; /* cudaSetDevice */
 
 static inline bool onhost_order(const char *word)
 {
@@ -82,12 +161,22 @@ static inline void onhost_queue(cudaStream_t s, std::function<void()> what)
     if (!onhost_order(s->computes ? "kernels" : "copies"))
         onhost_run(s, s->queued);
 }
-template <class F, class... A> static inline void onhost_launch(cudaStream_t s, F kernel, A... a)
+/* In `blocks` blocks of `threads` threads, or, with blocks 0, as one thread that has all elements. */
+template <class F, class... A>
+static inline cudaError_t onhost_launch(cudaStream_t s, unsigned blocks, unsigned threads, size_t bytes, F kernel,
+                                        A... a)
 {
+    const cudaError_t e = s->device == onhost_device ? onhost_called(ONHOST_LAUNCH) : cudaErrorInvalidDevice;
+    if (e != cudaSuccess)
+        return e;
     if (!s->computes)
         onhost_run(s, s->queued);
     s->computes = true;
-    onhost_queue(s, [=] { kernel(a...); });
+    if (blocks)
+        onhost_queue(s, [=] { onhost_run_blocks(blocks, threads, bytes, [&] { kernel(a...); }); });
+    else
+        onhost_queue(s, [=] { kernel(a...); });
+    return cudaSuccess;
 }
 
 struct cudaDeviceProp {
@@ -97,16 +186,28 @@ struct cudaDeviceProp {
 
 static inline const char *cudaGetErrorString(cudaError_t e)
 {
-    return e == cudaErrorMemoryAllocation ? "out of memory" : "no error";
+    return e == cudaErrorMemoryAllocation ? "out of memory"
+           : e == cudaErrorInvalidDevice  ? "invalid device ordinal"
+           : e == cudaErrorLaunchFailure  ? "unspecified launch failure"
+                                          : "no error";
 }
 static inline cudaError_t cudaGetDeviceCount(int *n)
 {
     *n = getenv("CTR_CUDA_ON_HOST_DEVICES") ? atoi(getenv("CTR_CUDA_ON_HOST_DEVICES")) : 1;
     return cudaSuccess;
 }
+static inline cudaError_t cudaSetDevice(int device)
+{
+    int n = 0;
+    cudaGetDeviceCount(&n);
+    if (device < 0 || device >= n)
+        return cudaErrorInvalidDevice;
+    onhost_device = device;
+    return cudaSuccess;
+}
 static inline cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int)
 {
-    *p = { "its kernels as loops on the host", 0, 0 };
+    *p = { "its kernels on the host", 0, 0 };
     return cudaSuccess;
 }
 static inline cudaError_t cudaDriverGetVersion(int *v)
@@ -121,11 +222,14 @@ static inline cudaError_t cudaMemGetInfo(size_t *available, size_t *total)
 }
 static inline cudaError_t cudaMalloc(void **p, size_t n)
 {
-    *p = n < (size_t)1 << 36 ? malloc(n) : NULL;
+    const cudaError_t e = onhost_called(ONHOST_MALLOC);
+    *p = e == cudaSuccess && n < (size_t)1 << 36 ? malloc(n) : NULL;
+    onhost_left += *p != NULL;
     return *p ? cudaSuccess : cudaErrorMemoryAllocation;
 }
 static inline cudaError_t cudaFree(void *p)
 {
+    onhost_left -= p != NULL;
     free(p);
     return cudaSuccess;
 }
@@ -133,48 +237,65 @@ static inline cudaError_t cudaFree(void *p)
 #define cudaFreeHost   cudaFree
 static inline cudaError_t cudaMemsetAsync(void *p, int v, size_t n, cudaStream_t s)
 {
-    onhost_queue(s, [=] { memset(p, v, n); });
-    return cudaSuccess;
+    const cudaError_t e = onhost_called(ONHOST_COPY);
+    if (e == cudaSuccess)
+        onhost_queue(s, [=] { memset(p, v, n); });
+    return e;
 }
-static inline cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t n, int, cudaStream_t s)
+static inline cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t n, int kind, cudaStream_t s)
 {
-    onhost_queue(s, [=] {
-        memcpy(to, from, n);
-        if (!s->computes && onhost_kernels > 0)
-            onhost_overlapped += (int64_t)n;
-    });
-    return cudaSuccess;
+    const cudaError_t e = onhost_called(kind == cudaMemcpyDeviceToHost ? ONHOST_BACK : ONHOST_COPY);
+    if (e == cudaSuccess)
+        onhost_queue(s, [=] {
+            memcpy(to, from, n);
+            if (!s->computes && onhost_kernels > 0)
+                onhost_overlapped += (int64_t)n;
+        });
+    return e;
 }
 static inline cudaError_t cudaGetLastError()
 {
     return cudaSuccess;
 }
+template <class T> static inline cudaError_t onhost_create(T *out, decltype(**out) first)
+{
+    const cudaError_t e = onhost_called(ONHOST_CREATE);
+    *out = NULL;
+    if (e != cudaSuccess)
+        return e;
+    *out = new auto(first);
+    onhost_left++;
+    return e;
+}
+template <class T> static inline cudaError_t onhost_destroy(T *p)
+{
+    onhost_left -= p != NULL;
+    delete p;
+    return cudaSuccess;
+}
 static inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t *s, int)
 {
-    *s = new onhost_stream{};
-    return cudaSuccess;
+    struct onhost_stream none = {};
+    none.device = onhost_device;
+    return onhost_create(s, none);
 }
 static inline cudaError_t cudaStreamSynchronize(cudaStream_t s)
 {
     onhost_run(s, s->queued);
-    return cudaSuccess;
+    return onhost_called(ONHOST_WAIT);
 }
 static inline cudaError_t cudaStreamDestroy(cudaStream_t s)
 {
-    if (s && s->computes && getenv("CTR_CUDA_ON_HOST_SAYS"))
-        fprintf(stderr, "on host: %lld bytes were copied while kernels were queued\n", (long long)onhost_overlapped);
-    delete s;
-    return cudaSuccess;
+    return onhost_destroy(s);
 }
 static inline cudaError_t cudaEventCreateWithFlags(cudaEvent_t *e, int)
 {
-    *e = new onhost_event{};
-    return cudaSuccess;
+    struct onhost_event none = {};
+    return onhost_create(e, none);
 }
 static inline cudaError_t cudaEventDestroy(cudaEvent_t e)
 {
-    delete e;
-    return cudaSuccess;
+    return onhost_destroy(e);
 }
 static inline cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s)
 {
@@ -188,14 +309,17 @@ static inline cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t e, int
         onhost_queue(s, [=] { onhost_run(now.stream, now.at); });
     return cudaSuccess;
 }
+
+/* ---- cuBLAS ---- */
+
 static inline int cublasCreate(cublasHandle_t *h)
 {
-    *h = new onhost_blas{};
-    return CUBLAS_STATUS_SUCCESS;
+    struct onhost_blas none = {};
+    return onhost_create(h, none) == cudaSuccess ? CUBLAS_STATUS_SUCCESS : 1;
 }
 static inline int cublasDestroy(cublasHandle_t h)
 {
-    delete h;
+    onhost_destroy(h);
     return CUBLAS_STATUS_SUCCESS;
 }
 static inline int cublasSetStream(cublasHandle_t h, cudaStream_t s)
@@ -203,37 +327,49 @@ static inline int cublasSetStream(cublasHandle_t h, cudaStream_t s)
     h->stream = s;
     return CUBLAS_STATUS_SUCCESS;
 }
+static inline int cublasSetWorkspace(cublasHandle_t, void *, size_t)
+{
+    return CUBLAS_STATUS_SUCCESS;
+}
+static inline int cublasSetMathMode(cublasHandle_t h, int mode)
+{
+    h->math = mode;
+    return CUBLAS_STATUS_SUCCESS;
+}
+/* TF32 keeps 10 bits behind the point. */
+static inline float onhost_tf32(float x, bool yes)
+{
+    uint32_t u;
+    memcpy(&u, &x, sizeof u);
+    u = (u + 0x1000) & ~0x1fffU;
+    float y;
+    memcpy(&y, &u, sizeof y);
+    return yes ? y : x;
+}
 
 /* Column-major, as in BLAS. */
-static inline void onhost_sgemm(int ta, int tb, int m, int n, int k, float alpha, const float *a, int lda,
+static inline void onhost_sgemm(bool tf32, int ta, int tb, int m, int n, int k, float alpha, const float *a, int lda,
                                 const float *b, int ldb, float beta, float *c, int ldc)
 {
     for (int64_t j = 0; j < n; j++)
         for (int64_t i = 0; i < m; i++) {
             float s = 0;
             for (int64_t l = 0; l < k; l++)
-                s += (ta ? a[l + i * lda] : a[i + l * lda]) * (tb ? b[j + l * ldb] : b[l + j * ldb]);
+                s += onhost_tf32(ta ? a[l + i * lda] : a[i + l * lda], tf32) *
+                     onhost_tf32(tb ? b[j + l * ldb] : b[l + j * ldb], tf32);
             c[i + j * ldc] = alpha * s + (beta != 0 ? beta * c[i + j * ldc] : 0);
         }
 }
 static inline int cublasSgemm(cublasHandle_t h, int ta, int tb, int m, int n, int k, const float *alpha, const float *a,
                               int lda, const float *b, int ldb, const float *beta, float *c, int ldc)
 {
-    onhost_launch(h->stream, onhost_sgemm, ta, tb, m, n, k, *alpha, a, lda, b, ldb, *beta, c, ldc);
-    return CUBLAS_STATUS_SUCCESS;
-}
-
-template <class T> static inline T atomicCAS(T *p, T expected, T desired)
-{
-    const T old = *p;
-    *p = old == expected ? desired : old;
-    return old;
-}
-template <class T> static inline T atomicMin(T *p, T v)
-{
-    const T old = *p;
-    *p = v < old ? v : old;
-    return old;
+    if (onhost_fails(ONHOST_BLAS))
+        return 1;
+    const bool tf32 = h->math == CUBLAS_TF32_TENSOR_OP_MATH;
+    return onhost_launch(h->stream, 0, 1, 0, onhost_sgemm, tf32, ta, tb, m, n, k, *alpha, a, lda, b, ldb, *beta, c,
+                         ldc) == cudaSuccess
+               ? CUBLAS_STATUS_SUCCESS
+               : 1;
 }
 
 #endif

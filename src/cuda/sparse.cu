@@ -61,7 +61,7 @@ KERNEL pool_kernel(struct lists l)
 
 int cuda_pool(struct ctr_dev *dev, const struct ctr_dev_pool *a, struct ctr_err *err)
 {
-    struct cuda *c = cuda_of(dev);
+    struct cuda_dev *c = cuda_of(dev);
     const struct lists l = lists_of(a->how, &a->lists, a->rows, a->out, a->rows.cols);
     LAUNCH(c, pool_kernel, l.count * l.width, l);
     return cuda_started(c, "pool", err);
@@ -102,8 +102,8 @@ static __host__ __device__ __forceinline__ int64_t pieces_of(int64_t entries)
 
 KERNEL count_pieces_kernel(const int32_t *group, int64_t unique, int32_t *pieces)
 {
-    EACH(u, unique)
-    pieces[u] = (int32_t)pieces_of(group[u + 1] - group[u]);
+    EACH(u, unique + 1)
+    pieces[u] = u < unique ? (int32_t)pieces_of(group[u + 1] - group[u]) : 0;
 }
 
 struct sums {
@@ -120,14 +120,15 @@ static __device__ __forceinline__ void add_entries(const struct lists &l, const 
     }
 }
 
-/* first[u]: pieces of the groups before u. The group of a piece is the last that begins at it or before. */
+/* first[u]: pieces of the groups before u; the last: all. The group of a piece is the last that begins at it or before.
+ */
 KERNEL sum_pieces_kernel(struct lists l, const int32_t *group, const int32_t *item, int64_t unique,
-                         const int32_t *first, const int32_t *pieces, struct sums *out, int64_t most)
+                         const int32_t *first, struct sums *out, int64_t most)
 {
     EACH(i, most * l.width)
     {
         const int64_t piece = i / l.width;
-        if (piece < *pieces) {
+        if (piece < first[unique]) {
             int64_t u = 0;
             for (int64_t end = unique; end - u > 1;) {
                 const int64_t half = u + (end - u) / 2;
@@ -166,21 +167,21 @@ KERNEL pool_grad_kernel(struct lists l, const int32_t *group, const int32_t *ite
 
 int cuda_pool_grad(struct ctr_dev *dev, const struct ctr_dev_pool_grad *a, struct ctr_err *err)
 {
-    struct cuda *c = cuda_of(dev);
+    struct cuda_dev *c = cuda_of(dev);
     const struct lists l = lists_of(a->how, &a->lists, a->rows, a->dout, a->grad.cols);
     const int64_t unique = a->grad.rows, most = 2 * (a->lists.index.n / PIECE);
     const int32_t *group = ctr_vec_i32(a->group_start), *item = ctr_vec_i32(a->group_item);
     int rc = 0;
-    int32_t *first = cuda_scratch<int32_t>(c, 4, unique, &rc, err), *pieces = cuda_scratch<int32_t>(c, 5, 1, &rc, err);
+    int32_t *first = cuda_scratch<int32_t>(c, 4, unique + 1, &rc, err);
     struct sums *sum = cuda_scratch<struct sums>(c, 6, most * l.width, &rc, err);
     if (rc)
         return rc;
     if (most) {
-        LAUNCH(c, count_pieces_kernel, unique, group, unique, first);
-        rc = cuda_scan_i32(c, first, unique, pieces, err);
+        LAUNCH(c, count_pieces_kernel, unique + 1, group, unique, first);
+        rc = cuda_scan_i32(c, first, unique + 1, err);
         if (rc)
             return rc;
-        LAUNCH(c, sum_pieces_kernel, most * l.width, l, group, item, unique, first, pieces, sum, most);
+        LAUNCH(c, sum_pieces_kernel, most * l.width, l, group, item, unique, first, sum, most);
     }
     LAUNCH(c, pool_grad_kernel, unique * l.width, l, group, item, first, sum, view_of(a->grad), view_of(a->squares),
            unique, a->add);
@@ -200,7 +201,7 @@ KERNEL move_rows_kernel(struct view from, struct view to, const int32_t *from_in
 
 int cuda_move_rows(struct ctr_dev *dev, const struct ctr_dev_move_rows *a, struct ctr_err *err)
 {
-    struct cuda *c = cuda_of(dev);
+    struct cuda_dev *c = cuda_of(dev);
     LAUNCH(c, move_rows_kernel, a->n * a->from.cols, view_of(a->from), view_of(a->to), ctr_vec_i32(a->from_index),
            ctr_vec_i32(a->to_index), a->n, a->from.cols);
     return cuda_started(c, "move_rows", err);
@@ -227,7 +228,7 @@ KERNEL opt_dense_kernel(struct ctr_opt_step o, const float *g, float *w, float *
 
 int cuda_opt_dense(struct ctr_dev *dev, const struct ctr_dev_opt_dense *a, struct ctr_err *err)
 {
-    struct cuda *c = cuda_of(dev);
+    struct cuda_dev *c = cuda_of(dev);
     float *w = ctr_vec_f32(a->w), *s1 = a->s1.mem ? ctr_vec_f32(a->s1) : w, *s2 = a->s2.mem ? ctr_vec_f32(a->s2) : w;
     LAUNCH(c, opt_dense_kernel, a->w.n, ctr_opt_step_of(&a->opt), (const float *)ctr_vec_f32(a->g), w, s1, s2, a->w.n);
     return cuda_started(c, "opt_dense", err);
@@ -249,7 +250,7 @@ KERNEL opt_rows_kernel(struct ctr_opt_step o, struct view rows, struct view g, s
 
 int cuda_opt_rows(struct ctr_dev *dev, const struct ctr_dev_opt_rows *a, struct ctr_err *err)
 {
-    struct cuda *c = cuda_of(dev);
+    struct cuda_dev *c = cuda_of(dev);
     LAUNCH(c, opt_rows_kernel, a->g.rows * a->g.cols, ctr_opt_step_of(&a->opt), view_of(a->rows), view_of(a->g),
            view_of(a->squares), ctr_vec_i32(a->index), ctr_vec_f32(a->l2_row), a->g.rows, a->g.cols);
     return cuda_started(c, "opt_rows", err);

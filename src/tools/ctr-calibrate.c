@@ -6,11 +6,13 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <sys/stat.h>
 
 static struct {
     const char *fit, *pieces, *by, *held_out;
-    int64_t min_clicks;
-} o = { .pieces = "linear", .min_clicks = 100 };
+    int64_t min_clicks, slice_clicks, rolling_ms, every_ms;
+    bool reload;
+} o = { .pieces = "linear", .min_clicks = 10, .slice_clicks = 100, .rolling_ms = -1, .every_ms = -1 };
 
 static const struct ctr_opt opts[] = {
     { "fit", 'F', CTR_OPT_CHOICE, "isotonic|power|platt", "fit a map of this kind to scores and labels", &o.fit, 0 },
@@ -18,8 +20,16 @@ static const struct ctr_opt opts[] = {
       &o.pieces, .needs = "fit=isotonic" },
     { "by", 'b', CTR_OPT_STR, "COLUMN", "a map for each value of this column, besides the global one", &o.by,
       CTR_OPT_ONCE },
-    { "min-clicks", 0, CTR_OPT_INT, "N", "slices with fewer clicks or non-clicks use the global map (default 100)",
-      &o.min_clicks, .needs = "by" },
+    { "min-clicks", 0, CTR_OPT_INT, "N",
+      "isotonic: merge pools with fewer clicks or non-clicks (default 10; 0: none, and it may give 0 and 1)",
+      &o.min_clicks, .needs = "fit=isotonic" },
+    { "slice-clicks", 0, CTR_OPT_INT, "N", "slices with fewer clicks or non-clicks use the global map (default 100)",
+      &o.slice_clicks, .needs = "by" },
+    { "rolling", 0, CTR_OPT_DURATION, "DURATION", "fit again and again, to the rows of the last DURATION",
+      &o.rolling_ms, .needs = "fit" },
+    { "every", 0, CTR_OPT_DURATION, "DURATION", "how often (default a 24th of that)", &o.every_ms, 0,
+      .needs = "rolling" },
+    { "reload", 0, CTR_OPT_FLAG, NULL, "when another map takes the name MAP, go on with that one", &o.reload, 0 },
     { "held-out", 0, CTR_OPT_STR, "FILE", "with --fit: report the bias on the rows of FILE", &o.held_out,
       CTR_OPT_PATH },
     { 0 },
@@ -36,18 +46,19 @@ static enum ctr_cal_kind kind(void)
 
 /* ---- fitting ---- */
 
-static int write_map(struct ctr_cli *cli, const struct ctr_cal_map *m, struct ctr_err *err)
+/* Takes `out`. */
+static int write_map(struct ctr_cli *cli, const struct ctr_cal_map *m, struct ctr_out *out, struct ctr_err *err)
 {
     struct ctr_schema s = { 0 };
     struct ctr_batchbuf rows = { 0 };
-    struct ctr_out *out = NULL;
     struct ctr_writer *w = NULL;
     int rc;
 
     if (!(rc = ctr_cal_map_schema(&s, err)) && !(rc = ctr_batchbuf_init(&rows, &s, err)) &&
-        !(rc = ctr_cal_map_rows(m, &rows, err)) && !(rc = ctr_cli_out(cli, CTR_OUT_BINARY, &out, err)) &&
-        !(rc = ctr_cli_writer(cli, out, &s, &w, err)) && !(rc = ctr_writer_batch(w, ctr_batchbuf_view(&rows), err)))
+        !(rc = ctr_cal_map_rows(m, &rows, err)) && !(rc = ctr_cli_writer(cli, out, &s, &w, err)) &&
+        !(rc = ctr_writer_batch(w, ctr_batchbuf_view(&rows), err)))
         rc = ctr_cli_finish(cli, w, out, err);
+    cli->idle_writer = NULL;
     ctr_writer_free(w);
     ctr_out_free(out);
     ctr_batchbuf_free(&rows);
@@ -61,6 +72,23 @@ static const char *number(char text[32], double v)
     return text;
 }
 
+/* How fine an isotonic map is, and whether it is sure of something. */
+static void report_pools(const struct ctr_cli *cli, const struct ctr_cal_pools *p)
+{
+    if (!p->left)
+        return;
+    if (o.min_clicks)
+        ctr_cli_note(cli,
+                     "%lld pools of scores, %lld before those with fewer than %lld clicks or non-clicks were merged",
+                     (long long)p->left, (long long)p->found, (long long)o.min_clicks);
+    else
+        ctr_cli_note(cli, "%lld pools of scores", (long long)p->left);
+    if (p->low > 0 && p->high < 1)
+        return;
+    ctr_cli_note(cli, "the map gives %s%s%s, which costs without end where it is wrong (--min-clicks 1 or more)",
+                 p->low > 0 ? "" : "0", p->low <= 0 && p->high >= 1 ? " and " : "", p->high < 1 ? "" : "1");
+}
+
 /* Mean score over mean label, before and after, for low, middle and high scores of `rows`,
  * those of the fit or others. */
 static int report(const struct ctr_cli *cli, const struct ctr_cal_fit *f, const struct ctr_cal_fit *rows,
@@ -69,18 +97,23 @@ static int report(const struct ctr_cli *cli, const struct ctr_cal_fit *f, const 
     static const char *const name[3][3] = { { "all", "", "" }, { "low", "high", "" }, { "low", "middle", "high" } };
     struct ctr_cal_bias b[3] = { 0 };
     char before[32], after[32];
-    int n = cli->quiet ? 0 : ctr_cal_fit_bias(rows, m, b, 3, err);
+    int wide = 0, n = cli->quiet ? 0 : ctr_cal_fit_bias(rows, m, b, 3, err);
 
     if (n <= 0)
         return n;
     ctr_cli_note(cli, "mean score over mean label, on the rows %s%s:", rows == f ? "of the fit" : "held out in ",
                  rows == f ? "" : o.held_out);
-    ctr_cli_note(cli, "%-7s  %-19s  %10s  %10s  %8s  %8s", "", "scores", "mean_score", "click_rate", "before", "after");
     for (int i = 0; i < n; i++)
-        ctr_cli_note(cli, "%-7s  %.6f - %.6f  %11.6f  %10.6f  %8s  %8s", name[n - 1][i], b[i].low, b[i].high,
-                     b[i].score, b[i].label, number(before, b[i].before), number(after, b[i].after));
+        wide = CTR_MAX(wide, (int)CTR_MAX(strlen(ctr_mean_text(b[i].low).s), strlen(ctr_mean_text(b[i].high).s)));
+    ctr_cli_note(cli, "%-7s  %-*s  %10s  %10s  %8s  %8s", "", 2 * wide + 3, "scores", "mean_score", "click_rate",
+                 "before", "after");
+    for (int i = 0; i < n; i++)
+        ctr_cli_note(cli, "%-7s  %*s - %*s  %10s  %10s  %8s  %8s", name[n - 1][i], wide, ctr_mean_text(b[i].low).s,
+                     wide, ctr_mean_text(b[i].high).s, ctr_mean_text(b[i].score).s, ctr_mean_text(b[i].label).s,
+                     number(before, b[i].before), number(after, b[i].after));
+    report_pools(cli, ctr_cal_fit_pools(f));
     if (o.by)
-        ctr_cli_note(cli, "%lld of %lld values of %s have maps of their own, the others are too thin (--min-clicks)",
+        ctr_cli_note(cli, "%lld of %lld values of %s have maps of their own, the others are too thin (--slice-clicks)",
                      (long long)(ctr_cal_fit_slices(f) - ctr_cal_fit_thin(f)), (long long)ctr_cal_fit_slices(f), o.by);
     if (ctr_cal_fit_floored(f))
         ctr_cli_note(cli, "the click rate does not rise with the score everywhere: a slope was raised to %g",
@@ -88,13 +121,15 @@ static int report(const struct ctr_cli *cli, const struct ctr_cal_fit *f, const 
     return 0;
 }
 
-static int feed(struct ctr_cli *cli, struct ctr_reader *r, struct ctr_cal_fit *f, struct ctr_err *err)
+/* Into a fit, or into maps as time goes on. */
+static int feed(struct ctr_cli *cli, struct ctr_reader *r, struct ctr_cal_fit *f, struct ctr_cal_rolling *rolling,
+                struct ctr_err *err)
 {
     const struct ctr_batch *b;
     int rc;
 
     while ((rc = ctr_reader_next(r, &b, err)) > 0) {
-        if ((rc = ctr_cal_fit_batch(f, b, err))) {
+        if ((rc = f ? ctr_cal_fit_batch(f, b, err) : ctr_cal_rolling_batch(rolling, b, err))) {
             ctr_err_file(err, ctr_reader_file(r));
             return rc;
         }
@@ -103,11 +138,11 @@ static int feed(struct ctr_cli *cli, struct ctr_reader *r, struct ctr_cal_fit *f
     return rc;
 }
 
-/* Label, score, weight and --by, and the reader projected to them. */
+/* Label, score, weight, --by and, for --rolling, the time, and the reader projected to them. */
 static int find(struct ctr_cli *cli, struct ctr_reader *r, struct ctr_cal_fit_opts *fo, struct ctr_err *err)
 {
     const struct ctr_schema *s = ctr_reader_schema(r);
-    int *const to[] = { &fo->columns.label, &fo->columns.score, &fo->columns.weight, &fo->by };
+    int *const to[] = { &fo->columns.label, &fo->columns.score, &fo->columns.weight, &fo->by, &fo->columns.time };
     int keep[CTR_COUNT(to)], n = 0;
 
     fo->columns.label = ctr_cli_role(cli, s, CTR_ROLE_LABEL, true, err);
@@ -122,6 +157,9 @@ static int find(struct ctr_cli *cli, struct ctr_reader *r, struct ctr_cal_fit_op
     fo->by = o.by ? ctr_schema_need(s, o.by, err) : -1;
     if (fo->by < -1)
         return fo->by;
+    fo->columns.time = o.rolling_ms < 0 ? -1 : ctr_cli_role(cli, s, CTR_ROLE_TIME, true, err);
+    if (fo->columns.time < -1)
+        return fo->columns.time;
     for (size_t i = 0; i < CTR_COUNT(to); i++) {
         int k = 0;
         if (*to[i] < 0)
@@ -143,55 +181,184 @@ static int hold_out(struct ctr_cli *cli, struct ctr_cal_fit_opts *fo, struct ctr
     int rc = ctr_reader_open(&r, paths, 1, NULL, err);
 
     if (!rc && ((rc = find(cli, r, fo, err)) || (rc = ctr_cal_fit_new(held, ctr_reader_schema(r), fo, err)) ||
-                (rc = feed(cli, r, *held, err)) || (rc = ctr_cal_fit_hold_out(*held, err))))
+                (rc = feed(cli, r, *held, NULL, err)) || (rc = ctr_cal_fit_hold_out(*held, err))))
         ctr_err_file(err, o.held_out);
     ctr_reader_free(r);
     return rc;
 }
 
-static int fit(struct ctr_cli *cli, struct ctr_err *err)
+static int fit_all(struct ctr_cli *cli, struct ctr_reader *r, struct ctr_cal_fit_opts *fo, struct ctr_err *err)
 {
-    struct ctr_cal_fit_opts fo = {
-        .columns = { -1, -1, -1, -1, -1 }, .kind = kind(), .min_rows = o.min_clicks, .memory_bytes = cli->memory_bytes
-    };
-    struct ctr_reader *r = NULL;
     struct ctr_cal_fit *f = NULL, *held = NULL;
     struct ctr_cal_map *m = NULL;
-    int rc = o.held_out ? ctr_cli_read(cli, o.held_out, err) : 0;
+    struct ctr_out *out = NULL;
+    int rc = ctr_cal_fit_new(&f, ctr_reader_schema(r), fo, err);
 
-    if (!rc && !(rc = ctr_cli_reader(cli, 0, NULL, &r, err)) &&
-        ((rc = find(cli, r, &fo, err)) || (rc = ctr_cal_fit_new(&f, ctr_reader_schema(r), &fo, err))))
+    if (rc)
         ctr_err_file(err, ctr_reader_file(r));
-    if (!rc && !(rc = feed(cli, r, f, err)) && !(rc = ctr_cal_fit_finish(f, &m, err)) &&
-        (!o.held_out || !(rc = hold_out(cli, &fo, &held, err))) && !(rc = report(cli, f, held ? held : f, m, err)))
-        rc = write_map(cli, m, err);
+    else if (!(rc = feed(cli, r, f, NULL, err)) && !(rc = ctr_cal_fit_finish(f, &m, err)) &&
+             (!o.held_out || !(rc = hold_out(cli, fo, &held, err))) &&
+             !(rc = report(cli, f, held ? held : f, m, err)) && !(rc = ctr_cli_out(cli, CTR_OUT_BINARY, &out, err)))
+        rc = write_map(cli, m, out, err);
     ctr_cal_map_free(m);
     ctr_cal_fit_free(held);
     ctr_cal_fit_free(f);
+    return rc;
+}
+
+struct rolling {
+    struct ctr_cli *cli;
+    int64_t maps; /* written */
+};
+
+/* A map of the rows before `until`, or why there is none. */
+static int fitted(void *ctx, const struct ctr_cal_fit *f, const struct ctr_cal_map *m, int64_t until,
+                  struct ctr_err *err)
+{
+    struct rolling *r = ctx;
+    struct ctr_cal_bias b = { 0 };
+    struct ctr_out *out = NULL;
+    char time[32], before[32];
+    int rc;
+
+    time[ctr_time_iso(time, until)] = 0;
+    if (!m) {
+        ctr_cli_note(r->cli, "no map of the rows before %s: %s%s", time, ctr_err_text(err).s,
+                     r->maps ? "; the one before stays" : "");
+        return 0;
+    }
+    if ((rc = ctr_cal_fit_bias(f, m, &b, 1, err)) < 0 || (rc = ctr_out_open(&out, r->cli->out, CTR_OUT_BINARY, err)) ||
+        (rc = write_map(r->cli, m, out, err)))
+        return rc;
+    r->maps++;
+    ctr_cli_note(r->cli, "a map of %lld rows before %s: mean score over mean label was %s",
+                 (long long)ctr_cal_fit_rows(f), time, number(before, b.before));
+    return 0;
+}
+
+static int fit_rolling(struct ctr_cli *cli, struct ctr_reader *r, const struct ctr_cal_fit_opts *fo,
+                       struct ctr_err *err)
+{
+    struct rolling to = { .cli = cli };
+    const struct ctr_cal_rolling_opts ro = {
+        .fit = *fo, .rolling_ms = o.rolling_ms, .every_ms = o.every_ms, .fitted = fitted, .ctx = &to
+    };
+    struct ctr_cal_rolling *rolling = NULL;
+    int rc = ctr_cal_rolling_new(&rolling, ctr_reader_schema(r), &ro, err);
+
+    if (rc)
+        ctr_err_file(err, ctr_reader_file(r));
+    else if (!(rc = feed(cli, r, NULL, rolling, err)) && !(rc = ctr_cal_rolling_finish(rolling, err)) && !to.maps)
+        rc = ctr_fail(err, CTR_EDATA, "no rows gave a map");
+    if (!rc && ctr_cal_rolling_old(rolling))
+        ctr_cli_note(cli, "%lld rows were older than --rolling when they came, and are in no map",
+                     (long long)ctr_cal_rolling_old(rolling));
+    ctr_cal_rolling_free(rolling);
+    return rc;
+}
+
+static int check_rolling(const struct ctr_cli *cli, struct ctr_err *err)
+{
+    if (o.rolling_ms < 0)
+        return 0;
+    if (o.every_ms < 0 && o.rolling_ms % 24 == 0)
+        o.every_ms = o.rolling_ms / 24;
+    if (o.rolling_ms < 1 || o.every_ms < 1 || o.rolling_ms % o.every_ms)
+        return ctr_cli_usage(err, "--rolling wants a multiple of --every, such as 1d and 1h");
+    if (o.held_out)
+        return ctr_cli_usage(err, "--held-out measures one map: leave --rolling out");
+    if (!cli->out || !ctr_cli_reopens(cli->out))
+        return ctr_cli_usage(err, "--rolling writes the map again and again: name a file with -o");
+    return 0;
+}
+
+static int fit(struct ctr_cli *cli, struct ctr_err *err)
+{
+    struct ctr_cal_fit_opts fo = { .columns = { -1, -1, -1, -1, -1 },
+                                   .kind = kind(),
+                                   .min_rows = o.slice_clicks,
+                                   .min_clicks = o.min_clicks,
+                                   .memory_bytes = cli->memory_bytes };
+    struct ctr_reader *r = NULL;
+    int rc = o.held_out ? ctr_cli_read(cli, o.held_out, err) : 0;
+
+    if (rc || (rc = check_rolling(cli, err)) || (rc = ctr_cli_reader(cli, 0, NULL, &r, err)))
+        return rc;
+    if ((rc = find(cli, r, &fo, err)))
+        ctr_err_file(err, ctr_reader_file(r));
+    else
+        rc = o.rolling_ms < 0 ? fit_all(cli, r, &fo, err) : fit_rolling(cli, r, &fo, err);
     ctr_reader_free(r);
     return rc;
 }
 
 /* ---- applying ---- */
 
-static int pass(struct ctr_cli *cli, struct ctr_reader *r, struct ctr_cal_apply *a, struct ctr_err *err)
+struct run {
+    struct ctr_cli *cli;
+    const char *path;
+    struct stat seen; /* the map's file when it was opened last */
+    struct ctr_reader *r;
+    int score;
+    struct ctr_cal_map *m;
+    struct ctr_cal_apply *a;
+};
+
+static void close_map(struct run *run)
 {
+    ctr_cal_apply_free(run->a);
+    ctr_cal_map_free(run->m);
+}
+
+static int open_map(struct run *run, struct ctr_err *err)
+{
+    int rc = ctr_cal_map_load(&run->m, run->path, err);
+
+    return rc ? rc : ctr_cal_apply_new(&run->a, run->m, ctr_reader_schema(run->r), run->score, err);
+}
+
+/* Scores do not stop for a map that cannot be used: it is told of, and the one before goes on until the file changes
+ * again. */
+static void reload(struct run *run, int64_t row)
+{
+    struct run to = *run;
+    struct ctr_err err = { 0 };
+
+    to.m = NULL;
+    to.a = NULL;
+    if (open_map(&to, &err)) {
+        close_map(&to);
+        ctr_cli_note(run->cli, "%s; rows from %lld on are calibrated by the map before", ctr_err_text(&err).s,
+                     (long long)row);
+        return;
+    }
+    close_map(run);
+    run->m = to.m;
+    run->a = to.a;
+    ctr_cli_debug(run->cli, "rows from %lld on are calibrated by another %s", (long long)row, run->path);
+}
+
+static int pass(struct run *run, struct ctr_err *err)
+{
+    struct ctr_cli *cli = run->cli;
     struct ctr_out *out = NULL;
     struct ctr_writer *w = NULL;
     const struct ctr_batch *b, *to;
     int rc;
 
     if ((rc = ctr_cli_out(cli, CTR_OUT_BINARY, &out, err)) ||
-        (rc = ctr_cli_writer(cli, out, ctr_cal_apply_schema(a), &w, err)))
+        (rc = ctr_cli_writer(cli, out, ctr_cal_apply_schema(run->a), &w, err)))
         goto out;
-    while ((rc = ctr_reader_next(r, &b, err)) > 0) {
-        if ((rc = ctr_cal_apply_batch(a, b, &to, err))) {
-            ctr_err_file(err, ctr_reader_file(r));
+    while ((rc = ctr_reader_next(run->r, &b, err)) > 0) {
+        if (o.reload && ctr_cli_changed(run->path, &run->seen))
+            reload(run, b->first_row + 1);
+        if ((rc = ctr_cal_apply_batch(run->a, b, &to, err))) {
+            ctr_err_file(err, ctr_reader_file(run->r));
             goto out;
         }
         if ((rc = ctr_writer_batch(w, to, err)))
             goto out;
-        ctr_cli_progress(cli, ctr_reader_rows(r), ctr_reader_total_rows(r));
+        ctr_cli_progress(cli, ctr_reader_rows(run->r), ctr_reader_total_rows(run->r));
     }
     if (!rc)
         rc = ctr_cli_finish(cli, w, out, err);
@@ -203,26 +370,27 @@ out:
 
 static int apply(struct ctr_cli *cli, struct ctr_err *err)
 {
-    struct ctr_reader *r = NULL;
-    struct ctr_cal_map *m = NULL;
-    struct ctr_cal_apply *a = NULL;
-    int score, rc = ctr_cli_args(cli, 1, -1, err);
+    struct run run = { .cli = cli };
+    int rc = ctr_cli_args(cli, 1, -1, err);
 
-    if (!rc && o.held_out)
+    if (rc)
+        return rc;
+    if (o.held_out)
         return ctr_cli_usage(err, "--held-out goes with --fit; of a map that is there, ctr-eval shows the calibration");
-    if (!rc && o.by)
+    if (o.by)
         return ctr_cli_usage(err, "--by goes with --fit: a map knows by which column it was fitted");
-    if (!rc)
-        rc = ctr_cli_inputs(cli, 0, err);
-    if (!rc && !(rc = ctr_cal_map_load(&m, cli->args[0], err)) && !(rc = ctr_cli_reader(cli, 1, NULL, &r, err))) {
-        score = ctr_cli_role(cli, ctr_reader_schema(r), CTR_ROLE_SCORE, true, err);
-        rc = score < 0 ? score : ctr_cal_apply_new(&a, m, ctr_reader_schema(r), score, err);
-        if (!rc)
-            rc = pass(cli, r, a, err);
-    }
-    ctr_cal_apply_free(a);
-    ctr_cal_map_free(m);
-    ctr_reader_free(r);
+    run.path = cli->args[0];
+    if (o.reload && !ctr_cli_reopens(run.path))
+        return ctr_cli_usage(err, "--reload looks at the file of the map, and a pipe has none");
+    ctr_cli_changed(run.path, &run.seen);
+    if (!(rc = ctr_cli_inputs(cli, 0, err)) && !(rc = ctr_cal_map_load(&run.m, run.path, err)) &&
+        !(rc = ctr_cli_reader(cli, 1, NULL, &run.r, err)) &&
+        (run.score = ctr_cli_role(cli, ctr_reader_schema(run.r), CTR_ROLE_SCORE, true, err)) < 0)
+        rc = run.score;
+    if (!rc && !(rc = ctr_cal_apply_new(&run.a, run.m, ctr_reader_schema(run.r), run.score, err)))
+        rc = pass(&run, err);
+    close_map(&run);
+    ctr_reader_free(run.r);
     return rc;
 }
 
@@ -230,10 +398,12 @@ static int apply(struct ctr_cli *cli, struct ctr_err *err)
 static int check_roles(const struct ctr_cli *cli, struct ctr_err *err)
 {
     for (int i = 0; i < CTR_NROLES; i++) {
-        bool fits = i == CTR_ROLE_LABEL || i == CTR_ROLE_WEIGHT;
-        if (cli->role[i] && i != CTR_ROLE_SCORE && !(fits && o.fit))
-            return ctr_cli_usage(err, "--%s does nothing%s", ctr_roles[i],
-                                 fits ? " without --fit: a map takes scores alone" : " here");
+        if (!cli->role[i] || i == CTR_ROLE_SCORE)
+            continue;
+        if (!o.fit)
+            return ctr_cli_usage(err, "--%s does nothing without --fit: a map takes scores alone", ctr_roles[i]);
+        if (i == CTR_ROLE_TIME && o.rolling_ms < 0)
+            return ctr_cli_usage(err, "--%s does nothing here", ctr_roles[i]);
     }
     return 0;
 }
@@ -244,6 +414,8 @@ static int run(struct ctr_cli *cli, struct ctr_err *err)
 
     if (rc)
         return rc;
+    if (o.fit && o.reload)
+        return ctr_cli_usage(err, "--reload goes with a map that is applied: leave --fit out");
     return o.fit ? fit(cli, err) : apply(cli, err);
 }
 
@@ -252,5 +424,7 @@ const struct ctr_tool ctr_tool = { "ctr-calibrate",
                                    "--fit KIND [-o MAP] [FILE…]\nMAP [FILE…]",
                                    NULL,
                                    opts,
-                                   CTR_TOOL_ROLES,
+                                   CTR_TOOL_ROLE(CTR_ROLE_LABEL) | CTR_TOOL_ROLE(CTR_ROLE_WEIGHT) |
+                                       CTR_TOOL_ROLE(CTR_ROLE_TIME) | CTR_TOOL_ROLE(CTR_ROLE_SCORE) | CTR_TOOL_READS |
+                                       CTR_TOOL_WRITES | CTR_TOOL_MEMORY,
                                    run };

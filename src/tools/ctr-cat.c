@@ -138,6 +138,7 @@ static int run(struct ctr_cli *cli, struct ctr_err *err)
     return rc;
 }
 
-const struct ctr_tool ctr_tool = {
-    "ctr-cat", "concatenate streams, convert between stream and file", "[FILE…]", NULL, opts, 0, run
-};
+const struct ctr_tool ctr_tool = { "ctr-cat", "concatenate streams, convert between stream and file",
+                                   "[FILE…]", NULL,
+                                   opts,      CTR_TOOL_READS | CTR_TOOL_WRITES,
+                                   run };

@@ -9,10 +9,10 @@
 
 static struct {
     struct ctr_strs by;
-    int64_t slices, window_ms, bootstrap, bins;
-    const char *control, *format, *metrics;
+    int64_t slices, window_ms, lateness_ms, bootstrap, bins;
+    const char *control, *format, *metrics, *null_user;
     bool reliability, ascii;
-} o = { .format = "table", .bins = 10, .window_ms = -1 };
+} o = { .format = "table", .bins = 10, .window_ms = -1, .lateness_ms = -1, .null_user = "out" };
 
 static const char *metric(int i)
 {
@@ -25,11 +25,16 @@ static const struct ctr_opt opts[] = {
       &o.slices, .needs = "by" },
     { "window", 'w', CTR_OPT_DURATION, "DURATION", "also for each window of the time column, such as 1h", &o.window_ms,
       0 },
+    { "lateness", 0, CTR_OPT_DURATION, "DURATION",
+      "write a window, and forget it, as soon as a row is later than its end by DURATION", &o.lateness_ms,
+      .needs = "window" },
     { "control", 'c', CTR_OPT_STR, "FILE", "compare with the scores of the same rows in FILE", &o.control,
       CTR_OPT_PATH },
     { "bootstrap", 0, CTR_OPT_INT, "N", "95% intervals from N resamplings of users, or of rows", &o.bootstrap,
       CTR_OPT_SOME },
     { "metrics", 'm', CTR_OPT_STR, "LIST", "these metrics, of", &o.metrics, CTR_OPT_ONCE, metric },
+    { "null-user", 0, CTR_OPT_CHOICE, "out|one",
+      "gauc leaves rows without a user out (default), or they are one user's", &o.null_user, 0 },
     { "format", 'f', CTR_OPT_CHOICE, "table|stream", "a table of text (default), or a stream", &o.format,
       CTR_OPT_LOCAL },
     { "reliability", 'r', CTR_OPT_FLAG, NULL, "draw click rates against scores below the table", &o.reliability,
@@ -135,60 +140,119 @@ static int show_table(struct ctr_eval *e, const struct ctr_eval_view *v, struct 
     return rc;
 }
 
-static int show_stream(struct ctr_cli *cli, struct ctr_eval *e, const struct ctr_eval_view *v, struct ctr_out *out,
-                       struct ctr_err *err)
-{
-    struct ctr_schema s = { 0 };
-    struct ctr_batchbuf rows = { 0 };
-    struct ctr_writer *w = NULL;
-    int rc;
+/* What is shown: once, or each window when it is over. */
+struct show {
+    struct ctr_cli *cli;
+    struct ctr_eval_view view;
+    struct ctr_out *out;
+    struct ctr_schema schema;
+    struct ctr_batchbuf rows;
+    struct ctr_writer *w;
+    struct ctr_eval_live *live;
+    int64_t late; /* told of so far */
+};
 
-    if (!(rc = ctr_eval_stream_schema(v, &s, err)) && !(rc = ctr_batchbuf_init(&rows, &s, err)) &&
-        !(rc = ctr_eval_stream_rows(e, v, &rows, err)) && !(rc = ctr_cli_writer(cli, out, &s, &w, err)) &&
-        !(rc = ctr_writer_batch(w, ctr_batchbuf_view(&rows), err)))
-        rc = ctr_cli_finish(cli, w, out, err);
-    ctr_writer_free(w);
-    ctr_batchbuf_free(&rows);
-    ctr_schema_free(&s);
+static int show_open(struct show *s, struct ctr_err *err)
+{
+    const bool stream = !strcmp(o.format, "stream");
+    int rc = ctr_cli_out(s->cli, stream ? CTR_OUT_BINARY : 0, &s->out, err);
+
+    if (!rc && stream && !(rc = ctr_eval_stream_schema(&s->view, &s->schema, err)) &&
+        !(rc = ctr_batchbuf_init(&s->rows, &s->schema, err)))
+        rc = ctr_cli_writer(s->cli, s->out, &s->schema, &s->w, err);
     return rc;
 }
 
-static int show(struct ctr_cli *cli, struct ctr_eval *e, const struct ctr_eval_view *v, struct ctr_err *err)
+static int show(struct show *s, struct ctr_eval *e, struct ctr_err *err)
 {
-    bool stream = !strcmp(o.format, "stream");
-    struct ctr_out *out = NULL;
     struct ctr_buf text = { 0 };
-    int rc = ctr_cli_out(cli, stream ? CTR_OUT_BINARY : 0, &out, err);
+    int rc;
 
-    ctr_cli_progress_clear(cli);
-    if (!rc && stream)
-        rc = show_stream(cli, e, v, out, err);
-    else if (!rc && !(rc = show_table(e, v, &text, err)) && !(rc = ctr_out_write(out, text.data, text.len, err)))
-        rc = ctr_out_commit(out, err);
-    ctr_out_free(out);
+    ctr_cli_progress_clear(s->cli);
+    if (s->w) {
+        ctr_batchbuf_clear(&s->rows);
+        rc = ctr_eval_stream_rows(e, &s->view, &s->rows, err);
+        return rc ? rc : ctr_writer_batch(s->w, ctr_batchbuf_view(&s->rows), err);
+    }
+    if (!(rc = show_table(e, &s->view, &text, err)))
+        rc = ctr_out_write(s->out, text.data, text.len, err);
     ctr_buf_free(&text);
     return rc;
 }
 
-/* Why something is undefined. */
-static void explain(const struct ctr_cli *cli, const struct ctr_eval *e)
+static int show_end(struct show *s, struct ctr_err *err)
 {
-    const struct ctr_metric_sums *t = &ctr_eval_slice(e, 0)->sums[0];
+    return s->w ? ctr_cli_finish(s->cli, s->w, s->out, err) : ctr_out_commit(s->out, err);
+}
+
+static void show_free(struct show *s)
+{
+    ctr_writer_free(s->w);
+    ctr_batchbuf_free(&s->rows);
+    ctr_schema_free(&s->schema);
+    ctr_out_free(s->out);
+}
+
+/* Rows that are not where they would be looked for. */
+static void tell_rows(const struct ctr_cli *cli, const struct ctr_eval *e)
+{
     int64_t rows, lacking = ctr_eval_lacking(e, &rows);
 
     if (lacking)
         ctr_cli_note(cli,
                      "%lld slices may lack up to %lld of their rows, which are in (rest): a larger --slices finds them",
                      (long long)lacking, (long long)rows);
+    if (ctr_eval_without_user(e))
+        ctr_cli_note(cli, "%lld rows have no user: gauc leaves them out (--null-user one takes them as one user's)",
+                     (long long)ctr_eval_without_user(e));
+}
+
+/* Why something is undefined. */
+static void explain(const struct ctr_cli *cli, const struct ctr_eval *e)
+{
+    const struct ctr_metric_sums *t = &ctr_eval_slice(e, 0)->sums[0];
+
+    tell_rows(cli, e);
     if (!t->rows)
         ctr_cli_note(cli, "the input has no rows: no metric is defined");
     else if (!(t->weight > 0))
         ctr_cli_note(cli, "all weights are 0: no metric is defined");
     else if (!(t->weight * t->weight < INFINITY))
         ctr_cli_note(cli, "the weights add up to %g, so sums overflow: divide them by a constant", t->weight);
+    else if (!(t->weight * t->weight > 0))
+        ctr_cli_note(cli, "the weights add up to %g, so products vanish: multiply them by a constant", t->weight);
     else if (!(t->label > 0) || !(t->label < t->weight))
         ctr_cli_note(cli, "all %lld labels are %d: auc, gauc and normalized_entropy are undefined", (long long)t->rows,
                      t->label > 0);
+}
+
+/* ---- windows of a stream that goes on ---- */
+
+/* Each time that their number has doubled, since a stream may not end, and where it does. */
+static void tell_late(struct show *s, bool end)
+{
+    const int64_t late = ctr_eval_live_late(s->live);
+
+    if (late == s->late || (!end && late < 2 * s->late))
+        return;
+    ctr_cli_note(s->cli,
+                 "%lld rows so far came after their window was written, and are left out: a longer --lateness waits",
+                 (long long)late);
+    s->late = late;
+}
+
+static int show_window(void *ctx, struct ctr_eval *e, int64_t window, struct ctr_err *err)
+{
+    struct show *s = ctx;
+    int rc;
+
+    tell_rows(s->cli, e);
+    s->view.window = &window;
+    rc = !s->w && ctr_out_tell(s->out) ? ctr_out_write(s->out, "\n", 1, err) : 0;
+    if (!rc && !(rc = show(s, e, err)))
+        rc = s->w ? ctr_writer_flush(s->w, err) : ctr_out_flush(s->out, err);
+    s->view.window = NULL;
+    return rc;
 }
 
 /* ---- wiring ---- */
@@ -215,6 +279,8 @@ static int check_options(struct ctr_strs *by, struct ctr_err *err)
             return rc;
     if (o.reliability && strcmp(o.format, "table"))
         return ctr_cli_usage(err, "--reliability draws below a table: it does not go with --format stream");
+    if (o.reliability && o.lateness_ms >= 0)
+        return ctr_cli_usage(err, "--reliability draws all rows, which --lateness does not keep");
     if (!o.window_ms)
         return ctr_cli_usage(err, "--window wants more than 0");
     if (o.bins < 1 || o.bins > 10000)
@@ -226,8 +292,8 @@ static int check_options(struct ctr_strs *by, struct ctr_err *err)
     return 0;
 }
 
-static int feed(struct ctr_cli *cli, struct ctr_eval *e, struct input *in, struct ctr_eval_control *c,
-                struct ctr_err *err)
+/* Into e, or window by window. */
+static int feed(struct show *s, struct ctr_eval *e, struct input *in, struct ctr_eval_control *c, struct ctr_err *err)
 {
     const double *other = NULL;
     const struct ctr_batch *b;
@@ -236,11 +302,13 @@ static int feed(struct ctr_cli *cli, struct ctr_eval *e, struct input *in, struc
     while ((rc = ctr_reader_next(in->r, &b, err)) > 0) {
         if (c && (rc = ctr_eval_control_scores(c, &in->c, in->id, b, &other, err)))
             return rc;
-        if ((rc = ctr_eval_batch(e, b, other, err))) {
+        if ((rc = e ? ctr_eval_batch(e, b, other, err) : ctr_eval_live_batch(s->live, b, other, err))) {
             ctr_err_file(err, ctr_reader_file(in->r));
             return rc;
         }
-        ctr_cli_progress(cli, ctr_reader_rows(in->r), ctr_reader_total_rows(in->r));
+        if (!e)
+            tell_late(s, false);
+        ctr_cli_progress(s->cli, ctr_reader_rows(in->r), ctr_reader_total_rows(in->r));
     }
     return rc || !c ? rc : ctr_eval_control_end(c, ctr_reader_rows(in->r), err);
 }
@@ -254,6 +322,38 @@ static unsigned needs(const int *metrics, int n)
     return u;
 }
 
+static int evaluate_all(struct show *s, struct input *in, struct ctr_eval_control *c, const struct ctr_eval_opts *eo,
+                        struct ctr_pool *pool, struct ctr_err *err)
+{
+    struct ctr_eval *e = NULL;
+    int rc = ctr_eval_new(&e, ctr_reader_schema(in->r), eo, err);
+
+    if (rc)
+        ctr_err_file(err, ctr_reader_file(in->r));
+    else if (!(rc = feed(s, e, in, c, err)) && !(rc = ctr_eval_finish(e, pool, err)) && !(rc = show_open(s, err)) &&
+             !(rc = show(s, e, err)) && !(rc = show_end(s, err)))
+        explain(s->cli, e);
+    ctr_eval_free(e);
+    return rc;
+}
+
+static int evaluate_live(struct show *s, struct input *in, struct ctr_eval_control *c, const struct ctr_eval_opts *eo,
+                         struct ctr_pool *pool, struct ctr_err *err)
+{
+    const struct ctr_eval_live_opts lo = {
+        .eval = *eo, .lateness_ms = o.lateness_ms, .pool = pool, .over = show_window, .ctx = s
+    };
+    int rc = ctr_eval_live_new(&s->live, ctr_reader_schema(in->r), &lo, err);
+
+    if (rc)
+        ctr_err_file(err, ctr_reader_file(in->r));
+    else if (!(rc = show_open(s, err)) && !(rc = feed(s, NULL, in, c, err)) &&
+             !(rc = ctr_eval_live_finish(s->live, err)) && !(rc = show_end(s, err)))
+        tell_late(s, true);
+    ctr_eval_live_free(s->live);
+    return rc;
+}
+
 static int evaluate(struct ctr_cli *cli, struct input *in, struct ctr_eval_control *c, const struct ctr_strs *by,
                     int *metrics, int n, struct ctr_err *err)
 {
@@ -265,6 +365,7 @@ static int evaluate(struct ctr_cli *cli, struct input *in, struct ctr_eval_contr
                                       .needs = needs(metrics, n),
                                       .control = o.control,
                                       .keep = o.reliability,
+                                      .null_user = !strcmp(o.null_user, "one"),
                                       .bootstrap = (int)o.bootstrap,
                                       .seed = cli->seed,
                                       .narrow_control = c && ctr_eval_control_narrow(c),
@@ -277,17 +378,14 @@ static int evaluate(struct ctr_cli *cli, struct input *in, struct ctr_eval_contr
                                      .bootstrap = o.bootstrap > 0,
                                      .users = eo.needs & CTR_NEED_USERS,
                                      .weighted = in->c.weight >= 0 };
-    struct ctr_eval *e = NULL;
+    struct show s = { .cli = cli, .view = v };
     struct ctr_pool *pool = NULL;
-    int rc;
+    int rc = ctr_pool_new(&pool, (int)cli->jobs, CTR_FLOAT_IEEE, err);
 
-    if ((rc = ctr_eval_new(&e, ctr_reader_schema(in->r), &eo, err)))
-        ctr_err_file(err, ctr_reader_file(in->r));
-    else if (!(rc = feed(cli, e, in, c, err)) && !(rc = ctr_pool_new_exact(&pool, (int)cli->jobs, err)) &&
-             !(rc = ctr_eval_finish(e, pool, err)) && !(rc = show(cli, e, &v, err)))
-        explain(cli, e);
+    if (!rc)
+        rc = o.lateness_ms < 0 ? evaluate_all(&s, in, c, &eo, pool, err) : evaluate_live(&s, in, c, &eo, pool, err);
+    show_free(&s);
     ctr_pool_free(pool);
-    ctr_eval_free(e);
     return rc;
 }
 
@@ -322,8 +420,6 @@ out:
 }
 
 const struct ctr_tool ctr_tool = {
-    "ctr-eval", "how good scores are: AUC, GAUC, log loss, calibration, by slice and window",
-    "[FILE…]",  NULL,
-    opts,       CTR_TOOL_ROLES,
-    run
+    "ctr-eval", "how good scores are: AUC, GAUC, log loss, calibration, by slice and window",        "[FILE…]", NULL,
+    opts,       CTR_TOOL_ROLES | CTR_TOOL_READS | CTR_TOOL_WRITES | CTR_TOOL_MEMORY | CTR_TOOL_SEED, run
 };

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 static struct {
-    const char *format, *columns, *delimiter, *null_text;
+    const char *format, *columns, *delimiter, *null_text, *formulas, *section;
     bool no_header, flat;
     int64_t bits;
 } o;
@@ -19,9 +19,12 @@ static const struct ctr_opt opts[] = {
     { "format", 'f', CTR_OPT_CHOICE, "csv|tsv|jsonl|libsvm|libffm|vw|npy|safetensors",
       "what to write (default: by the suffix of -o, else csv)", &o.format, 0 },
     { "columns", 'c', CTR_OPT_STR, "NAME,…", "these columns only, in this order", &o.columns, CTR_OPT_ONCE },
+    { "section", 0, CTR_OPT_STR, "NAME", "of a bundle, such as a model, this section only", &o.section, 0 },
     { "no-header", 0, CTR_OPT_FLAG, NULL, "csv, tsv: write no line of names", &o.no_header, 0 },
     { "delimiter", 'd', CTR_OPT_STR, "STR", "csv, tsv: what separates cells", &o.delimiter, 0 },
     { "null", 0, CTR_OPT_STR, "STR", "csv, tsv: what a null is written as (default: nothing)", &o.null_text, 0 },
+    { "formulas", 0, CTR_OPT_CHOICE, "keep|escape|fail",
+      "csv, tsv: texts that a spreadsheet would run as formulas (default keep)", &o.formulas, 0 },
     { "flat", 0, CTR_OPT_FLAG, NULL, "jsonl: keep dots in names, make no nested objects", &o.flat, 0 },
     { "bits", 0, CTR_OPT_INT, "N", "libsvm, libffm, vw: fold keys into 2^N indices (they collide)", &o.bits,
       CTR_OPT_SOME },
@@ -115,12 +118,12 @@ static bool is_safetensors(const char *out)
 
 static int run_safetensors(struct ctr_cli *cli, struct ctr_err *err)
 {
-    const struct ctr_reader_opts sections = { .sections = true };
+    const struct ctr_reader_opts sections = { .sections = true, .only = o.section };
     struct ctr_buf left_out = { 0 };
     struct ctr_reader *r = NULL;
     struct ctr_out *out = NULL;
     int rc = 0;
-    if (o.columns || o.delimiter || o.null_text || o.no_header || o.flat || o.bits)
+    if (o.columns || o.delimiter || o.null_text || o.formulas || o.no_header || o.flat || o.bits)
         rc = ctr_cli_usage(err, "--format safetensors takes no option of its own: choose columns with ctr-select");
     if (!rc)
         rc = ctr_cli_reader(cli, 0, &sections, &r, err);
@@ -145,6 +148,7 @@ static int run(struct ctr_cli *cli, struct ctr_err *err)
                              other_packer(cli->out), cli->out);
     if (is_safetensors(cli->out))
         return run_safetensors(cli, err);
+    const struct ctr_reader_opts ro = { .only = o.section };
     struct ctr_export_opts eo = CTR_EXPORT_OPTS;
     const struct ctr_export_format *f = choose_format(cli->out, &eo.gzip);
     struct ctr_reader *r = NULL;
@@ -156,6 +160,7 @@ static int run(struct ctr_cli *cli, struct ctr_err *err)
     eo.flat = o.flat;
     eo.delimiter = ctr_text_delimiter(o.delimiter);
     eo.null_text = o.null_text;
+    eo.formulas = o.formulas;
     eo.bits = (int)CTR_MIN(o.bits, (int64_t)64);
     eo.threads = (int)cli->jobs;
     if (!f)
@@ -163,7 +168,7 @@ static int run(struct ctr_cli *cli, struct ctr_err *err)
                              cli->out, strstr(cli->out, ".arrow") ? ", or copy the stream with ctr-cat" : "");
     rc = ctr_export_check(f, &eo, err);
     if (rc == 0)
-        rc = ctr_cli_reader(cli, 0, NULL, &r, err);
+        rc = ctr_cli_reader(cli, 0, &ro, &r, err);
     if (rc == 0 && o.columns)
         rc = project(r, err);
     for (int k = 0; k < CTR_NROLES && rc >= 0; k++)
@@ -188,5 +193,5 @@ done:
 
 const struct ctr_tool ctr_tool = { "ctr-export", "write a stream as text, as a NumPy array or as safetensors",
                                    "[FILE…]",    NULL,
-                                   opts,         CTR_TOOL_ROLES,
+                                   opts,         CTR_TOOL_ROLES | CTR_TOOL_READS,
                                    run };

@@ -2,21 +2,26 @@
  *
  * ctr-extract: a stream of raw columns in, features out, as a plan says (feature.h). */
 #include "common/cli/cli.h"
-#include "common/feature/feature.h"
-#include "common/feature/op.h"
+#include "common/lang/lang.h"
+#include "common/op/op.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
 static struct {
-    const char *fit, *names;
-    bool explain, dot, inputs, list_ops;
-} o;
+    const char *fit, *names, *key_seed;
+    bool explain, dot, inputs, list_ops, lookup_anywhere;
+    double max_unknown;
+} o = { .max_unknown = -1 };
 
 static const struct ctr_opt opts[] = {
     { "fit", 0, CTR_OPT_STR, "PLAN", "learn the plan's vocabularies and quantiles; the result is a fitted plan", &o.fit,
       CTR_OPT_PATH },
     { "names", 0, CTR_OPT_STR, "FILE", "write a readable name for every key", &o.names, CTR_OPT_PATH },
+    { "key-seed", 0, CTR_OPT_STR, "FILE", "make keys with the secret in FILE", &o.key_seed, CTR_OPT_PATH },
+    { "lookup-anywhere", 0, CTR_OPT_FLAG, NULL, "let lookup() of a model or FITTED read files outside its folder",
+      &o.lookup_anywhere, CTR_OPT_LOCAL },
+    CTR_OPT_MAX_UNKNOWN("fail when more of the values of a vocabulary are none of its own", o.max_unknown),
     { "explain", 0, CTR_OPT_FLAG, NULL, "print the layers, types and memory of the plan", &o.explain, CTR_OPT_LOCAL },
     { "dot", 0, CTR_OPT_FLAG, NULL, "print the plan as a graph for graphviz", &o.dot, CTR_OPT_LOCAL },
     { "inputs", 0, CTR_OPT_FLAG, NULL, "print the columns that the plan reads", &o.inputs, CTR_OPT_LOCAL },
@@ -62,7 +67,8 @@ static int print_inputs(struct job *j, struct ctr_err *err)
     const struct ctr_strs *in = ctr_plan_inputs(j->plan);
     int rc = 0;
     for (int i = 0; rc >= 0 && i < in->n; i++)
-        rc = ctr_buf_printf(&b, err, "%s\n", in->s[i]);
+        if (!(rc = ctr_buf_quote(&b, in->s[i], strlen(in->s[i]), err)))
+            rc = ctr_buf_append(&b, "\n", 1, err);
     rc = rc < 0 ? rc : print(j, &b, err);
     ctr_buf_free(&b);
     return rc;
@@ -79,26 +85,6 @@ static int explain(struct job *j, struct ctr_err *err)
 }
 
 /* ---- input ---- */
-
-/* Only the columns of the plan are read. When one is missing, binding to the whole schema says so best. */
-static int project(struct job *j, struct ctr_err *err)
-{
-    const struct ctr_strs *in = ctr_plan_inputs(j->plan);
-    const struct ctr_schema *s = ctr_reader_schema(j->r);
-    int *column = calloc((size_t)in->n + 1, sizeof *column), n = 0, rc = 0;
-    if (!column)
-        return ctr_fail_nomem(err, (size_t)in->n * sizeof *column);
-    bool all = true;
-    for (int i = 0; i < in->n; i++) {
-        column[n] = ctr_schema_find(s, in->s[i]);
-        all = all && (column[n] >= 0 || ctr_plan_may_lack(j->plan, in->s[i]));
-        n += column[n] >= 0;
-    }
-    if (all && s->n)
-        rc = ctr_reader_project(j->r, column, n, err);
-    free(column);
-    return rc;
-}
 
 /* What was extracted once has keys where it had values: keys of keys are those of no model. */
 static void note_extracted(const struct job *j)
@@ -122,12 +108,20 @@ static int open_input(struct job *j, int first, struct ctr_err *err)
 {
     const struct ctr_reader_opts ro = { .foreign = true };
     int rc = ctr_cli_reader(j->cli, first, &ro, &j->r, err);
+    if (rc < 0) {
+        struct ctr_err plan = { 0 };
+        if (ctr_plan_check(j->plan, &plan) < 0) /* which came first */
+            *err = plan;
+        return err->code;
+    }
     if (rc == 0)
-        rc = project(j, err);
+        rc = ctr_plan_project(j->plan, j->r, err);
     if (rc == 0)
         note_extracted(j);
     if (rc == 0)
         rc = ctr_program_bind(&j->program, j->plan, ctr_reader_schema(j->r), err);
+    if (rc == 0)
+        ctr_program_memory(j->program, j->cli->memory_bytes);
     return rc < 0 ? rc : ctr_program_threads(j->program, (int)CTR_MIN(j->cli->jobs, (int64_t)1024), err);
 }
 
@@ -148,7 +142,7 @@ static int fit(struct job *j, struct ctr_err *err)
 {
     const struct ctr_batch *b;
     int rc;
-    if (!ctr_plan_needs_fit(j->plan)) {
+    if (!ctr_plan_needs_fit(j->plan) && (rc = ctr_plan_check(j->plan, err)) == 0) {
         ctr_err_file(err, j->path);
         return ctr_fail(err, CTR_EUSAGE,
                         "there is nothing to fit: the plan has no vocab or quantiles, or is fitted already");
@@ -183,6 +177,20 @@ static int save_names(struct job *j, struct ctr_err *err)
     return rc;
 }
 
+/* The values that fitted vocabularies do not hold. */
+static int tell_unknown(struct job *j, struct ctr_err *err)
+{
+    struct ctr_unseen *u = NULL, one;
+    int n = 0, cap = 0, rc = 0;
+    while (rc == 0 && (one.name = ctr_program_unknown(j->program, n, &one.n, &one.unknown)))
+        if ((rc = ctr_array_grow(&u, n, &cap, sizeof *u, err)) == 0)
+            u[n++] = one;
+    if (rc == 0)
+        rc = ctr_cli_unseen(j->cli, j->cli->args[0], "values", u, n, o.max_unknown, err);
+    free(u);
+    return rc;
+}
+
 static int open_outputs(struct job *j, struct ctr_err *err)
 {
     int rc = ctr_cli_out(j->cli, CTR_OUT_BINARY, &j->out, err);
@@ -201,14 +209,21 @@ static int extract(struct job *j, struct ctr_err *err)
         ctr_cli_note(j->cli, "the input lacks what the label of %s reads: there will be no label", j->path);
     while (rc == 0 && (rc = ctr_reader_next(j->r, &b, err)) > 0) {
         rc = ctr_program_run(j->program, b, &out, err);
+        for (int more = 1; rc == 0 && more > 0;) {
+            rc = ctr_writer_batch(j->w, out, err);
+            if (rc == 0 && out->rows < b->rows) /* what is cut does not gather in the writer */
+                rc = ctr_writer_flush(j->w, err);
+            if (rc == 0)
+                rc = CTR_MIN(more = ctr_program_more(j->program, &out, err), 0);
+        }
         if (rc < 0)
             ctr_err_file(err, ctr_reader_file(j->r));
-        if (rc == 0)
-            rc = ctr_writer_batch(j->w, out, err);
         if (rc == 0 && o.names)
             rc = check_memory(j, ctr_program_names_memory(j->program), "--names", err);
         ctr_cli_progress(j->cli, ctr_reader_rows(j->r), ctr_reader_total_rows(j->r));
     }
+    if (rc == 0)
+        rc = tell_unknown(j, err);
     if (rc == 0 && o.names)
         rc = save_names(j, err);
     return rc < 0 ? rc : ctr_cli_finish(j->cli, j->w, j->out, err);
@@ -222,14 +237,18 @@ static int with_plan(struct job *j, struct ctr_err *err)
     j->path = o.fit ? o.fit : j->cli->args[0];
     rc = ctr_cli_reread(j->cli, &j->path, err);
     if (rc == 0)
-        rc = ctr_plan_open(&j->plan, j->path, err);
+        rc = (o.inputs ? ctr_plan_open : ctr_plan_open_all)(&j->plan, j->path, err);
     if (rc < 0)
         return rc;
+    if (o.key_seed && (rc = ctr_plan_key_seed(j->plan, o.key_seed, err)) < 0)
+        return rc;
+    if (o.lookup_anywhere)
+        ctr_plan_lookup_anywhere(j->plan);
     if (o.inputs)
         return print_inputs(j, err);
     if (o.fit)
         return fit(j, err);
-    if (!o.explain && !o.dot && ctr_plan_needs_fit(j->plan)) {
+    if (!o.explain && !o.dot && ctr_plan_needs_fit(j->plan) && (rc = ctr_plan_check(j->plan, err)) == 0) {
         ctr_err_file(err, j->path);
         return ctr_fail(err, CTR_EUSAGE,
                         "the plan needs fitting first: ctr-extract --fit %s -o FITTED FILE…, then ctr-extract FITTED",
@@ -246,7 +265,9 @@ static int run(struct ctr_cli *cli, struct ctr_err *err)
     struct job j = { .cli = cli };
     if (o.fit && o.names)
         return ctr_cli_usage(err, "--names belongs to extraction: name the keys with ctr-extract FITTED --names FILE");
-    int rc = o.list_ops ? list_ops(&j, err) : with_plan(&j, err);
+    int rc = ctr_cli_max_unknown(o.max_unknown, err);
+    if (rc == 0)
+        rc = o.list_ops ? list_ops(&j, err) : with_plan(&j, err);
     ctr_program_free(j.program);
     ctr_plan_free(j.plan);
     ctr_writer_free(j.w);
@@ -262,6 +283,6 @@ const struct ctr_tool ctr_tool = {
     "PLAN|FITTED|MODEL [FILE…]\n--fit PLAN -o FITTED [FILE…]\n--inputs PLAN\n--list-ops",
     NULL,
     opts,
-    0,
+    CTR_TOOL_READS | CTR_TOOL_WRITES | CTR_TOOL_MEMORY,
     run,
 };

@@ -5,19 +5,24 @@
 #include "common/metric/gridviz.h"
 
 #include <stdlib.h>
+#include <sys/stat.h>
 
 enum { MANY_SLICES = 100000 };
 
-static struct {
-    const char *names, *title;
-} o = { .title = "GridViz" };
+static const char *title = "GridViz";
 
 static const struct ctr_opt opts[] = {
-    { "names", 0, CTR_OPT_STR, "LIST", "names of the models, in the order of the tables (default: of the files)",
-      &o.names, CTR_OPT_LOCAL },
-    { "title", 0, CTR_OPT_STR, "TEXT", "title of the page", &o.title, CTR_OPT_LOCAL },
+    { "title", 0, CTR_OPT_STR, "TEXT", "title of the page", &title, CTR_OPT_LOCAL },
     { 0 },
 };
+
+/* What follows "NAME=", unless a folder of a path holds the '='. */
+static char *path_of(char *arg)
+{
+    char *equals = strchr(arg, '=');
+
+    return equals && !memchr(arg, '/', (size_t)(equals - arg)) ? equals + 1 : arg;
+}
 
 /* "runs/model-a.eval.arrows" is called model-a.eval. */
 static int name_of(const char *path, struct ctr_strs *names, struct ctr_err *err)
@@ -29,14 +34,43 @@ static int name_of(const char *path, struct ctr_strs *names, struct ctr_err *err
     return ctr_strs_add(names, base, dot && dot > base ? (size_t)(dot - base) : strlen(base), err);
 }
 
-static int name_models(const struct ctr_cli *cli, struct ctr_strs *names, struct ctr_err *err)
+/* Are these one file, under whatever name? */
+static bool same_file(const char *a, const char *b)
 {
-    int rc = o.names ? ctr_strs_split(names, o.names, ',', err) : 0, n = CTR_MAX(cli->nargs, 1);
+    struct stat x, y;
 
-    for (int i = 0; !rc && !o.names && i < n; i++)
-        rc = name_of(i < cli->nargs ? cli->args[i] : "-", names, err);
-    if (!rc && names->n != n)
-        return ctr_cli_usage(err, "--names has %d names for %d tables", names->n, n);
+    return strcmp(a, "-") && strcmp(b, "-") && !stat(a, &x) && !stat(b, &y) && S_ISREG(x.st_mode) &&
+           x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
+/* Names and tables that were given before. */
+static int check_new(const struct ctr_cli *cli, const struct ctr_strs *names, int i, struct ctr_err *err)
+{
+    for (int k = 0; k < i; k++) {
+        if (same_file(cli->args[k], cli->args[i]))
+            return ctr_cli_usage(err, "%s and %s are one table: give that of each model once", cli->args[k],
+                                 cli->args[i]);
+        if (!strcmp(names->s[k], names->s[i]))
+            return ctr_cli_usage(err, "two tables are called '%s': name them, as in NAME=%s", names->s[i],
+                                 cli->args[i]);
+    }
+    return 0;
+}
+
+/* The models' names; the arguments become those of the tables alone. */
+static int name_models(struct ctr_cli *cli, struct ctr_strs *names, struct ctr_err *err)
+{
+    int rc = cli->nargs ? 0 : name_of("-", names, err);
+
+    for (int i = 0; !rc && i < cli->nargs; i++) {
+        char *arg = cli->args[i], *path = cli->args[i] = path_of(arg);
+        if (path > arg + 1)
+            rc = ctr_strs_add(names, arg, (size_t)(path - arg) - 1, err);
+        else
+            rc = path > arg ? ctr_cli_usage(err, "'%s' has no name before the '='", arg) : name_of(path, names, err);
+        if (!rc)
+            rc = check_new(cli, names, i, err);
+    }
     return rc;
 }
 
@@ -57,7 +91,7 @@ static int write_page(struct ctr_cli *cli, const struct ctr_gridviz *g, struct c
     struct ctr_buf data = { 0 }, page = { 0 };
     int rc = ctr_cli_out(cli, 0, &out, err);
 
-    if (!rc && !(rc = ctr_gridviz_data(g, o.title, &data, err)) && !(rc = ctr_gridviz_page(&data, &page, err)) &&
+    if (!rc && !(rc = ctr_gridviz_data(g, title, &data, err)) && !(rc = ctr_gridviz_page(&data, &page, err)) &&
         !(rc = ctr_out_write(out, page.data, page.len, err)))
         rc = ctr_out_commit(out, err);
     ctr_out_free(out);
@@ -71,9 +105,9 @@ static int run(struct ctr_cli *cli, struct ctr_err *err)
     char stdin_path[] = "-";
     struct ctr_strs names = { 0 };
     struct ctr_gridviz *g = NULL;
-    int rc = ctr_cli_inputs(cli, 0, err);
+    int rc = name_models(cli, &names, err);
 
-    if (!rc && !(rc = name_models(cli, &names, err)))
+    if (!rc && !(rc = ctr_cli_inputs(cli, 0, err)))
         rc = ctr_gridviz_new(&g, err);
     for (int i = 0; !rc && i < names.n; i++)
         rc = add_table(g, i < cli->nargs ? cli->args[i] : stdin_path, names.s[i], err);
@@ -90,7 +124,7 @@ static int run(struct ctr_cli *cli, struct ctr_err *err)
 const struct ctr_tool ctr_tool = {
     .name = "ctr-gridviz",
     .summary = "eval tables of several models as one page: GridViz",
-    .synopsis = "[TABLE…]",
+    .synopsis = "[[NAME=]TABLE…]",
     .opts = opts,
     .run = run,
 };

@@ -2,7 +2,7 @@
  *
  * ctr-import: text logs to a stream. */
 #include "common/cli/cli.h"
-#include "common/feature/feature.h"
+#include "common/lang/lang.h"
 #include "common/text/text.h"
 
 static struct {
@@ -22,7 +22,8 @@ static const struct ctr_opt opts[] = {
     { "keep", 0, CTR_OPT_STR, "NAME,…", "with --for: these columns too, such as keys of a join", &o.keep, CTR_OPT_ONCE,
       .needs = "for" },
     { "delimiter", 'd', CTR_OPT_STR, "STR", "what separates cells, such as ::", &o.delimiter, 0 },
-    { "null", 0, CTR_OPT_LIST, "STR", "a text of a missing value (default: empty)", &o.nulls, 0 },
+    { "null", 0, CTR_OPT_LIST, "[NAME:]STR", "a text of a missing value, in all columns or one (default: empty)",
+      &o.nulls, 0 },
     { "encoding", 0, CTR_OPT_CHOICE, "utf8|latin1", "encoding of the input", &o.encoding, 0 },
     { "keys", 0, CTR_OPT_CHOICE, "hash|key|text", "libsvm, libffm, vw: what a feature becomes", &o.keys, 0 },
     { "binary", 0, CTR_OPT_FLAG, NULL, "libsvm, libffm, vw: labels -1 and 1 become 0 and 1", &o.binary, 0 },
@@ -92,6 +93,41 @@ static int copy_rows(struct ctr_cli *cli, struct ctr_import *im, struct ctr_writ
     return rc;
 }
 
+/* What columns whose type was given do not keep of their cells. */
+static void note_losses(struct ctr_cli *cli, const struct ctr_schema *s, const struct ctr_text_losses *loss)
+{
+    for (int i = 0; i < s->n; i++) {
+        const char *name = s->f[i].name;
+        char type[64];
+        ctr_field_type_name(&s->f[i], type, sizeof type);
+        if (loss[i].n[CTR_LOSS_ROUNDED])
+            ctr_cli_note(
+                cli,
+                "column %s: %lld integer%s rounded, as %s does not hold %s (the first: %s): --columns %s:utf8 keeps %s",
+                name, (long long)loss[i].n[CTR_LOSS_ROUNDED], loss[i].n[CTR_LOSS_ROUNDED] == 1 ? " was" : "s were",
+                type, loss[i].n[CTR_LOSS_ROUNDED] == 1 ? "it" : "them", loss[i].first[CTR_LOSS_ROUNDED].s, name,
+                loss[i].n[CTR_LOSS_ROUNDED] == 1 ? "it" : "them");
+        if (loss[i].n[CTR_LOSS_PADDED])
+            ctr_cli_note(
+                cli,
+                "column %s: %lld cell%s lost zeros or a plus in front, as it is %s with --like (the first: %s): in "
+                "a utf8 column they stay",
+                name, (long long)loss[i].n[CTR_LOSS_PADDED], loss[i].n[CTR_LOSS_PADDED] == 1 ? "" : "s", type,
+                loss[i].first[CTR_LOSS_PADDED].s);
+    }
+}
+
+/* A quarantine of all rows is in place, and no product: the options are not those of this log. */
+static int check_kept(const struct ctr_import *im, struct ctr_err *err)
+{
+    struct ctr_import_stats stats;
+    ctr_import_get_stats(im, &stats);
+    if (stats.rows || !stats.bad || strncmp(o.bad_rows, "quarantine=", 11))
+        return 0;
+    return ctr_fail(err, CTR_EDATA, "none of %lld rows could be read; they are in %s, and why in %s.why",
+                    (long long)stats.bad, o.bad_rows + 11, o.bad_rows + 11);
+}
+
 /* Side outputs first, then the trailer: a whole stream proves that the quarantine is in place. */
 static int import(struct ctr_cli *cli, const struct ctr_text_opts *t, struct ctr_err *err)
 {
@@ -119,17 +155,20 @@ static int import(struct ctr_cli *cli, const struct ctr_text_opts *t, struct ctr
     if (!rc)
         rc = ctr_import_finish(im, err);
     if (!rc)
+        rc = check_kept(im, err);
+    if (!rc)
         rc = ctr_cli_finish(cli, w, out, err);
     if (!rc) {
         ctr_import_get_stats(im, &stats);
         if (stats.bad)
             ctr_cli_note(cli, "%lld rows imported, %lld bad rows %s", (long long)stats.rows, (long long)stats.bad,
                          strncmp(o.bad_rows, "skip", 4) ? "quarantined" : "skipped");
+        note_losses(cli, ctr_import_schema(im), stats.loss);
         if (stats.untaken)
             ctr_cli_note(cli,
                          "%lld value%s left out, of members without a name, of more than 32 parts or that the first %d "
                          "lines have not (the "
-                         "first: '%s' in line %lld of %s): --columns takes what it names",
+                         "first: %s in line %lld of %s): --columns takes what it names",
                          (long long)stats.untaken, stats.untaken == 1 ? "" : "s", CTR_SAMPLE_ROWS, stats.untaken_key.s,
                          (long long)stats.untaken_line, stats.untaken_file);
     }
@@ -192,5 +231,8 @@ static int run(struct ctr_cli *cli, struct ctr_err *err)
 }
 
 const struct ctr_tool ctr_tool = {
-    "ctr-import", "text logs to a record stream", "[FILE…]", notes, opts, CTR_TOOL_ROLES, run,
+    "ctr-import", "text logs to a record stream",
+    "[FILE…]",    notes,
+    opts,         CTR_TOOL_ROLES | CTR_TOOL_READS | CTR_TOOL_WRITES,
+    run,
 };

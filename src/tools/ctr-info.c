@@ -12,13 +12,15 @@ static struct {
 } o;
 
 static const struct ctr_opt opts[] = {
-    { "check", 0, CTR_OPT_FLAG, NULL, "say whether the input is whole and sound: exit 3 when it is not", &o.check,
+    { "check", 0, CTR_OPT_FLAG, NULL, "say whether the input is whole and sound: exit 3 when it is damaged", &o.check,
       CTR_OPT_LOCAL },
     { "digest", 0, CTR_OPT_FLAG, NULL, "print only the hash of schema and rows, a line a section", &o.digest,
       CTR_OPT_LOCAL },
     { "json", 0, CTR_OPT_FLAG, NULL, "print one JSON object a section", &o.json, CTR_OPT_LOCAL },
     { 0 },
 };
+
+static struct ctr_err refused; /* the first column that is not read, for --check: what is read may be damaged */
 
 /* What was counted in one section. */
 struct section_info {
@@ -46,6 +48,8 @@ static int begin_section(struct ctr_reader *r, struct section_info *s, struct ct
     for (int i = 0; !rc && i < s->schema.n; i++)
         if (s->schema.f[i].type != CTR_FOREIGN)
             s->read[s->nread++] = i;
+        else if (o.check && !refused.code)
+            refused.code = ctr_reader_project(r, &i, 1, &refused);
     return rc || s->nread == s->schema.n ? rc : ctr_reader_project(r, s->read, s->nread, err);
 }
 
@@ -85,12 +89,10 @@ static int print_line(struct ctr_out *out, struct ctr_err *err, const char *fmt,
     struct ctr_buf b = { 0 };
     va_list ap;
     va_start(ap, fmt);
-    int rc = ctr_buf_vprintf(&b, err, fmt, ap);
+    int rc = ctr_buf_vformat(&b, err, fmt, ap);
     va_end(ap);
-    if (!rc) {
-        ctr_text_plain(b.data, b.len);
+    if (!rc)
         rc = ctr_out_printf(out, err, "%s\n", (const char *)b.data);
-    }
     ctr_buf_free(&b);
     return rc;
 }
@@ -242,7 +244,7 @@ static int print_section(struct ctr_out *out, struct ctr_reader *r, const struct
 
 static int run(struct ctr_cli *cli, struct ctr_err *err)
 {
-    struct ctr_reader_opts ro = { .sections = true, .foreign = !o.check && !o.digest };
+    struct ctr_reader_opts ro = { .sections = true, .foreign = !o.digest };
     struct ctr_reader *r = NULL;
     struct ctr_out *out = NULL;
     int rc = ctr_cli_out(cli, 0, &out, err), more = 1;
@@ -262,6 +264,11 @@ static int run(struct ctr_cli *cli, struct ctr_err *err)
         rc = more < 0 ? more : rc;
     }
     ctr_reader_free(r);
+    if (!rc && refused.code) {
+        *err = refused;
+        ctr_err_file(err, cli->nargs ? cli->args[0] : "stdin");
+        rc = refused.code;
+    }
     if (!rc)
         rc = ctr_out_commit(out, err);
     ctr_out_free(out);
@@ -274,4 +281,6 @@ static const char *const notes[] = {
     NULL
 };
 
-const struct ctr_tool ctr_tool = { "ctr-info", "describe a stream, check and hash it", "[FILE…]", notes, opts, 0, run };
+const struct ctr_tool ctr_tool = {
+    "ctr-info", "describe a stream, check and hash it", "[FILE…]", notes, opts, CTR_TOOL_READS, run
+};

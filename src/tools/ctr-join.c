@@ -179,6 +179,6 @@ const struct ctr_tool ctr_tool = {
     "--by-row RIGHT [FILE…]",
     NULL,
     opts,
-    0,
+    CTR_TOOL_READS | CTR_TOOL_WRITES | CTR_TOOL_MEMORY,
     run
 };

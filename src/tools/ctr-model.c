@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * ctr-model: look into models. */
+ * ctr-model: look into models, and make them small for serving. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -11,18 +11,22 @@
 static struct {
     const char *names, *format, *table;
     int64_t n;
-    bool by_table;
+    bool by_table, weights_only;
 } o = { .n = 20, .format = "table" };
 
 static const struct ctr_opt opts[] = {
-    { "count", 'n', CTR_OPT_INT, "N", "show N weights, or N features a row (0: all; default 20)", &o.n, 0 },
+    { "count", 'n', CTR_OPT_INT, "N", "show N weights, or N features a row (0: all; default 20)", &o.n,
+      .needs = "@top|@diff|@explain" },
     { "by-table", 0, CTR_OPT_FLAG, NULL, "top, diff: show N weights of each table", &o.by_table,
       .needs = "@top|@diff" },
     { "table", 't', CTR_OPT_STR, "PATTERN", "top, diff: only tables whose names match, such as user*", &o.table,
       .needs = "@top|@diff" },
-    { "names", 0, CTR_OPT_STR, "FILE", "top, diff: readable names, from ctr-extract --names", &o.names, CTR_OPT_PATH,
-      .needs = "@top|@diff" },
-    { "format", 'f', CTR_OPT_CHOICE, "table|stream", "a table for people, or a stream (default table)", &o.format, 0 },
+    { "names", 0, CTR_OPT_STR, "FILE", "readable names, from ctr-extract --names", &o.names, CTR_OPT_PATH,
+      .needs = "@top|@diff|@explain" },
+    { "format", 'f', CTR_OPT_CHOICE, "table|stream", "a table for people, or a stream (default table)", &o.format,
+      .needs = "@top|@diff|@explain" },
+    { "weights-only", 0, CTR_OPT_FLAG, NULL, "slim: leave out rates, and keys of weight 0", &o.weights_only,
+      .needs = "@slim" },
     { 0 },
 };
 
@@ -36,11 +40,9 @@ static bool is_table(void)
 static int print_text(struct ctr_out *out, struct ctr_str s, struct ctr_err *err)
 {
     struct ctr_buf b = { 0 };
-    int rc = ctr_buf_append(&b, s.p, s.n, err);
-    if (!rc) {
-        ctr_text_plain(b.data, b.len);
+    int rc = ctr_buf_quote(&b, s.p, s.n, err);
+    if (!rc)
         rc = ctr_out_write(out, b.data, b.len, err);
-    }
     ctr_buf_free(&b);
     return rc;
 }
@@ -93,8 +95,8 @@ static int print_explained(struct ctr_out *out, const struct ctr_batch *b, int64
         int64_t of = ctr_col_i64(&b->col[0], i);
         double p = ctr_col_f64(&b->col[1], i), x = ctr_col_f64(&b->col[5], i);
         if (of != *row)
-            rc = ctr_out_printf(out, err, "%srow %" PRId64 ": score %.6f, log odds %+.6f\n%12s  %10s  feature\n",
-                                *row ? "\n" : "", of, p, log(p / (1 - p)), "contribution", "x");
+            rc = ctr_out_printf(out, err, "%srow %" PRId64 ": score %s, log odds %+.6f\n%12s  %10s  feature\n",
+                                *row ? "\n" : "", of, ctr_mean_text(p).s, log(p / (1 - p)), "contribution", "x");
         *row = of;
         if (!rc)
             rc = ctr_out_printf(out, err, "  ");
@@ -200,8 +202,10 @@ static int open_explain(struct ctr_cli *cli, struct explain *x, struct ctr_err *
     int rc = ctr_cli_out(cli, is_table() ? 0 : CTR_OUT_BINARY, &x->out, err);
     if (!rc)
         rc = ctr_cli_reread(cli, &model, err);
+    if (!rc && o.names && !(rc = ctr_cli_read(cli, o.names, err)))
+        rc = ctr_cli_inputs(cli, 2, err); /* before the names are read */
     if (!rc)
-        rc = ctr_explain_open(&x->e, model, o.n, err);
+        rc = ctr_explain_open(&x->e, model, o.names, o.n, err);
     if (!rc && *ctr_explain_warning(x->e))
         ctr_cli_note(cli, "%s", ctr_explain_warning(x->e));
     if (!rc)
@@ -246,12 +250,44 @@ static int explain(struct ctr_cli *cli, struct ctr_err *err)
     return rc;
 }
 
+/* ---- slim ---- */
+
+static void tell_slim(const struct ctr_cli *cli, const struct ctr_slim_told *n)
+{
+    ctr_cli_note(cli, "%lld key%s, of which %lld of weight 0", (long long)n->keys, CTR_S(n->keys),
+                 (long long)n->pruned);
+    if (!o.weights_only)
+        ctr_cli_note(cli, "learning rates are within %.2g%%", 100 * n->rate_error);
+    if (n->cut)
+        ctr_cli_note(cli, "%lld weight%s beyond -4 … 4 %s cut off there, which changes scores", (long long)n->cut,
+                     CTR_S(n->cut), n->cut == 1 ? "was" : "were");
+}
+
+static int slim(struct ctr_cli *cli, struct ctr_err *err)
+{
+    const struct ctr_slim_opts how = { o.weights_only, cli->tool->name, cli->provenance ? cli->provenance : "" };
+    const char *model = cli->args[1];
+    struct ctr_slim_told told;
+    struct ctr_out *out = NULL;
+    int rc = ctr_cli_out(cli, CTR_OUT_BINARY, &out, err);
+    if (!rc)
+        rc = ctr_cli_reread(cli, &model, err);
+    if (!rc)
+        rc = ctr_model_slim(model, &how, out, &told, err);
+    if (!rc)
+        rc = ctr_out_commit(out, err);
+    if (!rc)
+        tell_slim(cli, &told);
+    ctr_out_free(out);
+    return rc;
+}
+
 /* What to do with a model: a row each. */
 static const struct {
     const char *name;
     int min, max; /* arguments, its own name included; -1: any */
     int (*run)(struct ctr_cli *cli, struct ctr_err *err);
-} actions[] = { { "top", 2, 2, top }, { "diff", 3, 3, diff }, { "explain", 2, -1, explain } };
+} actions[] = { { "top", 2, 2, top }, { "diff", 3, 3, diff }, { "explain", 2, -1, explain }, { "slim", 2, 2, slim } };
 
 static const char *action(int i)
 {
@@ -271,9 +307,10 @@ static int run_tool(struct ctr_cli *cli, struct ctr_err *err)
 
 const struct ctr_tool ctr_tool = {
     .name = "ctr-model",
-    .summary = "look into models: strongest weights, what changed, what makes a prediction",
-    .synopsis = "top MODEL\ndiff OLD NEW\nexplain MODEL [FILE…]",
+    .summary = "look into models: strongest weights, what changed, what makes a prediction; make them small",
+    .synopsis = "top MODEL\ndiff OLD NEW\nexplain MODEL [FILE…]\nslim MODEL",
     .opts = opts,
+    .flags = CTR_TOOL_READS | CTR_TOOL_WRITES,
     .run = run_tool,
     .word = action,
 };

@@ -4,15 +4,18 @@
 #include "common/cli/cli.h"
 #include "common/model/model.h"
 
+#include <stdlib.h>
 #include <sys/stat.h>
 
 static struct {
     bool uncertainty, reload;
-} o;
+    double max_unknown;
+} o = { .max_unknown = -1 };
 
 static const struct ctr_opt opts[] = {
     { "uncertainty", 0, CTR_OPT_FLAG, NULL, "add how far a score could move with one row more", &o.uncertainty, 0 },
     { "reload", 0, CTR_OPT_FLAG, NULL, "when another model takes the name MODEL, go on with that one", &o.reload, 0 },
+    CTR_OPT_MAX_UNKNOWN("fail when the model does not know more of the keys of a table", o.max_unknown),
     { 0 },
 };
 
@@ -33,16 +36,6 @@ static void warn(const struct run *run, const struct ctr_predictor *p)
         ctr_cli_note(run->cli, "%s", ctr_predictor_warning(p));
 }
 
-/* Has the file been replaced or written since? It is looked at before it is opened, so that no change is missed. */
-static bool changed(struct run *run)
-{
-    const struct stat was = run->seen;
-    struct stat *is = &run->seen;
-    return !stat(run->model, is) &&
-           (is->st_dev != was.st_dev || is->st_ino != was.st_ino || is->st_size != was.st_size ||
-            is->st_mtim.tv_sec != was.st_mtim.tv_sec || is->st_mtim.tv_nsec != was.st_mtim.tv_nsec);
-}
-
 static void tell_model(const struct run *run, int64_t row)
 {
     char time[32];
@@ -50,11 +43,25 @@ static void tell_model(const struct run *run, int64_t row)
     ctr_cli_debug(run->cli, "rows from %lld on are scored by %s of %s", (long long)row, run->model, time);
 }
 
+/* The keys that the model has never seen. */
+static int tell_unknown(const struct run *run, struct ctr_err *err)
+{
+    struct ctr_unseen *u = NULL, one;
+    int n = 0, cap = 0, rc = 0;
+    while (!rc && (one.name = ctr_predictor_unknown(run->p, n, &one.n, &one.unknown)))
+        if (!(rc = ctr_array_grow(&u, n, &cap, sizeof *u, err)))
+            u[n++] = one;
+    if (!rc)
+        rc = ctr_cli_unseen(run->cli, run->cli->args[0], "keys", u, n, o.max_unknown, err);
+    free(u);
+    return rc;
+}
+
 /* Scores do not stop for a model that cannot be used: it is told of, and the one before goes on until the file changes
  * again. */
-static void reload(struct run *run, int64_t row)
+static int reload(struct run *run, int64_t row, struct ctr_err *fatal)
 {
-    struct ctr_predictor *p = NULL;
+    struct ctr_predictor *p;
     struct ctr_err err = { 0 };
     int rc = ctr_predictor_open(&p, run->model, &run->how, &err);
     if (!rc) {
@@ -65,12 +72,14 @@ static void reload(struct run *run, int64_t row)
         ctr_predictor_free(p);
         ctr_cli_note(run->cli, "%s; rows from %lld on are scored by the model before", ctr_err_text(&err).s,
                      (long long)row);
-        return;
+        return 0;
     }
     warn(run, p);
+    rc = tell_unknown(run, fatal);
     ctr_predictor_free(run->p);
     run->p = p;
     tell_model(run, row);
+    return rc;
 }
 
 static int open_model(struct run *run, struct ctr_err *err)
@@ -85,7 +94,7 @@ static int open_model(struct run *run, struct ctr_err *err)
     if (rc)
         return rc;
     run->how = (struct ctr_predict_opts){ (int)cli->jobs, o.uncertainty, cli->device, cli->device_memory_bytes };
-    changed(run);
+    ctr_cli_changed(run->model, &run->seen);
     rc = ctr_predictor_open(&run->p, run->model, &run->how, err);
     if (!rc)
         warn(run, run->p);
@@ -110,15 +119,18 @@ static int predict(struct run *run, struct ctr_err *err)
     if (!rc && o.reload)
         tell_model(run, 1);
     while (!rc && (rc = ctr_reader_next(run->r, &in, err)) > 0) {
-        if (o.reload && changed(run))
-            reload(run, in->first_row + 1);
-        rc = ctr_predictor_run(run->p, in, &scored, err);
-        if (rc)
-            ctr_err_file(err, ctr_reader_file(run->r));
+        rc = o.reload && ctr_cli_changed(run->model, &run->seen) ? reload(run, in->first_row + 1, err) : 0;
+        if (!rc) {
+            rc = ctr_predictor_run(run->p, in, &scored, err);
+            if (rc)
+                ctr_err_file(err, ctr_reader_file(run->r));
+        }
         if (!rc)
             rc = ctr_writer_batch(run->w, scored, err);
         ctr_cli_progress(cli, ctr_reader_rows(run->r), ctr_reader_total_rows(run->r));
     }
+    if (!rc)
+        rc = tell_unknown(run, err);
     return rc ? rc : ctr_cli_finish(cli, run->w, run->out, err);
 }
 
@@ -126,6 +138,8 @@ static int run_tool(struct ctr_cli *cli, struct ctr_err *err)
 {
     struct run run = { .cli = cli };
     int rc = ctr_cli_args(cli, 1, -1, err);
+    if (!rc)
+        rc = ctr_cli_max_unknown(o.max_unknown, err);
     if (!rc)
         rc = predict(&run, err);
     ctr_writer_free(run.w);
@@ -140,6 +154,6 @@ const struct ctr_tool ctr_tool = {
     .summary = "add scores from a model to a stream of features",
     .synopsis = "MODEL [FILE…]",
     .opts = opts,
-    .flags = CTR_TOOL_DEVICE,
+    .flags = CTR_TOOL_DEVICE | CTR_TOOL_READS | CTR_TOOL_WRITES,
     .run = run_tool,
 };

@@ -84,6 +84,12 @@ static int run(struct ctr_cli *cli, struct ctr_err *err)
     return rc;
 }
 
-const struct ctr_tool ctr_tool = {
-    "ctr-sample", "subsample training data by query, with weights", "--share R [FILE…]", NULL, opts, CTR_TOOL_ROLES, run
-};
+const struct ctr_tool ctr_tool = { "ctr-sample",
+                                   "subsample training data by query, with weights",
+                                   "--share R [FILE…]",
+                                   NULL,
+                                   opts,
+                                   CTR_TOOL_ROLE(CTR_ROLE_LABEL) | CTR_TOOL_ROLE(CTR_ROLE_WEIGHT) |
+                                       CTR_TOOL_ROLE(CTR_ROLE_QUERY) | CTR_TOOL_READS | CTR_TOOL_WRITES |
+                                       CTR_TOOL_MEMORY | CTR_TOOL_SEED,
+                                   run };

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 static struct {
-    const char *where, *explode, *columns, *head, *tail, *rest, *section;
+    const char *where, *explode, *columns, *head, *tail, *rest, *section, *only;
     struct ctr_strs add;
 } o;
 
@@ -25,6 +25,8 @@ static const struct ctr_opt opts[] = {
     { "tail", 0, CTR_OPT_STR, "N|P%", "the last rows", &o.tail, 0 },
     { "rest", 0, CTR_OPT_STR, "FILE", "write the rows that were not taken to FILE", &o.rest, CTR_OPT_PATH },
     { "section", 0, CTR_OPT_STR, "GLOB", "act on these sections of a bundle, pass the others through", &o.section, 0 },
+    { "only", 0, CTR_OPT_STR, "NAME", "take this section of a bundle as a plain stream, leave the others out", &o.only,
+      0 },
     { 0 },
 };
 
@@ -399,8 +401,10 @@ static int finish(struct job *j, struct ctr_err *err)
 static int run(struct ctr_cli *cli, struct ctr_err *err)
 {
     struct job j = { .cli = cli };
-    struct ctr_reader_opts ro = { .sections = o.section != NULL, .foreign = true };
+    struct ctr_reader_opts ro = { .sections = o.section != NULL, .foreign = true, .only = o.only };
     int rc = 0;
+    if (o.section && o.only)
+        return ctr_cli_usage(err, "--only leaves out what --section passes through: give one of them");
     if (o.head)
         rc = ctr_cut_parse(&j.head, "--head", o.head, err);
     if (rc == 0 && o.tail)
@@ -427,5 +431,8 @@ static int run(struct ctr_cli *cli, struct ctr_err *err)
 }
 
 const struct ctr_tool ctr_tool = {
-    "ctr-select", "choose rows and columns of a stream, or make new ones", "[FILE…]", NULL, opts, 0, run,
+    "ctr-select", "choose rows and columns of a stream, or make new ones",
+    "[FILE…]",    NULL,
+    opts,         CTR_TOOL_READS | CTR_TOOL_WRITES,
+    run,
 };

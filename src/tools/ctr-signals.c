@@ -3,6 +3,7 @@
  * ctr-signals: an index of the signals that models are trained on. Options and wiring; the index is in
  * src/common/signal. */
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -14,10 +15,11 @@ static struct {
     const char *db, *definition, *model, *format;
     struct ctr_signal_facts facts;
     struct ctr_strs where;
-    struct ctr_vet_limits limits;
+    struct ctr_vet_rules rules;
+    const char *reference;
     int64_t older_ms;
-    bool allow;
-} o = { .format = "table", .limits = CTR_VET_LIMITS };
+    bool json;
+} o = { .format = "table", .reference = "last", .rules = CTR_VET_RULES };
 
 #define LISTINGS "@list|@versions|@consumers|@alerts|@unused|@notes|@vettings"
 static const struct ctr_opt opts[] = {
@@ -28,14 +30,28 @@ static const struct ctr_opt opts[] = {
       &o.facts.platform, .needs = "@add|@check" },
     { "definition", 0, CTR_OPT_STR, "TEXT", "add: a signal by hand, with this definition", &o.definition,
       .needs = "@add" },
-    { "model", 0, CTR_OPT_STR, "NAME", "register: the model's name (default that of its file)", &o.model,
-      .needs = "@register" },
-    { "allow", 0, CTR_OPT_FLAG, NULL, "vet: white-list what passes", &o.allow, .needs = "@vet" },
-    { "max-missing", 0, CTR_OPT_REAL, "SHARE", "vet: of rows without a value (default 0.95)", &o.limits.max_missing,
+    { "model", 0, CTR_OPT_STR, "NAME",
+      "register: the model's name (default that of its file); vet: all that it consumes must be there", &o.model,
+      .needs = "@register|@vet" },
+    { "json", 0, CTR_OPT_FLAG, NULL, "register: the argument has consumers as JSON lines, as `consumers` prints them",
+      &o.json, .needs = "@register" },
+    { "allow", 0, CTR_OPT_FLAG, NULL, "vet: white-list what passes", &o.rules.allow, .needs = "@vet" },
+    { "reference", 0, CTR_OPT_CHOICE, "last|median|pinned",
+      "vet: compare with the last that passed, the median of several, the pinned (default last)", &o.reference,
       .needs = "@vet" },
-    { "max-psi", 0, CTR_OPT_REAL, "X", "vet: drift since the last vetting (default 0.25)", &o.limits.max_psi,
+    { "days", 0, CTR_OPT_INT, "K", "vet: the median of so many vettings that passed (default 7)", &o.rules.days,
+      .needs = "reference=median" },
+    { "stream", 0, CTR_OPT_STR, "NAME", "vet: what was vetted under this name before must be there again",
+      &o.rules.stream, .needs = "@vet" },
+    { "max-missing", 0, CTR_OPT_REAL, "SHARE", "vet: of rows without a value (default 0.95)", &o.rules.max_missing,
       .needs = "@vet" },
-    { "max-auc", 0, CTR_OPT_REAL, "X", "vet: AUC of the signal alone (default 0.95)", &o.limits.max_auc,
+    { "max-missing-change", 0, CTR_OPT_REAL, "SHARE", "vet: more or fewer of them than in the reference (default 0.1)",
+      &o.rules.max_missing_change, .needs = "@vet" },
+    { "max-psi", 0, CTR_OPT_REAL, "X", "vet: drift from the reference (default 0.25)", &o.rules.max_psi,
+      .needs = "@vet" },
+    { "max-unseen", 0, CTR_OPT_REAL, "SHARE", "vet: of values that the reference never saw (default 0.5)",
+      &o.rules.max_unseen, .needs = "@vet" },
+    { "max-auc", 0, CTR_OPT_REAL, "X", "vet: AUC of the signal alone (default 0.95)", &o.rules.max_auc,
       .needs = "@vet" },
     { "where", 0, CTR_OPT_LIST, "FIELD=GLOB", "listings: signal, owner, platform or state must match", &o.where,
       .needs = LISTINGS },
@@ -89,6 +105,25 @@ static int deprecate(struct run *run, struct ctr_err *err)
     return commit_each(run, ctr_signals_deprecate(run->s, run->arg[0], run->arg[1], err), err);
 }
 
+static int pin(struct run *run, struct ctr_err *err)
+{
+    const char *text = run->arg[1];
+    int64_t vetting = 0;
+    if (text && !(ctr_parse_i64(text, strlen(text), &vetting) && vetting > 0))
+        return ctr_cli_usage(err, "'%s' is no number of a vetting: see `ctr-signals vettings`", text);
+    return commit_each(run, ctr_signals_pin(run->s, run->arg[0], vetting, err), err);
+}
+
+static int unpin(struct run *run, struct ctr_err *err)
+{
+    return commit_each(run, ctr_signals_unpin(run->s, run->arg[0], err), err);
+}
+
+static int accept_failed(struct run *run, struct ctr_err *err)
+{
+    return commit_each(run, ctr_signals_accept(run->s, run->arg[0], err), err);
+}
+
 static int annotate(struct run *run, struct ctr_err *err)
 {
     return commit_each(run, ctr_signals_annotate(run->s, run->arg[0], run->arg[1], err), err);
@@ -110,8 +145,21 @@ static int model_name(const char *path, char **name, struct ctr_err *err)
     return rc;
 }
 
+static int register_json(struct run *run, struct ctr_err *err)
+{
+    int64_t models = 0, n = 0;
+    int rc = ctr_signals_register_json(run->s, run->arg[0], o.model, &models, &n, err);
+    rc = commit_each(run, rc, err);
+    if (!rc)
+        ctr_cli_note(run->cli, "%" PRId64 " model%s consume%s %" PRId64 " signal%s", models, CTR_S(models),
+                     models == 1 ? "s" : "", n, CTR_S(n));
+    return rc;
+}
+
 static int register_model(struct run *run, struct ctr_err *err)
 {
+    if (o.json)
+        return register_json(run, err);
     char *name = NULL;
     int64_t n = 0;
     int rc = o.model ? ctr_strdup(&name, o.model, err) : model_name(run->arg[0], &name, err);
@@ -145,8 +193,7 @@ static int check(struct run *run, struct ctr_err *err)
 /* The plan that a stream was extracted with; NULL: none. */
 static int stream_plan(const struct ctr_schema *s, struct ctr_plan **p, struct ctr_err *err)
 {
-    const char *text = ctr_meta_get(&s->meta, CTR_META_PLAN);
-    return text ? ctr_plan_parse(p, "plan of the stream", text, strlen(text), err) : 0;
+    return ctr_plan_of_meta(p, "plan of the stream", &s->meta, err);
 }
 
 static int measure(struct run *run, struct ctr_vet **v, struct ctr_plan **p, struct ctr_err *err)
@@ -177,7 +224,7 @@ static int vet(struct run *run, struct ctr_err *err)
     if (!rc)
         rc = ctr_signals_begin(run->s, err);
     if (!rc)
-        rc = ctr_signals_vet(run->s, v, p, &o.limits, o.allow, &run->view, run->out, &failed, err);
+        rc = ctr_signals_vet(run->s, v, p, &o.rules, &run->view, run->out, &failed, err);
     if (!rc)
         rc = ctr_out_commit(run->out, err);
     rc = commit_each(run, rc, err);
@@ -201,6 +248,9 @@ static const struct action {
     { "allow", 1, 1, CTR_SIGNALS_WRITE, allow },
     { "disallow", 1, 1, CTR_SIGNALS_WRITE, disallow },
     { "deprecate", 1, 2, CTR_SIGNALS_WRITE, deprecate },
+    { "pin", 1, 2, CTR_SIGNALS_WRITE, pin },
+    { "unpin", 1, 1, CTR_SIGNALS_WRITE, unpin },
+    { "accept", 1, 1, CTR_SIGNALS_WRITE, accept_failed },
     { "annotate", 2, 2, CTR_SIGNALS_WRITE, annotate },
     { "remove", 1, 1, CTR_SIGNALS_WRITE, remove_signal },
     { "register", 1, 1, CTR_SIGNALS_WRITE, register_model, MODEL },
@@ -230,6 +280,11 @@ static int open_plan(struct run *run, bool of_model, struct ctr_err *err)
     const char *path = run->arg[0];
     struct ctr_model_info info;
     struct ctr_reader *r;
+    if (o.json) {
+        int rc = ctr_cli_reread(run->cli, &path, err);
+        run->arg[0] = path;
+        return rc;
+    }
     if (of_model && !o.model && !strcmp(path, "-"))
         return ctr_cli_usage(err, "a model from stdin has no name: give --model NAME");
     int rc = ctr_cli_reread(run->cli, &path, err);
@@ -258,6 +313,7 @@ static int run_action(struct run *run, const struct action *a, struct ctr_err *e
 static int run_list(struct run *run, const char *name, struct ctr_err *err)
 {
     const struct ctr_signals_list *l;
+    int64_t rows = 0;
     for (int i = 0; (l = ctr_signals_list_at(i)); i++)
         if (!strcmp(l->name, name))
             break;
@@ -267,8 +323,12 @@ static int run_list(struct run *run, const char *name, struct ctr_err *err)
     if (!rc)
         rc = ctr_signals_open(&run->s, o.db, CTR_SIGNALS_READ, err);
     if (!rc)
-        rc = ctr_signals_show(run->s, l, run->arg[0], &run->view, run->out, err);
-    return rc ? rc : ctr_out_commit(run->out, err);
+        rc = ctr_signals_show(run->s, l, run->arg[0], &run->view, run->out, &rows, err);
+    if (!rc)
+        rc = ctr_out_commit(run->out, err);
+    if (!rc && l->alarm && rows)
+        rc = ctr_fail(err, CTR_ENO, "%" PRId64 " %s%s", rows, l->alarm, CTR_S(rows));
+    return rc;
 }
 
 /* Common options that this action would ignore; a: NULL for a listing. */
@@ -282,15 +342,28 @@ static int check_common(const struct ctr_cli *cli, const struct action *a, struc
     return 0;
 }
 
-static int check_limits(struct ctr_err *err)
+static int check_rules(struct ctr_err *err)
 {
-    const struct ctr_vet_limits *l = &o.limits;
-    if (!(l->max_missing >= 0 && l->max_missing <= 1))
-        return ctr_cli_usage(err, "--max-missing wants a share from 0 to 1");
-    if (!(l->max_psi >= 0))
-        return ctr_cli_usage(err, "--max-psi wants 0 or more");
-    if (!(l->max_auc >= .5 && l->max_auc <= 1))
-        return ctr_cli_usage(err, "--max-auc wants 0.5 to 1");
+    struct ctr_vet_rules *r = &o.rules;
+    const struct {
+        const char *option;
+        double value, from, to;
+    } limits[] = {
+        { "missing", r->max_missing, 0, 1 }, { "missing-change", r->max_missing_change, 0, 1 },
+        { "psi", r->max_psi, 0, HUGE_VAL },  { "unseen", r->max_unseen, 0, 1 },
+        { "auc", r->max_auc, .5, 1 },
+    };
+    for (size_t i = 0; i < CTR_COUNT(limits); i++)
+        if (!(limits[i].value >= limits[i].from && limits[i].value <= limits[i].to))
+            return isinf(limits[i].to)
+                       ? ctr_cli_usage(err, "--max-%s wants %g or more", limits[i].option, limits[i].from)
+                       : ctr_cli_usage(err, "--max-%s wants %g to %g", limits[i].option, limits[i].from, limits[i].to);
+    if (r->days < 1 || r->days > CTR_VET_DAYS)
+        return ctr_cli_usage(err, "--days wants 1 to %d", CTR_VET_DAYS);
+    if (r->stream && !*r->stream)
+        return ctr_cli_usage(err, "--stream is empty: it wants a name");
+    r->model = o.model;
+    r->reference = *o.reference == 'l' ? CTR_VET_LAST : *o.reference == 'm' ? CTR_VET_MEDIAN : CTR_VET_PINNED;
     return 0;
 }
 
@@ -307,10 +380,10 @@ static int run_tool(struct ctr_cli *cli, struct ctr_err *err)
     o.db = o.db ? o.db : "signals.db";
     const struct action *a = find_action(cli->args[0]);
     rc = check_common(cli, a, err);
-    if (!rc && strcmp(o.db, "-"))
+    if (!rc && *o.db && strcmp(o.db, "-"))
         rc = ctr_cli_read(cli, o.db, err); /* so that it is no output */
     if (!rc)
-        rc = check_limits(err);
+        rc = check_rules(err);
     if (!rc)
         rc = ctr_cli_out(cli, 0, &run.out, err);
     if (!rc)
@@ -325,11 +398,12 @@ static int run_tool(struct ctr_cli *cli, struct ctr_err *err)
 const struct ctr_tool ctr_tool = {
     .name = "ctr-signals",
     .summary = "an index of signals: versions, consumers, checks",
-    .synopsis = "add PLAN|SIGNAL\nallow|disallow|remove SIGNAL\ndeprecate OLD [NEW]\nannotate SIGNAL TEXT\n"
+    .synopsis = "add PLAN|SIGNAL\nallow|disallow|remove SIGNAL\ndeprecate OLD [NEW]\n"
+                "pin SIGNAL [VETTING]\nunpin|accept SIGNAL\nannotate SIGNAL TEXT\n"
                 "register|unregister MODEL\ncheck PLAN\nvet [FILE…]\n"
                 "list|versions|consumers|alerts|unused|notes|vettings [SIGNAL]",
     .opts = opts,
-    .flags = CTR_TOOL_ROLES,
+    .flags = CTR_TOOL_ROLE(CTR_ROLE_LABEL) | CTR_TOOL_READS,
     .run = run_tool,
     .word = word,
 };

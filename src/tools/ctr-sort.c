@@ -86,7 +86,10 @@ static int run(struct ctr_cli *cli, struct ctr_err *err)
     return rc;
 }
 
-const struct ctr_tool ctr_tool = {
-    "ctr-sort", "sort, shuffle or deduplicate a stream", "-k COL[:desc],… [FILE…]\n--shuffle [FILE…]", NULL, opts, 0,
-    run
-};
+const struct ctr_tool ctr_tool = { "ctr-sort",
+                                   "sort, shuffle or deduplicate a stream",
+                                   "-k COL[:desc],… [FILE…]\n--shuffle [FILE…]",
+                                   NULL,
+                                   opts,
+                                   CTR_TOOL_READS | CTR_TOOL_WRITES | CTR_TOOL_MEMORY | CTR_TOOL_SEED,
+                                   run };

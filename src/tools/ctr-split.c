@@ -157,5 +157,5 @@ const struct ctr_tool ctr_tool = { "ctr-split",
                                    "--shards N [--by COL,…] -o 'part-%02d.arrows' [FILE…]",
                                    NULL,
                                    opts,
-                                   0,
+                                   CTR_TOOL_READS | CTR_TOOL_WRITES,
                                    run };

@@ -89,5 +89,8 @@ static int run(struct ctr_cli *cli, struct ctr_err *err)
 }
 
 const struct ctr_tool ctr_tool = {
-    "ctr-synth", "write synthetic logs of users, ads and clicks, with true probabilities", "-o DIR", NULL, opts, 0, run
+    "ctr-synth", "write synthetic logs of users, ads and clicks, with true probabilities",
+    "-o DIR",    NULL,
+    opts,        CTR_TOOL_SEED,
+    run
 };

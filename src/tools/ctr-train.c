@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * ctr-train: learn a model from a stream of features. Options and wiring; learning is in src/common/model. */
+#include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -9,96 +10,117 @@
 #include <unistd.h>
 
 #include "common/cli/cli.h"
-#include "common/model/model.h"
-#include "common/model/variants.h"
+#include "common/lang/lang.h"
+#include "common/learn/learn.h"
+#include "common/models/models.h"
+#include "common/variants/variants.h"
 
 static struct {
     struct ctr_params params;
-    const char *precision, *inclusion, *hidden, *validation, *variants, *progressive, *init, *plan, *checkpoint, *every,
-        *spool, *save_every;
+    const char *validation, *variants, *progressive, *time_order, *init, *init_bias, *plan, *checkpoint, *every, *spool,
+        *save_every;
     int64_t patience, validation_every;
-    int64_t minibatch; /* -1: the model's own */
     int64_t passes;
-    bool resume, follow, single;
-} o = { .params = CTR_PARAMS_DEFAULT, .patience = 1, .minibatch = -1, .passes = 1 };
+    const char *key_seed;
+    bool resume, follow, single, lookup_anywhere;
+} o = { .time_order = "warn", .patience = 1, .passes = 1 };
 
+/* What all models share. Their own options are in their own tables. */
 static const struct ctr_opt opts[] = {
-    { "alpha", 0, CTR_OPT_REAL, "X", "learning rate of each coordinate (default 0.1)", &o.params.alpha, 0 },
-    { "beta", 0, CTR_OPT_REAL, "X", "smooths the first steps of each coordinate (default 1)", &o.params.beta, 0 },
-    { "l1", 0, CTR_OPT_REAL, "X", "L1 regularisation: larger gives more weights of 0 (default 0)", &o.params.l1, 0 },
-    { "l2", 0, CTR_OPT_REAL, "X", "L2 regularisation; mlp: of embeddings, by minibatch (default 0)", &o.params.l2, 0 },
-    { "l2-counts", 0, CTR_OPT_STR, "FILE", "mlp: how often keys come, for --l2: columns key and count",
-      &o.params.l2_counts, CTR_OPT_PATH, .needs = "l2" },
-    { "optimizer", 0, CTR_OPT_CHOICE, "ftrl|ogd|rda|fobos|ogd-count", "how gradients become weights (default ftrl)",
-      &o.params.optimizer, 0 },
-    { "learning-rate", 0, CTR_OPT_CHOICE, "per-coordinate|counts|global",
-      "what it falls with: sums of squares, clicks or rows (default per-coordinate)", &o.params.learning_rate, 0 },
-    { "power", 0, CTR_OPT_REAL, "X", "power of the counter in the learning rate (default 0.5)", &o.params.power, 0 },
-    { "threshold", 0, CTR_OPT_INT, "K", "ogd-count: occurrences before a key is learned (default 5)",
-      &o.params.threshold, .needs = "optimizer=ogd-count|variants" },
-    { "precision", 0, CTR_OPT_CHOICE, "f64|f32|q2.13", "type of the learner's state (default f64; on a GPU f32)",
-      &o.precision, 0 },
-    { "no-bias", 0, CTR_OPT_FLAG, NULL, "learn without a bias", &o.params.no_bias, 0 },
-    { "minibatch", 0, CTR_OPT_INT, "ROWS",
-      "update after so many rows, which -j can share (default lr 1: exact, mlp 3000)", &o.minibatch, 0 },
-    { "embedding", 0, CTR_OPT_INT, "N", "mlp: numbers that stand for a key (default 12)", &o.params.embedding, 0 },
-    { "hidden", 0, CTR_OPT_STR, "N,N,…", "mlp: units of the hidden layers, or 0 (default 200,80)", &o.hidden, 0 },
-    { "activation", 0, CTR_OPT_CHOICE, "prelu|relu|dice", "mlp: of hidden units (default prelu)", &o.params.activation,
-      0 },
-    { "batch-norm", 0, CTR_OPT_FLAG, NULL, "mlp: normalise hidden units over the minibatch", &o.params.batch_norm, 0 },
-    { "rate", 0, CTR_OPT_REAL, "X", "mlp: learning rate of Adam (default 0.001)", &o.params.rate, 0 },
-    { "decay", 0, CTR_OPT_REAL, "X", "mlp: multiply the rate by X from time to time (default 1)", &o.params.decay, 0 },
-    { "decay-every", 0, CTR_OPT_INT, "ROWS", "that is, after so many rows (default 1440000000)", &o.params.decay_every,
-      .needs = "decay" },
-    { "hash-bits", 0, CTR_OPT_INT, "BITS", "hash all keys into one table of 2^BITS (default: keys as they are)",
-      &o.params.hash_bits, 0 },
-    { "dropout", 0, CTR_OPT_REAL, "P", "leave a share P of a row's features, or of mlp's hidden units, out of learning",
-      &o.params.dropout, 0 },
-    { "normalize", 0, CTR_OPT_CHOICE, "none|l1|l2|max", "divide a row's values by their norm (default none)",
-      &o.params.normalize, 0 },
-    { "inclusion", 0, CTR_OPT_STR, "RULE", "which new keys are taken up: all, poisson=P or bloom=N (default all)",
-      &o.inclusion, 0 },
-    { "inclusion-memory", 0, CTR_OPT_SIZE, "SIZE", "memory of the filters of bloom=N (default 8M)",
-      &o.params.bloom_bytes, .needs = "inclusion=bloom" },
-    { "expire", 0, CTR_OPT_INT, "DAYS", "drop keys that did not come for more than DAYS days (0: never)",
-      &o.params.expire, 0 },
-    { "expire-floor", 0, CTR_OPT_INT, "N", "of these, leave the latest, so that N keys stay (default 0)",
-      &o.params.expire_floor, .needs = "expire" },
-    { "variants", 0, CTR_OPT_STR, "FILE", "learn the models of FILE together, a line each; -o m-%s.arrows names them",
-      &o.variants, CTR_OPT_PATH },
-    { "single-value", 0, CTR_OPT_FLAG, NULL, "--variants share one value a coordinate, at a small loss", &o.single,
-      .needs = "variants" },
-    { "passes", 0, CTR_OPT_INT, "N", "go over the input N times (files, or --spool)", &o.passes, CTR_OPT_SOME },
+    { "key-seed", 0, CTR_OPT_STR, "FILE", "PLAN makes keys with the secret in FILE", &o.key_seed, CTR_OPT_PATH,
+      .group = CTR_GROUP_INPUT },
+    { "lookup-anywhere", 0, CTR_OPT_FLAG, NULL, "let lookup() of a PLAN that is fitted read files outside its folder",
+      &o.lookup_anywhere, CTR_OPT_LOCAL, .group = CTR_GROUP_INPUT },
+    { "passes", 0, CTR_OPT_INT, "N", "go over the input N times (files, or --spool)", &o.passes, CTR_OPT_SOME,
+      .group = CTR_GROUP_PASSES },
     { "validation", 0, CTR_OPT_STR, "FILE", "mlp, lr on a GPU: score FILE after each pass; the best is the model",
-      &o.validation, CTR_OPT_PATH },
+      &o.validation, CTR_OPT_PATH, .group = CTR_GROUP_PASSES },
     { "validation-every", 0, CTR_OPT_INT, "ROWS", "also in a pass, when a minibatch ends after so many rows",
-      &o.validation_every, CTR_OPT_SOME, .needs = "validation" },
+      &o.validation_every, CTR_OPT_SOME, .needs = "validation", .group = CTR_GROUP_PASSES },
     { "patience", 0, CTR_OPT_INT, "N", "stop after N times that --validation finds no better (default 1)", &o.patience,
-      CTR_OPT_SOME, .needs = "validation" },
+      CTR_OPT_SOME, .needs = "validation", .group = CTR_GROUP_PASSES },
     { "spool", 0, CTR_OPT_STR, "FILE", "keep the first pass in FILE for the later ones", &o.spool, CTR_OPT_PATH,
-      .needs = "passes" },
-    { "progressive", 0, CTR_OPT_STR, "FILE", "write predictions made before each update", &o.progressive,
-      CTR_OPT_PATH },
-    { "uncertainty", 0, CTR_OPT_FLAG, NULL, "lr: add to them how far they could move with one row more",
-      &o.params.uncertainty, .needs = "progressive" },
-    { "init", 0, CTR_OPT_STR, "MODEL", "start from the state of MODEL", &o.init, CTR_OPT_PATH },
-    { "plan", 0, CTR_OPT_STR, "FITTED", "put the fitted plan into the model", &o.plan, CTR_OPT_PATH },
+      .needs = "passes", .group = CTR_GROUP_PASSES },
+    { "time-order", 0, CTR_OPT_CHOICE, "warn|ignore|fail", "what rows with a time before an earlier one's are (warn)",
+      &o.time_order, CTR_OPT_LOCAL, .group = CTR_GROUP_PASSES },
     { "follow", 0, CTR_OPT_FLAG, NULL, "the input may grow for ever; save the model on the way, and end on SIGTERM",
-      &o.follow, CTR_OPT_LOCAL },
+      &o.follow, CTR_OPT_LOCAL, .group = CTR_GROUP_PASSES },
+    { "progressive", 0, CTR_OPT_STR, "FILE", "write predictions made before each update", &o.progressive, CTR_OPT_PATH,
+      .group = CTR_GROUP_OUTPUTS },
+    { "plan", 0, CTR_OPT_STR, "FITTED", "put the fitted plan into the model", &o.plan, CTR_OPT_PATH,
+      .group = CTR_GROUP_OUTPUTS },
     { "save-every", 0, CTR_OPT_STR, "ROWS|TIME", "save the model so often (with --follow: default 1m)", &o.save_every,
-      CTR_OPT_LOCAL },
-    { "checkpoint", 0, CTR_OPT_STR, "FILE", "keep in FILE what --resume needs", &o.checkpoint, CTR_OPT_PATH },
+      CTR_OPT_LOCAL, .group = CTR_GROUP_OUTPUTS },
+    { "init", 0, CTR_OPT_STR, "MODEL", "start from the state of MODEL", &o.init, CTR_OPT_PATH,
+      .group = CTR_GROUP_RESTART },
+    { "checkpoint", 0, CTR_OPT_STR, "FILE", "keep in FILE what --resume needs", &o.checkpoint, CTR_OPT_PATH,
+      .group = CTR_GROUP_RESTART },
     { "checkpoint-every", 0, CTR_OPT_STR, "ROWS|TIME", "how often, such as 1000000 or 10m", &o.every, CTR_OPT_LOCAL,
-      .needs = "checkpoint" },
+      .needs = "checkpoint", .group = CTR_GROUP_RESTART },
     { "resume", 0, CTR_OPT_FLAG, NULL, "go on from the checkpoint, if there is one", &o.resume, CTR_OPT_LOCAL,
-      .needs = "checkpoint" },
+      .needs = "checkpoint", .group = CTR_GROUP_RESTART },
     { 0 },
 };
+
+static bool has_bias(const struct ctr_model *m)
+{
+    return m->set_bias;
+}
+
+static bool has_variants(const struct ctr_model *m)
+{
+    return ctr_model_of_variants(m, false);
+}
+
+static bool has_single_value(const struct ctr_model *m)
+{
+    return ctr_model_of_variants(m, true);
+}
+
+/* What some models can do. */
+static const struct {
+    bool (*can)(const struct ctr_model *m);
+    struct ctr_opt opt;
+} some_opts[] = {
+    { has_bias,
+      { "init-bias", 0, CTR_OPT_STR, "RATE|auto", "lr: start the bias from this click rate, or that of the first rows",
+        &o.init_bias, 0, .group = CTR_GROUP_MODEL } },
+    { has_variants,
+      { "variants", 0, CTR_OPT_STR, "FILE", "learn the models of FILE together, a line each; -o m-%s.arrows names them",
+        &o.variants, CTR_OPT_PATH, .group = CTR_GROUP_MANY } },
+    { has_single_value,
+      { "single-value", 0, CTR_OPT_FLAG, NULL, "--variants share one value a coordinate, at a small loss", &o.single,
+        .needs = "variants", .group = CTR_GROUP_MANY } },
+};
+
+/* The options of a model, or of all. */
+static const struct ctr_opt *options_of(const char *word)
+{
+    static struct ctr_model_opts all, own;
+    const struct ctr_model *model = word ? ctr_model_find(word) : NULL, *m;
+    struct ctr_model_opts *t = word ? &own : &all;
+    if (word && !model)
+        return NULL;
+    if (model)
+        o.params = ctr_params_usual(model);
+    t->n = 0;
+    for (int i = 0; (m = ctr_model_at(i)); i++)
+        if (!word || m == model)
+            ctr_model_opts_take(t, m, &o.params);
+    for (const struct ctr_opt *p = opts; p->name; p++)
+        ctr_model_opts_add(t, p);
+    for (size_t i = 0; i < CTR_COUNT(some_opts); i++)
+        if (!model || some_opts[i].can(model))
+            ctr_model_opts_add(t, &some_opts[i].opt);
+    return ctr_model_opts_done(t);
+}
 
 static volatile sig_atomic_t stop;
 
 struct run {
     struct ctr_cli *cli;
+    const char *plan; /* extracts the input in this process, or NULL: the input is features */
+    int first;        /* file of the input among the arguments */
     struct ctr_trainer *trainer;
     struct ctr_variants variants;
     struct ctr_out **out, *side; /* models, progressive */
@@ -210,11 +232,12 @@ static int end_stopped(struct run *run, struct ctr_err *err)
 }
 
 /* A file that is followed, whose end has come when it is idle, and no pipe that is slow. */
-static bool follows_file(const struct ctr_cli *cli)
+static bool follows_file(const struct run *run)
 {
+    const struct ctr_cli *cli = run->cli;
     struct stat st;
-    const bool is_stdin = cli->nargs < 2 || !strcmp(cli->args[1], "-");
-    return o.follow && !(is_stdin ? fstat(STDIN_FILENO, &st) : stat(cli->args[1], &st)) && S_ISREG(st.st_mode);
+    const char *path = run->first < cli->nargs ? cli->args[run->first] : "-";
+    return o.follow && !(strcmp(path, "-") ? stat(path, &st) : fstat(STDIN_FILENO, &st)) && S_ISREG(st.st_mode);
 }
 
 /* The input is idle: send what is there, and stop if a signal asked for it. Somebody waits for input meanwhile, so that
@@ -227,7 +250,7 @@ static void idle(void *ctx)
         run->writer = NULL; /* the error shows again at the next write */
     const bool stopping = stop;
     int rc = ctr_trainer_save_due(run->trainer, stopping, &err);
-    if (!rc && !stopping && follows_file(run->cli))
+    if (!rc && !stopping && follows_file(run))
         rc = ctr_trainer_check_end(run->trainer, &err);
     if (!rc && !stopping)
         return;
@@ -239,9 +262,37 @@ static void idle(void *ctx)
     _exit(rc ? 1 : 0);
 }
 
-static int open_input(void *ctx, const struct ctr_reader_opts *ro, struct ctr_reader **r, struct ctr_err *err)
+static int open_plan(const char *path, struct ctr_plan **plan, struct ctr_err *err)
 {
-    return ctr_cli_reader(((struct run *)ctx)->cli, 1, ro, r, err);
+    int rc = ctr_plan_open(plan, path, err);
+    if (!rc && o.key_seed)
+        rc = ctr_plan_key_seed(*plan, o.key_seed, err);
+    if (!rc && o.lookup_anywhere)
+        ctr_plan_lookup_anywhere(*plan);
+    return rc;
+}
+
+static int open_input(void *ctx, const char *path, const struct ctr_reader_opts *ro, struct ctr_batch_source *s,
+                      struct ctr_err *err)
+{
+    const struct run *run = ctx;
+    struct ctr_reader_opts how = ro ? *ro : (struct ctr_reader_opts){ 0 };
+    char *paths[] = { (char *)(uintptr_t)path };
+    struct ctr_plan *plan = NULL;
+    struct ctr_reader *r;
+    how.foreign = run->plan; /* columns that the plan does not read may be of any type */
+    int rc = run->plan ? open_plan(run->plan, &plan, err) : 0;
+    if (!rc)
+        rc = path ? ctr_reader_open(&r, paths, 1, &how, err) : ctr_cli_reader(run->cli, run->first, &how, &r, err);
+    if (rc) {
+        ctr_plan_free(plan);
+        return rc;
+    }
+    if (plan)
+        return ctr_batch_source_extract(s, r, plan, (int)CTR_MIN(run->cli->jobs, (int64_t)1024), run->cli->memory_bytes,
+                                        err);
+    *s = ctr_batch_source_stream(r);
+    return 0;
 }
 
 static int open_progressive(void *ctx, const struct ctr_schema *s, struct ctr_writer **w, struct ctr_err *err)
@@ -253,24 +304,37 @@ static int open_progressive(void *ctx, const struct ctr_schema *s, struct ctr_wr
     return rc;
 }
 
+/* A second one within this time is the same stop: timeout(1) and others signal a program and then its group. */
+enum { SAME_STOP_MS = 1000 };
+
 static void on_signal(int sig)
 {
-    (void)sig;
+    static volatile int64_t first_ms;
+    const int saved = errno;
+    if (!stop)
+        first_ms = ctr_clock_ms();
+    else if (ctr_clock_ms() - first_ms >= SAME_STOP_MS) {
+        ctr_out_cleanup();
+        signal(sig, SIG_DFL);
+        raise(sig);
+    }
     stop = 1;
+    errno = saved;
 }
 
-/* With a checkpoint, SIGTERM and SIGINT stop the run in order; a second one ends it at once. */
+/* With a checkpoint, SIGTERM and SIGINT stop the run in order; a second one, a second later, ends it at once. */
 static void catch_stop(void)
 {
-    struct sigaction sa = { .sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND };
+    struct sigaction sa = { .sa_handler = on_signal };
     sigaction(SIGTERM, &sa, NULL);
     sigaction(SIGINT, &sa, NULL);
 }
 
-static bool can_reopen(const struct ctr_cli *cli)
+static bool can_reopen(const struct run *run)
 {
-    bool can = cli->nargs > 1;
-    for (int i = 1; i < cli->nargs; i++)
+    const struct ctr_cli *cli = run->cli;
+    bool can = cli->nargs > run->first;
+    for (int i = run->first; i < cli->nargs; i++)
         can = can && ctr_cli_reopens(cli->args[i]);
     return can;
 }
@@ -291,9 +355,9 @@ static int check_checkpoint(struct ctr_cli *cli, struct ctr_err *err)
     return ctr_cli_written(cli, o.checkpoint, err);
 }
 
-static int check_options(const struct ctr_cli *cli, struct ctr_err *err)
+static int check_options(const struct run *run, struct ctr_err *err)
 {
-    if (o.passes > 1 && !o.spool && !can_reopen(cli))
+    if (o.passes > 1 && !o.spool && !can_reopen(run))
         return ctr_cli_usage(err, "--passes %" PRId64 " needs files that can be read again, or --spool FILE", o.passes);
     if (o.passes > 1 && o.params.expire)
         return ctr_cli_usage(err, "--expire follows the time of one pass: leave --passes out");
@@ -303,7 +367,7 @@ static int check_options(const struct ctr_cli *cli, struct ctr_err *err)
 /* Where to learn: the model of a GPU may be another one than that of the CPU. */
 static int choose_device(struct ctr_cli *cli, struct ctr_train_job *job, struct ctr_err *err)
 {
-    const bool by_rows = job->model->minibatch == 1 && o.minibatch < 0;
+    const bool by_rows = o.params.minibatch == 1 && !ctr_cli_given(cli, "minibatch");
     const struct ctr_model *device = job->model->device;
     if (device && by_rows && !strcmp(cli->device, "gpu"))
         return ctr_cli_usage(err,
@@ -316,8 +380,28 @@ static int choose_device(struct ctr_cli *cli, struct ctr_train_job *job, struct 
         job->model = device;
     job->params.device = cli->device;
     job->params.device_memory = cli->device_memory_bytes;
-    if (o.precision || job->model == &ctr_model_lr_device)
-        job->params.precision = o.precision ? o.precision : "f32";
+    return ctr_model_opts_of_device(job->model, cli, &job->params, err);
+}
+
+static int check_init_bias(struct ctr_train_job *job, struct ctr_err *err)
+{
+    double rate = CTR_INIT_AUTO;
+    if (!o.init_bias || !strcmp(o.init_bias, "0"))
+        return 0;
+    if (strcmp(o.init_bias, "auto") != 0 &&
+        (!ctr_parse_f64(o.init_bias, strlen(o.init_bias), &rate) || !(rate > 0 && rate < 1)))
+        return ctr_cli_usage(
+            err, "--init-bias wants a click rate between 0 and 1, auto, or 0 for a bias of 0, not '%s'", o.init_bias);
+    if (!job->model->set_bias)
+        return ctr_cli_usage(err, "models of kind %s take no --init-bias%s", job->model->name,
+                             ctr_model_where(job->model));
+    if (o.single)
+        return ctr_cli_usage(err, "--init-bias starts the bias of each model: leave --single-value out");
+    if (o.init)
+        return ctr_cli_usage(err, "--init-bias and --init both say where the bias starts");
+    if (o.params.no_bias && !o.variants)
+        return ctr_cli_usage(err, "--init-bias has no bias to start, with --no-bias");
+    job->init_rate = rate;
     return 0;
 }
 
@@ -329,7 +413,7 @@ static int check_uncertainty(const struct ctr_train_job *job, struct ctr_err *er
         return ctr_cli_usage(err, "--uncertainty is that of one model: leave --variants out");
     if (!job->model->predict_uncertain)
         return ctr_cli_usage(err, "models of kind %s have no uncertainty%s", job->model->name,
-                             job->model == &ctr_model_lr_device ? " on a GPU" : "");
+                             ctr_model_where(job->model));
     return 0;
 }
 
@@ -353,8 +437,9 @@ static int read_variants(struct run *run, struct ctr_train_job *job, struct ctr_
     if (!at || strchr(at + 1, '%') || strchr(run->cli->out, '%') != at)
         return ctr_cli_usage(err,
                              "--variants writes a model each: -o wants one %%s for the name, such as m-%%s.arrows");
-    if (job->model != &ctr_model_lr)
-        return ctr_cli_usage(err, "--variants are for lr, on a CPU");
+    const struct ctr_model *many = ctr_model_of_variants(job->model, o.single);
+    if (!many)
+        return ctr_cli_usage(err, "%s%s takes no --variants", job->model->name, ctr_model_where(job->model));
     if (o.params.expire)
         return ctr_cli_usage(err, "--expire drops keys of one model: leave --variants out");
     if (job->params.minibatch > 1)
@@ -362,8 +447,12 @@ static int read_variants(struct run *run, struct ctr_train_job *job, struct ctr_
     int rc = ctr_cli_read(run->cli, o.variants, err);
     if (!rc)
         rc = ctr_variants_read(&run->variants, o.variants, &job->params, err);
+    if (!rc && job->init_rate == CTR_INIT_AUTO && run->variants.weights.n)
+        rc = ctr_cli_usage(err,
+                           "--init-bias auto weighs rows alike for all models: give a rate where variants have weights "
+                           "of their own");
     job->params.variants = &run->variants;
-    job->model = o.single ? &ctr_model_lr_single : &ctr_model_lr_variants;
+    job->model = many;
     if (!rc && o.single) /* a checkpoint of the one is none of the other */
         rc = ctr_buf_printf(&run->variants.text, err, "single-value\n");
     return rc;
@@ -427,28 +516,55 @@ static int run_job(struct run *run, struct ctr_train_job *job, struct ctr_err *e
     return rc;
 }
 
-/* What to learn, where and how: all that no file has to be read for. */
-static int read_options(struct ctr_cli *cli, struct ctr_train_job *job, struct ctr_err *err)
+/* A plan in front of the files: what it extracts from them is learned. Its fitted state goes into the model. */
+static int take_plan(struct run *run, struct ctr_train_job *job, struct ctr_err *err)
 {
-    int rc = o.inclusion ? ctr_inclusion_parse(&job->params, o.inclusion, err) : 0;
-    if (!rc && !(job->model = ctr_model_find(cli->args[0])))
-        rc = ctr_cli_unknown(cli, "model", err);
+    struct ctr_cli *cli = run->cli;
+    const char *path = cli->nargs > 1 ? cli->args[1] : "-";
+    struct ctr_plan *plan = NULL;
+    struct ctr_buf sections = { 0 };
+    bool is_plan;
+    int rc = ctr_plan_named(path, &is_plan, err);
+    if (!rc && !is_plan && (o.key_seed || o.lookup_anywhere))
+        rc =
+            ctr_cli_usage(err, "--%s is for a PLAN in front of the files", o.key_seed ? "key-seed" : "lookup-anywhere");
+    if (rc || !is_plan)
+        return rc;
+    rc = ctr_cli_read(cli, path, err);
+    if (!rc)
+        rc = ctr_hold(path, err);
+    if (!rc && (rc = open_plan(path, &plan, err)))
+        ctr_err_add(err, " (a plan is wanted here, or a stream; ctr-import makes streams of text)");
+    if (!rc && ctr_plan_needs_fit(plan)) {
+        ctr_err_file(err, path);
+        rc = ctr_fail(err, CTR_EUSAGE, "the plan needs fitting first: ctr-extract --fit %s -o FITTED FILE…", path);
+    }
+    if (!rc)
+        rc = ctr_plan_save_section_names(plan, &sections, err);
+    if (!rc && sections.len && !job->fitted)
+        job->fitted = path;
+    run->plan = path;
+    run->first = 2;
+    ctr_buf_free(&sections);
+    ctr_plan_free(plan);
+    return rc;
+}
+
+/* What to learn, where and how: all that no file has to be read for. */
+static int read_options(struct run *run, struct ctr_train_job *job, struct ctr_err *err)
+{
+    struct ctr_cli *cli = run->cli;
+    int rc = (job->model = ctr_model_find(cli->args[0])) ? 0 : ctr_cli_unknown(cli, "model", err);
     if (!rc)
         rc = choose_device(cli, job, err);
-    if (!rc && o.hidden && !ctr_sizes_parse(&job->params.hidden, o.hidden, strlen(o.hidden)))
-        rc = ctr_cli_usage(err, "--hidden wants sizes of layers such as 200,80, each 1 to %d, or 0", CTR_MAX_UNITS);
-    if (rc)
-        return rc;
-    job->params.minibatch = o.minibatch < 0 ? job->model->minibatch : o.minibatch;
-    rc = ctr_params_foreign(job->model, &job->params, err);
-    if (!rc && o.params.l2_counts && !job->model->deep)
-        rc = ctr_cli_usage(err, "%s takes no --l2-counts", job->model->name);
     if (!rc && o.validation)
         rc = check_validation(job, err);
     if (!rc)
-        rc = check_options(cli, err);
+        rc = check_options(run, err);
     if (!rc)
         rc = check_uncertainty(job, err);
+    if (!rc)
+        rc = check_init_bias(job, err);
     if (!rc)
         rc = check_follow(cli, err);
     if (!rc)
@@ -472,9 +588,21 @@ static int take_files(struct run *run, struct ctr_train_job *job, struct ctr_err
     return rc ? rc : read_variants(run, job, err);
 }
 
+static enum ctr_time_orders time_order(void)
+{
+    static const char *const word[] = {
+        [CTR_TIME_WARN] = "warn", [CTR_TIME_IGNORE] = "ignore", [CTR_TIME_FAIL] = "fail"
+    };
+    int i = CTR_COUNT(word) - 1;
+
+    while (i && strcmp(word[i], o.time_order))
+        i--;
+    return (enum ctr_time_orders)i;
+}
+
 static int train(struct ctr_cli *cli, struct ctr_err *err)
 {
-    struct run run = { .cli = cli };
+    struct run run = { .cli = cli, .first = 1 };
     struct ctr_train_job job = {
         .params = o.params,
         .passes = o.passes,
@@ -482,6 +610,7 @@ static int train(struct ctr_cli *cli, struct ctr_err *err)
         .label = cli->role[CTR_ROLE_LABEL],
         .weight = cli->role[CTR_ROLE_WEIGHT],
         .time = cli->role[CTR_ROLE_TIME],
+        .time_order = time_order(),
         .init = o.init,
         .spool = o.spool,
         .validation = o.validation,
@@ -508,7 +637,9 @@ static int train(struct ctr_cli *cli, struct ctr_err *err)
     job.params.seed = (int64_t)cli->seed;
     int rc = ctr_cli_args(cli, 1, -1, err);
     if (!rc)
-        rc = read_options(cli, &job, err);
+        rc = take_plan(&run, &job, err);
+    if (!rc)
+        rc = read_options(&run, &job, err);
     if (!rc)
         rc = take_files(&run, &job, err);
     if (!rc)
@@ -528,12 +659,20 @@ static const char *model(int i)
     return ctr_model_at(i) ? ctr_model_at(i)->name : NULL;
 }
 
+static const char *model_summary(int i)
+{
+    return ctr_model_at(i)->summary;
+}
+
 const struct ctr_tool ctr_tool = {
     .name = "ctr-train",
     .summary = "learn a model from a stream of features",
-    .synopsis = "lr|mlp [FILE…]",
+    .synopsis = "lr|mlp [PLAN] [FILE…]",
     .opts = opts,
-    .flags = CTR_TOOL_ROLES | CTR_TOOL_DEVICE,
+    .flags = CTR_TOOL_ROLE(CTR_ROLE_LABEL) | CTR_TOOL_ROLE(CTR_ROLE_WEIGHT) | CTR_TOOL_ROLE(CTR_ROLE_TIME) |
+             CTR_TOOL_READS | CTR_TOOL_WRITES | CTR_TOOL_MEMORY | CTR_TOOL_SEED | CTR_TOOL_DEVICE,
     .run = train,
     .word = model,
+    .opts_of = options_of,
+    .word_help = model_summary,
 };

@@ -25,10 +25,10 @@ static const struct ctr_opt opts[] = {
 
 /* Both shells ask the tool itself: its option table is the only list of options there is. */
 static const char bash_completion[] =
-    "_ctrkit_options() { \"$1\" --list-options 2>/dev/null; }\n"
+    "_ctrkit_options() { \"$1\" ${2:+\"$2\"} --list-options 2>/dev/null; }\n"
     "_ctrkit_tools() { \"$1\" --list | sed -n 's/^ctr-\\([^ ]*\\).*/\\1/p'; }\n"
     "_ctrkit() {\n"
-    "    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} tool=$1 first=1 kind arg\n"
+    "    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} tool=$1 first=1 kind arg word=\n"
     "    if [ \"${1##*/}\" = ctrkit ]; then\n"
     "        case $COMP_CWORD,$prev in\n"
     "        1,*) COMPREPLY=($(compgen -W \"help $(_ctrkit_tools \"$1\") --list --completion --help --version\" -- "
@@ -37,7 +37,10 @@ static const char bash_completion[] =
     "        esac\n"
     "        case ${COMP_WORDS[1]} in -*) ;; *) tool=ctr-${COMP_WORDS[1]} first=2 ;; esac\n"
     "    fi\n"
-    "    IFS=$'\\t' read -r kind arg < <(_ctrkit_options \"$tool\" | awk -F'\\t' -v p=\"$prev\" '$1 == p || $2 == p { "
+    "    [ $COMP_CWORD -le $first ] || word=${COMP_WORDS[first]} # options may depend on it\n"
+    "    case $word in -*) word= ;; esac\n"
+    "    IFS=$'\\t' read -r kind arg < <(_ctrkit_options \"$tool\" \"$word\" | awk -F'\\t' -v p=\"$prev\" '$1 == p || "
+    "$2 == p { "
     "print $3 \"\\t\" $4; exit }')\n"
     "    case $kind in\n"
     "    choice) COMPREPLY=($(compgen -W \"${arg//|/ }\" -- \"$cur\")); return ;;\n"
@@ -47,7 +50,7 @@ static const char bash_completion[] =
     "    text|number|size|duration) return ;;\n"
     "    esac\n"
     "    case $cur in\n"
-    "    -*) COMPREPLY=($(compgen -W \"$(_ctrkit_options \"$tool\" | cut -f1)\" -- \"$cur\")); return ;;\n"
+    "    -*) COMPREPLY=($(compgen -W \"$(_ctrkit_options \"$tool\" \"$word\" | cut -f1)\" -- \"$cur\")); return ;;\n"
     "    esac\n"
     "    arg=$(_ctrkit_options \"$tool\" | awk -F'\\t' '$3 == \"word\" { print $4 }')\n"
     "    for kind in ${arg//|/ }; do # is it there already?\n"
@@ -56,11 +59,12 @@ static const char bash_completion[] =
     "    COMPREPLY=($(compgen -W \"${arg//|/ }\" -- \"$cur\"))\n"
     "    [ -n \"$arg\" ] || COMPREPLY=($(compgen -f -- \"$cur\"))\n"
     "}\n";
+/* The first line is read by compinit word by word, as it stands: quotes would be a part of the pattern. */
 static const char zsh_completion[] =
-    "#compdef ctrkit -P 'ctr-*'\n"
+    "#compdef ctrkit -P ctr-*\n"
     "_ctrkit() {\n"
-    "    local tool=$words[1] line; local -a specs fields tools\n"
-    "    if [[ ${tool:t} == ctrkit ]]; then\n"
+    "    local tool=$words[1] line name first=; local -a specs fields tools\n"
+    "    if [[ ${tool:t} == ctrkit && $words[2] != -* ]]; then\n"
     "        if (( CURRENT == 2 )); then\n"
     "            tools=(${${(f)\"$($tool --list)\"}#ctr-}); compadd help ${tools%% *}; return\n"
     "        fi\n"
@@ -69,21 +73,28 @@ static const char zsh_completion[] =
     "        fi\n"
     "        tool=ctr-$words[2]; shift words; (( CURRENT-- ))\n"
     "    fi\n"
-    "    for line in ${(f)\"$($tool --list-options 2>/dev/null)\"}; do\n"
+    "    [[ CURRENT -le 2 || $words[2] == -* ]] || first=$words[2] # options may depend on it\n"
+    "    for line in ${(f)\"$($tool $first --list-options 2>/dev/null)\"}; do\n"
     "        fields=(\"${(@ps:\\t:)line}\")\n"
     "        local help=${fields[5]//[\\[\\]:]/ } action=\n"
     "        case $fields[3] in\n"
-    "        flag) specs+=(\"$fields[1][$help]\"); continue ;;\n"
+    "        flag) for name in $fields[1] $fields[2]; do specs+=(\"${name}[$help]\"); done; continue ;;\n"
     "        choice) action=\"(${fields[4]//|/ })\" ;;\n"
     "        list) action=\"_values -s , word ${fields[4]//|/ }\" ;;\n"
     "        word) specs+=(\"1:word:(${fields[4]//|/ })\"); continue ;;\n"
     "        file) action=_files ;;\n"
     "        esac\n"
-    "        specs+=(\"$fields[1]=[$help]:value:$action\")\n"
+    "        specs+=(\"*${fields[1]}=[$help]:value:$action\")\n"
+    "        [[ -z $fields[2] ]] || specs+=(\"*${fields[2]}+[$help]:value:$action\")\n"
     "    done\n"
     "    _arguments -s $specs '*:file:_files'\n"
     "}\n"
     "_ctrkit \"$@\"\n";
+
+/* Tools that a build leaves out where their library is missing (Makefile), and what brings them. */
+static const struct {
+    const char *name, *library, *package;
+} optional[] = { { "signals", "SQLite", "libsqlite3-dev" } };
 
 /* The folder that this program is in: its tools lie beside it. */
 static int own_folder(char *out, size_t size, struct ctr_err *err)
@@ -119,7 +130,23 @@ static int find_tools(const char *folder, struct ctr_strs *tools, struct ctr_err
     return rc;
 }
 
-/* The first line of a tool's help is "ctr-X - summary". */
+/* "ctr-X - summary", the first paragraph of a tool's help, as one line. */
+static void unwrap(char *text)
+{
+    char *to = text, *end = strstr(text, "\n\n");
+
+    if (end)
+        *end = 0;
+    for (const char *p = text; *p; p++)
+        if (*p != '\n')
+            *to++ = *p;
+        else {
+            *to++ = ' ';
+            p += strspn(p + 1, " ");
+        }
+    *to = 0;
+}
+
 static int print_summary(struct ctr_out *out, const char *folder, const char *tool, struct ctr_err *err)
 {
     char path[2 * PATH_MAX], text[64 << 10], *const args[] = { path, "--help", NULL };
@@ -144,7 +171,7 @@ static int print_summary(struct ctr_out *out, const char *folder, const char *to
     if (n < 0)
         return n;
     text[n] = 0;
-    text[strcspn(text, "\n")] = 0;
+    unwrap(text);
     const char *dash = strstr(text, " - ");
     return ctr_out_printf(out, err, "%-16s %s\n", tool, dash ? dash + 3 : "");
 }
@@ -200,6 +227,12 @@ static int no_tool(const char *folder, const char *name, struct ctr_err *err)
     struct ctr_strs tools = { 0 };
     int n = 0, rc = find_tools(folder, &tools, err);
 
+    for (size_t i = 0; i < CTR_COUNT(optional) && !rc; i++)
+        if (!strcmp(name, optional[i].name))
+            rc = ctr_fail(err, CTR_ESYS,
+                          "ctr-%s was left out of this build, which found no %s: install it (%s, as `make deps` does), "
+                          "then run `make` again",
+                          name, optional[i].library, optional[i].package);
     for (; n < tools.n && n < TOOLS_MAX; n++)
         names[n] = tools.s[n] + strlen("ctr-");
     if (!rc)
@@ -234,8 +267,8 @@ static int show_manual(const char *page, struct ctr_err *err)
     return 0;
 }
 
-/* ctrkit help: this tool's help; ctrkit help train: its manual. */
-static int help(const char *folder, const char *topic, struct ctr_err *err)
+/* ctrkit help: this tool's help; ctrkit help train: its manual; ctrkit help train lr: that of its first argument. */
+static int help(const char *folder, const char *topic, const char *word, struct ctr_err *err)
 {
     static const char *const formats[] = { "plan", "stream" }; /* pages that are no tool's */
     char page[128], self[PATH_MAX + 16];
@@ -251,9 +284,12 @@ static int help(const char *folder, const char *topic, struct ctr_err *err)
     known = !strcmp(topic, "ctrkit") || has_tool(folder, topic);
     for (size_t i = 0; i < CTR_COUNT(formats); i++)
         known |= !strcmp(topic, formats[i]);
+    for (size_t i = 0; i < CTR_COUNT(optional); i++)
+        known |= !strcmp(topic, optional[i].name);
     if (!known)
         return no_tool(folder, topic, err);
-    snprintf(page, sizeof page, "%s%s", strcmp(topic, "ctrkit") ? "ctr-" : "", topic);
+    snprintf(page, sizeof page, "%s%s%s%s", strcmp(topic, "ctrkit") ? "ctr-" : "", topic, word ? "-" : "",
+             word ? word : "");
     return show_manual(page, err);
 }
 
@@ -285,13 +321,13 @@ static int run(struct ctr_cli *cli, struct ctr_err *err)
     if (!cli->nargs)
         return ctr_cli_usage(err, "name a tool: ctrkit --list shows them, ctrkit help TOOL opens a manual");
     if (!strcmp(cli->args[0], "help"))
-        return help(folder, cli->args[1], err);
+        return help(folder, cli->args[1], cli->args[1] ? cli->args[2] : NULL, err);
     return run_tool(folder, cli->args, err);
 }
 
 const struct ctr_tool ctr_tool = { "ctrkit",
                                    "click-through-rate prediction as Unix filters: the front door",
-                                   "TOOL [ARG…]\nhelp [TOOL]\n--list",
+                                   "TOOL [ARG…]\nhelp [TOOL [WORD]]\n--list",
                                    NULL,
                                    opts,
                                    CTR_TOOL_PREFIX,

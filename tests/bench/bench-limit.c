@@ -11,7 +11,7 @@
  *     bench-limit feed FILE       GB/s of keys and labels that a learner of columns is handed: by wall, by processors
  *     bench-limit peak CMD...     peak resident MB of CMD, without what it maps of files; its output passes
  */
-#include "common/model/feed.h"
+#include "common/learn/feed.h"
 #include "common/stream/stream.h"
 
 #include <errno.h>
@@ -148,7 +148,9 @@ static int feed(char *path)
     if (!rc)
         rc = ctr_inputs_by_column(in, &err);
     if (!rc)
-        rc = ctr_feed_new(&f, &(struct ctr_feed_opts){ .reader = r, .in = in, .tile_rows = 65536, .threads = true },
+        rc = ctr_feed_new(&f,
+                          &(struct ctr_feed_opts){
+                              .source = ctr_batch_source_stream(r), .in = in, .tile_rows = 65536, .threads = true },
                           &err);
     while (!rc && (got = ctr_feed_next(f, &tile, &err)) > 0)
         bytes += (tile->rows.start[tile->n] - tile->rows.start[0]) * 8 + tile->n * 8;

@@ -4,7 +4,7 @@
  * Zipf-like frequencies, a tenth of the values null. Not run by the tests:
  *
  *     cc -std=gnu11 -D_GNU_SOURCE -O2 -Isrc tests/bench/bench-op.c build/opt/libctr.a -lxxhash -lzstd -llz4 -lz -lm */
-#include "common/feature/op.h"
+#include "common/op/op.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -218,10 +218,16 @@ class Bench:
                      [("vw text", "vowpalwabbit", self.peer("vw", f"{log}.vw", "-", VW))], "4", "", rate)
         self.compare("the same, each -j 2", f"ctr-import -q -j 2 --columns '{COLUMNS}' {log}.tsv | ctr-extract -q -j 2 {plan} | {lr} -j 2", rate=rate)
 
+    def log_to_model(self, m, lr):
+        plan, log = self.plan("criteo.plan", PLAN), self.log(m)
+        self.compare(f"log to model, {m}M rows: train with a plan, -j 2", f"{lr} -j 2 {plan} {log}",
+                     [("ours: extract -j 2 \\| train -j 2", "ctr-extract", f"ctr-extract -q -j 2 {plan} {log} | {lr} -j 2")],
+                     "1.2", "", (m, "M rows/s"))
+
     def train(self):
         lr, f = f"ctr-train lr -q --alpha 0.1 --beta 1 -o {self.dir}/m.arrows", self.features(1)
         found, *_ = [self.against_vw(m, lr) for m in self.sizes()]
-        if "--minibatch" in sh("ctr-train --help")[2]:
+        if "--minibatch" in sh("ctr-train lr --help")[2]:
             mini = f"{lr} --minibatch 64"
             one, two, base, alone = self.medians([f"{mini} -j 1 {f}", f"{mini} -j 2 {f}", f"{lr} {f}", f"taskset -c 0 {lr} {f}"])
             self.row("train lr --minibatch 64 -j 2", self.cell(two, (1, "M rows/s")), "ours row by row " + self.cell(base, (1, "M rows/s")),
@@ -248,6 +254,7 @@ class Bench:
         self.row("progressive log loss", f"{loss:.6f}", f"vw {theirs:.6f}" if found else "", goal="equal or better")
         for m in self.sizes():
             self.text_to_model(m, lr)
+            self.log_to_model(m, lr)
 
     def many(self):
         """What inclusion and many models in one pass cost, against one plain model."""

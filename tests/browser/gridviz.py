@@ -1,4 +1,4 @@
-"""The page of ctr-gridviz in a real browser: gridviz.py PAGE (of tests/ctr-gridviz.t) | --hostile PAGE | --frames PAGE | --shot PAGE PNG SCRIPT….
+"""The page of ctr-gridviz in a real browser: gridviz.py PAGE (of tests/ctr-gridviz.t) | --hostile PAGE | --control PAGE | --frames PAGE | --shot PAGE PNG SCRIPT….
 Prints a TAP-like line a check, without numbers; exit status 1 if one failed."""
 import json, os, sys, time
 sys.path.insert(0, os.path.dirname(__file__))
@@ -147,6 +147,40 @@ def page(path):
         equal('nothing complained and nothing was loaded', c.complaints(), [])
 
 
+def control(path):
+    """A table with control and intervals, in a wide and a narrow window: card, legend, what is unsure, what is empty, paper."""
+    for width in 1280, 420:
+        with Chromium(width, 900) as c:
+            c.open(path)
+            c.frames()
+            for column in range(2):
+                x, y, _ = over_cell(c, 0, column)
+                c.mouse('mouseMoved', x, y)
+                c.frames()
+                box = c.js("(() => { const b = document.getElementById('card').getBoundingClientRect(); return [b.left, b.right, document.getElementById('card').scrollWidth <= b.width]; })()")
+                check(f'{width} wide: the card {column} lies in the window and holds its table', box[0] >= 0 and box[1] <= width and box[2], box)
+                check(f'{width} wide: the interval of the change is there', ('[\u221212.0, \u22128.00]', '[\u22123.00, +5.00]')[column] in card(c), card(c))
+            c.mouse('mouseMoved', 5, 5)
+            equal(f'{width} wide: cells whose change may be none are marked', c.js('[1, 2].map(i => gridviz.strips()[0].unsure[i])'), [0, 1])
+            equal(f'{width} wide: and the mark is explained', c.js("document.getElementById('note').hidden"), False)
+            ticks = c.js("Array.from(document.querySelectorAll('#scale text'), t => t.textContent)")
+            check(f'{width} wide: the legend has no sign that cells of a loss contradict', ticks and not any(t[0] in '+\u2212' for t in ticks), ticks)
+            c.js("window.dispatchEvent(new Event('beforeprint'))")
+            equal(f'{width} wide: paper has the whole grid', c.js("[Math.round(document.querySelector('main').getBoundingClientRect().width), Math.round(gridviz.cell(0, 1).x + gridviz.cell(0, 1).width / 2) <= document.getElementById('plot').clientWidth, document.documentElement.dataset.theme]"),
+                  [970, True, 'light'])
+            c.js("window.dispatchEvent(new Event('afterprint'))")
+            check(f'{width} wide: the screen has its own again', c.js("document.querySelector('main').getBoundingClientRect().width") < width)
+            empty = lambda: c.js("document.getElementById('empty').hidden ? '' : document.getElementById('empty').textContent")
+            equal(f'{width} wide: a full grid says nothing', empty(), '')
+            set_value(c, 'filter', 'nothing', 'input')
+            equal(f'{width} wide: no slice', empty(), 'No slice of this breakdown matches the filter.')
+            set_value(c, 'filter', '', 'input')
+            c.js("document.querySelector('#metrics input').click()")
+            c.frames()
+            equal(f'{width} wide: no metric', empty(), 'No metric is chosen: tick one under Metrics.')
+            equal(f'{width} wide: nothing complained', c.complaints(), [])
+
+
 def lab(rgb):
     lin = [v / 12.92 if v <= .04045 else ((v + .055) / 1.055) ** 2.4 for v in rgb]
     return lin
@@ -279,6 +313,8 @@ def shot(path, png, *scripts):
 
 if sys.argv[1] == '--hostile':
     hostile(sys.argv[2])
+elif sys.argv[1] == '--control':
+    control(sys.argv[2])
 elif sys.argv[1] == '--frames':
     frames(sys.argv[2])
 elif sys.argv[1] == '--shot':

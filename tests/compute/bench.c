@@ -105,6 +105,15 @@ static int run_weight_gradient(struct bench *b)
                         &b->err);
 }
 
+static int run_act(struct bench *b)
+{
+    return ctr_dev_act(b->dev,
+                       &(struct ctr_dev_act){ .z = ctr_mat(b->x, BATCH, 400),
+                                              .y = ctr_mat(b->z, BATCH, 400),
+                                              .act = { .kind = CTR_ACT_PRELU, .alpha = ctr_vec(b->w, 400) } },
+                       &b->err);
+}
+
 static int run_act_grad(struct bench *b)
 {
     return ctr_dev_act_grad(b->dev,
@@ -235,6 +244,7 @@ static const struct line lines[] = {
     GEMM("gemm forward 4096x1x400", BATCH, 1, 400, run_forward),
     { "copy of 16 MiB to the device", "GB/s", COPY_BYTES, 0, 0, 0, run_copy },
     GEMM("gemm of 4096x400x400 beside such a copy", BATCH, 400, 400, run_copy_beside),
+    PER_SECOND("act prelu 4096x400, elements", BATCH * 400, run_act),
     PER_SECOND("act_grad prelu 4096x400, elements", BATCH * 400, run_act_grad),
     PER_SECOND("unique of 106496 keys", ENTRIES, run_unique),
     PER_SECOND("sort of 106496 keys with values", ENTRIES, run_sort),

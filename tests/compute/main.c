@@ -2,11 +2,11 @@
  *
  * compute: every operation of one back end against the reference, and against finite differences.
  *
- *     compute [--device cpu|gpu] [--gemm exact|onednn] [--threads N] [--seed N] [--nan] [--digest] [--bench
- * [OPERATION]]
+ *     compute [--device cpu|gpu] [--gemm exact|onednn|tf32] [--threads N] [--seed N] [--nan] [--digest] [OPERATIONS]
+ *     compute [--device cpu|gpu] --bench [OPERATION]
  *
- * --digest: only a hash of all outputs, which must not depend on --threads or $CTR_CPU. --bench: times. Exit 77: there
- * is no such device ("skipped: no device"). */
+ * OPERATIONS: only these are tried, as in "slots,unique". --digest: only a hash of all outputs, which must not depend
+ * on --threads or $CTR_CPU. --bench: times. Exit 77: there is no such device ("skipped: no device"). */
 #include "trial.h"
 
 #include "common/compute/compute_impl.h"
@@ -17,10 +17,22 @@
 
 #include <getopt.h>
 
+/* Is it one of a list with commas? */
+static bool listed(const char *list, const char *name)
+{
+    const size_t n = strlen(name);
+    for (const char *at = list; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
+        if (!strncmp(at, name, n) && (!at[n] || at[n] == ','))
+            return true;
+    return !list;
+}
+
 static void run_cases(struct trial *t, const struct trial_case *cases)
 {
     for (const struct trial_case *c = cases; c->name; c++) {
         char name[80];
+        if (!listed(t->only, c->name))
+            continue;
         c->run(t);
         snprintf(name, sizeof name, "%s%s", c->name, t->nan ? " with NaN" : "");
         trial_report(t, name);
@@ -206,6 +218,7 @@ int main(int argc, char **argv)
     } else if (rc == 0) {
         t.seed = o.seed;
         t.error = o.error;
+        t.only = o.only;
         FILE *out = stdout;
         if (o.digest) /* only the digest is wanted */
             out = freopen("/dev/null", "w", stdout);
@@ -221,7 +234,7 @@ int main(int argc, char **argv)
         }
         if (o.digest) {
             fprintf(stderr, "%016llx\n", (unsigned long long)t.digest);
-        } else {
+        } else if (!o.only) {
             trial_gradients(&t);
             check_refusals(t.dev[TRIED]);
             check_memory(o.want);

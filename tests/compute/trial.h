@@ -32,7 +32,8 @@ struct trial {
     char wrong[400];  /* what was first seen to be wrong, or "" */
     uint64_t digest;  /* of all outputs of the tried back end so far */
     int64_t trials;
-    bool nan; /* put some NaNs into real inputs */
+    const char *only; /* operations to try, with commas between; NULL: all */
+    bool nan;         /* put some NaNs into real inputs */
 };
 
 /* Random numbers that follow from the seed. */

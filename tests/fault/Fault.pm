@@ -62,7 +62,7 @@ sub commands {
         my @argv = words($line);
         next unless -x "$BUILD/bin/$argv[0]"; # its library is missing
         next if $ENV{NAMES} && $name !~ /$ENV{NAMES}/;
-        my ($main) = map { /^@(.*)/ ? $1 : () } @argv;
+        my ($main) = map { /^(?:\w+=)?@(.*)/ ? $1 : () } @argv;
         next if $main && $main =~ /\.(zst|lz4)$/ && !packer($1);
         my $c = { name => $name, argv => \@argv, main => $main, map { $_ => 1 } split ' ', $flags };
         push @all, $c if !$pick || $pick->($c);
@@ -74,7 +74,8 @@ sub commands {
 sub command_args {
     my ($c, $how, $main) = @_;
     $main = $c->{main} unless defined $main;
-    my @a = map { !/^@/ ? $_ : $how eq 'file' || $c->{file} ? $main : () } @{ $c->{argv} };
+    my $named = $how eq 'file' || $c->{file};
+    my @a = map { !/^(\w+=)?@/ ? $_ : $named ? ($1 || '') . $main : $1 ? "$1-" : () } @{ $c->{argv} };
     splice @a, $a[0] eq 'ctrkit' || $a[0] =~ /^ctr-(train|model)$/ ? 2 : 1, 0, '-o', 'out/main'
         if $how eq 'file' && !$c->{own} && !$c->{quiet};
     return @a;
@@ -284,6 +285,7 @@ time time
 keep id, price = if(price < 5 or price >= 30, fill(price, 0), -abs(price))
 query page = floor(number(substr(user, 1, 2)) / 2)
 day = day_of_week(time)
+half = id // 2
 list = split(tags, " ")
 text = concat("{\"a\":{\"b\":[", w, ",", id % 7, "]},\"c\":\"", lower(user), "\"}")
 feature who = vocab(user, min=2, max=5)
@@ -306,7 +308,7 @@ dense n = length(list)
 dense both = dot([1.0, 2.0], [0.5, 0.25]) + int(price > 20)
 dense scale = log1p(price)
 dense logs = log(exp(w))
-dense same = int(site == "s0" or w <= 2)
+dense same = int(site == "s0" or w <= 2) + half
 PLAN
     spew("$dir/few.txt", "base\nslow alpha=0.02 beta=3\nless out=user*\nunbiased bias=no\n");
     spew("$dir/variants.txt", "base\nslow alpha=0.02\nless out=user* precision=f32\nbits precision=q2.13 optimizer=ogd\n");
@@ -331,7 +333,8 @@ ctr-extract --fit wide.plan -o wide.fitted log.arrows
 ctr-extract --batch $batch --names names.arrows -o feat.arrows fitted.arrows log.arrows
 ctr-train lr -q -o model.arrows feat.arrows
 ctr-train mlp -q --embedding 3 --hidden 4 --minibatch 16 -o mlp.arrows feat.arrows
-ctr-calibrate --fit isotonic --label click --score score --by site --min-clicks 2 -o map.arrows log.arrows
+ctr-calibrate --fit isotonic --label click --score score --by site --slice-clicks 2 -o map.arrows log.arrows
+ctr-model slim -q -o serving.arrow model.arrows
 cp model.arrows dict.arrows
 ctr-train lr -q --l1 0.5 -o model2.arrows feat.arrows
 ctr-extract plain.plan log.arrows | ctr-train lr -q -o plain.model

@@ -12,7 +12,7 @@ sub targets {
     for my $c (commands()) {
         push @t, [$c, $c->{main}] if $c->{main} && !$c->{text};
         my @a = @{ $c->{argv} };
-        push @t, map { [$c, $a[$_]] } grep { $a[$_] =~ /\.(?:arrows?|model|fitted)$/ && $a[$_] ne ($c->{main} // '') && $a[$_ - 1] ne '--like' && $a[$_] !~ /^@/ } 1 .. $#a;
+        push @t, map { [$c, $a[$_]] } grep { $a[$_] =~ /\.(?:arrows?|model|fitted)$/ && $a[$_] ne ($c->{main} // '') && $a[$_ - 1] ne '--like' && $a[$_] !~ /@/ } 1 .. $#a;
     }
     return @t;
 }

@@ -16,8 +16,13 @@ my @ACTIONS = (
     ['annotate',   qw(annotate who why)],
     ['register',   qw(register --model m2 plain.model)],
     ['unregister', qw(unregister m1)],
+    ['json',       qw(register --json consumers.json)],
+    ['pin',        qw(pin who)],
+    ['unpin',      qw(unpin site)],
+    ['accept',     qw(accept site)],
     ['remove',     qw(remove spare)],
     ['vet',        qw(vet --max-auc 1 --max-missing 1 --max-psi 1 --allow plain.arrows)],
+    ['median',     qw(vet --reference median --days 3 --stream s --model m1 --max-auc 1 --max-missing 1 --max-missing-change 1 --max-psi 1 --max-unseen 1 plain.arrows)],
 );
 
 sub signals {
@@ -46,8 +51,10 @@ sub base {
     unlink glob "$at/base.db*";
     spew("$at/spare.plan", "label click\nfeature spare = user\n");
     spew("$at/other.plan", "label click\nfeature site = lower(site)\nfeature more = cross(user, site)\n");
+    spew("$at/consumers.json", qq({"model":"m3","signal":"who","version":1}\n{"model":"m3","signal":"site"}\n));
     make_ok($at, 'set -e; for w in "add plain.plan" "add spare.plan" "allow who" "register --model m1 plain.model"; do ctr-signals -q --db base.db $w; done
-        ctr-extract -o plain.arrows plain.plan log.arrows');
+        ctr-extract -o plain.arrows plain.plan log.arrows
+        for auc in 1 1 .5; do ctr-signals -q --db base.db vet --max-auc $auc --max-missing 1 plain.arrows >vetted.txt || test $? = 3; done');
 }
 
 sub begin {

@@ -4,7 +4,8 @@
  * refused, or gone on from to the end, and the model saved. Beside them lie scores and, as the best model so far, the
  * checkpoint itself. */
 #include "../unit/models.h"
-#include "common/model/variants.h"
+#include "common/learn/learn.h"
+#include "common/variants/variants.h"
 #include "harness.h"
 
 #include <fcntl.h>
@@ -31,8 +32,7 @@ static void make_rows(void)
     struct ctr_out *o = NULL;
     struct ctr_writer *w = NULL;
     struct ctr_err err = { 0 };
-    FUZZ_CHECK(!model_make_rows(fuzz_out(MODEL_SLOT), &err) && fuzz_path(MODEL_SLOT) &&
-               !model_open_rows(NULL, NULL, &r, &err));
+    FUZZ_CHECK(!model_make_rows(fuzz_out(MODEL_SLOT), &err) && fuzz_path(MODEL_SLOT) && !model_reader(&r, &err));
     FUZZ_CHECK(!ctr_out_open(&o, fuzz_out(ROWS_SLOT), 0, &err) &&
                !ctr_writer_open(&w, o, ctr_reader_schema(r), &(struct ctr_writer_opts){ .batch_rows = 8 }, &err));
     fuzz_drain(r, w);

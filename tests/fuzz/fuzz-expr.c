@@ -3,7 +3,7 @@
  * Expressions of --where and --add over columns of every type, and the lists of --columns. */
 #include "harness.h"
 
-#include "common/feature/feature.h"
+#include "common/lang/lang.h"
 #include "common/select/select.h"
 
 static void evaluate(const char *text)

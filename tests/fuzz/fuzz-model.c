@@ -4,7 +4,7 @@
  * model to itself, and what makes a prediction. */
 #include "harness.h"
 
-#include "common/feature/feature.h"
+#include "common/lang/lang.h"
 #include "common/model/model.h"
 
 FUZZ_STREAM_MUTATOR
@@ -80,7 +80,7 @@ static void explain(const char *path, const struct ctr_batch *rows)
     struct ctr_explain *e = NULL;
     struct ctr_batchbuf out = { 0 };
     struct ctr_err err = { 0 };
-    if (!ctr_explain_open(&e, path, 3, &err) && !ctr_explain_bind(e, rows->schema, &err) &&
+    if (!ctr_explain_open(&e, path, NULL, 3, &err) && !ctr_explain_bind(e, rows->schema, &err) &&
         !ctr_batchbuf_init(&out, ctr_explain_schema(e), &err) && !ctr_explain_batch(e, rows, &out, &err))
         fuzz_look(ctr_batchbuf_view(&out));
     else

@@ -3,14 +3,14 @@
  * Streams of names (ctr-extract --names), as ctr-model top reads them, beside a fixed model. */
 #include "harness.h"
 
-#include "common/model/model.h"
+#include "common/lr/lr.h"
 
 FUZZ_STREAM_MUTATOR
 
 /* The model lies in slot 1. Its keys are those of the fixed features. */
 static void make_model(void)
 {
-    struct ctr_params params = CTR_PARAMS_DEFAULT;
+    struct ctr_params params = ctr_params_usual(&ctr_model_lr);
     struct ctr_strs tables = { 0 };
     struct ctr_inputs *in = NULL;
     struct ctr_rows rows;

@@ -4,7 +4,7 @@
  */
 #include "harness.h"
 
-#include "common/feature/feature.h"
+#include "common/lang/lang.h"
 
 /* A program that was shown can run, and no more be fitted: another one is bound. */
 static void fit(struct ctr_plan *p)

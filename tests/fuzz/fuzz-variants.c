@@ -3,7 +3,8 @@
  * Files of variants: parsed, bound to the fixed features, learned together; each is the model that is learned alone. */
 #include "harness.h"
 
-#include "common/model/variants.h"
+#include "common/lr/lr.h"
+#include "common/variants/variants.h"
 
 enum { FEW = 6 }; /* variants that are learned: time, not memory, bounds it */
 
@@ -32,7 +33,7 @@ static void learn(const struct ctr_variants *vs, const struct ctr_params *base, 
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct ctr_params base = CTR_PARAMS_DEFAULT;
+    struct ctr_params base = ctr_params_usual(&ctr_model_lr);
     struct ctr_variants vs, again;
     struct ctr_strs tables = { 0 };
     struct ctr_inputs *in = NULL;

@@ -7,7 +7,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "common/model/variants.h"
+#include "common/learn/learn.h"
+#include "common/variants/variants.h"
 
 enum { MODEL_ROWS = 24 };
 static char model_rows[64]; /* path of the rows */
@@ -58,12 +59,22 @@ static inline int model_make_rows(const char *path, struct ctr_err *err)
     return rc;
 }
 
-static inline int model_open_rows(void *ctx, const struct ctr_reader_opts *o, struct ctr_reader **r,
-                                  struct ctr_err *err)
+static inline int model_reader(struct ctr_reader **r, struct ctr_err *err)
 {
     char *path[] = { model_rows };
+    return ctr_reader_open(r, path, 1, NULL, err);
+}
+
+static inline int model_open_rows(void *ctx, const char *path, const struct ctr_reader_opts *o,
+                                  struct ctr_batch_source *s, struct ctr_err *err)
+{
+    char *paths[] = { path ? (char *)(uintptr_t)path : model_rows };
+    struct ctr_reader *r;
     (void)ctx;
-    return ctr_reader_open(r, path, 1, o, err);
+    int rc = ctr_reader_open(&r, paths, 1, o, err);
+    if (!rc)
+        *s = ctr_batch_source_stream(r);
+    return rc;
 }
 
 static const char *model_variants; /* lines of --variants, or NULL; the models are of lr */
@@ -93,7 +104,7 @@ static inline int model_train(const char *kind, const char *options, const char 
     job.resume = checkpoint && access(checkpoint, F_OK) == 0;
     job.stop = checkpoint && !job.resume ? &stop : NULL;
     job.program = "unit";
-    int rc = ctr_params_parse(&job.params, options, err);
+    int rc = ctr_params_parse(job.model, &job.params, options, err);
     if (job.params.expire)
         job.time = "time";
     if (!rc)
@@ -126,7 +137,7 @@ static inline int model_predict(const char *path, bool uncertainty, double *sum,
     if (!rc)
         snprintf(warned, 256, "%s", ctr_predictor_warning(p));
     if (!rc)
-        rc = model_open_rows(NULL, NULL, &r, err);
+        rc = model_reader(&r, err);
     if (!rc)
         rc = ctr_predictor_bind(p, ctr_reader_schema(r), err);
     while (!rc && (rc = ctr_reader_next(r, &in, err)) > 0) {

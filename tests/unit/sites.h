@@ -13,7 +13,7 @@
 #include <stdio.h>
 
 #include "alloc.h"
-#include "common/feature/plan.h"
+#include "common/lang/plan.h"
 #include "common/stream/stream.h"
 #include "common/text/json.h"
 
@@ -76,6 +76,8 @@ SITE(ctr_strs_add, (struct ctr_strs *l, const char *s, size_t n, struct ctr_err 
 SITE(ctr_strdup, (char **out, const char *s, struct ctr_err *err), (out, s, err), *out = NULL)
 SITE(ctr_memdup, (char **out, const char *s, size_t n, struct ctr_err *err), (out, s, n, err), *out = NULL)
 SITE(ctr_quote_name, (struct ctr_buf *b, const char *name, struct ctr_err *err), (b, name, err))
+SITE(ctr_quote_in, (struct ctr_buf *b, char quote, const char *s, size_t n, struct ctr_err *err), (b, quote, s, n, err))
+SITE(ctr_buf_quote, (struct ctr_buf *b, const char *s, size_t n, struct ctr_err *err), (b, s, n, err))
 SITE(ctr_write_full, (int fd, const void *p, size_t n, struct ctr_err *err), (fd, p, n, err))
 SITE(ctr_pread_full, (int fd, void *p, size_t n, int64_t at, struct ctr_err *err), (fd, p, n, at, err))
 SITE(ctr_tmpfile, (struct ctr_err *err), (err))

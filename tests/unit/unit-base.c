@@ -5,6 +5,7 @@
 
 #include "tap.h"
 
+#include <float.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -55,6 +56,86 @@ static void test_strings(void)
     b.len = 0;
     ok(!ctr_buf_printf(&b, &err, "%s-%d", "x", 7) && b.len == 3 && !memcmp(b.data, "x-7", 3), "printf into a buffer");
     ctr_buf_free(&b);
+}
+
+/* What is shown to people: each text, as itself, as a value of a message, and as a name of a plan. */
+static const struct {
+    const char *text, *shown, *value, *name;
+} quoted[] = {
+    { "a.b_1", "a.b_1", "'a.b_1'", "a.b_1" },
+    { "", "", "''", "``" },
+    { "a b", "a b", "'a b'", "`a b`" },
+    { "it's", "it's", "$'it\\'s'", "`it's`" },
+    { "C:\\x0a", "C:\\x0a", "'C:\\x0a'", "`C:\\\\x0a`" },
+    { "C:\n", "$'C:\\x0a'", "$'C:\\x0a'", "`C:\\x0a`" },
+    { "C:\\x0a\n", "$'C:\\\\x0a\\x0a'", "$'C:\\\\x0a\\x0a'", "`C:\\\\x0a\\x0a`" },
+    { "$'C:\\x0a'", "$'$\\'C:\\\\x0a\\''", "$'$\\'C:\\\\x0a\\''", "`$'C:\\\\x0a'`" },
+    { "\033[2J", "$'\\x1b[2J'", "$'\\x1b[2J'", "`\\x1b[2J`" },
+    { "\177", "$'\\x7f'", "$'\\x7f'", "`\\x7f`" },
+    { "\xc2\x9b"
+      "2J",
+      "$'\\xc2\\x9b2J'", "$'\\xc2\\x9b2J'", "`\\xc2\\x9b2J`" }, /* C1 */
+    { "\x9b"
+      "2J",
+      "$'\\x9b2J'", "$'\\x9b2J'", "`\\x9b2J`" },                                         /* no UTF-8 */
+    { "\xe2\x80\xae", "$'\\xe2\\x80\\xae'", "$'\\xe2\\x80\\xae'", "`\\xe2\\x80\\xae`" }, /* right to left */
+    { "\xe2\x81\xa6", "$'\\xe2\\x81\\xa6'", "$'\\xe2\\x81\\xa6'", "`\\xe2\\x81\\xa6`" }, /* isolate */
+    { "\xd8\x9c", "$'\\xd8\\x9c'", "$'\\xd8\\x9c'", "`\\xd8\\x9c`" },                    /* letter mark */
+    { "\xe2\x80\xa8", "$'\\xe2\\x80\\xa8'", "$'\\xe2\\x80\\xa8'", "`\\xe2\\x80\\xa8`" }, /* line separator */
+    { "\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80", "\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80",
+      "'\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80'", "`\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80`" },
+};
+
+static void test_quoting(void)
+{
+    struct ctr_buf b = { 0 };
+    char s[200];
+    for (size_t i = 0; i < CTR_COUNT(quoted); i++) {
+        const char *text = quoted[i].text;
+        const size_t n = strlen(text);
+        const bool plain = !strcmp(quoted[i].shown, text);
+        ok(ctr_quote(s, sizeof s, text, n) == strlen(s) && !strcmp(s, quoted[i].shown), "shown %zu: %s", i, s);
+        ok(ctr_quote_value(s, sizeof s, text, n) == strlen(s) && !strcmp(s, quoted[i].value), "value %zu: %s", i, s);
+        ok(ctr_format(s, sizeof s, "no '%s'", text) == strlen(s) && !strcmp(s + 3, quoted[i].value),
+           "in quotes of a format %zu: %s", i, s);
+        ok(ctr_format(s, 3, "'%s'", text) == strlen(quoted[i].value), "its length where there is no room %zu", i);
+        ctr_buf_clear(&b);
+        ok(!ctr_quote_name(&b, text, &err) && b.len == strlen(quoted[i].name) && !memcmp(b.data, quoted[i].name, b.len),
+           "name %zu", i);
+        ctr_fail(&err, CTR_EDATA, "%s", text);
+        ok(ctr_text_is_plain(err.what, strlen(err.what)), "in an error %zu", i);
+        ok(plain <= !strcmp(err.what, text), "what is plain stays %zu: %s", i, err.what);
+        err = (struct ctr_err){ 0 };
+        ctr_err_file(&err, text);
+        const struct ctr_err_text all = ctr_err_text(&err);
+        ok(ctr_text_is_plain(all.s, strlen(all.s)), "as a file %zu", i);
+    }
+    ctr_buf_free(&b);
+    ok(ctr_quote(s, sizeof s, "a\0b", 3) == 9 && !strcmp(s, "$'a\\x00b'"), "a byte 0: %s", s);
+}
+
+/* Each conversion as printf has it. */
+static void test_formats(void)
+{
+    char want[200], got[200];
+    const char *const e = "\xc3\xa9"; /* one column, two bytes */
+#define SAME(...)                                                                                                      \
+    snprintf(want, sizeof want, __VA_ARGS__);                                                                          \
+    ok(ctr_format(got, sizeof got, __VA_ARGS__) == strlen(want) && !strcmp(got, want), "%s", got)
+    SAME("%d %5d %-5d| %05d %+d %u %x %02X %c %%", -3, 4, 5, 6, 7, -1, 0xab, 12, 'q');
+    SAME("%lld %016llx %zu %zd %ld %ju %hhd %08llX", (long long)INT64_MIN, 1ULL << 63, (size_t)-1, (ssize_t)-1, -1L,
+         UINTMAX_MAX, 3, 7ULL);
+    SAME("%g %.3f %10.6f %-10.2e %.*f %+10.4g", 1e300, 2.5, 3.25, 4., 2, 5., 6.);
+    SAME("%s|%8s|%-8s|%.2s|%*s|%-*s|%.*s|%-6.*s|", "a", "b", "c", "defg", 4, "h", 4, "i", 1, "jk", 1, "lm");
+#undef SAME
+    ok(ctr_format(got, sizeof got, "%3s|%-3s|", e, e) == 10 && !strcmp(got, "  \xc3\xa9|\xc3\xa9  |"), "columns: %s",
+       got);
+    ctr_format(got, sizeof got, "%.3s|", "\xc3\xa9\xc3\xa9");
+    ok(!strcmp(got, "\xc3\xa9|"), "a precision cuts between characters: %s", got);
+    ok(ctr_format(got, 6, "%s", "\xc3\xa9\xc3\xa9\xc3\xa9") == 6 && !strcmp(got, "\xc3\xa9\xc3\xa9"),
+       "and so does the end of the room");
+    ok(ctr_format(got, 6, "a%s", "\n\n") == 12 && !strcmp(got, "a$'"), "no half of an escape: %s", got);
+    ok(ctr_format(got, sizeof got, "%8s|", "\n") == 9 && !strcmp(got, " $'\\x0a'|"), "a width of escapes: %s", got);
 }
 
 /* A short list is compared, a long one looked up; both give the first of equal strings. */
@@ -135,12 +216,49 @@ static void count_task(void *ctx, int64_t task, int worker)
     __atomic_fetch_add((int64_t *)ctx, 1, __ATOMIC_RELAXED);
 }
 
+/* Half of the smallest normal number, or 0. */
+static bool flushes(void)
+{
+    volatile double least = DBL_MIN;
+    return least * 0.5 == 0;
+}
+
+static void count_flushing(void *ctx, int64_t task, int worker)
+{
+    (void)task, (void)worker;
+    __atomic_fetch_add((int64_t *)ctx, flushes(), __ATOMIC_RELAXED);
+}
+
+/* On other processors than x86-64 all modes are IEEE. */
+static void test_float_mode(void)
+{
+    const enum ctr_float_mode modes[] = { CTR_FLOAT_IEEE, CTR_FLOAT_FLUSH };
+    ctr_float_mode(CTR_FLOAT_FLUSH);
+    const bool can = flushes();
+    ctr_float_mode(CTR_FLOAT_IEEE);
+    for (int i = 0; i < 8; i++) {
+        const enum ctr_float_mode mine = modes[i & 1], pools = modes[i >> 1 & 1];
+        struct ctr_pool *p;
+        int64_t flushed = 0;
+        ctr_float_mode(mine);
+        const int rc = ctr_pool_new(&p, i & 4 ? 3 : 1, pools, &err);
+        const bool before = flushes();
+        ctr_pool_run(p, 100, count_flushing, &flushed);
+        ctr_pool_run(p, 1, count_flushing, &flushed);
+        ok(!rc && flushed == (pools == CTR_FLOAT_FLUSH && can ? 101 : 0) &&
+               before == (mine == CTR_FLOAT_FLUSH && can) && flushes() == before,
+           "tasks run in the pool's mode, the caller keeps its own: %d", i);
+        ctr_pool_free(p);
+    }
+    ctr_float_mode(CTR_FLOAT_IEEE);
+}
+
 static void test_pool(void)
 {
     struct ctr_pool *p;
     int64_t sum = 0;
 
-    ok(!ctr_pool_new(&p, 4, &err) && ctr_pool_threads(p) == 4, "a pool of four");
+    ok(!ctr_pool_new(&p, 4, CTR_FLOAT_IEEE, &err) && ctr_pool_threads(p) == 4, "a pool of four");
     for (int round = 0; round < 1000; round++)
         ctr_pool_run(p, 10, add_task, &sum);
     ok(sum == 45000, "every task ran once a round");
@@ -149,7 +267,7 @@ static void test_pool(void)
     /* Short runs one after another, of threads that stay awake: one that comes too late for a run is not waited for,
      * and must not take what is left of the next one's tasks as this one's. */
     int64_t wrong = 0;
-    ok(!ctr_pool_new(&p, 2, &err), "a pool of two");
+    ok(!ctr_pool_new(&p, 2, CTR_FLOAT_IEEE, &err), "a pool of two");
     ctr_pool_stay_awake(p);
     for (int64_t i = 0; i < 20000; i++) {
         int64_t ran = 0;
@@ -188,8 +306,11 @@ int main(void)
     test_strings();
     test_large_buffers();
     test_strs();
+    test_quoting();
+    test_formats();
     test_hash();
     test_out();
     test_pool();
+    test_float_mode();
     return done_testing();
 }

@@ -3,7 +3,7 @@
  * Tables of embeddings: rows keep number and content through growth, start from key and seed alone, cost what
  * embedding.h says at every moment, so that 100 million keys of 12 floats with Adam's state take less than 20 GB, and
  * no reserve takes long. CTR_EMBEDDING_KEYS sets how many keys. */
-#include "common/deep/embedding.h"
+#include "common/table/table.h"
 
 #include <stdlib.h>
 #include <time.h>
@@ -131,10 +131,16 @@ static void test_start(void)
     ok(twins < 10, "and other ones in each place: %d neighbours are equal", twins);
     float out[3 * FLOATS], back[2 * FLOATS];
     uint32_t rows[3] = { 7, CTR_EMBEDDING_NONE, 9 }, two[2] = { 9, 7 };
-    ctr_embedding_gather(&a, rows, 3, FLOATS, out);
-    ok(!memcmp(out, ctr_embedding_row(&a, 7), sizeof *out * FLOATS) && out[FLOATS] == 0 &&
+    const uint64_t hashes[3] = { 0, ctr_sparse_hash(1ULL << 60), 0 };
+    ctr_embedding_gather(&a, rows, hashes, 3, FLOATS, out);
+    ok(!memcmp(out, ctr_embedding_row(&a, 7), sizeof *out * FLOATS) &&
            !memcmp(out + 2 * FLOATS, ctr_embedding_row(&a, 9), sizeof *out * FLOATS),
-       "gather copies rows, zeros for none");
+       "gather copies rows");
+    uint32_t made;
+    ctr_embedding_find(&a, hashes + 1, 1, &made);
+    ok(made == CTR_EMBEDDING_NONE && !ctr_embedding_reserve(&b, 1, &err), "of a key that no table has");
+    ctr_embedding_get(&b, hashes + 1, 1, &made);
+    ok(!memcmp(out + FLOATS, ctr_embedding_row(&b, made), sizeof *out * FLOATS), "it makes what a new row would have");
     memcpy(back, out, sizeof *out * FLOATS);
     memcpy(back + FLOATS, out + 2 * FLOATS, sizeof *out * FLOATS);
     ctr_embedding_scatter(&a, two, 2, FLOATS, back);

@@ -4,7 +4,7 @@
  * found; of a part, tiles are found one after another by one thread at a time; an error comes where it belongs; work
  * that is offered is done once.
  */
-#include "common/model/feed.h"
+#include "common/learn/feed.h"
 #include "common/stream/stream.h"
 #include "tap.h"
 
@@ -167,12 +167,13 @@ static void do_work(void *ctx)
 
 static bool take_tile(struct ctr_feed *feed, const struct trial *t, struct work *w)
 {
+    const struct ctr_worker worker = ctr_feed_worker(feed);
     w->offered++;
     if (t->offer_us)
-        ctr_feed_offer(feed, do_work, w);
+        worker.submit(worker.ctx, do_work, w);
     sleep_us(t->take_us);
     if (t->offer_us)
-        ctr_feed_settle(feed);
+        worker.settle(worker.ctx);
     return !t->offer_us || w->done == w->offered;
 }
 
@@ -189,7 +190,7 @@ static int64_t run(const struct trial *t, struct finder *f, struct ctr_err *err)
     int64_t right = 0, batches = 0;
     int rc = ctr_reader_open(&r, &file, 1, NULL, err);
     rc = rc ? rc : ctr_inputs_new(&in, ctr_reader_schema(r), 0, -1, NULL, &tables, err);
-    const struct ctr_feed_opts o = { .reader = r,
+    const struct ctr_feed_opts o = { .source = ctr_batch_source_stream(r),
                                      .in = in,
                                      .tile_rows = TILE,
                                      .threads = t->threads,
@@ -297,11 +298,14 @@ static void test_pause(int fd, int threads, int us)
     rc = rc ? rc : ctr_reader_open(&r, &file, 1, NULL, &err);
     rc = rc ? rc : ctr_inputs_new(&in, ctr_reader_schema(r), 0, -1, NULL, &tables, &err);
     rc = rc ? rc
-            : ctr_feed_new(
-                  &feed,
-                  &(struct ctr_feed_opts){
-                      .reader = r, .in = in, .tile_rows = TILE, .threads = threads, .find = find, .finder = &f },
-                  &err);
+            : ctr_feed_new(&feed,
+                           &(struct ctr_feed_opts){ .source = ctr_batch_source_stream(r),
+                                                    .in = in,
+                                                    .tile_rows = TILE,
+                                                    .threads = threads,
+                                                    .find = find,
+                                                    .finder = &f },
+                           &err);
     while (!rc && (rc = ctr_feed_next(feed, &tile, &err)) > 0) {
         right += right_rows(tile, right, true);
         atomic_store(&p.rows, (int)right);
@@ -316,6 +320,60 @@ static void test_pause(int fd, int threads, int us)
     ctr_reader_free(r);
     close(ends[0]);
     munmap((void *)(uintptr_t)p.bytes, (size_t)p.n);
+}
+
+/* ---- batches of another size ---- */
+
+/* Batches of `rows` rows out of files of ROWS rows each, of which the last breaks off where `cut`: every row once, in
+ * order; a batch is shorter only where a file ends, and the next one ends where it would have without that. */
+static void test_regroup(int64_t rows, int files, const char *cut)
+{
+    char *paths[] = { path, path };
+    struct ctr_err err = { 0 };
+    struct ctr_reader *r = NULL;
+    struct ctr_batch_source s = { 0 };
+    const struct ctr_batch *b;
+    int64_t got = 0, wrong = 0;
+    if (cut)
+        paths[files - 1] = (char *)(uintptr_t)cut;
+    int rc = ctr_reader_open(&r, paths, files, NULL, &err);
+    s = ctr_batch_source_stream(r);
+    rc = rc ? rc : ctr_batch_source_regroup(&s, rows, &err);
+    while (!rc && (rc = ctr_batch_source_next(&s, &b, &err)) > 0) {
+        const int64_t file_end = got < ROWS ? ROWS : 2 * ROWS, full = got + rows - got % rows;
+        const uint64_t *key = b->col[1 + KEYS / 2].data;
+        wrong += b->first_row != got || (got + b->rows != CTR_MIN(file_end, full) && !cut);
+        for (int64_t i = 0; i < b->rows; i++)
+            wrong += key[i] != key_of((got + i) % ROWS, KEYS / 2);
+        got += b->rows;
+        rc = 0;
+    }
+    const int64_t whole = (int64_t)files * ROWS;
+    ok(!wrong && (cut ? rc < 0 && got % ROWS % BATCH == 0 && got > whole - ROWS && got < whole : !rc && got == whole),
+       "batches of %d as batches of %lld, %d files%s: %lld rows, %lld wrong %s", BATCH, (long long)rows, files,
+       cut ? " of which one breaks off" : "", (long long)got, (long long)wrong, err.what);
+    if (s.ops)
+        ctr_batch_source_close(&s);
+}
+
+static void test_regroups(int fd)
+{
+    char cut[32];
+    const off_t n = lseek(fd, 0, SEEK_END) / 2;
+    char *half = malloc((size_t)n);
+    int part = memfd_create("part", 0);
+    ok(half && pread(fd, half, (size_t)n, 0) == n && write(part, half, (size_t)n) == n, "half a file");
+    snprintf(cut, sizeof cut, "/proc/self/fd/%d", part);
+    for (int64_t rows = 1; rows < 3 * ROWS; rows = rows * 3 + 100) {
+        test_regroup(rows, 1, NULL);
+        test_regroup(rows, 2, NULL);
+    }
+    test_regroup(BATCH, 2, NULL);
+    test_regroup(2 * BATCH, 1, NULL);
+    test_regroup(1000, 1, cut);
+    test_regroup(1000, 2, cut);
+    free(half);
+    close(part);
 }
 
 int main(void)
@@ -339,5 +397,6 @@ int main(void)
     for (int threads = 1; threads <= 2; threads++)
         for (int us = 100; us <= 900; us *= 3)
             test_pause(fd, threads, us);
+    test_regroups(fd);
     return done_testing();
 }

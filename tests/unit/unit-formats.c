@@ -538,9 +538,9 @@ static const struct {
       "!line 2: column a: '[1]' is not" },
     { "jsonl", { .columns = "a:list<weighted key>" }, "{\"a\":[7]}\n", "!column a: '[7]' is not" },
     /* messages show what is no text of a terminal in another way */
-    { "libsvm", { 0 }, "1\x1b[1m 1:1\n", "!the label '1\\x1b[1m' is no finite number" },
-    { "libsvm", { 0 }, "1 x:\xc3\n", "!the index of 'x:\\xc3' is no whole number" },
-    { "vw", { 0 }, "1 |a b:\x7f\n", "!the value of 'b:\\x7f' is no finite number" },
+    { "libsvm", { 0 }, "1\x1b[1m 1:1\n", "!the label $'1\\x1b[1m' is no finite number" },
+    { "libsvm", { 0 }, "1 x:\xc3\n", "!the index of $'x:\\xc3' is no whole number" },
+    { "vw", { 0 }, "1 |a b:\x7f\n", "!the value of $'b:\\x7f' is no finite number" },
     /* escapes of JSON */
     { "jsonl",
       { .columns = "t" },
@@ -658,7 +658,7 @@ static const struct {
       { .columns = "a:int8", .bad_rows = "fail" },
       "\x7f\x01"
       "1234567890123456789012345678901234567\xc3\xa9z\n",
-      "!column a: '\\x7f\\x011234567890123456789012345678901234567…' is not int8" },
+      "!column a: $'\\x7f\\x011234567890123456789012345678901234567…' is not int8" },
     { "csv",
       { .columns = "a:int8" },
       "12345678901234567890123456789012345678\xc3\xa9\xc3\xa9\n",

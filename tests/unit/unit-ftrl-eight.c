@@ -5,7 +5,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "common/feature/op.h"
 #include "common/lr/ftrl.h"
 #include "common/lr/ftrl_eight.h"
 #include "common/lr/lr.h"
@@ -47,7 +46,7 @@ static int open_both(struct both *b, enum ctr_precision type, bool masked, struc
     memset(b->state + KEYS * 2 * CTR_EIGHT * bytes_of(type), CANARY,
            sizeof b->state - KEYS * 2 * CTR_EIGHT * bytes_of(type));
     for (int v = 0; v < CTR_EIGHT; v++) {
-        struct ctr_params p = CTR_PARAMS_DEFAULT;
+        struct ctr_params p = ctr_params_usual(&ctr_model_lr);
         p.precision = ctr_precision_names[type];
         p.alpha = 0.02 + 0.1 * v;
         p.beta = 0.5 + v;

@@ -3,11 +3,12 @@
  * Inclusion of new keys: the filters never take a key up too late, seldom too early, forget what is old, and go on from
  * their saved state. */
 #include "common/lr/inclusion.h"
+#include "common/lr/lr.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-#include "common/model/sparse.h"
+#include "common/table/table.h"
 #include "tap.h"
 
 static struct ctr_err err;
@@ -22,7 +23,7 @@ struct world {
 static struct world make(double poisson, int64_t bloom, int64_t bytes)
 {
     struct world w = { 0 };
-    struct ctr_params p = CTR_PARAMS_DEFAULT;
+    struct ctr_params p = ctr_params_usual(&ctr_model_lr);
     p.poisson = poisson;
     p.bloom = bloom;
     p.bloom_bytes = bytes;

@@ -6,9 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "common/feature/op.h"
 #include "common/model/model.h"
-#include "common/model/sparse.h"
+#include "common/table/table.h"
 
 #include "tap.h"
 

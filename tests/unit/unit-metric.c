@@ -244,7 +244,7 @@ static void test_bootstrap(void)
     make(&d, 700, 9, 50, false, true, true, false);
     for (int i = 0; i < d.n; i++)
         d.p[i] = (d.p[i] + d.y[i]) / 2;
-    ok(!ctr_pool_new(&pool, 3, &err), "pool");
+    ok(!ctr_pool_new(&pool, 3, CTR_FLOAT_IEEE, &err), "pool");
     e = evaluate(&d, 700, &o, NULL);
     f = evaluate(&d, 11, &o, pool);
     o.bootstrap = 0;

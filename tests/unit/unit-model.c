@@ -5,11 +5,10 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "common/feature/op.h"
 #include "common/lr/ftrl.h"
+#include "common/lr/ftrl_plain.h"
 #include "common/lr/lr.h"
-#include "common/model/model.h"
-#include "common/model/sparse.h"
+#include "common/table/table.h"
 
 #include "tap.h"
 
@@ -50,6 +49,37 @@ static void test_kernel(const struct ctr_ftrl_kernel *k, const struct ctr_ftrl_k
     }
     ok(same, "kernel %s, %s: the bits of %s for rows of 0 to %d", k->name, state == CTR_F64_STATE ? "f64" : "f32",
        judge->name, LONGEST);
+}
+
+/* Rows of every length, with values and weights: a kernel's steps, by two states of each key, against the plain loop.
+ */
+static void test_kernel_plain(const struct ctr_ftrl_kernel *k, int state, double tolerance)
+{
+    enum { ROOM = 80 };
+    struct ctr_learning p = { .inv_alpha = 1 / 0.3, .beta = 0.7, .l1 = 0.25, .l2 = 0.1 };
+    static uint8_t row[LONGEST][24], spare[24];
+    double pz[LONGEST] = { 0 }, pn[LONGEST] = { 0 }, worst = 0;
+    struct ctr_ftrl_plain plain = { 0.3, p.beta, p.l1, p.l2, pz, pn };
+    _Alignas(64) double z[ROOM], n[ROOM], w[ROOM], root[ROOM], x[ROOM];
+    uint8_t *at[ROOM];
+    int64_t i[LONGEST];
+    memset(row, 0, sizeof row);
+    for (int round = 0; round < 20; round++)
+        for (int len = 1; len <= LONGEST; len++) {
+            struct ctr_coords scratch = { z, n, w, root, x, NULL };
+            const double y = (round + len) % 3 == 0, weight = 1 + round % 4;
+            for (int j = 0; j < ROOM; j++) {
+                x[j] = j < len ? ctr_random01(3, (uint64_t)round, (uint64_t)j) * 2 - 1 : 0;
+                at[j] = j < len ? row[j] : spare;
+                if (j < len)
+                    i[j] = j;
+            }
+            const double q = 1 / (1 + exp(-k->forward[state](&p, &scratch, at, len)));
+            k->update[state](&p, &scratch, at, len, weight * (q - y));
+            worst = fmax(worst, fabs(q - ctr_ftrl_plain_row(&plain, i, x, len, y, weight)));
+        }
+    ok(worst < tolerance, "kernel %s, %s: predictions of the plain loop, to %.2g", k->name,
+       state == CTR_F64_STATE ? "f64" : "f32", worst);
 }
 
 /* A batch with one list<uint64> column and a label. */
@@ -128,15 +158,15 @@ static void test_rows(void)
     }
 }
 
-/* Long rows over a growing table, against Algorithm 1 written out over an array. */
+/* Long rows over a growing table, against the plain loop over an array. */
 static void test_training(const char *precision, double tolerance)
 {
     enum { KEYS = 60000, ROWS = 3000, WIDE = 50 };
     struct fixture f;
     struct ctr_rows r;
-    struct ctr_params p = CTR_PARAMS_DEFAULT;
+    struct ctr_params p = ctr_params_usual(&ctr_model_lr);
     void *learner = NULL;
-    double *z = calloc(KEYS, sizeof *z), *n = calloc(KEYS, sizeof *n), worst = 0, score[ROWS], bz = 0, bn = 0;
+    double *z = calloc(KEYS + 1, sizeof *z), *n = calloc(KEYS + 1, sizeof *n), worst = 0, score[ROWS];
     uint64_t *keys = calloc((size_t)ROWS * WIDE, sizeof *keys);
     p.l1 = 0.05;
     p.precision = precision;
@@ -152,20 +182,13 @@ static void test_training(const char *precision, double tolerance)
          ctr_inputs_batch(f.in, ctr_batchbuf_view(&f.rows), &f.err) ||
          ctr_inputs_rows(f.in, NULL, 0, ROWS, &r, &f.err) || ctr_model_lr.train_rows(learner, &r, score, 0, &f.err);
     ok(!rc, "%s: %d rows of %d keys train (%s)", precision, ROWS, WIDE, f.err.what);
+    struct ctr_ftrl_plain plain = { p.alpha, p.beta, p.l1, p.l2, z, n };
     for (int i = 0; i < ROWS && !rc; i++) {
-        double w[WIDE + 1], dot = 0;
-        for (int j = 0; j <= WIDE; j++) {
-            double zj = j < WIDE ? z[keys[i * WIDE + j]] : bz, nj = j < WIDE ? n[keys[i * WIDE + j]] : bn;
-            w[j] = fabs(zj) <= p.l1 ? 0 : -(zj - copysign(p.l1, zj)) / ((p.beta + sqrt(nj)) / p.alpha + p.l2);
-            dot += w[j];
-        }
-        double q = 1 / (1 + exp(-dot)), g = q - (i % 3 == 0);
-        worst = fmax(worst, fabs(q - score[i]));
-        for (int j = 0; j <= WIDE; j++) {
-            double *zj = j < WIDE ? &z[keys[i * WIDE + j]] : &bz, *nj = j < WIDE ? &n[keys[i * WIDE + j]] : &bn;
-            *zj += g - (sqrt(*nj + g * g) - sqrt(*nj)) / p.alpha * w[j];
-            *nj += g * g;
-        }
+        int64_t at[WIDE + 1];
+        for (int j = 0; j < WIDE; j++)
+            at[j] = (int64_t)keys[i * WIDE + j];
+        at[WIDE] = KEYS; /* the bias */
+        worst = fmax(worst, fabs(ctr_ftrl_plain_row(&plain, at, NULL, WIDE + 1, i % 3 == 0, 1) - score[i]));
     }
     ok(worst < tolerance, "%s: predictions are those of Algorithm 1 (worst %.2g)", precision, worst);
     double row = !strcmp(precision, "f64") ? 40 : 32;
@@ -212,7 +235,7 @@ static void test_ahead(void)
     struct fixture f;
     struct ctr_rows first, second;
     struct ctr_rowbuf buf[2] = { { .start = { 0 } } };
-    struct ctr_params p = CTR_PARAMS_DEFAULT;
+    struct ctr_params p = ctr_params_usual(&ctr_model_lr);
     void *ahead = NULL, *alone = NULL;
     double score[ROWS], same[ROWS];
     bool met = true;
@@ -287,7 +310,7 @@ static void test_sorted(void)
 
 static void test_params(void)
 {
-    struct ctr_params p = CTR_PARAMS_DEFAULT, q;
+    struct ctr_params p = ctr_params_usual(&ctr_model_lr), q;
     struct ctr_buf b = { 0 };
     struct ctr_err err = { 0 };
     p.alpha = 0.3;
@@ -299,7 +322,7 @@ static void test_params(void)
     ok(!ctr_params_text(&ctr_model_lr, &p, &b, &err) &&
            !strcmp((char *)b.data, "alpha=0.3 beta=0 l1=1e-05 l2=2 precision=f32 bias=no"),
        "options as text: %s", (char *)b.data);
-    ok(!ctr_params_parse(&q, (char *)b.data, &err) && q.alpha == p.alpha && q.l1 == p.l1 && q.no_bias &&
+    ok(!ctr_params_parse(&ctr_model_lr, &q, (char *)b.data, &err) && q.alpha == p.alpha && q.l1 == p.l1 && q.no_bias &&
            !strcmp(q.precision, "f32"),
        "and back");
     ctr_buf_clear(&b);
@@ -309,14 +332,15 @@ static void test_params(void)
     ok(!ctr_params_text(&ctr_model_lr, &p, &b, &err) &&
            !strcmp((char *)b.data, "alpha=0.3 beta=0 l1=1e-05 l2=2 precision=f32 bias=no minibatch=8 dropout=0.25 "
                                    "normalize=max") &&
-           !ctr_params_parse(&q, (char *)b.data, &err) && q.minibatch == 8 && q.dropout == 0.25 &&
+           !ctr_params_parse(&ctr_model_lr, &q, (char *)b.data, &err) && q.minibatch == 8 && q.dropout == 0.25 &&
            !strcmp(q.normalize, "max"),
        "options that differ from their defaults: %s", (char *)b.data);
     static const char *const bad[] = { "alpha=0",      "alpha=x",   "l1=-1",       "precision=f16", "bias=",
                                        "gamma=1",      "alpha",     "beta=nan",    "alpha=inf",     "minibatch=0",
                                        "hash-bits=33", "dropout=1", "normalize=x", "seed=-1",       "minibatch=65537" };
     for (size_t i = 0; i < CTR_COUNT(bad); i++)
-        ok(ctr_params_parse(&q, bad[i], &err) == CTR_EDATA, "damaged options '%s': %s", bad[i], err.what);
+        ok(ctr_params_parse(&ctr_model_lr, &q, bad[i], &err) == CTR_EDATA, "damaged options '%s': %s", bad[i],
+           err.what);
     ctr_buf_free(&b);
 }
 
@@ -324,8 +348,10 @@ int main(void)
 {
     for (int i = 0; ctr_ftrl_kernel_at(i); i++)
         for (int state = 0; state < 2; state++)
-            if (ctr_cpu_may((enum ctr_cpu)i))
+            if (ctr_cpu_may((enum ctr_cpu)i)) {
                 test_kernel(ctr_ftrl_kernel_at(i), ctr_ftrl_kernel_at(CTR_CPU_PLAIN), state);
+                test_kernel_plain(ctr_ftrl_kernel_at(i), state, state == CTR_F64_STATE ? 1e-14 : 1e-5);
+            }
     test_rows();
     test_training("f64", 1e-12);
     test_training("f32", 1e-4);

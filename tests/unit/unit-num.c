@@ -404,6 +404,15 @@ static void test_units(void)
         enough &=
             ctr_parse_size(ctr_size_text_beyond(n, bound).s, &v) && (uint64_t)v >= n && (double)v < 1.2 * (double)n;
     ok(enough, "and is enough when it is typed");
+    static const struct {
+        double v;
+        const char *text;
+    } means[] = { { 0, "0.000000" },       { .5, "0.500000" },        { 1, "1.000000" },
+                  { .001, "0.001000" },    { .000395, "0.0003950" },  { .00001234, "0.00001234" },
+                  { 9.9e-6, "9.900e-06" }, { -.0004, "-0.0004000" },  { 1234.5, "1234.500000" },
+                  { 1e300, "1.000e+300" }, { .00099999, "0.0010000" } };
+    for (size_t i = 0; i < CTR_COUNT(means); i++)
+        ok(!strcmp(ctr_mean_text(means[i].v).s, means[i].text), "a mean for people: %s", ctr_mean_text(means[i].v).s);
     ok(!strcmp(ctr_size_text(0).s, "0 B") && !strcmp(ctr_size_text(1023).s, "1023 B") &&
            !strcmp(ctr_size_text(1024).s, "1 KiB") && !strcmp(ctr_size_text((1 << 20) - 1).s, "1 MiB") &&
            !strcmp(ctr_size_text(2831155).s, "2.7 MiB") && !strcmp(ctr_size_text(10 << 20).s, "10 MiB") &&

@@ -3,7 +3,7 @@
  * unit-op-alloc: the N-th allocation fails, for every N, while calls are bound, run, fitted, saved and loaded: the
  * error says so, nothing crashes, nothing leaks.
  */
-#include "common/feature/op.h"
+#include "common/op/op.h"
 #include "alloc.h"
 #include "tap.h"
 

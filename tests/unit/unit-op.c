@@ -7,9 +7,8 @@
  * or
  * "=TYPE:value" (a literal). The expected result is the texts of the rows, in the same way; "!words" is an error at
  * bind whose message has the words. */
-#include "common/feature/op.h"
-#include "common/feature/opbody_hash.h"
-#include "common/feature/opint.h"
+#include "common/op/opbody_hash.h"
+#include "common/op/opint.h"
 #include "common/stream/stream.h"
 
 #include "tap.h"

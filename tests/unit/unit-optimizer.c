@@ -6,9 +6,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "common/feature/op.h"
 #include "common/lr/optimizer.h"
-#include "common/model/model.h"
+#include "common/lr/lr.h"
 
 #include "tap.h"
 
@@ -17,13 +16,15 @@ enum { KEYS = 60, EVENTS = 400, WIDE = 43, ROOM = 48, CANARY = 0xa5 };
 /* ---- the reference: one coordinate, an operation a line, rounded to the type after each ---- */
 
 struct coordinate {
-    double value, n;
+    double value, n, last;
     uint16_t count[2];
     uint64_t hash;
 };
 
 static const struct ctr_learning *l; /* of the test that runs */
 static uint64_t step;
+static double event_weight;
+static double ticks; /* of fobos: steps, or what their rates add up to */
 
 static double r(double v)
 {
@@ -69,6 +70,8 @@ static bool scaled(void)
 static double weight_of(const struct coordinate *c)
 {
     double z = c->value, l1 = r(l->l1);
+    if (l->shrinking)
+        return r(ctr_learning_shrunk(l, z, root_of(c), ticks - c->last));
     if (!l->optimizer->dual)
         return z;
     if (l->optimizer->step == CTR_STEP_FTRL && l->rate == CTR_RATE_GLOBAL) {
@@ -108,7 +111,10 @@ static bool count(struct coordinate *c, double g, bool positive)
     if (l->rate == CTR_RATE_COUNTS) {
         uint16_t *n = &c->count[positive];
         uint32_t bits = (uint32_t)(c->hash >> 32) + (uint32_t)(draw() >> 32);
-        *n = (uint16_t)(*n + (*n != 65535 && bits % (1u << (*n >> 11)) == 0));
+        if (event_weight == 1)
+            *n = (uint16_t)(*n + (*n != 65535 && bits % (1u << (*n >> 11)) == 0));
+        else
+            *n = ctr_count_add(*n, event_weight, bits);
         return l->optimizer->holds &&
                (double)ctr_count_value(c->count[0]) + (double)ctr_count_value(c->count[1]) <= l->threshold;
     }
@@ -151,6 +157,7 @@ static double rounded(const struct coordinate *c, double v)
 static void update(struct coordinate *c, double g, double w, bool positive)
 {
     double root = root_of(c), inverse = inverse_rate(root), z = scaled() ? r(c->value * inverse) : c->value;
+    z = l->shrinking ? weight_of(c) : z;
     bool held = count(c, g, positive);
     step++;
     double next = held ? INFINITY : root_of(c);
@@ -173,7 +180,7 @@ static void update(struct coordinate *c, double g, double w, bool positive)
 /* States as a table may hold them: those of all keys one behind the other. An event takes keys that are neighbours, so
  * that whoever stores more than a state changes another's. Before and behind them, and the spare row, are canaries. */
 struct table {
-    uint8_t rows[(KEYS + 2) * 16 + 8], spare[64];
+    uint8_t rows[(KEYS + 2) * 24 + 8], spare[64];
     uint64_t hash[ROOM];
     struct ctr_more more;
     struct ctr_coords s;
@@ -225,6 +232,13 @@ static int open_table(struct table *t, struct ctr_err *err)
     return ctr_more_reserve(&t->more, ROOM, err);
 }
 
+/* What a row adds to the clock of fobos, after `step` of them. */
+static double tick(void)
+{
+    const double eta = l->alpha / (l->beta + ctr_learning_root(l, (double)step));
+    return l->rate != CTR_RATE_GLOBAL ? 1 : l->l2 > 0 ? ctr_log1p(eta * l->l2) : eta;
+}
+
 /* One event on k keys; returns the greatest difference of a weight from the reference's. */
 static double run_event(struct table *t, struct coordinate *ref, int event)
 {
@@ -256,12 +270,16 @@ static double run_event(struct table *t, struct coordinate *ref, int event)
         want[i % CTR_LANES] += w[i] * t->x[i];
     }
     worst = fmax(worst, fabs(got - ctr_lanes_join(want)));
-    (void)ctr_event_set(&t->more.event, y, 1);
+    event_weight = event % 3 ? 1 : 0.25 + event % 7;
+    (void)ctr_event_set(&t->more.event, y, event_weight);
     ctr_more_hash(&t->more, t->hash, k);
     l->update(l, &t->s, row, k, p - y);
     for (int i = 0; i < k; i++)
         update(&ref[key[i]], r((p - y) * t->x[i]), w[i], y > 0);
     step++;
+    ticks += tick();
+    for (int i = 0; i < k; i++)
+        ref[key[i]].last = ticks;
     return worst;
 }
 
@@ -314,6 +332,7 @@ static void test_choice(const struct ctr_params *p)
         for (int i = 0; i < KEYS; i++)
             ref[i].hash = hash_of(i);
         step = 0;
+        ticks = 0;
         if (open_table(t, &err))
             return;
         for (int i = 0; i < EVENTS; i++)
@@ -326,7 +345,7 @@ static void test_choice(const struct ctr_params *p)
             ctr_state_write(l, &t->more.event, &s, row);
             struct ctr_state again;
             back &= ctr_state_row(l, &t->more.event, row_of(t, i), &again) == ctr_state_weight(l, &t->more.event, &s);
-            back &= again.value == s.value && again.n == s.n && again.negatives == s.negatives;
+            back &= again.value == s.value && again.n == s.n && again.negatives == s.negatives && again.last == s.last;
             back &= !memcmp(row + 8, row_of(t, i) + 8, state_bytes());
             uint8_t *at[CTR_LANES];
             for (int j = 0; j < CTR_LANES; j++)
@@ -351,7 +370,7 @@ static void test_choices(void)
         for (int rate = 0; ctr_rate_names[rate]; rate++)
             for (int precision = 0; ctr_precision_names[precision]; precision++)
                 for (int power = 0; power < 2; power++) {
-                    struct ctr_params p = CTR_PARAMS_DEFAULT;
+                    struct ctr_params p = ctr_params_usual(&ctr_model_lr);
                     p.optimizer = ctr_optimizer_at(o)->name;
                     p.learning_rate = ctr_rate_names[rate];
                     p.precision = ctr_precision_names[precision];
@@ -364,12 +383,47 @@ static void test_choices(void)
                 }
 }
 
+/* What a weight of fobos loses in m rows without its key, in closed form and a row at a time. */
+static void test_shrinking(void)
+{
+    static const double sums[] = { 0, 1e-12, .001, .3 };
+    double worst = 0;
+    bool ends = true;
+    for (int rate = 0; ctr_rate_names[rate]; rate++)
+        for (int c = 0; c < 16; c++) {
+            struct ctr_learning learning;
+            struct ctr_err err = { 0 };
+            struct ctr_params p = ctr_params_usual(&ctr_model_lr);
+            p.optimizer = "fobos";
+            p.learning_rate = ctr_rate_names[rate];
+            p.l1 = sums[c / 4];
+            p.l2 = sums[c % 4];
+            l = &learning;
+            if (ctr_learning_init(&learning, &p, &err))
+                return;
+            for (double w = -1.5; w < 2; w += .7) {
+                const double root = 2.25;
+                double plain = w, time = 0;
+                for (step = 1; step < 3000; step++) {
+                    const double by = rate == CTR_RATE_GLOBAL ? sqrt((double)step) : root,
+                                 eta = p.alpha / (p.beta + by);
+                    plain = copysign(fmax(0, fabs(plain) - eta * p.l1), plain) / (1 + eta * p.l2);
+                    time += tick();
+                    const double closed = ctr_learning_shrunk(l, w, root, time);
+                    worst = fmax(worst, fabs(closed - plain));
+                    ends &= (closed == 0) == (plain == 0);
+                }
+            }
+        }
+    ok(worst < 1e-11 && ends, "fobos: a weight shrinks in closed form as row by row, to %.2g", worst);
+}
+
 /* ---- what is drawn ---- */
 
 static int learning_of(struct ctr_learning *learning, const char *optimizer, const char *rate, const char *precision,
                        struct ctr_err *err)
 {
-    struct ctr_params p = CTR_PARAMS_DEFAULT;
+    struct ctr_params p = ctr_params_usual(&ctr_model_lr);
     p.optimizer = optimizer;
     p.learning_rate = rate;
     p.precision = precision;
@@ -431,7 +485,7 @@ static void test_counters(void)
         for (int i = 0; i < CTR_LANES; i++)
             t->hash[i] = ctr_random64(6, 0, (uint64_t)(key + i)) << 32;
         ctr_more_hash(&t->more, t->hash, CTR_LANES);
-        t->more.event.positive = true;
+        (void)ctr_event_set(&t->more.event, 1, 1);
         for (int i = 0; i < TIMES; i++) {
             t->more.event.draw = ctr_mix64(((uint64_t)key << 32) + (uint64_t)i);
             learning.isa->advance[CTR_RATE_COUNTS][0][1](l, &t->s, CTR_LANES, 0);
@@ -447,7 +501,25 @@ static void test_counters(void)
     double spread = sqrt(square / COUNTED);
     ok(spread < 0.016 && spread > 0.008, "a counter is off by %.2f%%", 100 * spread);
     ok(fabs(sum / COUNTED) < 4 * spread / sqrt(COUNTED), "and by %.3f%% on average", 100 * sum / COUNTED);
-    bool back = true, rises = true;
+    static const double weights[] = { 1, 0.001, 0.37, 2, 50, 1234.5 };
+    for (size_t w = 0; w < CTR_COUNT(weights); w++) {
+        double mean = 0;
+        for (int key = 0; key < COUNTED; key++) {
+            uint16_t c = 0;
+            for (int i = 0; i < TIMES / 10; i++)
+                c = ctr_count_add(c, weights[w], (uint32_t)ctr_mix64((uint64_t)(key * TIMES + i)));
+            mean += (double)ctr_count_value(c) / (TIMES / 10) / weights[w] / COUNTED - 1.0 / COUNTED;
+        }
+        ok(fabs(mean) < .003 + 4 / sqrt(weights[w] * TIMES / 10 * COUNTED),
+           "events of weight %g: off by %.3f%% on average", weights[w], 100 * mean);
+    }
+    bool back = true, rises = true, same = true;
+    for (int c = 0; c < 65536; c++)
+        for (uint32_t i = 0; i < 40; i++) {
+            const uint32_t bits = (uint32_t)ctr_mix64((uint64_t)c * 40 + i) << i % 32;
+            same &= ctr_count_add((uint16_t)c, 1, bits) == c + (c != 65535 && (bits & ((1u << (c >> 11)) - 1)) == 0);
+        }
+    ok(same, "an event of weight 1 is what it was");
     for (int c = 0; c < 65536; c++) {
         back &= ctr_count_code(ctr_count_value((uint16_t)c)) == c;
         rises &= !c || ctr_count_value((uint16_t)c) > ctr_count_value((uint16_t)(c - 1));
@@ -537,6 +609,7 @@ static void test_halves(void)
 int main(void)
 {
     test_choices();
+    test_shrinking();
     test_halves();
     test_rounding();
     test_squares();

@@ -160,11 +160,11 @@ static void test_unnamed(void)
         ok(!link_failures, "%s: the system was asked", row[i].what);
     }
     for (int failures = 0; failures < 2; failures++) {
-        ok(write_file("old", &rc) == 0 && !rc && !chmod(path, 0604), "a file that is there already");
+        ok(write_file("old", &rc) == 0 && !rc && !chmod(path, 07604), "a file that is there already");
         link_errno = EPERM;
         link_failures = failures;
         ok(write_file("new", &rc) == 1 && !rc && is_there("new"), "is replaced");
-        ok(!stat(path, &st) && (st.st_mode & 07777) == 0604, "and keeps its mode");
+        ok(!stat(path, &st) && (st.st_mode & 07777) == 0604, "and keeps its mode, but for the set-ID bits");
         unlink(path);
     }
     test_killed(0);

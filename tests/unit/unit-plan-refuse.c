@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "alloc.h"
-#include "common/feature/feature.h"
+#include "common/lang/lang.h"
 #include "common/model/model.h"
 #include "tap.h"
 
@@ -253,6 +253,7 @@ static const char fitted_text[] = "feature f = vocab(n, min=1)\n";
 
 /* A stream of one column with the metadata of a section, behind the others. */
 static const char *model_name; /* of the first section, or NULL */
+static const char *language, *inputs;
 static void put_section(const char *name, const char *list, const char *text)
 {
     struct ctr_schema s = { 0 };
@@ -262,6 +263,8 @@ static void put_section(const char *name, const char *list, const char *text)
     check(ctr_meta_set(&s.meta, CTR_META_SECTION, name, &err));
     check(ctr_meta_set(&s.meta, CTR_META_SECTIONS, list, &err));
     check(ctr_meta_set(&s.meta, CTR_META_PLAN, text, &err));
+    check(ctr_meta_set(&s.meta, CTR_META_PLAN_LANGUAGE, text ? language : NULL, &err));
+    check(ctr_meta_set(&s.meta, CTR_META_PLAN_INPUTS, text ? inputs : NULL, &err));
     check(ctr_meta_set(&s.meta, CTR_META_MODEL, text ? model_name : NULL, &err));
     check(ctr_out_open(&o, to, 0, &err));
     check(ctr_writer_open(&w, o, &s, NULL, &err));
@@ -295,6 +298,101 @@ static void test_bundles(void)
     ok(strstr(got, "the section vocab.f is there twice"), "a state twice: %s", got);
     got = open_bundle((const char *[]){ "plan", "lower.f", "nosuch.f", "nodot" }, 4, "feature user\n");
     ok(!*got, "sections of others are passed over: %s", got);
+}
+
+/* The plan of a bundle, bound to two rows of x; its only column. */
+static const struct ctr_col *run_bundle(const char *text, enum ctr_type type, double first, struct ctr_plan **p)
+{
+    static struct ctr_program *bundled;
+    static struct ctr_schema s;
+    static struct ctr_batchbuf two;
+    const struct ctr_batch *out;
+    ctr_program_free(bundled);
+    bundled = NULL;
+    ctr_plan_free(*p);
+    *p = NULL;
+    if (s.n)
+        ctr_batchbuf_free(&two);
+    ctr_schema_free(&s);
+    if (!text)
+        return NULL;
+    check(ctr_schema_add(&s, "odd name", type, &err));
+    check(ctr_batchbuf_init(&two, &s, &err));
+    check(type == CTR_UTF8           ? ctr_colbuf_str(two.col, "7", 1, &err)
+          : ctr_types[type].floating ? ctr_colbuf_f64(two.col, first, &err)
+                                     : ctr_colbuf_i64(two.col, (int64_t)first, &err));
+    check(ctr_colbuf_null(two.col, &err));
+    check(ftruncate(fd, 0) | (int)lseek(fd, 0, SEEK_SET));
+    put_section("plan", NULL, text);
+    err = (struct ctr_err){ 0 };
+    int rc = ctr_plan_open(p, path, &err);
+    if (!rc)
+        rc = ctr_program_bind(&bundled, *p, &s, &err);
+    if (!rc)
+        rc = ctr_program_run(bundled, ctr_batchbuf_view(&two), &out, &err);
+    return rc ? NULL : out->col;
+}
+
+/* What travels with a plan: the version of its language and the types of its columns. */
+static void test_travelling(void)
+{
+    static const struct {
+        const char *was;
+        enum ctr_type is;
+        double first;
+        const char *error; /* NULL: the key is that of `text` */
+        const char *text;
+    } cast[] = {
+        { "uint64", CTR_F64, 7, NULL, "7" },
+        { "int8", CTR_F64, 9007199254740992, NULL, "9007199254740992" },
+        { "uint64", CTR_F64, 9007199254740994, "row 1: column 'odd name' holds 9007199254740994", NULL },
+        { "uint64", CTR_F64, 7.5, "row 1: column 'odd name' holds 7.5; the plan was made for integers", NULL },
+        { "int32", CTR_F32, 1e30, "which cannot hold it", NULL },
+        { "int32", CTR_F64, -0.0, NULL, "0" },
+        { "int32", CTR_U64, 7, NULL, "7" },
+        { "float64", CTR_I64, 9007199254740992, NULL, "9007199254740992" },
+        { "float64", CTR_I64, 9007199254740994, "holds 9007199254740994; the plan was made for float64", NULL },
+        { "float32", CTR_I64, 16777216, NULL, "16777216" },
+        { "float32", CTR_U64, 16777218, "holds 16777218; the plan was made for float32", NULL },
+        { "float32", CTR_F64, 0.1, NULL, "0.1" },
+        { "float32", CTR_F64, 1e300, "holds 1e+300", NULL },
+        { "float64", CTR_F32, 0.5, "is float32; the plan was made for float64 there", NULL },
+        { "utf8", CTR_I64, 7, "(ctr-import --columns 'odd name:utf8')", NULL },
+        { "int64", CTR_UTF8, 7, "is utf8; the plan was made for int64 there", NULL },
+        { "bool", CTR_I64, 1, "is int64; the plan was made for bool there", NULL },
+        { "timestamp", CTR_I64, 1, "is int64; the plan was made for timestamp there", NULL },
+        { "list<int64>", CTR_I64, 1, "is int64; the plan was made for list<int64> there", NULL },
+        { "key", CTR_U64, 1, "is uint64; the plan was made for key there", NULL },
+        { "nonsense", CTR_F64, 7.5, NULL, "7.5" },
+    };
+    struct ctr_plan *p = NULL;
+    char text[64];
+    language = NULL;
+    const struct ctr_col *c = run_bundle("keep q = `odd name` / 2\n", CTR_I64, 7, &p);
+    ok(c && c->type == CTR_I64 && ctr_col_i64(c, 0) == 3, "without a version, / of integers rounds down: %s", err.what);
+    ok(p && !strcmp(ctr_plan_id(p), "92e97d61d4d3da391154fc8ba3276008"), "and the plan is the one it was");
+    language = "2";
+    c = run_bundle("keep q = `odd name` / 2\n", CTR_I64, 7, &p);
+    ok(c && c->type == CTR_F64 && ctr_col_f64(c, 0) == 3.5, "with version 2 it gives a float: %s", err.what);
+    language = "3";
+    c = run_bundle("keep q = `odd name` / 2\n", CTR_I64, 7, &p);
+    ok(!c && strstr(err.what, "version 3 of the language"), "a later version: %s", err.what);
+    language = "2";
+    for (size_t i = 0; i < CTR_COUNT(cast); i++) {
+        snprintf(text, sizeof text, "other text\n`odd name` %s\n", cast[i].was);
+        inputs = text;
+        c = run_bundle("x = `odd name`\nfeature k in t = x\n", cast[i].is, cast[i].first, &p);
+        uint64_t key = cast[i].text ? ctr_feature_key(ctr_table_seed("t"), cast[i].text, strlen(cast[i].text)) : 0;
+        ok(cast[i].error ? !c && strstr(err.what, cast[i].error) != NULL
+                         : c && (uint64_t)ctr_col_i64(c, 0) == key &&
+                               (uint64_t)ctr_col_i64(c, 1) == ctr_feature_key(ctr_table_seed("t"), "(missing)", 9),
+           "%s was %s: %s", ctr_types[cast[i].is].name, cast[i].was, err.what);
+    }
+    inputs = "`odd name` utf8\n";
+    c = run_bundle("dense d = `odd name`\n", CTR_I64, 7, &p);
+    ok(c != NULL, "a column that makes no keys may have any type that fits: %s", err.what);
+    inputs = language = NULL;
+    (void)run_bundle(NULL, CTR_I64, 0, &p);
 }
 
 /* Rows without a label, for a model's plan: what only learning wants is left out, and memory fails on the way. */
@@ -395,6 +493,7 @@ int main(void)
     test_lengths();
     test_names();
     test_bundles();
+    test_travelling();
     test_serve();
     test_no_file();
     test_fit_again();

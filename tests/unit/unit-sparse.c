@@ -2,7 +2,7 @@
  *
  * The sparse table: every key keeps its row through growth, rows do not move between reserves, memory stays within the
  * bound that the manual states, visits come in the order of keys. */
-#include "common/lr/states.h"
+#include "common/table/table.h"
 
 #include <stdlib.h>
 

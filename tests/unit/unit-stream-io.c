@@ -403,27 +403,47 @@ static void test_follow(void)
 static void test_maps(void)
 {
     enum { FILES = 258 };
-    static struct ctr_reader *r[FILES];
-    char *paths[] = { ipc_path };
-    const struct ctr_batch *b;
-    int named = 0, good = 0;
+    static struct arrow_source s[FILES];
+    static const struct ctr_reader_opts plain;
+    struct ctr_reader_stats stats;
+    int named = 0;
     for (int i = 0; i < FILES; i++) {
-        must(ctr_reader_open(&r[i], paths, 1, NULL, &err));
-        must(ctr_reader_next(r[i], &b, &err));
-        good += b->rows == 3;
-        const char *file = ctr_mapped_file(b->col[0].data);
+        must(ctr_source_open(&s[i], ipc_path, &plain, &stats, &err));
+        const char *file = ctr_mapped_file(s[i].map);
         named += file && !strcmp(file, ipc_path);
     }
-    ok(named == 256 && good == FILES && !ctr_mapped_file(&err) && !ctr_mapped_file(NULL),
+    ok(named == 256 && !ctr_mapped_file(&err) && !ctr_mapped_file(NULL),
        "%d files mapped at a time, %d of them by name", FILES, named);
+    ok(read_all(ipc_path, NULL) == 0 && rows == 6, "those without one are read all the same");
     for (int i = FILES; --i;)
-        ctr_reader_free(r[i]);
-    must(ctr_reader_next(r[0], &b, &err));
-    const uint8_t *at = b->col[0].data;
+        ctr_source_close(&s[i]);
+    const uint8_t *at = s[0].map;
     ok(ctr_mapped_file(at) && !ctr_mapped_file(at + (1 << 20)) && !ctr_mapped_file(at - (1 << 20)),
        "the pages of one, not those around");
-    ctr_reader_free(r[0]);
+    ctr_source_close(&s[0]);
     ok(!ctr_mapped_file(at), "none is left");
+}
+
+/* A batch is the reader's own: what another program writes to a mapped file later does not change it, and the read
+ * fails. */
+static void test_changed(void)
+{
+    char *paths[] = { ipc_path };
+    struct ctr_reader *r;
+    const struct ctr_batch *b;
+    must(ctr_reader_open(&r, paths, 1, NULL, &err));
+    must(ctr_reader_next(r, &b, &err));
+    const bool before = !memcmp(b->col[0].data, "abc", 3);
+    int fd = open(ipc_path, O_RDWR);
+    struct stat sb;
+    must(fstat(fd, &sb));
+    for (off_t at = 0; at < sb.st_size; at++)
+        must((int)pwrite(fd, "Z", 1, at));
+    ok(before && !memcmp(b->col[0].data, "abc", 3), "what was read stays");
+    int rc = ctr_reader_next(r, &b, &err);
+    ok(rc < 0, "but reading fails: %s", err.what);
+    ctr_reader_free(r);
+    close(fd);
 }
 
 int main(void)
@@ -450,5 +470,6 @@ int main(void)
     test_idle();
     test_follow();
     test_maps();
+    test_changed();
     return done_testing();
 }

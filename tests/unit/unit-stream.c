@@ -425,7 +425,7 @@ static void test_metadata(void)
         must(ctr_meta_set(&s.meta, key, "", &err), "meta");
     }
     write_rows(path, &s, 0, 1, 0, NULL, digest);
-    ok(ctr_reader_open(&r, paths, 1, NULL, &err) == CTR_EDATA && strstr(err.what, "key-value metadata"),
+    ok(ctr_reader_open(&r, paths, 1, NULL, &err) == CTR_EKIND && strstr(err.what, "key-value metadata"),
        "very many entries of metadata are refused");
     ctr_reader_free(r);
     ctr_schema_free(&s);

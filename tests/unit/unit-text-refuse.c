@@ -360,7 +360,8 @@ static void test_untaken(void)
     for (int i = 0; i < 4000; i++)
         n += (size_t)sprintf(text + n, i < 1000 ? "{\"a\":%d}\n" : "{\"a\":%d,\"b\":1}\n", i);
     put(in_fd, text, n);
-    ok(import(&o, 1) == 4000 && stats.untaken > 2000 && stats.untaken_line >= 1001 && !strcmp(stats.untaken_key.s, "b"),
+    ok(import(&o, 1) == 4000 && stats.untaken > 2000 && stats.untaken_line >= 1001 &&
+           !strcmp(stats.untaken_key.s, "'b'"),
        "members that the first lines had not: %lld from line %lld on", (long long)stats.untaken,
        (long long)stats.untaken_line);
 }
@@ -422,7 +423,7 @@ static void test_pieces(void)
     char odd[41];
     memset(odd, 27, sizeof odd);
     struct ctr_text_shown shown = ctr_text_show(odd, sizeof odd);
-    ok(strlen(shown.s) == 163 && !strncmp(shown.s, "\\x1b\\x1b", 8) && !strcmp(shown.s + 156, "\\x1b…"),
+    ok(strlen(shown.s) == 166 && !strncmp(shown.s, "$'\\x1b\\x1b", 10) && !strcmp(shown.s + 158, "\\x1b…'"),
        "as much is shown as there is room for: %s", shown.s);
     const char *why = NULL, *p = "";
     struct ctr_json key;
@@ -433,12 +434,13 @@ static void test_pieces(void)
     ctr_buf_free(&b);
     /* A column of text that offsets of 32 bits cannot reach the end of. */
     uint8_t special[1] = { 0 };
-    struct csv_tile t = { .from = 0, .to = 64, .special = special };
+    struct ctr_text_job job = { .block = { .utf8 = true } };
+    struct csv_tile t = { .from = 0, .to = 64, .special = special, .job = &job };
     struct csv_dialect d = { .delimiter = ",", .delimiter_n = 1, .columns = 1 };
     const struct ctr_text_column c = { .type = { .type = CTR_UTF8 } };
     struct ctr_colbuf col = { .type = CTR_UTF8, .data = { .len = INT32_MAX - 63 } };
-    ok(ctr_csv_column(&t, &d, &c, 0, false, &col, &err) == CTR_EDATA && strstr(err.what, "more than 2^31-1 bytes"),
-       "%s", err.what);
+    ok(ctr_csv_column(&t, &d, &c, 0, &col, &err) == CTR_EDATA && strstr(err.what, "more than 2^31-1 bytes"), "%s",
+       err.what);
 }
 
 /* gzip of more than is given to zlib at once, and of more than there is room for. */

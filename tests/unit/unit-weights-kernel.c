@@ -2,7 +2,7 @@
  *
  * Runs of keys whose weights and rates are added to sums: every kernel gives what ctr_weights_find tells of each key,
  * for any length of a run, of keys that are at home, elsewhere, nowhere, or whose numbers are 0. */
-#include "common/model/weights.h"
+#include "common/table/table.h"
 
 #include "tap.h"
 

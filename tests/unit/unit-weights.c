@@ -2,7 +2,7 @@
  *
  * The tables that prediction reads: every key that was put is found with its numbers and no other is, whatever the
  * hashes, however many share a home, in whatever order of heat they came. */
-#include "common/model/weights.h"
+#include "common/table/table.h"
 
 #include "tap.h"
 

@@ -41,6 +41,8 @@ enum ctr_code {
     CTR_EDATA = -3,  /* the input is damaged, truncated or does not fit */
     CTR_EUSAGE = -4, /* the command line or the plan asks for something that cannot be: exit 2 */
     CTR_ENO = -5,    /* the check ran and its answer is no: exit 3 */
+    CTR_EKIND = -6,  /* the input is of a kind that is not read, and nothing says that it is damaged */
+    CTR_ELARGE = -7, /* rows of a batch that are too large together: fewer may do */
 };
 
 struct ctr_err {
@@ -59,7 +61,7 @@ void ctr_err_file(struct ctr_err *err, const char *file); /* name the file, if n
 /* More words behind what happened, cut where there is no room. */
 void ctr_err_add(struct ctr_err *err, const char *fmt, ...) CTR_PRINTF(2, 3);
 struct ctr_err_text {
-    char s[1288];
+    char s[2304];
 };
 struct ctr_err_text ctr_err_text(const struct ctr_err *err); /* the file and what happened, as a user reads it */
 
@@ -84,8 +86,6 @@ int ctr_buf_append(struct ctr_buf *b, const void *p, size_t n, struct ctr_err *e
 int ctr_buf_printf(struct ctr_buf *b, struct ctr_err *err, const char *fmt, ...) CTR_MUST CTR_PRINTF(3, 4);
 int ctr_buf_vprintf(struct ctr_buf *b, struct ctr_err *err, const char *fmt, va_list ap) CTR_MUST CTR_PRINTF(3, 0);
 void ctr_buf_free(struct ctr_buf *b);
-/* For a terminal: control characters, with which a name could move the cursor or end a line, become '?'. */
-void ctr_text_plain(void *text, size_t n);
 /* Zeros on pages of their own, huge ones where the system grants them: a whole number of 2 MiB. Or NULL; by munmap. */
 uint8_t *ctr_pages_map(size_t bytes);
 static inline void ctr_buf_clear(struct ctr_buf *b)
@@ -120,8 +120,28 @@ bool ctr_glob(const char *pattern, const char *s); /* '*' and '?' only */
 bool ctr_ascii(const uint8_t *p, size_t n);        /* no byte above 0x7f */
 /* Is [p, p+n) well-formed UTF-8 (no surrogates, no overlong forms)? */
 bool ctr_utf8_valid(const uint8_t *p, size_t n);
-/* A name as the plan language writes and reads it: bare, or in back quotes, where back quotes, backslashes and control
- * characters are escaped. */
+size_t ctr_utf8_length(const uint8_t *p, const uint8_t *end); /* of the well-formed character at p < end, or 0 */
+
+/* ---- text shown to people: quote.c ----
+ *
+ * All that is printed for people, stderr too, goes through these. Control characters (C0, DEL, C1), controls of
+ * bidirectional text, ends of lines and bytes that are not UTF-8 are escaped as \xHH. A text that needs it stands as
+ * $'…', which a shell reads back to the same bytes; names of a plan stand in back quotes, which a plan reads back. */
+
+bool ctr_text_is_plain(const char *s, size_t n); /* can it be shown as it is? */
+/* As snprintf: the length that all of it takes, cut between characters where there is less room. */
+size_t ctr_quote(char *out, size_t size, const char *s, size_t n);
+size_t ctr_quote_value(char *out, size_t size, const char *s, size_t n); /* the same, plain text in '…' */
+int ctr_buf_quote(struct ctr_buf *b, const char *s, size_t n, struct ctr_err *err) CTR_MUST;
+/* Like printf, but each %s is shown as above; between two ' of the format a text that has a ' is quoted too. Widths are
+ * counted in characters. %s never needs more than this: what was made by it passes unchanged. */
+size_t ctr_format(char *out, size_t size, const char *fmt, ...) CTR_PRINTF(3, 4);
+size_t ctr_vformat(char *out, size_t size, const char *fmt, va_list ap) CTR_PRINTF(3, 0);
+int ctr_buf_format(struct ctr_buf *b, struct ctr_err *err, const char *fmt, ...) CTR_MUST CTR_PRINTF(3, 4);
+int ctr_buf_vformat(struct ctr_buf *b, struct ctr_err *err, const char *fmt, va_list ap) CTR_MUST CTR_PRINTF(3, 0);
+/* A name as the plan language writes and reads it: bare, or in back quotes, where back quotes, backslashes and what
+ * must not be shown are escaped. */
+int ctr_quote_in(struct ctr_buf *b, char quote, const char *s, size_t n, struct ctr_err *err) CTR_MUST;
 int ctr_quote_name(struct ctr_buf *b, const char *name, struct ctr_err *err) CTR_MUST;
 
 /* ---- hashing: hash.c ---- */
@@ -135,6 +155,17 @@ struct ctr_hash128 ctr_hash128(const void *p, size_t n); /* XXH3-128, seed 0 */
 uint64_t ctr_hash64_avx2(const void *p, size_t n, uint64_t seed);
 struct ctr_hash128 ctr_hash128_avx2(const void *p, size_t n);
 
+/* A number that is odd, and another one in every process: under the hashes by which tables find their places, so that
+ * nobody can write keys that meet there. No result may depend on it. */
+extern uint64_t ctr_hash_secret;
+/* The place of a hash, or of any number, in a table of mask + 1 places (a power of 2, 2 or more): of two numbers each
+ * place is the same for at most 2 of mask + 1 secrets. */
+static inline uint64_t ctr_hash_place(uint64_t h, uint64_t mask)
+{
+    return h * ctr_hash_secret >> __builtin_clzll(mask);
+}
+
+void ctr_sha256(const void *data, size_t n, uint8_t out[32]); /* one-way: sha256.c */
 /* A feature's key: XXH3-64 of the canonical text of the value, seeded with XXH3-64 of the name of
  * its table.  Integers in decimal, other doubles as ctr_fmt_f64 writes them, null as "(missing)". */
 static inline uint64_t ctr_table_seed(const char *table)
@@ -186,9 +217,16 @@ struct ctr_size_text ctr_size_text(uint64_t bytes);
 /* Of what is needed beyond `bound`: rounded up, so that who types it gets as much, and further where both would read
  * the same. */
 struct ctr_size_text ctr_size_text_beyond(uint64_t bytes, uint64_t bound);
+/* A mean or a rate for people: six decimals; of less than .001 as many as show four digits, and of less than .00001
+ * an exponent. At most 10 bytes of what lies in [0, 1]. */
+struct ctr_mean_text {
+    char s[32];
+};
+struct ctr_mean_text ctr_mean_text(double v);
 bool ctr_parse_duration(const char *p, size_t n, int64_t *ms);
 
-/* Proleptic Gregorian calendar, UTC, years 0000-9999.  ctr_time_iso writes "2019-11-14T00:00:00Z", with ".123" before
+/* Proleptic Gregorian calendar, UTC; years before 0000 and after 9999 have a sign and six digits or more, as in
+ * "+010000-01-01T00:00:00Z", and are read so.  ctr_time_iso writes "2019-11-14T00:00:00Z", with ".123" before
  * the Z only when ms != 0, and returns the length (no terminator). */
 int64_t ctr_time_civil(int year, int month, int day, int hour, int minute, int second, int ms);
 size_t ctr_time_iso(char *out, int64_t ms);
@@ -212,6 +250,7 @@ bool ctr_time_format_valid(const char *format); /* is it one of these? */
 enum ctr_cpu { CTR_CPU_PLAIN, CTR_CPU_AVX2, CTR_CPU_AVX512 };
 bool ctr_cpu_may(enum ctr_cpu level);
 enum ctr_cpu ctr_cpu_best(void);       /* the highest that may be used */
+int ctr_cpu_count(void);               /* processors that this process may run on */
 void ctr_cpu_limit(const char *most);  /* from here on, for tests: in the place of $CTR_CPU; NULL: no limit */
 static inline void ctr_cpu_pause(void) /* in a loop that waits for another thread */
 {
@@ -263,6 +302,24 @@ int ctr_open(const char *path, int flags, unsigned mode);
 int ctr_fsync(int fd);
 int ctr_truncate(int fd, int64_t n);
 
+/* An input that is read more than once is one file: hold.c. From ctr_hold until as many calls of ctr_hold_end,
+ * ctr_open_input(path) opens the regular file that has the name now, whatever takes the name; when that file was
+ * written to since, opening it is an error. Of other paths ctr_open_input is an open with O_CLOEXEC. */
+#define CTR_FILE_CHANGED "was changed or replaced by another program while it was read"
+int ctr_hold(const char *path, struct ctr_err *err) CTR_MUST;
+void ctr_hold_end(const char *path);
+void ctr_hold_end_all(void);     /* as the process ends: no thread reads any more */
+bool ctr_held(const char *path); /* can it be opened, whether or not there is a file of that name? */
+int ctr_open_input(const char *path, int flags, struct ctr_err *err) CTR_MUST;
+/* What tells that a file was written to, or is another one. */
+struct ctr_file_state {
+    bool regular;
+    uint64_t dev, ino;
+    int64_t size, time_s, time_ns;
+};
+struct ctr_file_state ctr_file_state(const struct stat *st);
+bool ctr_file_same(const struct ctr_file_state *a, const struct ctr_file_state *b);
+
 /* After a call on fd failed: is it to be made again? It was interrupted, or fd does not block, as when another program
  * that has the same pipe or terminal wants it so; then after a wait for events (POLLIN, POLLOUT). Else errno says why
  * not. */
@@ -284,9 +341,12 @@ int ctr_thread_start(pthread_t *id, void *(*main)(void *), void *arg);
  * pool that is NULL, the only one) and returns when all are done.  Which worker runs which task is not determined:
  * results must not depend on it. */
 struct ctr_pool;
-int ctr_pool_new(struct ctr_pool **p, int threads, struct ctr_err *err) CTR_MUST; /* networks: denormals are 0, also in
-                                                                                     the caller from here on */
-int ctr_pool_new_exact(struct ctr_pool **p, int threads, struct ctr_err *err) CTR_MUST; /* data, lr: they are kept */
+/* What becomes of denormal numbers: IEEE keeps them (data, lr), FLUSH makes them 0, operands and results (networks).
+ * Sets it for this thread; returns what it was. */
+enum ctr_float_mode { CTR_FLOAT_IEEE, CTR_FLOAT_FLUSH };
+enum ctr_float_mode ctr_float_mode(enum ctr_float_mode mode);
+/* Tasks run in this mode; the caller's own is as before when ctr_pool_run returns. */
+int ctr_pool_new(struct ctr_pool **p, int threads, enum ctr_float_mode mode, struct ctr_err *err) CTR_MUST;
 void ctr_pool_run(struct ctr_pool *p, int64_t tasks, void (*fn)(void *ctx, int64_t task, int worker), void *ctx);
 int ctr_pool_threads(const struct ctr_pool *p);
 /* For runs that follow each other closely: a thread looks for what comes next for some microseconds before it sleeps,
@@ -301,5 +361,17 @@ struct ctr_background *ctr_background_new(void); /* NULL: none can be had, and t
 void ctr_background_run(struct ctr_background *b, void (*fn)(void *ctx), void *ctx); /* when nothing else runs */
 bool ctr_background_wait(struct ctr_background *b, int ms); /* is it done, within ms (< 0: however long that takes)? */
 void ctr_background_free(struct ctr_background *b);         /* after what it does */
+
+/* ---- exp, log, sigmoid: math.c ---- */
+
+/* A fixed order of operations, the same bits on every processor (no libm). */
+double ctr_exp(double x);
+double ctr_log(double x);
+double ctr_log1p(double x);
+double ctr_sigmoid(double x);
+/* Many at once, with the same bits; NULL: not on this processor's architecture. */
+typedef void ctr_sigmoids(const double *x, double *p, int64_t n);
+ctr_sigmoids *ctr_sigmoids_at(enum ctr_cpu level);
+ctr_sigmoids *ctr_sigmoids_best(void);
 
 #endif

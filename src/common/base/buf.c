@@ -123,14 +123,6 @@ void *ctr_buf_extend(struct ctr_buf *b, int64_t n, size_t size, int *rc, struct 
     return at;
 }
 
-void ctr_text_plain(void *text, size_t n)
-{
-    unsigned char *p = text;
-    for (size_t i = 0; i < n; i++)
-        if (p[i] < ' ' || p[i] == 127)
-            p[i] = '?';
-}
-
 int ctr_buf_vprintf(struct ctr_buf *b, struct ctr_err *err, const char *fmt, va_list ap)
 {
     va_list again;
@@ -333,19 +325,15 @@ const char *ctr_name_hint(char *out, size_t size, const char *name, const char *
     size_t at = 0;
     *out = 0;
     if (near) {
-        snprintf(out, size, "; the nearest is '%s'", near);
+        ctr_format(out, size, "; the nearest is '%s'", near);
         return out;
     }
     for (int i = 0; i < n; i++) {
-        if (at + strlen(candidates[i]) + strlen("; there are , …") >= size) {
+        if (at + ctr_quote(NULL, 0, candidates[i], strlen(candidates[i])) + strlen("; there are , …") >= size) {
             snprintf(out + at, size - at, "%s", i ? ", …" : "");
             break;
         }
-        at += (size_t)snprintf(out + at, size - at, "%s%s",
-                               i       ? ", "
-                               : n > 1 ? "; there are "
-                                       : "; there is ",
-                               candidates[i]);
+        at += ctr_format(out + at, size - at, "%s%s", i ? ", " : n > 1 ? "; there are " : "; there is ", candidates[i]);
     }
     return out;
 }
@@ -387,12 +375,13 @@ bool ctr_ascii(const uint8_t *p, size_t n)
     return !(any & 0x8080808080808080u);
 }
 
-/* Length of the well-formed sequence at p, or 0. */
-static size_t utf8_sequence(const uint8_t *p, const uint8_t *end)
+size_t ctr_utf8_length(const uint8_t *p, const uint8_t *end)
 {
     uint8_t lo = 0x80, hi = 0xbf;
     size_t n;
 
+    if (p[0] < 0x80)
+        return 1;
     if (p[0] < 0xc2 || p[0] > 0xf4)
         return 0;
     n = p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
@@ -432,39 +421,10 @@ bool ctr_utf8_valid(const uint8_t *p, size_t n)
             p++;
             continue;
         }
-        k = utf8_sequence(p, end);
+        k = ctr_utf8_length(p, end);
         if (!k)
             return false;
         p += k;
     }
     return true;
-}
-
-static bool name_is_bare(const char *s)
-{
-    if (!(*s == '_' || (*s >= 'A' && *s <= 'Z') || (*s >= 'a' && *s <= 'z')))
-        return false;
-    for (; *s; s++)
-        if (!(*s == '_' || *s == '.' || (*s >= 'A' && *s <= 'Z') || (*s >= 'a' && *s <= 'z') ||
-              (*s >= '0' && *s <= '9')))
-            return false;
-    return true;
-}
-
-int ctr_quote_name(struct ctr_buf *b, const char *name, struct ctr_err *err)
-{
-    bool bare = name_is_bare(name);
-    int rc = bare ? 0 : ctr_buf_append(b, "`", 1, err);
-
-    for (const char *s = name; !rc && *s; s++) {
-        if ((unsigned char)*s < 32 || *s == 127)
-            rc = ctr_buf_printf(b, err, "\\x%02x", (unsigned char)*s);
-        else if (*s == '`' || *s == '\\')
-            rc = ctr_buf_printf(b, err, "\\%c", *s);
-        else
-            rc = ctr_buf_append(b, s, 1, err);
-    }
-    if (!rc && !bare)
-        rc = ctr_buf_append(b, "`", 1, err);
-    return rc;
 }

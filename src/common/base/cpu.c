@@ -5,7 +5,9 @@
  * once: to ask costs more than to hash a few hundred bytes. */
 #include "common/base/base.h"
 
+#include <sched.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 static int best = -1; /* until it is known */
 
@@ -49,4 +51,11 @@ enum ctr_cpu ctr_cpu_best(void)
 bool ctr_cpu_may(enum ctr_cpu level)
 {
     return level <= ctr_cpu_best();
+}
+
+int ctr_cpu_count(void)
+{
+    cpu_set_t set; /* too small for some machines */
+    const long n = sched_getaffinity(0, sizeof set, &set) ? sysconf(_SC_NPROCESSORS_ONLN) : CPU_COUNT(&set);
+    return (int)CTR_MAX(n, 1);
 }

@@ -10,7 +10,7 @@ static void err_vset(struct ctr_err *err, int code, int sys, const char *fmt, va
 {
     err->code = code;
     err->sys = sys;
-    vsnprintf(err->what, sizeof err->what, fmt, ap);
+    ctr_vformat(err->what, sizeof err->what, fmt, ap);
 }
 
 int ctr_fail(struct ctr_err *err, int code, const char *fmt, ...)
@@ -48,14 +48,15 @@ void ctr_err_add(struct ctr_err *err, const char *fmt, ...)
     const size_t n = strlen(err->what);
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(err->what + n, sizeof err->what - n, fmt, ap);
+    ctr_vformat(err->what + n, sizeof err->what - n, fmt, ap);
     va_end(ap);
 }
 
 struct ctr_err_text ctr_err_text(const struct ctr_err *err)
 {
     struct ctr_err_text text;
-    snprintf(text.s, sizeof text.s, "%s%s%s", err->file, err->file[0] ? ": " : "", err->what[0] ? err->what : "failed");
+    ctr_format(text.s, sizeof text.s, "%s%s%s", err->file, err->file[0] ? ": " : "",
+               err->what[0] ? err->what : "failed");
     return text;
 }
 

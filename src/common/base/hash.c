@@ -3,10 +3,27 @@
  * hash: XXH3 of libxxhash, kept behind two functions so that nobody else includes it for a few bytes. */
 #include "common/base/base.h"
 
+#include <errno.h>
+#include <sys/random.h>
+
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
 enum { SHORT_BYTES = XXH3_MIDSIZE_MAX }; /* up to here XXH3 has no vectors */
+
+uint64_t ctr_hash_secret = 0x9e3779b97f4a7c15u;
+
+/* Before main, so that no table exists yet. Where there is no such call, where the process lies must do. */
+__attribute__((constructor)) static void draw_secret(void)
+{
+    uint64_t drawn = 0;
+    ssize_t n;
+    while ((n = getrandom(&drawn, sizeof drawn, 0)) < 0 && errno == EINTR)
+        ;
+    if (n != sizeof drawn)
+        drawn = ctr_mix64((uint64_t)(uintptr_t)&drawn) ^ ctr_mix64((uint64_t)(uintptr_t)draw_secret);
+    ctr_hash_secret = drawn | 1;
+}
 
 uint64_t ctr_hash64(const void *p, size_t n, uint64_t seed)
 {

@@ -4,6 +4,7 @@
  */
 #include "common/base/base.h"
 
+#include <math.h>
 #include <stdio.h>
 
 static const char digit_pairs[] = "00010203040506070809101112131415161718192021222324252627282930313233343536373839"
@@ -249,6 +250,18 @@ struct ctr_size_text ctr_size_text_beyond(uint64_t bytes, uint64_t bound)
             unit *= 1024;
         t = ctr_size_text((uint64_t)read + (unit + 9) / 10); /* the next one that is written in another way */
     }
+    return t;
+}
+
+struct ctr_mean_text ctr_mean_text(double v)
+{
+    const double size = fabs(v);
+    struct ctr_mean_text t;
+
+    if ((size > 0 && size < 1e-5) || size >= 1e15)
+        snprintf(t.s, sizeof t.s, "%.3e", v);
+    else
+        snprintf(t.s, sizeof t.s, "%.*f", size > 0 && size < 1e-4 ? 8 : size > 0 && size < 1e-3 ? 7 : 6, v);
     return t;
 }
 

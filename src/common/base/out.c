@@ -230,14 +230,15 @@ static int make_named(struct ctr_out *o)
     return o->named ? 0 : -1;
 }
 
-/* As that of the file that is replaced, or of any new one. */
+/* The mode of the file that is replaced, or of any new one. The set-user-ID, set-group-ID and sticky bits are dropped:
+ * they were granted to the old bytes. */
 static int set_mode(const struct ctr_out *o)
 {
     struct stat st;
     mode_t mask = umask(0);
 
     umask(mask);
-    return fchmod(o->fd, stat(o->path, &st) == 0 ? st.st_mode & 07777 : 0666 & ~mask);
+    return fchmod(o->fd, stat(o->path, &st) == 0 ? st.st_mode & 0777 : 0666 & ~mask);
 }
 
 static int link_name(struct ctr_out *o)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * pool: a fixed set of threads that run numbered tasks. The caller works too, as worker 0. In a pool for networks
- * denormals are flushed on every thread, by definition of its results; in one for data and for lr, on none. */
+ * pool: a fixed set of threads that run numbered tasks. The caller works too, as worker 0. All tasks run in the pool's
+ * floating-point mode, by definition of their results. */
 #include "common/base/base.h"
 
 #include <pthread.h>
@@ -25,7 +25,8 @@ struct ctr_pool {
     _Atomic uint64_t round; /* both change with the lock held, and are looked at without it */
     _Atomic int looks;
     int threads, started;
-    bool stop, exact;
+    bool stop;
+    enum ctr_float_mode mode;
     struct worker {
         struct ctr_pool *pool;
         pthread_t id;
@@ -33,15 +34,16 @@ struct ctr_pool {
     } * workers;
 };
 
-/* Whether denormals are kept; returns whether they were. */
-static bool keep_denormals(bool keep)
+enum ctr_float_mode ctr_float_mode(enum ctr_float_mode mode)
 {
 #if defined(__x86_64__)
     const unsigned flush = 0x8040, now = _mm_getcsr();
-    _mm_setcsr(keep ? now & ~flush : now | flush);
-    return !(now & flush);
+    const enum ctr_float_mode before = now & flush ? CTR_FLOAT_FLUSH : CTR_FLOAT_IEEE;
+    if (before != mode)
+        _mm_setcsr(mode == CTR_FLOAT_FLUSH ? now | flush : now & ~flush);
+    return before;
 #else
-    return keep;
+    return mode;
 #endif
 }
 
@@ -64,7 +66,7 @@ static void *worker_main(void *arg)
     struct ctr_pool *p = w->pool;
     uint64_t seen = 0;
 
-    keep_denormals(p->exact);
+    ctr_float_mode(p->mode);
     for (;;) {
         for (int i = 0; i < p->looks && p->round == seen; i++)
             ctr_cpu_pause();
@@ -93,7 +95,7 @@ int ctr_thread_start(pthread_t *id, void *(*main)(void *), void *arg)
     return failed;
 }
 
-static int pool_new(struct ctr_pool **out, int threads, bool exact, struct ctr_err *err)
+int ctr_pool_new(struct ctr_pool **out, int threads, enum ctr_float_mode mode, struct ctr_err *err)
 {
     struct ctr_pool *p = calloc(1, sizeof *p);
 
@@ -108,7 +110,7 @@ static int pool_new(struct ctr_pool **out, int threads, bool exact, struct ctr_e
     pthread_cond_init(&p->start, NULL);
     pthread_cond_init(&p->done, NULL);
     p->threads = threads;
-    p->exact = exact;
+    p->mode = mode;
     for (int i = 1; i < threads; i++) {
         p->workers[i] = (struct worker){ .pool = p, .number = i };
         if (ctr_thread_start(&p->workers[i].id, worker_main, &p->workers[i]))
@@ -119,26 +121,15 @@ static int pool_new(struct ctr_pool **out, int threads, bool exact, struct ctr_e
     return 0;
 }
 
-int ctr_pool_new(struct ctr_pool **p, int threads, struct ctr_err *err)
-{
-    keep_denormals(false);
-    return pool_new(p, threads, false, err);
-}
-
-int ctr_pool_new_exact(struct ctr_pool **p, int threads, struct ctr_err *err)
-{
-    return pool_new(p, threads, true, err);
-}
-
 void ctr_pool_run(struct ctr_pool *p, int64_t tasks, void (*fn)(void *ctx, int64_t task, int worker), void *ctx)
 {
-    const bool kept = p && keep_denormals(p->exact); /* of the thread that calls, whichever it is */
+    const enum ctr_float_mode before = p ? ctr_float_mode(p->mode) : CTR_FLOAT_IEEE;
 
     if (!p || p->started == 0 || tasks <= 1) {
         for (int64_t i = 0; i < tasks; i++)
             fn(ctx, i, 0);
         if (p)
-            keep_denormals(kept);
+            ctr_float_mode(before);
         return;
     }
     pthread_mutex_lock(&p->lock);
@@ -157,7 +148,7 @@ void ctr_pool_run(struct ctr_pool *p, int64_t tasks, void (*fn)(void *ctx, int64
     while (p->left)
         pthread_cond_wait(&p->done, &p->lock);
     pthread_mutex_unlock(&p->lock);
-    keep_denormals(kept);
+    ctr_float_mode(before);
 }
 
 void ctr_pool_stay_awake(struct ctr_pool *p)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * time: points in time as text: the proleptic Gregorian calendar in UTC, years 0000 to 9999, without locale or time
- * zone of the machine.
+ * time: points in time as text: the proleptic Gregorian calendar in UTC, without locale or time zone of the machine.
  */
 #include "common/base/base.h"
 
@@ -51,11 +50,17 @@ size_t ctr_time_iso(char *out, int64_t ms)
     int64_t days = ms / DAY_MS, rest = ms % DAY_MS;
     if (rest < 0)
         days--, rest += DAY_MS;
-    if (days < FIRST_DAY || days > LAST_DAY) /* there is no ISO text: the bare count */
-        return ctr_fmt_i64(out, ms);
     int y, m, d, second = (int)(rest / 1000), milli = (int)(rest % 1000);
     civil_from_days(days, &y, &m, &d);
-    char *p = put_padded(out, y, 4);
+    char *p = out;
+    int digits = 4;
+    if (days < FIRST_DAY || days > LAST_DAY) { /* ISO's expanded years */
+        *p++ = y < 0 ? '-' : '+';
+        y = y < 0 ? -y : y;
+        for (digits = 6; digits < 9 && y >= (digits == 6 ? 1000000 : digits == 7 ? 10000000 : 100000000);)
+            digits++;
+    }
+    p = put_padded(p, y, digits);
     *p++ = '-';
     p = put_padded(p, m, 2);
     *p++ = '-';
@@ -150,7 +155,21 @@ static bool finish(const struct civil *t, int64_t *ms)
     }
     if (hour > 23 || t->minute > 59 || t->second > 60)
         return false;
-    *ms = ctr_time_civil(t->year, t->month, t->day, hour, t->minute, t->second, t->ms) - (int64_t)t->offset_m * 60000;
+    /* the last days of int64 are reached from within */
+    int64_t days = days_from_civil(t->year, t->month, t->day), back = days < 0 ? DAY_MS : 0;
+    int64_t rest = ctr_time_civil(1970, 1, 1, hour, t->minute, t->second, t->ms) - (int64_t)t->offset_m * 60000 - back;
+    return !__builtin_mul_overflow(days + (back != 0), (int64_t)DAY_MS, ms) && !__builtin_add_overflow(*ms, rest, ms);
+}
+
+/* A year of four digits, or one with a sign of five to nine. */
+static bool take_iso_year(struct cursor *c, int *year)
+{
+    const bool neg = take_char(c, '-');
+    if (!neg && !take_char(c, '+'))
+        return take_int(c, 4, 4, year);
+    if (!take_int(c, 5, 9, year) || (neg && !*year))
+        return false;
+    *year = neg ? -*year : *year;
     return true;
 }
 
@@ -158,7 +177,7 @@ static bool finish(const struct civil *t, int64_t *ms)
 static bool parse_iso(struct cursor *c, int64_t *ms)
 {
     struct civil t = { 0 };
-    if (!take_int(c, 4, 4, &t.year))
+    if (!take_iso_year(c, &t.year))
         return false;
     char sep = c->p < c->end ? *c->p : 0;
     if ((sep != '-' && sep != '/') || !take_char(c, sep) || !take_int(c, 1, 2, &t.month) || !take_char(c, sep) ||

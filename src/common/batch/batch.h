@@ -63,17 +63,20 @@ const char *ctr_meta_get(const struct ctr_meta *m, const char *key); /* or NULL 
 int ctr_meta_copy(struct ctr_meta *to, const struct ctr_meta *from, struct ctr_err *err) CTR_MUST;
 void ctr_meta_free(struct ctr_meta *m);
 
-#define CTR_META_ROLE       "ctr.role"       /* field: a name of ctr_roles[] */
-#define CTR_META_TABLE      "ctr.table"      /* field: whose keys these are */
-#define CTR_META_HISTORY_OF "ctr.history_of" /* field: this list is the past of that column */
-#define CTR_META_SIDE       "ctr.side"       /* field: user or ad */
-#define CTR_META_SECTION    "ctr.section"    /* schema: name of this section of a bundle */
-#define CTR_META_SHAPE      "ctr.shape" /* schema of a section: "vector": the values of its one row; "none": no numbers */
-#define CTR_META_SECTIONS   "ctr.sections" /* schema of the first section: all names, joined with ',' */
-#define CTR_META_PG         "ctr.pg"       /* schema: provenance, one line a program, the latest last */
-#define CTR_META_MODEL      "ctr.model"    /* schema of a model: its kind */
-#define CTR_META_PLAN       "ctr.plan"     /* schema: text of the plan that made the features */
-#define CTR_META_PLAN_ID    "ctr.plan_id"  /* schema: XXH3-128 (hex) of the canonical plan and its fitted state */
+#define CTR_META_ROLE          "ctr.role"       /* field: a name of ctr_roles[] */
+#define CTR_META_TABLE         "ctr.table"      /* field: whose keys these are */
+#define CTR_META_HISTORY_OF    "ctr.history_of" /* field: this list is the past of that column */
+#define CTR_META_SIDE          "ctr.side"       /* field: user or ad */
+#define CTR_META_SECTION       "ctr.section"    /* schema: name of this section of a bundle */
+#define CTR_META_SHAPE         "ctr.shape" /* schema of a section: "vector": the values of its one row; "none": no numbers */
+#define CTR_META_SECTIONS      "ctr.sections" /* schema of the first section: all names, joined with ',' */
+#define CTR_META_PG            "ctr.pg"       /* schema: provenance, one line a program, the latest last */
+#define CTR_META_MODEL         "ctr.model"    /* schema of a model: its kind */
+#define CTR_META_PLAN          "ctr.plan"     /* schema: text of the plan that made the features */
+#define CTR_META_PLAN_ID       "ctr.plan_id"  /* schema: XXH3-128 (hex) of the canonical plan and its fitted state */
+#define CTR_META_KEY_SEED      "ctr.key_seed" /* schema: fingerprint of the secret that keys were made with: keyseed.c */
+#define CTR_META_PLAN_LANGUAGE "ctr.plan_language" /* schema: version of the plan's language; none: the first */
+#define CTR_META_PLAN_INPUTS   "ctr.plan_inputs"   /* schema: types of the columns that the plan read: plan_inputs.c */
 
 /* Roles, by which tools find columns. */
 enum ctr_role {
@@ -316,5 +319,18 @@ int ctr_batchbuf_range(struct ctr_batchbuf *b, const struct ctr_batch *from, int
 int ctr_batchbuf_gather(struct ctr_batchbuf *b, const struct ctr_batch *from, const int64_t *idx, int64_t n,
                         struct ctr_err *err) CTR_MUST;
 const struct ctr_batch *ctr_batchbuf_view(struct ctr_batchbuf *b);
+
+/* ---- some rows of a batch: slice.c ---- */
+
+/* Rows [from, from + n) of a batch, borrowed from it and from the slice, which starts zeroed and may be used again. */
+struct ctr_part {
+    struct ctr_batch batch;
+    struct ctr_buf cols, bits;
+};
+int ctr_batch_part(struct ctr_part *s, const struct ctr_batch *b, int64_t from, int64_t n,
+                   struct ctr_err *err) CTR_MUST;
+void ctr_part_free(struct ctr_part *s);
+/* Bytes of the values of rows [from, from + n), each dictionary entry as often as it comes. */
+int64_t ctr_col_bytes(const struct ctr_col *c, int64_t from, int64_t n);
 
 #endif

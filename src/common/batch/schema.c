@@ -227,6 +227,19 @@ int ctr_schema_role(const struct ctr_schema *s, enum ctr_role role)
     return -1;
 }
 
+/* Has a column the type that a role wants? */
+static bool may_be(enum ctr_role role, const struct ctr_field *f)
+{
+    const bool integer = ctr_types[f->type].integer, floating = ctr_types[f->type].floating;
+    switch (role) {
+    case CTR_ROLE_LABEL: return integer || floating || f->type == CTR_BOOL;
+    case CTR_ROLE_WEIGHT: return integer || floating;
+    case CTR_ROLE_SCORE: return floating;
+    case CTR_ROLE_TIME: return f->type == CTR_TIME;
+    default: return integer || f->type == CTR_UTF8;
+    }
+}
+
 int ctr_schema_find_role(const struct ctr_schema *s, enum ctr_role role, const char *name, bool need,
                          struct ctr_err *err)
 {
@@ -234,7 +247,7 @@ int ctr_schema_find_role(const struct ctr_schema *s, enum ctr_role role, const c
 
     if (name || i >= 0 || !need)
         return i;
-    /* "score", and of several models "score.fast", … */
+    /* "score", and of several models "score.fast", …; else what has the type for it, and no role */
     const char **like = malloc((size_t)(s->n + 1) * sizeof *like);
     const size_t n = strlen(ctr_roles[role]);
     char hint[300] = "";
@@ -242,11 +255,16 @@ int ctr_schema_find_role(const struct ctr_schema *s, enum ctr_role role, const c
     for (i = 0; like && i < s->n; i++)
         if (!strncmp(s->f[i].name, ctr_roles[role], n) && strchr("._", s->f[i].name[n]))
             like[likely++] = s->f[i].name;
+    const bool named = likely > 0;
+    for (i = 0; like && !named && i < s->n; i++)
+        if (ctr_field_role(&s->f[i]) < 0 && may_be(role, &s->f[i]))
+            like[likely++] = s->f[i].name;
     if (likely)
-        ctr_name_hint(hint, sizeof hint, "", like, likely);
+        ctr_name_hint(hint, sizeof hint, named ? "" : ctr_roles[role], like, likely);
     free(like);
-    return ctr_fail(err, CTR_EUSAGE, "no column has the role %s: name one with --%s NAME%s", ctr_roles[role],
-                    ctr_roles[role], hint);
+    return ctr_fail(err, CTR_EUSAGE, "no column has the role %s: name one with --%s NAME%s%s%s", ctr_roles[role],
+                    ctr_roles[role], hint, likely ? "" : ", or give the plan of ctr-extract a line ",
+                    likely ? "" : ctr_roles[role]);
 }
 
 int ctr_field_set_role(struct ctr_field *f, enum ctr_role role, struct ctr_err *err)

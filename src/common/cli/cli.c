@@ -84,6 +84,8 @@ int ctr_cli_read(struct ctr_cli *cli, const char *path, struct ctr_err *err)
     int rc = ctr_strs_add(&cli->read, path, strlen(path), err);
     if (!rc)
         rc = refuse_same(cli, path, err);
+    if (!rc)
+        rc = ctr_hold(path, err);
     cli->stdin_read |= !strcmp(path, "-");
     return rc;
 }
@@ -108,7 +110,8 @@ int ctr_cli_inputs(struct ctr_cli *cli, int first, struct ctr_err *err)
     if (dashes > 1)
         return ctr_cli_usage(err, "stdin is given for two inputs: name one of them as a file");
     for (int i = first; !rc && i < cli->nargs; i++)
-        rc = refuse_same(cli, cli->args[i], err);
+        if (!(rc = refuse_same(cli, cli->args[i], err)))
+            rc = ctr_hold(cli->args[i], err);
     return !rc && cli->nargs <= first ? refuse_same(cli, NULL, err) : rc;
 }
 
@@ -241,9 +244,9 @@ int ctr_cli_role(const struct ctr_cli *cli, const struct ctr_schema *s, enum ctr
 
 static void say(const struct ctr_cli *cli, const char *fmt, va_list ap)
 {
-    char text[2048];
+    char text[2560];
 
-    vsnprintf(text, sizeof text, fmt, ap);
+    ctr_vformat(text, sizeof text, fmt, ap);
     ctr_cli_names(cli, text, sizeof text);
     fprintf(stderr, "%s%s: %s\n", cli->progress_drawn ? "\r\033[K" : "", cli->tool->name, text);
 }

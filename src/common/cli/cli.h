@@ -30,12 +30,14 @@ enum ctr_opt_kind {
     CTR_OPT_DURATION, /* int64_t ms */
     CTR_OPT_LIST,     /* struct ctr_strs: the option may be repeated */
     CTR_OPT_COUNT,    /* int, counts repetitions */
+    CTR_OPT_READ,     /* anything: `read` reads the text */
 };
 enum {
     CTR_OPT_LOCAL = 1, /* does not change results: stays out of provenance */
     CTR_OPT_PATH = 2,  /* completes as a file name; out of provenance */
     CTR_OPT_ONCE = 4,  /* whoever gives it twice means both: an error */
     CTR_OPT_SOME = 8,  /* CTR_OPT_INT: 0 would be none, or mean nothing: > 0 */
+    CTR_OPT_IDLE = 16, /* accepted, but does nothing in this tool: not in the help */
 };
 
 struct ctr_opt {
@@ -49,12 +51,24 @@ struct ctr_opt {
     const char *(*word)(int i); /* or NULL: the words that a comma list of CTR_OPT_STR is made of; NULL past the end */
     const char *needs; /* or NULL: without any of these it would do nothing, and is a usage error: "fit|inclusion=bloom"
                           are options (one of value "bloom" or "bloom=…"), "@top|@diff" first arguments */
+    const char *group; /* or NULL: the heading in the help; options of a group stand together */
+    int (*read)(void *to, const char *text, struct ctr_err *err); /* CTR_OPT_READ */
 };
 
 enum {
-    CTR_TOOL_ROLES = 1,  /* takes the role options --label NAME … */
     CTR_TOOL_DEVICE = 4, /* may compute on a GPU: calls ctr_cli_device when it knows */
     CTR_TOOL_PREFIX = 2, /* options end at the first argument: the rest belongs to another program */
+};
+
+/* Flags of a tool, too. It takes the role options --label NAME … of these, … */
+#define CTR_TOOL_ROLE(role) (1u << (8 + (role)))
+#define CTR_TOOL_ROLES      (CTR_TOOL_ROLE(CTR_ROLE_SCORE + 1) - CTR_TOOL_ROLE(CTR_ROLE_LABEL))
+/* … and common options that do something in it: the help shows no others. */
+enum {
+    CTR_TOOL_READS = 1 << 20,  /* --jobs */
+    CTR_TOOL_WRITES = 1 << 21, /* --batch, --flush */
+    CTR_TOOL_MEMORY = 1 << 22, /* --memory */
+    CTR_TOOL_SEED = 1 << 23,   /* --seed */
 };
 
 struct ctr_cli;
@@ -67,6 +81,10 @@ struct ctr_tool {
     unsigned flags;
     int (*run)(struct ctr_cli *cli, struct ctr_err *err);
     const char *(*word)(int i); /* or NULL: what the first argument may be; NULL past the end */
+    /* Or NULL: the options depend on the first argument. Those of `word`, NULL: there is no such; with word NULL those
+     * of all words, each name once. `opts` are what they share. */
+    const struct ctr_opt *(*opts_of)(const char *word);
+    const char *(*word_help)(int i); /* with it: a word's summary */
 };
 extern const struct ctr_tool ctr_tool; /* defined by each tool */
 
@@ -86,8 +104,9 @@ struct ctr_cli {
     bool quiet;
     int64_t flush_ms;
     bool progress;                /* resolved: show it */
-    const char *role[CTR_NROLES]; /* CTR_TOOL_ROLES: --label NAME … or NULL */
+    const char *role[CTR_NROLES]; /* CTR_TOOL_ROLE: --label NAME … or NULL */
     char *provenance;             /* options that change results, as typed */
+    struct ctr_strs given;        /* names of options */
     /* scaffold */
     struct ctr_writer *idle_writer; /* flushed when input is idle */
     int64_t progress_next_ms, progress_start_ms;
@@ -107,10 +126,13 @@ int ctr_cli_args(struct ctr_cli *cli, int min, int max, struct ctr_err *err) CTR
 /* The first argument is none of the words that the tool takes there: a usage error that names the nearest, or all.
  * `what` they are. */
 int ctr_cli_unknown(const struct ctr_cli *cli, const char *what, struct ctr_err *err) CTR_MUST;
+/* Was the option given? */
+bool ctr_cli_given(const struct ctr_cli *cli, const char *name);
 /* A usage error in words; returns CTR_EUSAGE. */
 #define ctr_cli_usage(err, ...) ctr_fail((err), CTR_EUSAGE, __VA_ARGS__)
 
-/* The main stream: args[first…], or stdin. opts may be NULL. Refuses an input that is also the output. */
+/* The main stream: args[first…], or stdin. opts may be NULL. Refuses an input that is also the output. Inputs are held
+ * (ctr_hold) until the tool ends: each is one file, however often it is read. */
 int ctr_cli_reader(struct ctr_cli *cli, int first, const struct ctr_reader_opts *opts, struct ctr_reader **r,
                    struct ctr_err *err) CTR_MUST;
 /* The check alone, for tools that read args[first…] (or stdin) by themselves. */
@@ -123,6 +145,10 @@ int ctr_cli_read(struct ctr_cli *cli, const char *path, struct ctr_err *err) CTR
 int ctr_cli_reread(struct ctr_cli *cli, const char **path, struct ctr_err *err) CTR_MUST;
 /* Can an input be opened a second time? Not stdin, nor a pipe; what is not there is told by who opens it. */
 bool ctr_cli_reopens(const char *path);
+/* Has the file been replaced or written since it was looked at last, which *seen tells (zeros: never)? Look before it
+ * is opened, so that no change is missed. If so, what the name leads to now is opened next (ctr_hold_end). */
+struct stat;
+bool ctr_cli_changed(const char *path, struct stat *seen);
 /* -o or stdout for binary or text. */
 int ctr_cli_out(struct ctr_cli *cli, unsigned out_flags, struct ctr_out **o, struct ctr_err *err) CTR_MUST;
 /* Rows of a batch of a stream: as --batch or the schema says. */
@@ -146,6 +172,19 @@ int ctr_cli_role(const struct ctr_cli *cli, const struct ctr_schema *s, enum ctr
 
 /* Words on stderr: note unless -q, debug with -v. "ctr-join: " is put before, a newline after. */
 void ctr_cli_note(const struct ctr_cli *cli, const char *fmt, ...) CTR_PRINTF(2, 3);
+/* What `who` does not know of `what` ("keys"), by table: says so when there is any; CTR_EDATA when the share of one of
+ * them is above `most` (below 0: no bound). Sorts the list. */
+struct ctr_unseen {
+    const char *name; /* of the table or vocabulary */
+    int64_t n, unknown;
+};
+int ctr_cli_unseen(const struct ctr_cli *cli, const char *who, const char *what, struct ctr_unseen *u, int n,
+                   double most, struct ctr_err *err) CTR_MUST;
+#define CTR_OPT_MAX_UNKNOWN(help, v)                                                                                   \
+    {                                                                                                                  \
+        "max-unknown", 0, CTR_OPT_REAL, "SHARE", help, &(v), CTR_OPT_LOCAL                                             \
+    }
+int ctr_cli_max_unknown(double most, struct ctr_err *err) CTR_MUST; /* is it a share, or -1? */
 void ctr_cli_debug(const struct ctr_cli *cli, const char *fmt, ...) CTR_PRINTF(2, 3);
 /* One line that is redrawn on a terminal, at most ten times a second. total -1: unknown. */
 void ctr_cli_progress(struct ctr_cli *cli, int64_t rows, int64_t total);

@@ -50,11 +50,25 @@ static void bind_tables(struct ctr_option_tables *t, struct ctr_cli *cli)
                   { CTR_ROLE_QUERY, "query or page view" },     { CTR_ROLE_ID, "identity of the row" },
                   { CTR_ROLE_SCORE, "predicted probability" } };
 
+    static const struct {
+        const char *name;
+        unsigned flag;
+    } uses[] = { { "jobs", CTR_TOOL_READS },          { "batch", CTR_TOOL_WRITES },  { "flush", CTR_TOOL_WRITES },
+                 { "device", CTR_TOOL_DEVICE },       { "memory", CTR_TOOL_MEMORY }, { "seed", CTR_TOOL_SEED },
+                 { "device-memory", CTR_TOOL_DEVICE } };
+    int n = 0;
+
     *t = (struct ctr_option_tables){ 0 };
     memcpy(t->common, fixed, sizeof fixed);
+    for (struct ctr_opt *o = t->common; o->name; o++)
+        for (size_t i = 0; i < CTR_COUNT(uses); i++)
+            if (!strcmp(o->name, uses[i].name) && !(cli->tool->flags & uses[i].flag))
+                o->flags |= CTR_OPT_IDLE;
     for (size_t i = 0; i < CTR_COUNT(roles); i++)
-        t->roles[i] = (struct ctr_opt){ ctr_roles[roles[i].role],  0,           CTR_OPT_STR, "NAME", roles[i].help,
-                                        &cli->role[roles[i].role], CTR_OPT_ONCE };
+        if (cli->tool->flags & CTR_TOOL_ROLE(roles[i].role))
+            t->roles[n++] =
+                (struct ctr_opt){ ctr_roles[roles[i].role],  0,           CTR_OPT_STR, "NAME", roles[i].help,
+                                  &cli->role[roles[i].role], CTR_OPT_ONCE };
 }
 
 /* A standard descriptor that is closed would be taken by the next open: hold its place with one that refuses. */
@@ -80,6 +94,7 @@ static void die_of_shortened_file(int sig, siginfo_t *info, void *context)
 {
     static volatile int dying;
     const char *file = ctr_mapped_file(info->si_addr);
+    char name[1024];
     (void)context;
     while (__atomic_exchange_n(&dying, 1, __ATOMIC_SEQ_CST)) /* another thread says it */
         pause();
@@ -87,7 +102,8 @@ static void die_of_shortened_file(int sig, siginfo_t *info, void *context)
         die_of_signal(sig);
         return;
     }
-    const char *const say[] = { ctr_tool.name, ": ", file,
+    ctr_quote(name, sizeof name, file, strlen(file));
+    const char *const say[] = { ctr_tool.name, ": ", name,
                                 ": was shortened by another program, or its disk failed, while it was read\n" };
     for (size_t i = 0; i < CTR_COUNT(say); i++)
         if (write(STDERR_FILENO, say[i], strlen(say[i])) < 0)
@@ -126,13 +142,13 @@ static int close_stdout(const struct ctr_tool *tool)
 
 static int report(const struct ctr_cli *cli, struct ctr_err *err)
 {
-    ctr_cli_names(cli, err->file, sizeof err->file);
-    ctr_cli_names(cli, err->what, sizeof err->what);
+    struct ctr_err_text text = ctr_err_text(err);
+    ctr_cli_names(cli, text.s, sizeof text.s);
     if (err->sys == EPIPE) { /* the reader is gone: end as SIGPIPE would */
         signal(SIGPIPE, SIG_DFL);
         raise(SIGPIPE);
     }
-    fprintf(stderr, "%s%s: %s\n", cli->progress_drawn ? "\n" : "", cli->tool->name, ctr_err_text(err).s);
+    fprintf(stderr, "%s%s: %s\n", cli->progress_drawn ? "\n" : "", cli->tool->name, text.s);
     return exit_status(err->code ? err->code : CTR_EDATA);
 }
 
@@ -198,10 +214,12 @@ int main(int argc, char **argv)
     } else if (!rc && !(rc = settle(&cli, &err))) {
         rc = ctr_tool.run(&cli, &err);
     }
+    ctr_hold_end_all();
     free(cli.provenance);
     ctr_strs_free(&cli.read);
+    ctr_strs_free(&cli.given);
     ctr_strs_free(&cli.written);
-    ctr_options_free(&ctr_tool, &tables);
+    ctr_options_free(&tables);
     if (rc)
         return report(&cli, &err);
     if (cli.progress_drawn)

@@ -11,9 +11,9 @@
 enum { OPTIONS_MAX = 128, LONG_BASE = 256, HELP_COLUMN = 28, HELP_WIDTH = 80 };
 
 /* Option i of all that the tool accepts: its own, then roles, then common ones. NULL past the end. */
-static const struct ctr_opt *option_at(const struct ctr_tool *tool, const struct ctr_option_tables *t, int i)
+static const struct ctr_opt *option_at(const struct ctr_option_tables *t, int i)
 {
-    const struct ctr_opt *tables[] = { tool->opts, tool->flags & CTR_TOOL_ROLES ? t->roles : NULL, t->common };
+    const struct ctr_opt *tables[] = { t->own, t->roles, t->common };
 
     for (size_t k = 0; k < CTR_COUNT(tables); k++)
         for (const struct ctr_opt *o = tables[k]; o && o->name; o++)
@@ -75,6 +75,7 @@ static int option_set(struct ctr_err *err, const struct ctr_opt *o, const char *
                    ? 0
                    : bad_value(err, o, value, "a duration such as 30m or 1h");
     case CTR_OPT_LIST: return ctr_strs_add(o->to, value, strlen(value), err);
+    case CTR_OPT_READ: return o->read(o->to, value, err);
     }
     return 0;
 }
@@ -104,23 +105,28 @@ static int unknown(const struct ctr_tool *tool, const struct ctr_option_tables *
                    struct ctr_err *err)
 {
     const char *names[OPTIONS_MAX], *starts[OPTIONS_MAX], *nearest;
+    const int n_typed = (int)strcspn(typed, "=");
     char name[64];
     int n = 0, k = 0;
+    const struct ctr_opt *all = tool->opts_of && t->word ? tool->opts_of(NULL) : NULL;
 
-    for (const struct ctr_opt *o; n < OPTIONS_MAX && (o = option_at(tool, t, n)); n++)
+    for (const struct ctr_opt *o; n < OPTIONS_MAX && (o = option_at(t, n)); n++)
         names[n] = o->name;
     if (typed[0] != '-' || typed[1] != '-')
         return ctr_cli_usage(err, "there is no option '%s' (see --help)", typed);
     snprintf(name, sizeof name, "%.*s", (int)strcspn(typed + 2, "="), typed + 2);
+    for (; all && all->name; all++)
+        if (!strcmp(name, all->name))
+            return ctr_cli_usage(err, "%s takes no --%s", t->word, name);
     for (int i = 0; i < n; i++)
         if (*name && !strncmp(name, names[i], strlen(name)))
             starts[k++] = names[i];
     if (k > 1)
-        return ctr_cli_usage(err, "'--%s' may be --%s or --%s%s", name, starts[0], starts[1],
+        return ctr_cli_usage(err, "'%.*s' may be --%s or --%s%s", n_typed, typed, starts[0], starts[1],
                              k > 2 ? " or another" : "");
     nearest = ctr_nearest(name, names, n);
-    return nearest ? ctr_cli_usage(err, "there is no option '--%s'; the nearest is '--%s'", name, nearest)
-                   : ctr_cli_usage(err, "there is no option '--%s' (see --help)", name);
+    return nearest ? ctr_cli_usage(err, "there is no option '%.*s'; the nearest is '--%s'", n_typed, typed, nearest)
+                   : ctr_cli_usage(err, "there is no option '%.*s' (see --help)", n_typed, typed);
 }
 
 /* Is `word`, such as "bloom=2", the `n` bytes at `want`, or that with a "=" behind it? */
@@ -139,7 +145,7 @@ static bool is_given(const struct ctr_cli *cli, const struct ctr_option_tables *
 
     if (*need == '@')
         return cli->nargs && is_word(cli->args[0], need + 1, n - 1);
-    for (int i = 0; (o = option_at(cli->tool, t, i)); i++)
+    for (int i = 0; (o = option_at(t, i)); i++)
         if (value[i] && strlen(o->name) == name && !memcmp(o->name, need, name))
             return !equals || is_word(value[i], equals + 1, n - name - 1);
     return false;
@@ -151,7 +157,7 @@ static int check_needs(const struct ctr_cli *cli, const struct ctr_option_tables
 {
     const struct ctr_opt *o;
 
-    for (int i = 0; (o = option_at(cli->tool, t, i)); i++) {
+    for (int i = 0; (o = option_at(t, i)); i++) {
         char words[256] = "";
         size_t len = 0;
         bool found = !value[i] || !o->needs;
@@ -168,27 +174,61 @@ static int check_needs(const struct ctr_cli *cli, const struct ctr_option_tables
     return 0;
 }
 
-int ctr_options_parse(struct ctr_cli *cli, const struct ctr_option_tables *t, int argc, char **argv,
-                      struct ctr_err *err)
-{
-    struct option lo[OPTIONS_MAX + 1] = { 0 };
-    char so[3 * OPTIONS_MAX + 3] = "+:";
-    const char *letters = cli->tool->flags & CTR_TOOL_PREFIX ? so : so + 1;
-    const char *value[OPTIONS_MAX] = { NULL }; /* of what was given */
-    size_t ns = 2;
-    int n = 0, c, rc = 0;
+/* The tables as getopt_long wants them. */
+struct getopt_tables {
+    struct option longs[OPTIONS_MAX + 1];
+    char shorts[3 * OPTIONS_MAX + 3];
+    int n;
+};
 
-    for (const struct ctr_opt *o; n < OPTIONS_MAX && (o = option_at(cli->tool, t, n)); n++) {
-        lo[n] = (struct option){ o->name, takes_value(o) ? required_argument : no_argument, NULL, LONG_BASE + n };
+static void bind_getopt(const struct ctr_tool *tool, const struct ctr_option_tables *t, struct getopt_tables *g)
+{
+    size_t at = 0;
+
+    *g = (struct getopt_tables){ 0 };
+    if (tool->flags & CTR_TOOL_PREFIX)
+        g->shorts[at++] = '+';
+    g->shorts[at++] = ':';
+    for (const struct ctr_opt *o; g->n < OPTIONS_MAX && (o = option_at(t, g->n)); g->n++) {
+        g->longs[g->n] =
+            (struct option){ o->name, takes_value(o) ? required_argument : no_argument, NULL, LONG_BASE + g->n };
         if (o->letter) {
-            so[ns++] = o->letter;
+            g->shorts[at++] = o->letter;
             if (takes_value(o))
-                so[ns++] = ':';
+                g->shorts[at++] = ':';
         }
     }
-    so[ns] = 0;
+    optind = 0; /* from the start */
     opterr = 0;
-    while (!rc && (c = getopt_long(argc, argv, letters, lo, NULL)) != -1) {
+}
+
+/* Which options there are may depend on the first argument, which options can stand before. */
+static void choose_options(const struct ctr_tool *tool, struct ctr_option_tables *t, int argc, char **argv,
+                           struct getopt_tables *g)
+{
+    const struct ctr_opt *own = NULL;
+
+    t->own = tool->opts_of ? tool->opts_of(NULL) : tool->opts;
+    bind_getopt(tool, t, g);
+    if (!tool->opts_of)
+        return;
+    while (getopt_long(argc, argv, g->shorts, g->longs, NULL) != -1)
+        ;
+    if (optind < argc && (own = tool->opts_of(argv[optind]))) {
+        t->word = argv[optind];
+        t->own = own;
+    }
+    bind_getopt(tool, t, g);
+}
+
+int ctr_options_parse(struct ctr_cli *cli, struct ctr_option_tables *t, int argc, char **argv, struct ctr_err *err)
+{
+    struct getopt_tables g;
+    const char *value[OPTIONS_MAX] = { NULL }; /* of what was given */
+    int c, rc = 0;
+
+    choose_options(cli->tool, t, argc, argv, &g);
+    while (!rc && (c = getopt_long(argc, argv, g.shorts, g.longs, NULL)) != -1) {
         const struct ctr_opt *o = NULL;
         int at = 0;
         if (c == ':')
@@ -200,8 +240,8 @@ int ctr_options_parse(struct ctr_cli *cli, const struct ctr_option_tables *t, in
         if (c == '?')
             return optopt ? ctr_cli_usage(err, "%s takes no value", argv[optind - 1])
                           : unknown(cli->tool, t, argv[optind - 1], err);
-        for (int i = 0; i < n && !o; i++) {
-            const struct ctr_opt *p = option_at(cli->tool, t, i);
+        for (int i = 0; i < g.n && !o; i++) {
+            const struct ctr_opt *p = option_at(t, i);
             if (c == LONG_BASE + i || (c < LONG_BASE && p->letter == c)) {
                 o = p;
                 at = i;
@@ -213,17 +253,24 @@ int ctr_options_parse(struct ctr_cli *cli, const struct ctr_option_tables *t, in
         rc = option_set(err, o, takes_value(o) ? optarg : NULL);
         if (!rc)
             rc = remember(cli, o, takes_value(o) ? optarg : NULL, err);
+        if (!rc)
+            rc = ctr_strs_add(&cli->given, o->name, strlen(o->name), err);
     }
     cli->args = argv + optind;
     cli->nargs = argc - optind;
     return rc ? rc : check_needs(cli, t, value, err);
 }
 
-void ctr_options_free(const struct ctr_tool *tool, const struct ctr_option_tables *t)
+bool ctr_cli_given(const struct ctr_cli *cli, const char *name)
+{
+    return ctr_strs_find(&cli->given, name) >= 0;
+}
+
+void ctr_options_free(const struct ctr_option_tables *t)
 {
     const struct ctr_opt *o;
 
-    for (int i = 0; (o = option_at(tool, t, i)); i++)
+    for (int i = 0; (o = option_at(t, i)); i++)
         if (o->kind == CTR_OPT_LIST)
             ctr_strs_free(o->to);
 }
@@ -288,28 +335,59 @@ static void help_option(const struct ctr_opt *o, FILE *f)
     }
 }
 
-void ctr_options_help(const struct ctr_tool *tool, const struct ctr_option_tables *t, FILE *f)
+/* "ctr-train - summary" and the forms of the command; of one word, those with it in the first place. */
+static void help_usage(const struct ctr_tool *tool, const char *word, const char *summary, FILE *f)
 {
     const char *form = tool->synopsis;
-    const struct ctr_opt *o;
     char line[512];
-    int len = snprintf(line, sizeof line, "%s - %s", tool->name, tool->summary);
+    int len = snprintf(line, sizeof line, "%s%s%s - %s", tool->name, word ? " " : "", word ? word : "", summary);
 
     print_wrapped(line, len, 0, 4, f);
     fputc('\n', f);
     for (const char *lead = "usage:"; form; lead = "   or:") {
-        int n = (int)strcspn(form, "\n");
-        len = snprintf(line, sizeof line, "%s %s [options] %.*s", lead, tool->name, n, form);
+        const char *rest = word ? form + strcspn(form, " \n") : form;
+        int n = (int)strcspn(rest, "\n");
+        len = snprintf(line, sizeof line, "%s %s [options] %s%.*s", lead, tool->name, word ? word : "", n, rest);
         print_wrapped(line, len, 0, 8 + (int)strlen(tool->name), f);
-        form = form[n] ? form + n + 1 : NULL;
+        form = rest[n] ? rest + n + 1 : NULL;
     }
-    if (tool->opts && tool->opts->name)
-        fputs("\noptions:\n", f);
-    for (int i = 0; (o = option_at(tool, t, i)); i++) {
-        if (o == t->roles)
-            fputs("\ncolumns by role (default: the column that has the role):\n", f);
-        if (o == t->common)
-            fputs("\ncommon options:\n", f);
+}
+
+/* What the first argument may be. Returns the summary of `word`. */
+static const char *help_words(const struct ctr_tool *tool, const char *word, FILE *f)
+{
+    for (int i = 0; tool->word(i); i++) {
+        if (word && !strcmp(word, tool->word(i)))
+            return tool->word_help(i);
+        if (!word)
+            fprintf(f, "  %-8s  %s\n", tool->word(i), tool->word_help(i));
+    }
+    return NULL;
+}
+
+void ctr_options_help(const struct ctr_tool *tool, const struct ctr_option_tables *t, FILE *f)
+{
+    const bool by_word = tool->opts_of && !t->word;
+    struct ctr_option_tables shown = *t;
+    const struct ctr_opt *o;
+    const char *group = "";
+
+    help_usage(tool, t->word, t->word ? help_words(tool, t->word, f) : tool->summary, f);
+    if (by_word) {
+        shown.own = tool->opts;
+        fprintf(f, "\nmodels, whose options `%s MODEL --help` shows:\n", tool->name);
+        (void)help_words(tool, NULL, f);
+    }
+    for (int i = 0; (o = option_at(&shown, i)); i++) {
+        const char *heading = o == shown.roles    ? "columns by role (default: the column that has the role)"
+                              : o == shown.common ? "common options"
+                              : o->group          ? o->group
+                              : i                 ? group
+                                                  : "options";
+        if (o->flags & CTR_OPT_IDLE)
+            continue;
+        if (strcmp(heading, group) && (o == shown.roles || o == shown.common || !i || o->group))
+            fprintf(f, "\n%s:\n", group = heading);
         help_option(o, f);
     }
     for (int i = 0; tool->notes && tool->notes[i]; i++) {
@@ -317,16 +395,19 @@ void ctr_options_help(const struct ctr_tool *tool, const struct ctr_option_table
         for (const char *p = tool->notes[i]; *p; p += strcspn(p, "\n"), p += *p == '\n')
             print_wrapped(p, (int)strcspn(p, "\n"), 0, 0, f);
     }
-    fprintf(f, "\nSee %s(1) and ctrkit(7).\n", tool->name);
+    fputs("\nSee ", f);
+    if (t->word)
+        fprintf(f, "%s-%s(1), ", tool->name, t->word);
+    fprintf(f, "%s(1) and ctrkit(7).\n", tool->name);
 }
 
 void ctr_options_list(const struct ctr_tool *tool, const struct ctr_option_tables *t, FILE *f)
 {
     static const char *const kinds[] = { "flag", "text",     "choice", "number", "number",
-                                         "size", "duration", "text",   "flag" };
+                                         "size", "duration", "text",   "flag",   "text" };
     const struct ctr_opt *o;
 
-    for (int i = 0; (o = option_at(tool, t, i)); i++) {
+    for (int i = 0; (o = option_at(t, i)); i++) {
         char letter[3] = { '-', o->letter, 0 };
         fprintf(f, "--%s\t%s\t%s\t", o->name, o->letter ? letter : "",
                 o->flags & CTR_OPT_PATH ? "file"

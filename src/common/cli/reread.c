@@ -21,6 +21,18 @@ static int copy_all(int from, int to, struct ctr_err *err)
     return rc;
 }
 
+bool ctr_cli_changed(const char *path, struct stat *seen)
+{
+    const struct stat was = *seen;
+
+    if (stat(path, seen) ||
+        (seen->st_dev == was.st_dev && seen->st_ino == was.st_ino && seen->st_size == was.st_size &&
+         seen->st_mtim.tv_sec == was.st_mtim.tv_sec && seen->st_mtim.tv_nsec == was.st_mtim.tv_nsec))
+        return false;
+    ctr_hold_end(path);
+    return true;
+}
+
 bool ctr_cli_reopens(const char *path)
 {
     struct stat st;
@@ -59,11 +71,13 @@ void ctr_cli_names(const struct ctr_cli *cli, char *text, size_t size)
     size_t n = strlen(cli->reread);
     struct ctr_buf b = { 0 };
     struct ctr_err err = { 0 };
-    char *at, *from = text;
+    char *at, *from = text, name[1024];
     int rc = 0;
 
+    if (n)
+        ctr_quote(name, sizeof name, cli->reread_name, strlen(cli->reread_name));
     while (n && !rc && (at = strstr(from, cli->reread))) {
-        rc = ctr_buf_printf(&b, &err, "%.*s%s", (int)(at - from), from, cli->reread_name);
+        rc = ctr_buf_printf(&b, &err, "%.*s%s", (int)(at - from), from, name);
         from = at + n;
     }
     if (from != text && !rc && !(rc = ctr_buf_printf(&b, &err, "%s", from)))

@@ -365,13 +365,16 @@ static double now_seconds(void)
     {                                                                                                                  \
         struct check k = { .dev = dev, .op = #name, .err = err };                                                      \
         check_##name(&k, a);                                                                                           \
-        if (k.code || !dev->profile)                                                                                   \
-            return k.code ? k.code : dev->ops->name(dev, a, err);                                                      \
-        const double start = now_seconds();                                                                            \
+        if (k.code)                                                                                                    \
+            return k.code;                                                                                             \
+        const double start = dev->profile ? now_seconds() : 0;                                                         \
+        const enum ctr_float_mode mode = ctr_float_mode(CTR_FLOAT_FLUSH);                                              \
         int rc = dev->ops->name(dev, a, err);                                                                          \
-        if (rc == 0)                                                                                                   \
+        ctr_float_mode(mode);                                                                                          \
+        if (rc == 0 && dev->profile)                                                                                   \
             rc = dev->ops->sync(dev, err);                                                                             \
-        dev->seconds[CTR_DEV_OP_##name] += now_seconds() - start;                                                      \
+        if (dev->profile)                                                                                              \
+            dev->seconds[CTR_DEV_OP_##name] += now_seconds() - start;                                                  \
         return rc;                                                                                                     \
     }
 CTR_DEV_OPS(CALL)

@@ -53,8 +53,8 @@ struct ctr_mem; /* bytes on a device */
 struct ctr_dev_want {
     const char *device;   /* "cpu" (also NULL), "gpu", "auto": a GPU if the plug-in opens, else the CPU; "reference" */
     int threads;          /* CPU; at least 1 */
-    const char *gemm;     /* "exact": own kernels; "onednn": other bits; NULL: $CTR_GEMM, or exact */
-    int64_t memory_bytes; /* of the device at most (--device-memory); 0: what it has */
+    const char *gemm;     /* "exact"; CPU: "onednn", other bits; GPU: "tf32", inputs of 10 bits; NULL: $CTR_GEMM */
+    int64_t memory_bytes; /* of the device at most (--device-memory), beside cuBLAS' 32 MiB; 0: what it has */
     bool profile;         /* wait after each operation and add up its time: ctr_dev_seconds */
     const char *plugin;   /* NULL: $CTR_CUDA_PLUGIN, ../lib/ctr/ctr-cuda.so beside the program, then the library path */
 };
@@ -65,7 +65,7 @@ int ctr_dev_open(struct ctr_dev **dev, const struct ctr_dev_want *want, struct c
 void ctr_dev_free(struct ctr_dev *dev);
 
 const char *ctr_dev_name(const struct ctr_dev *dev);    /* "cpu", "cuda", …: the back end */
-const char *ctr_dev_title(const struct ctr_dev *dev);   /* "cpu: avx512, 2 threads", "cuda: NVIDIA H200, driver 13.0" */
+const char *ctr_dev_title(const struct ctr_dev *dev);   /* "cpu: avx512, 2 threads", "cuda: NVIDIA H200 (sm_90), …" */
 const char *ctr_dev_note(const struct ctr_dev *dev);    /* what -v should say about the choice, or "" */
 bool ctr_dev_is_host(const struct ctr_dev *dev);        /* its memory is the host's: ctr_mem_host works */
 int64_t ctr_dev_memory(const struct ctr_dev *dev);      /* bytes allocated now, scratch included */
@@ -89,7 +89,8 @@ size_t ctr_mem_bytes(const struct ctr_mem *m);
 /* The bytes themselves where ctr_dev_is_host, else NULL. After ctr_dev_sync or ctr_mem_read only. */
 void *ctr_mem_host(struct ctr_mem *m);
 
-/* Host to device and back, from byte `at`; both wait, so that `host` may be reused at once. */
+/* Host to device and back, from byte `at`, in the order of operations; `host` may be reused at once. To read waits for
+ * what is queued; to write does not, but for room or where it is more than 4 MiB. */
 int ctr_mem_write(struct ctr_mem *m, size_t at, const void *host, size_t bytes, struct ctr_err *err) CTR_MUST;
 int ctr_mem_read(struct ctr_mem *m, size_t at, void *host, size_t bytes, struct ctr_err *err) CTR_MUST;
 
@@ -155,9 +156,9 @@ static inline struct ctr_vec ctr_vec(struct ctr_mem *mem, int64_t n)
  *   RELU     z <= 0 ? 0 : z
  *   PRELU    z > 0 ? z : alpha[c] z                       (He et al. 2015, eq. 1)
  *   SIGMOID  1 / (1 + exp(-z))
- *   DICE     p = sigmoid((z - mean[c]) / sqrt(var[c] + eps)); y = p z + (1 - p) alpha[c] z     (DIN, Zhou et al. 2018,
- *            eq. 3; eps 1e-8 there): with the statistics of the minibatch in training (ctr_dev_stats), with running
- * ones in prediction. */
+ *   DICE     p = sigmoid((z - mean[c]) / sqrt(var[c] + eps)); y = p z + (1 - p) alpha[c] z
+ *            (DIN, Zhou et al. 2018, eq. 3; eps 1e-8 there); mean and var are those of the minibatch in training
+ *            (ctr_dev_stats), running ones in prediction */
 enum ctr_act_kind { CTR_ACT_NONE, CTR_ACT_RELU, CTR_ACT_PRELU, CTR_ACT_SIGMOID, CTR_ACT_DICE };
 struct ctr_act {
     enum ctr_act_kind kind;
@@ -279,10 +280,9 @@ struct ctr_dev_fill {
     float value;
 };
 
-/* y = x · keep / (1 - rate): element (i, j) is kept when the 24 high bits of ctr_random64(seed, stream, (row0 + i) *
- * cols
- * + j) / 2^24 >= rate, so that a mask does not depend on how rows are cut into calls. The gradient is the same call on
- * dy. In place. rate in [0, 1). */
+/* y = x · keep / (1 - rate): element (i, j) is kept when the 24 high bits of
+ * ctr_random64(seed, stream, (row0 + i) cols + j), divided by 2^24, are at least rate, so that a mask does not depend
+ * on how rows are cut into calls. The gradient is the same call on dy. In place. rate in [0, 1). */
 struct ctr_dev_dropout {
     struct ctr_mat x, y;
     float rate;
@@ -324,15 +324,17 @@ struct ctr_dev_bce {
 
 /* ---- optimizers ---- */
 
-/* One step with gradient g (+ l2 · w). State s1, s2 starts as zeros.
+/* One step with gradient g (+ l2 · w). State s1, s2 starts as zeros. step counts from 1.
  *   SGD      w -= rate g
- *   ADAGRAD  s1 += g²; w -= rate g / (sqrt(s1) + eps)                                       (Duchi et al. 2011)
+ *   ADAGRAD  s1 += g²; w -= rate g / (sqrt(s1) + eps)
+ *            (Duchi et al. 2011)
  *   ADAM     s1 = beta1 s1 + (1 - beta1) g; s2 = beta2 s2 + (1 - beta2) g²;
- *            w -= rate / (1 - beta1^step) · s1 / (sqrt(s2) / sqrt(1 - beta2^step) + eps)     (Kingma & Ba 2015, as
- * PyTorch) FTRL     z = s1, n = s2: sigma = (sqrt(n + g²) - sqrt(n)) / rate; z += g - sigma w; n += g²; w = |z| <= l1 ?
- * 0 : -(z - sign(z) l1) / ((beta + sqrt(n)) / rate + l2)          (McMahan et al. 2013, alg. 1; its l2 is that of the
- * formula and is not added to g). Starts from w = 0; a table that starts elsewhere sets z = -w (beta / rate + l2). step
- * counts from 1. */
+ *            w -= rate / (1 - beta1^step) · s1 / (sqrt(s2) / sqrt(1 - beta2^step) + eps)
+ *            (Kingma & Ba 2015, as PyTorch)
+ *   FTRL     z = s1, n = s2: sigma = (sqrt(n + g²) - sqrt(n)) / rate; z += g - sigma w; n += g²;
+ *            w = |z| <= l1 ? 0 : -(z - sign(z) l1) / ((beta + sqrt(n)) / rate + l2)
+ *            (McMahan et al. 2013, alg. 1; its l2 is that of the formula and is not added to g). Starts from w = 0;
+ *            a table that starts elsewhere sets z = -w (beta / rate + l2). */
 enum ctr_dev_opt_kind { CTR_OPT_SGD, CTR_OPT_ADAGRAD, CTR_OPT_ADAM, CTR_OPT_FTRL };
 struct ctr_dev_opt {
     enum ctr_dev_opt_kind kind;
@@ -390,9 +392,11 @@ struct ctr_dev_unique {
  * stamp is the `now` of its last use. First every one of the n distinct keys that is there is stamped (a hit); then the
  * others, in order, take a slot of their set: a free one, or the least recently used that is not of `now` (lowest
  * stamp, then lowest slot), whose key is evicted; where all 8 are of `now`: slot[i] = -1. The caller moves rows, in
- * this order: evicted_key/_slot[j], j < *evictions   keys that had to go and the slots that they left: their rows are
- * to be saved missed[j], j < *misses                 the i that were not there, ascending: their rows are to be brought
- * Evictions stand in the order of the keys that caused them. now counts from 1 upwards. All zero to start. */
+ * this order:
+ *   evicted_key/_slot[j], j < *evictions   keys that had to go and the slots that they left: save their rows
+ *   missed[j], j < *misses                 the i that were not there, ascending: bring their rows
+ * Evictions stand in the order of the keys that caused them. now counts from 1 upwards. All zero to start. The call
+ * waits for the device, once. */
 struct ctr_dev_slots {
     struct ctr_vec key;          /* u64 [slots] */
     struct ctr_vec stamp;        /* u32 [slots] */

@@ -141,13 +141,6 @@ static void store_sums(float *to, const double *sum, int64_t cols)
         to[j] = (float)sum[j];
 }
 
-/* c ? a : b by masks: no branch that gcc could make of it, or signs that alternate cost 8 ns an element. */
-CTR_BODY float choose(bool c, float a, float b)
-{
-    const uint32_t mask = -(uint32_t)c;
-    return ctr_e_from_bits((ctr_e_to_bits(a) & mask) | (ctr_e_to_bits(b) & ~mask));
-}
-
 CTR_BODY void act_grad_rows(const struct ctr_act_grad_block *b, int64_t rows, int64_t cols,
                             const enum ctr_act_kind kind)
 {
@@ -162,10 +155,10 @@ CTR_BODY void act_grad_rows(const struct ctr_act_grad_block *b, int64_t rows, in
             const float g = dy[j];
             float d = g;
             if (kind == CTR_ACT_RELU)
-                d = choose(z[j] <= 0.0f, 0.0f, g);
+                d = ctr_e_choose(z[j] <= 0.0f, 0.0f, g);
             if (kind == CTR_ACT_PRELU) {
-                d = choose(z[j] > 0.0f, g, alpha[j] * g);
-                dalpha[j] += (double)choose(z[j] > 0.0f, 0.0f, g * z[j]);
+                d = ctr_e_choose(z[j] > 0.0f, g, alpha[j] * g);
+                dalpha[j] += (double)ctr_e_choose(z[j] > 0.0f, 0.0f, g * z[j]);
             }
             if (kind == CTR_ACT_SIGMOID) {
                 const float p = ctr_e_sigmoid(z[j]);

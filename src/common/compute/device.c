@@ -15,11 +15,21 @@ static int open_as(struct ctr_dev *dev, const struct ctr_ops *ops, const struct 
     return ops->open(dev, want, err);
 }
 
+static const char *gemm_of(const struct ctr_dev_want *want)
+{
+    const char *gemm = want->gemm ? want->gemm : getenv("CTR_GEMM");
+    return gemm && *gemm ? gemm : "exact";
+}
+
 static int open_gpu(struct ctr_dev *dev, const struct ctr_dev_want *want, struct ctr_err *err)
 {
+    struct ctr_dev_want gpu = *want;
+    gpu.gemm = gemm_of(want);
+    if (strcmp(gpu.gemm, "exact") != 0 && strcmp(gpu.gemm, "tf32") != 0)
+        return ctr_fail(err, CTR_EUSAGE, "gemm '%s': on a GPU there are 'exact' and 'tf32'", gpu.gemm);
     int rc = ctr_plugin_open(dev, want->plugin, err);
     if (rc == 0) {
-        rc = dev->ops->open(dev, want, err);
+        rc = dev->ops->open(dev, &gpu, err);
         if (rc)
             ctr_plugin_close(dev);
     }
@@ -28,9 +38,9 @@ static int open_gpu(struct ctr_dev *dev, const struct ctr_dev_want *want, struct
 
 static int open_cpu(struct ctr_dev *dev, const struct ctr_dev_want *want, struct ctr_err *err)
 {
-    const char *gemm = want->gemm ? want->gemm : getenv("CTR_GEMM");
+    const char *gemm = gemm_of(want);
 
-    if (!gemm || !*gemm || !strcmp(gemm, "exact"))
+    if (!strcmp(gemm, "exact"))
         return open_as(dev, &ctr_ops_cpu, want, err);
     if (!strcmp(gemm, "onednn"))
         return open_as(dev, &ctr_ops_onednn, want, err);

@@ -83,8 +83,8 @@ static void find_unique(const struct ctr_dev_unique *a, int32_t *table, uint64_t
 
     for (int64_t e = 0; e < a->keys.n; e++) {
         if (e + AHEAD < a->keys.n)
-            __builtin_prefetch(&table[ctr_mix64(keys[e + AHEAD]) & mask]);
-        uint64_t h = ctr_mix64(keys[e]) & mask;
+            __builtin_prefetch(&table[ctr_hash_place(keys[e + AHEAD], mask)]);
+        uint64_t h = ctr_hash_place(keys[e], mask);
         while (table[h] && unique[table[h] - 1] != keys[e])
             h = (h + 1) & mask;
         if (!table[h]) {

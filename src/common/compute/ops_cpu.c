@@ -29,7 +29,7 @@ int ctr_cpu_open(struct ctr_dev *dev, const struct ctr_dev_want *want, struct ct
 
     if (!state)
         return ctr_fail_nomem(err, sizeof *state);
-    int rc = ctr_pool_new(&dev->pool, CTR_MAX(want->threads, 1), err);
+    int rc = ctr_pool_new(&dev->pool, CTR_MAX(want->threads, 1), CTR_FLOAT_FLUSH, err);
     if (rc) {
         free(state);
         return rc;

@@ -248,12 +248,12 @@ void ctr_deep_free(struct ctr_deep *d)
                                d->dx,
                                d->logit,
                                d->dlogit,
-                               d->on[0].label,
-                               d->on[1].label,
-                               d->on[0].weight,
-                               d->on[1].weight,
-                               d->on[0].numbers,
-                               d->on[1].numbers };
+                               d->buffers[0].label,
+                               d->buffers[1].label,
+                               d->buffers[0].weight,
+                               d->buffers[1].weight,
+                               d->buffers[0].numbers,
+                               d->buffers[1].numbers };
     if (d->state)
         d->spec->free(d);
     if (d->dev)

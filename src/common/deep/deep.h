@@ -12,8 +12,9 @@
  *
  * A model sees vectors, never keys or tables, so that a table in this process, a working set on a GPU, a parameter
  * server or an owner of images are the same to it. deep.c: shapes, parameters, memory; deep_rows.c: lists, pull and
- * push; deep_counts.c: how often keys come; deep_send.c: their way to the device; deep_train.c: the learner;
- * deep_time.c: its time; deep_file.c, deep_read.c: sections of a model file; deep_score.c: prediction.
+ * push; deep_stack.c: a stack of dense layers, a part of models; deep_counts.c: how often keys come; deep_send.c: their
+ * way to the device; deep_train.c: the learner; deep_time.c: its time; deep_file.c, deep_read.c: sections of a model
+ * file; deep_score.c: prediction.
  *
  * Everything is cut by rows: an activation, a logit, a score depends on its row and on the parameters alone; gradients
  * are sums in the order of rows. So neither threads nor how rows arrive change a bit (compute.h, "What results may
@@ -23,8 +24,11 @@
 #define CTR_DEEP_H
 
 #include "common/compute/compute.h"
-#include "common/deep/embedding.h"
+#include "common/table/table.h"
 #include "common/model/model.h"
+
+extern const struct ctr_model ctr_model_mlp;
+extern const struct ctr_param ctr_mlp_options[]; /* mlp_options.c */
 
 /* ---- shapes ---- */
 
@@ -58,7 +62,7 @@ struct ctr_deep_group {
     struct ctr_buf index, start, segment, x; /* as in struct ctr_lists; start, segment, x where ragged */
     struct ctr_deep_lists {
         struct ctr_mem *index, *start, *segment, *x;
-    } on[2]; /* the device, by turn */
+    } buffers[2]; /* on the device, by buffer_index */
     struct ctr_mem *group_start_mem, *group_item_mem;
     int64_t sent_entries, sent_lists; /* on the device already */
 };
@@ -73,8 +77,9 @@ struct ctr_deep {
     const struct ctr_deep_spec *spec;
     struct ctr_params p;
     struct ctr_dev *dev;
-    bool learns;  /* keeps what backward needs */
-    bool twice;   /* set by declare: training computes other activations than prediction (dropout, batch statistics) */
+    bool learns; /* keeps what backward needs */
+    /* Set by declare: training computes other activations than prediction (dropout, batch statistics). */
+    bool separate_training_forward;
     int64_t step; /* minibatches learned from */
     /* shape */
     struct ctr_deep_input *input;
@@ -96,12 +101,13 @@ struct ctr_deep {
     struct ctr_mem *logit, *dlogit; /* f32 [room] */
     struct ctr_buf label, weight;   /* f32 */
     bool weighted;
-    /* What comes with the rows is sent while the device still learns from the minibatch before: two sets, in turn. A
-     * set is free again when its turn comes, because the scores between have been waited for. */
-    int turn;
+    /* What comes with the rows is sent while the device still learns from the minibatch before: minibatches alternate
+     * between two buffers. A buffer is free again when its next minibatch begins, because the scores between have been
+     * waited for. */
+    int buffer_index;
     struct ctr_deep_batch {
         struct ctr_mem *label, *weight, *numbers;
-    } on[2];
+    } buffers[2];
     int64_t sent_rows;
     /* rows of the tables: value | state, as many as there are distinct keys so far */
     struct ctr_deep_set *set; /* by table */
@@ -123,7 +129,7 @@ struct ctr_deep_spec {
     /* Memory for activations of `room` rows. */
     int (*make_room)(struct ctr_deep *d, int64_t room, struct ctr_err *err);
     /* Logits of rows [from, from + n) of x. `training`: as the rows are learned from; always all rows at once if
-     * `twice`.
+     * `separate_training_forward`.
      */
     int (*forward)(struct ctr_deep *d, int64_t from, int64_t n, bool training, struct ctr_err *err);
     /* From dlogit of all rows: gradients of the parameters (ctr_deep_mat_grad, ctr_deep_vec_grad) and dx. */
@@ -239,13 +245,13 @@ struct ctr_deep_learner {
 int ctr_deep_settle(struct ctr_deep_learner *l, struct ctr_err *err) CTR_MUST;
 
 #define CTR_DEEP_FUNCTIONS                                                                                             \
-    .by_column = true, .rows = CTR_MAX_MINIBATCH, .minibatch = 3000, .learner_new = ctr_deep_learner_new,              \
+    .by_column = true, .floats = CTR_FLOAT_FLUSH, .rows = CTR_MAX_MINIBATCH, .learner_new = ctr_deep_learner_new,      \
     .learner_free = ctr_deep_learner_free, .bind = ctr_deep_bind, .train_rows = ctr_deep_train_rows,                   \
     .end_pass = ctr_deep_end_pass, .evaluate = ctr_deep_evaluate, .pending = ctr_deep_pending, .keys = ctr_deep_keys,  \
     .memory = ctr_deep_memory, .words = ctr_deep_words, .save_schema = ctr_deep_save_schema, .save = ctr_deep_save,    \
     .section_names = ctr_deep_section_names, .save_sections = ctr_deep_save_sections, .load = ctr_deep_load,           \
     .scorer_open = ctr_deep_scorer_open, .scorer_free = ctr_deep_scorer_free, .scorer_bind = ctr_deep_scorer_bind,     \
-    .predict_rows = ctr_deep_predict_rows
+    .predict_rows = ctr_deep_predict_rows, .count_unknown = ctr_deep_count_unknown
 
 int ctr_deep_learner_new(void **learner, const struct ctr_model *m, const struct ctr_params *p, struct ctr_err *err);
 void ctr_deep_learner_free(void *learner);
@@ -268,6 +274,7 @@ int ctr_deep_scorer_open(void **scorer, const char *path, const struct ctr_model
                          char *warn, size_t warn_size, struct ctr_err *err);
 void ctr_deep_scorer_free(void *scorer);
 int ctr_deep_scorer_bind(void *scorer, const struct ctr_inputs *in, const struct ctr_strs *tables, struct ctr_err *err);
+void ctr_deep_count_unknown(const void *scorer, const struct ctr_rows *r, int64_t *n, int64_t *unknown);
 int ctr_deep_predict_rows(const void *scorer, const struct ctr_rows *rows, double *score, struct ctr_err *err);
 
 /* Logits of rows [from, from + n) of the minibatch as probabilities; the error names the first that is none. first_row:

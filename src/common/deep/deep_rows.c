@@ -150,7 +150,7 @@ static int add_lists(struct ctr_deep *d, struct ctr_deep_group *g, const struct 
 static int add_numbers(struct ctr_deep *d, const struct ctr_rows *r, int64_t from, int64_t n, struct ctr_err *err)
 {
     const size_t bytes = (size_t)(n * d->dense) * sizeof(float);
-    struct ctr_mem **numbers = &d->on[d->turn].numbers;
+    struct ctr_mem **numbers = &d->buffers[d->buffer_index].numbers;
     int rc = bytes ? ctr_deep_send(d, numbers, r->dense + from * d->dense, 0, bytes, err) : 0;
     if (!rc && bytes)
         rc = ctr_deep_sent(d, err);
@@ -199,7 +199,7 @@ static int grow_set(struct ctr_deep_set *s, struct ctr_err *err)
     memset(slot, 0, slots * sizeof *slot);
     s->mask = slots - 1;
     for (int64_t i = 0; i < s->n; i++) {
-        uint64_t at = AS(uint64_t, s->hash)[i] & s->mask;
+        uint64_t at = ctr_hash_place(AS(uint64_t, s->hash)[i], s->mask);
         while (slot[at])
             at = (at + 1) & s->mask;
         slot[at] = (int32_t)i + 1;
@@ -211,7 +211,7 @@ static int32_t add_key(struct ctr_deep_set *s, uint64_t h, int *rc)
 {
     if ((uint64_t)(s->n + 1) * 2 > s->mask && (*rc = grow_set(s, &s->err)))
         return 0;
-    uint64_t at = h & s->mask;
+    uint64_t at = ctr_hash_place(h, s->mask);
     for (int32_t i; (i = AS(int32_t, s->slot)[at]); at = (at + 1) & s->mask)
         if (AS(uint64_t, s->hash)[i - 1] == h) {
             AS(int32_t, s->uses)[i - 1]++;
@@ -298,8 +298,8 @@ static void bring_rows(void *ctx, int64_t t, int worker)
     int32_t *at = AS(int32_t, s->at);
     (void)worker;
     if (s->n > s->old && !d->in_set)
-        ctr_embedding_gather(&p->all->t[t].rows, AS(uint32_t, s->row) + s->old, s->n - s->old, d->u_cols,
-                             u + (int64_t)at[s->old] * d->u_cols);
+        ctr_embedding_gather(&p->all->t[t].rows, AS(uint32_t, s->row) + s->old, AS(uint64_t, s->hash) + s->old,
+                             s->n - s->old, d->u_cols, u + (int64_t)at[s->old] * d->u_cols);
     for (int k = 0; k < d->keys; k++) {
         if (d->input[d->key_input[k]].table_at != t)
             continue;
@@ -371,7 +371,7 @@ static int place_rows(struct pull *p, struct ctr_err *err)
 
 static int send_lists(struct ctr_deep *d, struct ctr_err *err)
 {
-    struct ctr_deep_batch *on = &d->on[d->turn];
+    struct ctr_deep_batch *on = &d->buffers[d->buffer_index];
     const size_t known = (size_t)d->sent_rows * sizeof(float);
     int rc = d->learns ? ctr_deep_send(d, &on->label, d->label.data, known, d->label.len, err) : 0;
     if (!rc && d->weighted)
@@ -379,7 +379,7 @@ static int send_lists(struct ctr_deep *d, struct ctr_err *err)
     d->sent_rows = d->rows;
     for (int i = 0; i < d->groups && !rc; i++) {
         struct ctr_deep_group *g = &d->group[i];
-        struct ctr_deep_lists *l = &g->on[d->turn];
+        struct ctr_deep_lists *l = &g->buffers[d->buffer_index];
         const size_t sent = (size_t)g->sent_entries * 4, all = (size_t)g->entries * 4;
         rc = ctr_deep_send(d, &l->index, g->index.data, sent, all, err);
         if (!rc && g->ragged)
@@ -397,7 +397,7 @@ static int send_lists(struct ctr_deep *d, struct ctr_err *err)
 /* The lists of group g from row `first` on. */
 static struct ctr_lists lists_of(const struct ctr_deep *d, const struct ctr_deep_group *g, int64_t first)
 {
-    const struct ctr_deep_lists *on = &g->on[d->turn];
+    const struct ctr_deep_lists *on = &g->buffers[d->buffer_index];
     struct ctr_lists l = { .lists = (d->rows - first) * g->fields, .per_row = g->fields };
     if (g->ragged) { /* start holds numbers of entries of the minibatch */
         l.start = ctr_vec_at(on->start, first * g->fields, l.lists + 1);
@@ -612,7 +612,7 @@ int ctr_deep_push(struct ctr_deep *d, struct ctr_deep_tables *all, struct ctr_po
 void ctr_deep_clear(struct ctr_deep *d)
 {
     d->rows = d->unique = d->sent_rows = 0;
-    d->turn = !d->turn;
+    d->buffer_index = !d->buffer_index;
     d->weighted = false;
     ctr_buf_clear(&d->label);
     ctr_buf_clear(&d->weight);
@@ -639,7 +639,7 @@ void ctr_deep_rows_free(struct ctr_deep *d)
     for (int i = 0; d->group && i < d->groups; i++) {
         struct ctr_deep_group *g = &d->group[i];
         struct ctr_buf *bufs[] = { &g->hash, &g->index, &g->start, &g->segment, &g->x };
-        const struct ctr_deep_lists *even = &g->on[0], *odd = &g->on[1];
+        const struct ctr_deep_lists *even = &g->buffers[0], *odd = &g->buffers[1];
         struct ctr_mem *mems[] = { even->index,        even->start,      even->segment, even->x,
                                    odd->index,         odd->start,       odd->segment,  odd->x,
                                    g->group_start_mem, g->group_item_mem };

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Prediction with deep models: tables and parameters read once, shared; each thread that predicts has a network of its
- * own over them. A score depends on its row alone. A key that the model does not know adds nothing. */
+ * own over them. A score depends on its row alone. A key that the model does not know has the first value that the
+ * learner would give it. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -77,7 +78,7 @@ int ctr_deep_scorer_bind(void *scorer, const struct ctr_inputs *in, const struct
         return rc;
     rc = ctr_deep_same_inputs(&s->model, list, n, err);
     ctr_deep_inputs_free(list, n);
-    return rc;
+    return rc ? rc : ctr_deep_tables_bind(&s->tables, &s->model, false, err);
 }
 
 /* ---- a thread's network ---- */
@@ -170,4 +171,24 @@ int ctr_deep_predict_rows(const void *scorer, const struct ctr_rows *r, double *
     s->idle = c;
     pthread_mutex_unlock(&s->lock);
     return rc;
+}
+
+/* Runs of entries of one input are looked up together. */
+void ctr_deep_count_unknown(const void *scorer, const struct ctr_rows *r, int64_t *n, int64_t *unknown)
+{
+    enum { RUN = 64 };
+    const struct scorer *s = scorer;
+    const int64_t first = r->start[0], keys = s->model.keys;
+    uint32_t row[RUN];
+    for (int64_t e = first, run; e < r->start[r->rows]; e += run) {
+        const int input = r->table ? r->table[e] : s->model.key_input[(e - first) % keys];
+        const int table = s->model.input[input].table_at;
+        for (run = 1; r->table && run < RUN && e + run < r->start[r->rows] && r->table[e + run] == input;)
+            run++;
+        if (table >= 0)
+            ctr_embedding_find(&s->tables.t[table].rows, r->hash + e, run, row);
+        n[input] += run;
+        for (int64_t i = 0; i < run; i++)
+            unknown[input] += table < 0 || row[i] == CTR_EMBEDDING_NONE;
+    }
 }

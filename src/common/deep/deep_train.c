@@ -14,7 +14,6 @@
 
 #include "common/deep/deep.h"
 #include "common/deep/workingset.h"
-#include "common/feature/op.h"
 
 /* Those of the device, or, beside a GPU, its own. */
 static int take_threads(struct ctr_deep_learner *l, struct ctr_err *err)
@@ -22,7 +21,7 @@ static int take_threads(struct ctr_deep_learner *l, struct ctr_err *err)
     l->pool = ctr_dev_pool_of(l->net.dev);
     if (l->pool)
         return 0;
-    int rc = ctr_pool_new(&l->own_pool, l->net.p.threads, err);
+    int rc = ctr_pool_new(&l->own_pool, l->net.p.threads, CTR_FLOAT_FLUSH, err);
     l->pool = l->own_pool;
     return rc;
 }
@@ -80,25 +79,22 @@ int ctr_deep_bind(void *learner, const struct ctr_inputs *in, const struct ctr_s
 
 int ctr_deep_scores(struct ctr_deep *d, int64_t from, int64_t n, int64_t first_row, double *score, struct ctr_err *err)
 {
-    enum { AT_ONCE = 1024 };
-    float logit[AT_ONCE];
-    for (int64_t at = 0; at < n; at += AT_ONCE) {
-        const int64_t k = CTR_MIN(AT_ONCE, n - at);
-        int rc = ctr_mem_read(d->logit, (size_t)(from + at) * sizeof *logit, logit, (size_t)k * sizeof *logit, err);
-        if (rc)
-            return rc;
-        for (int64_t i = 0; i < k; i++) {
-            score[at + i] = ctr_sigmoid((double)logit[i]);
-            if (!(fabsf(logit[i]) < INFINITY)) {
-                return ctr_fail(
-                    err, CTR_EDATA,
-                    "row %lld: the prediction is not a number: the learner diverged; scale numbers down, or "
-                    "lower --rate",
-                    (long long)(first_row + at + i + 1));
-            }
+    struct ctr_buf logits = { 0 };
+    int rc = 0;
+    float *logit = ctr_buf_extend(&logits, n, sizeof *logit, &rc, err);
+    if (!rc)
+        rc = ctr_mem_read(d->logit, (size_t)from * sizeof *logit, logit, (size_t)n * sizeof *logit, err);
+    for (int64_t i = 0; i < n && !rc; i++) {
+        score[i] = ctr_sigmoid((double)logit[i]);
+        if (!(fabsf(logit[i]) < INFINITY)) {
+            rc = ctr_fail(err, CTR_EDATA,
+                          "row %lld: the prediction is not a number: the learner diverged; scale numbers down, or "
+                          "lower --rate",
+                          (long long)(first_row + i + 1));
         }
     }
-    return 0;
+    ctr_buf_free(&logits);
+    return rc;
 }
 
 /* ---- an update ---- */
@@ -117,7 +113,7 @@ static struct ctr_dev_opt optimizer(const struct ctr_deep_learner *l)
 /* dlogit of the minibatch: the gradient of the mean of its weighted losses. */
 static int loss_gradient(struct ctr_deep *d, struct ctr_err *err)
 {
-    const struct ctr_deep_batch *on = &d->on[d->turn];
+    const struct ctr_deep_batch *on = &d->buffers[d->buffer_index];
     const struct ctr_dev_bce bce = { .z = ctr_vec(d->logit, d->rows),
                                      .label = ctr_vec(on->label, d->rows),
                                      .weight = d->weighted ? ctr_vec(on->weight, d->rows) : (struct ctr_vec){ 0 },
@@ -150,7 +146,7 @@ static int update(struct ctr_deep_learner *l, struct ctr_err *err)
     struct ctr_deep *d = &l->net;
     const struct ctr_dev_opt opt = optimizer(l);
     const struct ctr_dev_reduce find = { CTR_REDUCE_NONFINITE, ctr_mat(d->w, d->floats, 1), ctr_vec(d->bad, 1) };
-    int rc = d->twice ? d->spec->forward(d, 0, d->rows, true, err) : 0;
+    int rc = d->separate_training_forward ? d->spec->forward(d, 0, d->rows, true, err) : 0;
     if (!rc)
         rc = loss_gradient(d, err);
     if (!rc)
@@ -186,7 +182,7 @@ static int learn(struct ctr_deep_learner *l, const struct ctr_rows *r, double *s
         if (!rc)
             rc = ctr_deep_pull(d, &l->tables, true, l->pool, from, bound, err);
         if (!rc)
-            rc = d->spec->forward(d, from, n, !d->twice, err);
+            rc = d->spec->forward(d, from, n, !d->separate_training_forward, err);
         if (!rc)
             rc = ctr_deep_settle(l, err);
         if (!rc)

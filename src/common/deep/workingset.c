@@ -23,7 +23,7 @@ struct ctr_workset {
     struct ctr_buf slot_host; /* i32: the slot of each row of the minibatch, -1: none */
     struct ctr_buf id;        /* u64: its number */
     struct ctr_buf scratch;   /* i32 or u64 */
-    int64_t homeless;         /* rows of the minibatch without a slot */
+    int64_t unslotted;        /* rows of the minibatch without a slot */
     int64_t hits, misses, evictions;
 };
 
@@ -173,7 +173,7 @@ static int load_rows(struct ctr_deep *d, const struct ctr_deep_tables *all, stru
         k = CTR_MIN(n - at, w->stage_rows);
         for (int64_t i = 0; i < k; i++) {
             const uint64_t row = id[missed[at + i]];
-            ctr_embedding_gather(&all->t[row >> 32].rows, &(uint32_t){ (uint32_t)row }, 1, d->u_cols,
+            ctr_embedding_gather(&all->t[row >> 32].rows, &(uint32_t){ (uint32_t)row }, NULL, 1, d->u_cols,
                                  w->stage_host + i * d->u_cols);
         }
         const struct ctr_mat stage = ctr_mat(w->stage, k, d->u_cols);
@@ -258,7 +258,7 @@ static int bring(struct ctr_deep *d, const struct ctr_deep_tables *all, struct c
     if (!rc)
         rc = ctr_mem_read(w->missed, 0, missed, (size_t)n * sizeof *missed, err);
     for (int64_t i = 0; i < n && !rc; i++)
-        w->homeless += (to[i] = slot[missed[i]]) < 0;
+        w->unslotted += (to[i] = slot[missed[i]]) < 0;
     if (!rc)
         rc = ctr_mem_write(w->index, 0, to, (size_t)n * sizeof *to, err);
     return rc ? rc : load_rows(d, all, u, id, missed, ctr_vec(w->missed, n), ctr_vec(w->index, n), n, err);
@@ -272,7 +272,7 @@ int ctr_workset_pull(struct ctr_deep *d, struct ctr_deep_tables *all, const uint
     if (!before) {
         ctr_buf_clear(&w->slot_host);
         ctr_buf_clear(&w->id);
-        w->homeless = 0;
+        w->unslotted = 0;
     }
     if (!n)
         return 0;
@@ -318,8 +318,8 @@ int ctr_workset_pull(struct ctr_deep *d, struct ctr_deep_tables *all, const uint
 }
 
 /* The rows without a slot: where they are in d->u, and their numbers. */
-static int step_homeless(struct ctr_deep *d, struct ctr_deep_tables *all, const struct ctr_dev_opt_rows *step,
-                         struct ctr_err *err)
+static int step_unslotted(struct ctr_deep *d, struct ctr_deep_tables *all, const struct ctr_dev_opt_rows *step,
+                          struct ctr_err *err)
 {
     struct ctr_workset *w = d->workset;
     const int64_t n = d->unique;
@@ -362,7 +362,7 @@ int ctr_workset_step(struct ctr_deep *d, struct ctr_deep_tables *all, const stru
     in_place.index = ctr_vec(w->slot, d->unique);
     if (!rc)
         rc = ctr_dev_opt_rows(d->dev, &in_place, err);
-    return rc || !w->homeless ? rc : step_homeless(d, all, step, err);
+    return rc || !w->unslotted ? rc : step_unslotted(d, all, step, err);
 }
 
 int ctr_workset_words(const struct ctr_deep *d, struct ctr_buf *text, struct ctr_err *err)

@@ -9,7 +9,7 @@
 #ifndef CTR_EXPIRY_H
 #define CTR_EXPIRY_H
 
-#include "common/lr/states.h"
+#include "common/table/table.h"
 
 enum { CTR_DAY_BYTES = 4, CTR_NO_DAY = INT32_MIN };
 

@@ -14,19 +14,6 @@ typedef float lanes_f32 __attribute__((vector_size(LANES * sizeof(float))));
 typedef double pair_f64 __attribute__((vector_size(2 * sizeof(double)))); /* z, n as they lie in a table row */
 typedef float pair_f32 __attribute__((vector_size(2 * sizeof(float))));
 
-/* Rows that have the key of an earlier one. */
-CTR_BODY int64_t list_late(uint8_t *const *row, int64_t rows, uint32_t *restrict late)
-{
-    int64_t n = 0;
-    for (uint32_t i = 0; i < rows; i++) {
-        uint32_t first;
-        memcpy(&first, row[i] + 8, sizeof first);
-        late[n] = i;
-        n += first != i;
-    }
-    return n;
-}
-
 /* The rows' pairs to vectors of z and of n and back, for one type. */
 #define DEFINE_PAIRS(real, suffix)                                                                                     \
     /* Eight rows' pairs to vectors of z and of n, without a way through memory, and back. */                          \
@@ -159,34 +146,6 @@ CTR_LANES_DOT(dot_f32_by_four, float, 4)
         for (int64_t i = 0; i < room; i++)                                                                             \
             root[i] = squareroot(n[i]);                                                                                \
         update_##suffix(p, s, row, k, g);                                                                              \
-    }                                                                                                                  \
-    CTR_BODY void sum_column_##suffix(const struct ctr_learning *p, const struct ctr_coords *s, uint8_t *const *row,   \
-                                      int64_t rows, double *restrict sum)                                              \
-    {                                                                                                                  \
-        const real *restrict w = s->w;                                                                                 \
-        const int64_t room = ctr_lanes_padded(rows);                                                                   \
-        weights_##suffix(p, s, row, room);                                                                             \
-        for (int64_t i = 0; i < room; i++)                                                                             \
-            sum[i] += (double)w[i];                                                                                    \
-    }                                                                                                                  \
-    CTR_BODY void update_column_##suffix(const struct ctr_learning *p, const struct ctr_coords *s, uint8_t **row,      \
-                                         int64_t rows, const struct ctr_column *c)                                     \
-    {                                                                                                                  \
-        real *restrict z = s->z, *restrict n = s->n, *restrict w = s->w, *restrict root = s->root;                     \
-        const double *restrict g = c->g;                                                                               \
-        const real inv_alpha = (real)p->inv_alpha;                                                                     \
-        const int64_t room = ctr_lanes_padded(rows), late = list_late(row, rows, c->late);                             \
-        for (int64_t i = 0; i < room; i++) {                                                                           \
-            root[i] = step_##suffix((real)g[i], w[i], root[i], inv_alpha, &z[i], &n[i]);                               \
-        }                                                                                                              \
-        for (int64_t k = 0; k < late; k++) {                                                                           \
-            uint32_t i = c->late[k], first;                                                                            \
-            memcpy(&first, row[i] + 8, sizeof first);                                                                  \
-            root[first] = step_##suffix((real)g[i], w[first], root[first], inv_alpha, &z[first], &n[first]);           \
-            row[i] = c->spare;                                                                                         \
-        }                                                                                                              \
-        for (int64_t i = 0; i < room; i += LANES)                                                                      \
-            scatter_##pairs(row + i, z + i, n + i);                                                                    \
     }
 DEFINE_BODY(double, f64, f64, f64, sqrt, fabs)
 DEFINE_BODY(double, f64_by_four, f64_by_four, f64_by_four, sqrt, fabs)
@@ -208,16 +167,6 @@ DEFINE_BODY(float, f32_by_four, f32, f32_by_four, sqrtf, fabsf)
                                                         uint8_t *const *row, int64_t k, double g)                      \
     {                                                                                                                  \
         update_late_##body(p, s, row, k, g);                                                                           \
-    }                                                                                                                  \
-    attributes static void sum_column_##suffix##_##isa(const struct ctr_learning *p, const struct ctr_coords *s,       \
-                                                       uint8_t *const *row, int64_t rows, double *sum)                 \
-    {                                                                                                                  \
-        sum_column_##body(p, s, row, rows, sum);                                                                       \
-    }                                                                                                                  \
-    attributes static void update_column_##suffix##_##isa(const struct ctr_learning *p, const struct ctr_coords *s,    \
-                                                          uint8_t **row, int64_t rows, const struct ctr_column *c)     \
-    {                                                                                                                  \
-        update_column_##body(p, s, row, rows, c);                                                                      \
     }
 #define DEFINE_KERNEL_plain(attributes)                                                                                \
     DEFINE_TYPED(plain, attributes, f64, f64_by_four) DEFINE_TYPED(plain, attributes, f32, f32_by_four)
@@ -232,8 +181,6 @@ DEFINE_BODY(float, f32_by_four, f32, f32_by_four, sqrtf, fabsf)
         .name = #isa, .forward = { forward_f64_##isa, forward_f32_##isa },                                             \
         .update = { update_f64_##isa, update_f32_##isa },                                                              \
         .update_late = { update_late_f64_##isa, update_late_f32_##isa },                                               \
-        .sum_column = { sum_column_f64_##isa, sum_column_f32_##isa },                                                  \
-        .update_column = { update_column_f64_##isa, update_column_f32_##isa },                                         \
     }
 
 CTR_EACH_ISA(DEFINE_KERNEL)

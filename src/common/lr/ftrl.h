@@ -16,32 +16,11 @@
 
 #include "common/lr/optimizer.h"
 
-/* A column of the rows of a minibatch; all arrays padded to CTR_LANES. */
-struct ctr_column {
-    const double *g; /* weight (p - y) of every row */
-    uint32_t *late;  /* scratch: rows that are not the first of their key */
-    uint8_t *spare;  /* a state for those */
-};
-
-/* Between its weights and its update, in the place of z: of rows with the same key the first one stays. */
-static inline void ctr_column_mark(uint8_t *const *row, int64_t rows)
-{
-    for (uint32_t i = (uint32_t)rows; i-- > 0;)
-        memcpy(row[i] + 8, &i, sizeof i);
-}
-
 /* Index of the functions: CTR_F64_STATE or CTR_F32_STATE. */
 struct ctr_ftrl_kernel {
     const char *name;
     ctr_forward *forward[2];
     ctr_update *update[2], *update_late[2];
-    /* Of one coordinate of many rows, which may have it in common: weights, added to the rows' sums. */
-    void (*sum_column[2])(const struct ctr_learning *p, const struct ctr_coords *s, uint8_t *const *row, int64_t rows,
-                          double *sum);
-    /* After it, when every row has left its number with ctr_column_mark: the updates of all rows in their
-     * order. */
-    void (*update_column[2])(const struct ctr_learning *p, const struct ctr_coords *s, uint8_t **row, int64_t rows,
-                             const struct ctr_column *c);
 };
 
 /* Fastest first; the last one runs everywhere. */

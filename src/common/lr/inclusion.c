@@ -7,7 +7,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "common/model/sparse.h"
+#include "common/table/table.h"
 
 enum {
     GENERATIONS = 4, /* 4 bits each of a cell */
@@ -31,8 +31,9 @@ struct ctr_inclusion {
     int64_t now, counted; /* the generation that counts, and what it has counted */
 };
 
-int ctr_inclusion_parse(struct ctr_params *p, const char *text, struct ctr_err *err)
+int ctr_inclusion_parse(void *params, const char *text, struct ctr_err *err)
 {
+    struct ctr_params *p = params;
     const size_t n = strlen(text);
     p->poisson = 0;
     p->bloom = 0;

@@ -19,6 +19,8 @@
 
 struct ctr_inclusion;
 
+/* The option --inclusion: poisson and bloom of the ctr_params from "all", "poisson=P" or "bloom=N". */
+int ctr_inclusion_parse(void *params, const char *text, struct ctr_err *err) CTR_MUST;
 /* p: poisson, bloom, bloom_bytes, seed. NULL when the rule takes every key. */
 int ctr_inclusion_new(struct ctr_inclusion **n, const struct ctr_params *p, struct ctr_err *err) CTR_MUST;
 void ctr_inclusion_free(struct ctr_inclusion *n);

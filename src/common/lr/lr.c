@@ -4,30 +4,19 @@
  * fields stay in cache and a row's table name costs nothing. The bias is a coordinate of its own.
  *
  * The keys of rows are found first (lr_find.c), ahead on another thread where that may be. Then the states of a block
- * are made, nothing in the tables moves any more, and its rows are learned: by lr_rows.c one after another, by
- * lr_fields.c with threads that share the fields of a minibatch, by lr_mini.c where rows or learner are none for these.
- */
+ * are made, nothing in the tables moves any more, and its rows are learned: by lr_rows.c, or by lr_mini.c minibatches
+ * of rows or of a learner that lr_rows.c does not take. */
 #include <stdlib.h>
 
 #include "common/lr/inclusion.h"
 #include "common/lr/lr.h"
-#include "common/model/feed.h"
 
-/* Threads that share the fields of minibatches, and find their own keys. One finds and one learns: two share none. */
-static int field_threads(const struct lr *m)
-{
-    return m->params.threads > 2 ? m->params.threads : 1;
-}
-
-/* How minibatches are learned, by the default learner where rows have one key a table, should the stream be fit for
- * it: by row on one thread, which with fewer than three processors is the fastest; or by field. */
-enum minibatches { BY_ANY_ROWS, BY_ROWS, BY_FIELDS };
-static enum minibatches minibatches(const struct lr *m)
+/* Are minibatches learned as rows are, each with the weights of the minibatch's start? By the default learner, should
+ * the rows have one key a table. Threads that shared the fields of a minibatch took 1.1 to 1.25 times as long. */
+static bool minibatches_by_row(const struct lr *m)
 {
     const struct ctr_params *p = &m->params;
-    return p->minibatch < 2 || !ctr_learning_is_default(&m->learning) || m->inclusion ? BY_ANY_ROWS
-           : (p->threads > 2 && ctr_feed_threads() > 1) || p->uncertainty             ? BY_FIELDS
-                                                                                      : BY_ROWS;
+    return p->minibatch > 1 && ctr_learning_is_default(&m->learning) && !m->inclusion && !p->uncertainty;
 }
 
 int ctr_lr_new(void **out, const struct ctr_model *model, const struct ctr_params *p, struct ctr_err *err)
@@ -53,9 +42,7 @@ int ctr_lr_new(void **out, const struct ctr_model *model, const struct ctr_param
         m->each_row = ctr_lr_learn_uncertain;
     if (!rc)
         rc = ctr_inclusion_new(&m->inclusion, p, err);
-    if (!rc && minibatches(m) == BY_FIELDS)
-        rc = ctr_lr_fields_new(&m->fields, p->minibatch, field_threads(m), err);
-    else if (!rc && p->minibatch > 1 && minibatches(m) == BY_ANY_ROWS)
+    if (!rc && p->minibatch > 1 && !minibatches_by_row(m))
         rc = ctr_lr_mini_new(&m->mini, p->minibatch, p->threads, err);
     if (rc) {
         ctr_lr_free(m);
@@ -88,7 +75,6 @@ void ctr_lr_free(void *learner)
     free(m->extra);
     free(m->seed);
     ctr_lr_mini_free(m->mini);
-    ctr_lr_fields_free(m->fields);
     ctr_inclusion_free(m->inclusion);
     free(m);
 }
@@ -116,6 +102,13 @@ int ctr_lr_bind(void *learner, const struct ctr_strs *names, struct ctr_err *err
         ctr_keys_init(&m->table[m->tables]);
     }
     return 0;
+}
+
+static void lr_set_bias(void *learner, double log_odds)
+{
+    struct lr *m = learner;
+    if (!m->no_bias)
+        ctr_state_set_weight(&m->learning, &m->more.event, log_odds, m->bias);
 }
 
 static int64_t lr_keys(const void *learner)
@@ -149,25 +142,9 @@ static int make_apart(struct lr *m, struct ctr_err *err)
     return rc;
 }
 
-/* By column: new keys are few, and none in most of the columns. */
-static int meet_columns(struct lr *m, const struct ctr_rows *r, const uint32_t *number, struct ctr_err *err)
-{
-    uint32_t most = 0;
-    for (int64_t k = 0; k < r->start[1]; k++) {
-        struct ctr_keys *t = &m->table[r->table[k]];
-        const uint32_t *of = number + k * r->rows, last = m->loops->most(of, r->rows);
-        for (int64_t i = 0; i < r->rows && t->known < last; i++)
-            ctr_keys_meet(t, of[i]);
-        most = CTR_MAX(most, last);
-    }
-    return ctr_states_make(&m->states, most, err);
-}
-
 int ctr_lr_meet_keys(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end, const uint32_t *number,
                      struct ctr_err *err)
 {
-    if (m->fields && r->transposed)
-        return meet_columns(m, r, number, err);
     const int64_t first = r->start[from], last = r->start[end], k = r->start[from + 1] - first;
     uint32_t most = 0;
     int rc = r->one_a_table ? ctr_buf_room(&m->met, 2 * k, sizeof most, err) : 0;
@@ -221,12 +198,10 @@ static int learn_block(struct lr *m, const struct ctr_rows *r, int64_t from, int
                        struct ctr_err *err)
 {
     const uint32_t *number = NULL;
-    const bool by_fields = m->fields && r->transposed;
-    int rc = by_fields && !r->number ? 0 : find_rows(m, r, from, end, bound, &number, err);
+    int rc = find_rows(m, r, from, end, bound, &number, err);
     if (rc)
         return rc;
-    return by_fields                 ? ctr_lr_fields_rows(m->fields, m, r, bound, score, err)
-           : m->mini                 ? ctr_lr_mini_rows(m->mini, m, r, number, from, end, score, err)
+    return m->mini                   ? ctr_lr_mini_rows(m->mini, m, r, number, from, end, score, err)
            : m->params.minibatch > 1 ? ctr_lr_train_late(m, r, from, end, number, score, err)
                                      : ctr_lr_train_exactly(m, r, from, end, number, score, err);
 }
@@ -241,7 +216,7 @@ static int lr_train_rows(void *learner, const struct ctr_rows *r, double *score,
     for (int64_t from = 0, end; from < r->rows && !rc; from = end) {
         if (m->expiry.days && r->day[from] > m->expiry.today)
             rc = ctr_expiry_begin(&m->expiry, m->table, m->tables, &m->states, r->day[from], err);
-        end = m->fields && r->transposed ? r->rows : ctr_lr_block_end(r, from);
+        end = ctr_lr_block_end(r, from);
         if (m->expiry.days)
             end = day_end(m, r, from, end);
         if (!rc)
@@ -253,36 +228,35 @@ static int lr_train_rows(void *learner, const struct ctr_rows *r, double *score,
 static bool lr_transposed(const void *learner)
 {
     const struct lr *m = learner;
-    return m->params.minibatch < 2 || minibatches(m) != BY_ANY_ROWS;
+    return m->params.minibatch < 2 || minibatches_by_row(m);
 }
 
-/* A day that begins drops keys; who saves on the way wants the filter as the row learned last has left it; and threads
- * that share the fields of minibatches find their keys themselves. */
+/* A day that begins drops keys; a saving on the way takes the filter as the row learned last has left it. */
 static enum ctr_finds lr_finds(const void *learner, bool saves)
 {
     const struct lr *m = learner;
-    return m->expiry.days || (m->inclusion && saves) || (m->fields && field_threads(m) > 1) ? CTR_FIND_NOTHING
-           : m->inclusion                                                                   ? CTR_FIND_IN_TURN
-                                                                                            : CTR_FIND_FREELY;
+    return m->expiry.days || (m->inclusion && saves) ? CTR_FIND_NOTHING
+           : m->inclusion                            ? CTR_FIND_IN_TURN
+                                                     : CTR_FIND_FREELY;
 }
 
 static int64_t lr_pending(const void *learner)
 {
     const struct lr *m = learner;
-    return m->mini ? ctr_lr_mini_pending(m->mini) : m->fields ? ctr_lr_fields_pending(m->fields) : m->late.rows;
+    return m->mini ? ctr_lr_mini_pending(m->mini) : m->late.rows;
 }
 
 static int lr_end_pass(void *learner, struct ctr_err *err)
 {
     struct lr *m = learner;
-    int rc = m->fields ? ctr_lr_fields_end(m->fields, err) : 0;
+    (void)err;
     if (m->mini)
         ctr_lr_mini_end(m->mini, m);
     if (m->late.rows)
         ctr_lr_update_late(m);
     if (m->inclusion)
         ctr_inclusion_end_pass(m->inclusion);
-    return rc;
+    return 0;
 }
 
 static int lr_bind(void *learner, const struct ctr_inputs *in, const struct ctr_strs *names, struct ctr_err *err)
@@ -332,20 +306,17 @@ static int lr_restore(void *learner, const uint64_t *word, size_t words, struct 
     return words ? ctr_fail(err, CTR_EDATA, "the checkpoint has a state that its options do not need") : 0;
 }
 
-const char *const ctr_lr_options[] = { "alpha",     "beta",          "l1",        "l2",        "precision",
-                                       "no-bias",   "minibatch",     "hash-bits", "dropout",   "normalize",
-                                       "optimizer", "learning-rate", "power",     "threshold", "inclusion",
-                                       "expire",    "expire-floor",  "seed",      NULL };
-
 const struct ctr_model ctr_model_lr = {
     .name = "lr",
     .summary = "logistic regression, by FTRL-Proximal and its relatives",
     .options = ctr_lr_options,
-    .minibatch = 1,
     .device = &ctr_model_lr_device,
+    .write_slim = ctr_lr_slim,
+    .slim = &ctr_model_lr_slim,
     .learner_new = ctr_lr_new,
     .learner_free = ctr_lr_free,
     .bind = lr_bind,
+    .set_bias = lr_set_bias,
     .train_rows = lr_train_rows,
     .find = ctr_lr_find,
     .finds = lr_finds,
@@ -364,8 +335,9 @@ const struct ctr_model ctr_model_lr = {
     .scorer_free = ctr_lr_scorer_free,
     .scorer_bind = lr_scorer_bind,
     .predicts_transposed = true,
-    .predicts_exactly = true,
+    .floats = CTR_FLOAT_IEEE,
     .predict_rows = ctr_lr_predict_rows,
+    .count_unknown = ctr_lr_count_unknown,
     .predict_uncertain = ctr_lr_predict_uncertain,
     .row_weights = ctr_lr_row_weights,
 };

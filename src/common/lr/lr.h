@@ -8,11 +8,13 @@
 
 #include "common/lr/expiry.h"
 #include "common/lr/optimizer.h"
-#include "common/lr/states.h"
+#include "common/table/table.h"
 #include "common/model/model.h"
 
+extern const struct ctr_model ctr_model_lr;
+extern const struct ctr_model ctr_model_lr_device; /* by minibatches on a device; no row of the table of models */
+
 struct ctr_lr_mini;
-struct ctr_lr_fields;
 struct ctr_inclusion;
 
 /* The digest of weights, and whether all states are finite. */
@@ -53,7 +55,6 @@ struct lr {
     /* By minibatches: of any rows; by field, with numbers of transposed rows by column: that of entry k of row i at
      * k * rows + i; or, of transposed rows, `late`. */
     struct ctr_lr_mini *mini;
-    struct ctr_lr_fields *fields;
     struct ctr_inclusion *inclusion; /* NULL: every key is taken up */
     struct ctr_expiry expiry;
     uint64_t *seed;  /* by table: of its name */
@@ -104,14 +105,13 @@ struct ctr_lr_loops {
     void (*rows)(uint8_t *base, uint64_t bytes, const uint32_t *restrict number, int64_t k, uint8_t **restrict row);
     /* ctr_keys_meet of rows that have k entries each. */
     void (*meet)(const uint32_t *restrict number, int64_t rows, int64_t k, const struct ctr_lr_met *met);
-    uint32_t (*most)(const uint32_t *number, int64_t n);
     /* Eight columns of `rows` numbers, a multiple of eight, which lie `step` apart, to rows of `width`. */
     void (*turn)(const uint32_t *column, int64_t step, int64_t rows, uint32_t *number, int64_t width);
     uint64_t (*equal)(const uint32_t *number, int64_t n, uint32_t to); /* bits of n <= 64 numbers: is it `to`? */
 };
 const struct ctr_lr_loops *ctr_lr_loops_best(void); /* lr_find.c */
 
-extern const char *const ctr_lr_options[]; /* of struct ctr_model */
+extern const struct ctr_param ctr_lr_options[]; /* lr_options.c */
 int ctr_lr_new(void **learner, const struct ctr_model *model, const struct ctr_params *p, struct ctr_err *err) CTR_MUST;
 void ctr_lr_free(void *learner);
 int ctr_lr_bind(void *learner, const struct ctr_strs *tables, struct ctr_err *err) CTR_MUST;
@@ -170,15 +170,6 @@ int ctr_lr_mini_rows(struct ctr_lr_mini *q, struct lr *m, const struct ctr_rows 
 void ctr_lr_mini_end(struct ctr_lr_mini *q, struct lr *m); /* the last minibatch of a pass may be a short one */
 int64_t ctr_lr_mini_pending(const struct ctr_lr_mini *q);
 
-/* lr_fields.c: the same for the default optimizer, without an inclusion filter, and rows with one key a field, by
- * column. */
-int ctr_lr_fields_new(struct ctr_lr_fields **q, int64_t rows, int threads, struct ctr_err *err) CTR_MUST;
-void ctr_lr_fields_free(struct ctr_lr_fields *q);
-int ctr_lr_fields_rows(struct ctr_lr_fields *q, struct lr *m, const struct ctr_rows *r, int64_t bound, double *score,
-                       struct ctr_err *err) CTR_MUST;
-int ctr_lr_fields_end(struct ctr_lr_fields *q, struct ctr_err *err) CTR_MUST;
-int64_t ctr_lr_fields_pending(const struct ctr_lr_fields *q);
-
 /* lr_save.c */
 /* Of the rows of a sorted table, as `as` has them; m counts events. */
 struct ctr_lr_digested ctr_lr_digest_sorted(const struct lr *m, const struct ctr_learning *as,
@@ -203,7 +194,7 @@ static inline uint64_t ctr_lr_digest(uint64_t key, double w)
 }
 
 /* The columns of a model section by name; NULL: not there. */
-enum { CTR_LR_WEIGHT, CTR_LR_Z, CTR_LR_N, CTR_LR_NEGATIVES, CTR_LR_POSITIVES, CTR_LR_NUMBERS };
+enum { CTR_LR_WEIGHT, CTR_LR_Z, CTR_LR_N, CTR_LR_NEGATIVES, CTR_LR_POSITIVES, CTR_LR_LAST, CTR_LR_NUMBERS };
 extern const char *const ctr_lr_number_names[CTR_LR_NUMBERS];
 bool ctr_lr_has_number(const struct ctr_learning *l, int i); /* as a column of the models of such a learner */
 struct ctr_lr_columns {
@@ -234,6 +225,53 @@ int ctr_lr_find_table(struct ctr_lr_table *cache, struct ctr_str name, struct ct
 /* The error of a row whose table and key came before: which of the two counts is nobody's guess. */
 int ctr_lr_twice(const struct ctr_batch *b, int64_t i, struct ctr_err *err);
 
+/* lr_walk.c: all weights of a model's section, twice: `take` gets each row and, the second time, finds `again` set. Set
+ * the first lines; rates: those of keys are wanted, besides. */
+struct ctr_lr_walked {
+    const struct ctr_batch *batch; /* row i of it */
+    int64_t i;
+    int table; /* its number in `tables`; -1: the bias, which comes once at most */
+    double weight;
+    float rate;
+};
+struct ctr_lr_walk {
+    const char *path;
+    const struct ctr_model_info *info;
+    struct ctr_strs *tables; /* names that are met are appended */
+    bool rates;
+    int (*take)(void *ctx, const struct ctr_lr_walk *w, const struct ctr_lr_walked *r, struct ctr_err *err);
+    void (*restart)(void *ctx); /* what was taken does not count: z and n win, and the first time begins anew */
+    void *ctx;
+
+    struct ctr_learning learning;
+    struct ctr_event event;
+    double unseen_rate; /* of a new key */
+    bool again, derive; /* z and n win over weight */
+    bool bias;          /* its row came */
+    int64_t differ;     /* weights that z and n do not agree with */
+    uint64_t digest;    /* of all weights */
+    bool derived;       /* of the batch, and so are these */
+    struct ctr_lr_columns c;
+    struct ctr_buf hash, table; /* of all its rows */
+};
+int ctr_lr_walk_start(struct ctr_lr_walk *w, struct ctr_err *err) CTR_MUST;
+int ctr_lr_walk_count(struct ctr_lr_walk *w, struct ctr_err *err) CTR_MUST;
+int ctr_lr_walk_again(struct ctr_lr_walk *w, struct ctr_err *err) CTR_MUST;
+void ctr_lr_walk_end(struct ctr_lr_walk *w);
+static inline const uint64_t *ctr_lr_walk_hashes(const struct ctr_lr_walk *w)
+{
+    return (const uint64_t *)(const void *)w->hash.data;
+}
+static inline const int *ctr_lr_walk_tables(const struct ctr_lr_walk *w)
+{
+    return (const int *)(const void *)w->table.data;
+}
+
+/* lr_slim.c */
+extern const struct ctr_model ctr_model_lr_slim; /* predicts from a serving file; no row of the table of models */
+int ctr_lr_slim(const char *path, const struct ctr_model_info *info, const struct ctr_slim_opts *o, struct ctr_out *out,
+                struct ctr_slim_told *told, struct ctr_err *err) CTR_MUST;
+
 /* lr_score.c */
 int ctr_lr_scorer_open(void **scorer, const char *path, const struct ctr_model_info *info, struct ctr_strs *tables,
                        char *warn, size_t warn_size, struct ctr_err *err) CTR_MUST;
@@ -241,6 +279,7 @@ void ctr_lr_scorer_free(void *scorer);
 int ctr_lr_scorer_bind(void *scorer, const struct ctr_strs *tables, struct ctr_err *err) CTR_MUST;
 int ctr_lr_predict_uncertain(const void *scorer, const struct ctr_rows *rows, double *score, double *uncertainty,
                              struct ctr_err *err) CTR_MUST;
+void ctr_lr_count_unknown(const void *scorer, const struct ctr_rows *r, int64_t *n, int64_t *unknown);
 int ctr_lr_predict_rows(const void *scorer, const struct ctr_rows *rows, double *score, struct ctr_err *err) CTR_MUST;
 double ctr_lr_row_weights(const void *scorer, const struct ctr_rows *rows, int64_t i, double *weight);
 

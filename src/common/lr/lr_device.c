@@ -19,7 +19,6 @@
 #include <stdlib.h>
 
 #include "common/deep/workingset.h"
-#include "common/feature/op.h"
 
 #define AS(type, buf) ((type *)(void *)(buf).data)
 
@@ -84,7 +83,7 @@ static int lr_device_new(void **out, const struct ctr_model *m, const struct ctr
                                               .n = CTR_LR_DEVICE_N * sizeof(float),
                                               .bytes = FLOATS * sizeof(float) };
     if (!rc)
-        rc = ctr_pool_new(&l->pool, p->threads, err);
+        rc = ctr_pool_new(&l->pool, p->threads, CTR_FLOAT_FLUSH, err);
     if (!rc)
         rc = ctr_lr_device_bind(l, 0, err);
     if (rc) {
@@ -287,15 +286,15 @@ static int send_rows(struct ctr_lr_device *l, struct ctr_err *err)
 {
     struct ctr_deep *d = &l->net;
     struct ctr_deep_group *g = d->group;
-    struct ctr_deep_batch *on = &d->on[d->turn];
-    struct ctr_deep_lists *lists = &g->on[d->turn];
+    struct ctr_deep_batch *on = &d->buffers[d->buffer_index];
+    struct ctr_deep_lists *lists = &g->buffers[d->buffer_index];
     const size_t rows = (size_t)d->sent_rows, entries = (size_t)g->sent_entries;
     const struct {
         struct ctr_mem **to;
         const struct ctr_buf *from;
         size_t sent;
     } part[] = {
-        { &l->id[d->turn], &g->hash, entries * sizeof(uint64_t) },
+        { &l->id[d->buffer_index], &g->hash, entries * sizeof(uint64_t) },
         { &lists->start, &g->start, rows * sizeof(int32_t) },
         { &lists->segment, &g->segment, entries * sizeof(int32_t) },
         { &on->label, &d->label, rows * sizeof(float) },
@@ -332,7 +331,7 @@ static int find_unique(struct ctr_lr_device *l, int64_t first, struct ctr_err *e
     int rc = 0;
     for (size_t i = 0; i < CTR_COUNT(need) && !rc; i++)
         rc = ctr_mem_grow(need[i].mem, d->dev, (size_t)need[i].bytes, err);
-    const struct ctr_dev_unique unique = { .keys = ctr_vec_at(l->id[d->turn], from, n),
+    const struct ctr_dev_unique unique = { .keys = ctr_vec_at(l->id[d->buffer_index], from, n),
                                            .unique = ctr_vec(l->unique, n),
                                            .index = ctr_vec_at(l->index, from, n),
                                            .group_start = ctr_vec(g->group_start_mem, n + 1),
@@ -381,7 +380,7 @@ static struct ctr_lists lists_from(const struct ctr_lr_device *l, int64_t first)
 {
     const struct ctr_deep *d = &l->net;
     const struct ctr_deep_group *g = d->group;
-    const struct ctr_deep_lists *on = &g->on[d->turn];
+    const struct ctr_deep_lists *on = &g->buffers[d->buffer_index];
     return (struct ctr_lists){ .lists = d->rows - first,
                                .per_row = 1,
                                .start = ctr_vec_at(on->start, first, d->rows - first + 1),
@@ -424,7 +423,7 @@ static void forget(struct ctr_lr_device *l)
 static int sum_gradients(struct ctr_lr_device *l, struct ctr_err *err)
 {
     struct ctr_deep *d = &l->net;
-    const struct ctr_deep_batch *on = &d->on[d->turn];
+    const struct ctr_deep_batch *on = &d->buffers[d->buffer_index];
     const struct ctr_dev_bce bce = { .z = ctr_vec(d->logit, d->rows),
                                      .label = ctr_vec(on->label, d->rows),
                                      .weight = d->weighted ? ctr_vec(on->weight, d->rows) : (struct ctr_vec){ 0 },
@@ -543,16 +542,13 @@ static int lr_device_words(const void *learner, struct ctr_buf *text, struct ctr
     return rc ? rc : ctr_deep_time_words(&l->time, l->net.dev, text, err);
 }
 
-static const char *const lr_device_options[] = { "alpha",     "beta",      "l1",        "l2",
-                                                 "precision", "no-bias",   "minibatch", "hash-bits",
-                                                 "dropout",   "normalize", "seed",      NULL };
-
 const struct ctr_model ctr_model_lr_device = {
     .name = "lr",
     .summary = "lr on a device, by minibatches",
-    .options = lr_device_options,
-    .minibatch = 1,
+    .options = ctr_lr_options,
+    .on_device = true,
     .rows = CTR_MAX_MINIBATCH,
+    .floats = CTR_FLOAT_FLUSH,
     .device = &ctr_model_lr_device,
     .learner_new = lr_device_new,
     .learner_free = lr_device_free,
@@ -571,4 +567,5 @@ const struct ctr_model ctr_model_lr_device = {
     .scorer_free = ctr_lr_device_scorer_free,
     .scorer_bind = ctr_lr_device_scorer_bind,
     .predict_rows = ctr_lr_device_predict_rows,
+    .count_unknown = ctr_lr_device_count_unknown,
 };

@@ -44,6 +44,7 @@ int ctr_lr_device_scorer_open(void **scorer, const char *path, const struct ctr_
 void ctr_lr_device_scorer_free(void *scorer);
 int ctr_lr_device_scorer_bind(void *scorer, const struct ctr_inputs *in, const struct ctr_strs *tables,
                               struct ctr_err *err) CTR_MUST;
+void ctr_lr_device_count_unknown(const void *scorer, const struct ctr_rows *r, int64_t *n, int64_t *unknown);
 int ctr_lr_device_predict_rows(const void *scorer, const struct ctr_rows *rows, double *score,
                                struct ctr_err *err) CTR_MUST;
 

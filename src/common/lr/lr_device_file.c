@@ -97,7 +97,7 @@ static int check_frame(const struct ctr_schema *s, struct ctr_err *err)
 {
     const char *text = ctr_meta_get(&s->meta, CTR_META_MODEL_OPTIONS);
     struct ctr_params p;
-    int rc = ctr_params_parse(&p, text ? text : "", err);
+    int rc = ctr_params_parse(&ctr_model_lr, &p, text ? text : "", err);
     if (!rc && (strcmp(p.optimizer, "ftrl") != 0 || strcmp(p.learning_rate, "per-coordinate") != 0))
         rc = ctr_fail(
             err, CTR_EUSAGE,

@@ -6,7 +6,6 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "common/feature/op.h"
 #include "common/lr/lr_device.h"
 
 struct scorer {
@@ -153,4 +152,9 @@ int ctr_lr_device_predict_rows(const void *scorer, const struct ctr_rows *r, dou
     int rc = score_rows(s, r, score, err);
     pthread_mutex_unlock(&s->lock);
     return rc;
+}
+
+void ctr_lr_device_count_unknown(const void *scorer, const struct ctr_rows *r, int64_t *n, int64_t *unknown)
+{
+    ctr_lr_count_unknown(((const struct scorer *)scorer)->weights, r, n, unknown);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The section of a model file that holds lr: columns table (dictionary), key, weight and the state of the optimizer (z;
- * n, or negatives and positives), typed as the learner keeps them; rows sorted by table and key, so that the file
+ * n, or negatives and positives; last), typed as the learner keeps them; rows sorted by table and key, so that the file
  * depends on what was learned and not on the order of its keys. */
 #include <math.h>
 #include <stddef.h>
@@ -9,14 +9,15 @@
 
 #include "common/lr/lr.h"
 
-const char *const ctr_lr_number_names[CTR_LR_NUMBERS] = { "weight", "z", "n", "negatives", "positives" };
+const char *const ctr_lr_number_names[CTR_LR_NUMBERS] = { "weight", "z", "n", "negatives", "positives", "last" };
 
 bool ctr_lr_has_number(const struct ctr_learning *l, int i)
 {
     switch (i) {
     case CTR_LR_WEIGHT: return true;
-    case CTR_LR_Z: return l->optimizer->dual;
+    case CTR_LR_Z: return ctr_learning_derives(l);
     case CTR_LR_N: return l->layout.n;
+    case CTR_LR_LAST: return l->layout.last;
     default: return l->layout.counts;
     }
 }
@@ -40,6 +41,9 @@ int ctr_lr_start(const struct ctr_learning *l, const struct ctr_meta *meta, stru
         return rc;
     ctr_learning_start(l, e, (uint64_t)steps);
     e->clips = clips;
+    const char *clock = ctr_meta_get(meta, CTR_META_MODEL_CLOCK);
+    if (clock && !(ctr_parse_f64(clock, strlen(clock), &e->clock) && e->clock >= 0 && e->clock < INFINITY))
+        return ctr_fail(err, CTR_EDATA, "the model's %s, '%.40s', is damaged", CTR_META_MODEL_CLOCK, clock);
     return 0;
 }
 
@@ -57,6 +61,7 @@ int ctr_lr_find_columns(const struct ctr_batch *b, struct ctr_lr_columns *c, str
         { "n", CTR_F64, offsetof(struct ctr_lr_columns, number[CTR_LR_N]) },
         { "negatives", CTR_U64, offsetof(struct ctr_lr_columns, number[CTR_LR_NEGATIVES]) },
         { "positives", CTR_U64, offsetof(struct ctr_lr_columns, number[CTR_LR_POSITIVES]) },
+        { "last", CTR_F64, offsetof(struct ctr_lr_columns, number[CTR_LR_LAST]) },
         { "day", CTR_I32, offsetof(struct ctr_lr_columns, day) },
     };
     memset(c, 0, sizeof *c);
@@ -127,12 +132,15 @@ static const char *first_missing(const struct ctr_lr_columns *c, const struct ct
 
 const char *ctr_lr_missing(const struct ctr_lr_columns *c, const struct ctr_learning *l)
 {
-    return first_missing(c, l, l->optimizer->dual ? CTR_LR_Z : CTR_LR_WEIGHT);
+    return first_missing(c, l, ctr_learning_derives(l) ? CTR_LR_Z : CTR_LR_WEIGHT);
 }
 
 const char *ctr_lr_rate_missing(const struct ctr_lr_columns *c, const struct ctr_learning *l)
 {
-    return first_missing(c, l, CTR_LR_N);
+    for (int i = CTR_LR_N; i <= CTR_LR_POSITIVES; i++)
+        if (ctr_lr_has_number(l, i) && !c->number[i])
+            return ctr_lr_number_names[i];
+    return NULL;
 }
 
 static uint64_t whole_at(const struct ctr_col *col, int64_t i)
@@ -142,18 +150,19 @@ static uint64_t whole_at(const struct ctr_col *col, int64_t i)
 
 void ctr_lr_state(const struct ctr_lr_columns *c, const struct ctr_learning *l, int64_t i, struct ctr_state *s)
 {
-    const struct ctr_col *value = c->number[l->optimizer->dual ? CTR_LR_Z : CTR_LR_WEIGHT];
+    const struct ctr_col *value = c->number[ctr_learning_derives(l) ? CTR_LR_Z : CTR_LR_WEIGHT];
     *s = (struct ctr_state){ value ? ctr_col_f64(value, i) : 0,
                              c->number[CTR_LR_N] ? ctr_col_f64(c->number[CTR_LR_N], i) : 0,
+                             c->number[CTR_LR_LAST] ? ctr_col_f64(c->number[CTR_LR_LAST], i) : 0,
                              whole_at(c->number[CTR_LR_NEGATIVES], i), whole_at(c->number[CTR_LR_POSITIVES], i) };
 }
 
-/* Is it the state of such a learner? */
-static int check_frame(const struct lr *m, const struct ctr_schema *s, struct ctr_err *err)
+/* Is it the state of such a learner? `writer`: the one that wrote it. */
+static int check_frame(const struct lr *m, const struct ctr_schema *s, struct ctr_learning *writer, struct ctr_err *err)
 {
     const char *text = ctr_meta_get(&s->meta, CTR_META_MODEL_OPTIONS);
     struct ctr_params p;
-    int rc = ctr_params_parse(&p, text ? text : "", err);
+    int rc = ctr_params_parse(&ctr_model_lr, &p, text ? text : "", err);
     if (rc)        /* LCOV_EXCL_BR_LINE ctr_model_open has read them */
         return rc; /* LCOV_EXCL_LINE */
     if (strcmp(p.optimizer, m->params.optimizer) || strcmp(p.learning_rate, m->params.learning_rate))
@@ -164,7 +173,13 @@ static int check_frame(const struct lr *m, const struct ctr_schema *s, struct ct
     if (m->learning.step == CTR_STEP_FTRL_GLOBAL && (p.alpha != m->params.alpha || p.l1 != m->params.l1))
         return ctr_fail(err, CTR_EUSAGE, "the model's z goes with its --alpha %g and --l1 %g: give the same", p.alpha,
                         p.l1);
-    return 0;
+    return ctr_learning_init(writer, &p, err);
+}
+
+/* Do weights whose keys did not come shrink alike? */
+static bool shrinks_alike(const struct ctr_learning *a, const struct ctr_learning *b)
+{
+    return a->alpha == b->alpha && a->beta == b->beta && a->l1 == b->l1 && a->l2 == b->l2 && a->power == b->power;
 }
 
 /* The latest day is that of the last row learned. */
@@ -178,8 +193,9 @@ static void load_day(struct lr *m, const struct ctr_lr_columns *c, int64_t i, ui
     m->expiry.today = CTR_MAX(m->expiry.today, day);
 }
 
-static int load_batch(struct lr *m, struct ctr_strs *tables, struct ctr_lr_table *cache, const struct ctr_batch *b,
-                      struct ctr_err *err)
+/* `writer`: NULL, or the learner of other options that the weights shrink by up to now. */
+static int load_batch(struct lr *m, const struct ctr_learning *writer, struct ctr_strs *tables,
+                      struct ctr_lr_table *cache, const struct ctr_batch *b, struct ctr_err *err)
 {
     const struct ctr_learning *l = &m->learning;
     struct ctr_lr_columns c;
@@ -191,9 +207,16 @@ static int load_batch(struct lr *m, struct ctr_strs *tables, struct ctr_lr_table
         struct ctr_state s;
         uint64_t h = ctr_sparse_hash(((const uint64_t *)c.key->data)[i]);
         ctr_lr_state(&c, l, i, &s);
+        if (writer) {
+            s.value = ctr_state_weight(writer, &m->more.event, &s);
+            s.last = m->more.event.clock;
+        }
+        if (!(s.last >= 0 && s.last <= m->more.event.clock))
+            return ctr_fail(err, CTR_EDATA, "row %lld of the model: last is damaged",
+                            (long long)(b->first_row + i + 1));
         if (!(fabs(s.value) < INFINITY && s.n >= (l->optimizer->holds ? -CTR_MAX_THRESHOLD : 0) && s.n < INFINITY))
             return ctr_fail(err, CTR_EDATA, "row %lld of the model: %s or n is damaged",
-                            (long long)(b->first_row + i + 1), l->optimizer->dual ? "z" : "weight");
+                            (long long)(b->first_row + i + 1), ctr_learning_derives(l) ? "z" : "weight");
         if ((rc = ctr_lr_find_table(cache, ctr_col_str(c.table, i), tables, err)) || (rc = ctr_lr_bind(m, tables, err)))
             return rc;
         if (cache->table >= 0) {
@@ -217,19 +240,27 @@ static int load_batch(struct lr *m, struct ctr_strs *tables, struct ctr_lr_table
     return rc;
 }
 
-int ctr_lr_resume(void *learner, struct ctr_strs *tables, struct ctr_reader *r, struct ctr_err *err)
+static int load_all(struct lr *m, const struct ctr_learning *writer, struct ctr_strs *tables, struct ctr_reader *r,
+                    struct ctr_err *err)
 {
-    struct lr *m = learner;
     struct ctr_lr_table cache = { .table = 0 };
     const struct ctr_batch *b;
     int rc = ctr_lr_start(&m->learning, &ctr_reader_schema(r)->meta, &m->more.event, err);
     while (!rc && (rc = ctr_reader_next(r, &b, err)) > 0)
-        rc = load_batch(m, tables, &cache, b, err);
+        rc = load_batch(m, writer, tables, &cache, b, err);
     return rc;
+}
+
+int ctr_lr_resume(void *learner, struct ctr_strs *tables, struct ctr_reader *r, struct ctr_err *err)
+{
+    return load_all(learner, NULL, tables, r, err);
 }
 
 int ctr_lr_load(void *learner, struct ctr_strs *tables, struct ctr_reader *r, struct ctr_err *err)
 {
-    int rc = check_frame(learner, ctr_reader_schema(r), err);
-    return rc ? rc : ctr_lr_resume(learner, tables, r, err);
+    const struct lr *m = learner;
+    struct ctr_learning writer;
+    int rc = check_frame(m, ctr_reader_schema(r), &writer, err);
+    const bool other = !rc && writer.shrinking && !shrinks_alike(&writer, &m->learning);
+    return rc ? rc : load_all(learner, other ? &writer : NULL, tables, r, err);
 }

@@ -245,10 +245,6 @@ static void find_positions(struct lr *m, const struct ctr_lr_finder *f, const st
         const struct column c = next;
         if (k + 1 < p.end)
             next = begin_column(m, f, r, from, end, k + 1, (int)stage);
-        if (m->fields && r->transposed) {
-            end_column(m, &c, number + k * r->rows + from);
-            continue;
-        }
         end_column(m, &c, group + in++ * rows);
         if (k + 1 < p.end && in < GROUP)
             continue;
@@ -470,14 +466,6 @@ CTR_BODY void meet_body(const uint32_t *restrict number, int64_t rows, int64_t k
         }
 }
 
-CTR_BODY uint32_t most_body(const uint32_t *number, int64_t n)
-{
-    uint32_t most = 0;
-    for (int64_t i = 0; i < n; i++)
-        most = CTR_MAX(most, number[i]);
-    return most;
-}
-
 CTR_BODY void turn_body(const uint32_t *column, int64_t step, int64_t rows, uint32_t *number, int64_t width)
 {
     for (int64_t i = 0; i < rows; i += GROUP)
@@ -514,10 +502,6 @@ CTR_BODY uint64_t equal_body(const uint32_t *number, int64_t n, uint32_t to)
     {                                                                                                                  \
         meet_body(number, rows, k, met);                                                                               \
     }                                                                                                                  \
-    attributes static uint32_t most_##isa(const uint32_t *number, int64_t n)                                           \
-    {                                                                                                                  \
-        return most_body(number, n);                                                                                   \
-    }                                                                                                                  \
     attributes static void turn_##isa(const uint32_t *column, int64_t step, int64_t rows, uint32_t *number,            \
                                       int64_t width)                                                                   \
     {                                                                                                                  \
@@ -532,7 +516,7 @@ CTR_EACH_ISA(DEFINE_LOOPS)
 
 #define LOOPS_ROW(isa)                                                                                                 \
     {                                                                                                                  \
-        rows_##isa, meet_##isa, most_##isa, turn_##isa, equal_##isa                                                    \
+        rows_##isa, meet_##isa, turn_##isa, equal_##isa                                                                \
     }
 static const struct ctr_lr_loops loops[] = CTR_ISA_TABLE(LOOPS_ROW);
 

@@ -11,7 +11,6 @@
 #include <stdlib.h>
 
 #include "common/base/isa.h"
-#include "common/feature/op.h"
 #include "common/lr/lr.h"
 #include "common/lr/lr_meet.h"
 
@@ -83,7 +82,7 @@ int ctr_lr_mini_new(struct ctr_lr_mini **out, int64_t rows, int threads, struct 
         return ctr_fail_nomem(err, sizeof *q);
     memset(q, 0, sizeof *q);
     q->size = rows;
-    int rc = ctr_pool_new_exact(&q->pool, CTR_MIN(CTR_MAX(threads, 1), LANES), err);
+    int rc = ctr_pool_new(&q->pool, CTR_MIN(CTR_MAX(threads, 1), LANES), CTR_FLOAT_IEEE, err);
     if (!rc) {
         q->threads = ctr_pool_threads(q->pool);
         ctr_meeting_init(&q->meeting, q->threads);

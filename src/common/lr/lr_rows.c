@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Rows that lr learns one after another: exactly, or in minibatches, whose rows all predict with the weights of its
- * start (one thread; lr_fields.c is for several). Their keys have been found and have states; so nothing in the tables
+ * start. Their keys have been found and have states; so nothing in the tables
  * moves, and the states are prefetched AHEAD rows before they are used. */
 #include "common/base/isa.h"
-#include "common/feature/op.h"
 #include "common/lr/lr.h"
 
 enum {

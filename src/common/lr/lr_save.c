@@ -11,13 +11,12 @@
 #include "common/base/isa.h"
 #include "common/lr/ftrl.h"
 #include "common/lr/lr.h"
-#include "common/model/feed.h"
 
-enum { WEIGHT = CTR_LR_WEIGHT, Z, N, NEGATIVES, POSITIVES, NUMBERS };
+enum { WEIGHT = CTR_LR_WEIGHT, Z, N, NEGATIVES, POSITIVES, LAST, NUMBERS };
 
 static enum ctr_type number_type(const struct ctr_learning *l, int i)
 {
-    return i >= NEGATIVES ? CTR_U64 : l->precision == CTR_F64_STATE ? CTR_F64 : CTR_F32;
+    return i == LAST ? CTR_F64 : i >= NEGATIVES ? CTR_U64 : l->precision == CTR_F64_STATE ? CTR_F64 : CTR_F32;
 }
 
 /* State and weight of a table row; here, not by ctr_state_row, for the learner that most files are of. */
@@ -56,8 +55,9 @@ static inline bool digest_row(const struct lr *m, const struct ctr_learning *l, 
                               uint64_t *digest)
 {
     struct ctr_state s;
-    *digest += ctr_lr_digest(key, read_row(m, l, row, &s));
-    return small_enough(s.value) && small_enough(s.n);
+    const double w = read_row(m, l, row, &s), saved = l->precision == CTR_F64_STATE ? w : (double)(float)w;
+    *digest += ctr_lr_digest(key, w);
+    return small_enough(s.value) & small_enough(s.n) & small_enough(saved);
 }
 
 enum { GROUP = 256 };
@@ -75,7 +75,8 @@ static bool digest_group(const struct ctr_learning *l, const uint64_t *key, uint
                       &(struct ctr_state_columns){ w, z, squares, negatives, positives });
     for (int64_t i = 0; i < n; i++) {
         *digest += ctr_lr_digest(key[i], f64 ? w[i] : (double)w32[i]);
-        finite &= small_enough(f64 ? z[i] : (double)z32[i]) & small_enough(f64 ? squares[i] : (double)squares32[i]);
+        finite &= small_enough(f64 ? z[i] : (double)z32[i]) & small_enough(f64 ? squares[i] : (double)squares32[i]) &
+                  small_enough(f64 ? w[i] : (double)w32[i]);
     }
     return finite;
 }
@@ -132,7 +133,7 @@ static bool worth_a_thread(const struct lr *m)
     uint64_t keys = 0;
     for (int i = 0; i < m->tables; i++)
         keys += m->table[i].learned;
-    return keys >= KEYS && ctr_feed_may_thread();
+    return keys >= KEYS && ctr_cpu_count() > 1;
 }
 
 /* Tables for two threads: each takes the last one that is left. */
@@ -162,8 +163,8 @@ static struct ctr_lr_digested digest_threaded(const struct lr *m)
     return (struct ctr_lr_digested){ d[0].sum.digest + d[1].sum.digest, d[0].sum.finite & d[1].sum.finite };
 }
 
-/* The digest of all weights; false when some state is infinite or not a number. An update that overflows shows in the
- * next prediction, but the last row has none after it. */
+/* The digest of all weights; false when some state or weight is infinite or not a number. An update that overflows
+ * shows in the next prediction, but the last row has none after it. */
 static bool digest_all(const struct lr *m, uint64_t *digest)
 {
     struct ctr_lr_digested all = { 0, true };
@@ -213,6 +214,11 @@ int ctr_lr_save_schema(const void *learner, struct ctr_schema *s, struct ctr_err
         rc = ctr_schema_add(s, "day", CTR_I32, err);
     if (!rc && m->learning.events)
         rc = set_whole(&s->meta, CTR_META_MODEL_STEPS, (int64_t)m->more.event.step, err);
+    if (!rc && m->learning.shrinking && m->learning.rate == CTR_RATE_GLOBAL) {
+        char text[CTR_NUM_MAX + 1];
+        text[ctr_fmt_f64(text, m->more.event.clock)] = 0;
+        rc = ctr_meta_set(&s->meta, CTR_META_MODEL_CLOCK, text, err);
+    }
     if (!rc && m->learning.precision == CTR_Q13_STATE)
         rc = set_whole(&s->meta, CTR_META_MODEL_CLIPS, m->more.event.clips, err);
     return rc ? rc : ctr_meta_set(&s->meta, CTR_META_MODEL_WEIGHTS, hex, err);
@@ -374,6 +380,8 @@ static void put_state(const struct page *p, const struct part *o, const struct c
         ((uint64_t *)(void *)o->number[NEGATIVES])[at] = state.negatives;
         ((uint64_t *)(void *)o->number[POSITIVES])[at] = state.positives;
     }
+    if (m->learning.layout.last)
+        ((double *)(void *)o->number[LAST])[at] = state.last;
     if (m->expiry.days)
         p->day[at] = row == m->bias ? m->expiry.today : ctr_expiry_day(&m->expiry, row);
 }

@@ -7,7 +7,6 @@
 #include <math.h>
 
 #include "common/base/isa.h"
-#include "common/feature/op.h"
 #include "common/lr/lr.h"
 
 int ctr_lr_unseen_rate(const struct ctr_learning *l, const struct ctr_event *e, double *rate, struct ctr_err *err)

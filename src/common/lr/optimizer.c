@@ -8,7 +8,6 @@
 #include <math.h>
 
 #include "common/base/isa.h"
-#include "common/feature/op.h"
 #include "common/lr/ftrl.h"
 #include "common/model/model.h"
 
@@ -184,13 +183,71 @@ static void raise_root(const struct ctr_learning *p, const struct ctr_coords *s,
                 isinf(((float *)root)[i]) ? INFINITY : (float)ctr_learning_root(p, (double)((const float *)s->n)[i]);
 }
 
+/* ---- fobos: weights whose keys did not come ---- */
+
+static double rate_of(const struct ctr_learning *p, double root)
+{
+    const double by = p->beta + root;
+    return p->alpha / (by + (double)(by == 0));
+}
+
+/* m steps w -> max(0, w - eta l1) / (1 + eta l2), of different eta as well, give w q - (1 - q) l1 / l2, where q is the
+ * product of the 1 / (1 + eta l2), as long as that is positive; without l2 w - l1 times the sum of eta. */
+double ctr_learning_shrunk(const struct ctr_learning *p, double w, double root, double time)
+{
+    const bool global = p->rate == CTR_RATE_GLOBAL;
+    const double eta = global ? 1 : rate_of(p, root), from = fabs(w);
+    double size;
+    if (!(time > 0) || w == 0)
+        return w;
+    if (p->l2 > 0) {
+        const double less = global ? time : time * ctr_log1p(eta * p->l2); /* -log q */
+        const double q = ctr_exp(-less);
+        /* 1 - q without cancellation, of q near 1 (Kahan) */
+        const double lost = q == 1 ? less : q > 0.5 ? (1 - q) * less / -ctr_log(q) : 1 - q;
+        size = from * q - lost / p->l2 * p->l1;
+    } else {
+        size = from - time * eta * p->l1;
+    }
+    return size <= 0 ? 0 : copysign(size, w);
+}
+
+static void shrink_rows(const struct ctr_learning *p, const struct ctr_coords *s, uint8_t *const *row, int64_t room)
+{
+    const double now = s->more->event.clock;
+    double last;
+    for (int64_t i = 0; i < room; i++) {
+        memcpy(&last, row[i] + p->layout.last, sizeof last);
+        if (p->precision == CTR_F64_STATE) {
+            double *w = (double *)s->z + i;
+            *w = ctr_learning_shrunk(p, *w, ((const double *)s->root)[i], now - last);
+        } else {
+            float *w = (float *)s->z + i;
+            *w = (float)ctr_learning_shrunk(p, (double)*w, (double)((const float *)s->root)[i], now - last);
+        }
+    }
+}
+
+/* The event is over: the clock goes on, and the k coordinates of the row have been computed by it. */
+static void set_clocks(const struct ctr_learning *p, struct ctr_event *e, uint8_t *const *row, int64_t k)
+{
+    const double eta = p->rate == CTR_RATE_GLOBAL ? rate_of(p, e->next) : 1;
+    e->clock += p->rate == CTR_RATE_GLOBAL && p->l2 > 0 ? ctr_log1p(eta * p->l2) : eta;
+    for (int64_t i = 0; i < k; i++)
+        memcpy(row[i] + p->layout.last, &e->clock, sizeof e->clock);
+}
+
 static void load(const struct ctr_learning *p, const struct ctr_coords *s, uint8_t *const *row, int64_t room)
 {
     p->load(p, s, row, room);
-    if (!p->rooted)
+    if (!p->rooted && !p->shrinking)
         return;
     p->isa->root[p->rate][p->precision != CTR_F64_STATE](p, s, room);
     raise_root(p, s, s->root, room);
+    if (p->shrinking) {
+        shrink_rows(p, s, row, room);
+        return;
+    }
     if (p->precision == CTR_Q13_STATE)
         p->isa->expand(p, s, room);
 }
@@ -220,6 +277,8 @@ static void update_any(const struct ctr_learning *p, const struct ctr_coords *s,
         p->isa->round(p, s, room);
     }
     p->store(p, s, row, room);
+    if (p->shrinking)
+        set_clocks(p, e, row, k);
     e->root = e->next;
 }
 
@@ -258,6 +317,10 @@ static void lay_out(struct ctr_learning *l)
         at->n = to;
         at->n_bytes = codes ? sizeof(uint16_t) : n_bytes[l->precision];
         to += at->n_bytes;
+    }
+    if (l->shrinking) {
+        at->last = to;
+        to += sizeof(double);
     }
     at->bytes = to;
     l->load = codes ? load_codes : moves[at->counts ? 2 : n][l->precision][0];
@@ -307,6 +370,7 @@ int ctr_learning_init(struct ctr_learning *l, const struct ctr_params *p, struct
                         "with rda and one global rate every row moves every weight, which q2.13 cannot hold: use "
                         "--precision f32, or a rate by coordinate");
     l->rooted = l->optimizer->dual && l->step != CTR_STEP_FTRL_GLOBAL;
+    l->shrinking = l->step == CTR_STEP_FOBOS;
     lay_out(l);
     l->events = !ctr_learning_is_default(l);
     ctr_learning_use(l, ctr_isa_best(), true);
@@ -315,7 +379,7 @@ int ctr_learning_init(struct ctr_learning *l, const struct ctr_params *p, struct
 
 void ctr_learning_start(const struct ctr_learning *l, struct ctr_event *e, uint64_t step)
 {
-    *e = (struct ctr_event){ .step = step };
+    *e = (struct ctr_event){ .step = step, .clock = (double)step };
     e->root = e->next = ctr_learning_root(l, (double)step);
 }
 
@@ -328,7 +392,9 @@ int ctr_learning_words(const struct ctr_learning *l, const struct ctr_event *e, 
     if (!rc && at->n)
         rc = ctr_buf_printf(text, err, ", n %u", at->n_bytes);
     if (!rc && at->counts)
-        rc = ctr_buf_printf(text, err, ", counts %u", at->value - at->counts);
+        rc = ctr_buf_printf(text, err, ", counts %zu", 2 * sizeof(uint16_t));
+    if (!rc && at->last)
+        rc = ctr_buf_printf(text, err, ", last %zu", sizeof(double));
     if (!rc)
         rc = ctr_buf_printf(text, err, "\n");
     if (!rc && l->precision == CTR_Q13_STATE)

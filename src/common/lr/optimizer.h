@@ -8,11 +8,15 @@
  *   optimizer    what a gradient does to a coordinate    ftrl, rda (state z, a sum of gradients),
  *                                                        ogd, fobos, ogd-count (state w, the weight itself)
  *   rate         what the learning rate eta counts       squares: n += g^2;
- *                                                        counts: n = PN/(N+P) of the coordinate's events N, P;
+ *                                                        counts: n = PN/(N+P) of the coordinate's events N, P,
+ *                                                        each counted as its weight;
  *                                                        global: n = events of the whole stream
  *   precision    how the state lies in the table         f64, f32, q2.13
  *
  *     1/eta = (beta + n^power) / alpha          n is that before the row for z -> w, that with the row for a step
+ *
+ * fobos shrinks every weight at every event. A weight whose key does not come shrinks by a rate that is known: its row
+ * keeps the time at which it was computed, and what it lost since then is computed in closed form when it is read.
  *
  * PN/(N+P) and its square root are floats, whatever the precision: counters are off by more than that rounds.
  *
@@ -55,6 +59,7 @@ struct ctr_layout {
     uint32_t counts; /* uint16_t N, then P: counters of section 4.5, see ctr_count_value */
     uint32_t value;  /* z or weight: double, float, or int16_t in units of 2^-13 */
     uint32_t n;      /* double, float, or ctr_squares_code; of ogd-count, while it holds: occurrences, negative */
+    uint32_t last;   /* of fobos, double: the event's clock when the value was computed */
     uint32_t bytes;  /* of the row, with the 8 before the state */
     uint32_t value_bytes, n_bytes;
 };
@@ -63,15 +68,20 @@ struct ctr_layout {
 struct ctr_event {
     uint64_t step;     /* events so far: rows whose weight is not 0 */
     bool positive;     /* label >= 0.5 */
+    double weight;     /* how much it counts */
     uint64_t draw;     /* random bits of this step: a key's are its hash + these, uniform and new with every event */
     double root, next; /* of the global rate: n^power before and with this event */
-    int64_t clips;     /* values cut off by q2.13 */
+    /* What weights shrink with: events so far; of the global rate the sum of their rates eta, or with l2 that of
+     * log(1 + eta l2). */
+    double clock;
+    int64_t clips; /* values cut off by q2.13 */
 };
 
 /* Is row i an event? Then *e is set for its update. */
 static inline bool ctr_event_set(struct ctr_event *e, double label, double weight)
 {
     e->positive = label >= 0.5;
+    e->weight = weight;
     return weight != 0;
 }
 
@@ -117,8 +127,9 @@ struct ctr_learning {
     enum ctr_precision precision;
     enum ctr_rate rate;
     struct ctr_layout layout;
-    bool events; /* s->more is needed, and its event before each update */
-    bool rooted; /* weights follow from z and n */
+    bool events;    /* s->more is needed, and its event before each update */
+    bool rooted;    /* weights follow from z and n */
+    bool shrinking; /* weights follow from the last one computed, n, and the time since then: fobos */
     const struct ctr_isa *isa;
     void (*load)(const struct ctr_learning *p, const struct ctr_coords *s, uint8_t *const *row, int64_t room);
     void (*store)(const struct ctr_learning *p, const struct ctr_coords *s, uint8_t *const *row, int64_t room);
@@ -143,6 +154,13 @@ void ctr_learning_use(struct ctr_learning *l, const struct ctr_isa *isa, bool fu
 bool ctr_learning_is_default(const struct ctr_learning *l);       /* one of the fused kernels of ftrl.h does it */
 double ctr_learning_root(const struct ctr_learning *l, double n); /* n^power */
 void ctr_learning_start(const struct ctr_learning *l, struct ctr_event *e, uint64_t step); /* after `step` events */
+/* The state has more than the weight from which this follows. */
+static inline bool ctr_learning_derives(const struct ctr_learning *l)
+{
+    return l->optimizer->dual || l->shrinking;
+}
+/* A weight of fobos whose key does not come for `time` on the event's clock; root: n^power. */
+double ctr_learning_shrunk(const struct ctr_learning *l, double w, double root, double time);
 
 /* Lines of a summary: what a state holds, in bytes, and what q2.13 cut off. */
 int ctr_learning_words(const struct ctr_learning *l, const struct ctr_event *e, struct ctr_buf *text,
@@ -150,14 +168,17 @@ int ctr_learning_words(const struct ctr_learning *l, const struct ctr_event *e, 
 
 /* ---- one coordinate, with the bits of the kernels: files, prediction, tests ---- */
 
-/* State as files tell it: value is z or the weight; n that of the rate (global: not used). */
+/* State as files tell it: value is z or the weight (of fobos: that of `last`); n that of the rate (global: not used).
+ */
 struct ctr_state {
-    double value, n;
+    double value, n, last;
     uint64_t negatives, positives;
 };
 void ctr_state_read(const struct ctr_learning *l, const struct ctr_event *e, const uint8_t *row, struct ctr_state *s);
 void ctr_state_write(const struct ctr_learning *l, const struct ctr_event *e, const struct ctr_state *s, uint8_t *row);
 double ctr_state_weight(const struct ctr_learning *l, const struct ctr_event *e, const struct ctr_state *s);
+/* Gives a row this weight, and leaves n and the counts as they are. */
+void ctr_state_set_weight(const struct ctr_learning *l, const struct ctr_event *e, double weight, uint8_t *row);
 /* Reads a row and returns its weight: both in one, which is faster. */
 double ctr_state_row(const struct ctr_learning *l, const struct ctr_event *e, const uint8_t *row, struct ctr_state *s);
 
@@ -176,7 +197,8 @@ double ctr_state_rate(const struct ctr_learning *l, const struct ctr_event *e, c
 
 /* A counter of 16 bits: exact below 2048, then a floating-point number of 11 bits that goes up with probability
  * 2^-exponent, so that its value is unbiased and off by some 1.3% (Csuros, "Approximate counting with a floating-point
- * counter", 2010). It ends at 8.8e12. */
+ * counter", 2010). It ends at 8.8e12. An event whose weight is not 1 is added as that, and the sum rounded at random to
+ * one of the two counters beside it, so that it is unbiased likewise. */
 enum { CTR_COUNT_BITS = 11 };
 static inline uint64_t ctr_count_value(uint16_t c)
 {
@@ -200,6 +222,8 @@ static inline float ctr_count_mean(uint32_t count, float *seen)
     *seen = sum;
     return negatives * positives / (sum + (float)(sum == 0));
 }
+/* The counter after an event of such a weight; bits: random. Of weight 1 as kernels count it. */
+uint16_t ctr_count_add(uint16_t c, double weight, uint32_t bits);
 uint16_t ctr_count_code(uint64_t value); /* of the largest counter value that is not above it */
 
 /* n of q2.13: a sum of squares in 16 bits, the upper ones of a float without its sign, 8 of exponent and 8 of mantissa.

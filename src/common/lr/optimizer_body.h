@@ -73,9 +73,10 @@ CTR_BODY void NAME(advance_counts_any)(const struct ctr_learning *p, const struc
     const double *restrict x = s->x;
     const float threshold = (float)p->threshold;
     const uint32_t draw = (uint32_t)(s->more->event.draw >> 32), shift = s->more->event.positive ? 16 : 0;
+    const uint32_t once = count_weighted(s, room) ? 0 : 1;
     for (int64_t i = 0; i < room; i++) {
         uint32_t c = count[i], own = c >> shift & 0xffff, below = (1u << (own >> CTR_COUNT_BITS)) - 1;
-        uint32_t hit = ((high[i] + draw) & below) == 0;
+        uint32_t hit = (((high[i] + draw) & below) == 0) & once;
         hit &= (x[i] != 0) & (own != 0xffff);
         c += hit << shift;
         float seen;

@@ -120,13 +120,15 @@ FUSED_BODY void NAME(fused_count)(const struct ctr_coords *s, int64_t k)
     uint32_t *restrict count = m->count;
     REAL *restrict next = m->next;
     const double *restrict xs = s->x;
+    const bool weighted = count_weighted(s, k);
     for (int64_t i = 0; i < k; i += CTR_LANES) {
         halves own;
         WIDE x[WIDES];
         VECTOR root[PARTS];
         NAME(load_x)(xs + i, x);
         memcpy(&own, count + i, sizeof own);
-        own = IN_ISA(count_eight)(own, draw_eight(highs + i, high), shift, x);
+        if (!weighted)
+            own = IN_ISA(count_eight)(own, draw_eight(highs + i, high), shift, x);
         memcpy(count + i, &own, sizeof own);
         NAME(of_floats)(roots_of_counts(own), root);
         EACH_PART(h)

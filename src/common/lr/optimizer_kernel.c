@@ -16,6 +16,39 @@ typedef int64_t bits_f64 __attribute__((vector_size(CTR_LANES * sizeof(int64_t))
 typedef int32_t shorts __attribute__((vector_size(CTR_LANES * sizeof(int32_t))));
 typedef shorts bits_f32;
 
+/* ---- counts ---- */
+
+/* Counts the event of a row whose weight is not 1; else kernels count it. */
+static bool count_weighted(const struct ctr_coords *s, int64_t k)
+{
+    const struct ctr_event *e = &s->more->event;
+    const uint32_t draw = (uint32_t)(e->draw >> 32), shift = e->positive ? 16 : 0;
+    if (__builtin_expect(e->weight == 1, 1))
+        return false;
+    for (int64_t i = 0; i < k; i++) {
+        uint32_t *c = &s->more->count[i];
+        const uint16_t own = (uint16_t)(*c >> shift);
+        if (s->x[i] != 0)
+            *c = (*c & ~(0xffffu << shift)) | (uint32_t)ctr_count_add(own, e->weight, s->more->high[i] + draw) << shift;
+    }
+    return true;
+}
+
+uint16_t ctr_count_add(uint16_t c, double weight, uint32_t bits)
+{
+    const double one = 1 << CTR_COUNT_BITS, most = (double)ctr_count_value(UINT16_MAX);
+    const double sum = (double)ctr_count_value(c) + weight + one;
+    int exponent;
+    if (!(sum < most + one))
+        return UINT16_MAX;
+    const uint32_t part = (uint32_t)(frexp(sum, &exponent) * 2 * one);
+    exponent -= CTR_COUNT_BITS + 1;
+    const double unit = ldexp(1, exponent), over = sum - part * unit;
+    const uint32_t whole = bits & ((1u << exponent) - 1);
+    const double draw = whole + ldexp(bits >> exponent, exponent - 32); /* uniform in [0, unit) */
+    return (uint16_t)(((uint32_t)exponent << CTR_COUNT_BITS) + (part - (1u << CTR_COUNT_BITS)) + (draw < over));
+}
+
 /* ---- q2.13 ---- */
 
 CTR_BODY void expand_any(const struct ctr_learning *p, const struct ctr_coords *s, int64_t room)

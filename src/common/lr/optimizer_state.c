@@ -70,6 +70,8 @@ void ctr_state_read(const struct ctr_learning *l, const struct ctr_event *e, con
         s->negatives = ctr_count_value(counts[0]);
         s->positives = ctr_count_value(counts[1]);
     }
+    if (l->layout.last)
+        memcpy(&s->last, row + l->layout.last, sizeof s->last);
     if (l->precision != CTR_Q13_STATE) {
         s->value = get(row + l->layout.value, l->layout.value_bytes);
     } else {
@@ -89,6 +91,8 @@ void ctr_state_write(const struct ctr_learning *l, const struct ctr_event *e, co
         const uint16_t counts[2] = { ctr_count_code(s->negatives), ctr_count_code(s->positives) };
         memcpy(row + l->layout.counts, counts, sizeof counts);
     }
+    if (l->layout.last)
+        memcpy(row + l->layout.last, &s->last, sizeof s->last);
     if (l->precision != CTR_Q13_STATE) {
         put(row + l->layout.value, l->layout.value_bytes, s->value);
         return;
@@ -100,6 +104,10 @@ void ctr_state_write(const struct ctr_learning *l, const struct ctr_event *e, co
 
 double ctr_state_weight(const struct ctr_learning *l, const struct ctr_event *e, const struct ctr_state *s)
 {
+    if (l->shrinking && l->precision == CTR_F64_STATE)
+        return ctr_learning_shrunk(l, s->value, root64(l, e, s), e->clock - s->last);
+    if (l->shrinking)
+        return (double)(float)ctr_learning_shrunk(l, s->value, (double)root32(l, e, s), e->clock - s->last);
     if (!l->optimizer->dual)
         return s->value;
     if (l->step == CTR_STEP_FTRL_GLOBAL && l->precision == CTR_F64_STATE) {
@@ -113,6 +121,21 @@ double ctr_state_weight(const struct ctr_learning *l, const struct ctr_event *e,
     if (l->precision == CTR_F64_STATE)
         return ctr_ftrl_weight64(l, s->value, root64(l, e, s));
     return (double)ctr_ftrl_weight32(l, (float)s->value, root32(l, e, s));
+}
+
+void ctr_state_set_weight(const struct ctr_learning *l, const struct ctr_event *e, double weight, uint8_t *row)
+{
+    const double size = fabs(weight);
+    struct ctr_state s;
+    ctr_state_read(l, e, row, &s);
+    if (!l->optimizer->dual)
+        s.value = weight;
+    else if (l->step == CTR_STEP_FTRL_GLOBAL)
+        s.value = copysign(size + l->alpha * l->l1, -weight);
+    else
+        s.value = copysign(size * (1 / ctr_state_rate(l, e, &s) + l->l2) + l->l1, -weight);
+    s.last = e->clock;
+    ctr_state_write(l, e, &s, row);
 }
 
 double ctr_state_row(const struct ctr_learning *l, const struct ctr_event *e, const uint8_t *row, struct ctr_state *s)
@@ -146,6 +169,6 @@ double ctr_state_row(const struct ctr_learning *l, const struct ctr_event *e, co
 
 double ctr_state_rate(const struct ctr_learning *l, const struct ctr_event *e, const struct ctr_state *s)
 {
-    const struct ctr_state seen = { 0, CTR_MAX(s->n, 0), s->negatives, s->positives };
+    const struct ctr_state seen = { .n = CTR_MAX(s->n, 0), .negatives = s->negatives, .positives = s->positives };
     return l->alpha / (l->beta + (l->precision == CTR_F64_STATE ? root64(l, e, &seen) : (double)root32(l, e, &seen)));
 }

@@ -124,6 +124,12 @@ static int slice_of(struct ctr_cal_apply *a, const struct ctr_col *by, int64_t i
     return 0;
 }
 
+/* A score below 1 stays below 1 as a float32. */
+static double rounded(const struct ctr_cal_apply *a, double v)
+{
+    return a->out.type == CTR_F32 && v < 1 ? CTR_MIN(v, 1 - 0x1p-24) : v;
+}
+
 int ctr_cal_apply_batch(struct ctr_cal_apply *a, const struct ctr_batch *b, const struct ctr_batch **out,
                         struct ctr_err *err)
 {
@@ -137,7 +143,7 @@ int ctr_cal_apply_batch(struct ctr_cal_apply *a, const struct ctr_batch *b, cons
     ctr_colbuf_clear(&a->out);
     for (int64_t i = 0; i < b->rows; i++)
         if ((by && (rc = slice_of(a, by, i, &slice, err))) ||
-            (rc = ctr_colbuf_f64(&a->out, ctr_cal_map_apply(a->map, slice, score[i]), err)))
+            (rc = ctr_colbuf_f64(&a->out, rounded(a, ctr_cal_map_apply(a->map, slice, score[i])), err)))
             return rc;
     memcpy(a->col, b->col, (size_t)b->schema->n * sizeof *a->col);
     a->col[b->schema->n] = b->col[a->score];

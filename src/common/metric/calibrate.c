@@ -11,12 +11,11 @@
 #include "common/metric/calstate.h"
 
 #include "common/base/isa.h"
-#include "common/feature/op.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-#define EDGE 0x1p-52
+#define EDGE CTR_CAL_EDGE
 
 struct part { /* rows of one slice; [0]: of all */
     struct ctr_sample sample;
@@ -34,6 +33,7 @@ struct ctr_cal_fit {
     struct ctr_metric_rows rows;
     struct ctr_buf text;
     bool narrow, floored;
+    struct ctr_cal_pools pools;
     int64_t seen, thin;
     double weight; /* of all rows */
 };
@@ -126,6 +126,8 @@ static int part_of(struct ctr_cal_fit *f, const struct ctr_col *by, int64_t i, s
     if (f->ids.n > known && (rc = part_add(f, text, f->text.len, err)))
         return rc;
     *out = &f->part[id + 1];
+    if (!ctr_cal_same(text, f->text.len, (*out)->text, (*out)->text_bytes))
+        return ctr_fail(err, CTR_EDATA, CTR_SAME_HASH);
     return 0;
 }
 
@@ -193,7 +195,18 @@ int ctr_cal_fit_batch(struct ctr_cal_fit *f, const struct ctr_batch *b, struct c
 struct block {
     double low, high; /* scores */
     double weight, label, value;
+    int64_t rows[2]; /* with a label below 1; with one above 0 */
 };
+
+static void absorb(struct block *b, const struct block *next)
+{
+    b->high = next->high;
+    b->weight += next->weight;
+    b->label += next->label;
+    b->value = b->label / b->weight;
+    b->rows[0] += next->rows[0];
+    b->rows[1] += next->rows[1];
+}
 
 static int pool_violators(const struct ctr_sample *s, struct ctr_buf *blocks, struct ctr_err *err)
 {
@@ -202,7 +215,7 @@ static int pool_violators(const struct ctr_sample *s, struct ctr_buf *blocks, st
     int rc;
 
     while (ctr_ties_next(&t)) {
-        struct block x = { t.score, t.score, t.neg + t.pos, t.pos, 0 }, *b;
+        struct block x = { t.score, t.score, t.neg + t.pos, t.pos, 0, { t.entries[0], t.entries[1] } }, *b;
         if (x.weight == 0)
             continue;
         blocks->len = (size_t)n * sizeof x;
@@ -216,6 +229,8 @@ static int pool_violators(const struct ctr_sample *s, struct ctr_buf *blocks, st
             x.weight += b[n].weight;
             x.label += b[n].label;
             x.value = x.label / x.weight;
+            x.rows[0] += b[n].rows[0];
+            x.rows[1] += b[n].rows[1];
         }
         b[n++] = x;
     }
@@ -289,7 +304,11 @@ static int pool_whole(const struct ctr_sample *s, struct ctr_buf *blocks, struct
     for (int64_t i = 0; !rc && i < n; i++) {
         uint32_t end = i + 1 < n ? b[i + 1].first : (uint32_t)s->n;
         struct block x = { ctr_sample_score(s, ctr_sample_key(s, b[i].first)),
-                           ctr_sample_score(s, ctr_sample_key(s, end - 1)), end - b[i].first, b[i].positive, 0 };
+                           ctr_sample_score(s, ctr_sample_key(s, end - 1)),
+                           end - b[i].first,
+                           b[i].positive,
+                           0,
+                           { end - b[i].first - b[i].positive, b[i].positive } };
         x.value = x.label / x.weight;
         rc = ctr_buf_append(blocks, &x, sizeof x, err);
     }
@@ -297,15 +316,49 @@ static int pool_whole(const struct ctr_sample *s, struct ctr_buf *blocks, struct
     return rc;
 }
 
-static int fit_isotonic(const struct ctr_sample *s, struct ctr_cal_part *to, struct ctr_err *err)
+/* Pools with fewer than `least` rows of a class say little, and those of one class alone say 0 or 1: such a pool is
+ * merged with those that follow until it has enough, the last one with those before. Returns how many are left. */
+static int64_t merge_thin(struct block *b, int64_t n, int64_t least)
+{
+    int64_t left = 0;
+
+    for (int64_t i = 0; i < n; i++) {
+        if (left && CTR_MIN(b[left - 1].rows[0], b[left - 1].rows[1]) < least)
+            absorb(&b[left - 1], &b[i]);
+        else
+            b[left++] = b[i];
+    }
+    for (; left > 1 && CTR_MIN(b[left - 1].rows[0], b[left - 1].rows[1]) < least; left--)
+        absorb(&b[left - 2], &b[left - 1]);
+    return left;
+}
+
+static void note_pools(struct ctr_cal_pools *p, const struct block *b, int64_t found, int64_t left)
+{
+    p->low = p->left ? CTR_MIN(p->low, b[0].value) : b[0].value;
+    p->high = p->left ? CTR_MAX(p->high, b[left - 1].value) : b[left - 1].value;
+    p->found += found;
+    p->left += left;
+}
+
+static int fit_isotonic(struct ctr_cal_fit *f, const struct ctr_sample *s, struct ctr_cal_part *to, struct ctr_err *err)
 {
     struct ctr_buf blocks = { 0 };
     bool whole = s->n && s->n < MAX_WHOLE && !s->weight.len;
     int rc = whole ? pool_whole(s, &blocks, err) : pool_violators(s, &blocks, err);
+    int64_t found = (int64_t)(blocks.len / sizeof(struct block)), left = 0;
+    const double edge = f->o.min_clicks ? EDGE : 0; /* a rounded quotient may be 1 */
 
-    for (size_t i = 0; !rc && i < blocks.len / sizeof(struct block); i++) {
+    if (!rc) {
+        struct block *b = (struct block *)blocks.data;
+        left = merge_thin(b, found, f->o.min_clicks);
+        for (int64_t i = 0; i < left; i++)
+            b[i].value = CTR_MIN(CTR_MAX(b[i].value, edge), 1 - edge);
+        note_pools(&f->pools, b, found, left);
+    }
+    for (int64_t i = 0; !rc && i < left; i++) {
         const struct block *b = &((const struct block *)blocks.data)[i];
-        struct ctr_knot k = { b->low, CTR_MIN(b->value, 1) };
+        struct ctr_knot k = { b->low, b->value };
         rc = ctr_buf_append(&to->knots, &k, sizeof k, err);
         k.score = b->high;
         if (!rc && to->kind == CTR_CAL_ISOTONIC_LINEAR && b->high > b->low)
@@ -508,7 +561,7 @@ static int fit_part(struct ctr_cal_fit *f, struct part *p, struct ctr_cal_part *
     switch (to->kind) {
     case CTR_CAL_POWER: return fit_regression(&p->sample, &poisson_link, to, &f->floored, err);
     case CTR_CAL_PLATT: return fit_regression(&p->sample, &logistic_link, to, &f->floored, err);
-    default: return fit_isotonic(&p->sample, to, err);
+    default: return fit_isotonic(f, &p->sample, to, err);
     }
 }
 
@@ -572,6 +625,10 @@ int ctr_cal_fit_hold_out(struct ctr_cal_fit *f, struct ctr_err *err)
     return rc;
 }
 
+int64_t ctr_cal_fit_rows(const struct ctr_cal_fit *f)
+{
+    return f->seen;
+}
 int64_t ctr_cal_fit_slices(const struct ctr_cal_fit *f)
 {
     return f->n - 1;
@@ -579,6 +636,10 @@ int64_t ctr_cal_fit_slices(const struct ctr_cal_fit *f)
 int64_t ctr_cal_fit_thin(const struct ctr_cal_fit *f)
 {
     return f->thin;
+}
+const struct ctr_cal_pools *ctr_cal_fit_pools(const struct ctr_cal_fit *f)
+{
+    return &f->pools;
 }
 bool ctr_cal_fit_floored(const struct ctr_cal_fit *f)
 {

@@ -4,8 +4,6 @@
  * from, it is monotone, and its values are probabilities. */
 #include "common/metric/calstate.h"
 
-#include "common/feature/op.h"
-
 #include <math.h>
 #include <stdlib.h>
 
@@ -22,7 +20,7 @@ static const struct {
 
 int ctr_cal_part_add(struct ctr_cal_map *m, const char *text, size_t n, struct ctr_err *err)
 {
-    uint32_t id;
+    uint32_t id = 0;
     int rc = ctr_array_grow(&m->part, m->n, &m->cap, sizeof *m->part, err);
 
     if (rc)
@@ -32,6 +30,8 @@ int ctr_cal_part_add(struct ctr_cal_map *m, const char *text, size_t n, struct c
         return rc;
     if (m->n++ && (rc = ctr_idmap_get(&m->ids, ctr_cal_hash(text, n), &id, err)))
         return rc;
+    if (m->n > 1 && (int)id != m->n - 2)
+        return ctr_fail(err, CTR_EDATA, CTR_SAME_HASH);
     return m->n - 1;
 }
 
@@ -60,7 +60,8 @@ int ctr_cal_map_slice(const struct ctr_cal_map *m, const char *text, size_t n)
 {
     const struct ctr_idmap_slot *s = m->ids.cap ? ctr_idmap_slot(&m->ids, ctr_cal_hash(text, n)) : NULL;
 
-    return !s || s->id == UINT32_MAX ? 0 : (int)s->id + 1;
+    const struct ctr_cal_part *p = !s || s->id == UINT32_MAX ? NULL : &m->part[s->id + 1];
+    return p && ctr_cal_same(text, n, p->text, p->text_bytes) ? (int)s->id + 1 : 0;
 }
 
 /* The knot at or below `score`, which lies within the fitted range. Without a branch: scores of a stream come in no
@@ -91,14 +92,19 @@ static double isotonic(const struct ctr_cal_part *p, double score)
     return CTR_MIN(v, a[1].value);
 }
 
+static double inside(double v)
+{
+    return CTR_MIN(CTR_MAX(v, CTR_CAL_EDGE), 1 - CTR_CAL_EDGE);
+}
+
 double ctr_cal_map_apply(const struct ctr_cal_map *m, int slice, double score)
 {
     const struct ctr_cal_part *p = &m->part[m->part[slice].mapped ? slice : 0];
     double x;
 
     switch (p->kind) {
-    case CTR_CAL_POWER: x = p->a + p->b * ctr_cal_log(score); return x < 0 ? ctr_exp(x) : 1;
-    case CTR_CAL_PLATT: return ctr_sigmoid(p->a + p->b * ctr_cal_logit(score));
+    case CTR_CAL_POWER: x = p->a + p->b * ctr_cal_log(score); return inside(x < 0 ? ctr_exp(x) : 1);
+    case CTR_CAL_PLATT: return inside(ctr_sigmoid(p->a + p->b * ctr_cal_logit(score)));
     default: return isotonic(p, score);
     }
 }

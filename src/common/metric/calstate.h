@@ -29,7 +29,11 @@ struct ctr_cal_map {
 
 static inline uint64_t ctr_cal_hash(const char *text, size_t n)
 {
-    return text ? ctr_hash64(text, n, 1) : 0;
+    return text ? ctr_hash64(text, n, ctr_hash_secret) : 0;
+}
+static inline bool ctr_cal_same(const char *a, size_t a_n, const char *b, size_t b_n)
+{
+    return a_n == b_n && !a == !b && (!a || !memcmp(a, b, a_n));
 }
 /* A new, empty part; returns its index. */
 int ctr_cal_part_add(struct ctr_cal_map *m, const char *text, size_t n, struct ctr_err *err) CTR_MUST;

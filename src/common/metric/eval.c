@@ -71,8 +71,10 @@ void ctr_eval_free(struct ctr_eval *e)
         ctr_slice_free(e->slice[i]);
     }
     free(e->slice);
-    for (int by = 0; by < e->o.nby; by++)
+    for (int by = 0; by < e->o.nby; by++) {
         ctr_memo_free(&e->values[by].memo);
+        ctr_buf_free(&e->values[by].value);
+    }
     free(e->values);
     free(e->by);
     for (int i = 0; i < 2 * (e->o.nby + 1); i++) {
@@ -89,6 +91,7 @@ void ctr_eval_free(struct ctr_eval *e)
     ctr_buf_free(&e->loss[1]);
     ctr_buf_free(&e->unit);
     ctr_buf_free(&e->text);
+    ctr_buf_free(&e->nobody);
     ctr_buf_free(&e->run[0]);
     ctr_buf_free(&e->run[1]);
     ctr_memo_free(&e->memo);
@@ -144,13 +147,17 @@ static inline void row_get(const struct ctr_eval *e, const double *control, int6
     }
 }
 
-/* The start of row i's window; the first window that there is begins where times do. */
+int64_t ctr_eval_window(int64_t time, int64_t window_ms)
+{
+    int64_t into = time % window_ms;
+
+    into += into < 0 ? window_ms : 0;
+    return time < INT64_MIN + into ? INT64_MIN : time - into;
+}
+
 static int64_t window_of(const struct ctr_eval *e, const struct ctr_col *time, int64_t i)
 {
-    int64_t t = ctr_col_i64(time, i), into = t % e->o.window_ms;
-
-    into += into < 0 ? e->o.window_ms : 0;
-    return t < INT64_MIN + into ? INT64_MIN : t - into;
+    return ctr_eval_window(ctr_col_i64(time, i), e->o.window_ms);
 }
 
 /* ---- the entries of rows ---- */
@@ -419,6 +426,29 @@ static int losses(struct ctr_buf *buf, const double *score, const double *label,
     return 0;
 }
 
+/* The id of a row without a user: one for all of them, or, where rows are resampled by user, one each. */
+static int nobody_id(struct ctr_eval *e, uint32_t *id, struct ctr_err *err)
+{
+    size_t bytes;
+    int rc;
+
+    *id = e->last_nobody;
+    if (e->without_user++ && !e->o.bootstrap)
+        return 0;
+    if ((rc = ctr_idmap_next(&e->users, id, err)))
+        return rc;
+    bytes = *id / 8 + 1;
+    if (bytes > e->nobody.len) {
+        if ((rc = ctr_buf_reserve(&e->nobody, bytes - e->nobody.len, err)))
+            return rc;
+        memset(e->nobody.data + e->nobody.len, 0, bytes - e->nobody.len);
+        e->nobody.len = bytes;
+    }
+    ctr_bits_set(e->nobody.data, *id, 1);
+    e->last_nobody = *id;
+    return 0;
+}
+
 /* The id of a user whom the memo did not know. A small number has no slot in the map, which would outgrow the cache. */
 static int user_id(struct ctr_eval *e, const struct ctr_col *user, int64_t i, uint64_t hash, uint32_t *id,
                    struct ctr_err *err)
@@ -427,6 +457,8 @@ static int user_id(struct ctr_eval *e, const struct ctr_col *user, int64_t i, ui
     bool learnt;
     int rc;
 
+    if (!e->o.null_user && ctr_col_missing(user, i))
+        return nobody_id(e, id, err);
     if (ctr_memo_find(&e->memo, user, i, 1, id)) /* since then */
         return 0;
     *id = m->taken ? ctr_idmap_slot(m, hash)->id : UINT32_MAX;
@@ -449,7 +481,7 @@ static int user_ids(struct ctr_eval *e, const struct ctr_col *user, uint32_t *un
             continue;
         for (int64_t k = 0; k < n; k++)
             if (id[k] == UINT32_MAX)
-                ctr_idmap_prefetch(&e->users, hash[k] = ctr_col_hash(user, from + k, 0));
+                ctr_idmap_prefetch(&e->users, hash[k] = ctr_col_hash(user, from + k, ctr_hash_secret));
         for (int64_t k = 0; !rc && k < n; k++)
             if (id[k] == UINT32_MAX)
                 rc = user_id(e, user, from + k, hash[k], &id[k], err);
@@ -474,13 +506,12 @@ static int units(struct ctr_eval *e, const struct ctr_batch *b, struct ctr_err *
     return user ? user_ids(e, user, unit, err) : 0;
 }
 
-static int check_time(const struct ctr_eval *e, const struct ctr_batch *b, const struct ctr_col *time,
-                      struct ctr_err *err)
+int ctr_eval_check_time(const struct ctr_batch *b, int column, struct ctr_err *err)
 {
-    for (int64_t i = 0; time && i < b->rows; i++)
-        if (ctr_col_missing(time, i))
+    for (int64_t i = 0; i < b->rows; i++)
+        if (ctr_col_missing(&b->col[column], i))
             return ctr_fail(err, CTR_EDATA, "row %lld: the time (column %s) is null, so it is in no window",
-                            (long long)(b->first_row + i + 1), b->schema->f[e->o.columns.time].name);
+                            (long long)(b->first_row + i + 1), b->schema->f[column].name);
     return 0;
 }
 
@@ -488,7 +519,7 @@ static int check_time(const struct ctr_eval *e, const struct ctr_batch *b, const
 static int check_memory(const struct ctr_eval *e, struct ctr_err *err)
 {
     int64_t need = e->held + (e->users.cap + e->slices.cap) * (int64_t)sizeof *e->users.slot +
-                   ctr_memo_bytes(&e->memo) + (int64_t)(e->run[0].cap + e->run[1].cap),
+                   ctr_memo_bytes(&e->memo) + (int64_t)(e->nobody.cap + e->run[0].cap + e->run[1].cap),
             sorting = 0;
 
     if (!e->o.memory_bytes || !e->n)
@@ -496,7 +527,7 @@ static int check_memory(const struct ctr_eval *e, struct ctr_err *err)
     for (int i = 0; i < 2 * (e->o.nby + 1); i++)
         need += (int64_t)(e->rows_of[i].token.cap + e->rows_of[i].entry.cap);
     for (int by = 0; by < e->o.nby; by++)
-        need += ctr_memo_bytes(&e->values[by].memo);
+        need += ctr_memo_bytes(&e->values[by].memo) + (int64_t)e->values[by].value.cap;
     for (int side = 0; side < e->sides; side++) { /* the total is the longest slice */
         const struct ctr_sample *m = &e->slice[0]->parts->sample[side];
         need += ctr_sample_bytes(m);
@@ -520,7 +551,8 @@ int ctr_eval_batch(struct ctr_eval *e, const struct ctr_batch *b, const double *
     const struct ctr_col *time = e->o.window_ms > 0 ? &b->col[e->o.columns.time] : NULL;
     int rc;
 
-    if ((rc = ctr_metric_rows_load(&e->rows, &e->o.columns, b, err)) || (rc = check_time(e, b, time, err)))
+    if ((rc = ctr_metric_rows_load(&e->rows, &e->o.columns, b, err)) ||
+        (time && (rc = ctr_eval_check_time(b, e->o.columns.time, err))))
         return rc;
     if (e->losses && (rc = losses(&e->loss[0], e->rows.score, e->rows.label, b->rows, err)))
         return rc;
@@ -549,7 +581,7 @@ static int finish_slice(struct ctr_eval *e, struct ctr_slice *s, uint32_t *local
         struct ctr_sample *m = &s->parts->sample[side];
         struct ctr_metric_sums *to = &s->pub.sums[side];
         if (e->o.needs & CTR_NEED_USERS && e->o.columns.user >= 0)
-            rc = ctr_gauc(m, s == e->slice[0] ? NULL : local, e->users.n, to,
+            rc = ctr_gauc(m, &(struct ctr_gauc_users){ e->users.n, &e->nobody, s == e->slice[0] ? NULL : local }, to,
                           e->o.bootstrap ? &s->parts->users[side] : NULL, err);
         if (!e->o.bootstrap && !e->o.keep) /* in no need of them any more: sort keys alone */
             m->units = false;
@@ -643,6 +675,11 @@ int ctr_eval_finish(struct ctr_eval *e, struct ctr_pool *pool, struct ctr_err *e
 int64_t ctr_eval_slices(const struct ctr_eval *e)
 {
     return e->n;
+}
+
+int64_t ctr_eval_without_user(const struct ctr_eval *e)
+{
+    return e->o.null_user || !(e->o.needs & CTR_NEED_USERS) ? 0 : e->without_user;
 }
 
 const struct ctr_eval_slice *ctr_eval_slice(const struct ctr_eval *e, int64_t i)

@@ -43,6 +43,8 @@ void ctr_slice_close_parts(struct ctr_slice *s)
 
 void ctr_slice_free(struct ctr_slice *s)
 {
+    if (!s)
+        return;
     ctr_slice_close_parts(s);
     free(s);
 }
@@ -86,7 +88,7 @@ struct ordered {
 /* What a slice holds, and takes when all are ordered. */
 static int64_t slice_bytes(const struct ctr_slice *s)
 {
-    return (int64_t)(sizeof *s + strlen(s->text) + 1 + sizeof(struct ordered));
+    return (int64_t)(sizeof *s + s->pub.text_n + 1 + sizeof(struct ordered));
 }
 
 static int slice_append(struct ctr_eval *e, struct ctr_slice *s, struct ctr_err *err)
@@ -106,6 +108,7 @@ static int slice_append(struct ctr_eval *e, struct ctr_slice *s, struct ctr_err 
         if ((rc = ctr_buf_append(&e->run[side], &run, sizeof run, err)))
             return rc;
     }
+    s->id = (uint32_t)e->n;
     e->slice[e->n++] = s;
     e->held += slice_bytes(s);
     return 0;
@@ -122,6 +125,7 @@ static int slice_new(struct ctr_eval *e, const struct ctr_slice_value *v, uint64
     if (rc || !s)
         return rc ? rc : ctr_fail_nomem(err, bytes);
     memcpy(s->text, e->text.data, e->text.len);
+    s->pub.text_n = (uint32_t)e->text.len - 1;
     if (total || e->o.bootstrap)
         rc = ctr_slice_open_parts(e, s, err);
     if (rc || (rc = slice_append(e, s, err))) {
@@ -132,12 +136,21 @@ static int slice_new(struct ctr_eval *e, const struct ctr_slice_value *v, uint64
         s->number = ctr_col_missing(v->col, v->i) ? INFINITY : ctr_col_f64(v->col, v->i);
     if (isnan(s->number))
         s->number = INFINITY;
-    s->pub = (struct ctr_eval_slice){ .by = v->by, .text = s->text, .windowed = windowed, .window_ms = window };
+    s->pub = (struct ctr_eval_slice){
+        .by = v->by, .text_n = s->pub.text_n, .text = s->text, .windowed = windowed, .window_ms = window
+    };
     s->value = value;
+    s->text_bytes = (uint32_t)(e->text.len - 1);
     s->rest = !v->col && v->by >= 0;
-    if (v->col && !windowed) {
+    if (v->col && windowed) {
+        struct ctr_slice *of = e->slice[ctr_idmap_slot(&e->slices, value)->id];
+        s->before = of->windows;
+        of->windows = s;
+    } else if (v->col) {
         e->values[v->by].live++;
         s->lacks = e->values[v->by].went;
+        if ((rc = ctr_buf_append(&e->values[v->by].value, &s, sizeof s, err)))
+            return rc; /* e has the slice */
     }
     for (int side = 0; side < 2; side++)
         s->pub.sums[side].auc = s->pub.sums[side].gauc = NAN;
@@ -148,7 +161,7 @@ static int slice_new(struct ctr_eval *e, const struct ctr_slice_value *v, uint64
  * as no small number does. */
 uint64_t ctr_slice_hash(const struct ctr_slice_value *v)
 {
-    uint64_t h = v->col ? ctr_col_hash(v->col, v->i, (uint64_t)v->by + 1) : 0xa0761d6478bd642fu;
+    uint64_t h = v->col ? ctr_col_hash(v->col, v->i, ctr_hash_secret) : 0xa0761d6478bd642fu;
 
     return ctr_mix64(h + 0x9e3779b97f4a7c15u * (uint64_t)(v->by + 2));
 }
@@ -157,15 +170,32 @@ static uint64_t window_hash(uint64_t value, bool windowed, int64_t window)
     return windowed ? ctr_mix64(value ^ 0x77696e646f77u) + ctr_mix64((uint64_t)window) : value;
 }
 
+/* Is the slice that has the hash of a text that text's? Hashes of numbers are theirs alone. */
+static int check_text(const struct ctr_slice *s, const struct ctr_slice_value *v, struct ctr_err *err)
+{
+    const struct ctr_col *c = v->col;
+    if (!c || (c->dict ? c->dict : c)->type != CTR_UTF8 || ctr_col_missing(c, v->i))
+        return 0;
+    const struct ctr_str text = ctr_col_str(c, v->i);
+    if (s->text_bytes == text.n && !memcmp(s->text, text.p, text.n))
+        return 0;
+    return ctr_fail(err, CTR_EDATA, CTR_SAME_HASH);
+}
+
 int ctr_slice_find(struct ctr_eval *e, const struct ctr_slice_value *v, uint64_t hash, bool windowed, int64_t window,
                    uint32_t *id, struct ctr_err *err)
 {
+    const uint64_t own = window_hash(hash, windowed, window);
     int64_t known = e->slices.n;
-    int rc = ctr_idmap_get(&e->slices, window_hash(hash, windowed, window), id, err);
+    int rc = ctr_idmap_get(&e->slices, own, id, err);
 
+    if (!rc && *id < e->n && !e->slice[*id]) { /* it went to the rest, and comes again */
+        if (!(rc = ctr_idmap_next(&e->slices, id, err)))
+            ctr_idmap_slot(&e->slices, own)->id = *id;
+    }
     if (!rc && e->slices.n > known)
-        rc = slice_new(e, v, hash, windowed, window, err);
-    return rc;
+        return slice_new(e, v, hash, windowed, window, err);
+    return rc ? rc : check_text(e->slice[*id], v, err);
 }
 
 int ctr_slice_get(struct ctr_eval *e, const struct ctr_slice_value *v, bool windowed, int64_t window, uint32_t *id,
@@ -193,9 +223,11 @@ int ctr_slices_known(struct ctr_eval *e, int by, const struct ctr_col *col, int6
             if (id[k] != UINT32_MAX)
                 continue;
             id[k] = ctr_idmap_slot(&e->slices, hash[k])->id;
+            if (id[k] != UINT32_MAX && !e->slice[id[k]])
+                id[k] = UINT32_MAX;
             if (id[k] == UINT32_MAX)
                 *all = false;
-            else
+            else if (!(rc = check_text(e->slice[id[k]], &(struct ctr_slice_value){ by, col, from + k }, err)))
                 rc = ctr_memo_learn(memo, col, from + k, id[k], e->n, &learnt, err);
         }
     }
@@ -242,32 +274,54 @@ static int by_rows(const void *a, const void *b)
     return (x->order > y->order) - (x->order < y->order);
 }
 
-/* Marks the values of a column beyond the `keep` with the most rows, and their windows. */
-static int mark(struct ctr_eval *e, int by, int64_t keep, struct ctr_err *err)
+static int append_slice(struct ctr_buf *to, struct ctr_slice *s, struct ctr_err *err)
 {
-    struct ranked *r = malloc((size_t)(e->n + 1) * sizeof *r);
-    int64_t n = 0;
-
-    if (!r)
-        return ctr_fail_nomem(err, (size_t)e->n * sizeof *r);
-    for (int64_t i = 0; i < e->n; i++)
-        if (e->slice[i]->pub.by == by && !e->slice[i]->rest && !e->slice[i]->pub.windowed)
-            r[n++] = (struct ranked){ e->slice[i], ctr_slice_run(e, 0, (uint32_t)i)->rows, i };
-    qsort(r, (size_t)n, sizeof *r, by_rows);
-    for (int64_t i = keep; i < n; i++)
-        r[i].s->goes = true;
-    if (n > keep)
-        e->values[by].went += r[keep].rows;
-    free(r);
-    for (int64_t i = 0; i < e->n; i++) {
-        struct ctr_slice *s = e->slice[i];
-        if (s->pub.by == by && s->pub.windowed && !s->rest)
-            s->goes = e->slice[ctr_idmap_slot(&e->slices, s->value)->id]->goes;
-    }
-    return 0;
+    s->goes = true;
+    return ctr_buf_append(to, &s, sizeof s, err);
 }
 
-/* Takes what is marked away, and numbers the others anew. */
+static int by_id(const void *a, const void *b)
+{
+    const struct ctr_slice *x = *(struct ctr_slice *const *)a, *y = *(struct ctr_slice *const *)b;
+
+    return (x->id > y->id) - (x->id < y->id);
+}
+
+/* The values of a column beyond the `keep` with the most rows, and their windows, in order of appearance. The work is
+ * that of the column's values and of what goes, not of all windows of those that stay. */
+static int choose(struct ctr_eval *e, int by, int64_t keep, struct ctr_buf *go, struct ctr_err *err)
+{
+    struct ctr_slice_values *v = &e->values[by];
+    struct ctr_slice **value = (struct ctr_slice **)(void *)v->value.data;
+    const int64_t n = (int64_t)(v->value.len / sizeof *value);
+    struct ranked *r = malloc((size_t)(n + 1) * sizeof *r);
+    int64_t stay = 0;
+    int rc = 0;
+
+    if (!r)
+        return ctr_fail_nomem(err, (size_t)n * sizeof *r);
+    for (int64_t i = 0; i < n; i++)
+        r[i] = (struct ranked){ value[i], ctr_slice_run(e, 0, value[i]->id)->rows, i };
+    qsort(r, (size_t)n, sizeof *r, by_rows);
+    for (int64_t i = keep; !rc && i < n; i++) {
+        rc = append_slice(go, r[i].s, err);
+        for (struct ctr_slice *w = r[i].s->windows; !rc && w; w = w->before)
+            rc = append_slice(go, w, err);
+    }
+    if (!rc && n > keep)
+        v->went += r[keep].rows;
+    free(r);
+    for (int64_t i = 0; !rc && i < n; i++)
+        if (!value[i]->goes)
+            value[stay++] = value[i];
+    if (!rc)
+        v->value.len = (size_t)stay * sizeof *value;
+    if (!rc && go->len)
+        qsort(go->data, go->len / sizeof(struct ctr_slice *), sizeof(struct ctr_slice *), by_id);
+    return rc;
+}
+
+/* Numbers the slices that are left anew: when as many have gone, so that each is moved only so often. */
 static int sweep(struct ctr_eval *e, struct ctr_err *err)
 {
     int64_t n = 0;
@@ -277,17 +331,15 @@ static int sweep(struct ctr_eval *e, struct ctr_err *err)
     ctr_idmap_free(&e->slices);
     for (int64_t i = 0; i < e->n; i++) {
         struct ctr_slice *s = e->slice[i];
-        if (!s->goes) {
-            for (int side = 0; side < e->sides; side++)
-                *ctr_slice_run(e, side, (uint32_t)n) = *ctr_slice_run(e, side, (uint32_t)i);
-            e->slice[n++] = s;
+        if (!s)
             continue;
-        }
-        e->values[s->pub.by].live -= !s->pub.windowed;
-        e->held -= slice_bytes(s);
-        ctr_slice_free(s);
+        for (int side = 0; side < e->sides; side++)
+            *ctr_slice_run(e, side, (uint32_t)n) = *ctr_slice_run(e, side, (uint32_t)i);
+        s->id = (uint32_t)n;
+        e->slice[n++] = s;
     }
     e->n = n;
+    e->gone = 0;
     for (int side = 0; side < e->sides; side++)
         e->run[side].len = (size_t)n * sizeof(struct ctr_running);
     for (int by = 0; by < e->o.nby; by++)
@@ -302,16 +354,26 @@ static int sweep(struct ctr_eval *e, struct ctr_err *err)
 static int cut(struct ctr_eval *e, int by, int64_t keep, struct ctr_err *err)
 {
     const struct ctr_slice_value rest = { by, NULL, 0 };
-    int64_t n = e->n; /* the rest's own slices may come behind */
-    int rc = mark(e, by, keep, err);
+    struct ctr_buf go = { 0 };
+    int rc = choose(e, by, keep, &go, err);
+    struct ctr_slice **s = (struct ctr_slice **)(void *)go.data;
+    const int64_t n = rc ? 0 : (int64_t)(go.len / sizeof *s);
 
     for (int64_t i = 0; !rc && i < n; i++) {
-        const struct ctr_slice *s = e->slice[i];
         uint32_t to;
-        if (s->goes && !(rc = ctr_slice_get(e, &rest, s->pub.windowed, s->pub.window_ms, &to, err)))
-            rc = add_slice(e, to, (uint32_t)i, err);
+        if (!(rc = ctr_slice_get(e, &rest, s[i]->pub.windowed, s[i]->pub.window_ms, &to, err)))
+            rc = add_slice(e, to, s[i]->id, err);
     }
-    return rc ? rc : sweep(e, err);
+    for (int64_t i = 0; !rc && i < n; i++) {
+        e->values[by].live -= !s[i]->pub.windowed;
+        e->held -= slice_bytes(s[i]);
+        e->slice[s[i]->id] = NULL;
+        e->gone++;
+        ctr_slice_free(s[i]);
+    }
+    ctr_buf_free(&go);
+    ctr_memo_free(&e->values[by].memo);
+    return !rc && e->gone > e->n / 2 ? sweep(e, err) : rc;
 }
 
 int ctr_slices_bound(struct ctr_eval *e, int by, struct ctr_err *err)
@@ -326,7 +388,7 @@ int ctr_slices_bound(struct ctr_eval *e, int by, struct ctr_err *err)
 static struct ordered ordered_of(struct ctr_slice *s)
 {
     struct ordered o = { .number = s->number, .s = s, .by = s->pub.by, .rest = s->rest };
-    for (int i = 0; i < 8 && s->text[i]; i++)
+    for (uint32_t i = 0; i < CTR_MIN(s->pub.text_n, 8u); i++)
         o.start |= (uint64_t)(uint8_t)s->text[i] << (56 - 8 * i);
     return o;
 }
@@ -345,8 +407,10 @@ static int slice_order(const void *a, const void *b)
         return o->number < p->number ? -1 : 1;
     if (o->start != p->start)
         return o->start < p->start ? -1 : 1;
-    if ((c = strcmp(x->text, y->text)))
+    if ((c = memcmp(x->text, y->text, CTR_MIN(x->pub.text_n, y->pub.text_n))))
         return c;
+    if (x->pub.text_n != y->pub.text_n)
+        return x->pub.text_n < y->pub.text_n ? -1 : 1;
     if (x->pub.windowed != y->pub.windowed)
         return x->pub.windowed ? 1 : -1;
     return (x->pub.window_ms > y->pub.window_ms) - (x->pub.window_ms < y->pub.window_ms);
@@ -392,8 +456,12 @@ int ctr_slices_order(struct ctr_eval *e, struct ctr_err *err)
     for (int by = 0; !rc && by < e->o.nby; by++)
         if (e->o.slices && e->values[by].live > e->o.slices)
             rc = cut(e, by, e->o.slices, err);
+    if (!rc && e->gone)
+        rc = sweep(e, err);
+    if (rc)
+        return rc;
     publish(e);
-    return rc ? rc : sort_slices(e, err);
+    return sort_slices(e, err);
 }
 
 /* ---- the entries of each ---- */

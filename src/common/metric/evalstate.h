@@ -20,17 +20,19 @@ struct ctr_idmap {
 static inline void ctr_idmap_prefetch(const struct ctr_idmap *m, uint64_t hash)
 {
     if (m->cap)
-        __builtin_prefetch(&m->slot[ctr_mix64(hash) & (uint64_t)(m->cap - 1)]);
+        __builtin_prefetch(&m->slot[ctr_hash_place(hash, (uint64_t)(m->cap - 1))]);
 }
 /* The slot of a hash: its own, or the free one where it belongs. There must be a free one. */
 static inline struct ctr_idmap_slot *ctr_idmap_slot(const struct ctr_idmap *m, uint64_t hash)
 {
-    uint64_t at = ctr_mix64(hash) & (uint64_t)(m->cap - 1);
+    uint64_t at = ctr_hash_place(hash, (uint64_t)(m->cap - 1));
 
     while (m->slot[at].id != UINT32_MAX && m->slot[at].hash != hash)
         at = (at + 1) & (uint64_t)(m->cap - 1);
     return &m->slot[at];
 }
+/* Two texts of one hash: a chance of 2^-64 for each pair, as nobody knows the secret that is in it. */
+#define CTR_SAME_HASH "two texts have the same hash: run it again, and hashes are others"
 int ctr_idmap_get(struct ctr_idmap *m, uint64_t hash, uint32_t *id, struct ctr_err *err) CTR_MUST;
 int ctr_idmap_next(struct ctr_idmap *m, uint32_t *id, struct ctr_err *err) CTR_MUST; /* an id without a slot */
 void ctr_idmap_free(struct ctr_idmap *m);
@@ -83,7 +85,11 @@ struct ctr_slice {
     uint64_t value;                /* its hash */
     int64_t lacks;                 /* rows at most, which are in the rest */
     uint32_t token;                /* a number of its own, that no other had or will have */
+    uint32_t id;                   /* its place in e->slice */
     bool rest, goes;
+    uint32_t text_bytes;
+    struct ctr_slice *windows; /* of a value: those of it by window, the latest first */
+    struct ctr_slice *before;  /* in that list */
     char text[];
 };
 
@@ -103,8 +109,9 @@ struct ctr_slice_rows {
 
 /* Of a column that makes slices. */
 struct ctr_slice_values {
-    int64_t live; /* held */
-    int64_t went; /* each time that some went to the rest, the rows of the largest, summed */
+    int64_t live;         /* held */
+    struct ctr_buf value; /* struct ctr_slice *: those, in order of appearance */
+    int64_t went;         /* each time that some went to the rest, the rows of the largest, summed */
     struct ctr_memo memo;
 };
 
@@ -117,13 +124,17 @@ struct ctr_eval {
     struct ctr_buf entry;   /* int64_t: where the total's entries of each row of the batch begin; empty: one a row */
     int64_t first;          /* of the batch */
     int *by;
-    struct ctr_slice **slice; /* by id */
+    struct ctr_slice **slice; /* by id; NULL: it went to the rest, until the next sweep; none after ctr_slices_order */
+    int64_t gone;             /* of them */
     struct ctr_buf run[2];    /* struct ctr_running by side and id, until ctr_slices_order */
     int64_t n, cap;
     struct ctr_idmap slices, users;
     struct ctr_metric_rows rows;
     struct ctr_memo memo; /* of users */
     struct ctr_buf loss[2], unit, text;
+    struct ctr_buf nobody; /* bits by user id: of rows without a user */
+    uint32_t last_nobody;
+    int64_t without_user; /* rows */
     bool narrow[2];
     int sides;
     bool samples, units, losses;
@@ -172,9 +183,15 @@ int ctr_slice_aucs(struct ctr_eval *e, const struct ctr_slice_rows *rows, const 
 int ctr_slices_bound(struct ctr_eval *e, int by, struct ctr_err *err) CTR_MUST;
 int ctr_slices_order(struct ctr_eval *e, struct ctr_err *err) CTR_MUST; /* what is to be shown, in order */
 
-/* GAUC of a sample whose units are user ids below `users`. `local` is scratch of that many, all UINT32_MAX, which keeps
- * the work in proportion to the sample; NULL: the sample has all users. */
-int ctr_gauc(const struct ctr_sample *s, uint32_t *local, int64_t users, struct ctr_metric_sums *to,
+/* GAUC of a sample whose units are user ids below `users`, less those that are set in the bits of `nobody`. `local` is
+ * scratch of that many, all UINT32_MAX, which keeps the work in proportion to the sample; NULL: the sample has all
+ * users. */
+struct ctr_gauc_users {
+    int64_t users;
+    const struct ctr_buf *nobody;
+    uint32_t *local;
+};
+int ctr_gauc(const struct ctr_sample *s, const struct ctr_gauc_users *users, struct ctr_metric_sums *to,
              struct ctr_buf *keep, struct ctr_err *err) CTR_MUST;
 
 /* The sample of all rows, after ctr_eval_finish with opts.keep. */

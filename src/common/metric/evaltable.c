@@ -71,6 +71,12 @@ static int add_metric(const struct ctr_eval_view *v, int metric, struct ctr_sche
     return CTR_MIN(rc, 0);
 }
 
+/* The window of a slice, or NULL: all of the time. */
+static const int64_t *window_of(const struct ctr_eval_slice *s, const struct ctr_eval_view *v)
+{
+    return v->window ? v->window : s->windowed ? &s->window_ms : NULL;
+}
+
 /* ---- the stream ---- */
 
 int ctr_eval_stream_schema(const struct ctr_eval_view *v, struct ctr_schema *s, struct ctr_err *err)
@@ -141,11 +147,12 @@ int ctr_eval_stream_rows(const struct ctr_eval *e, const struct ctr_eval_view *v
         const struct ctr_eval_slice *s = ctr_eval_slice(e, i);
         struct ctr_colbuf *c = rows->col;
         if ((rc = put_text(&c, s->by < 0 ? NULL : v->by_names[s->by], err)) ||
-            (rc = put_text(&c, s->by < 0 ? NULL : s->text, err)))
+            (rc = s->by < 0 ? ctr_colbuf_null(c++, err) : ctr_colbuf_str(c++, s->text, s->text_n, err)))
             return rc;
         if (v->windows) {
             struct ctr_colbuf *w = c++;
-            if ((rc = s->windowed ? ctr_colbuf_i64(w, s->window_ms, err) : ctr_colbuf_null(w, err)))
+            const int64_t *window = window_of(s, v);
+            if ((rc = window ? ctr_colbuf_i64(w, *window, err) : ctr_colbuf_null(w, err)))
                 return rc;
         }
         if ((rc = put_count(&c, true, s->sums[0].rows, err)) || (rc = put(&c, s->sums[0].weight, err)) ||
@@ -175,21 +182,20 @@ static int cell(struct grid *g, struct ctr_err *err, const char *fmt, ...)
     va_list ap;
 
     va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
+    ctr_vformat(text, sizeof text, fmt, ap);
     va_end(ap);
-    ctr_text_plain(text, strlen(text)); /* a line stays a line */
     g->n++;
     return ctr_buf_append(&g->cells, text, strlen(text) + 1, err);
 }
 
-/* As "%.6f", which takes its time, unless it is near to where rounding turns. */
+/* As ctr_mean_text, which takes its time, unless it is small or near to where rounding turns. */
 static int cell_share(struct grid *g, double v, struct ctr_err *err)
 {
     const double millionths = v * 1e6, below = floor(millionths), part = millionths - below;
     char text[] = "0.000000";
 
-    if (!(v >= 0 && v < 0.999) || signbit(v) || fabs(part - 0.5) < 1e-6)
-        return cell(g, err, "%.6f", v);
+    if (!(v >= 0.001 && v < 0.999) || fabs(part - 0.5) < 1e-6)
+        return cell(g, err, "%s", ctr_mean_text(v).s);
     char *p = text + 7;
     for (int n = (int)below + (part > 0.5); n; n /= 10)
         *p-- = (char)('0' + n % 10);
@@ -259,14 +265,17 @@ static int print(const struct grid *g, struct ctr_buf *out, struct ctr_err *err)
 static int slice_cells(struct grid *g, const struct ctr_eval_slice *s, const struct ctr_eval_view *v,
                        struct ctr_err *err)
 {
-    char text[32];
-    int rc = s->by < 0 ? cell(g, err, "total") : cell(g, err, "%s=%.400s", v->by_names[s->by], s->text);
+    const int64_t *window = window_of(s, v);
+    char text[500];
+    if (s->by >= 0)
+        ctr_quote(text, sizeof text, s->text, s->text_n);
+    int rc = s->by < 0 ? cell(g, err, "total") : cell(g, err, "%s=%.400s", v->by_names[s->by], text);
 
     if (rc || !v->windows)
         return rc;
-    if (!s->windowed)
+    if (!window)
         return cell(g, err, "all");
-    text[ctr_time_iso(text, s->window_ms)] = 0;
+    text[ctr_time_iso(text, *window)] = 0;
     return cell(g, err, "%s", text);
 }
 
@@ -289,7 +298,7 @@ static int wide_head(struct grid *g, const struct ctr_eval_view *v, struct ctr_e
     if (!rc)
         rc = cell(g, err, "positives");
     for (int i = 0; !rc && i < v->n; i++)
-        rc = cell(g, err, "%s", ctr_metrics[v->metrics[i]].title);
+        rc = cell(g, err, "%s", ctr_metrics[v->metrics[i]].name);
     if (!rc && v->users && !(rc = cell(g, err, "users")) && !(rc = cell(g, err, "left_out_users")))
         rc = cell(g, err, "left_out_rows");
     g->columns = (int)g->n;

@@ -83,8 +83,14 @@ struct users {
     uint32_t *local;    /* a user's number; NULL: the user itself */
     struct ctr_buf who; /* and back; empty where local is NULL */
     struct ctr_buf end; /* int64_t: place of a user's first entry, and after scatter() the one after its last */
+    const struct ctr_buf *nobody;
     int64_t n;
 };
+
+static bool is_nobody(const struct users *u, uint32_t id)
+{
+    return id < 8 * u->nobody->len && ctr_bit(u->nobody->data, id);
+}
 
 static inline uint32_t number(const struct users *u, int64_t i)
 {
@@ -151,6 +157,11 @@ static int average(const struct ctr_sample *s, const struct users *us, uint8_t *
     to->users = to->left_out_users = to->left_out_rows = 0;
     for (int64_t u = 0, from = 0; u < us->n; from = end[u++]) {
         struct group g = { 0 };
+        const uint32_t id = us->local ? ((const uint32_t *)(const void *)us->who.data)[u] : (uint32_t)u;
+        if (is_nobody(us, id)) {
+            to->left_out_rows += end[u] - from;
+            continue;
+        }
         if (s->weight.len)
             group_pairs((struct ctr_pair *)data + from, (struct ctr_pair *)tmp, end[u] - from, &g);
         else
@@ -164,7 +175,7 @@ static int average(const struct ctr_sample *s, const struct users *us, uint8_t *
         sum += g.weight * g.auc;
         weight += g.weight;
         if (keep) {
-            struct ctr_user_auc a = { us->local ? ((const uint32_t *)us->who.data)[u] : (uint32_t)u, g.weight, g.auc };
+            struct ctr_user_auc a = { id, g.weight, g.auc };
             if ((rc = ctr_buf_append(keep, &a, sizeof a, err)))
                 return rc;
         }
@@ -173,10 +184,12 @@ static int average(const struct ctr_sample *s, const struct users *us, uint8_t *
     return 0;
 }
 
-int ctr_gauc(const struct ctr_sample *s, uint32_t *local, int64_t users, struct ctr_metric_sums *to,
+int ctr_gauc(const struct ctr_sample *s, const struct ctr_gauc_users *users, struct ctr_metric_sums *to,
              struct ctr_buf *keep, struct ctr_err *err)
 {
-    struct users u = { .unit = (const uint32_t *)s->unit.data, .local = local, .n = users };
+    struct users u = {
+        .unit = (const uint32_t *)s->unit.data, .local = users->local, .nobody = users->nobody, .n = users->users
+    };
     struct ctr_buf data = { 0 }, tmp = { 0 };
     size_t size = s->weight.len ? sizeof(struct ctr_pair) : sizeof(uint64_t);
     int64_t longest = 0;
@@ -196,7 +209,7 @@ int ctr_gauc(const struct ctr_sample *s, uint32_t *local, int64_t users, struct 
     rc = average(s, &u, data.data, tmp.data, to, keep, err);
 out:
     for (size_t k = 0; k < u.who.len / sizeof(uint32_t); k++)
-        local[((const uint32_t *)u.who.data)[k]] = UINT32_MAX;
+        users->local[((const uint32_t *)u.who.data)[k]] = UINT32_MAX;
     ctr_buf_free(&u.who);
     ctr_buf_free(&u.end);
     ctr_buf_free(&data);

@@ -19,7 +19,8 @@
 EMBED(html, "src/common/metric/gridviz.html");
 EMBED(css, "src/common/metric/gridviz.css");
 EMBED(js, "src/common/metric/gridviz.js");
-EMBED(d3, CTR_D3);
+EMBED(d3, "src/common/metric/d3.min.js");
+EMBED(licence, "src/common/metric/d3.LICENSE");
 
 struct part {
     const char *name, *text;
@@ -62,6 +63,7 @@ int ctr_gridviz_page(const struct ctr_buf *data, struct ctr_buf *out, struct ctr
         { "STYLE", gridviz_css, gridviz_css_size },
         { "SCRIPT", gridviz_js, gridviz_js_size },
         { "D3", gridviz_d3, gridviz_d3_size },
+        { "LICENCE", gridviz_licence, gridviz_licence_size },
         { "DATA", NULL, 0 },
     };
     const char *p = gridviz_html, *end = p + gridviz_html_size;

@@ -36,9 +36,12 @@ struct model {
 struct slice {
     int by; /* -1: all rows */
     char *text;
+    size_t text_n; /* it may hold the byte 0 */
     bool windowed;
     int64_t window_ms;
-    bool seen; /* in the table that is read: two values may have one text */
+    bool seen;     /* in the table that is read: two values may have one text */
+    uint32_t next; /* with the same text, or 0: the first slice of all is not behind another */
+    uint32_t last; /* of the first slice of its text: which of them this table had last */
 };
 
 struct ctr_gridviz {
@@ -133,13 +136,11 @@ static int find_columns(const struct ctr_schema *s, struct table *t, struct ctr_
 /* The name of a column of slices, as an index. */
 static int by_index(struct ctr_gridviz *g, const struct ctr_str name, struct ctr_err *err)
 {
-    int rc;
+    int rc = 0, i = ctr_strs_find_n(&g->by, name.p, name.n);
 
-    for (int i = g->by.n - 1; i >= 0; i--)
-        if (strlen(g->by.s[i]) == name.n && !memcmp(g->by.s[i], name.p, name.n))
-            return i;
-    rc = ctr_strs_add(&g->by, name.p, name.n, err);
-    return rc ? rc : g->by.n - 1;
+    if (i < 0 && !(rc = ctr_strs_add(&g->by, name.p, name.n, err)))
+        i = g->by.n - 1;
+    return rc ? rc : i;
 }
 
 static int slice_new(struct ctr_gridviz *g, const struct slice *like, struct ctr_str text, struct ctr_err *err)
@@ -147,11 +148,26 @@ static int slice_new(struct ctr_gridviz *g, const struct slice *like, struct ctr
     struct slice s = *like;
     int rc;
 
-    if (!(s.text = strndup(text.p, text.n)))
-        return ctr_fail_nomem(err, text.n);
+    s.text_n = text.n;
+    if ((rc = ctr_memdup(&s.text, text.p, text.n, err)))
+        return rc;
     if ((rc = ctr_buf_append(&g->slices, &s, sizeof s, err)))
         free(s.text);
     return rc;
+}
+
+/* The slice behind `at` of those that have one text, made where there is none. */
+static int next_slice(struct ctr_gridviz *g, const struct slice *like, struct ctr_str text, uint32_t at, uint32_t *id,
+                      struct ctr_err *err)
+{
+    int rc;
+
+    if ((*id = slices(g)[at].next))
+        return 0;
+    if ((rc = ctr_idmap_next(&g->ids, id, err)) || (rc = slice_new(g, like, text, err)))
+        return rc;
+    slices(g)[at].next = *id;
+    return 0;
 }
 
 /* The slice of row i: the k-th of one text in a table is the k-th of that text in every other. */
@@ -168,19 +184,17 @@ static int find_slice(struct ctr_gridviz *g, const struct table *t, const struct
         return s.by;
     s.windowed = t->window >= 0 && !ctr_col_missing(&b->col[t->window], i);
     s.window_ms = s.windowed ? ctr_col_i64(&b->col[t->window], i) : 0;
-    h = ctr_hash64(text.p, text.n, (uint64_t)(s.by + 2));
+    h = ctr_hash64(text.p, text.n, ctr_hash_secret + (uint64_t)s.by);
     h = s.windowed ? ctr_mix64(h ^ 0x77696e646f77u) + ctr_mix64((uint64_t)s.window_ms) : h;
-    for (;; h = ctr_mix64(h + 1)) {
-        int64_t known = g->ids.n;
-        if ((rc = ctr_idmap_get(&g->ids, h, id, err)))
-            return rc;
-        if (g->ids.n > known && (rc = slice_new(g, &s, text, err)))
-            return rc;
-        if (!slices(g)[*id].seen) {
-            slices(g)[*id].seen = true;
-            return 0;
-        }
-    }
+    const int64_t known = g->ids.n;
+    if ((rc = ctr_idmap_get(&g->ids, h, id, err)) || (g->ids.n > known && (rc = slice_new(g, &s, text, err))))
+        return rc;
+    const uint32_t first = *id;
+    if (slices(g)[first].seen && (rc = next_slice(g, &s, text, slices(g)[first].last, id, err)))
+        return rc;
+    slices(g)[first].last = *id;
+    slices(g)[*id].seen = true;
+    return 0;
 }
 
 static int put(struct ctr_buf *series, uint32_t at, double value, struct ctr_err *err)
@@ -299,7 +313,7 @@ static int put_slices(const struct ctr_gridviz *g, struct ctr_buf *out, struct c
     rc = rc ? rc : ctr_buf_printf(out, err, "],\n\"slice\":[");
     for (int64_t i = 0; !rc && i < n; i++)
         if (!i || !(rc = ctr_buf_append(out, ",", 1, err)))
-            rc = put_text(out, s[i].text, err);
+            rc = ctr_json_quote(out, s[i].text, s[i].text_n, err);
     rc = rc ? rc : ctr_buf_printf(out, err, "],\n\"window\":[");
     for (int64_t i = 0; !rc && i < n; i++)
         rc = s[i].windowed ? ctr_buf_printf(out, err, "%s%" PRId64, i ? "," : "", s[i].window_ms)

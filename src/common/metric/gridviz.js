@@ -71,7 +71,13 @@ function compare(m, metric, i) {
   const v = get(m, metric.name, i), b = baselines[state.baseline].of(m, metric.name, i);
   const change = b === 0 ? NaN : 100 * (v - b) / Math.abs(b);
   const good = metric.goal === 'low' ? -change : metric.goal === 'one' ? 100 * (Math.abs(b - 1) - Math.abs(v - 1)) : change;
-  return { v, b, change, good };
+  return { v, b, change, good, ...changeInterval(m, metric.name, i) };
+}
+// That of ctr-eval --control --bootstrap, whose baseline is the control. Unsure: it holds 0.
+function changeInterval(m, name, i) {
+  const control = baselines[state.baseline].control, low = control ? get(m, name + '_change_low', i) : NaN;
+  const high = control ? get(m, name + '_change_high', i) : NaN;
+  return { low, high, unsure: low <= 0 && high >= 0 };
 }
 
 // ---- what is shown: columns and strips ----
@@ -116,15 +122,17 @@ function layStrips() {
   strips = [];
   data.models.forEach((_, m) => state.metrics.forEach((k, n) => {
     const y = HEAD + m * (state.metrics.length * STRIP + GAP) + n * STRIP, good = new Float64Array(SLICES), text = new Float64Array(SLICES);
+    const unsure = new Uint8Array(SLICES);
     const plain = state.numbers === 'value' || baselines[state.baseline].model === m; // the baseline's own changes are 0
     for (let i = 0; i < SLICES; i++) {
       const c = compare(m, data.metrics[k], i);
       good[i] = c.good;
+      unsure[i] = c.unsure;
       text[i] = plain ? c.v : c.change;
     }
-    strips.push({ m, k, y, good, text, plain });
+    strips.push({ m, k, y, good, text, plain, unsure });
   }));
-  view.height = HEAD + data.models.length * (state.metrics.length * STRIP + GAP);
+  view.height = HEAD + (strips.length ? data.models.length * (state.metrics.length * STRIP + GAP) : 96);
 }
 
 // The range that 95% of the impressions in view fit in.
@@ -205,7 +213,7 @@ function drawHead(n, x0, x1, look) {
 }
 function number(strip, i) {
   const v = strip.text[i];
-  return isNaN(v) ? '' : strip.plain ? value(v) : signed(v);
+  return isNaN(v) ? '\u2013' : strip.plain ? value(v) : strip.unsure[i] ? '(' + signed(v) + ')' : signed(v);
 }
 function drawStrip(s, from, to, x, look) {
   let last = null;
@@ -241,12 +249,27 @@ function draw() {
   cells.font = '11px ' + FONT;
   cells.textAlign = 'center';
   strips.forEach(s => drawStrip(s, from, to, x, look));
+  $('note').hidden = !strips.some(s => !s.plain && columns.some(i => s.unsure[i]));
+  $('empty').textContent = whyEmpty();
+  $('empty').hidden = !$('empty').textContent;
   let thin = 0;
   for (let n = from; n < to; n++)
     thin += x[n + 1 - from] <= x[n - from];
   $('status').textContent = count(columns.length) + ' of ' + count(breakdowns[state.breakdown].slices.length) + ' columns' +
     (thin ? '; ' + count(thin) + ' are narrower than a pixel: zoom in' : '');
   drawOver();
+}
+// A grid without a cell says why.
+function whyEmpty() {
+  if (!SLICES)
+    return 'The tables have no rows.';
+  if (!state.metrics.length)
+    return 'No metric is chosen: tick one under Metrics.';
+  if (!columns.length)
+    return 'No slice of this breakdown matches the filter.';
+  if (strips.every(s => columns.every(i => isNaN(s.text[i]) && isNaN(s.good[i]))))
+    return 'No cell has a value: the metrics are undefined here, as where all labels are alike, or the baseline lacks these slices.';
+  return '';
 }
 function drawOver() {
   over.clearRect(0, 0, view.width, view.height);
@@ -272,11 +295,12 @@ function cardRows(m, i) {
   return data.metrics.filter(k => data.models[m][k.name]).map(k => {
     const c = compare(m, k, i), low = get(m, k.name + '_low', i), high = get(m, k.name + '_high', i);
     const on = state.metrics.indexOf(data.metrics.indexOf(k)) >= 0;
-    return { name: k.name, on, good: c.good, cells: [k.name, isNaN(c.v) ? '\u2013' : value(c.v) +
-      (isNaN(low) ? '' : ' [' + d3.format('.4~g')(low) + ', ' + d3.format('.4~g')(high) + ']'),
-      isNaN(c.b) ? '\u2013' : value(c.b), isNaN(c.change) ? '\u2013' : signed(c.change) + '%'] };
+    return { name: k.name, on, good: c.good, cells: [k.name, isNaN(c.v) ? '\u2013' : value(c.v), between(low, high, d3.format('.4~g')),
+      isNaN(c.b) ? '\u2013' : value(c.b), isNaN(c.change) ? '\u2013' : signed(c.change) + '%', between(c.low, c.high, signed)] };
   });
 }
+const between = (low, high, format) => isNaN(low) || isNaN(high) ? '' : '[' + format(low) + ', ' + format(high) + ']';
+const cardHeads = ['', 'value', 'interval', 'baseline', 'change', 'interval in %'];
 function showCard(anchor) {
   const s = strips[state.at.strip], i = columns[state.at.column], m = s.m, card = d3.select('#card');
   const rows = get(m, 'rows', i), all = total === undefined ? NaN : get(m, 'rows', total), clicks = get(m, 'positives', i);
@@ -288,10 +312,11 @@ function showCard(anchor) {
     count(rows) + ' impressions' + (all > 0 ? ' (' + percent(100 * rows / all) + '%)' : '') + ', ' + count(clicks) + ' clicks, ' +
     (weights > 0 ? percent(100 * clicks / weights) + '%' : 'no weight') + (weights !== rows ? ', weight ' + count(weights) : ''));
   const table = card.append('table');
-  table.append('tr').selectAll('th').data(['', 'value', 'baseline', 'change']).join('th').text(t => t);
-  const tr = table.selectAll('tr.metric').data(cardRows(m, i)).join('tr').attr('class', r => r.on ? 'metric on' : 'metric');
-  tr.selectAll('td').data(r => r.cells).join('td').text(t => t);
-  tr.select('td:last-child').append('span').attr('class', 'chip').style('background-color', r => colour(r.good));
+  const metrics = cardRows(m, i), used = cardHeads.map((_, n) => n).filter(n => n % 3 !== 2 || metrics.some(r => r.cells[n]));
+  table.append('tr').selectAll('th').data(used.map(n => cardHeads[n])).join('th').text(t => t);
+  const tr = table.selectAll('tr.metric').data(metrics).join('tr').attr('class', r => r.on ? 'metric on' : 'metric');
+  tr.selectAll('td').data(r => used.map(n => r.cells[n])).join('td').text(t => t).attr('class', (_, n) => used[n] % 3 === 2 ? 'interval' : null);
+  tr.append('td').append('span').attr('class', 'chip').style('background-color', r => colour(r.good));
   const box = $('card');
   box.hidden = false;
   const w = box.offsetWidth, h = box.offsetHeight;
@@ -367,7 +392,7 @@ function zoomBy(by) {
 
 function layRows() {
   const block = state.metrics.length * STRIP;
-  const model = d3.select('#rows').style('height', view.height + 'px').selectAll('.model').data(data.models).join('div').attr('class', 'model')
+  const model = d3.select('#rows').classed('none', !strips.length).style('height', view.height + 'px').selectAll('.model').data(data.models).join('div').attr('class', 'model')
     .style('top', (_, m) => HEAD + m * (block + GAP) + 'px').style('height', block - 1 + 'px').attr('title', m => clean(m.name, 200));
   model.selectAll('.name').data(m => [m.name]).join('bdi').attr('class', 'name').text(n => clean(n, 60));
   model.selectAll('.strips').data((_, m) => [m]).join('div').attr('class', 'strips').selectAll('button')
@@ -405,7 +430,7 @@ function layLegend() {
   svg.selectAll('rect').data(lut).join('rect').attr('x', (_, n) => 14 + 232 * n / LUT).attr('y', 2).attr('width', 232 / LUT + .5).attr('height', 12)
     .attr('fill', c => c);
   svg.selectAll('g').data([0]).join('g').attr('transform', 'translate(0,14)').call(d3.axisBottom(x).ticks(5).tickSize(3)
-    .tickFormat(t => (t > 0 ? '+' : t < 0 ? '\u2212' : '') + d3.format('~r')(+Math.abs(t).toPrecision(3)) + '%')).select('.domain').remove();
+    .tickFormat(t => (!neutral ? '' : t > 0 ? '+' : t < 0 ? '\u2212' : '') + d3.format('~r')(+Math.abs(t).toPrecision(3)) + '%')).select('.domain').remove();
   $('worse').textContent = neutral ? 'lower' : 'worse';
   $('better').textContent = neutral ? 'higher' : 'better';
   $('range').value = Math.log10(state.range);
@@ -489,7 +514,29 @@ function start() {
   $('fit').onclick = () => zoomTo(1, 0);
   $('controls').onsubmit = e => e.preventDefault();
   dark.onchange = () => { setTheme(dark.matches ? 'dark' : 'light'); update(); };
-  window.onresize = () => { zoomTo(1, 0); update(); };
+  let paper = null; // the theme of the screen, while there is paper
+  window.onresize = () => {
+    if (paper !== null)
+      return;
+    zoomTo(1, 0);
+    update();
+  };
+  // For paper all is laid out anew, as wide as it is, and light; then back.
+  window.addEventListener('beforeprint', () => {
+    if (paper !== null)
+      return;
+    paper = document.documentElement.dataset.theme;
+    document.documentElement.classList.add('paper');
+    setTheme('light');
+    zoomTo(1, 0);
+    update();
+  });
+  window.addEventListener('afterprint', () => {
+    document.documentElement.classList.remove('paper');
+    setTheme(paper);
+    paper = null;
+    update();
+  });
   setTheme(dark.matches ? 'dark' : 'light');
   zoomed.call(zoom).on('dblclick.zoom', null);
   update();

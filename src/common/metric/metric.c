@@ -5,8 +5,7 @@
 #include "common/base/isa.h"
 #include "common/metric/metric.h"
 
-#include "common/feature/op.h"
-#include "common/feature/opbody.h"
+#include "common/base/mathbody.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -57,9 +56,10 @@ void ctr_log_losses(const double *score, const double *label, int64_t n, double 
             out[i] = ctr_log_loss(score[i], label[i]);
 }
 
+/* Sums that overflowed are no mean: a finite one over an infinite weight would be 0. */
 static double ratio(double a, double b)
 {
-    return b > 0 ? a / b : NAN;
+    return b > 0 && b < INFINITY ? a / b : NAN;
 }
 
 static double value_auc(const struct ctr_metric_sums *s)
@@ -104,17 +104,16 @@ static double value_normalized_entropy(const struct ctr_metric_sums *s)
 }
 
 const struct ctr_metric ctr_metrics[] = {
-    { "auc", "auc", "area under the ROC curve, ties count one half", CTR_GOAL_HIGH, CTR_NEED_RANKS, true, value_auc },
-    { "auc_loss", "auc_loss", "1 - auc", CTR_GOAL_LOW, CTR_NEED_RANKS, true, value_auc_loss },
-    { "gauc", "gauc", "mean of the users' AUC, weighted by impressions", CTR_GOAL_HIGH, CTR_NEED_USERS, true,
-      value_gauc },
-    { "log_loss", "log_loss", "mean log loss", CTR_GOAL_LOW, CTR_NEED_LOSS, true, value_log_loss },
-    { "normalized_entropy", "norm_entropy", "log loss over the log loss of the mean label", CTR_GOAL_LOW, CTR_NEED_LOSS,
-      true, value_normalized_entropy },
-    { "squared_error", "sq_error", "mean squared error", CTR_GOAL_LOW, 0, true, value_squared_error },
-    { "calibration", "calibration", "mean score over mean label", CTR_GOAL_ONE, 0, true, value_calibration },
-    { "mean_score", "mean_score", "mean score", CTR_GOAL_NONE, 0, false, value_mean_score },
-    { "mean_label", "mean_label", "mean label, the click rate", CTR_GOAL_NONE, 0, false, value_mean_label },
+    { "auc", "area under the ROC curve, ties count one half", CTR_GOAL_HIGH, CTR_NEED_RANKS, true, value_auc },
+    { "auc_loss", "1 - auc", CTR_GOAL_LOW, CTR_NEED_RANKS, true, value_auc_loss },
+    { "gauc", "mean of the users' AUC, weighted by impressions", CTR_GOAL_HIGH, CTR_NEED_USERS, true, value_gauc },
+    { "log_loss", "mean log loss", CTR_GOAL_LOW, CTR_NEED_LOSS, true, value_log_loss },
+    { "normalized_entropy", "log loss over the log loss of the mean label", CTR_GOAL_LOW, CTR_NEED_LOSS, true,
+      value_normalized_entropy },
+    { "squared_error", "mean squared error", CTR_GOAL_LOW, 0, true, value_squared_error },
+    { "calibration", "mean score over mean label", CTR_GOAL_ONE, 0, true, value_calibration },
+    { "mean_score", "mean score", CTR_GOAL_NONE, 0, false, value_mean_score },
+    { "mean_label", "mean label, the click rate", CTR_GOAL_NONE, 0, false, value_mean_label },
 };
 const int ctr_metrics_count = CTR_COUNT(ctr_metrics);
 

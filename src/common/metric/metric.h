@@ -14,7 +14,8 @@
  *
  * - auc: the sum over pairs (positive i, negative j) of w_i w_j ([p_i > p_j] + [p_i = p_j] / 2), over the sum of w_i
  * w_j. A row with fractional y is a positive of weight w y and a negative of weight w (1 - y).
- * - gauc: the mean of the users' own AUC, weighted by the sum of their weights; users of one class are left out.
+ * - gauc: the mean of the users' own AUC, weighted by the sum of their weights; users of one class are left out, and so
+ * are rows whose user is null, unless null_user says that they are those of one user.
  * - log_loss: the mean of -(y ln q + (1 - y) ln(1 - q)), where q is p clipped to [2^-52, 1 - 2^-52].
  * - normalized_entropy: log_loss over the log loss of the mean label.
  * - squared_error: the mean of (p - y)^2.
@@ -51,8 +52,7 @@ struct ctr_metric_sums {
 enum ctr_goal { CTR_GOAL_NONE, CTR_GOAL_HIGH, CTR_GOAL_LOW, CTR_GOAL_ONE };
 
 struct ctr_metric {
-    const char *name;  /* in streams and --metrics */
-    const char *title; /* head of a column in a table */
+    const char *name; /* in streams and --metrics */
     const char *help;
     enum ctr_goal goal;
     unsigned needs;
@@ -91,7 +91,7 @@ int ctr_metric_rows_load(struct ctr_metric_rows *r, const struct ctr_metric_colu
                          struct ctr_err *err) CTR_MUST;
 void ctr_metric_rows_free(struct ctr_metric_rows *r);
 
-/* ---- evaluation: eval.c ---- */
+/* ---- evaluation: eval.c, evallive.c ---- */
 
 struct ctr_eval_opts {
     struct ctr_metric_columns columns;
@@ -103,6 +103,7 @@ struct ctr_eval_opts {
     bool control;        /* a second score is given for every row */
     bool narrow_control; /* its type has at most float32's precision */
     bool keep;           /* keep the total's rows, for ctr_eval_reliability */
+    bool null_user;      /* rows whose user is null are those of one user; else gauc leaves them out */
     int bootstrap;       /* > 0: so many replicates for intervals */
     uint64_t seed;
     int64_t memory_bytes; /* > 0: fail, saying what would be needed, rather than hold more */
@@ -121,16 +122,41 @@ int ctr_eval_finish(struct ctr_eval *e, struct ctr_pool *pool, struct ctr_err *e
  * each followed by its windows. */
 struct ctr_eval_slice {
     int by;           /* index into opts.by, or -1: all rows */
+    uint32_t text_n;  /* the value may hold the byte 0 */
     const char *text; /* the value; "(missing)" for null; "" for all rows */
     bool windowed;
     int64_t window_ms;              /* start */
     struct ctr_metric_sums sums[2]; /* [1]: of the control */
 };
 int64_t ctr_eval_slices(const struct ctr_eval *e);
+int64_t ctr_eval_without_user(const struct ctr_eval *e); /* rows whose user is null, which gauc left out */
 const struct ctr_eval_slice *ctr_eval_slice(const struct ctr_eval *e, int64_t i);
 /* With opts.slices: how many slices that are shown may lack rows, which are in the rest, and how many rows at most: 0
  * unless a column has more than 8 slices + 1024 values. */
 int64_t ctr_eval_lacking(const struct ctr_eval *e, int64_t *rows);
+
+/* The start of the window of a time; the first window that there is begins where times do. No time may be null. */
+int64_t ctr_eval_window(int64_t time, int64_t window_ms);
+int ctr_eval_check_time(const struct ctr_batch *b, int column, struct ctr_err *err) CTR_MUST;
+
+/* Windows of a stream that need not end, in memory that does not grow with it: evallive.c. A window is over when a row
+ * is later than its end by lateness_ms; `over` gets it then, finished, and may show it, windows in order. Memory is
+ * shared among those that are open at a time. */
+struct ctr_eval_live;
+struct ctr_eval_live_opts {
+    struct ctr_eval_opts eval; /* window_ms > 0; without `keep` */
+    int64_t lateness_ms;
+    struct ctr_pool *pool; /* or NULL */
+    int (*over)(void *ctx, struct ctr_eval *e, int64_t window, struct ctr_err *err);
+    void *ctx;
+};
+int ctr_eval_live_new(struct ctr_eval_live **l, const struct ctr_schema *s, const struct ctr_eval_live_opts *o,
+                      struct ctr_err *err) CTR_MUST;
+void ctr_eval_live_free(struct ctr_eval_live *l);
+int ctr_eval_live_batch(struct ctr_eval_live *l, const struct ctr_batch *b, const double *control,
+                        struct ctr_err *err) CTR_MUST;
+int ctr_eval_live_finish(struct ctr_eval_live *l, struct ctr_err *err) CTR_MUST; /* those that are open are over */
+int64_t ctr_eval_live_late(const struct ctr_eval_live *l); /* rows that came after their window was over: left out */
 
 /* Scores of another model for the same rows, read in step with the main stream: evalcontrol.c. `names`: by role, what
  * the options name, or NULL. */
@@ -161,6 +187,7 @@ struct ctr_eval_view {
     int n;
     const char *const *by_names;
     bool windows, control, bootstrap, users, weighted;
+    const int64_t *window; /* all slices are of this window; NULL: as each says */
 };
 /* Text with aligned columns; undefined is "-". With a control or intervals one line a slice and metric. */
 int ctr_eval_table(const struct ctr_eval *e, const struct ctr_eval_view *v, struct ctr_buf *out,
@@ -198,6 +225,8 @@ struct ctr_cal_fit_opts {
     enum ctr_cal_kind kind;
     int by; /* column, or -1 */
     int64_t min_rows;
+    int64_t
+        min_clicks; /* isotonic: pools with fewer rows of a positive label, or of one below 1, are merged; 0: none */
     int64_t memory_bytes;
 };
 struct ctr_cal_fit;
@@ -212,8 +241,15 @@ int ctr_cal_fit_hold_out(struct ctr_cal_fit *f, struct ctr_err *err) CTR_MUST;
 void ctr_cal_fit_free(struct ctr_cal_fit *f);
 int64_t ctr_cal_fit_slices(const struct ctr_cal_fit *f); /* seen */
 int64_t ctr_cal_fit_thin(const struct ctr_cal_fit *f);   /* of these, left to the global map */
-bool ctr_cal_fit_floored(const struct ctr_cal_fit *f);   /* a slope was not positive and was set to CTR_CAL_MIN_SLOPE */
+/* Of isotonic maps: pools found, pools left after the thin ones were merged, and the values that they give. */
+struct ctr_cal_pools {
+    int64_t found, left;
+    double low, high;
+};
+const struct ctr_cal_pools *ctr_cal_fit_pools(const struct ctr_cal_fit *f);
+bool ctr_cal_fit_floored(const struct ctr_cal_fit *f); /* a slope was not positive and was set to CTR_CAL_MIN_SLOPE */
 #define CTR_CAL_MIN_SLOPE 1e-3
+#define CTR_CAL_EDGE      0x1p-52 /* a value is so far from 0 and from 1, unless knots say 0 or 1 */
 
 /* Bias before and after, in bins of equal weight by the old score. */
 struct ctr_cal_bias {
@@ -224,6 +260,26 @@ struct ctr_cal_bias {
 /* Returns how many bins, at most `bins`, or < 0. */
 int ctr_cal_fit_bias(const struct ctr_cal_fit *f, const struct ctr_cal_map *m, struct ctr_cal_bias *b, int bins,
                      struct ctr_err *err) CTR_MUST;
+
+/* Maps of a stream that need not end: calrolling.c. Whenever a row comes that is the first of a pane of every_ms later
+ * than all before, a map is fitted to the rows of rolling_ms before that pane, and given to `fitted`; m is NULL, and
+ * *err says why, where they give none, which is no failure then. `until`: where they end. Rows of the last rolling_ms
+ * are held, some 20 bytes each. */
+struct ctr_cal_rolling;
+struct ctr_cal_rolling_opts {
+    struct ctr_cal_fit_opts fit; /* with a column of times */
+    int64_t rolling_ms, every_ms;
+    int (*fitted)(void *ctx, const struct ctr_cal_fit *f, const struct ctr_cal_map *m, int64_t until,
+                  struct ctr_err *err);
+    void *ctx;
+};
+int ctr_cal_rolling_new(struct ctr_cal_rolling **r, const struct ctr_schema *s, const struct ctr_cal_rolling_opts *o,
+                        struct ctr_err *err) CTR_MUST;
+void ctr_cal_rolling_free(struct ctr_cal_rolling *r);
+int ctr_cal_rolling_batch(struct ctr_cal_rolling *r, const struct ctr_batch *b, struct ctr_err *err) CTR_MUST;
+int ctr_cal_rolling_finish(struct ctr_cal_rolling *r, struct ctr_err *err) CTR_MUST; /* a last map, up to the end */
+int64_t ctr_cal_rolling_old(const struct ctr_cal_rolling *r); /* rows that came too late for any map: left out */
+int64_t ctr_cal_fit_rows(const struct ctr_cal_fit *f);        /* fed so far */
 
 /* The map as a stream: by utf8, slice utf8 (both null: the global map), kind utf8, name utf8, score float64, value
  * float64. isotonic-*: rows "knot", scores ascending, values not descending; power: "gamma" and "kappa"; platt:

@@ -68,17 +68,19 @@ int ctr_reliability_draw(const struct ctr_reliability_bin *bin, int n, bool asci
                          struct ctr_err *err)
 {
     double full = 0;
-    int rc;
+    int wide = 8, rc;
 
     for (int i = 0; i < n; i++)
         full = CTR_MAX(full, CTR_MAX(bin[i].score, bin[i].label));
-    if ((rc = ctr_buf_printf(out, err, "%-19s  %10s  %10s  %10s  %s\n", "scores", "weight", "mean_score", "click_rate",
-                             ascii ? "# click rate, | mean score" : "█ click rate, ┃ mean score")))
+    for (int i = 0; i < n; i++)
+        wide = CTR_MAX(wide, (int)CTR_MAX(strlen(ctr_mean_text(bin[i].low).s), strlen(ctr_mean_text(bin[i].high).s)));
+    if ((rc = ctr_buf_printf(out, err, "%-*s  %10s  %10s  %10s  %s\n", 2 * wide + 3, "scores", "weight", "mean_score",
+                             "click_rate", ascii ? "# click rate, | mean score" : "█ click rate, ┃ mean score")))
         return rc;
     for (int i = 0; i < n; i++) {
-        if ((rc = ctr_buf_printf(out, err, "%.6f - %.6f %s %10.*f  %10.6f  %10.6f  ", bin[i].low, bin[i].high, "",
-                                 bin[i].weight == floor(bin[i].weight) ? 0 : 2, bin[i].weight, bin[i].score,
-                                 bin[i].label)) ||
+        if ((rc = ctr_buf_printf(out, err, "%*s - %*s  %10.*f  %10s  %10s  ", wide, ctr_mean_text(bin[i].low).s, wide,
+                                 ctr_mean_text(bin[i].high).s, bin[i].weight == floor(bin[i].weight) ? 0 : 2,
+                                 bin[i].weight, ctr_mean_text(bin[i].score).s, ctr_mean_text(bin[i].label).s)) ||
             (rc = bar(bin[i].label, bin[i].score, full, ascii, out, err)))
             return rc;
     }

@@ -111,9 +111,10 @@ uint64_t *ctr_key_sort(uint64_t *a, uint64_t *tmp, int64_t n); /* where the resu
  * Start with { .s = sample }. */
 struct ctr_ties {
     const struct ctr_sample *s;
-    int64_t i;       /* the entry after the group */
-    double score;    /* of the group */
-    double neg, pos; /* weights */
+    int64_t i;          /* the entry after the group */
+    double score;       /* of the group */
+    double neg, pos;    /* weights */
+    int64_t entries[2]; /* of negatives, of positives, that weigh more than 0 */
 };
 static inline bool ctr_ties_next(struct ctr_ties *t)
 {
@@ -126,8 +127,10 @@ static inline bool ctr_ties_next(struct ctr_ties *t)
     bits = ctr_sample_key(s, i) >> 1;
     t->score = ctr_sample_score(s, bits << 1);
     t->neg = t->pos = 0;
+    t->entries[0] = t->entries[1] = 0;
     for (uint64_t k; i < s->n && (k = ctr_sample_key(s, i)) >> 1 == bits; i++) {
         double w = ctr_sample_weight(s, i);
+        t->entries[k & 1] += w > 0;
         if (k & 1)
             t->pos += w;
         else

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Explaining predictions of a linear model. Rows become entries exactly as for prediction; besides, the program that
- * makes the keys of raw rows tells their names, which find their entries by hash. */
-#include "common/feature/feature.h"
-#include "common/model/rowchange.h"
+ * makes the keys of raw rows tells their names, or a stream of names those of features, which find their entries by
+ * hash. */
+#include "common/lang/lang.h"
+#include "common/model/keynames.h"
+#include "common/model/row_transform.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -25,7 +27,7 @@ struct part {
 
 struct ctr_explain {
     struct ctr_model_info info;
-    struct ctr_rowchange change;
+    struct ctr_row_transform change;
     char *path;
     char warning[512];
     int64_t n;
@@ -33,6 +35,7 @@ struct ctr_explain {
     struct ctr_strs tables;
     struct ctr_plan *plan;       /* NULL: rows are features */
     struct ctr_program *program; /* NULL: the same */
+    struct ctr_keynames *known;  /* NULL: of features too, names are not known */
     struct ctr_schema features, schema;
     struct ctr_inputs *in;
     int *table; /* of each column of `features`; -1: no input */
@@ -49,7 +52,7 @@ static const struct {
 };
 enum { ROW, SCORE, TABLE, KEY, NAME, X, WEIGHT, CONTRIBUTION };
 
-int ctr_explain_open(struct ctr_explain **out, const char *path, int64_t n, struct ctr_err *err)
+int ctr_explain_open(struct ctr_explain **out, const char *path, const char *names, int64_t n, struct ctr_err *err)
 {
     struct ctr_explain *e = *out = calloc(1, sizeof *e);
     struct ctr_reader *r = NULL;
@@ -58,19 +61,23 @@ int ctr_explain_open(struct ctr_explain **out, const char *path, int64_t n, stru
     e->n = n;
     int rc = ctr_strdup(&e->path, path, err);
     if (!rc)
+        rc = ctr_hold(path, err); /* and the plan in it: ctr_explain_bind */
+    if (!rc)
         rc = ctr_model_open(path, &e->info, &r, err);
     ctr_reader_free(r);
     if (!rc && !e->info.model->row_weights) {
-        rc = ctr_fail(err, CTR_EUSAGE, "a model of kind '%s' is not linear: its predictions are no sum of features",
+        rc = ctr_fail(err, CTR_EUSAGE, "a model of kind '%s' explains nothing: those of ctr-train lr do",
                       e->info.model->name);
         ctr_err_file(err, path);
     }
     if (!rc)
         rc = e->info.model->scorer_open(&e->scorer, path, &e->info, &e->tables, e->warning, sizeof e->warning, err);
+    if (!rc && names)
+        rc = ctr_keynames_open(&e->known, names, err);
     for (size_t i = 0; i < CTR_COUNT(columns) && !rc; i++)
         rc = ctr_schema_add(&e->schema, columns[i].name, columns[i].type, err);
     if (!rc)
-        e->change = ctr_rowchange_make(&e->info.params, -1);
+        e->change = ctr_row_transform_make(&e->info.params, -1);
     return rc;
 }
 
@@ -84,6 +91,7 @@ void ctr_explain_free(struct ctr_explain *e)
     ctr_inputs_free(e->in);
     ctr_program_free(e->program);
     ctr_plan_free(e->plan);
+    ctr_keynames_free(e->known);
     if (e->scorer)
         e->info.model->scorer_free(e->scorer);
     ctr_model_info_free(&e->info);
@@ -91,6 +99,8 @@ void ctr_explain_free(struct ctr_explain *e)
     ctr_schema_free(&e->features);
     ctr_schema_free(&e->schema);
     free(e->table);
+    if (e->path)
+        ctr_hold_end(e->path);
     free(e->path);
     free(e);
 }
@@ -149,7 +159,7 @@ static int take_name(void *ctx, uint64_t key, struct ctr_str name, struct ctr_er
     struct named n = { .hash = ctr_sparse_hash(key), .table = e->table[e->column], .at = e->texts.len };
     int rc = 0;
     if (e->change.hash_bits) { /* many tables in one: the name tells which */
-        n.hash = ctr_rowchange_fold(n.hash, e->change.hash_bits);
+        n.hash = ctr_row_transform_fold(n.hash, e->change.hash_bits);
         rc = ctr_buf_printf(&e->texts, err, "%s%s", table_name(&e->features.f[e->column]), name.n ? "=" : "");
     }
     if (!rc)
@@ -172,6 +182,40 @@ static int number_names(struct ctr_explain *e, const struct ctr_field *f, const 
     for (int64_t i = 0; i < to - from && !rc; i++) {
         char text[CTR_NUM_MAX];
         rc = take_name(e, ctr_dense_key(seed, i), (struct ctr_str){ text, ctr_fmt_i64(text, i) }, err);
+    }
+    return rc;
+}
+
+/* Keys that every table may have have names that are known always. */
+static int key_name(struct ctr_explain *e, const char *table, uint64_t key, struct ctr_err *err)
+{
+    static const char *const special[] = { "(missing)", "(other)", "" };
+    const uint64_t seed = ctr_table_seed(table);
+    struct ctr_str name = { NULL, 0 };
+    if (e->known)
+        name = ctr_keynames_get(e->known, table, key);
+    for (size_t i = 0; i < CTR_COUNT(special) && !name.p; i++)
+        if (key == ctr_feature_key(seed, special[i], strlen(special[i])))
+            name = (struct ctr_str){ special[i], strlen(special[i]) };
+    return name.p ? take_name(e, key, name, err) : 0;
+}
+
+/* Of features that were extracted already. */
+static int key_names(struct ctr_explain *e, const struct ctr_field *f, const struct ctr_col *c, int64_t row,
+                     struct ctr_err *err)
+{
+    const char *table = table_name(f);
+    const uint64_t missing = ctr_feature_key(ctr_table_seed(table), "(missing)", 9);
+    int64_t from = row, to = row + 1;
+    const struct ctr_col *keys = c;
+    int rc = 0;
+    if (ctr_type_list(f->type) && !(keys = ctr_col_items(c, f->width, row, &from, &to)))
+        return 0;
+    for (int64_t i = from; i < to && !rc; i++) {
+        int64_t at = i;
+        const bool none = ctr_col_missing(keys, i);
+        const struct ctr_col *plain = none ? keys : ctr_col_plain(keys, &at);
+        rc = key_name(e, table, none ? missing : ((const uint64_t *)plain->data)[at], err);
     }
     return rc;
 }
@@ -199,6 +243,8 @@ static int row_names(struct ctr_explain *e, const struct ctr_batch *b, int64_t r
             rc = number_names(e, f, &b->col[e->column], row, err);
         else if (e->program)
             rc = ctr_program_row_names(e->program, e->column, row, take_name, e, err);
+        else
+            rc = key_names(e, f, &b->col[e->column], row, err);
     }
     if (e->names.len)
         qsort(e->names.data, e->names.len / sizeof(struct named), sizeof(struct named), by_hash);
@@ -337,18 +383,16 @@ static int put_row(struct ctr_explain *e, const struct ctr_rows *r, int64_t i, d
     return put_line(out, r->first_row + i + 1, score, &rest, err);
 }
 
-int ctr_explain_batch(struct ctr_explain *e, const struct ctr_batch *b, struct ctr_batchbuf *out, struct ctr_err *err)
+static int explain_rows(struct ctr_explain *e, const struct ctr_batch *features, struct ctr_batchbuf *out,
+                        struct ctr_err *err)
 {
-    const struct ctr_batch *features = b;
     struct ctr_rows r;
-    int rc = e->program ? ctr_program_run(e->program, b, &features, err) : 0;
-    if (!rc)
-        rc = ctr_inputs_batch(e->in, features, err);
+    int rc = ctr_inputs_batch(e->in, features, err);
     if (!rc)
         rc = ctr_buf_reserve(&e->scores, TILE_ROWS * sizeof(double), err);
     double *score = (double *)(void *)e->scores.data;
-    for (int64_t from = 0; !rc && from < features->rows; from += TILE_ROWS) {
-        int64_t n = CTR_MIN(TILE_ROWS, features->rows - from);
+    for (int64_t from = 0, n; !rc && from < features->rows; from += n) {
+        n = ctr_inputs_fit(e->in, from, CTR_MIN(TILE_ROWS, features->rows - from), CTR_TILE_ENTRIES);
         rc = ctr_inputs_rows(e->in, NULL, from, n, &r, err);
         if (!rc)
             rc = e->info.model->predict_rows(e->scorer, &r, score, err);
@@ -360,5 +404,18 @@ int ctr_explain_batch(struct ctr_explain *e, const struct ctr_batch *b, struct c
                 rc = put_row(e, &r, i, score[i], out, err);
         }
     }
+    return rc;
+}
+
+int ctr_explain_batch(struct ctr_explain *e, const struct ctr_batch *b, struct ctr_batchbuf *out, struct ctr_err *err)
+{
+    const struct ctr_batch *features = b;
+    int more = e->program ? 1 : 0, rc = e->program ? ctr_program_run(e->program, b, &features, err) : 0;
+    do {
+        if (!rc)
+            rc = explain_rows(e, features, out, err);
+        if (!rc && more)
+            rc = CTR_MIN(more = ctr_program_more(e->program, &features, err), 0);
+    } while (!rc && more > 0);
     return rc;
 }

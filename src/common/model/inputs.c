@@ -9,8 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "common/model/rowchange.h"
-#include "common/model/sparse.h"
+#include "common/model/row_transform.h"
+#include "common/table/table.h"
 
 enum kind { KEY, KEYS, WEIGHTED_KEYS, NUMBER, NUMBERS };
 
@@ -25,6 +25,13 @@ struct input {
     struct ctr_buf position; /* NUMBERS: hash of each position's key, as far as seen */
 };
 
+/* A column of weights beside that of the rows. */
+struct weights {
+    int column;
+    const double *of; /* of the batch */
+    struct ctr_buf buf;
+};
+
 struct ctr_inputs {
     const struct ctr_schema *schema;
     struct input *in;
@@ -34,7 +41,7 @@ struct ctr_inputs {
     bool plain; /* every row has exactly one entry a table, with x = 1: no second sweep */
     bool has_x; /* some x may differ from 1 */
     bool transposed;
-    struct ctr_rowchange change;
+    struct ctr_row_transform change;
     uint16_t *tables; /* of the inputs, in order */
     const struct ctr_sparse_kernel *kernel;
     bool *repeats; /* by table: a key may come twice in a row */
@@ -43,9 +50,11 @@ struct ctr_inputs {
     const struct ctr_batch *batch;
     const double *label_of, *weight_of; /* of the batch; NULL: none */
     struct ctr_buf labels, weights;     /* where they lie, unless in the column */
-    struct ctr_rowbuf own;              /* for who brings none */
-    struct ctr_buf cursor;              /* by row of the tile: where its next entry goes */
-    struct ctr_buf seen;                /* uint32_t slots of a row's set of keys */
+    struct weights *more;               /* weights beside them */
+    int mores, more_cap;
+    struct ctr_rowbuf own; /* for who brings none */
+    struct ctr_buf cursor; /* by row of the tile: where its next entry goes */
+    struct ctr_buf seen;   /* uint32_t slots of a row's set of keys */
 };
 
 bool ctr_field_is_input(const struct ctr_field *f)
@@ -150,7 +159,7 @@ static int check_number(const struct ctr_schema *s, int column, struct ctr_err *
 }
 
 int ctr_inputs_new(struct ctr_inputs **out, const struct ctr_schema *s, int label, int weight,
-                   const struct ctr_rowchange *change, struct ctr_strs *tables, struct ctr_err *err)
+                   const struct ctr_row_transform *change, struct ctr_strs *tables, struct ctr_err *err)
 {
     struct ctr_inputs *in = calloc(1, sizeof *in);
     if (!in || !(in->in = calloc((size_t)s->n + 1, sizeof *in->in))) {
@@ -161,7 +170,7 @@ int ctr_inputs_new(struct ctr_inputs **out, const struct ctr_schema *s, int labe
     in->label = label;
     in->weight = weight;
     in->time = -1;
-    in->change = change ? *change : (struct ctr_rowchange){ .scale = 1 };
+    in->change = change ? *change : (struct ctr_row_transform){ .scale = 1 };
     in->kernel = ctr_sparse_kernel_best();
     int rc = check_number(s, label, err);
     if (!rc)
@@ -196,15 +205,25 @@ int ctr_inputs_new(struct ctr_inputs **out, const struct ctr_schema *s, int labe
                 in->plain = false;
             }
     }
-    in->has_x |= !in->plain || ctr_rowchange_scales(&in->change);
+    in->has_x |= !in->plain || ctr_row_transform_scales(&in->change);
     *out = in;
     return 0;
 }
 
+int ctr_inputs_weigh(struct ctr_inputs *in, int column, struct ctr_err *err)
+{
+    int rc = check_number(in->schema, column, err);
+    if (!rc)
+        rc = ctr_array_grow(&in->more, in->mores, &in->more_cap, sizeof *in->more, err);
+    if (!rc)
+        in->more[in->mores++] = (struct weights){ .column = column };
+    return rc;
+}
+
 void ctr_rowbuf_free(struct ctr_rowbuf *b)
 {
-    struct ctr_buf *bufs[] = { &b->start, &b->hash,   &b->table, &b->x,     &b->dense,
-                               &b->label, &b->weight, &b->day,   &b->number };
+    struct ctr_buf *bufs[] = { &b->start,  &b->hash, &b->table,  &b->x,       &b->dense,    &b->label,
+                               &b->weight, &b->day,  &b->number, &b->weights, &b->weight_at };
     for (size_t i = 0; i < CTR_COUNT(bufs); i++)
         ctr_buf_free(bufs[i]);
 }
@@ -213,6 +232,9 @@ void ctr_inputs_free(struct ctr_inputs *in)
 {
     if (!in)
         return;
+    for (int i = 0; i < in->mores; i++)
+        ctr_buf_free(&in->more[i].buf);
+    free(in->more);
     struct ctr_buf *bufs[] = { &in->labels, &in->weights, &in->cursor, &in->seen };
     for (size_t i = 0; i < CTR_COUNT(bufs); i++)
         ctr_buf_free(bufs[i]);
@@ -241,7 +263,7 @@ int ctr_inputs_by_column(struct ctr_inputs *in, struct ctr_err *err)
     free(in->repeats);
     in->repeats = repeats;
     in->by_column = in->plain = true;
-    in->change = (struct ctr_rowchange){ .scale = 1 };
+    in->change = (struct ctr_row_transform){ .scale = 1 };
     in->fixed = 0;
     for (int i = 0; i < in->n; i++) {
         struct input *p = &in->in[i];
@@ -306,6 +328,8 @@ int ctr_inputs_batch(struct ctr_inputs *in, const struct ctr_batch *b, struct ct
 {
     int rc = check_column(b, in->label, CTR_ROLE_LABEL, &in->labels, &in->label_of, err);
     in->batch = b;
+    for (int i = 0; i < in->mores && !rc; i++)
+        rc = check_column(b, in->more[i].column, CTR_ROLE_WEIGHT, &in->more[i].buf, &in->more[i].of, err);
     return rc ? rc : check_column(b, in->weight, CTR_ROLE_WEIGHT, &in->weights, &in->weight_of, err);
 }
 
@@ -537,6 +561,27 @@ static int measure(struct ctr_inputs *in, int64_t from, int64_t n, int64_t *star
     return 0;
 }
 
+int64_t ctr_inputs_fit(const struct ctr_inputs *in, int64_t from, int64_t n, int64_t entries)
+{
+    int64_t rows = 0, sum = 0;
+    if (in->plain)
+        return CTR_MAX(1, CTR_MIN(n, entries / CTR_MAX(in->fixed, 1)));
+    for (; rows < n; rows++) {
+        sum += in->fixed;
+        for (int k = 0; k < in->n; k++) {
+            const struct input *p = &in->in[k];
+            int64_t a = 0, b = 1;
+            if (p->kind == KEY || p->kind == NUMBER || (in->by_column && p->kind == NUMBERS))
+                continue;
+            (void)ctr_col_items(&in->batch->col[p->column], in->schema->f[p->column].width, from + rows, &a, &b);
+            sum += b - a;
+        }
+        if (sum > entries)
+            break;
+    }
+    return CTR_MAX(rows, 1);
+}
+
 /* ---- repeated keys ---- */
 
 /* Slots of a row's set of keys, all empty; entry + 1 stands in them. */
@@ -565,7 +610,7 @@ static int64_t join_repeated(struct ctr_inputs *in, const struct sink *s, int64_
         if (s->x[e] == 0)
             continue;
         if (in->repeats[table]) {
-            uint64_t at = (h ^ table * UINT64_C(0x9e3779b97f4a7c15)) & mask;
+            uint64_t at = ctr_hash_place(h ^ table * UINT64_C(0x9e3779b97f4a7c15), mask);
             for (; set[at]; at = (at + 1) & mask)
                 if (s->hash[first + set[at] - 1] == h && s->table[first + set[at] - 1] == table)
                     break;
@@ -687,6 +732,24 @@ static int put_days(const struct ctr_inputs *in, struct ctr_buf *buf, int64_t fr
     return rc;
 }
 
+/* The weights of rows beside their own: a pointer a column. */
+static int put_weights(const struct ctr_inputs *in, struct ctr_rowbuf *buf, bool keep, int64_t from, int64_t n,
+                       const double *const **weights, struct ctr_err *err)
+{
+    int rc = ctr_buf_room(&buf->weight_at, in->mores, sizeof(double *), err);
+    if (!rc && keep)
+        rc = ctr_buf_room(&buf->weights, in->mores * n, sizeof(double), err);
+    const double **at = (const double **)(void *)buf->weight_at.data;
+    double *copy = (double *)(void *)buf->weights.data;
+    for (int i = 0; i < in->mores && !rc; i++) {
+        at[i] = keep ? copy + i * n : in->more[i].of + from;
+        if (keep && n)
+            memcpy(copy + i * n, in->more[i].of + from, (size_t)n * sizeof *copy);
+    }
+    *weights = at;
+    return rc;
+}
+
 int ctr_inputs_rows(struct ctr_inputs *in, struct ctr_rowbuf *keep, int64_t from, int64_t n, struct ctr_rows *rows,
                     struct ctr_err *err)
 {
@@ -723,15 +786,15 @@ int ctr_inputs_rows(struct ctr_inputs *in, struct ctr_rowbuf *keep, int64_t from
             put_lists(p, c, width, from, n, &s);
     }
     for (int64_t e = 0; in->change.hash_bits && e < start[n]; e++)
-        s.hash[e] = ctr_rowchange_fold(s.hash[e], in->change.hash_bits);
+        s.hash[e] = ctr_row_transform_fold(s.hash[e], in->change.hash_bits);
     if (!in->plain && (rc = second_sweep(in, &s, from, n, start, err)))
         return rc;
     if (in->dense && (rc = put_dense(in, &buf->dense, from, n, err)))
         return rc;
     for (int64_t e = 0; fast && s.x && e < start[n]; e++)
         s.x[e] = 1;
-    if (ctr_rowchange_scales(&in->change))
-        ctr_rowchange_apply(&in->change, n, in->batch->first_row + from, start, s.hash, s.table, s.x);
+    if (ctr_row_transform_scales(&in->change))
+        ctr_row_transform_apply(&in->change, n, in->batch->first_row + from, start, s.hash, s.table, s.x);
     if (in->transposed && n)
         memcpy(s.table, in->tables, (size_t)in->n * sizeof *s.table);
     *rows = (struct ctr_rows){
@@ -746,6 +809,8 @@ int ctr_inputs_rows(struct ctr_inputs *in, struct ctr_rowbuf *keep, int64_t from
         .dense = in->dense ? (const float *)(const void *)buf->dense.data : NULL,
     };
     if (in->time >= 0 && (rc = put_days(in, &buf->day, from, n, &rows->day, err)))
+        return rc;
+    if (in->mores && (rc = put_weights(in, buf, keep != NULL, from, n, &rows->weights, err)))
         return rc;
     rc = put_column(in->label_of, from, n, keep ? &keep->label : NULL, &rows->label, err);
     return rc ? rc : put_column(in->weight_of, from, n, keep ? &keep->weight : NULL, &rows->weight, err);

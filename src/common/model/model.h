@@ -11,8 +11,6 @@
 #ifndef CTR_MODEL_H
 #define CTR_MODEL_H
 
-#include <signal.h>
-
 #include "common/stream/stream.h"
 
 /* ---- rows: inputs.c ---- */
@@ -30,10 +28,11 @@ struct ctr_rows {
     const double *x;       /* NULL: all 1 */
     const double *label;   /* NULL: none */
     const double *weight;  /* NULL: all 1 */
-    const int32_t *day;    /* since 1970, UTC; NULL: not asked for */
-    bool one_a_table;      /* no table has more than one entry a row; by column: each input of keys has one */
-    bool transposed;       /* one_a_table, x NULL, and entry k of row i lies at hash[k * rows + i]; table: of one row */
-    const float *dense;    /* by column: rows x ctr_inputs_dense; NULL: none */
+    const double *const *weights; /* of ctr_inputs_weigh, in its order; NULL: none */
+    const int32_t *day;           /* since 1970, UTC; NULL: not asked for */
+    bool one_a_table;             /* no table has more than one entry a row; by column: each input of keys has one */
+    bool transposed;    /* one_a_table, x NULL, and entry k of row i lies at hash[k * rows + i]; table: of one row */
+    const float *dense; /* by column: rows x ctr_inputs_dense; NULL: none */
     const uint32_t *number; /* what the model's `find` has made, one an entry; NULL: it was not asked */
 };
 
@@ -47,10 +46,12 @@ uint64_t ctr_bias_key(void);
 
 /* label, weight: columns, or -1. `change`: what to do to the rows, or NULL. Names of tables are found in, or appended
  * to, `tables`. */
-struct ctr_rowchange;
+struct ctr_row_transform;
 int ctr_inputs_new(struct ctr_inputs **in, const struct ctr_schema *s, int label, int weight,
-                   const struct ctr_rowchange *change, struct ctr_strs *tables, struct ctr_err *err) CTR_MUST;
+                   const struct ctr_row_transform *change, struct ctr_strs *tables, struct ctr_err *err) CTR_MUST;
 void ctr_inputs_free(struct ctr_inputs *in);
+/* From now on rows have the weights of this column too, beside their own: before the first batch. */
+int ctr_inputs_weigh(struct ctr_inputs *in, int column, struct ctr_err *err) CTR_MUST;
 /* From now on each column is an input of its own, numbered in the order of names: entries carry its number in place of
  * a table's and are not joined; numbers give no entries but stand in `dense`, 0 where they are null. A list of numbers
  * must have a fixed size. */
@@ -72,9 +73,13 @@ int ctr_inputs_dense(const struct ctr_inputs *in); /* numbers a row, all columns
 struct ctr_input_info ctr_inputs_info(const struct ctr_inputs *in, int i);
 /* Take a batch (borrowed until the next one): all its labels and weights are checked. */
 int ctr_inputs_batch(struct ctr_inputs *in, const struct ctr_batch *b, struct ctr_err *err) CTR_MUST;
+/* How many of rows [from, from + n) have at most `entries` together; at least one. What is made of rows takes some
+ * thirty bytes an entry, so that rows with long lists are taken fewer at a time. */
+enum { CTR_TILE_ENTRIES = 1 << 18, CTR_ENTRY_BYTES = 32 };
+int64_t ctr_inputs_fit(const struct ctr_inputs *in, int64_t from, int64_t n, int64_t entries);
 /* Memory that rows lie in. Zero-initialise to start. */
 struct ctr_rowbuf {
-    struct ctr_buf start, hash, table, x, dense, label, weight, day, number;
+    struct ctr_buf start, hash, table, x, dense, label, weight, day, number, weights, weight_at;
 };
 void ctr_rowbuf_free(struct ctr_rowbuf *b);
 /* Its rows [from, from + n). *rows lies in `buf` and no longer needs the batch; buf NULL: it is borrowed until the next
@@ -91,7 +96,13 @@ bool ctr_field_is_input(const struct ctr_field *f);
  * before all others and one behind them. */
 enum ctr_finds { CTR_FIND_NOTHING, CTR_FIND_FREELY, CTR_FIND_IN_TURN };
 enum { CTR_FIND_PARTS = 5, CTR_FIND_FIRST = CTR_FIND_PARTS, CTR_FIND_LAST, CTR_FIND_MOST_PARTS, CTR_FIND_THREADS = 3 };
-struct ctr_feed;
+/* A thread that does one piece of learning beside the caller: submit gives it fn(arg), settle returns when that is
+ * done; the caller does it itself where the thread has not begun. One piece at a time. */
+struct ctr_worker {
+    void (*submit)(void *ctx, void (*fn)(void *arg), void *arg);
+    void (*settle)(void *ctx);
+    void *ctx;
+};
 struct ctr_find {
     int part, thread;
     int64_t memory_bytes; /* 0: no bound */
@@ -106,7 +117,7 @@ struct ctr_sizes {
 };
 bool ctr_sizes_parse(struct ctr_sizes *s, const char *text, size_t n); /* "200,80"; "0": none */
 
-/* Options that change what is learned. A model takes those that it lists. */
+/* Options of models: the values. Which of them a model has, its table says (struct ctr_param). */
 struct ctr_params {
     double alpha, beta, l1, l2;
     double power;              /* of the counter in the learning rate */
@@ -116,7 +127,7 @@ struct ctr_params {
     bool no_bias;
     int64_t threshold; /* ogd-count: occurrences before a key is learned */
     int64_t minibatch; /* rows whose gradients are those of the weights before the first of them; 1: exact */
-    /* How rows are changed before a learner or a scorer sees them: rowchange.h. */
+    /* How rows are changed before a learner or a scorer sees them: row_transform.h. */
     int64_t hash_bits;     /* 0: keys as they are */
     double dropout;        /* share of a row's features that is not learned from */
     const char *normalize; /* none, l1, l2, max */
@@ -129,6 +140,7 @@ struct ctr_params {
     int64_t embedding;       /* floats of a key's value */
     struct ctr_sizes hidden; /* units of the hidden layers, from the inputs up */
     const char *activation;  /* prelu, relu, dice */
+    const char *pooling;     /* of the values of a field's keys: sum, mean, max */
     bool batch_norm;
     double rate;                         /* Adam's */
     double decay;                        /* the rate is multiplied by it … */
@@ -140,14 +152,56 @@ struct ctr_params {
     int64_t device_memory;               /* bytes, 0: what it has */
     const char *l2_counts;               /* stream of n_j, or NULL: the running counts. Stands in no file, either */
 };
-enum { CTR_MAX_MINIBATCH = 65536, CTR_MAX_THRESHOLD = 1 << 20, CTR_MAX_BLOOM = 15, CTR_BLOOM_BYTES = 8 << 20 };
-#define CTR_PARAMS_DEFAULT                                                                                             \
-    {                                                                                                                  \
-        .alpha = 0.1, .beta = 1, .power = 0.5, .precision = "f64", .optimizer = "ftrl",                                \
-        .learning_rate = "per-coordinate", .threshold = 5, .minibatch = 1, .normalize = "none",                        \
-        .bloom_bytes = CTR_BLOOM_BYTES, .embedding = 12, .hidden = { 2, { 200, 80 } }, .activation = "prelu",          \
-        .rate = 0.001, .decay = 1, .decay_every = 1440000000, .threads = 1                                             \
-    }
+enum { CTR_MAX_MINIBATCH = 65536, CTR_MAX_THRESHOLD = 1 << 20, CTR_MAX_BLOOM = 15 };
+
+/* An option of a model. The model's table of them is all there is to say of its options: parsing, defaults, ranges,
+ * help, provenance and the text in model files come from it. Its order is that of a model file's text. */
+enum ctr_param_kind {
+    CTR_PARAM_REAL,  /* double; finite, least <= value < most */
+    CTR_PARAM_INT,   /* int64_t; least <= value <= most */
+    CTR_PARAM_BYTES, /* the same, given as a size such as 8M */
+    CTR_PARAM_WORD,  /* const char *, one of `words` */
+    CTR_PARAM_FLAG,  /* bool; `words`: false, true as a file has them */
+    CTR_PARAM_SIZES, /* struct ctr_sizes */
+    CTR_PARAM_FILE,  /* const char *, the name of a file */
+    CTR_PARAM_RULE,  /* `read` takes it apart into other rows' members */
+};
+enum {
+    CTR_PARAM_UNSAVED = 1, /* stands in no model file */
+    CTR_PARAM_UNTYPED = 2, /* is no option by itself: a file alone has it */
+    CTR_PARAM_ROWWISE = 4, /* not of a learner with `on_device` */
+};
+struct ctr_params;
+struct ctr_param {
+    const char *name; /* of the option; NULL ends the table */
+    enum ctr_param_kind kind;
+    size_t at;         /* of the member of ctr_params */
+    const char *usual; /* the default, as it is typed; NULL: 0, none */
+    double least, most;
+    const char *range; /* in words */
+    const char *unit;  /* the argument in the help; NULL: a flag, or the words */
+    const char *group; /* heading in the help */
+    const char *help;
+    unsigned flags;
+    const char
+        *unsaved; /* NULL: always in the file; else the value that is left out, so what a file without it means */
+    const char *saved_as; /* the name in a file, if that is another one */
+    const char *const *words;
+    const char *needs;   /* as ctr_opt.needs */
+    const char *usually; /* the default with `on_device`, if that is another one */
+    int (*read)(void *params, const char *text, struct ctr_err *err); /* CTR_PARAM_RULE */
+};
+#define CTR_PARAM_AT(member) offsetof(struct ctr_params, member)
+/* Headings of groups; the help shows them in this order. */
+#define CTR_GROUP_MODEL      "model"
+#define CTR_GROUP_OPTIMIZER  "optimizer"
+#define CTR_GROUP_REGULARISE "regularisation"
+#define CTR_GROUP_INPUT      "input"
+#define CTR_GROUP_PASSES     "passes and stopping"
+#define CTR_GROUP_MEMORY     "memory"
+#define CTR_GROUP_OUTPUTS    "outputs"
+#define CTR_GROUP_RESTART    "restart"
+#define CTR_GROUP_MANY       "many models"
 
 /* The frame of a model file, read from the metadata of its first section. */
 struct ctr_model_info {
@@ -156,6 +210,37 @@ struct ctr_model_info {
     struct ctr_schema schema; /* of the first section */
     bool uncertainty;         /* asked of the scorer */
 };
+
+/* ---- several models in one pass: variants/variants.h reads them ---- */
+
+enum { CTR_MAX_VARIANTS = 1024, CTR_MAX_VARIANT_NAME = 64 };
+
+struct ctr_variant {
+    char *name; /* letters, digits, '_', '-', '.'; begins with a letter or a digit */
+    int line;
+    struct ctr_params params;
+    struct ctr_strs in, out; /* patterns */
+    int weight;              /* of the rows: number in `weights` below; -1: that of the command */
+};
+
+struct ctr_variants {
+    const char *path; /* borrowed, for messages */
+    struct ctr_variant *v;
+    int n;
+    struct ctr_strs weights; /* columns, each once */
+    struct ctr_buf text;     /* all that changes what is learned, line by line: for checkpoints */
+};
+
+/* A serving file: for prediction alone, small, mapped. */
+struct ctr_slim_opts {
+    bool weights_only;             /* without learning rates, and keys of weight 0 */
+    const char *program, *options; /* for the provenance */
+};
+struct ctr_slim_told {
+    int64_t keys, pruned, cut; /* written; of these, with weight 0; with weights that are out of range */
+    double rate_error;         /* the largest relative one */
+};
+struct ctr_model_info;
 
 struct ctr_model;
 /* A learner of the models of params.variants in one: what tells them apart. */
@@ -180,13 +265,17 @@ struct ctr_many {
 
 struct ctr_model {
     const char *name, *summary;
-    const char *const *options; /* names of ctr_params that it takes; NULL-terminated */
+    const struct ctr_param *options;
+    bool on_device; /* it learns on a GPU in the place of another model: takes no CTR_PARAM_ROWWISE */
     const struct ctr_many
         *many; /* NULL: one model. Else score[i * params.variants->n + m] is model m's, and files are checkpoints */
-    int64_t minibatch; /* its usual one */
-    const void *deep;  /* deep models: struct ctr_deep_spec */
+    const void *deep; /* deep models: struct ctr_deep_spec */
     /* What learns it on a GPU: itself, another one whose files are the same, or NULL: nothing. */
     const struct ctr_model *device;
+    /* NULL, or writes the model at `path` as a serving file; and what predicts from it. */
+    int (*write_slim)(const char *path, const struct ctr_model_info *info, const struct ctr_slim_opts *o,
+                      struct ctr_out *out, struct ctr_slim_told *told, struct ctr_err *err);
+    const struct ctr_model *slim;
 
     /* Takes rows by column, see ctr_inputs_by_column; `rows` at a time, 0: as suits row by row. */
     bool by_column;
@@ -197,6 +286,8 @@ struct ctr_model {
     int (*learner_new)(void **learner, const struct ctr_model *model, const struct ctr_params *p, struct ctr_err *err);
     void (*learner_free)(void *learner);
     int (*bind)(void *learner, const struct ctr_inputs *in, const struct ctr_strs *tables, struct ctr_err *err);
+    /* NULL, or sets the bias of all its models that have one; after bind, where no row is pending. */
+    void (*set_bias)(void *learner, double log_odds);
     /* Row by row, exactly (or by params.minibatch): score[i] is predicted before the update by row i, and i counts from
      * 0. With params.uncertainty that of row i stands in score[rows->rows + i]: of a model that has predict_uncertain.
      * memory_bytes 0: no bound. */
@@ -207,8 +298,8 @@ struct ctr_model {
      * How, in a run that saves on its way, and in one that does not? */
     int (*find)(void *learner, const struct ctr_rows *rows, const struct ctr_find *f, struct ctr_err *err);
     enum ctr_finds (*finds)(const void *learner, bool saves);
-    /* NULL, or whom it may offer a part of its work: the feed of the rows that come, until it gets another or NULL. */
-    void (*helped_by)(void *learner, struct ctr_feed *feed);
+    /* NULL, or takes a second thread for a part of its work; NULL takes it away again. */
+    void (*set_worker)(void *learner, const struct ctr_worker *worker);
     /* NULL, or scores of rows that are not learned from; between passes. At most params.minibatch rows. */
     int (*evaluate)(void *learner, const struct ctr_rows *rows, double *score, struct ctr_err *err);
     int (*end_pass)(void *learner, struct ctr_err *err); /* the rows of a pass are all there */
@@ -239,22 +330,21 @@ struct ctr_model {
     int (*scorer_bind)(void *scorer, const struct ctr_inputs *in, const struct ctr_strs *tables,
                        struct ctr_err *err); /* as bind, for a stream */
     bool predicts_transposed;                /* rows may be */
-    bool predicts_exactly;                   /* denormal numbers are kept, as it learns */
+    enum ctr_float_mode floats;              /* in which it predicts */
     /* Any number of threads at once. */
     int (*predict_rows)(const void *scorer, const struct ctr_rows *rows, double *score, struct ctr_err *err);
     /* The same with the uncertainty of each score, of a scorer that was asked for it, in place of the other; or NULL:
      * the model has none. */
     int (*predict_uncertain)(const void *scorer, const struct ctr_rows *rows, double *score, double *uncertainty,
                              struct ctr_err *err);
+    /* Add to n[t], by the number of an entry's table (by column: of its input), how many entries the rows have, and to
+     * unknown[t] those whose keys the model's file does not hold. As many threads at once. */
+    void (*count_unknown)(const void *scorer, const struct ctr_rows *rows, int64_t *n, int64_t *unknown);
     /* NULL, or of a linear model: the weights of row i's entries; returns the bias. */
     double (*row_weights)(const void *scorer, const struct ctr_rows *rows, int64_t i, double *weight);
 };
-const struct ctr_model *ctr_model_at(int i); /* NULL past the end */
+/* The model of that name, or NULL: models/models.c defines it, above every learner. */
 const struct ctr_model *ctr_model_find(const char *name);
-extern const struct ctr_model ctr_model_lr, ctr_model_mlp;
-extern const struct ctr_model ctr_model_lr_single;   /* the same, with one value a coordinate */
-extern const struct ctr_model ctr_model_lr_variants; /* lr with params.variants; no row of the table */
-extern const struct ctr_model ctr_model_lr_device;   /* lr on a device, by minibatches; neither is this one */
 
 /* ---- model files: modelfile.c ---- */
 
@@ -262,23 +352,29 @@ extern const struct ctr_model ctr_model_lr_device;   /* lr on a device, by minib
 #define CTR_META_MODEL_WEIGHTS "ctr.model_weights" /* lr: digest of the weights that are not 0 */
 #define CTR_META_MODEL_STEPS   "ctr.model_steps"   /* lr: events learned, where the learner goes on from it */
 #define CTR_META_MODEL_CLIPS   "ctr.model_clips"   /* lr: values that q2.13 cut off */
+#define CTR_META_MODEL_CLOCK   "ctr.model_clock"   /* lr: of fobos with one rate, the sum of what rows shrink by */
+#define CTR_META_MODEL_SLIM    "ctr.model_slim"    /* a serving file: what stands before its rows */
 #define CTR_META_VARIANTS      "ctr.variants"      /* a checkpoint of several models: the text of them */
 #define CTR_META_CHECKPOINT    "ctr.checkpoint"    /* a model saved on the way: where it was */
 
-/* "alpha=0.1 beta=1 l1=0 l2=0 precision=f64 bias=yes", and back. */
+/* Params of the model's defaults; and as text, "alpha=0.1 beta=1 l1=0 l2=0 precision=f64 bias=yes", and back. */
+struct ctr_params ctr_params_usual(const struct ctr_model *m);
 int ctr_params_text(const struct ctr_model *m, const struct ctr_params *p, struct ctr_buf *out,
                     struct ctr_err *err) CTR_MUST;
-int ctr_params_parse(struct ctr_params *p, const char *text, struct ctr_err *err) CTR_MUST;
-int ctr_params_set(struct ctr_params *p, struct ctr_str name, struct ctr_str value, struct ctr_err *err) CTR_MUST;
-int ctr_params_check(const struct ctr_params *p, struct ctr_err *err) CTR_MUST;
-/* poisson and bloom from "all", "poisson=P" or "bloom=N". */
-int ctr_inclusion_parse(struct ctr_params *p, const char *text, struct ctr_err *err) CTR_MUST;
-/* Refuse options that the model does not take. */
-int ctr_params_foreign(const struct ctr_model *m, const struct ctr_params *p, struct ctr_err *err) CTR_MUST;
+int ctr_params_parse(const struct ctr_model *m, struct ctr_params *p, const char *text, struct ctr_err *err) CTR_MUST;
+/* One of them, under its name in files. */
+int ctr_params_set(const struct ctr_model *m, struct ctr_params *p, struct ctr_str name, struct ctr_str value,
+                   struct ctr_err *err) CTR_MUST;
+int ctr_params_check(const struct ctr_model *m, const struct ctr_params *p, struct ctr_err *err) CTR_MUST;
+void ctr_params_reset(const struct ctr_model *m, const struct ctr_param *o, struct ctr_params *p); /* to its default */
+bool ctr_model_takes(const struct ctr_model *m, const struct ctr_param *o);
+const char *ctr_model_where(const struct ctr_model *m); /* " on a GPU" or "", behind its name */
 
 /* Read the frame of the model at path; the reader stands before the first batch of the main section. */
 int ctr_model_open(const char *path, struct ctr_model_info *info, struct ctr_reader **r, struct ctr_err *err) CTR_MUST;
 void ctr_model_info_free(struct ctr_model_info *info);
+int ctr_model_slim(const char *path, const struct ctr_slim_opts *o, struct ctr_out *out, struct ctr_slim_told *told,
+                   struct ctr_err *err) CTR_MUST;
 /* Refuse a stream that another plan extracted. `path` is the model's. */
 int ctr_model_same_plan(const struct ctr_model_info *info, const char *path, const struct ctr_schema *stream,
                         struct ctr_err *err) CTR_MUST;
@@ -303,94 +399,6 @@ int ctr_model_save_some(const struct ctr_save *s, int n, ctr_save_rows *save, st
 /* The state of a checkpoint, from a reader that stands behind its main section. */
 int ctr_model_restore(const struct ctr_model *model, void *learner, struct ctr_reader *r, struct ctr_err *err) CTR_MUST;
 
-/* ---- training: trainer.c, checkpoint.c ---- */
-
-/* Progressive validation so far; plain sums, so that a checkpoint can hold them. */
-struct ctr_train_stats {
-    int64_t rows;     /* seen, all passes */
-    double weight;    /* sum of weights, first pass */
-    double loss;      /* weighted log loss of progressive predictions, first pass; p is kept off 0 and 1 by 1e-15 */
-    double positives; /* weighted labels, first pass */
-    double since_weight, since_loss; /* since the last report */
-    /* of the last row */
-    double label, score;
-    int64_t features;
-};
-
-/* How often something is done: after so many rows or milliseconds, at the end of a batch; 0: never. */
-struct ctr_every {
-    int64_t rows, ms;
-};
-bool ctr_every_parse(const char *text, struct ctr_every *every); /* "1000000" rows, or a time such as "10m" */
-
-struct ctr_train_job {
-    const struct ctr_model *model;
-    struct ctr_params params;
-    int64_t passes;
-    int64_t memory_bytes;              /* 0: no bound */
-    const char *label, *weight, *time; /* names that override roles, or NULL */
-    const char *init;                  /* model to start from, or NULL */
-    const char *fitted;                /* fitted plan that the model takes along, or NULL */
-    const char *validation;            /* stream that is scored after each pass, or NULL; then … */
-    int64_t validation_every; /* … also in a pass, at the first minibatch that ends after so many rows; 0: no */
-    int64_t patience;         /* … so many times that bring nothing better end the run */
-    const char *spool;        /* file that keeps the first pass for the later ones, or NULL */
-    /* Open the input with these options, once a pass. */
-    int (*open)(void *ctx, const struct ctr_reader_opts *o, struct ctr_reader **r, struct ctr_err *err);
-    /* Called when no input came for idle_ms, and between batches only: a checkpoint may be written then. */
-    void (*idle)(void *ctx);
-    int idle_ms;
-    /* Make the writer of progressive predictions over this schema (NULL: none). The trainer writes rows to it, its
-     * maker finishes and frees it. */
-    int (*progressive)(void *ctx, const struct ctr_schema *s, struct ctr_writer **w, struct ctr_err *err);
-    void (*report)(void *ctx, const struct ctr_train_stats *s); /* when the number of rows doubles, or NULL */
-    void (*note)(void *ctx, const char *text);                  /* words for the user, or NULL */
-    void (*saved)(void *ctx, const char *text);                 /* lines on what was saved on the way, or NULL */
-    void *ctx;
-    /* Save the model on the way, or NULL; called between batches. */
-    int (*publish)(void *ctx, struct ctr_err *err);
-    struct ctr_every publish_every;
-    bool follow;                       /* the input may grow for ever: see ctr_reader_opts */
-    const char *checkpoint;            /* file, or NULL */
-    struct ctr_every checkpoint_every; /* besides on a stop */
-    bool resume;
-    const volatile sig_atomic_t *stop; /* not 0: write a checkpoint and stop; or NULL */
-    const char *program, *options;     /* for provenance */
-};
-
-struct ctr_trainer;
-int ctr_trainer_new(struct ctr_trainer **t, const struct ctr_train_job *job, struct ctr_err *err) CTR_MUST;
-void ctr_trainer_free(struct ctr_trainer *t);
-/* Runs the job to its end. After *job->stop: CTR_ESTOPPED, the checkpoint is written. */
-enum { CTR_ESTOPPED = -100 };
-int ctr_trainer_run(struct ctr_trainer *t, struct ctr_err *err) CTR_MUST;
-/* Is the run still reading rows that its checkpoint has learned from? */
-bool ctr_trainer_resuming(const struct ctr_trainer *t);
-/* The input ends here, for now: an error where it had more rows when the checkpoint was made. */
-int ctr_trainer_check_end(const struct ctr_trainer *t, struct ctr_err *err) CTR_MUST;
-/* Where a run ends before its input does, after its checkpoint: the rows that wait for the end of their minibatch are
- * learned as one that is shorter. */
-int ctr_trainer_learn_waiting(struct ctr_trainer *t, struct ctr_err *err) CTR_MUST;
-/* Call job.publish, and write a checkpoint, where it is due, or on a stop: from job.idle. */
-int ctr_trainer_save_due(struct ctr_trainer *t, bool stop, struct ctr_err *err) CTR_MUST;
-int ctr_trainer_save(struct ctr_trainer *t, int model, struct ctr_out *out, struct ctr_err *err) CTR_MUST;
-/* All models, each to an output of its own; when all are written, they are committed. */
-int ctr_trainer_save_all(struct ctr_trainer *t, struct ctr_out *const *out, struct ctr_err *err) CTR_MUST;
-/* Models that learn together: 1, or those of job.model->many. */
-int ctr_trainer_models(const struct ctr_trainer *t);
-/* When all outputs are safe: remove the checkpoint. */
-void ctr_trainer_done(struct ctr_trainer *t);
-/* Is this one of the names that the trainer keeps beside a checkpoint, replaced and removed
- * with it? path may be NULL. */
-bool ctr_checkpoint_keeps(const char *checkpoint, const char *path);
-/* Words for people, appended to `text`: a line of progress, with a heading above the first, and the summary. */
-int ctr_train_progress(const struct ctr_train_stats *s, bool heading, struct ctr_buf *text,
-                       struct ctr_err *err) CTR_MUST;
-/* What a saving holds: keys, bytes, keys refused. `what`: model or checkpoint. */
-int ctr_trainer_saved(const struct ctr_trainer *t, const char *what, struct ctr_buf *text,
-                      struct ctr_err *err) CTR_MUST;
-int ctr_trainer_summary(const struct ctr_trainer *t, struct ctr_buf *text, struct ctr_err *err) CTR_MUST;
-
 /* ---- predicting: predictor.c ---- */
 
 struct ctr_predictor;
@@ -406,6 +414,9 @@ const char *ctr_predictor_warning(const struct ctr_predictor *p); /* after open,
 /* Bind to a stream: output is its columns that are no inputs, then `score` (float64, role score). */
 int ctr_predictor_bind(struct ctr_predictor *p, const struct ctr_schema *s, struct ctr_err *err) CTR_MUST;
 const struct ctr_schema *ctr_predictor_schema(const struct ctr_predictor *p);
+/* Of the rows that were scored so far, the keys of table i and those of them that the model's file does not hold; NULL
+ * past the last table. The name is the predictor's. */
+const char *ctr_predictor_unknown(const struct ctr_predictor *p, int i, int64_t *keys, int64_t *unknown);
 int ctr_predictor_run(struct ctr_predictor *p, const struct ctr_batch *in, const struct ctr_batch **out,
                       struct ctr_err *err) CTR_MUST;
 void ctr_predictor_free(struct ctr_predictor *p);
@@ -443,16 +454,20 @@ int ctr_model_diff(const char *from, const char *to, const struct ctr_top_opts *
 /* What makes the prediction of a row, for a linear model: its log odds are the sum of the contributions, weight times
  * x, of its features and the bias. */
 struct ctr_explain;
-int ctr_explain_open(struct ctr_explain **e, const char *path, int64_t n, struct ctr_err *err) CTR_MUST;
+/* names: a stream of ctr-extract --names, for rows that are features; or NULL. */
+int ctr_explain_open(struct ctr_explain **e, const char *path, const char *names, int64_t n,
+                     struct ctr_err *err) CTR_MUST;
 void ctr_explain_free(struct ctr_explain *e);
 const char *ctr_explain_warning(const struct ctr_explain *e); /* after open: "" or what to say */
 /* The rows: raw ones, to which the plan in the model is applied, which gives names; or features, by their plan id or
- * because the model has no plan. */
+ * because the model has no plan, whose names are those of ctr_explain_open. */
 int ctr_explain_bind(struct ctr_explain *e, const struct ctr_schema *s, struct ctr_err *err) CTR_MUST;
 const struct ctr_schema *ctr_explain_schema(const struct ctr_explain *e);
 /* Appends a row a feature: row (from 1), score, table, key, name, x, weight, contribution; the n strongest of a row (0:
  * all), strongest first, then the sum of the others as table "(rest)". A name that is not known is null. */
 int ctr_explain_batch(struct ctr_explain *e, const struct ctr_batch *b, struct ctr_batchbuf *out,
                       struct ctr_err *err) CTR_MUST;
+
+#include "common/model/row_transform.h"
 
 #endif

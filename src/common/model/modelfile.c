@@ -2,7 +2,7 @@
  *
  * Model files: a stream whose schema metadata says which model it is, with which options it learned, and which plan
  * made its features. A model with fitted sections is a bundle: its own section comes first. */
-#include "common/feature/feature.h"
+#include "common/lang/lang.h"
 #include "common/model/model.h"
 
 void ctr_model_info_free(struct ctr_model_info *info)
@@ -17,9 +17,11 @@ static int read_info(struct ctr_model_info *info, struct ctr_err *err)
     if (!name)
         return ctr_fail(err, CTR_EDATA, "not a model: ctr-train writes models");
     info->model = ctr_model_find(name);
+    if (info->model && ctr_meta_get(&info->schema.meta, CTR_META_MODEL_SLIM))
+        info->model = info->model->slim;
     if (!info->model)
         return ctr_fail(err, CTR_EDATA, "a model of kind '%s', which this version does not know", name);
-    return ctr_params_parse(&info->params, options ? options : "", err);
+    return ctr_params_parse(info->model, &info->params, options ? options : "", err);
 }
 
 int ctr_model_open(const char *path, struct ctr_model_info *info, struct ctr_reader **out, struct ctr_err *err)
@@ -44,13 +46,42 @@ int ctr_model_open(const char *path, struct ctr_model_info *info, struct ctr_rea
     return 0;
 }
 
+int ctr_model_slim(const char *path, const struct ctr_slim_opts *o, struct ctr_out *out, struct ctr_slim_told *told,
+                   struct ctr_err *err)
+{
+    struct ctr_model_info info;
+    struct ctr_reader *r;
+    int rc = ctr_model_open(path, &info, &r, err);
+    if (rc)
+        return rc;
+    ctr_reader_free(r);
+    rc = info.model->write_slim
+             ? info.model->write_slim(path, &info, o, out, told, err)
+             : ctr_fail(err, CTR_EUSAGE, "a model of kind '%s' has no serving file: those of ctr-train lr have",
+                        info.model->name);
+    if (rc)
+        ctr_err_file(err, path);
+    ctr_model_info_free(&info);
+    return rc;
+}
+
 int ctr_model_same_plan(const struct ctr_model_info *info, const char *path, const struct ctr_schema *stream,
                         struct ctr_err *err)
 {
     const char *ours = ctr_meta_get(&info->schema.meta, CTR_META_PLAN_ID);
     const char *theirs = ctr_meta_get(&stream->meta, CTR_META_PLAN_ID);
-    if (!ours || (theirs && !strcmp(ours, theirs)))
+    if (!ours)
         return 0;
+    if (theirs && !strcmp(ours, theirs)) {
+        struct ctr_err why = { 0 };
+        int rc = ctr_plan_same_inputs(&info->schema.meta, &stream->meta, &why);
+        return !rc ? 0
+                   : ctr_fail(err, rc,
+                              "the features of the stream and of %s were made by one plan of columns of other types "
+                              "(%s), so "
+                              "that keys differ: extract them with ctr-extract %s",
+                              path, why.what, path);
+    }
     if (!theirs)
         return ctr_fail(
             err, CTR_EDATA,
@@ -73,11 +104,12 @@ static int copy_meta(struct ctr_meta *to, const struct ctr_meta *from, const cha
 
 static int make_schema(const struct ctr_save *s, struct ctr_schema *schema, struct ctr_err *err)
 {
-    static const char *const copied[] = { CTR_META_PG, CTR_META_PLAN, CTR_META_PLAN_ID };
     struct ctr_buf options = { 0 };
     int rc = s->model->save_schema(s->learner, schema, err);
-    for (size_t i = 0; i < CTR_COUNT(copied) && !rc && s->stream; i++)
-        rc = copy_meta(&schema->meta, &s->stream->meta, copied[i], err);
+    if (!rc && s->stream)
+        rc = copy_meta(&schema->meta, &s->stream->meta, CTR_META_PG, err);
+    for (int i = 0; ctr_plan_metas[i] && !rc && s->stream; i++)
+        rc = copy_meta(&schema->meta, &s->stream->meta, ctr_plan_metas[i], err);
     if (!rc)
         rc = ctr_meta_set(&schema->meta, CTR_META_SECTION, s->model->name, err);
     if (!rc)
@@ -115,10 +147,9 @@ int ctr_model_check_fitted(const char *path, const struct ctr_schema *stream, st
 
 bool ctr_model_wants_fitted(const struct ctr_schema *stream)
 {
-    const char *text = ctr_meta_get(&stream->meta, CTR_META_PLAN);
     struct ctr_plan *plan = NULL;
     struct ctr_err err = { 0 };
-    bool wants = text && !ctr_plan_parse(&plan, "plan", text, strlen(text), &err) && ctr_plan_needs_fit(plan);
+    bool wants = !ctr_plan_of_meta(&plan, "plan", &stream->meta, &err) && plan && ctr_plan_needs_fit(plan);
     ctr_plan_free(plan);
     return wants;
 }

@@ -2,13 +2,10 @@
  *
  * The predictor: a model file over a stream. Rows of a batch are cut into fixed tiles that workers take in any order; a
  * score depends on its row alone. */
-#include "common/model/rowchange.h"
+#include "common/model/row_transform.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 enum { TILE_ROWS = 512 }; /* at most */
 
@@ -27,6 +24,8 @@ struct ctr_predictor {
     int threads;
     struct ctr_inputs **in; /* one a worker */
     struct failure *failed; /* one a worker: its first */
+    int64_t *keys;          /* a worker after another: by table (by column: input) keys, then those that are unknown */
+    int counted;            /* tables or inputs */
     struct ctr_schema stream, schema;
     int *from;
     struct ctr_col *col;
@@ -89,8 +88,8 @@ int ctr_scored_uncertainty(struct ctr_schema *out, int *from, struct ctr_err *er
     return rc ? rc : ctr_field_set_role(&out->f[out->n - 1], CTR_ROLE_UNCERTAINTY, err);
 }
 
-static int open_once(struct ctr_predictor **out, const char *path, const struct ctr_predict_opts *o,
-                     struct ctr_err *err)
+static int open_model(struct ctr_predictor **out, const char *path, const struct ctr_predict_opts *o,
+                      struct ctr_err *err)
 {
     struct ctr_predictor *p = calloc(1, sizeof *p);
     struct ctr_reader *r = NULL;
@@ -116,7 +115,7 @@ static int open_once(struct ctr_predictor **out, const char *path, const struct 
     if (!rc)
         rc = p->info.model->scorer_open(&p->scorer, path, &p->info, &p->tables, p->warning, sizeof p->warning, err);
     if (!rc)
-        rc = (p->info.model->predicts_exactly ? ctr_pool_new_exact : ctr_pool_new)(&p->pool, o->threads, err);
+        rc = ctr_pool_new(&p->pool, o->threads, p->info.model->floats, err);
     if (rc) {
         ctr_predictor_free(p);
         return rc;
@@ -125,26 +124,16 @@ static int open_once(struct ctr_predictor **out, const char *path, const struct 
     return 0;
 }
 
-/* The file is read more than once: when a learner has put another model in its place meanwhile, that one is read. While
- * `first` is open no other file can have its number. */
+/* The file is read more than once, and a learner may put another model in its place meanwhile. */
 int ctr_predictor_open(struct ctr_predictor **out, const char *path, const struct ctr_predict_opts *o,
                        struct ctr_err *err)
 {
-    enum { ATTEMPTS = 100 };
-    struct stat before, after;
-    for (int i = 0; i < ATTEMPTS; i++) {
-        const int first = ctr_open(path, O_RDONLY, 0);
-        const bool there = first >= 0 && !fstat(first, &before);
-        const int rc = open_once(out, path, o, err);
-        const bool same = !there || stat(path, &after) || after.st_ino == before.st_ino;
-        if (first >= 0)
-            close(first);
-        if (same)
-            return rc;
-        if (!rc)
-            ctr_predictor_free(*out);
-    }
-    return ctr_fail(err, CTR_EDATA, "%s is replaced faster than it can be read", path);
+    *out = NULL;
+    int rc = ctr_hold(path, err);
+    if (!rc)
+        rc = open_model(out, path, o, err);
+    ctr_hold_end(path);
+    return rc;
 }
 
 const char *ctr_predictor_warning(const struct ctr_predictor *p)
@@ -158,7 +147,7 @@ static int compare_tables(struct ctr_predictor *p, const struct ctr_schema *s, s
 {
     struct ctr_strs own = { 0 };
     struct ctr_inputs *in = NULL;
-    const struct ctr_rowchange change = ctr_rowchange_make(&p->info.params, -1);
+    const struct ctr_row_transform change = ctr_row_transform_make(&p->info.params, -1);
     const char *missing = NULL;
     int n = 0, rc = ctr_inputs_new(&in, s, -1, -1, &change, &own, err);
     for (int i = 0; i < p->tables.n && !rc; i++)
@@ -181,7 +170,7 @@ static int compare_tables(struct ctr_predictor *p, const struct ctr_schema *s, s
 
 int ctr_predictor_bind(struct ctr_predictor *p, const struct ctr_schema *s, struct ctr_err *err)
 {
-    const struct ctr_rowchange change = ctr_rowchange_make(&p->info.params, -1);
+    const struct ctr_row_transform change = ctr_row_transform_make(&p->info.params, -1);
     p->warning[0] = 0;
     int rc = ctr_model_same_plan(&p->info, p->path, s, err);
     if (!rc && !ctr_meta_get(&p->info.schema.meta, CTR_META_PLAN_ID))
@@ -200,6 +189,11 @@ int ctr_predictor_bind(struct ctr_predictor *p, const struct ctr_schema *s, stru
         ctr_inputs_transpose(p->in[i]);
     if (!rc)
         rc = p->info.model->scorer_bind(p->scorer, p->in[0], &p->tables, err);
+    if (!rc) {
+        p->counted = CTR_MAX(p->tables.n, ctr_inputs_count(p->in[0]));
+        p->keys = calloc((size_t)p->threads * (size_t)p->counted + 1, 2 * sizeof *p->keys);
+        rc = p->keys ? 0 : ctr_fail_nomem(err, (size_t)p->counted * 2 * sizeof *p->keys);
+    }
     if (!rc)
         rc = ctr_scored_schema(&p->stream, NULL, 1, &p->schema, &p->from, err);
     if (!rc && p->info.uncertainty)
@@ -222,14 +216,19 @@ static void predict_tile(void *ctx, int64_t tile, int worker)
     int64_t from = tile * p->tile_rows, n = CTR_MIN(p->tile_rows, p->batch->rows - from);
     if (err->code)
         return;
+    int64_t *keys = p->keys + (int64_t)worker * 2 * p->counted;
     int rc = ctr_inputs_batch(p->in[worker], p->batch, err);
-    if (!rc)
+    for (int64_t end = from + n; from < end && !rc; from += n) {
+        n = ctr_inputs_fit(p->in[worker], from, end - from, CTR_TILE_ENTRIES);
         rc = ctr_inputs_rows(p->in[worker], NULL, from, n, &rows, err);
-    double *score = (double *)(void *)p->scores.data + from;
-    if (!rc)
-        rc = p->info.uncertainty
-                 ? p->info.model->predict_uncertain(p->scorer, &rows, score, score + p->batch->rows, err)
-                 : p->info.model->predict_rows(p->scorer, &rows, score, err);
+        double *score = (double *)(void *)p->scores.data + from;
+        if (!rc)
+            rc = p->info.uncertainty
+                     ? p->info.model->predict_uncertain(p->scorer, &rows, score, score + p->batch->rows, err)
+                     : p->info.model->predict_rows(p->scorer, &rows, score, err);
+        if (!rc) /* while what they were found in is in the cache */
+            p->info.model->count_unknown(p->scorer, &rows, keys, keys + p->counted);
+    }
     err->code = rc;
     p->failed[worker].tile = tile;
 }
@@ -272,6 +271,23 @@ int ctr_predictor_run(struct ctr_predictor *p, const struct ctr_batch *in, const
     return 0;
 }
 
+const char *ctr_predictor_unknown(const struct ctr_predictor *p, int i, int64_t *keys, int64_t *unknown)
+{
+    *keys = *unknown = 0;
+    if (i >= p->tables.n || !p->keys)
+        return NULL;
+    for (int k = 0; k < p->counted; k++) {
+        const bool of_table = !p->info.model->by_column
+                                  ? k == i
+                                  : k < ctr_inputs_count(p->in[0]) && ctr_inputs_info(p->in[0], k).table == i;
+        for (int w = 0; w < p->threads && of_table; w++) {
+            *keys += p->keys[(int64_t)w * 2 * p->counted + k];
+            *unknown += p->keys[((int64_t)w * 2 + 1) * p->counted + k];
+        }
+    }
+    return p->tables.s[i];
+}
+
 void ctr_predictor_free(struct ctr_predictor *p)
 {
     if (!p)
@@ -289,6 +305,7 @@ void ctr_predictor_free(struct ctr_predictor *p)
     free(p->path);
     free(p->in);
     free(p->failed);
+    free(p->keys);
     free(p->from);
     free(p->col);
     free(p);

@@ -3,12 +3,18 @@
  * The strongest weights of a linear model, or the strongest changes from one to another, with the names of their keys:
  * from a stream of ctr-extract --names, or from the fitted vocabularies that the model carries. Memory holds what is
  * shown and a few times more, not the models. */
-#include "common/feature/feature.h"
+#include "common/lang/lang.h"
 #include "common/model/model.h"
 
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
+
+/* A name may hold the byte 0. */
+struct name {
+    uint32_t n;
+    char p[];
+};
 
 struct weight {
     uint64_t key;
@@ -17,7 +23,7 @@ struct weight {
         double old; /* of a change: what w was */
     };
     double w;
-    char *name; /* NULL: not known */
+    struct name *name; /* NULL: not known */
     int table;
     bool counted;
 };
@@ -26,6 +32,11 @@ struct weight {
 struct top {
     struct weight *e;
     size_t n, cap;
+};
+
+/* A table that is made of a vocabulary. */
+struct maker {
+    int section, table;
 };
 
 struct tops {
@@ -38,6 +49,11 @@ struct tops {
     int n;
     struct weight **shown; /* all that are shown, by key and table: most names are of none of them */
     size_t nshown;
+    struct ctr_strs sections; /* vocabularies that the plan makes tables of */
+    struct maker *maker;      /* sorted by section */
+    int makers;
+    int *nameless; /* tables of which a key that is shown has no name yet */
+    int n_nameless;
     uint64_t *seed; /* of the keys of each table */
 };
 
@@ -171,7 +187,8 @@ static int open_weights(const char *path, struct ctr_model_info *info, struct ct
     static const enum ctr_type types[] = { CTR_UTF8, CTR_U64, CTR_F64 };
     int rc = ctr_model_open(path, info, r, err);
     if (!rc && !info->model->row_weights)
-        rc = ctr_fail(err, CTR_EUSAGE, "a model of kind '%s' has no weight a key: linear ones have", info->model->name);
+        rc = ctr_fail(err, CTR_EUSAGE, "a model of kind '%s' shows no weights: those of ctr-train lr do",
+                      info->model->name);
     if (!rc)
         rc = project(*r, names, types, 3, err);
     if (rc)
@@ -364,6 +381,16 @@ static bool same_key(const struct weight *a, const struct weight *b)
     return a->key == b->key && a->table == b->table;
 }
 
+static struct name *name_new(struct ctr_str s)
+{
+    struct name *x = malloc(sizeof *x + s.n);
+    if (x) {
+        x->n = (uint32_t)s.n;
+        memcpy(x->p, s.p, s.n);
+    }
+    return x;
+}
+
 /* The first name given to a key stays. Counts (NULL: none is known) add up. */
 static int set_name(struct tops *s, int table, uint64_t key, struct ctr_str name, const uint64_t *count,
                     struct ctr_err *err)
@@ -380,8 +407,8 @@ static int set_name(struct tops *s, int table, uint64_t key, struct ctr_str name
     }
     for (; low < s->nshown && same_key(s->shown[low], &w); low++) { /* a model may have been joined of two */
         struct weight *at = s->shown[low];
-        if (!at->name && !(at->name = strndup(name.p, name.n)))
-            return ctr_fail_nomem(err, name.n);
+        if (!at->name && !(at->name = name_new(name)))
+            return ctr_fail_nomem(err, sizeof *at->name + name.n);
         if (count) {
             at->count += *count;
             at->counted = true;
@@ -419,16 +446,62 @@ static int read_names(struct tops *s, struct ctr_err *err)
     return rc;
 }
 
-/* Do the keys of a table come from this section ("vocab.site")? */
-static bool made_of(const struct tops *s, int table, const char *section)
+static int by_section(const void *a, const void *b)
 {
-    return s->vocabs ? ctr_strs_find(&s->vocabs[table], section) >= 0 : !strcmp(s->tables.s[table], section + 6);
+    const struct maker *x = a, *y = b;
+    return x->section != y->section ? (x->section > y->section) - (x->section < y->section)
+                                    : (x->table > y->table) - (x->table < y->table);
 }
 
-/* A vocabulary holds values, and any table may be made of them: a value's key in each table is tried. Its counts are
- * those of the tables that the plan makes of it: in another the same value came as often as somebody else says. */
-static int read_vocab(struct tops *s, struct ctr_reader *r, const char *section, bool counts, struct ctr_err *err)
+/* s->vocabs the other way round: which tables a section makes. */
+static int index_makers(struct tops *s, struct ctr_err *err)
 {
+    int cap = 0, rc = 0;
+    for (int t = 0; t < s->tables.n && !rc; t++)
+        for (int i = 0; i < s->vocabs[t].n && !rc; i++) {
+            const char *name = s->vocabs[t].s[i];
+            int section = ctr_strs_find(&s->sections, name);
+            if (section < 0 && !(rc = ctr_strs_add(&s->sections, name, strlen(name), err)))
+                section = s->sections.n - 1;
+            if (!rc && !(rc = ctr_array_grow(&s->maker, s->makers, &cap, sizeof *s->maker, err)))
+                s->maker[s->makers++] = (struct maker){ section, t };
+        }
+    if (s->makers)
+        qsort(s->maker, (size_t)s->makers, sizeof *s->maker, by_section);
+    return rc;
+}
+
+/* Tables that a section makes: by the plan, or the one of its name ("vocab.site"). The first, and how many. */
+static const struct maker *makers_of(const struct tops *s, const char *section, struct maker *by_name, int *n)
+{
+    const int table = s->vocabs ? -1 : ctr_strs_find(&s->tables, section + 6);
+    const struct maker key = { s->vocabs ? ctr_strs_find(&s->sections, section) : -1, -1 };
+    *by_name = (struct maker){ -1, table };
+    *n = table >= 0;
+    if (key.section < 0)
+        return by_name;
+    int low = 0, high = s->makers;
+    while (low < high) {
+        const int mid = (low + high) / 2;
+        if (by_section(&s->maker[mid], &key) < 0)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    for (*n = 0; low + *n < s->makers && s->maker[low + *n].section == key.section;)
+        ++*n;
+    return s->maker + low;
+}
+
+/* A vocabulary holds values. They name keys of the tables that the plan makes of it, and count them (first); any other
+ * table may have them too: a value's key is tried in each that still has a key without a name. There the same value
+ * came as often as another vocabulary says. */
+static int read_vocab(struct tops *s, struct ctr_reader *r, const char *section, bool counts, bool first,
+                      struct ctr_err *err)
+{
+    struct maker own;
+    int n;
+    const struct maker *m = makers_of(s, section, &own, &n);
     static const char *const names[] = { "name", "count" };
     static const enum ctr_type types[] = { CTR_UTF8, CTR_U64 };
     const struct ctr_batch *b;
@@ -436,11 +509,12 @@ static int read_vocab(struct tops *s, struct ctr_reader *r, const char *section,
     while (!rc && (rc = ctr_reader_next(r, &b, err)) > 0) {
         rc = 0;
         for (int64_t i = 0; i < b->rows; i++)
-            for (int t = 0; t < s->tables.n && !ctr_col_missing(&b->col[0], i) && !rc; t++) {
-                struct ctr_str name = ctr_col_str(&b->col[0], i);
-                uint64_t count = (uint64_t)ctr_col_i64(&b->col[1], i);
-                bool own = counts && !ctr_col_missing(&b->col[1], i) && made_of(s, t, section);
-                rc = set_name(s, t, ctr_feature_key(s->seed[t], name.p, name.n), name, own ? &count : NULL, err);
+            for (int k = 0; k < (first ? n : s->n_nameless) && !ctr_col_missing(&b->col[0], i) && !rc; k++) {
+                const struct ctr_str name = ctr_col_str(&b->col[0], i);
+                const uint64_t count = (uint64_t)ctr_col_i64(&b->col[1], i);
+                const int t = first ? m[k].table : s->nameless[k];
+                rc = set_name(s, t, ctr_feature_key(s->seed[t], name.p, name.n), name,
+                              first && counts && !ctr_col_missing(&b->col[1], i) ? &count : NULL, err);
             }
     }
     return rc;
@@ -455,11 +529,13 @@ static int read_plan(struct tops *s, const char *path, const struct ctr_model_in
         rc = ctr_fail_nomem(err, (size_t)s->tables.n * sizeof *s->vocabs);
     for (int t = 0; t < s->tables.n && plan && !rc; t++)
         rc = ctr_plan_vocabs(plan, s->tables.s[t], &s->vocabs[t], err);
+    if (plan && !rc)
+        rc = index_makers(s, err);
     ctr_plan_free(plan);
     return rc;
 }
 
-static int read_vocabs(struct tops *s, const char *path, bool counts, struct ctr_err *err)
+static int read_vocabs(struct tops *s, const char *path, bool counts, bool first, struct ctr_err *err)
 {
     struct ctr_model_info info;
     struct ctr_reader *r;
@@ -471,10 +547,11 @@ static int read_vocabs(struct tops *s, const char *path, bool counts, struct ctr
         char *section = NULL; /* the schema changes below */
         if (!name || strncmp(name, "vocab.", 6))
             continue;
-        if (counts && !s->vocabs && (rc = read_plan(s, path, &info, err))) /* a model may lack what its plan fitted */
+        if (first && !s->vocabs && !s->from &&
+            (rc = read_plan(s, path, &info, err))) /* a model may lack what its plan fitted */
             break;
         if (!(rc = ctr_strdup(&section, name, err)))
-            rc = read_vocab(s, r, section, counts, err);
+            rc = read_vocab(s, r, section, counts, first, err);
         free(section);
     }
     rc = rc ? rc : more;
@@ -517,7 +594,7 @@ static int add_row(const struct tops *s, const struct weight *w, struct ctr_batc
     if (!rc)
         rc = ctr_colbuf_i64(c++, (int64_t)w->key, err);
     if (!rc)
-        rc = w->name ? ctr_colbuf_str(c, w->name, strlen(w->name), err) : ctr_colbuf_null(c, err);
+        rc = w->name ? ctr_colbuf_str(c, w->name->p, w->name->n, err) : ctr_colbuf_null(c, err);
     c++;
     if (!rc && s->from)
         rc = ctr_colbuf_f64(c++, w->old, err);
@@ -570,16 +647,42 @@ static int give_rows(struct tops *s, ctr_top_each *each, void *ctx, struct ctr_e
     return rc;
 }
 
+static int find_nameless(struct tops *s, struct ctr_err *err)
+{
+    bool *is = calloc((size_t)s->tables.n + 1, sizeof *is);
+    s->nameless = malloc(((size_t)s->tables.n + 1) * sizeof *s->nameless);
+    if (!is || !s->nameless) {
+        free(is);
+        return ctr_fail_nomem(err, (size_t)s->tables.n * sizeof *s->nameless);
+    }
+    for (size_t i = 0; i < s->nshown; i++)
+        is[s->shown[i]->table] |= !s->shown[i]->name;
+    for (int t = 0; t < s->tables.n; t++)
+        if (is[t])
+            s->nameless[s->n_nameless++] = t;
+    free(is);
+    return 0;
+}
+
 static int name_all(struct tops *s, const char *path, struct ctr_err *err)
 {
     int rc = index_shown(s, err);
     if (!rc)
         rc = find_seeds(s, err);
-    if (!rc)
-        rc = s->o->names ? read_names(s, err) : read_vocabs(s, path, !s->from, err);
-    if (!rc && !s->o->names && s->from)
-        rc = read_vocabs(s, s->from, false, err);
-    return rc ? rc : name_special(s, err);
+    if (!rc && s->o->names)
+        rc = read_names(s, err);
+    for (int pass = 0; pass < 2 && !s->o->names && !rc; pass++) {
+        rc = read_vocabs(s, path, !s->from, !pass, err);
+        if (!rc && s->from)
+            rc = read_vocabs(s, s->from, false, !pass, err);
+        if (!rc && !pass)
+            rc = name_special(s, err);
+        if (!rc && !pass)
+            rc = find_nameless(s, err);
+        if (!s->n_nameless)
+            break;
+    }
+    return rc || !s->o->names ? rc : name_special(s, err);
 }
 
 static void tops_free(struct tops *s)
@@ -592,6 +695,9 @@ static void tops_free(struct tops *s)
     for (int t = 0; s->vocabs && t < s->tables.n; t++)
         ctr_strs_free(&s->vocabs[t]);
     free(s->vocabs);
+    ctr_strs_free(&s->sections);
+    free(s->maker);
+    free(s->nameless);
     free(s->top);
     free(s->shown);
     free(s->seed);

@@ -209,8 +209,9 @@ static int make_output(struct ctr_join *j, struct ctr_err *err)
 
 static int make_shares(struct ctr_join *j, struct ctr_err *err)
 {
-    int rc =
-        j->opts.threads > 1 && j->opts.how == CTR_JOIN_HASH ? ctr_pool_new_exact(&j->pool, j->opts.threads, err) : 0;
+    int rc = j->opts.threads > 1 && j->opts.how == CTR_JOIN_HASH
+                 ? ctr_pool_new(&j->pool, j->opts.threads, CTR_FLOAT_IEEE, err)
+                 : 0;
 
     if (rc)
         return rc;
@@ -263,7 +264,7 @@ static int take_right(struct ctr_join *j, const struct ctr_batch *b, struct ctr_
     if (j->part)
         return ctr_joinpart_right(j, b, first, err);
     if ((rc = ctr_join_reserve(j, b->rows, err)) ||
-        (rc = ctr_keys_hash(b, j->right_key, j->npairs, CTR_JOIN_SEED, j->hash, j->null, err)))
+        (rc = ctr_keys_hash(b, j->right_key, j->npairs, ctr_hash_secret, j->hash, j->null, err)))
         return rc;
     for (int64_t at = 0; !rc && at < b->rows; at += CTR_ROW_TILE) {
         int n = (int)CTR_MIN(b->rows - at, CTR_ROW_TILE);
@@ -435,7 +436,7 @@ int ctr_join_match(struct ctr_join *j, const struct ctr_batch *b, struct ctr_err
     int rc = ctr_join_reserve(j, b->rows, err);
 
     if (!rc)
-        rc = ctr_keys_hash(b, j->left_key, j->npairs, CTR_JOIN_SEED, j->hash, j->null, err);
+        rc = ctr_keys_hash(b, j->left_key, j->npairs, ctr_hash_secret, j->hash, j->null, err);
     if (rc)
         return rc;
     j->b = b;
@@ -552,7 +553,7 @@ static void put_rows(struct ctr_join *j)
 static void put_groups(struct ctr_join *j, int64_t room)
 {
     for (; j->pos < j->b->rows && j->n < room; j->pos++, j->sub = 0) {
-        const uint8_t *head = j->head[j->pos], *const *group = &head;
+        const uint8_t *head = j->head[j->pos], *const *group = &head; /* NULL: one, which is expanded later */
         int64_t n = 1;
         if ((j->skip && j->skip[j->pos]) || !takes(j, head))
             continue;
@@ -560,10 +561,15 @@ static void put_groups(struct ctr_join *j, int64_t room)
             const int64_t *start = (const int64_t *)j->table.start.data + ctr_jointable_group(head);
             group = j->table.group_rows + start[0];
             n = start[1] - start[0];
+            if (j->part && ctr_joingroup_of(j->part, head).bytes) {
+                group = NULL;
+                n = 1;
+            }
         }
         for (; j->sub < n && j->n < room; j->n++) {
             j->lidx[j->n] = j->pos;
-            j->rows[j->n] = group[j->sub++];
+            j->rows[j->n] = group ? group[j->sub] : NULL;
+            j->sub++;
         }
         if (j->sub < n)
             return;

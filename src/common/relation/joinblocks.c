@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * joinblocks: a partition of the spilled join in which few keys have more right rows than fit into memory. The right
- * rows are cut into blocks that fit, and the left rows run past each of them. With --multi the blocks stand in the
- * order of the right side, and so do the runs of results, whose merge is stable. With a time the blocks are cut from
+ * rows are cut into blocks that fit, and the left rows run past each of them. With --multi the right rows are sorted by
+ * key, and a block is the first rows of so many keys (joingroup.c). With a time the blocks are cut from
  * the right rows in the order of time and visited from the nearest on (AS_OF: the latest first; NEXT: the earliest
  * first), so that the first block with a match has the one that counts. A last pass gives out the left rows without
  * any. */
@@ -59,7 +59,7 @@ static int sort_runs(struct ctr_join *j, const struct ctr_roworder *o, const str
 }
 
 static int merge_runs(struct ctr_join *j, const struct ctr_roworder *o, const struct ctr_spill *from,
-                      struct ctr_spill *to, struct ctr_err *err)
+                      struct ctr_spill *to, bool cut, struct ctr_err *err)
 {
     struct ctr_merge_source *src = calloc((size_t)from->n + 1, sizeof *src);
     struct ctr_merge *m = NULL;
@@ -70,33 +70,38 @@ static int merge_runs(struct ctr_join *j, const struct ctr_roworder *o, const st
     if (!rc)
         rc = ctr_merge_open(&m, o, src, from->n, (size_t)CTR_MIN(j->budget / (from->n + 2), 1 << 20), err);
     if (!rc)
-        rc = copy_rows(j, m, to, true, err);
+        rc = copy_rows(j, m, to, cut, err);
     ctr_merge_free(m);
     free(src);
     return rc;
 }
 
-/* The blocks, as runs of *to: in the order of the right side, or of time. */
+/* The right rows sorted by time, as runs of *to that are blocks; or by key, as one run. */
 static int cut_blocks(struct ctr_join *j, const struct ctr_spill *right, struct ctr_spill *to, struct ctr_err *err)
 {
-    struct ctr_rowkey by_time = { j->rtime, false };
-    struct ctr_roworder order = { .format = &j->format, .key = &by_time, .n = 1, .exact = true };
+    const bool by_time = j->rtime >= 0;
+    struct ctr_rowkey *key = calloc((size_t)j->npairs + 1, sizeof *key);
+    struct ctr_roworder order = { .format = &j->format, .key = key, .n = by_time ? 1 : j->npairs, .exact = by_time };
     struct ctr_spill plain, sorted;
-    struct ctr_merge *m;
-    int rc = ctr_joinpart_open_run(j->part, right, 0, &m, err);
+    struct ctr_merge *m = NULL;
+    int rc = key ? ctr_joinpart_open_run(j->part, right, 0, &m, err) : ctr_fail_nomem(err, sizeof *key);
 
-    if (rc)
-        return rc;
+    for (int k = 0; !rc && k < order.n; k++)
+        key[k].col = by_time ? j->rtime : j->right_key[k];
     ctr_spill_init(&plain, j->part->buf_bytes);
     ctr_spill_init(&sorted, j->part->buf_bytes);
-    rc = copy_rows(j, m, j->rtime < 0 ? to : &plain, true, err);
-    if (!rc && j->rtime >= 0)
+    if (!rc)
+        rc = copy_rows(j, m, &plain, true, err);
+    if (!rc)
         rc = ctr_spill_flush(&plain, err);
-    if (!rc && j->rtime >= 0)
+    if (!rc)
         rc = sort_runs(j, &order, &plain, &sorted, err);
-    if (!rc && j->rtime >= 0)
-        rc = merge_runs(j, &order, &sorted, to, err);
+    if (!rc)
+        rc = ctr_spill_begin(to, err);
+    if (!rc)
+        rc = merge_runs(j, &order, &sorted, to, by_time, err);
     ctr_merge_free(m);
+    free(key);
     ctr_spill_free(&plain);
     ctr_spill_free(&sorted);
     return rc ? rc : ctr_spill_flush(to, err);
@@ -134,6 +139,9 @@ static int pass(struct ctr_join *j, const struct ctr_spill *left, const struct c
     if (p->last) { /* an empty table */
         ctr_jointable_init(&j->table, j);
         rc = ctr_jointable_build(&j->table, j, err);
+        p->group.len = 0;
+    } else if (j->opts.multi) {
+        rc = ctr_joingroup_load(j, err);
     } else {
         rc = ctr_joinpart_load(j, blocks, block, err);
     }
@@ -142,7 +150,7 @@ static int pass(struct ctr_join *j, const struct ctr_spill *left, const struct c
     if (!rc)
         rc = ctr_joinpart_left_run(j, left, err);
     if (!rc)
-        j->stats.right_unmatched += ctr_jointable_unmatched(&j->table);
+        j->stats.right_unmatched += j->opts.multi ? -ctr_joingroup_matched(j) : ctr_jointable_unmatched(&j->table);
     ctr_jointable_free(&j->table);
     return rc;
 }
@@ -152,6 +160,8 @@ static int all_passes(struct ctr_join *j, const struct ctr_spill *left, const st
 {
     int rc = 0;
 
+    while (!rc && ctr_joingroup_more(j->part))
+        rc = pass(j, left, blocks, 0, err);
     for (int i = 0; !rc && i < blocks->n; i++)
         rc = pass(j, left, blocks, j->opts.at == CTR_JOIN_AS_OF ? blocks->n - 1 - i : i, err);
     if (!rc && j->opts.kind != CTR_JOIN_INNER)
@@ -174,7 +184,11 @@ int ctr_joinblocks(struct ctr_join *j, const struct ctr_spill *left, const struc
         rc = ctr_fail_nomem(err, CTR_BATCH_ROWS);
     if (!rc) {
         memset(p->seen.data, 0, bytes + 1);
-        rc = cut_blocks(j, right, &blocks, err);
+        rc = cut_blocks(j, right, j->opts.multi ? &p->groups : &blocks, err);
+    }
+    if (!rc && j->opts.multi) {
+        j->stats.right_unmatched += right->run[0].rows;
+        rc = ctr_joingroup_open(j, err);
     }
     if (!rc)
         rc = all_passes(j, left, &blocks, err);
@@ -187,6 +201,7 @@ int ctr_joinblocks(struct ctr_join *j, const struct ctr_spill *left, const struc
     free(j->skip);
     j->skip = NULL;
     ctr_buf_free(&p->seen);
+    ctr_joingroup_close(p);
     ctr_spill_free(&blocks);
     return rc;
 }

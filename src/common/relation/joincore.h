@@ -34,6 +34,25 @@ struct ctr_joinpair {
     int level;
 };
 
+/* joingroup.c: the right rows of a key, in the temporary `groups`. */
+struct ctr_joingroup {
+    int64_t from, bytes, rows; /* bytes 0: none */
+};
+
+struct ctr_joinheads { /* reading groups from right rows sorted by key */
+    struct ctr_merge *merge;
+    struct ctr_rowref ref[CTR_ROW_TILE];
+    int i, n;
+    int64_t at, end;    /* in the file */
+    int64_t bytes;      /* of first rows in the table */
+    struct ctr_buf key; /* the first row of the group at hand; empty: none */
+};
+
+struct ctr_joinwindow { /* a piece of `groups` in memory */
+    struct ctr_buf buf;
+    int64_t from, next; /* next: where the group at hand goes on; 0: it has not begun */
+};
+
 struct ctr_joinpart {
     struct ctr_rowformat lformat, oformat; /* tagged: number of the left row */
     struct ctr_schema oplain;
@@ -48,7 +67,14 @@ struct ctr_joinpart {
     uint64_t *tag;
     struct ctr_spill result;
     struct ctr_merge *merge;
+    struct ctr_rowref ref[CTR_ROW_TILE]; /* results that are given out next: [at, have) */
+    int at, have;
     struct ctr_batchbuf out;
+    /* with --multi */
+    struct ctr_spill groups;
+    struct ctr_buf group; /* struct ctr_joingroup for each group of the table */
+    struct ctr_joinheads heads;
+    struct ctr_joinwindow window;
     /* while one partition is joined in blocks */
     struct ctr_buf seen; /* a bit a left row: it has matched */
     int64_t seen_row;    /* the next left row */
@@ -128,7 +154,6 @@ const uint8_t *ctr_jointable_at(const struct ctr_jointable *t, const struct ctr_
                                 int64_t time);
 
 /* join.c, for the others */
-#define CTR_JOIN_SEED 0x6a6f696eu
 int ctr_join_reserve(struct ctr_join *j, int64_t rows, struct ctr_err *err) CTR_MUST;     /* hash, null, head */
 int ctr_join_out_reserve(struct ctr_join *j, int64_t rows, struct ctr_err *err) CTR_MUST; /* lidx, rows */
 int ctr_join_match(struct ctr_join *j, const struct ctr_batch *b, struct ctr_err *err) CTR_MUST;
@@ -146,6 +171,8 @@ int ctr_joinpart_next(struct ctr_join *j, const struct ctr_batch **out, struct c
 void ctr_joinpart_free(struct ctr_joinpart *p);
 int ctr_joinpart_open_run(struct ctr_joinpart *p, const struct ctr_spill *s, int run, struct ctr_merge **m,
                           struct ctr_err *err) CTR_MUST;
+int ctr_joinpart_hash(struct ctr_join *j, bool right, const uint8_t *const *rows, int n, uint64_t *hash,
+                      struct ctr_err *err) CTR_MUST;
 int64_t ctr_joinpart_need(const struct ctr_join *j, int64_t bytes, int64_t rows); /* memory for so much of the right */
 int ctr_joinpart_load(struct ctr_join *j, const struct ctr_spill *right, int run, struct ctr_err *err) CTR_MUST;
 int ctr_joinpart_left_run(struct ctr_join *j, const struct ctr_spill *left, struct ctr_err *err) CTR_MUST;
@@ -154,6 +181,18 @@ int ctr_joinpart_left_run(struct ctr_join *j, const struct ctr_spill *left, stru
 int ctr_joinblocks(struct ctr_join *j, const struct ctr_spill *left, const struct ctr_spill *right,
                    struct ctr_err *err) CTR_MUST;
 void ctr_joinblocks_matched(struct ctr_join *j);
+
+/* joingroup.c: groups of right rows on disk, and results that refer to them */
+struct ctr_joingroup ctr_joingroup_of(const struct ctr_joinpart *p, const uint8_t *head);
+int ctr_joingroup_keep(struct ctr_join *j, struct ctr_err *err) CTR_MUST; /* those of the table */
+int ctr_joingroup_open(struct ctr_join *j, struct ctr_err *err) CTR_MUST; /* the last run of groups, sorted by key */
+bool ctr_joingroup_more(const struct ctr_joinpart *p);
+int ctr_joingroup_load(struct ctr_join *j, struct ctr_err *err) CTR_MUST; /* first rows of groups, a table full */
+void ctr_joingroup_close(struct ctr_joinpart *p);
+int64_t ctr_joingroup_matched(const struct ctr_join *j);
+/* Up to max output rows, at least one, of a result with a group; window.next is 0 after the last. */
+int ctr_joingroup_expand(struct ctr_join *j, const uint8_t *result, const struct ctr_joingroup *g, int max,
+                         struct ctr_err *err) CTR_MUST;
 
 /* joinmerge.c: sides sorted alike, and row with row */
 int ctr_joinmerge_new(struct ctr_join *j, struct ctr_err *err) CTR_MUST;

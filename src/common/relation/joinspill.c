@@ -4,6 +4,8 @@
  * hash of their keys, in temporaries; each partition is joined in memory, and the results, which stand in the order of
  * left rows within a partition, are merged by the number of the left row. Invariant: so the result is that of a join in
  * memory.
+ *
+ * With --multi a result row ends with a struct ctr_joingroup, the right rows that it is joined with.
  */
 #include "common/relation/joincore.h"
 
@@ -51,6 +53,10 @@ void ctr_joinpart_free(struct ctr_joinpart *p)
         pair_free(&p->pair[i]);
     free(p->pair);
     ctr_spill_free(&p->result);
+    ctr_spill_free(&p->groups);
+    ctr_joingroup_close(p);
+    ctr_buf_free(&p->group);
+    ctr_buf_free(&p->window.buf);
     ctr_buf_free(&p->seen);
     ctr_rowarena_free(&p->scratch);
     ctr_rowformat_free(&p->lformat);
@@ -85,6 +91,7 @@ static int part_init(struct ctr_join *j, struct ctr_joinpart *p, struct ctr_err 
 
     p->buf_bytes = (size_t)CTR_MAX(CTR_MIN(j->budget / (8 * FAN), 256 << 10), 1024);
     ctr_spill_init(&p->result, p->buf_bytes);
+    ctr_spill_init(&p->groups, p->buf_bytes);
     ctr_rowarena_init(&p->scratch, 64 << 10);
     if (!rc)
         rc = ctr_schema_copy(&p->oplain, &j->out, err);
@@ -114,6 +121,7 @@ int ctr_joinpart_new(struct ctr_join *j, struct ctr_err *err)
     if (!p)
         return ctr_fail_nomem(err, sizeof *p);
     ctr_spill_init(&p->result, 0);
+    ctr_spill_init(&p->groups, 0);
     rc = part_init(j, p, err);
     for (int b = 0; !rc && b < j->table.arena.n; b++) {
         const struct ctr_rowarena_block *block = &j->table.arena.block[b];
@@ -135,7 +143,7 @@ static int distribute(struct ctr_join *j, const struct ctr_batch *b, struct ctr_
     int rc = ctr_join_reserve(j, b->rows, err);
 
     if (!rc)
-        rc = ctr_keys_hash(b, right ? j->right_key : j->left_key, j->npairs, CTR_JOIN_SEED, j->hash, j->null, err);
+        rc = ctr_keys_hash(b, right ? j->right_key : j->left_key, j->npairs, ctr_hash_secret, j->hash, j->null, err);
     for (int64_t done = 0; !rc && done < b->rows; done += CTR_ROW_TILE) {
         int n = (int)CTR_MIN(b->rows - done, CTR_ROW_TILE);
         for (int i = 0; i < n; i++) {
@@ -177,8 +185,8 @@ int ctr_joinpart_open_run(struct ctr_joinpart *p, const struct ctr_spill *s, int
 }
 
 /* Hashes of the keys of rows of a side. */
-static int hash_rows(struct ctr_join *j, bool right, const uint8_t *const *rows, int n, uint64_t *hash,
-                     struct ctr_err *err)
+int ctr_joinpart_hash(struct ctr_join *j, bool right, const uint8_t *const *rows, int n, uint64_t *hash,
+                      struct ctr_err *err)
 {
     struct ctr_joinpart *p = j->part;
     struct ctr_batchbuf *b = right ? &p->rkeys : &p->lrows;
@@ -195,7 +203,7 @@ static int hash_rows(struct ctr_join *j, bool right, const uint8_t *const *rows,
     view = ctr_batchbuf_view(b);
     keys = *view;
     keys.rows = n;
-    return ctr_keys_hash(&keys, key, j->npairs, CTR_JOIN_SEED, hash, NULL, err);
+    return ctr_keys_hash(&keys, key, j->npairs, ctr_hash_secret, hash, NULL, err);
 }
 
 /* For each row of a run: into a deeper fan, or (fan NULL) into the table. */
@@ -217,7 +225,7 @@ static int reread(struct ctr_join *j, const struct ctr_spill *from, int run, boo
         }
         for (int i = 0; i < n; i++)
             rows[i] = refs[i].row;
-        rc = hash_rows(j, right, rows, n, hash, err);
+        rc = ctr_joinpart_hash(j, right, rows, n, hash, err);
         for (int i = 0; !rc && i < n; i++) {
             struct ctr_joinpair *q = fan ? &fan[which(hash[i], level)] : NULL;
             rc = q ? ctr_spill_row(right ? &q->right : &q->left, rows[i], err)
@@ -250,6 +258,37 @@ static int split_deeper(struct ctr_join *j, struct ctr_joinpair *from, struct ct
     return rc;
 }
 
+/* n rows of results into scratch, with their groups behind them. */
+static int write_results(struct ctr_join *j, const struct ctr_batch *b, const int64_t *idx, const uint64_t *tag, int n,
+                         uint8_t **at, struct ctr_err *err)
+{
+    struct ctr_joinpart *p = j->part;
+    uint32_t size[CTR_ROW_TILE], bare[CTR_ROW_TILE];
+    int rc = ctr_row_sizes(&p->oformat, b->col, idx, n, bare, err);
+
+    for (int i = 0; i < n && !rc; i++)
+        size[i] = bare[i] + (uint32_t)sizeof(struct ctr_joingroup);
+    if (!rc)
+        rc = ctr_rowarena_place(&p->scratch, size, n, at, err);
+    if (rc)
+        return rc;
+    ctr_row_write(&p->oformat, b->col, idx, n, tag, size, at);
+    for (int i = 0; i < n; i++) {
+        struct ctr_joingroup g = ctr_joingroup_of(p, j->head[j->lidx[idx[i]]]);
+        memcpy(at[i] + bare[i], &g, sizeof g);
+    }
+    return 0;
+}
+
+static struct ctr_joingroup result_group(const struct ctr_join *j, const uint8_t *row)
+{
+    struct ctr_joingroup g = { 0 };
+
+    if (j->opts.multi)
+        memcpy(&g, row + ctr_row_size(row) - sizeof g, sizeof g);
+    return g;
+}
+
 /* A batch of results, to the run of this partition. */
 static int keep_result(struct ctr_join *j, const struct ctr_batch *b, struct ctr_err *err)
 {
@@ -266,7 +305,8 @@ static int keep_result(struct ctr_join *j, const struct ctr_batch *b, struct ctr
             tag[i] = p->tag[j->lidx[done + i]];
         }
         ctr_rowarena_clear(&p->scratch);
-        rc = ctr_rowarena_add(&p->scratch, &p->oformat, b->col, idx, n, tag, at, err);
+        rc = j->opts.multi ? write_results(j, b, idx, tag, n, at, err)
+                           : ctr_rowarena_add(&p->scratch, &p->oformat, b->col, idx, n, tag, at, err);
         for (int i = 0; !rc && i < n; i++)
             rc = ctr_spill_row(&p->result, at[i], err);
     }
@@ -324,7 +364,9 @@ int ctr_joinpart_left_run(struct ctr_join *j, const struct ctr_spill *left, stru
 
 int64_t ctr_joinpart_need(const struct ctr_join *j, int64_t bytes, int64_t rows)
 {
-    return bytes + rows * (8 + 24) + (j->opts.multi || j->rtime >= 0 ? rows * 24 : 0);
+    int64_t more = j->opts.multi ? 24 + (int64_t)sizeof(struct ctr_joingroup) : j->rtime >= 0 ? 24 : 0;
+
+    return bytes + rows * (8 + 24 + more);
 }
 
 int ctr_joinpart_load(struct ctr_join *j, const struct ctr_spill *right, int run, struct ctr_err *err)
@@ -351,12 +393,15 @@ static int join_pair(struct ctr_join *j, struct ctr_joinpair *q, struct ctr_err 
     if (need > j->budget && repeats) /* few keys with many rows: hashing parts them no further */
         return ctr_joinblocks(j, &q->left, &q->right, err);
     rc = ctr_joinpart_load(j, &q->right, 0, err);
+    if (!rc && j->opts.multi && j->opts.kind != CTR_JOIN_ANTI)
+        rc = ctr_joingroup_keep(j, err);
     if (!rc)
         rc = ctr_spill_begin(&j->part->result, err);
     if (!rc)
         rc = ctr_joinpart_left_run(j, &q->left, err);
     if (!rc)
         j->stats.right_unmatched += ctr_jointable_unmatched(&j->table);
+    j->part->group.len = 0;
     ctr_jointable_free(&j->table);
     return rc;
 }
@@ -368,6 +413,8 @@ static int open_result(struct ctr_join *j, struct ctr_err *err)
     int64_t buf = CTR_MAX(CTR_MIN(j->budget / (p->result.n + 2), 4 << 20), 4096);
     int rc = src ? ctr_spill_flush(&p->result, err) : ctr_fail_nomem(err, (size_t)p->result.n * sizeof *src);
 
+    if (!rc)
+        rc = ctr_spill_flush(&p->groups, err);
     for (int i = 0; !rc && i < p->result.n; i++)
         src[i] = (struct ctr_merge_source){ p->result.fd, p->result.run[i] };
     if (!rc)
@@ -392,31 +439,62 @@ int ctr_joinpart_finish(struct ctr_join *j, struct ctr_err *err)
         pair_free(&q);
     }
     j->b = NULL;
-    j->stats.spilled_bytes += p->result.end;
-    return rc ? rc : open_result(j, err);
+    ctr_buf_free(&p->group);
+    if (!rc)
+        rc = open_result(j, err);
+    j->stats.spilled_bytes += p->result.end + p->groups.end;
+    return rc;
+}
+
+/* Results that stand for themselves, up to the next with a group. */
+static int put_results(struct ctr_join *j, int max, struct ctr_err *err)
+{
+    struct ctr_joinpart *p = j->part;
+    const uint8_t *rows[CTR_ROW_TILE];
+    int n = 0, rc = 0;
+
+    while (n < max && p->at < p->have && !result_group(j, p->ref[p->at].row).bytes)
+        rows[n++] = p->ref[p->at++].row;
+    for (int c = 0; !rc && c < p->oformat.n; c++)
+        rc = ctr_row_read(&p->oformat, c, rows, n, &p->out.col[c], err);
+    return rc ? rc : n;
+}
+
+/* Up to `max` output rows from the results at hand, at least one. */
+static int put_next(struct ctr_join *j, int max, struct ctr_err *err)
+{
+    struct ctr_joinpart *p = j->part;
+    struct ctr_joingroup g = result_group(j, p->ref[p->at].row);
+    int n;
+
+    if (!g.bytes)
+        return put_results(j, max, err);
+    n = ctr_joingroup_expand(j, p->ref[p->at].row, &g, max, err);
+    p->at += n >= 0 && !p->window.next;
+    return n;
 }
 
 int ctr_joinpart_next(struct ctr_join *j, const struct ctr_batch **out, struct ctr_err *err)
 {
     struct ctr_joinpart *p = j->part;
-    struct ctr_rowref refs[CTR_ROW_TILE];
-    const uint8_t *rows[CTR_ROW_TILE];
     int64_t have = 0;
-    int n, rc = 0;
+    int n;
 
     if (!p->merge)
         return 0; /* until the left side is at its end */
     ctr_batchbuf_clear(&p->out);
-    while (have < j->opts.batch_rows &&
-           (n = ctr_merge_next(p->merge, refs, (int)CTR_MIN(j->opts.batch_rows - have, CTR_ROW_TILE), err)) != 0) {
-        if (n < 0)
+    while (have < j->opts.batch_rows) {
+        if (p->at == p->have) {
+            p->at = p->have = 0;
+            if ((n = ctr_merge_next(p->merge, p->ref, CTR_ROW_TILE, err)) <= 0) {
+                if (n < 0)
+                    return n;
+                break;
+            }
+            p->have = n;
+        }
+        if ((n = put_next(j, (int)CTR_MIN(j->opts.batch_rows - have, CTR_ROW_TILE), err)) < 0)
             return n;
-        for (int i = 0; i < n; i++)
-            rows[i] = refs[i].row;
-        for (int c = 0; !rc && c < p->oformat.n; c++)
-            rc = ctr_row_read(&p->oformat, c, rows, n, &p->out.col[c], err);
-        if (rc)
-            return rc;
         have += n;
     }
     *out = ctr_batchbuf_view(&p->out);

@@ -32,7 +32,7 @@ struct ctr_subsample {
 
 static int64_t set_slot(const struct ctr_subsample *s, uint64_t h)
 {
-    int64_t i = (int64_t)(ctr_mix64(h) & (uint64_t)(s->set_cap - 1));
+    int64_t i = (int64_t)ctr_hash_place(h, (uint64_t)(s->set_cap - 1));
 
     while (s->set[i] && s->set[i] != h)
         i = (i + 1) & (s->set_cap - 1);

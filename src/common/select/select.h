@@ -10,7 +10,7 @@
 #ifndef CTR_SELECT_H
 #define CTR_SELECT_H
 
-#include "common/feature/feature.h"
+#include "common/lang/lang.h"
 
 struct ctr_select_spec {
     const char *where;          /* or NULL */

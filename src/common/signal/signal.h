@@ -3,7 +3,7 @@
  * signal: the index of signals ("Ad Click Prediction: a View from the Trenches", section 8): what the features of all
  * plans are, their versions, who consumes them, and whether they are fit for use. It is an SQLite file; signaldb.c
  * alone knows SQL's connection, signalindex.c what is written, signallist.c what is shown. signalvet.c measures streams
- * and knows no database.
+ * and knows no database; signaljudge.c holds what it measured against what was measured before.
  *
  * A signal has a name and versions, one a definition (ctr_plan_signals). A version is new, then white-listed
  * (`allowed`) or not, perhaps deprecated for another signal. A model that was trained on a plan is a consumer of the
@@ -15,7 +15,7 @@
 #ifndef CTR_SIGNAL_H
 #define CTR_SIGNAL_H
 
-#include "common/feature/feature.h"
+#include "common/lang/lang.h"
 
 enum { CTR_SIGNALS_WAIT_MS = 30000 };
 
@@ -25,7 +25,8 @@ struct ctr_signals;
 enum ctr_signals_mode { CTR_SIGNALS_READ, CTR_SIGNALS_WRITE, CTR_SIGNALS_CREATE };
 
 /* Opens the index at path. CTR_SIGNALS_CREATE makes one where there is none (or an empty file). A file that is damaged,
- * of another program or of another version is CTR_EDATA, and stays as it is. */
+ * of another program or of a later version is CTR_EDATA, and stays as it is; a name that SQLite would not take for that
+ * of a file is CTR_EUSAGE. */
 int ctr_signals_open(struct ctr_signals **s, const char *path, enum ctr_signals_mode mode,
                      struct ctr_err *err) CTR_MUST;
 void ctr_signals_free(struct ctr_signals *s); /* what was not committed has not happened */
@@ -60,6 +61,10 @@ int ctr_signals_remove(struct ctr_signals *s, const char *what, struct ctr_err *
  * All must be in the index. */
 int ctr_signals_register(struct ctr_signals *s, const char *model, const struct ctr_plan *p, int64_t *n,
                          struct ctr_err *err) CTR_MUST;
+/* The same for consumers that have no plan, from JSON lines {"model":NAME,"signal":NAME,"version":N}: what `consumers`
+ * prints. `model`: the name where a line has none, or NULL. Without a version the newest is consumed. */
+int ctr_signals_register_json(struct ctr_signals *s, const char *path, const char *model, int64_t *models, int64_t *n,
+                              struct ctr_err *err) CTR_MUST;
 int ctr_signals_unregister(struct ctr_signals *s, const char *model, struct ctr_err *err) CTR_MUST;
 
 /* ---- questions: signallist.c ---- */
@@ -77,58 +82,85 @@ struct ctr_signals_view {
 /* The listings, a row each: "list", "versions", "consumers", … NULL past the end. */
 struct ctr_signals_list {
     const char *name, *sql;
+    const char *alarm; /* NULL, or what a row of it is: there should be none */
 };
 const struct ctr_signals_list *ctr_signals_list_at(int i);
 /* `what`: NAME or NAME@N, or NULL for all signals. Prints to `out`: a table for people, or a JSON object a line. */
 int ctr_signals_show(struct ctr_signals *s, const struct ctr_signals_list *l, const char *what,
-                     const struct ctr_signals_view *v, struct ctr_out *out, struct ctr_err *err) CTR_MUST;
+                     const struct ctr_signals_view *v, struct ctr_out *out, int64_t *rows,
+                     struct ctr_err *err) CTR_MUST;
 
 /* What stands against training on a plan: a row for each of its signals that is not in the index, not white-listed,
- * deprecated, or not for the platform (NULL: any). *problems is their number. */
+ * deprecated, failed its last vetting, or is not for the platform (NULL: any). *problems is their number. */
 int ctr_signals_check(struct ctr_signals *s, const struct ctr_plan *p, const char *platform,
                       const struct ctr_signals_view *v, struct ctr_out *out, int64_t *problems,
                       struct ctr_err *err) CTR_MUST;
 
-/* ---- automatic checks on a stream: signalvet.c ---- */
+/* ---- a stream measured: signalvet.c ---- */
 
-enum { CTR_VET_BUCKETS = 64 };
-
-struct ctr_vet_limits {
-    double max_missing, max_psi, max_auc;
-};
-#define CTR_VET_LIMITS                                                                                                 \
-    {                                                                                                                  \
-        .max_missing = .95, .max_psi = .25, .max_auc = .95                                                             \
-    }
+enum { CTR_VET_BUCKETS = 64, CTR_VET_CELLS = CTR_VET_BUCKETS + 1 /* the last: rows without a value */ };
 
 /* Measured of one column: rows, of which `missing` have no value (null, "(missing)", an empty list, NaN); distinct
  * values (HyperLogLog, standard error 1.6%); the progressive AUC of the click rate of the value alone (NaN: no label,
- * or one class); and a histogram of values: keys by their hash, numbers by sign and power of two. */
+ * or one class); a histogram of values: keys by their hash, numbers by sign and power of two; and which values
+ * these were, but for times, floats and what has the role dense. */
+struct ctr_seen;
 struct ctr_vet_result {
     const char *name;
     int64_t rows, missing, distinct;
     double auc;
     int64_t histogram[CTR_VET_BUCKETS];
+    const struct ctr_seen *seen; /* or NULL: signalseen.h */
 };
 
 struct ctr_vet;
 /* Columns: those with the role feature, dense or image; where there is none, all of numbers, keys or text that have no
- * role. label: column, or -1. Constant memory: half a megabyte a column. */
+ * role. label: column, or -1. Constant memory: .8 MB a column. */
 int ctr_vet_new(struct ctr_vet **v, const struct ctr_schema *s, int label, struct ctr_err *err) CTR_MUST;
 int ctr_vet_batch(struct ctr_vet *v, const struct ctr_batch *b, struct ctr_err *err) CTR_MUST;
 int ctr_vet_columns(const struct ctr_vet *v);
-void ctr_vet_result(const struct ctr_vet *v, int i, struct ctr_vet_result *r); /* names are borrowed */
+void ctr_vet_result(const struct ctr_vet *v, int i, struct ctr_vet_result *r); /* names and `seen` are borrowed */
 void ctr_vet_free(struct ctr_vet *v);
 
-/* Population stability index of two histograms, half a count added to each bucket; *noise is what two samples of one
- * distribution give on average, (buckets - 1) (1/n + 1/m). */
-double ctr_vet_psi(const int64_t *now, const int64_t *before, double *noise);
+/* Population stability index of two histograms of CTR_VET_CELLS, half a count added to each cell; *noise is what two
+ * samples of one distribution give on average, (cells - 1) (1/n + 1/m). */
+double ctr_vet_psi(const double *now, const double *before, double *noise);
 
-/* Compare with the last vetting of the signal, keep this one (where the signal is in the index: the version of `plan`,
- * or, NULL, the newest), and show them. With `allow` those that pass are white-listed. *failed counts those that do
- * not. Inside a transaction. */
+/* ---- what was measured is judged and kept: signaljudge.c ---- */
+
+/* What a version is held against is its reference: of its own vettings that passed the last, the median of the last
+ * `days`, or the pinned one. And against the pinned one in any case, for what drifts slowly. The first that passes is
+ * pinned, until a person pins another or none. */
+enum ctr_vet_reference { CTR_VET_LAST, CTR_VET_MEDIAN, CTR_VET_PINNED };
+enum { CTR_VET_DAYS = 31 }; /* at most: of older ones the values that were seen are not kept */
+
+struct ctr_vet_rules {
+    double max_missing;        /* share of rows */
+    double max_missing_change; /* of this share */
+    double max_psi;
+    double max_auc;
+    double max_unseen; /* share of values that the reference never saw */
+    enum ctr_vet_reference reference;
+    int64_t days;
+    const char *model, *stream; /* or NULL: what a stream for this model, of this name, must have */
+    bool allow;                 /* white-list what passes */
+};
+#define CTR_VET_RULES                                                                                                  \
+    {                                                                                                                  \
+        .max_missing = .95, .max_missing_change = .1, .max_psi = .25, .max_auc = .95, .max_unseen = .5, .days = 7      \
+    }
+
+/* Compare each signal with the references of its version, that of `plan` or, NULL, the newest; keep the vetting (where
+ * the version is in the index), and show it. A signal of the plan, of the model or of what was vetted under the name
+ * of the stream before that is absent fails. *failed counts those that do. Inside a transaction. */
 int ctr_signals_vet(struct ctr_signals *s, const struct ctr_vet *v, const struct ctr_plan *p,
-                    const struct ctr_vet_limits *limits, bool allow, const struct ctr_signals_view *view,
-                    struct ctr_out *out, int64_t *failed, struct ctr_err *err) CTR_MUST;
+                    const struct ctr_vet_rules *rules, const struct ctr_signals_view *view, struct ctr_out *out,
+                    int64_t *failed, struct ctr_err *err) CTR_MUST;
+
+/* `vetting`: one that passed, or 0: the last that did, of each version of `what`. */
+int ctr_signals_pin(struct ctr_signals *s, const char *what, int64_t vetting, struct ctr_err *err) CTR_MUST;
+int ctr_signals_unpin(struct ctr_signals *s, const char *what, struct ctr_err *err) CTR_MUST;
+/* The last vetting failed, and is right all the same: it counts as passed, and is pinned. */
+int ctr_signals_accept(struct ctr_signals *s, const char *what, struct ctr_err *err) CTR_MUST;
 
 #endif

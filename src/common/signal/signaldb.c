@@ -10,17 +10,20 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { APPLICATION_ID = 0x63747253 /* "ctrS" */, VERSION = 1 };
+enum { APPLICATION_ID = 0x63747253 /* "ctrS" */, VERSION = 2 };
 
-/* A version's `unused_ms` is when it lost its last consumer (or came without one); null while it has one. */
+/* A version's `unused_ms` is when it lost its last consumer (or came without one); null while it has one. `pinned` is a
+ * vetting; null: the first that passes will be; 0: none is to be. A vetting's `seen` is a sample of its values, null
+ * where none is taken, or can be a reference no more; `stream` the name that the stream was given ('': none, nor a
+ * plan). */
 static const char schema[] =
     "CREATE TABLE signal (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, owner TEXT NOT NULL DEFAULT '',"
     " description TEXT NOT NULL DEFAULT '', platform TEXT NOT NULL DEFAULT '', created_ms INTEGER NOT NULL) STRICT;"
     "CREATE TABLE version (id INTEGER PRIMARY KEY, signal INTEGER NOT NULL REFERENCES signal ON DELETE CASCADE,"
     " number INTEGER NOT NULL, role TEXT NOT NULL, definition TEXT NOT NULL, hash TEXT NOT NULL,"
     " inputs TEXT NOT NULL, allowed INTEGER NOT NULL DEFAULT 0, deprecated INTEGER NOT NULL DEFAULT 0,"
-    " instead TEXT, created_ms INTEGER NOT NULL, unused_ms INTEGER, UNIQUE (signal, number), UNIQUE (signal, hash))"
-    " STRICT;"
+    " instead TEXT, created_ms INTEGER NOT NULL, unused_ms INTEGER, pinned INTEGER, UNIQUE (signal, number),"
+    " UNIQUE (signal, hash)) STRICT;"
     "CREATE TABLE consumer (model TEXT NOT NULL, version INTEGER NOT NULL REFERENCES version ON DELETE CASCADE,"
     " since_ms INTEGER NOT NULL, PRIMARY KEY (model, version)) STRICT, WITHOUT ROWID;"
     "CREATE INDEX consumer_version ON consumer (version);"
@@ -28,8 +31,18 @@ static const char schema[] =
     " at_ms INTEGER NOT NULL, text TEXT NOT NULL) STRICT;"
     "CREATE TABLE vetting (id INTEGER PRIMARY KEY, version INTEGER NOT NULL REFERENCES version ON DELETE CASCADE,"
     " at_ms INTEGER NOT NULL, rows INTEGER NOT NULL, missing REAL NOT NULL, \"distinct\" INTEGER NOT NULL,"
-    " psi REAL, auc REAL, verdict TEXT NOT NULL, histogram BLOB NOT NULL) STRICT;"
+    " psi REAL, auc REAL, verdict TEXT NOT NULL, histogram BLOB NOT NULL, passed INTEGER NOT NULL DEFAULT 0,"
+    " psi_pinned REAL, unseen REAL, seen BLOB, stream TEXT) STRICT;"
     "CREATE INDEX vetting_version ON vetting (version);";
+
+/* From version 1, whose vettings were compared with whatever was there before. */
+static const char upgrade[] = "ALTER TABLE version ADD COLUMN pinned INTEGER;"
+                              "ALTER TABLE vetting ADD COLUMN passed INTEGER NOT NULL DEFAULT 0;"
+                              "ALTER TABLE vetting ADD COLUMN psi_pinned REAL;"
+                              "ALTER TABLE vetting ADD COLUMN unseen REAL;"
+                              "ALTER TABLE vetting ADD COLUMN seen BLOB;"
+                              "ALTER TABLE vetting ADD COLUMN stream TEXT;"
+                              "UPDATE vetting SET passed = verdict = 'passed';";
 
 /* ---- statements ---- */
 
@@ -132,30 +145,30 @@ static int64_t now_ms(void)
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-/* Is the file ours? An empty one is nobody's. */
-static int check_file(struct ctr_signals *s, enum ctr_signals_mode mode, bool *empty, struct ctr_err *err)
+/* Is the file ours? An empty one is nobody's. *version: of its tables, 0 where there are none yet. */
+static int check_file(struct ctr_signals *s, enum ctr_signals_mode mode, int64_t *version, struct ctr_err *err)
 {
-    int64_t id, version, objects, damage;
+    int64_t id, objects, damage;
     int rc = ctr_signals_number(s, &objects, 0, err, "SELECT count(*) FROM sqlite_schema", "");
     if (!rc)
         rc = ctr_signals_number(s, &id, 0, err, "PRAGMA application_id", "");
     if (!rc)
-        rc = ctr_signals_number(s, &version, 0, err, "PRAGMA user_version", "");
+        rc = ctr_signals_number(s, version, 0, err, "PRAGMA user_version", "");
     if (rc)
         return rc;
-    *empty = !objects && !id && !version;
-    if (*empty && mode == CTR_SIGNALS_CREATE)
+    bool empty = !objects && !id && !*version;
+    if (empty && mode == CTR_SIGNALS_CREATE)
         return 0;
-    if (*empty || id != APPLICATION_ID) {
+    if (empty || id != APPLICATION_ID) {
         ctr_err_file(err, s->path);
         return ctr_fail(err, CTR_EDATA,
-                        *empty ? "an empty file, no index of signals: `ctr-signals add` makes one"
-                               : "an SQLite file of another program, no index of signals");
+                        empty ? "an empty file, no index of signals: `ctr-signals add` makes one"
+                              : "an SQLite file of another program, no index of signals");
     }
-    if (version != VERSION) {
+    if (*version < 1 || *version > VERSION) {
         ctr_err_file(err, s->path);
-        return ctr_fail(err, CTR_EDATA, "an index of version %lld; this program knows version %d", (long long)version,
-                        VERSION);
+        return ctr_fail(err, CTR_EDATA, "an index of version %lld; this program knows versions 1 to %d",
+                        (long long)*version, VERSION);
     }
     rc =
         ctr_signals_number(s, &damage, 1, err, "SELECT count(*) FROM pragma_quick_check WHERE quick_check <> 'ok'", "");
@@ -166,18 +179,19 @@ static int check_file(struct ctr_signals *s, enum ctr_signals_mode mode, bool *e
     return rc;
 }
 
-/* Two that create at once: the second finds the tables of the first. */
-static int create_tables(struct ctr_signals *s, struct ctr_err *err)
+/* Tables for a file without any, or with those of an older version. Of two that do this at once the second finds it
+ * done. */
+static int make_tables(struct ctr_signals *s, struct ctr_err *err)
 {
     char mark[128];
-    int64_t objects;
+    int64_t version;
     sqlite3_snprintf(sizeof mark, mark, "PRAGMA application_id = %d; PRAGMA user_version = %d", APPLICATION_ID,
                      VERSION);
     int rc = ctr_signals_begin(s, err);
     if (!rc)
-        rc = ctr_signals_number(s, &objects, 0, err, "SELECT count(*) FROM sqlite_schema", "");
-    if (!rc && !objects &&
-        (sqlite3_exec(s->db, schema, NULL, NULL, NULL) != SQLITE_OK ||
+        rc = ctr_signals_number(s, &version, 0, err, "PRAGMA user_version", "");
+    if (!rc && version < VERSION &&
+        (sqlite3_exec(s->db, version ? upgrade : schema, NULL, NULL, NULL) != SQLITE_OK ||
          sqlite3_exec(s->db, mark, NULL, NULL, NULL) != SQLITE_OK))
         rc = db_fail(s, err);
     return rc ? rc : ctr_signals_commit(s, err);
@@ -201,14 +215,17 @@ static int check_header(struct ctr_signals *s, struct ctr_err *err)
     return ctr_fail(err, CTR_EDATA, "an SQLite file of another program, no index of signals");
 }
 
-static int open_with(struct ctr_signals *s, enum ctr_signals_mode mode, int flags, bool *empty, struct ctr_err *err)
+static int open_with(struct ctr_signals *s, enum ctr_signals_mode mode, int flags, int64_t *version,
+                     struct ctr_err *err)
 {
+    sqlite3_close(s->db);
+    s->db = NULL;
     if (sqlite3_open_v2(s->path, &s->db, flags, NULL) != SQLITE_OK)
         return s->db ? db_fail(s, err) : ctr_fail_nomem(err, 0);
     sqlite3_busy_timeout(s->db, CTR_SIGNALS_WAIT_MS);
     sqlite3_db_config(s->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
     sqlite3_db_config(s->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
-    return check_file(s, mode, empty, err);
+    return check_file(s, mode, version, err);
 }
 
 static int open_file(struct ctr_signals *s, enum ctr_signals_mode mode, struct ctr_err *err)
@@ -217,24 +234,48 @@ static int open_file(struct ctr_signals *s, enum ctr_signals_mode mode, struct c
                       : mode == CTR_SIGNALS_CREATE ? SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE
                                                    : SQLITE_OPEN_READWRITE;
     struct stat st;
-    bool empty = false;
+    int64_t version = VERSION;
     if (mode != CTR_SIGNALS_CREATE && stat(s->path, &st)) {
         ctr_err_file(err, s->path);
         return ctr_fail_sys(err, "no index of signals; `ctr-signals add` makes one");
     }
     int rc = check_header(s, err);
     if (!rc)
-        rc = open_with(s, mode, flags, &empty, err);
-    if (rc && s->db && sqlite3_extended_errcode(s->db) == SQLITE_READONLY_ROLLBACK) {
-        sqlite3_close(s->db); /* a writer was killed: what it did is undone by who opens it to write */
-        s->db = NULL;
-        rc = open_with(s, mode, SQLITE_OPEN_READWRITE, &empty, err);
+        rc = open_with(s, mode, flags, &version, err);
+    /* A writer was killed, and the next that may write undoes what it did. Or the index is of an older version, and the
+     * next that may write brings it to this one. */
+    if (mode == CTR_SIGNALS_READ &&
+        (rc ? s->db && sqlite3_extended_errcode(s->db) == SQLITE_READONLY_ROLLBACK : version < VERSION))
+        rc = open_with(s, mode, SQLITE_OPEN_READWRITE, &version, err);
+    if (!rc && version < VERSION && sqlite3_db_readonly(s->db, "main") == 1) {
+        ctr_err_file(err, s->path);
+        rc = ctr_fail(err, CTR_EDATA, "an index of version %lld: whoever may write to it must list it once",
+                      (long long)version);
     }
-    if (!rc && empty)
-        rc = create_tables(s, err);
+    if (!rc && version < VERSION)
+        rc = make_tables(s, err);
     if (!rc)
         rc = ctr_signals_run(s, err, "PRAGMA foreign_keys = ON", "");
     return rc ? rc : ctr_signals_run(s, err, "PRAGMA temp_store = MEMORY", "");
+}
+
+/* SQLite has names of its own: "" and ":memory:" are gone when the program ends, "file:" begins an address with
+ * options. */
+static int check_name(const char *path, struct ctr_err *err)
+{
+    struct stat st;
+    if (!*path)
+        return ctr_fail(err, CTR_EUSAGE, "the index has an empty name: see --db and CTR_SIGNALS");
+    if (!strcmp(path, "-"))
+        return ctr_fail(err, CTR_EUSAGE, "the index is a file, never stdin or stdout: --db FILE names it");
+    if (*path == ':' || !strncmp(path, "file:", strlen("file:")))
+        return ctr_fail(err, CTR_EUSAGE, "'%s' is a name that SQLite keeps for itself; a file of this name is ./%s",
+                        path, path);
+    if (!stat(path, &st) && !S_ISREG(st.st_mode)) {
+        ctr_err_file(err, path);
+        return ctr_fail(err, CTR_EDATA, "not an index of signals: not a regular file");
+    }
+    return 0;
 }
 
 int ctr_signals_open(struct ctr_signals **out, const char *path, enum ctr_signals_mode mode, struct ctr_err *err)
@@ -243,7 +284,9 @@ int ctr_signals_open(struct ctr_signals **out, const char *path, enum ctr_signal
     if (!s)
         return ctr_fail_nomem(err, sizeof *s);
     s->now_ms = now_ms();
-    int rc = ctr_strdup(&s->path, path, err);
+    int rc = check_name(path, err);
+    if (!rc)
+        rc = ctr_strdup(&s->path, path, err);
     if (!rc)
         rc = open_file(s, mode, err);
     if (rc) {

@@ -33,4 +33,10 @@ int ctr_signals_find(struct ctr_signals *s, const char *what, int64_t *signal, i
 int ctr_signals_version(struct ctr_signals *s, const char *name, const char *hash, int64_t *version,
                         struct ctr_err *err) CTR_MUST;
 
+/* The rows of a query, as a table or as JSON lines. */
+int ctr_signals_print(struct ctr_signals *s, sqlite3_stmt *st, const struct ctr_signals_view *v, struct ctr_out *out,
+                      int64_t *rows, struct ctr_err *err) CTR_MUST;
+/* The signals of a plan (NULL: none) as the temporary table planned (name, hash). */
+int ctr_signals_load_plan(struct ctr_signals *s, const struct ctr_plan *p, struct ctr_err *err) CTR_MUST;
+
 #endif

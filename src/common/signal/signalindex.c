@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "common/signal/signaldb.h"
+#include "common/text/text.h"
 
 /* ---- finding ---- */
 
@@ -225,6 +226,107 @@ int ctr_signals_register(struct ctr_signals *s, const char *model, const struct 
     if (!rc)
         rc = ctr_plan_signals(p, consume, &r, err);
     *n = r.n;
+    return rc ? rc : note_unused(s, err);
+}
+
+/* ---- consumers from JSON lines ---- */
+
+enum { JSON_MODEL, JSON_SIGNAL, JSON_VERSION, JSON_COLUMNS };
+static const char json_columns[] = "model:utf8,signal:utf8,version:int64";
+
+struct json_consumers {
+    struct ctr_signals *s;
+    const char *model;
+    struct ctr_strs models;
+    int64_t n;
+};
+
+/* The text of a cell; *text is "" for a null. A name cannot hold a byte 0, which SQL's texts end at. */
+static int take_name(const struct ctr_batch *b, int column, int64_t i, char **text, struct ctr_err *err)
+{
+    const struct ctr_col *c = &b->col[column];
+    struct ctr_str str = { "", 0 };
+    if (!ctr_col_missing(c, i))
+        str = ctr_col_str(c, i);
+    if (memchr(str.p, 0, str.n))
+        return ctr_fail(err, CTR_EDATA, "row %lld: a name with a byte 0", (long long)(b->first_row + i + 1));
+    return ctr_memdup(text, str.p, str.n, err);
+}
+
+static int find_consumed(struct ctr_signals *s, const struct ctr_batch *b, int64_t i, const char *name,
+                         int64_t *version, struct ctr_err *err)
+{
+    const struct ctr_col *c = &b->col[JSON_VERSION];
+    int64_t number = ctr_col_missing(c, i) ? 0 : ((const int64_t *)c->data)[i];
+    int rc = ctr_signals_number(s, version, 0, err,
+                                "SELECT v.id FROM version v JOIN signal g ON g.id = v.signal WHERE g.name = ?1"
+                                " AND (?3 OR v.number = ?2) ORDER BY v.number DESC LIMIT 1",
+                                "sii", name, number, (int64_t)ctr_col_missing(c, i));
+    if (!rc && !*version) {
+        char of[32] = "";
+        if (!ctr_col_missing(c, i))
+            snprintf(of, sizeof of, "version %lld of ", (long long)number);
+        rc = ctr_fail(err, CTR_EDATA, "row %lld: there is no %ssignal '%s' in the index",
+                      (long long)(b->first_row + i + 1), of, name);
+    }
+    return rc;
+}
+
+/* The first line of a model takes the place of all that it consumed before. */
+static int consume_row(struct json_consumers *j, const struct ctr_batch *b, int64_t i, struct ctr_err *err)
+{
+    char *signal = NULL, *own = NULL;
+    int64_t version = 0;
+    int rc = take_name(b, JSON_MODEL, i, &own, err);
+    if (!rc)
+        rc = take_name(b, JSON_SIGNAL, i, &signal, err);
+    const char *model = rc ? "" : *own || !j->model ? own : j->model;
+    if (!rc && !(*signal && *model))
+        rc = ctr_fail(err, CTR_EDATA, "row %lld has no %s: each wants {\"model\":NAME,\"signal\":NAME,\"version\":N}",
+                      (long long)(b->first_row + i + 1), *signal ? "model" : "signal");
+    if (!rc)
+        rc = find_consumed(j->s, b, i, signal, &version, err);
+    if (!rc && ctr_strs_find(&j->models, model) < 0) {
+        rc = ctr_strs_add(&j->models, model, strlen(model), err);
+        if (!rc)
+            rc = ctr_signals_run(j->s, err, "DELETE FROM consumer WHERE model = ?", "s", model);
+    }
+    if (!rc)
+        rc = ctr_signals_run(j->s, err, "INSERT OR IGNORE INTO consumer (model, version, since_ms) VALUES (?, ?, ?)",
+                             "sii", model, version, j->s->now_ms);
+    j->n += rc ? 0 : sqlite3_changes(j->s->db);
+    free(signal);
+    free(own);
+    return rc;
+}
+
+int ctr_signals_register_json(struct ctr_signals *s, const char *path, const char *model, int64_t *models, int64_t *n,
+                              struct ctr_err *err)
+{
+    struct json_consumers j = { .s = s, .model = model };
+    struct ctr_text_opts o = { .format = ctr_text_format_find("jsonl"), .columns = json_columns, .jobs = 1 };
+    struct ctr_import *im = NULL;
+    const struct ctr_batch *b;
+    char *file = NULL;
+    int rc = ctr_strdup(&file, path, err);
+    if (!rc)
+        rc = ctr_import_open(&im, &o, &file, 1, err);
+    while (!rc && (rc = ctr_import_next(im, &b, err)) > 0) {
+        rc = 0;
+        for (int64_t i = 0; i < b->rows && !rc; i++)
+            rc = consume_row(&j, b, i, err);
+    }
+    if (!rc)
+        rc = ctr_import_finish(im, err);
+    if (!rc && !j.n)
+        rc = ctr_fail(err, CTR_EDATA, "no consumers: each line wants {\"model\":NAME,\"signal\":NAME,\"version\":N}");
+    if (rc)
+        ctr_err_file(err, path);
+    *models = j.models.n;
+    *n = j.n;
+    ctr_import_free(im);
+    ctr_strs_free(&j.models);
+    free(file);
     return rc ? rc : note_unused(s, err);
 }
 

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "common/signal/signal.h"
+#include "common/signal/signalseen.h"
 
 enum {
     RATES = 1 << 16,
@@ -35,6 +36,7 @@ struct measured {
     double score[2][SCORES]; /* weight of labels 0 and 1 by score */
     uint8_t hll[HLL];
     struct rate rate[RATES];
+    struct ctr_seen *seen; /* NULL: of quantities and times, whose values need not come again */
 };
 
 struct ctr_vet {
@@ -65,7 +67,9 @@ static int add_column(struct ctr_vet *v, const struct ctr_schema *s, int column,
     m->width = f->width;
     m->keys = ctr_field_role(f) == CTR_ROLE_FEATURE && (item == CTR_U64 || item == CTR_WKEY);
     m->missing_key = ctr_feature_key(ctr_table_seed(table ? table : f->name), "(missing)", 9);
-    return ctr_strdup(&m->name, f->name, err);
+    int rc = ctr_strdup(&m->name, f->name, err);
+    bool number = !m->keys && (ctr_types[item].floating || item == CTR_TIME || ctr_field_role(f) == CTR_ROLE_DENSE);
+    return rc || number ? rc : ctr_seen_new(&m->seen, err);
 }
 
 int ctr_vet_new(struct ctr_vet **out, const struct ctr_schema *s, int label, struct ctr_err *err)
@@ -100,6 +104,7 @@ void ctr_vet_free(struct ctr_vet *v)
         return;
     for (int i = 0; i < v->n; i++) {
         free(v->m[i]->name);
+        ctr_seen_free(v->m[i]->seen);
         free(v->m[i]);
     }
     free(v->m);
@@ -127,6 +132,8 @@ static void count_value(struct measured *m, uint64_t hash, int bucket)
     uint8_t zeros = (uint8_t)(__builtin_clzll(rest) + 1), *cell = &m->hll[hash >> (64 - HLL_BITS)];
     *cell = CTR_MAX(*cell, zeros);
     m->histogram[bucket]++;
+    if (m->seen)
+        ctr_seen_add(m->seen, hash);
 }
 
 /* The hash of value i, or false: it is missing. */
@@ -274,28 +281,28 @@ static double auc(double (*score)[SCORES])
 void ctr_vet_result(const struct ctr_vet *v, int i, struct ctr_vet_result *r)
 {
     struct measured *m = v->m[i];
-    *r = (struct ctr_vet_result){ .name = m->name, .rows = m->rows, .missing = m->missing };
+    *r = (struct ctr_vet_result){ .name = m->name, .rows = m->rows, .missing = m->missing, .seen = m->seen };
     r->distinct = distinct(m->hll);
     r->auc = v->label >= 0 ? auc(m->score) : NAN;
     memcpy(r->histogram, m->histogram, sizeof r->histogram);
 }
 
-double ctr_vet_psi(const int64_t *now, const int64_t *before, double *noise)
+double ctr_vet_psi(const double *now, const double *before, double *noise)
 {
     double n = 0, m = 0, psi = 0;
-    int buckets = 0;
-    for (int i = 0; i < CTR_VET_BUCKETS; i++) {
-        bool used = now[i] || before[i];
-        n += used ? (double)now[i] + .5 : 0;
-        m += used ? (double)before[i] + .5 : 0;
-        buckets += used;
+    int cells = 0;
+    for (int i = 0; i < CTR_VET_CELLS; i++) {
+        bool used = now[i] > 0 || before[i] > 0;
+        n += used ? now[i] + .5 : 0;
+        m += used ? before[i] + .5 : 0;
+        cells += used;
     }
-    for (int i = 0; i < CTR_VET_BUCKETS; i++) {
-        if (!now[i] && !before[i])
+    for (int i = 0; i < CTR_VET_CELLS; i++) {
+        if (!(now[i] > 0 || before[i] > 0))
             continue;
-        double p = ((double)now[i] + .5) / n, q = ((double)before[i] + .5) / m;
+        double p = (now[i] + .5) / n, q = (before[i] + .5) / m;
         psi += (p - q) * log(p / q);
     }
-    *noise = buckets ? (buckets - 1) * (1 / n + 1 / m) : 0;
+    *noise = cells ? (cells - 1) * (1 / n + 1 / m) : 0;
     return psi;
 }

@@ -16,7 +16,7 @@ static int read_meta(struct ctr_meta *m, const struct ctr_fb_view *t, int field,
     struct ctr_strs text = { 0 };
     int rc = 0;
     if (v.count > ARROW_MAX_PAIRS) /* each is compared with those before */
-        return ctr_fail(err, CTR_EDATA, "%zu entries of key-value metadata, at most %d are read", v.count,
+        return ctr_fail(err, CTR_EKIND, "%zu entries of key-value metadata, at most %d are read", v.count,
                         ARROW_MAX_PAIRS);
     for (size_t i = 0; rc >= 0 && i < v.count && !t->r->bad; i++) {
         struct ctr_fb_view kv = ctr_fb_at(t->r, &v, i);
@@ -106,10 +106,10 @@ int ctr_arrow_refuse(const struct arrow_field *f, struct ctr_err *err)
 {
     char path[PATH_MAX_BYTES];
     if (f->kind == ARROW_INT)
-        return ctr_fail(err, CTR_EDATA,
+        return ctr_fail(err, CTR_EKIND,
                         "column '%s' is an integer of %d bits, which is not supported: cast it to int64 or float64",
                         path_of(f, path), f->bits);
-    return ctr_fail(err, CTR_EDATA, "column '%s' is of type %s, which is not supported: cast it to %s",
+    return ctr_fail(err, CTR_EKIND, "column '%s' is of type %s, which is not supported: cast it to %s",
                     path_of(f, path), kind_names[f->kind], kind_casts[f->kind]);
 }
 
@@ -119,7 +119,7 @@ static int read_type(struct arrow_field *f, const struct ctr_fb_view *t, struct 
     int kind = (uint8_t)ctr_fb_int(t, 2, 1, 0);
     struct ctr_fb_view ty = ctr_fb_sub(t, 3);
     if (kind < ARROW_NULL || kind >= ARROW_NKINDS)
-        return ctr_fail(err, CTR_EDATA, "column '%s' has a type of an unknown kind (%d)", path_of(f, path), kind);
+        return ctr_fail(err, CTR_EKIND, "column '%s' has a type of an unknown kind (%d)", path_of(f, path), kind);
     f->kind = (enum arrow_kind)kind;
     switch (kind) {
     case ARROW_INT:
@@ -202,9 +202,9 @@ static int read_fields(struct arrow_field **out, int *n, const struct arrow_fiel
     if (!v.count)
         return 0;
     if (depth > ARROW_MAX_DEPTH)
-        return ctr_fail(err, CTR_EDATA, "columns are nested deeper than %d", ARROW_MAX_DEPTH);
+        return ctr_fail(err, CTR_EKIND, "columns are nested deeper than %d", ARROW_MAX_DEPTH);
     if (v.count > (size_t)*left)
-        return ctr_fail(err, CTR_EDATA, "more than %d columns", ARROW_MAX_FIELDS);
+        return ctr_fail(err, CTR_EKIND, "more than %d columns", ARROW_MAX_FIELDS);
     *left -= (int)v.count;
     *out = calloc(v.count, sizeof **out);
     if (!*out)
@@ -257,7 +257,7 @@ int ctr_arrow_schema(struct arrow_schema *s, const struct ctr_fb_view *t, struct
     int left = ARROW_MAX_FIELDS;
     *s = (struct arrow_schema){ 0 };
     if (ctr_fb_int(t, 0, 2, 0) != 0)
-        return ctr_fail(err, CTR_EDATA, "big-endian data is not supported: write it on or for a little-endian machine");
+        return ctr_fail(err, CTR_EKIND, "big-endian data is not supported: write it on or for a little-endian machine");
     int rc = read_fields(&s->f, &s->n, NULL, t, 1, 1, &left, err);
     if (rc >= 0)
         rc = read_meta(&s->meta, t, 2, err);
@@ -351,7 +351,7 @@ static int read_batch(struct arrow_message *m, const struct ctr_fb_view *t, stru
     if (c.at) {
         int64_t codec = ctr_fb_int(&c, 0, 1, 0), method = ctr_fb_int(&c, 1, 1, 0);
         if (codec < 0 || codec > 1 || method != 0)
-            return ctr_fail(err, CTR_EDATA, "a body is compressed in an unknown way");
+            return ctr_fail(err, CTR_EKIND, "a body is compressed in an unknown way");
         m->codec = codec ? CTR_ZSTD : CTR_LZ4;
     }
     if (m->fb.bad)
@@ -378,7 +378,7 @@ int ctr_message_parse(struct arrow_message *m, const uint8_t *p, size_t n, struc
     if (m->fb.bad || !m->header.at)
         return ctr_fail(err, CTR_EDATA, "the metadata of a message is damaged");
     if (version < 3 || version > ARROW_V5)
-        return ctr_fail(err, CTR_EDATA, "Arrow metadata of version %lld is not supported", (long long)version + 1);
+        return ctr_fail(err, CTR_EKIND, "Arrow metadata of version %lld is not supported", (long long)version + 1);
     if (m->body_length < 0)
         return ctr_fail(err, CTR_EDATA, "a message claims a body of %lld bytes", (long long)m->body_length);
     switch (m->type) {
@@ -390,7 +390,7 @@ int ctr_message_parse(struct arrow_message *m, const uint8_t *p, size_t n, struc
         batch = ctr_fb_sub(&m->header, 1);
         rc = read_batch(m, &batch, err);
         break;
-    default: return ctr_fail(err, CTR_EDATA, "a message of an unknown kind (%d), a tensor perhaps", m->type);
+    default: return ctr_fail(err, CTR_EKIND, "a message of an unknown kind (%d), a tensor perhaps", m->type);
     }
     if (rc >= 0 && m->fb.bad)
         rc = ctr_fail(err, CTR_EDATA, "the metadata of a message is damaged");

@@ -187,14 +187,20 @@ void ctr_footer_free(struct arrow_footer *f);
 
 /* ---- body.c: the buffers of a message, verified before they are used ---- */
 
+/* Another program may write to a file that is mapped. So what is verified is a copy, but for values of a keyed file,
+ * which may be large and needed here and there: no address depends on them, and ctr_source_unchanged is asked after
+ * they were read. */
 struct arrow_data {
     const struct arrow_message *m;
     const uint8_t *body;
-    struct ctr_buf seen;   /* a byte a buffer: verified and unpacked */
-    struct ctr_buf *plain; /* decompressed, by buffer */
-    int nplain;
+    struct ctr_buf seen; /* a byte a buffer: verified and unpacked */
+    struct arrow_own {
+        struct ctr_buf copy, plain; /* of what is mapped; decompressed */
+    } * own;                        /* by buffer */
+    int nown;
     struct ctr_reader_stats *stats;
     bool mapped;  /* reading happens when a buffer is used */
+    bool copied;  /* values, too */
     bool trusted; /* these bytes have been verified before */
 };
 int ctr_data_set(struct arrow_data *d, const struct arrow_message *m, const uint8_t *body, struct ctr_reader_stats *st,
@@ -204,6 +210,8 @@ int ctr_data_node(const struct arrow_data *d, int node, int64_t *rows, int64_t *
 /* Buffer i, which must have `need` bytes; its length in *n, if n is not NULL. */
 int ctr_data_buffer(struct arrow_data *d, int i, int64_t need, const uint8_t **p, int64_t *n,
                     struct ctr_err *err) CTR_MUST;
+/* The same for values, of which any are as good as any others to whoever walks over them. */
+int ctr_data_values(struct arrow_data *d, int i, int64_t need, const uint8_t **p, struct ctr_err *err) CTR_MUST;
 /* The bitmap of a node's buffer, checked against its count; NULL when there are no nulls. */
 int ctr_data_valid(struct arrow_data *d, int i, int64_t rows, int64_t nulls, const uint8_t **p,
                    struct ctr_err *err) CTR_MUST;
@@ -215,7 +223,8 @@ struct arrow_level {
     struct ctr_col col;
     struct ctr_buf data, offsets, valid;
     struct ctr_colbuf gathered; /* values of a dictionary, where none may stay */
-    bool gathered_set;
+    struct ctr_colbuf few;      /* those entries of a large one that rows point at */
+    bool gathered_set, few_set;
 };
 struct arrow_store {
     struct arrow_level lv[2];
@@ -226,6 +235,8 @@ struct arrow_dict {
     struct arrow_store store;
     struct ctr_colbuf grown; /* after a delta */
     struct ctr_col col;
+    struct ctr_buf place;  /* scratch: uint32_t an entry, 0; see few_entries */
+    struct ctr_buf chosen; /* scratch: int64_t: which entries */
     struct arrow_data data;
     struct arrow_message m;
     struct ctr_buf meta, body; /* what col points into */
@@ -267,14 +278,17 @@ int ctr_leaf_dictionary(struct arrow_leaf *l, const struct arrow_message *m, con
 struct arrow_source {
     int fd;
     bool own_fd, from_pipe, pollable, eof;
-    bool grows;    /* a file that is followed */
-    bool replaced; /* another one has its name now */
+    bool grows;          /* a file that is followed */
+    bool replaced;       /* another one has its name now */
+    bool waited;         /* at its end, since it was last read */
+    struct ctr_buf tail; /* the last bytes that were read of it */
     char *name;
     struct ctr_buf look; /* read ahead: [at, look.len) */
     size_t at;
-    int64_t offset; /* bytes handed out */
-    const uint8_t *map;
+    int64_t offset;     /* bytes handed out */
+    const uint8_t *map; /* of a file that others may write to: what is looked at twice is copied first */
     int64_t map_size;
+    struct ctr_file_state opened; /* as it was then */
     const struct ctr_reader_opts *opts;
     struct ctr_reader_stats *stats;
 };
@@ -286,6 +300,8 @@ void ctr_source_close(struct arrow_source *s);
 int ctr_source_read(struct arrow_source *s, struct ctr_buf *out, int64_t n, struct ctr_err *err) CTR_MUST;
 /* The next bytes without taking them: how many of n are there. */
 int ctr_source_peek(struct arrow_source *s, size_t n, const uint8_t **p, size_t *got, struct ctr_err *err) CTR_MUST;
+/* Is it the file that was opened, as it was then? Else an error. One that is followed may grow. */
+int ctr_source_unchanged(const struct arrow_source *s, struct ctr_err *err) CTR_MUST;
 /* Behind a damage: to the next offset from `from` on where the schema of a sealed stream stands, whose seal holds. 1:
  * there; 0: there is none, or what is read is no regular file. */
 int ctr_source_resync(struct arrow_source *s, int64_t from, struct ctr_buf *scratch, struct ctr_err *err) CTR_MUST;
@@ -295,6 +311,7 @@ int ctr_source_resync(struct arrow_source *s, int64_t from, struct ctr_buf *scra
 struct ctr_ipcfile {
     const uint8_t *map;
     int64_t size, footer_at;
+    struct ctr_buf copy; /* of the metadata at hand */
     struct arrow_footer footer;
     struct arrow_schema schema;
     int64_t rows; /* of all blocks, as the seal tells; -1: it has none */
@@ -303,8 +320,8 @@ struct ctr_ipcfile {
 int ctr_ipcfile_open(struct ctr_ipcfile *f, const uint8_t *map, int64_t size, struct ctr_buf *scratch,
                      struct ctr_err *err) CTR_MUST;
 void ctr_ipcfile_close(struct ctr_ipcfile *f);
-/* Parse block i (or dictionary i) into *m; its body begins at *body. */
-int ctr_ipcfile_message(const struct ctr_ipcfile *f, bool dict, size_t i, struct arrow_message *m, const uint8_t **body,
+/* Parse block i (or dictionary i) into *m, which is valid until the next one; its body begins at *body. */
+int ctr_ipcfile_message(struct ctr_ipcfile *f, bool dict, size_t i, struct arrow_message *m, const uint8_t **body,
                         struct ctr_buf *scratch, struct ctr_err *err) CTR_MUST;
 
 #endif

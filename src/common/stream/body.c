@@ -22,22 +22,24 @@ int ctr_data_set(struct arrow_data *d, const struct arrow_message *m, const uint
         return rc;
     memset(d->seen.data, 0, m->nbuffers);
     d->seen.len = m->nbuffers;
-    if (m->codec == CTR_PLAIN || (size_t)d->nplain >= m->nbuffers)
+    if ((m->codec == CTR_PLAIN && !d->mapped) || (size_t)d->nown >= m->nbuffers)
         return 0;
-    struct ctr_buf *p = realloc(d->plain, m->nbuffers * sizeof *p);
+    struct arrow_own *p = realloc(d->own, m->nbuffers * sizeof *p);
     if (!p)
         return ctr_fail_nomem(err, m->nbuffers * sizeof *p);
-    memset(p + d->nplain, 0, (m->nbuffers - (size_t)d->nplain) * sizeof *p);
-    d->plain = p;
-    d->nplain = (int)m->nbuffers;
+    memset(p + d->nown, 0, (m->nbuffers - (size_t)d->nown) * sizeof *p);
+    d->own = p;
+    d->nown = (int)m->nbuffers;
     return 0;
 }
 
 void ctr_data_free(struct arrow_data *d)
 {
-    for (int i = 0; i < d->nplain; i++)
-        ctr_buf_free(&d->plain[i]);
-    free(d->plain);
+    for (int i = 0; i < d->nown; i++) {
+        ctr_buf_free(&d->own[i].copy);
+        ctr_buf_free(&d->own[i].plain);
+    }
+    free(d->own);
     ctr_buf_free(&d->seen);
     *d = (struct arrow_data){ 0 };
 }
@@ -70,12 +72,11 @@ static bool hex64(const char *p, uint64_t *v)
     return true;
 }
 
-/* The sum of buffer i, and zeros between it and the next multiple of 64. */
-static int verify(struct arrow_data *d, int i, int64_t offset, int64_t length, struct ctr_err *err)
+/* The sum of buffer i, whose bytes are at p, and zeros between it and the next multiple of 64. */
+static int verify(struct arrow_data *d, int i, const uint8_t *p, int64_t offset, int64_t length, struct ctr_err *err)
 {
     uint64_t want;
-    const uint8_t *p = d->body + offset;
-    if (!hex64(d->m->sums + 16 * (size_t)i, &want) || ctr_hash64(length ? p : no_bytes, (size_t)length, 0) != want)
+    if (!hex64(d->m->sums + 16 * (size_t)i, &want) || ctr_hash64(p, (size_t)length, 0) != want)
         return ctr_fail(err, CTR_EDATA, "a buffer is damaged (its checksum differs)");
     d->stats->bytes_verified += length;
     int64_t end = CTR_MIN((offset + length + ARROW_ALIGN - 1) / ARROW_ALIGN * ARROW_ALIGN, d->m->body_length);
@@ -85,56 +86,71 @@ static int verify(struct arrow_data *d, int i, int64_t offset, int64_t length, s
     return 0;
 }
 
-/* Check that buffer i lies in the body, verify and unpack it, once. */
-static int prepare(struct arrow_data *d, int i, int64_t need, int64_t *offset, int64_t *length, struct ctr_err *err)
+/* Copy, verify and unpack what lies at `offset` of the body as buffer i, once. */
+static int prepare(struct arrow_data *d, int i, bool copy, int64_t need, int64_t offset, int64_t length,
+                   struct ctr_err *err)
+{
+    const struct arrow_message *m = d->m;
+    const uint8_t *p = length ? d->body + offset : no_bytes;
+    int rc = 0;
+    if (d->seen.data[i])
+        return 0;
+    if (d->mapped)
+        d->stats->bytes_read += length;
+    if (copy && length) {
+        d->own[i].copy.len = 0;
+        rc = ctr_buf_append(&d->own[i].copy, p, (size_t)length, err);
+        p = d->own[i].copy.data;
+    }
+    if (!rc && m->sealed && !d->trusted)
+        rc = verify(d, i, p, offset, length, err);
+    if (!rc && m->codec != CTR_PLAIN && length) {
+        d->own[i].plain.len = 0;
+        rc = ctr_ipc_decompress(m->codec, p, (size_t)length, 2 * need + (64 << 10), &d->own[i].plain, err);
+    }
+    d->seen.data[i] = !rc;
+    return rc;
+}
+
+static int get_buffer(struct arrow_data *d, int i, bool copy, int64_t need, const uint8_t **p, int64_t *n,
+                      struct ctr_err *err)
 {
     const struct arrow_message *m = d->m;
     if ((size_t)i >= m->nbuffers)
         return ctr_fail(err, CTR_EDATA, "a batch has fewer buffers than its schema needs");
-    *offset = ctr_fb_load64(m->buffers + 16 * (size_t)i);
-    *length = ctr_fb_load64(m->buffers + 16 * (size_t)i + 8);
-    if (*offset < 0 || *length < 0 || *offset > m->body_length || *length > m->body_length - *offset ||
-        (*length && *offset % 8))
+    const int64_t offset = ctr_fb_load64(m->buffers + 16 * (size_t)i);
+    int64_t length = ctr_fb_load64(m->buffers + 16 * (size_t)i + 8);
+    if (offset < 0 || length < 0 || offset > m->body_length || length > m->body_length - offset ||
+        (length && offset % 8))
         return ctr_fail(err, CTR_EDATA, "a buffer does not lie in its body");
-    if (d->seen.data[i])
-        return 0;
-    if (d->mapped)
-        d->stats->bytes_read += *length;
-    if (m->sealed && !d->trusted) {
-        int rc = verify(d, i, *offset, *length, err);
-        if (rc < 0)
-            return rc;
-    }
-    if (m->codec != CTR_PLAIN && *length) {
-        d->plain[i].len = 0;
-        int rc =
-            ctr_ipc_decompress(m->codec, d->body + *offset, (size_t)*length, 2 * need + (64 << 10), &d->plain[i], err);
-        if (rc < 0)
-            return rc;
-    }
-    d->seen.data[i] = 1;
-    return 0;
-}
-
-int ctr_data_buffer(struct arrow_data *d, int i, int64_t need, const uint8_t **p, int64_t *n, struct ctr_err *err)
-{
-    int64_t offset = 0, length = 0;
-    int rc = prepare(d, i, need, &offset, &length, err);
+    copy = d->mapped && (copy || d->copied || m->codec != CTR_PLAIN);
+    int rc = prepare(d, i, copy, need, offset, length, err);
     if (rc < 0)
         return rc;
-    *p = d->body + offset;
-    if (d->m->codec != CTR_PLAIN && length) {
-        *p = d->plain[i].data;
-        length = (int64_t)d->plain[i].len;
+    *p = copy ? d->own[i].copy.data : d->body + offset;
+    if (m->codec != CTR_PLAIN && length) {
+        *p = d->own[i].plain.data;
+        length = (int64_t)d->own[i].plain.len;
     }
     if (!length)
         *p = no_bytes;
     if (length < need)
         return ctr_fail(err, CTR_EDATA, "a buffer has %lld bytes where its column needs %lld", (long long)length,
                         (long long)need);
-    if (n)
-        *n = length;
+    *n = length;
     return 0;
+}
+
+int ctr_data_buffer(struct arrow_data *d, int i, int64_t need, const uint8_t **p, int64_t *n, struct ctr_err *err)
+{
+    int64_t length;
+    return get_buffer(d, i, true, need, p, n ? n : &length, err);
+}
+
+int ctr_data_values(struct arrow_data *d, int i, int64_t need, const uint8_t **p, struct ctr_err *err)
+{
+    int64_t length;
+    return get_buffer(d, i, false, need, p, &length, err);
 }
 
 int ctr_data_valid(struct arrow_data *d, int i, int64_t rows, int64_t nulls, const uint8_t **p, struct ctr_err *err)

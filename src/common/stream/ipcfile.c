@@ -13,20 +13,45 @@ void ctr_ipcfile_close(struct ctr_ipcfile *f)
 {
     ctr_footer_free(&f->footer);
     ctr_arrow_free(&f->schema);
+    ctr_buf_free(&f->copy);
     *f = (struct ctr_ipcfile){ 0 };
 }
 
+/* The size of the metadata at `at`, or -1 where no message begins; *head is the length of what says so. Before version
+ * 0.15 of Arrow, which knew no seal, no mark stood before the size. */
+static int64_t size_at(const struct ctr_ipcfile *f, int64_t at, int *head)
+{
+    const bool marked = ctr_fb_load32(f->map + at) == -1;
+    *head = marked ? 8 : 4;
+    return marked || !f->footer.sealed ? ctr_fb_load32(f->map + at + *head - 4) : -1;
+}
+
+/* Metadata of the map, where nobody else can change them. */
+static int copy_at(struct ctr_ipcfile *f, int64_t at, int64_t length, struct ctr_err *err)
+{
+    f->copy.len = 0;
+    return ctr_buf_append(&f->copy, f->map + at, (size_t)length, err);
+}
+
 /* Parse the message at `at`, whose metadata ends before `end`; *length is that of prefix and metadata. */
-static int message_at(const struct ctr_ipcfile *f, int64_t at, int64_t end, struct arrow_message *m, int64_t *length,
+static int message_at(struct ctr_ipcfile *f, int64_t at, int64_t end, struct arrow_message *m, int64_t *length,
                       struct ctr_buf *scratch, struct ctr_err *err)
 {
     if (end - at < 16)
         return ctr_fail(err, CTR_EDATA, "a block does not lie in the file");
-    int64_t size = ctr_fb_load32(f->map + at + 4);
-    if (ctr_fb_load32(f->map + at) != -1 || size < 8 || size > ARROW_MAX_METADATA || size > end - at - 8)
+    uint8_t prefix[8] = { 0xff, 0xff, 0xff, 0xff };
+    int head;
+    const int64_t size = size_at(f, at, &head);
+    const int32_t size32 = (int32_t)size;
+    if (size < 8 || size > ARROW_MAX_METADATA || size > end - at - head)
         return ctr_fail(err, CTR_EDATA, "a block of the file is damaged");
-    *length = size + 8;
-    return ctr_message_parse(m, f->map + at, (size_t)*length, scratch, err);
+    *length = size + head;
+    memcpy(prefix + 4, &size32, 4);
+    f->copy.len = 0;
+    int rc = ctr_buf_append(&f->copy, prefix, 8, err);
+    if (!rc)
+        rc = ctr_buf_append(&f->copy, f->map + at + head, (size_t)size, err);
+    return rc ? rc : ctr_message_parse(m, f->copy.data, f->copy.len, scratch, err);
 }
 
 static int check_block(const struct ctr_ipcfile *f, const struct arrow_block *b, struct ctr_err *err)
@@ -74,12 +99,13 @@ static int check_sealed(struct ctr_ipcfile *f, struct ctr_buf *scratch, struct c
 }
 
 /* Where the messages that begin at `at` end: at an end mark, or where none begins. */
-static int64_t skip_messages(const struct ctr_ipcfile *f, int64_t at, struct ctr_buf *scratch)
+static int64_t skip_messages(struct ctr_ipcfile *f, int64_t at, struct ctr_buf *scratch)
 {
     struct ctr_err ignored;
     struct arrow_message m;
     int64_t length;
-    while (f->footer_at - at >= 16 && ctr_fb_load32(f->map + at) == -1 && ctr_fb_load32(f->map + at + 4) != 0 &&
+    int head;
+    while (f->footer_at - at >= 16 && size_at(f, at, &head) > 0 &&
            message_at(f, at, f->footer_at, &m, &length, scratch, &ignored) >= 0 &&
            m.body_length <= f->footer_at - at - length)
         at += length + m.body_length;
@@ -89,7 +115,7 @@ static int64_t skip_messages(const struct ctr_ipcfile *f, int64_t at, struct ctr
 /* A file whose footer has no seal is another program's: it does not begin with a sealed message, and its last block
  * ends shortly before the footer (else the footer is not that of what lies before, as when two files come in one pipe).
  */
-static int check_foreign(const struct ctr_ipcfile *f, struct ctr_buf *scratch, struct ctr_err *err)
+static int check_foreign(struct ctr_ipcfile *f, struct ctr_buf *scratch, struct ctr_err *err)
 {
     struct ctr_err ignored;
     struct arrow_message m;
@@ -121,7 +147,9 @@ int ctr_ipcfile_open(struct ctr_ipcfile *f, const uint8_t *map, int64_t size, st
     if (length < 16 || length > size - 18)
         return ctr_fail(err, CTR_EDATA, "the footer is damaged");
     f->footer_at = size - 10 - length;
-    int rc = ctr_footer_parse(&f->footer, &f->schema, map + f->footer_at, (size_t)length, scratch, err);
+    int rc = copy_at(f, f->footer_at, length, err);
+    if (rc >= 0)
+        rc = ctr_footer_parse(&f->footer, &f->schema, f->copy.data, f->copy.len, scratch, err);
     for (size_t i = 0; rc >= 0 && i < f->footer.ndicts; i++)
         rc = check_block(f, &f->footer.dicts[i], err);
     for (size_t i = 0; rc >= 0 && i < f->footer.nblocks; i++)
@@ -135,7 +163,7 @@ int ctr_ipcfile_open(struct ctr_ipcfile *f, const uint8_t *map, int64_t size, st
     return rc;
 }
 
-int ctr_ipcfile_message(const struct ctr_ipcfile *f, bool dict, size_t i, struct arrow_message *m, const uint8_t **body,
+int ctr_ipcfile_message(struct ctr_ipcfile *f, bool dict, size_t i, struct arrow_message *m, const uint8_t **body,
                         struct ctr_buf *scratch, struct ctr_err *err)
 {
     const struct arrow_block *b = dict ? &f->footer.dicts[i] : &f->footer.blocks[i];

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * keyed: look-ups in an IPC file that is sorted by one column. The first keys of the blocks lie in the footer, so that
- * a key costs a search there and one in its block; a block is read and verified when a key first needs it.
+ * a key costs a search there and one in its block; a block is read and verified when a key first needs it. Invariant:
+ * whatever another program writes to the file meanwhile, no search leaves its block, and no row found goes out that was
+ * read after the file changed.
  */
 #include "common/stream/arrow.h"
 
 #include <stdlib.h>
+#include <sys/stat.h>
 
 enum { CACHE_BLOCKS = 16 };
 
@@ -28,6 +31,8 @@ struct ctr_keyed {
     struct arrow_source src;
     struct ctr_reader_opts opts;
     struct ctr_reader_stats stats;
+    char *path;
+    bool held; /* several look-ups of one plan read one file */
     struct ctr_ipcfile file;
     struct ctr_schema schema;
     int key;
@@ -119,7 +124,14 @@ static int read_first(struct ctr_keyed *k, struct ctr_err *err)
 
 static int open_keyed(struct ctr_keyed *k, const char *path, struct ctr_err *err)
 {
-    int rc = ctr_source_open(&k->src, path, &k->opts, &k->stats, err);
+    struct stat sb;
+    if (!stat(path, &sb) && !S_ISREG(sb.st_mode) && !S_ISDIR(sb.st_mode)) /* a FIFO without a writer would hang */
+        return ctr_fail(err, CTR_EDATA,
+                        "is no regular file, and blocks are read in any order: ctr-cat --to file -o FILE makes one");
+    int rc = ctr_hold(path, err);
+    k->held = rc >= 0;
+    if (rc >= 0)
+        rc = ctr_source_open(&k->src, path, &k->opts, &k->stats, err);
     if (rc < 0)
         return rc;
     if (!k->src.map)
@@ -164,7 +176,9 @@ int ctr_keyed_open(struct ctr_keyed **out, const char *path, struct ctr_err *err
     k->src.fd = -1;
     for (int i = 0; i < CACHE_BLOCKS; i++)
         k->slot[i].block = -1;
-    int rc = open_keyed(k, path, err);
+    int rc = ctr_strdup(&k->path, path, err);
+    if (rc >= 0)
+        rc = open_keyed(k, path, err);
     if (rc < 0) {
         ctr_err_file(err, path);
         ctr_keyed_free(k);
@@ -188,6 +202,9 @@ void ctr_keyed_free(struct ctr_keyed *k)
         ctr_batchbuf_free(&k->rows);
     ctr_ipcfile_close(&k->file);
     ctr_source_close(&k->src);
+    if (k->held)
+        ctr_hold_end(k->path);
+    free(k->path);
     ctr_schema_free(&k->schema);
     ctr_buf_free(&k->scratch);
     ctr_buf_free(&k->want);
@@ -362,6 +379,9 @@ int ctr_keyed_get_many(struct ctr_keyed *k, const struct ctr_col *keys, struct c
     rc = pass(k, keys, at, false, err);
     if (rc >= 0 && !k->unique)
         rc = pass(k, keys, at, true, err);
+    const int same = rc >= 0 || rc == CTR_EDATA ? ctr_source_unchanged(&k->src, err) : 0;
+    if (rc >= 0)
+        rc = same;
     if (rc >= 0)
         rc = ctr_batchbuf_gather(out, ctr_batchbuf_view(&k->rows), at, keys->rows, err);
     if (rc < 0) {

@@ -67,7 +67,7 @@ int ctr_leaf_refuse(const struct arrow_leaf *l, struct ctr_err *err)
 {
     if (ctr_arrow_foreign(l->foreign))
         return ctr_arrow_refuse(l->foreign, err);
-    return ctr_fail(err, CTR_EDATA,
+    return ctr_fail(err, CTR_EKIND,
                     "column '%s' is a list of lists, which is not supported: cast the inner lists to text, or explode "
                     "the outer one",
                     l->field.name);
@@ -149,6 +149,8 @@ static void store_free(struct arrow_store *st)
         ctr_buf_free(&st->lv[i].valid);
         if (st->lv[i].gathered_set)
             ctr_colbuf_free(&st->lv[i].gathered);
+        if (st->lv[i].few_set)
+            ctr_colbuf_free(&st->lv[i].few);
     }
 }
 
@@ -157,6 +159,8 @@ static void dict_free(struct arrow_dict *d)
     if (!d)
         return;
     store_free(&d->store);
+    ctr_buf_free(&d->place);
+    ctr_buf_free(&d->chosen);
     if (d->grown_set)
         ctr_colbuf_free(&d->grown);
     ctr_data_free(&d->data);

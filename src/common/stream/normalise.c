@@ -59,7 +59,7 @@ static int get_offsets(struct where *w, int buffer, int64_t rows, bool large, st
     if (bad)
         return ctr_fail(err, CTR_EDATA, "the offsets of a list or text are damaged");
     if (from[rows] > INT32_MAX)
-        return ctr_fail(err, CTR_EDATA, "a batch holds more than 2^31-1 bytes or items: write smaller batches");
+        return ctr_fail(err, CTR_EKIND, "a batch holds more than 2^31-1 bytes or items: write smaller batches");
     for (int64_t i = 0; i <= rows; i++)
         to[i] = (int32_t)from[i];
     *out = to;
@@ -98,7 +98,7 @@ static int decode_fixed(struct where *w, const struct arrow_field *f, int b, str
 {
     const uint8_t *p;
     int width = f->kind == ARROW_BOOL ? 0 : ctr_types[lv->col.type].width;
-    int rc = ctr_data_buffer(w->d, b + 1, width ? lv->col.rows * width : (lv->col.rows + 7) / 8, &p, NULL, err);
+    int rc = ctr_data_values(w->d, b + 1, width ? lv->col.rows * width : (lv->col.rows + 7) / 8, &p, err);
     lv->col.data = p;
     return rc;
 }
@@ -110,7 +110,7 @@ static int decode_text(struct where *w, const struct arrow_field *f, int b, stru
     bool large = f->kind == ARROW_LARGE_UTF8 || f->kind == ARROW_LARGE_BINARY;
     int rc = get_offsets(w, b + 1, c->rows, large, lv, &c->offsets, err);
     if (rc >= 0)
-        rc = ctr_data_buffer(w->d, b + 2, c->offsets[c->rows], &p, NULL, err);
+        rc = ctr_data_values(w->d, b + 2, c->offsets[c->rows], &p, err);
     if (rc < 0)
         return rc;
     c->data = p;
@@ -168,7 +168,7 @@ static int view_total(const struct ctr_col *c, const uint8_t *p, struct ctr_err 
         if (v.length < 0)
             return ctr_fail(err, CTR_EDATA, "a view of text is damaged");
         if ((total += v.length) > INT32_MAX)
-            return ctr_fail(err, CTR_EDATA, "a batch holds more than 2^31-1 bytes of text: write smaller batches");
+            return ctr_fail(err, CTR_EKIND, "a batch holds more than 2^31-1 bytes of text: write smaller batches");
     }
     return 0;
 }
@@ -218,7 +218,7 @@ static int decode_time(struct where *w, const struct arrow_field *f, int b, stru
     struct ctr_col *c = &lv->col;
     bool days = f->kind == ARROW_DATE && f->unit == 0;
     const uint8_t *p;
-    int rc = ctr_data_buffer(w->d, b + 1, c->rows * (days ? 4 : 8), &p, NULL, err);
+    int rc = ctr_data_values(w->d, b + 1, c->rows * (days ? 4 : 8), &p, err);
     c->data = p;
     if (rc < 0 || (!days && f->unit == 1))
         return rc;
@@ -232,7 +232,7 @@ static int decode_time(struct where *w, const struct arrow_field *f, int b, stru
         if (ctr_col_null(c, i))
             v = 0;
         if (m != 1 && __builtin_mul_overflow(v, m, &v))
-            return ctr_fail(err, CTR_EDATA, "row %lld of the batch is a time out of range", (long long)i + 1);
+            return ctr_fail(err, CTR_EKIND, "row %lld of the batch is a time out of range", (long long)i + 1);
         to[i] = q == 1 ? v : floor_div(v, q);
     }
     c->data = to;
@@ -305,7 +305,7 @@ static int decode_weighted(struct where *w, const struct arrow_field *f, int b, 
         if (rc >= 0)
             rc = and_valid(lv, valid, err);
         if (rc >= 0)
-            rc = ctr_data_buffer(w->d, cb + 1, rows * (k ? 4 : 8), &p[k], NULL, err);
+            rc = ctr_data_values(w->d, cb + 1, rows * (k ? 4 : 8), &p[k], err);
         if (rc < 0)
             return rc;
     }
@@ -402,6 +402,58 @@ static int unfold(struct arrow_level *lv, const struct ctr_field *as, struct ctr
     return rc;
 }
 
+/* A dictionary that grew by deltas can have many more entries than a batch has rows, and each batch would carry them
+ * all to whoever takes it: then it gets those that its rows point at, in order of appearance. */
+static bool is_much(const struct arrow_dict *d, int64_t rows)
+{
+    enum { TIMES = 4, MORE = 1024 };
+    return d->grown_set && d->grown.rows && d->col.rows > TIMES * rows + MORE;
+}
+
+static int few_entries(struct arrow_level *lv, struct arrow_dict *d, const struct ctr_field *as, struct ctr_err *err)
+{
+    const int64_t rows = lv->col.rows, entries = d->col.rows;
+    const size_t had = d->place.len;
+    int64_t n = 0;
+    int rc = had < (size_t)entries * 4 ? ctr_buf_reserve(&d->place, (size_t)entries * 4 - had, err) : 0;
+    if (rc >= 0)
+        rc = ctr_buf_room(&d->chosen, rows, sizeof(int64_t), err);
+    if (rc >= 0 && lv->col.data != lv->data.data)
+        rc = ctr_buf_room(&lv->data, rows + 1, 4, err);
+    if (rc >= 0 && !lv->few_set)
+        rc = ctr_colbuf_init(&lv->few, as, err);
+    if (rc < 0)
+        return rc;
+    lv->few_set = true;
+    if (had < (size_t)entries * 4) {
+        memset(d->place.data + had, 0, (size_t)entries * 4 - had);
+        d->place.len = (size_t)entries * 4;
+    }
+    const int32_t *from = lv->col.data;
+    int32_t *to = (int32_t *)(void *)lv->data.data;
+    uint32_t *place = (uint32_t *)(void *)d->place.data;
+    int64_t *chosen = (int64_t *)(void *)d->chosen.data;
+    for (int64_t k = 0; k < rows; k++) {
+        if (ctr_col_null(&lv->col, k)) {
+            to[k] = 0;
+            continue;
+        }
+        uint32_t *p = &place[from[k]];
+        if (!*p) {
+            chosen[n++] = from[k];
+            *p = (uint32_t)n;
+        }
+        to[k] = (int32_t)*p - 1;
+    }
+    for (int64_t k = 0; k < n; k++)
+        place[chosen[k]] = 0;
+    ctr_colbuf_clear(&lv->few);
+    rc = ctr_colbuf_gather(&lv->few, &d->col, chosen, n, err);
+    lv->col.data = to;
+    lv->col.dict = ctr_colbuf_view(&lv->few);
+    return rc;
+}
+
 /* The type of the values at a level of a leaf. */
 static struct ctr_field value_field(const struct arrow_leaf *l, int level)
 {
@@ -439,7 +491,9 @@ static int decode_indices(struct where *w, int i, int b, int level, struct ctr_e
     }
     lv->col.type = dict->col.type;
     lv->col.dict = &dict->col;
-    return w->encoded && level == 0 ? 0 : unfold(lv, &as, err);
+    if (!w->encoded || level > 0)
+        return unfold(lv, &as, err);
+    return is_much(dict, lv->col.rows) ? few_entries(lv, dict, &as, err) : 0;
 }
 
 /* ---- a field ---- */

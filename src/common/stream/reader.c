@@ -39,6 +39,7 @@ struct ctr_reader {
     struct arrow_schema arrow;
     struct arrow_leaves leaves;
     bool in_stream, sealed, trailer;
+    bool old; /* the format before version 0.15 of Arrow: no mark stands before the size of a message */
     int64_t seq, stream_rows, stream_batches, file_rows, file_batches;
     int64_t stream_at, message_at; /* where they begin in the file; -1: none came */
     struct ctr_buf meta, scratch;
@@ -54,6 +55,7 @@ struct ctr_reader {
     struct ctr_batch batch[2];
     char *section; /* name, or NULL */
     bool section_set, section_pending;
+    bool passing;             /* behind the section of opts.only */
     struct ctr_strs sections; /* what the first one listed */
     int section_at;
 
@@ -107,8 +109,12 @@ static int make_schema(struct ctr_reader *r, struct ctr_schema *s, struct ctr_er
     int rc = ctr_meta_copy(&s->meta, &r->arrow.meta, err);
     for (int i = 0; rc >= 0 && i < r->leaves.n; i++)
         rc = ctr_schema_add_field(s, &r->leaves.l[i].field, NULL, err);
-    if (rc == CTR_EUSAGE)
-        rc = err->code = CTR_EDATA;
+    if (rc == CTR_EUSAGE) {
+        rc = err->code = CTR_EKIND;
+        ctr_err_add(err,
+                    ": rename one where the stream is written, in pyarrow with Table.rename_columns (the child b of a "
+                    "struct a is a.b)");
+    }
     return rc;
 }
 
@@ -164,19 +170,32 @@ static int adopt_section(struct ctr_reader *r, struct ctr_schema *s, struct ctr_
     return rc;
 }
 
+static const char *name_of(const char *section)
+{
+    return section ? section : "(unnamed)";
+}
+
+/* The sections that the first one lists, else the one at hand. */
+static int list_sections(const struct ctr_reader *r, struct ctr_buf *list, struct ctr_err *err)
+{
+    int rc = r->sections.n ? 0 : ctr_buf_printf(list, err, "%s", name_of(r->section));
+    for (int i = 0; rc >= 0 && i < r->sections.n; i++)
+        rc = ctr_buf_printf(list, err, "%s%s", i ? ", " : "", r->sections.s[i]);
+    return CTR_MIN(rc, 0);
+}
+
 static int fail_bundle(const struct ctr_reader *r, const char *next, struct ctr_err *err)
 {
+    const char *first = r->section ? r->section : next ? next : "NAME";
     struct ctr_buf list = { 0 };
-    int rc = 0;
-    for (int i = 0; rc >= 0 && i < r->sections.n; i++)
-        rc = ctr_buf_printf(&list, err, "%s%s", i ? ", " : "", r->sections.s[i]);
+    int rc = list_sections(r, &list, err);
     if (rc >= 0 && !r->sections.n)
-        rc = ctr_buf_printf(&list, err, "%s, %s, …", r->section ? r->section : "(unnamed)", next ? next : "(unnamed)");
+        rc = ctr_buf_printf(&list, err, ", %s, …", name_of(next));
     if (rc >= 0)
         rc = ctr_fail(err, CTR_EDATA,
-                      "is a bundle of sections (%s) where a plain stream is wanted: pick one with "
-                      "ctr-select --section NAME",
-                      (char *)list.data);
+                      "is a bundle of sections (%s) where a plain stream is wanted: ctr-select --only %s takes that "
+                      "section as one, ctr-select --section %s changes it and keeps the others",
+                      (char *)list.data, first, first);
     ctr_buf_free(&list);
     return rc;
 }
@@ -227,7 +246,7 @@ static int check_seal(struct ctr_reader *r, struct ctr_err *err)
 {
     const struct arrow_message *m = &r->msg;
     if (m->type == ARROW_SCHEMA && !r->in_stream) {
-        r->sealed = m->sealed;
+        r->sealed = m->sealed && !r->old;
         r->seq = 0;
     }
     if (!r->sealed)
@@ -250,19 +269,20 @@ static int check_seal(struct ctr_reader *r, struct ctr_err *err)
 static int read_message(struct ctr_reader *r, struct ctr_err *err)
 {
     r->message_at = r->src.offset;
-    int rc = ctr_source_read(&r->src, &r->meta, 8, err);
+    uint8_t prefix[8] = { 0xff, 0xff, 0xff, 0xff };
+    const size_t mark = r->old ? 0 : 4;
+    int rc = ctr_source_read(&r->src, &r->meta, (int64_t)mark + 4, err);
     if (rc < 0)
         return rc;
-    if (r->meta.len < 8)
+    if (r->meta.len < mark + 4)
         return fail_truncated(r, err);
-    int64_t size = ctr_fb_load32(r->meta.data + 4);
-    if (ctr_fb_load32(r->meta.data) != -1 || size < 0 || size > ARROW_MAX_METADATA || size % 8)
+    int64_t size = ctr_fb_load32(r->meta.data + mark);
+    if (memcmp(r->meta.data, prefix, mark) || size < 0 || size > ARROW_MAX_METADATA || (mark && size % 8))
         return ctr_fail(err, CTR_EDATA, "a message is damaged (no message begins where one should)");
     if (!size)
         return STEP_END;
     /* The metadata goes behind its prefix, so that the seal hashes one piece. */
-    uint8_t prefix[8];
-    memcpy(prefix, r->meta.data, 8);
+    memcpy(prefix + 4, r->meta.data + mark, 4);
     rc = ctr_source_read(&r->src, &r->body[r->at], size, err);
     if (rc < 0)
         return rc;
@@ -328,7 +348,7 @@ static int check_counts(const struct ctr_reader *r, const struct arrow_schema *s
 static int decode_batch(struct ctr_reader *r, const uint8_t *body, bool mapped, struct ctr_err *err)
 {
     int rc = check_counts(r, &r->arrow, err);
-    r->data[r->at].mapped = mapped;
+    r->data[r->at].mapped = r->data[r->at].copied = mapped;
     if (rc >= 0)
         rc = ctr_data_set(&r->data[r->at], &r->msg, body, &r->stats, err);
     for (int i = 0; rc >= 0 && i < r->schema.n; i++) {
@@ -531,6 +551,13 @@ static int fail_no_stream(const struct ctr_reader *r, const uint8_t *p, size_t n
     return ctr_fail(err, CTR_EDATA, "is not an Arrow stream or IPC file: text is read by ctr-import");
 }
 
+/* Does a stream of Arrow before 0.15 begin with these 8 bytes: a size, and where in so many bytes its table lies? */
+static bool begins_old(const uint8_t *p)
+{
+    const int64_t size = ctr_fb_load32(p), root = ctr_fb_load32(p + 4);
+    return size >= 16 && size <= ARROW_MAX_METADATA && root >= 4 && root <= size - 4 && root % 4 == 0;
+}
+
 static void reset_stream(struct ctr_reader *r)
 {
     ctr_leaves_free(&r->leaves);
@@ -559,6 +586,8 @@ static int begin_stream(struct ctr_reader *r, struct ctr_err *err)
     reset_stream(r);
     r->stream_at = r->src.offset;
     int rc = read_message(r, err);
+    if (rc == CTR_EDATA && r->old && strncmp(err->what, "truncated", 9)) /* these bytes were none by chance */
+        rc = fail_no_stream(r, r->meta.data + 4, 4, err);
     if (rc == STEP_END)
         rc = ctr_fail(err, CTR_EDATA, "an end mark comes where a schema is due");
     else if (rc >= 0 && r->msg.type != ARROW_SCHEMA)
@@ -595,10 +624,13 @@ static int next_stream(struct ctr_reader *r, struct ctr_err *err)
         rc = r->ipc_open ? 0 : ctr_source_peek(&r->src, 8, &p, &n, err);
         if (rc < 0)
             return rc;
-        if (n == 8 && !memcmp(p, "\xff\xff\xff\xff", 4))
+        r->old = n == 8 && begins_old(p);
+        if (r->old || (n == 8 && !memcmp(p, "\xff\xff\xff\xff", 4)))
             break;
         if (n || fresh)
             return fail_no_stream(r, p, n, err);
+        if ((rc = ctr_source_unchanged(&r->src, err)) < 0)
+            return rc;
         if (r->file + 1 == r->npaths) {
             r->ended = true;
             return STEP_END;
@@ -618,6 +650,8 @@ static int next_stream(struct ctr_reader *r, struct ctr_err *err)
 static int located(struct ctr_reader *r, int rc, bool inside, struct ctr_err *err)
 {
     char what[sizeof err->what];
+    if (rc == CTR_EDATA && r->src_open && !r->opts.lenient && ctr_source_unchanged(&r->src, err) < 0)
+        inside = false; /* which explains it */
     if (rc == CTR_EDATA && inside && strncmp(err->what, "truncated", 9)) {
         memcpy(what, err->what, sizeof what);
         what[sizeof what - 80] = 0;
@@ -652,6 +686,52 @@ static int behind_damage(struct ctr_reader *r, struct ctr_err *err)
     return STEP_ON;
 }
 
+static bool at_only(const struct ctr_reader *r)
+{
+    return r->section && !strcmp(r->section, r->opts.only);
+}
+
+/* Go to the section of opts.only, which is a plain stream from there on. */
+static int find_only(struct ctr_reader *r, struct ctr_err *err)
+{
+    struct ctr_buf list = { 0 };
+    int more = 1, rc = r->section || r->sections.n ? list_sections(r, &list, err) : 0;
+    bool listed = !r->sections.n;
+    for (int i = 0; i < r->sections.n; i++)
+        listed |= !strcmp(r->sections.s[i], r->opts.only);
+    while (rc >= 0 && listed && more > 0 && !at_only(r))
+        more = rc = ctr_reader_section(r, err);
+    if (rc >= 0 && (!listed || !more)) {
+        rc = ctr_fail(err, CTR_EUSAGE, "has no section '%s'%s%s", r->opts.only, list.len ? "; there are " : "",
+                      list.len ? (char *)list.data : ": it is a plain stream");
+        ctr_err_file(err, ctr_reader_file(r));
+    }
+    ctr_buf_free(&list);
+    r->rows = r->stats.rows = 0;
+    return rc < 0 ? rc : ctr_meta_set(&r->schema.meta, CTR_META_SECTIONS, NULL, err);
+}
+
+/* Read what follows the section of opts.only: the input was whole only if that is. What the caller sees stays. */
+static int pass_rest(struct ctr_reader *r, struct ctr_err *err)
+{
+    const struct ctr_reader_stats shown = r->shown;
+    struct ctr_schema seen = r->schema;
+    int more;
+    r->schema = (struct ctr_schema){ 0 };
+    r->passing = true;
+    while ((more = ctr_reader_section(r, err)) > 0)
+        if (at_only(r)) {
+            more = ctr_fail(err, CTR_EDATA, "has section '%s' twice: give one file at a time", r->opts.only);
+            ctr_err_file(err, ctr_reader_file(r));
+            break;
+        }
+    ctr_schema_free(&r->schema);
+    r->schema = seen;
+    r->shown = shown;
+    r->ended = true;
+    return more;
+}
+
 int ctr_reader_open(struct ctr_reader **out, char *const *paths, int n, const struct ctr_reader_opts *opts,
                     struct ctr_err *err)
 {
@@ -673,16 +753,20 @@ int ctr_reader_open(struct ctr_reader **out, char *const *paths, int n, const st
         rc = ctr_fail_nomem(err, (size_t)n * sizeof *r->paths);
     for (; rc >= 0 && r->npaths < n; r->npaths++) {
         rc = ctr_strdup(&r->paths[r->npaths], paths[r->npaths], err);
-        if (rc >= 0 && strcmp(paths[r->npaths], "-") && access(paths[r->npaths], R_OK) < 0) {
+        if (rc >= 0 && strcmp(paths[r->npaths], "-") && !ctr_held(paths[r->npaths]) &&
+            access(paths[r->npaths], R_OK) < 0) {
             rc = ctr_fail_sys(err, "cannot open");
             ctr_err_file(err, paths[r->npaths]);
         }
     }
+    r->opts.sections |= r->opts.only != NULL;
     if (rc >= 0) {
         rc = next_stream(r, err);
         if (rc < 0)
             rc = located(r, rc, false, err);
     }
+    if (rc >= 0 && r->opts.only)
+        rc = find_only(r, err);
     if (rc < 0) {
         ctr_reader_free(r);
         return rc;
@@ -764,6 +848,8 @@ int ctr_reader_next(struct ctr_reader *r, const struct ctr_batch **b, struct ctr
             rc = behind_damage(r, err);
     }
     r->shown = r->stats;
+    if (rc == STEP_END && r->opts.only && !r->passing && at_only(r))
+        return pass_rest(r, err);
     if (rc <= 0)
         return rc;
     *b = &r->batch[r->at];

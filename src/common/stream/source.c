@@ -18,7 +18,7 @@
 #ifndef LOOK_BYTES /* fuzzing wants few */
 #define LOOK_BYTES ((size_t)64 << 10)
 #endif
-enum { PIECE_BYTES = 4 << 20, PIPE_BYTES = 1 << 20, MAPS = 256 };
+enum { PIECE_BYTES = 4 << 20, PIPE_BYTES = 1 << 20, MAPS = 256, TAIL_BYTES = 4096 };
 
 /* Files that are mapped, for a signal handler: reading a page of one that another program has cut short raises SIGBUS.
  * Where there are more of them than places, the others go without a name. */
@@ -121,19 +121,20 @@ int ctr_source_open(struct arrow_source *s, const char *path, const struct ctr_r
     /* Whoever holds a FIFO's writing end, too, sees no end of it when its writers go. What is not there, open says. */
     if (opts->follow && !is_stdin)
         (void)!stat(path, &sb);
-    s->fd = is_stdin ? 0 : ctr_open(path, S_ISFIFO(sb.st_mode) ? O_RDWR : O_RDONLY, 0);
-    s->own_fd = !is_stdin;
-    if (s->fd < 0 || fstat(s->fd, &sb) < 0)
+    s->fd = rc = is_stdin ? 0 : ctr_open_input(path, S_ISFIFO(sb.st_mode) ? O_RDWR : O_RDONLY, err);
+    s->own_fd = !is_stdin && rc >= 0;
+    if (rc >= 0 && (rc = fstat(s->fd, &sb)) < 0)
         rc = ctr_fail_sys(err, "cannot open");
-    else if (S_ISDIR(sb.st_mode))
+    else if (rc >= 0 && S_ISDIR(sb.st_mode))
         rc = ctr_fail(err, CTR_EDATA, "is a directory");
-    else if (isatty(s->fd))
+    else if (rc >= 0 && isatty(s->fd))
         rc = ctr_fail(err, CTR_EUSAGE, "is a terminal: name a file, or pipe a stream in");
     if (rc < 0) {
         ctr_err_file(err, s->name);
         ctr_source_close(s);
         return rc;
     }
+    s->opened = ctr_file_state(&sb);
     s->from_pipe = S_ISFIFO(sb.st_mode) || S_ISSOCK(sb.st_mode);
     if (S_ISFIFO(sb.st_mode))
         (void)fcntl(s->fd, F_SETPIPE_SZ, PIPE_BYTES); /* fails where the limit is lower: slower, not wrong */
@@ -161,7 +162,20 @@ void ctr_source_close(struct arrow_source *s)
         close(s->fd);
     free(s->name);
     ctr_buf_free(&s->look);
+    ctr_buf_free(&s->tail);
     *s = (struct arrow_source){ .fd = -1 };
+}
+
+/* A change of what has been read already is not seen otherwise: each part may be whole in itself. */
+int ctr_source_unchanged(const struct arrow_source *s, struct ctr_err *err)
+{
+    struct stat sb;
+    if (!s->opened.regular || s->grows)
+        return 0;
+    if (fstat(s->fd, &sb) < 0)
+        return ctr_fail_sys(err, "cannot read");
+    const struct ctr_file_state now = ctr_file_state(&sb);
+    return ctr_file_same(&s->opened, &now) ? 0 : ctr_fail(err, CTR_EDATA, CTR_FILE_CHANGED);
 }
 
 /* Before a read that may block: while nothing comes, and after a signal, let the writer send what it has, and the tool
@@ -184,13 +198,48 @@ static bool is_replaced(const struct arrow_source *s)
            (named.st_dev != open.st_dev || named.st_ino != open.st_ino);
 }
 
+/* ---- a file that grows ---- */
+
+/* The last bytes of k that were read into v. */
+static int keep_tail(struct arrow_source *s, const struct iovec *v, ssize_t k, struct ctr_err *err)
+{
+    int rc = ctr_buf_reserve(&s->tail, 2 * TAIL_BYTES, err);
+    for (; !rc && k > 0; v++) {
+        const size_t n = CTR_MIN((size_t)k, v->iov_len), last = CTR_MIN(n, TAIL_BYTES);
+        if (s->tail.len + last > TAIL_BYTES) {
+            const size_t stays = TAIL_BYTES - last;
+            memmove(s->tail.data, s->tail.data + s->tail.len - stays, stays);
+            s->tail.len = stays;
+        }
+        memcpy(s->tail.data + s->tail.len, (const uint8_t *)v->iov_base + n - last, last);
+        s->tail.len += last;
+        k -= (ssize_t)n;
+    }
+    return rc;
+}
+
+/* Is what was read of the file up to `end` still there? It may have been cut short and have grown again, and have the
+ * same length. Its last bytes tell. */
+static int check_tail(struct arrow_source *s, off_t end, struct ctr_err *err)
+{
+    uint8_t now[TAIL_BYTES];
+    struct stat sb;
+    if (!fstat(s->fd, &sb) && sb.st_size < end)
+        return ctr_fail(err, CTR_EDATA, "was cut short while it was followed");
+    int rc = ctr_pread_full(s->fd, now, s->tail.len, end - (off_t)s->tail.len, err);
+    if (!rc && memcmp(now, s->tail.data, s->tail.len) != 0)
+        rc = ctr_fail(err, CTR_EDATA, "was cut short and written anew while it was followed");
+    return rc;
+}
+
 /* At the end of a file that may grow: wait a moment. */
 static int wait_growth(struct arrow_source *s, struct ctr_err *err)
 {
     const struct timespec ts = { s->opts->idle_ms / 1000, s->opts->idle_ms % 1000 * 1000000L };
-    struct stat sb;
-    if (!fstat(s->fd, &sb) && sb.st_size < lseek(s->fd, 0, SEEK_CUR))
-        return ctr_fail(err, CTR_EDATA, "was cut short while it was followed");
+    int rc = check_tail(s, lseek(s->fd, 0, SEEK_CUR), err);
+    if (rc)
+        return rc;
+    s->waited = true;
     if (s->replaced)
         return ctr_fail(err, CTR_EDATA, "another file took its name while it was followed, and nothing more came");
     s->replaced = is_replaced(s);
@@ -211,6 +260,11 @@ static ssize_t read_vectors(struct arrow_source *s, const struct iovec *v, int n
         if (k == 0 && s->grows && (rc = wait_growth(s, err)) < 0)
             return rc;
     } while (k == 0 && s->grows);
+    if (k > 0 && s->waited && (rc = check_tail(s, lseek(s->fd, 0, SEEK_CUR) - k, err)) < 0)
+        return rc;
+    if (k > 0 && s->grows && (rc = keep_tail(s, v, k, err)) < 0)
+        return rc;
+    s->waited = false;
     if (k < 0)
         return ctr_fail_sys(err, "cannot read");
     s->stats->bytes_read += k;
@@ -291,7 +345,7 @@ static int begins_stream(int fd, int64_t at, int64_t size, struct ctr_buf *meta,
     if (rc >= 0)
         rc = ctr_message_parse(&m, meta->data, n, scratch, err);
     if (rc < 0)
-        return rc == CTR_EDATA ? 0 : rc;
+        return rc == CTR_EDATA || rc == CTR_EKIND ? 0 : rc;
     return m.type == ARROW_SCHEMA && m.sealed;
 }
 

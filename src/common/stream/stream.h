@@ -24,7 +24,8 @@ struct ctr_reader_opts {
     bool lenient;  /* rescue: no error at a damage, but the end; or the next stream, see ctr_reader_damage */
     bool foreign;  /* columns of other types are no error while they are left out (ctr_reader_project): CTR_FOREIGN */
     bool sections; /* accept a bundle: ctr_reader_next ends at the end of each section, go on with ctr_reader_section */
-    int part, parts; /* of an IPC file: only blocks i with i mod parts == part (parts 0: all) */
+    const char *only; /* the section of this name (borrowed) as a plain stream; the others are checked and left out */
+    int part, parts;  /* of an IPC file: only blocks i with i mod parts == part (parts 0: all) */
     /* Called when no input came for idle_ms, so that a writer can flush (NULL: none). False: give up, next fails. */
     bool (*idle)(void *ctx);
     void *idle_ctx;
@@ -79,16 +80,19 @@ struct ctr_writer;
 
 enum ctr_compression { CTR_PLAIN, CTR_LZ4, CTR_ZSTD };
 
+enum { CTR_BATCH_BYTES = 64 << 20 };
 struct ctr_writer_opts {
-    int64_t batch_rows; /* 0: CTR_BATCH_ROWS */
+    int64_t batch_rows;  /* 0: CTR_BATCH_ROWS */
+    int64_t batch_bytes; /* of the values of a message, unless one row has more; 0: CTR_BATCH_BYTES */
     enum ctr_compression compression;
     bool file;       /* an IPC file instead of a stream */
     const char *key; /* file: keyed by this column; rows must come sorted by it (checked) */
 };
 
 /* Writes to `out` (borrowed; several writers one after another make a bundle). The schema is copied. Batches are cut
- * and joined to exactly batch_rows rows, so that the bytes do not depend on how the rows arrived; a batch that already
- * fits is written without a copy. A change of a dictionary or ctr_writer_flush sends a short one. */
+ * and joined to exactly batch_rows rows, or as many as batch_bytes has room for, so that the bytes do not depend on how
+ * the rows arrived; a batch that already fits is written without a copy. A change of a dictionary or ctr_writer_flush
+ * sends a short one. */
 int ctr_writer_open(struct ctr_writer **w, struct ctr_out *out, const struct ctr_schema *schema,
                     const struct ctr_writer_opts *opts, struct ctr_err *err) CTR_MUST;
 int ctr_writer_batch(struct ctr_writer *w, const struct ctr_batch *b, struct ctr_err *err) CTR_MUST;
@@ -127,5 +131,19 @@ int ctr_keyed_column(const struct ctr_keyed *k); /* index of the key column */
 int ctr_keyed_get_many(struct ctr_keyed *k, const struct ctr_col *keys, struct ctr_batchbuf *out, bool *found,
                        struct ctr_err *err) CTR_MUST;
 int64_t ctr_keyed_blocks_read(const struct ctr_keyed *k);
+
+/* ---- mapped files ---- */
+
+/* A sealed IPC file of columns of numbers without nulls, not compressed, whose values are read where they lie: pages of
+ * the file, which processes share. All of it is verified at opening. Whoever has read values, by any number of threads,
+ * asks ctr_mapped_unchanged before anything goes out that was made of them. */
+struct ctr_mapped;
+int ctr_mapped_open(struct ctr_mapped **m, const char *path, struct ctr_err *err) CTR_MUST;
+void ctr_mapped_free(struct ctr_mapped *m);
+const struct ctr_schema *ctr_mapped_schema(const struct ctr_mapped *m);
+int64_t ctr_mapped_rows(const struct ctr_mapped *m);
+int64_t ctr_mapped_block_rows(const struct ctr_mapped *m); /* of each block but the last, which may have fewer */
+const void *ctr_mapped_values(const struct ctr_mapped *m, int64_t block, int column);
+int ctr_mapped_unchanged(const struct ctr_mapped *m, struct ctr_err *err) CTR_MUST;
 
 #endif

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * writer: batches of any size in, messages of exactly batch_rows rows out, so that the bytes depend on the rows alone.
- * A message is written from where its columns lie; only what is left over is copied into `pending`. Dictionaries are
- * written when their content changes, after the rows of the one before.
+ * writer: batches of any size in, messages of exactly batch_rows rows out, fewer where these take more than
+ * batch_bytes, so that the bytes depend on the rows alone. A message is written from where its columns lie; only what
+ * is left over is copied into `pending`. Dictionaries are written when their content changes, after the rows of the one
+ * before.
  */
 #include "common/stream/writer.h"
 
@@ -20,6 +21,7 @@ struct ctr_writer {
     struct ctr_schema schema;
     struct ctr_writer_opts opts;
     struct ctr_batchbuf pending;
+    int64_t pending_bytes;
     bool pending_set, finished, failed;
     struct ctr_col *cols; /* of the batch at hand, as the schema wants them */
     struct writer_dict *dicts;
@@ -131,6 +133,7 @@ static int write_pending(struct ctr_writer *w, struct ctr_err *err)
         return 0;
     int rc = write_batch(w, ctr_batchbuf_view(&w->pending)->col, 0, n, NULL, err);
     ctr_batchbuf_clear(&w->pending);
+    w->pending_bytes = 0;
     return rc;
 }
 
@@ -228,6 +231,8 @@ int ctr_writer_open(struct ctr_writer **out, struct ctr_out *o, const struct ctr
         w->opts = *opts;
     if (w->opts.batch_rows <= 0)
         w->opts.batch_rows = CTR_BATCH_ROWS;
+    if (w->opts.batch_bytes <= 0)
+        w->opts.batch_bytes = CTR_BATCH_BYTES;
     int rc = check_schema(schema, err);
     if (rc >= 0)
         rc = check_texts(schema, err);
@@ -286,6 +291,34 @@ static int adopt(struct ctr_writer *w, const struct ctr_batch *b, bool *plain, s
     return 0;
 }
 
+static int64_t bytes_of(const struct ctr_writer *w, int64_t at, int64_t n)
+{
+    int64_t bytes = 0;
+    for (int i = 0; i < w->schema.n; i++)
+        bytes += w->schema.f[i].dict ? 4 * n : ctr_col_bytes(&w->cols[i], at, n);
+    return bytes;
+}
+
+/* How many of rows [at, at + n) still fit into the message, whose other rows are pending: of an empty one at least one.
+ * *bytes: what they take. */
+static int64_t rows_that_fit(const struct ctr_writer *w, int64_t at, int64_t n, int64_t *bytes)
+{
+    const int64_t room = w->opts.batch_bytes - w->pending_bytes;
+    int64_t least = ctr_batchbuf_rows(&w->pending) ? 0 : 1, most = n;
+    *bytes = bytes_of(w, at, n);
+    if (*bytes <= room || n <= least)
+        return n;
+    while (least + 1 < most) {
+        const int64_t middle = least + (most - least) / 2;
+        if (bytes_of(w, at, middle) <= room)
+            least = middle;
+        else
+            most = middle;
+    }
+    *bytes = bytes_of(w, at, least);
+    return least;
+}
+
 static int write_rows(struct ctr_writer *w, const struct ctr_batch *b, struct ctr_err *err)
 {
     bool plain;
@@ -293,12 +326,14 @@ static int write_rows(struct ctr_writer *w, const struct ctr_batch *b, struct ct
     struct ctr_batch mine = { .schema = &w->schema, .rows = b->rows, .col = w->cols };
     for (int64_t at = 0; rc >= 0 && at < b->rows;) {
         int64_t have = ctr_batchbuf_rows(&w->pending), want = w->opts.batch_rows - have;
-        int64_t k = CTR_MIN(want, b->rows - at);
-        if (plain && !have && k == want) {
+        int64_t some = CTR_MIN(want, b->rows - at), bytes, k = rows_that_fit(w, at, some, &bytes);
+        const bool full = k == want || k < some;
+        if (plain && !have && full) {
             rc = write_batch(w, w->cols, at, k, NULL, err);
         } else {
-            rc = ctr_batchbuf_range(&w->pending, &mine, at, k, err);
-            if (rc >= 0 && k == want)
+            rc = k ? ctr_batchbuf_range(&w->pending, &mine, at, k, err) : 0;
+            w->pending_bytes += bytes;
+            if (rc >= 0 && full)
                 rc = write_pending(w, err);
         }
         at += k;

@@ -3,8 +3,6 @@
  * synth: the synthetic world. Streams of random numbers are named by enum draw, so that adding one moves no other. */
 #include "common/synth/synth.h"
 
-#include "common/feature/op.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -5,6 +5,7 @@
 #include "common/text/text.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <strings.h>
 
 /* ---- inference ---- */
@@ -16,15 +17,56 @@ enum {
     SEEN_U64 = 8,
     SEEN_NEGATIVE = 16,
     SEEN_FLOAT = 32,
-    SEEN_NONFINITE = 64
+    SEEN_NONFINITE = 64,
+    SEEN_WIDE = 128, /* an integer that a float64 does not give back */
+    SEEN_HUGE = 256  /* an integer beyond 64 bits */
 };
 
-/* "007" and "00.5" are names, not numbers: reading them as numbers would lose digits. */
-static bool has_leading_zero(const char *p, size_t n)
+/* The digits of an integer, also of one with zeros behind a point, from the first that is not 0: none for what is no
+ * integer, and for 0. */
+static struct ctr_str integer_digits(const char *p, size_t n)
 {
-    if (n && (*p == '-' || *p == '+'))
-        p++, n--;
-    return n >= 2 && p[0] == '0' && p[1] >= '0' && p[1] <= '9';
+    size_t k = n && (*p == '-' || *p == '+'), from, end;
+    while (k < n && p[k] == '0')
+        k++;
+    for (from = k; k < n && (unsigned char)(p[k] - '0') <= 9;)
+        k++;
+    end = k;
+    if (k < n && p[k] == '.')
+        for (k++; k < n && p[k] == '0';)
+            k++;
+    return (struct ctr_str){ p + from, k == n ? end - from : 0 };
+}
+
+static bool is_text(struct ctr_str s, const char *text, size_t n)
+{
+    return s.n == n && !memcmp(s.p, text, n);
+}
+
+/* Does a float of type t hold this integer? `spelled`: it is to come back with these very digits; without that, the
+ * value counts. Integers of fewer digits than 16 (float64), 8 (float32) or 4 (float16) are all held. */
+static bool float_holds(enum ctr_type t, const char *p, size_t n, bool spelled)
+{
+    const size_t safe = t == CTR_F64 ? 15 : t == CTR_F32 ? 7 : 3;
+    const struct ctr_str digits = n > safe ? integer_digits(p, n) : (struct ctr_str){ 0 };
+    char text[512];
+    double v = 0;
+    float f = 0;
+
+    if (digits.n <= safe)
+        return true;
+    if (t == CTR_F64 ? !ctr_parse_f64(digits.p, digits.n, &v) : !ctr_parse_f32(digits.p, digits.n, &f))
+        return false;
+    if (t == CTR_F16)
+        f = ctr_f16_to_f32(ctr_f32_to_f16(f));
+    if (is_text(digits, text, t == CTR_F64 ? ctr_fmt_f64(text, v) : ctr_fmt_f32(text, f)))
+        return true;
+    return !spelled && is_text(digits, text, (size_t)snprintf(text, sizeof text, "%.0f", t == CTR_F64 ? v : (double)f));
+}
+
+static unsigned integer_width(const char *p, size_t n)
+{
+    return float_holds(CTR_F64, p, n, true) ? 0 : SEEN_WIDE;
 }
 
 static unsigned classify(const char *p, size_t n)
@@ -34,18 +76,19 @@ static unsigned classify(const char *p, size_t n)
     double f;
     if ((n == 4 && !strncasecmp(p, "true", 4)) || (n == 5 && !strncasecmp(p, "false", 5)))
         return SEEN_BOOL;
-    if (has_leading_zero(p, n) || (n && *p == '+'))
+    if (ctr_cell_padded(p, n)) /* a name, not a number */
         return SEEN_TEXT;
     if (ctr_parse_i64(p, n, &i)) /* -0 is none of uint64, and its sign a part of the text */
-        return SEEN_I64 | (*p == '-' ? SEEN_NEGATIVE : 0);
+        return SEEN_I64 | (*p == '-' ? SEEN_NEGATIVE : 0) | integer_width(p, n);
     if (ctr_parse_u64(p, n, &u))
-        return SEEN_U64;
+        return SEEN_U64 | integer_width(p, n);
     if (!ctr_parse_f64(p, n, &f))
         return SEEN_TEXT;
     if (!isfinite(f))
         return SEEN_NONFINITE;
     /* an integer beyond 64 bits is an identity, and a double would lose its digits */
-    return memchr(p, '.', n) || memchr(p, 'e', n) || memchr(p, 'E', n) ? SEEN_FLOAT : SEEN_TEXT;
+    return memchr(p, '.', n) || memchr(p, 'e', n) || memchr(p, 'E', n) ? SEEN_FLOAT | integer_width(p, n)
+                                                                       : SEEN_HUGE | SEEN_WIDE;
 }
 
 void ctr_infer_see(struct ctr_infer *c, const char *p, size_t n)
@@ -60,13 +103,46 @@ enum ctr_type ctr_infer_type(const struct ctr_infer *c)
     unsigned s = c->seen;
     if (s == SEEN_BOOL)
         return CTR_BOOL;
-    if (!s || s == SEEN_NONFINITE || s & (SEEN_TEXT | SEEN_BOOL))
+    if (!s || s == SEEN_NONFINITE || s & (SEEN_TEXT | SEEN_BOOL | SEEN_HUGE))
         return CTR_UTF8;
     if (s & (SEEN_FLOAT | SEEN_NONFINITE))
-        return CTR_F64;
+        return s & SEEN_WIDE ? CTR_UTF8 : CTR_F64;
     if (s & SEEN_U64)
         return s & SEEN_NEGATIVE ? CTR_UTF8 : CTR_U64;
     return CTR_I64;
+}
+
+bool ctr_infer_rounds(const struct ctr_infer *c)
+{
+    return c->seen & SEEN_WIDE && c->seen & (SEEN_FLOAT | SEEN_NONFINITE) && !(c->seen & (SEEN_TEXT | SEEN_BOOL));
+}
+
+bool ctr_cell_inferable(enum ctr_type t, const char *p, size_t n)
+{
+    switch (t) {
+    case CTR_BOOL: return n != 1;
+    case CTR_F64: return !ctr_cell_padded(p, n) && float_holds(t, p, n, true);
+    case CTR_I64:
+    case CTR_U64: return !ctr_cell_padded(p, n);
+    default: return true;
+    }
+}
+
+void ctr_job_value(struct ctr_text_job *j, const struct ctr_text_column *c, enum ctr_type t, const char *p, size_t n)
+{
+    const bool lost[CTR_NLOSSES] = {
+        [CTR_LOSS_ROUNDED] = ctr_types[t].floating && !float_holds(t, p, n, false),
+        [CTR_LOSS_PADDED] = c->like && (ctr_types[t].floating || ctr_types[t].integer) && ctr_cell_padded(p, n),
+    };
+    for (int k = 0; k < CTR_NLOSSES; k++) {
+        struct ctr_text_losses *l = &j->loss[c->out];
+        if (!lost[k])
+            continue;
+        if (!l->n[k] && !l->open[k])
+            l->first[k] = ctr_text_show(p, n);
+        l->open[k]++;
+        j->lossy = true;
+    }
 }
 
 /* ---- appending ---- */
@@ -88,19 +164,24 @@ static bool in_range(enum ctr_type t, int64_t v)
     return v >= -((int64_t)1 << (bits - 1)) && v < (int64_t)1 << (bits - 1);
 }
 
-static int append_scalar(struct ctr_colbuf *b, enum ctr_type t, const char *time_format, const char *p, size_t n,
-                         bool check, struct ctr_err *err)
+static int append_scalar(struct ctr_colbuf *b, const struct ctr_text_column *c, const char *p, size_t n,
+                         struct ctr_text_job *j, struct ctr_err *err)
 {
+    const enum ctr_type t = b->type;
     int64_t i;
     uint64_t u;
     double f;
     float g;
     int rc;
+    if (c->inferred && !ctr_cell_inferable(t, p, n))
+        return 0;
     switch (t) {
     case CTR_BOOL: rc = parse_bool(p, n, &i) ? ctr_colbuf_i64(b, i, err) : 1; break;
     case CTR_U64: rc = ctr_parse_u64(p, n, &u) ? ctr_colbuf_i64(b, (int64_t)u, err) : 1; break;
-    case CTR_TIME: rc = ctr_time_parse(time_format, p, n, &i) ? ctr_colbuf_i64(b, i, err) : 1; break;
-    case CTR_UTF8: rc = !check || ctr_utf8_valid((const uint8_t *)p, n) ? ctr_colbuf_str(b, p, n, err) : 1; break;
+    case CTR_TIME: rc = ctr_time_parse(c->time_format, p, n, &i) ? ctr_colbuf_i64(b, i, err) : 1; break;
+    case CTR_UTF8:
+        rc = j->block.utf8 || ctr_utf8_valid((const uint8_t *)p, n) ? ctr_colbuf_str(b, p, n, err) : 1;
+        break;
     case CTR_F64: rc = ctr_parse_f64(p, n, &f) ? ctr_colbuf_f64(b, f, err) : 1; break;
     case CTR_F16:
     case CTR_F32:
@@ -116,12 +197,14 @@ static int append_scalar(struct ctr_colbuf *b, enum ctr_type t, const char *time
     }
     default: rc = ctr_parse_i64(p, n, &i) && in_range(t, i) ? ctr_colbuf_i64(b, i, err) : 1; break;
     }
+    if (!rc && !c->inferred && (ctr_types[t].floating || c->like))
+        ctr_job_value(j, c, t, p, n);
     return rc > 0 ? 0 : rc < 0 ? rc : 1;
 }
 
 /* "[a,b]": what ctr_col_text writes. An empty item is null, but in a list of texts. */
-static int append_plain_list(struct ctr_colbuf *b, const struct ctr_field *f, const char *time_format, const char *p,
-                             size_t n, bool check, struct ctr_err *err)
+static int append_plain_list(struct ctr_colbuf *b, const struct ctr_text_column *c, const char *p, size_t n,
+                             struct ctr_text_job *j, struct ctr_err *err)
 {
     int64_t before = b->item->rows;
     if (n < 2 || p[0] != '[' || p[n - 1] != ']')
@@ -130,15 +213,15 @@ static int append_plain_list(struct ctr_colbuf *b, const struct ctr_field *f, co
     for (p++; p < end || (p == end && p[-1] == ',');) {
         const char *comma = memchr(p, ',', (size_t)(end - p));
         size_t len = (size_t)((comma ? comma : end) - p);
-        int rc = len || f->item == CTR_UTF8 ? append_scalar(b->item, f->item, time_format, p, len, check, err)
-                                            : ctr_colbuf_null(b->item, err);
+        int rc = len || b->item->type == CTR_UTF8 ? append_scalar(b->item, c, p, len, j, err)
+                                                  : ctr_colbuf_null(b->item, err);
         if (rc < 0)
             return rc;
         if (!rc && len)
             goto misfit;
         p += len + 1;
     }
-    if (f->type == CTR_FIXED && b->item->rows != (b->rows + 1) * f->width)
+    if (b->type == CTR_FIXED && b->item->rows != (b->rows + 1) * c->type.width)
         goto misfit;
     int rc = ctr_colbuf_close(b, err);
     return rc < 0 ? rc : 1;
@@ -148,8 +231,8 @@ misfit:
 }
 
 /* The cell as a JSON array, as ctr-export writes it. The scanner loads beyond the end: a padded copy. */
-static int append_json_list(struct ctr_colbuf *b, const struct ctr_field *f, const char *time_format, const char *p,
-                            size_t n, bool check, struct ctr_err *err)
+static int append_json_list(struct ctr_colbuf *b, const struct ctr_text_column *c, const char *p, size_t n,
+                            struct ctr_text_job *j, struct ctr_err *err)
 {
     struct ctr_buf copy = { 0 }, scratch = { 0 };
     int64_t before = b->item->rows;
@@ -159,7 +242,7 @@ static int append_json_list(struct ctr_colbuf *b, const struct ctr_field *f, con
     if (!rc) {
         const char *from = (const char *)copy.data, *end = ctr_json_value(from, from + n, &v, &why);
         bool is_array = end && v.kind == CTR_JSON_ARRAY && end == from + n;
-        rc = is_array ? ctr_json_append(b, f, time_format, &v, check, &scratch, err) : 0;
+        rc = is_array ? ctr_json_append(b, c, &v, j, &scratch, err) : 0;
     }
     if (!rc)
         ctr_colbuf_rewind(b->item, before);
@@ -169,22 +252,20 @@ static int append_json_list(struct ctr_colbuf *b, const struct ctr_field *f, con
 }
 
 /* Texts and weighted keys are tried as JSON first, since quotes would be part of a plain item. */
-static int append_list(struct ctr_colbuf *b, const struct ctr_field *f, const char *time_format, const char *p,
-                       size_t n, bool check, struct ctr_err *err)
+static int append_list(struct ctr_colbuf *b, const struct ctr_text_column *c, const char *p, size_t n,
+                       struct ctr_text_job *j, struct ctr_err *err)
 {
-    bool json_first = f->item == CTR_UTF8 || f->item == CTR_WKEY;
-    int rc = json_first ? append_json_list(b, f, time_format, p, n, check, err)
-                        : append_plain_list(b, f, time_format, p, n, check, err);
+    bool json_first = b->item->type == CTR_UTF8 || b->item->type == CTR_WKEY;
+    const struct ctr_text_losses before = j->loss[c->out];
+    int rc = json_first ? append_json_list(b, c, p, n, j, err) : append_plain_list(b, c, p, n, j, err);
     if (rc)
         return rc;
-    return json_first ? append_plain_list(b, f, time_format, p, n, check, err)
-                      : append_json_list(b, f, time_format, p, n, check, err);
+    j->loss[c->out] = before;
+    return json_first ? append_plain_list(b, c, p, n, j, err) : append_json_list(b, c, p, n, j, err);
 }
 
-int ctr_cell_append(struct ctr_colbuf *b, const struct ctr_field *f, const char *time_format, const char *p, size_t n,
-                    bool check, struct ctr_err *err)
+int ctr_cell_append(struct ctr_colbuf *b, const struct ctr_text_column *c, const char *p, size_t n,
+                    struct ctr_text_job *j, struct ctr_err *err)
 {
-    if (ctr_type_list(f->type))
-        return append_list(b, f, time_format, p, n, check, err);
-    return append_scalar(b, f->type, time_format, p, n, check, err);
+    return ctr_type_list(b->type) ? append_list(b, c, p, n, j, err) : append_scalar(b, c, p, n, j, err);
 }

@@ -10,9 +10,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+struct csv_nulls {
+    int from, n;
+};
+
 struct csv {
     struct csv_dialect d;
     struct ctr_str *null;
+    struct csv_nulls *nulls; /* one a column: which of them are its nulls */
     struct ctr_text_columns columns;
     bool header;
     char *header_line; /* with its newline */
@@ -26,7 +31,17 @@ static void csv_close(void *state)
     ctr_text_columns_free(&s->columns);
     free(s->header_line);
     free(s->null);
+    free(s->nulls);
     free(s);
+}
+
+/* What tells the cells of column c apart. */
+static struct csv_dialect dialect_of(const struct csv *s, int c)
+{
+    struct csv_dialect d = s->d;
+    d.null = s->null + s->nulls[c].from;
+    d.nulls = s->nulls[c].n;
+    return d;
 }
 
 /* ---- scratch ---- */
@@ -75,6 +90,55 @@ static void choose_rows(struct csv_tile *t, int from)
             t->record[n++] = (uint32_t)r;
         }
     t->rows = n;
+}
+
+/* ---- a header that was not told of ---- */
+
+/* What the first record of a tile is by its look: each cell a name, and each the name of its column. */
+struct csv_look {
+    bool named, same;
+};
+
+static int look(const struct csv *s, struct csv_tile *t, uint32_t row_start, uint32_t first, int cells,
+                struct csv_look *l, struct ctr_err *err)
+{
+    *l = (struct csv_look){ cells > 0, cells == s->columns.n };
+    for (int c = 0; l->named && c < cells; c++) {
+        struct ctr_str cell = ctr_csv_raw(t, &s->d, row_start, first, c);
+        struct ctr_infer alone = { 0 };
+        bool quoted;
+        int rc = ctr_csv_unquote(t, &s->d, &cell, &quoted, err);
+        if (rc)
+            return rc;
+        for (size_t i = 0; i < cell.n; i++)
+            l->named &= (unsigned char)cell.p[i] >= ' ';
+        const unsigned char k = cell.n ? (unsigned char)*cell.p : 0;
+        ctr_infer_see(&alone, cell.p, cell.n);
+        l->named &=
+            (((k | 32) >= 'a' && (k | 32) <= 'z') || k == '_' || k >= 0x80) && ctr_infer_type(&alone) == CTR_UTF8;
+        l->same = l->same && strlen(s->columns.c[c].name) == cell.n && !memcmp(s->columns.c[c].name, cell.p, cell.n);
+    }
+    return 0;
+}
+
+/* Does the first record hold each of the columns, as a header that was not told of would? */
+static bool holds_names(const struct csv *s, const struct csv_tile *t, const struct ctr_text_columns *given,
+                        const struct ctr_schema *like)
+{
+    const int n = given->n ? given->n : like ? like->n : 0;
+    int found = 0;
+    for (int i = 0; i < n; i++) {
+        const char *name = !given->n ? like->f[i].name : given->c[i].source ? given->c[i].source : given->c[i].name;
+        bool there = false;
+        for (int c = 0; !there && c < s->d.columns; c++) {
+            struct ctr_str cell = ctr_csv_raw(t, &s->d, t->start[0], 0, c);
+            if (s->d.quoted && cell.n >= 2 && *cell.p == '"')
+                cell = (struct ctr_str){ cell.p + 1, cell.n - 2 };
+            there = strlen(name) == cell.n && !memcmp(name, cell.p, cell.n);
+        }
+        found += there;
+    }
+    return n && found == n;
 }
 
 /* ---- opening ---- */
@@ -228,6 +292,10 @@ static int name_columns(struct csv *s, struct ctr_text_columns *given, const str
         return rc;
     if (names && b->n && strict && names != s->d.columns) {
         ctr_err_file(err, b->file);
+        if (holds_names(s, t, given, o->like))
+            return ctr_fail(err, CTR_EUSAGE,
+                            "line 1 has %d columns, %s names %d, which are among them; --header may be meant",
+                            s->d.columns, what, names);
         return ctr_fail(err, CTR_EUSAGE, "line 1 has %d column%s, %s names %d%s%s%s", s->d.columns,
                         s->d.columns == 1 ? "" : "s", what, names, s->d.columns > 1 ? "" : "; ",
                         other               ? other
@@ -275,7 +343,8 @@ static int infer_types(const struct csv *s, const struct ctr_text_block *b, stru
                 int rc = s->columns.c[c].typed ? 0 : ctr_csv_unquote(t, &s->d, &cell, &quoted, err);
                 if (rc)
                     return rc;
-                if (!s->columns.c[c].typed && !ctr_csv_null(&s->d, cell))
+                const struct csv_dialect d = dialect_of(s, c);
+                if (!s->columns.c[c].typed && !ctr_csv_null(&d, cell))
                     ctr_infer_see(&infer[c], cell.p, cell.n);
             }
         left -= t->records;
@@ -288,7 +357,8 @@ static int infer_types(const struct csv *s, const struct ctr_text_block *b, stru
 static int infer_first(const struct csv *s, const struct ctr_text_opts *o, struct csv_tile *t, size_t n,
                        struct ctr_infer *infer, struct ctr_err *err)
 {
-    bool names = true, other = false;
+    bool names = true, other = false, text = true;
+    struct csv_look first = { 0 };
     t->from = t->to = 0;
     ctr_csv_index(t, n, &s->d, 1);
     choose_rows(t, 0);
@@ -302,11 +372,16 @@ static int infer_first(const struct csv *s, const struct ctr_text_opts *o, struc
             return rc;
         ctr_infer_see(&alone, cell.p, cell.n);
         names &= cell.n && ctr_infer_type(&alone) == CTR_UTF8;
+        text &= !s->columns.c[c].typed || s->columns.c[c].type.type == CTR_UTF8;
         other |= infer[c].values && (ctr_type_number(rest) || rest == CTR_BOOL); /* typed ones have none */
-        if (!s->columns.c[c].typed && !ctr_csv_null(&s->d, cell))
+        const struct csv_dialect d = dialect_of(s, c);
+        if (!s->columns.c[c].typed && !ctr_csv_null(&d, cell))
             ctr_infer_see(&infer[c], cell.p, cell.n);
     }
-    if (t->rows && names && other)
+    int rc = t->rows ? look(s, t, t->row_start[0], t->first[0], s->d.columns, &first, err) : 0;
+    if (rc)
+        return rc;
+    if (t->rows && ((names && other) || (first.same && text)))
         ctr_text_note(o, "line 1 looks like the names of the columns; --header may be meant");
     return 0;
 }
@@ -319,6 +394,66 @@ static void note_no_rows(const struct csv *s, const struct ctr_text_opts *o, con
         known = (typed += s->columns.c[i].typed) == s->columns.n;
     if (!known)
         ctr_text_note(o, "%s has no rows: columns without a type are utf8; --columns or --like gives types", b->file);
+}
+
+/* A text of --null, [NAME:]STR: the column, or -1 for all, and STR. Names may hold colons: the longest that is a column
+ * wins. */
+static int null_column(const struct csv *s, const char *text, int *column, struct ctr_str *null, struct ctr_err *err)
+{
+    const char *colon = strchr(text, ':');
+    *column = -1;
+    *null = (struct ctr_str){ text, strlen(text) };
+    for (const char *p = colon; p; p = strchr(p + 1, ':')) {
+        const int c = p == text ? -1 : ctr_text_columns_find(&s->columns, text, (size_t)(p - text));
+        if (c < 0 && p != text)
+            continue;
+        *column = c;
+        *null = (struct ctr_str){ p + 1, strlen(p + 1) };
+    }
+    if (!colon || null->p != text)
+        return 0;
+    char name[256];
+    snprintf(name, sizeof name, "%.*s", (int)(colon - text), text);
+    *column = ctr_text_columns_need(&s->columns, "--null NAME:STR", name, err);
+    ctr_err_add(err, "; a text with a colon, for all columns, is --null ':%.80s'", text);
+    return *column;
+}
+
+/* The texts of --null: those of all columns first, then, for each column that has its own, these and those. Without any
+ * an empty cell is one. */
+static int set_nulls(struct csv *s, const struct ctr_strs *nulls, struct ctr_err *err)
+{
+    const int n = nulls ? nulls->n : 0;
+    struct ctr_str *text = calloc((size_t)n + 1, sizeof *text);
+    int *column = calloc((size_t)n + 1, sizeof *column), all = 0, used = 0, rc = 0;
+    s->nulls = calloc((size_t)s->columns.n + 1, sizeof *s->nulls);
+    s->null = calloc(((size_t)n + 1) * ((size_t)n + 1), sizeof *s->null);
+    if (!text || !column || !s->nulls || !s->null)
+        rc = ctr_fail_nomem(err,
+                            ((size_t)n + 1) * ((size_t)n + 1) * sizeof *text + (size_t)s->columns.n * sizeof *s->nulls);
+    for (int i = 0; !rc && i < n; i++)
+        rc = CTR_MIN(null_column(s, nulls->s[i], &column[i], &text[i], err), 0);
+    for (int i = 0; !rc && i < n; i++)
+        if (column[i] < 0)
+            s->null[all++] = text[i];
+    used = CTR_MAX(all, 1);
+    for (int c = 0; !rc && c < s->columns.n; c++)
+        s->nulls[c].n = all;
+    for (int i = 0; !rc && i < n; i++) { /* the first of a column takes the others along */
+        struct csv_nulls *own = column[i] < 0 ? NULL : &s->nulls[column[i]];
+        if (!own || own->from)
+            continue;
+        own->from = used;
+        for (int k = i; k < n; k++)
+            if (column[k] == column[i])
+                s->null[used++] = text[k];
+        memcpy(s->null + used, s->null, (size_t)all * sizeof *s->null);
+        used += all;
+        own->n = used - own->from;
+    }
+    free(text);
+    free(column);
+    return rc;
 }
 
 static int check_delimiter(const struct csv_dialect *d, struct ctr_err *err)
@@ -356,6 +491,8 @@ static int csv_setup(struct csv *s, const struct ctr_text_opts *o, const struct 
     } else if (!rc) {
         rc = name_columns(s, &given, o, b, &t, err);
     }
+    if (!rc)
+        rc = set_nulls(s, o->nulls, err);
     if (!rc && !(infer = calloc((size_t)s->d.columns + 1, sizeof *infer)))
         rc = ctr_fail_nomem(err, (size_t)s->d.columns * sizeof *infer);
     if (!rc && b->n)
@@ -373,18 +510,6 @@ static int csv_setup(struct csv *s, const struct ctr_text_opts *o, const struct 
     return rc;
 }
 
-static int set_nulls(struct csv *s, const struct ctr_strs *nulls, struct ctr_err *err)
-{
-    s->null = calloc((size_t)nulls->n + 1, sizeof *s->null);
-    if (!s->null)
-        return ctr_fail_nomem(err, (size_t)nulls->n * sizeof *s->null);
-    for (int i = 0; i < nulls->n; i++)
-        s->null[i] = (struct ctr_str){ nulls->s[i], strlen(nulls->s[i]) };
-    s->d.null = s->null;
-    s->d.nulls = nulls->n;
-    return 0;
-}
-
 static int csv_open(void **state, const struct ctr_text_opts *o, const struct ctr_text_block *first,
                     struct ctr_schema *schema, struct ctr_err *err)
 {
@@ -395,9 +520,7 @@ static int csv_open(void **state, const struct ctr_text_opts *o, const struct ct
     s->header = o->header;
     s->d = (struct csv_dialect){ .delimiter = delimiter, .delimiter_n = (uint32_t)strlen(delimiter) };
     s->d.quoted = o->format->quoted && s->d.delimiter_n == 1;
-    int rc = o->nulls ? set_nulls(s, o->nulls, err) : 0;
-    if (!rc)
-        rc = csv_setup(s, o, first, schema, err);
+    int rc = csv_setup(s, o, first, schema, err);
     if (rc) {
         csv_close(s);
         return rc;
@@ -413,13 +536,21 @@ static int report(const struct csv *s, struct csv_tile *t, struct ctr_text_job *
 {
     const struct ctr_text_record record = { t->p + t->start[r], t->start[r + 1] - t->start[r], line };
     int status = t->status[r];
+    struct csv_look first = { 0 };
+    if (!s->header && j->block.file_start && !t->start[r] && (status > 0 || status == CSV_COUNT)) {
+        const int cells = (int)CTR_MIN(t->cells[r], (uint32_t)s->d.columns);
+        int rc = look(s, t, t->start[r], t->record_first[r], cells, &first, err);
+        if (rc)
+            return rc;
+    }
+    const char *named = first.named ? "; the line looks like the names of the columns, and --header may be meant" : "";
     if (status == CSV_COUNT && t->cells[r] == 1 && (record.n == 1 || (record.n == 2 && *record.p == '\r')))
         return ctr_job_bad(j, &record, err,
                            "an empty line where there should be %d columns; --bad-rows skip=MAX leaves it out",
                            s->d.columns);
     if (status == CSV_COUNT)
-        return ctr_job_bad(j, &record, err, "%u column%s where there should be %d; --bad-rows settles it", t->cells[r],
-                           t->cells[r] == 1 ? "" : "s", s->d.columns);
+        return ctr_job_bad(j, &record, err, "%u column%s where there should be %d%s; --bad-rows settles it",
+                           t->cells[r], t->cells[r] == 1 ? "" : "s", s->d.columns, named);
     if (status == CSV_OPEN_QUOTE)
         return ctr_job_bad(j, &record, err, "a quote is not closed; --format tsv takes quotes as they are");
     if (status == CSV_AFTER_QUOTE)
@@ -427,6 +558,7 @@ static int report(const struct csv *s, struct csv_tile *t, struct ctr_text_job *
     struct ctr_str cell = ctr_csv_raw(t, &s->d, t->start[r], t->record_first[r], status - 1);
     bool quoted;
     int rc = ctr_csv_unquote(t, &s->d, &cell, &quoted, err);
+    j->hint = named;
     return rc ? rc : ctr_job_bad_cell(j, &record, &s->columns.c[status - 1], cell, err);
 }
 
@@ -434,8 +566,8 @@ static int append_columns(const struct csv *s, struct csv_tile *t, struct ctr_te
 {
     for (int c = 0; c < s->columns.n; c++) {
         const struct ctr_text_column *column = &s->columns.c[c];
-        int rc =
-            column->out < 0 ? 0 : ctr_csv_column(t, &s->d, column, c, !j->block.utf8, &j->out.col[column->out], err);
+        const struct csv_dialect d = dialect_of(s, c);
+        int rc = column->out < 0 ? 0 : ctr_csv_column(t, &d, column, c, &j->out.col[column->out], err);
         if (rc)
             return rc;
     }
@@ -459,6 +591,7 @@ static int parse_tile(const struct csv *s, struct csv_tile *t, int skip, struct 
         if ((rc = append_columns(s, t, j, err)))
             return rc;
     }
+    ctr_job_settle(j);
     if (t->rows == t->records - skip)
         return 0;
     for (int r = skip; r < t->records; r++) {
@@ -496,6 +629,7 @@ static int csv_parse(const void *state, struct ctr_text_job *j, struct ctr_err *
     int64_t line = b->first_line;
     uint32_t counted = 0;
     int rc = tile_init(&t, &s->d, b, &j->scratch, &j->scratch2, err);
+    t.job = j;
     for (bool head = s->header && b->file_start; !rc && t.to < b->n; head = false) {
         t.from = t.to;
         ctr_csv_index(&t, b->n, &s->d, CSV_TILE_BYTES);

@@ -36,8 +36,9 @@ struct csv_tile {
     /* scratch a row */
     int64_t *value;
     uint32_t *length;
-    uint64_t *present; /* bitmap */
-    uint8_t *special;  /* a column: some cell is quoted */
+    uint64_t *present;        /* bitmap */
+    uint8_t *special;         /* a column: some cell is quoted */
+    struct ctr_text_job *job; /* that the values are for; NULL while the schema is not known */
     struct ctr_buf *unquoted;
 };
 
@@ -56,9 +57,9 @@ struct csv_dialect {
 void ctr_csv_index(struct csv_tile *t, size_t n, const struct csv_dialect *d, int max_records);
 
 /* Append column c of the good rows to b; a row whose cell does not fit gets its status (if it has none) and a null.
- * Returns < 0 for memory only. `check`: the block is not known to be UTF-8. */
+ * Returns < 0 for memory only. */
 int ctr_csv_column(struct csv_tile *t, const struct csv_dialect *d, const struct ctr_text_column *column, int c,
-                   bool check, struct ctr_colbuf *b, struct ctr_err *err);
+                   struct ctr_colbuf *b, struct ctr_err *err);
 
 /* The raw text of a cell of record k, and what it says: without quotes (which may lie in t->unquoted until the next
  * call); *quoted tells. */

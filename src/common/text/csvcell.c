@@ -178,16 +178,18 @@ CTR_BODY void load_ints(struct csv_tile *t, const struct csv_dialect *d, int c, 
 
 /* What load_ints gave, of up to 64 rows, to numbers, 0 for a null; a bit a row into *null. Returns a bit a row: this
  * one is for parse_long. */
-typedef uint64_t ints_fn(int64_t *value, const uint32_t *length, int rows, bool is_u64, uint64_t *null);
+typedef uint64_t ints_fn(int64_t *value, const uint32_t *length, int rows, bool is_u64, bool strict, uint64_t *null);
 
-static uint64_t ints_plain(int64_t *value, const uint32_t *length, int rows, bool is_u64, uint64_t *null)
+static uint64_t ints_plain(int64_t *value, const uint32_t *length, int rows, bool is_u64, bool strict, uint64_t *null)
 {
     uint64_t rest = 0;
     *null = 0;
     for (int i = 0; i < rows; i++) {
         uint64_t x = (uint64_t)value[i], v;
         int64_t neg = -(int64_t)(!is_u64 & ((x & 0xff) == '-'));
-        bool good = digits8(x >> (neg & 8), length[i] + (uint64_t)neg, &v), none = !length[i];
+        uint64_t n = length[i] + (uint64_t)neg;
+        bool good = digits8(x >> (neg & 8), n, &v), none = !length[i];
+        good &= !(strict & ((x >> (neg & 8) & 0xff) == '0') & (n > 1));
         value[i] = (((int64_t)v ^ neg) - neg) & -(int64_t)!none;
         *null |= (uint64_t)none << i;
         rest |= (uint64_t) !(good | none) << i;
@@ -198,22 +200,26 @@ static uint64_t ints_plain(int64_t *value, const uint32_t *length, int rows, boo
 #if defined(__x86_64__)
 /* Four at a time; up to three rows more are read and written. */
 __attribute__((target("avx2"))) static uint64_t ints_avx2(int64_t *value, const uint32_t *length, int rows, bool is_u64,
-                                                          uint64_t *null)
+                                                          bool strict, uint64_t *null)
 {
     const __m256i zero = _mm256_setzero_si256(), minus = _mm256_set1_epi64x(is_u64 ? -1 : '-');
+    const __m256i pad = _mm256_set1_epi64x(strict ? '0' : -1), low = _mm256_set1_epi64x(0xff);
     uint64_t done = 0, all = ~0ull >> (64 - rows);
     *null = 0;
     for (int i = 0; i < rows; i += 4) {
         __m256i x = _mm256_loadu_si256((const __m256i *)(value + i));
         __m256i n = _mm256_cvtepu32_epi64(_mm_loadu_si128((const __m128i *)(length + i)));
         __m256i none = _mm256_cmpeq_epi64(n, zero);
-        __m256i neg = _mm256_cmpeq_epi64(_mm256_and_si256(x, _mm256_set1_epi64x(0xff)), minus);
+        __m256i neg = _mm256_cmpeq_epi64(_mm256_and_si256(x, low), minus);
         x = _mm256_srlv_epi64(x, _mm256_and_si256(neg, _mm256_set1_epi64x(8)));
         n = _mm256_add_epi64(n, neg);
         __m256i shift = _mm256_sub_epi64(_mm256_set1_epi64x(64), _mm256_slli_epi64(n, 3));
         __m256i beyond = _mm256_or_si256(shift, _mm256_sub_epi64(_mm256_set1_epi64x(56), shift)); /* its sign */
         __m256i digit = _mm256_sllv_epi64(_mm256_sub_epi8(x, _mm256_set1_epi8('0')), shift);
         __m256i digits = _mm256_cmpeq_epi64(_mm256_subs_epu8(digit, _mm256_set1_epi8(9)), zero);
+        __m256i padded = _mm256_and_si256(_mm256_cmpeq_epi64(_mm256_and_si256(x, low), pad),
+                                          _mm256_cmpgt_epi64(n, _mm256_set1_epi64x(1)));
+        digits = _mm256_andnot_si256(padded, digits);
         __m256i twos = _mm256_maddubs_epi16(digit, _mm256_set1_epi16(0x010a));
         __m256i fours = _mm256_madd_epi16(twos, _mm256_set1_epi32(0x00010064));
         __m256i v = _mm256_add_epi64(_mm256_mul_epu32(fours, _mm256_set1_epi64x(10000)), _mm256_srli_epi64(fours, 32));
@@ -237,10 +243,23 @@ static ints_fn *choose_ints(void)
 }
 #endif
 
+/* An integer that is not one to eight digits, or that is padded. */
+static bool rare_int(struct csv_tile *t, const struct ctr_text_column *column, struct ctr_str s, bool is_u64,
+                     int64_t *v)
+{
+    if (!s.n || (column->inferred && ctr_cell_padded(s.p, s.n)) || !parse_long(s.p, s.n, is_u64, v))
+        return false;
+    if (column->like)
+        ctr_job_value(t->job, column, column->type.type, s.p, s.n);
+    return true;
+}
+
 /* Values of all rows into t->value, 0 where there is none; misfits are marked. Returns the number of nulls. */
-static int64_t parse_ints(struct csv_tile *t, const struct csv_dialect *d, int c, bool is_u64)
+static int64_t parse_ints(struct csv_tile *t, const struct csv_dialect *d, const struct ctr_text_column *column, int c,
+                          bool is_u64)
 {
     ints_fn *ints = choose_ints();
+    const bool strict = column->inferred || column->like;
     int64_t nulls = 0;
     if (d->nulls)
         load_ints(t, d, c, false);
@@ -248,11 +267,11 @@ static int64_t parse_ints(struct csv_tile *t, const struct csv_dialect *d, int c
         load_ints(t, d, c, true);
     for (int w = 0; w < t->rows; w += 64) {
         int rows = CTR_MIN(64, t->rows - w);
-        uint64_t null, rest = ints(t->value + w, t->length + w, rows, is_u64, &null);
+        uint64_t null, rest = ints(t->value + w, t->length + w, rows, is_u64, strict, &null);
         for (; rest; rest &= rest - 1) {
             int i = w + __builtin_ctzll(rest);
             struct ctr_str s = cell_at(cells_of(t, d, c), i);
-            if (s.n && parse_long(s.p, s.n, is_u64, &t->value[i]))
+            if (rare_int(t, column, s, is_u64, &t->value[i]))
                 continue;
             misfit(t, i, c);
             t->value[i] = 0;
@@ -279,14 +298,14 @@ static int64_t parse_ints(struct csv_tile *t, const struct csv_dialect *d, int c
                 misfit(t, i, c);                                                                                       \
     } while (0)
 
-static int column_ints(struct csv_tile *t, const struct csv_dialect *d, int c, struct ctr_colbuf *b,
-                       struct ctr_err *err)
+static int column_ints(struct csv_tile *t, const struct csv_dialect *d, const struct ctr_text_column *column, int c,
+                       struct ctr_colbuf *b, struct ctr_err *err)
 {
     size_t bytes = (size_t)t->rows * (size_t)ctr_types[b->type].width;
     int rc = ctr_buf_reserve(&b->data, bytes, err);
     if (rc)
         return rc;
-    int64_t nulls = parse_ints(t, d, c, b->type == CTR_U64);
+    int64_t nulls = parse_ints(t, d, column, c, b->type == CTR_U64);
     switch (b->type) {
     case CTR_I8: NARROW(int8_t, INT8_MIN, INT8_MAX); break;
     case CTR_I16: NARROW(int16_t, INT16_MIN, INT16_MAX); break;
@@ -329,8 +348,34 @@ static inline bool short_decimal(const char *p, size_t n, double *v)
     return w < 1000000000000000u;
 }
 
-static int column_floats(struct csv_tile *t, const struct csv_dialect *d, int c, struct ctr_colbuf *b,
-                         struct ctr_err *err)
+/* Is the cell a float64, as the column takes it? */
+static inline bool float64_cell(struct csv_tile *t, const struct ctr_text_column *column, struct ctr_str s, double *v)
+{
+    const bool strict = column->inferred || column->like;
+    if (!s.n)
+        return false;
+    if (short_decimal(s.p, s.n, v) && !(strict && ctr_cell_padded(s.p, s.n)))
+        return true;
+    if ((column->inferred && !ctr_cell_inferable(CTR_F64, s.p, s.n)) || !ctr_parse_f64(s.p, s.n, v))
+        return false;
+    if (!column->inferred)
+        ctr_job_value(t->job, column, CTR_F64, s.p, s.n);
+    return true;
+}
+
+/* The same of a float32 or float16, which are never inferred. Integers up to 2^11 are floats of either type. */
+static inline bool float32_cell(struct csv_tile *t, const struct ctr_text_column *column, struct ctr_str s, float *v)
+{
+    const enum ctr_type type = column->type.type;
+    if (!s.n || !ctr_parse_f32(s.p, s.n, v) || (type == CTR_F16 && !ctr_fits_f16(*v)))
+        return false;
+    if (*v >= 0x1p11f || *v <= -0x1p11f || column->like)
+        ctr_job_value(t->job, column, type, s.p, s.n);
+    return true;
+}
+
+static int column_floats(struct csv_tile *t, const struct csv_dialect *d, const struct ctr_text_column *column, int c,
+                         struct ctr_colbuf *b, struct ctr_err *err)
 {
     size_t width = (size_t)ctr_types[b->type].width, bytes = (size_t)t->rows * width;
     int rc = ctr_buf_reserve(&b->data, bytes, err);
@@ -344,7 +389,7 @@ static int column_floats(struct csv_tile *t, const struct csv_dialect *d, int c,
             struct ctr_str s = cell_at(l, i);
             double v = 0;
             ok = !ctr_csv_null(d, s);
-            if (ok && !(s.n && (short_decimal(s.p, s.n, &v) || ctr_parse_f64(s.p, s.n, &v)))) {
+            if (ok && !float64_cell(t, column, s, &v)) {
                 misfit(t, i, c);
                 ok = false;
                 v = 0;
@@ -356,7 +401,7 @@ static int column_floats(struct csv_tile *t, const struct csv_dialect *d, int c,
             struct ctr_str s = cell_at(l, i);
             float v = 0;
             ok = !ctr_csv_null(d, s);
-            if (ok && !(s.n && ctr_parse_f32(s.p, s.n, &v) && (width == 4 || ctr_fits_f16(v)))) {
+            if (ok && !float32_cell(t, column, s, &v)) {
                 misfit(t, i, c);
                 ok = false;
                 v = 0;
@@ -430,7 +475,7 @@ static int column_text(struct csv_tile *t, const struct csv_dialect *d, int c, b
 /* ---- everything else: quoted cells, bools, times, lists ---- */
 
 static int column_any(struct csv_tile *t, const struct csv_dialect *d, const struct ctr_text_column *column, int c,
-                      bool check, struct ctr_colbuf *b, struct ctr_err *err)
+                      struct ctr_colbuf *b, struct ctr_err *err)
 {
     for (int i = 0; i < t->rows; i++) {
         struct ctr_str s = cell_at(cells_of(t, d, c), i);
@@ -439,7 +484,7 @@ static int column_any(struct csv_tile *t, const struct csv_dialect *d, const str
         if (rc)
             return rc;
         bool null = ctr_csv_null(d, s) && !(quoted && b->type == CTR_UTF8); /* "" is an empty text, nothing is null */
-        rc = null ? 0 : ctr_cell_append(b, &column->type, column->time_format, s.p, s.n, check, err);
+        rc = null ? 0 : ctr_cell_append(b, column, s.p, s.n, t->job, err);
         if (rc < 0)
             return rc;
         if (rc)
@@ -453,16 +498,16 @@ static int column_any(struct csv_tile *t, const struct csv_dialect *d, const str
 }
 
 int ctr_csv_column(struct csv_tile *t, const struct csv_dialect *d, const struct ctr_text_column *column, int c,
-                   bool check, struct ctr_colbuf *b, struct ctr_err *err)
+                   struct ctr_colbuf *b, struct ctr_err *err)
 {
     const struct ctr_type_info *type = &ctr_types[b->type];
     if (t->special[c])
-        return column_any(t, d, column, c, check, b, err);
+        return column_any(t, d, column, c, b, err);
     if (b->type == CTR_UTF8)
-        return column_text(t, d, c, check, b, err);
+        return column_text(t, d, c, !t->job->block.utf8, b, err);
     if (type->integer)
-        return column_ints(t, d, c, b, err);
+        return column_ints(t, d, column, c, b, err);
     if (type->floating)
-        return column_floats(t, d, c, b, err);
-    return column_any(t, d, column, c, check, b, err);
+        return column_floats(t, d, column, c, b, err);
+    return column_any(t, d, column, c, b, err);
 }

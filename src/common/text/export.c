@@ -35,7 +35,7 @@ int ctr_export_check(const struct ctr_export_format *f, const struct ctr_export_
     } options[] = {
         { o->no_header, CTR_EXPORT_CELLS, "--no-header" }, { o->delimiter, CTR_EXPORT_CELLS, "--delimiter" },
         { o->null_text, CTR_EXPORT_CELLS, "--null" },      { o->flat, CTR_EXPORT_FLAT, "--flat" },
-        { o->bits != 0, CTR_EXPORT_BITS, "--bits" },
+        { o->bits != 0, CTR_EXPORT_BITS, "--bits" },       { o->formulas, CTR_EXPORT_CELLS, "--formulas" },
     };
 
     for (size_t i = 0; i < CTR_COUNT(options); i++)
@@ -46,7 +46,7 @@ int ctr_export_check(const struct ctr_export_format *f, const struct ctr_export_
 
 int ctr_export_leave_out(struct ctr_export *e, int column, struct ctr_err *err)
 {
-    return ctr_buf_printf(&e->left_out, err, "%s%s", e->left_out.len ? ", " : "", e->schema.f[column].name);
+    return ctr_buf_format(&e->left_out, err, "%s%s", e->left_out.len ? ", " : "", e->schema.f[column].name);
 }
 
 const char *ctr_export_left_out(const struct ctr_export *e)
@@ -96,7 +96,7 @@ int ctr_export_open(struct ctr_export **to, const struct ctr_export_format *f, c
         goto fail;
     if ((rc = sink(e, &head, err)) < 0)
         goto fail;
-    if (opts->threads > 1 && (rc = ctr_pool_new_exact(&e->pool, opts->threads, err)) < 0)
+    if (opts->threads > 1 && (rc = ctr_pool_new(&e->pool, opts->threads, CTR_FLOAT_IEEE, err)) < 0)
         goto fail;
     if (e->left_out.len && (rc = ctr_put(&e->left_out, "", 1, err)) < 0) /* a C string from now on */
         goto fail;

@@ -20,7 +20,7 @@ struct ctr_export_format;
 struct ctr_export;
 
 enum {                            /* options that only some formats take */
-       CTR_EXPORT_CELLS = 1 << 0, /* no_header, delimiter, null_text */
+       CTR_EXPORT_CELLS = 1 << 0, /* no_header, delimiter, null_text, formulas */
        CTR_EXPORT_FLAT = 1 << 1,
        CTR_EXPORT_BITS = 1 << 2,
 };
@@ -30,6 +30,7 @@ struct ctr_export_opts {
     bool flat;             /* jsonl: a name with dots is one name, not a path */
     const char *delimiter; /* csv, tsv: NULL for the format's own */
     const char *null_text; /* csv, tsv: how a null is written; NULL: nothing at all */
+    const char *formulas;  /* csv, tsv: texts that a spreadsheet would run: "keep" (also NULL), "escape", "fail" */
     int bits;              /* libsvm, libffm, vw: fold keys into 2^bits indices (0: whole keys) */
     bool gzip;             /* not npy */
     int role[CTR_NROLES];  /* the column of each role, or -1 */

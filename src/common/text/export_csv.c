@@ -11,10 +11,13 @@
 struct csv {
     const char *delimiter, *null_text;
     size_t delimiter_n, null_n;
+    enum { KEEP, ESCAPE, FAIL } formulas;
     bool quotes;       /* csv, with a delimiter of one byte */
     bool special[256]; /* bytes that make a cell quoted, or looked at, or refused */
     uint64_t word[4];  /* the same bytes, each repeated eight times */
 };
+
+enum { NOT_RAW = 1, FORMULA = 2 }; /* why a text is not written */
 
 #define ONES 0x0101010101010101u
 #define HIGH 0x8080808080808080u
@@ -58,7 +61,7 @@ static bool raw_holds(const struct csv *c, const char *p, size_t n)
     return true;
 }
 
-/* 0: written; 1: the format cannot hold it; < 0: error. Copies first and looks in the copy,
+/* 0: written; NOT_RAW: the format cannot hold it; < 0: error. Copies first and looks in the copy,
  * whose padding may be read. */
 static int put_text(const struct csv *c, struct ctr_buf *b, const char *p, size_t n, struct ctr_err *err)
 {
@@ -87,6 +90,37 @@ static int put_text(const struct csv *c, struct ctr_buf *b, const char *p, size_
     return 0;
 }
 
+/* ---- what a spreadsheet would run ---- */
+
+/* Does it begin as a formula does, behind any number of the ' that escape one? Also in the wide forms of East Asia. */
+static bool is_formula(const char *p, size_t n)
+{
+    static const char *const begins[] = { "=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠" };
+    for (; n && *p == '\''; p++)
+        n--;
+    for (size_t i = 0; n && i < CTR_COUNT(begins); i++)
+        if (n >= strlen(begins[i]) && !memcmp(p, begins[i], strlen(begins[i])))
+            return true;
+    return false;
+}
+
+/* As put_text; with a ' before what is a formula, so that two texts that differ still do. */
+static int put_safe(const struct csv *c, struct ctr_buf *b, const char *p, size_t n, struct ctr_err *err)
+{
+    struct ctr_buf longer = { 0 };
+    if (c->formulas == KEEP || !is_formula(p, n))
+        return put_text(c, b, p, n, err);
+    if (c->formulas == FAIL)
+        return FORMULA;
+    int rc = ctr_buf_append(&longer, "'", 1, err);
+    if (!rc)
+        rc = ctr_buf_append(&longer, p, n, err);
+    if (!rc)
+        rc = put_text(c, b, (const char *)longer.data, longer.len, err);
+    ctr_buf_free(&longer);
+    return rc;
+}
+
 static int put_cell(const struct csv *c, struct ctr_export_tile *t, const struct ctr_col *col, int64_t i,
                     struct ctr_err *err)
 {
@@ -96,7 +130,7 @@ static int put_cell(const struct csv *c, struct ctr_export_tile *t, const struct
         return ctr_put(&t->text, c->null_text, c->null_n, err);
     if (col->type == CTR_UTF8) {
         struct ctr_str s = ctr_col_str(col, i);
-        return put_text(c, &t->text, s.p, s.n, err);
+        return put_safe(c, &t->text, s.p, s.n, err);
     }
     if (!ctr_type_list(col->type))
         return ctr_put_scalar(&t->text, col, i, err);
@@ -119,6 +153,11 @@ static int rows(const struct ctr_export *e, const struct ctr_batch *b, int64_t f
                 rc = put_cell(c, t, &b->col[k], i, err);
             if (rc < 0)
                 return rc;
+            if (rc == FORMULA)
+                return ctr_export_bad(e, i, k,
+                                      "begins with a character that makes it a formula in a spreadsheet; "
+                                      "--formulas escape puts a ' before it",
+                                      err);
             if (rc > 0)
                 return ctr_export_bad(e, i, k,
                                       "a delimiter or a line end cannot be written without quotes; "
@@ -139,9 +178,14 @@ static int put_header(struct ctr_export *e, const struct csv *c, struct ctr_buf 
         const char *name = e->schema.f[k].name;
         int rc = k ? ctr_put(head, c->delimiter, c->delimiter_n, err) : 0;
         if (rc == 0)
-            rc = put_text(c, head, name, strlen(name), err);
+            rc = put_safe(c, head, name, strlen(name), err);
         if (rc < 0)
             return rc;
+        if (rc == FORMULA)
+            return ctr_fail(err, CTR_EDATA,
+                            "the name of column %d begins with a character that makes it a formula in a spreadsheet; "
+                            "--formulas escape puts a ' before it",
+                            k + 1);
         if (rc > 0)
             return ctr_fail(err, CTR_EUSAGE,
                             "the name of column %d holds a delimiter or a line end: rename it, or "
@@ -161,6 +205,9 @@ static int start(struct ctr_export *e, struct ctr_buf *head, bool quotes, const 
     e->state = c;
     c->delimiter = e->opts.delimiter ? e->opts.delimiter : delimiter;
     c->null_text = e->opts.null_text ? e->opts.null_text : "";
+    c->formulas = !e->opts.formulas || !strcmp(e->opts.formulas, "keep") ? KEEP
+                  : !strcmp(e->opts.formulas, "escape")                  ? ESCAPE
+                                                                         : FAIL;
     c->delimiter_n = strlen(c->delimiter);
     c->null_n = strlen(c->null_text);
     c->quotes = quotes && c->delimiter_n == 1;

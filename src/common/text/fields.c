@@ -81,7 +81,7 @@ static int build_table(struct ctr_fields *s, struct ctr_err *err)
     if (!s->slot)
         return ctr_fail_nomem(err, s->slots * sizeof(*s->slot));
     for (int k = 0; k < s->fields; k++) {
-        size_t at = ctr_hash64(s->field[k].name, s->field[k].name_n, 0) & (s->slots - 1);
+        size_t at = ctr_hash64(s->field[k].name, s->field[k].name_n, ctr_hash_secret) & (s->slots - 1);
         while (s->slot[at])
             at = (at + 1) & (s->slots - 1);
         s->slot[at] = k + 1;
@@ -100,7 +100,7 @@ int ctr_fields_find(const struct ctr_fields *s, const char *name, size_t n, int 
 
     if (guess < s->fields && same_name(&s->field[guess], name, n))
         return guess;
-    at = ctr_hash64(name, n, 0) & (s->slots - 1);
+    at = ctr_hash64(name, n, ctr_hash_secret) & (s->slots - 1);
     for (; s->slot[at]; at = (at + 1) & (s->slots - 1)) {
         if (same_name(&s->field[s->slot[at] - 1], name, n))
             return s->slot[at] - 1;
@@ -247,9 +247,9 @@ int ctr_fields_label(const struct ctr_fields *s, struct ctr_text_job *j, const c
     float v;
 
     if (!ctr_fields_value(p, n, &v))
-        return ctr_fail(why, CTR_EDATA, "the label '%s' is no finite number", ctr_text_show(p, n).s);
+        return ctr_fail(why, CTR_EDATA, "the label %s is no finite number", ctr_text_show(p, n).s);
     if (s->binary && v != 1 && v != -1)
-        return ctr_fail(why, CTR_EDATA, "the label '%s' is neither -1 nor 1 as --binary says%s", ctr_text_show(p, n).s,
+        return ctr_fail(why, CTR_EDATA, "the label %s is neither -1 nor 1 as --binary says%s", ctr_text_show(p, n).s,
                         v == 0 ? "; where labels are 0 and 1, leave it out" : "");
     if (s->binary && v == -1)
         v = 0;
@@ -278,7 +278,7 @@ int ctr_fields_item(const struct ctr_fields *s, struct ctr_text_job *j, int fiel
     if (s->keys == CTR_KEYS_HASH)
         return ctr_colbuf_put_wkey(item, ctr_feature_key(f->seed, p, n), value, why);
     if (!ctr_parse_u64(p, n, &key))
-        return ctr_fail(why, CTR_EDATA, "the feature '%s' is no integer below 2^64 as --keys key wants",
+        return ctr_fail(why, CTR_EDATA, "the feature %s is no integer below 2^64 as --keys key wants",
                         ctr_text_show(p, n).s);
     return ctr_colbuf_put_wkey(item, key, value, why);
 }

@@ -3,6 +3,7 @@
  * import: blocks of lines through a format into batches, with the policy for bad rows. Jobs of one round run on the
  * pool; their batches, bad rows and errors are taken in the order of the input, so that threads change nothing.
  */
+#include "common/text/textsample.h"
 #include "common/text/text.h"
 
 #include <stdio.h>
@@ -25,6 +26,7 @@ struct ctr_import {
     struct ctr_col *head;     /* views of the rows that are handed out */
     struct ctr_batch batch;
     struct ctr_text_block first;
+    struct ctr_text_sample sample; /* where a record among the first ones is too long */
     bool have_first, ended, idle;
     struct ctr_err end_err; /* what ended the input, after the jobs of the round */
     int end_rc;
@@ -34,6 +36,7 @@ struct ctr_import {
     int64_t max_bad;
     struct ctr_out *quarantine, *why;
     struct ctr_buf raw;
+    struct ctr_text_losses *loss; /* one a column */
 };
 
 /* ---- what formats say about a bad row ---- */
@@ -43,7 +46,7 @@ int ctr_job_bad(struct ctr_text_job *j, const struct ctr_text_record *r, struct 
     char why[512];
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(why, sizeof why, fmt, ap);
+    ctr_vformat(why, sizeof why, fmt, ap);
     va_end(ap);
     if (j->stop) {
         ctr_err_file(err, j->block.file);
@@ -63,23 +66,30 @@ void ctr_job_rewind(struct ctr_text_job *j, int64_t rows)
 {
     for (int i = 0; i < j->out.schema->n; i++)
         ctr_colbuf_rewind(&j->out.col[i], rows);
+    for (int i = 0; j->lossy && i < j->out.schema->n; i++)
+        memset(j->loss[i].open, 0, sizeof j->loss[i].open);
+    j->lossy = false;
+}
+
+void ctr_job_settle(struct ctr_text_job *j)
+{
+    for (int i = 0; j->lossy && i < j->out.schema->n; i++)
+        for (int k = 0; k < CTR_NLOSSES; k++) {
+            j->loss[i].n[k] += j->loss[i].open[k];
+            j->loss[i].open[k] = 0;
+        }
+    j->lossy = false;
 }
 
 struct ctr_text_shown ctr_text_show(const char *p, size_t n)
 {
     struct ctr_text_shown t;
-    size_t o = 0, shown = CTR_MIN(n, 40);
+    size_t shown = CTR_MIN(n, 40);
     while (shown < n && shown > 30 && ((unsigned char)p[shown] & 0xc0) == 0x80)
         shown--;
-    bool utf8 = ctr_utf8_valid((const uint8_t *)p, shown);
-    for (size_t i = 0; i < shown; i++) {
-        unsigned char c = (unsigned char)p[i];
-        if (c < 32 || c == 127 || (c >= 128 && !utf8))
-            o += (size_t)snprintf(t.s + o, sizeof t.s - o, "\\x%02x", c);
-        else
-            t.s[o++] = (char)c;
-    }
-    snprintf(t.s + o, sizeof t.s - o, "%s", shown < n ? "…" : "");
+    const size_t at = CTR_MIN(ctr_quote_value(t.s, sizeof t.s, p, shown), sizeof t.s - 1);
+    if (shown < n)
+        snprintf(t.s + at - 1, sizeof t.s - at + 1, "…'");
     return t;
 }
 
@@ -100,7 +110,7 @@ static bool looks_null(const char *p, size_t n)
     for (size_t i = 0; i < CTR_COUNT(words); i++)
         if (strlen(words[i]) == n && !memcmp(words[i], p, n))
             return true;
-    return false;
+    return !n; /* an empty cell where --null names others */
 }
 
 void ctr_text_note(const struct ctr_text_opts *o, const char *fmt, ...)
@@ -110,7 +120,7 @@ void ctr_text_note(const struct ctr_text_opts *o, const char *fmt, ...)
     if (!o->note)
         return;
     va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
+    ctr_vformat(text, sizeof text, fmt, ap);
     va_end(ap);
     o->note(o->ctx, text);
 }
@@ -135,19 +145,19 @@ static const char *time_form(const char *cell, size_t n)
 }
 
 static int bad_time(struct ctr_text_job *j, const struct ctr_text_record *r, const struct ctr_text_column *c,
-                    struct ctr_str cell, struct ctr_err *err)
+                    struct ctr_str cell, const char *hint, struct ctr_err *err)
 {
     const struct ctr_text_shown shown = ctr_text_show(cell.p, cell.n);
     const char *is = c->time_format ? c->time_format : "ISO 8601", *form = time_form(cell.p, cell.n);
     if (form)
         return ctr_job_bad(j, r, err,
-                           "column %s: '%s' is no time in the form %s; --time '%s:%s' or --bad-rows settles it",
-                           c->name, shown.s, is, c->name, form);
+                           "column %s: %s is no time in the form %s%s; --time '%s:%s' or --bad-rows settles it",
+                           c->name, shown.s, is, hint, c->name, form);
     return ctr_job_bad(
         j, r, err,
-        "column %s: '%s' is no time in the form %s; --time %s:FORMAT (%%Y-%%m-%%d …, unix, unix_ms, unix_us) or "
+        "column %s: %s is no time in the form %s%s; --time %s:FORMAT (%%Y-%%m-%%d …, unix, unix_ms, unix_us) or "
         "--bad-rows settles it",
-        c->name, shown.s, is, c->name);
+        c->name, shown.s, is, hint, c->name);
 }
 
 int ctr_job_bad_cell(struct ctr_text_job *j, const struct ctr_text_record *r, const struct ctr_text_column *c,
@@ -155,20 +165,32 @@ int ctr_job_bad_cell(struct ctr_text_job *j, const struct ctr_text_record *r, co
 {
     const struct ctr_text_shown shown = ctr_text_show(cell.p, cell.n);
     const char *text = shown.s;
+    const char *hint = j->hint ? j->hint : "";
     char type[64];
+    j->hint = NULL;
     ctr_field_type_name(&c->type, type, sizeof type);
     if (c->type.type == CTR_UTF8)
-        return ctr_job_bad(j, r, err, "column %s: '%s' is not UTF-8; --encoding latin1 may settle it", c->name, text);
+        return ctr_job_bad(j, r, err, "column %s: %s is not UTF-8; --encoding latin1 may settle it", c->name, text);
     if (looks_null(cell.p, cell.n))
-        return ctr_job_bad(j, r, err, "column %s: '%s' is not %s; --null '%s' may settle it", c->name, text, type,
-                           text);
+        return ctr_job_bad(j, r, err, "column %s: %s is not %s; --null %s may settle it", c->name, text, type, text);
     if (c->type.type == CTR_TIME)
-        return bad_time(j, r, c, cell, err);
+        return bad_time(j, r, c, cell, hint, err);
     const enum ctr_type fit = fitting_type(c, cell.p, cell.n);
+    const char *keeps = "";
+    if (c->inferred && !ctr_cell_inferable(c->type.type, cell.p, cell.n))
+        keeps = ctr_cell_padded(cell.p, cell.n) ? ", which keeps no zeros or plus in front"
+                : c->type.type == CTR_F64       ? ", which does not hold this integer"
+                                                : ", as 0 and 1 are none of true and false";
     /* neither of the two takes what is beyond the other, and the values before and after are not known here */
     const bool either = c->typed && ((c->type.type == CTR_U64 && fit == CTR_I64) || fit == CTR_U64);
-    return ctr_job_bad(j, r, err, "column %s: '%s' is not %s; --columns %s:%s%s or --bad-rows settles it", c->name,
-                       text, type, c->name, ctr_types[fit].name, either ? " (utf8 where others do not fit that)" : "");
+    /* large integers are what is written with an exponent among integers */
+    const bool rounds = c->typed && fit == CTR_F64 && (c->type.type == CTR_I64 || c->type.type == CTR_U64) &&
+                        (memchr(cell.p, 'e', cell.n) || memchr(cell.p, 'E', cell.n));
+    return ctr_job_bad(j, r, err, "column %s: %s is not %s%s%s; --columns %s:%s%s or --bad-rows settles it", c->name,
+                       text, type, keeps, hint, c->name, ctr_types[fit].name,
+                       either   ? " (utf8 where others do not fit that)"
+                       : rounds ? " (utf8 where integers beyond 2^53 are not to be rounded)"
+                                : "");
 }
 
 /* ---- the policy ---- */
@@ -223,6 +245,18 @@ static void take_untaken(struct ctr_import_stats *s, const struct ctr_text_job *
     s->untaken += j->untaken;
 }
 
+/* What the columns of a job lost, which starts to count anew. */
+static void take_losses(struct ctr_import *im, struct ctr_text_job *j)
+{
+    for (int i = 0; i < im->schema.n; i++)
+        for (int k = 0; k < CTR_NLOSSES; k++) {
+            if (j->loss[i].n[k] && !im->loss[i].n[k])
+                im->loss[i].first[k] = j->loss[i].first[k];
+            im->loss[i].n[k] += j->loss[i].n[k];
+            j->loss[i].n[k] = 0;
+        }
+}
+
 static int take_row(struct ctr_import *im, const char *file, const struct ctr_text_record *r, const char *why,
                     struct ctr_err *err)
 {
@@ -234,8 +268,10 @@ static int take_row(struct ctr_import *im, const char *file, const struct ctr_te
     }
     if (im->policy != BAD_QUARANTINE)
         return 0;
+    char name[1024];
+    ctr_quote(name, sizeof name, file, strlen(file)); /* a line stays a line */
     int rc = write_raw(im, r->p, r->n, err);
-    return rc ? rc : ctr_out_printf(im->why, err, "%s\t%lld\t%s\n", file, (long long)r->line, why);
+    return rc ? rc : ctr_out_printf(im->why, err, "%s\t%lld\t%s\n", name, (long long)r->line, why);
 }
 
 /* A part of a record that is too long. A header is needed, whatever the policy. */
@@ -252,11 +288,12 @@ static int take_long(struct ctr_import *im, const struct ctr_text_block *b, stru
                     (long long)b->first_line, header ? "" : "; --bad-rows settles it");
 }
 
-static int take_bad(struct ctr_import *im, const struct ctr_text_job *j, struct ctr_err *err)
+static int take_bad(struct ctr_import *im, struct ctr_text_job *j, struct ctr_err *err)
 {
     if (j->block.part != CTR_TEXT_WHOLE)
         return take_long(im, &j->block, err);
     take_untaken(&im->stats, j);
+    take_losses(im, j);
     int rc = 0;
     for (int i = 0; !rc && i < j->nbad; i++)
         rc = take_row(im, j->block.file, &j->bad[i].record, (const char *)j->why.data + j->bad[i].why, err);
@@ -309,14 +346,21 @@ static int open_jobs(struct ctr_import *im, struct ctr_err *err)
     im->job = calloc((size_t)im->jobs, sizeof *im->job);
     if (!im->job)
         return ctr_fail_nomem(err, (size_t)im->jobs * sizeof *im->job);
+    const size_t columns = (size_t)im->schema.n + 1;
+    im->loss = calloc(columns, sizeof *im->loss);
+    im->stats.loss = im->loss;
+    if (!im->loss)
+        return ctr_fail_nomem(err, columns * sizeof *im->loss);
     for (int i = 0; i < im->jobs; i++) {
         int rc = ctr_batchbuf_init(&im->job[i].out, &im->schema, err);
         if (rc)
             return rc;
+        if (!(im->job[i].loss = calloc(columns, sizeof *im->loss)))
+            return ctr_fail_nomem(err, columns * sizeof *im->loss);
         im->job[i].stop = im->policy == BAD_FAIL;
     }
     if (im->jobs > 1)
-        return ctr_pool_new_exact(&im->pool, im->jobs, err);
+        return ctr_pool_new(&im->pool, im->jobs, CTR_FLOAT_IEEE, err);
     if (im->o.batch_rows < 0)
         im->o.batch_rows = ctr_schema_batch_rows(&im->schema);
     im->gather = im->o.batch_rows > 0;
@@ -365,6 +409,16 @@ static int settle_sample(struct ctr_import *im, const char *file, struct ctr_err
     return first_block(im, file, err);
 }
 
+/* A record behind the first block is too long, and left out: what follows it is of the sample as well. */
+static int pass_long(struct ctr_import *im, struct ctr_err *err)
+{
+    if (!im->have_first || !im->first.more || ctr_count_byte(im->first.p, im->first.n, '\n') >= CTR_SAMPLE_ROWS)
+        return 0;
+    int rc = ctr_text_sample_gather(&im->sample, im->lines, &im->first, im->policy == BAD_QUARANTINE, err);
+    im->have_first = false;
+    return rc;
+}
+
 static int open_import(struct ctr_import *im, char *const *paths, int n, struct ctr_err *err)
 {
     const struct ctr_text_format *f = im->o.format;
@@ -379,6 +433,7 @@ static int open_import(struct ctr_import *im, char *const *paths, int n, struct 
         (rc = types_known(&im->o, &lo.no_sample, err)) || (rc = ctr_lines_open(&im->lines, paths, n, &lo, err)) ||
         (rc = ctr_lines_slots(im->lines, im->jobs, err)) || (rc = first_block(im, file, err)) ||
         (lo.early && !lo.no_sample && im->first.idle && (rc = settle_sample(im, file, err))) ||
+        (im->policy != BAD_FAIL && !lo.no_sample && (rc = pass_long(im, err))) ||
         (rc = f->open(&im->state, &im->o, &im->first, &im->schema, err)) || (rc = open_jobs(im, err)))
         return rc;
     if (im->quarantine && f->header && (header = f->header(im->state, &header_n)))
@@ -428,6 +483,7 @@ static void run_job(void *ctx, int64_t task, int worker)
     j->untaken = 0;
     j->why.len = 0;
     j->err = (struct ctr_err){ 0 };
+    j->lossy = false;
     j->rc = j->block.part == CTR_TEXT_WHOLE && j->block.n ? im->o.format->parse(im->state, j, &j->err) : 0;
 }
 
@@ -438,7 +494,9 @@ static void run_round(struct ctr_import *im)
     while (!im->ended && im->round < im->jobs) {
         struct ctr_text_block *b = &im->job[im->round].block;
         int rc = 1;
-        if (im->have_first)
+        if (im->sample.next < im->sample.n)
+            *b = im->sample.piece[im->sample.next++];
+        else if (im->have_first)
             *b = im->first;
         else
             rc = ctr_lines_next(im->lines, b, &im->end_err);
@@ -591,8 +649,10 @@ void ctr_import_free(struct ctr_import *im)
         ctr_buf_free(&j->scratch2);
         ctr_buf_free(&j->why);
         free(j->bad);
+        free(j->loss);
     }
     free(im->job);
+    free(im->loss);
     if (im->rest.schema)
         ctr_batchbuf_free(&im->rest);
     free(im->head);
@@ -600,6 +660,7 @@ void ctr_import_free(struct ctr_import *im)
     if (im->state)
         im->o.format->close(im->state);
     ctr_lines_free(im->lines);
+    ctr_text_sample_free(&im->sample);
     ctr_schema_free(&im->schema);
     ctr_out_free(im->quarantine);
     ctr_out_free(im->why);

@@ -241,6 +241,7 @@ static int schema_like(struct ctr_text_columns *l, const struct ctr_schema *like
         struct ctr_field *f = &schema->f[schema->n - 1];
         f->dict = false;
         l->c[k].out = i;
+        l->c[k].like = !l->c[k].typed;
         l->c[k].typed = true;
         l->c[k].type = (struct ctr_field){ .type = f->type, .item = f->item, .width = f->width };
     }
@@ -299,6 +300,7 @@ static int schema_add(struct ctr_text_columns *l, const struct ctr_infer *infer,
         if (!c->typed) {
             c->type = (struct ctr_field){ .type = ctr_infer_type(&infer[i]) };
             c->seen = infer[i].seen;
+            c->inferred = true;
         }
         c->out = -1;
         if (!wanted(l, i, o, role))
@@ -312,6 +314,11 @@ static int schema_add(struct ctr_text_columns *l, const struct ctr_infer *infer,
         if (rc)
             return rc;
         c->out = schema->n - 1;
+        if (c->inferred && ctr_infer_rounds(&(struct ctr_infer){ .seen = c->seen }))
+            ctr_text_note(o,
+                          "column %s has integers beyond 2^53, which float64 would round, beside other numbers: its "
+                          "values stay text; --columns %s:utf8 says so as well",
+                          c->name, c->name);
     }
     return 0;
 }

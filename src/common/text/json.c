@@ -246,6 +246,58 @@ static int64_t escape(const char **p, const char *end)
     return 0x10000 + ((int64_t)(c - 0xd800) << 10) + (low - 0xdc00);
 }
 
+/* What is wrong with the text between two quotes, by the grammar: half a surrogate pair is within it. */
+static const char *string_unsound(const struct ctr_json *v)
+{
+    static const char control[] = "a control character that is not escaped in a string", broken[] = "a broken escape";
+    const char *p = v->p, *end = p + v->n;
+    uint32_t c;
+
+    for (; p < end; p++)
+        if ((unsigned char)*p < ' ')
+            return control;
+    for (p = v->p; v->escaped && (p = memchr(p, '\\', (size_t)(end - p))) != NULL;) {
+        if (p[1] != 'u' && !(p[1] && strchr("\"\\/bfnrt", p[1])))
+            return broken;
+        if (p[1] == 'u' && !hex4(p + 2, end, &c))
+            return broken;
+        p += p[1] == 'u' ? 6 : 2;
+    }
+    return NULL;
+}
+
+/* Its brackets match, and its strings end: ctr_json_value has seen to that, and to its depth. */
+const char *ctr_json_unsound(const struct ctr_json *v)
+{
+    uint64_t kinds[CTR_JSON_DEPTH / 64] = { 0 };
+    const char *p = v->p, *end = p + v->n, *why = NULL;
+    struct ctr_json x;
+    bool first = true;
+    int depth = 0;
+
+    do {
+        if (p < end && (*p == '{' || *p == '[')) {
+            const uint64_t bit = (uint64_t)1 << depth % 64;
+            kinds[depth / 64] = (kinds[depth / 64] & ~bit) | (*p == '{' ? bit : 0);
+            depth++;
+            p++;
+            first = true;
+        } else if (!(p = ctr_json_value(p, end, &x, &why)) ||
+                   (x.kind == CTR_JSON_STRING && (why = string_unsound(&x)))) {
+            return why;
+        }
+        for (int more = 0; depth && !more; depth -= !more) {
+            const bool object = kinds[(depth - 1) / 64] >> (depth - 1) % 64 & 1;
+            if ((more = ctr_json_element(&p, end, object ? '}' : ']', &first, &why)) < 0)
+                return why;
+            first &= more > 0;
+            if (more && object && (!ctr_json_key(&p, end, &x, &why) || (why = string_unsound(&x))))
+                return why;
+        }
+    } while (depth);
+    return NULL;
+}
+
 /* An escape is never shorter than what it stands for. */
 int ctr_json_unescape(const char *p, size_t n, struct ctr_buf *out, struct ctr_err *err)
 {

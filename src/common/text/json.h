@@ -29,6 +29,8 @@ static inline const char *ctr_json_space(const char *p, const char *end)
 /* The value at p, which is no blank: what it is, and where it ends (returned). Brackets and quotes of a container are
  * matched, no more; a plain value must be a JSON number, true, false or null. */
 const char *ctr_json_value(const char *p, const char *end, struct ctr_json *v, const char **why);
+/* Is the array or object that a value is JSON all through? NULL, or why not. */
+const char *ctr_json_unsound(const struct ctr_json *v);
 /* Step through a container: *p is behind its opening bracket or behind an element; 1: an element begins at *p, 0: its
  * end, *p behind the closing bracket; -1: broken. `first` starts true. */
 int ctr_json_element(const char **p, const char *end, char close, bool *first, const char **why);
@@ -41,10 +43,12 @@ int ctr_json_unescape(const char *p, size_t n, struct ctr_buf *out, struct ctr_e
 /* Append a text in quotes, escaped where it must be. */
 int ctr_json_quote(struct ctr_buf *b, const char *p, size_t n, struct ctr_err *err) CTR_MUST;
 
-/* Append a value to a column: 1; 0: it does not fit (rewind: items may be left behind); < 0: no memory. A utf8 column
- * takes any value, as its text; null and none are null; texts that spell a number or a time are one. `check`: as
- * ctr_cell_append. Recursion is that of the type: lists hold scalars. */
-int ctr_json_append(struct ctr_colbuf *b, const struct ctr_field *f, const char *time_format, const struct ctr_json *v,
-                    bool check, struct ctr_buf *scratch, struct ctr_err *err) CTR_MUST;
+/* Append a value to a column, as ctr_cell_append: 1; 0: it does not fit (rewind: items may be left behind); < 0: no
+ * memory. A utf8 column takes any value, as its text, of an object or array what is JSON all through; null and none are
+ * null; texts that spell a number or a time are one. Recursion is that of the type: lists hold scalars. */
+struct ctr_text_column;
+struct ctr_text_job;
+int ctr_json_append(struct ctr_colbuf *b, const struct ctr_text_column *c, const struct ctr_json *v,
+                    struct ctr_text_job *j, struct ctr_buf *scratch, struct ctr_err *err) CTR_MUST;
 
 #endif

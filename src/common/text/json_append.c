@@ -30,31 +30,29 @@ static int put_weighted(struct ctr_colbuf *b, const struct ctr_json *v, struct c
     return rc < 0 ? rc : 1;
 }
 
-static int put_list(struct ctr_colbuf *b, const struct ctr_field *f, const char *time_format, const struct ctr_json *v,
-                    bool check, struct ctr_buf *scratch, struct ctr_err *err)
+static int put_list(struct ctr_colbuf *b, const struct ctr_text_column *c, const struct ctr_json *v,
+                    struct ctr_text_job *j, struct ctr_buf *scratch, struct ctr_err *err)
 {
     const char *p = v->p + 1, *end = v->p + v->n, *why;
     bool first = true;
-    struct ctr_field item = { 0 };
     struct ctr_json x;
     int more = 0, rc = 1;
 
-    item.type = f->item;
     while (rc > 0 && (more = ctr_json_element(&p, end, ']', &first, &why)) > 0) {
         if (!(p = ctr_json_value(p, end, &x, &why)))
             return 0;
-        rc = ctr_json_append(b->item, &item, time_format, &x, check, scratch, err);
+        rc = ctr_json_append(b->item, c, &x, j, scratch, err);
     }
-    if (rc <= 0 || more < 0 || (f->type == CTR_FIXED && b->item->rows != (b->rows + 1) * f->width))
+    if (rc <= 0 || more < 0 || (b->type == CTR_FIXED && b->item->rows != (b->rows + 1) * c->type.width))
         return CTR_MIN(rc, 0);
     rc = ctr_colbuf_close(b, err);
     return rc < 0 ? rc : 1;
 }
 
-int ctr_json_append(struct ctr_colbuf *b, const struct ctr_field *f, const char *time_format, const struct ctr_json *v,
-                    bool check, struct ctr_buf *scratch, struct ctr_err *err)
+int ctr_json_append(struct ctr_colbuf *b, const struct ctr_text_column *c, const struct ctr_json *v,
+                    struct ctr_text_job *j, struct ctr_buf *scratch, struct ctr_err *err)
 {
-    bool list = ctr_type_list(f->type);
+    bool list = ctr_type_list(b->type);
     int rc;
 
     if (v->kind == CTR_JSON_NONE || v->kind == CTR_JSON_NULL) {
@@ -62,15 +60,15 @@ int ctr_json_append(struct ctr_colbuf *b, const struct ctr_field *f, const char 
         return rc < 0 ? rc : 1;
     }
     if (list)
-        return v->kind == CTR_JSON_ARRAY ? put_list(b, f, time_format, v, check, scratch, err) : 0;
-    if (f->type == CTR_WKEY && v->kind == CTR_JSON_OBJECT)
+        return v->kind == CTR_JSON_ARRAY ? put_list(b, c, v, j, scratch, err) : 0;
+    if (b->type == CTR_WKEY && v->kind == CTR_JSON_OBJECT)
         return put_weighted(b, v, err);
-    if ((v->kind == CTR_JSON_ARRAY || v->kind == CTR_JSON_OBJECT) && f->type != CTR_UTF8)
+    if ((v->kind == CTR_JSON_ARRAY || v->kind == CTR_JSON_OBJECT) && (b->type != CTR_UTF8 || ctr_json_unsound(v)))
         return 0;
     if (v->kind != CTR_JSON_STRING || !v->escaped)
-        return ctr_cell_append(b, f, time_format, v->p, v->n, check, err);
+        return ctr_cell_append(b, c, v->p, v->n, j, err);
     ctr_buf_clear(scratch);
     if ((rc = ctr_json_unescape(v->p, v->n, scratch, err)) <= 0)
         return rc;
-    return ctr_cell_append(b, f, time_format, (const char *)scratch->data, scratch->len, check, err);
+    return ctr_cell_append(b, c, (const char *)scratch->data, scratch->len, j, err);
 }

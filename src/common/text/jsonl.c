@@ -19,6 +19,9 @@ struct jsonl {
     struct ctr_json_tree tree;
     struct ctr_strs ways; /* to the values of the first lines, BELOW where their names have a dot for an object */
     bool inferred;        /* the columns are what the first lines have */
+    const char *unfit;    /* why a member of the first lines is none, or NULL: its name, and where it stands */
+    struct ctr_text_shown unfit_name;
+    int64_t unfit_line;
 };
 
 static const char *path_of(const struct ctr_text_column *c)
@@ -48,8 +51,19 @@ struct discovery {
     struct ctr_buf way; /* the names down to here */
     struct ctr_buf *scratch;
     int depth;
+    int64_t line;
 };
 static int discover(struct discovery *d, const char *p, const char *end, struct ctr_err *err);
+
+/* The first name that can be no column is told where there is no other. */
+static void note_unfit(struct discovery *d, const char *why, const void *name, size_t n)
+{
+    if (d->j->unfit)
+        return;
+    d->j->unfit = why;
+    d->j->unfit_name = ctr_text_show(name, n);
+    d->j->unfit_line = d->line;
+}
 
 /* A way to a value; its name is a column. */
 static int note_way(struct discovery *d, struct ctr_err *err)
@@ -68,8 +82,10 @@ static int note_way(struct discovery *d, struct ctr_err *err)
         name[i] = name[i] == BELOW ? '.' : name[i];
         parts += name[i] == '.';
     }
-    if (parts > CTR_JSON_PATH) /* it is counted among those that no column takes */
+    if (parts > CTR_JSON_PATH) { /* it is counted among those that no column takes */
+        note_unfit(d, "has more than 32 parts", name, n);
         return 0;
+    }
     if ((rc = ctr_json_tree_name(&j->tree, name, n, j->columns.n, err)) <= 0) /* a set of names here */
         return rc;
     if (j->columns.n >= MAX_COLUMNS)
@@ -91,8 +107,11 @@ static int discover_member(struct discovery *d, const char **p, const char *end,
     ctr_buf_clear(d->scratch);
     if ((rc = ctr_json_unescape(key.p, key.n, d->scratch, err)) < 0)
         return rc;
-    if (!rc || memchr(d->scratch->data, 0, d->scratch->len) || !ctr_utf8_valid(d->scratch->data, d->scratch->len))
+    const bool zero = rc && memchr(d->scratch->data, 0, d->scratch->len);
+    if (!rc || zero || !ctr_utf8_valid(d->scratch->data, d->scratch->len)) {
+        note_unfit(d, zero ? "holds the byte 0" : "is not UTF-8", d->scratch->data, d->scratch->len);
         return 1;
+    }
     rc = ctr_buf_append(&d->way, d->scratch->data, d->scratch->len, err);
     if (rc == 0 && v.kind == CTR_JSON_OBJECT && d->depth + 1 < CTR_JSON_PATH) {
         d->depth++;
@@ -101,6 +120,8 @@ static int discover_member(struct discovery *d, const char **p, const char *end,
         d->depth--;
     } else if (rc == 0 && d->way.len) {
         rc = note_way(d, err);
+    } else if (rc == 0) {
+        note_unfit(d, "is empty", "", 0);
     }
     d->way.len = above;
     return rc < 0 ? rc : 1;
@@ -169,6 +190,7 @@ static int discover_columns(struct jsonl *j, const struct ctr_text_block *b, str
 
     for (int n = 0; rc == 0 && n < CTR_SAMPLE_ROWS && (end = ctr_next_record(&p, b->p + b->n, &line)) != NULL; n++) {
         line = ctr_json_space(line, end);
+        d.line = b->first_line + n;
         if (line < end && *line == '{')
             rc = discover(&d, line + 1, end, err);
     }
@@ -228,7 +250,8 @@ static void settle(struct ctr_text_column *c, struct seen *s)
     if (text) {
         ctr_infer_see(&s->plain, "text", 4);
     } else if (s->list && !c->typed) {
-        c->typed = true;
+        c->typed = c->inferred = true;
+        c->seen = s->item_text ? 0 : s->item.seen;
         c->type = (struct ctr_field){ .type = CTR_LIST, .item = s->item_text ? CTR_UTF8 : ctr_infer_type(&s->item) };
     }
 }
@@ -293,6 +316,11 @@ static int fail_no_columns(struct jsonl *j, const struct ctr_text_block *b, stru
         if (ctr_json_line(&w, line, end) < 0)
             return ctr_fail(err, CTR_EDATA, "line %lld: no JSON: %s%s", (long long)number, w.why,
                             *ctr_json_space(line, end) == '{' ? "; jq -c . makes one object a line" : "");
+        if (j->unfit)
+            return ctr_fail(err, CTR_EDATA,
+                            "line %lld: the name %s %s and can be no column, and there is none other in the first %d "
+                            "lines: rename it, as jq's with_entries does",
+                            (long long)j->unfit_line, j->unfit_name.s, j->unfit, CTR_SAMPLE_ROWS);
         return ctr_fail(err, CTR_EDATA,
                         "line %lld: an object without members, and nothing else in the first %d lines: "
                         "name the columns with --columns",
@@ -341,6 +369,11 @@ static void close_jsonl(void *state)
 static int report(struct ctr_text_job *job, const struct ctr_text_record *r, const struct ctr_text_column *c,
                   const struct ctr_json *v, struct ctr_err *err)
 {
+    const bool deep = v->kind == CTR_JSON_ARRAY || v->kind == CTR_JSON_OBJECT;
+    const bool texts = c->type.type == CTR_UTF8 || (ctr_type_list(c->type.type) && c->type.item == CTR_UTF8);
+    const char *unsound = deep && texts ? ctr_json_unsound(v) : NULL;
+    if (unsound)
+        return ctr_job_bad(job, r, err, "column %s: no JSON: %s", c->name, unsound);
     if (c->type.type == CTR_UTF8 && v->kind == CTR_JSON_STRING && ctr_utf8_valid((const uint8_t *)v->p, v->n))
         return ctr_job_bad(job, r, err, "column %s: a \\u escape is half a surrogate pair, or broken", c->name);
     return ctr_job_bad_cell(job, r, c, (struct ctr_str){ v->p, v->n }, err);
@@ -352,9 +385,7 @@ static int put_row(const struct jsonl *j, struct ctr_text_job *job, const struct
 {
     for (int k = 0; k < j->columns.n; k++) {
         const struct ctr_text_column *c = &j->columns.c[k];
-        int rc = c->out < 0 ? 1
-                            : ctr_json_append(&job->out.col[c->out], &c->type, c->time_format, &value[k],
-                                              !job->block.utf8, scratch, err);
+        int rc = c->out < 0 ? 1 : ctr_json_append(&job->out.col[c->out], c, &value[k], job, scratch, err);
         *column = k;
         if (rc <= 0)
             return rc;
@@ -409,6 +440,7 @@ static int parse_jsonl(const void *state, struct ctr_text_job *job, struct ctr_e
             ctr_job_rewind(job, rows);
             rc = report(job, &record, &j->columns.c[column], &w.value[column], err);
         } else if (rc > 0) {
+            ctr_job_settle(job);
             rc = 0;
         }
     }

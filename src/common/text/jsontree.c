@@ -25,7 +25,7 @@ struct ctr_json_node {
 
 static inline size_t slot_of(const struct ctr_json_tree *t, int parent, const char *key, size_t n)
 {
-    return ctr_hash64(key, n, (uint64_t)parent) & (t->slots - 1);
+    return ctr_hash64(key, n, ctr_hash_secret + (uint64_t)parent) & (t->slots - 1);
 }
 
 /* Length, ends and middle of a key: equal keys have equal tags, and other keys rarely, so that bytes are seldom

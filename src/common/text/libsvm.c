@@ -63,7 +63,7 @@ static int put_qid(const struct ctr_fields *s, struct ctr_text_job *j, const cha
     if (p == e)
         return s->query < 0 ? 0 : ctr_colbuf_null(&j->out.col[s->query], why);
     if (!ctr_parse_i64(p + 4, (size_t)(e - p - 4), &qid))
-        return ctr_fail(why, CTR_EDATA, "'%s' is no integer qid", ctr_text_show(p, (size_t)(e - p)).s);
+        return ctr_fail(why, CTR_EDATA, "%s is no integer qid", ctr_text_show(p, (size_t)(e - p)).s);
     if (s->query < 0 && ctr_text_columns_find(&s->columns, "qid", 3) < 0)
         return ctr_fail(why, CTR_EDATA, "a qid, and the first lines had none; --query qid settles it");
     return s->query < 0 ? 0 : ctr_colbuf_i64(&j->out.col[s->query], qid, why);
@@ -78,11 +78,11 @@ static int put_pair(const struct ctr_fields *s, struct ctr_text_job *j, int fiel
     float value;
 
     if (!colon)
-        return ctr_fail(why, CTR_EDATA, "'%s' is not index:value", ctr_text_show(p, (size_t)(e - p)).s);
+        return ctr_fail(why, CTR_EDATA, "%s is not index:value", ctr_text_show(p, (size_t)(e - p)).s);
     if (!ctr_fields_index(&index, &n))
-        return ctr_fail(why, CTR_EDATA, "the index of '%s' is no whole number", ctr_text_show(p, (size_t)(e - p)).s);
+        return ctr_fail(why, CTR_EDATA, "the index of %s is no whole number", ctr_text_show(p, (size_t)(e - p)).s);
     if (!ctr_fields_value(colon + 1, (size_t)(e - colon - 1), &value))
-        return ctr_fail(why, CTR_EDATA, "the value of '%s' is no finite number", ctr_text_show(p, (size_t)(e - p)).s);
+        return ctr_fail(why, CTR_EDATA, "the value of %s is no finite number", ctr_text_show(p, (size_t)(e - p)).s);
     return ctr_fields_item(s, j, field, index, n, value, why);
 }
 
@@ -223,7 +223,7 @@ static int libffm_row(const struct ctr_fields *s, struct ctr_text_job *j, const 
         const char *colon = memchr(p, ':', (size_t)(e - p)), *number = p;
         size_t n = colon ? (size_t)(colon - p) : 0;
         if (!colon || !ctr_fields_index(&number, &n))
-            return ctr_fail(why, CTR_EDATA, "'%s' is not field:index:value", ctr_text_show(p, (size_t)(e - p)).s);
+            return ctr_fail(why, CTR_EDATA, "%s is not field:index:value", ctr_text_show(p, (size_t)(e - p)).s);
         field = ctr_fields_find(s, number, n, field + 1);
         if (field >= 0)
             rc = put_pair(s, j, field, colon + 1, e, why);

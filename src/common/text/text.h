@@ -119,7 +119,9 @@ struct ctr_text_column {
     char *source;          /* in the input: a header cell, a path; NULL: by position */
     struct ctr_field type; /* name unused; valid if typed or after ctr_text_schema */
     bool typed;            /* type was given, else it is inferred */
-    unsigned seen;         /* what it was inferred from, see ctr_infer */
+    bool inferred;         /* the type comes from the first rows: a later value is one that they could have had */
+    bool like;             /* the type comes from --like */
+    unsigned seen;         /* what it was inferred from, see ctr_infer; of a list, its items */
     char *time_format;     /* for CTR_TIME: NULL is ISO 8601 (see ctr_time_parse) */
     int out;               /* after ctr_text_schema: index in the schema, or -1: skip it unparsed */
 };
@@ -143,13 +145,16 @@ int ctr_text_schema(struct ctr_text_columns *l, const struct ctr_infer *infer, c
 
 /* Inference. See each value of the sample (not the nulls), then ask: int64; uint64 if a value needs it and none is
  * negative; float64; bool for true and false only (never 0 and 1); else utf8, also for what would lose digits: leading
- * zeros, integers beyond 64 bits. A column of nulls only is utf8. */
+ * zeros, integers beyond 64 bits, and beside what is no integer those beyond 2^53 that a float64 does not give back. A
+ * column of nulls only is utf8. */
 struct ctr_infer {
     int64_t values;
     unsigned seen; /* classes of values, see cell.c */
 };
 void ctr_infer_see(struct ctr_infer *c, const char *p, size_t n);
 enum ctr_type ctr_infer_type(const struct ctr_infer *c);
+/* Is the column utf8 because a float64 would round its integers? */
+bool ctr_infer_rounds(const struct ctr_infer *c);
 
 /* A number that would round to infinity is no float16, as one beyond float32 is none. */
 static inline bool ctr_fits_f16(float f)
@@ -157,18 +162,43 @@ static inline bool ctr_fits_f16(float f)
     return __builtin_isinf(f) || !(__builtin_fabsf(f) >= 65520);
 }
 
-/* Append the text [p, p+n) to a column: 1 done; 0: it is no value of that type (nothing is appended); < 0: no memory.
- * The whole of the text must be the value; no blanks. `check`: the text is not known to be UTF-8. Lists are "[a,b]". */
-int ctr_cell_append(struct ctr_colbuf *b, const struct ctr_field *f, const char *time_format, const char *p, size_t n,
-                    bool check, struct ctr_err *err) CTR_MUST;
+/* Zeros or a plus in front of a number, which its value does not keep: "007", "00.5", "+5". */
+static inline bool ctr_cell_padded(const char *p, size_t n)
+{
+    const bool sign = n && (*p == '-' || *p == '+');
+    return n && (*p == '+' || (n >= 2u + sign && p[sign] == '0' && (unsigned char)(p[sign + 1] - '0') <= 9));
+}
+
+/* May a column whose type was inferred have this as a value of type t? Not if the sample would then have had another
+ * type, as a cell may be t and yet lose something: padded numbers, 0 and 1 among true and false, integers that a
+ * float64 rounds. Whether it is a t at all, the reader of t says. */
+bool ctr_cell_inferable(enum ctr_type t, const char *p, size_t n);
+
+/* Append the text [p, p+n) to b, the buffer of the column or of its items: 1 done; 0: it is no value of b's type, or
+ * none that an inferred column takes (nothing is appended); < 0: no memory. The whole of the text must be the value; no
+ * blanks. Lists are "[a,b]". The job says whether its block is UTF-8, and counts what is lost. */
+struct ctr_text_job;
+int ctr_cell_append(struct ctr_colbuf *b, const struct ctr_text_column *c, const char *p, size_t n,
+                    struct ctr_text_job *j, struct ctr_err *err) CTR_MUST;
 
 /* ---- jobs and bad rows: import.c ---- */
 
-/* What the input says, made fit for a message: its first 40 bytes, control characters and what is no UTF-8 as \xNN. */
+/* What the input says, made fit for a message: its first 40 bytes, in quotes, with … where it goes on. */
 struct ctr_text_shown {
-    char s[168];
+    char s[176];
 };
 struct ctr_text_shown ctr_text_show(const char *p, size_t n);
+
+/* Cells whose value is not all that the text said, in columns whose type was given: they are kept, counted and told. */
+enum ctr_text_loss {
+    CTR_LOSS_ROUNDED, /* integers that the type of floats does not hold */
+    CTR_LOSS_PADDED,  /* with --like: ctr_cell_padded; --columns asked for the number */
+    CTR_NLOSSES
+};
+struct ctr_text_losses {
+    int64_t n[CTR_NLOSSES], open[CTR_NLOSSES]; /* open: of rows that may turn out to be bad */
+    struct ctr_text_shown first[CTR_NLOSSES];
+};
 
 struct ctr_text_record {
     const char *p; /* as it stands in the block, with its newline */
@@ -186,10 +216,13 @@ struct ctr_text_job {
     struct ctr_bad_row *bad;
     int nbad, bad_cap;
     struct ctr_buf why;
-    bool stop;       /* policy: the first bad row ends the import */
-    int64_t untaken; /* jsonl without --columns: values of the block that no column takes, and of the first of them */
+    const char *hint; /* for ctr_job_bad_cell, which puts it before the remedy and forgets it; NULL: none */
+    bool stop;        /* policy: the first bad row ends the import */
+    int64_t untaken;  /* jsonl without --columns: values of the block that no column takes, and of the first of them */
     int64_t untaken_line;
     struct ctr_text_shown untaken_key;
+    struct ctr_text_losses *loss; /* one a column of the schema */
+    bool lossy;                   /* there are some that are not settled */
     /* ctr_import's */
     struct ctr_err err;
     int rc;
@@ -200,8 +233,12 @@ struct ctr_text_job {
  * Returns 0: go on with the next record; < 0: return that from parse. */
 int ctr_job_bad(struct ctr_text_job *j, const struct ctr_text_record *r, struct ctr_err *err, const char *fmt,
                 ...) CTR_MUST CTR_PRINTF(4, 5);
-/* Cut all columns of j->out back to `rows` rows. */
+/* Cut all columns of j->out back to `rows` rows, and forget what these lost. */
 void ctr_job_rewind(struct ctr_text_job *j, int64_t rows);
+/* A value of column c was read from [p, p+n) of type t: does it lose something? Once its row, and those before since
+ * the last call, is good, ctr_job_settle counts it. */
+void ctr_job_value(struct ctr_text_job *j, const struct ctr_text_column *c, enum ctr_type t, const char *p, size_t n);
+void ctr_job_settle(struct ctr_text_job *j);
 /* The reason for a cell that does not fit, with its remedy, the same words for every format. */
 int ctr_job_bad_cell(struct ctr_text_job *j, const struct ctr_text_record *r, const struct ctr_text_column *c,
                      struct ctr_str cell, struct ctr_err *err) CTR_MUST;
@@ -265,6 +302,7 @@ struct ctr_import_stats {
     int64_t untaken, untaken_line;
     char untaken_file[256];
     struct ctr_text_shown untaken_key;
+    const struct ctr_text_losses *loss; /* one a column */
 };
 void ctr_import_get_stats(const struct ctr_import *im, struct ctr_import_stats *s);
 void ctr_import_free(struct ctr_import *im);

@@ -154,6 +154,7 @@ static const struct method methods[] = {
 
 static const struct {
     const char *magic, *what;
+    size_t n; /* of the magic, where it has zeros */
 } strangers[] = {
     { "PK\3\4", "is a zip archive; unpack it first: unzip -p FILE | ctr-import …" },
     { "\xfd\x37zXZ", "is xz data; unpack it first: xz -dc FILE | ctr-import …" },
@@ -162,13 +163,15 @@ static const struct {
     { "ARROW1", "is an Arrow IPC file already, which every tool reads as it is: ctr-cat FILE" },
     { "PAR1", "is Parquet, not text: write it as an Arrow IPC stream with pyarrow, Polars or DuckDB, then every tool "
               "reads it" },
+    { "\xff\xfe\0\0", "is UTF-32; convert it first: iconv -f UTF-32 -t UTF-8 FILE | ctr-import …", 4 },
+    { "\0\0\xfe\xff", "is UTF-32; convert it first: iconv -f UTF-32 -t UTF-8 FILE | ctr-import …", 4 },
     { "\xff\xfe", "is UTF-16; convert it first: iconv -f UTF-16 -t UTF-8 FILE | ctr-import …" },
     { "\xfe\xff", "is UTF-16; convert it first: iconv -f UTF-16 -t UTF-8 FILE | ctr-import …" },
 };
 
-static bool begins(const void *p, size_t n, const char *magic)
+static bool begins(const void *p, size_t n, const char *magic, size_t magic_n)
 {
-    size_t k = strlen(magic);
+    size_t k = magic_n ? magic_n : strlen(magic);
     return n >= k && !memcmp(p, magic, k);
 }
 
@@ -177,10 +180,10 @@ int ctr_unpack_open(struct ctr_unpack **out, const void *p, size_t n, struct ctr
     const struct method *m = NULL;
     *out = NULL;
     for (size_t i = 0; i < CTR_COUNT(strangers); i++)
-        if (begins(p, n, strangers[i].magic))
+        if (begins(p, n, strangers[i].magic, strangers[i].n))
             return ctr_fail(err, CTR_EDATA, "%s", strangers[i].what);
     for (size_t i = 0; i < CTR_COUNT(methods); i++)
-        if (begins(p, n, methods[i].magic))
+        if (begins(p, n, methods[i].magic, 0))
             m = &methods[i];
     if (!m)
         return 0;

@@ -187,7 +187,7 @@ static int put_label(const struct ctr_fields *s, struct ctr_text_job *j, const s
         return s->label < 0 ? 0 : ctr_colbuf_null(&j->out.col[s->label], why);
     if (memchr(h->label, ':', h->label_n) || memchr(h->label, ',', h->label_n))
         return ctr_fail(why, CTR_EDATA,
-                        "the label '%s' is one of contextual bandits or costs; simple labels (a number) "
+                        "the label %s is one of contextual bandits or costs; simple labels (a number) "
                         "can be read",
                         ctr_text_show(h->label, h->label_n).s);
     if (h->label_n == 6 && !memcmp(h->label, "shared", 6))
@@ -203,8 +203,7 @@ static int put_weight(const struct ctr_fields *s, struct ctr_text_job *j, const 
     float v = 1;
 
     if (h->weight && (!ctr_fields_value(h->weight, h->weight_n, &v) || v < 0))
-        return ctr_fail(why, CTR_EDATA, "the importance '%s' is no number >= 0",
-                        ctr_text_show(h->weight, h->weight_n).s);
+        return ctr_fail(why, CTR_EDATA, "the importance %s is no number >= 0", ctr_text_show(h->weight, h->weight_n).s);
     if (h->weight && ctr_text_columns_find(&s->columns, "weight", 6) < 0)
         return ctr_fail(why, CTR_EDATA, "an importance, and the first lines had none; --weight weight settles it");
     return s->weight < 0 ? 0 : ctr_colbuf_f64(&j->out.col[s->weight], (double)v, why);
@@ -244,7 +243,7 @@ static int put_features(const struct ctr_fields *s, struct ctr_text_job *j, int 
         if (colon == name)
             return ctr_fail(why, CTR_EDATA, "a feature without a name before ':'");
         if (p > colon && (!ctr_fields_value(colon + 1, (size_t)(p - colon - 1), &value) || !isfinite(value * scale)))
-            return ctr_fail(why, CTR_EDATA, "the value of '%s' is no finite number",
+            return ctr_fail(why, CTR_EDATA, "the value of %s is no finite number",
                             ctr_text_show(name, (size_t)(p - name)).s);
         if (field >= 0 && (rc = ctr_fields_item(s, j, field, name, (size_t)(colon - name), value * scale, why)) < 0)
             return rc;
@@ -273,12 +272,12 @@ static int row(const struct ctr_fields *s, struct ctr_text_job *j, const char *p
         size_t n;
         const char *e = parse_namespace(bar + 1, end, &n, &scale);
         if (!e)
-            return ctr_fail(why, CTR_EDATA, "the scale of the namespace '%s' is no finite number",
+            return ctr_fail(why, CTR_EDATA, "the scale of the namespace %s is no finite number",
                             ctr_text_show(bar + 1, n).s);
         field = ctr_fields_find(s, bar + 1, n, field + 1);
         if (field < 0 && !s->fields_open)
             return ctr_fail(why, CTR_EDATA,
-                            "the namespace '%s' is not among those of the first %d lines; --columns with "
+                            "the namespace %s is not among those of the first %d lines; --columns with "
                             "all namespaces settles it",
                             ctr_text_show(bar + 1, n).s, CTR_SAMPLE_ROWS);
         if ((rc = put_features(s, j, field, scale, e, end, &bar, why)) < 0)

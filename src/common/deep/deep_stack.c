@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A stack of fully connected layers. See deep_stack.h. */
+#include "common/deep/deep_stack.h"
+
+static const float BN_EPS = 1e-5F, DICE_EPS = 1e-8F, MOMENTUM = 0.1F;
+
+static enum ctr_act_kind kind_of(const char *name)
+{
+    return !strcmp(name, "relu") ? CTR_ACT_RELU : !strcmp(name, "dice") ? CTR_ACT_DICE : CTR_ACT_PRELU;
+}
+
+/* ---- shape ---- */
+
+static int add(struct ctr_deep *d, const struct ctr_stack *s, int *param, enum ctr_deep_init init, bool state,
+               int64_t rows, int64_t cols, int layer, const char *what, struct ctr_err *err)
+{
+    *param = ctr_deep_param(d, init, state, rows, cols, err, "%s%d.%s", s->shape.prefix, layer, what);
+    return CTR_MIN(*param, 0);
+}
+
+static int declare_layer(struct ctr_deep *d, struct ctr_stack *s, int l, int32_t in, int32_t out, struct ctr_err *err)
+{
+    struct ctr_stack_layer *y = &s->layer[l];
+    const enum ctr_deep_init alpha = s->act == CTR_ACT_PRELU ? CTR_INIT_PRELU : CTR_INIT_ZERO;
+    *y = (struct ctr_stack_layer){ in, out, -1, -1, -1, -1, -1, -1, -1, -1, -1, NULL, NULL, NULL, NULL, NULL };
+    int rc = add(d, s, &y->weight, CTR_INIT_GLOROT, false, out, in, l, "weight", err);
+    if (!rc && !s->shape.batch_norm)
+        rc = add(d, s, &y->bias, CTR_INIT_ZERO, false, 0, out, l, "bias", err);
+    if (!rc && s->shape.batch_norm)
+        rc = add(d, s, &y->gamma, CTR_INIT_ONE, false, 0, out, l, "norm.weight", err);
+    if (!rc && s->shape.batch_norm)
+        rc = add(d, s, &y->beta, CTR_INIT_ZERO, false, 0, out, l, "norm.bias", err);
+    if (!rc && s->act != CTR_ACT_RELU)
+        rc = add(d, s, &y->alpha, alpha, false, 0, out, l, "alpha", err);
+    return rc;
+}
+
+int ctr_stack_declare(struct ctr_deep *d, struct ctr_stack *s, const struct ctr_stack_shape *shape, struct ctr_err *err)
+{
+    int32_t in = shape->in;
+    int rc = 0;
+    s->shape = *shape;
+    s->layers = shape->hidden.n;
+    s->weight = s->bias = -1;
+    s->act = kind_of(shape->activation);
+    s->separate_training_forward = s->layers && (shape->dropout > 0 || shape->batch_norm || s->act == CTR_ACT_DICE);
+    d->separate_training_forward |= s->separate_training_forward;
+    for (int l = 0; l < s->layers && !rc; l++) {
+        rc = declare_layer(d, s, l, in, shape->hidden.size[l], err);
+        in = shape->hidden.size[l];
+    }
+    if (!rc && shape->out)
+        rc = add(d, s, &s->weight, CTR_INIT_GLOROT, false, shape->out, in, s->layers, "weight", err);
+    if (!rc && shape->out)
+        rc = add(d, s, &s->bias, CTR_INIT_ZERO, false, 0, shape->out, s->layers, "bias", err);
+    return rc;
+}
+
+int ctr_stack_declare_running(struct ctr_deep *d, struct ctr_stack *s, struct ctr_err *err)
+{
+    const bool dice = s->act == CTR_ACT_DICE, norm = s->shape.batch_norm;
+    int rc = 0;
+    for (int l = 0; l < s->layers && !rc; l++) {
+        struct ctr_stack_layer *y = &s->layer[l];
+        if (norm)
+            rc = add(d, s, &y->norm_mean, CTR_INIT_ZERO, true, 0, y->out, l, "norm.mean", err);
+        if (!rc && norm)
+            rc = add(d, s, &y->norm_var, CTR_INIT_ONE, true, 0, y->out, l, "norm.var", err);
+        if (!rc && dice)
+            rc = add(d, s, &y->act_mean, CTR_INIT_ZERO, true, 0, y->out, l, "dice.mean", err);
+        if (!rc && dice)
+            rc = add(d, s, &y->act_var, CTR_INIT_ONE, true, 0, y->out, l, "dice.var", err);
+    }
+    return rc;
+}
+
+int ctr_stack_room(struct ctr_deep *d, struct ctr_stack *s, int64_t room, struct ctr_err *err)
+{
+    const bool dice = s->act == CTR_ACT_DICE, norm = s->shape.batch_norm;
+    int64_t widest = 1;
+    int rc = 0;
+    for (int l = 0; l < s->layers && !rc; l++) {
+        struct ctr_stack_layer *y = &s->layer[l];
+        const size_t bytes = (size_t)(room * y->out) * sizeof(float), stats = (size_t)y->out * 2 * sizeof(float);
+        widest = CTR_MAX(widest, y->out);
+        rc = ctr_mem_grow(&y->y, d->dev, bytes, err);
+        if (!rc && (d->learns || norm || dice))
+            rc = ctr_mem_grow(&y->z, d->dev, bytes, err);
+        if (!rc && norm)
+            rc = ctr_mem_grow(&y->n, d->dev, bytes, err);
+        if (!rc && d->learns && norm)
+            rc = ctr_mem_grow(&y->norm_stats, d->dev, stats, err);
+        if (!rc && d->learns && dice)
+            rc = ctr_mem_grow(&y->act_stats, d->dev, stats, err);
+    }
+    for (int i = 0; i < 2 && !rc && d->learns; i++)
+        rc = ctr_mem_grow(&s->down[i], d->dev, (size_t)(room * widest) * sizeof(float), err);
+    return rc;
+}
+
+void ctr_stack_free(struct ctr_stack *s)
+{
+    for (int l = 0; l < s->layers; l++) {
+        const struct ctr_stack_layer *y = &s->layer[l];
+        struct ctr_mem *mems[] = { y->z, y->n, y->y, y->norm_stats, y->act_stats };
+        for (size_t i = 0; i < CTR_COUNT(mems); i++)
+            ctr_mem_free(mems[i]);
+    }
+    ctr_mem_free(s->down[0]);
+    ctr_mem_free(s->down[1]);
+}
+
+/* ---- forward ---- */
+
+static struct ctr_mat rows_of(struct ctr_mem *m, int64_t from, int64_t n, int64_t cols)
+{
+    return ctr_mat_at(m, from * cols, n, cols);
+}
+
+static struct ctr_vec vec(const struct ctr_deep *d, int param)
+{
+    return param < 0 ? (struct ctr_vec){ 0 } : ctr_deep_vec(d, param);
+}
+
+static struct ctr_vec grad(const struct ctr_deep *d, int param)
+{
+    return param < 0 ? (struct ctr_vec){ 0 } : ctr_deep_vec_grad(d, param);
+}
+
+/* The activation of a layer; its statistics are the running ones, or, in training, those of the minibatch. */
+static struct ctr_act act_of(const struct ctr_deep *d, const struct ctr_stack *s, const struct ctr_stack_layer *y,
+                             bool training)
+{
+    return (struct ctr_act){ .kind = s->act,
+                             .alpha = vec(d, y->alpha),
+                             .mean = training && y->act_stats ? ctr_vec(y->act_stats, y->out) : vec(d, y->act_mean),
+                             .var = training && y->act_stats ? ctr_vec_at(y->act_stats, y->out, y->out)
+                                                             : vec(d, y->act_var),
+                             .eps = DICE_EPS };
+}
+
+static int average(struct ctr_deep *d, int running, struct ctr_mem *stats, int64_t at, int64_t n, double scale,
+                   struct ctr_err *err)
+{
+    struct ctr_mat x = ctr_mat_at(stats, at, 1, n), y = ctr_deep_mat(d, running);
+    const struct ctr_dev_axpby step = { .a = (float)((double)MOMENTUM * scale), .b = 1 - MOMENTUM, .x = x, .y = y };
+    return ctr_dev_axpby(d->dev, &step, err);
+}
+
+/* Mean and variance of the minibatch, and into the running ones; the variance there is the
+ * unbiased one, as in PyTorch. */
+static int take_stats(struct ctr_deep *d, struct ctr_mat x, struct ctr_mem *stats, int mean, int var,
+                      struct ctr_err *err)
+{
+    const struct ctr_dev_stats take = { .x = x,
+                                        .mean = ctr_vec(stats, x.cols),
+                                        .var = ctr_vec_at(stats, x.cols, x.cols) };
+    int rc = ctr_dev_stats(d->dev, &take, err);
+    if (!rc)
+        rc = average(d, mean, stats, 0, x.cols, 1, err);
+    if (!rc)
+        rc = average(d, var, stats, x.cols, x.cols, x.rows > 1 ? (double)x.rows / (double)(x.rows - 1) : 1, err);
+    return rc;
+}
+
+/* The draws of layer l: of a stack without a prefix those of the seed, of others of the seed and the prefix. */
+static int drop(struct ctr_deep *d, const struct ctr_stack *s, int l, struct ctr_mat x, struct ctr_err *err)
+{
+    const char *prefix = s->shape.prefix;
+    const uint64_t seed = (uint64_t)d->p.seed;
+    const struct ctr_dev_dropout mask = { .x = x,
+                                          .y = x,
+                                          .rate = (float)s->shape.dropout,
+                                          .seed = *prefix ? ctr_hash64(prefix, strlen(prefix), seed) : seed,
+                                          .stream = (uint64_t)(d->step * CTR_MAX_LAYERS + l) };
+    return s->shape.dropout > 0 ? ctr_dev_dropout(d->dev, &mask, err) : 0;
+}
+
+/* What happens between the product of a layer and its output, where that is more than one call of gemm does. */
+static int after_product(struct ctr_deep *d, const struct ctr_stack *s, struct ctr_stack_layer *y, struct ctr_mat z,
+                         struct ctr_mat out, int64_t from, bool training, struct ctr_err *err)
+{
+    int rc = 0;
+    if (s->shape.batch_norm) {
+        if (training)
+            rc = take_stats(d, z, y->norm_stats, y->norm_mean, y->norm_var, err);
+        struct ctr_mat n = rows_of(y->n, from, z.rows, y->out);
+        const struct ctr_dev_norm norm = {
+            .x = z,
+            .y = n,
+            .mean = training ? ctr_vec(y->norm_stats, y->out) : vec(d, y->norm_mean),
+            .var = training ? ctr_vec_at(y->norm_stats, y->out, y->out) : vec(d, y->norm_var),
+            .gamma = vec(d, y->gamma),
+            .beta = vec(d, y->beta),
+            .eps = BN_EPS,
+        };
+        if (!rc)
+            rc = ctr_dev_norm(d->dev, &norm, err);
+        z = n;
+    }
+    if (!rc && training && y->act_stats)
+        rc = take_stats(d, z, y->act_stats, y->act_mean, y->act_var, err);
+    const struct ctr_dev_act act = { .z = z, .y = out, .act = act_of(d, s, y, training) };
+    return rc ? rc : ctr_dev_act(d->dev, &act, err);
+}
+
+struct ctr_mat ctr_stack_out(const struct ctr_stack *s, int64_t from, int64_t n)
+{
+    const struct ctr_stack_layer *top = &s->layer[s->layers - 1];
+    return rows_of(top->y, from, n, top->out);
+}
+
+int ctr_stack_forward(struct ctr_deep *d, struct ctr_stack *s, struct ctr_mat x, int64_t from, bool training,
+                      struct ctr_mat y, struct ctr_err *err)
+{
+    const bool plain = !s->shape.batch_norm && s->act != CTR_ACT_DICE;
+    const int64_t n = x.rows;
+    int rc = 0;
+    for (int l = 0; l < s->layers && !rc; l++) {
+        struct ctr_stack_layer *at = &s->layer[l];
+        struct ctr_mat out = rows_of(at->y, from, n, at->out);
+        struct ctr_mat z = at->z ? rows_of(at->z, from, n, at->out) : (struct ctr_mat){ 0 };
+        const struct ctr_dev_gemm product = { .a = x,
+                                              .b = ctr_deep_mat(d, at->weight),
+                                              .tb = true,
+                                              .c = plain ? out : z,
+                                              .bias = vec(d, at->bias),
+                                              .act = plain ? act_of(d, s, at, training) : (struct ctr_act){ 0 },
+                                              .pre = plain ? z : (struct ctr_mat){ 0 } };
+        rc = ctr_dev_gemm(d->dev, &product, err);
+        if (!rc && !plain)
+            rc = after_product(d, s, at, z, out, from, training, err);
+        if (!rc && training)
+            rc = drop(d, s, l, out, err);
+        x = out;
+    }
+    if (rc || s->weight < 0)
+        return rc;
+    const struct ctr_dev_gemm last = {
+        .a = x, .b = ctr_deep_mat(d, s->weight), .tb = true, .c = y, .bias = vec(d, s->bias)
+    };
+    return ctr_dev_gemm(d->dev, &last, err);
+}
+
+/* ---- backward ---- */
+
+/* dW = dz' x; and, unless `down` is none, the gradient of (the first columns of) x: dz W, and on through `back`. */
+static int product_gradients(struct ctr_deep *d, int weight, struct ctr_mat dz, struct ctr_mat x, struct ctr_mat down,
+                             struct ctr_dev_gemm_back back, struct ctr_err *err)
+{
+    const struct ctr_dev_gemm dw = { .a = dz, .ta = true, .b = x, .c = ctr_deep_mat_grad(d, weight) };
+    const struct ctr_dev_gemm dx = {
+        .a = dz, .b = ctr_mat_cols(ctr_deep_mat(d, weight), 0, down.cols), .c = down, .back = back
+    };
+    int rc = ctr_dev_gemm(d->dev, &dw, err);
+    return rc || !down.mem || !down.cols ? rc : ctr_dev_gemm(d->dev, &dx, err);
+}
+
+/* The gradient of a layer whose output is its activation, nothing else. */
+static struct ctr_dev_gemm_back plain_back(struct ctr_deep *d, const struct ctr_stack *s,
+                                           const struct ctr_stack_layer *y, int64_t rows)
+{
+    return (struct ctr_dev_gemm_back){ .z = ctr_mat(y->z, rows, y->out),
+                                       .act = act_of(d, s, y, true),
+                                       .dalpha = grad(d, y->alpha),
+                                       .dbias = grad(d, y->bias) };
+}
+
+/* From the gradient of another layer's output to that of its product, in place. */
+static int before_product(struct ctr_deep *d, const struct ctr_stack *s, const struct ctr_stack_layer *y,
+                          struct ctr_mat dy, struct ctr_err *err)
+{
+    struct ctr_mat z = ctr_mat(y->z, dy.rows, y->out);
+    const struct ctr_dev_act_grad act = { .z = s->shape.batch_norm ? ctr_mat(y->n, dy.rows, y->out) : z,
+                                          .dy = dy,
+                                          .dz = dy,
+                                          .act = act_of(d, s, y, true),
+                                          .batch = y->act_stats,
+                                          .dalpha = grad(d, y->alpha),
+                                          .dbias = grad(d, y->bias) };
+    int rc = ctr_dev_act_grad(d->dev, &act, err);
+    if (rc || !s->shape.batch_norm)
+        return rc;
+    const struct ctr_dev_norm_grad norm = { .x = z,
+                                            .dy = dy,
+                                            .dx = dy,
+                                            .mean = ctr_vec(y->norm_stats, y->out),
+                                            .var = ctr_vec_at(y->norm_stats, y->out, y->out),
+                                            .gamma = vec(d, y->gamma),
+                                            .dgamma = grad(d, y->gamma),
+                                            .dbeta = grad(d, y->beta),
+                                            .eps = BN_EPS };
+    return ctr_dev_norm_grad(d->dev, &norm, err);
+}
+
+/* From the gradient of a layer's output, after its dropout, to that of its product, in place. */
+static int through_layer(struct ctr_deep *d, const struct ctr_stack *s, int l, struct ctr_mat dy, struct ctr_err *err)
+{
+    int rc = drop(d, s, l, dy, err);
+    return rc ? rc : before_product(d, s, &s->layer[l], dy, err);
+}
+
+int ctr_stack_backward(struct ctr_deep *d, struct ctr_stack *s, struct ctr_mat x, struct ctr_mat dy, struct ctr_mat dx,
+                       struct ctr_err *err)
+{
+    const int64_t n = x.rows;
+    const bool last = s->weight >= 0;
+    const struct ctr_dev_act_grad bias = { .z = dy, .dy = dy, .dz = dy, .dbias = grad(d, s->bias) };
+    int rc = last ? ctr_dev_act_grad(d->dev, &bias, err) : through_layer(d, s, s->layers - 1, dy, err);
+    int weight = last ? s->weight : s->layer[s->layers - 1].weight;
+    for (int l = last ? s->layers : s->layers - 1; l >= 0 && !rc; l--) {
+        const struct ctr_stack_layer *below = l ? &s->layer[l - 1] : NULL;
+        struct ctr_mat input = below ? ctr_mat(below->y, n, below->out) : x;
+        struct ctr_mat down = below ? ctr_mat(s->down[l % 2], n, below->out) : dx;
+        const struct ctr_dev_gemm_back back =
+            below && !s->separate_training_forward ? plain_back(d, s, below, n) : (struct ctr_dev_gemm_back){ 0 };
+        rc = product_gradients(d, weight, dy, input, down, back, err);
+        if (rc || !below)
+            break;
+        if (s->separate_training_forward)
+            rc = through_layer(d, s, l - 1, down, err);
+        dy = down;
+        weight = below->weight;
+    }
+    return rc;
+}

@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * plan: what the files of the plan language share; everybody else includes feature.h.
+ *
+ *     plan_lex.c    text -> tokens
+ *     plan_parse.c  tokens -> definitions (repetition expanded, names resolved)
+ *     plan_inputs.c the types of the columns that a plan was made for
+ *     plan_graph.c  definitions + schema -> graph of typed nodes, equal ones joined, in layers
+ *     plan_serve.c  the plan of a model without its label
+ *     plan_run.c    batches through a graph
+ *     plan.c        the public plan: files, fitted state, identity
+ *     program.c     the public program: roles and outputs
+ *     plan_fit.c, plan_names.c, plan_show.c   fitting, readable names, --explain and --dot
+ *     expr.c        single expressions
+ *
+ * Everything that a parse makes lives in one arena and dies with it.
+ */
+#ifndef CTR_PLAN_H
+#define CTR_PLAN_H
+
+#include "common/lang/lang.h"
+#include "common/op/op.h"
+
+#ifndef PLAN_MAX_DEFS           /* fuzzing wants few */
+#define PLAN_MAX_DEFS (1 << 16) /* definitions after repetition */
+#endif
+enum {
+    PLAN_MAX_TEXT = 1 << 20,       /* bytes of a plan */
+    PLAN_MAX_NESTING = 64,         /* brackets within brackets */
+    PLAN_MAX_DEPTH = 1000,         /* calls within calls, chains of infix operators included */
+    PLAN_MAX_TOKENS = 1 << 20,     /* of all repetitions together */
+    PLAN_MAX_CONSTANT = 1 << 20,   /* bytes of a text that is computed from literals */
+    PLAN_MAX_CONSTANTS = 16 << 20, /* of all of them */
+    PLAN_NODE_BYTES = 64 << 20,    /* of a node's result, unless there is less memory */
+};
+
+/* ---- arena ---- */
+
+struct plan_block;
+struct plan_arena {
+    struct plan_block *head;
+    size_t used, cap;
+};
+void *ctr_arena_alloc(struct plan_arena *a, size_t n, struct ctr_err *err) CTR_MUST; /* zeroed, 16-byte aligned */
+char *ctr_arena_copy(struct plan_arena *a, const char *p, size_t n, struct ctr_err *err) CTR_MUST;
+void ctr_arena_free(struct plan_arena *a);
+
+/* A map from names to small numbers; the names are borrowed. */
+struct plan_map {
+    struct plan_map_slot {
+        const char *name;
+        int value;
+    } * slot;
+    size_t used, cap;
+};
+int ctr_map_get(const struct plan_map *m, const char *name); /* or -1 */
+int ctr_map_set(struct plan_map *m, const char *name, int value, struct ctr_err *err) CTR_MUST;
+void ctr_map_free(struct plan_map *m);
+
+/* ---- errors ---- */
+
+struct plan_pos {
+    int line, col; /* 1-based, in characters */
+};
+/* Where a text comes from. An expression of the command line has no lines: "--where: character 7: …". */
+struct plan_source {
+    const char *file;
+    bool inline_text;
+    bool bundle; /* a fitted plan or a model, of which nobody sees the lines */
+};
+/* CTR_EUSAGE with file, line and column in err->file. */
+int ctr_plan_fail(const struct plan_source *src, struct plan_pos pos, struct ctr_err *err, const char *fmt, ...)
+    CTR_PRINTF(4, 5);
+/* Put the position before an error that came from below; returns its code. */
+int ctr_plan_locate(const struct plan_source *src, struct plan_pos pos, struct ctr_err *err);
+
+/* The errors of a plan's lines, one a line, by line: an error does not keep those below it from being found. */
+enum { PLAN_FAULTS = 6 };
+struct plan_faults {
+    struct plan_fault {
+        struct plan_pos pos;
+        char what[256];
+    } fault[PLAN_FAULTS];
+    int n, more;            /* that are kept; beyond them */
+    struct plan_map broken; /* names in lines that could not be read: to miss their definitions is no other error */
+};
+/* An error of a line is kept and *err cleared; any other is returned. One without words is that of a line that stands
+ * on a broken one. */
+int ctr_plan_keep(struct plan_faults *f, struct ctr_err *err);
+int ctr_plan_raise(const struct plan_source *src, const struct plan_faults *f, struct ctr_err *err) CTR_MUST;
+
+/* ---- tokens ---- */
+
+enum plan_tok_kind {
+    TOK_END,
+    TOK_LINE, /* end of a line outside brackets */
+    TOK_NAME,
+    TOK_LITERAL,
+    TOK_OPEN,
+    TOK_CLOSE,
+    TOK_LIST,
+    TOK_UNLIST,
+    TOK_COMMA,
+    TOK_ASSIGN,
+    TOK_INFIX, /* text is an operator's name: == != < <= > >= + - * / // % */
+};
+
+struct plan_tok {
+    enum plan_tok_kind kind;
+    struct plan_pos pos;
+    struct ctr_str source; /* as written */
+    const char *name;      /* TOK_NAME, TOK_INFIX: the name itself */
+    bool quoted;           /* `name` */
+    bool range;            /* name[lo..hi] */
+    int width;             /* digits to pad a number of the range to */
+    int64_t lo, hi;
+    struct ctr_value value; /* TOK_LITERAL */
+};
+
+struct plan_toks {
+    struct plan_tok *t;
+    int n, cap;
+};
+
+/* faults NULL: the first error ends it. */
+int ctr_plan_lex(struct plan_toks *out, struct plan_arena *arena, const struct plan_source *src, const char *text,
+                 size_t n, struct plan_faults *faults, struct ctr_err *err) CTR_MUST;
+
+/* ---- syntax tree ---- */
+
+enum plan_ast_kind { AST_NAME, AST_LITERAL, AST_CALL };
+
+struct plan_ast {
+    enum plan_ast_kind kind;
+    struct plan_pos pos;
+    int depth;
+    const char *name; /* AST_NAME, AST_CALL */
+    int def;          /* AST_NAME: the definition it means, or -1: an input column */
+    struct ctr_value value;
+    const struct ctr_op *op; /* AST_CALL */
+    struct plan_ast **arg;
+    const char **arg_name; /* NULL: positional */
+    int nargs;
+};
+
+enum plan_kind {
+    PLAN_VALUE, /* intermediate */
+    PLAN_KEEP,
+    PLAN_ROLE, /* role says which */
+};
+
+struct plan_def {
+    enum plan_kind kind;
+    enum ctr_role role;
+    const char *name, *table; /* table: of features and images, default the name */
+    struct plan_ast *expr;
+    struct plan_pos pos;
+    bool defines; /* NAME = expr; else the name alone */
+};
+
+/* What a parse gives. */
+struct plan_tree {
+    int language; /* set before: CTR_PLAN_LANGUAGE, or the one of an old model */
+    struct plan_arena arena;
+    struct plan_source src;
+    struct plan_def *def;
+    int ndefs, cap;
+    struct plan_map names;    /* of the definitions */
+    struct ctr_strs inputs;   /* columns in order of first use */
+    struct ctr_buf canonical; /* the text without comments and free choices, for the identity */
+    int nfitted;              /* calls of fitted operators as written */
+    bool later;               /* set before: faults are raised when it is bound, with those that come up then */
+    struct plan_faults faults;
+};
+
+int ctr_plan_parse_tree(struct plan_tree *t, const char *file, const char *text, size_t n,
+                        struct ctr_err *err) CTR_MUST;
+/* One expression instead of lines: the tree has one definition without a name. */
+int ctr_plan_parse_expr(struct plan_tree *t, const char *what, const char *text, size_t n,
+                        struct ctr_err *err) CTR_MUST;
+void ctr_plan_tree_free(struct plan_tree *t);
+
+/* ---- graph ---- */
+
+enum plan_node_kind {
+    NODE_COLUMN, /* an input column */
+    NODE_CAST,   /* one that has another type than the plan's rows had: plan_inputs.c */
+    NODE_CONST,  /* a literal as a column */
+    NODE_CALL,   /* an operator */
+    NODE_KEYS,   /* keys of a feature */
+    NODE_DENSE,  /* to float32 */
+    NODE_LABEL,  /* checked, to a number */
+    NODE_WEIGHT, /* checked */
+};
+
+struct plan_node {
+    enum plan_node_kind kind;
+    struct plan_pos pos;
+    struct ctr_vtype type;
+    int depth;
+    bool live;  /* some output needs it */
+    bool used;  /* it is an output itself */
+    bool fused; /* NODE_KEYS: of the call without its value; NODE_CALL: only such keys want it, so it does not run */
+    int column; /* NODE_COLUMN */
+    int *arg;   /* node of each argument of the call, -1 for a literal; NODE_KEYS…: arg[0] */
+    int nargs;
+    uint64_t hash; /* of kind, operator and arguments, for joining equal nodes */
+    uint64_t seed; /* NODE_KEYS */
+    const char *table;
+    const char *name;       /* the first definition that it is the value of, or NULL */
+    struct ctr_value value; /* NODE_CONST */
+    struct ctr_op_call call;
+    bool bound;
+    const char *fit_section; /* fitted: name of its section */
+    bool fit_ready;
+    int64_t values, unknown; /* of a vocab: how many it gave, and how many of these were "(other)" */
+    struct ctr_colbuf out;
+    bool has_out;
+    const struct ctr_col *col;      /* of the current batch */
+    const struct ctr_col **arg_col; /* room for the columns of the arguments */
+    struct ctr_buf scratch;
+    const char *side;      /* ctr.side; "": mixed */
+    const char *role_name; /* for messages about a label or weight: its name in the plan */
+};
+
+struct plan_graph {
+    struct plan_arena arena;
+    struct plan_source src;
+    const struct ctr_schema *input;
+    const enum ctr_type *cast; /* of each column of the input: see ctr_inputs_bind; NULL: none */
+    struct plan_node *node;
+    int n, cap;
+    int64_t limit_bytes; /* of what one node of variable size holds of a batch: CTR_ELARGE above it */
+    int64_t folded;      /* bytes of texts that were computed from literals */
+    bool no_fusion;      /* somebody looks at every value */
+    int *bucket;         /* hash -> node */
+    int nbuckets;
+    int *order; /* live nodes by depth, then by number */
+    int *layer; /* nlayers + 1 offsets into order */
+    int norder, nlayers;
+    const char *dir;               /* files that operators read lie relative to it */
+    bool confined;                 /* and nowhere else */
+    uint64_t key_seed;             /* of all hashes of texts that become keys */
+    struct plan_faults *faults;    /* NULL: the first error ends it */
+    int *def_node;                 /* ctr_graph_tree: value of each definition: a node */
+    struct ctr_pool *pool;         /* NULL: one thread */
+    struct ctr_err *task_err;      /* with a pool: one a node of the widest layer */
+    const struct ctr_batch *batch; /* that runs */
+};
+
+/* What binding an expression gives: a node, or a literal that no call has used yet. */
+struct plan_ref {
+    int node; /* -1: a literal */
+    const struct plan_ast *literal;
+};
+
+struct ctr_vtype ctr_field_vtype(const struct ctr_field *f);
+int ctr_inputs_cast(const struct plan_graph *g, struct plan_node *n, const struct ctr_col *c,
+                    struct ctr_err *err) CTR_MUST;
+int ctr_graph_init(struct plan_graph *g, const struct plan_source *src, const struct ctr_schema *input, const char *dir,
+                   struct ctr_err *err) CTR_MUST;
+void ctr_graph_free(struct plan_graph *g);
+/* Bind all definitions of a tree but those left out (NULL: none): g->def_node[i]. */
+int ctr_graph_tree(struct plan_graph *g, const struct plan_tree *t, const bool *leave_out,
+                   struct ctr_err *err) CTR_MUST;
+/* A node that turns `node` into what a role wants (NODE_KEYS, NODE_DENSE, NODE_LABEL, NODE_WEIGHT). Returns it. */
+int ctr_graph_convert(struct plan_graph *g, enum plan_node_kind kind, int node, const char *table, struct plan_pos pos,
+                      struct ctr_err *err) CTR_MUST;
+/* Mark `node` and what it needs. */
+void ctr_graph_use(struct plan_graph *g, int node);
+/* After the last use: cut into layers, make buffers. */
+int ctr_graph_seal(struct plan_graph *g, struct ctr_err *err) CTR_MUST;
+int ctr_graph_run(struct plan_graph *g, const struct ctr_batch *in, struct ctr_err *err) CTR_MUST;
+bool ctr_value_equal(const struct ctr_value *a, const struct ctr_value *b); /* of one kind and bits */
+/* A literal as the language has it. `brief`: of long texts the first 60 bytes, of long lists 8 items. */
+int ctr_value_show(struct ctr_buf *b, const struct ctr_value *v, bool brief, struct ctr_err *err) CTR_MUST;
+
+#endif

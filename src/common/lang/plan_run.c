@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * plan_run: a batch through a graph. A layer's nodes depend on earlier layers only, so that they may run on any number
+ * of threads; each writes its own buffer, so that the bytes do not depend on it.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "common/lang/plan.h"
+
+/* ---- constants ---- */
+
+static int append_value(struct ctr_colbuf *b, const struct ctr_value *v, struct ctr_err *err)
+{
+    int rc = 0;
+    switch (v->kind) {
+    case CTR_V_NULL: return ctr_colbuf_null(b, err);
+    case CTR_V_FLOAT: return ctr_colbuf_f64(b, v->f, err);
+    case CTR_V_STR: return ctr_colbuf_str(b, v->s.p, v->s.n, err);
+    case CTR_V_LIST:
+        for (int i = 0; rc == 0 && i < v->n; i++)
+            rc = append_value(b->item, &v->list[i], err);
+        return rc < 0 ? rc : ctr_colbuf_close(b, err);
+    default: return ctr_colbuf_i64(b, v->i, err);
+    }
+}
+
+static int64_t value_bytes(const struct ctr_value *v)
+{
+    int64_t bytes = v->kind == CTR_V_STR ? (int64_t)v->s.n : 8;
+    for (int i = 0; i < v->n; i++)
+        bytes += value_bytes(&v->list[i]);
+    return bytes;
+}
+
+/* A column of one value is filled once and grows. */
+static int run_const(const struct plan_graph *g, struct plan_node *n, int64_t rows, struct ctr_err *err)
+{
+    const int64_t bytes = value_bytes(&n->value) * rows;
+    int rc = rows > 1 && bytes > g->limit_bytes ? ctr_op_too_large(bytes, g->limit_bytes, err) : 0;
+    if (n->out.rows > rows)
+        ctr_colbuf_clear(&n->out);
+    while (rc == 0 && n->out.rows < rows)
+        rc = append_value(&n->out, &n->value, err);
+    return rc;
+}
+
+/* ---- what roles want ---- */
+
+static int check(const struct plan_graph *g, struct plan_node *n, const struct ctr_col *c, const double **v,
+                 struct ctr_err *err)
+{
+    enum ctr_role role = n->kind == NODE_LABEL ? CTR_ROLE_LABEL : CTR_ROLE_WEIGHT;
+    const struct plan_node *from = &g->node[n->arg[0]];
+    if (from->kind == NODE_COLUMN)
+        return ctr_col_checked(c, role, g->input->f[from->column].name, g->batch->first_row, &n->scratch, v, err);
+    return ctr_col_checked_made(c, role, n->role_name, g->batch->first_row, &n->scratch, v, err);
+}
+
+/* All rows as doubles, null as NaN, in n->scratch. */
+static int to_doubles(struct plan_node *n, const struct ctr_col *c, const double **v, struct ctr_err *err)
+{
+    ctr_buf_clear(&n->scratch);
+    int rc = ctr_buf_reserve(&n->scratch, (size_t)c->rows * sizeof(double), err);
+    if (rc < 0)
+        return rc;
+    ctr_col_to_f64(c, NAN, (double *)n->scratch.data);
+    *v = (const double *)n->scratch.data;
+    return CTR_OK;
+}
+
+static int run_label(const struct plan_graph *g, struct plan_node *n, const struct ctr_col *c, struct ctr_err *err)
+{
+    const double *v = NULL;
+    int rc = check(g, n, c, &v, err);
+    for (int64_t i = 0; rc == 0 && i < c->rows; i++)
+        rc = n->type.type == CTR_U8 ? ctr_colbuf_i64(&n->out, v[i] != 0, err) : ctr_colbuf_f64(&n->out, v[i], err);
+    return rc;
+}
+
+/* Numbers of c appended as float32; null stays null. */
+static int append_f32(struct plan_node *n, struct ctr_colbuf *out, const struct ctr_col *c, struct ctr_err *err)
+{
+    const double *v;
+    int rc = to_doubles(n, c, &v, err);
+    bool nulls = c->nulls || (c->dict && c->dict->nulls);
+    if (rc == 0)
+        rc = ctr_buf_reserve(&out->data, (size_t)c->rows * sizeof(float), err);
+    for (int64_t i = 0; rc == 0 && i < c->rows; i++)
+        rc = nulls && ctr_col_missing(c, i) ? ctr_colbuf_null(out, err) : ctr_colbuf_f64(out, v[i], err);
+    return rc;
+}
+
+static int run_dense(struct plan_node *n, const struct ctr_col *c, struct ctr_err *err)
+{
+    int rc = 0;
+    if (n->type.type == CTR_F32)
+        return append_f32(n, &n->out, c, err);
+    for (int64_t i = 0; rc == 0 && i < c->rows; i++) {
+        int64_t from = 0, to = 0;
+        const struct ctr_col *item = ctr_col_items(c, n->type.width, i, &from, &to);
+        for (; rc == 0 && from < to; from++)
+            rc = ctr_col_missing(item, from) ? ctr_colbuf_null(n->out.item, err)
+                                             : ctr_colbuf_f64(n->out.item, ctr_col_f64(item, from), err);
+        if (rc == 0)
+            rc = item ? ctr_colbuf_close(&n->out, err) : ctr_colbuf_null(&n->out, err);
+    }
+    return rc;
+}
+
+/* ---- nodes ---- */
+
+/* `keys`: NULL, or the node that wants the keys of the call in place of its value. */
+static int run_call(struct plan_graph *g, struct plan_node *n, struct plan_node *keys, int64_t rows,
+                    struct ctr_err *err)
+{
+    for (int i = 0; i < n->nargs; i++)
+        n->arg_col[i] = n->arg[i] < 0 ? NULL : g->node[n->arg[i]].col;
+    n->call.limit_bytes = g->limit_bytes;
+    int rc = keys ? ctr_op_run_keys(&n->call, n->arg_col, rows, keys->seed, &keys->scratch, &keys->out, err)
+                  : ctr_op_run(&n->call, n->arg_col, rows, &n->out, err);
+    return rc < 0 ? ctr_plan_locate(&g->src, n->pos, err) : rc;
+}
+
+static int run_keys(struct plan_graph *g, struct plan_node *n, int64_t rows, struct ctr_err *err)
+{
+    struct plan_node *of = &g->node[n->arg[0]];
+    return n->fused ? run_call(g, of, n, rows, err)
+                    : ctr_op_keys(&of->type, of->col, rows, n->seed, &n->scratch, &n->out, err);
+}
+
+static int run_node(struct plan_graph *g, struct plan_node *n, struct ctr_err *err)
+{
+    int64_t rows = g->batch->rows;
+    const struct ctr_col *from = n->kind == NODE_CALL || !n->nargs ? NULL : g->node[n->arg[0]].col;
+    const double *v;
+    int rc = 0;
+    if (n->kind == NODE_CALL && n->fused)
+        return CTR_OK;
+    if (n->has_out && n->kind != NODE_CONST)
+        ctr_colbuf_clear(&n->out);
+    switch (n->kind) { /* LCOV_EXCL_BR_LINE there are no others */
+    case NODE_COLUMN: n->col = &g->batch->col[n->column]; return CTR_OK;
+    case NODE_CAST: rc = ctr_inputs_cast(g, n, from, err); break;
+    case NODE_CONST: rc = run_const(g, n, rows, err); break;
+    case NODE_CALL: rc = run_call(g, n, NULL, rows, err); break;
+    case NODE_KEYS: rc = run_keys(g, n, rows, err); break;
+    case NODE_DENSE: rc = run_dense(n, from, err); break;
+    case NODE_LABEL: rc = run_label(g, n, from, err); break;
+    case NODE_WEIGHT: n->col = from; return check(g, n, from, &v, err);
+    }
+    if (rc == 0)
+        n->col = ctr_colbuf_view(&n->out);
+    return rc;
+}
+
+struct layer_job {
+    struct plan_graph *g;
+    const int *node;
+};
+
+static void run_task(void *ctx, int64_t task, int worker)
+{
+    struct layer_job *j = ctx;
+    (void)worker;
+    j->g->task_err[task].code = 0;
+    (void)!run_node(j->g, &j->g->node[j->node[task]], &j->g->task_err[task]);
+}
+
+static int run_layer_parallel(struct plan_graph *g, const int *node, int n, struct ctr_err *err)
+{
+    struct layer_job j = { g, node };
+    ctr_pool_run(g->pool, n, run_task, &j);
+    for (int i = 0; i < n; i++)
+        if (g->task_err[i].code < 0) {
+            *err = g->task_err[i];
+            return err->code;
+        }
+    return CTR_OK;
+}
+
+static int room_for_errors(struct plan_graph *g, struct ctr_err *err)
+{
+    int widest = 0;
+    if (!g->pool || g->task_err)
+        return CTR_OK;
+    for (int l = 0; l < g->nlayers; l++)
+        widest = CTR_MAX(widest, g->layer[l + 1] - g->layer[l]);
+    g->task_err = calloc((size_t)widest + 1, sizeof *g->task_err);
+    return g->task_err ? CTR_OK : ctr_fail_nomem(err, (size_t)widest * sizeof *g->task_err);
+}
+
+int ctr_graph_run(struct plan_graph *g, const struct ctr_batch *in, struct ctr_err *err)
+{
+    int rc = room_for_errors(g, err);
+    g->batch = in;
+    for (int l = 0; rc == 0 && l < g->nlayers; l++) {
+        const int *node = g->order + g->layer[l];
+        int n = g->layer[l + 1] - g->layer[l];
+        if (g->pool && l && n > 1)
+            rc = run_layer_parallel(g, node, n, err);
+        else
+            for (int i = 0; rc == 0 && i < n; i++)
+                rc = run_node(g, &g->node[node[i]], err);
+    }
+    return rc;
+}

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * plan_serve: the plan of a model over a log that has no label yet. What the label alone needs is left out of the
+ * graph, and so is a weight whose column went with it; every other column that is missing stays an error. A plan that
+ * is no model's always wants its label, so that a misspelt one cannot pass.
+ */
+#include "common/lang/program.h"
+
+#include <stdlib.h>
+
+static bool for_learning(const struct plan_def *d)
+{
+    return d->kind == PLAN_ROLE && (d->role == CTR_ROLE_LABEL || d->role == CTR_ROLE_WEIGHT);
+}
+
+/* Does an expression read a column that the schema lacks, or a definition that does? */
+static bool lacks(const struct plan_ast *a, const struct ctr_schema *s, const bool *absent)
+{
+    if (a->kind == AST_NAME)
+        return a->def >= 0 ? absent[a->def] : ctr_schema_find(s, a->name) < 0;
+    for (int i = 0; i < a->nargs; i++)
+        if (lacks(a->arg[i], s, absent))
+            return true;
+    return false;
+}
+
+static void mark(const struct plan_ast *a, bool *wanted)
+{
+    if (a->kind == AST_NAME && a->def >= 0)
+        wanted[a->def] = true;
+    for (int i = 0; i < a->nargs; i++)
+        mark(a->arg[i], wanted);
+}
+
+static bool reads(const struct plan_ast *a, const char *column)
+{
+    if (a->kind == AST_NAME)
+        return a->def < 0 && !strcmp(a->name, column);
+    for (int i = 0; i < a->nargs; i++)
+        if (reads(a->arg[i], column))
+            return true;
+    return false;
+}
+
+/* wanted[i]: definition i is a column of the output other than label and weight, or makes one. Definitions only read
+ * those above them. */
+static bool *mark_wanted(const struct plan_tree *t, struct ctr_err *err)
+{
+    bool *wanted = calloc((size_t)t->ndefs + 1, sizeof *wanted);
+    if (!wanted)
+        (void)ctr_fail_nomem(err, (size_t)t->ndefs);
+    for (int i = t->ndefs - 1; wanted && i >= 0; i--) {
+        wanted[i] |= t->def[i].kind != PLAN_VALUE && !for_learning(&t->def[i]);
+        if (wanted[i])
+            mark(t->def[i].expr, wanted);
+    }
+    return wanted;
+}
+
+int ctr_plan_leave_out(const struct ctr_plan *p, const struct ctr_schema *s, bool **leave_out, struct ctr_err *err)
+{
+    const struct plan_tree *t = &p->tree;
+    bool *absent = calloc((size_t)t->ndefs + 1, sizeof *absent), *wanted = NULL, unlabelled = false;
+    *leave_out = absent;
+    if (!absent)
+        return ctr_fail_nomem(err, (size_t)t->ndefs);
+    for (int i = 0; i < t->ndefs && p->is_model; i++) {
+        absent[i] = lacks(t->def[i].expr, s, absent);
+        unlabelled |= absent[i] && for_learning(&t->def[i]) && t->def[i].role == CTR_ROLE_LABEL;
+    }
+    if (unlabelled && !(wanted = mark_wanted(t, err)))
+        return err->code;
+    for (int i = 0; i < t->ndefs; i++)
+        absent[i] = absent[i] && unlabelled && !wanted[i];
+    free(wanted);
+    return CTR_OK;
+}
+
+bool ctr_plan_may_lack(const struct ctr_plan *p, const char *column)
+{
+    struct ctr_err err = { 0 };
+    bool *wanted = p->is_model ? mark_wanted(&p->tree, &err) : NULL, may = wanted != NULL;
+    for (int i = 0; may && i < p->tree.ndefs; i++)
+        may = !wanted[i] || !reads(p->tree.def[i].expr, column);
+    free(wanted);
+    return may;
+}
+
+int ctr_plan_project(const struct ctr_plan *p, struct ctr_reader *r, struct ctr_err *err)
+{
+    const struct ctr_strs *in = ctr_plan_inputs(p);
+    const struct ctr_schema *s = ctr_reader_schema(r);
+    int *column = calloc((size_t)in->n + 1, sizeof *column), n = 0, rc = 0;
+    if (!column)
+        return ctr_fail_nomem(err, (size_t)in->n * sizeof *column);
+    bool all = true;
+    for (int i = 0; i < in->n; i++) {
+        column[n] = ctr_schema_find(s, in->s[i]);
+        all = all && (column[n] >= 0 || ctr_plan_may_lack(p, in->s[i]));
+        n += column[n] >= 0;
+    }
+    if (all && s->n)
+        rc = ctr_reader_project(r, column, n, err);
+    free(column);
+    return rc;
+}

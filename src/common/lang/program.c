@@ -1,0 +1,433 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * program: a plan bound to a schema. Output columns stand in the order of the plan; what a batch gives depends on
+ * nothing but the plan, its fitted state and the batch.
+ */
+#include "common/lang/program.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* ---- outputs ---- */
+
+static enum plan_node_kind role_conversion(const struct plan_def *d)
+{
+    if (d->kind != PLAN_ROLE)
+        return NODE_COLUMN; /* as it is */
+    switch (d->role) {
+    case CTR_ROLE_FEATURE:
+    case CTR_ROLE_IMAGE: return NODE_KEYS;
+    case CTR_ROLE_DENSE: return NODE_DENSE;
+    case CTR_ROLE_LABEL: return NODE_LABEL;
+    case CTR_ROLE_WEIGHT: return NODE_WEIGHT;
+    default: return NODE_COLUMN;
+    }
+}
+
+static bool plan_has_role(const struct plan_tree *t, int role)
+{
+    for (int i = 0; i < t->ndefs; i++)
+        if (t->def[i].kind == PLAN_ROLE && (int)t->def[i].role == role)
+            return true;
+    return false;
+}
+
+/* ctr.side of a node: that of all columns behind it, when they agree. Nodes come after their arguments. */
+static void find_sides(struct ctr_program *g)
+{
+    static const char mixed[] = "";
+    for (int i = 0; i < g->graph.n; i++) {
+        struct plan_node *n = &g->graph.node[i];
+        if (n->kind == NODE_COLUMN) {
+            n->side = ctr_meta_get(&g->input.f[n->column].meta, CTR_META_SIDE);
+            continue;
+        }
+        bool first = true;
+        for (int k = 0; k < n->nargs; k++) {
+            if (n->arg[k] < 0)
+                continue;
+            const char *side = g->graph.node[n->arg[k]].side;
+            bool same = first || (!side == !n->side && (!side || strcmp(side, n->side) == 0));
+            n->side = same ? side : mixed;
+            first = false;
+        }
+    }
+}
+
+/* What lists say of their history holds for the column itself, as keys or as numbers; an operator may change the
+ * length. */
+static int pass_meta(struct ctr_program *g, struct ctr_field *f, int node, struct ctr_err *err)
+{
+    const struct plan_node *n = &g->graph.node[node];
+    const struct plan_node *from = n->kind != NODE_CALL && n->nargs ? &g->graph.node[n->arg[0]] : n;
+    int rc = n->side && *n->side ? ctr_meta_set(&f->meta, CTR_META_SIDE, n->side, err) : 0;
+    const char *of =
+        from->kind == NODE_COLUMN ? ctr_meta_get(&g->input.f[from->column].meta, CTR_META_HISTORY_OF) : NULL;
+    return rc == 0 && of ? ctr_meta_set(&f->meta, CTR_META_HISTORY_OF, of, err) : rc;
+}
+
+static int output_field(struct ctr_program *g, const struct plan_def *d, int node, struct ctr_err *err)
+{
+    const struct plan_node *n = &g->graph.node[node];
+    int rc;
+    if (n->kind == NODE_COLUMN)
+        rc = ctr_schema_add_field(&g->output, &g->input.f[n->column], d->name, err);
+    else
+        rc = ctr_schema_add(&g->output, d->name, n->type.type, err);
+    if (rc < 0)
+        return rc;
+    struct ctr_field *f = &g->output.f[g->output.n - 1];
+    int role = d->kind == PLAN_ROLE ? (int)d->role : -1, own = ctr_field_role(f);
+    if (n->kind != NODE_COLUMN) {
+        f->item = n->type.item;
+        f->width = n->type.width;
+        rc = pass_meta(g, f, node, err);
+    }
+    rc = CTR_MIN(rc, 0);
+    if (role >= 0)
+        rc = rc < 0 ? rc : ctr_field_set_role(f, (enum ctr_role)role, err);
+    else if (own >= 0 && plan_has_role(&g->plan->tree, own)) /* the plan says itself what has that role */
+        rc = rc < 0 ? rc : ctr_meta_set(&f->meta, CTR_META_ROLE, NULL, err);
+    if (rc == 0 && (role == CTR_ROLE_FEATURE || role == CTR_ROLE_IMAGE))
+        rc = ctr_meta_set(&f->meta, CTR_META_TABLE, d->table, err);
+    return rc;
+}
+
+static int bind_outputs(struct ctr_program *g, struct ctr_err *err)
+{
+    const struct plan_tree *t = &g->plan->tree;
+    int rc = 0, nout = 0;
+    for (int i = 0; rc == 0 && i < t->ndefs; i++) {
+        const struct plan_def *d = &t->def[i];
+        if (d->kind == PLAN_VALUE || g->leave_out[i])
+            continue;
+        int node = g->graph.def_node[i];
+        enum plan_node_kind kind = role_conversion(d);
+        if (node < 0) /* its line has an error */
+            continue;
+        if (kind != NODE_COLUMN)
+            node = ctr_graph_convert(&g->graph, kind, node, d->table, d->pos, err);
+        if (node < 0) {
+            if ((rc = ctr_plan_keep(&g->faults, err)) < 0)
+                return rc;
+            continue;
+        }
+        if (kind == NODE_LABEL || kind == NODE_WEIGHT)
+            g->graph.node[node].role_name = d->name;
+        g->node[nout] = node;
+        g->def[nout++] = d;
+    }
+    rc = ctr_plan_raise(&t->src, &g->faults, err);
+    find_sides(g);
+    for (int i = 0; rc == 0 && i < nout; i++)
+        rc = output_field(g, g->def[i], g->node[i], err);
+    if (rc == 0 && !g->output.n)
+        return ctr_plan_fail(&t->src, (struct plan_pos){ 0 }, err,
+                             "the plan writes no column; a line such as "
+                             "`feature NAME` or `keep NAME` does");
+    return rc;
+}
+
+static int output_meta(struct ctr_program *g, struct ctr_err *err)
+{
+    struct ctr_meta *m = &g->output.meta;
+    int rc = ctr_meta_copy(m, &g->input.meta, err);
+    if (rc == 0)
+        rc = ctr_meta_set(m, CTR_META_SECTION, NULL, err);
+    if (rc == 0)
+        rc = ctr_meta_set(m, CTR_META_SECTIONS, NULL, err);
+    return rc < 0 ? rc : ctr_plan_to_meta(g->plan, &g->input, m, err);
+}
+
+static int load_fitted(struct ctr_program *g, struct ctr_err *err)
+{
+    int rc = 0;
+    for (int i = 0; rc == 0 && g->plan->nsections && i < g->graph.n; i++) {
+        struct plan_node *n = &g->graph.node[i];
+        if (!n->fit_section)
+            continue;
+        const struct plan_section *s = ctr_plan_section(g->plan, n->fit_section);
+        if (!s)
+            return ctr_plan_fail(&g->graph.src, n->pos, err, "the fitted state %.80s is missing; fit the plan again",
+                                 n->fit_section);
+        if (ctr_batchbuf_rows(&s->rows))
+            rc = ctr_op_fit_load(&n->call, ctr_batchbuf_view((struct ctr_batchbuf *)&s->rows), err);
+        if (rc == 0)
+            rc = ctr_op_fit_finish(&n->call, err);
+        n->fit_ready = rc == 0;
+    }
+    return rc;
+}
+
+int ctr_program_bind(struct ctr_program **out, struct ctr_plan *p, const struct ctr_schema *input, struct ctr_err *err)
+{
+    struct ctr_program *g = calloc(1, sizeof *g);
+    size_t n = (size_t)p->tree.ndefs + 1;
+    *out = NULL;
+    if (!g)
+        return ctr_fail_nomem(err, sizeof *g);
+    g->plan = p;
+    g->node = calloc(n, sizeof *g->node);
+    g->def = calloc(n, sizeof *g->def);
+    g->col = calloc(n, sizeof *g->col);
+    int rc =
+        g->node && g->def && g->col ? ctr_schema_copy(&g->input, input, err) : ctr_fail_nomem(err, n * sizeof *g->col);
+    if (rc == 0)
+        rc = ctr_graph_init(&g->graph, &p->tree.src, &g->input, p->dir, err);
+    g->graph.key_seed = p->key_seed;
+    if (rc == 0)
+        rc = ctr_plan_check_secret(p, err);
+    g->graph.confined = p->tree.src.bundle && !p->anywhere;
+    if (rc == 0)
+        rc = ctr_plan_leave_out(p, input, &g->leave_out, err);
+    if (rc == 0)
+        rc = ctr_inputs_bind(p, &g->input, &g->cast, err);
+    g->graph.cast = g->cast;
+    g->faults = p->tree.faults;
+    g->graph.faults = &g->faults;
+    if (rc == 0)
+        rc = ctr_graph_tree(&g->graph, &p->tree, g->leave_out, err);
+    if (rc == 0)
+        rc = bind_outputs(g, err);
+    if (rc == 0)
+        rc = output_meta(g, err);
+    if (rc == 0)
+        rc = load_fitted(g, err);
+    if (rc < 0)
+        ctr_program_free(g);
+    else
+        *out = g;
+    return rc;
+}
+
+void ctr_program_free(struct ctr_program *g)
+{
+    if (!g)
+        return;
+    ctr_names_free(g->names);
+    ctr_graph_free(&g->graph);
+    ctr_pool_free(g->pool);
+    ctr_schema_free(&g->input);
+    ctr_schema_free(&g->output);
+    free(g->node);
+    free(g->def);
+    free(g->col);
+    ctr_part_free(&g->slice);
+    free(g->leave_out);
+    free(g->cast);
+    free(g);
+}
+
+const struct ctr_schema *ctr_program_output(const struct ctr_program *g)
+{
+    return &g->output;
+}
+
+bool ctr_program_unlabelled(const struct ctr_program *g)
+{
+    for (int i = 0; i < g->plan->tree.ndefs; i++)
+        if (g->leave_out[i])
+            return true;
+    return false;
+}
+
+/* ---- running ---- */
+
+int ctr_program_threads(struct ctr_program *g, int threads, struct ctr_err *err)
+{
+    int rc = threads > 1 && !g->pool ? ctr_pool_new(&g->pool, threads, CTR_FLOAT_IEEE, err) : CTR_OK;
+    g->graph.pool = g->pool;
+    return rc;
+}
+
+static int use_outputs(struct ctr_program *g, struct ctr_err *err)
+{
+    for (int i = 0; i < g->graph.n; i++) {
+        const struct plan_node *n = &g->graph.node[i];
+        if (n->fit_section && !n->fit_ready)
+            return ctr_plan_fail(&g->graph.src, n->pos, err,
+                                 "%s must be fitted first: ctr-extract --fit PLAN -o FITTED FILE…",
+                                 ctr_op_name(n->call.op));
+    }
+    for (int i = 0; i < g->output.n; i++)
+        ctr_graph_use(&g->graph, g->node[i]);
+    return CTR_OK;
+}
+
+/* For fitting, what the fitted operators read; none of that may be fitted itself. */
+static int use_fitted(struct ctr_program *g, struct ctr_err *err)
+{
+    struct plan_graph *p = &g->graph;
+    for (int i = 0; i < p->n; i++)
+        for (int k = 0; p->node[i].fit_section && k < p->node[i].nargs; k++)
+            if (p->node[i].arg[k] >= 0)
+                ctr_graph_use(p, p->node[i].arg[k]);
+    for (int i = p->n - 1; i >= 0; i--)
+        for (int k = 0; p->node[i].live && k < p->node[i].nargs; k++)
+            if (p->node[i].arg[k] >= 0)
+                ctr_graph_use(p, p->node[i].arg[k]);
+    for (int i = 0; i < p->n; i++)
+        if (p->node[i].live && p->node[i].fit_section)
+            return ctr_plan_fail(
+                &p->src, p->node[i].pos, err,
+                "another fitted operator reads the result of this %s; put this "
+                "one into a plan of its own that keeps its result, fit and extract with it, and fit the "
+                "other plan over its output",
+                ctr_op_name(p->node[i].call.op));
+    return CTR_OK;
+}
+
+int ctr_program_prepare(struct ctr_program *g, enum program_mode mode, struct ctr_err *err)
+{
+    if (g->mode == mode)
+        return CTR_OK;
+    if (g->mode != PROGRAM_BOUND)
+        return ctr_fail(err, CTR_EUSAGE, "a program is either fitted or run; bind it again");
+    int rc = mode == PROGRAM_FIT ? use_fitted(g, err) : use_outputs(g, err);
+    if (rc == 0)
+        rc = ctr_graph_seal(&g->graph, err);
+    if (rc == 0)
+        g->mode = mode;
+    return rc;
+}
+
+/* Values of vocabularies, and those that these do not hold. */
+static void count_unknown(struct ctr_program *g)
+{
+    for (int i = 0; i < g->graph.n; i++) {
+        struct plan_node *n = &g->graph.node[i], *of = n->fused && n->kind == NODE_KEYS ? &g->graph.node[n->arg[0]] : n;
+        if (n->live && of->fit_section && (n == of ? !n->fused : true))
+            ctr_op_fit_count(&of->call, &n->out, n == of ? NULL : &n->seed, &of->values, &of->unknown);
+    }
+}
+
+/* ---- parts of a batch ---- */
+
+enum { LEAST_NODE_BYTES = 64 << 10 };
+
+void ctr_program_memory(struct ctr_program *g, int64_t bytes)
+{
+    g->memory_bytes = bytes;
+}
+
+/* A quarter of the memory is for results of variable size, as much for those of fixed size, an eighth for the values
+ * that are read: what operators need besides, and what is written, has the rest. */
+static void set_limits(struct ctr_program *g)
+{
+    const int64_t memory = g->memory_bytes ? g->memory_bytes : INT64_C(1) << 30;
+    int64_t variable = 1, row = 1;
+    for (int i = 0; i < g->graph.n; i++) {
+        const struct plan_node *n = &g->graph.node[i];
+        const bool sized = n->type.type == CTR_UTF8 || n->type.type == CTR_LIST;
+        variable += n->live && n->has_out && sized;
+        row += n->live && n->has_out ? CTR_MAX(n->type.width, 1) * INT64_C(8) : 0;
+    }
+    g->graph.limit_bytes = CTR_MIN(PLAN_NODE_BYTES, CTR_MAX(memory / 4 / variable, LEAST_NODE_BYTES));
+    g->input_bytes = memory / 8;
+    g->part = CTR_MAX(memory / 4 / row, 1);
+}
+
+/* Do the values that the plan reads of these rows take too much? A dictionary's are only counted where they might. */
+static bool reads_much(const struct ctr_program *g, int64_t n)
+{
+    int64_t bytes = 0;
+    for (int i = 0; i < g->graph.n && bytes <= g->input_bytes; i++) {
+        const struct plan_node *node = &g->graph.node[i];
+        if (!node->live || node->kind != NODE_COLUMN)
+            continue;
+        const struct ctr_col *c = &g->whole->col[node->column];
+        if (!c->dict || ctr_col_bytes(c->dict, 0, c->dict->rows) > (g->input_bytes - bytes) / CTR_MAX(n, 1))
+            bytes += ctr_col_bytes(c, g->at, n);
+    }
+    return bytes > g->input_bytes;
+}
+
+static int64_t half(int64_t n)
+{
+    n = (n + 1) / 2;
+    return n < 16 ? n : (n + 7) / 8 * 8; /* bitmaps stay where they are */
+}
+
+int ctr_program_begin(struct ctr_program *g, const struct ctr_batch *in, enum program_mode mode, struct ctr_err *err)
+{
+    int rc = ctr_program_prepare(g, mode, err);
+    if (rc == 0 && !g->part)
+        set_limits(g);
+    g->whole = in;
+    g->at = 0;
+    g->begun = false;
+    return rc;
+}
+
+int ctr_program_part(struct ctr_program *g, const struct ctr_batch **b, struct ctr_err *err)
+{
+    const int64_t rows = g->whole->rows;
+    int64_t n = CTR_MIN(rows - g->at, g->part);
+    int rc = 0;
+    *b = g->whole;
+    if (g->at == rows && (rows || g->begun))
+        return 0;
+    g->begun = true;
+    while (n > 1 && reads_much(g, n))
+        n = half(n);
+    for (;; n = half(n)) {
+        if (n < rows) {
+            rc = ctr_batch_part(&g->slice, g->whole, g->at, n, err);
+            *b = &g->slice.batch;
+        }
+        if (rc == 0)
+            rc = ctr_graph_run(&g->graph, *b, err);
+        if (rc != CTR_ELARGE || n <= 1)
+            break;
+        *err = (struct ctr_err){ 0 };
+    }
+    if (rc == CTR_ELARGE) {
+        const struct ctr_err why = *err;
+        rc = ctr_fail(err, CTR_EDATA, "row %lld: %s: shorten its lists or texts, or give more --memory",
+                      (long long)((*b)->first_row + 1), why.what);
+    }
+    g->at += n;
+    g->part = n < CTR_MIN(rows - g->at + n, g->part) ? n : g->part;
+    return rc < 0 ? rc : 1;
+}
+
+int ctr_program_run(struct ctr_program *g, const struct ctr_batch *in, const struct ctr_batch **out,
+                    struct ctr_err *err)
+{
+    int rc = ctr_program_begin(g, in, PROGRAM_RUN, err);
+    *out = NULL;
+    if (rc == 0)
+        rc = ctr_program_more(g, out, err);
+    return CTR_MIN(rc, 0);
+}
+
+int ctr_program_more(struct ctr_program *g, const struct ctr_batch **out, struct ctr_err *err)
+{
+    const struct ctr_batch *b;
+    int rc = ctr_program_part(g, &b, err);
+    if (rc > 0 && g->names) {
+        const int named = ctr_names_update(g, err);
+        rc = named < 0 ? named : rc;
+    }
+    if (rc <= 0)
+        return rc;
+    count_unknown(g);
+    for (int i = 0; i < g->output.n; i++)
+        g->col[i] = *g->graph.node[g->node[i]].col;
+    g->batch = (struct ctr_batch){ &g->output, b->rows, b->first_row, g->col };
+    *out = &g->batch;
+    return 1;
+}
+
+const char *ctr_program_unknown(const struct ctr_program *g, int i, int64_t *values, int64_t *unknown)
+{
+    for (int k = 0; k < g->graph.n; k++) {
+        const struct plan_node *n = &g->graph.node[k];
+        if (!n->fit_section || i-- > 0)
+            continue;
+        *values = n->values;
+        *unknown = n->unknown;
+        return n->fit_section;
+    }
+    return NULL;
+}

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Early stopping: after each pass, and as often in it as is asked for, the rows of a stream that is not learned from
+ * are scored. The best model so far waits in a temporary file, or beside the checkpoint; when so many times brought
+ * nothing better the run ends, and that one is the product. When it is looked at depends on rows alone: a pass has its
+ * minibatches from its first row on. */
+#include <fcntl.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "common/learn/trainer.h"
+
+enum { COPY_BYTES = 1 << 20 };
+
+static int check_schema(struct ctr_trainer *t, const struct ctr_schema *s, struct ctr_err *err)
+{
+    char why[512];
+    if (ctr_schema_equal(&t->stream, s, why, sizeof why))
+        return 0;
+    return ctr_fail(err, CTR_EUSAGE, "--validation: the stream has another schema than the one learned from: %s", why);
+}
+
+/* Score all rows of s into v. */
+static int score_source(struct ctr_trainer *t, const struct ctr_batch_source *s, struct ctr_validation *v,
+                        struct ctr_err *err)
+{
+    struct ctr_inputs *in = NULL;
+    struct ctr_rows rows;
+    const struct ctr_batch *b;
+    double *score = malloc((size_t)t->job.params.minibatch * sizeof *score);
+    int rc = score ? check_schema(t, ctr_batch_source_schema(s), err) : ctr_fail_nomem(err, sizeof *score);
+    if (!rc)
+        rc = ctr_inputs_new(&in, ctr_batch_source_schema(s), t->label, t->weight, NULL, &t->tables, err);
+    if (!rc && t->job.model->by_column)
+        rc = ctr_inputs_by_column(in, err);
+    while (!rc && (rc = ctr_batch_source_next(s, &b, err)) > 0) {
+        rc = ctr_inputs_batch(in, b, err);
+        for (int64_t at = 0, n; at < b->rows && !rc; at += n) {
+            n = ctr_inputs_fit(in, at, CTR_MIN(b->rows - at, t->job.params.minibatch), CTR_TILE_ENTRIES);
+            rc = ctr_inputs_rows(in, NULL, at, n, &rows, err);
+            if (!rc)
+                rc = t->job.model->evaluate(t->learner, &rows, score, err);
+            for (int64_t i = 0; i < n && !rc; i++)
+                ctr_validation_row(v, score[i], rows.label[i], rows.weight ? rows.weight[i] : 1);
+        }
+    }
+    ctr_inputs_free(in);
+    free(score);
+    return rc;
+}
+
+/* ---- the best model ---- */
+
+static int best_path(const struct ctr_trainer *t, int64_t time, struct ctr_buf *path, struct ctr_err *err)
+{
+    return ctr_buf_printf(path, err, "%s.best.%" PRId64, t->job.checkpoint, time);
+}
+
+/* Save the model at `path`. */
+static int save_at(struct ctr_trainer *t, const char *path, unsigned flags, struct ctr_err *err)
+{
+    struct ctr_out *out = NULL;
+    int rc = ctr_out_open(&out, path, CTR_OUT_BINARY | flags, err);
+    if (!rc)
+        rc = ctr_trainer_save_now(t, 0, out, err);
+    if (!rc)
+        rc = ctr_out_commit(out, err);
+    ctr_out_free(out);
+    return rc;
+}
+
+static int keep_unnamed(struct ctr_trainer *t, struct ctr_err *err)
+{
+    char path[32];
+    if (t->best_fd < 0 && (t->best_fd = ctr_tmpfile(err)) < 0)
+        return t->best_fd;
+    if (ctr_truncate(t->best_fd, 0) || lseek(t->best_fd, 0, SEEK_SET) < 0)
+        return ctr_fail_sys(err, "the best model so far cannot be kept");
+    snprintf(path, sizeof path, "/dev/fd/%d", t->best_fd);
+    return save_at(t, path, CTR_OUT_TEMP, err);
+}
+
+static int open_best(struct ctr_trainer *t, const char *path, struct ctr_err *err)
+{
+    if (t->best_fd >= 0)
+        close(t->best_fd);
+    t->best_fd = ctr_open(path, O_RDONLY, 0);
+    return t->best_fd < 0 ? ctr_fail_sys(err, "%s: the best model so far cannot be read", path) : 0;
+}
+
+/* As model of time `time`; the one before goes, unless the checkpoint needs it. */
+static int keep_best(struct ctr_trainer *t, int64_t time, struct ctr_err *err)
+{
+    struct ctr_buf path = { 0 }, before = { 0 };
+    if (!t->job.checkpoint)
+        return keep_unnamed(t, err);
+    int rc = best_path(t, time, &path, err);
+    if (!rc)
+        rc = best_path(t, t->best, &before, err);
+    if (!rc)
+        rc = save_at(t, (const char *)path.data, 0, err);
+    if (!rc)
+        rc = open_best(t, (const char *)path.data, err);
+    if (!rc && t->best && t->best != t->best_saved)
+        unlink((const char *)before.data);
+    ctr_buf_free(&path);
+    ctr_buf_free(&before);
+    return rc;
+}
+
+int ctr_earlystop_resume(struct ctr_trainer *t, struct ctr_err *err)
+{
+    struct ctr_buf path = { 0 };
+    int rc = best_path(t, t->best, &path, err);
+    if (!rc && t->best)
+        rc = open_best(t, (const char *)path.data, err);
+    t->best_saved = t->best;
+    ctr_buf_free(&path);
+    if (!rc)
+        ctr_earlystop_sweep(t, t->best);
+    return rc;
+}
+
+/* .best.N of another time than `keep` or, left by a run that was killed, .best.N.tmp.XXXXXX. */
+static bool is_best(const char *path, const char *end, int64_t keep)
+{
+    char *tail;
+    const int64_t time = strtoll(end + strlen(".best."), &tail, 10);
+    if (!*tail)
+        return !keep || time != keep;
+    return !strncmp(tail, ".tmp.", 5) && strlen(tail) == strlen(".tmp.XXXXXX") && ctr_checkpoint_left(path, true);
+}
+
+void ctr_earlystop_sweep(const struct ctr_trainer *t, int64_t keep)
+{
+    ctr_checkpoint_remove_files(t->job.checkpoint, ".best.[0-9]*", is_best, keep);
+}
+
+int ctr_earlystop_save(struct ctr_trainer *t, struct ctr_out *out, struct ctr_err *err)
+{
+    struct ctr_buf b = { 0 };
+    int64_t at = 0, size = lseek(t->best_fd, 0, SEEK_END);
+    int rc = size < 0 ? ctr_fail_sys(err, "the best model cannot be read again") : ctr_buf_reserve(&b, COPY_BYTES, err);
+    while (at < size && !rc) {
+        size_t n = (size_t)CTR_MIN(size - at, (int64_t)COPY_BYTES);
+        rc = ctr_pread_full(t->best_fd, b.data, n, at, err);
+        if (!rc)
+            rc = ctr_out_write(out, b.data, n, err);
+        at += (int64_t)n;
+    }
+    ctr_buf_free(&b);
+    return rc;
+}
+
+/* ---- when, and what follows from it ---- */
+
+bool ctr_earlystop_due(const struct ctr_trainer *t, int64_t row)
+{
+    const int64_t every = t->job.validation_every, minibatch = t->job.params.minibatch;
+    return every && row > 0 && row % minibatch == 0 && row / every > (row - minibatch) / every;
+}
+
+static void say(const struct ctr_trainer *t, int64_t row, bool ends_pass, double loss)
+{
+    char text[200], where[64] = "";
+    if (!ends_pass)
+        snprintf(where, sizeof where, ", row %" PRId64, row);
+    snprintf(text, sizeof text, "pass %" PRId64 "%s: validation log loss %s%s", t->at.pass + 1, where,
+             ctr_mean_text(loss).s,
+             t->best == t->validations ? ", the best so far"
+             : t->stopped              ? "; stopping, the model is the best one"
+                                       : "");
+    if (t->job.note)
+        t->job.note(t->job.ctx, text);
+}
+
+int ctr_earlystop_now(struct ctr_trainer *t, int64_t row, bool ends_pass, struct ctr_err *err)
+{
+    struct ctr_validation *v = malloc(sizeof *v);
+    struct ctr_batch_source s = { 0 };
+    if (!v)
+        return ctr_fail_nomem(err, sizeof *v);
+    ctr_validation_start(v);
+    int rc = t->job.open(t->job.ctx, t->job.validation, NULL, &s, err);
+    if (!rc && (rc = score_source(t, &s, v, err)) < 0)
+        ctr_err_file(err, t->job.validation);
+    ctr_validation_settle(v);
+    if (!rc && !(v->s.weight > 0))
+        rc = ctr_fail(err, CTR_EDATA, "--validation: %s has no rows of any weight", t->job.validation);
+    const double loss = rc ? 0 : v->s.loss / v->s.weight;
+    if (!rc && (!t->best || loss < t->best_loss) && !(rc = keep_best(t, t->validations + 1, err))) {
+        t->best = t->validations + 1;
+        t->best_loss = loss;
+    }
+    if (!rc) {
+        t->stopped = ++t->validations - t->best >= t->job.patience;
+        say(t, row, ends_pass, loss);
+    }
+    ctr_batch_source_close(&s);
+    free(v);
+    return rc;
+}

@@ -1,0 +1,577 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * feed: see feed.h. A ring of tiles between a thread that makes them and one that takes them. Their keys are found in
+ * parts by whoever has nothing better to do: the maker when some tiles wait for it, the taker when it has no tile, and,
+ * where there are processors for it, a thread that does nothing else. So the work of two threads is the same however
+ * long making, finding and learning take. A taker that has two threads' work to do offers them a part of it.
+ *
+ * Invariant: the maker alone touches tile `made`, and the taker tile `taken`, which is given back when it asks for the
+ * next. Of a part, tiles are found one after another, by one thread at a time; a tile is found when all its parts are.
+ * In turn, a tile's first part waits for the tile before, its others for that, and its last part for all of them.
+ */
+#include "common/learn/feed.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    TILE_ROWS = 256,   /* their entries stay in cache between the sweep by column and the update by row */
+    RING = 8,          /* tiles: to read and verify the next batch takes about as long as to learn five of them */
+    LARGE_TILE = 8192, /* rows: of tiles that are larger one is made ahead, for their memory */
+    SOME = RING / 4,   /* tiles that a thread is woken for while more are coming: to wake it takes as long as one */
+    BACKLOG = 4,       /* tiles that wait for their keys to be found before the maker does it */
+    LOOKS = 30,        /* times that, for who learns: it is through within a millisecond */
+    SPINS = 1000,      /* looks for news before a thread sleeps: some 30 us, as long as to fall asleep and wake takes */
+    STOP_MS = 100,     /* how late a signal may be seen */
+};
+
+enum { TAKER, MAKER, FINDER };
+
+struct slot {
+    struct ctr_tile tile;
+    struct ctr_rowbuf buf;
+    int code; /* of ctr_feed_next */
+    struct ctr_err err;
+};
+
+struct ctr_feed {
+    struct ctr_feed_opts o;
+    /* the maker's */
+    const struct ctr_batch *batch; /* at hand, or NULL */
+    int64_t at, row;               /* next row of the batch; rows of the batches before */
+    /* the taker's */
+    bool inside; /* the last tile did not end its batch */
+    bool held;   /* it has a tile */
+    /* all */
+    bool threaded, finds; /* a thread makes; another one only finds */
+    pthread_t thread, finder;
+    pthread_mutex_t lock;
+    pthread_cond_t some, work; /* a tile can be taken; there is something to make or to find. Or quit. */
+    uint64_t made, found, taken;
+    int parts;
+    uint64_t part_found[CTR_FIND_MOST_PARTS]; /* tiles */
+    bool part_held[CTR_FIND_MOST_PARTS];      /* by a thread that is at the next of them */
+    bool ended;                               /* the last tile is made */
+    void (*offer)(void *ctx);                 /* the taker's work, or NULL: none is left */
+    void *offer_ctx;
+    bool offers, offer_held; /* there ever was any; a thread is at it */
+    bool waits_some;
+    int wait_work;    /* threads */
+    atomic_uint news; /* rises when any of this changes */
+    atomic_bool quit;
+    atomic_bool idles; /* the maker waits for input, and is not just slow */
+    struct slot slot[RING];
+};
+
+/* ---- making ---- */
+
+static int digest_rows(struct ctr_feed *f, int64_t from, int64_t n, struct ctr_err *err)
+{
+    struct ctr_batchbuf part = { 0 };
+    const struct ctr_batch *b = f->batch;
+    if (!f->o.digest || !n)
+        return 0;
+    if (n == b->rows)
+        return ctr_digest_batch(f->o.digest, b, err);
+    int rc = ctr_batchbuf_init(&part, b->schema, err);
+    if (!rc)
+        rc = ctr_batchbuf_range(&part, b, from, n, err);
+    if (!rc)
+        rc = ctr_digest_batch(f->o.digest, ctr_batchbuf_view(&part), err);
+    ctr_batchbuf_free(&part);
+    return rc;
+}
+
+/* A row whose entries alone take a quarter of the memory: the ring, what finds its keys and what learns need as much.
+ */
+static int check_row(const struct ctr_feed *f, const struct ctr_rows *r, struct ctr_err *err)
+{
+    const int64_t entries = r->start[r->rows], bytes = entries * CTR_ENTRY_BYTES, memory = f->o.memory_bytes;
+    if (!memory || r->rows != 1 || bytes <= memory / 4)
+        return 0;
+    return ctr_fail(err, CTR_ENOMEM,
+                    "row %lld has %lld keys and numbers, which take %s, and of --memory %s a row may take a quarter",
+                    (long long)(r->first_row + 1), (long long)entries,
+                    ctr_size_text_beyond((uint64_t)bytes, (uint64_t)memory / 4).s, ctr_size_text((uint64_t)memory).s);
+}
+
+/* At most *n rows from f->at on; the first ones of a batch are checked with all that follow. Fewer where they have many
+ * entries: all tiles of the ring are to take an eighth of the memory. */
+static int make_rows(struct ctr_feed *f, struct slot *s, int64_t first, int64_t *n, struct ctr_err *err)
+{
+    const int64_t share = f->o.memory_bytes / 8 / RING / CTR_ENTRY_BYTES;
+    int rc = f->at == first ? ctr_inputs_batch(f->o.in, f->batch, err) : 0;
+    if (rc)
+        return rc;
+    *n = ctr_inputs_fit(f->o.in, f->at, *n, f->o.memory_bytes ? CTR_MIN(share, CTR_TILE_ENTRIES) : CTR_TILE_ENTRIES);
+    rc = ctr_inputs_rows(f->o.in, &s->buf, f->at, *n, &s->tile.rows, err);
+    return rc ? rc : check_row(f, &s->tile.rows, err);
+}
+
+/* The next rows of the batch at hand: those before `first` only counted, those before `known` digested on their own. */
+static int make_part(struct ctr_feed *f, struct slot *s, int64_t first, int64_t known, struct ctr_err *err)
+{
+    struct ctr_tile *t = &s->tile;
+    const int64_t all = f->batch->rows, end = f->at < first ? first : f->at < known ? known : all;
+    t->known = f->at < known;
+    t->n = f->at < first ? end - f->at : CTR_MIN(f->o.tile_rows, end - f->at);
+    if (f->at >= first && f->o.step_rows) {
+        const int64_t row = f->row + f->at, step = row < f->o.span_rows ? f->o.step_rows : f->o.span_rows;
+        t->n = CTR_MIN(t->n, step - row % step);
+    }
+    int rc = f->at < first ? 0 : make_rows(f, s, first, &t->n, err);
+    f->at += t->n;
+    t->ends_batch = f->at == all;
+    if (!rc && t->known && f->at == known)
+        rc = digest_rows(f, 0, known, err);
+    if (!rc && t->ends_batch)
+        rc = digest_rows(f, known, all - known, err);
+    if (f->o.digest && (t->ends_batch || f->at == known))
+        ctr_digest_hex(f->o.digest, t->digest);
+    return rc;
+}
+
+static int64_t clamp(int64_t n, int64_t most)
+{
+    return CTR_MIN(CTR_MAX(n, 0), most);
+}
+
+static int make_tile(struct ctr_feed *f, struct slot *s, struct ctr_err *err)
+{
+    int rc = f->batch ? 1 : ctr_batch_source_next(&f->o.source, &f->batch, err);
+    while (rc > 0 && !f->batch->rows) /* of a foreign stream */
+        rc = ctr_batch_source_next(&f->o.source, &f->batch, err);
+    s->tile = (struct ctr_tile){ .file = ctr_batch_source_name(&f->o.source) };
+    if (rc <= 0)
+        return rc;
+    const struct ctr_batch *b = f->batch;
+    s->tile.batch = f->o.with_batches ? b : NULL;
+    if (!f->at && (rc = ctr_time_order_batch(&f->o.order, b, err)))
+        return rc;
+    s->tile.order = f->o.order;
+    rc = make_part(f, s, clamp(f->o.known_rows - f->o.again_rows - f->row, b->rows),
+                   clamp(f->o.known_rows - f->row, b->rows), err);
+    if (!rc && s->tile.ends_batch && f->o.spool)
+        rc = ctr_writer_batch(f->o.spool, b, err);
+    if (s->tile.ends_batch) {
+        f->row += b->rows;
+        f->at = 0;
+        f->batch = NULL;
+    }
+    return rc ? rc : 1;
+}
+
+static void fill(struct ctr_feed *f, struct slot *s)
+{
+    s->err = (struct ctr_err){ 0 };
+    s->code = make_tile(f, s, &s->err);
+    struct ctr_rows *r = &s->tile.rows;
+    if (s->code <= 0 || !f->o.find || !r->rows)
+        return;
+    int rc = ctr_buf_room(&s->buf.number, r->start[r->rows], sizeof(uint32_t), &s->err);
+    s->code = rc ? rc : s->code;
+    r->number = (const uint32_t *)(void *)s->buf.number.data;
+}
+
+/* ---- finding ---- */
+
+static int find_part(struct ctr_feed *f, struct slot *s, int part, int thread, struct ctr_err *err)
+{
+    const struct ctr_find how = { part, thread, f->o.memory_bytes, (uint32_t *)(void *)s->buf.number.data };
+    return s->tile.rows.number ? f->o.find(f->o.finder, &s->tile.rows, &how, err) : 0;
+}
+
+static void find_alone(struct ctr_feed *f, struct slot *s, int part)
+{
+    int rc = s->code > 0 ? find_part(f, s, part, TAKER, &s->err) : 0;
+    s->code = rc ? rc : s->code;
+}
+
+static void find_all(struct ctr_feed *f, struct slot *s)
+{
+    if (f->o.in_turn)
+        find_alone(f, s, CTR_FIND_FIRST);
+    for (int part = 0; part < CTR_FIND_PARTS; part++)
+        find_alone(f, s, part);
+    if (f->o.in_turn)
+        find_alone(f, s, CTR_FIND_LAST);
+}
+
+/* Of the first `parts` parts: tiles that all have found. With the lock held, as all that follows. */
+static uint64_t found_by(const struct ctr_feed *f, int parts)
+{
+    uint64_t found = f->part_found[0];
+    for (int i = 1; i < parts; i++)
+        found = CTR_MIN(found, f->part_found[i]);
+    return found;
+}
+
+/* Tiles whose part may be found by now. */
+static uint64_t may_find(const struct ctr_feed *f, int part)
+{
+    return !f->o.in_turn            ? f->made
+           : part == CTR_FIND_FIRST ? CTR_MIN(f->made, f->part_found[CTR_FIND_LAST] + 1)
+           : part == CTR_FIND_LAST  ? found_by(f, CTR_FIND_PARTS)
+                                    : f->part_found[CTR_FIND_FIRST];
+}
+
+/* The part that lies back farthest and that nobody is at; -1: there is none. */
+static int part_to_find(const struct ctr_feed *f)
+{
+    int part = -1;
+    for (int i = 0; i < f->parts; i++)
+        if (!f->part_held[i] && f->part_found[i] < may_find(f, i) &&
+            (part < 0 || f->part_found[i] < f->part_found[part]))
+            part = i;
+    return part;
+}
+
+/* Is another thread at a part? Then it is soon through, and to sleep until then takes longer. */
+static bool being_found(const struct ctr_feed *f)
+{
+    bool held = false;
+    for (int i = 0; i < f->parts; i++)
+        held |= f->part_held[i];
+    return held;
+}
+
+/* The taker is woken once in a while for some tiles rather than for each, since that takes long; `now`: at once. */
+static void tell(struct ctr_feed *f, bool now)
+{
+    atomic_fetch_add_explicit(&f->news, 1, memory_order_relaxed);
+    if (f->waits_some && (now || (f->found > f->taken && (f->found == f->made || f->found - f->taken >= SOME)))) {
+        f->waits_some = false;
+        pthread_cond_signal(&f->some);
+    }
+}
+
+/* Gives the lock up while it finds. */
+static void find(struct ctr_feed *f, int part, int thread)
+{
+    struct slot *s = &f->slot[f->part_found[part] % RING];
+    struct ctr_err err = { 0 };
+    const int code = s->code;
+    f->part_held[part] = true;
+    pthread_mutex_unlock(&f->lock);
+    int rc = code > 0 ? find_part(f, s, part, thread, &err) : 0;
+    pthread_mutex_lock(&f->lock);
+    if (rc && s->code > 0) {
+        s->code = rc;
+        s->err = err;
+    }
+    f->part_held[part] = false;
+    f->part_found[part]++;
+    f->found = found_by(f, f->parts);
+    tell(f, false);
+}
+
+/* ---- the taker's work ---- */
+
+static bool may_help(const struct ctr_feed *f)
+{
+    return f->offer && !f->offer_held;
+}
+
+/* Gives the lock up while it works. */
+static void help(struct ctr_feed *f)
+{
+    f->offer_held = true;
+    pthread_mutex_unlock(&f->lock);
+    f->offer(f->offer_ctx);
+    pthread_mutex_lock(&f->lock);
+    f->offer = NULL;
+    f->offer_held = false;
+    tell(f, true);
+}
+
+/* ---- the threads ---- */
+
+/* Until something changes, or for long enough. Gives the lock up. */
+static void look_for_news(struct ctr_feed *f)
+{
+    const unsigned before = atomic_load_explicit(&f->news, memory_order_relaxed);
+    pthread_mutex_unlock(&f->lock);
+    for (int i = 0; i < SPINS && atomic_load_explicit(&f->news, memory_order_relaxed) == before; i++)
+        ctr_cpu_pause();
+    if (atomic_load_explicit(&f->news, memory_order_relaxed) == before)
+        sched_yield(); /* who has the news may want this processor */
+    pthread_mutex_lock(&f->lock);
+}
+
+static void wait_work(struct ctr_feed *f)
+{
+    f->wait_work++;
+    pthread_cond_wait(&f->work, &f->lock);
+    f->wait_work--;
+}
+
+static void wake_work(struct ctr_feed *f)
+{
+    if (f->wait_work)
+        pthread_cond_broadcast(&f->work);
+}
+
+/* Is there room for a tile? After the last rows of a batch that the taker needs, when it is through with them. */
+static bool may_make(const struct ctr_feed *f)
+{
+    const struct slot *last = &f->slot[(f->made + RING - 1) % RING];
+    const bool hold = f->made && f->o.with_batches && last->tile.ends_batch;
+    const uint64_t most = f->o.tile_rows > LARGE_TILE ? 2 : RING;
+    return !f->ended && f->made - f->taken < (hold ? 1 : most);
+}
+
+static void make(struct ctr_feed *f)
+{
+    struct slot *s = &f->slot[f->made % RING];
+    if (!f->batch) /* it may wait for input, and then the others go on without it */
+        tell(f, true);
+    pthread_mutex_unlock(&f->lock);
+    fill(f, s);
+    atomic_store(&f->idles, false);
+    pthread_mutex_lock(&f->lock);
+    f->made++;
+    f->ended = s->code <= 0;
+    for (int i = 0; i < f->parts && !f->o.find; i++)
+        f->part_found[i] = f->made;
+    f->found = found_by(f, f->parts);
+    const bool ends = f->ended || s->tile.ends_batch;
+    if (ends || f->made - f->found >= SOME)
+        wake_work(f);
+    tell(f, ends);
+}
+
+static void *make_tiles(void *arg)
+{
+    struct ctr_feed *f = arg;
+    pthread_mutex_lock(&f->lock);
+    int looks = 0; /* left, for the next piece of the taker's work */
+    for (unsigned seen = 0; !atomic_load(&f->quit);) {
+        const int part = part_to_find(f);
+        const unsigned news = atomic_load_explicit(&f->news, memory_order_relaxed);
+        if (may_help(f)) {
+            help(f);
+            looks = LOOKS / 4;
+        } else if (may_make(f) && (part < 0 || f->made - f->found < BACKLOG))
+            make(f);
+        else if (part >= 0)
+            find(f, part, MAKER);
+        else if (f->ended && !f->offers)
+            break;
+        else if (seen != news || being_found(f) || looks-- > 0)
+            look_for_news(f);
+        else
+            wait_work(f);
+        seen = news;
+    }
+    pthread_mutex_unlock(&f->lock);
+    return NULL;
+}
+
+static void *find_keys(void *arg)
+{
+    struct ctr_feed *f = arg;
+    pthread_mutex_lock(&f->lock);
+    while (!atomic_load(&f->quit)) {
+        const int part = part_to_find(f);
+        if (may_help(f))
+            help(f);
+        else if (part >= 0)
+            find(f, part, FINDER);
+        else if (f->ended && !f->offers)
+            break;
+        else
+            wait_work(f);
+    }
+    pthread_mutex_unlock(&f->lock);
+    return NULL;
+}
+
+/* What the threads see is set before there is one. */
+static void start_threads(struct ctr_feed *f)
+{
+    f->threaded = true;
+    if (ctr_thread_start(&f->thread, make_tiles, f))
+        f->threaded = false;
+    f->finds = f->threaded && f->o.find && f->o.threads > 1 && !ctr_thread_start(&f->finder, find_keys, f);
+}
+
+/* ---- taking ---- */
+
+static bool stopping(const struct ctr_feed *f)
+{
+    return f->o.stop && *f->o.stop;
+}
+
+/* Sleep until there is a tile, or news, with the lock held; it is given up while idle() runs. */
+static void wait_some(struct ctr_feed *f, int64_t *since)
+{
+    const bool may_idle = f->o.idle && !f->inside;
+    f->waits_some = true;
+    if (!may_idle) {
+        pthread_cond_wait(&f->some, &f->lock);
+        return;
+    }
+    const int64_t now = ctr_clock_ms(), left = *since + f->o.idle_ms - now;
+    const int64_t until = now + (left > 0 ? CTR_MIN(left, STOP_MS) : STOP_MS);
+    struct timespec ts = { .tv_sec = (time_t)(until / 1000), .tv_nsec = (long)(until % 1000) * 1000000 };
+    if (pthread_cond_timedwait(&f->some, &f->lock, &ts) == ETIMEDOUT && f->found == f->taken &&
+        (stopping(f) || (atomic_load(&f->idles) && ctr_clock_ms() - *since >= f->o.idle_ms))) {
+        pthread_mutex_unlock(&f->lock);
+        f->o.idle(f->o.ctx);
+        *since = ctr_clock_ms();
+        pthread_mutex_lock(&f->lock);
+    }
+}
+
+/* The next tile, with the lock held. Who has to wait for it helps to find its keys. */
+static void wait_tile(struct ctr_feed *f)
+{
+    bool looked = false;
+    for (int64_t since = f->o.idle ? ctr_clock_ms() : 0; f->found == f->taken;) {
+        const int part = part_to_find(f);
+        if (part >= 0)
+            find(f, part, TAKER);
+        else if (!looked || being_found(f))
+            look_for_news(f);
+        else
+            wait_some(f, &since);
+        looked = part < 0 && !looked;
+    }
+}
+
+static struct slot *take(struct ctr_feed *f)
+{
+    if (!f->threaded) {
+        fill(f, &f->slot[0]);
+        find_all(f, &f->slot[0]);
+        return &f->slot[0];
+    }
+    pthread_mutex_lock(&f->lock);
+    if (f->held) {
+        f->taken++;
+        atomic_fetch_add_explicit(&f->news, 1, memory_order_relaxed);
+        if (f->made - f->taken <= RING / 2)
+            wake_work(f);
+    }
+    f->held = true;
+    wait_tile(f);
+    if (part_to_find(f) >= 0) /* it finds no more for a while */
+        wake_work(f);
+    struct slot *s = &f->slot[f->taken % RING];
+    pthread_mutex_unlock(&f->lock);
+    return s;
+}
+
+int ctr_feed_next(struct ctr_feed *f, const struct ctr_tile **tile, struct ctr_err *err)
+{
+    struct slot *s = take(f);
+    *tile = &s->tile;
+    if (s->code < 0)
+        *err = s->err;
+    f->inside = s->code > 0 && !s->tile.ends_batch;
+    return s->code;
+}
+
+static void submit(void *feed, void (*fn)(void *arg), void *arg)
+{
+    struct ctr_feed *f = feed;
+    pthread_mutex_lock(&f->lock);
+    f->offer = fn;
+    f->offer_ctx = arg;
+    f->offers = true;
+    atomic_fetch_add_explicit(&f->news, 1, memory_order_relaxed);
+    wake_work(f);
+    pthread_mutex_unlock(&f->lock);
+}
+
+static void settle(void *feed)
+{
+    struct ctr_feed *f = feed;
+    pthread_mutex_lock(&f->lock);
+    if (may_help(f))
+        help(f);
+    for (int looks = 0; f->offer;) {
+        const int part = part_to_find(f);
+        if (part >= 0)
+            find(f, part, TAKER);
+        else if (looks++ < LOOKS)
+            look_for_news(f);
+        else {
+            f->waits_some = true;
+            pthread_cond_wait(&f->some, &f->lock);
+        }
+    }
+    pthread_mutex_unlock(&f->lock);
+}
+
+/* ---- the interface ---- */
+
+int ctr_feed_threads(void)
+{
+    return CTR_MIN(ctr_cpu_count() - 1, FINDER);
+}
+
+struct ctr_worker ctr_feed_worker(struct ctr_feed *f)
+{
+    return (struct ctr_worker){ submit, settle, f };
+}
+
+int ctr_feed_new(struct ctr_feed **out, const struct ctr_feed_opts *o, struct ctr_err *err)
+{
+    struct ctr_feed *f = calloc(1, sizeof *f);
+    pthread_condattr_t attr;
+    if (!f)
+        return ctr_fail_nomem(err, sizeof *f);
+    f->o = *o;
+    f->o.tile_rows = o->tile_rows ? o->tile_rows : TILE_ROWS;
+    f->o.in_turn = o->in_turn || o->memory_bytes;
+    f->parts = f->o.in_turn ? CTR_FIND_MOST_PARTS : CTR_FIND_PARTS;
+    pthread_mutex_init(&f->lock, NULL);
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&f->some, &attr);
+    pthread_condattr_destroy(&attr);
+    pthread_cond_init(&f->work, NULL);
+    *out = f;
+    if (o->threads)
+        start_threads(f);
+    return 0;
+}
+
+void ctr_feed_free(struct ctr_feed *f)
+{
+    if (!f)
+        return;
+    pthread_mutex_lock(&f->lock);
+    atomic_store(&f->quit, true);
+    atomic_fetch_add_explicit(&f->news, 1, memory_order_relaxed);
+    pthread_cond_broadcast(&f->work);
+    pthread_mutex_unlock(&f->lock);
+    if (f->threaded)
+        pthread_join(f->thread, NULL);
+    if (f->finds)
+        pthread_join(f->finder, NULL);
+    for (int i = 0; i < RING; i++)
+        ctr_rowbuf_free(&f->slot[i].buf);
+    pthread_cond_destroy(&f->some);
+    pthread_cond_destroy(&f->work);
+    pthread_mutex_destroy(&f->lock);
+    free(f);
+}
+
+bool ctr_feed_has_thread(const struct ctr_feed *f)
+{
+    return f && f->threaded;
+}
+
+bool ctr_feed_idles(struct ctr_feed *f)
+{
+    atomic_store(&f->idles, true);
+    return !atomic_load(&f->quit);
+}

@@ -1,0 +1,790 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The trainer: passes over the input, progressive predictions before each update, checkpoints and resume. It does not
+ * know what is learned. Rows come in tiles, made by the feed; what speaks of batches happens where a tile ends one.
+ *
+ * Resume: the input is read again from its start. Rows before the checkpoint are not learned again: they feed the
+ * digest, which must be the one of the checkpoint, and, with --progressive, the predictions that were kept. */
+#include "common/learn/trainer.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { MINIBATCH_ROWS = 1024 }; /* handed out at a time: to wake the threads that share them takes long */
+
+int ctr_trainer_new(struct ctr_trainer **out, const struct ctr_train_job *job, struct ctr_err *err)
+{
+    struct ctr_trainer *t = calloc(1, sizeof *t);
+    if (!t)
+        return ctr_fail_nomem(err, sizeof *t);
+    t->job = *job;
+    t->scores_fd = -1;
+    t->scores_slot = -1;
+    t->best_fd = -1;
+    t->resume.row = -1;
+    t->at.scores = -1;
+    t->at.uncertain = job->params.uncertainty;
+    int rc = ctr_params_check(job->model, &job->params, err);
+    if (!rc)
+        rc = job->model->learner_new(&t->learner, job->model, &job->params, err);
+    t->models = job->model->many ? job->params.variants->n : 1;
+    t->values = t->models + job->params.uncertainty;
+    if (!rc && !(t->v = malloc((size_t)t->models * sizeof *t->v)))
+        rc = ctr_fail_nomem(err, (size_t)t->models * sizeof *t->v);
+    for (int i = 0; i < t->models && !rc; i++)
+        ctr_validation_start(&t->v[i]);
+    if (rc) {
+        ctr_trainer_free(t);
+        return rc;
+    }
+    *out = t;
+    return 0;
+}
+
+static void end_pass(struct ctr_trainer *t)
+{
+    if (t->feed && t->job.model->set_worker)
+        t->job.model->set_worker(t->learner, NULL);
+    ctr_feed_free(t->feed);
+    ctr_inputs_free(t->in);
+    ctr_digest_free(t->digest);
+    t->feed = NULL;
+    t->in = NULL;
+    t->digest = NULL;
+}
+
+void ctr_trainer_free(struct ctr_trainer *t)
+{
+    if (!t)
+        return;
+    end_pass(t);
+    ctr_writer_free(t->spool);
+    ctr_out_free(t->spool_out);
+    ctr_checkpoint_close(t);
+    if (t->learner)
+        t->job.model->learner_free(t->learner);
+    ctr_strs_free(&t->tables);
+    ctr_schema_free(&t->stream);
+    ctr_schema_free(&t->out_schema);
+    ctr_buf_free(&t->scores);
+    ctr_buf_free(&t->columns);
+    ctr_buf_free(&t->scores_path);
+    free(t->out_from);
+    free(t->out_col);
+    free(t->v);
+    free(t);
+}
+
+/* ---- what the run starts from ---- */
+
+static int load_init_of(struct ctr_trainer *t, int model, struct ctr_err *err)
+{
+    const struct ctr_many *many = t->job.model->many;
+    struct ctr_model_info info;
+    struct ctr_reader *r;
+    int rc = ctr_model_open(t->job.init, &info, &r, err);
+    if (rc)
+        return rc;
+    if (strcmp(info.model->name, t->job.model->name))
+        rc = ctr_fail(err, CTR_EUSAGE, "--init: this is a model of kind %s, not %s", info.model->name,
+                      t->job.model->name);
+    else if (info.params.hash_bits != t->job.params.hash_bits) /* one key would have two weights */
+        rc = ctr_fail(err, CTR_EUSAGE,
+                      "--init: the model was learned with --hash-bits %" PRId64 ", not %" PRId64
+                      " (0: keys as they are): give the same",
+                      info.params.hash_bits, t->job.params.hash_bits);
+    if (!rc)
+        rc = ctr_model_same_plan(&info, t->job.init, &t->stream, err);
+    if (!rc)
+        rc = many ? many->load(t->learner, model, &t->tables, r, err)
+                  : t->job.model->load(t->learner, &t->tables, r, err);
+    if (rc)
+        ctr_err_file(err, t->job.init);
+    ctr_reader_free(r);
+    ctr_model_info_free(&info);
+    return rc;
+}
+
+static int load_init(struct ctr_trainer *t, struct ctr_err *err)
+{
+    int rc = 0;
+    for (int i = 0; i < t->models && !rc; i++)
+        rc = load_init_of(t, i, err);
+    return rc;
+}
+
+static int start_progressive(struct ctr_trainer *t, struct ctr_err *err)
+{
+    const char **name = t->job.model->many ? calloc((size_t)t->models, sizeof *name) : NULL;
+    for (int i = 0; name && i < t->models; i++)
+        name[i] = t->job.params.variants->v[i].name;
+    int rc = t->job.model->many && !name
+                 ? ctr_fail_nomem(err, (size_t)t->models * sizeof *name)
+                 : ctr_scored_schema(&t->stream, name, t->models, &t->out_schema, &t->out_from, err);
+    free(name);
+    if (!rc && t->job.params.uncertainty)
+        rc = ctr_scored_uncertainty(&t->out_schema, t->out_from, err);
+    if (rc)
+        return rc;
+    t->out_col = calloc((size_t)t->out_schema.n, sizeof *t->out_col);
+    if (!t->out_col)
+        return ctr_fail_nomem(err, (size_t)t->out_schema.n * sizeof *t->out_col);
+    if (t->job.checkpoint) {
+        if ((rc = ctr_checkpoint_scores_open(t, err)))
+            return rc;
+        t->at.scores = 0;
+    }
+    return t->job.progressive(t->job.ctx, &t->out_schema, &t->out, err);
+}
+
+/* Once, when the first pass has opened the input. */
+static int start_run(struct ctr_trainer *t, const struct ctr_schema *s, struct ctr_err *err)
+{
+    int rc = ctr_schema_copy(&t->stream, s, err);
+    if (!rc && t->job.fitted)
+        rc = ctr_model_check_fitted(t->job.fitted, &t->stream, err);
+    else if (!rc && t->job.note && ctr_model_wants_fitted(&t->stream))
+        t->job.note(t->job.ctx,
+                    "the plan is fitted and its state is not in the stream: name the fitted plan with --plan, so "
+                    "that the model can extract too");
+    if (!rc && t->job.checkpoint && !t->job.resume)
+        rc = ctr_checkpoint_check(t, err);
+    if (!rc && t->job.checkpoint)
+        ctr_checkpoint_sweep(t);
+    if (!rc && t->job.resume)
+        rc = ctr_checkpoint_load(t, err);
+    if (!rc && t->job.init && t->resume.row < 0)
+        rc = load_init(t, err);
+    if (!rc && t->job.progressive)
+        rc = start_progressive(t, err);
+    if (!rc && t->job.spool && t->job.passes > 1) {
+        rc = ctr_out_open(&t->spool_out, t->job.spool, CTR_OUT_BINARY, err);
+        if (!rc)
+            rc = ctr_writer_open(&t->spool, t->spool_out, &t->stream, NULL, err);
+    }
+    return rc;
+}
+
+static int find_columns(struct ctr_trainer *t, const struct ctr_schema *s, struct ctr_err *err)
+{
+    for (int i = 0; i < s->n; i++)
+        if (ctr_field_role(&s->f[i]) == CTR_ROLE_IMAGE)
+            return ctr_fail(
+                err, CTR_EUSAGE,
+                "column '%s' has the role image, and no model of this version learns from images: make it a "
+                "feature in the plan (feature %s), or leave it out (ctr-select --columns)",
+                s->f[i].name, s->f[i].name);
+    t->label = ctr_schema_find_role(s, CTR_ROLE_LABEL, t->job.label, true, err);
+    if (t->label < 0)
+        return t->label;
+    t->weight = ctr_schema_find_role(s, CTR_ROLE_WEIGHT, t->job.weight, false, err);
+    return CTR_MIN(t->weight + 1, 0); /* -1: there is none */
+}
+
+/* The times that are looked at in the first pass. */
+static int start_order(struct ctr_trainer *t, const struct ctr_schema *s, struct ctr_err *err)
+{
+    const bool fail = t->job.time_order == CTR_TIME_FAIL;
+    int time =
+        t->job.time_order == CTR_TIME_IGNORE ? -1 : ctr_schema_find_role(s, CTR_ROLE_TIME, t->job.time, fail, err);
+    if (time < -1)
+        return time;
+    if (time >= 0 && s->f[time].type != CTR_TIME) {
+        if (fail)
+            return ctr_fail(err, CTR_EUSAGE, "column '%s' is no timestamp, as --time-order wants it", s->f[time].name);
+        time = -1;
+    }
+    t->order = (struct ctr_time_order){ .looks = time >= 0, .column = time, .fail = fail };
+    return 0;
+}
+
+/* The columns of weights that variants have of their own. */
+static int find_weights(const struct ctr_variants *vs, const struct ctr_schema *s, struct ctr_inputs *in,
+                        struct ctr_err *err)
+{
+    int rc = 0;
+    for (int i = 0, next = 0; i < vs->n && !rc; i++) { /* numbers begin in the order of lines */
+        if (vs->v[i].weight != next)
+            continue;
+        const char *name = vs->weights.s[next++];
+        const int column = ctr_schema_find(s, name);
+        rc = column < 0 ? ctr_fail(err, CTR_EUSAGE, "%s: line %d: the stream has no column '%.80s' of weights",
+                                   vs->path, vs->v[i].line, name)
+                        : ctr_inputs_weigh(in, column, err);
+    }
+    return rc;
+}
+
+static int start_pass(struct ctr_trainer *t, const struct ctr_schema *s, struct ctr_err *err)
+{
+    const struct ctr_row_transform change = ctr_row_transform_make(&t->job.params, t->at.pass);
+    char why[512];
+    int rc = t->at.pass || t->have_stream ? 0 : start_run(t, s, err);
+    t->have_stream = true;
+    if (!rc && !ctr_schema_equal(&t->stream, s, why, sizeof why))
+        rc = ctr_fail(err, CTR_EDATA, "the input of pass %" PRId64 " has another schema: %s", t->at.pass + 1, why);
+    if (!rc)
+        rc = find_columns(t, s, err);
+    if (!rc)
+        rc = ctr_inputs_new(&t->in, s, t->label, t->weight, &change, &t->tables, err);
+    if (!rc && t->job.params.variants)
+        rc = find_weights(t->job.params.variants, s, t->in, err);
+    if (!rc && t->job.params.expire) {
+        int time = ctr_schema_find_role(s, CTR_ROLE_TIME, t->job.time, true, err);
+        rc = time < 0 ? time : ctr_inputs_days(t->in, time, err);
+    }
+    if (!rc && !t->at.pass)
+        rc = start_order(t, s, err);
+    if (!rc && t->job.model->by_column)
+        rc = ctr_inputs_by_column(t->in, err);
+    if (!rc && t->job.model->transposed && t->job.model->transposed(t->learner))
+        ctr_inputs_transpose(t->in);
+    if (!rc)
+        rc = t->job.model->bind(t->learner, t->in, &t->tables, err);
+    if (!rc && t->job.init_rate > 0 && !t->at.pass && t->resume.row < 0)
+        t->job.model->set_bias(t->learner, ctr_log(t->job.init_rate) - ctr_log1p(-t->job.init_rate));
+    if (!rc && t->job.checkpoint && !(rc = ctr_digest_new(&t->digest, s, err)))
+        ctr_digest_hex(t->digest, t->at.digest);
+    return rc;
+}
+
+/* ---- the bias: --init-bias auto ---- */
+
+/* Whole minibatches, CTR_INIT_ROWS rows at least. */
+static int64_t init_span(const struct ctr_trainer *t)
+{
+    const int64_t step = t->job.params.minibatch;
+    return (CTR_INIT_ROWS + step - 1) / step * step;
+}
+
+/* The bias is that of the labels before each minibatch of the first span and, while one of the classes has come less
+ * than CTR_INIT_LABELS times, before every other one. */
+static void start_bias(struct ctr_trainer *t)
+{
+    const struct ctr_train_stats *s = &t->v[0].s;
+    const int64_t row = t->at.row, span = init_span(t);
+    if (t->job.init_rate != CTR_INIT_AUTO || t->at.pass || !row ||
+        row % (row < span ? t->job.params.minibatch : span) || !(s->weight > 0))
+        return;
+    const double mean = s->weight / (double)s->rows, negatives = s->weight - s->positives;
+    const bool few = CTR_MIN(s->positives, negatives) < CTR_INIT_LABELS * mean;
+    const double odds = (s->positives + mean / 2) / (negatives + mean / 2); /* half a row of either class: finite */
+    if (few || row <= span)
+        t->job.model->set_bias(t->learner, ctr_log(odds));
+    if (few || row < span || t->bias_told)
+        return;
+    char text[160];
+    snprintf(text, sizeof text, "after %" PRId64 " rows the bias has started, from %.6f: a click rate of %.6f", row,
+             ctr_log(odds), odds / (1 + odds));
+    t->bias_told = true;
+    if (t->job.note)
+        t->job.note(t->job.ctx, text);
+}
+
+/* Said once, when the first such row comes: the run may never end. */
+static void note_order(struct ctr_trainer *t, const struct ctr_time_order *now)
+{
+    char text[300];
+    const bool first = !t->order.rows && now->rows;
+    if (t->at.pass)
+        return;
+    t->order = *now;
+    if (!first || !t->job.note)
+        return;
+    snprintf(text, sizeof text,
+             "row %lld has a time before that of an earlier row: such rows are predicted by a model that has learned "
+             "from later ones%s; sort by time, or say --time-order ignore",
+             (long long)now->first, t->job.params.expire ? ", and --expire takes them for rows of the latest day" : "");
+    t->job.note(t->job.ctx, text);
+}
+
+/* Rows of this pass that lie before the checkpoint that the run goes on from. */
+static int64_t known_rows(const struct ctr_trainer *t)
+{
+    if (t->resume.row < 0 || t->at.pass > t->resume.pass)
+        return 0;
+    return t->at.pass < t->resume.pass ? INT64_MAX : t->resume.row;
+}
+
+/* Rows that a model of minibatches gets at once: so many whole minibatches as are worth it. */
+static int64_t rows_at_once(const struct ctr_trainer *t)
+{
+    const int64_t minibatch = t->job.params.minibatch;
+    return minibatch * CTR_MAX(MINIBATCH_ROWS / minibatch, 1);
+}
+
+static int start_feed(struct ctr_trainer *t, const struct ctr_batch_source *s, struct ctr_err *err)
+{
+    const struct ctr_model *model = t->job.model;
+    const bool autos = t->job.init_rate == CTR_INIT_AUTO && !t->at.pass;
+    const bool saves = t->job.checkpoint || t->job.follow || t->job.publish_every.rows || t->job.publish_every.ms;
+    const enum ctr_finds finds = model->finds ? model->finds(t->learner, saves) : CTR_FIND_NOTHING;
+    const struct ctr_feed_opts o = {
+        .source = *s,
+        .in = t->in,
+        .digest = t->at.pass < t->resume.pass ? NULL : t->digest,
+        .spool = t->at.pass ? NULL : t->spool,
+        .order = t->at.pass ? (struct ctr_time_order){ 0 } : t->order,
+        .step_rows = autos ? t->job.params.minibatch : 0,
+        .span_rows = init_span(t),
+        .tile_rows = t->job.model->rows                                         ? rows_at_once(t)
+                     : t->job.params.minibatch > 1 && finds == CTR_FIND_NOTHING ? MINIBATCH_ROWS
+                                                                                : 0,
+        .known_rows = known_rows(t),
+        .again_rows = t->at.pass == t->resume.pass ? t->resume.pending : 0,
+        .with_batches = t->out && t->at.pass == 0,
+        .threads = ctr_feed_threads(),
+        .idle = t->job.idle,
+        .ctx = t->job.ctx,
+        .idle_ms = t->job.idle_ms,
+        .stop = t->job.stop,
+        .find = finds ? model->find : NULL,
+        .finder = t->learner,
+        .in_turn = finds == CTR_FIND_IN_TURN,
+        .memory_bytes = t->job.memory_bytes,
+    };
+    int rc = ctr_feed_new(&t->feed, &o, err);
+    if (!rc && model->set_worker) {
+        const struct ctr_worker worker = ctr_feed_worker(t->feed);
+        model->set_worker(t->learner, &worker);
+    }
+    return rc;
+}
+
+/* ---- a tile ---- */
+
+static void count_rows(struct ctr_trainer *t, const struct ctr_rows *r, const double *score)
+{
+    struct ctr_validation *v = t->v;
+    for (int64_t from = 0, end; from < r->rows; from = end) {
+        end = CTR_MIN(r->rows, from + CTR_MAX(v->next_report - v->s.rows, 1)); /* the next one to report on */
+        v->s.rows += end - from;
+        if (t->at.pass == 0)
+            ctr_validation_rows(v, t->models, score, t->values, r, from, end);
+        if (v->s.rows < v->next_report)
+            continue;
+        ctr_validation_settle(v);
+        v->next_report *= 2;
+        v->s.label = r->label[end - 1];
+        v->s.score = score[(end - 1) * t->values];
+        v->s.features = r->start[end] - r->start[end - 1];
+        if (t->job.report && t->at.pass == 0)
+            t->job.report(t->job.ctx, &v->s);
+        v->s.since_weight = v->s.since_loss = 0;
+    }
+}
+
+static int write_progressive(struct ctr_trainer *t, const struct ctr_batch *b, const double *score, struct ctr_err *err)
+{
+    struct ctr_batch out = { &t->out_schema, b->rows, b->first_row, t->out_col };
+    if (t->values > 1) {
+        ctr_buf_clear(&t->columns);
+        int rc = ctr_buf_reserve(&t->columns, (size_t)(b->rows * t->values) * sizeof *score, err);
+        if (rc)
+            return rc;
+        double *column = (double *)(void *)t->columns.data;
+        for (int64_t i = 0; i < b->rows; i++)
+            for (int m = 0; m < t->values; m++)
+                column[m * b->rows + i] = score[i * t->values + m];
+        score = column;
+    }
+    for (int i = 0; i < t->out_schema.n; i++) {
+        const int from = t->out_from[i];
+        t->out_col[i] =
+            from >= 0 ? b->col[from]
+                      : (struct ctr_col){ .type = CTR_F64, .rows = b->rows, .data = score + (-1 - from) * b->rows };
+    }
+    return ctr_writer_batch(t->out, &out, err);
+}
+
+static int check_prefix(struct ctr_trainer *t, struct ctr_err *err)
+{
+    if (strcmp(t->at.digest, t->resume.digest))
+        return ctr_fail(err, CTR_EDATA,
+                        "the first %" PRId64
+                        " rows are not those that %s was made from: give the same input to --resume, "
+                        "or remove it to start anew",
+                        t->resume.row, t->job.checkpoint);
+    if (t->job.note) {
+        char text[200];
+        snprintf(text, sizeof text, "resumed after row %" PRId64 " of pass %" PRId64 ", whose input is the same",
+                 t->resume.row, t->resume.pass + 1);
+        t->job.note(t->job.ctx, text);
+    }
+    return 0;
+}
+
+/* Rows before the checkpoint: their predictions were kept, where any are wanted. */
+static int pass_over(struct ctr_trainer *t, int64_t n, double *score, struct ctr_err *err)
+{
+    int rc = t->out && t->at.pass == 0 ? ctr_checkpoint_scores_read(t, t->at.row, score, n, err) : 0;
+    t->kept += n;
+    if (!rc && t->at.pass == t->resume.pass && t->at.row + n == t->resume.row)
+        rc = check_prefix(t, err);
+    return rc;
+}
+
+static int end_batch(struct ctr_trainer *t, const struct ctr_batch *b, struct ctr_err *err)
+{
+    const double *score = (const double *)(void *)t->scores.data;
+    int64_t kept = t->kept;
+    t->kept = 0;
+    t->scores.len = 0;
+    if (!t->out || t->at.pass)
+        return 0;
+    int rc = write_progressive(t, b, score, err);
+    if (!rc && t->scores_fd >= 0 && b->rows > kept)
+        rc = ctr_checkpoint_scores_add(t, score + kept * t->values, b->rows - kept, err);
+    t->at.scores = t->scores_fd >= 0 ? CTR_MAX(t->at.row, t->resume.scores) : -1;
+    return rc;
+}
+
+/* A tile's scores, then their uncertainties: by row instead. */
+static int join_rows(struct ctr_trainer *t, double *score, int64_t n, struct ctr_err *err)
+{
+    ctr_buf_clear(&t->columns);
+    int rc = ctr_buf_append(&t->columns, score, (size_t)(n * 2) * sizeof *score, err);
+    const double *column = (const double *)(void *)t->columns.data;
+    for (int64_t i = 0; i < n && !rc; i++) {
+        score[i * 2] = column[i];
+        score[i * 2 + 1] = column[n + i];
+    }
+    return rc;
+}
+
+/* Rows [from, from + n) of r. */
+static struct ctr_rows part_of(const struct ctr_trainer *t, const struct ctr_rows *r, int64_t from, int64_t n)
+{
+    struct ctr_rows part = *r;
+    part.rows = n;
+    part.first_row += from;
+    part.start += from;
+    part.label += r->label ? from : 0;
+    part.weight += r->weight ? from : 0;
+    part.day += r->day ? from : 0;
+    part.dense += r->dense ? from * ctr_inputs_dense(t->in) : 0;
+    return part;
+}
+
+/* Learn, and see by the way what the validation says. Rows behind the one where that ends the run are left out. */
+static int learn_rows(struct ctr_trainer *t, struct ctr_rows *r, double *score, struct ctr_err *err)
+{
+    const int64_t minibatch = t->job.params.minibatch;
+    int rc = 0;
+    if (!t->job.validation_every)
+        return t->job.model->train_rows(t->learner, r, score, t->job.memory_bytes, err);
+    for (int64_t at = 0, n; at < r->rows && !rc; at += n) {
+        const int64_t row = t->at.row + at;
+        n = CTR_MIN(r->rows - at, minibatch - row % minibatch);
+        const struct ctr_rows part = part_of(t, r, at, n);
+        rc = t->job.model->train_rows(t->learner, &part, score + at * t->values, t->job.memory_bytes, err);
+        if (!rc && ctr_earlystop_due(t, row + n))
+            rc = ctr_earlystop_now(t, row + n, false, err);
+        if (t->stopped)
+            r->rows = at + n;
+    }
+    return rc;
+}
+
+/* Known rows that are made again had been scored, and not yet learned from, when the checkpoint was written. */
+static int take_tile(struct ctr_trainer *t, const struct ctr_tile *tile, struct ctr_err *err)
+{
+    t->whole = false;
+    const size_t bytes = (size_t)(tile->n * t->values) * sizeof(double);
+    int rc = ctr_buf_reserve(&t->scores, bytes, err);
+    if (rc)
+        return rc;
+    struct ctr_rows rows = tile->rows;
+    double *score = (double *)(void *)(t->scores.data + t->scores.len);
+    t->scores.len += bytes;
+    if (tile->digest[0])
+        memcpy(t->at.digest, tile->digest, sizeof tile->digest);
+    if (!tile->known)
+        start_bias(t);
+    if (rows.rows)
+        rc = learn_rows(t, &rows, score, err);
+    if (!rc && t->job.params.uncertainty)
+        rc = join_rows(t, score, rows.rows, err);
+    if (!rc && tile->known)
+        rc = pass_over(t, tile->n, score, err);
+    else if (!rc)
+        count_rows(t, &rows, score);
+    if (!rc && !(t->v->s.weight < INFINITY))
+        rc = ctr_fail(err, CTR_EDATA,
+                      "row %" PRId64 ": the weights of the rows add up to infinity: divide them by a constant",
+                      t->at.row + rows.rows);
+    if (t->stopped)
+        return rc;
+    note_order(t, &tile->order);
+    t->at.row += tile->n;
+    if (!rc && tile->ends_batch)
+        rc = end_batch(t, tile->batch, err);
+    t->whole = !rc && tile->ends_batch;
+    return rc;
+}
+
+/* Is the run still among rows that an older checkpoint covers? Then that one stands. */
+static bool before_resume(const struct ctr_trainer *t)
+{
+    return t->resume.row >= 0 &&
+           (t->at.pass < t->resume.pass || (t->at.pass == t->resume.pass && t->at.row < t->resume.row));
+}
+
+/* Somebody may want to know what was saved; nothing fails for that. */
+static void tell_saved(const struct ctr_trainer *t, const char *what)
+{
+    struct ctr_buf text = { 0 };
+    struct ctr_err err = { 0 };
+    if (t->job.saved && !ctr_trainer_saved(t, what, &text, &err))
+        t->job.saved(t->job.ctx, (const char *)text.data);
+    ctr_buf_free(&text);
+}
+
+static int write_checkpoint(struct ctr_trainer *t, struct ctr_err *err)
+{
+    if (!t->job.checkpoint || before_resume(t) || !t->digest)
+        return 0;
+    int rc = ctr_checkpoint_write(t, err);
+    if (!rc)
+        tell_saved(t, "checkpoint");
+    return rc;
+}
+
+static int publish(struct ctr_trainer *t, struct ctr_err *err)
+{
+    t->published = t->v->s.rows;
+    int rc = t->job.publish(t->job.ctx, err);
+    if (rc) {
+        ctr_err_add(err, "; what was learned from row %" PRId64 " on is not saved", t->saved + 1);
+        return rc;
+    }
+    t->saved = t->published;
+    tell_saved(t, "model");
+    return 0;
+}
+
+/* Where no row came since the last time, nothing is due. */
+int ctr_trainer_save_due(struct ctr_trainer *t, bool stop, struct ctr_err *err)
+{
+    const int64_t rows = t->v->s.rows;
+    int rc = 0;
+    if (before_resume(t))
+        return 0;
+    if (t->job.publish && rows != t->published && ctr_schedule_due(&t->publications, &t->job.publish_every, rows))
+        rc = publish(t, err);
+    if (!rc &&
+        (stop || (rows != t->checkpoints.rows && ctr_schedule_due(&t->checkpoints, &t->job.checkpoint_every, rows))))
+        rc = write_checkpoint(t, err);
+    return rc;
+}
+
+int ctr_trainer_learn_waiting(struct ctr_trainer *t, struct ctr_err *err)
+{
+    const struct ctr_model *model = t->job.model;
+    if (!model->pending || !model->pending(t->learner) || before_resume(t))
+        return 0;
+    t->published = 0;
+    return model->end_pass(t->learner, err);
+}
+
+static int between_batches(struct ctr_trainer *t, struct ctr_err *err)
+{
+    bool stop = t->job.stop && *t->job.stop;
+    int rc = ctr_trainer_save_due(t, stop, err);
+    if (rc || !stop)
+        return rc;
+    (void)ctr_fail(err, CTR_EDATA, "stopped by a signal after row %" PRId64 " of pass %" PRId64 "; go on with --resume",
+                   t->at.row, t->at.pass + 1);
+    return err->code = CTR_ESTOPPED;
+}
+
+/* ---- passes ---- */
+
+/* The source waits for input: here, or on the thread of the feed. */
+static bool source_waits(void *ctx)
+{
+    struct ctr_trainer *t = ctx;
+    if (ctr_feed_has_thread(t->feed))
+        return ctr_feed_idles(t->feed);
+    if (t->job.idle)
+        t->job.idle(t->job.ctx);
+    return true;
+}
+
+static int open_pass(struct ctr_trainer *t, struct ctr_batch_source *s, struct ctr_err *err)
+{
+    enum { QUIT_MS = 100 };
+    char *paths[] = { (char *)(uintptr_t)t->job.spool };
+    const struct ctr_reader_opts o = {
+        .idle = source_waits,
+        .idle_ctx = t,
+        .idle_ms = ctr_cpu_count() > 1 ? CTR_MIN(t->job.idle_ms, QUIT_MS) : t->job.idle_ms,
+        .follow = t->job.follow,
+    };
+    struct ctr_reader *spooled;
+    if (!t->at.pass || !t->job.spool)
+        return t->job.open(t->job.ctx, NULL, &o, s, err);
+    int rc = ctr_reader_open(&spooled, paths, 1, NULL, err);
+    if (!rc)
+        *s = ctr_batch_source_stream(spooled);
+    return rc;
+}
+
+static int finish_spool(struct ctr_trainer *t, struct ctr_err *err)
+{
+    if (!t->spool)
+        return 0;
+    int rc = ctr_writer_finish(t->spool, err);
+    if (!rc)
+        rc = ctr_out_commit(t->spool_out, err);
+    ctr_writer_free(t->spool);
+    ctr_out_free(t->spool_out);
+    t->spool = NULL;
+    t->spool_out = NULL;
+    return rc;
+}
+
+/* A log that is followed broke off: the rows before are a model like those that were saved on the way. The error says
+ * what became of them. */
+static void end_following(struct ctr_trainer *t, struct ctr_err *err)
+{
+    const int64_t rows = t->v->s.rows;
+    struct ctr_err second = { 0 };
+    const bool learned = t->whole && !ctr_trainer_learn_waiting(t, &second);
+    bool saved = rows && rows == t->published;
+    if (!saved && rows && learned && t->job.publish && !before_resume(t))
+        saved = !publish(t, &second);
+    if (saved)
+        ctr_err_add(err, "; the model of the %lld rows before is saved", (long long)rows);
+    else
+        ctr_err_add(err, "; the model is not saved%s%s",
+                    second.code ? ": "
+                    : rows      ? ""
+                                : ": no row was learned",
+                    second.code ? ctr_err_text(&second).s : "");
+}
+
+int ctr_trainer_check_end(const struct ctr_trainer *t, struct ctr_err *err)
+{
+    if (t->resume.row <= t->at.row || t->resume.pass != t->at.pass)
+        return 0;
+    return ctr_fail(err, CTR_EDATA, "the input ends after row %" PRId64 ", but %s was made after row %" PRId64 "%s",
+                    t->at.row, t->job.checkpoint, t->resume.row,
+                    t->job.follow ? ": in another log, as after rotation, --init MODEL goes on, without that file"
+                                  : "");
+}
+
+static int run_pass(struct ctr_trainer *t, const struct ctr_batch_source *s, struct ctr_err *err)
+{
+    const struct ctr_tile *tile = NULL;
+    int rc = start_pass(t, ctr_batch_source_schema(s), err), got = 0;
+    if (!rc)
+        rc = start_feed(t, s, err);
+    while (!rc && !t->stopped && (got = ctr_feed_next(t->feed, &tile, err)) > 0) {
+        rc = take_tile(t, tile, err);
+        if (!rc && tile->ends_batch && !t->stopped)
+            rc = between_batches(t, err);
+    }
+    if (!rc && t->stopped) /* what follows is not read, nor kept for another pass */
+        return 0;
+    rc = rc ? rc : got;
+    if (!rc && t->job.model->end_pass && !before_resume(t))
+        rc = t->job.model->end_pass(t->learner, err);
+    if (rc < 0 && t->whole && rc != CTR_ESTOPPED) { /* the input broke off: what was learned is worth keeping */
+        struct ctr_err second = { 0 };
+        if (write_checkpoint(t, &second) && t->job.note)
+            t->job.note(t->job.ctx, ctr_err_text(&second).s);
+    }
+    if (got < 0 && t->job.follow)
+        end_following(t, err);
+    if (rc && rc != CTR_ESTOPPED)
+        ctr_err_file(err, tile ? tile->file : ctr_batch_source_name(s));
+    if (!rc)
+        rc = ctr_trainer_check_end(t, err);
+    return rc ? rc : finish_spool(t, err);
+}
+
+int ctr_trainer_run(struct ctr_trainer *t, struct ctr_err *err)
+{
+    int rc = 0;
+    for (; t->at.pass < t->job.passes && !rc && !t->stopped; t->at.pass++) {
+        struct ctr_batch_source s = { 0 };
+        t->at.row = 0;
+        rc = open_pass(t, &s, err);
+        if (rc && t->job.follow)
+            end_following(t, err);
+        if (!rc && t->job.model->rows && !t->job.follow) /* a log that grows is learned from as it comes */
+            rc = ctr_batch_source_regroup(&s, rows_at_once(t), err);
+        if (!rc)
+            rc = run_pass(t, &s, err);
+        if (!rc && t->job.validation && !t->stopped && !before_resume(t) && !ctr_earlystop_due(t, t->at.row))
+            rc = ctr_earlystop_now(t, t->at.row, true, err);
+        end_pass(t);
+        ctr_batch_source_close(&s);
+    }
+    for (int i = 0; i < t->models; i++)
+        ctr_validation_settle(&t->v[i]);
+    return rc;
+}
+
+bool ctr_trainer_resuming(const struct ctr_trainer *t)
+{
+    return before_resume(t);
+}
+
+int ctr_trainer_models(const struct ctr_trainer *t)
+{
+    return t->models;
+}
+
+int ctr_trainer_save(struct ctr_trainer *t, int model, struct ctr_out *out, struct ctr_err *err)
+{
+    return t->best ? ctr_earlystop_save(t, out, err) : ctr_trainer_save_now(t, model, out, err);
+}
+
+/* What a file of the model says, as if it had learned alone. */
+static int make_alone(struct ctr_trainer *t, int model, struct ctr_save *s, struct ctr_err *err)
+{
+    const struct ctr_many *many = t->job.model->many;
+    *s = (struct ctr_save){ .model = many ? many->model : t->job.model,
+                            .params = many ? &t->job.params.variants->v[model].params : &t->job.params,
+                            .learner = t->learner,
+                            .tables = &t->tables,
+                            .stream = &t->stream,
+                            .program = t->job.program,
+                            .options = t->job.options,
+                            .fitted = t->job.fitted };
+    if (t->alone)
+        pthread_mutex_lock(t->alone);
+    int rc = many ? many->alone(t->learner, model, &t->tables, &s->learner, err) : 0;
+    if (t->alone)
+        pthread_mutex_unlock(t->alone);
+    return rc;
+}
+
+int ctr_trainer_save_some(struct ctr_trainer *t, const int *model, int n, struct ctr_out *const *out,
+                          struct ctr_err *err)
+{
+    const struct ctr_many *many = t->job.model->many;
+    struct ctr_save s[CTR_SAVE_TOGETHER];
+    int made = 0, rc = t->have_stream ? 0 : ctr_fail(err, CTR_EDATA, "no input came, so that there is no model");
+    for (; made < n && !rc; made += !rc)
+        rc = make_alone(t, model[made], &s[made], err);
+    if (!rc)
+        rc = ctr_model_save_some(s, n, many ? many->save : NULL, out, err);
+    for (int i = 0; i < made && many; i++)
+        many->model->learner_free(s[i].learner);
+    return rc;
+}
+
+int ctr_trainer_save_now(struct ctr_trainer *t, int model, struct ctr_out *out, struct ctr_err *err)
+{
+    return ctr_trainer_save_some(t, &model, 1, &out, err);
+}
+
+void ctr_trainer_done(struct ctr_trainer *t)
+{
+    ctr_checkpoint_remove(t);
+}

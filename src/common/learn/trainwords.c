@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a run of learning tells about itself: lines of progress in the manner of Vowpal Wabbit, and the summary. */
+#include "common/learn/trainer.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+int ctr_train_progress(const struct ctr_train_stats *s, bool heading, struct ctr_buf *text, struct ctr_err *err)
+{
+    int rc = heading
+                 ? ctr_buf_printf(text, err, "%-10s %-10s %12s %12s %8s %8s %8s\n%-10s %-10s %12s %12s %8s %8s %8s\n",
+                                  "average", "since", "example", "example", "current", "current", "current", "loss",
+                                  "last", "counter", "weight", "label", "predict", "features")
+                 : 0;
+    return rc ? rc
+              : ctr_buf_printf(text, err, "%-10.6f %-10.6f %12" PRId64 " %12.1f %8.4f %8.4f %8" PRId64 "\n",
+                               s->weight > 0 ? s->loss / s->weight : 0,
+                               s->since_weight > 0 ? s->since_loss / s->since_weight : 0, s->rows, s->weight, s->label,
+                               s->score, s->features);
+}
+
+static int variants_table(const struct ctr_trainer *t, struct ctr_buf *text, struct ctr_err *err)
+{
+    int rc = ctr_buf_printf(text, err, "\n%-20s %12s %8s\n", "variant", "log loss", "AUC");
+    for (int i = 0; i < t->models && !rc; i++)
+        rc = ctr_buf_format(text, err, "%-20s %12.6f %8.4f\n", t->job.params.variants->v[i].name,
+                            t->v[i].s.loss / t->v[i].s.weight, ctr_trainer_auc(t, i));
+    return rc;
+}
+
+/* What is held: keys, bytes, keys refused. */
+static int held(const struct ctr_trainer *t, struct ctr_buf *text, struct ctr_err *err)
+{
+    const struct ctr_model *m = t->job.model;
+    int rc = ctr_buf_printf(text, err, "keys                 %" PRId64 " (%s)\n", m->keys(t->learner),
+                            ctr_size_text_beyond((uint64_t)m->memory(t->learner), 0).s);
+    if (!rc && m->words)
+        rc = m->words(t->learner, text, err);
+    if (rc || !t->order.rows)
+        return rc;
+    return ctr_buf_printf(text, err, "out of time order    %" PRId64 " rows, by up to %s\n", t->order.rows,
+                          ctr_time_order_most(&t->order).s);
+}
+
+int ctr_trainer_saved(const struct ctr_trainer *t, const char *what, struct ctr_buf *text, struct ctr_err *err)
+{
+    int rc = ctr_buf_format(text, err, "saved                %s, after %" PRId64 " rows\n", what, t->v[0].s.rows);
+    return rc ? rc : held(t, text, err);
+}
+
+int ctr_trainer_summary(const struct ctr_trainer *t, struct ctr_buf *text, struct ctr_err *err)
+{
+    const struct ctr_train_stats *s = &t->v[0].s;
+    const struct ctr_model *m = t->job.model;
+    int rc = ctr_buf_printf(text, err, "\nrows                 %" PRId64 "\n", s->rows);
+    if (!rc)
+        rc = held(t, text, err);
+    if (rc || s->weight <= 0) /* no row had a weight: nothing to take a mean of */
+        return rc;
+    rc = ctr_buf_printf(text, err, "mean label           %s\n", ctr_mean_text(s->positives / s->weight).s);
+    if (rc || m->many)
+        return rc ? rc : variants_table(t, text, err);
+    const double auc = ctr_trainer_auc(t, 0);
+    rc = ctr_buf_printf(text, err, "progressive log loss %s\n", ctr_mean_text(s->loss / s->weight).s);
+    return rc || isnan(auc) ? rc : ctr_buf_printf(text, err, "progressive AUC      %.4f\n", auc);
+}

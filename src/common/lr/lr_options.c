@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The options of lr, in the order of a model file's text. A new one is a row here, a member of struct ctr_params and an
+ * entry of man/ctr-train-lr.1. */
+#include <math.h>
+
+#include "common/lr/inclusion.h"
+#include "common/lr/lr.h"
+
+static const char *const norms[] = { "none", "l1", "l2", "max", NULL };
+static const char *const biases[] = { "yes", "no", NULL };
+
+#define AT(member) CTR_PARAM_AT(member)
+const struct ctr_param ctr_lr_options[] = {
+    { "alpha", CTR_PARAM_REAL, AT(alpha), "0.1", 0x1p-1074, INFINITY, "above 0", "X", CTR_GROUP_OPTIMIZER,
+      "learning rate of each coordinate" },
+    { "beta", CTR_PARAM_REAL, AT(beta), "1", 0, INFINITY, "0 or more", "X", CTR_GROUP_OPTIMIZER,
+      "smooths the first steps of each coordinate" },
+    { "l1", CTR_PARAM_REAL, AT(l1), "0", 0, INFINITY, "0 or more", "X", CTR_GROUP_REGULARISE,
+      "L1 regularisation: larger gives more weights of 0" },
+    { "l2", CTR_PARAM_REAL, AT(l2), "0", 0, INFINITY, "0 or more", "X", CTR_GROUP_REGULARISE, "L2 regularisation" },
+    { "precision", CTR_PARAM_WORD, AT(precision), "f64", .range = "f64, f32 or q2.13", .group = CTR_GROUP_MEMORY,
+      .help = "type of the learner's state; f32 on a GPU", .words = ctr_precision_names, .usually = "f32" },
+    { "no-bias", CTR_PARAM_FLAG, AT(no_bias), "yes", .range = "yes or no", .group = CTR_GROUP_MODEL,
+      .help = "learn without a bias", .words = biases, .saved_as = "bias" },
+    { "minibatch", CTR_PARAM_INT, AT(minibatch), "1", 1, CTR_MAX_MINIBATCH, "1 to 65536 rows", "ROWS",
+      CTR_GROUP_OPTIMIZER, "update after so many rows, which -j can share; 1: exact", .unsaved = "1" },
+    { "hash-bits", CTR_PARAM_INT, AT(hash_bits), "0", 0, 32, "1 to 32, or 0 for none", "BITS", CTR_GROUP_MEMORY,
+      "hash all keys into one table of 2^BITS keys; 0: keys as they are", .unsaved = "0" },
+    { "dropout", CTR_PARAM_REAL, AT(dropout), "0", 0, 1, "0 or more and below 1", "P", CTR_GROUP_REGULARISE,
+      "leave a share P of a row's features out of learning", .unsaved = "0" },
+    { "normalize", CTR_PARAM_WORD, AT(normalize), "none", .range = "none, l1, l2 or max", .group = CTR_GROUP_MODEL,
+      .help = "divide a row's values by their norm", .words = norms, .unsaved = "none" },
+    { "inclusion", CTR_PARAM_RULE, 0, "all", .unit = "RULE", .group = CTR_GROUP_MEMORY,
+      .help = "which new keys are taken up: all, poisson=P or bloom=N", .read = ctr_inclusion_parse,
+      .flags = CTR_PARAM_UNSAVED | CTR_PARAM_ROWWISE },
+    { "inclusion-poisson", CTR_PARAM_REAL, AT(poisson), "0", 0, 1 + 0x1p-52, "at most 1", .unsaved = "0",
+      .flags = CTR_PARAM_UNTYPED | CTR_PARAM_ROWWISE },
+    { "inclusion-bloom", CTR_PARAM_INT, AT(bloom), "0", 0, CTR_MAX_BLOOM, "at most 15", .unsaved = "0",
+      .flags = CTR_PARAM_UNTYPED | CTR_PARAM_ROWWISE },
+    { "inclusion-memory", CTR_PARAM_BYTES, AT(bloom_bytes), "8M", 4096, 0x1p46, "4K or more", "SIZE", CTR_GROUP_MEMORY,
+      "memory of the filters of bloom=N", CTR_PARAM_ROWWISE, .unsaved = "8M", .needs = "inclusion=bloom" },
+    { "optimizer", CTR_PARAM_WORD, AT(optimizer), "ftrl", .range = "ftrl, ogd, rda, fobos or ogd-count",
+      .group = CTR_GROUP_OPTIMIZER, .help = "how gradients become weights", .words = ctr_optimizer_names,
+      .flags = CTR_PARAM_ROWWISE, .unsaved = "ftrl" },
+    { "learning-rate", CTR_PARAM_WORD, AT(learning_rate), "per-coordinate", .range = "per-coordinate, counts or global",
+      .group = CTR_GROUP_OPTIMIZER, .help = "what it falls with: sums of squares, clicks or rows",
+      .words = ctr_rate_names, .flags = CTR_PARAM_ROWWISE, .unsaved = "per-coordinate" },
+    { "power", CTR_PARAM_REAL, AT(power), "0.5", 0x1p-1074, 1 + 0x1p-52, "above 0 and at most 1", "X",
+      CTR_GROUP_OPTIMIZER, "power of the counter in the learning rate", CTR_PARAM_ROWWISE, .unsaved = "0.5" },
+    { "threshold", CTR_PARAM_INT, AT(threshold), "5", 0, CTR_MAX_THRESHOLD, "0 to 1048576 occurrences", "K",
+      CTR_GROUP_OPTIMIZER, "ogd-count: occurrences before a key is learned", CTR_PARAM_ROWWISE, .unsaved = "5",
+      .needs = "optimizer=ogd-count|variants" },
+    { "expire", CTR_PARAM_INT, AT(expire), "0", 0, 4094, "at most 4094 days", "DAYS", CTR_GROUP_MEMORY,
+      "drop keys that did not come for more than DAYS days; 0: never", CTR_PARAM_ROWWISE, .unsaved = "0" },
+    { "expire-floor", CTR_PARAM_INT, AT(expire_floor), "0", 0, 0x1p62, "a number of keys", "N", CTR_GROUP_MEMORY,
+      "always keep at least the N most recent keys", CTR_PARAM_ROWWISE, .unsaved = "0", .needs = "expire" },
+    { "seed", CTR_PARAM_INT, AT(seed), "0", 0, 0x1p63, "0 or more", .flags = CTR_PARAM_UNTYPED, .unsaved = "0" },
+    { "uncertainty", CTR_PARAM_FLAG, AT(uncertainty), .group = CTR_GROUP_OUTPUTS,
+      .help = "add to --progressive how far a score could move with one row more", .flags = CTR_PARAM_UNSAVED,
+      .needs = "progressive" },
+    { 0 },
+};

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A walk over the weights of a model's section and, where they are wanted, the learning rates of its keys. z and n are
+ * read only when the weights are not those that training wrote. The file is read twice: what is counted first tells
+ * sizes. */
+#include <math.h>
+#include <stdio.h>
+
+#include "common/lr/lr.h"
+
+/* Hashes of the keys and numbers of the tables of all rows; a run of equal names is looked up once. */
+static int find_keys(struct ctr_lr_walk *w, const struct ctr_batch *b, struct ctr_err *err)
+{
+    struct ctr_lr_table cache = { .table = 0 };
+    const struct ctr_col *names = w->c.table;
+    ctr_buf_clear(&w->hash);
+    ctr_buf_clear(&w->table);
+    int rc = ctr_buf_reserve(&w->hash, (size_t)b->rows * sizeof(uint64_t), err);
+    if (!rc)
+        rc = ctr_buf_reserve(&w->table, (size_t)b->rows * sizeof(int), err);
+    if (rc)
+        return rc;
+    ctr_sparse_kernel_best()->hash(w->c.key->data, b->rows, (uint64_t *)(void *)w->hash.data);
+    const int32_t *index = names->dict ? names->data : NULL;
+    for (int64_t i = 0; i < b->rows && !rc; i++) {
+        if (!index || !i || index[i] != index[i - 1])
+            rc = ctr_lr_find_table(&cache, ctr_col_str(names, i), w->tables, err);
+        ((int *)(void *)w->table.data)[i] = cache.table;
+    }
+    return rc;
+}
+
+/* Weight and rate of row i, both checked. */
+static int read_row(const struct ctr_lr_walk *w, struct ctr_lr_walked *r, struct ctr_err *err)
+{
+    const struct ctr_col *told = w->c.number[CTR_LR_WEIGHT];
+    struct ctr_state state;
+    if (w->derived || w->rates)
+        ctr_lr_state(&w->c, &w->learning, r->i, &state);
+    r->rate = w->rates ? (float)ctr_state_rate(&w->learning, &w->event, &state) : 0;
+    if (!(r->rate >= 0 && r->rate < INFINITY))
+        return ctr_fail(err, CTR_EDATA, "row %lld of the model: n is damaged, or --beta was 0",
+                        (long long)(r->batch->first_row + r->i + 1));
+    r->weight = w->derived ? ctr_state_weight(&w->learning, &w->event, &state) : ctr_col_f64(told, r->i);
+    if (!(fabs(r->weight) < INFINITY))
+        return ctr_fail(err, CTR_EDATA, "row %lld of the model: its weight is not a number",
+                        (long long)(r->batch->first_row + r->i + 1));
+    return 0;
+}
+
+/* By more than versions round: the first ones took the root of counts as a double. */
+static bool differs(double derived, double told)
+{
+    return !(fabs(derived - told) <= 1e-6 * fabs(derived));
+}
+
+static int walk_rows(struct ctr_lr_walk *w, const struct ctr_batch *b, struct ctr_err *err)
+{
+    const struct ctr_col *told = w->c.number[CTR_LR_WEIGHT];
+    const uint64_t *key = w->c.key->data;
+    struct ctr_lr_walked r = { .batch = b };
+    int rc = 0;
+    for (; r.i < b->rows && !rc; r.i++) {
+        r.table = ctr_lr_walk_tables(w)[r.i];
+        if ((rc = read_row(w, &r, err)))
+            break;
+        w->digest += ctr_lr_digest(key[r.i], r.weight);
+        w->differ += !w->again && w->derived && told && differs(r.weight, ctr_col_f64(told, r.i));
+        if (r.table < 0 && w->bias)
+            return ctr_lr_twice(b, r.i, err);
+        w->bias |= r.table < 0;
+        rc = w->take(w->ctx, w, &r, err);
+    }
+    return rc;
+}
+
+static int walk_batch(struct ctr_lr_walk *w, const struct ctr_batch *b, struct ctr_err *err)
+{
+    int rc = ctr_lr_find_columns(b, &w->c, err);
+    w->derived = !rc && w->derive && !ctr_lr_missing(&w->c, &w->learning);
+    if (!rc && !w->derived && !w->c.number[CTR_LR_WEIGHT])
+        rc = ctr_fail(err, CTR_EDATA, "the model has neither weight nor z and n");
+    const char *missing = !rc && w->rates ? ctr_lr_rate_missing(&w->c, &w->learning) : NULL;
+    if (missing)
+        rc = ctr_fail(err, CTR_EDATA, "the model has no column '%s', without which it cannot tell its uncertainty",
+                      missing);
+    if (!rc)
+        rc = find_keys(w, b, err);
+    return rc ? rc : walk_rows(w, b, err);
+}
+
+/* Read the columns that are needed: table, key and weight, the second time n, those of the rate besides, or all. */
+static int project(struct ctr_lr_walk *w, const struct ctr_schema *schema, struct ctr_reader *r, struct ctr_err *err)
+{
+    static const char *const names[] = { "table", "key", "weight", "n", "negatives", "positives" };
+    int keep[CTR_COUNT(names)], n = 0;
+    w->derive |= ctr_schema_find(schema, "weight") < 0;
+    for (size_t i = 0; i < (w->rates ? CTR_COUNT(names) : w->again ? 4 : 3); i++)
+        if ((keep[n] = ctr_schema_find(schema, names[i])) >= 0)
+            n++;
+    return w->derive ? 0 : ctr_reader_project(r, keep, n, err);
+}
+
+static int walk_all(struct ctr_lr_walk *w, struct ctr_err *err)
+{
+    struct ctr_model_info info;
+    struct ctr_reader *r = NULL;
+    const struct ctr_batch *b;
+    int rc = ctr_model_open(w->path, &info, &r, err);
+    if (rc)
+        return rc;
+    rc = project(w, &info.schema, r, err);
+    w->bias = false;
+    w->digest = 0;
+    while (!rc && (rc = ctr_reader_next(r, &b, err)) > 0)
+        rc = walk_batch(w, b, err);
+    if (rc < 0)
+        ctr_err_file(err, w->path);
+    ctr_reader_free(r);
+    ctr_model_info_free(&info);
+    return rc;
+}
+
+int ctr_lr_walk_start(struct ctr_lr_walk *w, struct ctr_err *err)
+{
+    int rc = ctr_learning_init(&w->learning, &w->info->params, err);
+    if (!rc)
+        rc = ctr_lr_start(&w->learning, &w->info->schema.meta, &w->event, err);
+    return rc || !w->rates ? rc : ctr_lr_unseen_rate(&w->learning, &w->event, &w->unseen_rate, err);
+}
+
+/* Once more with z and n when the model was edited since it was trained: then these win. */
+int ctr_lr_walk_count(struct ctr_lr_walk *w, struct ctr_err *err)
+{
+    const char *digest = ctr_meta_get(&w->info->schema.meta, CTR_META_MODEL_WEIGHTS);
+    char hex[17];
+    int rc = walk_all(w, err);
+    snprintf(hex, sizeof hex, "%016llx", (unsigned long long)w->digest);
+    if (rc || w->derive || (digest && !strcmp(digest, hex)))
+        return rc;
+    w->derive = true;
+    w->restart(w->ctx);
+    return walk_all(w, err);
+}
+
+int ctr_lr_walk_again(struct ctr_lr_walk *w, struct ctr_err *err)
+{
+    const uint64_t counted = w->digest;
+    w->again = true;
+    int rc = walk_all(w, err);
+    if (!rc && w->digest != counted) {
+        rc = ctr_fail(err, CTR_EDATA, "the model changed while it was read");
+        ctr_err_file(err, w->path);
+    }
+    return rc;
+}
+
+void ctr_lr_walk_end(struct ctr_lr_walk *w)
+{
+    ctr_buf_free(&w->hash);
+    ctr_buf_free(&w->table);
+}

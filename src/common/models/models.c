@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The table of models. */
+#include "common/models/models.h"
+
+#include "common/deep/deep.h"
+#include "common/lr/lr.h"
+#include "common/variants/variants.h"
+
+/* A model, and what learns many of it in one pass, with a value a model or one value for all: NULL where nothing does.
+ */
+static const struct {
+    const struct ctr_model *model, *variants, *single_value;
+} models[] = {
+    { &ctr_model_lr, &ctr_model_lr_variants, &ctr_model_lr_single },
+    { &ctr_model_mlp, NULL, NULL },
+};
+
+const struct ctr_model *ctr_model_at(int i)
+{
+    return i >= 0 && i < (int)CTR_COUNT(models) ? models[i].model : NULL;
+}
+
+const struct ctr_model *ctr_model_find(const char *name)
+{
+    for (size_t i = 0; i < CTR_COUNT(models); i++)
+        if (!strcmp(models[i].model->name, name))
+            return models[i].model;
+    return NULL;
+}
+
+const struct ctr_model *ctr_model_of_variants(const struct ctr_model *m, bool single_value)
+{
+    for (size_t i = 0; i < CTR_COUNT(models); i++)
+        if (models[i].model == m)
+            return single_value ? models[i].single_value : models[i].variants;
+    return NULL;
+}

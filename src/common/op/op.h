@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * op: the operators of the plan language: one table, each row an operator. The plan finds an operator by name
+ * (plan_parse.c), binds it to the types and literals of a call (plan_graph.c) and runs it on columns (plan_run.c).
+ * opbody.h says what an operator's body may be; the loops over rows, nulls and dictionary entries are op.c's, so that
+ * the same body can go to NVRTC.
+ */
+#ifndef CTR_OP_H
+#define CTR_OP_H
+
+#include "common/batch/batch.h"
+
+/* The type of an expression. Integers of every width are one to the checker (they widen to float64 where a float is
+ * wanted), so are the floats; the column keeps its own width. */
+struct ctr_vtype {
+    enum ctr_type type; /* scalar types, CTR_LIST or CTR_FIXED */
+    enum ctr_type item; /* of lists */
+    int32_t width;      /* CTR_FIXED */
+    bool key;           /* CTR_U64 (or a list of it) that is a 64-bit hash already, as cross gives: never text again */
+    bool duration;      /* CTR_I64 that counts ms: 14d, time - time */
+};
+
+/* A literal of the language. */
+enum ctr_value_kind {
+    CTR_V_NULL,
+    CTR_V_BOOL,
+    CTR_V_INT,
+    CTR_V_FLOAT,
+    CTR_V_STR,
+    CTR_V_TIME,
+    CTR_V_DURATION,
+    CTR_V_LIST,
+    CTR_V_UINT, /* an integer of 2^63 or more; identities of signals hold the numbers of those above */
+};
+struct ctr_value {
+    enum ctr_value_kind kind;
+    int64_t i; /* BOOL, INT, UINT (its 64 bits), TIME (ms), DURATION (ms) */
+    double f;
+    struct ctr_str s; /* borrowed from the plan */
+    struct ctr_value *list;
+    int n;
+};
+
+struct ctr_vtype ctr_value_type(const struct ctr_value *v);  /* of null: CTR_BOOL */
+struct ctr_field ctr_vtype_field(const struct ctr_vtype *t); /* a nameless field of that type */
+/* "list<utf8>", "key", "duration": for messages. Returns out. */
+const char *ctr_vtype_name(const struct ctr_vtype *t, char *out, size_t size);
+
+struct ctr_op;
+
+/* One call of an operator: filled by the front end up to `bind`, completed by ctr_op_bind. Arguments in order; named
+ * arguments (min=10) carry their name, and must be literals. A literal argument has `literal` set and no column. */
+struct ctr_op_arg {
+    const char *name;                /* NULL: positional */
+    const struct ctr_value *literal; /* NULL: a column of type `type` */
+    struct ctr_vtype type;           /* of a literal too (of null: CTR_BOOL, and it fits any type) */
+};
+struct ctr_op_call {
+    const struct ctr_op *op;
+    struct ctr_op_arg *arg;
+    int nargs;
+    struct ctr_vtype result; /* set by bind */
+    void *state;             /* parameters and fitted tables, owned by the call */
+    int64_t limit_bytes;     /* of the texts and items of a result, above which it is CTR_ELARGE; 0: none */
+    uint64_t hash_seed;      /* of texts that are hashed within it; set before bind */
+    bool confined;           /* it reads no files outside dir */
+    const char *dir;         /* files that it reads (lookup) lie relative to this folder; NULL: the current one */
+};
+
+/* The table, in the order of --list-ops. Infix and unary operators of the language are rows too, under the names
+ * "or and not == != < <= > >= + - * / // % neg". */
+const struct ctr_op *ctr_op_at(int i); /* NULL past the end */
+const struct ctr_op *ctr_op_find(const char *name, size_t n);
+/* The same in a version of the language: plans in old models keep their meaning. In the first one, / rounded a quotient
+ * of integers down. */
+enum { CTR_PLAN_TRUE_QUOTIENT = 2, CTR_PLAN_LANGUAGE = CTR_PLAN_TRUE_QUOTIENT };
+const struct ctr_op *ctr_op_find_in(int language, const char *name, size_t n);
+const char *ctr_op_name(const struct ctr_op *op);
+const char *ctr_op_identity(const struct ctr_op *op);  /* the name, or another one since it means something else */
+const char *ctr_op_signature(const struct ctr_op *op); /* "substr(text, start: int, length: int) -> text" */
+const char *ctr_op_help(const struct ctr_op *op);      /* one line */
+bool ctr_op_fitted(const struct ctr_op *op);
+
+/* Check argument types and literals, choose the kernel, set result. The error says what would fit; the front end adds
+ * line and column of the plan. */
+int ctr_op_bind(struct ctr_op_call *call, struct ctr_err *err) CTR_MUST;
+void ctr_op_unbind(struct ctr_op_call *call); /* frees state */
+
+/* Run on `rows` rows: col[i] is the column of argument i (NULL for a literal). The result is in `out`, a buffer made
+ * for call->result that was cleared before. Thread-safe for different outs. When every column argument shares one
+ * dictionary and the operator is pure per value, ctr_op_run computes once per entry and `out` becomes a gather. */
+int ctr_op_run(const struct ctr_op_call *call, const struct ctr_col *const *col, int64_t rows, struct ctr_colbuf *out,
+               struct ctr_err *err) CTR_MUST;
+
+int ctr_op_too_large(int64_t bytes, int64_t limit, struct ctr_err *err); /* CTR_ELARGE */
+
+/* Features: turn a bound expression's column into keys (uint64, list<uint64>): key = ctr_feature_key(seed, canonical
+ * text), of a `key` value ctr_mix64(value ^ seed); null gives the key of "(missing)", a null item of a list none.
+ * `memo`: what is remembered between calls of one seed, empty at the first; or NULL. */
+int ctr_op_keys(const struct ctr_vtype *type, const struct ctr_col *col, int64_t rows, uint64_t table_seed,
+                struct ctr_buf *memo, struct ctr_colbuf *out, struct ctr_err *err) CTR_MUST;
+
+/* The same keys as ctr_op_run followed by ctr_op_keys, without the values between them where the operator has a shorter
+ * way: vocab tests the keys of its argument instead of writing texts. Thread-safe for different outs and memos. */
+int ctr_op_run_keys(const struct ctr_op_call *call, const struct ctr_col *const *col, int64_t rows, uint64_t table_seed,
+                    struct ctr_buf *memo, struct ctr_colbuf *out, struct ctr_err *err) CTR_MUST;
+
+/* Fitted operators (vocab, quantiles). Fitting: after bind, ctr_op_fit_update sees each batch of the argument column,
+ * ctr_op_fit_finish seals. A fitted state goes to and from one section of a bundle, as a schema and rows (vocab: key
+ * uint64, name utf8, count uint64; quantiles: threshold float64). ctr_op_fit_memory is what it holds, in bytes. A call
+ * that is neither fitted nor loaded refuses to run. */
+int ctr_op_fit_update(struct ctr_op_call *call, const struct ctr_col *const *col, int64_t rows,
+                      struct ctr_err *err) CTR_MUST;
+int ctr_op_fit_finish(struct ctr_op_call *call, struct ctr_err *err) CTR_MUST;
+int64_t ctr_op_fit_memory(const struct ctr_op_call *call);
+/* Of a vocab that ran: how many values `out` has, and how many of them are "(other)". `seed`: out holds keys of that
+ * seed, as ctr_op_run_keys gives; NULL: values. */
+void ctr_op_fit_count(const struct ctr_op_call *call, const struct ctr_colbuf *out, const uint64_t *seed, int64_t *n,
+                      int64_t *unknown);
+int ctr_op_fit_schema(const struct ctr_op_call *call, struct ctr_schema *s, struct ctr_err *err) CTR_MUST;
+int ctr_op_fit_save(const struct ctr_op_call *call, struct ctr_batchbuf *rows, struct ctr_err *err) CTR_MUST;
+int ctr_op_fit_load(struct ctr_op_call *call, const struct ctr_batch *rows,
+                    struct ctr_err *err) CTR_MUST; /* repeated */
+
+#endif

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * op_infix: loops of the infix and unary operators. Integer arithmetic is in int64: a value or result that has no place
+ * there is null, as is a division by 0; floats follow IEEE. Comparisons are exact between all types of numbers. */
+#include "common/op/opint.h"
+
+/* ---- logic ---- */
+
+static int loop_and(struct ctr_op_tile *t, struct ctr_err *err)
+{
+    const uint8_t *a = t->in[0].v, *b = t->in[1].v;
+    uint8_t *r = t->out;
+
+    (void)err;
+    for (int i = 0; i < t->n; i++)
+        r[i] = opv_and(a[i], t->in[0].ok[i], b[i], t->in[1].ok[i], &t->ok[i]);
+    return 0;
+}
+
+static int loop_or(struct ctr_op_tile *t, struct ctr_err *err)
+{
+    const uint8_t *a = t->in[0].v, *b = t->in[1].v;
+    uint8_t *r = t->out;
+
+    (void)err;
+    for (int i = 0; i < t->n; i++)
+        r[i] = opv_or(a[i], t->in[0].ok[i], b[i], t->in[1].ok[i], &t->ok[i]);
+    return 0;
+}
+
+CTR_LOOP1(loop_not, uint8_t, uint8_t, !a0[i])
+
+/* ---- comparison: six operators over each pair of lanes ---- */
+
+#define SATISFIES(cmp, mask) (((mask) >> ((cmp) + 1)) & 1)
+#define COMPARE(name, mask)                                                                                            \
+    CTR_LOOP2(name##_i, int64_t, int64_t, uint8_t, SATISFIES(opv_cmp_i(a0[i], a1[i]), mask))                           \
+    CTR_LOOP2(name##_u, uint64_t, uint64_t, uint8_t, SATISFIES(opv_cmp_u(a0[i], a1[i]), mask))                         \
+    CTR_LOOP2(name##_f, double, double, uint8_t, SATISFIES(opv_cmp_f(a0[i], a1[i]), mask))                             \
+    CTR_LOOP2(name##_ui, uint64_t, int64_t, uint8_t, SATISFIES(opv_cmp_ui(a0[i], a1[i]), mask))                        \
+    CTR_LOOP2(name##_uf, uint64_t, double, uint8_t, SATISFIES(opv_cmp_uf(a0[i], a1[i]), mask))                         \
+    CTR_LOOP2(name##_if, int64_t, double, uint8_t, SATISFIES(opv_cmp_if(a0[i], a1[i]), mask))                          \
+    CTR_LOOP2(name##_s, struct opv_str, struct opv_str, uint8_t, SATISFIES(opv_cmp_s(a0[i], a1[i]), mask))
+/* The same with the arguments swapped, for pairs whose body wants the other order. */
+#define SWAPPED(name, mask)                                                                                            \
+    CTR_LOOP2(name##_iu, int64_t, uint64_t, uint8_t, SATISFIES(opv_cmp_ui(a1[i], a0[i]), mask))                        \
+    CTR_LOOP2(name##_fu, double, uint64_t, uint8_t, SATISFIES(opv_cmp_uf(a1[i], a0[i]), mask))                         \
+    CTR_LOOP2(name##_fi, double, int64_t, uint8_t, SATISFIES(opv_cmp_if(a1[i], a0[i]), mask))
+
+COMPARE(loop_eq, OPV_EQ)
+SWAPPED(loop_eq, OPV_EQ)
+COMPARE(loop_ne, OPV_LT | OPV_GT | OPV_UNORDERED)
+SWAPPED(loop_ne, OPV_LT | OPV_GT | OPV_UNORDERED)
+COMPARE(loop_lt, OPV_LT)
+SWAPPED(loop_lt, OPV_GT)
+COMPARE(loop_le, OPV_LT | OPV_EQ)
+SWAPPED(loop_le, OPV_GT | OPV_EQ)
+COMPARE(loop_gt, OPV_GT)
+SWAPPED(loop_gt, OPV_LT)
+COMPARE(loop_ge, OPV_GT | OPV_EQ)
+SWAPPED(loop_ge, OPV_LT | OPV_EQ)
+
+#define ORDERED(name)                                                                                                  \
+    { "uu>b", name##_u }, { "ui>b", name##_ui }, { "iu>b", name##_iu }, { "uF>b", name##_uf }, { "Fu>b", name##_fu },  \
+        { "ii>b", name##_i }, { "iF>b", name##_if }, { "Fi>b", name##_fi }, { "FF>b", name##_f },                      \
+        { "tt>b", name##_s }, { "TT>b", name##_i }, { "dd>b", name##_i },                                              \
+    {                                                                                                                  \
+        "BB>b", name##_i                                                                                               \
+    }
+#define COMPARISON(name)                                                                                               \
+    (const struct ctr_op_variant[])                                                                                    \
+    {                                                                                                                  \
+        ORDERED(name),                                                                                                 \
+        {                                                                                                              \
+            NULL                                                                                                       \
+        }                                                                                                              \
+    }
+#define EQUALITY(name)                                                                                                 \
+    (const struct ctr_op_variant[])                                                                                    \
+    {                                                                                                                  \
+        ORDERED(name), { "kk>b", name##_u },                                                                           \
+        {                                                                                                              \
+            NULL                                                                                                       \
+        }                                                                                                              \
+    }
+
+/* ---- arithmetic ---- */
+
+CTR_LOOP2(loop_add_i, int64_t, int64_t, int64_t, opv_add_i(a0[i], a1[i], &ok[i]))
+CTR_LOOP2(loop_sub_i, int64_t, int64_t, int64_t, opv_sub_i(a0[i], a1[i], &ok[i]))
+CTR_LOOP2(loop_mul_i, int64_t, int64_t, int64_t, opv_mul_i(a0[i], a1[i], &ok[i]))
+CTR_LOOP2(loop_div_i, int64_t, int64_t, int64_t, opv_div_i(a0[i], a1[i], &ok[i]))
+CTR_LOOP2(loop_mod_i, int64_t, int64_t, int64_t, opv_mod_i(a0[i], a1[i], &ok[i]))
+CTR_LOOP2(loop_add_f, double, double, double, opv_add_f(a0[i], a1[i]))
+CTR_LOOP2(loop_sub_f, double, double, double, opv_sub_f(a0[i], a1[i]))
+CTR_LOOP2(loop_mul_f, double, double, double, opv_mul_f(a0[i], a1[i]))
+CTR_LOOP2(loop_div_f, double, double, double, opv_div_f(a0[i], a1[i]))
+CTR_LOOP2(loop_mod_f, double, double, double, opv_mod_f(a0[i], a1[i]))
+CTR_LOOP2(loop_ratio, double, double, double, opv_ratio(a0[i], a1[i], &ok[i]))
+CTR_LOOP2(loop_quotient_f, double, double, int64_t, opv_quotient_f(a0[i], a1[i], &ok[i]))
+CTR_LOOP2(loop_div_d, int64_t, int64_t, double, opv_div_f((double)a0[i], (double)a1[i]))
+CTR_LOOP1(loop_neg_i, int64_t, int64_t, opv_neg_i(a0[i], &ok[i]))
+CTR_LOOP1(loop_neg_f, double, double, opv_neg_f(a0[i]))
+
+/* What / meant before version 2 of the language: a quotient of integers was rounded down. */
+const struct ctr_op ctr_op_old_quotient = { "/", "x / y -> number or duration", "quotient; of integers rounded down", 0,
+                                            CTR_VARIANTS({ "ii>i", loop_div_i }, { "ff>f", loop_div_f },
+                                                         { "di>d", loop_div_i }, { "dd>f", loop_div_d }) };
+
+const struct ctr_op ctr_ops_infix[] = {
+    { "or", "bool or bool -> bool", "true where one side is; null where neither is and one is null", CTR_OP_NULLS,
+      CTR_VARIANTS({ "bb>b", loop_or }) },
+    { "and", "bool and bool -> bool", "false where one side is; null where neither is and one is null", CTR_OP_NULLS,
+      CTR_VARIANTS({ "bb>b", loop_and }) },
+    { "not", "not bool -> bool", "the other truth value", 0, CTR_VARIANTS({ "b>b", loop_not }) },
+    { "==", "x == y -> bool", "equal: numbers by value whatever their types, text by bytes", 0, EQUALITY(loop_eq) },
+    { "!=", "x != y -> bool", "not equal", 0, EQUALITY(loop_ne) },
+    { "<", "x < y -> bool", "less: numbers by value, text by bytes, times", 0, COMPARISON(loop_lt) },
+    { "<=", "x <= y -> bool", "less or equal", 0, COMPARISON(loop_le) },
+    { ">", "x > y -> bool", "greater", 0, COMPARISON(loop_gt) },
+    { ">=", "x >= y -> bool", "greater or equal", 0, COMPARISON(loop_ge) },
+    { "+", "x + y -> number, time or duration", "sum; of a time and a duration a time; null where int64 overflows", 0,
+      CTR_VARIANTS({ "ii>i", loop_add_i }, { "ff>f", loop_add_f }, { "Td>T", loop_add_i }, { "dT>T", loop_add_i },
+                   { "dd>d", loop_add_i }) },
+    { "-", "x - y -> number, time or duration", "difference; of two times a duration; null where int64 overflows", 0,
+      CTR_VARIANTS({ "ii>i", loop_sub_i }, { "ff>f", loop_sub_f }, { "Td>T", loop_sub_i }, { "TT>d", loop_sub_i },
+                   { "dd>d", loop_sub_i }) },
+    { "*", "x * y -> number or duration", "product; null where int64 overflows", 0,
+      CTR_VARIANTS({ "ii>i", loop_mul_i }, { "ff>f", loop_mul_f }, { "di>d", loop_mul_i }, { "id>d", loop_mul_i }) },
+    { "/", "x / y -> float or duration",
+      "quotient, a float; of integers null by 0; of two durations a float: x / 1h counts hours; of a duration and an "
+      "integer a duration",
+      0, CTR_VARIANTS({ "jj>f", loop_ratio }, { "ff>f", loop_div_f }, { "di>d", loop_div_i }, { "dd>f", loop_div_d }),
+      .identity = "/float" },
+    { "//", "x // y -> int", "quotient rounded down to an integer; null by 0 and outside int64", 0,
+      CTR_VARIANTS({ "ii>i", loop_div_i }, { "ff>i", loop_quotient_f }, { "dd>i", loop_div_i }) },
+    { "%", "x % y -> number or duration", "remainder with the sign of y, so that x == x // y * y + x % y", 0,
+      CTR_VARIANTS({ "ii>i", loop_mod_i }, { "ff>f", loop_mod_f }, { "dd>d", loop_mod_i }) },
+    { "neg", "-x -> number or duration", "negated", 0,
+      CTR_VARIANTS({ "i>i", loop_neg_i }, { "f>f", loop_neg_f }, { "d>d", loop_neg_i }) },
+    { NULL },
+};

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * op_json: json_get: the path is parsed at bind into steps, the text is walked by the body. */
+#include "common/op/opint.h"
+#include "common/op/opbody_json.h"
+
+#include <stdlib.h>
+
+struct path {
+    int64_t n;
+    struct opv_step step[];
+};
+
+#define PATH                ((const struct path *)(t)->param)
+#define DOC(t, i)           (((const struct opv_str *)(t)->in[0].v)[i])
+#define JSON_MAX(t, i)      DOC(t, i).n
+#define JSON_WRITE(t, i, s) opv_json_get_write(DOC(t, i), PATH->step, PATH->n, s, &(t)->ok[i])
+CTR_LOOP_TEXT(loop_json_get, JSON_MAX, JSON_WRITE)
+
+static int64_t parse_index(const char *p, int64_t n)
+{
+    int64_t v;
+
+    return n > 0 && *p != '+' && ctr_parse_i64(p, (size_t)n, &v) && v >= 0 ? v : -1;
+}
+
+/* "user.id", "items.0.name", "items[0].name": dots between names, an array takes a number. */
+static int parse_path(const char *p, int64_t n, struct path *to, struct ctr_err *err)
+{
+    int64_t i = 0;
+
+    while (i < n) {
+        struct opv_step *s = &to->step[to->n++];
+        int64_t from = i;
+        *s = (struct opv_step){ .index = -1 };
+        if (p[i] == '[') {
+            while (i < n && p[i] != ']')
+                i++;
+            s->index = parse_index(p + from + 1, i - from - 1);
+            s->only_index = 1;
+            if (i == n || s->index < 0)
+                return ctr_fail(err, CTR_EUSAGE,
+                                "json_get: in a path [ ] holds the number of an element: items[0].name");
+            i++;
+        } else {
+            while (i < n && p[i] != '.' && p[i] != '[')
+                i++;
+            s->name = (struct opv_str){ (const uint8_t *)p + from, i - from };
+            s->index = parse_index(p + from, i - from);
+            if (i == from)
+                return ctr_fail(err, CTR_EUSAGE,
+                                "json_get: the path has an empty name; write it as user.id or items[0].name");
+        }
+        if (i < n && p[i] == '.' && ++i == n)
+            return ctr_fail(err, CTR_EUSAGE, "json_get: the path ends with a dot");
+    }
+    return 0;
+}
+
+static int prepare_json_get(struct ctr_op_call *call, struct ctr_op_state *s, struct ctr_err *err)
+{
+    const struct ctr_str *text = &call->arg[1].literal->s;
+    struct path *p = malloc(sizeof *p + (text->n + 1) * sizeof *p->step);
+
+    if (!p)
+        return ctr_fail_nomem(err, text->n * sizeof *p->step);
+    p->n = 0;
+    s->param = p;
+    s->param_free = free;
+    return parse_path(text->p, (int64_t)text->n, p, err);
+}
+
+const struct ctr_op ctr_ops_json[] = {
+    { "json_get", "json_get(text, path: text) -> text",
+      "what a JSON text has at a path such as \"user.id\" or \"items[0].name\"; null where it has nothing", CTR_OP_LIFT,
+      CTR_VARIANTS({ "tt!>t", loop_json_get }), NULL, prepare_json_get },
+    { NULL },
+};

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * op_number: operators on numbers, nulls and choices: int, floor, abs, clip, buckets, fill, is_null, if. */
+#include "common/op/opint.h"
+
+#include <stdlib.h>
+
+/* ---- conversion ---- */
+
+CTR_LOOP1(loop_same_i, int64_t, int64_t, a0[i])
+CTR_LOOP1(loop_same_f, double, double, a0[i])
+CTR_LOOP1(loop_float_i, int64_t, double, (double)a0[i])
+CTR_LOOP1(loop_int_f, double, int64_t, opv_int_f(a0[i], &ok[i]))
+CTR_LOOP1(loop_floor_f, double, int64_t, opv_floor_f(a0[i], &ok[i]))
+
+/* Text that is no number gives null. */
+static int loop_int_t(struct ctr_op_tile *t, struct ctr_err *err)
+{
+    const struct opv_str *a = t->in[0].v;
+    int64_t *r = t->out;
+
+    (void)err;
+    for (int i = 0; i < t->n; i++)
+        if (!t->ok[i] || !ctr_parse_i64((const char *)a[i].p, (size_t)a[i].n, &r[i]))
+            r[i] = t->ok[i] = 0;
+    return 0;
+}
+
+static int loop_number_t(struct ctr_op_tile *t, struct ctr_err *err)
+{
+    const struct opv_str *a = t->in[0].v;
+    double *r = t->out;
+
+    (void)err;
+    for (int i = 0; i < t->n; i++)
+        if (!t->ok[i] || !ctr_parse_f64((const char *)a[i].p, (size_t)a[i].n, &r[i]))
+            r[i] = t->ok[i] = 0;
+    return 0;
+}
+
+/* ---- arithmetic ---- */
+
+CTR_LOOP1(loop_abs_i, int64_t, int64_t, opv_abs_i(a0[i], &ok[i]))
+CTR_LOOP1(loop_abs_f, double, double, opv_abs_f(a0[i]))
+CTR_LOOP3(loop_clip_i, int64_t, int64_t, int64_t, int64_t, opv_clip_i(a0[i], a1[i], a2[i]))
+CTR_LOOP3(loop_clip_f, double, double, double, double, opv_clip_f(a0[i], a1[i], a2[i]))
+CTR_LOOP1(loop_log1p, double, double, opv_log1p(a0[i]))
+CTR_LOOP1(loop_log, double, double, opv_log(a0[i]))
+CTR_LOOP1(loop_exp, double, double, opv_exp(a0[i]))
+
+/* ---- buckets ---- */
+
+struct thresholds {
+    int64_t n;
+    double at[];
+};
+
+static int loop_bucket(struct ctr_op_tile *t, struct ctr_err *err)
+{
+    const struct thresholds *p = t->param;
+    const double *a = t->in[0].v;
+    int64_t *r = t->out;
+
+    (void)err;
+    for (int i = 0; i < t->n; i++)
+        r[i] = opv_bucket(a[i], p->at, p->n, &t->ok[i]);
+    return 0;
+}
+
+static int prepare_bucket(struct ctr_op_call *call, struct ctr_op_state *s, struct ctr_err *err)
+{
+    const struct ctr_value *list = call->arg[1].literal;
+    struct thresholds *p = malloc(sizeof *p + (size_t)list->n * sizeof *p->at);
+
+    if (!p)
+        return ctr_fail_nomem(err, (size_t)list->n * sizeof *p->at);
+    s->param = p;
+    s->param_free = free;
+    p->n = list->n;
+    for (int i = 0; i < list->n; i++) {
+        if (!ctr_value_number(&list->list[i], &p->at[i]))
+            return ctr_fail(err, CTR_EUSAGE, "bucket wants numbers as thresholds: bucket(x, [1, 2, 5])");
+        if (i && !(p->at[i - 1] < p->at[i]))
+            return ctr_fail(err, CTR_EUSAGE,
+                            "bucket wants ascending thresholds; threshold %d is not above the one before", i + 1);
+    }
+    return 0;
+}
+
+CTR_LOOP1(loop_log_bucket, double, int64_t, opv_log_bucket(a0[i], &ok[i]))
+
+/* Counts are mostly small: theirs are looked up. */
+enum { SMALL = 4096 };
+struct square_log {
+    int16_t start[OPV_SQUARE_LOG_STARTS];
+    int16_t small[SMALL];
+};
+
+static int loop_square_log(struct ctr_op_tile *t, struct ctr_err *err)
+{
+    const struct square_log *p = t->param;
+    const double *a = t->in[0].v;
+    int64_t *r = t->out;
+
+    (void)err;
+    for (int i = 0; i < t->n; i++)
+        r[i] = opv_square_log_bucket(a[i], p->start, &t->ok[i]);
+    return 0;
+}
+
+static int loop_square_log_i(struct ctr_op_tile *t, struct ctr_err *err)
+{
+    const struct square_log *p = t->param;
+    const int64_t *a = t->in[0].v;
+    int64_t *r = t->out;
+
+    (void)err;
+    for (int i = 0; i < t->n; i++) {
+        if ((uint64_t)a[i] < SMALL)
+            r[i] = p->small[a[i]];
+        else
+            r[i] = a[i] < 0 ? a[i] : opv_square_log_bucket((double)a[i], p->start, &t->ok[i]);
+    }
+    return 0;
+}
+
+static int prepare_square_log(struct ctr_op_call *call, struct ctr_op_state *s, struct ctr_err *err)
+{
+    struct square_log *p = malloc(sizeof *p);
+    uint8_t ok;
+
+    (void)call;
+    if (!p)
+        return ctr_fail_nomem(err, sizeof *p);
+    s->param = p;
+    s->param_free = free;
+    opv_square_log_starts(p->start);
+    for (int i = 0; i < SMALL; i++)
+        p->small[i] = (int16_t)opv_square_log_bucket(i, p->start, &ok);
+    return 0;
+}
+
+/* ---- nulls and choices: these see nulls ---- */
+
+static int loop_is_null(struct ctr_op_tile *t, struct ctr_err *err)
+{
+    uint8_t *r = t->out;
+
+    (void)err;
+    for (int i = 0; i < t->n; i++)
+        r[i] = !t->in[0].ok[i];
+    return 0;
+}
+
+/* Row i comes from argument `a` or `b`. */
+#define CHOOSE(name, T, first, a, b)                                                                                   \
+    static int name(struct ctr_op_tile *t, struct ctr_err *err)                                                        \
+    {                                                                                                                  \
+        const struct ctr_op_in *in = t->in;                                                                            \
+        const T *x = in[a].v, *y = in[b].v;                                                                            \
+        T *r = t->out;                                                                                                 \
+        (void)err;                                                                                                     \
+        for (int i = 0; i < t->n; i++) {                                                                               \
+            int f = (first);                                                                                           \
+            r[i] = f ? x[i] : y[i];                                                                                    \
+            t->ok[i] = f ? in[a].ok[i] : in[b].ok[i];                                                                  \
+        }                                                                                                              \
+        return 0;                                                                                                      \
+    }
+#define CHOOSE_TEXT(name, first, a, b)                                                                                 \
+    static inline struct opv_str name##_pick(const struct ctr_op_tile *t, int i)                                       \
+    {                                                                                                                  \
+        const struct ctr_op_in *in = t->in;                                                                            \
+        return ((const struct opv_str *)((first) ? in[a].v : in[b].v))[i];                                             \
+    }                                                                                                                  \
+    CTR_LOOP_TEXT(name##_write, PICK_MAX(name), PICK_WRITE(name))                                                      \
+    static int name(struct ctr_op_tile *t, struct ctr_err *err)                                                        \
+    {                                                                                                                  \
+        const struct ctr_op_in *in = t->in;                                                                            \
+        for (int i = 0; i < t->n; i++)                                                                                 \
+            t->ok[i] = (first) ? in[a].ok[i] : in[b].ok[i];                                                            \
+        return name##_write(t, err);                                                                                   \
+    }
+#define PICK_MAX(name)   name##_max
+#define PICK_WRITE(name) name##_put
+#define FILLED           in[0].ok[i]
+#define CONDITION        (in[0].ok[i] & ((const uint8_t *)in[0].v)[i]) /* a null condition is false */
+
+CHOOSE(loop_fill_8, uint64_t, FILLED, 0, 1)
+CHOOSE(loop_fill_b, uint8_t, FILLED, 0, 1)
+CHOOSE(loop_if_8, uint64_t, CONDITION, 1, 2)
+CHOOSE(loop_if_b, uint8_t, CONDITION, 1, 2)
+#define loop_fill_t_max(t, i)    loop_fill_t_pick(t, i).n
+#define loop_fill_t_put(t, i, s) opv_put(s, loop_fill_t_pick(t, i).p, loop_fill_t_pick(t, i).n)
+CHOOSE_TEXT(loop_fill_t, FILLED, 0, 1)
+#define loop_if_t_max(t, i)    loop_if_t_pick(t, i).n
+#define loop_if_t_put(t, i, s) opv_put(s, loop_if_t_pick(t, i).p, loop_if_t_pick(t, i).n)
+CHOOSE_TEXT(loop_if_t, CONDITION, 1, 2)
+
+const struct ctr_op ctr_ops_number[] = {
+    { "number", "number(x: text, number, bool or duration) -> float",
+      "as a float; text that is no number gives null, a duration its milliseconds", CTR_OP_LIFT,
+      CTR_VARIANTS({ "f>f", loop_same_f }, { "t>f", loop_number_t }, { "B>f", loop_float_i },
+                   { "d>f", loop_float_i }) },
+    { "int", "int(x: text, number, bool, time or duration) -> int",
+      "as an integer, towards 0; null where x is none or too large; times and durations in milliseconds", CTR_OP_LIFT,
+      CTR_VARIANTS({ "i>i", loop_same_i }, { "f>i", loop_int_f }, { "t>i", loop_int_t }, { "B>i", loop_same_i },
+                   { "T>i", loop_same_i }, { "d>i", loop_same_i }) },
+    { "floor", "floor(x: number) -> int", "the largest integer that is not above x; null outside int64", CTR_OP_LIFT,
+      CTR_VARIANTS({ "i>i", loop_same_i }, { "f>i", loop_floor_f }) },
+    { "abs", "abs(x: number or duration) -> the same", "without its sign", CTR_OP_LIFT,
+      CTR_VARIANTS({ "i>i", loop_abs_i }, { "f>0", loop_abs_f }, { "d>d", loop_abs_i }) },
+    { "clip", "clip(x: number, low: number, high: number) -> number", "low where x is below, high where x is above",
+      CTR_OP_LIFT, CTR_VARIANTS({ "iii>i", loop_clip_i }, { "fff>0", loop_clip_f }) },
+    { "log1p", "log1p(x: number) -> float", "natural logarithm of 1 + x", CTR_OP_LIFT,
+      CTR_VARIANTS({ "f>f", loop_log1p }) },
+    { "log", "log(x: number) -> float", "natural logarithm", CTR_OP_LIFT, CTR_VARIANTS({ "f>f", loop_log }) },
+    { "exp", "exp(x: number) -> float", "e to the power of x", CTR_OP_LIFT, CTR_VARIANTS({ "f>f", loop_exp }) },
+    { "bucket", "bucket(x: number, [threshold, ...]) -> int", "how many of the ascending thresholds are not above x",
+      CTR_OP_LIFT, CTR_VARIANTS({ "f[f!>i", loop_bucket }), NULL, prepare_bucket },
+    { "log_bucket", "log_bucket(x: number) -> int",
+      "0 for |x| < 1, else 1 + floor(ln |x|), with the sign of x; at most 44", CTR_OP_LIFT,
+      CTR_VARIANTS({ "f>i", loop_log_bucket }) },
+    { "square_log_bucket", "square_log_bucket(x: number) -> int",
+      "floor(ln(x)^2) for x > 2, else x as an integer; at most 1906", CTR_OP_LIFT,
+      CTR_VARIANTS({ "i>i", loop_square_log_i }, { "f>i", loop_square_log }), NULL, prepare_square_log },
+    { "fill", "fill(x, value) -> type of x", "value where x is null", CTR_OP_NULLS,
+      CTR_VARIANTS({ "ii>i", loop_fill_8 }, { "ff>0", loop_fill_8 }, { "tt>t", loop_fill_t }, { "bb>b", loop_fill_b },
+                   { "TT>T", loop_fill_8 }, { "dd>d", loop_fill_8 }, { "kk>k", loop_fill_8 }) },
+    { "is_null", "is_null(x) -> bool", "whether x is null", CTR_OP_NULLS, CTR_VARIANTS({ "v>b", loop_is_null }) },
+    { "if", "if(condition: bool, x, y) -> type of x and y",
+      "x where the condition is true, y where it is false or null", CTR_OP_NULLS | CTR_OP_NULL_ARG,
+      CTR_VARIANTS({ "bii>i", loop_if_8 }, { "bff>0", loop_if_8 }, { "btt>t", loop_if_t }, { "bbb>b", loop_if_b },
+                   { "bTT>T", loop_if_8 }, { "bdd>d", loop_if_8 }, { "bkk>k", loop_if_8 }) },
+    { NULL },
+};

@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * opint: inside of the operators on the host. An operator is a row of a table (struct ctr_op) with variants by argument
+ * types; a variant names the lanes its loop wants. The driver (op.c) cuts rows into tiles, loads each argument of a
+ * tile into a lane (oplane.c: one array type for all column types, dictionaries resolved, nulls as bytes), calls the
+ * loop, and appends result and nulls to the output column. So a loop sees plain arrays of at most CTR_OP_TILE values.
+ */
+#ifndef CTR_OPINT_H
+#define CTR_OPINT_H
+
+#include "common/op/op.h"
+#include "common/op/opbody.h"
+#include "common/op/opbody_text.h"
+
+#define CTR_OP_TILE 1024
+
+enum ctr_lane {
+    CTR_LANE_NONE, /* validity only */
+    CTR_LANE_BOOL, /* uint8_t 0 or 1 */
+    CTR_LANE_I64,  /* integers, times, durations, bools */
+    CTR_LANE_U64,
+    CTR_LANE_F64,
+    CTR_LANE_STR,  /* struct opv_str of a text */
+    CTR_LANE_TEXT, /* struct opv_str: the canonical text of any scalar */
+    CTR_LANE_HASH, /* uint64_t: hash of the canonical text; a key is itself */
+};
+
+struct ctr_lane_kind {
+    enum ctr_lane lane;
+    bool list; /* spans over an item lane */
+};
+
+/* One argument of a tile. */
+struct ctr_op_in {
+    const void *v;               /* lane; NULL for lists */
+    const uint8_t *ok;           /* a byte a row: 1 present */
+    const struct opv_span *span; /* lists */
+    const void *item;            /* lists: lane of the items */
+    const uint8_t *item_ok;
+};
+
+struct ctr_op_tile {
+    int n, nargs;
+    const struct ctr_op_in *in;
+    void *out;              /* fixed: lane of the result */
+    uint8_t *ok;            /* of the result; starts as "all arguments present" (all 1 with CTR_OP_NULLS) */
+    const void *param;      /* of the call */
+    int64_t limit_bytes;    /* of the call */
+    struct ctr_colbuf *buf; /* variable: the loop appends values and offsets here, the driver rows and nulls */
+};
+
+/* A loop over a tile. */
+typedef int (*ctr_op_loop)(struct ctr_op_tile *t, struct ctr_err *err);
+
+/* args is a letter an argument, '>' and the result:
+ *   b bool  B bool as integer  i integer  j integer as float  u uint64 not a key  f number  F float  t text  T time  d
+ * duration  k key x any scalar as text  h any scalar as hash  v anything (nulls only); [ before a letter: list of; !
+ * after: a literal
+ *   * after the last: any number more of it. As result also 0: the type of argument 0 where all numbers are float32. */
+struct ctr_op_variant {
+    const char *args;
+    ctr_op_loop loop;
+};
+
+enum {
+    CTR_OP_NULLS = 1, /* sees nulls: its loop sets ok */
+    CTR_OP_LIFT = 2,  /* on a list in place of its first argument: item by item; gives no list itself */
+    CTR_OP_FITTED = 4,
+    CTR_OP_NULL_ARG = 8, /* the literal null is an argument */
+    CTR_OP_COLUMN = 16,  /* `column` runs whole columns (lookup) */
+};
+
+struct ctr_op_state;
+
+struct ctr_op {
+    const char *name, *signature, *help;
+    unsigned flags;
+    const struct ctr_op_variant *variants; /* ends with args NULL */
+    const char *named;                     /* names of literal arguments after the positional ones: "min,max" */
+    /* After the variant was chosen: parameters from literals (state->named, call->arg). NULL: none. */
+    int (*prepare)(struct ctr_op_call *call, struct ctr_op_state *s, struct ctr_err *err);
+    int (*column)(const struct ctr_op_call *call, const struct ctr_col *const *col, int64_t rows,
+                  struct ctr_colbuf *out, struct ctr_err *err);
+    const char *identity; /* see ctr_op_identity; NULL: the name */
+};
+
+#define CTR_OP_NAMED 4
+struct ctr_op_state {
+    const struct ctr_op *op;
+    ctr_op_loop loop;
+    int nargs;                /* positional ones */
+    struct ctr_lane_kind *in; /* nargs of them */
+    bool lift;
+    struct ctr_vtype inner;                      /* result of the loop: of the items when lifted */
+    const struct ctr_value *named[CTR_OP_NAMED]; /* literals of named arguments, or NULL */
+    void *param;
+    void (*param_free)(void *param);
+    bool needs_fit; /* fitted, and neither fitted nor loaded yet */
+};
+
+/* Groups of the table, each ends with name NULL. */
+extern const struct ctr_op ctr_ops_infix[], ctr_ops_number[], ctr_ops_text[], ctr_ops_json[], ctr_ops_key[],
+    ctr_ops_time[], ctr_ops_fit[], ctr_ops_lookup[], ctr_op_old_quotient;
+
+/* ---- driver: op.c, oplane.c ---- */
+
+/* Calls fn on each tile of the rows [from, from+rows) of the columns. A lifted call must pass the item columns. */
+int ctr_op_tiles(const struct ctr_op_call *call, const struct ctr_col *const *col, int64_t from, int64_t rows,
+                 int (*fn)(void *ctx, struct ctr_op_tile *t, struct ctr_err *err), void *ctx,
+                 struct ctr_err *err) CTR_MUST;
+/* Values [from, from+n) of a scalar column as a lane in `to` (16 bytes a value suffice); returns the lane, which may be
+ * the column's own memory. ok: which are present; it is cleared where a value has no place in the lane. `text` is the
+ * memory of texts that had to be made. */
+int ctr_lane_load(enum ctr_lane lane, bool key, uint64_t hash_seed, const struct ctr_col *c, int64_t from, int64_t n,
+                  void *to, uint8_t *ok, struct ctr_buf *text, const void **v, struct ctr_err *err) CTR_MUST;
+/* Bytes of presence from a bitmap (NULL: all present), and back. Bits are appended to b for rows b->rows…, a multiple
+ * of 8; rows and nulls advance by n. */
+void ctr_lane_valid(const uint8_t *valid, int64_t from, int64_t n, uint8_t *ok);
+int ctr_lane_append_valid(struct ctr_colbuf *b, const uint8_t *ok, int64_t n, struct ctr_err *err) CTR_MUST;
+
+/* Loops that append: room for n offsets and for bytes (or items) within the limits of a column and of the call (0:
+ * none), before memory is taken. */
+int ctr_op_reserve_text(struct ctr_colbuf *b, int64_t n, int64_t bytes, int64_t limit, struct ctr_err *err) CTR_MUST;
+int ctr_op_reserve_items(struct ctr_colbuf *b, int64_t n, int64_t items, int64_t limit, struct ctr_err *err) CTR_MUST;
+/* Is a bound that a loop has of its bytes or items so high that they are to be counted first? */
+static inline bool ctr_op_counts_first(const struct ctr_op_tile *t, int64_t max)
+{
+    return max > (16 << 20) || (t->limit_bytes && max > t->limit_bytes / 8);
+}
+
+/* Keys of scalars: key[i] = key of value from+i, op_key.c. Of nulls: anything. `memo` as in ctr_op_keys. */
+int ctr_keys_scalar(bool key, const struct ctr_col *c, int64_t from, int64_t n, uint64_t seed, struct ctr_buf *memo,
+                    uint64_t *out, struct ctr_err *err) CTR_MUST;
+/* Keys of the first of n texts, as many as are of eight bytes or null (!ok[i]; ok NULL: none is), a multiple of four:
+ * returned. Only where there is AVX2. */
+int64_t ctr_keys_eight(const uint8_t *p, const int32_t *off, const uint8_t *ok, int64_t n, uint64_t seed,
+                       uint64_t missing, uint64_t *out);
+uint64_t ctr_text_key(const uint8_t *p, int64_t n, uint64_t seed);
+uint64_t ctr_missing_key(uint64_t seed); /* of a null, whatever the type */
+
+/* Run a bound call for keys: vocab has a way of its own (op_fit.c); returns false when the call has none. */
+bool ctr_vocab_has_keys(const struct ctr_op_call *call);
+int ctr_vocab_keys(const struct ctr_op_call *call, const struct ctr_col *const *col, int64_t rows, uint64_t seed,
+                   struct ctr_buf *memo, struct ctr_colbuf *out, struct ctr_err *err) CTR_MUST;
+
+/* The literal's number, or false. */
+bool ctr_value_number(const struct ctr_value *v, double *d);
+
+#define CTR_VARIANTS(...)                                                                                              \
+    (const struct ctr_op_variant[])                                                                                    \
+    {                                                                                                                  \
+        __VA_ARGS__,                                                                                                   \
+        {                                                                                                              \
+            NULL                                                                                                       \
+        }                                                                                                              \
+    }
+
+/* ---- loops made from bodies ---- */
+
+#define CTR_ARG(T, k) const T *a##k = (const T *)t->in[k].v
+
+/* r[i] = body(…) for a fixed result; _OK bodies can clear ok. */
+#define CTR_LOOP1(name, TA, TR, expr)                                                                                  \
+    static int name(struct ctr_op_tile *t, struct ctr_err *err)                                                        \
+    {                                                                                                                  \
+        CTR_ARG(TA, 0);                                                                                                \
+        TR *r = t->out;                                                                                                \
+        uint8_t *ok = t->ok;                                                                                           \
+        (void)err;                                                                                                     \
+        (void)ok;                                                                                                      \
+        for (int i = 0; i < t->n; i++)                                                                                 \
+            r[i] = (TR)(expr);                                                                                         \
+        return 0;                                                                                                      \
+    }
+#define CTR_LOOP2(name, TA, TB, TR, expr)                                                                              \
+    static int name(struct ctr_op_tile *t, struct ctr_err *err)                                                        \
+    {                                                                                                                  \
+        CTR_ARG(TA, 0);                                                                                                \
+        CTR_ARG(TB, 1);                                                                                                \
+        TR *r = t->out;                                                                                                \
+        uint8_t *ok = t->ok;                                                                                           \
+        (void)err;                                                                                                     \
+        (void)ok;                                                                                                      \
+        for (int i = 0; i < t->n; i++)                                                                                 \
+            r[i] = (TR)(expr);                                                                                         \
+        return 0;                                                                                                      \
+    }
+#define CTR_LOOP3(name, TA, TB, TC, TR, expr)                                                                          \
+    static int name(struct ctr_op_tile *t, struct ctr_err *err)                                                        \
+    {                                                                                                                  \
+        CTR_ARG(TA, 0);                                                                                                \
+        CTR_ARG(TB, 1);                                                                                                \
+        CTR_ARG(TC, 2);                                                                                                \
+        TR *r = t->out;                                                                                                \
+        uint8_t *ok = t->ok;                                                                                           \
+        (void)err;                                                                                                     \
+        (void)ok;                                                                                                      \
+        for (int i = 0; i < t->n; i++)                                                                                 \
+            r[i] = (TR)(expr);                                                                                         \
+        return 0;                                                                                                      \
+    }
+
+/* Text: MAX(t, i) bounds row i in bytes, WRITE(t, i, s) writes it. Null rows write nothing. */
+#define CTR_LOOP_TEXT(name, MAX, WRITE)                                                                                \
+    static int name(struct ctr_op_tile *t, struct ctr_err *err)                                                        \
+    {                                                                                                                  \
+        struct opv_sink s = { 0 };                                                                                     \
+        int64_t max = 0;                                                                                               \
+        int32_t *end;                                                                                                  \
+        int rc;                                                                                                        \
+        for (int i = 0; i < t->n; i++)                                                                                 \
+            max += t->ok[i] ? (MAX(t, i)) : 0;                                                                         \
+        if (ctr_op_counts_first(t, max)) {                                                                             \
+            for (int i = 0; i < t->n; i++)                                                                             \
+                if (t->ok[i])                                                                                          \
+                    WRITE(t, i, &s);                                                                                   \
+            max = s.n;                                                                                                 \
+        }                                                                                                              \
+        if ((rc = ctr_op_reserve_text(t->buf, t->n, max, t->limit_bytes, err)))                                        \
+            return rc;                                                                                                 \
+        s.p = t->buf->data.data;                                                                                       \
+        s.n = (int64_t)t->buf->data.len;                                                                               \
+        end = (int32_t *)(t->buf->offsets.data + t->buf->offsets.len);                                                 \
+        for (int i = 0; i < t->n; i++) {                                                                               \
+            if (t->ok[i])                                                                                              \
+                WRITE(t, i, &s);                                                                                       \
+            end[i] = (int32_t)s.n;                                                                                     \
+        }                                                                                                              \
+        t->buf->data.len = (size_t)s.n;                                                                                \
+        t->buf->offsets.len += (size_t)t->n * sizeof *end;                                                             \
+        return 0;                                                                                                      \
+    }
+
+/* Lists of text: MAX bounds the bytes, ITEMS the items of row i. */
+#define CTR_LOOP_TEXTS(name, MAX, ITEMS, WRITE)                                                                        \
+    static int name(struct ctr_op_tile *t, struct ctr_err *err)                                                        \
+    {                                                                                                                  \
+        struct ctr_colbuf *b = t->buf->item;                                                                           \
+        struct opv_sink s = { 0 };                                                                                     \
+        int64_t max = 0, items = 0;                                                                                    \
+        int32_t *end;                                                                                                  \
+        int rc;                                                                                                        \
+        for (int i = 0; i < t->n; i++) {                                                                               \
+            max += t->ok[i] ? (MAX(t, i)) : 0;                                                                         \
+            items += t->ok[i] ? (ITEMS(t, i)) : 0;                                                                     \
+        }                                                                                                              \
+        if (ctr_op_counts_first(t, max) || ctr_op_counts_first(t, items)) {                                            \
+            for (int i = 0; i < t->n; i++)                                                                             \
+                if (t->ok[i])                                                                                          \
+                    WRITE(t, i, &s);                                                                                   \
+            max = s.n;                                                                                                 \
+            items = s.items;                                                                                           \
+        }                                                                                                              \
+        if ((rc = ctr_op_reserve_items(t->buf, t->n, items, t->limit_bytes, err)) ||                                   \
+            (rc = ctr_op_reserve_text(b, items, max, t->limit_bytes, err)))                                            \
+            return rc;                                                                                                 \
+        s.p = b->data.data;                                                                                            \
+        s.n = (int64_t)b->data.len;                                                                                    \
+        s.end = (int32_t *)b->offsets.data + 1;                                                                        \
+        s.items = b->rows;                                                                                             \
+        end = (int32_t *)(t->buf->offsets.data + t->buf->offsets.len);                                                 \
+        for (int i = 0; i < t->n; i++) {                                                                               \
+            if (t->ok[i])                                                                                              \
+                WRITE(t, i, &s);                                                                                       \
+            end[i] = (int32_t)s.items;                                                                                 \
+        }                                                                                                              \
+        b->data.len = (size_t)s.n;                                                                                     \
+        b->offsets.len = (size_t)(s.items + 1) * sizeof *end;                                                          \
+        b->rows = s.items;                                                                                             \
+        t->buf->offsets.len += (size_t)t->n * sizeof *end;                                                             \
+        return 0;                                                                                                      \
+    }
+
+#endif

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * embedding: a table of embeddings: 64-bit keys -> rows of floats (value, then what the optimizer keeps), numbered from
+ * 0 as they come.
+ *
+ * An index in the manner of sparse.h (slots of 12 bytes: hash, number of the row; dense) stands before slabs that hold
+ * the rows without gaps. Both grow in place, a few slots and pages at every reserve, so that no call takes long; large
+ * ones ask for huge pages. A row costs its floats and at most CTR_EMBEDDING_OVERHEAD bytes, growth included.
+ *
+ * A new row starts with values that depend on its key and the seed alone, uniform in [-scale, scale), and with zeros
+ * behind them: neither the order of keys nor threads change a table's content. A key that has no row counts as one
+ * whose row is new, so that a prediction is the same whether the learner has met the key before its first update or
+ * not.
+ */
+#ifndef CTR_EMBEDDING_H
+#define CTR_EMBEDDING_H
+
+#include "common/table/sparse.h"
+
+#define CTR_EMBEDDING_SLOT     12
+#define CTR_EMBEDDING_OVERHEAD (CTR_EMBEDDING_SLOT * CTR_SPARSE_DENSE_SLACK) /* 15.43 */
+
+struct ctr_embedding {
+    struct ctr_sparse index;
+    struct ctr_area area; /* rows */
+    int32_t width;        /* floats of a value */
+    int32_t floats;       /* of a row, 1 … CTR_EMBEDDING_MAX_FLOATS */
+    uint32_t used;
+    uint64_t seed;
+    float scale;
+};
+enum { CTR_EMBEDDING_MAX_FLOATS = 1 << 16 };
+
+void ctr_embedding_init(struct ctr_embedding *t, int32_t width, int32_t floats, uint64_t seed, float scale);
+void ctr_embedding_free(struct ctr_embedding *t);
+
+/* Make room for `extra` keys more. Pointers to rows are invalid afterwards; their numbers never change. */
+int ctr_embedding_reserve(struct ctr_embedding *t, uint64_t extra, struct ctr_err *err) CTR_MUST;
+uint64_t ctr_embedding_bytes(const struct ctr_embedding *t);
+
+static inline float *ctr_embedding_row(const struct ctr_embedding *t, uint32_t i)
+{
+    return (float *)(void *)t->area.base + (size_t)i * (size_t)t->floats;
+}
+
+/* The numbers of the rows of n hashes (ctr_sparse_hash of keys), made where they are new; room has been reserved. */
+void ctr_embedding_get(struct ctr_embedding *t, const uint64_t *hash, int64_t n, uint32_t *row);
+/* The same of those that are there; others: CTR_EMBEDDING_NONE. Any number of threads at once. */
+#define CTR_EMBEDDING_NONE UINT32_MAX
+void ctr_embedding_find(const struct ctr_embedding *t, const uint64_t *hash, int64_t n, uint32_t *row);
+
+/* Copy the first `floats` (the width or more) of rows out to `to`, and back. NONE: what a new row of hash[i] would
+ * have; hash may be NULL where no row is NONE. */
+void ctr_embedding_gather(const struct ctr_embedding *t, const uint32_t *row, const uint64_t *hash, int64_t n,
+                          int32_t floats, float *to);
+void ctr_embedding_scatter(struct ctr_embedding *t, const uint32_t *row, int64_t n, int32_t floats, const float *from);
+
+/* Rows in ascending order of keys. */
+typedef int ctr_embedding_each(void *ctx, uint64_t key, const float *row, struct ctr_err *err);
+int ctr_embedding_sorted(const struct ctr_embedding *t, ctr_embedding_each *each, void *ctx,
+                         struct ctr_err *err) CTR_MUST;
+
+#endif

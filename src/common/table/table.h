@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * table: sparse state, which every model learns: 64-bit keys -> numbers.
+ *
+ *     sparse.h     the hash table, and memory that grows in place
+ *     states.h     an index and the states of coordinates in pages: lr's learner
+ *     weights.h    a read-only table of weights: lr's scorer
+ *     knownkeys.h  the keys that such a table leaves out, as fingerprints
+ *     embedding.h  vectors of floats and their optimizer state, made from the key's hash: deep models
+ */
+#ifndef CTR_TABLE_H
+#define CTR_TABLE_H
+
+#include "common/table/embedding.h"
+#include "common/table/knownkeys.h"
+#include "common/table/sparse.h"
+#include "common/table/states.h"
+#include "common/table/weights.h"
+
+#endif

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A row of the variants that share one value a coordinate: each predicts with the weights of the coordinates that it
+ * has, and each coordinate is moved by the mean of the gradients of the variants that have it. See lr_single.c.
+ *
+ * Sums over coordinates are in their order, those over variants in eight lanes: the bits depend on nothing else. */
+#include <stdlib.h>
+
+#include "common/lr/lanes.h"
+#include "common/variants/lr_single.h"
+
+typedef ctr_lanes lanes;
+
+/* ---- sums ---- */
+
+/* By vectors of `width` variants, as wide as the processor's. */
+#define DEFINE_SUMS(width)                                                                                             \
+    typedef double lanes_##width __attribute__((vector_size(width * sizeof(double))));                                 \
+    /* Two vectors of eight variants at a time stay in registers, and neither waits for the other. */                  \
+    CTR_BODY void sums_of_##width(const struct ctr_single_step *q, const double *product, const uint16_t *class,       \
+                                  int64_t k)                                                                           \
+    {                                                                                                                  \
+        enum { PARTS = 2 * CTR_LANES / width };                                                                        \
+        for (int g = 0; g < q->groups; g += 2) {                                                                       \
+            lanes_##width sum[PARTS] = { 0 };                                                                          \
+            for (int64_t j = 0; j < k; j++) {                                                                          \
+                const lanes_##width *mask = (const lanes_##width *)(q->mask + class[j] * q -> groups + g);             \
+                for (int i = 0; i < PARTS; i++)                                                                        \
+                    sum[i] += mask[i] * product[j];                                                                    \
+            }                                                                                                          \
+            memcpy(q->sum + g, sum, sizeof sum);                                                                       \
+        }                                                                                                              \
+    }                                                                                                                  \
+    /* The means of a row are made once a class. */                                                                    \
+    CTR_BODY void means_of_##width(const struct ctr_single_step *q, const uint16_t *class, int64_t k, double *x)       \
+    {                                                                                                                  \
+        enum { PARTS = CTR_LANES / width };                                                                            \
+        const lanes_##width *gradient = (const lanes_##width *)q->gradient;                                            \
+        for (int64_t j = 0; j < k; j++) {                                                                              \
+            const size_t c = class[j];                                                                                 \
+            if (q->mean_of[c] != q->rows) {                                                                            \
+                const lanes_##width *mask = (const lanes_##width *)(q->mask + c * (size_t)q->groups);                  \
+                lanes_##width sum[PARTS] = { 0 };                                                                      \
+                lanes all;                                                                                             \
+                for (int g = 0; g < q->groups; g++)                                                                    \
+                    for (int i = 0; i < PARTS; i++)                                                                    \
+                        sum[i] += mask[g * PARTS + i] * gradient[g * PARTS + i];                                       \
+                memcpy(&all, sum, sizeof all);                                                                         \
+                q->mean_of[c] = q->rows;                                                                               \
+                q->mean[c] = ctr_lanes_total(&all) * q->share[c];                                                      \
+            }                                                                                                          \
+            x[j] *= q->mean[c];                                                                                        \
+        }                                                                                                              \
+    }
+DEFINE_SUMS(4)
+DEFINE_SUMS(8)
+
+struct ctr_single_kernel {
+    void (*sums)(const struct ctr_single_step *q, const double *product, const uint16_t *class, int64_t k);
+    void (*means)(const struct ctr_single_step *q, const uint16_t *class, int64_t k, double *x);
+};
+#define WIDTH_plain(loop)  loop##_4
+#define WIDTH_avx2(loop)   loop##_4
+#define WIDTH_avx512(loop) loop##_8
+#define DEFINE_KERNEL(isa, attributes)                                                                                 \
+    attributes static void sums_##isa(const struct ctr_single_step *q, const double *product, const uint16_t *class,   \
+                                      int64_t k)                                                                       \
+    {                                                                                                                  \
+        WIDTH_##isa(sums_of)(q, product, class, k);                                                                    \
+    }                                                                                                                  \
+    attributes static void means_##isa(const struct ctr_single_step *q, const uint16_t *class, int64_t k, double *x)   \
+    {                                                                                                                  \
+        WIDTH_##isa(means_of)(q, class, k, x);                                                                         \
+    }
+#define KERNEL_ROW(isa)                                                                                                \
+    {                                                                                                                  \
+        sums_##isa, means_##isa                                                                                        \
+    }
+CTR_EACH_ISA(DEFINE_KERNEL)
+static const struct ctr_single_kernel kernels[] = CTR_ISA_TABLE(KERNEL_ROW);
+
+/* ---- who has what ---- */
+
+static lanes *lanes_new(size_t n, struct ctr_err *err)
+{
+    const size_t bytes = (n + 1) * sizeof(lanes);
+    lanes *p = aligned_alloc(sizeof(lanes), bytes);
+    if (!p)
+        (void)ctr_fail_nomem(err, bytes);
+    else
+        memset(p, 0, bytes);
+    return p;
+}
+
+int ctr_single_init(struct ctr_single_step *q, int variants, struct ctr_err *err)
+{
+    enum { PAIR = 2 * CTR_LANES };
+    *q = (struct ctr_single_step){ .n = variants, .groups = (variants + PAIR - 1) / PAIR * 2 };
+    q->words = ((size_t)variants + 63) / 64;
+    q->sigmoids = ctr_sigmoids_best();
+    q->kernel = &kernels[ctr_cpu_best()];
+    q->sum = lanes_new((size_t)q->groups, err);
+    q->gradient = lanes_new((size_t)q->groups, err);
+    return q->sum && q->gradient ? 0 : err->code;
+}
+
+static void free_tables(struct ctr_single_step *q)
+{
+    free(q->class_of);
+    free(q->has);
+    free(q->mask);
+    free(q->share);
+    free(q->mean);
+    free(q->mean_of);
+}
+
+void ctr_single_free(struct ctr_single_step *q)
+{
+    free_tables(q);
+    free(q->sum);
+    free(q->gradient);
+    ctr_buf_free(&q->product);
+    ctr_buf_free(&q->class);
+}
+
+static int make_room(struct ctr_single_step *q, int tables, struct ctr_err *err)
+{
+    const size_t n = (size_t)tables + 1;
+    free_tables(q);
+    q->tables = tables;
+    q->classes = 0;
+    q->class_of = calloc(n, sizeof *q->class_of);
+    q->has = calloc(n * q->words, sizeof *q->has);
+    q->share = calloc(n, sizeof *q->share);
+    q->mean = calloc(n, sizeof *q->mean);
+    q->mean_of = calloc(n, sizeof *q->mean_of);
+    q->mask = lanes_new(n * (size_t)q->groups, err);
+    if (!q->class_of || !q->has || !q->share || !q->mean || !q->mean_of || !q->mask)
+        return ctr_fail_nomem(err, n * q->words * sizeof *q->has);
+    return 0;
+}
+
+/* The next table is of class `classes`, or of the one before if the same variants have that. */
+static void end_class(struct ctr_single_step *q, int table, int count)
+{
+    const size_t c = (size_t)q->classes;
+    uint64_t *has = q->has + c * q->words;
+    const bool again = c && !memcmp(has - q->words, has, q->words * sizeof *has);
+    q->class_of[table] = (uint16_t)(again ? c - 1 : c);
+    if (again)
+        memset(has, 0, q->words * sizeof *has);
+    else {
+        for (int v = 0; v < q->n; v++)
+            q->mask[c * (size_t)q->groups + (size_t)(v / CTR_LANES)][v % CTR_LANES] =
+                (double)(has[v / 64] >> v % 64 & 1);
+        q->share[c] = count ? 1.0 / count : 0;
+        q->classes++;
+    }
+}
+
+int ctr_single_bind(struct ctr_single_step *q, const struct ctr_variants *vs, const bool *has, int tables,
+                    struct ctr_err *err)
+{
+    int rc = make_room(q, tables, err);
+    for (int t = 0; t <= tables && !rc; t++) {
+        int count = 0;
+        for (size_t v = 0; v < (size_t)q->n; v++) {
+            const bool takes = t < tables ? has[v * (size_t)tables + (size_t)t] : !vs->v[v].params.no_bias;
+            q->has[(size_t)q->classes * q->words + v / 64] |= (uint64_t)takes << v % 64;
+            count += takes;
+        }
+        end_class(q, t, count);
+    }
+    return rc;
+}
+
+/* ---- a row ---- */
+
+/* What each coordinate adds to the sum of a variant that has it, and its class. */
+static int make_products(struct ctr_single_step *q, const struct ctr_learning *l, const struct ctr_coords *s,
+                         const uint16_t *table, int64_t k, struct ctr_err *err)
+{
+    int rc = ctr_buf_room(&q->product, k, sizeof(double), err);
+    if (!rc)
+        rc = ctr_buf_room(&q->class, k, sizeof *q->class_of, err);
+    if (rc)
+        return rc;
+    double *product = (double *)(void *)q->product.data;
+    uint16_t *class = (uint16_t *)(void *)q->class.data;
+    for (int64_t j = 0; j < k; j++)
+        product[j] =
+            s->x[j] * (l->precision == CTR_F64_STATE ? ((const double *)s->w)[j] : (double)((const float *)s->w)[j]);
+    for (int64_t j = 0; j < k - 1; j++)
+        class[j] = q->class_of[table[j]];
+    class[k - 1] = q->class_of[q->tables];
+    return 0;
+}
+
+static int predict(const struct ctr_single_step *q, const struct ctr_rows *r, int64_t i, double *score,
+                   struct ctr_err *err)
+{
+    const double weight = r->weight ? r->weight[i] : 1, label = r->label[i];
+    double *gradient = (double *)q->gradient;
+    q->sigmoids((const double *)q->sum, score, q->n);
+    for (int v = 0; v < q->n; v++) {
+        if (!(score[v] >= 0))
+            return ctr_lr_diverged(r->first_row + i + 1, err);
+        gradient[v] = weight * (score[v] - label);
+    }
+    return 0;
+}
+
+int ctr_single_learn(struct lr *m, const struct ctr_rows *r, int64_t i, const struct ctr_coords *s, uint8_t *const *row,
+                     int64_t k, double *score, struct ctr_err *err)
+{
+    struct ctr_single_step *q = m->each_ctx;
+    const struct ctr_learning *l = &m->learning;
+    (void)l->forward(l, s, row, k); /* for the weights */
+    int rc = make_products(q, l, s, r->table + r->start[i], k, err);
+    if (rc)
+        return rc;
+    const uint16_t *class = (const uint16_t *)(const void *)q->class.data;
+    q->kernel->sums(q, (const double *)(const void *)q->product.data, class, k);
+    rc = predict(q, r, i, score + i * q->n, err);
+    if (rc || (l->events && !ctr_event_set(&m->more.event, r->label[i], r->weight ? r->weight[i] : 1)))
+        return rc;
+    q->rows++;
+    q->kernel->means(q, class, k, s->x);
+    m->filled = 0;
+    l->update(l, s, row, k, 1);
+    return 0;
+}

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * cub: prefix sums and sorting of integers. On a GPU they are CUB's, of the CUDA toolkit; on the host the plainest
+ * version, which counts as many launches. Sums of integers and stable sorts have one result, so that bits are the same
+ * whatever the algorithm. (CUB's prefix sums of floats are not: those of keys.cu are its own.) Scratch: 0. */
+#include "cuda/kernel.h"
+
+#ifndef CTR_CUDA_ON_HOST
+#include <cub/device/device_radix_sort.cuh>
+#include <cub/device/device_scan.cuh>
+
+template <class T> static int scan(struct cuda_dev *c, T *x, int64_t n, struct ctr_err *err)
+{
+    size_t bytes = 0;
+    int rc = cuda_check(c, cub::DeviceScan::ExclusiveSum(NULL, bytes, x, x, n, c->compute), "prefix sums", err);
+    void *scratch = cuda_scratch_bytes(c, 0, (int64_t)bytes, &rc, err);
+    return rc ? rc
+              : cuda_check(c, cub::DeviceScan::ExclusiveSum(scratch, bytes, x, x, n, c->compute), "prefix sums", err);
+}
+
+static cudaError_t sort_by(void *scratch, size_t &bytes, const struct cuda_sort *s, cudaStream_t stream)
+{
+    return s->values ? cub::DeviceRadixSort::SortPairs(scratch, bytes, s->keys, s->to_keys, s->values, s->to_values,
+                                                       s->n, 0, s->bits, stream)
+                     : cub::DeviceRadixSort::SortKeys(scratch, bytes, s->keys, s->to_keys, s->n, 0, s->bits, stream);
+}
+
+int cuda_sort_by(struct cuda_dev *c, const struct cuda_sort *s, struct ctr_err *err)
+{
+    size_t bytes = 0;
+    int rc = cuda_check(c, sort_by(NULL, bytes, s, c->compute), "sorting", err);
+    void *scratch = cuda_scratch_bytes(c, 0, (int64_t)bytes, &rc, err);
+    return rc ? rc : cuda_check(c, sort_by(scratch, bytes, s, c->compute), "sorting", err);
+}
+#else
+#include <algorithm>
+#include <vector>
+
+/* CUB starts one kernel that prepares and one that sums. */
+KERNEL prepare_kernel(int64_t) {}
+
+template <class T> static void scan_kernel(T *x, int64_t n)
+{
+    T s = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const T v = x[i];
+        x[i] = s;
+        s += v;
+    }
+}
+
+template <class T> static int scan(struct cuda_dev *c, T *x, int64_t n, struct ctr_err *err)
+{
+    LAUNCH_BLOCKS(c, prepare_kernel, 0, 0, 0, n);
+    LAUNCH_BLOCKS(c, scan_kernel<T>, 0, 0, 0, x, n);
+    return cuda_started(c, "prefix sums", err);
+}
+
+static void sort_kernel(struct cuda_sort s)
+{
+    const uint64_t mask = s.bits < 64 ? ((uint64_t)1 << s.bits) - 1 : UINT64_MAX;
+    std::vector<int64_t> order((size_t)s.n);
+    for (int64_t i = 0; i < s.n; i++)
+        order[(size_t)i] = i;
+    std::stable_sort(order.begin(), order.end(),
+                     [&](int64_t a, int64_t b) { return (s.keys[a] & mask) < (s.keys[b] & mask); });
+    for (int64_t i = 0; i < s.n; i++) {
+        s.to_keys[i] = s.keys[order[(size_t)i]];
+        if (s.values)
+            s.to_values[i] = s.values[order[(size_t)i]];
+    }
+}
+
+/* CUB starts one kernel that counts, one that sums the counts, and one for every 8 bits. */
+int cuda_sort_by(struct cuda_dev *c, const struct cuda_sort *s, struct ctr_err *err)
+{
+    for (int launch = 1; launch < 2 + (s->bits + 7) / 8; launch++)
+        LAUNCH_BLOCKS(c, prepare_kernel, 0, 0, 0, s->n);
+    LAUNCH_BLOCKS(c, sort_kernel, 0, 0, 0, *s);
+    return cuda_started(c, "sorting", err);
+}
+#endif
+
+int cuda_scan_i32(struct cuda_dev *c, int32_t *x, int64_t n, struct ctr_err *err)
+{
+    return scan<int32_t>(c, x, n, err);
+}
+
+int cuda_scan_u64(struct cuda_dev *c, uint64_t *x, int64_t n, struct ctr_err *err)
+{
+    return scan<uint64_t>(c, x, n, err);
+}

@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * onhost_blocks: blocks of a kernel on the host. Each thread of a block is a fibre with a stack of its own; a fibre
+ * runs until it ends, comes to a barrier, or, at an atomic, gives way. So the threads of a block are interleaved in one
+ * fixed order on one processor, and barriers cost a switch.
+ *
+ * ThreadSanitizer is told of each fibre as of a thread, and that a switch orders nothing: two accesses that only the
+ * order of the fibres keeps apart are reported as the race that they are on a GPU, within a block and between blocks.
+ * A launch begins after everything before it in its queue, and ends before everything behind it.
+ *
+ * A barrier that some threads of a block do not reach ends the process with a message. */
+#ifndef CTR_CUDA_ONHOST_BLOCKS_H
+#define CTR_CUDA_ONHOST_BLOCKS_H
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <ucontext.h>
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#if defined __SANITIZE_THREAD__
+#include <sanitizer/tsan_interface.h>
+enum { ONHOST_RACES = 1 };
+#else
+enum { ONHOST_RACES = 0 };
+static inline void __tsan_acquire(void *) {}
+static inline void __tsan_release(void *) {}
+#endif
+#if defined __SANITIZE_ADDRESS__
+#include <sanitizer/common_interface_defs.h>
+#endif
+
+/* What runs the fibres is no part of a kernel: ThreadSanitizer does not look at it. */
+#define ONHOST_UNSEEN __attribute__((no_sanitize("thread"), noinline))
+
+struct onhost_index {
+    unsigned x;
+};
+inline thread_local struct onhost_place {
+    struct onhost_index block, thread, threads, blocks;
+    void *shared;
+} onhost_place = { { 0 }, { 0 }, { 1 }, { 1 }, NULL };
+[[maybe_unused]] ONHOST_UNSEEN static struct onhost_place onhost_here(void)
+{
+    return onhost_place;
+}
+#define blockIdx  (onhost_here().block)
+#define threadIdx (onhost_here().thread)
+#define blockDim  (onhost_here().threads)
+#define gridDim   (onhost_here().blocks)
+
+enum onhost_state { ONHOST_RUNS, ONHOST_GAVE_WAY, ONHOST_AT_BARRIER, ONHOST_ENDED };
+
+struct onhost_fibre {
+    enum { STACK = 256 << 10 };
+    ucontext_t at;
+    void *stack;
+    enum onhost_state state;
+#if defined __SANITIZE_THREAD__
+    void *tsan;
+#endif
+    onhost_fibre();
+    ~onhost_fibre();
+};
+
+/* The fibres of a thread of the host. */
+struct onhost_fibres {
+    std::vector<onhost_fibre *> all;
+    ucontext_t home;
+    onhost_fibre *now; /* NULL: none runs */
+    const std::function<void()> *body;
+    char *phase, begins, ends, barrier[2]; /* what ThreadSanitizer orders fibres by; phase: of the barrier ahead */
+    unsigned atomics;
+#if defined __SANITIZE_THREAD__
+    void *home_tsan;
+#endif
+#if defined __SANITIZE_ADDRESS__
+    const void *home_stack;
+    size_t home_bytes;
+#endif
+    ~onhost_fibres()
+    {
+        for (onhost_fibre *fibre : all)
+            delete fibre;
+    }
+};
+inline thread_local struct onhost_fibres onhost_fibres;
+
+/* Back to the one that runs the launch. */
+ONHOST_UNSEEN static void onhost_leave(enum onhost_state state)
+{
+    struct onhost_fibres *f = &onhost_fibres;
+    onhost_fibre *me = f->now;
+    me->state = state;
+#if defined __SANITIZE_THREAD__
+    __tsan_switch_to_fiber(f->home_tsan, __tsan_switch_to_fiber_no_sync);
+#endif
+#if defined __SANITIZE_ADDRESS__
+    void *fake = NULL;
+    __sanitizer_start_switch_fiber(&fake, f->home_stack, f->home_bytes);
+#endif
+    swapcontext(&me->at, &f->home);
+#if defined __SANITIZE_ADDRESS__
+    __sanitizer_finish_switch_fiber(fake, &f->home_stack, &f->home_bytes);
+#endif
+}
+
+ONHOST_UNSEEN static void onhost_enter(void)
+{
+    struct onhost_fibres *f = &onhost_fibres;
+#if defined __SANITIZE_ADDRESS__
+    __sanitizer_finish_switch_fiber(NULL, &f->home_stack, &f->home_bytes);
+#endif
+    for (;;) {
+        __tsan_acquire(&f->begins);
+        (*f->body)();
+        __tsan_release(&f->ends);
+        onhost_leave(ONHOST_ENDED);
+    }
+}
+
+inline onhost_fibre::onhost_fibre()
+{
+    stack = mmap(NULL, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (stack == MAP_FAILED)
+        abort();
+    getcontext(&at);
+    at.uc_stack.ss_sp = stack;
+    at.uc_stack.ss_size = STACK;
+    at.uc_link = NULL;
+    makecontext(&at, onhost_enter, 0);
+#if defined __SANITIZE_THREAD__
+    tsan = __tsan_create_fiber(0);
+#endif
+}
+
+inline onhost_fibre::~onhost_fibre()
+{
+#if defined __SANITIZE_THREAD__
+    __tsan_destroy_fiber(tsan);
+#endif
+    munmap(stack, STACK);
+}
+
+/* The fibre goes on as thread t of block b. */
+ONHOST_UNSEEN static void onhost_switch_to(onhost_fibre *to, unsigned b, unsigned t, void *shared)
+{
+    struct onhost_fibres *f = &onhost_fibres;
+    onhost_place.block.x = b;
+    onhost_place.thread.x = t;
+    onhost_place.shared = shared;
+    f->now = to;
+    to->state = ONHOST_RUNS;
+#if defined __SANITIZE_THREAD__
+    __tsan_switch_to_fiber(to->tsan, __tsan_switch_to_fiber_no_sync);
+#endif
+#if defined __SANITIZE_ADDRESS__
+    void *fake = NULL;
+    __sanitizer_start_switch_fiber(&fake, to->stack, onhost_fibre::STACK);
+#endif
+    swapcontext(&f->home, &to->at);
+#if defined __SANITIZE_ADDRESS__
+    __sanitizer_finish_switch_fiber(fake, NULL, NULL);
+#endif
+    f->now = NULL;
+}
+
+/* All threads of a block, the last one first, to their next barrier or their end. Are they at a barrier? */
+ONHOST_UNSEEN static bool onhost_round(onhost_fibre **fibre, unsigned b, unsigned threads, void *shared)
+{
+    unsigned at_barrier = 0;
+    for (bool again = true; again;) {
+        again = false;
+        for (unsigned t = threads; t-- > 0;) {
+            if (fibre[t]->state == ONHOST_GAVE_WAY)
+                onhost_switch_to(fibre[t], b, t, shared);
+            again |= fibre[t]->state == ONHOST_GAVE_WAY;
+        }
+    }
+    for (unsigned t = 0; t < threads; t++)
+        at_barrier += fibre[t]->state == ONHOST_AT_BARRIER;
+    if (at_barrier && at_barrier < threads) {
+        fprintf(stderr, "on host: %u of the %u threads of a block do not reach its barrier\n", threads - at_barrier,
+                threads);
+        abort();
+    }
+    return at_barrier > 0;
+}
+
+/* Neighbours are other fibres, so that blocks race, too. Their shared memory is there before any of them begins. */
+ONHOST_UNSEEN static void onhost_run_blocks(unsigned blocks, unsigned threads, size_t bytes,
+                                            const std::function<void()> &body)
+{
+    struct onhost_fibres *f = &onhost_fibres;
+    std::vector<std::unique_ptr<char[]>> shared(blocks);
+    while (f->all.size() < 2 * (size_t)threads)
+        f->all.push_back(new onhost_fibre);
+    for (unsigned b = 0; b < blocks && bytes; b++)
+        shared[b] = std::unique_ptr<char[]>(new char[bytes]);
+    f->body = &body;
+    onhost_place.threads.x = threads;
+    onhost_place.blocks.x = blocks;
+#if defined __SANITIZE_THREAD__
+    f->home_tsan = __tsan_get_current_fiber();
+#endif
+    __tsan_release(&f->begins);
+    for (unsigned b = blocks; b-- > 0;) {
+        onhost_fibre **fibre = f->all.data() + b % 2 * threads;
+        for (unsigned t = 0; t < threads; t++)
+            fibre[t]->state = ONHOST_GAVE_WAY;
+        f->phase = f->barrier;
+        while (onhost_round(fibre, b, threads, shared[b].get())) {
+            for (unsigned t = 0; t < threads; t++)
+                fibre[t]->state = ONHOST_GAVE_WAY;
+            f->phase = f->phase == f->barrier ? f->barrier + 1 : f->barrier;
+        }
+    }
+    __tsan_acquire(&f->ends);
+    onhost_place = { { 0 }, { 0 }, { 1 }, { 1 }, NULL };
+}
+
+/* All that the block's threads did before it happened before all that they do behind it. What orders one barrier is not
+ * what orders the next, which threads may be at already. */
+ONHOST_UNSEEN static char *onhost_phase(void)
+{
+    return onhost_fibres.phase;
+}
+/* "careless": barriers order nothing, which ThreadSanitizer must notice. */
+ONHOST_UNSEEN static bool onhost_careless(void)
+{
+    const char *order = getenv("CTR_CUDA_ON_HOST_ORDER");
+    return order && strstr(order, "careless");
+}
+static inline void __syncthreads(void)
+{
+    char *phase = onhost_phase();
+    const bool ordered = !ONHOST_RACES || !onhost_careless();
+    if (ordered)
+        __tsan_release(phase);
+    onhost_leave(ONHOST_AT_BARRIER);
+    if (ordered)
+        __tsan_acquire(phase);
+}
+
+static inline void __threadfence(void)
+{
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+}
+
+/* ---- atomics: relaxed, as a GPU's; every third lets the others go on before ---- */
+
+ONHOST_UNSEEN static void onhost_give_way(void)
+{
+    if (onhost_fibres.now && ++onhost_fibres.atomics % 3 == 0)
+        onhost_leave(ONHOST_GAVE_WAY);
+}
+template <class T> static inline T atomicCAS(T *p, T expected, T desired)
+{
+    onhost_give_way();
+    __atomic_compare_exchange_n(p, &expected, desired, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+    return expected;
+}
+template <class T> static inline T atomicMin(T *p, T v)
+{
+    onhost_give_way();
+    T old = __atomic_load_n(p, __ATOMIC_RELAXED);
+    while (v < old && !__atomic_compare_exchange_n(p, &old, v, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        ;
+    return old;
+}
+template <class T> static inline T atomicAdd(T *p, T v)
+{
+    onhost_give_way();
+    return __atomic_fetch_add(p, v, __ATOMIC_RELAXED);
+}
+
+#endif

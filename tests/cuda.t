@@ -1,0 +1,105 @@
+#!/bin/sh
+# The plug-in for GPUs, its text on the host: threads of blocks race under ThreadSanitizer, every call that can fail fails once, and
+# what a minibatch costs beside its arithmetic is bounded.
+. "${0%/*}/lib.sh"
+export CTR_CUDA_PLUGIN="$CTR_BUILD/onhost/ctr-cuda.so"
+[ -f "$CTR_CUDA_PLUGIN" ] || skip_all "there is no c++"
+cd "$W" || exit 1
+awk 'BEGIN { srand(7); print "click,a,b,x"
+    for (i = 0; i < 12000; i++) { a = int(3000 * rand() * rand()); b = int(400 * rand())
+        print (rand() < .2 + .5 * ((7 * a + b) % 3 == 0)) "," a "," b "," rand() } }' >rows.csv
+printf 'label click\nfeature a\nfeature b\ndense x\n' >plan
+ctr-import -q --format csv --header rows.csv | ctr-extract -q plan -o rows.arrows
+for batch in 125 2000; do
+    ctr-cat --batch $batch -o batch$batch.arrows rows.arrows
+done
+mlp() { ctr-train mlp -q --device gpu --embedding 8 --hidden 16,8,8 "$@"; }
+lr() { ctr-train lr -q --device gpu "$@"; }
+calls() { sed -n "s/^on host: $1 //p" "$2"; }
+
+# ---- races: kernels whose threads share more than their own elements; the rest of the operations is tried the same way by
+# build/opt/onhost-tsan/compute --device gpu, in a minute
+tsan() { CTR_CUDA_PLUGIN=$CTR_BUILD/onhost-tsan/ctr-cuda.so "$CTR_BUILD/onhost-tsan/compute" --device gpu --seed 3 "$@" >tsan.out 2>&1; }
+if [ ! -x "$CTR_BUILD/onhost-tsan/compute" ]; then
+    skip "races" "not built under other sanitizers"
+elif tsan fill; then
+    ok "no thread of a block races with another" tsan unique,slots,auc,stats
+    grep -A12 '^WARNING' tsan.out | sed 's/^/# /'
+    careless() { ! CTR_CUDA_ON_HOST_ORDER=careless tsan auc; }
+    ok "a barrier that orders nothing is found" careless
+    ok "as a race" grep -q 'data race .* in join_block' tsan.out
+else
+    skip "races" "ThreadSanitizer does not run here"
+fi
+
+# ---- what a minibatch costs: what four passes do and two do not, by minibatch, in tenths
+# cost CALL RUN
+cost() { echo $((($(calls "$1" "$2.4") - $(calls "$1" "$2.2")) * 10 * ${2#*-*-} / (2 * 12000))); }
+for learner in mlp lr; do
+    for run in 125-500 125-2000 2000-500 2000-2000; do
+        for passes in 2 4; do
+            CTR_CUDA_ON_HOST_SAYS=1 $learner --minibatch ${run#*-} --passes $passes -o /dev/null batch${run%-*}.arrows 2>$learner-$run.$passes >/dev/null
+        done
+    done
+    case $learner in
+    mlp) bounds="launch:560 wait:135 back:75 copy:100" ;;
+    lr) bounds="launch:380 wait:110 back:95 copy:125" ;;
+    esac
+    for bound in $bounds; do
+        call=${bound%:*} most=${bound#*:}
+        for minibatch in 500 2000; do
+            tenths=$(cost "$call" $learner-125-$minibatch)
+            ok "$learner: at most $most tenths of $call a minibatch of $minibatch ($tenths)" test "$tenths" -le "$most"
+            is "$learner: as many with batches of 2000 rows" "$(cost "$call" $learner-2000-$minibatch)" "$tenths"
+        done
+    done
+done
+
+# ---- the n-th call of each kind fails: exit 1, words that name the device, no file, nothing left, no hang. (Waiting before what is
+# done with is freed may fail when all is read already: then the file is whole.)
+head -n 701 rows.csv | ctr-import -q --format csv --header | ctr-extract -q plan -o few.arrows
+CTR_CUDA_ON_HOST_SAYS=1 mlp --minibatch 300 --passes 2 -o mlp.arrows few.arrows 2>mlp.calls
+CTR_CUDA_ON_HOST_SAYS=1 lr --minibatch 300 --passes 2 -o lr.arrows few.arrows 2>lr.calls
+CTR_CUDA_ON_HOST_SAYS=1 ctr-predict -q --device gpu mlp.arrows few.arrows -o predict.arrows 2>predict.calls
+predict() { ctr-predict -q --device gpu mlp.arrows few.arrows -o none.arrows; }
+train_mlp() { mlp --minibatch 300 --passes 2 -o none.arrows few.arrows; }
+train_lr() { lr --minibatch 300 --passes 2 -o none.arrows few.arrows; }
+fails() { # fails COMMAND CALL:N
+    rm -f none.arrows
+    CTR_CUDA_ON_HOST_SAYS=1 CTR_CUDA_ON_HOST_FAIL=$2 "$1" 2>failed.err
+    _rc=$?
+    [ "${2%:*}$_rc" = wait0 ] && cmp none.arrows "${1#train_}.arrows" && return 0
+    [ $_rc -eq 1 ] && grep -q '^ctr-.*cuda: its kernels on the host' failed.err && [ ! -e none.arrows ] && [ "$(sed -n 's/^on host: \(.*\) left/\1/p' failed.err)" = 0 ] && return 0
+    echo "$1, $2:" && cat failed.err
+    return 1
+}
+every() { # every COMMAND CALL HOW-MANY: so many of them, the first and the last among them
+    _all=$(calls "$2" "${1#train_}.calls") _bad=0 _i=0
+    while [ $_i -lt "$3" ]; do
+        fails "$1" "$2:$((1 + _i * (_all - 1) / ($3 - 1)))" || _bad=1
+        _i=$((_i + 1))
+    done
+    return $_bad
+}
+tries=${SAN:+3}
+for call in malloc copy back launch blas wait create; do
+    ok "mlp: a $call that fails" every train_mlp $call "${tries:-6}"
+    ok "predict: a $call that fails" every predict $call "${tries:-3}"
+    [ $call = blas ] || ok "lr: a $call that fails" every train_lr $call "${tries:-4}"
+done
+CTR_CUDA_ON_HOST_FAIL=launch:999999 mlp --minibatch 300 --passes 2 -o other.arrows few.arrows
+ok "a call that is not reached changes nothing" cmp other.arrows mlp.arrows
+
+# ---- which device, and how it multiplies
+two() { CTR_CUDA_ON_HOST_DEVICES=2 CTR_CUDA_DEVICE=$1 mlp --minibatch 300 --passes 2 -j 3 -o second.arrows few.arrows; }
+ok "another device" two 1
+ok "the same model" cmp second.arrows mlp.arrows
+exits "a device that is not there" 1 two 2
+err_like "says how many there are" "no GPU '2' .\\\$CTR_CUDA_DEVICE.: the driver finds 2, counted from 0"
+exits "no number" 1 two first
+CTR_GEMM=tf32 exits "products of tf32" 0 ctr-train mlp -v --device gpu --embedding 8 --hidden 16,8,8 --minibatch 300 -o tf32.arrows few.arrows
+err_like "are said" 'products of tf32'
+ok "and are others" sh -c '! cmp -s tf32.arrows mlp.arrows'
+CTR_GEMM=onednn exits "products of the CPU" 2 mlp -o none.arrows few.arrows
+err_like "are none of a GPU" "gemm 'onednn': on a GPU there are 'exact' and 'tf32'"
+done_testing

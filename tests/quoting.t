@@ -1,0 +1,125 @@
+#!/usr/bin/env bash
+# What is printed for people cannot steer a terminal, forge a line, or read as something else: names and values of hostile
+# bytes, given to each tool, in each option, as files, columns, tables and texts.
+. "${0%/*}/lib.sh"
+cd "$W" || exit 1
+
+# A shell's title, clears, C1, DEL, right to left, an isolate, bytes that are not UTF-8, a line that looks like ours.
+H=$'v\e]0;p\a\e[2J\xc2\x9b1m\x7f\xe2\x80\xae\xe2\x81\xa6\xff\r\nFORGED\tB'
+U=$'v\e]0;p\a\e[2J\xc2\x9b1m\x7f\xe2\x80\xae\xe2\x81\xa6\r\nFORGED\tB' # the same in UTF-8
+
+# clean : what is bad in each file of said/, all looked at at once.
+clean() {
+    perl -e 'use utf8; use Encode; for my $f (glob "said/*") { open my $h, "<", $f or die; local $/; my $s = <$h> // ""; $f =~ s/^said.//;
+        my $t = eval { decode("UTF-8", $s, 1) };
+        if (!defined $t) { print "$f: not UTF-8\n"; next }
+        printf "%s: U+%04x\n", $f, ord $1 if $t =~ /([\x00-\x08\x0b-\x1f\x7f-\x9f\x{61c}\x{200e}\x{200f}\x{2028}-\x{202e}\x{2066}-\x{206f}])/;
+        print "$f: a line\n" if $t =~ /^FORGED/m; print "$f: a tab\n" if $t =~ /FORGED\t/ }'
+    rm -rf said && mkdir said
+}
+runs=0
+try() { # WHAT COMMAND… : stderr is to be clean
+    runs=$((runs + 1))
+    "${@:2}" >out 2>"said/$runs. ${1//[^a-zA-Z0-9 =-]/_}" </dev/null
+}
+people() { # WHAT COMMAND… : stdout too, and it is not empty
+    try "$@"
+    if [ -s out ]; then cp out "said/$runs. ${1//[^a-zA-Z0-9 =-]/_}, stdout"; else printf '\377' >"said/$runs. $1: nothing"; fi
+}
+mkdir said
+
+printf 'id,click,u,score\n1,0,a,0.1\n2,1,b,0.9\n' | ctr-import -f csv --header --label click --score score -o log.arrows
+printf 'label click\nfeature u\n' >log.plan
+ctr-extract log.plan log.arrows -o feat.arrows
+ctr-train -q lr feat.arrows -o model.arrows
+
+# ---- every option and argument of every tool ----
+
+for tool in "$CTR_BUILD"/bin/ctr*; do
+    name=${tool##*/}
+    while IFS=$'\t' read -r option letter kind rest; do
+        case $option in --*) ;; *) continue ;; esac
+        case $name$option in *--output | *--quiet | *--help | *--version | *--list-options) continue ;; esac
+        case $kind in
+        flag | '') try "$name $option=" "$name" "$option=$H" log.arrows ;;
+        *) try "$name $option" "$name" "$option" "$H" log.arrows ;;
+        esac
+    done < <("$name" --list-options 2>/dev/null | sed 's/\t\t/\t-\t/g')
+    try "$name --$H" "$name" "--$H"
+    try "$name -$H" "$name" "-$H"
+    try "$name FILE" "$name" "$H"
+    for first in log.plan model.arrows lr top list; do
+        try "$name $first FILE" "$name" "$first" "$H"
+    done
+    try "$name -o" "$name" -o "no-such-dir/$H" log.arrows
+done
+is "options and arguments: no bytes that steer a terminal on stderr ($runs runs)" "$(clean)" ''
+
+# ---- files of that name, with damage ----
+
+runs=0
+head -c 700 log.arrows >"$H.arrows"
+printf 'id\n1\n"' >"$H.csv"
+printf 'feature x = nosuch(u)\n' >"$H.plan"
+for tool in cat info sort export select history; do
+    command -v "ctr-$tool" >/dev/null && try "ctr-$tool damaged" "ctr-$tool" "$H.arrows"
+done
+try extract ctr-extract "$H.plan" log.arrows
+try import ctr-import -f csv --header "$H.csv"
+try join ctr-join -k u "$H.arrows" log.arrows
+try predict ctr-predict "$H.arrows" log.arrows
+try eval ctr-eval --by u "$H.arrows"
+try 'a plan by a pipe' bash -c 'ctr-extract <(cat "$1") log.arrows' - "$H.plan"
+printf 'id\n1\n%s\n' "$H" >"$H.csv"
+try quarantine ctr-import -f csv --header --columns id:int8 --bad-rows "quarantine=$H.bad" "$H.csv"
+ok 'a reason a bad row, on a line' test "$(wc -l <"$H.bad.why")" -eq 2
+cp "$H.bad.why" said/why
+is "damaged files of such names ($runs runs)" "$(clean)" ''
+
+# ---- columns, values, tables ----
+
+runs=0
+"$PY" -I -c 'import json, sys
+n = sys.argv[1]
+for i in range(40): print(json.dumps({n: n + str(i % 2), "click": i % 3 == 0, "score": .3, "id": i}, ensure_ascii=False))' "$U" |
+    ctr-import -f jsonl --label click --score score -o h.arrows
+name=$(ctr-info h.arrows | sed -n 's/^\(`v.*`\) .*/\1/p')
+printf 'label click\nfeature f in %s = %s\n' "$name" "$name" >h.plan
+people 'info' ctr-info h.arrows
+people 'inputs' ctr-extract --inputs h.plan
+eval "back=$(ctr-extract --inputs h.plan | sed -n 2p)"
+is 'a name that ctr-extract --inputs prints is pasted back to a shell' "$(printf %s "$back" | od -An -tx1)" "$(printf %s "$U" | od -An -tx1)"
+people 'explain' ctr-extract --explain h.plan h.arrows
+people 'dot' ctr-extract --explain --dot h.plan h.arrows
+ok 'a name that ctr-info prints is pasted back to a plan' ctr-extract h.plan h.arrows -o hf.arrows --names names.arrows
+people 'info of features' ctr-info hf.arrows
+try 'train' ctr-train lr hf.arrows -o hm.arrows
+people 'info of a model' ctr-info hm.arrows
+people 'top' ctr-model top --names names.arrows hm.arrows
+people 'top, keys' ctr-model top hm.arrows
+people 'explain a row' ctr-model explain hm.arrows hf.arrows
+people 'eval' ctr-eval --by "$U" h.arrows
+printf 'id,a\n%s\n' "1,x" | ctr-import -f csv --header -o right.arrows
+for where in "$name == 1" "nosuch($name)" "$name.x" "'$H'" "\"$H\"" "id == \"$U\""; do
+    try "where" ctr-select --where "$where" h.arrows
+done
+try 'role' ctr-eval --label "$U" h.arrows
+try 'types' ctr-join -k "$U=id" right.arrows h.arrows
+try 'twice' ctr-join -k "$U" h.arrows h.arrows
+try 'a cell' ctr-import -f csv --header --columns id:int8 - <<<$'id\n'"$H"
+for format in libsvm libffm vw tsv csv jsonl; do
+    printf '%s\n' "$H" >rows
+    try "$format" ctr-import -f "$format" rows
+    try "$format in a row" ctr-import -f "$format" <(printf '1 |%s x:%s\n{"a":"%s"}\n1 %s:1\n' "$H" "$H" "$H" "$H")
+done
+db=$PWD/s.db
+ctr-signals init --db "$db" >/dev/null 2>&1
+try 'signals add' ctr-signals --db "$db" add h.plan
+try 'signals note' ctr-signals --db "$db" annotate f "$U"
+for list in list versions notes; do
+    people "signals $list" ctr-signals --db "$db" "$list"
+done
+is "columns, values and tables of such bytes ($runs runs)" "$(clean)" ''
+ctr-export -f jsonl --columns "$U" h.arrows | head -1 >out
+ok 'what is data stays as it is' "$PY" -I -c 'import json, sys; d = json.loads(open("out").read()); assert d == {sys.argv[1]: sys.argv[1] + "0"}, d' "$U"
+done_testing
