@@ -140,7 +140,8 @@ ok 'one that is' sh -c "MANPATH='$W/mans' && export MANPATH && mkdir -p '$W/mans
 
 # ---- the options of a first argument
 shown() { "$@" --help | sed -n 's/^  *\(-[a-z], \)*\(--[a-z0-9-]*\).*/\2/p' | sort; }
-for model in lr mlp; do
+models=$(for p in "$man"/ctr-train-*.1; do p=${p##*/ctr-train-} && echo "${p%.1}"; done)
+for model in $models; do
     ok "ctr-train $model --help fits a terminal" fits_80_columns "ctr-train $model"
     shown ctr-train $model >"$W/shown.$model"
     ctr-train $model --list-options | cut -f1 | grep . | sort >"$W/listed"
@@ -151,7 +152,7 @@ for model in lr mlp; do
 done
 shown ctr-train >"$W/shown"
 is 'the options of ctr-train(1) are the shared ones' "$(man_options "$man/ctr-train.1")" "$(sort -u "$W/common" "$W/roles" | comm -23 "$W/shown" - | grep -vxE -e '--(label|weight|time)')"
-is 'ctr-train --help shows what all models take' "$(comm -12 "$W/shown.lr" "$W/shown.mlp" | grep -vxE -e '--(l2|minibatch|dropout)')" "$(cat "$W/shown")"
+is 'ctr-train --help shows what all models take' "$(for m in $models; do [ $m = lr ] || comm -12 "$W/shown.lr" "$W/shown.$m"; done | grep -vxE -e '--(l2|minibatch|dropout)' | sort -u)" "$(cat "$W/shown")"
 is 'a model alone has its own' "$(grep -cxE -e '--(alpha|variants|uncertainty|init-bias)' "$W/shown.lr") $(grep -cxE -e '--(alpha|variants|uncertainty|init-bias)' "$W/shown.mlp")" '4 0'
 is 'roles that do something alone are there' "$(ctr-train --help | sed -n 's/^ *--\([a-z]*\) NAME.*/\1/p' | tr '\n' ' ')" 'label weight time '
 exits 'others are none' 2 ctr-train lr --user u

@@ -28,7 +28,6 @@
 #include "common/model/model.h"
 
 extern const struct ctr_model ctr_model_mlp;
-extern const struct ctr_param ctr_mlp_options[]; /* mlp_options.c */
 
 /* ---- shapes ---- */
 

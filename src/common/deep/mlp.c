@@ -8,12 +8,15 @@
  *     logit = stack(x) */
 #include <stdlib.h>
 
+#include "common/deep/deep_options.h"
 #include "common/deep/deep_stack.h"
 
-static enum ctr_pooling pooling_of(const char *name)
-{
-    return !strcmp(name, "mean") ? CTR_POOL_MEAN : !strcmp(name, "max") ? CTR_POOL_MAX : CTR_POOL_SUM;
-}
+static const struct ctr_param mlp_options[] = {
+    CTR_DEEP_OPTIONS,
+    CTR_DEEP_POOLING_OPTION,
+    CTR_DEEP_STACK_OPTIONS("200,80"),
+    { 0 },
+};
 
 static int mlp_declare(struct ctr_deep *d, struct ctr_err *err)
 {
@@ -22,7 +25,7 @@ static int mlp_declare(struct ctr_deep *d, struct ctr_err *err)
         return ctr_fail_nomem(err, sizeof *s);
     d->state = s;
     for (int i = 0; i < d->inputs; i++)
-        d->input[i].pooling = pooling_of(d->p.pooling);
+        d->input[i].pooling = ctr_deep_pooling_of(d->p.pooling);
     const struct ctr_stack_shape shape = { .prefix = "",
                                            .hidden = d->p.hidden,
                                            .in = d->x_cols,
@@ -68,7 +71,7 @@ static const struct ctr_deep_spec mlp_deep = {
 const struct ctr_model ctr_model_mlp = {
     .name = "mlp",
     .summary = "embeddings and fully connected layers, by Adam",
-    .options = ctr_mlp_options,
+    .options = mlp_options,
     .deep = &mlp_deep,
     .device = &ctr_model_mlp,
     CTR_DEEP_FUNCTIONS,
