@@ -226,6 +226,89 @@ static int pool_backward(struct function *f, struct ctr_dev *dev, struct ctr_err
     return pool_both(f, dev, f->x, f->grad, true, err);
 }
 
+/* ---- attention: four rows of 2, 0, 1 and 3 entries; by query, by key; by score, by value (kind / 2: softmax) ---- */
+
+static const int32_t sequence_start[] = { 0, 2, 2, 3, 6 }, sequence_segment[] = { 0, 0, 2, 3, 3, 3 };
+
+static struct ctr_segments put_segments(struct desk *k)
+{
+    struct ctr_segments s = { .start = ctr_vec(put(k, sequence_start, 5), 5) };
+    s.segment = ctr_vec(put(k, sequence_segment, 6), 6);
+    return s;
+}
+
+static int attend_input_both(struct function *f, struct ctr_dev *dev, const float *x, float *out, bool back,
+                             struct ctr_err *err)
+{
+    struct desk k = { .dev = dev, .err = err };
+    const struct ctr_segments s = put_segments(&k);
+    struct ctr_mem *q = put(&k, f->kind ? f->fixed : x, 4 * INNER), *key = put(&k, f->kind ? x : f->fixed, 6 * INNER);
+    struct ctr_mem *y = put(&k, back ? f->dout : NULL, 12 * INNER);
+    struct ctr_mem *dq = put(&k, NULL, 4 * INNER), *dkey = put(&k, NULL, 6 * INNER);
+    const struct ctr_dev_attend_input forward = { s, ctr_mat(q, 4, INNER), ctr_mat(key, 6, INNER),
+                                                  ctr_mat(y, 6, 2 * INNER) };
+    const struct ctr_dev_attend_input_grad gradient = { s,           forward.query,         forward.key,
+                                                        forward.out, ctr_mat(dq, 4, INNER), ctr_mat(dkey, 6, INNER) };
+
+    if (k.rc == 0)
+        k.rc = back ? ctr_dev_attend_input_grad(dev, &gradient, err) : ctr_dev_attend_input(dev, &forward, err);
+    return clear_desk(&k, !back ? y : f->kind ? dkey : dq, out, back ? f->inputs : f->outputs);
+}
+
+static int attend_input_forward(struct function *f, struct ctr_dev *dev, const float *x, float *out,
+                                struct ctr_err *err)
+{
+    return attend_input_both(f, dev, x, out, false, err);
+}
+
+static int attend_input_backward(struct function *f, struct ctr_dev *dev, struct ctr_err *err)
+{
+    return attend_input_both(f, dev, f->x, f->grad, true, err);
+}
+
+enum { BY_VALUE = 1, SOFTMAX = 2 };
+
+static int attend_both(struct function *f, struct ctr_dev *dev, const float *x, float *out, bool back,
+                       struct ctr_err *err)
+{
+    const bool softmax = f->kind & SOFTMAX;
+    struct desk k = { .dev = dev, .err = err };
+    const struct ctr_segments s = put_segments(&k);
+    struct ctr_mem *score = put(&k, f->kind & BY_VALUE ? f->fixed : x, 6);
+    struct ctr_mem *value = put(&k, f->kind & BY_VALUE ? x : f->fixed, 6 * INNER);
+    struct ctr_mem *share = put(&k, NULL, 6), *y = put(&k, NULL, 4 * INNER), *dout = put(&k, f->dout, 4 * INNER);
+    struct ctr_mem *dscore = put(&k, NULL, 6), *dvalue = put(&k, NULL, 6 * INNER);
+    const struct ctr_dev_attend forward = { .segments = s,
+                                            .softmax = softmax,
+                                            .score = ctr_vec(score, 6),
+                                            .share = ctr_vec(softmax ? share : NULL, 6),
+                                            .value = ctr_mat(value, 6, INNER),
+                                            .out = ctr_mat(y, 4, INNER) };
+    const struct ctr_dev_attend_grad gradient = { .segments = s,
+                                                  .softmax = softmax,
+                                                  .share = ctr_vec(softmax ? share : score, 6),
+                                                  .value = forward.value,
+                                                  .dout = ctr_mat(dout, 4, INNER),
+                                                  .dscore = ctr_vec(dscore, 6),
+                                                  .dvalue = ctr_mat(dvalue, 6, INNER) };
+
+    if (k.rc == 0)
+        k.rc = ctr_dev_attend(dev, &forward, err);
+    if (k.rc == 0 && back)
+        k.rc = ctr_dev_attend_grad(dev, &gradient, err);
+    return clear_desk(&k, !back ? y : f->kind & BY_VALUE ? dvalue : dscore, out, back ? f->inputs : f->outputs);
+}
+
+static int attend_forward(struct function *f, struct ctr_dev *dev, const float *x, float *out, struct ctr_err *err)
+{
+    return attend_both(f, dev, x, out, false, err);
+}
+
+static int attend_backward(struct function *f, struct ctr_dev *dev, struct ctr_err *err)
+{
+    return attend_both(f, dev, f->x, f->grad, true, err);
+}
+
 /* ---- dropout: its gradient is itself ---- */
 
 static int dropout_forward(struct function *f, struct ctr_dev *dev, const float *x, float *out, struct ctr_err *err)
@@ -344,6 +427,17 @@ void trial_gradients(struct trial *t)
         { "pool mean", 3 * INNER, 4 * INNER, .kind = CTR_POOL_MEAN, .forward = pool_forward,
           .backward = pool_backward },
         { "pool max", 3 * INNER, 4 * INNER, .kind = CTR_POOL_MAX, .forward = pool_forward, .backward = pool_backward },
+        { "attend_input by query", 4 * INNER, 12 * INNER, .forward = attend_input_forward,
+          .backward = attend_input_backward },
+        { "attend_input by key", 6 * INNER, 12 * INNER, .kind = 1, .forward = attend_input_forward,
+          .backward = attend_input_backward },
+        { "attend by score", 6, 4 * INNER, .forward = attend_forward, .backward = attend_backward },
+        { "attend by value", 6 * INNER, 4 * INNER, .kind = BY_VALUE, .forward = attend_forward,
+          .backward = attend_backward },
+        { "attend by score, softmax", 6, 4 * INNER, .kind = SOFTMAX, .forward = attend_forward,
+          .backward = attend_backward },
+        { "attend by value, softmax", 6 * INNER, 4 * INNER, .kind = BY_VALUE | SOFTMAX, .forward = attend_forward,
+          .backward = attend_backward },
         { "dropout", ROWS * COLS, ROWS * COLS, .forward = dropout_forward, .backward = dropout_backward },
         { "bce", ROWS, ROWS, .forward = bce_forward, .backward = bce_backward },
     };

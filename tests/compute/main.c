@@ -17,6 +17,9 @@
 
 #include <getopt.h>
 
+static const struct trial_case *const trial_cases[] = { trial_matrix_cases, trial_sparse_cases, trial_attend_cases,
+                                                        trial_loss_cases, NULL };
+
 /* Is it one of a list with commas? */
 static bool listed(const char *list, const char *name)
 {
@@ -41,15 +44,13 @@ static void run_cases(struct trial *t, const struct trial_case *cases)
 
 static void run_all(struct trial *t)
 {
-    run_cases(t, trial_matrix_cases);
-    run_cases(t, trial_sparse_cases);
-    run_cases(t, trial_loss_cases);
+    for (int l = 0; trial_cases[l]; l++)
+        run_cases(t, trial_cases[l]);
 }
 
 /* Every slot of a table is filled, and every operation has a case. */
 static void check_slots(const struct ctr_ops *ops)
 {
-    const struct trial_case *const lists[] = { trial_matrix_cases, trial_sparse_cases, trial_loss_cases };
     const char *missing = NULL, *untried = NULL;
 
 #define SLOT(slot) missing = ops->slot ? missing : #slot;
@@ -69,8 +70,8 @@ static void check_slots(const struct ctr_ops *ops)
     trial_ok(!missing, "%s fills every slot%s%s", ops->name, missing ? ", not " : "", missing ? missing : "");
     for (int op = 0; op < CTR_DEV_OP_COUNT; op++) {
         bool found = false;
-        for (size_t l = 0; l < CTR_COUNT(lists); l++)
-            for (const struct trial_case *c = lists[l]; c->name; c++)
+        for (int l = 0; trial_cases[l]; l++)
+            for (const struct trial_case *c = trial_cases[l]; c->name; c++)
                 found |= !strcmp(c->name, ctr_dev_op_name((enum ctr_dev_op)op));
         untried = found ? untried : ctr_dev_op_name((enum ctr_dev_op)op);
     }

@@ -71,9 +71,10 @@ struct trial_case {
     const char *name; /* the operation's */
     void (*run)(struct trial *t);
 };
-extern const struct trial_case trial_matrix_cases[], trial_sparse_cases[], trial_loss_cases[]; /* name NULL ends */
-void trial_gradients(struct trial *t);                                                         /* finite differences */
-int trial_bench(struct ctr_dev *dev, const char *only);                                        /* times */
+extern const struct trial_case trial_matrix_cases[], trial_sparse_cases[], trial_attend_cases[],
+    trial_loss_cases[];                                 /* name NULL ends */
+void trial_gradients(struct trial *t);                  /* finite differences */
+int trial_bench(struct ctr_dev *dev, const char *only); /* times */
 
 extern const int64_t trial_sizes[];
 enum { TRIAL_SIZES = 5 };

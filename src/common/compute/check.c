@@ -192,6 +192,56 @@ static void check_pool_grad(struct check *k, const struct ctr_dev_pool_grad *a)
     refuse(k, a->squares.mem && a->how != CTR_POOL_SUM, "squares are those of sums");
 }
 
+/* Sequences of so many rows and entries. */
+static void check_segments(struct check *k, const struct ctr_segments *s, int64_t rows, int64_t entries)
+{
+    vec(k, "segments.start", s->start, rows + 1, 4);
+    vec(k, "segments.segment", s->segment, entries, 4);
+    refuse(k, s->row0 < 0 || s->entry0 < 0, "segments begin before row or entry 0");
+    refuse(k, entries > INT32_MAX || rows > INT32_MAX - 1, "more than 2^31 entries");
+}
+
+static void check_attend_input(struct check *k, const struct ctr_dev_attend_input *a)
+{
+    check_segments(k, &a->segments, a->query.rows, a->key.rows);
+    shaped(k, "key", a->key);
+    mat(k, "query", a->query, a->query.rows, a->key.cols);
+    mat(k, "out", a->out, a->key.rows, 2 * a->key.cols);
+}
+
+static void check_attend_input_grad(struct check *k, const struct ctr_dev_attend_input_grad *a)
+{
+    check_segments(k, &a->segments, a->query.rows, a->key.rows);
+    shaped(k, "key", a->key);
+    mat(k, "query", a->query, a->query.rows, a->key.cols);
+    mat(k, "dout", a->dout, a->key.rows, 2 * a->key.cols);
+    mat(k, "dquery", a->dquery, a->query.rows, a->key.cols);
+    mat(k, "dkey", a->dkey, a->key.rows, a->key.cols);
+}
+
+static void check_attend(struct check *k, const struct ctr_dev_attend *a)
+{
+    check_segments(k, &a->segments, a->out.rows, a->value.rows);
+    shaped(k, "value", a->value);
+    mat(k, "out", a->out, a->out.rows, a->value.cols);
+    optional(k, "score", a->score, a->value.rows, 4);
+    refuse(k, a->softmax && a->value.rows && !a->score.mem, "softmax needs a score");
+    refuse(k, !a->softmax && a->share.mem, "share is that of softmax");
+    if (a->softmax)
+        vec(k, "share", a->share, a->value.rows, 4);
+}
+
+static void check_attend_grad(struct check *k, const struct ctr_dev_attend_grad *a)
+{
+    check_segments(k, &a->segments, a->dout.rows, a->value.rows);
+    shaped(k, "value", a->value);
+    mat(k, "dout", a->dout, a->dout.rows, a->value.cols);
+    vec(k, "share", a->share, a->value.rows, 4);
+    vec(k, "dscore", a->dscore, a->value.rows, 4);
+    if (a->dvalue.mem)
+        mat(k, "dvalue", a->dvalue, a->value.rows, a->value.cols);
+}
+
 static void check_move_rows(struct check *k, const struct ctr_dev_move_rows *a)
 {
     refuse(k, a->n < 0, "n is negative");

@@ -255,6 +255,55 @@ struct ctr_dev_pool_grad {
     struct ctr_mat squares;
 };
 
+/* ---- target attention over ragged sequences (Zhou et al. 2018, section 4.3) ---- */
+
+/* A minibatch's sequences one after another, without padding: of `rows` rows, row r (counted from row0) has the entries
+ * start[r] … start[r+1]-1 (counted from entry0), so that some rows of a minibatch can be worked on with its own start
+ * and segment. Matrices of rows and of entries below are those rows and entries alone. */
+struct ctr_segments {
+    struct ctr_vec start;   /* i32 [rows + 1], ascending from entry0 to entry0 + entries: the caller's promise */
+    struct ctr_vec segment; /* i32 [entries]: the row of each entry, row0 included */
+    int64_t row0, entry0;
+};
+
+/* What an attention unit reads of a query q of a row and a key k of an entry, where it is not linear in one of them:
+ * out[e] = [k_e, q_r * k_e], r the row of e. A first layer W = [W1 W2 W3 W4] of the paper's [q, k, q - k, q * k] is
+ * q (W1 + W3)' by row, which ctr_dev_move_rows spreads over the entries, plus out · [W2 - W3, W4]'. */
+struct ctr_dev_attend_input {
+    struct ctr_segments segments;
+    struct ctr_mat query; /* [rows x width] */
+    struct ctr_mat key;   /* [entries x width] */
+    struct ctr_mat out;   /* [entries x 2 width] */
+};
+/* Its gradient, dout = [a, b]: dquery_r = sum over the row's entries, in order, of k_e * b_e (set; 0 of none);
+ * dkey_e += a_e + q_r * b_e. */
+struct ctr_dev_attend_input_grad {
+    struct ctr_segments segments;
+    struct ctr_mat query, key, dout, dquery, dkey;
+};
+
+/* out_r = sum over the row's entries, in order, of weight · value_e. The weight is 1 where there is no score, the score
+ * itself, or, with softmax, share_e = exp(score_e - m) / sum of them over the row, m the largest score of the row. A
+ * row of no entries: zeros. */
+struct ctr_dev_attend {
+    struct ctr_segments segments;
+    bool softmax;
+    struct ctr_vec score; /* f32 [entries], or none */
+    struct ctr_vec share; /* f32 [entries]: set with softmax, else none */
+    struct ctr_mat value; /* [entries x width] */
+    struct ctr_mat out;   /* [rows x width] */
+};
+/* Its gradient: dvalue_e = weight · dout_r; g_e = dout_r · value_e; dscore_e = g_e, or with softmax
+ * share_e (g_e - sum over the row of share · g). Both are set; dvalue may be none. */
+struct ctr_dev_attend_grad {
+    struct ctr_segments segments;
+    bool softmax;
+    struct ctr_vec share;       /* f32 [entries]: with softmax what attend set, else its score */
+    struct ctr_mat value, dout; /* as in attend */
+    struct ctr_vec dscore;      /* f32 [entries] */
+    struct ctr_mat dvalue;      /* [entries x width], or none */
+};
+
 /* Copy rows by number: to[to_index[i]] = from[from_index[i]] for i < n. An index that is none counts 0, 1, 2, …; a
  * negative one leaves the row out. No two equal in to_index. Between a table's rows and the rows of a minibatch. */
 struct ctr_dev_move_rows {
@@ -429,13 +478,17 @@ struct ctr_dev_auc {
 
 /* ---- the table ----
  * X(name): one line makes the slot, the checked call ctr_dev_name, its row in ctr_dev_op_name and its tests' presence
- * check. Target attention and image towers (convolution, pooling of images) will be further lines.  */
+ * check. Image towers (convolution, pooling of images) will be further lines.  */
 #define CTR_DEV_OPS(X)                                                                                                 \
     X(gemm)                                                                                                            \
     X(act)                                                                                                             \
     X(act_grad)                                                                                                        \
     X(pool)                                                                                                            \
     X(pool_grad)                                                                                                       \
+    X(attend_input)                                                                                                    \
+    X(attend_input_grad)                                                                                               \
+    X(attend)                                                                                                          \
+    X(attend_grad)                                                                                                     \
     X(move_rows)                                                                                                       \
     X(copy)                                                                                                            \
     X(axpby)                                                                                                           \

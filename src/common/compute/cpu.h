@@ -51,6 +51,17 @@ struct ctr_pool_block {
     bool add;
 };
 
+/* Some rows of a minibatch and their entries: start[r] - entry0 is the first of row r. */
+struct ctr_attend_block {
+    const int32_t *start;
+    int64_t entry0, width;
+    struct ctr_block query, key, out; /* attend_input; its gradient reads out */
+    struct ctr_block dquery, dkey;
+    bool softmax; /* attend: key are the values, out the sums; its gradient: query is dout, dkey p NULL: none */
+    const float *score;
+    float *share, *dscore;
+};
+
 enum { CTR_MICRO_ROWS = 5, CTR_MICRO_VECTORS = 5 };
 
 /* C[rows x cols] from A'[rows x k] and B'[k x cols]: A' by strides of rows and of k, B' by the stride of k, columns
@@ -72,8 +83,12 @@ struct ctr_cpu_kernels {
     void (*act)(const struct ctr_act_cols *k, struct ctr_block z, struct ctr_block pre, struct ctr_block y,
                 int64_t rows, int64_t cols);
     void (*act_grad)(const struct ctr_act_grad_block *b, int64_t rows, int64_t cols);
-    void (*pool)(const struct ctr_pool_block *b, int64_t from, int64_t to);      /* lists */
-    void (*pool_grad)(const struct ctr_pool_block *b, int64_t from, int64_t to); /* unique rows */
+    void (*pool)(const struct ctr_pool_block *b, int64_t from, int64_t to);           /* lists */
+    void (*pool_grad)(const struct ctr_pool_block *b, int64_t from, int64_t to);      /* unique rows */
+    void (*attend_input)(const struct ctr_attend_block *b, int64_t from, int64_t to); /* rows, as below */
+    void (*attend_input_grad)(const struct ctr_attend_block *b, int64_t from, int64_t to);
+    void (*attend)(const struct ctr_attend_block *b, int64_t from, int64_t to);
+    void (*attend_grad)(const struct ctr_attend_block *b, int64_t from, int64_t to);
     void (*axpby)(float a, const float *x, float b, float *y, int64_t n);
     void (*dropout)(uint64_t base, uint64_t counter, uint32_t least, float scale, const float *x, float *y, int64_t n);
     void (*stats)(struct ctr_block x, int64_t rows, int64_t cols, float *mean, float *var);

@@ -354,6 +354,123 @@ static void pool_grad(const struct ctr_pool_block *b, int64_t from, int64_t to)
     }
 }
 
+/* ---- target attention ---- */
+
+static void attend_input(const struct ctr_attend_block *b, int64_t from, int64_t to)
+{
+    const int64_t width = b->width;
+
+    for (int64_t r = from; r < to; r++) {
+        const float *q = b->query.p + r * b->query.stride;
+        for (int64_t e = b->start[r] - b->entry0; e < b->start[r + 1] - b->entry0; e++) {
+            const float *k = b->key.p + e * b->key.stride;
+            float *out = b->out.p + e * b->out.stride;
+#pragma GCC ivdep
+            for (int64_t d = 0; d < width; d++) {
+                out[d] = k[d];
+                out[width + d] = q[d] * k[d];
+            }
+        }
+    }
+}
+
+static void attend_input_grad(const struct ctr_attend_block *b, int64_t from, int64_t to)
+{
+    const int64_t width = b->width;
+
+    for (int64_t r = from; r < to; r++) {
+        const float *q = b->query.p + r * b->query.stride;
+        float *dq = b->dquery.p + r * b->dquery.stride;
+        memset(dq, 0, (size_t)width * sizeof *dq);
+        for (int64_t e = b->start[r] - b->entry0; e < b->start[r + 1] - b->entry0; e++) {
+            const float *k = b->key.p + e * b->key.stride, *dout = b->out.p + e * b->out.stride;
+            float *dk = b->dkey.p + e * b->dkey.stride;
+#pragma GCC ivdep
+            for (int64_t d = 0; d < width; d++) {
+                dq[d] += k[d] * dout[width + d];
+                dk[d] += dout[d] + q[d] * dout[width + d];
+            }
+        }
+    }
+}
+
+/* weight · value added to a row's sum. */
+CTR_BODY void add_value(const struct ctr_attend_block *b, const float *weight, int64_t e, float *sum)
+{
+    const int64_t width = b->width;
+    const float *v = b->key.p + e * b->key.stride, w = weight ? weight[e] : 1.0f;
+#pragma GCC ivdep
+    for (int64_t d = 0; d < width; d++)
+        sum[d] += w * v[d];
+}
+
+CTR_BODY void softmax(const struct ctr_attend_block *b, int64_t first, int64_t end)
+{
+    float largest = first < end ? b->score[first] : 0.0f, sum = 0;
+
+    for (int64_t e = first + 1; e < end; e++)
+        largest = wins(b->score[e], largest) ? b->score[e] : largest;
+#pragma GCC ivdep
+    for (int64_t e = first; e < end; e++)
+        b->share[e] = ctr_e_exp(b->score[e] - largest);
+    for (int64_t e = first; e < end; e++)
+        sum += b->share[e];
+    for (int64_t e = first; e < end; e++)
+        b->share[e] = b->share[e] / sum;
+}
+
+static void attend(const struct ctr_attend_block *b, int64_t from, int64_t to)
+{
+    for (int64_t r = from; r < to; r++) {
+        const int64_t first = b->start[r] - b->entry0, end = b->start[r + 1] - b->entry0;
+        float *out = b->out.p + r * b->out.stride;
+        if (b->softmax)
+            softmax(b, first, end);
+        memset(out, 0, (size_t)b->width * sizeof *out);
+        for (int64_t e = first; e < end; e++)
+            add_value(b, b->softmax ? b->share : b->score, e, out);
+    }
+}
+
+/* Sixteen sums that take turns, then joined by halves: the same bits in vectors of any length. */
+CTR_BODY float inner_product(const float *x, const float *y, int64_t n)
+{
+    float sum[16] = { 0 };
+    int64_t i = 0;
+
+    for (; i + 16 <= n; i += 16)
+        for (int l = 0; l < 16; l++)
+            sum[l] += x[i + l] * y[i + l];
+    for (int l = 0; l < n - i; l++)
+        sum[l] += x[i + l] * y[i + l];
+    for (int half = 8; half > 0; half /= 2)
+        for (int l = 0; l < half; l++)
+            sum[l] += sum[l + half];
+    return sum[0];
+}
+
+static void attend_grad(const struct ctr_attend_block *b, int64_t from, int64_t to)
+{
+    const int64_t width = b->width;
+
+    for (int64_t r = from; r < to; r++) {
+        const int64_t first = b->start[r] - b->entry0, end = b->start[r + 1] - b->entry0;
+        const float *dout = b->query.p + r * b->query.stride;
+        float mean = 0;
+        for (int64_t e = first; e < end; e++) {
+            const float share = b->share[e];
+            b->dscore[e] = inner_product(dout, b->key.p + e * b->key.stride, width);
+            mean += share * b->dscore[e];
+            float *dvalue = b->dkey.p ? b->dkey.p + e * b->dkey.stride : NULL;
+#pragma GCC ivdep
+            for (int64_t d = 0; dvalue && d < width; d++)
+                dvalue[d] = share * dout[d];
+        }
+        for (int64_t e = first; e < end && b->softmax; e++)
+            b->dscore[e] = b->share[e] * (b->dscore[e] - mean);
+    }
+}
+
 /* ---- elementwise ---- */
 
 static void axpby(float a, const float *x, float b, float *y, int64_t n)
@@ -505,6 +622,10 @@ const struct ctr_cpu_kernels TABLE_NAME(ISA) = {
     .act_grad = act_grad,
     .pool = pool,
     .pool_grad = pool_grad,
+    .attend_input = attend_input,
+    .attend_input_grad = attend_input_grad,
+    .attend = attend,
+    .attend_grad = attend_grad,
     .axpby = axpby,
     .dropout = dropout,
     .stats = stats,

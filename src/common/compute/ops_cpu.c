@@ -271,6 +271,91 @@ int ctr_cpu_pool_grad(struct ctr_dev *dev, const struct ctr_dev_pool_grad *a, st
     return spread(&(struct task){ 0 }, dev, a, a->grad.rows, rows_a_task(8 * a->grad.cols), run_pool_grad);
 }
 
+/* ---- target attention: tasks of rows, whose entries are theirs ---- */
+
+static struct ctr_attend_block attend_block(const struct ctr_segments *s, struct ctr_mat key)
+{
+    return (struct ctr_attend_block){
+        .start = ctr_vec_i32(s->start), .entry0 = s->entry0, .width = key.cols, .key = block_at(key, 0, 0)
+    };
+}
+
+static int64_t sequences_a_task(const struct ctr_segments *s, int64_t cols)
+{
+    const int64_t rows = CTR_MAX(s->start.n - 1, 1);
+    return rows_a_task((s->segment.n + rows - 1) / rows * cols);
+}
+
+static void run_attend_input(const struct task *t, int64_t from, int64_t to)
+{
+    const struct ctr_dev_attend_input *a = t->a;
+    struct ctr_attend_block b = attend_block(&a->segments, a->key);
+    b.query = block_at(a->query, 0, 0);
+    b.out = block_at(a->out, 0, 0);
+    t->kernels->attend_input(&b, from, to);
+}
+
+int ctr_cpu_attend_input(struct ctr_dev *dev, const struct ctr_dev_attend_input *a, struct ctr_err *err)
+{
+    (void)err;
+    return spread(&(struct task){ 0 }, dev, a, a->query.rows, sequences_a_task(&a->segments, 3 * a->key.cols),
+                  run_attend_input);
+}
+
+static void run_attend_input_grad(const struct task *t, int64_t from, int64_t to)
+{
+    const struct ctr_dev_attend_input_grad *a = t->a;
+    struct ctr_attend_block b = attend_block(&a->segments, a->key);
+    b.query = block_at(a->query, 0, 0);
+    b.out = block_at(a->dout, 0, 0);
+    b.dquery = block_at(a->dquery, 0, 0);
+    b.dkey = block_at(a->dkey, 0, 0);
+    t->kernels->attend_input_grad(&b, from, to);
+}
+
+int ctr_cpu_attend_input_grad(struct ctr_dev *dev, const struct ctr_dev_attend_input_grad *a, struct ctr_err *err)
+{
+    (void)err;
+    return spread(&(struct task){ 0 }, dev, a, a->query.rows, sequences_a_task(&a->segments, 4 * a->key.cols),
+                  run_attend_input_grad);
+}
+
+static void run_attend(const struct task *t, int64_t from, int64_t to)
+{
+    const struct ctr_dev_attend *a = t->a;
+    struct ctr_attend_block b = attend_block(&a->segments, a->value);
+    b.out = block_at(a->out, 0, 0);
+    b.softmax = a->softmax;
+    b.score = ctr_vec_f32(a->score);
+    b.share = ctr_vec_f32(a->share);
+    t->kernels->attend(&b, from, to);
+}
+
+int ctr_cpu_attend(struct ctr_dev *dev, const struct ctr_dev_attend *a, struct ctr_err *err)
+{
+    (void)err;
+    return spread(&(struct task){ 0 }, dev, a, a->out.rows, sequences_a_task(&a->segments, a->value.cols), run_attend);
+}
+
+static void run_attend_grad(const struct task *t, int64_t from, int64_t to)
+{
+    const struct ctr_dev_attend_grad *a = t->a;
+    struct ctr_attend_block b = attend_block(&a->segments, a->value);
+    b.query = block_at(a->dout, 0, 0);
+    b.dkey = block_at(a->dvalue, 0, 0);
+    b.softmax = a->softmax;
+    b.share = ctr_vec_f32(a->share);
+    b.dscore = ctr_vec_f32(a->dscore);
+    t->kernels->attend_grad(&b, from, to);
+}
+
+int ctr_cpu_attend_grad(struct ctr_dev *dev, const struct ctr_dev_attend_grad *a, struct ctr_err *err)
+{
+    (void)err;
+    return spread(&(struct task){ 0 }, dev, a, a->dout.rows, sequences_a_task(&a->segments, 2 * a->value.cols),
+                  run_attend_grad);
+}
+
 static void run_move_rows(const struct task *t, int64_t from, int64_t to)
 {
     const struct ctr_dev_move_rows *a = t->a;

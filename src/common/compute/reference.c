@@ -213,6 +213,113 @@ static int pool_grad(struct ctr_dev *dev, const struct ctr_dev_pool_grad *a, str
     return 0;
 }
 
+/* ---- target attention ---- */
+
+static struct span segment_at(const struct ctr_segments *s, int64_t r)
+{
+    const int32_t *start = ctr_vec_i32(s->start);
+    return (struct span){ start[r] - s->entry0, start[r + 1] - s->entry0 };
+}
+
+static int64_t row_of(const struct ctr_segments *s, int64_t e)
+{
+    return ctr_vec_i32(s->segment)[e] - s->row0;
+}
+
+static int attend_input(struct ctr_dev *dev, const struct ctr_dev_attend_input *a, struct ctr_err *err)
+{
+    const int64_t width = a->key.cols;
+
+    (void)dev, (void)err;
+    for (int64_t e = 0; e < a->key.rows; e++)
+        for (int64_t d = 0; d < width; d++) {
+            *at(a->out, e, d) = *at(a->key, e, d);
+            *at(a->out, e, width + d) =
+                (float)((double)*at(a->query, row_of(&a->segments, e), d) * (double)*at(a->key, e, d));
+        }
+    return 0;
+}
+
+static int attend_input_grad(struct ctr_dev *dev, const struct ctr_dev_attend_input_grad *a, struct ctr_err *err)
+{
+    const int64_t width = a->key.cols;
+
+    (void)dev, (void)err;
+    for (int64_t r = 0; r < a->query.rows; r++)
+        for (int64_t d = 0; d < width; d++) {
+            const struct span row = segment_at(&a->segments, r);
+            double sum = 0;
+            for (int64_t e = row.from; e < row.to; e++)
+                sum += (double)*at(a->key, e, d) * (double)*at(a->dout, e, width + d);
+            *at(a->dquery, r, d) = (float)sum;
+        }
+    for (int64_t e = 0; e < a->key.rows; e++)
+        for (int64_t d = 0; d < width; d++) {
+            const double q = (double)*at(a->query, row_of(&a->segments, e), d);
+            *at(a->dkey, e, d) = (float)((double)*at(a->dkey, e, d) + (double)*at(a->dout, e, d) +
+                                         q * (double)*at(a->dout, e, width + d));
+        }
+    return 0;
+}
+
+static void softmax(const struct ctr_dev_attend *a, struct span row)
+{
+    const float *score = ctr_vec_f32(a->score);
+    double largest = -INFINITY, sum = 0;
+
+    for (int64_t e = row.from; e < row.to; e++)
+        largest = (double)score[e] > largest || isnan(score[e]) ? (double)score[e] : largest;
+    for (int64_t e = row.from; e < row.to; e++)
+        sum += exp((double)score[e] - largest);
+    for (int64_t e = row.from; e < row.to; e++)
+        set_f32(a->share, e, exp((double)score[e] - largest) / sum);
+}
+
+static int attend(struct ctr_dev *dev, const struct ctr_dev_attend *a, struct ctr_err *err)
+{
+    const struct ctr_vec weight = a->softmax ? a->share : a->score;
+
+    (void)dev, (void)err;
+    for (int64_t r = 0; r < a->out.rows; r++) {
+        const struct span row = segment_at(&a->segments, r);
+        if (a->softmax)
+            softmax(a, row);
+        for (int64_t d = 0; d < a->out.cols; d++) {
+            double sum = 0;
+            for (int64_t e = row.from; e < row.to; e++)
+                sum += f32_or(weight, e, 1) * (double)*at(a->value, e, d);
+            *at(a->out, r, d) = (float)sum;
+        }
+    }
+    return 0;
+}
+
+static double product_with_dout(const struct ctr_dev_attend_grad *a, int64_t e, int64_t r)
+{
+    double sum = 0;
+    for (int64_t d = 0; d < a->value.cols; d++)
+        sum += (double)*at(a->dout, r, d) * (double)*at(a->value, e, d);
+    return sum;
+}
+
+static int attend_grad(struct ctr_dev *dev, const struct ctr_dev_attend_grad *a, struct ctr_err *err)
+{
+    (void)dev, (void)err;
+    for (int64_t r = 0; r < a->dout.rows; r++) {
+        const struct span row = segment_at(&a->segments, r);
+        double mean = 0;
+        for (int64_t e = row.from; e < row.to && a->softmax; e++)
+            mean += f32_or(a->share, e, 0) * product_with_dout(a, e, r);
+        for (int64_t e = row.from; e < row.to; e++) {
+            const double share = f32_or(a->share, e, 0), g = product_with_dout(a, e, r);
+            set_f32(a->dscore, e, a->softmax ? share * (g - mean) : g);
+            for (int64_t d = 0; d < a->value.cols && a->dvalue.mem; d++)
+                *at(a->dvalue, e, d) = (float)(share * (double)*at(a->dout, r, d));
+        }
+    }
+    return 0;
+}
+
 static int move_rows(struct ctr_dev *dev, const struct ctr_dev_move_rows *a, struct ctr_err *err)
 {
     const int32_t *from = ctr_vec_i32(a->from_index), *to = ctr_vec_i32(a->to_index);
