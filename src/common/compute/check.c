@@ -401,6 +401,40 @@ static void check_auc(struct check *k, const struct ctr_dev_auc *a)
     refuse(k, a->score.n > INT32_MAX, "more than 2^31 scores");
 }
 
+static void check_window(struct check *k, int64_t height, int64_t width, int64_t size, int64_t stride, int64_t pad)
+{
+    const int64_t most = INT32_MAX / 4;
+    refuse(k, size < 1 || stride < 1 || pad < 0 || pad >= size || size > most || stride > most,
+           "a window has size 1 or more, stride 1 or more and pad below size");
+    refuse(k, height < 0 || width < 0 || height > most || width > most, "images of such a size are refused");
+    refuse(k, height + 2 * pad < size || width + 2 * pad < size, "the window is larger than the image");
+}
+
+static void check_conv(struct check *k, const struct ctr_dev_conv *a)
+{
+    check_window(k, a->height, a->width, a->size, a->stride, a->pad);
+    if (k->code)
+        return;
+    const int64_t lines = ctr_conv_side(a->height, a->size, a->stride, a->pad);
+    const int64_t columns = ctr_conv_side(a->width, a->size, a->stride, a->pad);
+    mat(k, "x", a->x, a->images * a->height * a->width, a->x.cols);
+    mat(k, "w", a->w, a->size * a->size * a->x.cols, a->w.cols);
+    mat(k, "y", a->y, a->images * lines * columns, a->w.cols);
+    optional(k, "bias", a->bias, a->w.cols, 4);
+    check_activation(k, &a->act, a->w.cols);
+}
+
+static void check_max_pool(struct check *k, const struct ctr_dev_max_pool *a)
+{
+    check_window(k, a->height, a->width, a->size, a->stride, 0);
+    if (k->code)
+        return;
+    const int64_t lines = ctr_conv_side(a->height, a->size, a->stride, 0);
+    const int64_t columns = ctr_conv_side(a->width, a->size, a->stride, 0);
+    mat(k, "x", a->x, a->images * a->height * a->width, a->x.cols);
+    mat(k, "y", a->y, a->images * lines * columns, a->x.cols);
+}
+
 /* ---- the calls ---- */
 
 static double now_seconds(void)

@@ -476,9 +476,41 @@ struct ctr_dev_auc {
     struct ctr_vec out;                  /* f64 [1] */
 };
 
+/* ---- images ----
+ *
+ * A minibatch of images is a matrix with a row a pixel, image by image, line by line, and a column a channel. */
+
+/* Convolution (cross-correlation, as in deep learning) with square windows and zeros around each image:
+ *   y[image, i, j, o] = act(bias[o] + sum over u, v, c of w[(u size + v) channels + c, o] x[image, i stride + u - pad,
+ *                                                                                       j stride + v - pad, c])
+ * Lines of y: (height + 2 pad - size) / stride + 1, columns alike. The sum of an element starts at 0 and runs over u,
+ * then v, then c, and is one chain of fmaf, as gemm's over the rows of w; then bias, then act. cuda: its own order. */
+struct ctr_dev_conv {
+    int64_t images, height, width; /* of x */
+    int64_t size, stride, pad;     /* of the window: pad < size */
+    struct ctr_mat x;              /* [images height width x channels] */
+    struct ctr_mat w;              /* [size size channels x out] */
+    struct ctr_vec bias;           /* f32 [out], or none */
+    struct ctr_act act;            /* or none */
+    struct ctr_mat y;              /* [images lines columns x out] */
+};
+static inline int64_t ctr_conv_side(int64_t side, int64_t size, int64_t stride, int64_t pad)
+{
+    return (side + 2 * pad - size) / stride + 1;
+}
+
+/* The largest value of each window, by channel; a NaN in the window wins. What is left over at the right and below
+ * belongs to no window: lines of y are (height - size) / stride + 1. */
+struct ctr_dev_max_pool {
+    int64_t images, height, width;
+    int64_t size, stride;
+    struct ctr_mat x; /* [images height width x channels] */
+    struct ctr_mat y; /* [images lines columns x channels] */
+};
+
 /* ---- the table ----
  * X(name): one line makes the slot, the checked call ctr_dev_name, its row in ctr_dev_op_name and its tests' presence
- * check. Image towers (convolution, pooling of images) will be further lines.  */
+ * check. */
 #define CTR_DEV_OPS(X)                                                                                                 \
     X(gemm)                                                                                                            \
     X(act)                                                                                                             \
@@ -504,7 +536,9 @@ struct ctr_dev_auc {
     X(unique)                                                                                                          \
     X(slots)                                                                                                           \
     X(reduce)                                                                                                          \
-    X(auc)
+    X(auc)                                                                                                             \
+    X(conv)                                                                                                            \
+    X(max_pool)
 
 #define CTR_DEV_DECLARE(name)                                                                                          \
     int ctr_dev_##name(struct ctr_dev *dev, const struct ctr_dev_##name *a, struct ctr_err *err) CTR_MUST;

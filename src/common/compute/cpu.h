@@ -99,6 +99,7 @@ struct ctr_cpu_kernels {
     /* l2, squares: by element, or NULL */
     void (*opt)(const struct ctr_opt_step *o, const float *g, const float *squares, const float *l2, float *w,
                 float *s1, float *s2, int64_t n);
+    void (*most)(const float *x, float *y, int64_t n); /* y = the larger of x and y; a NaN wins */
 };
 extern const struct ctr_cpu_kernels ctr_cpu_avx512, ctr_cpu_avx2, ctr_cpu_plain;
 

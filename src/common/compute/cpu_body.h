@@ -605,6 +605,15 @@ static void opt(const struct ctr_opt_step *o, const float *g, const float *squar
     }
 }
 
+/* ---- images ---- */
+
+static void most(const float *x, float *y, int64_t n)
+{
+#pragma GCC ivdep
+    for (int64_t i = 0; i < n; i++)
+        y[i] = ctr_e_most(y[i], x[i]);
+}
+
 #define TILE_NAME(r, v)  [v - 1] = tile_##r##x##v,
 #define TILE_NAMES(r)    [r - 1] = { TILE_VECTORS(TILE_NAME, r) },
 #define TABLE_NAME_(isa) ctr_cpu_##isa
@@ -633,4 +642,5 @@ const struct ctr_cpu_kernels TABLE_NAME(ISA) = {
     .norm_grad = norm_grad,
     .bce = bce,
     .opt = opt,
+    .most = most,
 };

@@ -83,6 +83,12 @@ CTR_ELEMENT float ctr_e_rstd(float var, float eps)
 }
 
 /* y = act(z) by kind; a column's alpha, mean and rstd. */
+/* The larger one; a NaN wins, the one of `best` first. */
+CTR_ELEMENT float ctr_e_most(float best, float x)
+{
+    return ctr_e_choose(x > best || x != x, x, best);
+}
+
 CTR_ELEMENT float ctr_e_relu(float z)
 {
     return ctr_e_choose(z <= 0.0f, 0.0f, z);

@@ -669,6 +669,54 @@ static int auc(struct ctr_dev *dev, const struct ctr_dev_auc *a, struct ctr_err 
     return 0;
 }
 
+/* ---- images ---- */
+
+static double convolve(const struct ctr_dev_conv *a, int64_t image, int64_t i, int64_t j, int64_t o)
+{
+    double s = 0;
+    for (int64_t u = 0; u < a->size; u++)
+        for (int64_t v = 0; v < a->size; v++)
+            for (int64_t c = 0; c < a->x.cols; c++) {
+                const int64_t line = i * a->stride + u - a->pad, column = j * a->stride + v - a->pad;
+                const bool inside = line >= 0 && line < a->height && column >= 0 && column < a->width;
+                const float *x = inside ? at(a->x, (image * a->height + line) * a->width + column, c) : NULL;
+                s += (double)*at(a->w, (u * a->size + v) * a->x.cols + c, o) * (x ? (double)*x : 0);
+            }
+    return activate(&a->act, s + f32_or(a->bias, o, 0), o);
+}
+
+static int conv(struct ctr_dev *dev, const struct ctr_dev_conv *a, struct ctr_err *err)
+{
+    const int64_t lines = ctr_conv_side(a->height, a->size, a->stride, a->pad);
+    const int64_t columns = ctr_conv_side(a->width, a->size, a->stride, a->pad);
+
+    (void)dev, (void)err;
+    for (int64_t r = 0; r < a->y.rows; r++)
+        for (int64_t o = 0; o < a->y.cols; o++)
+            *at(a->y, r, o) = (float)convolve(a, r / (lines * columns), r / columns % lines, r % columns, o);
+    return 0;
+}
+
+static int max_pool(struct ctr_dev *dev, const struct ctr_dev_max_pool *a, struct ctr_err *err)
+{
+    const int64_t lines = ctr_conv_side(a->height, a->size, a->stride, 0);
+    const int64_t columns = ctr_conv_side(a->width, a->size, a->stride, 0);
+
+    (void)dev, (void)err;
+    for (int64_t r = 0; r < a->y.rows; r++)
+        for (int64_t c = 0; c < a->y.cols; c++) {
+            const int64_t image = r / (lines * columns), i = r / columns % lines, j = r % columns;
+            const int64_t first = (image * a->height + i * a->stride) * a->width + j * a->stride;
+            float best = *at(a->x, first, c);
+            for (int64_t w = 0; w < a->size * a->size; w++) {
+                const float x = *at(a->x, first + w / a->size * a->width + w % a->size, c);
+                best = x > best || isnan(x) ? x : best;
+            }
+            *at(a->y, r, c) = best;
+        }
+    return 0;
+}
+
 #define SLOT(name) .name = name,
 const struct ctr_ops ctr_ops_reference = {
     .name = "reference", .open = ctr_host_open, .close = ctr_host_close, CTR_HOST_SLOTS, CTR_DEV_OPS(SLOT)
