@@ -227,7 +227,7 @@ static int check_tail(struct arrow_source *s, off_t end, struct ctr_err *err)
     if (!fstat(s->fd, &sb) && sb.st_size < end)
         return ctr_fail(err, CTR_EDATA, "was cut short while it was followed");
     int rc = ctr_pread_full(s->fd, now, s->tail.len, end - (off_t)s->tail.len, err);
-    if (!rc && memcmp(now, s->tail.data, s->tail.len) != 0)
+    if (!rc && s->tail.len && memcmp(now, s->tail.data, s->tail.len) != 0)
         rc = ctr_fail(err, CTR_EDATA, "was cut short and written anew while it was followed");
     return rc;
 }
