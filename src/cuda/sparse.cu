@@ -10,6 +10,7 @@ struct lists {
     const int32_t *start, *index, *segment;
     const float *x;
     struct view rows, out; /* out: dout for the gradient */
+    struct view pooled;    /* FM, for the gradient: what pool gave */
 };
 
 static struct lists lists_of(enum ctr_pooling how, const struct ctr_lists *l, struct ctr_mat rows, struct ctr_mat out,
@@ -24,7 +25,8 @@ static struct lists lists_of(enum ctr_pooling how, const struct ctr_lists *l, st
                        ctr_vec_i32(l->segment),
                        ctr_vec_f32(l->x),
                        view_of(rows),
-                       view_of(out) };
+                       view_of(out),
+                       { NULL, 0 } };
     return s;
 }
 
@@ -44,6 +46,21 @@ static __device__ __forceinline__ bool wins(float v, float best)
     return v > best || (v != v && best == best);
 }
 
+/* FM: a list's column 0, from the sum of its weights. */
+static __device__ __forceinline__ float add_pairs(const struct lists &l, int64_t first, int64_t end, float own)
+{
+    for (int64_t d = 1; d < l.width; d++) {
+        float sum = 0.0f, pair = 0.0f;
+        for (int64_t e = first; e < end; e++) {
+            const float v = value_of(l, e, d);
+            pair = pair + sum * v;
+            sum = sum + v;
+        }
+        own = own + pair;
+    }
+    return own;
+}
+
 KERNEL pool_kernel(struct lists l)
 {
     EACH(i, l.count * l.width)
@@ -55,6 +72,8 @@ KERNEL pool_kernel(struct lists l)
             const float other = value_of(l, e, d);
             v = l.how != CTR_POOL_MAX ? v + other : wins(other, v) ? other : v;
         }
+        if (l.how == CTR_POOL_FM && d == 0 && end - first > 1)
+            v = add_pairs(l, first, end, v);
         *out_at(l, s, d) = l.how == CTR_POOL_MEAN && first < end ? v / (float)(end - first) : v;
     }
 }
@@ -86,9 +105,12 @@ static __device__ __forceinline__ float entry_gradient(const struct lists &l, in
     const int64_t first = l.start ? l.start[s] : s, end = l.start ? l.start[s + 1] : s + 1;
     const float dout = *out_at(l, s, d), x = l.x ? l.x[e] : 1.0f;
 
+    if (l.how == CTR_POOL_FM && d > 0)
+        return ctr_e_fm_grad(x, *at(l.rows, l.index[e], d), *out_at(l, s, 0), dout,
+                             *at(l.pooled, s / l.per_row, s % l.per_row * l.width + d));
     if (l.how == CTR_POOL_MEAN)
         return x * (dout / (float)(end - first));
-    return l.how == CTR_POOL_SUM || is_largest(l, e, first, end, d) ? x * dout : 0.0f;
+    return l.how != CTR_POOL_MAX || is_largest(l, e, first, end, d) ? x * dout : 0.0f;
 }
 
 /* A key that comes in most rows has as many entries as a minibatch: such long groups are summed in pieces, by threads
@@ -168,7 +190,8 @@ KERNEL pool_grad_kernel(struct lists l, const int32_t *group, const int32_t *ite
 int cuda_pool_grad(struct ctr_dev *dev, const struct ctr_dev_pool_grad *a, struct ctr_err *err)
 {
     struct cuda_dev *c = cuda_of(dev);
-    const struct lists l = lists_of(a->how, &a->lists, a->rows, a->dout, a->grad.cols);
+    struct lists l = lists_of(a->how, &a->lists, a->rows, a->dout, a->grad.cols);
+    l.pooled = view_of(a->out);
     const int64_t unique = a->grad.rows, most = 2 * (a->lists.index.n / PIECE);
     const int32_t *group = ctr_vec_i32(a->group_start), *item = ctr_vec_i32(a->group_item);
     int rc = 0;

@@ -10,7 +10,7 @@
 
 /* Lists of a minibatch over `unique` rows, entries and groups as ctr_dev_unique gives them. */
 struct lists {
-    struct array *start, *index, *segment, *x, *group_start, *group_item, *rows, *out, *grad, *squares;
+    struct array *start, *index, *segment, *x, *group_start, *group_item, *rows, *out, *pooled, *grad, *squares;
     int64_t samples, fields, unique, width, stride, out_stride, entries;
     enum ctr_pooling how;
     bool add, skewed; /* one row has half of the entries */
@@ -91,6 +91,7 @@ static int run_pool_grad(struct trial *t, int d, void *ctx, struct ctr_err *err)
                                      .group_item = trial_vec(s->group_item, d),
                                      .rows = trial_mat(s->rows, d, s->unique, s->width, s->stride),
                                      .dout = trial_mat(s->out, d, s->samples, s->fields * s->width, s->out_stride),
+                                     .out = trial_mat(s->pooled, d, s->samples, s->fields * s->width, s->out_stride),
                                      .grad = trial_mat(s->grad, d, s->unique, s->width, s->width),
                                      .squares = trial_mat(s->squares, d, s->unique, s->width, s->width) },
         err);
@@ -99,7 +100,7 @@ static int run_pool_grad(struct trial *t, int d, void *ctx, struct ctr_err *err)
 static void try_pooling(struct trial *t, bool gradient)
 {
     static const int64_t widths[] = { 1, 10, 12, 16, 33 };
-    for (int how = 0; how <= CTR_POOL_MAX; how++)
+    for (int how = 0; how <= CTR_POOL_FM; how++)
         for (int i = 0; i < 50; i++) {
             struct lists s = { .samples = trial_sizes[i % 5],
                                .fields = i % 3 ? 3 : 1,
@@ -119,6 +120,10 @@ static void try_pooling(struct trial *t, bool gradient)
             s.out_stride = s.fields * s.width + i % 5;
             s.rows = trial_uniform(t, "rows", false, s.unique * s.stride, -1, 1);
             s.out = trial_uniform(t, gradient ? "dout" : "out", !gradient, s.samples * s.out_stride, -1, 1);
+            s.pooled =
+                gradient && how == CTR_POOL_FM ? trial_uniform(t, "out", false, s.samples * s.out_stride, -1, 1) : NULL;
+            if (how == CTR_POOL_FM && !gradient) /* pairs: as many terms as entries and columns, and their products */
+                t->tolerance += U * (double)(s.width + 64);
             s.grad = gradient ? trial_uniform(t, "grad", true, s.unique * s.width, -1, 1) : NULL;
             s.squares = gradient && how == CTR_POOL_SUM && i % 4 < 2
                             ? trial_uniform(t, "squares", true, s.unique * s.width, -1, 1)

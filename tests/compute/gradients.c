@@ -208,11 +208,20 @@ static int pool_both(struct function *f, struct ctr_dev *dev, const float *x, fl
     struct ctr_vec group = ctr_vec(put(&k, list_group, 4), 4), item = ctr_vec(put(&k, list_item, 6), 6);
     if (k.rc == 0 && !back)
         k.rc = ctr_dev_pool(dev, &(struct ctr_dev_pool){ f->kind, l, rows_mat, out_mat }, err);
+    struct ctr_mat pooled = ctr_mat(put(&k, NULL, 4 * INNER), 2, 2 * INNER);
     if (k.rc == 0 && back)
-        k.rc = ctr_dev_pool_grad(
-            dev,
-            &(struct ctr_dev_pool_grad){ f->kind, l, group, item, rows_mat, out_mat, ctr_mat(grad, 3, INNER), false },
-            err);
+        k.rc = ctr_dev_pool(dev, &(struct ctr_dev_pool){ f->kind, l, rows_mat, pooled }, err);
+    if (k.rc == 0 && back)
+        k.rc = ctr_dev_pool_grad(dev,
+                                 &(struct ctr_dev_pool_grad){ .how = f->kind,
+                                                              .lists = l,
+                                                              .group_start = group,
+                                                              .group_item = item,
+                                                              .rows = rows_mat,
+                                                              .out = pooled,
+                                                              .dout = out_mat,
+                                                              .grad = ctr_mat(grad, 3, INNER) },
+                                 err);
     return clear_desk(&k, back ? grad : y, out, back ? 3 * INNER : 4 * INNER);
 }
 
@@ -307,6 +316,64 @@ static int attend_forward(struct function *f, struct ctr_dev *dev, const float *
 static int attend_backward(struct function *f, struct ctr_dev *dev, struct ctr_err *err)
 {
     return attend_both(f, dev, f->x, f->grad, true, err);
+}
+
+/* ---- crosses: by x0 (kind 0), by z (1); x stays ---- */
+
+static int cross_both(struct function *f, struct ctr_dev *dev, const float *x, float *out, bool back,
+                      struct ctr_err *err)
+{
+    struct desk k = { .dev = dev, .err = err };
+    struct ctr_mem *x0 = put(&k, f->kind ? f->fixed : x, ROWS * COLS),
+                   *z = put(&k, f->kind ? x : f->fixed, ROWS * COLS);
+    struct ctr_mem *same = put(&k, f->fixed + 100, ROWS * COLS), *dy = put(&k, f->dout, ROWS * COLS);
+    struct ctr_mem *y = put(&k, NULL, ROWS * COLS), *dx0 = put(&k, NULL, ROWS * COLS);
+    const struct ctr_mat m0 = ctr_mat(x0, ROWS, COLS), mz = ctr_mat(z, ROWS, COLS), my = ctr_mat(y, ROWS, COLS);
+
+    if (k.rc == 0 && !back)
+        k.rc = ctr_dev_cross(dev, &(struct ctr_dev_cross){ m0, mz, ctr_mat(same, ROWS, COLS), my }, err);
+    if (k.rc == 0 && back)
+        k.rc = ctr_dev_cross_grad(
+            dev, &(struct ctr_dev_cross_grad){ m0, mz, ctr_mat(dy, ROWS, COLS), my, ctr_mat(dx0, ROWS, COLS), false },
+            err);
+    return clear_desk(&k, back && !f->kind ? dx0 : y, out, ROWS * COLS);
+}
+
+static int cross_forward(struct function *f, struct ctr_dev *dev, const float *x, float *out, struct ctr_err *err)
+{
+    return cross_both(f, dev, x, out, false, err);
+}
+
+static int cross_backward(struct function *f, struct ctr_dev *dev, struct ctr_err *err)
+{
+    return cross_both(f, dev, f->x, f->grad, true, err);
+}
+
+/* ---- inner products of the pairs of 4 vectors of INNER ---- */
+
+static int dots_both(struct function *f, struct ctr_dev *dev, const float *x, float *out, bool back,
+                     struct ctr_err *err)
+{
+    struct desk k = { .dev = dev, .err = err };
+    struct ctr_mem *v = put(&k, x, ROWS * 4 * INNER), *y = put(&k, back ? f->dout : NULL, ROWS * 6);
+    struct ctr_mem *dx = put(&k, NULL, ROWS * 4 * INNER);
+    const struct ctr_mat mv = ctr_mat(v, ROWS, 4 * INNER), my = ctr_mat(y, ROWS, 6);
+
+    if (k.rc == 0 && !back)
+        k.rc = ctr_dev_dots(dev, &(struct ctr_dev_dots){ 4, mv, my }, err);
+    if (k.rc == 0 && back)
+        k.rc = ctr_dev_dots_grad(dev, &(struct ctr_dev_dots_grad){ 4, mv, my, ctr_mat(dx, ROWS, 4 * INNER) }, err);
+    return clear_desk(&k, back ? dx : y, out, back ? f->inputs : f->outputs);
+}
+
+static int dots_forward(struct function *f, struct ctr_dev *dev, const float *x, float *out, struct ctr_err *err)
+{
+    return dots_both(f, dev, x, out, false, err);
+}
+
+static int dots_backward(struct function *f, struct ctr_dev *dev, struct ctr_err *err)
+{
+    return dots_both(f, dev, f->x, f->grad, true, err);
 }
 
 /* ---- dropout: its gradient is itself ---- */
@@ -438,6 +505,10 @@ void trial_gradients(struct trial *t)
           .backward = attend_backward },
         { "attend by value, softmax", 6 * INNER, 4 * INNER, .kind = BY_VALUE | SOFTMAX, .forward = attend_forward,
           .backward = attend_backward },
+        { "pool fm", 3 * INNER, 4 * INNER, .kind = CTR_POOL_FM, .forward = pool_forward, .backward = pool_backward },
+        { "cross by x0", ROWS * COLS, ROWS * COLS, .kind = 0, .forward = cross_forward, .backward = cross_backward },
+        { "cross by z", ROWS * COLS, ROWS * COLS, .kind = 1, .forward = cross_forward, .backward = cross_backward },
+        { "dots", ROWS * 4 * INNER, ROWS * 6, .forward = dots_forward, .backward = dots_backward },
         { "dropout", ROWS * COLS, ROWS * COLS, .forward = dropout_forward, .backward = dropout_backward },
         { "bce", ROWS, ROWS, .forward = bce_forward, .backward = bce_backward },
     };

@@ -17,8 +17,13 @@
 
 #include <getopt.h>
 
-static const struct trial_case *const trial_cases[] = { trial_matrix_cases, trial_sparse_cases, trial_attend_cases,
-                                                        trial_loss_cases,   trial_image_cases,  NULL };
+static const struct trial_case *const trial_cases[] = { trial_matrix_cases,
+                                                        trial_sparse_cases,
+                                                        trial_attend_cases,
+                                                        trial_loss_cases,
+                                                        trial_image_cases,
+                                                        trial_interact_cases,
+                                                        NULL };
 
 /* Is it one of a list with commas? */
 static bool listed(const char *list, const char *name)

@@ -72,7 +72,7 @@ struct trial_case {
     void (*run)(struct trial *t);
 };
 extern const struct trial_case trial_matrix_cases[], trial_sparse_cases[], trial_attend_cases[], trial_loss_cases[],
-    trial_image_cases[];                                /* name NULL ends */
+    trial_image_cases[], trial_interact_cases[];        /* name NULL ends */
 void trial_gradients(struct trial *t);                  /* finite differences */
 int trial_bench(struct ctr_dev *dev, const char *only); /* times */
 

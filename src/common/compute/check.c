@@ -169,24 +169,28 @@ static void check_lists(struct check *k, const struct ctr_lists *l, bool segment
 
 static void check_pool(struct check *k, const struct ctr_dev_pool *a)
 {
-    refuse(k, (unsigned)a->how > CTR_POOL_MAX, "unknown pooling");
+    refuse(k, (unsigned)a->how > CTR_POOL_FM, "unknown pooling");
     check_lists(k, &a->lists, false);
     shaped(k, "rows", a->rows);
+    refuse(k, a->how == CTR_POOL_FM && a->rows.cols < 1, "FM needs a column of weights");
     if (!k->code)
         mat(k, "out", a->out, a->lists.lists / a->lists.per_row, a->lists.per_row * a->rows.cols);
 }
 
 static void check_pool_grad(struct check *k, const struct ctr_dev_pool_grad *a)
 {
-    refuse(k, (unsigned)a->how > CTR_POOL_MAX, "unknown pooling");
+    refuse(k, (unsigned)a->how > CTR_POOL_FM, "unknown pooling");
     check_lists(k, &a->lists, true);
     shaped(k, "grad", a->grad);
-    if (a->how == CTR_POOL_MAX)
+    refuse(k, a->how == CTR_POOL_FM && a->grad.cols < 1, "FM needs a column of weights");
+    if (a->how == CTR_POOL_MAX || a->how == CTR_POOL_FM)
         mat(k, "rows", a->rows, a->grad.rows, a->grad.cols);
     vec(k, "group_start", a->group_start, a->grad.rows + 1, 4);
     vec(k, "group_item", a->group_item, a->lists.index.n, 4);
     if (!k->code)
         mat(k, "dout", a->dout, a->lists.lists / a->lists.per_row, a->lists.per_row * a->grad.cols);
+    if (!k->code && a->how == CTR_POOL_FM)
+        mat(k, "out", a->out, a->lists.lists / a->lists.per_row, a->lists.per_row * a->grad.cols);
     if (a->squares.mem)
         mat(k, "squares", a->squares, a->grad.rows, a->grad.cols);
     refuse(k, a->squares.mem && a->how != CTR_POOL_SUM, "squares are those of sums");
@@ -275,6 +279,42 @@ static void check_dropout(struct check *k, const struct ctr_dev_dropout *a)
     refuse(k, !(a->rate >= 0 && a->rate < 1), "rate is not in [0, 1)");
     shaped(k, "x", a->x);
     mat(k, "y", a->y, a->x.rows, a->x.cols);
+}
+
+static void check_cross(struct check *k, const struct ctr_dev_cross *a)
+{
+    shaped(k, "x0", a->x0);
+    mat(k, "z", a->z, a->x0.rows, a->x0.cols);
+    mat(k, "x", a->x, a->x0.rows, a->x0.cols);
+    mat(k, "y", a->y, a->x0.rows, a->x0.cols);
+}
+
+static void check_cross_grad(struct check *k, const struct ctr_dev_cross_grad *a)
+{
+    shaped(k, "x0", a->x0);
+    mat(k, "z", a->z, a->x0.rows, a->x0.cols);
+    mat(k, "dy", a->dy, a->x0.rows, a->x0.cols);
+    mat(k, "dz", a->dz, a->x0.rows, a->x0.cols);
+    mat(k, "dx0", a->dx0, a->x0.rows, a->x0.cols);
+}
+
+static void check_pairs(struct check *k, int64_t fields, struct ctr_mat x, const char *name, struct ctr_mat out)
+{
+    shaped(k, "x", x);
+    refuse(k, fields < 1 || fields > CTR_MAX_DOT_FIELDS, "fields is not in 1 to 1024");
+    refuse(k, fields > 0 && x.cols % fields != 0, "the columns of x are no multiple of fields");
+    mat(k, name, out, x.rows, fields * (fields - 1) / 2);
+}
+
+static void check_dots(struct check *k, const struct ctr_dev_dots *a)
+{
+    check_pairs(k, a->fields, a->x, "out", a->out);
+}
+
+static void check_dots_grad(struct check *k, const struct ctr_dev_dots_grad *a)
+{
+    check_pairs(k, a->fields, a->x, "dout", a->dout);
+    mat(k, "dx", a->dx, a->x.rows, a->x.cols);
 }
 
 static void check_stats(struct check *k, const struct ctr_dev_stats *a)

@@ -225,8 +225,11 @@ struct ctr_lists {
     struct ctr_vec x;       /* f32 [entries], or none: all 1 */
 };
 /* SUM: sum of x · row. MEAN: that sum / number of entries. MAX: by element, of x · row; the first of equal ones gets
- * the gradient; a NaN among them wins. Empty list: zeros. Sums run in the order of the entries. */
-enum ctr_pooling { CTR_POOL_SUM, CTR_POOL_MEAN, CTR_POOL_MAX };
+ * the gradient; a NaN among them wins. FM: the columns d >= 1 as SUM; column 0 is the sum of x · row[0] and, over all
+ * pairs of entries e < f and all d >= 1, of (x row[d])_e (x row[d])_f: what a factorization machine (Rendle 2010, eq.
+ * 1) of the list's entries gives but for its bias, with weights in column 0. Empty list: zeros. Sums run in the order
+ * of the entries. */
+enum ctr_pooling { CTR_POOL_SUM, CTR_POOL_MEAN, CTR_POOL_MAX, CTR_POOL_FM };
 
 /* out[sample][field * width + d] = pooling over the list's entries of rows[index][d]; width = rows.cols. `out` has
  * samples rows and per_row * width columns: a slice of the columns of what the first layer reads makes the
@@ -240,13 +243,15 @@ struct ctr_dev_pool {
 };
 
 /* Its gradient by row: grad[u][d] = sum over the entries e with index[e] = u, in ascending order of e (= row order), of
- * x[e] · dout[list of e][d] (MEAN: / number of entries; MAX: where e won). The entries of each row come from
+ * x[e] · dout[list of e][d] (MEAN: / number of entries; MAX: where e won; FM, d >= 1: of
+ * x (dout[d] + dout[0] (out[d] - x row[d])) ). The entries of each row come from
  * ctr_dev_unique. Several calls (fields of several poolings) into one grad: `add` in all but the first. */
 struct ctr_dev_pool_grad {
     enum ctr_pooling how;
     struct ctr_lists lists;
     struct ctr_vec group_start, group_item; /* i32 [unique + 1], i32 [entries]: from ctr_dev_unique */
-    struct ctr_mat rows;                    /* as in pool: MAX only */
+    struct ctr_mat rows;                    /* as in pool: MAX and FM only */
+    struct ctr_mat out;                     /* what pool gave: FM only */
     struct ctr_mat dout;                    /* as out in pool */
     struct ctr_mat grad;                    /* [unique x width] */
     bool add;
@@ -337,6 +342,34 @@ struct ctr_dev_dropout {
     float rate;
     uint64_t seed, stream; /* stream: number of the layer and of the step */
     int64_t row0;
+};
+
+/* ---- crosses of features ---- */
+
+/* y = x0 ∘ z + x, element by element: the cross layer of DCN-V2 (Wang et al. 2021, eq. 1) with z = W x + b. All of one
+ * shape. In place: y = x or y = z. */
+struct ctr_dev_cross {
+    struct ctr_mat x0, z, x, y;
+};
+/* Its gradient: dz = dy ∘ x0 and dx0 = dy ∘ z, with `add` dx0 += dy ∘ z; that of x is dy itself. In place: dz = dy. */
+struct ctr_dev_cross_grad {
+    struct ctr_mat x0, z, dy, dz, dx0;
+    bool add;
+};
+
+/* Inner products of all pairs of a row's vectors (the dot interaction of DLRM, Naumov et al. 2019): v_f of row i is
+ * x[i][f width … (f + 1) width - 1], and out[i][f (f - 1) / 2 + g] = v_f · v_g for 0 <= g < f < fields. A sum runs over
+ * the vectors' elements in their order. */
+enum { CTR_MAX_DOT_FIELDS = 1024 };
+struct ctr_dev_dots {
+    int64_t fields;     /* 1 to CTR_MAX_DOT_FIELDS */
+    struct ctr_mat x;   /* [rows x fields * width] */
+    struct ctr_mat out; /* [rows x fields (fields - 1) / 2] */
+};
+/* Its gradient: of v_f the sum, over g != f in ascending order, of dout of the pair times v_g. */
+struct ctr_dev_dots_grad {
+    int64_t fields;
+    struct ctr_mat x, dout, dx; /* dx as x */
 };
 
 /* ---- batch normalization (Ioffe & Szegedy 2015) ---- */
@@ -526,6 +559,10 @@ struct ctr_dev_max_pool {
     X(axpby)                                                                                                           \
     X(fill)                                                                                                            \
     X(dropout)                                                                                                         \
+    X(cross)                                                                                                           \
+    X(cross_grad)                                                                                                      \
+    X(dots)                                                                                                            \
+    X(dots_grad)                                                                                                       \
     X(stats)                                                                                                           \
     X(norm)                                                                                                            \
     X(norm_grad)                                                                                                       \

@@ -46,6 +46,7 @@ struct ctr_pool_block {
     const float *x;
     int64_t per_row, width;
     struct ctr_block rows, out; /* out: dout for the gradient */
+    struct ctr_block pooled;    /* FM, for the gradient: what pool gave */
     const int32_t *group, *item;
     struct ctr_block grad, squares; /* squares.p NULL: none */
     bool add;
@@ -91,6 +92,10 @@ struct ctr_cpu_kernels {
     void (*attend_grad)(const struct ctr_attend_block *b, int64_t from, int64_t to);
     void (*axpby)(float a, const float *x, float b, float *y, int64_t n);
     void (*dropout)(uint64_t base, uint64_t counter, uint32_t least, float scale, const float *x, float *y, int64_t n);
+    void (*cross)(const float *x0, const float *z, const float *x, float *y, int64_t n);
+    void (*cross_grad)(const float *x0, const float *z, const float *dy, float *dz, float *dx0, int64_t n, bool add);
+    void (*dots)(const float *x, float *out, int64_t fields, int64_t width); /* a row */
+    void (*dots_grad)(const float *x, const float *dout, float *dx, int64_t fields, int64_t width);
     void (*stats)(struct ctr_block x, int64_t rows, int64_t cols, float *mean, float *var);
     void (*norm)(const struct ctr_norm_block *b, int64_t rows, int64_t cols);
     void (*norm_grad)(const struct ctr_norm_block *b, int64_t rows, int64_t cols);

@@ -224,9 +224,14 @@ static void act_grad(const struct ctr_act_grad_block *b, int64_t rows, int64_t c
 
 /* ---- embeddings ---- */
 
+CTR_BODY float *list_in(const struct ctr_pool_block *b, struct ctr_block m, int64_t list)
+{
+    return m.p + list / b->per_row * m.stride + list % b->per_row * b->width;
+}
+
 CTR_BODY float *sample_of(const struct ctr_pool_block *b, int64_t list)
 {
-    return b->out.p + list / b->per_row * b->out.stride + list % b->per_row * b->width;
+    return list_in(b, b->out, list);
 }
 
 CTR_BODY const float *entry_row(const struct ctr_pool_block *b, int64_t e)
@@ -260,6 +265,30 @@ CTR_BODY void max_entry(const struct ctr_pool_block *b, int64_t e, float *out)
         out[d] = wins(x * row[d], out[d]) ? x * row[d] : out[d];
 }
 
+/* FM: column 0 of a list whose sums stand in `out`, with the inner products of pairs: each entry's vector with the sum
+ * of those before it. */
+static void add_pairs(const struct ctr_pool_block *b, int64_t first, int64_t end, float *out)
+{
+    enum { PART = 64 };
+    float own = out[0];
+    for (int64_t from = 1; from < b->width; from += PART) {
+        const int64_t n = CTR_MIN(PART, b->width - from);
+        float sum[PART] = { 0 }, pair[PART] = { 0 };
+        for (int64_t e = first; e < end; e++) {
+            const float *row = entry_row(b, e) + from;
+            const float x = b->x ? b->x[e] : 1.0f;
+#pragma GCC ivdep
+            for (int64_t d = 0; d < n; d++) {
+                pair[d] = pair[d] + sum[d] * (x * row[d]);
+                sum[d] = sum[d] + x * row[d];
+            }
+        }
+        for (int64_t d = 0; d < n; d++)
+            own = own + pair[d];
+    }
+    out[0] = own;
+}
+
 static void pool(const struct ctr_pool_block *b, int64_t from, int64_t to)
 {
     for (int64_t s = from; s < to; s++) {
@@ -277,6 +306,8 @@ static void pool(const struct ctr_pool_block *b, int64_t from, int64_t to)
                 add_entry(b, e, out, false);
         for (int64_t d = 0; b->how == CTR_POOL_MEAN && d < b->width; d++)
             out[d] = out[d] / (float)(end - first);
+        if (b->how == CTR_POOL_FM && end - first > 1)
+            add_pairs(b, first, end, out);
     }
 }
 
@@ -290,6 +321,15 @@ CTR_BODY bool is_largest(const struct ctr_pool_block *b, int64_t e, int64_t firs
             return false;
     }
     return true;
+}
+
+CTR_BODY void grad_fm(const float *sum, const float *row, float x, const float *dout, float *grad, int64_t width)
+{
+    const float dout0 = dout[0];
+    grad[0] += x * dout0;
+#pragma GCC ivdep
+    for (int64_t d = 1; d < width; d++)
+        grad[d] += ctr_e_fm_grad(x, row[d], dout0, dout[d], sum[d]);
 }
 
 CTR_BODY void grad_entry(const struct ctr_pool_block *b, int64_t e, float *grad)
@@ -308,6 +348,8 @@ CTR_BODY void grad_entry(const struct ctr_pool_block *b, int64_t e, float *grad)
 #pragma GCC ivdep
         for (int64_t d = 0; d < width; d++)
             grad[d] += x * (dout[d] / entries);
+    else if (b->how == CTR_POOL_FM)
+        grad_fm(list_in(b, b->pooled, s), entry_row(b, e), x, dout, grad, width);
     else
         for (int64_t d = 0; d < width; d++)
             grad[d] += is_largest(b, e, first, end, d) ? x * dout[d] : 0.0f;
@@ -492,6 +534,65 @@ static void dropout(uint64_t base, uint64_t counter, uint32_t least, float scale
         y[i] = x[i] * ctr_e_keep(base, counter + (uint64_t)i, least, scale);
 }
 
+/* ---- crosses of features ---- */
+
+static void cross(const float *x0, const float *z, const float *x, float *y, int64_t n)
+{
+#pragma GCC ivdep
+    for (int64_t i = 0; i < n; i++)
+        y[i] = ctr_e_cross(x0[i], z[i], x[i]);
+}
+
+static void cross_grad(const float *x0, const float *z, const float *dy, float *dz, float *dx0, int64_t n, bool add)
+{
+#pragma GCC ivdep
+    for (int64_t i = 0; i < n; i++) {
+        const float g = dy[i];
+        dx0[i] = add ? dx0[i] + g * z[i] : g * z[i];
+        dz[i] = g * x0[i];
+    }
+}
+
+/* A few elements of all vectors stand side by side, so that the products of one vector with those before it are a loop
+ * over neighbours; each sum runs over the elements in order. */
+static void dots(const float *x, float *out, int64_t fields, int64_t width)
+{
+    enum { PART = 8 };
+    float side[PART][CTR_MAX_DOT_FIELDS];
+
+    memset(out, 0, (size_t)(fields * (fields - 1) / 2) * sizeof *out);
+    for (int64_t from = 0; from < width; from += PART) {
+        const int64_t n = CTR_MIN(PART, width - from);
+        for (int64_t f = 0; f < fields; f++)
+            for (int64_t d = 0; d < n; d++)
+                side[d][f] = x[f * width + from + d];
+        float *to = out;
+        for (int64_t f = 1; f < fields; to += f, f++)
+            for (int64_t d = 0; d < n; d++) {
+                const float v = side[d][f];
+#pragma GCC ivdep
+                for (int64_t g = 0; g < f; g++)
+                    to[g] = to[g] + v * side[d][g];
+            }
+    }
+}
+
+static void dots_grad(const float *x, const float *dout, float *dx, int64_t fields, int64_t width)
+{
+    memset(dx, 0, (size_t)(fields * width) * sizeof *dx);
+    for (int64_t f = 0; f < fields; f++)
+        for (int64_t g = 0; g < fields; g++) {
+            if (g == f)
+                continue;
+            const float v = dout[g < f ? f * (f - 1) / 2 + g : g * (g - 1) / 2 + f];
+            const float *other = x + g * width;
+            float *to = dx + f * width;
+#pragma GCC ivdep
+            for (int64_t d = 0; d < width; d++)
+                to[d] = to[d] + v * other[d];
+        }
+}
+
 /* ---- batch normalization: a block of columns, all rows ---- */
 
 static void stats(struct ctr_block x, int64_t rows, int64_t cols, float *mean, float *var)
@@ -637,6 +738,10 @@ const struct ctr_cpu_kernels TABLE_NAME(ISA) = {
     .attend_grad = attend_grad,
     .axpby = axpby,
     .dropout = dropout,
+    .cross = cross,
+    .cross_grad = cross_grad,
+    .dots = dots,
+    .dots_grad = dots_grad,
     .stats = stats,
     .norm = norm,
     .norm_grad = norm_grad,

@@ -120,6 +120,18 @@ CTR_ELEMENT struct ctr_dice_slope ctr_e_dice_slope(float z, float alpha, float m
     return s;
 }
 
+/* The gradient of an entry of a list pooled as FM at d >= 1: of its vector's element `row`, with the list's dout at 0
+ * and at d and its sum at d. */
+CTR_ELEMENT float ctr_e_fm_grad(float x, float row, float dout0, float dout, float sum)
+{
+    return x * (dout + dout0 * (sum - x * row));
+}
+
+CTR_ELEMENT float ctr_e_cross(float x0, float z, float x)
+{
+    return x0 * z + x;
+}
+
 /* ctr_random64 of base.h, in two steps: what is fixed for a call, then the counter. */
 CTR_ELEMENT uint64_t ctr_e_random_base(uint64_t seed, uint64_t stream)
 {

@@ -261,6 +261,7 @@ static void run_pool_grad(const struct task *t, int64_t from, int64_t to)
     b.item = ctr_vec_i32(a->group_item);
     b.grad = block_at(a->grad, 0, 0);
     b.squares = block_at(a->squares, 0, 0);
+    b.pooled = block_at(a->out, 0, 0);
     b.add = a->add;
     t->kernels->pool_grad(&b, from, to);
 }
@@ -437,6 +438,67 @@ int ctr_cpu_dropout(struct ctr_dev *dev, const struct ctr_dev_dropout *a, struct
 {
     (void)err;
     return spread(&(struct task){ 0 }, dev, a, a->x.rows, rows_a_task(a->x.cols), run_dropout);
+}
+
+/* ---- crosses of features ---- */
+
+static void run_cross(const struct task *t, int64_t from, int64_t to)
+{
+    const struct ctr_dev_cross *a = t->a;
+    for (int64_t i = from; i < to; i++)
+        t->kernels->cross(block_at(a->x0, i, 0).p, block_at(a->z, i, 0).p, block_at(a->x, i, 0).p,
+                          block_at(a->y, i, 0).p, a->y.cols);
+}
+
+int ctr_cpu_cross(struct ctr_dev *dev, const struct ctr_dev_cross *a, struct ctr_err *err)
+{
+    (void)err;
+    return spread(&(struct task){ 0 }, dev, a, a->y.rows, rows_a_task(a->y.cols), run_cross);
+}
+
+static void run_cross_grad(const struct task *t, int64_t from, int64_t to)
+{
+    const struct ctr_dev_cross_grad *a = t->a;
+    for (int64_t i = from; i < to; i++)
+        t->kernels->cross_grad(block_at(a->x0, i, 0).p, block_at(a->z, i, 0).p, block_at(a->dy, i, 0).p,
+                               block_at(a->dz, i, 0).p, block_at(a->dx0, i, 0).p, a->dy.cols, a->add);
+}
+
+int ctr_cpu_cross_grad(struct ctr_dev *dev, const struct ctr_dev_cross_grad *a, struct ctr_err *err)
+{
+    (void)err;
+    return spread(&(struct task){ 0 }, dev, a, a->dy.rows, rows_a_task(a->dy.cols), run_cross_grad);
+}
+
+static void run_dots(const struct task *t, int64_t from, int64_t to)
+{
+    const struct ctr_dev_dots *a = t->a;
+    for (int64_t i = from; i < to; i++)
+        t->kernels->dots(block_at(a->x, i, 0).p, block_at(a->out, i, 0).p, a->fields, a->x.cols / a->fields);
+}
+
+int ctr_cpu_dots(struct ctr_dev *dev, const struct ctr_dev_dots *a, struct ctr_err *err)
+{
+    (void)err;
+    if (a->out.cols == 0)
+        return 0;
+    return spread(&(struct task){ 0 }, dev, a, a->x.rows, rows_a_task(a->x.cols * a->fields / 4), run_dots);
+}
+
+static void run_dots_grad(const struct task *t, int64_t from, int64_t to)
+{
+    const struct ctr_dev_dots_grad *a = t->a;
+    for (int64_t i = from; i < to; i++)
+        t->kernels->dots_grad(block_at(a->x, i, 0).p, block_at(a->dout, i, 0).p, block_at(a->dx, i, 0).p, a->fields,
+                              a->x.cols / a->fields);
+}
+
+int ctr_cpu_dots_grad(struct ctr_dev *dev, const struct ctr_dev_dots_grad *a, struct ctr_err *err)
+{
+    (void)err;
+    if (a->x.cols == 0)
+        return 0;
+    return spread(&(struct task){ 0 }, dev, a, a->x.rows, rows_a_task(a->x.cols * a->fields / 2), run_dots_grad);
 }
 
 /* ---- batch normalization ---- */

@@ -165,6 +165,17 @@ static int64_t largest(const struct ctr_lists *l, struct ctr_mat rows, struct sp
     return best;
 }
 
+/* FM: the inner products of the entries' vectors, which begin at column 1. */
+static double pairs(const struct ctr_lists *l, struct ctr_mat rows, struct span list)
+{
+    double sum = 0;
+    for (int64_t e = list.from; e < list.to; e++)
+        for (int64_t f = list.from; f < e; f++)
+            for (int64_t d = 1; d < rows.cols; d++)
+                sum += entry_value(l, rows, e, d) * entry_value(l, rows, f, d);
+    return sum;
+}
+
 static int pool(struct ctr_dev *dev, const struct ctr_dev_pool *a, struct ctr_err *err)
 {
     const struct ctr_lists *l = &a->lists;
@@ -177,6 +188,8 @@ static int pool(struct ctr_dev *dev, const struct ctr_dev_pool *a, struct ctr_er
             double v = 0;
             for (int64_t e = list.from; e < list.to; e++)
                 v += entry_value(l, a->rows, e, d);
+            if (a->how == CTR_POOL_FM && d == 0)
+                v += pairs(l, a->rows, list);
             if (a->how == CTR_POOL_MEAN && list.to > list.from)
                 v /= (double)(list.to - list.from);
             if (a->how == CTR_POOL_MAX && list.to > list.from)
@@ -202,6 +215,10 @@ static int pool_grad(struct ctr_dev *dev, const struct ctr_dev_pool_grad *a, str
                 double dout = (double)*at(a->dout, s / l->per_row, s % l->per_row * width + d);
                 if (a->how == CTR_POOL_MEAN)
                     dout /= (double)(list.to - list.from);
+                if (a->how == CTR_POOL_FM && d > 0)
+                    dout += (double)*at(a->dout, s / l->per_row, s % l->per_row * width) *
+                            ((double)*at(a->out, s / l->per_row, s % l->per_row * width + d) -
+                             entry_value(l, a->rows, e, d));
                 if (a->how != CTR_POOL_MAX || largest(l, a->rows, list, d) == e)
                     g += f32_or(l->x, e, 1) * dout;
                 squares += f32_or(l->x, e, 1) * dout * f32_or(l->x, e, 1) * dout;
@@ -372,6 +389,64 @@ static int dropout(struct ctr_dev *dev, const struct ctr_dev_dropout *a, struct 
             const uint64_t bits = ctr_random64(a->seed, a->stream, counter) >> 40;
             const bool keep = (double)bits * 0x1p-24 >= (double)a->rate;
             *at(a->y, i, j) = (float)((double)*at(a->x, i, j) * (keep ? 1 / (1 - (double)a->rate) : 0));
+        }
+    return 0;
+}
+
+/* ---- crosses of features ---- */
+
+static int cross(struct ctr_dev *dev, const struct ctr_dev_cross *a, struct ctr_err *err)
+{
+    (void)dev, (void)err;
+    for (int64_t i = 0; i < a->y.rows; i++)
+        for (int64_t j = 0; j < a->y.cols; j++)
+            *at(a->y, i, j) = (float)((double)*at(a->x0, i, j) * (double)*at(a->z, i, j) + (double)*at(a->x, i, j));
+    return 0;
+}
+
+static int cross_grad(struct ctr_dev *dev, const struct ctr_dev_cross_grad *a, struct ctr_err *err)
+{
+    (void)dev, (void)err;
+    for (int64_t i = 0; i < a->dy.rows; i++)
+        for (int64_t j = 0; j < a->dy.cols; j++) {
+            const double dy = (double)*at(a->dy, i, j);
+            *at(a->dx0, i, j) = (float)((a->add ? (double)*at(a->dx0, i, j) : 0) + dy * (double)*at(a->z, i, j));
+            *at(a->dz, i, j) = (float)(dy * (double)*at(a->x0, i, j));
+        }
+    return 0;
+}
+
+static int dots(struct ctr_dev *dev, const struct ctr_dev_dots *a, struct ctr_err *err)
+{
+    const int64_t width = a->x.cols / a->fields;
+
+    (void)dev, (void)err;
+    for (int64_t i = 0; i < a->x.rows; i++)
+        for (int64_t f = 0; f < a->fields; f++)
+            for (int64_t g = 0; g < f; g++) {
+                double sum = 0;
+                for (int64_t d = 0; d < width; d++)
+                    sum += (double)*at(a->x, i, f * width + d) * (double)*at(a->x, i, g * width + d);
+                *at(a->out, i, f * (f - 1) / 2 + g) = (float)sum;
+            }
+    return 0;
+}
+
+static int dots_grad(struct ctr_dev *dev, const struct ctr_dev_dots_grad *a, struct ctr_err *err)
+{
+    const int64_t width = a->x.cols / a->fields;
+
+    (void)dev, (void)err;
+    for (int64_t i = 0; i < a->x.rows; i++)
+        for (int64_t j = 0; j < a->x.cols; j++) {
+            const int64_t f = j / width;
+            double sum = 0;
+            for (int64_t g = 0; g < a->fields; g++) {
+                const int64_t pair = g < f ? f * (f - 1) / 2 + g : g * (g - 1) / 2 + f;
+                if (g != f)
+                    sum += (double)*at(a->dout, i, pair) * (double)*at(a->x, i, g * width + j % width);
+            }
+            *at(a->dx, i, j) = (float)sum;
         }
     return 0;
 }
