@@ -4,20 +4,11 @@
  * fields stay in cache and a row's table name costs nothing. The bias is a coordinate of its own.
  *
  * The keys of rows are found first (lr_find.c), ahead on another thread where that may be. Then the states of a block
- * are made, nothing in the tables moves any more, and its rows are learned: by lr_rows.c, or by lr_mini.c minibatches
- * of rows or of a learner that lr_rows.c does not take. */
+ * are made, nothing in the tables moves any more, and lr_rows.c learns from its rows. */
 #include <stdlib.h>
 
 #include "common/lr/inclusion.h"
 #include "common/lr/lr.h"
-
-/* Are minibatches learned as rows are, each with the weights of the minibatch's start? By the default learner, should
- * the rows have one key a table. Threads that shared the fields of a minibatch took 1.1 to 1.25 times as long. */
-static bool minibatches_by_row(const struct lr *m)
-{
-    const struct ctr_params *p = &m->params;
-    return p->minibatch > 1 && ctr_learning_is_default(&m->learning) && !m->inclusion && !p->uncertainty;
-}
 
 int ctr_lr_new(void **out, const struct ctr_model *model, const struct ctr_params *p, struct ctr_err *err)
 {
@@ -42,8 +33,6 @@ int ctr_lr_new(void **out, const struct ctr_model *model, const struct ctr_param
         m->each_row = ctr_lr_learn_uncertain;
     if (!rc)
         rc = ctr_inclusion_new(&m->inclusion, p, err);
-    if (!rc && p->minibatch > 1 && !minibatches_by_row(m))
-        rc = ctr_lr_mini_new(&m->mini, p->minibatch, p->threads, err);
     if (rc) {
         ctr_lr_free(m);
         return rc;
@@ -59,9 +48,22 @@ void ctr_lr_free(void *learner)
         return;
     for (int i = 0; i < m->tables; i++)
         ctr_keys_free(&m->table[i]);
-    struct ctr_buf *bufs[] = { &m->row,         &m->hash,   &m->met,    &m->far,        &m->z,
-                               &m->n,           &m->w,      &m->root,   &m->x,          &m->terms,
-                               &m->late.number, &m->late.w, &m->late.g, &m->late.logit, &m->late.row };
+    struct ctr_buf *bufs[] = { &m->row,
+                               &m->hash,
+                               &m->met,
+                               &m->far,
+                               &m->z,
+                               &m->n,
+                               &m->w,
+                               &m->root,
+                               &m->x,
+                               &m->terms,
+                               &m->waiting.rows,
+                               &m->waiting.logit,
+                               &m->waiting.number,
+                               &m->waiting.x,
+                               &m->waiting.hash,
+                               &m->waiting.w };
     for (size_t i = 0; i < CTR_COUNT(bufs); i++)
         ctr_buf_free(bufs[i]);
     ctr_states_free(&m->states);
@@ -74,7 +76,6 @@ void ctr_lr_free(void *learner)
     free(m->sorted);
     free(m->extra);
     free(m->seed);
-    ctr_lr_mini_free(m->mini);
     ctr_inclusion_free(m->inclusion);
     free(m);
 }
@@ -201,18 +202,14 @@ static int learn_block(struct lr *m, const struct ctr_rows *r, int64_t from, int
     int rc = find_rows(m, r, from, end, bound, &number, err);
     if (rc)
         return rc;
-    return m->mini                   ? ctr_lr_mini_rows(m->mini, m, r, number, from, end, score, err)
-           : m->params.minibatch > 1 ? ctr_lr_train_late(m, r, from, end, number, score, err)
-                                     : ctr_lr_train_exactly(m, r, from, end, number, score, err);
+    return m->params.minibatch > 1 ? ctr_lr_train_minibatches(m, r, from, end, number, score, err)
+                                   : ctr_lr_train_exactly(m, r, from, end, number, score, err);
 }
 
 static int lr_train_rows(void *learner, const struct ctr_rows *r, double *score, int64_t bound, struct ctr_err *err)
 {
     struct lr *m = learner;
-    const struct ctr_params *p = &m->params;
     int rc = 0;
-    if (p->minibatch > 1 && !r->transposed && !m->mini)
-        rc = ctr_lr_mini_new(&m->mini, p->minibatch, p->threads, err);
     for (int64_t from = 0, end; from < r->rows && !rc; from = end) {
         if (m->expiry.days && r->day[from] > m->expiry.today)
             rc = ctr_expiry_begin(&m->expiry, m->table, m->tables, &m->states, r->day[from], err);
@@ -228,7 +225,7 @@ static int lr_train_rows(void *learner, const struct ctr_rows *r, double *score,
 static bool lr_transposed(const void *learner)
 {
     const struct lr *m = learner;
-    return m->params.minibatch < 2 || minibatches_by_row(m);
+    return m->params.minibatch < 2 || !m->learning.events; /* their draws take the hashes of a row */
 }
 
 /* A day that begins drops keys; a saving on the way takes the filter as the row learned last has left it. */
@@ -243,17 +240,14 @@ static enum ctr_finds lr_finds(const void *learner, bool saves)
 static int64_t lr_pending(const void *learner)
 {
     const struct lr *m = learner;
-    return m->mini ? ctr_lr_mini_pending(m->mini) : m->late.rows;
+    return m->waiting.n;
 }
 
 static int lr_end_pass(void *learner, struct ctr_err *err)
 {
     struct lr *m = learner;
     (void)err;
-    if (m->mini)
-        ctr_lr_mini_end(m->mini, m);
-    if (m->late.rows)
-        ctr_lr_update_late(m);
+    ctr_lr_end_minibatch(m);
     if (m->inclusion)
         ctr_inclusion_end_pass(m->inclusion);
     return 0;

@@ -14,7 +14,6 @@
 extern const struct ctr_model ctr_model_lr;
 extern const struct ctr_model ctr_model_lr_device; /* by minibatches on a device; no row of the table of models */
 
-struct ctr_lr_mini;
 struct ctr_inclusion;
 
 /* The digest of weights, and whether all states are finite. */
@@ -52,10 +51,7 @@ struct lr {
     int variants;                         /* that it finds for: words of --memory */
     struct ctr_lr_sorted *sorted;         /* by table: saved in the place of `table`; NULL: that holds the rows */
     const struct ctr_learning *sorted_as; /* whose layout its rows have */
-    /* By minibatches: of any rows; by field, with numbers of transposed rows by column: that of entry k of row i at
-     * k * rows + i; or, of transposed rows, `late`. */
-    struct ctr_lr_mini *mini;
-    struct ctr_inclusion *inclusion; /* NULL: every key is taken up */
+    struct ctr_inclusion *inclusion;      /* NULL: every key is taken up */
     struct ctr_expiry expiry;
     uint64_t *seed;  /* by table: of its name */
     uint64_t *extra; /* by table: entries of the block */
@@ -73,11 +69,11 @@ struct lr {
     int64_t far_n;
     struct ctr_buf z, n, w, root, x; /* scratch of a row */
     int64_t filled;                  /* x holds this many ones less 1, the bias and zeros; 0: something else */
-    struct ctr_late {                /* rows of a minibatch, that are updated when it is complete */
-        int64_t rows, keys, width;   /* `width` entries a row, of which the first `keys` have numbers */
-        struct ctr_buf number, w, g; /* w: in the precision of the learner; g: weight (p - y), by row */
-        struct ctr_buf logit, row;
-    } late;
+    struct ctr_lr_waiting {          /* rows of a minibatch, from which is learned when it is complete: lr_rows.c */
+        int64_t n, longest;          /* `longest`: keys of a row, so far */
+        struct ctr_buf rows, logit;  /* struct waiting_row; double */
+        struct ctr_buf number, x, hash, w; /* by coordinate; w: of the minibatch's start, in the learner's precision */
+    } waiting;
     struct ctr_more more;     /* of learners that want it; the event of the last row learned */
     struct ctr_params params; /* as the model file tells them */
     /* NULL, or what learns from a row in the place of forward and update. k coordinates, the bias the last. */
@@ -140,13 +136,13 @@ void ctr_lr_release_finders(struct lr *m);
 int ctr_lr_meet_keys(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end, const uint32_t *number,
                      struct ctr_err *err) CTR_MUST;
 
-/* lr_rows.c: rows [from, end) of a block, one after another; number[e] is that of entry e, which has a state. `late`:
- * in minibatches, the last of which may go on with the next rows or be ended by update_late. */
+/* lr_rows.c: rows [from, end) of a block, one after another; number[e] is that of entry e, which has a state. The last
+ * minibatch may go on with the next rows; end_minibatch ends it. */
 int ctr_lr_train_exactly(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end, const uint32_t *number,
                          double *score, struct ctr_err *err) CTR_MUST;
-int ctr_lr_train_late(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end, const uint32_t *number,
-                      double *score, struct ctr_err *err) CTR_MUST;
-void ctr_lr_update_late(struct lr *m);
+int ctr_lr_train_minibatches(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end, const uint32_t *number,
+                             double *score, struct ctr_err *err) CTR_MUST;
+void ctr_lr_end_minibatch(struct lr *m);
 int ctr_lr_diverged(int64_t row, struct ctr_err *err); /* the error that a prediction is not a number */
 
 /* lr_uncertain.c */
@@ -160,15 +156,6 @@ int ctr_lr_learn_uncertain(struct lr *m, const struct ctr_rows *r, int64_t i, co
 /* The greatest rate, that of an unseen key after `e`; refuses one that is not finite. */
 int ctr_lr_unseen_rate(const struct ctr_learning *l, const struct ctr_event *e, double *rate,
                        struct ctr_err *err) CTR_MUST;
-
-/* lr_mini.c */
-int ctr_lr_mini_new(struct ctr_lr_mini **q, int64_t rows, int threads, struct ctr_err *err) CTR_MUST;
-void ctr_lr_mini_free(struct ctr_lr_mini *q);
-/* Rows [from, end), whose keys have been found and have states. */
-int ctr_lr_mini_rows(struct ctr_lr_mini *q, struct lr *m, const struct ctr_rows *r, const uint32_t *number,
-                     int64_t from, int64_t end, double *score, struct ctr_err *err) CTR_MUST;
-void ctr_lr_mini_end(struct ctr_lr_mini *q, struct lr *m); /* the last minibatch of a pass may be a short one */
-int64_t ctr_lr_mini_pending(const struct ctr_lr_mini *q);
 
 /* lr_save.c */
 /* Of the rows of a sorted table, as `as` has them; m counts events. */

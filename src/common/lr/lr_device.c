@@ -2,7 +2,7 @@
  *
  * lr on a device, by minibatches, with the operations of the compute table: the weights of a row's keys (the bias is
  * one of them), summed; binary cross-entropy; FTRL-Proximal for the rows of the keys that came. z and n take the
- * gradients of a minibatch as if its rows came one after another, all with the weights of its start, as lr_mini.c does
+ * gradients of a minibatch as if its rows came one after another, all with the weights of its start, as lr_rows.c does
  * on a CPU:
  *
  *     z += sum g - (sqrt(n + sum g^2) - sqrt(n)) / alpha w        n += sum g^2

@@ -24,7 +24,7 @@ const struct ctr_param ctr_lr_options[] = {
     { "no-bias", CTR_PARAM_FLAG, AT(no_bias), "yes", .range = "yes or no", .group = CTR_GROUP_MODEL,
       .help = "learn without a bias", .words = biases, .saved_as = "bias" },
     { "minibatch", CTR_PARAM_INT, AT(minibatch), "1", 1, CTR_MAX_MINIBATCH, "1 to 65536 rows", "ROWS",
-      CTR_GROUP_OPTIMIZER, "update after so many rows, which -j can share; 1: exact", .unsaved = "1" },
+      CTR_GROUP_OPTIMIZER, "update after so many rows; 1: exact", .unsaved = "1" },
     { "hash-bits", CTR_PARAM_INT, AT(hash_bits), "0", 0, 32, "1 to 32, or 0 for none", "BITS", CTR_GROUP_MEMORY,
       "hash all keys into one table of 2^BITS keys; 0: keys as they are", .unsaved = "0" },
     { "dropout", CTR_PARAM_REAL, AT(dropout), "0", 0, 1, "0 or more and below 1", "P", CTR_GROUP_REGULARISE,

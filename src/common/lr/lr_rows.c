@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Rows that lr learns one after another: exactly, or in minibatches, whose rows all predict with the weights of its
- * start. Their keys have been found and have states; so nothing in the tables
- * moves, and the states are prefetched AHEAD rows before they are used. */
+ * Rows that lr learns one after another: exactly, or in minibatches (--minibatch), whose rows all predict with the
+ * weights of its start. Their keys have been found and have states; so nothing in the tables moves, and the states are
+ * prefetched AHEAD rows before they are used. */
 #include "common/base/isa.h"
 #include "common/lr/lr.h"
 
@@ -16,14 +16,15 @@ enum {
 /* Room for the longest row of the block, and for the rows that are on their way. */
 static int make_scratch(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end, struct ctr_err *err)
 {
-    int64_t longest = 0;
+    int64_t longest = m->waiting.longest;
     for (int64_t i = from; i < end; i++)
         longest = CTR_MAX(longest, r->start[i + 1] - r->start[i]);
+    m->waiting.longest = m->params.minibatch > 1 ? longest : 0;
     longest = (longest + 2 * CTR_LANES) / CTR_LANES * CTR_LANES; /* the bias too */
     m->width = longest;
     m->block = from;
     struct ctr_buf *bufs[] = { &m->z, &m->n, &m->w, &m->root };
-    const int64_t rows = end - from > 1 ? RING : 1;
+    const int64_t rows = m->params.minibatch > 1 ? 2 * RING : end - from > 1 ? RING : 1;
     int rc = ctr_buf_room(&m->row, longest * rows, sizeof(uint8_t *), err);
     for (size_t i = 0; i < CTR_COUNT(bufs) && !rc; i++)
         rc = ctr_buf_room(bufs[i], longest, sizeof(double), err);
@@ -188,114 +189,167 @@ int ctr_lr_train_exactly(struct lr *m, const struct ctr_rows *r, int64_t from, i
                               : train_block(m, r, from, end, number, score, false, err);
 }
 
-/* ---- by minibatches, one thread ---- */
+/* ---- by minibatches ---- */
 
-static int make_late(struct lr *m, struct ctr_err *err)
+/* The gradients of a minibatch are those of the weights at its start; then its rows update z and n one after another,
+ * so that a repeated key takes their gradients in row order. Minibatches are counted by rows from the start of a pass:
+ * one may begin in a call and end in a later one, when states may have moved, so that it keeps the numbers of keys. */
+struct waiting_row {
+    int64_t at, keys; /* of its coordinates, padded to whole lanes, in the arrays of struct ctr_lr_waiting */
+    double gradient, label, weight;
+    bool ones; /* x are all 1 */
+};
+
+static struct waiting_row *waiting_rows(const struct lr *m)
 {
-    const int64_t size = m->params.minibatch;
-    struct ctr_late *a = &m->late;
-    int rc = ctr_buf_room(&a->number, size * m->width, sizeof(uint32_t), err);
-    if (!rc)
-        rc = ctr_buf_room(&a->w, size * m->width, sizeof(double), err);
-    if (!rc)
-        rc = ctr_buf_room(&a->g, size, sizeof(double), err);
-    if (!rc)
-        rc = ctr_buf_room(&a->logit, ctr_lanes_padded(size), sizeof(double), err);
-    return rc ? rc : ctr_buf_room(&a->row, RING * m->width, sizeof(uint8_t *), err);
+    return (struct waiting_row *)(void *)m->waiting.rows.data;
 }
 
-/* The logits of rows [from, from + n) of the call, which are the next ones of their minibatch. */
-static void sum_rows(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t n, int64_t end,
-                     const uint32_t *number)
+static int64_t waiting_end(const struct lr *m)
+{
+    if (!m->waiting.n)
+        return 0;
+    const struct waiting_row *last = &waiting_rows(m)[m->waiting.n - 1];
+    return last->at + ctr_lanes_padded(last->keys + 1);
+}
+
+/* Room behind the `used` ones. */
+static int add_room(struct ctr_buf *b, int64_t used, int64_t n, size_t size, struct ctr_err *err)
+{
+    b->len = (size_t)used * size;
+    return ctr_buf_reserve(b, (size_t)n * size, err);
+}
+
+static int make_waiting(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end, struct ctr_err *err)
+{
+    struct ctr_lr_waiting *a = &m->waiting;
+    const int64_t used = waiting_end(m), n = r->start[end] - r->start[from] + (end - from) * CTR_LANES;
+    struct ctr_buf *bufs[] = { &a->number, &a->x, &a->w, &a->hash };
+    int rc = ctr_buf_room(&a->rows, m->params.minibatch, sizeof(struct waiting_row), err);
+    if (!rc)
+        rc = ctr_buf_room(&a->logit, ctr_lanes_padded(end - from), sizeof(double), err);
+    for (size_t i = 0; i < CTR_COUNT(bufs) && !rc; i++)
+        rc = add_room(bufs[i], used, n, sizeof(uint64_t), err);
+    return rc ? rc : ctr_buf_room(&m->terms, m->width, sizeof(double), err);
+}
+
+/* The sum of a row's terms. Where tables may come more than once a row, a term's lane is its table's. */
+static double sum_terms(const struct lr *m, const struct ctr_rows *r, int64_t i, int64_t all)
+{
+    const double *term = (const double *)(const void *)m->terms.data;
+    const int64_t at = r->start[i], k = r->start[i + 1] - at;
+    double lane[CTR_LANES] = { 0 };
+    if (r->one_a_table)
+        return ctr_lanes_dot(term, NULL, all);
+    for (int64_t j = 0; j < k; j++)
+        lane[m->seed[r->table[at + j]] % CTR_LANES] += term[j];
+    lane[0] += all > k ? term[k] : 0;
+    return ctr_lanes_join(lane);
+}
+
+/* The logit of row i, which becomes a row of the minibatch. */
+static double add_row(struct lr *m, const struct ctr_rows *r, int64_t i, const uint32_t *number, double *uncertainty)
 {
     const struct ctr_learning *l = &m->learning;
-    struct ctr_coords s = { m->z.data, m->n.data, NULL, m->root.data, (double *)(void *)m->x.data, NULL };
-    double *logit = (double *)(void *)m->late.logit.data, *w = (double *)(void *)m->late.w.data;
-    uint32_t *kept = (uint32_t *)(void *)m->late.number.data;
-    const int64_t k = r->start[from + 1] - r->start[from], all = k + !m->no_bias;
-    for (int64_t i = from; i < from + n; i++) {
-        uint8_t **row = rows_of(m, i);
-        const int64_t at = (m->late.rows + i - from) * m->width;
-        if (i + AHEAD < end)
-            begin_row(m, r, i + AHEAD, number);
-        end_row(m, row, k);
-        s.w = w + at;
-        logit[i - from] = l->forward(l, &s, row, all);
-        memcpy(kept + at, number + r->start[i], (size_t)k * sizeof *kept);
+    const int64_t first = r->start[i], k = r->start[i + 1] - first, all = k + !m->no_bias, at = waiting_end(m);
+    struct ctr_lr_waiting *a = &m->waiting;
+    double *x = (double *)(void *)m->x.data, *term = (double *)(void *)m->terms.data;
+    struct ctr_coords s = { m->z.data, m->n.data, a->w.data + at * 8, m->root.data, x, &m->more };
+    waiting_rows(m)[a->n++] = (struct waiting_row){ at, k, 0, r->label[i], r->weight ? r->weight[i] : 1, !r->x };
+    memcpy((uint32_t *)(void *)a->number.data + at, number + first, (size_t)k * sizeof *number);
+    if (l->events)
+        memcpy((uint64_t *)(void *)a->hash.data + at, r->hash + first, (size_t)k * sizeof *r->hash);
+    if (r->x)
+        memcpy((double *)(void *)a->x.data + at, r->x + first, (size_t)k * sizeof *r->x);
+    uint8_t **row = rows_of(m, i);
+    end_row(m, row, k);
+    fill_x(m, r->x ? r->x + first : NULL, k, all);
+    double logit = l->forward(l, &s, row, all);
+    for (int64_t j = 0; j < all && !r->one_a_table; j++)
+        term[j] = (l->precision == CTR_F64_STATE ? ((double *)s.w)[j] : (double)((float *)s.w)[j]) * x[j];
+    if (!r->one_a_table)
+        logit = sum_terms(m, r, i, all);
+    if (m->params.uncertainty) {
+        ctr_lr_uncertain_terms(l, &m->more.event, &s, row, r->x ? x : NULL, all, term);
+        *uncertainty = sum_terms(m, r, i, all);
     }
+    return logit;
 }
 
-/* Their predictions and gradients. */
-static int predict_rows(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t n, double *score,
-                        struct ctr_err *err)
+/* The table rows of row i of the minibatch, asked from memory. */
+static uint8_t **begin_waiting(const struct lr *m, int64_t i)
 {
-    double *g = (double *)(void *)m->late.g.data + m->late.rows;
-    ctr_sigmoids_best()((const double *)(void *)m->late.logit.data, score + from, n);
-    for (int64_t i = from; i < from + n; i++, g++) {
-        if (!(score[i] >= 0))
-            return ctr_lr_diverged(r->first_row + i + 1, err);
-        *g = (r->weight ? r->weight[i] : 1) * (score[i] - r->label[i]);
-    }
-    m->late.rows += n;
-    return 0;
-}
-
-static uint8_t **late_row(const struct lr *m, int64_t i)
-{
-    return (uint8_t **)(void *)m->late.row.data + i % RING * m->late.width;
-}
-
-/* The states of row i of the minibatch, which may have come a while ago. */
-static void begin_late(const struct lr *m, int64_t i)
-{
-    const uint32_t *number = (const uint32_t *)(void *)m->late.number.data + i * m->late.width;
-    uint8_t **row = late_row(m, i);
-    m->loops->rows(ctr_states_rows(&m->states), m->states.bytes, number, m->late.keys, row);
-    for (int64_t j = 0; j < m->late.keys; j++)
+    const struct waiting_row *own = &waiting_rows(m)[i];
+    uint8_t **row = (uint8_t **)(void *)m->row.data + (RING + i % RING) * m->width; /* behind those of rows to come */
+    m->loops->rows(ctr_states_rows(&m->states), m->states.bytes,
+                   (const uint32_t *)(const void *)m->waiting.number.data + own->at, own->keys, row);
+    for (int64_t j = 0; j < own->keys; j++)
         __builtin_prefetch(row[j] + CTR_STATE_AT, 1);
+    return row;
 }
 
 /* The rows of the minibatch, one after another, with the weights of its start. */
-void ctr_lr_update_late(struct lr *m)
+void ctr_lr_end_minibatch(struct lr *m)
 {
     const struct ctr_learning *l = &m->learning;
-    struct ctr_coords s = { m->z.data, m->n.data, NULL, m->root.data, (double *)(void *)m->x.data, NULL };
-    const struct ctr_late *a = &m->late;
-    const int64_t all = a->keys + !m->no_bias;
-    for (int64_t i = 0; i < CTR_MIN(AHEAD, a->rows); i++)
-        begin_late(m, i);
-    for (int64_t i = 0; i < a->rows; i++) {
-        uint8_t **row = late_row(m, i);
-        if (i + AHEAD < a->rows)
-            begin_late(m, i + AHEAD);
-        end_row(m, row, a->keys);
-        s.w = (double *)(void *)a->w.data + i * a->width;
-        l->update_late(l, &s, row, all, ((const double *)(void *)a->g.data)[i]);
+    const struct ctr_lr_waiting *a = &m->waiting;
+    struct ctr_coords s = { m->z.data, m->n.data, NULL, m->root.data, (double *)(void *)m->x.data, &m->more };
+    for (int64_t i = 0; i < CTR_MIN(AHEAD, a->n); i++)
+        (void)begin_waiting(m, i);
+    for (int64_t i = 0; i < a->n; i++) {
+        const struct waiting_row *own = &waiting_rows(m)[i];
+        const int64_t at = own->at, all = own->keys + !m->no_bias;
+        uint8_t **row = (uint8_t **)(void *)m->row.data + (RING + i % RING) * m->width;
+        if (i + AHEAD < a->n)
+            (void)begin_waiting(m, i + AHEAD);
+        if (l->events && !ctr_event_set(&m->more.event, own->label, own->weight))
+            continue;
+        if (l->events)
+            ctr_more_hash(&m->more, (const uint64_t *)(const void *)a->hash.data + at, own->keys);
+        end_row(m, row, own->keys);
+        fill_x(m, own->ones ? NULL : (const double *)(const void *)a->x.data + at, own->keys, all);
+        s.w = a->w.data + at * 8;
+        l->update_late(l, &s, row, all, own->gradient);
     }
-    m->late.rows = 0;
+    m->waiting.n = 0;
 }
 
-int ctr_lr_train_late(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end, const uint32_t *number,
-                      double *score, struct ctr_err *err)
+/* Rows [from, end), which are the next ones of their minibatch. */
+static int predict_rows(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end, const uint32_t *number,
+                        int64_t prefetched, double *score, struct ctr_err *err)
+{
+    double *logit = (double *)(void *)m->waiting.logit.data;
+    const int64_t first = m->waiting.n;
+    for (int64_t i = from; i < end; i++) {
+        logit[i - from] = add_row(m, r, i, number, score + r->rows + i);
+        if (i + AHEAD < prefetched)
+            begin_row(m, r, i + AHEAD, number);
+    }
+    ctr_sigmoids_best()(logit, score + from, end - from);
+    for (int64_t i = from; i < end; i++) {
+        struct waiting_row *own = &waiting_rows(m)[first + i - from];
+        if (!(score[i] >= 0))
+            return ctr_lr_diverged(r->first_row + i + 1, err);
+        own->gradient = own->weight * (score[i] - own->label);
+    }
+    return 0;
+}
+
+int ctr_lr_train_minibatches(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end, const uint32_t *number,
+                             double *score, struct ctr_err *err)
 {
     int rc = make_scratch(m, r, from, end, err);
     if (!rc)
         rc = make_shape(m, r, from, err);
     if (!rc)
-        rc = make_late(m, err);
-    if (rc)
-        return rc;
-    m->late.width = m->width;
-    m->late.keys = r->start[from + 1] - r->start[from];
-    fill_x(m, NULL, m->late.keys, m->late.keys + !m->no_bias);
-    for (int64_t i = from; i < CTR_MIN(from + AHEAD, end); i++)
+        rc = make_waiting(m, r, from, end, err);
+    for (int64_t i = from; i < CTR_MIN(from + AHEAD, end) && !rc; i++)
         begin_row(m, r, i, number);
     for (int64_t at = from, n; at < end && !rc; at += n) {
-        n = CTR_MIN(m->params.minibatch - m->late.rows, end - at);
-        sum_rows(m, r, at, n, end, number);
-        rc = predict_rows(m, r, at, n, score, err);
-        if (!rc && m->late.rows == m->params.minibatch)
-            ctr_lr_update_late(m);
+        n = CTR_MIN(m->params.minibatch - m->waiting.n, end - at);
+        rc = predict_rows(m, r, at, at + n, number, end, score, err);
+        if (!rc && m->waiting.n == m->params.minibatch)
+            ctr_lr_end_minibatch(m);
     }
     return rc;
 }
