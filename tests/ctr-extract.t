@@ -216,6 +216,41 @@ PYTHON
 else
     skip "sides of features" "no pyarrow"
 fi
+# relations FILE: name, ctr.history_of, ctr.history of each column
+if has_python pyarrow; then
+    relations() { "$PY" -c 'import pyarrow as pa, sys
+for f in pa.ipc.open_stream(sys.stdin.buffer).schema:
+    m = f.metadata or {}
+    print(f.name, *(m.get(k, b"-").decode() for k in (b"ctr.history_of", b"ctr.history")), end="; ")'; }
+    "$PY" - <<'PYTHON'
+import pyarrow as pa
+past = lambda name, of, t: pa.field(name, pa.list_(t), metadata={"ctr.history_of": of, "ctr.history": "history"})
+f = [pa.field("movie", pa.int64()), pa.field("genre", pa.string()), past("h.movie", "movie", pa.int64()), past("h.genre", "genre", pa.string()),
+     pa.field("old", pa.list_(pa.int64()), metadata={"ctr.history_of": "movie"}), pa.field("tags", pa.list_(pa.string()))]
+with pa.OSFile("past.arrows", "wb") as o, pa.ipc.new_stream(o, pa.schema(f)) as w:
+    w.write_batch(pa.record_batch([[1, 2], ["a", "b"], [[1, 2], []], [["a", "b"], []], [[3], []], [["x"], []]], schema=pa.schema(f)))
+PYTHON
+    past() { printf "$1" >past.plan; ctr-extract past.plan past.arrows | relations; }
+    is "of says whose past a list is, above or below its line" "$(past 'feature p in item of m = h.movie\nfeature m in item = movie\nfeature t of m = tags\n')" \
+        "p m history; m - -; t m t; "
+    is "without it the column says it" "$(past 'feature m in item = movie\nfeature p in item = h.movie\nfeature o in item = old\nfeature g = genre\nfeature pg in g = lower(h.genre)\n')" \
+        "m - -; p m history; o m o; g - -; pg g history; "
+    is "only where one feature of the table reads it" "$(past 'feature m in item = movie\nfeature n in item = movie + 1\nfeature p in item = h.movie\nfeature g = genre\nfeature pg = h.genre\n')" \
+        "m - -; n - -; p - history; g - -; pg - history; "
+    is "what changes a list's length leaves its group" "$(past 'feature m in item = movie\nfeature p in item = at(h.movie, 0)\nkeep k = h.movie\nkeep l = join(h.genre, "|")\n')" \
+        "m - -; p - -; k movie history; l - -; "
+    group_digest() { printf "feature $1 of m = tags\nfeature m = movie\nfeature o in item = h.movie\nkeep p = genre, q = genre\n" >digest.plan; ctr-extract digest.plan past.arrows | ctr-select --columns "x=$1,o" | ctr-info --digest; }
+    ok "the group is in the digest" [ "$(group_digest s)" != "$(group_digest t)" ]
+    printf 'label m of p = movie\nfeature q of nothing = tags\nfeature r of r = tags\nfeature p of k = tags\nkeep k = movie\nfeature a of p = old\n' >past.plan
+    exits "of wants a feature of the plan" 2 ctr-extract past.plan past.arrows
+    err_like "each line says why" 'past.plan:1:9: `of FEATURE` belongs to a feature or an image'
+    err_like "of no line" 'line 2, character 14: the plan has no feature nothing'
+    err_like "of itself" 'line 3, character 14: r cannot be its own past'
+    err_like "of no feature" 'line 4, character 14: k is not a feature or an image'
+    err_like "of a past" 'line 6, character 14: p is the past of another feature itself'
+else
+    skip "relations of columns" "no pyarrow"
+fi
 if has_python pyarrow xxhash; then # the key 0, which is a free slot in the sets of a vocabulary
     "$PY" - <<'PYTHON'
 import pyarrow as pa, xxhash

@@ -66,6 +66,7 @@ void ctr_meta_free(struct ctr_meta *m);
 #define CTR_META_ROLE          "ctr.role"       /* field: a name of ctr_roles[] */
 #define CTR_META_TABLE         "ctr.table"      /* field: whose keys these are */
 #define CTR_META_HISTORY_OF    "ctr.history_of" /* field: this list is the past of that column */
+#define CTR_META_HISTORY       "ctr.history"    /* field: name of a group of lists that are aligned, item by item */
 #define CTR_META_SIDE          "ctr.side"       /* field: user or ad */
 #define CTR_META_SECTION       "ctr.section"    /* schema: name of this section of a bundle */
 #define CTR_META_SHAPE         "ctr.shape" /* schema of a section: "vector": the values of its one row; "none": no numbers */

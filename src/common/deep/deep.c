@@ -17,10 +17,50 @@ enum { MAX_PARAMETERS = 1 << 26 };
 void ctr_deep_inputs_free(struct ctr_deep_input *list, int n)
 {
     for (int i = 0; list && i < n; i++) {
-        free(list[i].name);
-        free(list[i].table);
+        char *text[] = { list[i].name, list[i].table, list[i].history_of, list[i].group, list[i].side };
+        for (size_t k = 0; k < CTR_COUNT(text); k++)
+            free(text[k]);
     }
     free(list);
+}
+
+static int copy_text(char **to, const char *from, struct ctr_err *err)
+{
+    *to = NULL;
+    return from ? ctr_strdup(to, from, err) : 0;
+}
+
+/* What a column says of itself. */
+static int copy_relations(struct ctr_deep_input *to, const char *history_of, const char *group, const char *side,
+                          struct ctr_err *err)
+{
+    int rc = copy_text(&to->history_of, history_of, err);
+    if (!rc)
+        rc = copy_text(&to->group, group, err);
+    return rc ? rc : copy_text(&to->side, side, err);
+}
+
+int ctr_deep_inputs_copy(const struct ctr_deep *from, struct ctr_deep_input **list, struct ctr_err *err)
+{
+    int rc = 0;
+    *list = calloc((size_t)from->inputs + 1, sizeof **list);
+    if (!*list)
+        return ctr_fail_nomem(err, (size_t)from->inputs * sizeof **list);
+    for (int i = 0; i < from->inputs && !rc; i++) {
+        const struct ctr_deep_input *in = &from->input[i];
+        struct ctr_deep_input *to = &(*list)[i];
+        *to = *in;
+        to->sequence = 0;
+        to->name = to->table = to->history_of = to->group = to->side = NULL;
+        rc = ctr_strdup(&to->name, in->name, err);
+        if (!rc)
+            rc = copy_text(&to->table, in->table, err);
+        if (!rc)
+            rc = copy_relations(to, in->history_of, in->group, in->side, err);
+    }
+    if (rc)
+        ctr_deep_inputs_free(*list, from->inputs);
+    return rc;
 }
 
 int ctr_deep_inputs(const struct ctr_inputs *in, const struct ctr_strs *tables, struct ctr_deep_input **list, int *n,
@@ -40,6 +80,8 @@ int ctr_deep_inputs(const struct ctr_inputs *in, const struct ctr_strs *tables, 
         rc = ctr_strdup(&p->name, info.name, err);
         if (!rc && info.table >= 0)
             rc = ctr_strdup(&p->table, tables->s[info.table], err);
+        if (!rc)
+            rc = copy_relations(p, info.history_of, info.group, info.side, err);
     }
     if (rc) {
         ctr_deep_inputs_free(*list, *n);
@@ -56,6 +98,26 @@ static void describe(const struct ctr_deep_input *p, char text[160])
         snprintf(text, 160, "%d numbers", p->dense);
 }
 
+/* A model that was learned without relations between columns does not need them. */
+static int same_relation(const struct ctr_deep_input *in, const char *what, const char *ours, const char *theirs,
+                         struct ctr_err *err)
+{
+    if (!ours || (theirs && !strcmp(ours, theirs)))
+        return 0;
+    return ctr_fail(err, CTR_EDATA,
+                    "the model's input '%.80s' has the %s '%.80s', the stream's has %s%.80s%s: extract the features "
+                    "with the model's plan from columns that say it",
+                    in->name, what, ours, theirs ? "'" : "none", theirs ? theirs : "", theirs ? "'" : "");
+}
+
+static int same_relations(const struct ctr_deep_input *ours, const struct ctr_deep_input *theirs, struct ctr_err *err)
+{
+    int rc = same_relation(ours, CTR_META_HISTORY_OF, ours->history_of, theirs->history_of, err);
+    if (!rc)
+        rc = same_relation(ours, CTR_META_HISTORY, ours->group, theirs->group, err);
+    return rc ? rc : same_relation(ours, CTR_META_SIDE, ours->side, theirs->side, err);
+}
+
 int ctr_deep_same_inputs(const struct ctr_deep *d, const struct ctr_deep_input *list, int n, struct ctr_err *err)
 {
     for (int i = 0; i < CTR_MIN(n, d->inputs); i++) {
@@ -68,11 +130,76 @@ int ctr_deep_same_inputs(const struct ctr_deep *d, const struct ctr_deep_input *
                             ours->name, theirs->name, "extract the features with the model's plan");
         if (strcmp(a, b) != 0)
             return ctr_fail(err, CTR_EDATA, "the model's input '%.80s' takes %s, the stream has %s", ours->name, a, b);
+        if (same_relations(ours, theirs, err))
+            return err->code;
     }
     return n == d->inputs ? 0
                           : ctr_fail(err, CTR_EDATA, "the model has %d inputs, the stream has %d: %s '%.80s'",
                                      d->inputs, n, n < d->inputs ? "it lacks" : "the model does not know",
                                      n < d->inputs ? d->input[n].name : list[d->inputs].name);
+}
+
+/* ---- sequences ---- */
+
+int ctr_deep_find_input(const struct ctr_deep *d, const char *name)
+{
+    for (int i = 0; i < d->inputs; i++)
+        if (!strcmp(d->input[i].name, name))
+            return i;
+    return -1;
+}
+
+static bool of_group(const struct ctr_deep *d, int i, int input)
+{
+    const struct ctr_deep_input *in = &d->input[i], *first = &d->input[input];
+    return i == input || (in->table && in->group && first->group && !strcmp(in->group, first->group));
+}
+
+int ctr_deep_sequence(struct ctr_deep *d, int input, struct ctr_err *err)
+{
+    if (d->input[input].sequence)
+        return d->input[input].sequence - 1;
+    if (!d->input[input].table)
+        return ctr_fail(err, CTR_EUSAGE, "column '%.80s' has numbers: a sequence is of keys; make it a feature",
+                        d->input[input].name);
+    struct ctr_deep_sequence *list = realloc(d->sequence, ((size_t)d->sequences + 1) * sizeof *list);
+    if (!list)
+        return ctr_fail_nomem(err, ((size_t)d->sequences + 1) * sizeof *list);
+    d->sequence = list;
+    struct ctr_deep_sequence *s = &list[d->sequences++];
+    *s = (struct ctr_deep_sequence){ .input = calloc((size_t)d->inputs, sizeof *s->input),
+                                     .group = calloc((size_t)d->inputs, sizeof *s->group) };
+    if (!s->input || !s->group)
+        return ctr_fail_nomem(err, (size_t)d->inputs * sizeof *s->input);
+    for (int i = 0; i < d->inputs; i++)
+        if (of_group(d, i, input)) {
+            d->input[i].sequence = d->sequences;
+            s->input[s->fields++] = i;
+        }
+    d->pooled -= s->fields;
+    d->x_cols -= s->fields * d->width;
+    return d->sequences - 1;
+}
+
+int ctr_deep_keep(struct ctr_deep *d, struct ctr_mem **m, size_t used, size_t bytes, struct ctr_err *err)
+{
+    struct ctr_mem *more = NULL;
+    const int64_t n = (int64_t)(used / sizeof(float));
+    if (*m && bytes <= ctr_mem_bytes(*m))
+        return 0;
+    int rc = ctr_mem_new(&more, d->dev, CTR_MAX(bytes + bytes / 4, 4096), err);
+    const struct ctr_dev_copy copy = { ctr_mat(*m, 1, n), ctr_mat(more, 1, n) };
+    if (!rc && n)
+        rc = ctr_dev_copy(d->dev, &copy, err);
+    if (!rc)
+        rc = ctr_dev_sync(d->dev, err);
+    if (rc) {
+        ctr_mem_free(more);
+        return rc;
+    }
+    ctr_mem_free(*m);
+    *m = more;
+    return 0;
 }
 
 /* ---- parameters ---- */
@@ -182,18 +309,31 @@ int ctr_deep_open(struct ctr_deep *d, const struct ctr_model *m, const struct ct
     return ctr_dev_open(&d->dev, &want, err);
 }
 
-/* Inputs of keys that follow each other and are pooled alike make a group. */
+/* Inputs of keys that follow each other and are pooled alike make a group; a field of a sequence is one by itself. */
 static int make_groups(struct ctr_deep *d, struct ctr_err *err)
 {
+    int x = 0;
     d->group = calloc((size_t)d->keys + 1, sizeof *d->group);
     if (!d->group)
         return ctr_fail_nomem(err, (size_t)d->keys * sizeof *d->group);
     for (int k = 0; k < d->keys; k++) {
         const struct ctr_deep_input *in = &d->input[d->key_input[k]];
-        if (!k || d->group[d->groups - 1].pooling != in->pooling)
-            d->group[d->groups++] = (struct ctr_deep_group){ .pooling = in->pooling, .first = k };
-        d->group[d->groups - 1].fields++;
-        d->group[d->groups - 1].ragged |= in->list;
+        struct ctr_deep_group *g = &d->group[d->groups - 1];
+        if (!k || g->pooling != in->pooling || g->sequence || in->sequence) {
+            g = &d->group[d->groups++];
+            *g = (struct ctr_deep_group){ .pooling = in->pooling, .first = k, .x_at = x, .sequence = in->sequence };
+            g->ragged = in->sequence > 0;
+        }
+        g->fields++;
+        g->ragged |= in->list;
+        x += !in->sequence;
+        if (!in->sequence)
+            continue;
+        struct ctr_deep_sequence *s = &d->sequence[in->sequence - 1];
+        while (s->input[g->field] != d->key_input[k])
+            g->field++;
+        s->group[g->field] = d->groups - 1;
+        g->pooling = CTR_POOL_SUM; /* of one entry */
     }
     return 0;
 }
@@ -210,6 +350,7 @@ int ctr_deep_shape(struct ctr_deep *d, struct ctr_deep_input *list, int n, struc
             d->key_input[d->keys++] = i;
         d->dense += list[i].dense;
     }
+    d->pooled = d->keys;
     d->x_cols = d->keys * d->width + d->dense;
     int rc = d->spec->declare(d, err);
     if (!rc)
@@ -229,7 +370,7 @@ int ctr_deep_room(struct ctr_deep *d, int64_t rows, struct ctr_err *err)
     if (!rc && d->learns)
         rc = ctr_mem_grow(&d->dlogit, d->dev, logits, err);
     if (!rc && d->learns)
-        rc = ctr_mem_grow(&d->dx, d->dev, (size_t)(room * d->keys * d->width) * sizeof(float), err);
+        rc = ctr_mem_grow(&d->dx, d->dev, (size_t)(room * d->pooled * d->width) * sizeof(float), err);
     if (!rc)
         rc = d->spec->make_room(d, room, err);
     if (!rc)
@@ -265,6 +406,13 @@ void ctr_deep_free(struct ctr_deep *d)
     ctr_buf_free(&d->label);
     ctr_buf_free(&d->weight);
     ctr_deep_inputs_free(d->input, d->inputs);
+    for (int i = 0; i < d->sequences; i++) {
+        free(d->sequence[i].input);
+        free(d->sequence[i].group);
+        ctr_mem_free(d->sequence[i].value);
+        ctr_mem_free(d->sequence[i].grad);
+    }
+    free(d->sequence);
     free(d->key_input);
     free(d->group);
     free(d->param);

@@ -38,6 +38,10 @@ struct ctr_deep_input {
     int32_t dense, dense_at;  /* numbers a row, and where they begin among all of a row */
     enum ctr_pooling pooling; /* set by the model's declare; SUM unless it says otherwise */
     int table_at;             /* into ctr_deep_tables; -1: numbers */
+    int sequence;             /* 1 + its number where declare made it a field of a sequence; 0: pooled */
+    /* What the column says of itself (ctr-stream(5)), or NULL: the input that this list is the past of; the lists that
+     * it is aligned with, item by item; user or ad. */
+    char *history_of, *group, *side;
 };
 
 enum ctr_deep_init { CTR_INIT_ZERO, CTR_INIT_ONE, CTR_INIT_PRELU /* .25 */, CTR_INIT_GLOROT };
@@ -51,10 +55,23 @@ struct ctr_deep_param {
     bool state; /* not learned by the optimizer: running statistics */
 };
 
-/* Keys of consecutive inputs that are pooled alike: the lists of compute.h, on the host and on the device. */
+/* A sequence: inputs of keys whose lists are aligned, item by item. A model sees the vectors of all items. */
+struct ctr_deep_sequence {
+    int fields;
+    int *input;      /* the fields, in the order of inputs */
+    int *group;      /* of each field: the lists, one a row */
+    int64_t entries; /* of the rows so far */
+    struct ctr_mem *value, *grad;
+};
+
+/* Keys of consecutive inputs that are pooled alike, or of one field of a sequence: the lists of compute.h, on the host
+ * and on the device. */
 struct ctr_deep_group {
     enum ctr_pooling pooling;
     int first, fields; /* of the inputs of keys */
+    int x_at;          /* inputs of keys before it that are in x */
+    int sequence;      /* 1 + the number of the sequence; 0: pooled into x */
+    int field;         /* of that sequence */
     bool ragged;       /* else every list has one entry */
     int64_t entries;
     struct ctr_buf hash;                     /* u64 [entries] */
@@ -83,10 +100,12 @@ struct ctr_deep {
     /* shape */
     struct ctr_deep_input *input;
     int inputs;
-    int *key_input; /* the inputs of keys: numbers of inputs */
-    int keys;
+    int *key_input;       /* the inputs of keys: numbers of inputs */
+    int keys, pooled;     /* how many; how many of them are no fields of sequences */
     int32_t dense, width; /* numbers a row; floats of an embedding */
-    int32_t x_cols;       /* keys * width + dense */
+    int32_t x_cols;       /* pooled * width + dense */
+    struct ctr_deep_sequence *sequence;
+    int sequences;
     struct ctr_deep_group *group;
     int groups;
     struct ctr_deep_param *param;
@@ -96,7 +115,7 @@ struct ctr_deep {
     struct ctr_mem *bad; /* f64: the first element of w that is no number, -1 */
     /* the minibatch: `rows` rows so far, of at most `room` */
     int64_t rows, room;
-    struct ctr_mem *x, *dx;         /* [room x x_cols], [room x keys * width] */
+    struct ctr_mem *x, *dx;         /* [room x x_cols], [room x pooled * width] */
     struct ctr_mem *logit, *dlogit; /* f32 [room] */
     struct ctr_buf label, weight;   /* f32 */
     bool weighted;
@@ -111,7 +130,7 @@ struct ctr_deep {
     /* rows of the tables: value | state, as many as there are distinct keys so far */
     struct ctr_deep_set *set; /* by table */
     int sets;
-    int64_t unique, unique_room;
+    int64_t unique;
     int32_t u_cols;
     struct ctr_mem *u, *du, *l2;
     struct ctr_buf u_host; /* on its way to or from a device that is not the host */
@@ -123,7 +142,8 @@ struct ctr_deep {
 };
 
 struct ctr_deep_spec {
-    /* The shape of the inputs is known (x_cols): say how they are pooled, add parameters, make `state`. */
+    /* The shape of the inputs is known (x_cols): say how they are pooled, or that they are sequences, which changes
+     * x_cols; then add parameters and make `state`. */
     int (*declare)(struct ctr_deep *d, struct ctr_err *err);
     /* Memory for activations of `room` rows. */
     int (*make_room)(struct ctr_deep *d, int64_t room, struct ctr_err *err);
@@ -139,6 +159,36 @@ struct ctr_deep_spec {
 /* For declare: a parameter's number. rows 0: a vector of cols. Parameters that are `state` come after all others. */
 int ctr_deep_param(struct ctr_deep *d, enum ctr_deep_init init, bool state, int64_t rows, int64_t cols,
                    struct ctr_err *err, const char *name, ...) CTR_MUST CTR_PRINTF(7, 8);
+/* For declare, before parameters: the lists of input `input` are not pooled: they are a sequence, with those of all
+ * inputs of its group (the inputs with the same ctr.history; it alone if it has none). They leave x. Returns the number
+ * of the sequence, the same for each input of a group; < 0: an error, such as an input of numbers. */
+int ctr_deep_sequence(struct ctr_deep *d, int input, struct ctr_err *err) CTR_MUST;
+/* The input of that name, such as what history_of says; -1: none. */
+int ctr_deep_find_input(const struct ctr_deep *d, const char *name);
+
+/* A sequence in forward and backward. Entry e of the minibatch is item e - start[row] of its row; item and fields lie
+ * side by side: value[e][field * width + i], times the weight of the key where keys are weighted. Rows are in order, so
+ * that the entries of rows [from, from + n) are entries [first, first + count). An empty row has none.
+ *
+ *     struct ctr_deep_sequence_view s = ctr_deep_sequence_of(d, number, from, n);
+ *     ctr_mat_rows(s.value, s.first, s.count)                    // what these rows bring, as the rows of a matrix
+ *
+ * `value` is there before forward; backward sets `grad`, all of it (it holds anything before), and the rows of the
+ * tables learn from that. What a model keeps of each entry from forward to backward has room for ctr_deep_keep. */
+struct ctr_deep_sequence_view {
+    int fields;
+    int64_t entries;            /* of all rows of the minibatch so far */
+    int64_t first, count;       /* those of the rows asked for */
+    struct ctr_mat value, grad; /* [entries x fields * width]; grad: while learning */
+    struct ctr_vec start;       /* i32 [n + 1]: entry of the minibatch where each row asked for begins, and the end */
+    struct ctr_vec segment;     /* i32 [entries]: the row of the minibatch of each entry */
+    struct ctr_vec weight;      /* none: all 1; weights of keys are in value already */
+};
+struct ctr_deep_sequence_view ctr_deep_sequence_of(const struct ctr_deep *d, int number, int64_t from, int64_t n);
+/* *m has room for `bytes` and keeps its first `used` bytes: a minibatch comes in pieces, and how many entries it will
+ * have is not known before its last one. */
+int ctr_deep_keep(struct ctr_deep *d, struct ctr_mem **m, size_t used, size_t bytes, struct ctr_err *err) CTR_MUST;
+
 /* Views of parameter i and of its gradient. */
 struct ctr_mat ctr_deep_mat(const struct ctr_deep *d, int i);
 struct ctr_mat ctr_deep_mat_grad(const struct ctr_deep *d, int i);
@@ -151,6 +201,7 @@ struct ctr_vec ctr_deep_vec_grad(const struct ctr_deep *d, int i);
 int ctr_deep_inputs(const struct ctr_inputs *in, const struct ctr_strs *tables, struct ctr_deep_input **list, int *n,
                     struct ctr_err *err) CTR_MUST;
 void ctr_deep_inputs_free(struct ctr_deep_input *list, int n);
+int ctr_deep_inputs_copy(const struct ctr_deep *from, struct ctr_deep_input **list, struct ctr_err *err) CTR_MUST;
 int ctr_deep_same_inputs(const struct ctr_deep *d, const struct ctr_deep_input *list, int n,
                          struct ctr_err *err) CTR_MUST;
 
@@ -216,6 +267,9 @@ void ctr_deep_rows_free(struct ctr_deep *d);
 /* What the optimizer keeps of a value, in columns of its own beside it. */
 enum { CTR_DEEP_STATES = 2 };
 extern const char *const ctr_deep_states[CTR_DEEP_STATES];
+/* Columns of the main section that are there where an input has one of them. */
+enum { CTR_DEEP_RELATIONS = 3 };
+extern const char *const ctr_deep_relations[CTR_DEEP_RELATIONS];
 
 #define CTR_META_MODEL_CLOCK "ctr.model_clock" /* of the main section: minibatches and rows learned from */
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Deep models in a file: a bundle. The main section lists what the model is made of: inputs, tables, parameters. Then a
+ * Deep models in a file: a bundle. The main section lists what the model is made of: inputs, tables, parameters, and,
+ * where columns said it, which input is the past of which, which are aligned, and whose side they are on. Then a
  * section a table, emb.TABLE (key, value, and the optimizer's m, v; count where l2), sorted by key, and one a
  * parameter, MODEL.0.weight (row, value, m, v). A value is a fixed_size_list<float32>, bit for bit what the learner
  * keeps. Prediction reads key, row and value alone. */
@@ -68,6 +69,17 @@ int ctr_deep_section_names(const void *learner, const struct ctr_strs *tables, s
 
 /* ---- the main section ---- */
 
+const char *const ctr_deep_relations[CTR_DEEP_RELATIONS] = { "history_of", "history", "side" };
+enum { FIXED_COLUMNS = 5 };
+
+static bool has_relations(const struct ctr_deep *d)
+{
+    for (int i = 0; i < d->inputs; i++)
+        if (d->input[i].history_of || d->input[i].group || d->input[i].side)
+            return true;
+    return false;
+}
+
 int ctr_deep_save_schema(const void *learner, struct ctr_schema *s, struct ctr_err *err)
 {
     static const struct {
@@ -81,10 +93,27 @@ int ctr_deep_save_schema(const void *learner, struct ctr_schema *s, struct ctr_e
     int rc = 0;
     for (size_t i = 0; i < CTR_COUNT(columns) && !rc; i++)
         rc = ctr_schema_add(s, columns[i].name, columns[i].type, err);
+    for (size_t i = 0; i < CTR_COUNT(ctr_deep_relations) && !rc && has_relations(&l->net); i++)
+        rc = ctr_schema_add(s, ctr_deep_relations[i], CTR_UTF8, err);
     snprintf(clock, sizeof clock, "%" PRId64 " %" PRId64, l->net.step, l->learned_rows);
     if (!rc)
         rc = ctr_meta_set(&s->meta, CTR_META_SHAPE, "none", err);
     return rc ? rc : ctr_meta_set(&s->meta, CTR_META_MODEL_CLOCK, clock, err);
+}
+
+static int put_text(struct ctr_colbuf *c, const char *text, struct ctr_err *err)
+{
+    return text ? ctr_colbuf_str(c, text, strlen(text), err) : ctr_colbuf_null(c, err);
+}
+
+/* What an input says of itself; `in` NULL: it is none. */
+static int put_relations(struct ctr_batchbuf *b, const struct ctr_deep_input *in, struct ctr_err *err)
+{
+    const char *text[] = { in ? in->history_of : NULL, in ? in->group : NULL, in ? in->side : NULL };
+    int rc = 0;
+    for (int i = 0; FIXED_COLUMNS + i < b->schema->n && !rc; i++)
+        rc = put_text(&b->col[FIXED_COLUMNS + i], text[i], err);
+    return rc;
 }
 
 static int put_part(struct ctr_batchbuf *b, const char *name, enum kind kind, const char *table, int64_t rows,
@@ -94,7 +123,7 @@ static int put_part(struct ctr_batchbuf *b, const char *name, enum kind kind, co
     if (!rc)
         rc = ctr_colbuf_str(&b->col[1], kinds[kind], strlen(kinds[kind]), err);
     if (!rc)
-        rc = table ? ctr_colbuf_str(&b->col[2], table, strlen(table), err) : ctr_colbuf_null(&b->col[2], err);
+        rc = put_text(&b->col[2], table, err);
     if (!rc)
         rc = ctr_colbuf_i64(&b->col[3], rows, err);
     return rc ? rc : ctr_colbuf_i64(&b->col[4], cols, err);
@@ -120,11 +149,19 @@ int ctr_deep_save(void *learner, const struct ctr_strs *tables, struct ctr_write
                       : in->list ? KEYS
                                  : KEY,
                       in->table, 0, in->table ? d->width : in->dense, err);
+        if (!rc)
+            rc = put_relations(&b, in, err);
     }
-    for (int i = 0; i < l->tables.n && !rc; i++)
+    for (int i = 0; i < l->tables.n && !rc; i++) {
         rc = put_part(&b, list[i]->name, TABLE, list[i]->name, list[i]->rows.used, d->width, err);
-    for (int i = 0; i < d->params && !rc; i++)
+        if (!rc)
+            rc = put_relations(&b, NULL, err);
+    }
+    for (int i = 0; i < d->params && !rc; i++) {
         rc = put_part(&b, d->param[i].name, PARAMETER, NULL, d->param[i].rows, d->param[i].cols, err);
+        if (!rc)
+            rc = put_relations(&b, NULL, err);
+    }
     if (!rc)
         rc = ctr_writer_batch(w, ctr_batchbuf_view(&b), err);
     ctr_batchbuf_free(&b);

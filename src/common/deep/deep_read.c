@@ -68,8 +68,30 @@ static bool is(struct ctr_str s, const char *word)
     return s.n == strlen(word) && !memcmp(s.p, word, s.n);
 }
 
+/* The columns that only a file with such inputs has: into the last input of the list. */
+static int read_relations(struct ctr_deep_input *in, const struct ctr_batch *b, int64_t row, struct ctr_err *err)
+{
+    char **const to[CTR_DEEP_RELATIONS] = { &in->history_of, &in->group, &in->side };
+    for (int i = 0; i < CTR_DEEP_RELATIONS; i++) {
+        const int at = ctr_schema_find(b->schema, ctr_deep_relations[i]);
+        if (at < 0)
+            continue;
+        if (b->col[at].type != CTR_UTF8 || b->col[at].dict)
+            return damaged(err, "main", "a column is not as ctr-train wrote it");
+        if (ctr_col_null(&b->col[at], row))
+            continue;
+        struct ctr_str s = ctr_col_str(&b->col[at], row);
+        if (memchr(s.p, 0, s.n))
+            return damaged(err, "main", "a name or a size is damaged");
+        if (!(*to[i] = strndup(s.p, s.n)))
+            return ctr_fail_nomem(err, s.n);
+    }
+    return 0;
+}
+
 static int add_input(struct ctr_deep_input **list, int *n, struct ctr_str name, struct ctr_str kind,
-                     const struct ctr_col *table, int64_t row, int64_t cols, struct ctr_err *err)
+                     const struct ctr_col *table, const struct ctr_batch *b, int64_t row, int64_t cols,
+                     struct ctr_err *err)
 {
     const size_t room = 2 * (size_t)*n + 1; /* twice as much, whenever 1, 3, 7, … are there */
     struct ctr_deep_input *more = *n & (*n + 1) ? *list : realloc(*list, room * sizeof *more), *p;
@@ -82,6 +104,8 @@ static int add_input(struct ctr_deep_input **list, int *n, struct ctr_str name, 
         p->dense_at = p[-1].dense_at + p[-1].dense;
     if (!(p->name = strndup(name.p, name.n)))
         return ctr_fail_nomem(err, name.n);
+    if (read_relations(p, b, row, err))
+        return err->code;
     if (is(kind, "numbers")) {
         p->dense = (int32_t)cols;
         return p->dense_at + cols <= CTR_MAX_TABLES ? 0 : damaged(err, "main", "more numbers than a row can have");
@@ -109,7 +133,7 @@ static int read_parts(struct load *l, const struct ctr_batch *b, struct ctr_deep
         else if (is(k, "table") || is(k, "parameter"))
             rc = add_part(l, s, is(k, "table"), r, c, err);
         else if (*n < CTR_MAX_TABLES && (is(k, "key") || is(k, "keys") || is(k, "numbers")))
-            rc = add_input(list, n, s, k, table, i, c, err);
+            rc = add_input(list, n, s, k, table, b, i, c, err);
         else
             rc = damaged(err, "main", "a kind is none of key, keys, numbers, table, parameter");
     }

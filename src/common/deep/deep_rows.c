@@ -147,6 +147,28 @@ static int add_lists(struct ctr_deep *d, struct ctr_deep_group *g, const struct 
     return 0;
 }
 
+/* The lists of a sequence's fields have as many keys as each other, in each of the n new rows; first_row: of the
+ * stream, of the first one. */
+static int check_aligned(const struct ctr_deep *d, struct ctr_deep_sequence *s, int64_t n, int64_t first_row,
+                         struct ctr_err *err)
+{
+    const struct ctr_deep_group *first = &d->group[s->group[0]];
+    const int32_t *start = AS(int32_t, first->start) + d->rows;
+    for (int f = 1; f < s->fields; f++) {
+        const int32_t *other = AS(int32_t, d->group[s->group[f]].start) + d->rows;
+        for (int64_t i = 0; i < n; i++)
+            if (other[i + 1] != start[i + 1]) {
+                return ctr_fail(err, CTR_EDATA,
+                                "row %lld: '%.80s' has %d keys and '%.80s' has %d: lists of one history (%.80s) are "
+                                "aligned, item by item; a null item gives no key, unless fill() replaces it",
+                                (long long)(first_row + i + 1), d->input[s->input[0]].name, start[i + 1] - start[i],
+                                d->input[s->input[f]].name, other[i + 1] - other[i], d->input[s->input[0]].group);
+            }
+    }
+    s->entries = first->entries;
+    return 0;
+}
+
 static int add_numbers(struct ctr_deep *d, const struct ctr_rows *r, int64_t from, int64_t n, struct ctr_err *err)
 {
     const size_t bytes = (size_t)(n * d->dense) * sizeof(float);
@@ -156,7 +178,7 @@ static int add_numbers(struct ctr_deep *d, const struct ctr_rows *r, int64_t fro
         rc = ctr_deep_sent(d, err);
     const struct ctr_mat to = ctr_mat_rows(ctr_mat(d->x, d->room, d->x_cols), d->rows, n);
     const struct ctr_dev_copy copy = { ctr_mat(*numbers, n, d->dense),
-                                       ctr_mat_cols(to, (int64_t)d->keys * d->width, d->dense) };
+                                       ctr_mat_cols(to, (int64_t)d->pooled * d->width, d->dense) };
     if (!rc && bytes)
         rc = ctr_dev_copy(d->dev, &copy, err);
     if (rc || !d->learns)
@@ -179,6 +201,8 @@ int ctr_deep_add(struct ctr_deep *d, const struct ctr_rows *r, int64_t from, int
     else
         for (int g = 0; g < d->groups && !rc; g++)
             rc = add_lists(d, &d->group[g], r, from, n, err);
+    for (int i = 0; i < d->sequences && !rc; i++)
+        rc = check_aligned(d, &d->sequence[i], n, r->first_row + from, err);
     if (!rc)
         rc = add_numbers(d, r, from, n, err);
     if (!rc)
@@ -344,24 +368,8 @@ static int place_rows(struct pull *p, struct ctr_err *err)
             at[k] = (int32_t)d->unique++;
     }
     const size_t row = (size_t)d->u_cols * sizeof(float);
-    if (!rc && d->unique > d->unique_room) {
-        struct ctr_mem *u = NULL;
-        int64_t room = CTR_MAX(d->unique + d->unique / 4, 1024);
-        rc = ctr_mem_new(&u, d->dev, (size_t)room * row, err);
-        if (!rc && before) {
-            const struct ctr_dev_copy copy = { ctr_mat(d->u, before, d->u_cols), ctr_mat(u, before, d->u_cols) };
-            rc = ctr_dev_copy(d->dev, &copy, err);
-        }
-        if (!rc)
-            rc = ctr_dev_sync(d->dev, err);
-        if (rc) {
-            ctr_mem_free(u);
-            return rc;
-        }
-        ctr_mem_free(d->u);
-        d->u = u;
-        d->unique_room = room;
-    }
+    if (!rc)
+        rc = ctr_deep_keep(d, &d->u, (size_t)before * row, (size_t)d->unique * row, err);
     if (!rc && !ctr_dev_is_host(d->dev) && !d->in_set) {
         d->u_host.len = 0;
         rc = ctr_buf_reserve(&d->u_host, (size_t)d->unique * row, err);
@@ -384,9 +392,9 @@ static int send_lists(struct ctr_deep *d, struct ctr_err *err)
         rc = ctr_deep_send(d, &l->index, g->index.data, sent, all, err);
         if (!rc && g->ragged)
             rc = ctr_deep_send(d, &l->x, g->x.data, sent, all, err);
-        if (!rc && g->ragged)
+        if (!rc && g->ragged && !g->field) /* fields of a sequence share these */
             rc = ctr_deep_send(d, &l->segment, g->segment.data, sent, all, err);
-        if (!rc && g->ragged)
+        if (!rc && g->ragged && !g->field)
             rc = ctr_deep_send(d, &l->start, g->start.data, (size_t)g->sent_lists * 4, g->start.len, err);
         g->sent_entries = g->entries;
         g->sent_lists = (int64_t)(g->start.len / 4);
@@ -413,8 +421,65 @@ static struct ctr_lists lists_of(const struct ctr_deep *d, const struct ctr_deep
 static struct ctr_mat part_of_x(const struct ctr_deep *d, const struct ctr_deep_group *g, struct ctr_mem *m,
                                 int64_t stride, int64_t first)
 {
-    return (struct ctr_mat){ m, first * stride + (int64_t)g->first * d->width, d->rows - first,
+    return (struct ctr_mat){ m, first * stride + (int64_t)g->x_at * d->width, d->rows - first,
                              (int64_t)g->fields * d->width, stride };
+}
+
+/* ---- sequences: each entry is a list of its own ---- */
+
+static int64_t start_of(const struct ctr_deep_group *g, int64_t row)
+{
+    return row ? AS(int32_t, g->start)[row] : 0;
+}
+
+static struct ctr_lists entries_of(const struct ctr_deep *d, const struct ctr_deep_group *g, int64_t first)
+{
+    const struct ctr_deep_lists *on = &g->buffers[d->buffer_index];
+    return (struct ctr_lists){ .lists = g->entries - first,
+                               .per_row = 1,
+                               .index = ctr_vec_at(on->index, first, g->entries - first),
+                               .x = ctr_vec_at(on->x, first, g->entries - first) };
+}
+
+/* A field's columns of the entries from `first` on. */
+static struct ctr_mat part_of_sequence(const struct ctr_deep *d, const struct ctr_deep_group *g, struct ctr_mem *m,
+                                       int64_t first)
+{
+    const int64_t stride = (int64_t)d->sequence[g->sequence - 1].fields * d->width;
+    return (struct ctr_mat){ m, first * stride + (int64_t)g->field * d->width, g->entries - first, d->width, stride };
+}
+
+/* Memory for the entries; those of rows before `first` stay. */
+static int sequence_room(struct ctr_deep *d, int64_t first, struct ctr_err *err)
+{
+    int rc = 0;
+    for (int i = 0; i < d->sequences && !rc; i++) {
+        struct ctr_deep_sequence *s = &d->sequence[i];
+        const size_t entry = (size_t)s->fields * (size_t)d->width * sizeof(float);
+        const size_t used = (size_t)start_of(&d->group[s->group[0]], first) * entry;
+        rc = ctr_deep_keep(d, &s->value, used, (size_t)s->entries * entry, err);
+        if (!rc && d->learns)
+            rc = ctr_deep_keep(d, &s->grad, 0, (size_t)s->entries * entry, err);
+    }
+    return rc;
+}
+
+struct ctr_deep_sequence_view ctr_deep_sequence_of(const struct ctr_deep *d, int number, int64_t from, int64_t n)
+{
+    const struct ctr_deep_sequence *s = &d->sequence[number];
+    const struct ctr_deep_group *g = &d->group[s->group[0]];
+    const struct ctr_deep_lists *on = &g->buffers[d->buffer_index];
+    const int64_t cols = (int64_t)s->fields * d->width, first = start_of(g, from);
+    return (struct ctr_deep_sequence_view){
+        .fields = s->fields,
+        .entries = s->entries,
+        .first = first,
+        .count = start_of(g, from + n) - first,
+        .value = ctr_mat(s->value, s->entries, cols),
+        .grad = d->learns ? ctr_mat(s->grad, s->entries, cols) : (struct ctr_mat){ 0 },
+        .start = ctr_vec_at(on->start, from, n + 1),
+        .segment = ctr_vec(on->segment, s->entries),
+    };
 }
 
 static struct ctr_mat values(const struct ctr_deep *d, struct ctr_mem *u, int64_t stride)
@@ -424,13 +489,18 @@ static struct ctr_mat values(const struct ctr_deep *d, struct ctr_mem *u, int64_
 
 static int pool_all(struct ctr_deep *d, int64_t first, struct ctr_err *err)
 {
-    int rc = 0;
+    int rc = sequence_room(d, first, err);
     for (int i = 0; i < d->groups && !rc; i++) {
         const struct ctr_deep_group *g = &d->group[i];
-        const struct ctr_dev_pool pool = { .how = g->pooling,
-                                           .lists = lists_of(d, g, first),
-                                           .rows = values(d, d->u, d->u_cols),
-                                           .out = part_of_x(d, g, d->x, d->x_cols, first) };
+        struct ctr_dev_pool pool = { .how = g->pooling,
+                                     .lists = lists_of(d, g, first),
+                                     .rows = values(d, d->u, d->u_cols),
+                                     .out = part_of_x(d, g, d->x, d->x_cols, first) };
+        if (g->sequence) {
+            const int64_t e = start_of(g, first);
+            pool.lists = entries_of(d, g, e);
+            pool.out = part_of_sequence(d, g, d->sequence[g->sequence - 1].value, e);
+        }
         rc = ctr_dev_pool(d->dev, &pool, err);
     }
     return rc;
@@ -526,14 +596,18 @@ static int row_gradients(struct ctr_deep *d, struct ctr_err *err)
             rc = ctr_deep_sent(d, err);
         if (rc)
             break;
-        const struct ctr_dev_pool_grad grad = { .how = g->pooling,
-                                                .lists = lists_of(d, g, 0),
-                                                .group_start = ctr_vec(g->group_start_mem, d->unique + 1),
-                                                .group_item = ctr_vec(g->group_item_mem, g->entries),
-                                                .rows = values(d, d->u, d->u_cols),
-                                                .dout = part_of_x(d, g, d->dx, (int64_t)d->keys * d->width, 0),
-                                                .grad = values(d, d->du, d->width),
-                                                .add = i > 0 };
+        struct ctr_dev_pool_grad grad = { .how = g->pooling,
+                                          .lists = lists_of(d, g, 0),
+                                          .group_start = ctr_vec(g->group_start_mem, d->unique + 1),
+                                          .group_item = ctr_vec(g->group_item_mem, g->entries),
+                                          .rows = values(d, d->u, d->u_cols),
+                                          .dout = part_of_x(d, g, d->dx, (int64_t)d->pooled * d->width, 0),
+                                          .grad = values(d, d->du, d->width),
+                                          .add = i > 0 };
+        if (g->sequence) {
+            grad.lists = entries_of(d, g, 0);
+            grad.dout = part_of_sequence(d, g, d->sequence[g->sequence - 1].grad, 0);
+        }
         rc = ctr_dev_pool_grad(d->dev, &grad, err);
     }
     return rc;
@@ -623,6 +697,8 @@ void ctr_deep_clear(struct ctr_deep *d)
             ctr_buf_clear(bufs[b]);
         g->entries = g->sent_entries = g->sent_lists = 0;
     }
+    for (int i = 0; i < d->sequences; i++)
+        d->sequence[i].entries = 0;
     for (int t = 0; t < d->sets; t++) {
         struct ctr_deep_set *s = &d->set[t];
         if (s->n)

@@ -83,24 +83,6 @@ int ctr_deep_scorer_bind(void *scorer, const struct ctr_inputs *in, const struct
 
 /* ---- a thread's network ---- */
 
-static int copy_inputs(const struct ctr_deep *from, struct ctr_deep_input **list, struct ctr_err *err)
-{
-    int rc = 0;
-    *list = calloc((size_t)from->inputs + 1, sizeof **list);
-    if (!*list)
-        return ctr_fail_nomem(err, (size_t)from->inputs * sizeof **list);
-    for (int i = 0; i < from->inputs && !rc; i++) {
-        (*list)[i] = from->input[i];
-        (*list)[i].name = (*list)[i].table = NULL;
-        rc = ctr_strdup(&(*list)[i].name, from->input[i].name, err);
-        if (!rc && from->input[i].table)
-            rc = ctr_strdup(&(*list)[i].table, from->input[i].table, err);
-    }
-    if (rc)
-        ctr_deep_inputs_free(*list, from->inputs);
-    return rc;
-}
-
 /* Through the host, wherever the two lie. */
 static int copy_weights(const struct ctr_deep *from, const struct ctr_deep *to, struct ctr_err *err)
 {
@@ -123,7 +105,7 @@ static int context_new(struct scorer *s, struct context **out, struct ctr_err *e
         return ctr_fail_nomem(err, sizeof *c);
     int rc = ctr_deep_open(&c->net, s->model.model, &s->model.p, 1, false, err);
     if (!rc)
-        rc = copy_inputs(&s->model, &list, err);
+        rc = ctr_deep_inputs_copy(&s->model, &list, err);
     if (!rc)
         rc = ctr_deep_shape(&c->net, list, s->model.inputs, err);
     if (!rc) {

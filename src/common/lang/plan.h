@@ -153,8 +153,9 @@ struct plan_def {
     enum plan_kind kind;
     enum ctr_role role;
     const char *name, *table; /* table: of features and images, default the name */
+    const char *of;           /* the feature whose past this one is, or NULL */
     struct plan_ast *expr;
-    struct plan_pos pos;
+    struct plan_pos pos, of_pos;
     bool defines; /* NAME = expr; else the name alone */
 };
 
@@ -219,8 +220,9 @@ struct plan_node {
     const struct ctr_col *col;      /* of the current batch */
     const struct ctr_col **arg_col; /* room for the columns of the arguments */
     struct ctr_buf scratch;
-    const char *side;      /* ctr.side; "": mixed */
-    const char *role_name; /* for messages about a label or weight: its name in the plan */
+    const char *side;         /* ctr.side; "": mixed */
+    const char *past, *group; /* ctr.history_of, ctr.history of the column whose items these are one by one, or NULL */
+    const char *role_name;    /* for messages about a label or weight: its name in the plan */
 };
 
 struct plan_graph {

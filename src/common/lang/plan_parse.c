@@ -464,7 +464,25 @@ static int add_def(struct parser *p, struct plan_def d)
     return rc;
 }
 
-/* NAME [in TABLE] [= expr] of a kind. */
+/* "in TABLE", "of FEATURE" behind the name of a feature or an image. */
+static int parse_clauses(struct parser *p, struct plan_def *d, bool keyed)
+{
+    int rc = 0;
+    if (is_word(peek(p), "in")) {
+        const struct plan_tok *in = next(p);
+        rc = keyed ? need_name(p, "the name of a table", &d->table)
+                   : parse_fail(p, in->pos, "`in TABLE` belongs to a feature or an image");
+    }
+    if (rc == 0 && is_word(peek(p), "of")) {
+        const struct plan_tok *of = next(p);
+        d->of_pos = peek(p)->pos;
+        rc = keyed ? need_name(p, "the feature whose past this is", &d->of)
+                   : parse_fail(p, of->pos, "`of FEATURE` belongs to a feature or an image");
+    }
+    return rc;
+}
+
+/* NAME [in TABLE] [of FEATURE] [= expr] of a kind. */
 static int parse_definition(struct parser *p, enum plan_kind kind, int role)
 {
     struct plan_def d = { .kind = kind, .role = (enum ctr_role)CTR_MAX(role, 0), .pos = peek(p)->pos };
@@ -472,11 +490,8 @@ static int parse_definition(struct parser *p, enum plan_kind kind, int role)
     int rc = need_name(p, "a name", &d.name);
     bool keyed = kind == PLAN_ROLE && (role == CTR_ROLE_FEATURE || role == CTR_ROLE_IMAGE);
     d.table = d.name;
-    if (rc == 0 && is_word(peek(p), "in")) {
-        const struct plan_tok *in = next(p);
-        rc = keyed ? need_name(p, "the name of a table", &d.table)
-                   : parse_fail(p, in->pos, "`in TABLE` belongs to a feature or an image");
-    }
+    if (rc == 0)
+        rc = parse_clauses(p, &d, keyed);
     if (rc == 0 && peek(p)->kind == TOK_ASSIGN) {
         next(p);
         d.defines = true;
@@ -596,6 +611,30 @@ static int broken_line(struct parser *p, int start, int end)
     return CTR_MIN(rc, 0);
 }
 
+/* What stands behind `of` is another line, above or below, that writes keys and is no past itself. */
+static int check_pasts(struct parser *p)
+{
+    const struct plan_tree *t = p->tree;
+    int rc = 0;
+    for (int i = 0; i < t->ndefs && rc >= 0; i++) {
+        const struct plan_def *d = &t->def[i];
+        const int at = d->of ? ctr_map_get(&p->outputs, d->of) : -1;
+        const struct plan_def *other = at < 0 ? NULL : &t->def[at];
+        const bool keyed =
+            other && other->kind == PLAN_ROLE && (other->role == CTR_ROLE_FEATURE || other->role == CTR_ROLE_IMAGE);
+        if (!d->of || (keyed && other != d && !other->of) || (!other && ctr_map_get(&t->faults.broken, d->of) >= 0))
+            continue;
+        (void)parse_fail(p, d->of_pos,
+                         !other       ? "the plan has no feature %.60s"
+                         : !keyed     ? "%.60s is not a feature or an image"
+                         : other == d ? "%.60s cannot be its own past"
+                                      : "%.60s is the past of another feature itself",
+                         d->of);
+        rc = ctr_plan_keep(&p->tree->faults, p->err);
+    }
+    return CTR_MIN(rc, 0);
+}
+
 static int parse_lines(struct parser *p)
 {
     int64_t work = 0;
@@ -618,6 +657,9 @@ static int parse_lines(struct parser *p)
             return rc;
         next(p);
     }
+    int rc = check_pasts(p);
+    if (rc < 0)
+        return rc;
     return p->tree->ndefs || p->tree->faults.n ? CTR_OK
                                                : parse_fail(p, (struct plan_pos){ 0 }, "the plan defines nothing");
 }

@@ -32,15 +32,23 @@ static bool plan_has_role(const struct plan_tree *t, int role)
     return false;
 }
 
-/* ctr.side of a node: that of all columns behind it, when they agree. Nodes come after their arguments. */
+/* ctr.side of a node: that of all columns behind it, when they agree. Whose past it is, and the lists that it is
+ * aligned with: of the column that it follows item by item. Nodes come after their arguments. */
 static void find_sides(struct ctr_program *g)
 {
     static const char mixed[] = "";
     for (int i = 0; i < g->graph.n; i++) {
         struct plan_node *n = &g->graph.node[i];
         if (n->kind == NODE_COLUMN) {
-            n->side = ctr_meta_get(&g->input.f[n->column].meta, CTR_META_SIDE);
+            const struct ctr_meta *m = &g->input.f[n->column].meta;
+            n->side = ctr_meta_get(m, CTR_META_SIDE);
+            n->past = ctr_meta_get(m, CTR_META_HISTORY_OF);
+            n->group = ctr_meta_get(m, CTR_META_HISTORY);
             continue;
+        }
+        if (n->nargs && n->arg[0] >= 0 && (n->kind != NODE_CALL || ctr_op_lifted(&n->call))) {
+            n->past = g->graph.node[n->arg[0]].past;
+            n->group = g->graph.node[n->arg[0]].group;
         }
         bool first = true;
         for (int k = 0; k < n->nargs; k++) {
@@ -54,19 +62,72 @@ static void find_sides(struct ctr_program *g)
     }
 }
 
-/* What lists say of their history holds for the column itself, as keys or as numbers; an operator may change the
- * length. */
-static int pass_meta(struct ctr_program *g, struct ctr_field *f, int node, struct ctr_err *err)
+static bool is_keyed(const struct plan_def *d)
 {
-    const struct plan_node *n = &g->graph.node[node];
-    const struct plan_node *from = n->kind != NODE_CALL && n->nargs ? &g->graph.node[n->arg[0]] : n;
-    int rc = n->side && *n->side ? ctr_meta_set(&f->meta, CTR_META_SIDE, n->side, err) : 0;
-    const char *of =
-        from->kind == NODE_COLUMN ? ctr_meta_get(&g->input.f[from->column].meta, CTR_META_HISTORY_OF) : NULL;
-    return rc == 0 && of ? ctr_meta_set(&f->meta, CTR_META_HISTORY_OF, of, err) : rc;
+    return d->kind == PLAN_ROLE && (d->role == CTR_ROLE_FEATURE || d->role == CTR_ROLE_IMAGE);
 }
 
-static int output_field(struct ctr_program *g, const struct plan_def *d, int node, struct ctr_err *err)
+/* reads[i]: node i is made of the input column `name`, or is it. */
+static void find_readers(const struct ctr_program *g, const char *name, bool *reads)
+{
+    for (int i = 0; i < g->graph.n; i++) {
+        const struct plan_node *n = &g->graph.node[i];
+        reads[i] = n->kind == NODE_COLUMN && !strcmp(g->input.f[n->column].name, name);
+        for (int k = 0; k < n->nargs && !reads[i]; k++)
+            reads[i] = n->arg[k] >= 0 && reads[n->arg[k]];
+    }
+}
+
+/* The one feature of output i's table that is no list of the past and reads the column that output i is the past of;
+ * NULL: there is none, or more than one. */
+static const char *find_present(const struct ctr_program *g, int i, int nout, const bool *reads)
+{
+    const char *found = NULL;
+    for (int k = 0; k < nout; k++) {
+        const struct plan_node *n = &g->graph.node[g->node[k]];
+        if (!is_keyed(g->def[k]) || n->past || n->group || g->def[k]->of || !reads[g->node[k]] ||
+            strcmp(g->def[k]->table, g->def[i]->table) != 0)
+            continue;
+        if (found)
+            return NULL;
+        found = g->def[k]->name;
+    }
+    return found;
+}
+
+/* past[i]: the feature that output i is the past of, or NULL: as the plan says, else as the metadata of its column. */
+static int find_pasts(const struct ctr_program *g, int nout, const char **past, struct ctr_err *err)
+{
+    const char *column = NULL; /* that `reads` is of */
+    bool *reads = calloc((size_t)g->graph.n + 1, sizeof *reads);
+    if (!reads)
+        return ctr_fail_nomem(err, (size_t)g->graph.n);
+    for (int i = 0; i < nout; i++) {
+        const char *of = g->graph.node[g->node[i]].past;
+        past[i] = g->def[i]->of;
+        if (past[i] || !of || !is_keyed(g->def[i]))
+            continue;
+        if (!column || strcmp(column, of) != 0)
+            find_readers(g, column = of, reads);
+        past[i] = find_present(g, i, nout, reads);
+    }
+    free(reads);
+    return 0;
+}
+
+/* A feature is the past of a feature; another column stays that of a column. */
+static int history_meta(const struct ctr_program *g, struct ctr_field *f, const struct plan_def *d, int node,
+                        const char *past, struct ctr_err *err)
+{
+    const struct plan_node *n = &g->graph.node[node];
+    const char *group = n->group ? n->group : past ? d->name : NULL;
+    const char *of = is_keyed(d) ? past : n->kind == NODE_CALL ? NULL : n->past;
+    int rc = ctr_meta_set(&f->meta, CTR_META_HISTORY_OF, of, err);
+    return rc ? rc : ctr_meta_set(&f->meta, CTR_META_HISTORY, group, err);
+}
+
+static int output_field(struct ctr_program *g, const struct plan_def *d, int node, const char *past,
+                        struct ctr_err *err)
 {
     const struct plan_node *n = &g->graph.node[node];
     int rc;
@@ -81,9 +142,11 @@ static int output_field(struct ctr_program *g, const struct plan_def *d, int nod
     if (n->kind != NODE_COLUMN) {
         f->item = n->type.item;
         f->width = n->type.width;
-        rc = pass_meta(g, f, node, err);
+        rc = n->side && *n->side ? ctr_meta_set(&f->meta, CTR_META_SIDE, n->side, err) : 0;
     }
     rc = CTR_MIN(rc, 0);
+    if (rc == 0)
+        rc = history_meta(g, f, d, node, past, err);
     if (role >= 0)
         rc = rc < 0 ? rc : ctr_field_set_role(f, (enum ctr_role)role, err);
     else if (own >= 0 && plan_has_role(&g->plan->tree, own)) /* the plan says itself what has that role */
@@ -119,8 +182,12 @@ static int bind_outputs(struct ctr_program *g, struct ctr_err *err)
     }
     rc = ctr_plan_raise(&t->src, &g->faults, err);
     find_sides(g);
+    const char **past = calloc((size_t)nout + 1, sizeof *past);
+    if (rc == 0)
+        rc = past ? find_pasts(g, nout, past, err) : ctr_fail_nomem(err, (size_t)nout * sizeof *past);
     for (int i = 0; rc == 0 && i < nout; i++)
-        rc = output_field(g, g->def[i], g->node[i], err);
+        rc = output_field(g, g->def[i], g->node[i], past[i], err);
+    free((void *)past);
     if (rc == 0 && !g->output.n)
         return ctr_plan_fail(&t->src, (struct plan_pos){ 0 }, err,
                              "the plan writes no column; a line such as "

@@ -303,15 +303,21 @@ int ctr_inputs_dense(const struct ctr_inputs *in)
 struct ctr_input_info ctr_inputs_info(const struct ctr_inputs *in, int i)
 {
     const struct input *p = &in->in[i];
-    if (is_number(p))
-        return (struct ctr_input_info){ .name = p->name,
-                                        .table = -1,
-                                        .rows_table = p->name_of_table,
-                                        .dense = p->kind == NUMBER ? 1 : in->schema->f[p->column].width,
-                                        .dense_at = p->dense_at };
-    return (struct ctr_input_info){
-        .name = p->name, .table = p->name_of_table, .rows_table = p->name_of_table, .list = p->kind != KEY
-    };
+    const struct ctr_field *f = &in->schema->f[p->column];
+    struct ctr_input_info info = { .name = p->name,
+                                   .table = p->name_of_table,
+                                   .rows_table = p->name_of_table,
+                                   .history_of = ctr_meta_get(&f->meta, CTR_META_HISTORY_OF),
+                                   .group = ctr_meta_get(&f->meta, CTR_META_HISTORY),
+                                   .side = ctr_meta_get(&f->meta, CTR_META_SIDE) };
+    if (is_number(p)) {
+        info.table = -1;
+        info.dense = p->kind == NUMBER ? 1 : f->width;
+        info.dense_at = p->dense_at;
+    } else {
+        info.list = p->kind != KEY;
+    }
+    return info;
 }
 
 /* ---- labels and weights ---- */

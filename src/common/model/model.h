@@ -65,6 +65,8 @@ struct ctr_input_info {
     bool list;        /* any number of keys a row; else one */
     int dense;        /* numbers a row; 0: keys */
     int dense_at;     /* their place in a row of `dense` */
+    /* ctr.history_of, ctr.history, ctr.side of the column, or NULL */
+    const char *history_of, *group, *side;
 };
 /* From now on rows come with the day of this column of times. */
 int ctr_inputs_days(struct ctr_inputs *in, int column, struct ctr_err *err) CTR_MUST;

@@ -80,6 +80,8 @@ const char *ctr_op_identity(const struct ctr_op *op);  /* the name, or another o
 const char *ctr_op_signature(const struct ctr_op *op); /* "substr(text, start: int, length: int) -> text" */
 const char *ctr_op_help(const struct ctr_op *op);      /* one line */
 bool ctr_op_fitted(const struct ctr_op *op);
+/* A bound call that goes item by item over the list that is its first argument: its result has the list's length. */
+bool ctr_op_lifted(const struct ctr_op_call *call);
 
 /* Check argument types and literals, choose the kernel, set result. The error says what would fit; the front end adds
  * line and column of the plan. */

@@ -55,6 +55,11 @@ bool ctr_op_fitted(const struct ctr_op *op)
 {
     return op->flags & CTR_OP_FITTED;
 }
+bool ctr_op_lifted(const struct ctr_op_call *call)
+{
+    const struct ctr_op_state *s = call->state;
+    return s && s->lift;
+}
 
 /* ---- types and letters ---- */
 

@@ -84,24 +84,29 @@ static bool role_taken(const struct ctr_join *j, int role)
            ctr_schema_role(&j->left, (enum ctr_role)role) >= 0;
 }
 
+/* NAME of the right side under its prefix. */
+static int prefix_meta(const struct ctr_join *j, struct ctr_field *to, const char *key, const char *name,
+                       struct ctr_err *err)
+{
+    struct ctr_buf b = { 0 };
+    int rc = ctr_buf_printf(&b, err, "%s%s", j->opts.prefix, name);
+    if (!rc)
+        rc = ctr_buf_append(&b, "", 1, err);
+    if (!rc)
+        rc = ctr_meta_set(&to->meta, key, (const char *)b.data, err);
+    ctr_buf_free(&b);
+    return rc;
+}
+
 /* The past of a right column is the past of that column under its new name; of none that comes
- * out, of one on the left. */
+ * out, of one on the left. A group of aligned lists has the prefix of its columns. */
 static int follow_history(const struct ctr_join *j, const struct ctr_schema *right, const bool *want,
                           struct ctr_field *to, struct ctr_err *err)
 {
-    const char *of = ctr_meta_get(&to->meta, CTR_META_HISTORY_OF);
-    int column = of ? ctr_schema_find(right, of) : -1, rc;
-    struct ctr_buf name = { 0 };
-
-    if (column < 0 || !want[column])
-        return 0;
-    rc = ctr_buf_printf(&name, err, "%s%s", j->opts.prefix, of);
-    if (!rc)
-        rc = ctr_buf_append(&name, "", 1, err);
-    if (!rc)
-        rc = ctr_meta_set(&to->meta, CTR_META_HISTORY_OF, (const char *)name.data, err);
-    ctr_buf_free(&name);
-    return rc;
+    const char *of = ctr_meta_get(&to->meta, CTR_META_HISTORY_OF), *group = ctr_meta_get(&to->meta, CTR_META_HISTORY);
+    int column = of ? ctr_schema_find(right, of) : -1;
+    int rc = group ? prefix_meta(j, to, CTR_META_HISTORY, group, err) : 0;
+    return rc || column < 0 || !want[column] ? rc : prefix_meta(j, to, CTR_META_HISTORY_OF, of, err);
 }
 
 static int add_right(struct ctr_join *j, const struct ctr_schema *right, const bool *want, int column,

@@ -72,6 +72,11 @@ static void feed_field(XXH3_state_t *s, const struct ctr_field *f)
         const char *v = ctr_meta_get(&f->meta, keys[i]);
         feed_text(s, v ? v : "");
     }
+    const char *history = ctr_meta_get(&f->meta, CTR_META_HISTORY);
+    if (history) { /* no name of the next column has this byte */
+        feed_text(s, "\xff");
+        feed_text(s, history);
+    }
 }
 
 int ctr_digest_new(struct ctr_digest **out, const struct ctr_schema *s, struct ctr_err *err)
