@@ -34,7 +34,8 @@ struct job {
     const char *path; /* of the plan */
     struct ctr_plan *plan;
     struct ctr_program *program;
-    struct ctr_reader *r;
+    struct ctr_reader *r; /* the main stream, of `source` */
+    struct ctr_batch_source source;
     struct ctr_out *out, *names;
     struct ctr_writer *w;
 };
@@ -90,7 +91,7 @@ static int explain(struct job *j, struct ctr_err *err)
 static void note_extracted(const struct job *j)
 {
     const struct ctr_strs *in = ctr_plan_inputs(j->plan);
-    const struct ctr_schema *s = ctr_reader_schema(j->r);
+    const struct ctr_schema *s = ctr_batch_source_schema(&j->source);
     if (!ctr_meta_get(&s->meta, CTR_META_PLAN_ID))
         return;
     for (int i = 0, column; i < in->n; i++)
@@ -114,12 +115,13 @@ static int open_input(struct job *j, int first, struct ctr_err *err)
             *err = plan;
         return err->code;
     }
+    j->source = ctr_batch_source_stream(j->r);
     if (rc == 0)
-        rc = ctr_plan_project(j->plan, j->r, err);
+        rc = ctr_plan_project(j->plan, &j->source, err);
     if (rc == 0)
         note_extracted(j);
     if (rc == 0)
-        rc = ctr_program_bind(&j->program, j->plan, ctr_reader_schema(j->r), err);
+        rc = ctr_program_bind(&j->program, j->plan, ctr_batch_source_schema(&j->source), err);
     if (rc == 0)
         ctr_program_memory(j->program, j->cli->memory_bytes);
     return rc < 0 ? rc : ctr_program_threads(j->program, (int)CTR_MIN(j->cli->jobs, (int64_t)1024), err);
@@ -150,7 +152,7 @@ static int fit(struct job *j, struct ctr_err *err)
     rc = open_input(j, 0, err);
     if (rc == 0)
         rc = ctr_cli_out(j->cli, CTR_OUT_BINARY, &j->out, err);
-    while (rc == 0 && (rc = ctr_reader_next(j->r, &b, err)) > 0) {
+    while (rc == 0 && (rc = ctr_batch_source_next(&j->source, &b, err)) > 0) {
         rc = ctr_program_fit(j->program, b, err);
         if (rc == 0)
             rc = check_memory(j, ctr_program_fit_memory(j->program), "--fit", err);
@@ -207,7 +209,7 @@ static int extract(struct job *j, struct ctr_err *err)
     int rc = open_outputs(j, err);
     if (rc == 0 && ctr_program_unlabelled(j->program))
         ctr_cli_note(j->cli, "the input lacks what the label of %s reads: there will be no label", j->path);
-    while (rc == 0 && (rc = ctr_reader_next(j->r, &b, err)) > 0) {
+    while (rc == 0 && (rc = ctr_batch_source_next(&j->source, &b, err)) > 0) {
         rc = ctr_program_run(j->program, b, &out, err);
         for (int more = 1; rc == 0 && more > 0;) {
             rc = ctr_writer_batch(j->w, out, err);
@@ -217,7 +219,7 @@ static int extract(struct job *j, struct ctr_err *err)
                 rc = CTR_MIN(more = ctr_program_more(j->program, &out, err), 0);
         }
         if (rc < 0)
-            ctr_err_file(err, ctr_reader_file(j->r));
+            ctr_err_file(err, ctr_batch_source_name(&j->source));
         if (rc == 0 && o.names)
             rc = check_memory(j, ctr_program_names_memory(j->program), "--names", err);
         ctr_cli_progress(j->cli, ctr_reader_rows(j->r), ctr_reader_total_rows(j->r));
@@ -273,7 +275,7 @@ static int run(struct ctr_cli *cli, struct ctr_err *err)
     ctr_writer_free(j.w);
     ctr_out_free(j.names);
     ctr_out_free(j.out);
-    ctr_reader_free(j.r);
+    ctr_batch_source_close(&j.source);
     return rc;
 }
 

@@ -58,8 +58,8 @@ static int open_right(struct ctr_cli *cli, struct ctr_reader **r, struct ctr_err
     return ctr_cli_reader(&only, 0, &ro, r, err);
 }
 
-static int open_join(struct ctr_cli *cli, const struct ctr_schema *left, struct ctr_reader *right, struct ctr_join **j,
-                     struct ctr_err *err)
+static int open_join(struct ctr_cli *cli, const struct ctr_schema *left, struct ctr_batch_source *right,
+                     struct ctr_join **j, struct ctr_err *err)
 {
     struct ctr_join_opts jo = { .kind = o.inner  ? CTR_JOIN_INNER
                                         : o.anti ? CTR_JOIN_ANTI
@@ -92,34 +92,17 @@ static int open_join(struct ctr_cli *cli, const struct ctr_schema *left, struct 
     return rc;
 }
 
-static int write_results(struct ctr_join *j, struct ctr_writer *w, struct ctr_err *err)
-{
-    const struct ctr_batch *b;
-    int rc;
-
-    while ((rc = ctr_join_next(j, &b, err)) > 0)
-        if ((rc = ctr_writer_batch(w, b, err)))
-            return rc;
-    return rc;
-}
-
-static int join_all(struct ctr_cli *cli, struct ctr_reader *left, struct ctr_join *j, struct ctr_out *out,
-                    struct ctr_err *err)
+static int join_all(struct ctr_cli *cli, const struct ctr_reader *left, const struct ctr_batch_source *joined,
+                    struct ctr_out *out, struct ctr_err *err)
 {
     struct ctr_writer *w = NULL;
     const struct ctr_batch *b;
-    int rc = ctr_cli_writer(cli, out, ctr_join_schema(j), &w, err);
+    int rc = ctr_cli_writer(cli, out, ctr_batch_source_schema(joined), &w, err);
 
-    while (!rc && (rc = ctr_reader_next(left, &b, err)) > 0) {
-        rc = ctr_join_batch(j, b, err);
-        if (!rc)
-            rc = write_results(j, w, err);
+    while (!rc && (rc = ctr_batch_source_next(joined, &b, err)) > 0) {
+        rc = ctr_writer_batch(w, b, err);
         ctr_cli_progress(cli, ctr_reader_rows(left), ctr_reader_total_rows(left));
     }
-    if (!rc)
-        rc = ctr_join_finish(j, err);
-    if (!rc)
-        rc = write_results(j, w, err);
     if (!rc)
         rc = ctr_cli_finish(cli, w, out, err);
     ctr_writer_free(w);
@@ -146,28 +129,33 @@ static void report(const struct ctr_cli *cli, const struct ctr_join *j, int left
 
 static int run(struct ctr_cli *cli, struct ctr_err *err)
 {
-    struct ctr_reader *left = NULL, *right = NULL;
+    struct ctr_reader *left = NULL, *from = NULL;
+    struct ctr_batch_source source = { 0 }, right = { 0 };
     struct ctr_join *j = NULL;
     struct ctr_out *out = NULL;
-    int rc = ctr_cli_args(cli, 1, -1, err);
+    int columns = 0, rc = ctr_cli_args(cli, 1, -1, err);
 
     if (!rc)
         rc = check_options(cli, err);
-    if (!rc)
-        rc = open_right(cli, &right, err);
+    if (!rc && !(rc = open_right(cli, &from, err)))
+        right = ctr_batch_source_stream(from);
     if (!rc)
         rc = ctr_cli_reader(cli, 1, NULL, &left, err);
-    if (!rc)
+    if (!rc) {
+        source = ctr_batch_source_stream(left);
+        columns = ctr_reader_schema(left)->n;
         rc = ctr_cli_out(cli, CTR_OUT_BINARY, &out, err);
+    }
     if (!rc)
-        rc = open_join(cli, ctr_reader_schema(left), right, &j, err);
+        rc = open_join(cli, ctr_reader_schema(left), &right, &j, err);
+    if (!rc && (rc = ctr_join_source(&source, j, err)))
+        ctr_join_free(j);
     if (!rc)
-        rc = join_all(cli, left, j, out, err);
+        rc = join_all(cli, left, &source, out, err);
     if (!rc)
-        report(cli, j, ctr_reader_schema(left)->n);
-    ctr_join_free(j);
-    ctr_reader_free(right);
-    ctr_reader_free(left);
+        report(cli, j, columns);
+    ctr_batch_source_close(&right);
+    ctr_batch_source_close(&source);
     ctr_out_free(out);
     return rc;
 }

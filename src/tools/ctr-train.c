@@ -288,11 +288,14 @@ static int open_input(void *ctx, const char *path, const struct ctr_reader_opts 
         ctr_plan_free(plan);
         return rc;
     }
-    if (plan)
-        return ctr_batch_source_extract(s, r, plan, (int)CTR_MIN(run->cli->jobs, (int64_t)1024), run->cli->memory_bytes,
-                                        err);
     *s = ctr_batch_source_stream(r);
-    return 0;
+    if (plan)
+        rc = ctr_plan_source(s, plan, (int)CTR_MIN(run->cli->jobs, (int64_t)1024), run->cli->memory_bytes, err);
+    if (rc) {
+        ctr_plan_free(plan);
+        ctr_batch_source_close(s);
+    }
+    return rc;
 }
 
 static int open_progressive(void *ctx, const struct ctr_schema *s, struct ctr_writer **w, struct ctr_err *err)

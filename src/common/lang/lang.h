@@ -76,9 +76,9 @@ struct ctr_plan_signal {
 typedef int ctr_plan_each_signal(void *ctx, const struct ctr_plan_signal *s, struct ctr_err *err);
 int ctr_plan_signals(const struct ctr_plan *p, ctr_plan_each_signal *each, void *ctx, struct ctr_err *err) CTR_MUST;
 
-/* Before the first batch: of the reader's columns keep those that the plan reads. Where one is missing all stay, and
+/* Before the first batch: of the source's columns keep those that the plan reads. Where one is missing all stay, and
  * ctr_program_bind says what is wrong. */
-int ctr_plan_project(const struct ctr_plan *p, struct ctr_reader *r, struct ctr_err *err) CTR_MUST;
+int ctr_plan_project(const struct ctr_plan *p, struct ctr_batch_source *s, struct ctr_err *err) CTR_MUST;
 /* Is `path` a plan in place of rows: the text of a plan, a fitted plan or a model? Pipes are not looked into: no. */
 int ctr_plan_named(const char *path, bool *is_plan, struct ctr_err *err) CTR_MUST;
 
@@ -106,6 +106,11 @@ int ctr_program_run(struct ctr_program *g, const struct ctr_batch *in, const str
 const char *ctr_program_unknown(const struct ctr_program *g, int i, int64_t *values, int64_t *unknown);
 int ctr_program_explain(const struct ctr_program *g, struct ctr_buf *out, struct ctr_err *err) CTR_MUST;
 int ctr_program_dot(const struct ctr_program *g, struct ctr_buf *out, struct ctr_err *err) CTR_MUST;
+
+/* What the plan extracts from the batches of *s: the schema and rows of a stream of ctr-extract. The source frees the
+ * plan, too. memory_bytes: as of ctr_program_memory. */
+int ctr_plan_source(struct ctr_batch_source *s, struct ctr_plan *plan, int threads, int64_t memory_bytes,
+                    struct ctr_err *err) CTR_MUST;
 
 /* Fit: feed all batches, finish, then save the plan with its fitted state as a bundle. */
 int ctr_program_fit(struct ctr_program *g, const struct ctr_batch *in, struct ctr_err *err) CTR_MUST;

@@ -86,10 +86,10 @@ bool ctr_plan_may_lack(const struct ctr_plan *p, const char *column)
     return may;
 }
 
-int ctr_plan_project(const struct ctr_plan *p, struct ctr_reader *r, struct ctr_err *err)
+int ctr_plan_project(const struct ctr_plan *p, struct ctr_batch_source *from, struct ctr_err *err)
 {
     const struct ctr_strs *in = ctr_plan_inputs(p);
-    const struct ctr_schema *s = ctr_reader_schema(r);
+    const struct ctr_schema *s = ctr_batch_source_schema(from);
     int *column = calloc((size_t)in->n + 1, sizeof *column), n = 0, rc = 0;
     if (!column)
         return ctr_fail_nomem(err, (size_t)in->n * sizeof *column);
@@ -100,7 +100,7 @@ int ctr_plan_project(const struct ctr_plan *p, struct ctr_reader *r, struct ctr_
         n += column[n] >= 0;
     }
     if (all && s->n)
-        rc = ctr_reader_project(r, column, n, err);
+        rc = ctr_batch_source_project(from, column, n, err);
     free(column);
     return rc;
 }

@@ -12,53 +12,6 @@
 
 #include "common/model/model.h"
 
-/* ---- batch sources: batch_source.c ---- */
-
-/* Where rows come from: a stream or files; the stages of a plan in this process. A source is opened anew for each pass,
- * and for a stream to validate on. Its position is the number of rows that it has handed out; the digest of rows is the
- * feed's and the same for every source, so that a run that is resumed goes over the rows that it knows and checks them.
- */
-struct ctr_batch_source_ops {
-    const struct ctr_schema *(*schema)(const void *source);
-    /* 1: *b is the next batch, borrowed until the next call; 0: the end, and the input was whole; < 0: an error. */
-    int (*next)(void *source, const struct ctr_batch **b, struct ctr_err *err);
-    const char *(*name)(const void *source); /* of the file that is read, for messages; valid until close */
-    void (*close)(void *source);
-};
-struct ctr_batch_source {
-    const struct ctr_batch_source_ops *ops; /* NULL: not open */
-    void *source;
-};
-static inline const struct ctr_schema *ctr_batch_source_schema(const struct ctr_batch_source *s)
-{
-    return s->ops->schema(s->source);
-}
-static inline int ctr_batch_source_next(const struct ctr_batch_source *s, const struct ctr_batch **b,
-                                        struct ctr_err *err)
-{
-    return s->ops->next(s->source, b, err);
-}
-static inline const char *ctr_batch_source_name(const struct ctr_batch_source *s)
-{
-    return s->ops->name(s->source);
-}
-static inline void ctr_batch_source_close(struct ctr_batch_source *s)
-{
-    if (s->ops)
-        s->ops->close(s->source);
-    s->ops = NULL;
-}
-/* The batches of a reader, which the source frees. */
-struct ctr_batch_source ctr_batch_source_stream(struct ctr_reader *r);
-/* What a plan extracts from the batches of a reader: the schema and rows of a stream of ctr-extract. The source frees
- * both, now where it fails. memory_bytes: as of ctr_program_memory. */
-struct ctr_plan;
-int ctr_batch_source_extract(struct ctr_batch_source *s, struct ctr_reader *r, struct ctr_plan *plan, int threads,
-                             int64_t memory_bytes, struct ctr_err *err) CTR_MUST;
-/* From here on batches of *s have `rows` rows each, counted from its start; fewer where a file ends, or the input
- * breaks off. On an error *s is as it was. */
-int ctr_batch_source_regroup(struct ctr_batch_source *s, int64_t rows, struct ctr_err *err) CTR_MUST;
-
 /* ---- training: trainer.c, checkpoint.c ---- */
 
 /* Progressive validation so far; plain sums, so that a checkpoint can hold them. */

@@ -157,16 +157,16 @@ static int project(struct ctr_join *j, const struct ctr_schema *right, int rtime
         j->rtime = rtime < 0 ? -1 : at[rtime];
         for (int k = 0; k < j->npairs; k++)
             j->right_key[k] = j->pair[k].right = at[j->pair[k].right];
-        rc = ctr_reader_project(j->reader, keep, n, err);
+        rc = ctr_batch_source_project(&j->from, keep, n, err);
     }
     free(keep);
     free(at);
-    return rc ? rc : ctr_schema_copy(&j->right, ctr_reader_schema(j->reader), err);
+    return rc ? rc : ctr_schema_copy(&j->right, ctr_batch_source_schema(&j->from), err);
 }
 
 static int make_schemas(struct ctr_join *j, const struct ctr_schema *left, struct ctr_err *err)
 {
-    const struct ctr_schema *right = ctr_reader_schema(j->reader);
+    const struct ctr_schema *right = ctr_batch_source_schema(&j->from);
     bool *want = calloc((size_t)right->n + 1, sizeof *want);
     int rtime = -1, rc = want ? ctr_schema_copy(&j->left, left, err) : ctr_fail_nomem(err, (size_t)right->n);
 
@@ -290,7 +290,7 @@ static int read_right(struct ctr_join *j, struct ctr_err *err)
     int rc;
 
     ctr_jointable_init(&j->table, j);
-    while ((rc = ctr_reader_next(j->reader, &b, err)) > 0) {
+    while ((rc = ctr_batch_source_next(&j->from, &b, err)) > 0) {
         if ((rc = take_right(j, b, err)))
             return rc;
         j->stats.right_rows += b->rows;
@@ -298,21 +298,22 @@ static int read_right(struct ctr_join *j, struct ctr_err *err)
     return rc || j->part ? rc : ctr_jointable_build(&j->table, j, err);
 }
 
-int ctr_join_new(struct ctr_join **out, const struct ctr_schema *left, struct ctr_reader *right, const char *right_name,
-                 const struct ctr_join_opts *o, struct ctr_err *err)
+int ctr_join_new(struct ctr_join **out, const struct ctr_schema *left, struct ctr_batch_source *right,
+                 const char *right_name, const struct ctr_join_opts *o, struct ctr_err *err)
 {
-    struct ctr_join *j;
-    int rc = check_opts(o, err);
+    struct ctr_join *j = calloc(1, sizeof *j);
+    int rc = j ? check_opts(o, err) : ctr_fail_nomem(err, sizeof *j);
 
     *out = NULL;
-    if (rc)
+    if (rc) {
+        free(j);
+        ctr_batch_source_close(right);
         return rc;
-    j = calloc(1, sizeof *j);
-    if (!j)
-        return ctr_fail_nomem(err, sizeof *j);
+    }
     j->opts = *o;
     j->opts.multi |= o->kind == CTR_JOIN_ANTI && !o->at; /* whether there is one: others do no harm */
-    j->reader = right;
+    j->from = *right;
+    right->ops = NULL;
     j->ltime = j->rtime = -1;
     if (j->opts.batch_rows <= 0)
         j->opts.batch_rows = CTR_BATCH_ROWS;
@@ -342,6 +343,7 @@ void ctr_join_free(struct ctr_join *j)
         return;
     ctr_joinpart_free(j->part);
     ctr_joinmerge_free(j->merge);
+    ctr_batch_source_close(&j->from);
     ctr_jointable_free(&j->table);
     ctr_rowformat_free(&j->format);
     free_shares(j);

@@ -96,7 +96,7 @@ struct ctr_join {
     char right_name[256];
     struct ctr_schema left, right, out; /* right: projected, without dictionaries */
     struct ctr_schema left_plain;       /* left without dictionaries, for rows that are kept */
-    struct ctr_reader *reader;
+    struct ctr_batch_source from;       /* the right side */
     struct ctr_keypair *pair;
     int npairs, ltime, rtime; /* -1: none */
     int *right_key, *left_key;

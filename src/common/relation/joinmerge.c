@@ -184,7 +184,7 @@ static int next_right_batch(struct ctr_join *j, struct ctr_err *err)
         rc = remember(&m->right, m->rb, err);
     m->rpos = 0;
     m->rb = NULL;
-    while (!rc && (rc = ctr_reader_next(j->reader, &m->rb, err)) > 0 && !m->rb->rows)
+    while (!rc && (rc = ctr_batch_source_next(&j->from, &m->rb, err)) > 0 && !m->rb->rows)
         rc = 0;
     if (rc < 0)
         return rc;

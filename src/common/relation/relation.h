@@ -99,11 +99,13 @@ struct ctr_join_stats {
 };
 
 struct ctr_join;
-/* `right` is borrowed, and projected to the columns that are wanted; a HASH join reads it to its end here. Column roles
- * of the right pass when the left has no column of that role (feature, dense and image always); otherwise the column
- * passes without its role. */
-int ctr_join_new(struct ctr_join **j, const struct ctr_schema *left, struct ctr_reader *right, const char *right_name,
-                 const struct ctr_join_opts *o, struct ctr_err *err) CTR_MUST;
+/* The join takes *right over, also where it fails, and projects it to the columns that are wanted; a HASH join reads it
+ * to its end here. `right_name` names it in messages. Column roles of the right pass when the left has no column of
+ * that role (feature, dense and image always); otherwise the column passes without its role. */
+int ctr_join_new(struct ctr_join **j, const struct ctr_schema *left, struct ctr_batch_source *right,
+                 const char *right_name, const struct ctr_join_opts *o, struct ctr_err *err) CTR_MUST;
+/* *s becomes the rows of *s joined: a stage that hands its batches to j. It frees j, whose schema the left one was. */
+int ctr_join_source(struct ctr_batch_source *s, struct ctr_join *j, struct ctr_err *err) CTR_MUST;
 const struct ctr_schema *ctr_join_schema(const struct ctr_join *j);
 /* Hand over a left batch (it must stay valid), then take results until ctr_join_next returns 0, then hand over the
  * next. After ctr_join_finish (no more left rows) there may be more results. */

@@ -34,6 +34,11 @@ int ctr_select_batch(struct ctr_select *s, const struct ctr_batch *in, const str
 /* Rows that --explode dropped because their list was null or empty. */
 int64_t ctr_select_empty(const struct ctr_select *s);
 
+/* *s becomes the rows of *s as the spec (without mark and decode) makes them: a stage that reads the columns it needs.
+ * *stage, which may be NULL, is for ctr_select_empty, until *s is closed. */
+int ctr_select_source(struct ctr_batch_source *s, const struct ctr_select_spec *spec, struct ctr_select **stage,
+                      struct ctr_err *err) CTR_MUST;
+
 /* --columns: names, globs, new=old, -drop; over a schema. pick[i].name is owned. */
 struct ctr_pick {
     int column;

@@ -74,6 +74,59 @@ struct ctr_reader_stats {
 };
 void ctr_reader_get_stats(const struct ctr_reader *r, struct ctr_reader_stats *s);
 
+/* ---- batch sources: batch_source.c ---- */
+
+/* Where batches come from: a stream or files, text, a stage over another source (ctr_select_source, ctr_join_source,
+ * ctr_plan_source). Filters, trainers and plans that run the whole way take them alike:
+ *
+ *     struct ctr_batch_source s = ctr_batch_source_stream(reader);   s owns the reader
+ *     ctr_select_source(&s, …), ctr_join_source(&s, …)               s is the stage over what it was, which it owns
+ *     while ((rc = ctr_batch_source_next(&s, &b, err)) > 0)  …       b is borrowed until the next call
+ *     ctr_batch_source_close(&s)                                     frees all stages
+ *
+ * A function that puts a stage over *s leaves what *s was in it where it fails. A source is opened anew for each pass.
+ * Its rows depend neither on threads nor on how they are cut into batches. */
+struct ctr_batch_source_ops {
+    const struct ctr_schema *(*schema)(const void *source);
+    /* 1: *b is the next batch, borrowed until the next call; 0: the end, and the input was whole; < 0: an error. */
+    int (*next)(void *source, const struct ctr_batch **b, struct ctr_err *err);
+    const char *(*name)(const void *source); /* of the file that is read, for messages; valid until close */
+    void (*close)(void *source);
+    /* Or NULL. Before the first next: keep these columns only, so that the others are not read. */
+    int (*project)(void *source, const int *columns, int n, struct ctr_err *err);
+};
+struct ctr_batch_source {
+    const struct ctr_batch_source_ops *ops; /* NULL: not open */
+    void *source;
+};
+static inline const struct ctr_schema *ctr_batch_source_schema(const struct ctr_batch_source *s)
+{
+    return s->ops->schema(s->source);
+}
+static inline int ctr_batch_source_next(const struct ctr_batch_source *s, const struct ctr_batch **b,
+                                        struct ctr_err *err)
+{
+    return s->ops->next(s->source, b, err);
+}
+static inline const char *ctr_batch_source_name(const struct ctr_batch_source *s)
+{
+    return s->ops->name(s->source);
+}
+static inline void ctr_batch_source_close(struct ctr_batch_source *s)
+{
+    if (s->ops)
+        s->ops->close(s->source);
+    s->ops = NULL;
+}
+/* The batches of a reader, which the source frees. */
+struct ctr_batch_source ctr_batch_source_stream(struct ctr_reader *r);
+/* Before the first next: keep these columns only, in this order. A source that cannot leave columns unread hides them.
+ */
+int ctr_batch_source_project(struct ctr_batch_source *s, const int *columns, int n, struct ctr_err *err) CTR_MUST;
+/* From here on batches of *s have `rows` rows each, counted from its start; fewer where a file ends, or the input
+ * breaks off. */
+int ctr_batch_source_regroup(struct ctr_batch_source *s, int64_t rows, struct ctr_err *err) CTR_MUST;
+
 /* ---- writing ---- */
 
 struct ctr_writer;

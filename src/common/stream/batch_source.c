@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * batch_source: the sources of batches that the trainer takes. */
-#include "common/learn/learn.h"
+ * batch_source: streams as sources of batches, and what any source may be asked for: some columns, batches of a size.
+ */
+#include "common/stream/stream.h"
 
 #include <stdlib.h>
-
-#include "common/lang/lang.h"
 
 /* ---- a stream, or files ---- */
 
@@ -29,87 +28,93 @@ static void stream_close(void *source)
     ctr_reader_free(source);
 }
 
+static int stream_project(void *source, const int *columns, int n, struct ctr_err *err)
+{
+    return ctr_reader_project(source, columns, n, err);
+}
+
 struct ctr_batch_source ctr_batch_source_stream(struct ctr_reader *r)
 {
-    static const struct ctr_batch_source_ops ops = { stream_schema, stream_next, stream_name, stream_close };
+    static const struct ctr_batch_source_ops ops = { stream_schema, stream_next, stream_name, stream_close,
+                                                     stream_project };
     return (struct ctr_batch_source){ &ops, r };
 }
 
-/* ---- extraction in this process ---- */
+/* ---- some of the columns ---- */
 
-struct extraction {
-    struct ctr_reader *reader;
-    struct ctr_plan *plan;
-    struct ctr_program *program;
-    struct ctr_schema schema; /* of the program's output, with the provenance of ctr-extract */
-    bool more;                /* the program may have rows of its last batch left */
+struct picked {
+    struct ctr_batch_source below;
+    struct ctr_schema schema;
+    int *column; /* of `below`, one a column of the schema */
+    struct ctr_col *col;
+    struct ctr_batch view;
 };
 
-static const struct ctr_schema *extraction_schema(const void *source)
+static const struct ctr_schema *picked_schema(const void *source)
 {
-    return &((const struct extraction *)source)->schema;
+    return &((const struct picked *)source)->schema;
 }
 
-static int extraction_next(void *source, const struct ctr_batch **b, struct ctr_err *err)
+static int picked_next(void *source, const struct ctr_batch **b, struct ctr_err *err)
 {
-    struct extraction *x = source;
+    struct picked *p = source;
     const struct ctr_batch *in;
-    int rc = x->more ? ctr_program_more(x->program, b, err) : 0;
-    if (rc)
+    int rc = ctr_batch_source_next(&p->below, &in, err);
+    if (rc <= 0)
         return rc;
-    x->more = false;
-    if ((rc = ctr_reader_next(x->reader, &in, err)) <= 0)
-        return rc;
-    rc = ctr_program_run(x->program, in, b, err);
-    x->more = !rc;
-    return rc ? rc : 1;
-}
-
-static const char *extraction_name(const void *source)
-{
-    return ctr_reader_file(((const struct extraction *)source)->reader);
-}
-
-static void extraction_close(void *source)
-{
-    struct extraction *x = source;
-    if (!x)
-        return;
-    ctr_program_free(x->program);
-    ctr_plan_free(x->plan);
-    ctr_reader_free(x->reader);
-    ctr_schema_free(&x->schema);
-    free(x);
-}
-
-int ctr_batch_source_extract(struct ctr_batch_source *s, struct ctr_reader *r, struct ctr_plan *plan, int threads,
-                             int64_t memory_bytes, struct ctr_err *err)
-{
-    static const struct ctr_batch_source_ops ops = { extraction_schema, extraction_next, extraction_name,
-                                                     extraction_close };
-    struct extraction *x = calloc(1, sizeof *x);
-    if (!x) {
-        ctr_plan_free(plan);
-        ctr_reader_free(r);
-        return ctr_fail_nomem(err, sizeof *x);
-    }
-    *x = (struct extraction){ .reader = r, .plan = plan };
-    int rc = ctr_plan_project(plan, r, err);
-    if (!rc)
-        rc = ctr_program_bind(&x->program, plan, ctr_reader_schema(r), err);
-    if (!rc)
-        ctr_program_memory(x->program, memory_bytes);
-    if (!rc)
-        rc = ctr_program_threads(x->program, threads, err);
-    if (!rc)
-        rc = ctr_schema_copy(&x->schema, ctr_program_output(x->program), err);
-    if (!rc)
-        rc = ctr_schema_provenance(&x->schema, "ctr-extract", "", err);
-    if (rc)
-        extraction_close(x);
-    else
-        *s = (struct ctr_batch_source){ &ops, x };
+    for (int i = 0; i < p->schema.n; i++)
+        p->col[i] = in->col[p->column[i]];
+    p->view = (struct ctr_batch){ &p->schema, in->rows, in->first_row, p->col };
+    *b = &p->view;
     return rc;
+}
+
+static const char *picked_name(const void *source)
+{
+    return ctr_batch_source_name(&((const struct picked *)source)->below);
+}
+
+static void picked_free(struct picked *p)
+{
+    ctr_schema_free(&p->schema);
+    free(p->column);
+    free(p->col);
+    free(p);
+}
+
+static void picked_close(void *source)
+{
+    ctr_batch_source_close(&((struct picked *)source)->below);
+    picked_free(source);
+}
+
+static int pick(struct ctr_batch_source *s, const int *columns, int n, struct ctr_err *err)
+{
+    static const struct ctr_batch_source_ops ops = { picked_schema, picked_next, picked_name, picked_close, NULL };
+    const struct ctr_schema *full = ctr_batch_source_schema(s);
+    struct picked *p = calloc(1, sizeof *p);
+    if (!p)
+        return ctr_fail_nomem(err, sizeof *p);
+    p->column = calloc((size_t)n + 1, sizeof *p->column);
+    p->col = calloc((size_t)n + 1, sizeof *p->col);
+    int rc = p->column && p->col ? ctr_meta_copy(&p->schema.meta, &full->meta, err)
+                                 : ctr_fail_nomem(err, (size_t)n * sizeof *p->col);
+    for (int i = 0; !rc && i < n; i++) {
+        p->column[i] = columns[i];
+        rc = ctr_schema_add_field(&p->schema, &full->f[columns[i]], NULL, err);
+    }
+    if (rc) {
+        picked_free(p);
+        return rc;
+    }
+    p->below = *s;
+    *s = (struct ctr_batch_source){ &ops, p };
+    return 0;
+}
+
+int ctr_batch_source_project(struct ctr_batch_source *s, const int *columns, int n, struct ctr_err *err)
+{
+    return s->ops->project ? s->ops->project(s->source, columns, n, err) : pick(s, columns, n, err);
 }
 
 /* ---- batches of another size ---- */
@@ -201,8 +206,8 @@ static int regrouped_next(void *source, const struct ctr_batch **b, struct ctr_e
 
 int ctr_batch_source_regroup(struct ctr_batch_source *s, int64_t rows, struct ctr_err *err)
 {
-    static const struct ctr_batch_source_ops ops = { regrouped_schema, regrouped_next, regrouped_name,
-                                                     regrouped_close };
+    static const struct ctr_batch_source_ops ops = { regrouped_schema, regrouped_next, regrouped_name, regrouped_close,
+                                                     NULL };
     struct regrouped *r = calloc(1, sizeof *r);
     if (!r)
         return ctr_fail_nomem(err, sizeof *r);

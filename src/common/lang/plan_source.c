@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * plan_source: extraction as a stage over a source of batches. */
+#include "common/lang/lang.h"
+
+#include <stdlib.h>
+
+struct extraction {
+    struct ctr_batch_source below;
+    struct ctr_plan *plan;
+    struct ctr_program *program;
+    struct ctr_schema schema; /* of the program's output, with the provenance of ctr-extract */
+    bool more;                /* the program may have rows of its last batch left */
+};
+
+static const struct ctr_schema *extraction_schema(const void *source)
+{
+    return &((const struct extraction *)source)->schema;
+}
+
+static int extraction_next(void *source, const struct ctr_batch **b, struct ctr_err *err)
+{
+    struct extraction *x = source;
+    const struct ctr_batch *in;
+    int rc = x->more ? ctr_program_more(x->program, b, err) : 0;
+    if (rc)
+        return rc;
+    x->more = false;
+    if ((rc = ctr_batch_source_next(&x->below, &in, err)) <= 0)
+        return rc;
+    rc = ctr_program_run(x->program, in, b, err);
+    x->more = !rc;
+    return rc ? rc : 1;
+}
+
+static const char *extraction_name(const void *source)
+{
+    return ctr_batch_source_name(&((const struct extraction *)source)->below);
+}
+
+static void extraction_free(struct extraction *x)
+{
+    ctr_program_free(x->program);
+    ctr_schema_free(&x->schema);
+    free(x);
+}
+
+static void extraction_close(void *source)
+{
+    struct extraction *x = source;
+    ctr_plan_free(x->plan);
+    ctr_batch_source_close(&x->below);
+    extraction_free(x);
+}
+
+int ctr_plan_source(struct ctr_batch_source *s, struct ctr_plan *plan, int threads, int64_t memory_bytes,
+                    struct ctr_err *err)
+{
+    static const struct ctr_batch_source_ops ops = { extraction_schema, extraction_next, extraction_name,
+                                                     extraction_close, NULL };
+    struct extraction *x = calloc(1, sizeof *x);
+    if (!x)
+        return ctr_fail_nomem(err, sizeof *x);
+    int rc = ctr_plan_project(plan, s, err);
+    if (!rc)
+        rc = ctr_program_bind(&x->program, plan, ctr_batch_source_schema(s), err);
+    if (!rc)
+        ctr_program_memory(x->program, memory_bytes);
+    if (!rc)
+        rc = ctr_program_threads(x->program, threads, err);
+    if (!rc)
+        rc = ctr_schema_copy(&x->schema, ctr_program_output(x->program), err);
+    if (!rc)
+        rc = ctr_schema_provenance(&x->schema, "ctr-extract", "", err);
+    if (rc) {
+        extraction_free(x);
+        return rc;
+    }
+    x->below = *s;
+    x->plan = plan;
+    *s = (struct ctr_batch_source){ &ops, x };
+    return 0;
+}
