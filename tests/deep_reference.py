@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""An independent mlp in plain double precision: forward by the formulas of ctr-train(1), gradients by central differences
-of its own forward pass, Adam as Kingma & Ba give it. Python alone: streams are read through the tools, models through
+"""An independent mlp and din in plain double precision: forward by the formulas of their pages, gradients by central differences
+of their own forward pass, Adam as Kingma & Ba give it. Python alone: streams are read through the tools, models through
 ctr-export --format safetensors, so that this also reads those.
 
-    deep_reference.py mlp STREAM START MODEL PROGRESSIVE [minibatch=… hidden=… activation=… pooling=… batch-norm=1 dropout=… l2=… rate=…
-                      decay=… decay-every=… seed=… passes=… counts=CSV]
+    deep_reference.py mlp|din STREAM START MODEL PROGRESSIVE [minibatch=… hidden=… activation=… pooling=… batch-norm=1 dropout=… l2=… rate=…
+                      decay=… decay-every=… seed=… passes=… counts=CSV attention=… attention-hidden=…]
         START: the same model before any learning (trained at a rate of next to nothing). Do scores and values agree?
     deep_reference.py score SAFETENSORS STREAM SCORED [hidden=… activation=… pooling=… batch-norm=1]   what the tensors predict
     deep_reference.py counts STREAM CSV                         made-up counts of half of the keys
@@ -45,14 +45,28 @@ class Model:
 
     def __init__(self, path):
         t = tensors(path)
-        self.dense = {n[4:]: v for n, (_, v) in t.items() if n.startswith("mlp.") and n.count(".") >= 2}
-        self.shape = {n[4:]: s for n, (s, _) in t.items() if n.startswith("mlp.") and n.count(".") >= 2}
+        self.dense = {n[4:]: v for n, (_, v) in t.items() if n.startswith(("mlp.", "din.")) and n.count(".") >= 2}
+        self.shape = {n[4:]: s for n, (s, _) in t.items() if n.startswith(("mlp.", "din.")) and n.count(".") >= 2}
+        self.attends = any(n.startswith("din.") for n in t)
         self.rows, self.width = {}, 0
         for n, (shape, v) in t.items():
             if n.startswith("emb.") and not n.endswith(".key"):
                 self.width = w = shape[1]
                 for i, k in enumerate(t[n + ".key"][1]):
                     self.rows[n[4:], k] = v[i * w : (i + 1) * w]
+
+
+def sequences(features):
+    """Histories: for each, its fields and the features that these are the past of (None: of none), as numbers of features."""
+    of = [f["metadata"].get("ctr.history_of") for f in features]
+    group = [f["metadata"].get("ctr.history") for f in features]
+    names, out, done = [f["name"] for f in features], [], set()
+    for i in range(len(features)):
+        if of[i] and i not in done:
+            fields = [k for k in range(len(features)) if k == i or group[k] and group[k] == group[i]]
+            done |= set(fields)
+            out.append([(k, names.index(of[k]) if of[k] else None) for k in fields])
+    return out
 
 
 class Rows:
@@ -62,6 +76,7 @@ class Rows:
         t = Table(path)
         self.keys, self.numbers, self.label, self.weight = [], [], [], []
         fields = sorted(t.fields, key=lambda f: f["name"].encode())
+        self.sequences = sequences([f for f in fields if role(f) == "feature"])
         for i in range(len(t.rows)):
             keys, numbers = [], []
             for f in fields:
@@ -102,39 +117,68 @@ def activate(kind, z, alpha, mean, var):
 POOLING = {"sum": sum, "mean": lambda v: sum(v) / len(v), "max": max}
 
 
-def forward(m, o, rows, batch, training=None):
-    """Logits of rows `batch`. training: None, or (step, dict that gets the statistics of the minibatch)."""
-    x = []
-    for i in batch:
-        v = []
-        for entries in rows.keys[i]:
-            values = [[w * e for e in m.rows[k]] for k, w in entries]
-            v += [POOLING[o["pooling"]](column) for column in zip(*values)] or [0.0] * m.width
-        x.append(v + rows.numbers[i])
-    for l, out in enumerate(o["hidden"]):
-        w, width = m.dense["%d.weight" % l], len(x[0])
-        b = m.dense.get("%d.bias" % l, [0.0] * out)
+def stack(m, o, x, name, hidden, training, norm=False, dropout=0.0):
+    """The output of a stack of layers, the last one linear; names of its parameters begin with `name`."""
+    for l, out in enumerate(hidden):
+        at = "%s%d." % (name, l)
+        w, width = m.dense[at + "weight"], len(x[0]) if x else 0
+        b = m.dense.get(at + "bias", [0.0] * out)
         z = [[sum(a * c for a, c in zip(v, w[j * width : (j + 1) * width])) + b[j] for j in range(out)] for v in x]
-        for what, on in (("norm", o["batch-norm"]), ("dice", o["activation"] == "dice")):
+        for what, on in (("norm", norm), ("dice", o["activation"] == "dice")):
             if not on:
                 continue
-            mean, var = (m.dense["%d.%s.mean" % (l, what)], m.dense["%d.%s.var" % (l, what)])
-            if training:
-                mean, var = training[1][l, what] = stats(z)
+            mean, var = (m.dense[at + what + ".mean"], m.dense[at + what + ".var"])
+            if training and x:
+                mean, var = stats(z)
+                training[1][at + what] = mean, var, len(x)
             if what == "norm":
-                g, s = m.dense["%d.norm.weight" % l], m.dense["%d.norm.bias" % l]
+                g, s = m.dense[at + "norm.weight"], m.dense[at + "norm.bias"]
                 z = [[g[j] * (v[j] - mean[j]) / math.sqrt(var[j] + 1e-5) + s[j] for j in range(out)] for v in z]
         if o["activation"] != "dice":
             mean = var = [0.0] * out
-        alpha = m.dense.get("%d.alpha" % l, [0.0] * out)
+        alpha = m.dense.get(at + "alpha", [0.0] * out)
         x = [[activate(o["activation"], v[j], alpha[j], mean[j], var[j]) for j in range(out)] for v in z]
-        if training and o["dropout"]:
+        if training and dropout:
             for i, v in enumerate(x):
                 for j in range(out):
-                    kept = (random64(o["seed"], training[0] * 8 + l, i * out + j) >> 40) / 2**24 >= o["dropout"]
-                    v[j] = v[j] / (1 - o["dropout"]) if kept else 0.0
-    last = "%d." % len(o["hidden"])
+                    kept = (random64(o["seed"], training[0] * 8 + l, i * out + j) >> 40) / 2**24 >= dropout
+                    v[j] = v[j] / (1 - dropout) if kept else 0.0
+    last = "%s%d." % (name, len(hidden))
     return [sum(a * c for a, c in zip(v, m.dense[last + "weight"])) + m.dense[last + "bias"][0] for v in x]
+
+
+def pooled(m, o, entries):
+    values = [[w * e for e in m.rows[k]] for k, w in entries]
+    return [POOLING[o["pooling"]](column) for column in zip(*values)] or [0.0] * m.width
+
+
+def attended(m, o, rows, batch, number, fields, training):
+    """Of each row, the items of a history summed with weights that depend on the candidate."""
+    items, inputs = [], []
+    for i in batch:
+        q = sum(([0.0] * m.width if of is None else pooled(m, o, rows.keys[i][of]) for _, of in fields), [])
+        lists = [rows.keys[i][f] for f, _ in fields]
+        assert len({len(v) for v in lists}) == 1
+        items.append([sum(([w * e for e in m.rows[k]] for k, w in item), []) for item in zip(*lists)])
+        inputs += [q + k + [a - b for a, b in zip(q, k)] + [a * b for a, b in zip(q, k)] for k in items[-1]]
+    scores, out, width = iter(stack(m, o, inputs, "attention%d." % number, o["attention-hidden"], training)), [], len(fields) * m.width
+    for keys in items:
+        s = [next(scores) for _ in keys]
+        if o["attention"] == "softmax":
+            e = [math.exp(v / math.sqrt(width)) for v in s]
+            s = [v / sum(e) for v in e]
+        out.append([sum(a * k[j] for a, k in zip(s, keys)) for j in range(width)])
+    return out
+
+
+def forward(m, o, rows, batch, training=None):
+    """Logits of rows `batch`. training: None, or (step, dict that gets the statistics of the minibatch)."""
+    histories = rows.sequences if m.attends else []
+    past = {f for fields in histories for f, _ in fields}
+    x = [sum((pooled(m, o, e) for f, e in enumerate(rows.keys[i]) if f not in past), []) + rows.numbers[i] for i in batch]
+    for n, fields in reversed(list(enumerate(histories))):
+        x = [a + b for a, b in zip(attended(m, o, rows, batch, n + 1, fields, training), x)]
+    return stack(m, o, x, "", o["hidden"], training, o["batch-norm"], o["dropout"])
 
 
 def loss(m, o, rows, batch, step):
@@ -187,10 +231,10 @@ def train(m, o, rows):
             for n, g in grads.items():
                 values = m.rows[n] if isinstance(n, tuple) else m.dense[n]
                 adam(values, g, state.setdefault(n, ([0.0] * len(g), [0.0] * len(g))), rate, t)
-            for (l, what), (mean, var) in running.items():
-                unbiased = len(batch) / (len(batch) - 1) if len(batch) > 1 else 1
+            for at, (mean, var, n) in running.items():
+                unbiased = n / (n - 1) if n > 1 else 1
                 for name, new, scale in (("mean", mean, 1), ("var", var, unbiased)):
-                    old = m.dense["%d.%s.%s" % (l, what, name)]
+                    old = m.dense["%s.%s" % (at, name)]
                     old[:] = [0.9 * a + 0.1 * scale * b for a, b in zip(old, new)]
             learned += len(batch)
     return scores
@@ -199,13 +243,14 @@ def train(m, o, rows):
 def options(words):
     o = {"minibatch": 3000, "hidden": [200, 80], "activation": "prelu", "pooling": "sum", "batch-norm": 0, "dropout": 0.0, "l2": 0.0, "rate": 0.001}
     o.update({"decay": 1.0, "decay-every": 1440000000, "seed": 0, "passes": 1})
+    o.update({"attention": "plain", "attention-hidden": [80, 40]})
     o["given"] = {}
     for w in words:
         k, v = w.split("=")
         if k == "counts":
             o["given"] = {int(a): int(b) for a, b in (line.split(",") for line in open(v).read().split()[1:])}
             continue
-        o[k] = [int(x) for x in v.split(",") if x != "0"] if k == "hidden" else type(o[k])(v)
+        o[k] = [int(x) for x in v.split(",") if x != "0"] if k.endswith("hidden") else type(o[k])(v)
     return o
 
 
@@ -216,7 +261,7 @@ def near(what, got, want, tolerance):
         sys.exit("%s: %d of %d differ from %d, most %g at %d: %r, want %r" % (what, len(far), len(got), len(want), d, i, got[i], want[i]))
 
 
-def check_mlp(stream, start, model, progressive, words):
+def check_training(stream, start, model, progressive, words):
     o, rows, m, got = options(words), Rows(stream), Model(start), Model(model)
     for n, v in m.dense.items():  # the start has seen the minibatches' statistics
         if n.endswith((".mean", ".var")):
@@ -254,8 +299,8 @@ def same(a, b, tolerance):
 
 if __name__ == "__main__":
     what, *a = sys.argv[1:]
-    if what == "mlp":
-        check_mlp(a[0], a[1], a[2], a[3], a[4:])
+    if what in ("mlp", "din"):
+        check_training(a[0], a[1], a[2], a[3], a[4:])
     elif what == "score":
         check_score(a[0], a[1], a[2], a[3:])
     elif what == "counts":

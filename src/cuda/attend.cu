@@ -77,7 +77,7 @@ int cuda_attend_input_grad(struct ctr_dev *dev, const struct ctr_dev_attend_inpu
     return cuda_started(c, "attend_input_grad", err);
 }
 
-KERNEL softmax_kernel(struct segments s, const float *score, float *share)
+KERNEL softmax_kernel(struct segments s, const float *score, float scale, float *share)
 {
     EACH(r, s.rows)
     {
@@ -86,7 +86,7 @@ KERNEL softmax_kernel(struct segments s, const float *score, float *share)
         for (int64_t e = first + 1; e < end; e++)
             largest = score[e] > largest || score[e] != score[e] ? score[e] : largest;
         for (int64_t e = first; e < end; e++) {
-            share[e] = ctr_e_exp(score[e] - largest);
+            share[e] = ctr_e_exp(scale * (score[e] - largest));
             sum += share[e];
         }
         for (int64_t e = first; e < end; e++)
@@ -111,7 +111,7 @@ int cuda_attend(struct ctr_dev *dev, const struct ctr_dev_attend *a, struct ctr_
     struct cuda_dev *c = cuda_of(dev);
     const struct segments s = segments_of(&a->segments, a->value.cols);
     if (a->softmax)
-        LAUNCH(c, softmax_kernel, s.rows, s, (const float *)ctr_vec_f32(a->score), ctr_vec_f32(a->share));
+        LAUNCH(c, softmax_kernel, s.rows, s, (const float *)ctr_vec_f32(a->score), a->scale, ctr_vec_f32(a->share));
     LAUNCH(c, attend_kernel, s.rows * s.width, s, (const float *)ctr_vec_f32(a->softmax ? a->share : a->score),
            view_of(a->value), view_of(a->out));
     return cuda_started(c, "attend", err);
@@ -138,7 +138,7 @@ KERNEL value_grad_kernel(struct segments s, const float *share, struct view dout
     }
 }
 
-KERNEL softmax_grad_kernel(struct segments s, const float *share, float *dscore)
+KERNEL softmax_grad_kernel(struct segments s, const float *share, float scale, float *dscore)
 {
     EACH(r, s.rows)
     {
@@ -147,7 +147,7 @@ KERNEL softmax_grad_kernel(struct segments s, const float *share, float *dscore)
         for (int64_t e = first; e < end; e++)
             mean += share[e] * dscore[e];
         for (int64_t e = first; e < end; e++)
-            dscore[e] = share[e] * (dscore[e] - mean);
+            dscore[e] = scale * (share[e] * (dscore[e] - mean));
     }
 }
 
@@ -158,7 +158,7 @@ int cuda_attend_grad(struct ctr_dev *dev, const struct ctr_dev_attend_grad *a, s
     const float *share = ctr_vec_f32(a->share);
     LAUNCH(c, score_grad_kernel, s.entries, s, view_of(a->value), view_of(a->dout), ctr_vec_f32(a->dscore));
     if (a->softmax)
-        LAUNCH(c, softmax_grad_kernel, s.rows, s, share, ctr_vec_f32(a->dscore));
+        LAUNCH(c, softmax_grad_kernel, s.rows, s, share, a->scale, ctr_vec_f32(a->dscore));
     if (a->dvalue.mem)
         LAUNCH(c, value_grad_kernel, s.entries * s.width, s, share, view_of(a->dout), view_of(a->dvalue));
     return cuda_started(c, "attend_grad", err);

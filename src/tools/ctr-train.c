@@ -33,7 +33,7 @@ static const struct ctr_opt opts[] = {
       &o.lookup_anywhere, CTR_OPT_LOCAL, .group = CTR_GROUP_INPUT },
     { "passes", 0, CTR_OPT_INT, "N", "go over the input N times (files, or --spool)", &o.passes, CTR_OPT_SOME,
       .group = CTR_GROUP_PASSES },
-    { "validation", 0, CTR_OPT_STR, "FILE", "mlp, lr on a GPU: score FILE after each pass; the best is the model",
+    { "validation", 0, CTR_OPT_STR, "FILE", "networks, lr on a GPU: score FILE after each pass; the best is the model",
       &o.validation, CTR_OPT_PATH, .group = CTR_GROUP_PASSES },
     { "validation-every", 0, CTR_OPT_INT, "ROWS", "also in a pass, when a minibatch ends after so many rows",
       &o.validation_every, CTR_OPT_SOME, .needs = "validation", .group = CTR_GROUP_PASSES },

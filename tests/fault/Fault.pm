@@ -310,6 +310,7 @@ dense scale = log1p(price)
 dense logs = log(exp(w))
 dense same = int(site == "s0" or w <= 2) + half
 PLAN
+    spew("$dir/past.plan", "label click\nfeature user\nfeature past in user of user = split(tags, \" \")\n");
     spew("$dir/few.txt", "base\nslow alpha=0.02 beta=3\nless out=user*\nunbiased bias=no\n");
     spew("$dir/variants.txt", "base\nslow alpha=0.02\nless out=user* precision=f32\nbits precision=q2.13 optimizer=ogd\n");
     spew("$dir/groups.txt", "base\nless out=user*\nunbiased bias=no\n");
@@ -333,6 +334,8 @@ ctr-extract --fit wide.plan -o wide.fitted log.arrows
 ctr-extract --batch $batch --names names.arrows -o feat.arrows fitted.arrows log.arrows
 ctr-train lr -q -o model.arrows feat.arrows
 ctr-train mlp -q --embedding 3 --hidden 4 --minibatch 16 -o mlp.arrows feat.arrows
+ctr-extract --batch $batch -o past.arrows past.plan log.arrows
+ctr-train din -q --embedding 3 --hidden 4 --attention-hidden 3 --minibatch 16 -o din.arrows past.arrows
 ctr-calibrate --fit isotonic --label click --score score --by site --slice-clicks 2 -o map.arrows log.arrows
 ctr-model slim -q -o serving.arrow model.arrows
 cp model.arrows dict.arrows

@@ -52,7 +52,8 @@ struct ctr_opt {
     const char *needs; /* or NULL: without any of these it would do nothing, and is a usage error: "fit|inclusion=bloom"
                           are options (one of value "bloom" or "bloom=…"), "@top|@diff" first arguments */
     const char *group; /* or NULL: the heading in the help; options of a group stand together */
-    int (*read)(void *to, const char *text, struct ctr_err *err); /* CTR_OPT_READ */
+    /* CTR_OPT_READ. An error that begins with "wants " gets the option's name before it. */
+    int (*read)(void *to, const char *text, struct ctr_err *err);
 };
 
 enum {

@@ -42,6 +42,16 @@ static int bad_value(struct ctr_err *err, const struct ctr_opt *o, const char *v
     return ctr_cli_usage(err, "--%s wants %s, not '%s'", o->name, wanted, value);
 }
 
+static int read_value(struct ctr_err *err, const struct ctr_opt *o, const char *value)
+{
+    const char wants[] = "wants ";
+    int rc = o->read(o->to, value, err);
+    if (!rc || strncmp(err->what, wants, sizeof wants - 1) != 0)
+        return rc;
+    const struct ctr_err said = *err;
+    return ctr_cli_usage(err, "--%s %s", o->name, said.what);
+}
+
 static int option_set(struct ctr_err *err, const struct ctr_opt *o, const char *value)
 {
     double real;
@@ -75,7 +85,7 @@ static int option_set(struct ctr_err *err, const struct ctr_opt *o, const char *
                    ? 0
                    : bad_value(err, o, value, "a duration such as 30m or 1h");
     case CTR_OPT_LIST: return ctr_strs_add(o->to, value, strlen(value), err);
-    case CTR_OPT_READ: return o->read(o->to, value, err);
+    case CTR_OPT_READ: return read_value(err, o, value);
     }
     return 0;
 }

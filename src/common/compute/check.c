@@ -231,6 +231,7 @@ static void check_attend(struct check *k, const struct ctr_dev_attend *a)
     optional(k, "score", a->score, a->value.rows, 4);
     refuse(k, a->softmax && a->value.rows && !a->score.mem, "softmax needs a score");
     refuse(k, !a->softmax && a->share.mem, "share is that of softmax");
+    refuse(k, a->softmax && !(a->scale > 0), "softmax needs a scale above 0");
     if (a->softmax)
         vec(k, "share", a->share, a->value.rows, 4);
 }
@@ -242,6 +243,7 @@ static void check_attend_grad(struct check *k, const struct ctr_dev_attend_grad 
     mat(k, "dout", a->dout, a->dout.rows, a->value.cols);
     vec(k, "share", a->share, a->value.rows, 4);
     vec(k, "dscore", a->dscore, a->value.rows, 4);
+    refuse(k, a->softmax && !(a->scale > 0), "softmax needs a scale above 0");
     if (a->dvalue.mem)
         mat(k, "dvalue", a->dvalue, a->value.rows, a->value.cols);
 }

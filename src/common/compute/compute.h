@@ -288,21 +288,23 @@ struct ctr_dev_attend_input_grad {
 };
 
 /* out_r = sum over the row's entries, in order, of weight · value_e. The weight is 1 where there is no score, the score
- * itself, or, with softmax, share_e = exp(score_e - m) / sum of them over the row, m the largest score of the row. A
+ * itself, or, with softmax, share_e = exp(scale (score_e - m)) / sum of them over the row, m the row's largest score. A
  * row of no entries: zeros. */
 struct ctr_dev_attend {
     struct ctr_segments segments;
     bool softmax;
+    float scale;          /* softmax: above 0 */
     struct ctr_vec score; /* f32 [entries], or none */
     struct ctr_vec share; /* f32 [entries]: set with softmax, else none */
     struct ctr_mat value; /* [entries x width] */
     struct ctr_mat out;   /* [rows x width] */
 };
 /* Its gradient: dvalue_e = weight · dout_r; g_e = dout_r · value_e; dscore_e = g_e, or with softmax
- * share_e (g_e - sum over the row of share · g). Both are set; dvalue may be none. */
+ * scale share_e (g_e - sum over the row of share · g). Both are set; dvalue may be none. */
 struct ctr_dev_attend_grad {
     struct ctr_segments segments;
     bool softmax;
+    float scale;
     struct ctr_vec share;       /* f32 [entries]: with softmax what attend set, else its score */
     struct ctr_mat value, dout; /* as in attend */
     struct ctr_vec dscore;      /* f32 [entries] */

@@ -58,6 +58,7 @@ struct ctr_attend_block {
     int64_t entry0, width;
     struct ctr_block query, key, out; /* attend_input; its gradient reads out */
     struct ctr_block dquery, dkey;
+    float scale;
     bool softmax; /* attend: key are the values, out the sums; its gradient: query is dout, dkey p NULL: none */
     const float *score;
     float *share, *dscore;

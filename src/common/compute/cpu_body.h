@@ -454,7 +454,7 @@ CTR_BODY void softmax(const struct ctr_attend_block *b, int64_t first, int64_t e
         largest = wins(b->score[e], largest) ? b->score[e] : largest;
 #pragma GCC ivdep
     for (int64_t e = first; e < end; e++)
-        b->share[e] = ctr_e_exp(b->score[e] - largest);
+        b->share[e] = ctr_e_exp(b->scale * (b->score[e] - largest));
     for (int64_t e = first; e < end; e++)
         sum += b->share[e];
     for (int64_t e = first; e < end; e++)
@@ -509,7 +509,7 @@ static void attend_grad(const struct ctr_attend_block *b, int64_t from, int64_t 
                 dvalue[d] = share * dout[d];
         }
         for (int64_t e = first; e < end && b->softmax; e++)
-            b->dscore[e] = b->share[e] * (b->dscore[e] - mean);
+            b->dscore[e] = b->scale * (b->share[e] * (b->dscore[e] - mean));
     }
 }
 

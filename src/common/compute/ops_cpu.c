@@ -327,6 +327,7 @@ static void run_attend(const struct task *t, int64_t from, int64_t to)
     struct ctr_attend_block b = attend_block(&a->segments, a->value);
     b.out = block_at(a->out, 0, 0);
     b.softmax = a->softmax;
+    b.scale = a->scale;
     b.score = ctr_vec_f32(a->score);
     b.share = ctr_vec_f32(a->share);
     t->kernels->attend(&b, from, to);
@@ -345,6 +346,7 @@ static void run_attend_grad(const struct task *t, int64_t from, int64_t to)
     b.query = block_at(a->dout, 0, 0);
     b.dkey = block_at(a->dvalue, 0, 0);
     b.softmax = a->softmax;
+    b.scale = a->scale;
     b.share = ctr_vec_f32(a->share);
     b.dscore = ctr_vec_f32(a->dscore);
     t->kernels->attend_grad(&b, from, to);

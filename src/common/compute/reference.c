@@ -287,9 +287,9 @@ static void softmax(const struct ctr_dev_attend *a, struct span row)
     for (int64_t e = row.from; e < row.to; e++)
         largest = (double)score[e] > largest || isnan(score[e]) ? (double)score[e] : largest;
     for (int64_t e = row.from; e < row.to; e++)
-        sum += exp((double)score[e] - largest);
+        sum += exp((double)a->scale * ((double)score[e] - largest));
     for (int64_t e = row.from; e < row.to; e++)
-        set_f32(a->share, e, exp((double)score[e] - largest) / sum);
+        set_f32(a->share, e, exp((double)a->scale * ((double)score[e] - largest)) / sum);
 }
 
 static int attend(struct ctr_dev *dev, const struct ctr_dev_attend *a, struct ctr_err *err)
@@ -329,7 +329,7 @@ static int attend_grad(struct ctr_dev *dev, const struct ctr_dev_attend_grad *a,
             mean += f32_or(a->share, e, 0) * product_with_dout(a, e, r);
         for (int64_t e = row.from; e < row.to; e++) {
             const double share = f32_or(a->share, e, 0), g = product_with_dout(a, e, r);
-            set_f32(a->dscore, e, a->softmax ? share * (g - mean) : g);
+            set_f32(a->dscore, e, a->softmax ? (double)a->scale * share * (g - mean) : g);
             for (int64_t d = 0; d < a->value.cols && a->dvalue.mem; d++)
                 *at(a->dvalue, e, d) = (float)(share * (double)*at(a->dout, r, d));
         }

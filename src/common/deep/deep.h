@@ -27,7 +27,7 @@
 #include "common/table/table.h"
 #include "common/model/model.h"
 
-extern const struct ctr_model ctr_model_mlp;
+extern const struct ctr_model ctr_model_mlp, ctr_model_din;
 
 /* ---- shapes ---- */
 

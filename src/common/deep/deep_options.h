@@ -6,7 +6,7 @@
  *     static const struct ctr_param options[] = {
  *         CTR_DEEP_OPTIONS,                  every deep model: embeddings, minibatches, Adam
  *         CTR_DEEP_POOLING_OPTION,           models that pool the keys of a field as --pooling says
- *         CTR_DEEP_STACK_OPTIONS("200,80"),  models with hidden layers; their default sizes
+ *         CTR_DEEP_STACK_OPTIONS("200,80"),  models with hidden layers; their default sizes (_LIKE: and activation)
  *         { "own", … },
  *         { 0 },
  *     };
@@ -43,13 +43,14 @@ extern const char *const ctr_deep_activations[], *const ctr_deep_poolings[], *co
     { "pooling", CTR_PARAM_WORD, CTR_PARAM_AT(pooling), "sum", .range = "sum, mean or max", .group = CTR_GROUP_MODEL,  \
       .help = "of the values of a field's keys", .words = ctr_deep_poolings, .unsaved = "sum" }
 
-#define CTR_DEEP_STACK_OPTIONS(sizes)                                                                                  \
+#define CTR_DEEP_STACK_OPTIONS(sizes) CTR_DEEP_STACK_OPTIONS_LIKE(sizes, "prelu")
+#define CTR_DEEP_STACK_OPTIONS_LIKE(sizes, act)                                                                        \
     { "dropout", CTR_PARAM_REAL, CTR_PARAM_AT(dropout), "0", 0, 1, "0 or more and below 1", "P", CTR_GROUP_REGULARISE, \
       "leave a share P of the hidden units out of learning", .unsaved = "0" },                                         \
     { "hidden", CTR_PARAM_SIZES, CTR_PARAM_AT(hidden), sizes,                                                          \
       .range = "1 to 8 sizes such as 200,80, each 1 to 65536, or 0 for none", .unit = "N,N,…",                         \
       .group = CTR_GROUP_MODEL, .help = "units of the hidden layers, or 0" },                                          \
-    { "activation", CTR_PARAM_WORD, CTR_PARAM_AT(activation), "prelu", .range = "prelu, relu or dice",                 \
+    { "activation", CTR_PARAM_WORD, CTR_PARAM_AT(activation), act, .range = "prelu, relu or dice",                     \
       .group = CTR_GROUP_MODEL, .help = "of hidden units", .words = ctr_deep_activations },                            \
     { "batch-norm", CTR_PARAM_FLAG, CTR_PARAM_AT(batch_norm), "no", .range = "yes or no", .group = CTR_GROUP_MODEL,    \
       .help = "normalise hidden units over the minibatch", .words = ctr_no_yes }

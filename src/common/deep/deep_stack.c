@@ -75,20 +75,28 @@ int ctr_stack_declare_running(struct ctr_deep *d, struct ctr_stack *s, struct ct
     return rc;
 }
 
-int ctr_stack_room(struct ctr_deep *d, struct ctr_stack *s, int64_t room, struct ctr_err *err)
+/* Room for so many rows of `row` bytes; those that are used stay. */
+static int rows_room(struct ctr_deep *d, struct ctr_mem **m, int64_t used, int64_t room, size_t row,
+                     struct ctr_err *err)
+{
+    return used ? ctr_deep_keep(d, m, (size_t)used * row, (size_t)room * row, err)
+                : ctr_mem_grow(m, d->dev, (size_t)room * row, err);
+}
+
+int ctr_stack_keep(struct ctr_deep *d, struct ctr_stack *s, int64_t used, int64_t room, struct ctr_err *err)
 {
     const bool dice = s->act == CTR_ACT_DICE, norm = s->shape.batch_norm;
     int64_t widest = 1;
     int rc = 0;
     for (int l = 0; l < s->layers && !rc; l++) {
         struct ctr_stack_layer *y = &s->layer[l];
-        const size_t bytes = (size_t)(room * y->out) * sizeof(float), stats = (size_t)y->out * 2 * sizeof(float);
+        const size_t row = (size_t)y->out * sizeof(float), stats = 2 * row;
         widest = CTR_MAX(widest, y->out);
-        rc = ctr_mem_grow(&y->y, d->dev, bytes, err);
+        rc = rows_room(d, &y->y, used, room, row, err);
         if (!rc && (d->learns || norm || dice))
-            rc = ctr_mem_grow(&y->z, d->dev, bytes, err);
+            rc = rows_room(d, &y->z, used, room, row, err);
         if (!rc && norm)
-            rc = ctr_mem_grow(&y->n, d->dev, bytes, err);
+            rc = rows_room(d, &y->n, used, room, row, err);
         if (!rc && d->learns && norm)
             rc = ctr_mem_grow(&y->norm_stats, d->dev, stats, err);
         if (!rc && d->learns && dice)
@@ -97,6 +105,11 @@ int ctr_stack_room(struct ctr_deep *d, struct ctr_stack *s, int64_t room, struct
     for (int i = 0; i < 2 && !rc && d->learns; i++)
         rc = ctr_mem_grow(&s->down[i], d->dev, (size_t)(room * widest) * sizeof(float), err);
     return rc;
+}
+
+int ctr_stack_room(struct ctr_deep *d, struct ctr_stack *s, int64_t room, struct ctr_err *err)
+{
+    return ctr_stack_keep(d, s, 0, room, err);
 }
 
 void ctr_stack_free(struct ctr_stack *s)
@@ -149,7 +162,7 @@ static int average(struct ctr_deep *d, int running, struct ctr_mem *stats, int64
 }
 
 /* Mean and variance of the minibatch, and into the running ones; the variance there is the
- * unbiased one, as in PyTorch. */
+ * unbiased one, as in PyTorch. No rows (of a minibatch without entries) say nothing of them. */
 static int take_stats(struct ctr_deep *d, struct ctr_mat x, struct ctr_mem *stats, int mean, int var,
                       struct ctr_err *err)
 {
@@ -157,6 +170,8 @@ static int take_stats(struct ctr_deep *d, struct ctr_mat x, struct ctr_mem *stat
                                         .mean = ctr_vec(stats, x.cols),
                                         .var = ctr_vec_at(stats, x.cols, x.cols) };
     int rc = ctr_dev_stats(d->dev, &take, err);
+    if (!x.rows)
+        return rc;
     if (!rc)
         rc = average(d, mean, stats, 0, x.cols, 1, err);
     if (!rc)
@@ -211,10 +226,38 @@ struct ctr_mat ctr_stack_out(const struct ctr_stack *s, int64_t from, int64_t n)
     return rows_of(top->y, from, n, top->out);
 }
 
+/* Between product and output there is the activation alone: gemm does it. */
+static bool is_plain(const struct ctr_stack *s)
+{
+    return !s->shape.batch_norm && s->act != CTR_ACT_DICE;
+}
+
+int ctr_stack_first(const struct ctr_stack *s)
+{
+    return s->layers ? s->layer[0].weight : s->weight;
+}
+
+struct ctr_mat ctr_stack_first_sum(const struct ctr_stack *s, int64_t from, int64_t n, struct ctr_mat y)
+{
+    const struct ctr_stack_layer *first = &s->layer[0];
+    return !s->layers ? y : rows_of(is_plain(s) ? first->y : first->z, from, n, first->out);
+}
+
+struct ctr_mat ctr_stack_first_dz(const struct ctr_stack *s, int64_t n, struct ctr_mat dy)
+{
+    return s->layers ? ctr_mat(s->down[1], n, s->layer[0].out) : dy;
+}
+
+/* The weights of layer l (the last one: `layers`), whose parameter is `weight`. */
+static struct ctr_mat weights_of(const struct ctr_deep *d, const struct ctr_stack *s, int l, int weight)
+{
+    return !l && s->first_weight.mem ? s->first_weight : ctr_deep_mat(d, weight);
+}
+
 int ctr_stack_forward(struct ctr_deep *d, struct ctr_stack *s, struct ctr_mat x, int64_t from, bool training,
                       struct ctr_mat y, struct ctr_err *err)
 {
-    const bool plain = !s->shape.batch_norm && s->act != CTR_ACT_DICE;
+    const bool plain = is_plain(s);
     const int64_t n = x.rows;
     int rc = 0;
     for (int l = 0; l < s->layers && !rc; l++) {
@@ -222,8 +265,9 @@ int ctr_stack_forward(struct ctr_deep *d, struct ctr_stack *s, struct ctr_mat x,
         struct ctr_mat out = rows_of(at->y, from, n, at->out);
         struct ctr_mat z = at->z ? rows_of(at->z, from, n, at->out) : (struct ctr_mat){ 0 };
         const struct ctr_dev_gemm product = { .a = x,
-                                              .b = ctr_deep_mat(d, at->weight),
+                                              .b = weights_of(d, s, l, at->weight),
                                               .tb = true,
+                                              .add = !l && s->first_weight.mem,
                                               .c = plain ? out : z,
                                               .bias = vec(d, at->bias),
                                               .act = plain ? act_of(d, s, at, training) : (struct ctr_act){ 0 },
@@ -237,22 +281,26 @@ int ctr_stack_forward(struct ctr_deep *d, struct ctr_stack *s, struct ctr_mat x,
     }
     if (rc || s->weight < 0)
         return rc;
-    const struct ctr_dev_gemm last = {
-        .a = x, .b = ctr_deep_mat(d, s->weight), .tb = true, .c = y, .bias = vec(d, s->bias)
-    };
+    const struct ctr_dev_gemm last = { .a = x,
+                                       .b = weights_of(d, s, s->layers, s->weight),
+                                       .tb = true,
+                                       .add = !s->layers && s->first_weight.mem,
+                                       .c = y,
+                                       .bias = vec(d, s->bias) };
     return ctr_dev_gemm(d->dev, &last, err);
 }
 
 /* ---- backward ---- */
 
-/* dW = dz' x; and, unless `down` is none, the gradient of (the first columns of) x: dz W, and on through `back`. */
-static int product_gradients(struct ctr_deep *d, int weight, struct ctr_mat dz, struct ctr_mat x, struct ctr_mat down,
-                             struct ctr_dev_gemm_back back, struct ctr_err *err)
+/* Of layer l: dW = dz' x; and, unless `down` is none, the gradient of (the first columns of) x: dz W, and on through
+ * `back`. */
+static int product_gradients(struct ctr_deep *d, const struct ctr_stack *s, int l, int weight, struct ctr_mat dz,
+                             struct ctr_mat x, struct ctr_mat down, struct ctr_dev_gemm_back back, struct ctr_err *err)
 {
-    const struct ctr_dev_gemm dw = { .a = dz, .ta = true, .b = x, .c = ctr_deep_mat_grad(d, weight) };
-    const struct ctr_dev_gemm dx = {
-        .a = dz, .b = ctr_mat_cols(ctr_deep_mat(d, weight), 0, down.cols), .c = down, .back = back
-    };
+    const struct ctr_mat w = weights_of(d, s, l, weight);
+    const struct ctr_mat to = !l && s->first_weight.mem ? s->first_grad : ctr_deep_mat_grad(d, weight);
+    const struct ctr_dev_gemm dw = { .a = dz, .ta = true, .b = x, .c = to };
+    const struct ctr_dev_gemm dx = { .a = dz, .b = ctr_mat_cols(w, 0, down.cols), .c = down, .back = back };
     int rc = ctr_dev_gemm(d->dev, &dw, err);
     return rc || !down.mem || !down.cols ? rc : ctr_dev_gemm(d->dev, &dx, err);
 }
@@ -315,7 +363,7 @@ int ctr_stack_backward(struct ctr_deep *d, struct ctr_stack *s, struct ctr_mat x
         struct ctr_mat down = below ? ctr_mat(s->down[l % 2], n, below->out) : dx;
         const struct ctr_dev_gemm_back back =
             below && !s->separate_training_forward ? plain_back(d, s, below, n) : (struct ctr_dev_gemm_back){ 0 };
-        rc = product_gradients(d, weight, dy, input, down, back, err);
+        rc = product_gradients(d, s, l, weight, dy, input, down, back, err);
         if (rc || !below)
             break;
         if (s->separate_training_forward)

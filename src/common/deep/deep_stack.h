@@ -11,6 +11,11 @@
  * In declare: ctr_stack_declare of each stack, then ctr_stack_declare_running of each (running statistics come after
  * all other parameters). In make_room: ctr_stack_room. In forward and backward: those of the stacks, in the order of
  * the network and in the opposite one. deep.h tells of struct ctr_deep, mlp.c is the example.
+ *
+ * Rows of a stack are rows of the minibatch, or the entries of a sequence: then ctr_stack_keep in forward makes room
+ * for them, and statistics of the minibatch are those over its entries. din.c is the example of that, and of a first
+ * layer whose product is not x W': where `first_weight` is set, z_0 = what the caller put into ctr_stack_first_sum + x
+ * first_weight' + b_0. Backward leaves the gradient of first_weight in first_grad, and of z_0 in ctr_stack_first_dz.
  */
 #ifndef CTR_DEEP_STACK_H
 #define CTR_DEEP_STACK_H
@@ -41,12 +46,16 @@ struct ctr_stack {
     enum ctr_act_kind act;
     bool separate_training_forward; /* training computes other activations than prediction */
     struct ctr_mem *down[2];        /* gradients on their way down: [room x widest] */
+    /* [units of the first layer x columns of x], or none: instead of the first layer's weight and its gradient */
+    struct ctr_mat first_weight, first_grad;
 };
 
 int ctr_stack_declare(struct ctr_deep *d, struct ctr_stack *s, const struct ctr_stack_shape *shape,
                       struct ctr_err *err) CTR_MUST;
 int ctr_stack_declare_running(struct ctr_deep *d, struct ctr_stack *s, struct ctr_err *err) CTR_MUST;
 int ctr_stack_room(struct ctr_deep *d, struct ctr_stack *s, int64_t room, struct ctr_err *err) CTR_MUST;
+/* The same, where the first `used` rows stay as they are. */
+int ctr_stack_keep(struct ctr_deep *d, struct ctr_stack *s, int64_t used, int64_t room, struct ctr_err *err) CTR_MUST;
 void ctr_stack_free(struct ctr_stack *s);
 
 /* x: rows [from, from + its rows) of the minibatch; y: the last layer's output, or none where there is no last layer:
@@ -55,6 +64,13 @@ int ctr_stack_forward(struct ctr_deep *d, struct ctr_stack *s, struct ctr_mat x,
                       struct ctr_mat y, struct ctr_err *err) CTR_MUST;
 /* Rows [from, from + n) of what the hidden layers gave. */
 struct ctr_mat ctr_stack_out(const struct ctr_stack *s, int64_t from, int64_t n);
+/* The first layer's weight: a parameter; and rows [from, from + n) of its sum, before x is multiplied, where y is the
+ * output of the whole stack. */
+int ctr_stack_first(const struct ctr_stack *s);
+struct ctr_mat ctr_stack_first_sum(const struct ctr_stack *s, int64_t from, int64_t n, struct ctr_mat y);
+/* After backward, of a stack with a last layer: the gradient of the first layer's sum of n rows, dy that of the output.
+ */
+struct ctr_mat ctr_stack_first_dz(const struct ctr_stack *s, int64_t n, struct ctr_mat dy);
 /* From dy, the gradient of the output of all rows, those of the parameters, and that of the first columns of x into dx
  * (none: not wanted). Without a last layer dy is written over. */
 int ctr_stack_backward(struct ctr_deep *d, struct ctr_stack *s, struct ctr_mat x, struct ctr_mat dy, struct ctr_mat dx,

@@ -139,10 +139,12 @@ struct ctr_params {
     int64_t expire, expire_floor; /* days after which a key is dropped, 0: never; keys that stay: expiry.h */
     int64_t seed;
     /* Deep models. There l2 is lambda of the embeddings' regularisation, dropout that of hidden units. */
-    int64_t embedding;       /* floats of a key's value */
-    struct ctr_sizes hidden; /* units of the hidden layers, from the inputs up */
-    const char *activation;  /* prelu, relu, dice */
-    const char *pooling;     /* of the values of a field's keys: sum, mean, max */
+    int64_t embedding;                 /* floats of a key's value */
+    struct ctr_sizes hidden;           /* units of the hidden layers, from the inputs up */
+    const char *activation;            /* prelu, relu, dice */
+    const char *pooling;               /* of the values of a field's keys: sum, mean, max */
+    const char *attention;             /* plain, softmax */
+    struct ctr_sizes attention_hidden; /* of attention units, as hidden */
     bool batch_norm;
     double rate;                         /* Adam's */
     double decay;                        /* the rate is multiplied by it … */

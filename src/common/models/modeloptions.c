@@ -19,7 +19,7 @@ static int read_sizes(void *to, const char *text, struct ctr_err *err)
 {
     return ctr_sizes_parse(to, text, strlen(text))
                ? 0
-               : ctr_cli_usage(err, "--hidden wants sizes of layers such as 200,80, each 1 to %d, or 0", CTR_MAX_UNITS);
+               : ctr_cli_usage(err, "wants sizes of layers such as 200,80, each 1 to %d, or 0", CTR_MAX_UNITS);
 }
 
 static bool has(const struct ctr_model_opts *t, const char *name)

@@ -14,6 +14,7 @@ static const struct {
 } models[] = {
     { &ctr_model_lr, &ctr_model_lr_variants, &ctr_model_lr_single },
     { &ctr_model_mlp, NULL, NULL },
+    { &ctr_model_din, NULL, NULL },
 };
 
 const struct ctr_model *ctr_model_at(int i)
