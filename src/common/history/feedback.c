@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * feedback: running counts by key. Rows wait in a queue in order of time; one end of it has been shown, so that it is
+ * counted as an impression, the other one is old enough for its click to be known. Invariant: after
+ * ctr_feedback_until(t) a counter holds exactly what is known at t. */
+#include "common/history/historycore.h"
+
+#include <stdlib.h>
+
+int ctr_feedback_init(struct ctr_feedback *f, int keys, uint64_t delay_ms, struct ctr_err *err)
+{
+    *f = (struct ctr_feedback){ .keys = keys, .delay_ms = delay_ms };
+    f->index = calloc((size_t)keys + 1, sizeof *f->index);
+    f->counter = calloc((size_t)keys + 1, sizeof *f->counter);
+    if (!f->index || !f->counter)
+        return ctr_fail_nomem(err, (size_t)keys * sizeof *f->index);
+    for (int k = 0; k < keys; k++)
+        ctr_sparse_init_index(&f->index[k]);
+    return 0;
+}
+
+void ctr_feedback_free(struct ctr_feedback *f)
+{
+    for (int k = 0; k < f->keys && f->index && f->counter; k++) {
+        ctr_sparse_free(&f->index[k]);
+        ctr_buf_free(&f->counter[k]);
+    }
+    free(f->index);
+    free(f->counter);
+    ctr_buf_free(&f->row);
+}
+
+int64_t ctr_feedback_bytes(const struct ctr_feedback *f)
+{
+    int64_t bytes = (int64_t)f->row.cap;
+    for (int k = 0; k < f->keys; k++)
+        bytes += (int64_t)ctr_sparse_bytes(&f->index[k]) + (int64_t)f->counter[k].cap;
+    return bytes;
+}
+
+static size_t words(const struct ctr_feedback *f)
+{
+    return 2 + (size_t)f->keys;
+}
+
+static int64_t *row_at(const struct ctr_feedback *f, int64_t i)
+{
+    return (int64_t *)(void *)f->row.data + (size_t)i * words(f);
+}
+
+static struct ctr_counter *counter(const struct ctr_feedback *f, int set, int64_t number)
+{
+    return (struct ctr_counter *)(void *)f->counter[set].data + number;
+}
+
+int ctr_feedback_reserve(struct ctr_feedback *f, int64_t rows, struct ctr_err *err)
+{
+    int rc = 0;
+    if (f->first > f->rows - f->first) { /* more than half is empty: what is there moves to the start */
+        memmove(f->row.data, row_at(f, f->first), (size_t)(f->rows - f->first) * words(f) * sizeof(int64_t));
+        f->rows -= f->first;
+        f->shown -= f->first;
+        f->first = 0;
+    }
+    f->row.len = (size_t)f->rows * words(f) * sizeof(int64_t);
+    rc = ctr_buf_reserve(&f->row, (size_t)rows * words(f) * sizeof(int64_t), err);
+    for (int k = 0; k < f->keys && !rc; k++) {
+        if (f->index[k].used + (uint64_t)rows >= UINT32_MAX)
+            return ctr_fail(err, CTR_ENOMEM, "more than %u keys to count by", UINT32_MAX);
+        rc = ctr_sparse_reserve(&f->index[k], (uint64_t)rows, err);
+        if (!rc)
+            rc = ctr_buf_reserve(&f->counter[k], (size_t)rows * sizeof(struct ctr_counter), err);
+    }
+    return rc;
+}
+
+static int64_t counter_of(struct ctr_feedback *f, int set, uint64_t hash)
+{
+    uint8_t *row = ctr_sparse_get(&f->index[set], ctr_sparse_hash(hash));
+    uint32_t number = ctr_sparse_row_number(row);
+    if (!number) {
+        number = (uint32_t)(f->counter[set].len / sizeof(struct ctr_counter)) + 1;
+        memcpy(row + 8, &number, sizeof number);
+        f->counter[set].len += sizeof(struct ctr_counter);
+        *counter(f, set, number - 1) = (struct ctr_counter){ 0 };
+    }
+    return number - 1;
+}
+
+void ctr_feedback_add(struct ctr_feedback *f, int64_t s, bool click, uint64_t *const *hash, int64_t at)
+{
+    int64_t *row = row_at(f, f->rows++);
+    row[0] = s;
+    row[1] = click;
+    for (int k = 0; k < f->keys; k++)
+        row[2 + k] = counter_of(f, k, hash[k][at]);
+}
+
+void ctr_feedback_until(struct ctr_feedback *f, int64_t t)
+{
+    for (; f->shown < f->rows && row_at(f, f->shown)[0] < t; f->shown++)
+        for (int k = 0; k < f->keys; k++)
+            counter(f, k, row_at(f, f->shown)[2 + k])->shown++;
+    for (; f->first < f->shown && ctr_time_age(t, row_at(f, f->first)[0]) > f->delay_ms; f->first++) {
+        const int64_t *row = row_at(f, f->first);
+        for (int k = 0; k < f->keys; k++) {
+            counter(f, k, row[2 + k])->known++;
+            counter(f, k, row[2 + k])->clicks += row[1];
+        }
+        f->all.known++;
+        f->all.clicks += row[1];
+    }
+}
+
+struct ctr_counter ctr_feedback_get(const struct ctr_feedback *f, int set, uint64_t hash)
+{
+    const uint8_t *row = ctr_sparse_find(&f->index[set], ctr_sparse_hash(hash));
+    return row && ctr_sparse_row_number(row) ? *counter(f, set, ctr_sparse_row_number(row) - 1)
+                                             : (struct ctr_counter){ 0 };
+}

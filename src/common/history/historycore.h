@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * historycore: the parts of history. timefeed.c brings the rows of a log into order of time; behaviours.c holds the
+ * last behaviours of each user; feedback.c counts by key; history.c reads the columns and writes the lists.
+ */
+#ifndef CTR_HISTORYCORE_H
+#define CTR_HISTORYCORE_H
+
+#include "common/history/history.h"
+#include "common/relation/relation.h"
+#include "common/table/table.h"
+
+/* How long ago, for s <= t; unsigned, so that no two times are too far apart. */
+static inline uint64_t ctr_time_age(int64_t t, int64_t s)
+{
+    return (uint64_t)t - (uint64_t)s;
+}
+
+/* ---- timefeed.c: batches of a log in order of time ---- */
+
+struct ctr_timefeed {
+    const char *name; /* of the log, for messages: borrowed; NULL: the events' */
+    int time;         /* column */
+    enum ctr_history_input input;
+    int64_t lateness_ms, memory_bytes, batch_rows;
+    int threads;
+    struct ctr_schema schema; /* of what comes out */
+    bool any, finished;
+    int64_t newest;            /* greatest time so far */
+    const struct ctr_batch *b; /* ORDERED: handed over and not given out yet */
+    struct ctr_sort *sort;     /* being filled (SORT), or emptied */
+    bool emptying;
+    struct ctr_batchbuf held, ready; /* LATE: rows that wait for later ones */
+    struct ctr_buf idx, times;
+    int64_t given;        /* rows before the batch that is given out next */
+    struct ctr_batch out; /* the same with that number */
+    int64_t spilled_bytes;
+};
+int ctr_timefeed_init(struct ctr_timefeed *f, const struct ctr_schema *in, struct ctr_err *err) CTR_MUST;
+void ctr_timefeed_free(struct ctr_timefeed *f);
+int ctr_timefeed_push(struct ctr_timefeed *f, const struct ctr_batch *b, struct ctr_err *err) CTR_MUST;
+int ctr_timefeed_finish(struct ctr_timefeed *f, struct ctr_err *err) CTR_MUST;
+int ctr_timefeed_next(struct ctr_timefeed *f, const struct ctr_batch **b, struct ctr_err *err) CTR_MUST; /* 1, 0, < 0 */
+
+/* ---- behaviours.c: the last behaviours of each user ---- */
+
+/* A behaviour is 2 + values words: its time, a bit a value that is null, the values (bits of a number; a text's
+ * number). */
+struct ctr_past {
+    uint64_t *word; /* a ring of cap behaviours */
+    uint32_t cap, first, n, next_free;
+};
+struct ctr_behaviours {
+    int values;
+    int64_t last;
+    uint64_t window_ms, delay_ms;
+    struct ctr_sparse index; /* hash of the user -> 1 + number of a ctr_past */
+    struct ctr_buf pasts;
+    uint32_t free;      /* 1 + number of a past that can be used again, or 0 */
+    int64_t ring_bytes; /* of all rings */
+    int64_t users, dropped;
+    int64_t swept_bytes; /* held after the last sweep */
+};
+void ctr_behaviours_init(struct ctr_behaviours *u, int values, const struct ctr_history_opts *o);
+void ctr_behaviours_free(struct ctr_behaviours *u);
+int64_t ctr_behaviours_bytes(const struct ctr_behaviours *u);
+/* Drops users without a behaviour that can still be listed at `now`, when there may be many of them. */
+int ctr_behaviours_sweep(struct ctr_behaviours *u, int64_t now, bool must, struct ctr_err *err) CTR_MUST;
+int ctr_behaviours_reserve(struct ctr_behaviours *u, int64_t rows, struct ctr_err *err) CTR_MUST; /* before a batch */
+/* A behaviour of time `now`, the greatest so far; its values are written by the caller. NULL: *rc. */
+uint64_t *ctr_behaviours_add(struct ctr_behaviours *u, uint64_t user, int64_t now, int *rc, struct ctr_err *err);
+/* What an event sees: n behaviours from number `from` of the ring on, the oldest first. */
+struct ctr_seen {
+    const struct ctr_past *past;
+    uint32_t from, n;
+};
+struct ctr_seen ctr_behaviours_seen(const struct ctr_behaviours *u, uint64_t user, int64_t t);
+static inline const uint64_t *ctr_behaviour(const struct ctr_behaviours *u, const struct ctr_past *p, uint32_t i)
+{
+    return p->word + (size_t)((p->first + i) & (p->cap - 1)) * (size_t)(2 + u->values);
+}
+
+/* ---- texts.c: each text of a behaviour once ---- */
+
+struct ctr_texts {
+    struct ctr_sparse index; /* hash of the text -> 1 + its number */
+    struct ctr_buf bytes;
+    struct ctr_buf start; /* int64_t a text, and where the last one ends */
+};
+void ctr_texts_init(struct ctr_texts *x);
+void ctr_texts_free(struct ctr_texts *x);
+int64_t ctr_texts_bytes(const struct ctr_texts *x);
+int ctr_texts_add(struct ctr_texts *x, struct ctr_str s, uint64_t *number, struct ctr_err *err) CTR_MUST;
+struct ctr_str ctr_texts_get(const struct ctr_texts *x, uint64_t number);
+
+/* ---- feedback.c: impressions and clicks by key ---- */
+
+struct ctr_counter {
+    int64_t shown, known, clicks;
+};
+struct ctr_feedback {
+    int keys; /* sets of key columns */
+    uint64_t delay_ms;
+    struct ctr_sparse *index; /* a set: hash of the key -> 1 + number of its counter */
+    struct ctr_buf *counter;
+    struct ctr_counter all;
+    struct ctr_buf row;   /* rows that are not all counted: time, click, number of a counter a set */
+    int64_t first, shown; /* of row: the first that is there, the next to be shown */
+    int64_t rows;
+};
+int ctr_feedback_init(struct ctr_feedback *f, int keys, uint64_t delay_ms, struct ctr_err *err) CTR_MUST;
+void ctr_feedback_free(struct ctr_feedback *f);
+int64_t ctr_feedback_bytes(const struct ctr_feedback *f);
+int ctr_feedback_reserve(struct ctr_feedback *f, int64_t rows, struct ctr_err *err) CTR_MUST; /* before a batch */
+/* A row of time s with hash[set] keys; room was reserved. */
+void ctr_feedback_add(struct ctr_feedback *f, int64_t s, bool click, uint64_t *const *hash, int64_t at);
+/* Counts what is known at t. */
+void ctr_feedback_until(struct ctr_feedback *f, int64_t t);
+struct ctr_counter ctr_feedback_get(const struct ctr_feedback *f, int set, uint64_t hash);
+
+#endif

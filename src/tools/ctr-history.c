@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * ctr-history: the behaviours of the user and the counts of keys as of each event. */
+#include "common/cli/cli.h"
+#include "common/history/history.h"
+
+#define DAYS(n) ((int64_t)(n)*24 * 3600 * 1000)
+
+static struct {
+    const char *where, *dwell, *behaviours, *order, *group;
+    struct ctr_strs columns, counts;
+    int64_t min_dwell_ms, last, window_ms, delay_ms, lateness_ms;
+    bool age, sort;
+    double prior;
+} o = { .last = 50, .window_ms = DAYS(14), .lateness_ms = -1, .prior = 20 };
+
+static const struct ctr_opt opts[] = {
+    { "columns", 'c', CTR_OPT_LIST, "COL,…", "columns of the behaviours to list, side by side", &o.columns, 0 },
+    { "where", 0, CTR_OPT_STR, "EXPR", "rows that are behaviours, and clicks for --count: such as click", &o.where,
+      CTR_OPT_ONCE },
+    { "behaviours", 0, CTR_OPT_STR, "FILE", "take the behaviours from this log instead of the events' own",
+      &o.behaviours, CTR_OPT_PATH | CTR_OPT_ONCE },
+    { "last", 0, CTR_OPT_INT, "N", "list at most so many behaviours, the newest (50)", &o.last, CTR_OPT_SOME,
+      .needs = "columns|age" },
+    { "window", 0, CTR_OPT_DURATION, "DURATION", "list behaviours at most so old (14d)", &o.window_ms, 0,
+      .needs = "columns|age" },
+    { "dwell", 0, CTR_OPT_STR, "EXPR", "how long a behaviour lasted, in milliseconds", &o.dwell, CTR_OPT_ONCE,
+      .needs = "min-dwell" },
+    { "min-dwell", 0, CTR_OPT_DURATION, "DURATION", "leave out shorter behaviours; the others are known so late",
+      &o.min_dwell_ms, 0, .needs = "dwell" },
+    { "delay", 0, CTR_OPT_DURATION, "DURATION", "behaviours and clicks are known so late (0s)", &o.delay_ms, 0 },
+    { "order", 0, CTR_OPT_CHOICE, "newest|oldest", "which behaviour of a list comes first (newest)", &o.order, 0,
+      .needs = "columns|age" },
+    { "age", 0, CTR_OPT_FLAG, NULL, "list the ages of the behaviours too, in milliseconds", &o.age, 0 },
+    { "group", 0, CTR_OPT_STR, "NAME", "put NAME. before the names of the lists (history)", &o.group, 0,
+      .needs = "columns|age" },
+    { "count", 0, CTR_OPT_LIST, "KEY[+KEY2],…", "add impressions, clicks and rate of each key so far", &o.counts, 0 },
+    { "prior", 0, CTR_OPT_REAL, "ROWS", "draw rates to the overall one, as if so many rows had had that (20)", &o.prior,
+      0, .needs = "count" },
+    { "sort", 0, CTR_OPT_FLAG, NULL, "the input is in no order of time: sort it first, in --memory", &o.sort, 0 },
+    { "lateness", 0, CTR_OPT_DURATION, "DURATION", "rows come up to so late; put them in order of time", &o.lateness_ms,
+      0 },
+    { 0 },
+};
+
+static bool takes_stdin(const struct ctr_cli *cli)
+{
+    for (int i = 0; i < cli->nargs; i++)
+        if (!strcmp(cli->args[i], "-"))
+            return true;
+    return !cli->nargs;
+}
+
+static int check_options(const struct ctr_cli *cli, struct ctr_err *err)
+{
+    if (!o.columns.n && !o.age && !o.counts.n)
+        return ctr_cli_usage(err, "nothing to add: --columns and --age list behaviours, --count counts them");
+    if (o.counts.n && !o.where)
+        return ctr_cli_usage(err, "--count needs --where: which rows are clicks?");
+    if (o.sort && o.lateness_ms >= 0)
+        return ctr_cli_usage(err, "--sort and --lateness exclude each other");
+    if (o.behaviours && !strcmp(o.behaviours, "-") && takes_stdin(cli))
+        return ctr_cli_usage(err, "--behaviours and the main stream cannot both be stdin");
+    if (o.prior < 0)
+        return ctr_cli_usage(err, "--prior is a number of rows, 0 or more");
+    return 0;
+}
+
+static bool not_idle(void *ctx)
+{
+    (void)ctx; /* what --behaviours waits for is no reason to write */
+    return true;
+}
+
+static int open_behaviours(struct ctr_cli *cli, struct ctr_reader **r, struct ctr_err *err)
+{
+    struct ctr_reader_opts ro = { .idle = not_idle };
+    struct ctr_cli only = *cli;
+    char *name[] = { (char *)(uintptr_t)o.behaviours };
+
+    if (!o.behaviours)
+        return 0;
+    int rc = ctr_cli_read(cli, o.behaviours, err);
+    if (rc)
+        return rc;
+    only.args = name;
+    only.nargs = 1;
+    return ctr_cli_reader(&only, 0, &ro, r, err);
+}
+
+static int open_history(const struct ctr_cli *cli, const struct ctr_schema *s, struct ctr_reader *past,
+                        struct ctr_history **h, struct ctr_err *err)
+{
+    struct ctr_history_opts ho = { .where = o.where,
+                                   .dwell = o.dwell,
+                                   .min_dwell_ms = o.min_dwell_ms,
+                                   .columns = &o.columns,
+                                   .age = o.age,
+                                   .oldest_first = o.order && !strcmp(o.order, "oldest"),
+                                   .group = o.group,
+                                   .last = o.last,
+                                   .window_ms = o.window_ms,
+                                   .delay_ms = o.delay_ms,
+                                   .counts = &o.counts,
+                                   .prior = o.prior,
+                                   .input = o.sort               ? CTR_HISTORY_SORT
+                                            : o.lateness_ms >= 0 ? CTR_HISTORY_LATE
+                                                                 : CTR_HISTORY_ORDERED,
+                                   .lateness_ms = o.lateness_ms,
+                                   .memory_bytes = cli->memory_bytes,
+                                   .batch_rows = cli->batch_rows,
+                                   .threads = (int)cli->jobs,
+                                   .user = -1 };
+
+    ho.time = ctr_cli_role(cli, s, CTR_ROLE_TIME, true, err);
+    if (ho.time < 0)
+        return ho.time;
+    if (o.columns.n || o.age) {
+        ho.user = ctr_cli_role(cli, s, CTR_ROLE_USER, true, err);
+        if (ho.user < 0)
+            return ho.user;
+    }
+    return ctr_history_new(h, s, past, o.behaviours && strcmp(o.behaviours, "-") ? o.behaviours : "stdin", &ho, err);
+}
+
+static int write_results(struct ctr_history *h, struct ctr_writer *w, struct ctr_err *err)
+{
+    const struct ctr_batch *b;
+    int rc;
+
+    while ((rc = ctr_history_next(h, &b, err)) > 0)
+        if ((rc = ctr_writer_batch(w, b, err)))
+            return rc;
+    return rc;
+}
+
+static int write_all(struct ctr_cli *cli, struct ctr_reader *r, struct ctr_history *h, struct ctr_out *out,
+                     struct ctr_err *err)
+{
+    struct ctr_writer *w = NULL;
+    const struct ctr_batch *b;
+    int rc = ctr_cli_writer(cli, out, ctr_history_schema(h), &w, err);
+
+    while (!rc && (rc = ctr_reader_next(r, &b, err)) > 0) {
+        rc = ctr_history_batch(h, b, err);
+        if (!rc)
+            rc = write_results(h, w, err);
+        ctr_cli_progress(cli, ctr_reader_rows(r), ctr_reader_total_rows(r));
+    }
+    if (!rc)
+        rc = ctr_history_finish(h, err);
+    if (!rc)
+        rc = write_results(h, w, err);
+    if (!rc)
+        rc = ctr_cli_finish(cli, w, out, err);
+    ctr_writer_free(w);
+    return rc;
+}
+
+static void report(const struct ctr_cli *cli, const struct ctr_history *h)
+{
+    struct ctr_history_stats st;
+
+    ctr_history_get_stats(h, &st);
+    if (o.columns.n || o.age)
+        ctr_cli_note(cli, "%lld of %lld rows have an empty history, %lld of them no user", (long long)st.empty,
+                     (long long)st.rows, (long long)st.no_user);
+    ctr_cli_debug(cli, "%lld behaviours; %lld users held, %lld dropped; at most %s held, %s spilled",
+                  (long long)st.behaviours, (long long)st.users, (long long)st.dropped_users,
+                  ctr_size_text((uint64_t)st.most_bytes).s, ctr_size_text((uint64_t)st.spilled_bytes).s);
+}
+
+static int run(struct ctr_cli *cli, struct ctr_err *err)
+{
+    struct ctr_reader *r = NULL, *past = NULL;
+    struct ctr_history *h = NULL;
+    struct ctr_out *out = NULL;
+    int rc = check_options(cli, err);
+
+    if (!rc)
+        rc = open_behaviours(cli, &past, err);
+    if (!rc)
+        rc = ctr_cli_reader(cli, 0, NULL, &r, err);
+    if (!rc)
+        rc = open_history(cli, ctr_reader_schema(r), past, &h, err);
+    if (!rc)
+        rc = ctr_cli_out(cli, CTR_OUT_BINARY, &out, err);
+    if (!rc)
+        rc = write_all(cli, r, h, out, err);
+    if (!rc)
+        report(cli, h);
+    ctr_history_free(h);
+    ctr_reader_free(past);
+    ctr_reader_free(r);
+    ctr_out_free(out);
+    return rc;
+}
+
+const struct ctr_tool ctr_tool = { "ctr-history",
+                                   "behaviours of the user and counts of keys as of each event",
+                                   "-c COL,… [FILE…]\n--count KEY,… --where EXPR [FILE…]",
+                                   NULL,
+                                   opts,
+                                   CTR_TOOL_READS | CTR_TOOL_WRITES | CTR_TOOL_MEMORY | CTR_TOOL_ROLE(CTR_ROLE_USER) |
+                                       CTR_TOOL_ROLE(CTR_ROLE_TIME),
+                                   run };

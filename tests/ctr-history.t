@@ -1,0 +1,124 @@
+#!/bin/sh
+# ctr-history: in the small, every message; and against plain Python loops for random logs and options.
+. "${0%/*}/lib.sh"
+cd "$W" || exit 1
+import() { # import NAME COLUMNS [ROLES…] <csv with header
+    _n=$1 _c=$2
+    shift 2
+    ctr-import --format csv --header --null '' --columns "$_c" "$@" - >"$_n"
+}
+lists() { ctr-history -q "$@" | ctr-export --format jsonl --columns history.item | tr -d '\n'; }
+
+import log user:int64,time:timestamp,item:utf8,cat:int32,click:bool --user user --time time <<'CSV'
+user,time,item,cat,click
+1,2024-05-01 10:00:00,a,7,1
+2,2024-05-01 10:01:00,b,8,1
+1,2024-05-01 10:02:00,c,,1
+1,2024-05-01 10:02:00,d,9,0
+,2024-05-01 10:02:00,d,9,1
+1,2024-05-01 10:03:00,e,9,1
+2,2024-05-01 10:04:00,f,9,1
+,2024-05-01 10:05:00,f,9,1
+1,2024-05-15 10:02:00,g,1,1
+CSV
+list() { printf '{"history":{"item":[%s]}}' "$@"; }
+is 'strictly before, newest first, a null user, the window of 14 days' "$(lists -c item --where click log)" \
+    "$(list '' '' '"a"' '"a"' '' '"c","a"' '"b"' '' '"e","c"')"
+is 'every row is a behaviour' "$(lists -c item log)" "$(list '' '' '"a"' '"a"' '' '"d","c","a"' '"b"' '' '"e","d","c"')"
+is '--last, --order oldest' "$(lists -c item --last 2 --order oldest log)" \
+    "$(list '' '' '"a"' '"a"' '' '"c","d"' '"b"' '' '"d","e"')"
+is '--window' "$(lists -c item --window 1m log)" "$(list '' '' '' '' '' '"d","c"' '' '' '')"
+is '--delay' "$(lists -c item --delay 90s log)" "$(list '' '' '"a"' '"a"' '' '"a"' '"b"' '' '"e","d","c"')"
+ctr-history -q -c item,cat --age --where click --group past log >lists
+is 'several columns side by side, nulls stay' "$(ctr-export --format jsonl --columns past.item,past.cat,past.age lists | tail -n 1)" \
+    '{"past":{"item":["e","c"],"cat":[9,null],"age":[1209540000,1209600000]}}'
+if has_python pyarrow; then
+    is 'metadata' "$("$PY" -c "
+import pyarrow as pa
+s = pa.ipc.open_stream('lists').schema
+for n in ('past.item', 'past.age'):
+    print(n, *sorted(k.decode() + '=' + v.decode() for k, v in s.field(n).metadata.items()))")" \
+        'past.item ctr.history=past ctr.history_of=item ctr.side=user
+past.age ctr.history=past ctr.side=user'
+fi
+ctr-history -c item --where click log 2>said >/dev/null
+is 'empty histories are said' "$(cat said)" 'ctr-history: 4 of 9 rows have an empty history, 2 of them no user'
+ctr-select -q --where click --columns user,when=time,item log >clicks
+is '--behaviours: another log' "$(lists -c item --behaviours clicks log)" "$(lists -c item --where click log)"
+ctr-sort --shuffle --seed 5 log >shuffled
+ctr-sort -k time shuffled >sorted
+is '--sort' "$(lists --sort -c item shuffled)" "$(lists -c item sorted)"
+ok 'the same as of the sorted log' sh -c 'test "$(ctr-history -q --sort -c item,cat --age shuffled | ctr-info --digest)" = "$(ctr-history -q -c item,cat --age sorted | ctr-info --digest)"'
+is '--sort, --behaviours' "$(lists --sort -c item --where item\!=\"x\" --behaviours shuffled shuffled)" "$(lists -c item sorted)"
+counts() { ctr-history --where click "$@" | ctr-export --format csv | cut -d, -f3,6- | tr '\n' ' '; }
+is '--count' "$(counts --count item --prior 1 log)" \
+    'item,count.item.impressions,count.item.clicks,count.item.rate a,0,0, b,0,0,1 c,0,0,1 d,0,0,1 d,0,0,1 e,0,0,0.8 f,0,0,0.8333333333333334 f,1,1,0.9285714285714286 g,0,0,0.875 '
+is '--delay of clicks' "$(counts --count cat --prior 0 --delay 1m log | cut -d' ' -f8-)" 'f,3,1,0.5 f,4,2,0.6666666666666666 g,0,0, '
+for input in '' --sort '--lateness 1h'; do
+    for n in 1 3 8192; do
+        ctr-cat --batch $n sorted | ctr-history -q $input -c item,cat --age --where click --count cat,user+item --delay 1m | ctr-info --digest
+    done
+done >digests
+is 'batches and the way of input change nothing' "$(sort -u digests | wc -l)" 1
+printf 'user,time,item\n' | import none user:int64,time:timestamp,item:utf8 --user user --time time
+is 'no rows' "$(ctr-history -q -c item none | ctr-export --format csv)" 'user,time,item,history.item'
+is 'no behaviours' "$(lists -c item --behaviours none log)" "$(list '' '' '' '' '' '' '' '' '')"
+
+# What is wrong
+exits 'a row that runs backwards' 1 ctr-history -c item shuffled
+err_like 'is named, with the remedy' '^ctr-history: .*row [0-9]*: its time 2024-05-.* runs backwards, behind 2024-05-.*; give --sort, or --lateness'
+exits 'in the log of behaviours too' 1 ctr-history -c item --behaviours shuffled log
+err_like 'with its name' '^ctr-history: shuffled: row [0-9]*: its time'
+exits 'beyond the lateness' 1 ctr-history -c item --lateness 30s shuffled
+err_like 'is named' 'row [0-9]*: its time .* is more than --lateness before .*, which came earlier; give more, or --sort'
+printf 'user,time,item\n1,2024-05-01,a\n1,,b\n' | import notime user:int64,time:timestamp,item:utf8 --user user --time time
+exits 'a null time' 1 ctr-history -c item notime
+err_like 'is named' '^ctr-history: row 2: its time time is null; leave such rows out'
+exits 'nothing to add' 2 ctr-history log
+err_like 'is told' 'nothing to add: --columns and --age list behaviours, --count counts them'
+exits '--count alone' 2 ctr-history --count item log
+err_like 'asks for clicks' '^ctr-history: --count needs --where: which rows are clicks'
+exits 'an unknown column' 2 ctr-history -c itm log
+err_like 'is named' "itm.*item"
+ctr-select -q --add 'tags=split(item, "x")' log >tags
+exits 'a list' 2 ctr-history -c tags tags
+err_like 'has no place in a list' 'tags is list<utf8>, and a behaviour has one value a column'
+exits 'a list as a key' 2 ctr-history --count tags --where click tags
+err_like 'is none' 'tags is list<utf8>, and a list cannot be a key'
+exits 'a number as a condition' 2 ctr-history -c item --where cat log
+err_like 'is none' "'cat' is int32, but must be a condition"
+exits 'a text as dwell time' 2 ctr-history -c item --dwell item --min-dwell 1s log
+err_like 'is none' "--dwell 'item' is utf8, but must be a number"
+ctr-select -q --add 'who=concat(user)' log | ctr-select -q --columns 'user=who,time,item' >texts
+exits 'users of another type' 2 ctr-history -c item --behaviours texts log
+err_like 'are told' 'user is int64, and user of texts is utf8: cast one of them'
+ctr-select -q --columns user,item log >timeless
+exits 'no time in the log of behaviours' 2 ctr-history -c item --behaviours timeless log
+err_like 'is told' 'timeless: has neither a column time nor one with the role time'
+exits 'a float as time' 2 ctr-history --time x -c item tags
+ctr-select -q --add 'x=1.5' log >float
+exits 'a float as time' 2 ctr-history --time x -c item float
+err_like 'is told' 'the time x is float64, but must be a timestamp, or an integer'
+exits 'both orders' 2 ctr-history --sort --lateness 1s -c item log
+exits 'a column that is there already' 2 ctr-history -c item --group past lists
+exits 'both on stdin' 2 ctr-history -c item --behaviours -
+err_like 'is told' 'behaviours and the main stream cannot both be stdin'
+awk 'BEGIN { print "user,time,item"; for (i = 0; i < 100000; i++) printf "%d,%d,%d\n", i, i, i % 7 }' |
+    import users user:int32,time:int64,item:int32 --user user --time time
+exits 'more users than memory' 1 ctr-history -c item --memory 2M users
+err_like 'says what it needs' 'row [0-9]*: what is known of [0-9]* users and 0 keys takes .* and --memory allows 2 MiB; give more, a smaller --last'
+ok 'users whose window has passed are dropped' ctr-history -q -c item --memory 2M --window 100ms users -o /dev/null
+exits 'rows that wait' 1 ctr-history -c item --lateness 1h --memory 2M users
+err_like 'say what they need' 'rows wait for late ones, which takes .* and --memory allows 1 MiB; give less --lateness, or --sort'
+ok '--sort spills' sh -c 'ctr-history -v --sort --window 10ms -c item --memory 4M users 2>&1 >/dev/null | grep -q "[1-9][0-9.]* [KM]iB spilled"'
+
+if has_python pyarrow; then
+    mkdir ref
+    seeds=200
+    [ -z "$SAN" ] || seeds=40
+    ok "$seeds random logs give what a plain loop gives" "$PY" "$CTR_TOP/tests/history_reference.py" 0 $seeds ref
+    ok 'and a loop that sees rows of the same time does not' sh -c "! '$PY' '$CTR_TOP/tests/history_reference.py' 0 10 ref leak"
+else
+    skip 'random logs' 'no pyarrow'
+fi
+done_testing
