@@ -30,9 +30,11 @@ override LDFLAGS += $(if $(SAN),$(if $(findstring clang,$(CC)),,-static-libubsan
 LIBS   := $(shell pkg-config --libs $(PKGS) 2>/dev/null) -lm -lpthread
 , := ,
 
-# Left out where its library is missing: the index of signals (SQLite). ctrkit tells of it (src/tools/ctrkit.c).
+# Left out where their libraries are missing: the index of signals (SQLite), vectors of images (libjpeg, libpng). ctrkit tells of them
+# (src/tools/ctrkit.c).
 sqlite  := $(shell pkg-config --exists sqlite3 && echo yes)
-left    := $(if $(sqlite),,src/common/signal/% src/tools/ctr-signals.c)
+images  := $(shell pkg-config --exists libjpeg libpng && echo yes)
+left    := $(if $(sqlite),,src/common/signal/% src/tools/ctr-signals.c) $(if $(images),,src/common/image/% src/tools/ctr-embed-images.c)
 libsrc  := $(filter-out $(left),$(sort $(wildcard src/common/*/*.c)))
 libobj  := $(libsrc:%.c=$(B)/%.o)
 mainobj := $(B)/src/common/cli/main.o
@@ -61,6 +63,7 @@ bins: $(bins)
 $(B)/libctr.a: $(filter-out $(mainobj),$(libobj))
 	@rm -f $@; ar rcs $@ $^
 
+$(B)/bin/ctr-embed-images: LIBS += $(shell pkg-config --libs libjpeg libpng 2>/dev/null)
 $(B)/bin/ctr-signals: LIBS += $(shell pkg-config --libs sqlite3 2>/dev/null)
 $(B)/bin/%: $(B)/src/tools/%.o $(mainobj) $(B)/libctr.a
 	@mkdir -p $(@D)
@@ -69,6 +72,7 @@ $(B)/bin/%: $(B)/src/tools/%.o $(mainobj) $(B)/libctr.a
 
 packages:
 	@pkg-config --exists $(PKGS) || { echo "some of $(PKGS) are missing: run 'make deps'" >&2; exit 1; }
+	@$(if $(images),:,echo "ctr-embed-images is left out: no libjpeg or libpng (install libjpeg-dev and libpng-dev, as make deps does, and run make again)" >&2)
 	@$(if $(sqlite),:,echo "ctr-signals is left out: no sqlite3 (install libsqlite3-dev, as make deps does, and run make again)" >&2)
 
 # What objects are made with: other flags than the last time make all of them anew. `make install` alone takes what there is.

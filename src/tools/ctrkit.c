@@ -94,7 +94,10 @@ static const char zsh_completion[] =
 /* Tools that a build leaves out where their library is missing (Makefile), and what brings them. */
 static const struct {
     const char *name, *library, *package;
-} optional[] = { { "signals", "SQLite", "libsqlite3-dev" } };
+} optional[] = {
+    { "signals", "SQLite", "libsqlite3-dev" },
+    { "embed-images", "libjpeg or no libpng", "libjpeg-dev and libpng-dev" },
+};
 
 /* The folder that this program is in: its tools lie beside it. */
 static int own_folder(char *out, size_t size, struct ctr_err *err)

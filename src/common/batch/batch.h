@@ -77,6 +77,7 @@ void ctr_meta_free(struct ctr_meta *m);
 #define CTR_META_PLAN_ID       "ctr.plan_id"  /* schema: XXH3-128 (hex) of the canonical plan and its fitted state */
 #define CTR_META_KEY_SEED      "ctr.key_seed" /* schema: fingerprint of the secret that keys were made with: keyseed.c */
 #define CTR_META_PLAN_LANGUAGE "ctr.plan_language" /* schema: version of the plan's language; none: the first */
+#define CTR_META_NETWORK       "ctr.network"       /* schema of a table of images: what made the vectors */
 #define CTR_META_PLAN_INPUTS   "ctr.plan_inputs"   /* schema: types of the columns that the plan read: plan_inputs.c */
 
 /* Roles, by which tools find columns. */

@@ -130,6 +130,7 @@ struct arrow_field {
     bool is_signed; /* int */
     int unit;       /* time unit: 0 s, 1 ms, 2 us, 3 ns; date: 0 day, 1 ms; union: 0 sparse, 1 dense */
     int32_t width;  /* fixed size list or binary */
+    bool bytes;     /* binary that is handed out unchecked, as no text */
     bool dict;
     int64_t dict_id;
     int index_bits;

@@ -114,7 +114,7 @@ static int decode_text(struct where *w, const struct arrow_field *f, int b, stru
     if (rc < 0)
         return rc;
     c->data = p;
-    return check_text(c, err);
+    return f->bytes ? 0 : check_text(c, err);
 }
 
 struct view {
@@ -179,7 +179,6 @@ static int decode_view(struct where *w, const struct arrow_field *f, int b, stru
     const uint8_t *p, *bytes;
     int64_t before, own;
     int rc = variadic(w, w->view, &before, &own, err);
-    (void)f;
     if (rc >= 0)
         rc = ctr_data_buffer(w->d, b + 1, c->rows * (int64_t)sizeof(struct view), &p, NULL, err);
     if (rc >= 0)
@@ -204,7 +203,7 @@ static int decode_view(struct where *w, const struct arrow_field *f, int b, stru
     ((int32_t *)lv->offsets.data)[c->rows] = (int32_t)lv->data.len;
     c->offsets = (const int32_t *)lv->offsets.data;
     c->data = lv->data.data;
-    return check_text(c, err);
+    return f->bytes ? 0 : check_text(c, err);
 }
 
 static int64_t floor_div(int64_t v, int64_t by)

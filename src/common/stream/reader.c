@@ -565,12 +565,23 @@ static void reset_stream(struct ctr_reader *r)
     r->trailer = false;
 }
 
+/* The column that may hold any bytes. */
+static void mark_bytes(struct ctr_reader *r)
+{
+    for (int i = 0; r->opts.bytes && i < r->arrow.n; i++) {
+        struct arrow_field *f = &r->arrow.f[i];
+        const bool binary = f->kind == ARROW_BINARY || f->kind == ARROW_LARGE_BINARY || f->kind == ARROW_BINARY_VIEW;
+        f->bytes = binary && !strcmp(f->name, r->opts.bytes);
+    }
+}
+
 static int begin_ipc(struct ctr_reader *r, struct ctr_err *err)
 {
     reset_stream(r);
     ctr_arrow_free(&r->arrow);
     r->arrow = r->ipc.schema;
     r->ipc.schema = (struct arrow_schema){ 0 };
+    mark_bytes(r);
     r->sealed = r->ipc.footer.sealed;
     int rc = ctr_leaves_make(&r->leaves, &r->arrow, r->opts.foreign, err);
     if (rc < 0)
@@ -596,6 +607,7 @@ static int begin_stream(struct ctr_reader *r, struct ctr_err *err)
         return rc;
     ctr_arrow_free(&r->arrow);
     rc = ctr_arrow_schema(&r->arrow, &r->msg.header, err);
+    mark_bytes(r);
     if (rc >= 0)
         rc = ctr_leaves_make(&r->leaves, &r->arrow, r->opts.foreign, err);
     if (rc < 0)

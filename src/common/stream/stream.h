@@ -21,7 +21,8 @@
 struct ctr_reader;
 
 struct ctr_reader_opts {
-    bool lenient;  /* rescue: no error at a damage, but the end; or the next stream, see ctr_reader_damage */
+    bool lenient;      /* rescue: no error at a damage, but the end; or the next stream, see ctr_reader_damage */
+    const char *bytes; /* the column of this name (borrowed), if its type is binary, is bytes that need be no text */
     bool foreign;  /* columns of other types are no error while they are left out (ctr_reader_project): CTR_FOREIGN */
     bool sections; /* accept a bundle: ctr_reader_next ends at the end of each section, go on with ctr_reader_section */
     const char *only; /* the section of this name (borrowed) as a plain stream; the others are checked and left out */

@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * image_source: where images come from, one after the other: files, archives, a column of a stream. */
+#include "common/image/image.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { LOOK_BYTES = 512, PIECE = 1 << 20, MOST_BYTES = 1 << 30 };
+
+struct ctr_image_source {
+    struct ctr_image_source_opts opts;
+    char *const *paths;
+    int n, at; /* paths, the next */
+    int fd;
+    struct ctr_tar *tar; /* of the path before `at`, or NULL */
+    struct ctr_reader *reader;
+    const struct ctr_batch *batch;
+    int64_t row;
+    int columns[2]; /* key, bytes: after projection */
+    struct ctr_field key;
+    struct ctr_buf bytes, name, text;
+    char why[300];
+};
+
+static char *const only_stdin[] = { (char *)"-" };
+
+/* ---- streams ---- */
+
+static int open_stream(struct ctr_image_source *s, struct ctr_err *err)
+{
+    const struct ctr_reader_opts ro = { .bytes = s->opts.column };
+    int rc = ctr_reader_open(&s->reader, s->paths, s->n, &ro, err);
+    if (rc)
+        return rc;
+    const struct ctr_schema *schema = ctr_reader_schema(s->reader);
+    int bytes = ctr_schema_need(schema, s->opts.column, err);
+    if (bytes < 0)
+        return bytes;
+    int key = ctr_schema_find_role(schema, CTR_ROLE_ID, s->opts.key, true, err);
+    if (key < 0)
+        return key;
+    char type[64];
+    const struct ctr_field *f = &schema->f[key];
+    if (f->type != CTR_UTF8 && !ctr_types[f->type].integer)
+        return ctr_fail(err, CTR_EUSAGE, "column %s is %s: keys are utf8 or integers", f->name,
+                        ctr_field_type_name(f, type, sizeof type));
+    if (schema->f[bytes].type != CTR_UTF8 || bytes == key)
+        return ctr_fail(err, CTR_EUSAGE, "column %s is %s: images are a column of binary", s->opts.column,
+                        ctr_field_type_name(&schema->f[bytes], type, sizeof type));
+    s->key = (struct ctr_field){ .type = f->type };
+    rc = ctr_strdup(&s->key.name, f->name, err);
+    if (rc)
+        return rc;
+    const int wanted[2] = { key, bytes };
+    return ctr_reader_project(s->reader, wanted, 2, err);
+}
+
+static int next_row(struct ctr_image_source *s, struct ctr_image_item *item, struct ctr_err *err)
+{
+    while (!s->batch || s->row == s->batch->rows) {
+        int rc = ctr_reader_next(s->reader, &s->batch, err);
+        if (rc <= 0)
+            return rc;
+        s->row = 0;
+    }
+    const struct ctr_col *key = &s->batch->col[0], *bytes = &s->batch->col[1];
+    const int64_t row = s->row++;
+    ctr_buf_clear(&s->text);
+    ctr_buf_clear(&s->name);
+    if (ctr_col_missing(key, row))
+        return ctr_fail(err, CTR_EDATA, "row %lld: column %s: a key is null",
+                        (long long)(s->batch->first_row + row + 1), s->key.name);
+    int rc = ctr_col_text(key, row, &s->text, err);
+    if (!rc)
+        rc = ctr_buf_append(&s->text, "", 1, err);
+    if (!rc)
+        rc = ctr_buf_printf(&s->name, err, "row %lld (%s %s)", (long long)(s->batch->first_row + row + 1), s->key.name,
+                            (const char *)s->text.data);
+    if (rc)
+        return rc;
+    *item = (struct ctr_image_item){ .key = (const char *)s->text.data, .name = (const char *)s->name.data };
+    if (ctr_col_missing(bytes, row)) {
+        item->why = "is null";
+        return 1;
+    }
+    const struct ctr_str v = ctr_col_str(bytes, row);
+    item->bytes = (const uint8_t *)v.p;
+    item->n = v.n;
+    return 1;
+}
+
+/* ---- files and archives ---- */
+
+/* The key of a name: its stem. */
+static int set_key(struct ctr_image_source *s, struct ctr_image_item *item, struct ctr_err *err)
+{
+    const char *slash = strrchr(item->name, '/'), *base = slash ? slash + 1 : item->name, *dot = strrchr(base, '.');
+    const size_t n = dot && dot != base ? (size_t)(dot - base) : strlen(base);
+    int64_t v;
+
+    ctr_buf_clear(&s->text);
+    if (!ctr_utf8_valid((const uint8_t *)base, n))
+        return ctr_fail(err, CTR_EDATA, "%s: the name is not UTF-8, and is the key", item->name);
+    if (s->opts.integer_keys && !ctr_parse_i64(base, n, &v))
+        return ctr_fail(err, CTR_EDATA, "%s: the stem of the name is no int64, as --key-type wants it", item->name);
+    int rc = s->opts.integer_keys ? ctr_buf_printf(&s->text, err, "%lld", (long long)v)
+                                  : ctr_buf_append(&s->text, base, n, err);
+    if (!rc)
+        rc = ctr_buf_append(&s->text, "", 1, err);
+    item->key = (const char *)s->text.data;
+    return rc;
+}
+
+/* What cannot be read of one image is that image's matter. */
+static int unreadable(struct ctr_image_source *s, struct ctr_image_item *item, int error)
+{
+    ctr_format(s->why, sizeof s->why, "cannot be read: %s", strerror(error));
+    item->why = s->why;
+    return 1;
+}
+
+static int read_rest(struct ctr_image_source *s, struct ctr_image_item *item, struct ctr_err *err)
+{
+    for (;;) {
+        int rc = ctr_buf_reserve(&s->bytes, PIECE, err);
+        if (rc)
+            return rc;
+        struct ctr_err why = { 0 };
+        ssize_t got = ctr_read_full(s->fd, s->bytes.data + s->bytes.len, PIECE, &why);
+        if (got < 0)
+            return unreadable(s, item, why.sys);
+        s->bytes.len += (size_t)got;
+        if (got < PIECE)
+            break;
+        if (s->bytes.len > MOST_BYTES) {
+            item->why = "has more than 1 GiB";
+            return 1;
+        }
+    }
+    item->bytes = s->bytes.data;
+    item->n = s->bytes.len;
+    return 1;
+}
+
+static void close_file(struct ctr_image_source *s)
+{
+    ctr_tar_free(s->tar);
+    s->tar = NULL;
+    if (s->fd > 0)
+        close(s->fd);
+    s->fd = -1;
+}
+
+/* The next path: 1 and an image, or 0 and s->tar. */
+static int open_path(struct ctr_image_source *s, struct ctr_image_item *item, struct ctr_err *err)
+{
+    const char *path = s->paths[s->at++];
+    const bool standard = !strcmp(path, "-");
+    struct stat st;
+
+    item->name = standard ? "stdin" : path;
+    s->fd = standard ? 0 : ctr_open(path, O_RDONLY, 0);
+    if (s->fd < 0)
+        return unreadable(s, item, errno);
+    if (!fstat(s->fd, &st) && S_ISDIR(st.st_mode))
+        return unreadable(s, item, EISDIR);
+    ctr_buf_clear(&s->bytes);
+    int rc = ctr_buf_reserve(&s->bytes, LOOK_BYTES, err);
+    if (rc)
+        return rc;
+    struct ctr_err why = { 0 };
+    const ssize_t got = ctr_read_full(s->fd, s->bytes.data, LOOK_BYTES, &why);
+    if (got < 0)
+        return unreadable(s, item, why.sys);
+    s->bytes.len = (size_t)got;
+    if (ctr_tar_is(s->bytes.data, s->bytes.len))
+        return ctr_tar_open(&s->tar, s->fd, s->bytes.data, s->bytes.len, err);
+    if (got >= 6 && (!memcmp(s->bytes.data, "\xff\xff\xff\xff", 4) || !memcmp(s->bytes.data, "ARROW1", 6)))
+        return ctr_fail(err, CTR_EUSAGE, "%s is a record stream: --column names its column of images", item->name);
+    return got < LOOK_BYTES ? (item->bytes = s->bytes.data, item->n = s->bytes.len, 1) : read_rest(s, item, err);
+}
+
+static int next_entry(struct ctr_image_source *s, struct ctr_image_item *item, struct ctr_err *err)
+{
+    struct ctr_tar_entry e;
+    int rc;
+    while ((rc = ctr_tar_next(s->tar, &e, err)) > 0) {
+        if (!e.regular)
+            continue;
+        ctr_buf_clear(&s->name);
+        rc = ctr_buf_append(&s->name, e.name, strlen(e.name) + 1, err);
+        item->name = (const char *)s->name.data;
+        if (!rc && e.bytes > MOST_BYTES) {
+            item->why = "has more than 1 GiB";
+            return 1;
+        }
+        if (!rc)
+            rc = ctr_tar_read(s->tar, &s->bytes, err);
+        item->bytes = s->bytes.data ? s->bytes.data : (const uint8_t *)"";
+        item->n = s->bytes.len;
+        return rc ? rc : 1;
+    }
+    return rc;
+}
+
+static int next_file(struct ctr_image_source *s, struct ctr_image_item *item, struct ctr_err *err)
+{
+    int rc = 0;
+    while (!rc) {
+        *item = (struct ctr_image_item){ 0 };
+        if (s->tar) {
+            rc = next_entry(s, item, err);
+            if (rc < 0)
+                ctr_err_file(err, s->paths[s->at - 1]);
+            if (rc)
+                break;
+        }
+        close_file(s);
+        if (s->at == s->n)
+            return 0;
+        rc = open_path(s, item, err);
+        if (rc && !s->tar)
+            close_file(s);
+    }
+    return rc < 0 ? rc : (rc = set_key(s, item, err)) ? rc : 1;
+}
+
+/* ---- both ---- */
+
+int ctr_image_source_open(struct ctr_image_source **out, char *const *paths, int n,
+                          const struct ctr_image_source_opts *opts, struct ctr_err *err)
+{
+    struct ctr_image_source *s = calloc(1, sizeof *s);
+    *out = NULL;
+    if (!s)
+        return ctr_fail_nomem(err, sizeof *s);
+    s->opts = *opts;
+    s->paths = n ? paths : only_stdin;
+    s->n = n ? n : 1;
+    s->fd = -1;
+    int rc = 0;
+    if (opts->column) {
+        rc = open_stream(s, err);
+    } else {
+        s->key.type = opts->integer_keys ? CTR_I64 : CTR_UTF8;
+        rc = ctr_strdup(&s->key.name, "key", err);
+    }
+    if (rc) {
+        ctr_image_source_free(s);
+        return rc;
+    }
+    *out = s;
+    return 0;
+}
+
+int ctr_image_source_next(struct ctr_image_source *s, struct ctr_image_item *item, struct ctr_err *err)
+{
+    return s->reader ? next_row(s, item, err) : next_file(s, item, err);
+}
+
+const struct ctr_field *ctr_image_source_key(const struct ctr_image_source *s)
+{
+    return &s->key;
+}
+
+void ctr_image_source_free(struct ctr_image_source *s)
+{
+    if (!s)
+        return;
+    close_file(s);
+    ctr_reader_free(s->reader);
+    ctr_buf_free(&s->bytes);
+    ctr_buf_free(&s->name);
+    ctr_buf_free(&s->text);
+    free(s->key.name);
+    free(s);
+}

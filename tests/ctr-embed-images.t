@@ -1,0 +1,201 @@
+#!/bin/sh
+# ctr-embed-images: vectors against plain Python, kinds of images, archives, bad images, --update; the same bytes for any -j and order.
+. "${0%/*}/lib.sh"
+[ -x "$CTR_BUILD/bin/ctr-embed-images" ] || skip_all 'ctr-embed-images was left out of the build'
+cd "$W" || exit 1
+reference=$CTR_TOP/tests/images_reference.py
+embed() { ctr-embed-images -w tiny.safetensors "$@"; }
+vectors() { ctr-export --format jsonl "$@"; }
+vector_of() { vectors "$1" | grep "\"key\":\"$2\"" | sed 's/.*vector"://'; }
+
+# near WANT GOT REL: every vector of WANT is in GOT, within REL of its largest number.
+cat >near.py <<'PYTHON'
+import json, sys
+want, got = ({r['key']: r['vector'] for r in map(json.loads, open(p))} for p in sys.argv[1:3])
+for k, w in want.items():
+    off = max(abs(a - b) for a, b in zip(w, got[k], strict=True)) / max(map(abs, w))
+    if not off <= float(sys.argv[3]):
+        sys.exit('%s is off by %g' % (k, off))
+PYTHON
+near() { "$PY" near.py "$@"; }
+
+"$PY" "$reference" make . || exit 1
+mkdir bad && mv bomb.png bad
+"$PY" "$reference" vectors . >want.jsonl
+"$PY" "$reference" vectors . caffe >want-caffe.jsonl
+
+ok 'pictures of all kinds' embed -o all.arrow ./*.png ./*.jpg
+vectors all.arrow >got.jsonl
+ok 'vectors are those of plain Python, to 1e-5' near want.jsonl got.jsonl 1e-5
+exits 'which can tell' 1 near want-caffe.jsonl got.jsonl 1e-5
+ok 'keyed' sh -c 'printf "k\nrgb1\nnone\n" | ctr-import --format csv --header | ctr-join -k k=key all.arrow - | ctr-export --format csv --no-header -c k | grep -q rgb1'
+is 'progressive JPEG is baseline JPEG' "$(vector_of all.arrow progressive)" "$(vector_of all.arrow baseline)"
+vectors all.arrow | grep '"smooth"' >smooth.jsonl
+for k in baseline cmyk; do
+    vectors all.arrow | grep "\"$k\"" | sed "s/\"$k\"/\"smooth\"/" >like.jsonl
+    ok "$k JPEG is near the picture that it was made of" near smooth.jsonl like.jsonl .05
+done
+ok 'caffe' embed --preprocess caffe -o caffe.arrow ./rgb*.png ./grey*.png ./palette.png
+vectors caffe.arrow >got-caffe.jsonl
+ok 'is that of plain Python, to 1e-5' near want-caffe.jsonl got-caffe.jsonl 1e-5
+
+# The same bytes, whatever the order, the number of threads, the processor.
+ls -r ./*.png ./*.jpg >names
+for j in 1 4; do
+    # shellcheck disable=SC2046
+    ok "-j $j, another order" embed -j $j -o again.arrow $(cat names)
+    ok "gives the same bytes" cmp all.arrow again.arrow
+done
+for cpu in plain avx2; do
+    CTR_CPU=$cpu ctr-embed-images -w tiny.safetensors -o again.arrow ./*.png ./*.jpg
+    ok "CTR_CPU=$cpu gives the same bytes" cmp all.arrow again.arrow
+done
+ctr-embed-images -w tiny.safetensors ./*.png ./*.jpg >again.arrow
+ok 'to a pipe too' cmp all.arrow again.arrow
+
+# Weights.
+ok "timm's names" ctr-embed-images -w timm.safetensors -o again.arrow ./*.png ./*.jpg
+ok 'give the same bytes' cmp all.arrow again.arrow
+ctr-embed-images -w bf16.safetensors -o bf16.arrow rgb0.png
+ctr-embed-images -w rounded.safetensors -o rounded.arrow rgb0.png
+ok 'BF16 is float32 that was cut' cmp bf16.arrow rounded.arrow
+ctr-embed-images -w rounded.safetensors --type float16 -o half.arrow rgb0.png
+ok 'float16' sh -c 'ctr-info half.arrow | grep -q "fixed_size_list<float16>\[9\]"'
+vectors half.arrow >half.jsonl; vectors rounded.arrow >rounded.jsonl
+ok 'is within its rounding' near rounded.jsonl half.jsonl 5e-4
+exits 'a NaN in FC6' 1 ctr-embed-images -w nan.safetensors rgb0.png
+err_like 'names the tensor' 'nan.safetensors: tensor classifier.0.weight is F32 \[9, 5\]: it holds a NaN'
+exits 'a convolution of another shape' 1 ctr-embed-images -w shape.safetensors rgb0.png
+err_like 'says which fits' 'tensor features.5.weight is F32 \[30, 1, 3, 3\]: \[outputs, 5, 3, 3\] is wanted'
+exits 'vectors that overflow' 1 ctr-embed-images -w large.safetensors --type float16 rgb0.png
+err_like 'say so' 'not finite|beyond 65504'
+head -c 9000 tiny.safetensors >cut.safetensors
+exits 'weights that are cut short' 1 ctr-embed-images -w cut.safetensors rgb0.png
+err_like 'name the tensor' 'cut.safetensors: tensor .*: data_offsets'
+exits 'weights of another kind' 1 ctr-embed-images -w rgb0.png rgb0.png
+err_like 'say so' 'is neither safetensors nor npy'
+exits 'no weights' 2 ctr-embed-images rgb0.png
+
+# Archives: of each writer, from a pipe, cut short, damaged.
+cat >archive.py <<'PYTHON'
+import glob, io, sys, tarfile
+kinds = {'ustar': tarfile.USTAR_FORMAT, 'gnu': tarfile.GNU_FORMAT, 'pax': tarfile.PAX_FORMAT}
+for kind, f in kinds.items():
+    with tarfile.open(kind + '.tar', 'w', format=f) as t:
+        d = tarfile.TarInfo('d'); d.type = tarfile.DIRTYPE; t.addfile(d)
+        for n in sorted(glob.glob('*.png') + glob.glob('*.jpg')):
+            long = 'd/' * (30 if kind == 'ustar' else 200) + n
+            t.add(n, long)
+            l = tarfile.TarInfo('link-' + n); l.type = tarfile.SYMTYPE; l.linkname = long; t.addfile(l)
+PYTHON
+"$PY" archive.py
+for kind in ustar gnu pax; do
+    ok "a $kind archive" embed -o again.arrow $kind.tar
+    ok 'gives the same bytes' cmp all.arrow again.arrow
+done
+embed <pax.tar >again.arrow
+ok 'from stdin too' cmp all.arrow again.arrow
+head -c 20000 ustar.tar >cut.tar
+exits 'an archive that is cut short' 1 embed --bad-images skip -o none.arrow cut.tar
+err_like 'says where' 'cut.tar: the archive is truncated: it ends at byte 20000'
+ok 'and leaves no output' test ! -e none.arrow
+{ head -c 520 ustar.tar; printf X; tail -c +522 ustar.tar; } >flipped.tar
+exits 'a header that is damaged' 1 embed -o none.arrow flipped.tar
+err_like 'is found by its sum' 'flipped.tar: .*no header of tar'
+exits 'a key that comes twice' 1 embed -o none.arrow rgb0.png ustar.tar
+err_like 'names both' 'rgb0.png: the key rgb0 came before'
+
+# Bad images.
+cp rgb1.png bad/png-named.jpg
+cp baseline.jpg bad/jpeg-named.png
+: >bad/empty.jpg
+echo '<html>not found</html>' >bad/page.jpg
+printf 'GIF89a.......' >bad/moving.jpg
+head -c 500 baseline.jpg >bad/cut.jpg
+head -c 300 rgb1.png >bad/short.png
+{ head -c 60 rgb1.png; printf XX; tail -c +63 rgb1.png; } >bad/flipped.png
+for f in bomb.png empty.jpg page.jpg moving.jpg cut.jpg short.png flipped.png vanished.jpg; do
+    exits "$f" 1 embed -o none.arrow rgb0.png bad/$f
+    err_like 'is named' "bad/$f: "
+done
+ok 'bad images leave no output' test ! -e none.arrow
+embed --bad-images quarantine=bad.tsv -o good.arrow bad/* bad/vanished.jpg 2>said
+is 'quarantine: what is good stays' "$(vectors good.arrow | sed 's/"key":"\([^"]*\).*/\1/' | tr -d '{\n')" 'jpeg-namedpng-named'
+is 'a PNG named .jpg is a PNG' "$(vector_of good.arrow png-named)" "$(vector_of all.arrow rgb1)"
+is 'a JPEG named .png is a JPEG' "$(vector_of good.arrow jpeg-named)" "$(vector_of all.arrow baseline)"
+is 'and the count is told' "$(cat said)" 'ctr-embed-images: 2 images computed, 0 taken over, 8 bad and quarantined'
+is 'why, by name' "$(sed 's/IDAT: .*/IDAT: …/' bad.tsv | sort)" "$(printf '%s\t%s\n' \
+    bad/bomb.png 'has 60000 x 60000 pixels, more than --max-pixels 67108864' \
+    bad/cut.jpg 'JPEG: Premature end of JPEG file' \
+    bad/empty.jpg 'is neither JPEG nor PNG, but empty' \
+    bad/flipped.png 'PNG: IDAT: …' \
+    bad/moving.jpg 'is neither JPEG nor PNG, but GIF' \
+    bad/page.jpg 'is neither JPEG nor PNG, but HTML' \
+    bad/short.png 'PNG: it ends early' \
+    bad/vanished.jpg 'cannot be read: No such file or directory')"
+embed -q --bad-images skip -o skipped.arrow bad/*
+ok 'skip gives the same bytes' cmp good.arrow skipped.arrow
+exits '--max-pixels' 1 embed --max-pixels 1000 rgb0.png
+err_like 'says how many there are' 'has 32 x 36 pixels, more than --max-pixels 1000'
+exits 'another policy' 2 embed --bad-images ignore rgb0.png
+embed -o none.arrow --bad-images skip bad/empty.jpg 2>/dev/null
+is 'no image at all: no row' "$(ctr-info none.arrow | grep rows)" 'rows: 0'
+
+# --update: only what is new is computed, and the bytes are those of one run.
+embed -o some.arrow rgb*.png
+cp some.arrow keep.arrow
+embed --update some.arrow -o again.arrow ./*.png ./*.jpg 2>said
+ok '--update gives the bytes of one run' cmp all.arrow again.arrow
+is 'and says what it computed' "$(cat said)" 'ctr-embed-images: 9 images computed, 7 taken over, 0 bad'
+embed --update all.arrow -o again.arrow rgb0.png 2>said
+is 'nothing is computed twice' "$(cat said)" 'ctr-embed-images: 0 images computed, 16 taken over, 0 bad'
+ok 'with nothing new' cmp all.arrow again.arrow
+exits 'of another network' 2 ctr-embed-images -w rounded.safetensors --update some.arrow -o none2.arrow ./*.png
+err_like 'is refused' 'some.arrow was made by vgg16-fc6 .*not comparable'
+exits 'of another type' 2 embed --type float16 --update some.arrow -o none2.arrow ./*.png
+exits 'in place' 2 embed --update some.arrow -o some.arrow ./*.png
+ok 'which leaves it as it was' cmp some.arrow keep.arrow
+
+# Keys.
+cp rgb0.png 7.png; cp rgb1.png 10.png
+ok 'integer keys' embed --key-type int64 -o numbers.arrow 10.png 7.png
+is 'are sorted as numbers' "$(ctr-export --format csv --no-header -c key numbers.arrow | tr '\n' ' ')" '7 10 '
+exits 'a stem that is none' 1 embed --key-type int64 rgb0.png
+rm 7.png 10.png
+
+# A stream with a column of binary.
+if has_python pyarrow; then
+    "$PY" - <<'PYTHON'
+import glob, pyarrow as pa
+names = sorted(glob.glob('*.png') + glob.glob('*.jpg'))
+data = [open(n, 'rb').read() for n in names]
+for kind, t in ('binary', pa.binary()), ('large', pa.large_binary()), ('view', pa.binary_view()):
+    table = pa.table({'n': pa.array(range(len(names))), 'key': [n.rsplit('.', 1)[0] for n in names], 'bytes': pa.array(data, t)})
+    with pa.ipc.new_stream(kind + '.arrows', table.schema) as w:
+        w.write_table(table, max_chunksize=5)
+PYTHON
+    for kind in binary large view; do
+        ok "a column of $kind" embed --column bytes --id key -o again.arrow $kind.arrows
+        is 'gives the same rows' "$(ctr-info --digest again.arrow)" "$(ctr-info --digest all.arrow)"
+    done
+    ok 'integer keys of a stream' embed --column bytes --id n -o again.arrow binary.arrows
+    exits 'a column that is no binary' 2 embed --column n --id key binary.arrows
+    exits 'a stream without --column' 2 embed binary.arrows
+    err_like 'names the option' 'is a record stream: --column'
+    exits 'other tools still refuse bytes that are no text' 1 ctr-export --format csv binary.arrows
+else
+    skip 'a column of binary' 'no pyarrow'
+fi
+exits '--id without --column' 2 embed --id key rgb0.png
+exits '--key-type with --column' 2 embed --column c --key-type int64 rgb0.png
+exits '/dev/full' 1 sh -c 'ctr-embed-images -w tiny.safetensors rgb0.png >/dev/full'
+
+# Real posters: 3,867 progressive, 4 baseline, a PNG named .jpg.
+posters=$DATA/ml1m_posters/posters.tar
+if [ -f "$posters" ] && [ -z "$SAN" ]; then
+    ok 'ml1m_posters' embed -q --key-type int64 -o posters.arrow "$posters"
+    is 'all of them' "$(ctr-info posters.arrow | grep rows)" 'rows: 3872'
+else
+    skip 'ml1m_posters' 'not there, or sanitizers'
+fi
+done_testing
