@@ -269,6 +269,39 @@ int cuda_axpby(struct ctr_dev *dev, const struct ctr_dev_axpby *a, struct ctr_er
     return cuda_started(c, "axpby", err);
 }
 
+KERNEL row_dot_kernel(struct view a, struct view b, const float *bias, float *y, int64_t rows, int64_t cols)
+{
+    EACH(i, rows)
+    {
+        float sum = 0;
+        for (int64_t j = 0; j < cols; j++)
+            sum = fmaf(*at(a, i, j), *at(b, i, j), sum);
+        y[i] = bias ? sum + *bias : sum;
+    }
+}
+
+int cuda_row_dot(struct ctr_dev *dev, const struct ctr_dev_row_dot *a, struct ctr_err *err)
+{
+    struct cuda_dev *c = cuda_of(dev);
+    LAUNCH(c, row_dot_kernel, a->a.rows, view_of(a->a), view_of(a->b), ctr_vec_f32(a->bias), ctr_vec_f32(a->y),
+           a->a.rows, a->a.cols);
+    return cuda_started(c, "row_dot", err);
+}
+
+KERNEL row_scale_kernel(const float *s, struct view x, struct view y, int64_t rows, int64_t cols)
+{
+    EACH(e, rows * cols)
+    *at(y, e / cols, e % cols) = s[e / cols] * *at(x, e / cols, e % cols);
+}
+
+int cuda_row_scale(struct ctr_dev *dev, const struct ctr_dev_row_scale *a, struct ctr_err *err)
+{
+    struct cuda_dev *c = cuda_of(dev);
+    LAUNCH(c, row_scale_kernel, a->x.rows * a->x.cols, ctr_vec_f32(a->s), view_of(a->x), view_of(a->y), a->x.rows,
+           a->x.cols);
+    return cuda_started(c, "row_scale", err);
+}
+
 KERNEL dropout_kernel(struct view x, struct view y, uint64_t base, uint64_t first, uint32_t least, float scale,
                       int64_t rows, int64_t cols)
 {

@@ -287,6 +287,57 @@ static void try_dropout(struct trial *t)
     try_pairs(t, "dropout", run_dropout, false);
 }
 
+/* ---- inner products of rows, and their gradient ---- */
+
+struct dots {
+    struct matrix a, b, out;
+    struct array *s, *bias;
+    bool in_place;
+};
+
+static int run_row_dot(struct trial *t, int d, void *ctx, struct ctr_err *err)
+{
+    const struct dots *s = ctx;
+    return ctr_dev_row_dot(
+        t->dev[d],
+        &(struct ctr_dev_row_dot){ view(s->a, d), view(s->b, d), trial_vec(s->bias, d), trial_vec(s->s, d) }, err);
+}
+
+static int run_row_scale(struct trial *t, int d, void *ctx, struct ctr_err *err)
+{
+    const struct dots *s = ctx;
+    return ctr_dev_row_scale(
+        t->dev[d],
+        &(struct ctr_dev_row_scale){ trial_vec(s->s, d), view(s->in_place ? s->out : s->a, d), view(s->out, d) }, err);
+}
+
+static void try_row_dot(struct trial *t)
+{
+    for (int i = 0; i < TRIAL_SIZES * TRIAL_SIZES; i++) {
+        const int64_t rows = trial_sizes[i % 5], cols = trial_sizes[i / 5];
+        struct dots s = { 0 };
+        trial_start(t, chain(cols), "row_dot %lldx%lld", (long long)rows, (long long)cols);
+        s.a = matrix(t, "a", false, rows, cols);
+        s.b = matrix(t, "b", false, rows, cols);
+        s.bias = maybe(t, "bias", false, 1, i % 2);
+        s.s = trial_uniform(t, "y", true, rows, -1, 1);
+        trial_go(t, run_row_dot, &s);
+    }
+}
+
+static void try_row_scale(struct trial *t)
+{
+    for (int i = 0; i < 2 * TRIAL_SIZES * TRIAL_SIZES; i++) {
+        const int64_t rows = trial_sizes[i % 5], cols = trial_sizes[i / 5 % 5];
+        struct dots s = { .in_place = i % 2 };
+        trial_start(t, 4 * U, "row_scale %lldx%lld", (long long)rows, (long long)cols);
+        s.a = matrix(t, "x", false, rows, cols);
+        s.s = trial_uniform(t, "s", false, rows, -1, 1);
+        s.out = matrix(t, "y", true, rows, cols);
+        trial_go(t, run_row_scale, &s);
+    }
+}
+
 /* ---- batch normalization ---- */
 
 struct norms {
@@ -373,6 +424,8 @@ const struct trial_case trial_matrix_cases[] = {
     { "copy", try_copy },
     { "axpby", try_axpby },
     { "fill", try_fill },
+    { "row_dot", try_row_dot },
+    { "row_scale", try_row_scale },
     { "dropout", try_dropout },
     { "stats", try_stats },
     { "norm", try_norm },

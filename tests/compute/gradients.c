@@ -378,6 +378,34 @@ static int dots_backward(struct function *f, struct ctr_dev *dev, struct ctr_err
     return dots_both(f, dev, f->x, f->grad, true, err);
 }
 
+/* ---- inner products of rows ---- */
+
+static int row_dot_forward(struct function *f, struct ctr_dev *dev, const float *x, float *out, struct ctr_err *err)
+{
+    struct desk k = { .dev = dev, .err = err };
+    struct ctr_mem *a = put(&k, x, ROWS * COLS), *b = put(&k, f->fixed, ROWS * COLS), *y = put(&k, NULL, ROWS);
+
+    if (k.rc == 0)
+        k.rc = ctr_dev_row_dot(dev,
+                               &(struct ctr_dev_row_dot){ .a = ctr_mat(a, ROWS, COLS),
+                                                          .b = ctr_mat(b, ROWS, COLS),
+                                                          .y = ctr_vec(y, ROWS) },
+                               err);
+    return clear_desk(&k, y, out, ROWS);
+}
+
+static int row_dot_backward(struct function *f, struct ctr_dev *dev, struct ctr_err *err)
+{
+    struct desk k = { .dev = dev, .err = err };
+    struct ctr_mem *dy = put(&k, f->dout, ROWS), *b = put(&k, f->fixed, ROWS * COLS);
+    struct ctr_mem *da = put(&k, NULL, ROWS * COLS);
+    const struct ctr_dev_row_scale scale = { ctr_vec(dy, ROWS), ctr_mat(b, ROWS, COLS), ctr_mat(da, ROWS, COLS) };
+
+    if (k.rc == 0)
+        k.rc = ctr_dev_row_scale(dev, &scale, err);
+    return clear_desk(&k, da, f->grad, f->inputs);
+}
+
 /* ---- dropout: its gradient is itself ---- */
 
 static int dropout_forward(struct function *f, struct ctr_dev *dev, const float *x, float *out, struct ctr_err *err)
@@ -511,6 +539,7 @@ void trial_gradients(struct trial *t)
         { "cross by x0", ROWS * COLS, ROWS * COLS, .kind = 0, .forward = cross_forward, .backward = cross_backward },
         { "cross by z", ROWS * COLS, ROWS * COLS, .kind = 1, .forward = cross_forward, .backward = cross_backward },
         { "dots", ROWS * 4 * INNER, ROWS * 6, .forward = dots_forward, .backward = dots_backward },
+        { "row_dot", ROWS * COLS, ROWS, .forward = row_dot_forward, .backward = row_dot_backward },
         { "dropout", ROWS * COLS, ROWS * COLS, .forward = dropout_forward, .backward = dropout_backward },
         { "bce", ROWS, ROWS, .forward = bce_forward, .backward = bce_backward },
     };

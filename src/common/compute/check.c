@@ -276,6 +276,21 @@ static void check_fill(struct check *k, const struct ctr_dev_fill *a)
     shaped(k, "x", a->x);
 }
 
+static void check_row_dot(struct check *k, const struct ctr_dev_row_dot *a)
+{
+    shaped(k, "a", a->a);
+    mat(k, "b", a->b, a->a.rows, a->a.cols);
+    optional(k, "bias", a->bias, 1, 4);
+    vec(k, "y", a->y, a->a.rows, 4);
+}
+
+static void check_row_scale(struct check *k, const struct ctr_dev_row_scale *a)
+{
+    shaped(k, "x", a->x);
+    mat(k, "y", a->y, a->x.rows, a->x.cols);
+    vec(k, "s", a->s, a->x.rows, 4);
+}
+
 static void check_dropout(struct check *k, const struct ctr_dev_dropout *a)
 {
     refuse(k, !(a->rate >= 0 && a->rate < 1), "rate is not in [0, 1)");

@@ -336,6 +336,19 @@ struct ctr_dev_fill {
     float value;
 };
 
+/* Inner products of rows: y[i] = sum over c of a[i][c] b[i][c], then + bias[0]. cpu, cuda: s = fmaf(a[i][c], b[i][c], s)
+ * from s = 0 for c = 0, 1, …, which is element (i, i) of gemm's a · b' on a cpu, to the bit. */
+struct ctr_dev_row_dot {
+    struct ctr_mat a, b; /* same shape */
+    struct ctr_vec bias; /* f32 [1], or none */
+    struct ctr_vec y;    /* f32 [rows] */
+};
+/* y[i][c] = s[i] x[i][c]: its gradient, da[i] = dy[i] b[i]. In place. */
+struct ctr_dev_row_scale {
+    struct ctr_vec s; /* f32 [rows] */
+    struct ctr_mat x, y;
+};
+
 /* y = x · keep / (1 - rate): element (i, j) is kept when the 24 high bits of
  * ctr_random64(seed, stream, (row0 + i) cols + j), divided by 2^24, are at least rate, so that a mask does not depend
  * on how rows are cut into calls. The gradient is the same call on dy. In place. rate in [0, 1). */
@@ -560,6 +573,8 @@ struct ctr_dev_max_pool {
     X(copy)                                                                                                            \
     X(axpby)                                                                                                           \
     X(fill)                                                                                                            \
+    X(row_dot)                                                                                                         \
+    X(row_scale)                                                                                                       \
     X(dropout)                                                                                                         \
     X(cross)                                                                                                           \
     X(cross_grad)                                                                                                      \

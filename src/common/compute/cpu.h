@@ -92,6 +92,8 @@ struct ctr_cpu_kernels {
     void (*attend)(const struct ctr_attend_block *b, int64_t from, int64_t to);
     void (*attend_grad)(const struct ctr_attend_block *b, int64_t from, int64_t to);
     void (*axpby)(float a, const float *x, float b, float *y, int64_t n);
+    void (*row_dot)(struct ctr_block a, struct ctr_block b, int64_t cols, float bias, bool biased, float *y,
+                    int64_t rows);
     void (*dropout)(uint64_t base, uint64_t counter, uint32_t least, float scale, const float *x, float *y, int64_t n);
     void (*cross)(const float *x0, const float *z, const float *x, float *y, int64_t n);
     void (*cross_grad)(const float *x0, const float *z, const float *dy, float *dz, float *dx0, int64_t n, bool add);

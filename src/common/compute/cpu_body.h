@@ -527,6 +527,27 @@ static void axpby(float a, const float *x, float b, float *y, int64_t n)
             y[i] = a * x[i] + b * y[i];
 }
 
+/* Chains of eight rows run beside each other: one waits for each of its fmaf. */
+static void row_dot(struct ctr_block a, struct ctr_block b, int64_t cols, float bias, bool biased, float *y,
+                    int64_t rows)
+{
+    enum { ROWS_AT_ONCE = 8 };
+    for (int64_t i = 0, n; i < rows; i += n) {
+        const float *x[ROWS_AT_ONCE], *z[ROWS_AT_ONCE];
+        float sum[ROWS_AT_ONCE] = { 0 };
+        n = CTR_MIN(ROWS_AT_ONCE, rows - i);
+        for (int r = 0; r < ROWS_AT_ONCE; r++) { /* past the end the last row again */
+            x[r] = a.p + (i + CTR_MIN(r, n - 1)) * a.stride;
+            z[r] = b.p + (i + CTR_MIN(r, n - 1)) * b.stride;
+        }
+        for (int64_t c = 0; c < cols; c++)
+            for (int r = 0; r < ROWS_AT_ONCE; r++)
+                sum[r] = fmaf(x[r][c], z[r][c], sum[r]);
+        for (int r = 0; r < n; r++)
+            y[i + r] = biased ? sum[r] + bias : sum[r];
+    }
+}
+
 static void dropout(uint64_t base, uint64_t counter, uint32_t least, float scale, const float *x, float *y, int64_t n)
 {
 #pragma GCC ivdep
@@ -737,6 +758,7 @@ const struct ctr_cpu_kernels TABLE_NAME(ISA) = {
     .attend = attend,
     .attend_grad = attend_grad,
     .axpby = axpby,
+    .row_dot = row_dot,
     .dropout = dropout,
     .cross = cross,
     .cross_grad = cross_grad,

@@ -424,6 +424,32 @@ int ctr_cpu_fill(struct ctr_dev *dev, const struct ctr_dev_fill *a, struct ctr_e
     return spread(&(struct task){ 0 }, dev, a, a->x.rows, rows_a_task(a->x.cols), run_fill);
 }
 
+static void run_row_dot(const struct task *t, int64_t from, int64_t to)
+{
+    const struct ctr_dev_row_dot *a = t->a;
+    t->kernels->row_dot(block_at(a->a, from, 0), block_at(a->b, from, 0), a->a.cols,
+                        a->bias.mem ? *ctr_vec_f32(a->bias) : 0, a->bias.mem, f32_at(a->y, from), to - from);
+}
+
+int ctr_cpu_row_dot(struct ctr_dev *dev, const struct ctr_dev_row_dot *a, struct ctr_err *err)
+{
+    (void)err;
+    return spread(&(struct task){ 0 }, dev, a, a->a.rows, rows_a_task(a->a.cols), run_row_dot);
+}
+
+static void run_row_scale(const struct task *t, int64_t from, int64_t to)
+{
+    const struct ctr_dev_row_scale *a = t->a;
+    for (int64_t i = from; i < to; i++)
+        t->kernels->axpby(*f32_at(a->s, i), block_at(a->x, i, 0).p, 0, block_at(a->y, i, 0).p, a->x.cols);
+}
+
+int ctr_cpu_row_scale(struct ctr_dev *dev, const struct ctr_dev_row_scale *a, struct ctr_err *err)
+{
+    (void)err;
+    return spread(&(struct task){ 0 }, dev, a, a->x.rows, rows_a_task(a->x.cols), run_row_scale);
+}
+
 static void run_dropout(const struct task *t, int64_t from, int64_t to)
 {
     const struct ctr_dev_dropout *a = t->a;

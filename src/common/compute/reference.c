@@ -380,6 +380,27 @@ static int fill(struct ctr_dev *dev, const struct ctr_dev_fill *a, struct ctr_er
     return 0;
 }
 
+static int row_dot(struct ctr_dev *dev, const struct ctr_dev_row_dot *a, struct ctr_err *err)
+{
+    (void)dev, (void)err;
+    for (int64_t i = 0; i < a->a.rows; i++) {
+        double sum = 0;
+        for (int64_t j = 0; j < a->a.cols; j++)
+            sum += (double)*at(a->a, i, j) * (double)*at(a->b, i, j);
+        ctr_vec_f32(a->y)[i] = (float)(sum + (a->bias.mem ? (double)*ctr_vec_f32(a->bias) : 0));
+    }
+    return 0;
+}
+
+static int row_scale(struct ctr_dev *dev, const struct ctr_dev_row_scale *a, struct ctr_err *err)
+{
+    (void)dev, (void)err;
+    for (int64_t i = 0; i < a->x.rows; i++)
+        for (int64_t j = 0; j < a->x.cols; j++)
+            *at(a->y, i, j) = (float)((double)ctr_vec_f32(a->s)[i] * (double)*at(a->x, i, j));
+    return 0;
+}
+
 static int dropout(struct ctr_dev *dev, const struct ctr_dev_dropout *a, struct ctr_err *err)
 {
     (void)dev, (void)err;
