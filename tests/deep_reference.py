@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""An independent mlp and din in plain double precision: forward by the formulas of their pages, gradients by central differences
+"""Independent mlp, din and two-tower in plain double precision: forward by the formulas of their pages, gradients by central differences
 of their own forward pass, Adam as Kingma & Ba give it. Python alone: streams are read through the tools, models through
 ctr-export --format safetensors, so that this also reads those.
 
-    deep_reference.py mlp|din STREAM START MODEL PROGRESSIVE [minibatch=… hidden=… activation=… pooling=… batch-norm=1 dropout=… l2=… rate=…
-                      decay=… decay-every=… seed=… passes=… counts=CSV attention=… attention-hidden=…]
+    deep_reference.py mlp|din|two-tower STREAM START MODEL PROGRESSIVE [minibatch=… hidden=… activation=… pooling=… batch-norm=1 dropout=… l2=… rate=…
+                      decay=… decay-every=… seed=… passes=… counts=CSV attention=… attention-hidden=… user=COLUMN,… ad=COLUMN,…]
         START: the same model before any learning (trained at a rate of next to nothing). Do scores and values agree?
     deep_reference.py score SAFETENSORS STREAM SCORED [hidden=… activation=… pooling=… batch-norm=1]   what the tensors predict
     deep_reference.py counts STREAM CSV                         made-up counts of half of the keys
@@ -45,9 +45,11 @@ class Model:
 
     def __init__(self, path):
         t = tensors(path)
-        self.dense = {n[4:]: v for n, (_, v) in t.items() if n.startswith(("mlp.", "din.")) and n.count(".") >= 2}
-        self.shape = {n[4:]: s for n, (s, _) in t.items() if n.startswith(("mlp.", "din.")) and n.count(".") >= 2}
+        parameters = {n.split(".", 1)[1]: v for n, v in t.items() if "." in n and not n.startswith(("emb.", "vocab."))}
+        self.dense = {n: v for n, (_, v) in parameters.items()}
+        self.shape = {n: s for n, (s, _) in parameters.items()}
         self.attends = any(n.startswith("din.") for n in t)
+        self.towers = any(n.startswith("two-tower.") for n in t)
         self.rows, self.width = {}, 0
         for n, (shape, v) in t.items():
             if n.startswith("emb.") and not n.endswith(".key"):
@@ -75,6 +77,7 @@ class Rows:
     def __init__(self, path):
         t = Table(path)
         self.keys, self.numbers, self.label, self.weight = [], [], [], []
+        self.key_names, self.number_names = [], []
         fields = sorted(t.fields, key=lambda f: f["name"].encode())
         self.sequences = sequences([f for f in fields if role(f) == "feature"])
         for i in range(len(t.rows)):
@@ -85,8 +88,10 @@ class Rows:
                     entries = v if isinstance(v, list) else [v]
                     entries = [(e["key"], e["weight"]) if isinstance(e, dict) else (e, 1.0) for e in entries]
                     keys.append([((table_of(f), k), x) for k, x in entries if x != 0])
+                    self.key_names += [] if i else [f["name"]]
                 elif role(f) == "dense":
                     numbers += [e or 0.0 for e in (v if isinstance(v, list) else [v])]
+                    self.number_names += [] if i else [f["name"]] * len(numbers[len(self.number_names) :])
             self.keys.append(keys)
             self.numbers.append(numbers)
             label = [f["name"] for f in fields if role(f) == "label"]
@@ -118,7 +123,12 @@ POOLING = {"sum": sum, "mean": lambda v: sum(v) / len(v), "max": max}
 
 
 def stack(m, o, x, name, hidden, training, norm=False, dropout=0.0):
-    """The output of a stack of layers, the last one linear; names of its parameters begin with `name`."""
+    """The one output of a stack of layers."""
+    return [v[0] for v in layers(m, o, x, name, hidden, training, norm, dropout)]
+
+
+def layers(m, o, x, name, hidden, training, norm=False, dropout=0.0):
+    """The outputs of a stack of layers, the last one linear; names of its parameters begin with `name`."""
     for l, out in enumerate(hidden):
         at = "%s%d." % (name, l)
         w, width = m.dense[at + "weight"], len(x[0]) if x else 0
@@ -144,7 +154,8 @@ def stack(m, o, x, name, hidden, training, norm=False, dropout=0.0):
                     kept = (random64(o["seed"], training[0] * 8 + l, i * out + j) >> 40) / 2**24 >= dropout
                     v[j] = v[j] / (1 - dropout) if kept else 0.0
     last = "%s%d." % (name, len(hidden))
-    return [sum(a * c for a, c in zip(v, m.dense[last + "weight"])) + m.dense[last + "bias"][0] for v in x]
+    w, b, n = m.dense[last + "weight"], m.dense[last + "bias"], len(x[0]) if x else 0
+    return [[sum(a * c for a, c in zip(v, w[j * n : (j + 1) * n])) + b[j] for j in range(len(b))] for v in x]
 
 
 def pooled(m, o, entries):
@@ -171,8 +182,20 @@ def attended(m, o, rows, batch, number, fields, training):
     return out
 
 
+def tower(m, o, rows, batch, side, training=None):
+    """The vectors of one side, from its inputs alone."""
+    keys = [f for f, name in enumerate(rows.key_names) if name in o[side]]
+    numbers = [n for n, name in enumerate(rows.number_names) if name in o[side]]
+    x = [sum((pooled(m, o, rows.keys[i][f]) for f in keys), []) + [rows.numbers[i][n] for n in numbers] for i in batch]
+    return layers(m, o, x, side + ".", o["hidden"], training, o["batch-norm"])
+
+
 def forward(m, o, rows, batch, training=None):
     """Logits of rows `batch`. training: None, or (step, dict that gets the statistics of the minibatch)."""
+    if m.towers:
+        assert not o["dropout"], "draws of a stack with a prefix are not known here"
+        pairs = zip(tower(m, o, rows, batch, "user", training), tower(m, o, rows, batch, "ad", training))
+        return [sum(a * b for a, b in zip(u, v)) + m.dense["bias"][0] for u, v in pairs]
     histories = rows.sequences if m.attends else []
     past = {f for fields in histories for f, _ in fields}
     x = [sum((pooled(m, o, e) for f, e in enumerate(rows.keys[i]) if f not in past), []) + rows.numbers[i] for i in batch]
@@ -243,14 +266,14 @@ def train(m, o, rows):
 def options(words):
     o = {"minibatch": 3000, "hidden": [200, 80], "activation": "prelu", "pooling": "sum", "batch-norm": 0, "dropout": 0.0, "l2": 0.0, "rate": 0.001}
     o.update({"decay": 1.0, "decay-every": 1440000000, "seed": 0, "passes": 1})
-    o.update({"attention": "plain", "attention-hidden": [80, 40]})
+    o.update({"attention": "plain", "attention-hidden": [80, 40], "user": [], "ad": []})
     o["given"] = {}
     for w in words:
         k, v = w.split("=")
         if k == "counts":
             o["given"] = {int(a): int(b) for a, b in (line.split(",") for line in open(v).read().split()[1:])}
             continue
-        o[k] = [int(x) for x in v.split(",") if x != "0"] if k.endswith("hidden") else type(o[k])(v)
+        o[k] = [int(x) for x in v.split(",") if x != "0"] if k.endswith("hidden") else v.split(",") if k in ("user", "ad") else type(o[k])(v)
     return o
 
 
@@ -299,7 +322,7 @@ def same(a, b, tolerance):
 
 if __name__ == "__main__":
     what, *a = sys.argv[1:]
-    if what in ("mlp", "din"):
+    if what in ("mlp", "din", "two-tower"):
         check_training(a[0], a[1], a[2], a[3], a[4:])
     elif what == "score":
         check_score(a[0], a[1], a[2], a[3:])

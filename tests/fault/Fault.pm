@@ -336,6 +336,7 @@ ctr-train lr -q -o model.arrows feat.arrows
 ctr-train mlp -q --embedding 3 --hidden 4 --minibatch 16 -o mlp.arrows feat.arrows
 ctr-extract --batch $batch -o past.arrows past.plan log.arrows
 ctr-train din -q --embedding 3 --hidden 4 --attention-hidden 3 --minibatch 16 -o din.arrows past.arrows
+ctr-train two-tower -q --user-features 'user*,who' --ad-features 'site,tags,price' --embedding 3 --hidden 4 --minibatch 16 -o towers.arrows feat.arrows
 ctr-calibrate --fit isotonic --label click --score score --by site --slice-clicks 2 -o map.arrows log.arrows
 ctr-model slim -q -o serving.arrow model.arrows
 cp model.arrows dict.arrows

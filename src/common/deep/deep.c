@@ -90,6 +90,46 @@ int ctr_deep_inputs(const struct ctr_inputs *in, const struct ctr_strs *tables, 
     return rc;
 }
 
+/* Give the side to the inputs that the list names; an input that stands in the other list is an error, and so is a name
+ * of none. */
+static int name_side(struct ctr_deep_input *list, int n, const char *names, const char *side, bool *named,
+                     struct ctr_err *err)
+{
+    char pattern[256];
+    for (const char *at = names, *end; at && *at; at = *end ? end + 1 : end) {
+        end = at + strcspn(at, ",");
+        snprintf(pattern, sizeof pattern, "%.*s", (int)(end - at), at);
+        bool any = false;
+        for (int i = 0; i < n; i++) {
+            if (!ctr_glob(pattern, list[i].name))
+                continue;
+            if (named[i] && strcmp(list[i].side, side) != 0)
+                return ctr_fail(err, CTR_EUSAGE, "input '%.80s' stands in --user-features and in --ad-features",
+                                list[i].name);
+            free(list[i].side);
+            int rc = copy_text(&list[i].side, side, err);
+            if (rc)
+                return rc;
+            any = named[i] = true;
+        }
+        if (!any)
+            return ctr_fail(err, CTR_EUSAGE, "--%s-features: the stream has no input '%.80s'", side, pattern);
+    }
+    return 0;
+}
+
+int ctr_deep_inputs_sides(struct ctr_deep_input *list, int n, const struct ctr_params *p, struct ctr_err *err)
+{
+    bool *named = calloc((size_t)n + 1, sizeof *named);
+    if (!named)
+        return ctr_fail_nomem(err, (size_t)n * sizeof *named);
+    int rc = name_side(list, n, p->user_features, "user", named, err);
+    if (!rc)
+        rc = name_side(list, n, p->ad_features, "ad", named, err);
+    free(named);
+    return rc;
+}
+
 static void describe(const struct ctr_deep_input *p, char text[160])
 {
     if (p->table)
@@ -115,7 +155,9 @@ static int same_relations(const struct ctr_deep_input *ours, const struct ctr_de
     int rc = same_relation(ours, CTR_META_HISTORY_OF, ours->history_of, theirs->history_of, err);
     if (!rc)
         rc = same_relation(ours, CTR_META_HISTORY, ours->group, theirs->group, err);
-    return rc ? rc : same_relation(ours, CTR_META_SIDE, ours->side, theirs->side, err);
+    if (rc || !theirs->side) /* --user-features gave it: the stream need not */
+        return rc;
+    return same_relation(ours, CTR_META_SIDE, ours->side, theirs->side, err);
 }
 
 int ctr_deep_same_inputs(const struct ctr_deep *d, const struct ctr_deep_input *list, int n, struct ctr_err *err)

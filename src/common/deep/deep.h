@@ -27,7 +27,7 @@
 #include "common/table/table.h"
 #include "common/model/model.h"
 
-extern const struct ctr_model ctr_model_mlp, ctr_model_din;
+extern const struct ctr_model ctr_model_mlp, ctr_model_din, ctr_model_two_tower;
 
 /* ---- shapes ---- */
 
@@ -88,9 +88,15 @@ struct ctr_deep_group {
 struct ctr_deep_set;
 struct ctr_deep_spec;
 
+/* What a network gives beside the logit, from the inputs of one side: a tower's vector. */
+struct ctr_deep_output {
+    const char *name, *side; /* name NULL ends a list */
+};
+
 struct ctr_deep {
     const struct ctr_model *model;
     const struct ctr_deep_spec *spec;
+    const struct ctr_deep_output *output; /* of spec->outputs: the network has its inputs alone, no logit; or NULL */
     struct ctr_params p;
     struct ctr_dev *dev;
     bool learns; /* keeps what backward needs */
@@ -154,6 +160,12 @@ struct ctr_deep_spec {
     /* From dlogit of all rows: gradients of the parameters (ctr_deep_mat_grad, ctr_deep_vec_grad) and dx. */
     int (*backward)(struct ctr_deep *d, struct ctr_err *err);
     void (*free)(struct ctr_deep *d);
+    /* NULL, or what it gives beside the logit. A network that has d->output set before it is shaped has the inputs of
+     * that side: declare adds the parameters that the output depends on, under the same names, and forward_output
+     * computes it for rows [0, n) of x, in place of forward. */
+    const struct ctr_deep_output *outputs;
+    int (*forward_output)(struct ctr_deep *d, int64_t n, struct ctr_mat *y, struct ctr_err *err);
+    bool takes_sides; /* its options have CTR_DEEP_SIDE_OPTIONS */
 };
 
 /* For declare: a parameter's number. rows 0: a vector of cols. Parameters that are `state` come after all others. */
@@ -200,6 +212,8 @@ struct ctr_vec ctr_deep_vec_grad(const struct ctr_deep *d, int i);
 /* The inputs of a stream, owned; and whether two are the same, else why. */
 int ctr_deep_inputs(const struct ctr_inputs *in, const struct ctr_strs *tables, struct ctr_deep_input **list, int *n,
                     struct ctr_err *err) CTR_MUST;
+/* Sides by the names that --user-features and --ad-features give, which win over those of the stream. */
+int ctr_deep_inputs_sides(struct ctr_deep_input *list, int n, const struct ctr_params *p, struct ctr_err *err) CTR_MUST;
 void ctr_deep_inputs_free(struct ctr_deep_input *list, int n);
 int ctr_deep_inputs_copy(const struct ctr_deep *from, struct ctr_deep_input **list, struct ctr_err *err) CTR_MUST;
 int ctr_deep_same_inputs(const struct ctr_deep *d, const struct ctr_deep_input *list, int n,

@@ -54,6 +54,13 @@ extern const char *const ctr_deep_activations[], *const ctr_deep_poolings[], *co
       .group = CTR_GROUP_MODEL, .help = "of hidden units", .words = ctr_deep_activations },                            \
     { "batch-norm", CTR_PARAM_FLAG, CTR_PARAM_AT(batch_norm), "no", .range = "yes or no", .group = CTR_GROUP_MODEL,    \
       .help = "normalise hidden units over the minibatch", .words = ctr_no_yes }
+
+/* Models that tell inputs of the user from those of the ad: spec.takes_sides. */
+#define CTR_DEEP_SIDE_OPTIONS                                                                                          \
+    { "user-features", CTR_PARAM_TEXT, CTR_PARAM_AT(user_features), .unit = "LIST", .group = CTR_GROUP_MODEL,          \
+      .help = "inputs of the user: names or patterns, with commas", .flags = CTR_PARAM_UNSAVED },                      \
+    { "ad-features", CTR_PARAM_TEXT, CTR_PARAM_AT(ad_features), .unit = "LIST", .group = CTR_GROUP_MODEL,              \
+      .help = "inputs of the ad", .flags = CTR_PARAM_UNSAVED }
 /* clang-format on */
 
 /* The value of --pooling. */

@@ -64,6 +64,8 @@ int ctr_deep_bind(void *learner, const struct ctr_inputs *in, const struct ctr_s
     struct ctr_deep_learner *l = learner;
     struct ctr_deep_input *list;
     int n, rc = ctr_deep_inputs(in, tables, &list, &n, err);
+    if (!rc && l->net.spec->takes_sides && (rc = ctr_deep_inputs_sides(list, n, &l->net.p, err)))
+        ctr_deep_inputs_free(list, n);
     if (rc)
         return rc;
     if (ctr_deep_shaped(&l->net)) {

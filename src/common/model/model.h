@@ -146,15 +146,17 @@ struct ctr_params {
     const char *attention;             /* plain, softmax */
     struct ctr_sizes attention_hidden; /* of attention units, as hidden */
     bool batch_norm;
-    double rate;                         /* Adam's */
-    double decay;                        /* the rate is multiplied by it … */
-    int64_t decay_every;                 /* … after so many rows */
-    const struct ctr_variants *variants; /* NULL: one model. Else row by row. Stands in no file of a model */
-    int threads;                         /* changes no result and stands in no file; nor do these: */
-    bool uncertainty;                    /* train_rows tells it, too */
-    const char *device;                  /* NULL, cpu, gpu, auto: deep models */
-    int64_t device_memory;               /* bytes, 0: what it has */
-    const char *l2_counts;               /* stream of n_j, or NULL: the running counts. Stands in no file, either */
+    int64_t vector;                          /* numbers of a tower's vector */
+    const char *user_features, *ad_features; /* names of inputs, or NULL: they say it. Stand in no file */
+    double rate;                             /* Adam's */
+    double decay;                            /* the rate is multiplied by it … */
+    int64_t decay_every;                     /* … after so many rows */
+    const struct ctr_variants *variants;     /* NULL: one model. Else row by row. Stands in no file of a model */
+    int threads;                             /* changes no result and stands in no file; nor do these: */
+    bool uncertainty;                        /* train_rows tells it, too */
+    const char *device;                      /* NULL, cpu, gpu, auto: deep models */
+    int64_t device_memory;                   /* bytes, 0: what it has */
+    const char *l2_counts;                   /* stream of n_j, or NULL: the running counts. Stands in no file, either */
 };
 enum { CTR_MAX_MINIBATCH = 65536, CTR_MAX_THRESHOLD = 1 << 20, CTR_MAX_BLOOM = 15 };
 
@@ -168,6 +170,7 @@ enum ctr_param_kind {
     CTR_PARAM_FLAG,  /* bool; `words`: false, true as a file has them */
     CTR_PARAM_SIZES, /* struct ctr_sizes */
     CTR_PARAM_FILE,  /* const char *, the name of a file */
+    CTR_PARAM_TEXT,  /* const char *; UNSAVED */
     CTR_PARAM_RULE,  /* `read` takes it apart into other rows' members */
 };
 enum {

@@ -12,7 +12,7 @@ static const char *const groups[] = { CTR_GROUP_MODEL,   CTR_GROUP_OPTIMIZER, CT
 static const enum ctr_opt_kind kinds[] = {
     [CTR_PARAM_REAL] = CTR_OPT_REAL,   [CTR_PARAM_INT] = CTR_OPT_INT,   [CTR_PARAM_BYTES] = CTR_OPT_SIZE,
     [CTR_PARAM_WORD] = CTR_OPT_CHOICE, [CTR_PARAM_FLAG] = CTR_OPT_FLAG, [CTR_PARAM_SIZES] = CTR_OPT_READ,
-    [CTR_PARAM_FILE] = CTR_OPT_STR,    [CTR_PARAM_RULE] = CTR_OPT_READ,
+    [CTR_PARAM_FILE] = CTR_OPT_STR,    [CTR_PARAM_RULE] = CTR_OPT_READ, [CTR_PARAM_TEXT] = CTR_OPT_STR,
 };
 
 static int read_sizes(void *to, const char *text, struct ctr_err *err)

@@ -15,6 +15,7 @@ static const struct {
     { &ctr_model_lr, &ctr_model_lr_variants, &ctr_model_lr_single },
     { &ctr_model_mlp, NULL, NULL },
     { &ctr_model_din, NULL, NULL },
+    { &ctr_model_two_tower, NULL, NULL },
 };
 
 const struct ctr_model *ctr_model_at(int i)

@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * two-tower: a vector of the user and a vector of the ad, made apart, and their inner product; the pre-rank model of Ge
+ * et al., "Image Matters" (CIKM 2018), section 7, and the two towers of Huang et al., "Learning Deep Structured
+ * Semantic Models for Web Search" (CIKM 2013).
+ *
+ *     x_s = [v_1 … v_F | numbers]          of the inputs of side s: user, ad
+ *     t_s = stack_s(x_s)                   --vector numbers each
+ *     logit = <t_user, t_ad> + b           no temperature, no normalization: the last layers learn the scale
+ *
+ * Nothing but a table that inputs of both sides name is shared before the product. So a vector is made from the columns
+ * of its side alone: the outputs `user` and `ad`. A network of one output has the inputs and the stack of its side. */
+#include <stdlib.h>
+
+#include "common/deep/deep_options.h"
+#include "common/deep/deep_stack.h"
+
+static const struct ctr_param two_tower_options[] = {
+    CTR_DEEP_OPTIONS,
+    CTR_DEEP_POOLING_OPTION,
+    CTR_DEEP_STACK_OPTIONS("200,80"),
+    CTR_DEEP_SIDE_OPTIONS,
+    { "vector", CTR_PARAM_INT, CTR_PARAM_AT(vector), "32", 1, 1024, "1 to 1024", "N", CTR_GROUP_MODEL,
+      "numbers of a tower's vector" },
+    { 0 },
+};
+
+static const struct ctr_deep_output outputs[] = { { "user", "user" }, { "ad", "ad" }, { 0 } };
+enum { SIDES = 2 };
+
+/* Neighbouring columns of d->x that belong to a side. */
+struct run {
+    int64_t from, cols, to;
+};
+
+struct tower {
+    struct ctr_stack stack;
+    struct run *run; /* of keys, then of numbers */
+    int runs, key_runs;
+    int64_t cols, key_cols;            /* of x */
+    struct ctr_mem *x, *dx, *out, *dt; /* [room x cols], [room x key_cols], [room x vector] twice */
+};
+
+struct towers {
+    struct tower side[SIDES];
+    int bias;
+};
+
+/* ---- shape ---- */
+
+static void add_run(struct tower *t, int64_t from, int64_t cols)
+{
+    struct run *last = t->runs ? &t->run[t->runs - 1] : NULL;
+    if (last && last->from + last->cols == from && t->runs != t->key_runs)
+        last->cols += cols;
+    else
+        t->run[t->runs++] = (struct run){ from, cols, t->cols };
+    t->cols += cols;
+}
+
+/* Which columns of d->x the side has: those of its keys come first, because they alone have a gradient. */
+static int find_columns(const struct ctr_deep *d, struct tower *t, const char *side, struct ctr_err *err)
+{
+    t->run = calloc((size_t)d->inputs + 1, sizeof *t->run);
+    if (!t->run)
+        return ctr_fail_nomem(err, (size_t)d->inputs * sizeof *t->run);
+    for (int k = 0; k < d->keys; k++)
+        if (!strcmp(d->input[d->key_input[k]].side, side))
+            add_run(t, (int64_t)k * d->width, d->width);
+    t->key_runs = t->runs;
+    t->key_cols = t->cols;
+    for (int i = 0; i < d->inputs; i++)
+        if (!d->input[i].table && !strcmp(d->input[i].side, side))
+            add_run(t, (int64_t)d->keys * d->width + d->input[i].dense_at, d->input[i].dense);
+    return 0;
+}
+
+static bool is_side(const char *side)
+{
+    return side && (!strcmp(side, outputs[0].side) || !strcmp(side, outputs[1].side));
+}
+
+static int check_sides(const struct ctr_deep *d, struct ctr_err *err)
+{
+    bool has[SIDES] = { false };
+    for (int i = 0; i < d->inputs; i++) {
+        const char *side = d->input[i].side;
+        if (!is_side(side))
+            return ctr_fail(err, CTR_EUSAGE,
+                            "input '%.80s' is of no side: two-tower wants each to be of the user or of the ad; name "
+                            "the inputs of either with --user-features and --ad-features",
+                            d->input[i].name);
+        has[!strcmp(side, outputs[1].side)] = true;
+    }
+    for (int s = 0; s < SIDES && !d->output; s++)
+        if (!has[s])
+            return ctr_fail(err, CTR_EUSAGE,
+                            "no input is of the %s: two-tower wants inputs of both sides; name them with --%s-features",
+                            outputs[s].side, outputs[s].side);
+    return 0;
+}
+
+static bool has_tower(const struct ctr_deep *d, int s)
+{
+    return !d->output || d->output == &outputs[s];
+}
+
+static int declare(struct ctr_deep *d, struct ctr_err *err)
+{
+    struct towers *t = calloc(1, sizeof *t);
+    static const char *const prefix[SIDES] = { "user.", "ad." };
+    if (!t)
+        return ctr_fail_nomem(err, sizeof *t);
+    d->state = t;
+    for (int i = 0; i < d->inputs; i++)
+        d->input[i].pooling = ctr_deep_pooling_of(d->p.pooling);
+    int rc = check_sides(d, err);
+    for (int s = 0; s < SIDES && !rc; s++) {
+        if (!has_tower(d, s))
+            continue;
+        rc = find_columns(d, &t->side[s], outputs[s].side, err);
+        const struct ctr_stack_shape shape = { .prefix = prefix[s],
+                                               .hidden = d->p.hidden,
+                                               .in = (int32_t)t->side[s].cols,
+                                               .out = (int32_t)d->p.vector,
+                                               .activation = d->p.activation,
+                                               .batch_norm = d->p.batch_norm,
+                                               .dropout = d->p.dropout };
+        if (!rc)
+            rc = ctr_stack_declare(d, &t->side[s].stack, &shape, err);
+    }
+    if (!rc)
+        rc = CTR_MIN(t->bias = ctr_deep_param(d, CTR_INIT_ZERO, false, 0, 1, err, "bias"), 0);
+    for (int s = 0; s < SIDES && !rc; s++)
+        rc = has_tower(d, s) ? ctr_stack_declare_running(d, &t->side[s].stack, err) : 0;
+    return rc;
+}
+
+static int make_tower_room(struct ctr_deep *d, struct tower *t, int64_t room, struct ctr_err *err)
+{
+    const int64_t one = room * (int64_t)sizeof(float);
+    int rc = ctr_stack_room(d, &t->stack, room, err);
+    if (!rc)
+        rc = ctr_mem_grow(&t->x, d->dev, (size_t)(one * t->cols), err);
+    if (!rc)
+        rc = ctr_mem_grow(&t->out, d->dev, (size_t)(one * d->p.vector), err);
+    if (!rc && d->learns)
+        rc = ctr_mem_grow(&t->dx, d->dev, (size_t)(one * t->key_cols), err);
+    if (!rc && d->learns)
+        rc = ctr_mem_grow(&t->dt, d->dev, (size_t)(one * d->p.vector), err);
+    return rc;
+}
+
+static int make_room(struct ctr_deep *d, int64_t room, struct ctr_err *err)
+{
+    struct towers *t = d->state;
+    int rc = 0;
+    for (int s = 0; s < SIDES && !rc; s++)
+        rc = has_tower(d, s) ? make_tower_room(d, &t->side[s], room, err) : 0;
+    return rc;
+}
+
+static void free_towers(struct ctr_deep *d)
+{
+    struct towers *t = d->state;
+    for (int s = 0; s < SIDES; s++) {
+        struct tower *side = &t->side[s];
+        struct ctr_mem *mems[] = { side->x, side->dx, side->out, side->dt };
+        ctr_stack_free(&side->stack);
+        for (size_t i = 0; i < CTR_COUNT(mems); i++)
+            ctr_mem_free(mems[i]);
+        free(side->run);
+    }
+    free(t);
+}
+
+/* ---- forward ---- */
+
+/* Rows [from, from + n) of the tower's vectors into y. */
+static int forward_tower(struct ctr_deep *d, struct tower *t, int64_t from, int64_t n, bool training, struct ctr_mat y,
+                         struct ctr_err *err)
+{
+    const struct ctr_mat all = ctr_mat_at(d->x, from * d->x_cols, n, d->x_cols);
+    const struct ctr_mat x = ctr_mat_at(t->x, from * t->cols, n, t->cols);
+    int rc = 0;
+    for (int i = 0; i < t->runs && !rc; i++) {
+        const struct run *r = &t->run[i];
+        const struct ctr_dev_copy copy = { ctr_mat_cols(all, r->from, r->cols), ctr_mat_cols(x, r->to, r->cols) };
+        rc = ctr_dev_copy(d->dev, &copy, err);
+    }
+    return rc ? rc : ctr_stack_forward(d, &t->stack, x, from, training, y, err);
+}
+
+static int forward(struct ctr_deep *d, int64_t from, int64_t n, bool training, struct ctr_err *err)
+{
+    struct towers *t = d->state;
+    struct ctr_mat out[SIDES];
+    int rc = 0;
+    for (int s = 0; s < SIDES && !rc; s++) {
+        out[s] = ctr_mat_at(t->side[s].out, from * d->p.vector, n, d->p.vector);
+        rc = forward_tower(d, &t->side[s], from, n, training, out[s], err);
+    }
+    const struct ctr_dev_row_dot dot = {
+        .a = out[0], .b = out[1], .bias = ctr_deep_vec(d, t->bias), .y = ctr_vec_at(d->logit, from, n)
+    };
+    return rc ? rc : ctr_dev_row_dot(d->dev, &dot, err);
+}
+
+static int forward_output(struct ctr_deep *d, int64_t n, struct ctr_mat *y, struct ctr_err *err)
+{
+    struct towers *t = d->state;
+    struct tower *side = &t->side[d->output - outputs];
+    *y = ctr_mat(side->out, n, d->p.vector);
+    return forward_tower(d, side, 0, n, false, *y, err);
+}
+
+/* ---- backward ---- */
+
+/* From the gradient of the tower's vectors, in t->dt. */
+static int backward_tower(struct ctr_deep *d, struct tower *t, struct ctr_err *err)
+{
+    const struct ctr_mat all = ctr_mat(d->dx, d->rows, (int64_t)d->keys * d->width);
+    const struct ctr_mat dx = ctr_mat(t->dx, d->rows, t->key_cols);
+    int rc = ctr_stack_backward(d, &t->stack, ctr_mat(t->x, d->rows, t->cols), ctr_mat(t->dt, d->rows, d->p.vector), dx,
+                                err);
+    for (int i = 0; i < t->key_runs && !rc; i++) {
+        const struct run *r = &t->run[i];
+        const struct ctr_dev_copy copy = { ctr_mat_cols(dx, r->to, r->cols), ctr_mat_cols(all, r->from, r->cols) };
+        rc = ctr_dev_copy(d->dev, &copy, err);
+    }
+    return rc;
+}
+
+static int backward(struct ctr_deep *d, struct ctr_err *err)
+{
+    struct towers *t = d->state;
+    const struct ctr_mat dlogit = ctr_mat(d->dlogit, d->rows, 1);
+    const struct ctr_dev_act_grad bias = {
+        .z = dlogit, .dy = dlogit, .dz = dlogit, .dbias = ctr_deep_vec_grad(d, t->bias)
+    };
+    int rc = ctr_dev_act_grad(d->dev, &bias, err);
+    for (int s = 0; s < SIDES && !rc; s++) {
+        const struct ctr_dev_row_scale grad = { .s = ctr_vec(d->dlogit, d->rows),
+                                                .x = ctr_mat(t->side[!s].out, d->rows, d->p.vector),
+                                                .y = ctr_mat(t->side[s].dt, d->rows, d->p.vector) };
+        rc = ctr_dev_row_scale(d->dev, &grad, err);
+    }
+    for (int s = 0; s < SIDES && !rc; s++)
+        rc = backward_tower(d, &t->side[s], err);
+    return rc;
+}
+
+static const struct ctr_deep_spec two_tower_deep = {
+    .declare = declare,
+    .make_room = make_room,
+    .forward = forward,
+    .backward = backward,
+    .free = free_towers,
+    .outputs = outputs,
+    .forward_output = forward_output,
+    .takes_sides = true,
+};
+
+const struct ctr_model ctr_model_two_tower = {
+    .name = "two-tower",
+    .summary = "a vector of the user, one of the ad, and their inner product, by Adam",
+    .options = two_tower_options,
+    .deep = &two_tower_deep,
+    .device = &ctr_model_two_tower,
+    CTR_DEEP_FUNCTIONS,
+};
