@@ -34,8 +34,7 @@ U=a,age,past A='b,item,text,vec,word'
 ok 'a table of both sides learns from both' agrees --
 wrong() { ! agrees -- rate=.0101; }
 ok 'the check can fail' wrong
-# shellcheck disable=SC2034
-other() { U=a,age,past,b A='item,text,vec,word' && ref score got.safetensors tiny.arrows got.p user=$U ad="$A" hidden=4,3; }
+other() (U=a,age,past,b A='item,text,vec,word' && ref score got.safetensors tiny.arrows got.p user=$U ad="$A" hidden=4,3)
 ctr-export -o got.safetensors got.arrows
 not_other() { ! other; }
 ok 'and sees which inputs are of which side' not_other

@@ -6,7 +6,6 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <sys/stat.h>
 
 static struct {
     const char *fit, *pieces, *by, *held_out;
@@ -297,7 +296,7 @@ static int fit(struct ctr_cli *cli, struct ctr_err *err)
 struct run {
     struct ctr_cli *cli;
     const char *path;
-    struct stat seen; /* the map's file when it was opened last */
+    struct ctr_file_seen seen; /* the map's file when it was opened last */
     struct ctr_reader *r;
     int score;
     struct ctr_cal_map *m;
@@ -350,7 +349,7 @@ static int pass(struct run *run, struct ctr_err *err)
         (rc = ctr_cli_writer(cli, out, ctr_cal_apply_schema(run->a), &w, err)))
         goto out;
     while ((rc = ctr_reader_next(run->r, &b, err)) > 0) {
-        if (o.reload && ctr_cli_changed(run->path, &run->seen))
+        if (o.reload && ctr_file_changed(run->path, &run->seen))
             reload(run, b->first_row + 1);
         if ((rc = ctr_cal_apply_batch(run->a, b, &to, err))) {
             ctr_err_file(err, ctr_reader_file(run->r));
@@ -382,7 +381,7 @@ static int apply(struct ctr_cli *cli, struct ctr_err *err)
     run.path = cli->args[0];
     if (o.reload && !ctr_cli_reopens(run.path))
         return ctr_cli_usage(err, "--reload looks at the file of the map, and a pipe has none");
-    ctr_cli_changed(run.path, &run.seen);
+    ctr_file_changed(run.path, &run.seen);
     if (!(rc = ctr_cli_inputs(cli, 0, err)) && !(rc = ctr_cal_map_load(&run.m, run.path, err)) &&
         !(rc = ctr_cli_reader(cli, 1, NULL, &run.r, err)) &&
         (run.score = ctr_cli_role(cli, ctr_reader_schema(run.r), CTR_ROLE_SCORE, true, err)) < 0)

@@ -5,7 +5,6 @@
 #include "common/model/model.h"
 
 #include <stdlib.h>
-#include <sys/stat.h>
 
 static struct {
     bool uncertainty, reload;
@@ -23,7 +22,6 @@ struct run {
     struct ctr_cli *cli;
     const char *model;
     struct ctr_predict_opts how;
-    struct stat seen; /* the model's file when it was opened last */
     struct ctr_predictor *p;
     struct ctr_reader *r;
     struct ctr_out *out;
@@ -39,7 +37,7 @@ static void warn(const struct run *run, const struct ctr_predictor *p)
 static void tell_model(const struct run *run, int64_t row)
 {
     char time[32];
-    time[ctr_time_iso(time, run->seen.st_mtim.tv_sec * 1000 + run->seen.st_mtim.tv_nsec / 1000000)] = 0;
+    time[ctr_time_iso(time, ctr_predictor_time_ms(run->p))] = 0;
     ctr_cli_debug(run->cli, "rows from %lld on are scored by %s of %s", (long long)row, run->model, time);
 }
 
@@ -57,27 +55,21 @@ static int tell_unknown(const struct run *run, struct ctr_err *err)
     return rc;
 }
 
-/* Scores do not stop for a model that cannot be used: it is told of, and the one before goes on until the file changes
- * again. */
+/* Scores do not stop for a model that cannot be used: it is told of, and the one before goes on. */
 static int reload(struct run *run, int64_t row, struct ctr_err *fatal)
 {
-    struct ctr_predictor *p;
+    struct ctr_predictor *next;
     struct ctr_err err = { 0 };
-    int rc = ctr_predictor_open(&p, run->model, &run->how, &err);
-    if (!rc) {
-        warn(run, p);
-        rc = ctr_predictor_bind(p, ctr_reader_schema(run->r), &err);
-    }
-    if (rc) {
-        ctr_predictor_free(p);
+    int rc = ctr_predictor_reload(run->p, &next, &err);
+    if (rc < 0)
         ctr_cli_note(run->cli, "%s; rows from %lld on are scored by the model before", ctr_err_text(&err).s,
                      (long long)row);
+    if (rc <= 0)
         return 0;
-    }
-    warn(run, p);
+    warn(run, next);
     rc = tell_unknown(run, fatal);
     ctr_predictor_free(run->p);
-    run->p = p;
+    run->p = next;
     tell_model(run, row);
     return rc;
 }
@@ -94,7 +86,6 @@ static int open_model(struct run *run, struct ctr_err *err)
     if (rc)
         return rc;
     run->how = (struct ctr_predict_opts){ (int)cli->jobs, o.uncertainty, cli->device, cli->device_memory_bytes };
-    ctr_cli_changed(run->model, &run->seen);
     rc = ctr_predictor_open(&run->p, run->model, &run->how, err);
     if (!rc)
         warn(run, run->p);
@@ -119,7 +110,7 @@ static int predict(struct run *run, struct ctr_err *err)
     if (!rc && o.reload)
         tell_model(run, 1);
     while (!rc && (rc = ctr_reader_next(run->r, &in, err)) > 0) {
-        rc = o.reload && ctr_cli_changed(run->model, &run->seen) ? reload(run, in->first_row + 1, err) : 0;
+        rc = o.reload ? reload(run, in->first_row + 1, err) : 0;
         if (!rc) {
             rc = ctr_predictor_run(run->p, in, &scored, err);
             if (rc)

@@ -670,7 +670,7 @@ static const char *model_summary(int i)
 const struct ctr_tool ctr_tool = {
     .name = "ctr-train",
     .summary = "learn a model from a stream of features",
-    .synopsis = "lr|mlp|two-tower [PLAN] [FILE…]",
+    .synopsis = "lr|mlp|din|two-tower [PLAN] [FILE…]",
     .opts = opts,
     .flags = CTR_TOOL_ROLE(CTR_ROLE_LABEL) | CTR_TOOL_ROLE(CTR_ROLE_WEIGHT) | CTR_TOOL_ROLE(CTR_ROLE_TIME) |
              CTR_TOOL_READS | CTR_TOOL_WRITES | CTR_TOOL_MEMORY | CTR_TOOL_SEED | CTR_TOOL_DEVICE,

@@ -299,8 +299,8 @@ static int run_row_dot(struct trial *t, int d, void *ctx, struct ctr_err *err)
 {
     const struct dots *s = ctx;
     return ctr_dev_row_dot(
-        t->dev[d],
-        &(struct ctr_dev_row_dot){ view(s->a, d), view(s->b, d), trial_vec(s->bias, d), trial_vec(s->s, d) }, err);
+        t->dev[d], &(struct ctr_dev_row_dot){ view(s->a, d), view(s->b, d), trial_vec(s->bias, d), trial_vec(s->s, d) },
+        err);
 }
 
 static int run_row_scale(struct trial *t, int d, void *ctx, struct ctr_err *err)

@@ -387,9 +387,8 @@ static int row_dot_forward(struct function *f, struct ctr_dev *dev, const float 
 
     if (k.rc == 0)
         k.rc = ctr_dev_row_dot(dev,
-                               &(struct ctr_dev_row_dot){ .a = ctr_mat(a, ROWS, COLS),
-                                                          .b = ctr_mat(b, ROWS, COLS),
-                                                          .y = ctr_vec(y, ROWS) },
+                               &(struct ctr_dev_row_dot){
+                                   .a = ctr_mat(a, ROWS, COLS), .b = ctr_mat(b, ROWS, COLS), .y = ctr_vec(y, ROWS) },
                                err);
     return clear_desk(&k, y, out, ROWS);
 }

@@ -305,6 +305,15 @@ int ctr_truncate(int fd, int64_t n);
 /* An input that is read more than once is one file: hold.c. From ctr_hold until as many calls of ctr_hold_end,
  * ctr_open_input(path) opens the regular file that has the name now, whatever takes the name; when that file was
  * written to since, opening it is an error. Of other paths ctr_open_input is an open with O_CLOEXEC. */
+/* Has the file been replaced or written since it was looked at last, which *seen tells (zeros: never)? Look before it
+ * is opened, so that no change is missed. If so, what the name leads to now is opened next (ctr_hold_end). A file that
+ * is gone did not change. */
+struct ctr_file_seen {
+    uint64_t dev, ino;
+    int64_t size, time_ms; /* written at, since 1970 */
+    int64_t time_ns;
+};
+bool ctr_file_changed(const char *path, struct ctr_file_seen *seen);
 #define CTR_FILE_CHANGED "was changed or replaced by another program while it was read"
 int ctr_hold(const char *path, struct ctr_err *err) CTR_MUST;
 void ctr_hold_end(const char *path);

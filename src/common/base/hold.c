@@ -166,3 +166,21 @@ int ctr_open_input(const char *path, int flags, struct ctr_err *err)
     fd = ctr_open(path, flags, 0); /* of a FIFO: waits for its writer */
     return fd < 0 ? ctr_fail_sys(err, "cannot open") : fd;
 }
+
+bool ctr_file_changed(const char *path, struct ctr_file_seen *seen)
+{
+    const struct ctr_file_seen was = *seen;
+    struct stat st;
+    if (stat(path, &st))
+        return false;
+    *seen = (struct ctr_file_seen){ .dev = st.st_dev,
+                                    .ino = st.st_ino,
+                                    .size = st.st_size,
+                                    .time_ms = st.st_mtim.tv_sec * 1000 + st.st_mtim.tv_nsec / 1000000,
+                                    .time_ns = st.st_mtim.tv_nsec };
+    if (seen->dev == was.dev && seen->ino == was.ino && seen->size == was.size && seen->time_ms == was.time_ms &&
+        seen->time_ns == was.time_ns)
+        return false;
+    ctr_hold_end(path);
+    return true;
+}

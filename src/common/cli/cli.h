@@ -146,10 +146,6 @@ int ctr_cli_read(struct ctr_cli *cli, const char *path, struct ctr_err *err) CTR
 int ctr_cli_reread(struct ctr_cli *cli, const char **path, struct ctr_err *err) CTR_MUST;
 /* Can an input be opened a second time? Not stdin, nor a pipe; what is not there is told by who opens it. */
 bool ctr_cli_reopens(const char *path);
-/* Has the file been replaced or written since it was looked at last, which *seen tells (zeros: never)? Look before it
- * is opened, so that no change is missed. If so, what the name leads to now is opened next (ctr_hold_end). */
-struct stat;
-bool ctr_cli_changed(const char *path, struct stat *seen);
 /* -o or stdout for binary or text. */
 int ctr_cli_out(struct ctr_cli *cli, unsigned out_flags, struct ctr_out **o, struct ctr_err *err) CTR_MUST;
 /* Rows of a batch of a stream: as --batch or the schema says. */

@@ -21,18 +21,6 @@ static int copy_all(int from, int to, struct ctr_err *err)
     return rc;
 }
 
-bool ctr_cli_changed(const char *path, struct stat *seen)
-{
-    const struct stat was = *seen;
-
-    if (stat(path, seen) ||
-        (seen->st_dev == was.st_dev && seen->st_ino == was.st_ino && seen->st_size == was.st_size &&
-         seen->st_mtim.tv_sec == was.st_mtim.tv_sec && seen->st_mtim.tv_nsec == was.st_mtim.tv_nsec))
-        return false;
-    ctr_hold_end(path);
-    return true;
-}
-
 bool ctr_cli_reopens(const char *path)
 {
     struct stat st;

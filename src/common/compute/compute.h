@@ -85,6 +85,10 @@ int ctr_mem_new(struct ctr_mem **m, struct ctr_dev *dev, size_t bytes, struct ct
  * may be NULL. */
 int ctr_mem_grow(struct ctr_mem **m, struct ctr_dev *dev, size_t bytes, struct ctr_err *err) CTR_MUST;
 void ctr_mem_free(struct ctr_mem *m);
+/* The memory of another device of the same back end and hardware as one of this device, to be read: weights that
+ * several threads compute with, each on a device of its own. `of` is written no more, waited for (ctr_dev_sync), and
+ * freed after it. */
+int ctr_mem_share(struct ctr_mem **m, struct ctr_dev *dev, const struct ctr_mem *of, struct ctr_err *err) CTR_MUST;
 size_t ctr_mem_bytes(const struct ctr_mem *m);
 /* The bytes themselves where ctr_dev_is_host, else NULL. After ctr_dev_sync or ctr_mem_read only. */
 void *ctr_mem_host(struct ctr_mem *m);
@@ -336,8 +340,8 @@ struct ctr_dev_fill {
     float value;
 };
 
-/* Inner products of rows: y[i] = sum over c of a[i][c] b[i][c], then + bias[0]. cpu, cuda: s = fmaf(a[i][c], b[i][c], s)
- * from s = 0 for c = 0, 1, …, which is element (i, i) of gemm's a · b' on a cpu, to the bit. */
+/* Inner products of rows: y[i] = sum over c of a[i][c] b[i][c], then + bias[0]. cpu, cuda: s = fmaf(a[i][c], b[i][c],
+ * s) from s = 0 for c = 0, 1, …, which is element (i, i) of gemm's a · b' on a cpu, to the bit. */
 struct ctr_dev_row_dot {
     struct ctr_mat a, b; /* same shape */
     struct ctr_vec bias; /* f32 [1], or none */

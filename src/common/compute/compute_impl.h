@@ -25,6 +25,7 @@ struct ctr_mem {
     struct ctr_dev *dev;
     void *p;
     size_t bytes;
+    bool shared; /* of another device, which frees it */
 };
 
 static inline float *ctr_mat_f32(struct ctr_mat m)

@@ -178,6 +178,15 @@ int ctr_mem_new(struct ctr_mem **out, struct ctr_dev *dev, size_t bytes, struct 
     return 0;
 }
 
+int ctr_mem_share(struct ctr_mem **out, struct ctr_dev *dev, const struct ctr_mem *of, struct ctr_err *err)
+{
+    struct ctr_mem *m = *out = malloc(sizeof *m);
+    if (!m)
+        return ctr_fail_nomem(err, sizeof *m);
+    *m = (struct ctr_mem){ .dev = dev, .p = of->p, .bytes = of->bytes, .shared = true };
+    return 0;
+}
+
 int ctr_mem_grow(struct ctr_mem **m, struct ctr_dev *dev, size_t bytes, struct ctr_err *err)
 {
     size_t room = *m ? (*m)->bytes : 0;
@@ -193,8 +202,10 @@ void ctr_mem_free(struct ctr_mem *m)
 {
     if (!m)
         return;
-    m->dev->bytes -= (int64_t)m->bytes;
-    m->dev->ops->mem_free(m->dev, m->p);
+    if (!m->shared) {
+        m->dev->bytes -= (int64_t)m->bytes;
+        m->dev->ops->mem_free(m->dev, m->p);
+    }
     free(m);
 }
 

@@ -14,13 +14,17 @@ enum { MAX_PARAMETERS = 1 << 26 };
 
 /* ---- inputs ---- */
 
+void ctr_deep_input_free(struct ctr_deep_input *in)
+{
+    char *text[] = { in->name, in->table, in->history_of, in->group, in->side };
+    for (size_t k = 0; k < CTR_COUNT(text); k++)
+        free(text[k]);
+}
+
 void ctr_deep_inputs_free(struct ctr_deep_input *list, int n)
 {
-    for (int i = 0; list && i < n; i++) {
-        char *text[] = { list[i].name, list[i].table, list[i].history_of, list[i].group, list[i].side };
-        for (size_t k = 0; k < CTR_COUNT(text); k++)
-            free(text[k]);
-    }
+    for (int i = 0; list && i < n; i++)
+        ctr_deep_input_free(&list[i]);
     free(list);
 }
 

@@ -165,7 +165,9 @@ struct ctr_deep_spec {
      * computes it for rows [0, n) of x, in place of forward. */
     const struct ctr_deep_output *outputs;
     int (*forward_output)(struct ctr_deep *d, int64_t n, struct ctr_mat *y, struct ctr_err *err);
-    bool takes_sides; /* its options have CTR_DEEP_SIDE_OPTIONS */
+    int32_t (*output_width)(const struct ctr_deep *d);
+    const char *output_bias; /* the parameter, of one number, that is added to the product of both outputs; or NULL */
+    bool takes_sides;        /* its options have CTR_DEEP_SIDE_OPTIONS */
 };
 
 /* For declare: a parameter's number. rows 0: a vector of cols. Parameters that are `state` come after all others. */
@@ -214,6 +216,7 @@ int ctr_deep_inputs(const struct ctr_inputs *in, const struct ctr_strs *tables, 
                     struct ctr_err *err) CTR_MUST;
 /* Sides by the names that --user-features and --ad-features give, which win over those of the stream. */
 int ctr_deep_inputs_sides(struct ctr_deep_input *list, int n, const struct ctr_params *p, struct ctr_err *err) CTR_MUST;
+void ctr_deep_input_free(struct ctr_deep_input *in); /* what it points to */
 void ctr_deep_inputs_free(struct ctr_deep_input *list, int n);
 int ctr_deep_inputs_copy(const struct ctr_deep *from, struct ctr_deep_input **list, struct ctr_err *err) CTR_MUST;
 int ctr_deep_same_inputs(const struct ctr_deep *d, const struct ctr_deep_input *list, int n,
@@ -317,8 +320,9 @@ int ctr_deep_settle(struct ctr_deep_learner *l, struct ctr_err *err) CTR_MUST;
     .end_pass = ctr_deep_end_pass, .evaluate = ctr_deep_evaluate, .pending = ctr_deep_pending, .keys = ctr_deep_keys,  \
     .memory = ctr_deep_memory, .words = ctr_deep_words, .save_schema = ctr_deep_save_schema, .save = ctr_deep_save,    \
     .section_names = ctr_deep_section_names, .save_sections = ctr_deep_save_sections, .load = ctr_deep_load,           \
-    .scorer_open = ctr_deep_scorer_open, .scorer_free = ctr_deep_scorer_free, .scorer_bind = ctr_deep_scorer_bind,     \
-    .predict_rows = ctr_deep_predict_rows, .count_unknown = ctr_deep_count_unknown
+    .scorer_open = ctr_deep_scorer_open, .scorer_free = ctr_deep_scorer_free, .session_new = ctr_deep_session_new,     \
+    .session_free = ctr_deep_session_free, .predict_rows = ctr_deep_predict_rows,                                      \
+    .count_unknown = ctr_deep_count_unknown, .output = ctr_deep_output, .output_rows = ctr_deep_output_rows
 
 int ctr_deep_learner_new(void **learner, const struct ctr_model *m, const struct ctr_params *p, struct ctr_err *err);
 void ctr_deep_learner_free(void *learner);
@@ -340,9 +344,13 @@ int ctr_deep_load(void *learner, struct ctr_strs *tables, struct ctr_reader *r, 
 int ctr_deep_scorer_open(void **scorer, const char *path, const struct ctr_model_info *info, struct ctr_strs *tables,
                          char *warn, size_t warn_size, struct ctr_err *err);
 void ctr_deep_scorer_free(void *scorer);
-int ctr_deep_scorer_bind(void *scorer, const struct ctr_inputs *in, const struct ctr_strs *tables, struct ctr_err *err);
-void ctr_deep_count_unknown(const void *scorer, const struct ctr_rows *r, int64_t *n, int64_t *unknown);
-int ctr_deep_predict_rows(const void *scorer, const struct ctr_rows *rows, double *score, struct ctr_err *err);
+int ctr_deep_session_new(void **session, const void *scorer, const struct ctr_inputs *in, const struct ctr_strs *tables,
+                         const char *output, struct ctr_err *err);
+void ctr_deep_session_free(void *session);
+void ctr_deep_count_unknown(const void *session, const struct ctr_rows *r, int64_t *n, int64_t *unknown);
+int ctr_deep_predict_rows(void *session, const struct ctr_rows *rows, double *score, struct ctr_err *err);
+bool ctr_deep_output(const void *scorer, int i, struct ctr_output *out);
+int ctr_deep_output_rows(void *session, const struct ctr_rows *rows, float *value, struct ctr_err *err);
 
 /* Logits of rows [from, from + n) of the minibatch as probabilities; the error names the first that is none. first_row:
  * of the stream, of row `from`. */

@@ -1,45 +1,63 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Prediction with deep models: tables and parameters read once, shared; each thread that predicts has a network of its
- * own over them. A score depends on its row alone. A key that the model does not know has the first value that the
- * learner would give it. */
-#include <pthread.h>
+ * Prediction with deep models: tables and parameters read once and shared; each session has a network of its own over
+ * them, on a device of its own, or one of an output of the model, which has the inputs of one side alone. A score
+ * depends on its row alone. A key that the model does not know has the first value that the learner would give it. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "common/deep/deep.h"
 
-struct context {
-    struct ctr_deep net;
-    struct context *next;
-};
-
 struct scorer {
     struct ctr_deep model; /* shape and parameters */
     struct ctr_deep_tables tables;
-    pthread_mutex_t lock;
-    struct context *idle;
+    uint64_t id; /* of all parameters */
 };
 
-static void context_free(struct context *c)
-{
-    ctr_deep_free(&c->net);
-    free(c);
-}
+struct session {
+    const struct scorer *of;
+    struct ctr_deep net;
+};
+
+/* ---- what threads share ---- */
 
 void ctr_deep_scorer_free(void *scorer)
 {
     struct scorer *s = scorer;
     if (!s)
         return;
-    for (struct context *c = s->idle, *next; c; c = next) {
-        next = c->next;
-        context_free(c);
-    }
     ctr_deep_free(&s->model);
     ctr_deep_tables_free(&s->tables);
-    pthread_mutex_destroy(&s->lock);
     free(s);
+}
+
+static int hash_key(void *ctx, uint64_t key, const float *row, struct ctr_err *err)
+{
+    const struct scorer *s = ((void **)ctx)[0];
+    uint64_t *sum = ((void **)ctx)[1];
+    (void)err;
+    *sum = ctr_hash64(row, (size_t)s->tables.width * sizeof *row, *sum ^ key);
+    return 0;
+}
+
+/* A hash of all parameters, for models whose outputs are kept: vectors of two models fit no product. */
+static int make_id(struct scorer *s, struct ctr_err *err)
+{
+    const size_t bytes = (size_t)s->model.floats * sizeof(float);
+    float *w = s->model.spec->outputs ? malloc(CTR_MAX(bytes, 1)) : NULL;
+    if (!s->model.spec->outputs)
+        return 0;
+    int rc = w ? ctr_mem_read(s->model.w, 0, w, bytes, err) : ctr_fail_nomem(err, bytes);
+    if (!rc)
+        s->id = ctr_hash64(w, bytes, (uint64_t)s->model.p.seed);
+    for (int i = 0; i < s->tables.n && !rc; i++) {
+        void *ctx[] = { s, &s->id };
+        s->id = ctr_hash64(s->tables.t[i].name, strlen(s->tables.t[i].name), s->id);
+        rc = ctr_embedding_sorted(&s->tables.t[i].rows, hash_key, ctx, err);
+    }
+    free(w);
+    return rc;
 }
 
 int ctr_deep_scorer_open(void **out, const char *path, const struct ctr_model_info *info, struct ctr_strs *tables,
@@ -50,13 +68,16 @@ int ctr_deep_scorer_open(void **out, const char *path, const struct ctr_model_in
     struct ctr_reader *r = NULL;
     if (!s)
         return ctr_fail_nomem(err, sizeof *s);
-    pthread_mutex_init(&s->lock, NULL);
     int rc = ctr_deep_open(&s->model, info->model, &info->params, 1, false, err);
     s->tables.width = s->tables.floats = s->model.width;
     if (!rc)
         rc = ctr_model_open(path, &again, &r, err);
     if (!rc)
         rc = ctr_deep_read(&s->model, &s->tables, tables, r, false, warn, warn_size, err);
+    if (!rc)
+        rc = make_id(s, err);
+    if (!rc)
+        rc = ctr_dev_sync(s->model.dev, err);
     if (rc)
         ctr_err_file(err, path);
     ctr_reader_free(r);
@@ -69,106 +90,188 @@ int ctr_deep_scorer_open(void **out, const char *path, const struct ctr_model_in
     return 0;
 }
 
-int ctr_deep_scorer_bind(void *scorer, const struct ctr_inputs *in, const struct ctr_strs *tables, struct ctr_err *err)
+/* The value of a parameter of one number; 0 where there is none of that name. */
+static float one_number(const struct ctr_deep *d, const char *name)
 {
-    struct scorer *s = scorer;
-    struct ctr_deep_input *list;
-    int n, rc = ctr_deep_inputs(in, tables, &list, &n, err);
-    if (rc)
-        return rc;
-    rc = ctr_deep_same_inputs(&s->model, list, n, err);
-    ctr_deep_inputs_free(list, n);
-    return rc ? rc : ctr_deep_tables_bind(&s->tables, &s->model, false, err);
+    struct ctr_err err = { 0 };
+    float v = 0;
+    for (int i = 0; name && i < d->params; i++)
+        if (!strcmp(d->param[i].name, name) &&
+            ctr_mem_read(d->w, (size_t)d->param[i].at * sizeof v, &v, sizeof v, &err))
+            return 0;
+    return v;
+}
+
+bool ctr_deep_output(const void *scorer, int i, struct ctr_output *out)
+{
+    const struct scorer *s = scorer;
+    const struct ctr_deep_output *list = s->model.spec->outputs;
+    for (int k = 0; list && k <= i; k++)
+        if (!list[k].name)
+            return false;
+    if (!list)
+        return false;
+    *out = (struct ctr_output){ .name = list[i].name,
+                                .width = s->model.spec->output_width(&s->model),
+                                .bias = one_number(&s->model, s->model.spec->output_bias),
+                                .model = s->id };
+    return true;
 }
 
 /* ---- a thread's network ---- */
 
-/* Through the host, wherever the two lie. */
-static int copy_weights(const struct ctr_deep *from, const struct ctr_deep *to, struct ctr_err *err)
+void ctr_deep_session_free(void *session)
 {
+    struct session *s = session;
+    ctr_deep_free(&s->net);
+    free(s);
+}
+
+static const struct ctr_deep_output *find_output(const struct ctr_deep_spec *spec, const char *name)
+{
+    const struct ctr_deep_output *o = spec->outputs;
+    while (o && o->name && strcmp(o->name, name) != 0)
+        o++;
+    return o && o->name ? o : NULL;
+}
+
+/* The inputs of a side; the others' are freed. Numbers move together. */
+static int keep_side(struct ctr_deep_input *list, int n, const char *side)
+{
+    int kept = 0, dense = 0;
+    for (int i = 0; i < n; i++) {
+        if (strcmp(list[i].side, side) != 0) {
+            ctr_deep_input_free(&list[i]);
+            continue;
+        }
+        list[kept] = list[i];
+        list[kept].dense_at = dense;
+        dense += list[kept++].dense;
+    }
+    return kept;
+}
+
+/* The parameters of the whole network, as it has them: one memory for all sessions. Those of an output: copies, by
+ * name, for they lie elsewhere. */
+static int take_weights(const struct ctr_deep *from, struct ctr_deep *to, struct ctr_err *err)
+{
+    int rc = 0;
+    if (!to->output) {
+        ctr_mem_free(to->w);
+        to->w = NULL;
+        return ctr_mem_share(&to->w, to->dev, from->w, err);
+    }
     const size_t bytes = (size_t)from->floats * sizeof(float);
-    void *w = malloc(CTR_MAX(bytes, 1));
+    float *w = malloc(CTR_MAX(bytes, 1));
     if (!w)
         return ctr_fail_nomem(err, bytes);
-    int rc = ctr_mem_read(from->w, 0, w, bytes, err);
+    struct ctr_mem *shared = NULL; /* read through this thread's device */
+    rc = ctr_mem_share(&shared, to->dev, from->w, err);
     if (!rc)
-        rc = ctr_mem_write(to->w, 0, w, bytes, err);
+        rc = ctr_mem_read(shared, 0, w, bytes, err);
+    for (int i = 0; i < to->params && !rc; i++) {
+        const struct ctr_deep_param *p = from->param, *q = &to->param[i];
+        while (strcmp(p->name, q->name) != 0)
+            p++;
+        rc = ctr_mem_write(to->w, (size_t)q->at * sizeof *w, w + p->at, (size_t)(q->rows * q->cols) * sizeof *w, err);
+    }
+    ctr_mem_free(shared);
     free(w);
     return rc;
 }
 
-static int context_new(struct scorer *s, struct context **out, struct ctr_err *err)
+static int open_net(const struct scorer *of, struct ctr_deep *net, const char *output, struct ctr_err *err)
 {
-    struct context *c = calloc(1, sizeof *c);
     struct ctr_deep_input *list;
-    if (!c)
-        return ctr_fail_nomem(err, sizeof *c);
-    int rc = ctr_deep_open(&c->net, s->model.model, &s->model.p, 1, false, err);
-    if (!rc)
-        rc = ctr_deep_inputs_copy(&s->model, &list, err);
-    if (!rc)
-        rc = ctr_deep_shape(&c->net, list, s->model.inputs, err);
-    if (!rc) {
-        pthread_mutex_lock(&s->lock); /* one thread at a time on the model's device */
-        rc = copy_weights(&s->model, &c->net, err);
-        pthread_mutex_unlock(&s->lock);
-    }
-    if (!rc)
-        rc = ctr_deep_tables_bind(&s->tables, &c->net, false, err);
-    if (rc) {
-        context_free(c);
-        return rc;
-    }
-    *out = c;
-    return 0;
-}
-
-static int take_context(struct scorer *s, struct context **out, struct ctr_err *err)
-{
-    pthread_mutex_lock(&s->lock);
-    *out = s->idle;
-    if (s->idle)
-        s->idle = s->idle->next;
-    pthread_mutex_unlock(&s->lock);
-    return *out ? 0 : context_new(s, out, err);
-}
-
-int ctr_deep_predict_rows(const void *scorer, const struct ctr_rows *r, double *score, struct ctr_err *err)
-{
-    struct scorer *s = (struct scorer *)(uintptr_t)scorer;
-    struct context *c;
-    int rc = take_context(s, &c, err);
+    int n = of->model.inputs, rc = ctr_deep_open(net, of->model.model, &of->model.p, 1, false, err);
     if (rc)
         return rc;
-    rc = ctr_deep_add(&c->net, r, 0, r->rows, err);
+    net->output = output ? find_output(net->spec, output) : NULL;
+    rc = ctr_deep_inputs_copy(&of->model, &list, err);
+    if (rc)
+        return rc;
+    if (net->output)
+        n = keep_side(list, n, net->output->side);
+    rc = ctr_deep_shape(net, list, n, err);
     if (!rc)
-        rc = ctr_deep_pull(&c->net, &s->tables, false, NULL, 0, 0, err);
+        rc = take_weights(&of->model, net, err);
+    return rc ? rc : ctr_deep_tables_bind((struct ctr_deep_tables *)(uintptr_t)&of->tables, net, false, err);
+}
+
+int ctr_deep_session_new(void **out, const void *scorer, const struct ctr_inputs *in, const struct ctr_strs *tables,
+                         const char *output, struct ctr_err *err)
+{
+    struct session *s = calloc(1, sizeof *s);
+    struct ctr_deep_input *list = NULL;
+    int n;
+    if (!s)
+        return ctr_fail_nomem(err, sizeof *s);
+    s->of = scorer;
+    int rc = open_net(s->of, &s->net, output, err);
     if (!rc)
-        rc = c->net.spec->forward(&c->net, 0, r->rows, false, err);
+        rc = ctr_deep_inputs(in, tables, &list, &n, err);
+    if (!rc) {
+        rc = ctr_deep_same_inputs(&s->net, list, n, err);
+        ctr_deep_inputs_free(list, n);
+    }
+    if (rc)
+        ctr_deep_session_free(s);
+    else
+        *out = s;
+    return rc;
+}
+
+static int add_rows(struct session *s, const struct ctr_rows *r, struct ctr_err *err)
+{
+    int rc = ctr_deep_add(&s->net, r, 0, r->rows, err);
+    return rc ? rc
+              : ctr_deep_pull(&s->net, (struct ctr_deep_tables *)(uintptr_t)&s->of->tables, false, NULL, 0, 0, err);
+}
+
+int ctr_deep_predict_rows(void *session, const struct ctr_rows *r, double *score, struct ctr_err *err)
+{
+    struct session *s = session;
+    int rc = add_rows(s, r, err);
     if (!rc)
-        rc = ctr_deep_scores(&c->net, 0, r->rows, r->first_row, score, err);
-    ctr_deep_clear(&c->net);
-    pthread_mutex_lock(&s->lock);
-    c->next = s->idle;
-    s->idle = c;
-    pthread_mutex_unlock(&s->lock);
+        rc = s->net.spec->forward(&s->net, 0, r->rows, false, err);
+    if (!rc)
+        rc = ctr_deep_scores(&s->net, 0, r->rows, r->first_row, score, err);
+    ctr_deep_clear(&s->net);
+    return rc;
+}
+
+int ctr_deep_output_rows(void *session, const struct ctr_rows *r, float *value, struct ctr_err *err)
+{
+    struct session *s = session;
+    struct ctr_mat y;
+    int rc = add_rows(s, r, err);
+    if (!rc)
+        rc = s->net.spec->forward_output(&s->net, r->rows, &y, err);
+    if (!rc)
+        rc = ctr_mem_read(y.mem, (size_t)y.at * sizeof *value, value, (size_t)(y.rows * y.cols) * sizeof *value, err);
+    for (int64_t i = 0; !rc && i < y.rows * y.cols; i++)
+        if (!(fabsf(value[i]) < INFINITY))
+            rc = ctr_fail(err, CTR_EDATA, "row %lld: the vector is not a number: scale the inputs' numbers down",
+                          (long long)(r->first_row + i / y.cols + 1));
+    ctr_deep_clear(&s->net);
     return rc;
 }
 
 /* Runs of entries of one input are looked up together. */
-void ctr_deep_count_unknown(const void *scorer, const struct ctr_rows *r, int64_t *n, int64_t *unknown)
+void ctr_deep_count_unknown(const void *session, const struct ctr_rows *r, int64_t *n, int64_t *unknown)
 {
     enum { RUN = 64 };
-    const struct scorer *s = scorer;
-    const int64_t first = r->start[0], keys = s->model.keys;
+    const struct session *s = session;
+    const struct ctr_deep *net = &s->net;
+    const int64_t first = r->start[0], keys = net->keys;
     uint32_t row[RUN];
     for (int64_t e = first, run; e < r->start[r->rows]; e += run) {
-        const int input = r->table ? r->table[e] : s->model.key_input[(e - first) % keys];
-        const int table = s->model.input[input].table_at;
+        const int input = r->table ? r->table[e] : net->key_input[(e - first) % keys];
+        const int table = net->input[input].table_at;
         for (run = 1; r->table && run < RUN && e + run < r->start[r->rows] && r->table[e + run] == input;)
             run++;
         if (table >= 0)
-            ctr_embedding_find(&s->tables.t[table].rows, r->hash + e, run, row);
+            ctr_embedding_find(&s->of->tables.t[table].rows, r->hash + e, run, row);
         n[input] += run;
         for (int64_t i = 0; i < run; i++)
             unknown[input] += table < 0 || row[i] == CTR_EMBEDDING_NONE;

@@ -214,6 +214,11 @@ static int forward_output(struct ctr_deep *d, int64_t n, struct ctr_mat *y, stru
     return forward_tower(d, side, 0, n, false, *y, err);
 }
 
+static int32_t output_width(const struct ctr_deep *d)
+{
+    return (int32_t)d->p.vector;
+}
+
 /* ---- backward ---- */
 
 /* From the gradient of the tower's vectors, in t->dt. */
@@ -258,6 +263,8 @@ static const struct ctr_deep_spec two_tower_deep = {
     .free = free_towers,
     .outputs = outputs,
     .forward_output = forward_output,
+    .output_width = output_width,
+    .output_bias = "bias",
     .takes_sides = true,
 };
 

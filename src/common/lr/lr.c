@@ -259,10 +259,11 @@ static int lr_bind(void *learner, const struct ctr_inputs *in, const struct ctr_
     return ctr_lr_bind(learner, names, err);
 }
 
-static int lr_scorer_bind(void *scorer, const struct ctr_inputs *in, const struct ctr_strs *names, struct ctr_err *err)
+static int lr_session_new(void **session, const void *scorer, const struct ctr_inputs *in, const struct ctr_strs *names,
+                          const char *output, struct ctr_err *err)
 {
-    (void)in;
-    return ctr_lr_scorer_bind(scorer, names, err);
+    (void)in, (void)output;
+    return ctr_lr_session_new(session, scorer, names, err);
 }
 
 /* ---- what was saved ---- */
@@ -327,7 +328,8 @@ const struct ctr_model ctr_model_lr = {
     .load = ctr_lr_load,
     .scorer_open = ctr_lr_scorer_open,
     .scorer_free = ctr_lr_scorer_free,
-    .scorer_bind = lr_scorer_bind,
+    .session_new = lr_session_new,
+    .session_free = ctr_lr_session_free,
     .predicts_transposed = true,
     .floats = CTR_FLOAT_IEEE,
     .predict_rows = ctr_lr_predict_rows,

@@ -565,7 +565,8 @@ const struct ctr_model ctr_model_lr_device = {
     .load = ctr_lr_device_load,
     .scorer_open = ctr_lr_device_scorer_open,
     .scorer_free = ctr_lr_device_scorer_free,
-    .scorer_bind = ctr_lr_device_scorer_bind,
+    .session_new = ctr_lr_device_session_new,
+    .session_free = ctr_lr_device_session_free,
     .predict_rows = ctr_lr_device_predict_rows,
     .count_unknown = ctr_lr_device_count_unknown,
 };

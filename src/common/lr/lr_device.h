@@ -42,10 +42,10 @@ int ctr_lr_device_load(void *learner, struct ctr_strs *tables, struct ctr_reader
 int ctr_lr_device_scorer_open(void **scorer, const char *path, const struct ctr_model_info *info,
                               struct ctr_strs *tables, char *warn, size_t warn_size, struct ctr_err *err) CTR_MUST;
 void ctr_lr_device_scorer_free(void *scorer);
-int ctr_lr_device_scorer_bind(void *scorer, const struct ctr_inputs *in, const struct ctr_strs *tables,
-                              struct ctr_err *err) CTR_MUST;
-void ctr_lr_device_count_unknown(const void *scorer, const struct ctr_rows *r, int64_t *n, int64_t *unknown);
-int ctr_lr_device_predict_rows(const void *scorer, const struct ctr_rows *rows, double *score,
-                               struct ctr_err *err) CTR_MUST;
+int ctr_lr_device_session_new(void **session, const void *scorer, const struct ctr_inputs *in,
+                              const struct ctr_strs *tables, const char *output, struct ctr_err *err);
+void ctr_lr_device_session_free(void *session);
+void ctr_lr_device_count_unknown(const void *session, const struct ctr_rows *r, int64_t *n, int64_t *unknown);
+int ctr_lr_device_predict_rows(void *session, const struct ctr_rows *rows, double *score, struct ctr_err *err) CTR_MUST;
 
 #endif

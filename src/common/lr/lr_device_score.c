@@ -1,17 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Prediction with lr on a device: lr_score.c reads the model and finds the weights of a row's keys, the device adds
- * them up. One thread at a time; a score depends on its row alone. */
+ * them up. A score depends on its row alone. */
 #include <math.h>
-#include <pthread.h>
 #include <stdlib.h>
 
 #include "common/lr/lr_device.h"
 
+/* The device, and the weights on the host. */
 struct scorer {
     void *weights; /* of lr_score.c */
+    struct ctr_params params;
+};
+
+/* A thread's own queue on the device. */
+struct session {
+    void *weights; /* session of lr_score.c */
     struct ctr_dev *dev;
-    pthread_mutex_t lock;
     struct ctr_mem *weight, *x, *index, *start, *logit;
     struct ctr_buf row;                                /* double: weights of a row */
     struct ctr_buf weights_f32, x_f32, numbers, begin; /* of the entries; 0, 1, 2, …; of the rows */
@@ -25,31 +30,18 @@ void ctr_lr_device_scorer_free(void *scorer)
     struct scorer *s = scorer;
     if (!s)
         return;
-    struct ctr_mem *mems[] = { s->weight, s->x, s->index, s->start, s->logit };
-    struct ctr_buf *bufs[] = { &s->row, &s->weights_f32, &s->x_f32, &s->numbers, &s->begin, &s->logits };
-    for (size_t i = 0; i < CTR_COUNT(mems); i++)
-        ctr_mem_free(mems[i]);
-    for (size_t i = 0; i < CTR_COUNT(bufs); i++)
-        ctr_buf_free(bufs[i]);
-    ctr_dev_free(s->dev);
     ctr_lr_scorer_free(s->weights);
-    pthread_mutex_destroy(&s->lock);
     free(s);
 }
 
 int ctr_lr_device_scorer_open(void **out, const char *path, const struct ctr_model_info *info, struct ctr_strs *tables,
                               char *warn, size_t warn_size, struct ctr_err *err)
 {
-    const struct ctr_dev_want want = { .device = info->params.device,
-                                       .threads = 1,
-                                       .memory_bytes = info->params.device_memory };
     struct scorer *s = calloc(1, sizeof *s);
     if (!s)
         return ctr_fail_nomem(err, sizeof *s);
-    pthread_mutex_init(&s->lock, NULL);
-    int rc = ctr_dev_open(&s->dev, &want, err);
-    if (!rc)
-        rc = ctr_lr_scorer_open(&s->weights, path, info, tables, warn, warn_size, err);
+    s->params = info->params;
+    int rc = ctr_lr_scorer_open(&s->weights, path, info, tables, warn, warn_size, err);
     if (rc) {
         ctr_lr_device_scorer_free(s);
         return rc;
@@ -58,11 +50,40 @@ int ctr_lr_device_scorer_open(void **out, const char *path, const struct ctr_mod
     return 0;
 }
 
-int ctr_lr_device_scorer_bind(void *scorer, const struct ctr_inputs *in, const struct ctr_strs *tables,
-                              struct ctr_err *err)
+void ctr_lr_device_session_free(void *session)
 {
-    (void)in;
-    return ctr_lr_scorer_bind(((struct scorer *)scorer)->weights, tables, err);
+    struct session *s = session;
+    struct ctr_mem *mems[] = { s->weight, s->x, s->index, s->start, s->logit };
+    struct ctr_buf *bufs[] = { &s->row, &s->weights_f32, &s->x_f32, &s->numbers, &s->begin, &s->logits };
+    for (size_t i = 0; i < CTR_COUNT(mems); i++)
+        ctr_mem_free(mems[i]);
+    for (size_t i = 0; i < CTR_COUNT(bufs); i++)
+        ctr_buf_free(bufs[i]);
+    ctr_dev_free(s->dev);
+    if (s->weights)
+        ctr_lr_session_free(s->weights);
+    free(s);
+}
+
+int ctr_lr_device_session_new(void **out, const void *scorer, const struct ctr_inputs *in,
+                              const struct ctr_strs *tables, const char *output, struct ctr_err *err)
+{
+    const struct scorer *of = scorer;
+    const struct ctr_dev_want want = { .device = of->params.device,
+                                       .threads = 1,
+                                       .memory_bytes = of->params.device_memory };
+    struct session *s = calloc(1, sizeof *s);
+    (void)in, (void)output;
+    if (!s)
+        return ctr_fail_nomem(err, sizeof *s);
+    int rc = ctr_dev_open(&s->dev, &want, err);
+    if (!rc)
+        rc = ctr_lr_session_new(&s->weights, of->weights, tables, err);
+    if (rc)
+        ctr_lr_device_session_free(s);
+    else
+        *out = s;
+    return rc;
 }
 
 static void *room(struct ctr_buf *b, int64_t n, size_t size, int *rc, struct ctr_err *err)
@@ -75,7 +96,7 @@ static void *room(struct ctr_buf *b, int64_t n, size_t size, int *rc, struct ctr
 }
 
 /* The weights of each row's keys, then the bias, one row after another. */
-static int gather(struct scorer *s, const struct ctr_rows *r, struct ctr_err *err)
+static int gather(struct session *s, const struct ctr_rows *r, struct ctr_err *err)
 {
     const int64_t first = r->start[0], most = r->start[r->rows] - first;
     int rc = 0;
@@ -101,14 +122,15 @@ static int gather(struct scorer *s, const struct ctr_rows *r, struct ctr_err *er
     return rc;
 }
 
-static int send(struct scorer *s, struct ctr_mem **to, const struct ctr_buf *from, struct ctr_err *err)
+static int send(struct session *s, struct ctr_mem **to, const struct ctr_buf *from, struct ctr_err *err)
 {
     int rc = ctr_mem_grow(to, s->dev, from->len, err);
     return rc ? rc : ctr_mem_write(*to, 0, from->data, from->len, err);
 }
 
-static int score_rows(struct scorer *s, const struct ctr_rows *r, double *score, struct ctr_err *err)
+int ctr_lr_device_predict_rows(void *session, const struct ctr_rows *r, double *score, struct ctr_err *err)
 {
+    struct session *s = session;
     const int64_t n = r->rows;
     int rc = n ? gather(s, r, err) : 0;
     if (rc || !n)
@@ -145,16 +167,7 @@ static int score_rows(struct scorer *s, const struct ctr_rows *r, double *score,
     return rc;
 }
 
-int ctr_lr_device_predict_rows(const void *scorer, const struct ctr_rows *r, double *score, struct ctr_err *err)
+void ctr_lr_device_count_unknown(const void *session, const struct ctr_rows *r, int64_t *n, int64_t *unknown)
 {
-    struct scorer *s = (struct scorer *)(uintptr_t)scorer;
-    pthread_mutex_lock(&s->lock);
-    int rc = score_rows(s, r, score, err);
-    pthread_mutex_unlock(&s->lock);
-    return rc;
-}
-
-void ctr_lr_device_count_unknown(const void *scorer, const struct ctr_rows *r, int64_t *n, int64_t *unknown)
-{
-    ctr_lr_count_unknown(((const struct scorer *)scorer)->weights, r, n, unknown);
+    ctr_lr_count_unknown(((const struct session *)session)->weights, r, n, unknown);
 }

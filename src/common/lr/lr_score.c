@@ -34,9 +34,30 @@ void ctr_lr_scorer_free(void *scorer)
     free(s);
 }
 
-int ctr_lr_scorer_bind(void *scorer, const struct ctr_strs *tables, struct ctr_err *err)
+/* The scorer again, with an empty table for each that the stream alone has. */
+int ctr_lr_session_new(void **session, const void *scorer, const struct ctr_strs *tables, struct ctr_err *err)
 {
-    return ctr_weights_tables(&((struct scorer *)scorer)->weights, tables->n, err);
+    struct scorer *s = malloc(sizeof *s);
+    if (!s)
+        return ctr_fail_nomem(err, sizeof *s);
+    *s = *(const struct scorer *)scorer;
+    const size_t bytes = (size_t)s->weights.n * sizeof *s->weights.t;
+    struct ctr_weights *t = malloc(CTR_MAX(bytes, 1));
+    if (t && bytes)
+        memcpy(t, s->weights.t, bytes);
+    s->weights.t = t;
+    int rc = t ? ctr_weights_tables(&s->weights, tables->n, err) : ctr_fail_nomem(err, bytes);
+    if (rc)
+        ctr_lr_session_free(s);
+    else
+        *session = s;
+    return rc;
+}
+
+void ctr_lr_session_free(void *session)
+{
+    free(((struct scorer *)session)->weights.t);
+    free(session);
 }
 
 /* ---- loading ---- */
@@ -67,7 +88,7 @@ static int put(struct scorer *s, const struct ctr_lr_walk *walk, const struct ct
 static int take(void *ctx, const struct ctr_lr_walk *walk, const struct ctr_lr_walked *r, struct ctr_err *err)
 {
     struct scorer *s = ctx;
-    int rc = r->i ? 0 : ctr_lr_scorer_bind(s, walk->tables, err);
+    int rc = r->i ? 0 : ctr_weights_tables(&s->weights, walk->tables->n, err);
     if (rc)
         return rc;
     const bool wanted = r->weight != 0 || s->weights.rates;
@@ -122,7 +143,7 @@ int ctr_lr_scorer_open(void **out, const char *path, const struct ctr_model_info
     ctr_weights_made(&s->weights);
     ctr_lr_walk_end(&walk);
     if (!rc)
-        rc = ctr_lr_scorer_bind(s, tables, err);
+        rc = ctr_weights_tables(&s->weights, tables->n, err);
     if (rc) {
         ctr_lr_scorer_free(s);
         return rc;
@@ -311,13 +332,13 @@ CTR_BODY int predict(const struct scorer *s, const struct ctr_rows *r, double *s
     return rc;
 }
 
-int ctr_lr_predict_rows(const void *scorer, const struct ctr_rows *r, double *score, struct ctr_err *err)
+int ctr_lr_predict_rows(void *session, const struct ctr_rows *r, double *score, struct ctr_err *err)
 {
-    return predict(scorer, r, score, NULL, err);
+    return predict(session, r, score, NULL, err);
 }
 
-int ctr_lr_predict_uncertain(const void *scorer, const struct ctr_rows *r, double *score, double *uncertainty,
+int ctr_lr_predict_uncertain(void *session, const struct ctr_rows *r, double *score, double *uncertainty,
                              struct ctr_err *err)
 {
-    return predict(scorer, r, score, uncertainty, err);
+    return predict(session, r, score, uncertainty, err);
 }

@@ -397,10 +397,18 @@ static int slim_open(void **out, const char *path, const struct ctr_model_info *
     return 0;
 }
 
-static int slim_bind(void *scorer, const struct ctr_inputs *in, const struct ctr_strs *tables, struct ctr_err *err)
+/* A session is the scorer, which no row changes; tables of the stream alone come behind those of the model. */
+static int slim_session(void **session, const void *scorer, const struct ctr_inputs *in, const struct ctr_strs *tables,
+                        const char *output, struct ctr_err *err)
 {
-    (void)scorer, (void)in, (void)tables, (void)err; /* tables of the stream alone come behind those of the model */
+    (void)in, (void)tables, (void)output, (void)err;
+    *session = (void *)(uintptr_t)scorer;
     return 0;
+}
+
+static void slim_session_free(void *session)
+{
+    (void)session;
 }
 
 /* The row of a key, or -1. Keys are hashes as a rule, so that a key's place follows from its value to a few rows; of
@@ -479,10 +487,10 @@ static int score_rows(const struct scorer *s, const struct ctr_rows *r, double *
     return rc;
 }
 
-static int slim_uncertain(const void *scorer, const struct ctr_rows *r, double *score, double *uncertainty,
+static int slim_uncertain(void *session, const struct ctr_rows *r, double *score, double *uncertainty,
                           struct ctr_err *err)
 {
-    const struct scorer *s = scorer;
+    const struct scorer *s = session;
     double logit[BLOCK];
     int rc = score_rows(s, r, score, uncertainty, err);
     if (!rc)
@@ -497,9 +505,9 @@ static int slim_uncertain(const void *scorer, const struct ctr_rows *r, double *
     return rc;
 }
 
-static int slim_rows(const void *scorer, const struct ctr_rows *r, double *score, struct ctr_err *err)
+static int slim_rows(void *session, const struct ctr_rows *r, double *score, struct ctr_err *err)
 {
-    return slim_uncertain(scorer, r, score, NULL, err);
+    return slim_uncertain(session, r, score, NULL, err);
 }
 
 static void slim_unknown(const void *scorer, const struct ctr_rows *r, int64_t *n, int64_t *unknown)
@@ -520,7 +528,8 @@ const struct ctr_model ctr_model_lr_slim = {
     .options = ctr_lr_options,
     .scorer_open = slim_open,
     .scorer_free = slim_free,
-    .scorer_bind = slim_bind,
+    .session_new = slim_session,
+    .session_free = slim_session_free,
     .predicts_transposed = true,
     .floats = CTR_FLOAT_IEEE,
     .predict_rows = slim_rows,

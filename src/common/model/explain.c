@@ -31,7 +31,7 @@ struct ctr_explain {
     char *path;
     char warning[512];
     int64_t n;
-    void *scorer;
+    void *scorer, *session; /* session: after bind */
     struct ctr_strs tables;
     struct ctr_plan *plan;       /* NULL: rows are features */
     struct ctr_program *program; /* NULL: the same */
@@ -92,6 +92,8 @@ void ctr_explain_free(struct ctr_explain *e)
     ctr_program_free(e->program);
     ctr_plan_free(e->plan);
     ctr_keynames_free(e->known);
+    if (e->session)
+        e->info.model->session_free(e->session);
     if (e->scorer)
         e->info.model->scorer_free(e->scorer);
     ctr_model_info_free(&e->info);
@@ -147,7 +149,7 @@ int ctr_explain_bind(struct ctr_explain *e, const struct ctr_schema *s, struct c
     if (!rc)
         rc = ctr_inputs_new(&e->in, &e->features, -1, -1, &e->change, &e->tables, err);
     if (!rc)
-        rc = e->info.model->scorer_bind(e->scorer, e->in, &e->tables, err);
+        rc = e->info.model->session_new(&e->session, e->scorer, e->in, &e->tables, NULL, err);
     return rc ? rc : find_tables(e, err);
 }
 
@@ -296,7 +298,7 @@ static int add_parts(struct ctr_explain *e, const struct ctr_rows *r, int64_t i,
     if (rc)
         return rc;
     struct part p = { .entry = -1, .x = 1 };
-    p.weight = p.contribution = e->info.model->row_weights(e->scorer, r, i, (double *)(void *)e->weights.data);
+    p.weight = p.contribution = e->info.model->row_weights(e->session, r, i, (double *)(void *)e->weights.data);
     ctr_buf_clear(&e->parts);
     if (!e->info.params.no_bias)
         rc = ctr_buf_append(&e->parts, &p, sizeof p, err);
@@ -395,7 +397,7 @@ static int explain_rows(struct ctr_explain *e, const struct ctr_batch *features,
         n = ctr_inputs_fit(e->in, from, CTR_MIN(TILE_ROWS, features->rows - from), CTR_TILE_ENTRIES);
         rc = ctr_inputs_rows(e->in, NULL, from, n, &r, err);
         if (!rc)
-            rc = e->info.model->predict_rows(e->scorer, &r, score, err);
+            rc = e->info.model->predict_rows(e->session, &r, score, err);
         for (int64_t i = 0; i < n && !rc; i++) {
             rc = row_names(e, features, from + i, err);
             if (!rc)

@@ -249,6 +249,14 @@ struct ctr_slim_told {
 };
 struct ctr_model_info;
 
+/* A named output of a model beside its scores: a vector a row, from the inputs of one side. */
+struct ctr_output {
+    const char *name;
+    int32_t width;  /* floats */
+    float bias;     /* the score is the sigmoid of the inner product of the model's two vectors, plus this */
+    uint64_t model; /* a hash of all parameters: vectors of other models fit no product with these */
+};
+
 struct ctr_model;
 /* A learner of the models of params.variants in one: what tells them apart. */
 enum { CTR_SAVE_TOGETHER = 4 };
@@ -330,25 +338,32 @@ struct ctr_model {
     int (*save_sections)(void *learner, const struct ctr_strs *tables, struct ctr_out *out, struct ctr_err *err);
     int (*load)(void *learner, struct ctr_strs *tables, struct ctr_reader *r, struct ctr_err *err);
 
-    /* A scorer: what prediction needs and no more. `warn` says what the user should know about the file. */
+    /* A scorer: what prediction needs and no more, shared by threads: nothing in it changes. `warn` says what the user
+     * should know about the file. */
     int (*scorer_open)(void **scorer, const char *path, const struct ctr_model_info *info, struct ctr_strs *tables,
                        char *warn, size_t warn_size, struct ctr_err *err);
     void (*scorer_free)(void *scorer);
-    int (*scorer_bind)(void *scorer, const struct ctr_inputs *in, const struct ctr_strs *tables,
-                       struct ctr_err *err); /* as bind, for a stream */
-    bool predicts_transposed;                /* rows may be */
-    enum ctr_float_mode floats;              /* in which it predicts */
-    /* Any number of threads at once. */
-    int (*predict_rows)(const void *scorer, const struct ctr_rows *rows, double *score, struct ctr_err *err);
+    /* What one thread needs beside it for rows of one stream. The list of tables begins with the scorer's; `output`:
+     * what it computes in place of scores, or NULL. */
+    int (*session_new)(void **session, const void *scorer, const struct ctr_inputs *in, const struct ctr_strs *tables,
+                       const char *output, struct ctr_err *err);
+    void (*session_free)(void *session);
+    bool predicts_transposed;   /* rows may be */
+    enum ctr_float_mode floats; /* in which it predicts */
+    int (*predict_rows)(void *session, const struct ctr_rows *rows, double *score, struct ctr_err *err);
     /* The same with the uncertainty of each score, of a scorer that was asked for it, in place of the other; or NULL:
      * the model has none. */
-    int (*predict_uncertain)(const void *scorer, const struct ctr_rows *rows, double *score, double *uncertainty,
+    int (*predict_uncertain)(void *session, const struct ctr_rows *rows, double *score, double *uncertainty,
                              struct ctr_err *err);
     /* Add to n[t], by the number of an entry's table (by column: of its input), how many entries the rows have, and to
-     * unknown[t] those whose keys the model's file does not hold. As many threads at once. */
-    void (*count_unknown)(const void *scorer, const struct ctr_rows *rows, int64_t *n, int64_t *unknown);
+     * unknown[t] those whose keys the model's file does not hold. */
+    void (*count_unknown)(const void *session, const struct ctr_rows *rows, int64_t *n, int64_t *unknown);
     /* NULL, or of a linear model: the weights of row i's entries; returns the bias. */
-    double (*row_weights)(const void *scorer, const struct ctr_rows *rows, int64_t i, double *weight);
+    double (*row_weights)(const void *session, const struct ctr_rows *rows, int64_t i, double *weight);
+    /* NULL, or what it computes beside scores: output i, false past the last one; and rows of a session of it, `width`
+     * floats each. */
+    bool (*output)(const void *scorer, int i, struct ctr_output *out);
+    int (*output_rows)(void *session, const struct ctr_rows *rows, float *value, struct ctr_err *err);
 };
 /* The model of that name, or NULL: models/models.c defines it, above every learner. */
 const struct ctr_model *ctr_model_find(const char *name);
@@ -406,27 +421,78 @@ int ctr_model_save_some(const struct ctr_save *s, int n, ctr_save_rows *save, st
 /* The state of a checkpoint, from a reader that stands behind its main section. */
 int ctr_model_restore(const struct ctr_model *model, void *learner, struct ctr_reader *r, struct ctr_err *err) CTR_MUST;
 
-/* ---- predicting: predictor.c ---- */
+/* ---- predicting: loaded.c ----
+ *
+ *     struct ctr_loaded *m;                                           // once a process
+ *     ctr_loaded_open(&m, "m.arrows", &(struct ctr_predict_opts){ 0 }, err);
+ *     struct ctr_session *s;                                          // once a thread and schema
+ *     ctr_session_new(&s, m, schema, NULL, err);
+ *     ctr_session_rows(s, batch, 0, batch->rows, score, NULL, err);   // as often as there are rows
+ *     ctr_session_free(s);
+ *     ctr_loaded_free(m);
+ */
 
-struct ctr_predictor;
 struct ctr_predict_opts {
-    int threads;
-    bool uncertainty;   /* a column of it after the score, see ctr_model.predict_uncertain */
+    int threads;        /* of a predictor */
+    bool uncertainty;   /* beside each score, see ctr_model.predict_uncertain */
     const char *device; /* as in struct ctr_params */
     int64_t device_memory;
+    const char *output; /* of a predictor: the vectors of this output in place of scores; NULL: scores */
 };
+
+/* A model for prediction: options, plan, tables and weights, read once, on a device once. It does not change any more,
+ * so that any number of threads may use it. Each session holds it: it is freed when the last of its owners frees it. */
+struct ctr_loaded;
+int ctr_loaded_open(struct ctr_loaded **m, const char *path, const struct ctr_predict_opts *o,
+                    struct ctr_err *err) CTR_MUST;
+struct ctr_loaded *ctr_loaded_hold(struct ctr_loaded *m); /* one owner more; returns m */
+void ctr_loaded_free(struct ctr_loaded *m);               /* one owner less; NULL: nothing */
+const struct ctr_model_info *ctr_loaded_info(const struct ctr_loaded *m);
+const char *ctr_loaded_path(const struct ctr_loaded *m);
+const char *ctr_loaded_warning(const struct ctr_loaded *m); /* "" or what to say of the file */
+/* The output of that name; an error lists those that there are. */
+int ctr_loaded_output(const struct ctr_loaded *m, const char *name, struct ctr_output *out,
+                      struct ctr_err *err) CTR_MUST;
+
+/* What a thread predicts rows of one schema with: bound inputs, memory for rows and activations. One thread at a time;
+ * scores are the same bits for any number of sessions, and however rows are cut into calls. `output`: as of struct
+ * ctr_predict_opts; the stream needs the inputs of its side alone. The schema is borrowed. */
+struct ctr_session;
+int ctr_session_new(struct ctr_session **s, struct ctr_loaded *m, const struct ctr_schema *schema, const char *output,
+                    struct ctr_err *err) CTR_MUST;
+void ctr_session_free(struct ctr_session *s);
+const char *ctr_session_warning(const struct ctr_session *s); /* "" or what to say of the stream */
+/* Rows [from, from + n) of a batch: n scores, and n uncertainties where the model was opened for them (else NULL). */
+int ctr_session_rows(struct ctr_session *s, const struct ctr_batch *b, int64_t from, int64_t n, double *score,
+                     double *uncertainty, struct ctr_err *err) CTR_MUST;
+/* The same of an output: n times its width floats. */
+int ctr_session_vectors(struct ctr_session *s, const struct ctr_batch *b, int64_t from, int64_t n, float *value,
+                        struct ctr_err *err) CTR_MUST;
+/* Of the rows so far, the keys of table i and those of them that the model's file does not hold; NULL past the last
+ * table. The name is the session's. */
+const char *ctr_session_unknown(const struct ctr_session *s, int i, int64_t *keys, int64_t *unknown);
+
+/* ---- predicting a stream with several threads: predictor.c ---- */
+
+#define CTR_VECTOR_COLUMN "vector"
+struct ctr_predictor;
 int ctr_predictor_open(struct ctr_predictor **p, const char *path, const struct ctr_predict_opts *o,
                        struct ctr_err *err) CTR_MUST;
 const char *ctr_predictor_warning(const struct ctr_predictor *p); /* after open, after bind: "" or what to say */
-/* Bind to a stream: output is its columns that are no inputs, then `score` (float64, role score). */
+/* Bind to a stream: output is its columns that are no inputs, then `score` (float64, role score), or `vector`
+ * (fixed_size_list<float32>) of an output. */
 int ctr_predictor_bind(struct ctr_predictor *p, const struct ctr_schema *s, struct ctr_err *err) CTR_MUST;
 const struct ctr_schema *ctr_predictor_schema(const struct ctr_predictor *p);
-/* Of the rows that were scored so far, the keys of table i and those of them that the model's file does not hold; NULL
- * past the last table. The name is the predictor's. */
+/* As ctr_session_unknown, of all threads. */
 const char *ctr_predictor_unknown(const struct ctr_predictor *p, int i, int64_t *keys, int64_t *unknown);
 int ctr_predictor_run(struct ctr_predictor *p, const struct ctr_batch *in, const struct ctr_batch **out,
                       struct ctr_err *err) CTR_MUST;
 void ctr_predictor_free(struct ctr_predictor *p);
+/* Look at the file of a predictor that is bound. 1: it holds another model now, and *next predicts the same stream with
+ * that one; 0: it does not; < 0: it does, and that cannot be used. In the last case p goes on, and is told 0 until the
+ * file changes again; while the file is gone, it did not change. */
+int ctr_predictor_reload(struct ctr_predictor *p, struct ctr_predictor **next, struct ctr_err *err) CTR_MUST;
+int64_t ctr_predictor_time_ms(const struct ctr_predictor *p); /* when its file was written, since 1970 */
 
 /* The output schema of progressive and predict: what passes through, then score, or `n` columns score.NAME (none has
  * the role). from[i]: column of s, or -1 - the number of the score. */
