@@ -270,7 +270,7 @@ static const struct ctr_deep_spec two_tower_deep = {
 
 const struct ctr_model ctr_model_two_tower = {
     .name = "two-tower",
-    .summary = "a vector of the user, one of the ad, and their inner product, by Adam",
+    .summary = "inner product of a user vector and an ad vector, by Adam",
     .options = two_tower_options,
     .deep = &two_tower_deep,
     .device = &ctr_model_two_tower,
