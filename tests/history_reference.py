@@ -68,7 +68,7 @@ def expected(events, past, o):
             out.setdefault(f"{o['group']}.{c}", []).append([past[c][j] for j in mine])
         if o["age"]:
             out.setdefault(f"{o['group']}.age", []).append([t - past["time"][j] for j in mine])
-        before = [j for j in range(m) if past["time"][j] < t]
+        before = [j for j in range(m) if past["time"][j] < t and t - past["time"][j] <= o["count_window"]]
         known = [j for j in before if t - past["time"][j] > delay]
         for key in o["count"]:
             of = [k for k in key.split("+")]
@@ -107,6 +107,7 @@ def run(seed, folder):
          "last": r.choice([1, 2, 3, 50]), "window": r.choice([0, 1, 7, 200, 10**9]), "delay": r.choice([0, 0, 1, 20, 500]),
          "dwell": r.choice([None, None, 5, 30]), "group": r.choice(["history", "g"]), "prior": r.choice([0, 1, 20.5]),
          "count": r.choice([[], ["item"], ["cat", "user"], ["item+half", "cat"]])}
+    o["count_window"] = r.choice([10**9, max(o["delay"], o["dwell"] or 0) + r.choice([1, 10, 300])])
     mode = r.choice(["ordered", "sort", "late"])
     lateness = r.choice([0, 1, 30, 1000])
     args = []
@@ -131,6 +132,7 @@ def run(seed, folder):
     args += ["--age"] if o["age"] else []
     args += ["--dwell", "stay", "--min-dwell", f"{o['dwell']}ms"] if o["dwell"] is not None else []
     args += ["--count", ",".join(o["count"]), "--prior", str(o["prior"])] if o["count"] else []
+    args += ["--count-window", f"{o['count_window']}ms"] if o["count"] and o["count_window"] < 10**9 else []
     if two:
         write(f"{folder}/past", past, other, time_type, r.choice([1, 7, 1000]), r.choice([[], ["item"]]))
         args += ["--behaviours", f"{folder}/past"]

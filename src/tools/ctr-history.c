@@ -9,10 +9,10 @@
 static struct {
     const char *where, *dwell, *behaviours, *order, *group;
     struct ctr_strs columns, counts;
-    int64_t min_dwell_ms, last, window_ms, delay_ms, lateness_ms;
+    int64_t min_dwell_ms, last, window_ms, delay_ms, lateness_ms, count_window_ms;
     bool age, sort;
     double prior;
-} o = { .last = 50, .window_ms = DAYS(14), .lateness_ms = -1, .prior = 20 };
+} o = { .last = 50, .window_ms = DAYS(14), .lateness_ms = -1, .count_window_ms = -1, .prior = 20 };
 
 static const struct ctr_opt opts[] = {
     { "columns", 'c', CTR_OPT_LIST, "COL,…", "columns of the behaviours to list, side by side", &o.columns, 0 },
@@ -35,6 +35,8 @@ static const struct ctr_opt opts[] = {
     { "group", 0, CTR_OPT_STR, "NAME", "put NAME. before the names of the lists (history)", &o.group, 0,
       .needs = "columns|age" },
     { "count", 0, CTR_OPT_LIST, "KEY[+KEY2],…", "add impressions, clicks and rate of each key so far", &o.counts, 0 },
+    { "count-window", 0, CTR_OPT_DURATION, "DURATION", "count rows at most so old (all)", &o.count_window_ms, 0,
+      .needs = "count" },
     { "prior", 0, CTR_OPT_REAL, "ROWS", "draw rates to the overall one, as if so many rows had had that (20)", &o.prior,
       0, .needs = "count" },
     { "sort", 0, CTR_OPT_FLAG, NULL, "the input is in no order of time: sort it first, in --memory", &o.sort, 0 },
@@ -103,6 +105,7 @@ static int open_history(const struct ctr_cli *cli, const struct ctr_schema *s, s
                                    .delay_ms = o.delay_ms,
                                    .counts = &o.counts,
                                    .prior = o.prior,
+                                   .count_window_ms = o.count_window_ms,
                                    .input = o.sort               ? CTR_HISTORY_SORT
                                             : o.lateness_ms >= 0 ? CTR_HISTORY_LATE
                                                                  : CTR_HISTORY_ORDERED,

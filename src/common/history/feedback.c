@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * feedback: running counts by key. Rows wait in a queue in order of time; one end of it has been shown, so that it is
- * counted as an impression, the other one is old enough for its click to be known. Invariant: after
+ * counted as an impression, the next ones are old enough for their clicks to be known, and, with a window, to be taken
+ * back. Invariant: after
  * ctr_feedback_until(t) a counter holds exactly what is known at t. */
 #include "common/history/historycore.h"
 
 #include <stdlib.h>
 
-int ctr_feedback_init(struct ctr_feedback *f, int keys, uint64_t delay_ms, struct ctr_err *err)
+int ctr_feedback_init(struct ctr_feedback *f, int keys, uint64_t delay_ms, int64_t window_ms, struct ctr_err *err)
 {
-    *f = (struct ctr_feedback){ .keys = keys, .delay_ms = delay_ms };
+    *f = (struct ctr_feedback){ .keys = keys, .delay_ms = delay_ms, .window_ms = (uint64_t)window_ms };
+    f->windowed = window_ms >= 0;
     f->index = calloc((size_t)keys + 1, sizeof *f->index);
     f->counter = calloc((size_t)keys + 1, sizeof *f->counter);
     if (!f->index || !f->counter)
@@ -60,6 +62,7 @@ int ctr_feedback_reserve(struct ctr_feedback *f, int64_t rows, struct ctr_err *e
         memmove(f->row.data, row_at(f, f->first), (size_t)(f->rows - f->first) * words(f) * sizeof(int64_t));
         f->rows -= f->first;
         f->shown -= f->first;
+        f->known -= f->first;
         f->first = 0;
     }
     f->row.len = (size_t)f->rows * words(f) * sizeof(int64_t);
@@ -96,19 +99,34 @@ void ctr_feedback_add(struct ctr_feedback *f, int64_t s, bool click, uint64_t *c
         row[2 + k] = counter_of(f, k, hash[k][at]);
 }
 
+/* A row's click becomes known (by 1), or the row leaves the window (by -1). */
+static void count_known(struct ctr_feedback *f, const int64_t *row, int64_t by)
+{
+    for (int k = 0; k < f->keys; k++) {
+        counter(f, k, row[2 + k])->known += by;
+        counter(f, k, row[2 + k])->clicks += by * row[1];
+    }
+    f->all.known += by;
+    f->all.clicks += by * row[1];
+}
+
+static void count_shown(struct ctr_feedback *f, const int64_t *row, int64_t by)
+{
+    for (int k = 0; k < f->keys; k++)
+        counter(f, k, row[2 + k])->shown += by;
+}
+
 void ctr_feedback_until(struct ctr_feedback *f, int64_t t)
 {
     for (; f->shown < f->rows && row_at(f, f->shown)[0] < t; f->shown++)
-        for (int k = 0; k < f->keys; k++)
-            counter(f, k, row_at(f, f->shown)[2 + k])->shown++;
-    for (; f->first < f->shown && ctr_time_age(t, row_at(f, f->first)[0]) > f->delay_ms; f->first++) {
-        const int64_t *row = row_at(f, f->first);
-        for (int k = 0; k < f->keys; k++) {
-            counter(f, k, row[2 + k])->known++;
-            counter(f, k, row[2 + k])->clicks += row[1];
-        }
-        f->all.known++;
-        f->all.clicks += row[1];
+        count_shown(f, row_at(f, f->shown), 1);
+    for (; f->known < f->shown && ctr_time_age(t, row_at(f, f->known)[0]) > f->delay_ms; f->known++)
+        count_known(f, row_at(f, f->known), 1);
+    if (!f->windowed)
+        f->first = f->known;
+    for (; f->first < f->known && ctr_time_age(t, row_at(f, f->first)[0]) > f->window_ms; f->first++) {
+        count_shown(f, row_at(f, f->first), -1);
+        count_known(f, row_at(f, f->first), -1);
     }
 }
 

@@ -289,7 +289,10 @@ static int start(struct ctr_history *h, const struct ctr_schema *events, const c
     if (!rc && o->dwell)
         rc = compile(&h->dwell, "--dwell", o->dwell, s, false, err);
     ctr_behaviours_init(&h->users, h->columns.n, o);
-    return rc ? rc : ctr_feedback_init(&h->counts, h->sets, h->users.delay_ms, err);
+    if (!rc && h->sets && o->count_window_ms >= 0 && (uint64_t)o->count_window_ms <= h->users.delay_ms)
+        rc = ctr_fail(err, CTR_EUSAGE,
+                      "--count-window must be longer than --delay (and --min-dwell): no click would be known in it");
+    return rc ? rc : ctr_feedback_init(&h->counts, h->sets, h->users.delay_ms, o->count_window_ms, err);
 }
 
 static int make_columns(struct ctr_history *h, struct ctr_err *err)

@@ -19,6 +19,7 @@
  *     GROUP.age              list<int64>: t - s in ms
  *     count.KEY.impressions  int64: rows of the behaviours' log with this key and s < t
  *     count.KEY.clicks       int64: those for which `where` holds and t - s > delay
+ *                            (of both: with t - s <= count_window_ms)
  *     count.KEY.rate         float64: (clicks + prior * p) / (n + prior), n = rows with t - s > delay, p = the rate of
  *                            all rows with t - s > delay; null while there are none
  */
@@ -44,6 +45,7 @@ struct ctr_history_opts {
     const char *group; /* NULL: "history" */
     int64_t last, window_ms, delay_ms;
     const struct ctr_strs *counts; /* "a,b" each: a count by a and one by b; "a+b": one by both */
+    int64_t count_window_ms;       /* count rows with t - s <= it; < 0: all; above delay and min_dwell */
     double prior;                  /* rows that p counts as in a rate */
     enum ctr_history_input input;
     int64_t lateness_ms;

@@ -104,11 +104,15 @@ struct ctr_feedback {
     struct ctr_sparse *index; /* a set: hash of the key -> 1 + number of its counter */
     struct ctr_buf *counter;
     struct ctr_counter all;
-    struct ctr_buf row;   /* rows that are not all counted: time, click, number of a counter a set */
-    int64_t first, shown; /* of row: the first that is there, the next to be shown */
+    struct ctr_buf row; /* rows that are not all counted: time, click, number of a counter a set */
+    uint64_t window_ms;
+    bool windowed;
+    int64_t first, known, shown; /* of row: the first that is there, the next to be known, the next to be shown */
     int64_t rows;
 };
-int ctr_feedback_init(struct ctr_feedback *f, int keys, uint64_t delay_ms, struct ctr_err *err) CTR_MUST;
+/* window_ms < 0: rows are counted for ever. It is above delay_ms. */
+int ctr_feedback_init(struct ctr_feedback *f, int keys, uint64_t delay_ms, int64_t window_ms,
+                      struct ctr_err *err) CTR_MUST;
 void ctr_feedback_free(struct ctr_feedback *f);
 int64_t ctr_feedback_bytes(const struct ctr_feedback *f);
 int ctr_feedback_reserve(struct ctr_feedback *f, int64_t rows, struct ctr_err *err) CTR_MUST; /* before a batch */
