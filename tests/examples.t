@@ -20,12 +20,15 @@ reaches() { # reaches FILE N COLUMN LEAST
 
 help() { make -s -C "$CTR_TOP/examples" help | sed 1d | cut -f 1 | tr -d ' ' | tr '\n' ' '; }
 trenches=$(sed -n 's/^trenches += /trenches-/p' "$CTR_TOP/examples/trenches.mk" | sed 's/-fig2$/-fig2 trenches-fig2.png/' | tr '\n' ' ')
-is 'help lists targets' "$(help)" "demo live criteo avazu mind amex deep ml1m ipinyou signals trenches $trenches"
+is 'help lists targets' "$(help)" "demo live criteo avazu mind mindhistory globo amex deep ml1m ml1mhistory ipinyou signals trenches $trenches"
 lacks() { CTR_CHROMIUM=$W/none make -s -C "$CTR_TOP/examples" OUT="$W/lacks" trenches-fig2.png >"$W/lacks.txt" 2>&1 || grep -c 'no chromium: install chromium' "$W/lacks.txt"; }
 is 'what a target needs is told before it works' "$(lacks) $(ls "$W/lacks" 2>/dev/null)" '1 '
-for e in criteo avazu mind amex ml1m ipinyou; do ok "$e runs" figures $e; done
+for e in criteo avazu mind mindhistory amex ml1m ml1mhistory ipinyou; do ok "$e runs" figures $e; done
 ok 'criteo: AUC >= .737' reaches "$W/criteo.txt" 1 auc .737
 ok 'mind: AUC >= .627 from ids alone' reaches "$W/mind.txt" 1 auc .627
+ok 'mindhistory: AUC >= .66 from running rates' reaches "$W/mindhistory.txt" 1 auc .66
+ok 'mindhistory: GAUC >= .58' reaches "$W/mindhistory.txt" 1 gauc .58
+ok 'ml1mhistory: AUC >= .795' reaches "$W/ml1mhistory.txt" 1 auc .795
 ok 'amex: AUC >= .562' reaches "$W/amex.txt" 1 auc .562
 ok 'ml1m: AUC >= .777' reaches "$W/ml1m.txt" 1 auc .777
 ok 'ml1m: GAUC >= .725' reaches "$W/ml1m.txt" 1 gauc .725
