@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Independent mlp, din and two-tower in plain double precision: forward by the formulas of their pages, gradients by central differences
+"""Independent mlp, din, two-tower, fm, dcnv2 and dlrm in plain double precision: forward by the formulas of their pages, gradients by central differences
 of their own forward pass, Adam as Kingma & Ba give it. Python alone: streams are read through the tools, models through
 ctr-export --format safetensors, so that this also reads those.
 
-    deep_reference.py mlp|din|two-tower STREAM START MODEL PROGRESSIVE [minibatch=… hidden=… activation=… pooling=… batch-norm=1 dropout=… l2=… rate=…
-                      decay=… decay-every=… seed=… passes=… counts=CSV attention=… attention-hidden=… user=COLUMN,… ad=COLUMN,…]
+    deep_reference.py mlp|din|two-tower|fm|dcnv2|dlrm STREAM START MODEL PROGRESSIVE [minibatch=… hidden=… activation=… pooling=… batch-norm=1 dropout=… l2=… rate=…
+                      decay=… decay-every=… seed=… passes=… counts=CSV attention=… attention-hidden=… user=COLUMN,… ad=COLUMN,…
+                      cross-rank=… structure=… bottom=…]
         START: the same model before any learning (trained at a rate of next to nothing). Do scores and values agree?
     deep_reference.py score SAFETENSORS STREAM SCORED [hidden=… activation=… pooling=… batch-norm=1]   what the tensors predict
     deep_reference.py counts STREAM CSV                         made-up counts of half of the keys
@@ -48,6 +49,7 @@ class Model:
         parameters = {n.split(".", 1)[1]: v for n, v in t.items() if "." in n and not n.startswith(("emb.", "vocab."))}
         self.dense = {n: v for n, (_, v) in parameters.items()}
         self.shape = {n: s for n, (s, _) in parameters.items()}
+        self.kind = min(n for n in t if "." in n and not n.startswith(("emb.", "vocab."))).split(".")[0]
         self.attends = any(n.startswith("din.") for n in t)
         self.towers = any(n.startswith("two-tower.") for n in t)
         self.rows, self.width = {}, 0
@@ -56,6 +58,8 @@ class Model:
                 self.width = w = shape[1]
                 for i, k in enumerate(t[n + ".key"][1]):
                     self.rows[n[4:], k] = v[i * w : (i + 1) * w]
+        if "numbers" in self.shape:  # fm
+            self.width = self.shape["numbers"][1]
 
 
 def sequences(features):
@@ -129,6 +133,16 @@ def stack(m, o, x, name, hidden, training, norm=False, dropout=0.0):
 
 def layers(m, o, x, name, hidden, training, norm=False, dropout=0.0):
     """The outputs of a stack of layers, the last one linear; names of its parameters begin with `name`."""
+    return linear(m, "%s%d." % (name, len(hidden)), hidden_layers(m, o, x, name, hidden, training, norm, dropout))
+
+
+def linear(m, name, x):
+    """W x + b of each x."""
+    w, b, n = m.dense[name + "weight"], m.dense[name + "bias"], len(x[0]) if x else 0
+    return [[sum(a * c for a, c in zip(v, w[j * n : (j + 1) * n])) + b[j] for j in range(len(b))] for v in x]
+
+
+def hidden_layers(m, o, x, name, hidden, training, norm=False, dropout=0.0):
     for l, out in enumerate(hidden):
         at = "%s%d." % (name, l)
         w, width = m.dense[at + "weight"], len(x[0]) if x else 0
@@ -153,9 +167,7 @@ def layers(m, o, x, name, hidden, training, norm=False, dropout=0.0):
                 for j in range(out):
                     kept = (random64(o["seed"], training[0] * 8 + l, i * out + j) >> 40) / 2**24 >= dropout
                     v[j] = v[j] / (1 - dropout) if kept else 0.0
-    last = "%s%d." % (name, len(hidden))
-    w, b, n = m.dense[last + "weight"], m.dense[last + "bias"], len(x[0]) if x else 0
-    return [[sum(a * c for a, c in zip(v, w[j * n : (j + 1) * n])) + b[j] for j in range(len(b))] for v in x]
+    return x
 
 
 def pooled(m, o, entries):
@@ -190,8 +202,55 @@ def tower(m, o, rows, batch, side, training=None):
     return layers(m, o, x, side + ".", o["hidden"], training, o["batch-norm"])
 
 
+def fm(m, o, rows, batch, training):
+    """Every pair of features, one by one: the entries of all lists, and the numbers."""
+    logits = []
+    for i in batch:
+        features = [(m.rows[k], x) for entries in rows.keys[i] for k, x in entries]
+        features += [(m.dense["numbers"][n * m.width : (n + 1) * m.width], x) for n, x in enumerate(rows.numbers[i])]
+        z = m.dense["bias"][0]
+        for a, (v, x) in enumerate(features):
+            z += v[0] * x
+            for u, y in features[:a]:
+                z += x * y * sum(p * q for p, q in zip(v[1:], u[1:]))
+        logits.append(z)
+    return logits
+
+
+def dcnv2(m, o, rows, batch, training):
+    x0 = [sum((pooled(m, o, e) for e in rows.keys[i]), []) + rows.numbers[i] for i in batch]
+    x = x0
+    for l in range(sum(n.startswith("cross.") and n.endswith(".weight") for n in m.dense)):
+        t = x
+        if o["cross-rank"]:
+            rank, n = m.shape["cross.%d.down" % l]
+            down = m.dense["cross.%d.down" % l]
+            t = [[sum(a * c for a, c in zip(v, down[j * n : (j + 1) * n])) for j in range(rank)] for v in x]
+        x = [[a * b + c for a, b, c in zip(*v)] for v in zip(x0, linear(m, "cross.%d." % l, t), x)]
+    if o["structure"] == "stacked" or not o["hidden"]:
+        return stack(m, o, x, "", o["hidden"], training, o["batch-norm"], o["dropout"])
+    hidden = hidden_layers(m, o, x0, "", o["hidden"], training, o["batch-norm"], o["dropout"])
+    return [z[0] for z in linear(m, "last.", [a + b for a, b in zip(x, hidden)])]
+
+
+def dlrm(m, o, rows, batch, training):
+    v = [[pooled(m, o, e) for e in rows.keys[i]] for i in batch]
+    numbers = [rows.numbers[i] for i in batch]
+    if numbers[0]:
+        bottom = hidden_layers(m, o, numbers, "bottom.", o["bottom"] + [m.width], training, o["batch-norm"])
+        v = [[b] + u for b, u in zip(bottom, v)]
+    dots = [[sum(a * c for a, c in zip(u[f], u[g])) for f in range(len(u)) for g in range(f)] for u in v]
+    x = [(u[0] if numbers[0] else []) + t for u, t in zip(v, dots)]
+    return stack(m, o, x, "", o["hidden"], training, o["batch-norm"], o["dropout"])
+
+
+CROSSES = {"fm": fm, "dcnv2": dcnv2, "dlrm": dlrm}
+
+
 def forward(m, o, rows, batch, training=None):
     """Logits of rows `batch`. training: None, or (step, dict that gets the statistics of the minibatch)."""
+    if m.kind in CROSSES:
+        return CROSSES[m.kind](m, o, rows, batch, training)
     if m.towers:
         assert not o["dropout"], "draws of a stack with a prefix are not known here"
         pairs = zip(tower(m, o, rows, batch, "user", training), tower(m, o, rows, batch, "ad", training))
@@ -267,13 +326,14 @@ def options(words):
     o = {"minibatch": 3000, "hidden": [200, 80], "activation": "prelu", "pooling": "sum", "batch-norm": 0, "dropout": 0.0, "l2": 0.0, "rate": 0.001}
     o.update({"decay": 1.0, "decay-every": 1440000000, "seed": 0, "passes": 1})
     o.update({"attention": "plain", "attention-hidden": [80, 40], "user": [], "ad": []})
+    o.update({"cross-rank": 0, "structure": "parallel", "bottom": [64, 32]})
     o["given"] = {}
     for w in words:
         k, v = w.split("=")
         if k == "counts":
             o["given"] = {int(a): int(b) for a, b in (line.split(",") for line in open(v).read().split()[1:])}
             continue
-        o[k] = [int(x) for x in v.split(",") if x != "0"] if k.endswith("hidden") else v.split(",") if k in ("user", "ad") else type(o[k])(v)
+        o[k] = [int(x) for x in v.split(",") if x != "0"] if k.endswith("hidden") or k == "bottom" else v.split(",") if k in ("user", "ad") else type(o[k])(v)
     return o
 
 
@@ -289,9 +349,10 @@ def check_training(stream, start, model, progressive, words):
     for n, v in m.dense.items():  # the start has seen the minibatches' statistics
         if n.endswith((".mean", ".var")):
             v[:] = [0.0 if n.endswith(".mean") else 1.0] * len(v)
-    moved = [list(v) for v in m.rows.values()]
+    values = [*m.rows.values(), *m.dense.values()]
+    first = [list(v) for v in values]
     scores = train(m, o, rows)
-    assert moved != list(m.rows.values()), "nothing was learned"
+    assert first != values, "nothing was learned"
     near("scores", Table(progressive)["score"], scores, 2e-5)
     assert got.rows.keys() == m.rows.keys() and got.dense.keys() == m.dense.keys()
     for n in m.dense:
@@ -322,7 +383,7 @@ def same(a, b, tolerance):
 
 if __name__ == "__main__":
     what, *a = sys.argv[1:]
-    if what in ("mlp", "din", "two-tower"):
+    if what in ("mlp", "din", "two-tower", *CROSSES):
         check_training(a[0], a[1], a[2], a[3], a[4:])
     elif what == "score":
         check_score(a[0], a[1], a[2], a[3:])

@@ -17,7 +17,7 @@ line '0', 'the tables of commands', sub {
     my ($quick, $dir) = @_;
     delete local $ENV{NAMES};
     my @argv = map { $_->{argv} } commands();
-    push @argv, map { [split] } map { /\|\s*((?:lr|mlp|two-tower) .*)/ ? "ctr-train $1" : () } split /\n/, slurp("$TOP/tests/fault/resume.txt");
+    push @argv, map { [split] } map { /^[^#|]*\|\s*(\S.*)/ ? "ctr-train $1" : () } split /\n/, slurp("$TOP/tests/fault/resume.txt");
     push @argv, ['ctr-signals', map { slurp("$TOP/tests/fault/$_") =~ /--[\w-]+/g } qw(line-signals.pl Fault.pm)];
     my %role = map { $_ => 1 } grep { /^--/ } map { @$_ } @argv; # one tool for all: they are common code
     my ($n, @bad) = 0;

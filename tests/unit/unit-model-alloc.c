@@ -29,6 +29,9 @@ static const struct subject subjects[] = {
     { "lr", "optimizer=rda inclusion-bloom=1 inclusion-memory=4096", false, true },
     { "mlp", "embedding=2 hidden=3 minibatch=24 l2=0.1 batch-norm=yes", false, false },
     { "mlp", "embedding=2 hidden=0 minibatch=24", false, true },
+    { "fm", "embedding=2 minibatch=24", false, false },
+    { "dcnv2", "embedding=2 hidden=3 minibatch=24 cross-layers=2 cross-rank=2", false, false },
+    { "dlrm", "embedding=2 hidden=3 bottom=3 minibatch=24", false, false },
 };
 
 /* Checkpoints of many models: a section each. */

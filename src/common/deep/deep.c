@@ -303,6 +303,10 @@ static float first_value(const struct ctr_deep *d, const struct ctr_deep_param *
         uint64_t stream = ctr_hash64(p->name, strlen(p->name), 0);
         return (float)((2 * ctr_random01((uint64_t)d->p.seed, stream, (uint64_t)i) - 1) * limit);
     }
+    case CTR_INIT_SMALL: {
+        const uint64_t stream = ctr_hash64(p->name, strlen(p->name), 0);
+        return (float)((2 * ctr_random01((uint64_t)d->p.seed, stream, (uint64_t)i) - 1) * 0.01);
+    }
     default: return 0;
     }
 }
@@ -346,7 +350,7 @@ int ctr_deep_open(struct ctr_deep *d, const struct ctr_model *m, const struct ct
     d->spec = m->deep;
     d->p = *p;
     d->learns = learns;
-    d->width = (int32_t)p->embedding;
+    d->width = (int32_t)p->embedding + d->spec->extra;
     d->u_cols = d->width * (learns ? 1 + ctr_opt_states(CTR_OPT_ADAM) : 1);
     struct ctr_dev_want want = { .device = p->device,
                                  .threads = CTR_MAX(threads, 1),

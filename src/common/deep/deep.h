@@ -27,7 +27,8 @@
 #include "common/table/table.h"
 #include "common/model/model.h"
 
-extern const struct ctr_model ctr_model_mlp, ctr_model_din, ctr_model_two_tower;
+extern const struct ctr_model ctr_model_mlp, ctr_model_din, ctr_model_two_tower, ctr_model_fm, ctr_model_dcnv2,
+    ctr_model_dlrm;
 
 /* ---- shapes ---- */
 
@@ -44,7 +45,13 @@ struct ctr_deep_input {
     char *history_of, *group, *side;
 };
 
-enum ctr_deep_init { CTR_INIT_ZERO, CTR_INIT_ONE, CTR_INIT_PRELU /* .25 */, CTR_INIT_GLOROT };
+enum ctr_deep_init {
+    CTR_INIT_ZERO,
+    CTR_INIT_ONE,
+    CTR_INIT_PRELU, /* .25 */
+    CTR_INIT_GLOROT,
+    CTR_INIT_SMALL /* as the vectors of keys: uniform within .01 */
+};
 
 /* A dense parameter: rows x cols floats of the arena. */
 struct ctr_deep_param {
@@ -168,6 +175,7 @@ struct ctr_deep_spec {
     int32_t (*output_width)(const struct ctr_deep *d);
     const char *output_bias; /* the parameter, of one number, that is added to the product of both outputs; or NULL */
     bool takes_sides;        /* its options have CTR_DEEP_SIDE_OPTIONS */
+    int32_t extra;           /* floats of a key's vector beside those of --embedding */
 };
 
 /* For declare: a parameter's number. rows 0: a vector of cols. Parameters that are `state` come after all others. */

@@ -602,6 +602,7 @@ static int row_gradients(struct ctr_deep *d, struct ctr_err *err)
                                           .group_item = ctr_vec(g->group_item_mem, g->entries),
                                           .rows = values(d, d->u, d->u_cols),
                                           .dout = part_of_x(d, g, d->dx, (int64_t)d->pooled * d->width, 0),
+                                          .out = part_of_x(d, g, d->x, d->x_cols, 0),
                                           .grad = values(d, d->du, d->width),
                                           .add = i > 0 };
         if (g->sequence) {

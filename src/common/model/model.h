@@ -146,6 +146,9 @@ struct ctr_params {
     const char *attention;             /* plain, softmax */
     struct ctr_sizes attention_hidden; /* of attention units, as hidden */
     bool batch_norm;
+    int64_t cross_layers, cross_rank;        /* dcnv2; rank 0: full matrices */
+    const char *structure;                   /* dcnv2: parallel, stacked */
+    struct ctr_sizes bottom;                 /* dlrm: units of the layers over the numbers */
     int64_t vector;                          /* numbers of a tower's vector */
     const char *user_features, *ad_features; /* names of inputs, or NULL: they say it. Stand in no file */
     double rate;                             /* Adam's */

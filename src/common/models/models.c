@@ -16,6 +16,9 @@ static const struct {
     { &ctr_model_mlp, NULL, NULL },
     { &ctr_model_din, NULL, NULL },
     { &ctr_model_two_tower, NULL, NULL },
+    { &ctr_model_fm, NULL, NULL },
+    { &ctr_model_dcnv2, NULL, NULL },
+    { &ctr_model_dlrm, NULL, NULL },
 };
 
 const struct ctr_model *ctr_model_at(int i)
