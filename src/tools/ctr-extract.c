@@ -2,6 +2,7 @@
  *
  * ctr-extract: a stream of raw columns in, features out, as a plan says (feature.h). */
 #include "common/cli/cli.h"
+#include "common/flow/flow.h"
 #include "common/lang/lang.h"
 #include "common/op/op.h"
 
@@ -10,7 +11,7 @@
 
 static struct {
     const char *fit, *names, *key_seed;
-    bool explain, dot, inputs, list_ops, lookup_anywhere;
+    bool explain, dot, inputs, list_ops, lookup_anywhere, table;
     double max_unknown;
 } o = { .max_unknown = -1 };
 
@@ -21,6 +22,8 @@ static const struct ctr_opt opts[] = {
     { "key-seed", 0, CTR_OPT_STR, "FILE", "make keys with the secret in FILE", &o.key_seed, CTR_OPT_PATH },
     { "lookup-anywhere", 0, CTR_OPT_FLAG, NULL, "let lookup() of a model or FITTED read files outside its folder",
       &o.lookup_anywhere, CTR_OPT_LOCAL },
+    { "table", 0, CTR_OPT_FLAG, NULL, "the input is the table that the plan's from, where, join, explode make",
+      &o.table, CTR_OPT_LOCAL },
     CTR_OPT_MAX_UNKNOWN("fail when more of the values of a vocabulary are none of its own", o.max_unknown),
     { "explain", 0, CTR_OPT_FLAG, NULL, "print the layers, types and memory of the plan", &o.explain, CTR_OPT_LOCAL },
     { "dot", 0, CTR_OPT_FLAG, NULL, "print the plan as a graph for graphviz", &o.dot, CTR_OPT_LOCAL },
@@ -34,11 +37,39 @@ struct job {
     const char *path; /* of the plan */
     struct ctr_plan *plan;
     struct ctr_program *program;
-    struct ctr_reader *r; /* the main stream, of `source` */
+    struct ctr_reader *r;        /* the main stream, of `source`; NULL: the plan reads views */
+    struct ctr_flow_views views; /* of a plan with statements */
     struct ctr_batch_source source;
+    int64_t rows; /* that came in */
     struct ctr_out *out, *names;
     struct ctr_writer *w;
 };
+
+/* ---- views ---- */
+
+static bool reads_views(const struct job *j)
+{
+    return ctr_plan_statement(j->plan, 0) && !o.table;
+}
+
+static void note(void *ctx, const char *text)
+{
+    ctr_cli_note(ctx, "%s", text);
+}
+
+static void debug(void *ctx, const char *text)
+{
+    ctr_cli_debug(ctx, "%s", text);
+}
+
+static int take_views(struct job *j, int first, struct ctr_err *err)
+{
+    struct ctr_cli *cli = j->cli;
+    int rc = ctr_flow_views(&j->views, j->plan, cli->args + first, cli->nargs - first, err);
+    for (int i = 0; rc == 0 && i < j->views.n; i++)
+        rc = ctr_cli_read(cli, j->views.file[i].path, err);
+    return rc;
+}
 
 /* ---- what prints only ---- */
 
@@ -62,12 +93,26 @@ static int list_ops(struct job *j, struct ctr_err *err)
     return rc;
 }
 
+static int print_column(void *ctx, const char *view, const char *column, struct ctr_err *err)
+{
+    int rc = ctr_buf_quote(ctx, view, strlen(view), err);
+    if (rc == 0)
+        rc = ctr_buf_append(ctx, "\t", 1, err);
+    if (rc == 0)
+        rc = ctr_buf_quote(ctx, column, strlen(column), err);
+    return rc < 0 ? rc : ctr_buf_append(ctx, "\n", 1, err);
+}
+
+/* The columns that it reads; of each view, where there are views. */
 static int print_inputs(struct job *j, struct ctr_err *err)
 {
     struct ctr_buf b = { 0 };
     const struct ctr_strs *in = ctr_plan_inputs(j->plan);
-    int rc = 0;
-    for (int i = 0; rc >= 0 && i < in->n; i++)
+    const bool views = reads_views(j);
+    int rc = views ? take_views(j, 1, err) : ctr_cli_args(j->cli, 1, 1, err);
+    if (rc == 0 && views)
+        rc = ctr_flow_inputs(j->plan, &j->views, print_column, &b, err);
+    for (int i = 0; rc >= 0 && !views && i < in->n; i++)
         if (!(rc = ctr_buf_quote(&b, in->s[i], strlen(in->s[i]), err)))
             rc = ctr_buf_append(&b, "\n", 1, err);
     rc = rc < 0 ? rc : print(j, &b, err);
@@ -78,7 +123,9 @@ static int print_inputs(struct job *j, struct ctr_err *err)
 static int explain(struct job *j, struct ctr_err *err)
 {
     struct ctr_buf b = { 0 };
-    int rc = o.dot ? ctr_program_dot(j->program, &b, err) : ctr_program_explain(j->program, &b, err);
+    int rc = o.dot ? 0 : ctr_flow_explain(j->plan, &b, err);
+    if (rc == 0)
+        rc = o.dot ? ctr_program_dot(j->program, &b, err) : ctr_program_explain(j->program, &b, err);
     if (rc == 0)
         rc = print(j, &b, err);
     ctr_buf_free(&b);
@@ -105,17 +152,38 @@ static void note_extracted(const struct job *j)
         }
 }
 
-static int open_input(struct job *j, int first, struct ctr_err *err)
+static int open_views(struct job *j, int first, struct ctr_err *err)
+{
+    struct ctr_cli *cli = j->cli;
+    const struct ctr_flow_opts fo = { .threads = (int)CTR_MIN(cli->jobs, (int64_t)1024),
+                                      .memory_bytes = cli->memory_bytes,
+                                      .batch_rows = cli->batch_rows,
+                                      .last = "extract",
+                                      .note = note,
+                                      .debug = debug,
+                                      .ctx = cli };
+    int rc = take_views(j, first, err);
+    return rc < 0 ? rc : ctr_flow_open(&j->source, j->plan, &j->views, &fo, err);
+}
+
+static int open_stream(struct job *j, int first, struct ctr_err *err)
 {
     const struct ctr_reader_opts ro = { .foreign = true };
     int rc = ctr_cli_reader(j->cli, first, &ro, &j->r, err);
+    if (rc == 0)
+        j->source = ctr_batch_source_stream(j->r);
+    return rc;
+}
+
+static int open_input(struct job *j, int first, struct ctr_err *err)
+{
+    int rc = (reads_views(j) ? open_views : open_stream)(j, first, err);
     if (rc < 0) {
         struct ctr_err plan = { 0 };
         if (ctr_plan_check(j->plan, &plan) < 0) /* which came first */
             *err = plan;
         return err->code;
     }
-    j->source = ctr_batch_source_stream(j->r);
     if (rc == 0)
         rc = ctr_plan_project(j->plan, &j->source, err);
     if (rc == 0)
@@ -134,8 +202,8 @@ static int check_memory(struct job *j, int64_t held, const char *option, struct 
         return 0;
     return ctr_fail(err, CTR_ENOMEM,
                     "%s holds %s after %lld rows, more than --memory allows (%s); give it more, or fewer rows", option,
-                    ctr_size_text_beyond((uint64_t)held, (uint64_t)j->cli->memory_bytes).s,
-                    (long long)ctr_reader_rows(j->r), ctr_size_text((uint64_t)j->cli->memory_bytes).s);
+                    ctr_size_text_beyond((uint64_t)held, (uint64_t)j->cli->memory_bytes).s, (long long)j->rows,
+                    ctr_size_text((uint64_t)j->cli->memory_bytes).s);
 }
 
 /* ---- --fit ---- */
@@ -153,10 +221,11 @@ static int fit(struct job *j, struct ctr_err *err)
     if (rc == 0)
         rc = ctr_cli_out(j->cli, CTR_OUT_BINARY, &j->out, err);
     while (rc == 0 && (rc = ctr_batch_source_next(&j->source, &b, err)) > 0) {
+        j->rows += b->rows;
         rc = ctr_program_fit(j->program, b, err);
         if (rc == 0)
             rc = check_memory(j, ctr_program_fit_memory(j->program), "--fit", err);
-        ctr_cli_progress(j->cli, ctr_reader_rows(j->r), ctr_reader_total_rows(j->r));
+        ctr_cli_progress(j->cli, j->rows, j->r ? ctr_reader_total_rows(j->r) : -1);
     }
     if (rc == 0)
         rc = ctr_program_fit_finish(j->program, err);
@@ -210,6 +279,7 @@ static int extract(struct job *j, struct ctr_err *err)
     if (rc == 0 && ctr_program_unlabelled(j->program))
         ctr_cli_note(j->cli, "the input lacks what the label of %s reads: there will be no label", j->path);
     while (rc == 0 && (rc = ctr_batch_source_next(&j->source, &b, err)) > 0) {
+        j->rows += b->rows;
         rc = ctr_program_run(j->program, b, &out, err);
         for (int more = 1; rc == 0 && more > 0;) {
             rc = ctr_writer_batch(j->w, out, err);
@@ -222,7 +292,7 @@ static int extract(struct job *j, struct ctr_err *err)
             ctr_err_file(err, ctr_batch_source_name(&j->source));
         if (rc == 0 && o.names)
             rc = check_memory(j, ctr_program_names_memory(j->program), "--names", err);
-        ctr_cli_progress(j->cli, ctr_reader_rows(j->r), ctr_reader_total_rows(j->r));
+        ctr_cli_progress(j->cli, j->rows, j->r ? ctr_reader_total_rows(j->r) : -1);
     }
     if (rc == 0)
         rc = tell_unknown(j, err);
@@ -233,7 +303,7 @@ static int extract(struct job *j, struct ctr_err *err)
 
 static int with_plan(struct job *j, struct ctr_err *err)
 {
-    int first = o.fit ? 0 : 1, rc = ctr_cli_args(j->cli, first, o.inputs ? 1 : -1, err);
+    int first = o.fit ? 0 : 1, rc = ctr_cli_args(j->cli, first, -1, err);
     if (rc < 0)
         return rc;
     j->path = o.fit ? o.fit : j->cli->args[0];
@@ -243,6 +313,11 @@ static int with_plan(struct job *j, struct ctr_err *err)
     if (rc < 0)
         return rc;
     if (o.key_seed && (rc = ctr_plan_key_seed(j->plan, o.key_seed, err)) < 0)
+        return rc;
+    if (o.table && !ctr_plan_statement(j->plan, 0) && (rc = ctr_plan_check(j->plan, err)) == 0)
+        return ctr_cli_usage(err, "--table is for a plan with statements, and %s has none: every input is its table",
+                             j->path);
+    if (rc < 0)
         return rc;
     if (o.lookup_anywhere)
         ctr_plan_lookup_anywhere(j->plan);
@@ -271,18 +346,20 @@ static int run(struct ctr_cli *cli, struct ctr_err *err)
     if (rc == 0)
         rc = o.list_ops ? list_ops(&j, err) : with_plan(&j, err);
     ctr_program_free(j.program);
-    ctr_plan_free(j.plan);
     ctr_writer_free(j.w);
     ctr_out_free(j.names);
     ctr_out_free(j.out);
-    ctr_batch_source_close(&j.source);
+    ctr_batch_source_close(&j.source); /* which may run the plan's statements */
+    ctr_flow_views_free(&j.views);
+    ctr_plan_free(j.plan);
     return rc;
 }
 
 const struct ctr_tool ctr_tool = {
     "ctr-extract",
     "make features as a plan says",
-    "PLAN|FITTED|MODEL [FILE…]\n--fit PLAN -o FITTED [FILE…]\n--inputs PLAN\n--list-ops",
+    "PLAN|FITTED|MODEL [FILE…|VIEW=FILE…]\n--fit PLAN -o FITTED [FILE…|VIEW=FILE…]\n--inputs PLAN "
+    "[VIEW=FILE…]\n--list-ops",
     NULL,
     opts,
     CTR_TOOL_READS | CTR_TOOL_WRITES | CTR_TOOL_MEMORY,

@@ -93,30 +93,6 @@ static int copy_rows(struct ctr_cli *cli, struct ctr_import *im, struct ctr_writ
     return rc;
 }
 
-/* What columns whose type was given do not keep of their cells. */
-static void note_losses(struct ctr_cli *cli, const struct ctr_schema *s, const struct ctr_text_losses *loss)
-{
-    for (int i = 0; i < s->n; i++) {
-        const char *name = s->f[i].name;
-        char type[64];
-        ctr_field_type_name(&s->f[i], type, sizeof type);
-        if (loss[i].n[CTR_LOSS_ROUNDED])
-            ctr_cli_note(
-                cli,
-                "column %s: %lld integer%s rounded, as %s does not hold %s (the first: %s): --columns %s:utf8 keeps %s",
-                name, (long long)loss[i].n[CTR_LOSS_ROUNDED], loss[i].n[CTR_LOSS_ROUNDED] == 1 ? " was" : "s were",
-                type, loss[i].n[CTR_LOSS_ROUNDED] == 1 ? "it" : "them", loss[i].first[CTR_LOSS_ROUNDED].s, name,
-                loss[i].n[CTR_LOSS_ROUNDED] == 1 ? "it" : "them");
-        if (loss[i].n[CTR_LOSS_PADDED])
-            ctr_cli_note(
-                cli,
-                "column %s: %lld cell%s lost zeros or a plus in front, as it is %s with --like (the first: %s): in "
-                "a utf8 column they stay",
-                name, (long long)loss[i].n[CTR_LOSS_PADDED], loss[i].n[CTR_LOSS_PADDED] == 1 ? "" : "s", type,
-                loss[i].first[CTR_LOSS_PADDED].s);
-    }
-}
-
 /* A quarantine of all rows is in place, and no product: the options are not those of this log. */
 static int check_kept(const struct ctr_import *im, struct ctr_err *err)
 {
@@ -128,11 +104,15 @@ static int check_kept(const struct ctr_import *im, struct ctr_err *err)
                     (long long)stats.bad, o.bad_rows + 11, o.bad_rows + 11);
 }
 
+static void note(void *ctx, const char *text)
+{
+    ctr_cli_note(ctx, "%s", text);
+}
+
 /* Side outputs first, then the trailer: a whole stream proves that the quarantine is in place. */
 static int import(struct ctr_cli *cli, const struct ctr_text_opts *t, struct ctr_err *err)
 {
     struct ctr_import *im = NULL;
-    struct ctr_import_stats stats;
     struct ctr_writer *w = NULL;
     struct ctr_out *out = NULL;
     struct ctr_buf why = { 0 };
@@ -158,30 +138,13 @@ static int import(struct ctr_cli *cli, const struct ctr_text_opts *t, struct ctr
         rc = check_kept(im, err);
     if (!rc)
         rc = ctr_cli_finish(cli, w, out, err);
-    if (!rc) {
-        ctr_import_get_stats(im, &stats);
-        if (stats.bad)
-            ctr_cli_note(cli, "%lld rows imported, %lld bad rows %s", (long long)stats.rows, (long long)stats.bad,
-                         strncmp(o.bad_rows, "skip", 4) ? "quarantined" : "skipped");
-        note_losses(cli, ctr_import_schema(im), stats.loss);
-        if (stats.untaken)
-            ctr_cli_note(cli,
-                         "%lld value%s left out, of members without a name, of more than 32 parts or that the first %d "
-                         "lines have not (the "
-                         "first: %s in line %lld of %s): --columns takes what it names",
-                         (long long)stats.untaken, stats.untaken == 1 ? "" : "s", CTR_SAMPLE_ROWS, stats.untaken_key.s,
-                         (long long)stats.untaken_line, stats.untaken_file);
-    }
+    if (!rc)
+        ctr_import_notes(im, t->bad_rows, note, cli);
     ctr_writer_free(w);
     ctr_import_free(im);
     ctr_out_free(out);
     ctr_buf_free(&why);
     return rc;
-}
-
-static void note(void *ctx, const char *text)
-{
-    ctr_cli_note(ctx, "%s", text);
 }
 
 static int run(struct ctr_cli *cli, struct ctr_err *err)
@@ -214,6 +177,9 @@ static int run(struct ctr_cli *cli, struct ctr_err *err)
         rc = ctr_cli_reread(cli, &o.plan, err);
     if (!rc && o.plan)
         rc = ctr_plan_open(&plan, o.plan, err);
+    if (!rc && plan && ctr_plan_statement(plan, 0))
+        rc = ctr_cli_usage(
+            err, "--for: %s reads several views; it can import text itself: from VIEW = csv(\"FILE\", …)", o.plan);
     t.like = o.like ? &like : NULL;
     t.only = plan ? ctr_plan_inputs(plan) : NULL;
     t.lack = &lack;

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "common/cli/cli.h"
+#include "common/flow/flow.h"
 #include "common/lang/lang.h"
 #include "common/learn/learn.h"
 #include "common/models/models.h"
@@ -22,7 +23,7 @@ static struct {
     int64_t patience, validation_every;
     int64_t passes;
     const char *key_seed;
-    bool resume, follow, single, lookup_anywhere;
+    bool resume, follow, single, lookup_anywhere, table;
 } o = { .time_order = "warn", .patience = 1, .passes = 1 };
 
 /* What all models share. Their own options are in their own tables. */
@@ -31,6 +32,8 @@ static const struct ctr_opt opts[] = {
       .group = CTR_GROUP_INPUT },
     { "lookup-anywhere", 0, CTR_OPT_FLAG, NULL, "let lookup() of a PLAN that is fitted read files outside its folder",
       &o.lookup_anywhere, CTR_OPT_LOCAL, .group = CTR_GROUP_INPUT },
+    { "table", 0, CTR_OPT_FLAG, NULL, "the input is the table that PLAN's from, where, join, explode make", &o.table,
+      CTR_OPT_LOCAL, .group = CTR_GROUP_INPUT },
     { "passes", 0, CTR_OPT_INT, "N", "go over the input N times (files, or --spool)", &o.passes, CTR_OPT_SOME,
       .group = CTR_GROUP_PASSES },
     { "validation", 0, CTR_OPT_STR, "FILE", "networks, lr on a GPU: score FILE after each pass; the best is the model",
@@ -121,6 +124,8 @@ struct run {
     struct ctr_cli *cli;
     const char *plan; /* extracts the input in this process, or NULL: the input is features */
     int first;        /* file of the input among the arguments */
+    bool flows;       /* the plan runs the whole way from views: */
+    struct ctr_flow_views views;
     struct ctr_trainer *trainer;
     struct ctr_variants variants;
     struct ctr_out **out, *side; /* models, progressive */
@@ -272,28 +277,52 @@ static int open_plan(const char *path, struct ctr_plan **plan, struct ctr_err *e
     return rc;
 }
 
+static void debug(void *ctx, const char *text)
+{
+    ctr_cli_debug(((struct run *)ctx)->cli, "%s", text);
+}
+
+/* The table of the statements. The stages take the place of `ahead`. */
+static int open_views(struct run *run, const struct ctr_plan *plan, const struct ctr_reader_opts *how,
+                      struct ctr_batch_source *s, struct ctr_err *err)
+{
+    const struct ctr_flow_opts fo = { .threads = (int)CTR_MIN(run->cli->jobs, (int64_t)1024),
+                                      .memory_bytes = run->cli->memory_bytes,
+                                      .batch_rows = run->cli->batch_rows,
+                                      .reader = how,
+                                      .last = "extract",
+                                      .note = note,
+                                      .debug = debug,
+                                      .ctx = run };
+    return ctr_flow_open(s, plan, &run->views, &fo, err);
+}
+
+static int open_stream(struct run *run, const char *path, const struct ctr_reader_opts *how, struct ctr_batch_source *s,
+                       struct ctr_err *err)
+{
+    char *paths[] = { (char *)(uintptr_t)path };
+    struct ctr_reader *r;
+    int rc = path ? ctr_reader_open(&r, paths, 1, how, err) : ctr_cli_reader(run->cli, run->first, how, &r, err);
+    if (!rc)
+        *s = ctr_batch_source_stream(r);
+    return rc;
+}
+
 static int open_input(void *ctx, const char *path, const struct ctr_reader_opts *ro, struct ctr_batch_source *s,
                       struct ctr_err *err)
 {
-    const struct run *run = ctx;
+    struct run *run = ctx;
     struct ctr_reader_opts how = ro ? *ro : (struct ctr_reader_opts){ 0 };
-    char *paths[] = { (char *)(uintptr_t)path };
     struct ctr_plan *plan = NULL;
-    struct ctr_reader *r;
     how.foreign = run->plan; /* columns that the plan does not read may be of any type */
     int rc = run->plan ? open_plan(run->plan, &plan, err) : 0;
     if (!rc)
-        rc = path ? ctr_reader_open(&r, paths, 1, &how, err) : ctr_cli_reader(run->cli, run->first, &how, &r, err);
-    if (rc) {
-        ctr_plan_free(plan);
-        return rc;
-    }
-    *s = ctr_batch_source_stream(r);
-    if (plan)
+        rc = run->flows && !path ? open_views(run, plan, &how, s, err) : open_stream(run, path, &how, s, err);
+    if (!rc && plan)
         rc = ctr_plan_source(s, plan, (int)CTR_MIN(run->cli->jobs, (int64_t)1024), run->cli->memory_bytes, err);
     if (rc) {
-        ctr_plan_free(plan);
         ctr_batch_source_close(s);
+        ctr_plan_free(plan);
     }
     return rc;
 }
@@ -336,22 +365,27 @@ static void catch_stop(void)
 static bool can_reopen(const struct run *run)
 {
     const struct ctr_cli *cli = run->cli;
-    bool can = cli->nargs > run->first;
-    for (int i = run->first; i < cli->nargs; i++)
+    bool can = cli->nargs > run->first || run->flows;
+    for (int i = run->first; i < cli->nargs && !run->flows; i++)
         can = can && ctr_cli_reopens(cli->args[i]);
+    for (int i = 0; i < run->views.n; i++)
+        can = can && ctr_cli_reopens(run->views.file[i].path);
     return can;
 }
 
 /* ---- the run ---- */
 
-static int check_checkpoint(struct ctr_cli *cli, struct ctr_err *err)
+static int check_checkpoint(const struct run *run, struct ctr_err *err)
 {
+    struct ctr_cli *cli = run->cli;
     const char *others[] = { cli->out, o.progressive, o.spool };
     const char *bad = NULL;
     for (size_t i = 0; i < CTR_COUNT(others); i++)
         bad = ctr_checkpoint_keeps(o.checkpoint, others[i]) ? others[i] : bad;
     for (int i = 1; i < cli->nargs; i++)
         bad = ctr_checkpoint_keeps(o.checkpoint, cli->args[i]) ? cli->args[i] : bad;
+    for (int i = 0; i < run->views.n; i++)
+        bad = ctr_checkpoint_keeps(o.checkpoint, run->views.file[i].path) ? run->views.file[i].path : bad;
     if (bad)
         return ctr_cli_usage(err, "%s is the name of a file that --checkpoint %s keeps: choose another", bad,
                              o.checkpoint);
@@ -519,6 +553,25 @@ static int run_job(struct run *run, struct ctr_train_job *job, struct ctr_err *e
     return rc;
 }
 
+/* Of a plan with statements the files are VIEW=FILE. */
+static int take_views(struct run *run, const struct ctr_plan *plan, struct ctr_err *err)
+{
+    struct ctr_cli *cli = run->cli;
+    const bool statements = ctr_plan_statement(plan, 0);
+    run->flows = statements && !o.table;
+    if (o.table && !statements)
+        return ctr_cli_usage(err, "--table is for a plan with statements, and %s has none: every input is its table",
+                             run->plan);
+    if (!run->flows)
+        return 0;
+    if (o.follow)
+        return ctr_cli_usage(err, "--follow reads one stream, not the views of a plan");
+    int rc = ctr_flow_views(&run->views, plan, cli->args + run->first, cli->nargs - run->first, err);
+    for (int i = 0; !rc && i < run->views.n; i++)
+        rc = ctr_cli_read(cli, run->views.file[i].path, err);
+    return rc;
+}
+
 /* A plan in front of the files: what it extracts from them is learned. Its fitted state goes into the model. */
 static int take_plan(struct run *run, struct ctr_train_job *job, struct ctr_err *err)
 {
@@ -528,9 +581,11 @@ static int take_plan(struct run *run, struct ctr_train_job *job, struct ctr_err 
     struct ctr_buf sections = { 0 };
     bool is_plan;
     int rc = ctr_plan_named(path, &is_plan, err);
-    if (!rc && !is_plan && (o.key_seed || o.lookup_anywhere))
-        rc =
-            ctr_cli_usage(err, "--%s is for a PLAN in front of the files", o.key_seed ? "key-seed" : "lookup-anywhere");
+    if (!rc && !is_plan && (o.key_seed || o.lookup_anywhere || o.table))
+        rc = ctr_cli_usage(err, "--%s is for a PLAN in front of the files",
+                           o.key_seed ? "key-seed"
+                           : o.table  ? "table"
+                                      : "lookup-anywhere");
     if (rc || !is_plan)
         return rc;
     rc = ctr_cli_read(cli, path, err);
@@ -548,6 +603,8 @@ static int take_plan(struct run *run, struct ctr_train_job *job, struct ctr_err 
         job->fitted = path;
     run->plan = path;
     run->first = 2;
+    if (!rc)
+        rc = take_views(run, plan, err);
     ctr_buf_free(&sections);
     ctr_plan_free(plan);
     return rc;
@@ -585,7 +642,7 @@ static int take_files(struct run *run, struct ctr_train_job *job, struct ctr_err
     for (size_t i = 0; i < CTR_COUNT(read) && !rc; i++)
         rc = read[i] ? ctr_cli_read(cli, read[i], err) : 0;
     if (!rc && o.checkpoint)
-        rc = check_checkpoint(cli, err);
+        rc = check_checkpoint(run, err);
     if (!rc && o.spool)
         rc = ctr_cli_written(cli, o.spool, err);
     return rc ? rc : read_variants(run, job, err);
@@ -654,6 +711,7 @@ static int train(struct ctr_cli *cli, struct ctr_err *err)
         ctr_out_free(run.out[i]);
     free(run.out);
     ctr_variants_free(&run.variants);
+    ctr_flow_views_free(&run.views);
     return rc;
 }
 
@@ -670,7 +728,7 @@ static const char *model_summary(int i)
 const struct ctr_tool ctr_tool = {
     .name = "ctr-train",
     .summary = "learn a model from a stream of features",
-    .synopsis = "lr|mlp|din|two-tower [PLAN] [FILE…]",
+    .synopsis = "lr|mlp|din|two-tower [PLAN] [FILE…|VIEW=FILE…]",
     .opts = opts,
     .flags = CTR_TOOL_ROLE(CTR_ROLE_LABEL) | CTR_TOOL_ROLE(CTR_ROLE_WEIGHT) | CTR_TOOL_ROLE(CTR_ROLE_TIME) |
              CTR_TOOL_READS | CTR_TOOL_WRITES | CTR_TOOL_MEMORY | CTR_TOOL_SEED | CTR_TOOL_DEVICE,

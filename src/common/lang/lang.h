@@ -64,6 +64,42 @@ int ctr_plan_vocabs(const struct ctr_plan *p, const char *table, struct ctr_strs
 int ctr_plan_save_section_names(const struct ctr_plan *p, struct ctr_buf *names, struct ctr_err *err) CTR_MUST;
 int ctr_plan_save_sections(const struct ctr_plan *p, struct ctr_out *out, struct ctr_err *err) CTR_MUST;
 
+/* ---- statements: plan_statement.c ---- */
+
+/* What a plan that runs the whole way does before its definitions: the lines `from`, `where`, `explode` and `join`, in
+ * their order. Each means the filter of that name; flow.h runs them. */
+enum ctr_statement_kind { CTR_STATEMENT_FROM, CTR_STATEMENT_WHERE, CTR_STATEMENT_EXPLODE, CTR_STATEMENT_JOIN };
+/* A view: rows that the plan reads. A stream, or text: FORMAT("FILE", option=…), as options of ctr-import. */
+struct ctr_view_option {
+    const char *name, *text; /* text NULL: true */
+    int pos_line;
+};
+struct ctr_view {
+    const char *name, *format; /* format NULL: a stream */
+    const char *path;          /* or NULL: VIEW=FILE names it; relative to the folder of the plan */
+    const struct ctr_view_option *option;
+    int n;
+};
+struct ctr_join_option {
+    const char *name, *text; /* of ctr-join: "key", "as-of", … with what would stand behind it; "": a flag */
+};
+struct ctr_plan_statement {
+    enum ctr_statement_kind kind;
+    int line, column;
+    struct ctr_view view;           /* FROM, JOIN */
+    const char *text;               /* WHERE: the condition; EXPLODE: "a,b" */
+    struct ctr_join_option *option; /* JOIN */
+    int n;
+    struct ctr_strs inputs, view_inputs; /* columns that it reads of the rows so far; of its view */
+};
+/* Statement i, borrowed; NULL past the last. A plan without any reads one stream. */
+const struct ctr_plan_statement *ctr_plan_statement(const struct ctr_plan *p, int i);
+const char *ctr_join_option(const struct ctr_plan_statement *s, const char *name); /* NULL: not given */
+/* Put the place of statement i before an error; returns its code. */
+int ctr_plan_at_statement(const struct ctr_plan *p, int i, struct ctr_err *err);
+const char *ctr_plan_dir(const struct ctr_plan *p); /* the folder that it lies in; NULL: the current one */
+bool ctr_plan_in_bundle(const struct ctr_plan *p);  /* it came in a fitted plan or a model */
+
 /* The signals of a plan, in its order: what has the role feature, dense or image. Borrowed for the time of the call. */
 struct ctr_plan_signal {
     const char *name;

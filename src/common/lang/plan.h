@@ -4,6 +4,7 @@
  *
  *     plan_lex.c    text -> tokens
  *     plan_parse.c  tokens -> definitions (repetition expanded, names resolved)
+ *     plan_statement.c  tokens -> statements: where the rows come from
  *     plan_inputs.c the types of the columns that a plan was made for
  *     plan_graph.c  definitions + schema -> graph of typed nodes, equal ones joined, in layers
  *     plan_serve.c  the plan of a model without its label
@@ -115,6 +116,7 @@ struct plan_tok {
     int width;             /* digits to pad a number of the range to */
     int64_t lo, hi;
     struct ctr_value value; /* TOK_LITERAL */
+    bool unidentified;      /* the plan is the same without it: the name of a file */
 };
 
 struct plan_toks {
@@ -166,6 +168,8 @@ struct plan_tree {
     struct plan_source src;
     struct plan_def *def;
     int ndefs, cap;
+    struct ctr_plan_statement *statement;
+    int nstatements, statements_cap;
     struct plan_map names;    /* of the definitions */
     struct ctr_strs inputs;   /* columns in order of first use */
     struct ctr_buf canonical; /* the text without comments and free choices, for the identity */
@@ -179,6 +183,11 @@ int ctr_plan_parse_tree(struct plan_tree *t, const char *file, const char *text,
 /* One expression instead of lines: the tree has one definition without a name. */
 int ctr_plan_parse_expr(struct plan_tree *t, const char *what, const char *text, size_t n,
                         struct ctr_err *err) CTR_MUST;
+/* Does the line that begins at token t hold a statement? Read it up to `end`, the token that ends the line. */
+bool ctr_plan_is_statement(const struct plan_tok *t);
+int ctr_plan_read_statement(struct plan_tree *tree, struct plan_tok *t, struct plan_tok *end,
+                            struct ctr_err *err) CTR_MUST;
+void ctr_plan_statements_free(struct plan_tree *t);
 void ctr_plan_tree_free(struct plan_tree *t);
 
 /* ---- graph ---- */

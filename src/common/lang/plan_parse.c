@@ -525,7 +525,7 @@ static int parse_keep(struct parser *p)
 /* The first word of a line is none that we know and a name follows: say which. */
 static int unknown_kind(struct parser *p, const struct plan_tok *t)
 {
-    static const char *const reserved[] = { "from", "where", "join", "history", "explode" };
+    static const char *const reserved[] = { "history", "group" };
     static const char *const kinds[] = { "feature", "dense", "image", "label", "weight", "user",
                                          "time",    "query", "id",    "score", "keep" };
     for (size_t i = 0; i < CTR_COUNT(reserved); i++)
@@ -640,14 +640,18 @@ static int parse_lines(struct parser *p)
     int64_t work = 0;
     while (peek(p)->kind != TOK_END) {
         int start = p->i, end = start;
-        int64_t lo, hi;
+        int64_t lo = 0, hi = -1; /* a statement is no definition that repeats */
         if (peek(p)->kind == TOK_LINE) {
             next(p);
             continue;
         }
         while (p->toks.t[end].kind != TOK_LINE)
             end++;
-        int rc = line_range(p, end, &lo, &hi);
+        const bool statement = ctr_plan_is_statement(peek(p));
+        int rc = statement ? ctr_plan_read_statement(p->tree, &p->toks.t[start], &p->toks.t[end], p->err)
+                           : line_range(p, end, &lo, &hi);
+        if (statement)
+            p->i = end;
         for (p->number = lo; rc == 0 && p->number <= hi; p->number++) {
             p->i = start;
             work += end - start;
@@ -679,6 +683,8 @@ static int canonical_text(struct plan_tree *t, const struct plan_toks *toks, str
     int rc = 0;
     for (const struct plan_tok *k = toks->t; rc == 0 && k->kind != TOK_END; k++) {
         bool line = k->kind == TOK_LINE;
+        if (k->unidentified)
+            continue;
         if (!first && !line)
             rc = ctr_buf_append(&t->canonical, " ", 1, err);
         if (rc == 0)
@@ -742,6 +748,7 @@ int ctr_plan_parse_expr(struct plan_tree *t, const char *what, const char *text,
 void ctr_plan_tree_free(struct plan_tree *t)
 {
     free(t->def);
+    ctr_plan_statements_free(t);
     ctr_map_free(&t->names);
     ctr_map_free(&t->faults.broken);
     ctr_strs_free(&t->inputs);

@@ -48,9 +48,10 @@ static void extraction_free(struct extraction *x)
 static void extraction_close(void *source)
 {
     struct extraction *x = source;
-    ctr_plan_free(x->plan);
-    ctr_batch_source_close(&x->below);
+    struct ctr_plan *plan = x->plan;
+    ctr_batch_source_close(&x->below); /* a source that runs the plan's statements looks at them */
     extraction_free(x);
+    ctr_plan_free(plan);
 }
 
 int ctr_plan_source(struct ctr_batch_source *s, struct ctr_plan *plan, int threads, int64_t memory_bytes,

@@ -88,7 +88,9 @@ static void picked_close(void *source)
     picked_free(source);
 }
 
-static int pick(struct ctr_batch_source *s, const int *columns, int n, struct ctr_err *err)
+/* columns NULL: all. program NULL: no line of provenance. */
+static int pick(struct ctr_batch_source *s, const int *columns, int n, const char *program, const char *options,
+                struct ctr_err *err)
 {
     static const struct ctr_batch_source_ops ops = { picked_schema, picked_next, picked_name, picked_close, NULL };
     const struct ctr_schema *full = ctr_batch_source_schema(s);
@@ -100,9 +102,11 @@ static int pick(struct ctr_batch_source *s, const int *columns, int n, struct ct
     int rc = p->column && p->col ? ctr_meta_copy(&p->schema.meta, &full->meta, err)
                                  : ctr_fail_nomem(err, (size_t)n * sizeof *p->col);
     for (int i = 0; !rc && i < n; i++) {
-        p->column[i] = columns[i];
-        rc = ctr_schema_add_field(&p->schema, &full->f[columns[i]], NULL, err);
+        p->column[i] = columns ? columns[i] : i;
+        rc = ctr_schema_add_field(&p->schema, &full->f[p->column[i]], NULL, err);
     }
+    if (!rc && program)
+        rc = ctr_schema_provenance(&p->schema, program, options, err);
     if (rc) {
         picked_free(p);
         return rc;
@@ -114,7 +118,13 @@ static int pick(struct ctr_batch_source *s, const int *columns, int n, struct ct
 
 int ctr_batch_source_project(struct ctr_batch_source *s, const int *columns, int n, struct ctr_err *err)
 {
-    return s->ops->project ? s->ops->project(s->source, columns, n, err) : pick(s, columns, n, err);
+    return s->ops->project ? s->ops->project(s->source, columns, n, err) : pick(s, columns, n, NULL, NULL, err);
+}
+
+int ctr_batch_source_provenance(struct ctr_batch_source *s, const char *program, const char *options,
+                                struct ctr_err *err)
+{
+    return pick(s, NULL, ctr_batch_source_schema(s)->n, program, options, err);
 }
 
 /* ---- batches of another size ---- */

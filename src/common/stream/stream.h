@@ -127,6 +127,20 @@ int ctr_batch_source_project(struct ctr_batch_source *s, const int *columns, int
 /* From here on batches of *s have `rows` rows each, counted from its start; fewer where a file ends, or the input
  * breaks off. */
 int ctr_batch_source_regroup(struct ctr_batch_source *s, int64_t rows, struct ctr_err *err) CTR_MUST;
+/* As the others, but all columns stay and the schema says that `program` ran with these options: for a stage whose
+ * rows must be those of the filter of that name, byte for byte. */
+int ctr_batch_source_provenance(struct ctr_batch_source *s, const char *program, const char *options,
+                                struct ctr_err *err) CTR_MUST;
+
+/* From here on *s runs on a thread of its own: it makes up to `slots` batches that its caller has not asked for, and
+ * waits then. The same rows come out. Closing waits for the batch that is being made. */
+struct ctr_stage_times {
+    int64_t ran_ns;     /* of the thread, from its start to its last batch */
+    int64_t blocked_ns; /* of it: all slots were full */
+    int64_t starved_ns; /* of the caller: no batch was ready */
+};
+int ctr_batch_source_queue(struct ctr_batch_source *s, int slots, struct ctr_stage_times *times /* or NULL */,
+                           struct ctr_err *err) CTR_MUST;
 
 /* ---- writing ---- */
 

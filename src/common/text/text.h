@@ -306,5 +306,9 @@ struct ctr_import_stats {
 };
 void ctr_import_get_stats(const struct ctr_import *im, struct ctr_import_stats *s);
 void ctr_import_free(struct ctr_import *im);
+/* In words, once it has finished: bad rows, what columns of a given type do not keep of their cells, and values that no
+ * column took. */
+void ctr_import_notes(const struct ctr_import *im, const char *bad_rows, void (*note)(void *ctx, const char *text),
+                      void *ctx);
 
 #endif

@@ -1,0 +1,463 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * flow: statements as stages. First it is found out, from the last statement to the first, which columns anything
+ * reads; then the views are opened, with these columns, and the stages are put over them in the order of the
+ * statements. */
+#include "common/flow/flowcore.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+enum { SLOTS = 4 }; /* batches that a stage makes ahead */
+
+/* A queue between two stages. */
+struct link {
+    char name[64]; /* of the stage in front of it */
+    struct ctr_stage_times times;
+    int behind; /* the link behind the stage that it feeds; -1: the caller */
+};
+
+struct joined {
+    struct ctr_join *join; /* of the source */
+    int statement;
+};
+
+struct flow {
+    const struct ctr_plan *plan;
+    struct ctr_flow_opts o;
+    struct flow_view *view; /* one a statement: of those without a view, nothing */
+    struct ctr_strs *wants; /* one a statement: of its view, the columns that are wanted */
+    struct joined *join;
+    struct ctr_select **exploded; /* one a statement */
+    int n, joins;
+    struct link *link;
+    int links;
+    bool threads, regular; /* regular: all views can be opened again */
+    struct ctr_batch_source source;
+    int64_t start_ms;
+    bool whole; /* the end was seen */
+};
+
+static void CTR_PRINTF(3, 4) say(const struct flow *f, void (*to)(void *ctx, const char *text), const char *fmt, ...)
+{
+    char text[1024];
+    va_list ap;
+    if (!to)
+        return;
+    va_start(ap, fmt);
+    ctr_vformat(text, sizeof text, fmt, ap);
+    va_end(ap);
+    to(f->o.ctx, text);
+}
+
+/* ---- which columns anything reads ---- */
+
+static int want(struct ctr_strs *to, const char *name, struct ctr_err *err)
+{
+    return ctr_strs_find(to, name) >= 0 ? 0 : ctr_strs_add(to, name, strlen(name), err);
+}
+
+static int want_all(struct ctr_strs *to, const struct ctr_strs *names, struct ctr_err *err)
+{
+    int rc = 0;
+    for (int i = 0; !rc && i < names->n; i++)
+        rc = want(to, names->s[i], err);
+    return rc;
+}
+
+/* Of the names that are wanted behind a join, those that its view may give. */
+static int want_of_view(struct ctr_strs *to, const struct ctr_plan_statement *s, const struct ctr_strs *wanted,
+                        struct ctr_err *err)
+{
+    const char *prefix = ctr_join_option(s, "prefix");
+    const size_t n = prefix ? strlen(prefix) : 0;
+    int rc = want_all(to, &s->view_inputs, err);
+    for (int i = 0; !rc && i < wanted->n; i++)
+        if (!n || !strncmp(wanted->s[i], prefix, n))
+            rc = want(to, wanted->s[i] + n, err);
+    return rc;
+}
+
+static int find_wants(struct flow *f, struct ctr_err *err)
+{
+    struct ctr_strs wanted = { 0 };
+    int rc = want_all(&wanted, ctr_plan_inputs(f->plan), err);
+    for (int i = f->n - 1; !rc && i >= 0; i--) {
+        const struct ctr_plan_statement *s = ctr_plan_statement(f->plan, i);
+        if (s->kind == CTR_STATEMENT_JOIN)
+            rc = want_of_view(&f->wants[i], s, &wanted, err);
+        if (s->kind == CTR_STATEMENT_FROM)
+            rc = want_all(&f->wants[i], &wanted, err);
+        if (!rc)
+            rc = want_all(&wanted, &s->inputs, err);
+        if (!rc && s->kind == CTR_STATEMENT_FROM)
+            rc = want_all(&f->wants[i], &s->inputs, err);
+    }
+    ctr_strs_free(&wanted);
+    return rc;
+}
+
+/* ---- views ---- */
+
+static int open_views(struct flow *f, const struct ctr_flow_views *files, bool prune, struct ctr_err *err)
+{
+    int rc = 0;
+    for (int i = 0; !rc && i < f->n; i++) {
+        const struct ctr_plan_statement *s = ctr_plan_statement(f->plan, i);
+        if (!s->view.name)
+            continue;
+        rc = ctr_flow_view_open(&f->view[i], &s->view, files, prune ? &f->wants[i] : NULL, &f->o, err);
+        if (rc == CTR_EUSAGE && s->view.format)
+            rc = ctr_plan_at_statement(f->plan, i, err);
+        f->regular = f->regular && !rc && f->view[i].regular;
+    }
+    return rc;
+}
+
+static void close_views(struct flow *f)
+{
+    for (int i = 0; i < f->n; i++)
+        if (f->view[i].view)
+            ctr_flow_view_close(&f->view[i]);
+}
+
+static bool has(const struct flow *f, int i, const char *name)
+{
+    return f->view[i].view && ctr_schema_find(ctr_batch_source_schema(&f->view[i].source), name) >= 0;
+}
+
+/* Does any view have a column that a join calls by this name? */
+static bool any_has(const struct flow *f, const char *name)
+{
+    bool any = false;
+    for (int i = 0; i < f->n; i++) {
+        const char *prefix = ctr_join_option(ctr_plan_statement(f->plan, i), "prefix");
+        const size_t n = prefix ? strlen(prefix) : 0;
+        any |= !strncmp(name, prefix ? prefix : "", n) && has(f, i, name + n);
+    }
+    return any;
+}
+
+/* Is all there that anything reads? Otherwise no column is left out, so that the message of what is missing can name
+ * the nearest. */
+static bool complete(const struct flow *f)
+{
+    const struct ctr_strs *in = ctr_plan_inputs(f->plan);
+    bool all = true;
+    for (int i = 0; i < in->n; i++)
+        all &= any_has(f, in->s[i]) || ctr_plan_may_lack(f->plan, in->s[i]);
+    for (int i = 0; i < f->n; i++) {
+        const struct ctr_plan_statement *s = ctr_plan_statement(f->plan, i);
+        for (int k = 0; k < s->inputs.n; k++)
+            all &= any_has(f, s->inputs.s[k]);
+        for (int k = 0; k < s->view_inputs.n; k++)
+            all &= has(f, i, s->view_inputs.s[k]);
+    }
+    return all;
+}
+
+/* ---- stages ---- */
+
+/* Runs *s on a thread of its own from here on. `first`: links from there on feed it. */
+static int on_thread(struct flow *f, struct ctr_batch_source *s, int first, const char *what, const char *name,
+                     struct ctr_err *err)
+{
+    struct link *l = &f->link[f->links];
+    if (!f->threads)
+        return 0;
+    ctr_format(l->name, sizeof l->name, "%s%s%s", what, name ? " " : "", name ? name : "");
+    l->behind = -1;
+    for (int i = first; i < f->links; i++)
+        if (f->link[i].behind < 0)
+            f->link[i].behind = f->links;
+    f->links++;
+    return ctr_batch_source_queue(s, SLOTS, &l->times, err);
+}
+
+static int select_stage(struct flow *f, int i, const struct ctr_plan_statement *s, struct ctr_err *err)
+{
+    const struct ctr_strs none = { 0 };
+    const bool where = s->kind == CTR_STATEMENT_WHERE;
+    const struct ctr_select_spec spec = { .where = where ? s->text : NULL,
+                                          .add = &none,
+                                          .explode = where ? NULL : s->text };
+    struct ctr_buf line = { 0 };
+    int rc = ctr_buf_printf(&line, err, "--%s=%s", where ? "where" : "explode", s->text);
+    if (!rc)
+        rc = ctr_buf_append(&line, "", 1, err);
+    if (!rc)
+        rc = ctr_select_source(&f->source, &spec, &f->exploded[i], err);
+    if (rc == CTR_EUSAGE)
+        rc = ctr_plan_at_statement(f->plan, i, err);
+    if (!rc)
+        rc = ctr_batch_source_provenance(&f->source, "ctr-select", (const char *)line.data, err);
+    ctr_buf_free(&line);
+    return rc;
+}
+
+static int join_options(const struct flow *f, const struct ctr_plan_statement *s, struct ctr_join_opts *jo,
+                        struct ctr_err *err)
+{
+    const char *within = ctr_join_option(s, "within"), *as_of = ctr_join_option(s, "as-of"),
+               *next = ctr_join_option(s, "next");
+    const bool inner = ctr_join_option(s, "inner"), anti = ctr_join_option(s, "anti"),
+               merge = ctr_join_option(s, "merge"), by_row = ctr_join_option(s, "by-row");
+    *jo = (struct ctr_join_opts){
+        .keys = ctr_join_option(s, "key"),
+        .kind = inner  ? CTR_JOIN_INNER
+                : anti ? CTR_JOIN_ANTI
+                       : CTR_JOIN_LEFT,
+        .how = by_row  ? CTR_JOIN_BY_ROW
+               : merge ? CTR_JOIN_MERGE
+                       : CTR_JOIN_HASH,
+        .multi = ctr_join_option(s, "multi"),
+        .at = as_of  ? CTR_JOIN_AS_OF
+              : next ? CTR_JOIN_NEXT
+                     : CTR_JOIN_NO_TIME,
+        .time = as_of ? as_of : next,
+        .within_ms = -1,
+        .prefix = ctr_join_option(s, "prefix"),
+        .memory_bytes = f->o.memory_bytes,
+        .batch_rows = f->o.batch_rows,
+        .threads = f->o.threads,
+    };
+    if (within && !ctr_parse_duration(within, strlen(within), &jo->within_ms))
+        return ctr_fail(err, CTR_EUSAGE, "within %s is no time", within);
+    if (!jo->keys && !jo->at && !by_row)
+        return ctr_fail(err, CTR_EUSAGE, "say what to join %s on: on COLUMN, or by-row", s->view.name);
+    if ((inner && anti) || (as_of && next) || (merge && by_row))
+        return ctr_fail(err, CTR_EUSAGE, "%s exclude each other",
+                        inner && anti   ? "inner and anti"
+                        : as_of && next ? "as-of and next"
+                                        : "by-row and merge");
+    return 0;
+}
+
+static int provenance_of_join(struct flow *f, const struct ctr_plan_statement *s, struct ctr_err *err)
+{
+    struct ctr_buf line = { 0 };
+    int rc = 0;
+    for (int i = 0; !rc && i < s->n; i++)
+        rc = ctr_buf_printf(&line, err, "%s--%s%s%s", i ? " " : "", s->option[i].name, *s->option[i].text ? "=" : "",
+                            s->option[i].text);
+    if (!rc)
+        rc = ctr_buf_append(&line, "", 1, err);
+    if (!rc)
+        rc = ctr_batch_source_provenance(&f->source, "ctr-join", (const char *)line.data, err);
+    ctr_buf_free(&line);
+    return rc;
+}
+
+/* The rows so far come from a thread of their own, and so does the view of a join that streams it. */
+static int join_stage(struct flow *f, int i, const struct ctr_plan_statement *s, struct ctr_err *err)
+{
+    struct ctr_batch_source *view = &f->view[i].source;
+    struct ctr_join_opts jo;
+    struct ctr_join *j = NULL;
+    const bool streams = ctr_join_option(s, "merge") || ctr_join_option(s, "by-row");
+    int rc = join_options(f, s, &jo, err);
+    if (!rc && streams)
+        rc = on_thread(f, view, f->links, "read", s->view.name, err);
+    if (!rc)
+        rc = ctr_join_new(&j, ctr_batch_source_schema(&f->source), view, s->view.name, &jo, err);
+    if (!rc && (rc = ctr_join_source(&f->source, j, err)))
+        ctr_join_free(j);
+    if (rc == CTR_EUSAGE)
+        rc = ctr_plan_at_statement(f->plan, i, err);
+    if (!rc) {
+        f->join[f->joins++] = (struct joined){ j, i };
+        rc = provenance_of_join(f, s, err);
+    }
+    return rc;
+}
+
+static int make_stages(struct flow *f, struct ctr_err *err)
+{
+    bool reading = true; /* no join yet */
+    f->source = f->view[0].source;
+    f->view[0].source.ops = NULL;
+    int rc = 0;
+    for (int i = 1; !rc && i < f->n; i++) {
+        const struct ctr_plan_statement *s = ctr_plan_statement(f->plan, i);
+        const bool join = s->kind == CTR_STATEMENT_JOIN;
+        if (join && reading)
+            rc = on_thread(f, &f->source, f->links, "read", f->view[0].view->name, err);
+        reading = reading && !join;
+        if (!rc)
+            rc = (join ? join_stage : select_stage)(f, i, s, err);
+    }
+    return rc ? rc
+              : on_thread(f, &f->source, 0, reading ? "read" : "join", reading ? f->view[0].view->name : NULL, err);
+}
+
+/* ---- words ---- */
+
+static void tell_rows(const struct flow *f)
+{
+    for (int i = 0; i < f->joins; i++) {
+        const char *name = ctr_plan_statement(f->plan, f->join[i].statement)->view.name;
+        struct ctr_join_stats st;
+        ctr_join_get_stats(f->join[i].join, &st);
+        if (!ctr_join_option(ctr_plan_statement(f->plan, f->join[i].statement), "by-row"))
+            say(f, f->o.note, "join %s: %lld of %lld rows have no match; %lld of its %lld rows match none of them",
+                name, (long long)st.unmatched, (long long)st.left_rows, (long long)st.right_unmatched,
+                (long long)st.right_rows);
+        if (st.partitions)
+            say(f, f->o.debug, "join %s: %lld partitions, %s spilled", name, (long long)st.partitions,
+                ctr_size_text((uint64_t)st.spilled_bytes).s);
+    }
+    for (int i = 0; i < f->n; i++) {
+        if (f->exploded[i] && ctr_select_empty(f->exploded[i]))
+            say(f, f->o.note, "explode %s: %lld rows had no items and gave no row",
+                ctr_plan_statement(f->plan, i)->text, (long long)ctr_select_empty(f->exploded[i]));
+        if (f->view[i].import && f->o.note)
+            ctr_import_notes(f->view[i].import, "skip", f->o.note, f->o.ctx);
+    }
+}
+
+static void tell_bytes(const struct flow *f)
+{
+    for (int i = 0; i < f->n; i++)
+        if (f->view[i].reader || f->view[i].import)
+            say(f, f->o.debug, "view %s: %s read", f->view[i].view->name,
+                ctr_size_text((uint64_t)ctr_flow_view_bytes(&f->view[i])).s);
+}
+
+/* A stage waits for the links that feed it, and is blocked by the one behind it. */
+static void tell_stage(const struct flow *f, int link, const char *name, int64_t ran_ns, int64_t blocked_ns)
+{
+    int64_t waited_ns = 0;
+    for (int i = 0; i < f->links; i++)
+        if (f->link[i].behind == link)
+            waited_ns += f->link[i].times.starved_ns;
+    const double all = (double)CTR_MAX(ran_ns, (int64_t)1), waited = 100 * (double)waited_ns / all,
+                 blocked = 100 * (double)blocked_ns / all;
+    say(f, f->o.debug, "stage %s: %.0f%% busy, %.0f%% waiting, %.0f%% blocked of %.2f s", name,
+        CTR_MAX(100 - waited - blocked, 0.0), CTR_MIN(waited, 100.0), blocked, (double)ran_ns / 1e9);
+}
+
+static void tell_times(const struct flow *f)
+{
+    for (int i = 0; i < f->links; i++)
+        tell_stage(f, i, f->link[i].name, f->link[i].times.ran_ns, f->link[i].times.blocked_ns);
+    if (f->links)
+        tell_stage(f, -1, f->o.last ? f->o.last : "extract", (ctr_clock_ms() - f->start_ms) * 1000000, 0);
+}
+
+/* ---- the source ---- */
+
+static const struct ctr_schema *flow_schema(const void *source)
+{
+    return ctr_batch_source_schema(&((const struct flow *)source)->source);
+}
+
+static int flow_next(void *source, const struct ctr_batch **b, struct ctr_err *err)
+{
+    struct flow *f = source;
+    int rc = ctr_batch_source_next(&f->source, b, err);
+    if (!rc && !f->whole)
+        tell_rows(f);
+    f->whole |= !rc;
+    return rc;
+}
+
+static const char *flow_name(const void *source)
+{
+    return ctr_batch_source_name(&((const struct flow *)source)->source);
+}
+
+static void flow_close(void *source)
+{
+    struct flow *f = source;
+    if (f->whole) {
+        tell_bytes(f);
+        tell_times(f);
+    }
+    ctr_batch_source_close(&f->source);
+    close_views(f);
+    for (int i = 0; f->wants && i < f->n; i++)
+        ctr_strs_free(&f->wants[i]);
+    free(f->view);
+    free(f->wants);
+    free(f->join);
+    free(f->exploded);
+    free(f->link);
+    free(f);
+}
+
+static int new_flow(struct flow **out, const struct ctr_plan *plan, const struct ctr_flow_opts *o, struct ctr_err *err)
+{
+    struct flow *f = *out = calloc(1, sizeof *f);
+    if (!f)
+        return ctr_fail_nomem(err, sizeof *f);
+    f->plan = plan;
+    f->o = *o;
+    f->regular = true;
+    f->start_ms = ctr_clock_ms();
+    while (ctr_plan_statement(plan, f->n))
+        f->n++;
+    const size_t n = (size_t)f->n;
+    f->view = calloc(n, sizeof *f->view);
+    f->wants = calloc(n, sizeof *f->wants);
+    f->join = calloc(n, sizeof *f->join);
+    f->exploded = calloc(n, sizeof *f->exploded);
+    f->link = calloc(n + 2, sizeof *f->link);
+    if (!f->view || !f->wants || !f->join || !f->exploded || !f->link) {
+        flow_close(f);
+        *out = NULL;
+        return ctr_fail_nomem(err, n * sizeof *f->view);
+    }
+    return 0;
+}
+
+/* Views with the columns that are wanted, or with all where one is missing. */
+static int open_pruned(struct flow *f, const struct ctr_flow_views *files, struct ctr_err *err)
+{
+    int rc = find_wants(f, err);
+    if (!rc)
+        rc = open_views(f, files, true, err);
+    if (!rc && f->regular && !complete(f)) {
+        close_views(f);
+        rc = open_views(f, files, false, err);
+    }
+    f->threads = f->regular && f->o.threads > 1;
+    return rc;
+}
+
+int ctr_flow_open(struct ctr_batch_source *s, const struct ctr_plan *plan, const struct ctr_flow_views *views,
+                  const struct ctr_flow_opts *o, struct ctr_err *err)
+{
+    static const struct ctr_batch_source_ops ops = { flow_schema, flow_next, flow_name, flow_close, NULL };
+    struct flow *f;
+    int rc = new_flow(&f, plan, o, err);
+    if (rc)
+        return rc;
+    rc = open_pruned(f, views, err);
+    if (!rc)
+        rc = make_stages(f, err);
+    if (rc)
+        flow_close(f);
+    else
+        *s = (struct ctr_batch_source){ &ops, f };
+    return rc;
+}
+
+int ctr_flow_inputs(const struct ctr_plan *plan, const struct ctr_flow_views *views, ctr_flow_each_column *each,
+                    void *ctx, struct ctr_err *err)
+{
+    const struct ctr_flow_opts o = { .threads = 1 };
+    struct flow *f;
+    int rc = new_flow(&f, plan, &o, err);
+    if (rc)
+        return rc;
+    rc = open_pruned(f, views, err);
+    for (int i = 0; i < f->n; i++) {
+        const struct ctr_schema *s = f->view[i].view && !rc ? ctr_batch_source_schema(&f->view[i].source) : NULL;
+        for (int k = 0; s && !rc && k < s->n; k++)
+            rc = each(ctx, f->view[i].view->name, s->f[k].name, err);
+    }
+    flow_close(f);
+    return rc;
+}

@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * flow_read: a view as a source: streams by the reader of all filters, text by the importers of ctr-import. */
+#include "common/flow/flowcore.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+/* ---- text ---- */
+
+/* The options of an import that a plan can give, as ctr-import calls them. */
+static void set_header(struct ctr_text_opts *t, const char *text)
+{
+    t->header = !text;
+}
+static void set_columns(struct ctr_text_opts *t, const char *text)
+{
+    t->columns = text;
+}
+static void set_delimiter(struct ctr_text_opts *t, const char *text)
+{
+    t->delimiter = ctr_text_delimiter(text);
+}
+static void set_encoding(struct ctr_text_opts *t, const char *text)
+{
+    t->latin1 = !strcmp(text, "latin1");
+}
+static void set_keys(struct ctr_text_opts *t, const char *text)
+{
+    t->keys = text;
+}
+static void set_binary(struct ctr_text_opts *t, const char *text)
+{
+    t->binary = !text;
+}
+static void set_bad_rows(struct ctr_text_opts *t, const char *text)
+{
+    t->bad_rows = text;
+}
+
+static const struct option {
+    const char *name;
+    bool flag, null; /* true or a text; null: "null", whose list the caller keeps */
+    void (*set)(struct ctr_text_opts *t, const char *text);
+} options[] = {
+    { "header", true, false, set_header },        { "columns", false, false, set_columns },
+    { "delimiter", false, false, set_delimiter }, { "null", false, true, NULL },
+    { "encoding", false, false, set_encoding },   { "keys", false, false, set_keys },
+    { "binary", true, false, set_binary },        { "bad-rows", false, false, set_bad_rows },
+};
+
+/* A name of a plan has no '-'. */
+static bool same_option(const char *option, const char *name)
+{
+    for (; *option && (*option == *name || (*option == '-' && *name == '_')); option++)
+        name++;
+    return !*option && !*name;
+}
+
+static int set_option(struct ctr_text_opts *t, const struct ctr_view_option *o, struct ctr_strs *nulls,
+                      const char **canonical, struct ctr_err *err)
+{
+    const char *names[CTR_COUNT(options) + CTR_NROLES];
+    char hint[512];
+    int n = 0;
+    for (size_t i = 0; i < CTR_COUNT(options); i++) {
+        names[n++] = *canonical = options[i].name;
+        if (!same_option(options[i].name, o->name))
+            continue;
+        if (options[i].flag != !o->text)
+            return ctr_fail(err, CTR_EUSAGE, "%s=%s: the option wants %s", o->name, o->text ? o->text : "true",
+                            o->text ? "true" : "a text in quotes");
+        if (options[i].null)
+            return ctr_strs_add(nulls, o->text, strlen(o->text), err);
+        options[i].set(t, o->text);
+        return 0;
+    }
+    for (int r = 0; r < CTR_NROLES; r++) {
+        names[n++] = *canonical = ctr_roles[r];
+        if (o->text && !strcmp(ctr_roles[r], o->name)) {
+            t->role[r] = o->text;
+            return 0;
+        }
+    }
+    return ctr_fail(err, CTR_EUSAGE, "a view has no option %s%s", o->name,
+                    ctr_name_hint(hint, sizeof hint, o->name, names, n));
+}
+
+/* The options of the text, and the line of provenance that ctr-import would write. */
+static int text_options(struct ctr_text_opts *t, const struct ctr_view *v, struct ctr_strs *nulls, struct ctr_buf *line,
+                        struct ctr_err *err)
+{
+    const char *name = NULL;
+    t->format = ctr_text_format_find(v->format);
+    if (!t->format)
+        return ctr_fail(err, CTR_EUSAGE, "there is no format %s; there are csv, tsv, jsonl, libsvm, libffm and vw",
+                        v->format);
+    int rc = ctr_buf_printf(line, err, "--format=%s", v->format);
+    for (int i = 0; !rc && i < v->n; i++) {
+        rc = set_option(t, &v->option[i], nulls, &name, err);
+        if (!rc)
+            rc = ctr_buf_printf(line, err, v->option[i].text ? " --%s=%s" : " --%s", name, v->option[i].text);
+    }
+    if (!rc && t->bad_rows && !strncmp(t->bad_rows, "quarantine=", 11))
+        rc = ctr_fail(err, CTR_EUSAGE, "a plan writes no files: bad_rows=\"quarantine=…\" belongs to ctr-import");
+    return rc ? rc : ctr_buf_append(line, "", 1, err);
+}
+
+struct text {
+    struct ctr_import *import;
+    struct ctr_schema schema; /* with provenance */
+    const char *path;
+    bool finished;
+};
+
+static const struct ctr_schema *text_schema(const void *source)
+{
+    return &((const struct text *)source)->schema;
+}
+
+static int text_next(void *source, const struct ctr_batch **b, struct ctr_err *err)
+{
+    struct text *t = source;
+    int rc;
+    do
+        rc = t->finished ? 0 : ctr_import_next(t->import, b, err);
+    while (rc > 0 && !(*b)->rows);
+    if (!rc && !t->finished) {
+        rc = ctr_import_finish(t->import, err);
+        t->finished = !rc;
+    }
+    return rc;
+}
+
+static const char *text_name(const void *source)
+{
+    return ((const struct text *)source)->path;
+}
+
+static void text_close(void *source)
+{
+    struct text *t = source;
+    ctr_schema_free(&t->schema);
+    free(t); /* the view frees the import, of which it tells */
+}
+
+static int text_source(struct flow_view *v, const char *provenance, struct ctr_err *err)
+{
+    static const struct ctr_batch_source_ops ops = { text_schema, text_next, text_name, text_close, NULL };
+    struct text *t = calloc(1, sizeof *t);
+    if (!t)
+        return ctr_fail_nomem(err, sizeof *t);
+    *t = (struct text){ .import = v->import, .path = v->paths.s[0] };
+    int rc = ctr_schema_copy(&t->schema, ctr_import_schema(v->import), err);
+    if (!rc)
+        rc = ctr_schema_provenance(&t->schema, "ctr-import", provenance, err);
+    if (rc)
+        text_close(t);
+    else
+        v->source = (struct ctr_batch_source){ &ops, t };
+    return rc;
+}
+
+/* The names of `wanted` that the schema has. */
+static int present(const struct ctr_schema *s, const struct ctr_strs *wanted, struct ctr_strs *out, struct ctr_err *err)
+{
+    int rc = 0;
+    for (int i = 0; !rc && i < s->n; i++)
+        if (ctr_strs_find(wanted, s->f[i].name) >= 0)
+            rc = ctr_strs_add(out, s->f[i].name, strlen(s->f[i].name), err);
+    return rc;
+}
+
+/* Opened twice where columns are left out: the first time tells which there are. */
+static int open_text(struct flow_view *v, const struct ctr_strs *only, const struct ctr_flow_opts *o,
+                     struct ctr_err *err)
+{
+    static const struct ctr_strs none;
+    struct ctr_buf line = { 0 };
+    struct ctr_text_opts t = {
+        .nulls = &v->nulls, .jobs = o->threads, .batch_rows = -1, .note = o->note, .ctx = o->ctx
+    };
+    int rc = text_options(&t, v->view, &v->nulls, &line, err);
+    if (!rc && only && v->regular) {
+        struct ctr_text_opts first = t;
+        first.jobs = 1;
+        first.note = NULL;
+        rc = ctr_import_open(&v->import, &first, v->paths.s, v->paths.n, err);
+        if (!rc)
+            rc = present(ctr_import_schema(v->import), only, &v->names, err);
+        ctr_import_free(v->import);
+        v->import = NULL;
+        t.only = v->names.n ? &v->names : NULL;
+        t.lack = t.keep = &none;
+    }
+    if (!rc)
+        rc = ctr_import_open(&v->import, &t, v->paths.s, v->paths.n, err);
+    if (!rc)
+        rc = text_source(v, (const char *)line.data, err);
+    ctr_buf_free(&line);
+    return rc;
+}
+
+/* ---- streams ---- */
+
+static int open_stream(struct flow_view *v, const struct ctr_strs *only, const struct ctr_flow_opts *o,
+                       struct ctr_err *err)
+{
+    struct ctr_reader_opts ro = o->reader ? *o->reader : (struct ctr_reader_opts){ 0 };
+    ro.foreign = true;
+    int rc = ctr_reader_open(&v->reader, v->paths.s, v->paths.n, &ro, err);
+    if (rc)
+        return rc;
+    v->source = ctr_batch_source_stream(v->reader);
+    if (!only)
+        return 0;
+    const struct ctr_schema *s = ctr_reader_schema(v->reader);
+    int *column = malloc(((size_t)s->n + 1) * sizeof *column), n = 0;
+    if (!column)
+        return ctr_fail_nomem(err, (size_t)s->n * sizeof *column);
+    for (int i = 0; i < s->n; i++)
+        if (ctr_strs_find(only, s->f[i].name) >= 0)
+            column[n++] = i;
+    rc = n ? ctr_batch_source_project(&v->source, column, n, err) : 0;
+    free(column);
+    return rc;
+}
+
+static bool all_regular(const struct ctr_strs *paths)
+{
+    struct stat st;
+    bool all = true;
+    for (int i = 0; i < paths->n; i++)
+        all &= strcmp(paths->s[i], "-") && !stat(paths->s[i], &st) && S_ISREG(st.st_mode);
+    return all;
+}
+
+int ctr_flow_view_open(struct flow_view *v, const struct ctr_view *view, const struct ctr_flow_views *files,
+                       const struct ctr_strs *only, const struct ctr_flow_opts *o, struct ctr_err *err)
+{
+    int rc = 0;
+    *v = (struct flow_view){ .view = view };
+    for (int i = 0; !rc && i < files->n; i++)
+        if (!strcmp(files->file[i].view, view->name))
+            rc = ctr_strs_add(&v->paths, files->file[i].path, strlen(files->file[i].path), err);
+    v->regular = all_regular(&v->paths);
+    if (!rc)
+        rc = (view->format ? open_text : open_stream)(v, only, o, err);
+    if (rc)
+        ctr_flow_view_close(v);
+    return rc;
+}
+
+void ctr_flow_view_close(struct flow_view *v)
+{
+    ctr_batch_source_close(&v->source);
+    ctr_import_free(v->import);
+    ctr_strs_free(&v->paths);
+    ctr_strs_free(&v->nulls);
+    ctr_strs_free(&v->names);
+    *v = (struct flow_view){ 0 };
+}
+
+int64_t ctr_flow_view_bytes(const struct flow_view *v)
+{
+    struct ctr_reader_stats stream;
+    struct ctr_import_stats text;
+    if (v->import) {
+        ctr_import_get_stats(v->import, &text);
+        return text.bytes;
+    }
+    ctr_reader_get_stats(v->reader, &stream);
+    return stream.bytes_read;
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * flow_show: statements for people. */
+#include "common/flow/flowcore.h"
+
+static int show_view(const struct ctr_view *v, struct ctr_buf *out, struct ctr_err *err)
+{
+    int rc = v->format ? ctr_buf_printf(out, err, "ctr-import --format=%s", v->format) : 0;
+    for (int i = 0; !rc && i < v->n; i++)
+        rc = ctr_buf_printf(out, err, v->option[i].text ? " --%s=%s" : " --%s", v->option[i].name, v->option[i].text);
+    return rc ? rc : ctr_buf_printf(out, err, "%s%s", v->format ? " " : "", v->name);
+}
+
+static int show(const struct ctr_plan_statement *s, struct ctr_buf *out, struct ctr_err *err)
+{
+    int rc = 0;
+    if (s->kind == CTR_STATEMENT_FROM)
+        return show_view(&s->view, out, err);
+    if (s->kind != CTR_STATEMENT_JOIN)
+        return ctr_buf_printf(out, err, "ctr-select --%s=%s", s->kind == CTR_STATEMENT_WHERE ? "where" : "explode",
+                              s->text);
+    rc = ctr_buf_printf(out, err, "ctr-join");
+    for (int i = 0; !rc && i < s->n; i++)
+        rc = ctr_buf_printf(out, err, *s->option[i].text ? " --%s=%s" : " --%s", s->option[i].name, s->option[i].text);
+    if (!rc)
+        rc = ctr_buf_printf(out, err, s->view.format ? " <(" : " ");
+    if (!rc)
+        rc = show_view(&s->view, out, err);
+    return rc || !s->view.format ? rc : ctr_buf_append(out, ")", 1, err);
+}
+
+int ctr_flow_explain(const struct ctr_plan *plan, struct ctr_buf *out, struct ctr_err *err)
+{
+    const struct ctr_plan_statement *s;
+    struct ctr_buf line = { 0 };
+    int rc = 0;
+    for (int i = 0; !rc && (s = ctr_plan_statement(plan, i)); i++) {
+        ctr_buf_clear(&line);
+        rc = show(s, &line, err);
+        if (!rc)
+            rc = ctr_buf_printf(out, err, "stage %d  ", i + 1);
+        if (!rc)
+            rc = ctr_buf_quote(out, (const char *)line.data, line.len, err);
+        if (!rc)
+            rc = ctr_buf_append(out, "\n", 1, err);
+    }
+    ctr_buf_free(&line);
+    return rc;
+}

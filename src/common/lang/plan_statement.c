@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * plan_statement: the lines above the definitions of a plan that say where its table comes from. A statement is read as
+ * words; what a filter's option would hold stays text, which the filter's own library reads (flow.h), so that both mean
+ * the same.
+ *
+ *     from VIEW [= FORMAT(["FILE",] option=literal, …)]
+ *     where EXPR
+ *     explode COLUMN, …
+ *     join VIEW [= FORMAT(…)] [on KEY [= KEY2], …] [WORD …]
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "common/lang/program.h"
+
+/* The words of a join, and what they are to ctr-join. */
+enum join_argument { NOTHING, TIME, DURATION, TEXT };
+static const struct join_word {
+    const char *word, *option;
+    enum join_argument argument;
+} join_words[] = {
+    { "inner", "inner", NOTHING }, { "anti", "anti", NOTHING },      { "multi", "multi", NOTHING },
+    { "merge", "merge", NOTHING }, { "by-row", "by-row", NOTHING },  { "as-of", "as-of", TIME },
+    { "next", "next", TIME },      { "within", "within", DURATION }, { "prefix", "prefix", TEXT },
+};
+
+struct reader {
+    struct plan_tree *tree;
+    struct plan_tok *t, *end; /* the next token; the one that ends the line */
+    struct ctr_err *err;
+};
+
+#define fail_at(r, pos, ...) ctr_plan_fail(&(r)->tree->src, pos, (r)->err, __VA_ARGS__)
+
+static bool is_word(const struct plan_tok *t, const char *word)
+{
+    return t->kind == TOK_NAME && !t->quoted && !t->range && !strcmp(t->name, word);
+}
+
+static int unexpected(struct reader *r, const char *wanted)
+{
+    if (r->t == r->end)
+        return fail_at(r, r->t->pos, "expected %s before the end of the line", wanted);
+    return fail_at(r, r->t->pos, "expected %s, not %.*s", wanted, (int)CTR_MIN(r->t->source.n, (size_t)40),
+                   r->t->source.p);
+}
+
+static int need_name(struct reader *r, const char *wanted, const char **name)
+{
+    if (r->t->kind != TOK_NAME)
+        return unexpected(r, wanted);
+    if (r->t->range)
+        return fail_at(r, r->t->pos, "ranges belong to definitions");
+    *name = r->t++->name;
+    return CTR_OK;
+}
+
+static bool take(struct reader *r, enum plan_tok_kind kind)
+{
+    const bool is = r->t->kind == kind && r->t < r->end;
+    r->t += is;
+    return is;
+}
+
+/* What is kept of a statement lives as long as the plan. */
+static const char *keep(struct reader *r, const struct ctr_buf *b)
+{
+    return ctr_arena_copy(&r->tree->arena, (const char *)b->data, b->len, r->err);
+}
+
+/* ---- views ---- */
+
+static int view_option(struct reader *r, struct ctr_view *v)
+{
+    const struct ctr_view_option o = { .name = r->t->name, .pos_line = r->t->pos.line };
+    int rc;
+    if (r->t->kind != TOK_NAME || r->t[1].kind != TOK_ASSIGN)
+        return unexpected(r, "a text in quotes, or an option: NAME=LITERAL");
+    r->t += 2;
+    if (r->t->kind != TOK_LITERAL && !is_word(r->t, "true"))
+        return unexpected(r, "a text in quotes, or true");
+    struct ctr_view_option *more = ctr_arena_alloc(&r->tree->arena, (size_t)(v->n + 1) * sizeof *more, r->err);
+    if (!more)
+        return r->err->code;
+    if (v->n)
+        memcpy(more, v->option, (size_t)v->n * sizeof *more);
+    more[v->n] = o;
+    if (r->t->kind == TOK_LITERAL && r->t->value.kind == CTR_V_STR) {
+        more[v->n].text = ctr_arena_copy(&r->tree->arena, r->t->value.s.p, r->t->value.s.n, r->err);
+        rc = more[v->n].text ? 0 : r->err->code;
+    } else {
+        rc = is_word(r->t, "true") ? 0 : fail_at(r, r->t->pos, "an option of a view is a text in quotes, or true");
+    }
+    v->option = more;
+    v->n++;
+    r->t++;
+    return rc;
+}
+
+/* FORMAT(["FILE",] option=literal, …). The name of a file is no part of what the plan means. */
+static int view_text(struct reader *r, struct ctr_view *v)
+{
+    int rc = need_name(r, "a format of text, such as csv(\"FILE\", header=true)", &v->format);
+    if (!rc && !take(r, TOK_OPEN))
+        rc = unexpected(r, "( and the options of the import");
+    if (!rc && r->t->kind == TOK_LITERAL && r->t->value.kind == CTR_V_STR) {
+        v->path = ctr_arena_copy(&r->tree->arena, r->t->value.s.p, r->t->value.s.n, r->err);
+        rc = v->path ? 0 : r->err->code;
+        r->t++->unidentified = true;
+        if (!rc && take(r, TOK_COMMA))
+            r->t[-1].unidentified = true;
+    }
+    while (!rc && r->t < r->end && r->t->kind != TOK_CLOSE) {
+        rc = view_option(r, v);
+        if (!rc && !take(r, TOK_COMMA) && r->t->kind != TOK_CLOSE)
+            rc = unexpected(r, ", or )");
+    }
+    if (!rc && !take(r, TOK_CLOSE))
+        rc = unexpected(r, ")");
+    return rc;
+}
+
+static int read_view(struct reader *r, struct ctr_view *v)
+{
+    struct plan_pos pos = r->t->pos;
+    int rc = need_name(r, "the name of a view", &v->name);
+    if (rc)
+        return rc;
+    if (strchr(v->name, '='))
+        return fail_at(r, pos, "the name of a view has no =, as it stands before one: VIEW=FILE");
+    for (int i = 0; i < r->tree->nstatements; i++)
+        if (r->tree->statement[i].view.name && !strcmp(r->tree->statement[i].view.name, v->name))
+            return fail_at(r, pos, "%.60s is read already, on line %d; a view that is read twice has two names",
+                           v->name, r->tree->statement[i].line);
+    return take(r, TOK_ASSIGN) ? view_text(r, v) : CTR_OK;
+}
+
+/* ---- statements ---- */
+
+static int read_from(struct reader *r, struct ctr_plan_statement *s)
+{
+    if (r->tree->nstatements)
+        return fail_at(r, r->t[-1].pos, "`from` is the first statement; more views are joined: join VIEW on KEY");
+    return read_view(r, &s->view);
+}
+
+/* The text of the expression as it is written, which ctr_expr_compile reads again when there are columns. */
+static int read_where(struct reader *r, struct ctr_plan_statement *s)
+{
+    struct plan_tree expr = { .language = CTR_PLAN_LANGUAGE };
+    const struct plan_tok *last = r->end - 1;
+    if (r->t == r->end)
+        return unexpected(r, "a condition");
+    const size_t n = (size_t)(last->source.p + last->source.n - r->t->source.p);
+    s->text = ctr_arena_copy(&r->tree->arena, r->t->source.p, n, r->err);
+    int rc = s->text ? ctr_plan_parse_expr(&expr, "where", s->text, n, r->err) : r->err->code;
+    if (rc)
+        rc = ctr_plan_locate(&r->tree->src, r->t->pos, r->err);
+    s->inputs = expr.inputs;
+    expr.inputs = (struct ctr_strs){ 0 };
+    ctr_plan_tree_free(&expr);
+    r->t = r->end;
+    return rc;
+}
+
+static int read_explode(struct reader *r, struct ctr_plan_statement *s)
+{
+    struct ctr_buf names = { 0 };
+    const char *name;
+    int rc;
+    do {
+        rc = need_name(r, "the name of a list", &name);
+        if (!rc && strchr(name, ','))
+            rc = fail_at(r, r->t[-1].pos, "explode takes no column with a comma in its name");
+        if (!rc)
+            rc = ctr_strs_add(&s->inputs, name, strlen(name), r->err);
+        if (!rc)
+            rc = ctr_buf_printf(&names, r->err, "%s%s", names.len ? "," : "", name);
+    } while (!rc && take(r, TOK_COMMA));
+    if (!rc && !(s->text = keep(r, &names)))
+        rc = r->err->code;
+    ctr_buf_free(&names);
+    return rc;
+}
+
+/* KEY [= KEY2] as ctr-join has it, appended to `to`; the names of both sides to the statement. */
+static int read_pair(struct reader *r, struct ctr_plan_statement *s, struct ctr_buf *to)
+{
+    const struct plan_pos pos = r->t->pos;
+    const char *left, *right;
+    int rc = need_name(r, "the name of a column", &left);
+    right = left;
+    if (!rc && take(r, TOK_ASSIGN))
+        rc = need_name(r, "the name of a column of the view", &right);
+    if (!rc && (strpbrk(left, ",=") || strpbrk(right, ",=")))
+        rc = fail_at(r, pos, "join takes no column with , or = in its name");
+    if (!rc)
+        rc = ctr_buf_printf(to, r->err, left == right ? "%s%s" : "%s%s=%s", to->len ? "," : "", left, right);
+    if (!rc)
+        rc = ctr_strs_add(&s->inputs, left, strlen(left), r->err);
+    return rc ? rc : ctr_strs_add(&s->view_inputs, right, strlen(right), r->err);
+}
+
+/* as-of and by-row are several tokens. */
+static const struct join_word *find_word(struct reader *r)
+{
+    char word[16] = "";
+    const struct plan_tok *t = r->t;
+    if (t->kind != TOK_NAME || t->quoted)
+        return NULL;
+    const bool two = t + 2 < r->end && t[1].kind == TOK_INFIX && !strcmp(t[1].name, "-") && t[2].kind == TOK_NAME;
+    snprintf(word, sizeof word, "%s%s%s", t->name, two ? "-" : "", two ? t[2].name : "");
+    for (size_t i = 0; i < CTR_COUNT(join_words); i++)
+        if (!strcmp(join_words[i].word, word)) {
+            r->t += two ? 3 : 1;
+            return &join_words[i];
+        }
+    return NULL;
+}
+
+static int join_argument(struct reader *r, struct ctr_plan_statement *s, enum join_argument kind, struct ctr_buf *value)
+{
+    const struct ctr_value *v = &r->t->value;
+    if (kind == TIME)
+        return read_pair(r, s, value);
+    if (r->t->kind != TOK_LITERAL || v->kind != (kind == TEXT ? CTR_V_STR : CTR_V_DURATION))
+        return unexpected(r, kind == TEXT ? "a text in quotes" : "a time such as 30m");
+    const struct ctr_str text = kind == TEXT ? v->s : r->t->source;
+    r->t++;
+    return ctr_buf_append(value, text.p, text.n, r->err);
+}
+
+static int add_option(struct reader *r, struct ctr_plan_statement *s, const char *option, const struct ctr_buf *value)
+{
+    const char *text = value ? keep(r, value) : "";
+    struct ctr_join_option *more = ctr_arena_alloc(&r->tree->arena, (size_t)(s->n + 1) * sizeof *more, r->err);
+    if (!more || !text)
+        return r->err->code;
+    for (int i = 0; i < s->n; i++)
+        if (!strcmp((more[i] = s->option[i]).name, option))
+            return fail_at(r, r->t[-1].pos, "%s is there twice", option);
+    more[s->n++] = (struct ctr_join_option){ option, text };
+    s->option = more;
+    return CTR_OK;
+}
+
+static int read_join(struct reader *r, struct ctr_plan_statement *s)
+{
+    const struct join_word *w;
+    struct ctr_buf value = { 0 };
+    int rc = read_view(r, &s->view);
+    if (!rc && is_word(r->t, "on")) {
+        r->t++;
+        do
+            rc = read_pair(r, s, &value);
+        while (!rc && take(r, TOK_COMMA));
+        if (!rc)
+            rc = add_option(r, s, "key", &value);
+    }
+    while (!rc && r->t < r->end) {
+        if (!(w = find_word(r)))
+            rc = unexpected(r, "on, inner, anti, multi, merge, by-row, as-of, next, within or prefix");
+        ctr_buf_clear(&value);
+        if (!rc && w->argument)
+            rc = join_argument(r, s, w->argument, &value);
+        if (!rc)
+            rc = add_option(r, s, w->option, w->argument ? &value : NULL);
+    }
+    ctr_buf_free(&value);
+    return rc;
+}
+
+static const struct {
+    const char *word;
+    int (*read)(struct reader *r, struct ctr_plan_statement *s);
+} words[] = {
+    [CTR_STATEMENT_FROM] = { "from", read_from },
+    [CTR_STATEMENT_WHERE] = { "where", read_where },
+    [CTR_STATEMENT_EXPLODE] = { "explode", read_explode },
+    [CTR_STATEMENT_JOIN] = { "join", read_join },
+};
+
+bool ctr_plan_is_statement(const struct plan_tok *t)
+{
+    for (size_t i = 0; i < CTR_COUNT(words); i++)
+        if (is_word(t, words[i].word) && t[1].kind != TOK_ASSIGN && !is_word(&t[1], "in"))
+            return true;
+    return false;
+}
+
+int ctr_plan_read_statement(struct plan_tree *tree, struct plan_tok *t, struct plan_tok *end, struct ctr_err *err)
+{
+    struct reader r = { tree, t + 1, end, err };
+    int kind = 0,
+        rc = ctr_array_grow(&tree->statement, tree->nstatements, &tree->statements_cap, sizeof *tree->statement, err);
+    while (!is_word(t, words[kind].word))
+        kind++;
+    if (!rc && !tree->nstatements && kind != CTR_STATEMENT_FROM)
+        rc = fail_at(&r, t->pos, "`%s` stands below `from VIEW`, which names the rows to begin with", t->name);
+    if (!rc && tree->ndefs)
+        rc = fail_at(&r, t->pos,
+                     "`%s` stands above the definitions: they make the features of the table that the "
+                     "statements make",
+                     t->name);
+    if (rc)
+        return rc;
+    struct ctr_plan_statement *s = &tree->statement[tree->nstatements];
+    *s =
+        (struct ctr_plan_statement){ .kind = (enum ctr_statement_kind)kind, .line = t->pos.line, .column = t->pos.col };
+    rc = words[kind].read(&r, s);
+    tree->nstatements++; /* also of a broken one: its lists are freed with the tree */
+    return rc || r.t == end ? rc : unexpected(&r, "the end of the line");
+}
+
+void ctr_plan_statements_free(struct plan_tree *t)
+{
+    for (int i = 0; i < t->nstatements; i++) {
+        ctr_strs_free(&t->statement[i].inputs);
+        ctr_strs_free(&t->statement[i].view_inputs);
+    }
+    free(t->statement);
+}
+
+/* ---- what others see ---- */
+
+const struct ctr_plan_statement *ctr_plan_statement(const struct ctr_plan *p, int i)
+{
+    return i < p->tree.nstatements ? &p->tree.statement[i] : NULL;
+}
+
+int ctr_plan_at_statement(const struct ctr_plan *p, int i, struct ctr_err *err)
+{
+    const struct ctr_plan_statement *s = &p->tree.statement[i];
+    return ctr_plan_locate(&p->tree.src, (struct plan_pos){ s->line, s->column }, err);
+}
+
+const char *ctr_plan_dir(const struct ctr_plan *p)
+{
+    return p->dir;
+}
+
+bool ctr_plan_in_bundle(const struct ctr_plan *p)
+{
+    return p->tree.src.bundle;
+}
+
+const char *ctr_join_option(const struct ctr_plan_statement *s, const char *name)
+{
+    for (int i = 0; i < s->n; i++)
+        if (!strcmp(s->option[i].name, name))
+            return s->option[i].text;
+    return NULL;
+}

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * queued: a source that runs on a thread of its own, ahead of its caller by a few batches. The batches lie in a ring:
+ * `head` of them were made and `tail` given back; slot i mod slots belongs to the thread while it is not made, else to
+ * the caller. A full ring stops the thread: that is the back pressure. */
+#include "common/stream/stream.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <time.h>
+
+struct slot {
+    struct ctr_batchbuf rows;
+    struct ctr_batch view;
+    const char *name; /* of the file that is read */
+    int rc;           /* what the source said; err is why */
+    struct ctr_err err;
+};
+
+struct queued {
+    struct ctr_batch_source below;
+    struct ctr_stage_times *times;
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t made, given_back;
+    struct slot *slot;
+    int slots;
+    int64_t head, tail;
+    bool stop, has; /* has: the caller uses slot tail */
+    const char *name;
+};
+
+static int64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
+}
+
+static void make(struct queued *q, struct slot *s)
+{
+    const struct ctr_batch *b;
+    ctr_batchbuf_clear(&s->rows);
+    s->rc = ctr_batch_source_next(&q->below, &b, &s->err);
+    s->name = ctr_batch_source_name(&q->below);
+    if (s->rc <= 0)
+        return;
+    const int rc = ctr_batchbuf_range(&s->rows, b, 0, b->rows, &s->err);
+    s->rc = rc ? rc : s->rc;
+    s->view = *ctr_batchbuf_view(&s->rows);
+    s->view.first_row = b->first_row;
+}
+
+static void *run(void *arg)
+{
+    struct queued *q = arg;
+    const int64_t start = now_ns();
+    bool last = false;
+    (void)ctr_float_mode(CTR_FLOAT_IEEE);
+    while (!last) {
+        pthread_mutex_lock(&q->lock);
+        const int64_t before = q->head - q->tail == q->slots ? now_ns() : 0;
+        while (q->head - q->tail == q->slots && !q->stop)
+            pthread_cond_wait(&q->given_back, &q->lock);
+        if (before && q->times)
+            q->times->blocked_ns += now_ns() - before;
+        struct slot *s = &q->slot[q->head % q->slots];
+        const bool stop = q->stop;
+        pthread_mutex_unlock(&q->lock);
+        if (stop)
+            break;
+        make(q, s);
+        last = s->rc <= 0;
+        pthread_mutex_lock(&q->lock);
+        q->head++;
+        if (last && q->times)
+            q->times->ran_ns = now_ns() - start;
+        pthread_cond_signal(&q->made);
+        pthread_mutex_unlock(&q->lock);
+    }
+    return NULL;
+}
+
+static const struct ctr_schema *queued_schema(const void *source)
+{
+    return ctr_batch_source_schema(&((const struct queued *)source)->below);
+}
+
+/* What was at the end, an error or none, is said again when it is asked for again. */
+static int queued_next(void *source, const struct ctr_batch **b, struct ctr_err *err)
+{
+    struct queued *q = source;
+    pthread_mutex_lock(&q->lock);
+    if (q->has) {
+        q->tail++;
+        q->has = false;
+        pthread_cond_signal(&q->given_back);
+    }
+    const int64_t before = q->head == q->tail ? now_ns() : 0;
+    while (q->head == q->tail)
+        pthread_cond_wait(&q->made, &q->lock);
+    if (before && q->times)
+        q->times->starved_ns += now_ns() - before;
+    const struct slot *s = &q->slot[q->tail % q->slots];
+    pthread_mutex_unlock(&q->lock);
+    q->name = s->name;
+    q->has = s->rc > 0;
+    *b = &s->view;
+    if (s->rc < 0)
+        *err = s->err;
+    return s->rc;
+}
+
+static const char *queued_name(const void *source)
+{
+    return ((const struct queued *)source)->name;
+}
+
+static void free_slots(struct queued *q)
+{
+    for (int i = 0; q->slot && i < q->slots; i++)
+        ctr_batchbuf_free(&q->slot[i].rows);
+    free(q->slot);
+    pthread_mutex_destroy(&q->lock);
+    pthread_cond_destroy(&q->made);
+    pthread_cond_destroy(&q->given_back);
+    free(q);
+}
+
+static void queued_close(void *source)
+{
+    struct queued *q = source;
+    pthread_mutex_lock(&q->lock);
+    q->stop = true;
+    pthread_cond_signal(&q->given_back);
+    pthread_mutex_unlock(&q->lock);
+    pthread_join(q->thread, NULL);
+    struct ctr_batch_source below = q->below;
+    free_slots(q); /* they look at its schema */
+    ctr_batch_source_close(&below);
+}
+
+int ctr_batch_source_queue(struct ctr_batch_source *s, int slots, struct ctr_stage_times *times, struct ctr_err *err)
+{
+    static const struct ctr_batch_source_ops ops = { queued_schema, queued_next, queued_name, queued_close, NULL };
+    struct queued *q = calloc(1, sizeof *q);
+    if (!q)
+        return ctr_fail_nomem(err, sizeof *q);
+    *q = (struct queued){ .below = *s, .times = times, .slots = slots, .name = ctr_batch_source_name(s) };
+    pthread_mutex_init(&q->lock, NULL);
+    pthread_cond_init(&q->made, NULL);
+    pthread_cond_init(&q->given_back, NULL);
+    q->slot = calloc((size_t)slots, sizeof *q->slot);
+    int rc = q->slot ? 0 : ctr_fail_nomem(err, (size_t)slots * sizeof *q->slot);
+    for (int i = 0; !rc && i < slots; i++)
+        rc = ctr_batchbuf_init(&q->slot[i].rows, ctr_batch_source_schema(s), err);
+    if (!rc && ctr_thread_start(&q->thread, run, q))
+        rc = ctr_fail(err, CTR_ENOMEM, "no thread can be started");
+    if (rc) {
+        free_slots(q);
+        return rc;
+    }
+    *s = (struct ctr_batch_source){ &ops, q };
+    return 0;
+}

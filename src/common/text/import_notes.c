@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * import_notes: what an import has to tell of what it left out or changed, in words. */
+#include "common/text/text.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+struct words {
+    void (*note)(void *ctx, const char *text);
+    void *ctx;
+};
+
+static void CTR_PRINTF(2, 3) say(const struct words *w, const char *fmt, ...)
+{
+    char text[1024];
+    va_list ap;
+    va_start(ap, fmt);
+    ctr_vformat(text, sizeof text, fmt, ap);
+    va_end(ap);
+    w->note(w->ctx, text);
+}
+
+/* What columns whose type was given do not keep of their cells. */
+static void note_losses(const struct words *w, const struct ctr_schema *s, const struct ctr_text_losses *loss)
+{
+    for (int i = 0; i < s->n; i++) {
+        const char *name = s->f[i].name;
+        char type[64];
+        ctr_field_type_name(&s->f[i], type, sizeof type);
+        if (loss[i].n[CTR_LOSS_ROUNDED])
+            say(w,
+                "column %s: %lld integer%s rounded, as %s does not hold %s (the first: %s): --columns %s:utf8 keeps %s",
+                name, (long long)loss[i].n[CTR_LOSS_ROUNDED], loss[i].n[CTR_LOSS_ROUNDED] == 1 ? " was" : "s were",
+                type, loss[i].n[CTR_LOSS_ROUNDED] == 1 ? "it" : "them", loss[i].first[CTR_LOSS_ROUNDED].s, name,
+                loss[i].n[CTR_LOSS_ROUNDED] == 1 ? "it" : "them");
+        if (loss[i].n[CTR_LOSS_PADDED])
+            say(w,
+                "column %s: %lld cell%s lost zeros or a plus in front, as it is %s with --like (the first: %s): in "
+                "a utf8 column they stay",
+                name, (long long)loss[i].n[CTR_LOSS_PADDED], loss[i].n[CTR_LOSS_PADDED] == 1 ? "" : "s", type,
+                loss[i].first[CTR_LOSS_PADDED].s);
+    }
+}
+
+void ctr_import_notes(const struct ctr_import *im, const char *bad_rows, void (*note)(void *ctx, const char *text),
+                      void *ctx)
+{
+    const struct words w = { note, ctx };
+    struct ctr_import_stats stats;
+    ctr_import_get_stats(im, &stats);
+    if (stats.bad)
+        say(&w, "%lld rows imported, %lld bad rows %s", (long long)stats.rows, (long long)stats.bad,
+            strncmp(bad_rows, "skip", 4) ? "quarantined" : "skipped");
+    note_losses(&w, ctr_import_schema(im), stats.loss);
+    if (stats.untaken)
+        say(&w,
+            "%lld value%s left out, of members without a name, of more than 32 parts or that the first %d lines have "
+            "not (the first: %s in line %lld of %s): --columns takes what it names",
+            (long long)stats.untaken, stats.untaken == 1 ? "" : "s", CTR_SAMPLE_ROWS, stats.untaken_key.s,
+            (long long)stats.untaken_line, stats.untaken_file);
+}

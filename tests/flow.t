@@ -1,0 +1,199 @@
+#!/bin/sh
+# A plan that runs the whole way from raw views: the bytes of features and models are those of the filters in pipes, for every
+# statement, any number of threads, text and streams; what it reads; what it refuses.
+. "${0%/*}/lib.sh"
+cd "$W" || exit 1
+
+awk -v n="${SAN:+3000}" 'BEGIN {
+    srand(5); n = n ? n : 20000
+    print "id,user,ad,time,click,words,unused" >"log.csv"
+    print "id,ctr,hour" >"basic.csv"
+    for (i = 0; i < n; i++) {
+        w = "w" int(rand() * 50)
+        for (k = int(rand() * 3); k > 0; k--) w = w "|w" int(rand() * 50)
+        printf "%d,%d,%d,%d,%d,%s,%s\n", i, int(rand() * 300), int(rand() * 60), 1600000000 + i, rand() < .2, w, "unused text of row " i >"log.csv"
+        if (i % 7) printf "%d,%.4f,%d\n", i, rand(), i % 24 >"basic.csv"
+    }
+    print "user,age,city" >"users.csv"
+    for (u = 0; u < 280; u++) printf "%d,%d,c%d\n", u, 20 + u % 50, u % 9 >"users.csv"
+    print "ad,brand,time" >"ads.csv"
+    for (a = 0; a < 60; a++) for (k = 0; k < 3; k++) printf "%d,b%d,%d\n", a, (a + k) % 11, 1600000000 + 5000 * k + 10 * a >"ads.csv"
+    print "user,at,buy" >"buys.csv"
+    for (u = 0; u < 300; u++) printf "%d,%d,%d\n", u, 1600000000 + u * 20, u % 5 >"buys.csv"
+}' </dev/null
+for v in log basic users ads buys; do
+    ctr-import -f csv --header $v.csv -o $v.arrows || exit 1
+done
+ctr-select -q --add 'words=split(words, "|")' log.arrows -o lists.arrows || exit 1
+
+# The features behind the statements of a case.
+definitions() {
+    echo "label click
+feature user
+feature ad
+$1"
+}
+
+# fused NAME DEFINITIONS STATEMENTS VIEWS… : a plan of these statements, over the views, and the pipe of filters, whose table is in
+# table.arrows.
+fused() {
+    _case=$1 _defs=$2 _statements=$3
+    shift 3
+    { echo "$_statements"; definitions "$_defs"; } >plan
+    ctr-extract -q --table plan table.arrows -o want.arrows || echo failed >want.arrows
+    for j in 1 ${SAN:-3}; do
+        ok "$_case: the bytes of the pipe, -j $j" ctr-extract -q -j $j plan "$@" -o got.arrows
+        ok "$_case: equal, -j $j" cmp want.arrows got.arrows
+    done
+    ctr-train lr -q want.arrows -o want.model
+    ok "$_case: a model" ctr-train lr -q -j 2 plan "$@" -o got.model
+    ok "$_case: the bytes of the pipe's model" cmp want.model got.model
+}
+
+ctr-select -q --where 'click == 1 or id % 3 != 0' log.arrows -o table.arrows
+fused where 'feature words' 'from log
+where click == 1 or id % 3 != 0' log=log.arrows
+ctr-select -q --explode words lists.arrows -o table.arrows
+fused explode 'feature words' 'from log
+explode words' log=lists.arrows
+ctr-join -q -k user users.arrows log.arrows -o table.arrows
+fused join 'feature city
+dense age' 'from log
+join users on user' log=log.arrows users=users.arrows
+ctr-join -q -k user --inner --prefix=u. users.arrows log.arrows -o table.arrows
+fused 'join inner prefix' 'feature city = u.city' 'from log
+join users on user inner prefix "u."' log=log.arrows users=users.arrows
+ctr-join -q -k user --anti users.arrows log.arrows -o table.arrows
+fused 'join anti' '' 'from log
+join users on user anti' log=log.arrows users=users.arrows
+ctr-join -q -k ad --multi --prefix=ad. ads.arrows log.arrows -o table.arrows
+fused 'join multi' 'feature brand = ad.brand' 'from log
+join ads on ad multi prefix "ad."' log=log.arrows ads=ads.arrows
+ctr-join -q -k ad --as-of=time --within=30m ads.arrows log.arrows -o table.arrows 2>/dev/null
+fused 'join as-of within' 'feature brand' 'from log
+join ads on ad as-of time within 30m' log=log.arrows ads=ads.arrows
+ctr-join -q -k user --next=time=at buys.arrows log.arrows -o table.arrows
+fused 'join next' 'feature buy' 'from log
+join buys on user next time = at' log=log.arrows buys=buys.arrows
+ctr-join -q -k id --merge basic.arrows log.arrows -o table.arrows
+fused 'join merge' 'dense ctr
+feature hour' 'from log
+join basic on id merge' log=log.arrows basic=basic.arrows
+ctr-select -q --columns 'age,city' users.arrows | ctr-select -q --head 280 -o side.arrows
+ctr-select -q --head 280 log.arrows -o short.arrows
+ctr-join -q --by-row side.arrows short.arrows -o table.arrows
+fused 'join by-row' 'feature city' 'from log
+join side by-row' log=short.arrows side=side.arrows
+
+# Everything at once, views as text, two files of one view.
+head -n 1001 log.csv >day1.csv
+{ head -n 1 log.csv; tail -n +1002 log.csv; } >day2.csv
+cat >all.plan <<'END'
+from log = csv(header=true, time="time:unix")
+where click == 1 or id % 3 != 0   # a comment
+join users = csv("users.csv", header=true) on user
+join ads = csv("ads.csv", header=true, time="time:unix") on ad as-of time
+join basic = csv(header=true) on id merge
+w = split(words, "|")
+label click
+time time
+feature user
+feature city
+feature brand
+feature w
+dense ctr
+END
+ctr-import -q -f csv --header --time=time:unix day1.csv day2.csv |
+    ctr-select -q --where 'click == 1 or id % 3 != 0' -o 1.arrows
+ctr-import -q -f csv --header --time=time:unix ads.csv -o 2.arrows
+ctr-join -q -k user users.arrows 1.arrows | ctr-join -q -k ad --as-of=time 2.arrows |
+    ctr-join -q -k id --merge basic.arrows >table.arrows
+ctr-extract -q --table all.plan table.arrows -o want.arrows
+ok 'text, all statements' ctr-extract -v -j 3 all.plan log=day1.csv log=day2.csv basic=basic.csv -o got.arrows
+cp "$W/.ok" said
+ok 'the bytes of the pipe' cmp want.arrows got.arrows
+ok 'the bytes that were read are told' grep -q 'view log: .* read' said
+ok 'and what each stage did' grep -q 'stage join: .*busy, .*waiting, .*blocked' said
+ctr-train lr -q want.arrows -o want.model
+ok 'the plan is in the model' ctr-train lr -q -j 2 all.plan log=day1.csv log=day2.csv basic=basic.csv -o got.model
+ok 'whose bytes are those of the pipe' cmp want.model got.model
+ok 'a model runs its statements' ctr-extract -q got.model log=log.csv users=users.csv ads=ads.csv basic=basic.csv -o again.arrows
+ok 'with the same features' same_rows want.arrows again.arrows
+exits 'a model opens no file by itself' 2 ctr-extract got.model log=log.csv basic=basic.csv
+ok 'and says so' grep -q 'not opened unasked' err
+sed 's/csv("users.csv"/csv("other.csv"/' all.plan >other.plan
+is 'the name of a file is no part of the identity' "$(ctr-extract --explain all.plan log=log.csv basic=basic.csv | grep -o 'id .*')" \
+    "$(ctr-extract --explain other.plan log=log.csv users=users.csv basic=basic.csv | grep -o 'id .*')"
+ok 'fitted over views' sh -c 'sed "s/^feature user$/feature user = vocab(user, min=2)/" all.plan >fit.plan
+    ctr-extract -q --fit fit.plan -o fitted.arrows log=log.csv basic=basic.csv && ctr-extract -q --fit fit.plan --table -o want.fitted table.arrows'
+for f in want.fitted fitted.arrows; do ctr-select --only vocab.user $f -o $f.vocab; done
+ok 'the state is that of the table' same_rows want.fitted.vocab fitted.arrows.vocab
+mkfifo pipe
+ok 'a view that is a pipe' sh -c 'cat log.csv >pipe & ctr-extract -q -j 2 all.plan log=pipe basic=basic.csv -o got.arrows'
+ok 'the same rows' same_rows want.arrows got.arrows
+
+# What is read.
+is 'only what something reads, by view' "$(ctr-extract --inputs all.plan log=log.csv basic=basic.csv | tr '\t\n' '. ')" \
+    'log.id log.user log.ad log.time log.click log.words users.user users.city ads.ad ads.brand ads.time basic.id basic.ctr '
+{ echo 'from log'; definitions ''; } >few.plan
+{ echo 'from log'; definitions 'feature unused'; } >more.plan
+ctr-extract -v few.plan log=log.arrows 2>few.err >/dev/null
+ctr-extract -v more.plan log=log.arrows 2>more.err >/dev/null
+ctr-cat -q --to file log.arrows -o log.arrow
+ctr-extract -v few.plan log=log.arrow 2>few.err >/dev/null
+ctr-extract -v more.plan log=log.arrow 2>more.err >/dev/null
+bytes() { sed -n 's/.*view log: \([0-9.]*\) \(.\)iB read/\1 \2/p' "$1" | awk '{ print $1 * ($2 == "M" ? 1024 : 1) }'; }
+ok 'fewer bytes of a file' awk "BEGIN { exit !($(bytes few.err) * 1.5 < $(bytes more.err)) }"
+
+# Refusals.
+refuse() { # NAME STATUS WORDS STATEMENT VIEWS…
+    _case=$1 _status=$2 _words=$3 _statement=$4
+    shift 4
+    { printf '%s\n' "$_statement"; definitions ''; } >bad.plan
+    exits "$_case" "$_status" ctr-extract -o none.arrows bad.plan "$@"
+    ok "$_case: words" grep -qF -- "$_words" err
+    ok "$_case: nothing is left" test ! -e none.arrows
+}
+refuse 'no file' 2 'name its file, log=FILE' 'from log'
+refuse 'another view' 2 'names no view of the plan' 'from log' lug=log.arrows
+refuse 'a view that is absent' 1 'nope: cannot open' 'from log' log=nope
+head -c 5000 log.arrows >cut.arrows
+refuse 'a view that is short' 1 'cut.arrows: truncated' 'from log' log=cut.arrows
+refuse 'a joined view that is short' 1 'cut.arrows: truncated' 'from log
+join side on id prefix "s."' log=short.arrows side=cut.arrows
+refuse 'keys of other types' 2 'bad.plan:2:1' 'from log
+join users on words = user' log=log.arrows users=users.arrows
+refuse 'a join that explodes' 1 'ads' 'from log
+join ads on ad prefix "ad."' log=log.arrows ads=ads.arrows
+refuse 'sides of other orders' 1 'user' 'from log
+join users on user merge' log=log.arrows users=users.arrows
+refuse 'a misspelt column' 2 "bad.plan:2:1: --where: character 1: there is no column 'clik'; the nearest is 'click'" 'from log
+where clik == 1' log=log.arrows
+refuse 'a format' 2 'there is no format cvs' 'from log = cvs("log.csv")'
+refuse 'an option' 2 "the nearest is 'header'" 'from log = csv("log.csv", heder=true)'
+refuse 'a quarantine' 2 'a plan writes no files' 'from log = csv("log.csv", bad_rows="quarantine=q")'
+refuse 'a second from' 2 '`from` is the first statement' 'from log
+from users'
+refuse 'below nothing' 2 'stands below `from VIEW`' 'where click == 1'
+refuse 'two words' 2 'inner and anti exclude each other' 'from log
+join users on user inner anti' log=log.arrows users=users.arrows
+printf 'from log\nfeature user\nwhere click == 1\n' >bad.plan
+exits 'a statement below a definition' 2 ctr-extract bad.plan
+ok 'is told' grep -q 'stands above the definitions' err
+exits 'an input that is the output' 2 ctr-extract few.plan log=log.arrows -o log.arrows
+exits '--table without statements' 2 sh -c 'grep -v from few.plan >plain.plan; ctr-extract --table plain.plan log.arrows'
+exits '--follow' 2 ctr-train lr --follow few.plan log=log.arrows -o f.model
+exits '--for' 2 ctr-import --for few.plan log.csv
+
+# kill -9 and resume, in any pass, with other threads.
+run() {
+    _j=$((_j % 3 + 1))
+    timeout "$@" ctr-train lr -q -j $_j --passes 2 --checkpoint cp --checkpoint-every 500 --resume -o killed.model \
+        --progressive killed.progressive all.plan log=day1.csv log=day2.csv basic=basic.csv
+}
+_j=0
+ok 'two passes' ctr-train lr -q --passes 2 -o whole.model --progressive whole.progressive all.plan log=day1.csv log=day2.csv basic=basic.csv
+killed_runs 'resume: ' run 02 03 05 07 09 12
+ok 'resume: the same model' cmp whole.model killed.model
+ok 'resume: the same predictions' same_rows whole.progressive killed.progressive
+done_testing
