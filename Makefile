@@ -34,7 +34,8 @@ LIBS   := $(shell pkg-config --libs $(PKGS) 2>/dev/null) -lm -lpthread
 # (src/tools/ctrkit.c).
 sqlite  := $(shell pkg-config --exists sqlite3 && echo yes)
 images  := $(shell pkg-config --exists libjpeg libpng && echo yes)
-left    := $(if $(sqlite),,src/common/signal/% src/tools/ctr-signals.c) $(if $(images),,src/common/image/% src/tools/ctr-embed-images.c)
+left    := $(if $(sqlite),,src/common/signal/% src/tools/ctr-signals.c) $(if $(images),,src/common/image/% src/tools/ctr-embed-images.c tests/unit/unit-image.c \
+	tests/fuzz/fuzz-tar.c tests/fuzz/fuzz-image.c)
 libsrc  := $(filter-out $(left),$(sort $(wildcard src/common/*/*.c)))
 libobj  := $(libsrc:%.c=$(B)/%.o)
 mainobj := $(B)/src/common/cli/main.o
@@ -42,11 +43,11 @@ tools   := $(sort $(notdir $(basename $(filter-out $(left),$(wildcard src/tools/
 bins    := $(tools:%=$(B)/bin/%)
 mans    := $(sort $(wildcard man/*.[1-9]))
 mandir  := $(PREFIX)/share/man
-units   := $(patsubst tests/unit/%.c,$(B)/unit/%,$(sort $(wildcard tests/unit/*.c)))
+units   := $(patsubst tests/unit/%.c,$(B)/unit/%,$(filter-out $(left),$(sort $(wildcard tests/unit/*.c))))
 NVCC    ?= $(firstword $(shell command -v nvcc 2>/dev/null) $(wildcard /usr/local/cuda/bin/nvcc))
 cu_files := $(sort $(wildcard src/cuda/*.cu))
 plugin  := $(if $(SAN)$(TSAN)$(FUZZ),,$(if $(NVCC),$(B)/lib/ctr/ctr-cuda.so))
-fuzzers := $(patsubst tests/fuzz/%.c,$(B)/fuzz/%,$(sort $(wildcard tests/fuzz/fuzz-*.c)))
+fuzzers := $(patsubst tests/fuzz/%.c,$(B)/fuzz/%,$(sort $(filter-out $(left),$(wildcard tests/fuzz/fuzz-*.c))))
 
 .PHONY: all bins units fuzzers fuzz packages check checked coverage demo deps install uninstall clean lint format bench
 .DELETE_ON_ERROR:
@@ -63,7 +64,7 @@ bins: $(bins)
 $(B)/libctr.a: $(filter-out $(mainobj),$(libobj))
 	@rm -f $@; ar rcs $@ $^
 
-$(B)/bin/ctr-embed-images: LIBS += $(shell pkg-config --libs libjpeg libpng 2>/dev/null)
+$(addprefix $(B)/,bin/ctr-embed-images unit/unit-image fuzz/fuzz-tar fuzz/fuzz-image): LIBS += $(shell pkg-config --libs libjpeg libpng 2>/dev/null)
 $(B)/bin/ctr-signals: LIBS += $(shell pkg-config --libs sqlite3 2>/dev/null)
 $(B)/bin/%: $(B)/src/tools/%.o $(mainobj) $(B)/libctr.a
 	@mkdir -p $(@D)

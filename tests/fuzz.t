@@ -6,6 +6,10 @@
 here=$CTR_TOP/tests/fuzz
 for c in "$here"/fuzz-*.c; do
     t=${c##*/fuzz-} t=${t%.c}
+    if ! [ -x "$CTR_BUILD/fuzz/fuzz-$t" ]; then # its library is missing
+        skip "$t" 'was left out of the build'
+        continue
+    fi
     n=$(ls "$here/corpus/$t" | wc -l)
     is "$t: $n inputs" "$("$CTR_BUILD/fuzz/fuzz-$t" "$here/corpus/$t" 2>&1 </dev/null | tail -n 12)" "$n files"
     ok "$t: the N-th allocation fails: no crash, nothing left" "$CTR_BUILD/fuzz/fuzz-$t" --alloc "$here/corpus/$t"

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * ctr-import: text logs to a stream. */
+ * ctr-import: text logs, and arrays of numbers, to a stream. */
 #include "common/cli/cli.h"
 #include "common/lang/lang.h"
+#include "common/tensor/tensor.h"
 #include "common/text/text.h"
 
 static struct {
@@ -12,8 +13,8 @@ static struct {
 } o;
 
 static const struct ctr_opt opts[] = {
-    { "format", 'f', CTR_OPT_CHOICE, "csv|tsv|jsonl|libsvm|libffm|vw", "what is read (default: by the suffix of FILE)",
-      &o.format, 0 },
+    { "format", 'f', CTR_OPT_CHOICE, "csv|tsv|jsonl|libsvm|libffm|vw|npy|safetensors",
+      "what is read (default: by the suffix of FILE)", &o.format, 0 },
     { "header", 0, CTR_OPT_FLAG, NULL, "the first line of each file names the columns", &o.header, 0 },
     { "columns", 'c', CTR_OPT_STR, "NAME[=SOURCE][:TYPE],…", "name and type columns; X[1..26] repeats", &o.columns,
       CTR_OPT_ONCE },
@@ -147,6 +148,73 @@ static int import(struct ctr_cli *cli, const struct ctr_text_opts *t, struct ctr
     return rc;
 }
 
+/* ---- npy and safetensors ---- */
+
+/* Is it one of these, by --format or by the name? */
+static bool is_tensors(const struct ctr_cli *cli)
+{
+    if (o.format)
+        return !strcmp(o.format, "npy") || !strcmp(o.format, "safetensors");
+    return cli->nargs && (ctr_glob("*.npy", cli->args[0]) || ctr_glob("*.safetensors", cli->args[0]));
+}
+
+static int check_tensor_options(struct ctr_cli *cli, struct ctr_err *err)
+{
+    static const char *const text[] = { "header",   "like", "for",    "delimiter", "null",
+                                        "encoding", "keys", "binary", "bad-rows" };
+    for (size_t i = 0; i < CTR_COUNT(text); i++)
+        if (ctr_cli_given(cli, text[i]))
+            return ctr_cli_usage(err, "--%s is about text: npy and safetensors take --columns and roles", text[i]);
+    if (cli->nargs > 1)
+        return ctr_cli_usage(err,
+                             "npy and safetensors are imported a file at a time: ctr-cat joins what comes of them");
+    return ctr_cli_inputs(cli, 0, err);
+}
+
+static int copy_tensor_rows(struct ctr_cli *cli, struct ctr_tensor_rows *t, struct ctr_err *err)
+{
+    struct ctr_writer *w = NULL;
+    struct ctr_out *out = NULL;
+    const struct ctr_batch *b;
+    int rc = ctr_cli_out(cli, CTR_OUT_BINARY, &out, err);
+    if (!rc)
+        rc = ctr_cli_writer(cli, out, ctr_tensor_rows_schema(t), &w, err);
+    while (!rc && (rc = ctr_tensor_rows_next(t, &b, err)) > 0) {
+        rc = ctr_writer_batch(w, b, err);
+        ctr_cli_progress(cli, b->first_row + b->rows, -1);
+    }
+    if (!rc)
+        rc = ctr_cli_finish(cli, w, out, err);
+    ctr_writer_free(w);
+    ctr_out_free(out);
+    return rc;
+}
+
+static int import_tensors(struct ctr_cli *cli, struct ctr_err *err)
+{
+    const char *path = cli->nargs ? cli->args[0] : "-";
+    struct ctr_tensor_rows *t = NULL;
+    struct ctr_strs names = { 0 };
+    int rc = check_tensor_options(cli, err);
+    if (!rc)
+        rc = ctr_cli_reread(cli, &path, err);
+    if (!rc && o.columns)
+        rc = ctr_strs_split(&names, o.columns, ',', err);
+    if (!rc)
+        rc = ctr_tensor_rows_open(&t, path, o.columns ? &names : NULL, cli->batch_rows, err);
+    for (int role = 0; role < CTR_NROLES && !rc; role++)
+        if (cli->role[role])
+            rc = ctr_tensor_rows_role(t, cli->role[role], (enum ctr_role)role, err);
+    if (!rc && ctr_tensor_rows_flattened(t))
+        ctr_cli_note(cli, "%s: what lies behind the first dimension becomes one list, in C order",
+                     ctr_tensor_rows_flattened(t));
+    if (!rc)
+        rc = copy_tensor_rows(cli, t, err);
+    ctr_tensor_rows_free(t);
+    ctr_strs_free(&names);
+    return rc;
+}
+
 static int run(struct ctr_cli *cli, struct ctr_err *err)
 {
     struct ctr_text_opts t = { .header = o.header,
@@ -165,6 +233,8 @@ static int run(struct ctr_cli *cli, struct ctr_err *err)
     struct ctr_schema like = { 0 };
     struct ctr_plan *plan = NULL;
     struct ctr_strs lack = { 0 }, keep = { 0 };
+    if (is_tensors(cli))
+        return import_tensors(cli, err);
     int rc = choose_format(cli, &t, err);
     memcpy(t.role, cli->role, sizeof t.role);
     if (!rc && o.keep)

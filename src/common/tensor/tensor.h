@@ -69,6 +69,8 @@ const struct ctr_schema *ctr_tensor_rows_schema(const struct ctr_tensor_rows *r)
 /* "images [100, 3, 7, 7]": the first column of more than two dimensions, which becomes a list of all behind the first;
  * or NULL. */
 const char *ctr_tensor_rows_flattened(const struct ctr_tensor_rows *r);
+/* Before the first next: the column of that name has the role. */
+int ctr_tensor_rows_role(struct ctr_tensor_rows *r, const char *name, enum ctr_role role, struct ctr_err *err) CTR_MUST;
 int ctr_tensor_rows_next(struct ctr_tensor_rows *r, const struct ctr_batch **b, struct ctr_err *err) CTR_MUST;
 void ctr_tensor_rows_free(struct ctr_tensor_rows *r);
 

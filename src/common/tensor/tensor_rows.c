@@ -131,6 +131,12 @@ const struct ctr_schema *ctr_tensor_rows_schema(const struct ctr_tensor_rows *r)
     return &r->schema;
 }
 
+int ctr_tensor_rows_role(struct ctr_tensor_rows *r, const char *name, enum ctr_role role, struct ctr_err *err)
+{
+    const int c = ctr_schema_need(&r->schema, name, err);
+    return c < 0 ? c : ctr_field_set_role(&r->schema.f[c], role, err);
+}
+
 const char *ctr_tensor_rows_flattened(const struct ctr_tensor_rows *r)
 {
     return *r->flattened ? r->flattened : NULL;
