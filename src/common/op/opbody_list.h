@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * opbody_list: bodies of the operators that order the items of a list or count them, in the subset of opbody.h. They
+ * work on `at`, numbers of items that the caller has room for: a null item has none. The order of equal items is that
+ * of the list, so that every order is total and results do not depend on how they are sorted.
+ */
+#ifndef CTR_OPBODY_LIST_H
+#define CTR_OPBODY_LIST_H
+
+#include "common/op/opbody.h"
+
+enum opv_item_kind { OPV_ITEM_I64, OPV_ITEM_F64, OPV_ITEM_STR };
+
+/* The items of a row: lane of their kind, which of them are present. */
+struct opv_items {
+    enum opv_item_kind kind;
+    const int64_t *i;
+    const double *f;
+    const struct opv_str *s;
+    const uint8_t *ok;
+};
+
+OPV_FN int opv_compare_str(struct opv_str a, struct opv_str b)
+{
+    int64_t n = a.n < b.n ? a.n : b.n;
+    for (int64_t k = 0; k < n; k++)
+        if (a.p[k] != b.p[k])
+            return a.p[k] < b.p[k] ? -1 : 1;
+    return a.n < b.n ? -1 : a.n > b.n;
+}
+/* NaN is above all numbers and equal to itself. */
+OPV_FN int opv_compare_item(const struct opv_items *l, int64_t a, int64_t b)
+{
+    if (l->kind == OPV_ITEM_STR)
+        return opv_compare_str(l->s[a], l->s[b]);
+    if (l->kind == OPV_ITEM_I64)
+        return l->i[a] < l->i[b] ? -1 : l->i[a] > l->i[b];
+    if (l->f[a] != l->f[a] || l->f[b] != l->f[b])
+        return (l->f[a] != l->f[a]) - (l->f[b] != l->f[b]);
+    return l->f[a] < l->f[b] ? -1 : l->f[a] > l->f[b];
+}
+OPV_FN int opv_item_before(const struct opv_items *l, int by_value, int64_t a, int64_t b)
+{
+    int c = by_value ? opv_compare_item(l, a, b) : 0;
+    return c ? c < 0 : a < b;
+}
+
+/* The numbers of the items that are present; how many there are. */
+OPV_FN int64_t opv_present(const struct opv_items *l, struct opv_span a, int64_t *at)
+{
+    int64_t n = 0;
+    for (int64_t i = a.from; i < a.to; i++)
+        if (l->ok[i])
+            at[n++] = i;
+    return n;
+}
+
+OPV_FN void opv_sift(const struct opv_items *l, int by_value, int64_t *at, int64_t root, int64_t n)
+{
+    for (int64_t child; (child = 2 * root + 1) < n; root = child) {
+        int64_t swap;
+        if (child + 1 < n && opv_item_before(l, by_value, at[child], at[child + 1]))
+            child++;
+        if (!opv_item_before(l, by_value, at[root], at[child]))
+            return;
+        swap = at[root];
+        at[root] = at[child];
+        at[child] = swap;
+    }
+}
+/* Heap sort: by value and then by number, or by number alone. */
+OPV_FN void opv_sort(const struct opv_items *l, int by_value, int64_t *at, int64_t n)
+{
+    for (int64_t i = n / 2; i-- > 0;)
+        opv_sift(l, by_value, at, i, n);
+    for (int64_t i = n; i-- > 1;) {
+        int64_t last = at[i];
+        at[i] = at[0];
+        at[0] = last;
+        opv_sift(l, by_value, at, 0, i);
+    }
+}
+
+/* sort: ascending. */
+OPV_FN int64_t opv_sort_list(const struct opv_items *l, struct opv_span a, int64_t k, int64_t *at)
+{
+    int64_t n = opv_present(l, a, at);
+    (void)k;
+    opv_sort(l, 1, at, n);
+    return n;
+}
+/* top: the k largest, the largest first. */
+OPV_FN int64_t opv_top_list(const struct opv_items *l, struct opv_span a, int64_t k, int64_t *at)
+{
+    int64_t n = opv_present(l, a, at);
+    opv_sort(l, 1, at, n);
+    for (int64_t i = 0; i < n / 2; i++) {
+        int64_t last = at[n - 1 - i];
+        at[n - 1 - i] = at[i];
+        at[i] = last;
+    }
+    return n < k ? n : k < 0 ? 0 : k;
+}
+/* unique: each value once, where it comes first. */
+OPV_FN int64_t opv_unique_list(const struct opv_items *l, struct opv_span a, int64_t k, int64_t *at)
+{
+    int64_t n = opv_present(l, a, at), kept = 0;
+    (void)k;
+    opv_sort(l, 1, at, n);
+    for (int64_t i = 0; i < n; i++)
+        if (!kept || opv_compare_item(l, at[kept - 1], at[i]))
+            at[kept++] = at[i];
+    opv_sort(l, 0, at, kept);
+    return kept;
+}
+/* mode: the number of the item that comes most often, the first of several; -1: there is none. */
+OPV_FN int64_t opv_mode(const struct opv_items *l, struct opv_span a, int64_t *at)
+{
+    int64_t n = opv_present(l, a, at), best = -1, most = 0;
+    opv_sort(l, 1, at, n);
+    for (int64_t i = 0, end; i < n; i = end) {
+        for (end = i + 1; end < n && !opv_compare_item(l, at[i], at[end]); end++)
+            ;
+        if (end - i > most || (end - i == most && at[i] < best)) {
+            most = end - i;
+            best = at[i];
+        }
+    }
+    return best;
+}
+/* max, and min with sign -1: the number of the first of the largest items; NaN is left out where there is a number. */
+OPV_FN int64_t opv_extreme(const struct opv_items *l, struct opv_span a, int sign)
+{
+    int64_t best = -1;
+    for (int64_t i = a.from; i < a.to; i++) {
+        if (!l->ok[i])
+            continue;
+        if (best < 0 || (l->kind == OPV_ITEM_F64 && l->f[best] != l->f[best]))
+            best = i;
+        else if (!(l->kind == OPV_ITEM_F64 && l->f[i] != l->f[i]) && sign * opv_compare_item(l, i, best) > 0)
+            best = i;
+    }
+    return best;
+}
+
+/* Sums in the order of the list; null items take no part. */
+OPV_FN int64_t opv_sum_i(struct opv_span a, const int64_t *x, const uint8_t *item_ok, uint8_t *ok)
+{
+    int64_t sum = 0;
+    for (int64_t i = a.from; i < a.to; i++)
+        if (item_ok[i])
+            sum = opv_add_i(sum, x[i], ok);
+    return sum;
+}
+OPV_FN double opv_sum_f(struct opv_span a, const double *x, const uint8_t *item_ok)
+{
+    double sum = 0;
+    for (int64_t i = a.from; i < a.to; i++)
+        sum += item_ok[i] ? x[i] : 0;
+    return sum;
+}
+OPV_FN double opv_mean(struct opv_span a, const double *x, const uint8_t *item_ok, uint8_t *ok)
+{
+    int64_t n = 0;
+    for (int64_t i = a.from; i < a.to; i++)
+        n += item_ok[i];
+    *ok &= n > 0;
+    return n ? opv_sum_f(a, x, item_ok) / (double)n : 0;
+}
+
+#endif
