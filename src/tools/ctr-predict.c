@@ -1,19 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * ctr-predict: scores from a model over a stream of features. */
+ * ctr-predict: scores from a model over a stream of features; vectors of its towers, and scores from those. */
 #include "common/cli/cli.h"
 #include "common/model/model.h"
+#include "common/retrieval/retrieval.h"
 
 #include <stdlib.h>
 
 static struct {
-    bool uncertainty, reload;
+    bool uncertainty, reload, dot;
+    const char *tower, *keys;
+    int64_t top;
     double max_unknown;
 } o = { .max_unknown = -1 };
 
 static const struct ctr_opt opts[] = {
     { "uncertainty", 0, CTR_OPT_FLAG, NULL, "add how far a score could move with one row more", &o.uncertainty, 0 },
     { "reload", 0, CTR_OPT_FLAG, NULL, "when another model takes the name MODEL, go on with that one", &o.reload, 0 },
+    { "tower", 0, CTR_OPT_STR, "SIDE", "two-tower: write the vectors of SIDE, user or ad, in place of scores", &o.tower,
+      0 },
+    { "dot", 0, CTR_OPT_FLAG, NULL, "score pairs from vectors of users and ads; no MODEL", &o.dot, 0 },
+    { "key", 'k', CTR_OPT_STR, "USER[=COL],AD[=COL]", "--dot: columns of the pairs that say user and ad", &o.keys, 0,
+      .needs = "dot" },
+    { "top", 0, CTR_OPT_INT, "K", "--dot: the K best ads of each user, in place of pairs", &o.top, CTR_OPT_SOME,
+      .needs = "dot" },
     CTR_OPT_MAX_UNKNOWN("fail when the model does not know more of the keys of a table", o.max_unknown),
     { 0 },
 };
@@ -85,7 +95,11 @@ static int open_model(struct run *run, struct ctr_err *err)
         rc = ctr_cli_device(cli, true, NULL, err);
     if (rc)
         return rc;
-    run->how = (struct ctr_predict_opts){ (int)cli->jobs, o.uncertainty, cli->device, cli->device_memory_bytes };
+    run->how = (struct ctr_predict_opts){ .threads = (int)cli->jobs,
+                                          .uncertainty = o.uncertainty,
+                                          .device = cli->device,
+                                          .device_memory = cli->device_memory_bytes,
+                                          .output = o.tower };
     rc = ctr_predictor_open(&run->p, run->model, &run->how, err);
     if (!rc)
         warn(run, run->p);
@@ -125,13 +139,131 @@ static int predict(struct run *run, struct ctr_err *err)
     return rc ? rc : ctr_cli_finish(cli, run->w, run->out, err);
 }
 
+/* ---- scores from vectors ---- */
+
+/* A file of vectors, as the argument number i names it. */
+static int open_vectors(struct ctr_cli *cli, int i, struct ctr_batch_source *s, struct ctr_err *err)
+{
+    struct ctr_reader *r;
+    int rc = ctr_cli_read(cli, cli->args[i], err);
+    if (!rc)
+        rc = ctr_reader_open(&r, &cli->args[i], 1, NULL, err);
+    if (!rc)
+        *s = ctr_batch_source_stream(r);
+    return rc;
+}
+
+static int dot_pairs(struct run *run, struct ctr_err *err)
+{
+    struct ctr_cli *cli = run->cli;
+    struct ctr_batch_source users = { 0 }, ads = { 0 }, pairs = { 0 };
+    const struct ctr_dot_opts how = { .keys = o.keys,
+                                      .users = cli->args[0],
+                                      .ads = cli->args[1],
+                                      .memory_bytes = cli->memory_bytes,
+                                      .threads = (int)cli->jobs };
+    const struct ctr_batch *b;
+    struct ctr_reader *r = NULL;
+    int rc = ctr_cli_device(cli, false, "--dot of pairs", err);
+    if (!rc)
+        rc = open_vectors(cli, 0, &users, err);
+    if (!rc)
+        rc = open_vectors(cli, 1, &ads, err);
+    if (!rc)
+        rc = ctr_cli_reader(cli, 2, NULL, &r, err);
+    if (!rc) {
+        pairs = ctr_batch_source_stream(r);
+        rc = ctr_dot_source(&pairs, &users, &ads, &how, err);
+    }
+    if (!rc)
+        rc = ctr_cli_writer(cli, run->out, ctr_batch_source_schema(&pairs), &run->w, err);
+    while (!rc && (rc = ctr_batch_source_next(&pairs, &b, err)) > 0) {
+        rc = ctr_writer_batch(run->w, b, err);
+        ctr_cli_progress(cli, ctr_reader_rows(r), ctr_reader_total_rows(r));
+    }
+    ctr_batch_source_close(&users);
+    ctr_batch_source_close(&ads);
+    ctr_batch_source_close(&pairs);
+    return rc;
+}
+
+static int top_ads(struct run *run, struct ctr_err *err)
+{
+    struct ctr_cli *cli = run->cli;
+    struct ctr_batch_source ads = { 0 };
+    struct ctr_top_ads *t = NULL;
+    const struct ctr_batch *users, *b;
+    char *const paths[] = { cli->args[0] };
+    int rc = ctr_cli_device(cli, true, NULL, err);
+    if (!rc)
+        rc = open_vectors(cli, 1, &ads, err);
+    if (!rc)
+        rc = ctr_cli_read(cli, cli->args[0], err);
+    if (!rc)
+        rc = ctr_reader_open(&run->r, paths, 1, NULL, err);
+    const struct ctr_top_ads_opts how = { .k = o.top,
+                                          .users = cli->args[0],
+                                          .ads = cli->args[1],
+                                          .threads = (int)cli->jobs,
+                                          .device = cli->device,
+                                          .device_memory = cli->device_memory_bytes,
+                                          .memory_bytes = cli->memory_bytes };
+    if (!rc)
+        rc = ctr_top_ads_new(&t, ctr_reader_schema(run->r), &ads, &how, err);
+    if (!rc)
+        rc = ctr_cli_writer(cli, run->out, ctr_top_ads_schema(t), &run->w, err);
+    if (!rc && ctr_top_ads_count(t) < o.top)
+        ctr_cli_note(cli, "%s has %lld ads, fewer than --top %lld: each user gets all of them", cli->args[1],
+                     (long long)ctr_top_ads_count(t), (long long)o.top);
+    while (!rc && (rc = ctr_reader_next(run->r, &users, err)) > 0) {
+        rc = ctr_top_ads_batch(t, users, err);
+        for (int more = 1; !rc && more > 0;) {
+            more = ctr_top_ads_next(t, &b, err);
+            rc = more > 0 ? ctr_writer_batch(run->w, b, err) : more;
+        }
+        ctr_cli_progress(cli, ctr_reader_rows(run->r), ctr_reader_total_rows(run->r));
+    }
+    ctr_batch_source_close(&ads);
+    ctr_top_ads_free(t);
+    return rc;
+}
+
+static int check_dot(const struct ctr_cli *cli, struct ctr_err *err)
+{
+    static const char *const others[] = { "tower", "uncertainty", "reload", "max-unknown" };
+    for (size_t i = 0; i < CTR_COUNT(others); i++)
+        if (ctr_cli_given(cli, others[i]))
+            return ctr_cli_usage(err, "--%s goes with a MODEL, and --dot has vectors: leave one out", others[i]);
+    if (o.top && o.keys)
+        return ctr_cli_usage(err, "--key finds pairs, and --top takes every ad for every user: leave one out");
+    if (!o.top && !o.keys)
+        return ctr_cli_usage(err, "--dot wants --key USER,AD, the columns of the pairs, or --top K");
+    if (o.top > INT32_MAX)
+        return ctr_cli_usage(err, "--top is at most 2147483647");
+    return 0;
+}
+
+static int dot(struct run *run, struct ctr_err *err)
+{
+    int rc = ctr_cli_args(run->cli, 2, o.top ? 2 : -1, err);
+    if (!rc)
+        rc = check_dot(run->cli, err);
+    if (!rc)
+        rc = ctr_cli_out(run->cli, CTR_OUT_BINARY, &run->out, err);
+    if (!rc)
+        rc = o.top ? top_ads(run, err) : dot_pairs(run, err);
+    return rc ? rc : ctr_cli_finish(run->cli, run->w, run->out, err);
+}
+
 static int run_tool(struct ctr_cli *cli, struct ctr_err *err)
 {
     struct run run = { .cli = cli };
-    int rc = ctr_cli_args(cli, 1, -1, err);
-    if (!rc)
+    int rc = o.dot ? dot(&run, err) : ctr_cli_args(cli, 1, -1, err);
+    if (!rc && !o.dot)
         rc = ctr_cli_max_unknown(o.max_unknown, err);
-    if (!rc)
+    if (!rc && !o.dot && o.tower && o.uncertainty)
+        rc = ctr_cli_usage(err, "--uncertainty is that of a score, and --tower writes none: leave one out");
+    if (!rc && !o.dot)
         rc = predict(&run, err);
     ctr_writer_free(run.w);
     ctr_out_free(run.out);
@@ -143,8 +275,9 @@ static int run_tool(struct ctr_cli *cli, struct ctr_err *err)
 const struct ctr_tool ctr_tool = {
     .name = "ctr-predict",
     .summary = "add scores from a model to a stream of features",
-    .synopsis = "MODEL [FILE…]",
+    .synopsis =
+        "MODEL [FILE…]\n--tower user|ad MODEL [FILE…]\n--dot -k USER,AD USERS ADS [PAIRS…]\n--dot --top K USERS ADS",
     .opts = opts,
-    .flags = CTR_TOOL_DEVICE | CTR_TOOL_READS | CTR_TOOL_WRITES,
+    .flags = CTR_TOOL_DEVICE | CTR_TOOL_READS | CTR_TOOL_WRITES | CTR_TOOL_MEMORY,
     .run = run_tool,
 };

@@ -337,6 +337,10 @@ ctr-train mlp -q --embedding 3 --hidden 4 --minibatch 16 -o mlp.arrows feat.arro
 ctr-extract --batch $batch -o past.arrows past.plan log.arrows
 ctr-train din -q --embedding 3 --hidden 4 --attention-hidden 3 --minibatch 16 -o din.arrows past.arrows
 ctr-train two-tower -q --user-features 'user*,who' --ad-features 'site,tags,price' --embedding 3 --hidden 4 --minibatch 16 -o towers.arrows feat.arrows
+ctr-select --columns user,who,user_site --where 'not is_null(user)' -o sides.arrows feat.arrows
+ctr-sort --unique -k user sides.arrows | ctr-predict --tower user -o users.vec towers.arrows
+ctr-select --columns id,site,tags,price feat.arrows | ctr-predict --tower ad -o ads.vec towers.arrows
+ctr-select --columns user,id --where 'not is_null(user)' -o pairs.arrows feat.arrows
 ctr-calibrate --fit isotonic --label click --score score --by site --slice-clicks 2 -o map.arrows log.arrows
 ctr-model slim -q -o serving.arrow model.arrows
 cp model.arrows dict.arrows
