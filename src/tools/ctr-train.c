@@ -23,7 +23,7 @@ static struct {
     int64_t patience, validation_every;
     int64_t passes;
     const char *key_seed;
-    bool resume, follow, single, lookup_anywhere, table;
+    bool resume, init_partial, follow, single, lookup_anywhere, table;
 } o = { .time_order = "warn", .patience = 1, .passes = 1 };
 
 /* What all models share. Their own options are in their own tables. */
@@ -56,6 +56,8 @@ static const struct ctr_opt opts[] = {
       CTR_OPT_LOCAL, .group = CTR_GROUP_OUTPUTS },
     { "init", 0, CTR_OPT_STR, "MODEL", "start from the state of MODEL", &o.init, CTR_OPT_PATH,
       .group = CTR_GROUP_RESTART },
+    { "init-partial", 0, CTR_OPT_FLAG, NULL, "deep models: take of --init what has the same name and shape",
+      &o.init_partial, 0, .needs = "init", .group = CTR_GROUP_RESTART },
     { "checkpoint", 0, CTR_OPT_STR, "FILE", "keep in FILE what --resume needs", &o.checkpoint, CTR_OPT_PATH,
       .group = CTR_GROUP_RESTART },
     { "checkpoint-every", 0, CTR_OPT_STR, "ROWS|TIME", "how often, such as 1000000 or 10m", &o.every, CTR_OPT_LOCAL,
@@ -442,6 +444,14 @@ static int check_init_bias(struct ctr_train_job *job, struct ctr_err *err)
     return 0;
 }
 
+static int check_init(const struct ctr_train_job *job, struct ctr_err *err)
+{
+    if (job->init_partial && !job->model->warm)
+        return ctr_cli_usage(err, "%s%s takes no --init-partial: choose rows of the model with ctr-select",
+                             job->model->name, ctr_model_where(job->model));
+    return 0;
+}
+
 static int check_uncertainty(const struct ctr_train_job *job, struct ctr_err *err)
 {
     if (!job->params.uncertainty)
@@ -624,6 +634,8 @@ static int read_options(struct run *run, struct ctr_train_job *job, struct ctr_e
     if (!rc)
         rc = check_uncertainty(job, err);
     if (!rc)
+        rc = check_init(job, err);
+    if (!rc)
         rc = check_init_bias(job, err);
     if (!rc)
         rc = check_follow(cli, err);
@@ -672,6 +684,7 @@ static int train(struct ctr_cli *cli, struct ctr_err *err)
         .time = cli->role[CTR_ROLE_TIME],
         .time_order = time_order(),
         .init = o.init,
+        .init_partial = o.init_partial,
         .spool = o.spool,
         .validation = o.validation,
         .validation_every = o.validation_every,

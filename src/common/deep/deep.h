@@ -328,8 +328,8 @@ int ctr_deep_settle(struct ctr_deep_learner *l, struct ctr_err *err) CTR_MUST;
     .end_pass = ctr_deep_end_pass, .evaluate = ctr_deep_evaluate, .pending = ctr_deep_pending, .keys = ctr_deep_keys,  \
     .memory = ctr_deep_memory, .words = ctr_deep_words, .save_schema = ctr_deep_save_schema, .save = ctr_deep_save,    \
     .section_names = ctr_deep_section_names, .save_sections = ctr_deep_save_sections, .load = ctr_deep_load,           \
-    .scorer_open = ctr_deep_scorer_open, .scorer_free = ctr_deep_scorer_free, .session_new = ctr_deep_session_new,     \
-    .session_free = ctr_deep_session_free, .predict_rows = ctr_deep_predict_rows,                                      \
+    .warm = ctr_deep_warm, .scorer_open = ctr_deep_scorer_open, .scorer_free = ctr_deep_scorer_free,                   \
+    .session_new = ctr_deep_session_new, .session_free = ctr_deep_session_free, .predict_rows = ctr_deep_predict_rows, \
     .count_unknown = ctr_deep_count_unknown, .output = ctr_deep_output, .output_rows = ctr_deep_output_rows
 
 int ctr_deep_learner_new(void **learner, const struct ctr_model *m, const struct ctr_params *p, struct ctr_err *err);
@@ -349,6 +349,8 @@ int ctr_deep_section_names(const void *learner, const struct ctr_strs *tables, s
                            struct ctr_err *err);
 int ctr_deep_save_sections(void *learner, const struct ctr_strs *tables, struct ctr_out *out, struct ctr_err *err);
 int ctr_deep_load(void *learner, struct ctr_strs *tables, struct ctr_reader *r, struct ctr_err *err);
+int ctr_deep_warm(void *learner, struct ctr_strs *tables, struct ctr_reader *r, bool partial, struct ctr_buf *told,
+                  struct ctr_err *err);
 int ctr_deep_scorer_open(void **scorer, const char *path, const struct ctr_model_info *info, struct ctr_strs *tables,
                          char *warn, size_t warn_size, struct ctr_err *err);
 void ctr_deep_scorer_free(void *scorer);
@@ -364,9 +366,9 @@ int ctr_deep_output_rows(void *session, const struct ctr_rows *rows, float *valu
  * of the stream, of row `from`. */
 int ctr_deep_scores(struct ctr_deep *d, int64_t from, int64_t n, int64_t first_row, double *score,
                     struct ctr_err *err) CTR_MUST;
-/* Read all sections behind the main one's schema into a network and its tables: values, and with `state` what the
- * optimizer keeps. `r` stands before the first batch of the main section. `warn`: what the file lacks. */
+/* Read all sections behind the main one's schema into a network and its tables, values alone: for prediction. `r`
+ * stands before the first batch of the main section. `warn`: what the file lacks. */
 int ctr_deep_read(struct ctr_deep *d, struct ctr_deep_tables *all, struct ctr_strs *names, struct ctr_reader *r,
-                  bool state, char *warn, size_t warn_size, struct ctr_err *err) CTR_MUST;
+                  char *warn, size_t warn_size, struct ctr_err *err) CTR_MUST;
 
 #endif

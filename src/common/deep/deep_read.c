@@ -16,6 +16,7 @@ struct part {
     int64_t rows, cols;
     int64_t seen; /* rows read */
     bool found;
+    const char *skip; /* a partial start: why it is not taken, or NULL */
 };
 
 struct load {
@@ -24,6 +25,7 @@ struct load {
     struct part *part;
     int parts;
     bool state;   /* the optimizer's too */
+    bool partial; /* into a network that is shaped: what fits is taken */
     float *arena; /* values; with state, m and v behind them */
 };
 
@@ -144,25 +146,51 @@ static int read_parts(struct load *l, const struct ctr_batch *b, struct ctr_deep
 static int check_parts(const struct load *l, struct ctr_err *err)
 {
     const struct ctr_deep *d = l->d;
+    const char *remedy = l->state ? "; --init-partial takes what fits" : "";
     int n = 0;
     for (int i = 0; i < l->parts; i++) {
         const struct part *p = &l->part[i];
         if (p->table) {
             if (p->cols != d->width)
                 return ctr_fail(err, CTR_EDATA,
-                                "table %.80s of the model has %" PRId64 " floats a key, its options say %d", p->name,
-                                p->cols, d->width);
+                                "table %.80s of the model has %" PRId64 " floats a key, its options say %d%s", p->name,
+                                p->cols, d->width, remedy);
             continue;
         }
         const struct ctr_deep_param *want = n < d->params ? &d->param[n++] : NULL;
         if (!want || strcmp(want->name, p->name) != 0 || want->rows != p->rows || want->cols != p->cols)
             return ctr_fail(err, CTR_EDATA,
                             "the model has the parameter %.40s of %" PRId64 " x %" PRId64
-                            ", with these options it is %s of %" PRId64 " x %" PRId64,
+                            ", with these options it is %s of %" PRId64 " x %" PRId64 "%s",
                             p->name, p->rows, p->cols, want ? want->name : "none", want ? want->rows : 0,
-                            want ? want->cols : 0);
+                            want ? want->cols : 0, remedy);
     }
     return n == d->params ? 0 : damaged(err, "main", "the model lacks parameters that its options ask for");
+}
+
+static const struct ctr_deep_param *find_param(const struct ctr_deep *d, const char *name)
+{
+    for (int i = 0; i < d->params; i++)
+        if (!strcmp(d->param[i].name, name))
+            return &d->param[i];
+    return NULL;
+}
+
+/* A partial start: tables and parameters of the same name and shape. */
+static void choose_parts(struct load *l)
+{
+    for (int i = 0; i < l->parts; i++) {
+        struct part *p = &l->part[i];
+        const struct ctr_deep_param *want = p->table ? NULL : find_param(l->d, p->name);
+        if (p->table && ctr_deep_tables_find(l->all, p->name) < 0)
+            p->skip = "no such table here";
+        else if (p->table && p->cols != l->d->width)
+            p->skip = "another --embedding here";
+        else if (!p->table && !want)
+            p->skip = "no such parameter here";
+        else if (!p->table && (want->rows != p->rows || want->cols != p->cols))
+            p->skip = "of another shape here";
+    }
 }
 
 static int read_main(struct load *l, struct ctr_strs *names, struct ctr_reader *r, struct ctr_err *err)
@@ -172,10 +200,14 @@ static int read_main(struct load *l, struct ctr_strs *names, struct ctr_reader *
     int n = 0, at, rc;
     while ((rc = ctr_reader_next(r, &b, err)) > 0 && !(rc = read_parts(l, b, &list, &n, err)))
         ;
-    if (!rc)
-        rc = ctr_deep_shape(l->d, list, n, err); /* owns the list */
-    else
+    if (rc || l->partial)
         ctr_deep_inputs_free(list, n);
+    else
+        rc = ctr_deep_shape(l->d, list, n, err); /* owns the list */
+    if (!rc && l->partial) {
+        choose_parts(l);
+        return 0;
+    }
     if (!rc)
         rc = check_parts(l, err);
     for (int i = 0; i < l->d->inputs && !rc; i++) {
@@ -300,11 +332,13 @@ static int read_section(struct load *l, struct ctr_reader *r, struct ctr_err *er
         p = find_part(l, meta + prefix + 1, false);
     else
         return 0; /* of the plan */
-    if (!p || (p->table && ctr_deep_tables_find(l->all, p->name) < 0))
+    if (!p || (p->table && !p->skip && ctr_deep_tables_find(l->all, p->name) < 0))
         return damaged(err, name, "the main section does not list it");
     if (p->found)
         return damaged(err, name, "it comes twice");
     p->found = true;
+    if (p->skip)
+        return 0;
     rc = project(l, r, p->table ? "key" : "row", err);
     while (!rc && (rc = ctr_reader_next(r, &b, err)) > 0)
         rc = p->table ? read_keys(l, p, b, name, err) : read_rows(l, p, b, name, err);
@@ -316,10 +350,12 @@ static int check_whole(const struct load *l, char *warn, size_t warn_size, struc
 {
     for (int i = 0; i < l->parts; i++) {
         const struct part *p = &l->part[i];
+        if (!p->found && l->partial)
+            continue;
         if (!p->found)
             return ctr_fail(err, CTR_EDATA, "the model lacks its section %s%.80s: was it filtered with --section?",
                             p->table ? "emb." : "", p->name);
-        if (!p->table && p->seen != p->rows)
+        if (!p->table && !p->skip && p->seen != p->rows)
             return damaged(err, p->name, "its rows are not all there");
         if (p->table && p->seen < p->rows && warn && !*warn)
             snprintf(warn, warn_size,
@@ -329,7 +365,91 @@ static int check_whole(const struct load *l, char *warn, size_t warn_size, struc
     return 0;
 }
 
+/* ---- what was taken, for people: a line each ---- */
+
+/* "a, b, c" */
+static int list_name(struct ctr_buf *to, struct ctr_err *err, const char *fmt, ...) CTR_PRINTF(3, 4);
+static int list_name(struct ctr_buf *to, struct ctr_err *err, const char *fmt, ...)
+{
+    char name[200];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(name, sizeof name, fmt, ap);
+    va_end(ap);
+    return ctr_buf_printf(to, err, "%s%s", to->len ? ", " : "", name);
+}
+
+static const char *kind_of(const struct part *p)
+{
+    return p->table ? "table" : "parameter";
+}
+
+static bool taken(const struct load *l, const char *name, bool table)
+{
+    for (int i = 0; i < l->parts; i++)
+        if (l->part[i].table == table && !strcmp(l->part[i].name, name))
+            return l->part[i].found && !l->part[i].skip;
+    return false;
+}
+
+static int list_missing(const struct load *l, struct ctr_buf *to, struct ctr_err *err)
+{
+    int rc = 0;
+    for (int i = 0; i < l->parts && !rc; i++) {
+        const struct part *p = &l->part[i];
+        if (p->table && p->found && !p->skip && p->seen < p->rows)
+            rc = list_name(to, err, "%" PRId64 " of the %" PRId64 " keys of table %.80s", p->rows - p->seen, p->rows,
+                           p->name);
+    }
+    for (int i = 0; i < l->all->n && !rc; i++)
+        if (!taken(l, l->all->t[i].name, true))
+            rc = list_name(to, err, "table %.80s", l->all->t[i].name);
+    for (int i = 0; i < l->d->params && !rc; i++)
+        if (!taken(l, l->d->param[i].name, false))
+            rc = list_name(to, err, "parameter %.80s", l->d->param[i].name);
+    return rc;
+}
+
+static int tell(const struct load *l, struct ctr_buf *told, struct ctr_err *err)
+{
+    struct ctr_buf skipped = { 0 }, missing = { 0 };
+    int64_t keys = 0;
+    int tables = 0, params = 0, rc = 0;
+    for (int i = 0; i < l->parts && !rc; i++) {
+        const struct part *p = &l->part[i];
+        if (p->found && p->skip)
+            rc = list_name(&skipped, err, "%s %.80s (%s)", kind_of(p), p->name, p->skip);
+        else if (p->found) {
+            keys += p->table ? p->seen : 0;
+            tables += p->table;
+            params += !p->table;
+        }
+    }
+    if (!rc)
+        rc = list_missing(l, &missing, err);
+    if (!rc)
+        rc = ctr_buf_printf(told, err, "taken: %" PRId64 " key%s of %d table%s, %d parameter%s\n", keys, CTR_S(keys),
+                            tables, CTR_S(tables), params, CTR_S(params));
+    if (!rc && skipped.len)
+        rc = ctr_buf_printf(told, err, "skipped: %s\n", (const char *)skipped.data);
+    if (!rc && missing.len)
+        rc = ctr_buf_printf(told, err, "missing, and start at first values: %s\n", (const char *)missing.data);
+    ctr_buf_free(&skipped);
+    ctr_buf_free(&missing);
+    return rc;
+}
+
 /* ---- all of it ---- */
+
+static int get_arena(struct load *l, struct ctr_err *err)
+{
+    const struct ctr_deep *d = l->d;
+    const size_t all = (size_t)d->floats * sizeof(float), learned = (size_t)d->learned * sizeof(float);
+    int rc = ctr_mem_read(d->w, 0, l->arena, all, err);
+    if (!rc)
+        rc = ctr_mem_read(d->s1, 0, l->arena + d->floats, learned, err);
+    return rc ? rc : ctr_mem_read(d->s2, 0, l->arena + 2 * d->floats, learned, err);
+}
 
 static int put_arena(const struct load *l, struct ctr_err *err)
 {
@@ -343,37 +463,64 @@ static int put_arena(const struct load *l, struct ctr_err *err)
     return rc;
 }
 
-int ctr_deep_read(struct ctr_deep *d, struct ctr_deep_tables *all, struct ctr_strs *names, struct ctr_reader *r,
-                  bool state, char *warn, size_t warn_size, struct ctr_err *err)
+/* From a load of d, all, state and partial. */
+static int read_all(struct load *l, struct ctr_strs *names, struct ctr_reader *r, char *warn, size_t warn_size,
+                    struct ctr_buf *told, struct ctr_err *err)
 {
-    struct load l = { .d = d, .all = all, .state = state };
-    int rc = read_main(&l, names, r, err), more = 0;
-    if (!rc && !(l.arena = calloc((size_t)d->floats * (state ? 1 + CTR_DEEP_STATES : 1) + 1, sizeof *l.arena)))
-        rc = ctr_fail_nomem(err, (size_t)d->floats * sizeof *l.arena);
+    struct ctr_deep *d = l->d;
+    int rc = read_main(l, names, r, err), more = 0;
+    if (!rc && !(l->arena = calloc((size_t)d->floats * (l->state ? 1 + CTR_DEEP_STATES : 1) + 1, sizeof *l->arena)))
+        rc = ctr_fail_nomem(err, (size_t)d->floats * sizeof *l->arena);
+    if (!rc && l->partial) /* what is not taken stays */
+        rc = get_arena(l, err);
     while (!rc && (more = ctr_reader_section(r, err)) > 0)
-        rc = read_section(&l, r, err);
+        rc = read_section(l, r, err);
     if (!rc && more < 0)
         rc = more;
     if (!rc)
-        rc = check_whole(&l, warn, warn_size, err);
+        rc = check_whole(l, warn, warn_size, err);
     if (!rc)
-        rc = put_arena(&l, err);
-    for (int i = 0; i < l.parts; i++)
-        free(l.part[i].name);
-    free(l.part);
-    free(l.arena);
+        rc = put_arena(l, err);
+    if (!rc && told)
+        rc = tell(l, told, err);
+    for (int i = 0; i < l->parts; i++)
+        free(l->part[i].name);
+    free(l->part);
+    free(l->arena);
+    return rc;
+}
+
+int ctr_deep_read(struct ctr_deep *d, struct ctr_deep_tables *all, struct ctr_strs *names, struct ctr_reader *r,
+                  char *warn, size_t warn_size, struct ctr_err *err)
+{
+    return read_all(&(struct load){ .d = d, .all = all }, names, r, warn, warn_size, NULL, err);
+}
+
+/* Minibatches and rows that were learned. */
+static int read_clock(const struct ctr_reader *r, int64_t *step, int64_t *rows, struct ctr_err *err)
+{
+    const char *clock = ctr_meta_get(&ctr_reader_schema(r)->meta, CTR_META_MODEL_CLOCK);
+    *step = *rows = 0;
+    if (!clock || sscanf(clock, "%" SCNd64 " %" SCNd64, step, rows) != 2 || *step < 0 || *rows < 0)
+        return damaged(err, "main", "it does not say how many minibatches were learned");
+    return 0;
+}
+
+int ctr_deep_warm(void *learner, struct ctr_strs *tables, struct ctr_reader *r, bool partial, struct ctr_buf *told,
+                  struct ctr_err *err)
+{
+    struct ctr_deep_learner *l = learner;
+    struct load load = { .d = &l->net, .all = &l->tables, .state = true, .partial = partial };
+    int64_t step, rows;
+    int rc = read_clock(r, &step, &rows, err);
+    if (!rc)
+        rc = read_all(&load, tables, r, NULL, 0, told, err);
+    l->net.step = step;
+    l->learned_rows = rows;
     return rc;
 }
 
 int ctr_deep_load(void *learner, struct ctr_strs *tables, struct ctr_reader *r, struct ctr_err *err)
 {
-    struct ctr_deep_learner *l = learner;
-    const char *clock = ctr_meta_get(&ctr_reader_schema(r)->meta, CTR_META_MODEL_CLOCK);
-    int64_t step, rows;
-    if (!clock || sscanf(clock, "%" SCNd64 " %" SCNd64, &step, &rows) != 2 || step < 0 || rows < 0)
-        return damaged(err, "main", "it does not say how many minibatches were learned");
-    int rc = ctr_deep_read(&l->net, &l->tables, tables, r, true, NULL, 0, err);
-    l->net.step = step;
-    l->learned_rows = rows;
-    return rc;
+    return ctr_deep_warm(learner, tables, r, false, NULL, err);
 }

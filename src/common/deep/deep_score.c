@@ -73,7 +73,7 @@ int ctr_deep_scorer_open(void **out, const char *path, const struct ctr_model_in
     if (!rc)
         rc = ctr_model_open(path, &again, &r, err);
     if (!rc)
-        rc = ctr_deep_read(&s->model, &s->tables, tables, r, false, warn, warn_size, err);
+        rc = ctr_deep_read(&s->model, &s->tables, tables, r, warn, warn_size, err);
     if (!rc)
         rc = make_id(s, err);
     if (!rc)

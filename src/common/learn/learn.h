@@ -48,6 +48,7 @@ struct ctr_train_job {
     const char *label, *weight, *time; /* names that override roles, or NULL */
     enum ctr_time_orders time_order;   /* in the first pass, where there are times */
     const char *init;                  /* model to start from, or NULL */
+    bool init_partial;                 /* of it, what has the same name and shape */
     double init_rate;                  /* click rate that the bias starts from; 0: as the model does; CTR_INIT_AUTO */
     const char *fitted;                /* fitted plan that the model takes along, or NULL */
     const char *validation;            /* input that is scored after each pass, or NULL; then … */

@@ -79,9 +79,59 @@ void ctr_trainer_free(struct ctr_trainer *t)
 
 /* ---- what the run starts from ---- */
 
-static int load_init_of(struct ctr_trainer *t, int model, struct ctr_err *err)
+/* A partial start may be of another plan: tables that have one name are taken for the same. Not with another secret. */
+static int check_init_plan(struct ctr_trainer *t, const struct ctr_model_info *info, struct ctr_err *err)
 {
-    const struct ctr_many *many = t->job.model->many;
+    const struct ctr_meta *there = &info->schema.meta, *here = &t->stream.meta;
+    const char *a = ctr_meta_get(there, CTR_META_PLAN_ID), *b = ctr_meta_get(here, CTR_META_PLAN_ID);
+    const char *seed_a = ctr_meta_get(there, CTR_META_KEY_SEED), *seed_b = ctr_meta_get(here, CTR_META_KEY_SEED);
+    char text[300];
+    if (!t->job.init_partial)
+        return ctr_model_same_plan(info, t->job.init, &t->stream, err);
+    if (!seed_a != !seed_b || (seed_a && strcmp(seed_a, seed_b) != 0))
+        return ctr_fail(err, CTR_EDATA, "--init-partial: the model's keys were made with another --key-seed");
+    if ((!a != !b || (a && strcmp(a, b) != 0)) && t->job.note) {
+        snprintf(text, sizeof text,
+                 "%.100s: its features were made by %s%.40s, those of the stream by %s%.40s: tables of one name are "
+                 "taken for the same",
+                 t->job.init, a ? "plan " : "no plan", a ? a : "", b ? "plan " : "no plan", b ? b : "");
+        t->job.note(t->job.ctx, text);
+    }
+    return 0;
+}
+
+/* A line each, behind the file's name. */
+static void note_lines(const struct ctr_trainer *t, struct ctr_buf *told)
+{
+    struct ctr_buf line = { 0 };
+    struct ctr_err err = { 0 };
+    for (char *at = (char *)told->data, *end; told->len && t->job.note && (end = strchr(at, '\n')); at = end + 1) {
+        *end = 0;
+        line.len = 0;
+        if (!ctr_buf_printf(&line, &err, "%s: %s", t->job.init, at))
+            t->job.note(t->job.ctx, (const char *)line.data);
+    }
+    ctr_buf_free(&line);
+}
+
+static int load_model(struct ctr_trainer *t, int number, struct ctr_reader *r, struct ctr_buf *told,
+                      struct ctr_err *err)
+{
+    const struct ctr_model *model = t->job.model;
+    if (model->warm)
+        return model->warm(t->learner, &t->tables, r, t->job.init_partial, told, err);
+    int rc = model->many ? model->many->load(t->learner, number, &t->tables, r, err)
+                         : model->load(t->learner, &t->tables, r, err);
+    if (rc || model->many) /* the keys of many models are those of the one */
+        return rc;
+    const int64_t keys = model->keys(t->learner);
+    return ctr_buf_printf(told, err, "taken: %" PRId64 " key%s of %d table%s\n", keys, CTR_S(keys), t->tables.n,
+                          CTR_S(t->tables.n));
+}
+
+static int load_init_of(struct ctr_trainer *t, int number, struct ctr_err *err)
+{
+    struct ctr_buf told = { 0 };
     struct ctr_model_info info;
     struct ctr_reader *r;
     int rc = ctr_model_open(t->job.init, &info, &r, err);
@@ -96,12 +146,14 @@ static int load_init_of(struct ctr_trainer *t, int model, struct ctr_err *err)
                       " (0: keys as they are): give the same",
                       info.params.hash_bits, t->job.params.hash_bits);
     if (!rc)
-        rc = ctr_model_same_plan(&info, t->job.init, &t->stream, err);
+        rc = check_init_plan(t, &info, err);
     if (!rc)
-        rc = many ? many->load(t->learner, model, &t->tables, r, err)
-                  : t->job.model->load(t->learner, &t->tables, r, err);
+        rc = load_model(t, number, r, &told, err);
     if (rc)
         ctr_err_file(err, t->job.init);
+    else
+        note_lines(t, &told);
+    ctr_buf_free(&told);
     ctr_reader_free(r);
     ctr_model_info_free(&info);
     return rc;
@@ -155,7 +207,7 @@ static int start_run(struct ctr_trainer *t, const struct ctr_schema *s, struct c
         ctr_checkpoint_sweep(t);
     if (!rc && t->job.resume)
         rc = ctr_checkpoint_load(t, err);
-    if (!rc && t->job.init && t->resume.row < 0)
+    if (!rc && t->job.init && !t->job.init_partial && t->resume.row < 0)
         rc = load_init(t, err);
     if (!rc && t->job.progressive)
         rc = start_progressive(t, err);
@@ -221,7 +273,8 @@ static int start_pass(struct ctr_trainer *t, const struct ctr_schema *s, struct 
 {
     const struct ctr_row_transform change = ctr_row_transform_make(&t->job.params, t->at.pass);
     char why[512];
-    int rc = t->at.pass || t->have_stream ? 0 : start_run(t, s, err);
+    const bool first = !t->at.pass && !t->have_stream;
+    int rc = first ? start_run(t, s, err) : 0;
     t->have_stream = true;
     if (!rc && !ctr_schema_equal(&t->stream, s, why, sizeof why))
         rc = ctr_fail(err, CTR_EDATA, "the input of pass %" PRId64 " has another schema: %s", t->at.pass + 1, why);
@@ -243,6 +296,8 @@ static int start_pass(struct ctr_trainer *t, const struct ctr_schema *s, struct 
         ctr_inputs_transpose(t->in);
     if (!rc)
         rc = t->job.model->bind(t->learner, t->in, &t->tables, err);
+    if (!rc && first && t->job.init_partial && t->resume.row < 0)
+        rc = load_init(t, err);
     if (!rc && t->job.init_rate > 0 && !t->at.pass && t->resume.row < 0)
         t->job.model->set_bias(t->learner, ctr_log(t->job.init_rate) - ctr_log1p(-t->job.init_rate));
     if (!rc && t->job.checkpoint && !(rc = ctr_digest_new(&t->digest, s, err)))

@@ -340,6 +340,10 @@ struct ctr_model {
                          struct ctr_err *err);
     int (*save_sections)(void *learner, const struct ctr_strs *tables, struct ctr_out *out, struct ctr_err *err);
     int (*load)(void *learner, struct ctr_strs *tables, struct ctr_reader *r, struct ctr_err *err);
+    /* NULL, or load that tells, in lines for people, what was taken, skipped and missing. `partial`: into a learner
+     * that is bound and has learned nothing; what has the same name and shape is taken, the rest stays as it is. */
+    int (*warm)(void *learner, struct ctr_strs *tables, struct ctr_reader *r, bool partial, struct ctr_buf *told,
+                struct ctr_err *err);
 
     /* A scorer: what prediction needs and no more, shared by threads: nothing in it changes. `warn` says what the user
      * should know about the file. */
