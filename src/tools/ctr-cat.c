@@ -5,6 +5,7 @@
 
 static struct {
     const char *to, *key, *compress;
+    struct ctr_strs share;
     bool lenient;
 } o = { .to = "stream", .compress = "none" };
 
@@ -14,6 +15,8 @@ static const struct ctr_opt opts[] = {
     { "key", 'k', CTR_OPT_STR, "COL", "with --to file: key the file by COL, by which rows are sorted", &o.key,
       CTR_OPT_LOCAL, .needs = "to=file" },
     { "compress", 'z', CTR_OPT_CHOICE, "none|lz4|zstd", "compress the bodies, for data at rest", &o.compress,
+      CTR_OPT_LOCAL },
+    { "share", 0, CTR_OPT_LIST, "COL,…", "store equal values of these columns once a batch, such as a user's", &o.share,
       CTR_OPT_LOCAL },
     { "lenient", 0, CTR_OPT_FLAG, NULL, "rescue what precedes the damage in a broken stream, and seal it", &o.lenient,
       0 },
@@ -78,18 +81,20 @@ static int add_inputs(struct ctr_cli *cli, struct ctr_schema *schema, struct ctr
     return rc;
 }
 
-static int copy_section(struct ctr_cli *cli, struct ctr_reader *r, struct ctr_out *out, struct ctr_err *err)
+static int copy_section(struct ctr_cli *cli, const struct ctr_batch_source *in, struct ctr_reader *r,
+                        struct ctr_out *out, struct ctr_err *err)
 {
-    const bool kept = !strcmp(o.to, "file") || strcmp(o.compress, "none") != 0; /* at rest larger batches are better */
+    /* At rest larger batches are better, and rows that share have more in common. */
+    const bool kept = !strcmp(o.to, "file") || strcmp(o.compress, "none") != 0 || o.share.n;
     struct ctr_writer_opts wo = {
-        .batch_rows = kept ? cli->batch_rows : ctr_cli_batch_rows(cli, ctr_reader_schema(r)),
+        .batch_rows = kept ? cli->batch_rows : ctr_cli_batch_rows(cli, ctr_batch_source_schema(in)),
         .file = !strcmp(o.to, "file"),
         .key = o.key,
     };
     const struct ctr_batch *b;
     struct ctr_schema schema;
     struct ctr_writer *w = NULL;
-    int rc = ctr_schema_copy(&schema, ctr_reader_schema(r), err);
+    int rc = ctr_schema_copy(&schema, ctr_batch_source_schema(in), err);
 
     if (rc)
         return rc;
@@ -101,7 +106,7 @@ static int copy_section(struct ctr_cli *cli, struct ctr_reader *r, struct ctr_ou
     if (!rc)
         rc = ctr_writer_open(&w, out, &schema, &wo, err);
     cli->idle_writer = w;
-    while (!rc && (rc = ctr_reader_next(r, &b, err)) > 0) {
+    while (!rc && (rc = ctr_batch_source_next(in, &b, err)) > 0) {
         rc = ctr_writer_batch(w, b, err);
         ctr_cli_progress(cli, ctr_reader_rows(r), ctr_reader_total_rows(r));
     }
@@ -113,25 +118,45 @@ static int copy_section(struct ctr_cli *cli, struct ctr_reader *r, struct ctr_ou
     return rc;
 }
 
+static int share(const struct ctr_cli *cli, struct ctr_batch_source *in, struct ctr_err *err)
+{
+    struct ctr_strs columns = { 0 };
+    int rc = 0;
+    for (int i = 0; i < o.share.n && !rc; i++)
+        rc = ctr_strs_split(&columns, o.share.s[i], ',', err);
+    if (!rc)
+        rc = ctr_share_source(in, &columns, cli->batch_rows, err);
+    ctr_strs_free(&columns);
+    return rc;
+}
+
 static int run(struct ctr_cli *cli, struct ctr_err *err)
 {
     bool file = !strcmp(o.to, "file"); /* an IPC file has one schema: the reader refuses a bundle */
-    struct ctr_reader_opts ro = { .sections = !file, .lenient = o.lenient };
+    struct ctr_reader_opts ro = { .sections = !file && !o.share.n, .lenient = o.lenient };
     struct ctr_reader *r = NULL;
+    struct ctr_batch_source in = { 0 };
     struct ctr_out *out = NULL;
     int rc, more = 1;
 
+    if (file && o.share.n)
+        return ctr_cli_usage(err, "--share is for streams: an IPC file has one dictionary a column, which it cannot "
+                                  "replace");
     rc = ctr_cli_reader(cli, 0, &ro, &r, err);
+    if (!rc)
+        in = ctr_batch_source_stream(r);
+    if (!rc && o.share.n)
+        rc = share(cli, &in, err);
     if (!rc)
         rc = ctr_cli_out(cli, CTR_OUT_BINARY, &out, err);
     while (!rc && more) {
-        rc = copy_section(cli, r, out, err);
+        rc = copy_section(cli, &in, r, out, err);
         more = rc ? 0 : ctr_reader_section(r, err);
         rc = more < 0 ? more : rc;
     }
     if (!rc && ctr_reader_damage(r))
         ctr_cli_note(cli, "%s; %lld rows were rescued", ctr_reader_damage(r), (long long)ctr_reader_rows(r));
-    ctr_reader_free(r);
+    ctr_batch_source_close(&in);
     if (!rc)
         rc = ctr_out_commit(out, err);
     ctr_out_free(out);

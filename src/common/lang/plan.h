@@ -208,11 +208,12 @@ struct plan_node {
     struct plan_pos pos;
     struct ctr_vtype type;
     int depth;
-    bool live;  /* some output needs it */
-    bool used;  /* it is an output itself */
-    bool fused; /* NODE_KEYS: of the call without its value; NODE_CALL: only such keys want it, so it does not run */
-    int column; /* NODE_COLUMN */
-    int *arg;   /* node of each argument of the call, -1 for a literal; NODE_KEYS…: arg[0] */
+    bool live;   /* some output needs it */
+    bool shared; /* made of one encoded input column: computed once per entry of its dictionary, and stays encoded */
+    bool used;   /* it is an output itself */
+    bool fused;  /* NODE_KEYS: of the call without its value; NODE_CALL: only such keys want it, so it does not run */
+    int column;  /* NODE_COLUMN */
+    int *arg;    /* node of each argument of the call, -1 for a literal; NODE_KEYS…: arg[0] */
     int nargs;
     uint64_t hash; /* of kind, operator and arguments, for joining equal nodes */
     uint64_t seed; /* NODE_KEYS */
@@ -228,6 +229,7 @@ struct plan_node {
     bool has_out;
     const struct ctr_col *col;      /* of the current batch */
     const struct ctr_col **arg_col; /* room for the columns of the arguments */
+    struct ctr_col encoded;         /* shared: what col points to */
     struct ctr_buf scratch;
     const char *side;         /* ctr.side; "": mixed */
     const char *past, *group; /* ctr.history_of, ctr.history of the column whose items these are one by one, or NULL */

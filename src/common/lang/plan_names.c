@@ -269,7 +269,7 @@ int ctr_names_update(struct ctr_program *g, struct ctr_err *err)
 
 void ctr_program_keep_names(struct ctr_program *g)
 {
-    g->graph.no_fusion = true;
+    ctr_program_look_at_rows(g);
 }
 
 int ctr_program_row_names(const struct ctr_program *g, int column, int64_t row, ctr_key_name *each, void *ctx,
@@ -288,7 +288,7 @@ int ctr_program_names_start(struct ctr_program *g, struct ctr_err *err)
     struct plan_names *m = g->names = calloc(1, sizeof *m);
     if (!m || !(m->t = calloc(n, sizeof *m->t)) || !(m->of = calloc(n, sizeof *m->of)))
         return ctr_fail_nomem(err, n * sizeof *m->t);
-    g->graph.no_fusion = true;
+    ctr_program_look_at_rows(g);
     for (int i = 0; i < g->output.n; i++) {
         const char *table = g->graph.node[g->node[i]].table;
         m->of[i] = -1;

@@ -111,28 +111,55 @@ static int run_dense(struct plan_node *n, const struct ctr_col *c, struct ctr_er
 
 /* ---- nodes ---- */
 
-/* `keys`: NULL, or the node that wants the keys of the call in place of its value. */
-static int run_call(struct plan_graph *g, struct plan_node *n, struct plan_node *keys, int64_t rows,
+/* `keys`: NULL, or the node that wants the keys of the call in place of its value. entries: of the dictionary of the
+ * only argument that is no literal. */
+static int run_call(struct plan_graph *g, struct plan_node *n, struct plan_node *keys, bool entries, int64_t rows,
                     struct ctr_err *err)
 {
-    for (int i = 0; i < n->nargs; i++)
-        n->arg_col[i] = n->arg[i] < 0 ? NULL : g->node[n->arg[i]].col;
+    for (int i = 0; i < n->nargs; i++) {
+        const struct ctr_col *c = n->arg[i] < 0 ? NULL : g->node[n->arg[i]].col;
+        n->arg_col[i] = c && entries ? c->dict : c;
+    }
     n->call.limit_bytes = g->limit_bytes;
     int rc = keys ? ctr_op_run_keys(&n->call, n->arg_col, rows, keys->seed, &keys->scratch, &keys->out, err)
                   : ctr_op_run(&n->call, n->arg_col, rows, &n->out, err);
     return rc < 0 ? ctr_plan_locate(&g->src, n->pos, err) : rc;
 }
 
-static int run_keys(struct plan_graph *g, struct plan_node *n, int64_t rows, struct ctr_err *err)
+static int run_keys(struct plan_graph *g, struct plan_node *n, bool entries, int64_t rows, struct ctr_err *err)
 {
     struct plan_node *of = &g->node[n->arg[0]];
-    return n->fused ? run_call(g, of, n, rows, err)
-                    : ctr_op_keys(&of->type, of->col, rows, n->seed, &n->scratch, &n->out, err);
+    return n->fused
+               ? run_call(g, of, n, entries, rows, err)
+               : ctr_op_keys(&of->type, entries ? of->col->dict : of->col, rows, n->seed, &n->scratch, &n->out, err);
+}
+
+/* The encoded column that a shared node is computed from, where that pays; else NULL. */
+static const struct ctr_col *shared_column(const struct plan_graph *g, const struct plan_node *n, int64_t rows)
+{
+    if (!n->shared || n->kind == NODE_COLUMN || g->no_fusion)
+        return NULL;
+    if (n->kind == NODE_KEYS && n->fused)
+        n = &g->node[n->arg[0]];
+    int k = 0;
+    while (n->arg[k] < 0)
+        k++;
+    const struct ctr_col *c = g->node[n->arg[k]].col;
+    return c->dict && !c->valid && c->dict->rows <= rows ? c : NULL;
+}
+
+/* The values were made of the entries of `from`; rows refer to them as they did to those. */
+static const struct ctr_col *encode(struct plan_node *n, const struct ctr_col *from)
+{
+    const struct ctr_col *entries = ctr_colbuf_view(&n->out);
+    n->encoded = (struct ctr_col){ .type = entries->type, .rows = from->rows, .data = from->data, .dict = entries };
+    return &n->encoded;
 }
 
 static int run_node(struct plan_graph *g, struct plan_node *n, struct ctr_err *err)
 {
-    int64_t rows = g->batch->rows;
+    const struct ctr_col *shared = shared_column(g, n, g->batch->rows);
+    const int64_t rows = shared ? shared->dict->rows : g->batch->rows;
     const struct ctr_col *from = n->kind == NODE_CALL || !n->nargs ? NULL : g->node[n->arg[0]].col;
     const double *v;
     int rc = 0;
@@ -144,14 +171,14 @@ static int run_node(struct plan_graph *g, struct plan_node *n, struct ctr_err *e
     case NODE_COLUMN: n->col = &g->batch->col[n->column]; return CTR_OK;
     case NODE_CAST: rc = ctr_inputs_cast(g, n, from, err); break;
     case NODE_CONST: rc = run_const(g, n, rows, err); break;
-    case NODE_CALL: rc = run_call(g, n, NULL, rows, err); break;
-    case NODE_KEYS: rc = run_keys(g, n, rows, err); break;
-    case NODE_DENSE: rc = run_dense(n, from, err); break;
+    case NODE_CALL: rc = run_call(g, n, NULL, shared, rows, err); break;
+    case NODE_KEYS: rc = run_keys(g, n, shared, rows, err); break;
+    case NODE_DENSE: rc = run_dense(n, shared ? shared->dict : from, err); break;
     case NODE_LABEL: rc = run_label(g, n, from, err); break;
     case NODE_WEIGHT: n->col = from; return check(g, n, from, &v, err);
     }
     if (rc == 0)
-        n->col = ctr_colbuf_view(&n->out);
+        n->col = shared ? encode(n, shared) : ctr_colbuf_view(&n->out);
     return rc;
 }
 

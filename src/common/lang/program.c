@@ -62,6 +62,38 @@ static void find_sides(struct ctr_program *g)
     }
 }
 
+/* Common features ("Image Matters" of Ge et al., CIKM 2018, section 7.2): a value that depends on one dictionary alone
+ * is computed once per entry, and a row of the output refers to it. Not of fitted operators, which count rows, and of
+ * those that make something of a null. */
+static void find_shared(struct ctr_program *g)
+{
+    for (int i = 0; i < g->graph.n; i++) {
+        struct plan_node *n = &g->graph.node[i];
+        int columns = 0, only = -1;
+        for (int k = 0; k < n->nargs; k++)
+            if (n->arg[k] >= 0) {
+                columns++;
+                only = n->arg[k];
+            }
+        if (n->kind == NODE_COLUMN)
+            n->shared = g->input.f[n->column].dict;
+        else if (n->kind == NODE_CALL)
+            n->shared = columns == 1 && g->graph.node[only].shared && ctr_op_shares(&n->call);
+        else if (n->kind == NODE_KEYS || n->kind == NODE_DENSE)
+            n->shared = g->graph.node[only].shared;
+    }
+}
+
+void ctr_program_look_at_rows(struct ctr_program *g)
+{
+    g->graph.no_fusion = true;
+    for (int i = 0; i < g->output.n; i++) {
+        const struct plan_node *n = &g->graph.node[g->node[i]];
+        if (n->shared && n->kind != NODE_COLUMN)
+            g->output.f[i].dict = false;
+    }
+}
+
 static bool is_keyed(const struct plan_def *d)
 {
     return d->kind == PLAN_ROLE && (d->role == CTR_ROLE_FEATURE || d->role == CTR_ROLE_IMAGE);
@@ -142,6 +174,7 @@ static int output_field(struct ctr_program *g, const struct plan_def *d, int nod
     if (n->kind != NODE_COLUMN) {
         f->item = n->type.item;
         f->width = n->type.width;
+        f->dict = n->shared;
         rc = n->side && *n->side ? ctr_meta_set(&f->meta, CTR_META_SIDE, n->side, err) : 0;
     }
     rc = CTR_MIN(rc, 0);
@@ -182,6 +215,7 @@ static int bind_outputs(struct ctr_program *g, struct ctr_err *err)
     }
     rc = ctr_plan_raise(&t->src, &g->faults, err);
     find_sides(g);
+    find_shared(g);
     const char **past = calloc((size_t)nout + 1, sizeof *past);
     if (rc == 0)
         rc = past ? find_pasts(g, nout, past, err) : ctr_fail_nomem(err, (size_t)nout * sizeof *past);

@@ -47,6 +47,9 @@ const struct plan_section *ctr_plan_section(const struct ctr_plan *p, const char
 enum program_mode { PROGRAM_BOUND, PROGRAM_RUN, PROGRAM_FIT };
 
 struct plan_names;
+struct ctr_program;
+/* Before the first run: every value of every row will be looked at, so that nothing is fused or stays encoded. */
+void ctr_program_look_at_rows(struct ctr_program *g);
 struct ctr_program {
     struct ctr_plan *plan;
     struct ctr_schema input, output;

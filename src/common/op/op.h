@@ -80,6 +80,8 @@ const char *ctr_op_identity(const struct ctr_op *op);  /* the name, or another o
 const char *ctr_op_signature(const struct ctr_op *op); /* "substr(text, start: int, length: int) -> text" */
 const char *ctr_op_help(const struct ctr_op *op);      /* one line */
 bool ctr_op_fitted(const struct ctr_op *op);
+/* Does a value of the result depend on its arguments alone, and is it null where one of them is? */
+bool ctr_op_shares(const struct ctr_op_call *call);
 /* A bound call that goes item by item over the list that is its first argument: its result has the list's length. */
 bool ctr_op_lifted(const struct ctr_op_call *call);
 

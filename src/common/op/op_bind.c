@@ -57,6 +57,10 @@ bool ctr_op_fitted(const struct ctr_op *op)
 {
     return op->flags & CTR_OP_FITTED;
 }
+bool ctr_op_shares(const struct ctr_op_call *call)
+{
+    return !(((const struct ctr_op_state *)call->state)->op->flags & (CTR_OP_NULLS | CTR_OP_FITTED));
+}
 bool ctr_op_lifted(const struct ctr_op_call *call)
 {
     const struct ctr_op_state *s = call->state;

@@ -131,6 +131,9 @@ int ctr_batch_source_provenance(struct ctr_batch_source *s, const char *program,
 
 struct regrouped {
     struct ctr_batch_source below;
+    struct ctr_schema plain; /* of buf: rows of several batches have several dictionaries, so they are decoded */
+    struct ctr_part part;
+    bool encoded; /* some column is */
     int64_t rows, given;
     const struct ctr_batch *from; /* what is not handed out of it begins at row `at`; NULL: nothing */
     int64_t at;
@@ -152,12 +155,20 @@ static const char *regrouped_name(const void *source)
     return r->name ? r->name : ctr_batch_source_name(&r->below);
 }
 
+static void free_regrouped(struct regrouped *r)
+{
+    if (r->buf.col)
+        ctr_batchbuf_free(&r->buf);
+    ctr_part_free(&r->part);
+    ctr_schema_free(&r->plain);
+    free(r);
+}
+
 static void regrouped_close(void *source)
 {
     struct regrouped *r = source;
-    ctr_batchbuf_free(&r->buf);
     ctr_batch_source_close(&r->below);
-    free(r);
+    free_regrouped(r);
 }
 
 /* Is there more? The first time that there is not, `end` says why. */
@@ -200,6 +211,12 @@ static int regrouped_next(void *source, const struct ctr_batch **b, struct ctr_e
             take(r, k);
             return 1;
         }
+        if (!n && k == want && r->encoded) { /* which a copy would decode */
+            rc = ctr_batch_part(&r->part, r->from, r->at, k, err);
+            *b = &r->part.batch;
+            take(r, k);
+            return rc ? rc : 1;
+        }
         first = n ? first : r->from->first_row + r->at;
         rc = ctr_batchbuf_range(&r->buf, r->from, r->at, k, err);
         take(r, k);
@@ -209,6 +226,7 @@ static int regrouped_next(void *source, const struct ctr_batch **b, struct ctr_e
     if (rc || !n)
         return rc ? rc : r->end;
     r->view = *ctr_batchbuf_view(&r->buf);
+    r->view.schema = ctr_batch_source_schema(&r->below);
     r->view.first_row = first;
     *b = &r->view;
     return 1;
@@ -221,10 +239,15 @@ int ctr_batch_source_regroup(struct ctr_batch_source *s, int64_t rows, struct ct
     struct regrouped *r = calloc(1, sizeof *r);
     if (!r)
         return ctr_fail_nomem(err, sizeof *r);
-    int rc = ctr_batchbuf_init(&r->buf, ctr_batch_source_schema(s), err);
+    int rc = ctr_schema_copy(&r->plain, ctr_batch_source_schema(s), err);
+    for (int i = 0; i < r->plain.n && !rc; i++) {
+        r->encoded |= r->plain.f[i].dict;
+        r->plain.f[i].dict = false;
+    }
+    if (!rc)
+        rc = ctr_batchbuf_init(&r->buf, &r->plain, err);
     if (rc) {
-        ctr_batchbuf_free(&r->buf);
-        free(r);
+        free_regrouped(r);
         return rc;
     }
     r->below = *s;

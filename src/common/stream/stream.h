@@ -142,6 +142,12 @@ struct ctr_stage_times {
 int ctr_batch_source_queue(struct ctr_batch_source *s, int slots, struct ctr_stage_times *times /* or NULL */,
                            struct ctr_err *err) CTR_MUST;
 
+/* Common features ("Image Matters" of Ge et al., CIKM 2018, section 7.2): from here on these columns of *s (names, or
+ * patterns with * and ?), lists too, are encoded by a dictionary a batch, so that rows of one user hold and write what
+ * they have in common once. Batches have `rows` rows (0: CTR_BATCH_ROWS). Values and digest stay what they are. */
+int ctr_share_source(struct ctr_batch_source *s, const struct ctr_strs *columns, int64_t rows,
+                     struct ctr_err *err) CTR_MUST;
+
 /* ---- writing ---- */
 
 struct ctr_writer;

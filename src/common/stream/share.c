@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * share: columns encoded by dictionaries of their own values, batch by batch, as a stage over a source. A value that
+ * came a few rows ago is an index; it is found by its hash in a cache of last places, so that a value may stand in a
+ * dictionary twice, and two values never become one: they are compared bit by bit. Invariant: batches have `rows` rows,
+ * whatever comes in, and the bytes of the dictionaries depend on the rows alone. */
+#include "common/stream/stream.h"
+
+#include <stdlib.h>
+
+enum { PLACES = 1 << 12 };
+
+struct shared {
+    struct ctr_batch_source below;
+    struct ctr_schema schema, plain; /* plain: without dictionaries */
+    bool *share;
+    int64_t rows;
+    const struct ctr_batch *in; /* rows from `at` on are to be taken */
+    int64_t at, given;
+    struct ctr_batchbuf held;
+    struct ctr_colbuf *entries;
+    struct ctr_buf *index; /* int32_t a row */
+    struct ctr_buf first;  /* int64_t an entry: the row that it came with */
+    struct ctr_col *views;
+    struct ctr_batch batch;
+    int32_t last[PLACES];
+};
+
+static bool same(const struct ctr_col *c, int64_t i, int64_t j, int32_t width)
+{
+    const bool null = ctr_col_null(c, i);
+    if (null || ctr_col_null(c, j))
+        return null && ctr_col_null(c, j);
+    if (c->type == CTR_BOOL)
+        return ctr_bit(c->data, i) == ctr_bit(c->data, j);
+    if (c->type == CTR_WKEY && memcmp(&c->weight[i], &c->weight[j], sizeof *c->weight) != 0)
+        return false;
+    if (c->type == CTR_UTF8) {
+        const struct ctr_str a = ctr_col_str(c, i), b = ctr_col_str(c, j);
+        return a.n == b.n && !memcmp(a.p, b.p, a.n);
+    }
+    if (!ctr_type_list(c->type)) {
+        const size_t bytes = (size_t)ctr_types[c->type].width;
+        return !memcmp((const uint8_t *)c->data + (size_t)i * bytes, (const uint8_t *)c->data + (size_t)j * bytes,
+                       bytes);
+    }
+    int64_t a = 0, b = 0, a_end = 0, b_end = 0;
+    const struct ctr_col *item = ctr_col_items(c, width, i, &a, &a_end);
+    (void)!ctr_col_items(c, width, j, &b, &b_end);
+    if (a_end - a != b_end - b)
+        return false;
+    for (; a < a_end; a++, b++)
+        if (!same(item, a, b, 0))
+            return false;
+    return true;
+}
+
+/* Column k of the held rows. */
+static int encode(struct shared *s, int k, struct ctr_err *err)
+{
+    const struct ctr_col *c = ctr_colbuf_view(&s->held.col[k]);
+    const int32_t width = s->plain.f[k].width;
+    int rc = ctr_buf_room(&s->index[k], c->rows, sizeof(int32_t), err);
+    if (!rc)
+        rc = ctr_buf_room(&s->first, c->rows, sizeof(int64_t), err);
+    if (rc)
+        return rc;
+    int32_t *index = (int32_t *)(void *)s->index[k].data, n = 0;
+    int64_t *first = (int64_t *)(void *)s->first.data;
+    memset(s->last, -1, sizeof s->last);
+    for (int64_t i = 0; i < c->rows; i++) {
+        if (i && same(c, i - 1, i, width)) { /* mostly, where rows of one user stand together */
+            index[i] = index[i - 1];
+            continue;
+        }
+        int32_t *place = &s->last[ctr_col_hash(c, i, 0) % PLACES];
+        if (*place < 0 || !same(c, first[*place], i, width)) {
+            *place = n;
+            first[n++] = i;
+        }
+        index[i] = *place;
+    }
+    ctr_colbuf_clear(&s->entries[k]);
+    rc = ctr_colbuf_gather(&s->entries[k], c, first, n, err);
+    s->views[k] =
+        (struct ctr_col){ .type = c->type, .rows = c->rows, .data = index, .dict = ctr_colbuf_view(&s->entries[k]) };
+    return rc;
+}
+
+static int shared_next(void *source, const struct ctr_batch **b, struct ctr_err *err)
+{
+    struct shared *s = source;
+    int rc = 0;
+    ctr_batchbuf_clear(&s->held);
+    while (ctr_batchbuf_rows(&s->held) < s->rows) {
+        if (!s->in || s->at == s->in->rows) {
+            s->at = 0;
+            if ((rc = ctr_batch_source_next(&s->below, &s->in, err)) <= 0) {
+                s->in = NULL;
+                break;
+            }
+        }
+        const int64_t n = CTR_MIN(s->in->rows - s->at, s->rows - ctr_batchbuf_rows(&s->held));
+        if ((rc = ctr_batchbuf_range(&s->held, s->in, s->at, n, err)))
+            break;
+        s->at += n;
+    }
+    const int64_t rows = ctr_batchbuf_rows(&s->held);
+    if (rc < 0 || !rows)
+        return rc;
+    rc = 0;
+    for (int k = 0; k < s->schema.n && !rc; k++) {
+        if (s->share[k])
+            rc = encode(s, k, err);
+        else
+            s->views[k] = *ctr_colbuf_view(&s->held.col[k]);
+    }
+    s->batch = (struct ctr_batch){ &s->schema, rows, s->given, s->views };
+    s->given += rows;
+    *b = &s->batch;
+    return rc ? rc : 1;
+}
+
+static const struct ctr_schema *shared_schema(const void *source)
+{
+    return &((const struct shared *)source)->schema;
+}
+
+static const char *shared_name(const void *source)
+{
+    return ctr_batch_source_name(&((const struct shared *)source)->below);
+}
+
+static void free_shared(struct shared *s)
+{
+    if (s->held.col)
+        ctr_batchbuf_free(&s->held);
+    for (int k = 0; k < s->schema.n; k++) {
+        if (s->entries)
+            ctr_colbuf_free(&s->entries[k]);
+        if (s->index)
+            ctr_buf_free(&s->index[k]);
+    }
+    free(s->entries);
+    free(s->index);
+    free(s->share);
+    free(s->views);
+    ctr_buf_free(&s->first);
+    ctr_schema_free(&s->schema);
+    ctr_schema_free(&s->plain);
+    free(s);
+}
+
+static void shared_close(void *source)
+{
+    struct shared *s = source;
+    ctr_batch_source_close(&s->below);
+    free_shared(s);
+}
+
+/* Which columns the patterns name. */
+static int choose(struct shared *s, const struct ctr_strs *columns, struct ctr_err *err)
+{
+    for (int i = 0; i < columns->n; i++) {
+        const char *pattern = columns->s[i];
+        bool any = false;
+        for (int k = 0; k < s->schema.n; k++)
+            if (!strcmp(pattern, s->schema.f[k].name) || ctr_glob(pattern, s->schema.f[k].name))
+                any = s->share[k] = s->schema.f[k].dict = true;
+        const int found = any ? 0 : ctr_schema_need(&s->schema, pattern, err);
+        if (found < 0)
+            return found;
+    }
+    return 0;
+}
+
+static int start(struct shared *s, const struct ctr_schema *in, const struct ctr_strs *columns, struct ctr_err *err)
+{
+    const size_t n = (size_t)in->n + 1;
+    int rc = ctr_schema_copy(&s->plain, in, err);
+    for (int k = 0; k < in->n && !rc; k++)
+        s->plain.f[k].dict = false;
+    if (!rc)
+        rc = ctr_schema_copy(&s->schema, &s->plain, err);
+    if (!rc)
+        rc = ctr_batchbuf_init(&s->held, &s->plain, err);
+    s->entries = calloc(n, sizeof *s->entries);
+    s->index = calloc(n, sizeof *s->index);
+    s->share = calloc(n, sizeof *s->share);
+    s->views = calloc(n, sizeof *s->views);
+    if (!rc && (!s->entries || !s->index || !s->share || !s->views))
+        rc = ctr_fail_nomem(err, n * sizeof *s->views);
+    for (int k = 0; k < in->n && !rc; k++)
+        rc = ctr_colbuf_init(&s->entries[k], &s->plain.f[k], err);
+    return rc ? rc : choose(s, columns, err);
+}
+
+int ctr_share_source(struct ctr_batch_source *s, const struct ctr_strs *columns, int64_t rows, struct ctr_err *err)
+{
+    static const struct ctr_batch_source_ops ops = { shared_schema, shared_next, shared_name, shared_close, NULL };
+    struct shared *new = calloc(1, sizeof *new);
+    if (!new)
+        return ctr_fail_nomem(err, sizeof *new);
+    new->rows = rows > 0 ? rows : CTR_BATCH_ROWS;
+    int rc = start(new, ctr_batch_source_schema(s), columns, err);
+    if (rc) {
+        free_shared(new);
+        return rc;
+    }
+    new->below = *s;
+    *s = (struct ctr_batch_source){ &ops, new };
+    return 0;
+}
