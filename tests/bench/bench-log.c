@@ -13,6 +13,7 @@
  *     bench-log scores ROWS DIR
  *         scores.csv: click,user,score of 300,000 users; half of the scores are calibrated too high
  *     bench-log tables ROWS DIR
+ *     bench-log clicks ROWS DIR
  *         left.csv: key and two values, ROWS times; right.csv: a quarter as many keys, name and number; wide.tsv: ROWS
  *         lines of 250 bytes with a random key of 16 hex digits in front
  *
@@ -230,21 +231,35 @@ static void tables(int64_t rows, const char *dir)
     close_file(wide);
 }
 
+/* Clicks in order of time, no two at the same, within 14 days; some users and items come often. */
+static void clicks(int64_t rows, const char *dir)
+{
+    FILE *out = open_file(dir, "clicks.csv");
+    const int64_t step = (int64_t)13 * 24 * 3600 * 1000 / rows, start = 1500000000000;
+    fputs("user,time,item,category\n", out);
+    for (int64_t i = 0; i < rows; i++) {
+        const int item = (int)(46000 * random01(601, i) * random01(602, i) * random01(603, i));
+        fprintf(out, "%lld,%lld,%d,%d\n",
+                (long long)((double)rows / 4 * random01(600, i) * random01(604, i) * random01(605, i)),
+                (long long)(start + i * step), item, item % 461);
+    }
+    close_file(out);
+}
+
 int main(int argc, char **argv)
 {
     static const struct {
         const char *name;
         void (*make)(int64_t rows, const char *dir);
         int args;
-    } kinds[] = {
-        { "ads", ads, 3 }, { "tsv", tsv, 2 }, { "flat", flat, 3 }, { "scores", scores, 3 }, { "tables", tables, 3 }
-    };
+    } kinds[] = { { "ads", ads, 3 },       { "tsv", tsv, 2 },       { "flat", flat, 3 },
+                  { "scores", scores, 3 }, { "tables", tables, 3 }, { "clicks", clicks, 3 } };
     int64_t rows = argc >= 3 ? atoll(argv[2]) : 0;
     for (size_t i = 0; i < CTR_COUNT(kinds) && rows > 0; i++)
         if (argc == kinds[i].args + 1 && !strcmp(argv[1], kinds[i].name)) {
             kinds[i].make(rows, argv[3]);
             return 0;
         }
-    fputs("usage: bench-log ads|flat|scores|tables ROWS DIR, or bench-log tsv ROWS\n", stderr);
+    fputs("usage: bench-log ads|flat|scores|tables|clicks ROWS DIR, or bench-log tsv ROWS\n", stderr);
     return 2;
 }

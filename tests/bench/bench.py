@@ -487,6 +487,19 @@ class Bench:
                                    [("datamash -s", "datamash", f"cut -d, -f1 {left} | datamash -s -g 1 count 1 >/dev/null"),
                                     ("duckdb", "duckdb", self.peer("duckdb-count", left))], rate=(n, "M rows/s"))
 
+    def history(self):
+        d = self.data(3, "clicks")
+        f = self.made(f"{d}/clicks.arrows", "ctr-import -q --header --columns user:int32,time:timestamp,item:int32,category:int32 "
+                      f"--time time:unix_ms --user user -f csv {d}/clicks.csv -o {{out}}")
+        lists = f"ctr-history -q -c item,category --age --last 50 {f}"
+        mine, found = self.compare("histories of 3M clicks: the last 50 of the user, two columns and ages", f"{lists} >/dev/null",
+                                   [("duckdb", "duckdb", self.peer("duckdb-history", f))], "5 s", "", (3, "M rows/s"))
+        items = int(sh(f"{lists} | ctr-select --add 'n=length(history.item)' | ctr-export -q -f csv --no-header --columns n | "
+                       "awk '{ n += $1 } END { print n }'")[2])
+        self.same("items of all histories", items, found.get("duckdb", {}).get("items"))
+        self.compare("running counts of 3M clicks by item and by user", f"ctr-history -q --count item,user --where 'category < 50' {f} >/dev/null",
+                     rate=(3, "M rows/s"))
+
     def sort(self):
         d, n = self.data(self.million, "tables"), self.million
         f = self.made(f"{d}/wide.arrows", f"ctr-import -q --columns 'key:utf8,v[1..9]:utf8,pad:utf8' {d}/wide.tsv -o {{out}}")
@@ -591,7 +604,7 @@ class Bench:
 
     def main(self):
         groups = {"control": self.control, "train": self.train, "deep": self.deep, "gpu": self.gpu, "many": self.many, "import": self.imports, "extract": self.extract, "hop": self.hop,
-                  "eval": self.eval, "calibrate": self.calibrate, "join": self.join, "sort": self.sort, "start": self.start,
+                  "eval": self.eval, "calibrate": self.calibrate, "join": self.join, "history": self.history, "sort": self.sort, "start": self.start,
                   "growth": self.growth, "memory": self.memory, "gemm": self.gemm, "page": self.page}
         if self.only and self.only - set(groups):
             raise SystemExit(f"bench: BENCH picks from {','.join(groups)}")

@@ -152,6 +152,16 @@ def duckdb_json(path, *fields):
     report(c, rows=t.num_rows)
 
 
+def duckdb_history(path):
+    import duckdb
+    import pyarrow as pa
+    with clock() as c:
+        l = pa.ipc.open_stream(pa.memory_map(path)).read_all()
+        t = duckdb.sql('select *, list(item) over w items, list(category) over w categories, list("time") over w times from l window w as '
+                       '(partition by "user" order by "time" rows between 50 preceding and 1 preceding)').to_arrow_table()
+    report(c, rows=t.num_rows, items=len(t.column("items").combine_chunks().flatten()))
+
+
 def duckdb_count(path):
     import duckdb
     with clock() as c:

@@ -154,10 +154,14 @@ uint64_t *ctr_behaviours_add(struct ctr_behaviours *u, uint64_t user, int64_t no
     return word;
 }
 
-/* How many behaviours, from the oldest on, are older than `age`. */
+/* How many behaviours, from the oldest on, are older than `age`: mostly none or all. */
 static uint32_t older(const struct ctr_behaviours *u, const struct ctr_past *p, int64_t t, uint64_t age)
 {
     uint32_t from = 0, to = p->n;
+    if (!to || ctr_time_age(t, time_of(u, p, to - 1)) > age)
+        return to;
+    if (ctr_time_age(t, time_of(u, p, 0)) <= age)
+        return 0;
     while (from < to) {
         const uint32_t middle = from + (to - from) / 2;
         if (ctr_time_age(t, time_of(u, p, middle)) > age)
@@ -168,13 +172,35 @@ static uint32_t older(const struct ctr_behaviours *u, const struct ctr_past *p, 
     return from;
 }
 
-struct ctr_seen ctr_behaviours_seen(const struct ctr_behaviours *u, uint64_t user, int64_t t)
+static const struct ctr_past *find(const struct ctr_behaviours *u, uint64_t user)
 {
     const uint8_t *row = ctr_sparse_find(&u->index, ctr_sparse_hash(user));
     const uint32_t number = row ? ctr_sparse_row_number(row) : 0;
-    if (!number)
+    return number ? &pasts(u)[number - 1] : NULL;
+}
+
+/* Three steps of memory, each of which the one before it has to name. */
+void ctr_behaviours_ahead(const struct ctr_behaviours *u, const uint64_t *user, int64_t i, int64_t rows)
+{
+    enum { STEP = 8 };
+    if (u->index.size && i + 3 * STEP < rows)
+        __builtin_prefetch(ctr_sparse_home(&u->index, ctr_sparse_hash(user[i + 3 * STEP])));
+    const struct ctr_past *p = i + 2 * STEP < rows ? find(u, user[i + 2 * STEP]) : NULL;
+    if (p)
+        __builtin_prefetch(p);
+    p = i + STEP < rows ? find(u, user[i + STEP]) : NULL;
+    if (!p || !p->n)
+        return;
+    __builtin_prefetch(ctr_behaviour(u, p, 0));
+    for (uint32_t k = p->n; k > 0 && p->n - k < 8 * STEP; k -= CTR_MIN(k, 2))
+        __builtin_prefetch(ctr_behaviour(u, p, k - 1));
+}
+
+struct ctr_seen ctr_behaviours_seen(const struct ctr_behaviours *u, uint64_t user, int64_t t)
+{
+    const struct ctr_past *p = find(u, user);
+    if (!p)
         return (struct ctr_seen){ 0 };
-    const struct ctr_past *p = &pasts(u)[number - 1];
     const uint32_t known = older(u, p, t, u->delay_ms), gone = older(u, p, t, u->window_ms);
     const uint32_t from = known > u->last ? CTR_MAX(gone, known - (uint32_t)u->last) : gone;
     return (struct ctr_seen){ p, from, known > from ? known - from : 0 };

@@ -38,6 +38,7 @@ struct ctr_history {
     struct ctr_colbuf *number; /* three a set of keys */
     struct ctr_behaviours users;
     struct ctr_texts texts;
+    bool any_null; /* in a behaviour so far */
     struct ctr_feedback counts;
     struct ctr_buf text_of; /* a column: numbers of the texts of its dictionary; uint64_t, UINT64_MAX: not known yet */
     struct ctr_part part;
@@ -518,6 +519,7 @@ static int learn_row(struct ctr_history *h, const struct side *s, int64_t i, str
         if (ctr_col_missing(c, i)) {
             word[2 + v] = 0;
             word[1] |= (uint64_t)1 << v;
+            h->any_null = true;
         } else
             rc = value_bits(h, c, i, &word[2 + v], err);
     }
@@ -579,6 +581,21 @@ static int append_value(const struct ctr_history *h, struct ctr_colbuf *item, ui
     }
 }
 
+#define COPY(type)                                                                                                     \
+    for (uint32_t i = 0; i < seen->n; i++)                                                                             \
+    ((type *)to)[i] = (type)ctr_behaviour(&h->users, seen->past, nth(h, seen, i))[word]
+
+/* One word of each behaviour, cut to a width. */
+static void copy_words(const struct ctr_history *h, const struct ctr_seen *seen, int word, size_t width, void *to)
+{
+    switch (width) {
+    case 1: COPY(uint8_t); break;
+    case 2: COPY(uint16_t); break;
+    case 4: COPY(uint32_t); break;
+    default: COPY(uint64_t);
+    }
+}
+
 /* Values of a fixed width without nulls go in at once. */
 static int append_values(const struct ctr_history *h, const struct ctr_seen *seen, int v, struct ctr_err *err)
 {
@@ -588,12 +605,12 @@ static int append_values(const struct ctr_history *h, const struct ctr_seen *see
     uint64_t nulls = 0;
     int rc = 0;
 
-    for (uint32_t i = 0; i < seen->n; i++)
+    for (uint32_t i = 0; i < seen->n && h->any_null; i++)
         nulls |= ctr_behaviour(&h->users, seen->past, seen->from + i)[1];
     if (width && !(nulls & null) && !item->valid.len) {
         uint8_t *to = ctr_buf_extend(&item->data, seen->n, width, &rc, err);
-        for (uint32_t i = 0; i < seen->n && !rc; i++)
-            memcpy(to + i * width, ctr_behaviour(&h->users, seen->past, nth(h, seen, i)) + 2 + v, width);
+        if (!rc)
+            copy_words(h, seen, 2 + v, width, to);
         item->rows += rc ? 0 : seen->n;
         return rc;
     }
@@ -621,6 +638,7 @@ static int answer_lists(struct ctr_history *h, int64_t i, struct ctr_err *err)
     struct ctr_seen seen = { 0 };
     int rc = 0;
 
+    ctr_behaviours_ahead(&h->users, hashes(s), i, s->b->rows);
     if (!s->null.data[i])
         seen = ctr_behaviours_seen(&h->users, hashes(s)[i], times(s)[i]);
     h->st.empty += !seen.n;

@@ -75,6 +75,8 @@ struct ctr_seen {
     uint32_t from, n;
 };
 struct ctr_seen ctr_behaviours_seen(const struct ctr_behaviours *u, uint64_t user, int64_t t);
+/* Fetches what the rows after row i of a batch will look at. */
+void ctr_behaviours_ahead(const struct ctr_behaviours *u, const uint64_t *user, int64_t i, int64_t rows);
 static inline const uint64_t *ctr_behaviour(const struct ctr_behaviours *u, const struct ctr_past *p, uint32_t i)
 {
     return p->word + (size_t)((p->first + i) & (p->cap - 1)) * (size_t)(2 + u->values);
