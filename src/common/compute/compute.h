@@ -84,6 +84,8 @@ int ctr_mem_new(struct ctr_mem **m, struct ctr_dev *dev, size_t bytes, struct ct
 /* At least `bytes`: kept if it is large enough, else a new one, at least half as large again (contents are lost). *m
  * may be NULL. */
 int ctr_mem_grow(struct ctr_mem **m, struct ctr_dev *dev, size_t bytes, struct ctr_err *err) CTR_MUST;
+/* At least `bytes`, a quarter more where it is a new one; the first `used` bytes are kept. */
+int ctr_mem_keep(struct ctr_mem **m, struct ctr_dev *dev, size_t used, size_t bytes, struct ctr_err *err) CTR_MUST;
 void ctr_mem_free(struct ctr_mem *m);
 /* The memory of another device of the same back end and hardware as one of this device, to be read: weights that
  * several threads compute with, each on a device of its own. `of` is written no more, waited for (ctr_dev_sync), and

@@ -198,6 +198,27 @@ int ctr_mem_grow(struct ctr_mem **m, struct ctr_dev *dev, size_t bytes, struct c
     return ctr_mem_new(m, dev, CTR_MAX(bytes, room + room / 2), err);
 }
 
+int ctr_mem_keep(struct ctr_mem **m, struct ctr_dev *dev, size_t used, size_t bytes, struct ctr_err *err)
+{
+    struct ctr_mem *more = NULL;
+    const int64_t n = (int64_t)(used / sizeof(float));
+    if (*m && bytes <= (*m)->bytes)
+        return 0;
+    int rc = ctr_mem_new(&more, dev, CTR_MAX(bytes + bytes / 4, 4096), err);
+    const struct ctr_dev_copy copy = { ctr_mat(*m, 1, n), ctr_mat(more, 1, n) };
+    if (!rc && n)
+        rc = ctr_dev_copy(dev, &copy, err);
+    if (!rc && *m)
+        rc = ctr_dev_sync(dev, err);
+    if (rc) {
+        ctr_mem_free(more);
+        return rc;
+    }
+    ctr_mem_free(*m);
+    *m = more;
+    return 0;
+}
+
 void ctr_mem_free(struct ctr_mem *m)
 {
     if (!m)

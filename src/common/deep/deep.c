@@ -229,23 +229,7 @@ int ctr_deep_sequence(struct ctr_deep *d, int input, struct ctr_err *err)
 
 int ctr_deep_keep(struct ctr_deep *d, struct ctr_mem **m, size_t used, size_t bytes, struct ctr_err *err)
 {
-    struct ctr_mem *more = NULL;
-    const int64_t n = (int64_t)(used / sizeof(float));
-    if (*m && bytes <= ctr_mem_bytes(*m))
-        return 0;
-    int rc = ctr_mem_new(&more, d->dev, CTR_MAX(bytes + bytes / 4, 4096), err);
-    const struct ctr_dev_copy copy = { ctr_mat(*m, 1, n), ctr_mat(more, 1, n) };
-    if (!rc && n)
-        rc = ctr_dev_copy(d->dev, &copy, err);
-    if (!rc)
-        rc = ctr_dev_sync(d->dev, err);
-    if (rc) {
-        ctr_mem_free(more);
-        return rc;
-    }
-    ctr_mem_free(*m);
-    *m = more;
-    return 0;
+    return ctr_mem_keep(m, d->dev, used, bytes, err);
 }
 
 /* ---- parameters ---- */

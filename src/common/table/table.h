@@ -6,6 +6,7 @@
  *     states.h     an index and the states of coordinates in pages: lr's learner
  *     weights.h    a read-only table of weights: lr's scorer
  *     knownkeys.h  the keys that such a table leaves out, as fingerprints
+ *     source.h     where the vectors of a network's keys live: in these tables, on a device, in a file
  *     embedding.h  vectors of floats and their optimizer state, made from the key's hash: deep models
  */
 #ifndef CTR_TABLE_H
@@ -13,6 +14,7 @@
 
 #include "common/table/embedding.h"
 #include "common/table/knownkeys.h"
+#include "common/table/source.h"
 #include "common/table/sparse.h"
 #include "common/table/states.h"
 #include "common/table/weights.h"

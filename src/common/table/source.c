@@ -1,0 +1,408 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Sources that keep rows, and tables in this process, which are one. See source.h.
+ *
+ * The rows of a minibatch lie in `u`, value | state, in the order in which they came: piece by piece, and in a piece
+ * table by table. Tables are shared out to threads, so that nothing depends on these. */
+#include "common/table/source.h"
+
+#include <stdlib.h>
+
+#define AS(type, buf) ((type *)(void *)(buf).data)
+
+/* ---- begin ---- */
+
+static int make_tables(struct ctr_source_batch *b, int tables, struct ctr_err *err)
+{
+    if (tables <= b->tables)
+        return 0;
+    struct ctr_source_table *t = realloc(b->table, (size_t)tables * sizeof *t);
+    if (!t)
+        return ctr_fail_nomem(err, (size_t)tables * sizeof *t);
+    memset(t + b->tables, 0, (size_t)(tables - b->tables) * sizeof *t);
+    b->table = t;
+    b->tables = tables;
+    return 0;
+}
+
+/* The keys of table t of a minibatch from the `from`-th on. */
+static struct ctr_source_keys keys_of(const struct ctr_source_batch *b, int t, int64_t from)
+{
+    const struct ctr_source_table *k = &b->table[t];
+    return (struct ctr_source_keys){
+        .table = t, .hash = k->hash + from, .number = AS(uint32_t, k->number) + from, .n = k->n - from
+    };
+}
+
+struct task {
+    struct ctr_source *s;
+    struct ctr_source_batch *b;
+    float *rows;
+};
+
+static int run_tables(struct task *t, struct ctr_pool *pool, void (*fn)(void *, int64_t, int), struct ctr_err *err)
+{
+    ctr_pool_run(t->s->ops->one_at_a_time ? NULL : pool, t->b->tables, fn, t);
+    for (int i = 0; i < t->b->tables; i++)
+        if (t->b->table[i].err.code) {
+            *err = t->b->table[i].err;
+            return err->code;
+        }
+    return 0;
+}
+
+static void find_table(void *ctx, int64_t t, int worker)
+{
+    const struct task *k = ctx;
+    struct ctr_source_table *table = &k->b->table[t];
+    const struct ctr_source_keys keys = keys_of(k->b, (int)t, table->old);
+    (void)worker;
+    if (keys.n && k->s->ops->find(k->s, &keys, k->b->make, &table->err))
+        table->err.code = table->err.code ? table->err.code : CTR_ESYS;
+}
+
+int ctr_source_begin(struct ctr_source *s, const struct ctr_want *want, int buffer, struct ctr_err *err)
+{
+    struct ctr_source_batch *b = &s->batch[buffer];
+    int rc = make_tables(b, want->tables, err);
+    b->make = want->make;
+    b->pool = want->pool;
+    for (int t = 0; t < want->tables && !rc; t++) {
+        struct ctr_source_table *k = &b->table[t];
+        k->hash = want->keys[t].hash;
+        k->old = k->n;
+        k->n = want->keys[t].n;
+        const int64_t fresh = k->n - k->old;
+        (void)ctr_buf_extend(&k->number, fresh, sizeof(uint32_t), &rc, err);
+        int32_t *place = ctr_buf_extend(&k->places, fresh, sizeof *place, &rc, err);
+        for (int64_t i = 0; i < fresh && !rc; i++)
+            place[i] = (int32_t)b->n++;
+    }
+    struct task task = { s, b, NULL };
+    if (!rc && s->ops->begin)
+        rc = s->ops->begin(s, want, buffer, err);
+    return rc || !s->ops->find ? rc : run_tables(&task, want->pool, find_table, err);
+}
+
+const int32_t *ctr_source_places(const struct ctr_source *s, int buffer, int t)
+{
+    return AS(int32_t, s->batch[buffer].table[t].places);
+}
+
+int ctr_source_count(struct ctr_source *s, int buffer, int t, const int32_t *uses, uint32_t *total, struct ctr_err *err)
+{
+    const struct ctr_source_keys keys = keys_of(&s->batch[buffer], t, 0);
+    return s->ops->count(s, &keys, uses, total, err);
+}
+
+/* ---- values and push of a store ---- */
+
+/* The keys since `here`, which are of the last begin: a run of each table. */
+static void fetch_table(void *ctx, int64_t t, int worker)
+{
+    const struct task *k = ctx;
+    struct ctr_source_table *table = &k->b->table[t];
+    const int32_t *places = AS(int32_t, table->places);
+    (void)worker;
+    for (int64_t at = table->n, end = at; at > 0 && !table->err.code; end = at) { /* runs, from the last one */
+        while (at > 0 && places[at - 1] >= k->b->here && (at == end || places[at - 1] == places[at] - 1))
+            at--;
+        if (at == end)
+            break;
+        struct ctr_source_keys keys = keys_of(k->b, (int)t, at);
+        keys.n = end - at;
+        if (k->s->ops->fetch(k->s, &keys, k->b->make, k->rows + (int64_t)places[at] * k->s->floats, &table->err))
+            table->err.code = table->err.code ? table->err.code : CTR_ESYS;
+    }
+}
+
+static void put_table(void *ctx, int64_t t, int worker)
+{
+    const struct task *k = ctx;
+    struct ctr_source_table *table = &k->b->table[t];
+    const int32_t *places = AS(int32_t, table->places);
+    (void)worker;
+    for (int64_t at = 0, end; at < table->n && !table->err.code; at = end) { /* one run a piece */
+        for (end = at + 1; end < table->n && places[end] == places[end - 1] + 1;)
+            end++;
+        struct ctr_source_keys keys = keys_of(k->b, (int)t, at);
+        keys.n = end - at;
+        if (k->s->ops->put(k->s, &keys, k->rows + (int64_t)places[at] * k->s->floats, &table->err))
+            table->err.code = table->err.code ? table->err.code : CTR_ESYS;
+    }
+}
+
+static int store_values(struct ctr_source *s, int buffer, struct ctr_pool *pool, struct ctr_err *err)
+{
+    struct ctr_source_batch *b = &s->batch[buffer];
+    const size_t row = (size_t)s->floats * sizeof(float), sent = (size_t)b->here * row, all = (size_t)b->n * row;
+    const bool host = ctr_dev_is_host(s->dev);
+    int rc = ctr_mem_keep(&b->u, s->dev, sent, all, err);
+    if (!rc && !host) {
+        b->host.len = 0;
+        rc = ctr_buf_reserve(&b->host, all, err);
+    }
+    if (rc)
+        return rc;
+    struct task task = { s, b, host ? ctr_mem_host(b->u) : AS(float, b->host) };
+    rc = run_tables(&task, pool, fetch_table, err);
+    return rc || host || all == sent ? rc : ctr_mem_write(b->u, sent, b->host.data + sent, all - sent, err);
+}
+
+int ctr_source_values(struct ctr_source *s, int buffer, struct ctr_mat *values, struct ctr_err *err)
+{
+    struct ctr_source_batch *b = &s->batch[buffer];
+    const struct ctr_source_batch *other = &s->batch[!buffer];
+    if (b->make && other->make && other->here)
+        return ctr_fail(err, CTR_EUSAGE, "a source: values while the other minibatch is not pushed");
+    int rc = s->ops->values ? s->ops->values(s, buffer, values, err) : store_values(s, buffer, b->pool, err);
+    if (!rc && !s->ops->values)
+        *values = (struct ctr_mat){ b->u, 0, b->n, s->width, s->floats };
+    b->here = b->n;
+    return rc;
+}
+
+static int store_push(struct ctr_source *s, int buffer, const struct ctr_source_step *step, struct ctr_err *err)
+{
+    struct ctr_source_batch *b = &s->batch[buffer];
+    const struct ctr_dev_opt_rows opt = { .opt = step->opt,
+                                          .rows = ctr_mat(b->u, b->n, s->floats),
+                                          .g = step->grad,
+                                          .l2_row = step->l2_row,
+                                          .squares = step->squares };
+    struct task task = { s, b, ctr_dev_is_host(s->dev) ? NULL : AS(float, b->host) };
+    if (!s->ops->put)
+        return 0;
+    int rc = ctr_dev_opt_rows(s->dev, &opt, err);
+    if (!rc && task.rows)
+        rc = ctr_mem_read(b->u, 0, task.rows, (size_t)(b->n * s->floats) * sizeof(float), err);
+    if (!task.rows)
+        task.rows = ctr_mem_host(b->u);
+    return rc ? rc : run_tables(&task, step->pool, put_table, err);
+}
+
+int ctr_source_push(struct ctr_source *s, int buffer, const struct ctr_source_step *step, struct ctr_err *err)
+{
+    int rc = s->ops->push ? s->ops->push(s, buffer, step, err) : store_push(s, buffer, step, err);
+    s->batch[buffer].here = 0; /* the values are old now */
+    return rc;
+}
+
+void ctr_source_drop(struct ctr_source *s, int buffer)
+{
+    struct ctr_source_batch *b = &s->batch[buffer];
+    if (s->ops->drop)
+        s->ops->drop(s, buffer);
+    for (int t = 0; t < b->tables; t++) {
+        struct ctr_source_table *k = &b->table[t];
+        k->hash = NULL;
+        k->n = k->old = 0;
+        ctr_buf_clear(&k->number);
+        ctr_buf_clear(&k->places);
+    }
+    b->n = b->here = 0;
+    b->make = false;
+}
+
+/* ---- what is below ---- */
+
+int ctr_source_settle(struct ctr_source *s, struct ctr_err *err)
+{
+    return s->ops->settle ? s->ops->settle(s, err) : 0;
+}
+
+int ctr_source_save(struct ctr_source *s, int table, ctr_source_each *each, void *ctx, struct ctr_err *err)
+{
+    int rc = ctr_source_settle(s, err);
+    return rc ? rc : s->ops->save(s, table, each, ctx, err);
+}
+
+int ctr_source_load(struct ctr_source *s, int table, uint64_t key, const float *row, struct ctr_err *err)
+{
+    return s->ops->load(s, table, key, row, err);
+}
+
+int ctr_source_words(const struct ctr_source *s, struct ctr_buf *text, struct ctr_err *err)
+{
+    return s->ops->words ? s->ops->words(s, text, err) : 0;
+}
+
+void ctr_source_free(struct ctr_source *s)
+{
+    if (!s)
+        return;
+    for (int i = 0; i < 2; i++) {
+        struct ctr_source_batch *b = &s->batch[i];
+        for (int t = 0; t < b->tables; t++) {
+            ctr_buf_free(&b->table[t].number);
+            ctr_buf_free(&b->table[t].places);
+        }
+        free(b->table);
+        ctr_mem_free(b->u);
+        ctr_buf_free(&b->host);
+    }
+    s->ops->free(s);
+}
+
+/* ---- tables in this process ---- */
+
+struct ram {
+    struct ctr_source base;
+    struct ctr_embedding **table;
+    int tables;
+};
+
+static struct ctr_embedding *table_of(struct ctr_source *s, int t)
+{
+    return ((struct ram *)s)->table[t];
+}
+
+static int ram_find(struct ctr_source *s, const struct ctr_source_keys *keys, bool make, struct ctr_err *err)
+{
+    struct ctr_embedding *t = table_of(s, keys->table);
+    int rc = make ? ctr_embedding_reserve(t, (uint64_t)keys->n, err) : 0;
+    if (!rc && make)
+        ctr_embedding_get(t, keys->hash, keys->n, keys->number);
+    else if (!rc)
+        ctr_embedding_find(t, keys->hash, keys->n, keys->number);
+    return rc;
+}
+
+/* fn for keys with the numbers of their rows, some at a time where these are not known yet. */
+typedef void with_numbers(void *ctx, const struct ctr_source_keys *keys, int64_t at);
+static int each_numbered(struct ctr_source *s, const struct ctr_source_keys *keys, bool make, with_numbers *fn,
+                         void *ctx, struct ctr_err *err)
+{
+    enum { AT_ONCE = 256 };
+    uint32_t number[AT_ONCE];
+    int rc = 0;
+    if (keys->number)
+        fn(ctx, keys, 0);
+    for (int64_t at = 0, n; at < keys->n && !keys->number && !rc; at += n) {
+        n = CTR_MIN(keys->n - at, AT_ONCE);
+        const struct ctr_source_keys some = { keys->table, keys->hash + at, number, n };
+        if (!(rc = ram_find(s, &some, make, err)))
+            fn(ctx, &some, at);
+    }
+    return rc;
+}
+
+struct rows {
+    struct ctr_source *s;
+    float *to;
+    const float *from;
+    const int32_t *uses;
+    uint32_t *total;
+};
+
+static void gather(void *ctx, const struct ctr_source_keys *keys, int64_t at)
+{
+    const struct rows *r = ctx;
+    ctr_embedding_gather(table_of(r->s, keys->table), keys->number, keys->hash, keys->n, r->s->floats,
+                         r->to + at * r->s->floats);
+}
+
+static void scatter(void *ctx, const struct ctr_source_keys *keys, int64_t at)
+{
+    const struct rows *r = ctx;
+    ctr_embedding_scatter(table_of(r->s, keys->table), keys->number, keys->n, r->s->floats,
+                          r->from + at * r->s->floats);
+}
+
+static void add_counts(void *ctx, const struct ctr_source_keys *keys, int64_t at)
+{
+    const struct rows *r = ctx;
+    const struct ctr_embedding *t = table_of(r->s, keys->table);
+    for (int64_t i = 0; i < keys->n; i++) {
+        float *row = ctr_embedding_row(t, keys->number[i]) + r->s->floats;
+        uint32_t count;
+        memcpy(&count, row, sizeof count);
+        count += (uint32_t)CTR_MIN((uint32_t)r->uses[at + i], UINT32_MAX - count);
+        memcpy(row, &count, sizeof count);
+        r->total[at + i] = count;
+    }
+}
+
+static int ram_fetch(struct ctr_source *s, const struct ctr_source_keys *keys, bool make, float *to,
+                     struct ctr_err *err)
+{
+    return each_numbered(s, keys, make, gather, &(struct rows){ .s = s, .to = to }, err);
+}
+
+static int ram_put(struct ctr_source *s, const struct ctr_source_keys *keys, const float *from, struct ctr_err *err)
+{
+    return each_numbered(s, keys, true, scatter, &(struct rows){ .s = s, .from = from }, err);
+}
+
+static int ram_count(struct ctr_source *s, const struct ctr_source_keys *keys, const int32_t *uses, uint32_t *total,
+                     struct ctr_err *err)
+{
+    return each_numbered(s, keys, true, add_counts, &(struct rows){ .s = s, .uses = uses, .total = total }, err);
+}
+
+static int ram_save(struct ctr_source *s, int table, ctr_source_each *each, void *ctx, struct ctr_err *err)
+{
+    return ctr_embedding_sorted(table_of(s, table), each, ctx, err);
+}
+
+static int ram_load(struct ctr_source *s, int table, uint64_t key, const float *row, struct ctr_err *err)
+{
+    struct ctr_embedding *t = table_of(s, table);
+    const uint64_t hash = ctr_sparse_hash(key);
+    uint32_t number;
+    int rc = ctr_embedding_reserve(t, 1, err);
+    if (rc)
+        return rc;
+    ctr_embedding_get(t, &hash, 1, &number);
+    memcpy(ctr_embedding_row(t, number), row, (size_t)t->floats * sizeof *row);
+    return 0;
+}
+
+static int64_t ram_keys(const struct ctr_source *s)
+{
+    const struct ram *r = (const struct ram *)s;
+    int64_t n = 0;
+    for (int t = 0; t < r->tables; t++)
+        n += r->table[t]->used;
+    return n;
+}
+
+static void ram_free(struct ctr_source *s)
+{
+    free((void *)((struct ram *)s)->table);
+    free(s);
+}
+
+static const struct ctr_source_ops ram_ops = { .name = "ram",
+                                               .find = ram_find,
+                                               .fetch = ram_fetch,
+                                               .put = ram_put,
+                                               .count = ram_count,
+                                               .save = ram_save,
+                                               .load = ram_load,
+                                               .keys = ram_keys,
+                                               .free = ram_free };
+
+int ctr_source_ram(struct ctr_source **out, struct ctr_dev *dev, int32_t width, int32_t floats, struct ctr_err *err)
+{
+    struct ram *r = calloc(1, sizeof *r);
+    if (!r)
+        return ctr_fail_nomem(err, sizeof *r);
+    r->base = (struct ctr_source){ .ops = &ram_ops, .dev = dev, .width = width, .floats = floats };
+    *out = &r->base;
+    return 0;
+}
+
+int ctr_source_ram_bind(struct ctr_source *s, int t, struct ctr_embedding *table, struct ctr_err *err)
+{
+    struct ram *r = (struct ram *)s;
+    if (t >= r->tables) {
+        struct ctr_embedding **more = realloc((void *)r->table, ((size_t)t + 1) * sizeof *more);
+        if (!more)
+            return ctr_fail_nomem(err, ((size_t)t + 1) * sizeof *more);
+        r->table = more;
+        r->tables = t + 1;
+    }
+    r->table[t] = table;
+    return 0;
+}

@@ -1,0 +1,530 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A cache of rows on a device. See source.h.
+ *
+ * The device knows a key by one number of 64 bits, its hash mixed with its table; ctr_dev_slots says which keys of a
+ * minibatch have a slot (hits), which do not (misses: below is asked for them) and which had to go (evictions: they are
+ * put back below first). The host knows table and hash of what each slot holds and never looks at hits. All traffic
+ * with below goes through `stage`, STAGE_ROWS rows at a time. */
+#include "common/table/source.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#define AS(type, buf) ((type *)(void *)(buf).data)
+
+enum { WAYS = 8, STAGE_ROWS = 16384 };
+
+struct held {
+    uint64_t hash;
+    int32_t table;
+};
+
+struct cache {
+    struct ctr_source base;
+    struct ctr_source *below;
+    int64_t slots;         /* 0: there are none */
+    bool begun;            /* a first minibatch was there */
+    bool bounded;          /* it has what it may have */
+    bool newer;            /* than below */
+    uint32_t now;          /* minibatches */
+    struct ctr_mem *rows;  /* [slots x floats] */
+    struct ctr_mem *key;   /* u64 [slots] */
+    struct ctr_mem *stamp; /* u32 [slots] */
+    struct held *held;     /* [slots]: valid where stamped */
+    struct ctr_mem *stage; /* [stage_rows x floats] */
+    float *stage_host;     /* the same on the host */
+    int64_t stage_rows;
+    struct ctr_mem *want, *missed, *evicted_key, *evicted_slot, *index;
+    struct ctr_buf scratch, put; /* i32; struct held */
+    int64_t hits, misses, evictions;
+    struct {
+        bool in_set;            /* its rows go through the slots */
+        struct ctr_mem *slot;   /* i32 [n]: the slot of each row, -1: none */
+        struct ctr_buf key;     /* struct held: of each row */
+        struct ctr_buf slotted; /* i32: slot on the host */
+        int64_t unslotted;
+    } part[2];
+};
+
+static struct ctr_mat rows_of(const struct cache *c)
+{
+    return ctr_mat(c->rows, c->slots, c->base.floats);
+}
+
+static void free_rows(struct cache *c)
+{
+    struct ctr_mem **mems[] = { &c->rows, &c->key, &c->stamp, &c->stage };
+    for (size_t i = 0; i < CTR_COUNT(mems); i++) {
+        ctr_mem_free(*mems[i]);
+        *mems[i] = NULL;
+    }
+    ctr_host_free(c->stage_host, c->base.dev);
+    free(c->held);
+    c->held = NULL;
+    c->stage_host = NULL;
+    c->slots = 0;
+    c->newer = false;
+}
+
+static void cache_free(struct ctr_source *s)
+{
+    struct cache *c = (struct cache *)s;
+    struct ctr_mem *mems[] = { c->want,  c->missed,       c->evicted_key, c->evicted_slot,
+                               c->index, c->part[0].slot, c->part[1].slot };
+    for (size_t i = 0; i < CTR_COUNT(mems); i++)
+        ctr_mem_free(mems[i]);
+    free_rows(c);
+    for (int i = 0; i < 2; i++) {
+        ctr_buf_free(&c->part[i].key);
+        ctr_buf_free(&c->part[i].slotted);
+    }
+    ctr_buf_free(&c->scratch);
+    ctr_buf_free(&c->put);
+    ctr_source_free(c->below);
+    free(c);
+}
+
+/* ---- below ---- */
+
+static void runs(const struct held *h, int64_t at, int64_t n, int64_t *end)
+{
+    *end = at + 1;
+    while (*end < n && h[*end].table == h[at].table)
+        ++*end;
+}
+
+/* Rows h[0 … n) out of below or back into it: runs of keys of one table at a time. */
+static int move_below(struct cache *c, const struct held *h, int64_t n, bool back, bool make, float *rows,
+                      struct ctr_err *err)
+{
+    enum { AT_ONCE = 1024 };
+    uint64_t hash[AT_ONCE];
+    int rc = 0;
+    for (int64_t at = 0, end; at < n && !rc; at = end) {
+        runs(h, at, CTR_MIN(n, at + AT_ONCE), &end);
+        for (int64_t i = at; i < end; i++)
+            hash[i - at] = h[i].hash;
+        const struct ctr_source_keys keys = { .table = h[at].table, .hash = hash, .n = end - at };
+        float *to = rows + at * c->base.floats;
+        rc = back ? c->below->ops->put(c->below, &keys, to, err) : c->below->ops->fetch(c->below, &keys, make, to, err);
+    }
+    return rc;
+}
+
+/* Rows index[i], i < n, of `from`, which are those of keys h[i], put below. */
+static int save_rows(struct cache *c, struct ctr_mat from, struct ctr_vec index, const struct held *h, int64_t n,
+                     struct ctr_err *err)
+{
+    int rc = 0;
+    for (int64_t at = 0, k; at < n && !rc; at += k) {
+        k = CTR_MIN(n - at, c->stage_rows);
+        const struct ctr_dev_move_rows move = { .n = k,
+                                                .from = from,
+                                                .to = ctr_mat(c->stage, k, c->base.floats),
+                                                .from_index = { index.mem, index.at + at, k } };
+        rc = ctr_dev_move_rows(c->base.dev, &move, err);
+        if (!rc)
+            rc = ctr_mem_read(c->stage, 0, c->stage_host, (size_t)(k * c->base.floats) * sizeof(float), err);
+        if (!rc)
+            rc = move_below(c, h + at, k, true, true, c->stage_host, err);
+    }
+    return rc;
+}
+
+static int cache_settle(struct ctr_source *s, struct ctr_err *err)
+{
+    struct cache *c = (struct cache *)s;
+    const size_t slots = (size_t)c->slots, row = (size_t)s->floats * sizeof(float);
+    if (!c->newer)
+        return ctr_source_settle(c->below, err);
+    uint32_t *stamp = malloc(slots * sizeof *stamp);
+    int rc = stamp ? ctr_mem_read(c->stamp, 0, stamp, slots * sizeof *stamp, err)
+                   : ctr_fail_nomem(err, slots * sizeof *stamp);
+    for (int64_t at = 0, k; at < c->slots && !rc; at += k) {
+        k = CTR_MIN(c->slots - at, c->stage_rows);
+        rc = ctr_mem_read(c->rows, (size_t)at * row, c->stage_host, (size_t)k * row, err);
+        for (int64_t i = 0, end; i < k && !rc; i = end) { /* runs of slots that hold something */
+            for (end = i; end < k && stamp[at + end];)
+                end++;
+            if (end > i)
+                rc = move_below(c, c->held + at + i, end - i, true, true, c->stage_host + i * s->floats, err);
+            end = CTR_MAX(end, i + 1);
+        }
+    }
+    free(stamp);
+    c->newer = rc != 0;
+    return rc ? rc : ctr_source_settle(c->below, err);
+}
+
+/* ---- size ---- */
+
+/* Slots that may be had, WAYS at a time: half of what would be free without them. */
+static int64_t affordable(const struct cache *c)
+{
+    const char *most = getenv("CTR_WORKING_SET");
+    const int64_t row = c->base.floats * (int64_t)sizeof(float), slot = row + 8 + 4;
+    const int64_t held = c->slots ? c->slots * slot + c->stage_rows * row : 0;
+    const int64_t bytes = (ctr_dev_memory_free(c->base.dev) / 2 + held / 2);
+    int64_t slots = CTR_MIN(bytes / (slot + row), STAGE_ROWS); /* the stage is no larger than the slots */
+    if (slots == STAGE_ROWS)
+        slots = (bytes - STAGE_ROWS * row) / slot;
+    if (most && *most)
+        slots = CTR_MIN(slots, strtoll(most, NULL, 10));
+    return CTR_MIN(slots, INT32_MAX) / WAYS * WAYS;
+}
+
+static int make_rows(struct cache *c, int64_t slots, struct ctr_err *err)
+{
+    const size_t row = (size_t)c->base.floats * sizeof(float);
+    void *host = NULL;
+    c->stage_rows = CTR_MIN(slots, STAGE_ROWS);
+    int rc = ctr_mem_new(&c->rows, c->base.dev, (size_t)slots * row, err);
+    if (!rc)
+        rc = ctr_mem_new(&c->key, c->base.dev, (size_t)slots * sizeof(uint64_t), err);
+    if (!rc)
+        rc = ctr_mem_new(&c->stamp, c->base.dev, (size_t)slots * sizeof(uint32_t), err);
+    if (!rc)
+        rc = ctr_mem_new(&c->stage, c->base.dev, (size_t)c->stage_rows * row, err);
+    if (!rc)
+        rc = ctr_host_new(&host, c->base.dev, (size_t)c->stage_rows * row, err);
+    if (!rc && !(c->held = calloc((size_t)slots, sizeof *c->held)))
+        rc = ctr_fail_nomem(err, (size_t)slots * sizeof *c->held);
+    c->stage_host = host;
+    c->slots = slots;
+    return rc;
+}
+
+/* The slots for a minibatch; more of them where below has more keys. */
+static int fit(struct cache *c, int buffer, struct ctr_err *err)
+{
+    const struct ctr_source_batch *b = &c->base.batch[buffer];
+    int rc = 0;
+    c->part[buffer].in_set = false;
+    c->part[buffer].unslotted = 0;
+    ctr_buf_clear(&c->part[buffer].key);
+    ctr_buf_clear(&c->part[buffer].slotted);
+    if (!b->make)
+        return ctr_source_settle(&c->base, err);
+    if (!c->begun) { /* the first minibatch does without: its buffers show what memory is left */
+        c->begun = true;
+        return 0;
+    }
+    const int64_t keys = c->below->ops->keys(c->below) + b->n; /* all may be new */
+    c->now++;
+    if (!c->bounded && keys > c->slots / WAYS * 6) { /* sets of WAYS overflow where they are fuller */
+        int64_t slots = affordable(c);
+        c->bounded = slots <= keys * 2;
+        slots = CTR_MIN(slots, (keys * 2 + WAYS - 1) / WAYS * WAYS);
+        if (slots > c->slots) {
+            rc = cache_settle(&c->base, err);
+            free_rows(c);
+            rc = rc ? rc : make_rows(c, slots, err);
+        }
+    }
+    c->part[buffer].in_set = c->slots > 0;
+    return rc;
+}
+
+/* ---- values ---- */
+
+/* Table and hash of the rows from `here` on, in their order. */
+static int list_keys(struct cache *c, int buffer, struct ctr_err *err)
+{
+    const struct ctr_source_batch *b = &c->base.batch[buffer];
+    int rc = 0;
+    (void)ctr_buf_extend(&c->part[buffer].key, b->n - b->here, sizeof(struct held), &rc, err);
+    struct held *h = AS(struct held, c->part[buffer].key);
+    for (int t = 0; t < b->tables && !rc; t++) {
+        const struct ctr_source_table *k = &b->table[t];
+        const int32_t *place = AS(int32_t, k->places);
+        for (int64_t i = k->n - 1; i >= 0 && place[i] >= b->here; i--)
+            h[place[i]] = (struct held){ k->hash[i], t };
+    }
+    return rc;
+}
+
+/* All rows, past the slots. */
+static int fetch_all(struct cache *c, int buffer, struct ctr_err *err)
+{
+    struct ctr_source_batch *b = &c->base.batch[buffer];
+    const size_t row = (size_t)c->base.floats * sizeof(float), sent = (size_t)b->here * row;
+    b->host.len = 0;
+    int rc = ctr_buf_reserve(&b->host, (size_t)b->n * row, err);
+    if (!rc)
+        rc = move_below(c, AS(struct held, c->part[buffer].key) + b->here, b->n - b->here, false, b->make,
+                        (float *)(void *)(b->host.data + sent), err);
+    return rc || b->n == b->here ? rc : ctr_mem_write(b->u, sent, b->host.data + sent, (size_t)b->n * row - sent, err);
+}
+
+static int make_lists(struct cache *c, int64_t n, struct ctr_err *err)
+{
+    const struct {
+        struct ctr_mem **mem;
+        size_t size;
+    } lists[] = {
+        { &c->want, 8 }, { &c->missed, 4 }, { &c->index, 4 }, { &c->evicted_key, 8 }, { &c->evicted_slot, 4 }
+    };
+    int rc = 0;
+    for (size_t i = 0; i < CTR_COUNT(lists) && !rc; i++)
+        rc = ctr_mem_grow(lists[i].mem, c->base.dev, (size_t)n * lists[i].size, err);
+    return rc;
+}
+
+/* Those that go: the first n of evicted_slot. */
+static int evict(struct cache *c, int64_t n, struct ctr_err *err)
+{
+    int rc = 0;
+    if (!n)
+        return 0;
+    ctr_buf_clear(&c->scratch);
+    ctr_buf_clear(&c->put);
+    int32_t *slot = ctr_buf_extend(&c->scratch, n, sizeof *slot, &rc, err);
+    struct held *h = ctr_buf_extend(&c->put, n, sizeof *h, &rc, err);
+    if (!rc)
+        rc = ctr_mem_read(c->evicted_slot, 0, slot, (size_t)n * sizeof *slot, err);
+    for (int64_t i = 0; i < n && !rc; i++)
+        h[i] = c->held[slot[i]];
+    return rc ? rc : save_rows(c, rows_of(c), ctr_vec(c->evicted_slot, n), h, n, err);
+}
+
+/* Those that come: the first n of missed, to u and to their slots. h, slot: of the rows of this piece. */
+static int bring(struct cache *c, struct ctr_mat u, const struct held *h, const int32_t *slot, int64_t n, int buffer,
+                 struct ctr_err *err)
+{
+    int rc = 0;
+    if (!n)
+        return 0;
+    ctr_buf_clear(&c->scratch);
+    ctr_buf_clear(&c->put);
+    int32_t *missed = ctr_buf_extend(&c->scratch, 2 * n, sizeof *missed, &rc, err);
+    struct held *come = ctr_buf_extend(&c->put, n, sizeof *come, &rc, err);
+    if (!rc)
+        rc = ctr_mem_read(c->missed, 0, missed, (size_t)n * sizeof *missed, err);
+    int32_t *to = missed + n;
+    for (int64_t i = 0; i < n && !rc; i++) {
+        come[i] = h[missed[i]];
+        to[i] = slot[missed[i]];
+        if (to[i] < 0)
+            c->part[buffer].unslotted++;
+        else
+            c->held[to[i]] = come[i];
+    }
+    if (!rc)
+        rc = ctr_mem_write(c->index, 0, to, (size_t)n * sizeof *to, err);
+    for (int64_t at = 0, k; at < n && !rc; at += k) {
+        k = CTR_MIN(n - at, c->stage_rows);
+        rc = move_below(c, come + at, k, false, true, c->stage_host, err);
+        const struct ctr_mat stage = ctr_mat(c->stage, k, c->base.floats);
+        const struct ctr_dev_move_rows to_u = { .n = k, .from = stage, .to = u, .to_index = { c->missed, at, k } };
+        const struct ctr_dev_move_rows to_set = {
+            .n = k, .from = stage, .to = rows_of(c), .to_index = { c->index, at, k }
+        };
+        if (!rc)
+            rc = ctr_mem_write(c->stage, 0, c->stage_host, (size_t)(k * c->base.floats) * sizeof(float), err);
+        if (!rc)
+            rc = ctr_dev_move_rows(c->base.dev, &to_u, err);
+        if (!rc)
+            rc = ctr_dev_move_rows(c->base.dev, &to_set, err);
+    }
+    return rc;
+}
+
+/* One number for a table and a hash: the hashes of one table stay distinct. */
+static uint64_t number_of(const struct held *h)
+{
+    return ctr_mix64(h->hash ^ ((uint64_t)h->table * 0x9e3779b97f4a7c15u));
+}
+
+/* The rows from `here` on, by way of the slots. */
+static int values_in_set(struct cache *c, int buffer, struct ctr_err *err)
+{
+    struct ctr_source_batch *b = &c->base.batch[buffer];
+    const int64_t before = b->here, n = b->n - before;
+    int64_t misses = 0, evictions = 0, failures = 0;
+    int rc = 0;
+    if (!n)
+        return 0;
+    const struct held *h = AS(struct held, c->part[buffer].key) + before;
+    ctr_buf_clear(&c->scratch);
+    uint64_t *number = ctr_buf_extend(&c->scratch, n, sizeof *number, &rc, err);
+    for (int64_t i = 0; i < n && !rc; i++)
+        number[i] = number_of(&h[i]);
+    if (!rc)
+        rc = make_lists(c, n, err);
+    if (!rc)
+        rc = ctr_mem_keep(&c->part[buffer].slot, c->base.dev, (size_t)before * 4, (size_t)b->n * 4, err);
+    if (!rc)
+        rc = ctr_mem_write(c->want, 0, number, (size_t)n * sizeof *number, err);
+    const struct ctr_vec slot = ctr_vec_at(c->part[buffer].slot, before, n);
+    const struct ctr_dev_slots slots = { .key = ctr_vec(c->key, c->slots),
+                                         .stamp = ctr_vec(c->stamp, c->slots),
+                                         .want = ctr_vec(c->want, n),
+                                         .slot = slot,
+                                         .missed = ctr_vec(c->missed, n),
+                                         .evicted_key = ctr_vec(c->evicted_key, n),
+                                         .evicted_slot = ctr_vec(c->evicted_slot, n),
+                                         .now = c->now,
+                                         .misses = &misses,
+                                         .evictions = &evictions,
+                                         .failures = &failures };
+    if (!rc)
+        rc = ctr_dev_slots(c->base.dev, &slots, err);
+    if (!rc)
+        rc = evict(c, evictions, err);
+    const struct ctr_mat u = ctr_mat_at(b->u, before * c->base.floats, n, c->base.floats);
+    const struct ctr_dev_move_rows hits = { .n = n,
+                                            .from = ctr_mat_cols(rows_of(c), 0, c->base.width),
+                                            .to = ctr_mat_cols(u, 0, c->base.width),
+                                            .from_index = slot };
+    if (!rc && misses < n)
+        rc = ctr_dev_move_rows(c->base.dev, &hits, err);
+    int32_t *on_host = ctr_buf_extend(&c->part[buffer].slotted, n, sizeof *on_host, &rc, err);
+    if (!rc && misses)
+        rc = ctr_mem_read(c->part[buffer].slot, (size_t)before * 4, on_host, (size_t)n * sizeof *on_host, err);
+    else if (!rc)
+        memset(on_host, 0, (size_t)n * sizeof *on_host); /* each has one */
+    c->newer = true;
+    c->hits += n - misses;
+    c->misses += misses;
+    c->evictions += evictions;
+    return rc ? rc : bring(c, u, h, on_host, misses, buffer, err);
+}
+
+static int cache_values(struct ctr_source *s, int buffer, struct ctr_mat *values, struct ctr_err *err)
+{
+    struct cache *c = (struct cache *)s;
+    struct ctr_source_batch *b = &s->batch[buffer];
+    const size_t row = (size_t)s->floats * sizeof(float);
+    int rc = b->here ? 0 : fit(c, buffer, err);
+    if (!rc)
+        rc = list_keys(c, buffer, err);
+    if (!rc)
+        rc = ctr_mem_keep(&b->u, s->dev, (size_t)b->here * row, (size_t)b->n * row, err);
+    if (!rc)
+        rc = c->part[buffer].in_set ? values_in_set(c, buffer, err) : fetch_all(c, buffer, err);
+    *values = (struct ctr_mat){ b->u, 0, b->n, s->width, s->floats };
+    return rc;
+}
+
+/* ---- push ---- */
+
+/* The rows without a slot: where they are in u, and their keys. */
+static int step_unslotted(struct cache *c, int buffer, const struct ctr_dev_opt_rows *step, struct ctr_err *err)
+{
+    const int64_t n = c->base.batch[buffer].n;
+    const struct held *h = AS(struct held, c->part[buffer].key);
+    const int32_t *slot = AS(int32_t, c->part[buffer].slotted);
+    int rc = 0;
+    ctr_buf_clear(&c->scratch);
+    ctr_buf_clear(&c->put);
+    int32_t *place = ctr_buf_extend(&c->scratch, n, sizeof *place, &rc, err);
+    struct held *go = ctr_buf_extend(&c->put, n, sizeof *go, &rc, err);
+    if (rc)
+        return rc;
+    for (int64_t i = 0; i < n; i++)
+        place[i] = slot[i] < 0 ? (int32_t)i : -1;
+    rc = ctr_mem_grow(&c->index, c->base.dev, (size_t)n * sizeof *place, err);
+    if (!rc)
+        rc = ctr_mem_write(c->index, 0, place, (size_t)n * sizeof *place, err);
+    struct ctr_dev_opt_rows there = *step;
+    there.index = ctr_vec(c->index, n);
+    if (!rc)
+        rc = ctr_dev_opt_rows(c->base.dev, &there, err);
+    int64_t k = 0;
+    for (int64_t i = 0; i < n; i++)
+        if (place[i] >= 0) {
+            go[k] = h[i];
+            place[k++] = (int32_t)i;
+        }
+    if (!rc)
+        rc = ctr_mem_write(c->index, 0, place, (size_t)k * sizeof *place, err);
+    return rc ? rc : save_rows(c, step->rows, ctr_vec(c->index, k), go, k, err);
+}
+
+static int cache_push(struct ctr_source *s, int buffer, const struct ctr_source_step *step, struct ctr_err *err)
+{
+    struct cache *c = (struct cache *)s;
+    struct ctr_source_batch *b = &s->batch[buffer];
+    const struct ctr_dev_opt_rows in_u = { .opt = step->opt,
+                                           .rows = ctr_mat(b->u, b->n, s->floats),
+                                           .g = step->grad,
+                                           .l2_row = step->l2_row,
+                                           .squares = step->squares };
+    struct ctr_dev_opt_rows in_place = in_u;
+    if (!c->part[buffer].in_set) {
+        int rc = ctr_dev_opt_rows(s->dev, &in_u, err);
+        if (!rc)
+            rc = ctr_mem_read(b->u, 0, b->host.data, (size_t)(b->n * s->floats) * sizeof(float), err);
+        return rc ? rc : move_below(c, AS(struct held, c->part[buffer].key), b->n, true, true, AS(float, b->host), err);
+    }
+    in_place.rows = rows_of(c);
+    in_place.index = ctr_vec(c->part[buffer].slot, b->n);
+    int rc = ctr_dev_opt_rows(s->dev, &in_place, err);
+    return rc || !c->part[buffer].unslotted ? rc : step_unslotted(c, buffer, &in_u, err);
+}
+
+/* ---- what goes below ---- */
+
+static int cache_count(struct ctr_source *s, const struct ctr_source_keys *keys, const int32_t *uses, uint32_t *total,
+                       struct ctr_err *err)
+{
+    struct ctr_source *below = ((struct cache *)s)->below;
+    const struct ctr_source_keys plain = { .table = keys->table, .hash = keys->hash, .n = keys->n };
+    return below->ops->count(below, &plain, uses, total, err);
+}
+
+static int cache_save(struct ctr_source *s, int table, ctr_source_each *each, void *ctx, struct ctr_err *err)
+{
+    return ctr_source_save(((struct cache *)s)->below, table, each, ctx, err);
+}
+
+static int cache_load(struct ctr_source *s, int table, uint64_t key, const float *row, struct ctr_err *err)
+{
+    return ctr_source_load(((struct cache *)s)->below, table, key, row, err);
+}
+
+static int64_t cache_keys(const struct ctr_source *s)
+{
+    const struct ctr_source *below = ((const struct cache *)s)->below;
+    return below->ops->keys(below);
+}
+
+static int cache_words(const struct ctr_source *s, struct ctr_buf *text, struct ctr_err *err)
+{
+    const struct cache *c = (const struct cache *)s;
+    int rc = 0;
+    if (c->slots)
+        rc = ctr_buf_printf(text, err,
+                            "device rows          %" PRId64 " (%s)\n"
+                            "device hits          %" PRId64 "\n"
+                            "device misses        %" PRId64 "\n"
+                            "device evictions     %" PRId64 "\n",
+                            c->slots, ctr_size_text((uint64_t)c->slots * (uint64_t)s->floats * sizeof(float)).s,
+                            c->hits, c->misses, c->evictions);
+    return rc ? rc : ctr_source_words(c->below, text, err);
+}
+
+static const struct ctr_source_ops cache_ops = { .name = "cache",
+                                                 .values = cache_values,
+                                                 .push = cache_push,
+                                                 .count = cache_count,
+                                                 .settle = cache_settle,
+                                                 .save = cache_save,
+                                                 .load = cache_load,
+                                                 .keys = cache_keys,
+                                                 .words = cache_words,
+                                                 .free = cache_free };
+
+int ctr_source_cache(struct ctr_source **out, struct ctr_dev *dev, struct ctr_source *below, struct ctr_err *err)
+{
+    struct cache *c = calloc(1, sizeof *c);
+    if (!c) {
+        ctr_source_free(below);
+        return ctr_fail_nomem(err, sizeof *c);
+    }
+    c->base = (struct ctr_source){ .ops = &cache_ops, .dev = dev, .width = below->width, .floats = below->floats };
+    c->below = below;
+    *out = &c->base;
+    return 0;
+}
