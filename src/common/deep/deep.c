@@ -8,8 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "common/deep/workingset.h"
-
 enum { MAX_PARAMETERS = 1 << 26 };
 
 /* ---- inputs ---- */
@@ -334,7 +332,7 @@ int ctr_deep_open(struct ctr_deep *d, const struct ctr_model *m, const struct ct
     d->spec = m->deep;
     d->p = *p;
     d->learns = learns;
-    d->width = (int32_t)p->embedding + d->spec->extra;
+    d->width = (int32_t)p->embedding + (d->spec ? d->spec->extra : 0); /* lr's device has no network */
     d->u_cols = d->width * (learns ? 1 + ctr_opt_states(CTR_OPT_ADAM) : 1);
     struct ctr_dev_want want = { .device = p->device,
                                  .threads = CTR_MAX(threads, 1),
@@ -433,7 +431,6 @@ void ctr_deep_free(struct ctr_deep *d)
         d->spec->free(d);
     if (d->dev)
         ctr_host_free(d->pinned, d->dev);
-    ctr_workset_free(d);
     ctr_deep_rows_free(d);
     for (size_t i = 0; i < CTR_COUNT(mems); i++)
         ctr_mem_free(mems[i]);

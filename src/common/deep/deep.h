@@ -10,7 +10,7 @@
  *          -> x = [pooled values | numbers] -> the model's forward -> logits -> scores
  *     loss -> the model's backward -> gradients of x -> of rows, pushed to the tables; of parameters, in one arena
  *
- * A model sees vectors, never keys or tables, so that a table in this process, a working set on a GPU, a parameter
+ * A model sees vectors, never keys or tables, so that a table in this process, a cache on a GPU, a parameter
  * server or an owner of images are the same to it. deep.c: shapes, parameters, memory; deep_rows.c: lists, pull and
  * push; deep_stack.c: a stack of dense layers, a part of models; deep_counts.c: how often keys come; deep_send.c: their
  * way to the device; deep_train.c: the learner; deep_time.c: its time; deep_file.c, deep_read.c: sections of a model
@@ -140,18 +140,18 @@ struct ctr_deep {
         struct ctr_mem *label, *weight, *numbers;
     } buffers[2];
     int64_t sent_rows;
-    /* rows of the tables: value | state, as many as there are distinct keys so far */
+    /* the distinct keys so far, and where their vectors come from */
     struct ctr_deep_set *set; /* by table */
     int sets;
     int64_t unique;
-    int32_t u_cols;
-    struct ctr_mem *u, *du, *l2;
-    struct ctr_buf u_host; /* on its way to or from a device that is not the host */
-    char *pinned;          /* deep_send.c */
+    int32_t u_cols;            /* value | state */
+    struct ctr_source *source; /* the tables, under a cache where the device has memory of its own; once bound */
+    struct ctr_source *ram;    /* of that stack, what finds the tables */
+    struct ctr_mat value;      /* [unique x width]: from the source */
+    struct ctr_mem *du, *l2;   /* gradients; DIN, eq. 7 */
+    char *pinned;              /* deep_send.c */
     size_t pinned_bytes, pinned_used;
-    struct ctr_workset *workset; /* rows that stay on such a device: workingset.h */
-    bool in_set;                 /* the rows of this minibatch live there */
-    void *state;                 /* of the model */
+    void *state; /* of the model */
 };
 
 struct ctr_deep_spec {
@@ -286,6 +286,8 @@ int ctr_deep_sent(struct ctr_deep *d, struct ctr_err *err) CTR_MUST;
 /* Forget the minibatch. */
 void ctr_deep_clear(struct ctr_deep *d);
 void ctr_deep_rows_free(struct ctr_deep *d);
+/* What the source has learned is in the tables: before they are read past it. */
+int ctr_deep_rows_settle(struct ctr_deep *d, struct ctr_err *err) CTR_MUST;
 
 /* ---- deep_train.c, deep_file.c, deep_score.c: the functions of struct ctr_model ---- */
 

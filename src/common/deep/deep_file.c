@@ -11,7 +11,6 @@
 #include <stdlib.h>
 
 #include "common/deep/deep.h"
-#include "common/deep/workingset.h"
 
 enum kind { KEY, KEYS, NUMBERS, TABLE, PARAMETER, KINDS };
 static const char *const kinds[KINDS] = { "key", "keys", "numbers", "table", "parameter" };
@@ -343,7 +342,7 @@ int ctr_deep_save_sections(void *learner, const struct ctr_strs *tables, struct 
     (void)tables;
     if (rc)
         return rc;
-    rc = ctr_workset_save(&l->net, &l->tables, err);
+    rc = ctr_deep_rows_settle(&l->net, err);
     for (int i = 0; i < l->tables.n && !rc; i++)
         rc = save_table(l, list[i], out, err);
     if (!rc)

@@ -2,21 +2,18 @@
  *
  * The sparse side of a deep model: the tables, the lists of a minibatch, pull and push.
  *
- * A table works for itself (its distinct keys, its rows), so that tables are shared between threads and nothing depends
- * on them. Rows lie on the device in the order in which they came: value | state, u_cols floats each. */
+ * A table works for itself (its distinct keys), so that tables are shared out to threads and nothing depends on them.
+ * Vectors of distinct keys come from a source (table/source.h), in the order in which the keys came. */
 #include <math.h>
 #include <stdlib.h>
 
 #include "common/deep/deep.h"
-#include "common/deep/workingset.h"
 
 /* The distinct keys of a table in this minibatch. */
 struct ctr_deep_set {
     uint64_t mask;
     struct ctr_buf slot; /* int32_t: number + 1, 0: empty */
     struct ctr_buf hash; /* u64 */
-    struct ctr_buf row;  /* u32: in the table */
-    struct ctr_buf at;   /* i32: among the rows on the device */
     struct ctr_buf uses; /* i32: entries */
     int64_t n, old;      /* keys; before this pull */
     struct ctr_err err;
@@ -68,6 +65,31 @@ void ctr_deep_tables_free(struct ctr_deep_tables *all)
     *all = (struct ctr_deep_tables){ 0 };
 }
 
+static int make_source(struct ctr_deep *d, struct ctr_err *err)
+{
+    int rc = ctr_source_ram(&d->ram, d->dev, d->width, d->u_cols, err);
+    d->source = rc ? NULL : d->ram;
+    if (rc || ctr_dev_is_host(d->dev))
+        return rc;
+    rc = ctr_source_cache(&d->source, d->dev, d->ram, err);
+    if (rc)
+        d->source = NULL; /* what is below is gone, too */
+    return rc;
+}
+
+static int bind_source(struct ctr_deep_tables *all, struct ctr_deep *d, struct ctr_err *err)
+{
+    int rc = d->source ? 0 : make_source(d, err);
+    for (int t = 0; t < all->n && !rc; t++)
+        rc = ctr_source_ram_bind(d->ram, t, &all->t[t].rows, err);
+    return rc;
+}
+
+int ctr_deep_rows_settle(struct ctr_deep *d, struct ctr_err *err)
+{
+    return d->source ? ctr_source_settle(d->source, err) : 0;
+}
+
 int ctr_deep_tables_bind(struct ctr_deep_tables *all, struct ctr_deep *d, bool add, struct ctr_err *err)
 {
     int rc = 0;
@@ -77,6 +99,8 @@ int ctr_deep_tables_bind(struct ctr_deep_tables *all, struct ctr_deep *d, bool a
         if (in->table_at < 0 && add)
             rc = ctr_deep_tables_add(all, in->table, &d->p, &in->table_at, err);
     }
+    if (!rc)
+        rc = bind_source(all, d, err);
     if (rc || d->sets >= all->n)
         return rc;
     struct ctr_deep_set *set = realloc(d->set, (size_t)all->n * sizeof *set);
@@ -285,12 +309,11 @@ static inline int64_t walk_next(struct walk *w)
     return w->entry++;
 }
 
-/* Distinct keys of table t, and the rows of the new ones. */
+/* Distinct keys of table t. */
 static void find_keys(void *ctx, int64_t t, int worker)
 {
     struct pull *p = ctx;
     struct ctr_deep_set *s = &p->d->set[t];
-    struct ctr_embedding *rows = &p->all->t[t].rows;
     int rc = 0;
     (void)worker;
     s->old = s->n;
@@ -301,35 +324,22 @@ static void find_keys(void *ctx, int64_t t, int worker)
         for (int64_t e; !rc && (e = walk_next(&w)) >= 0;)
             AS(int32_t, w.g->index)[e] = add_key(s, AS(uint64_t, w.g->hash)[e], &rc);
     }
-    int64_t fresh = s->n - s->old;
-    uint32_t *row = ctr_buf_extend(&s->row, fresh, sizeof *row, &rc, &s->err);
-    if (!rc && p->make)
-        rc = ctr_embedding_reserve(rows, (uint64_t)fresh, &s->err);
-    if (!rc && p->make)
-        ctr_embedding_get(rows, AS(uint64_t, s->hash) + s->old, fresh, row);
-    else if (!rc)
-        ctr_embedding_find(rows, AS(uint64_t, s->hash) + s->old, fresh, row);
     s->err.code = rc;
 }
 
-/* Their rows to where the device is, and the place of each entry's row. */
-static void bring_rows(void *ctx, int64_t t, int worker)
+/* The row of each entry's vector. */
+static void place_entries(void *ctx, int64_t t, int worker)
 {
     struct pull *p = ctx;
     struct ctr_deep *d = p->d;
-    struct ctr_deep_set *s = &d->set[t];
-    float *u = ctr_dev_is_host(d->dev) ? ctr_mem_host(d->u) : AS(float, d->u_host);
-    int32_t *at = AS(int32_t, s->at);
+    const int32_t *place = ctr_source_places(d->source, 0, (int)t);
     (void)worker;
-    if (s->n > s->old && !d->in_set)
-        ctr_embedding_gather(&p->all->t[t].rows, AS(uint32_t, s->row) + s->old, AS(uint64_t, s->hash) + s->old,
-                             s->n - s->old, d->u_cols, u + (int64_t)at[s->old] * d->u_cols);
     for (int k = 0; k < d->keys; k++) {
         if (d->input[d->key_input[k]].table_at != t)
             continue;
         struct walk w = walk_field(p, k);
         for (int64_t e; (e = walk_next(&w)) >= 0;)
-            AS(int32_t, w.g->index)[e] = at[AS(int32_t, w.g->index)[e]];
+            AS(int32_t, w.g->index)[e] = place[AS(int32_t, w.g->index)[e]];
     }
 }
 
@@ -355,25 +365,21 @@ static int check_bound(const struct pull *p, int64_t bound, struct ctr_err *err)
         ctr_size_text_beyond(need, (uint64_t)bound).s, ctr_size_text((uint64_t)bound).s);
 }
 
-/* Places for the new rows of each table, one after another; memory for them. */
-static int place_rows(struct pull *p, struct ctr_err *err)
+/* The keys of all tables, to the source. */
+static int begin_keys(const struct pull *p, struct ctr_pool *pool, struct ctr_err *err)
 {
     struct ctr_deep *d = p->d;
-    int64_t before = d->unique;
-    int rc = 0;
-    for (int t = 0; t < d->sets && !rc; t++) {
-        struct ctr_deep_set *s = &d->set[t];
-        int32_t *at = ctr_buf_extend(&s->at, s->n - s->old, sizeof *at, &rc, err);
-        for (int64_t k = 0; k < s->n - s->old && !rc; k++)
-            at[k] = (int32_t)d->unique++;
+    struct ctr_want_keys *keys = calloc((size_t)d->sets + 1, sizeof *keys);
+    if (!keys)
+        return ctr_fail_nomem(err, (size_t)d->sets * sizeof *keys);
+    d->unique = 0;
+    for (int t = 0; t < d->sets; t++) {
+        keys[t] = (struct ctr_want_keys){ AS(uint64_t, d->set[t].hash), d->set[t].n };
+        d->unique += d->set[t].n;
     }
-    const size_t row = (size_t)d->u_cols * sizeof(float);
-    if (!rc)
-        rc = ctr_deep_keep(d, &d->u, (size_t)before * row, (size_t)d->unique * row, err);
-    if (!rc && !ctr_dev_is_host(d->dev) && !d->in_set) {
-        d->u_host.len = 0;
-        rc = ctr_buf_reserve(&d->u_host, (size_t)d->unique * row, err);
-    }
+    const struct ctr_want want = { .tables = d->sets, .keys = keys, .make = p->make, .pool = pool };
+    const int rc = ctr_source_begin(d->source, &want, 0, err);
+    free(keys);
     return rc;
 }
 
@@ -482,11 +488,6 @@ struct ctr_deep_sequence_view ctr_deep_sequence_of(const struct ctr_deep *d, int
     };
 }
 
-static struct ctr_mat values(const struct ctr_deep *d, struct ctr_mem *u, int64_t stride)
-{
-    return (struct ctr_mat){ u, 0, d->unique, d->width, stride };
-}
-
 static int pool_all(struct ctr_deep *d, int64_t first, struct ctr_err *err)
 {
     int rc = sequence_room(d, first, err);
@@ -494,7 +495,7 @@ static int pool_all(struct ctr_deep *d, int64_t first, struct ctr_err *err)
         const struct ctr_deep_group *g = &d->group[i];
         struct ctr_dev_pool pool = { .how = g->pooling,
                                      .lists = lists_of(d, g, first),
-                                     .rows = values(d, d->u, d->u_cols),
+                                     .rows = d->value,
                                      .out = part_of_x(d, g, d->x, d->x_cols, first) };
         if (g->sequence) {
             const int64_t e = start_of(g, first);
@@ -506,32 +507,11 @@ static int pool_all(struct ctr_deep *d, int64_t first, struct ctr_err *err)
     return rc;
 }
 
-/* The new rows, by way of the working set. */
-static int pull_set(struct pull *p, int64_t before, struct ctr_err *err)
-{
-    struct ctr_deep *d = p->d;
-    struct ctr_buf ids = { 0 };
-    int rc = 0;
-    uint64_t *id = ctr_buf_extend(&ids, d->unique - before, sizeof *id, &rc, err);
-    for (int t = 0; t < d->sets && !rc; t++) {
-        const struct ctr_deep_set *s = &d->set[t];
-        for (int64_t k = s->old; k < s->n; k++)
-            id[AS(int32_t, s->at)[k] - before] = (uint64_t)t << 32 | AS(uint32_t, s->row)[k];
-    }
-    if (!rc)
-        rc = ctr_workset_pull(d, p->all, id, before, d->unique - before, err);
-    ctr_buf_free(&ids);
-    return rc;
-}
-
 int ctr_deep_pull(struct ctr_deep *d, struct ctr_deep_tables *all, bool make, struct ctr_pool *pool, int64_t first,
                   int64_t bound, struct ctr_err *err)
 {
     struct pull p = { d, all, make, first };
-    int64_t before = d->unique;
     int rc = check_bound(&p, bound, err);
-    if (!rc && !before)
-        rc = ctr_workset_fit(d, all, make, err);
     for (int g = 0; g < d->groups && !rc; g++)
         (void)ctr_buf_extend(&d->group[g].index,
                              d->group[g].entries - (int64_t)(d->group[g].index.len / sizeof(int32_t)), sizeof(int32_t),
@@ -544,16 +524,14 @@ int ctr_deep_pull(struct ctr_deep *d, struct ctr_deep_tables *all, bool make, st
             *err = d->set[t].err;
             return err->code;
         }
-    if ((rc = place_rows(&p, err)))
+    if (!d->source) /* there are no tables */
+        return send_lists(d, err) || ctr_deep_sent(d, err) ? err->code : pool_all(d, first, err);
+    if ((rc = begin_keys(&p, pool, err)))
         return rc;
-    ctr_pool_run(pool, d->sets, bring_rows, &p);
+    ctr_pool_run(pool, d->sets, place_entries, &p);
     if ((rc = send_lists(d, err))) /* on its way while rows are brought */
         return rc;
-    const size_t row = (size_t)d->u_cols * sizeof(float), sent = (size_t)before * row;
-    if (d->in_set)
-        rc = pull_set(&p, before, err);
-    else if (!ctr_dev_is_host(d->dev) && d->unique > before)
-        rc = ctr_mem_write(d->u, sent, d->u_host.data + sent, (size_t)d->unique * row - sent, err);
+    rc = ctr_source_values(d->source, 0, &d->value, err);
     if (!rc)
         rc = ctr_deep_sent(d, err);
     return rc ? rc : pool_all(d, first, err);
@@ -600,10 +578,10 @@ static int row_gradients(struct ctr_deep *d, struct ctr_err *err)
                                           .lists = lists_of(d, g, 0),
                                           .group_start = ctr_vec(g->group_start_mem, d->unique + 1),
                                           .group_item = ctr_vec(g->group_item_mem, g->entries),
-                                          .rows = values(d, d->u, d->u_cols),
+                                          .rows = d->value,
                                           .dout = part_of_x(d, g, d->dx, (int64_t)d->pooled * d->width, 0),
                                           .out = part_of_x(d, g, d->x, d->x_cols, 0),
-                                          .grad = values(d, d->du, d->width),
+                                          .grad = ctr_mat(d->du, d->unique, d->width),
                                           .add = i > 0 };
         if (g->sequence) {
             grad.lists = entries_of(d, g, 0);
@@ -618,18 +596,19 @@ static int row_gradients(struct ctr_deep *d, struct ctr_err *err)
  * included, unless its count is given. */
 static int send_l2(struct ctr_deep *d, const struct ctr_deep_tables *all, struct ctr_err *err)
 {
-    struct ctr_buf l2 = { 0 };
+    struct ctr_buf l2 = { 0 }, counts = { 0 };
     int rc = 0;
     float *to = ctr_buf_extend(&l2, d->unique, sizeof *to, &rc, err);
     for (int t = 0; t < d->sets && !rc; t++) {
         const struct ctr_deep_set *s = &d->set[t];
-        for (int64_t k = 0; k < s->n; k++) {
-            const float *row = ctr_embedding_row(&all->t[t].rows, AS(uint32_t, s->row)[k]);
-            uint32_t count;
-            memcpy(&count, row + d->u_cols, sizeof count);
+        const int32_t *place = ctr_source_places(d->source, 0, t);
+        ctr_buf_clear(&counts);
+        uint32_t *count = ctr_buf_extend(&counts, s->n, sizeof *count, &rc, err);
+        if (!rc && s->n)
+            rc = ctr_source_count(d->source, 0, t, AS(int32_t, s->uses), count, err);
+        for (int64_t k = 0; k < s->n && !rc; k++) {
             const uint32_t given = ctr_deep_count(&all->given, AS(uint64_t, s->hash)[k]);
-            to[AS(int32_t, s->at)[k]] =
-                (float)(d->p.l2 / (given ? (double)given : (double)count + AS(int32_t, s->uses)[k]));
+            to[place[k]] = (float)(d->p.l2 / (double)(given ? given : count[k]));
         }
     }
     if (!rc)
@@ -637,51 +616,21 @@ static int send_l2(struct ctr_deep *d, const struct ctr_deep_tables *all, struct
     if (!rc)
         rc = ctr_deep_sent(d, err);
     ctr_buf_free(&l2);
+    ctr_buf_free(&counts);
     return rc;
-}
-
-/* The rows of table t as the optimizer left them. */
-static void put_rows(void *ctx, int64_t t, int worker)
-{
-    struct pull *p = ctx;
-    struct ctr_deep *d = p->d;
-    struct ctr_deep_set *s = &d->set[t];
-    struct ctr_embedding *rows = &p->all->t[t].rows;
-    const float *u = ctr_dev_is_host(d->dev) ? ctr_mem_host(d->u) : AS(float, d->u_host);
-    const int32_t *at = AS(int32_t, s->at);
-    (void)worker;
-    for (int64_t k = 0, end; k < s->n && !d->in_set; k = end) { /* one run a pull */
-        for (end = k + 1; end < s->n && at[end] == at[end - 1] + 1;)
-            end++;
-        ctr_embedding_scatter(rows, AS(uint32_t, s->row) + k, end - k, d->u_cols, u + (int64_t)at[k] * d->u_cols);
-    }
-    for (int64_t k = 0; k < s->n && p->all->counts; k++) {
-        float *row = ctr_embedding_row(rows, AS(uint32_t, s->row)[k]) + d->u_cols;
-        uint32_t count;
-        memcpy(&count, row, sizeof count);
-        count += (uint32_t)CTR_MIN((uint32_t)AS(int32_t, s->uses)[k], UINT32_MAX - count);
-        memcpy(row, &count, sizeof count);
-    }
 }
 
 int ctr_deep_push(struct ctr_deep *d, struct ctr_deep_tables *all, struct ctr_pool *pool, const struct ctr_dev_opt *opt,
                   struct ctr_err *err)
 {
-    struct pull p = { d, all, false, 0 };
     int rc = row_gradients(d, err);
     if (!rc && all->counts)
         rc = send_l2(d, all, err);
-    const struct ctr_dev_opt_rows step = { .opt = *opt,
-                                           .rows = ctr_mat(d->u, d->unique, d->u_cols),
-                                           .g = ctr_mat(d->du, d->unique, d->width),
-                                           .l2_row = all->counts ? ctr_vec(d->l2, d->unique) : (struct ctr_vec){ 0 } };
-    if (!rc)
-        rc = d->in_set ? ctr_workset_step(d, all, &step, err) : ctr_dev_opt_rows(d->dev, &step, err);
-    if (!rc && !d->in_set && !ctr_dev_is_host(d->dev))
-        rc = ctr_mem_read(d->u, 0, d->u_host.data, (size_t)(d->unique * d->u_cols) * sizeof(float), err);
-    if (!rc)
-        ctr_pool_run(pool, d->sets, put_rows, &p);
-    return rc;
+    const struct ctr_source_step step = { .opt = *opt,
+                                          .grad = ctr_mat(d->du, d->unique, d->width),
+                                          .l2_row = all->counts ? ctr_vec(d->l2, d->unique) : (struct ctr_vec){ 0 },
+                                          .pool = pool };
+    return rc ? rc : ctr_source_push(d->source, 0, &step, err);
 }
 
 void ctr_deep_clear(struct ctr_deep *d)
@@ -700,11 +649,13 @@ void ctr_deep_clear(struct ctr_deep *d)
     }
     for (int i = 0; i < d->sequences; i++)
         d->sequence[i].entries = 0;
+    if (d->source)
+        ctr_source_drop(d->source, 0);
     for (int t = 0; t < d->sets; t++) {
         struct ctr_deep_set *s = &d->set[t];
         if (s->n)
             memset(s->slot.data, 0, (s->mask + 1) * sizeof(int32_t));
-        struct ctr_buf *bufs[] = { &s->hash, &s->row, &s->at, &s->uses };
+        struct ctr_buf *bufs[] = { &s->hash, &s->uses };
         for (size_t b = 0; b < CTR_COUNT(bufs); b++)
             ctr_buf_clear(bufs[b]);
         s->n = s->old = 0;
@@ -727,13 +678,12 @@ void ctr_deep_rows_free(struct ctr_deep *d)
     }
     for (int t = 0; t < d->sets; t++) {
         struct ctr_deep_set *s = &d->set[t];
-        struct ctr_buf *bufs[] = { &s->slot, &s->hash, &s->row, &s->at, &s->uses };
+        struct ctr_buf *bufs[] = { &s->slot, &s->hash, &s->uses };
         for (size_t b = 0; b < CTR_COUNT(bufs); b++)
             ctr_buf_free(bufs[b]);
     }
     free(d->set);
-    ctr_mem_free(d->u);
+    ctr_source_free(d->source);
     ctr_mem_free(d->du);
     ctr_mem_free(d->l2);
-    ctr_buf_free(&d->u_host);
 }

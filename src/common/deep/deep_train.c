@@ -13,7 +13,6 @@
 #include <stdlib.h>
 
 #include "common/deep/deep.h"
-#include "common/deep/workingset.h"
 
 /* Those of the device, or, beside a GPU, its own. */
 static int take_threads(struct ctr_deep_learner *l, struct ctr_err *err)
@@ -212,7 +211,7 @@ int ctr_deep_evaluate(void *learner, const struct ctr_rows *r, double *score, st
     struct ctr_deep *d = &l->net;
     int rc = ctr_deep_settle(l, err);
     if (!rc)
-        rc = ctr_workset_save(d, &l->tables, err);
+        rc = ctr_deep_rows_settle(d, err);
     if (!rc)
         rc = ctr_deep_add(d, r, 0, r->rows, err);
     if (!rc)
@@ -258,6 +257,6 @@ int64_t ctr_deep_memory(const void *learner)
 int ctr_deep_words(const void *learner, struct ctr_buf *text, struct ctr_err *err)
 {
     const struct ctr_deep_learner *l = learner;
-    int rc = ctr_workset_words(&l->net, text, err);
+    int rc = l->net.source ? ctr_source_words(l->net.source, text, err) : 0;
     return rc ? rc : ctr_deep_time_words(&l->time, l->net.dev, text, err);
 }

@@ -8,8 +8,8 @@
  *     z += sum g - (sqrt(n + sum g^2) - sqrt(n)) / alpha w        n += sum g^2
  *
  * Keys are looked up here, in tables that grow, shared out to threads by table; the device gets numbers of rows and
- * finds the distinct ones. Their rows live in its working set (workingset.h). The sums of a key run in the order of
- * rows and nothing depends on how its number came about, so that threads, batches and the working set change no bit.
+ * finds the distinct ones. Their rows live in a cache (table/source.h). The sums of a key run in the order of
+ * rows and nothing depends on how its number came about, so that threads, batches and the cache change no bit.
  *
  * A minibatch may come in pieces, as in deep_train.c: each is scored when it comes, with the rows as they were before
  * it, and they are brought once more for the update of the whole. */
@@ -17,8 +17,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-
-#include "common/deep/workingset.h"
 
 #define AS(type, buf) ((type *)(void *)(buf).data)
 
@@ -45,6 +43,66 @@ static void lr_device_free(void *learner)
     free(l);
 }
 
+/* ---- rows by number ---- */
+
+/* What lies below the cache: its keys are numbers of rows, table << 32 | row, which were looked up for all entries. */
+struct numbered {
+    struct ctr_source base;
+    struct ctr_deep_tables *tables;
+};
+
+static float *row_of(struct ctr_source *s, uint64_t number)
+{
+    return ctr_embedding_row(&((struct numbered *)s)->tables->t[number >> 32].rows, (uint32_t)number);
+}
+
+static int numbered_fetch(struct ctr_source *s, const struct ctr_source_keys *keys, bool make, float *to,
+                          struct ctr_err *err)
+{
+    (void)make, (void)err;
+    for (int64_t i = 0; i < keys->n; i++)
+        memcpy(to + i * FLOATS, row_of(s, keys->hash[i]), FLOATS * sizeof *to);
+    return 0;
+}
+
+static int numbered_put(struct ctr_source *s, const struct ctr_source_keys *keys, const float *from,
+                        struct ctr_err *err)
+{
+    (void)err;
+    for (int64_t i = 0; i < keys->n; i++)
+        memcpy(row_of(s, keys->hash[i]), from + i * FLOATS, FLOATS * sizeof *from);
+    return 0;
+}
+
+static int64_t numbered_keys(const struct ctr_source *s)
+{
+    const struct ctr_deep_tables *all = ((const struct numbered *)s)->tables;
+    int64_t n = 0;
+    for (int t = 0; t < all->n; t++)
+        n += all->t[t].rows.used;
+    return n;
+}
+
+static void numbered_free(struct ctr_source *s)
+{
+    free(s);
+}
+
+static const struct ctr_source_ops numbered_ops = {
+    .name = "numbered", .fetch = numbered_fetch, .put = numbered_put, .keys = numbered_keys, .free = numbered_free
+};
+
+static int make_source(struct ctr_lr_device *l, struct ctr_err *err)
+{
+    struct ctr_deep *d = &l->net;
+    struct numbered *n = calloc(1, sizeof *n);
+    if (!n)
+        return ctr_fail_nomem(err, sizeof *n);
+    n->base = (struct ctr_source){ .ops = &numbered_ops, .dev = d->dev, .width = 1, .floats = FLOATS };
+    n->tables = &l->tables;
+    return ctr_source_cache(&d->source, d->dev, &n->base, err);
+}
+
 static int open_device(struct ctr_lr_device *l, const struct ctr_model *m, const struct ctr_params *p,
                        struct ctr_err *err)
 {
@@ -60,7 +118,9 @@ static int open_device(struct ctr_lr_device *l, const struct ctr_model *m, const
     d->groups = 1;
     d->group->ragged = true;
     rc = ctr_mem_new(&d->logit, d->dev, logits, err);
-    return rc ? rc : ctr_mem_new(&d->dlogit, d->dev, logits, err);
+    if (!rc)
+        rc = ctr_mem_new(&d->dlogit, d->dev, logits, err);
+    return rc ? rc : make_source(l, err);
 }
 
 static int lr_device_new(void **out, const struct ctr_model *m, const struct ctr_params *p, struct ctr_err *err)
@@ -346,33 +406,17 @@ static int find_unique(struct ctr_lr_device *l, int64_t first, struct ctr_err *e
     return rc;
 }
 
-/* The rows of u, out of the tables or back into them: without a working set. */
-static int move_rows(struct ctr_lr_device *l, bool back, struct ctr_err *err)
+/* What the rows of the minibatch from `first` on need. `make`: they are learned from. */
+static int bring(struct ctr_lr_device *l, int64_t first, bool make, struct ctr_err *err)
 {
     struct ctr_deep *d = &l->net;
-    int rc = 0;
-    float *u = scratch(&d->u_host, d->unique * FLOATS, sizeof *u, &rc, err);
-    if (!rc && back)
-        rc = ctr_mem_read(d->u, 0, u, d->u_host.len, err);
-    for (int64_t i = 0; i < d->unique && !rc; i++) {
-        const uint64_t id = AS(uint64_t, l->unique_host)[i];
-        float *row = ctr_embedding_row(&l->tables.t[id >> 32].rows, (uint32_t)id);
-        memcpy(back ? row : u + i * FLOATS, back ? u + i * FLOATS : row, FLOATS * sizeof *row);
-    }
-    return rc || back ? rc : ctr_mem_write(d->u, 0, u, d->u_host.len, err);
-}
-
-/* What the rows of the minibatch from `first` on need, to u. */
-static int bring(struct ctr_lr_device *l, int64_t first, struct ctr_err *err)
-{
-    struct ctr_deep *d = &l->net;
+    ctr_source_drop(d->source, 0);
     int rc = find_unique(l, first, err);
+    const struct ctr_want_keys keys = { AS(uint64_t, l->unique_host), d->unique };
+    const struct ctr_want want = { .tables = 1, .keys = &keys, .make = make };
     if (!rc)
-        rc = ctr_mem_grow(&d->u, d->dev, (size_t)(d->unique * FLOATS) * sizeof(float), err);
-    if (rc)
-        return rc;
-    return d->in_set ? ctr_workset_pull(d, &l->tables, AS(uint64_t, l->unique_host), 0, d->unique, err)
-                     : move_rows(l, false, err);
+        rc = ctr_source_begin(d->source, &want, 0, err);
+    return rc ? rc : ctr_source_values(d->source, 0, &d->value, err);
 }
 
 /* The lists of the rows from `first` on: a row's keys are one. */
@@ -394,10 +438,9 @@ static int score_rows(struct ctr_lr_device *l, int64_t first, int64_t first_row,
 {
     struct ctr_deep *d = &l->net;
     const int64_t n = d->rows - first;
-    const struct ctr_dev_pool pool = { .how = CTR_POOL_SUM,
-                                       .lists = lists_from(l, first),
-                                       .rows = { d->u, W, d->unique, 1, FLOATS },
-                                       .out = ctr_mat_at(d->logit, first, n, 1) };
+    const struct ctr_dev_pool pool = {
+        .how = CTR_POOL_SUM, .lists = lists_from(l, first), .rows = d->value, .out = ctr_mat_at(d->logit, first, n, 1)
+    };
     int rc = ctr_dev_pool(d->dev, &pool, err);
     float *logit = scratch(&l->logit, n, sizeof *logit, &rc, err);
     if (!rc)
@@ -448,17 +491,14 @@ static int sum_gradients(struct ctr_lr_device *l, struct ctr_err *err)
 static int update(struct ctr_lr_device *l, struct ctr_err *err)
 {
     struct ctr_deep *d = &l->net;
-    int rc = l->first ? bring(l, 0, err) : 0;
+    int rc = l->first ? bring(l, 0, true, err) : 0;
     if (!rc)
         rc = sum_gradients(l, err);
-    const struct ctr_dev_opt_rows step = { .opt = l->opt,
-                                           .rows = ctr_mat(d->u, d->unique, FLOATS),
-                                           .g = ctr_mat(d->du, d->unique, 1),
-                                           .squares = ctr_mat(l->squares, d->unique, 1) };
+    const struct ctr_source_step step = { .opt = l->opt,
+                                          .grad = ctr_mat(d->du, d->unique, 1),
+                                          .squares = ctr_mat(l->squares, d->unique, 1) };
     if (!rc)
-        rc = d->in_set ? ctr_workset_step(d, &l->tables, &step, err) : ctr_dev_opt_rows(d->dev, &step, err);
-    if (!rc && !d->in_set)
-        rc = move_rows(l, true, err);
+        rc = ctr_source_push(d->source, 0, &step, err);
     forget(l);
     return rc;
 }
@@ -470,12 +510,10 @@ static int learn(struct ctr_lr_device *l, const struct ctr_rows *r, double *scor
         const int64_t from = d->rows;
         n = CTR_MIN(r->rows - at, d->p.minibatch - from);
         int rc = add_rows(l, r, at, n, true, bound, err);
-        if (!rc && !from)
-            rc = ctr_workset_fit(d, &l->tables, true, err);
         if (!rc)
             rc = send_rows(l, err);
         if (!rc)
-            rc = bring(l, from, err);
+            rc = bring(l, from, true, err);
         if (!rc)
             rc = score_rows(l, from, r->first_row + at, score + at, err);
         if (!rc && d->rows == d->p.minibatch)
@@ -496,20 +534,18 @@ static int lr_device_train_rows(void *learner, const struct ctr_rows *r, double 
     return rc;
 }
 
-/* Out of the tables, which the working set is written to first. */
+/* Out of the tables, which the cache is written to first. */
 static int lr_device_evaluate(void *learner, const struct ctr_rows *r, double *score, struct ctr_err *err)
 {
     struct ctr_lr_device *l = learner;
     struct ctr_deep *d = &l->net;
-    int rc = ctr_workset_save(d, &l->tables, err);
-    if (!rc)
-        rc = ctr_workset_fit(d, &l->tables, false, err);
+    int rc = ctr_deep_rows_settle(d, err);
     if (!rc)
         rc = add_rows(l, r, 0, r->rows, false, 0, err);
     if (!rc)
         rc = send_rows(l, err);
     if (!rc)
-        rc = bring(l, 0, err);
+        rc = bring(l, 0, false, err);
     if (!rc)
         rc = score_rows(l, 0, r->first_row, score, err);
     forget(l);
@@ -538,7 +574,7 @@ static int lr_device_words(const void *learner, struct ctr_buf *text, struct ctr
     const int64_t keys = lr_device_keys(l);
     int rc = ctr_buf_printf(text, err, "bytes a key          %.1f\n", keys ? (double)table_bytes(l) / (double)keys : 0);
     if (!rc)
-        rc = ctr_workset_words(&l->net, text, err);
+        rc = ctr_source_words(l->net.source, text, err);
     return rc ? rc : ctr_deep_time_words(&l->time, l->net.dev, text, err);
 }
 

@@ -11,12 +11,12 @@
 enum { CTR_LR_DEVICE_W, CTR_LR_DEVICE_Z, CTR_LR_DEVICE_N, CTR_LR_DEVICE_FLOATS };
 
 struct ctr_lr_device {
-    struct ctr_deep net;           /* device, working set, minibatch (its one group), its rows (u); no network */
+    struct ctr_deep net;           /* device, source of rows, minibatch (its one group); no network */
     struct ctr_deep_tables tables; /* the first one has the bias alone, then those of the stream */
     struct ctr_pool *pool;
     struct ctr_learning learning; /* what the files tell */
     struct ctr_dev_opt opt;
-    int64_t first; /* u holds what the rows of the minibatch from here on need */
+    int64_t first; /* values hold what the rows of the minibatch from here on need */
     struct ctr_deep_time time;
     bool ones;                                      /* every x of the minibatch is 1 */
     struct ctr_mem *id[2];                          /* u64 [entries]: numbers of rows, by turn */

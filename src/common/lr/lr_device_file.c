@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 #include "common/compute/element.h"
-#include "common/deep/workingset.h"
 #include "common/lr/lr_device.h"
 
 enum { W = CTR_LR_DEVICE_W, Z = CTR_LR_DEVICE_Z, N = CTR_LR_DEVICE_N, FLOATS = CTR_LR_DEVICE_FLOATS };
@@ -60,7 +59,7 @@ static int begin_file(struct ctr_lr_device *l, struct ctr_err *err)
     void *m = NULL;
     p.minibatch = 1; /* it learns nothing */
     end_file(l);
-    int rc = ctr_workset_save(&l->net, &l->tables, err);
+    int rc = ctr_deep_rows_settle(&l->net, err);
     if (!rc)
         rc = ctr_lr_new(&m, &ctr_model_lr, &p, err);
     l->file = m;
