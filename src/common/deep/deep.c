@@ -421,21 +421,21 @@ void ctr_deep_free(struct ctr_deep *d)
                                d->dx,
                                d->logit,
                                d->dlogit,
-                               d->buffers[0].label,
-                               d->buffers[1].label,
-                               d->buffers[0].weight,
-                               d->buffers[1].weight,
-                               d->buffers[0].numbers,
-                               d->buffers[1].numbers };
+                               d->batch.buffers[0].label,
+                               d->batch.buffers[1].label,
+                               d->batch.buffers[0].weight,
+                               d->batch.buffers[1].weight,
+                               d->batch.buffers[0].numbers,
+                               d->batch.buffers[1].numbers };
     if (d->state)
         d->spec->free(d);
     if (d->dev)
-        ctr_host_free(d->pinned, d->dev);
+        ctr_host_free(d->batch.pinned, d->dev);
     ctr_deep_rows_free(d);
     for (size_t i = 0; i < CTR_COUNT(mems); i++)
         ctr_mem_free(mems[i]);
-    ctr_buf_free(&d->label);
-    ctr_buf_free(&d->weight);
+    ctr_buf_free(&d->batch.label);
+    ctr_buf_free(&d->batch.weight);
     ctr_deep_inputs_free(d->input, d->inputs);
     for (int i = 0; i < d->sequences; i++) {
         free(d->sequence[i].input);

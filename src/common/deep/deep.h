@@ -92,8 +92,38 @@ struct ctr_deep_group {
 
 /* ---- a network on a device ---- */
 
+/* What the rows of a minibatch bring, on the host and on its way to the device; the lists of their keys are those of
+ * the groups. */
 struct ctr_deep_set;
+struct ctr_minibatch {
+    struct ctr_buf label, weight; /* f32 */
+    bool weighted;
+    /* What comes with the rows is sent while the device still learns from the minibatch before: minibatches alternate
+     * between two buffers. A buffer is free again when its next minibatch begins, because the scores between have been
+     * waited for. */
+    int buffer_index;
+    struct ctr_deep_batch {
+        struct ctr_mem *label, *weight, *numbers;
+    } buffers[2];
+    int64_t sent_rows;
+    struct ctr_deep_set *set; /* the distinct keys so far, by table */
+    int sets;
+    int64_t unique; /* of all tables */
+    char *pinned;   /* deep_send.c */
+    size_t pinned_bytes, pinned_used;
+};
+
+/* Where the vectors of its keys come from and their gradients go. */
+struct ctr_vectors {
+    struct ctr_source *source; /* the tables, under a cache where the device has memory of its own; once bound */
+    struct ctr_source *ram;    /* of that stack, what finds the tables */
+    struct ctr_mat value;      /* [unique x width]: from the source */
+    struct ctr_mem *du, *l2;   /* gradients; DIN, eq. 7 */
+};
+
 struct ctr_deep_spec;
+
+/* The net: its shape, its parameters in one arena, and what a model sees of a minibatch. */
 
 /* What a network gives beside the logit, from the inputs of one side: a tower's vector. */
 struct ctr_deep_output {
@@ -116,6 +146,7 @@ struct ctr_deep {
     int *key_input;       /* the inputs of keys: numbers of inputs */
     int keys, pooled;     /* how many; how many of them are no fields of sequences */
     int32_t dense, width; /* numbers a row; floats of an embedding */
+    int32_t u_cols;       /* value | state: of a row that the optimizer changes */
     int32_t x_cols;       /* pooled * width + dense */
     struct ctr_deep_sequence *sequence;
     int sequences;
@@ -126,31 +157,12 @@ struct ctr_deep {
     int64_t learned, floats; /* of the arena: parameters that the optimizer learns, all */
     struct ctr_mem *w, *g, *s1, *s2;
     struct ctr_mem *bad; /* f64: the first element of w that is no number, -1 */
-    /* the minibatch: `rows` rows so far, of at most `room` */
+    /* what a model sees of the minibatch: `rows` rows so far, of at most `room` */
     int64_t rows, room;
     struct ctr_mem *x, *dx;         /* [room x x_cols], [room x pooled * width] */
     struct ctr_mem *logit, *dlogit; /* f32 [room] */
-    struct ctr_buf label, weight;   /* f32 */
-    bool weighted;
-    /* What comes with the rows is sent while the device still learns from the minibatch before: minibatches alternate
-     * between two buffers. A buffer is free again when its next minibatch begins, because the scores between have been
-     * waited for. */
-    int buffer_index;
-    struct ctr_deep_batch {
-        struct ctr_mem *label, *weight, *numbers;
-    } buffers[2];
-    int64_t sent_rows;
-    /* the distinct keys so far, and where their vectors come from */
-    struct ctr_deep_set *set; /* by table */
-    int sets;
-    int64_t unique;
-    int32_t u_cols;            /* value | state */
-    struct ctr_source *source; /* the tables, under a cache where the device has memory of its own; once bound */
-    struct ctr_source *ram;    /* of that stack, what finds the tables */
-    struct ctr_mat value;      /* [unique x width]: from the source */
-    struct ctr_mem *du, *l2;   /* gradients; DIN, eq. 7 */
-    char *pinned;              /* deep_send.c */
-    size_t pinned_bytes, pinned_used;
+    struct ctr_minibatch batch;
+    struct ctr_vectors vectors;
     void *state; /* of the model */
 };
 

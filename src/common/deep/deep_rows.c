@@ -67,27 +67,27 @@ void ctr_deep_tables_free(struct ctr_deep_tables *all)
 
 static int make_source(struct ctr_deep *d, struct ctr_err *err)
 {
-    int rc = ctr_source_ram(&d->ram, d->dev, d->width, d->u_cols, err);
-    d->source = rc ? NULL : d->ram;
+    int rc = ctr_source_ram(&d->vectors.ram, d->dev, d->width, d->u_cols, err);
+    d->vectors.source = rc ? NULL : d->vectors.ram;
     if (rc || ctr_dev_is_host(d->dev))
         return rc;
-    rc = ctr_source_cache(&d->source, d->dev, d->ram, err);
+    rc = ctr_source_cache(&d->vectors.source, d->dev, d->vectors.ram, err);
     if (rc)
-        d->source = NULL; /* what is below is gone, too */
+        d->vectors.source = NULL; /* what is below is gone, too */
     return rc;
 }
 
 static int bind_source(struct ctr_deep_tables *all, struct ctr_deep *d, struct ctr_err *err)
 {
-    int rc = d->source ? 0 : make_source(d, err);
+    int rc = d->vectors.source ? 0 : make_source(d, err);
     for (int t = 0; t < all->n && !rc; t++)
-        rc = ctr_source_ram_bind(d->ram, t, &all->t[t].rows, err);
+        rc = ctr_source_ram_bind(d->vectors.ram, t, &all->t[t].rows, err);
     return rc;
 }
 
 int ctr_deep_rows_settle(struct ctr_deep *d, struct ctr_err *err)
 {
-    return d->source ? ctr_source_settle(d->source, err) : 0;
+    return d->vectors.source ? ctr_source_settle(d->vectors.source, err) : 0;
 }
 
 int ctr_deep_tables_bind(struct ctr_deep_tables *all, struct ctr_deep *d, bool add, struct ctr_err *err)
@@ -101,14 +101,14 @@ int ctr_deep_tables_bind(struct ctr_deep_tables *all, struct ctr_deep *d, bool a
     }
     if (!rc)
         rc = bind_source(all, d, err);
-    if (rc || d->sets >= all->n)
+    if (rc || d->batch.sets >= all->n)
         return rc;
-    struct ctr_deep_set *set = realloc(d->set, (size_t)all->n * sizeof *set);
+    struct ctr_deep_set *set = realloc(d->batch.set, (size_t)all->n * sizeof *set);
     if (!set)
         return ctr_fail_nomem(err, (size_t)all->n * sizeof *set);
-    memset(set + d->sets, 0, (size_t)(all->n - d->sets) * sizeof *set);
-    d->set = set;
-    d->sets = all->n;
+    memset(set + d->batch.sets, 0, (size_t)(all->n - d->batch.sets) * sizeof *set);
+    d->batch.set = set;
+    d->batch.sets = all->n;
     return 0;
 }
 
@@ -196,7 +196,7 @@ static int check_aligned(const struct ctr_deep *d, struct ctr_deep_sequence *s, 
 static int add_numbers(struct ctr_deep *d, const struct ctr_rows *r, int64_t from, int64_t n, struct ctr_err *err)
 {
     const size_t bytes = (size_t)(n * d->dense) * sizeof(float);
-    struct ctr_mem **numbers = &d->buffers[d->buffer_index].numbers;
+    struct ctr_mem **numbers = &d->batch.buffers[d->batch.buffer_index].numbers;
     int rc = bytes ? ctr_deep_send(d, numbers, r->dense + from * d->dense, 0, bytes, err) : 0;
     if (!rc && bytes)
         rc = ctr_deep_sent(d, err);
@@ -207,13 +207,13 @@ static int add_numbers(struct ctr_deep *d, const struct ctr_rows *r, int64_t fro
         rc = ctr_dev_copy(d->dev, &copy, err);
     if (rc || !d->learns)
         return rc;
-    float *label = ctr_buf_extend(&d->label, n, sizeof *label, &rc, err);
-    float *weight = ctr_buf_extend(&d->weight, n, sizeof *weight, &rc, err);
+    float *label = ctr_buf_extend(&d->batch.label, n, sizeof *label, &rc, err);
+    float *weight = ctr_buf_extend(&d->batch.weight, n, sizeof *weight, &rc, err);
     for (int64_t i = 0; i < n && !rc; i++) {
         label[i] = (float)r->label[from + i];
         weight[i] = r->weight ? (float)r->weight[from + i] : 1;
     }
-    d->weighted |= r->weight != NULL;
+    d->batch.weighted |= r->weight != NULL;
     return rc;
 }
 
@@ -313,7 +313,7 @@ static inline int64_t walk_next(struct walk *w)
 static void find_keys(void *ctx, int64_t t, int worker)
 {
     struct pull *p = ctx;
-    struct ctr_deep_set *s = &p->d->set[t];
+    struct ctr_deep_set *s = &p->d->batch.set[t];
     int rc = 0;
     (void)worker;
     s->old = s->n;
@@ -332,7 +332,7 @@ static void place_entries(void *ctx, int64_t t, int worker)
 {
     struct pull *p = ctx;
     struct ctr_deep *d = p->d;
-    const int32_t *place = ctr_source_places(d->source, 0, (int)t);
+    const int32_t *place = ctr_source_places(d->vectors.source, 0, (int)t);
     (void)worker;
     for (int k = 0; k < d->keys; k++) {
         if (d->input[d->key_input[k]].table_at != t)
@@ -369,31 +369,31 @@ static int check_bound(const struct pull *p, int64_t bound, struct ctr_err *err)
 static int begin_keys(const struct pull *p, struct ctr_pool *pool, struct ctr_err *err)
 {
     struct ctr_deep *d = p->d;
-    struct ctr_want_keys *keys = calloc((size_t)d->sets + 1, sizeof *keys);
+    struct ctr_want_keys *keys = calloc((size_t)d->batch.sets + 1, sizeof *keys);
     if (!keys)
-        return ctr_fail_nomem(err, (size_t)d->sets * sizeof *keys);
-    d->unique = 0;
-    for (int t = 0; t < d->sets; t++) {
-        keys[t] = (struct ctr_want_keys){ AS(uint64_t, d->set[t].hash), d->set[t].n };
-        d->unique += d->set[t].n;
+        return ctr_fail_nomem(err, (size_t)d->batch.sets * sizeof *keys);
+    d->batch.unique = 0;
+    for (int t = 0; t < d->batch.sets; t++) {
+        keys[t] = (struct ctr_want_keys){ AS(uint64_t, d->batch.set[t].hash), d->batch.set[t].n };
+        d->batch.unique += d->batch.set[t].n;
     }
-    const struct ctr_want want = { .tables = d->sets, .keys = keys, .make = p->make, .pool = pool };
-    const int rc = ctr_source_begin(d->source, &want, 0, err);
+    const struct ctr_want want = { .tables = d->batch.sets, .keys = keys, .make = p->make, .pool = pool };
+    const int rc = ctr_source_begin(d->vectors.source, &want, 0, err);
     free(keys);
     return rc;
 }
 
 static int send_lists(struct ctr_deep *d, struct ctr_err *err)
 {
-    struct ctr_deep_batch *on = &d->buffers[d->buffer_index];
-    const size_t known = (size_t)d->sent_rows * sizeof(float);
-    int rc = d->learns ? ctr_deep_send(d, &on->label, d->label.data, known, d->label.len, err) : 0;
-    if (!rc && d->weighted)
-        rc = ctr_deep_send(d, &on->weight, d->weight.data, known, d->weight.len, err);
-    d->sent_rows = d->rows;
+    struct ctr_deep_batch *on = &d->batch.buffers[d->batch.buffer_index];
+    const size_t known = (size_t)d->batch.sent_rows * sizeof(float);
+    int rc = d->learns ? ctr_deep_send(d, &on->label, d->batch.label.data, known, d->batch.label.len, err) : 0;
+    if (!rc && d->batch.weighted)
+        rc = ctr_deep_send(d, &on->weight, d->batch.weight.data, known, d->batch.weight.len, err);
+    d->batch.sent_rows = d->rows;
     for (int i = 0; i < d->groups && !rc; i++) {
         struct ctr_deep_group *g = &d->group[i];
-        struct ctr_deep_lists *l = &g->buffers[d->buffer_index];
+        struct ctr_deep_lists *l = &g->buffers[d->batch.buffer_index];
         const size_t sent = (size_t)g->sent_entries * 4, all = (size_t)g->entries * 4;
         rc = ctr_deep_send(d, &l->index, g->index.data, sent, all, err);
         if (!rc && g->ragged)
@@ -411,7 +411,7 @@ static int send_lists(struct ctr_deep *d, struct ctr_err *err)
 /* The lists of group g from row `first` on. */
 static struct ctr_lists lists_of(const struct ctr_deep *d, const struct ctr_deep_group *g, int64_t first)
 {
-    const struct ctr_deep_lists *on = &g->buffers[d->buffer_index];
+    const struct ctr_deep_lists *on = &g->buffers[d->batch.buffer_index];
     struct ctr_lists l = { .lists = (d->rows - first) * g->fields, .per_row = g->fields };
     if (g->ragged) { /* start holds numbers of entries of the minibatch */
         l.start = ctr_vec_at(on->start, first * g->fields, l.lists + 1);
@@ -440,7 +440,7 @@ static int64_t start_of(const struct ctr_deep_group *g, int64_t row)
 
 static struct ctr_lists entries_of(const struct ctr_deep *d, const struct ctr_deep_group *g, int64_t first)
 {
-    const struct ctr_deep_lists *on = &g->buffers[d->buffer_index];
+    const struct ctr_deep_lists *on = &g->buffers[d->batch.buffer_index];
     return (struct ctr_lists){ .lists = g->entries - first,
                                .per_row = 1,
                                .index = ctr_vec_at(on->index, first, g->entries - first),
@@ -474,7 +474,7 @@ struct ctr_deep_sequence_view ctr_deep_sequence_of(const struct ctr_deep *d, int
 {
     const struct ctr_deep_sequence *s = &d->sequence[number];
     const struct ctr_deep_group *g = &d->group[s->group[0]];
-    const struct ctr_deep_lists *on = &g->buffers[d->buffer_index];
+    const struct ctr_deep_lists *on = &g->buffers[d->batch.buffer_index];
     const int64_t cols = (int64_t)s->fields * d->width, first = start_of(g, from);
     return (struct ctr_deep_sequence_view){
         .fields = s->fields,
@@ -495,7 +495,7 @@ static int pool_all(struct ctr_deep *d, int64_t first, struct ctr_err *err)
         const struct ctr_deep_group *g = &d->group[i];
         struct ctr_dev_pool pool = { .how = g->pooling,
                                      .lists = lists_of(d, g, first),
-                                     .rows = d->value,
+                                     .rows = d->vectors.value,
                                      .out = part_of_x(d, g, d->x, d->x_cols, first) };
         if (g->sequence) {
             const int64_t e = start_of(g, first);
@@ -518,20 +518,20 @@ int ctr_deep_pull(struct ctr_deep *d, struct ctr_deep_tables *all, bool make, st
                              &rc, err);
     if (rc)
         return rc;
-    ctr_pool_run(pool, d->sets, find_keys, &p);
-    for (int t = 0; t < d->sets; t++)
-        if (d->set[t].err.code) {
-            *err = d->set[t].err;
+    ctr_pool_run(pool, d->batch.sets, find_keys, &p);
+    for (int t = 0; t < d->batch.sets; t++)
+        if (d->batch.set[t].err.code) {
+            *err = d->batch.set[t].err;
             return err->code;
         }
-    if (!d->source) /* there are no tables */
+    if (!d->vectors.source) /* there are no tables */
         return send_lists(d, err) || ctr_deep_sent(d, err) ? err->code : pool_all(d, first, err);
     if ((rc = begin_keys(&p, pool, err)))
         return rc;
-    ctr_pool_run(pool, d->sets, place_entries, &p);
+    ctr_pool_run(pool, d->batch.sets, place_entries, &p);
     if ((rc = send_lists(d, err))) /* on its way while rows are brought */
         return rc;
-    rc = ctr_source_values(d->source, 0, &d->value, err);
+    rc = ctr_source_values(d->vectors.source, 0, &d->vectors.value, err);
     if (!rc)
         rc = ctr_deep_sent(d, err);
     return rc ? rc : pool_all(d, first, err);
@@ -545,17 +545,17 @@ static int send_groups(struct ctr_deep *d, struct ctr_deep_group *g, struct ctr_
     struct ctr_buf start = { 0 }, item = { 0 };
     const int32_t *index = AS(int32_t, g->index);
     int rc = 0;
-    int32_t *s = ctr_buf_extend(&start, d->unique + 2, sizeof *s, &rc, err);
+    int32_t *s = ctr_buf_extend(&start, d->batch.unique + 2, sizeof *s, &rc, err);
     int32_t *it = ctr_buf_extend(&item, g->entries, sizeof *it, &rc, err);
     if (!rc) {
-        memset(s, 0, (size_t)(d->unique + 2) * sizeof *s);
+        memset(s, 0, (size_t)(d->batch.unique + 2) * sizeof *s);
         for (int64_t e = 0; e < g->entries; e++)
             s[index[e] + 2]++;
-        for (int64_t u = 1; u < d->unique + 1; u++)
+        for (int64_t u = 1; u < d->batch.unique + 1; u++)
             s[u + 1] += s[u];
         for (int64_t e = 0; e < g->entries; e++)
             it[s[index[e] + 1]++] = (int32_t)e;
-        rc = ctr_deep_send(d, &g->group_start_mem, start.data, 0, (size_t)(d->unique + 1) * sizeof *s, err);
+        rc = ctr_deep_send(d, &g->group_start_mem, start.data, 0, (size_t)(d->batch.unique + 1) * sizeof *s, err);
     }
     if (!rc)
         rc = ctr_deep_send(d, &g->group_item_mem, item.data, 0, (size_t)g->entries * sizeof *it, err);
@@ -566,7 +566,7 @@ static int send_groups(struct ctr_deep *d, struct ctr_deep_group *g, struct ctr_
 
 static int row_gradients(struct ctr_deep *d, struct ctr_err *err)
 {
-    int rc = ctr_mem_grow(&d->du, d->dev, (size_t)(d->unique * d->width) * sizeof(float), err);
+    int rc = ctr_mem_grow(&d->vectors.du, d->dev, (size_t)(d->batch.unique * d->width) * sizeof(float), err);
     for (int i = 0; i < d->groups && !rc; i++) {
         struct ctr_deep_group *g = &d->group[i];
         rc = send_groups(d, g, err); /* while the backward pass computes */
@@ -576,12 +576,12 @@ static int row_gradients(struct ctr_deep *d, struct ctr_err *err)
             break;
         struct ctr_dev_pool_grad grad = { .how = g->pooling,
                                           .lists = lists_of(d, g, 0),
-                                          .group_start = ctr_vec(g->group_start_mem, d->unique + 1),
+                                          .group_start = ctr_vec(g->group_start_mem, d->batch.unique + 1),
                                           .group_item = ctr_vec(g->group_item_mem, g->entries),
-                                          .rows = d->value,
+                                          .rows = d->vectors.value,
                                           .dout = part_of_x(d, g, d->dx, (int64_t)d->pooled * d->width, 0),
                                           .out = part_of_x(d, g, d->x, d->x_cols, 0),
-                                          .grad = ctr_mat(d->du, d->unique, d->width),
+                                          .grad = ctr_mat(d->vectors.du, d->batch.unique, d->width),
                                           .add = i > 0 };
         if (g->sequence) {
             grad.lists = entries_of(d, g, 0);
@@ -598,21 +598,21 @@ static int send_l2(struct ctr_deep *d, const struct ctr_deep_tables *all, struct
 {
     struct ctr_buf l2 = { 0 }, counts = { 0 };
     int rc = 0;
-    float *to = ctr_buf_extend(&l2, d->unique, sizeof *to, &rc, err);
-    for (int t = 0; t < d->sets && !rc; t++) {
-        const struct ctr_deep_set *s = &d->set[t];
-        const int32_t *place = ctr_source_places(d->source, 0, t);
+    float *to = ctr_buf_extend(&l2, d->batch.unique, sizeof *to, &rc, err);
+    for (int t = 0; t < d->batch.sets && !rc; t++) {
+        const struct ctr_deep_set *s = &d->batch.set[t];
+        const int32_t *place = ctr_source_places(d->vectors.source, 0, t);
         ctr_buf_clear(&counts);
         uint32_t *count = ctr_buf_extend(&counts, s->n, sizeof *count, &rc, err);
         if (!rc && s->n)
-            rc = ctr_source_count(d->source, 0, t, AS(int32_t, s->uses), count, err);
+            rc = ctr_source_count(d->vectors.source, 0, t, AS(int32_t, s->uses), count, err);
         for (int64_t k = 0; k < s->n && !rc; k++) {
             const uint32_t given = ctr_deep_count(&all->given, AS(uint64_t, s->hash)[k]);
             to[place[k]] = (float)(d->p.l2 / (double)(given ? given : count[k]));
         }
     }
     if (!rc)
-        rc = ctr_deep_send(d, &d->l2, l2.data, 0, (size_t)d->unique * sizeof *to, err);
+        rc = ctr_deep_send(d, &d->vectors.l2, l2.data, 0, (size_t)d->batch.unique * sizeof *to, err);
     if (!rc)
         rc = ctr_deep_sent(d, err);
     ctr_buf_free(&l2);
@@ -627,19 +627,20 @@ int ctr_deep_push(struct ctr_deep *d, struct ctr_deep_tables *all, struct ctr_po
     if (!rc && all->counts)
         rc = send_l2(d, all, err);
     const struct ctr_source_step step = { .opt = *opt,
-                                          .grad = ctr_mat(d->du, d->unique, d->width),
-                                          .l2_row = all->counts ? ctr_vec(d->l2, d->unique) : (struct ctr_vec){ 0 },
+                                          .grad = ctr_mat(d->vectors.du, d->batch.unique, d->width),
+                                          .l2_row = all->counts ? ctr_vec(d->vectors.l2, d->batch.unique)
+                                                                : (struct ctr_vec){ 0 },
                                           .pool = pool };
-    return rc ? rc : ctr_source_push(d->source, 0, &step, err);
+    return rc ? rc : ctr_source_push(d->vectors.source, 0, &step, err);
 }
 
 void ctr_deep_clear(struct ctr_deep *d)
 {
-    d->rows = d->unique = d->sent_rows = 0;
-    d->buffer_index = !d->buffer_index;
-    d->weighted = false;
-    ctr_buf_clear(&d->label);
-    ctr_buf_clear(&d->weight);
+    d->rows = d->batch.unique = d->batch.sent_rows = 0;
+    d->batch.buffer_index = !d->batch.buffer_index;
+    d->batch.weighted = false;
+    ctr_buf_clear(&d->batch.label);
+    ctr_buf_clear(&d->batch.weight);
     for (int i = 0; i < d->groups; i++) {
         struct ctr_deep_group *g = &d->group[i];
         struct ctr_buf *bufs[] = { &g->hash, &g->index, &g->start, &g->segment, &g->x };
@@ -649,10 +650,10 @@ void ctr_deep_clear(struct ctr_deep *d)
     }
     for (int i = 0; i < d->sequences; i++)
         d->sequence[i].entries = 0;
-    if (d->source)
-        ctr_source_drop(d->source, 0);
-    for (int t = 0; t < d->sets; t++) {
-        struct ctr_deep_set *s = &d->set[t];
+    if (d->vectors.source)
+        ctr_source_drop(d->vectors.source, 0);
+    for (int t = 0; t < d->batch.sets; t++) {
+        struct ctr_deep_set *s = &d->batch.set[t];
         if (s->n)
             memset(s->slot.data, 0, (s->mask + 1) * sizeof(int32_t));
         struct ctr_buf *bufs[] = { &s->hash, &s->uses };
@@ -676,14 +677,14 @@ void ctr_deep_rows_free(struct ctr_deep *d)
         for (size_t b = 0; b < CTR_COUNT(mems); b++)
             ctr_mem_free(mems[b]);
     }
-    for (int t = 0; t < d->sets; t++) {
-        struct ctr_deep_set *s = &d->set[t];
+    for (int t = 0; t < d->batch.sets; t++) {
+        struct ctr_deep_set *s = &d->batch.set[t];
         struct ctr_buf *bufs[] = { &s->slot, &s->hash, &s->uses };
         for (size_t b = 0; b < CTR_COUNT(bufs); b++)
             ctr_buf_free(bufs[b]);
     }
-    free(d->set);
-    ctr_source_free(d->source);
-    ctr_mem_free(d->du);
-    ctr_mem_free(d->l2);
+    free(d->batch.set);
+    ctr_source_free(d->vectors.source);
+    ctr_mem_free(d->vectors.du);
+    ctr_mem_free(d->vectors.l2);
 }

@@ -10,20 +10,20 @@
  * copied. */
 static int pinned_room(struct ctr_deep *d, size_t bytes, struct ctr_err *err)
 {
-    d->pinned_used = (d->pinned_used + CTR_LINE - 1) / CTR_LINE * CTR_LINE;
-    if (d->pinned_used <= d->pinned_bytes && bytes <= d->pinned_bytes - d->pinned_used)
+    d->batch.pinned_used = (d->batch.pinned_used + CTR_LINE - 1) / CTR_LINE * CTR_LINE;
+    if (d->batch.pinned_used <= d->batch.pinned_bytes && bytes <= d->batch.pinned_bytes - d->batch.pinned_used)
         return 0;
     int rc = ctr_dev_copied(d->dev, err);
-    d->pinned_used = 0;
-    if (rc || bytes <= d->pinned_bytes)
+    d->batch.pinned_used = 0;
+    if (rc || bytes <= d->batch.pinned_bytes)
         return rc;
     void *p = NULL;
-    const size_t room = CTR_MAX(bytes, d->pinned_bytes) * 2;
+    const size_t room = CTR_MAX(bytes, d->batch.pinned_bytes) * 2;
     if ((rc = ctr_host_new(&p, d->dev, room, err)))
         return rc;
-    ctr_host_free(d->pinned, d->dev);
-    d->pinned = p;
-    d->pinned_bytes = room;
+    ctr_host_free(d->batch.pinned, d->dev);
+    d->batch.pinned = p;
+    d->batch.pinned_bytes = room;
     return 0;
 }
 
@@ -42,9 +42,9 @@ int ctr_deep_send(struct ctr_deep *d, struct ctr_mem **m, const void *host, size
         return ctr_mem_write(*m, sent, from, n, err);
     if ((rc = pinned_room(d, n, err)))
         return rc;
-    char *to = d->pinned + d->pinned_used;
+    char *to = d->batch.pinned + d->batch.pinned_used;
     memcpy(to, from, n);
-    d->pinned_used += n;
+    d->batch.pinned_used += n;
     return ctr_mem_write_later(*m, sent, to, n, err);
 }
 

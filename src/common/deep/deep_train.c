@@ -114,10 +114,10 @@ static struct ctr_dev_opt optimizer(const struct ctr_deep_learner *l)
 /* dlogit of the minibatch: the gradient of the mean of its weighted losses. */
 static int loss_gradient(struct ctr_deep *d, struct ctr_err *err)
 {
-    const struct ctr_deep_batch *on = &d->buffers[d->buffer_index];
+    const struct ctr_deep_batch *on = &d->batch.buffers[d->batch.buffer_index];
     const struct ctr_dev_bce bce = { .z = ctr_vec(d->logit, d->rows),
                                      .label = ctr_vec(on->label, d->rows),
-                                     .weight = d->weighted ? ctr_vec(on->weight, d->rows) : (struct ctr_vec){ 0 },
+                                     .weight = d->batch.weighted ? ctr_vec(on->weight, d->rows) : (struct ctr_vec){ 0 },
                                      .dz = ctr_vec(d->dlogit, d->rows),
                                      .scale = 1 / (float)d->rows };
     return ctr_dev_bce(d->dev, &bce, err);
@@ -257,6 +257,6 @@ int64_t ctr_deep_memory(const void *learner)
 int ctr_deep_words(const void *learner, struct ctr_buf *text, struct ctr_err *err)
 {
     const struct ctr_deep_learner *l = learner;
-    int rc = l->net.source ? ctr_source_words(l->net.source, text, err) : 0;
+    int rc = l->net.vectors.source ? ctr_source_words(l->net.vectors.source, text, err) : 0;
     return rc ? rc : ctr_deep_time_words(&l->time, l->net.dev, text, err);
 }

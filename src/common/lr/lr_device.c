@@ -100,7 +100,7 @@ static int make_source(struct ctr_lr_device *l, struct ctr_err *err)
         return ctr_fail_nomem(err, sizeof *n);
     n->base = (struct ctr_source){ .ops = &numbered_ops, .dev = d->dev, .width = 1, .floats = FLOATS };
     n->tables = &l->tables;
-    return ctr_source_cache(&d->source, d->dev, &n->base, err);
+    return ctr_source_cache(&d->vectors.source, d->dev, &n->base, err);
 }
 
 static int open_device(struct ctr_lr_device *l, const struct ctr_model *m, const struct ctr_params *p,
@@ -308,8 +308,8 @@ static int add_rows(struct ctr_lr_device *l, const struct ctr_rows *r, int64_t f
     int32_t *segment = ctr_buf_extend(&g->segment, room, sizeof *segment, &rc, err);
     float *x = ctr_buf_extend(&g->x, room, sizeof *x, &rc, err);
     int32_t *start = ctr_buf_extend(&g->start, n, sizeof *start, &rc, err);
-    float *label = ctr_buf_extend(&d->label, n, sizeof *label, &rc, err);
-    float *weight = ctr_buf_extend(&d->weight, n, sizeof *weight, &rc, err);
+    float *label = ctr_buf_extend(&d->batch.label, n, sizeof *label, &rc, err);
+    float *weight = ctr_buf_extend(&d->batch.weight, n, sizeof *weight, &rc, err);
     if (rc)
         return rc;
     const uint32_t *row = AS(uint32_t, l->row);
@@ -334,7 +334,7 @@ static int add_rows(struct ctr_lr_device *l, const struct ctr_rows *r, int64_t f
     g->segment.len = (size_t)g->entries * sizeof *segment;
     g->x.len = (size_t)g->entries * sizeof *x;
     l->ones &= !r->x;
-    d->weighted |= r->weight != NULL;
+    d->batch.weighted |= r->weight != NULL;
     d->rows += n;
     return 0;
 }
@@ -346,26 +346,26 @@ static int send_rows(struct ctr_lr_device *l, struct ctr_err *err)
 {
     struct ctr_deep *d = &l->net;
     struct ctr_deep_group *g = d->group;
-    struct ctr_deep_batch *on = &d->buffers[d->buffer_index];
-    struct ctr_deep_lists *lists = &g->buffers[d->buffer_index];
-    const size_t rows = (size_t)d->sent_rows, entries = (size_t)g->sent_entries;
+    struct ctr_deep_batch *on = &d->batch.buffers[d->batch.buffer_index];
+    struct ctr_deep_lists *lists = &g->buffers[d->batch.buffer_index];
+    const size_t rows = (size_t)d->batch.sent_rows, entries = (size_t)g->sent_entries;
     const struct {
         struct ctr_mem **to;
         const struct ctr_buf *from;
         size_t sent;
     } part[] = {
-        { &l->id[d->buffer_index], &g->hash, entries * sizeof(uint64_t) },
+        { &l->id[d->batch.buffer_index], &g->hash, entries * sizeof(uint64_t) },
         { &lists->start, &g->start, rows * sizeof(int32_t) },
         { &lists->segment, &g->segment, entries * sizeof(int32_t) },
-        { &on->label, &d->label, rows * sizeof(float) },
-        { d->weighted ? &on->weight : NULL, &d->weight, rows * sizeof(float) },
+        { &on->label, &d->batch.label, rows * sizeof(float) },
+        { d->batch.weighted ? &on->weight : NULL, &d->batch.weight, rows * sizeof(float) },
         { l->ones ? NULL : &lists->x, &g->x, entries * sizeof(float) },
     };
     int rc = 0;
     for (size_t i = 0; i < CTR_COUNT(part) && !rc; i++)
         if (part[i].to)
             rc = ctr_deep_send(d, part[i].to, part[i].from->data, part[i].sent, part[i].from->len, err);
-    d->sent_rows = d->rows;
+    d->batch.sent_rows = d->rows;
     g->sent_entries = g->entries;
     return rc ? rc : ctr_deep_sent(d, err);
 }
@@ -391,17 +391,17 @@ static int find_unique(struct ctr_lr_device *l, int64_t first, struct ctr_err *e
     int rc = 0;
     for (size_t i = 0; i < CTR_COUNT(need) && !rc; i++)
         rc = ctr_mem_grow(need[i].mem, d->dev, (size_t)need[i].bytes, err);
-    const struct ctr_dev_unique unique = { .keys = ctr_vec_at(l->id[d->buffer_index], from, n),
+    const struct ctr_dev_unique unique = { .keys = ctr_vec_at(l->id[d->batch.buffer_index], from, n),
                                            .unique = ctr_vec(l->unique, n),
                                            .index = ctr_vec_at(l->index, from, n),
                                            .group_start = ctr_vec(g->group_start_mem, n + 1),
                                            .group_item = ctr_vec(g->group_item_mem, n),
-                                           .count = &d->unique };
+                                           .count = &d->batch.unique };
     if (!rc)
         rc = ctr_dev_unique(d->dev, &unique, err);
-    uint64_t *id = scratch(&l->unique_host, rc ? 0 : d->unique, sizeof *id, &rc, err);
+    uint64_t *id = scratch(&l->unique_host, rc ? 0 : d->batch.unique, sizeof *id, &rc, err);
     if (!rc)
-        rc = ctr_mem_read(l->unique, 0, id, (size_t)d->unique * sizeof *id, err);
+        rc = ctr_mem_read(l->unique, 0, id, (size_t)d->batch.unique * sizeof *id, err);
     l->first = first;
     return rc;
 }
@@ -410,13 +410,13 @@ static int find_unique(struct ctr_lr_device *l, int64_t first, struct ctr_err *e
 static int bring(struct ctr_lr_device *l, int64_t first, bool make, struct ctr_err *err)
 {
     struct ctr_deep *d = &l->net;
-    ctr_source_drop(d->source, 0);
+    ctr_source_drop(d->vectors.source, 0);
     int rc = find_unique(l, first, err);
-    const struct ctr_want_keys keys = { AS(uint64_t, l->unique_host), d->unique };
+    const struct ctr_want_keys keys = { AS(uint64_t, l->unique_host), d->batch.unique };
     const struct ctr_want want = { .tables = 1, .keys = &keys, .make = make };
     if (!rc)
-        rc = ctr_source_begin(d->source, &want, 0, err);
-    return rc ? rc : ctr_source_values(d->source, 0, &d->value, err);
+        rc = ctr_source_begin(d->vectors.source, &want, 0, err);
+    return rc ? rc : ctr_source_values(d->vectors.source, 0, &d->vectors.value, err);
 }
 
 /* The lists of the rows from `first` on: a row's keys are one. */
@@ -424,7 +424,7 @@ static struct ctr_lists lists_from(const struct ctr_lr_device *l, int64_t first)
 {
     const struct ctr_deep *d = &l->net;
     const struct ctr_deep_group *g = d->group;
-    const struct ctr_deep_lists *on = &g->buffers[d->buffer_index];
+    const struct ctr_deep_lists *on = &g->buffers[d->batch.buffer_index];
     return (struct ctr_lists){ .lists = d->rows - first,
                                .per_row = 1,
                                .start = ctr_vec_at(on->start, first, d->rows - first + 1),
@@ -438,9 +438,10 @@ static int score_rows(struct ctr_lr_device *l, int64_t first, int64_t first_row,
 {
     struct ctr_deep *d = &l->net;
     const int64_t n = d->rows - first;
-    const struct ctr_dev_pool pool = {
-        .how = CTR_POOL_SUM, .lists = lists_from(l, first), .rows = d->value, .out = ctr_mat_at(d->logit, first, n, 1)
-    };
+    const struct ctr_dev_pool pool = { .how = CTR_POOL_SUM,
+                                       .lists = lists_from(l, first),
+                                       .rows = d->vectors.value,
+                                       .out = ctr_mat_at(d->logit, first, n, 1) };
     int rc = ctr_dev_pool(d->dev, &pool, err);
     float *logit = scratch(&l->logit, n, sizeof *logit, &rc, err);
     if (!rc)
@@ -466,25 +467,25 @@ static void forget(struct ctr_lr_device *l)
 static int sum_gradients(struct ctr_lr_device *l, struct ctr_err *err)
 {
     struct ctr_deep *d = &l->net;
-    const struct ctr_deep_batch *on = &d->buffers[d->buffer_index];
+    const struct ctr_deep_batch *on = &d->batch.buffers[d->batch.buffer_index];
     const struct ctr_dev_bce bce = { .z = ctr_vec(d->logit, d->rows),
                                      .label = ctr_vec(on->label, d->rows),
-                                     .weight = d->weighted ? ctr_vec(on->weight, d->rows) : (struct ctr_vec){ 0 },
+                                     .weight = d->batch.weighted ? ctr_vec(on->weight, d->rows) : (struct ctr_vec){ 0 },
                                      .dz = ctr_vec(d->dlogit, d->rows),
                                      .scale = 1 };
-    const size_t bytes = (size_t)d->unique * sizeof(float);
+    const size_t bytes = (size_t)d->batch.unique * sizeof(float);
     int rc = ctr_dev_bce(d->dev, &bce, err);
     if (!rc)
-        rc = ctr_mem_grow(&d->du, d->dev, bytes, err);
+        rc = ctr_mem_grow(&d->vectors.du, d->dev, bytes, err);
     if (!rc)
         rc = ctr_mem_grow(&l->squares, d->dev, bytes, err);
     const struct ctr_dev_pool_grad grad = { .how = CTR_POOL_SUM,
                                             .lists = lists_from(l, 0),
-                                            .group_start = ctr_vec(d->group->group_start_mem, d->unique + 1),
+                                            .group_start = ctr_vec(d->group->group_start_mem, d->batch.unique + 1),
                                             .group_item = ctr_vec(d->group->group_item_mem, d->group->entries),
                                             .dout = ctr_mat(d->dlogit, d->rows, 1),
-                                            .grad = ctr_mat(d->du, d->unique, 1),
-                                            .squares = ctr_mat(l->squares, d->unique, 1) };
+                                            .grad = ctr_mat(d->vectors.du, d->batch.unique, 1),
+                                            .squares = ctr_mat(l->squares, d->batch.unique, 1) };
     return rc ? rc : ctr_dev_pool_grad(d->dev, &grad, err);
 }
 
@@ -495,10 +496,10 @@ static int update(struct ctr_lr_device *l, struct ctr_err *err)
     if (!rc)
         rc = sum_gradients(l, err);
     const struct ctr_source_step step = { .opt = l->opt,
-                                          .grad = ctr_mat(d->du, d->unique, 1),
-                                          .squares = ctr_mat(l->squares, d->unique, 1) };
+                                          .grad = ctr_mat(d->vectors.du, d->batch.unique, 1),
+                                          .squares = ctr_mat(l->squares, d->batch.unique, 1) };
     if (!rc)
-        rc = ctr_source_push(d->source, 0, &step, err);
+        rc = ctr_source_push(d->vectors.source, 0, &step, err);
     forget(l);
     return rc;
 }
@@ -574,7 +575,7 @@ static int lr_device_words(const void *learner, struct ctr_buf *text, struct ctr
     const int64_t keys = lr_device_keys(l);
     int rc = ctr_buf_printf(text, err, "bytes a key          %.1f\n", keys ? (double)table_bytes(l) / (double)keys : 0);
     if (!rc)
-        rc = ctr_source_words(l->net.source, text, err);
+        rc = ctr_source_words(l->net.vectors.source, text, err);
     return rc ? rc : ctr_deep_time_words(&l->time, l->net.dev, text, err);
 }
 
