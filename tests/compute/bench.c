@@ -155,6 +155,30 @@ static int run_pool(struct bench *b)
                         &b->err);
 }
 
+static int run_cross(struct bench *b)
+{
+    return ctr_dev_cross(b->dev,
+                         &(struct ctr_dev_cross){ ctr_mat(b->x, BATCH, 400), ctr_mat(b->y, BATCH, 400),
+                                                  ctr_mat(b->y, BATCH, 400), ctr_mat(b->z, BATCH, 400) },
+                         &b->err);
+}
+
+static int run_dots(struct bench *b)
+{
+    return ctr_dev_dots(
+        b->dev, &(struct ctr_dev_dots){ 26, ctr_mat(b->x, BATCH, 26 * WIDTH), ctr_mat(b->y, BATCH, 26 * 25 / 2) },
+        &b->err);
+}
+
+static int run_dots_grad(struct bench *b)
+{
+    return ctr_dev_dots_grad(b->dev,
+                             &(struct ctr_dev_dots_grad){ 26, ctr_mat(b->x, BATCH, 26 * WIDTH),
+                                                          ctr_mat(b->y, BATCH, 26 * 25 / 2),
+                                                          ctr_mat(b->z, BATCH, 26 * WIDTH) },
+                             &b->err);
+}
+
 static int run_pool_grad(struct bench *b)
 {
     return ctr_dev_pool_grad(b->dev,
@@ -250,6 +274,9 @@ static const struct line lines[] = {
     PER_SECOND("sort of 106496 keys with values", ENTRIES, run_sort),
     PER_SECOND("pool 4096x26 of width 10, entries", ENTRIES, run_pool),
     PER_SECOND("pool_grad 4096x26 of width 10, entries", ENTRIES, run_pool_grad),
+    PER_SECOND("cross 4096x400, elements", BATCH * 400, run_cross),
+    PER_SECOND("dots 4096 rows of 26 x 10, products", BATCH * 325.0 * WIDTH, run_dots),
+    PER_SECOND("dots_grad, products", BATCH * 650.0 * WIDTH, run_dots_grad),
     PER_SECOND("opt_rows adam, entries", ENTRIES, run_opt_rows),
     PER_SECOND("opt_dense adam, parameters", 426000, run_opt_dense),
     PER_SECOND("bce 4096, rows", BATCH, run_bce),
