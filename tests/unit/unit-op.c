@@ -712,6 +712,9 @@ static void write_keyed(const char *path, enum ctr_type key)
     CHECK(ctr_schema_add(&s, "name", CTR_UTF8, &err));
     CHECK(ctr_schema_add(&s, "tags", CTR_LIST, &err));
     s.f[2].item = CTR_UTF8;
+    CHECK(ctr_schema_add(&s, "vector", CTR_FIXED, &err));
+    s.f[3].item = CTR_F32;
+    s.f[3].width = 2;
     CHECK(ctr_batchbuf_init(&b, &s, &err));
     for (int i = 10; i < 100; i += 10) {
         char text[CTR_NUM_MAX];
@@ -723,6 +726,9 @@ static void write_keyed(const char *path, enum ctr_type key)
         CHECK(ctr_colbuf_str(&b.col[1], text, i == 50 ? 1 : n, &err));
         CHECK(ctr_colbuf_str(b.col[2].item, text, n, &err));
         CHECK(ctr_colbuf_close(&b.col[2], &err));
+        CHECK(ctr_colbuf_f64(b.col[3].item, i, &err));
+        CHECK(ctr_colbuf_f64(b.col[3].item, -i / 2.0, &err));
+        CHECK(ctr_colbuf_close(&b.col[3], &err));
     }
     CHECK(ctr_out_open(&o, path, 0, &err));
     CHECK(ctr_writer_open(&w, o, &s, &opts, &err));
@@ -750,6 +756,14 @@ static void check_lookup(void)
     check("lookup", (const char *const[ARGS]){ file, "t:10", "=t:name" },
           "!lookup: the key of the file, id, is int32, got utf8");
     check("lookup", (const char *const[ARGS]){ file, "i:10", "=t:nam" }, "!name");
+    check("embedding", (const char *const[ARGS]){ file, "li:10,20,11,^;~;;11;90", "=t:vector" },
+          "[15,-7.5];~;~;~;[90,-45]");
+    check("embedding", (const char *const[ARGS]){ file, "li:10,20,10", "=t:vector", ".pool=t:sum" }, "[40,-20]");
+    check("embedding", (const char *const[ARGS]){ file, "li:10,30,20", "=t:vector", ".pool=t:max" }, "[30,-5]");
+    check("embedding", (const char *const[ARGS]){ file, "li:10", "=t:vector", ".pool=t:min" }, "!pool is");
+    check("embedding", (const char *const[ARGS]){ file, "li:10", "=t:tags" }, "!tags is no vector of floats");
+    check("embedding", (const char *const[ARGS]){ file, "lt:10", "=t:vector" },
+          "!embedding: the key of the file, id, is int32, got utf8");
     write_keyed(path, CTR_UTF8);
     check("lookup", (const char *const[ARGS]){ file, "t:10;1;~;90", "=t:name" }, "10;~;~;90");
     write_keyed(path, CTR_U8);

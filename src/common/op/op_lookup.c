@@ -8,9 +8,13 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+enum pool { POOL_MEAN, POOL_SUM, POOL_MAX };
+static const char *const pools[] = { [POOL_MEAN] = "mean", [POOL_SUM] = "sum", [POOL_MAX] = "max" };
+
 struct lookup {
     struct ctr_keyed *file;
     int column;
+    enum pool pool;       /* embedding */
     pthread_mutex_t lock; /* the file has a cache */
 };
 
@@ -76,8 +80,12 @@ static bool key_fits(const struct ctr_vtype *t, const struct ctr_field *f)
     return t->type == f->type && !t->duration && t->type != CTR_LIST && t->type != CTR_FIXED;
 }
 
-static int prepare_lookup(struct ctr_op_call *call, struct ctr_op_state *s, struct ctr_err *err)
+/* Open the file; the column and the keys are of types that fit. *out: the column. `what`: lookup or embedding, whose
+ * keys have the type `key`. */
+static int prepare_file(struct ctr_op_call *call, struct ctr_op_state *s, const struct ctr_vtype *key,
+                        const struct ctr_field **out, struct ctr_err *err)
 {
+    const char *what = call->op->name;
     struct lookup *p = calloc(1, sizeof *p);
     struct ctr_str column = call->arg[2].literal->s;
     const struct ctr_schema *schema;
@@ -102,12 +110,43 @@ static int prepare_lookup(struct ctr_op_call *call, struct ctr_op_state *s, stru
         return rc;
     f = &schema->f[ctr_keyed_column(p->file)];
     if (call->arg[1].literal)
-        return ctr_fail(err, CTR_EUSAGE, "lookup wants a column as its key");
-    if (!key_fits(&call->arg[1].type, f))
-        return ctr_fail(err, CTR_EUSAGE, "lookup: the key of the file, %s, is %s, got %s", f->name,
-                        ctr_field_type_name(f, want, sizeof want), ctr_vtype_name(&call->arg[1].type, got, sizeof got));
-    f = &schema->f[p->column];
-    call->result = (struct ctr_vtype){ .type = f->type, .item = f->item, .width = f->width };
+        return ctr_fail(err, CTR_EUSAGE, "%s wants a column as its key", what);
+    if (!key_fits(key, f))
+        return ctr_fail(err, CTR_EUSAGE, "%s: the key of the file, %s, is %s, got %s", what, f->name,
+                        ctr_field_type_name(f, want, sizeof want), ctr_vtype_name(key, got, sizeof got));
+    *out = &schema->f[p->column];
+    return 0;
+}
+
+static int prepare_lookup(struct ctr_op_call *call, struct ctr_op_state *s, struct ctr_err *err)
+{
+    const struct ctr_field *f = NULL;
+    int rc = prepare_file(call, s, &call->arg[1].type, &f, err);
+
+    if (!rc)
+        call->result = (struct ctr_vtype){ .type = f->type, .item = f->item, .width = f->width };
+    return rc;
+}
+
+static int prepare_embedding(struct ctr_op_call *call, struct ctr_op_state *s, struct ctr_err *err)
+{
+    const struct ctr_vtype *list = &call->arg[1].type;
+    const struct ctr_vtype key = { .type = list->item, .key = list->key, .duration = list->duration };
+    const struct ctr_value *pool = s->named[0];
+    const struct ctr_field *f = NULL;
+    int rc = prepare_file(call, s, &key, &f, err), i = 0;
+
+    if (rc)
+        return rc;
+    if (f->type != CTR_FIXED || !ctr_types[f->item].floating)
+        return ctr_fail(err, CTR_EUSAGE, "embedding: %s is no vector of floats (fixed_size_list<float32>)", f->name);
+    while (pool && i < (int)CTR_COUNT(pools) &&
+           (pool->kind != CTR_V_STR || strlen(pools[i]) != pool->s.n || memcmp(pools[i], pool->s.p, pool->s.n) != 0))
+        i++;
+    if (i == (int)CTR_COUNT(pools))
+        return ctr_fail(err, CTR_EUSAGE, "embedding: pool is \"mean\", \"sum\" or \"max\"");
+    ((struct lookup *)s->param)->pool = (enum pool)i;
+    call->result = (struct ctr_vtype){ .type = CTR_FIXED, .item = CTR_F32, .width = f->width };
     return 0;
 }
 
@@ -133,27 +172,119 @@ static int cast_keys(const struct ctr_col *c, int64_t rows, enum ctr_type type, 
     return rc;
 }
 
+/* The rows of the file with these keys. The caller frees `found`, also after an error. */
+static int get_many(struct lookup *p, const struct ctr_col *keys, int64_t rows, struct ctr_batchbuf *found,
+                    struct ctr_err *err)
+{
+    const struct ctr_schema *schema = ctr_keyed_schema(p->file);
+    struct ctr_colbuf cast = { 0 };
+    int rc = cast_keys(keys, rows, schema->f[ctr_keyed_column(p->file)].type, &cast, err);
+
+    if (!rc)
+        rc = ctr_batchbuf_init(found, schema, err);
+    if (!rc) {
+        pthread_mutex_lock(&p->lock);
+        rc = ctr_keyed_get_many(p->file, ctr_colbuf_view(&cast), found, NULL, err);
+        pthread_mutex_unlock(&p->lock);
+    }
+    ctr_colbuf_free(&cast);
+    return rc;
+}
+
 static int column_lookup(const struct ctr_op_call *call, const struct ctr_col *const *col, int64_t rows,
                          struct ctr_colbuf *out, struct ctr_err *err)
 {
     struct lookup *p = ((const struct ctr_op_state *)call->state)->param;
-    const struct ctr_schema *schema = ctr_keyed_schema(p->file);
     struct ctr_batchbuf found = { 0 };
-    struct ctr_colbuf keys = { 0 };
-    int rc = cast_keys(col[1], rows, schema->f[ctr_keyed_column(p->file)].type, &keys, err);
+    int rc = get_many(p, col[1], rows, &found, err);
 
     if (!rc)
-        rc = ctr_batchbuf_init(&found, schema, err);
-    if (!rc) {
-        pthread_mutex_lock(&p->lock);
-        rc = ctr_keyed_get_many(p->file, ctr_colbuf_view(&keys), &found, NULL, err);
-        pthread_mutex_unlock(&p->lock);
-        if (!rc)
-            rc = ctr_colbuf_range(out, ctr_colbuf_view(&found.col[p->column]), 0, rows, err);
-    }
+        rc = ctr_colbuf_range(out, ctr_colbuf_view(&found.col[p->column]), 0, rows, err);
     if (found.schema)
         ctr_batchbuf_free(&found);
-    ctr_colbuf_free(&keys);
+    return rc;
+}
+
+/* ---- embedding: the vectors of the items of a list, pooled ---- */
+
+/* Position d of the vectors [from, to): sums are of doubles, in the order of the list. *n: how many there are. */
+static double pool_position(const struct lookup *p, const struct ctr_col *vectors, int32_t width, int64_t from,
+                            int64_t to, int32_t d, int64_t *n)
+{
+    double r = 0;
+
+    *n = 0;
+    for (int64_t i = from; i < to; i++) {
+        int64_t first = 0, last = 0;
+        if (ctr_col_missing(vectors, i))
+            continue;
+        const struct ctr_col *item = ctr_col_items(vectors, width, i, &first, &last);
+        const double v = ctr_col_f64(item, first + d);
+        r = p->pool != POOL_MAX ? r + v : !*n || v > r ? v : r;
+        ++*n;
+    }
+    return p->pool == POOL_MEAN && *n ? r / (double)*n : r;
+}
+
+static int pool_rows(const struct lookup *p, const struct ctr_col *vectors, int32_t width, const int64_t *end,
+                     int64_t rows, struct ctr_colbuf *out, struct ctr_err *err)
+{
+    int rc = 0;
+
+    for (int64_t i = 0; !rc && i < rows; i++) {
+        const int64_t from = i ? end[i - 1] : 0;
+        int64_t n = 0;
+        (void)pool_position(p, vectors, width, from, end[i], 0, &n);
+        if (!n) {
+            rc = ctr_colbuf_null(out, err);
+            continue;
+        }
+        for (int32_t d = 0; !rc && d < width; d++)
+            rc = ctr_colbuf_f64(out->item, pool_position(p, vectors, width, from, end[i], d, &n), err);
+        if (!rc)
+            rc = ctr_colbuf_close(out, err);
+    }
+    return rc;
+}
+
+/* The items of all rows one after another; end[i]: where those of row i end. */
+static int flatten(const struct ctr_col *list, int32_t width, int64_t rows, struct ctr_colbuf *items, int64_t *end,
+                   struct ctr_err *err)
+{
+    int rc = 0;
+
+    for (int64_t i = 0; !rc && i < rows; i++) {
+        int64_t from = 0, to = 0;
+        if (!ctr_col_missing(list, i)) {
+            const struct ctr_col *item = ctr_col_items(list, width, i, &from, &to);
+            rc = ctr_colbuf_range(items, item, from, to - from, err);
+        }
+        end[i] = items->rows;
+    }
+    return rc;
+}
+
+static int column_embedding(const struct ctr_op_call *call, const struct ctr_col *const *col, int64_t rows,
+                            struct ctr_colbuf *out, struct ctr_err *err)
+{
+    struct lookup *p = ((const struct ctr_op_state *)call->state)->param;
+    const struct ctr_vtype *list = &call->arg[1].type;
+    const struct ctr_field item = { .type = list->item };
+    int64_t *end = malloc(((size_t)rows + 1) * sizeof *end);
+    struct ctr_batchbuf found = { 0 };
+    struct ctr_colbuf items = { 0 };
+    int rc = end ? ctr_colbuf_init(&items, &item, err) : ctr_fail_nomem(err, (size_t)rows * sizeof *end);
+
+    if (!rc)
+        rc = flatten(col[1], list->width, rows, &items, end, err);
+    if (!rc)
+        rc = get_many(p, ctr_colbuf_view(&items), items.rows, &found, err);
+    if (!rc)
+        rc = pool_rows(p, ctr_colbuf_view(&found.col[p->column]), call->result.width, end, rows, out, err);
+    if (found.schema)
+        ctr_batchbuf_free(&found);
+    ctr_colbuf_free(&items);
+    free(end);
     return rc;
 }
 
@@ -161,5 +292,9 @@ const struct ctr_op ctr_ops_lookup[] = {
     { "lookup", "lookup(file: text, key, column: text) -> type of the column",
       "the column of a keyed file in the row with that key; null where there is none", CTR_OP_COLUMN,
       CTR_VARIANTS({ "t!vt!>i", NULL }), NULL, prepare_lookup, column_lookup },
+    { "embedding", "embedding(file: text, list of keys, column: text, pool=\"mean\") -> list of float",
+      "mean, sum or max, position by position, of the vectors that a keyed file has for the items; null where it has "
+      "none",
+      CTR_OP_COLUMN, CTR_VARIANTS({ "t![vt!>[f", NULL }), "pool", prepare_embedding, column_embedding },
     { NULL },
 };
