@@ -85,6 +85,15 @@ ctr-join -q --by-row side.arrows short.arrows -o table.arrows
 fused 'join by-row' 'feature city' 'from log
 join side by-row' log=short.arrows side=side.arrows
 
+ctr-select -q --add 'at=ts"2024-01-01T00:00Z" + 1s * time' log.arrows -o days.arrows
+ctr-history -q --columns=ad --user=user --time=at --where='click == 1' --last=5 --window=1h days.arrows -o table.arrows
+fused history 'feature past in ad = history.ad' 'from log
+history ad by user at at where "click == 1" last 5 window 1h' log=days.arrows
+ctr-history -q --user=user --time=at --where='click == 1' --count=ad,user+ad --prior=5.5 --count-window=2h --delay=1m days.arrows -o table.arrows
+fused 'history count' 'dense rate = count.ad.rate
+dense n = log1p(`count.user+ad.clicks`)' 'from log
+history by user at at where "click == 1" count ad, user+ad prior 5.5 count-window 2h delay 1m' log=days.arrows
+
 # Everything at once, views as text, two files of one view.
 head -n 1001 log.csv >day1.csv
 { head -n 1 log.csv; tail -n +1002 log.csv; } >day2.csv
@@ -117,6 +126,8 @@ ok 'and what each stage did' grep -q 'stage join: .*busy, .*waiting, .*blocked' 
 ctr-train lr -q want.arrows -o want.model
 ok 'the plan is in the model' ctr-train lr -q -j 2 all.plan log=day1.csv log=day2.csv basic=basic.csv -o got.model
 ok 'whose bytes are those of the pipe' cmp want.model got.model
+ok 'the trainer tells how it waited' sh -c "ctr-train lr -v -j 2 all.plan log=day1.csv log=day2.csv basic=basic.csv -o again.model 2>&1 | grep 'stage train: .*waiting'"
+ok 'with the same bytes' cmp want.model again.model
 ok 'a model runs its statements' ctr-extract -q got.model log=log.csv users=users.csv ads=ads.csv basic=basic.csv -o again.arrows
 ok 'with the same features' same_rows want.arrows again.arrows
 exits 'a model opens no file by itself' 2 ctr-extract got.model log=log.csv basic=basic.csv
@@ -175,6 +186,12 @@ refuse 'a quarantine' 2 'a plan writes no files' 'from log = csv("log.csv", bad_
 refuse 'a second from' 2 '`from` is the first statement' 'from log
 from users'
 refuse 'below nothing' 2 'stands below `from VIEW`' 'where click == 1'
+refuse 'a history of nobody' 2 'say which column is the time: at COLUMN' 'from log
+history ad by user' log=log.arrows
+refuse 'clicks of a count' 2 'count needs where: which rows are clicks?' 'from log
+history count ad at at' log=days.arrows
+refuse 'a word' 2 'expected by, at, where, count' 'from log
+history ad bye user' log=days.arrows
 refuse 'two words' 2 'inner and anti exclude each other' 'from log
 join users on user inner anti' log=log.arrows users=users.arrows
 printf 'from log\nfeature user\nwhere click == 1\n' >bad.plan
@@ -196,4 +213,9 @@ ok 'two passes' ctr-train lr -q --passes 2 -o whole.model --progressive whole.pr
 killed_runs 'resume: ' run 02 03 05 07 09 12
 ok 'resume: the same model' cmp whole.model killed.model
 ok 'resume: the same predictions' same_rows whole.progressive killed.progressive
+
+# The example: one command, pipes, files of streams and of text.
+example() { OUT="$W/example" ROWS=2000 "$CTR_TOP/examples/featurebox.sh" >example.txt 2>example.err || { tail example.err; return 1; }; }
+[ "$SAN" ] || ok 'the example runs' example
+[ "$SAN" ] || ok 'all of its models are one' grep -q '^models that differ: 0$' example.txt
 done_testing

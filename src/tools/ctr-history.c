@@ -126,34 +126,17 @@ static int open_history(const struct ctr_cli *cli, const struct ctr_schema *s, s
     return ctr_history_new(h, s, past, o.behaviours && strcmp(o.behaviours, "-") ? o.behaviours : "stdin", &ho, err);
 }
 
-static int write_results(struct ctr_history *h, struct ctr_writer *w, struct ctr_err *err)
-{
-    const struct ctr_batch *b;
-    int rc;
-
-    while ((rc = ctr_history_next(h, &b, err)) > 0)
-        if ((rc = ctr_writer_batch(w, b, err)))
-            return rc;
-    return rc;
-}
-
-static int write_all(struct ctr_cli *cli, struct ctr_reader *r, struct ctr_history *h, struct ctr_out *out,
-                     struct ctr_err *err)
+static int write_all(struct ctr_cli *cli, const struct ctr_reader *r, const struct ctr_batch_source *rows,
+                     struct ctr_out *out, struct ctr_err *err)
 {
     struct ctr_writer *w = NULL;
     const struct ctr_batch *b;
-    int rc = ctr_cli_writer(cli, out, ctr_history_schema(h), &w, err);
+    int rc = ctr_cli_writer(cli, out, ctr_batch_source_schema(rows), &w, err);
 
-    while (!rc && (rc = ctr_reader_next(r, &b, err)) > 0) {
-        rc = ctr_history_batch(h, b, err);
-        if (!rc)
-            rc = write_results(h, w, err);
+    while (!rc && (rc = ctr_batch_source_next(rows, &b, err)) > 0) {
+        rc = ctr_writer_batch(w, b, err);
         ctr_cli_progress(cli, ctr_reader_rows(r), ctr_reader_total_rows(r));
     }
-    if (!rc)
-        rc = ctr_history_finish(h, err);
-    if (!rc)
-        rc = write_results(h, w, err);
     if (!rc)
         rc = ctr_cli_finish(cli, w, out, err);
     ctr_writer_free(w);
@@ -176,6 +159,7 @@ static void report(const struct ctr_cli *cli, const struct ctr_history *h)
 static int run(struct ctr_cli *cli, struct ctr_err *err)
 {
     struct ctr_reader *r = NULL, *past = NULL;
+    struct ctr_batch_source source = { 0 };
     struct ctr_history *h = NULL;
     struct ctr_out *out = NULL;
     int rc = check_options(cli, err);
@@ -185,16 +169,19 @@ static int run(struct ctr_cli *cli, struct ctr_err *err)
     if (!rc)
         rc = ctr_cli_reader(cli, 0, NULL, &r, err);
     if (!rc)
+        source = ctr_batch_source_stream(r);
+    if (!rc)
         rc = open_history(cli, ctr_reader_schema(r), past, &h, err);
+    if (!rc && (rc = ctr_history_source(&source, h, err)))
+        ctr_history_free(h);
     if (!rc)
         rc = ctr_cli_out(cli, CTR_OUT_BINARY, &out, err);
     if (!rc)
-        rc = write_all(cli, r, h, out, err);
+        rc = write_all(cli, r, &source, out, err);
     if (!rc)
         report(cli, h);
-    ctr_history_free(h);
+    ctr_batch_source_close(&source);
     ctr_reader_free(past);
-    ctr_reader_free(r);
     ctr_out_free(out);
     return rc;
 }

@@ -128,6 +128,7 @@ struct run {
     int first;        /* file of the input among the arguments */
     bool flows;       /* the plan runs the whole way from views: */
     struct ctr_flow_views views;
+    struct ctr_stage_times extract_times;
     struct ctr_trainer *trainer;
     struct ctr_variants variants;
     struct ctr_out **out, *side; /* models, progressive */
@@ -284,6 +285,23 @@ static void debug(void *ctx, const char *text)
     ctr_cli_debug(((struct run *)ctx)->cli, "%s", text);
 }
 
+static bool can_reopen(const struct run *run)
+{
+    const struct ctr_cli *cli = run->cli;
+    bool can = cli->nargs > run->first || run->flows;
+    for (int i = run->first; i < cli->nargs && !run->flows; i++)
+        can = can && ctr_cli_reopens(cli->args[i]);
+    for (int i = 0; i < run->views.n; i++)
+        can = can && ctr_cli_reopens(run->views.file[i].path);
+    return can;
+}
+
+/* Is the extraction from views a stage on a thread of its own? Not where it might wait in a pipe. */
+static bool own_thread(const struct run *run)
+{
+    return run->flows && run->cli->jobs > 1 && can_reopen(run);
+}
+
 /* The table of the statements. The stages take the place of `ahead`. */
 static int open_views(struct run *run, const struct ctr_plan *plan, const struct ctr_reader_opts *how,
                       struct ctr_batch_source *s, struct ctr_err *err)
@@ -293,6 +311,8 @@ static int open_views(struct run *run, const struct ctr_plan *plan, const struct
                                       .batch_rows = run->cli->batch_rows,
                                       .reader = how,
                                       .last = "extract",
+                                      .last_times = own_thread(run) ? &run->extract_times : NULL,
+                                      .after = "train",
                                       .note = note,
                                       .debug = debug,
                                       .ctx = run };
@@ -322,6 +342,11 @@ static int open_input(void *ctx, const char *path, const struct ctr_reader_opts 
         rc = run->flows && !path ? open_views(run, plan, &how, s, err) : open_stream(run, path, &how, s, err);
     if (!rc && plan)
         rc = ctr_plan_source(s, plan, (int)CTR_MIN(run->cli->jobs, (int64_t)1024), run->cli->memory_bytes, err);
+    if (!rc && !path && own_thread(run)) {
+        run->extract_times = (struct ctr_stage_times){ 0 };
+        rc = ctr_batch_source_queue(s, 4, &run->extract_times, err);
+        plan = NULL; /* it is the source's */
+    }
     if (rc) {
         ctr_batch_source_close(s);
         ctr_plan_free(plan);
@@ -362,17 +387,6 @@ static void catch_stop(void)
     struct sigaction sa = { .sa_handler = on_signal };
     sigaction(SIGTERM, &sa, NULL);
     sigaction(SIGINT, &sa, NULL);
-}
-
-static bool can_reopen(const struct run *run)
-{
-    const struct ctr_cli *cli = run->cli;
-    bool can = cli->nargs > run->first || run->flows;
-    for (int i = run->first; i < cli->nargs && !run->flows; i++)
-        can = can && ctr_cli_reopens(cli->args[i]);
-    for (int i = 0; i < run->views.n; i++)
-        can = can && ctr_cli_reopens(run->views.file[i].path);
-    return can;
 }
 
 /* ---- the run ---- */

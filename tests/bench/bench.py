@@ -378,6 +378,37 @@ class Bench:
             self.compare(f"extract, 39 features, -j {j}", f"ctr-extract -q -j {j} {plan} {f} >/dev/null", rate=(1, "M rows/s"),
                          goal="2 M rows/s" if j == 1 else "", limit="77-99 ns a row by hand (AVX-512)" if j == 1 else "")
 
+    def featurebox(self):
+        """Views to a model: one command, the filters in pipes, and staged by files (examples/featurebox.sh has the commands)."""
+        n = int(os.environ.get("CTR_BENCH_ROWS", 200000 if self.a.quick else 1000000))  # 80 million are 10 GB of text
+        d = os.path.abspath(f"{self.dir}/featurebox-{n}")
+        script = os.path.join(HERE, "../../examples/featurebox.sh")
+        seconds = {}
+        for _ in range(self.runs):
+            out = sh(f"OUT={d} ROWS={n} {script}")[2].splitlines()
+            assert out[-1] == "models that differ: 0", out[-1]
+            for line in out[-8:]:
+                f = line.split("\t")
+                seconds.setdefault(f[0], []).append(float(f[1]) if len(f) > 1 else 0)
+        m = {k: statistics.median(v) for k, v in seconds.items()}
+        kept = {"staged": f"{m['intermediate'] / 1e6:.0f} MB between stages", "text": f"{m['intermediate, gzip'] / 1e6:.0f} MB between stages"}
+        for k, what, goal in (("text", "staged, gzip-compressed text", "5"), ("staged", "staged, streams", ""), ("pipe", "filters in pipes", "1.2")):
+            self.row(f"views to a model in one command, {n / 1e6:g}M rows" if k == "text" else "",
+                     f"{m['fused']:.2f} s, {n / m['fused'] / 1e3:.0f} k rows/s" if k == "text" else "", f"{what} {m[k]:.2f} s",
+                     f"{m[k] / m['fused']:.1f}", goal, kept.get(k, ""))
+        logs = f"{d}/logs"
+        views = f"impressions={logs}/impressions.tsv clicks={logs}/clicks.tsv users={logs}/users.tsv ads={logs}/ads.jsonl basic={logs}/basic.tsv"
+        extract = f"ctr-extract -q -j 2 {d}/featurebox.plan {views}"
+        _, found = self.compare(f"views to features, {n / 1e6:g}M rows, -j 2", f"{extract} >/dev/null",
+                                [("DuckDB", "duckdb", self.peer("duckdb_featurebox", logs)), ("Polars", "polars", self.peer("polars_featurebox", logs))],
+                                "1, aim 3", "", (n / 1e6, "M rows/s"))
+        rows, clicked, words = (int(x) for x in sh(f"{extract} | ctr-select -q --add 'n=length(word)' --columns clicked,n | "
+                                                   "ctr-export -q -f csv --no-header | awk -F, '{ c += $1; w += $2 } END { print NR, c, w }'")[2].split())
+        for p in found.values():
+            self.same("views to features: rows", rows, p["rows"])
+            self.same("views to features: clicks", clicked, p["clicked"])
+            self.same("views to features: words", words, p["words"])
+
     def hop(self):
         f = self.log(1)
         gb = os.path.getsize(f) / 1e9
@@ -605,7 +636,7 @@ class Bench:
     def main(self):
         groups = {"control": self.control, "train": self.train, "deep": self.deep, "gpu": self.gpu, "many": self.many, "import": self.imports, "extract": self.extract, "hop": self.hop,
                   "eval": self.eval, "calibrate": self.calibrate, "join": self.join, "history": self.history, "sort": self.sort, "start": self.start,
-                  "growth": self.growth, "memory": self.memory, "gemm": self.gemm, "page": self.page}
+                  "growth": self.growth, "memory": self.memory, "gemm": self.gemm, "page": self.page, "featurebox": self.featurebox}
         if self.only and self.only - set(groups):
             raise SystemExit(f"bench: BENCH picks from {','.join(groups)}")
         load = os.getloadavg()[0]

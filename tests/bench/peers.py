@@ -114,6 +114,63 @@ def polars_join_arrow(left, right):
     report(c, rows=t.height, unmatched=t["name"].null_count())
 
 
+# The features of examples/featurebox.plan from the same text of the same views: keys are 64-bit hashes, lists of them where ours are.
+WORDS = "regexp_extract_all(lower(title), '[a-z0-9]+')"
+FEATUREBOX = f"""
+with t as (select i.*, c.click_time is not null as clicked, u.gender, u.age, u.city, u.interests, a.campaign_id, a.title, a.category,
+    a.creative.format as format, a.price, b.basic_os, b.basic_site, {WORDS} as w, string_split(u.interests, ',') as likes
+    from read_csv('{{d}}/impressions.tsv', delim='\t', header=true, quote='') i
+    left join read_csv('{{d}}/clicks.tsv', delim='\t', header=true) c using (impression_id)
+    left join read_csv('{{d}}/users.tsv', delim='\t', header=true) u on i.user_id = u.user_id
+    left join read_json('{{d}}/ads.jsonl', format='newline_delimited') a on i.ad_id = a.ad_id
+    left join read_csv('{{d}}/basic.tsv', delim='\t', header=true) b on i.impression_id = b.impression_id
+    where i.position >= 0 and i.user_id is not null)
+select impression_id, time, clicked, hash(user_id) user, hash(ad_id) ad, hash(campaign_id) campaign, hash(city) city, hash(gender) gender,
+    hash((age >= 18)::int + (age >= 25)::int + (age >= 35)::int + (age >= 45)::int + (age >= 55)::int + (age >= 65)::int) age,
+    hash(category) category, list_transform(likes, lambda x: hash(x)) interest, hash(position) position, hash(format) format,
+    list_transform(list_distinct(w), lambda x: hash(x)) word, list_transform(range(1, len(w)), lambda k: hash(w[k] || ' ' || w[k + 1])) pair,
+    hash(json_extract_string(context, '$.slot')) slot, hash(json_extract_string(context, '$.test')) test, hash(hour(time)) as "hour",
+    hash(split_part(referrer, '.', 1)) as site, list_transform(likes, lambda x: hash(x || ' ' || category)) liked,
+    hash(basic_os || ' ' || basic_site) os_site, ln(1 + price)::float price, len(w)::float words from t"""
+
+
+def duckdb_featurebox(folder):
+    import duckdb
+    duckdb.sql("set threads = 2")
+    with clock() as c:
+        t = duckdb.sql(FEATUREBOX.format(d=folder)).to_arrow_table()
+    report(c, rows=t.num_rows, clicked=int(duckdb.sql("select sum(clicked::int) from t").fetchall()[0][0]),
+           words=int(duckdb.sql("select sum(len(word)) from t").fetchall()[0][0]))
+
+
+def polars_featurebox(folder):
+    import polars as pl
+    tsv = dict(separator="\t", quote_char=None, infer_schema_length=10000)
+    with clock() as c:
+        i = pl.scan_csv(f"{folder}/impressions.tsv", **tsv).filter((pl.col("position") >= 0) & pl.col("user_id").is_not_null())
+        clicks = pl.scan_csv(f"{folder}/clicks.tsv", **tsv).select("impression_id", "click_time")
+        users, basic = pl.scan_csv(f"{folder}/users.tsv", **tsv), pl.scan_csv(f"{folder}/basic.tsv", **tsv)
+        ads = pl.scan_ndjson(f"{folder}/ads.jsonl").with_columns(format=pl.col("creative").struct.field("format"),
+                                                                w=pl.col("title").str.to_lowercase().str.extract_all("[a-z0-9]+"))
+        ads = ads.with_columns(pair=pl.concat_list(*[(pl.col("w").list.get(k, null_on_oob=True) + " " + pl.col("w").list.get(k + 1, null_on_oob=True))
+                                                     for k in range(8)]).list.drop_nulls())
+        t = i.join(clicks, on="impression_id", how="left").join(users, on="user_id", how="left").join(ads, on="ad_id", how="left") \
+            .join(basic, on="impression_id", how="left").with_columns(likes=pl.col("interests").str.split(","))
+        age = sum((pl.col("age") >= a).cast(pl.Int32) for a in (18, 25, 35, 45, 55, 65))
+        keys = ["user_id", "ad_id", "campaign_id", "city", "gender", "category", "position", "format"]
+        t = t.select("impression_id", "time", pl.col("click_time").is_not_null().alias("clicked"), *[pl.col(k).hash().alias("k_" + k) for k in keys],
+                     age.hash().alias("age"), pl.col("likes").list.eval(pl.element().hash()).alias("interest"),
+                     pl.col("w").list.unique().list.eval(pl.element().hash()).alias("word"),
+                     pl.col("pair").list.eval(pl.element().hash()).alias("pair"),
+                     *[pl.col("context").str.json_path_match(f"$.{k}").hash().alias(k) for k in ("slot", "test")],
+                     pl.col("time").str.to_datetime("%Y-%m-%dT%H:%M:%S%.fZ").dt.hour().hash().alias("hour"),
+                     pl.col("referrer").str.split(".").list.first().hash().alias("site"),
+                     (pl.col("likes").list.join("\x01") + "\x02" + pl.col("category")).hash().alias("liked"),
+                     (pl.col("basic_os") + " " + pl.col("basic_site")).hash().alias("os_site"),
+                     pl.col("price").log1p().alias("price"), pl.col("w").list.len().alias("words")).collect()
+    report(c, rows=t.height, clicked=int(t["clicked"].sum()), words=int(t["word"].list.len().sum()))
+
+
 def csv_types(columns):
     return [c.split(":") for c in columns.split(",")]
 

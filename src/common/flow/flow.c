@@ -31,6 +31,7 @@ struct flow {
     struct ctr_strs *wants; /* one a statement: of its view, the columns that are wanted */
     struct joined *join;
     struct ctr_select **exploded; /* one a statement */
+    struct ctr_history **history; /* one a statement */
     int n, joins;
     struct link *link;
     int links;
@@ -71,7 +72,7 @@ static int want_all(struct ctr_strs *to, const struct ctr_strs *names, struct ct
 static int want_of_view(struct ctr_strs *to, const struct ctr_plan_statement *s, const struct ctr_strs *wanted,
                         struct ctr_err *err)
 {
-    const char *prefix = ctr_join_option(s, "prefix");
+    const char *prefix = ctr_stage_option(s, "prefix");
     const size_t n = prefix ? strlen(prefix) : 0;
     int rc = want_all(to, &s->view_inputs, err);
     for (int i = 0; !rc && i < wanted->n; i++)
@@ -128,14 +129,24 @@ static bool has(const struct flow *f, int i, const char *name)
     return f->view[i].view && ctr_schema_find(ctr_batch_source_schema(&f->view[i].source), name) >= 0;
 }
 
+/* Is it a column that a history makes? */
+static bool is_made(const struct ctr_plan_statement *s, const char *name)
+{
+    const char *group = ctr_stage_option(s, "group");
+    const size_t n = strlen(group ? group : "history");
+    return s->kind == CTR_STATEMENT_HISTORY &&
+           ((!strncmp(name, group ? group : "history", n) && name[n] == '.') || !strncmp(name, "count.", 6));
+}
+
 /* Does any view have a column that a join calls by this name? */
 static bool any_has(const struct flow *f, const char *name)
 {
     bool any = false;
     for (int i = 0; i < f->n; i++) {
-        const char *prefix = ctr_join_option(ctr_plan_statement(f->plan, i), "prefix");
+        const char *prefix = ctr_stage_option(ctr_plan_statement(f->plan, i), "prefix");
         const size_t n = prefix ? strlen(prefix) : 0;
         any |= !strncmp(name, prefix ? prefix : "", n) && has(f, i, name + n);
+        any |= is_made(ctr_plan_statement(f->plan, i), name);
     }
     return any;
 }
@@ -200,25 +211,25 @@ static int select_stage(struct flow *f, int i, const struct ctr_plan_statement *
 static int join_options(const struct flow *f, const struct ctr_plan_statement *s, struct ctr_join_opts *jo,
                         struct ctr_err *err)
 {
-    const char *within = ctr_join_option(s, "within"), *as_of = ctr_join_option(s, "as-of"),
-               *next = ctr_join_option(s, "next");
-    const bool inner = ctr_join_option(s, "inner"), anti = ctr_join_option(s, "anti"),
-               merge = ctr_join_option(s, "merge"), by_row = ctr_join_option(s, "by-row");
+    const char *within = ctr_stage_option(s, "within"), *as_of = ctr_stage_option(s, "as-of"),
+               *next = ctr_stage_option(s, "next");
+    const bool inner = ctr_stage_option(s, "inner"), anti = ctr_stage_option(s, "anti"),
+               merge = ctr_stage_option(s, "merge"), by_row = ctr_stage_option(s, "by-row");
     *jo = (struct ctr_join_opts){
-        .keys = ctr_join_option(s, "key"),
+        .keys = ctr_stage_option(s, "key"),
         .kind = inner  ? CTR_JOIN_INNER
                 : anti ? CTR_JOIN_ANTI
                        : CTR_JOIN_LEFT,
         .how = by_row  ? CTR_JOIN_BY_ROW
                : merge ? CTR_JOIN_MERGE
                        : CTR_JOIN_HASH,
-        .multi = ctr_join_option(s, "multi"),
+        .multi = ctr_stage_option(s, "multi"),
         .at = as_of  ? CTR_JOIN_AS_OF
               : next ? CTR_JOIN_NEXT
                      : CTR_JOIN_NO_TIME,
         .time = as_of ? as_of : next,
         .within_ms = -1,
-        .prefix = ctr_join_option(s, "prefix"),
+        .prefix = ctr_stage_option(s, "prefix"),
         .memory_bytes = f->o.memory_bytes,
         .batch_rows = f->o.batch_rows,
         .threads = f->o.threads,
@@ -235,7 +246,7 @@ static int join_options(const struct flow *f, const struct ctr_plan_statement *s
     return 0;
 }
 
-static int provenance_of_join(struct flow *f, const struct ctr_plan_statement *s, struct ctr_err *err)
+static int provenance(struct flow *f, const char *filter, const struct ctr_plan_statement *s, struct ctr_err *err)
 {
     struct ctr_buf line = { 0 };
     int rc = 0;
@@ -245,7 +256,7 @@ static int provenance_of_join(struct flow *f, const struct ctr_plan_statement *s
     if (!rc)
         rc = ctr_buf_append(&line, "", 1, err);
     if (!rc)
-        rc = ctr_batch_source_provenance(&f->source, "ctr-join", (const char *)line.data, err);
+        rc = ctr_batch_source_provenance(&f->source, filter, (const char *)line.data, err);
     ctr_buf_free(&line);
     return rc;
 }
@@ -256,7 +267,7 @@ static int join_stage(struct flow *f, int i, const struct ctr_plan_statement *s,
     struct ctr_batch_source *view = &f->view[i].source;
     struct ctr_join_opts jo;
     struct ctr_join *j = NULL;
-    const bool streams = ctr_join_option(s, "merge") || ctr_join_option(s, "by-row");
+    const bool streams = ctr_stage_option(s, "merge") || ctr_stage_option(s, "by-row");
     int rc = join_options(f, s, &jo, err);
     if (!rc && streams)
         rc = on_thread(f, view, f->links, "read", s->view.name, err);
@@ -268,9 +279,93 @@ static int join_stage(struct flow *f, int i, const struct ctr_plan_statement *s,
         rc = ctr_plan_at_statement(f->plan, i, err);
     if (!rc) {
         f->join[f->joins++] = (struct joined){ j, i };
-        rc = provenance_of_join(f, s, err);
+        rc = provenance(f, "ctr-join", s, err);
     }
     return rc;
+}
+
+static int read_duration(const struct ctr_plan_statement *s, const char *option, int64_t *ms, struct ctr_err *err)
+{
+    const char *text = ctr_stage_option(s, option);
+    if (!text || ctr_parse_duration(text, strlen(text), ms))
+        return 0;
+    return ctr_fail(err, CTR_EUSAGE, "%s %s is no time", option, text);
+}
+
+static int history_options(const struct flow *f, const struct ctr_plan_statement *s, struct ctr_history_opts *ho,
+                           struct ctr_err *err)
+{
+    const char *user = ctr_stage_option(s, "user"), *time = ctr_stage_option(s, "time"), *order, *last, *prior;
+    const struct ctr_schema *schema = ctr_batch_source_schema(&f->source);
+    const bool lists = ctr_stage_option(s, "columns") || ctr_stage_option(s, "age");
+    int rc = 0;
+    *ho = (struct ctr_history_opts){ CTR_HISTORY_USUAL };
+    ho->time = time ? ctr_schema_need(schema, time, err) : ctr_schema_role(schema, CTR_ROLE_TIME);
+    if (time && ho->time < 0)
+        return ho->time;
+    ho->user = user ? ctr_schema_need(schema, user, err) : lists ? ctr_schema_role(schema, CTR_ROLE_USER) : -1;
+    if (user && ho->user < 0)
+        return ho->user;
+    if (ho->time < 0 || (lists && ho->user < 0))
+        return ctr_fail(err, CTR_EUSAGE, "say which column is the %s: %s COLUMN", ho->time < 0 ? "time" : "user",
+                        ho->time < 0 ? "at" : "by");
+    if (!lists && !ctr_stage_option(s, "count"))
+        return ctr_fail(err, CTR_EUSAGE, "nothing to add: history COLUMN, … lists behaviours, count KEY counts them");
+    ho->where = ctr_stage_option(s, "where");
+    if (ctr_stage_option(s, "count") && !ho->where)
+        return ctr_fail(err, CTR_EUSAGE, "count needs where: which rows are clicks?");
+    ho->age = ctr_stage_option(s, "age");
+    ho->group = ctr_stage_option(s, "group");
+    ho->oldest_first = (order = ctr_stage_option(s, "order")) && !strcmp(order, "oldest");
+    if ((last = ctr_stage_option(s, "last")) && (!ctr_parse_i64(last, strlen(last), &ho->last) || ho->last < 1))
+        return ctr_fail(err, CTR_EUSAGE, "last wants a number of behaviours, 1 or more");
+    if ((prior = ctr_stage_option(s, "prior")) && (!ctr_parse_f64(prior, strlen(prior), &ho->prior) || ho->prior < 0))
+        return ctr_fail(err, CTR_EUSAGE, "prior is a number of rows, 0 or more");
+    const struct {
+        const char *option;
+        int64_t *ms;
+    } times[] = { { "window", &ho->window_ms },
+                  { "delay", &ho->delay_ms },
+                  { "count-window", &ho->count_window_ms },
+                  { "lateness", &ho->lateness_ms } };
+    for (size_t i = 0; i < CTR_COUNT(times) && !rc; i++)
+        rc = read_duration(s, times[i].option, times[i].ms, err);
+    ho->input = ctr_stage_option(s, "sort") ? CTR_HISTORY_SORT
+                : ho->lateness_ms >= 0      ? CTR_HISTORY_LATE
+                                            : CTR_HISTORY_ORDERED;
+    if (!rc && ho->input == CTR_HISTORY_SORT && ho->lateness_ms >= 0)
+        rc = ctr_fail(err, CTR_EUSAGE, "sort and lateness exclude each other");
+    ho->memory_bytes = f->o.memory_bytes;
+    ho->batch_rows = f->o.batch_rows;
+    ho->threads = f->o.threads;
+    return rc;
+}
+
+static int one_text(struct ctr_strs *to, const char *text, struct ctr_err *err)
+{
+    return text ? ctr_strs_add(to, text, strlen(text), err) : 0;
+}
+
+static int history_stage(struct flow *f, int i, const struct ctr_plan_statement *s, struct ctr_err *err)
+{
+    struct ctr_strs columns = { 0 }, counts = { 0 };
+    struct ctr_history_opts ho;
+    int rc = history_options(f, s, &ho, err);
+    if (!rc)
+        rc = one_text(&columns, ctr_stage_option(s, "columns"), err);
+    if (!rc)
+        rc = one_text(&counts, ctr_stage_option(s, "count"), err);
+    ho.columns = &columns;
+    ho.counts = &counts;
+    if (!rc)
+        rc = ctr_history_new(&f->history[i], ctr_batch_source_schema(&f->source), NULL, "", &ho, err);
+    if (!rc && (rc = ctr_history_source(&f->source, f->history[i], err)))
+        ctr_history_free(f->history[i]);
+    if (rc == CTR_EUSAGE)
+        rc = ctr_plan_at_statement(f->plan, i, err);
+    ctr_strs_free(&columns);
+    ctr_strs_free(&counts);
+    return rc ? rc : provenance(f, "ctr-history", s, err);
 }
 
 static int make_stages(struct flow *f, struct ctr_err *err)
@@ -281,12 +376,18 @@ static int make_stages(struct flow *f, struct ctr_err *err)
     int rc = 0;
     for (int i = 1; !rc && i < f->n; i++) {
         const struct ctr_plan_statement *s = ctr_plan_statement(f->plan, i);
-        const bool join = s->kind == CTR_STATEMENT_JOIN;
+        const bool join = s->kind == CTR_STATEMENT_JOIN || s->kind == CTR_STATEMENT_HISTORY;
+        static int (*const stage[])(struct flow *, int, const struct ctr_plan_statement *, struct ctr_err *) = {
+            [CTR_STATEMENT_WHERE] = select_stage,
+            [CTR_STATEMENT_EXPLODE] = select_stage,
+            [CTR_STATEMENT_JOIN] = join_stage,
+            [CTR_STATEMENT_HISTORY] = history_stage,
+        };
         if (join && reading)
             rc = on_thread(f, &f->source, f->links, "read", f->view[0].view->name, err);
         reading = reading && !join;
         if (!rc)
-            rc = (join ? join_stage : select_stage)(f, i, s, err);
+            rc = stage[s->kind](f, i, s, err);
     }
     return rc ? rc
               : on_thread(f, &f->source, 0, reading ? "read" : "join", reading ? f->view[0].view->name : NULL, err);
@@ -300,7 +401,7 @@ static void tell_rows(const struct flow *f)
         const char *name = ctr_plan_statement(f->plan, f->join[i].statement)->view.name;
         struct ctr_join_stats st;
         ctr_join_get_stats(f->join[i].join, &st);
-        if (!ctr_join_option(ctr_plan_statement(f->plan, f->join[i].statement), "by-row"))
+        if (!ctr_stage_option(ctr_plan_statement(f->plan, f->join[i].statement), "by-row"))
             say(f, f->o.note, "join %s: %lld of %lld rows have no match; %lld of its %lld rows match none of them",
                 name, (long long)st.unmatched, (long long)st.left_rows, (long long)st.right_unmatched,
                 (long long)st.right_rows);
@@ -309,6 +410,12 @@ static void tell_rows(const struct flow *f)
                 ctr_size_text((uint64_t)st.spilled_bytes).s);
     }
     for (int i = 0; i < f->n; i++) {
+        struct ctr_history_stats st;
+        if (f->history[i] && ctr_stage_option(ctr_plan_statement(f->plan, i), "columns")) {
+            ctr_history_get_stats(f->history[i], &st);
+            say(f, f->o.note, "history: %lld of %lld rows have an empty history, %lld of them no user",
+                (long long)st.empty, (long long)st.rows, (long long)st.no_user);
+        }
         if (f->exploded[i] && ctr_select_empty(f->exploded[i]))
             say(f, f->o.note, "explode %s: %lld rows had no items and gave no row",
                 ctr_plan_statement(f->plan, i)->text, (long long)ctr_select_empty(f->exploded[i]));
@@ -325,6 +432,14 @@ static void tell_bytes(const struct flow *f)
                 ctr_size_text((uint64_t)ctr_flow_view_bytes(&f->view[i])).s);
 }
 
+static void tell_share(const struct flow *f, const char *name, int64_t ran_ns, int64_t waited_ns, int64_t blocked_ns)
+{
+    const double all = (double)CTR_MAX(ran_ns, (int64_t)1), waited = 100 * (double)waited_ns / all,
+                 blocked = 100 * (double)blocked_ns / all;
+    say(f, f->o.debug, "stage %s: %.0f%% busy, %.0f%% waiting, %.0f%% blocked of %.2f s", name,
+        CTR_MAX(100 - waited - blocked, 0.0), CTR_MIN(waited, 100.0), blocked, (double)ran_ns / 1e9);
+}
+
 /* A stage waits for the links that feed it, and is blocked by the one behind it. */
 static void tell_stage(const struct flow *f, int link, const char *name, int64_t ran_ns, int64_t blocked_ns)
 {
@@ -332,18 +447,20 @@ static void tell_stage(const struct flow *f, int link, const char *name, int64_t
     for (int i = 0; i < f->links; i++)
         if (f->link[i].behind == link)
             waited_ns += f->link[i].times.starved_ns;
-    const double all = (double)CTR_MAX(ran_ns, (int64_t)1), waited = 100 * (double)waited_ns / all,
-                 blocked = 100 * (double)blocked_ns / all;
-    say(f, f->o.debug, "stage %s: %.0f%% busy, %.0f%% waiting, %.0f%% blocked of %.2f s", name,
-        CTR_MAX(100 - waited - blocked, 0.0), CTR_MIN(waited, 100.0), blocked, (double)ran_ns / 1e9);
+    tell_share(f, name, ran_ns, waited_ns, blocked_ns);
 }
 
 static void tell_times(const struct flow *f)
 {
     for (int i = 0; i < f->links; i++)
         tell_stage(f, i, f->link[i].name, f->link[i].times.ran_ns, f->link[i].times.blocked_ns);
-    if (f->links)
-        tell_stage(f, -1, f->o.last ? f->o.last : "extract", (ctr_clock_ms() - f->start_ms) * 1000000, 0);
+    if (!f->links)
+        return;
+    const int64_t all_ns = (ctr_clock_ms() - f->start_ms) * 1000000;
+    const struct ctr_stage_times *last = f->o.last_times;
+    tell_stage(f, -1, f->o.last ? f->o.last : "extract", last ? last->ran_ns : all_ns, last ? last->blocked_ns : 0);
+    if (last)
+        tell_share(f, f->o.after, all_ns, last->starved_ns, 0);
 }
 
 /* ---- the source ---- */
@@ -383,6 +500,7 @@ static void flow_close(void *source)
     free(f->wants);
     free(f->join);
     free(f->exploded);
+    free(f->history);
     free(f->link);
     free(f);
 }
@@ -403,8 +521,9 @@ static int new_flow(struct flow **out, const struct ctr_plan *plan, const struct
     f->wants = calloc(n, sizeof *f->wants);
     f->join = calloc(n, sizeof *f->join);
     f->exploded = calloc(n, sizeof *f->exploded);
+    f->history = calloc(n, sizeof *f->history);
     f->link = calloc(n + 2, sizeof *f->link);
-    if (!f->view || !f->wants || !f->join || !f->exploded || !f->link) {
+    if (!f->view || !f->wants || !f->join || !f->exploded || !f->history || !f->link) {
         flow_close(f);
         *out = NULL;
         return ctr_fail_nomem(err, n * sizeof *f->view);

@@ -19,11 +19,12 @@ static int show(const struct ctr_plan_statement *s, struct ctr_buf *out, struct 
     if (s->kind != CTR_STATEMENT_JOIN)
         return ctr_buf_printf(out, err, "ctr-select --%s=%s", s->kind == CTR_STATEMENT_WHERE ? "where" : "explode",
                               s->text);
-    rc = ctr_buf_printf(out, err, "ctr-join");
+    rc = ctr_buf_printf(out, err, s->kind == CTR_STATEMENT_JOIN ? "ctr-join" : "ctr-history");
     for (int i = 0; !rc && i < s->n; i++)
         rc = ctr_buf_printf(out, err, *s->option[i].text ? " --%s=%s" : " --%s", s->option[i].name, s->option[i].text);
-    if (!rc)
-        rc = ctr_buf_printf(out, err, s->view.format ? " <(" : " ");
+    if (rc || !s->view.name)
+        return rc;
+    rc = ctr_buf_printf(out, err, s->view.format ? " <(" : " ");
     if (!rc)
         rc = show_view(&s->view, out, err);
     return rc || !s->view.format ? rc : ctr_buf_append(out, ")", 1, err);

@@ -5,6 +5,7 @@
 #define CTR_FLOWCORE_H
 
 #include "common/flow/flow.h"
+#include "common/history/history.h"
 #include "common/relation/relation.h"
 #include "common/select/select.h"
 #include "common/text/text.h"

@@ -34,6 +34,10 @@ enum ctr_history_input {
     CTR_HISTORY_SORT,    /* both are sorted first, by ctr_sort in memory_bytes */
 };
 
+/* What is usual where nothing is said. */
+#define CTR_HISTORY_USUAL                                                                                              \
+    .user = -1, .time = -1, .last = 50, .window_ms = INT64_C(14) * 24 * 3600 * 1000, .lateness_ms = -1,                \
+    .count_window_ms = -1, .prior = 20
 struct ctr_history_opts {
     int user, time;    /* columns of the events; user -1: no lists */
     const char *where; /* an expression over the behaviours' log, or NULL: every row */
@@ -66,6 +70,8 @@ struct ctr_history;
  * user and time are the columns of the same names, or of the roles. */
 int ctr_history_new(struct ctr_history **h, const struct ctr_schema *events, struct ctr_reader *past,
                     const char *past_name, const struct ctr_history_opts *o, struct ctr_err *err) CTR_MUST;
+/* *s becomes its rows with what h adds: a stage that hands its batches to h. It frees h, of whose schema *s was. */
+int ctr_history_source(struct ctr_batch_source *s, struct ctr_history *h, struct ctr_err *err) CTR_MUST;
 const struct ctr_schema *ctr_history_schema(const struct ctr_history *h);
 /* The batch must stay valid until ctr_history_next has returned 0. */
 int ctr_history_batch(struct ctr_history *h, const struct ctr_batch *b, struct ctr_err *err) CTR_MUST;

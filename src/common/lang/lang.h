@@ -66,9 +66,15 @@ int ctr_plan_save_sections(const struct ctr_plan *p, struct ctr_out *out, struct
 
 /* ---- statements: plan_statement.c ---- */
 
-/* What a plan that runs the whole way does before its definitions: the lines `from`, `where`, `explode` and `join`, in
- * their order. Each means the filter of that name; flow.h runs them. */
-enum ctr_statement_kind { CTR_STATEMENT_FROM, CTR_STATEMENT_WHERE, CTR_STATEMENT_EXPLODE, CTR_STATEMENT_JOIN };
+/* What a plan that runs the whole way does before its definitions: the lines `from`, `where`, `explode`, `join` and
+ * `history`, in their order. Each means the filter of that name; flow.h runs them. */
+enum ctr_statement_kind {
+    CTR_STATEMENT_FROM,
+    CTR_STATEMENT_WHERE,
+    CTR_STATEMENT_EXPLODE,
+    CTR_STATEMENT_JOIN,
+    CTR_STATEMENT_HISTORY,
+};
 /* A view: rows that the plan reads. A stream, or text: FORMAT("FILE", option=…), as options of ctr-import. */
 struct ctr_view_option {
     const char *name, *text; /* text NULL: true */
@@ -80,21 +86,22 @@ struct ctr_view {
     const struct ctr_view_option *option;
     int n;
 };
-struct ctr_join_option {
-    const char *name, *text; /* of ctr-join: "key", "as-of", … with what would stand behind it; "": a flag */
+struct ctr_stage_option {
+    const char *name,
+        *text; /* of ctr-join or ctr-history: "key", "as-of", … with what would stand behind it; "": a flag */
 };
 struct ctr_plan_statement {
     enum ctr_statement_kind kind;
     int line, column;
-    struct ctr_view view;           /* FROM, JOIN */
-    const char *text;               /* WHERE: the condition; EXPLODE: "a,b" */
-    struct ctr_join_option *option; /* JOIN */
+    struct ctr_view view;            /* FROM, JOIN */
+    const char *text;                /* WHERE: the condition; EXPLODE: "a,b" */
+    struct ctr_stage_option *option; /* JOIN, HISTORY */
     int n;
     struct ctr_strs inputs, view_inputs; /* columns that it reads of the rows so far; of its view */
 };
 /* Statement i, borrowed; NULL past the last. A plan without any reads one stream. */
 const struct ctr_plan_statement *ctr_plan_statement(const struct ctr_plan *p, int i);
-const char *ctr_join_option(const struct ctr_plan_statement *s, const char *name); /* NULL: not given */
+const char *ctr_stage_option(const struct ctr_plan_statement *s, const char *name); /* NULL: not given */
 /* Put the place of statement i before an error; returns its code. */
 int ctr_plan_at_statement(const struct ctr_plan *p, int i, struct ctr_err *err);
 const char *ctr_plan_dir(const struct ctr_plan *p); /* the folder that it lies in; NULL: the current one */

@@ -525,7 +525,7 @@ static int parse_keep(struct parser *p)
 /* The first word of a line is none that we know and a name follows: say which. */
 static int unknown_kind(struct parser *p, const struct plan_tok *t)
 {
-    static const char *const reserved[] = { "history", "group" };
+    static const char *const reserved[] = { "group" };
     static const char *const kinds[] = { "feature", "dense", "image", "label", "weight", "user",
                                          "time",    "query", "id",    "score", "keep" };
     for (size_t i = 0; i < CTR_COUNT(reserved); i++)

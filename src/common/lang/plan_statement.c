@@ -8,21 +8,43 @@
  *     where EXPR
  *     explode COLUMN, …
  *     join VIEW [= FORMAT(…)] [on KEY [= KEY2], …] [WORD …]
+ *     history [COLUMN, …] [WORD …]
  */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "common/lang/program.h"
 
-/* The words of a join, and what they are to ctr-join. */
-enum join_argument { NOTHING, TIME, DURATION, TEXT };
-static const struct join_word {
-    const char *word, *option;
-    enum join_argument argument;
-} join_words[] = {
-    { "inner", "inner", NOTHING }, { "anti", "anti", NOTHING },      { "multi", "multi", NOTHING },
-    { "merge", "merge", NOTHING }, { "by-row", "by-row", NOTHING },  { "as-of", "as-of", TIME },
-    { "next", "next", TIME },      { "within", "within", DURATION }, { "prefix", "prefix", TEXT },
+/* The words of a statement, and what they are to its filter. */
+enum argument { NOTHING, PAIR, DURATION, TEXT, NAME, KEYS, NUMBER, CONDITION };
+struct word {
+    const char *word, *option; /* word NULL: the end */
+    enum argument argument;
+};
+static const struct word join_words[] = {
+    { "inner", "inner", NOTHING },   { "anti", "anti", NOTHING },
+    { "multi", "multi", NOTHING },   { "merge", "merge", NOTHING },
+    { "by-row", "by-row", NOTHING }, { "as-of", "as-of", PAIR },
+    { "next", "next", PAIR },        { "within", "within", DURATION },
+    { "prefix", "prefix", TEXT },    { NULL },
+};
+static const struct word history_words[] = {
+    { "by", "user", NAME },
+    { "at", "time", NAME },
+    { "where", "where", CONDITION },
+    { "count", "count", KEYS },
+    { "last", "last", NUMBER },
+    { "window", "window", DURATION },
+    { "delay", "delay", DURATION },
+    { "count-window", "count-window", DURATION },
+    { "prior", "prior", NUMBER },
+    { "age", "age", NOTHING },
+    { "group", "group", TEXT },
+    { "sort", "sort", NOTHING },
+    { "lateness", "lateness", DURATION },
+    { "newest", "order", NOTHING },
+    { "oldest", "order", NOTHING },
+    { NULL },
 };
 
 struct reader {
@@ -202,52 +224,123 @@ static int read_pair(struct reader *r, struct ctr_plan_statement *s, struct ctr_
     return rc ? rc : ctr_strs_add(&s->view_inputs, right, strlen(right), r->err);
 }
 
-/* as-of and by-row are several tokens. */
-static const struct join_word *find_word(struct reader *r)
+/* as-of, by-row and count-window are several tokens. */
+static const struct word *find_word(struct reader *r, const struct word *words)
 {
-    char word[16] = "";
+    char word[24] = "";
     const struct plan_tok *t = r->t;
     if (t->kind != TOK_NAME || t->quoted)
         return NULL;
     const bool two = t + 2 < r->end && t[1].kind == TOK_INFIX && !strcmp(t[1].name, "-") && t[2].kind == TOK_NAME;
-    snprintf(word, sizeof word, "%s%s%s", t->name, two ? "-" : "", two ? t[2].name : "");
-    for (size_t i = 0; i < CTR_COUNT(join_words); i++)
-        if (!strcmp(join_words[i].word, word)) {
-            r->t += two ? 3 : 1;
-            return &join_words[i];
-        }
-    return NULL;
+    snprintf(word, sizeof word, "%.10s%s%.10s", t->name, two ? "-" : "", two ? t[2].name : "");
+    while (words->word && strcmp(words->word, word) != 0)
+        words++;
+    r->t += !words->word ? 0 : two ? 3 : 1;
+    return words->word ? words : NULL;
 }
 
-static int join_argument(struct reader *r, struct ctr_plan_statement *s, enum join_argument kind, struct ctr_buf *value)
+/* One column of the rows so far. */
+static int read_column(struct reader *r, struct ctr_plan_statement *s, const char *before, struct ctr_buf *to)
 {
+    const struct plan_pos pos = r->t->pos;
+    const char *name;
+    int rc = need_name(r, "the name of a column", &name);
+    if (!rc && strpbrk(name, ",+="))
+        rc = fail_at(r, pos, "history takes no column with , + or = in its name");
+    if (!rc)
+        rc = ctr_buf_printf(to, r->err, "%s%s", before, name);
+    return rc ? rc : ctr_strs_add(&s->inputs, name, strlen(name), r->err);
+}
+
+/* COLUMN, …; with `sums` also COLUMN+COLUMN2. */
+static int read_columns(struct reader *r, struct ctr_plan_statement *s, bool sums, struct ctr_buf *to)
+{
+    const char *before = "";
+    int rc;
+    do {
+        rc = read_column(r, s, before, to);
+        const bool plus = !rc && sums && r->t->kind == TOK_INFIX && !strcmp(r->t->name, "+");
+        r->t += plus;
+        before = plus ? "+" : ",";
+        if (!plus && (rc || !take(r, TOK_COMMA)))
+            return rc;
+    } while (!rc);
+    return rc;
+}
+
+/* The names in a condition that stands in quotes. */
+static int read_condition(struct reader *r, struct ctr_plan_statement *s, const struct ctr_str text)
+{
+    struct plan_tree expr = { .language = CTR_PLAN_LANGUAGE };
+    int rc = ctr_plan_parse_expr(&expr, "where", text.p, text.n, r->err);
+    if (rc)
+        rc = ctr_plan_locate(&r->tree->src, r->t->pos, r->err);
+    for (int i = 0; !rc && i < expr.inputs.n; i++)
+        rc = ctr_strs_add(&s->inputs, expr.inputs.s[i], strlen(expr.inputs.s[i]), r->err);
+    ctr_plan_tree_free(&expr);
+    return rc;
+}
+
+static int word_argument(struct reader *r, struct ctr_plan_statement *s, enum argument kind, struct ctr_buf *value)
+{
+    static const char *const wanted[] = { [DURATION] = "a time such as 30m",
+                                          [TEXT] = "a text in quotes",
+                                          [NUMBER] = "a number",
+                                          [CONDITION] = "a condition in quotes" };
     const struct ctr_value *v = &r->t->value;
-    if (kind == TIME)
+    int rc = 0;
+    if (kind == PAIR)
         return read_pair(r, s, value);
-    if (r->t->kind != TOK_LITERAL || v->kind != (kind == TEXT ? CTR_V_STR : CTR_V_DURATION))
-        return unexpected(r, kind == TEXT ? "a text in quotes" : "a time such as 30m");
-    const struct ctr_str text = kind == TEXT ? v->s : r->t->source;
+    if (kind == NAME || kind == KEYS)
+        return kind == NAME ? read_column(r, s, "", value) : read_columns(r, s, true, value);
+    const bool text = kind == TEXT || kind == CONDITION;
+    if (r->t->kind != TOK_LITERAL || (kind == DURATION && v->kind != CTR_V_DURATION) ||
+        (text && v->kind != CTR_V_STR) || (kind == NUMBER && v->kind != CTR_V_INT && v->kind != CTR_V_FLOAT))
+        return unexpected(r, wanted[kind]);
+    const struct ctr_str words = text ? v->s : r->t->source;
+    if (kind == CONDITION)
+        rc = read_condition(r, s, words);
     r->t++;
-    return ctr_buf_append(value, text.p, text.n, r->err);
+    return rc ? rc : ctr_buf_append(value, words.p, words.n, r->err);
 }
 
 static int add_option(struct reader *r, struct ctr_plan_statement *s, const char *option, const struct ctr_buf *value)
 {
     const char *text = value ? keep(r, value) : "";
-    struct ctr_join_option *more = ctr_arena_alloc(&r->tree->arena, (size_t)(s->n + 1) * sizeof *more, r->err);
+    struct ctr_stage_option *more = ctr_arena_alloc(&r->tree->arena, (size_t)(s->n + 1) * sizeof *more, r->err);
     if (!more || !text)
         return r->err->code;
     for (int i = 0; i < s->n; i++)
         if (!strcmp((more[i] = s->option[i]).name, option))
             return fail_at(r, r->t[-1].pos, "%s is there twice", option);
-    more[s->n++] = (struct ctr_join_option){ option, text };
+    more[s->n++] = (struct ctr_stage_option){ option, text };
     s->option = more;
     return CTR_OK;
 }
 
+/* The words up to the end of the line. `there`: those that there are. */
+static int read_words(struct reader *r, struct ctr_plan_statement *s, const struct word *words, const char *there)
+{
+    const struct word *w;
+    struct ctr_buf value = { 0 };
+    int rc = 0;
+    while (!rc && r->t < r->end) {
+        if (!(w = find_word(r, words)))
+            rc = unexpected(r, there);
+        ctr_buf_clear(&value);
+        if (!rc && w->argument)
+            rc = word_argument(r, s, w->argument, &value);
+        else if (!rc && !strcmp(w->option, "order"))
+            rc = ctr_buf_append(&value, w->word, strlen(w->word), r->err);
+        if (!rc)
+            rc = add_option(r, s, w->option, value.len ? &value : NULL);
+    }
+    ctr_buf_free(&value);
+    return rc;
+}
+
 static int read_join(struct reader *r, struct ctr_plan_statement *s)
 {
-    const struct join_word *w;
     struct ctr_buf value = { 0 };
     int rc = read_view(r, &s->view);
     if (!rc && is_word(r->t, "on")) {
@@ -258,27 +351,38 @@ static int read_join(struct reader *r, struct ctr_plan_statement *s)
         if (!rc)
             rc = add_option(r, s, "key", &value);
     }
-    while (!rc && r->t < r->end) {
-        if (!(w = find_word(r)))
-            rc = unexpected(r, "on, inner, anti, multi, merge, by-row, as-of, next, within or prefix");
-        ctr_buf_clear(&value);
-        if (!rc && w->argument)
-            rc = join_argument(r, s, w->argument, &value);
+    ctr_buf_free(&value);
+    return rc ? rc
+              : read_words(r, s, join_words, "on, inner, anti, multi, merge, by-row, as-of, next, within or prefix");
+}
+
+static int read_history(struct reader *r, struct ctr_plan_statement *s)
+{
+    struct plan_tok *const first = r->t;
+    struct ctr_buf value = { 0 };
+    int rc = 0;
+    if (!find_word(r, history_words)) {
+        rc = read_columns(r, s, false, &value);
         if (!rc)
-            rc = add_option(r, s, w->option, w->argument ? &value : NULL);
+            rc = add_option(r, s, "columns", &value);
+    } else {
+        r->t = first;
     }
     ctr_buf_free(&value);
-    return rc;
+    return rc ? rc
+              : read_words(
+                    r, s, history_words,
+                    "by, at, where, count, last, window, delay, count-window, prior, age, group, sort, lateness, "
+                    "newest or oldest");
 }
 
 static const struct {
     const char *word;
     int (*read)(struct reader *r, struct ctr_plan_statement *s);
 } words[] = {
-    [CTR_STATEMENT_FROM] = { "from", read_from },
-    [CTR_STATEMENT_WHERE] = { "where", read_where },
-    [CTR_STATEMENT_EXPLODE] = { "explode", read_explode },
-    [CTR_STATEMENT_JOIN] = { "join", read_join },
+    [CTR_STATEMENT_FROM] = { "from", read_from },          [CTR_STATEMENT_WHERE] = { "where", read_where },
+    [CTR_STATEMENT_EXPLODE] = { "explode", read_explode }, [CTR_STATEMENT_JOIN] = { "join", read_join },
+    [CTR_STATEMENT_HISTORY] = { "history", read_history },
 };
 
 bool ctr_plan_is_statement(const struct plan_tok *t)
@@ -345,7 +449,7 @@ bool ctr_plan_in_bundle(const struct ctr_plan *p)
     return p->tree.src.bundle;
 }
 
-const char *ctr_join_option(const struct ctr_plan_statement *s, const char *name)
+const char *ctr_stage_option(const struct ctr_plan_statement *s, const char *name)
 {
     for (int i = 0; i < s->n; i++)
         if (!strcmp(s->option[i].name, name))

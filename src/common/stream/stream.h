@@ -127,6 +127,18 @@ int ctr_batch_source_project(struct ctr_batch_source *s, const int *columns, int
 /* From here on batches of *s have `rows` rows each, counted from its start; fewer where a file ends, or the input
  * breaks off. */
 int ctr_batch_source_regroup(struct ctr_batch_source *s, int64_t rows, struct ctr_err *err) CTR_MUST;
+/* Objects that are handed batches: give each to `batch`, then take results from `next` until it returns 0; after
+ * `finish`, which says that there are no more, the rest of the results. *s becomes the rows that the object makes of
+ * *s; it frees the object. */
+struct ctr_push_ops {
+    const struct ctr_schema *(*schema)(const void *object);
+    int (*batch)(void *object, const struct ctr_batch *b, struct ctr_err *err);
+    int (*finish)(void *object, struct ctr_err *err);
+    int (*next)(void *object, const struct ctr_batch **b, struct ctr_err *err); /* 1, 0: more input, < 0 */
+    void (*free)(void *object);
+};
+int ctr_batch_source_push(struct ctr_batch_source *s, const struct ctr_push_ops *push, void *object,
+                          struct ctr_err *err) CTR_MUST;
 /* As the others, but all columns stay and the schema says that `program` ran with these options: for a stage whose
  * rows must be those of the filter of that name, byte for byte. */
 int ctr_batch_source_provenance(struct ctr_batch_source *s, const char *program, const char *options,
