@@ -348,6 +348,24 @@ ctr-train lr -q --l1 0.5 -o model2.arrows feat.arrows
 ctr-extract plain.plan log.arrows | ctr-train lr -q -o plain.model
 ctr-eval --by site --label click --score score --user user --format stream -o table.arrows log.arrows
 SH
+    make_ok($dir, <<"SH");
+set -e
+ctr-select --columns price,id log.arrows | ctr-select --where 'not is_null(price)' -o numbers.arrows
+ctr-export --format npy -o vectors.npy numbers.arrows
+ctr-export --format safetensors -o numbers.safetensors numbers.arrows
+SH
+    make_ok($dir, <<"SH") if -x "$BUILD/bin/ctr-embed-images";
+set -e
+python3 "$TOP/tests/images_reference.py" make .
+rm -f bomb.png
+tar -cf pictures.tar *.png *.jpg
+cp rgb0.png 10.png
+cp rgb1.png 7.png
+tar -cf numbered.tar 10.png 7.png
+echo none >page.jpg
+tar -cf mixed.tar *.png page.jpg
+ctr-embed-images -w tiny.safetensors -o pictures.arrow rgb0.png rgb1.png
+SH
     make_ok($dir, <<"SH") if -x "$BUILD/bin/ctr-signals";
 set -e
 export CTR_SIGNALS=index.db

@@ -9,6 +9,7 @@ my %ROLE   = map { $_ => 1 } qw(label weight user time query id score);
 my %APART  = (
     'ctr-train --follow'     => 'its input has no end: tests/ctr-train-follow.t',
     'ctr-extract --list-ops' => 'has no input: tests/tools.t, as the next two',
+    'ctr-embed-images --column' => 'reads binary, which no tool of ours writes: tests/ctr-embed-images.t',
     'ctrkit --list'          => 1,
     'ctrkit --completion'    => 1,
 );

@@ -51,6 +51,7 @@ struct jpeg {
     struct ctr_image *image;
     uint8_t *line; /* CMYK */
     char why[JMSG_LENGTH_MAX];
+    bool no_memory;
     int rc;
 };
 
@@ -58,6 +59,7 @@ static void jpeg_fails(j_common_ptr d)
 {
     struct jpeg *j = d->client_data;
     d->err->format_message(d, j->why);
+    j->no_memory = d->err->msg_code == JERR_OUT_OF_MEMORY;
     longjmp(j->jump, 1);
 }
 
@@ -115,7 +117,7 @@ static int decode_jpeg(struct ctr_image *image, const void *bytes, size_t n, int
     j->errors.error_exit = jpeg_fails;
     j->errors.emit_message = jpeg_warns;
     if (setjmp(j->jump)) {
-        j->rc = j->rc ? j->rc : bad(err, "JPEG", j->why);
+        j->rc = j->rc ? j->rc : j->no_memory ? ctr_fail(err, CTR_ENOMEM, "JPEG: %s", j->why) : bad(err, "JPEG", j->why);
     } else {
         jpeg_create_decompress(&j->d);
         j->d.client_data = j;
@@ -149,6 +151,7 @@ struct png {
     const uint8_t *at, *end;
     png_bytep *row;
     char why[200];
+    bool no_memory;
     int rc;
 };
 
@@ -171,6 +174,21 @@ static void png_reads(png_structp p, png_bytep to, size_t n)
         png_error(p, "it ends early");
     memcpy(to, g->at, n);
     g->at += n;
+}
+
+/* libpng's errors do not tell that memory ran out, which is not the image's fault. */
+static png_voidp png_takes(png_structp p, png_alloc_size_t n)
+{
+    struct png *g = png_get_mem_ptr(p);
+    void *to = malloc(n);
+    g->no_memory |= !to;
+    return to;
+}
+
+static void png_gives(png_structp p, png_voidp to)
+{
+    (void)p;
+    free(to);
 }
 
 /* What comes out is 8 bit RGB: Pillow's convert("RGB"). */
@@ -208,12 +226,12 @@ static int decode_png(struct ctr_image *image, const void *bytes, size_t n, int6
         return ctr_fail_nomem(err, sizeof *g);
     g->at = bytes;
     g->end = g->at + n;
-    g->p = png_create_read_struct(PNG_LIBPNG_VER_STRING, g, png_fails, png_warns);
+    g->p = png_create_read_struct_2(PNG_LIBPNG_VER_STRING, g, png_fails, png_warns, g, png_takes, png_gives);
     g->info = g->p ? png_create_info_struct(g->p) : NULL;
     if (!g->info) {
         g->rc = ctr_fail_nomem(err, sizeof *g);
     } else if (setjmp(png_jmpbuf(g->p))) {
-        g->rc = g->rc ? g->rc : bad(err, "PNG", g->why);
+        g->rc = g->rc ? g->rc : g->no_memory ? ctr_fail(err, CTR_ENOMEM, "PNG: %s", g->why) : bad(err, "PNG", g->why);
     } else {
         png_set_read_fn(g->p, g, png_reads);
         png_set_user_limits(g->p, INT_MAX, INT_MAX); /* make_room has the limit that counts */

@@ -116,7 +116,7 @@ static int set_key(struct ctr_image_source *s, struct ctr_image_item *item, stru
     return rc;
 }
 
-/* What cannot be read of one image is that image's matter. */
+/* An image that cannot be opened is that image's matter; a disk that cannot be read is not. */
 static int unreadable(struct ctr_image_source *s, struct ctr_image_item *item, int error)
 {
     ctr_format(s->why, sizeof s->why, "cannot be read: %s", strerror(error));
@@ -130,10 +130,11 @@ static int read_rest(struct ctr_image_source *s, struct ctr_image_item *item, st
         int rc = ctr_buf_reserve(&s->bytes, PIECE, err);
         if (rc)
             return rc;
-        struct ctr_err why = { 0 };
-        ssize_t got = ctr_read_full(s->fd, s->bytes.data + s->bytes.len, PIECE, &why);
-        if (got < 0)
-            return unreadable(s, item, why.sys);
+        ssize_t got = ctr_read_full(s->fd, s->bytes.data + s->bytes.len, PIECE, err);
+        if (got < 0) {
+            ctr_err_file(err, item->name);
+            return (int)got;
+        }
         s->bytes.len += (size_t)got;
         if (got < PIECE)
             break;
@@ -173,10 +174,11 @@ static int open_path(struct ctr_image_source *s, struct ctr_image_item *item, st
     int rc = ctr_buf_reserve(&s->bytes, LOOK_BYTES, err);
     if (rc)
         return rc;
-    struct ctr_err why = { 0 };
-    const ssize_t got = ctr_read_full(s->fd, s->bytes.data, LOOK_BYTES, &why);
-    if (got < 0)
-        return unreadable(s, item, why.sys);
+    const ssize_t got = ctr_read_full(s->fd, s->bytes.data, LOOK_BYTES, err);
+    if (got < 0) {
+        ctr_err_file(err, item->name);
+        return (int)got;
+    }
     s->bytes.len = (size_t)got;
     if (ctr_tar_is(s->bytes.data, s->bytes.len))
         return ctr_tar_open(&s->tar, s->fd, s->bytes.data, s->bytes.len, err);
