@@ -53,6 +53,16 @@ done
 ctr-embed-images -w tiny.safetensors ./*.png ./*.jpg >again.arrow
 ok 'to a pipe too' cmp all.arrow again.arrow
 
+# The GPU's text, as loops on the host.
+onhost=$CTR_BUILD/onhost/ctr-cuda.so
+if [ -f "$onhost" ] && [ -z "$SAN" ]; then
+    ok '--device gpu' env CTR_CUDA_PLUGIN="$onhost" ctr-embed-images -w tiny.safetensors --device gpu -o gpu.arrow ./*.png ./*.jpg
+    vectors gpu.arrow >got-gpu.jsonl
+    ok 'gives those of plain Python, to 1e-5' near want.jsonl got-gpu.jsonl 1e-5
+else
+    skip '--device gpu' 'no plug-in, or sanitizers'
+fi
+
 # Weights.
 ok "timm's names" ctr-embed-images -w timm.safetensors -o again.arrow ./*.png ./*.jpg
 ok 'give the same bytes' cmp all.arrow again.arrow

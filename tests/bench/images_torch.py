@@ -4,11 +4,13 @@
     images_torch.py --weights FILE.safetensors [--threads 2] [--batch 8] [--runs 3] [--bin build/opt/bin] IMAGE…
 
 Prints the largest difference of a vector, relative to the largest number of torchvision's, and images a second of both:
-the median of the runs, which take turns. PyTorch's time is the network's alone, with and without channels_last, and with
+the median of the runs, which take turns; a second time by processor seconds, which other work on the machine disturbs
+less. PyTorch's time is the network's alone, with and without channels_last, and with
 decoding and resizing by Pillow; ours is that of the whole program, and less what it takes for no image (reading the
 weights)."""
 import argparse
 import os
+import resource
 import statistics
 import subprocess
 import sys
@@ -51,10 +53,13 @@ def main():
     def pixels():
         return torch.stack([prepare(Image.open(i).convert('RGB')) for i in a.images])
 
+    def spent():
+        return sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+
     def timed(f):
-        start = time.perf_counter()
+        start, processor = time.perf_counter(), spent()
         result = f()
-        return time.perf_counter() - start, result
+        return (time.perf_counter() - start, spent() - processor), result
 
     def run(net, x):
         with torch.inference_mode():
@@ -88,12 +93,13 @@ def main():
         print('largest difference %.2e of the largest number %.4g; of vectors %.2e' %
               (abs(got - want).max() / abs(want).max(), abs(want).max(),
                (np.linalg.norm(got - want, axis=1) / np.linalg.norm(want, axis=1)).max()))
-    m = {k: statistics.median(v) for k, v in times.items()}
     n = len(a.images)
     print('%d images, %d threads, batch %d of PyTorch %s' % (n, a.threads, a.batch, torch.__version__))
-    print('images/s: ours %.2f (whole program %.2f); PyTorch %.2f, channels_last %.2f, with Pillow %.2f' %
-          (n / (m['ours'] - m['start']), n / m['ours'], n / m['torch'], n / m['last'],
-           n / (min(m['torch'], m['last']) + m['pillow'])))
+    for i, unit in enumerate(('second', 'processor second')):
+        m = {k: statistics.median(t[i] for t in v) for k, v in times.items()}
+        print('images a %s: ours %.2f (whole program %.2f); PyTorch %.2f, channels_last %.2f, with Pillow %.2f' %
+              (unit, n / (m['ours'] - m['start']), n / m['ours'], n / m['torch'], n / m['last'],
+               n / (min(m['torch'], m['last']) + m['pillow'])))
 
 
 if __name__ == '__main__':

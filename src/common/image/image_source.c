@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { LOOK_BYTES = 512, PIECE = 1 << 20, MOST_BYTES = 1 << 30 };
+enum { HEAD_BYTES = 512, PIECE = 1 << 20, MOST_BYTES = 1 << 30 };
 
 struct ctr_image_source {
     struct ctr_image_source_opts opts;
@@ -171,10 +171,10 @@ static int open_path(struct ctr_image_source *s, struct ctr_image_item *item, st
     if (!fstat(s->fd, &st) && S_ISDIR(st.st_mode))
         return unreadable(s, item, EISDIR);
     ctr_buf_clear(&s->bytes);
-    int rc = ctr_buf_reserve(&s->bytes, LOOK_BYTES, err);
+    int rc = ctr_buf_reserve(&s->bytes, HEAD_BYTES, err);
     if (rc)
         return rc;
-    const ssize_t got = ctr_read_full(s->fd, s->bytes.data, LOOK_BYTES, err);
+    const ssize_t got = ctr_read_full(s->fd, s->bytes.data, HEAD_BYTES, err);
     if (got < 0) {
         ctr_err_file(err, item->name);
         return (int)got;
@@ -184,7 +184,7 @@ static int open_path(struct ctr_image_source *s, struct ctr_image_item *item, st
         return ctr_tar_open(&s->tar, s->fd, s->bytes.data, s->bytes.len, err);
     if (got >= 6 && (!memcmp(s->bytes.data, "\xff\xff\xff\xff", 4) || !memcmp(s->bytes.data, "ARROW1", 6)))
         return ctr_fail(err, CTR_EUSAGE, "%s is a record stream: --column names its column of images", item->name);
-    return got < LOOK_BYTES ? (item->bytes = s->bytes.data, item->n = s->bytes.len, 1) : read_rest(s, item, err);
+    return got < HEAD_BYTES ? (item->bytes = s->bytes.data, item->n = s->bytes.len, 1) : read_rest(s, item, err);
 }
 
 static int next_entry(struct ctr_image_source *s, struct ctr_image_item *item, struct ctr_err *err)

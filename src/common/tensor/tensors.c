@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { LOOK_BYTES = 256 };
+enum { HEAD_BYTES = 256 };
 
 static const struct ctr_dtype dtypes[] = {
     { "BOOL", 1, CTR_BOOL },      { "I8", 1, CTR_I8 },   { "I16", 2, CTR_I16 }, { "I32", 4, CTR_I32 },
@@ -107,7 +107,7 @@ static int check_cover(const struct ctr_tensors *f, int64_t from, struct ctr_err
 static int read_head(struct ctr_tensors *f, struct ctr_err *err)
 {
     static const uint8_t npy[] = { 0x93, 'N', 'U', 'M', 'P', 'Y' };
-    uint8_t look[LOOK_BYTES];
+    uint8_t look[HEAD_BYTES];
     const size_t n = (size_t)CTR_MIN(f->size, (int64_t)sizeof look);
     struct ctr_buf head = { 0 };
     uint64_t length = 0;
