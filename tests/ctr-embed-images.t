@@ -79,6 +79,9 @@ exits 'a convolution of another shape' 1 ctr-embed-images -w shape.safetensors r
 err_like 'says which fits' 'tensor features.5.weight is F32 \[30, 1, 3, 3\]: \[outputs, 5, 3, 3\] is wanted'
 exits 'vectors that overflow' 1 ctr-embed-images -w large.safetensors --type float16 rgb0.png
 err_like 'say so' 'not finite|beyond 65504'
+sed 's/"F32"/"I32"/' tiny.safetensors >integers.safetensors
+exits 'weights of integers' 1 ctr-embed-images -w integers.safetensors rgb0.png
+err_like 'say which types fit' 'tensor features.0.weight is of I32: F32, F16 or BF16 fit'
 head -c 9000 tiny.safetensors >cut.safetensors
 exits 'weights that are cut short' 1 ctr-embed-images -w cut.safetensors rgb0.png
 err_like 'name the tensor' 'cut.safetensors: tensor .*: data_offsets'
