@@ -161,7 +161,9 @@ static int embed_all(struct run *r, struct ctr_err *err)
 
 static int write_all(struct run *r, struct ctr_err *err)
 {
-    const struct ctr_writer_opts wo = { .batch_rows = r->cli->batch_rows, .file = true, .key = r->schema.f[0].name };
+    const struct ctr_writer_opts wo = { .batch_rows = ctr_cli_batch_rows(r->cli, &r->schema),
+                                        .file = true,
+                                        .key = r->schema.f[0].name };
     const struct ctr_batch *b;
     struct ctr_writer *w = NULL;
     int rc = ctr_sort_finish(r->sort, err);
