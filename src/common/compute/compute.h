@@ -209,7 +209,7 @@ struct ctr_dev_act {
  * SIGMOID takes z too. kind NONE: dz = dy. DICE: mean and var are constants, unless `batch` says that they are those of
  * z itself: then dz goes through them. In place: dz = dy. dalpha, dbias: none, or set (not added to). cpu, cuda: these
  * sums run in double over each CTR_RUN_ROWS rows, then over the runs, so that threads share the rows; DICE on the cpu:
- * over all rows at once. */
+ * in float over each 16 rows, whose sums are added in double. */
 enum { CTR_RUN_ROWS = 64 };
 struct ctr_dev_act_grad {
     struct ctr_mat z, dy, dz;

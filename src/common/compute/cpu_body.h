@@ -95,7 +95,7 @@ TILE_ROWS(TILE_ROW)
 CTR_BODY void act_row(const struct ctr_act_cols *k, const float *z, float *pre, float *y, int64_t cols,
                       const enum ctr_act_kind kind, const bool biased, const bool keep)
 {
-    const float *bias = k->bias, *alpha = k->alpha, *mean = k->mean, *var = k->var, eps = k->eps;
+    const float *bias = k->bias, *alpha = k->alpha;
 
 #pragma GCC ivdep
     for (int64_t j = 0; j < cols; j++) {
@@ -105,8 +105,31 @@ CTR_BODY void act_row(const struct ctr_act_cols *k, const float *z, float *pre, 
         y[j] = kind == CTR_ACT_RELU      ? ctr_e_relu(s)
                : kind == CTR_ACT_PRELU   ? ctr_e_prelu(s, alpha[j])
                : kind == CTR_ACT_SIGMOID ? ctr_e_sigmoid(s)
-               : kind == CTR_ACT_DICE    ? ctr_e_dice(s, alpha[j], mean[j], ctr_e_rstd(var[j], eps))
                                          : s;
+    }
+}
+
+/* DICE by blocks of columns, each of which has its 1 / sqrt(var + eps) taken once. */
+static void act_dice(const struct ctr_act_cols *k, struct ctr_block z, struct ctr_block pre, struct ctr_block y,
+                     int64_t rows, int64_t cols)
+{
+    float rstd[CTR_COLS_BLOCK];
+
+    for (int64_t first = 0; first < cols; first += CTR_COLS_BLOCK) {
+        const int64_t n = CTR_MIN(cols - first, CTR_COLS_BLOCK);
+        const float *bias = k->bias ? k->bias + first : NULL, *alpha = k->alpha + first, *mean = k->mean + first;
+        for (int64_t j = 0; j < n; j++)
+            rstd[j] = ctr_e_rstd(k->var[first + j], k->eps);
+        for (int64_t i = 0; i < rows; i++) {
+            const float *from = z.p + i * z.stride + first;
+            float *to = y.p + i * y.stride + first, *sum = pre.p ? pre.p + i * pre.stride + first : to;
+#pragma GCC ivdep
+            for (int64_t j = 0; j < n; j++)
+                sum[j] = bias ? from[j] + bias[j] : from[j];
+#pragma GCC ivdep
+            for (int64_t j = 0; j < n; j++)
+                to[j] = ctr_e_dice(sum[j], alpha[j], mean[j], rstd[j]);
+        }
     }
 }
 
@@ -122,6 +145,10 @@ CTR_BODY void act_row(const struct ctr_act_cols *k, const float *z, float *pre, 
 static void act(const struct ctr_act_cols *k, struct ctr_block z, struct ctr_block pre, struct ctr_block y,
                 int64_t rows, int64_t cols)
 {
+    if (k->kind == CTR_ACT_DICE) {
+        act_dice(k, z, pre, y, rows, cols);
+        return;
+    }
     for (int64_t i = 0; i < rows; i++) {
         const float *from = z.p + i * z.stride;
         float *to = y.p + i * y.stride;
@@ -130,7 +157,7 @@ static void act(const struct ctr_act_cols *k, struct ctr_block z, struct ctr_blo
             ACT_CASE(CTR_ACT_RELU)
             ACT_CASE(CTR_ACT_PRELU)
             ACT_CASE(CTR_ACT_SIGMOID)
-            ACT_CASE(CTR_ACT_DICE)
+        case CTR_ACT_DICE: break;
         }
     }
 }
@@ -173,10 +200,21 @@ CTR_BODY void act_grad_rows(const struct ctr_act_grad_block *b, int64_t rows, in
 }
 
 /* DICE in two passes: with `batch`, the sums of the first go through the statistics in the second. */
+enum { DICE_RUN = 16 }; /* rows whose terms are added in float before their sum is added in double */
+
+CTR_BODY void add_run(double *sum, float *run, int64_t cols)
+{
+    for (int64_t j = 0; j < cols; j++) {
+        sum[j] += (double)run[j];
+        run[j] = 0;
+    }
+}
+
 static void dice_grad(const struct ctr_act_grad_block *b, int64_t rows, int64_t cols)
 {
     double dalpha[CTR_COLS_BLOCK] = { 0 }, dbias[CTR_COLS_BLOCK] = { 0 };
     double sum[CTR_COLS_BLOCK] = { 0 }, sum_xhat[CTR_COLS_BLOCK] = { 0 };
+    float run[3][CTR_COLS_BLOCK] = { { 0 } };
     float rstd[CTR_COLS_BLOCK], shift[CTR_COLS_BLOCK], turn[CTR_COLS_BLOCK];
     const float *alpha = b->act.alpha, *mean = b->act.mean;
 
@@ -187,9 +225,14 @@ static void dice_grad(const struct ctr_act_grad_block *b, int64_t rows, int64_t 
 #pragma GCC ivdep
         for (int64_t j = 0; j < cols; j++) {
             const struct ctr_dice_slope s = ctr_e_dice_slope(z[j], alpha[j], mean[j], rstd[j]);
-            dalpha[j] += (double)(dy[j] * s.dalpha);
-            sum[j] += (double)(dy[j] * s.dxhat);
-            sum_xhat[j] += (double)(dy[j] * s.dxhat * s.xhat);
+            run[0][j] += dy[j] * s.dalpha;
+            run[1][j] += dy[j] * s.dxhat;
+            run[2][j] += dy[j] * s.dxhat * s.xhat;
+        }
+        if (i % DICE_RUN == DICE_RUN - 1 || i == rows - 1) {
+            add_run(dalpha, run[0], cols);
+            add_run(sum, run[1], cols);
+            add_run(sum_xhat, run[2], cols);
         }
     }
     for (int64_t j = 0; j < cols; j++) {
@@ -204,8 +247,10 @@ static void dice_grad(const struct ctr_act_grad_block *b, int64_t rows, int64_t 
             const struct ctr_dice_slope s = ctr_e_dice_slope(z[j], alpha[j], mean[j], rstd[j]);
             const float d = dy[j] * s.dz + (dy[j] * s.dxhat - (shift[j] + s.xhat * turn[j])) * rstd[j];
             dz[j] = d;
-            dbias[j] += (double)d;
+            run[0][j] += d;
         }
+        if (i % DICE_RUN == DICE_RUN - 1 || i == rows - 1)
+            add_run(dbias, run[0], cols);
     }
     memcpy(b->dalpha, dalpha, (size_t)cols * sizeof *dalpha);
     memcpy(b->dbias, dbias, (size_t)cols * sizeof *dbias);

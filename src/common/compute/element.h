@@ -41,8 +41,8 @@ CTR_ELEMENT float ctr_e_choose(bool c, float a, float b)
  * adding 1.5 · 2^23, so that its integer lies in the low bits. */
 CTR_ELEMENT float ctr_e_exp(float x)
 {
-    x = x < -87.0f ? -87.0f : x;
-    x = x > 88.0f ? 88.0f : x;
+    x = ctr_e_choose(x < -87.0f, -87.0f, x); /* as plain conditions they would split the loops that inline this */
+    x = ctr_e_choose(x > 88.0f, 88.0f, x);
     const float shifted = x * 1.44269504f + 12582912.0f, n = shifted - 12582912.0f;
     const float r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
     float p = 1.9875691500e-4f;

@@ -254,10 +254,24 @@ static struct ctr_mat weights_of(const struct ctr_deep *d, const struct ctr_stac
     return !l && s->first_weight.mem ? s->first_weight : ctr_deep_mat(d, weight);
 }
 
+/* Scored rows from the first on, with the parameters of now, have their first sums in z. */
+static void note_sums(const struct ctr_deep *d, struct ctr_stack *s, int64_t from, int64_t n)
+{
+    const bool follows = from == s->summed && s->summed_step == d->step;
+    s->summed = !from || follows ? from + n : 0;
+    s->summed_step = d->step;
+}
+
+bool ctr_stack_has_sums(const struct ctr_deep *d, const struct ctr_stack *s, int64_t n, bool training)
+{
+    return s->same_input && training && d->learns && s->layers && !is_plain(s) && s->summed_step == d->step &&
+           s->summed == n && n;
+}
+
 int ctr_stack_forward(struct ctr_deep *d, struct ctr_stack *s, struct ctr_mat x, int64_t from, bool training,
                       struct ctr_mat y, struct ctr_err *err)
 {
-    const bool plain = is_plain(s);
+    const bool plain = is_plain(s), summed = !from && ctr_stack_has_sums(d, s, x.rows, training);
     const int64_t n = x.rows;
     int rc = 0;
     for (int l = 0; l < s->layers && !rc; l++) {
@@ -272,13 +286,16 @@ int ctr_stack_forward(struct ctr_deep *d, struct ctr_stack *s, struct ctr_mat x,
                                               .bias = vec(d, at->bias),
                                               .act = plain ? act_of(d, s, at, training) : (struct ctr_act){ 0 },
                                               .pre = plain ? z : (struct ctr_mat){ 0 } };
-        rc = ctr_dev_gemm(d->dev, &product, err);
+        if (l || !summed)
+            rc = ctr_dev_gemm(d->dev, &product, err);
         if (!rc && !plain)
             rc = after_product(d, s, at, z, out, from, training, err);
         if (!rc && training)
             rc = drop(d, s, l, out, err);
         x = out;
     }
+    if (!training)
+        note_sums(d, s, from, n);
     if (rc || s->weight < 0)
         return rc;
     const struct ctr_dev_gemm last = { .a = x,

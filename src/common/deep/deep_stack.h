@@ -45,7 +45,9 @@ struct ctr_stack {
     int layers, weight, bias; /* of the last one; -1: none */
     enum ctr_act_kind act;
     bool separate_training_forward; /* training computes other activations than prediction */
-    struct ctr_mem *down[2];        /* gradients on their way down: [room x widest] */
+    bool same_input; /* set by the model: rows that are learned from have the x that they were scored with */
+    int64_t summed, summed_step; /* rows whose first sums stand, as of parameters after so many steps */
+    struct ctr_mem *down[2];     /* gradients on their way down: [room x widest] */
     /* [units of the first layer x columns of x], or none: instead of the first layer's weight and its gradient */
     struct ctr_mat first_weight, first_grad;
 };
@@ -62,6 +64,9 @@ void ctr_stack_free(struct ctr_stack *s);
  * then ctr_stack_out has it. */
 int ctr_stack_forward(struct ctr_deep *d, struct ctr_stack *s, struct ctr_mat x, int64_t from, bool training,
                       struct ctr_mat y, struct ctr_err *err) CTR_MUST;
+/* Forward of n rows that are learned from: did the one that scored them leave the first layer's sums, so that this one
+ * reads no x? Where training computes other activations than prediction both multiply x by the same weights. */
+bool ctr_stack_has_sums(const struct ctr_deep *d, const struct ctr_stack *s, int64_t n, bool training);
 /* Rows [from, from + n) of what the hidden layers gave. */
 struct ctr_mat ctr_stack_out(const struct ctr_stack *s, int64_t from, int64_t n);
 /* The first layer's weight: a parameter; and rows [from, from + n) of its sum, before x is multiplied, where y is the

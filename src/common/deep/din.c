@@ -112,6 +112,7 @@ static int declare_unit(struct ctr_deep *d, struct unit *u, struct ctr_err *err)
                                            .activation = d->p.activation };
     if (!rc)
         rc = ctr_stack_declare(d, &u->stack, &shape, err);
+    u->stack.same_input = true;
     u->first = u->stack.layers ? u->stack.layer[0].out : 1;
     return rc;
 }
@@ -318,6 +319,7 @@ static int ask(struct ctr_deep *d, struct unit *u, int64_t from, int64_t n, stru
 static int score_items(struct ctr_deep *d, struct unit *u, const struct ctr_deep_sequence_view *v, int64_t from,
                        int64_t n, bool training, struct ctr_err *err)
 {
+    const bool summed = !from && ctr_stack_has_sums(d, &u->stack, v->count, training);
     const struct ctr_segments segments = segments_of(v, from);
     const struct ctr_mat score = ctr_mat_at(u->score, v->first, v->count, 1);
     const struct ctr_dev_move_rows spread = { .n = v->count,
@@ -330,8 +332,8 @@ static int score_items(struct ctr_deep *d, struct unit *u, const struct ctr_deep
         .key = ctr_mat_rows(v->value, v->first, v->count),
         .out = ctr_mat_at(u->input, v->first * 2 * u->cols, v->count, 2 * u->cols),
     };
-    int rc = ctr_dev_move_rows(d->dev, &spread, err);
-    if (!rc)
+    int rc = summed ? 0 : ctr_dev_move_rows(d->dev, &spread, err);
+    if (!rc && !summed)
         rc = ctr_dev_attend_input(d->dev, &input, err);
     return rc ? rc : ctr_stack_forward(d, &u->stack, input.out, v->first, training, score, err);
 }

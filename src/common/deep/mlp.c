@@ -34,6 +34,7 @@ static int mlp_declare(struct ctr_deep *d, struct ctr_err *err)
                                            .batch_norm = d->p.batch_norm,
                                            .dropout = d->p.dropout };
     int rc = ctr_stack_declare(d, s, &shape, err);
+    s->same_input = true;
     return rc ? rc : ctr_stack_declare_running(d, s, err);
 }
 
