@@ -300,6 +300,37 @@ class Bench:
         self.row("control: mlp on one thread and on two", f"{seconds[1]:.2f} s", f"{seconds[2]:.2f} s", f"{seconds[1] / seconds[2]:.2f}", "2.00")
         self.feed()
 
+    def din(self):
+        """Attention over 30 behaviours of two columns a row, minibatches of 4096. Ours counts start, reading, predictions before each update and the
+        saved model too."""
+        rows, peer_rows = (20 if self.a.quick else 80) * 4096, 10 * 4096
+        f, torch, ours, peers = self.behaviours(rows), self.torch("din"), [], []
+        for _ in range(self.runs):
+            for threads in (1, 2):
+                ours.append(self.once(f"ctr-train din -q -j {threads} --embedding 16 --minibatch 4096 -o {self.dir}/din.model {f}"))
+                for mode in ("eager", "compile") if torch else ():
+                    wall, cpu = sh(f"{torch} {HERE}/din_torch.py {threads} {peer_rows} {mode} 2>/dev/null")[2].split()
+                    peers.append({"wall": float(wall) * rows / peer_rows, "cpu": float(cpu) * rows / peer_rows})
+        best = {k: min(m[k] for m in ours) for k in ("wall", "cpu")}
+        peer = {k: min(m[k] for m in peers) for k in ("wall", "cpu")} if peers else None
+        self.row(f"train din, 30 behaviours, best against best of all settings, best of {self.runs}", self.cell(best, (rows / 1e3, "k rows/s")),
+                 f"PyTorch {self.cell(peer, (rows / 1e3, 'k rows/s'))}" if peer else "", self.ratio(peer, best) if peer else "", "2")
+
+    def behaviours(self, rows):
+        """Features of impressions with the last 30 behaviours of the user: each has all 30."""
+        d = os.path.join(self.dir, "din")
+        os.makedirs(d, exist_ok=True)
+        events = self.made(f"{d}/behaviours.arrows", """awk 'BEGIN {{ srand(1); print "user,time,item,cat"
+            for (t = 0; t < 30; t++) for (u = 0; u < 5000; u++) {{ i = int(rand() ^ 3 * 50000); print u "," t "," i "," i % 500 }} }}' |
+            ctr-import -q -f csv --header --columns user:int32,time:int64,item:int32,cat:int32 --user user --time time -o {out}""")
+        shown = self.made(f"{d}/shown{rows}.arrows", """awk 'BEGIN {{ srand(2); print "click,user,time,item,cat,a,b"
+            for (k = 0; k < %d; k++) {{ i = int(rand() ^ 3 * 50000)
+            print (rand() < 0.25) "," int(rand() * 5000) "," 100 + k "," i "," i % 500 "," int(rand() ^ 3 * 1000) "," int(rand() ^ 3 * 100) }} }}' |
+            ctr-import -q -f csv --header --columns click:int8,user:int32,time:int64,item:int32,cat:int32,a:int32,b:int32 --user user --time time -o {out}""".replace("%d", str(rows)))
+        plan = self.plan("din.plan", "label click\nfeature item\nfeature cat\nfeature past in item = history.item\nfeature pastcat in cat = history.cat\n"
+                         "feature a\nfeature b\nfeature user\n")
+        return self.made(f"{d}/rows{rows}.arrows", f"ctr-history -q -c item,cat --last 30 --behaviours {events} {shown} | ctr-extract -q {plan} -o {{out}}")
+
     def keys(self, rows):
         """The log's label and 26 categories."""
         columns = "click," + ",".join(f"C{i}" for i in range(1, 27))
@@ -634,7 +665,7 @@ class Bench:
         self.print(f"Peers: {', '.join(f'{k} {v}' for k, v in self.have.items() if v)}; {debian}.")
 
     def main(self):
-        groups = {"control": self.control, "train": self.train, "deep": self.deep, "gpu": self.gpu, "many": self.many, "import": self.imports, "extract": self.extract, "hop": self.hop,
+        groups = {"control": self.control, "train": self.train, "deep": self.deep, "din": self.din, "gpu": self.gpu, "many": self.many, "import": self.imports, "extract": self.extract, "hop": self.hop,
                   "eval": self.eval, "calibrate": self.calibrate, "join": self.join, "history": self.history, "sort": self.sort, "start": self.start,
                   "growth": self.growth, "memory": self.memory, "gemm": self.gemm, "page": self.page, "featurebox": self.featurebox}
         if self.only and self.only - set(groups):
