@@ -87,6 +87,16 @@ static int set_option(struct ctr_text_opts *t, const struct ctr_view_option *o, 
                     ctr_name_hint(hint, sizeof hint, o->name, names, n));
 }
 
+static int no_format(const char *name, struct ctr_err *err)
+{
+    const char *names[32];
+    char hint[512];
+    int n = 0;
+    for (; ctr_text_formats[n] && n < (int)CTR_COUNT(names); n++)
+        names[n] = ctr_text_formats[n]->name;
+    return ctr_fail(err, CTR_EUSAGE, "there is no format %s%s", name, ctr_name_hint(hint, sizeof hint, name, names, n));
+}
+
 /* The options of the text, and the line of provenance that ctr-import would write. */
 static int text_options(struct ctr_text_opts *t, const struct ctr_view *v, struct ctr_strs *nulls, struct ctr_buf *line,
                         struct ctr_err *err)
@@ -94,8 +104,7 @@ static int text_options(struct ctr_text_opts *t, const struct ctr_view *v, struc
     const char *name = NULL;
     t->format = ctr_text_format_find(v->format);
     if (!t->format)
-        return ctr_fail(err, CTR_EUSAGE, "there is no format %s; there are csv, tsv, jsonl, libsvm, libffm and vw",
-                        v->format);
+        return no_format(v->format, err);
     int rc = ctr_buf_printf(line, err, "--format=%s", v->format);
     for (int i = 0; !rc && i < v->n; i++) {
         rc = set_option(t, &v->option[i], nulls, &name, err);
