@@ -309,31 +309,17 @@ static void close_map(struct run *run)
     ctr_cal_map_free(run->m);
 }
 
-static int open_map(struct run *run, struct ctr_err *err)
-{
-    int rc = ctr_cal_map_load(&run->m, run->path, err);
-
-    return rc ? rc : ctr_cal_apply_new(&run->a, run->m, ctr_reader_schema(run->r), run->score, err);
-}
-
-/* Scores do not stop for a map that cannot be used: it is told of, and the one before goes on until the file changes
- * again. */
+/* Scores do not stop for a map that cannot be used: it is told of, and the one before goes on. */
 static void reload(struct run *run, int64_t row)
 {
-    struct run to = *run;
     struct ctr_err err = { 0 };
+    int rc = ctr_cal_apply_reload(&run->a, &run->m, run->path, &run->seen, ctr_reader_schema(run->r), run->score, &err);
 
-    to.m = NULL;
-    to.a = NULL;
-    if (open_map(&to, &err)) {
-        close_map(&to);
+    if (rc < 0)
         ctr_cli_note(run->cli, "%s; rows from %lld on are calibrated by the map before", ctr_err_text(&err).s,
                      (long long)row);
+    if (rc <= 0)
         return;
-    }
-    close_map(run);
-    run->m = to.m;
-    run->a = to.a;
     ctr_cli_debug(run->cli, "rows from %lld on are calibrated by another %s", (long long)row, run->path);
 }
 
@@ -349,7 +335,7 @@ static int pass(struct run *run, struct ctr_err *err)
         (rc = ctr_cli_writer(cli, out, ctr_cal_apply_schema(run->a), &w, err)))
         goto out;
     while ((rc = ctr_reader_next(run->r, &b, err)) > 0) {
-        if (o.reload && ctr_file_changed(run->path, &run->seen))
+        if (o.reload)
             reload(run, b->first_row + 1);
         if ((rc = ctr_cal_apply_batch(run->a, b, &to, err))) {
             ctr_err_file(err, ctr_reader_file(run->r));

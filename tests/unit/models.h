@@ -79,6 +79,7 @@ static inline int model_open_rows(void *ctx, const char *path, const struct ctr_
 
 static const char *model_variants; /* lines of --variants, or NULL; the models are of lr */
 static bool model_single_value;
+static const char *model_sides[2]; /* --user-features, --ad-features */
 
 static inline int model_take_variants(struct ctr_variants *vs, struct ctr_train_job *job, struct ctr_err *err)
 {
@@ -105,6 +106,8 @@ static inline int model_train(const char *kind, const char *options, const char 
     job.stop = checkpoint && !job.resume ? &stop : NULL;
     job.program = "unit";
     int rc = ctr_params_parse(job.model, &job.params, options, err);
+    job.params.user_features = model_sides[0];
+    job.params.ad_features = model_sides[1];
     if (job.params.expire)
         job.time = "time";
     if (!rc)

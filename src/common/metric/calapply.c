@@ -86,6 +86,26 @@ int ctr_cal_apply_new(struct ctr_cal_apply **out, const struct ctr_cal_map *m, c
     return rc;
 }
 
+int ctr_cal_apply_reload(struct ctr_cal_apply **a, struct ctr_cal_map **m, const char *path, struct ctr_file_seen *seen,
+                         const struct ctr_schema *s, int score, struct ctr_err *err)
+{
+    struct ctr_cal_map *map = NULL;
+    struct ctr_cal_apply *next = NULL;
+    int rc;
+
+    if (!ctr_file_changed(path, seen))
+        return 0;
+    if ((rc = ctr_cal_map_load(&map, path, err)) || (rc = ctr_cal_apply_new(&next, map, s, score, err))) {
+        ctr_cal_map_free(map);
+        return rc;
+    }
+    ctr_cal_apply_free(*a);
+    ctr_cal_map_free(*m);
+    *a = next;
+    *m = map;
+    return 1;
+}
+
 void ctr_cal_apply_free(struct ctr_cal_apply *a)
 {
     if (!a)

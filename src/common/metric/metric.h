@@ -301,6 +301,11 @@ struct ctr_cal_apply;
 int ctr_cal_apply_new(struct ctr_cal_apply **a, const struct ctr_cal_map *m, const struct ctr_schema *s, int score,
                       struct ctr_err *err) CTR_MUST;
 void ctr_cal_apply_free(struct ctr_cal_apply *a);
+/* Look at the file of the map *m that *a applies to a stream of schema `s`; *seen: as ctr_file_changed has it. 1: it
+ * holds another map now, which took the place of *m, and *a applies that; 0: it does not; < 0: it does, and that cannot
+ * be used: *a goes on with *m until the file changes again. */
+int ctr_cal_apply_reload(struct ctr_cal_apply **a, struct ctr_cal_map **m, const char *path, struct ctr_file_seen *seen,
+                         const struct ctr_schema *s, int score, struct ctr_err *err) CTR_MUST;
 const struct ctr_schema *ctr_cal_apply_schema(const struct ctr_cal_apply *a);
 int ctr_cal_apply_batch(struct ctr_cal_apply *a, const struct ctr_batch *b, const struct ctr_batch **out,
                         struct ctr_err *err) CTR_MUST;
