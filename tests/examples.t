@@ -21,7 +21,7 @@ reaches() { # reaches FILE N COLUMN LEAST
 help() { make -s -C "$CTR_TOP/examples" help | sed 1d | cut -f 1 | tr -d ' ' | tr '\n' ' '; }
 trenches=$(sed -n 's/^trenches += /trenches-/p' "$CTR_TOP/examples/trenches.mk" | sed 's/-fig2$/-fig2 trenches-fig2.png/' | tr '\n' ' ')
 bars=$(sed -n 's/^bars := //p' "$CTR_TOP/examples/bars.mk" | tr ' ' '\n' | sed 's/^/bars-/' | tr '\n' ' ')'bars frappe '
-is 'help lists targets' "$(help)" "demo live criteo avazu mind mindhistory globo globodin amex deep interests ml1m ml1mhistory ml1mdin models ipinyou signals trenches $trenches$bars"
+is 'help lists targets' "$(help)" "demo live criteo avazu mind mindhistory globo globodin amex deep interests warm ml1m ml1mhistory ml1mdin models ipinyou signals trenches $trenches$bars"
 lacks() { CTR_CHROMIUM=$W/none make -s -C "$CTR_TOP/examples" OUT="$W/lacks" trenches-fig2.png >"$W/lacks.txt" 2>&1 || grep -c 'no chromium: install chromium' "$W/lacks.txt"; }
 is 'what a target needs is told before it works' "$(lacks) $(ls "$W/lacks" 2>/dev/null)" '1 '
 for e in criteo avazu mind mindhistory amex ml1m ml1mhistory ipinyou; do ok "$e runs" figures $e; done
