@@ -372,6 +372,8 @@ static int apply(struct ctr_cli *cli, struct ctr_err *err)
         !(rc = ctr_cli_reader(cli, 1, NULL, &run.r, err)) &&
         (run.score = ctr_cli_role(cli, ctr_reader_schema(run.r), CTR_ROLE_SCORE, true, err)) < 0)
         rc = run.score;
+    if (o.reload)
+        ctr_hold_end(run.path); /* another map may take its name */
     if (!rc && !(rc = ctr_cal_apply_new(&run.a, run.m, ctr_reader_schema(run.r), run.score, err)))
         rc = pass(&run, err);
     close_map(&run);

@@ -100,6 +100,7 @@ static int open_model(struct run *run, struct ctr_err *err)
                                           .device = cli->device,
                                           .device_memory = cli->device_memory_bytes,
                                           .output = o.tower };
+    ctr_hold_end(run->model); /* another model may take its name: the predictor looks for it */
     rc = ctr_predictor_open(&run->p, run->model, &run->how, err);
     if (!rc)
         warn(run, run->p);

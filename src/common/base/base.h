@@ -306,8 +306,8 @@ int ctr_truncate(int fd, int64_t n);
  * ctr_open_input(path) opens the regular file that has the name now, whatever takes the name; when that file was
  * written to since, opening it is an error. Of other paths ctr_open_input is an open with O_CLOEXEC. */
 /* Has the file been replaced or written since it was looked at last, which *seen tells (zeros: never)? Look before it
- * is opened, so that no change is missed. If so, what the name leads to now is opened next (ctr_hold_end). A file that
- * is gone did not change. */
+ * is opened, so that no change is missed. A file that is gone did not change. While the path is held, the file of then
+ * is what opening it gives. */
 struct ctr_file_seen {
     uint64_t dev, ino;
     int64_t size, time_ms; /* written at, since 1970 */

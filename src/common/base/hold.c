@@ -178,9 +178,6 @@ bool ctr_file_changed(const char *path, struct ctr_file_seen *seen)
                                     .size = st.st_size,
                                     .time_ms = st.st_mtim.tv_sec * 1000 + st.st_mtim.tv_nsec / 1000000,
                                     .time_ns = st.st_mtim.tv_nsec };
-    if (seen->dev == was.dev && seen->ino == was.ino && seen->size == was.size && seen->time_ms == was.time_ms &&
-        seen->time_ns == was.time_ns)
-        return false;
-    ctr_hold_end(path);
-    return true;
+    return seen->dev != was.dev || seen->ino != was.ino || seen->size != was.size || seen->time_ms != was.time_ms ||
+           seen->time_ns != was.time_ns;
 }

@@ -94,11 +94,11 @@ static int vector_schema(struct ctr_predictor *p, struct ctr_err *err)
     if (!rc && ctr_schema_find(&p->schema, CTR_VECTOR_COLUMN) >= 0)
         rc = ctr_fail(err, CTR_EUSAGE, "the stream has a column '%s' already: rename it with ctr-select",
                       CTR_VECTOR_COLUMN);
-    p->from[p->schema.n] = -1;
     if (!rc)
         rc = ctr_schema_add(&p->schema, CTR_VECTOR_COLUMN, CTR_FIXED, err);
     if (rc)
         return rc;
+    p->from[p->schema.n - 1] = -1;
     struct ctr_field *f = &p->schema.f[p->schema.n - 1];
     f->item = CTR_F32;
     f->width = p->output.width;
