@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Eight models at once have the bits of each alone: the kernels of ftrl_eight.h beside those of ftrl.h, on every
- * instruction set, with coordinates that some models have not got; states side by side, nothing else is stored. */
+ * Eight models at once have the bits of each alone: the kernels of ftrl_eight.h beside those of optimizer_ftrl.h, on
+ * every instruction set, with coordinates that some models have not got; states side by side, nothing else is stored.
+ */
 #include <math.h>
 #include <stdlib.h>
 
-#include "common/lr/ftrl.h"
 #include "common/lr/ftrl_eight.h"
 #include "common/lr/lr.h"
 
@@ -157,7 +157,8 @@ static void test_files(const struct both *b, const struct ctr_eight_kernel *kern
     for (int k = 0; k < KEYS; k++)
         for (int v = 0; v < CTR_EIGHT; v++) {
             struct ctr_state s;
-            const double weight = ctr_state_row(&b->one[v].l, NULL, b->one[v].row[k], &s);
+            ctr_state_read(&b->one[v].l, NULL, b->one[v].row[k], &s);
+            const double weight = ctr_state_weight(&b->one[v].l, NULL, &s);
             same &= number(type, w, k * CTR_EIGHT + v) == weight;
             want[v] += ctr_lr_digest((uint64_t)k, weight);
         }

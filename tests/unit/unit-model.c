@@ -5,7 +5,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "common/lr/ftrl.h"
 #include "common/lr/ftrl_plain.h"
 #include "common/lr/lr.h"
 #include "common/table/table.h"
@@ -14,7 +13,7 @@
 
 enum { LONGEST = 70 };
 
-static void test_kernel(const struct ctr_ftrl_kernel *k, const struct ctr_ftrl_kernel *judge, int state)
+static void test_kernel(const struct ctr_isa *k, const struct ctr_isa *judge, int state)
 {
     struct ctr_learning p = { .inv_alpha = 1 / 0.3, .beta = 0.7, .l1 = 0.25, .l2 = 0.1 };
     static uint8_t row[2][LONGEST][24];
@@ -40,10 +39,10 @@ static void test_kernel(const struct ctr_ftrl_kernel *k, const struct ctr_ftrl_k
             at[0][i] = at[1][i] = spare;
         }
         for (int s = 0; s < 2; s++) {
-            const struct ctr_ftrl_kernel *which = s ? judge : k;
+            const struct ctr_isa *which = s ? judge : k;
             struct ctr_coords scratch = { z[s], n[s], w[s], root[s], x, NULL };
-            dot[s] = which->forward[state](&p, &scratch, at[s], len);
-            which->update[state](&p, &scratch, at[s], len, 0.37);
+            dot[s] = which->fused[CTR_RATE_SQUARES][state].forward(&p, &scratch, at[s], len);
+            which->fused[CTR_RATE_SQUARES][state].update(&p, &scratch, at[s], len, 0.37);
         }
         same &= memcmp(&dot[0], &dot[1], sizeof dot[0]) == 0 && memcmp(row[0], row[1], sizeof row[0]) == 0;
     }
@@ -53,7 +52,7 @@ static void test_kernel(const struct ctr_ftrl_kernel *k, const struct ctr_ftrl_k
 
 /* Rows of every length, with values and weights: a kernel's steps, by two states of each key, against the plain loop.
  */
-static void test_kernel_plain(const struct ctr_ftrl_kernel *k, int state, double tolerance)
+static void test_kernel_plain(const struct ctr_isa *k, int state, double tolerance)
 {
     enum { ROOM = 80 };
     struct ctr_learning p = { .inv_alpha = 1 / 0.3, .beta = 0.7, .l1 = 0.25, .l2 = 0.1 };
@@ -74,8 +73,8 @@ static void test_kernel_plain(const struct ctr_ftrl_kernel *k, int state, double
                 if (j < len)
                     i[j] = j;
             }
-            const double q = 1 / (1 + exp(-k->forward[state](&p, &scratch, at, len)));
-            k->update[state](&p, &scratch, at, len, weight * (q - y));
+            const double q = 1 / (1 + exp(-k->fused[CTR_RATE_SQUARES][state].forward(&p, &scratch, at, len)));
+            k->fused[CTR_RATE_SQUARES][state].update(&p, &scratch, at, len, weight * (q - y));
             worst = fmax(worst, fabs(q - ctr_ftrl_plain_row(&plain, i, x, len, y, weight)));
         }
     ok(worst < tolerance, "kernel %s, %s: predictions of the plain loop, to %.2g", k->name,
@@ -346,11 +345,11 @@ static void test_params(void)
 
 int main(void)
 {
-    for (int i = 0; ctr_ftrl_kernel_at(i); i++)
+    for (int i = 0; ctr_isa_at(i); i++)
         for (int state = 0; state < 2; state++)
             if (ctr_cpu_may((enum ctr_cpu)i)) {
-                test_kernel(ctr_ftrl_kernel_at(i), ctr_ftrl_kernel_at(CTR_CPU_PLAIN), state);
-                test_kernel_plain(ctr_ftrl_kernel_at(i), state, state == CTR_F64_STATE ? 1e-14 : 1e-5);
+                test_kernel(ctr_isa_at(i), ctr_isa_at(CTR_CPU_PLAIN), state);
+                test_kernel_plain(ctr_isa_at(i), state, state == CTR_F64_STATE ? 1e-14 : 1e-5);
             }
     test_rows();
     test_training("f64", 1e-12);

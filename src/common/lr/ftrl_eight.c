@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The kernels of FTRL-Proximal for eight models at once: one body, compiled for the instruction sets that help, chosen
- * at run time. See ftrl_eight.h, and ftrl.h for the formulas: every lane does what the kernels of ftrl.c do, in their
+ * at run time. See ftrl_eight.h, and optimizer_ftrl.h for the formulas: every lane does what the kernels there do, in their
  * order. */
 #include "common/base/isa.h"
 #include "common/lr/ftrl_eight.h"

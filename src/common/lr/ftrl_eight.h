@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * ftrl_eight: FTRL-Proximal for eight models at once, each in a lane of vectors of eight, with parameters of its own
- * and the bits of the kernels of ftrl.h. The state of a coordinate is z of all eight, then n of all eight, as double or
+ * and the bits of the kernels of optimizer_ftrl.h. The state of a coordinate is z of all eight, then n of all eight, as double or
  * float. A lane that has not got a coordinate has state 0 there and takes its x for 0, which leaves both as they are.
  */
 #ifndef CTR_FTRL_EIGHT_H

@@ -9,7 +9,6 @@
 #include <stdlib.h>
 
 #include "common/base/isa.h"
-#include "common/lr/ftrl.h"
 #include "common/lr/lr.h"
 
 enum { WEIGHT = CTR_LR_WEIGHT, Z, N, NEGATIVES, POSITIVES, LAST, NUMBERS };
@@ -19,22 +18,11 @@ static enum ctr_type number_type(const struct ctr_learning *l, int i)
     return i == LAST ? CTR_F64 : i >= NEGATIVES ? CTR_U64 : l->precision == CTR_F64_STATE ? CTR_F64 : CTR_F32;
 }
 
-/* State and weight of a table row; here, not by ctr_state_row, for the learner that most files are of. */
-CTR_BODY double read_row(const struct lr *m, const struct ctr_learning *l, const uint8_t *row, struct ctr_state *s)
+/* State and weight of a table row. */
+static double read_row(const struct lr *m, const struct ctr_learning *l, const uint8_t *row, struct ctr_state *s)
 {
-    if (l->events)
-        return ctr_state_row(l, &m->more.event, row, s);
-    if (l->precision == CTR_F64_STATE) {
-        memcpy(&s->value, row + l->layout.value, sizeof s->value);
-        memcpy(&s->n, row + l->layout.n, sizeof s->n);
-        return ctr_ftrl_weight64(l, s->value, sqrt(s->n));
-    }
-    float z, n;
-    memcpy(&z, row + l->layout.value, sizeof z);
-    memcpy(&n, row + l->layout.n, sizeof n);
-    s->value = (double)z;
-    s->n = (double)n;
-    return (double)ctr_ftrl_weight32(l, z, sqrtf(n));
+    ctr_state_read(l, &m->more.event, row, s);
+    return ctr_state_weight(l, &m->more.event, s);
 }
 
 /* Where a row lies that a variant keeps among those of others; asks for one that comes soon. */

@@ -2,13 +2,12 @@
  *
  * The table of optimizers, and the learner that a choice of optimizer, rate and precision makes: its layout, and the
  * phases of a row (load, root, weights; advance, step, store), each a loop of optimizer_kernel.c. The default choice
- * does all in one, in ftrl.c. */
+ * does all in one, in optimizer_ftrl.h. */
 #include "common/lr/optimizer.h"
 
 #include <math.h>
 
 #include "common/base/isa.h"
-#include "common/lr/ftrl.h"
 #include "common/model/model.h"
 
 const char *const ctr_precision_names[CTR_PRECISIONS + 1] = { "f64", "f32", "q2.13", NULL };
@@ -334,14 +333,10 @@ bool ctr_learning_is_default(const struct ctr_learning *l)
 
 void ctr_learning_use(struct ctr_learning *l, const struct ctr_isa *isa, bool fused)
 {
-    struct ctr_fused to = { forward_any, update_any, update_late_any };
+    static const struct ctr_fused loops = { forward_any, update_any, update_late_any };
     const struct ctr_fused *own = &isa->fused[l->rate][l->precision];
-    if (ctr_learning_is_default(l)) {
-        const struct ctr_ftrl_kernel *k = ctr_ftrl_kernel_best();
-        to = (struct ctr_fused){ k->forward[l->precision], k->update[l->precision], k->update_late[l->precision] };
-    } else if (fused && own->forward && l->step == CTR_STEP_FTRL && l->power == 0.5) {
-        to = *own;
-    }
+    fused &= own->forward && l->step == CTR_STEP_FTRL && l->power == 0.5;
+    const struct ctr_fused to = fused || ctr_learning_is_default(l) ? *own : loops;
     l->isa = isa;
     l->forward = to.forward;
     l->update = to.update;

@@ -151,7 +151,7 @@ struct ctr_params;
 int ctr_learning_init(struct ctr_learning *l, const struct ctr_params *p, struct ctr_err *err) CTR_MUST;
 /* Choose the functions again, of a usable instruction set; not fused: by the loops that every choice has. */
 void ctr_learning_use(struct ctr_learning *l, const struct ctr_isa *isa, bool fused);
-bool ctr_learning_is_default(const struct ctr_learning *l);       /* one of the fused kernels of ftrl.h does it */
+bool ctr_learning_is_default(const struct ctr_learning *l);       /* the kernels of optimizer_ftrl.h do it */
 double ctr_learning_root(const struct ctr_learning *l, double n); /* n^power */
 void ctr_learning_start(const struct ctr_learning *l, struct ctr_event *e, uint64_t step); /* after `step` events */
 /* The state has more than the weight from which this follows. */
@@ -179,11 +179,8 @@ void ctr_state_write(const struct ctr_learning *l, const struct ctr_event *e, co
 double ctr_state_weight(const struct ctr_learning *l, const struct ctr_event *e, const struct ctr_state *s);
 /* Gives a row this weight, and leaves n and the counts as they are. */
 void ctr_state_set_weight(const struct ctr_learning *l, const struct ctr_event *e, double weight, uint8_t *row);
-/* Reads a row and returns its weight: both in one, which is faster. */
-double ctr_state_row(const struct ctr_learning *l, const struct ctr_event *e, const uint8_t *row, struct ctr_state *s);
-
-/* The same of many rows, to columns in the type of the state (q2.13: float); n, or the counts, as the rate wants it. Of
- * learners that have them: ftrl with the root of sums of squares or of counts. */
+/* States and weights of many rows, to columns in the type of the state (q2.13: float); n, or the counts, as the rate
+ * wants it. Of learners that have them: ftrl with the root of sums of squares or of counts. */
 struct ctr_state_columns {
     void *weight, *value, *n;
     uint64_t *negatives, *positives;

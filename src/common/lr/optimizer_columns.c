@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Table rows to columns of a file, many at a time, by loops that vectorise: numbers with the bits of ctr_state_row. */
+ * Table rows to columns of a file, many at a time, by loops that vectorise: numbers with the bits of ctr_state_read. */
 #include <math.h>
 
 #include "common/base/isa.h"

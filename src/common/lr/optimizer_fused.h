@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * ftrl with the square root of a counter, for the states that ftrl.c does not know: all phases of a row in one pass
+ * ftrl with the square root of a counter, for the states that optimizer_ftrl.h does not know: all phases of a row in one pass
  * over eight coordinates at a time, with the bits of the loops of optimizer_body.h. For processors with the vectors of
  * optimizer_eight.h. optimizer_types.h includes this text behind that one.
  *

@@ -147,11 +147,12 @@ CTR_BODY void round_any(const struct ctr_learning *p, const struct ctr_coords *s
         .expand = expand_##isa, .shrink = shrink_##isa, .round = round_##isa, .advance_codes = advance_codes_##isa,    \
         FUSED_##isa                                                                                                    \
     }
-#define FUSED_plain
-#define FUSED_avx2   FUSED_ROWS(avx2)
-#define FUSED_avx512 FUSED_ROWS(avx512)
+#define SQUARES_ROWS(isa) [CTR_F64_STATE] = FUSED_ROW(squares, f64, isa), [CTR_F32_STATE] = FUSED_ROW(squares, f32, isa)
+#define FUSED_plain       .fused = { [CTR_RATE_SQUARES] = { SQUARES_ROWS(plain) } },
+#define FUSED_avx2        FUSED_ROWS(avx2)
+#define FUSED_avx512      FUSED_ROWS(avx512)
 #define FUSED_ROWS(isa)                                                                                                \
-    .fused = { [CTR_RATE_SQUARES] = { [CTR_Q13_STATE] = FUSED_ROW(q13_squares, f32, isa) },                            \
+    .fused = { [CTR_RATE_SQUARES] = { SQUARES_ROWS(isa), [CTR_Q13_STATE] = FUSED_ROW(q13_squares, f32, isa) },         \
                [CTR_RATE_COUNTS] = { FUSED_ROW(counts, f64, isa), FUSED_ROW(counts, f32, isa),                         \
                                      FUSED_ROW(q13_counts, f32, isa) } },
 
@@ -217,4 +218,40 @@ uint16_t ctr_count_code(uint64_t value)
             high = mid - 1;
     }
     return (uint16_t)low;
+}
+
+/* ---- the dot product ---- */
+
+/* Whole lanes, then what is left. */
+CTR_BODY double dot_body(const double *w, const double *x, int64_t k, const bool ones)
+{
+    double sum[CTR_LANES] = { 0 };
+    int64_t i = 0;
+    for (; i + CTR_LANES <= k; i += CTR_LANES)
+        for (int64_t j = 0; j < CTR_LANES; j++)
+            sum[j] += ones ? w[i + j] : w[i + j] * x[i + j];
+    for (int64_t j = 0; i + j < k; j++)
+        sum[j] += ones ? w[i + j] : w[i + j] * x[i + j];
+    return ctr_lanes_join(sum);
+}
+
+#define DEFINE_DOT(isa, attributes)                                                                                    \
+    attributes static double dot_##isa(const double *w, const double *x, int64_t k)                                    \
+    {                                                                                                                  \
+        return x ? dot_body(w, x, k, false) : dot_body(w, x, k, true);                                                 \
+    }
+CTR_EACH_ISA(DEFINE_DOT)
+#define DOT_ROW(isa) dot_##isa
+static double (*const dots[])(const double *w, const double *x, int64_t k) = CTR_ISA_TABLE(DOT_ROW);
+
+double ctr_lanes_dot(const double *w, const double *x, int64_t k)
+{
+    return dots[ctr_cpu_best()](w, x, k);
+}
+
+double ctr_lanes_join(const double sum[CTR_LANES])
+{
+    ctr_lanes l;
+    memcpy(&l, sum, sizeof l);
+    return ctr_lanes_total(&l);
 }

@@ -4,7 +4,7 @@
  * kernels, whose formulas stand here once more without vectors. */
 #include <math.h>
 
-#include "common/lr/ftrl.h"
+#include "common/lr/optimizer.h"
 
 static float of_counts(const struct ctr_state *s)
 {
@@ -102,6 +102,20 @@ void ctr_state_write(const struct ctr_learning *l, const struct ctr_event *e, co
     memcpy(row + l->layout.value, &q, sizeof q);
 }
 
+/* The formula of optimizer_ftrl.h. */
+static double weight64(const struct ctr_learning *l, double z, double root)
+{
+    const double size = fabs(z) - l->l1, w = size / ((l->beta + root) * l->inv_alpha + l->l2);
+    return size <= 0 ? 0 : z > 0 ? -w : w;
+}
+
+static float weight32(const struct ctr_learning *l, float z, float root)
+{
+    const float size = fabsf(z) - (float)l->l1,
+                w = size / (((float)l->beta + root) * (float)l->inv_alpha + (float)l->l2);
+    return size <= 0 ? 0 : z > 0 ? -w : w;
+}
+
 double ctr_state_weight(const struct ctr_learning *l, const struct ctr_event *e, const struct ctr_state *s)
 {
     if (l->shrinking && l->precision == CTR_F64_STATE)
@@ -119,8 +133,8 @@ double ctr_state_weight(const struct ctr_learning *l, const struct ctr_event *e,
         return size <= 0 ? 0 : (double)(s->value > 0 ? -size : size);
     }
     if (l->precision == CTR_F64_STATE)
-        return ctr_ftrl_weight64(l, s->value, root64(l, e, s));
-    return (double)ctr_ftrl_weight32(l, (float)s->value, root32(l, e, s));
+        return weight64(l, s->value, root64(l, e, s));
+    return (double)weight32(l, (float)s->value, root32(l, e, s));
 }
 
 void ctr_state_set_weight(const struct ctr_learning *l, const struct ctr_event *e, double weight, uint8_t *row)
@@ -136,35 +150,6 @@ void ctr_state_set_weight(const struct ctr_learning *l, const struct ctr_event *
         s.value = copysign(size * (1 / ctr_state_rate(l, e, &s) + l->l2) + l->l1, -weight);
     s.last = e->clock;
     ctr_state_write(l, e, &s, row);
-}
-
-double ctr_state_row(const struct ctr_learning *l, const struct ctr_event *e, const uint8_t *row, struct ctr_state *s)
-{
-    const struct ctr_layout *at = &l->layout;
-    if (l->step != CTR_STEP_FTRL || l->power != 0.5 || l->precision == CTR_F64_STATE) {
-        ctr_state_read(l, e, row, s);
-        return ctr_state_weight(l, e, s);
-    }
-    float n, z;
-    if (at->counts) {
-        uint16_t counts[2];
-        memcpy(counts, row + at->counts, sizeof counts);
-        *s = (struct ctr_state){ .negatives = ctr_count_value(counts[0]), .positives = ctr_count_value(counts[1]) };
-        n = of_counts(s);
-    } else {
-        *s = (struct ctr_state){ .n = get(row + at->n, at->n_bytes) };
-        n = (float)s->n;
-    }
-    const float root = sqrtf(n);
-    if (l->precision == CTR_Q13_STATE) {
-        int16_t q;
-        memcpy(&q, row + at->value, sizeof q);
-        z = (float)q * 0x1p-13f * (((float)l->beta + root) * (float)l->inv_alpha);
-    } else {
-        memcpy(&z, row + at->value, sizeof z);
-    }
-    s->value = (double)z;
-    return (double)ctr_ftrl_weight32(l, z, root);
 }
 
 double ctr_state_rate(const struct ctr_learning *l, const struct ctr_event *e, const struct ctr_state *s)

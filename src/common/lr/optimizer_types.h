@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * optimizer_body.h for double and for float, and optimizer_fused.h where FUSE is defined, of one instruction set;
+ * optimizer_body.h and optimizer_ftrl.h for double and for float, and optimizer_fused.h where FUSE is defined, of one
+ * instruction set;
  * optimizer_kernel.c includes it. */
 #define TYPE f64
 #include "common/lr/optimizer_body.h"
+#include "common/lr/optimizer_ftrl.h"
 #ifdef FUSE
 #include "common/lr/optimizer_fused.h"
 FUSED(counts, false, true)
@@ -12,6 +14,7 @@ FUSED(counts, false, true)
 
 #define TYPE f32
 #include "common/lr/optimizer_body.h"
+#include "common/lr/optimizer_ftrl.h"
 #ifdef FUSE
 #include "common/lr/optimizer_fused.h"
 FUSED(counts, false, true)
