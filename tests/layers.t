@@ -11,7 +11,7 @@ chdir "$ENV{CTR_TOP}/src/common" or die;
 my %offered = map { $_ => 1 } qw(base/isa.h base/mix64.h base/mathbody.h compute/element.h);
 # Other headers that are included from outside; the list may only get shorter. many
 # models in one pass use lr's kernels, ctr-join and metric read JSON.
-my %known = map { $_ => 1 } qw(lr/ftrl_eight.h lr/inclusion.h lr/lanes.h text/json.h);
+my %known = map { $_ => 1 } qw(lr/ftrl_x8.h lr/inclusion.h lr/lanes.h text/json.h);
 
 sub includes {
     my %graph;

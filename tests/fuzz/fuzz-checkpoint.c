@@ -103,7 +103,7 @@ static int set_job(struct ctr_train_job *job, const struct ctr_model_info *info,
     if (!list)
         return 0;
     job->params.variants = variants;
-    job->model = strstr(list, "single-value") ? &ctr_model_lr_single : &ctr_model_lr_variants;
+    job->model = strstr(list, "single-value") ? &ctr_model_lr_shared_value : &ctr_model_lr_variants;
     int rc = ctr_variants_parse(variants, "list", two, strlen(two), &job->params, err);
     return rc || job->model == &ctr_model_lr_variants ? rc : ctr_buf_printf(&variants->text, err, "single-value\n");
 }

@@ -86,7 +86,7 @@ static inline int model_take_variants(struct ctr_variants *vs, struct ctr_train_
     if (!model_variants)
         return 0;
     job->params.variants = vs;
-    job->model = model_single_value ? &ctr_model_lr_single : &ctr_model_lr_variants;
+    job->model = model_single_value ? &ctr_model_lr_shared_value : &ctr_model_lr_variants;
     return ctr_variants_parse(vs, "variants", model_variants, strlen(model_variants), &job->params, err);
 }
 

@@ -324,7 +324,7 @@ static void test_choice(const struct ctr_params *p)
         const bool fused = turn % 2;
         struct coordinate ref[KEYS] = { 0 };
         double worst = 0;
-        if (!ctr_cpu_may((enum ctr_cpu)isa) || (!learning.events && turn))
+        if (!ctr_cpu_has((enum ctr_cpu)isa) || (!learning.events && turn))
             continue;
         ctr_forward *const before = learning.forward;
         ctr_learning_use(&learning, ctr_isa_at(isa), fused);
@@ -592,7 +592,7 @@ static void test_halves(void)
         const int64_t stored = (rows + CTR_LANES - 1) / CTR_LANES * CTR_LANES * WIDTH;
         const int shift = turn % 2 * 32;
         memset(to, CANARY, (COLUMN + CTR_LANES) * WIDTH * sizeof *to);
-        ctr_halves_turn(hash + FROM, COLUMN, k, rows, shift, WIDTH, to);
+        ctr_halves_transpose(hash + FROM, COLUMN, k, rows, shift, WIDTH, to);
         for (int64_t i = 0; i < rows; i++)
             for (int64_t j = 0; j < WIDTH; j++)
                 wrong += to[i * WIDTH + j] != (j < k ? (uint32_t)(hash[j * COLUMN + FROM + i] >> shift) : 0);

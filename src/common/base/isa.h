@@ -13,7 +13,7 @@
  *
  * Of vector types that are wider than the processor's gcc parts arithmetic into vectors that it has, but comparisons,
  * shuffles, conversions and broadcasts into single numbers, through memory: two to five times slower than need be. A
- * body with such is made for four doubles (plain, avx2) and for eight (avx512): ftrl_eight.c.
+ * body with such is made for four doubles (plain, avx2) and for eight (avx512): ftrl_x8.c.
  */
 #ifndef CTR_ISA_H
 #define CTR_ISA_H

@@ -397,7 +397,7 @@ static int start_feed(struct ctr_trainer *t, const struct ctr_batch_source *s, s
         .stop = t->job.stop,
         .find = finds ? model->find : NULL,
         .finder = t->learner,
-        .in_turn = finds == CTR_FIND_IN_TURN,
+        .in_turn = finds == CTR_FIND_ORDERED,
         .memory_bytes = t->job.memory_bytes,
     };
     int rc = ctr_feed_new(&t->feed, &o, err);
@@ -813,7 +813,7 @@ static int make_alone(struct ctr_trainer *t, int model, struct ctr_save *s, stru
                             .fitted = t->job.fitted };
     if (t->alone)
         pthread_mutex_lock(t->alone);
-    int rc = many ? many->alone(t->learner, model, &t->tables, &s->learner, err) : 0;
+    int rc = many ? many->standalone(t->learner, model, &t->tables, &s->learner, err) : 0;
     if (t->alone)
         pthread_mutex_unlock(t->alone);
     return rc;

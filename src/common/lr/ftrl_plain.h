@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * ftrl_plain: FTRL-Proximal as it is written, Algorithm 1 of "Ad Click Prediction: a View from the Trenches" (KDD
- * 2013), for readers. optimizer_ftrl.h and ftrl_eight.c compute the same by vectors, and tests hold them to this loop. */
+ * 2013), for readers. optimizer_ftrl.h and ftrl_x8.c compute the same by vectors, and tests hold them to this loop. */
 #ifndef CTR_FTRL_PLAIN_H
 #define CTR_FTRL_PLAIN_H
 

@@ -188,7 +188,7 @@ int64_t ctr_inclusion_seen(const struct ctr_inclusion *n)
     return llround(e < 2.5 * m && empty ? m * log(m / empty) : e);
 }
 
-int ctr_inclusion_words(const struct ctr_inclusion *n, int64_t keys, struct ctr_buf *text, struct ctr_err *err)
+int ctr_inclusion_summary(const struct ctr_inclusion *n, int64_t keys, struct ctr_buf *text, struct ctr_err *err)
 {
     const int64_t seen = CTR_MAX(ctr_inclusion_seen(n), keys);
     return ctr_buf_printf(text, err,

@@ -39,8 +39,8 @@ int64_t ctr_inclusion_refused(const struct ctr_inclusion *n); /* occurrences */
 int64_t ctr_inclusion_seen(const struct ctr_inclusion *n);    /* different keys that asked, to two percent or so */
 
 /* Lines for the summary of a learner that holds `keys`. */
-int ctr_inclusion_words(const struct ctr_inclusion *n, int64_t keys, struct ctr_buf *text,
-                        struct ctr_err *err) CTR_MUST;
+int ctr_inclusion_summary(const struct ctr_inclusion *n, int64_t keys, struct ctr_buf *text,
+                          struct ctr_err *err) CTR_MUST;
 
 /* All that it knows, as words, for checkpoints. */
 int ctr_inclusion_save(const struct ctr_inclusion *n, struct ctr_buf *words, struct ctr_err *err) CTR_MUST;

@@ -50,7 +50,7 @@ void ctr_lr_free(void *learner)
         ctr_keys_free(&m->table[i]);
     struct ctr_buf *bufs[] = { &m->row,
                                &m->hash,
-                               &m->met,
+                               &m->registered,
                                &m->far,
                                &m->z,
                                &m->n,
@@ -58,12 +58,12 @@ void ctr_lr_free(void *learner)
                                &m->root,
                                &m->x,
                                &m->terms,
-                               &m->waiting.rows,
-                               &m->waiting.logit,
-                               &m->waiting.number,
-                               &m->waiting.x,
-                               &m->waiting.hash,
-                               &m->waiting.w };
+                               &m->deferred.rows,
+                               &m->deferred.logit,
+                               &m->deferred.number,
+                               &m->deferred.x,
+                               &m->deferred.hash,
+                               &m->deferred.w };
     for (size_t i = 0; i < CTR_COUNT(bufs); i++)
         ctr_buf_free(bufs[i]);
     ctr_states_free(&m->states);
@@ -134,7 +134,7 @@ static int64_t lr_memory(const void *learner)
 
 /* ---- training ---- */
 
-static int make_apart(struct lr *m, struct ctr_err *err)
+static int make_state_groups(struct lr *m, struct ctr_err *err)
 {
     int rc = 0;
     for (int i = 0; i < m->tables && !rc; i++)
@@ -143,22 +143,23 @@ static int make_apart(struct lr *m, struct ctr_err *err)
     return rc;
 }
 
-int ctr_lr_meet_keys(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end, const uint32_t *number,
-                     struct ctr_err *err)
+int ctr_lr_register_keys(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end, const uint32_t *number,
+                         struct ctr_err *err)
 {
     const int64_t first = r->start[from], last = r->start[end], k = r->start[from + 1] - first;
     uint32_t most = 0;
-    int rc = r->one_a_table ? ctr_buf_room(&m->met, 2 * k, sizeof most, err) : 0;
+    int rc = r->one_a_table ? ctr_buf_room(&m->registered, 2 * k, sizeof most, err) : 0;
     if (rc)
         return rc;
-    struct ctr_lr_met met = { (uint32_t *)(void *)m->met.data, (uint32_t *)(void *)m->met.data + k };
+    struct ctr_lr_registered met = { (uint32_t *)(void *)m->registered.data,
+                                     (uint32_t *)(void *)m->registered.data + k };
     for (int64_t j = 0; r->one_a_table && j < k; j++) {
         const struct ctr_keys *t = &m->table[r->table[r->transposed ? j : first + j]];
         met.known[j] = t->known;
         met.learned[j] = 0;
     }
     if (r->one_a_table)
-        m->loops->meet(number + first, end - from, k, &met);
+        m->loops->register_keys(number + first, end - from, k, &met);
     for (int64_t j = 0; r->one_a_table && j < k; j++) {
         struct ctr_keys *t = &m->table[r->table[r->transposed ? j : first + j]];
         t->known = met.known[j];
@@ -166,10 +167,10 @@ int ctr_lr_meet_keys(struct lr *m, const struct ctr_rows *r, int64_t from, int64
         most = CTR_MAX(most, t->known);
     }
     for (int64_t e = first; !r->one_a_table && e < last; e++) {
-        ctr_keys_meet(&m->table[r->table[e]], number[e]);
+        ctr_keys_register(&m->table[r->table[e]], number[e]);
         most = CTR_MAX(most, number[e]);
     }
-    return m->apart ? make_apart(m, err) : ctr_states_make(&m->states, most, err);
+    return m->state_groups ? make_state_groups(m, err) : ctr_states_make(&m->states, most, err);
 }
 
 /* The numbers of rows [from, end), and states for them. */
@@ -183,7 +184,7 @@ static int find_rows(struct lr *m, const struct ctr_rows *r, int64_t from, int64
         rc = ctr_lr_find_block(m, r, from, end, bound, (uint32_t *)(void *)own->data, err);
         *number = (const uint32_t *)(const void *)own->data;
     }
-    return rc ? rc : ctr_lr_meet_keys(m, r, from, end, *number, err);
+    return rc ? rc : ctr_lr_register_keys(m, r, from, end, *number, err);
 }
 
 /* A block ends where a new day begins. */
@@ -233,14 +234,14 @@ static enum ctr_finds lr_finds(const void *learner, bool saves)
 {
     const struct lr *m = learner;
     return m->expiry.days || (m->inclusion && saves) ? CTR_FIND_NOTHING
-           : m->inclusion                            ? CTR_FIND_IN_TURN
-                                                     : CTR_FIND_FREELY;
+           : m->inclusion                            ? CTR_FIND_ORDERED
+                                                     : CTR_FIND_UNORDERED;
 }
 
 static int64_t lr_pending(const void *learner)
 {
     const struct lr *m = learner;
-    return m->waiting.n;
+    return m->deferred.n;
 }
 
 static int lr_end_pass(void *learner, struct ctr_err *err)
@@ -268,17 +269,17 @@ static int lr_session_new(void **session, const void *scorer, const struct ctr_i
 
 /* ---- what was saved ---- */
 
-static int lr_words(const void *learner, struct ctr_buf *text, struct ctr_err *err)
+static int lr_summary(const void *learner, struct ctr_buf *text, struct ctr_err *err)
 {
     const struct lr *m = learner;
     const int64_t keys = lr_keys(m);
     int rc = ctr_buf_printf(text, err, "bytes a key          %.1f\n",
                             keys ? (double)(lr_memory(m) - ctr_inclusion_bytes(m->inclusion)) / (double)keys : 0);
     if (!rc)
-        rc = ctr_learning_words(&m->learning, &m->more.event, text, err);
+        rc = ctr_learning_summary(&m->learning, &m->more.event, text, err);
     if (!rc && m->expiry.days)
         rc = ctr_buf_printf(text, err, "keys expired         %lld\n", (long long)m->expiry.dropped);
-    return rc || !m->inclusion ? rc : ctr_inclusion_words(m->inclusion, keys, text, err);
+    return rc || !m->inclusion ? rc : ctr_inclusion_summary(m->inclusion, keys, text, err);
 }
 
 static int lr_state(const void *learner, struct ctr_buf *words, struct ctr_err *err)
@@ -320,7 +321,7 @@ const struct ctr_model ctr_model_lr = {
     .pending = lr_pending,
     .keys = lr_keys,
     .memory = lr_memory,
-    .words = lr_words,
+    .words = lr_summary,
     .state = lr_state,
     .restore = lr_restore,
     .save_schema = ctr_lr_save_schema,

@@ -46,8 +46,8 @@ struct lr {
     struct ctr_states states;
     /* Or NULL: of lr that only finds, in the place of `states`, one a length of rows; and by table its number among
      * them. The first has rows of 0 bytes: nobody wants such tables, whose keys get no numbers. */
-    struct ctr_states *apart;
-    int *apart_of, aparts;
+    struct ctr_states *state_groups;
+    int *state_group_of, state_group_count;
     int variants;                         /* that it finds for: words of --memory */
     struct ctr_lr_sorted *sorted;         /* by table: saved in the place of `table`; NULL: that holds the rows */
     const struct ctr_learning *sorted_as; /* whose layout its rows have */
@@ -64,16 +64,16 @@ struct lr {
     int64_t block, width;                             /* the first of these; entries that each has room for */
     const struct ctr_sparse_kernel *kernel;
     const struct ctr_lr_loops *loops;
-    struct ctr_buf met; /* struct ctr_lr_met of a block */
-    struct ctr_buf far; /* uint16_t: positions of rows that have one entry a table, where this is large */
+    struct ctr_buf registered; /* struct ctr_lr_registered of a block */
+    struct ctr_buf far;        /* uint16_t: positions of rows that have one entry a table, where this is large */
     int64_t far_n;
     struct ctr_buf z, n, w, root, x; /* scratch of a row */
     int64_t filled;                  /* x holds this many ones less 1, the bias and zeros; 0: something else */
-    struct ctr_lr_waiting {          /* rows of a minibatch, from which is learned when it is complete: lr_rows.c */
+    struct ctr_lr_deferred {         /* rows of a minibatch, from which is learned when it is complete: lr_rows.c */
         int64_t n, longest;          /* `longest`: keys of a row, so far */
-        struct ctr_buf rows, logit;  /* struct waiting_row; double */
+        struct ctr_buf rows, logit;  /* struct deferred_row; double */
         struct ctr_buf number, x, hash, w; /* by coordinate; w: of the minibatch's start, in the learner's precision */
-    } waiting;
+    } deferred;
     struct ctr_more more;     /* of learners that want it; the event of the last row learned */
     struct ctr_params params; /* as the model file tells them */
     /* NULL, or what learns from a row in the place of forward and update. k coordinates, the bias the last. */
@@ -86,23 +86,24 @@ struct lr {
 
 static inline struct ctr_states *ctr_lr_states_of(struct lr *m, int table)
 {
-    return m->apart ? &m->apart[m->apart_of[table]] : &m->states;
+    return m->state_groups ? &m->state_groups[m->state_group_of[table]] : &m->states;
 }
 static inline bool ctr_lr_wants(const struct lr *m, int table)
 {
-    return !m->apart || m->apart_of[table];
+    return !m->state_groups || m->state_group_of[table];
 }
 
 /* Loops that vectorise, for every instruction set the same. */
-struct ctr_lr_met {
+struct ctr_lr_registered {
     uint32_t *known, *learned; /* by position: of struct ctr_keys; of `learned` what is new */
 };
 struct ctr_lr_loops {
     void (*rows)(uint8_t *base, uint64_t bytes, const uint32_t *restrict number, int64_t k, uint8_t **restrict row);
-    /* ctr_keys_meet of rows that have k entries each. */
-    void (*meet)(const uint32_t *restrict number, int64_t rows, int64_t k, const struct ctr_lr_met *met);
+    /* ctr_keys_register of rows that have k entries each. */
+    void (*register_keys)(const uint32_t *restrict number, int64_t rows, int64_t k,
+                          const struct ctr_lr_registered *met);
     /* Eight columns of `rows` numbers, a multiple of eight, which lie `step` apart, to rows of `width`. */
-    void (*turn)(const uint32_t *column, int64_t step, int64_t rows, uint32_t *number, int64_t width);
+    void (*transpose)(const uint32_t *column, int64_t step, int64_t rows, uint32_t *number, int64_t width);
     uint64_t (*equal)(const uint32_t *number, int64_t n, uint32_t to); /* bits of n <= 64 numbers: is it `to`? */
 };
 const struct ctr_lr_loops *ctr_lr_loops_best(void); /* lr_find.c */
@@ -133,8 +134,8 @@ void ctr_lr_hold_finders(struct lr *m);
 void ctr_lr_release_finders(struct lr *m);
 
 /* The learner meets the keys of rows [from, end): then their states are there. */
-int ctr_lr_meet_keys(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end, const uint32_t *number,
-                     struct ctr_err *err) CTR_MUST;
+int ctr_lr_register_keys(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end, const uint32_t *number,
+                         struct ctr_err *err) CTR_MUST;
 
 /* lr_rows.c: rows [from, end) of a block, one after another; number[e] is that of entry e, which has a state. The last
  * minibatch may go on with the next rows; end_minibatch ends it. */

@@ -8,7 +8,7 @@
 #include "common/base/isa.h"
 #include "common/lr/inclusion.h"
 #include "common/lr/lr.h"
-#include "common/lr/turn_eight.h"
+#include "common/lr/transpose_x8.h"
 
 enum {
     BLOCK_ROWS = 256,     /* rows between two growths */
@@ -221,7 +221,7 @@ static void put_group(const struct lr *m, const uint32_t *restrict column, int64
 {
     const int64_t turned = columns == GROUP ? rows / GROUP * GROUP : 0;
     if (turned)
-        m->loops->turn(column, rows, turned, number, width);
+        m->loops->transpose(column, rows, turned, number, width);
     number += turned * width;
     for (int64_t i = turned; i < rows; i++, number += width)
         for (int64_t k = 0; k < columns; k++)
@@ -384,7 +384,7 @@ void ctr_lr_find_column(struct lr *m, const struct ctr_lr_finder *f, const struc
 {
     const struct column c = begin_column(m, f, r, 0, r->rows, k, 0);
     end_column(m, &c, number);
-    ctr_keys_meet_all(&m->table[c.table]);
+    ctr_keys_register_all(&m->table[c.table]);
 }
 
 /* ---- ahead, on any thread ---- */
@@ -456,7 +456,8 @@ CTR_BODY void rows_body(uint8_t *base, uint64_t bytes, const uint32_t *restrict 
         row[i] = base + number[i] * bytes;
 }
 
-CTR_BODY void meet_body(const uint32_t *restrict number, int64_t rows, int64_t k, const struct ctr_lr_met *met)
+CTR_BODY void register_body(const uint32_t *restrict number, int64_t rows, int64_t k,
+                            const struct ctr_lr_registered *met)
 {
     uint32_t *restrict known = met->known, *restrict learned = met->learned;
     for (int64_t i = 0; i < rows; i++, number += k)
@@ -466,10 +467,10 @@ CTR_BODY void meet_body(const uint32_t *restrict number, int64_t rows, int64_t k
         }
 }
 
-CTR_BODY void turn_body(const uint32_t *column, int64_t step, int64_t rows, uint32_t *number, int64_t width)
+CTR_BODY void transpose_body(const uint32_t *column, int64_t step, int64_t rows, uint32_t *number, int64_t width)
 {
     for (int64_t i = 0; i < rows; i += GROUP)
-        ctr_turn_eight(column + i, step, number + i * width, width);
+        ctr_transpose_x8(column + i, step, number + i * width, width);
 }
 
 typedef int8_t eight_bytes __attribute__((vector_size(8)));
@@ -479,7 +480,7 @@ CTR_BODY uint64_t equal_body(const uint32_t *number, int64_t n, uint32_t to)
     uint64_t bits = 0;
     int64_t i = 0;
     for (; i + 8 <= n; i += 8) {
-        ctr_eight_words v;
+        ctr_u32x8 v;
         uint64_t word;
         memcpy(&v, number + i, sizeof v);
         const eight_bytes same = __builtin_convertvector(v == to, eight_bytes);
@@ -497,15 +498,15 @@ CTR_BODY uint64_t equal_body(const uint32_t *number, int64_t n, uint32_t to)
     {                                                                                                                  \
         rows_body(base, bytes, number, k, row);                                                                        \
     }                                                                                                                  \
-    attributes static void meet_##isa(const uint32_t *restrict number, int64_t rows, int64_t k,                        \
-                                      const struct ctr_lr_met *met)                                                    \
+    attributes static void register_##isa(const uint32_t *restrict number, int64_t rows, int64_t k,                    \
+                                          const struct ctr_lr_registered *met)                                         \
     {                                                                                                                  \
-        meet_body(number, rows, k, met);                                                                               \
+        register_body(number, rows, k, met);                                                                           \
     }                                                                                                                  \
-    attributes static void turn_##isa(const uint32_t *column, int64_t step, int64_t rows, uint32_t *number,            \
-                                      int64_t width)                                                                   \
+    attributes static void transpose_##isa(const uint32_t *column, int64_t step, int64_t rows, uint32_t *number,       \
+                                           int64_t width)                                                              \
     {                                                                                                                  \
-        turn_body(column, step, rows, number, width);                                                                  \
+        transpose_body(column, step, rows, number, width);                                                             \
     }                                                                                                                  \
     attributes static uint64_t equal_##isa(const uint32_t *number, int64_t n, uint32_t to)                             \
     {                                                                                                                  \
@@ -516,7 +517,7 @@ CTR_EACH_ISA(DEFINE_LOOPS)
 
 #define LOOPS_ROW(isa)                                                                                                 \
     {                                                                                                                  \
-        rows_##isa, meet_##isa, turn_##isa, equal_##isa                                                                \
+        rows_##isa, register_##isa, transpose_##isa, equal_##isa                                                       \
     }
 static const struct ctr_lr_loops loops[] = CTR_ISA_TABLE(LOOPS_ROW);
 

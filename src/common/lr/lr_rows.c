@@ -9,17 +9,17 @@
 enum {
     AHEAD = 8,         /* rows between prefetch and use */
     RING = 16,         /* rows whose states are on their way, and more than AHEAD */
-    TURNED = 64,       /* rows whose hashes are turned at a time: they stay in the first cache */
+    TRANSPOSED = 64,   /* rows whose hashes are turned at a time: they stay in the first cache */
     NEAR_BYTES = 8192, /* states of a table up to this size need no prefetch */
 };
 
 /* Room for the longest row of the block, and for the rows that are on their way. */
 static int make_scratch(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end, struct ctr_err *err)
 {
-    int64_t longest = m->waiting.longest;
+    int64_t longest = m->deferred.longest;
     for (int64_t i = from; i < end; i++)
         longest = CTR_MAX(longest, r->start[i + 1] - r->start[i]);
-    m->waiting.longest = m->params.minibatch > 1 ? longest : 0;
+    m->deferred.longest = m->params.minibatch > 1 ? longest : 0;
     longest = (longest + 2 * CTR_LANES) / CTR_LANES * CTR_LANES; /* the bias too */
     m->width = longest;
     m->block = from;
@@ -35,20 +35,20 @@ static int make_scratch(struct lr *m, const struct ctr_rows *r, int64_t from, in
     if (!rc && m->learning.events)
         rc = ctr_more_reserve(&m->more, longest, err);
     if (!rc && m->learning.events && r->transposed)
-        rc = ctr_buf_room(&m->hash, 2 * TURNED * longest, sizeof(uint32_t), err);
+        rc = ctr_buf_room(&m->hash, 2 * TRANSPOSED * longest, sizeof(uint32_t), err);
     return rc;
 }
 
-/* For the draws of at most TURNED transposed rows: halves of their hashes by row. */
-static void turn_hashes(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end)
+/* For the draws of at most TRANSPOSED transposed rows: halves of their hashes by row. */
+static void transpose_hashes(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end)
 {
     const struct ctr_learning *l = &m->learning;
     const int64_t k = r->start[from + 1] - r->start[from];
-    uint32_t *low = (uint32_t *)(void *)m->hash.data, *high = low + TURNED * m->width;
+    uint32_t *low = (uint32_t *)(void *)m->hash.data, *high = low + TRANSPOSED * m->width;
     if (l->precision == CTR_Q13_STATE)
-        ctr_halves_turn(r->hash + from, r->rows, k, end - from, 0, m->width, low);
+        ctr_halves_transpose(r->hash + from, r->rows, k, end - from, 0, m->width, low);
     if (l->rate == CTR_RATE_COUNTS)
-        ctr_halves_turn(r->hash + from, r->rows, k, end - from, 32, m->width, high);
+        ctr_halves_transpose(r->hash + from, r->rows, k, end - from, 32, m->width, high);
 }
 
 /* Those of row i; rows from `from` on come one after another. */
@@ -58,11 +58,11 @@ static void lend_hashes(struct lr *m, const struct ctr_rows *r, int64_t from, in
         ctr_more_hash(&m->more, r->hash + r->start[i], r->start[i + 1] - r->start[i]);
         return;
     }
-    const int64_t at = (i - from) % TURNED;
+    const int64_t at = (i - from) % TRANSPOSED;
     if (!at)
-        turn_hashes(m, r, i, CTR_MIN(i + TURNED, end));
+        transpose_hashes(m, r, i, CTR_MIN(i + TRANSPOSED, end));
     m->more.low = (const uint32_t *)(const void *)m->hash.data + at * m->width;
-    m->more.high = m->more.low + TURNED * m->width;
+    m->more.high = m->more.low + TRANSPOSED * m->width;
 }
 
 /* The positions of a row, where all have one entry a table, whose tables are large. */
@@ -194,22 +194,22 @@ int ctr_lr_train_exactly(struct lr *m, const struct ctr_rows *r, int64_t from, i
 /* The gradients of a minibatch are those of the weights at its start; then its rows update z and n one after another,
  * so that a repeated key takes their gradients in row order. Minibatches are counted by rows from the start of a pass:
  * one may begin in a call and end in a later one, when states may have moved, so that it keeps the numbers of keys. */
-struct waiting_row {
-    int64_t at, keys; /* of its coordinates, padded to whole lanes, in the arrays of struct ctr_lr_waiting */
+struct deferred_row {
+    int64_t at, keys; /* of its coordinates, padded to whole lanes, in the arrays of struct ctr_lr_deferred */
     double gradient, label, weight;
     bool ones; /* x are all 1 */
 };
 
-static struct waiting_row *waiting_rows(const struct lr *m)
+static struct deferred_row *deferred_rows(const struct lr *m)
 {
-    return (struct waiting_row *)(void *)m->waiting.rows.data;
+    return (struct deferred_row *)(void *)m->deferred.rows.data;
 }
 
-static int64_t waiting_end(const struct lr *m)
+static int64_t deferred_end(const struct lr *m)
 {
-    if (!m->waiting.n)
+    if (!m->deferred.n)
         return 0;
-    const struct waiting_row *last = &waiting_rows(m)[m->waiting.n - 1];
+    const struct deferred_row *last = &deferred_rows(m)[m->deferred.n - 1];
     return last->at + ctr_lanes_padded(last->keys + 1);
 }
 
@@ -220,12 +220,12 @@ static int add_room(struct ctr_buf *b, int64_t used, int64_t n, size_t size, str
     return ctr_buf_reserve(b, (size_t)n * size, err);
 }
 
-static int make_waiting(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end, struct ctr_err *err)
+static int make_deferred(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end, struct ctr_err *err)
 {
-    struct ctr_lr_waiting *a = &m->waiting;
-    const int64_t used = waiting_end(m), n = r->start[end] - r->start[from] + (end - from) * CTR_LANES;
+    struct ctr_lr_deferred *a = &m->deferred;
+    const int64_t used = deferred_end(m), n = r->start[end] - r->start[from] + (end - from) * CTR_LANES;
     struct ctr_buf *bufs[] = { &a->number, &a->x, &a->w, &a->hash };
-    int rc = ctr_buf_room(&a->rows, m->params.minibatch, sizeof(struct waiting_row), err);
+    int rc = ctr_buf_room(&a->rows, m->params.minibatch, sizeof(struct deferred_row), err);
     if (!rc)
         rc = ctr_buf_room(&a->logit, ctr_lanes_padded(end - from), sizeof(double), err);
     for (size_t i = 0; i < CTR_COUNT(bufs) && !rc; i++)
@@ -251,11 +251,11 @@ static double sum_terms(const struct lr *m, const struct ctr_rows *r, int64_t i,
 static double add_row(struct lr *m, const struct ctr_rows *r, int64_t i, const uint32_t *number, double *uncertainty)
 {
     const struct ctr_learning *l = &m->learning;
-    const int64_t first = r->start[i], k = r->start[i + 1] - first, all = k + !m->no_bias, at = waiting_end(m);
-    struct ctr_lr_waiting *a = &m->waiting;
+    const int64_t first = r->start[i], k = r->start[i + 1] - first, all = k + !m->no_bias, at = deferred_end(m);
+    struct ctr_lr_deferred *a = &m->deferred;
     double *x = (double *)(void *)m->x.data, *term = (double *)(void *)m->terms.data;
     struct ctr_coords s = { m->z.data, m->n.data, a->w.data + at * 8, m->root.data, x, &m->more };
-    waiting_rows(m)[a->n++] = (struct waiting_row){ at, k, 0, r->label[i], r->weight ? r->weight[i] : 1, !r->x };
+    deferred_rows(m)[a->n++] = (struct deferred_row){ at, k, 0, r->label[i], r->weight ? r->weight[i] : 1, !r->x };
     memcpy((uint32_t *)(void *)a->number.data + at, number + first, (size_t)k * sizeof *number);
     if (l->events)
         memcpy((uint64_t *)(void *)a->hash.data + at, r->hash + first, (size_t)k * sizeof *r->hash);
@@ -277,12 +277,12 @@ static double add_row(struct lr *m, const struct ctr_rows *r, int64_t i, const u
 }
 
 /* The table rows of row i of the minibatch, asked from memory. */
-static uint8_t **begin_waiting(const struct lr *m, int64_t i)
+static uint8_t **begin_deferred(const struct lr *m, int64_t i)
 {
-    const struct waiting_row *own = &waiting_rows(m)[i];
+    const struct deferred_row *own = &deferred_rows(m)[i];
     uint8_t **row = (uint8_t **)(void *)m->row.data + (RING + i % RING) * m->width; /* behind those of rows to come */
     m->loops->rows(ctr_states_rows(&m->states), m->states.bytes,
-                   (const uint32_t *)(const void *)m->waiting.number.data + own->at, own->keys, row);
+                   (const uint32_t *)(const void *)m->deferred.number.data + own->at, own->keys, row);
     for (int64_t j = 0; j < own->keys; j++)
         __builtin_prefetch(row[j] + CTR_STATE_AT, 1);
     return row;
@@ -292,16 +292,16 @@ static uint8_t **begin_waiting(const struct lr *m, int64_t i)
 void ctr_lr_end_minibatch(struct lr *m)
 {
     const struct ctr_learning *l = &m->learning;
-    const struct ctr_lr_waiting *a = &m->waiting;
+    const struct ctr_lr_deferred *a = &m->deferred;
     struct ctr_coords s = { m->z.data, m->n.data, NULL, m->root.data, (double *)(void *)m->x.data, &m->more };
     for (int64_t i = 0; i < CTR_MIN(AHEAD, a->n); i++)
-        (void)begin_waiting(m, i);
+        (void)begin_deferred(m, i);
     for (int64_t i = 0; i < a->n; i++) {
-        const struct waiting_row *own = &waiting_rows(m)[i];
+        const struct deferred_row *own = &deferred_rows(m)[i];
         const int64_t at = own->at, all = own->keys + !m->no_bias;
         uint8_t **row = (uint8_t **)(void *)m->row.data + (RING + i % RING) * m->width;
         if (i + AHEAD < a->n)
-            (void)begin_waiting(m, i + AHEAD);
+            (void)begin_deferred(m, i + AHEAD);
         if (l->events && !ctr_event_set(&m->more.event, own->label, own->weight))
             continue;
         if (l->events)
@@ -309,17 +309,17 @@ void ctr_lr_end_minibatch(struct lr *m)
         end_row(m, row, own->keys);
         fill_x(m, own->ones ? NULL : (const double *)(const void *)a->x.data + at, own->keys, all);
         s.w = a->w.data + at * 8;
-        l->update_late(l, &s, row, all, own->gradient);
+        l->update_deferred(l, &s, row, all, own->gradient);
     }
-    m->waiting.n = 0;
+    m->deferred.n = 0;
 }
 
 /* Rows [from, end), which are the next ones of their minibatch. */
 static int predict_rows(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end, const uint32_t *number,
                         int64_t prefetched, double *score, struct ctr_err *err)
 {
-    double *logit = (double *)(void *)m->waiting.logit.data;
-    const int64_t first = m->waiting.n;
+    double *logit = (double *)(void *)m->deferred.logit.data;
+    const int64_t first = m->deferred.n;
     for (int64_t i = from; i < end; i++) {
         logit[i - from] = add_row(m, r, i, number, score + r->rows + i);
         if (i + AHEAD < prefetched)
@@ -327,7 +327,7 @@ static int predict_rows(struct lr *m, const struct ctr_rows *r, int64_t from, in
     }
     ctr_sigmoids_best()(logit, score + from, end - from);
     for (int64_t i = from; i < end; i++) {
-        struct waiting_row *own = &waiting_rows(m)[first + i - from];
+        struct deferred_row *own = &deferred_rows(m)[first + i - from];
         if (!(score[i] >= 0))
             return ctr_lr_diverged(r->first_row + i + 1, err);
         own->gradient = own->weight * (score[i] - own->label);
@@ -342,13 +342,13 @@ int ctr_lr_train_minibatches(struct lr *m, const struct ctr_rows *r, int64_t fro
     if (!rc)
         rc = make_shape(m, r, from, err);
     if (!rc)
-        rc = make_waiting(m, r, from, end, err);
+        rc = make_deferred(m, r, from, end, err);
     for (int64_t i = from; i < CTR_MIN(from + AHEAD, end) && !rc; i++)
         begin_row(m, r, i, number);
     for (int64_t at = from, n; at < end && !rc; at += n) {
-        n = CTR_MIN(m->params.minibatch - m->waiting.n, end - at);
+        n = CTR_MIN(m->params.minibatch - m->deferred.n, end - at);
         rc = predict_rows(m, r, at, at + n, number, end, score, err);
-        if (!rc && m->waiting.n == m->params.minibatch)
+        if (!rc && m->deferred.n == m->params.minibatch)
             ctr_lr_end_minibatch(m);
     }
     return rc;

@@ -108,8 +108,8 @@ int ctr_more_reserve(struct ctr_more *m, int64_t coordinates, struct ctr_err *er
 void ctr_more_hash(struct ctr_more *m, const uint64_t *hash, int64_t k);
 /* Those of rows by column, hash k of row i at hash[k * column + i]: hash >> shift, to rows of `width`, whole lanes.
  * Whole lanes of rows are stored. */
-void ctr_halves_turn(const uint64_t *hash, int64_t column, int64_t k, int64_t rows, int shift, int64_t width,
-                     uint32_t *to);
+void ctr_halves_transpose(const uint64_t *hash, int64_t column, int64_t k, int64_t rows, int shift, int64_t width,
+                          uint32_t *to);
 void ctr_more_free(struct ctr_more *m);
 
 /* A learner's parameters, and the functions that they choose. Pointers to table rows are padded too, with a spare row
@@ -134,9 +134,9 @@ struct ctr_learning {
     void (*load)(const struct ctr_learning *p, const struct ctr_coords *s, uint8_t *const *row, int64_t room);
     void (*store)(const struct ctr_learning *p, const struct ctr_coords *s, uint8_t *const *row, int64_t room);
 
-    ctr_forward *forward;    /* gathers the state of k rows and returns the dot product */
-    ctr_update *update;      /* after forward: the update with g = weight (p - y), scattered */
-    ctr_update *update_late; /* the same when rows may have changed since forward; w is the one of then */
+    ctr_forward *forward;        /* gathers the state of k rows and returns the dot product */
+    ctr_update *update;          /* after forward: the update with g = weight (p - y), scattered */
+    ctr_update *update_deferred; /* the same when rows may have changed since forward; w is the one of then */
 };
 
 /* The event of an update: its number and its draw. */
@@ -163,8 +163,8 @@ static inline bool ctr_learning_derives(const struct ctr_learning *l)
 double ctr_learning_shrunk(const struct ctr_learning *l, double w, double root, double time);
 
 /* Lines of a summary: what a state holds, in bytes, and what q2.13 cut off. */
-int ctr_learning_words(const struct ctr_learning *l, const struct ctr_event *e, struct ctr_buf *text,
-                       struct ctr_err *err) CTR_MUST;
+int ctr_learning_summary(const struct ctr_learning *l, const struct ctr_event *e, struct ctr_buf *text,
+                         struct ctr_err *err) CTR_MUST;
 
 /* ---- one coordinate, with the bits of the kernels: files, prediction, tests ---- */
 
@@ -267,7 +267,7 @@ struct ctr_isa {
     /* All phases in one, where they are not NULL: of ftrl with power 0.5. */
     struct ctr_fused {
         ctr_forward *forward;
-        ctr_update *update, *update_late;
+        ctr_update *update, *update_deferred;
     } fused[CTR_RATES][CTR_PRECISIONS];
 };
 /* Fastest first; the last one runs everywhere. */

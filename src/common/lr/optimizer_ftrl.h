@@ -84,8 +84,8 @@ ATTRIBUTES static void NAME(update_squares)(const struct ctr_learning *p, const 
 }
 
 /* The same when rows may have changed since forward: only w is of then. */
-ATTRIBUTES static void NAME(update_late_squares)(const struct ctr_learning *p, const struct ctr_coords *s,
-                                                 uint8_t *const *row, int64_t k, double g)
+ATTRIBUTES static void NAME(update_deferred_squares)(const struct ctr_learning *p, const struct ctr_coords *s,
+                                                     uint8_t *const *row, int64_t k, double g)
 {
     const int64_t room = ctr_lanes_padded(k);
     REAL *restrict z = s->z, *restrict n = s->n, *restrict root = s->root;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * ftrl with the square root of a counter, for the states that optimizer_ftrl.h does not know: all phases of a row in one pass
- * over eight coordinates at a time, with the bits of the loops of optimizer_body.h. For processors with the vectors of
- * optimizer_eight.h. optimizer_types.h includes this text behind that one.
+ * ftrl with the square root of a counter, for the states that optimizer_ftrl.h does not know: all phases of a row in
+ * one pass over eight coordinates at a time, with the bits of the loops of optimizer_body.h. For processors with the
+ * vectors of optimizer_x8.h. optimizer_types.h includes this text behind that one.
  *
  * The columns of such a state, each loaded and stored by itself, or two as one word: so no load meets a part of the
  * row's last stores, for which it would have to wait.
@@ -128,7 +128,7 @@ FUSED_BODY void NAME(fused_count)(const struct ctr_coords *s, int64_t k)
         NAME(load_x)(xs + i, x);
         memcpy(&own, count + i, sizeof own);
         if (!weighted)
-            own = IN_ISA(count_eight)(own, draw_eight(highs + i, high), shift, x);
+            own = IN_ISA(count_x8)(own, draw_x8(highs + i, high), shift, x);
         memcpy(count + i, &own, sizeof own);
         NAME(of_floats)(roots_of_counts(own), root);
         EACH_PART(h)
@@ -139,7 +139,7 @@ FUSED_BODY void NAME(fused_count)(const struct ctr_coords *s, int64_t k)
 }
 
 /* n of q2.13 with the row's gradients, and its roots; returns the bits of n before they are cut. */
-FUSED_BODY halves NAME(advance_eight)(const float *from, halves draw, const VECTOR *gi, VECTOR *root)
+FUSED_BODY halves NAME(advance_x8)(const float *from, halves draw, const VECTOR *gi, VECTOR *root)
 {
     lanes_f32 n, g;
     memcpy(&n, from, sizeof n);
@@ -171,9 +171,9 @@ FUSED_BODY void NAME(fused_update)(const struct ctr_learning *p, const struct ct
         NAME(load_x)(xs + i, x);
         NAME(gradients)(g, x, gi);
         if (q13)
-            draw = draw_eight(lows + i, low);
+            draw = draw_x8(lows + i, low);
         if (!counts)
-            own = NAME(advance_eight)((const float *)s->n + i, draw, gi, raised);
+            own = NAME(advance_x8)((const float *)s->n + i, draw, gi, raised);
         EACH_PART(h)
         {
             VECTOR w, root;
@@ -192,7 +192,7 @@ FUSED_BODY void NAME(fused_update)(const struct ctr_learning *p, const struct ct
         if (q13) {
             lanes_f32 eta_z;
             memcpy(&eta_z, z, sizeof eta_z);
-            const halves q = round_eight(eta_z, draw, &clips) >> 16;
+            const halves q = round_x8(eta_z, draw, &clips) >> 16;
             const halves word = counts ? q : (own << 1 & 0xffff0000) | q;
             memcpy(words + i, &word, sizeof word);
         } else {
@@ -223,8 +223,8 @@ FUSED_BODY void NAME(fused_update)(const struct ctr_learning *p, const struct ct
         ctr_event_begin(p, &s->more->event);                                                                           \
         NAME(fused_update)(p, s, row, k, g, q13, counts);                                                              \
     }                                                                                                                  \
-    ATTRIBUTES static void NAME(update_late_##name)(const struct ctr_learning *p, const struct ctr_coords *s,          \
-                                                    uint8_t *const *row, int64_t k, double g)                          \
+    ATTRIBUTES static void NAME(update_deferred_##name)(const struct ctr_learning *p, const struct ctr_coords *s,      \
+                                                        uint8_t *const *row, int64_t k, double g)                      \
     {                                                                                                                  \
         (void)NAME(fused_forward)(p, s, row, k, q13, counts, false);                                                   \
         NAME(update_##name)(p, s, row, k, g);                                                                          \

@@ -4,7 +4,7 @@
  * is read in one go, as the processor expects it of what another thread wrote, and narrowed before it is turned. */
 #include "common/base/isa.h"
 #include "common/lr/optimizer.h"
-#include "common/lr/turn_eight.h"
+#include "common/lr/transpose_x8.h"
 
 CTR_FAST void ctr_more_hash(struct ctr_more *m, const uint64_t *restrict hash, int64_t k)
 {
@@ -31,8 +31,8 @@ CTR_BODY void narrow(const uint64_t *restrict hash, int64_t rows, int shift, uin
         to[i] = (uint32_t)(hash[i] >> shift);
 }
 
-CTR_BODY void turn_body(const uint64_t *hash, int64_t column, int64_t k, int64_t rows, int shift, int64_t width,
-                        uint32_t *to)
+CTR_BODY void transpose_body(const uint64_t *hash, int64_t column, int64_t k, int64_t rows, int shift, int64_t width,
+                             uint32_t *to)
 {
     uint32_t group[LANES * ROWS];
     for (int64_t at = 0; at < width; at += LANES) {
@@ -42,25 +42,25 @@ CTR_BODY void turn_body(const uint64_t *hash, int64_t column, int64_t k, int64_t
             else
                 memset(group + (c - at) * ROWS, 0, (size_t)rows * sizeof *group);
         for (int64_t i = 0; i < rows; i += LANES)
-            ctr_turn_eight(group + i, ROWS, to + i * width + at, width);
+            ctr_transpose_x8(group + i, ROWS, to + i * width + at, width);
     }
 }
 
-typedef void turn_of(const uint64_t *hash, int64_t column, int64_t k, int64_t rows, int shift, int64_t width,
-                     uint32_t *to);
-#define DEFINE_TURN(isa, attributes)                                                                                   \
-    attributes static void turn_##isa(const uint64_t *hash, int64_t column, int64_t k, int64_t rows, int shift,        \
-                                      int64_t width, uint32_t *to)                                                     \
+typedef void transpose_of(const uint64_t *hash, int64_t column, int64_t k, int64_t rows, int shift, int64_t width,
+                          uint32_t *to);
+#define DEFINE_TRANSPOSE(isa, attributes)                                                                              \
+    attributes static void transpose_##isa(const uint64_t *hash, int64_t column, int64_t k, int64_t rows, int shift,   \
+                                           int64_t width, uint32_t *to)                                                \
     {                                                                                                                  \
-        turn_body(hash, column, k, rows, shift, width, to);                                                            \
+        transpose_body(hash, column, k, rows, shift, width, to);                                                       \
     }
-CTR_EACH_ISA(DEFINE_TURN)
-#define TURN_ROW(isa) turn_##isa
-static turn_of *const turns[] = CTR_ISA_TABLE(TURN_ROW);
+CTR_EACH_ISA(DEFINE_TRANSPOSE)
+#define TRANSPOSE_ROW(isa) transpose_##isa
+static transpose_of *const transposes[] = CTR_ISA_TABLE(TRANSPOSE_ROW);
 
-void ctr_halves_turn(const uint64_t *hash, int64_t column, int64_t k, int64_t rows, int shift, int64_t width,
-                     uint32_t *to)
+void ctr_halves_transpose(const uint64_t *hash, int64_t column, int64_t k, int64_t rows, int shift, int64_t width,
+                          uint32_t *to)
 {
     for (int64_t i = 0; i < rows; i += ROWS)
-        turns[ctr_cpu_best()](hash + i, column, k, CTR_MIN(rows - i, ROWS), shift, width, to + i * width);
+        transposes[ctr_cpu_best()](hash + i, column, k, CTR_MIN(rows - i, ROWS), shift, width, to + i * width);
 }

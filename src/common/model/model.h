@@ -96,7 +96,7 @@ bool ctr_field_is_input(const struct ctr_field *f);
 /* What a thread finds the keys of. The parts of rows are found by several threads at once, each part in the order of
  * rows. In turn (always with a bound of memory): rows wait for those before to be through, and two parts are alone, one
  * before all others and one behind them. */
-enum ctr_finds { CTR_FIND_NOTHING, CTR_FIND_FREELY, CTR_FIND_IN_TURN };
+enum ctr_finds { CTR_FIND_NOTHING, CTR_FIND_UNORDERED, CTR_FIND_ORDERED };
 enum { CTR_FIND_PARTS = 5, CTR_FIND_FIRST = CTR_FIND_PARTS, CTR_FIND_LAST, CTR_FIND_MOST_PARTS, CTR_FIND_THREADS = 3 };
 /* A thread that does one piece of learning beside the caller: submit gives it fn(arg), settle returns when that is
  * done; the caller does it itself where the thread has not begun. One piece at a time. */
@@ -269,7 +269,7 @@ struct ctr_many {
     /* What model i starts from: the section of `model` that the reader stands in. */
     int (*load)(void *learner, int i, struct ctr_strs *tables, struct ctr_reader *r, struct ctr_err *err);
     /* A learner of `model` as if it had learned alone; freed as such. */
-    int (*alone)(const void *learner, int i, const struct ctr_strs *tables, void **one, struct ctr_err *err);
+    int (*standalone)(const void *learner, int i, const struct ctr_strs *tables, void **one, struct ctr_err *err);
     /* NULL, or makes what all `alone` share, by the threads of a pool (NULL: one); nothing is learned or found
      * meanwhile. */
     int (*prepare)(void *learner, struct ctr_pool *pool, struct ctr_err *err);

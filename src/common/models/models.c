@@ -12,7 +12,7 @@
 static const struct {
     const struct ctr_model *model, *variants, *single_value;
 } models[] = {
-    { &ctr_model_lr, &ctr_model_lr_variants, &ctr_model_lr_single },
+    { &ctr_model_lr, &ctr_model_lr_variants, &ctr_model_lr_shared_value },
     { &ctr_model_mlp, NULL, NULL },
     { &ctr_model_din, NULL, NULL },
     { &ctr_model_two_tower, NULL, NULL },

@@ -95,7 +95,7 @@ int ctr_keys_get(struct ctr_keys *t, struct ctr_states *s, uint64_t hash, uint8_
         return rc;
     const uint32_t number = ctr_keys_number(t, s, ctr_sparse_get(&t->index, hash));
     rc = ctr_states_make(s, number, err);
-    ctr_keys_meet(t, number);
+    ctr_keys_register(t, number);
     *row = rc ? NULL : ctr_states_row(s, number);
     return rc;
 }

@@ -74,13 +74,13 @@ static inline uint32_t ctr_keys_number(struct ctr_keys *t, struct ctr_states *s,
 }
 
 /* The learner is the finder: it has met all keys. */
-static inline void ctr_keys_meet_all(struct ctr_keys *t)
+static inline void ctr_keys_register_all(struct ctr_keys *t)
 {
     t->known = UINT32_MAX;
     t->learned = t->index.used;
 }
 /* The learner meets a key. */
-static inline void ctr_keys_meet(struct ctr_keys *t, uint32_t number)
+static inline void ctr_keys_register(struct ctr_keys *t, uint32_t number)
 {
     t->learned += number > t->known;
     t->known = CTR_MAX(t->known, number);

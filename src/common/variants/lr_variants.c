@@ -18,7 +18,7 @@ enum {
 
 /* ---- a learner ---- */
 
-void ctr_lr_variants_free_loaded(struct many *q)
+void ctr_lr_variants_free_loaded(struct variant_set *q)
 {
     for (int i = 0; q->v && i < q->n; i++) {
         ctr_lr_free(q->v[i].loaded);
@@ -26,9 +26,9 @@ void ctr_lr_variants_free_loaded(struct many *q)
     }
 }
 
-static void many_free(void *learner)
+static void variant_set_free(void *learner)
 {
-    struct many *q = learner;
+    struct variant_set *q = learner;
     if (!q)
         return;
     ctr_lr_variants_free_loaded(q);
@@ -36,28 +36,28 @@ static void many_free(void *learner)
         ctr_lr_free(q->v[i].one);
         free(q->v[i].rows);
     }
-    for (int i = 0; q->find && i < q->find->aparts; i++)
-        ctr_states_free(&q->find->apart[i]);
+    for (int i = 0; q->find && i < q->find->state_group_count; i++)
+        ctr_states_free(&q->find->state_groups[i]);
     for (int t = 0; t < q->tables; t++) {
         free(q->table[t].digest);
         free(q->table[t].at);
         free(q->table[t].takes);
-        free(q->table[t].eight_at);
-        free(q->table[t].eight_rests);
-        free(q->table[t].eight_mask);
+        free(q->table[t].x8_at);
+        free(q->table[t].x8_idle);
+        free(q->table[t].x8_mask);
     }
     for (int g = 0; q->group && g < q->groups; g++) {
         struct group *w = &q->group[g];
-        struct ctr_buf *bufs[] = { &w->z,    &w->n, &w->w,    &w->root, &w->x,          &w->slot,
-                                   &w->hash, &w->k, &w->ones, &w->dot,  &w->eight_rows, &w->eight_room };
+        struct ctr_buf *bufs[] = { &w->z,    &w->n, &w->w,    &w->root, &w->x,       &w->slot,
+                                   &w->hash, &w->k, &w->ones, &w->dot,  &w->x8_rows, &w->x8_room };
         for (size_t i = 0; i < CTR_COUNT(bufs); i++)
             ctr_buf_free(bufs[i]);
     }
     ctr_lr_orders_free(&q->orders);
-    ctr_lr_eights_free(q);
+    ctr_lr_x8_free(q);
     if (q->find) {
-        free(q->find->apart);
-        free(q->find->apart_of);
+        free(q->find->state_groups);
+        free(q->find->state_group_of);
     }
     ctr_lr_free(q->find);
     ctr_buf_free(&q->spot);
@@ -69,9 +69,9 @@ static void many_free(void *learner)
 }
 
 /* Two by default: the one that learns one model, and the one that reads ahead of it, which is not busy with that. */
-static int make_groups(struct many *q, int threads, struct ctr_err *err)
+static int make_groups(struct variant_set *q, int threads, struct ctr_err *err)
 {
-    threads = CTR_MAX(threads, ctr_cpu_count() > 1 && q->n > CTR_EIGHT ? 2 : 1);
+    threads = CTR_MAX(threads, ctr_cpu_count() > 1 && q->n > CTR_X8 ? 2 : 1);
     q->groups = q->counts ? 1 : CTR_MIN(threads, q->n); /* counts: all in step */
     if (q->groups > 2) {
         int rc = ctr_pool_new(&q->pool, q->groups, CTR_FLOAT_IEEE, err);
@@ -90,7 +90,7 @@ static int make_groups(struct many *q, int threads, struct ctr_err *err)
 }
 
 /* Its options say which keys are taken up. */
-static int make_finder(struct many *q, const struct ctr_params *p, struct ctr_err *err)
+static int make_finder(struct variant_set *q, const struct ctr_params *p, struct ctr_err *err)
 {
     struct ctr_params own = *p;
     void *learner = NULL;
@@ -104,21 +104,21 @@ static int make_finder(struct many *q, const struct ctr_params *p, struct ctr_er
     return 0;
 }
 
-static int many_new(void **out, const struct ctr_model *model, const struct ctr_params *p, struct ctr_err *err)
+static int variant_set_new(void **out, const struct ctr_model *model, const struct ctr_params *p, struct ctr_err *err)
 {
     (void)model;
-    struct many *q = calloc(1, sizeof *q);
+    struct variant_set *q = calloc(1, sizeof *q);
     if (!q)
         return ctr_fail_nomem(err, sizeof *q);
     q->vs = p->variants;
     q->sigmoids = ctr_sigmoids_best();
-    q->eight_kernel = ctr_eight_kernel_best();
+    q->x8_kernel = ctr_x8_kernel_best();
     q->v = calloc((size_t)q->vs->n, sizeof *q->v);
     q->n = q->v ? q->vs->n : 0;
     int rc = q->v ? 0 : ctr_fail_nomem(err, (size_t)q->vs->n * sizeof *q->v);
     for (int i = 0; i < q->n && !rc; i++) {
         struct ctr_err inner = { 0 };
-        if ((rc = ctr_lr_alone_new(q->vs, i, &q->v[i].one, &inner)))
+        if ((rc = ctr_lr_standalone_new(q->vs, i, &q->v[i].one, &inner)))
             rc = ctr_fail(err, inner.code, "%s: line %d: %s", q->vs->path, q->vs->v[i].line, inner.what);
     }
     if (!rc)
@@ -135,7 +135,7 @@ static int many_new(void **out, const struct ctr_model *model, const struct ctr_
     if (!rc)
         rc = make_groups(q, p->threads, err);
     if (rc) {
-        many_free(q);
+        variant_set_free(q);
         return rc;
     }
     *out = q;
@@ -146,12 +146,12 @@ static int many_new(void **out, const struct ctr_model *model, const struct ctr_
 
 int64_t ctr_lr_variants_keys(const void *learner)
 {
-    return ctr_model_lr.keys(((const struct many *)learner)->find);
+    return ctr_model_lr.keys(((const struct variant_set *)learner)->find);
 }
 
 int64_t ctr_lr_variants_memory(const void *learner)
 {
-    struct lr *m = ((const struct many *)learner)->find;
+    struct lr *m = ((const struct variant_set *)learner)->find;
     uint64_t bytes = (uint64_t)ctr_inclusion_bytes(m->inclusion);
     ctr_lr_hold_finders(m);
     for (int i = 0; i < m->tables; i++)
@@ -160,7 +160,7 @@ int64_t ctr_lr_variants_memory(const void *learner)
     return (int64_t)bytes;
 }
 
-static int group_scratch(const struct many *q, struct group *w, int64_t longest, struct ctr_err *err)
+static int group_scratch(const struct variant_set *q, struct group *w, int64_t longest, struct ctr_err *err)
 {
     const int64_t n = CTR_MIN(w->batch, q->n);
     struct ctr_buf *bufs[] = { &w->z, &w->n, &w->w, &w->root, &w->x, &w->slot, &w->hash };
@@ -176,14 +176,14 @@ static int group_scratch(const struct many *q, struct group *w, int64_t longest,
     if (!rc)
         rc = ctr_buf_room(&w->dot, 2 * n, sizeof(double), err);
     if (!rc)
-        rc = ctr_lr_eights_scratch(w, longest, err);
+        rc = ctr_lr_x8_scratch(w, longest, err);
     w->room = rc ? 0 : longest;
     for (int64_t i = 0; i < n && !rc; i++)
         ((int64_t *)(void *)w->ones.data)[i] = -1;
     return rc;
 }
 
-static int make_scratch(struct many *q, struct ctr_err *err)
+static int make_scratch(struct variant_set *q, struct ctr_err *err)
 {
     const struct ctr_rows *r = q->r;
     int64_t longest = 0;
@@ -200,7 +200,7 @@ static int make_scratch(struct many *q, struct ctr_err *err)
 }
 
 /* The numbers of a block, states for them, and where these lie. */
-static int find_numbers(struct many *q, int64_t bound, struct ctr_err *err)
+static int find_numbers(struct variant_set *q, int64_t bound, struct ctr_err *err)
 {
     struct lr *m = q->find;
     int rc = q->r->number ? 0 : ctr_buf_room(&m->finder.own, q->r->start[q->end], sizeof *q->number, err);
@@ -209,7 +209,7 @@ static int find_numbers(struct many *q, int64_t bound, struct ctr_err *err)
     if (!rc && !q->r->number)
         rc = ctr_lr_find_block(m, q->r, q->from, q->end, bound, own, err);
     if (!rc)
-        rc = ctr_lr_meet_keys(m, q->r, q->from, q->end, q->number, err);
+        rc = ctr_lr_register_keys(m, q->r, q->from, q->end, q->number, err);
     if (!rc)
         rc = ctr_buf_room(&q->spot, q->tables, sizeof(struct ctr_lr_spot), err);
     q->one_spot = true;
@@ -224,14 +224,14 @@ static int find_numbers(struct many *q, int64_t bound, struct ctr_err *err)
 /* ---- a block: variants ---- */
 
 /* Of single variants: eights ask for their own. */
-static void prefetch_states(const struct many *q, const struct group *w, int64_t row)
+static void prefetch_states(const struct variant_set *q, const struct group *w, int64_t row)
 {
     const struct ctr_rows *r = q->r;
     for (int64_t e = r->start[row]; e < r->start[row + 1]; e++) {
         const int table = ctr_lr_table_of(r, row, e);
         const int32_t all = (int32_t)ctr_lr_states_of(q->find, table)->bytes,
-                      eights_end = (int32_t)q->table[table].eights_end;
-        const int32_t part = (all - eights_end) / q->groups, from = eights_end + part * (int32_t)(w - q->group);
+                      x8_end_bytes = (int32_t)q->table[table].x8_end_bytes;
+        const int32_t part = (all - x8_end_bytes) / q->groups, from = x8_end_bytes + part * (int32_t)(w - q->group);
         const uint8_t *state = ctr_lr_state_of(q, table, e);
         for (int32_t at = 0; at < (int32_t)q->fixed; at += CTR_LINE)
             __builtin_prefetch(state + at, 1);
@@ -242,7 +242,7 @@ static void prefetch_states(const struct many *q, const struct group *w, int64_t
 
 /* The rows that the kernels of variant v take for a row's entries, its x, its bias and the padding; returns the
  * coordinates. */
-static int64_t gather(const struct many *q, int v, int64_t row, uint8_t **restrict slot, double *restrict x)
+static int64_t gather(const struct variant_set *q, int v, int64_t row, uint8_t **restrict slot, double *restrict x)
 {
     const struct ctr_rows *r = q->r;
     const struct variant *m = &q->v[v];
@@ -258,7 +258,7 @@ static int64_t gather(const struct many *q, int v, int64_t row, uint8_t **restri
     } else {
         for (int64_t e = r->start[row]; e < r->start[row + 1]; e++) {
             const int table = ctr_lr_table_of(r, row, e);
-            const struct shared *t = &q->table[table];
+            const struct shared_table *t = &q->table[table];
             slot[k] = t->takes[v] ? ctr_lr_state_of(q, table, e) + t->at[v] : m->spare;
             if (x)
                 x[k] = r->x ? r->x[e] : 1;
@@ -278,7 +278,7 @@ static int64_t gather(const struct many *q, int v, int64_t row, uint8_t **restri
 }
 
 /* The same; where all x are 1, they are written once for rows of one length. */
-static int64_t gather_once(const struct many *q, int v, int64_t row, uint8_t **slot, double *x, int64_t *ones)
+static int64_t gather_once(const struct variant_set *q, int v, int64_t row, uint8_t **slot, double *x, int64_t *ones)
 {
     const int64_t k = gather(q, v, row, slot, q->r->x ? x : NULL);
     if (q->r->x)
@@ -292,25 +292,25 @@ static int64_t gather_once(const struct many *q, int v, int64_t row, uint8_t **s
 }
 
 /* What updates left in the states of keys that are refused. */
-static void wipe(const struct many *q, const struct group *w, int table)
+static void wipe(const struct variant_set *q, const struct group *w, int table)
 {
-    const struct shared *t = &q->table[table];
+    const struct shared_table *t = &q->table[table];
     const struct ctr_states *states = ctr_lr_states_of(q->find, table);
     uint8_t *nothing = ctr_states_refused(states);
     if (q->groups == 1)
         memset(nothing, 0, states->bytes);
-    for (int e = w->eight_from; e < w->eight_end && q->groups > 1; e++)
-        if (!t->eight_rests[e])
-            memset(nothing + t->eight_at[e], 0, q->eight[e].bytes);
+    for (int e = w->x8_from; e < w->x8_end && q->groups > 1; e++)
+        if (!t->x8_idle[e])
+            memset(nothing + t->x8_at[e], 0, q->x8[e].bytes);
     for (int i = w->from; i < w->end && q->groups > 1; i++) {
-        const int v = q->single[i];
+        const int v = q->scalar[i];
         const struct ctr_layout *at = &q->v[v].one->learning.layout;
         if (t->at[v] != CTR_LR_NONE)
             memset(nothing + t->at[v] + (at->counts ? at->counts : at->value), 0, at->bytes - CTR_STATE_AT);
     }
 }
 
-static void wipe_row(const struct many *q, const struct group *w, int64_t row)
+static void wipe_row(const struct variant_set *q, const struct group *w, int64_t row)
 {
     const struct ctr_rows *r = q->r;
     for (int64_t e = r->start[row]; e < r->start[row + 1]; e++)
@@ -319,7 +319,7 @@ static void wipe_row(const struct many *q, const struct group *w, int64_t row)
 }
 
 /* For the draws of variant v the hashes of the k keys that it takes from a row. */
-static void take_hashes(const struct many *q, const struct group *w, int v, int64_t row, int64_t k)
+static void take_hashes(const struct variant_set *q, const struct group *w, int v, int64_t row, int64_t k)
 {
     const struct ctr_rows *r = q->r;
     uint64_t *own = (uint64_t *)(void *)w->hash.data, *to = own;
@@ -331,7 +331,7 @@ static void take_hashes(const struct many *q, const struct group *w, int v, int6
 }
 
 /* The scratch of variant v, the b-th of those that predict together. */
-static struct ctr_coords coords_of(const struct many *q, const struct group *w, int v, int b)
+static struct ctr_coords coords_of(const struct variant_set *q, const struct group *w, int v, int b)
 {
     const size_t at = (size_t)(b * w->room) * sizeof(double);
     return (struct ctr_coords){
@@ -340,14 +340,14 @@ static struct ctr_coords coords_of(const struct many *q, const struct group *w, 
     };
 }
 
-/* Variants q->single[from … end - 1] learn from a row. */
-static int learn_batch(struct many *q, struct group *w, int from, int end, int64_t row)
+/* Variants q->scalar[from … end - 1] learn from a row. */
+static int learn_batch(struct variant_set *q, struct group *w, int from, int end, int64_t row)
 {
     const double label = q->r->label[row];
     int64_t *k = (int64_t *)(void *)w->k.data, *ones = (int64_t *)(void *)w->ones.data;
     double *dot = (double *)(void *)w->dot.data, *p = dot + CTR_MIN(w->batch, q->n);
     for (int i = from, b = 0; i < end; i++, b++) {
-        const int v = q->single[i];
+        const int v = q->scalar[i];
         const struct ctr_learning *l = &q->v[v].one->learning;
         const struct ctr_coords s = coords_of(q, w, v, b);
         uint8_t **slot = (uint8_t **)(void *)w->slot.data + b * w->room;
@@ -356,7 +356,7 @@ static int learn_batch(struct many *q, struct group *w, int from, int end, int64
     }
     q->sigmoids(dot, p, end - from);
     for (int i = from, b = 0; i < end; i++, b++) {
-        const int v = q->single[i];
+        const int v = q->scalar[i];
         struct lr *m = q->v[v].one;
         const struct ctr_coords s = coords_of(q, w, v, b);
         const double weight = ctr_lr_weight_of(q, v, row);
@@ -375,12 +375,12 @@ static int learn_batch(struct many *q, struct group *w, int from, int end, int64
     return 0;
 }
 
-static void learn_group(struct many *q, struct group *w)
+static void learn_group(struct variant_set *q, struct group *w)
 {
     for (int64_t i = q->from; i < q->end; i++) {
         if (w->from < w->end && i + AHEAD_STATE < q->end)
             prefetch_states(q, w, i + AHEAD_STATE);
-        if (ctr_lr_eights_learn(q, w, i))
+        if (ctr_lr_x8_learn(q, w, i))
             return;
         for (int from = w->from; from < w->end; from += w->batch)
             if (learn_batch(q, w, from, CTR_MIN(from + w->batch, w->end), i))
@@ -392,7 +392,7 @@ static void learn_group(struct many *q, struct group *w)
 
 static void run_group(void *ctx, int64_t task, int worker)
 {
-    struct many *q = ctx;
+    struct variant_set *q = ctx;
     (void)worker;
     learn_group(q, &q->group[task]);
 }
@@ -403,7 +403,7 @@ static void run_second(void *ctx)
 }
 
 /* The kernel clears pages, which takes as long as some tiles do: not while the other thread waits for states. */
-static void make_next_states(struct many *q)
+static void make_next_states(struct variant_set *q)
 {
     for (int i = 0; i < q->tables; i++)
         if (ctr_lr_wants(q->find, i))
@@ -411,7 +411,7 @@ static void make_next_states(struct many *q)
 }
 
 /* Threads that are more than two meet; of two, one is the feed's, which learns when it has the time. */
-static void run_groups(struct many *q)
+static void run_groups(struct variant_set *q)
 {
     if (q->groups == 2 && q->worker.submit) {
         q->worker.submit(q->worker.ctx, run_second, q);
@@ -422,7 +422,7 @@ static void run_groups(struct many *q)
         ctr_pool_run(q->pool, q->groups, run_group, q);
 }
 
-static int learn_block(struct many *q, struct ctr_err *err)
+static int learn_block(struct variant_set *q, struct ctr_err *err)
 {
     const struct group *first = NULL;
     run_groups(q);
@@ -435,9 +435,10 @@ static int learn_block(struct many *q, struct ctr_err *err)
     return err->code;
 }
 
-static int many_train_rows(void *learner, const struct ctr_rows *r, double *score, int64_t bound, struct ctr_err *err)
+static int variant_set_train_rows(void *learner, const struct ctr_rows *r, double *score, int64_t bound,
+                                  struct ctr_err *err)
 {
-    struct many *q = learner;
+    struct variant_set *q = learner;
     q->r = r;
     q->score = score;
     ctr_lr_orders_forget(&q->orders);
@@ -454,34 +455,34 @@ static int many_train_rows(void *learner, const struct ctr_rows *r, double *scor
     return 0;
 }
 
-static int many_find(void *learner, const struct ctr_rows *r, const struct ctr_find *f, struct ctr_err *err)
+static int variant_set_find(void *learner, const struct ctr_rows *r, const struct ctr_find *f, struct ctr_err *err)
 {
-    return ctr_lr_find(((struct many *)learner)->find, r, f, err);
+    return ctr_lr_find(((struct variant_set *)learner)->find, r, f, err);
 }
 
-static enum ctr_finds many_finds(const void *learner, bool saves)
+static enum ctr_finds variant_set_finds(const void *learner, bool saves)
 {
-    return ctr_model_lr.finds(((const struct many *)learner)->find, saves);
+    return ctr_model_lr.finds(((const struct variant_set *)learner)->find, saves);
 }
 
-static void many_set_worker(void *learner, const struct ctr_worker *worker)
+static void variant_set_set_worker(void *learner, const struct ctr_worker *worker)
 {
-    ((struct many *)learner)->worker = worker ? *worker : (struct ctr_worker){ 0 };
+    ((struct variant_set *)learner)->worker = worker ? *worker : (struct ctr_worker){ 0 };
 }
 
-static bool many_transposed(const void *learner)
+static bool variant_set_transposed(const void *learner)
 {
-    return !((const struct many *)learner)->events;
+    return !((const struct variant_set *)learner)->events;
 }
 
-static int many_end_pass(void *learner, struct ctr_err *err)
+static int variant_set_end_pass(void *learner, struct ctr_err *err)
 {
-    return ctr_model_lr.end_pass(((struct many *)learner)->find, err);
+    return ctr_model_lr.end_pass(((struct variant_set *)learner)->find, err);
 }
 
-static void many_set_bias(void *learner, double log_odds)
+static void variant_set_set_bias(void *learner, double log_odds)
 {
-    struct many *q = learner;
+    struct variant_set *q = learner;
     for (int i = 0; i < q->n; i++)
         if (!q->v[i].one->no_bias)
             ctr_state_set_weight(&q->v[i].one->learning, &q->v[i].one->more.event, log_odds, q->v[i].bias);
@@ -491,20 +492,20 @@ const struct ctr_model ctr_model_lr_variants = {
     .name = "lr",
     .options = ctr_lr_options,
     .many = &ctr_lr_many,
-    .learner_new = many_new,
-    .learner_free = many_free,
+    .learner_new = variant_set_new,
+    .learner_free = variant_set_free,
     .bind = ctr_lr_variants_bind,
-    .set_bias = many_set_bias,
-    .transposed = many_transposed,
+    .set_bias = variant_set_set_bias,
+    .transposed = variant_set_transposed,
     .rows = 1024,
-    .train_rows = many_train_rows,
-    .find = many_find,
-    .finds = many_finds,
-    .set_worker = many_set_worker,
-    .end_pass = many_end_pass,
+    .train_rows = variant_set_train_rows,
+    .find = variant_set_find,
+    .finds = variant_set_finds,
+    .set_worker = variant_set_set_worker,
+    .end_pass = variant_set_end_pass,
     .keys = ctr_lr_variants_keys,
     .memory = ctr_lr_variants_memory,
-    .words = ctr_lr_variants_words,
+    .words = ctr_lr_variants_summary,
     .state = ctr_lr_variants_state,
     .restore = ctr_lr_variants_restore,
     .save_schema = ctr_lr_variants_save_schema,

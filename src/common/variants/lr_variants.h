@@ -5,38 +5,38 @@
 #ifndef CTR_LR_VARIANTS_H
 #define CTR_LR_VARIANTS_H
 
-#include "common/lr/ftrl_eight.h"
+#include "common/lr/ftrl_x8.h"
 #include "common/lr/inclusion.h"
-#include "common/variants/lr_alone.h"
+#include "common/variants/lr_standalone.h"
 
 #define CTR_LR_NONE INT32_MIN
 
 /* A table of features, shared by all variants that learn it. A row of states is: `fixed` bytes, the same in all tables,
  * of learners with counts and of those that are not the default one; then those of the eights that
  * have this table; then the states of the other variants that have it. Row 0 is that of keys that are refused. */
-struct shared {
+struct shared_table {
     /* By variant: where in a row of states is what its kernels take for a table row; CTR_LR_NONE: it has none. */
     int32_t *at;
     bool *takes;                    /* by variant: it learns from this table; one that it was only loaded with rests */
-    uint32_t eights_end;            /* of a row of states: those of single variants begin */
-    int32_t *eight_at;              /* by eight: where in a row of states its own are */
-    bool *eight_rests;              /* by eight: none of its variants takes this table */
-    uint64_t *eight_mask;           /* by eight and lane: all bits, if that takes it */
+    uint32_t x8_end_bytes;          /* of a row of states: those of single variants begin */
+    int32_t *x8_at;                 /* by eight: where in a row of states its own are */
+    bool *x8_idle;                  /* by eight: none of its variants takes this table */
+    uint64_t *x8_mask;              /* by eight and lane: all bits, if that takes it */
     struct ctr_lr_digested *digest; /* by variant of an eight, while models are saved */
 };
 
 /* Eight variants by the default optimizer, or a few less, that one kernel takes through a row together. */
-struct eight {
-    int variant[CTR_EIGHT]; /* by lane; -1: the lane is empty */
+struct x8 {
+    int variant[CTR_X8]; /* by lane; -1: the lane is empty */
     int n;
     enum ctr_precision precision;
-    struct ctr_eight_params params;
+    struct ctr_x8_params params;
     uint32_t bytes;  /* of their states of a key */
     bool aligned;    /* all take the same tables, so that a row's coordinates have the same numbers in all */
     bool everywhere; /* it takes every table, and lies at the same place in all */
     bool masked;     /* not aligned, or a lane is empty or has no bias */
     bool weighted;   /* some have weights of their own */
-    uint64_t bias_mask[CTR_EIGHT];
+    uint64_t bias_mask[CTR_X8];
     uint8_t *bias; /* their states of it */
 };
 
@@ -47,7 +47,7 @@ struct ctr_lr_spot {
 };
 
 /* A row as an eight has it: its coordinates, the bias the last. */
-struct ctr_lr_eight_row {
+struct ctr_lr_x8_row {
     uint8_t **state;
     const uint64_t **mask;
     double *x;
@@ -55,9 +55,9 @@ struct ctr_lr_eight_row {
     int64_t ones; /* of x */
 };
 
-/* Some variants, which one thread takes through a block: eights, and numbers of q->single. */
+/* Some variants, which one thread takes through a block: eights, and numbers of q->scalar. */
 struct group {
-    int eight_from, eight_end;
+    int x8_from, x8_end;
     int from, end;
     int batch; /* single variants that predict together, before they learn */
     /* Scratch of each of them, `room` long: coordinates, and where they lie. */
@@ -65,13 +65,13 @@ struct group {
     int64_t room;
     struct ctr_buf k, ones, dot; /* by variant: coordinates; x holds so many ones, then zeros, or -1; dot product */
     /* Of eights: each one's row and the next ones in turn; scratch; the coordinates of one lane. */
-    struct ctr_buf eight_rows, eight_room;
-    double *eight_w, *eight_root; /* of some eights, eight_numbers each */
-    size_t eight_numbers;
+    struct ctr_buf x8_rows, x8_room;
+    double *x8_w, *x8_root; /* of some eights, x8_numbers each */
+    size_t x8_numbers;
     int32_t *lane_at;
     struct ctr_err err;
     int64_t failed_row; /* of the block */
-    _Alignas(64) char apart;
+    _Alignas(64) char padding;
 };
 
 struct variant {
@@ -79,29 +79,29 @@ struct variant {
     struct lr *loaded;     /* read from a file and not yet in the shared tables, or NULL */
     uint8_t *bias, *spare; /* rows as its kernels want them; in `rows` or, the bias, with its eight */
     uint8_t *rows;
-    int eight;    /* number of its own, from 1; 0: none */
+    int x8;       /* number of its own, from 1; 0: none */
     int lane;     /* in that */
     bool uniform; /* lies at the same place in every table, and has them all */
 };
 
-struct many {
+struct variant_set {
     const struct ctr_variants *vs;
     struct variant *v;
     int n;
     uint32_t fixed;
     bool counts; /* some variants share counts of events */
     bool events; /* some want the hashes of rows, or their counts */
-    struct eight *eight;
-    int eights;
-    int *single; /* the variants that are in none; NULL: not bound yet */
-    int singles;
-    struct shared *table;
+    struct x8 *x8;
+    int x8_count;
+    int *scalar; /* the variants that are in none; NULL: not bound yet */
+    int scalar_count;
+    struct shared_table *table;
     int tables;
     struct ctr_lr_orders orders;  /* of tables, while models are saved */
     const struct ctr_strs *names; /* of tables, the trainer's */
     struct lr *find;              /* finds keys, in tables of its own; its `apart` are the rows of states */
     ctr_sigmoids *sigmoids;
-    const struct ctr_eight_kernel *eight_kernel;
+    const struct ctr_x8_kernel *x8_kernel;
     struct ctr_buf spot;      /* by table: struct ctr_lr_spot */
     bool one_spot;            /* it is the same of all */
     struct ctr_worker worker; /* the second of two threads; submit NULL: there is none */
@@ -117,7 +117,7 @@ struct many {
 
 /* ---- lr_variants.c ---- */
 
-void ctr_lr_variants_free_loaded(struct many *q);
+void ctr_lr_variants_free_loaded(struct variant_set *q);
 int64_t ctr_lr_variants_keys(const void *learner);
 int64_t ctr_lr_variants_memory(const void *learner);
 
@@ -136,8 +136,8 @@ static inline void ctr_lr_move_state(const struct ctr_lr_piece *piece, int n, co
         memcpy(to + piece[i].to, from + piece[i].from, piece[i].bytes);
 }
 
-void ctr_lr_variants_lay_out_fixed(struct many *q); /* the front of every row */
-uint32_t ctr_lr_own_bytes(const struct lr *m);      /* of a variant's own columns, behind the hash */
+void ctr_lr_variants_lay_out_fixed(struct variant_set *q); /* the front of every row */
+uint32_t ctr_lr_own_bytes(const struct lr *m);             /* of a variant's own columns, behind the hash */
 int ctr_lr_variants_bind(void *learner, const struct ctr_inputs *in, const struct ctr_strs *names,
                          struct ctr_err *err) CTR_MUST;
 
@@ -147,33 +147,33 @@ static inline int ctr_lr_table_of(const struct ctr_rows *r, int64_t i, int64_t e
     return r->table[r->transposed ? e - r->start[i] : e];
 }
 /* What a row of the block weighs for variant v. */
-static inline double ctr_lr_weight_of(const struct many *q, int v, int64_t row)
+static inline double ctr_lr_weight_of(const struct variant_set *q, int v, int64_t row)
 {
     const int own = q->vs->v[v].weight;
     return own >= 0 ? q->r->weights[own][row] : q->r->weight ? q->r->weight[row] : 1;
 }
-static inline uint8_t *ctr_lr_state_of(const struct many *q, int table, int64_t e)
+static inline uint8_t *ctr_lr_state_of(const struct variant_set *q, int table, int64_t e)
 {
     const struct ctr_lr_spot *spot = (const struct ctr_lr_spot *)(const void *)q->spot.data + table;
     return spot->states + q->number[e] * spot->bytes;
 }
 
-/* ---- lr_variants_eight.c ---- */
+/* ---- lr_variants_x8.c ---- */
 
 /* Who goes with whom, once: by what they take, has[v * tables + t]. */
-int ctr_lr_eights_make(struct many *q, const bool *has, struct ctr_err *err) CTR_MUST;
-void ctr_lr_eights_free(struct many *q);
+int ctr_lr_x8_make(struct variant_set *q, const bool *has, struct ctr_err *err) CTR_MUST;
+void ctr_lr_x8_free(struct variant_set *q);
 /* Their states of a table begin `bytes` behind the start of a row and end at the return value; t->at of their variants
  * is not CTR_LR_NONE where these have the table. */
-uint32_t ctr_lr_eights_lay_out(struct many *q, struct shared *t, uint32_t bytes);
+uint32_t ctr_lr_x8_lay_out(struct variant_set *q, struct shared_table *t, uint32_t bytes);
 /* Who takes table t, after t->takes was set. */
-void ctr_lr_eights_bind(const struct many *q, struct shared *t);
-int ctr_lr_eights_scratch(struct group *w, int64_t longest, struct ctr_err *err) CTR_MUST;
+void ctr_lr_x8_bind(const struct variant_set *q, struct shared_table *t);
+int ctr_lr_x8_scratch(struct group *w, int64_t longest, struct ctr_err *err) CTR_MUST;
 /* The group's eights learn from a row of the block; rows come in order. */
-int ctr_lr_eights_learn(struct many *q, struct group *w, int64_t row) CTR_MUST;
+int ctr_lr_x8_learn(struct variant_set *q, struct group *w, int64_t row) CTR_MUST;
 
 /* The digests of a table, by its keys. */
-void ctr_lr_eights_digest(const struct many *q, int table, const struct ctr_sparse_numbered *place, uint64_t n);
+void ctr_lr_x8_digest(const struct variant_set *q, int table, const struct ctr_sparse_numbered *place, uint64_t n);
 
 /* ---- lr_variants_file.c: of struct ctr_model ---- */
 
@@ -186,7 +186,7 @@ int ctr_lr_variants_section_names(const void *learner, const struct ctr_strs *ta
 int ctr_lr_variants_save_sections(void *learner, const struct ctr_strs *tables, struct ctr_out *out,
                                   struct ctr_err *err) CTR_MUST;
 int ctr_lr_variants_load(void *learner, struct ctr_strs *tables, struct ctr_reader *r, struct ctr_err *err) CTR_MUST;
-int ctr_lr_variants_words(const void *learner, struct ctr_buf *text, struct ctr_err *err) CTR_MUST;
+int ctr_lr_variants_summary(const void *learner, struct ctr_buf *text, struct ctr_err *err) CTR_MUST;
 int ctr_lr_variants_state(const void *learner, struct ctr_buf *words, struct ctr_err *err) CTR_MUST;
 int ctr_lr_variants_restore(void *learner, const uint64_t *word, size_t words, struct ctr_err *err) CTR_MUST;
 

@@ -27,7 +27,7 @@ uint32_t ctr_lr_own_bytes(const struct lr *m)
 
 /* Room at the front of every row for the variants that are not the default learner, and for counts, which all share
  * whose rows weigh the same. Offsets are those from 8 bytes before it: kernels take rows that have a hash there. */
-void ctr_lr_variants_lay_out_fixed(struct many *q)
+void ctr_lr_variants_lay_out_fixed(struct variant_set *q)
 {
     for (int i = 0; i < q->n; i++) {
         q->events |= q->v[i].one->learning.events;
@@ -50,7 +50,7 @@ void ctr_lr_variants_lay_out_fixed(struct many *q)
     }
 }
 
-static int add_tables(struct many *q, const struct ctr_strs *names, struct ctr_err *err)
+static int add_tables(struct variant_set *q, const struct ctr_strs *names, struct ctr_err *err)
 {
     const size_t n = (size_t)names->n;
     if (names->n <= q->tables)
@@ -58,40 +58,40 @@ static int add_tables(struct many *q, const struct ctr_strs *names, struct ctr_e
     int rc = ctr_lr_bind(q->find, names, err);
     if (rc)
         return rc;
-    struct shared *table = realloc(q->table, n * sizeof *table);
+    struct shared_table *table = realloc(q->table, n * sizeof *table);
     if (!table)
         return ctr_fail_nomem(err, n * sizeof *table);
     q->table = table;
-    struct ctr_states *apart = realloc(q->find->apart, (n + 1) * sizeof *apart);
-    if (!apart)
-        return ctr_fail_nomem(err, n * sizeof *apart);
-    q->find->apart = apart;
-    int *apart_of = realloc(q->find->apart_of, n * sizeof *apart_of);
-    if (!apart_of)
-        return ctr_fail_nomem(err, n * sizeof *apart_of);
-    q->find->apart_of = apart_of;
-    if (!q->find->aparts)
-        ctr_states_init(&apart[q->find->aparts++], 0);
+    struct ctr_states *state_groups = realloc(q->find->state_groups, (n + 1) * sizeof *state_groups);
+    if (!state_groups)
+        return ctr_fail_nomem(err, n * sizeof *state_groups);
+    q->find->state_groups = state_groups;
+    int *state_group_of = realloc(q->find->state_group_of, n * sizeof *state_group_of);
+    if (!state_group_of)
+        return ctr_fail_nomem(err, n * sizeof *state_group_of);
+    q->find->state_group_of = state_group_of;
+    if (!q->find->state_group_count)
+        ctr_states_init(&state_groups[q->find->state_group_count++], 0);
     for (; q->tables < names->n; q->tables++) {
         memset(&q->table[q->tables], 0, sizeof *q->table);
-        apart_of[q->tables] = 0;
+        state_group_of[q->tables] = 0;
     }
     return ctr_lr_orders_init(&q->orders, q->tables, err);
 }
 
 /* Variants that have all tables come first, and lie at the same place in all of them. */
-static int lay_out(struct many *q, int table, const bool *has, struct ctr_err *err)
+static int lay_out(struct variant_set *q, int table, const bool *has, struct ctr_err *err)
 {
-    struct shared *t = &q->table[table];
+    struct shared_table *t = &q->table[table];
     bool any = false;
-    const size_t eights = (size_t)q->eights + 1;
+    const size_t sets = (size_t)q->x8_count + 1;
     t->at = malloc((size_t)q->n * sizeof *t->at);
     t->takes = calloc((size_t)q->n, sizeof *t->takes);
-    t->eight_at = calloc(eights, sizeof *t->eight_at);
-    t->eight_rests = calloc(eights, sizeof *t->eight_rests);
-    t->eight_mask = calloc(eights * CTR_EIGHT, sizeof *t->eight_mask);
+    t->x8_at = calloc(sets, sizeof *t->x8_at);
+    t->x8_idle = calloc(sets, sizeof *t->x8_idle);
+    t->x8_mask = calloc(sets * CTR_X8, sizeof *t->x8_mask);
     t->digest = calloc((size_t)q->n, sizeof *t->digest);
-    if (!t->digest || !t->at || !t->takes || !t->eight_at || !t->eight_rests || !t->eight_mask)
+    if (!t->digest || !t->at || !t->takes || !t->x8_at || !t->x8_idle || !t->x8_mask)
         return ctr_fail_nomem(err, (size_t)q->n * sizeof *t->at);
     for (int i = 0; i < q->n; i++) {
         const struct lr *loaded = q->v[i].loaded;
@@ -100,24 +100,24 @@ static int lay_out(struct many *q, int table, const bool *has, struct ctr_err *e
         t->at[i] = in ? -CTR_STATE_AT : CTR_LR_NONE;
         any |= in;
     }
-    uint32_t bytes = t->eights_end = ctr_lr_eights_lay_out(q, t, q->fixed);
+    uint32_t bytes = t->x8_end_bytes = ctr_lr_x8_lay_out(q, t, q->fixed);
     for (int full = 1; full >= 0; full--)
         for (int i = 0; i < q->n; i++)
-            if (t->at[i] != CTR_LR_NONE && !q->v[i].one->learning.events && !q->v[i].eight && q->v[i].uniform == full) {
+            if (t->at[i] != CTR_LR_NONE && !q->v[i].one->learning.events && !q->v[i].x8 && q->v[i].uniform == full) {
                 t->at[i] = (int32_t)bytes - 8; /* where the hash would stand */
                 bytes += ctr_lr_own_bytes(q->v[i].one);
             }
     struct lr *m = q->find;
     int *shape =
-        &m->apart_of[table]; /* with a filter each table has its own row of refused keys: threads write there */
-    for (*shape = 0; any && *shape < m->aparts && (m->inclusion || m->apart[*shape].bytes != bytes);)
+        &m->state_group_of[table]; /* with a filter each table has its own row of refused keys: threads write there */
+    for (*shape = 0; any && *shape < m->state_group_count && (m->inclusion || m->state_groups[*shape].bytes != bytes);)
         ++*shape;
-    if (*shape == m->aparts)
-        ctr_states_init(&m->apart[m->aparts++], bytes);
+    if (*shape == m->state_group_count)
+        ctr_states_init(&m->state_groups[m->state_group_count++], bytes);
     return 0;
 }
 
-static int spread_table(struct many *q, int i, int table, const struct ctr_keys *from, struct ctr_err *err)
+static int spread_table(struct variant_set *q, int i, int table, const struct ctr_keys *from, struct ctr_err *err)
 {
     struct ctr_lr_piece piece[CTR_LR_PIECES];
     const int pieces = ctr_lr_pieces(&q->v[i].loaded->learning, &q->v[i].one->learning, piece);
@@ -133,7 +133,7 @@ static int spread_table(struct many *q, int i, int table, const struct ctr_keys 
 }
 
 /* What was read from a file goes into the shared tables. */
-static int spread_loaded(struct many *q, struct ctr_err *err)
+static int spread_loaded(struct variant_set *q, struct ctr_err *err)
 {
     int rc = 0;
     for (int i = 0; i < q->n && !rc; i++) {
@@ -151,7 +151,7 @@ static int spread_loaded(struct many *q, struct ctr_err *err)
     return rc;
 }
 
-static int check_normalize(const struct many *q, const struct ctr_inputs *in, struct ctr_err *err)
+static int check_normalize(const struct variant_set *q, const struct ctr_inputs *in, struct ctr_err *err)
 {
     for (int i = 0; i < q->n; i++)
         for (int c = 0; c < ctr_inputs_count(in) && strcmp(q->vs->v[i].params.normalize, "none"); c++)
@@ -164,31 +164,31 @@ static int check_normalize(const struct many *q, const struct ctr_inputs *in, st
 }
 
 /* Eights that a row finds without asking its tables. */
-static void find_everywhere(const struct many *q)
+static void find_everywhere(const struct variant_set *q)
 {
-    for (int e = 0; e < q->eights; e++) {
-        struct eight *own = &q->eight[e];
+    for (int e = 0; e < q->x8_count; e++) {
+        struct x8 *own = &q->x8[e];
         own->everywhere = true;
         for (int t = 0; t < q->tables; t++)
-            own->everywhere &= !q->table[t].eight_rests[e] && q->table[t].eight_at[e] == q->table[0].eight_at[e];
+            own->everywhere &= !q->table[t].x8_idle[e] && q->table[t].x8_at[e] == q->table[0].x8_at[e];
     }
 }
 
 /* Each thread gets its part of the eights, and of the others. */
-static void share_out(struct many *q)
+static void share_out(struct variant_set *q)
 {
     for (int g = 0; g < q->groups; g++) {
         struct group *w = &q->group[g];
-        w->eight_from = (int)((int64_t)q->eights * g / q->groups);
-        w->eight_end = (int)((int64_t)q->eights * (g + 1) / q->groups);
-        w->from = (int)((int64_t)q->singles * g / q->groups);
-        w->end = (int)((int64_t)q->singles * (g + 1) / q->groups);
+        w->x8_from = (int)((int64_t)q->x8_count * g / q->groups);
+        w->x8_end = (int)((int64_t)q->x8_count * (g + 1) / q->groups);
+        w->from = (int)((int64_t)q->scalar_count * g / q->groups);
+        w->end = (int)((int64_t)q->scalar_count * (g + 1) / q->groups);
     }
 }
 
 int ctr_lr_variants_bind(void *learner, const struct ctr_inputs *in, const struct ctr_strs *names, struct ctr_err *err)
 {
-    struct many *q = learner;
+    struct variant_set *q = learner;
     q->names = names;
     int rc = add_tables(q, names, err);
     const size_t n = (size_t)q->n * (size_t)q->tables + 1;
@@ -202,15 +202,15 @@ int ctr_lr_variants_bind(void *learner, const struct ctr_inputs *in, const struc
         for (int t = 0; t < q->tables; t++)
             q->v[i].uniform &= has[(size_t)i * (size_t)q->tables + (size_t)t];
     }
-    if (!rc && !q->single)
-        rc = ctr_lr_eights_make(q, has, err);
+    if (!rc && !q->scalar)
+        rc = ctr_lr_x8_make(q, has, err);
     for (int t = 0; t < q->tables && !rc; t++)
         if (!q->table[t].at)
             rc = lay_out(q, t, has, err);
     for (int t = 0; t < q->tables && !rc; t++) {
         for (int i = 0; i < q->n; i++)
             q->table[t].takes[i] = has[(size_t)i * (size_t)q->tables + (size_t)t];
-        ctr_lr_eights_bind(q, &q->table[t]);
+        ctr_lr_x8_bind(q, &q->table[t]);
     }
     if (!rc) {
         find_everywhere(q);

@@ -12,19 +12,19 @@
 static int digest_table(void *ctx, int table, struct ctr_sparse_numbered *place, uint64_t n, struct ctr_err *err)
 {
     (void)err;
-    ctr_lr_eights_digest(ctx, table, place, n);
+    ctr_lr_x8_digest(ctx, table, place, n);
     return 0;
 }
 
 /* The order of all keys, and the digests that are made for eight variants at once. */
-static int many_prepare(void *learner, struct ctr_pool *pool, struct ctr_err *err)
+static int variant_set_prepare(void *learner, struct ctr_pool *pool, struct ctr_err *err)
 {
-    struct many *q = learner;
+    struct variant_set *q = learner;
     return ctr_lr_orders_make(&q->orders, q->find, pool, digest_table, q, err);
 }
 
 /* Have the models of variants a and b the same rows? */
-static bool same_rows(const struct many *q, int a, int b)
+static bool same_rows(const struct variant_set *q, int a, int b)
 {
     bool same = q->v[a].one->no_bias == q->v[b].one->no_bias;
     for (int t = 0; t < q->tables && same; t++)
@@ -33,10 +33,10 @@ static bool same_rows(const struct many *q, int a, int b)
 }
 
 /* Lanes of an eight, where all its models have the same rows. */
-static int many_together(const void *learner, int i, int *models)
+static int variant_set_together(const void *learner, int i, int *models)
 {
-    const struct many *q = learner;
-    const struct eight *e = q->v[i].eight ? &q->eight[q->v[i].eight - 1] : NULL;
+    const struct variant_set *q = learner;
+    const struct x8 *e = q->v[i].x8 ? &q->x8[q->v[i].x8 - 1] : NULL;
     bool same = e;
     int n = 0;
     for (int k = 0; e && k < e->n; k++)
@@ -47,27 +47,28 @@ static int many_together(const void *learner, int i, int *models)
     return same && q->v[i].lane % CTR_SAVE_TOGETHER ? 0 : n;
 }
 
-static struct ctr_lr_sorted sorted_table(const struct many *q, int i, int table)
+static struct ctr_lr_sorted sorted_table(const struct variant_set *q, int i, int table)
 {
-    const struct shared *t = &q->table[table];
+    const struct shared_table *t = &q->table[table];
     const struct ctr_states *states = ctr_lr_states_of(q->find, table);
     const uintptr_t base = (uintptr_t)states->area.base; /* NULL: no key has a state */
-    struct ctr_lr_sorted to = { .bytes = states->bytes, .digested = q->v[i].eight ? &t->digest[i] : NULL };
+    struct ctr_lr_sorted to = { .bytes = states->bytes, .digested = q->v[i].x8 ? &t->digest[i] : NULL };
     to.place = ctr_lr_order_of(&q->orders, table, &to.n);
     to.base = (const uint8_t *)(base + (uintptr_t)t->at[i]);
     return to;
 }
 
 /* What is made for all, orders and digests, is kept in the learner until it learns again. */
-static int many_alone(const void *learner, int i, const struct ctr_strs *names, void **out, struct ctr_err *err)
+static int variant_set_standalone(const void *learner, int i, const struct ctr_strs *names, void **out,
+                                  struct ctr_err *err)
 {
-    struct many *q = (struct many *)(uintptr_t)learner;
+    struct variant_set *q = (struct variant_set *)(uintptr_t)learner;
     const struct variant *v = &q->v[i];
     struct ctr_lr_piece piece[CTR_LR_PIECES];
     struct lr *m = NULL;
-    int rc = many_prepare(q, NULL, err);
+    int rc = variant_set_prepare(q, NULL, err);
     if (!rc)
-        rc = ctr_lr_alone_file(q->vs, i, names, &v->one->learning, &m, err);
+        rc = ctr_lr_standalone_file(q->vs, i, names, &v->one->learning, &m, err);
     *out = m;
     if (rc)
         return rc;
@@ -83,9 +84,9 @@ static int many_alone(const void *learner, int i, const struct ctr_strs *names, 
 
 int ctr_lr_variants_save_schema(const void *learner, struct ctr_schema *s, struct ctr_err *err)
 {
-    const struct many *q = learner;
+    const struct variant_set *q = learner;
     void *alone = NULL;
-    int rc = many_alone(q, 0, q->names, &alone, err);
+    int rc = variant_set_standalone(q, 0, q->names, &alone, err);
     if (rc)
         return rc;
     rc = ctr_lr_save_schema(alone, s, err);
@@ -96,7 +97,7 @@ int ctr_lr_variants_save_schema(const void *learner, struct ctr_schema *s, struc
 int ctr_lr_variants_save(void *learner, const struct ctr_strs *tables, struct ctr_writer *w, struct ctr_err *err)
 {
     void *alone = NULL;
-    int rc = many_alone(learner, 0, tables, &alone, err);
+    int rc = variant_set_standalone(learner, 0, tables, &alone, err);
     if (rc)
         return rc;
     rc = ctr_lr_save(alone, tables, w, err);
@@ -107,7 +108,7 @@ int ctr_lr_variants_save(void *learner, const struct ctr_strs *tables, struct ct
 int ctr_lr_variants_section_names(const void *learner, const struct ctr_strs *tables, struct ctr_buf *names,
                                   struct ctr_err *err)
 {
-    const struct many *q = learner;
+    const struct variant_set *q = learner;
     int rc = 0;
     (void)tables;
     for (int i = 1; i < q->n && !rc; i++)
@@ -115,7 +116,7 @@ int ctr_lr_variants_section_names(const void *learner, const struct ctr_strs *ta
     return rc;
 }
 
-static int save_section(const struct many *q, int i, const struct ctr_strs *tables, struct ctr_out *out,
+static int save_section(const struct variant_set *q, int i, const struct ctr_strs *tables, struct ctr_out *out,
                         struct ctr_err *err)
 {
     void *alone = NULL;
@@ -123,7 +124,7 @@ static int save_section(const struct many *q, int i, const struct ctr_strs *tabl
     struct ctr_writer *w = NULL;
     char name[CTR_MAX_VARIANT_NAME + 8];
     snprintf(name, sizeof name, "lr.%s", q->vs->v[i].name);
-    int rc = many_alone(q, i, tables, &alone, err);
+    int rc = variant_set_standalone(q, i, tables, &alone, err);
     if (!rc)
         rc = ctr_lr_save_schema(alone, &schema, err);
     if (!rc)
@@ -143,7 +144,7 @@ static int save_section(const struct many *q, int i, const struct ctr_strs *tabl
 int ctr_lr_variants_save_sections(void *learner, const struct ctr_strs *tables, struct ctr_out *out,
                                   struct ctr_err *err)
 {
-    struct many *q = learner;
+    struct variant_set *q = learner;
     int rc = 0;
     for (int i = 1; i < q->n && !rc; i++)
         rc = save_section(q, i, tables, out, err);
@@ -153,22 +154,22 @@ int ctr_lr_variants_save_sections(void *learner, const struct ctr_strs *tables, 
 /* --init: a whole model for variant i. */
 static int load_one(void *learner, int i, struct ctr_strs *tables, struct ctr_reader *r, struct ctr_err *err)
 {
-    struct many *q = learner;
-    int rc = ctr_lr_alone_new(q->vs, i, &q->v[i].loaded, err);
+    struct variant_set *q = learner;
+    int rc = ctr_lr_standalone_new(q->vs, i, &q->v[i].loaded, err);
     return rc ? rc : ctr_lr_load(q->v[i].loaded, tables, r, err);
 }
 
 /* A checkpoint of the same variants: checkpoint.c compared them. */
 int ctr_lr_variants_load(void *learner, struct ctr_strs *tables, struct ctr_reader *r, struct ctr_err *err)
 {
-    struct many *q = learner;
+    struct variant_set *q = learner;
     int rc = 0;
     for (int i = 0; i < q->n && !rc; i++) {
         rc = i ? ctr_reader_section(r, err) : 1;
         if (!rc)
             rc = ctr_fail(err, CTR_EDATA, "the checkpoint lacks the section of variant '%s'", q->vs->v[i].name);
         if (rc > 0)
-            rc = ctr_lr_alone_new(q->vs, i, &q->v[i].loaded, err);
+            rc = ctr_lr_standalone_new(q->vs, i, &q->v[i].loaded, err);
         if (!rc)
             rc = ctr_lr_resume(q->v[i].loaded, tables, r, err);
     }
@@ -178,7 +179,7 @@ int ctr_lr_variants_load(void *learner, struct ctr_strs *tables, struct ctr_read
 /* ---- what was saved ---- */
 
 /* What 16 bits did not hold, of the variants that have them. */
-static int cut_off_words(const struct many *q, struct ctr_buf *text, struct ctr_err *err)
+static int cut_off_summary(const struct variant_set *q, struct ctr_buf *text, struct ctr_err *err)
 {
     int64_t values = 0;
     int cut = 0, all = 0;
@@ -195,28 +196,28 @@ static int cut_off_words(const struct many *q, struct ctr_buf *text, struct ctr_
                : 0;
 }
 
-int ctr_lr_variants_words(const void *learner, struct ctr_buf *text, struct ctr_err *err)
+int ctr_lr_variants_summary(const void *learner, struct ctr_buf *text, struct ctr_err *err)
 {
-    const struct many *q = learner;
+    const struct variant_set *q = learner;
     const int64_t keys = ctr_lr_variants_keys(q);
     const double bytes =
         keys ? (double)(ctr_lr_variants_memory(q) - ctr_inclusion_bytes(q->find->inclusion)) / (double)keys : 0;
     int rc = ctr_buf_printf(text, err, "bytes a key          %.1f, %.1f for each of %d variants\n", bytes, bytes / q->n,
                             q->n);
     if (!rc)
-        rc = cut_off_words(q, text, err);
-    return rc || !q->find->inclusion ? rc : ctr_inclusion_words(q->find->inclusion, keys, text, err);
+        rc = cut_off_summary(q, text, err);
+    return rc || !q->find->inclusion ? rc : ctr_inclusion_summary(q->find->inclusion, keys, text, err);
 }
 
 int ctr_lr_variants_state(const void *learner, struct ctr_buf *words, struct ctr_err *err)
 {
-    const struct many *q = learner;
+    const struct variant_set *q = learner;
     return q->find->inclusion ? ctr_inclusion_save(q->find->inclusion, words, err) : 0;
 }
 
 int ctr_lr_variants_restore(void *learner, const uint64_t *word, size_t words, struct ctr_err *err)
 {
-    struct many *q = learner;
+    struct variant_set *q = learner;
     if (q->find->inclusion)
         return ctr_inclusion_load(q->find->inclusion, word, words, err);
     return words ? ctr_fail(err, CTR_EDATA, "the checkpoint has a state that its options do not need") : 0;
@@ -224,9 +225,9 @@ int ctr_lr_variants_restore(void *learner, const uint64_t *word, size_t words, s
 
 const struct ctr_many ctr_lr_many = {
     .load = load_one,
-    .alone = many_alone,
-    .prepare = many_prepare,
-    .together = many_together,
+    .standalone = variant_set_standalone,
+    .prepare = variant_set_prepare,
+    .together = variant_set_together,
     .save = ctr_lr_save_some,
     .model = &ctr_model_lr,
 };

@@ -20,8 +20,8 @@
 
 #include "common/model/model.h"
 
-extern const struct ctr_model ctr_model_lr_variants; /* lr with params.variants; no row of the table */
-extern const struct ctr_model ctr_model_lr_single;   /* the same, with one value a coordinate */
+extern const struct ctr_model ctr_model_lr_variants;     /* lr with params.variants; no row of the table */
+extern const struct ctr_model ctr_model_lr_shared_value; /* the same, with one value a coordinate */
 
 /* `base`: the options of the command. Errors name path and line. */
 int ctr_variants_read(struct ctr_variants *vs, const char *path, const struct ctr_params *base,

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Eight models at once have the bits of each alone: the kernels of ftrl_eight.h beside those of optimizer_ftrl.h, on
+ * Eight models at once have the bits of each alone: the kernels of ftrl_x8.h beside those of optimizer_ftrl.h, on
  * every instruction set, with coordinates that some models have not got; states side by side, nothing else is stored.
  */
 #include <math.h>
 #include <stdlib.h>
 
-#include "common/lr/ftrl_eight.h"
+#include "common/lr/ftrl_x8.h"
 #include "common/lr/lr.h"
 
 #include "tap.h"
 
-enum { KEYS = 50, EVENTS = 300, WIDE = 30, ROOM = 32, CANARY = 0x5a, STATE = 2 * CTR_EIGHT * sizeof(double) };
+enum { KEYS = 50, EVENTS = 300, WIDE = 30, ROOM = 32, CANARY = 0x5a, STATE = 2 * CTR_X8 * sizeof(double) };
 
 /* One model, alone: rows of its own. */
 struct alone {
@@ -21,11 +21,11 @@ struct alone {
 };
 
 struct both {
-    struct alone one[CTR_EIGHT];
+    struct alone one[CTR_X8];
     _Alignas(64) uint8_t before[64], state[KEYS * STATE], behind[64]; /* of all eight, dense in the type's bytes */
-    _Alignas(64) double w[ROOM * CTR_EIGHT], root[ROOM * CTR_EIGHT];
-    struct ctr_eight_params params;
-    uint64_t mask[KEYS][CTR_EIGHT];
+    _Alignas(64) double w[ROOM * CTR_X8], root[ROOM * CTR_X8];
+    struct ctr_x8_params params;
+    uint64_t mask[KEYS][CTR_X8];
 };
 
 static size_t bytes_of(enum ctr_precision type)
@@ -43,9 +43,8 @@ static int open_both(struct both *b, enum ctr_precision type, bool masked, struc
     memset(b, 0, sizeof *b);
     memset(b->before, CANARY, sizeof b->before);
     memset(b->behind, CANARY, sizeof b->behind);
-    memset(b->state + KEYS * 2 * CTR_EIGHT * bytes_of(type), CANARY,
-           sizeof b->state - KEYS * 2 * CTR_EIGHT * bytes_of(type));
-    for (int v = 0; v < CTR_EIGHT; v++) {
+    memset(b->state + KEYS * 2 * CTR_X8 * bytes_of(type), CANARY, sizeof b->state - KEYS * 2 * CTR_X8 * bytes_of(type));
+    for (int v = 0; v < CTR_X8; v++) {
         struct ctr_params p = ctr_params_usual(&ctr_model_lr);
         p.precision = ctr_precision_names[type];
         p.alpha = 0.02 + 0.1 * v;
@@ -87,34 +86,33 @@ static double learn_alone(struct both *b, int v, const int *key, const double *x
 }
 
 /* All learn from one row; do the dot products agree? */
-static bool learn(struct both *b, const struct ctr_eight_kernel *kernel, enum ctr_precision type, bool masked,
-                  int event)
+static bool learn(struct both *b, const struct ctr_x8_kernel *kernel, enum ctr_precision type, bool masked, int event)
 {
     const int k = event % (WIDE + 1);
     int key[WIDE];
-    double x[WIDE], g[CTR_EIGHT], dot[CTR_EIGHT];
+    double x[WIDE], g[CTR_X8], dot[CTR_X8];
     uint8_t *state[WIDE];
     const uint64_t *mask[WIDE];
     bool same = true;
     for (int i = 0; i < k; i++) {
         key[i] = (event * 11 + i) % KEYS; /* neighbours */
         x[i] = i % 3 ? 1 : 0.5 + ctr_random01(3, (uint64_t)event, (uint64_t)i);
-        state[i] = b->state + (size_t)key[i] * 2 * CTR_EIGHT * bytes_of(type);
+        state[i] = b->state + (size_t)key[i] * 2 * CTR_X8 * bytes_of(type);
         mask[i] = b->mask[key[i]];
     }
-    const struct ctr_eight_row r = {
+    const struct ctr_x8_row r = {
         .state = state, .x = x, .mask = masked ? mask : NULL, .k = k, .w = b->w, .root = b->root
     };
-    for (int v = 0; v < CTR_EIGHT; v++)
+    for (int v = 0; v < CTR_X8; v++)
         g[v] = ctr_random01(4, (uint64_t)event, (uint64_t)v) - 0.4;
     kernel->forward[type](&b->params, &r, dot);
-    for (int v = 0; v < CTR_EIGHT; v++) {
+    for (int v = 0; v < CTR_X8; v++) {
         int32_t at[WIDE];
         int64_t n = 0;
         for (int i = 0; i < k; i++)
             if (b->mask[key[i]][v])
                 at[n++] = i;
-        const double each = ctr_eight_dot(type, &r, v, at, n), alone = learn_alone(b, v, key, x, k, g[v]);
+        const double each = ctr_x8_dot(type, &r, v, at, n), alone = learn_alone(b, v, key, x, k, g[v]);
         same &= each == alone && (masked || dot[v] == alone);
     }
     kernel->update[type](&b->params, &r, g);
@@ -127,25 +125,25 @@ static bool agree(const struct both *b, enum ctr_precision type)
     const size_t bytes = bytes_of(type);
     bool same = true;
     for (int k = 0; k < KEYS; k++)
-        for (int v = 0; v < CTR_EIGHT; v++) {
-            const uint8_t *z = b->state + ((size_t)k * 2 * CTR_EIGHT + (size_t)v) * bytes;
+        for (int v = 0; v < CTR_X8; v++) {
+            const uint8_t *z = b->state + ((size_t)k * 2 * CTR_X8 + (size_t)v) * bytes;
             same &= !memcmp(z, b->one[v].row[k] + 8, bytes);
-            same &= !memcmp(z + CTR_EIGHT * bytes, b->one[v].row[k] + 8 + bytes, bytes);
+            same &= !memcmp(z + CTR_X8 * bytes, b->one[v].row[k] + 8 + bytes, bytes);
         }
     for (size_t i = 0; i < sizeof b->before; i++)
         same &= b->before[i] == CANARY && b->behind[i] == CANARY;
-    for (size_t i = KEYS * 2 * CTR_EIGHT * bytes; i < sizeof b->state; i++)
+    for (size_t i = KEYS * 2 * CTR_X8 * bytes; i < sizeof b->state; i++)
         same &= b->state[i] == CANARY;
     return same;
 }
 
 /* Weights and digests of all states, against each model's. */
-static void test_files(const struct both *b, const struct ctr_eight_kernel *kernel, enum ctr_precision type)
+static void test_files(const struct both *b, const struct ctr_x8_kernel *kernel, enum ctr_precision type)
 {
-    static _Alignas(64) double z[KEYS * CTR_EIGHT], n[KEYS * CTR_EIGHT], w[KEYS * CTR_EIGHT];
-    const size_t part = CTR_EIGHT * bytes_of(type);
-    uint64_t mixed[KEYS], sum[CTR_EIGHT] = { 0 }, want[CTR_EIGHT] = { 0 };
-    double wrong[CTR_EIGHT] = { 0 };
+    static _Alignas(64) double z[KEYS * CTR_X8], n[KEYS * CTR_X8], w[KEYS * CTR_X8];
+    const size_t part = CTR_X8 * bytes_of(type);
+    uint64_t mixed[KEYS], sum[CTR_X8] = { 0 }, want[CTR_X8] = { 0 };
+    double wrong[CTR_X8] = { 0 };
     bool same = true;
     for (int k = 0; k < KEYS; k++) {
         memcpy((uint8_t *)z + (size_t)k * part, b->state + 2 * (size_t)k * part, part);
@@ -155,23 +153,23 @@ static void test_files(const struct both *b, const struct ctr_eight_kernel *kern
     kernel->weights[type](&b->params, z, n, w, KEYS);
     kernel->digest[type](mixed, z, n, w, KEYS, sum, wrong);
     for (int k = 0; k < KEYS; k++)
-        for (int v = 0; v < CTR_EIGHT; v++) {
+        for (int v = 0; v < CTR_X8; v++) {
             struct ctr_state s;
             ctr_state_read(&b->one[v].l, NULL, b->one[v].row[k], &s);
             const double weight = ctr_state_weight(&b->one[v].l, NULL, &s);
-            same &= number(type, w, k * CTR_EIGHT + v) == weight;
+            same &= number(type, w, k * CTR_X8 + v) == weight;
             want[v] += ctr_lr_digest((uint64_t)k, weight);
         }
     ok(same, "%s: weights", kernel->name);
     same = !memcmp(sum, want, sizeof sum);
-    for (int v = 0; v < CTR_EIGHT; v++)
+    for (int v = 0; v < CTR_X8; v++)
         same &= wrong[v] == 0;
     if (type == CTR_F64_STATE)
         n[3] = INFINITY;
     else
         ((float *)(void *)z)[3] = NAN;
     kernel->digest[type](mixed, z, n, w, KEYS, sum, wrong);
-    for (int v = 0; v < CTR_EIGHT; v++)
+    for (int v = 0; v < CTR_X8; v++)
         same &= (wrong[v] == 0) == (v != 3);
     ok(same, "%s: digests, and states that are not finite", kernel->name);
 }
@@ -179,23 +177,22 @@ static void test_files(const struct both *b, const struct ctr_eight_kernel *kern
 /* ---- square roots ---- */
 
 /* The roots of eight numbers as forward makes them, as coordinate `odd` of a row; are they those of sqrt? */
-static bool roots_agree(const struct ctr_eight_kernel *kernel, int odd, const double *n)
+static bool roots_agree(const struct ctr_x8_kernel *kernel, int odd, const double *n)
 {
-    _Alignas(64) double state[2][2 * CTR_EIGHT] = { 0 }, w[2 * CTR_EIGHT], root[2 * CTR_EIGHT], dot[CTR_EIGHT];
+    _Alignas(64) double state[2][2 * CTR_X8] = { 0 }, w[2 * CTR_X8], root[2 * CTR_X8], dot[CTR_X8];
     uint8_t *at[2] = { (uint8_t *)state[0], (uint8_t *)state[1] };
-    struct ctr_eight_params p;
-    const struct ctr_eight_row r = { .state = at, .x = (double[]){ 1, 1 }, .k = 2, .w = w, .root = root };
+    struct ctr_x8_params p;
+    const struct ctr_x8_row r = { .state = at, .x = (double[]){ 1, 1 }, .k = 2, .w = w, .root = root };
     bool same = true;
-    for (int v = 0; v < CTR_EIGHT; v++) {
+    for (int v = 0; v < CTR_X8; v++) {
         p.inv_alpha[v] = p.beta[v] = 1;
         p.l1[v] = p.l2[v] = 0;
     }
-    memcpy(state[odd] + CTR_EIGHT, n, CTR_EIGHT * sizeof *n);
+    memcpy(state[odd] + CTR_X8, n, CTR_X8 * sizeof *n);
     kernel->forward[CTR_F64_STATE](&p, &r, dot);
-    for (int v = 0; v < CTR_EIGHT; v++) {
+    for (int v = 0; v < CTR_X8; v++) {
         const double want = sqrt(n[v]);
-        same &=
-            isnan(want) ? isnan(root[odd * CTR_EIGHT + v]) : !memcmp(&want, &root[odd * CTR_EIGHT + v], sizeof want);
+        same &= isnan(want) ? isnan(root[odd * CTR_X8 + v]) : !memcmp(&want, &root[odd * CTR_X8 + v], sizeof want);
     }
     return same;
 }
@@ -218,20 +215,21 @@ static int near_middles(int64_t d, double to[4])
     return n;
 }
 
-static void test_roots(const struct ctr_eight_kernel *kernel)
+static void test_roots(const struct ctr_x8_kernel *kernel)
 {
-    static const double odd_ones[CTR_EIGHT] = { 0,        -0.0, 0x1p-1074, 0x1.8p-1022, 0x1.fffffffffffffp1023,
-                                                INFINITY, NAN,  2 };
-    double n[CTR_EIGHT], found[4];
+    static const double odd_ones[CTR_X8] = {
+        0, -0.0, 0x1p-1074, 0x1.8p-1022, 0x1.fffffffffffffp1023, INFINITY, NAN, 2
+    };
+    double n[CTR_X8], found[4];
     bool same = roots_agree(kernel, 0, odd_ones) && roots_agree(kernel, 1, odd_ones);
     int middles = 0;
     for (int64_t d = 1 - 8 * 4000; d < 8 * 4000; d += 8)
         for (int i = near_middles(d, found) - 1; i >= 0; i--) {
-            n[middles % CTR_EIGHT] = ldexp(found[i], 2 * (middles % 800 - 400) - 104);
-            same &= ++middles % CTR_EIGHT || (roots_agree(kernel, 0, n) && roots_agree(kernel, 1, n));
+            n[middles % CTR_X8] = ldexp(found[i], 2 * (middles % 800 - 400) - 104);
+            same &= ++middles % CTR_X8 || (roots_agree(kernel, 0, n) && roots_agree(kernel, 1, n));
         }
     for (uint64_t i = 0; i < 200000; i++) { /* squares and their neighbours, then any */
-        for (uint64_t v = 0; v < CTR_EIGHT; v++) {
+        for (uint64_t v = 0; v < CTR_X8; v++) {
             const double u = 1 + ctr_random01(5, i, v), square = (double)(float)u * (double)(float)u;
             const double near = nextafter(square, v & 1 ? 0 : 4),
                          any = ldexp(u, (int)(ctr_random01(6, i, v) * 1900) - 950);
@@ -247,9 +245,9 @@ int main(void)
 {
     struct both *b = aligned_alloc(64, (sizeof *b + 63) / 64 * 64);
     struct ctr_err err = { 0 };
-    for (int isa = 0; b && ctr_eight_kernel_at(isa); isa++)
-        for (int turn = 0; turn < 4 && ctr_cpu_may((enum ctr_cpu)isa); turn++) {
-            const struct ctr_eight_kernel *kernel = ctr_eight_kernel_at(isa);
+    for (int isa = 0; b && ctr_x8_kernel_at(isa); isa++)
+        for (int turn = 0; turn < 4 && ctr_cpu_has((enum ctr_cpu)isa); turn++) {
+            const struct ctr_x8_kernel *kernel = ctr_x8_kernel_at(isa);
             const enum ctr_precision type = turn & 1 ? CTR_F32_STATE : CTR_F64_STATE;
             const bool masked = turn & 2;
             bool same = !open_both(b, type, masked, &err);

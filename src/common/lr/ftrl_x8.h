@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * ftrl_eight: FTRL-Proximal for eight models at once, each in a lane of vectors of eight, with parameters of its own
- * and the bits of the kernels of optimizer_ftrl.h. The state of a coordinate is z of all eight, then n of all eight, as double or
- * float. A lane that has not got a coordinate has state 0 there and takes its x for 0, which leaves both as they are.
+ * ftrl_x8: FTRL-Proximal for eight models at once, each in a lane of vectors of eight, with parameters of its own
+ * and the bits of the kernels of optimizer_ftrl.h. The state of a coordinate is z of all eight, then n of all eight, as
+ * double or float. A lane that has not got a coordinate has state 0 there and takes its x for 0, which leaves both as
+ * they are.
  */
-#ifndef CTR_FTRL_EIGHT_H
-#define CTR_FTRL_EIGHT_H
+#ifndef CTR_FTRL_X8_H
+#define CTR_FTRL_X8_H
 
 #include "common/lr/optimizer.h"
 
-enum { CTR_EIGHT = 8 };
+enum { CTR_X8 = 8 };
 
-struct ctr_eight_params {
-    _Alignas(64) double inv_alpha[CTR_EIGHT], beta[CTR_EIGHT], l1[CTR_EIGHT], l2[CTR_EIGHT];
+struct ctr_x8_params {
+    _Alignas(64) double inv_alpha[CTR_X8], beta[CTR_X8], l1[CTR_X8], l2[CTR_X8];
 };
 
 /* k coordinates of one row. */
-struct ctr_eight_row {
+struct ctr_x8_row {
     uint8_t *const *state;
     const double *x;
     const uint64_t *const
@@ -28,26 +29,25 @@ struct ctr_eight_row {
 };
 
 /* Index of the functions: CTR_F64_STATE or CTR_F32_STATE. */
-struct ctr_eight_kernel {
+struct ctr_x8_kernel {
     const char *name;
     /* Weights and square roots; dot, unless it is NULL, gets the dot product of every lane, where coordinate i of the
      * row is coordinate i of all lanes. */
-    void (*forward[2])(const struct ctr_eight_params *p, const struct ctr_eight_row *r, double *dot);
+    void (*forward[2])(const struct ctr_x8_params *p, const struct ctr_x8_row *r, double *dot);
     /* After it, with each lane's g = weight (p - y). */
-    void (*update[2])(const struct ctr_eight_params *p, const struct ctr_eight_row *r, const double *g);
+    void (*update[2])(const struct ctr_x8_params *p, const struct ctr_x8_row *r, const double *g);
     /* The weights of k times eight states, number i in lane i mod 8. */
-    void (*weights[2])(const struct ctr_eight_params *p, const void *z, const void *n, void *w, int64_t k);
+    void (*weights[2])(const struct ctr_x8_params *p, const void *z, const void *n, void *w, int64_t k);
     /* Adds to each lane's sum the digests (lr.h) of k weights, of keys whose ctr_mix64 is given; and to `wrong` nothing
      * but 0, while all states are finite. */
     void (*digest[2])(const uint64_t *mixed, const void *z, const void *n, const void *w, int64_t k, uint64_t *sum,
                       double *wrong);
 };
 /* Fastest first; the last one runs everywhere. */
-const struct ctr_eight_kernel *ctr_eight_kernel_at(int i);
-const struct ctr_eight_kernel *ctr_eight_kernel_best(void);
+const struct ctr_x8_kernel *ctr_x8_kernel_at(int i);
+const struct ctr_x8_kernel *ctr_x8_kernel_best(void);
 
 /* The dot product of one lane, whose n coordinates are those of the row that `at` lists. */
-double ctr_eight_dot(enum ctr_precision precision, const struct ctr_eight_row *r, int lane, const int32_t *at,
-                     int64_t n);
+double ctr_x8_dot(enum ctr_precision precision, const struct ctr_x8_row *r, int lane, const int32_t *at, int64_t n);
 
 #endif

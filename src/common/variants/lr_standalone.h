@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * lr_alone.h: models that learned together are saved as if each had learned alone. They have their keys in the tables
- * of one lr, and share the order of these, which is made once for all files; it is good until more keys come, and costs
- * memory. */
-#ifndef CTR_LR_ALONE_H
-#define CTR_LR_ALONE_H
+ * lr_standalone.h: models that learned together are saved as if each had learned alone. They have their keys in the
+ * tables of one lr, and share the order of these, which is made once for all files; it is good until more keys come,
+ * and costs memory. */
+#ifndef CTR_LR_STANDALONE_H
+#define CTR_LR_STANDALONE_H
 
 #include "common/lr/lr.h"
 #include "common/variants/variants.h"
@@ -36,8 +36,8 @@ int ctr_lr_orders_make(struct ctr_lr_orders *o, struct lr *keys, struct ctr_pool
 
 /* The learner of variant i alone, without what all share; and ready to be saved: `sorted` is its caller's to fill in
  * for the first `tables` tables, whose rows are as those of `as`. */
-int ctr_lr_alone_new(const struct ctr_variants *vs, int i, struct lr **one, struct ctr_err *err) CTR_MUST;
-int ctr_lr_alone_file(const struct ctr_variants *vs, int i, const struct ctr_strs *names, const struct ctr_learning *as,
-                      struct lr **one, struct ctr_err *err) CTR_MUST;
+int ctr_lr_standalone_new(const struct ctr_variants *vs, int i, struct lr **one, struct ctr_err *err) CTR_MUST;
+int ctr_lr_standalone_file(const struct ctr_variants *vs, int i, const struct ctr_strs *names,
+                           const struct ctr_learning *as, struct lr **one, struct ctr_err *err) CTR_MUST;
 
 #endif

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * turn_eight: eight columns of 32-bit numbers to eight rows, by vectors. */
-#ifndef CTR_TURN_EIGHT_H
-#define CTR_TURN_EIGHT_H
+ * transpose_x8: eight columns of 32-bit numbers to eight rows, by vectors. */
+#ifndef CTR_TRANSPOSE_X8_H
+#define CTR_TRANSPOSE_X8_H
 
 #include "common/base/isa.h"
 
-typedef uint32_t ctr_eight_words __attribute__((vector_size(8 * sizeof(uint32_t))));
+typedef uint32_t ctr_u32x8 __attribute__((vector_size(8 * sizeof(uint32_t))));
 
 /* Column i begins at from + i * column, row i at to + i * row. */
-CTR_BODY void ctr_turn_eight(const uint32_t *from, int64_t column, uint32_t *to, int64_t row)
+CTR_BODY void ctr_transpose_x8(const uint32_t *from, int64_t column, uint32_t *to, int64_t row)
 {
-    ctr_eight_words r[8], t[8];
+    ctr_u32x8 r[8], t[8];
     for (int i = 0; i < 8; i++)
         memcpy(&r[i], from + i * column, sizeof r[i]);
     for (int i = 0; i < 8; i += 2) {

@@ -160,7 +160,7 @@ FOR_avx512 void gradients_f64_avx512(double g, const lanes *x, lanes *to)
 /* ---- draws ---- */
 
 /* Of keys in one event, see struct ctr_event. */
-FOR_avx2 halves draw_eight(const uint32_t *hash, uint32_t draw)
+FOR_avx2 halves draw_x8(const uint32_t *hash, uint32_t draw)
 {
     halves x;
     memcpy(&x, hash, sizeof x);
@@ -168,7 +168,7 @@ FOR_avx2 halves draw_eight(const uint32_t *hash, uint32_t draw)
 }
 
 /* Counts of one event more where x is not 0, as advance_counts has them. */
-FOR_avx2 halves count_eight_avx2(halves count, halves draw, uint32_t shift, const four *x)
+FOR_avx2 halves count_x8_avx2(halves count, halves draw, uint32_t shift, const four *x)
 {
     const halves own = count >> shift & 0xffff, below = ~(~(halves){ 0 } << (own >> CTR_COUNT_BITS));
     const __m256 used[] = { (__m256)(x[0] != 0), (__m256)(x[1] != 0) };
@@ -176,7 +176,7 @@ FOR_avx2 halves count_eight_avx2(halves count, halves draw, uint32_t shift, cons
                        (halves)(own != 0xffff) & (halves)((draw & below) == 0);
     return count + (hit & 1u << shift);
 }
-FOR_avx512 halves count_eight_avx512(halves count, halves draw, uint32_t shift, const lanes *x)
+FOR_avx512 halves count_x8_avx512(halves count, halves draw, uint32_t shift, const lanes *x)
 {
     const halves own = count >> shift & 0xffff, below = ~(~(halves){ 0 } << (own >> CTR_COUNT_BITS));
     const __mmask8 used = _mm512_cmp_pd_mask((__m512d)*x, _mm512_setzero_pd(), _CMP_NEQ_UQ);
@@ -199,7 +199,7 @@ FOR_avx2 lanes_f32 roots_of_counts(halves count)
 }
 
 /* round_any; clips gets -1 for each that is cut off. What returns has q in its upper half. */
-FOR_avx2 halves round_eight(lanes_f32 z, halves draw, shorts *clips)
+FOR_avx2 halves round_x8(lanes_f32 z, halves draw, shorts *clips)
 {
     const __m256 least = _mm256_set1_ps(-0x1p31f), most = _mm256_set1_ps(0x7fffp16f);
     const lanes_f32 t = z * 0x1p29f, in = (lanes_f32)_mm256_min_ps(_mm256_max_ps((__m256)t, least), most);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The kernels of FTRL-Proximal for eight models at once: one body, compiled for the instruction sets that help, chosen
- * at run time. See ftrl_eight.h, and optimizer_ftrl.h for the formulas: every lane does what the kernels there do, in their
- * order. */
+ * at run time. See ftrl_x8.h, and optimizer_ftrl.h for the formulas: every lane does what the kernels there do, in
+ * their order. */
 #include "common/base/isa.h"
-#include "common/lr/ftrl_eight.h"
-#include "common/lr/root_eight.h"
+#include "common/lr/ftrl_x8.h"
+#include "common/lr/root_x8.h"
 
-#define LANES CTR_EIGHT
+#define LANES CTR_X8
 
 /* Vectors of `width` numbers, as wide as the processor's: those that the compiler has to take apart it compares and
  * shuffles one number at a time. */
@@ -60,7 +60,7 @@ CTR_BODY void ask_for(const uint8_t *at, size_t bytes)
         memcpy(&all, from, sizeof all);                                                                                \
         *to = __builtin_convertvector(all, lanes_##suffix##_##width);                                                  \
     }                                                                                                                  \
-    CTR_BODY void load_params_##suffix##_##width(const struct ctr_eight_params *from,                                  \
+    CTR_BODY void load_params_##suffix##_##width(const struct ctr_x8_params *from,                                     \
                                                  struct params_##suffix##_##width *to)                                 \
     {                                                                                                                  \
         for (int h = 0; h < LANES; h += width, to++) {                                                                 \
@@ -85,8 +85,8 @@ CTR_BODY void ask_for(const uint8_t *at, size_t bytes)
         const bits_##suffix##_##width minus = (*z > 0) & (top), zero = size <= 0;                                      \
         *to = (lanes_##suffix##_##width)(((bits_##suffix##_##width)weight ^ minus) & ~zero);                           \
     }                                                                                                                  \
-    CTR_BODY void weights_##suffix##_##width(const struct ctr_eight_params *from, const void *from_z,                  \
-                                             const void *from_n, void *to_w, int64_t k)                                \
+    CTR_BODY void weights_##suffix##_##width(const struct ctr_x8_params *from, const void *from_z, const void *from_n, \
+                                             void *to_w, int64_t k)                                                    \
     {                                                                                                                  \
         const real *restrict zs = from_z, *restrict ns = from_n;                                                       \
         real *restrict ws = to_w;                                                                                      \
@@ -133,8 +133,8 @@ DEFINE_BODY(float, f32, sqrtf, INT32_MIN, 8)
 
 /* What goes over the coordinates of a row. */
 #define DEFINE_ROW(isa, attributes, real, suffix, width, half_of_roots)                                                \
-    attributes CTR_BODY void forward_any_##suffix##_##isa(                                                             \
-        const struct ctr_eight_params *from, const struct ctr_eight_row *r, double *dot, const bool masked)            \
+    attributes CTR_BODY void forward_any_##suffix##_##isa(const struct ctr_x8_params *from,                            \
+                                                          const struct ctr_x8_row *r, double *dot, const bool masked)  \
     {                                                                                                                  \
         real *restrict to_w = r->w, *restrict to_root = r->root;                                                       \
         uint8_t *const *restrict state = r->state, *const *restrict next = r->next;                                    \
@@ -172,8 +172,8 @@ DEFINE_BODY(float, f32, sqrtf, INT32_MIN, 8)
             memcpy(dot + h, &all, sizeof all);                                                                         \
         }                                                                                                              \
     }                                                                                                                  \
-    attributes CTR_BODY void update_any_##suffix##_##isa(                                                              \
-        const struct ctr_eight_params *p, const struct ctr_eight_row *r, const double *g, const bool masked)           \
+    attributes CTR_BODY void update_any_##suffix##_##isa(const struct ctr_x8_params *p, const struct ctr_x8_row *r,    \
+                                                         const double *g, const bool masked)                           \
     {                                                                                                                  \
         const real *restrict from_w = r->w, *restrict from_root = r->root;                                             \
         uint8_t *const *restrict state = r->state;                                                                     \
@@ -208,7 +208,7 @@ DEFINE_BODY(float, f32, sqrtf, INT32_MIN, 8)
                 memcpy(at + LANES, &next, sizeof next);                                                                \
             }                                                                                                          \
     }                                                                                                                  \
-    attributes static void forward_##suffix##_##isa(const struct ctr_eight_params *p, const struct ctr_eight_row *r,   \
+    attributes static void forward_##suffix##_##isa(const struct ctr_x8_params *p, const struct ctr_x8_row *r,         \
                                                     double *dot)                                                       \
     {                                                                                                                  \
         if (r->mask)                                                                                                   \
@@ -216,7 +216,7 @@ DEFINE_BODY(float, f32, sqrtf, INT32_MIN, 8)
         else                                                                                                           \
             forward_any_##suffix##_##isa(p, r, dot, false);                                                            \
     }                                                                                                                  \
-    attributes static void update_##suffix##_##isa(const struct ctr_eight_params *p, const struct ctr_eight_row *r,    \
+    attributes static void update_##suffix##_##isa(const struct ctr_x8_params *p, const struct ctr_x8_row *r,          \
                                                    const double *g)                                                    \
     {                                                                                                                  \
         if (r->mask)                                                                                                   \
@@ -224,7 +224,7 @@ DEFINE_BODY(float, f32, sqrtf, INT32_MIN, 8)
         else                                                                                                           \
             update_any_##suffix##_##isa(p, r, g, false);                                                               \
     }                                                                                                                  \
-    attributes static void weights_##suffix##_##isa(const struct ctr_eight_params *p, const void *z, const void *n,    \
+    attributes static void weights_##suffix##_##isa(const struct ctr_x8_params *p, const void *z, const void *n,       \
                                                     void *to_w, int64_t k)                                             \
     {                                                                                                                  \
         weights_##suffix##_##width(p, z, n, to_w, k);                                                                  \
@@ -242,7 +242,7 @@ DEFINE_BODY(float, f32, sqrtf, INT32_MIN, 8)
     DEFINE_ROW(avx2, attributes, double, f64, 4, roots_f64_4)                                                          \
     DEFINE_ROW(avx2, attributes, float, f32, 4, roots_f32_4)
 #define DEFINE_KERNEL_avx512(attributes)                                                                               \
-    DEFINE_ROW(avx512, attributes, double, f64, 8, ctr_root_eight)                                                     \
+    DEFINE_ROW(avx512, attributes, double, f64, 8, ctr_root_x8)                                                        \
     DEFINE_ROW(avx512, attributes, float, f32, 8, roots_f32_8)
 #define DEFINE_KERNEL(isa, attributes) DEFINE_KERNEL_##isa(attributes)
 
@@ -255,20 +255,19 @@ DEFINE_BODY(float, f32, sqrtf, INT32_MIN, 8)
 
 CTR_EACH_ISA(DEFINE_KERNEL)
 
-static const struct ctr_eight_kernel kernels[] = CTR_ISA_TABLE(KERNEL_ROW);
+static const struct ctr_x8_kernel kernels[] = CTR_ISA_TABLE(KERNEL_ROW);
 
-const struct ctr_eight_kernel *ctr_eight_kernel_at(int i)
+const struct ctr_x8_kernel *ctr_x8_kernel_at(int i)
 {
     return i >= 0 && i < (int)CTR_COUNT(kernels) ? &kernels[i] : NULL;
 }
 
-const struct ctr_eight_kernel *ctr_eight_kernel_best(void)
+const struct ctr_x8_kernel *ctr_x8_kernel_best(void)
 {
     return &kernels[ctr_cpu_best()];
 }
 
-double ctr_eight_dot(enum ctr_precision precision, const struct ctr_eight_row *r, int lane, const int32_t *at,
-                     int64_t n)
+double ctr_x8_dot(enum ctr_precision precision, const struct ctr_x8_row *r, int lane, const int32_t *at, int64_t n)
 {
     const double *w = r->w;
     const float *narrow = r->w;

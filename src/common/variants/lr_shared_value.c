@@ -3,35 +3,35 @@
  * Variants of lr that share one value a coordinate ("Ad Click Prediction: a View from the Trenches", KDD 2013, section
  * 4.4): lossy, and hardly larger than one model. Bit fields of tables say which variants have their keys.
  *
- * The learner is an ordinary lr, whose step lr_single_row.c replaces. Each variant predicts with the weights of the
- * coordinates that it has; the gradient of a coordinate is the mean of the gradients of the variants that have it, and
- * the optimizer steps by it. With ogd that is the mean of the new values which the variants want, as in the paper, for
- * any rate that does not depend on the gradient (counts, global); with a rate by sums of squares, and with ftrl and
+ * The learner is an ordinary lr, whose step lr_shared_value_row.c replaces. Each variant predicts with the weights of
+ * the coordinates that it has; the gradient of a coordinate is the mean of the gradients of the variants that have it,
+ * and the optimizer steps by it. With ogd that is the mean of the new values which the variants want, as in the paper,
+ * for any rate that does not depend on the gradient (counts, global); with a rate by sums of squares, and with ftrl and
  * rda, the mean gradient moves z and n. */
 #include <stdlib.h>
 
 #include "common/lr/inclusion.h"
-#include "common/variants/lr_alone.h"
-#include "common/variants/lr_single.h"
+#include "common/variants/lr_standalone.h"
+#include "common/variants/lr_shared_value.h"
 
-struct single {
+struct shared_value {
     const struct ctr_variants *vs;
     struct lr *one;
-    struct ctr_single_step step;
+    struct ctr_shared_value_step step;
     /* While models are saved, by table: */
     struct ctr_lr_orders orders;
     struct ctr_buf *state;          /* states in that order */
     struct ctr_lr_digested *digest; /* the same in all models */
 };
 
-static void forget_order(struct single *q)
+static void forget_order(struct shared_value *q)
 {
     for (int t = 0; t < q->orders.tables; t++)
         ctr_buf_free(&q->state[t]);
     ctr_lr_orders_forget(&q->orders);
 }
 
-static void free_tables(struct single *q)
+static void free_tables(struct shared_value *q)
 {
     forget_order(q);
     ctr_lr_orders_free(&q->orders);
@@ -39,14 +39,14 @@ static void free_tables(struct single *q)
     free(q->digest);
 }
 
-static void single_free(void *learner)
+static void shared_value_free(void *learner)
 {
-    struct single *q = learner;
+    struct shared_value *q = learner;
     if (!q)
         return;
     free_tables(q);
     ctr_lr_free(q->one);
-    ctr_single_free(&q->step);
+    ctr_shared_value_free(&q->step);
     free(q);
 }
 
@@ -74,10 +74,10 @@ static int check_alike(const struct ctr_variants *vs, const struct ctr_params *b
     return rc;
 }
 
-static int single_new(void **out, const struct ctr_model *model, const struct ctr_params *p, struct ctr_err *err)
+static int shared_value_new(void **out, const struct ctr_model *model, const struct ctr_params *p, struct ctr_err *err)
 {
     (void)model;
-    struct single *q = calloc(1, sizeof *q);
+    struct shared_value *q = calloc(1, sizeof *q);
     struct ctr_params own = *p;
     void *one = NULL;
     if (!q)
@@ -90,18 +90,18 @@ static int single_new(void **out, const struct ctr_model *model, const struct ct
         rc = ctr_lr_new(&one, &ctr_model_lr, &own, err);
     q->one = one;
     if (!rc)
-        rc = ctr_single_init(&q->step, q->vs->n, err);
+        rc = ctr_shared_value_init(&q->step, q->vs->n, err);
     if (rc) {
-        single_free(q);
+        shared_value_free(q);
         return rc;
     }
-    q->one->each_row = ctr_single_learn;
+    q->one->each_row = ctr_shared_value_learn;
     q->one->each_ctx = &q->step;
     *out = q;
     return 0;
 }
 
-static int make_tables(struct single *q, int tables, struct ctr_err *err)
+static int make_tables(struct shared_value *q, int tables, struct ctr_err *err)
 {
     const size_t n = (size_t)tables + 1;
     free_tables(q);
@@ -112,16 +112,17 @@ static int make_tables(struct single *q, int tables, struct ctr_err *err)
     return ctr_lr_orders_init(&q->orders, tables, err);
 }
 
-static int single_bind(void *learner, const struct ctr_inputs *in, const struct ctr_strs *names, struct ctr_err *err)
+static int shared_value_bind(void *learner, const struct ctr_inputs *in, const struct ctr_strs *names,
+                             struct ctr_err *err)
 {
-    struct single *q = learner;
+    struct shared_value *q = learner;
     const size_t n = (size_t)names->n * (size_t)q->vs->n + 1;
     bool *has = calloc(n, 1);
     int rc = has ? ctr_lr_bind(q->one, names, err) : ctr_fail_nomem(err, n);
     if (!rc)
         rc = ctr_variants_bind(q->vs, in, names, has, err);
     if (!rc)
-        rc = ctr_single_bind(&q->step, q->vs, has, names->n, err);
+        rc = ctr_shared_value_bind(&q->step, q->vs, has, names->n, err);
     if (!rc)
         rc = make_tables(q, names->n, err);
     free(has);
@@ -130,44 +131,45 @@ static int single_bind(void *learner, const struct ctr_inputs *in, const struct 
 
 /* ---- the learner ---- */
 
-static int single_train_rows(void *learner, const struct ctr_rows *r, double *score, int64_t bound, struct ctr_err *err)
+static int shared_value_train_rows(void *learner, const struct ctr_rows *r, double *score, int64_t bound,
+                                   struct ctr_err *err)
 {
-    struct single *q = learner;
+    struct shared_value *q = learner;
     forget_order(q);
     return ctr_model_lr.train_rows(q->one, r, score, bound, err);
 }
 
-static int single_find(void *learner, const struct ctr_rows *r, const struct ctr_find *f, struct ctr_err *err)
+static int shared_value_find(void *learner, const struct ctr_rows *r, const struct ctr_find *f, struct ctr_err *err)
 {
-    return ctr_model_lr.find(((struct single *)learner)->one, r, f, err);
+    return ctr_model_lr.find(((struct shared_value *)learner)->one, r, f, err);
 }
 
-static enum ctr_finds single_finds(const void *learner, bool saves)
+static enum ctr_finds shared_value_finds(const void *learner, bool saves)
 {
-    return ctr_model_lr.finds(((const struct single *)learner)->one, saves);
+    return ctr_model_lr.finds(((const struct shared_value *)learner)->one, saves);
 }
 
-static int single_end_pass(void *learner, struct ctr_err *err)
+static int shared_value_end_pass(void *learner, struct ctr_err *err)
 {
-    return ctr_model_lr.end_pass(((struct single *)learner)->one, err);
+    return ctr_model_lr.end_pass(((struct shared_value *)learner)->one, err);
 }
 
-static int64_t single_keys(const void *learner)
+static int64_t shared_value_keys(const void *learner)
 {
-    return ctr_model_lr.keys(((const struct single *)learner)->one);
+    return ctr_model_lr.keys(((const struct shared_value *)learner)->one);
 }
 
-static int64_t single_memory(const void *learner)
+static int64_t shared_value_memory(const void *learner)
 {
-    return ctr_model_lr.memory(((const struct single *)learner)->one);
+    return ctr_model_lr.memory(((const struct shared_value *)learner)->one);
 }
 
-static int single_words(const void *learner, struct ctr_buf *text, struct ctr_err *err)
+static int shared_value_summary(const void *learner, struct ctr_buf *text, struct ctr_err *err)
 {
-    const struct single *q = learner;
+    const struct shared_value *q = learner;
     const int64_t held =
-        single_memory(q) - ctr_inclusion_bytes(q->one->inclusion); /* the filter has a line of its own */
-    const double bytes = (double)held / (double)CTR_MAX(single_keys(q), 1);
+        shared_value_memory(q) - ctr_inclusion_bytes(q->one->inclusion); /* the filter has a line of its own */
+    const double bytes = (double)held / (double)CTR_MAX(shared_value_keys(q), 1);
     int rc = ctr_model_lr.words(q->one, text, err);
     if (!rc)
         rc = ctr_buf_printf(text, err, "shared values        %.3g bytes a key for each of %d variants\n",
@@ -175,42 +177,43 @@ static int single_words(const void *learner, struct ctr_buf *text, struct ctr_er
     return rc;
 }
 
-static int single_state(const void *learner, struct ctr_buf *words, struct ctr_err *err)
+static int shared_value_state(const void *learner, struct ctr_buf *words, struct ctr_err *err)
 {
-    return ctr_model_lr.state(((const struct single *)learner)->one, words, err);
+    return ctr_model_lr.state(((const struct shared_value *)learner)->one, words, err);
 }
 
-static int single_restore(void *learner, const uint64_t *word, size_t words, struct ctr_err *err)
+static int shared_value_restore(void *learner, const uint64_t *word, size_t words, struct ctr_err *err)
 {
-    return ctr_model_lr.restore(((struct single *)learner)->one, word, words, err);
+    return ctr_model_lr.restore(((struct shared_value *)learner)->one, word, words, err);
 }
 
-static int single_save_schema(const void *learner, struct ctr_schema *s, struct ctr_err *err)
+static int shared_value_save_schema(const void *learner, struct ctr_schema *s, struct ctr_err *err)
 {
-    const struct single *q = learner;
+    const struct shared_value *q = learner;
     int rc = ctr_lr_save_schema(q->one, s, err);
     return rc ? rc : ctr_meta_set(&s->meta, CTR_META_VARIANTS, (const char *)q->vs->text.data, err);
 }
 
-static int single_save(void *learner, const struct ctr_strs *tables, struct ctr_writer *w, struct ctr_err *err)
+static int shared_value_save(void *learner, const struct ctr_strs *tables, struct ctr_writer *w, struct ctr_err *err)
 {
-    return ctr_lr_save(((struct single *)learner)->one, tables, w, err);
+    return ctr_lr_save(((struct shared_value *)learner)->one, tables, w, err);
 }
 
-static int single_load(void *learner, struct ctr_strs *tables, struct ctr_reader *r, struct ctr_err *err)
+static int shared_value_load(void *learner, struct ctr_strs *tables, struct ctr_reader *r, struct ctr_err *err)
 {
-    return ctr_lr_load(((struct single *)learner)->one, tables, r, err);
+    return ctr_lr_load(((struct shared_value *)learner)->one, tables, r, err);
 }
 
 /* All start from the same values. */
-static int single_load_one(void *learner, int i, struct ctr_strs *tables, struct ctr_reader *r, struct ctr_err *err)
+static int shared_value_load_one(void *learner, int i, struct ctr_strs *tables, struct ctr_reader *r,
+                                 struct ctr_err *err)
 {
-    return i ? 0 : single_load(learner, tables, r, err);
+    return i ? 0 : shared_value_load(learner, tables, r, err);
 }
 
 /* ---- each model alone ---- */
 
-static struct ctr_lr_sorted sorted_table(const struct single *q, int table)
+static struct ctr_lr_sorted sorted_table(const struct shared_value *q, int table)
 {
     struct ctr_lr_sorted t = { .bytes = q->one->states.bytes, .digested = &q->digest[table] };
     t.place = ctr_lr_order_of(&q->orders, table, &t.n);
@@ -222,7 +225,7 @@ static struct ctr_lr_sorted sorted_table(const struct single *q, int table)
 static int order_states(void *ctx, int table, struct ctr_sparse_numbered *place, uint64_t n, struct ctr_err *err)
 {
     enum { AHEAD = 16 };
-    struct single *q = ctx;
+    struct shared_value *q = ctx;
     const struct ctr_states *from = &q->one->states;
     struct ctr_buf *to = &q->state[table];
     ctr_buf_clear(to);
@@ -239,55 +242,56 @@ static int order_states(void *ctx, int table, struct ctr_sparse_numbered *place,
     return 0;
 }
 
-static int single_prepare(void *learner, struct ctr_pool *pool, struct ctr_err *err)
+static int shared_value_prepare(void *learner, struct ctr_pool *pool, struct ctr_err *err)
 {
-    struct single *q = learner;
+    struct shared_value *q = learner;
     return ctr_lr_orders_make(&q->orders, q->one, pool, order_states, q, err);
 }
 
 /* What is made for all is kept in the learner until it learns again. */
-static int single_alone(const void *learner, int i, const struct ctr_strs *names, void **out, struct ctr_err *err)
+static int shared_value_standalone(const void *learner, int i, const struct ctr_strs *names, void **out,
+                                   struct ctr_err *err)
 {
-    struct single *q = (struct single *)(uintptr_t)learner;
+    struct shared_value *q = (struct shared_value *)(uintptr_t)learner;
     struct lr *m = NULL;
-    int rc = single_prepare(q, NULL, err);
+    int rc = shared_value_prepare(q, NULL, err);
     if (!rc)
-        rc = ctr_lr_alone_file(q->vs, i, names, &q->one->learning, &m, err);
+        rc = ctr_lr_standalone_file(q->vs, i, names, &q->one->learning, &m, err);
     *out = m;
     if (rc)
         return rc;
     for (int t = 0; t < q->orders.tables; t++)
-        if (ctr_single_has(&q->step, t, i))
+        if (ctr_shared_value_has(&q->step, t, i))
             m->sorted[t] = sorted_table(q, t);
     memcpy(m->bias, q->one->bias, sizeof m->bias);
     m->more.event = q->one->more.event;
     return 0;
 }
 
-static const struct ctr_many single = {
-    .load = single_load_one,
-    .alone = single_alone,
-    .prepare = single_prepare,
+static const struct ctr_many shared_value_files = {
+    .load = shared_value_load_one,
+    .standalone = shared_value_standalone,
+    .prepare = shared_value_prepare,
     .model = &ctr_model_lr,
 };
 
-const struct ctr_model ctr_model_lr_single = {
+const struct ctr_model ctr_model_lr_shared_value = {
     .name = "lr",
     .options = ctr_lr_options,
-    .many = &single,
-    .learner_new = single_new,
-    .learner_free = single_free,
-    .bind = single_bind,
-    .train_rows = single_train_rows,
-    .find = single_find,
-    .finds = single_finds,
-    .end_pass = single_end_pass,
-    .keys = single_keys,
-    .memory = single_memory,
-    .words = single_words,
-    .state = single_state,
-    .restore = single_restore,
-    .save_schema = single_save_schema,
-    .save = single_save,
-    .load = single_load,
+    .many = &shared_value_files,
+    .learner_new = shared_value_new,
+    .learner_free = shared_value_free,
+    .bind = shared_value_bind,
+    .train_rows = shared_value_train_rows,
+    .find = shared_value_find,
+    .finds = shared_value_finds,
+    .end_pass = shared_value_end_pass,
+    .keys = shared_value_keys,
+    .memory = shared_value_memory,
+    .words = shared_value_summary,
+    .state = shared_value_state,
+    .restore = shared_value_restore,
+    .save_schema = shared_value_save_schema,
+    .save = shared_value_save,
+    .load = shared_value_load,
 };

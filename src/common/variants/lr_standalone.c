@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "common/variants/lr_alone.h"
+#include "common/variants/lr_standalone.h"
 
 #include <stdlib.h>
 
@@ -81,7 +81,7 @@ int ctr_lr_orders_make(struct ctr_lr_orders *o, struct lr *keys, struct ctr_pool
 
 /* ---- a model ---- */
 
-int ctr_lr_alone_new(const struct ctr_variants *vs, int i, struct lr **one, struct ctr_err *err)
+int ctr_lr_standalone_new(const struct ctr_variants *vs, int i, struct lr **one, struct ctr_err *err)
 {
     struct ctr_params p = vs->v[i].params;
     void *learner = NULL;
@@ -93,11 +93,11 @@ int ctr_lr_alone_new(const struct ctr_variants *vs, int i, struct lr **one, stru
     return rc;
 }
 
-int ctr_lr_alone_file(const struct ctr_variants *vs, int i, const struct ctr_strs *names, const struct ctr_learning *as,
-                      struct lr **one, struct ctr_err *err)
+int ctr_lr_standalone_file(const struct ctr_variants *vs, int i, const struct ctr_strs *names,
+                           const struct ctr_learning *as, struct lr **one, struct ctr_err *err)
 {
     struct lr *m;
-    int rc = ctr_lr_alone_new(vs, i, &m, err);
+    int rc = ctr_lr_standalone_new(vs, i, &m, err);
     if (!rc)
         rc = ctr_lr_bind(m, names, err);
     if (!rc) {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A row of the variants that share one value a coordinate: each predicts with the weights of the coordinates that it
- * has, and each coordinate is moved by the mean of the gradients of the variants that have it. See lr_single.c.
+ * has, and each coordinate is moved by the mean of the gradients of the variants that have it. See lr_shared_value.c.
  *
  * Sums over coordinates are in their order, those over variants in eight lanes: the bits depend on nothing else. */
 #include <stdlib.h>
 
 #include "common/lr/lanes.h"
-#include "common/variants/lr_single.h"
+#include "common/variants/lr_shared_value.h"
 
 typedef ctr_lanes lanes;
 
@@ -17,7 +17,7 @@ typedef ctr_lanes lanes;
 #define DEFINE_SUMS(width)                                                                                             \
     typedef double lanes_##width __attribute__((vector_size(width * sizeof(double))));                                 \
     /* Two vectors of eight variants at a time stay in registers, and neither waits for the other. */                  \
-    CTR_BODY void sums_of_##width(const struct ctr_single_step *q, const double *product, const uint16_t *class,       \
+    CTR_BODY void sums_of_##width(const struct ctr_shared_value_step *q, const double *product, const uint16_t *class, \
                                   int64_t k)                                                                           \
     {                                                                                                                  \
         enum { PARTS = 2 * CTR_LANES / width };                                                                        \
@@ -32,7 +32,7 @@ typedef ctr_lanes lanes;
         }                                                                                                              \
     }                                                                                                                  \
     /* The means of a row are made once a class. */                                                                    \
-    CTR_BODY void means_of_##width(const struct ctr_single_step *q, const uint16_t *class, int64_t k, double *x)       \
+    CTR_BODY void means_of_##width(const struct ctr_shared_value_step *q, const uint16_t *class, int64_t k, double *x) \
     {                                                                                                                  \
         enum { PARTS = CTR_LANES / width };                                                                            \
         const lanes_##width *gradient = (const lanes_##width *)q->gradient;                                            \
@@ -55,20 +55,21 @@ typedef ctr_lanes lanes;
 DEFINE_SUMS(4)
 DEFINE_SUMS(8)
 
-struct ctr_single_kernel {
-    void (*sums)(const struct ctr_single_step *q, const double *product, const uint16_t *class, int64_t k);
-    void (*means)(const struct ctr_single_step *q, const uint16_t *class, int64_t k, double *x);
+struct ctr_shared_value_kernel {
+    void (*sums)(const struct ctr_shared_value_step *q, const double *product, const uint16_t *class, int64_t k);
+    void (*means)(const struct ctr_shared_value_step *q, const uint16_t *class, int64_t k, double *x);
 };
 #define WIDTH_plain(loop)  loop##_4
 #define WIDTH_avx2(loop)   loop##_4
 #define WIDTH_avx512(loop) loop##_8
 #define DEFINE_KERNEL(isa, attributes)                                                                                 \
-    attributes static void sums_##isa(const struct ctr_single_step *q, const double *product, const uint16_t *class,   \
-                                      int64_t k)                                                                       \
+    attributes static void sums_##isa(const struct ctr_shared_value_step *q, const double *product,                    \
+                                      const uint16_t *class, int64_t k)                                                \
     {                                                                                                                  \
         WIDTH_##isa(sums_of)(q, product, class, k);                                                                    \
     }                                                                                                                  \
-    attributes static void means_##isa(const struct ctr_single_step *q, const uint16_t *class, int64_t k, double *x)   \
+    attributes static void means_##isa(const struct ctr_shared_value_step *q, const uint16_t *class, int64_t k,        \
+                                       double *x)                                                                      \
     {                                                                                                                  \
         WIDTH_##isa(means_of)(q, class, k, x);                                                                         \
     }
@@ -77,7 +78,7 @@ struct ctr_single_kernel {
         sums_##isa, means_##isa                                                                                        \
     }
 CTR_EACH_ISA(DEFINE_KERNEL)
-static const struct ctr_single_kernel kernels[] = CTR_ISA_TABLE(KERNEL_ROW);
+static const struct ctr_shared_value_kernel kernels[] = CTR_ISA_TABLE(KERNEL_ROW);
 
 /* ---- who has what ---- */
 
@@ -92,10 +93,10 @@ static lanes *lanes_new(size_t n, struct ctr_err *err)
     return p;
 }
 
-int ctr_single_init(struct ctr_single_step *q, int variants, struct ctr_err *err)
+int ctr_shared_value_init(struct ctr_shared_value_step *q, int variants, struct ctr_err *err)
 {
     enum { PAIR = 2 * CTR_LANES };
-    *q = (struct ctr_single_step){ .n = variants, .groups = (variants + PAIR - 1) / PAIR * 2 };
+    *q = (struct ctr_shared_value_step){ .n = variants, .groups = (variants + PAIR - 1) / PAIR * 2 };
     q->words = ((size_t)variants + 63) / 64;
     q->sigmoids = ctr_sigmoids_best();
     q->kernel = &kernels[ctr_cpu_best()];
@@ -104,7 +105,7 @@ int ctr_single_init(struct ctr_single_step *q, int variants, struct ctr_err *err
     return q->sum && q->gradient ? 0 : err->code;
 }
 
-static void free_tables(struct ctr_single_step *q)
+static void free_tables(struct ctr_shared_value_step *q)
 {
     free(q->class_of);
     free(q->has);
@@ -114,7 +115,7 @@ static void free_tables(struct ctr_single_step *q)
     free(q->mean_of);
 }
 
-void ctr_single_free(struct ctr_single_step *q)
+void ctr_shared_value_free(struct ctr_shared_value_step *q)
 {
     free_tables(q);
     free(q->sum);
@@ -123,7 +124,7 @@ void ctr_single_free(struct ctr_single_step *q)
     ctr_buf_free(&q->class);
 }
 
-static int make_room(struct ctr_single_step *q, int tables, struct ctr_err *err)
+static int make_room(struct ctr_shared_value_step *q, int tables, struct ctr_err *err)
 {
     const size_t n = (size_t)tables + 1;
     free_tables(q);
@@ -141,7 +142,7 @@ static int make_room(struct ctr_single_step *q, int tables, struct ctr_err *err)
 }
 
 /* The next table is of class `classes`, or of the one before if the same variants have that. */
-static void end_class(struct ctr_single_step *q, int table, int count)
+static void end_class(struct ctr_shared_value_step *q, int table, int count)
 {
     const size_t c = (size_t)q->classes;
     uint64_t *has = q->has + c * q->words;
@@ -158,8 +159,8 @@ static void end_class(struct ctr_single_step *q, int table, int count)
     }
 }
 
-int ctr_single_bind(struct ctr_single_step *q, const struct ctr_variants *vs, const bool *has, int tables,
-                    struct ctr_err *err)
+int ctr_shared_value_bind(struct ctr_shared_value_step *q, const struct ctr_variants *vs, const bool *has, int tables,
+                          struct ctr_err *err)
 {
     int rc = make_room(q, tables, err);
     for (int t = 0; t <= tables && !rc; t++) {
@@ -177,7 +178,7 @@ int ctr_single_bind(struct ctr_single_step *q, const struct ctr_variants *vs, co
 /* ---- a row ---- */
 
 /* What each coordinate adds to the sum of a variant that has it, and its class. */
-static int make_products(struct ctr_single_step *q, const struct ctr_learning *l, const struct ctr_coords *s,
+static int make_products(struct ctr_shared_value_step *q, const struct ctr_learning *l, const struct ctr_coords *s,
                          const uint16_t *table, int64_t k, struct ctr_err *err)
 {
     int rc = ctr_buf_room(&q->product, k, sizeof(double), err);
@@ -196,7 +197,7 @@ static int make_products(struct ctr_single_step *q, const struct ctr_learning *l
     return 0;
 }
 
-static int predict(const struct ctr_single_step *q, const struct ctr_rows *r, int64_t i, double *score,
+static int predict(const struct ctr_shared_value_step *q, const struct ctr_rows *r, int64_t i, double *score,
                    struct ctr_err *err)
 {
     const double weight = r->weight ? r->weight[i] : 1, label = r->label[i];
@@ -210,10 +211,10 @@ static int predict(const struct ctr_single_step *q, const struct ctr_rows *r, in
     return 0;
 }
 
-int ctr_single_learn(struct lr *m, const struct ctr_rows *r, int64_t i, const struct ctr_coords *s, uint8_t *const *row,
-                     int64_t k, double *score, struct ctr_err *err)
+int ctr_shared_value_learn(struct lr *m, const struct ctr_rows *r, int64_t i, const struct ctr_coords *s,
+                           uint8_t *const *row, int64_t k, double *score, struct ctr_err *err)
 {
-    struct ctr_single_step *q = m->each_ctx;
+    struct ctr_shared_value_step *q = m->each_ctx;
     const struct ctr_learning *l = &m->learning;
     (void)l->forward(l, s, row, k); /* for the weights */
     int rc = make_products(q, l, s, r->table + r->start[i], k, err);

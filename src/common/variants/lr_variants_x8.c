@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Variants of lr in eights: those by the default optimizer lie side by side in a row of states, so that the vectors of
- * ftrl_eight.h hold one coordinate of all of them. Which bits a variant gets does not depend on who goes with it. See
+ * ftrl_x8.h hold one coordinate of all of them. Which bits a variant gets does not depend on who goes with it. See
  * lr_variants.c. */
 #include <stdlib.h>
 
@@ -12,18 +12,18 @@ enum {
     FULL = 6,       /* of eight lanes: fewer are not worth the memory */
     AHEAD_ROWS = 3, /* of one whose states are asked for */
     PLACES = 4,     /* rows at hand */
-    TURNS = 2,      /* eights that predict, one after another, before they learn */
+    TOGETHER = 2,   /* eights that predict, one after another, before they learn */
 };
 
 /* ---- who goes with whom ---- */
 
-static bool fits(const struct many *q, int v)
+static bool fits(const struct variant_set *q, int v)
 {
     return !q->v[v].one->learning.events;
 }
 
 /* Variants of one precision follow each other, and of these, those that take the same tables. */
-static int compare(const struct many *q, const bool *has, int a, int b)
+static int compare(const struct variant_set *q, const bool *has, int a, int b)
 {
     const size_t tables = (size_t)q->tables;
     const int by_precision = (int)q->v[a].one->learning.precision - (int)q->v[b].one->learning.precision;
@@ -31,7 +31,7 @@ static int compare(const struct many *q, const bool *has, int a, int b)
     return by_precision ? by_precision : by_tables ? by_tables : a - b;
 }
 
-static void sort(const struct many *q, const bool *has, int *v, int n)
+static void sort(const struct variant_set *q, const bool *has, int *v, int n)
 {
     for (int i = 1; i < n; i++) {
         const int own = v[i];
@@ -43,20 +43,20 @@ static void sort(const struct many *q, const bool *has, int *v, int n)
 }
 
 /* Would the rows of states of so many variants be full enough? */
-static bool full(const struct many *q, const bool *has, const int *v, int n)
+static bool full(const struct variant_set *q, const bool *has, const int *v, int n)
 {
-    int64_t lanes = 0, eights = 0;
+    int64_t lanes = 0, sets = 0;
     for (int t = 0; t < q->tables; t++) {
         int takes = 0;
         for (int i = 0; i < n; i++)
             takes += has[(size_t)v[i] * (size_t)q->tables + (size_t)t];
         lanes += takes;
-        eights += takes > 0;
+        sets += takes > 0;
     }
-    return lanes >= FULL * eights;
+    return lanes >= FULL * sets;
 }
 
-static void set_lane(struct eight *e, int lane, int v, const struct lr *one)
+static void set_lane(struct x8 *e, int lane, int v, const struct lr *one)
 {
     const struct ctr_learning *l = &one->learning;
     e->variant[lane] = v;
@@ -67,19 +67,17 @@ static void set_lane(struct eight *e, int lane, int v, const struct lr *one)
     e->bias_mask[lane] = one->no_bias ? 0 : UINT64_MAX;
 }
 
-static int make_eight(struct many *q, const bool *has, const int *v, int n, struct ctr_err *err)
+static int make_x8(struct variant_set *q, const bool *has, const int *v, int n, struct ctr_err *err)
 {
     static const uint32_t number_bytes[] = { sizeof(double), sizeof(float) };
-    struct eight *e = &q->eight[q->eights++];
+    struct x8 *e = &q->x8[q->x8_count++];
     const size_t tables = (size_t)q->tables;
-    *e = (struct eight){
-        .n = n, .precision = q->v[v[0]].one->learning.precision, .aligned = true, .masked = n < CTR_EIGHT
-    };
+    *e = (struct x8){ .n = n, .precision = q->v[v[0]].one->learning.precision, .aligned = true, .masked = n < CTR_X8 };
     const uint32_t bytes = number_bytes[e->precision];
-    e->bytes = 2 * CTR_EIGHT * bytes;
+    e->bytes = 2 * CTR_X8 * bytes;
     if (!(e->bias = calloc(1, PREFIX + e->bytes)))
         return ctr_fail_nomem(err, PREFIX + e->bytes);
-    for (int i = 0; i < CTR_EIGHT; i++) {
+    for (int i = 0; i < CTR_X8; i++) {
         e->variant[i] = -1;
         e->params.inv_alpha[i] = e->params.beta[i] = 1;
     }
@@ -90,77 +88,77 @@ static int make_eight(struct many *q, const bool *has, const int *v, int n, stru
         e->masked |= m->one->no_bias;
         e->weighted |= q->vs->v[v[i]].weight >= 0;
         e->aligned &= !memcmp(has + (size_t)v[i] * tables, has + (size_t)v[0] * tables, tables * sizeof *has);
-        at->n = at->value + CTR_EIGHT * bytes;
+        at->n = at->value + CTR_X8 * bytes;
         m->bias = e->bias + PREFIX + (uint32_t)i * bytes - at->value;
-        m->eight = q->eights;
+        m->x8 = q->x8_count;
         m->lane = i;
     }
     e->masked |= !e->aligned;
     return 0;
 }
 
-int ctr_lr_eights_make(struct many *q, const bool *has, struct ctr_err *err)
+int ctr_lr_x8_make(struct variant_set *q, const bool *has, struct ctr_err *err)
 {
     const size_t n = (size_t)q->n;
     int *v = calloc(n, sizeof *v), fit = 0, rc = 0;
-    q->single = calloc(n, sizeof *q->single);
-    q->eight = aligned_alloc(_Alignof(struct eight), n * sizeof *q->eight);
-    if (!v || !q->single || !q->eight)
-        rc = ctr_fail_nomem(err, n * sizeof *q->eight);
+    q->scalar = calloc(n, sizeof *q->scalar);
+    q->x8 = aligned_alloc(_Alignof(struct x8), n * sizeof *q->x8);
+    if (!v || !q->scalar || !q->x8)
+        rc = ctr_fail_nomem(err, n * sizeof *q->x8);
     for (int i = 0; i < q->n && !rc; i++)
         if (fits(q, i))
             v[fit++] = i;
     if (!rc)
         sort(q, has, v, fit);
     for (int i = 0, next; i < fit && !rc; i = next) {
-        for (next = i + 1; next < fit && next < i + CTR_EIGHT &&
+        for (next = i + 1; next < fit && next < i + CTR_X8 &&
                            q->v[v[next]].one->learning.precision == q->v[v[i]].one->learning.precision;)
             next++;
         if (full(q, has, v + i, next - i))
-            rc = make_eight(q, has, v + i, next - i, err);
+            rc = make_x8(q, has, v + i, next - i, err);
     }
     for (int i = 0; i < q->n && !rc; i++)
-        if (!q->v[i].eight)
-            q->single[q->singles++] = i;
+        if (!q->v[i].x8)
+            q->scalar[q->scalar_count++] = i;
     free(v);
     return rc;
 }
 
-void ctr_lr_eights_free(struct many *q)
+void ctr_lr_x8_free(struct variant_set *q)
 {
-    for (int e = 0; e < q->eights; e++)
-        free(q->eight[e].bias);
-    free(q->eight);
-    free(q->single);
+    for (int e = 0; e < q->x8_count; e++)
+        free(q->x8[e].bias);
+    free(q->x8);
+    free(q->scalar);
 }
 
 /* ---- where they lie ---- */
 
-uint32_t ctr_lr_eights_lay_out(struct many *q, struct shared *t, uint32_t bytes)
+uint32_t ctr_lr_x8_lay_out(struct variant_set *q, struct shared_table *t, uint32_t bytes)
 {
-    for (int e = 0; e < q->eights; e++) {
-        const struct eight *own = &q->eight[e];
+    for (int e = 0; e < q->x8_count; e++) {
+        const struct x8 *own = &q->x8[e];
         bool any = false;
         for (int i = 0; i < own->n; i++) {
             const int v = own->variant[i];
             if (t->at[v] == CTR_LR_NONE)
                 continue;
             any = true;
-            t->at[v] = (int32_t)(bytes + (uint32_t)i * own->bytes / CTR_EIGHT / 2) - 8; /* where the hash would stand */
+            t->at[v] = (int32_t)(bytes + (uint32_t)i * own->bytes / CTR_X8 / 2) - 8; /* where the hash would stand */
         }
-        t->eight_at[e] = (int32_t)bytes;
+        t->x8_at[e] = (int32_t)bytes;
         bytes += any ? own->bytes : 0;
     }
     return bytes;
 }
 
-void ctr_lr_eights_bind(const struct many *q, struct shared *t)
+void ctr_lr_x8_bind(const struct variant_set *q, struct shared_table *t)
 {
-    for (int e = 0; e < q->eights; e++) {
-        uint64_t *mask = t->eight_mask + e * CTR_EIGHT, any = 0;
-        for (int i = 0; i < q->eight[e].n; i++)
-            any |= mask[i] = t->takes[q->eight[e].variant[i]] ? UINT64_MAX : 0;
-        t->eight_rests[e] = !any;
+    for (int e = 0; e < q->x8_count; e++) {
+        uint64_t *mask = t->x8_mask + e * CTR_X8, any = 0;
+        for (int i = 0; i < q->x8[e].n; i++)
+            any |= mask[i] = t->takes[q->x8[e].variant[i]] ? UINT64_MAX : 0;
+        t->x8_idle[e] = !any;
     }
 }
 
@@ -173,23 +171,23 @@ static void *part(uint8_t **room, size_t bytes)
     return p;
 }
 
-int ctr_lr_eights_scratch(struct group *w, int64_t longest, struct ctr_err *err)
+int ctr_lr_x8_scratch(struct group *w, int64_t longest, struct ctr_err *err)
 {
-    const size_t rows = (size_t)(w->eight_end - w->eight_from) * PLACES, n = (size_t)longest + 1;
-    const size_t numbers = n * CTR_EIGHT * sizeof(double);
-    struct ctr_lr_eight_row *r;
-    w->eight_rows.len = w->eight_room.len = 0;
-    int rc = ctr_buf_reserve(&w->eight_rows, rows * sizeof *r, err);
+    const size_t rows = (size_t)(w->x8_end - w->x8_from) * PLACES, n = (size_t)longest + 1;
+    const size_t numbers = n * CTR_X8 * sizeof(double);
+    struct ctr_lr_x8_row *r;
+    w->x8_rows.len = w->x8_room.len = 0;
+    int rc = ctr_buf_reserve(&w->x8_rows, rows * sizeof *r, err);
     if (!rc)
-        rc = ctr_buf_reserve(&w->eight_room,
-                             2 * TURNS * numbers + rows * n * 3 * sizeof(double) + n * sizeof *w->lane_at, err);
+        rc = ctr_buf_reserve(&w->x8_room,
+                             2 * TOGETHER * numbers + rows * n * 3 * sizeof(double) + n * sizeof *w->lane_at, err);
     if (rc)
         return rc;
-    uint8_t *room = w->eight_room.data;
-    w->eight_numbers = n * CTR_EIGHT;
-    w->eight_w = part(&room, TURNS * numbers);
-    w->eight_root = part(&room, TURNS * numbers);
-    r = (struct ctr_lr_eight_row *)(void *)w->eight_rows.data;
+    uint8_t *room = w->x8_room.data;
+    w->x8_numbers = n * CTR_X8;
+    w->x8_w = part(&room, TOGETHER * numbers);
+    w->x8_root = part(&room, TOGETHER * numbers);
+    r = (struct ctr_lr_x8_row *)(void *)w->x8_rows.data;
     for (size_t i = 0; i < rows; i++) {
         r[i].x = part(&room, n * sizeof *r->x);
         r[i].state = part(&room, n * sizeof *r->state);
@@ -201,13 +199,13 @@ int ctr_lr_eights_scratch(struct group *w, int64_t longest, struct ctr_err *err)
 }
 
 /* Where the group has a row of its i-th eight. */
-static struct ctr_lr_eight_row *place_of(const struct group *w, int number, int64_t row)
+static struct ctr_lr_x8_row *place_of(const struct group *w, int number, int64_t row)
 {
-    return (struct ctr_lr_eight_row *)(void *)w->eight_rows.data + PLACES * (number - w->eight_from) + row % PLACES;
+    return (struct ctr_lr_x8_row *)(void *)w->x8_rows.data + PLACES * (number - w->x8_from) + row % PLACES;
 }
 
 /* x of k coordinates and the bias; where all are 1, only those that were not so before. */
-static void gather_x(const struct ctr_rows *r, struct ctr_lr_eight_row *to, int64_t from, int64_t k)
+static void gather_x(const struct ctr_rows *r, struct ctr_lr_x8_row *to, int64_t from, int64_t k)
 {
     if (r->x)
         memcpy(to->x, r->x + from, (size_t)k * sizeof *to->x);
@@ -216,17 +214,17 @@ static void gather_x(const struct ctr_rows *r, struct ctr_lr_eight_row *to, int6
     to->ones = r->x ? 0 : CTR_MAX(to->ones, k + 1);
 }
 
-static void gather_some(const struct many *q, int number, struct ctr_lr_eight_row *to, int64_t row)
+static void gather_some(const struct variant_set *q, int number, struct ctr_lr_x8_row *to, int64_t row)
 {
     const struct ctr_rows *r = q->r;
     int64_t k = 0;
     for (int64_t i = r->start[row]; i < r->start[row + 1]; i++) {
         const int table = ctr_lr_table_of(r, row, i);
-        const struct shared *t = &q->table[table];
-        if (t->eight_rests[number])
+        const struct shared_table *t = &q->table[table];
+        if (t->x8_idle[number])
             continue;
-        to->state[k] = ctr_lr_state_of(q, table, i) + t->eight_at[number];
-        to->mask[k] = t->eight_mask + number * CTR_EIGHT;
+        to->state[k] = ctr_lr_state_of(q, table, i) + t->x8_at[number];
+        to->mask[k] = t->x8_mask + number * CTR_X8;
         to->x[k++] = r->x ? r->x[i] : 1;
     }
     to->x[k] = 1;
@@ -234,16 +232,16 @@ static void gather_some(const struct many *q, int number, struct ctr_lr_eight_ro
     to->ones = 0;
 }
 
-static void gather(const struct many *q, const struct group *w, int number, int64_t row)
+static void gather(const struct variant_set *q, const struct group *w, int number, int64_t row)
 {
     const struct ctr_rows *r = q->r;
-    const struct eight *e = &q->eight[number];
-    struct ctr_lr_eight_row *to = place_of(w, number, row);
+    const struct x8 *e = &q->x8[number];
+    struct ctr_lr_x8_row *to = place_of(w, number, row);
     if (e->everywhere && !e->masked) {
         const int64_t from = r->start[row], k = r->start[row + 1] - from;
         const uint16_t *restrict table = r->table + (r->transposed ? 0 : from);
         uint8_t **restrict own = to->state;
-        const int32_t at = q->tables ? q->table[0].eight_at[number] : 0;
+        const int32_t at = q->tables ? q->table[0].x8_at[number] : 0;
         if (q->one_spot && q->tables) {
             const struct ctr_lr_spot *spot = (const struct ctr_lr_spot *)(const void *)q->spot.data;
             q->find->loops->rows(spot->states + at, spot->bytes, q->number + from, k, own);
@@ -260,7 +258,7 @@ static void gather(const struct many *q, const struct group *w, int number, int6
 }
 
 /* The dot products of lanes whose coordinates have other numbers than those of the row. */
-static void dot_each(const struct eight *e, const struct ctr_eight_row *r, const uint64_t *const *mask, int32_t *at,
+static void dot_each(const struct x8 *e, const struct ctr_x8_row *r, const uint64_t *const *mask, int32_t *at,
                      double *dot)
 {
     for (int lane = 0; lane < e->n; lane++) {
@@ -269,41 +267,41 @@ static void dot_each(const struct eight *e, const struct ctr_eight_row *r, const
             at[n] = (int32_t)i;
             n += mask[i][lane] != 0;
         }
-        dot[lane] = ctr_eight_dot(e->precision, r, lane, at, n);
+        dot[lane] = ctr_x8_dot(e->precision, r, lane, at, n);
     }
 }
 
 /* What a row's update needs of the prediction. */
-struct turn {
-    struct ctr_eight_row r;
-    _Alignas(64) double g[CTR_EIGHT]; /* of each lane: weight (p - y) */
+struct prediction {
+    struct ctr_x8_row r;
+    _Alignas(64) double g[CTR_X8]; /* of each lane: weight (p - y) */
 };
 
-static int predict(struct many *q, struct group *w, int number, int64_t row, struct turn *t)
+static int predict(struct variant_set *q, struct group *w, int number, int64_t row, struct prediction *t)
 {
-    const struct eight *e = &q->eight[number];
-    const struct ctr_lr_eight_row *own = place_of(w, number, row), *next = place_of(w, number, row + AHEAD_ROWS);
+    const struct x8 *e = &q->x8[number];
+    const struct ctr_lr_x8_row *own = place_of(w, number, row), *next = place_of(w, number, row + AHEAD_ROWS);
     const double label = q->r->label[row], weight = q->r->weight ? q->r->weight[row] : 1;
-    const size_t scratch = (size_t)((number - w->eight_from) % TURNS) * w->eight_numbers;
-    _Alignas(64) double dot[CTR_EIGHT] = { 0 }, p[CTR_EIGHT];
+    const size_t scratch = (size_t)((number - w->x8_from) % TOGETHER) * w->x8_numbers;
+    _Alignas(64) double dot[CTR_X8] = { 0 }, p[CTR_X8];
     for (int64_t i = row; row == q->from && i < CTR_MIN(q->end, row + AHEAD_ROWS); i++)
         gather(q, w, number, i);
     if (row + AHEAD_ROWS < q->end)
         gather(q, w, number, row + AHEAD_ROWS);
-    t->r = (struct ctr_eight_row){
+    t->r = (struct ctr_x8_row){
         .state = own->state,
         .x = own->x,
         .mask = e->masked ? own->mask : NULL,
         .k = own->k,
-        .w = w->eight_w + scratch,
-        .root = w->eight_root + scratch,
+        .w = w->x8_w + scratch,
+        .root = w->x8_root + scratch,
         .next = next->state,
         .nexts = row + AHEAD_ROWS < q->end ? next->k : 0,
     };
-    q->eight_kernel->forward[e->precision](&e->params, &t->r, dot);
+    q->x8_kernel->forward[e->precision](&e->params, &t->r, dot);
     if (!e->aligned)
         dot_each(e, &t->r, own->mask, w->lane_at, dot);
-    q->sigmoids(dot, p, CTR_EIGHT);
+    q->sigmoids(dot, p, CTR_X8);
     for (int i = 0; i < e->n; i++) {
         if (!(p[i] >= 0)) {
             w->failed_row = row;
@@ -311,7 +309,7 @@ static int predict(struct many *q, struct group *w, int number, int64_t row, str
         }
         q->score[row * q->n + e->variant[i]] = p[i];
     }
-    for (int i = 0; i < CTR_EIGHT; i++)
+    for (int i = 0; i < CTR_X8; i++)
         t->g[i] = weight * (p[i] - label);
     for (int i = 0; e->weighted && i < e->n; i++)
         t->g[i] = ctr_lr_weight_of(q, e->variant[i], row) * (p[i] - label);
@@ -320,19 +318,19 @@ static int predict(struct many *q, struct group *w, int number, int64_t row, str
 
 /* Some eights predict before the first of them learns: so the processor is not left waiting for an eight's dot product
  * and sigmoids. */
-int ctr_lr_eights_learn(struct many *q, struct group *w, int64_t row)
+int ctr_lr_x8_learn(struct variant_set *q, struct group *w, int64_t row)
 {
-    for (int from = w->eight_from, end; from < w->eight_end; from = end) {
-        struct turn turn[TURNS];
-        end = CTR_MIN(from + TURNS, w->eight_end);
+    for (int from = w->x8_from, end; from < w->x8_end; from = end) {
+        struct prediction predicted[TOGETHER];
+        end = CTR_MIN(from + TOGETHER, w->x8_end);
         for (int e = from; e < end; e++) {
-            int rc = predict(q, w, e, row, &turn[e - from]);
+            int rc = predict(q, w, e, row, &predicted[e - from]);
             if (rc)
                 return rc;
         }
         for (int e = from; e < end; e++) {
-            const struct eight *own = &q->eight[e];
-            q->eight_kernel->update[own->precision](&own->params, &turn[e - from].r, turn[e - from].g);
+            const struct x8 *own = &q->x8[e];
+            q->x8_kernel->update[own->precision](&own->params, &predicted[e - from].r, predicted[e - from].g);
         }
     }
     return 0;
@@ -343,12 +341,12 @@ int ctr_lr_eights_learn(struct many *q, struct group *w, int64_t row)
 enum { TILE = 128, AHEAD = 16 };
 
 /* Adds the digests of a tile of keys. */
-static void digest_tile(const struct many *q, const struct eight *e, const uint8_t *base, uint64_t stride,
+static void digest_tile(const struct variant_set *q, const struct x8 *e, const uint8_t *base, uint64_t stride,
                         const struct ctr_sparse_numbered *place, uint64_t n, uint64_t *sum, double *wrong)
 {
-    const struct ctr_eight_kernel *kernel = q->eight_kernel;
+    const struct ctr_x8_kernel *kernel = q->x8_kernel;
     const size_t half = e->bytes / 2;
-    _Alignas(64) uint8_t z[TILE * CTR_EIGHT * sizeof(double)], squares[sizeof z], w[sizeof z];
+    _Alignas(64) uint8_t z[TILE * CTR_X8 * sizeof(double)], squares[sizeof z], w[sizeof z];
     uint64_t mixed[TILE];
     for (uint64_t i = 0; i < n; i++) {
         const uint8_t *state = base + place[i].number * stride;
@@ -363,14 +361,15 @@ static void digest_tile(const struct many *q, const struct eight *e, const uint8
     kernel->digest[e->precision](mixed, z, squares, w, (int64_t)n, sum, wrong);
 }
 
-static void digest(const struct many *q, int number, int table, const struct ctr_sparse_numbered *place, uint64_t n)
+static void digest(const struct variant_set *q, int number, int table, const struct ctr_sparse_numbered *place,
+                   uint64_t n)
 {
-    const struct eight *e = &q->eight[number];
-    const struct shared *t = &q->table[table];
+    const struct x8 *e = &q->x8[number];
+    const struct shared_table *t = &q->table[table];
     const struct ctr_states *states = ctr_lr_states_of(q->find, table);
-    const uint8_t *base = (const uint8_t *)((uintptr_t)states->area.base + (uintptr_t)t->eight_at[number]);
-    uint64_t sum[CTR_EIGHT] = { 0 };
-    double wrong[CTR_EIGHT] = { 0 };
+    const uint8_t *base = (const uint8_t *)((uintptr_t)states->area.base + (uintptr_t)t->x8_at[number]);
+    uint64_t sum[CTR_X8] = { 0 };
+    double wrong[CTR_X8] = { 0 };
     bool any = false;
     for (int i = 0; i < e->n; i++)
         any |= t->at[e->variant[i]] != CTR_LR_NONE;
@@ -380,8 +379,8 @@ static void digest(const struct many *q, int number, int table, const struct ctr
         t->digest[e->variant[i]] = (struct ctr_lr_digested){ sum[i], wrong[i] == 0 };
 }
 
-void ctr_lr_eights_digest(const struct many *q, int table, const struct ctr_sparse_numbered *place, uint64_t n)
+void ctr_lr_x8_digest(const struct variant_set *q, int table, const struct ctr_sparse_numbered *place, uint64_t n)
 {
-    for (int e = 0; e < q->eights; e++)
+    for (int e = 0; e < q->x8_count; e++)
         digest(q, e, table, place, n);
 }

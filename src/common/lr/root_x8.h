@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * root_eight: square roots of eight doubles, correctly rounded, by multiplications: processors that have one slow unit
+ * root_x8: square roots of eight doubles, correctly rounded, by multiplications: processors that have one slow unit
  * for roots and divisions get on with both when every other root is made so.
  *
  * Of y = (1 + e) / sqrt(a) with |e| < 2^-14, which the processor estimates, a step of Newton's makes g and 2h, which
@@ -9,25 +9,25 @@
  * upper one if a > t * above (Tuckerman's test), for a and t^2 are multiples of the square of t's ulp. One fused
  * multiplication tells, whatever the estimate was, as long as nothing overflows or becomes subnormal; other numbers
  * take the processor's roots. */
-#ifndef CTR_ROOT_EIGHT_H
-#define CTR_ROOT_EIGHT_H
+#ifndef CTR_ROOT_X8_H
+#define CTR_ROOT_X8_H
 
 #include "common/base/isa.h"
 
 #include <math.h>
 
-typedef double ctr_eight_f64 __attribute__((vector_size(8 * sizeof(double))));
+typedef double ctr_f64x8 __attribute__((vector_size(8 * sizeof(double))));
 
 #if defined(__x86_64__)
 #include <immintrin.h>
 
-CTR_BODY __attribute__((target("avx512f"))) void ctr_root_eight(ctr_eight_f64 *n)
+CTR_BODY __attribute__((target("avx512f"))) void ctr_root_x8(ctr_f64x8 *n)
 {
     const __m512i least = _mm512_set1_epi64((int64_t)(1023 - 900) << 52),
                   range = _mm512_set1_epi64(INT64_C(1800) << 52);
     const __m512d a = (__m512d)*n, half = _mm512_set1_pd(0.5);
     if (__builtin_expect(_mm512_cmpgt_epu64_mask(_mm512_sub_epi64(_mm512_castpd_si512(a), least), range), 0)) {
-        *n = (ctr_eight_f64)_mm512_sqrt_pd(a);
+        *n = (ctr_f64x8)_mm512_sqrt_pd(a);
         return;
     }
     const __m512d y = _mm512_rsqrt14_pd(a), g0 = _mm512_mul_pd(a, y), h0 = _mm512_mul_pd(half, y);
@@ -36,7 +36,7 @@ CTR_BODY __attribute__((target("avx512f"))) void ctr_root_eight(ctr_eight_f64 *n
     const __m512d t = _mm512_fmadd_round_pd(_mm512_fnmadd_pd(g, g, a), h, g, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC);
     const __m512i down = _mm512_castpd_si512(t), up = _mm512_add_epi64(down, _mm512_set1_epi64(1));
     const __m512d over = _mm512_fmsub_pd(t, _mm512_castsi512_pd(up), a); /* negative: up */
-    *n = (ctr_eight_f64)_mm512_add_epi64(down, _mm512_srli_epi64(_mm512_castpd_si512(over), 63));
+    *n = (ctr_f64x8)_mm512_add_epi64(down, _mm512_srli_epi64(_mm512_castpd_si512(over), 63));
 }
 #endif
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * keys_eight: keys of texts of eight bytes, such as hexadecimal categories, eight at a time, or four with AVX2.
+ * keys_x8: keys of texts of eight bytes, such as hexadecimal categories, eight at a time, or four with AVX2.
  * Invariant: the key is that of opv_hash_4_8; without AVX2 there are none. */
 #include "common/base/isa.h"
 #include "common/op/opint.h"
@@ -23,8 +23,8 @@ static inline EIGHT __m512i hash_eight(__m512i word, __m512i secret)
     return _mm512_xor_si512(x, _mm512_srli_epi64(x, 28));
 }
 
-static EIGHT int64_t keys_eight(const uint8_t *p, const int32_t *off, const uint8_t *ok, int64_t n, uint64_t seed,
-                                uint64_t missing, uint64_t *out)
+static EIGHT int64_t keys_x8(const uint8_t *p, const int32_t *off, const uint8_t *ok, int64_t n, uint64_t seed,
+                             uint64_t missing, uint64_t *out)
 {
     const uint64_t high = (uint64_t)__builtin_bswap32((uint32_t)seed) << 32;
     const __m512i secret = _mm512_set1_epi64((long long)(0xc73ab174c5ecd5a2u - (seed ^ high)));
@@ -112,7 +112,7 @@ int64_t ctr_keys_eight(const uint8_t *p, const int32_t *off, const uint8_t *ok, 
                        uint64_t missing, uint64_t *out)
 {
 #if defined(__x86_64__)
-    return (ctr_cpu_may(CTR_CPU_AVX512) ? keys_eight : keys_four)(p, off, ok, n, seed, missing, out);
+    return (ctr_cpu_has(CTR_CPU_AVX512) ? keys_x8 : keys_four)(p, off, ok, n, seed, missing, out);
 #else
     (void)p, (void)off, (void)ok, (void)n, (void)seed, (void)missing, (void)out;
     return 0;
