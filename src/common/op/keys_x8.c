@@ -112,7 +112,7 @@ int64_t ctr_keys_eight(const uint8_t *p, const int32_t *off, const uint8_t *ok, 
                        uint64_t missing, uint64_t *out)
 {
 #if defined(__x86_64__)
-    return (ctr_cpu_has(CTR_CPU_AVX512) ? keys_x8 : keys_four)(p, off, ok, n, seed, missing, out);
+    return (ctr_cpu_may(CTR_CPU_AVX512) ? keys_x8 : keys_four)(p, off, ok, n, seed, missing, out);
 #else
     (void)p, (void)off, (void)ok, (void)n, (void)seed, (void)missing, (void)out;
     return 0;
