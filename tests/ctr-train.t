@@ -293,7 +293,7 @@ ok 'no model is left of a failed run' test ! -e x.arrows
 exits 'an unknown model' 2 ctr-train lrr mixed.arrows
 err_like 'names the nearest' "no model 'lrr'; the nearest is 'lr'$"
 exits 'another unknown model' 2 ctr-train gbdt mixed.arrows
-err_like 'shows which there are' "no model 'gbdt'; there are lr, mlp$"
+err_like 'shows which there are' "no model 'gbdt'; there are lr, mlp, "
 train --hash-bits 4 -o hashed.arrows mixed.arrows
 exits '--init of other hash bits' 2 ctr-train lr -q --init hashed.arrows -o x.arrows mixed.arrows
 err_like 'says which' 'hashed.arrows: --init: the model was learned with --hash-bits 4, not 0'
