@@ -14,7 +14,7 @@ enum {
     K_PIECE = 256,         /* pieces of a longer one */
     ROWS_BLOCK = 128,      /* rows of a block, */
     ROWS_WHOLE = 480,      /* where there are more than these */
-    ROWS_PACK = 40,        /* rows of a block for which a piece of B' is packed */
+    ROWS_PACK = 40,        /* rows of a block for which a piece of B' is packed; rows of A' that are packed together */
     PACK_BYTES = 16 << 20, /* packed B' at a time */
     BLOCKS_A_THREAD = 4,   /* so that a thread that is late does not hold up the rest; */
     PIECED_A_THREAD = 2,   /* where each block packs what it needs of B', fewer */
@@ -32,6 +32,7 @@ struct job {
     float *packed;                       /* the panels of this round, or NULL: */
     float *pieces;                       /* a piece of a panel for each worker */
     int64_t piece;                       /* of k */
+    float *packed_rows;                  /* the same of A' for a block's rows, ROWS_PACK at a time; NULL: as it lies */
     const struct ctr_dev_act_grad *back; /* or NULL */
     struct ctr_run_sums sums;
     int64_t rows_unit, panels_block, row_blocks; /* a block: some units of rows, and panels */
@@ -67,6 +68,11 @@ static void pack_panel(void *ctx, int64_t task, int worker)
     }
 }
 
+static int64_t packed_rows_floats(const struct job *j) /* of a worker */
+{
+    return (CTR_MIN(j->m, ROWS_WHOLE) / ROWS_PACK + 2) * ROWS_PACK * j->piece;
+}
+
 /* B' of one panel for k in [k0, k1), for so many rows: packed, if that is worth while. */
 static const float *piece_of(const struct job *j, int64_t panel, int64_t rows, int64_t k0, int64_t k1, int worker,
                              int64_t *stride)
@@ -82,6 +88,20 @@ static const float *piece_of(const struct job *j, int64_t panel, int64_t rows, i
         return b;
     copy_panel(j, b, cols, k1 - k0, to);
     return to;
+}
+
+/* A' of a block's rows for k in [k0, k1). Where its rows lie beside each other, each k is on a page of its own: a piece
+ * has more pages than the first level of the TLB. */
+static void pack_rows(const struct job *j, int64_t row0, int64_t row1, int64_t k0, int64_t k1, int worker)
+{
+    const int64_t step = ROWS_PACK * j->piece;
+    float *to = j->packed_rows + worker * packed_rows_floats(j);
+    for (int64_t row = row0; row < row1; row += ROWS_PACK, to += step) {
+        const int64_t rows = CTR_MIN(row1 - row, ROWS_PACK);
+        const float *from = ctr_mat_f32(j->a->a) + row + k0 * j->a_k;
+        for (int64_t k = 0; k < k1 - k0; k++)
+            memcpy(to + k * ROWS_PACK, from + k * j->a_k, (size_t)rows * sizeof *to);
+    }
 }
 
 /* One panel of a block of rows, for k in [k0, k1). */
@@ -101,6 +121,12 @@ static void run_panel(const struct job *j, int64_t panel, int64_t row0, int64_t 
     for (int64_t row = row0; row < row1; row += kernels->rows) {
         const int64_t rows = CTR_MIN(kernels->rows, row1 - row);
         t.a = ctr_mat_f32(j->a->a) + row * j->a_row + k0 * j->a_k;
+        if (j->packed_rows) {
+            const int64_t at = row - row0;
+            t.a = j->packed_rows + worker * packed_rows_floats(j) + at / ROWS_PACK * ROWS_PACK * j->piece +
+                  at % ROWS_PACK;
+            t.a_k = ROWS_PACK;
+        }
         t.to = ctr_mat_f32(j->target) + row * j->target.stride + col;
         t.from = zero ? NULL : t.to;
         if (!zero && start.mem != j->target.mem) /* add with pre: C has another stride, so it is copied first */
@@ -122,6 +148,8 @@ static void run_block(void *ctx, int64_t task, int worker)
     int64_t k0 = 0;
 
     do {
+        if (j->packed_rows)
+            pack_rows(j, row0, row1, k0, CTR_MIN(k0 + j->piece, j->k), worker);
         for (int64_t p = panel0; p < panel1; p++)
             run_panel(j, p, row0, row1, k0, CTR_MIN(k0 + j->piece, j->k), worker);
         k0 += j->piece;
@@ -179,11 +207,14 @@ int ctr_cpu_gemm(struct ctr_dev *dev, const struct ctr_dev_gemm *a, struct ctr_e
     int64_t round = panels;
     j.piece = j.k <= K_WHOLE ? CTR_MAX(j.k, 1) : K_PIECE;
     if (j.b_col == 1 && (j.k > j.piece || j.m < ROWS_PACK)) {
-        const int64_t floats = j.piece * j.width * ctr_pool_threads(dev->pool);
+        const bool pack = j.a_row == 1 && j.k > j.piece && j.m >= ROWS_PACK;
+        const int64_t threads = ctr_pool_threads(dev->pool), b_floats = j.piece * j.width * threads;
+        const int64_t floats = b_floats + (pack ? packed_rows_floats(&j) * threads : 0);
         int rc = ctr_dev_scratch(dev, 0, (size_t)floats * sizeof(float) + CTR_PAD, &packed, err);
         if (rc)
             return rc;
         j.pieces = packed;
+        j.packed_rows = pack ? j.pieces + b_floats : NULL;
     } else if (j.k > 0) {
         const int64_t bytes = j.k * j.width * (int64_t)sizeof(float);
         round = CTR_MIN(panels, CTR_MAX(PACK_BYTES / bytes, 1));
