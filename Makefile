@@ -229,6 +229,7 @@ lint:
 	$(Q)clang-format --dry-run -Werror $(c_files)
 	$(Q)cppcheck -q -j2 --std=c11 --inline-suppr --error-exitcode=1 --enable=warning -Isrc --suppressions-list=.ci/cppcheck.suppressions src
 	@! mandoc -Tlint -Wwarning man/* 2>&1 | grep -E '(WARNING|ERROR|UNSUPP)'
+	@! LC_ALL=C.UTF-8 grep -nE '^[^|].{160,}' README.md CONTRIBUTING.md CHANGELOG.md examples/*.md man/* # columns; a row of a table is one line
 
 format:
 	$(Q)clang-format -i $(c_files)
