@@ -33,7 +33,7 @@ completions() { # completions WORD… : what bash would offer for the last word
 PATH=$W/root/usr/bin:$PATH
 is 'bash completes options' "$(completions ctr-join --with)" '--within'
 is 'and choices' "$(completions ctr-cat --compress z)" 'zstd'
-is 'the formats of ctr-import' "$(completions ctr-import --format '' | tr '\n' ' ')" 'csv tsv jsonl libsvm libffm vw '
+is 'the formats of ctr-import' "$(completions ctr-import --format '' | tr '\n' ' ')" 'csv tsv jsonl libsvm libffm vw npy safetensors '
 is 'the formats of ctr-export' "$(completions ctr-export -f lib | tr '\n' ' ')" 'libsvm libffm '
 is 'metrics' "$(completions ctr-eval --metrics au | tr '\n' ' ')" 'auc auc_loss '
 is 'more metrics behind a comma' "$(completions ctr-eval -m log_loss,ga)" 'log_loss,gauc'

@@ -303,13 +303,21 @@ feature raw = hash(site)
 feature inner = json_get(text, "a.b[1]")
 feature first = at(list, 0)
 feature ends = concat(before(tags, " "), after(tags, "t"))
+feature order = join(sort(unique(list)), ",")
+feature best in grams = top(list, 2)
+feature often = mode(list)
+feature host = url_part(url_decode(replace(text, "{", "http://h/?q=")), "host")
+feature asked = query_value(tags, "q")
 image like_t1 = not like(tags, "t1%") and site != "s1" or is_null(price)
 dense n = length(list)
+dense place = at(embedding("vectors.arrow", list, "value"), 0)
+dense total = sum([1, 2]) + mean([1, 2]) + max([1, 2]) + min([1, 2])
 dense both = dot([1.0, 2.0], [0.5, 0.25]) + int(price > 20)
 dense scale = log1p(price)
 dense logs = log(exp(w))
 dense same = int(site == "s0" or w <= 2) + half
 PLAN
+    spew("$dir/views.plan", "from log\nwhere price > 2\nlabel click\nfeature site\n");
     spew("$dir/past.plan", "label click\nfeature user\nfeature past in user of user = split(tags, \" \")\n");
     spew("$dir/few.txt", "base\nslow alpha=0.02 beta=3\nless out=user*\nunbiased bias=no\n");
     spew("$dir/variants.txt", "base\nslow alpha=0.02\nless out=user* precision=f32\nbits precision=q2.13 optimizer=ogd\n");
@@ -330,6 +338,9 @@ ctr-select --columns id,user,click,price -o tsv.arrows log.arrows
 sed 's/vocab(user, min=2)/hash(user)/' log.plan >plain.plan
 ctr-select --batch $batch --add 'tags=split(tags, " ")' -o tags.arrows log.arrows
 ctr-extract --fit log.plan -o fitted.arrows log.arrows
+ctr-select --columns price,id log.arrows | ctr-select --where 'not is_null(price)' -o numbers.arrows
+ctr-export --format npy -o vectors.npy numbers.arrows
+ctr-import --format npy vectors.npy | ctr-join --by-row numbers.arrows | ctr-select --add 'tag=concat("t", id)' | ctr-sort -k tag | ctr-cat --to file --key tag -o vectors.arrow
 ctr-extract --fit wide.plan -o wide.fitted log.arrows
 ctr-extract --batch $batch --names names.arrows -o feat.arrows fitted.arrows log.arrows
 ctr-train lr -q -o model.arrows feat.arrows
@@ -350,8 +361,6 @@ ctr-eval --by site --label click --score score --user user --format stream -o ta
 SH
     make_ok($dir, <<"SH");
 set -e
-ctr-select --columns price,id log.arrows | ctr-select --where 'not is_null(price)' -o numbers.arrows
-ctr-export --format npy -o vectors.npy numbers.arrows
 ctr-export --format safetensors -o numbers.safetensors numbers.arrows
 SH
     make_ok($dir, <<"SH") if -x "$BUILD/bin/ctr-embed-images";

@@ -59,7 +59,7 @@ sub resume_rows {
         next if $ENV{NAMES} && $name !~ /$ENV{NAMES}/;
         my @o = split ' ', $words;
         push @o, qw(--embedding 4) if $o[0] ne 'lr';
-        push @o, qw(--hidden 8,4) if $o[0] ne 'lr' && $words !~ /--hidden/;
+        push @o, qw(--hidden 8,4) if $o[0] !~ /^(lr|fm)$/ && $words !~ /--hidden/;
         push @o, qw(--passes 2) unless $words =~ /--passes/;
         push @o, qw(-o out/main) unless $words =~ / -o /;
         push @rows, [$name, ['ctr-train', @o, '--resume', '--checkpoint', 'out/c', '--checkpoint-every', $EVERY,
