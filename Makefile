@@ -189,7 +189,7 @@ fuzz:
 coverage_tests = $(patsubst %,build/opt-cov/unit/unit-%,stream ahead stream-alloc stream-fault stream-refuse stream-io seal foreign keyed batch base num time \
 	plan plan-alloc plan-refuse op op-alloc formats import export safetensors unpack lines text-refuse text-alloc calmap metric model model-alloc model-refuse) \
 	$(patsubst %,tests/%.t,fuzz stream interop refusals import-formats ctr-import ctr-export ctr-extract ctr-select ctr-model \
-	ctr-calibrate ctr-predict ctr-train ctr-train-follow ctr-train-variants ctr-train-mlp ctr-train-din)
+	ctr-calibrate ctr-predict ctr-train ctr-train-follow ctr-train-variants ctr-train-mlp ctr-train-din ctr-train-dicm)
 coverage:
 	@$(MAKE) --no-print-directory COV=1 DEV= SAN= bins units fuzzers
 	@find build/opt-cov -name '*.gcda' -delete

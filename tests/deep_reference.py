@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Independent mlp, din, two-tower, fm, dcnv2 and dlrm in plain double precision: forward by the formulas of their pages, gradients by central differences
+"""Independent mlp, din, two-tower, fm, dcnv2, dlrm and dicm in plain double precision: forward by the formulas of their pages, gradients by central differences
 of their own forward pass, Adam as Kingma & Ba give it. Python alone: streams are read through the tools, models through
 ctr-export --format safetensors, so that this also reads those.
 
-    deep_reference.py mlp|din|two-tower|fm|dcnv2|dlrm STREAM START MODEL PROGRESSIVE [minibatch=… hidden=… activation=… pooling=… batch-norm=1 dropout=… l2=… rate=…
+    deep_reference.py mlp|din|two-tower|fm|dcnv2|dlrm|dicm STREAM START MODEL PROGRESSIVE [minibatch=… hidden=… activation=… pooling=… batch-norm=1 dropout=… l2=… rate=…
                       decay=… decay-every=… seed=… passes=… counts=CSV attention=… attention-hidden=… user=COLUMN,… ad=COLUMN,…
-                      cross-rank=… structure=… bottom=…]
+                      cross-rank=… structure=… bottom=… images=… images-pool=… images-tower=… base=…]
+        images: a stream of keys of images, made as those of the rows, and vectors; of an image that is not there: 0
         START: the same model before any learning (trained at a rate of next to nothing). Do scores and values agree?
     deep_reference.py score SAFETENSORS STREAM SCORED [hidden=… activation=… pooling=… batch-norm=1]   what the tensors predict
     deep_reference.py counts STREAM CSV                         made-up counts of half of the keys
@@ -65,7 +66,7 @@ class Model:
 def sequences(features):
     """Histories: for each, its fields and the features that these are the past of (None: of none), as numbers of features."""
     of = [f["metadata"].get("ctr.history_of") for f in features]
-    group = [f["metadata"].get("ctr.history") for f in features]
+    group = [f["metadata"].get("ctr.history") and (role(f), f["metadata"].get("ctr.history")) for f in features]
     names, out, done = [f["name"] for f in features], [], set()
     for i in range(len(features)):
         if of[i] and i not in done:
@@ -83,15 +84,16 @@ class Rows:
         self.keys, self.numbers, self.label, self.weight = [], [], [], []
         self.key_names, self.number_names = [], []
         fields = sorted(t.fields, key=lambda f: f["name"].encode())
-        self.sequences = sequences([f for f in fields if role(f) == "feature"])
+        self.sequences = sequences([f for f in fields if role(f) in ("feature", "image")])
+        self.images = [role(f) == "image" for f in fields if role(f) in ("feature", "image")]
         for i in range(len(t.rows)):
             keys, numbers = [], []
             for f in fields:
                 v = t.rows[i][f["name"]]
-                if role(f) == "feature":
+                if role(f) in ("feature", "image"):
                     entries = v if isinstance(v, list) else [v]
                     entries = [(e["key"], e["weight"]) if isinstance(e, dict) else (e, 1.0) for e in entries]
-                    keys.append([((table_of(f), k), x) for k, x in entries if x != 0])
+                    keys.append([((table_of(f) if role(f) == "feature" else IMAGE, k), x) for k, x in entries if x != 0])
                     self.key_names += [] if i else [f["name"]]
                 elif role(f) == "dense":
                     numbers += [e or 0.0 for e in (v if isinstance(v, list) else [v])]
@@ -102,6 +104,24 @@ class Rows:
             weight = [f["name"] for f in fields if role(f) == "weight"]
             self.label.append(t.rows[i][label[0]] if label else 0)
             self.weight.append(t.rows[i][weight[0]] if weight else 1.0)
+
+
+IMAGE = "an image"
+
+
+def embed_images(m, o, rows, batch):
+    """Images through the tower: the vectors of their keys."""
+    if "vectors" not in o:
+        t = Table(o["images"])
+        key, vector = [f["name"] for f in t.fields if role(f) == "image"][0], [f["name"] for f in t.fields if role(f) != "image"][0]
+        o["vectors"] = {r[key]: r[vector] for r in t.rows}
+    keys = sorted({k for i in batch for entries in rows.keys[i] for k, _ in entries if k[0] == IMAGE})
+    x = [o["vectors"].get(k[1], [0.0] * len(next(iter(o["vectors"].values())))) for k in keys]
+    m.images = dict(zip(keys, layers(m, dict(o, activation="prelu"), x, "image.", o["images-tower"], None)))
+
+
+def value(m, k):
+    return m.images[k] if k[0] == IMAGE else m.rows[k]
 
 
 def sigmoid(z):
@@ -171,8 +191,9 @@ def hidden_layers(m, o, x, name, hidden, training, norm=False, dropout=0.0):
 
 
 def pooled(m, o, entries):
-    values = [[w * e for e in m.rows[k]] for k, w in entries]
-    return [POOLING[o["pooling"]](column) for column in zip(*values)] or [0.0] * m.width
+    values = [[w * e for e in value(m, k)] for k, w in entries]
+    how = o["images-pool"] if entries and entries[0][0][0] == IMAGE and o["images-pool"] in POOLING else o["pooling"]
+    return [POOLING[how](column) for column in zip(*values)] or [0.0] * m.width
 
 
 def attended(m, o, rows, batch, number, fields, training):
@@ -182,7 +203,7 @@ def attended(m, o, rows, batch, number, fields, training):
         q = sum(([0.0] * m.width if of is None else pooled(m, o, rows.keys[i][of]) for _, of in fields), [])
         lists = [rows.keys[i][f] for f, _ in fields]
         assert len({len(v) for v in lists}) == 1
-        items.append([sum(([w * e for e in m.rows[k]] for k, w in item), []) for item in zip(*lists)])
+        items.append([sum(([w * e for e in value(m, k)] for k, w in item), []) for item in zip(*lists)])
         inputs += [q + k + [a - b for a, b in zip(q, k)] + [a * b for a, b in zip(q, k)] for k in items[-1]]
     scores, out, width = iter(stack(m, o, inputs, "attention%d." % number, o["attention-hidden"], training)), [], len(fields) * m.width
     for keys in items:
@@ -256,6 +277,10 @@ def forward(m, o, rows, batch, training=None):
         pairs = zip(tower(m, o, rows, batch, "user", training), tower(m, o, rows, batch, "ad", training))
         return [sum(a * b for a, b in zip(u, v)) + m.dense["bias"][0] for u, v in pairs]
     histories = rows.sequences if m.attends else []
+    if m.kind == "dicm":
+        embed_images(m, o, rows, batch)
+        wanted = {True: o["images-pool"] == "attentive", False: o["base"] == "din"}
+        histories = [fields for fields in rows.sequences if wanted[rows.images[fields[0][0]]]]
     past = {f for fields in histories for f, _ in fields}
     x = [sum((pooled(m, o, e) for f, e in enumerate(rows.keys[i]) if f not in past), []) + rows.numbers[i] for i in batch]
     for n, fields in reversed(list(enumerate(histories))):
@@ -299,7 +324,7 @@ def train(m, o, rows):
             used = {}
             for i in batch:
                 for entries in rows.keys[i]:
-                    for k, _ in entries:
+                    for k, _ in (e for e in entries if e[0][0] != IMAGE):
                         used[k] = used.get(k, 0) + 1
             trained = [n for n in m.dense if not n.endswith((".mean", ".var"))]
             running = {}
@@ -327,13 +352,14 @@ def options(words):
     o.update({"decay": 1.0, "decay-every": 1440000000, "seed": 0, "passes": 1})
     o.update({"attention": "plain", "attention-hidden": [80, 40], "user": [], "ad": []})
     o.update({"cross-rank": 0, "structure": "parallel", "bottom": [64, 32]})
+    o.update({"images": "", "images-pool": "sum", "images-tower": [256, 64], "base": "mlp"})
     o["given"] = {}
     for w in words:
         k, v = w.split("=")
         if k == "counts":
             o["given"] = {int(a): int(b) for a, b in (line.split(",") for line in open(v).read().split()[1:])}
             continue
-        o[k] = [int(x) for x in v.split(",") if x != "0"] if k.endswith("hidden") or k == "bottom" else v.split(",") if k in ("user", "ad") else type(o[k])(v)
+        o[k] = [int(x) for x in v.split(",") if x != "0"] if k.endswith("hidden") or k in ("bottom", "images-tower") else v.split(",") if k in ("user", "ad") else type(o[k])(v)
     return o
 
 
@@ -383,7 +409,7 @@ def same(a, b, tolerance):
 
 if __name__ == "__main__":
     what, *a = sys.argv[1:]
-    if what in ("mlp", "din", "two-tower", *CROSSES):
+    if what in ("mlp", "din", "dicm", "two-tower", *CROSSES):
         check_training(a[0], a[1], a[2], a[3], a[4:])
     elif what == "score":
         check_score(a[0], a[1], a[2], a[3:])

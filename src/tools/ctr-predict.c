@@ -9,7 +9,7 @@
 
 static struct {
     bool uncertainty, reload, dot;
-    const char *tower, *keys;
+    const char *tower, *keys, *images;
     int64_t top;
     double max_unknown;
 } o = { .max_unknown = -1 };
@@ -19,6 +19,7 @@ static const struct ctr_opt opts[] = {
     { "reload", 0, CTR_OPT_FLAG, NULL, "when another model takes the name MODEL, go on with that one", &o.reload, 0 },
     { "tower", 0, CTR_OPT_STR, "SIDE", "two-tower: write the vectors of SIDE, user or ad, in place of scores", &o.tower,
       0 },
+    { "images", 0, CTR_OPT_STR, "FILE", "dicm: vectors of images by key", &o.images, CTR_OPT_PATH },
     { "dot", 0, CTR_OPT_FLAG, NULL, "score pairs from vectors of users and ads; no MODEL", &o.dot, 0 },
     { "key", 'k', CTR_OPT_STR, "USER[=COL],AD[=COL]", "--dot: columns of the pairs that say user and ad", &o.keys, 0,
       .needs = "dot" },
@@ -99,6 +100,7 @@ static int open_model(struct run *run, struct ctr_err *err)
                                           .uncertainty = o.uncertainty,
                                           .device = cli->device,
                                           .device_memory = cli->device_memory_bytes,
+                                          .images = o.images,
                                           .output = o.tower };
     ctr_hold_end(run->model); /* another model may take its name: the predictor looks for it */
     rc = ctr_predictor_open(&run->p, run->model, &run->how, err);
@@ -231,7 +233,7 @@ static int top_ads(struct run *run, struct ctr_err *err)
 
 static int check_dot(const struct ctr_cli *cli, struct ctr_err *err)
 {
-    static const char *const others[] = { "tower", "uncertainty", "reload", "max-unknown" };
+    static const char *const others[] = { "tower", "uncertainty", "reload", "max-unknown", "images" };
     for (size_t i = 0; i < CTR_COUNT(others); i++)
         if (ctr_cli_given(cli, others[i]))
             return ctr_cli_usage(err, "--%s goes with a MODEL, and --dot has vectors: leave one out", others[i]);

@@ -319,6 +319,7 @@ dense same = int(site == "s0" or w <= 2) + half
 PLAN
     spew("$dir/views.plan", "from log\nwhere price > 2\nlabel click\nfeature site\n");
     spew("$dir/past.plan", "label click\nfeature user\nfeature past in user of user = split(tags, \" \")\n");
+    spew("$dir/faces.plan", "label click\nfeature site\nimage face = user\nimage faces in face of face = split(tags, \" \")\n");
     spew("$dir/few.txt", "base\nslow alpha=0.02 beta=3\nless out=user*\nunbiased bias=no\n");
     spew("$dir/variants.txt", "base\nslow alpha=0.02\nless out=user* precision=f32\nbits precision=q2.13 optimizer=ogd\n");
     spew("$dir/groups.txt", "base\nless out=user*\nunbiased bias=no\n");
@@ -350,6 +351,8 @@ ctr-train din -q --embedding 3 --hidden 4 --attention-hidden 3 --minibatch 16 -o
 ctr-train two-tower -q --user-features 'user*,who' --ad-features 'site,tags,price' --embedding 3 --hidden 4 --minibatch 16 -o towers.arrows feat.arrows
 ctr-select --columns user,who,user_site --where 'not is_null(user)' -o sides.arrows feat.arrows
 ctr-sort --unique -k user sides.arrows | ctr-predict --tower user -o users.vec towers.arrows
+ctr-extract --batch $batch -o faces.arrows faces.plan log.arrows
+ctr-train dicm -q --images users.vec --missing-image zero --embedding 3 --hidden 4 --images-tower 3 --minibatch 16 -o dicm.arrows faces.arrows
 ctr-select --columns id,site,tags,price feat.arrows | ctr-predict --tower ad -o ads.vec towers.arrows
 ctr-select --columns user,id --where 'not is_null(user)' -o pairs.arrows feat.arrows
 ctr-calibrate --fit isotonic --label click --score score --by site --slice-clicks 2 -o map.arrows log.arrows

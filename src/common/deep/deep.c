@@ -77,7 +77,7 @@ int ctr_deep_inputs(const struct ctr_inputs *in, const struct ctr_strs *tables, 
         struct ctr_input_info info = ctr_inputs_info(in, i);
         struct ctr_deep_input *p = &(*list)[i];
         *p = (struct ctr_deep_input){
-            .list = info.list, .dense = info.dense, .dense_at = info.dense_at, .table_at = -1
+            .list = info.list, .image = info.image, .dense = info.dense, .dense_at = info.dense_at, .table_at = -1
         };
         rc = ctr_strdup(&p->name, info.name, err);
         if (!rc && info.table >= 0)
@@ -196,7 +196,8 @@ int ctr_deep_find_input(const struct ctr_deep *d, const char *name)
 static bool of_group(const struct ctr_deep *d, int i, int input)
 {
     const struct ctr_deep_input *in = &d->input[i], *first = &d->input[input];
-    return i == input || (in->table && in->group && first->group && !strcmp(in->group, first->group));
+    return i == input ||
+           (in->table && in->image == first->image && in->group && first->group && !strcmp(in->group, first->group));
 }
 
 int ctr_deep_sequence(struct ctr_deep *d, int input, struct ctr_err *err)
@@ -351,10 +352,11 @@ static int make_groups(struct ctr_deep *d, struct ctr_err *err)
     for (int k = 0; k < d->keys; k++) {
         const struct ctr_deep_input *in = &d->input[d->key_input[k]];
         struct ctr_deep_group *g = &d->group[d->groups - 1];
-        if (!k || g->pooling != in->pooling || g->sequence || in->sequence) {
+        if (!k || g->images != in->image || g->pooling != in->pooling || g->sequence || in->sequence) {
             g = &d->group[d->groups++];
             *g = (struct ctr_deep_group){ .pooling = in->pooling, .first = k, .x_at = x, .sequence = in->sequence };
             g->ragged = in->sequence > 0;
+            g->images = in->image;
         }
         g->fields++;
         g->ragged |= in->list;
@@ -432,6 +434,7 @@ void ctr_deep_free(struct ctr_deep *d)
     if (d->dev)
         ctr_host_free(d->batch.pinned, d->dev);
     ctr_deep_rows_free(d);
+    ctr_deep_images_free(d);
     for (size_t i = 0; i < CTR_COUNT(mems); i++)
         ctr_mem_free(mems[i]);
     ctr_buf_free(&d->batch.label);

@@ -28,7 +28,7 @@
 #include "common/model/model.h"
 
 extern const struct ctr_model ctr_model_mlp, ctr_model_din, ctr_model_two_tower, ctr_model_fm, ctr_model_dcnv2,
-    ctr_model_dlrm;
+    ctr_model_dlrm, ctr_model_dicm;
 
 /* ---- shapes ---- */
 
@@ -36,6 +36,7 @@ extern const struct ctr_model ctr_model_mlp, ctr_model_din, ctr_model_two_tower,
 struct ctr_deep_input {
     char *name, *table; /* table NULL: numbers */
     bool list;
+    bool image;               /* its keys' vectors are those of d->images */
     int32_t dense, dense_at;  /* numbers a row, and where they begin among all of a row */
     enum ctr_pooling pooling; /* set by the model's declare; SUM unless it says otherwise */
     int table_at;             /* into ctr_deep_tables; -1: numbers */
@@ -79,6 +80,7 @@ struct ctr_deep_group {
     int x_at;          /* inputs of keys before it that are in x */
     int sequence;      /* 1 + the number of the sequence; 0: pooled into x */
     int field;         /* of that sequence */
+    bool images;       /* of d->images */
     bool ragged;       /* else every list has one entry */
     int64_t entries;
     struct ctr_buf hash;                     /* u64 [entries] */
@@ -121,6 +123,8 @@ struct ctr_vectors {
     struct ctr_mem *du, *l2;   /* gradients; DIN, eq. 7 */
 };
 
+struct ctr_deep_images;
+struct ctr_image_table;
 struct ctr_deep_spec;
 
 /* The net: its shape, its parameters in one arena, and what a model sees of a minibatch. */
@@ -156,7 +160,9 @@ struct ctr_deep {
     int params;
     int64_t learned, floats; /* of the arena: parameters that the optimizer learns, all */
     struct ctr_mem *w, *g, *s1, *s2;
-    struct ctr_mem *bad; /* f64: the first element of w that is no number, -1 */
+    struct ctr_deep_images *images;      /* deep_images.c; NULL: none */
+    const struct ctr_image_table *table; /* their vectors, of a scorer, borrowed; NULL: the network reads them */
+    struct ctr_mem *bad;                 /* f64: the first element of w that is no number, -1 */
     /* what a model sees of the minibatch: `rows` rows so far, of at most `room` */
     int64_t rows, room;
     struct ctr_mem *x, *dx;         /* [room x x_cols], [room x pooled * width] */
@@ -298,6 +304,27 @@ int ctr_deep_sent(struct ctr_deep *d, struct ctr_err *err) CTR_MUST;
 /* Forget the minibatch. */
 void ctr_deep_clear(struct ctr_deep *d);
 void ctr_deep_rows_free(struct ctr_deep *d);
+/* ---- deep_images.c: vectors of images, and the tower that they go through ---- */
+
+/* For declare, of a model with inputs of images: read the file of d->p.images, unless d->table is there; add the
+ * tower's parameters, image.0.weight … . */
+int ctr_deep_images_declare(struct ctr_deep *d, struct ctr_err *err) CTR_MUST;
+/* Number the images of the n rows behind d->rows, whose lists are there; first_row: of the stream, of the first one. */
+int ctr_deep_images_add(struct ctr_deep *d, int64_t n, int64_t first_row, struct ctr_err *err) CTR_MUST;
+/* Of those that are new: vectors to the device, and through the tower. */
+int ctr_deep_images_pull(struct ctr_deep *d, struct ctr_err *err) CTR_MUST;
+/* What the tower gave, a row for each distinct image of the minibatch, and its gradient. */
+struct ctr_mat ctr_deep_images_value(const struct ctr_deep *d);
+struct ctr_mat ctr_deep_images_grad(const struct ctr_deep *d);
+int ctr_deep_images_room(struct ctr_deep *d, struct ctr_err *err) CTR_MUST; /* for the gradient */
+int ctr_deep_images_backward(struct ctr_deep *d, struct ctr_err *err) CTR_MUST;
+void ctr_deep_images_clear(struct ctr_deep *d);
+int ctr_deep_images_words(const struct ctr_deep *d, struct ctr_buf *text, struct ctr_err *err) CTR_MUST;
+void ctr_deep_images_free(struct ctr_deep *d);
+/* The table of a network, to lend it to others; is there an image of this hash? */
+const struct ctr_image_table *ctr_deep_images_table(const struct ctr_deep *d);
+bool ctr_image_known(const struct ctr_image_table *t, uint64_t hash);
+
 /* What the source has learned is in the tables: before they are read past it. */
 int ctr_deep_rows_settle(struct ctr_deep *d, struct ctr_err *err) CTR_MUST;
 

@@ -12,8 +12,8 @@
 
 #include "common/deep/deep.h"
 
-enum kind { KEY, KEYS, NUMBERS, TABLE, PARAMETER, KINDS };
-static const char *const kinds[KINDS] = { "key", "keys", "numbers", "table", "parameter" };
+enum kind { KEY, KEYS, IMAGE, IMAGES, NUMBERS, TABLE, PARAMETER, KINDS };
+static const char *const kinds[KINDS] = { "key", "keys", "image", "images", "numbers", "table", "parameter" };
 
 const char *const ctr_deep_states[CTR_DEEP_STATES] = { "m", "v" };
 
@@ -144,9 +144,10 @@ int ctr_deep_save(void *learner, const struct ctr_strs *tables, struct ctr_write
     for (int i = 0; i < d->inputs && !rc; i++) {
         const struct ctr_deep_input *in = &d->input[i];
         rc = put_part(&b, in->name,
-                      !in->table ? NUMBERS
-                      : in->list ? KEYS
-                                 : KEY,
+                      !in->table  ? NUMBERS
+                      : in->image ? (in->list ? IMAGES : IMAGE)
+                      : in->list  ? KEYS
+                                  : KEY,
                       in->table, 0, in->table ? d->width : in->dense, err);
         if (!rc)
             rc = put_relations(&b, in, err);

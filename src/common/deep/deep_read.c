@@ -101,7 +101,9 @@ static int add_input(struct ctr_deep_input **list, int *n, struct ctr_str name, 
         return ctr_fail_nomem(err, room * sizeof *more);
     *list = more;
     p = &more[*n];
-    *p = (struct ctr_deep_input){ .list = is(kind, "keys"), .table_at = -1 };
+    *p = (struct ctr_deep_input){ .list = is(kind, "keys") || is(kind, "images"),
+                                  .image = is(kind, "image") || is(kind, "images"),
+                                  .table_at = -1 };
     if ((*n)++)
         p->dense_at = p[-1].dense_at + p[-1].dense;
     if (!(p->name = strndup(name.p, name.n)))
@@ -134,10 +136,11 @@ static int read_parts(struct load *l, const struct ctr_batch *b, struct ctr_deep
             rc = damaged(err, "main", "a name or a size is damaged");
         else if (is(k, "table") || is(k, "parameter"))
             rc = add_part(l, s, is(k, "table"), r, c, err);
-        else if (*n < CTR_MAX_TABLES && (is(k, "key") || is(k, "keys") || is(k, "numbers")))
+        else if (*n < CTR_MAX_TABLES &&
+                 (is(k, "key") || is(k, "keys") || is(k, "image") || is(k, "images") || is(k, "numbers")))
             rc = add_input(list, n, s, k, table, b, i, c, err);
         else
-            rc = damaged(err, "main", "a kind is none of key, keys, numbers, table, parameter");
+            rc = damaged(err, "main", "a kind is none of key, keys, image, images, numbers, table, parameter");
     }
     return rc;
 }
@@ -212,7 +215,9 @@ static int read_main(struct load *l, struct ctr_strs *names, struct ctr_reader *
         rc = check_parts(l, err);
     for (int i = 0; i < l->d->inputs && !rc; i++) {
         const char *table = l->d->input[i].table;
-        if (table && !(rc = ctr_deep_tables_add(l->all, table, &l->d->p, &at, err)) && ctr_strs_find(names, table) < 0)
+        if (table && !l->d->input[i].image)
+            rc = ctr_deep_tables_add(l->all, table, &l->d->p, &at, err);
+        if (table && !rc && ctr_strs_find(names, table) < 0)
             rc = ctr_strs_add(names, table, strlen(table), err);
     }
     return rc;

@@ -95,6 +95,8 @@ int ctr_deep_tables_bind(struct ctr_deep_tables *all, struct ctr_deep *d, bool a
     int rc = 0;
     for (int k = 0; k < d->keys && !rc; k++) {
         struct ctr_deep_input *in = &d->input[d->key_input[k]];
+        if (in->image)
+            continue;
         in->table_at = ctr_deep_tables_find(all, in->table);
         if (in->table_at < 0 && add)
             rc = ctr_deep_tables_add(all, in->table, &d->p, &in->table_at, err);
@@ -227,6 +229,8 @@ int ctr_deep_add(struct ctr_deep *d, const struct ctr_rows *r, int64_t from, int
             rc = add_lists(d, &d->group[g], r, from, n, err);
     for (int i = 0; i < d->sequences && !rc; i++)
         rc = check_aligned(d, &d->sequence[i], n, r->first_row + from, err);
+    if (!rc && d->images)
+        rc = ctr_deep_images_add(d, n, r->first_row + from, err);
     if (!rc)
         rc = add_numbers(d, r, from, n, err);
     if (!rc)
@@ -491,11 +495,13 @@ struct ctr_deep_sequence_view ctr_deep_sequence_of(const struct ctr_deep *d, int
 static int pool_all(struct ctr_deep *d, int64_t first, struct ctr_err *err)
 {
     int rc = sequence_room(d, first, err);
+    if (!rc && d->images)
+        rc = ctr_deep_images_pull(d, err);
     for (int i = 0; i < d->groups && !rc; i++) {
         const struct ctr_deep_group *g = &d->group[i];
         struct ctr_dev_pool pool = { .how = g->pooling,
                                      .lists = lists_of(d, g, first),
-                                     .rows = d->vectors.value,
+                                     .rows = g->images ? ctr_deep_images_value(d) : d->vectors.value,
                                      .out = part_of_x(d, g, d->x, d->x_cols, first) };
         if (g->sequence) {
             const int64_t e = start_of(g, first);
@@ -540,22 +546,22 @@ int ctr_deep_pull(struct ctr_deep *d, struct ctr_deep_tables *all, bool make, st
 /* ---- push ---- */
 
 /* The entries of each row, in ascending order: how pool_grad wants them. */
-static int send_groups(struct ctr_deep *d, struct ctr_deep_group *g, struct ctr_err *err)
+static int send_groups(struct ctr_deep *d, struct ctr_deep_group *g, int64_t rows, struct ctr_err *err)
 {
     struct ctr_buf start = { 0 }, item = { 0 };
     const int32_t *index = AS(int32_t, g->index);
     int rc = 0;
-    int32_t *s = ctr_buf_extend(&start, d->batch.unique + 2, sizeof *s, &rc, err);
+    int32_t *s = ctr_buf_extend(&start, rows + 2, sizeof *s, &rc, err);
     int32_t *it = ctr_buf_extend(&item, g->entries, sizeof *it, &rc, err);
     if (!rc) {
-        memset(s, 0, (size_t)(d->batch.unique + 2) * sizeof *s);
+        memset(s, 0, (size_t)(rows + 2) * sizeof *s);
         for (int64_t e = 0; e < g->entries; e++)
             s[index[e] + 2]++;
-        for (int64_t u = 1; u < d->batch.unique + 1; u++)
+        for (int64_t u = 1; u < rows + 1; u++)
             s[u + 1] += s[u];
         for (int64_t e = 0; e < g->entries; e++)
             it[s[index[e] + 1]++] = (int32_t)e;
-        rc = ctr_deep_send(d, &g->group_start_mem, start.data, 0, (size_t)(d->batch.unique + 1) * sizeof *s, err);
+        rc = ctr_deep_send(d, &g->group_start_mem, start.data, 0, (size_t)(rows + 1) * sizeof *s, err);
     }
     if (!rc)
         rc = ctr_deep_send(d, &g->group_item_mem, item.data, 0, (size_t)g->entries * sizeof *it, err);
@@ -567,22 +573,29 @@ static int send_groups(struct ctr_deep *d, struct ctr_deep_group *g, struct ctr_
 static int row_gradients(struct ctr_deep *d, struct ctr_err *err)
 {
     int rc = ctr_mem_grow(&d->vectors.du, d->dev, (size_t)(d->batch.unique * d->width) * sizeof(float), err);
+    bool begun[2] = { false, false }; /* of tables, of images */
+    if (!rc && d->images)
+        rc = ctr_deep_images_room(d, err);
     for (int i = 0; i < d->groups && !rc; i++) {
         struct ctr_deep_group *g = &d->group[i];
-        rc = send_groups(d, g, err); /* while the backward pass computes */
+        const struct ctr_mat rows = g->images ? ctr_deep_images_value(d) : d->vectors.value;
+        const struct ctr_mat to =
+            g->images ? ctr_deep_images_grad(d) : ctr_mat(d->vectors.du, d->batch.unique, d->width);
+        rc = send_groups(d, g, to.rows, err); /* while the backward pass computes */
         if (!rc)
             rc = ctr_deep_sent(d, err);
         if (rc)
             break;
         struct ctr_dev_pool_grad grad = { .how = g->pooling,
                                           .lists = lists_of(d, g, 0),
-                                          .group_start = ctr_vec(g->group_start_mem, d->batch.unique + 1),
+                                          .group_start = ctr_vec(g->group_start_mem, to.rows + 1),
                                           .group_item = ctr_vec(g->group_item_mem, g->entries),
-                                          .rows = d->vectors.value,
+                                          .rows = rows,
                                           .dout = part_of_x(d, g, d->dx, (int64_t)d->pooled * d->width, 0),
                                           .out = part_of_x(d, g, d->x, d->x_cols, 0),
-                                          .grad = ctr_mat(d->vectors.du, d->batch.unique, d->width),
-                                          .add = i > 0 };
+                                          .grad = to,
+                                          .add = begun[g->images] };
+        begun[g->images] = true;
         if (g->sequence) {
             grad.lists = entries_of(d, g, 0);
             grad.dout = part_of_sequence(d, g, d->sequence[g->sequence - 1].grad, 0);
@@ -624,6 +637,8 @@ int ctr_deep_push(struct ctr_deep *d, struct ctr_deep_tables *all, struct ctr_po
                   struct ctr_err *err)
 {
     int rc = row_gradients(d, err);
+    if (!rc && d->images)
+        rc = ctr_deep_images_backward(d, err);
     if (!rc && all->counts)
         rc = send_l2(d, all, err);
     const struct ctr_source_step step = { .opt = *opt,
@@ -650,6 +665,8 @@ void ctr_deep_clear(struct ctr_deep *d)
     }
     for (int i = 0; i < d->sequences; i++)
         d->sequence[i].entries = 0;
+    if (d->images)
+        ctr_deep_images_clear(d);
     if (d->vectors.source)
         ctr_source_drop(d->vectors.source, 0);
     for (int t = 0; t < d->batch.sets; t++) {

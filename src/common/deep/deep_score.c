@@ -186,6 +186,7 @@ static int open_net(const struct scorer *of, struct ctr_deep *net, const char *o
     int n = of->model.inputs, rc = ctr_deep_open(net, of->model.model, &of->model.p, 1, false, err);
     if (rc)
         return rc;
+    net->table = ctr_deep_images_table(&of->model);
     net->output = output ? find_output(net->spec, output) : NULL;
     rc = ctr_deep_inputs_copy(&of->model, &list, err);
     if (rc)
@@ -273,7 +274,10 @@ void ctr_deep_count_unknown(const void *session, const struct ctr_rows *r, int64
         if (table >= 0)
             ctr_embedding_find(&s->of->tables.t[table].rows, r->hash + e, run, row);
         n[input] += run;
-        for (int64_t i = 0; i < run; i++)
+        const bool image = net->images && net->input[input].image;
+        for (int64_t i = 0; i < run && image; i++)
+            unknown[input] += !ctr_image_known(ctr_deep_images_table(net), r->hash[e + i]);
+        for (int64_t i = 0; i < run && !image; i++)
             unknown[input] += table < 0 || row[i] == CTR_EMBEDDING_NONE;
     }
 }

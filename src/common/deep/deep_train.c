@@ -258,5 +258,7 @@ int ctr_deep_words(const void *learner, struct ctr_buf *text, struct ctr_err *er
 {
     const struct ctr_deep_learner *l = learner;
     int rc = l->net.vectors.source ? ctr_source_words(l->net.vectors.source, text, err) : 0;
+    if (!rc && l->net.images)
+        rc = ctr_deep_images_words(&l->net, text, err);
     return rc ? rc : ctr_deep_time_words(&l->time, l->net.dev, text, err);
 }

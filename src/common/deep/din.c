@@ -23,19 +23,15 @@
 
 #include "common/deep/deep_options.h"
 #include "common/deep/deep_stack.h"
+#include "common/deep/din.h"
 
-static const char *const attentions[] = { "plain", "softmax", NULL };
+const char *const ctr_din_attentions[] = { "plain", "softmax", NULL };
 
 static const struct ctr_param din_options[] = {
     CTR_DEEP_OPTIONS,
     CTR_DEEP_POOLING_OPTION,
     CTR_DEEP_STACK_OPTIONS_LIKE("200,80", "dice"),
-    { "attention", CTR_PARAM_WORD, CTR_PARAM_AT(attention), "plain", .range = "plain or softmax",
-      .group = CTR_GROUP_MODEL, .help = "weights of the items of a history: scores, or softmax of them",
-      .words = attentions },
-    { "attention-hidden", CTR_PARAM_SIZES, CTR_PARAM_AT(attention_hidden), "80,40",
-      .range = "1 to 8 sizes such as 80,40, each 1 to 65536, or 0 for none", .unit = "N,N,…", .group = CTR_GROUP_MODEL,
-      .help = "units of the hidden layers of attention units, or 0" },
+    CTR_DIN_ATTENTION_OPTIONS,
     { 0 },
 };
 
@@ -117,21 +113,29 @@ static int declare_unit(struct ctr_deep *d, struct unit *u, struct ctr_err *err)
     return rc;
 }
 
-/* Every input that says what it is the past of becomes a sequence, with those of its group. */
+/* Does an input that says what it is the past of have an attention unit? In dicm: as --base and --images-pool say. */
+static bool attends(const struct ctr_deep *d, const struct ctr_deep_input *in)
+{
+    if (!in->history_of)
+        return false;
+    return in->image ? !strcmp(d->p.images_pool, "attentive") : !d->p.base || !strcmp(d->p.base, "din");
+}
+
+/* Every such input becomes a sequence, with those of its group. */
 static int declare_units(struct ctr_deep *d, struct din *m, struct ctr_err *err)
 {
     int rc = 0;
     for (int i = 0; i < d->inputs && rc >= 0; i++)
-        if (d->input[i].history_of)
+        if (attends(d, &d->input[i]))
             rc = ctr_deep_sequence(d, i, err);
     if (rc < 0)
         return err->code;
-    if (!d->sequences) {
+    if (!d->sequences && !d->p.base) {
         return ctr_fail(err, CTR_EUSAGE,
                         "no feature says which one it is the past of: add 'feature past of item = …' to the plan, take "
                         "columns of ctr-history, or train mlp");
     }
-    m->unit = calloc((size_t)d->sequences, sizeof *m->unit);
+    m->unit = calloc((size_t)d->sequences + 1, sizeof *m->unit);
     if (!m->unit)
         return ctr_fail_nomem(err, (size_t)d->sequences * sizeof *m->unit);
     m->units = d->sequences;
@@ -145,14 +149,14 @@ static int declare_units(struct ctr_deep *d, struct din *m, struct ctr_err *err)
     return rc;
 }
 
-static int din_declare(struct ctr_deep *d, struct ctr_err *err)
+int ctr_din_declare(struct ctr_deep *d, struct ctr_err *err)
 {
     struct din *m = calloc(1, sizeof *m);
     if (!m)
         return ctr_fail_nomem(err, sizeof *m);
     d->state = m;
     for (int i = 0; i < d->inputs; i++)
-        d->input[i].pooling = ctr_deep_pooling_of(d->p.pooling);
+        d->input[i].pooling = ctr_deep_pooling_of(d->input[i].image ? d->p.images_pool : d->p.pooling);
     int rc = declare_units(d, m, err);
     m->learned = m->cols + (int64_t)d->pooled * d->width;
     m->cols += d->x_cols;
@@ -191,7 +195,7 @@ static int unit_room(struct ctr_deep *d, struct unit *u, int64_t room, struct ct
     return rc;
 }
 
-static int din_make_room(struct ctr_deep *d, int64_t room, struct ctr_err *err)
+int ctr_din_make_room(struct ctr_deep *d, int64_t room, struct ctr_err *err)
 {
     struct din *m = d->state;
     int rc = ctr_mem_grow(&m->x, d->dev, (size_t)(room * m->cols) * sizeof(float), err);
@@ -228,7 +232,7 @@ static void unit_free(struct unit *u)
     free(u->query_at);
 }
 
-static void din_free(struct ctr_deep *d)
+void ctr_din_free(struct ctr_deep *d)
 {
     struct din *m = d->state;
     if (!m)
@@ -360,7 +364,7 @@ static int unit_forward(struct ctr_deep *d, struct unit *u, struct ctr_mat x, in
     return rc ? rc : ctr_dev_attend(d->dev, &attend, err);
 }
 
-static int din_forward(struct ctr_deep *d, int64_t from, int64_t n, bool training, struct ctr_err *err)
+int ctr_din_forward(struct ctr_deep *d, int64_t from, int64_t n, bool training, struct ctr_err *err)
 {
     struct din *m = d->state;
     const struct ctr_mat x = ctr_mat_at(m->x, from * m->cols, n, m->cols);
@@ -442,7 +446,7 @@ static int unit_backward(struct ctr_deep *d, struct unit *u, struct ctr_mat dx, 
     return rc;
 }
 
-static int din_backward(struct ctr_deep *d, struct ctr_err *err)
+int ctr_din_backward(struct ctr_deep *d, struct ctr_err *err)
 {
     struct din *m = d->state;
     const int64_t pooled = (int64_t)d->pooled * d->width;
@@ -457,11 +461,11 @@ static int din_backward(struct ctr_deep *d, struct ctr_err *err)
 }
 
 static const struct ctr_deep_spec din_deep = {
-    .declare = din_declare,
-    .make_room = din_make_room,
-    .forward = din_forward,
-    .backward = din_backward,
-    .free = din_free,
+    .declare = ctr_din_declare,
+    .make_room = ctr_din_make_room,
+    .forward = ctr_din_forward,
+    .backward = ctr_din_backward,
+    .free = ctr_din_free,
 };
 
 const struct ctr_model ctr_model_din = {

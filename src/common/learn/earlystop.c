@@ -27,13 +27,14 @@ static int check_schema(struct ctr_trainer *t, const struct ctr_schema *s, struc
 static int score_source(struct ctr_trainer *t, const struct ctr_batch_source *s, struct ctr_validation *v,
                         struct ctr_err *err)
 {
+    const struct ctr_row_transform as_is = { .scale = 1, .images = t->job.params.images_pool != NULL };
     struct ctr_inputs *in = NULL;
     struct ctr_rows rows;
     const struct ctr_batch *b;
     double *score = malloc((size_t)t->job.params.minibatch * sizeof *score);
     int rc = score ? check_schema(t, ctr_batch_source_schema(s), err) : ctr_fail_nomem(err, sizeof *score);
     if (!rc)
-        rc = ctr_inputs_new(&in, ctr_batch_source_schema(s), t->label, t->weight, NULL, &t->tables, err);
+        rc = ctr_inputs_new(&in, ctr_batch_source_schema(s), t->label, t->weight, &as_is, &t->tables, err);
     if (!rc && t->job.model->by_column)
         rc = ctr_inputs_by_column(in, err);
     while (!rc && (rc = ctr_batch_source_next(s, &b, err)) > 0) {

@@ -81,18 +81,19 @@ static int choose_kind(const struct ctr_field *f, int role, enum kind *kind, str
     bool list = f->type == CTR_LIST || f->type == CTR_FIXED;
     enum ctr_type item = list ? f->item : f->type;
     char type[64];
-    if (role == CTR_ROLE_FEATURE && item == CTR_U64)
+    const bool keys = role == CTR_ROLE_FEATURE || role == CTR_ROLE_IMAGE;
+    if (keys && item == CTR_U64)
         *kind = list ? KEYS : KEY;
     else if (role == CTR_ROLE_FEATURE && item == CTR_WKEY && f->type == CTR_LIST)
         *kind = WEIGHTED_KEYS;
     else if (role == CTR_ROLE_DENSE && (ctr_type_number(item) || item == CTR_BOOL) && item != CTR_F16)
         *kind = list ? NUMBERS : NUMBER;
-    else if (role == CTR_ROLE_FEATURE)
+    else if (keys)
         return ctr_fail(
             err, CTR_EUSAGE,
-            "column '%s' has the role feature but is %s: features are keys (uint64, a list of it, or weighted "
-            "keys); ctr-extract makes them",
-            f->name, ctr_field_type_name(f, type, sizeof type));
+            "column '%s' has the role %s but is %s: features and images are keys (uint64, a list of it, features also "
+            "weighted keys); ctr-extract makes them",
+            f->name, ctr_roles[role], ctr_field_type_name(f, type, sizeof type));
     else
         return ctr_fail(err, CTR_EUSAGE,
                         "column '%s' has the role %s but is %s: a number or a list of numbers is wanted", f->name,
@@ -124,7 +125,7 @@ static int bind_column(struct ctr_inputs *in, int column, struct ctr_strs *table
     const struct ctr_field *f = &in->schema->f[column];
     int role = ctr_field_role(f);
     struct input *i = &in->in[in->n];
-    if (role != CTR_ROLE_FEATURE && role != CTR_ROLE_DENSE)
+    if (role != CTR_ROLE_FEATURE && role != CTR_ROLE_DENSE && !(role == CTR_ROLE_IMAGE && in->change.images))
         return 0;
     int rc = choose_kind(f, role, &i->kind, err);
     if (rc)
@@ -316,6 +317,7 @@ struct ctr_input_info ctr_inputs_info(const struct ctr_inputs *in, int i)
         info.dense_at = p->dense_at;
     } else {
         info.list = p->kind != KEY;
+        info.image = ctr_field_role(f) == CTR_ROLE_IMAGE;
     }
     return info;
 }

@@ -37,6 +37,7 @@ static int choose_device(struct ctr_loaded *m, const struct ctr_predict_opts *o,
     const bool gpu = o->device && strcmp(o->device, "cpu") != 0;
     m->info.uncertainty = o->uncertainty;
     m->info.params.device = o->device;
+    m->info.params.images = o->images;
     m->info.params.device_memory = o->device_memory;
     if (gpu && !m->info.model->device)
         return ctr_fail(err, CTR_EDATA, "--device: %s has no GPU implementation in this version; use --device cpu",

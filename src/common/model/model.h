@@ -63,6 +63,7 @@ struct ctr_input_info {
     int table;        /* into the list of table names; -1: numbers */
     int rows_table;   /* the same of its entries in ctr_rows, numbers too, unless rows come by column */
     bool list;        /* any number of keys a row; else one */
+    bool image;       /* of the role image */
     int dense;        /* numbers a row; 0: keys */
     int dense_at;     /* their place in a row of `dense` */
     /* ctr.history_of, ctr.history, ctr.side of the column, or NULL */
@@ -150,6 +151,12 @@ struct ctr_params {
     const char *structure;                   /* dcnv2: parallel, stacked */
     struct ctr_sizes bottom;                 /* dlrm: units of the layers over the numbers */
     int64_t vector;                          /* numbers of a tower's vector */
+    const char *images_pool;                 /* dicm: sum, mean, max, attentive; NULL: no model of images */
+    struct ctr_sizes images_tower;           /* units of the tower's hidden layers */
+    const char *missing_image;               /* fail, zero */
+    const char *base;                        /* mlp, din */
+    bool images_as_ids;                      /* a vector a key in place of the tower */
+    const char *images;                      /* the file of their vectors. Stands in no file */
     const char *user_features, *ad_features; /* names of inputs, or NULL: they say it. Stand in no file */
     double rate;                             /* Adam's */
     double decay;                            /* the rate is multiplied by it … */
@@ -444,6 +451,7 @@ struct ctr_predict_opts {
     bool uncertainty;   /* beside each score, see ctr_model.predict_uncertain */
     const char *device; /* as in struct ctr_params */
     int64_t device_memory;
+    const char *images; /* the file of images' vectors; NULL: none */
     const char *output; /* of a predictor: the vectors of this output in place of scores; NULL: scores */
 };
 

@@ -20,6 +20,7 @@ struct ctr_row_transform {
     double drop;   /* learning: the share of features left out */
     double scale;  /* of x; predicting: the share that learning kept */
     uint64_t seed; /* of the pass */
+    bool images;   /* columns of images are inputs, as features are */
 };
 
 /* `p` was checked. `pass`: the rows are learned from, for the pass-th time from 0; -1: they are predicted. */

@@ -19,6 +19,7 @@ static const struct {
     { &ctr_model_fm, NULL, NULL },
     { &ctr_model_dcnv2, NULL, NULL },
     { &ctr_model_dlrm, NULL, NULL },
+    { &ctr_model_dicm, NULL, NULL },
 };
 
 const struct ctr_model *ctr_model_at(int i)

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * din: the network of din.c, for models that add to it. Its functions are those of a struct ctr_deep_spec; the state of
+ * the network is theirs. */
+#ifndef CTR_DIN_H
+#define CTR_DIN_H
+
+#include "common/deep/deep.h"
+
+extern const char *const ctr_din_attentions[];
+
+/* clang-format off */
+#define CTR_DIN_ATTENTION_OPTIONS                                                                                      \
+    { "attention", CTR_PARAM_WORD, CTR_PARAM_AT(attention), "plain", .range = "plain or softmax",                      \
+      .group = CTR_GROUP_MODEL, .help = "weights of the items of a history: scores, or softmax of them",               \
+      .words = ctr_din_attentions },                                                                                   \
+    { "attention-hidden", CTR_PARAM_SIZES, CTR_PARAM_AT(attention_hidden), "80,40",                                    \
+      .range = "1 to 8 sizes such as 80,40, each 1 to 65536, or 0 for none", .unit = "N,N,…",                          \
+      .group = CTR_GROUP_MODEL, .help = "units of the hidden layers of attention units, or 0" }
+/* clang-format on */
+
+int ctr_din_declare(struct ctr_deep *d, struct ctr_err *err) CTR_MUST;
+int ctr_din_make_room(struct ctr_deep *d, int64_t room, struct ctr_err *err) CTR_MUST;
+int ctr_din_forward(struct ctr_deep *d, int64_t from, int64_t n, bool training, struct ctr_err *err) CTR_MUST;
+int ctr_din_backward(struct ctr_deep *d, struct ctr_err *err) CTR_MUST;
+void ctr_din_free(struct ctr_deep *d);
+
+#endif

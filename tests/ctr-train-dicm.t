@@ -1,0 +1,159 @@
+#!/bin/sh
+# ctr-train dicm: agrees with an independent implementation, whose gradients are finite differences of the whole model, tower
+# included; does not depend on how rows arrive; resumes to the same bytes; images that are missing or damaged.
+. "${0%/*}/lib.sh"
+has_python pyarrow || skip_all "no pyarrow"
+REF="$CTR_TOP/tests/deep_reference.py"
+cd "$W" || exit 1
+
+# make.py ROWS SEED STREAM IMAGES [float16]: an image of each item, and a history of items and of their images, aligned
+cat >make.py <<'EOP'
+import random, sys
+import pyarrow as pa
+r = random.Random(int(sys.argv[2]))
+past = lambda name, of, t: pa.field(name, pa.list_(t), metadata={"ctr.history": "history", "ctr.history_of": of})
+schema = pa.schema([pa.field("click", pa.float64()), pa.field("w", pa.float64()), pa.field("item", pa.int64()), pa.field("photo", pa.string()),
+    pa.field("word", pa.string()), pa.field("age", pa.float64()), past("h.item", "item", pa.int64()), past("h.photo", "photo", pa.string())])
+rows = []
+for i in range(int(sys.argv[1])):
+    item, n = r.randrange(9), r.choice([0, 1, 2, 3, 5]) if i % 40 else 20
+    h = [r.randrange(9) for _ in range(n)]
+    liked = sum(k % 3 == item % 3 for k in h)
+    rows.append({"click": .25 if i % 11 == 0 else float(r.random() < (.7 if liked else .3)), "w": [1.0, 1.0, 2.5, 0.0][i % 4], "item": item,
+        "photo": "p%d" % item if i % 17 < 16 else None, "word": r.choice("xyz"), "age": r.random(), "h.item": h, "h.photo": ["p%d" % k for k in h]})
+with pa.ipc.new_stream(sys.argv[3], schema) as w:
+    w.write_table(pa.Table.from_pylist(rows, schema))
+width = 4
+images = [{"key": "p%d" % k, "vector": [float(k % 3 == j) + r.gauss(0, .3) for j in range(width)]} for k in range(10)]
+fields = pa.schema([pa.field("key", pa.string()), pa.field("vector", pa.list_(pa.float32(), width))])
+with pa.ipc.new_stream(sys.argv[4], fields) as w:
+    w.write_table(pa.Table.from_pylist(images, fields))
+EOP
+cat >plan <<'EOP'
+label click
+weight w
+feature item = item
+feature past in item of item = `h.item`
+image photo = photo
+image seen in photo of photo = `h.photo`
+feature word = word
+dense age
+EOP
+printf 'image photo = key\nkeep vector\n' >images.plan
+make() { "$PY" make.py "$1" "$2" raw.arrows "$4" && ctr-extract -q plan -o "$3" raw.arrows; }
+make "$([ -n "$SAN" ] && echo 10 || echo 16)" 1 tiny.arrows images.arrows && make 1500 2 rows.arrows images.arrows &&
+    ctr-extract -q images.plan -o keys.arrows images.arrows || exit 1
+small() { ctr-train dicm -q --images images.arrows --embedding 2 --hidden 3 --images-tower 3,2 --attention-hidden 2 --minibatch 8 --rate .01 "$@" tiny.arrows; }
+train() { ctr-train dicm -q --images images.arrows --embedding 4 --hidden 12,8 --images-tower 8,6 --attention-hidden 6 --minibatch 100 --rate .01 "$@"; }
+scores() { ctr-export -f csv --columns score "$1"; }
+ref() { "$PY" "$REF" "$@"; }
+
+# ---- the model, by finite differences through pooling, tower and base
+agrees() { # agrees OPTIONS -- REFERENCE-OPTIONS
+    _o=
+    while [ "$1" != -- ]; do _o="$_o $1"; shift; done
+    shift
+    # shellcheck disable=SC2086
+    small $_o --rate 1e-35 -o start.arrows && small $_o -o got.arrows --progressive got.p &&
+        ref dicm tiny.arrows start.arrows got.arrows got.p hidden=3 images=keys.arrows images-tower=3,2 attention-hidden=2 minibatch=8 rate=.01 "$@"
+}
+ok 'images summed: agrees with the reference: scores before each update, every value after' agrees --
+ok 'their means, a tower without hidden layers' agrees --images-pool mean --images-tower 0 -- images-pool=mean images-tower=0
+ok 'the largest' agrees --images-pool max -- images-pool=max
+ok 'attentive' agrees --images-pool attentive -- images-pool=attentive
+ok 'attentive, on din, softmax' agrees --images-pool attentive --base din --attention softmax -- images-pool=attentive base=din attention=softmax
+ctr-select --where 'key != "p3"' -o lacks.arrows images.arrows
+ctr-extract -q images.plan -o lacks.keys lacks.arrows
+# without hidden layers: a unit that is 0 has no derivative
+ok 'missing images are zeros' agrees --images lacks.arrows --missing-image zero --images-tower 0 -- images=lacks.keys images-tower=0
+wrong() { ! agrees --images-pool mean --; }
+ok 'the check can fail' wrong
+grep -v '^feature\|^dense' plan >images-only.plan
+only() { "$PY" make.py 60 4 raw.arrows x.images && ctr-extract -q images-only.plan raw.arrows | train -o only.arrows && ctr-extract -q images-only.plan raw.arrows |
+    ctr-predict --images images.arrows only.arrows >/dev/null; }
+ok 'images alone' only
+as_ids() { ctr-train dicm -q --images-as-ids --embedding 3 --hidden 4 -o ids.arrows rows.arrows && ctr-predict ids.arrows rows.arrows | ctr-export -f csv >a.csv &&
+    ctr-extract -q rows.plan raw2.arrows | ctr-train mlp -q --embedding 3 --hidden 4 -o mlp.arrows &&
+    ctr-extract -q rows.plan raw2.arrows | ctr-predict mlp.arrows | ctr-export -f csv >b.csv && cmp a.csv b.csv; }
+sed 's/^image/feature/' plan >rows.plan
+"$PY" make.py 1500 2 raw2.arrows x.images
+ok '--images-as-ids is mlp with features in place of images' as_ids
+
+# ---- the same bytes however rows arrive
+for o in '--images-pool sum' '--images-pool attentive'; do
+    # shellcheck disable=SC2086
+    train $o -j 1 -o want.arrows --progressive want.p rows.arrows
+    # shellcheck disable=SC2086
+    train $o -j 4 -o got.arrows --progressive got.p rows.arrows
+    ok "$o -j 4: the same model" cmp want.arrows got.arrows
+    ok "$o -j 4: the same predictions" cmp want.p got.p
+    # shellcheck disable=SC2086
+    ctr-cat --batch 7 rows.arrows | train $o --progressive got.p >got.arrows
+    ok "$o over a pipe, other batches: the same model" ref same want.arrows got.arrows
+    is "$o: the same predictions" "$(scores got.p | cksum)" "$(scores want.p | cksum)"
+    ctr-predict -j 1 --images images.arrows want.arrows rows.arrows >p1
+    ctr-cat --batch 11 rows.arrows | ctr-predict -j 4 --images images.arrows want.arrows >p4
+    is "$o: scores do not depend on batches or threads" "$(scores p1 | cksum)" "$(scores p4 | cksum)"
+done
+onhost=$CTR_BUILD/onhost/ctr-cuda.so
+if [ -f "$onhost" ]; then
+    near() { CTR_CUDA_PLUGIN=$onhost train --device gpu -o gpu.arrows rows.arrows && train -o cpu.arrows rows.arrows && ref same gpu.arrows cpu.arrows 2e-3; }
+    ok 'the kernels of a GPU, on the host: the same model but for rounding' near
+else
+    skip 'the kernels of a GPU' 'there is no c++'
+fi
+ctr-export -f safetensors -o t.safetensors want.arrows
+ok 'the model has the tower' grep -q dicm.image.0.weight t.safetensors
+
+# ---- checkpoints: killed at any moment, a run goes on to the same bytes
+run() { timeout "$@" ctr-train dicm -q --images images.arrows --embedding 4 --hidden 12,8 --images-tower 8,6 --attention-hidden 6 --minibatch 100 --rate .01 \
+    --passes 3 --checkpoint d.ckpt --checkpoint-every 150 --resume -o got.arrows --progressive got.p batches.arrows; }
+ctr-cat --batch 70 -o batches.arrows rows.arrows
+train --passes 3 -o want3.arrows --progressive want3.p batches.arrows
+killed_runs '' run 005 010 020 040 080 150
+ok 'killed and resumed: the same model' ref same want3.arrows got.arrows
+ok 'and the same predictions' cmp want3.p got.p
+
+# ---- what is missing or damaged
+exits 'an image that the file lacks' 1 ctr-train dicm --images lacks.arrows -o x.arrows rows.arrows
+err_like 'names row, column, file and remedy' 'row [0-9]*: an image of column .* is not in lacks.arrows: add it .* or train with --missing-image zero'
+exits '--missing-image zero' 0 ctr-train dicm --missing-image zero --images lacks.arrows --embedding 3 --hidden 4 --images-tower 3 -o zero.arrows rows.arrows
+err_like 'counts them' 'not in the file  *[1-9]'
+exits 'and so does the model' 0 sh -c 'ctr-predict -q --images lacks.arrows zero.arrows rows.arrows >p'
+bad() { "$PY" - "$1" <<'EOP'
+import sys
+import pyarrow as pa
+bad = {"nan": [["a", [1, 2]], ["b", [1, float("nan")]]], "twice": [["a", [1, 2]], ["b", [1, 2]], ["a", [1, 2]]],
+    "length": [["a", [1, 2]], ["b", [1, 2, 3]]], "null": [["a", [1, 2]], ["b", None]], "none": []}[sys.argv[1]]
+schema = pa.schema([pa.field("key", pa.string()), pa.field("vector", pa.list_(pa.float32()))])
+with pa.ipc.new_stream(sys.argv[1] + ".bad", schema) as w:
+    w.write_table(pa.Table.from_pylist([{"key": k, "vector": v} for k, v in bad], schema))
+EOP
+}
+refuses() { # refuses WHAT MESSAGE
+    bad "$1"
+    exits "images: $1" 1 ctr-train dicm --images "$1.bad" -o x.arrows rows.arrows
+    err_like 'is named' "$1.bad: $2"
+}
+refuses nan "row 2: number 2 of the vector of 'b' is null, NaN or infinite"
+refuses twice "row 3: a second vector of 'a'"
+refuses length "row 2: the vector of 'b' has 3 numbers, those before have 2"
+refuses null "row 2: the vector of 'b' is null"
+refuses none 'it has no vectors'
+exits 'images without vectors' 1 ctr-train dicm --images rows.arrows -o x.arrows rows.arrows
+exits 'no file of images' 2 ctr-train dicm -o x.arrows rows.arrows
+err_like 'is told' 'the model learns from images: --images FILE has their vectors'
+exits 'nor in prediction' 2 ctr-predict want.arrows rows.arrows
+bad length
+ctr-select --where 'key == "b"' -o three.arrows length.bad
+exits 'vectors of another length than the model learned' 1 ctr-predict --images three.arrows want.arrows rows.arrows
+err_like 'are told' 'the parameter image.0.weight of 8 x 4, with these options it is image.0.weight of 8 x 3'
+exits 'images for mlp' 2 ctr-train mlp -o x.arrows rows.arrows
+err_like 'are refused' "column 'photo' has the role image, and mlp does not learn from images: train dicm"
+exits 'rows without images' 2 sh -c 'ctr-extract -q rows.plan raw2.arrows | ctr-train dicm --images images.arrows -o x.arrows'
+err_like 'are told' 'no column has the role image'
+sed 's/ of photo//; s/`h.photo`/split("p1 p2", " ")/' plan >lone.plan
+exits 'attention to images that are the past of none' 2 sh -c 'ctr-extract -q lone.plan raw2.arrows | ctr-train dicm --images-pool attentive --images images.arrows -o x.arrows'
+err_like 'is told' 'no list of images says which image it is the past of'
+exits 'a full device' 1 sh -c 'ctr-train dicm -q --images images.arrows rows.arrows >/dev/full'
+done_testing
