@@ -216,6 +216,19 @@ PYTHON
 else
     skip "sides of features" "no pyarrow"
 fi
+# Null items keep their places in lists that are aligned, and have no key in others.
+printf 'user,time,item,shop\n1,1,a,x\n1,2,,y\n1,3,c,\n1,4,d,z\n' | ctr-import -q -f csv --header -c user:int64,time:int64,item:utf8,shop:utf8 --user user --time time | ctr-history -q -c item,shop >nulls.arrows
+printf 'feature a in item = history.item\nfeature s in shop = lower(history.shop)\nfeature f = vocab(history.shop)\n' >nulls.plan
+ctr-extract --fit nulls.plan -o nulls.fitted nulls.arrows
+is "aligned lists have a key for each item, null or not" \
+    "$(ctr-extract --names nulls.names nulls.fitted nulls.arrows | ctr-select --add 'n=length(a)' --add 'm=length(s)' --add 'o=length(f)' --columns n,m,o | ctr-export -f tsv --no-header | tr '\t\n' '  ')" \
+    "0 0 0 1 1 1 2 2 2 3 3 3 "
+is "the key of a null item is (missing)" "$(ctr-select --where 'table == "item"' --columns name nulls.names | ctr-export --no-header | sort | tr '\n' ' ')" "(missing) a c "
+is "a list that is aligned with none drops it" \
+    "$(ctr-select --columns 'l=history.item' nulls.arrows | ctr-extract /dev/fd/3 3<<END | ctr-select --add 'n=length(g)' --columns n | ctr-export --no-header | tr '\n' ' '
+feature g = unique(l)
+END
+)" "0 1 1 2 "
 # relations FILE: name, ctr.history_of, ctr.history of each column
 if has_python pyarrow; then
     relations() { "$PY" -c 'import pyarrow as pa, sys

@@ -570,7 +570,8 @@ static void mark_live(struct plan_graph *g)
                 g->node[g->node[i].arg[k]].live = true;
 }
 
-/* Keys of a fitted call that nobody else reads: the operator has a way to them without the value between. */
+/* Keys of a fitted call whose value has no other reader: the operator has a way to them without the value between, but
+ * not to those of null items. */
 static int fuse_keys(struct plan_graph *g, struct ctr_err *err)
 {
     int *users = calloc((size_t)g->n + 1, sizeof *users);
@@ -582,7 +583,7 @@ static int fuse_keys(struct plan_graph *g, struct ctr_err *err)
                 users[g->node[i].arg[k]]++;
     for (int i = 0; i < g->n; i++) {
         struct plan_node *n = &g->node[i], *of = n->kind == NODE_KEYS ? &g->node[n->arg[0]] : n;
-        if (n->live && of->fit_section && n->kind == NODE_KEYS && users[n->arg[0]] == 1 && !of->used)
+        if (n->live && of->fit_section && n->kind == NODE_KEYS && users[n->arg[0]] == 1 && !of->used && !n->group)
             n->fused = of->fused = true;
     }
     free(users);

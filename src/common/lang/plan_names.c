@@ -57,9 +57,13 @@ static void names_free(struct row_names *r)
 
 /* ---- the names of a row ---- */
 
-static int node_names(const struct plan_graph *g, int node, int64_t row, struct row_names *r, struct ctr_err *err);
+#define MISSING "(missing)"
 
-static int value_names(const struct plan_node *n, int64_t row, struct row_names *r, struct ctr_err *err)
+static int node_names(const struct plan_graph *g, int node, bool nulls, int64_t row, struct row_names *r,
+                      struct ctr_err *err);
+
+/* `nulls`: a null item is "(missing)", else it has no name, as it has no key. */
+static int value_names(const struct plan_node *n, bool nulls, int64_t row, struct row_names *r, struct ctr_err *err)
 {
     const struct ctr_col *c = n->col;
     bool list = n->type.type == CTR_LIST || n->type.type == CTR_FIXED;
@@ -68,9 +72,10 @@ static int value_names(const struct plan_node *n, int64_t row, struct row_names 
     if (list)
         c = ctr_col_items(c, n->type.width, row, &from, &to);
     for (; rc == 0 && from < to; from++) {
-        if (ctr_col_missing(c, from))
+        const bool null = ctr_col_missing(c, from);
+        if (null && !nulls)
             continue;
-        rc = ctr_col_text(c, from, &r->text, err);
+        rc = null ? ctr_buf_append(&r->text, MISSING, sizeof MISSING - 1, err) : ctr_col_text(c, from, &r->text, err);
         if (rc == 0)
             rc = names_close(r, err);
     }
@@ -113,10 +118,10 @@ static int product(const struct row_names *a, const struct row_names *b, struct 
     return rc;
 }
 
-static int arg_names(const struct plan_graph *g, const struct plan_node *n, int k, int64_t row, struct row_names *r,
-                     struct ctr_err *err)
+static int arg_names(const struct plan_graph *g, const struct plan_node *n, int k, bool nulls, int64_t row,
+                     struct row_names *r, struct ctr_err *err)
 {
-    return n->arg[k] < 0 ? literal_names(n->call.arg[k].literal, r, err) : node_names(g, n->arg[k], row, r, err);
+    return n->arg[k] < 0 ? literal_names(n->call.arg[k].literal, r, err) : node_names(g, n->arg[k], nulls, row, r, err);
 }
 
 static int cross_names(const struct plan_graph *g, const struct plan_node *n, int64_t row, struct row_names *r,
@@ -126,7 +131,7 @@ static int cross_names(const struct plan_graph *g, const struct plan_node *n, in
     int rc = 0;
     for (int k = 0; rc == 0 && k < n->nargs; k++) {
         struct row_names arg = { 0 }, both = { 0 };
-        rc = arg_names(g, n, k, row, &arg, err);
+        rc = arg_names(g, n, k, false, row, &arg, err);
         if (rc == 0 && k)
             rc = product(&so_far, &arg, &both, err);
         names_free(&so_far);
@@ -144,15 +149,16 @@ static int cross_names(const struct plan_graph *g, const struct plan_node *n, in
     return rc;
 }
 
-static int node_names(const struct plan_graph *g, int node, int64_t row, struct row_names *r, struct ctr_err *err)
+static int node_names(const struct plan_graph *g, int node, bool nulls, int64_t row, struct row_names *r,
+                      struct ctr_err *err)
 {
     const struct plan_node *n = &g->node[node];
     const char *op = n->kind == NODE_CALL ? ctr_op_name(n->call.op) : "";
     if (n->type.key && strcmp(op, "cross") == 0)
         return cross_names(g, n, row, r, err);
     if (n->type.key && strcmp(op, "hash") == 0)
-        return arg_names(g, n, 0, row, r, err);
-    return value_names(n, row, r, err);
+        return arg_names(g, n, 0, nulls, row, r, err);
+    return value_names(n, nulls, row, r, err);
 }
 
 /* ---- the tables ---- */
@@ -224,7 +230,7 @@ static int table_add(struct plan_names *m, struct name_table *t, uint64_t key, s
 static int each_name(const struct plan_graph *g, const struct plan_node *k, int64_t row, struct row_names *r,
                      ctr_key_name *each, void *ctx, struct ctr_err *err)
 {
-    static const struct ctr_str missing = { "(missing)", 9 };
+    static const struct ctr_str missing = { MISSING, sizeof MISSING - 1 };
     bool list = k->type.type == CTR_LIST;
     const struct ctr_col *c = k->col, *keys = list ? c->item : c;
     int64_t from = list ? c->offsets[row] : row, to = list ? c->offsets[row + 1] : row + 1;
@@ -232,7 +238,7 @@ static int each_name(const struct plan_graph *g, const struct plan_node *k, int6
         return each(ctx, ((const uint64_t *)keys->data)[from], missing, err); /* it has a key, also as a list */
     ctr_buf_clear(&r->text);
     ctr_buf_clear(&r->end);
-    int rc = node_names(g, k->arg[0], row, r, err);
+    int rc = node_names(g, k->arg[0], k->group, row, r, err);
     if (rc == 0 && names_count(r) != (size_t)(to - from)) /* LCOV_EXCL_BR_LINE keys and names are made alike */
         return ctr_fail(err, CTR_EDATA, "row %lld: %lld keys have %zu names",    /* LCOV_EXCL_LINE */
                         (long long)row, (long long)(to - from), names_count(r)); /* LCOV_EXCL_LINE */

@@ -129,9 +129,10 @@ static int run_call(struct plan_graph *g, struct plan_node *n, struct plan_node 
 static int run_keys(struct plan_graph *g, struct plan_node *n, bool entries, int64_t rows, struct ctr_err *err)
 {
     struct plan_node *of = &g->node[n->arg[0]];
-    return n->fused
-               ? run_call(g, of, n, entries, rows, err)
-               : ctr_op_keys(&of->type, entries ? of->col->dict : of->col, rows, n->seed, &n->scratch, &n->out, err);
+    struct ctr_vtype type = of->type;
+    type.aligned = n->group;
+    return n->fused ? run_call(g, of, n, entries, rows, err)
+                    : ctr_op_keys(&type, entries ? of->col->dict : of->col, rows, n->seed, &n->scratch, &n->out, err);
 }
 
 /* The encoded column that a shared node is computed from, where that pays; else NULL. */

@@ -18,6 +18,7 @@ struct ctr_vtype {
     int32_t width;      /* CTR_FIXED */
     bool key;           /* CTR_U64 (or a list of it) that is a 64-bit hash already, as cross gives: never text again */
     bool duration;      /* CTR_I64 that counts ms: 14d, time - time */
+    bool aligned;       /* for ctr_op_keys: a list whose item i belongs to item i of others, so that a null has a key */
 };
 
 /* A literal of the language. */
@@ -99,8 +100,9 @@ int ctr_op_run(const struct ctr_op_call *call, const struct ctr_col *const *col,
 int ctr_op_too_large(int64_t bytes, int64_t limit, struct ctr_err *err); /* CTR_ELARGE */
 
 /* Features: turn a bound expression's column into keys (uint64, list<uint64>): key = ctr_feature_key(seed, canonical
- * text), of a `key` value ctr_mix64(value ^ seed); null gives the key of "(missing)", a null item of a list none.
- * `memo`: what is remembered between calls of one seed, empty at the first; or NULL. */
+ * text), of a `key` value ctr_mix64(value ^ seed); null gives the key of "(missing)", a null item of a list none,
+ * or that key where the list is aligned with others. `memo`: what is remembered between calls of one seed, empty at the
+ * first; or NULL. */
 int ctr_op_keys(const struct ctr_vtype *type, const struct ctr_col *col, int64_t rows, uint64_t table_seed,
                 struct ctr_buf *memo, struct ctr_colbuf *out, struct ctr_err *err) CTR_MUST;
 

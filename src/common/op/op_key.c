@@ -260,7 +260,7 @@ static int dict_keys(bool key, const struct ctr_col *c, int64_t rows, uint64_t s
     return rc;
 }
 
-/* A null list has the one key "(missing)", a null item none. */
+/* A null list has the one key "(missing)", a null item none, or that key in an aligned list. */
 static int list_keys(const struct ctr_vtype *type, const struct ctr_col *c, int64_t rows, uint64_t seed,
                      struct ctr_buf *memo, struct ctr_colbuf *out, struct ctr_err *err)
 {
@@ -291,8 +291,9 @@ static int list_keys(const struct ctr_vtype *type, const struct ctr_col *c, int6
             to[b->rows++] = missing;
         else
             for (; at < stop; at++) {
-                to[b->rows] = all[at - from];
-                b->rows += !ctr_col_missing(c->item, at);
+                const bool null = ctr_col_missing(c->item, at);
+                to[b->rows] = null ? missing : all[at - from];
+                b->rows += !null || type->aligned;
             }
         end[i] = (int32_t)b->rows;
     }
