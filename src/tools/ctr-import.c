@@ -255,7 +255,7 @@ static int run(struct ctr_cli *cli, struct ctr_err *err)
     t.lack = &lack;
     t.keep = &keep;
     for (int i = 0; !rc && plan && i < t.only->n; i++)
-        if (ctr_plan_may_lack(plan, t.only->s[i]))
+        if (ctr_plan_can_lack(plan, t.only->s[i]))
             rc = ctr_strs_add(&lack, t.only->s[i], strlen(t.only->s[i]), err);
     if (!rc)
         rc = import(cli, &t, err);

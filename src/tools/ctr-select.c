@@ -97,7 +97,7 @@ static int emit(struct job *j, const struct ctr_batch *b, const uint8_t *taken, 
 typedef int sink(struct job *j, const struct ctr_batch *b, const uint8_t *taken, struct ctr_err *err);
 
 /* The input through select into `to`, up to the end or to the last row that can count. */
-static int pass(struct job *j, sink *to, bool may_stop, struct ctr_err *err)
+static int pass(struct job *j, sink *to, bool stops_early, struct ctr_err *err)
 {
     const struct ctr_batch *in, *b;
     const uint8_t *taken;
@@ -111,7 +111,7 @@ static int pass(struct job *j, sink *to, bool may_stop, struct ctr_err *err)
         if (rc < 0)
             return rc;
         ctr_cli_progress(j->cli, ctr_reader_rows(j->r), -1);
-        if (may_stop && j->seen >= j->to)
+        if (stops_early && j->seen >= j->to)
             return 0;
     }
     return rc;

@@ -15,11 +15,11 @@ static struct {
     const char *db, *definition, *model, *format;
     struct ctr_signal_facts facts;
     struct ctr_strs where;
-    struct ctr_vet_rules rules;
+    struct ctr_stream_check_rules rules;
     const char *reference;
     int64_t older_ms;
     bool json;
-} o = { .format = "table", .reference = "last", .rules = CTR_VET_RULES };
+} o = { .format = "table", .reference = "last", .rules = CTR_STREAM_CHECK_RULES };
 
 #define LISTINGS "@list|@versions|@consumers|@alerts|@unused|@notes|@vettings"
 static const struct ctr_opt opts[] = {
@@ -196,7 +196,7 @@ static int stream_plan(const struct ctr_schema *s, struct ctr_plan **p, struct c
     return ctr_plan_of_meta(p, "plan of the stream", &s->meta, err);
 }
 
-static int measure(struct run *run, struct ctr_vet **v, struct ctr_plan **p, struct ctr_err *err)
+static int measure(struct run *run, struct ctr_stream_check **v, struct ctr_plan **p, struct ctr_err *err)
 {
     struct ctr_reader *r = NULL;
     const struct ctr_batch *b;
@@ -206,31 +206,31 @@ static int measure(struct run *run, struct ctr_vet **v, struct ctr_plan **p, str
     int label = ctr_cli_role(run->cli, ctr_reader_schema(r), CTR_ROLE_LABEL, false, err);
     rc = label < -1 ? label : stream_plan(ctr_reader_schema(r), p, err);
     if (!rc)
-        rc = ctr_vet_new(v, ctr_reader_schema(r), label, err);
+        rc = ctr_stream_check_new(v, ctr_reader_schema(r), label, err);
     while (!rc && (rc = ctr_reader_next(r, &b, err)) > 0)
-        rc = ctr_vet_batch(*v, b, err);
+        rc = ctr_stream_check_batch(*v, b, err);
     if (rc)
         ctr_err_file(err, ctr_reader_file(r));
     ctr_reader_free(r);
     return rc;
 }
 
-static int vet(struct run *run, struct ctr_err *err)
+static int check_stream(struct run *run, struct ctr_err *err)
 {
-    struct ctr_vet *v = NULL;
+    struct ctr_stream_check *v = NULL;
     struct ctr_plan *p = NULL;
     int64_t failed = 0;
     int rc = measure(run, &v, &p, err);
     if (!rc)
         rc = ctr_signals_begin(run->s, err);
     if (!rc)
-        rc = ctr_signals_vet(run->s, v, p, &o.rules, &run->view, run->out, &failed, err);
+        rc = ctr_signals_check_stream(run->s, v, p, &o.rules, &run->view, run->out, &failed, err);
     if (!rc)
         rc = ctr_out_commit(run->out, err);
     rc = commit_each(run, rc, err);
     if (!rc && failed)
         rc = ctr_fail(err, CTR_ENO, "%" PRId64 " signal%s not fit for use", failed, failed == 1 ? " is" : "s are");
-    ctr_vet_free(v);
+    ctr_stream_check_free(v);
     ctr_plan_free(p);
     return rc;
 }
@@ -256,7 +256,7 @@ static const struct action {
     { "register", 1, 1, CTR_SIGNALS_WRITE, register_model, MODEL },
     { "unregister", 1, 1, CTR_SIGNALS_WRITE, unregister },
     { "check", 1, 1, CTR_SIGNALS_READ, check, PLAN },
-    { "vet", 0, -1, CTR_SIGNALS_WRITE, vet },
+    { "vet", 0, -1, CTR_SIGNALS_WRITE, check_stream },
 };
 
 static const char *word(int i)
@@ -305,7 +305,7 @@ static int run_action(struct run *run, const struct action *a, struct ctr_err *e
     if (!rc)
         rc = ctr_signals_open(&run->s, o.db, a->mode, err);
     /* vet begins when it has read the stream: nobody waits for that. */
-    if (!rc && a->mode != CTR_SIGNALS_READ && a->run != vet)
+    if (!rc && a->mode != CTR_SIGNALS_READ && a->run != check_stream)
         rc = ctr_signals_begin(run->s, err);
     return rc ? rc : a->run(run, err);
 }
@@ -334,17 +334,17 @@ static int run_list(struct run *run, const char *name, struct ctr_err *err)
 /* Common options that this action would ignore; a: NULL for a listing. */
 static int check_common(const struct ctr_cli *cli, const struct action *a, struct ctr_err *err)
 {
-    if (cli->out && a && a->run != check && a->run != vet)
+    if (cli->out && a && a->run != check && a->run != check_stream)
         return ctr_cli_usage(err, "-o does nothing: %s writes no data", a->name);
     for (int i = 0; i < CTR_NROLES; i++)
-        if (cli->role[i] && !(a && a->run == vet))
+        if (cli->role[i] && !(a && a->run == check_stream))
             return ctr_cli_usage(err, "--%s does nothing without vet", ctr_roles[i]);
     return 0;
 }
 
 static int check_rules(struct ctr_err *err)
 {
-    struct ctr_vet_rules *r = &o.rules;
+    struct ctr_stream_check_rules *r = &o.rules;
     const struct {
         const char *option;
         double value, from, to;
@@ -358,12 +358,14 @@ static int check_rules(struct ctr_err *err)
             return isinf(limits[i].to)
                        ? ctr_cli_usage(err, "--max-%s wants %g or more", limits[i].option, limits[i].from)
                        : ctr_cli_usage(err, "--max-%s wants %g to %g", limits[i].option, limits[i].from, limits[i].to);
-    if (r->days < 1 || r->days > CTR_VET_DAYS)
-        return ctr_cli_usage(err, "--days wants 1 to %d", CTR_VET_DAYS);
+    if (r->days < 1 || r->days > CTR_STREAM_CHECK_DAYS)
+        return ctr_cli_usage(err, "--days wants 1 to %d", CTR_STREAM_CHECK_DAYS);
     if (r->stream && !*r->stream)
         return ctr_cli_usage(err, "--stream is empty: it wants a name");
     r->model = o.model;
-    r->reference = *o.reference == 'l' ? CTR_VET_LAST : *o.reference == 'm' ? CTR_VET_MEDIAN : CTR_VET_PINNED;
+    r->reference = *o.reference == 'l'   ? CTR_STREAM_CHECK_LAST
+                   : *o.reference == 'm' ? CTR_STREAM_CHECK_MEDIAN
+                                         : CTR_STREAM_CHECK_PINNED;
     return 0;
 }
 

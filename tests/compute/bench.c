@@ -47,13 +47,13 @@ static int run_forward(struct bench *b)
  */
 static int run_copy(struct bench *b)
 {
-    int rc = ctr_mem_write_later(b->z, 0, b->pinned, COPY_BYTES, &b->err);
+    int rc = ctr_mem_write_async(b->z, 0, b->pinned, COPY_BYTES, &b->err);
     return rc ? rc : ctr_dev_copied(b->dev, &b->err);
 }
 
 static int run_copy_beside(struct bench *b)
 {
-    int rc = ctr_mem_write_later(b->z, 0, b->pinned, COPY_BYTES, &b->err);
+    int rc = ctr_mem_write_async(b->z, 0, b->pinned, COPY_BYTES, &b->err);
     if (!rc)
         rc = run_forward(b);
     return rc ? rc : ctr_dev_copied(b->dev, &b->err);

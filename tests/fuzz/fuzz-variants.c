@@ -22,7 +22,7 @@ static void learn(const struct ctr_variants *vs, const struct ctr_params *base, 
         !ctr_model_lr_variants.train_rows(learner, rows, score, 0, &err))
         for (int i = 0; i < vs->n; i++) {
             struct ctr_schema s = { 0 };
-            if (ctr_model_lr_variants.many->standalone(learner, i, tables, &one, &err))
+            if (ctr_model_lr_variants.variant_ops->standalone(learner, i, tables, &one, &err))
                 continue;
             (void)!ctr_model_lr.save_schema(one, &s, &err);
             ctr_schema_free(&s);

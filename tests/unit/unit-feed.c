@@ -74,7 +74,7 @@ static int write_rows(struct ctr_err *err)
 struct finder {
     atomic_int inside[CTR_FIND_MOST_PARTS];
     _Atomic int64_t next[CTR_FIND_MOST_PARTS];
-    bool in_turn;
+    bool ordered;
     int64_t fails_at; /* row; -1: never */
     int slow_us;
     bool lopsided; /* all work is in the first part */
@@ -91,7 +91,7 @@ static void sleep_us(int us)
 }
 
 /* Is no part inside that may not be, and are those through that come before? A tile that failed is found by nobody. */
-static bool in_turn(struct finder *f, int part, int64_t row)
+static bool ordered(struct finder *f, int part, int64_t row)
 {
     bool right = true;
     for (int i = 0; i < CTR_FIND_MOST_PARTS; i++) {
@@ -110,13 +110,13 @@ static int find(void *ctx, const struct ctr_rows *r, const struct ctr_find *how,
     if (!alone || f->next[part] > r->first_row || how->thread < 0 || how->thread >= CTR_FIND_THREADS)
         atomic_fetch_add(&f->wrong, 1);
     f->next[part] = r->first_row + r->rows;
-    if (f->in_turn && !in_turn(f, part, r->first_row))
+    if (f->ordered && !ordered(f, part, r->first_row))
         atomic_fetch_add(&f->wrong, 1);
     atomic_fetch_add(&f->by[how->thread], 1);
     for (int64_t i = 0; i < r->rows; i++)
         for (int64_t e = r->start[i]; e < r->start[i + 1]; e++)
             if ((e - r->start[i]) % CTR_FIND_PARTS == part)
-                how->number[e] = number_of(r->hash[e], part) - f->in_turn;
+                how->number[e] = number_of(r->hash[e], part) - f->ordered;
             else if (part == CTR_FIND_LAST)
                 how->number[e]++;
     sleep_us(f->lopsided && part ? 0 : f->slow_us);
@@ -143,7 +143,7 @@ static int64_t right_rows(const struct ctr_tile *t, int64_t first, bool finds)
 struct trial {
     const char *what;
     int threads;
-    bool finds, with_batches, in_turn;
+    bool finds, with_batches, ordered;
     int find_us, take_us; /* how long both take */
     int64_t fails_at, stop_at;
     int offer_us; /* how long the part of the taker's work takes that it offers; 0: none */
@@ -197,7 +197,7 @@ static int64_t run(const struct trial *t, struct finder *f, struct ctr_err *err)
                                      .with_batches = t->with_batches,
                                      .find = t->finds ? find : NULL,
                                      .finder = f,
-                                     .in_turn = t->in_turn };
+                                     .ordered = t->ordered };
     rc = rc ? rc : ctr_feed_new(&feed, &o, err);
     while (!rc && right != t->stop_at && (rc = ctr_feed_next(feed, &tile, err)) > 0) {
         right += right_rows(tile, right, t->finds);
@@ -385,7 +385,7 @@ int main(void)
     ok(fd >= 0 && !write_rows(&err), "%d rows %s", ROWS, err.what);
     for (size_t i = 0; i < CTR_COUNT(trials); i++) {
         const struct trial *t = &trials[i];
-        struct finder f = { .fails_at = t->fails_at, .slow_us = t->find_us, .in_turn = t->in_turn };
+        struct finder f = { .fails_at = t->fails_at, .slow_us = t->find_us, .ordered = t->ordered };
         err = (struct ctr_err){ 0 };
         const int64_t want = t->fails_at >= 0 ? t->fails_at / TILE * TILE : t->stop_at >= 0 ? t->stop_at : ROWS;
         const int64_t right = run(t, &f, &err);

@@ -246,7 +246,7 @@ int main(void)
     struct both *b = aligned_alloc(64, (sizeof *b + 63) / 64 * 64);
     struct ctr_err err = { 0 };
     for (int isa = 0; b && ctr_x8_kernel_at(isa); isa++)
-        for (int turn = 0; turn < 4 && ctr_cpu_may((enum ctr_cpu)isa); turn++) {
+        for (int turn = 0; turn < 4 && ctr_cpu_has((enum ctr_cpu)isa); turn++) {
             const struct ctr_x8_kernel *kernel = ctr_x8_kernel_at(isa);
             const enum ctr_precision type = turn & 1 ? CTR_F32_STATE : CTR_F64_STATE;
             const bool masked = turn & 2;

@@ -347,7 +347,7 @@ int main(void)
 {
     for (int i = 0; ctr_isa_at(i); i++)
         for (int state = 0; state < 2; state++)
-            if (ctr_cpu_may((enum ctr_cpu)i)) {
+            if (ctr_cpu_has((enum ctr_cpu)i)) {
                 test_kernel(ctr_isa_at(i), ctr_isa_at(CTR_CPU_PLAIN), state);
                 test_kernel_plain(ctr_isa_at(i), state, state == CTR_F64_STATE ? 1e-14 : 1e-5);
             }

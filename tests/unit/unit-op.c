@@ -403,7 +403,7 @@ static void test_sigmoids(void)
     const double special[] = { 0.0,   -0.0, INFINITY, -INFINITY, NAN,   708,    -708,
                                708.5, -709, 745.5,    -746,      1e300, 5e-324, -1e-17 };
     for (int level = CTR_CPU_PLAIN; level <= CTR_CPU_AVX512; level++) {
-        ctr_sigmoids *many = ctr_cpu_may((enum ctr_cpu)level) ? ctr_sigmoids_at((enum ctr_cpu)level) : NULL;
+        ctr_sigmoids *many = ctr_cpu_has((enum ctr_cpu)level) ? ctr_sigmoids_at((enum ctr_cpu)level) : NULL;
         int64_t differ = 0;
         for (int round = 0; round < 250 && many; round++) {
             for (int i = 0; i < N; i++)

@@ -324,7 +324,7 @@ static void test_choice(const struct ctr_params *p)
         const bool fused = turn % 2;
         struct coordinate ref[KEYS] = { 0 };
         double worst = 0;
-        if (!ctr_cpu_may((enum ctr_cpu)isa) || (!learning.events && turn))
+        if (!ctr_cpu_has((enum ctr_cpu)isa) || (!learning.events && turn))
             continue;
         ctr_forward *const before = learning.forward;
         ctr_learning_use(&learning, ctr_isa_at(isa), fused);

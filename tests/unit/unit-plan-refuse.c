@@ -406,7 +406,7 @@ static void test_serve(void)
     ok(!*open_bundle((const char *[]){ "lr" }, 1, text), "the plan of a model %s", err.what);
     model_name = NULL;
     check(ctr_plan_open(&p, path, &err));
-    ok(ctr_plan_may_lack(p, "y") && !ctr_plan_may_lack(p, "user"), "rows to predict may lack the label alone");
+    ok(ctr_plan_can_lack(p, "y") && !ctr_plan_can_lack(p, "user"), "rows to predict may lack the label alone");
     long n = 1, wrong = 0, leaks = 0;
     for (bool failed = true; failed; n += failed) {
         alloc_arm(ALLOC_WATCHED ? n : -1);
@@ -420,7 +420,7 @@ static void test_serve(void)
     ok(!wrong && !leaks, "%ld allocations failed one by one while it is bound: %ld wrong, %ld leaks", n - 1, wrong,
        leaks);
     alloc_arm(1);
-    bool may = ctr_plan_may_lack(p, "y");
+    bool may = ctr_plan_can_lack(p, "y");
     (void)alloc_disarm();
     ok(!may || !ALLOC_WATCHED, "without memory nothing may be lacking");
     ctr_plan_free(p);

@@ -245,10 +245,10 @@ bool ctr_time_format_valid(const char *format); /* is it one of these? */
 
 /* ---- instruction sets: cpu.c ---- */
 
-/* May loops that are dispatched at run time use this level? The processor has it, and $CTR_CPU (plain, avx2, avx512:
+/* Can loops that are dispatched at run time use this level? The processor has it, and $CTR_CPU (plain, avx2, avx512:
  * the highest to be used) does not forbid it: asked once. Every level gives the same bits. */
 enum ctr_cpu { CTR_CPU_PLAIN, CTR_CPU_AVX2, CTR_CPU_AVX512 };
-bool ctr_cpu_may(enum ctr_cpu level);
+bool ctr_cpu_has(enum ctr_cpu level);
 enum ctr_cpu ctr_cpu_best(void);       /* the highest that may be used */
 int ctr_cpu_count(void);               /* processors that this process may run on */
 void ctr_cpu_limit(const char *most);  /* from here on, for tests: in the place of $CTR_CPU; NULL: no limit */

@@ -48,7 +48,7 @@ enum ctr_cpu ctr_cpu_best(void)
     return (enum ctr_cpu)__atomic_load_n(&best, __ATOMIC_RELAXED);
 }
 
-bool ctr_cpu_may(enum ctr_cpu level)
+bool ctr_cpu_has(enum ctr_cpu level)
 {
     return level <= ctr_cpu_best();
 }

@@ -27,13 +27,13 @@ __attribute__((constructor)) static void draw_secret(void)
 
 uint64_t ctr_hash64(const void *p, size_t n, uint64_t seed)
 {
-    return n > SHORT_BYTES && ctr_cpu_may(CTR_CPU_AVX2) ? ctr_hash64_avx2(p, n, seed)
+    return n > SHORT_BYTES && ctr_cpu_has(CTR_CPU_AVX2) ? ctr_hash64_avx2(p, n, seed)
                                                         : XXH3_64bits_withSeed(p, n, seed);
 }
 
 struct ctr_hash128 ctr_hash128(const void *p, size_t n)
 {
-    if (n > SHORT_BYTES && ctr_cpu_may(CTR_CPU_AVX2))
+    if (n > SHORT_BYTES && ctr_cpu_has(CTR_CPU_AVX2))
         return ctr_hash128_avx2(p, n);
     XXH128_hash_t h = XXH3_128bits(p, n);
     return (struct ctr_hash128){ h.low64, h.high64 };

@@ -228,7 +228,7 @@ int ctr_schema_role(const struct ctr_schema *s, enum ctr_role role)
 }
 
 /* Has a column the type that a role wants? */
-static bool may_be(enum ctr_role role, const struct ctr_field *f)
+static bool can_have(enum ctr_role role, const struct ctr_field *f)
 {
     const bool integer = ctr_types[f->type].integer, floating = ctr_types[f->type].floating;
     switch (role) {
@@ -257,7 +257,7 @@ int ctr_schema_find_role(const struct ctr_schema *s, enum ctr_role role, const c
             like[likely++] = s->f[i].name;
     const bool named = likely > 0;
     for (i = 0; like && !named && i < s->n; i++)
-        if (ctr_field_role(&s->f[i]) < 0 && may_be(role, &s->f[i]))
+        if (ctr_field_role(&s->f[i]) < 0 && can_have(role, &s->f[i]))
             like[likely++] = s->f[i].name;
     if (likely)
         ctr_name_hint(hint, sizeof hint, named ? "" : ctr_roles[role], like, likely);

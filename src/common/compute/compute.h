@@ -103,14 +103,14 @@ int ctr_mem_read(struct ctr_mem *m, size_t at, void *host, size_t bytes, struct 
 /* Copying while computing, with two sets of buffers A and B:
  *     ctr_host_new(&a, dev, bytes)                 pinned memory, which a GPU reads while the program goes on
  *     ctr_dev_order(dev, CTR_COMPUTE, CTR_COPY)    copies queued from here on start after the operations queued so far
- *     ctr_mem_write_later(m, at, a, bytes)         into the copying queue; `a` stays untouched until ctr_dev_copied
+ *     ctr_mem_write_async(m, at, a, bytes)         into the copying queue; `a` stays untouched until ctr_dev_copied
  *     ctr_dev_order(dev, CTR_COPY, CTR_COMPUTE)    operations queued from here on start after the copies queued so far
  *     ctr_dev_copied(dev)                          waits for the copying queue alone
  * On a CPU write_later copies at once and the rest does nothing. */
 enum ctr_queue { CTR_COMPUTE, CTR_COPY };
 int ctr_host_new(void **p, struct ctr_dev *dev, size_t bytes, struct ctr_err *err) CTR_MUST;
 void ctr_host_free(void *p, struct ctr_dev *dev);
-int ctr_mem_write_later(struct ctr_mem *m, size_t at, const void *pinned, size_t bytes, struct ctr_err *err) CTR_MUST;
+int ctr_mem_write_async(struct ctr_mem *m, size_t at, const void *pinned, size_t bytes, struct ctr_err *err) CTR_MUST;
 int ctr_dev_order(struct ctr_dev *dev, enum ctr_queue first, enum ctr_queue then, struct ctr_err *err) CTR_MUST;
 int ctr_dev_copied(struct ctr_dev *dev, struct ctr_err *err) CTR_MUST;
 

@@ -15,7 +15,7 @@
 
 static bool usable(void)
 {
-    return ctr_cpu_may(CTR_CPU_AVX2) && __builtin_cpu_supports("fma");
+    return ctr_cpu_has(CTR_CPU_AVX2) && __builtin_cpu_supports("fma");
 }
 
 #define ISA         avx2

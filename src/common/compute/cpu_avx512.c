@@ -15,7 +15,7 @@
 
 static bool usable(void)
 {
-    return ctr_cpu_may(CTR_CPU_AVX512) && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("fma");
+    return ctr_cpu_has(CTR_CPU_AVX512) && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("fma");
 }
 
 #define ISA         avx512

@@ -258,7 +258,7 @@ int ctr_mem_write(struct ctr_mem *m, size_t at, const void *host, size_t bytes, 
     return write_bytes(m, at, host, bytes, false, err);
 }
 
-int ctr_mem_write_later(struct ctr_mem *m, size_t at, const void *pinned, size_t bytes, struct ctr_err *err)
+int ctr_mem_write_async(struct ctr_mem *m, size_t at, const void *pinned, size_t bytes, struct ctr_err *err)
 {
     return write_bytes(m, at, pinned, bytes, true, err);
 }

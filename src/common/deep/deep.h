@@ -319,7 +319,7 @@ struct ctr_mat ctr_deep_images_grad(const struct ctr_deep *d);
 int ctr_deep_images_room(struct ctr_deep *d, struct ctr_err *err) CTR_MUST; /* for the gradient */
 int ctr_deep_images_backward(struct ctr_deep *d, struct ctr_err *err) CTR_MUST;
 void ctr_deep_images_clear(struct ctr_deep *d);
-int ctr_deep_images_words(const struct ctr_deep *d, struct ctr_buf *text, struct ctr_err *err) CTR_MUST;
+int ctr_deep_images_summary(const struct ctr_deep *d, struct ctr_buf *text, struct ctr_err *err) CTR_MUST;
 void ctr_deep_images_free(struct ctr_deep *d);
 /* The table of a network, to lend it to others; is there an image of this hash? */
 const struct ctr_image_table *ctr_deep_images_table(const struct ctr_deep *d);
@@ -347,8 +347,8 @@ struct ctr_deep_time {
 bool ctr_deep_times(void);
 void ctr_deep_time_enter(struct ctr_deep_time *t);
 void ctr_deep_time_leave(struct ctr_deep_time *t);
-int ctr_deep_time_words(const struct ctr_deep_time *t, const struct ctr_dev *dev, struct ctr_buf *text,
-                        struct ctr_err *err) CTR_MUST;
+int ctr_deep_time_summary(const struct ctr_deep_time *t, const struct ctr_dev *dev, struct ctr_buf *text,
+                          struct ctr_err *err) CTR_MUST;
 
 struct ctr_deep_learner {
     struct ctr_deep net;
@@ -367,11 +367,12 @@ int ctr_deep_settle(struct ctr_deep_learner *l, struct ctr_err *err) CTR_MUST;
     .by_column = true, .floats = CTR_FLOAT_FLUSH, .rows = CTR_MAX_MINIBATCH, .learner_new = ctr_deep_learner_new,      \
     .learner_free = ctr_deep_learner_free, .bind = ctr_deep_bind, .train_rows = ctr_deep_train_rows,                   \
     .end_pass = ctr_deep_end_pass, .evaluate = ctr_deep_evaluate, .pending = ctr_deep_pending, .keys = ctr_deep_keys,  \
-    .memory = ctr_deep_memory, .words = ctr_deep_words, .save_schema = ctr_deep_save_schema, .save = ctr_deep_save,    \
-    .section_names = ctr_deep_section_names, .save_sections = ctr_deep_save_sections, .load = ctr_deep_load,           \
-    .warm = ctr_deep_warm, .scorer_open = ctr_deep_scorer_open, .scorer_free = ctr_deep_scorer_free,                   \
-    .session_new = ctr_deep_session_new, .session_free = ctr_deep_session_free, .predict_rows = ctr_deep_predict_rows, \
-    .count_unknown = ctr_deep_count_unknown, .output = ctr_deep_output, .output_rows = ctr_deep_output_rows
+    .memory = ctr_deep_memory, .add_summary = ctr_deep_summary, .save_schema = ctr_deep_save_schema,                   \
+    .save = ctr_deep_save, .section_names = ctr_deep_section_names, .save_sections = ctr_deep_save_sections,           \
+    .load = ctr_deep_load, .warm = ctr_deep_warm, .scorer_open = ctr_deep_scorer_open,                                 \
+    .scorer_free = ctr_deep_scorer_free, .session_new = ctr_deep_session_new, .session_free = ctr_deep_session_free,   \
+    .predict_rows = ctr_deep_predict_rows, .count_unknown = ctr_deep_count_unknown, .output = ctr_deep_output,         \
+    .output_rows = ctr_deep_output_rows
 
 int ctr_deep_learner_new(void **learner, const struct ctr_model *m, const struct ctr_params *p, struct ctr_err *err);
 void ctr_deep_learner_free(void *learner);
@@ -383,7 +384,7 @@ int ctr_deep_end_pass(void *learner, struct ctr_err *err);
 int64_t ctr_deep_pending(const void *learner);
 int64_t ctr_deep_keys(const void *learner);
 int64_t ctr_deep_memory(const void *learner);
-int ctr_deep_words(const void *learner, struct ctr_buf *text, struct ctr_err *err);
+int ctr_deep_summary(const void *learner, struct ctr_buf *text, struct ctr_err *err);
 int ctr_deep_save_schema(const void *learner, struct ctr_schema *s, struct ctr_err *err);
 int ctr_deep_save(void *learner, const struct ctr_strs *tables, struct ctr_writer *w, struct ctr_err *err);
 int ctr_deep_section_names(const void *learner, const struct ctr_strs *tables, struct ctr_buf *names,

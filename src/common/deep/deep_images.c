@@ -59,7 +59,7 @@ static struct ctr_str key_text(const struct ctr_col *c, int64_t i, char number[C
     return (struct ctr_str){ number, n };
 }
 
-static int put_place(struct ctr_image_table *t, uint64_t key, int64_t row, bool *twice, struct ctr_err *err)
+static int put_place(struct ctr_image_table *t, uint64_t key, int64_t row, bool *duplicate, struct ctr_err *err)
 {
     const uint32_t at = (uint32_t)row + 1;
     uint32_t there;
@@ -68,7 +68,7 @@ static int put_place(struct ctr_image_table *t, uint64_t key, int64_t row, bool 
         return rc;
     uint8_t *slot = ctr_sparse_get(&t->place, ctr_sparse_hash(key));
     memcpy(&there, slot + 8, sizeof there);
-    *twice = there && there != at;
+    *duplicate = there && there != at;
     memcpy(slot + 8, &at, sizeof at);
     return 0;
 }
@@ -79,11 +79,11 @@ static int put_keys(struct ctr_image_table *t, const struct ctr_deep *d, struct 
 {
     int rc = 0;
     for (int i = 0; i < d->inputs && !rc; i++) {
-        bool twice = false;
+        bool duplicate = false;
         if (!d->input[i].image)
             continue;
-        rc = put_place(t, ctr_feature_key(ctr_table_seed(d->input[i].table), text.p, text.n), row, &twice, err);
-        if (!rc && twice)
+        rc = put_place(t, ctr_feature_key(ctr_table_seed(d->input[i].table), text.p, text.n), row, &duplicate, err);
+        if (!rc && duplicate)
             rc = ctr_fail(err, CTR_EDATA, "row %" PRId64 ": a second vector of '%.*s'", row + 1,
                           (int)CTR_MIN(text.n, 80), text.p);
     }
@@ -165,13 +165,13 @@ static int read_batch(struct ctr_image_table *t, const struct ctr_deep *d, const
 static int put_nulls(struct ctr_image_table *t, const struct ctr_deep *d, struct ctr_err *err)
 {
     int rc = 0;
-    bool twice;
+    bool duplicate;
     float *zero = ctr_buf_extend(&t->vector, t->width, sizeof *zero, &rc, err);
     if (!rc)
         memset(zero, 0, (size_t)t->width * sizeof *zero);
     for (int i = 0; i < d->inputs && !rc; i++)
         if (d->input[i].image)
-            rc = put_place(t, ctr_feature_key(ctr_table_seed(d->input[i].table), "(missing)", 9), t->images, &twice,
+            rc = put_place(t, ctr_feature_key(ctr_table_seed(d->input[i].table), "(missing)", 9), t->images, &duplicate,
                            err);
     return rc;
 }
@@ -375,7 +375,7 @@ void ctr_deep_images_clear(struct ctr_deep *d)
     m->n = m->done = 0;
 }
 
-int ctr_deep_images_words(const struct ctr_deep *d, struct ctr_buf *text, struct ctr_err *err)
+int ctr_deep_images_summary(const struct ctr_deep *d, struct ctr_buf *text, struct ctr_err *err)
 {
     const struct ctr_deep_images *m = d->images;
     return ctr_buf_printf(text, err,

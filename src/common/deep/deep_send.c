@@ -45,7 +45,7 @@ int ctr_deep_send(struct ctr_deep *d, struct ctr_mem **m, const void *host, size
     char *to = d->batch.pinned + d->batch.pinned_used;
     memcpy(to, from, n);
     d->batch.pinned_used += n;
-    return ctr_mem_write_later(*m, sent, to, n, err);
+    return ctr_mem_write_async(*m, sent, to, n, err);
 }
 
 int ctr_deep_sent(struct ctr_deep *d, struct ctr_err *err)

@@ -39,8 +39,8 @@ static int line(const char *what, double seconds, double all, struct ctr_buf *te
     return ctr_buf_printf(text, err, "time %-15s %.3f s (%.1f%%)\n", what, seconds, 100 * seconds / all);
 }
 
-int ctr_deep_time_words(const struct ctr_deep_time *t, const struct ctr_dev *dev, struct ctr_buf *text,
-                        struct ctr_err *err)
+int ctr_deep_time_summary(const struct ctr_deep_time *t, const struct ctr_dev *dev, struct ctr_buf *text,
+                          struct ctr_err *err)
 {
     const double all = t->left - t->start;
     double rest = all - t->outside;

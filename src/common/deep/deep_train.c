@@ -254,11 +254,11 @@ int64_t ctr_deep_memory(const void *learner)
     return bytes;
 }
 
-int ctr_deep_words(const void *learner, struct ctr_buf *text, struct ctr_err *err)
+int ctr_deep_summary(const void *learner, struct ctr_buf *text, struct ctr_err *err)
 {
     const struct ctr_deep_learner *l = learner;
-    int rc = l->net.vectors.source ? ctr_source_words(l->net.vectors.source, text, err) : 0;
+    int rc = l->net.vectors.source ? ctr_source_summary(l->net.vectors.source, text, err) : 0;
     if (!rc && l->net.images)
-        rc = ctr_deep_images_words(&l->net, text, err);
-    return rc ? rc : ctr_deep_time_words(&l->time, l->net.dev, text, err);
+        rc = ctr_deep_images_summary(&l->net, text, err);
+    return rc ? rc : ctr_deep_time_summary(&l->time, l->net.dev, text, err);
 }

@@ -158,7 +158,7 @@ static bool complete(const struct flow *f)
     const struct ctr_strs *in = ctr_plan_inputs(f->plan);
     bool all = true;
     for (int i = 0; i < in->n; i++)
-        all &= any_has(f, in->s[i]) || ctr_plan_may_lack(f->plan, in->s[i]);
+        all &= any_has(f, in->s[i]) || ctr_plan_can_lack(f->plan, in->s[i]);
     for (int i = 0; i < f->n; i++) {
         const struct ctr_plan_statement *s = ctr_plan_statement(f->plan, i);
         for (int k = 0; k < s->inputs.n; k++)

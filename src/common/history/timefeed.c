@@ -68,7 +68,7 @@ void ctr_timefeed_free(struct ctr_timefeed *f)
 
 /* ---- the times of a batch ---- */
 
-static int late_row(const struct ctr_timefeed *f, int64_t row, int64_t t, struct ctr_err *err)
+static int out_of_order_row(const struct ctr_timefeed *f, int64_t row, int64_t t, struct ctr_err *err)
 {
     char is[64], was[64];
     is[ctr_time_iso(is, t)] = was[ctr_time_iso(was, f->newest)] = 0;
@@ -96,7 +96,7 @@ static int check_times(struct ctr_timefeed *f, const struct ctr_batch *b, struct
         const struct ctr_col *plain = ctr_col_plain(c, &at);
         const int64_t t = ctr_col_i64(plain, at);
         if (f->any && t < f->newest && f->input != CTR_HISTORY_SORT && ctr_time_age(f->newest, t) > allowed)
-            return late_row(f, b->first_row + i + 1, t, err);
+            return out_of_order_row(f, b->first_row + i + 1, t, err);
         f->newest = f->any ? CTR_MAX(f->newest, t) : t;
         f->any = true;
     }

@@ -50,7 +50,7 @@ const char *ctr_plan_text(const struct ctr_plan *p);
 /* Input columns the plan reads, in order of first use (ctr-import --for, ctr-extract --inputs). */
 const struct ctr_strs *ctr_plan_inputs(const struct ctr_plan *p);
 /* May a log do without the column? Of a model's plan: when only the label and the weight read it. */
-bool ctr_plan_may_lack(const struct ctr_plan *p, const char *column);
+bool ctr_plan_can_lack(const struct ctr_plan *p, const char *column);
 /* Identity of the plan and its fitted state: XXH3-128 in hex; what a model demands of a stream. */
 const char *ctr_plan_id(const struct ctr_plan *p);
 bool ctr_plan_needs_fit(const struct ctr_plan *p);

@@ -76,14 +76,14 @@ int ctr_plan_leave_out(const struct ctr_plan *p, const struct ctr_schema *s, boo
     return CTR_OK;
 }
 
-bool ctr_plan_may_lack(const struct ctr_plan *p, const char *column)
+bool ctr_plan_can_lack(const struct ctr_plan *p, const char *column)
 {
     struct ctr_err err = { 0 };
-    bool *wanted = p->is_model ? mark_wanted(&p->tree, &err) : NULL, may = wanted != NULL;
-    for (int i = 0; may && i < p->tree.ndefs; i++)
-        may = !wanted[i] || !reads(p->tree.def[i].expr, column);
+    bool *wanted = p->is_model ? mark_wanted(&p->tree, &err) : NULL, can_lack = wanted != NULL;
+    for (int i = 0; can_lack && i < p->tree.ndefs; i++)
+        can_lack = !wanted[i] || !reads(p->tree.def[i].expr, column);
     free(wanted);
-    return may;
+    return can_lack;
 }
 
 int ctr_plan_project(const struct ctr_plan *p, struct ctr_batch_source *from, struct ctr_err *err)
@@ -96,7 +96,7 @@ int ctr_plan_project(const struct ctr_plan *p, struct ctr_batch_source *from, st
     bool all = true;
     for (int i = 0; i < in->n; i++) {
         column[n] = ctr_schema_find(s, in->s[i]);
-        all = all && (column[n] >= 0 || ctr_plan_may_lack(p, in->s[i]));
+        all = all && (column[n] >= 0 || ctr_plan_can_lack(p, in->s[i]));
         n += column[n] >= 0;
     }
     if (all && s->n)

@@ -58,9 +58,9 @@ struct ctr_feed {
     uint64_t part_found[CTR_FIND_MOST_PARTS]; /* tiles */
     bool part_held[CTR_FIND_MOST_PARTS];      /* by a thread that is at the next of them */
     bool ended;                               /* the last tile is made */
-    void (*offer)(void *ctx);                 /* the taker's work, or NULL: none is left */
-    void *offer_ctx;
-    bool offers, offer_held; /* there ever was any; a thread is at it */
+    void (*submitted)(void *ctx);             /* the taker's work, or NULL: none is left */
+    void *submitted_ctx;
+    bool work_submitted, work_running; /* there ever was any; a thread is at it */
     bool waits_some;
     int wait_work;    /* threads */
     atomic_uint news; /* rises when any of this changes */
@@ -195,11 +195,11 @@ static void find_alone(struct ctr_feed *f, struct slot *s, int part)
 
 static void find_all(struct ctr_feed *f, struct slot *s)
 {
-    if (f->o.in_turn)
+    if (f->o.ordered)
         find_alone(f, s, CTR_FIND_FIRST);
     for (int part = 0; part < CTR_FIND_PARTS; part++)
         find_alone(f, s, part);
-    if (f->o.in_turn)
+    if (f->o.ordered)
         find_alone(f, s, CTR_FIND_LAST);
 }
 
@@ -213,9 +213,9 @@ static uint64_t found_by(const struct ctr_feed *f, int parts)
 }
 
 /* Tiles whose part may be found by now. */
-static uint64_t may_find(const struct ctr_feed *f, int part)
+static uint64_t ready_tiles(const struct ctr_feed *f, int part)
 {
-    return !f->o.in_turn            ? f->made
+    return !f->o.ordered            ? f->made
            : part == CTR_FIND_FIRST ? CTR_MIN(f->made, f->part_found[CTR_FIND_LAST] + 1)
            : part == CTR_FIND_LAST  ? found_by(f, CTR_FIND_PARTS)
                                     : f->part_found[CTR_FIND_FIRST];
@@ -226,7 +226,7 @@ static int part_to_find(const struct ctr_feed *f)
 {
     int part = -1;
     for (int i = 0; i < f->parts; i++)
-        if (!f->part_held[i] && f->part_found[i] < may_find(f, i) &&
+        if (!f->part_held[i] && f->part_found[i] < ready_tiles(f, i) &&
             (part < 0 || f->part_found[i] < f->part_found[part]))
             part = i;
     return part;
@@ -273,20 +273,20 @@ static void find(struct ctr_feed *f, int part, int thread)
 
 /* ---- the taker's work ---- */
 
-static bool may_help(const struct ctr_feed *f)
+static bool has_submitted_work(const struct ctr_feed *f)
 {
-    return f->offer && !f->offer_held;
+    return f->submitted && !f->work_running;
 }
 
 /* Gives the lock up while it works. */
-static void help(struct ctr_feed *f)
+static void run_submitted(struct ctr_feed *f)
 {
-    f->offer_held = true;
+    f->work_running = true;
     pthread_mutex_unlock(&f->lock);
-    f->offer(f->offer_ctx);
+    f->submitted(f->submitted_ctx);
     pthread_mutex_lock(&f->lock);
-    f->offer = NULL;
-    f->offer_held = false;
+    f->submitted = NULL;
+    f->work_running = false;
     tell(f, true);
 }
 
@@ -318,7 +318,7 @@ static void wake_work(struct ctr_feed *f)
 }
 
 /* Is there room for a tile? After the last rows of a batch that the taker needs, when it is through with them. */
-static bool may_make(const struct ctr_feed *f)
+static bool has_room(const struct ctr_feed *f)
 {
     const struct slot *last = &f->slot[(f->made + RING - 1) % RING];
     const bool hold = f->made && f->o.with_batches && last->tile.ends_batch;
@@ -354,14 +354,14 @@ static void *make_tiles(void *arg)
     for (unsigned seen = 0; !atomic_load(&f->quit);) {
         const int part = part_to_find(f);
         const unsigned news = atomic_load_explicit(&f->news, memory_order_relaxed);
-        if (may_help(f)) {
-            help(f);
+        if (has_submitted_work(f)) {
+            run_submitted(f);
             looks = LOOKS / 4;
-        } else if (may_make(f) && (part < 0 || f->made - f->found < BACKLOG))
+        } else if (has_room(f) && (part < 0 || f->made - f->found < BACKLOG))
             make(f);
         else if (part >= 0)
             find(f, part, MAKER);
-        else if (f->ended && !f->offers)
+        else if (f->ended && !f->work_submitted)
             break;
         else if (seen != news || being_found(f) || looks-- > 0)
             look_for_news(f);
@@ -379,11 +379,11 @@ static void *find_keys(void *arg)
     pthread_mutex_lock(&f->lock);
     while (!atomic_load(&f->quit)) {
         const int part = part_to_find(f);
-        if (may_help(f))
-            help(f);
+        if (has_submitted_work(f))
+            run_submitted(f);
         else if (part >= 0)
             find(f, part, FINDER);
-        else if (f->ended && !f->offers)
+        else if (f->ended && !f->work_submitted)
             break;
         else
             wait_work(f);
@@ -411,9 +411,9 @@ static bool stopping(const struct ctr_feed *f)
 /* Sleep until there is a tile, or news, with the lock held; it is given up while idle() runs. */
 static void wait_some(struct ctr_feed *f, int64_t *since)
 {
-    const bool may_idle = f->o.idle && !f->inside;
+    const bool can_idle = f->o.idle && !f->inside;
     f->waits_some = true;
-    if (!may_idle) {
+    if (!can_idle) {
         pthread_cond_wait(&f->some, &f->lock);
         return;
     }
@@ -482,9 +482,9 @@ static void submit(void *feed, void (*fn)(void *arg), void *arg)
 {
     struct ctr_feed *f = feed;
     pthread_mutex_lock(&f->lock);
-    f->offer = fn;
-    f->offer_ctx = arg;
-    f->offers = true;
+    f->submitted = fn;
+    f->submitted_ctx = arg;
+    f->work_submitted = true;
     atomic_fetch_add_explicit(&f->news, 1, memory_order_relaxed);
     wake_work(f);
     pthread_mutex_unlock(&f->lock);
@@ -494,9 +494,9 @@ static void settle(void *feed)
 {
     struct ctr_feed *f = feed;
     pthread_mutex_lock(&f->lock);
-    if (may_help(f))
-        help(f);
-    for (int looks = 0; f->offer;) {
+    if (has_submitted_work(f))
+        run_submitted(f);
+    for (int looks = 0; f->submitted;) {
         const int part = part_to_find(f);
         if (part >= 0)
             find(f, part, TAKER);
@@ -530,8 +530,8 @@ int ctr_feed_new(struct ctr_feed **out, const struct ctr_feed_opts *o, struct ct
         return ctr_fail_nomem(err, sizeof *f);
     f->o = *o;
     f->o.tile_rows = o->tile_rows ? o->tile_rows : TILE_ROWS;
-    f->o.in_turn = o->in_turn || o->memory_bytes;
-    f->parts = f->o.in_turn ? CTR_FIND_MOST_PARTS : CTR_FIND_PARTS;
+    f->o.ordered = o->ordered || o->memory_bytes;
+    f->parts = f->o.ordered ? CTR_FIND_MOST_PARTS : CTR_FIND_PARTS;
     pthread_mutex_init(&f->lock, NULL);
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);

@@ -33,7 +33,7 @@ struct ctr_feed_opts {
      * nothing better to do, the caller of ctr_feed_next too. */
     int (*find)(void *finder, const struct ctr_rows *rows, const struct ctr_find *f, struct ctr_err *err);
     void *finder;
-    bool in_turn;         /* CTR_FIND_ORDERED */
+    bool ordered;         /* CTR_FIND_ORDERED */
     int64_t memory_bytes; /* 0: no bound; else it finds in turn */
 };
 

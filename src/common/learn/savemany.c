@@ -18,11 +18,11 @@ struct saving {
 static void save(void *ctx, int64_t task, int worker)
 {
     struct saving *s = ctx;
-    const struct ctr_many *many = s->t->job.model->many;
+    const struct ctr_variant_ops *variants = s->t->job.model->variant_ops;
     struct ctr_out *out[CTR_SAVE_TOGETHER];
     struct ctr_err *err = &s->err[task];
     int model[CTR_SAVE_TOGETHER] = { (int)task };
-    const int n = many->together ? many->together(s->t->learner, (int)task, model) : 1;
+    const int n = variants->together ? variants->together(s->t->learner, (int)task, model) : 1;
     (void)worker;
     for (int i = 0; i < n; i++)
         out[i] = s->out[model[i]];
@@ -65,19 +65,19 @@ static int commit_all(struct saving *s, struct ctr_err *err)
 
 int ctr_trainer_save_all(struct ctr_trainer *t, struct ctr_out *const *out, struct ctr_err *err)
 {
-    const struct ctr_many *many = t->job.model->many;
+    const struct ctr_variant_ops *variants = t->job.model->variant_ops;
     struct saving s = { t, out, calloc((size_t)t->models, sizeof *s.err) };
     struct ctr_pool *pool = NULL;
     pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     int rc = s.err ? 0 : ctr_fail_nomem(err, (size_t)t->models * sizeof *s.err);
     if (!rc && ctr_cpu_count() > 1)
         rc = ctr_pool_new(&pool, SAVERS, CTR_FLOAT_IEEE, err);
-    if (!rc && many->prepare && t->have_stream)
-        rc = many->prepare(t->learner, pool, err);
+    if (!rc && variants->prepare && t->have_stream)
+        rc = variants->prepare(t->learner, pool, err);
     if (!rc) {
-        t->alone = &lock;
+        t->sharing_lock = &lock;
         ctr_pool_run(pool, t->models, save, &s);
-        t->alone = NULL;
+        t->sharing_lock = NULL;
         rc = first_error(&s, err);
     }
     if (!rc)

@@ -29,7 +29,7 @@ int ctr_trainer_new(struct ctr_trainer **out, const struct ctr_train_job *job, s
     int rc = ctr_params_check(job->model, &job->params, err);
     if (!rc)
         rc = job->model->learner_new(&t->learner, job->model, &job->params, err);
-    t->models = job->model->many ? job->params.variants->n : 1;
+    t->models = job->model->variant_ops ? job->params.variants->n : 1;
     t->values = t->models + job->params.uncertainty;
     if (!rc && !(t->v = malloc((size_t)t->models * sizeof *t->v)))
         rc = ctr_fail_nomem(err, (size_t)t->models * sizeof *t->v);
@@ -120,9 +120,9 @@ static int load_model(struct ctr_trainer *t, int number, struct ctr_reader *r, s
     const struct ctr_model *model = t->job.model;
     if (model->warm)
         return model->warm(t->learner, &t->tables, r, t->job.init_partial, told, err);
-    int rc = model->many ? model->many->load(t->learner, number, &t->tables, r, err)
-                         : model->load(t->learner, &t->tables, r, err);
-    if (rc || model->many) /* the keys of many models are those of the one */
+    int rc = model->variant_ops ? model->variant_ops->load(t->learner, number, &t->tables, r, err)
+                                : model->load(t->learner, &t->tables, r, err);
+    if (rc || model->variant_ops) /* the keys of many models are those of the one */
         return rc;
     const int64_t keys = model->keys(t->learner);
     return ctr_buf_printf(told, err, "taken: %" PRId64 " key%s of %d table%s\n", keys, CTR_S(keys), t->tables.n,
@@ -169,10 +169,10 @@ static int load_init(struct ctr_trainer *t, struct ctr_err *err)
 
 static int start_progressive(struct ctr_trainer *t, struct ctr_err *err)
 {
-    const char **name = t->job.model->many ? calloc((size_t)t->models, sizeof *name) : NULL;
+    const char **name = t->job.model->variant_ops ? calloc((size_t)t->models, sizeof *name) : NULL;
     for (int i = 0; name && i < t->models; i++)
         name[i] = t->job.params.variants->v[i].name;
-    int rc = t->job.model->many && !name
+    int rc = t->job.model->variant_ops && !name
                  ? ctr_fail_nomem(err, (size_t)t->models * sizeof *name)
                  : ctr_scored_schema(&t->stream, name, t->models, &t->out_schema, &t->out_from, err);
     free(name);
@@ -397,7 +397,7 @@ static int start_feed(struct ctr_trainer *t, const struct ctr_batch_source *s, s
         .stop = t->job.stop,
         .find = finds ? model->find : NULL,
         .finder = t->learner,
-        .in_turn = finds == CTR_FIND_ORDERED,
+        .ordered = finds == CTR_FIND_ORDERED,
         .memory_bytes = t->job.memory_bytes,
     };
     int rc = ctr_feed_new(&t->feed, &o, err);
@@ -800,37 +800,37 @@ int ctr_trainer_save(struct ctr_trainer *t, int model, struct ctr_out *out, stru
 }
 
 /* What a file of the model says, as if it had learned alone. */
-static int make_alone(struct ctr_trainer *t, int model, struct ctr_save *s, struct ctr_err *err)
+static int make_standalone(struct ctr_trainer *t, int model, struct ctr_save *s, struct ctr_err *err)
 {
-    const struct ctr_many *many = t->job.model->many;
-    *s = (struct ctr_save){ .model = many ? many->model : t->job.model,
-                            .params = many ? &t->job.params.variants->v[model].params : &t->job.params,
+    const struct ctr_variant_ops *variants = t->job.model->variant_ops;
+    *s = (struct ctr_save){ .model = variants ? variants->model : t->job.model,
+                            .params = variants ? &t->job.params.variants->v[model].params : &t->job.params,
                             .learner = t->learner,
                             .tables = &t->tables,
                             .stream = &t->stream,
                             .program = t->job.program,
                             .options = t->job.options,
                             .fitted = t->job.fitted };
-    if (t->alone)
-        pthread_mutex_lock(t->alone);
-    int rc = many ? many->standalone(t->learner, model, &t->tables, &s->learner, err) : 0;
-    if (t->alone)
-        pthread_mutex_unlock(t->alone);
+    if (t->sharing_lock)
+        pthread_mutex_lock(t->sharing_lock);
+    int rc = variants ? variants->standalone(t->learner, model, &t->tables, &s->learner, err) : 0;
+    if (t->sharing_lock)
+        pthread_mutex_unlock(t->sharing_lock);
     return rc;
 }
 
 int ctr_trainer_save_some(struct ctr_trainer *t, const int *model, int n, struct ctr_out *const *out,
                           struct ctr_err *err)
 {
-    const struct ctr_many *many = t->job.model->many;
+    const struct ctr_variant_ops *variants = t->job.model->variant_ops;
     struct ctr_save s[CTR_SAVE_TOGETHER];
     int made = 0, rc = t->have_stream ? 0 : ctr_fail(err, CTR_EDATA, "no input came, so that there is no model");
     for (; made < n && !rc; made += !rc)
-        rc = make_alone(t, model[made], &s[made], err);
+        rc = make_standalone(t, model[made], &s[made], err);
     if (!rc)
-        rc = ctr_model_save_some(s, n, many ? many->save : NULL, out, err);
-    for (int i = 0; i < made && many; i++)
-        many->model->learner_free(s[i].learner);
+        rc = ctr_model_save_some(s, n, variants ? variants->save : NULL, out, err);
+    for (int i = 0; i < made && variants; i++)
+        variants->model->learner_free(s[i].learner);
     return rc;
 }
 

@@ -85,11 +85,12 @@ struct ctr_trainer {
     int64_t validations, best;
     double best_loss;
     int best_fd;
-    int64_t best_saved;     /* the time that the checkpoint speaks of */
-    bool stopped;           /* nothing better came for long enough */
-    int64_t published;      /* rows when job.publish was called last, */
-    int64_t saved;          /* … and when it succeeded */
-    pthread_mutex_t *alone; /* while several threads save: one at a time makes what its model shares with the others */
+    int64_t best_saved; /* the time that the checkpoint speaks of */
+    bool stopped;       /* nothing better came for long enough */
+    int64_t published;  /* rows when job.publish was called last, */
+    int64_t saved;      /* … and when it succeeded */
+    /* While several threads save: one at a time makes what its model shares with the others. */
+    pthread_mutex_t *sharing_lock;
 };
 
 int ctr_trainer_save_now(struct ctr_trainer *t, int model, struct ctr_out *out, struct ctr_err *err) CTR_MUST;

@@ -151,19 +151,19 @@ int ctr_lr_register_keys(struct lr *m, const struct ctr_rows *r, int64_t from, i
     int rc = r->one_a_table ? ctr_buf_room(&m->registered, 2 * k, sizeof most, err) : 0;
     if (rc)
         return rc;
-    struct ctr_lr_registered met = { (uint32_t *)(void *)m->registered.data,
-                                     (uint32_t *)(void *)m->registered.data + k };
+    struct ctr_lr_registered registered = { (uint32_t *)(void *)m->registered.data,
+                                            (uint32_t *)(void *)m->registered.data + k };
     for (int64_t j = 0; r->one_a_table && j < k; j++) {
         const struct ctr_keys *t = &m->table[r->table[r->transposed ? j : first + j]];
-        met.known[j] = t->known;
-        met.learned[j] = 0;
+        registered.known[j] = t->known;
+        registered.learned[j] = 0;
     }
     if (r->one_a_table)
-        m->loops->register_keys(number + first, end - from, k, &met);
+        m->loops->register_keys(number + first, end - from, k, &registered);
     for (int64_t j = 0; r->one_a_table && j < k; j++) {
         struct ctr_keys *t = &m->table[r->table[r->transposed ? j : first + j]];
-        t->known = met.known[j];
-        t->learned += met.learned[j];
+        t->known = registered.known[j];
+        t->learned += registered.learned[j];
         most = CTR_MAX(most, t->known);
     }
     for (int64_t e = first; !r->one_a_table && e < last; e++) {
@@ -321,7 +321,7 @@ const struct ctr_model ctr_model_lr = {
     .pending = lr_pending,
     .keys = lr_keys,
     .memory = lr_memory,
-    .words = lr_summary,
+    .add_summary = lr_summary,
     .state = lr_state,
     .restore = lr_restore,
     .save_schema = ctr_lr_save_schema,

@@ -101,7 +101,7 @@ struct ctr_lr_loops {
     void (*rows)(uint8_t *base, uint64_t bytes, const uint32_t *restrict number, int64_t k, uint8_t **restrict row);
     /* ctr_keys_register of rows that have k entries each. */
     void (*register_keys)(const uint32_t *restrict number, int64_t rows, int64_t k,
-                          const struct ctr_lr_registered *met);
+                          const struct ctr_lr_registered *registered);
     /* Eight columns of `rows` numbers, a multiple of eight, which lie `step` apart, to rows of `width`. */
     void (*transpose)(const uint32_t *column, int64_t step, int64_t rows, uint32_t *number, int64_t width);
     uint64_t (*equal)(const uint32_t *number, int64_t n, uint32_t to); /* bits of n <= 64 numbers: is it `to`? */
@@ -164,7 +164,7 @@ struct ctr_lr_digested ctr_lr_digest_sorted(const struct lr *m, const struct ctr
                                             const struct ctr_lr_sorted *t);
 int ctr_lr_save_schema(const void *learner, struct ctr_schema *s, struct ctr_err *err) CTR_MUST;
 int ctr_lr_save(void *learner, const struct ctr_strs *tables, struct ctr_writer *w, struct ctr_err *err) CTR_MUST;
-/* Of struct ctr_many: learners with the same options but for numbers, and the same keys, from `sorted`. */
+/* Of struct ctr_variant_ops: learners with the same options but for numbers, and the same keys, from `sorted`. */
 int ctr_lr_save_some(void *const *learner, int n, const struct ctr_strs *tables, struct ctr_writer *const *w,
                      struct ctr_err *err) CTR_MUST;
 
@@ -211,7 +211,7 @@ struct ctr_lr_table {
 int ctr_lr_find_table(struct ctr_lr_table *cache, struct ctr_str name, struct ctr_strs *tables,
                       struct ctr_err *err) CTR_MUST;
 /* The error of a row whose table and key came before: which of the two counts is nobody's guess. */
-int ctr_lr_twice(const struct ctr_batch *b, int64_t i, struct ctr_err *err);
+int ctr_lr_duplicate_key(const struct ctr_batch *b, int64_t i, struct ctr_err *err);
 
 /* lr_walk.c: all weights of a model's section, twice: `take` gets each row and, the second time, finds `again` set. Set
  * the first lines; rates: those of keys are wanted, besides. */
@@ -225,7 +225,7 @@ struct ctr_lr_walked {
 struct ctr_lr_walk {
     const char *path;
     const struct ctr_model_info *info;
-    struct ctr_strs *tables; /* names that are met are appended */
+    struct ctr_strs *tables; /* new names are appended */
     bool rates;
     int (*take)(void *ctx, const struct ctr_lr_walk *w, const struct ctr_lr_walked *r, struct ctr_err *err);
     void (*restart)(void *ctx); /* what was taken does not count: z and n win, and the first time begins anew */

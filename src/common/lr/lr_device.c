@@ -569,14 +569,14 @@ static int64_t lr_device_memory(const void *learner)
     return table_bytes(learner);
 }
 
-static int lr_device_words(const void *learner, struct ctr_buf *text, struct ctr_err *err)
+static int lr_device_summary(const void *learner, struct ctr_buf *text, struct ctr_err *err)
 {
     const struct ctr_lr_device *l = learner;
     const int64_t keys = lr_device_keys(l);
     int rc = ctr_buf_printf(text, err, "bytes a key          %.1f\n", keys ? (double)table_bytes(l) / (double)keys : 0);
     if (!rc)
-        rc = ctr_source_words(l->net.vectors.source, text, err);
-    return rc ? rc : ctr_deep_time_words(&l->time, l->net.dev, text, err);
+        rc = ctr_source_summary(l->net.vectors.source, text, err);
+    return rc ? rc : ctr_deep_time_summary(&l->time, l->net.dev, text, err);
 }
 
 const struct ctr_model ctr_model_lr_device = {
@@ -596,7 +596,7 @@ const struct ctr_model ctr_model_lr_device = {
     .pending = lr_device_pending,
     .keys = lr_device_keys,
     .memory = lr_device_memory,
-    .words = lr_device_words,
+    .add_summary = lr_device_summary,
     .save_schema = ctr_lr_device_save_schema,
     .save = ctr_lr_device_save,
     .load = ctr_lr_device_load,

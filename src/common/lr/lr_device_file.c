@@ -105,8 +105,8 @@ static int check_frame(const struct ctr_schema *s, struct ctr_err *err)
     return rc;
 }
 
-/* The row of a key, *twice when it is there already; its weight is worked out as the device does it. */
-static int put_state(struct ctr_lr_device *l, int table, uint64_t key, const struct ctr_state *s, bool *twice,
+/* The row of a key, *duplicate when it is there already; its weight is worked out as the device does it. */
+static int put_state(struct ctr_lr_device *l, int table, uint64_t key, const struct ctr_state *s, bool *duplicate,
                      struct ctr_err *err)
 {
     const struct ctr_opt_step step = ctr_opt_step_of(&l->opt);
@@ -121,7 +121,7 @@ static int put_state(struct ctr_lr_device *l, int table, uint64_t key, const str
     if (table) {
         const int64_t before = rows->used;
         ctr_embedding_get(rows, &(uint64_t){ ctr_sparse_hash(key) }, 1, &at);
-        *twice = rows->used == before;
+        *duplicate = rows->used == before;
     }
     float *row = ctr_embedding_row(rows, at);
     row[W] = ctr_e_ftrl_weight(&step, step.l2, z, sqrtf(n));
@@ -145,11 +145,11 @@ static int load_batch(struct ctr_lr_device *l, struct ctr_strs *tables, struct c
             return ctr_fail(err, CTR_EDATA, "row %lld of the model: z or n is damaged",
                             (long long)(b->first_row + i + 1));
         rc = ctr_lr_find_table(cache, ctr_col_str(c.table, i), tables, err);
-        bool twice = cache->table < 0 && cache->bias;
+        bool duplicate = cache->table < 0 && cache->bias;
         if (!rc)
-            rc = put_state(l, cache->table + 1, ((const uint64_t *)c.key->data)[i], &s, &twice, err);
-        if (!rc && twice)
-            rc = ctr_lr_twice(b, i, err);
+            rc = put_state(l, cache->table + 1, ((const uint64_t *)c.key->data)[i], &s, &duplicate, err);
+        if (!rc && duplicate)
+            rc = ctr_lr_duplicate_key(b, i, err);
         cache->bias |= cache->table < 0;
     }
     return rc;

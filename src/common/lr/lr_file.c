@@ -114,7 +114,7 @@ int ctr_lr_find_table(struct ctr_lr_table *cache, struct ctr_str name, struct ct
     return 0;
 }
 
-int ctr_lr_twice(const struct ctr_batch *b, int64_t i, struct ctr_err *err)
+int ctr_lr_duplicate_key(const struct ctr_batch *b, int64_t i, struct ctr_err *err)
 {
     return ctr_fail(err, CTR_EDATA,
                     "row %lld of the model: its table and key came before; train it again, or keep the first of such "
@@ -226,11 +226,11 @@ static int load_batch(struct lr *m, const struct ctr_learning *writer, struct ct
             if ((rc = ctr_keys_get(keys, &m->states, h, &row, err)))
                 return rc;
             if (keys->index.used == before)
-                return ctr_lr_twice(b, i, err);
+                return ctr_lr_duplicate_key(b, i, err);
             ctr_state_write(l, &m->more.event, &s, row);
             load_day(m, &c, i, row);
         } else if (cache->bias) {
-            return ctr_lr_twice(b, i, err);
+            return ctr_lr_duplicate_key(b, i, err);
         } else if (!m->no_bias) {
             ctr_state_write(l, &m->more.event, &s, m->bias);
             load_day(m, &c, i, m->bias);

@@ -457,9 +457,9 @@ CTR_BODY void rows_body(uint8_t *base, uint64_t bytes, const uint32_t *restrict 
 }
 
 CTR_BODY void register_body(const uint32_t *restrict number, int64_t rows, int64_t k,
-                            const struct ctr_lr_registered *met)
+                            const struct ctr_lr_registered *registered)
 {
-    uint32_t *restrict known = met->known, *restrict learned = met->learned;
+    uint32_t *restrict known = registered->known, *restrict learned = registered->learned;
     for (int64_t i = 0; i < rows; i++, number += k)
         for (int64_t j = 0; j < k; j++) {
             learned[j] += number[j] > known[j];
@@ -499,9 +499,9 @@ CTR_BODY uint64_t equal_body(const uint32_t *number, int64_t n, uint32_t to)
         rows_body(base, bytes, number, k, row);                                                                        \
     }                                                                                                                  \
     attributes static void register_##isa(const uint32_t *restrict number, int64_t rows, int64_t k,                    \
-                                          const struct ctr_lr_registered *met)                                         \
+                                          const struct ctr_lr_registered *registered)                                  \
     {                                                                                                                  \
-        register_body(number, rows, k, met);                                                                           \
+        register_body(number, rows, k, registered);                                                                    \
     }                                                                                                                  \
     attributes static void transpose_##isa(const uint32_t *column, int64_t step, int64_t rows, uint32_t *number,       \
                                            int64_t width)                                                              \

@@ -82,7 +82,7 @@ static int put(struct scorer *s, const struct ctr_lr_walk *walk, const struct ct
         ctr_weights_ahead(&s->weights, table, ctr_lr_walk_hashes(walk)[next]);
     int rc = ctr_weights_put(&s->weights, r->table, ctr_lr_walk_hashes(walk)[r->i], r->weight, r->rate,
                              heat_of(&walk->c, r->i), err);
-    return !rc && t->keys == before ? ctr_lr_twice(r->batch, r->i, err) : rc;
+    return !rc && t->keys == before ? ctr_lr_duplicate_key(r->batch, r->i, err) : rc;
 }
 
 static int take(void *ctx, const struct ctr_lr_walk *walk, const struct ctr_lr_walked *r, struct ctr_err *err)

@@ -90,7 +90,7 @@ static int check_order(struct slimmer *s, const struct ctr_lr_walked *r, uint64_
                         "row %lld of the model is not in the order of table and key: ctr-sort -k table,key",
                         (long long)(r->batch->first_row + r->i + 1));
     if (!next && key == s->key)
-        return ctr_lr_twice(r->batch, r->i, err);
+        return ctr_lr_duplicate_key(r->batch, r->i, err);
     s->table = r->table;
     s->key = key;
     return next ? ctr_buf_append(&s->rows, &none, sizeof none, err) : 0;
@@ -158,12 +158,12 @@ static int make_text(const struct slimmer *s, const struct ctr_strs *tables, str
 static int make_schema(const struct slimmer *s, const struct ctr_lr_walk *walk, const struct ctr_slim_opts *o,
                        struct ctr_schema *schema, struct ctr_err *err)
 {
-    static const char *const apart[] = { CTR_META_MODEL_WEIGHTS, CTR_META_SECTION, CTR_META_SECTIONS,
-                                         CTR_META_CHECKPOINT };
+    static const char *const own_meta[] = { CTR_META_MODEL_WEIGHTS, CTR_META_SECTION, CTR_META_SECTIONS,
+                                            CTR_META_CHECKPOINT };
     struct ctr_buf text = { 0 };
     int rc = ctr_meta_copy(&schema->meta, &walk->info->schema.meta, err);
-    for (size_t i = 0; i < CTR_COUNT(apart) && !rc; i++)
-        rc = ctr_meta_set(&schema->meta, apart[i], NULL, err);
+    for (size_t i = 0; i < CTR_COUNT(own_meta) && !rc; i++)
+        rc = ctr_meta_set(&schema->meta, own_meta[i], NULL, err);
     for (int i = 0; i < (s->rates ? COLUMNS : RATE) && !rc; i++)
         rc = ctr_schema_add(schema, columns[i].name, columns[i].type, err);
     if (!rc)

@@ -67,7 +67,7 @@ static int walk_rows(struct ctr_lr_walk *w, const struct ctr_batch *b, struct ct
         w->digest += ctr_lr_digest(key[r.i], r.weight);
         w->differ += !w->again && w->derived && told && differs(r.weight, ctr_col_f64(told, r.i));
         if (r.table < 0 && w->bias)
-            return ctr_lr_twice(b, r.i, err);
+            return ctr_lr_duplicate_key(b, r.i, err);
         w->bias |= r.table < 0;
         rc = w->take(w->ctx, w, &r, err);
     }

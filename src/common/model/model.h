@@ -272,7 +272,7 @@ struct ctr_model;
 enum { CTR_SAVE_TOGETHER = 4 };
 typedef int ctr_save_rows(void *const *learner, int n, const struct ctr_strs *tables, struct ctr_writer *const *w,
                           struct ctr_err *err);
-struct ctr_many {
+struct ctr_variant_ops {
     /* What model i starts from: the section of `model` that the reader stands in. */
     int (*load)(void *learner, int i, struct ctr_strs *tables, struct ctr_reader *r, struct ctr_err *err);
     /* A learner of `model` as if it had learned alone; freed as such. */
@@ -292,9 +292,9 @@ struct ctr_model {
     const char *name, *summary;
     const struct ctr_param *options;
     bool on_device; /* it learns on a GPU in the place of another model: takes no CTR_PARAM_ROWWISE */
-    const struct ctr_many
-        *many; /* NULL: one model. Else score[i * params.variants->n + m] is model m's, and files are checkpoints */
-    const void *deep; /* deep models: struct ctr_deep_spec */
+    const struct ctr_variant_ops *variant_ops; /* NULL: one model. Else score[i * params.variants->n + m] is model m's,
+                                                  and files are checkpoints */
+    const void *deep;                          /* deep models: struct ctr_deep_spec */
     /* What learns it on a GPU: itself, another one whose files are the same, or NULL: nothing. */
     const struct ctr_model *device;
     /* NULL, or writes the model at `path` as a serving file; and what predicts from it. */
@@ -335,7 +335,7 @@ struct ctr_model {
     int64_t (*keys)(const void *learner);
     int64_t (*memory)(const void *learner); /* bytes */
     /* NULL, or lines of "name value" for the summary: what was saved, and how. */
-    int (*words)(const void *learner, struct ctr_buf *text, struct ctr_err *err);
+    int (*add_summary)(const void *learner, struct ctr_buf *text, struct ctr_err *err);
     /* NULL, or what a checkpoint needs beside the main section, as 64-bit words (none: nothing), and back. */
     int (*state)(const void *learner, struct ctr_buf *words, struct ctr_err *err);
     int (*restore)(void *learner, const uint64_t *word, size_t words, struct ctr_err *err);
@@ -429,7 +429,7 @@ struct ctr_save {
 int ctr_model_check_fitted(const char *path, const struct ctr_schema *stream, struct ctr_err *err) CTR_MUST;
 bool ctr_model_wants_fitted(const struct ctr_schema *stream);
 int ctr_model_save(const struct ctr_save *s, struct ctr_out *out, struct ctr_err *err) CTR_MUST;
-/* n models, whose rows `save` writes, together (struct ctr_many); NULL: one model, as it does. */
+/* n models, whose rows `save` writes, together (struct ctr_variant_ops); NULL: one model, as it does. */
 int ctr_model_save_some(const struct ctr_save *s, int n, ctr_save_rows *save, struct ctr_out *const *out,
                         struct ctr_err *err) CTR_MUST;
 /* The state of a checkpoint, from a reader that stands behind its main section. */

@@ -108,11 +108,11 @@ static FOUR int64_t keys_four(const uint8_t *p, const int32_t *off, const uint8_
 }
 #endif
 
-int64_t ctr_keys_eight(const uint8_t *p, const int32_t *off, const uint8_t *ok, int64_t n, uint64_t seed,
-                       uint64_t missing, uint64_t *out)
+int64_t ctr_keys_x8(const uint8_t *p, const int32_t *off, const uint8_t *ok, int64_t n, uint64_t seed, uint64_t missing,
+                    uint64_t *out)
 {
 #if defined(__x86_64__)
-    return (ctr_cpu_may(CTR_CPU_AVX512) ? keys_x8 : keys_four)(p, off, ok, n, seed, missing, out);
+    return (ctr_cpu_has(CTR_CPU_AVX512) ? keys_x8 : keys_four)(p, off, ok, n, seed, missing, out);
 #else
     (void)p, (void)off, (void)ok, (void)n, (void)seed, (void)missing, (void)out;
     return 0;

@@ -103,7 +103,7 @@ static void utf8_tile(const uint8_t *p, const int32_t *off, const uint8_t *ok, i
 /* Plain text columns need no lane. */
 static void utf8_keys(const struct ctr_col *c, int64_t from, int64_t n, uint64_t seed, uint64_t missing, uint64_t *out)
 {
-    const bool eights = ctr_cpu_may(CTR_CPU_AVX2);
+    const bool vectorised = ctr_cpu_has(CTR_CPU_AVX2);
     uint8_t bytes[CTR_OP_TILE], *ok = c->valid ? bytes : NULL;
 
     for (int64_t done = 0; done < n; done += CTR_OP_TILE) {
@@ -111,7 +111,7 @@ static void utf8_keys(const struct ctr_col *c, int64_t from, int64_t n, uint64_t
         int64_t k = CTR_MIN(n - done, CTR_OP_TILE);
         if (ok)
             ctr_lane_valid(c->valid, from + done, k, ok);
-        int64_t first = eights ? ctr_keys_eight(c->data, off, ok, k, seed, missing, out + done) : 0;
+        int64_t first = vectorised ? ctr_keys_x8(c->data, off, ok, k, seed, missing, out + done) : 0;
         utf8_tile(c->data, off + first, ok ? ok + first : NULL, k - first, seed, missing, out + done + first);
     }
 }

@@ -133,8 +133,8 @@ int ctr_keys_scalar(bool key, const struct ctr_col *c, int64_t from, int64_t n, 
                     uint64_t *out, struct ctr_err *err) CTR_MUST;
 /* Keys of the first of n texts, as many as are of eight bytes or null (!ok[i]; ok NULL: none is), a multiple of four:
  * returned. Only where there is AVX2. */
-int64_t ctr_keys_eight(const uint8_t *p, const int32_t *off, const uint8_t *ok, int64_t n, uint64_t seed,
-                       uint64_t missing, uint64_t *out);
+int64_t ctr_keys_x8(const uint8_t *p, const int32_t *off, const uint8_t *ok, int64_t n, uint64_t seed, uint64_t missing,
+                    uint64_t *out);
 uint64_t ctr_text_key(const uint8_t *p, int64_t n, uint64_t seed);
 uint64_t ctr_missing_key(uint64_t seed); /* of a null, whatever the type */
 

@@ -139,14 +139,14 @@ static int key_words(const struct ctr_join *j, struct row r, struct ctr_buf *out
 }
 
 /* `number`: that of r in its stream, from 0. */
-static int fail_row(const struct ctr_join *j, struct row r, int64_t number, bool twice, struct ctr_err *err)
+static int fail_row(const struct ctr_join *j, struct row r, int64_t number, bool duplicate, struct ctr_err *err)
 {
     struct ctr_buf key = { 0 };
     int rc = key_words(j, r, &key, err);
 
     if (r.right)
         ctr_err_file(err, j->right_name);
-    if (!rc && twice)
+    if (!rc && duplicate)
         rc = ctr_fail(err, CTR_EDATA,
                       "rows %lld and %lld have the same key %.300s: --multi joins all of them, ctr-sort --unique keeps "
                       "the first",
@@ -210,8 +210,8 @@ static int step_right(struct ctr_join *j, struct ctr_err *err)
     j->stats.right_rows++;
     const struct row r = right_row(j);
     const int c = compare_last(j, &m->right, r);
-    const bool twice = !c && !j->opts.multi && !null_key(j, r);
-    return c > 0 || twice ? fail_row(j, r, m->rrow, twice, err) : 0;
+    const bool duplicate = !c && !j->opts.multi && !null_key(j, r);
+    return c > 0 || duplicate ? fail_row(j, r, m->rrow, duplicate, err) : 0;
 }
 
 /* The right row at hand is the first with a key >= that of left row i; *equal tells. */

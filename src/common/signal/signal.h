@@ -2,8 +2,8 @@
  *
  * signal: the index of signals ("Ad Click Prediction: a View from the Trenches", section 8): what the features of all
  * plans are, their versions, who consumes them, and whether they are fit for use. It is an SQLite file; signaldb.c
- * alone knows SQL's connection, signalindex.c what is written, signallist.c what is shown. signalvet.c measures streams
- * and knows no database; signaljudge.c holds what it measured against what was measured before.
+ * alone knows SQL's connection, signalindex.c what is written, signallist.c what is shown. signalstream.c measures
+ * streams and knows no database; signaljudge.c holds what it measured against what was measured before.
  *
  * A signal has a name and versions, one a definition (ctr_plan_signals). A version is new, then white-listed
  * (`allowed`) or not, perhaps deprecated for another signal. A model that was trained on a plan is a consumer of the
@@ -96,56 +96,61 @@ int ctr_signals_check(struct ctr_signals *s, const struct ctr_plan *p, const cha
                       const struct ctr_signals_view *v, struct ctr_out *out, int64_t *problems,
                       struct ctr_err *err) CTR_MUST;
 
-/* ---- a stream measured: signalvet.c ---- */
+/* ---- a stream measured: signalstream.c ---- */
 
-enum { CTR_VET_BUCKETS = 64, CTR_VET_CELLS = CTR_VET_BUCKETS + 1 /* the last: rows without a value */ };
+enum {
+    CTR_STREAM_CHECK_BUCKETS = 64,
+    CTR_STREAM_CHECK_CELLS = CTR_STREAM_CHECK_BUCKETS + 1 /* the last: rows without a value */
+};
 
 /* Measured of one column: rows, of which `missing` have no value (null, "(missing)", an empty list, NaN); distinct
  * values (HyperLogLog, standard error 1.6%); the progressive AUC of the click rate of the value alone (NaN: no label,
  * or one class); a histogram of values: keys by their hash, numbers by sign and power of two; and which values
  * these were, but for times, floats and what has the role dense. */
 struct ctr_seen;
-struct ctr_vet_result {
+struct ctr_stream_check_result {
     const char *name;
     int64_t rows, missing, distinct;
     double auc;
-    int64_t histogram[CTR_VET_BUCKETS];
+    int64_t histogram[CTR_STREAM_CHECK_BUCKETS];
     const struct ctr_seen *seen; /* or NULL: signalseen.h */
 };
 
-struct ctr_vet;
+struct ctr_stream_check;
 /* Columns: those with the role feature, dense or image; where there is none, all of numbers, keys or text that have no
  * role. label: column, or -1. Constant memory: .8 MB a column. */
-int ctr_vet_new(struct ctr_vet **v, const struct ctr_schema *s, int label, struct ctr_err *err) CTR_MUST;
-int ctr_vet_batch(struct ctr_vet *v, const struct ctr_batch *b, struct ctr_err *err) CTR_MUST;
-int ctr_vet_columns(const struct ctr_vet *v);
-void ctr_vet_result(const struct ctr_vet *v, int i, struct ctr_vet_result *r); /* names and `seen` are borrowed */
-void ctr_vet_free(struct ctr_vet *v);
+int ctr_stream_check_new(struct ctr_stream_check **v, const struct ctr_schema *s, int label,
+                         struct ctr_err *err) CTR_MUST;
+int ctr_stream_check_batch(struct ctr_stream_check *v, const struct ctr_batch *b, struct ctr_err *err) CTR_MUST;
+int ctr_stream_check_columns(const struct ctr_stream_check *v);
+void ctr_stream_check_result(const struct ctr_stream_check *v, int i,
+                             struct ctr_stream_check_result *r); /* names and `seen` are borrowed */
+void ctr_stream_check_free(struct ctr_stream_check *v);
 
-/* Population stability index of two histograms of CTR_VET_CELLS, half a count added to each cell; *noise is what two
- * samples of one distribution give on average, (cells - 1) (1/n + 1/m). */
-double ctr_vet_psi(const double *now, const double *before, double *noise);
+/* Population stability index of two histograms of CTR_STREAM_CHECK_CELLS, half a count added to each cell; *noise is
+ * what two samples of one distribution give on average, (cells - 1) (1/n + 1/m). */
+double ctr_stream_check_psi(const double *now, const double *before, double *noise);
 
 /* ---- what was measured is judged and kept: signaljudge.c ---- */
 
 /* What a version is held against is its reference: of its own vettings that passed the last, the median of the last
  * `days`, or the pinned one. And against the pinned one in any case, for what drifts slowly. The first that passes is
  * pinned, until a person pins another or none. */
-enum ctr_vet_reference { CTR_VET_LAST, CTR_VET_MEDIAN, CTR_VET_PINNED };
-enum { CTR_VET_DAYS = 31 }; /* at most: of older ones the values that were seen are not kept */
+enum ctr_stream_check_reference { CTR_STREAM_CHECK_LAST, CTR_STREAM_CHECK_MEDIAN, CTR_STREAM_CHECK_PINNED };
+enum { CTR_STREAM_CHECK_DAYS = 31 }; /* at most: of older ones the values that were seen are not kept */
 
-struct ctr_vet_rules {
+struct ctr_stream_check_rules {
     double max_missing;        /* share of rows */
     double max_missing_change; /* of this share */
     double max_psi;
     double max_auc;
     double max_unseen; /* share of values that the reference never saw */
-    enum ctr_vet_reference reference;
+    enum ctr_stream_check_reference reference;
     int64_t days;
     const char *model, *stream; /* or NULL: what a stream for this model, of this name, must have */
     bool allow;                 /* white-list what passes */
 };
-#define CTR_VET_RULES                                                                                                  \
+#define CTR_STREAM_CHECK_RULES                                                                                         \
     {                                                                                                                  \
         .max_missing = .95, .max_missing_change = .1, .max_psi = .25, .max_auc = .95, .max_unseen = .5, .days = 7      \
     }
@@ -153,9 +158,9 @@ struct ctr_vet_rules {
 /* Compare each signal with the references of its version, that of `plan` or, NULL, the newest; keep the vetting (where
  * the version is in the index), and show it. A signal of the plan, of the model or of what was vetted under the name
  * of the stream before that is absent fails. *failed counts those that do. Inside a transaction. */
-int ctr_signals_vet(struct ctr_signals *s, const struct ctr_vet *v, const struct ctr_plan *p,
-                    const struct ctr_vet_rules *rules, const struct ctr_signals_view *view, struct ctr_out *out,
-                    int64_t *failed, struct ctr_err *err) CTR_MUST;
+int ctr_signals_check_stream(struct ctr_signals *s, const struct ctr_stream_check *v, const struct ctr_plan *p,
+                             const struct ctr_stream_check_rules *rules, const struct ctr_signals_view *view,
+                             struct ctr_out *out, int64_t *failed, struct ctr_err *err) CTR_MUST;
 
 /* `vetting`: one that passed, or 0: the last that did, of each version of `what`. */
 int ctr_signals_pin(struct ctr_signals *s, const char *what, int64_t vetting, struct ctr_err *err) CTR_MUST;

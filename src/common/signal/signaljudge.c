@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * signaljudge: a vetting held against its references. Invariant: a reference is one or more vettings of the same
- * version that passed, or that a person accepted; what failed is never compared with. */
+ * signaljudge: a check of a stream compared with its references. Invariant: a reference is one or more checks of the
+ * same version that passed, or that a person accepted; what failed is never compared with. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,17 +12,17 @@
 /* ---- references ---- */
 
 struct reference {
-    int vettings; /* 0: there is none */
-    int64_t id;   /* of the last of them */
+    int checks; /* 0: there is none */
+    int64_t id; /* of the last of them */
     bool pinned;
-    double cell[CTR_VET_CELLS];
+    double cell[CTR_STREAM_CHECK_CELLS];
     double rows, missing;
     struct ctr_seen_set seen;
 };
 
 /* One vetting of a reference. */
 struct day {
-    double rows, missing, cell[CTR_VET_CELLS];
+    double rows, missing, cell[CTR_STREAM_CHECK_CELLS];
 };
 
 static int by_value(const void *a, const void *b)
@@ -39,14 +39,14 @@ static double median(double *x, int n)
 
 static void take_cells(double *cell, const int64_t *histogram, double missing_rows)
 {
-    for (int i = 0; i < CTR_VET_BUCKETS; i++)
+    for (int i = 0; i < CTR_STREAM_CHECK_BUCKETS; i++)
         cell[i] = (double)histogram[i];
-    cell[CTR_VET_BUCKETS] = missing_rows;
+    cell[CTR_STREAM_CHECK_BUCKETS] = missing_rows;
 }
 
 static int take_day(struct ctr_signals *s, sqlite3_stmt *st, struct day *d, struct reference *r, struct ctr_err *err)
 {
-    int64_t histogram[CTR_VET_BUCKETS];
+    int64_t histogram[CTR_STREAM_CHECK_BUCKETS];
     const void *seen = sqlite3_column_blob(st, 4);
     if (sqlite3_column_bytes(st, 3) != (int)sizeof histogram) {
         ctr_err_file(err, s->path);
@@ -57,7 +57,7 @@ static int take_day(struct ctr_signals *s, sqlite3_stmt *st, struct day *d, stru
     d->rows = (double)sqlite3_column_int64(st, 1);
     d->missing = sqlite3_column_double(st, 2);
     take_cells(d->cell, histogram, nearbyint(d->missing * d->rows));
-    r->id = r->vettings++ ? r->id : sqlite3_column_int64(st, 0);
+    r->id = r->checks++ ? r->id : sqlite3_column_int64(st, 0);
     int rc = seen ? ctr_seen_union(&r->seen, seen, (size_t)sqlite3_column_bytes(st, 4), err) : 0;
     if (rc)
         ctr_err_file(err, s->path);
@@ -67,28 +67,28 @@ static int take_day(struct ctr_signals *s, sqlite3_stmt *st, struct day *d, stru
 /* Of each figure the median of the days: of a histogram the shares count, and of all their sizes the median too. */
 static void settle(struct reference *r, const struct day *d)
 {
-    double x[CTR_VET_DAYS], size[CTR_VET_DAYS] = { 0 };
-    for (int k = 0; k < r->vettings; k++)
-        for (int i = 0; i < CTR_VET_CELLS; i++)
+    double x[CTR_STREAM_CHECK_DAYS], size[CTR_STREAM_CHECK_DAYS] = { 0 };
+    for (int k = 0; k < r->checks; k++)
+        for (int i = 0; i < CTR_STREAM_CHECK_CELLS; i++)
             size[k] += d[k].cell[i];
-    for (int i = 0; i < CTR_VET_CELLS; i++) {
-        for (int k = 0; k < r->vettings; k++)
+    for (int i = 0; i < CTR_STREAM_CHECK_CELLS; i++) {
+        for (int k = 0; k < r->checks; k++)
             x[k] = d[k].cell[i] / size[k];
-        r->cell[i] = median(x, r->vettings);
+        r->cell[i] = median(x, r->checks);
     }
-    for (int k = 0; k < r->vettings; k++)
+    for (int k = 0; k < r->checks; k++)
         x[k] = d[k].rows;
-    r->rows = median(x, r->vettings);
-    for (int k = 0; k < r->vettings; k++)
+    r->rows = median(x, r->checks);
+    for (int k = 0; k < r->checks; k++)
         x[k] = d[k].missing;
-    r->missing = median(x, r->vettings);
-    double mid = median(size, r->vettings);
-    for (int i = 0; i < CTR_VET_CELLS; i++)
+    r->missing = median(x, r->checks);
+    double mid = median(size, r->checks);
+    for (int i = 0; i < CTR_STREAM_CHECK_CELLS; i++)
         r->cell[i] *= mid;
     ctr_seen_settle(&r->seen);
 }
 
-/* The last `days` vettings of a version that passed; or the pinned one. */
+/* The last `days` checks of a version that passed; or the pinned one. */
 static int find_reference(struct ctr_signals *s, int64_t version, bool pinned, int days, struct reference *r,
                           struct ctr_err *err)
 {
@@ -103,8 +103,8 @@ static int find_reference(struct ctr_signals *s, int64_t version, bool pinned, i
                                  " ORDER BY id DESC LIMIT ?3",
                                  "iii", version, (int64_t)pinned, (int64_t)days);
     while (!rc && (rc = ctr_signals_step(s, st, err)) > 0)
-        rc = take_day(s, st, &d[r->vettings], r, err);
-    if (!rc && r->vettings)
+        rc = take_day(s, st, &d[r->checks], r, err);
+    if (!rc && r->checks)
         settle(r, d);
     sqlite3_finalize(st);
     free(d);
@@ -114,10 +114,10 @@ static int find_reference(struct ctr_signals *s, int64_t version, bool pinned, i
 /* ---- a judgement ---- */
 
 struct judgement {
-    const struct ctr_vet_rules *rules;
-    const struct ctr_vet_result *r;
+    const struct ctr_stream_check_rules *rules;
+    const struct ctr_stream_check_result *r;
     struct reference near, pinned;
-    double cell[CTR_VET_CELLS], missing;
+    double cell[CTR_STREAM_CHECK_CELLS], missing;
     double psi, psi_pinned, unseen; /* NaN: nothing to compare with */
     struct ctr_buf why;             /* "; this; that"; ends with a 0 */
     bool passed;
@@ -130,8 +130,8 @@ struct words {
 static struct words name_of(const struct reference *r)
 {
     struct words w;
-    if (r->vettings > 1)
-        snprintf(w.s, sizeof w.s, "the median of %d vettings", r->vettings);
+    if (r->checks > 1)
+        snprintf(w.s, sizeof w.s, "the median of %d vettings", r->checks);
     else
         snprintf(w.s, sizeof w.s, "%svetting %lld", r->pinned ? "the pinned " : "", (long long)r->id);
     return w;
@@ -146,7 +146,7 @@ static int judge_change(struct judgement *j, const struct reference *ref, double
     if (fabs(j->missing - ref->missing) > j->rules->max_missing_change + 2 * sqrt(spread))
         rc = ctr_buf_printf(&j->why, err, "; missing in %.1f%% of rows, %.1f%% in %s", j->missing * 100,
                             ref->missing * 100, name_of(ref).s);
-    *psi = ctr_vet_psi(j->cell, ref->cell, &noise);
+    *psi = ctr_stream_check_psi(j->cell, ref->cell, &noise);
     if (!rc && *psi > j->rules->max_psi + noise)
         rc = ctr_buf_printf(&j->why, err, "; drifted: PSI %.3f from %s", *psi, name_of(ref).s);
     return rc;
@@ -165,7 +165,7 @@ static int judge_unseen(struct judgement *j, struct ctr_err *err)
 
 static int judge_itself(struct judgement *j, struct ctr_err *err)
 {
-    const struct ctr_vet_result *r = j->r;
+    const struct ctr_stream_check_result *r = j->r;
     int rc = r->rows ? 0 : ctr_buf_printf(&j->why, err, "; no rows");
     if (!rc && j->missing > j->rules->max_missing)
         rc = ctr_buf_printf(&j->why, err, "; missing in %.1f%% of rows", j->missing * 100);
@@ -178,13 +178,13 @@ static int judge_itself(struct judgement *j, struct ctr_err *err)
 
 static int judge(struct judgement *j, struct ctr_err *err)
 {
-    const bool one = j->near.vettings == 1 && j->near.id == j->pinned.id;
+    const bool one = j->near.checks == 1 && j->near.id == j->pinned.id;
     j->missing = j->r->rows ? (double)j->r->missing / (double)j->r->rows : NAN;
     take_cells(j->cell, j->r->histogram, (double)j->r->missing);
     int rc = judge_itself(j, err);
-    if (!rc && j->r->rows && j->near.vettings && !one)
+    if (!rc && j->r->rows && j->near.checks && !one)
         rc = judge_change(j, &j->near, &j->psi, err);
-    if (!rc && j->r->rows && j->pinned.vettings)
+    if (!rc && j->r->rows && j->pinned.checks)
         rc = judge_change(j, &j->pinned, &j->psi_pinned, err);
     if (one)
         j->psi = j->psi_pinned;
@@ -201,7 +201,7 @@ static int judge(struct judgement *j, struct ctr_err *err)
 static int keep(struct ctr_signals *s, const struct judgement *j, int64_t version, const char *stream,
                 struct ctr_err *err)
 {
-    const struct ctr_vet_result *r = j->r;
+    const struct ctr_stream_check_result *r = j->r;
     struct ctr_buf seen = { 0 };
     int rc = r->seen ? ctr_seen_save(r->seen, &seen, err) : 0;
     if (!rc)
@@ -225,14 +225,14 @@ static int keep(struct ctr_signals *s, const struct judgement *j, int64_t versio
                              " (SELECT id FROM vetting WHERE version = ?1 AND passed ORDER BY id DESC LIMIT ?2)"
                              " AND id <> (SELECT max(id) FROM vetting WHERE version = ?1)"
                              " AND id <> (SELECT coalesce(pinned, 0) FROM version WHERE id = ?1)",
-                             "ii", version, (int64_t)CTR_VET_DAYS);
+                             "ii", version, (int64_t)CTR_STREAM_CHECK_DAYS);
     return rc;
 }
 
-static int vet_signal(struct ctr_signals *s, struct judgement *j, const char *stream, struct ctr_err *err)
+static int check_signal(struct ctr_signals *s, struct judgement *j, const char *stream, struct ctr_err *err)
 {
-    const struct ctr_vet_rules *rules = j->rules;
-    const int days = rules->reference == CTR_VET_MEDIAN ? (int)rules->days : 1;
+    const struct ctr_stream_check_rules *rules = j->rules;
+    const int days = rules->reference == CTR_STREAM_CHECK_MEDIAN ? (int)rules->days : 1;
     int64_t version;
     int rc = ctr_signals_number(s, &version, 0, err,
                                 "SELECT v.id FROM version v JOIN signal g ON v.signal = g.id LEFT JOIN planned p"
@@ -240,7 +240,7 @@ static int vet_signal(struct ctr_signals *s, struct judgement *j, const char *st
                                 " ORDER BY v.number DESC LIMIT 1",
                                 "s", j->r->name);
     if (!rc && version)
-        rc = find_reference(s, version, rules->reference == CTR_VET_PINNED, days, &j->near, err);
+        rc = find_reference(s, version, rules->reference == CTR_STREAM_CHECK_PINNED, days, &j->near, err);
     if (!rc && version)
         rc = find_reference(s, version, true, 1, &j->pinned, err);
     if (!rc)
@@ -254,11 +254,11 @@ static int vet_signal(struct ctr_signals *s, struct judgement *j, const char *st
     return rc;
 }
 
-static int vet_column(struct ctr_signals *s, const struct ctr_vet_rules *rules, const struct ctr_vet_result *r,
-                      const char *stream, bool *passed, struct ctr_err *err)
+static int check_column(struct ctr_signals *s, const struct ctr_stream_check_rules *rules,
+                        const struct ctr_stream_check_result *r, const char *stream, bool *passed, struct ctr_err *err)
 {
     struct judgement j = { .rules = rules, .r = r, .psi = NAN, .psi_pinned = NAN, .unseen = NAN };
-    int rc = vet_signal(s, &j, stream, err);
+    int rc = check_signal(s, &j, stream, err);
     *passed = j.passed;
     ctr_seen_set_free(&j.near.seen);
     ctr_seen_set_free(&j.pinned.seen);
@@ -267,8 +267,8 @@ static int vet_column(struct ctr_signals *s, const struct ctr_vet_rules *rules, 
 }
 
 /* What should be in the stream and is not: of its plan; of a model; of what came under its name before. */
-static int add_absent(struct ctr_signals *s, const struct ctr_vet_rules *rules, const char *stream, int64_t *absent,
-                      struct ctr_err *err)
+static int add_absent(struct ctr_signals *s, const struct ctr_stream_check_rules *rules, const char *stream,
+                      int64_t *absent, struct ctr_err *err)
 {
     int rc = ctr_signals_run(s, err,
                              "INSERT INTO vetted SELECT name, version, 0, NULL, 0, NULL, NULL, NULL, NULL,"
@@ -290,7 +290,7 @@ static int add_absent(struct ctr_signals *s, const struct ctr_vet_rules *rules, 
             "INSERT INTO vetting (version, at_ms, rows, missing, \"distinct\", verdict, histogram, stream)"
             " SELECT version, ?, 0, 0, 0, verdict, zeroblob(?), ? FROM vetted"
             " WHERE version > 0 AND verdict = 'absent from the stream'",
-            "iis", s->now_ms, (int64_t)(CTR_VET_BUCKETS * sizeof(int64_t)), stream);
+            "iis", s->now_ms, (int64_t)(CTR_STREAM_CHECK_BUCKETS * sizeof(int64_t)), stream);
     return rc;
 }
 
@@ -304,9 +304,9 @@ static int check_model(struct ctr_signals *s, const char *model, struct ctr_err 
     return ctr_fail(err, CTR_EDATA, "no model '%s'; `ctr-signals consumers` shows them", model);
 }
 
-int ctr_signals_vet(struct ctr_signals *s, const struct ctr_vet *v, const struct ctr_plan *p,
-                    const struct ctr_vet_rules *rules, const struct ctr_signals_view *view, struct ctr_out *out,
-                    int64_t *failed, struct ctr_err *err)
+int ctr_signals_check_stream(struct ctr_signals *s, const struct ctr_stream_check *v, const struct ctr_plan *p,
+                             const struct ctr_stream_check_rules *rules, const struct ctr_signals_view *view,
+                             struct ctr_out *out, int64_t *failed, struct ctr_err *err)
 {
     const char *stream = rules->stream ? rules->stream : p ? NULL : "";
     sqlite3_stmt *st = NULL;
@@ -320,11 +320,11 @@ int ctr_signals_vet(struct ctr_signals *s, const struct ctr_vet *v, const struct
                              "CREATE TEMP TABLE vetted (name TEXT, version INTEGER, rows INTEGER, missing REAL,"
                              " \"distinct\" INTEGER, psi REAL, auc REAL, psi_pinned REAL, unseen REAL, verdict TEXT)",
                              "");
-    for (int i = 0; i < ctr_vet_columns(v) && !rc; i++) {
-        struct ctr_vet_result r;
+    for (int i = 0; i < ctr_stream_check_columns(v) && !rc; i++) {
+        struct ctr_stream_check_result r;
         bool passed;
-        ctr_vet_result(v, i, &r);
-        rc = vet_column(s, rules, &r, stream, &passed, err);
+        ctr_stream_check_result(v, i, &r);
+        rc = check_column(s, rules, &r, stream, &passed, err);
         *failed += !passed;
     }
     if (!rc)

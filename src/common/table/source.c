@@ -222,9 +222,9 @@ int ctr_source_load(struct ctr_source *s, int table, uint64_t key, const float *
     return s->ops->load(s, table, key, row, err);
 }
 
-int ctr_source_words(const struct ctr_source *s, struct ctr_buf *text, struct ctr_err *err)
+int ctr_source_summary(const struct ctr_source *s, struct ctr_buf *text, struct ctr_err *err)
 {
-    return s->ops->words ? s->ops->words(s, text, err) : 0;
+    return s->ops->summary ? s->ops->summary(s, text, err) : 0;
 }
 
 void ctr_source_free(struct ctr_source *s)

@@ -93,7 +93,7 @@ struct ctr_source_ops {
     int (*save)(struct ctr_source *s, int table, ctr_source_each *each, void *ctx, struct ctr_err *err);
     int (*load)(struct ctr_source *s, int table, uint64_t key, const float *row, struct ctr_err *err);
     int64_t (*keys)(const struct ctr_source *s); /* that have rows */
-    int (*words)(const struct ctr_source *s, struct ctr_buf *text, struct ctr_err *err);
+    int (*summary)(const struct ctr_source *s, struct ctr_buf *text, struct ctr_err *err);
     void (*free)(struct ctr_source *s);
 };
 
@@ -136,7 +136,7 @@ int ctr_source_settle(struct ctr_source *s, struct ctr_err *err) CTR_MUST;
 int ctr_source_save(struct ctr_source *s, int table, ctr_source_each *each, void *ctx, struct ctr_err *err) CTR_MUST;
 int ctr_source_load(struct ctr_source *s, int table, uint64_t key, const float *row, struct ctr_err *err) CTR_MUST;
 /* Lines for a summary, of all sources of the stack. */
-int ctr_source_words(const struct ctr_source *s, struct ctr_buf *text, struct ctr_err *err) CTR_MUST;
+int ctr_source_summary(const struct ctr_source *s, struct ctr_buf *text, struct ctr_err *err) CTR_MUST;
 void ctr_source_free(struct ctr_source *s);
 
 /* Tables in this process, borrowed: table[t] may be set anew between minibatches (ctr_source_ram_bind). `floats`: of a
@@ -156,7 +156,7 @@ int ctr_source_cache(struct ctr_source **s, struct ctr_dev *dev, struct ctr_sour
                      struct ctr_err *err) CTR_MUST;
 
 /* Vectors of the keyed file at path: its first column of fixed_size_list<float32>[width]. Of a key that it has not got:
- * zeros; ctr_source_words says how many these were. */
+ * zeros; ctr_source_summary says how many these were. */
 int ctr_source_frozen(struct ctr_source **s, struct ctr_dev *dev, const char *path, struct ctr_err *err) CTR_MUST;
 
 #endif

@@ -490,7 +490,7 @@ static int64_t cache_keys(const struct ctr_source *s)
     return below->ops->keys(below);
 }
 
-static int cache_words(const struct ctr_source *s, struct ctr_buf *text, struct ctr_err *err)
+static int cache_summary(const struct ctr_source *s, struct ctr_buf *text, struct ctr_err *err)
 {
     const struct cache *c = (const struct cache *)s;
     int rc = 0;
@@ -502,7 +502,7 @@ static int cache_words(const struct ctr_source *s, struct ctr_buf *text, struct 
                             "device evictions     %" PRId64 "\n",
                             c->slots, ctr_size_text((uint64_t)c->slots * (uint64_t)s->floats * sizeof(float)).s,
                             c->hits, c->misses, c->evictions);
-    return rc ? rc : ctr_source_words(c->below, text, err);
+    return rc ? rc : ctr_source_summary(c->below, text, err);
 }
 
 static const struct ctr_source_ops cache_ops = { .name = "cache",
@@ -513,7 +513,7 @@ static const struct ctr_source_ops cache_ops = { .name = "cache",
                                                  .save = cache_save,
                                                  .load = cache_load,
                                                  .keys = cache_keys,
-                                                 .words = cache_words,
+                                                 .summary = cache_summary,
                                                  .free = cache_free };
 
 int ctr_source_cache(struct ctr_source **out, struct ctr_dev *dev, struct ctr_source *below, struct ctr_err *err)

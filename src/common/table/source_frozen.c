@@ -51,7 +51,7 @@ static int frozen_fetch(struct ctr_source *s, const struct ctr_source_keys *keys
     return 0;
 }
 
-static int frozen_words(const struct ctr_source *s, struct ctr_buf *text, struct ctr_err *err)
+static int frozen_summary(const struct ctr_source *s, struct ctr_buf *text, struct ctr_err *err)
 {
     const struct frozen *f = (const struct frozen *)s;
     return ctr_buf_printf(text, err,
@@ -81,7 +81,7 @@ static const struct ctr_source_ops frozen_ops = { .name = "frozen",
                                                   .one_at_a_time = true,
                                                   .fetch = frozen_fetch,
                                                   .keys = frozen_keys,
-                                                  .words = frozen_words,
+                                                  .summary = frozen_summary,
                                                   .free = frozen_free };
 
 static int open_file(struct frozen *f, const char *path, struct ctr_err *err)

@@ -234,7 +234,7 @@ __attribute__((target("avx2"))) static uint64_t ints_avx2(int64_t *value, const 
 
 static ints_fn *choose_ints(void)
 {
-    return ctr_cpu_may(CTR_CPU_AVX2) ? ints_avx2 : ints_plain;
+    return ctr_cpu_has(CTR_CPU_AVX2) ? ints_avx2 : ints_plain;
 }
 #else
 static ints_fn *choose_ints(void)

@@ -81,7 +81,7 @@ static uint32_t index_sse2(const char *p, uint32_t from, uint32_t to, char delim
 
 static index_fn *choose(void)
 {
-    return ctr_cpu_may(CTR_CPU_AVX2) ? index_avx2 : index_sse2;
+    return ctr_cpu_has(CTR_CPU_AVX2) ? index_avx2 : index_sse2;
 }
 #else
 static uint32_t index_plain(const char *p, uint32_t from, uint32_t to, char delimiter, uint32_t *end, uint32_t *line,

@@ -170,7 +170,7 @@ static int shared_value_summary(const void *learner, struct ctr_buf *text, struc
     const int64_t held =
         shared_value_memory(q) - ctr_inclusion_bytes(q->one->inclusion); /* the filter has a line of its own */
     const double bytes = (double)held / (double)CTR_MAX(shared_value_keys(q), 1);
-    int rc = ctr_model_lr.words(q->one, text, err);
+    int rc = ctr_model_lr.add_summary(q->one, text, err);
     if (!rc)
         rc = ctr_buf_printf(text, err, "shared values        %.3g bytes a key for each of %d variants\n",
                             bytes / q->vs->n, q->vs->n);
@@ -268,7 +268,7 @@ static int shared_value_standalone(const void *learner, int i, const struct ctr_
     return 0;
 }
 
-static const struct ctr_many shared_value_files = {
+static const struct ctr_variant_ops shared_value_variant_ops = {
     .load = shared_value_load_one,
     .standalone = shared_value_standalone,
     .prepare = shared_value_prepare,
@@ -278,7 +278,7 @@ static const struct ctr_many shared_value_files = {
 const struct ctr_model ctr_model_lr_shared_value = {
     .name = "lr",
     .options = ctr_lr_options,
-    .many = &shared_value_files,
+    .variant_ops = &shared_value_variant_ops,
     .learner_new = shared_value_new,
     .learner_free = shared_value_free,
     .bind = shared_value_bind,
@@ -288,7 +288,7 @@ const struct ctr_model ctr_model_lr_shared_value = {
     .end_pass = shared_value_end_pass,
     .keys = shared_value_keys,
     .memory = shared_value_memory,
-    .words = shared_value_summary,
+    .add_summary = shared_value_summary,
     .state = shared_value_state,
     .restore = shared_value_restore,
     .save_schema = shared_value_save_schema,

@@ -491,7 +491,7 @@ static void variant_set_set_bias(void *learner, double log_odds)
 const struct ctr_model ctr_model_lr_variants = {
     .name = "lr",
     .options = ctr_lr_options,
-    .many = &ctr_lr_many,
+    .variant_ops = &ctr_lr_variant_ops,
     .learner_new = variant_set_new,
     .learner_free = variant_set_free,
     .bind = ctr_lr_variants_bind,
@@ -505,7 +505,7 @@ const struct ctr_model ctr_model_lr_variants = {
     .end_pass = variant_set_end_pass,
     .keys = ctr_lr_variants_keys,
     .memory = ctr_lr_variants_memory,
-    .words = ctr_lr_variants_summary,
+    .add_summary = ctr_lr_variants_summary,
     .state = ctr_lr_variants_state,
     .restore = ctr_lr_variants_restore,
     .save_schema = ctr_lr_variants_save_schema,

@@ -177,7 +177,7 @@ void ctr_lr_x8_digest(const struct variant_set *q, int table, const struct ctr_s
 
 /* ---- lr_variants_file.c: of struct ctr_model ---- */
 
-extern const struct ctr_many ctr_lr_many;
+extern const struct ctr_variant_ops ctr_lr_variant_ops;
 int ctr_lr_variants_save_schema(const void *learner, struct ctr_schema *s, struct ctr_err *err) CTR_MUST;
 int ctr_lr_variants_save(void *learner, const struct ctr_strs *tables, struct ctr_writer *w,
                          struct ctr_err *err) CTR_MUST;

@@ -223,7 +223,7 @@ int ctr_lr_variants_restore(void *learner, const uint64_t *word, size_t words, s
     return words ? ctr_fail(err, CTR_EDATA, "the checkpoint has a state that its options do not need") : 0;
 }
 
-const struct ctr_many ctr_lr_many = {
+const struct ctr_variant_ops ctr_lr_variant_ops = {
     .load = load_one,
     .standalone = variant_set_standalone,
     .prepare = variant_set_prepare,

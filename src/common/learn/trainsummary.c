@@ -35,8 +35,8 @@ static int held(const struct ctr_trainer *t, struct ctr_buf *text, struct ctr_er
     const struct ctr_model *m = t->job.model;
     int rc = ctr_buf_printf(text, err, "keys                 %" PRId64 " (%s)\n", m->keys(t->learner),
                             ctr_size_text_beyond((uint64_t)m->memory(t->learner), 0).s);
-    if (!rc && m->words)
-        rc = m->words(t->learner, text, err);
+    if (!rc && m->add_summary)
+        rc = m->add_summary(t->learner, text, err);
     if (rc || !t->order.rows)
         return rc;
     return ctr_buf_printf(text, err, "out of time order    %" PRId64 " rows, by up to %s\n", t->order.rows,
@@ -59,7 +59,7 @@ int ctr_trainer_summary(const struct ctr_trainer *t, struct ctr_buf *text, struc
     if (rc || s->weight <= 0) /* no row had a weight: nothing to take a mean of */
         return rc;
     rc = ctr_buf_printf(text, err, "mean label           %s\n", ctr_mean_text(s->positives / s->weight).s);
-    if (rc || m->many)
+    if (rc || m->variant_ops)
         return rc ? rc : variants_table(t, text, err);
     const double auc = ctr_trainer_auc(t, 0);
     rc = ctr_buf_printf(text, err, "progressive log loss %s\n", ctr_mean_text(s->loss / s->weight).s);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * signalvet: what a stream says of each signal, in one pass and constant memory.
+ * signalstream: what a stream says of each signal, in one pass and constant memory.
  *
  * A signal that alone predicts the label almost perfectly is suspected of knowing it (a leak). A row's score is the
  * click rate of its value among the rows before it, so that a value seen once tells nothing about itself; rates live in
@@ -32,14 +32,14 @@ struct measured {
     bool keys; /* values are 64-bit keys already */
     uint64_t missing_key;
     int64_t rows, missing;
-    int64_t histogram[CTR_VET_BUCKETS];
+    int64_t histogram[CTR_STREAM_CHECK_BUCKETS];
     double score[2][SCORES]; /* weight of labels 0 and 1 by score */
     uint8_t hll[HLL];
     struct rate rate[RATES];
     struct ctr_seen *seen; /* NULL: of quantities and times, whose values need not come again */
 };
 
-struct ctr_vet {
+struct ctr_stream_check {
     struct measured **m;
     int n, label;
     double rows, clicks; /* with a label, so far */
@@ -54,7 +54,7 @@ static bool is_input(const struct ctr_field *f)
     return role == CTR_ROLE_FEATURE || role == CTR_ROLE_DENSE || role == CTR_ROLE_IMAGE;
 }
 
-static int add_column(struct ctr_vet *v, const struct ctr_schema *s, int column, struct ctr_err *err)
+static int add_column(struct ctr_stream_check *v, const struct ctr_schema *s, int column, struct ctr_err *err)
 {
     const struct ctr_field *f = &s->f[column];
     const char *table = ctr_meta_get(&f->meta, CTR_META_TABLE);
@@ -72,9 +72,9 @@ static int add_column(struct ctr_vet *v, const struct ctr_schema *s, int column,
     return rc || number ? rc : ctr_seen_new(&m->seen, err);
 }
 
-int ctr_vet_new(struct ctr_vet **out, const struct ctr_schema *s, int label, struct ctr_err *err)
+int ctr_stream_check_new(struct ctr_stream_check **out, const struct ctr_schema *s, int label, struct ctr_err *err)
 {
-    struct ctr_vet *v = calloc(1, sizeof *v);
+    struct ctr_stream_check *v = calloc(1, sizeof *v);
     bool any = false;
     int rc = 0;
     if (!v)
@@ -91,14 +91,14 @@ int ctr_vet_new(struct ctr_vet **out, const struct ctr_schema *s, int label, str
     if (!rc && !v->n)
         rc = ctr_fail(err, CTR_EDATA, "the stream has no signals: no column of role feature, dense or image");
     if (rc) {
-        ctr_vet_free(v);
+        ctr_stream_check_free(v);
         return rc;
     }
     *out = v;
     return 0;
 }
 
-void ctr_vet_free(struct ctr_vet *v)
+void ctr_stream_check_free(struct ctr_stream_check *v)
 {
     if (!v)
         return;
@@ -148,7 +148,7 @@ static bool take_value(struct measured *m, const struct ctr_col *c, int64_t i, u
         if (key == m->missing_key)
             return false;
         *hash = ctr_mix64(key);
-        count_value(m, *hash, (int)(*hash % CTR_VET_BUCKETS));
+        count_value(m, *hash, (int)(*hash % CTR_STREAM_CHECK_BUCKETS));
         return true;
     }
     if (ctr_types[values->type].floating || ctr_types[values->type].integer) {
@@ -160,7 +160,7 @@ static bool take_value(struct measured *m, const struct ctr_col *c, int64_t i, u
         return true;
     }
     *hash = ctr_col_hash(values, at, 0);
-    count_value(m, *hash, (int)(*hash % CTR_VET_BUCKETS));
+    count_value(m, *hash, (int)(*hash % CTR_STREAM_CHECK_BUCKETS));
     return true;
 }
 
@@ -187,7 +187,7 @@ static int64_t row_values(struct measured *m, const struct ctr_col *c, int64_t i
     return rc ? rc : n;
 }
 
-static void learn_row(struct ctr_vet *v, struct measured *m, const uint64_t *hash, int64_t n, double label)
+static void learn_row(struct ctr_stream_check *v, struct measured *m, const uint64_t *hash, int64_t n, double label)
 {
     double mean = v->rows > 0 ? v->clicks / v->rows : .5, score = 0;
     for (int64_t k = 0; k < n; k++) {
@@ -216,7 +216,7 @@ static void learn_row(struct ctr_vet *v, struct measured *m, const uint64_t *has
     }
 }
 
-int ctr_vet_batch(struct ctr_vet *v, const struct ctr_batch *b, struct ctr_err *err)
+int ctr_stream_check_batch(struct ctr_stream_check *v, const struct ctr_batch *b, struct ctr_err *err)
 {
     const double *label = NULL;
     double rows = v->rows, clicks = v->clicks;
@@ -246,7 +246,7 @@ int ctr_vet_batch(struct ctr_vet *v, const struct ctr_batch *b, struct ctr_err *
 
 /* ---- results ---- */
 
-int ctr_vet_columns(const struct ctr_vet *v)
+int ctr_stream_check_columns(const struct ctr_stream_check *v)
 {
     return v->n;
 }
@@ -278,26 +278,26 @@ static double auc(double (*score)[SCORES])
     return ones > 0 && below > 0 ? pairs / (ones * below) : NAN;
 }
 
-void ctr_vet_result(const struct ctr_vet *v, int i, struct ctr_vet_result *r)
+void ctr_stream_check_result(const struct ctr_stream_check *v, int i, struct ctr_stream_check_result *r)
 {
     struct measured *m = v->m[i];
-    *r = (struct ctr_vet_result){ .name = m->name, .rows = m->rows, .missing = m->missing, .seen = m->seen };
+    *r = (struct ctr_stream_check_result){ .name = m->name, .rows = m->rows, .missing = m->missing, .seen = m->seen };
     r->distinct = distinct(m->hll);
     r->auc = v->label >= 0 ? auc(m->score) : NAN;
     memcpy(r->histogram, m->histogram, sizeof r->histogram);
 }
 
-double ctr_vet_psi(const double *now, const double *before, double *noise)
+double ctr_stream_check_psi(const double *now, const double *before, double *noise)
 {
     double n = 0, m = 0, psi = 0;
     int cells = 0;
-    for (int i = 0; i < CTR_VET_CELLS; i++) {
+    for (int i = 0; i < CTR_STREAM_CHECK_CELLS; i++) {
         bool used = now[i] > 0 || before[i] > 0;
         n += used ? now[i] + .5 : 0;
         m += used ? before[i] + .5 : 0;
         cells += used;
     }
-    for (int i = 0; i < CTR_VET_CELLS; i++) {
+    for (int i = 0; i < CTR_STREAM_CHECK_CELLS; i++) {
         if (!(now[i] > 0 || before[i] > 0))
             continue;
         double p = (now[i] + .5) / n, q = (before[i] + .5) / m;
