@@ -107,8 +107,9 @@ static int disk_put(struct ctr_source *s, const struct ctr_source_keys *keys, co
     return 0;
 }
 
-static int64_t disk_keys(const struct ctr_source *s)
+static int64_t disk_rows(const struct ctr_source *s, int table)
 {
+    (void)table;
     return ((const struct disk *)s)->rows;
 }
 
@@ -120,7 +121,7 @@ static void disk_free(struct ctr_source *s)
 }
 
 static const struct ctr_source_ops disk_ops = {
-    .name = "disk", .one_at_a_time = true, .fetch = disk_fetch, .put = disk_put, .keys = disk_keys, .free = disk_free
+    .name = "disk", .one_at_a_time = true, .fetch = disk_fetch, .put = disk_put, .rows = disk_rows, .free = disk_free
 };
 
 static struct ctr_source *disk_source(void)

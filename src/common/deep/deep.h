@@ -12,9 +12,9 @@
  *
  * A model sees vectors, never keys or tables, so that a table in this process, a cache on a GPU, a parameter
  * server or an owner of images are the same to it. deep.c: shapes, parameters, memory; deep_rows.c: lists, pull and
- * push; deep_stack.c: a stack of dense layers, a part of models; deep_counts.c: how often keys come; deep_send.c: their
- * way to the device; deep_train.c: the learner; deep_time.c: its time; deep_file.c, deep_read.c: sections of a model
- * file; deep_score.c: prediction.
+ * push; deep_source.c: where rows live; deep_stack.c: a stack of dense layers, a part of models; deep_counts.c: how
+ * often keys come; deep_send.c: their way to the device; deep_train.c: the learner; deep_time.c: its time; deep_file.c,
+ * deep_read.c: sections of a model file; deep_score.c: prediction.
  *
  * Everything is cut by rows: an activation, a logit, a score depends on its row and on the parameters alone; gradients
  * are sums in the order of rows. So neither threads nor how rows arrive change a bit (compute.h, "What results may
@@ -117,7 +117,7 @@ struct ctr_minibatch {
 
 /* Where the vectors of its keys come from and their gradients go. */
 struct ctr_vectors {
-    struct ctr_source *source; /* the tables, under a cache where the device has memory of its own; once bound */
+    struct ctr_source *source; /* deep_source.c; once bound */
     struct ctr_source *ram;    /* of that stack, what finds the tables */
     struct ctr_mat value;      /* [unique x width]: from the source */
     struct ctr_mem *du, *l2;   /* gradients; DIN, eq. 7 */
@@ -304,6 +304,15 @@ int ctr_deep_sent(struct ctr_deep *d, struct ctr_err *err) CTR_MUST;
 /* Forget the minibatch. */
 void ctr_deep_clear(struct ctr_deep *d);
 void ctr_deep_rows_free(struct ctr_deep *d);
+
+/* ---- deep_source.c: where the rows of tables live ---- */
+
+/* The stack of sources, made once from options and device; it knows the tables that there are now. */
+int ctr_deep_source_bind(struct ctr_deep_tables *all, struct ctr_deep *d, struct ctr_err *err) CTR_MUST;
+int64_t ctr_deep_source_rows(const struct ctr_deep *d, int table); /* that a table has; -1: all tables */
+/* What the source has learned is in the tables: before they are read past it. */
+int ctr_deep_source_settle(struct ctr_deep *d, struct ctr_err *err) CTR_MUST;
+
 /* ---- deep_images.c: vectors of images, and the tower that they go through ---- */
 
 /* For declare, of a model with inputs of images: read the file of d->p.images, unless d->table is there; add the
@@ -324,9 +333,6 @@ void ctr_deep_images_free(struct ctr_deep *d);
 /* The table of a network, to lend it to others; is there an image of this hash? */
 const struct ctr_image_table *ctr_deep_images_table(const struct ctr_deep *d);
 bool ctr_image_known(const struct ctr_image_table *t, uint64_t hash);
-
-/* What the source has learned is in the tables: before they are read past it. */
-int ctr_deep_rows_settle(struct ctr_deep *d, struct ctr_err *err) CTR_MUST;
 
 /* ---- deep_train.c, deep_file.c, deep_score.c: the functions of struct ctr_model ---- */
 

@@ -153,7 +153,8 @@ int ctr_deep_save(void *learner, const struct ctr_strs *tables, struct ctr_write
             rc = put_relations(&b, in, err);
     }
     for (int i = 0; i < l->tables.n && !rc; i++) {
-        rc = put_part(&b, list[i]->name, TABLE, list[i]->name, list[i]->rows.used, d->width, err);
+        rc = put_part(&b, list[i]->name, TABLE, list[i]->name, ctr_deep_source_rows(d, (int)(list[i] - l->tables.t)),
+                      d->width, err);
         if (!rc)
             rc = put_relations(&b, NULL, err);
     }
@@ -295,7 +296,7 @@ static int save_table(const struct ctr_deep_learner *l, const struct ctr_deep_ta
     if (!rc)
         rc = saver_open(&s, out, err);
     if (!rc)
-        rc = ctr_embedding_sorted(&t->rows, saver_key, &s, err);
+        rc = ctr_source_save(l->net.vectors.source, (int)(t - l->tables.t), saver_key, &s, err);
     rc = saver_close(&s, rc, err);
     ctr_buf_free(&name);
     return rc;
@@ -343,7 +344,6 @@ int ctr_deep_save_sections(void *learner, const struct ctr_strs *tables, struct 
     (void)tables;
     if (rc)
         return rc;
-    rc = ctr_deep_rows_settle(&l->net, err);
     for (int i = 0; i < l->tables.n && !rc; i++)
         rc = save_table(l, list[i], out, err);
     if (!rc)

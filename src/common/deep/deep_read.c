@@ -220,7 +220,7 @@ static int read_main(struct load *l, struct ctr_strs *names, struct ctr_reader *
         if (table && !rc && ctr_strs_find(names, table) < 0)
             rc = ctr_strs_add(names, table, strlen(table), err);
     }
-    return rc;
+    return rc ? rc : ctr_deep_source_bind(l->all, l->d, err);
 }
 
 /* ---- sections ---- */
@@ -261,30 +261,28 @@ static int find_lists(const struct ctr_batch *b, const char *section, int64_t wi
 static int read_keys(struct load *l, struct part *p, const struct ctr_batch *b, const char *section,
                      struct ctr_err *err)
 {
-    struct ctr_embedding *t = &l->all->t[ctr_deep_tables_find(l->all, p->name)].rows;
+    const int table = ctr_deep_tables_find(l->all, p->name);
     const struct ctr_col *key = column(b, "key", CTR_U64), *count = NULL;
     struct lists lists = { .n = 0 };
-    const float scale = t->scale;
+    float *row = calloc((size_t)l->all->floats, sizeof *row);
     int rc = key ? find_lists(b, section, l->d->width, l->state ? 1 + CTR_DEEP_STATES : 1, &lists, err)
                  : damaged(err, section, "column key is missing or not uint64");
     if (!rc && l->state && l->all->counts && !(count = column(b, "count", CTR_U32)))
         rc = damaged(err, section, "column count is missing: the model was trained without --l2");
-    if (!rc)
-        rc = ctr_embedding_reserve(t, (uint64_t)b->rows, err);
-    t->scale = 0; /* the file has the values */
+    if (!rc && !row)
+        rc = ctr_fail_nomem(err, (size_t)l->all->floats * sizeof *row);
     for (int64_t i = 0; i < b->rows && !rc; i++) {
-        uint64_t h = ctr_sparse_hash(((const uint64_t *)key->data)[i]);
-        uint32_t at, before = t->used;
-        ctr_embedding_get(t, &h, 1, &at);
-        float *row = ctr_embedding_row(t, at);
         for (int j = 0; j < lists.n; j++)
             memcpy(row + j * lists.width, lists.value[j] + i * lists.width, (size_t)lists.width * sizeof *row);
         if (count)
             memcpy(row + l->d->u_cols, (const uint32_t *)count->data + i, sizeof(uint32_t));
-        if (t->used == before)
-            rc = damaged(err, section, "a key comes twice");
+        rc = ctr_source_load(l->d->vectors.source, table, ((const uint64_t *)key->data)[i], row, err);
+        if (rc == CTR_EDATA) {
+            const struct ctr_err why = *err;
+            rc = damaged(err, section, why.what);
+        }
     }
-    t->scale = scale;
+    free(row);
     p->seen += b->rows;
     return rc;
 }

@@ -65,31 +65,6 @@ void ctr_deep_tables_free(struct ctr_deep_tables *all)
     *all = (struct ctr_deep_tables){ 0 };
 }
 
-static int make_source(struct ctr_deep *d, struct ctr_err *err)
-{
-    int rc = ctr_source_ram(&d->vectors.ram, d->dev, d->width, d->u_cols, err);
-    d->vectors.source = rc ? NULL : d->vectors.ram;
-    if (rc || ctr_dev_is_host(d->dev))
-        return rc;
-    rc = ctr_source_cache(&d->vectors.source, d->dev, d->vectors.ram, err);
-    if (rc)
-        d->vectors.source = NULL; /* what is below is gone, too */
-    return rc;
-}
-
-static int bind_source(struct ctr_deep_tables *all, struct ctr_deep *d, struct ctr_err *err)
-{
-    int rc = d->vectors.source ? 0 : make_source(d, err);
-    for (int t = 0; t < all->n && !rc; t++)
-        rc = ctr_source_ram_bind(d->vectors.ram, t, &all->t[t].rows, err);
-    return rc;
-}
-
-int ctr_deep_rows_settle(struct ctr_deep *d, struct ctr_err *err)
-{
-    return d->vectors.source ? ctr_source_settle(d->vectors.source, err) : 0;
-}
-
 int ctr_deep_tables_bind(struct ctr_deep_tables *all, struct ctr_deep *d, bool add, struct ctr_err *err)
 {
     int rc = 0;
@@ -102,7 +77,7 @@ int ctr_deep_tables_bind(struct ctr_deep_tables *all, struct ctr_deep *d, bool a
             rc = ctr_deep_tables_add(all, in->table, &d->p, &in->table_at, err);
     }
     if (!rc)
-        rc = bind_source(all, d, err);
+        rc = ctr_deep_source_bind(all, d, err);
     if (rc || d->batch.sets >= all->n)
         return rc;
     struct ctr_deep_set *set = realloc(d->batch.set, (size_t)all->n * sizeof *set);

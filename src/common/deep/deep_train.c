@@ -211,7 +211,7 @@ int ctr_deep_evaluate(void *learner, const struct ctr_rows *r, double *score, st
     struct ctr_deep *d = &l->net;
     int rc = ctr_deep_settle(l, err);
     if (!rc)
-        rc = ctr_deep_rows_settle(d, err);
+        rc = ctr_deep_source_settle(d, err);
     if (!rc)
         rc = ctr_deep_add(d, r, 0, r->rows, err);
     if (!rc)
@@ -238,11 +238,7 @@ int64_t ctr_deep_pending(const void *learner)
 
 int64_t ctr_deep_keys(const void *learner)
 {
-    const struct ctr_deep_learner *l = learner;
-    int64_t n = 0;
-    for (int i = 0; i < l->tables.n; i++)
-        n += l->tables.t[i].rows.used;
-    return n;
+    return ctr_deep_source_rows(&((const struct ctr_deep_learner *)learner)->net, -1);
 }
 
 int64_t ctr_deep_memory(const void *learner)

@@ -74,9 +74,10 @@ static int numbered_put(struct ctr_source *s, const struct ctr_source_keys *keys
     return 0;
 }
 
-static int64_t numbered_keys(const struct ctr_source *s)
+static int64_t numbered_rows(const struct ctr_source *s, int table)
 {
     const struct ctr_deep_tables *all = ((const struct numbered *)s)->tables;
+    (void)table;
     int64_t n = 0;
     for (int t = 0; t < all->n; t++)
         n += all->t[t].rows.used;
@@ -89,7 +90,7 @@ static void numbered_free(struct ctr_source *s)
 }
 
 static const struct ctr_source_ops numbered_ops = {
-    .name = "numbered", .fetch = numbered_fetch, .put = numbered_put, .keys = numbered_keys, .free = numbered_free
+    .name = "numbered", .fetch = numbered_fetch, .put = numbered_put, .rows = numbered_rows, .free = numbered_free
 };
 
 static int make_source(struct ctr_lr_device *l, struct ctr_err *err)
@@ -540,7 +541,7 @@ static int lr_device_evaluate(void *learner, const struct ctr_rows *r, double *s
 {
     struct ctr_lr_device *l = learner;
     struct ctr_deep *d = &l->net;
-    int rc = ctr_deep_rows_settle(d, err);
+    int rc = ctr_deep_source_settle(d, err);
     if (!rc)
         rc = add_rows(l, r, 0, r->rows, false, 0, err);
     if (!rc)

@@ -59,7 +59,7 @@ static int begin_file(struct ctr_lr_device *l, struct ctr_err *err)
     void *m = NULL;
     p.minibatch = 1; /* it learns nothing */
     end_file(l);
-    int rc = ctr_deep_rows_settle(&l->net, err);
+    int rc = ctr_deep_source_settle(&l->net, err);
     if (!rc)
         rc = ctr_lr_new(&m, &ctr_model_lr, &p, err);
     l->file = m;

@@ -222,6 +222,11 @@ int ctr_source_load(struct ctr_source *s, int table, uint64_t key, const float *
     return s->ops->load(s, table, key, row, err);
 }
 
+int64_t ctr_source_rows(const struct ctr_source *s, int table)
+{
+    return s->ops->rows(s, table);
+}
+
 int ctr_source_summary(const struct ctr_source *s, struct ctr_buf *text, struct ctr_err *err)
 {
     return s->ops->summary ? s->ops->summary(s, text, err) : 0;
@@ -349,20 +354,25 @@ static int ram_load(struct ctr_source *s, int table, uint64_t key, const float *
 {
     struct ctr_embedding *t = table_of(s, table);
     const uint64_t hash = ctr_sparse_hash(key);
-    uint32_t number;
+    const float scale = t->scale;
+    uint32_t number, before = t->used;
     int rc = ctr_embedding_reserve(t, 1, err);
     if (rc)
         return rc;
+    t->scale = 0; /* the value is there */
     ctr_embedding_get(t, &hash, 1, &number);
+    t->scale = scale;
+    if (t->used == before)
+        return ctr_fail(err, CTR_EDATA, "a key comes twice");
     memcpy(ctr_embedding_row(t, number), row, (size_t)t->floats * sizeof *row);
     return 0;
 }
 
-static int64_t ram_keys(const struct ctr_source *s)
+static int64_t ram_rows(const struct ctr_source *s, int table)
 {
     const struct ram *r = (const struct ram *)s;
-    int64_t n = 0;
-    for (int t = 0; t < r->tables; t++)
+    int64_t n = table < 0 ? 0 : r->table[table]->used;
+    for (int t = 0; t < r->tables && table < 0; t++)
         n += r->table[t]->used;
     return n;
 }
@@ -380,7 +390,7 @@ static const struct ctr_source_ops ram_ops = { .name = "ram",
                                                .count = ram_count,
                                                .save = ram_save,
                                                .load = ram_load,
-                                               .keys = ram_keys,
+                                               .rows = ram_rows,
                                                .free = ram_free };
 
 int ctr_source_ram(struct ctr_source **out, struct ctr_dev *dev, int32_t width, int32_t floats, struct ctr_err *err)

@@ -92,7 +92,7 @@ struct ctr_source_ops {
     int (*settle)(struct ctr_source *s, struct ctr_err *err);
     int (*save)(struct ctr_source *s, int table, ctr_source_each *each, void *ctx, struct ctr_err *err);
     int (*load)(struct ctr_source *s, int table, uint64_t key, const float *row, struct ctr_err *err);
-    int64_t (*keys)(const struct ctr_source *s); /* that have rows */
+    int64_t (*rows)(const struct ctr_source *s, int table); /* that it has; -1: of all tables */
     int (*summary)(const struct ctr_source *s, struct ctr_buf *text, struct ctr_err *err);
     void (*free)(struct ctr_source *s);
 };
@@ -132,7 +132,10 @@ int ctr_source_push(struct ctr_source *s, int buffer, const struct ctr_source_st
 void ctr_source_drop(struct ctr_source *s, int buffer);
 /* What was pushed is in the lowest store: before it is read by others. The source goes on as it was. */
 int ctr_source_settle(struct ctr_source *s, struct ctr_err *err) CTR_MUST;
-/* The rows of a table, settled first; and a row into it, before anything is learned. */
+/* How many rows a table has, -1: all tables. */
+int64_t ctr_source_rows(const struct ctr_source *s, int table);
+/* The rows of a table, settled first; and a row into it, before anything is learned: CTR_EDATA where the key has one.
+ */
 int ctr_source_save(struct ctr_source *s, int table, ctr_source_each *each, void *ctx, struct ctr_err *err) CTR_MUST;
 int ctr_source_load(struct ctr_source *s, int table, uint64_t key, const float *row, struct ctr_err *err) CTR_MUST;
 /* Lines for a summary, of all sources of the stack. */

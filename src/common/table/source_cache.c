@@ -210,7 +210,7 @@ static int fit(struct cache *c, int buffer, struct ctr_err *err)
         c->begun = true;
         return 0;
     }
-    const int64_t keys = c->below->ops->keys(c->below) + b->n; /* all may be new */
+    const int64_t keys = ctr_source_rows(c->below, -1) + b->n; /* all may be new */
     c->now++;
     if (!c->bounded && keys > c->slots / WAYS * 6) { /* sets of WAYS overflow where they are fuller */
         int64_t slots = affordable(c);
@@ -484,10 +484,9 @@ static int cache_load(struct ctr_source *s, int table, uint64_t key, const float
     return ctr_source_load(((struct cache *)s)->below, table, key, row, err);
 }
 
-static int64_t cache_keys(const struct ctr_source *s)
+static int64_t cache_row_count(const struct ctr_source *s, int table)
 {
-    const struct ctr_source *below = ((const struct cache *)s)->below;
-    return below->ops->keys(below);
+    return ctr_source_rows(((const struct cache *)s)->below, table);
 }
 
 static int cache_summary(const struct ctr_source *s, struct ctr_buf *text, struct ctr_err *err)
@@ -512,7 +511,7 @@ static const struct ctr_source_ops cache_ops = { .name = "cache",
                                                  .settle = cache_settle,
                                                  .save = cache_save,
                                                  .load = cache_load,
-                                                 .keys = cache_keys,
+                                                 .rows = cache_row_count,
                                                  .summary = cache_summary,
                                                  .free = cache_free };
 

@@ -60,9 +60,9 @@ static int frozen_summary(const struct ctr_source *s, struct ctr_buf *text, stru
                           f->asked, f->absent);
 }
 
-static int64_t frozen_keys(const struct ctr_source *s)
+static int64_t frozen_rows(const struct ctr_source *s, int table)
 {
-    (void)s;
+    (void)s, (void)table;
     return 0;
 }
 
@@ -80,7 +80,7 @@ static void frozen_free(struct ctr_source *s)
 static const struct ctr_source_ops frozen_ops = { .name = "frozen",
                                                   .one_at_a_time = true,
                                                   .fetch = frozen_fetch,
-                                                  .keys = frozen_keys,
+                                                  .rows = frozen_rows,
                                                   .summary = frozen_summary,
                                                   .free = frozen_free };
 

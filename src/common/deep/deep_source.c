@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The stack of sources of a deep model's tables, from its options and its device. See deep.h and table/source.h. */
+#include "common/deep/deep.h"
+
+/* What keeps the rows of the tables. */
+static int make_store(struct ctr_deep *d, struct ctr_err *err)
+{
+    int rc = ctr_source_ram(&d->vectors.ram, d->dev, d->width, d->u_cols, err);
+    d->vectors.source = rc ? NULL : d->vectors.ram;
+    return rc;
+}
+
+/* A device with memory of its own keeps rows from minibatch to minibatch. */
+static int make_cache(struct ctr_deep *d, struct ctr_err *err)
+{
+    if (ctr_dev_is_host(d->dev))
+        return 0;
+    int rc = ctr_source_cache(&d->vectors.source, d->dev, d->vectors.source, err);
+    if (rc)
+        d->vectors.source = d->vectors.ram = NULL; /* what is below is gone, too */
+    return rc;
+}
+
+int ctr_deep_source_bind(struct ctr_deep_tables *all, struct ctr_deep *d, struct ctr_err *err)
+{
+    int rc = 0;
+    if (!d->vectors.source) {
+        rc = make_store(d, err);
+        if (!rc)
+            rc = make_cache(d, err);
+    }
+    for (int t = 0; t < all->n && !rc; t++)
+        rc = ctr_source_ram_bind(d->vectors.ram, t, &all->t[t].rows, err);
+    return rc;
+}
+
+int64_t ctr_deep_source_rows(const struct ctr_deep *d, int table)
+{
+    return d->vectors.source ? ctr_source_rows(d->vectors.source, table) : 0;
+}
+
+int ctr_deep_source_settle(struct ctr_deep *d, struct ctr_err *err)
+{
+    return d->vectors.source ? ctr_source_settle(d->vectors.source, err) : 0;
+}
