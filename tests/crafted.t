@@ -1,5 +1,5 @@
 #!/bin/sh
-# Keys made to meet in one place of a table, by who knows its hash: every table takes them as it takes any others. What was made for
+# Keys made to share one slot of a table by its hash: every table takes them as it takes any others. What was made for
 # the hashes without a secret took a minute in each (80,000 keys, quadratic); here it has seconds.
 . "${0%/*}/lib.sh"
 cd "$W" || exit 1

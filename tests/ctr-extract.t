@@ -335,7 +335,7 @@ else
     skip "dictionary-encoded columns" "no pyarrow"
 fi
 
-# Serving: a model's plan over a log in which nobody has clicked yet.
+# Serving: a model's plan over a log without clicks.
 ctr-select --add 'click=if(rating > 3, time, null)' --add 'w=1.0' r.arrows >clicked.arrows
 printf '%s\n' 'was = not is_null(click)' 'label clicked = was' 'weight w' 'keep user_id' 'feature movie_id' 'feature age' >s.plan
 ctr-extract s.plan clicked.arrows | ctr-train lr -q -o s.model
@@ -635,6 +635,6 @@ is "names with literals" "$(ctr-export --no-header -c table,name lit.names | sor
 mkfifo "$W/fifo.arrow"
 printf 'label y\nfeature v = lookup("%s", y, "v")\n' "$W/fifo.arrow" >"$W/fifo.plan"
 printf 'y\n1\n' | ctr-import -f csv --header >"$W/fifo.in"
-exits "lookup of a FIFO that nobody writes to does not wait" 1 timeout 10 ctr-extract "$W/fifo.plan" "$W/fifo.in"
+exits "lookup of a FIFO without a writer does not wait" 1 timeout 10 ctr-extract "$W/fifo.plan" "$W/fifo.in"
 err_like "it says why" 'fifo.arrow: is no regular file, and blocks are read in any order: ctr-cat --to file -o FILE makes one'
 done_testing

@@ -174,7 +174,7 @@ is '-v tells from which row on which model scores, others are told of' "$(sed -E
 exits '--reload of a pipe' 2 sh -c 'cat m.arrows | ctr-predict --reload - mixed.arrows'
 err_like 'cannot be' 'a pipe has none'
 
-# What nothing learns from, and what nobody named.
+# What nothing learns from, and what is not named.
 printf 'pic,y,z,t\na,1,0,x\nb,0,1,y\n' | ctr-import -f csv --header -o pic.arrows
 printf 'label y\nfeature z\nimage pic\n' >pic.plan
 exits 'a column of images, which no model learns from' 2 sh -c 'ctr-extract pic.plan pic.arrows | ctr-train lr -q -o no.m'

@@ -143,7 +143,7 @@ cp index.db sample.db
 is 'history is kept' "$(s vettings --format jsonl ad | wc -l)" 3
 ctr-extract ads.plan log.arrows | ctr-train lr -q -o v.arrows
 q register v.arrows
-exits 'a signal that nobody white-listed alerts' 3 s alerts sold
+exits 'a signal that is not white-listed alerts' 3 s alerts sold
 is 'the consumer' "$(tail -n 1 out)" 'v      sold    1        not white-listed'
 rm -f new.db
 q --db new.db add ads.plan
@@ -254,7 +254,7 @@ is 'all are known' "$(number user unseen)" 0
 vets 'half of them new' 0 many10000 --max-unseen .7
 is 'a half, of a sample' "$(number user unseen | awk '{ print ($1 > .45 && $1 < .55) }')" 1
 vets 'half of them new again' 3 many0 --max-unseen .3
-# Of values that come once nobody expects to see one again.
+# A value that came once is not expected again.
 once() { awk -v from="$1" 'BEGIN { print "user,ad,price,hour"; for (i = 0; i < 3000; i++) print "r" i + from ",a" i % 7 ",1." i % 9 "," i % 24 }' |
     ctr-import --format csv --header -o "once$1.arrows"; }
 once 0; once 9000

@@ -67,7 +67,7 @@ ok 'with its model' cmp want.arrows twice.arrows
 mkfifo full
 ctr-train lr -q --follow --flush 20ms --progressive full -o twice2.arrows whole.arrows &
 pid=$!
-exec 7<full # nobody reads: the end cannot be written
+exec 7<full # no reader: the end cannot be written
 sleep .3
 kill -TERM $pid
 sleep 1.2

@@ -97,7 +97,7 @@ exits '--expire: the input breaks off' 1 train --expire 2 --expire-floor 50 --ch
 ok 'and the run is resumed' train --expire 2 --expire-floor 50 --checkpoint te.ckpt --resume -o tr.arrows --progressive trp.arrows timed7.arrows
 ok 'to the same model' cmp tm7.arrows tr.arrows
 ok 'and the same predictions' cmp tp7.arrows trp.arrows
-# Keys of `a` come on the first day alone; the resumed run has never met them.
+# Keys of `a` come on the first day alone; the resumed run has never seen them.
 awk 'BEGIN { for (i = 0; i < 600; i++)
     printf "{\"t\":\"2024-01-0%dT10:00:00Z\",\"a\":[%s],\"b\":%d,\"click\":%d}\n", 1 + int(i / 100), i < 100 ? i % 7 : "", i % 13, i % 3 == 0 }' |
     ctr-import -q --format jsonl --columns 't:timestamp,a:list<int64>,b:int64,click:int8' >gone.raw
@@ -407,7 +407,7 @@ head -c 20000 mixed.arrows >cut.arrows
 exits 'cut before there was anything to keep' 1 ctr-train lr -q --checkpoint none.ckpt -o x.arrows --progressive x.p cut.arrows
 is 'leaves nothing beside a checkpoint that is not there' "$(ls none.ckpt* x.arrows x.p 2>/dev/null)" ''
 { sleep .2; cat mixed.arrows; } | ctr-train lr -q --checkpoint none.ckpt -o x.arrows --progressive - | :
-is 'nor does a run that nobody reads' "$(ls none.ckpt* 2>/dev/null)" ''
+is 'nor does a run whose output is not read' "$(ls none.ckpt* 2>/dev/null)" ''
 exits 'a model that cannot be written' 1 ctr-train lr -q --checkpoint none.ckpt -o /dev/full --progressive x.p mixed.arrows
 is 'nor does a run whose end failed' "$(ls none.ckpt* 2>/dev/null)" ''
 exits 'an empty input' 1 ctr-train lr -q -o x.arrows

@@ -186,7 +186,7 @@ refuse 'a quarantine' 2 'a plan writes no files' 'from log = csv("log.csv", bad_
 refuse 'a second from' 2 '`from` is the first statement' 'from log
 from users'
 refuse 'below nothing' 2 'stands below `from VIEW`' 'where click == 1'
-refuse 'a history of nobody' 2 'say which column is the time: at COLUMN' 'from log
+refuse 'a history without a user' 2 'say which column is the time: at COLUMN' 'from log
 history ad by user' log=log.arrows
 refuse 'clicks of a count' 2 'count needs where: which rows are clicks?' 'from log
 history count ad at at' log=days.arrows

@@ -58,7 +58,7 @@ printf '{"a":1,"%sb":2}\n{"a":2,"%sb":3}\n' "$deep" "$deep" >"$W/deep.jsonl"
 exits "jsonl: a name of more parts than a path may have" 0 ctr-import -o "$W/late.arrows" "$W/deep.jsonl"
 err_like "is left out and counted" "2 values left out, of members without a name, of more than 32 parts or that .* in line 1 of"
 is "and the rest is there" "$(ctr-export "$W/late.arrows" | tr '\n' ' ')" 'a 1 2 '
-exits "jsonl: whoever names the columns knows" 0 ctr-import -c a,u.id -o "$W/late.arrows" "$W/late.jsonl"
+exits "jsonl: named columns need no sample" 0 ctr-import -c a,u.id -o "$W/late.arrows" "$W/late.jsonl"
 is "and is told nothing" "$(cat "$W/err")" ''
 while IFS='|' read -r name in re; do
     printf "$in" >"$W/in.jsonl"

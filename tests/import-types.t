@@ -148,7 +148,7 @@ while IFS='|' read -r value why; do
     exits "jsonl: $value is none" 1 ctr-import -f jsonl -c a:utf8 -o "$W/o" "$W/in"
     err_like "says so" "line 1: column a: no JSON: $why"
     is "nor in a list of texts" "$(printf '{"a":["x",%s]}\n{"a":["y"]}\n' "$value" | ctr-import -qf jsonl -c 'a:list<utf8>' --bad-rows skip=1 2>&1 | ctr-export --no-header)" '"[""y""]"'
-    is "and where no column wants it, nobody asks" "$(printf '{"a":%s,"b":1}\n' "$value" | ctr-import -qf jsonl -c b | ctr-export --no-header)" 1
+    is "and where no column takes it, it is not looked at" "$(printf '{"a":%s,"b":1}\n' "$value" | ctr-import -qf jsonl -c b | ctr-export --no-header)" 1
 done <<'EOT'
 [1,,2]|neither a number nor true, false or null
 [1,]|neither a number nor true, false or null

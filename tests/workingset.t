@@ -55,7 +55,7 @@ if gpu_on_host; then
     ok "an order that is not kept is found" not careless
 fi
 
-# ---- whoever reads the tables reads what the device has learned
+# ---- every read of the tables sees what the device has learned
 for rows in 0 64 ''; do
     CTR_WORKING_SET=$rows train -q --validation rows.arrows --passes 3 -o "valid$rows.arrows" rows.arrows 2>/dev/null
     CTR_WORKING_SET=$rows train -v --validation rows.arrows --passes 3 -o got.arrows rows.arrows 2>&1 | grep 'validation log loss' >"valid$rows.txt"

@@ -5,10 +5,10 @@
  * that shows. Under ThreadSanitizer, and always where a kernel has barriers, it runs in blocks of threads (see
  * onhost_blocks.h). Misaligned loads are not found: that is for compute-sanitizer.
  *
- * Streams are queues, and $CTR_CUDA_ON_HOST_ORDER has them run as late as CUDA allows, so that an order that is missing
- * changes results: "copies": a copying queue waits until it is waited for; "kernels": one that computes does, while
- * copies run at once; with "careless" behind it, waiting for events is forgotten, and barriers are, which tests must
- * notice. Without it everything runs at once.
+ * Streams are queues, and $CTR_CUDA_ON_HOST_ORDER has them run as long after the call as CUDA allows, so that an order
+ * that is missing changes results: "copies": a copying queue waits until it is waited for; "kernels": one that computes
+ * does, while copies run at once; with "careless" behind it, waiting for events is forgotten, and barriers are, which
+ * tests must notice. Without it everything runs at once.
  *
  * $CTR_CUDA_ON_HOST_FAIL=CALL:N has the N-th call of a kind fail (the names of onhost_call_names).
  * $CTR_CUDA_ON_HOST_SAYS: when the process ends, stderr tells how often each was called, how many bytes were copied

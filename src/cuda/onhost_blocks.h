@@ -4,7 +4,7 @@
  * runs until it ends, comes to a barrier, or, at an atomic, gives way. So the threads of a block are interleaved in one
  * fixed order on one processor, and barriers cost a switch.
  *
- * ThreadSanitizer is told of each fibre as of a thread, and that a switch orders nothing: two accesses that only the
+ * Each fibre is announced to ThreadSanitizer as a thread, and that a switch orders nothing: two accesses that only the
  * order of the fibres keeps apart are reported as the race that they are on a GPU, within a block and between blocks.
  * A launch begins after everything before it in its queue, and ends before everything behind it.
  *

@@ -309,7 +309,7 @@ static void close_map(struct run *run)
     ctr_cal_map_free(run->m);
 }
 
-/* Scores do not stop for a map that cannot be used: it is told of, and the one before goes on. */
+/* Scores do not stop for a map that cannot be used: it is reported, and the one before goes on. */
 static void reload(struct run *run, int64_t row)
 {
     struct ctr_err err = { 0 };

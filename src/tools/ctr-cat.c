@@ -37,7 +37,7 @@ static int add_lines(struct ctr_strs *all, const char *pg, struct ctr_err *err)
     return rc;
 }
 
-/* One that cannot be opened is told of when it is its turn. */
+/* One that cannot be opened is reported when its turn comes. */
 static int add_lines_of(struct ctr_strs *all, char *path, struct ctr_err *err)
 {
     const struct ctr_reader_opts ro = { .sections = true };

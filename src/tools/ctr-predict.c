@@ -66,7 +66,7 @@ static int tell_unknown(const struct run *run, struct ctr_err *err)
     return rc;
 }
 
-/* Scores do not stop for a model that cannot be used: it is told of, and the one before goes on. */
+/* Scores do not stop for a model that cannot be used: it is reported, and the one before goes on. */
 static int reload(struct run *run, int64_t row, struct ctr_err *fatal)
 {
     struct ctr_predictor *next;

@@ -274,7 +274,8 @@ static const struct action *find_action(const char *name)
     return NULL;
 }
 
-/* The plan is whole before the index is opened: a failed `add` makes no index, and nobody waits for a slow pipe. */
+/* The plan is whole before the index is opened: a failed `add` makes no index, and no other process waits for a slow
+ * pipe. */
 static int open_plan(struct run *run, bool of_model, struct ctr_err *err)
 {
     const char *path = run->arg[0];
@@ -304,7 +305,7 @@ static int run_action(struct run *run, const struct action *a, struct ctr_err *e
         rc = open_plan(run, a->needs == MODEL, err);
     if (!rc)
         rc = ctr_signals_open(&run->s, o.db, a->mode, err);
-    /* vet begins when it has read the stream: nobody waits for that. */
+    /* vet begins when it has read the stream, so that no other process waits for that. */
     if (!rc && a->mode != CTR_SIGNALS_READ && a->run != check_stream)
         rc = ctr_signals_begin(run->s, err);
     return rc ? rc : a->run(run, err);

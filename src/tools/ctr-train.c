@@ -209,7 +209,7 @@ static int model_path(const char *pattern, const char *name, struct ctr_buf *pat
     return ctr_buf_printf(path, err, "%.*s%s%s", (int)(at - pattern), pattern, name, at + 2);
 }
 
-/* Save the model as it is now; whoever reads its file meanwhile has the one before, whole. */
+/* Save the model as it is now; a process that reads its file meanwhile has the one before, whole. */
 static int publish(void *ctx, struct ctr_err *err)
 {
     struct run *run = ctx;

@@ -11,7 +11,7 @@
  *                                     open) and "rss" (largest resident set, KiB).
  *
  * Invariant: without CTR_INJECT nothing changes but the time. Calls that the C library makes inside itself (stdio) are
- * not seen; allocations are, whoever makes them. -DNO_ALLOC leaves allocations alone, for AddressSanitizer has its own.
+ * not seen; all allocations are. -DNO_ALLOC leaves allocations alone, for AddressSanitizer has its own.
  */
 #include <dlfcn.h>
 #include <errno.h>

@@ -1,4 +1,4 @@
-# Line 16: keys that are made to meet in a table, by who knows its hash: each table takes them as it takes random ones.
+# Line 16: keys made to share slots of a table by its hash: each table takes them as it takes random ones.
 use strict;
 use warnings;
 use Fault;

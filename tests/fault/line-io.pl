@@ -13,7 +13,7 @@ line '1a', 'full and closed stdio', sub {
         return undef if $c->{ $what eq 'closed_in' ? 'file' : 'quiet' };
         my $want = $what eq 'full' ? qr/No space left on device/ : qr/Bad file descriptor/;
         my ($status, $signal);
-        for (1 .. 3) { # who hangs does so each time, a machine that stands still does not
+        for (1 .. 3) { # a hanging command hangs each time, a stalled machine does not
             ($status, $signal) = run(dir => $at, args => [command_args($c, 'pipe')], in => $c->{main}, limit => $SAN ? 60 : 10,
                 out => $what eq 'full' ? '/dev/full' : '/dev/null', closed => $what eq 'closed_out' ? [1] : $what eq 'closed_in' ? [0] : []);
             last if $signal != POSIX::SIGALRM;

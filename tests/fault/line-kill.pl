@@ -19,7 +19,7 @@ sub resumed {
     my ($at, $good) = @_;
     my ($status, $signal) = train($at);
     return 'resuming: ' . outcome($status, $signal) . ': ' . last_words($at) if $status || $signal;
-    return same_outputs($at, $good, whole => 1, except => qr{\.tmp\.\w{6}$}); # nobody can remove those of a killed run
+    return same_outputs($at, $good, whole => 1, except => qr{\.tmp\.\w{6}$}); # those of a killed run stay
 }
 
 sub never_killed {

@@ -212,7 +212,7 @@ static void import(const struct ctr_text_opts *o, const char *path, bool compare
     ctr_import_free(im);
 }
 
-/* Where blocks are cut is nobody's business: not of the rows, nor of the message. Inputs are read in blocks of either
+/* Neither the rows nor the message depend on where blocks are cut. Inputs are read in blocks of either
  * size, and an eighth of them in both. */
 void fuzz_import(const struct ctr_text_opts *o, const uint8_t *data, size_t size)
 {

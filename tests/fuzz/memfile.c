@@ -19,7 +19,7 @@ static struct {
     const char *name;
     const uint8_t *data;
     size_t size;
-    bool out; /* is being written, to written[slot]; a FIFO to who asks, so that nothing is renamed */
+    bool out; /* is being written, to written[slot]; a FIFO to stat, so that nothing is renamed */
 } files[FUZZ_SLOTS] = { { .name = "/fuzz/0" },
                         { .name = "/fuzz/1" },
                         { .name = "/fuzz/2" },
@@ -194,7 +194,7 @@ WRAP(int, ftruncate, int fd, off_t n)
     if (!ours(fd))
         return __real_ftruncate(fd, n);
     const int file = file_of(fd);
-    if (!files[file].out || n < 0 || (size_t)n > files[file].size) { /* nobody makes one longer */
+    if (!files[file].out || n < 0 || (size_t)n > files[file].size) { /* none becomes longer */
         errno = EINVAL;
         return -1;
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * foreign: Arrow streams as other programs write them, or as nobody should, from a description: types in the order of
+ * foreign: Arrow streams as other programs write them, or damaged, from a description: types in the order of
  * a depth-first walk, and for each message its nodes and buffers as they are, so that every lie can be told. */
 #ifndef CTR_TEST_FOREIGN_H
 #define CTR_TEST_FOREIGN_H

@@ -197,7 +197,7 @@ static void test_idle(void)
 }
 
 /* Batches so large that two of them would be too much come one by one. Of those a little smaller each takes longer
- * than IDLE_MS, and nobody is asked while they come. */
+ * than IDLE_MS, and `idle` is not called while they come. */
 static void test_large(void)
 {
     for (int mib = 14; mib < 18; mib += 3) {

@@ -70,7 +70,8 @@ static int write_rows(struct ctr_err *err)
     return rc;
 }
 
-/* What finds: by part, the first row that may come next (tiles that failed are passed over), and who is at it. */
+/* What finds: by part, the first row that may come next (tiles that failed are passed over), and the thread that is at
+ * it. */
 struct finder {
     atomic_int inside[CTR_FIND_MOST_PARTS];
     _Atomic int64_t next[CTR_FIND_MOST_PARTS];
@@ -90,7 +91,7 @@ static void sleep_us(int us)
         (void)nanosleep(&ts, NULL);
 }
 
-/* Is no part inside that may not be, and are those through that come before? A tile that failed is found by nobody. */
+/* Is no part inside that may not be, and are those through that come before? No thread finds a tile that failed. */
 static bool ordered(struct finder *f, int part, int64_t row)
 {
     bool right = true;
@@ -151,7 +152,8 @@ struct trial {
 
 struct work {
     int us;
-    int64_t offered; /* not atomic: who has a piece and who waits for it must see each other's writes */
+    int64_t offered; /* not atomic: the thread that has a piece and the one that waits for it must see each other's
+                        writes */
     int64_t done;
     pthread_t by;
     int others; /* pieces that another thread did */

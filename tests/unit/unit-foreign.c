@@ -388,7 +388,7 @@ static const struct a_case dictionaries[] = {
       "!column 'a': row 1 of the batch is no UTF-8",
       { { { INDEX_8 } },
         { DICT(5, 1, 1, 3, NODE({ 1 }), BUF(NONE, B32(0, 1), A_TEXT("\xff"))), BATCH(0, 1, 2, NODE({ 0 })) } } },
-    { "a dictionary of nobody",
+    { "a dictionary of no column",
       "b",
       { { { INDEX_8 } }, { DICT_AB, DICT(6, 1, 1, 3, NODE({ 1 })), BATCH(1, 1, 2, NODE({ 1 }), BUF(NONE, B8(1))) } } },
     { "a delta",
@@ -656,7 +656,7 @@ static void test_limits(void)
     free(many);
 }
 
-/* A column is refused for what the views before it do not tell, also where nobody asks for them. */
+/* A column is refused for what the views before it do not tell, also where they are not asked for. */
 static void test_picked(void)
 {
     const struct a_stream s = { { { "s", ARROW_STRUCT, .kids = 2, .index = 8, .is_signed = 1, .dict_id = 5 },
@@ -712,7 +712,7 @@ static void test_unread(void)
     ctr_reader_free(r);
     ctr_writer_free(w);
     rc = ctr_reader_open(&r, paths, 1, &foreign, &err);
-    ok(rc >= 0 && says(ctr_reader_next(r, &b, &err), unread), "nor looked at by who asks for all: %s", err.what);
+    ok(rc >= 0 && says(ctr_reader_next(r, &b, &err), unread), "nor looked at when all are asked for: %s", err.what);
     ctr_reader_free(r);
 }
 

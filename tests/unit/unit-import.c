@@ -91,7 +91,7 @@ static bool gives(const struct ctr_text_opts *o, const char *in, const char *wan
 #define CSV  .format = &ctr_text_csv
 #define OPTS (const struct ctr_text_opts)
 
-/* --for: queries that nobody asks for, and more names that are not there than a message holds. */
+/* --for: queries that are not asked for, and more names that are not there than a message holds. */
 static void test_for(void)
 {
     static const struct ctr_text_opts sparse = { .format = &ctr_text_libsvm, .keys = "key" };

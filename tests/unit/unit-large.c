@@ -116,7 +116,7 @@ static void test_all_columns(void)
        "a stream of 4.7 GiB: %lld bytes read, at most %.0f MiB of memory", (long long)st.bytes_read, peak_mib());
 }
 
-/* Text whose offsets are 64 bits wide, of n bytes in one row: in a file, so that bytes that nobody wants are no memory.
+/* Text whose offsets are 64 bits wide, of n bytes in one row: in a file, so that unread bytes take no memory.
  */
 static int read_large_text(int64_t n, int64_t *length)
 {

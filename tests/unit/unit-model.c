@@ -279,7 +279,7 @@ static int count_keys(void *ctx, struct ctr_sparse_numbered *e, uint64_t n, stru
     return 0;
 }
 
-/* Keys that rise with time: the newest, found and not yet met, are whole ranges at the end of a table. */
+/* Keys that rise with time: the newest, found and not yet registered, are whole ranges at the end of a table. */
 static void test_sorted(void)
 {
     enum { MET = 300000, AHEAD = 50000, OTHERS = 1000 };
@@ -300,7 +300,7 @@ static void test_sorted(void)
             (void)ctr_keys_number(&t[0], &s, ctr_sparse_get(&t[0].index, ctr_sparse_hash(k)));
     for (int i = 0; i < 2 && !rc; i++)
         rc = ctr_keys_sorted(&t[i], count_keys, &n[i], &err);
-    ok(!rc && n[0] == MET && n[1] == OTHERS, "keys sorted: %llu and %llu, whatever was found and not met",
+    ok(!rc && n[0] == MET && n[1] == OTHERS, "keys sorted: %llu and %llu, whatever was found and not registered",
        (unsigned long long)n[0], (unsigned long long)n[1]);
     ctr_keys_free(&t[0]);
     ctr_keys_free(&t[1]);

@@ -178,7 +178,7 @@ static void update(struct coordinate *c, double g, double w, bool positive)
 /* ---- kernels beside it ---- */
 
 /* States as a table may hold them: those of all keys one behind the other. An event takes keys that are neighbours, so
- * that whoever stores more than a state changes another's. Before and behind them, and the spare row, are canaries. */
+ * that a store of more than a state changes another's. Before and behind them, and the spare row, are canaries. */
 struct table {
     uint8_t rows[(KEYS + 2) * 24 + 8], spare[64];
     uint64_t hash[ROOM];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * unit-outpipe: output to a pipe, which is lent pages. What was written comes out, in order, however late it is read
- * and whoever keeps it meanwhile, and whether or not the kernel takes pages. */
+ * and however long it is kept, and whether or not the kernel takes pages. */
 #include "common/base/base.h"
 
 #include "tap.h"

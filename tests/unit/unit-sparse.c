@@ -152,7 +152,7 @@ static void test_filter(void)
     ok(!rc && right, "a filter drops rows, and the table grows again");
 }
 
-static bool nobody(const void *ctx, const uint8_t *row)
+static bool keep_none(const void *ctx, const uint8_t *row)
 {
     (void)ctx;
     (void)row;
@@ -180,8 +180,9 @@ static void test_dropped(void)
     ctr_states_init(&s, 16);
     ctr_keys_init(&t);
     int rc = meet(&t, &s, 0, KEYS, &err);
-    ok(!rc && t.learned == KEYS && ctr_keys_bytes(&t, &s) == ctr_sparse_bytes(&t.index) + KEYS * 16, "keys are met");
-    rc = rc ? rc : ctr_keys_filter(&t, &s, nobody, NULL, &err);
+    ok(!rc && t.learned == KEYS && ctr_keys_bytes(&t, &s) == ctr_sparse_bytes(&t.index) + KEYS * 16,
+       "keys are registered");
+    rc = rc ? rc : ctr_keys_filter(&t, &s, keep_none, NULL, &err);
     ok(!rc && t.learned == 0 && ctr_keys_bytes(&t, &s) >= KEYS * 16, "all are dropped; their states are held");
     const uint64_t given = s.given;
     rc = rc ? rc : meet(&t, &s, KEYS / 2, KEYS + KEYS / 2, &err);

@@ -300,7 +300,7 @@ static void test_keys(void)
        "a file without a key");
 }
 
-/* A keyed file may have no rows; and as nobody waits for a file, there is nothing to flush. */
+/* A keyed file may have no rows; and as no reader waits for a file, there is nothing to flush. */
 static void test_keyed_empty(void)
 {
     const struct ctr_writer_opts opts = { .batch_rows = 2, .file = true, .key = "key" };

@@ -156,7 +156,7 @@ uint64_t ctr_hash64_avx2(const void *p, size_t n, uint64_t seed);
 struct ctr_hash128 ctr_hash128_avx2(const void *p, size_t n);
 
 /* A number that is odd, and another one in every process: under the hashes by which tables find their places, so that
- * nobody can write keys that meet there. No result may depend on it. */
+ * no input can be made whose keys share a slot. No result may depend on it. */
 extern uint64_t ctr_hash_secret;
 /* The place of a hash, or of any number, in a table of mask + 1 places (a power of 2, 2 or more): of two numbers each
  * place is the same for at most 2 of mask + 1 secrets. */
@@ -214,7 +214,7 @@ struct ctr_size_text {
     char s[24];
 };
 struct ctr_size_text ctr_size_text(uint64_t bytes);
-/* Of what is needed beyond `bound`: rounded up, so that who types it gets as much, and further where both would read
+/* Of what is needed beyond `bound`: rounded up, so that typing it gives as much, and further where both would read
  * the same. */
 struct ctr_size_text ctr_size_text_beyond(uint64_t bytes, uint64_t bound);
 /* A mean or a rate for people: six decimals; of less than .001 as many as show four digits, and of less than .00001
@@ -290,7 +290,7 @@ char *ctr_path_followed(const char *path) CTR_MUST;
  * one file, there already or not. */
 struct stat;
 const char *ctr_path_in(const char *path, struct stat *dir);
-/* A file of somebody else that is to go with them, under a name that stays: its slot, or -1 (there are thousands). */
+/* A file of another writer that is to go with them, under a name that stays: its slot, or -1 (there are thousands). */
 int ctr_temp_hold(const char *path);
 void ctr_temp_release(int *slot);
 
@@ -342,7 +342,7 @@ int ctr_pread_full(int fd, void *p, size_t n, int64_t offset, struct ctr_err *er
 
 /* ---- threads: pool.c ---- */
 
-/* As pthread_create. Signals belong to the main thread, but for SIGPIPE, which ends whoever writes, and SIGBUS, which
+/* As pthread_create. Signals belong to the main thread, but for SIGPIPE, which ends the writer, and SIGBUS, which
  * tells of a mapped file that was cut short. */
 int ctr_thread_start(pthread_t *id, void *(*main)(void *), void *arg);
 

@@ -161,7 +161,8 @@ static bool is_str(const char *have, const char *s, size_t n)
     return strlen(have) == n && !memcmp(have, s, n);
 }
 
-/* Where a string is or would be. The hash is seeded by an address, so that nobody can write names that meet. */
+/* Where a string is or would be. The hash is seeded by an address, so that no input can be made whose names share a
+ * slot. */
 static uint32_t *find_place(const struct ctr_strs *l, const char *s, size_t n)
 {
     const uint32_t mask = 2 * (uint32_t)l->cap - 1;

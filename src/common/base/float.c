@@ -4,7 +4,7 @@
  *
  * Writing follows R. Giulietti, "The Schubfach way to render doubles" (2020): one 128-bit power of ten brings the
  * rounding interval of the number to a scale where at most two candidates of each length lie in it. Reading multiplies
- * the first 19 digits with the same table and knows an interval around the true value; when both ends round alike that
+ * the first 19 digits with the same table and bounds the true value by an interval; when both ends round alike that
  * is the answer, else (about once in 10^15 for short texts) the decision is made exactly on big integers. Neither
  * depends on the locale.
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * hash: XXH3 of libxxhash, kept behind two functions so that nobody else includes it for a few bytes. */
+ * hash: XXH3 of libxxhash, kept behind two functions so that no other file includes it for a few bytes. */
 #include "common/base/base.h"
 
 #include <errno.h>

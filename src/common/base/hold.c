@@ -75,7 +75,7 @@ static int hold_locked(const char *path, struct ctr_err *err)
         return 0;
     }
     if (stat(path, &st) || !S_ISREG(st.st_mode))
-        return 0; /* what is not there is told by who opens it; others are read once */
+        return 0; /* the one that opens it reports what is not there; others are read once */
     const size_t n = strlen(path) + 1;
     if (!(h = *at = calloc(1, sizeof *h + n)))
         return ctr_fail_nomem(err, sizeof *h + n);

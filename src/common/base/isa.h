@@ -9,7 +9,7 @@
  *     static void (*const scales[])(double *x, int64_t n) = CTR_ISA_TABLE(ROW);
  *     … scales[ctr_cpu_best()](x, n);
  *
- * Such a table has a row a level of enum ctr_cpu, as far as the compiler knows them.
+ * Such a table has a row a level of enum ctr_cpu, as far as the compiler supports it.
  *
  * Of vector types that are wider than the processor's gcc parts arithmetic into vectors that it has, but comparisons,
  * shuffles, conversions and broadcasts into single numbers, through memory: two to five times slower than need be. A
@@ -20,7 +20,7 @@
 
 #include "common/base/base.h"
 
-/* A part of a loop whose constants its callers know: compiled anew into each of them, for its instruction set. */
+/* A part of a loop whose constants its callers give: compiled anew into each of them, for its instruction set. */
 #define CTR_BODY static inline __attribute__((always_inline))
 
 /* A bit a byte, of eight bytes that are 0 or all ones: a vector of lanes, narrowed. */
@@ -35,8 +35,7 @@ CTR_BODY uint64_t ctr_bool_bits(uint64_t bytes)
     return bytes * 0x0102040810204080u >> 56;
 }
 
-#if defined(__clang__) ||                                                                                              \
-    !defined(__OPTIMIZE__) /* which fuzzes and knows no such attribute; coverage counts every arm */
+#if defined(__clang__) || !defined(__OPTIMIZE__) /* which fuzzes and lacks the attribute; coverage counts every arm */
 #define CTR_FAST
 #define CTR_WIDE
 #else

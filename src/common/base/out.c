@@ -61,7 +61,7 @@ void ctr_temp_release(int *slot)
     *slot = -1;
 }
 
-/* Around what makes a name for a temporary: nobody comes in while the process ends. */
+/* Around what makes a name for a temporary: no thread enters while the process ends. */
 static void begin_making(void)
 {
     own_making++;
@@ -405,7 +405,7 @@ int ctr_out_write(struct ctr_out *o, const void *p, size_t n, struct ctr_err *er
  *
  * Into a pipe write() copies page by page what it must allocate for it, and the reader, who frees them again, pays as
  * much. So a pipe is lent pages of ours instead, half a message or some messages to a huge one, by vmsplice(2).
- * Invariant: what was lent is not written to again, whoever keeps it and for how long: pages that are full are dropped,
+ * Invariant: what was lent is not written to again, however long it is kept: pages that are full are dropped,
  * and stay as long as the pipe has them. */
 
 static bool fresh_pages(struct ctr_out *o)

@@ -137,7 +137,7 @@ void ctr_pool_run(struct ctr_pool *p, int64_t tasks, void (*fn)(void *ctx, int64
     p->ctx = ctx;
     p->tasks = tasks;
     p->next = 0;
-    p->left = tasks; /* a thread that wakes too late for any is not waited for */
+    p->left = tasks; /* a thread that wakes after all are taken is not waited for */
     p->round++;
     pthread_cond_broadcast(&p->start);
     work(p, 0);

@@ -2,7 +2,7 @@
  *
  * batch: what flows between stages: a schema, and batches of rows stored by column in the layout of Apache Arrow.
  *
- * A `struct ctr_col` is a borrowed view: it owns nothing, and is valid as long as whoever handed it out says so (a
+ * A `struct ctr_col` is a borrowed view: it owns nothing, and is valid as long as its source says so (a
  * reader: until its next call; a builder: until it changes). A `struct ctr_colbuf` is a growing column that owns its
  * buffers. Reading is normalised: whatever Arrow type came in, these are the only ones that stages see.
  */
@@ -209,7 +209,7 @@ static inline bool ctr_col_missing(const struct ctr_col *c, int64_t i)
 {
     return ctr_col_null(c, i) || (c->dict && ctr_col_null(c->dict, ((const int32_t *)c->data)[i]));
 }
-/* Items a row of a CTR_FIXED column, encoded or not, for those who do not have its field; else 0. */
+/* Items a row of a CTR_FIXED column, encoded or not, for callers without its field; else 0. */
 static inline int32_t ctr_col_width(const struct ctr_col *c)
 {
     c = c->dict ? c->dict : c;

@@ -225,7 +225,7 @@ static uint64_t hash_f64(double d, uint64_t seed)
     return ctr_mix64(ctr_mix64(bits + 1) ^ seed);
 }
 
-/* Hashes as the integer that nobody has. */
+/* Hashes as an integer that no column holds. */
 static const uint64_t MISSING = 0xb49a1f7c83d652e9u;
 
 uint64_t ctr_col_hash(const struct ctr_col *c, int64_t i, uint64_t seed)

@@ -227,7 +227,7 @@ int ctr_schema_role(const struct ctr_schema *s, enum ctr_role role)
     return -1;
 }
 
-/* Has a column the type that a role wants? */
+/* Has a column a type that the role takes? */
 static bool can_have(enum ctr_role role, const struct ctr_field *f)
 {
     const bool integer = ctr_types[f->type].integer, floating = ctr_types[f->type].floating;

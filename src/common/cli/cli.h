@@ -35,7 +35,7 @@ enum ctr_opt_kind {
 enum {
     CTR_OPT_LOCAL = 1, /* does not change results: stays out of provenance */
     CTR_OPT_PATH = 2,  /* completes as a file name; out of provenance */
-    CTR_OPT_ONCE = 4,  /* whoever gives it twice means both: an error */
+    CTR_OPT_ONCE = 4,  /* given twice: an error */
     CTR_OPT_SOME = 8,  /* CTR_OPT_INT: 0 would be none, or mean nothing: > 0 */
     CTR_OPT_IDLE = 16, /* accepted, but does nothing in this tool: not in the help */
 };
@@ -57,7 +57,7 @@ struct ctr_opt {
 };
 
 enum {
-    CTR_TOOL_DEVICE = 4, /* may compute on a GPU: calls ctr_cli_device when it knows */
+    CTR_TOOL_DEVICE = 4, /* may compute on a GPU: calls ctr_cli_device when that is decided */
     CTR_TOOL_PREFIX = 2, /* options end at the first argument: the rest belongs to another program */
 };
 
@@ -144,7 +144,7 @@ int ctr_cli_read(struct ctr_cli *cli, const char *path, struct ctr_err *err) CTR
 /* A plan or model, which is read more than once: a pipe, or "-" for stdin, is copied into a temporary file, whose name
  * takes the place of *path. Once a process. */
 int ctr_cli_reread(struct ctr_cli *cli, const char **path, struct ctr_err *err) CTR_MUST;
-/* Can an input be opened a second time? Not stdin, nor a pipe; what is not there is told by who opens it. */
+/* Can an input be opened a second time? Not stdin, nor a pipe; the one that opens it reports what is not there. */
 bool ctr_cli_reopens(const char *path);
 /* -o or stdout for binary or text. */
 int ctr_cli_out(struct ctr_cli *cli, unsigned out_flags, struct ctr_out **o, struct ctr_err *err) CTR_MUST;

@@ -184,7 +184,7 @@ static int check_needs(const struct ctr_cli *cli, const struct ctr_option_tables
     return 0;
 }
 
-/* The tables as getopt_long wants them. */
+/* The tables as getopt_long takes them. */
 struct getopt_tables {
     struct option longs[OPTIONS_MAX + 1];
     char shorts[3 * OPTIONS_MAX + 3];

@@ -86,7 +86,7 @@ struct ctr_plugin {
 #define CTR_PLUGIN_LAYOUT                                                                                              \
     ((uint64_t)2 << 48 | (uint64_t)sizeof(struct ctr_ops) << 32 | (uint64_t)sizeof(struct ctr_dev) << 16 |             \
      (uint64_t)sizeof(struct ctr_dev_gemm))
-/* Opens the plug-in and sets dev->ops and dev->plugin: plugin.c, the one file that knows of it. */
+/* Opens the plug-in and sets dev->ops and dev->plugin: plugin.c, the one file that refers to it. */
 int ctr_plugin_open(struct ctr_dev *dev, const char *path, struct ctr_err *err) CTR_MUST;
 void ctr_plugin_close(struct ctr_dev *dev);
 

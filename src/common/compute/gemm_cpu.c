@@ -16,7 +16,7 @@ enum {
     ROWS_WHOLE = 480,      /* where there are more than these */
     ROWS_PACK = 40,        /* rows of a block for which a piece of B' is packed; rows of A' that are packed together */
     PACK_BYTES = 16 << 20, /* packed B' at a time */
-    BLOCKS_A_THREAD = 4,   /* so that a thread that is late does not hold up the rest; */
+    BLOCKS_A_THREAD = 4,   /* so that a slow thread does not hold up the rest; */
     PIECED_A_THREAD = 2,   /* where each block packs what it needs of B', fewer */
 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * plugin: finds and opens ctr-cuda.so. The one file that knows that the plug-in exists. */
+ * plugin: finds and opens ctr-cuda.so. No other file refers to the plug-in. */
 #include "common/compute/compute_impl.h"
 
 #include <dlfcn.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * deep: the seam between deep models and whoever trains them.
+ * deep: the seam between deep models and their trainer.
  *
  * A deep model is one file that exports one const struct ctr_model whose `deep` is a const struct ctr_deep_spec: it
  * declares how each input is embedded and which dense parameters it has, and computes logits and gradients with the

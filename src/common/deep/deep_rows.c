@@ -520,7 +520,7 @@ int ctr_deep_pull(struct ctr_deep *d, struct ctr_deep_tables *all, bool make, st
 
 /* ---- push ---- */
 
-/* The entries of each row, in ascending order: how pool_grad wants them. */
+/* The entries of each row, in ascending order, as pool_grad takes them. */
 static int send_groups(struct ctr_deep *d, struct ctr_deep_group *g, int64_t rows, struct ctr_err *err)
 {
     struct ctr_buf start = { 0 }, item = { 0 };

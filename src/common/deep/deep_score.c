@@ -2,7 +2,7 @@
  *
  * Prediction with deep models: tables and parameters read once and shared; each session has a network of its own over
  * them, on a device of its own, or one of an output of the model, which has the inputs of one side alone. A score
- * depends on its row alone. A key that the model does not know has the first value that the learner would give it. */
+ * depends on its row alone. An unknown key has the first value that the learner would give it. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

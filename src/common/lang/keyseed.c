@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * keyseed: a secret that keys are made with, so that nobody without it can find two texts of one key. What goes into
+ * keyseed: a secret that keys are made with: without it no two texts of one key can be found. What goes into
  * the hashes is derived from the secret, and so is the fingerprint that streams, fitted plans and models carry: neither
  * tells the secret, nor the one the other. Invariant: a plan that came with a fingerprint makes no keys without the
  * secret of that fingerprint.

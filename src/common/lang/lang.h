@@ -28,7 +28,7 @@ struct ctr_plan;
  * the plan). */
 int ctr_plan_parse(struct ctr_plan **p, const char *file, const char *text, size_t n, struct ctr_err *err) CTR_MUST;
 int ctr_plan_open(struct ctr_plan **p, const char *path, struct ctr_err *err) CTR_MUST;
-/* The same; errors in its lines wait for ctr_program_bind, which knows more of them, or for ctr_plan_check. */
+/* The same; errors in its lines wait for ctr_program_bind, which finds more of them, or for ctr_plan_check. */
 int ctr_plan_open_all(struct ctr_plan **p, const char *path, struct ctr_err *err) CTR_MUST;
 int ctr_plan_check(const struct ctr_plan *p, struct ctr_err *err) CTR_MUST;
 /* The plan in the metadata of a stream or a model, without fitted state; *p is NULL when there is none. `what` names it

@@ -67,7 +67,7 @@ struct plan_pos {
 struct plan_source {
     const char *file;
     bool inline_text;
-    bool bundle; /* a fitted plan or a model, of which nobody sees the lines */
+    bool bundle; /* a fitted plan or a model, whose lines the user does not see */
 };
 /* CTR_EUSAGE with file, line and column in err->file. */
 int ctr_plan_fail(const struct plan_source *src, struct plan_pos pos, struct ctr_err *err, const char *fmt, ...)
@@ -245,7 +245,7 @@ struct plan_graph {
     int n, cap;
     int64_t limit_bytes; /* of what one node of variable size holds of a batch: CTR_ELARGE above it */
     int64_t folded;      /* bytes of texts that were computed from literals */
-    bool no_fusion;      /* somebody looks at every value */
+    bool no_fusion;      /* a caller looks at every value */
     int *bucket;         /* hash -> node */
     int nbuckets;
     int *order; /* live nodes by depth, then by number */
@@ -276,7 +276,7 @@ void ctr_graph_free(struct plan_graph *g);
 /* Bind all definitions of a tree but those left out (NULL: none): g->def_node[i]. */
 int ctr_graph_tree(struct plan_graph *g, const struct plan_tree *t, const bool *leave_out,
                    struct ctr_err *err) CTR_MUST;
-/* A node that turns `node` into what a role wants (NODE_KEYS, NODE_DENSE, NODE_LABEL, NODE_WEIGHT). Returns it. */
+/* A node that turns `node` into what a role takes (NODE_KEYS, NODE_DENSE, NODE_LABEL, NODE_WEIGHT). Returns it. */
 int ctr_graph_convert(struct plan_graph *g, enum plan_node_kind kind, int node, const char *table, struct plan_pos pos,
                       struct ctr_err *err) CTR_MUST;
 /* Mark `node` and what it needs. */

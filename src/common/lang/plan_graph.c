@@ -499,7 +499,7 @@ int ctr_graph_tree(struct plan_graph *g, const struct plan_tree *t, const bool *
     return rc;
 }
 
-/* ---- what roles want ---- */
+/* ---- what roles take ---- */
 
 static int convert_type(struct plan_graph *g, enum plan_node_kind kind, const struct ctr_vtype *from,
                         struct ctr_vtype *to, struct plan_pos pos, struct ctr_err *err)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * plan_parse: tokens -> definitions. A line with X[1..26] is parsed once a number, so that everything after knows no
+ * plan_parse: tokens -> definitions. A line with X[1..26] is parsed once a number, so that later steps see no
  * ranges. A name means the definition above that has it, else an input column; so a tree holds no cycles.
  */
 #include <stdio.h>
@@ -116,7 +116,8 @@ static int new_call(struct parser *p, const char *name, struct plan_pos pos, str
         return p->err->code;
     a->name = name;
     a->nargs = nargs;
-    a->op = ctr_op_find_in(p->tree->language, name, strlen(name)); /* there is one, as parse_call and the lexer know */
+    a->op = ctr_op_find_in(p->tree->language, name,
+                           strlen(name)); /* parse_call and the lexer have checked that there is one */
     for (int i = 0; i < nargs; i++) {
         a->arg[i] = arg[i];
         a->depth = CTR_MAX(a->depth, arg[i]->depth + 1);
@@ -357,7 +358,7 @@ static int infix_binding(const struct plan_tok *t)
     if (t->kind != TOK_INFIX)
         return 0;
     size_t i = 0;
-    while (strcmp(ops[i].name, t->name) != 0) /* the lexer knows no other signs */
+    while (strcmp(ops[i].name, t->name) != 0) /* the lexer gives no other signs */
         i++;
     return ops[i].binding;
 }
@@ -522,7 +523,7 @@ static int parse_keep(struct parser *p)
     return rc;
 }
 
-/* The first word of a line is none that we know and a name follows: say which. */
+/* The first word of a line is unknown and a name follows: say which are known. */
 static int unknown_kind(struct parser *p, const struct plan_tok *t)
 {
     static const char *const reserved[] = { "group" };

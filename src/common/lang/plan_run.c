@@ -46,7 +46,7 @@ static int run_const(const struct plan_graph *g, struct plan_node *n, int64_t ro
     return rc;
 }
 
-/* ---- what roles want ---- */
+/* ---- what roles take ---- */
 
 static int check(const struct plan_graph *g, struct plan_node *n, const struct ctr_col *c, const double **v,
                  struct ctr_err *err)

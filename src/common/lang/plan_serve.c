@@ -2,7 +2,7 @@
  *
  * plan_serve: the plan of a model over a log that has no label yet. What the label alone needs is left out of the
  * graph, and so is a weight whose column went with it; every other column that is missing stays an error. A plan that
- * is no model's always wants its label, so that a misspelt one cannot pass.
+ * is no model's always needs its label, so that a misspelt one cannot pass.
  */
 #include "common/lang/program.h"
 

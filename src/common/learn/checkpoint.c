@@ -5,7 +5,7 @@
  * predictions so far, with --uncertainty each followed by its own, are kept beside it (FILE.scores: doubles, appended
  * and fsynced before the checkpoint is renamed into place), so that a resumed run writes the progressive stream anew,
  * from the first row, without learning twice. Whenever the process dies, the checkpoint that is there is whole, and
- * FILE.scores holds at least the scores that it speaks of. With --validation it says how often that was looked at and
+ * FILE.scores holds at least the scores that it counts. With --validation it says how often that was looked at and
  * which time was the best, whose model is FILE.best.N. */
 #include "common/learn/trainer.h"
 
@@ -255,7 +255,7 @@ int ctr_checkpoint_load(struct ctr_trainer *t, struct ctr_err *err)
     return rc;
 }
 
-/* What fails after the rename fails with a checkpoint in place, which speaks of the scores:
+/* What fails after the rename fails with a checkpoint in place, which counts the scores:
  * they stay from before on. */
 static int commit(struct ctr_trainer *t, struct ctr_out *out, struct ctr_err *err)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * feed: see feed.h. A ring of tiles between a thread that makes them and one that takes them. Their keys are found in
- * parts by whoever has nothing better to do: the maker when some tiles wait for it, the taker when it has no tile, and,
+ * parts by any idle thread: the maker when some tiles wait for it, the taker when it has no tile, and,
  * where there are processors for it, a thread that does nothing else. So the work of two threads is the same however
  * long making, finding and learning take. A taker that has two threads' work to do offers them a part of it.
  *
@@ -26,9 +26,9 @@ enum {
     LARGE_TILE = 8192, /* rows: of tiles that are larger one is made ahead, for their memory */
     SOME = RING / 4,   /* tiles that a thread is woken for while more are coming: to wake it takes as long as one */
     BACKLOG = 4,       /* tiles that wait for their keys to be found before the maker does it */
-    LOOKS = 30,        /* times that, for who learns: it is through within a millisecond */
+    LOOKS = 30,        /* times that, while another thread learns: it ends within a millisecond */
     SPINS = 1000,      /* looks for news before a thread sleeps: some 30 us, as long as to fall asleep and wake takes */
-    STOP_MS = 100,     /* how late a signal may be seen */
+    STOP_MS = 100,     /* a signal is seen within this time */
 };
 
 enum { TAKER, MAKER, FINDER };
@@ -221,7 +221,7 @@ static uint64_t ready_tiles(const struct ctr_feed *f, int part)
                                     : f->part_found[CTR_FIND_FIRST];
 }
 
-/* The part that lies back farthest and that nobody is at; -1: there is none. */
+/* The part that is farthest behind and that no thread is at; -1: there is none. */
 static int part_to_find(const struct ctr_feed *f)
 {
     int part = -1;
@@ -232,7 +232,7 @@ static int part_to_find(const struct ctr_feed *f)
     return part;
 }
 
-/* Is another thread at a part? Then it is soon through, and to sleep until then takes longer. */
+/* Is another thread at a part? Then it ends soon, and sleeping until then takes longer. */
 static bool being_found(const struct ctr_feed *f)
 {
     bool held = false;
@@ -300,7 +300,7 @@ static void look_for_news(struct ctr_feed *f)
     for (int i = 0; i < SPINS && atomic_load_explicit(&f->news, memory_order_relaxed) == before; i++)
         ctr_cpu_pause();
     if (atomic_load_explicit(&f->news, memory_order_relaxed) == before)
-        sched_yield(); /* who has the news may want this processor */
+        sched_yield(); /* the thread with the news may need this processor */
     pthread_mutex_lock(&f->lock);
 }
 
@@ -429,7 +429,7 @@ static void wait_some(struct ctr_feed *f, int64_t *since)
     }
 }
 
-/* The next tile, with the lock held. Who has to wait for it helps to find its keys. */
+/* The next tile, with the lock held. While it waits, the caller helps to find keys. */
 static void wait_tile(struct ctr_feed *f)
 {
     bool looked = false;

@@ -29,8 +29,8 @@ struct ctr_feed_opts {
     void *ctx;
     int idle_ms;
     const volatile sig_atomic_t *stop;
-    /* NULL, or what is done to rows before they are handed out, part by part (see struct ctr_model): by whoever has
-     * nothing better to do, the caller of ctr_feed_next too. */
+    /* NULL, or what is done to rows before they are handed out, part by part (see struct ctr_model), by any idle
+     * thread, the caller of ctr_feed_next too. */
     int (*find)(void *finder, const struct ctr_rows *rows, const struct ctr_find *f, struct ctr_err *err);
     void *finder;
     bool ordered;         /* CTR_FIND_ORDERED */

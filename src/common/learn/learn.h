@@ -4,7 +4,7 @@
  *
  *     source -> feed (rows, made ahead) -> model's train_rows -> progressive scores -> checkpoints, the model file
  *
- * It does not know what is learned: that is a struct ctr_model. */
+ * It does not depend on the kind of model: that is a struct ctr_model. */
 #ifndef CTR_LEARN_H
 #define CTR_LEARN_H
 
@@ -97,7 +97,7 @@ int ctr_trainer_save_due(struct ctr_trainer *t, bool stop, struct ctr_err *err) 
 int ctr_trainer_save(struct ctr_trainer *t, int model, struct ctr_out *out, struct ctr_err *err) CTR_MUST;
 /* All models, each to an output of its own; when all are written, they are committed. */
 int ctr_trainer_save_all(struct ctr_trainer *t, struct ctr_out *const *out, struct ctr_err *err) CTR_MUST;
-/* Models that learn together: 1, or those of job.model->many. */
+/* Models that learn together: 1, or those of job.model->variant_ops. */
 int ctr_trainer_models(const struct ctr_trainer *t);
 /* When all outputs are safe: remove the checkpoint. */
 void ctr_trainer_done(struct ctr_trainer *t);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The trainer: passes over the input, progressive predictions before each update, checkpoints and resume. It does not
- * know what is learned. Rows come in tiles, made by the feed; what speaks of batches happens where a tile ends one.
+ * know what is learned. Rows come in tiles, made by the feed; what concerns batches happens where a tile ends one.
  *
  * Resume: the input is read again from its start. Rows before the checkpoint are not learned again: they feed the
  * digest, which must be the one of the checkpoint, and, with --progressive, the predictions that were kept. */
@@ -587,7 +587,7 @@ static bool before_resume(const struct ctr_trainer *t)
            (t->at.pass < t->resume.pass || (t->at.pass == t->resume.pass && t->at.row < t->resume.row));
 }
 
-/* Somebody may want to know what was saved; nothing fails for that. */
+/* Reports what was saved; a failure of this is ignored. */
 static void tell_saved(const struct ctr_trainer *t, const char *what)
 {
     struct ctr_buf text = { 0 };

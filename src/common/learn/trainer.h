@@ -78,14 +78,14 @@ struct ctr_trainer {
     struct ctr_writer *spool;
     /* checkpoints */
     int scores_fd;
-    int scores_slot; /* ctr_temp_hold's, until a checkpoint speaks of the scores */
+    int scores_slot; /* ctr_temp_hold's, until a checkpoint counts the scores */
     struct ctr_buf scores_path;
     struct ctr_schedule checkpoints, publications;
     /* early stopping: how often the stream was scored; the best time (from 1; 0: none yet), its loss, its model; */
     int64_t validations, best;
     double best_loss;
     int best_fd;
-    int64_t best_saved; /* the time that the checkpoint speaks of */
+    int64_t best_saved; /* the time in the checkpoint */
     bool stopped;       /* nothing better came for long enough */
     int64_t published;  /* rows when job.publish was called last, */
     int64_t saved;      /* … and when it succeeded */

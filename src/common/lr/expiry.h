@@ -5,7 +5,7 @@
  *
  * Days are those of the stream (UTC). When one begins that is later than all before it, keys whose last day lies more
  * than `days` before it are dropped, whole days at a time, the oldest first, as long as `floor` keys are left. Rows
- * that come late count for the latest day. So what is dropped depends on the rows before alone. */
+ * of earlier days count for the latest day. So what is dropped depends on the rows before alone. */
 #ifndef CTR_EXPIRY_H
 #define CTR_EXPIRY_H
 

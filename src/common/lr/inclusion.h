@@ -42,7 +42,7 @@ int64_t ctr_inclusion_seen(const struct ctr_inclusion *n);    /* different keys 
 int ctr_inclusion_summary(const struct ctr_inclusion *n, int64_t keys, struct ctr_buf *text,
                           struct ctr_err *err) CTR_MUST;
 
-/* All that it knows, as words, for checkpoints. */
+/* Its whole state, as words, for checkpoints. */
 int ctr_inclusion_save(const struct ctr_inclusion *n, struct ctr_buf *words, struct ctr_err *err) CTR_MUST;
 int ctr_inclusion_load(struct ctr_inclusion *n, const uint64_t *word, size_t words, struct ctr_err *err) CTR_MUST;
 

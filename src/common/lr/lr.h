@@ -45,7 +45,7 @@ struct lr {
     struct ctr_keys *table;
     struct ctr_states states;
     /* Or NULL: of lr that only finds, in the place of `states`, one a length of rows; and by table its number among
-     * them. The first has rows of 0 bytes: nobody wants such tables, whose keys get no numbers. */
+     * them. The first has rows of 0 bytes: no learner takes such tables, and their keys get no numbers. */
     struct ctr_states *state_groups;
     int *state_group_of, state_group_count;
     int variants;                         /* that it finds for: words of --memory */
@@ -58,7 +58,7 @@ struct lr {
     int tables;
     struct ctr_lr_finder finder;
     struct ctr_lr_finder by_thread[CTR_FIND_THREADS]; /* of those that find parts of rows ahead */
-    pthread_rwlock_t finding;                         /* read: by who finds keys ahead */
+    pthread_rwlock_t finding;                         /* read: by the threads that find keys ahead */
     struct ctr_buf row;                               /* table rows of the rows on their way */
     struct ctr_buf hash;                              /* of some transposed rows, by row: for draws */
     int64_t block, width;                             /* the first of these; entries that each has room for */
@@ -74,7 +74,7 @@ struct lr {
         struct ctr_buf rows, logit;  /* struct deferred_row; double */
         struct ctr_buf number, x, hash, w; /* by coordinate; w: of the minibatch's start, in the learner's precision */
     } deferred;
-    struct ctr_more more;     /* of learners that want it; the event of the last row learned */
+    struct ctr_more more;     /* of learners that need it; the event of the last row learned */
     struct ctr_params params; /* as the model file tells them */
     /* NULL, or what learns from a row in the place of forward and update. k coordinates, the bias the last. */
     int (*each_row)(struct lr *m, const struct ctr_rows *r, int64_t i, const struct ctr_coords *s, uint8_t *const *row,
@@ -129,7 +129,7 @@ void ctr_lr_find_column(struct lr *m, const struct ctr_lr_finder *f, const struc
                         uint32_t *number);
 /* Of struct ctr_model. */
 int ctr_lr_find(void *learner, const struct ctr_rows *r, const struct ctr_find *f, struct ctr_err *err) CTR_MUST;
-/* Who visits all tables keeps those off that find ahead. */
+/* Around a visit of all tables: no thread finds ahead meanwhile. */
 void ctr_lr_hold_finders(struct lr *m);
 void ctr_lr_release_finders(struct lr *m);
 
@@ -184,7 +184,7 @@ static inline uint64_t ctr_lr_digest(uint64_t key, double w)
 /* The columns of a model section by name; NULL: not there. */
 enum { CTR_LR_WEIGHT, CTR_LR_Z, CTR_LR_N, CTR_LR_NEGATIVES, CTR_LR_POSITIVES, CTR_LR_LAST, CTR_LR_NUMBERS };
 extern const char *const ctr_lr_number_names[CTR_LR_NUMBERS];
-bool ctr_lr_has_number(const struct ctr_learning *l, int i); /* as a column of the models of such a learner */
+bool ctr_lr_has_number(const struct ctr_learning *l, int i); /* as a column of this learner's models */
 struct ctr_lr_columns {
     const struct ctr_col *table, *key, *number[CTR_LR_NUMBERS], *day;
 };
@@ -210,7 +210,7 @@ struct ctr_lr_table {
 
 int ctr_lr_find_table(struct ctr_lr_table *cache, struct ctr_str name, struct ctr_strs *tables,
                       struct ctr_err *err) CTR_MUST;
-/* The error of a row whose table and key came before: which of the two counts is nobody's guess. */
+/* The error of a row whose table and key came before: which of the two counts is undefined. */
 int ctr_lr_duplicate_key(const struct ctr_batch *b, int64_t i, struct ctr_err *err);
 
 /* lr_walk.c: all weights of a model's section, twice: `take` gets each row and, the second time, finds `again` set. Set

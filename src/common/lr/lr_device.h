@@ -7,7 +7,7 @@
 #include "common/deep/deep.h"
 #include "common/lr/lr.h"
 
-/* Floats of a key's row, as opt_rows wants them. The number of a row is table << 32 | row in its table. */
+/* Floats of a key's row, as opt_rows takes them. The number of a row is table << 32 | row in its table. */
 enum { CTR_LR_DEVICE_W, CTR_LR_DEVICE_Z, CTR_LR_DEVICE_N, CTR_LR_DEVICE_FLOATS };
 
 struct ctr_lr_device {

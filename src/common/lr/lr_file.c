@@ -157,7 +157,7 @@ void ctr_lr_state(const struct ctr_lr_columns *c, const struct ctr_learning *l, 
                              whole_at(c->number[CTR_LR_NEGATIVES], i), whole_at(c->number[CTR_LR_POSITIVES], i) };
 }
 
-/* Is it the state of such a learner? `writer`: the one that wrote it. */
+/* Is it the state of this learner? `writer`: the one that wrote it. */
 static int check_frame(const struct lr *m, const struct ctr_schema *s, struct ctr_learning *writer, struct ctr_err *err)
 {
     const char *text = ctr_meta_get(&s->meta, CTR_META_MODEL_OPTIONS);

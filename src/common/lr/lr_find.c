@@ -13,7 +13,7 @@
 enum {
     BLOCK_ROWS = 256,     /* rows between two growths */
     LIST_ROWS = 64,       /* the same where a table can have many keys a row: room is made for each */
-    BLOCK_ENTRIES = 8192, /* or so many entries of such, if there are more */
+    BLOCK_ENTRIES = 8192, /* or so many entries of rows, if there are more */
     NEAR_BYTES = 16384,   /* indexes up to this size need no prefetch */
     WORD = 64,            /* entries that a word has bits for */
     ASKS = 64,            /* keys that wait together for what decides on them */
@@ -144,7 +144,7 @@ static int make_scratch(struct ctr_lr_finder *f, int64_t entries, struct ctr_err
 struct column { /* of a block */
     int table;
     int64_t n;
-    const uint64_t *hash; /* NULL: nobody wants the table */
+    const uint64_t *hash; /* NULL: no learner takes the table */
     uint8_t *const *home;
 };
 
@@ -336,7 +336,7 @@ static void find_entries(struct lr *m, const struct ctr_rows *r, int64_t from, i
             number[e] = ctr_lr_wants(m, r->table[e]) ? other_number(m, r->table[e], home[e - first], r->hash[e]) : 0;
 }
 
-/* Of a block, or more where nobody learns ahead. */
+/* Of a block, or more where no thread finds ahead. */
 static int find_room(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end, int64_t bound,
                      struct ctr_err *err)
 {

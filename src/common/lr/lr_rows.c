@@ -134,7 +134,7 @@ int ctr_lr_diverged(int64_t row, struct ctr_err *err)
     return ctr_fail(err, CTR_EDATA, "row %lld: the prediction is not a number" CTR_LR_TOO_LARGE, (long long)row);
 }
 
-/* `events` is a constant where this is called: the default learner wants none. */
+/* `events` is a constant where this is called: the default learner needs none. */
 CTR_BODY int train_block(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end, const uint32_t *number,
                          double *score, const bool events, struct ctr_err *err)
 {

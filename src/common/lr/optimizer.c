@@ -63,7 +63,7 @@ void ctr_more_free(struct ctr_more *m)
 
 /* ---- between table and scratch ---- */
 
-/* Pointers are read once: what is written through them might be themselves, for all that the compiler knows. */
+/* Pointers are read once: the compiler must assume that what is written through them aliases them. */
 CTR_BODY void load_any(const struct ctr_learning *p, const struct ctr_coords *s, uint8_t *const *row, int64_t room,
                        const enum ctr_precision precision, const bool counts, const bool n)
 {

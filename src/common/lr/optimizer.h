@@ -219,7 +219,7 @@ static inline float ctr_count_mean(uint32_t count, float *seen)
     *seen = sum;
     return negatives * positives / (sum + (float)(sum == 0));
 }
-/* The counter after an event of such a weight; bits: random. Of weight 1 as kernels count it. */
+/* The counter after an event of this weight; bits: random. Of weight 1 as kernels count it. */
 uint16_t ctr_count_add(uint16_t c, double weight, uint32_t bits);
 uint16_t ctr_count_code(uint64_t value); /* of the largest counter value that is not above it */
 

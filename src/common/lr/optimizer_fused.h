@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * ftrl with the square root of a counter, for the states that optimizer_ftrl.h does not know: all phases of a row in
+ * ftrl with the square root of a counter, for the states that optimizer_ftrl.h does not cover: all phases of a row in
  * one pass over eight coordinates at a time, with the bits of the loops of optimizer_body.h. For processors with the
  * vectors of optimizer_x8.h. optimizer_types.h includes this text behind that one.
  *
- * The columns of such a state, each loaded and stored by itself, or two as one word: so no load meets a part of the
+ * The columns of such a state, each loaded and stored by itself, or two as one word: so no load overlaps a part of the
  * row's last stores, for which it would have to wait.
  *
  *     byte of the row      8           12          16
@@ -66,7 +66,7 @@ FUSED_BODY void NAME(scatter)(uint8_t *const *row, const VECTOR *value, halves h
     for (size_t j = 0; j < CTR_LANES; j++) {
         const uint32_t own = half[j];
         const REAL wide = value[j * PARTS / CTR_LANES][j % (CTR_LANES / PARTS)];
-        uint8_t *const to = row[j]; /* read once: what is stored might be pointers, for all that the compiler knows */
+        uint8_t *const to = row[j]; /* read once: the compiler must assume that what is stored aliases the pointers */
         memcpy(to + 8, &own, sizeof own);
         memcpy(to + 12, &wide, sizeof wide);
     }

@@ -91,7 +91,7 @@ void ctr_eval_free(struct ctr_eval *e)
     ctr_buf_free(&e->loss[1]);
     ctr_buf_free(&e->unit);
     ctr_buf_free(&e->text);
-    ctr_buf_free(&e->nobody);
+    ctr_buf_free(&e->no_user);
     ctr_buf_free(&e->run[0]);
     ctr_buf_free(&e->run[1]);
     ctr_memo_free(&e->memo);
@@ -427,29 +427,30 @@ static int losses(struct ctr_buf *buf, const double *score, const double *label,
 }
 
 /* The id of a row without a user: one for all of them, or, where rows are resampled by user, one each. */
-static int nobody_id(struct ctr_eval *e, uint32_t *id, struct ctr_err *err)
+static int no_user_id(struct ctr_eval *e, uint32_t *id, struct ctr_err *err)
 {
     size_t bytes;
     int rc;
 
-    *id = e->last_nobody;
+    *id = e->last_no_user;
     if (e->without_user++ && !e->o.bootstrap)
         return 0;
     if ((rc = ctr_idmap_next(&e->users, id, err)))
         return rc;
     bytes = *id / 8 + 1;
-    if (bytes > e->nobody.len) {
-        if ((rc = ctr_buf_reserve(&e->nobody, bytes - e->nobody.len, err)))
+    if (bytes > e->no_user.len) {
+        if ((rc = ctr_buf_reserve(&e->no_user, bytes - e->no_user.len, err)))
             return rc;
-        memset(e->nobody.data + e->nobody.len, 0, bytes - e->nobody.len);
-        e->nobody.len = bytes;
+        memset(e->no_user.data + e->no_user.len, 0, bytes - e->no_user.len);
+        e->no_user.len = bytes;
     }
-    ctr_bits_set(e->nobody.data, *id, 1);
-    e->last_nobody = *id;
+    ctr_bits_set(e->no_user.data, *id, 1);
+    e->last_no_user = *id;
     return 0;
 }
 
-/* The id of a user whom the memo did not know. A small number has no slot in the map, which would outgrow the cache. */
+/* The id of a user that the memo does not hold. A small number has no slot in the map, which would outgrow the cache.
+ */
 static int user_id(struct ctr_eval *e, const struct ctr_col *user, int64_t i, uint64_t hash, uint32_t *id,
                    struct ctr_err *err)
 {
@@ -458,7 +459,7 @@ static int user_id(struct ctr_eval *e, const struct ctr_col *user, int64_t i, ui
     int rc;
 
     if (!e->o.null_user && ctr_col_missing(user, i))
-        return nobody_id(e, id, err);
+        return no_user_id(e, id, err);
     if (ctr_memo_find(&e->memo, user, i, 1, id)) /* since then */
         return 0;
     *id = m->taken ? ctr_idmap_slot(m, hash)->id : UINT32_MAX;
@@ -519,7 +520,7 @@ int ctr_eval_check_time(const struct ctr_batch *b, int column, struct ctr_err *e
 static int check_memory(const struct ctr_eval *e, struct ctr_err *err)
 {
     int64_t need = e->held + (e->users.cap + e->slices.cap) * (int64_t)sizeof *e->users.slot +
-                   ctr_memo_bytes(&e->memo) + (int64_t)(e->nobody.cap + e->run[0].cap + e->run[1].cap),
+                   ctr_memo_bytes(&e->memo) + (int64_t)(e->no_user.cap + e->run[0].cap + e->run[1].cap),
             sorting = 0;
 
     if (!e->o.memory_bytes || !e->n)
@@ -581,7 +582,7 @@ static int finish_slice(struct ctr_eval *e, struct ctr_slice *s, uint32_t *local
         struct ctr_sample *m = &s->parts->sample[side];
         struct ctr_metric_sums *to = &s->pub.sums[side];
         if (e->o.needs & CTR_NEED_USERS && e->o.columns.user >= 0)
-            rc = ctr_gauc(m, &(struct ctr_gauc_users){ e->users.n, &e->nobody, s == e->slice[0] ? NULL : local }, to,
+            rc = ctr_gauc(m, &(struct ctr_gauc_users){ e->users.n, &e->no_user, s == e->slice[0] ? NULL : local }, to,
                           e->o.bootstrap ? &s->parts->users[side] : NULL, err);
         if (!e->o.bootstrap && !e->o.keep) /* in no need of them any more: sort keys alone */
             m->units = false;

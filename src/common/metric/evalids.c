@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * evalids: numbers 0, 1, … for values in order of first appearance. A map by hash knows them all; a memo in front of it
- * knows most without a hash: whole numbers that are small, texts of up to 15 bytes, entries of a dictionary. */
+ * evalids: numbers 0, 1, … for values in order of first appearance. A map by hash holds them all; a memo in front of it
+ * finds most without a hash: whole numbers that are small, texts of up to 15 bytes, entries of a dictionary. */
 #include "common/metric/evalstate.h"
 
 #include <stdlib.h>

@@ -31,13 +31,13 @@ static inline struct ctr_idmap_slot *ctr_idmap_slot(const struct ctr_idmap *m, u
         at = (at + 1) & (uint64_t)(m->cap - 1);
     return &m->slot[at];
 }
-/* Two texts of one hash: a chance of 2^-64 for each pair, as nobody knows the secret that is in it. */
+/* Two texts of one hash: a chance of 2^-64 for each pair, as the hash contains a secret. */
 #define CTR_SAME_HASH "two texts have the same hash: run it again, and hashes are others"
 int ctr_idmap_get(struct ctr_idmap *m, uint64_t hash, uint32_t *id, struct ctr_err *err) CTR_MUST;
 int ctr_idmap_next(struct ctr_idmap *m, uint32_t *id, struct ctr_err *err) CTR_MUST; /* an id without a slot */
 void ctr_idmap_free(struct ctr_idmap *m);
 
-/* Remembers ids of a column's values, so that most rows need neither a hash nor the map. What it does not know may be
+/* Remembers ids of a column's values, so that most rows need neither a hash nor the map. What it does not hold may be
  * in the map. */
 enum { CTR_MEMO_TILE = 32 };
 struct ctr_memo {
@@ -47,9 +47,9 @@ struct ctr_memo {
     struct ctr_buf slot;   /* uint32_t by hash of a text: its number there + 1, or 0 */
 };
 int ctr_memo_batch(struct ctr_memo *m, const struct ctr_col *c, struct ctr_err *err) CTR_MUST; /* before a batch */
-/* Ids of n rows (a tile at most), UINT32_MAX where it knows none. Does it know all? */
+/* Ids of n rows (a tile at most), UINT32_MAX where it holds none. Does it hold all? */
 bool ctr_memo_find(struct ctr_memo *m, const struct ctr_col *c, int64_t from, int64_t n, uint32_t *id);
-/* *learnt: from now on it knows this value; else only perhaps. `ids`: how many there are. */
+/* *learnt: from now on it holds this value; else only perhaps. `ids`: how many there are. */
 int ctr_memo_learn(struct ctr_memo *m, const struct ctr_col *c, int64_t i, uint32_t id, int64_t ids, bool *learnt,
                    struct ctr_err *err) CTR_MUST;
 int64_t ctr_memo_bytes(const struct ctr_memo *m);
@@ -132,8 +132,8 @@ struct ctr_eval {
     struct ctr_metric_rows rows;
     struct ctr_memo memo; /* of users */
     struct ctr_buf loss[2], unit, text;
-    struct ctr_buf nobody; /* bits by user id: of rows without a user */
-    uint32_t last_nobody;
+    struct ctr_buf no_user; /* bits by user id: of rows without a user */
+    uint32_t last_no_user;
     int64_t without_user; /* rows */
     bool narrow[2];
     int sides;
@@ -183,12 +183,12 @@ int ctr_slice_aucs(struct ctr_eval *e, const struct ctr_slice_rows *rows, const 
 int ctr_slices_bound(struct ctr_eval *e, int by, struct ctr_err *err) CTR_MUST;
 int ctr_slices_order(struct ctr_eval *e, struct ctr_err *err) CTR_MUST; /* what is to be shown, in order */
 
-/* GAUC of a sample whose units are user ids below `users`, less those that are set in the bits of `nobody`. `local` is
+/* GAUC of a sample whose units are user ids below `users`, less those that are set in the bits of `no_user`. `local` is
  * scratch of that many, all UINT32_MAX, which keeps the work in proportion to the sample; NULL: the sample has all
  * users. */
 struct ctr_gauc_users {
     int64_t users;
-    const struct ctr_buf *nobody;
+    const struct ctr_buf *no_user;
     uint32_t *local;
 };
 int ctr_gauc(const struct ctr_sample *s, const struct ctr_gauc_users *users, struct ctr_metric_sums *to,

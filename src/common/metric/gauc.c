@@ -83,13 +83,13 @@ struct users {
     uint32_t *local;    /* a user's number; NULL: the user itself */
     struct ctr_buf who; /* and back; empty where local is NULL */
     struct ctr_buf end; /* int64_t: place of a user's first entry, and after scatter() the one after its last */
-    const struct ctr_buf *nobody;
+    const struct ctr_buf *no_user;
     int64_t n;
 };
 
-static bool is_nobody(const struct users *u, uint32_t id)
+static bool has_no_user(const struct users *u, uint32_t id)
 {
-    return id < 8 * u->nobody->len && ctr_bit(u->nobody->data, id);
+    return id < 8 * u->no_user->len && ctr_bit(u->no_user->data, id);
 }
 
 static inline uint32_t number(const struct users *u, int64_t i)
@@ -158,7 +158,7 @@ static int average(const struct ctr_sample *s, const struct users *us, uint8_t *
     for (int64_t u = 0, from = 0; u < us->n; from = end[u++]) {
         struct group g = { 0 };
         const uint32_t id = us->local ? ((const uint32_t *)(const void *)us->who.data)[u] : (uint32_t)u;
-        if (is_nobody(us, id)) {
+        if (has_no_user(us, id)) {
             to->left_out_rows += end[u] - from;
             continue;
         }
@@ -188,7 +188,7 @@ int ctr_gauc(const struct ctr_sample *s, const struct ctr_gauc_users *users, str
              struct ctr_buf *keep, struct ctr_err *err)
 {
     struct users u = {
-        .unit = (const uint32_t *)s->unit.data, .local = users->local, .nobody = users->nobody, .n = users->users
+        .unit = (const uint32_t *)s->unit.data, .local = users->local, .no_user = users->no_user, .n = users->users
     };
     struct ctr_buf data = { 0 }, tmp = { 0 };
     size_t size = s->weight.len ? sizeof(struct ctr_pair) : sizeof(uint64_t);

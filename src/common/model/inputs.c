@@ -52,7 +52,7 @@ struct ctr_inputs {
     struct ctr_buf labels, weights;     /* where they lie, unless in the column */
     struct weights *more;               /* weights beside them */
     int mores, more_cap;
-    struct ctr_rowbuf own; /* for who brings none */
+    struct ctr_rowbuf own; /* for callers that bring none */
     struct ctr_buf cursor; /* by row of the tile: where its next entry goes */
     struct ctr_buf seen;   /* uint32_t slots of a row's set of keys */
 };

@@ -6,7 +6,7 @@
  *
  * A model is one file that exports one const struct ctr_model and is one row of the table in models.c. What all models
  * share (columns to rows, passes, progressive predictions, checkpoints, resume, the frame of the model file) lives in
- * inputs.c, trainer.c, checkpoint.c, modelfile.c and predictor.c, and does not know what is learned.
+ * inputs.c, trainer.c, checkpoint.c, modelfile.c and predictor.c, and does not depend on the kind of model.
  */
 #ifndef CTR_MODEL_H
 #define CTR_MODEL_H
@@ -277,13 +277,13 @@ struct ctr_variant_ops {
     int (*load)(void *learner, int i, struct ctr_strs *tables, struct ctr_reader *r, struct ctr_err *err);
     /* A learner of `model` as if it had learned alone; freed as such. */
     int (*standalone)(const void *learner, int i, const struct ctr_strs *tables, void **one, struct ctr_err *err);
-    /* NULL, or makes what all `alone` share, by the threads of a pool (NULL: one); nothing is learned or found
-     * meanwhile. */
+    /* NULL, or makes what all calls of `standalone` share, by the threads of a pool (NULL: one); nothing is learned or
+     * found meanwhile. */
     int (*prepare)(void *learner, struct ctr_pool *pool, struct ctr_err *err);
     /* NULL, or models, at most CTR_SAVE_TOGETHER of them, that are saved faster together, listed when i is the first of
      * them: how many; 0: i is in the list of another one. */
     int (*together)(const void *learner, int i, int *models);
-    /* What `alone` made of such, as model->save. */
+    /* Saves the learners that `standalone` made, as model->save does. */
     ctr_save_rows *save;
     const struct ctr_model *model;
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * row_transform: what happens to a row between its columns and whoever learns from it or scores it ("Ad Click
+ * row_transform: what happens to a row between its columns and the learner or scorer ("Ad Click
  * Prediction: a View from the Trenches", section 9): keys hashed into fewer bits, x scaled to a norm, features dropped
  * at random. All of it is part of the model's options, so that prediction does the same.
  *

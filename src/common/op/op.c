@@ -343,7 +343,7 @@ static int run_entries(const struct ctr_op_call *call, int k, const struct ctr_c
     return rc;
 }
 
-/* Encoded list columns, which lanes don't know, are decoded first. */
+/* Encoded list columns, which lanes cannot hold, are decoded first. */
 static int run_lists_decoded(const struct ctr_op_call *call, const struct ctr_col *const *col, int64_t rows,
                              struct ctr_colbuf *out, struct ctr_err *err)
 {

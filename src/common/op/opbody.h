@@ -2,7 +2,7 @@
  *
  * opbody: bodies of the operators on numbers, times and keys. A freestanding subset of C that is also C++ (no libc, no
  * allocation, no static state but constants, no loads through cast pointers, no VLA), so that the same text goes to gcc
- * and to NVRTC. A body sees the values of one row; whoever includes it writes the loop over rows (opint.h on the host).
+ * and to NVRTC. A body sees the values of one row; the includer writes the loop over rows (opint.h on the host).
  *
  * Invariants: a body is a total function: any bits are a legal input, also those below a null. A body that can have no
  * answer takes `uint8_t *ok` and clears it; it never sets it.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * opint: inside of the operators on the host. An operator is a row of a table (struct ctr_op) with variants by argument
- * types; a variant names the lanes its loop wants. The driver (op.c) cuts rows into tiles, loads each argument of a
+ * types; a variant names the lanes its loop takes. The driver (op.c) cuts rows into tiles, loads each argument of a
  * tile into a lane (oplane.c: one array type for all column types, dictionaries resolved, nulls as bytes), calls the
  * loop, and appends result and nulls to the output column. So a loop sees plain arrays of at most CTR_OP_TILE values.
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * oplane: columns of any type to lanes, the few array types that the loops of operators know, and results to columns.
+ * oplane: columns of any type to lanes, the few array types that the loops of operators take, and results to columns.
  * Invariant: a lane holds a defined value for every row, also below a null (of whatever index or bytes lie there). */
 #include "common/base/isa.h"
 #include "common/op/opint.h"

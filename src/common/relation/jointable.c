@@ -357,7 +357,7 @@ const uint8_t *ctr_jointable_at(const struct ctr_jointable *t, const struct ctr_
     return o->within_ms >= 0 && away > (uint64_t)o->within_ms ? NULL : t->group_rows[at];
 }
 
-/* ---- rows that nobody asked for ---- */
+/* ---- right rows without a match ---- */
 
 int64_t ctr_jointable_mark(const uint8_t *const *row, int64_t n)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * rowformat: the private row-wise form in which sort and join hold and spill rows. A row is one run of bytes that knows
+ * rowformat: the private row-wise form in which sort and join hold and spill rows. A row is one run of bytes that holds
  * its own length, so that reordering rows costs a copy or nothing, instead of a cache miss for every column:
  *
  *     u32 length | u64 tag (if the format has one) | a bit a column: null | a slot a column | variable bytes

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * signal: the index of signals ("Ad Click Prediction: a View from the Trenches", section 8): what the features of all
- * plans are, their versions, who consumes them, and whether they are fit for use. It is an SQLite file; signaldb.c
- * alone knows SQL's connection, signalindex.c what is written, signallist.c what is shown. signalstream.c measures
- * streams and knows no database; signaljudge.c holds what it measured against what was measured before.
+ * plans are, their versions, which models consume them, and whether they are fit for use. It is an SQLite file;
+ * signaldb.c holds the connection, signalindex.c writes, signallist.c shows. signalstream.c measures streams without
+ * the database; signaljudge.c compares its measurements with earlier ones.
  *
  * A signal has a name and versions, one a definition (ctr_plan_signals). A version is new, then white-listed
  * (`allowed`) or not, perhaps deprecated for another signal. A model that was trained on a plan is a consumer of the

@@ -145,7 +145,7 @@ static int64_t now_ms(void)
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-/* Is the file ours? An empty one is nobody's. *version: of its tables, 0 where there are none yet. */
+/* Is the file an index? An empty file belongs to no program. *version: of its tables, 0 where there are none yet. */
 static int check_file(struct ctr_signals *s, enum ctr_signals_mode mode, int64_t *version, struct ctr_err *err)
 {
     int64_t id, objects, damage;

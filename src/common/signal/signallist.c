@@ -197,7 +197,7 @@ static int find_condition(const char *text, const char **pattern, struct ctr_err
                     text);
 }
 
-/* GLOB of SQLite knows [a-z] too, which our patterns do not: '[' stands for itself as [[]. */
+/* GLOB of SQLite has [a-z] too, which our patterns do not: '[' stands for itself as [[]. */
 static int bind_pattern(sqlite3_stmt *st, int parameter, const char *pattern, struct ctr_err *err)
 {
     struct ctr_buf b = { 0 };

@@ -23,7 +23,7 @@ struct slot {
 
 struct ctr_seen {
     struct slot slot[SEEN_SLOTS];
-    uint64_t odd; /* a number of this process alone, so that nobody can choose hashes that meet in one slot */
+    uint64_t odd; /* a number of this process alone, so that no input can be made whose hashes share a slot */
     int64_t keys;
     int level;
 };
@@ -128,7 +128,7 @@ int ctr_seen_save(const struct ctr_seen *s, struct ctr_buf *out, struct ctr_err 
     return rc;
 }
 
-/* Sorted, a key once: whoever has it twice has seen it more than once. */
+/* Sorted, each key once; a repeated key was seen more than once. */
 void ctr_seen_settle(struct ctr_seen_set *u)
 {
     uint64_t *key = (uint64_t *)(void *)u->keys.data;

@@ -211,7 +211,7 @@ int ctr_data_node(const struct arrow_data *d, int node, int64_t *rows, int64_t *
 /* Buffer i, which must have `need` bytes; its length in *n, if n is not NULL. */
 int ctr_data_buffer(struct arrow_data *d, int i, int64_t need, const uint8_t **p, int64_t *n,
                     struct ctr_err *err) CTR_MUST;
-/* The same for values, of which any are as good as any others to whoever walks over them. */
+/* The same for values, of which a walk takes any as well as any others. */
 int ctr_data_values(struct arrow_data *d, int i, int64_t need, const uint8_t **p, struct ctr_err *err) CTR_MUST;
 /* The bitmap of a node's buffer, checked against its count; NULL when there are no nulls. */
 int ctr_data_valid(struct arrow_data *d, int i, int64_t rows, int64_t nulls, const uint8_t **p,

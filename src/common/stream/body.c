@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * body: the buffers of a message. Invariant: a buffer that is handed out lies in the body, is aligned, has the bytes
- * that were asked for and, in a sealed stream, has been hashed; a buffer that nobody asks for is never touched.
+ * that were asked for and, in a sealed stream, has been hashed; a buffer that is not asked for is never touched.
  */
 #include "common/stream/arrow.h"
 

@@ -26,7 +26,7 @@ static int64_t size_at(const struct ctr_ipcfile *f, int64_t at, int *head)
     return marked || !f->footer.sealed ? ctr_fb_load32(f->map + at + *head - 4) : -1;
 }
 
-/* Metadata of the map, where nobody else can change them. */
+/* A copy of the map's metadata, which no other process can change. */
 static int copy_at(struct ctr_ipcfile *f, int64_t at, int64_t length, struct ctr_err *err)
 {
     f->copy.len = 0;

@@ -402,7 +402,7 @@ static int unfold(struct arrow_level *lv, const struct ctr_field *as, struct ctr
 }
 
 /* A dictionary that grew by deltas can have many more entries than a batch has rows, and each batch would carry them
- * all to whoever takes it: then it gets those that its rows point at, in order of appearance. */
+ * all to the one that takes it: then it gets those that its rows point at, in order of appearance. */
 static bool is_much(const struct arrow_dict *d, int64_t rows)
 {
     enum { TIMES = 4, MORE = 1024 };

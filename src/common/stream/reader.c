@@ -4,9 +4,9 @@
  * after the end mark of every stream was seen and, where a stream is sealed, its trailer agreed with what was read.
  *
  * With opts.ahead a thread fetches the next batch while the caller works on the last one: they take turns with the
- * reader's state, so that all of it belongs to whoever has the turn (ctr_background), but for what the caller looks at
- * meanwhile: `shown` and the batch that it has. Only batches are fetched ahead; whatever changes more than its own
- * place (dictionaries, ends, other streams) waits for the caller's next call.
+ * reader's state, so that all of it belongs to the thread that has the turn (ctr_background), but for what the caller
+ * looks at meanwhile: `shown` and the batch that it has. Only batches are fetched ahead; whatever changes more than its
+ * own place (dictionaries, ends, other streams) waits for the caller's next call.
  */
 #include "common/stream/arrow.h"
 
@@ -18,7 +18,7 @@
 enum {
     AHEAD_BATCHES = 2,           /* come first: a short input does without a thread */
     AHEAD_MOST_BYTES = 16 << 20, /* of a batch, since there are two then */
-    AHEAD_LOOK_MS = 100,         /* how late a thread that waits for input sees that it shall end */
+    AHEAD_LOOK_MS = 100,         /* a thread that waits for input sees within this time that it shall end */
 };
 enum { STEP_END = 0, STEP_BATCH = 1, STEP_ON = 2 }; /* what a step of the reader came to */
 
@@ -504,7 +504,7 @@ static void fetch_ahead(struct ctr_reader *r)
     ctr_background_run(r->thread, fetch_beside, r);
 }
 
-/* Takes the turn back. Meanwhile `idle` is the caller's, who is not asked again when it gave up. */
+/* Takes the turn back. Meanwhile `idle` is the caller's, which is not called again after it gave up. */
 static int take_fetched(struct ctr_reader *r, struct ctr_err *err)
 {
     while (!ctr_background_wait(r->thread, r->opts.idle_ms))
@@ -680,7 +680,7 @@ static int located(struct ctr_reader *r, int rc, bool inside, struct ctr_err *er
     return STEP_END;
 }
 
-/* A damage was met: a plain stream goes on with the next one that begins in the file, or in the next file. */
+/* After damage a plain stream goes on with the next one that begins in the file, or in the next file. */
 static int behind_damage(struct ctr_reader *r, struct ctr_err *err)
 {
     if (r->section)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * source: the bytes of a pipe or file. A read goes straight to where the caller wants it, and what the pipe holds
+ * source: the bytes of a pipe or file. A read goes straight to the caller's memory, and what the pipe holds
  * beyond goes to a look-ahead in the same call. Memory grows with what really came, never with what a length claims.
  */
 #include "common/stream/arrow.h"
@@ -118,7 +118,8 @@ int ctr_source_open(struct arrow_source *s, const char *path, const struct ctr_r
     int rc = ctr_strdup(&s->name, is_stdin ? "stdin" : path, err);
     if (rc < 0)
         return rc;
-    /* Whoever holds a FIFO's writing end, too, sees no end of it when its writers go. What is not there, open says. */
+    /* A process that also holds a FIFO's writing end sees no end of it when its writers go. open reports what is not
+     * there. */
     if (opts->follow && !is_stdin)
         (void)!stat(path, &sb);
     s->fd = rc = is_stdin ? 0 : ctr_open_input(path, S_ISFIFO(sb.st_mode) ? O_RDWR : O_RDONLY, err);

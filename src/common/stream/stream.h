@@ -221,8 +221,8 @@ int64_t ctr_keyed_blocks_read(const struct ctr_keyed *k);
 /* ---- mapped files ---- */
 
 /* A sealed IPC file of columns of numbers without nulls, not compressed, whose values are read where they lie: pages of
- * the file, which processes share. All of it is verified at opening. Whoever has read values, by any number of threads,
- * asks ctr_mapped_unchanged before anything goes out that was made of them. */
+ * the file, which processes share. All of it is verified at opening. A caller that has read values, by any number of
+ * threads, asks ctr_mapped_unchanged before anything goes out that was made of them. */
 struct ctr_mapped;
 int ctr_mapped_open(struct ctr_mapped **m, const char *path, struct ctr_err *err) CTR_MUST;
 void ctr_mapped_free(struct ctr_mapped *m);

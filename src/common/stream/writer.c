@@ -23,7 +23,7 @@ struct ctr_writer {
     struct ctr_batchbuf pending;
     int64_t pending_bytes;
     bool pending_set, finished, failed;
-    struct ctr_col *cols; /* of the batch at hand, as the schema wants them */
+    struct ctr_col *cols; /* of the batch at hand, as the schema has them */
     struct writer_dict *dicts;
     struct ctr_colbuf *index; /* identity indices for columns that come without a dictionary */
     struct arrow_body body, dict_body;
@@ -268,7 +268,7 @@ static int identity(struct ctr_writer *w, int i, const struct ctr_col *c, struct
     return rc;
 }
 
-/* The columns as the schema wants them, with every dictionary written. *plain: can they go out as they are? */
+/* The columns as the schema has them, with every dictionary written. *plain: can they go out as they are? */
 static int adopt(struct ctr_writer *w, const struct ctr_batch *b, bool *plain, struct ctr_err *err)
 {
     *plain = true;
@@ -366,7 +366,7 @@ int ctr_writer_flush(struct ctr_writer *w, struct ctr_err *err)
 {
     int rc = 0;
     if (w->finished || w->failed || w->file)
-        return 0; /* a file has no reader who waits */
+        return 0; /* no reader waits for a file */
     rc = write_pending(w, err);
     if (rc >= 0)
         rc = ctr_out_flush(w->out, err);

@@ -133,7 +133,7 @@ void ctr_area_ahead(struct ctr_area *a, size_t bytes)
     struct ctr_err err;
     bytes = round_up(bytes, HUGE);
     int rc = bytes <= a->reserved ? ctr_area_fill(a, bytes, &err) : 0;
-    (void)rc; /* whoever needs the memory will hear of it */
+    (void)rc; /* the next allocation reports it */
 }
 
 /* Worth it where the table of pages leaves the cache, and not each time: all processors are told. */

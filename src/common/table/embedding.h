@@ -9,7 +9,7 @@
  *
  * A new row starts with values that depend on its key and the seed alone, uniform in [-scale, scale), and with zeros
  * behind them: neither the order of keys nor threads change a table's content. A key that has no row counts as one
- * whose row is new, so that a prediction is the same whether the learner has met the key before its first update or
+ * whose row is new, so that a prediction is the same whether the learner has seen the key before its first update or
  * not.
  */
 #ifndef CTR_EMBEDDING_H

@@ -2,9 +2,9 @@
  *
  * A cache of rows on a device. See source.h.
  *
- * The device knows a key by one number of 64 bits, its hash mixed with its table; ctr_dev_slots says which keys of a
+ * On the device a key is one number of 64 bits, its hash mixed with its table; ctr_dev_slots says which keys of a
  * minibatch have a slot (hits), which do not (misses: below is asked for them) and which had to go (evictions: they are
- * put back below first). The host knows table and hash of what each slot holds and never looks at hits. All traffic
+ * put back below first). The host keeps table and hash of what each slot holds and never looks at hits. All traffic
  * with below goes through `stage`, STAGE_ROWS rows at a time. */
 #include "common/table/source.h"
 

@@ -178,7 +178,7 @@ static int move_rows(struct ctr_sparse *t, uint64_t slots, struct ctr_err *err)
         first--;
     while (occupied(t, last))
         last++;
-    t->frontier = first ? first - 1 : 0; /* the slot before is empty: nobody's home */
+    t->frontier = first ? first - 1 : 0; /* the slot before is empty: no key's home */
     if (first == last)
         return 0;
     ctr_buf_clear(&t->run);

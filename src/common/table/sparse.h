@@ -3,13 +3,13 @@
  * sparse: the table under every model: 64-bit keys -> a row of a few numbers, held inline.
  *
  * Open addressing with linear probing. A row's home is floor(s * size / 2^64), where s is h times a secret of the
- * process, modulo 2^64, so that nobody can choose keys that meet. It is monotone in s, so that the table grows in
- * place: the array is lengthened by a part, and runs of rows move up from its end, a few at every ctr_sparse_reserve. A
- * frontier says who has moved. No second array exists at any time, no call takes long, and a growing table holds at
- * most CTR_SPARSE_SLACK times its rows: an index <= 19.5 bytes a key.
+ * process, modulo 2^64, so that no input can be made whose keys share a slot. It is monotone in s, so that the table
+ * grows in place: the array is lengthened by a part, and runs of rows move up from its end, a few at every
+ * ctr_sparse_reserve. A frontier says which rows have moved. No second array exists at any time, no call takes long,
+ * and a growing table holds at most CTR_SPARSE_SLACK times its rows: an index <= 19.5 bytes a key.
  *
- * Rows never move between two calls of ctr_sparse_reserve: whoever reserved room for the keys of a block of rows may
- * hold pointers to them through the whole block, and prefetch.
+ * Rows never move between two calls of ctr_sparse_reserve: a caller that reserved room for the keys of a block of rows
+ * may hold pointers to them through the whole block, and prefetch.
  */
 #ifndef CTR_SPARSE_H
 #define CTR_SPARSE_H
@@ -169,7 +169,7 @@ static inline uint8_t *ctr_sparse_get(struct ctr_sparse *t, uint64_t h)
     return ctr_sparse_get_from(t, ctr_sparse_home(t, h), h);
 }
 
-/* Drop the rows that `keep` does not want; the others may move. */
+/* Drop the rows for which `keep` is false; the others may move. */
 int ctr_sparse_filter(struct ctr_sparse *t, bool (*keep)(const void *ctx, const uint8_t *row), const void *ctx,
                       struct ctr_err *err) CTR_MUST;
 

@@ -53,7 +53,7 @@ uint32_t ctr_keys_new_number(struct ctr_keys *t, struct ctr_states *s)
         uint32_t number;
         t->dropped.len -= sizeof number;
         memcpy(&number, t->dropped.data + t->dropped.len, sizeof number);
-        t->learned++; /* it is not beyond `known`, and who drops keys finds none ahead */
+        t->learned++; /* it is not beyond `known`: no thread finds ahead while keys are dropped */
         return number;
     }
     if (t->next == t->end) {

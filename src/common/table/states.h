@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * states: the keys of tables and what a learner knows of each, apart: an index a table, from hashes to numbers, and one
+ * states: the keys of tables and the learner's state of each, apart: an index a table, from hashes to numbers, and one
  * piece of memory in which the states of all lie densely, by number. A table takes numbers in small runs, in the order
  * in which its keys come. A key that comes often comes early: so states that are wanted often share their cache lines,
  * all share few huge pages, and none ever moves to another number.
  *
  * Threads may share tables, if of each table one alone finds (keys, run, keys.used), ahead, and one learns (known,
- * learned, the memory). A state is there when its learner has made it. Who visits a table has to keep its finder off.
+ * learned, the memory). A state exists once its learner has made it. A visit of a table excludes its finder.
  */
 #ifndef CTR_STATES_H
 #define CTR_STATES_H
@@ -50,8 +50,8 @@ struct ctr_keys {
     uint32_t next, end;      /* the run of numbers at hand */
     struct ctr_buf dropped;  /* uint32_t: numbers to be used again */
     /* The learner's: */
-    uint32_t known;   /* of its numbers, which it takes in rising order, the last one that it has met */
-    uint64_t learned; /* keys that it has met and that are still there */
+    uint32_t known;   /* of its numbers, which it takes in rising order, the last one that it has registered */
+    uint64_t learned; /* keys that it has registered and that are still there */
 };
 void ctr_keys_init(struct ctr_keys *t);
 void ctr_keys_free(struct ctr_keys *t);
@@ -73,7 +73,7 @@ static inline uint32_t ctr_keys_number(struct ctr_keys *t, struct ctr_states *s,
     return number;
 }
 
-/* The learner is the finder: it has met all keys. */
+/* The learner is the finder: it has registered all keys. */
 static inline void ctr_keys_register_all(struct ctr_keys *t)
 {
     t->known = UINT32_MAX;
@@ -89,11 +89,11 @@ static inline void ctr_keys_register(struct ctr_keys *t, uint32_t number)
 /* One key: its row, made with zeros when it is new. */
 int ctr_keys_get(struct ctr_keys *t, struct ctr_states *s, uint64_t hash, uint8_t **row, struct ctr_err *err) CTR_MUST;
 
-/* Drop the keys whose rows `keep` does not want. Nobody may find ahead who does this. */
+/* Drop the keys for whose rows `keep` is false. No thread finds ahead meanwhile. */
 int ctr_keys_filter(struct ctr_keys *t, struct ctr_states *s, bool (*keep)(const void *ctx, const uint8_t *row),
                     const void *ctx, struct ctr_err *err) CTR_MUST;
 
-/* Every key that was met, once, in no defined order: its row; *at starts with 0; NULL at the end. */
+/* Every registered key, once, in no defined order: its row; *at starts with 0; NULL at the end. */
 uint8_t *ctr_keys_row(const struct ctr_keys *t, const struct ctr_states *s, uint64_t *at, uint64_t *hash);
 
 /* The same keys and their numbers, sorted by key, many at a time, which the callee may change. */

@@ -27,7 +27,7 @@ CTR_BODY void add_one(const struct ctr_weights_terms *s, int64_t i, const bool r
 
 CTR_BODY void add_ones(const struct ctr_weights_terms *s, const bool rates)
 {
-    const struct ctr_weights_terms of = *s; /* sums might be a part of it, for all that the compiler knows */
+    const struct ctr_weights_terms of = *s; /* the compiler must assume that sums alias it */
     for (int64_t i = 0; i < of.n; i++) {
         __builtin_prefetch(of.ahead[i]);
         add_one(&of, i, rates);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * csvindex: where the cells of a tile end. Text without quotes and with a delimiter of one byte goes through 64 bytes
- * at a time; everything else through a scanner that knows the whole grammar. Both give the same, on every processor.
+ * at a time; everything else through a scanner of the whole grammar. Both give the same, on every processor.
  */
 #include "common/text/csv.h"
 

@@ -384,7 +384,7 @@ static int by_index(const void *a, const void *b)
     return x->index != y->index ? (x->index > y->index) - (x->index < y->index) : (x->n > y->n) - (x->n < y->n);
 }
 
-/* Strictly ascending indices, as the format wants it: a repeated one is written once with the sum of its values. */
+/* Strictly ascending indices, as the format requires: a repeated one is written once with the sum of its values. */
 static size_t ascend(struct item *it, size_t n)
 {
     size_t k = 1, m = 0;

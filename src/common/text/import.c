@@ -326,7 +326,7 @@ static int check_options(const struct ctr_text_opts *o, struct ctr_err *err)
     return 0;
 }
 
-/* Are all types known before the first line? Then nobody waits for a sample. */
+/* Are all types known before the first line? Then no sample is needed. */
 static int types_known(const struct ctr_text_opts *o, bool *known, struct ctr_err *err)
 {
     struct ctr_text_columns l = { 0 };
@@ -373,7 +373,7 @@ static int open_jobs(struct ctr_import *im, struct ctr_err *err)
                     : ctr_fail_nomem(err, (size_t)im->schema.n * sizeof *im->head);
 }
 
-/* The first whole records, by which the format knows the columns. */
+/* The first whole records, by which the format finds the columns. */
 static int first_block(struct ctr_import *im, const char *file, struct ctr_err *err)
 {
     int rc;

@@ -259,7 +259,7 @@ static bool wanted(const struct ctr_text_columns *l, int column, const struct ct
     return false;
 }
 
-/* A plan is over joined views: a log has those of its columns that it has, and which it has not is told. */
+/* A plan is over joined views: a log may lack some of its columns, and which it lacks is reported. */
 static int check_only(const struct ctr_text_columns *l, const struct ctr_text_opts *o, struct ctr_err *err)
 {
     char names[512] = "";

@@ -13,7 +13,7 @@ enum {
 
 struct ctr_json_node {
     uint64_t tag;    /* see tag_of */
-    uint64_t filter; /* a bit for each child's tag: most keys of a line are wanted by nobody */
+    uint64_t filter; /* a bit for each child's tag: most keys of a line are read into no column */
     char *key;
     size_t n;
     int64_t index; /* the key as an index of an array, or -1 */
@@ -297,7 +297,7 @@ static bool is_empty_object(const char *p, const char *end)
     return *p == '{' && *ctr_json_space(p + 1, end) == '}';
 }
 
-/* A value that went to nobody: `from` is the end of the member before, `p` where the value begins or blanks before it.
+/* A value that no column takes: `from` is the end of the member before, `p` where the value begins or blanks before it.
  * An object on a path gives its members instead. */
 static void note_untaken(struct ctr_json_walk *w, int node, const char *from, const char *p, const char *end)
 {

@@ -27,7 +27,7 @@ struct ctr_lines;
 struct ctr_lines_opts {
     bool latin1;
     bool no_sample;        /* the first block need not hold CTR_SAMPLE_ROWS records */
-    bool early;            /* nor where input pauses: who needs them after all says so with ctr_lines_sample */
+    bool early;            /* nor where input pauses; a caller that needs them asks with ctr_lines_sample */
     const char *delimiter; /* not NULL: CSV quoting with this delimiter (one byte), a newline inside "…" at the start of
                               a field ends no record */
     int idle_ms;           /* > 0: hand out what is there when no input came for so long */
@@ -89,7 +89,7 @@ struct ctr_text_opts {
     bool latin1;
     const struct ctr_schema *like; /* NULL, or the schema to produce */
     const struct ctr_strs *only;   /* NULL, or the names of the columns that --for wants */
-    const struct ctr_strs *lack;   /* NULL, or those of them that nobody misses */
+    const struct ctr_strs *lack;   /* NULL, or those of them that may be absent */
     const struct ctr_strs *keep;   /* NULL, or more columns besides `only` */
     const char *role[CTR_NROLES];  /* --label NAME, …; time: NAME[:FORMAT|unix|unix_ms|…] */
     const char *bad_rows;          /* NULL or fail | skip=MAX | quarantine=FILE */
@@ -100,7 +100,7 @@ struct ctr_text_opts {
     int64_t batch_rows; /* of one thread: rows given out together, or times that (0: as a block has them, -1: as
                            ctr_schema_batch_rows says) */
     size_t block_bytes; /* up to CTR_RECORD_BYTES; 0: CTR_BLOCK_BYTES; never changes the result */
-    void (*note)(void *ctx, const char *text); /* NULL, or who is told what looks odd about the first rows */
+    void (*note)(void *ctx, const char *text); /* NULL, or takes what looks odd about the first rows */
     void *ctx;
 };
 void ctr_text_note(const struct ctr_text_opts *o, const char *fmt, ...) CTR_PRINTF(2, 3);

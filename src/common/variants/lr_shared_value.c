@@ -5,9 +5,9 @@
  *
  * The learner is an ordinary lr, whose step lr_shared_value_row.c replaces. Each variant predicts with the weights of
  * the coordinates that it has; the gradient of a coordinate is the mean of the gradients of the variants that have it,
- * and the optimizer steps by it. With ogd that is the mean of the new values which the variants want, as in the paper,
- * for any rate that does not depend on the gradient (counts, global); with a rate by sums of squares, and with ftrl and
- * rda, the mean gradient moves z and n. */
+ * and the optimizer steps by it. With ogd that is the mean of the new values that the variants compute, as in the
+ * paper, for any rate that does not depend on the gradient (counts, global); with a rate by sums of squares, and with
+ * ftrl and rda, the mean gradient moves z and n. */
 #include <stdlib.h>
 
 #include "common/lr/inclusion.h"

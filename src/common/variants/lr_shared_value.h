@@ -32,7 +32,7 @@ struct ctr_shared_value_step {
 int ctr_shared_value_init(struct ctr_shared_value_step *q, int variants, struct ctr_err *err) CTR_MUST;
 void ctr_shared_value_free(struct ctr_shared_value_step *q);
 
-/* Who has what from now on: has[v * tables + t]. */
+/* Sets which variants have which tables: has[v * tables + t]. */
 int ctr_shared_value_bind(struct ctr_shared_value_step *q, const struct ctr_variants *vs, const bool *has, int tables,
                           struct ctr_err *err) CTR_MUST;
 static inline bool ctr_shared_value_has(const struct ctr_shared_value_step *q, int table, int variant)

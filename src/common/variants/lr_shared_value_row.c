@@ -80,7 +80,7 @@ struct ctr_shared_value_kernel {
 CTR_EACH_ISA(DEFINE_KERNEL)
 static const struct ctr_shared_value_kernel kernels[] = CTR_ISA_TABLE(KERNEL_ROW);
 
-/* ---- who has what ---- */
+/* ---- which variants have which tables ---- */
 
 static lanes *lanes_new(size_t n, struct ctr_err *err)
 {

@@ -77,7 +77,7 @@ struct group {
 struct variant {
     struct lr *one;        /* options, events; its tables stay empty, and its layout is that of rows of states */
     struct lr *loaded;     /* read from a file and not yet in the shared tables, or NULL */
-    uint8_t *bias, *spare; /* rows as its kernels want them; in `rows` or, the bias, with its eight */
+    uint8_t *bias, *spare; /* rows as its kernels take them; in `rows` or, the bias, with its eight */
     uint8_t *rows;
     int x8;       /* number of its own, from 1; 0: none */
     int lane;     /* in that */
@@ -90,7 +90,7 @@ struct variant_set {
     int n;
     uint32_t fixed;
     bool counts; /* some variants share counts of events */
-    bool events; /* some want the hashes of rows, or their counts */
+    bool events; /* some need the hashes of rows, or their counts */
     struct x8 *x8;
     int x8_count;
     int *scalar; /* the variants that are in none; NULL: not bound yet */
@@ -160,13 +160,13 @@ static inline uint8_t *ctr_lr_state_of(const struct variant_set *q, int table, i
 
 /* ---- lr_variants_x8.c ---- */
 
-/* Who goes with whom, once: by what they take, has[v * tables + t]. */
+/* Groups the variants, once, by the tables that they take: has[v * tables + t]. */
 int ctr_lr_x8_make(struct variant_set *q, const bool *has, struct ctr_err *err) CTR_MUST;
 void ctr_lr_x8_free(struct variant_set *q);
 /* Their states of a table begin `bytes` behind the start of a row and end at the return value; t->at of their variants
  * is not CTR_LR_NONE where these have the table. */
 uint32_t ctr_lr_x8_lay_out(struct variant_set *q, struct shared_table *t, uint32_t bytes);
-/* Who takes table t, after t->takes was set. */
+/* The variants that take table t, after t->takes was set. */
 void ctr_lr_x8_bind(const struct variant_set *q, struct shared_table *t);
 int ctr_lr_x8_scratch(struct group *w, int64_t longest, struct ctr_err *err) CTR_MUST;
 /* The group's eights learn from a row of the block; rows come in order. */

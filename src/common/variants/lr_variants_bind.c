@@ -46,7 +46,7 @@ void ctr_lr_variants_lay_out_fixed(struct variant_set *q)
         l->layout.n = alone.n ? alone.n + by : 0;
         l->layout.last = alone.last ? alone.last + by : 0;
         q->fixed += (alone.bytes - first + 7) / 8 * 8;
-        ctr_learning_use(l, ctr_isa_best(), false); /* fused kernels know the layout of a row that is alone */
+        ctr_learning_use(l, ctr_isa_best(), false); /* fused kernels are for the layout of a standalone row */
     }
 }
 

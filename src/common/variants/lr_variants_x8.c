@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Variants of lr in eights: those by the default optimizer lie side by side in a row of states, so that the vectors of
- * ftrl_x8.h hold one coordinate of all of them. Which bits a variant gets does not depend on who goes with it. See
- * lr_variants.c. */
+ * ftrl_x8.h hold one coordinate of all of them. Which bits a variant gets does not depend on the others in its group.
+ * See lr_variants.c. */
 #include <stdlib.h>
 
 #include "common/variants/lr_variants.h"
@@ -15,7 +15,7 @@ enum {
     TOGETHER = 2,   /* eights that predict, one after another, before they learn */
 };
 
-/* ---- who goes with whom ---- */
+/* ---- groups of eight ---- */
 
 static bool fits(const struct variant_set *q, int v)
 {
