@@ -65,6 +65,15 @@ ok 'attentive, on din, softmax' agrees --images-pool attentive --base din --atte
 ctr-select --where 'key != "p3"' -o lacks.arrows images.arrows
 ctr-extract -q images.plan -o lacks.keys lacks.arrows
 # without hidden layers: a unit that is 0 has no derivative
+ok 'the largest, beside histories of ids with attention' agrees --images-pool max --base din -- images-pool=max base=din
+ok 'the last two side by side' agrees --images-pool concat --images-last 2 -- images-pool=concat images-last=2
+ok 'the last 25, of fewer' agrees --images-pool concat --images-last 25 --base din --pooling mean -- images-pool=concat images-last=25 base=din pooling=mean
+ok 'queries of the image and of the IDs that histories are the past of' agrees --images-pool multi-query -- images-pool=multi-query ad=item
+ok 'queries of the IDs of --ad-features, on din, softmax' agrees --images-pool multi-query --ad-features item,word --base din --attention softmax -- \
+    images-pool=multi-query ad=item,word base=din attention=softmax
+for pool in sum concat multi-query; do
+    ok "logistic regression, $pool" agrees --base lr --images-pool $pool --images-last 2 -- base=lr images-pool=$pool images-last=2 ad=item
+done
 ok 'missing images are zeros' agrees --images lacks.arrows --missing-image zero --images-tower 0 -- images=lacks.keys images-tower=0
 wrong() { ! agrees --images-pool mean --; }
 ok 'the check can fail' wrong
@@ -75,12 +84,15 @@ ok 'images alone' only
 as_ids() { ctr-train dicm -q --images-as-ids --embedding 3 --hidden 4 -o ids.arrows rows.arrows && ctr-predict ids.arrows rows.arrows | ctr-export -f csv >a.csv &&
     ctr-extract -q rows.plan raw2.arrows | ctr-train mlp -q --embedding 3 --hidden 4 -o mlp.arrows &&
     ctr-extract -q rows.plan raw2.arrows | ctr-predict mlp.arrows | ctr-export -f csv >b.csv && cmp a.csv b.csv; }
+ids_lr() { ctr-train dicm -q --images-as-ids --base lr --embedding 3 -o ids.arrows rows.arrows && ctr-predict ids.arrows rows.arrows >/dev/null &&
+    ctr-export -f safetensors -o ids.safetensors ids.arrows && grep -q '"emb.photo":{"dtype":"F32","shape":\[[0-9]*,1\]' ids.safetensors; }
+ok '--images-as-ids --base lr: a number a key' ids_lr
 sed 's/^image/feature/' plan >rows.plan
 "$PY" make.py 1500 2 raw2.arrows x.images
 ok '--images-as-ids is mlp with features in place of images' as_ids
 
 # ---- the same bytes however rows arrive
-for o in '--images-pool sum' '--images-pool attentive'; do
+for o in '--images-pool concat --images-last 3' '--images-pool multi-query --base lr'; do
     # shellcheck disable=SC2086
     train $o -j 1 -o want.arrows --progressive want.p rows.arrows
     # shellcheck disable=SC2086
@@ -155,5 +167,8 @@ err_like 'are told' 'no column has the role image'
 sed 's/ of photo//; s/`h.photo`/split("p1 p2", " ")/' plan >lone.plan
 exits 'attention to images that are the past of none' 2 sh -c 'ctr-extract -q lone.plan raw2.arrows | ctr-train dicm --images-pool attentive --images images.arrows -o x.arrows'
 err_like 'is told' 'no list of images says which image it is the past of'
+sed 's/^feature past.*/feature past = `h.item`/' plan >noids.plan
+exits 'no IDs to ask with' 2 sh -c 'ctr-extract -q noids.plan raw2.arrows | ctr-train dicm --images-pool multi-query --images images.arrows -o x.arrows'
+err_like 'is told' 'no IDs of the ad to ask with: name the ad.s inputs of keys with --ad-features'
 exits 'a full device' 1 sh -c 'ctr-train dicm -q --images images.arrows rows.arrows >/dev/full'
 done_testing

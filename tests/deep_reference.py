@@ -6,7 +6,7 @@ ctr-export --format safetensors, so that this also reads those.
 
     deep_reference.py mlp|din|two-tower|fm|dcnv2|dlrm|dicm STREAM START MODEL PROGRESSIVE [minibatch=… hidden=… activation=… pooling=… batch-norm=1 dropout=… l2=… rate=…
                       decay=… decay-every=… seed=… passes=… counts=CSV attention=… attention-hidden=… user=COLUMN,… ad=COLUMN,…
-                      cross-rank=… structure=… bottom=… images=… images-pool=… images-tower=… base=…]
+                      cross-rank=… structure=… bottom=… images=… images-pool=… images-last=… images-tower=… base=…]
         images: a stream of keys of images, made as those of the rows, and vectors; of an image that is not there: 0
         START: the same model before any learning (trained at a rate of next to nothing). Do scores and values agree?
     deep_reference.py score SAFETENSORS STREAM SCORED [hidden=… activation=… pooling=… batch-norm=1]   what the tensors predict
@@ -86,6 +86,7 @@ class Rows:
         fields = sorted(t.fields, key=lambda f: f["name"].encode())
         self.sequences = sequences([f for f in fields if role(f) in ("feature", "image")])
         self.images = [role(f) == "image" for f in fields if role(f) in ("feature", "image")]
+        self.lists = [any(isinstance(r[f["name"]], list) for r in t.rows) for f in fields if role(f) in ("feature", "image")]
         for i in range(len(t.rows)):
             keys, numbers = [], []
             for f in fields:
@@ -156,9 +157,10 @@ def layers(m, o, x, name, hidden, training, norm=False, dropout=0.0):
     return linear(m, "%s%d." % (name, len(hidden)), hidden_layers(m, o, x, name, hidden, training, norm, dropout))
 
 
-def linear(m, name, x):
-    """W x + b of each x."""
-    w, b, n = m.dense[name + "weight"], m.dense[name + "bias"], len(x[0]) if x else 0
+def linear(m, name, x, weight="weight"):
+    """W x + b of each x, or W x where there is no b."""
+    w, n = m.dense[name + weight], len(x[0]) if x else 0
+    b = m.dense.get(name + "bias", [0.0] * m.shape[name + weight][0])
     return [[sum(a * c for a, c in zip(v, w[j * n : (j + 1) * n])) + b[j] for j in range(len(b))] for v in x]
 
 
@@ -190,28 +192,43 @@ def hidden_layers(m, o, x, name, hidden, training, norm=False, dropout=0.0):
     return x
 
 
-def pooled(m, o, entries):
-    values = [[w * e for e in value(m, k)] for k, w in entries]
-    how = o["images-pool"] if entries and entries[0][0][0] == IMAGE and o["images-pool"] in POOLING else o["pooling"]
-    return [POOLING[how](column) for column in zip(*values)] or [0.0] * m.width
+def width(m, o, image):
+    """Numbers of a value of an image, of a key of ids."""
+    return len(m.dense["image.%d.bias" % len(o["images-tower"])]) if image else m.width
 
 
-def attended(m, o, rows, batch, number, fields, training):
-    """Of each row, the items of a history summed with weights that depend on the candidate."""
+def pooled(m, o, entries, image=False, is_list=False):
+    values, zero = [[w * e for e in value(m, k)] for k, w in entries], [0.0] * width(m, o, image)
+    if image and is_list and o["images-pool"] == "concat":
+        last = values[::-1][: o["images-last"]]
+        return sum(last + [zero] * (o["images-last"] - len(last)), [])
+    how = o["images-pool"] if image and o["images-pool"] in POOLING else o["pooling"]
+    return [POOLING[how](column) for column in zip(*values)] or zero
+
+
+def pooled_input(m, o, rows, i, f):
+    return pooled(m, o, rows.keys[i][f], rows.images[f], rows.lists[f])
+
+
+def attended(m, o, rows, batch, name, fields, training, ids=None):
+    """Of each row, the items of a history summed with weights that depend on the candidate; ids: or on these inputs, by a product."""
     items, inputs = [], []
     for i in batch:
-        q = sum(([0.0] * m.width if of is None else pooled(m, o, rows.keys[i][of]) for _, of in fields), [])
+        asked = ids or [of for _, of in fields]
+        zero = [0.0] * width(m, o, rows.images[fields[0][0]])
+        q = sum((zero if f is None else pooled_input(m, o, rows, i, f) for f in asked), [])
+        q = linear(m, name, [q], "query")[0] if ids else q
         lists = [rows.keys[i][f] for f, _ in fields]
         assert len({len(v) for v in lists}) == 1
         items.append([sum(([w * e for e in value(m, k)] for k, w in item), []) for item in zip(*lists)])
         inputs += [q + k + [a - b for a, b in zip(q, k)] + [a * b for a, b in zip(q, k)] for k in items[-1]]
-    scores, out, width = iter(stack(m, o, inputs, "attention%d." % number, o["attention-hidden"], training)), [], len(fields) * m.width
+    scores, out, size = iter(stack(m, o, inputs, name, o["attention-hidden"], training)), [], sum(width(m, o, rows.images[f]) for f, _ in fields)
     for keys in items:
         s = [next(scores) for _ in keys]
         if o["attention"] == "softmax":
-            e = [math.exp(v / math.sqrt(width)) for v in s]
+            e = [math.exp(v / math.sqrt(size)) for v in s]
             s = [v / sum(e) for v in e]
-        out.append([sum(a * k[j] for a, k in zip(s, keys)) for j in range(width)])
+        out.append([sum(a * k[j] for a, k in zip(s, keys)) for j in range(size)])
     return out
 
 
@@ -279,12 +296,20 @@ def forward(m, o, rows, batch, training=None):
     histories = rows.sequences if m.attends else []
     if m.kind == "dicm":
         embed_images(m, o, rows, batch)
-        wanted = {True: o["images-pool"] == "attentive", False: o["base"] == "din"}
+        wanted = {True: o["images-pool"] in ("attentive", "multi-query"), False: o["base"] == "din"}
         histories = [fields for fields in rows.sequences if wanted[rows.images[fields[0][0]]]]
     past = {f for fields in histories for f, _ in fields}
-    x = [sum((pooled(m, o, e) for f, e in enumerate(rows.keys[i]) if f not in past), []) + rows.numbers[i] for i in batch]
+    lr = m.kind == "dicm" and o["base"] == "lr"
+    inputs = [f for f in range(len(rows.key_names)) if f not in past and (rows.images[f] or not lr)]
+    x = [sum((pooled_input(m, o, rows, i, f) for f in inputs), []) + rows.numbers[i] for i in batch]
     for n, fields in reversed(list(enumerate(histories))):
-        x = [a + b for a, b in zip(attended(m, o, rows, batch, n + 1, fields, training), x)]
+        if o["images-pool"] == "multi-query" and rows.images[fields[0][0]]:
+            ids = [f for f, name in enumerate(rows.key_names) if name in o["ad"]]
+            x = [a + b for a, b in zip(attended(m, o, rows, batch, "attention%d.ids." % (n + 1), fields, training, ids), x)]
+        x = [a + b for a, b in zip(attended(m, o, rows, batch, "attention%d." % (n + 1), fields, training), x)]
+    if lr:
+        ids = [sum(w * m.rows[k][0] for f, e in enumerate(rows.keys[i]) if not rows.images[f] for k, w in e) for i in batch]
+        return [a + b[0] for a, b in zip(ids, linear(m, "", x))]
     return stack(m, o, x, "", o["hidden"], training, o["batch-norm"], o["dropout"])
 
 
@@ -352,7 +377,7 @@ def options(words):
     o.update({"decay": 1.0, "decay-every": 1440000000, "seed": 0, "passes": 1})
     o.update({"attention": "plain", "attention-hidden": [80, 40], "user": [], "ad": []})
     o.update({"cross-rank": 0, "structure": "parallel", "bottom": [64, 32]})
-    o.update({"images": "", "images-pool": "sum", "images-tower": [256, 64], "base": "mlp"})
+    o.update({"images": "", "images-pool": "sum", "images-tower": [256, 64], "images-last": 20, "base": "mlp"})
     o["given"] = {}
     for w in words:
         k, v = w.split("=")

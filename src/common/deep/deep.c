@@ -222,8 +222,20 @@ int ctr_deep_sequence(struct ctr_deep *d, int input, struct ctr_err *err)
             s->input[s->fields++] = i;
         }
     d->pooled -= s->fields;
-    d->x_cols -= s->fields * d->width;
+    s->cols = (int64_t)s->fields * d->input[input].cols;
+    d->pooled_cols -= (int32_t)s->cols;
+    d->x_cols -= (int32_t)s->cols;
     return d->sequences - 1;
+}
+
+void ctr_deep_side_by_side(struct ctr_deep *d, int input, int slots)
+{
+    struct ctr_deep_input *in = &d->input[input];
+    const int32_t more = (slots - in->slots) * (in->cols / in->slots);
+    in->slots = slots;
+    in->cols += more;
+    d->pooled_cols += more;
+    d->x_cols += more;
 }
 
 int ctr_deep_keep(struct ctr_deep *d, struct ctr_mem **m, size_t used, size_t bytes, struct ctr_err *err)
@@ -333,7 +345,9 @@ int ctr_deep_open(struct ctr_deep *d, const struct ctr_model *m, const struct ct
     d->spec = m->deep;
     d->p = *p;
     d->learns = learns;
-    d->width = (int32_t)p->embedding + (d->spec ? d->spec->extra : 0); /* lr's device has no network */
+    d->image_width = d->width = (int32_t)p->embedding + (d->spec ? d->spec->extra : 0); /* lr's device has no network */
+    if (d->spec && d->spec->width)
+        d->width = d->spec->width(p);
     d->u_cols = d->width * (learns ? 1 + ctr_opt_states(CTR_OPT_ADAM) : 1);
     struct ctr_dev_want want = { .device = p->device,
                                  .threads = CTR_MAX(threads, 1),
@@ -345,22 +359,26 @@ int ctr_deep_open(struct ctr_deep *d, const struct ctr_model *m, const struct ct
 /* Inputs of keys that follow each other and are pooled alike make a group; a field of a sequence is one by itself. */
 static int make_groups(struct ctr_deep *d, struct ctr_err *err)
 {
-    int x = 0;
+    int64_t x = 0;
     d->group = calloc((size_t)d->keys + 1, sizeof *d->group);
     if (!d->group)
         return ctr_fail_nomem(err, (size_t)d->keys * sizeof *d->group);
     for (int k = 0; k < d->keys; k++) {
         const struct ctr_deep_input *in = &d->input[d->key_input[k]];
         struct ctr_deep_group *g = &d->group[d->groups - 1];
-        if (!k || g->images != in->image || g->pooling != in->pooling || g->sequence || in->sequence) {
+        const bool alone = in->sequence || in->slots > 1;
+        if (!k || g->images != in->image || g->pooling != in->pooling || g->sequence || g->fields > g->inputs ||
+            alone) {
             g = &d->group[d->groups++];
             *g = (struct ctr_deep_group){ .pooling = in->pooling, .first = k, .x_at = x, .sequence = in->sequence };
+            g->width = in->cols / in->slots;
             g->ragged = in->sequence > 0;
             g->images = in->image;
         }
-        g->fields++;
+        g->inputs++;
+        g->fields += in->slots;
         g->ragged |= in->list;
-        x += !in->sequence;
+        x += in->sequence ? 0 : in->cols;
         if (!in->sequence)
             continue;
         struct ctr_deep_sequence *s = &d->sequence[in->sequence - 1];
@@ -380,12 +398,15 @@ int ctr_deep_shape(struct ctr_deep *d, struct ctr_deep_input *list, int n, struc
     if (!d->key_input)
         return ctr_fail_nomem(err, (size_t)n * sizeof *d->key_input);
     for (int i = 0; i < n; i++) {
+        d->dense += list[i].dense;
+        list[i].slots = 1;
+        list[i].cols = !list[i].table ? 0 : list[i].image && !d->p.images_as_ids ? d->image_width : d->width;
+        d->pooled_cols += list[i].cols;
         if (list[i].table)
             d->key_input[d->keys++] = i;
-        d->dense += list[i].dense;
     }
     d->pooled = d->keys;
-    d->x_cols = d->keys * d->width + d->dense;
+    d->x_cols = d->pooled_cols + d->dense;
     int rc = d->spec->declare(d, err);
     if (!rc)
         rc = make_groups(d, err);
@@ -404,7 +425,7 @@ int ctr_deep_room(struct ctr_deep *d, int64_t rows, struct ctr_err *err)
     if (!rc && d->learns)
         rc = ctr_mem_grow(&d->dlogit, d->dev, logits, err);
     if (!rc && d->learns)
-        rc = ctr_mem_grow(&d->dx, d->dev, (size_t)(room * d->pooled * d->width) * sizeof(float), err);
+        rc = ctr_mem_grow(&d->dx, d->dev, (size_t)(room * d->pooled_cols) * sizeof(float), err);
     if (!rc)
         rc = d->spec->make_room(d, room, err);
     if (!rc)

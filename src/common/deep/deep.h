@@ -37,6 +37,7 @@ struct ctr_deep_input {
     char *name, *table; /* table NULL: numbers */
     bool list;
     bool image;               /* its keys' vectors are those of d->images */
+    int32_t cols, slots;      /* of keys: columns of x; lists a row: 1, or see ctr_deep_side_by_side */
     int32_t dense, dense_at;  /* numbers a row, and where they begin among all of a row */
     enum ctr_pooling pooling; /* set by the model's declare; SUM unless it says otherwise */
     int table_at;             /* into ctr_deep_tables; -1: numbers */
@@ -68,6 +69,7 @@ struct ctr_deep_sequence {
     int fields;
     int *input;      /* the fields, in the order of inputs */
     int *group;      /* of each field: the lists, one a row */
+    int64_t cols;    /* of all fields' values */
     int64_t entries; /* of the rows so far */
     struct ctr_mem *value, *grad;
 };
@@ -76,8 +78,10 @@ struct ctr_deep_sequence {
  * and on the device. */
 struct ctr_deep_group {
     enum ctr_pooling pooling;
-    int first, fields; /* of the inputs of keys */
-    int x_at;          /* inputs of keys before it that are in x */
+    int first, inputs; /* of the inputs of keys */
+    int fields;        /* lists a row */
+    int32_t width;     /* floats of a value */
+    int64_t x_at;      /* the column of x that it begins at, unless it is of a sequence */
     int sequence;      /* 1 + the number of the sequence; 0: pooled into x */
     int field;         /* of that sequence */
     bool images;       /* of d->images */
@@ -150,8 +154,10 @@ struct ctr_deep {
     int *key_input;       /* the inputs of keys: numbers of inputs */
     int keys, pooled;     /* how many; how many of them are no fields of sequences */
     int32_t dense, width; /* numbers a row; floats of an embedding */
+    int32_t image_width;  /* floats of what the tower gives */
     int32_t u_cols;       /* value | state: of a row that the optimizer changes */
-    int32_t x_cols;       /* pooled * width + dense */
+    int32_t pooled_cols;  /* of x: values; pooled * width unless inputs differ */
+    int32_t x_cols;       /* pooled_cols + dense */
     struct ctr_deep_sequence *sequence;
     int sequences;
     struct ctr_deep_group *group;
@@ -165,7 +171,7 @@ struct ctr_deep {
     struct ctr_mem *bad;                 /* f64: the first element of w that is no number, -1 */
     /* what a model sees of the minibatch: `rows` rows so far, of at most `room` */
     int64_t rows, room;
-    struct ctr_mem *x, *dx;         /* [room x x_cols], [room x pooled * width] */
+    struct ctr_mem *x, *dx;         /* [room x x_cols], [room x pooled_cols] */
     struct ctr_mem *logit, *dlogit; /* f32 [room] */
     struct ctr_minibatch batch;
     struct ctr_vectors vectors;
@@ -194,6 +200,7 @@ struct ctr_deep_spec {
     const char *output_bias; /* the parameter, of one number, that is added to the product of both outputs; or NULL */
     bool takes_sides;        /* its options have CTR_DEEP_SIDE_OPTIONS */
     int32_t extra;           /* floats of a key's vector beside those of --embedding */
+    int32_t (*width)(const struct ctr_params *p); /* NULL, or floats of a key's vector */
 };
 
 /* For declare: a parameter's number. rows 0: a vector of cols. Parameters that are `state` come after all others. */
@@ -203,12 +210,16 @@ int ctr_deep_param(struct ctr_deep *d, enum ctr_deep_init init, bool state, int6
  * inputs of its group (the inputs with the same ctr.history; it alone if it has none). They leave x. Returns the number
  * of the sequence, the same for each input of a group; < 0: an error, such as an input of numbers. */
 int ctr_deep_sequence(struct ctr_deep *d, int input, struct ctr_err *err) CTR_MUST;
+/* For declare, before parameters: the list of an input becomes `slots` lists, of its last key, the one before, …; empty
+ * where there are no more keys. Their values lie side by side in x. */
+void ctr_deep_side_by_side(struct ctr_deep *d, int input, int slots);
 /* The input of that name, such as what history_of says; -1: none. */
 int ctr_deep_find_input(const struct ctr_deep *d, const char *name);
 
 /* A sequence in forward and backward. Entry e of the minibatch is item e - start[row] of its row; item and fields lie
- * side by side: value[e][field * width + i], times the weight of the key where keys are weighted. Rows are in order, so
- * that the entries of rows [from, from + n) are entries [first, first + count). An empty row has none.
+ * side by side: value[e][field * width + i], width that of a key's value or of an image's, times the weight of the key
+ * where keys are weighted. Rows are in order, so that the entries of rows [from, from + n) are entries [first, first +
+ * count). An empty row has none.
  *
  *     struct ctr_deep_sequence_view s = ctr_deep_sequence_of(d, number, from, n);
  *     ctr_mat_rows(s.value, s.first, s.count)                    // what these rows bring, as the rows of a matrix

@@ -148,7 +148,7 @@ int ctr_deep_save(void *learner, const struct ctr_strs *tables, struct ctr_write
                       : in->image ? (in->list ? IMAGES : IMAGE)
                       : in->list  ? KEYS
                                   : KEY,
-                      in->table, 0, in->table ? d->width : in->dense, err);
+                      in->table, 0, in->table ? in->cols : in->dense, err);
         if (!rc)
             rc = put_relations(&b, in, err);
     }

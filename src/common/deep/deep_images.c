@@ -235,9 +235,11 @@ int ctr_deep_images_declare(struct ctr_deep *d, struct ctr_err *err)
     if (rc)
         return rc;
     memset(number, 0, (size_t)(m->table->images + 1) * sizeof *number);
-    const struct ctr_stack_shape shape = {
-        .prefix = "image.", .hidden = d->p.images_tower, .in = m->table->width, .out = d->width, .activation = "prelu"
-    };
+    const struct ctr_stack_shape shape = { .prefix = "image.",
+                                           .hidden = d->p.images_tower,
+                                           .in = m->table->width,
+                                           .out = d->image_width,
+                                           .activation = "prelu" };
     return ctr_stack_declare(d, &m->tower, &shape, err);
 }
 
@@ -299,8 +301,8 @@ static int add_list(struct ctr_deep *d, struct ctr_deep_group *g, int f, int64_t
     const int64_t end = g->ragged ? AS(int32_t, g->start)[list + 1] : list + 1;
     int rc = 0;
     for (int64_t e = from; e < end && !rc; e++)
-        rc = number_image(d, AS(uint64_t, g->hash)[e], d->key_input[g->first + f], in_stream, &AS(int32_t, g->index)[e],
-                          err);
+        rc = number_image(d, AS(uint64_t, g->hash)[e], d->key_input[g->first + CTR_MIN(f, g->inputs - 1)], in_stream,
+                          &AS(int32_t, g->index)[e], err);
     return rc;
 }
 
@@ -323,7 +325,7 @@ int ctr_deep_images_add(struct ctr_deep *d, int64_t n, int64_t first_row, struct
 int ctr_deep_images_pull(struct ctr_deep *d, struct ctr_err *err)
 {
     struct ctr_deep_images *m = d->images;
-    const size_t in = (size_t)m->table->width * sizeof(float), out = (size_t)d->width * sizeof(float);
+    const size_t in = (size_t)m->table->width * sizeof(float), out = (size_t)d->image_width * sizeof(float);
     int rc = 0;
     if (!m->done && !ctr_dev_is_host(d->dev)) /* the minibatch before is still learned from */
         rc = ctr_dev_sync(d->dev, err);
@@ -338,24 +340,25 @@ int ctr_deep_images_pull(struct ctr_deep *d, struct ctr_err *err)
     const int64_t fresh = m->n - m->done;
     if (!rc && fresh)
         rc = ctr_stack_forward(d, &m->tower, ctr_mat_at(m->x, m->done * m->table->width, fresh, m->table->width),
-                               m->done, d->learns, ctr_mat_at(m->value, m->done * d->width, fresh, d->width), err);
+                               m->done, d->learns,
+                               ctr_mat_at(m->value, m->done * d->image_width, fresh, d->image_width), err);
     m->done = m->n;
     return rc;
 }
 
 struct ctr_mat ctr_deep_images_value(const struct ctr_deep *d)
 {
-    return ctr_mat(d->images->value, d->images->n, d->width);
+    return ctr_mat(d->images->value, d->images->n, d->image_width);
 }
 
 struct ctr_mat ctr_deep_images_grad(const struct ctr_deep *d)
 {
-    return ctr_mat(d->images->grad, d->images->n, d->width);
+    return ctr_mat(d->images->grad, d->images->n, d->image_width);
 }
 
 int ctr_deep_images_room(struct ctr_deep *d, struct ctr_err *err)
 {
-    return ctr_mem_grow(&d->images->grad, d->dev, (size_t)(d->images->n * d->width) * sizeof(float), err);
+    return ctr_mem_grow(&d->images->grad, d->dev, (size_t)(d->images->n * d->image_width) * sizeof(float), err);
 }
 
 int ctr_deep_images_backward(struct ctr_deep *d, struct ctr_err *err)

@@ -106,6 +106,22 @@ static inline int input_of(const struct ctr_deep *d, const struct ctr_rows *r, i
     return r->table ? r->table[e] : d->key_input[e - r->start[i]];
 }
 
+/* A list as lists of one entry each, from its end: into those of group g behind the k entries that are there. */
+static int64_t add_slots(struct ctr_deep_group *g, const struct ctr_rows *r, int64_t first, int64_t end, int64_t row,
+                         int64_t k, int32_t **start)
+{
+    for (int s = 0; s < g->fields; s++) {
+        const int64_t e = end - 1 - s;
+        if (e >= first) {
+            AS(uint64_t, g->hash)[g->entries + k] = r->hash[e];
+            AS(int32_t, g->segment)[g->entries + k] = (int32_t)(row * g->fields + s);
+            AS(float, g->x)[g->entries + k++] = r->x ? (float)r->x[e] : 1;
+        }
+        *(*start)++ = (int32_t)(g->entries + k);
+    }
+    return k;
+}
+
 /* The entries of group g in rows [from, from + n). The entries of a row are in the order of inputs. */
 static int add_lists(struct ctr_deep *d, struct ctr_deep_group *g, const struct ctr_rows *r, int64_t from, int64_t n,
                      struct ctr_err *err)
@@ -128,7 +144,13 @@ static int add_lists(struct ctr_deep *d, struct ctr_deep_group *g, const struct 
         int64_t e = r->start[i], end = r->start[i + 1];
         while (e < end && input_of(d, r, i, e) < first)
             e++;
-        for (int f = 0; f < g->fields; f++) {
+        if (g->fields > g->inputs) { /* one input, whose list becomes several */
+            for (end = e; end < r->start[i + 1] && input_of(d, r, i, end) == first;)
+                end++;
+            k = add_slots(g, r, e, end, d->rows + i - from, k, &start);
+            continue;
+        }
+        for (int f = 0; f < g->inputs; f++) {
             const int input = d->key_input[g->first + f];
             for (; e < end && input_of(d, r, i, e) == input; e++, k++) {
                 hash[k] = r->hash[e];
@@ -178,8 +200,7 @@ static int add_numbers(struct ctr_deep *d, const struct ctr_rows *r, int64_t fro
     if (!rc && bytes)
         rc = ctr_deep_sent(d, err);
     const struct ctr_mat to = ctr_mat_rows(ctr_mat(d->x, d->room, d->x_cols), d->rows, n);
-    const struct ctr_dev_copy copy = { ctr_mat(*numbers, n, d->dense),
-                                       ctr_mat_cols(to, (int64_t)d->pooled * d->width, d->dense) };
+    const struct ctr_dev_copy copy = { ctr_mat(*numbers, n, d->dense), ctr_mat_cols(to, d->pooled_cols, d->dense) };
     if (!rc && bytes)
         rc = ctr_dev_copy(d->dev, &copy, err);
     if (rc || !d->learns)
@@ -270,7 +291,7 @@ struct walk {
 static struct walk walk_field(const struct pull *p, int k)
 {
     struct ctr_deep_group *g = p->d->group;
-    while (k >= g->first + g->fields)
+    while (k >= g->first + g->inputs)
         g++;
     return (struct walk){ g, p->first * g->fields + k - g->first, p->d->rows * g->fields, 0, 0 };
 }
@@ -406,8 +427,7 @@ static struct ctr_lists lists_of(const struct ctr_deep *d, const struct ctr_deep
 static struct ctr_mat part_of_x(const struct ctr_deep *d, const struct ctr_deep_group *g, struct ctr_mem *m,
                                 int64_t stride, int64_t first)
 {
-    return (struct ctr_mat){ m, first * stride + (int64_t)g->x_at * d->width, d->rows - first,
-                             (int64_t)g->fields * d->width, stride };
+    return (struct ctr_mat){ m, first * stride + g->x_at, d->rows - first, (int64_t)g->fields * g->width, stride };
 }
 
 /* ---- sequences: each entry is a list of its own ---- */
@@ -430,8 +450,8 @@ static struct ctr_lists entries_of(const struct ctr_deep *d, const struct ctr_de
 static struct ctr_mat part_of_sequence(const struct ctr_deep *d, const struct ctr_deep_group *g, struct ctr_mem *m,
                                        int64_t first)
 {
-    const int64_t stride = (int64_t)d->sequence[g->sequence - 1].fields * d->width;
-    return (struct ctr_mat){ m, first * stride + (int64_t)g->field * d->width, g->entries - first, d->width, stride };
+    const int64_t stride = d->sequence[g->sequence - 1].cols;
+    return (struct ctr_mat){ m, first * stride + (int64_t)g->field * g->width, g->entries - first, g->width, stride };
 }
 
 /* Memory for the entries; those of rows before `first` stay. */
@@ -440,7 +460,7 @@ static int sequence_room(struct ctr_deep *d, int64_t first, struct ctr_err *err)
     int rc = 0;
     for (int i = 0; i < d->sequences && !rc; i++) {
         struct ctr_deep_sequence *s = &d->sequence[i];
-        const size_t entry = (size_t)s->fields * (size_t)d->width * sizeof(float);
+        const size_t entry = (size_t)s->cols * sizeof(float);
         const size_t used = (size_t)start_of(&d->group[s->group[0]], first) * entry;
         rc = ctr_deep_keep(d, &s->value, used, (size_t)s->entries * entry, err);
         if (!rc && d->learns)
@@ -454,7 +474,7 @@ struct ctr_deep_sequence_view ctr_deep_sequence_of(const struct ctr_deep *d, int
     const struct ctr_deep_sequence *s = &d->sequence[number];
     const struct ctr_deep_group *g = &d->group[s->group[0]];
     const struct ctr_deep_lists *on = &g->buffers[d->batch.buffer_index];
-    const int64_t cols = (int64_t)s->fields * d->width, first = start_of(g, from);
+    const int64_t cols = s->cols, first = start_of(g, from);
     return (struct ctr_deep_sequence_view){
         .fields = s->fields,
         .entries = s->entries,
@@ -566,7 +586,7 @@ static int row_gradients(struct ctr_deep *d, struct ctr_err *err)
                                           .group_start = ctr_vec(g->group_start_mem, to.rows + 1),
                                           .group_item = ctr_vec(g->group_item_mem, g->entries),
                                           .rows = rows,
-                                          .dout = part_of_x(d, g, d->dx, (int64_t)d->pooled * d->width, 0),
+                                          .dout = part_of_x(d, g, d->dx, d->pooled_cols, 0),
                                           .out = part_of_x(d, g, d->x, d->x_cols, 0),
                                           .grad = to,
                                           .add = begun[g->images] };

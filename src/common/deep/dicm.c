@@ -4,16 +4,21 @@
  * user's behaviours go through one tower of dense layers (deep_images.c), which learns with the rest of the network:
  *
  *     v_image = tower(vector of the image in the file)         as wide as --embedding
- *     v of an input of images = sum, mean or largest of its images' v, or their sum with weights of an attention unit
- *     logit = base([v of each input, numbers])
+ *     u of a list of images, by --images-pool:
+ *         sum, mean, max    of its images' v
+ *         concat            the v of its last --images-last images side by side, the last one first, then zeros
+ *         attentive         sum of a_e v_e, a_e of an attention unit whose query is the image that the list is the past
+ *                           of
+ *         multi-query       that, and beside it the same with IDs of the ad as the query (deep_attention.h)
+ *     logit = base([u of each input of images, values of the other inputs, numbers])
  *
- * The base is that of mlp.c, or din.c where histories of ids have attention units too. Attention to images is din's
- * unit: the past of images beside the image that it is the past of (section 5.2, "attentive pooling"). */
+ * The base is lr (deep_linear.c), mlp, or din, where histories of ids have attention units, too. */
+#include "common/deep/deep_linear.h"
 #include "common/deep/deep_options.h"
 #include "common/deep/din.h"
 
-static const char *const bases[] = { "mlp", "din", NULL };
-static const char *const pools[] = { "sum", "mean", "max", "attentive", NULL };
+static const char *const bases[] = { "lr", "mlp", "din", NULL };
+static const char *const pools[] = { "concat", "max", "mean", "sum", "attentive", "multi-query", NULL };
 static const char *const missing[] = { "fail", "zero", NULL };
 
 static const struct ctr_param dicm_options[] = {
@@ -21,10 +26,14 @@ static const struct ctr_param dicm_options[] = {
     CTR_DEEP_POOLING_OPTION,
     CTR_DEEP_STACK_OPTIONS("200,80"),
     CTR_DIN_ATTENTION_OPTIONS,
+    CTR_DEEP_SIDE_OPTIONS,
     { "images", CTR_PARAM_FILE, CTR_PARAM_AT(images), .unit = "FILE", .group = CTR_GROUP_MODEL,
       .help = "vectors of images: a column of keys and one of lists of floats", .flags = CTR_PARAM_UNSAVED },
-    { "images-pool", CTR_PARAM_WORD, CTR_PARAM_AT(images_pool), "sum", .range = "sum, mean, max or attentive",
-      .group = CTR_GROUP_MODEL, .help = "of the images of a list", .words = pools },
+    { "images-pool", CTR_PARAM_WORD, CTR_PARAM_AT(images_pool), "sum",
+      .range = "concat, max, mean, sum, attentive or multi-query", .group = CTR_GROUP_MODEL,
+      .help = "of the images of a list", .words = pools },
+    { "images-last", CTR_PARAM_INT, CTR_PARAM_AT(images_last), "20", 1, 1024, "1 to 1024", "N", CTR_GROUP_MODEL,
+      "images of a list that concat takes, from its end", .unsaved = "20" },
     { "images-tower", CTR_PARAM_SIZES, CTR_PARAM_AT(images_tower), "256,64",
       .range = "1 to 8 sizes such as 256,64, each 1 to 65536, or 0 for none", .unit = "N,N,…", .group = CTR_GROUP_MODEL,
       .help = "units of the hidden layers between an image and its --embedding numbers, or 0" },
@@ -32,10 +41,20 @@ static const struct ctr_param dicm_options[] = {
       .group = CTR_GROUP_MODEL, .help = "the baseline: images are keys like others", .words = ctr_no_yes },
     { "missing-image", CTR_PARAM_WORD, CTR_PARAM_AT(missing_image), "fail", .range = "fail or zero",
       .group = CTR_GROUP_INPUT, .help = "a row names an image that the file lacks", .words = missing },
-    { "base", CTR_PARAM_WORD, CTR_PARAM_AT(base), "mlp", .range = "mlp or din", .group = CTR_GROUP_MODEL,
+    { "base", CTR_PARAM_WORD, CTR_PARAM_AT(base), "mlp", .range = "lr, mlp or din", .group = CTR_GROUP_MODEL,
       .help = "network of the other inputs", .words = bases },
     { 0 },
 };
+
+static bool is(const char *word, const char *value)
+{
+    return !strcmp(word, value);
+}
+
+static bool attends_to_images(const struct ctr_deep *d)
+{
+    return is(d->p.images_pool, "attentive") || is(d->p.images_pool, "multi-query");
+}
 
 static int check_inputs(struct ctr_deep *d, struct ctr_err *err)
 {
@@ -49,27 +68,81 @@ static int check_inputs(struct ctr_deep *d, struct ctr_err *err)
         return ctr_fail(err, CTR_EUSAGE, "no column has the role image: add 'image ad = …' to the plan, or train mlp");
     if (d->p.images_as_ids && d->p.images)
         return ctr_fail(err, CTR_EUSAGE, "--images-as-ids takes no vectors of images: leave --images out");
-    if (!strcmp(d->p.images_pool, "attentive") && !past && !d->p.images_as_ids)
+    if (attends_to_images(d) && !past && !d->p.images_as_ids)
         return ctr_fail(err, CTR_EUSAGE,
-                        "--images-pool attentive: no list of images says which image it is the past of: write 'image "
-                        "past in ad of ad = …' in the plan");
+                        "--images-pool %s: no list of images says which image it is the past of: write 'image "
+                        "past in ad of ad = …' in the plan",
+                        d->p.images_pool);
     return 0;
 }
 
-static int dicm_declare(struct ctr_deep *d, struct ctr_err *err)
+/* How each input is pooled; inputs with attention units become sequences. */
+static int pool_inputs(struct ctr_deep *d, struct ctr_err *err)
+{
+    int rc = 0;
+    for (int i = 0; i < d->inputs; i++) {
+        const struct ctr_deep_input *in = &d->input[i];
+        d->input[i].pooling = ctr_deep_pooling_of(in->image ? d->p.images_pool : d->p.pooling);
+        if (in->image && in->list && is(d->p.images_pool, "concat"))
+            ctr_deep_side_by_side(d, i, (int)d->p.images_last);
+    }
+    for (int i = 0; i < d->inputs && rc >= 0; i++) {
+        const struct ctr_deep_input *in = &d->input[i];
+        if (in->history_of && (in->image ? attends_to_images(d) : is(d->p.base, "din")))
+            rc = ctr_deep_sequence(d, i, err);
+    }
+    return CTR_MIN(rc, 0);
+}
+
+static int32_t width_of_ids(const struct ctr_params *p)
+{
+    return is(p->base, "lr") ? 1 : (int32_t)p->embedding;
+}
+
+/* mlp is din without sequences of ids. */
+static const struct ctr_deep_spec *network(const struct ctr_deep *d)
+{
+    return is(d->p.base, "lr") ? &ctr_linear_network : &ctr_din_network;
+}
+
+static int declare(struct ctr_deep *d, struct ctr_err *err)
 {
     int rc = check_inputs(d, err);
+    if (!rc)
+        rc = pool_inputs(d, err);
     if (!rc && !d->p.images_as_ids)
         rc = ctr_deep_images_declare(d, err);
-    return rc ? rc : ctr_din_declare(d, err);
+    return rc ? rc : network(d)->declare(d, err);
+}
+
+static int make_room(struct ctr_deep *d, int64_t room, struct ctr_err *err)
+{
+    return network(d)->make_room(d, room, err);
+}
+
+static int forward(struct ctr_deep *d, int64_t from, int64_t n, bool training, struct ctr_err *err)
+{
+    return network(d)->forward(d, from, n, training, err);
+}
+
+static int backward(struct ctr_deep *d, struct ctr_err *err)
+{
+    return network(d)->backward(d, err);
+}
+
+static void free_network(struct ctr_deep *d)
+{
+    network(d)->free(d);
 }
 
 static const struct ctr_deep_spec dicm_deep = {
-    .declare = dicm_declare,
-    .make_room = ctr_din_make_room,
-    .forward = ctr_din_forward,
-    .backward = ctr_din_backward,
-    .free = ctr_din_free,
+    .declare = declare,
+    .make_room = make_room,
+    .forward = forward,
+    .backward = backward,
+    .free = free_network,
+    .takes_sides = true,
+    .width = width_of_ids,
 };
 
 const struct ctr_model ctr_model_dicm = {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * din: the network of din.c, for models that add to it. Its functions are those of a struct ctr_deep_spec; the state of
- * the network is theirs. */
+ * din: the network of din.c, for models that add to it: they make the sequences, then it is declared. */
 #ifndef CTR_DIN_H
 #define CTR_DIN_H
 
@@ -19,10 +18,7 @@ extern const char *const ctr_din_attentions[];
       .group = CTR_GROUP_MODEL, .help = "units of the hidden layers of attention units, or 0" }
 /* clang-format on */
 
-int ctr_din_declare(struct ctr_deep *d, struct ctr_err *err) CTR_MUST;
-int ctr_din_make_room(struct ctr_deep *d, int64_t room, struct ctr_err *err) CTR_MUST;
-int ctr_din_forward(struct ctr_deep *d, int64_t from, int64_t n, bool training, struct ctr_err *err) CTR_MUST;
-int ctr_din_backward(struct ctr_deep *d, struct ctr_err *err) CTR_MUST;
-void ctr_din_free(struct ctr_deep *d);
+/* Attention units of the sequences beside the other inputs, under layers of --hidden. */
+extern const struct ctr_deep_spec ctr_din_network;
 
 #endif

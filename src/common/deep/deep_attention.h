@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Attention units over sequences: a part of networks (deep.h), as deep_stack.h is. Each sequence of the minibatch is
+ * pooled by one unit or two, and stands with the columns of d->x in what the layers above read:
+ *
+ *     s_e = unit([q, k_e, q - k_e, q * k_e])       q: of the row, as wide as a value k_e of an item
+ *     a_e = s_e, or softmax(s_e / sqrt(size of k)) over the row's items
+ *     u   = sum of a_e k_e                         0 of no items
+ *     x   = [u of each unit | columns of d->x]
+ *
+ * The first unit of a sequence compares items with the candidate: q is the values of the inputs that its fields are the
+ * past of, field by field, 0 where a field says none (Zhou et al., "Deep Interest Network", KDD 2018, section 4.3). The
+ * second one, where `ask_ids` is set, of sequences of images alone, asks with IDs of the ad (Ge et al., "Image
+ * Matters", CIKM 2018, section 5.2, "multi-query attentive pooling"): q = Q [values of the ad's inputs of keys], Q
+ * learned.
+ *
+ * In declare: make sequences (ctr_deep_sequence), then ctr_attention_declare; then parameters of the layers above,
+ * which read a->cols columns; then ctr_attention_declare_running. In make_room ctr_attention_room. Forward fills rows
+ * of x, backward goes from dx, the gradient of x's first a->learned columns, to d->dx and to the sequences. */
+#ifndef CTR_DEEP_ATTENTION_H
+#define CTR_DEEP_ATTENTION_H
+
+#include "common/deep/deep_stack.h"
+
+struct ctr_attention_unit;
+/* Neighbouring columns of d->x that stand in x, too. */
+struct ctr_attention_run {
+    int64_t from, cols, to;
+};
+struct ctr_attention {
+    struct ctr_attention_unit *unit;
+    int units;
+    struct ctr_attention_run *run;
+    int runs;
+    int64_t cols, learned;
+    struct ctr_mem *x, *dx; /* [room x cols], [room x learned] */
+};
+struct ctr_attention_shape {
+    bool ask_ids; /* a second unit for each sequence of images */
+    bool no_ids;  /* x lacks the columns of inputs of keys that are no images */
+};
+
+int ctr_attention_declare(struct ctr_deep *d, struct ctr_attention *a, const struct ctr_attention_shape *shape,
+                          struct ctr_err *err) CTR_MUST;
+int ctr_attention_declare_running(struct ctr_deep *d, struct ctr_attention *a, struct ctr_err *err) CTR_MUST;
+int ctr_attention_make_room(struct ctr_deep *d, struct ctr_attention *a, int64_t room, struct ctr_err *err) CTR_MUST;
+/* *x: rows [from, from + n) of x. */
+int ctr_attention_forward(struct ctr_deep *d, struct ctr_attention *a, int64_t from, int64_t n, bool training,
+                          struct ctr_mat *x, struct ctr_err *err) CTR_MUST;
+int ctr_attention_backward(struct ctr_deep *d, struct ctr_attention *a, struct ctr_err *err) CTR_MUST;
+void ctr_attention_free(struct ctr_attention *a);
+
+#endif
