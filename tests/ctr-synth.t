@@ -27,6 +27,44 @@ ok 'so are many clicks' sorted "$W/d/clicks.tsv" 1
 clicks() { awk 'END { r = (NR - 1) / 50000; exit !(r > .19 && r < .21) }' "$W/d/clicks.tsv"; }
 ok 'and so are the clicks' clicks
 is 'users, ads, campaigns' "$(wc -l <"$W/d/users.tsv") $(wc -l <"$W/d/ads.jsonl") $(wc -l <"$W/d/campaigns.tsv")" '101 20 4'
+
+# ---- photographs ----
+ctr-synth -q -o "$W/p" --photos --rows 20000 --users 200 --ads 500 --seed 3 && ctr-synth -q -o "$W/q" --photos --rows 20000 --users 200 --ads 500 --seed 3 -j 4
+ok 'photographs: the same bytes for a seed' diff -r "$W/p" "$W/q"
+photos() { ctr-synth -q -o "$W/s" --photos --rows 500 --seed 3 && cd "$W/s" && cat impressions.tsv photos.jsonl photos.tar | cksum; }
+is 'a small world of photographs, byte for byte' "$(photos)" '514617689 97354'
+pictures() { # what the pictures show is what the vectors say; the PNG is decoded by definition, its check sums too
+    python3 - "$W/p" <<'PY'
+import json, struct, sys, tarfile, zlib
+vectors = [json.loads(line) for line in open(sys.argv[1] + "/photos.jsonl")]
+with tarfile.open(sys.argv[1] + "/photos.tar") as tar:
+    members = tar.getmembers()
+    assert [m.name for m in members] == ["%d.png" % v["photo"] for v in vectors] and len(vectors) == 500
+    for m, v in zip(members[::25], vectors[::25]):
+        png, at, data = tar.extractfile(m).read(), 8, b""
+        assert png[:8] == bytes((137, 80, 78, 71, 13, 10, 26, 10))
+        while at < len(png):
+            n, kind = struct.unpack(">I4s", png[at:at + 8])
+            assert zlib.crc32(png[at + 4:at + 8 + n]) == struct.unpack(">I", png[at + 8 + n:at + 12 + n])[0]
+            data += png[at + 8:at + 8 + n] if kind == b"IDAT" else b""
+            at += 12 + n
+        assert kind == b"IEND"
+        pixels = zlib.decompress(data)
+        assert len(pixels) == 32 * 97
+        for y in range(32):
+            for x in range(32):
+                for c in range(3):
+                    assert pixels[97 * y + 1 + 3 * x + c] == 128 + 64 * v["vector"][3 * (y // 8 * 4 + x // 8) + c]
+PY
+}
+ok 'pictures show the colours of the vectors' pictures
+fresh() { # of the ads of the last fifth of the rows half never came before
+    awk -F'\t' 'NR == 1 { next } NR <= 16001 { seen[$4]; next } { n++; new += !($4 in seen) } END { print new / n; exit !(new / n > .3 && new / n < .6) }' "$W/p/impressions.tsv"
+}
+ok 'ads come late and never before' fresh
+window() { awk -F'\t' 'NR > 1 { if (!n++ || $4 < low) low = $4; if ($4 > high) high = $4; if (n == 1000) { if (high - low > 125) exit 1; n = 0; high = 0 } }' "$W/p/impressions.tsv"; }
+ok 'a fifth of them is shown at a time' window
+
 exits 'no -o is a usage error' 2 ctr-synth
 err_like 'that names it' '-o DIR'
 exits 'too many users' 2 ctr-synth -o "$W/e" --users 9999999999999

@@ -13,6 +13,7 @@ static struct {
     int64_t rows, users, ads, campaigns, days;
     double rate;
     const char *start;
+    bool photos;
 } o = { .rows = 100000, .days = 7, .rate = .05, .start = "2026-01-05" };
 
 static const struct ctr_opt opts[] = {
@@ -23,6 +24,8 @@ static const struct ctr_opt opts[] = {
     { "days", 0, CTR_OPT_INT, "N", "days that the log covers (default 7)", &o.days, CTR_OPT_SOME },
     { "rate", 0, CTR_OPT_REAL, "P", "mean click probability (default 0.05)", &o.rate, 0 },
     { "start", 0, CTR_OPT_STR, "TIME", "first moment of the log (default 2026-01-05)", &o.start, 0 },
+    { "photos", 0, CTR_OPT_FLAG, NULL, "photographs of the ads, which come and go: part of the truth is in them",
+      &o.photos, 0 },
     { 0 },
 };
 
@@ -41,7 +44,8 @@ static int settle(struct ctr_synth_opts *so, const struct ctr_cli *cli, struct c
                                    .ads = ads,
                                    .campaigns = o.campaigns ? o.campaigns : CTR_MAX(ads / 10, 1),
                                    .days = o.days,
-                                   .click_rate = o.rate };
+                                   .click_rate = o.rate,
+                                   .photos = o.photos };
     if (o.days > 36500 || o.rows > INT64_C(1) << 40 || so->users > INT64_C(1) << 40 || so->ads > INT64_C(1) << 40 ||
         so->campaigns > INT64_C(1) << 40)
         return ctr_cli_usage(err, "--rows, --users, --ads and --campaigns want 1 to 2^40, --days 1 to 36500");
@@ -58,15 +62,17 @@ static int run(struct ctr_cli *cli, struct ctr_err *err)
     struct ctr_synth_opts so;
     struct ctr_synth *s = NULL;
     char path[PATH_MAX];
-    int rc = ctr_cli_args(cli, 0, 0, err);
+    int rc = ctr_cli_args(cli, 0, 0, err), files = 0;
 
     if (!rc && !cli->out)
         rc = ctr_cli_usage(err, "-o DIR says where the logs go");
     if (!rc)
         rc = settle(&so, cli, err);
+    if (!rc)
+        files = ctr_synth_nfiles(&so);
     if (!rc && mkdir(cli->out, 0777) && errno != EEXIST)
         rc = ctr_fail_sys(err, "%s: the folder cannot be made", cli->out);
-    for (int i = 0; !rc && i < CTR_SYNTH_NFILES; i++) {
+    for (int i = 0; !rc && i < files; i++) {
         if (snprintf(path, sizeof path, "%s/%s", cli->out, ctr_synth_files[i]) >= (int)sizeof path)
             rc = ctr_cli_usage(err, "the name of the folder is too long");
         else
@@ -76,13 +82,13 @@ static int run(struct ctr_cli *cli, struct ctr_err *err)
         rc = ctr_synth_new(&s, &so, err);
     if (!rc)
         rc = ctr_synth_write(s, out, show_progress, cli, err);
-    for (int i = 0; !rc && i < CTR_SYNTH_NFILES; i++)
+    for (int i = 0; !rc && i < files; i++)
         rc = ctr_out_commit(out[i], err);
     if (!rc)
         ctr_cli_note(cli, "%lld impressions, %lld clicks, %lld users, %lld ads, %lld campaigns in %s",
                      (long long)so.rows, (long long)ctr_synth_clicks(s), (long long)so.users, (long long)so.ads,
                      (long long)so.campaigns, cli->out);
-    for (int i = 0; i < CTR_SYNTH_NFILES; i++)
+    for (int i = 0; i < files; i++)
         ctr_out_free(out[i]);
     ctr_synth_free(s);
     return rc;

@@ -2,6 +2,7 @@
  *
  * synth: the synthetic world. Streams of random numbers are named by enum draw, so that adding one moves no other. */
 #include "common/synth/synth.h"
+#include "common/synth/synth_photos.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,8 +51,14 @@ static const char *const words[] = { "new",  "best", "sale",  "free",   "today",
                                      "easy", "last", "offer", "winter", "gold",  "quick", "green", "classic" };
 static const char *const formats[] = { "banner", "native", "video" };
 
-const char *const ctr_synth_files[CTR_SYNTH_NFILES] = { "users.tsv", "ads.jsonl", "campaigns.tsv", "impressions.tsv",
-                                                        "clicks.tsv" };
+const char *const ctr_synth_files[CTR_SYNTH_NFILES] = { "users.tsv",       "ads.jsonl",  "campaigns.tsv",
+                                                        "impressions.tsv", "clicks.tsv", "photos.jsonl",
+                                                        "photos.tar" };
+
+int ctr_synth_nfiles(const struct ctr_synth_opts *opts)
+{
+    return opts->photos ? CTR_SYNTH_NFILES : CTR_SYNTH_PHOTOS;
+}
 
 struct user {
     int gender; /* 0 f, 1 m, 2 unknown */
@@ -99,14 +106,9 @@ static int64_t skewed(const struct ctr_synth *s, enum draw what, int64_t of, int
     return (int64_t)(u * u * u * (double)n);
 }
 
-/* About normal(0, 1): the sum of twelve uniforms, less six. */
 static double gauss(const struct ctr_synth *s, enum draw what, int64_t of)
 {
-    double sum = -6;
-
-    for (int i = 0; i < 12; i++)
-        sum += ctr_random01(s->o.seed ^ 0x5eed, (uint64_t)what << 8 | (uint64_t)i, (uint64_t)of);
-    return sum;
+    return ctr_synth_gauss(s->o.seed, (int)what, of);
 }
 
 /* ---- the world ---- */
@@ -149,6 +151,26 @@ static int64_t row_time(const struct ctr_synth *s, int64_t row)
     return s->o.start_ms + (int64_t)(((double)day + day_warp(days - (double)day)) * 86400e3);
 }
 
+/* The ad of a row. With photos a fifth of the ads is shown at a time: they come in the order of their ids and go. */
+static int64_t row_ad(const struct ctr_synth *s, int64_t row)
+{
+    int64_t shown = CTR_MAX(s->o.ads / 5, 1);
+
+    if (!s->o.photos)
+        return skewed(s, ROW_AD, row, s->o.ads);
+    return (int64_t)((double)row / (double)s->o.rows * (double)(s->o.ads - shown + 1)) + below(s, ROW_AD, row, shown);
+}
+
+static double appeal(const struct ctr_synth *s, int64_t user, int64_t ad, int category)
+{
+    double look[CTR_LOOK];
+
+    if (!s->o.photos)
+        return 0;
+    ctr_synth_look(s->o.seed, ad, look);
+    return ctr_synth_appeal(s->o.seed, user, category, look);
+}
+
 static double truth(const struct ctr_synth *s, const struct impression *m, const struct user *u, const struct ad *a)
 {
     int band = u->age ? CTR_MIN((u->age - 10) / 10, AGE_BANDS - 1) : AGE_BANDS;
@@ -160,7 +182,7 @@ static double truth(const struct ctr_synth *s, const struct impression *m, const
            (u->interests >> a->category & 1 ? 1.2 : 0) +
            .4 * gauss(s, PAIR_GENDER, u->gender * CATEGORIES + a->category) +
            .4 * gauss(s, PAIR_AGE, band * CATEGORIES + a->category) +
-           .4 * gauss(s, PAIR_CITY, u->city * CATEGORIES + a->category);
+           .4 * gauss(s, PAIR_CITY, u->city * CATEGORIES + a->category) + appeal(s, m->user, m->ad, a->category);
 }
 
 static struct impression impression_of(const struct ctr_synth *s, int64_t row, struct user *u, struct ad *a)
@@ -168,7 +190,7 @@ static struct impression impression_of(const struct ctr_synth *s, int64_t row, s
     struct impression m = { .row = row,
                             .time_ms = row_time(s, row),
                             .user = skewed(s, ROW_USER, row, s->o.users),
-                            .ad = skewed(s, ROW_AD, row, s->o.ads),
+                            .ad = row_ad(s, row),
                             .position = (int)below(s, ROW_POSITION, row, POSITIONS),
                             .os = (int)skewed(s, ROW_OS, row, OSES + 1),
                             .referrer = skewed(s, ROW_REFERRER, row, REFERRERS),
@@ -285,6 +307,30 @@ static int write_campaigns(const struct ctr_synth *s, struct ctr_out *out, struc
     return rc;
 }
 
+/* A photograph of each ad: its colours as a vector, (colour - 128) / 64, and the picture. */
+static int write_photos(const struct ctr_synth *s, struct ctr_out *vectors, struct ctr_out *pictures,
+                        struct ctr_err *err)
+{
+    uint8_t colour[CTR_PHOTO_COLOURS];
+    char number[CTR_NUM_MAX], name[40];
+    int rc = 0;
+
+    for (int64_t i = 0; !rc && i < s->o.ads; i++) {
+        ctr_synth_photo(s->o.seed, i, ad_of(s, i).category, colour);
+        rc = ctr_out_printf(vectors, err, "{\"photo\":%lld,\"vector\":[", (long long)i);
+        for (int k = 0; !rc && k < CTR_PHOTO_COLOURS; k++) {
+            number[ctr_fmt_f64(number, (colour[k] - 128) / 64.)] = 0;
+            rc = ctr_out_printf(vectors, err, "%s%s", k ? "," : "", number);
+        }
+        if (!rc)
+            rc = ctr_out_printf(vectors, err, "]}\n");
+        snprintf(name, sizeof name, "%lld.png", (long long)i);
+        if (!rc)
+            rc = ctr_synth_photo_tar(pictures, name, colour, err);
+    }
+    return rc ? rc : ctr_synth_tar_end(pictures, err);
+}
+
 static int write_impression(struct ctr_out *out, const struct impression *m, struct ctr_err *err)
 {
     char time[40], p[CTR_NUM_MAX];
@@ -398,5 +444,7 @@ int ctr_synth_write(struct ctr_synth *s, struct ctr_out *out[CTR_SYNTH_NFILES],
         rc = write_ads(s, out[CTR_SYNTH_ADS], err);
     if (!rc)
         rc = write_campaigns(s, out[CTR_SYNTH_CAMPAIGNS], err);
+    if (!rc && s->o.photos)
+        rc = write_photos(s, out[CTR_SYNTH_PHOTOS], out[CTR_SYNTH_PICTURES], err);
     return rc ? rc : write_log(s, out[CTR_SYNTH_IMPRESSIONS], out[CTR_SYNTH_CLICKS], progress, ctx, err);
 }

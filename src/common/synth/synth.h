@@ -14,22 +14,27 @@ struct ctr_synth_opts {
     int64_t rows, users, ads, campaigns, days; /* all > 0 */
     double click_rate;                         /* mean of the true probability, in (0, 1) */
     int64_t start_ms;                          /* time of the first day, ms since 1970 UTC */
+    bool photos;                               /* ads come and go, and part of the truth is in their photographs */
 };
 
-/* The text logs, in the order of ctr_synth_files[]. */
+/* The logs, in the order of ctr_synth_files[]. The last two are written with `photos` alone. */
 enum ctr_synth_file {
     CTR_SYNTH_USERS,
     CTR_SYNTH_ADS,
     CTR_SYNTH_CAMPAIGNS,
     CTR_SYNTH_IMPRESSIONS,
     CTR_SYNTH_CLICKS,
+    CTR_SYNTH_PHOTOS,
+    CTR_SYNTH_PICTURES,
     CTR_SYNTH_NFILES
 };
 extern const char *const ctr_synth_files[CTR_SYNTH_NFILES];
+int ctr_synth_nfiles(const struct ctr_synth_opts *opts);
 
 /* Truth (log-odds): bias + user + ad + campaign + referrer + hour + os - position, plus pairs: interest with category,
  * gender with category, age band with category, city with category. The bias is set so that the mean probability is
- * click_rate. Clicks are drawn from it, and follow their impression by seconds to more than an hour. */
+ * click_rate. With photos also what ctr_synth_appeal (synth_photos.h) says. Clicks are drawn from it, and follow their
+ * impression by seconds to more than an hour. */
 struct ctr_synth;
 int ctr_synth_new(struct ctr_synth **s, const struct ctr_synth_opts *opts, struct ctr_err *err) CTR_MUST;
 void ctr_synth_free(struct ctr_synth *s);
