@@ -433,6 +433,7 @@ static int choose_device(struct ctr_cli *cli, struct ctr_train_job *job, struct 
         job->model = device;
     job->params.device = cli->device;
     job->params.device_memory = cli->device_memory_bytes;
+    job->params.memory_bytes = cli->memory_bytes;
     return ctr_model_opts_of_device(job->model, cli, &job->params, err);
 }
 

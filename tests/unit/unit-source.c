@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "common/stream/stream.h"
+#include "common/table/rowstore.h"
 #include "common/table/table.h"
 
 #include "tap.h"
@@ -133,6 +134,24 @@ static struct ctr_source *disk_source(void)
         table_init(&d->first[t], t);
     d->base = (struct ctr_source){ .ops = &disk_ops, .dev = dev, .width = WIDTH, .floats = FLOATS };
     return &d->base;
+}
+
+/* ---- the disk ---- */
+
+/* NULL: there is no RocksDB. So little memory that few rows stay in it. */
+static struct ctr_source *real_disk(const char *dir)
+{
+    struct ctr_err err = { 0 };
+    struct ctr_source *s = NULL;
+    if (ctr_source_disk(&s, dev, WIDTH, FLOATS, FLOATS + 1, dir, 1, &err) == CTR_EUSAGE)
+        return NULL;
+    must(err.code, &err);
+    for (int t = 0; t < TABLES; t++) {
+        struct ctr_embedding first;
+        ctr_embedding_init(&first, WIDTH, FLOATS + 1, 77 + (uint64_t)t, .5F);
+        must(ctr_source_disk_bind(s, t, &first, &err), &err);
+    }
+    return s;
 }
 
 /* ---- two owners: a key is of owner hash % 2 ---- */
@@ -526,6 +545,78 @@ static void test_stacks(void)
     ctr_source_free(s);
 }
 
+static int sum_rows(void *ctx, uint64_t key, const float *r, struct ctr_err *err)
+{
+    (void)err;
+    *(double *)ctx = *(double *)ctx * 1.25 + (double)key + (double)r[0] + (double)r[FLOATS - 1];
+    return 0;
+}
+
+static void test_disk(const char *dir)
+{
+    static float want[TABLES][KEYS][WIDTH], got[TABLES][KEYS][WIDTH];
+    struct ctr_err err = { 0 };
+    struct ram ram;
+    struct ctr_source *s = ram_source(&ram);
+    train(s, 1, want);
+    ctr_source_free(s);
+    ram_end(&ram);
+    if (!(s = real_disk(dir))) {
+        ok(true, "rows on disk # skip no RocksDB");
+        return;
+    }
+    train(s, 3, got);
+    ok(!memcmp(got, want, sizeof got), "the same bits with rows on disk");
+    ok(said(s, "memory rows") == 64 && said(s, "memory evictions") > 0, "of which few are in memory: %d, %d went",
+       (int)said(s, "memory rows"), (int)said(s, "memory evictions"));
+    ok(ctr_source_rows(s, -1) == ctr_source_rows(s, 0) + ctr_source_rows(s, 1) && ctr_source_rows(s, 0) <= KEYS,
+       "a row a key: %d and %d", (int)ctr_source_rows(s, 0), (int)ctr_source_rows(s, 1));
+    ctr_source_free(s);
+
+    setenv("CTR_WORKING_SET", "8", 1);
+    s = cached(real_disk(dir));
+    train(s, 1, got);
+    ok(!memcmp(got, want, sizeof got), "and with a cache over them");
+    ctr_source_free(s);
+    setenv("CTR_WORKING_SET", "", 1);
+    s = shard_source(real_disk(dir), cached(real_disk(dir)));
+    train(s, 2, got);
+    ok(!memcmp(got, want, sizeof got), "and two owners of such");
+    ctr_source_free(s);
+
+    /* More keys than there are slots, in one minibatch and in two. */
+    static uint64_t hash[200];
+    for (uint64_t i = 0; i < 200; i++)
+        hash[i] = ctr_sparse_hash(1000 + i);
+    const struct ctr_want_keys all = { hash, 200 }, some = { hash, 40 }, others = { hash + 40, 40 };
+    struct ctr_want want_all = { 1, &all, true, NULL };
+    struct ctr_mat values;
+    s = real_disk(dir);
+    must(ctr_source_begin(s, &want_all, 0, &err), &err);
+    ok(ctr_source_values(s, 0, &values, &err) == CTR_ENOMEM && strstr(err.what, "--memory"), "%s", err.what);
+    ctr_source_free(s);
+    s = real_disk(dir);
+    must(ctr_source_begin(s, &(struct ctr_want){ 1, &some, true, NULL }, 0, &err), &err);
+    must(ctr_source_begin(s, &(struct ctr_want){ 1, &others, true, NULL }, 1, &err), &err);
+    must(ctr_source_values(s, 0, &values, &err), &err);
+    ctr_source_drop(s, 0);
+    ok(!ctr_source_values(s, 1, &values, &err) && values.rows == 40, "a second minibatch waits for room");
+    ok(ctr_source_rows(s, 0) == 80, "and makes its rows");
+    ctr_source_drop(s, 1);
+
+    /* In and out: a key that comes again is found out, in order or not. */
+    const float row[FLOATS + 1] = { 1, 2, 3 };
+    must(ctr_source_load(s, 1, 7, row, &err), &err);
+    must(ctr_source_load(s, 1, 9, row, &err), &err);
+    ok(ctr_source_load(s, 1, 9, row, &err) == CTR_EDATA && ctr_source_load(s, 1, 7, row, &err) == CTR_EDATA,
+       "a key that is loaded twice: %s", err.what);
+    must(ctr_source_load(s, 1, 8, row, &err), &err);
+    double sum = 0;
+    must(ctr_source_save(s, 1, sum_rows, &sum, &err), &err);
+    ok(ctr_source_rows(s, 1) == 3 && sum == ((7 + 1) * 1.25 + 8 + 1) * 1.25 + 9 + 1, "rows come out in order of keys");
+    ctr_source_free(s);
+}
+
 static void test_order(void)
 {
     struct ctr_err err = { 0 };
@@ -550,13 +641,6 @@ static void test_order(void)
 static int add_row(void *ctx, uint64_t key, const float *r, struct ctr_err *err)
 {
     return ctr_source_load(ctx, 0, key, r, err);
-}
-
-static int sum_rows(void *ctx, uint64_t key, const float *r, struct ctr_err *err)
-{
-    (void)err;
-    *(double *)ctx = *(double *)ctx * 1.25 + (double)key + (double)r[0] + (double)r[FLOATS - 1];
-    return 0;
 }
 
 static void test_file(void)
@@ -670,8 +754,15 @@ static void test_frozen(void)
 int main(void)
 {
     struct ctr_err err = { 0 };
+    const char *tmp = getenv("TMPDIR");
+    char dir[80];
+    snprintf(dir, sizeof dir, "%.50s/unit-source.XXXXXX", tmp ? tmp : "/tmp");
+    if (!mkdtemp(dir))
+        return 1;
     must(ctr_dev_open(&dev, &(struct ctr_dev_want){ .device = "cpu", .threads = 1 }, &err), &err);
     test_stacks();
+    test_disk(dir);
+    rmdir(dir);
     test_order();
     test_file();
     test_counts();

@@ -122,7 +122,7 @@ struct ctr_minibatch {
 /* Where the vectors of its keys come from and their gradients go. */
 struct ctr_vectors {
     struct ctr_source *source; /* deep_source.c; once bound */
-    struct ctr_source *ram;    /* of that stack, what finds the tables */
+    struct ctr_source *store;  /* of that stack, what keeps the rows */
     struct ctr_mat value;      /* [unique x width]: from the source */
     struct ctr_mem *du, *l2;   /* gradients; DIN, eq. 7 */
 };
@@ -321,6 +321,7 @@ void ctr_deep_rows_free(struct ctr_deep *d);
 /* The stack of sources, made once from options and device; it knows the tables that there are now. */
 int ctr_deep_source_bind(struct ctr_deep_tables *all, struct ctr_deep *d, struct ctr_err *err) CTR_MUST;
 int64_t ctr_deep_source_rows(const struct ctr_deep *d, int table); /* that a table has; -1: all tables */
+int64_t ctr_deep_source_memory(const struct ctr_deep *d);          /* bytes of rows in this process */
 /* What the source has learned is in the tables: before they are read past it. */
 int ctr_deep_source_settle(struct ctr_deep *d, struct ctr_err *err) CTR_MUST;
 

@@ -349,19 +349,18 @@ static int check_bound(const struct pull *p, int64_t bound, struct ctr_err *err)
 {
     uint64_t need = (uint64_t)ctr_dev_memory(p->d->dev) + ctr_sparse_bytes(&p->all->given);
     int64_t entries = 0;
-    if (!bound || !p->make)
+    if (!bound || !p->make || p->d->p.spill) /* a source with rows on disk keeps to the bound itself */
         return 0;
     for (int g = 0; g < p->d->groups; g++) /* every one may be new */
         entries += p->d->group[g].entries;
-    for (int t = 0; t < p->all->n; t++)
-        need += ctr_embedding_bytes(&p->all->t[t].rows);
+    need += (uint64_t)ctr_deep_source_memory(p->d);
     need += (uint64_t)entries * ((uint64_t)p->all->floats * sizeof(float) + 16);
     if (need <= (uint64_t)bound)
         return 0;
     return ctr_fail(
         err, CTR_ENOMEM,
-        "the tables of embeddings and a minibatch need %s to go on, --memory allows %s: raise it, drop rare "
-        "values (vocab with min=...), or lower --embedding or --minibatch",
+        "the tables of embeddings and a minibatch need %s to go on, --memory allows %s: raise it, keep rows on "
+        "disk (--spill DIR), drop rare values (vocab with min=...), or lower --embedding or --minibatch",
         ctr_size_text_beyond(need, (uint64_t)bound).s, ctr_size_text((uint64_t)bound).s);
 }
 

@@ -3,12 +3,30 @@
  * The stack of sources of a deep model's tables, from its options and its device. See deep.h and table/source.h. */
 #include "common/deep/deep.h"
 
-/* What keeps the rows of the tables. */
-static int make_store(struct ctr_deep *d, struct ctr_err *err)
+static bool spills(const struct ctr_deep *d)
 {
-    int rc = ctr_source_ram(&d->vectors.ram, d->dev, d->width, d->u_cols, err);
-    d->vectors.source = rc ? NULL : d->vectors.ram;
+    return d->learns && d->p.spill;
+}
+
+/* What keeps the rows of the tables. */
+static int make_store(const struct ctr_deep_tables *all, struct ctr_deep *d, struct ctr_err *err)
+{
+    int rc;
+    if (spills(d) && !d->p.memory_bytes)
+        rc = ctr_fail(err, CTR_EUSAGE, "--spill needs --memory: what the rows in memory may take");
+    else if (spills(d))
+        rc = ctr_source_disk(&d->vectors.store, d->dev, d->width, d->u_cols, all->floats, d->p.spill, d->p.memory_bytes,
+                             err);
+    else
+        rc = ctr_source_ram(&d->vectors.store, d->dev, d->width, d->u_cols, err);
+    d->vectors.source = rc ? NULL : d->vectors.store;
     return rc;
+}
+
+static int bind_table(struct ctr_deep *d, int t, struct ctr_embedding *rows, struct ctr_err *err)
+{
+    return spills(d) ? ctr_source_disk_bind(d->vectors.store, t, rows, err)
+                     : ctr_source_ram_bind(d->vectors.store, t, rows, err);
 }
 
 /* A device with memory of its own keeps rows from minibatch to minibatch. */
@@ -18,7 +36,7 @@ static int make_cache(struct ctr_deep *d, struct ctr_err *err)
         return 0;
     int rc = ctr_source_cache(&d->vectors.source, d->dev, d->vectors.source, err);
     if (rc)
-        d->vectors.source = d->vectors.ram = NULL; /* what is below is gone, too */
+        d->vectors.source = d->vectors.store = NULL; /* what is below is gone, too */
     return rc;
 }
 
@@ -26,18 +44,23 @@ int ctr_deep_source_bind(struct ctr_deep_tables *all, struct ctr_deep *d, struct
 {
     int rc = 0;
     if (!d->vectors.source) {
-        rc = make_store(d, err);
+        rc = make_store(all, d, err);
         if (!rc)
             rc = make_cache(d, err);
     }
     for (int t = 0; t < all->n && !rc; t++)
-        rc = ctr_source_ram_bind(d->vectors.ram, t, &all->t[t].rows, err);
+        rc = bind_table(d, t, &all->t[t].rows, err);
     return rc;
 }
 
 int64_t ctr_deep_source_rows(const struct ctr_deep *d, int table)
 {
     return d->vectors.source ? ctr_source_rows(d->vectors.source, table) : 0;
+}
+
+int64_t ctr_deep_source_memory(const struct ctr_deep *d)
+{
+    return d->vectors.source ? ctr_source_memory(d->vectors.source) : 0;
 }
 
 int ctr_deep_source_settle(struct ctr_deep *d, struct ctr_err *err)

@@ -244,10 +244,7 @@ int64_t ctr_deep_keys(const void *learner)
 int64_t ctr_deep_memory(const void *learner)
 {
     const struct ctr_deep_learner *l = learner;
-    int64_t bytes = ctr_dev_memory(l->net.dev) + (int64_t)ctr_sparse_bytes(&l->tables.given);
-    for (int i = 0; i < l->tables.n; i++)
-        bytes += (int64_t)ctr_embedding_bytes(&l->tables.t[i].rows);
-    return bytes;
+    return ctr_dev_memory(l->net.dev) + (int64_t)ctr_sparse_bytes(&l->tables.given) + ctr_deep_source_memory(&l->net);
 }
 
 int ctr_deep_summary(const void *learner, struct ctr_buf *text, struct ctr_err *err)

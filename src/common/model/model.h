@@ -167,6 +167,8 @@ struct ctr_params {
     bool uncertainty;                        /* train_rows tells it, too */
     const char *device;                      /* NULL, cpu, gpu, auto: deep models */
     int64_t device_memory;                   /* bytes, 0: what it has */
+    int64_t memory_bytes;                    /* 0: no bound */
+    const char *spill;                       /* folder for rows beyond that, or NULL. Stands in no file */
     const char *l2_counts;                   /* stream of n_j, or NULL: the running counts. Stands in no file, either */
 };
 enum { CTR_MAX_MINIBATCH = 65536, CTR_MAX_THRESHOLD = 1 << 20, CTR_MAX_BLOOM = 15 };

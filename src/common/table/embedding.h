@@ -55,6 +55,16 @@ void ctr_embedding_gather(const struct ctr_embedding *t, const uint32_t *row, co
                           int32_t floats, float *to);
 void ctr_embedding_scatter(struct ctr_embedding *t, const uint32_t *row, int64_t n, int32_t floats, const float *from);
 
+/* Add to the count behind the floats of a row that change, up to 2^32 - 1; the sum. */
+static inline uint32_t ctr_embedding_count(float *at, int32_t uses)
+{
+    uint32_t count;
+    memcpy(&count, at, sizeof count);
+    count += (uint32_t)CTR_MIN((uint32_t)uses, UINT32_MAX - count);
+    memcpy(at, &count, sizeof count);
+    return count;
+}
+
 /* Rows in ascending order of keys. */
 typedef int ctr_embedding_each(void *ctx, uint64_t key, const float *row, struct ctr_err *err);
 int ctr_embedding_sorted(const struct ctr_embedding *t, ctr_embedding_each *each, void *ctx,

@@ -155,7 +155,9 @@ int ctr_source_values(struct ctr_source *s, int buffer, struct ctr_mat *values, 
     const struct ctr_source_batch *other = &s->batch[!buffer];
     if (b->make && other->make && other->here)
         return ctr_fail(err, CTR_EUSAGE, "a source: values while the other minibatch is not pushed");
-    int rc = s->ops->values ? s->ops->values(s, buffer, values, err) : store_values(s, buffer, b->pool, err);
+    int rc = s->ops->ready ? s->ops->ready(s, buffer, err) : 0;
+    if (!rc)
+        rc = s->ops->values ? s->ops->values(s, buffer, values, err) : store_values(s, buffer, b->pool, err);
     if (!rc && !s->ops->values)
         *values = (struct ctr_mat){ b->u, 0, b->n, s->width, s->floats };
     b->here = b->n;
@@ -225,6 +227,11 @@ int ctr_source_load(struct ctr_source *s, int table, uint64_t key, const float *
 int64_t ctr_source_rows(const struct ctr_source *s, int table)
 {
     return s->ops->rows(s, table);
+}
+
+int64_t ctr_source_memory(const struct ctr_source *s)
+{
+    return s->ops->memory ? s->ops->memory(s) : 0;
 }
 
 int ctr_source_summary(const struct ctr_source *s, struct ctr_buf *text, struct ctr_err *err)
@@ -318,14 +325,8 @@ static void add_counts(void *ctx, const struct ctr_source_keys *keys, int64_t at
 {
     const struct rows *r = ctx;
     const struct ctr_embedding *t = table_of(r->s, keys->table);
-    for (int64_t i = 0; i < keys->n; i++) {
-        float *row = ctr_embedding_row(t, keys->number[i]) + r->s->floats;
-        uint32_t count;
-        memcpy(&count, row, sizeof count);
-        count += (uint32_t)CTR_MIN((uint32_t)r->uses[at + i], UINT32_MAX - count);
-        memcpy(row, &count, sizeof count);
-        r->total[at + i] = count;
-    }
+    for (int64_t i = 0; i < keys->n; i++)
+        r->total[at + i] = ctr_embedding_count(ctr_embedding_row(t, keys->number[i]) + r->s->floats, r->uses[at + i]);
 }
 
 static int ram_fetch(struct ctr_source *s, const struct ctr_source_keys *keys, bool make, float *to,
@@ -377,6 +378,15 @@ static int64_t ram_rows(const struct ctr_source *s, int table)
     return n;
 }
 
+static int64_t ram_memory(const struct ctr_source *s)
+{
+    const struct ram *r = (const struct ram *)s;
+    int64_t bytes = 0;
+    for (int t = 0; t < r->tables; t++)
+        bytes += (int64_t)ctr_embedding_bytes(r->table[t]);
+    return bytes;
+}
+
 static void ram_free(struct ctr_source *s)
 {
     free((void *)((struct ram *)s)->table);
@@ -391,6 +401,7 @@ static const struct ctr_source_ops ram_ops = { .name = "ram",
                                                .save = ram_save,
                                                .load = ram_load,
                                                .rows = ram_rows,
+                                               .memory = ram_memory,
                                                .free = ram_free };
 
 int ctr_source_ram(struct ctr_source **out, struct ctr_dev *dev, int32_t width, int32_t floats, struct ctr_err *err)

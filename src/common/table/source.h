@@ -5,10 +5,11 @@
  * all the way down, never by the number of a row. Sources stack:
  *
  *     ctr_source_ram(tables)             tables of embeddings in this process; finds each key of a minibatch once
+ *     ctr_source_disk(folder, memory)    rows on disk, of which as many stay in this process as the memory holds
  *     ctr_source_cache(device, below)    rows stay on a device from minibatch to minibatch; below is asked for misses
  *     ctr_source_frozen(file)            vectors of a keyed file, such as those of images; takes no gradients
  *
- * and whatever else fills a struct ctr_source_ops: a disk, shards of other processes, a tower that computes its vectors
+ * and whatever else fills a struct ctr_source_ops: shards of other processes, a tower that computes its vectors
  * (tests/unit/unit-source.c has one of each).
  *
  *     ctr_source_begin(s, &want, buffer, err);      the keys of a minibatch; again with more of them behind, piece by
@@ -85,6 +86,8 @@ struct ctr_source_ops {
                  struct ctr_err *err);
     /* Pass the keys on; the batch lists them already. NULL: nothing. */
     int (*begin)(struct ctr_source *s, const struct ctr_want *want, int buffer, struct ctr_err *err);
+    /* The rows of a minibatch are at hand, before they are fetched. NULL: they are. */
+    int (*ready)(struct ctr_source *s, int buffer, struct ctr_err *err);
     int (*values)(struct ctr_source *s, int buffer, struct ctr_mat *values, struct ctr_err *err); /* NULL: by fetch */
     int (*push)(struct ctr_source *s, int buffer, const struct ctr_source_step *step,
                 struct ctr_err *err); /* NULL: by put */
@@ -93,6 +96,7 @@ struct ctr_source_ops {
     int (*save)(struct ctr_source *s, int table, ctr_source_each *each, void *ctx, struct ctr_err *err);
     int (*load)(struct ctr_source *s, int table, uint64_t key, const float *row, struct ctr_err *err);
     int64_t (*rows)(const struct ctr_source *s, int table); /* that it has; -1: of all tables */
+    int64_t (*memory)(const struct ctr_source *s);          /* bytes of rows in this process; NULL: none */
     int (*summary)(const struct ctr_source *s, struct ctr_buf *text, struct ctr_err *err);
     void (*free)(struct ctr_source *s);
 };
@@ -124,8 +128,8 @@ int ctr_source_begin(struct ctr_source *s, const struct ctr_want *want, int buff
 int ctr_source_values(struct ctr_source *s, int buffer, struct ctr_mat *values, struct ctr_err *err) CTR_MUST;
 /* Of the keys of table t: their rows of values and gradients. */
 const int32_t *ctr_source_places(const struct ctr_source *s, int buffer, int t);
-/* Add to the counts of a minibatch's keys of table t, before push: how often each came in it; total: so far, this
- * minibatch included. */
+/* Add to the counts of a minibatch's keys of table t, between values and push: how often each came in it; total: so
+ * far, this minibatch included. */
 int ctr_source_count(struct ctr_source *s, int buffer, int t, const int32_t *uses, uint32_t *total,
                      struct ctr_err *err) CTR_MUST;
 int ctr_source_push(struct ctr_source *s, int buffer, const struct ctr_source_step *step, struct ctr_err *err) CTR_MUST;
@@ -134,6 +138,8 @@ void ctr_source_drop(struct ctr_source *s, int buffer);
 int ctr_source_settle(struct ctr_source *s, struct ctr_err *err) CTR_MUST;
 /* How many rows a table has, -1: all tables. */
 int64_t ctr_source_rows(const struct ctr_source *s, int table);
+/* Bytes that its rows take in this process. */
+int64_t ctr_source_memory(const struct ctr_source *s);
 /* The rows of a table, settled first; and a row into it, before anything is learned: CTR_EDATA where the key has one.
  */
 int ctr_source_save(struct ctr_source *s, int table, ctr_source_each *each, void *ctx, struct ctr_err *err) CTR_MUST;
@@ -147,6 +153,19 @@ void ctr_source_free(struct ctr_source *s);
 int ctr_source_ram(struct ctr_source **s, struct ctr_dev *dev, int32_t width, int32_t floats,
                    struct ctr_err *err) CTR_MUST;
 int ctr_source_ram_bind(struct ctr_source *s, int t, struct ctr_embedding *table, struct ctr_err *err) CTR_MUST;
+
+/* Rows on disk, in a folder of its own in `dir` (rowstore.h), beside a cache of rows in this process. `memory` bounds
+ * what the cache, the store and, on a CPU, the buffers of the device take together; rows of minibatches that are under
+ * way stay, of the others those go that were used longest ago. Rows that begin does not find are read by a thread of
+ * its own; values waits for it. Where two minibatches do not fit, the second one is read when the first is dropped;
+ * where one does not, values is an error that says so.
+ *
+ * `first` says what the rows of table t begin with (ctr_embedding_init): it is bound as a table, has no rows, and its
+ * `floats` are those of a row; one more than the source's is a count. */
+int ctr_source_disk(struct ctr_source **s, struct ctr_dev *dev, int32_t width, int32_t floats, int32_t row_floats,
+                    const char *dir, int64_t memory, struct ctr_err *err) CTR_MUST;
+int ctr_source_disk_bind(struct ctr_source *s, int t, const struct ctr_embedding *first, struct ctr_err *err) CTR_MUST;
+const char *ctr_source_disk_folder(const struct ctr_source *s);
 
 /* Rows of `below` that stay in the memory of a device with memory of its own, so that tables may be larger than it: a
  * set of slots, 8 ways, least recently used. The optimizer changes them where they lie; one that has to go is put back

@@ -489,6 +489,11 @@ static int64_t cache_row_count(const struct ctr_source *s, int table)
     return ctr_source_rows(((const struct cache *)s)->below, table);
 }
 
+static int64_t cache_memory(const struct ctr_source *s)
+{
+    return ctr_source_memory(((const struct cache *)s)->below);
+}
+
 static int cache_summary(const struct ctr_source *s, struct ctr_buf *text, struct ctr_err *err)
 {
     const struct cache *c = (const struct cache *)s;
@@ -512,6 +517,7 @@ static const struct ctr_source_ops cache_ops = { .name = "cache",
                                                  .save = cache_save,
                                                  .load = cache_load,
                                                  .rows = cache_row_count,
+                                                 .memory = cache_memory,
                                                  .summary = cache_summary,
                                                  .free = cache_free };
 

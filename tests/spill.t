@@ -1,0 +1,94 @@
+#!/bin/sh
+# ctr-train MODEL --memory SIZE --spill DIR: rows of embeddings beyond the memory are on disk, and the model is that of a run that
+# has them all in memory, byte for byte: for any memory, -j and batches, after a kill, from --init, with --validation.
+. "${0%/*}/lib.sh"
+has_python json || skip_all "no python"
+cd "$W" || exit 1
+MAKE="$CTR_TOP/tests/model_reference.py"
+mkdir spill
+awk 'BEGIN { srand(8); print "click,a,b,x"
+    for (i = 0; i < 14000; i++) print (rand() < .4) "," int(12000 * rand()) "," int(30 / (.01 + rand())) "," rand() }' >rows.csv
+printf 'label click\nfeature a\nfeature b\ndense x\n' >plan
+ctr-import -q --format csv --header rows.csv | ctr-extract -q plan | ctr-cat --batch 77 -o rows.arrows
+ctr-select --head 3000 -o some.arrows rows.arrows
+
+train() { ctr-train mlp --embedding 200 --hidden 4 --minibatch 100 --l2 .001 "$@"; }
+train -q --embedding 2 -o x.arrows --memory 4M --spill spill some.arrows 2>x.err || { grep -q RocksDB x.err && skip_all "$(cat x.err)"; }
+count() { awk -v name="$1" 'index($0, name) == 1 { print $3 }' "$2"; }
+
+# ---- tables of 20 MiB and more, in a memory of a tenth beside the buffers of the network and of the store
+train -v --progressive all.p -o all.arrows rows.arrows 2>all.err
+train -v --memory 6M --spill spill --progressive got.p -o got.arrows rows.arrows 2>got.err
+ok 'the same model' cmp got.arrows all.arrows
+ok 'the same scores' cmp got.p all.p
+ok 'rows had to go for others' test "$(count 'memory evictions' got.err)" -gt 5000
+keys=$(awk '$1 == "keys" { print $2 }' all.err)
+ok "few of $keys rows were in memory: $(count 'memory rows' got.err)" test "$keys" -gt $((10 * $(count 'memory rows' got.err)))
+is 'hits and misses are the distinct keys of minibatches' "$(($(count 'memory hits' got.err) + $(count 'memory misses' got.err)))" \
+    "$(train -v --memory 100M --spill spill -o x.arrows rows.arrows 2>&1 | awk '/^memory (hits|misses)/ { n += $3 } END { print n }')"
+ok 'with room for all of them, too' cmp x.arrows all.arrows
+is 'the folder is empty' "$(ls spill)" ''
+ctr-cat --batch 5000 -o large.arrows rows.arrows
+ok 'for any -j and batches' sh -c "ctr-train mlp --embedding 200 --hidden 4 --minibatch 100 --l2 .001 -q -j 3 --memory 7M --spill spill -o got.arrows large.arrows &&
+    cmp got.arrows all.arrows"
+train -q -o other.arrows --seed 1 some.arrows
+train -q -o some.model some.arrows
+ok 'another model is another: the comparison can fail' sh -c '! cmp -s other.arrows some.model'
+
+# ---- all deep models
+"$PY" "$MAKE" make mixed 600 mixed.arrows || exit 1
+same() { # same MODEL OPTIONS
+    ctr-train "$@" -q --embedding 20 --minibatch 50 --passes 2 -o all.m mixed.arrows &&
+        ctr-train "$@" -q --embedding 20 --minibatch 50 --passes 2 --memory 6M --spill spill -o got.m mixed.arrows && cmp got.m all.m
+}
+for model in mlp fm dcnv2 dlrm; do
+    ok "$model" same $model
+done
+ok 'two-tower' same two-tower --user-features a,age,past,item --ad-features b,text,vec,word
+awk 'BEGIN { srand(9); print "click,item,past"
+    for (i = 0; i < 1000; i++) print (rand() < .4) "," int(90 * rand()) "," int(90 * rand()) " " int(90 * rand()) }' >past.csv
+printf 'label click\nfeature item\nfeature past in item of item = split(past, " ")\n' >past.plan
+ctr-import -q --format csv --header past.csv | ctr-extract -q past.plan -o mixed.arrows
+ok 'din' same din
+if [ -f "$gpu_plugin" ]; then
+    export CTR_CUDA_PLUGIN="$gpu_plugin"
+    CTR_WORKING_SET=64 train -q --device gpu -o all.m some.arrows
+    CTR_WORKING_SET=64 train -q --device gpu --memory 4M --spill spill -o got.m some.arrows
+    ok 'device, memory and disk: the same model' cmp got.m all.m
+    unset CTR_CUDA_PLUGIN
+fi
+
+# ---- models and checkpoints do not know where rows were
+train -q --init all.arrows -o all.m some.arrows
+train -q --init all.arrows --memory 6M --spill spill -o got.m some.arrows
+ok '--init' cmp got.m all.m
+train -q --init all.arrows --init-partial -o all.m some.arrows 2>/dev/null
+train -q --init all.arrows --init-partial --memory 6M --spill spill -o got.m some.arrows 2>/dev/null
+ok '--init-partial' cmp got.m all.m
+train -q --validation some.arrows --passes 2 -o all.m some.arrows 2>/dev/null
+train -q --validation some.arrows --passes 2 --memory 4M --spill spill -o got.m some.arrows 2>/dev/null
+ok '--validation' cmp got.m all.m
+resumes() {
+    rm -f c.ckpt got.arrows
+    for delay in .1 .2 .3 .5 .8 600; do
+        timeout --foreground -s KILL $delay ctr-train mlp --embedding 200 --hidden 4 --minibatch 100 --l2 .001 -q --memory 6M --spill spill \
+            --checkpoint c.ckpt --checkpoint-every 2000 --resume -o got.arrows rows.arrows && break
+    done 2>/dev/null
+    cmp got.arrows all.arrows
+}
+ok 'kill -9 and resume' resumes
+is 'what killed runs left is gone' "$(ls spill)" ''
+
+# ---- refusals
+message() { # message TEXT COMMAND…
+    _text=$1
+    shift
+    ! "$@" >x 2>x.err && grep -q -e "$_text" x.err
+}
+ok 'a minibatch that does not fit' message 'raise it, or lower --minibatch' train -q --minibatch 5000 --memory 6M --spill spill -o x.arrows rows.arrows
+ok 'without --memory' message '--spill needs --memory' train -q --spill spill -o x.arrows some.arrows
+ok 'no such folder' message 'none: rows on disk: cannot make a folder in it' train -q --memory 6M --spill none -o x.arrows some.arrows
+ok 'tables that are too large name the way out' message '(--spill DIR)' train -q --memory 6M -o x.arrows rows.arrows
+ok 'lr has no such option' message 'lr takes no --spill' ctr-train lr -q --spill spill some.arrows
+is 'and nothing stays' "$(ls spill)" ''
+done_testing

@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Rows on disk: they come back as they were put, in order of keys; a damaged file, a full disk and a folder that a
+ * killed process left. */
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/table/rowstore.h"
+
+#include "tap.h"
+
+enum { FLOATS = 50, ROWS = 5000, MEMORY = 1 << 20 };
+
+static char dir[80];
+
+static void must(int rc, const struct ctr_err *err)
+{
+    if (rc < 0) {
+        printf("Bail out! %s\n", err->what);
+        exit(1);
+    }
+}
+
+static struct ctr_rowkey key_at(int i)
+{
+    return (struct ctr_rowkey){ (uint32_t)i % 3, ctr_mix64((uint64_t)i) };
+}
+
+static float number(int i, int j)
+{
+    return (float)i + (float)j / 64;
+}
+
+static int fill(struct ctr_rowstore *s, int from, int n, struct ctr_err *err)
+{
+    float row[FLOATS];
+    int rc = 0;
+    for (int i = from; i < from + n && !rc; i++) {
+        for (int j = 0; j < FLOATS; j++)
+            row[j] = number(i, j);
+        const struct ctr_rowkey key = key_at(i);
+        rc = ctr_rowstore_put(s, &key, 1, row, err);
+    }
+    return rc;
+}
+
+/* How many of the rows are there and right; < 0: an error. */
+static int right(struct ctr_rowstore *s, int from, int n, struct ctr_err *err)
+{
+    static float rows[ROWS][FLOATS];
+    static float *to[ROWS];
+    static struct ctr_rowkey keys[ROWS];
+    static bool found[ROWS];
+    int good = 0;
+    for (int i = 0; i < n; i++) {
+        to[i] = rows[i];
+        keys[i] = key_at(from + i);
+    }
+    int rc = ctr_rowstore_get(s, keys, n, to, found, err);
+    for (int i = 0; i < n && !rc; i++) {
+        good += found[i];
+        for (int j = 0; j < FLOATS && found[i]; j++)
+            if (rows[i][j] != number(from + i, j)) {
+                good--;
+                break;
+            }
+    }
+    return rc ? rc : good;
+}
+
+struct seen {
+    uint64_t last;
+    int n;
+    bool in_order;
+};
+
+static int see(void *ctx, uint64_t key, const float *row, struct ctr_err *err)
+{
+    struct seen *s = ctx;
+    (void)row, (void)err;
+    s->in_order &= !s->n || key > s->last;
+    s->last = key;
+    s->n++;
+    return 0;
+}
+
+static void test_rows(void)
+{
+    struct ctr_err err = { 0 };
+    struct ctr_rowstore *s;
+    must(ctr_rowstore_open(&s, dir, FLOATS, MEMORY, &err), &err);
+    must(fill(s, 0, ROWS / 2, &err), &err);
+    must(fill(s, ROWS, ROWS / 2, &err), &err); /* ROWS / 2 … ROWS have none */
+    ok(right(s, 0, ROWS, &err) == ROWS / 2, "rows that are there, and no others");
+    must(ctr_rowstore_flush(s, &err), &err);
+    ok(right(s, 0, ROWS, &err) == ROWS / 2 && right(s, ROWS, ROWS, &err) == ROWS / 2, "and from their files");
+    must(fill(s, 0, ROWS / 2, &err), &err);
+    ok(right(s, 0, ROWS, &err) == ROWS / 2, "and when they are put again");
+    int n = 0;
+    bool in_order = true;
+    for (uint32_t t = 0; t < 3; t++) {
+        struct seen seen = { .in_order = true };
+        must(ctr_rowstore_each(s, t, see, &seen, &err), &err);
+        in_order &= seen.in_order;
+        n += seen.n;
+    }
+    ok(n == ROWS && in_order, "tables come in ascending order of keys");
+    ctr_rowstore_free(s);
+    ok(!rmdir(dir) && !mkdir(dir, 0700), "its folder goes with it");
+}
+
+/* Change a byte in the middle of each file of rows. */
+static int damage(const char *folder)
+{
+    DIR *d = opendir(folder);
+    int n = 0;
+    for (struct dirent *e; d && (e = readdir(d));) {
+        struct stat st;
+        char byte;
+        const int fd = strstr(e->d_name, ".sst") ? openat(dirfd(d), e->d_name, O_RDWR) : -1;
+        if (fd < 0)
+            continue;
+        for (off_t at = 1000; !fstat(fd, &st) && at < st.st_size / 2; at += 4000)
+            if (pread(fd, &byte, 1, at) == 1) {
+                byte = (char)~byte;
+                n += pwrite(fd, &byte, 1, at) == 1;
+            }
+        close(fd);
+    }
+    if (d)
+        closedir(d);
+    return n;
+}
+
+static void test_damage(void)
+{
+    struct ctr_err err = { 0 };
+    struct ctr_rowstore *s;
+    struct seen seen = { .in_order = true };
+    must(ctr_rowstore_open(&s, dir, FLOATS, MEMORY, &err), &err);
+    must(fill(s, 0, ROWS, &err), &err);
+    must(ctr_rowstore_flush(s, &err), &err);
+    ok(damage(ctr_rowstore_folder(s)) > 0, "bytes of its files change");
+    ok(right(s, 0, ROWS, &err) == CTR_ESYS && !strcmp(err.file, ctr_rowstore_folder(s)), "%s: %s", err.file, err.what);
+    err = (struct ctr_err){ 0 };
+    ok(ctr_rowstore_each(s, 0, see, &seen, &err) == CTR_ESYS, "in order, too: %s", err.what);
+    ctr_rowstore_free(s);
+}
+
+/* As on a full disk: a file takes no more than some bytes. */
+static void test_full(void)
+{
+    struct ctr_err err = { 0 };
+    struct ctr_rowstore *s;
+    struct rlimit old, small = { 0 };
+    must(ctr_rowstore_open(&s, dir, FLOATS, MEMORY, &err), &err);
+    signal(SIGXFSZ, SIG_IGN);
+    getrlimit(RLIMIT_FSIZE, &old);
+    small = (struct rlimit){ 100000, old.rlim_max };
+    setrlimit(RLIMIT_FSIZE, &small);
+    int rc = fill(s, 0, 3 * ROWS, &err);
+    if (!rc)
+        rc = ctr_rowstore_flush(s, &err);
+    setrlimit(RLIMIT_FSIZE, &old);
+    ok(rc == CTR_ESYS && err.file[0], "a full disk: %s", err.what);
+    ctr_rowstore_free(s);
+    ok(ctr_rowstore_open(&s, "/no/such/folder", FLOATS, MEMORY, &err) == CTR_ESYS, "no folder: %s", err.what);
+}
+
+static int folders(void)
+{
+    DIR *d = opendir(dir);
+    int n = 0;
+    for (struct dirent *e; d && (e = readdir(d));)
+        n += e->d_name[0] != '.';
+    if (d)
+        closedir(d);
+    return n;
+}
+
+/* Others are alive; killed: it leaves its folder. */
+static void test_killed(void)
+{
+    struct ctr_err err = { 0 };
+    struct ctr_rowstore *s;
+    int pipes[2];
+    char ready;
+    if (pipe(pipes))
+        exit(1);
+    const pid_t child = fork();
+    if (!child) {
+        must(ctr_rowstore_open(&s, dir, FLOATS, MEMORY, &err), &err);
+        must(fill(s, 0, ROWS, &err), &err);
+        (void)!write(pipes[1], "x", 1);
+        pause();
+        _exit(1);
+    }
+    ok(read(pipes[0], &ready, 1) == 1 && folders() == 1, "another process has rows there");
+    must(ctr_rowstore_open(&s, dir, FLOATS, MEMORY, &err), &err);
+    ok(folders() == 2, "which stay while it lives");
+    ctr_rowstore_free(s);
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    ok(folders() == 1, "killed, it leaves them");
+    must(ctr_rowstore_open(&s, dir, FLOATS, MEMORY, &err), &err);
+    ok(folders() == 1, "the next one removes them");
+    ctr_rowstore_free(s);
+    ok(!folders(), "and leaves nothing");
+}
+
+int main(void)
+{
+    struct ctr_err err = { 0 };
+    const char *tmp = getenv("TMPDIR");
+    snprintf(dir, sizeof dir, "%.50s/unit-rowstore.XXXXXX", tmp ? tmp : "/tmp");
+    if (!mkdtemp(dir))
+        return 1;
+    if (!ctr_rowstore_available(&err)) {
+        ok(strstr(err.what, "RocksDB"), "rows on disk # skip %s", err.what);
+        rmdir(dir);
+        return done_testing();
+    }
+    test_killed(); /* the first: it forks, and RocksDB starts threads */
+    test_rows();
+    test_damage();
+    test_full();
+    rmdir(dir);
+    return done_testing();
+}
