@@ -97,11 +97,21 @@ static inline void ctr_buf_clear(struct ctr_buf *b)
  * many when it is full. `array`: where its pointer is, NULL at first. */
 int ctr_array_grow(void *array, int n, int *cap, size_t size, struct ctr_err *err) CTR_MUST;
 
+/* Numbers of an array's elements by hash; see index.c below. */
+struct ctr_index_slot {
+    uint64_t hash;
+    uint32_t number; /* CTR_INDEX_FREE: a free slot */
+};
+struct ctr_index { /* zero-initialise */
+    struct ctr_index_slot *slot;
+    int64_t taken, cap; /* slots; cap: 0 or a power of two */
+};
+
 /* A list of owned strings. Files name some of them, so a long one is found by hash. */
 struct ctr_strs {
     char **s;
     int n, cap;
-    uint32_t *place; /* of a long list: 2 * cap places, 1 + the index of a string or 0 */
+    struct ctr_index index; /* of a long list: its strings, of equal ones the first */
 };
 int ctr_strs_add(struct ctr_strs *l, const char *s, size_t len, struct ctr_err *err) CTR_MUST;
 int ctr_strs_split(struct ctr_strs *l, const char *s, char sep, struct ctr_err *err) CTR_MUST; /* "a,b" */
@@ -163,6 +173,46 @@ extern uint64_t ctr_hash_secret;
 static inline uint64_t ctr_hash_place(uint64_t h, uint64_t mask)
 {
     return h * ctr_hash_secret >> __builtin_clzll(mask);
+}
+
+/* ---- elements of an array by hash: index.c ---- */
+
+/* Open addressing. The hash is of the caller's choice; seed it with ctr_hash_secret where inputs can be made to
+ * collide. Elements of one hash are found in the order in which they were added:
+ *
+ *     const struct ctr_index_slot *s = ctr_index_find(&x, hash);
+ *     while (s && !equal(&array[s->number], key))
+ *         s = ctr_index_next(&x, s);
+ */
+#define CTR_INDEX_FREE UINT32_MAX
+int ctr_index_add(struct ctr_index *x, uint64_t hash, uint32_t number, struct ctr_err *err) CTR_MUST;
+int ctr_index_reserve(struct ctr_index *x, struct ctr_err *err) CTR_MUST; /* there is a free slot then */
+void ctr_index_free(struct ctr_index *x);
+static inline struct ctr_index_slot *ctr_index_home(const struct ctr_index *x, uint64_t hash) /* x->cap > 0 */
+{
+    return &x->slot[ctr_hash_place(hash, (uint64_t)(x->cap - 1))];
+}
+static inline struct ctr_index_slot *ctr_index_after(const struct ctr_index *x, const struct ctr_index_slot *s)
+{
+    return &x->slot[(s - x->slot + 1) & (x->cap - 1)];
+}
+/* From a slot on, the first of that hash, or the free one behind all of them. */
+static inline struct ctr_index_slot *ctr_index_from(const struct ctr_index *x, struct ctr_index_slot *s, uint64_t hash)
+{
+    while (s->number != CTR_INDEX_FREE && s->hash != hash)
+        s = ctr_index_after(x, s);
+    return s;
+}
+/* The first element of that hash, and the next one of the same; NULL: there is none. */
+static inline const struct ctr_index_slot *ctr_index_find(const struct ctr_index *x, uint64_t hash)
+{
+    const struct ctr_index_slot *s = x->cap ? ctr_index_from(x, ctr_index_home(x, hash), hash) : NULL;
+    return s && s->number != CTR_INDEX_FREE ? s : NULL;
+}
+static inline const struct ctr_index_slot *ctr_index_next(const struct ctr_index *x, const struct ctr_index_slot *of)
+{
+    const struct ctr_index_slot *s = ctr_index_from(x, ctr_index_after(x, of), of->hash);
+    return s->number != CTR_INDEX_FREE ? s : NULL;
 }
 
 void ctr_sha256(const void *data, size_t n, uint8_t out[32]); /* one-way: sha256.c */

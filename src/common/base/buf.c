@@ -161,22 +161,29 @@ static bool is_str(const char *have, const char *s, size_t n)
     return strlen(have) == n && !memcmp(have, s, n);
 }
 
-/* Where a string is or would be. The hash is seeded by an address, so that no input can be made whose names share a
- * slot. */
-static uint32_t *find_place(const struct ctr_strs *l, const char *s, size_t n)
+static uint64_t hash_of(const char *s, size_t n)
 {
-    const uint32_t mask = 2 * (uint32_t)l->cap - 1;
-    uint32_t i = (uint32_t)ctr_hash64(s, n, (uint64_t)(uintptr_t)l->place) & mask;
-    while (l->place[i] && !is_str(l->s[l->place[i] - 1], s, n))
-        i = (i + 1) & mask;
-    return &l->place[i];
+    return ctr_hash64(s, n, ctr_hash_secret);
 }
 
-static void set_place(struct ctr_strs *l, int i)
+static int find_by_hash(const struct ctr_strs *l, const char *s, size_t n)
 {
-    uint32_t *place = find_place(l, l->s[i], strlen(l->s[i]));
-    if (!*place)
-        *place = (uint32_t)i + 1;
+    const struct ctr_index_slot *p = ctr_index_find(&l->index, hash_of(s, n));
+    while (p && !is_str(l->s[p->number], s, n))
+        p = ctr_index_next(&l->index, p);
+    return p ? (int)p->number : -1;
+}
+
+/* Strings from the first that the index lacks on. */
+static int index_strs(struct ctr_strs *l, int from, struct ctr_err *err)
+{
+    int rc = 0;
+    for (int i = from; i < l->n && !rc; i++) {
+        const size_t n = strlen(l->s[i]);
+        if (find_by_hash(l, l->s[i], n) < 0)
+            rc = ctr_index_add(&l->index, hash_of(l->s[i], n), (uint32_t)i, err);
+    }
+    return rc;
 }
 
 int ctr_array_grow(void *array, int n, int *cap, size_t size, struct ctr_err *err)
@@ -201,16 +208,7 @@ static int grow_strs(struct ctr_strs *l, struct ctr_err *err)
     if (!p)
         return ctr_fail_nomem(err, (size_t)cap * sizeof *p);
     l->s = p;
-    if (cap > SHORT_LIST) {
-        uint32_t *place = calloc(2 * (size_t)cap, sizeof *place);
-        if (!place)
-            return ctr_fail_nomem(err, 2 * (size_t)cap * sizeof *place);
-        free(l->place);
-        l->place = place;
-    }
     l->cap = cap;
-    for (int i = 0; l->place && i < l->n; i++)
-        set_place(l, i);
     return 0;
 }
 
@@ -226,9 +224,9 @@ int ctr_strs_add(struct ctr_strs *l, const char *s, size_t len, struct ctr_err *
     memcpy(copy, s, len);
     copy[len] = 0;
     l->s[l->n++] = copy;
-    if (l->place)
-        set_place(l, l->n - 1);
-    return 0;
+    if (l->n > SHORT_LIST && (rc = index_strs(l, l->index.cap ? l->n - 1 : 0, err)))
+        free(l->s[--l->n]);
+    return rc;
 }
 
 int ctr_strs_split(struct ctr_strs *l, const char *s, char sep, struct ctr_err *err)
@@ -247,8 +245,8 @@ int ctr_strs_split(struct ctr_strs *l, const char *s, char sep, struct ctr_err *
 
 int ctr_strs_find_n(const struct ctr_strs *l, const char *s, size_t n)
 {
-    if (l->place)
-        return (int)*find_place(l, s, n) - 1;
+    if (l->index.cap)
+        return find_by_hash(l, s, n);
     for (int i = 0; i < l->n; i++)
         if (is_str(l->s[i], s, n))
             return i;
@@ -265,7 +263,7 @@ void ctr_strs_free(struct ctr_strs *l)
     for (int i = 0; i < l->n; i++)
         free(l->s[i]);
     free(l->s);
-    free(l->place);
+    ctr_index_free(&l->index);
     *l = (struct ctr_strs){ 0 };
 }
 

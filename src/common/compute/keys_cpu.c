@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * keys_cpu: sorting, unique keys, slots of a working set, reductions and AUC on the CPU. */
+ * keys_cpu: sorting, unique keys, slots of a working set, reductions and AUC on the CPU. Table and sort are its own:
+ * they are what the operations `unique` and `sort` mean, without allocation, in the scratch of the device. */
 #include "common/compute/cpu.h"
 
 /* ---- radix sort: least significant byte first, so it is stable; bytes that are all alike are skipped ---- */

@@ -3,7 +3,9 @@
  * The sparse side of a deep model: the tables, the lists of a minibatch, pull and push.
  *
  * A table works for itself (its distinct keys), so that tables are shared out to threads and nothing depends on them.
- * Vectors of distinct keys come from a source (table/source.h), in the order in which the keys came. */
+ * Vectors of distinct keys come from a source (table/source.h), in the order in which the keys came. The set of these
+ * is a table of its own: 4 bytes a slot beside the array of hashes that goes to the source, emptied for each minibatch.
+ */
 #include <math.h>
 #include <stdlib.h>
 

@@ -48,11 +48,12 @@ void ctr_arena_free(struct plan_arena *a);
 
 /* A map from names to small numbers; the names are borrowed. */
 struct plan_map {
-    struct plan_map_slot {
+    struct plan_map_entry {
         const char *name;
         int value;
-    } * slot;
-    size_t used, cap;
+    } * entry;
+    int n, cap;
+    struct ctr_index index;
 };
 int ctr_map_get(const struct plan_map *m, const char *name); /* or -1 */
 int ctr_map_set(struct plan_map *m, const char *name, int value, struct ctr_err *err) CTR_MUST;
@@ -243,13 +244,12 @@ struct plan_graph {
     const enum ctr_type *cast; /* of each column of the input: see ctr_inputs_bind; NULL: none */
     struct plan_node *node;
     int n, cap;
-    int64_t limit_bytes; /* of what one node of variable size holds of a batch: CTR_ELARGE above it */
-    int64_t folded;      /* bytes of texts that were computed from literals */
-    bool no_fusion;      /* a caller looks at every value */
-    int *bucket;         /* hash -> node */
-    int nbuckets;
-    int *order; /* live nodes by depth, then by number */
-    int *layer; /* nlayers + 1 offsets into order */
+    int64_t limit_bytes;    /* of what one node of variable size holds of a batch: CTR_ELARGE above it */
+    int64_t folded;         /* bytes of texts that were computed from literals */
+    bool no_fusion;         /* a caller looks at every value */
+    struct ctr_index nodes; /* by hash */
+    int *order;             /* live nodes by depth, then by number */
+    int *layer;             /* nlayers + 1 offsets into order */
     int norder, nlayers;
     const char *dir;               /* files that operators read lie relative to it */
     bool confined;                 /* and nowhere else */

@@ -45,7 +45,7 @@ void ctr_graph_free(struct plan_graph *g)
         ctr_buf_free(&g->node[i].scratch);
     }
     free(g->node);
-    free(g->bucket);
+    ctr_index_free(&g->nodes);
     free(g->order);
     free(g->layer);
     free(g->task_err);
@@ -117,54 +117,27 @@ static bool node_equal(const struct plan_node *a, const struct plan_node *b)
     return same;
 }
 
-static int rehash(struct plan_graph *g, struct ctr_err *err)
-{
-    int n = g->nbuckets ? g->nbuckets * 2 : 256;
-    int *b = malloc((size_t)n * sizeof *b);
-    if (!b)
-        return ctr_fail_nomem(err, (size_t)n * sizeof *b);
-    memset(b, 0xff, (size_t)n * sizeof *b);
-    for (int i = 0; i < g->n; i++) {
-        uint64_t at = g->node[i].hash;
-        while (b[at & (uint64_t)(n - 1)] >= 0)
-            at++;
-        b[at & (uint64_t)(n - 1)] = i;
-    }
-    free(g->bucket);
-    g->bucket = b;
-    g->nbuckets = n;
-    return CTR_OK;
-}
-
 /* The number of a node equal to *n, or -1. */
 static int find_node(const struct plan_graph *g, struct plan_node *n)
 {
     n->hash = node_hash(n);
-    if (!g->nbuckets)
-        return -1;
-    for (uint64_t at = n->hash; g->bucket[at & (uint64_t)(g->nbuckets - 1)] >= 0; at++) {
-        int i = g->bucket[at & (uint64_t)(g->nbuckets - 1)];
-        if (node_equal(&g->node[i], n))
-            return i;
-    }
-    return -1;
+    const struct ctr_index_slot *s = ctr_index_find(&g->nodes, n->hash);
+    while (s && !node_equal(&g->node[s->number], n))
+        s = ctr_index_next(&g->nodes, s);
+    return s ? (int)s->number : -1;
 }
 
 /* Adds *n, which owns its call's state from then on. Returns its number. */
 static int add_node(struct plan_graph *g, struct plan_node n, struct ctr_err *err)
 {
     int rc = ctr_array_grow(&g->node, g->n, &g->cap, sizeof *g->node, err);
-    if (!rc && (g->n + 1) * 2 > g->nbuckets)
-        rc = rehash(g, err);
+    if (!rc)
+        rc = ctr_index_add(&g->nodes, n.hash, (uint32_t)g->n, err);
     if (rc < 0)
         return rc;
     for (int i = 0; i < n.nargs; i++)
         if (n.arg[i] >= 0)
             n.depth = CTR_MAX(n.depth, g->node[n.arg[i]].depth + 1);
-    uint64_t at = n.hash;
-    while (g->bucket[at & (uint64_t)(g->nbuckets - 1)] >= 0)
-        at++;
-    g->bucket[at & (uint64_t)(g->nbuckets - 1)] = g->n;
     g->node[g->n] = n;
     return g->n++;
 }

@@ -52,45 +52,43 @@ void ctr_arena_free(struct plan_arena *a)
     *a = (struct plan_arena){ 0 };
 }
 
-static struct plan_map_slot *map_slot(const struct plan_map *m, const char *name)
+static struct plan_map_entry *map_find(const struct plan_map *m, const char *name, uint64_t hash)
 {
-    size_t i = ctr_hash64(name, strlen(name), ctr_hash_secret) & (m->cap - 1);
-    while (m->slot[i].name && strcmp(m->slot[i].name, name) != 0)
-        i = (i + 1) & (m->cap - 1);
-    return &m->slot[i];
+    const struct ctr_index_slot *s = ctr_index_find(&m->index, hash);
+    while (s && strcmp(m->entry[s->number].name, name) != 0)
+        s = ctr_index_next(&m->index, s);
+    return s ? &m->entry[s->number] : NULL;
+}
+
+static uint64_t map_hash(const char *name)
+{
+    return ctr_hash64(name, strlen(name), ctr_hash_secret);
 }
 
 int ctr_map_get(const struct plan_map *m, const char *name)
 {
-    if (!m->cap)
-        return -1;
-    const struct plan_map_slot *s = map_slot(m, name);
-    return s->name ? s->value : -1;
+    const struct plan_map_entry *e = map_find(m, name, map_hash(name));
+    return e ? e->value : -1;
 }
 
 int ctr_map_set(struct plan_map *m, const char *name, int value, struct ctr_err *err)
 {
-    if (m->used * 2 >= m->cap) {
-        struct plan_map bigger = { .cap = CTR_MAX(m->cap * 2, (size_t)64) };
-        bigger.slot = calloc(bigger.cap, sizeof *bigger.slot);
-        if (!bigger.slot)
-            return ctr_fail_nomem(err, bigger.cap * sizeof *bigger.slot);
-        for (size_t i = 0; i < m->cap; i++)
-            if (m->slot[i].name)
-                *map_slot(&bigger, m->slot[i].name) = m->slot[i];
-        bigger.used = m->used;
-        free(m->slot);
-        *m = bigger;
-    }
-    struct plan_map_slot *s = map_slot(m, name);
-    m->used += !s->name;
-    *s = (struct plan_map_slot){ name, value };
+    const uint64_t hash = map_hash(name);
+    struct plan_map_entry *e = map_find(m, name, hash);
+    int rc = e ? 0 : ctr_array_grow(&m->entry, m->n, &m->cap, sizeof *m->entry, err);
+    if (!rc && !e)
+        rc = ctr_index_add(&m->index, hash, (uint32_t)m->n, err);
+    if (rc)
+        return rc;
+    e = e ? e : &m->entry[m->n++];
+    *e = (struct plan_map_entry){ name, value };
     return CTR_OK;
 }
 
 void ctr_map_free(struct plan_map *m)
 {
-    free(m->slot);
+    free(m->entry);
+    ctr_index_free(&m->index);
     *m = (struct plan_map){ 0 };
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * plan_names: readable names of the keys that a program makes. The names of a row are made in the order in which the
- * operators made its keys; a key that comes with two names is a collision.
+ * operators made its keys; a key that comes with two names is a collision. The table is its own: key, place and count
+ * stand in the slot, so that a name that came before costs one cache miss beside its text.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -28,51 +28,16 @@ CTR_BODY void roots_of_counts(const uint32_t *restrict count, int64_t n, uint64_
     }
 }
 
-/* Of `real` double or float: n <= GROUP rows, to columns from `at` on. */
-#define DEFINE_BODY(real, suffix, absolute, squareroot)                                                                \
-    CTR_BODY void group_##suffix(const struct ctr_learning *l, const uint8_t *const *row, int64_t n,                   \
-                                 const struct ctr_state_columns *to, int64_t at)                                       \
-    {                                                                                                                  \
-        const struct ctr_layout lay = l->layout;                                                                       \
-        const bool q13 = l->precision == CTR_Q13_STATE;                                                                \
-        const real inv_alpha = (real)l->inv_alpha, beta = (real)l->beta, l1 = (real)l->l1, l2 = (real)l->l2;           \
-        real z[GROUP], root[GROUP], w[GROUP];                                                                          \
-        float of_counts[GROUP] = { 0 };                                                                                \
-        uint32_t count[GROUP];                                                                                         \
-        for (int64_t i = 0; i < n; i++) {                                                                              \
-            int16_t q;                                                                                                 \
-            uint16_t code;                                                                                             \
-            if (q13) {                                                                                                 \
-                memcpy(&q, row[i] + lay.value, sizeof q);                                                              \
-                z[i] = (real)q * (real)0x1p-13;                                                                        \
-            } else                                                                                                     \
-                memcpy(&z[i], row[i] + lay.value, sizeof *z);                                                          \
-            if (lay.counts)                                                                                            \
-                memcpy(&count[i], row[i] + lay.counts, sizeof *count);                                                 \
-            else if (q13) {                                                                                            \
-                memcpy(&code, row[i] + lay.n, sizeof code);                                                            \
-                root[i] = (real)ctr_squares_value(code);                                                               \
-            } else                                                                                                     \
-                memcpy(&root[i], row[i] + lay.n, sizeof *root);                                                        \
-        }                                                                                                              \
-        if (lay.counts)                                                                                                \
-            roots_of_counts(count, n, to->negatives + at, to->positives + at, of_counts);                              \
-        else                                                                                                           \
-            memcpy((real *)to->n + at, root, (size_t)n * sizeof *root);                                                \
-        for (int64_t i = 0; i < n; i++)                                                                                \
-            root[i] = lay.counts ? (real)of_counts[i] : squareroot(root[i]);                                           \
-        for (int64_t i = 0; i < n && q13; i++)                                                                         \
-            z[i] *= (beta + root[i]) * inv_alpha;                                                                      \
-        for (int64_t i = 0; i < n; i++) {                                                                              \
-            const real size = absolute(z[i]) - l1, v = size / ((beta + root[i]) * inv_alpha + l2);                     \
-            const real turned = z[i] > 0 ? -v : v;                                                                     \
-            w[i] = size <= 0 ? 0 : turned;                                                                             \
-        }                                                                                                              \
-        memcpy((real *)to->value + at, z, (size_t)n * sizeof *z);                                                      \
-        memcpy((real *)to->weight + at, w, (size_t)n * sizeof *w);                                                     \
-    }
-DEFINE_BODY(double, f64, fabs, sqrt)
-DEFINE_BODY(float, f32, fabsf, sqrtf)
+#define NAME(name) name##_f64
+#define REAL       double
+#define ABSOLUTE   fabs
+#define SQRT       sqrt
+#include "common/lr/optimizer_columns_body.h"
+#define NAME(name) name##_f32
+#define REAL       float
+#define ABSOLUTE   fabsf
+#define SQRT       sqrtf
+#include "common/lr/optimizer_columns_body.h"
 
 typedef void group_of(const struct ctr_learning *l, const uint8_t *const *row, int64_t n,
                       const struct ctr_state_columns *to, int64_t at);

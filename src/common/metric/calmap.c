@@ -58,10 +58,10 @@ const char *ctr_cal_map_by(const struct ctr_cal_map *m)
 
 int ctr_cal_map_slice(const struct ctr_cal_map *m, const char *text, size_t n)
 {
-    const struct ctr_idmap_slot *s = m->ids.cap ? ctr_idmap_slot(&m->ids, ctr_cal_hash(text, n)) : NULL;
+    const struct ctr_index_slot *s = m->ids.index.cap ? ctr_idmap_slot(&m->ids, ctr_cal_hash(text, n)) : NULL;
 
-    const struct ctr_cal_part *p = !s || s->id == UINT32_MAX ? NULL : &m->part[s->id + 1];
-    return p && ctr_cal_same(text, n, p->text, p->text_bytes) ? (int)s->id + 1 : 0;
+    const struct ctr_cal_part *p = !s || s->number == CTR_INDEX_FREE ? NULL : &m->part[s->number + 1];
+    return p && ctr_cal_same(text, n, p->text, p->text_bytes) ? (int)s->number + 1 : 0;
 }
 
 /* The knot at or below `score`, which lies within the fitted range. Without a branch: scores of a stream come in no

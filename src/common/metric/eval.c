@@ -462,7 +462,7 @@ static int user_id(struct ctr_eval *e, const struct ctr_col *user, int64_t i, ui
         return no_user_id(e, id, err);
     if (ctr_memo_find(&e->memo, user, i, 1, id)) /* since then */
         return 0;
-    *id = m->taken ? ctr_idmap_slot(m, hash)->id : UINT32_MAX;
+    *id = m->index.taken ? ctr_idmap_slot(m, hash)->number : UINT32_MAX;
     if (*id != UINT32_MAX)
         return ctr_memo_learn(&e->memo, user, i, *id, m->n, &learnt, err);
     if ((rc = ctr_memo_learn(&e->memo, user, i, (uint32_t)m->n, m->n, &learnt, err)))
@@ -519,7 +519,7 @@ int ctr_eval_check_time(const struct ctr_batch *b, int column, struct ctr_err *e
 /* Is there enough memory for what is held, and for ordering it at the end? */
 static int check_memory(const struct ctr_eval *e, struct ctr_err *err)
 {
-    int64_t need = e->held + (e->users.cap + e->slices.cap) * (int64_t)sizeof *e->users.slot +
+    int64_t need = e->held + (e->users.index.cap + e->slices.index.cap) * (int64_t)sizeof *e->users.index.slot +
                    ctr_memo_bytes(&e->memo) + (int64_t)(e->no_user.cap + e->run[0].cap + e->run[1].cap),
             sorting = 0;
 

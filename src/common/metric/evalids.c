@@ -1,28 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * evalids: numbers 0, 1, … for values in order of first appearance. A map by hash holds them all; a memo in front of it
- * finds most without a hash: whole numbers that are small, texts of up to 15 bytes, entries of a dictionary. */
+ * finds most without a hash: whole numbers that are small, texts of up to 15 bytes, entries of a dictionary. The memo
+ * of texts is a table of its own: it is bounded, looks at 8 slots at most, and compares texts of 16 bytes in registers.
+ */
 #include "common/metric/evalstate.h"
 
 #include <stdlib.h>
 
 /* ---- ids of hashes ---- */
-
-static int idmap_grow(struct ctr_idmap *m, struct ctr_err *err)
-{
-    struct ctr_idmap to = { .n = m->n, .taken = m->taken, .cap = m->cap ? m->cap * 2 : 64 };
-
-    to.slot = malloc((size_t)to.cap * sizeof *to.slot);
-    if (!to.slot)
-        return ctr_fail_nomem(err, (size_t)to.cap * sizeof *to.slot);
-    memset(to.slot, 0xff, (size_t)to.cap * sizeof *to.slot);
-    for (int64_t i = 0; i < m->cap; i++)
-        if (m->slot[i].id != UINT32_MAX)
-            *ctr_idmap_slot(&to, m->slot[i].hash) = m->slot[i];
-    free(m->slot);
-    *m = to;
-    return 0;
-}
 
 int ctr_idmap_next(struct ctr_idmap *m, uint32_t *id, struct ctr_err *err)
 {
@@ -34,27 +20,25 @@ int ctr_idmap_next(struct ctr_idmap *m, uint32_t *id, struct ctr_err *err)
 
 int ctr_idmap_get(struct ctr_idmap *m, uint64_t hash, uint32_t *id, struct ctr_err *err)
 {
-    struct ctr_idmap_slot *s;
-    int rc;
-
-    if (m->taken * 10 >= m->cap * 6 && (rc = idmap_grow(m, err)))
+    int rc = ctr_index_reserve(&m->index, err);
+    if (rc)
         return rc;
-    s = ctr_idmap_slot(m, hash);
-    if (s->id == UINT32_MAX) {
+    struct ctr_index_slot *s = ctr_idmap_slot(m, hash);
+    if (s->number == CTR_INDEX_FREE) {
         uint32_t next = 0;
         if ((rc = ctr_idmap_next(m, &next, err)))
             return rc;
-        *s = (struct ctr_idmap_slot){ hash, next };
-        m->taken++;
+        *s = (struct ctr_index_slot){ hash, next };
+        m->index.taken++;
     }
-    *id = s->id;
+    *id = s->number;
     return 0;
 }
 
 void ctr_idmap_free(struct ctr_idmap *m)
 {
-    free(m->slot);
-    *m = (struct ctr_idmap){ 0 };
+    ctr_index_free(&m->index);
+    m->n = 0;
 }
 
 /* ---- the memo ---- */

@@ -143,7 +143,7 @@ static int slice_new(struct ctr_eval *e, const struct ctr_slice_value *v, uint64
     s->text_bytes = (uint32_t)(e->text.len - 1);
     s->rest = !v->col && v->by >= 0;
     if (v->col && windowed) {
-        struct ctr_slice *of = e->slice[ctr_idmap_slot(&e->slices, value)->id];
+        struct ctr_slice *of = e->slice[ctr_idmap_slot(&e->slices, value)->number];
         s->before = of->windows;
         of->windows = s;
     } else if (v->col) {
@@ -191,7 +191,7 @@ int ctr_slice_find(struct ctr_eval *e, const struct ctr_slice_value *v, uint64_t
 
     if (!rc && *id < e->n && !e->slice[*id]) { /* it went to the rest, and comes again */
         if (!(rc = ctr_idmap_next(&e->slices, id, err)))
-            ctr_idmap_slot(&e->slices, own)->id = *id;
+            ctr_idmap_slot(&e->slices, own)->number = *id;
     }
     if (!rc && e->slices.n > known)
         return slice_new(e, v, hash, windowed, window, err);
@@ -222,7 +222,7 @@ int ctr_slices_known(struct ctr_eval *e, int by, const struct ctr_col *col, int6
             bool learnt;
             if (id[k] != UINT32_MAX)
                 continue;
-            id[k] = ctr_idmap_slot(&e->slices, hash[k])->id;
+            id[k] = ctr_idmap_slot(&e->slices, hash[k])->number;
             if (id[k] != UINT32_MAX && !e->slice[id[k]])
                 id[k] = UINT32_MAX;
             if (id[k] == UINT32_MAX)

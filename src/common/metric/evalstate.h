@@ -11,25 +11,18 @@
 
 /* Ids 0, 1, … of 64-bit hashes in order of first appearance. */
 struct ctr_idmap {
-    struct ctr_idmap_slot {
-        uint64_t hash;
-        uint32_t id; /* UINT32_MAX: free */
-    } * slot;
-    int64_t n, taken, cap; /* ids; slots; cap: 0 or a power of two */
+    struct ctr_index index; /* of hashes to ids; a hash is taken for the value, so that each has one */
+    int64_t n;              /* ids */
 };
 static inline void ctr_idmap_prefetch(const struct ctr_idmap *m, uint64_t hash)
 {
-    if (m->cap)
-        __builtin_prefetch(&m->slot[ctr_hash_place(hash, (uint64_t)(m->cap - 1))]);
+    if (m->index.cap)
+        __builtin_prefetch(ctr_index_home(&m->index, hash));
 }
 /* The slot of a hash: its own, or the free one where it belongs. There must be a free one. */
-static inline struct ctr_idmap_slot *ctr_idmap_slot(const struct ctr_idmap *m, uint64_t hash)
+static inline struct ctr_index_slot *ctr_idmap_slot(const struct ctr_idmap *m, uint64_t hash)
 {
-    uint64_t at = ctr_hash_place(hash, (uint64_t)(m->cap - 1));
-
-    while (m->slot[at].id != UINT32_MAX && m->slot[at].hash != hash)
-        at = (at + 1) & (uint64_t)(m->cap - 1);
-    return &m->slot[at];
+    return ctr_index_from(&m->index, ctr_index_home(&m->index, hash), hash);
 }
 /* Two texts of one hash: a chance of 2^-64 for each pair, as the hash contains a secret. */
 #define CTR_SAME_HASH "two texts have the same hash: run it again, and hashes are others"

@@ -2,7 +2,8 @@
  *
  * inputs: batches of columns to rows of weighted coordinates. Columns are taken in the order of their names, so that
  * sums over a row have one order whatever the order of the columns. Loops run by column over a tile of rows; a second
- * sweep by row, needed only where a key can repeat or an x be 0, sums the repeated ones. */
+ * sweep by row, needed only where a key can repeat or an x be 0, sums the repeated ones. Its set of keys is a table of
+ * its own, since it is emptied for each row: 4 bytes a slot, the keys stay in the row. */
 #include "common/model/model.h"
 
 #include <math.h>

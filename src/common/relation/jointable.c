@@ -2,7 +2,8 @@
  *
  * jointable: the right rows of a join in memory, and an open-addressing index of their keys: 8 bytes a slot, of which
  * 16 bits of the hash turn nearly every wrong row away before it is touched. A match is always verified by the key
- * itself. Probing goes tile by tile, so that the cache misses of many rows overlap.
+ * itself. Probing goes tile by tile, so that the cache misses of many rows overlap. That is why it is no ctr_index,
+ * whose 16 bytes a slot would double the misses.
  *
  * Invariant: the result depends on the order of the rows alone, never on addresses or hashes. */
 #include "common/relation/joincore.h"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * roworder: keys, normalised prefixes, comparison, and the in-memory sort. Invariant: prefix(a) < prefix(b) implies
- * a < b in the order, and exact says that equal prefixes imply equality. */
+ * a < b in the order, and exact says that equal prefixes imply equality. The radix sort is its own: it moves prefixes
+ * of 16 bytes with their rows, and ties are settled by the whole keys. */
 #include "common/relation/roworder.h"
 
 #include <math.h>

@@ -6,10 +6,11 @@
  * of 64-bit hashes. */
 #include "common/relation/relation.h"
 #include "common/relation/spool.h"
+#include "common/table/table.h"
 
 #include <stdlib.h>
 
-enum { DRAW = 0x5a3b1e, SET_START = 1 << 12 };
+enum { DRAW = 0x5a3b1e };
 
 struct ctr_subsample {
     struct ctr_subsample_opts o;
@@ -19,9 +20,8 @@ struct ctr_subsample {
     struct ctr_batchbuf rows;
     struct ctr_buf labels, weights; /* of a batch, checked */
     struct ctr_colbuf weight;
-    struct ctr_col *views; /* the input's columns, then the weight */
-    uint64_t *set;         /* open addressing; 0 is empty, hash 0 is stored as 1 */
-    int64_t set_cap, set_n;
+    struct ctr_col *views;     /* the input's columns, then the weight */
+    struct ctr_sparse clicked; /* a row a query: its hash */
     uint64_t *hash;
     uint8_t *null;
     int64_t *idx, cap;
@@ -30,56 +30,19 @@ struct ctr_subsample {
 
 /* ---- the set of clicked queries ---- */
 
-static int64_t set_slot(const struct ctr_subsample *s, uint64_t h)
+static int add_clicked(struct ctr_subsample *s, uint64_t hash, struct ctr_err *err)
 {
-    int64_t i = (int64_t)ctr_hash_place(h, (uint64_t)(s->set_cap - 1));
-
-    while (s->set[i] && s->set[i] != h)
-        i = (i + 1) & (s->set_cap - 1);
-    return i;
-}
-
-static bool set_has(const struct ctr_subsample *s, uint64_t h)
-{
-    return s->set_n && s->set[set_slot(s, h | !h)];
-}
-
-static int set_grow(struct ctr_subsample *s, struct ctr_err *err)
-{
-    int64_t old_cap = s->set_cap, cap = CTR_MAX(old_cap * 2, (int64_t)SET_START);
-    uint64_t *old = s->set;
-
-    if (s->o.memory_bytes && cap * (int64_t)sizeof *old > s->o.memory_bytes)
+    const uint64_t h = ctr_sparse_hash(hash), memory = (uint64_t)s->o.memory_bytes;
+    const uint64_t bytes = memory ? ctr_sparse_bytes_after(&s->clicked, 1) : 0;
+    if (bytes > memory)
         return ctr_fail(err, CTR_ENOMEM,
                         "the set of queries with a click needs %s and --memory allows %s; split the stream by the "
                         "query first (ctr-split --by), the shards draw alike",
-                        ctr_size_text_beyond((uint64_t)cap * 8, (uint64_t)s->o.memory_bytes).s,
-                        ctr_size_text((uint64_t)s->o.memory_bytes).s);
-    s->set = calloc((size_t)cap, sizeof *s->set);
-    if (!s->set) {
-        s->set = old;
-        return ctr_fail_nomem(err, (size_t)cap * sizeof *s->set);
-    }
-    s->set_cap = cap;
-    for (int64_t i = 0; i < old_cap; i++)
-        if (old[i])
-            s->set[set_slot(s, old[i])] = old[i];
-    free(old);
-    return 0;
-}
-
-static int set_add(struct ctr_subsample *s, uint64_t h, struct ctr_err *err)
-{
-    int64_t i;
-    int rc = 2 * (s->set_n + 1) > s->set_cap ? set_grow(s, err) : 0;
-
-    if (rc)
-        return rc;
-    h |= !h;
-    i = set_slot(s, h);
-    s->set_n += !s->set[i];
-    s->set[i] = h;
-    return 0;
+                        ctr_size_text_beyond(bytes, memory).s, ctr_size_text(memory).s);
+    int rc = ctr_sparse_reserve(&s->clicked, 1, err);
+    if (!rc)
+        ctr_sparse_get(&s->clicked, h);
+    return rc;
 }
 
 /* ---- stage ---- */
@@ -124,6 +87,7 @@ int ctr_subsample_new(struct ctr_subsample **out, const struct ctr_schema *in, c
     if (!s)
         return ctr_fail_nomem(err, sizeof *s);
     s->o = *o;
+    ctr_sparse_init(&s->clicked, CTR_SPARSE_NUMBERED);
     rc = output_schema(s, in, err);
     if (!rc && !(s->views = calloc((size_t)s->out.n, sizeof *s->views)))
         rc = ctr_fail_nomem(err, (size_t)s->out.n * sizeof *s->views);
@@ -156,7 +120,7 @@ void ctr_subsample_free(struct ctr_subsample *s)
     ctr_buf_free(&s->weights);
     ctr_schema_free(&s->out);
     free(s->views);
-    free(s->set);
+    ctr_sparse_free(&s->clicked);
     free(s->hash);
     free(s->null);
     free(s->idx);
@@ -171,7 +135,7 @@ const struct ctr_schema *ctr_subsample_schema(const struct ctr_subsample *s)
 void ctr_subsample_get_stats(const struct ctr_subsample *s, struct ctr_subsample_stats *st)
 {
     *st = s->st;
-    st->clicked_queries = s->set_n;
+    st->clicked_queries = (int64_t)s->clicked.used;
 }
 
 static int hash_queries(struct ctr_subsample *s, const struct ctr_batch *b, struct ctr_err *err)
@@ -207,7 +171,7 @@ int ctr_subsample_batch(struct ctr_subsample *s, const struct ctr_batch *b, stru
             rc = ctr_fail(err, CTR_EDATA, "row %lld: the query is null; leave such rows out (ctr-select --where)",
                           (long long)(b->first_row + i + 1));
         else if (label[i] > 0)
-            rc = set_add(s, s->hash[i], err);
+            rc = add_clicked(s, s->hash[i], err);
     }
     s->st.rows += b->rows;
     return rc ? rc : ctr_spool_batch(s->spool, b, err);
@@ -227,7 +191,7 @@ static int choose(struct ctr_subsample *s, const struct ctr_batch *b, int64_t *k
     *kept = 0;
     ctr_colbuf_clear(&s->weight);
     for (int64_t i = 0; !rc && i < b->rows; i++) {
-        bool clicked = set_has(s, s->hash[i]);
+        bool clicked = ctr_sparse_find(&s->clicked, ctr_sparse_hash(s->hash[i])) != NULL;
         double w = clicked ? 1 : 1 / s->o.share;
         if (clicked || ctr_random01(s->o.seed, DRAW, s->hash[i]) < s->o.share) {
             s->idx[(*kept)++] = i;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * signalseen: a sample of the values that were seen, by hash. Bit 0 of a hash is left out of it: in a slot it says that
- * the slot is taken, in a saved sample that the value was seen once. */
+ * the slot is taken, in a saved sample that the value was seen once. The table is its own: its memory is fixed, and
+ * when it is full half of the keys leave in place. */
 #include "common/signal/signalseen.h"
 
 #include <math.h>

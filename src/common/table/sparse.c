@@ -5,6 +5,8 @@
  * Invariant: between a row's home and the row itself no slot is empty, where the home is taken from `size`, or, for
  * rows whose home by `old_size` lies below `frontier`, from `old_size`. Homes by `size` are never below those by
  * `old_size`, so a run that moves (bounded by empty slots on both sides) lands at or above where it was.
+ *
+ * The radix sort of a visit is its own: keys are hashes, so that two passes and an insertion sort do for a range.
  */
 #include "common/base/isa.h"
 #include "common/table/sparse.h"

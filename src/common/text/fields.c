@@ -73,20 +73,13 @@ int ctr_fields_add_field(struct ctr_fields *s, const char *name, size_t n, const
     return rc;
 }
 
-static int build_table(struct ctr_fields *s, struct ctr_err *err)
+static int build_index(struct ctr_fields *s, struct ctr_err *err)
 {
-    for (s->slots = 16; s->slots < 2 * (size_t)s->fields;)
-        s->slots *= 2;
-    s->slot = calloc(s->slots, sizeof(*s->slot));
-    if (!s->slot)
-        return ctr_fail_nomem(err, s->slots * sizeof(*s->slot));
-    for (int k = 0; k < s->fields; k++) {
-        size_t at = ctr_hash64(s->field[k].name, s->field[k].name_n, ctr_hash_secret) & (s->slots - 1);
-        while (s->slot[at])
-            at = (at + 1) & (s->slots - 1);
-        s->slot[at] = k + 1;
-    }
-    return 0;
+    int rc = 0;
+    for (int k = 0; k < s->fields && !rc; k++)
+        rc = ctr_index_add(&s->index, ctr_hash64(s->field[k].name, s->field[k].name_n, ctr_hash_secret), (uint32_t)k,
+                           err);
+    return rc;
 }
 
 static inline bool same_name(const struct ctr_input_field *f, const char *name, size_t n)
@@ -96,16 +89,12 @@ static inline bool same_name(const struct ctr_input_field *f, const char *name, 
 
 int ctr_fields_find(const struct ctr_fields *s, const char *name, size_t n, int guess)
 {
-    size_t at;
-
     if (guess < s->fields && same_name(&s->field[guess], name, n))
         return guess;
-    at = ctr_hash64(name, n, ctr_hash_secret) & (s->slots - 1);
-    for (; s->slot[at]; at = (at + 1) & (s->slots - 1)) {
-        if (same_name(&s->field[s->slot[at] - 1], name, n))
-            return s->slot[at] - 1;
-    }
-    return -1;
+    const struct ctr_index_slot *p = ctr_index_find(&s->index, ctr_hash64(name, n, ctr_hash_secret));
+    while (p && !same_name(&s->field[p->number], name, n))
+        p = ctr_index_next(&s->index, p);
+    return p ? (int)p->number : -1;
 }
 
 static int set_default_role(struct ctr_schema *schema, int column, enum ctr_role role, struct ctr_err *err)
@@ -204,7 +193,7 @@ int ctr_fields_schema(struct ctr_fields *s, const struct ctr_text_opts *o, struc
              (rc = ctr_meta_set(&schema->f[f->out].meta, CTR_META_TABLE, column, err)) < 0))
             return rc;
     }
-    return build_table(s, err);
+    return build_index(s, err);
 }
 
 void ctr_fields_free(void *state)
@@ -214,7 +203,7 @@ void ctr_fields_free(void *state)
     for (int k = 0; k < s->fields; k++)
         free(s->field[k].name);
     free(s->field);
-    free(s->slot);
+    ctr_index_free(&s->index);
     ctr_text_columns_free(&s->columns);
     free(s);
 }

@@ -26,8 +26,7 @@ struct ctr_fields {
     bool fields_open; /* a field that is not listed is skipped (--columns), else a bad row */
     struct ctr_input_field *field;
     int fields, cap;
-    int *slot; /* hash table over the names: index + 1, or 0 */
-    size_t slots;
+    struct ctr_index index;          /* of the fields by name */
     int label, weight, query, tag;   /* columns of the batch, or -1 */
     struct ctr_text_columns columns; /* while it opens */
 };

@@ -23,9 +23,9 @@ struct ctr_json_node {
 
 /* ---- the tree of paths ---- */
 
-static inline size_t slot_of(const struct ctr_json_tree *t, int parent, const char *key, size_t n)
+static inline uint64_t hash_of(int parent, const char *key, size_t n)
 {
-    return ctr_hash64(key, n, ctr_hash_secret + (uint64_t)parent) & (t->slots - 1);
+    return ctr_hash64(key, n, ctr_hash_secret + (uint64_t)parent);
 }
 
 /* Length, ends and middle of a key: equal keys have equal tags, and other keys rarely, so that bytes are seldom
@@ -55,15 +55,15 @@ static int find_child(const struct ctr_json_tree *t, int parent, const char *key
 
     if (!(t->node[parent].filter & filter_bit(tag)))
         return 0;
-    if (t->node[parent].children <= FEW || !t->slot) {
+    if (t->node[parent].children <= FEW || !t->index.cap) {
         while (c && (t->node[c].tag != tag || !is_key(&t->node[c], key, n)))
             c = t->node[c].next;
         return c;
     }
-    for (size_t at = slot_of(t, parent, key, n); (c = t->slot[at]) != 0; at = (at + 1) & (t->slots - 1))
-        if (t->node[c].parent == parent && is_key(&t->node[c], key, n))
-            return c;
-    return 0;
+    const struct ctr_index_slot *s = ctr_index_find(&t->index, hash_of(parent, key, n));
+    while (s && (t->node[s->number].parent != parent || !is_key(&t->node[s->number], key, n)))
+        s = ctr_index_next(&t->index, s);
+    return s ? (int)s->number : 0;
 }
 
 static int grow_nodes(struct ctr_json_tree *t, struct ctr_err *err)
@@ -140,19 +140,14 @@ int ctr_json_tree_name(struct ctr_json_tree *t, const char *name, size_t n, int 
 
 int ctr_json_tree_end(struct ctr_json_tree *t, struct ctr_err *err)
 {
-    for (t->slots = 16; t->slots < 2 * (size_t)t->nodes;)
-        t->slots *= 2;
-    int *slot = calloc(t->slots, sizeof(*slot));
-    if (!slot)
-        return ctr_fail_nomem(err, t->slots * sizeof(*slot));
-    for (int c = 1; c < t->nodes; c++) {
-        size_t at = slot_of(t, t->node[c].parent, t->node[c].key, t->node[c].n);
-        while (slot[at])
-            at = (at + 1) & (t->slots - 1);
-        slot[at] = c;
-    }
-    t->slot = slot;
-    return 0;
+    struct ctr_index index = { 0 };
+    int rc = 0;
+    for (int c = 1; c < t->nodes && !rc; c++)
+        rc = ctr_index_add(&index, hash_of(t->node[c].parent, t->node[c].key, t->node[c].n), (uint32_t)c, err);
+    if (rc)
+        ctr_index_free(&index);
+    t->index = index;
+    return rc;
 }
 
 void ctr_json_tree_free(struct ctr_json_tree *t)
@@ -160,9 +155,8 @@ void ctr_json_tree_free(struct ctr_json_tree *t)
     for (int k = 0; k < t->nodes; k++)
         free(t->node[k].key);
     free(t->node);
-    free(t->slot);
+    ctr_index_free(&t->index);
     t->node = NULL;
-    t->slot = NULL;
     t->nodes = t->cap = 0; /* find_child goes by the lists until the table stands */
 }
 

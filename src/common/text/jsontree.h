@@ -15,8 +15,7 @@ struct ctr_json_node;
 struct ctr_json_tree {
     struct ctr_json_node *node; /* node[0] is the line's object */
     int nodes, cap;
-    int *slot; /* hash table over (parent, key): node, or 0 */
-    size_t slots;
+    struct ctr_index index; /* of the nodes by parent and key */
 };
 
 /* Paths are added between begin, which empties the tree, and end. `column` is the index of the path's value. */

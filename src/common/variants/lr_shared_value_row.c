@@ -13,71 +13,29 @@ typedef ctr_lanes lanes;
 
 /* ---- sums ---- */
 
-/* By vectors of `width` variants, as wide as the processor's. */
-#define DEFINE_SUMS(width)                                                                                             \
-    typedef double lanes_##width __attribute__((vector_size(width * sizeof(double))));                                 \
-    /* Two vectors of eight variants at a time stay in registers, and neither waits for the other. */                  \
-    CTR_BODY void sums_of_##width(const struct ctr_shared_value_step *q, const double *product, const uint16_t *class, \
-                                  int64_t k)                                                                           \
-    {                                                                                                                  \
-        enum { PARTS = 2 * CTR_LANES / width };                                                                        \
-        for (int g = 0; g < q->groups; g += 2) {                                                                       \
-            lanes_##width sum[PARTS] = { 0 };                                                                          \
-            for (int64_t j = 0; j < k; j++) {                                                                          \
-                const lanes_##width *mask = (const lanes_##width *)(q->mask + class[j] * q -> groups + g);             \
-                for (int i = 0; i < PARTS; i++)                                                                        \
-                    sum[i] += mask[i] * product[j];                                                                    \
-            }                                                                                                          \
-            memcpy(q->sum + g, sum, sizeof sum);                                                                       \
-        }                                                                                                              \
-    }                                                                                                                  \
-    /* The means of a row are made once a class. */                                                                    \
-    CTR_BODY void means_of_##width(const struct ctr_shared_value_step *q, const uint16_t *class, int64_t k, double *x) \
-    {                                                                                                                  \
-        enum { PARTS = CTR_LANES / width };                                                                            \
-        const lanes_##width *gradient = (const lanes_##width *)q->gradient;                                            \
-        for (int64_t j = 0; j < k; j++) {                                                                              \
-            const size_t c = class[j];                                                                                 \
-            if (q->mean_of[c] != q->rows) {                                                                            \
-                const lanes_##width *mask = (const lanes_##width *)(q->mask + c * (size_t)q->groups);                  \
-                lanes_##width sum[PARTS] = { 0 };                                                                      \
-                lanes all;                                                                                             \
-                for (int g = 0; g < q->groups; g++)                                                                    \
-                    for (int i = 0; i < PARTS; i++)                                                                    \
-                        sum[i] += mask[g * PARTS + i] * gradient[g * PARTS + i];                                       \
-                memcpy(&all, sum, sizeof all);                                                                         \
-                q->mean_of[c] = q->rows;                                                                               \
-                q->mean[c] = ctr_lanes_total(&all) * q->share[c];                                                      \
-            }                                                                                                          \
-            x[j] *= q->mean[c];                                                                                        \
-        }                                                                                                              \
-    }
-DEFINE_SUMS(4)
-DEFINE_SUMS(8)
+#define NAME(name) name##_plain
+#define ATTRIBUTES CTR_FAST
+#define WIDTH      4
+#include "common/variants/lr_shared_value_body.h"
+#if defined(__x86_64__)
+#define NAME(name) name##_avx2
+#define ATTRIBUTES CTR_FAST_AVX2
+#define WIDTH      4
+#include "common/variants/lr_shared_value_body.h"
+#define NAME(name) name##_avx512
+#define ATTRIBUTES CTR_FAST_AVX512
+#define WIDTH      8
+#include "common/variants/lr_shared_value_body.h"
+#endif
 
 struct ctr_shared_value_kernel {
     void (*sums)(const struct ctr_shared_value_step *q, const double *product, const uint16_t *class, int64_t k);
     void (*means)(const struct ctr_shared_value_step *q, const uint16_t *class, int64_t k, double *x);
 };
-#define WIDTH_plain(loop)  loop##_4
-#define WIDTH_avx2(loop)   loop##_4
-#define WIDTH_avx512(loop) loop##_8
-#define DEFINE_KERNEL(isa, attributes)                                                                                 \
-    attributes static void sums_##isa(const struct ctr_shared_value_step *q, const double *product,                    \
-                                      const uint16_t *class, int64_t k)                                                \
-    {                                                                                                                  \
-        WIDTH_##isa(sums_of)(q, product, class, k);                                                                    \
-    }                                                                                                                  \
-    attributes static void means_##isa(const struct ctr_shared_value_step *q, const uint16_t *class, int64_t k,        \
-                                       double *x)                                                                      \
-    {                                                                                                                  \
-        WIDTH_##isa(means_of)(q, class, k, x);                                                                         \
-    }
 #define KERNEL_ROW(isa)                                                                                                \
     {                                                                                                                  \
         sums_##isa, means_##isa                                                                                        \
     }
-CTR_EACH_ISA(DEFINE_KERNEL)
 static const struct ctr_shared_value_kernel kernels[] = CTR_ISA_TABLE(KERNEL_ROW);
 
 /* ---- which variants have which tables ---- */
