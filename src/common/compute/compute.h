@@ -106,13 +106,25 @@ int ctr_mem_read(struct ctr_mem *m, size_t at, void *host, size_t bytes, struct 
  *     ctr_mem_write_async(m, at, a, bytes)         into the copying queue; `a` stays untouched until ctr_dev_copied
  *     ctr_dev_order(dev, CTR_COPY, CTR_COMPUTE)    operations queued from here on start after the copies queued so far
  *     ctr_dev_copied(dev)                          waits for the copying queue alone
- * On a CPU write_later copies at once and the rest does nothing. */
+ * On a CPU write_async copies at once and the rest does nothing. */
 enum ctr_queue { CTR_COMPUTE, CTR_COPY };
 int ctr_host_new(void **p, struct ctr_dev *dev, size_t bytes, struct ctr_err *err) CTR_MUST;
 void ctr_host_free(void *p, struct ctr_dev *dev);
 int ctr_mem_write_async(struct ctr_mem *m, size_t at, const void *pinned, size_t bytes, struct ctr_err *err) CTR_MUST;
 int ctr_dev_order(struct ctr_dev *dev, enum ctr_queue first, enum ctr_queue then, struct ctr_err *err) CTR_MUST;
 int ctr_dev_copied(struct ctr_dev *dev, struct ctr_err *err) CTR_MUST;
+
+/* What grows on the host, to a device without waiting: upload.c. *m becomes bytes [0, bytes) of `host`, of which `sent`
+ * were sent before; no operation that is still queued may use what is written. `host` may be reused at once.
+ * ctr_uploaded: operations from here on see it. */
+struct ctr_upload { /* zero-initialise */
+    char *pinned;
+    size_t bytes, used;
+};
+int ctr_upload(struct ctr_upload *u, struct ctr_dev *dev, struct ctr_mem **m, const void *host, size_t sent,
+               size_t bytes, struct ctr_err *err) CTR_MUST;
+int ctr_uploaded(struct ctr_dev *dev, struct ctr_err *err) CTR_MUST;
+void ctr_upload_free(struct ctr_upload *u, struct ctr_dev *dev);
 
 /* ---- views ---- */
 
@@ -611,6 +623,17 @@ enum ctr_dev_op { CTR_DEV_OPS(CTR_DEV_NUMBER) CTR_DEV_OP_COUNT };
 const char *ctr_dev_op_name(enum ctr_dev_op op);
 /* With want.profile: seconds spent in an operation so far, waiting for it included. */
 double ctr_dev_seconds(const struct ctr_dev *dev, enum ctr_dev_op op);
+
+/* Where the time goes ($CTR_PROFILE; else nothing is looked at): within the learner, and between its calls, where the
+ * trainer waits for input and counts: devtime.c. Lines for the summary: seconds by operation, of the rest, of input. */
+struct ctr_dev_time {
+    double start, left, outside;
+};
+bool ctr_dev_times(void); /* for want.profile */
+void ctr_dev_time_enter(struct ctr_dev_time *t);
+void ctr_dev_time_leave(struct ctr_dev_time *t);
+int ctr_dev_time_summary(const struct ctr_dev_time *t, const struct ctr_dev *dev, struct ctr_buf *text,
+                         struct ctr_err *err) CTR_MUST;
 
 struct ctr_ops {
     const char *name;

@@ -345,14 +345,14 @@ int ctr_deep_open(struct ctr_deep *d, const struct ctr_model *m, const struct ct
     d->spec = m->deep;
     d->p = *p;
     d->learns = learns;
-    d->image_width = d->width = (int32_t)p->embedding + (d->spec ? d->spec->extra : 0); /* lr's device has no network */
-    if (d->spec && d->spec->width)
+    d->image_width = d->width = (int32_t)p->embedding + d->spec->extra;
+    if (d->spec->width)
         d->width = d->spec->width(p);
     d->u_cols = d->width * (learns ? 1 + ctr_opt_states(CTR_OPT_ADAM) : 1);
     struct ctr_dev_want want = { .device = p->device,
                                  .threads = CTR_MAX(threads, 1),
                                  .memory_bytes = p->device_memory,
-                                 .profile = ctr_deep_times() };
+                                 .profile = ctr_dev_times() };
     return ctr_dev_open(&d->dev, &want, err);
 }
 
@@ -452,8 +452,7 @@ void ctr_deep_free(struct ctr_deep *d)
                                d->batch.buffers[1].numbers };
     if (d->state)
         d->spec->free(d);
-    if (d->dev)
-        ctr_host_free(d->batch.pinned, d->dev);
+    ctr_upload_free(&d->batch.upload, d->dev);
     ctr_deep_rows_free(d);
     ctr_deep_images_free(d);
     for (size_t i = 0; i < CTR_COUNT(mems); i++)

@@ -13,7 +13,7 @@
  * A model sees vectors, never keys or tables, so that a table in this process, a cache on a GPU, a parameter
  * server or an owner of images are the same to it. deep.c: shapes, parameters, memory; deep_rows.c: lists, pull and
  * push; deep_source.c: where rows live; deep_stack.c: a stack of dense layers, a part of models; deep_counts.c: how
- * often keys come; deep_send.c: their way to the device; deep_train.c: the learner; deep_time.c: its time; deep_file.c,
+ * often keys come; deep_train.c: the learner; deep_file.c,
  * deep_read.c: sections of a model file; deep_score.c: prediction.
  *
  * Everything is cut by rows: an activation, a logit, a score depends on its row and on the parameters alone; gradients
@@ -115,8 +115,7 @@ struct ctr_minibatch {
     struct ctr_deep_set *set; /* the distinct keys so far, by table */
     int sets;
     int64_t unique; /* of all tables */
-    char *pinned;   /* deep_send.c */
-    size_t pinned_bytes, pinned_used;
+    struct ctr_upload upload;
 };
 
 /* Where the vectors of its keys come from and their gradients go. */
@@ -306,12 +305,16 @@ int ctr_deep_pull(struct ctr_deep *d, struct ctr_deep_tables *all, bool make, st
 /* From dx to the gradients of rows, a step of the optimizer on them, and back into the tables. */
 int ctr_deep_push(struct ctr_deep *d, struct ctr_deep_tables *all, struct ctr_pool *pool, const struct ctr_dev_opt *opt,
                   struct ctr_err *err) CTR_MUST;
-/* The first `bytes` at `host` into *m, which grows, without waiting; `sent` of them are there already. No operation
- * that is still queued may use what is written. `host` may be reused at once; ctr_deep_sent: operations from here on
- * see what was sent. */
-int ctr_deep_send(struct ctr_deep *d, struct ctr_mem **m, const void *host, size_t sent, size_t bytes,
-                  struct ctr_err *err) CTR_MUST;
-int ctr_deep_sent(struct ctr_deep *d, struct ctr_err *err) CTR_MUST;
+/* ctr_upload, with the minibatch's pinned memory. */
+static inline int ctr_deep_send(struct ctr_deep *d, struct ctr_mem **m, const void *host, size_t sent, size_t bytes,
+                                struct ctr_err *err)
+{
+    return ctr_upload(&d->batch.upload, d->dev, m, host, sent, bytes, err);
+}
+static inline int ctr_deep_sent(struct ctr_deep *d, struct ctr_err *err)
+{
+    return ctr_uploaded(d->dev, err);
+}
 /* Forget the minibatch. */
 void ctr_deep_clear(struct ctr_deep *d);
 void ctr_deep_rows_free(struct ctr_deep *d);
@@ -357,17 +360,6 @@ extern const char *const ctr_deep_relations[CTR_DEEP_RELATIONS];
 
 #define CTR_META_MODEL_CLOCK "ctr.model_clock" /* of the main section: minibatches and rows learned from */
 
-/* Where the time goes ($CTR_PROFILE; else nothing is looked at): within the learner, and between its calls, where the
- * trainer waits for input and counts. Lines for the summary: seconds by operation, of the rest, of input. */
-struct ctr_deep_time {
-    double start, left, outside;
-};
-bool ctr_deep_times(void);
-void ctr_deep_time_enter(struct ctr_deep_time *t);
-void ctr_deep_time_leave(struct ctr_deep_time *t);
-int ctr_deep_time_summary(const struct ctr_deep_time *t, const struct ctr_dev *dev, struct ctr_buf *text,
-                          struct ctr_err *err) CTR_MUST;
-
 struct ctr_deep_learner {
     struct ctr_deep net;
     struct ctr_deep_tables tables;
@@ -375,7 +367,7 @@ struct ctr_deep_learner {
     int64_t learned_rows;             /* all passes: the schedule's clock */
     int64_t first_row;                /* of the minibatch, for messages */
     int64_t unchecked; /* the last row of an update whose parameters have not been looked at yet; 0: none */
-    struct ctr_deep_time time;
+    struct ctr_dev_time time;
 };
 
 /* Wait for the last update: parameters that are not numbers any more must reach neither a score nor a checkpoint. */

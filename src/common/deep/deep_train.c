@@ -199,9 +199,9 @@ static int learn(struct ctr_deep_learner *l, const struct ctr_rows *r, double *s
 int ctr_deep_train_rows(void *learner, const struct ctr_rows *r, double *score, int64_t bound, struct ctr_err *err)
 {
     struct ctr_deep_learner *l = learner;
-    ctr_deep_time_enter(&l->time);
+    ctr_dev_time_enter(&l->time);
     int rc = learn(l, r, score, bound, err);
-    ctr_deep_time_leave(&l->time);
+    ctr_dev_time_leave(&l->time);
     return rc;
 }
 
@@ -253,5 +253,5 @@ int ctr_deep_summary(const void *learner, struct ctr_buf *text, struct ctr_err *
     int rc = l->net.vectors.source ? ctr_source_summary(l->net.vectors.source, text, err) : 0;
     if (!rc && l->net.images)
         rc = ctr_deep_images_summary(&l->net, text, err);
-    return rc ? rc : ctr_deep_time_summary(&l->time, l->net.dev, text, err);
+    return rc ? rc : ctr_dev_time_summary(&l->time, l->net.dev, text, err);
 }

@@ -4,29 +4,48 @@
 #ifndef CTR_LR_DEVICE_H
 #define CTR_LR_DEVICE_H
 
-#include "common/deep/deep.h"
+#include "common/compute/compute.h"
 #include "common/lr/lr.h"
+#include "common/table/table.h"
 
 /* Floats of a key's row, as opt_rows takes them. The number of a row is table << 32 | row in its table. */
 enum { CTR_LR_DEVICE_W, CTR_LR_DEVICE_Z, CTR_LR_DEVICE_N, CTR_LR_DEVICE_FLOATS };
 
 struct ctr_lr_device {
-    struct ctr_deep net;           /* device, source of rows, minibatch (its one group); no network */
-    struct ctr_deep_tables tables; /* the first one has the bias alone, then those of the stream */
+    struct ctr_params p;
+    struct ctr_dev *dev;
     struct ctr_pool *pool;
     struct ctr_learning learning; /* what the files tell */
     struct ctr_dev_opt opt;
-    int64_t first; /* values hold what the rows of the minibatch from here on need */
-    struct ctr_deep_time time;
-    bool ones;                                      /* every x of the minibatch is 1 */
-    struct ctr_mem *id[2];                          /* u64 [entries]: numbers of rows, by turn */
-    struct ctr_mem *unique, *index;                 /* u64 [unique]; i32 [entries] */
-    struct ctr_mem *squares;                        /* f32 [unique] */
+    struct ctr_embedding *table; /* the first one has the bias alone, then those of the stream */
+    int tables;
+    struct ctr_source *source; /* a cache of their rows */
+    struct ctr_mat value;      /* the rows of the minibatch, from there */
+    struct ctr_dev_time time;
+
+    /* The minibatch: rows, and entries, which are keys of rows; what of both was sent. */
+    int64_t rows, entries, sent_rows, sent_entries;
+    int64_t first;                                  /* values hold what the rows from here on need */
+    int64_t unique;                                 /* distinct rows of tables among these */
+    bool weighted;                                  /* some rows have weights */
+    bool ones;                                      /* every x is 1 */
+    struct ctr_buf id, segment, x;                  /* u64, i32, f32 [entries]: number, row, value */
+    struct ctr_buf start, label, weight;            /* i32 [rows + 1], f32 [rows] */
     struct ctr_buf unique_host, logit;              /* u64 [unique]; f32 [rows] */
     struct ctr_buf begin, hash, entry, row, failed; /* of the rows that are added, by table */
-    const struct ctr_strs *names;                   /* of tables, borrowed; */
-    struct lr *file;                                /* while a file is written, and the order of its keys */
-    struct ctr_buf places;
+    struct ctr_lr_device_batch {
+        struct ctr_mem *id, *segment, *x, *start, *label, *weight;
+    } buffers[2]; /* the same on the device, of two minibatches by turn */
+    int buffer_index;
+    struct ctr_upload upload;
+    struct ctr_mem *unique_id, *index;        /* u64 [unique]; i32 [entries] */
+    struct ctr_mem *group_start, *group_item; /* i32 [unique + 1], [entries]: the entries of each */
+    struct ctr_mem *grad, *squares;           /* f32 [unique] */
+    struct ctr_mem *logits, *dlogits;         /* f32 [rows] */
+
+    const struct ctr_strs *names; /* of tables, borrowed */
+    struct lr *file;              /* while a file is written, */
+    struct ctr_buf places;        /* and the order of its keys */
 };
 
 /* Table `t` of those that lr names is t + 1 here. */

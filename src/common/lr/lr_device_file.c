@@ -28,16 +28,16 @@ static int add_place(void *ctx, uint64_t key, const float *row, struct ctr_err *
 static int show_tables(struct ctr_lr_device *l, struct lr *m, struct ctr_err *err)
 {
     uint64_t keys = 0;
-    for (int t = 0; t < l->tables.n; t++)
-        keys += l->tables.t[t].rows.used;
+    for (int t = 0; t < l->tables; t++)
+        keys += l->table[t].used;
     ctr_buf_clear(&l->places);
     int rc = ctr_buf_reserve(&l->places, keys * sizeof(struct ctr_sparse_numbered), err);
-    if (!rc && !(m->sorted = calloc((size_t)l->tables.n, sizeof *m->sorted)))
-        rc = ctr_fail_nomem(err, (size_t)l->tables.n * sizeof *m->sorted);
+    if (!rc && !(m->sorted = calloc((size_t)l->tables, sizeof *m->sorted)))
+        rc = ctr_fail_nomem(err, (size_t)l->tables * sizeof *m->sorted);
     m->sorted_as = &l->learning;
     struct ctr_sparse_numbered *place = (struct ctr_sparse_numbered *)(void *)l->places.data;
-    for (int t = 1; t < l->tables.n && !rc; t++) {
-        const struct ctr_embedding *rows = &l->tables.t[t].rows;
+    for (int t = 1; t < l->tables && !rc; t++) {
+        const struct ctr_embedding *rows = &l->table[t];
         struct places p = { place, 0, ctr_embedding_row(rows, 0) };
         rc = rows->used ? ctr_embedding_sorted(rows, add_place, &p, err) : 0;
         m->sorted[t - 1] = (struct ctr_lr_sorted){ place, p.n, rows->area.base, FLOATS * sizeof(float) };
@@ -55,11 +55,11 @@ static void end_file(struct ctr_lr_device *l)
 
 static int begin_file(struct ctr_lr_device *l, struct ctr_err *err)
 {
-    struct ctr_params p = l->net.p;
+    struct ctr_params p = l->p;
     void *m = NULL;
     p.minibatch = 1; /* it learns nothing */
     end_file(l);
-    int rc = ctr_deep_source_settle(&l->net, err);
+    int rc = ctr_source_settle(l->source, err);
     if (!rc)
         rc = ctr_lr_new(&m, &ctr_model_lr, &p, err);
     l->file = m;
@@ -67,8 +67,8 @@ static int begin_file(struct ctr_lr_device *l, struct ctr_err *err)
         rc = ctr_lr_device_bind(l, l->names->n, err);
     if (!rc)
         rc = ctr_lr_bind(m, l->names, err);
-    if (!rc && l->tables.t->rows.used) {
-        const float *bias = ctr_embedding_row(&l->tables.t->rows, 0);
+    if (!rc && l->table[0].used) {
+        const float *bias = ctr_embedding_row(&l->table[0], 0);
         const struct ctr_state s = { .value = (double)bias[Z], .n = (double)bias[N] };
         ctr_state_write(&l->file->learning, &l->file->more.event, &s, l->file->bias);
     }
@@ -113,7 +113,7 @@ static int put_state(struct ctr_lr_device *l, int table, uint64_t key, const str
     const float z = (float)s->value, n = (float)s->n;
     uint32_t at = 0;
     int rc = ctr_lr_device_bind(l, table, err);
-    struct ctr_embedding *rows = &l->tables.t[table].rows;
+    struct ctr_embedding *rows = &l->table[table];
     if (!rc && table)
         rc = ctr_embedding_reserve(rows, 1, err);
     if (rc || (!table && !rows->used))

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where the time of learning goes, for measurements: with $CTR_PROFILE the device is waited for after each operation.
- * See deep.h. */
+ * devtime: where the time of learning goes, for measurements: with $CTR_PROFILE the device is waited for after each
+ * operation. See compute.h. */
 #include <stdlib.h>
 #include <time.h>
 
-#include "common/deep/deep.h"
+#include "common/compute/compute.h"
 
 static double now(void)
 {
@@ -14,22 +14,22 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-bool ctr_deep_times(void)
+bool ctr_dev_times(void)
 {
     const char *on = getenv("CTR_PROFILE");
     return on && *on;
 }
 
-void ctr_deep_time_enter(struct ctr_deep_time *t)
+void ctr_dev_time_enter(struct ctr_dev_time *t)
 {
-    if (!ctr_deep_times())
+    if (!ctr_dev_times())
         return;
     const double at = now();
     t->start = t->start > 0 ? t->start : at;
     t->outside += t->left > 0 ? at - t->left : 0;
 }
 
-void ctr_deep_time_leave(struct ctr_deep_time *t)
+void ctr_dev_time_leave(struct ctr_dev_time *t)
 {
     t->left = t->start > 0 ? now() : 0;
 }
@@ -39,8 +39,8 @@ static int line(const char *what, double seconds, double all, struct ctr_buf *te
     return ctr_buf_printf(text, err, "time %-15s %.3f s (%.1f%%)\n", what, seconds, 100 * seconds / all);
 }
 
-int ctr_deep_time_summary(const struct ctr_deep_time *t, const struct ctr_dev *dev, struct ctr_buf *text,
-                          struct ctr_err *err)
+int ctr_dev_time_summary(const struct ctr_dev_time *t, const struct ctr_dev *dev, struct ctr_buf *text,
+                         struct ctr_err *err)
 {
     const double all = t->left - t->start;
     double rest = all - t->outside;
