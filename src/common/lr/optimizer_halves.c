@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Halves of hashes, row by row, for draws. Those of rows that lie by column are turned, eight columns at a time: each
- * is read in one go, as the processor expects it of what another thread wrote, and narrowed before it is turned. */
+ * is read in one go, as the processor expects it of what another thread wrote, and narrowed before it is turned. Worth
+ * a twentieth of the time of learners that draw (q2.13, counts). */
 #include "common/base/isa.h"
 #include "common/lr/optimizer.h"
 #include "common/lr/transpose_x8.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * One coordinate at a time, as files hold it: a table row to numbers and back, and its weight with the bits of the
- * kernels, whose formulas stand here once more without vectors. */
+ * kernels, whose formulas stand here once more without vectors: tests judge the kernels by them. */
 #include <math.h>
 
 #include "common/lr/optimizer.h"
