@@ -112,8 +112,11 @@ struct ctr_minibatch {
         struct ctr_mem *label, *weight, *numbers;
     } buffers[2];
     int64_t sent_rows;
-    struct ctr_deep_set *set; /* the distinct keys so far, by table */
-    int sets;
+    /* The distinct keys so far, by table, in the buffer of the source that is theirs; those of the next minibatch
+     * stand in the other one when they were announced. A second buffer takes memory: else there is one. */
+    struct ctr_deep_set *set[2];
+    int sets, key_buffer;
+    bool announced;
     int64_t unique; /* of all tables */
     struct ctr_upload upload;
 };
@@ -302,6 +305,12 @@ int ctr_deep_add(struct ctr_deep *d, const struct ctr_rows *r, int64_t from, int
  * while the tables take no more than `bound` bytes (0: none). Then pool into x. `pool` may be NULL. */
 int ctr_deep_pull(struct ctr_deep *d, struct ctr_deep_tables *all, bool make, struct ctr_pool *pool, int64_t first,
                   int64_t bound, struct ctr_err *err) CTR_MUST;
+/* Rows [from, from + n) of r come next, in the minibatch behind this one, which is pulled and not yet cleared: their
+ * keys to the source, so that it fetches rows meanwhile. More of them may follow. Nothing else may come next, unless
+ * this is taken back (between minibatches). */
+int ctr_deep_announce(struct ctr_deep *d, const struct ctr_rows *r, int64_t from, int64_t n, struct ctr_pool *pool,
+                      struct ctr_err *err) CTR_MUST;
+void ctr_deep_unannounce(struct ctr_deep *d);
 /* From dx to the gradients of rows, a step of the optimizer on them, and back into the tables. */
 int ctr_deep_push(struct ctr_deep *d, struct ctr_deep_tables *all, struct ctr_pool *pool, const struct ctr_dev_opt *opt,
                   struct ctr_err *err) CTR_MUST;
@@ -368,6 +377,7 @@ struct ctr_deep_learner {
     int64_t first_row;                /* of the minibatch, for messages */
     int64_t unchecked; /* the last row of an update whose parameters have not been looked at yet; 0: none */
     struct ctr_dev_time time;
+    struct ctr_ahead ahead; /* rows that come next; peek NULL: not known */
 };
 
 /* Wait for the last update: parameters that are not numbers any more must reach neither a score nor a checkpoint. */
@@ -375,20 +385,21 @@ int ctr_deep_settle(struct ctr_deep_learner *l, struct ctr_err *err) CTR_MUST;
 
 #define CTR_DEEP_FUNCTIONS                                                                                             \
     .by_column = true, .floats = CTR_FLOAT_FLUSH, .rows = CTR_MAX_MINIBATCH, .learner_new = ctr_deep_learner_new,      \
-    .learner_free = ctr_deep_learner_free, .bind = ctr_deep_bind, .train_rows = ctr_deep_train_rows,                   \
-    .end_pass = ctr_deep_end_pass, .evaluate = ctr_deep_evaluate, .pending = ctr_deep_pending, .keys = ctr_deep_keys,  \
-    .memory = ctr_deep_memory, .add_summary = ctr_deep_summary, .save_schema = ctr_deep_save_schema,                   \
-    .save = ctr_deep_save, .section_names = ctr_deep_section_names, .save_sections = ctr_deep_save_sections,           \
-    .load = ctr_deep_load, .warm = ctr_deep_warm, .scorer_open = ctr_deep_scorer_open,                                 \
-    .scorer_free = ctr_deep_scorer_free, .session_new = ctr_deep_session_new, .session_free = ctr_deep_session_free,   \
-    .predict_rows = ctr_deep_predict_rows, .count_unknown = ctr_deep_count_unknown, .output = ctr_deep_output,         \
-    .output_rows = ctr_deep_output_rows
+    .learner_free = ctr_deep_learner_free, .bind = ctr_deep_bind, .set_ahead = ctr_deep_set_ahead,                     \
+    .train_rows = ctr_deep_train_rows, .end_pass = ctr_deep_end_pass, .evaluate = ctr_deep_evaluate,                   \
+    .pending = ctr_deep_pending, .keys = ctr_deep_keys, .memory = ctr_deep_memory, .add_summary = ctr_deep_summary,    \
+    .save_schema = ctr_deep_save_schema, .save = ctr_deep_save, .section_names = ctr_deep_section_names,               \
+    .save_sections = ctr_deep_save_sections, .load = ctr_deep_load, .warm = ctr_deep_warm,                             \
+    .scorer_open = ctr_deep_scorer_open, .scorer_free = ctr_deep_scorer_free, .session_new = ctr_deep_session_new,     \
+    .session_free = ctr_deep_session_free, .predict_rows = ctr_deep_predict_rows,                                      \
+    .count_unknown = ctr_deep_count_unknown, .output = ctr_deep_output, .output_rows = ctr_deep_output_rows
 
 int ctr_deep_learner_new(void **learner, const struct ctr_model *m, const struct ctr_params *p, struct ctr_err *err);
 void ctr_deep_learner_free(void *learner);
 int ctr_deep_bind(void *learner, const struct ctr_inputs *in, const struct ctr_strs *tables, struct ctr_err *err);
 int ctr_deep_train_rows(void *learner, const struct ctr_rows *rows, double *score, int64_t memory_bytes,
                         struct ctr_err *err);
+void ctr_deep_set_ahead(void *learner, const struct ctr_ahead *ahead);
 int ctr_deep_evaluate(void *learner, const struct ctr_rows *rows, double *score, struct ctr_err *err);
 int ctr_deep_end_pass(void *learner, struct ctr_err *err);
 int64_t ctr_deep_pending(const void *learner);

@@ -17,11 +17,17 @@ struct ctr_deep_set {
     struct ctr_buf slot; /* int32_t: number + 1, 0: empty */
     struct ctr_buf hash; /* u64 */
     struct ctr_buf uses; /* i32: entries */
-    int64_t n, old;      /* keys; before this pull */
+    int64_t n;           /* keys */
     struct ctr_err err;
 };
 
 #define AS(type, buf) ((type *)(void *)(buf).data)
+
+/* The keys of the minibatch, by table. */
+static struct ctr_deep_set *sets_of(const struct ctr_deep *d)
+{
+    return d->batch.set[d->batch.key_buffer];
+}
 
 /* ---- tables ---- */
 
@@ -82,11 +88,13 @@ int ctr_deep_tables_bind(struct ctr_deep_tables *all, struct ctr_deep *d, bool a
         rc = ctr_deep_source_bind(all, d, err);
     if (rc || d->batch.sets >= all->n)
         return rc;
-    struct ctr_deep_set *set = realloc(d->batch.set, (size_t)all->n * sizeof *set);
-    if (!set)
-        return ctr_fail_nomem(err, (size_t)all->n * sizeof *set);
-    memset(set + d->batch.sets, 0, (size_t)(all->n - d->batch.sets) * sizeof *set);
-    d->batch.set = set;
+    for (int b = 0; b < 2; b++) {
+        struct ctr_deep_set *set = realloc(d->batch.set[b], (size_t)all->n * sizeof *set);
+        if (!set)
+            return ctr_fail_nomem(err, (size_t)all->n * sizeof *set);
+        memset(set + d->batch.sets, 0, (size_t)(all->n - d->batch.sets) * sizeof *set);
+        d->batch.set[b] = set;
+    }
     d->batch.sets = all->n;
     return 0;
 }
@@ -257,22 +265,21 @@ static int grow_set(struct ctr_deep_set *s, struct ctr_err *err)
     return 0;
 }
 
+/* The number of a key, which is made where it is new. */
 static int32_t add_key(struct ctr_deep_set *s, uint64_t h, int *rc)
 {
     if ((uint64_t)(s->n + 1) * 2 > s->mask && (*rc = grow_set(s, &s->err)))
         return 0;
     uint64_t at = ctr_hash_place(h, s->mask);
     for (int32_t i; (i = AS(int32_t, s->slot)[at]); at = (at + 1) & s->mask)
-        if (AS(uint64_t, s->hash)[i - 1] == h) {
-            AS(int32_t, s->uses)[i - 1]++;
+        if (AS(uint64_t, s->hash)[i - 1] == h)
             return i - 1;
-        }
     uint64_t *hash = ctr_buf_extend(&s->hash, 1, sizeof h, rc, &s->err);
     int32_t *uses = ctr_buf_extend(&s->uses, 1, sizeof *uses, rc, &s->err);
     if (*rc)
         return 0;
     *hash = h;
-    *uses = 1;
+    *uses = 0;
     AS(int32_t, s->slot)[at] = (int32_t)++s->n;
     return (int32_t)s->n - 1;
 }
@@ -315,16 +322,18 @@ static inline int64_t walk_next(struct walk *w)
 static void find_keys(void *ctx, int64_t t, int worker)
 {
     struct pull *p = ctx;
-    struct ctr_deep_set *s = &p->d->batch.set[t];
+    struct ctr_deep_set *s = &sets_of(p->d)[t];
     int rc = 0;
     (void)worker;
-    s->old = s->n;
     for (int k = 0; k < p->d->keys && !rc; k++) {
         if (p->d->input[p->d->key_input[k]].table_at != t)
             continue;
         struct walk w = walk_field(p, k);
-        for (int64_t e; !rc && (e = walk_next(&w)) >= 0;)
-            AS(int32_t, w.g->index)[e] = add_key(s, AS(uint64_t, w.g->hash)[e], &rc);
+        for (int64_t e; !rc && (e = walk_next(&w)) >= 0;) {
+            const int32_t key = AS(int32_t, w.g->index)[e] = add_key(s, AS(uint64_t, w.g->hash)[e], &rc);
+            if (!rc)
+                AS(int32_t, s->uses)[key]++;
+        }
     }
     s->err.code = rc;
 }
@@ -334,7 +343,7 @@ static void place_entries(void *ctx, int64_t t, int worker)
 {
     struct pull *p = ctx;
     struct ctr_deep *d = p->d;
-    const int32_t *place = ctr_source_places(d->vectors.source, 0, (int)t);
+    const int32_t *place = ctr_source_places(d->vectors.source, d->batch.key_buffer, (int)t);
     (void)worker;
     for (int k = 0; k < d->keys; k++) {
         if (d->input[d->key_input[k]].table_at != t)
@@ -366,22 +375,68 @@ static int check_bound(const struct pull *p, int64_t bound, struct ctr_err *err)
         ctr_size_text_beyond(need, (uint64_t)bound).s, ctr_size_text((uint64_t)bound).s);
 }
 
-/* The keys of all tables, to the source. */
-static int begin_keys(const struct pull *p, struct ctr_pool *pool, struct ctr_err *err)
+/* The keys of all tables of the minibatch in a buffer, to the source; unless a table's thread failed. */
+static int begin_keys(struct ctr_deep *d, int buffer, bool make, struct ctr_pool *pool, int64_t *unique,
+                      struct ctr_err *err)
 {
-    struct ctr_deep *d = p->d;
+    const struct ctr_deep_set *set = d->batch.set[buffer];
     struct ctr_want_keys *keys = calloc((size_t)d->batch.sets + 1, sizeof *keys);
-    if (!keys)
-        return ctr_fail_nomem(err, (size_t)d->batch.sets * sizeof *keys);
-    d->batch.unique = 0;
-    for (int t = 0; t < d->batch.sets; t++) {
-        keys[t] = (struct ctr_want_keys){ AS(uint64_t, d->batch.set[t].hash), d->batch.set[t].n };
-        d->batch.unique += d->batch.set[t].n;
+    int rc = keys ? 0 : ctr_fail_nomem(err, (size_t)d->batch.sets * sizeof *keys);
+    *unique = 0;
+    for (int t = 0; t < d->batch.sets && !rc; t++) {
+        keys[t] = (struct ctr_want_keys){ AS(uint64_t, set[t].hash), set[t].n };
+        *unique += set[t].n;
+        if (set[t].err.code) {
+            *err = set[t].err;
+            rc = err->code;
+        }
     }
-    const struct ctr_want want = { .tables = d->batch.sets, .keys = keys, .make = p->make, .pool = pool };
-    const int rc = ctr_source_begin(d->vectors.source, &want, 0, err);
+    const struct ctr_want want = { .tables = d->batch.sets, .keys = keys, .make = make, .pool = pool };
+    if (!rc)
+        rc = ctr_source_begin(d->vectors.source, &want, buffer, err);
     free(keys);
     return rc;
+}
+
+/* ---- the next minibatch ---- */
+
+struct announce {
+    struct ctr_deep *d;
+    const struct ctr_rows *r;
+    int64_t from, n;
+};
+
+/* Distinct keys of table t in rows that come next. */
+static void announce_keys(void *ctx, int64_t t, int worker)
+{
+    const struct announce *a = ctx;
+    const struct ctr_deep *d = a->d;
+    const struct ctr_rows *r = a->r;
+    struct ctr_deep_set *s = &d->batch.set[!d->batch.key_buffer][t];
+    int rc = 0;
+    (void)worker;
+    for (int k = 0; k < d->keys && !r->table && !rc; k++) { /* one key each: by field, as they will be added */
+        if (d->input[d->key_input[k]].table_at != t)
+            continue;
+        for (int64_t i = a->from; i < a->from + a->n && !rc; i++)
+            (void)add_key(s, r->hash[r->start[i] + k], &rc);
+    }
+    for (int64_t e = r->start[a->from]; r->table && e < r->start[a->from + a->n] && !rc; e++)
+        if (d->input[r->table[e]].table_at == t)
+            (void)add_key(s, r->hash[e], &rc);
+    s->err.code = rc;
+}
+
+int ctr_deep_announce(struct ctr_deep *d, const struct ctr_rows *r, int64_t from, int64_t n, struct ctr_pool *pool,
+                      struct ctr_err *err)
+{
+    struct announce a = { d, r, from, n };
+    int64_t unique;
+    if (!n || !d->vectors.source)
+        return 0;
+    d->batch.announced = true;
+    ctr_pool_run(pool, d->batch.sets, announce_keys, &a);
+    return begin_keys(d, !d->batch.key_buffer, true, pool, &unique, err);
 }
 
 static int send_lists(struct ctr_deep *d, struct ctr_err *err)
@@ -521,19 +576,14 @@ int ctr_deep_pull(struct ctr_deep *d, struct ctr_deep_tables *all, bool make, st
     if (rc)
         return rc;
     ctr_pool_run(pool, d->batch.sets, find_keys, &p);
-    for (int t = 0; t < d->batch.sets; t++)
-        if (d->batch.set[t].err.code) {
-            *err = d->batch.set[t].err;
-            return err->code;
-        }
     if (!d->vectors.source) /* there are no tables */
         return send_lists(d, err) || ctr_deep_sent(d, err) ? err->code : pool_all(d, first, err);
-    if ((rc = begin_keys(&p, pool, err)))
+    if ((rc = begin_keys(d, d->batch.key_buffer, make, pool, &d->batch.unique, err)))
         return rc;
     ctr_pool_run(pool, d->batch.sets, place_entries, &p);
     if ((rc = send_lists(d, err))) /* on its way while rows are brought */
         return rc;
-    rc = ctr_source_values(d->vectors.source, 0, &d->vectors.value, err);
+    rc = ctr_source_values(d->vectors.source, d->batch.key_buffer, &d->vectors.value, err);
     if (!rc)
         rc = ctr_deep_sent(d, err);
     return rc ? rc : pool_all(d, first, err);
@@ -609,12 +659,12 @@ static int send_l2(struct ctr_deep *d, const struct ctr_deep_tables *all, struct
     int rc = 0;
     float *to = ctr_buf_extend(&l2, d->batch.unique, sizeof *to, &rc, err);
     for (int t = 0; t < d->batch.sets && !rc; t++) {
-        const struct ctr_deep_set *s = &d->batch.set[t];
-        const int32_t *place = ctr_source_places(d->vectors.source, 0, t);
+        const struct ctr_deep_set *s = &sets_of(d)[t];
+        const int32_t *place = ctr_source_places(d->vectors.source, d->batch.key_buffer, t);
         ctr_buf_clear(&counts);
         uint32_t *count = ctr_buf_extend(&counts, s->n, sizeof *count, &rc, err);
         if (!rc && s->n)
-            rc = ctr_source_count(d->vectors.source, 0, t, AS(int32_t, s->uses), count, err);
+            rc = ctr_source_count(d->vectors.source, d->batch.key_buffer, t, AS(int32_t, s->uses), count, err);
         for (int64_t k = 0; k < s->n && !rc; k++) {
             const uint32_t given = ctr_deep_count(&all->given, AS(uint64_t, s->hash)[k]);
             to[place[k]] = (float)(d->p.l2 / (double)(given ? given : count[k]));
@@ -642,7 +692,27 @@ int ctr_deep_push(struct ctr_deep *d, struct ctr_deep_tables *all, struct ctr_po
                                           .l2_row = all->counts ? ctr_vec(d->vectors.l2, d->batch.unique)
                                                                 : (struct ctr_vec){ 0 },
                                           .pool = pool };
-    return rc ? rc : ctr_source_push(d->vectors.source, 0, &step, err);
+    return rc ? rc : ctr_source_push(d->vectors.source, d->batch.key_buffer, &step, err);
+}
+
+/* The keys of the minibatch in a buffer. */
+static void forget_keys(struct ctr_deep *d, int buffer)
+{
+    if (d->vectors.source)
+        ctr_source_drop(d->vectors.source, buffer);
+    for (int t = 0; t < d->batch.sets; t++) {
+        struct ctr_deep_set *s = &d->batch.set[buffer][t];
+        if (s->n)
+            memset(s->slot.data, 0, (s->mask + 1) * sizeof(int32_t));
+        ctr_buf_clear(&s->hash);
+        ctr_buf_clear(&s->uses);
+        s->n = 0;
+    }
+}
+
+void ctr_deep_unannounce(struct ctr_deep *d)
+{
+    forget_keys(d, d->batch.key_buffer);
 }
 
 void ctr_deep_clear(struct ctr_deep *d)
@@ -663,17 +733,10 @@ void ctr_deep_clear(struct ctr_deep *d)
         d->sequence[i].entries = 0;
     if (d->images)
         ctr_deep_images_clear(d);
-    if (d->vectors.source)
-        ctr_source_drop(d->vectors.source, 0);
-    for (int t = 0; t < d->batch.sets; t++) {
-        struct ctr_deep_set *s = &d->batch.set[t];
-        if (s->n)
-            memset(s->slot.data, 0, (s->mask + 1) * sizeof(int32_t));
-        struct ctr_buf *bufs[] = { &s->hash, &s->uses };
-        for (size_t b = 0; b < CTR_COUNT(bufs); b++)
-            ctr_buf_clear(bufs[b]);
-        s->n = s->old = 0;
-    }
+    forget_keys(d, d->batch.key_buffer);
+    if (d->batch.announced)
+        d->batch.key_buffer = !d->batch.key_buffer;
+    d->batch.announced = false;
 }
 
 void ctr_deep_rows_free(struct ctr_deep *d)
@@ -690,13 +753,14 @@ void ctr_deep_rows_free(struct ctr_deep *d)
         for (size_t b = 0; b < CTR_COUNT(mems); b++)
             ctr_mem_free(mems[b]);
     }
-    for (int t = 0; t < d->batch.sets; t++) {
-        struct ctr_deep_set *s = &d->batch.set[t];
+    for (int i = 0; i < 2 * d->batch.sets; i++) {
+        struct ctr_deep_set *s = &d->batch.set[i % 2][i / 2];
         struct ctr_buf *bufs[] = { &s->slot, &s->hash, &s->uses };
         for (size_t b = 0; b < CTR_COUNT(bufs); b++)
             ctr_buf_free(bufs[b]);
     }
-    free(d->batch.set);
+    free(d->batch.set[0]);
+    free(d->batch.set[1]);
     ctr_source_free(d->vectors.source);
     ctr_mem_free(d->vectors.du);
     ctr_mem_free(d->vectors.l2);

@@ -170,6 +170,23 @@ static int update(struct ctr_deep_learner *l, struct ctr_err *err)
     return rc || !ctr_dev_is_host(d->dev) ? rc : ctr_deep_settle(l, err);
 }
 
+void ctr_deep_set_ahead(void *learner, const struct ctr_ahead *ahead)
+{
+    ((struct ctr_deep_learner *)learner)->ahead = ahead ? *ahead : (struct ctr_ahead){ 0 };
+}
+
+/* The minibatch is whole: the rows behind row `next` of r are of the one that follows. */
+static int announce_next(struct ctr_deep_learner *l, const struct ctr_rows *r, int64_t next, struct ctr_err *err)
+{
+    struct ctr_deep *d = &l->net;
+    const int64_t n = CTR_MIN(r->rows - next, d->p.minibatch);
+    if (!d->p.prefetch || !d->vectors.source || !ctr_source_looks_ahead(d->vectors.source))
+        return 0;
+    int rc = ctr_deep_announce(d, r, next, n, l->pool, err);
+    const struct ctr_rows *more = rc || !l->ahead.peek || n == d->p.minibatch ? NULL : l->ahead.peek(l->ahead.ctx);
+    return more ? ctr_deep_announce(d, more, 0, CTR_MIN(more->rows, d->p.minibatch - n), l->pool, err) : rc;
+}
+
 static int learn(struct ctr_deep_learner *l, const struct ctr_rows *r, double *score, int64_t bound,
                  struct ctr_err *err)
 {
@@ -182,6 +199,8 @@ static int learn(struct ctr_deep_learner *l, const struct ctr_rows *r, double *s
         int rc = ctr_deep_add(d, r, at, n, err);
         if (!rc)
             rc = ctr_deep_pull(d, &l->tables, true, l->pool, from, bound, err);
+        if (!rc && d->rows == d->p.minibatch)
+            rc = announce_next(l, r, at + n, err);
         if (!rc)
             rc = d->spec->forward(d, from, n, !d->separate_training_forward, err);
         if (!rc)
@@ -209,6 +228,7 @@ int ctr_deep_evaluate(void *learner, const struct ctr_rows *r, double *score, st
 {
     struct ctr_deep_learner *l = learner;
     struct ctr_deep *d = &l->net;
+    ctr_deep_unannounce(d);
     int rc = ctr_deep_settle(l, err);
     if (!rc)
         rc = ctr_deep_source_settle(d, err);
@@ -228,6 +248,7 @@ int ctr_deep_end_pass(void *learner, struct ctr_err *err)
 {
     struct ctr_deep_learner *l = learner;
     int rc = l->net.rows ? update(l, err) : 0;
+    ctr_deep_unannounce(&l->net);
     return rc ? rc : ctr_deep_settle(l, err);
 }
 

@@ -478,6 +478,17 @@ int ctr_feed_next(struct ctr_feed *f, const struct ctr_tile **tile, struct ctr_e
     return s->code;
 }
 
+const struct ctr_rows *ctr_feed_peek(struct ctr_feed *f)
+{
+    if (!f->threaded)
+        return NULL;
+    pthread_mutex_lock(&f->lock);
+    const struct slot *next = f->held && f->made > f->taken + 1 ? &f->slot[(f->taken + 1) % RING] : NULL;
+    const bool there = next && next->code > 0 && !next->tile.known;
+    pthread_mutex_unlock(&f->lock);
+    return there ? &next->tile.rows : NULL;
+}
+
 static void submit(void *feed, void (*fn)(void *arg), void *arg)
 {
     struct ctr_feed *f = feed;

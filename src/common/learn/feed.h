@@ -56,6 +56,8 @@ int ctr_feed_next(struct ctr_feed *f, const struct ctr_tile **tile, struct ctr_e
 /* The thread of the feed as a learner's second one, between two calls of ctr_feed_next. settle finds keys while it
  * waits. */
 struct ctr_worker ctr_feed_worker(struct ctr_feed *f);
+/* Rows of the tile behind the one that ctr_feed_next gave last, if it is made and they are new; until the next call. */
+const struct ctr_rows *ctr_feed_peek(struct ctr_feed *f);
 /* At any time. Frees nothing of what the options name. */
 void ctr_feed_free(struct ctr_feed *f);
 

@@ -47,6 +47,8 @@ static void end_pass(struct ctr_trainer *t)
 {
     if (t->feed && t->job.model->set_worker)
         t->job.model->set_worker(t->learner, NULL);
+    if (t->feed && t->job.model->set_ahead)
+        t->job.model->set_ahead(t->learner, NULL);
     ctr_feed_free(t->feed);
     ctr_inputs_free(t->in);
     ctr_digest_free(t->digest);
@@ -370,6 +372,11 @@ static int64_t rows_at_once(const struct ctr_trainer *t)
     return minibatch * CTR_MAX(MINIBATCH_ROWS / minibatch, 1);
 }
 
+static const struct ctr_rows *peek(void *feed)
+{
+    return ctr_feed_peek(feed);
+}
+
 static int start_feed(struct ctr_trainer *t, const struct ctr_batch_source *s, struct ctr_err *err)
 {
     const struct ctr_model *model = t->job.model;
@@ -401,6 +408,10 @@ static int start_feed(struct ctr_trainer *t, const struct ctr_batch_source *s, s
         .memory_bytes = t->job.memory_bytes,
     };
     int rc = ctr_feed_new(&t->feed, &o, err);
+    if (!rc && model->set_ahead && !t->job.validation_every) { /* else a tile is learned from in parts */
+        const struct ctr_ahead ahead = { peek, t->feed };
+        model->set_ahead(t->learner, &ahead);
+    }
     if (!rc && model->set_worker) {
         const struct ctr_worker worker = ctr_feed_worker(t->feed);
         model->set_worker(t->learner, &worker);

@@ -106,6 +106,11 @@ struct ctr_worker {
     void (*settle)(void *ctx);
     void *ctx;
 };
+/* Rows that train_rows gets next, right behind those that it has now; NULL: not known yet. */
+struct ctr_ahead {
+    const struct ctr_rows *(*peek)(void *ctx);
+    void *ctx;
+};
 struct ctr_find {
     int part, thread;
     int64_t memory_bytes; /* 0: no bound */
@@ -168,6 +173,7 @@ struct ctr_params {
     const char *device;                      /* NULL, cpu, gpu, auto: deep models */
     int64_t device_memory;                   /* bytes, 0: what it has */
     int64_t memory_bytes;                    /* 0: no bound */
+    int64_t prefetch;                        /* minibatches looked ahead. Stands in no file */
     const char *spill;                       /* folder for rows beyond that, or NULL. Stands in no file */
     const char *l2_counts;                   /* stream of n_j, or NULL: the running counts. Stands in no file, either */
 };
@@ -189,6 +195,7 @@ enum ctr_param_kind {
 enum {
     CTR_PARAM_UNSAVED = 1, /* stands in no model file */
     CTR_PARAM_UNTYPED = 2, /* is no option by itself: a file alone has it */
+    CTR_PARAM_LOCAL = 8,   /* changes no result: out of provenance */
     CTR_PARAM_ROWWISE = 4, /* not of a learner with `on_device` */
 };
 struct ctr_params;
@@ -328,6 +335,8 @@ struct ctr_model {
     enum ctr_finds (*finds)(const void *learner, bool saves);
     /* NULL, or takes a second thread for a part of its work; NULL takes it away again. */
     void (*set_worker)(void *learner, const struct ctr_worker *worker);
+    /* NULL, or is told how to look ahead; NULL takes it away again. */
+    void (*set_ahead)(void *learner, const struct ctr_ahead *ahead);
     /* NULL, or scores of rows that are not learned from; between passes. At most params.minibatch rows. */
     int (*evaluate)(void *learner, const struct ctr_rows *rows, double *score, struct ctr_err *err);
     int (*end_pass)(void *learner, struct ctr_err *err); /* the rows of a pass are all there */

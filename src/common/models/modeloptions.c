@@ -66,7 +66,9 @@ void ctr_model_opts_take(struct ctr_model_opts *t, const struct ctr_model *m, st
                                                  .arg = o->kind == CTR_PARAM_WORD ? t->arg[i] : o->unit,
                                                  .help = t->help[i],
                                                  .to = (char *)p + o->at,
-                                                 .flags = o->kind == CTR_PARAM_FILE ? CTR_OPT_PATH : 0,
+                                                 .flags = o->kind == CTR_PARAM_FILE    ? CTR_OPT_PATH
+                                                          : o->flags & CTR_PARAM_LOCAL ? CTR_OPT_LOCAL
+                                                                                       : 0,
                                                  .needs = o->needs,
                                                  .group = o->group,
                                                  .read = o->read ? o->read : read_sizes });

@@ -224,6 +224,11 @@ int ctr_source_load(struct ctr_source *s, int table, uint64_t key, const float *
     return s->ops->load(s, table, key, row, err);
 }
 
+bool ctr_source_looks_ahead(const struct ctr_source *s)
+{
+    return s->ops->looks_ahead;
+}
+
 int64_t ctr_source_rows(const struct ctr_source *s, int table)
 {
     return s->ops->rows(s, table);

@@ -76,6 +76,7 @@ typedef int ctr_source_each(void *ctx, uint64_t key, const float *row, struct ct
 struct ctr_source_ops {
     const char *name;
     bool one_at_a_time; /* find, fetch and put are called by one thread */
+    bool looks_ahead;   /* begin fetches rows while the caller goes on */
     /* Note where rows are, and make those that are new; threads call it for several tables at once. NULL: nothing. */
     int (*find)(struct ctr_source *s, const struct ctr_source_keys *keys, bool make, struct ctr_err *err);
     /* Rows out, `floats` each, and back. Threads call them for several tables at once. put NULL: they never change. */
@@ -136,6 +137,8 @@ int ctr_source_push(struct ctr_source *s, int buffer, const struct ctr_source_st
 void ctr_source_drop(struct ctr_source *s, int buffer);
 /* What was pushed is in the lowest store: before it is read by others. The source goes on as it was. */
 int ctr_source_settle(struct ctr_source *s, struct ctr_err *err) CTR_MUST;
+/* Is it worth to announce the keys of the next minibatch? */
+bool ctr_source_looks_ahead(const struct ctr_source *s);
 /* How many rows a table has, -1: all tables. */
 int64_t ctr_source_rows(const struct ctr_source *s, int table);
 /* Bytes that its rows take in this process. */

@@ -623,6 +623,7 @@ static void disk_free(struct ctr_source *s)
 }
 
 static const struct ctr_source_ops disk_ops = { .name = "disk",
+                                                .looks_ahead = true,
                                                 .begin = disk_begin,
                                                 .ready = disk_ready,
                                                 .fetch = disk_fetch,
