@@ -402,7 +402,7 @@ if has_python sqlite3; then
         old
         chmod a-w old.db
         exits 'whoever may not write' 1 s --db old.db list
-        err_like 'is told who must' 'whoever may write to it must list it once'
+        err_like 'names the remedy' 'a user with permission to write must list it once'
     fi
 fi
 export CTR_SIGNALS=$W/index.db

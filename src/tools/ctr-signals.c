@@ -24,7 +24,7 @@ static struct {
 #define LISTINGS "@list|@versions|@consumers|@alerts|@unused|@notes|@vettings"
 static const struct ctr_opt opts[] = {
     { "db", 0, CTR_OPT_STR, "FILE", "the index (default $CTR_SIGNALS, or signals.db)", &o.db, CTR_OPT_PATH },
-    { "owner", 0, CTR_OPT_STR, "WHO", "add: who answers for the signals", &o.facts.owner, .needs = "@add" },
+    { "owner", 0, CTR_OPT_STR, "WHO", "add: the owner of the signals", &o.facts.owner, .needs = "@add" },
     { "description", 0, CTR_OPT_STR, "TEXT", "add: what they are", &o.facts.description, .needs = "@add" },
     { "platform", 0, CTR_OPT_STR, "NAME,…", "add: where they can be had (default everywhere); check: where to train",
       &o.facts.platform, .needs = "@add|@check" },

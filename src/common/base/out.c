@@ -403,7 +403,7 @@ int ctr_out_write(struct ctr_out *o, const void *p, size_t n, struct ctr_err *er
 
 /* ---- pages for a pipe ----
  *
- * Into a pipe write() copies page by page what it must allocate for it, and the reader, who frees them again, pays as
+ * Into a pipe write() copies page by page what it must allocate for it, and the reader, which frees them again, pays as
  * much. So a pipe is lent pages of ours instead, half a message or some messages to a huge one, by vmsplice(2).
  * Invariant: what was lent is not written to again, however long it is kept: pages that are full are dropped,
  * and stay as long as the pipe has them. */

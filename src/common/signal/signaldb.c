@@ -61,7 +61,8 @@ static int db_fail(struct ctr_signals *s, struct ctr_err *err)
     if (low == SQLITE_NOMEM)
         return ctr_fail_nomem(err, 0);
     if (sqlite3_extended_errcode(s->db) == SQLITE_READONLY_ROLLBACK)
-        return ctr_fail(err, CTR_ESYS, "a writer was stopped in the middle: who may write to it must list it once");
+        return ctr_fail(err, CTR_ESYS,
+                        "a writer was stopped in the middle: a user with permission to write must list it once");
     int sys = sqlite3_system_errno(s->db);
     return ctr_fail(err, CTR_ESYS, "%s%s%s", sqlite3_errmsg(s->db), sys ? ": " : "", sys ? strerror(sys) : "");
 }
@@ -249,7 +250,7 @@ static int open_file(struct ctr_signals *s, enum ctr_signals_mode mode, struct c
         rc = open_with(s, mode, SQLITE_OPEN_READWRITE, &version, err);
     if (!rc && version < VERSION && sqlite3_db_readonly(s->db, "main") == 1) {
         ctr_err_file(err, s->path);
-        rc = ctr_fail(err, CTR_EDATA, "an index of version %lld: whoever may write to it must list it once",
+        rc = ctr_fail(err, CTR_EDATA, "an index of version %lld: a user with permission to write must list it once",
                       (long long)version);
     }
     if (!rc && version < VERSION)
