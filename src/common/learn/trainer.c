@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The trainer: passes over the input, progressive predictions before each update, checkpoints and resume. It does not
- * know what is learned. Rows come in tiles, made by the feed; what concerns batches happens where a tile ends one.
+ * depend on the kind of model. Rows come in tiles, made by the feed; what concerns batches happens where a tile ends
+ * one.
  *
  * Resume: the input is read again from its start. Rows before the checkpoint are not learned again: they feed the
  * digest, which must be the one of the checkpoint, and, with --progressive, the predictions that were kept. */
