@@ -21,7 +21,16 @@ reaches() { # reaches FILE N COLUMN LEAST
 help() { make -s -C "$CTR_TOP/examples" help | sed 1d | cut -f 1 | tr -d ' ' | tr '\n' ' '; }
 trenches=$(sed -n 's/^trenches += /trenches-/p' "$CTR_TOP/examples/trenches.mk" | sed 's/-fig2$/-fig2 trenches-fig2.png/' | tr '\n' ' ')
 bars=$(sed -n 's/^bars := //p' "$CTR_TOP/examples/bars.mk" | tr ' ' '\n' | sed 's/^/bars-/' | tr '\n' ' ')'bars frappe '
-is 'help lists targets' "$(help)" "demo live criteo avazu mind mindhistory globo globodin amex deep interests warm ml1m ml1mhistory ml1mdin models ipinyou signals trenches $trenches$bars"
+is 'help lists targets' "$(help)" "demo live featurebox criteo avazu mind mindhistory globo globodin amex deep interests warm ml1m ml1mhistory ml1mdin models ipinyou images fashion signals trenches $trenches$bars"
+# images: the smallest path; figures are those of a small world, of which one direction is asserted
+small_images() { # images.sh ROW…: GAUC of the rows
+    OUT=$W/small ROWS=20000 SEEDS=1 ONLY="$*" "$CTR_TOP/examples/images.sh" >"$W/images.md" 2>"$W/images.err" || { cat "$W/images.err"; return 1; }
+    awk '{ g[$1] = $3 } END { print g["ids"], g["attentive"]; exit !(g["attentive"] > g["ids"] + .01) }' "$W/small/images/results.tsv"
+}
+ok 'images: photographs add to ids in a small world' small_images ids attentive
+ok 'images: a table with the figures of the paper' grep -q '^| attentive | 0.6257 | +0.0052 | 0\.[5-7]' "$W/images.md"
+reversed() { printf 'ids\t1\t.7\t.7\nids\t2\t.71\t.71\nad\t1\t.6\t.6\nad\t2\t.61\t.61\n' >"$W/reversed.tsv"; python3 "$CTR_TOP/examples/images.py" "$W/reversed.tsv"; }
+exits 'images: a direction that is reversed' 3 reversed
 lacks() { CTR_CHROMIUM=$W/none make -s -C "$CTR_TOP/examples" OUT="$W/lacks" trenches-fig2.png >"$W/lacks.txt" 2>&1 || grep -c 'no chromium: install chromium' "$W/lacks.txt"; }
 is 'what a target needs is told before it works' "$(lacks) $(ls "$W/lacks" 2>/dev/null)" '1 '
 for e in criteo avazu mind mindhistory amex ml1m ml1mhistory ipinyou; do ok "$e runs" figures $e; done

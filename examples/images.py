@@ -1,0 +1,120 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The tables of images.md from what images.sh measured, beside those of "Image Matters" (Ge et al., CIKM 2018).
+usage: images.py RESULTS.tsv [CURVES.tsv]; each line is row, seed, GAUC, AUC (of a curve: row, seed, start, GAUC, AUC).
+A difference is paired by seed; its 95% interval is Student's. Exit status 3 when a difference that is asserted, because five
+worlds showed it significantly, is not positive."""
+import collections
+import math
+import os
+import sys
+
+STUDENT = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776, 6: 2.571, 7: 2.447, 8: 2.365, 9: 2.306, 10: 2.262}
+
+
+def read(path, columns):
+    rows = collections.defaultdict(dict)
+    with open(path, encoding="ascii") as f:
+        for line in f:
+            cells = line.rstrip("\n").split("\t")
+            rows[tuple(cells[:1] + cells[2:columns - 2])][cells[1]] = (float(cells[-2]), float(cells[-1]))
+    return rows
+
+
+results = {k[0]: v for k, v in read(sys.argv[1], 4).items()}
+wrong = 0
+
+
+def interval(values):
+    """Mean, and half of the 95% interval."""
+    n = len(values)
+    mean = sum(values) / n
+    if n < 2:
+        return mean, math.inf
+    return mean, STUDENT.get(n, 1.96) * math.sqrt(sum((v - mean) ** 2 for v in values) / (n - 1) / n)
+
+
+def values(weights, metric):
+    """For each seed the sum of weight times figure over rows."""
+    seeds = set.intersection(*(set(results.get(r, ())) for r in weights))
+    return [sum(w * results[r][s][metric] for r, w in weights.items()) for s in sorted(seeds)]
+
+
+def show(weights, metric, sign=False):
+    v = values(weights, metric)
+    if not v:
+        return "-"
+    mean, half = interval(v)
+    return ("%+.4f" if sign else "%.4f") % mean + (" ± %.4f" % half if len(v) > 1 else "")
+
+
+def table(title, rows, control):
+    """rows: (name, row, the paper's GAUC)."""
+    print("### %s\n" % title)
+    print("| | paper: GAUC | gain | ours: GAUC | gain | AUC | gain |\n|---|---|---|---|---|---|---|")
+    was = next((p for _, r, p in rows if r == control), None)
+    for name, row, paper in rows:
+        gain = "" if row == control or paper is None or was is None else "%+.4f" % (paper - was)
+        print("| %s | %s | %s | %s | %s | %s | %s |" % (
+            name, "" if paper is None else "%.4f" % paper, gain, show({row: 1}, 0),
+            "" if row == control else show({row: 1, control: -1}, 0, True), show({row: 1}, 1),
+            "" if row == control else show({row: 1, control: -1}, 1, True)))
+    print()
+
+
+def claim(text, weights, asserted=True):
+    """The paper has a positive sum: what of it is seen here."""
+    global wrong
+    v = values(weights, 0)
+    if not v:
+        return
+    mean, half = interval(v)
+    verdict = "significant" if mean > half else "not significant" if mean > -half else "THE OTHER WAY, significantly"
+    wrong += asserted and mean <= 0
+    print("- %s: %+.4f ± %.4f GAUC, %s" % (text, mean, half, verdict))
+
+
+table("Table 3: which images", [("baseline: ids of images", "ids", .6205), ("image of the ad", "ad", .6235),
+                                ("images of behaviours", "behaviour", .6219), ("both", "multi-query", .6260)], "ids")
+claim("the image of the ad adds", {"ad": 1, "ids": -1})
+claim("images of behaviours add", {"behaviour": 1, "ids": -1}, False)
+claim("both add", {"multi-query": 1, "ids": -1})
+claim("both add more than the sum of each", {"multi-query": 1, "ids": 1, "ad": -1, "behaviour": -1})
+print()
+order = [("multi-query", .6260), ("attentive", .6257), ("sum", .6248), ("max", .6236), ("concat", .6232)]
+table("Table 4: aggregators of the images of behaviours", [("baseline: ids of images", "ids", .6205), ("image of the ad alone", "ad", .6235)] +
+      [(r, r, p) for r, p in order[::-1]] + [("mean (not in the paper)", "mean", None)], "ids")
+for (better, _), (worse, _) in zip(order, order[1:]):
+    claim("%s above %s" % (better, worse), {better: 1, worse: -1}, better != "multi-query")
+print()
+table("Figure 5: the network of the ids (the paper has bars without figures for lr and din)",
+      [("lr, ids", "lr-ids", None), ("lr, images", "lr-images", None), ("mlp, ids", "ids", .6205), ("mlp, images", "multi-query", .6260),
+       ("din, ids", "din-ids", None), ("din, images", "din-images", None)], "ids")
+for base, ids, images in ("lr", "lr-ids", "lr-images"), ("mlp", "ids", "multi-query"), ("din", "din-ids", "din-images"):
+    claim("images add to %s" % base, {images: 1, ids: -1})
+claim("din with images above mlp with images", {"din-images": 1, "multi-query": -1}, False)
+print()
+table("Table 5: warm-up from the model of yesterday", [("none", "multi-query", .6260), ("partial: all but the vectors of ids", "partial", .6283),
+                                                       ("full", "full", .6230)], "multi-query")
+claim("partial above none", {"partial": 1, "multi-query": -1})
+claim("none above full", {"multi-query": 1, "full": -1}, False)
+claim("partial above full", {"partial": 1, "full": -1}, False)
+print()
+table("Table 6: the best model", [("baseline: ids of images", "ids", .6205), ("dicm: multi-query, partial warm-up", "partial", .6283)], "ids")
+claim("dicm above the baseline", {"partial": 1, "ids": -1})
+print()
+if "towers-ids" in results:
+    table("Table 8: two towers, for pre-ranking", [("baseline", "towers-ids", .6165), ("dicm: sum of the images", "towers-images", .6225)], "towers-ids")
+    claim("images add to two towers", {"towers-images": 1, "towers-ids": -1})
+    print()
+if len(sys.argv) > 2 and os.path.exists(sys.argv[2]):
+    curves = read(sys.argv[2], 5)
+    print("### Figure 6: GAUC in the course of the first pass, of rows that were not learned from yet\n")
+    print("| from | baseline | dicm, multi-query | gain |\n|---|---|---|---|")
+    for start in sorted({k[1] for k in curves}):
+        pair = [curves.get((r, start), {}) for r in ("ids", "multi-query")]
+        seeds = sorted(set(pair[0]) & set(pair[1]))
+        mean, half = interval([pair[1][s][0] - pair[0][s][0] for s in seeds])
+        print("| %s | %.4f | %.4f | %+.4f ± %.4f |" % (start, *(sum(p[s][0] for s in seeds) / len(seeds) for p in pair), mean, half))
+    print()
+sys.exit(3 if wrong else 0)
