@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""An independent reference for ctr-sort, ctr-split and ctr-join: plain loops over random rows with nulls, skewed and
+"""An independent reference for ctr-sort, ctr-split, ctr-join and ctr-group: plain loops over random rows with nulls, skewed and
 repeated keys. Writes the inputs, and for each case a line "NAME<tab>ARGUMENTS" in OUT/cases, of joins by keys or times with
-"<tab>UNMATCHED LEFT-ROWS UNMATCHED-RIGHT RIGHT-ROWS", and what must come out of it in OUT/NAME.want. usage: relation-reference.py sort|join OUT"""
+"<tab>UNMATCHED LEFT-ROWS UNMATCHED-RIGHT RIGHT-ROWS", and what must come out of it in OUT/NAME.want. usage: relation-reference.py sort|join|group OUT"""
 import math, random, sys
 import pyarrow as pa
 
@@ -215,6 +215,92 @@ def joins():
     case("by-row", "--by-row OUT/labels OUT/left", joined(left, labels, [(i, i) for i in range(left.num_rows)], ["label"]))
 
 
-{"sort": sorts, "join": joins}[sys.argv[1]]()
+# ---- group ----
+
+def ordered(v):
+    return sorted((x for x in v if x is not None), key=lambda x: sort_key(x, False))
+
+
+def quantile(p):
+    def of(v):
+        v = [float(x) for x in ordered(v)]
+        if not v:
+            return None
+        rank = (len(v) - 1) * p
+        low = int(rank)
+        high = min(low + 1, len(v) - 1)
+        if rank == low or v[low] == v[high]:
+            return v[low]
+        return v[low] + (rank - low) * (v[high] - v[low])
+    return of
+
+
+def total(v):
+    s = 0
+    for x in v:
+        if x is not None:
+            s += x
+    return s
+
+
+def mean(v):
+    n = sum(x is not None for x in v)
+    return float(total(v)) / n if n else None
+
+
+def distinct(v):
+    return len({sort_key(x, False) for x in v if x is not None})
+
+
+def largest(v):
+    v = [x for x in v if x is not None]
+    return max(v, key=lambda x: sort_key(x, False)) if v else None  # the first of equal ones
+
+
+def groups():
+    t = log(20000)
+    write("log", t)
+    same = lambda c: t.schema.field(c).type if c != "word" else pa.string()
+    whole, real = lambda c: pa.int64(), lambda c: pa.float64()
+    functions = {
+        "count": (lambda v: sum(x is not None for x in v), whole),
+        "sum": (total, lambda c: pa.float64() if c == "real" else pa.int64()),
+        "mean": (mean, real),
+        "min": (lambda v: (ordered(v) or [None])[0], same),
+        "max": (largest, same),
+        "first": (lambda v: v[0], same),
+        "last": (lambda v: v[-1], same),
+        "distinct": (distinct, whole),
+    }
+    for name, keys, adds in [
+        ("numbers", "small", "count() count(real) sum(real) mean(real) sum(user) mean(user) mean(flag) sum(flag) count(list)"),
+        ("extremes", "word", "min(real) max(real) min(text) max(text) min(time) max(time) max(big) min(flag)"),
+        ("rows", "user,flag", "first(text) last(list) first(real) last(word) count()"),
+        ("values", "flag,small", "quantile(real,0.5) quantile(real,0) quantile(real,1) quantile(user,.9) distinct(text) distinct(real) distinct(big)"),
+        ("reals", "real", "count() first(real) quantile(small,0.25) distinct(real)"),
+        ("times", "time,text", "count() mean(real) quantile(flag,0.5)"),
+    ]:
+        spec = keys.split(",")
+        cols = [t[k].to_pylist() for k in spec]
+        by = {}
+        for i in range(t.num_rows):
+            by.setdefault(tuple(sort_key(c[i], False) for c in cols), []).append(i)
+        order = sorted(by)
+        head = plain(t.take([by[k][0] for k in order])).select(spec)
+        names, out_cols, args = list(spec), head.columns, ""
+        for n, add in enumerate(adds.split()):
+            f, _, c = add[:-1].partition("(")
+            c, _, p = c.partition(",")
+            take, kind = (quantile(float(p)), real) if p else functions[f]
+            values = t[c].to_pylist() if c else [1] * t.num_rows
+            # One NaN: which one a sum gives is the processor's matter.
+            one = lambda x: math.nan if isinstance(x, float) and math.isnan(x) else x
+            names.append(f"a{n}")
+            out_cols.append(pa.array([one(take([values[i] for i in by[k]])) for k in order], kind(c)))
+            args += f" --add a{n}={add}"
+        case(name, f"-k {keys}{args} OUT/log", pa.table(out_cols, names=names))
+
+
+{"sort": sorts, "join": joins, "group": groups}[sys.argv[1]]()
 with open(f"{out}/cases", "w") as f:
     f.writelines(cases)

@@ -66,6 +66,7 @@ ctr-cat
 ctr-export --format csv
 ctr-select --where true
 ctr-sort -k a
+ctr-group -k a --add n=count()
 ctr-eval --weight a
 LIST
 }

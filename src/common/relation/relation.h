@@ -51,6 +51,44 @@ void ctr_sort_free(struct ctr_sort *s);
 int ctr_keys_hash(const struct ctr_batch *b, const int *cols, int nkeys, uint64_t seed, uint64_t *hash, uint8_t *null,
                   struct ctr_err *err) CTR_MUST;
 
+/* ---- group: group.c ---- */
+
+/* Aggregates by key: a row a combination of values of the keys, null being one, sorted by the keys as ctr_sort does.
+ * Aggregates, of columns without their nulls:
+ *     count()              rows;  count(x): values
+ *     sum(x), mean(x)      int64 of integers and booleans (an error where it overflows), else float64, added in the
+ *                          order of the input; sum of none is 0, mean of none null
+ *     min(x), max(x)       of x's type, in the order of ctr_sort; null of none
+ *     first(x), last(x)    of the first and last row in the order of the input, which may be null
+ *     distinct(x)          number of different values
+ *     quantile(x, p)       float64: of n values in order, between those of rank floor((n - 1) p) and the next one in
+ *                          proportion; null of none
+ * All rows are sorted, those of ordered aggregates (distinct, quantile) once more a column, each in an equal share of
+ * memory_bytes. */
+struct ctr_group;
+struct ctr_group_opts {
+    const struct ctr_strs *keys; /* "a,b", … */
+    const struct ctr_strs *add;  /* "n=count()", "p=quantile(x, 0.5)", … */
+    int64_t memory_bytes, batch_rows;
+    int threads; /* as of ctr_sort_opts */
+};
+struct ctr_group_stats {
+    int64_t rows, groups, runs, spilled_bytes;
+};
+int ctr_group_new(struct ctr_group **g, const struct ctr_schema *schema, const struct ctr_group_opts *o,
+                  struct ctr_err *err) CTR_MUST;
+const struct ctr_schema *ctr_group_schema(const struct ctr_group *g);
+/* The columns of the input that are needed, ascending: batches come projected to these. */
+const int *ctr_group_inputs(const struct ctr_group *g, int *n);
+int ctr_group_batch(struct ctr_group *g, const struct ctr_batch *b, struct ctr_err *err) CTR_MUST;
+int ctr_group_finish(struct ctr_group *g, struct ctr_err *err) CTR_MUST;
+int ctr_group_next(struct ctr_group *g, const struct ctr_batch **b, struct ctr_err *err) CTR_MUST; /* 1, 0: end, < 0 */
+void ctr_group_get_stats(const struct ctr_group *g, struct ctr_group_stats *st);
+void ctr_group_free(struct ctr_group *g);
+/* *s becomes its groups. *stage is for ctr_group_get_stats, until *s is closed. */
+int ctr_group_source(struct ctr_batch_source *s, const struct ctr_group_opts *o, struct ctr_group **stage,
+                     struct ctr_err *err) CTR_MUST;
+
 /* ---- split: split.c ---- */
 
 /* Which shard a row goes to: by hash of its keys (rows with equal keys meet, nulls too), or in turn when there are

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * ctr-group: counts, sums, means, extremes and quantiles by key, in bounded memory. */
+#include "common/cli/cli.h"
+#include "common/relation/relation.h"
+
+static struct {
+    struct ctr_strs keys, add;
+} o;
+
+static const struct ctr_opt opts[] = {
+    { "key", 'k', CTR_OPT_LIST, "COL,…", "columns to group by; the result is sorted by them", &o.keys, 0 },
+    { "add", 0, CTR_OPT_LIST, "NAME=AGGREGATE",
+      "a column: count(), or count, sum, mean, min, max, first, last, distinct of (COL), or quantile(COL, P)", &o.add,
+      0 },
+    { 0 },
+};
+
+static int write_all(struct ctr_cli *cli, const struct ctr_reader *r, const struct ctr_batch_source *groups,
+                     struct ctr_out *out, struct ctr_err *err)
+{
+    struct ctr_writer *w = NULL;
+    const struct ctr_batch *b;
+    int rc = ctr_cli_writer(cli, out, ctr_batch_source_schema(groups), &w, err);
+    while (!rc && (rc = ctr_batch_source_next(groups, &b, err)) > 0) {
+        rc = ctr_writer_batch(w, b, err);
+        ctr_cli_progress(cli, ctr_reader_rows(r), ctr_reader_total_rows(r));
+    }
+    if (!rc)
+        rc = ctr_cli_finish(cli, w, out, err);
+    ctr_writer_free(w);
+    return rc;
+}
+
+static void report(const struct ctr_cli *cli, const struct ctr_group *g)
+{
+    struct ctr_group_stats st;
+    ctr_group_get_stats(g, &st);
+    ctr_cli_debug(cli, "%lld groups of %lld rows", (long long)st.groups, (long long)st.rows);
+    if (st.runs)
+        ctr_cli_debug(cli, "%lld runs, %s spilled", (long long)st.runs, ctr_size_text((uint64_t)st.spilled_bytes).s);
+}
+
+static int run(struct ctr_cli *cli, struct ctr_err *err)
+{
+    const struct ctr_group_opts go = { .keys = &o.keys,
+                                       .add = &o.add,
+                                       .memory_bytes = cli->memory_bytes,
+                                       .batch_rows = cli->batch_rows,
+                                       .threads = (int)cli->jobs };
+    struct ctr_reader *r = NULL;
+    struct ctr_batch_source source = { 0 };
+    struct ctr_group *g = NULL;
+    struct ctr_out *out = NULL;
+    int rc = ctr_cli_reader(cli, 0, NULL, &r, err);
+    if (!rc)
+        source = ctr_batch_source_stream(r);
+    if (!rc)
+        rc = ctr_group_source(&source, &go, &g, err);
+    if (!rc)
+        rc = ctr_cli_out(cli, CTR_OUT_BINARY, &out, err);
+    if (!rc)
+        rc = write_all(cli, r, &source, out, err);
+    if (!rc)
+        report(cli, g);
+    ctr_batch_source_close(&source);
+    ctr_out_free(out);
+    return rc;
+}
+
+const struct ctr_tool ctr_tool = { "ctr-group",
+                                   "counts, sums, means, extremes and quantiles by key",
+                                   "-k COL,… --add NAME=AGGREGATE(COL) … [FILE…]",
+                                   NULL,
+                                   opts,
+                                   CTR_TOOL_READS | CTR_TOOL_WRITES | CTR_TOOL_MEMORY,
+                                   run };

@@ -1,0 +1,84 @@
+#!/bin/sh
+# ctr-group: aggregates, nulls, errors; against plain Python loops for any memory, batch size and thread count.
+. "${0%/*}/lib.sh"
+cd "$W" || exit 1
+
+cat >a.csv <<'CSV'
+k,n,x,s,t
+b,3,1.5,b,2024-01-01 00:00:00
+a,,nan,a,2024-01-02 00:00:00
+b,1,,b,
+,3,-2,,2024-01-03 00:00:00
+a,2,inf,ab,2024-01-01 00:00:00
+b,2,0.5,a,2024-01-05 00:00:00
+CSV
+ctr-import --format csv --header --columns k:utf8,n:int64,x:float64,s:utf8,t:timestamp --null '' a.csv >a.arrows
+group() { _k=$1; shift; ctr-group -k "$_k" $(printf ' --add %s' "$@") a.arrows | ctr-export --format csv | tail -n +2 | tr '\n' ' '; }
+is 'groups in the order of the key, null last' "$(group k 'c=count()' 'n=count(n)')" 'a,2,1 b,3,3 ,1,1 '
+is 'sums and means without nulls' "$(group k 's=sum(n)' 'm=mean(n)' 'x=sum(x)')" 'a,2,2,nan b,6,2,2 ,3,3,-2 '
+is 'extremes, NaN the largest' "$(group k 'a=min(x)' 'b=max(x)' 'c=min(s)' 'd=max(t)')" \
+    'a,inf,nan,a,2024-01-02T00:00:00Z b,0.5,1.5,a,2024-01-05T00:00:00Z ,-2,-2,,2024-01-03T00:00:00Z '
+is 'the first and the last row' "$(group k 'f=first(n)' 'l=last(x)')" 'a,,inf b,3,0.5 ,3,-2 '
+is 'values in order' "$(group k 'd=distinct(s)' 'q=quantile(n,0.5)' 'r=quantile(n,0.25)')" 'a,2,2,2 b,2,2,1.5 ,0,3,3 '
+is 'no values' "$(group k 's=sum(s)' 2>/dev/null)$(group s 'm=mean(n)' 'q=quantile(x,.5)')" 'a,2,nan ab,2,inf b,2,1.5 ,3,-2 '
+is 'a key is counted too' "$(group n 'd=distinct(n)' 'c=count(n)')" '1,1,1 2,1,2 3,1,2 ,0,0 '
+ctr-select --where false a.arrows >none.arrows
+is 'no rows' "$(ctr-group -k k --add 'n=count()' none.arrows | ctr-export --format csv)" 'k,n'
+ctr-import -q --format csv --header --user k --label n a.csv | ctr-group -k k --add 'n=mean(n)' >roles.arrows
+is 'keys keep their roles, aggregates have none' "$(ctr-info roles.arrows | awk '$1 == "k" || $1 == "n" { print $1, $2, $3 }' | tr '\n' ' ')" 'k utf8 user n float64 - '
+
+exits 'no key' 2 ctr-group --add 'n=count()' a.arrows
+err_like 'names the option' 'say what to group by: -k COLUMN'
+exits 'nothing to compute' 2 ctr-group -k k a.arrows
+err_like 'shows how' 'add NAME=AGGREGATE'
+exits 'an unknown aggregate' 2 ctr-group -k k --add 'n=meen(n)' a.arrows
+err_like 'and the nearest' "no aggregate meen.*nearest is 'mean'"
+exits 'an unknown column' 2 ctr-group -k k --add 'n=sum(m)' a.arrows
+err_like 'is named' "there is no column 'm'"
+exits 'no aggregate' 2 ctr-group -k k --add 'n' a.arrows
+exits 'a text is no number' 2 ctr-group -k k --add 'n=sum(s)' a.arrows
+err_like 'with its type' 's is utf8, and sum takes numbers'
+exits 'a quantile beyond 1' 2 ctr-group -k k --add 'n=quantile(n,1.5)' a.arrows
+exits 'a quantile of nothing' 2 ctr-group -k k --add 'n=quantile(n)' a.arrows
+exits 'a column twice' 2 ctr-group -k k --add 'k=count()' a.arrows
+exits 'a key twice' 2 ctr-group -k k,k --add 'n=count()' a.arrows
+ctr-select --add 'l=split(s, "x")' a.arrows >l.arrows
+exits 'a list is no key' 2 ctr-group -k l --add 'n=count()' l.arrows
+err_like 'said' 'a list cannot be a key'
+printf 'k,n\n1,9223372036854775807\n1,1\n' | ctr-import -f csv --header --columns k:int64,n:int64 >big.arrows
+exits 'a sum beyond int64' 1 ctr-group -k k --add 's=sum(n)' big.arrows
+err_like 'tells the remedy' 'sum\(n\) of a group is beyond int64'
+is 'whose mean there is' "$(ctr-group -k k --add 's=mean(n)' big.arrows | ctr-export -f csv --no-header)" '1,4.611686018427388e+18'
+cp a.arrows b.arrows
+exits 'input and output are the same file' 2 ctr-group -k k --add 'n=count()' -o b.arrows b.arrows
+head -c $(($(wc -c <a.arrows) - 30)) a.arrows >cut.arrows
+exits 'a truncated input' 1 ctr-group -k k --add 'n=count()' -o out.arrows cut.arrows
+ok 'leaves no output' test ! -e out.arrows
+
+mkdir ref
+if ! has_python pyarrow; then
+    skip 'against the reference' 'no pyarrow'
+    done_testing
+    exit 0
+fi
+"$PY" "$CTR_TOP/tests/relation-reference.py" group ref || exit 1
+while IFS="$(printf '\t')" read -r name args; do
+    want=$(ctr-info --digest "ref/$name.want")
+    args=$(echo "$args" | sed 's#OUT#ref#g')
+    for o in '--memory 1' "--memory 1M --batch 100 -j 1" '--memory 1M -j 4' '-j 1'; do
+        is "reference: $name, $o" "$(ctr-group -q $o $args | ctr-info --digest)" "$want"
+    done
+done <ref/cases
+ctr-group -v -k user --memory 64K --add 'n=quantile(real,.5)' ref/log 2>said >/dev/null
+ok '-v tells of the runs' grep -Eq '[0-9]+ runs, [0-9.]+ [KM]?i?B spilled' said
+ok 'and of the groups' grep -q '[0-9]* groups of 20000 rows' said
+no_tmp() { TMPDIR=$W/nowhere ctr-group -k user --memory 1 --add 'n=count()' ref/log >no.arrows 2>no.err; }
+exits 'a missing TMPDIR' 1 no_tmp
+case $CTR_BUILD in
+*san*) skip '--memory is kept' 'sanitizers have allocators of their own' ;;
+*)
+    awk 'BEGIN { for (i = 0; i < 300000; i++) printf "%d,%0300d\n", i * 7919 % 100003, i }' | ctr-import -f csv --columns k:int32,pad:utf8 -o large.arrows
+    ok '--memory 64M is kept within 5%, and 5 MB of program' below 73000 ctr-group -q -j 1 -k k --memory 64M --add 'l=last(pad)' large.arrows
+    ;;
+esac
+done_testing
