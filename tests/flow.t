@@ -93,6 +93,55 @@ ctr-history -q --user=user --time=at --where='click == 1' --count=ad,user+ad --p
 fused 'history count' 'dense rate = count.ad.rate
 dense n = log1p(`count.user+ad.clicks`)' 'from log
 history by user at at where "click == 1" count ad, user+ad prior 5.5 count-window 2h delay 1m' log=days.arrows
+ctr-select -q --columns 'user,at,bought=ad,buy=click' --where 'id % 2 == 0' days.arrows -o second.arrows
+ctr-history -q --columns=bought --user=user --time=at --where='buy == 1 or bought < 9' --last=4 --window=2h --behaviours second.arrows days.arrows -o table.arrows
+fused 'history from another log' 'feature past in ad = history.bought' 'from log
+history bought from second by user at at where "buy == 1 or bought < 9" last 4 window 2h' log=days.arrows second=second.arrows
+ctr-export -q -f csv second.arrows -o second.csv
+ctr-import -q -f csv --header --time=at --user=user second.csv -o second2.arrows
+ctr-import -q -f csv --header --time=time:unix --user=user log.csv |
+    ctr-history -q --count=user --user=user --time=time --where='buy == 1' --behaviours second2.arrows -o table.arrows
+fused 'history of counts, text, the time by its role' 'dense n = log1p(count.user.clicks)
+time time' 'from log = csv("log.csv", header=true, time="time:unix", user="user")
+history from second = csv("second.csv", header=true, time="at", user="user") count user by user at time where "buy == 1"'
+
+ctr-group -q --key=user,ad --add='n=count()' --add='click=max(click)' --add='late=quantile(time, 0.9)' --add='words=first(words)' log.arrows -o table.arrows
+fused group 'feature words
+dense n' 'from log
+group user, ad, n = count(), click = max(click), late = quantile(time, 0.9), words = first(words)' log=log.arrows
+ctr-select -q --where 'click == 1' log.arrows | ctr-join -q -k user users.arrows |
+    ctr-group -q --key=user --add='ad=last(ad)' --add='click=mean(click)' --add='age=mean(age)' -o table.arrows
+fused 'group of a join' 'dense age' 'from log
+where click == 1
+join users on user
+group user, ad = last(ad), click = mean(click), age = mean(age)' log=log.arrows users=users.arrows
+
+# Cleaning: rows are filtered, gaps filled and JSON read in the plan, from raw text.
+awk -v n="${SAN:+3000}" 'BEGIN {
+    srand(9); n = n ? n : 20000
+    print "{\"id\":-1,\"ad\":0,\"user\":0,\"click\":0,\"price\":1.5,\"context\":\"{}\"}" >"raw.jsonl"
+    for (i = 0; i < n; i++)
+        printf "{\"id\":%d,\"ad\":%d,\"user\":%s,\"click\":%d%s,\"context\":\"{\\\"slot\\\":\\\"s%d\\\",\\\"os\\\":{\\\"name\\\":\\\"o%d\\\"}}\"}\n", i, rand() * 60,
+            rand() < .1 ? "null" : int(rand() * 300), rand() < .2, rand() < .3 ? "" : ",\"price\":" int(rand() * 99), i % 5, i % 3 >"raw.jsonl"
+}' </dev/null
+columns='id:int64,ad:int64,user:int64,click:int8,price:float64,context:utf8'
+ctr-import -q -f jsonl --columns="$columns" raw.jsonl | ctr-select -q --where 'not is_null(user) and id >= 0' | ctr-join -q -k user users.arrows -o table.arrows
+fused clean 'feature slot = json_get(context, "slot")
+feature os = json_get(json_get(context, "os"), "name")
+dense price = fill(price, 7)
+dense age = fill(age, 0)' 'from raw = jsonl("raw.jsonl", columns="id:int64,ad:int64,user:int64,click:int8,price:float64,context:utf8")
+where not is_null(user) and id >= 0
+join users on user' users=users.arrows
+
+# A view beyond --memory: both sides are spilled, and the rows stay.
+ctr-select -q --columns 'id,extra=words,extra2=unused' log.arrows | ctr-sort -q --shuffle -o wide.arrows
+printf 'from log\njoin wide on id\n%s\n' "$(definitions 'feature extra
+feature extra2')" >wide.plan
+ctr-extract -q wide.plan log=log.arrows wide=wide.arrows -o want.arrows
+ok 'a join beyond memory' ctr-extract -v --memory 256K wide.plan log=log.arrows wide=wide.arrows -o got.arrows
+cp "$W/.ok" said
+ok 'is spilled' grep -q 'join wide: [1-9][0-9]* partitions, .* spilled' said
+ok 'the same rows' same_rows want.arrows got.arrows
 
 # Everything at once, views as text, two files of one view.
 head -n 1001 log.csv >day1.csv
@@ -190,7 +239,19 @@ refuse 'a history without a user' 2 'say which column is the time: at COLUMN' 'f
 history ad by user' log=log.arrows
 refuse 'clicks of a count' 2 'count needs where: which rows are clicks?' 'from log
 history count ad at at' log=days.arrows
-refuse 'a word' 2 'expected by, at, where, count' 'from log
+refuse 'a group without aggregates' 2 'bad.plan:2:' 'from log
+group ad' log=log.arrows
+refuse 'keys behind aggregates' 2 'keys stand before the aggregates' 'from log
+group ad, n = count(), user' log=log.arrows
+refuse 'an unknown aggregate' 2 "bad.plan:2:1: there is no aggregate meen; the nearest is 'mean'" 'from log
+group ad, user, click = meen(click)' log=log.arrows
+refuse 'what a group leaves out' 2 "click" 'from log
+group ad, user, n = count()' log=log.arrows
+refuse 'behaviours without a time' 2 'has neither a column at nor one with the role time' 'from log
+history ad from users by user at at' log=days.arrows users=users.arrows
+refuse 'behaviours without the column' 2 'bad.plan:2:1: there is no column' 'from log
+history ad from second by user at at' log=days.arrows second=second.arrows
+refuse 'a word' 2 'expected from, by, at, where, count' 'from log
 history ad bye user' log=days.arrows
 refuse 'two words' 2 'inner and anti exclude each other' 'from log
 join users on user inner anti' log=log.arrows users=users.arrows

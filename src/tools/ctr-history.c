@@ -90,7 +90,7 @@ static int open_behaviours(struct ctr_cli *cli, struct ctr_reader **r, struct ct
     return ctr_cli_reader(&only, 0, &ro, r, err);
 }
 
-static int open_history(const struct ctr_cli *cli, const struct ctr_schema *s, struct ctr_reader *past,
+static int open_history(const struct ctr_cli *cli, const struct ctr_schema *s, const struct ctr_batch_source *past,
                         struct ctr_history **h, struct ctr_err *err)
 {
     struct ctr_history_opts ho = { .where = o.where,
@@ -158,20 +158,22 @@ static void report(const struct ctr_cli *cli, const struct ctr_history *h)
 
 static int run(struct ctr_cli *cli, struct ctr_err *err)
 {
-    struct ctr_reader *r = NULL, *past = NULL;
-    struct ctr_batch_source source = { 0 };
+    struct ctr_reader *r = NULL, *behaviours = NULL;
+    struct ctr_batch_source source = { 0 }, past = { 0 };
     struct ctr_history *h = NULL;
     struct ctr_out *out = NULL;
     int rc = check_options(cli, err);
 
     if (!rc)
-        rc = open_behaviours(cli, &past, err);
+        rc = open_behaviours(cli, &behaviours, err);
+    if (!rc && behaviours)
+        past = ctr_batch_source_stream(behaviours);
     if (!rc)
         rc = ctr_cli_reader(cli, 0, NULL, &r, err);
     if (!rc)
         source = ctr_batch_source_stream(r);
     if (!rc)
-        rc = open_history(cli, ctr_reader_schema(r), past, &h, err);
+        rc = open_history(cli, ctr_reader_schema(r), past.ops ? &past : NULL, &h, err);
     if (!rc && (rc = ctr_history_source(&source, h, err)))
         ctr_history_free(h);
     if (!rc)
@@ -181,7 +183,7 @@ static int run(struct ctr_cli *cli, struct ctr_err *err)
     if (!rc)
         report(cli, h);
     ctr_batch_source_close(&source);
-    ctr_reader_free(past);
+    ctr_batch_source_close(&past);
     ctr_out_free(out);
     return rc;
 }

@@ -32,6 +32,7 @@ struct flow {
     struct joined *join;
     struct ctr_select **exploded; /* one a statement */
     struct ctr_history **history; /* one a statement */
+    struct ctr_group **group;     /* one a statement */
     int n, joins;
     struct link *link;
     int links;
@@ -89,8 +90,12 @@ static int find_wants(struct flow *f, struct ctr_err *err)
         const struct ctr_plan_statement *s = ctr_plan_statement(f->plan, i);
         if (s->kind == CTR_STATEMENT_JOIN)
             rc = want_of_view(&f->wants[i], s, &wanted, err);
+        if (s->kind == CTR_STATEMENT_HISTORY)
+            rc = want_all(&f->wants[i], &s->view_inputs, err);
         if (s->kind == CTR_STATEMENT_FROM)
             rc = want_all(&f->wants[i], &wanted, err);
+        if (s->kind == CTR_STATEMENT_GROUP)
+            ctr_strs_free(&wanted); /* its results: nothing else passes it */
         if (!rc)
             rc = want_all(&wanted, &s->inputs, err);
         if (!rc && s->kind == CTR_STATEMENT_FROM)
@@ -129,9 +134,12 @@ static bool has(const struct flow *f, int i, const char *name)
     return f->view[i].view && ctr_schema_find(ctr_batch_source_schema(&f->view[i].source), name) >= 0;
 }
 
-/* Is it a column that a history makes? */
+/* Is it a column that a history or a group makes? */
 static bool is_made(const struct ctr_plan_statement *s, const char *name)
 {
+    for (int i = 0; s->kind == CTR_STATEMENT_GROUP && i < s->n; i++)
+        if (!strncmp(s->option[i].text, name, strlen(name)) && s->option[i].text[strlen(name)] == '=')
+            return true;
     const char *group = ctr_stage_option(s, "group");
     const size_t n = strlen(group ? group : "history");
     return s->kind == CTR_STATEMENT_HISTORY &&
@@ -145,7 +153,8 @@ static bool any_has(const struct flow *f, const char *name)
     for (int i = 0; i < f->n; i++) {
         const char *prefix = ctr_stage_option(ctr_plan_statement(f->plan, i), "prefix");
         const size_t n = prefix ? strlen(prefix) : 0;
-        any |= !strncmp(name, prefix ? prefix : "", n) && has(f, i, name + n);
+        any |= ctr_plan_statement(f->plan, i)->kind != CTR_STATEMENT_HISTORY &&
+               !strncmp(name, prefix ? prefix : "", n) && has(f, i, name + n);
         any |= is_made(ctr_plan_statement(f->plan, i), name);
     }
     return any;
@@ -161,6 +170,9 @@ static bool complete(const struct flow *f)
         all &= any_has(f, in->s[i]) || ctr_plan_can_lack(f->plan, in->s[i]);
     for (int i = 0; i < f->n; i++) {
         const struct ctr_plan_statement *s = ctr_plan_statement(f->plan, i);
+        if (s->kind == CTR_STATEMENT_HISTORY) /* else by their roles */
+            all &= ctr_stage_option(s, "time") &&
+                   (ctr_stage_option(s, "user") || !(ctr_stage_option(s, "columns") || ctr_stage_option(s, "age")));
         for (int k = 0; k < s->inputs.n; k++)
             all &= any_has(f, s->inputs.s[k]);
         for (int k = 0; k < s->view_inputs.n; k++)
@@ -357,8 +369,11 @@ static int history_stage(struct flow *f, int i, const struct ctr_plan_statement 
         rc = one_text(&counts, ctr_stage_option(s, "count"), err);
     ho.columns = &columns;
     ho.counts = &counts;
+    if (!rc && s->view.name)
+        rc = on_thread(f, &f->view[i].source, f->links, "read", s->view.name, err);
     if (!rc)
-        rc = ctr_history_new(&f->history[i], ctr_batch_source_schema(&f->source), NULL, "", &ho, err);
+        rc = ctr_history_new(&f->history[i], ctr_batch_source_schema(&f->source),
+                             s->view.name ? &f->view[i].source : NULL, s->view.name ? s->view.name : "", &ho, err);
     if (!rc && (rc = ctr_history_source(&f->source, f->history[i], err)))
         ctr_history_free(f->history[i]);
     if (rc == CTR_EUSAGE)
@@ -366,6 +381,27 @@ static int history_stage(struct flow *f, int i, const struct ctr_plan_statement 
     ctr_strs_free(&columns);
     ctr_strs_free(&counts);
     return rc ? rc : provenance(f, "ctr-history", s, err);
+}
+
+static int group_stage(struct flow *f, int i, const struct ctr_plan_statement *s, struct ctr_err *err)
+{
+    struct ctr_strs keys = { 0 }, add = { 0 };
+    const struct ctr_group_opts go = { .keys = &keys,
+                                       .add = &add,
+                                       .memory_bytes = f->o.memory_bytes,
+                                       .batch_rows = f->o.batch_rows,
+                                       .threads = f->o.threads };
+    int rc = one_text(&keys, ctr_stage_option(s, "key"), err);
+    for (int k = 0; !rc && k < s->n; k++)
+        if (!strcmp(s->option[k].name, "add"))
+            rc = one_text(&add, s->option[k].text, err);
+    if (!rc)
+        rc = ctr_group_source(&f->source, &go, &f->group[i], err);
+    if (rc == CTR_EUSAGE)
+        rc = ctr_plan_at_statement(f->plan, i, err);
+    ctr_strs_free(&keys);
+    ctr_strs_free(&add);
+    return rc ? rc : provenance(f, "ctr-group", s, err);
 }
 
 static int make_stages(struct flow *f, struct ctr_err *err)
@@ -376,12 +412,11 @@ static int make_stages(struct flow *f, struct ctr_err *err)
     int rc = 0;
     for (int i = 1; !rc && i < f->n; i++) {
         const struct ctr_plan_statement *s = ctr_plan_statement(f->plan, i);
-        const bool join = s->kind == CTR_STATEMENT_JOIN || s->kind == CTR_STATEMENT_HISTORY;
+        const bool join = s->kind >= CTR_STATEMENT_JOIN; /* or a stage of its own kind: not part of reading */
         static int (*const stage[])(struct flow *, int, const struct ctr_plan_statement *, struct ctr_err *) = {
-            [CTR_STATEMENT_WHERE] = select_stage,
-            [CTR_STATEMENT_EXPLODE] = select_stage,
-            [CTR_STATEMENT_JOIN] = join_stage,
-            [CTR_STATEMENT_HISTORY] = history_stage,
+            [CTR_STATEMENT_WHERE] = select_stage, [CTR_STATEMENT_EXPLODE] = select_stage,
+            [CTR_STATEMENT_JOIN] = join_stage,    [CTR_STATEMENT_HISTORY] = history_stage,
+            [CTR_STATEMENT_GROUP] = group_stage,
         };
         if (join && reading)
             rc = on_thread(f, &f->source, f->links, "read", f->view[0].view->name, err);
@@ -419,6 +454,12 @@ static void tell_rows(const struct flow *f)
         if (f->exploded[i] && ctr_select_empty(f->exploded[i]))
             say(f, f->o.note, "explode %s: %lld rows had no items and gave no row",
                 ctr_plan_statement(f->plan, i)->text, (long long)ctr_select_empty(f->exploded[i]));
+        if (f->group[i]) {
+            struct ctr_group_stats gs;
+            ctr_group_get_stats(f->group[i], &gs);
+            say(f, f->o.debug, "group: %lld groups of %lld rows, %s spilled", (long long)gs.groups, (long long)gs.rows,
+                ctr_size_text((uint64_t)gs.spilled_bytes).s);
+        }
         if (f->view[i].import && f->o.note)
             ctr_import_notes(f->view[i].import, "skip", f->o.note, f->o.ctx);
     }
@@ -501,6 +542,7 @@ static void flow_close(void *source)
     free(f->join);
     free(f->exploded);
     free(f->history);
+    free(f->group);
     free(f->link);
     free(f);
 }
@@ -522,8 +564,9 @@ static int new_flow(struct flow **out, const struct ctr_plan *plan, const struct
     f->join = calloc(n, sizeof *f->join);
     f->exploded = calloc(n, sizeof *f->exploded);
     f->history = calloc(n, sizeof *f->history);
+    f->group = calloc(n, sizeof *f->group);
     f->link = calloc(n + 2, sizeof *f->link);
-    if (!f->view || !f->wants || !f->join || !f->exploded || !f->history || !f->link) {
+    if (!f->view || !f->wants || !f->join || !f->exploded || !f->history || !f->group || !f->link) {
         flow_close(f);
         *out = NULL;
         return ctr_fail_nomem(err, n * sizeof *f->view);

@@ -16,15 +16,19 @@ static int show(const struct ctr_plan_statement *s, struct ctr_buf *out, struct 
     int rc = 0;
     if (s->kind == CTR_STATEMENT_FROM)
         return show_view(&s->view, out, err);
-    if (s->kind != CTR_STATEMENT_JOIN)
+    if (s->kind < CTR_STATEMENT_JOIN)
         return ctr_buf_printf(out, err, "ctr-select --%s=%s", s->kind == CTR_STATEMENT_WHERE ? "where" : "explode",
                               s->text);
-    rc = ctr_buf_printf(out, err, s->kind == CTR_STATEMENT_JOIN ? "ctr-join" : "ctr-history");
+    static const char *const filter[] = {
+        [CTR_STATEMENT_JOIN] = "ctr-join", [CTR_STATEMENT_HISTORY] = "ctr-history", [CTR_STATEMENT_GROUP] = "ctr-group"
+    };
+    rc = ctr_buf_printf(out, err, "%s", filter[s->kind]);
     for (int i = 0; !rc && i < s->n; i++)
         rc = ctr_buf_printf(out, err, *s->option[i].text ? " --%s=%s" : " --%s", s->option[i].name, s->option[i].text);
     if (rc || !s->view.name)
         return rc;
-    rc = ctr_buf_printf(out, err, s->view.format ? " <(" : " ");
+    rc = ctr_buf_printf(out, err, "%s%s", s->kind == CTR_STATEMENT_HISTORY ? " --behaviours=" : " ",
+                        s->view.format ? "<(" : "");
     if (!rc)
         rc = show_view(&s->view, out, err);
     return rc || !s->view.format ? rc : ctr_buf_append(out, ")", 1, err);

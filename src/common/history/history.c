@@ -27,8 +27,8 @@ struct side {
 struct ctr_history {
     struct ctr_history_opts o;
     struct ctr_schema out;
-    struct side event, past; /* past: with a second log */
-    struct ctr_reader *reader;
+    struct side event, past;               /* past: with a second log */
+    const struct ctr_batch_source *second; /* the log of behaviours, or NULL */
     struct ctr_expr *where, *dwell;
     const struct ctr_col *is, *took; /* their results for the batch of behaviours */
     struct ctr_strs columns;
@@ -50,7 +50,7 @@ struct ctr_history {
 
 static struct side *behaviours_side(struct ctr_history *h)
 {
-    return h->reader ? &h->past : &h->event;
+    return h->second ? &h->past : &h->event;
 }
 
 static bool has_lists(const struct ctr_history *h)
@@ -154,7 +154,7 @@ static int add_counts(struct ctr_history *h, const struct ctr_strs *sets, struct
     int rc = 0;
     for (int i = 0; i < sets->n && !rc; i++)
         rc = count_fields(h, sets->s[i], err);
-    for (int side = 0; side < 1 + !!h->reader && !rc; side++) {
+    for (int side = 0; side < 1 + !!h->second && !rc; side++) {
         struct side *s = side ? &h->past : &h->event;
         int most = 0;
         for (int i = 0; i < sets->n; i++)
@@ -178,7 +178,7 @@ static int add_counts(struct ctr_history *h, const struct ctr_strs *sets, struct
 
 static int open_past(struct ctr_history *h, const struct ctr_schema *events, const char *name, struct ctr_err *err)
 {
-    const struct ctr_schema *s = ctr_reader_schema(h->reader);
+    const struct ctr_schema *s = ctr_batch_source_schema(h->second);
     const char *user = h->o.user < 0 ? NULL : events->f[h->o.user].name, *time = events->f[h->o.time].name;
     int rc = 0;
 
@@ -213,7 +213,7 @@ static int check_types(const struct ctr_history *h, const struct ctr_field *a, c
         (a->type == b->type || (whole && a->type != CTR_U64 && b->type != CTR_U64)))
         return 0;
     return ctr_fail(err, CTR_EUSAGE, "%s is %s, and %s of %s is %s: cast one of them (ctr-select --add)", a->name,
-                    ctr_field_type_name(a, ta, sizeof ta), b->name, h->reader ? h->past.feed.name : "the events",
+                    ctr_field_type_name(a, ta, sizeof ta), b->name, h->second ? h->past.feed.name : "the events",
                     ctr_field_type_name(b, tb, sizeof tb));
 }
 
@@ -222,13 +222,13 @@ static int check_users(const struct ctr_history *h, struct ctr_err *err)
     if (h->o.user < 0)
         return 0;
     const struct ctr_field *a = &h->event.feed.schema.f[h->o.user];
-    return check_types(h, a, h->reader ? &h->past.feed.schema.f[h->past.user] : a, err);
+    return check_types(h, a, h->second ? &h->past.feed.schema.f[h->past.user] : a, err);
 }
 
 static int check_keys(const struct ctr_history *h, struct ctr_err *err)
 {
     int rc = 0;
-    for (int i = 0; h->reader && h->sets && !rc && i < h->event.key_start[h->sets]; i++)
+    for (int i = 0; h->second && h->sets && !rc && i < h->event.key_start[h->sets]; i++)
         rc = check_types(h, &h->event.feed.schema.f[h->event.key[i]], &h->past.feed.schema.f[h->past.key[i]], err);
     return rc;
 }
@@ -257,7 +257,7 @@ static int start(struct ctr_history *h, const struct ctr_schema *events, const c
     h->event.feed = (struct ctr_timefeed){ .time = o->time,
                                            .input = o->input,
                                            .lateness_ms = o->lateness_ms,
-                                           .memory_bytes = h->budget / (h->reader ? 4 : 2),
+                                           .memory_bytes = h->budget / (h->second ? 4 : 2),
                                            .batch_rows = o->batch_rows,
                                            .threads = o->threads };
     h->past.feed = h->event.feed;
@@ -265,7 +265,7 @@ static int start(struct ctr_history *h, const struct ctr_schema *events, const c
     rc = ctr_timefeed_init(&h->event.feed, events, err);
     if (!rc)
         rc = ctr_schema_copy(&h->out, &h->event.feed.schema, err);
-    if (!rc && h->reader)
+    if (!rc && h->second)
         rc = open_past(h, events, past_name, err);
     for (int i = 0; !rc && o->columns && i < o->columns->n; i++)
         rc = ctr_strs_split(&h->columns, o->columns->s[i], ',', err);
@@ -312,7 +312,7 @@ static int make_columns(struct ctr_history *h, struct ctr_err *err)
     return rc;
 }
 
-int ctr_history_new(struct ctr_history **out, const struct ctr_schema *events, struct ctr_reader *past,
+int ctr_history_new(struct ctr_history **out, const struct ctr_schema *events, const struct ctr_batch_source *past,
                     const char *past_name, const struct ctr_history_opts *o, struct ctr_err *err)
 {
     struct ctr_history *h = calloc(1, sizeof *h);
@@ -320,7 +320,7 @@ int ctr_history_new(struct ctr_history **out, const struct ctr_schema *events, s
     if (!h)
         return ctr_fail_nomem(err, sizeof *h);
     h->o = *o;
-    h->reader = past;
+    h->second = past;
     h->budget = ctr_relation_memory(o->memory_bytes);
     int rc = start(h, events, past_name, err);
     if (!rc)
@@ -537,7 +537,7 @@ static int past_row(struct ctr_history *h, struct ctr_err *err)
             return 0;
         if (rc > 0)
             rc = take_behaviours(h, s, b, err);
-        else if (!rc && (rc = ctr_reader_next(h->reader, &b, err)) > 0) {
+        else if (!rc && (rc = ctr_batch_source_next(h->second, &b, err)) > 0) {
             h->st.past_rows += b->rows;
             rc = ctr_timefeed_push(&s->feed, b, err);
         } else if (!rc)
@@ -674,13 +674,13 @@ static int answer_counts(struct ctr_history *h, int64_t i, struct ctr_err *err)
 
 static int answer_row(struct ctr_history *h, int64_t i, struct ctr_err *err)
 {
-    int rc = h->reader ? learn_until(h, times(&h->event)[i], err) : 0;
+    int rc = h->second ? learn_until(h, times(&h->event)[i], err) : 0;
     if (!rc && has_lists(h))
         rc = answer_lists(h, i, err);
     if (!rc && h->sets)
         rc = answer_counts(h, i, err);
     h->st.rows++;
-    return rc ? rc : h->reader ? 0 : learn_row(h, &h->event, i, err);
+    return rc ? rc : h->second ? 0 : learn_row(h, &h->event, i, err);
 }
 
 /* ---- the stage ---- */
@@ -732,7 +732,7 @@ int ctr_history_next(struct ctr_history *h, const struct ctr_batch **out, struct
             return rc;
         }
         rc = take(h, s, b, err);
-        if (!rc && !h->reader)
+        if (!rc && !h->second)
             rc = take_behaviours(h, s, b, err);
     }
     for (int i = 0; i < h->lists; i++)

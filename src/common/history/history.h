@@ -66,9 +66,9 @@ struct ctr_history_stats {
 };
 
 struct ctr_history;
-/* `past` is borrowed, projected to the columns that are needed, and read as events come; NULL: the events' own log. Its
+/* `past` is borrowed, and read as events come; NULL: the events' own log. Its
  * user and time are the columns of the same names, or of the roles. */
-int ctr_history_new(struct ctr_history **h, const struct ctr_schema *events, struct ctr_reader *past,
+int ctr_history_new(struct ctr_history **h, const struct ctr_schema *events, const struct ctr_batch_source *past,
                     const char *past_name, const struct ctr_history_opts *o, struct ctr_err *err) CTR_MUST;
 /* *s becomes its rows with what h adds: a stage that hands its batches to h. It frees h, of whose schema *s was. */
 int ctr_history_source(struct ctr_batch_source *s, struct ctr_history *h, struct ctr_err *err) CTR_MUST;

@@ -66,14 +66,15 @@ int ctr_plan_save_sections(const struct ctr_plan *p, struct ctr_out *out, struct
 
 /* ---- statements: plan_statement.c ---- */
 
-/* What a plan that runs the whole way does before its definitions: the lines `from`, `where`, `explode`, `join` and
- * `history`, in their order. Each means the filter of that name; flow.h runs them. */
+/* What a plan that runs the whole way does before its definitions: the lines `from`, `where`, `explode`, `join`,
+ * `history` and `group`, in their order. Each means the filter of that name; flow.h runs them. */
 enum ctr_statement_kind {
     CTR_STATEMENT_FROM,
     CTR_STATEMENT_WHERE,
     CTR_STATEMENT_EXPLODE,
     CTR_STATEMENT_JOIN,
     CTR_STATEMENT_HISTORY,
+    CTR_STATEMENT_GROUP,
 };
 /* A view: rows that the plan reads. A stream, or text: FORMAT("FILE", option=…), as options of ctr-import. */
 struct ctr_view_option {
@@ -88,14 +89,14 @@ struct ctr_view {
 };
 struct ctr_stage_option {
     const char *name,
-        *text; /* of ctr-join or ctr-history: "key", "as-of", … with what would stand behind it; "": a flag */
+        *text; /* of ctr-join, ctr-history or ctr-group: "key", "as-of", … with what would stand behind it; "": a flag */
 };
 struct ctr_plan_statement {
     enum ctr_statement_kind kind;
     int line, column;
-    struct ctr_view view;            /* FROM, JOIN */
+    struct ctr_view view;            /* FROM, JOIN; HISTORY: of behaviours, if it has a name */
     const char *text;                /* WHERE: the condition; EXPLODE: "a,b" */
-    struct ctr_stage_option *option; /* JOIN, HISTORY */
+    struct ctr_stage_option *option; /* JOIN, HISTORY, GROUP (an "add" an aggregate) */
     int n;
     struct ctr_strs inputs, view_inputs; /* columns that it reads of the rows so far; of its view */
 };

@@ -8,7 +8,8 @@
  *     where EXPR
  *     explode COLUMN, …
  *     join VIEW [= FORMAT(…)] [on KEY [= KEY2], …] [WORD …]
- *     history [COLUMN, …] [WORD …]
+ *     history [COLUMN, …] [from VIEW [= FORMAT(…)]] [WORD …]
+ *     group KEY, …, NAME = AGGREGATE(COLUMN), …
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -249,6 +250,8 @@ static int read_column(struct reader *r, struct ctr_plan_statement *s, const cha
         rc = fail_at(r, pos, "history takes no column with , + or = in its name");
     if (!rc)
         rc = ctr_buf_printf(to, r->err, "%s%s", before, name);
+    if (!rc && s->view.name) /* users, times and keys are columns of both logs */
+        rc = ctr_strs_add(&s->view_inputs, name, strlen(name), r->err);
     return rc ? rc : ctr_strs_add(&s->inputs, name, strlen(name), r->err);
 }
 
@@ -272,11 +275,12 @@ static int read_columns(struct reader *r, struct ctr_plan_statement *s, bool sum
 static int read_condition(struct reader *r, struct ctr_plan_statement *s, const struct ctr_str text)
 {
     struct plan_tree expr = { .language = CTR_PLAN_LANGUAGE };
+    struct ctr_strs *to = s->view.name ? &s->view_inputs : &s->inputs; /* it is about behaviours */
     int rc = ctr_plan_parse_expr(&expr, "where", text.p, text.n, r->err);
     if (rc)
         rc = ctr_plan_locate(&r->tree->src, r->t->pos, r->err);
     for (int i = 0; !rc && i < expr.inputs.n; i++)
-        rc = ctr_strs_add(&s->inputs, expr.inputs.s[i], strlen(expr.inputs.s[i]), r->err);
+        rc = ctr_strs_add(to, expr.inputs.s[i], strlen(expr.inputs.s[i]), r->err);
     ctr_plan_tree_free(&expr);
     return rc;
 }
@@ -311,7 +315,7 @@ static int add_option(struct reader *r, struct ctr_plan_statement *s, const char
     if (!more || !text)
         return r->err->code;
     for (int i = 0; i < s->n; i++)
-        if (!strcmp((more[i] = s->option[i]).name, option))
+        if (!strcmp((more[i] = s->option[i]).name, option) && strcmp(option, "add") != 0)
             return fail_at(r, r->t[-1].pos, "%s is there twice", option);
     more[s->n++] = (struct ctr_stage_option){ option, text };
     s->option = more;
@@ -361,7 +365,7 @@ static int read_history(struct reader *r, struct ctr_plan_statement *s)
     struct plan_tok *const first = r->t;
     struct ctr_buf value = { 0 };
     int rc = 0;
-    if (!find_word(r, history_words)) {
+    if (!is_word(r->t, "from") && !find_word(r, history_words)) {
         rc = read_columns(r, s, false, &value);
         if (!rc)
             rc = add_option(r, s, "columns", &value);
@@ -369,11 +373,77 @@ static int read_history(struct reader *r, struct ctr_plan_statement *s)
         r->t = first;
     }
     ctr_buf_free(&value);
+    if (!rc && is_word(r->t, "from")) {
+        r->t++;
+        rc = read_view(r, &s->view);
+        s->view_inputs = s->inputs; /* the columns are those of the behaviours */
+        s->inputs = (struct ctr_strs){ 0 };
+    }
     return rc ? rc
               : read_words(
                     r, s, history_words,
-                    "by, at, where, count, last, window, delay, count-window, prior, age, group, sort, lateness, "
+                    "from, by, at, where, count, last, window, delay, count-window, prior, age, group, sort, lateness, "
                     "newest or oldest");
+}
+
+/* NAME = AGGREGATE(COLUMN[, P]), as ctr-group has it. */
+static int read_aggregate(struct reader *r, struct ctr_plan_statement *s, const char *name)
+{
+    struct ctr_buf value = { 0 };
+    const char *function, *column = "";
+    struct ctr_str p = { "", 0 };
+    int rc = need_name(r, "an aggregate, such as count() or sum(COLUMN)", &function);
+    if (!rc && !take(r, TOK_OPEN))
+        rc = unexpected(r, "(");
+    if (!rc && r->t->kind != TOK_CLOSE) {
+        rc = need_name(r, "the name of a column", &column);
+        if (!rc)
+            rc = ctr_strs_add(&s->inputs, column, strlen(column), r->err);
+        if (!rc && take(r, TOK_COMMA)) {
+            p = r->t->source;
+            rc = r->t->kind == TOK_LITERAL ? 0 : unexpected(r, "a number from 0 to 1");
+            r->t++;
+        }
+    }
+    if (!rc && !take(r, TOK_CLOSE))
+        rc = unexpected(r, ")");
+    if (!rc)
+        rc = ctr_buf_printf(&value, r->err, "%s=%s(%s%s%.*s)", name, function, column, p.n ? ", " : "", (int)p.n, p.p);
+    if (!rc)
+        rc = add_option(r, s, "add", &value);
+    ctr_buf_free(&value);
+    return rc;
+}
+
+/* Keys are names; what has a = is an aggregate. */
+static int read_group(struct reader *r, struct ctr_plan_statement *s)
+{
+    struct ctr_buf keys = { 0 };
+    bool named = false;
+    int rc;
+    do {
+        const struct plan_pos pos = r->t->pos;
+        const char *name = NULL;
+        rc = need_name(r, "the name of a column", &name);
+        const bool aggregate = !rc && take(r, TOK_ASSIGN);
+        if (!rc && (strchr(name, ',') || (aggregate && strchr(name, '='))))
+            rc = fail_at(r, pos, "group takes no column with a comma, and no result with a = in its name");
+        if (!rc && aggregate && !named)
+            rc = keys.len ? add_option(r, s, "key", &keys) : fail_at(r, pos, "group names its keys first");
+        if (!rc && !aggregate && named)
+            rc = fail_at(r, pos, "keys stand before the aggregates");
+        named |= aggregate;
+        if (!rc && aggregate)
+            rc = read_aggregate(r, s, name);
+        else if (!rc)
+            rc = ctr_strs_add(&s->inputs, name, strlen(name), r->err);
+        if (!rc && !aggregate)
+            rc = ctr_buf_printf(&keys, r->err, "%s%s", keys.len ? "," : "", name);
+    } while (!rc && take(r, TOK_COMMA));
+    if (!rc && !named)
+        rc = unexpected(r, ", NAME = AGGREGATE(COLUMN)");
+    ctr_buf_free(&keys);
+    return rc;
 }
 
 static const struct {
@@ -382,7 +452,7 @@ static const struct {
 } words[] = {
     [CTR_STATEMENT_FROM] = { "from", read_from },          [CTR_STATEMENT_WHERE] = { "where", read_where },
     [CTR_STATEMENT_EXPLODE] = { "explode", read_explode }, [CTR_STATEMENT_JOIN] = { "join", read_join },
-    [CTR_STATEMENT_HISTORY] = { "history", read_history },
+    [CTR_STATEMENT_HISTORY] = { "history", read_history }, [CTR_STATEMENT_GROUP] = { "group", read_group },
 };
 
 bool ctr_plan_is_statement(const struct plan_tok *t)
