@@ -205,7 +205,7 @@ static const struct {
     { "keep x = lowr(genres)", "p:1:10: no operator lowr; did you mean lower" },
     { "featur x = age", "p:1:1: no kind featur; did you mean feature" },
     { "where age > 3", "p:1:1: `where` stands below `from VIEW`" },
-    { "group age", "p:1:1: `group` is reserved" },
+    { "group age", "p:1:1: `group` stands below `from VIEW`" },
     { "keep x = y\ny = age", "p:1:10: no column y, and line 2 that defines it comes below" },
     { "x = age\nx = rating\nkeep x", "p:2:1: x is defined already, on line 1" },
     { "user user_id\nfeature user_id", "p:2:9: the output has a column user_id already, from line 1" },

@@ -526,13 +526,8 @@ static int parse_keep(struct parser *p)
 /* The first word of a line is unknown and a name follows: say which are known. */
 static int unknown_kind(struct parser *p, const struct plan_tok *t)
 {
-    static const char *const reserved[] = { "group" };
     static const char *const kinds[] = { "feature", "dense", "image", "label", "weight", "user",
                                          "time",    "query", "id",    "score", "keep" };
-    for (size_t i = 0; i < CTR_COUNT(reserved); i++)
-        if (is_word(t, reserved[i]))
-            return parse_fail(
-                p, t->pos, "`%s` is reserved for later; today that is a filter of its own before ctr-extract", t->name);
     const char *near = ctr_nearest(t->name, kinds, CTR_COUNT(kinds));
     return parse_fail(
         p, t->pos,

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * op_fit: the fitted operators: vocab and quantiles. Invariants: a vocabulary is a set of 64-bit hashes of canonical
- * texts (of keys: the keys), each with text and count; after finish only those that stay are in it, in order of hash.
- * Fitting is exact: what it holds grows with the distinct values (vocab) or with the values (quantiles).
+ * op_fit: the fitted operators vocab and quantiles, and what all fitted ones share (keywords: op_keywords.c).
+ * Invariants: a vocabulary is a set of 64-bit hashes of canonical texts (of keys: the keys), each with text and count;
+ * after finish only those that stay are in it, in order of hash. Fitting is exact: what it holds grows with the distinct
+ * values (vocab) or with the values (quantiles).
  *
  * Tables of its own, for 26 columns of a log are looked up at once: a slot of the vocabulary has 8 bytes, half a hash
  * and an entry, and the set of a fitted one has buckets of a cache line without entries. */
-#include "common/op/opint.h"
+#include "common/op/opfit.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 
 enum { COLD = 12 }; /* how far before its use a line of memory is asked for */
@@ -18,34 +18,6 @@ static const char other_text[] = "(other)";
 #define OTHER_LEN  ((int64_t)sizeof other_text - 1)
 
 /* ---- vocabulary: a hash table of values ---- */
-
-struct entry {
-    uint64_t hash;
-    uint64_t count;
-    uint64_t at; /* of its text in texts */
-    int64_t n;   /* bytes; a key has none */
-};
-
-/* The keys of the entries for one table, made when first asked for. Buckets of four slots, filled in order, half a line
- * of the cache: a look-up compares all four without a branch, and goes on to the next bucket only when one is full. */
-struct keyset {
-    struct keyset *next;
-    uint64_t seed, mask, other;
-    uint64_t *slot; /* 4 * (mask + 1), 0 is free */
-    bool has_zero;
-};
-
-struct vocab {
-    struct ctr_buf entries, slots, texts;
-    struct entry *entry; /* n of them, in entries */
-    uint64_t *slot;      /* the upper half of a hash and 1 + index of its entry, 0 free; mask + 1 of them, in slots */
-    int64_t n;
-    uint64_t mask;
-    bool keys;        /* of keys, not of texts */
-    int64_t min, max; /* max 0: no limit */
-    struct keyset *sets;
-    pthread_mutex_t lock; /* of sets */
-};
 
 static void keysets_free(struct vocab *v)
 {
@@ -57,7 +29,7 @@ static void keysets_free(struct vocab *v)
     }
 }
 
-static void vocab_free(void *p)
+void ctr_vocab_free(void *p)
 {
     struct vocab *v = p;
 
@@ -146,7 +118,8 @@ static int vocab_grow(struct vocab *v, struct ctr_err *err)
     return rc;
 }
 
-static int vocab_add(struct vocab *v, uint64_t hash, struct opv_str text, uint64_t count, struct ctr_err *err)
+int ctr_vocab_add(struct vocab *v, uint64_t hash, struct opv_str text, uint64_t count, int64_t *entry,
+                  struct ctr_err *err)
 {
     uint64_t i;
     int rc = vocab_grow(v, err);
@@ -155,9 +128,12 @@ static int vocab_add(struct vocab *v, uint64_t hash, struct opv_str text, uint64
         return rc;
     i = vocab_slot(v, hash, &text);
     if (v->slot[i]) {
-        slot_entry(v, v->slot[i])->count += count;
+        struct entry *e = slot_entry(v, v->slot[i]);
+        e->count += count;
+        *entry = e - v->entry;
         return 0;
     }
+    *entry = v->n;
     v->entry[v->n] = (struct entry){ hash, count, v->texts.len, text.n };
     if ((rc = ctr_buf_append(&v->texts, text.p, (size_t)text.n, err)))
         return rc;
@@ -170,6 +146,12 @@ static bool vocab_has(const struct vocab *v, uint64_t hash)
     return v->n && v->slot[vocab_slot(v, hash, NULL)];
 }
 
+int64_t ctr_vocab_find(const struct vocab *v, struct opv_str text)
+{
+    const uint64_t slot = v->n ? v->slot[vocab_slot(v, ctr_text_key(text.p, text.n, 0), &text)] : 0;
+    return slot ? slot_entry(v, slot) - v->entry : -1;
+}
+
 /* The hashes of a tile first: then slots, entries and texts, each a line of memory that is mostly cold, can be asked
  * for in turn before they are read. */
 static int vocab_fit_tile(void *ctx, struct ctr_op_tile *t, struct ctr_err *err)
@@ -177,6 +159,7 @@ static int vocab_fit_tile(void *ctx, struct ctr_op_tile *t, struct ctr_err *err)
     struct vocab *v = ctx;
     const struct opv_str *a = t->in[0].v;
     uint64_t hash[CTR_OP_TILE + 3 * COLD], slot;
+    int64_t entry;
     int rc = v->slot ? 0 : vocab_grow(v, err);
 
     for (int i = 0; i < t->n; i++)
@@ -190,7 +173,7 @@ static int vocab_fit_tile(void *ctx, struct ctr_op_tile *t, struct ctr_err *err)
         if (i + COLD >= 0 && (slot = v->slot[own_slot(v, hash[i + COLD])]) != 0)
             __builtin_prefetch(v->texts.data + slot_entry(v, slot)->at);
         if (i >= 0 && t->ok[i])
-            rc = vocab_add(v, hash[i], v->keys ? (struct opv_str){ NULL, 0 } : a[i], 1, err);
+            rc = ctr_vocab_add(v, hash[i], v->keys ? (struct opv_str){ NULL, 0 } : a[i], 1, &entry, err);
     }
     return rc;
 }
@@ -282,8 +265,9 @@ static int sort_texts(struct vocab *v, struct ctr_err *err)
     return rc;
 }
 
-static int vocab_finish(struct vocab *v, struct ctr_err *err)
+int ctr_vocab_finish(void *state, struct ctr_err *err)
 {
+    struct vocab *v = state;
     int64_t n = 0;
     uint64_t slots = 64;
     int rc;
@@ -438,18 +422,28 @@ static bool positive(const struct ctr_value *v, int64_t *to)
     return !v || *to > 0;
 }
 
-static int prepare_vocab(struct ctr_op_call *call, struct ctr_op_state *s, struct ctr_err *err)
+int ctr_vocab_new(struct vocab **out, struct ctr_err *err)
 {
-    struct vocab *v = calloc(1, sizeof *v);
+    struct vocab *v = *out = calloc(1, sizeof *v);
 
-    (void)call;
     if (!v)
         return ctr_fail_nomem(err, sizeof *v);
     pthread_mutex_init(&v->lock, NULL);
-    s->param = v;
-    s->param_free = vocab_free;
-    v->keys = s->in[0].lane == CTR_LANE_U64;
     v->min = 1;
+    return 0;
+}
+
+static int prepare_vocab(struct ctr_op_call *call, struct ctr_op_state *s, struct ctr_err *err)
+{
+    struct vocab *v;
+    int rc = ctr_vocab_new(&v, err);
+
+    (void)call;
+    if (rc)
+        return rc;
+    s->param = v;
+    s->param_free = ctr_vocab_free;
+    v->keys = s->in[0].lane == CTR_LANE_U64;
     if (!positive(s->named[0], &v->min) || !positive(s->named[1], &v->max))
         return ctr_fail(err, CTR_EUSAGE, "vocab wants integers of at least 1 for min and max");
     return 0;
@@ -549,8 +543,9 @@ static int by_value(const void *pa, const void *pb)
 }
 
 /* Threshold i is the value of rank floor(i N / n); equal ones are one. */
-static int quantiles_finish(struct quantiles *q, struct ctr_err *err)
+static int quantiles_finish(void *state, struct ctr_err *err)
 {
+    struct quantiles *q = state;
     double *v = (void *)q->values.data, last = 0;
     int64_t rows = (int64_t)(q->values.len / sizeof *v);
     int rc = 0;
@@ -568,11 +563,112 @@ static int quantiles_finish(struct quantiles *q, struct ctr_err *err)
     return rc;
 }
 
+/* ---- states ---- */
+
+int64_t ctr_vocab_memory(const void *state)
+{
+    const struct vocab *v = state;
+    return (int64_t)(v->entries.cap + v->slots.cap + v->texts.cap);
+}
+
+int ctr_vocab_save(const void *state, struct ctr_batchbuf *rows, struct ctr_err *err)
+{
+    const struct vocab *v = state;
+    int rc = 0;
+
+    for (int64_t k = 0; !rc && k < v->n; k++) {
+        const struct entry *e = &v->entry[k];
+        rc = ctr_colbuf_i64(&rows->col[0], (int64_t)e->hash, err);
+        if (!rc)
+            rc = v->keys ? ctr_colbuf_null(&rows->col[1], err)
+                         : ctr_colbuf_str(&rows->col[1], (const char *)v->texts.data + e->at, (size_t)e->n, err);
+        if (!rc)
+            rc = ctr_colbuf_i64(&rows->col[2], (int64_t)e->count, err);
+    }
+    return rc;
+}
+
+int ctr_vocab_load(void *state, const struct ctr_batch *b, struct ctr_err *err)
+{
+    struct vocab *v = state;
+    int64_t entry;
+    const struct ctr_col *key = &b->col[0], *name = &b->col[1], *count = &b->col[2];
+    int rc = 0;
+
+    keysets_free(v);
+    for (int64_t i = 0; !rc && i < b->rows; i++) {
+        struct opv_str text = { NULL, 0 };
+        uint64_t hash = (uint64_t)ctr_col_i64(key, i);
+        if (ctr_col_missing(key, i) || ctr_col_missing(count, i) || ctr_col_missing(name, i) != v->keys)
+            return ctr_fail(err, CTR_EDATA, "row %lld of a fitted vocab is not whole",
+                            (long long)(b->first_row + i + 1));
+        if (!v->keys) {
+            struct ctr_str s = ctr_col_str(name, i);
+            text = (struct opv_str){ (const uint8_t *)s.p, (int64_t)s.n };
+            if (ctr_text_key(text.p, text.n, 0) != hash)
+                return ctr_fail(err, CTR_EDATA, "row %lld of a fitted vocab: the key is not that of the name",
+                                (long long)(b->first_row + i + 1));
+        }
+        rc = ctr_vocab_add(v, hash, text, (uint64_t)ctr_col_i64(count, i), &entry, err);
+    }
+    return rc;
+}
+
+static int64_t quantiles_memory(const void *state)
+{
+    const struct quantiles *q = state;
+    return (int64_t)(q->values.cap + q->at.cap);
+}
+
+static int save_quantiles(const void *state, struct ctr_batchbuf *rows, struct ctr_err *err)
+{
+    const struct quantiles *q = state;
+    int rc = 0;
+
+    for (size_t i = 0; !rc && i < q->at.len / sizeof(double); i++)
+        rc = ctr_colbuf_f64(&rows->col[0], ((const double *)(const void *)q->at.data)[i], err);
+    return rc;
+}
+
+static int load_quantiles(void *state, const struct ctr_batch *b, struct ctr_err *err)
+{
+    struct quantiles *q = state;
+    int rc = 0;
+
+    for (int64_t i = 0; !rc && i < b->rows; i++) {
+        double at = ctr_col_missing(&b->col[0], i) ? OPV_NAN : ctr_col_f64(&b->col[0], i);
+        double last = q->at.len ? ((const double *)(const void *)q->at.data)[q->at.len / sizeof at - 1] : -OPV_INF;
+        if (!(at > last) && !(at == last && !q->at.len))
+            return ctr_fail(err, CTR_EDATA, "row %lld of fitted quantiles: the thresholds do not ascend",
+                            (long long)(b->first_row + i + 1));
+        rc = ctr_buf_append(&q->at, &at, sizeof at, err);
+    }
+    return rc;
+}
+
+static const struct ctr_fitted_column vocab_columns[] = { { "key", CTR_U64 },
+                                                          { "name", CTR_UTF8 },
+                                                          { "count", CTR_U64 } },
+                                      quantiles_columns[] = { { "threshold", CTR_F64 } };
+static const struct ctr_fitted fitted_vocab = {
+    vocab_fit_tile, ctr_vocab_finish, ctr_vocab_memory, vocab_columns, 3, ctr_vocab_save, ctr_vocab_load,
+};
+static const struct ctr_fitted fitted_quantiles = {
+    quantiles_fit_tile, quantiles_finish, quantiles_memory, quantiles_columns, 1, save_quantiles, load_quantiles,
+};
+/* In the order of ctr_ops_fit. */
+static const struct ctr_fitted *const fitted[] = { &fitted_vocab, &fitted_quantiles, &ctr_fitted_keywords };
+
 /* ---- fitting, saving, loading ---- */
 
 static bool is_vocab(const struct ctr_op_state *s)
 {
     return s->op == vocab_op();
+}
+
+static const struct ctr_fitted *fitted_of(const struct ctr_op_call *call)
+{
+    return fitted[((const struct ctr_op_state *)call->state)->op - ctr_ops_fit];
 }
 
 static int fit_plain(struct ctr_op_call *call, const struct ctr_col *c, int64_t rows, struct ctr_err *err)
@@ -586,7 +682,7 @@ static int fit_plain(struct ctr_op_call *call, const struct ctr_col *c, int64_t 
         from = c->offsets ? c->offsets[0] : 0;
         rows = c->offsets ? c->offsets[rows] - from : rows * call->arg[0].type.width;
     }
-    return ctr_op_tiles(call, col, from, rows, is_vocab(s) ? vocab_fit_tile : quantiles_fit_tile, s->param, err);
+    return ctr_op_tiles(call, col, from, rows, fitted_of(call)->tile, s->param, err);
 }
 
 int ctr_op_fit_update(struct ctr_op_call *call, const struct ctr_col *const *col, int64_t rows, struct ctr_err *err)
@@ -611,7 +707,7 @@ int ctr_op_fit_update(struct ctr_op_call *call, const struct ctr_col *const *col
 int ctr_op_fit_finish(struct ctr_op_call *call, struct ctr_err *err)
 {
     struct ctr_op_state *s = call->state;
-    int rc = is_vocab(s) ? vocab_finish(s->param, err) : quantiles_finish(s->param, err);
+    int rc = fitted_of(call)->finish(s->param, err);
 
     if (!rc)
         s->needs_fit = false;
@@ -620,14 +716,7 @@ int ctr_op_fit_finish(struct ctr_op_call *call, struct ctr_err *err)
 
 int64_t ctr_op_fit_memory(const struct ctr_op_call *call)
 {
-    const struct ctr_op_state *s = call->state;
-
-    if (is_vocab(s)) {
-        const struct vocab *v = s->param;
-        return (int64_t)(v->entries.cap + v->slots.cap + v->texts.cap);
-    }
-    const struct quantiles *q = s->param;
-    return (int64_t)(q->values.cap + q->at.cap);
+    return fitted_of(call)->memory(((const struct ctr_op_state *)call->state)->param);
 }
 
 static int64_t count_other_texts(const struct ctr_colbuf *b)
@@ -666,91 +755,31 @@ void ctr_op_fit_count(const struct ctr_op_call *call, const struct ctr_colbuf *o
 
 int ctr_op_fit_schema(const struct ctr_op_call *call, struct ctr_schema *s, struct ctr_err *err)
 {
-    int rc;
+    const struct ctr_fitted *f = fitted_of(call);
+    int rc = 0;
 
-    if (!is_vocab(call->state))
-        return ctr_schema_add(s, "threshold", CTR_F64, err);
-    if ((rc = ctr_schema_add(s, "key", CTR_U64, err)) || (rc = ctr_schema_add(s, "name", CTR_UTF8, err)))
-        return rc;
-    return ctr_schema_add(s, "count", CTR_U64, err);
+    for (int i = 0; !rc && i < f->columns; i++)
+        rc = ctr_schema_add(s, f->column[i].name, f->column[i].type, err);
+    return rc;
 }
 
 int ctr_op_fit_save(const struct ctr_op_call *call, struct ctr_batchbuf *rows, struct ctr_err *err)
 {
-    const struct ctr_op_state *s = call->state;
-    int rc = 0;
-
-    if (!is_vocab(s)) {
-        const struct quantiles *q = s->param;
-        for (size_t i = 0; !rc && i < q->at.len / sizeof(double); i++)
-            rc = ctr_colbuf_f64(&rows->col[0], ((const double *)(const void *)q->at.data)[i], err);
-        return rc;
-    }
-    const struct vocab *v = s->param;
-    for (int64_t k = 0; !rc && k < v->n; k++) {
-        const struct entry *e = &v->entry[k];
-        rc = ctr_colbuf_i64(&rows->col[0], (int64_t)e->hash, err);
-        if (!rc)
-            rc = v->keys ? ctr_colbuf_null(&rows->col[1], err)
-                         : ctr_colbuf_str(&rows->col[1], (const char *)v->texts.data + e->at, (size_t)e->n, err);
-        if (!rc)
-            rc = ctr_colbuf_i64(&rows->col[2], (int64_t)e->count, err);
-    }
-    return rc;
-}
-
-static int load_vocab(struct vocab *v, const struct ctr_batch *b, struct ctr_err *err)
-{
-    const struct ctr_col *key = &b->col[0], *name = &b->col[1], *count = &b->col[2];
-    int rc = 0;
-
-    keysets_free(v);
-    for (int64_t i = 0; !rc && i < b->rows; i++) {
-        struct opv_str text = { NULL, 0 };
-        uint64_t hash = (uint64_t)ctr_col_i64(key, i);
-        if (ctr_col_missing(key, i) || ctr_col_missing(count, i) || ctr_col_missing(name, i) != v->keys)
-            return ctr_fail(err, CTR_EDATA, "row %lld of a fitted vocab is not whole",
-                            (long long)(b->first_row + i + 1));
-        if (!v->keys) {
-            struct ctr_str s = ctr_col_str(name, i);
-            text = (struct opv_str){ (const uint8_t *)s.p, (int64_t)s.n };
-            if (ctr_text_key(text.p, text.n, 0) != hash)
-                return ctr_fail(err, CTR_EDATA, "row %lld of a fitted vocab: the key is not that of the name",
-                                (long long)(b->first_row + i + 1));
-        }
-        rc = vocab_add(v, hash, text, (uint64_t)ctr_col_i64(count, i), err);
-    }
-    return rc;
-}
-
-static int load_quantiles(struct quantiles *q, const struct ctr_batch *b, struct ctr_err *err)
-{
-    int rc = 0;
-
-    for (int64_t i = 0; !rc && i < b->rows; i++) {
-        double at = ctr_col_missing(&b->col[0], i) ? OPV_NAN : ctr_col_f64(&b->col[0], i);
-        double last = q->at.len ? ((const double *)(const void *)q->at.data)[q->at.len / sizeof at - 1] : -OPV_INF;
-        if (!(at > last) && !(at == last && !q->at.len))
-            return ctr_fail(err, CTR_EDATA, "row %lld of fitted quantiles: the thresholds do not ascend",
-                            (long long)(b->first_row + i + 1));
-        rc = ctr_buf_append(&q->at, &at, sizeof at, err);
-    }
-    return rc;
+    return fitted_of(call)->save(((const struct ctr_op_state *)call->state)->param, rows, err);
 }
 
 int ctr_op_fit_load(struct ctr_op_call *call, const struct ctr_batch *rows, struct ctr_err *err)
 {
-    static const enum ctr_type want[] = { CTR_U64, CTR_UTF8, CTR_U64 };
+    const struct ctr_fitted *f = fitted_of(call);
     struct ctr_op_state *s = call->state;
-    int columns = is_vocab(s) ? 3 : 1;
-    bool fits = rows->schema->n == columns;
+    bool fits = rows->schema->n == f->columns;
 
-    for (int i = 0; fits && i < columns; i++)
-        fits = rows->schema->f[i].type == (is_vocab(s) ? want[i] : CTR_F64);
+    for (int i = 0; fits && i < f->columns; i++)
+        fits = rows->schema->f[i].type == f->column[i].type;
     if (!fits)
         return ctr_fail(err, CTR_EDATA, "the fitted state of %s has other columns than it should", s->op->name);
     s->needs_fit = false;
-    return is_vocab(s) ? load_vocab(s->param, rows, err) : load_quantiles(s->param, rows, err);
+    return f->load(s->param, rows, err);
 }
 
 const struct ctr_op ctr_ops_fit[] = {
@@ -762,5 +791,8 @@ const struct ctr_op ctr_ops_fit[] = {
     { "quantiles", "quantiles(x: number, n: int) -> int",
       "fitted: which of n buckets that held equally many values (equal values share one)", CTR_OP_LIFT | CTR_OP_FITTED,
       CTR_VARIANTS({ "fi!>i", loop_quantiles }), NULL, prepare_quantiles },
+    { "keywords", "keywords(list of texts, k=number, min=1) -> list of texts",
+      "fitted: the k terms of highest tf-idf, the highest first; terms that fewer than min lists have are left out",
+      CTR_OP_FITTED, CTR_VARIANTS({ "[t>[t", ctr_keywords_loop }), "k,min", ctr_keywords_prepare },
     { NULL },
 };
