@@ -87,9 +87,9 @@ struct ctr_view {
     const struct ctr_view_option *option;
     int n;
 };
+/* Of ctr-join, ctr-history or ctr-group: "key", "as-of", … with what would stand behind it; text "": a flag. */
 struct ctr_stage_option {
-    const char *name,
-        *text; /* of ctr-join, ctr-history or ctr-group: "key", "as-of", … with what would stand behind it; "": a flag */
+    const char *name, *text;
 };
 struct ctr_plan_statement {
     enum ctr_statement_kind kind;
