@@ -2,8 +2,8 @@
  *
  * op_fit: the fitted operators vocab and quantiles, and what all fitted ones share (keywords: op_keywords.c).
  * Invariants: a vocabulary is a set of 64-bit hashes of canonical texts (of keys: the keys), each with text and count;
- * after finish only those that stay are in it, in order of hash. Fitting is exact: what it holds grows with the distinct
- * values (vocab) or with the values (quantiles).
+ * after finish only those that stay are in it, in order of hash. Fitting is exact: what it holds grows with the
+ * distinct values (vocab) or with the values (quantiles).
  *
  * Tables of its own, for 26 columns of a log are looked up at once: a slot of the vocabulary has 8 bytes, half a hash
  * and an entry, and the set of a fitted one has buckets of a cache line without entries. */
