@@ -13,12 +13,11 @@ ctr-import -q --format csv --header rows.csv | ctr-extract -q plan | ctr-cat --b
 ctr-select --head 3000 -o some.arrows rows.arrows
 
 train() { ctr-train mlp --embedding 200 --hidden 4 --minibatch 100 --l2 .001 "$@"; }
-train -q --embedding 2 -o x.arrows --memory 4M --spill spill some.arrows 2>x.err || { grep -q RocksDB x.err && skip_all "$(cat x.err)"; }
 count() { awk -v name="$1" 'index($0, name) == 1 { print $3 }' "$2"; }
 
-# ---- tables of 20 MiB and more, in a memory of a tenth beside the buffers of the network and of the store
+# ---- tables of 20 MiB and more, in a memory of a tenth beside the buffers of the network
 train -v --progressive all.p -o all.arrows rows.arrows 2>all.err
-train -v --memory 6M --spill spill --progressive got.p -o got.arrows rows.arrows 2>got.err
+train -v --memory 2500K --spill spill --progressive got.p -o got.arrows rows.arrows 2>got.err
 ok 'the same model' cmp got.arrows all.arrows
 ok 'the same scores' cmp got.p all.p
 ok 'rows had to go for others' test "$(count 'memory evictions' got.err)" -gt 5000
@@ -29,9 +28,9 @@ is 'hits and misses are the distinct keys of minibatches' "$(($(count 'memory hi
 ok 'with room for all of them, too' cmp x.arrows all.arrows
 is 'the folder is empty' "$(ls spill)" ''
 ctr-cat --batch 5000 -o large.arrows rows.arrows
-ok 'for any -j and batches' sh -c "ctr-train mlp --embedding 200 --hidden 4 --minibatch 100 --l2 .001 -q -j 3 --memory 7M --spill spill -o got.arrows large.arrows &&
+ok 'for any -j and batches' sh -c "ctr-train mlp --embedding 200 --hidden 4 --minibatch 100 --l2 .001 -q -j 3 --memory 3M --spill spill -o got.arrows large.arrows &&
     cmp got.arrows all.arrows"
-train -v --memory 6M --spill spill --prefetch 0 -o got.arrows rows.arrows 2>zero.err
+train -v --memory 2500K --spill spill --prefetch 0 -o got.arrows rows.arrows 2>zero.err
 ok 'without prefetching' cmp got.arrows all.arrows
 train -q -o other.arrows --seed 1 some.arrows
 train -q -o some.model some.arrows
@@ -41,7 +40,7 @@ ok 'another model is another: the comparison can fail' sh -c '! cmp -s other.arr
 "$PY" "$MAKE" make mixed 600 mixed.arrows || exit 1
 same() { # same MODEL OPTIONS
     ctr-train "$@" -q --embedding 20 --minibatch 50 --passes 2 -o all.m mixed.arrows &&
-        ctr-train "$@" -q --embedding 20 --minibatch 50 --passes 2 --memory 6M --spill spill -o got.m mixed.arrows && cmp got.m all.m
+        ctr-train "$@" -q --embedding 20 --minibatch 50 --passes 2 --memory 2500K --spill spill -o got.m mixed.arrows && cmp got.m all.m
 }
 for model in mlp fm dcnv2 dlrm; do
     ok "$model" same $model
@@ -55,25 +54,25 @@ ok 'din' same din
 if [ -f "$gpu_plugin" ]; then
     export CTR_CUDA_PLUGIN="$gpu_plugin"
     CTR_WORKING_SET=64 train -q --device gpu -o all.m some.arrows
-    CTR_WORKING_SET=64 train -q --device gpu --memory 4M --spill spill -o got.m some.arrows
+    CTR_WORKING_SET=64 train -q --device gpu --memory 2500K --spill spill -o got.m some.arrows
     ok 'device, memory and disk: the same model' cmp got.m all.m
     unset CTR_CUDA_PLUGIN
 fi
 
 # ---- models and checkpoints do not know where rows were
 train -q --init all.arrows -o all.m some.arrows
-train -q --init all.arrows --memory 6M --spill spill -o got.m some.arrows
+train -q --init all.arrows --memory 2500K --spill spill -o got.m some.arrows
 ok '--init' cmp got.m all.m
 train -q --init all.arrows --init-partial -o all.m some.arrows 2>/dev/null
-train -q --init all.arrows --init-partial --memory 6M --spill spill -o got.m some.arrows 2>/dev/null
+train -q --init all.arrows --init-partial --memory 2500K --spill spill -o got.m some.arrows 2>/dev/null
 ok '--init-partial' cmp got.m all.m
 train -q --validation some.arrows --passes 2 -o all.m some.arrows 2>/dev/null
-train -q --validation some.arrows --passes 2 --memory 4M --spill spill -o got.m some.arrows 2>/dev/null
+train -q --validation some.arrows --passes 2 --memory 2500K --spill spill -o got.m some.arrows 2>/dev/null
 ok '--validation' cmp got.m all.m
 resumes() {
     rm -f c.ckpt got.arrows
     for delay in .1 .2 .3 .5 .8 600; do
-        timeout --foreground -s KILL $delay ctr-train mlp --embedding 200 --hidden 4 --minibatch 100 --l2 .001 -q --memory 6M --spill spill \
+        timeout --foreground -s KILL $delay ctr-train mlp --embedding 200 --hidden 4 --minibatch 100 --l2 .001 -q --memory 2500K --spill spill \
             --checkpoint c.ckpt --checkpoint-every 2000 --resume -o got.arrows rows.arrows && break
     done 2>/dev/null
     cmp got.arrows all.arrows
@@ -87,10 +86,10 @@ message() { # message TEXT COMMAND…
     shift
     ! "$@" >x 2>x.err && grep -q -e "$_text" x.err
 }
-ok 'a minibatch that does not fit' message 'raise it, or lower --minibatch' train -q --minibatch 5000 --memory 6M --spill spill -o x.arrows rows.arrows
+ok 'a minibatch that does not fit' message 'raise it, or lower --minibatch' train -q --minibatch 5000 --memory 2500K --spill spill -o x.arrows rows.arrows
 ok 'without --memory' message '--spill needs --memory' train -q --spill spill -o x.arrows some.arrows
-ok 'no such folder' message 'none: rows on disk: cannot make a folder in it' train -q --memory 6M --spill none -o x.arrows some.arrows
-ok 'tables that are too large name the way out' message '(--spill DIR)' train -q --memory 6M -o x.arrows rows.arrows
+ok 'no such folder' message 'none: rows on disk: cannot make a folder in it' train -q --memory 2500K --spill none -o x.arrows some.arrows
+ok 'tables that are too large name the way out' message '(--spill DIR)' train -q --memory 2500K -o x.arrows rows.arrows
 ok 'lr has no such option' message 'lr takes no --spill' ctr-train lr -q --spill spill some.arrows
 is 'and nothing stays' "$(ls spill)" ''
 done_testing

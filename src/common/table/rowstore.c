@@ -2,135 +2,55 @@
  *
  * Rows on disk. See rowstore.h.
  *
- * A key in RocksDB is table and key, big-endian, so that its order is that of both; a value is the row's floats. */
+ * The file `rows` holds records: a row, its key, and a checksum of both; a key keeps the place of its record. The file
+ * `index` is a hash table of entries, key to place, probed one after another and doubled where it is fuller than 7/10;
+ * it is mapped, so that the system's cache holds what is used of it and the memory of the process does not. An entry
+ * has a check of its own, and names a record that has the same key. */
 #include "common/table/rowstore.h"
 
 #include <dirent.h>
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
-/* ---- the library ---- */
+enum { AT_ONCE = 256, FIRST_ENTRIES = 1 << 10, RANGE_KEYS = 1 << 20 };
 
-/* What is used of rocksdb/c.h; its types are all behind pointers. */
-#define CALLS(X)                                                                                                       \
-    X(void *, options_create, (void))                                                                                  \
-    X(void, options_destroy, (void *))                                                                                 \
-    X(void, options_set_create_if_missing, (void *, unsigned char))                                                    \
-    X(void, options_set_error_if_exists, (void *, unsigned char))                                                      \
-    X(void, options_set_write_buffer_size, (void *, size_t))                                                           \
-    X(void, options_set_max_write_buffer_number, (void *, int))                                                        \
-    X(void, options_set_target_file_size_base, (void *, uint64_t))                                                     \
-    X(void, options_set_max_bytes_for_level_base, (void *, uint64_t))                                                  \
-    X(void, options_set_compression, (void *, int))                                                                    \
-    X(void, options_set_max_open_files, (void *, int))                                                                 \
-    X(void, options_set_info_log_level, (void *, int))                                                                 \
-    X(void, options_set_stats_dump_period_sec, (void *, unsigned))                                                     \
-    X(void, options_set_block_based_table_factory, (void *, void *))                                                   \
-    X(void *, block_based_options_create, (void))                                                                      \
-    X(void, block_based_options_destroy, (void *))                                                                     \
-    X(void, block_based_options_set_filter_policy, (void *, void *))                                                   \
-    X(void, block_based_options_set_block_cache, (void *, void *))                                                     \
-    X(void, block_based_options_set_cache_index_and_filter_blocks, (void *, unsigned char))                            \
-    X(void, block_based_options_set_format_version, (void *, int))                                                     \
-    X(void *, filterpolicy_create_bloom_full, (double))                                                                \
-    X(void *, cache_create_lru, (size_t))                                                                              \
-    X(void, cache_destroy, (void *))                                                                                   \
-    X(void *, readoptions_create, (void))                                                                              \
-    X(void, readoptions_destroy, (void *))                                                                             \
-    X(void, readoptions_set_verify_checksums, (void *, unsigned char))                                                 \
-    X(void, readoptions_set_fill_cache, (void *, unsigned char))                                                       \
-    X(void *, writeoptions_create, (void))                                                                             \
-    X(void, writeoptions_destroy, (void *))                                                                            \
-    X(void, writeoptions_disable_WAL, (void *, int))                                                                   \
-    X(void *, flushoptions_create, (void))                                                                             \
-    X(void, flushoptions_destroy, (void *))                                                                            \
-    X(void *, open_column_families,                                                                                    \
-      (const void *, const char *, int, const char *const *, const void *const *, void **, char **))                   \
-    X(void, column_family_handle_destroy, (void *))                                                                    \
-    X(void, close, (void *))                                                                                           \
-    X(void *, writebatch_create, (void))                                                                               \
-    X(void, writebatch_destroy, (void *))                                                                              \
-    X(void, writebatch_clear, (void *))                                                                                \
-    X(void, writebatch_put, (void *, const char *, size_t, const char *, size_t))                                      \
-    X(void, write, (void *, const void *, void *, char **))                                                            \
-    X(void, flush, (void *, const void *, char **))                                                                    \
-    X(void, batched_multi_get_cf,                                                                                      \
-      (void *, const void *, void *, size_t, const char *const *, const size_t *, void **, char **, bool))             \
-    X(const char *, pinnableslice_value, (const void *, size_t *))                                                     \
-    X(void, pinnableslice_destroy, (void *))                                                                           \
-    X(void *, create_iterator, (void *, const void *))                                                                 \
-    X(void, iter_destroy, (void *))                                                                                    \
-    X(void, iter_seek, (void *, const char *, size_t))                                                                 \
-    X(unsigned char, iter_valid, (const void *))                                                                       \
-    X(void, iter_next, (void *))                                                                                       \
-    X(const char *, iter_key, (const void *, size_t *))                                                                \
-    X(const char *, iter_value, (const void *, size_t *))                                                              \
-    X(void, iter_get_error, (const void *, char **))                                                                   \
-    X(void, free, (void *))
+struct entry {
+    uint64_t key;
+    uint32_t place; /* + 1; 0: empty */
+    uint16_t table, check;
+};
 
-static struct {
-    void *handle;
-#define MEMBER(type, name, args) type(*name) args;
-    CALLS(MEMBER)
-} rocks; /* opened once, never closed: its threads stay */
-
-static int open_library(struct ctr_err *err)
-{
-    static const char *const names[] = { "librocksdb.so", "librocksdb.so.7.8", "librocksdb.so.8.9",
-                                         "librocksdb.so.9.10", "librocksdb.so.9.11" };
-    for (size_t i = 0; i < CTR_COUNT(names) && !rocks.handle; i++)
-        rocks.handle = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
-    if (!rocks.handle)
-        return ctr_fail(err, CTR_EUSAGE, "rows on disk need RocksDB, which is not there (Debian: librocksdb-dev)");
-#define LOAD(type, name, args)                                                                                         \
-    *(void **)&rocks.name = dlsym(rocks.handle, "rocksdb_" #name);                                                     \
-    if (!rocks.name)                                                                                                   \
-        return ctr_fail(err, CTR_EUSAGE, "rows on disk: librocksdb has no rocksdb_" #name ": it is too old");
-    CALLS(LOAD)
-    return 0;
-}
-
-bool ctr_rowstore_available(struct ctr_err *err)
-{
-    return !open_library(err);
-}
+/* In front of a record's floats. */
+struct record {
+    uint64_t key;
+    uint32_t table, sum;
+};
 
 struct ctr_rowstore {
     char *folder;
-    void *db, *family, *cache, *read, *scan, *write, *batch;
+    int lock, rows, generation; /* descriptors; of the index's file */
     int32_t floats;
+    size_t bytes; /* of a record */
+    struct entry *index;
+    uint64_t size, used; /* entries, a power of two; keys */
+    uint8_t *some;       /* AT_ONCE records */
 };
 
-enum { KEY_BYTES = 12, AT_ONCE = 256 };
-
-static void make_key(char to[KEY_BYTES], uint32_t table, uint64_t key)
+static int fail_sys(const struct ctr_rowstore *s, const char *what, struct ctr_err *err)
 {
-    for (int i = 0; i < 4; i++)
-        to[i] = (char)(table >> (24 - 8 * i));
-    for (int i = 0; i < 8; i++)
-        to[4 + i] = (char)(key >> (56 - 8 * i));
-}
-
-static uint64_t key_of(const char *from)
-{
-    uint64_t key = 0;
-    for (int i = 4; i < KEY_BYTES; i++)
-        key = key << 8 | (uint8_t)from[i];
-    return key;
-}
-
-/* 0, or an error made of RocksDB's text, which is freed. */
-static int check(const struct ctr_rowstore *s, char *text, struct ctr_err *err)
-{
-    if (!text)
-        return 0;
-    (void)ctr_fail(err, CTR_ESYS, "rows on disk: %s", text);
+    (void)ctr_fail_sys(err, "rows on disk: %s", what);
     ctr_err_file(err, s->folder);
-    rocks.free(text);
+    return err->code;
+}
+
+static int damaged(const struct ctr_rowstore *s, const char *file, struct ctr_err *err)
+{
+    (void)ctr_fail(err, CTR_ESYS, "rows on disk: the file '%s' is damaged: its checksums are wrong", file);
+    ctr_err_file(err, s->folder);
     return err->code;
 }
 
@@ -149,7 +69,7 @@ static void remove_folder(const char *path)
     (void)rmdir(path);
 }
 
-/* RocksDB locks the file LOCK while it has a folder open. */
+/* A store locks the file LOCK of its folder. */
 static bool is_abandoned(const char *folder)
 {
     struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
@@ -195,64 +115,112 @@ static int make_folder(struct ctr_rowstore *s, const char *dir, struct ctr_err *
     return rc;
 }
 
-/* ---- open and free ---- */
+/* ---- the index ---- */
 
-/* Half of the memory for blocks, a quarter for each of two buffers of rows that wait to be written. */
-static void *make_options(struct ctr_rowstore *s, int64_t memory)
+static uint64_t mix(uint32_t table, uint64_t key)
 {
-    enum { LEAST = 1 << 16, BLOOM_BITS = 10, FORMAT = 5, FATAL = 4, OPEN_FILES = 500 };
-    const uint64_t buffer = (uint64_t)CTR_MAX(memory / 4, LEAST);
-    void *o = rocks.options_create(), *table = rocks.block_based_options_create();
-    s->cache = rocks.cache_create_lru((size_t)CTR_MAX(memory / 2, LEAST));
-    rocks.block_based_options_set_block_cache(table, s->cache);
-    rocks.block_based_options_set_cache_index_and_filter_blocks(table, 1);
-    rocks.block_based_options_set_filter_policy(table, rocks.filterpolicy_create_bloom_full(BLOOM_BITS));
-    rocks.block_based_options_set_format_version(table, FORMAT);
-    rocks.options_set_create_if_missing(o, 1);
-    rocks.options_set_error_if_exists(o, 1);
-    rocks.options_set_write_buffer_size(o, buffer);
-    rocks.options_set_max_write_buffer_number(o, 2);
-    rocks.options_set_target_file_size_base(o, CTR_MAX(4 * buffer, 1 << 22));
-    rocks.options_set_max_bytes_for_level_base(o, CTR_MAX(16 * buffer, 1 << 24));
-    rocks.options_set_compression(o, 0); /* floats that are learned do not compress */
-    rocks.options_set_max_open_files(o, OPEN_FILES);
-    rocks.options_set_info_log_level(o, FATAL);
-    rocks.options_set_stats_dump_period_sec(o, 0);
-    rocks.options_set_block_based_table_factory(o, table);
-    rocks.block_based_options_destroy(table);
-    return o;
+    return ctr_mix64(ctr_sparse_secret(key) ^ table);
 }
 
-static int open_db(struct ctr_rowstore *s, int64_t memory, struct ctr_err *err)
+static uint16_t check_of(const struct entry *e)
 {
-    void *options = make_options(s, memory);
-    char *text = NULL;
-    s->db = rocks.open_column_families(options, s->folder, 1, (const char *const[]){ "default" },
-                                       (const void *const[]){ options }, &s->family, &text);
-    rocks.options_destroy(options);
-    s->read = rocks.readoptions_create();
-    s->scan = rocks.readoptions_create();
-    s->write = rocks.writeoptions_create();
-    s->batch = rocks.writebatch_create();
-    rocks.readoptions_set_verify_checksums(s->read, 1);
-    rocks.readoptions_set_verify_checksums(s->scan, 1);
-    rocks.readoptions_set_fill_cache(s->scan, 0);
-    rocks.writeoptions_disable_WAL(s->write, 1);
-    return check(s, text, err);
+    return (uint16_t)ctr_mix64(e->key ^ (uint64_t)e->table << 32 ^ (uint64_t)e->place * 0x9e3779b97f4a7c15u);
 }
 
-int ctr_rowstore_open(struct ctr_rowstore **out, const char *dir, int32_t floats, int64_t memory, struct ctr_err *err)
+/* The entry of a key, or the empty one where it would stand; NULL: one is damaged. */
+static struct entry *find(const struct ctr_rowstore *s, uint32_t table, uint64_t key)
 {
-    int rc = open_library(err);
+    for (uint64_t at = mix(table, key);; at++) {
+        struct entry *e = &s->index[at & (s->size - 1)];
+        if (e->place && e->check != check_of(e))
+            return NULL;
+        if (!e->place || (e->key == key && e->table == table))
+            return e;
+    }
+}
+
+static void index_path(const struct ctr_rowstore *s, int generation, char path[4200])
+{
+    snprintf(path, 4200, "%.4000s/index.%d", s->folder, generation);
+}
+
+/* Room on disk is taken before the file is mapped: a full disk is an error here, not a signal when it is written to. */
+static int map_index(struct ctr_rowstore *s, uint64_t size, struct entry **index, struct ctr_err *err)
+{
+    char path[4200];
+    index_path(s, s->generation + 1, path);
+    const int fd = ctr_open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return fail_sys(s, "cannot make a file", err);
+    errno = posix_fallocate(fd, 0, (off_t)(size * sizeof **index));
+    int rc = errno ? fail_sys(s, "cannot grow the index", err) : 0;
+    void *p = rc ? MAP_FAILED : mmap(NULL, size * sizeof **index, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (!rc && p == MAP_FAILED)
+        rc = fail_sys(s, "cannot map the index", err);
+    close(fd);
     if (rc)
         return rc;
+    (void)madvise(p, size * sizeof **index, MADV_RANDOM);
+    s->generation++;
+    *index = p;
+    return 0;
+}
+
+static int grow(struct ctr_rowstore *s, struct ctr_err *err)
+{
+    struct entry *const old = s->index;
+    const uint64_t before = s->size;
+    struct entry *index = NULL;
+    char path[4200];
+    int rc = map_index(s, before ? 2 * before : FIRST_ENTRIES, &index, err);
+    if (rc)
+        return rc;
+    s->index = index;
+    s->size = before ? 2 * before : FIRST_ENTRIES;
+    for (uint64_t i = 0; i < before && !rc; i++) {
+        struct entry *to = old[i].place ? find(s, old[i].table, old[i].key) : NULL;
+        if (old[i].place && (!to || old[i].check != check_of(&old[i])))
+            rc = damaged(s, "index", err);
+        else if (to)
+            *to = old[i];
+    }
+    if (old)
+        munmap(old, before * sizeof *old);
+    index_path(s, s->generation - 1, path);
+    (void)unlink(path);
+    return rc;
+}
+
+/* ---- open and free ---- */
+
+static int open_files(struct ctr_rowstore *s, struct ctr_err *err)
+{
+    struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+    char path[4200];
+    snprintf(path, sizeof path, "%.4000s/LOCK", s->folder);
+    s->lock = ctr_open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (s->lock < 0 || fcntl(s->lock, F_SETLK, &lock))
+        return fail_sys(s, "cannot make a file", err);
+    snprintf(path, sizeof path, "%.4000s/rows", s->folder);
+    s->rows = ctr_open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (s->rows < 0)
+        return fail_sys(s, "cannot make a file", err);
+    (void)posix_fadvise(s->rows, 0, 0, POSIX_FADV_RANDOM);
+    return grow(s, err);
+}
+
+int ctr_rowstore_open(struct ctr_rowstore **out, const char *dir, int32_t floats, struct ctr_err *err)
+{
     struct ctr_rowstore *s = calloc(1, sizeof *s);
     if (!s)
         return ctr_fail_nomem(err, sizeof *s);
+    s->lock = s->rows = -1;
     s->floats = floats;
-    rc = make_folder(s, dir, err);
+    s->bytes = (sizeof(struct record) + (size_t)floats * sizeof(float) + 7) / 8 * 8;
+    s->some = calloc(AT_ONCE, s->bytes);
+    int rc = s->some ? make_folder(s, dir, err) : ctr_fail_nomem(err, AT_ONCE * s->bytes);
     if (!rc)
-        rc = open_db(s, memory, err);
+        rc = open_files(s, err);
     if (rc)
         ctr_rowstore_free(s);
     else
@@ -262,22 +230,18 @@ int ctr_rowstore_open(struct ctr_rowstore **out, const char *dir, int32_t floats
 
 void ctr_rowstore_free(struct ctr_rowstore *s)
 {
-    const struct {
-        void *p;
-        void (*free)(void *);
-    } parts[] = { { s->batch, rocks.writebatch_destroy },
-                  { s->write, rocks.writeoptions_destroy },
-                  { s->scan, rocks.readoptions_destroy },
-                  { s->read, rocks.readoptions_destroy },
-                  { s->family, rocks.column_family_handle_destroy },
-                  { s->db, rocks.close },
-                  { s->cache, rocks.cache_destroy } };
-    for (size_t i = 0; i < CTR_COUNT(parts); i++)
-        if (parts[i].p)
-            parts[i].free(parts[i].p);
+    if (!s)
+        return;
+    if (s->index)
+        munmap(s->index, s->size * sizeof *s->index);
+    if (s->rows >= 0)
+        close(s->rows);
     if (s->folder)
         remove_folder(s->folder);
+    if (s->lock >= 0) /* it is locked until the folder is gone */
+        close(s->lock);
     free(s->folder);
+    free(s->some);
     free(s);
 }
 
@@ -288,63 +252,85 @@ const char *ctr_rowstore_folder(const struct ctr_rowstore *s)
 
 /* ---- rows ---- */
 
+static uint32_t sum_of(const struct ctr_rowstore *s, const struct record *r)
+{
+    return (uint32_t)ctr_hash64(r + 1, (size_t)s->floats * sizeof(float), r->key ^ (uint64_t)r->table << 40);
+}
+
+static void make_record(const struct ctr_rowstore *s, const struct ctr_rowkey *key, const float *row, uint8_t *to)
+{
+    struct record *r = (struct record *)(void *)to;
+    r->key = key->key;
+    r->table = key->table;
+    memcpy(r + 1, row, (size_t)s->floats * sizeof *row);
+    r->sum = sum_of(s, r);
+}
+
+static int write_records(struct ctr_rowstore *s, uint64_t place, const uint8_t *from, uint64_t n, struct ctr_err *err)
+{
+    const size_t bytes = n * s->bytes;
+    for (size_t done = 0; done < bytes;) {
+        const ssize_t k = pwrite(s->rows, from + done, bytes - done, (off_t)(place * s->bytes + done));
+        if (k < 0 && errno == EINTR)
+            continue;
+        if (k <= 0)
+            return fail_sys(s, "cannot write", err);
+        done += (size_t)k;
+    }
+    return 0;
+}
+
+/* The row at a place, into `to`. */
+static int read_record(struct ctr_rowstore *s, const struct ctr_rowkey *key, uint64_t place, float *to,
+                       struct ctr_err *err)
+{
+    struct record *r = (struct record *)(void *)s->some;
+    ssize_t k;
+    while ((k = pread(s->rows, r, s->bytes, (off_t)(place * s->bytes))) < 0 && errno == EINTR)
+        ;
+    if (k < 0)
+        return fail_sys(s, "cannot read", err);
+    if ((size_t)k < s->bytes || r->key != key->key || r->table != key->table || r->sum != sum_of(s, r))
+        return damaged(s, "rows", err);
+    memcpy(to, r + 1, (size_t)s->floats * sizeof *to);
+    return 0;
+}
+
+/* At most AT_ONCE rows: those of keys that have a place go there, the others together behind all. */
+static int put_some(struct ctr_rowstore *s, const struct ctr_rowkey *key, int64_t n, const float *rows,
+                    struct ctr_err *err)
+{
+    const uint64_t before = s->used;
+    uint64_t fresh = 0;
+    int rc = before + AT_ONCE < UINT32_MAX ? 0 : ctr_fail(err, CTR_EDATA, "rows on disk: more than 2^32 keys");
+    while (!rc && (before + AT_ONCE) * 10 > s->size * 7)
+        rc = grow(s, err);
+    for (int64_t i = 0; i < n && !rc; i++) {
+        struct entry *e = find(s, key[i].table, key[i].key);
+        uint8_t *to = s->some + fresh * s->bytes;
+        if (!e) {
+            rc = damaged(s, "index", err);
+            break;
+        }
+        make_record(s, &key[i], rows + i * s->floats, to);
+        if (e->place) {
+            rc = write_records(s, e->place - 1, to, 1, err);
+            continue;
+        }
+        *e = (struct entry){ key[i].key, (uint32_t)(before + ++fresh), (uint16_t)key[i].table, 0 };
+        e->check = check_of(e);
+    }
+    s->used += fresh;
+    return rc ? rc : write_records(s, before, s->some, fresh, err);
+}
+
 int ctr_rowstore_put(struct ctr_rowstore *s, const struct ctr_rowkey *key, int64_t n, const float *rows,
                      struct ctr_err *err)
 {
-    const size_t bytes = (size_t)s->floats * sizeof *rows;
     int rc = 0;
     for (int64_t at = 0, k; at < n && !rc; at += k) {
-        char name[KEY_BYTES], *text = NULL;
-        k = CTR_MIN(n - at, AT_ONCE);
-        rocks.writebatch_clear(s->batch);
-        for (int64_t i = at; i < at + k; i++) {
-            make_key(name, key[i].table, key[i].key);
-            rocks.writebatch_put(s->batch, name, sizeof name, (const char *)(rows + i * s->floats), bytes);
-        }
-        rocks.write(s->db, s->write, s->batch, &text);
-        rc = check(s, text, err);
-    }
-    return rc;
-}
-
-static int take_row(const struct ctr_rowstore *s, const char *from, size_t bytes, float *to, struct ctr_err *err)
-{
-    if (bytes == (size_t)s->floats * sizeof *to) {
-        memcpy(to, from, bytes);
-        return 0;
-    }
-    (void)ctr_fail(err, CTR_ESYS, "rows on disk: a row has %zu bytes, not %zu", bytes, (size_t)s->floats * sizeof *to);
-    ctr_err_file(err, s->folder);
-    return err->code;
-}
-
-/* At most AT_ONCE. */
-static int get_some(struct ctr_rowstore *s, const struct ctr_rowkey *key, int64_t n, float *const *rows, bool *found,
-                    struct ctr_err *err)
-{
-    char name[AT_ONCE][KEY_BYTES], *text[AT_ONCE] = { NULL };
-    const char *names[AT_ONCE];
-    size_t sizes[AT_ONCE];
-    void *value[AT_ONCE] = { NULL };
-    int rc = 0;
-    for (int64_t i = 0; i < n; i++) {
-        make_key(name[i], key[i].table, key[i].key);
-        names[i] = name[i];
-        sizes[i] = KEY_BYTES;
-    }
-    rocks.batched_multi_get_cf(s->db, s->read, s->family, (size_t)n, names, sizes, value, text, false);
-    for (int64_t i = 0; i < n; i++) {
-        if (text[i] && rc)
-            rocks.free(text[i]);
-        else if (text[i])
-            rc = check(s, text[i], err);
-        size_t bytes = 0;
-        const char *from = value[i] ? rocks.pinnableslice_value(value[i], &bytes) : NULL;
-        found[i] = from;
-        if (from && !rc)
-            rc = take_row(s, from, bytes, rows[i], err);
-        if (value[i])
-            rocks.pinnableslice_destroy(value[i]);
+        k = CTR_MIN(n - at, AT_ONCE - 1); /* one record more is made to be written to its place */
+        rc = put_some(s, key + at, k, rows + at * s->floats, err);
     }
     return rc;
 }
@@ -352,46 +338,71 @@ static int get_some(struct ctr_rowstore *s, const struct ctr_rowkey *key, int64_
 int ctr_rowstore_get(struct ctr_rowstore *s, const struct ctr_rowkey *key, int64_t n, float *const *rows, bool *found,
                      struct ctr_err *err)
 {
+    enum { AHEAD = 8 };
     int rc = 0;
-    for (int64_t at = 0, k; at < n && !rc; at += k) {
-        k = CTR_MIN(n - at, AT_ONCE);
-        rc = get_some(s, key + at, k, rows + at, found + at, err);
+    for (int64_t i = 0; i < n && !rc; i++) {
+        if (i + AHEAD < n)
+            __builtin_prefetch(&s->index[mix(key[i + AHEAD].table, key[i + AHEAD].key) & (s->size - 1)]);
+        const struct entry *e = find(s, key[i].table, key[i].key);
+        found[i] = e && e->place;
+        if (!e)
+            rc = damaged(s, "index", err);
+        else if (e->place)
+            rc = read_record(s, &key[i], e->place - 1, rows[i], err);
     }
     return rc;
 }
 
+/* ---- rows in order ---- */
+
+struct at {
+    uint64_t key;
+    uint32_t place;
+};
+
+static int by_key(const void *a, const void *b)
+{
+    const uint64_t x = ((const struct at *)a)->key, y = ((const struct at *)b)->key;
+    return x < y ? -1 : x > y;
+}
+
+/* The entries of a table with keys in [low, high]. */
+static int collect(const struct ctr_rowstore *s, uint32_t table, uint64_t low, uint64_t high, struct ctr_buf *to,
+                   struct ctr_err *err)
+{
+    int rc = 0;
+    ctr_buf_clear(to);
+    for (uint64_t i = 0; i < s->size && !rc; i++) {
+        const struct entry *e = &s->index[i];
+        if (!e->place || e->table != table || e->key < low || e->key > high)
+            continue;
+        rc = e->check == check_of(e) ? ctr_buf_append(to, &(struct at){ e->key, e->place - 1 }, sizeof(struct at), err)
+                                     : damaged(s, "index", err);
+    }
+    return rc;
+}
+
+/* In ranges of keys, which costs a walk over the index each, so that their order takes little memory. */
 int ctr_rowstore_each(struct ctr_rowstore *s, uint32_t table, ctr_embedding_each *each, void *ctx, struct ctr_err *err)
 {
+    const uint64_t ranges = s->used / RANGE_KEYS + 1, span = UINT64_MAX / ranges;
     float *row = malloc((size_t)s->floats * sizeof *row);
-    char first[KEY_BYTES], *text = NULL;
-    void *it = rocks.create_iterator(s->db, s->scan);
+    struct ctr_buf some = { 0 };
     int rc = row ? 0 : ctr_fail_nomem(err, (size_t)s->floats * sizeof *row);
-    make_key(first, table, 0);
-    for (rocks.iter_seek(it, first, sizeof first); !rc && rocks.iter_valid(it); rocks.iter_next(it)) {
-        size_t bytes;
-        const char *key = rocks.iter_key(it, &bytes);
-        if (bytes != KEY_BYTES || memcmp(key, first, 4) != 0)
-            break;
-        const char *value = rocks.iter_value(it, &bytes);
-        rc = take_row(s, value, bytes, row, err);
-        if (!rc)
-            rc = each(ctx, key_of(key), row, err);
+    for (uint64_t r = 0; r < ranges && !rc; r++) {
+        const uint64_t low = r * span + (r > 0), high = r + 1 < ranges ? (r + 1) * span : UINT64_MAX;
+        rc = collect(s, table, low, high, &some, err);
+        const int64_t n = (int64_t)(some.len / sizeof(struct at));
+        struct at *at = (struct at *)(void *)some.data;
+        if (n && !rc)
+            qsort(at, (size_t)n, sizeof *at, by_key);
+        for (int64_t i = 0; i < n && !rc; i++) {
+            rc = read_record(s, &(struct ctr_rowkey){ table, at[i].key }, at[i].place, row, err);
+            if (!rc)
+                rc = each(ctx, at[i].key, row, err);
+        }
     }
-    rocks.iter_get_error(it, &text);
-    if (text && rc)
-        rocks.free(text);
-    else if (text)
-        rc = check(s, text, err);
-    rocks.iter_destroy(it);
+    ctr_buf_free(&some);
     free(row);
     return rc;
-}
-
-int ctr_rowstore_flush(struct ctr_rowstore *s, struct ctr_err *err)
-{
-    char *text = NULL;
-    void *options = rocks.flushoptions_create();
-    rocks.flush(s->db, options, &text);
-    rocks.flushoptions_destroy(options);
-    return check(s, text, err);
 }

@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * rowstore: rows of floats on disk, by table and key, in RocksDB (librocksdb, opened at run time: nothing is linked).
+ * rowstore: rows of floats on disk, by table and key.
  *
- *     ctr_rowstore_open(&s, dir, floats, memory, err);    makes a folder of its own in dir
+ *     ctr_rowstore_open(&s, dir, floats, err);            makes a folder of its own in dir
  *     ctr_rowstore_put(s, keys, n, rows, err);
  *     ctr_rowstore_get(s, keys, n, rows, found, err);     rows[i] is where row i goes
  *
- * It holds what a process learns beyond its memory until the process ends: there is no log of writes, the folder goes
- * with the store, and one that a killed process left goes when the next store is opened in dir. Every block that is
- * read is checked against its checksum. `memory` bounds blocks and rows that wait to be written, not the system's cache
- * of files. One thread at a time. Every pointer to struct ctr_err is filled where a call does not return 0; a message
- * names the folder.
- *
- * Source: RocksDB's include/rocksdb/c.h.
+ * It holds what a process learns beyond its memory until the process ends: nothing is synchronised, the folder goes
+ * with the store, and one that a killed process left goes when the next store is opened in dir. It has hardly any
+ * memory of its own; the system's cache of files holds what there is room for. Each row and each entry of the index has
+ * a checksum. A disk that fails to read a page of the index ends the process (SIGBUS); all else is an error. One thread
+ * at a time. Every pointer to struct ctr_err is filled where a call does not return 0; a message names the folder.
  */
 #ifndef CTR_ROWSTORE_H
 #define CTR_ROWSTORE_H
@@ -25,9 +23,7 @@ struct ctr_rowkey {
     uint64_t key;
 };
 
-bool ctr_rowstore_available(struct ctr_err *err); /* is there such a library? err: which one is missing */
-int ctr_rowstore_open(struct ctr_rowstore **s, const char *dir, int32_t floats, int64_t memory,
-                      struct ctr_err *err) CTR_MUST;
+int ctr_rowstore_open(struct ctr_rowstore **s, const char *dir, int32_t floats, struct ctr_err *err) CTR_MUST;
 int ctr_rowstore_put(struct ctr_rowstore *s, const struct ctr_rowkey *key, int64_t n, const float *rows,
                      struct ctr_err *err) CTR_MUST;
 /* A row that is not there is left as it is, and its found is false. */
@@ -36,8 +32,6 @@ int ctr_rowstore_get(struct ctr_rowstore *s, const struct ctr_rowkey *key, int64
 /* The rows of a table in ascending order of keys. */
 int ctr_rowstore_each(struct ctr_rowstore *s, uint32_t table, ctr_embedding_each *each, void *ctx,
                       struct ctr_err *err) CTR_MUST;
-/* Rows that wait in memory to be written are on disk: for tests. */
-int ctr_rowstore_flush(struct ctr_rowstore *s, struct ctr_err *err) CTR_MUST;
 const char *ctr_rowstore_folder(const struct ctr_rowstore *s);
 void ctr_rowstore_free(struct ctr_rowstore *s);
 

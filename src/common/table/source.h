@@ -158,7 +158,7 @@ int ctr_source_ram(struct ctr_source **s, struct ctr_dev *dev, int32_t width, in
 int ctr_source_ram_bind(struct ctr_source *s, int t, struct ctr_embedding *table, struct ctr_err *err) CTR_MUST;
 
 /* Rows on disk, in a folder of its own in `dir` (rowstore.h), beside a cache of rows in this process. `memory` bounds
- * what the cache, the store and, on a CPU, the buffers of the device take together; rows of minibatches that are under
+ * what the cache and, on a CPU, the buffers of the device take together; rows of minibatches that are under
  * way stay, of the others those go that were used longest ago. Rows that begin does not find are read by a thread of
  * its own; values waits for it. Where two minibatches do not fit, the second one is read when the first is dropped;
  * where one does not, values is an error that says so.

@@ -22,7 +22,7 @@
 
 #define AS(type, buf) ((type *)(void *)(buf).data)
 
-enum { CHUNK = 64, NONE = -1, SOME_ROWS = 1024, HAS = 1, NEWER = 2, STORE_SHARE = 4, LEAST_STORE = 3 << 20 };
+enum { CHUNK = 64, NONE = -1, SOME_ROWS = 1024, HAS = 1, NEWER = 2 };
 
 struct slot {
     uint64_t hash;
@@ -58,7 +58,7 @@ struct disk {
     struct ctr_rowstore *store;
     struct ctr_background *thread; /* NULL: the caller does it */
     int32_t row_floats;
-    int64_t memory, store_bytes;
+    int64_t memory;
     struct table *table;
     int tables;
     struct chunk **chunk;
@@ -155,10 +155,10 @@ static int64_t slot_bytes(const struct disk *d)
            2 * (int64_t)sizeof(int32_t);
 }
 
-/* What else the memory is for: the store, and the buffers of a device on the host. */
+/* What else the memory is for: the buffers of a device on the host. */
 static int64_t other_bytes(const struct disk *d)
 {
-    return d->store_bytes + (ctr_dev_is_host(d->base.dev) ? ctr_dev_memory(d->base.dev) : 0);
+    return ctr_dev_is_host(d->base.dev) ? ctr_dev_memory(d->base.dev) : 0;
 }
 
 static int grow_buckets(struct disk *d, struct ctr_err *err)
@@ -574,7 +574,7 @@ static int64_t disk_rows(const struct ctr_source *s, int table)
 static int64_t disk_memory(const struct ctr_source *s)
 {
     const struct disk *d = (const struct disk *)s;
-    return d->slots * slot_bytes(d) + d->store_bytes;
+    return d->slots * slot_bytes(d);
 }
 
 static int disk_summary(const struct ctr_source *s, struct ctr_buf *text, struct ctr_err *err)
@@ -647,9 +647,8 @@ int ctr_source_disk(struct ctr_source **out, struct ctr_dev *dev, int32_t width,
     d->base = (struct ctr_source){ .ops = &disk_ops, .dev = dev, .width = width, .floats = floats };
     d->row_floats = row_floats;
     d->memory = memory;
-    d->store_bytes = CTR_MAX(memory / STORE_SHARE, LEAST_STORE);
     d->first = d->last = NONE;
-    int rc = ctr_rowstore_open(&d->store, dir, row_floats, d->store_bytes, err);
+    int rc = ctr_rowstore_open(&d->store, dir, row_floats, err);
     if (rc) {
         ctr_source_free(&d->base);
         return rc;
