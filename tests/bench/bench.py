@@ -303,6 +303,23 @@ class Bench:
         self.row("control: mlp on one thread and on two", f"{seconds[1]:.2f} s", f"{seconds[2]:.2f} s", f"{seconds[1] / seconds[2]:.2f}", "2.00")
         self.feed()
 
+    def spill(self):
+        """Tables of ten times --memory, whose ids come by Zipf's law, beside all in memory; and what prefetching gains."""
+        rows = 500000 if self.a.quick else 2000000
+        text = self.plan("zipf.plan", "label click\nfeature F[1..6]\n")
+        log = ("""awk 'BEGIN { srand(1); print "click,F1,F2,F3,F4,F5,F6"; for (i = 0; i < %d; i++) { printf "%%d", rand() < .3; """
+               """for (f = 0; f < 6; f++) printf ",%%d", int(exp(rand() * log(1e7))); print "" } }'""" % rows)
+        f = self.made(f"{self.dir}/zipf{rows}.arrows", f"{log} | ctr-import -q --format csv --header | ctr-extract -q {text} -o {{out}}")
+        train = f"ctr-train mlp -v --embedding 32 --minibatch 1000 -o {self.dir}/spill.model"
+        keys, mib = re.search(r"\nkeys +(\d+) \(([\d.]+) MiB", self.once(f"{train} {f}")["err"]).groups()
+        some = f"{train} --memory {int(float(mib) * 102.4)}K --spill {self.dir}"
+        whole, ahead, behind = self.medians([f"{train} {f}", f"{some} {f}", f"{some} --prefetch 0 {f}"])
+        for what, m, goal in (("", ahead, "<= 2"), (", --prefetch 0", behind, "")):
+            hits, waited = re.search(r"memory hits +\d+ \((.*?)%", m["err"])[1], re.search(r"disk waited for +([\d.]+) s", m["err"])[1]
+            self.row(f"train mlp, {rows / 1e6:.1f}M rows, {int(keys) / 1e6:.1f}M keys of 32, {mib} MiB, a tenth in --memory{what}",
+                     f"{self.cell(m, (rows / 1e3, 'k rows/s'))}, {hits}% hits, {waited} s waited", "all in memory " + self.cell(whole, (rows / 1e3, "k rows/s")),
+                     f"{m['wall'] / whole['wall']:.2f} ({m['cpu'] / whole['cpu']:.2f}) times the time", goal)
+
     def din(self):
         """Attention over 30 behaviours of two columns a row, minibatches of 4096. Ours counts start, reading, predictions before each update and the
         saved model too."""
@@ -681,7 +698,7 @@ class Bench:
         self.print(f"Peers: {', '.join(f'{k} {v}' for k, v in self.have.items() if v)}; {debian}.")
 
     def main(self):
-        groups = {"control": self.control, "train": self.train, "deep": self.deep, "din": self.din, "gpu": self.gpu, "many": self.many, "import": self.imports, "extract": self.extract, "hop": self.hop,
+        groups = {"control": self.control, "train": self.train, "deep": self.deep, "din": self.din, "spill": self.spill, "gpu": self.gpu, "many": self.many, "import": self.imports, "extract": self.extract, "hop": self.hop,
                   "eval": self.eval, "calibrate": self.calibrate, "join": self.join, "history": self.history, "sort": self.sort, "start": self.start,
                   "growth": self.growth, "memory": self.memory, "gemm": self.gemm, "page": self.page, "featurebox": self.featurebox}
         if self.only and self.only - set(groups):
