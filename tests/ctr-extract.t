@@ -79,12 +79,12 @@ is "--explain" "$(printf 'x = lower(genres)\nfeature a = x\nfeature b in a = con
 layer 0: 1 nodes
   #0    utf8             genres
 layer 1: 1 nodes
-  #1    utf8             lower(#0)  = x
+  #1    utf8             lower(#0)  = x  [cpu, 32 KiB and more: no --device-memory]
 layer 2: 2 nodes
-  #2    utf8             concat(#1, "!")  = b
-  #3    key              keys(#1, table "a")  -> a (feature)
+  #2    utf8             concat(#1, "!")  = b  [cpu, 32 KiB and more: no --device-memory]
+  #3    key              keys(#1, table "a")  -> a (feature)  [cpu, 64 KiB: no --device-memory]
 layer 3: 1 nodes
-  #4    key              keys(#2, table "a")  -> b (feature)
+  #4    key              keys(#2, table "a")  -> b (feature)  [cpu, 64 KiB: no --device-memory]
 memory: 192 KiB for a batch of 8192 rows, and the bytes of texts and items of lists
 device: cpu'
 is "--dot" "$(ctr-extract --dot e.plan r.arrows | grep -c ' -> ')" 6

@@ -11,6 +11,7 @@
 
 static struct {
     const char *fit, *names, *key_seed;
+    struct ctr_strs place;
     bool explain, dot, inputs, list_ops, lookup_anywhere, table;
     double max_unknown;
 } o = { .max_unknown = -1 };
@@ -27,6 +28,8 @@ static const struct ctr_opt opts[] = {
     CTR_OPT_MAX_UNKNOWN("fail when more of the values of a vocabulary are none of its own", o.max_unknown),
     { "explain", 0, CTR_OPT_FLAG, NULL, "print the layers, types and memory of the plan", &o.explain, CTR_OPT_LOCAL },
     { "dot", 0, CTR_OPT_FLAG, NULL, "print the plan as a graph for graphviz", &o.dot, CTR_OPT_LOCAL },
+    { "place", 0, CTR_OPT_LIST, "NODE=cpu|gpu", "--explain and --dot: put an operator there, whatever fits", &o.place,
+      CTR_OPT_LOCAL },
     { "inputs", 0, CTR_OPT_FLAG, NULL, "print the columns that the plan reads", &o.inputs, CTR_OPT_LOCAL },
     { "list-ops", 0, CTR_OPT_FLAG, NULL, "print the operators", &o.list_ops, CTR_OPT_LOCAL },
     { 0 },
@@ -123,7 +126,10 @@ static int print_inputs(struct job *j, struct ctr_err *err)
 static int explain(struct job *j, struct ctr_err *err)
 {
     struct ctr_buf b = { 0 };
-    int rc = o.dot ? 0 : ctr_flow_explain(j->plan, &b, err);
+    const struct ctr_place_opts po = { &o.place, j->cli->device_memory_bytes };
+    int rc = ctr_program_place(j->program, &po, err);
+    if (rc == 0 && !o.dot)
+        rc = ctr_flow_explain(j->plan, &b, err);
     if (rc == 0)
         rc = o.dot ? ctr_program_dot(j->program, &b, err) : ctr_program_explain(j->program, &b, err);
     if (rc == 0)
@@ -276,6 +282,9 @@ static int extract(struct job *j, struct ctr_err *err)
 {
     const struct ctr_batch *b, *out;
     int rc = open_outputs(j, err);
+    if (rc == 0 && (o.place.n || j->cli->device_memory_bytes))
+        ctr_cli_note(j->cli,
+                     "extraction has no GPU path: every operator runs on the CPU; --explain shows the placement");
     if (rc == 0 && ctr_program_unlabelled(j->program))
         ctr_cli_note(j->cli, "the input lacks what the label of %s reads: there will be no label", j->path);
     while (rc == 0 && (rc = ctr_batch_source_next(&j->source, &b, err)) > 0) {

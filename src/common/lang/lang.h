@@ -148,6 +148,16 @@ int ctr_program_run(struct ctr_program *g, const struct ctr_batch *in, const str
 /* Of vocabulary i (its section, such as "vocab.genre"; NULL past the last): the values that it gave so far, and those
  * of them that it does not hold. */
 const char *ctr_program_unknown(const struct ctr_program *g, int i, int64_t *values, int64_t *unknown);
+/* Placement ("FeatureBox", section 4), which --explain and --dot show: an operator is put on the GPU, layer by layer,
+ * unless what it reads beside its batch (dictionary, embeddings, fitted vocabulary) and its result do not fit in what
+ * is left of device_memory_bytes; then on the CPU, from where its result is copied. `place`: "NODE=cpu" and "NODE=gpu",
+ * by number, the plan's name or that of an output, which override the rule. Without memory (0) all else is on the CPU.
+ * It is a plan: ctr_program_run computes on the CPU. Before the first run; CTR_EUSAGE: no such node. */
+struct ctr_place_opts {
+    const struct ctr_strs *place;
+    int64_t device_memory_bytes;
+};
+int ctr_program_place(struct ctr_program *g, const struct ctr_place_opts *o, struct ctr_err *err) CTR_MUST;
 int ctr_program_explain(const struct ctr_program *g, struct ctr_buf *out, struct ctr_err *err) CTR_MUST;
 int ctr_program_dot(const struct ctr_program *g, struct ctr_buf *out, struct ctr_err *err) CTR_MUST;
 

@@ -4,6 +4,7 @@
  * layer by layer.
  */
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "common/lang/program.h"
 
@@ -59,8 +60,18 @@ int ctr_value_show(struct ctr_buf *b, const struct ctr_value *v, bool brief, str
     return rc ? rc : ctr_buf_printf(b, err, n < v->n ? ", … %d items]" : "]", v->n);
 }
 
-/* What a node does, its arguments as numbers of nodes. */
-static int show_node(const struct plan_graph *g, const struct plan_node *n, struct ctr_buf *o, struct ctr_err *err)
+/* An argument as the number of its node; `named`: by name, where it has one. */
+static int show_argument(const struct plan_graph *g, int k, bool named, struct ctr_buf *o, struct ctr_err *err)
+{
+    const struct plan_node *n = &g->node[k];
+    if (named && (n->name || n->kind == NODE_COLUMN))
+        return ctr_quote_name(o, n->name ? n->name : g->input->f[n->column].name, err);
+    return ctr_buf_printf(o, err, "#%d", k);
+}
+
+/* What a node does. */
+static int show_node(const struct plan_graph *g, const struct plan_node *n, bool named, struct ctr_buf *o,
+                     struct ctr_err *err)
 {
     static const char *const convert[] = { [NODE_CAST] = "cast",
                                            [NODE_KEYS] = "keys",
@@ -77,7 +88,7 @@ static int show_node(const struct plan_graph *g, const struct plan_node *n, stru
         rc = ctr_buf_printf(o, err, "%s%s%s", i ? ", " : "", name ? name : "", name ? "=" : "");
         if (rc >= 0)
             rc = n->arg[i] < 0 ? ctr_value_show(o, n->call.arg[i].literal, true, err)
-                               : ctr_buf_printf(o, err, "#%d", n->arg[i]);
+                               : show_argument(g, n->arg[i], named, o, err);
     }
     if (rc >= 0 && n->table)
         rc = ctr_buf_printf(o, err, ", table ");
@@ -100,18 +111,27 @@ static int show_names(const struct ctr_program *g, int node, struct ctr_buf *o, 
     return rc;
 }
 
-/* Bytes of a batch in a node's own buffer; texts and lists count their offsets only. */
-static int64_t node_bytes(const struct plan_node *n, int64_t rows, bool *grows)
+static bool varies(const struct plan_node *n)
 {
-    if (!n->has_out)
+    return n->has_out && (n->type.type == CTR_UTF8 || n->type.type == CTR_LIST);
+}
+
+/* Device, bytes and the reason. */
+static int show_place(const struct ctr_program *g, int k, struct ctr_buf *o, struct ctr_err *err)
+{
+    const struct plan_place *p = &g->place[k];
+    const int64_t bytes = p->own_bytes + p->out_bytes;
+    if (g->graph.node[k].kind == NODE_COLUMN)
         return 0;
-    *grows |= n->type.type == CTR_UTF8 || n->type.type == CTR_LIST;
-    if (n->type.type == CTR_BOOL)
-        return rows / 8;
-    if (n->type.type == CTR_UTF8 || n->type.type == CTR_LIST)
-        return rows * 4;
-    return n->type.type == CTR_FIXED ? rows * n->type.width * ctr_types[n->type.item].width
-                                     : rows * ctr_types[n->type.type].width;
+    int rc = ctr_buf_printf(o, err, "  [%s, %s%s: ", p->gpu ? "gpu" : "cpu", ctr_size_text((uint64_t)bytes).s,
+                            varies(&g->graph.node[k]) ? " and more" : "");
+    if (rc >= 0 && p->forced)
+        return ctr_buf_printf(o, err, "--place]");
+    if (rc >= 0 && !g->device_memory_bytes)
+        return ctr_buf_printf(o, err, "no --device-memory]");
+    return rc < 0 ? rc
+                  : ctr_buf_printf(o, err, "%s in the %s left]", p->gpu ? "fits" : "does not fit",
+                                   ctr_size_text((uint64_t)p->left_bytes).s);
 }
 
 static int show_layer(const struct ctr_program *g, int l, int64_t *bytes, bool *grows, struct ctr_buf *o,
@@ -123,47 +143,76 @@ static int show_layer(const struct ctr_program *g, int l, int64_t *bytes, bool *
     for (int i = p->layer[l]; rc >= 0 && i < p->layer[l + 1]; i++) {
         int k = p->order[i];
         const struct plan_node *n = &p->node[k];
-        *bytes += node_bytes(n, ctr_schema_batch_rows(&g->input), grows);
+        *bytes += n->has_out ? g->place[k].out_bytes : 0;
+        *grows |= varies(n);
         rc = ctr_buf_printf(o, err, "  #%-4d %-16s ", k, ctr_vtype_name(&n->type, type, sizeof type));
         if (rc >= 0)
-            rc = show_node(p, n, o, err);
+            rc = show_node(p, n, false, o, err);
         if (rc >= 0 && n->fit_section)
             rc = ctr_buf_format(o, err, "  [%s %s]", n->fit_ready ? "fitted" : "to be fitted:", n->fit_section);
         if (rc >= 0)
             rc = show_names(g, k, o, err);
+        if (rc >= 0)
+            rc = show_place(g, k, o, err);
         if (rc >= 0)
             rc = ctr_buf_printf(o, err, "\n");
     }
     return rc;
 }
 
-/* Explaining does not need the fitted state. */
-static int prepare_to_show(const struct ctr_program *g, struct ctr_err *err)
+/* Of both devices, and what is copied to the GPU, each result once. */
+static int show_devices(const struct ctr_program *g, struct ctr_buf *o, struct ctr_err *err)
 {
-    struct ctr_program *m = (struct ctr_program *)g;
-    if (m->mode != PROGRAM_BOUND)
-        return CTR_OK;
-    for (int i = 0; i < m->output.n; i++)
-        ctr_graph_use(&m->graph, m->node[i]);
-    int rc = ctr_graph_seal(&m->graph, err);
-    if (rc == 0)
-        m->mode = PROGRAM_RUN;
-    return rc;
+    const struct plan_graph *p = &g->graph;
+    int64_t held = 0, copied = 0;
+    int gpu = 0, cpu = 0, rc = 0;
+    bool *seen = calloc((size_t)p->n + 1, sizeof *seen);
+    if (!seen)
+        return ctr_fail_nomem(err, (size_t)p->n);
+    for (int i = 0; i < p->norder; i++) {
+        const int k = p->order[i];
+        const struct plan_node *n = &p->node[k];
+        const bool on = g->place[k].gpu;
+        gpu += on;
+        cpu += !on && n->kind != NODE_COLUMN;
+        held += on ? g->place[k].own_bytes + g->place[k].out_bytes : 0;
+        for (int a = 0; on && a < n->nargs; a++) {
+            const int from = n->arg[a];
+            if (from < 0 || g->place[from].gpu || seen[from])
+                continue;
+            seen[from] = true;
+            copied += g->place[from].out_bytes;
+        }
+    }
+    free(seen);
+    if (!gpu)
+        return ctr_buf_printf(o, err, "device: cpu\n");
+    rc = ctr_buf_printf(o, err, "device: %d nodes on the gpu with %s", gpu, ctr_size_text((uint64_t)held).s);
+    if (rc >= 0 && g->device_memory_bytes)
+        rc = ctr_buf_printf(o, err, " of %s", ctr_size_text((uint64_t)g->device_memory_bytes).s);
+    return rc < 0
+               ? rc
+               : ctr_buf_printf(o, err,
+                                ", %d on the cpu; %s of a batch are copied to the gpu\nrun: on the cpu all the same, "
+                                "as extraction has no GPU path\n",
+                                cpu, ctr_size_text((uint64_t)copied).s);
 }
 
 int ctr_program_explain(const struct ctr_program *g, struct ctr_buf *o, struct ctr_err *err)
 {
     int64_t bytes = 0;
     bool grows = false;
-    int rc = prepare_to_show(g, err);
+    int rc = ctr_program_places((struct ctr_program *)g, err);
     if (rc == 0)
         rc = ctr_buf_format(o, err, "plan %s, id %s\n", g->plan->tree.src.file, ctr_plan_id(g->plan));
     for (int l = 0; rc >= 0 && l < g->graph.nlayers; l++)
         rc = show_layer(g, l, &bytes, &grows, o, err);
     if (rc >= 0)
-        rc = ctr_buf_printf(o, err, "memory: %s for a batch of %lld rows%s\ndevice: cpu\n",
-                            ctr_size_text((uint64_t)bytes).s, (long long)ctr_schema_batch_rows(&g->input),
+        rc = ctr_buf_printf(o, err, "memory: %s for a batch of %lld rows%s\n", ctr_size_text((uint64_t)bytes).s,
+                            (long long)ctr_schema_batch_rows(&g->input),
                             grows ? ", and the bytes of texts and items of lists" : "");
+    if (rc >= 0)
+        rc = show_devices(g, o, err);
     return CTR_MIN(rc, 0);
 }
 
@@ -185,7 +234,8 @@ static int dot_node(const struct ctr_program *g, int k, struct ctr_buf *o, struc
     const struct plan_node *n = &g->graph.node[k];
     struct ctr_buf label = { 0 };
     char type[128];
-    int rc = show_node(&g->graph, n, &label, err);
+    const struct plan_place *p = &g->place[k];
+    int rc = show_node(&g->graph, n, true, &label, err);
     if (rc >= 0)
         rc = show_names(g, k, &label, err);
     if (rc >= 0)
@@ -193,8 +243,15 @@ static int dot_node(const struct ctr_program *g, int k, struct ctr_buf *o, struc
     if (rc >= 0)
         rc = escape(o, &label, err);
     if (rc >= 0)
-        rc = ctr_buf_printf(o, err, "\\n%s\"%s];\n", ctr_vtype_name(&n->type, type, sizeof type),
-                            n->kind == NODE_COLUMN ? ", shape=box" : "");
+        rc = ctr_buf_printf(o, err, "\\n%s", ctr_vtype_name(&n->type, type, sizeof type));
+    if (rc >= 0 && n->kind != NODE_COLUMN)
+        rc = ctr_buf_printf(o, err, ", %s, %s%s", p->gpu ? "gpu" : "cpu",
+                            ctr_size_text((uint64_t)(p->own_bytes + p->out_bytes)).s, varies(n) ? "+" : "");
+    if (rc >= 0)
+        rc = ctr_buf_printf(o, err, "\"%s];\n",
+                            n->kind == NODE_COLUMN ? ", shape=plaintext, fillcolor=white"
+                            : p->gpu               ? ", fillcolor=palegreen"
+                                                   : "");
     ctr_buf_free(&label);
     return rc;
 }
@@ -202,11 +259,17 @@ static int dot_node(const struct ctr_program *g, int k, struct ctr_buf *o, struc
 int ctr_program_dot(const struct ctr_program *g, struct ctr_buf *o, struct ctr_err *err)
 {
     const struct plan_graph *p = &g->graph;
-    int rc = prepare_to_show(g, err);
+    char name[32];
+    int rc = ctr_program_places((struct ctr_program *)g, err);
     if (rc == 0)
-        rc = ctr_buf_printf(o, err, "digraph plan {\n  rankdir=LR;\n");
+        rc = ctr_buf_printf(o, err,
+                            "digraph plan {\n  rankdir=LR;\n  node [shape=box, style=\"rounded,filled\", "
+                            "fillcolor=lightgrey, fontname=\"sans-serif\"];\n");
     for (int l = 0; rc >= 0 && l < p->nlayers; l++) {
-        rc = ctr_buf_printf(o, err, "  subgraph layer%d {\n    rank=same;\n", l);
+        ctr_format(name, sizeof name, "layer %d", l);
+        rc = ctr_buf_printf(o, err,
+                            "  subgraph cluster_layer%d {\n    label=\"%s\"; color=grey; fontname=\"sans-serif\";\n", l,
+                            l ? name : "columns");
         for (int i = p->layer[l]; rc >= 0 && i < p->layer[l + 1]; i++)
             rc = dot_node(g, p->order[i], o, err);
         if (rc >= 0)

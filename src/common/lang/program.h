@@ -67,10 +67,24 @@ struct ctr_program {
     int64_t at, part;                  /* rows of it that were run; rows that are tried next */
     bool begun;                        /* a part of it was run */
     struct ctr_part slice;
-    enum ctr_type *cast; /* a column of the input each, see ctr_inputs_bind */
-    bool *leave_out;     /* a definition each, see ctr_plan_leave_out */
+    enum ctr_type *cast;      /* a column of the input each, see ctr_inputs_bind */
+    bool *leave_out;          /* a definition each, see ctr_plan_leave_out */
+    struct plan_place *place; /* a node each, or NULL */
+    int64_t device_memory_bytes;
 };
 
+/* Where a node is put: plan_place.c. */
+struct plan_place {
+    bool gpu;
+    int64_t own_bytes, out_bytes; /* beside a batch; its result, of texts and lists without their bytes and items */
+    int64_t left_bytes;           /* of the device's memory, before it */
+    bool forced;                  /* by `place` */
+};
+struct ctr_place_opts;
+/* A place for each node, from the arena of the graph; made once, by the rule without memory if nobody asked before. */
+int ctr_program_places(struct ctr_program *g, struct ctr_err *err) CTR_MUST;
+/* Marks and layers, before the first run, for what does not need the fitted state. */
+int ctr_program_seal(struct ctr_program *g, struct ctr_err *err) CTR_MUST;
 int ctr_program_prepare(struct ctr_program *g, enum program_mode mode, struct ctr_err *err) CTR_MUST;
 /* Run the next rows of a batch, as many as memory allows: *b is they. 1; 0: there are no more; a batch without rows
  * runs once. */

@@ -119,6 +119,8 @@ int ctr_op_fit_update(struct ctr_op_call *call, const struct ctr_col *const *col
                       struct ctr_err *err) CTR_MUST;
 int ctr_op_fit_finish(struct ctr_op_call *call, struct ctr_err *err) CTR_MUST;
 int64_t ctr_op_fit_memory(const struct ctr_op_call *call);
+/* Bytes that a bound call reads beside its batch: what it has learned, the file of a look-up; else 0. */
+int64_t ctr_op_memory(const struct ctr_op_call *call);
 /* Of a vocab that ran: how many values `out` has, and how many of them are "(other)". `seed`: out holds keys of that
  * seed, as ctr_op_run_keys gives; NULL: values. */
 void ctr_op_fit_count(const struct ctr_op_call *call, const struct ctr_colbuf *out, const uint64_t *seed, int64_t *n,

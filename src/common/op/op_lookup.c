@@ -288,6 +288,17 @@ static int column_embedding(const struct ctr_op_call *call, const struct ctr_col
     return rc;
 }
 
+int64_t ctr_op_memory(const struct ctr_op_call *call)
+{
+    const struct ctr_op_state *s = call->state;
+
+    if (ctr_op_fitted(call->op))
+        return ctr_op_fit_memory(call);
+    return call->op >= ctr_ops_lookup && call->op < ctr_ops_lookup + 2
+               ? ctr_keyed_bytes(((const struct lookup *)s->param)->file)
+               : 0;
+}
+
 const struct ctr_op ctr_ops_lookup[] = {
     { "lookup", "lookup(file: text, key, column: text) -> type of the column",
       "the column of a keyed file in the row with that key; null where there is none", CTR_OP_COLUMN,

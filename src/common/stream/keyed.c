@@ -224,6 +224,11 @@ int ctr_keyed_column(const struct ctr_keyed *k)
     return k->key;
 }
 
+int64_t ctr_keyed_bytes(const struct ctr_keyed *k)
+{
+    return k->file.size;
+}
+
 int64_t ctr_keyed_blocks_read(const struct ctr_keyed *k)
 {
     return k->blocks_read;

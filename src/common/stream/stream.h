@@ -217,6 +217,7 @@ int ctr_keyed_column(const struct ctr_keyed *k); /* index of the key column */
 int ctr_keyed_get_many(struct ctr_keyed *k, const struct ctr_col *keys, struct ctr_batchbuf *out, bool *found,
                        struct ctr_err *err) CTR_MUST;
 int64_t ctr_keyed_blocks_read(const struct ctr_keyed *k);
+int64_t ctr_keyed_bytes(const struct ctr_keyed *k); /* of the file */
 
 /* ---- mapped files ---- */
 

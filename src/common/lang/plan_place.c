@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * plan_place: which device each node of a program is put on ("FeatureBox", section 4: computation on the GPU, operators
+ * that need much memory on the CPU). Invariant: nodes are placed layer by layer in the order of the plan, so that the
+ * placement depends on the plan, its tables and the options alone. */
+#include <stdlib.h>
+
+#include "common/lang/program.h"
+
+/* Bytes of a batch in a node's own buffer; texts and lists count their offsets only. */
+static int64_t out_bytes(const struct plan_node *n, int64_t rows)
+{
+    const struct ctr_vtype *t = &n->type;
+    if (t->type == CTR_BOOL)
+        return rows / 8;
+    if (t->type == CTR_UTF8 || t->type == CTR_LIST)
+        return rows * (int64_t)sizeof(int32_t);
+    return t->type == CTR_FIXED ? rows * t->width * ctr_types[t->item].width : rows * ctr_types[t->type].width;
+}
+
+int ctr_program_seal(struct ctr_program *g, struct ctr_err *err)
+{
+    if (g->mode != PROGRAM_BOUND)
+        return CTR_OK;
+    for (int i = 0; i < g->output.n; i++)
+        ctr_graph_use(&g->graph, g->node[i]);
+    int rc = ctr_graph_seal(&g->graph, err);
+    if (rc == 0)
+        g->mode = PROGRAM_RUN;
+    return rc;
+}
+
+/* ---- NODE=cpu|gpu ---- */
+
+static bool is_called(const struct ctr_program *g, int k, const char *name, size_t n)
+{
+    char number[16];
+    const char *own = g->graph.node[k].name;
+    const size_t digits = (size_t)ctr_format(number, sizeof number, "%d", k);
+    if ((digits == n && !memcmp(number, name, n)) || (own && strlen(own) == n && !memcmp(own, name, n)))
+        return true;
+    for (int i = 0; i < g->output.n; i++)
+        if (g->node[i] == k && strlen(g->output.f[i].name) == n && !memcmp(g->output.f[i].name, name, n))
+            return true;
+    return false;
+}
+
+static int place_one(struct ctr_program *g, const char *text, struct ctr_err *err)
+{
+    const char *eq = strrchr(text, '=');
+    const bool gpu = eq && !strcmp(eq, "=gpu");
+    bool any = false;
+    if (!eq || eq == text || (!gpu && strcmp(eq, "=cpu") != 0))
+        return ctr_fail(err, CTR_EUSAGE, "--place wants NODE=cpu or NODE=gpu, not '%s'", text);
+    const char *name = *text == '#' ? text + 1 : text;
+    for (int k = 0; k < g->graph.n; k++)
+        if (g->graph.node[k].live && g->graph.node[k].kind != NODE_COLUMN &&
+            is_called(g, k, name, (size_t)(eq - name))) {
+            g->place[k].forced = any = true;
+            g->place[k].gpu = gpu;
+        }
+    return any ? 0
+               : ctr_fail(err, CTR_EUSAGE,
+                          "--place %s: the plan has no such node; a node is named by its number in --explain, its name "
+                          "in the plan or that of its output",
+                          text);
+}
+
+/* ---- the rule ---- */
+
+static void place_node(struct ctr_program *g, int k, int64_t *left)
+{
+    const struct plan_node *n = &g->graph.node[k];
+    struct plan_place *p = &g->place[k];
+    p->out_bytes = out_bytes(n, ctr_schema_batch_rows(&g->input));
+    p->own_bytes = n->kind == NODE_CALL && n->bound ? ctr_op_memory(&n->call) : 0;
+    p->left_bytes = *left;
+    if (n->kind == NODE_COLUMN)
+        return;
+    const int64_t bytes = p->own_bytes + p->out_bytes;
+    if (!p->forced)
+        p->gpu = bytes <= *left && g->device_memory_bytes;
+    if (p->gpu)
+        *left = CTR_MAX(*left - bytes, 0);
+}
+
+static int place_all(struct ctr_program *g, const struct ctr_place_opts *o, struct ctr_err *err)
+{
+    int64_t left = g->device_memory_bytes = o->device_memory_bytes;
+    int rc = ctr_program_seal(g, err);
+    if (rc)
+        return rc;
+    g->place = ctr_arena_alloc(&g->graph.arena, ((size_t)g->graph.n + 1) * sizeof *g->place, err);
+    if (!g->place)
+        return err->code;
+    for (int i = 0; i < g->graph.n; i++)
+        g->place[i] = (struct plan_place){ 0 };
+    for (int i = 0; !rc && o->place && i < o->place->n; i++)
+        rc = place_one(g, o->place->s[i], err);
+    for (int i = 0; !rc && i < g->graph.norder; i++)
+        place_node(g, g->graph.order[i], &left);
+    return rc;
+}
+
+int ctr_program_place(struct ctr_program *g, const struct ctr_place_opts *o, struct ctr_err *err)
+{
+    return place_all(g, o, err);
+}
+
+int ctr_program_places(struct ctr_program *g, struct ctr_err *err)
+{
+    const struct ctr_place_opts none = { 0 };
+    return g->place ? 0 : place_all(g, &none, err);
+}
