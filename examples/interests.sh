@@ -1,6 +1,6 @@
 #!/bin/sh
-# A planted world of interests (interests.py): lr, mlp and din, five seeds each, and din in PyTorch where there is one. OUT= chooses the
-# folder, ROWS= the size, TORCH= the Python that has it.
+# A planted world of interests (interests.py): lr, mlp, two-tower and din, five seeds each, and din in PyTorch where there is one. OUT=
+# chooses the folder, ROWS= the size, TORCH= the Python that has it.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 OUT=${OUT:-$here/out}
@@ -22,7 +22,7 @@ echo '|---|---|---|'
 row 'the planted probabilities' $(auc --score p_true test.arrows)
 ctr-train lr -q --passes 2 -o lr.arrows train.arrows
 row 'lr --passes 2' $(ctr-predict -q lr.arrows test.arrows | auc)
-for model in mlp 'din --attention-hidden 16,8'; do
+for model in mlp 'two-tower --user-features past --ad-features article' 'din --attention-hidden 16,8'; do
     for seed in 1 2 3 4 5; do
         # shellcheck disable=SC2086
         ctr-train $model -q $COMMON --seed $seed -o model.arrows train.arrows

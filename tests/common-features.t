@@ -52,6 +52,26 @@ for model in 'lr --alpha .1' 'lr --minibatch 50' 'mlp --embedding 3 --hidden 4 -
     is "$model: the same scores" "$(ctr-predict -q plain.m shared.f | digest)" "$(ctr-predict -q plain.m plain.f | digest)"
     [ -z "$SAN" ] || [ "$model" = 'lr --minibatch 50' ] || break
 done
+# Equal lists of a minibatch are pooled once and learned from once: what the plain definition, row by row, gives. Eight rows a list;
+# minibatches of 12 rows cut the runs, and a pipe of small batches cuts the minibatches.
+if has_python json; then
+    printf '%s\n' 'label click' 'feature ad in ad' 'feature list in ad' 'feature seen in ad = history.ad' >small.plan
+    ctr-select --tail 400 shared.arrows | ctr-select --head 36 | ctr-extract small.plan -o small.f
+    for o in '' '--l2 .5' '--pooling mean' '--pooling max'; do
+        # shellcheck disable=SC2086
+        small() { ctr-train mlp -q --embedding 2 --hidden 3 --minibatch 12 --rate .01 $o "$@" small.f; }
+        small --rate 1e-35 -o start.m
+        small -o got.m --progressive got.p
+        ok "mlp $o: agrees with the reference" "$PY" "$CTR_TOP/tests/deep_reference.py" mlp small.f start.m got.m got.p hidden=3 minibatch=12 \
+            rate=.01 $(echo "$o" | sed 's/--\([a-z0-9]*\) \([^ ]*\)/\1=\2/g')
+        # shellcheck disable=SC2086
+        ctr-cat --batch 5 small.f | ctr-train mlp -q --embedding 2 --hidden 3 --minibatch 12 --rate .01 $o -o piped.m
+        ok "mlp $o: the same from small batches" "$PY" "$CTR_TOP/tests/deep_reference.py" same got.m piped.m
+        [ -z "$SAN" ] || [ -z "$o" ] || break
+    done
+    repeated() { [ "$(ctr-export -q -f jsonl --flat small.f | sed 's/.*"list":\(\[[^]]*\]\).*/\1/' | sort | uniq -c | sort -rn | awk 'NR == 1 { print $1 }')" -ge 8 ]; }
+    ok 'lists repeat' repeated
+fi
 n=0
 while read -r command; do
     n=$((n + 1))

@@ -356,7 +356,8 @@ int ctr_deep_open(struct ctr_deep *d, const struct ctr_model *m, const struct ct
     return ctr_dev_open(&d->dev, &want, err);
 }
 
-/* Inputs of keys that follow each other and are pooled alike make a group; a field of a sequence is one by itself. */
+/* Inputs of keys that follow each other and are pooled alike make a group; a field of a sequence is one by itself, and
+ * so is an input of lists, of which many rows may have the same one. */
 static int make_groups(struct ctr_deep *d, struct ctr_err *err)
 {
     int64_t x = 0;
@@ -365,15 +366,17 @@ static int make_groups(struct ctr_deep *d, struct ctr_err *err)
         return ctr_fail_nomem(err, (size_t)d->keys * sizeof *d->group);
     for (int k = 0; k < d->keys; k++) {
         const struct ctr_deep_input *in = &d->input[d->key_input[k]];
+        const bool common = in->list && !in->sequence && !in->image && in->slots == 1;
         struct ctr_deep_group *g = &d->group[d->groups - 1];
-        const bool alone = in->sequence || in->slots > 1;
+        const bool alone = in->sequence || in->slots > 1 || common;
         if (!k || g->images != in->image || g->pooling != in->pooling || g->sequence || g->fields > g->inputs ||
-            alone) {
+            g->common || alone) {
             g = &d->group[d->groups++];
             *g = (struct ctr_deep_group){ .pooling = in->pooling, .first = k, .x_at = x, .sequence = in->sequence };
             g->width = in->cols / in->slots;
             g->ragged = in->sequence > 0;
             g->images = in->image;
+            g->common = common;
         }
         g->inputs++;
         g->fields += in->slots;

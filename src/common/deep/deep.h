@@ -12,9 +12,9 @@
  *
  * A model sees vectors, never keys or tables, so that a table in this process, a cache on a GPU, a parameter
  * server or an owner of images are the same to it. deep.c: shapes, parameters, memory; deep_rows.c: lists, pull and
- * push; deep_source.c: where rows live; deep_stack.c: a stack of dense layers, a part of models; deep_counts.c: how
- * often keys come; deep_train.c: the learner; deep_file.c,
- * deep_read.c: sections of a model file; deep_score.c: prediction.
+ * push; deep_common.c: lists that rows have in common; deep_source.c: where rows live; deep_stack.c: a stack of dense
+ * layers, a part of models; deep_counts.c: how often keys come; deep_train.c: the learner; deep_file.c, deep_read.c:
+ * sections of a model file; deep_score.c: prediction.
  *
  * Everything is cut by rows: an activation, a logit, a score depends on its row and on the parameters alone; gradients
  * are sums in the order of rows. So neither threads nor how rows arrive change a bit (compute.h, "What results may
@@ -74,8 +74,19 @@ struct ctr_deep_sequence {
     struct ctr_mem *value, *grad;
 };
 
+/* Distinct hashes of a minibatch, numbered in the order in which they came. */
+struct ctr_deep_set {
+    uint64_t mask;
+    struct ctr_buf slot; /* int32_t: number + 1, 0: empty */
+    struct ctr_buf hash; /* u64 */
+    struct ctr_buf uses; /* i32: how often it came, for the caller to count; 0 at first */
+    int64_t n;           /* hashes */
+    struct ctr_err err;
+};
+
 /* Keys of consecutive inputs that are pooled alike, or of one field of a sequence: the lists of compute.h, on the host
- * and on the device. */
+ * and on the device. `common`: of one input of lists; equal lists of the minibatch are one list here, which is pooled
+ * once, and whose gradient is the sum of those of its rows (deep_common.c). */
 struct ctr_deep_group {
     enum ctr_pooling pooling;
     int first, inputs; /* of the inputs of keys */
@@ -86,21 +97,27 @@ struct ctr_deep_group {
     int field;         /* of that sequence */
     bool images;       /* of d->images */
     bool ragged;       /* else every list has one entry */
+    bool common;
     int64_t entries;
     struct ctr_buf hash;                     /* u64 [entries] */
     struct ctr_buf index, start, segment, x; /* as in struct ctr_lists; start, segment, x where ragged */
     struct ctr_deep_lists {
-        struct ctr_mem *index, *start, *segment, *x;
+        struct ctr_mem *index, *start, *segment, *x, *list;
     } buffers[2]; /* on the device, by buffer_index */
     struct ctr_mem *group_start_mem, *group_item_mem;
-    int64_t sent_entries, sent_lists; /* on the device already */
+    int64_t sent_entries, sent_lists, sent_rows; /* on the device already */
+    /* where common */
+    struct ctr_deep_set distinct; /* lists, by a hash of what is in them */
+    struct ctr_buf list;          /* i32: of each row */
+    int64_t pooled;               /* lists that are pooled already */
+    struct ctr_mem *value, *grad; /* [lists x width] */
+    struct ctr_mem *row_start_mem, *row_item_mem;
 };
 
 /* ---- a network on a device ---- */
 
 /* What the rows of a minibatch bring, on the host and on its way to the device; the lists of their keys are those of
  * the groups. */
-struct ctr_deep_set;
 struct ctr_minibatch {
     struct ctr_buf label, weight; /* f32 */
     bool weighted;
@@ -327,6 +344,29 @@ static inline int ctr_deep_sent(struct ctr_deep *d, struct ctr_err *err)
 /* Forget the minibatch. */
 void ctr_deep_clear(struct ctr_deep *d);
 void ctr_deep_rows_free(struct ctr_deep *d);
+/* The number of a hash, which is made where it is new: that is the last one. *rc: an error, in s->err. */
+int32_t ctr_deep_set_add(struct ctr_deep_set *s, uint64_t h, int *rc);
+void ctr_deep_set_clear(struct ctr_deep_set *s);
+void ctr_deep_set_free(struct ctr_deep_set *s);
+/* The entries of each of `rows` numbers of `index`, in ascending order, as pool_grad wants them, to the device. */
+int ctr_deep_send_groups(struct ctr_deep *d, const struct ctr_buf *index, int64_t rows, struct ctr_mem **start,
+                         struct ctr_mem **item, struct ctr_err *err) CTR_MUST;
+
+/* ---- deep_common.c: lists that rows have in common ---- */
+
+/* Rows [from, from + n) of r into a common group. */
+int ctr_deep_common_add(struct ctr_deep *d, struct ctr_deep_group *g, const struct ctr_rows *r, int64_t from, int64_t n,
+                        struct ctr_err *err) CTR_MUST;
+int ctr_deep_common_send(struct ctr_deep *d, struct ctr_deep_group *g, struct ctr_err *err) CTR_MUST;
+/* The lists that are not pooled yet, and of rows `first` and later to x, a part of d->x. */
+int ctr_deep_common_pool(struct ctr_deep *d, struct ctr_deep_group *g, int64_t first, struct ctr_mat x,
+                         struct ctr_err *err) CTR_MUST;
+/* g->grad from the gradient of all rows. */
+int ctr_deep_common_grad(struct ctr_deep *d, struct ctr_deep_group *g, struct ctr_mat dx, struct ctr_err *err) CTR_MUST;
+/* All lists, or those from `first` on. */
+struct ctr_lists ctr_deep_common_lists(const struct ctr_deep *d, const struct ctr_deep_group *g, int64_t first);
+/* more[u] += how often entries of row u of the vectors came, beside once a list. */
+void ctr_deep_common_uses(const struct ctr_deep *d, int32_t *more);
 
 /* ---- deep_source.c: where the rows of tables live ---- */
 

@@ -11,16 +11,6 @@
 
 #include "common/deep/deep.h"
 
-/* The distinct keys of a table in this minibatch. */
-struct ctr_deep_set {
-    uint64_t mask;
-    struct ctr_buf slot; /* int32_t: number + 1, 0: empty */
-    struct ctr_buf hash; /* u64 */
-    struct ctr_buf uses; /* i32: entries */
-    int64_t n;           /* keys */
-    struct ctr_err err;
-};
-
 #define AS(type, buf) ((type *)(void *)(buf).data)
 
 /* The keys of the minibatch, by table. */
@@ -232,7 +222,8 @@ int ctr_deep_add(struct ctr_deep *d, const struct ctr_rows *r, int64_t from, int
         rc = add_plain(d, r, from, n, err);
     else
         for (int g = 0; g < d->groups && !rc; g++)
-            rc = add_lists(d, &d->group[g], r, from, n, err);
+            rc = d->group[g].common ? ctr_deep_common_add(d, &d->group[g], r, from, n, err)
+                                    : add_lists(d, &d->group[g], r, from, n, err);
     for (int i = 0; i < d->sequences && !rc; i++)
         rc = check_aligned(d, &d->sequence[i], n, r->first_row + from, err);
     if (!rc && d->images)
@@ -265,8 +256,7 @@ static int grow_set(struct ctr_deep_set *s, struct ctr_err *err)
     return 0;
 }
 
-/* The number of a key, which is made where it is new. */
-static int32_t add_key(struct ctr_deep_set *s, uint64_t h, int *rc)
+int32_t ctr_deep_set_add(struct ctr_deep_set *s, uint64_t h, int *rc)
 {
     if ((uint64_t)(s->n + 1) * 2 > s->mask && (*rc = grow_set(s, &s->err)))
         return 0;
@@ -284,6 +274,22 @@ static int32_t add_key(struct ctr_deep_set *s, uint64_t h, int *rc)
     return (int32_t)s->n - 1;
 }
 
+void ctr_deep_set_clear(struct ctr_deep_set *s)
+{
+    if (s->n)
+        memset(s->slot.data, 0, (s->mask + 1) * sizeof(int32_t));
+    ctr_buf_clear(&s->hash);
+    ctr_buf_clear(&s->uses);
+    s->n = 0;
+}
+
+void ctr_deep_set_free(struct ctr_deep_set *s)
+{
+    struct ctr_buf *bufs[] = { &s->slot, &s->hash, &s->uses };
+    for (size_t b = 0; b < CTR_COUNT(bufs); b++)
+        ctr_buf_free(bufs[b]);
+}
+
 struct pull {
     struct ctr_deep *d;
     struct ctr_deep_tables *all;
@@ -291,7 +297,7 @@ struct pull {
     int64_t first; /* row */
 };
 
-/* The entries of key input k in the rows from p->first on: `at` begins at entry *e, then steps by one list. */
+/* The entries of key input k in the rows from p->first on, or of the common lists that are new. */
 struct walk {
     struct ctr_deep_group *g;
     int64_t list, lists, entry, end;
@@ -302,6 +308,8 @@ static struct walk walk_field(const struct pull *p, int k)
     struct ctr_deep_group *g = p->d->group;
     while (k >= g->first + g->inputs)
         g++;
+    if (g->common)
+        return (struct walk){ g, g->pooled, g->distinct.n, 0, 0 };
     return (struct walk){ g, p->first * g->fields + k - g->first, p->d->rows * g->fields, 0, 0 };
 }
 
@@ -330,7 +338,7 @@ static void find_keys(void *ctx, int64_t t, int worker)
             continue;
         struct walk w = walk_field(p, k);
         for (int64_t e; !rc && (e = walk_next(&w)) >= 0;) {
-            const int32_t key = AS(int32_t, w.g->index)[e] = add_key(s, AS(uint64_t, w.g->hash)[e], &rc);
+            const int32_t key = AS(int32_t, w.g->index)[e] = ctr_deep_set_add(s, AS(uint64_t, w.g->hash)[e], &rc);
             if (!rc)
                 AS(int32_t, s->uses)[key]++;
         }
@@ -419,11 +427,11 @@ static void announce_keys(void *ctx, int64_t t, int worker)
         if (d->input[d->key_input[k]].table_at != t)
             continue;
         for (int64_t i = a->from; i < a->from + a->n && !rc; i++)
-            (void)add_key(s, r->hash[r->start[i] + k], &rc);
+            (void)ctr_deep_set_add(s, r->hash[r->start[i] + k], &rc);
     }
     for (int64_t e = r->start[a->from]; r->table && e < r->start[a->from + a->n] && !rc; e++)
         if (d->input[r->table[e]].table_at == t)
-            (void)add_key(s, r->hash[e], &rc);
+            (void)ctr_deep_set_add(s, r->hash[e], &rc);
     s->err.code = rc;
 }
 
@@ -458,6 +466,8 @@ static int send_lists(struct ctr_deep *d, struct ctr_err *err)
             rc = ctr_deep_send(d, &l->segment, g->segment.data, sent, all, err);
         if (!rc && g->ragged && !g->field)
             rc = ctr_deep_send(d, &l->start, g->start.data, (size_t)g->sent_lists * 4, g->start.len, err);
+        if (!rc && g->common)
+            rc = ctr_deep_common_send(d, g, err);
         g->sent_entries = g->entries;
         g->sent_lists = (int64_t)(g->start.len / 4);
     }
@@ -549,7 +559,11 @@ static int pool_all(struct ctr_deep *d, int64_t first, struct ctr_err *err)
     if (!rc && d->images)
         rc = ctr_deep_images_pull(d, err);
     for (int i = 0; i < d->groups && !rc; i++) {
-        const struct ctr_deep_group *g = &d->group[i];
+        struct ctr_deep_group *g = &d->group[i];
+        if (g->common) {
+            rc = ctr_deep_common_pool(d, g, first, part_of_x(d, g, d->x, d->x_cols, first), err);
+            continue;
+        }
         struct ctr_dev_pool pool = { .how = g->pooling,
                                      .lists = lists_of(d, g, first),
                                      .rows = g->images ? ctr_deep_images_value(d) : d->vectors.value,
@@ -591,26 +605,27 @@ int ctr_deep_pull(struct ctr_deep *d, struct ctr_deep_tables *all, bool make, st
 
 /* ---- push ---- */
 
-/* The entries of each row, in ascending order, as pool_grad takes them. */
-static int send_groups(struct ctr_deep *d, struct ctr_deep_group *g, int64_t rows, struct ctr_err *err)
+int ctr_deep_send_groups(struct ctr_deep *d, const struct ctr_buf *of, int64_t rows, struct ctr_mem **start_mem,
+                         struct ctr_mem **item_mem, struct ctr_err *err)
 {
     struct ctr_buf start = { 0 }, item = { 0 };
-    const int32_t *index = AS(int32_t, g->index);
+    const int32_t *index = AS(int32_t, *of);
+    const int64_t entries = (int64_t)(of->len / sizeof *index);
     int rc = 0;
     int32_t *s = ctr_buf_extend(&start, rows + 2, sizeof *s, &rc, err);
-    int32_t *it = ctr_buf_extend(&item, g->entries, sizeof *it, &rc, err);
+    int32_t *it = ctr_buf_extend(&item, entries, sizeof *it, &rc, err);
     if (!rc) {
         memset(s, 0, (size_t)(rows + 2) * sizeof *s);
-        for (int64_t e = 0; e < g->entries; e++)
+        for (int64_t e = 0; e < entries; e++)
             s[index[e] + 2]++;
         for (int64_t u = 1; u < rows + 1; u++)
             s[u + 1] += s[u];
-        for (int64_t e = 0; e < g->entries; e++)
+        for (int64_t e = 0; e < entries; e++)
             it[s[index[e] + 1]++] = (int32_t)e;
-        rc = ctr_deep_send(d, &g->group_start_mem, start.data, 0, (size_t)(rows + 1) * sizeof *s, err);
+        rc = ctr_deep_send(d, start_mem, start.data, 0, (size_t)(rows + 1) * sizeof *s, err);
     }
     if (!rc)
-        rc = ctr_deep_send(d, &g->group_item_mem, item.data, 0, (size_t)g->entries * sizeof *it, err);
+        rc = ctr_deep_send(d, item_mem, item.data, 0, (size_t)entries * sizeof *it, err);
     ctr_buf_free(&start);
     ctr_buf_free(&item);
     return rc;
@@ -627,8 +642,11 @@ static int row_gradients(struct ctr_deep *d, struct ctr_err *err)
         const struct ctr_mat rows = g->images ? ctr_deep_images_value(d) : d->vectors.value;
         const struct ctr_mat to =
             g->images ? ctr_deep_images_grad(d) : ctr_mat(d->vectors.du, d->batch.unique, d->width);
-        rc = send_groups(d, g, to.rows, err); /* while the backward pass computes */
-        if (!rc)
+        /* while the backward pass computes */
+        rc = ctr_deep_send_groups(d, &g->index, to.rows, &g->group_start_mem, &g->group_item_mem, err);
+        if (!rc && g->common)
+            rc = ctr_deep_common_grad(d, g, part_of_x(d, g, d->dx, d->pooled_cols, 0), err);
+        else if (!rc)
             rc = ctr_deep_sent(d, err);
         if (rc)
             break;
@@ -646,6 +664,11 @@ static int row_gradients(struct ctr_deep *d, struct ctr_err *err)
             grad.lists = entries_of(d, g, 0);
             grad.dout = part_of_sequence(d, g, d->sequence[g->sequence - 1].grad, 0);
         }
+        if (g->common) {
+            grad.lists = ctr_deep_common_lists(d, g, 0);
+            grad.dout = ctr_mat(g->grad, g->distinct.n, d->width);
+            grad.out = ctr_mat(g->value, g->distinct.n, d->width);
+        }
         rc = ctr_dev_pool_grad(d->dev, &grad, err);
     }
     return rc;
@@ -655,12 +678,19 @@ static int row_gradients(struct ctr_deep *d, struct ctr_err *err)
  * included, unless its count is given. */
 static int send_l2(struct ctr_deep *d, const struct ctr_deep_tables *all, struct ctr_err *err)
 {
-    struct ctr_buf l2 = { 0 }, counts = { 0 };
+    struct ctr_buf l2 = { 0 }, counts = { 0 }, more = { 0 };
     int rc = 0;
     float *to = ctr_buf_extend(&l2, d->batch.unique, sizeof *to, &rc, err);
+    int32_t *again = ctr_buf_extend(&more, d->batch.unique, sizeof *again, &rc, err);
+    if (!rc && d->batch.unique)
+        memset(again, 0, (size_t)d->batch.unique * sizeof *again);
+    if (!rc)
+        ctr_deep_common_uses(d, again);
     for (int t = 0; t < d->batch.sets && !rc; t++) {
         const struct ctr_deep_set *s = &sets_of(d)[t];
         const int32_t *place = ctr_source_places(d->vectors.source, d->batch.key_buffer, t);
+        for (int64_t k = 0; k < s->n; k++)
+            AS(int32_t, s->uses)[k] += again[place[k]];
         ctr_buf_clear(&counts);
         uint32_t *count = ctr_buf_extend(&counts, s->n, sizeof *count, &rc, err);
         if (!rc && s->n)
@@ -676,6 +706,7 @@ static int send_l2(struct ctr_deep *d, const struct ctr_deep_tables *all, struct
         rc = ctr_deep_sent(d, err);
     ctr_buf_free(&l2);
     ctr_buf_free(&counts);
+    ctr_buf_free(&more);
     return rc;
 }
 
@@ -700,14 +731,8 @@ static void forget_keys(struct ctr_deep *d, int buffer)
 {
     if (d->vectors.source)
         ctr_source_drop(d->vectors.source, buffer);
-    for (int t = 0; t < d->batch.sets; t++) {
-        struct ctr_deep_set *s = &d->batch.set[buffer][t];
-        if (s->n)
-            memset(s->slot.data, 0, (s->mask + 1) * sizeof(int32_t));
-        ctr_buf_clear(&s->hash);
-        ctr_buf_clear(&s->uses);
-        s->n = 0;
-    }
+    for (int t = 0; t < d->batch.sets; t++)
+        ctr_deep_set_clear(&d->batch.set[buffer][t]);
 }
 
 void ctr_deep_unannounce(struct ctr_deep *d)
@@ -724,10 +749,11 @@ void ctr_deep_clear(struct ctr_deep *d)
     ctr_buf_clear(&d->batch.weight);
     for (int i = 0; i < d->groups; i++) {
         struct ctr_deep_group *g = &d->group[i];
-        struct ctr_buf *bufs[] = { &g->hash, &g->index, &g->start, &g->segment, &g->x };
+        struct ctr_buf *bufs[] = { &g->hash, &g->index, &g->start, &g->segment, &g->x, &g->list };
         for (size_t b = 0; b < CTR_COUNT(bufs); b++)
             ctr_buf_clear(bufs[b]);
-        g->entries = g->sent_entries = g->sent_lists = 0;
+        ctr_deep_set_clear(&g->distinct);
+        g->entries = g->sent_entries = g->sent_lists = g->sent_rows = g->pooled = 0;
     }
     for (int i = 0; i < d->sequences; i++)
         d->sequence[i].entries = 0;
@@ -743,22 +769,20 @@ void ctr_deep_rows_free(struct ctr_deep *d)
 {
     for (int i = 0; d->group && i < d->groups; i++) {
         struct ctr_deep_group *g = &d->group[i];
-        struct ctr_buf *bufs[] = { &g->hash, &g->index, &g->start, &g->segment, &g->x };
+        struct ctr_buf *bufs[] = { &g->hash, &g->index, &g->start, &g->segment, &g->x, &g->list };
         const struct ctr_deep_lists *even = &g->buffers[0], *odd = &g->buffers[1];
-        struct ctr_mem *mems[] = { even->index,        even->start,      even->segment, even->x,
-                                   odd->index,         odd->start,       odd->segment,  odd->x,
-                                   g->group_start_mem, g->group_item_mem };
+        struct ctr_mem *mems[] = { even->index,        even->start,       even->segment,    even->x,
+                                   odd->index,         odd->start,        odd->segment,     odd->x,
+                                   g->group_start_mem, g->group_item_mem, even->list,       odd->list,
+                                   g->value,           g->grad,           g->row_start_mem, g->row_item_mem };
         for (size_t b = 0; b < CTR_COUNT(bufs); b++)
             ctr_buf_free(bufs[b]);
         for (size_t b = 0; b < CTR_COUNT(mems); b++)
             ctr_mem_free(mems[b]);
+        ctr_deep_set_free(&g->distinct);
     }
-    for (int i = 0; i < 2 * d->batch.sets; i++) {
-        struct ctr_deep_set *s = &d->batch.set[i % 2][i / 2];
-        struct ctr_buf *bufs[] = { &s->slot, &s->hash, &s->uses };
-        for (size_t b = 0; b < CTR_COUNT(bufs); b++)
-            ctr_buf_free(bufs[b]);
-    }
+    for (int i = 0; i < 2 * d->batch.sets; i++)
+        ctr_deep_set_free(&d->batch.set[i % 2][i / 2]);
     free(d->batch.set[0]);
     free(d->batch.set[1]);
     ctr_source_free(d->vectors.source);
