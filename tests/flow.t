@@ -143,6 +143,34 @@ cp "$W/.ok" said
 ok 'is spilled' grep -q 'join wide: [1-9][0-9]* partitions, .* spilled' said
 ok 'the same rows' same_rows want.arrows got.arrows
 
+# Texts that are split are one sequence where the plan says so: the same features and model as from the lists of a history.
+ctr-history -q --columns=ad,words --user=user --time=at --where='click == 1' --last=5 days.arrows |
+    ctr-select -q --where 'length(history.ad) > 0' -o lists2.arrows
+ctr-select -q --add 'ads=join(history.ad, ";")' --add 'said=join(history.words, ";")' --columns 'click,user,ad,words,ads,said' lists2.arrows -o texts2.arrows
+common='label click
+feature ad
+feature words'
+printf '%s\nfeature past in ad of ad = history.ad\nfeature said in words of words = history.words\n' "$common" >lists2.plan
+printf '%s\nfeature past in ad of ad group history = split(ads, ";")\nfeature said in words of words group history = split(said, ";")\n' "$common" >texts2.plan
+for f in lists2 texts2; do
+    ctr-extract -q $f.plan $f.arrows -o $f.features
+    ctr-export -q -f jsonl $f.features >$f.jsonl
+    ctr-train din -q --seed 1 --embedding 4 --hidden 8 $f.features -o $f.model
+    ctr-predict -q $f.model $f.features | ctr-select -q --columns score | ctr-export -q -f csv >$f.scores
+done
+ok 'group: the keys of split texts are those of lists' cmp lists2.jsonl texts2.jsonl
+ok 'group: din sees one sequence' cmp lists2.scores texts2.scores
+ok 'group: and scores' test "$(sort -u texts2.scores | wc -l)" -gt 10
+sed 's/group history/group other/' texts2.plan | sed '0,/group other/s//group history/' >apart.plan
+ctr-extract -q apart.plan texts2.arrows -o apart.features
+ok 'group: two groups are two sequences' sh -c 'ctr-train din -q --seed 1 --embedding 4 --hidden 8 apart.features -o apart.model && ! cmp -s apart.model texts2.model'
+ctr-select -q --add 'said=concat(said, ";w1")' texts2.arrows -o uneven.arrows
+exits 'group: lists of unequal length' 1 sh -c 'ctr-extract -q texts2.plan uneven.arrows | ctr-train din -q -o uneven.model'
+ok 'group: names the columns' grep -q 'past.*said\|said.*past' err
+printf 'label click\nfeature ad group past\n' >scalar.plan
+exits 'group: of no list' 2 ctr-extract scalar.plan texts2.arrows
+ok 'group: says so' grep -q 'group past is of lists that are aligned; ad is no list' err
+
 # Everything at once, views as text, two files of one view.
 head -n 1001 log.csv >day1.csv
 { head -n 1 log.csv; tail -n +1002 log.csv; } >day2.csv

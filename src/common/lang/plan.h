@@ -157,6 +157,7 @@ struct plan_def {
     enum ctr_role role;
     const char *name, *table; /* table: of features and images, default the name */
     const char *of;           /* the feature whose past this one is, or NULL */
+    const char *group;        /* of lists that are aligned with it, or NULL: as its column says */
     struct plan_ast *expr;
     struct plan_pos pos, of_pos;
     bool defines; /* NAME = expr; else the name alone */
@@ -277,7 +278,7 @@ void ctr_graph_free(struct plan_graph *g);
 int ctr_graph_tree(struct plan_graph *g, const struct plan_tree *t, const bool *leave_out,
                    struct ctr_err *err) CTR_MUST;
 /* A node that turns `node` into what a role takes (NODE_KEYS, NODE_DENSE, NODE_LABEL, NODE_WEIGHT). Returns it. */
-int ctr_graph_convert(struct plan_graph *g, enum plan_node_kind kind, int node, const char *table, struct plan_pos pos,
+int ctr_graph_convert(struct plan_graph *g, enum plan_node_kind kind, int node, const struct plan_def *d,
                       struct ctr_err *err) CTR_MUST;
 /* Mark `node` and what it needs. */
 void ctr_graph_use(struct plan_graph *g, int node);

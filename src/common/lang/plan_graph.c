@@ -101,8 +101,8 @@ static uint64_t node_hash(const struct plan_node *n)
 /* Of one hash are equal nodes, those whose arguments differ in name, and texts made to that end. */
 static bool node_equal(const struct plan_node *a, const struct plan_node *b)
 {
-    bool same = (a->hash == b->hash) & (a->kind == b->kind) & (a->column == b->column) & (a->seed == b->seed) &
-                (a->call.op == b->call.op) & (a->nargs == b->nargs);
+    bool same = same_name(a->group, b->group) & (a->hash == b->hash) & (a->kind == b->kind) & (a->column == b->column) &
+                (a->seed == b->seed) & (a->call.op == b->call.op) & (a->nargs == b->nargs);
     if (same && a->kind == NODE_CONST)
         return ctr_value_equal(&a->value, &b->value);
     for (int i = 0; same && i < a->nargs; i++) {
@@ -512,11 +512,20 @@ static int convert_type(struct plan_graph *g, enum plan_node_kind kind, const st
     }
 }
 
-int ctr_graph_convert(struct plan_graph *g, enum plan_node_kind kind, int node, const char *table, struct plan_pos pos,
+int ctr_graph_convert(struct plan_graph *g, enum plan_node_kind kind, int node, const struct plan_def *d,
                       struct ctr_err *err)
 {
-    struct plan_node n = { .kind = kind, .pos = pos, .nargs = 1, .table = kind == NODE_KEYS ? table : NULL };
+    const struct plan_pos pos = d->pos;
+    const char *table = d->table;
+    struct plan_node n = { .kind = kind,
+                           .pos = pos,
+                           .nargs = 1,
+                           .table = kind == NODE_KEYS ? table : NULL,
+                           .group = kind == NODE_KEYS ? d->group : NULL };
     int rc = convert_type(g, kind, &g->node[node].type, &n.type, pos, err);
+    if (rc == 0 && n.group && n.type.type != CTR_LIST)
+        rc = ctr_plan_fail(&g->src, pos, err, "group %.60s is of lists that are aligned; %.60s is no list", n.group,
+                           d->name);
     if (rc < 0)
         return rc;
     n.seed = kind == NODE_KEYS ? ctr_hash64(table, strlen(table), g->key_seed) : 0;

@@ -465,7 +465,7 @@ static int add_def(struct parser *p, struct plan_def d)
     return rc;
 }
 
-/* "in TABLE", "of FEATURE" behind the name of a feature or an image. */
+/* "in TABLE", "of FEATURE", "group NAME" behind the name of a feature or an image. */
 static int parse_clauses(struct parser *p, struct plan_def *d, bool keyed)
 {
     int rc = 0;
@@ -480,10 +480,15 @@ static int parse_clauses(struct parser *p, struct plan_def *d, bool keyed)
         rc = keyed ? need_name(p, "the feature whose past this is", &d->of)
                    : parse_fail(p, of->pos, "`of FEATURE` belongs to a feature or an image");
     }
+    if (rc == 0 && is_word(peek(p), "group")) {
+        const struct plan_tok *group = next(p);
+        rc = keyed ? need_name(p, "the name of a group of aligned lists", &d->group)
+                   : parse_fail(p, group->pos, "`group NAME` belongs to a feature or an image");
+    }
     return rc;
 }
 
-/* NAME [in TABLE] [of FEATURE] [= expr] of a kind. */
+/* NAME [in TABLE] [of FEATURE] [group NAME] [= expr] of a kind. */
 static int parse_definition(struct parser *p, enum plan_kind kind, int role)
 {
     struct plan_def d = { .kind = kind, .role = (enum ctr_role)CTR_MAX(role, 0), .pos = peek(p)->pos };

@@ -48,7 +48,7 @@ static void find_sides(struct ctr_program *g)
         }
         if (n->nargs && n->arg[0] >= 0 && (n->kind != NODE_CALL || ctr_op_lifted(&n->call))) {
             n->past = g->graph.node[n->arg[0]].past;
-            n->group = g->graph.node[n->arg[0]].group;
+            n->group = n->group ? n->group : g->graph.node[n->arg[0]].group; /* the plan says it first */
         }
         bool first = true;
         for (int k = 0; k < n->nargs; k++) {
@@ -202,7 +202,7 @@ static int bind_outputs(struct ctr_program *g, struct ctr_err *err)
         if (node < 0) /* its line has an error */
             continue;
         if (kind != NODE_COLUMN)
-            node = ctr_graph_convert(&g->graph, kind, node, d->table, d->pos, err);
+            node = ctr_graph_convert(&g->graph, kind, node, d, err);
         if (node < 0) {
             if ((rc = ctr_plan_keep(&g->faults, err)) < 0)
                 return rc;
