@@ -307,8 +307,8 @@ class Bench:
         """Tables of ten times --memory, whose ids come by Zipf's law, beside all in memory; and what prefetching gains."""
         rows = 500000 if self.a.quick else 2000000
         text = self.plan("zipf.plan", "label click\nfeature F[1..6]\n")
-        log = ("""awk 'BEGIN { srand(1); print "click,F1,F2,F3,F4,F5,F6"; for (i = 0; i < %d; i++) { printf "%%d", rand() < .3; """
-               """for (f = 0; f < 6; f++) printf ",%%d", int(exp(rand() * log(1e7))); print "" } }'""" % rows)
+        log = ("""awk 'BEGIN {{ srand(1); print "click,F1,F2,F3,F4,F5,F6"; for (i = 0; i < ROWS; i++) {{ printf "%d", rand() < .3; """
+               """for (f = 0; f < 6; f++) printf ",%d", int(exp(rand() * log(1e7))); print "" }} }}'""").replace("ROWS", str(rows))
         f = self.made(f"{self.dir}/zipf{rows}.arrows", f"{log} | ctr-import -q --format csv --header | ctr-extract -q {text} -o {{out}}")
         train = f"ctr-train mlp -v --embedding 32 --minibatch 1000 -o {self.dir}/spill.model"
         keys, mib = re.search(r"\nkeys +(\d+) \(([\d.]+) MiB", self.once(f"{train} {f}")["err"]).groups()
