@@ -88,7 +88,7 @@ message() { # message TEXT COMMAND…
 }
 ok 'a minibatch that does not fit' message 'raise it, or lower --minibatch' train -q --minibatch 5000 --memory 2500K --spill spill -o x.arrows rows.arrows
 ok 'without --memory' message '--spill needs --memory' train -q --spill spill -o x.arrows some.arrows
-ok 'no such folder' message 'none: rows on disk: cannot make a folder in it' train -q --memory 2500K --spill none -o x.arrows some.arrows
+ok 'no such folder' message 'none: no temporary file can be made there' train -q --memory 2500K --spill none -o x.arrows some.arrows
 ok 'tables that are too large name the way out' message '(--spill DIR)' train -q --memory 2500K -o x.arrows rows.arrows
 ok 'lr has no such option' message 'lr takes no --spill' ctr-train lr -q --spill spill some.arrows
 is 'and nothing stays' "$(ls spill)" ''

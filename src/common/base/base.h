@@ -346,6 +346,7 @@ void ctr_temp_release(int *slot);
 
 /* An unnamed temporary file in $TMPDIR (or /tmp) for spills: returns its fd, already unlinked. */
 int ctr_tmpfile(struct ctr_err *err) CTR_MUST;
+int ctr_tmpfile_in(const char *dir, struct ctr_err *err) CTR_MUST; /* the same in another folder */
 
 /* open (O_CLOEXEC added), fsync and ftruncate that go on after EINTR; -1 with errno. */
 int ctr_open(const char *path, int flags, unsigned mode);

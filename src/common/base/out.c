@@ -630,22 +630,27 @@ bool ctr_out_is_stdout(const struct ctr_out *o)
 int ctr_tmpfile(struct ctr_err *err)
 {
     const char *dir = getenv("TMPDIR");
-    char path[PATH_MAX];
-    int fd;
+    int fd = ctr_tmpfile_in(dir && *dir ? dir : "/tmp", err);
+    if (fd == CTR_ESYS)
+        ctr_err_add(err, " (set TMPDIR)");
+    return fd;
+}
 
-    if (!dir || !*dir)
-        dir = "/tmp";
-    fd = ctr_open(dir, O_TMPFILE | O_RDWR | O_EXCL, 0600);
+int ctr_tmpfile_in(const char *dir, struct ctr_err *err)
+{
+    char path[PATH_MAX];
+    int fd = ctr_open(dir, O_TMPFILE | O_RDWR | O_EXCL, 0600);
+
     if (fd >= 0)
         return fd;
     if (snprintf(path, sizeof path, "%s/ctr.XXXXXX", dir) >= (int)sizeof path)
-        return ctr_fail(err, CTR_EUSAGE, "TMPDIR is too long");
+        return ctr_fail(err, CTR_EUSAGE, "the name of the folder for temporary files is too long");
     int slot = ctr_temp_hold(path);
     fd = make_temp(path, strlen(path) + 1);
     if (fd >= 0)
         unlink(path);
     ctr_temp_release(&slot);
-    return fd < 0 ? ctr_fail_sys(err, "%s: no temporary file can be made there (set TMPDIR)", dir) : fd;
+    return fd < 0 ? ctr_fail_sys(err, "%s: no temporary file can be made there", dir) : fd;
 }
 
 ssize_t ctr_read_full(int fd, void *p, size_t n, struct ctr_err *err)

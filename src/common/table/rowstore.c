@@ -2,13 +2,12 @@
  *
  * Rows on disk. See rowstore.h.
  *
- * The file `rows` holds records: a row, its key, and a checksum of both; a key keeps the place of its record. The file
- * `index` is a hash table of entries, key to place, probed one after another and doubled where it is fuller than 7/10;
- * it is mapped, so that the system's cache holds what is used of it and the memory of the process does not. An entry
- * has a check of its own, and names a record that has the same key. */
+ * Both files have no name. The file of rows holds records: a row, its key, and a checksum of both; a key keeps the
+ * place of its record. The file of the index is a hash table of entries, key to place, probed one after another and
+ * doubled where it is fuller than 7/10; it is mapped, so that the system's cache holds what is used of it and the
+ * memory of the process does not. An entry has a check of its own, and names a record that has the same key. */
 #include "common/table/rowstore.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -31,8 +30,8 @@ struct record {
 };
 
 struct ctr_rowstore {
-    char *folder;
-    int lock, rows, generation; /* descriptors; of the index's file */
+    char *dir;       /* for messages */
+    int rows, table; /* descriptors: of the file of rows, of the index */
     int32_t floats;
     size_t bytes; /* of a record */
     struct entry *index;
@@ -43,76 +42,15 @@ struct ctr_rowstore {
 static int fail_sys(const struct ctr_rowstore *s, const char *what, struct ctr_err *err)
 {
     (void)ctr_fail_sys(err, "rows on disk: %s", what);
-    ctr_err_file(err, s->folder);
+    ctr_err_file(err, s->dir);
     return err->code;
 }
 
 static int damaged(const struct ctr_rowstore *s, const char *file, struct ctr_err *err)
 {
     (void)ctr_fail(err, CTR_ESYS, "rows on disk: the file '%s' is damaged: its checksums are wrong", file);
-    ctr_err_file(err, s->folder);
+    ctr_err_file(err, s->dir);
     return err->code;
-}
-
-/* ---- folders ---- */
-
-#define PREFIX "ctr-spill."
-
-/* The files of a folder, then the folder; it holds none but files. */
-static void remove_folder(const char *path)
-{
-    DIR *d = opendir(path);
-    for (struct dirent *e; d && (e = readdir(d));)
-        (void)unlinkat(dirfd(d), e->d_name, 0);
-    if (d)
-        closedir(d);
-    (void)rmdir(path);
-}
-
-/* A store locks the file LOCK of its folder. */
-static bool is_abandoned(const char *folder)
-{
-    struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
-    char path[4200];
-    snprintf(path, sizeof path, "%s/LOCK", folder);
-    const int fd = ctr_open(path, O_RDWR | O_CLOEXEC, 0);
-    if (fd < 0)
-        return false;
-    const bool abandoned = !fcntl(fd, F_SETLK, &lock);
-    close(fd);
-    return abandoned;
-}
-
-/* Of processes that were killed. A folder's name has the number of its process. */
-static void remove_abandoned(const char *dir)
-{
-    char path[4096], own[64];
-    DIR *d = opendir(dir);
-    snprintf(own, sizeof own, PREFIX "%ld.", (long)getpid());
-    for (struct dirent *e; d && (e = readdir(d));) {
-        if (strncmp(e->d_name, PREFIX, sizeof PREFIX - 1) != 0 || !strncmp(e->d_name, own, strlen(own)))
-            continue;
-        snprintf(path, sizeof path, "%s/%s", dir, e->d_name);
-        if (is_abandoned(path))
-            remove_folder(path);
-    }
-    if (d)
-        closedir(d);
-}
-
-static int make_folder(struct ctr_rowstore *s, const char *dir, struct ctr_err *err)
-{
-    struct ctr_buf path = { 0 };
-    remove_abandoned(dir);
-    int rc = ctr_buf_printf(&path, err, "%s/" PREFIX "%ld.XXXXXX", dir, (long)getpid());
-    if (!rc && !mkdtemp((char *)path.data)) {
-        rc = ctr_fail_sys(err, "rows on disk: cannot make a folder in it");
-        ctr_err_file(err, dir);
-    }
-    if (!rc)
-        rc = ctr_strdup(&s->folder, (const char *)path.data, err);
-    ctr_buf_free(&path);
-    return rc;
 }
 
 /* ---- the index ---- */
@@ -139,29 +77,23 @@ static struct entry *find(const struct ctr_rowstore *s, uint32_t table, uint64_t
     }
 }
 
-static void index_path(const struct ctr_rowstore *s, int generation, char path[4200])
-{
-    snprintf(path, 4200, "%.4000s/index.%d", s->folder, generation);
-}
-
 /* Room on disk is taken before the file is mapped: a full disk is an error here, not a signal when it is written to. */
-static int map_index(struct ctr_rowstore *s, uint64_t size, struct entry **index, struct ctr_err *err)
+static int map_index(struct ctr_rowstore *s, uint64_t size, struct entry **index, int *fd, struct ctr_err *err)
 {
-    char path[4200];
-    index_path(s, s->generation + 1, path);
-    const int fd = ctr_open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    if (fd < 0)
-        return fail_sys(s, "cannot make a file", err);
-    errno = posix_fallocate(fd, 0, (off_t)(size * sizeof **index));
-    int rc = errno ? fail_sys(s, "cannot grow the index", err) : 0;
-    void *p = rc ? MAP_FAILED : mmap(NULL, size * sizeof **index, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (!rc && p == MAP_FAILED)
-        rc = fail_sys(s, "cannot map the index", err);
-    close(fd);
-    if (rc)
+    *fd = ctr_tmpfile_in(s->dir, err);
+    if (*fd < 0)
+        return *fd;
+    int failed;
+    while ((failed = posix_fallocate(*fd, 0, (off_t)(size * sizeof **index))) == EINTR)
+        ;
+    errno = failed;
+    void *p = failed ? MAP_FAILED : mmap(NULL, size * sizeof **index, PROT_READ | PROT_WRITE, MAP_SHARED, *fd, 0);
+    if (p == MAP_FAILED) {
+        const int rc = fail_sys(s, "cannot grow the index", err);
+        close(*fd);
         return rc;
+    }
     (void)madvise(p, size * sizeof **index, MADV_RANDOM);
-    s->generation++;
     *index = p;
     return 0;
 }
@@ -171,8 +103,7 @@ static int grow(struct ctr_rowstore *s, struct ctr_err *err)
     struct entry *const old = s->index;
     const uint64_t before = s->size;
     struct entry *index = NULL;
-    char path[4200];
-    int rc = map_index(s, before ? 2 * before : FIRST_ENTRIES, &index, err);
+    int fd, rc = map_index(s, before ? 2 * before : FIRST_ENTRIES, &index, &fd, err);
     if (rc)
         return rc;
     s->index = index;
@@ -186,41 +117,30 @@ static int grow(struct ctr_rowstore *s, struct ctr_err *err)
     }
     if (old)
         munmap(old, before * sizeof *old);
-    index_path(s, s->generation - 1, path);
-    (void)unlink(path);
+    if (s->table >= 0)
+        close(s->table);
+    s->table = fd;
     return rc;
 }
 
 /* ---- open and free ---- */
-
-static int open_files(struct ctr_rowstore *s, struct ctr_err *err)
-{
-    struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
-    char path[4200];
-    snprintf(path, sizeof path, "%.4000s/LOCK", s->folder);
-    s->lock = ctr_open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    if (s->lock < 0 || fcntl(s->lock, F_SETLK, &lock))
-        return fail_sys(s, "cannot make a file", err);
-    snprintf(path, sizeof path, "%.4000s/rows", s->folder);
-    s->rows = ctr_open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    if (s->rows < 0)
-        return fail_sys(s, "cannot make a file", err);
-    (void)posix_fadvise(s->rows, 0, 0, POSIX_FADV_RANDOM);
-    return grow(s, err);
-}
 
 int ctr_rowstore_open(struct ctr_rowstore **out, const char *dir, int32_t floats, struct ctr_err *err)
 {
     struct ctr_rowstore *s = calloc(1, sizeof *s);
     if (!s)
         return ctr_fail_nomem(err, sizeof *s);
-    s->lock = s->rows = -1;
+    s->rows = s->table = -1;
     s->floats = floats;
     s->bytes = (sizeof(struct record) + (size_t)floats * sizeof(float) + 7) / 8 * 8;
     s->some = calloc(AT_ONCE, s->bytes);
-    int rc = s->some ? make_folder(s, dir, err) : ctr_fail_nomem(err, AT_ONCE * s->bytes);
-    if (!rc)
-        rc = open_files(s, err);
+    int rc = s->some ? ctr_strdup(&s->dir, dir, err) : ctr_fail_nomem(err, AT_ONCE * s->bytes);
+    if (!rc && (s->rows = ctr_tmpfile_in(dir, err)) < 0)
+        rc = s->rows;
+    if (!rc) {
+        (void)posix_fadvise(s->rows, 0, 0, POSIX_FADV_RANDOM);
+        rc = grow(s, err);
+    }
     if (rc)
         ctr_rowstore_free(s);
     else
@@ -236,18 +156,16 @@ void ctr_rowstore_free(struct ctr_rowstore *s)
         munmap(s->index, s->size * sizeof *s->index);
     if (s->rows >= 0)
         close(s->rows);
-    if (s->folder)
-        remove_folder(s->folder);
-    if (s->lock >= 0) /* it is locked until the folder is gone */
-        close(s->lock);
-    free(s->folder);
+    if (s->table >= 0)
+        close(s->table);
+    free(s->dir);
     free(s->some);
     free(s);
 }
 
-const char *ctr_rowstore_folder(const struct ctr_rowstore *s)
+int ctr_rowstore_file(const struct ctr_rowstore *s, bool index)
 {
-    return s->folder;
+    return index ? s->table : s->rows;
 }
 
 /* ---- rows ---- */
@@ -285,12 +203,18 @@ static int read_record(struct ctr_rowstore *s, const struct ctr_rowkey *key, uin
                        struct ctr_err *err)
 {
     struct record *r = (struct record *)(void *)s->some;
-    ssize_t k;
-    while ((k = pread(s->rows, r, s->bytes, (off_t)(place * s->bytes))) < 0 && errno == EINTR)
-        ;
-    if (k < 0)
-        return fail_sys(s, "cannot read", err);
-    if ((size_t)k < s->bytes || r->key != key->key || r->table != key->table || r->sum != sum_of(s, r))
+    size_t got = 0;
+    while (got < s->bytes) {
+        const ssize_t k = pread(s->rows, s->some + got, s->bytes - got, (off_t)(place * s->bytes + got));
+        if (k < 0 && errno == EINTR)
+            continue;
+        if (k < 0)
+            return fail_sys(s, "cannot read", err);
+        if (!k)
+            break;
+        got += (size_t)k;
+    }
+    if (got < s->bytes || r->key != key->key || r->table != key->table || r->sum != sum_of(s, r))
         return damaged(s, "rows", err);
     memcpy(to, r + 1, (size_t)s->floats * sizeof *to);
     return 0;

@@ -2,15 +2,15 @@
  *
  * rowstore: rows of floats on disk, by table and key.
  *
- *     ctr_rowstore_open(&s, dir, floats, err);            makes a folder of its own in dir
+ *     ctr_rowstore_open(&s, dir, floats, err);            in files of no name in dir
  *     ctr_rowstore_put(s, keys, n, rows, err);
  *     ctr_rowstore_get(s, keys, n, rows, found, err);     rows[i] is where row i goes
  *
- * It holds what a process learns beyond its memory until the process ends: nothing is synchronised, the folder goes
- * with the store, and one that a killed process left goes when the next store is opened in dir. It has hardly any
- * memory of its own; the system's cache of files holds what there is room for. Each row and each entry of the index has
- * a checksum. A disk that fails to read a page of the index ends the process (SIGBUS); all else is an error. One thread
- * at a time. Every pointer to struct ctr_err is filled where a call does not return 0; a message names the folder.
+ * It holds what a process learns beyond its memory until the process ends: nothing is synchronised, and the files go
+ * with the process, however it ends. It has hardly any memory of its own; the system's cache of files holds what there
+ * is room for. Each row and each entry of the index has a checksum. A disk that fails to read a page of the index ends
+ * the process (SIGBUS); all else is an error. One thread at a time. Every pointer to struct ctr_err is filled where a
+ * call does not return 0; a message names dir.
  */
 #ifndef CTR_ROWSTORE_H
 #define CTR_ROWSTORE_H
@@ -32,7 +32,7 @@ int ctr_rowstore_get(struct ctr_rowstore *s, const struct ctr_rowkey *key, int64
 /* The rows of a table in ascending order of keys. */
 int ctr_rowstore_each(struct ctr_rowstore *s, uint32_t table, ctr_embedding_each *each, void *ctx,
                       struct ctr_err *err) CTR_MUST;
-const char *ctr_rowstore_folder(const struct ctr_rowstore *s);
+int ctr_rowstore_file(const struct ctr_rowstore *s, bool index); /* the descriptor, for tests */
 void ctr_rowstore_free(struct ctr_rowstore *s);
 
 #endif

@@ -157,7 +157,7 @@ int ctr_source_ram(struct ctr_source **s, struct ctr_dev *dev, int32_t width, in
                    struct ctr_err *err) CTR_MUST;
 int ctr_source_ram_bind(struct ctr_source *s, int t, struct ctr_embedding *table, struct ctr_err *err) CTR_MUST;
 
-/* Rows on disk, in a folder of its own in `dir` (rowstore.h), beside a cache of rows in this process. `memory` bounds
+/* Rows on disk, in `dir` (rowstore.h), beside a cache of rows in this process. `memory` bounds
  * what the cache and, on a CPU, the buffers of the device take together; rows of minibatches that are under
  * way stay, of the others those go that were used longest ago. Rows that begin does not find are read by a thread of
  * its own; values waits for it. Where two minibatches do not fit, the second one is read when the first is dropped;
@@ -168,7 +168,6 @@ int ctr_source_ram_bind(struct ctr_source *s, int t, struct ctr_embedding *table
 int ctr_source_disk(struct ctr_source **s, struct ctr_dev *dev, int32_t width, int32_t floats, int32_t row_floats,
                     const char *dir, int64_t memory, struct ctr_err *err) CTR_MUST;
 int ctr_source_disk_bind(struct ctr_source *s, int t, const struct ctr_embedding *first, struct ctr_err *err) CTR_MUST;
-const char *ctr_source_disk_folder(const struct ctr_source *s);
 
 /* Rows of `below` that stay in the memory of a device with memory of its own, so that tables may be larger than it: a
  * set of slots, 8 ways, least recently used. The optimizer changes them where they lie; one that has to go is put back

@@ -672,8 +672,3 @@ int ctr_source_disk_bind(struct ctr_source *s, int t, const struct ctr_embedding
     ctr_embedding_init(&list[t].first, first->width, first->floats, first->seed, first->scale);
     return 0;
 }
-
-const char *ctr_source_disk_folder(const struct ctr_source *s)
-{
-    return ctr_rowstore_folder(((const struct disk *)s)->store);
-}
