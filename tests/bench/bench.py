@@ -17,7 +17,7 @@ import sys
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-PEERS = ["numpy", "vowpalwabbit", "duckdb", "polars", "pandas", "sklearn", "pyarrow"]
+PEERS = ["numpy", "vowpalwabbit", "duckdb", "polars", "pyspark", "pandas", "sklearn", "pyarrow"]
 PACKAGES = "vowpalwabbit duckdb polars pandas scikit-learn pyarrow"
 COLUMNS = "click:int8,I[1..13]:int32,C[1..26]:utf8"
 PLAN = "label click\nfeature I[1..13] = square_log_bucket(I[1..13])\nfeature C[1..26]\n"
@@ -464,7 +464,8 @@ class Bench:
         views = f"impressions={logs}/impressions.tsv clicks={logs}/clicks.tsv users={logs}/users.tsv ads={logs}/ads.jsonl basic={logs}/basic.tsv"
         extract = f"ctr-extract -q -j 2 {d}/featurebox.plan {views}"
         _, found = self.compare(f"views to features, {n / 1e6:g}M rows, -j 2", f"{extract} >/dev/null",
-                                [("DuckDB", "duckdb", self.peer("duckdb_featurebox", logs)), ("Polars", "polars", self.peer("polars_featurebox", logs))],
+                                [("DuckDB", "duckdb", self.peer("duckdb_featurebox", logs)), ("Polars", "polars", self.peer("polars_featurebox", logs)),
+                                 ("Spark", "pyspark", self.peer("spark_featurebox", logs))],
                                 "1, aim 3", "", (n / 1e6, "M rows/s"))
         rows, clicked, words = (int(x) for x in sh(f"{extract} | ctr-select -q --add 'n=length(word)' --columns clicked,n | "
                                                    "ctr-export -q -f csv --no-header | awk -F, '{ c += $1; w += $2 } END { print NR, c, w }'")[2].split())

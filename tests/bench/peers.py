@@ -171,6 +171,41 @@ def polars_featurebox(folder):
     report(c, rows=t.height, clicked=int(t["clicked"].sum()), words=int(t["word"].list.len().sum()))
 
 
+def spark_featurebox(folder):
+    """Apache Spark in local mode with two cores: the second pass of a session, as the first one compiles. The result is written to no file."""
+    from pyspark.sql import SparkSession
+    spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").config("spark.sql.shuffle.partitions", "4") \
+        .config("spark.driver.memory", "3g").config("spark.sql.session.timeZone", "UTC").getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    tsv = dict(sep="\t", header=True, inferSchema=True, quote="")
+    for _ in range(2):
+        with clock() as c:
+            for view in ("impressions", "clicks", "users", "basic"):
+                spark.read.csv(f"{folder}/{view}.tsv", **tsv).createOrReplaceTempView(view)
+            spark.read.json(f"{folder}/ads.jsonl").createOrReplaceTempView("ads")
+            t = spark.sql(SPARK)
+            t.write.format("noop").mode("overwrite").save()  # every column of every row
+    n = t.selectExpr("count(*) n", "sum(int(clicked)) c", "sum(size(word)) w").collect()[0]
+    report(c, rows=n.n, clicked=n.c, words=n.w)
+    spark.stop()
+
+
+SPARK = r"""
+with t as (select i.*, c.click_time is not null as clicked, u.gender, u.age, u.city, u.interests, a.campaign_id, a.title, a.category,
+    a.creative.format as format, a.price, b.basic_os, b.basic_site, regexp_extract_all(lower(a.title), '([a-z0-9]+)', 1) as w, split(u.interests, ',') as likes
+    from impressions i left join clicks c on i.impression_id = c.impression_id left join users u on i.user_id = u.user_id
+    left join ads a on i.ad_id = a.ad_id left join basic b on i.impression_id = b.impression_id
+    where i.position >= 0 and i.user_id is not null)
+select impression_id, time, clicked, xxhash64(user_id) user, xxhash64(ad_id) ad, xxhash64(campaign_id) campaign, xxhash64(city) city, xxhash64(gender) gender,
+    xxhash64(int(age >= 18) + int(age >= 25) + int(age >= 35) + int(age >= 45) + int(age >= 55) + int(age >= 65)) age,
+    xxhash64(category) category, transform(likes, x -> xxhash64(x)) interest, xxhash64(position) position, xxhash64(format) format,
+    transform(array_distinct(w), x -> xxhash64(x)) word,
+    case when size(w) > 1 then transform(sequence(0, size(w) - 2), k -> xxhash64(w[k], w[k + 1])) end pair,
+    xxhash64(get_json_object(context, '$.slot')) slot, xxhash64(get_json_object(context, '$.test')) test, xxhash64(hour(to_timestamp(time))) hour,
+    xxhash64(split_part(referrer, '.', 1)) site, transform(likes, x -> xxhash64(x, category)) liked, xxhash64(basic_os, basic_site) os_site,
+    float(ln(1 + price)) price, float(size(w)) words from t"""
+
+
 def csv_types(columns):
     return [c.split(":") for c in columns.split(",")]
 
