@@ -21,7 +21,7 @@ reaches() { # reaches FILE N COLUMN LEAST
 help() { make -s -C "$CTR_TOP/examples" help | sed 1d | cut -f 1 | tr -d ' ' | tr '\n' ' '; }
 trenches=$(sed -n 's/^trenches += /trenches-/p' "$CTR_TOP/examples/trenches.mk" | sed 's/-fig2$/-fig2 trenches-fig2.png/' | tr '\n' ' ')
 bars=$(sed -n 's/^bars := //p' "$CTR_TOP/examples/bars.mk" | tr ' ' '\n' | sed 's/^/bars-/' | tr '\n' ' ')'bars frappe '
-is 'help lists targets' "$(help)" "demo live featurebox criteo avazu mind mindhistory globo globodin amex deep interests warm ml1m ml1mhistory ml1mdin models ipinyou images fashion movies signals trenches $trenches$bars"
+is 'help lists targets' "$(help)" "demo live featurebox criteo avazu mind mindhistory globo globodin amex deep amazon taobao interests warm ml1m ml1mhistory ml1mdin models ipinyou images fashion movies signals trenches $trenches$bars"
 # images: the smallest path; figures are those of a small world, of which one direction is asserted
 small_images() { # images.sh ROW…: GAUC of the rows
     OUT=$W/small ROWS=20000 SEEDS=1 ONLY="$*" "$CTR_TOP/examples/images.sh" >"$W/images.md" 2>"$W/images.err" || { cat "$W/images.err"; return 1; }
@@ -33,7 +33,7 @@ reversed() { printf 'ids\t1\t.7\t.7\nids\t2\t.71\t.71\nad\t1\t.6\t.6\nad\t2\t.61
 is 'images: status 3 where a direction is reversed' "$(reversed)" 3
 lacks() { CTR_CHROMIUM=$W/none make -s -C "$CTR_TOP/examples" OUT="$W/lacks" trenches-fig2.png >"$W/lacks.txt" 2>&1 || grep -c 'no chromium: install chromium' "$W/lacks.txt"; }
 is 'what a target needs is told before it works' "$(lacks) $(ls "$W/lacks" 2>/dev/null)" '1 '
-for e in criteo avazu mind mindhistory amex ml1m ml1mhistory ipinyou; do ok "$e runs" figures $e; done
+for e in criteo avazu mind mindhistory amex ml1m ml1mhistory amazon taobao ipinyou; do ok "$e runs" figures $e; done
 ok 'criteo: AUC >= .737' reaches "$W/criteo.txt" 1 auc .737
 ok 'mind: AUC >= .627 from ids alone' reaches "$W/mind.txt" 1 auc .627
 ok 'mindhistory: AUC >= .66 from running rates' reaches "$W/mindhistory.txt" 1 auc .66
