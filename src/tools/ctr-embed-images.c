@@ -1,20 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * ctr-embed-images: photographs to a keyed file of vectors. */
+ * ctr-embed-images: photographs to a keyed file of vectors, and vectors to the values that a model's tower gives. */
 #include "common/cli/cli.h"
+#include "common/deep/image_table.h"
+#include "common/deep/model_tower.h"
 #include "common/image/image.h"
 #include "common/relation/relation.h"
 
 #include <stdlib.h>
 
 static struct {
-    const char *weights, *preprocess, *bad, *type, *column, *key_type, *update;
+    const char *weights, *preprocess, *bad, *type, *column, *key_type, *update, *tower;
+    bool vectors;
     int64_t max_pixels;
 } o = { .preprocess = "torchvision", .bad = "fail", .type = "float32", .key_type = "utf8", .max_pixels = 64 << 20 };
 
 static const struct ctr_opt opts[] = {
     { "weights", 'w', CTR_OPT_STR, "FILE", "VGG16's weights as safetensors, under torchvision's or timm's names",
       &o.weights, CTR_OPT_PATH },
+    { "tower", 't', CTR_OPT_STR, "MODEL", "write what the tower of MODEL, of ctr-train dicm, makes of the vectors",
+      &o.tower, CTR_OPT_PATH },
+    { "vectors", 0, CTR_OPT_FLAG, NULL, "the inputs are record streams of keys and vectors, for --tower", &o.vectors, 0,
+      .needs = "tower" },
     { "preprocess", 0, CTR_OPT_CHOICE, "torchvision|caffe", "how the weights want their pixels (default: torchvision)",
       &o.preprocess, 0 },
     { "type", 0, CTR_OPT_CHOICE, "float32|float16", "numbers of a vector (default: float32)", &o.type, 0 },
@@ -34,26 +41,45 @@ static const struct ctr_opt opts[] = {
 struct run {
     struct ctr_cli *cli;
     struct ctr_dev *dev;
-    struct ctr_tower *tower;
+    struct ctr_tower *network;
+    struct ctr_model_tower *tower;
+    int64_t width; /* of what is written */
+    struct ctr_reader *vectors;
+    int columns[2];
+    int32_t in_width;
+    struct ctr_buf in, out_values;
+    struct ctr_strs in_keys;
     struct ctr_image_source *source;
     struct ctr_schema schema;
     struct ctr_sort *sort;
     struct ctr_strs known;
     struct ctr_batchbuf rows;
     struct ctr_out *out, *quarantine;
-    int64_t computed, bad, taken_over;
+    int64_t computed, bad, taken_over, rows_checked;
 };
 
 /* ---- what goes in and comes out ---- */
 
+static int tell_network(const struct run *r, struct ctr_buf *how, struct ctr_err *err)
+{
+    const char *was = r->vectors ? ctr_meta_get(&ctr_reader_schema(r->vectors)->meta, CTR_META_NETWORK) : NULL;
+    int rc = o.tower ? ctr_buf_printf(how, err, "%s of ", ctr_model_tower_text(r->tower)) : 0;
+    if (rc)
+        return rc;
+    return r->vectors ? ctr_buf_printf(how, err, "%s", was ? was : "vectors of unknown make")
+                      : ctr_buf_printf(how, err, "vgg16-fc6 weights=%s side=%d preprocess=%s",
+                                       ctr_tower_digest(r->network), ctr_tower_side(r->network), o.preprocess);
+}
+
 /* (key, vector), and how vectors were made: tables of one network fit together. */
 static int make_schema(struct run *r, struct ctr_err *err)
 {
-    const struct ctr_field *key = ctr_image_source_key(r->source);
+    const struct ctr_field *key =
+        r->vectors ? &ctr_reader_schema(r->vectors)->f[r->columns[0]] : ctr_image_source_key(r->source);
     struct ctr_field vector = { .name = (char *)"vector",
                                 .type = CTR_FIXED,
                                 .item = !strcmp(o.type, "float16") ? CTR_F16 : CTR_F32,
-                                .width = (int32_t)ctr_tower_width(r->tower) };
+                                .width = (int32_t)r->width };
     struct ctr_buf how = { 0 };
     int rc = ctr_schema_add(&r->schema, key->name, key->type, err);
     if (!rc)
@@ -61,8 +87,7 @@ static int make_schema(struct run *r, struct ctr_err *err)
     if (!rc)
         rc = ctr_schema_add_field(&r->schema, &vector, NULL, err);
     if (!rc)
-        rc = ctr_buf_printf(&how, err, "vgg16-fc6 weights=%s side=%d preprocess=%s", ctr_tower_digest(r->tower),
-                            ctr_tower_side(r->tower), o.preprocess);
+        rc = tell_network(r, &how, err);
     if (!rc)
         rc = ctr_meta_set(&r->schema.meta, CTR_META_NETWORK, (const char *)how.data, err);
     if (!rc)
@@ -104,16 +129,21 @@ static int take_over(struct run *r, struct ctr_err *err)
     return rc;
 }
 
-static int add_rows(struct run *r, const struct ctr_embedded *b, struct ctr_err *err)
+static int add_rows(struct run *r, const char *const *key, const float *vector, int64_t n, struct ctr_err *err)
 {
-    const int64_t width = ctr_tower_width(r->tower);
-    ctr_batchbuf_clear(&r->rows);
-    for (int i = 0; i < b->n; i++) {
-        int rc = ctr_image_put(&r->rows, b->key[i], b->vector + i * width, width, err);
-        if (rc)
-            return rc;
+    int rc = 0;
+    if (r->tower && n) {
+        ctr_buf_clear(&r->out_values);
+        float *values = ctr_buf_extend(&r->out_values, n * r->width, sizeof *values, &rc, err);
+        if (!rc)
+            rc = ctr_model_tower_rows(r->tower, vector, n, values, err);
+        vector = values;
     }
-    return b->n ? ctr_sort_batch(r->sort, ctr_batchbuf_view(&r->rows), err) : 0;
+    ctr_batchbuf_clear(&r->rows);
+    for (int64_t i = 0; i < n && !rc; i++)
+        rc = ctr_image_put(&r->rows, key[i], vector + i * r->width, r->width, err);
+    r->computed += n;
+    return rc || !n ? rc : ctr_sort_batch(r->sort, ctr_batchbuf_view(&r->rows), err);
 }
 
 static int note_bad(struct run *r, const struct ctr_embedded *b, struct ctr_err *err)
@@ -137,7 +167,7 @@ static int embed_all(struct run *r, struct ctr_err *err)
 {
     const struct ctr_embedder_opts eo = {
         .source = r->source,
-        .tower = r->tower,
+        .tower = r->network,
         .preprocess = !strcmp(o.preprocess, "caffe") ? CTR_PREPROCESS_CAFFE : CTR_PREPROCESS_TORCHVISION,
         .max_pixels = o.max_pixels,
         .threads = (int)r->cli->jobs,
@@ -149,18 +179,91 @@ static int embed_all(struct run *r, struct ctr_err *err)
     int rc = ctr_embedder_open(&e, &eo, err);
 
     while (!rc && (rc = ctr_embedder_next(e, &b, err)) > 0) {
-        rc = add_rows(r, b, err);
+        rc = add_rows(r, b->key, b->vector, b->n, err);
         if (!rc)
             rc = note_bad(r, b, err);
-        r->computed += b->n;
         ctr_cli_progress(r->cli, r->computed, -1);
     }
     ctr_embedder_free(e);
     return rc;
 }
 
+enum { CHUNK = 1024 }; /* vectors that the tower takes at once */
+
+static int flush_vectors(struct run *r, struct ctr_err *err)
+{
+    const int rc =
+        add_rows(r, (const char *const *)r->in_keys.s, (const float *)(const void *)r->in.data, r->in_keys.n, err);
+    ctr_strs_free(&r->in_keys);
+    ctr_buf_clear(&r->in);
+    ctr_cli_progress(r->cli, ctr_reader_rows(r->vectors), ctr_reader_total_rows(r->vectors));
+    return rc;
+}
+
+static int add_vector(struct run *r, const struct ctr_batch *b, int64_t i, struct ctr_err *err)
+{
+    const int64_t row = b->first_row + i;
+    char number[CTR_NUM_MAX];
+    int rc = 0;
+    if (ctr_col_missing(&b->col[r->columns[0]], i))
+        return ctr_fail(err, CTR_EDATA, "row %lld: the key is null", (long long)row + 1);
+    const struct ctr_str key = ctr_image_key(&b->col[r->columns[0]], i, number);
+    if (memchr(key.p, 0, key.n))
+        return ctr_fail(err, CTR_EDATA, "row %lld: the key has a byte 0", (long long)row + 1);
+    if (!r->in_width)
+        rc = ctr_image_vector(&b->col[r->columns[1]], i, &r->in_width, key, row, NULL, err);
+    if (!rc && r->in_width != ctr_model_tower_inputs(r->tower))
+        rc = ctr_fail(err, CTR_EDATA, "its vectors have %d numbers, the tower of %s takes %d", r->in_width, o.tower,
+                      ctr_model_tower_inputs(r->tower));
+    if (!rc && ctr_strs_find_n(&r->known, key.p, key.n) >= 0) /* taken over */
+        return 0;
+    if (!rc)
+        rc = ctr_strs_add(&r->in_keys, key.p, key.n, err);
+    float *to = rc ? NULL : ctr_buf_extend(&r->in, r->in_width, sizeof *to, &rc, err);
+    return rc ? rc : ctr_image_vector(&b->col[r->columns[1]], i, &r->in_width, key, row, to, err);
+}
+
+static int embed_vectors(struct run *r, struct ctr_err *err)
+{
+    const struct ctr_batch *b;
+    int rc = 0;
+    while (!rc && (rc = ctr_reader_next(r->vectors, &b, err)) > 0) {
+        rc = 0;
+        for (int64_t i = 0; i < b->rows && !rc; i++) {
+            rc = add_vector(r, b, i, err);
+            if (!rc && r->in_keys.n == CHUNK)
+                rc = flush_vectors(r, err);
+        }
+    }
+    if (rc)
+        ctr_err_file(err, ctr_reader_file(r->vectors));
+    return rc ? rc : flush_vectors(r, err);
+}
+
+/* Rows are sorted: equal keys are neighbours. */
+static int check_keys(struct run *r, const struct ctr_batch *b, struct ctr_buf *last, struct ctr_err *err)
+{
+    struct ctr_buf text = { 0 };
+    int rc = 0;
+    for (int64_t i = 0; i < b->rows && !rc; i++) {
+        ctr_buf_clear(&text);
+        rc = ctr_col_text(&b->col[0], i, &text, err);
+        if (!rc && (i || r->rows_checked) && text.len == last->len &&
+            (!text.len || !memcmp(text.data, last->data, text.len)))
+            rc = ctr_fail(err, CTR_EDATA, "key '%.*s' has two vectors", (int)CTR_MIN(text.len, 80),
+                          (const char *)text.data);
+        const struct ctr_buf swap = *last;
+        *last = text;
+        text = swap;
+    }
+    r->rows_checked += b->rows;
+    ctr_buf_free(&text);
+    return rc;
+}
+
 static int write_all(struct run *r, struct ctr_err *err)
 {
+    struct ctr_buf last = { 0 };
     const struct ctr_writer_opts wo = { .batch_rows = ctr_cli_batch_rows(r->cli, &r->schema),
                                         .file = true,
                                         .key = r->schema.f[0].name };
@@ -169,8 +272,12 @@ static int write_all(struct run *r, struct ctr_err *err)
     int rc = ctr_sort_finish(r->sort, err);
     if (!rc)
         rc = ctr_writer_open(&w, r->out, &r->schema, &wo, err);
-    while (!rc && (rc = ctr_sort_next(r->sort, &b, err)) > 0)
-        rc = ctr_writer_batch(w, b, err);
+    while (!rc && (rc = ctr_sort_next(r->sort, &b, err)) > 0) {
+        rc = check_keys(r, b, &last, err);
+        if (!rc)
+            rc = ctr_writer_batch(w, b, err);
+    }
+    ctr_buf_free(&last);
     if (!rc && r->quarantine)
         rc = ctr_out_commit(r->quarantine, err);
     if (!rc)
@@ -194,7 +301,12 @@ static void report(const struct run *r)
 static int check_options(struct ctr_cli *cli, struct ctr_err *err)
 {
     const bool quarantine = !strncmp(o.bad, "quarantine=", 11) && o.bad[11];
-    if (!o.weights)
+    if (o.vectors && (o.weights || o.column || ctr_cli_given(cli, "bad-images") || ctr_cli_given(cli, "preprocess") ||
+                      ctr_cli_given(cli, "max-pixels") || ctr_cli_given(cli, "key-type")))
+        return ctr_cli_usage(err, "--vectors takes no photographs: leave out what is about them");
+    if (o.tower && !strcmp(o.type, "float16"))
+        return ctr_cli_usage(err, "--tower writes float32, with the bits that the model computes: leave --type out");
+    if (!o.weights && !o.vectors)
         return ctr_cli_usage(err, "--weights names VGG16's weights: ctr-embed-images(1) says where they come from");
     if (strcmp(o.bad, "fail") && strcmp(o.bad, "skip") && !quarantine)
         return ctr_cli_usage(err, "--bad-images wants fail, skip or quarantine=FILE");
@@ -203,7 +315,9 @@ static int check_options(struct ctr_cli *cli, struct ctr_err *err)
                              "--key-type is about names of files: with --column keys have the type of their column");
     if (!o.column && cli->role[CTR_ROLE_ID])
         return ctr_cli_usage(err, "--id names a column of a stream, which --column says that the inputs are");
-    int rc = ctr_cli_read(cli, o.weights, err);
+    int rc = o.weights ? ctr_cli_read(cli, o.weights, err) : 0;
+    if (!rc && o.tower)
+        rc = ctr_cli_read(cli, o.tower, err);
     if (!rc && o.update)
         rc = ctr_cli_read(cli, o.update, err);
     if (!rc)
@@ -211,15 +325,50 @@ static int check_options(struct ctr_cli *cli, struct ctr_err *err)
     return rc;
 }
 
-static int prepare(struct run *r, struct ctr_err *err)
+/* Photographs and the network that makes vectors of them. */
+static int open_photographs(struct run *r, struct ctr_err *err)
 {
-    struct ctr_cli *cli = r->cli;
+    const struct ctr_cli *cli = r->cli;
     const struct ctr_image_source_opts so = { .column = o.column,
                                               .key = cli->role[CTR_ROLE_ID],
                                               .integer_keys = !strcmp(o.key_type, "int64") };
     const struct ctr_dev_want want = { .device = cli->device,
                                        .threads = (int)cli->jobs,
                                        .memory_bytes = cli->device_memory_bytes };
+    int rc = ctr_image_source_open(&r->source, cli->args, cli->nargs, &so, err);
+    if (!rc)
+        rc = ctr_dev_open(&r->dev, &want, err);
+    if (!rc)
+        rc = ctr_tower_open(&r->network, o.weights, r->dev, err);
+    r->width = rc ? 0 : ctr_tower_width(r->network);
+    return rc;
+}
+
+static int open_vectors(struct run *r, struct ctr_err *err)
+{
+    int rc = ctr_reader_open(&r->vectors, r->cli->args, r->cli->nargs, NULL, err);
+    if (!rc && (rc = ctr_image_columns(ctr_reader_schema(r->vectors), r->columns, &r->in_width, err)))
+        ctr_err_file(err, ctr_reader_file(r->vectors));
+    return rc;
+}
+
+static int open_tower(struct run *r, struct ctr_err *err)
+{
+    const struct ctr_cli *cli = r->cli;
+    const struct ctr_model_tower_opts to = { .device = cli->device,
+                                             .device_memory = cli->device_memory_bytes,
+                                             .threads = (int)cli->jobs };
+    int rc = ctr_model_tower_open(&r->tower, o.tower, &to, err);
+    if (!rc && r->network && r->width != ctr_model_tower_inputs(r->tower))
+        rc = ctr_fail(err, CTR_EDATA, "%s: its tower takes vectors of %d numbers, the network gives %lld", o.tower,
+                      ctr_model_tower_inputs(r->tower), (long long)r->width);
+    r->width = rc ? 0 : ctr_model_tower_width(r->tower);
+    return rc;
+}
+
+static int prepare(struct run *r, struct ctr_err *err)
+{
+    struct ctr_cli *cli = r->cli;
     struct ctr_strs keys = { 0 };
     const struct ctr_sort_opts sort = {
         .keys = &keys, .memory_bytes = cli->memory_bytes, .batch_rows = cli->batch_rows, .threads = (int)cli->jobs
@@ -233,11 +382,9 @@ static int prepare(struct run *r, struct ctr_err *err)
     if (!rc)
         rc = ctr_cli_out(cli, CTR_OUT_BINARY, &r->out, err);
     if (!rc)
-        rc = ctr_image_source_open(&r->source, cli->args, cli->nargs, &so, err);
-    if (!rc)
-        rc = ctr_dev_open(&r->dev, &want, err);
-    if (!rc)
-        rc = ctr_tower_open(&r->tower, o.weights, r->dev, err);
+        rc = o.vectors ? open_vectors(r, err) : open_photographs(r, err);
+    if (!rc && o.tower)
+        rc = open_tower(r, err);
     if (!rc)
         rc = make_schema(r, err);
     if (!rc)
@@ -257,7 +404,7 @@ static int run(struct ctr_cli *cli, struct ctr_err *err)
     if (!rc && o.update)
         rc = take_over(&r, err);
     if (!rc)
-        rc = embed_all(&r, err);
+        rc = o.vectors ? embed_vectors(&r, err) : embed_all(&r, err);
     if (!rc)
         rc = write_all(&r, err);
     if (!rc)
@@ -267,7 +414,12 @@ static int run(struct ctr_cli *cli, struct ctr_err *err)
     ctr_schema_free(&r.schema);
     ctr_strs_free(&r.known);
     ctr_image_source_free(r.source);
-    ctr_tower_free(r.tower);
+    ctr_tower_free(r.network);
+    ctr_model_tower_free(r.tower);
+    ctr_reader_free(r.vectors);
+    ctr_buf_free(&r.in);
+    ctr_buf_free(&r.out_values);
+    ctr_strs_free(&r.in_keys);
     ctr_dev_free(r.dev);
     ctr_out_free(r.quarantine);
     ctr_out_free(r.out);
@@ -277,7 +429,8 @@ static int run(struct ctr_cli *cli, struct ctr_err *err)
 const struct ctr_tool ctr_tool = {
     "ctr-embed-images",
     "photographs to vectors",
-    "-w WEIGHTS [FILE|TAR…]\n-w WEIGHTS --column COL [FILE…]",
+    "-w WEIGHTS [--tower MODEL] [FILE|TAR…]\n-w WEIGHTS [--tower MODEL] --column COL [FILE…]\n--tower MODEL --vectors "
+    "[FILE…]",
     NULL,
     opts,
     CTR_TOOL_ROLE(CTR_ROLE_ID) | CTR_TOOL_READS | CTR_TOOL_WRITES | CTR_TOOL_MEMORY | CTR_TOOL_DEVICE,

@@ -174,6 +174,8 @@ struct ctr_deep {
     int keys, pooled;     /* how many; how many of them are no fields of sequences */
     int32_t dense, width; /* numbers a row; floats of an embedding */
     int32_t image_width;  /* floats of what the tower gives */
+    int32_t image_inputs; /* floats that it takes, as the file says of which the network is made */
+    bool tower_alone;     /* the network is there for its tower: it has no images, and no rows */
     int32_t u_cols;       /* value | state: of a row that the optimizer changes */
     int32_t pooled_cols;  /* of x: values; pooled * width unless inputs differ */
     int32_t x_cols;       /* pooled_cols + dense */
@@ -392,11 +394,17 @@ struct ctr_mat ctr_deep_images_grad(const struct ctr_deep *d);
 int ctr_deep_images_room(struct ctr_deep *d, struct ctr_err *err) CTR_MUST; /* for the gradient */
 int ctr_deep_images_backward(struct ctr_deep *d, struct ctr_err *err) CTR_MUST;
 void ctr_deep_images_clear(struct ctr_deep *d);
+int64_t ctr_deep_images_bytes(const struct ctr_deep *d); /* of the table, in memory */
+/* "tower=…", of the parameters of the tower; and is the table, where it has values of a tower, of this one? */
+int ctr_deep_tower_text(const struct ctr_deep *d, struct ctr_buf *text, struct ctr_err *err) CTR_MUST;
+int ctr_deep_images_check(const struct ctr_deep *d, struct ctr_err *err) CTR_MUST;
+/* Of a network that is there for its tower: n vectors to values. */
+int ctr_deep_tower_rows(struct ctr_deep *d, const float *vectors, int64_t n, float *values,
+                        struct ctr_err *err) CTR_MUST;
 int ctr_deep_images_summary(const struct ctr_deep *d, struct ctr_buf *text, struct ctr_err *err) CTR_MUST;
 void ctr_deep_images_free(struct ctr_deep *d);
-/* The table of a network, to lend it to others; is there an image of this hash? */
+/* The table of a network, to lend it to others. */
 const struct ctr_image_table *ctr_deep_images_table(const struct ctr_deep *d);
-bool ctr_image_known(const struct ctr_image_table *t, uint64_t hash);
 
 /* ---- deep_train.c, deep_file.c, deep_score.c: the functions of struct ctr_model ---- */
 

@@ -196,6 +196,18 @@ static void choose_parts(struct load *l)
     }
 }
 
+/* Values of a tower, in place of what it takes, do not say how many numbers that is. */
+static void take_tower(struct load *l)
+{
+    for (int i = 0; i < l->parts; i++) {
+        struct part *p = &l->part[i];
+        if (!p->table && !strcmp(p->name, "image.0.weight"))
+            l->d->image_inputs = (int32_t)p->cols;
+        if (p->table && l->d->tower_alone)
+            p->skip = "the tower has no keys";
+    }
+}
+
 static int read_main(struct load *l, struct ctr_strs *names, struct ctr_reader *r, struct ctr_err *err)
 {
     struct ctr_deep_input *list = NULL;
@@ -203,6 +215,7 @@ static int read_main(struct load *l, struct ctr_strs *names, struct ctr_reader *
     int n = 0, at, rc;
     while ((rc = ctr_reader_next(r, &b, err)) > 0 && !(rc = read_parts(l, b, &list, &n, err)))
         ;
+    take_tower(l);
     if (rc || l->partial)
         ctr_deep_inputs_free(list, n);
     else

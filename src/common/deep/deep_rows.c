@@ -367,6 +367,7 @@ static void place_entries(void *ctx, int64_t t, int worker)
 static int check_bound(const struct pull *p, int64_t bound, struct ctr_err *err)
 {
     uint64_t need = (uint64_t)ctr_dev_memory(p->d->dev) + ctr_sparse_bytes(&p->all->given);
+    need += (uint64_t)ctr_deep_images_bytes(p->d);
     int64_t entries = 0;
     if (!bound || !p->make || p->d->p.spill) /* a source with rows on disk keeps to the bound itself */
         return 0;
@@ -379,8 +380,9 @@ static int check_bound(const struct pull *p, int64_t bound, struct ctr_err *err)
     return ctr_fail(
         err, CTR_ENOMEM,
         "the tables of embeddings and a minibatch need %s to go on, --memory allows %s: raise it, keep rows on "
-        "disk (--spill DIR), drop rare values (vocab with min=...), or lower --embedding or --minibatch",
-        ctr_size_text_beyond(need, (uint64_t)bound).s, ctr_size_text((uint64_t)bound).s);
+        "disk (--spill DIR), drop rare values (vocab with min=...), or lower --embedding or --minibatch%s",
+        ctr_size_text_beyond(need, (uint64_t)bound).s, ctr_size_text((uint64_t)bound).s,
+        ctr_deep_images_bytes(p->d) ? "; --images takes no memory for vectors of a keyed file (ctr-cat --key)" : "");
 }
 
 /* The keys of all tables of the minibatch in a buffer, to the source; unless a table's thread failed. */

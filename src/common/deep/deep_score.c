@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "common/deep/deep.h"
+#include "common/deep/image_table.h"
 
 struct scorer {
     struct ctr_deep model; /* shape and parameters */
@@ -74,6 +75,8 @@ int ctr_deep_scorer_open(void **out, const char *path, const struct ctr_model_in
         rc = ctr_model_open(path, &again, &r, err);
     if (!rc)
         rc = ctr_deep_read(&s->model, &s->tables, tables, r, warn, warn_size, err);
+    if (!rc)
+        rc = ctr_deep_images_check(&s->model, err);
     if (!rc)
         rc = make_id(s, err);
     if (!rc)
@@ -187,6 +190,7 @@ static int open_net(const struct scorer *of, struct ctr_deep *net, const char *o
     if (rc)
         return rc;
     net->table = ctr_deep_images_table(&of->model);
+    net->image_inputs = of->model.image_inputs;
     net->output = output ? find_output(net->spec, output) : NULL;
     rc = ctr_deep_inputs_copy(&of->model, &list, err);
     if (rc)
@@ -276,7 +280,7 @@ void ctr_deep_count_unknown(const void *session, const struct ctr_rows *r, int64
         n[input] += run;
         const bool image = net->images && net->input[input].image;
         for (int64_t i = 0; i < run && image; i++)
-            unknown[input] += !ctr_image_known(ctr_deep_images_table(net), r->hash[e + i]);
+            unknown[input] += ctr_image_table_find(ctr_deep_images_table(net), r->hash[e + i]) < 0;
         for (int64_t i = 0; i < run && !image; i++)
             unknown[input] += table < 0 || row[i] == CTR_EMBEDDING_NONE;
     }

@@ -32,14 +32,15 @@ struct ctr_keyed {
     struct ctr_reader_opts opts;
     struct ctr_reader_stats stats;
     char *path;
-    bool held; /* several look-ups of one plan read one file */
+    bool held;  /* several look-ups of one plan read one file */
+    bool plain; /* it is whole, but no keyed file */
     struct ctr_ipcfile file;
     struct ctr_schema schema;
     int key;
     bool unique;
     struct ctr_colbuf first; /* the first key of each block; blocks that begin with a null come last and are left out */
     uint8_t *verified;       /* a byte a block */
-    struct keyed_slot slot[CACHE_BLOCKS];
+    struct keyed_slot slot[CACHE_BLOCKS], keys; /* keys: of ctr_keyed_keys */
     uint64_t clock;
     int64_t blocks_read;
     struct ctr_batchbuf rows; /* found, in the order of the blocks */
@@ -125,7 +126,8 @@ static int read_first(struct ctr_keyed *k, struct ctr_err *err)
 static int open_keyed(struct ctr_keyed *k, const char *path, struct ctr_err *err)
 {
     struct stat sb;
-    if (!stat(path, &sb) && !S_ISREG(sb.st_mode) && !S_ISDIR(sb.st_mode)) /* a FIFO without a writer would hang */
+    k->plain = !stat(path, &sb) && !S_ISREG(sb.st_mode) && !S_ISDIR(sb.st_mode);
+    if (k->plain) /* a FIFO without a writer would hang */
         return ctr_fail(err, CTR_EDATA,
                         "is no regular file, and blocks are read in any order: ctr-cat --to file -o FILE makes one");
     int rc = ctr_hold(path, err);
@@ -134,13 +136,15 @@ static int open_keyed(struct ctr_keyed *k, const char *path, struct ctr_err *err
         rc = ctr_source_open(&k->src, path, &k->opts, &k->stats, err);
     if (rc < 0)
         return rc;
-    if (!k->src.map)
+    k->plain = !k->src.map;
+    if (k->plain)
         return ctr_fail(err, CTR_EDATA, "is not a keyed file: make one with ctr-cat --to file --key COLUMN");
     rc = ctr_ipcfile_open(&k->file, k->src.map, k->src.map_size, &k->scratch, err);
     if (rc < 0)
         return rc;
     const char *key = ctr_meta_get(&k->file.footer.meta, CTR_SEAL_KEY);
-    if (!key || !k->file.footer.sealed)
+    k->plain = !key || !k->file.footer.sealed;
+    if (k->plain)
         return ctr_fail(err, CTR_EDATA, "is not a keyed file: make one with ctr-cat --to file --key COLUMN");
     struct arrow_leaves leaves;
     rc = ctr_leaves_make(&leaves, &k->file.schema, false, err);
@@ -167,13 +171,14 @@ static int open_keyed(struct ctr_keyed *k, const char *path, struct ctr_err *err
     return rc < 0 ? rc : read_first(k, err);
 }
 
-int ctr_keyed_open(struct ctr_keyed **out, const char *path, struct ctr_err *err)
+static int open_any(struct ctr_keyed **out, const char *path, bool *plain, struct ctr_err *err)
 {
     struct ctr_keyed *k = calloc(1, sizeof *k);
     *out = NULL;
     if (!k)
         return ctr_fail_nomem(err, sizeof *k);
     k->src.fd = -1;
+    k->keys.block = -1;
     for (int i = 0; i < CACHE_BLOCKS; i++)
         k->slot[i].block = -1;
     int rc = ctr_strdup(&k->path, path, err);
@@ -181,6 +186,7 @@ int ctr_keyed_open(struct ctr_keyed **out, const char *path, struct ctr_err *err
         rc = open_keyed(k, path, err);
     if (rc < 0) {
         ctr_err_file(err, path);
+        *plain = k->plain;
         ctr_keyed_free(k);
         return rc;
     }
@@ -188,15 +194,33 @@ int ctr_keyed_open(struct ctr_keyed **out, const char *path, struct ctr_err *err
     return 0;
 }
 
+int ctr_keyed_open(struct ctr_keyed **out, const char *path, struct ctr_err *err)
+{
+    bool plain = false;
+    return open_any(out, path, &plain, err);
+}
+
+int ctr_keyed_try(struct ctr_keyed **out, const char *path, struct ctr_err *err)
+{
+    bool plain = false;
+    const int rc = open_any(out, path, &plain, err);
+    return plain ? 0 : rc;
+}
+
+static void free_slot(struct keyed_slot *s)
+{
+    ctr_leaves_free(&s->leaves);
+    ctr_data_free(&s->data);
+    free(s->cols);
+}
+
 void ctr_keyed_free(struct ctr_keyed *k)
 {
     if (!k)
         return;
-    for (int i = 0; i < CACHE_BLOCKS; i++) {
-        ctr_leaves_free(&k->slot[i].leaves);
-        ctr_data_free(&k->slot[i].data);
-        free(k->slot[i].cols);
-    }
+    for (int i = 0; i < CACHE_BLOCKS; i++)
+        free_slot(&k->slot[i]);
+    free_slot(&k->keys);
     ctr_colbuf_free(&k->first);
     if (k->rows_set)
         ctr_batchbuf_free(&k->rows);
@@ -236,7 +260,8 @@ int64_t ctr_keyed_blocks_read(const struct ctr_keyed *k)
 
 /* ---- blocks ---- */
 
-static int load(struct ctr_keyed *k, struct keyed_slot *s, int64_t block, struct ctr_err *err)
+/* `only`: this column alone; -1: all. */
+static int load(struct ctr_keyed *k, struct keyed_slot *s, int64_t block, int only, struct ctr_err *err)
 {
     const uint8_t *body;
     int rc = 0;
@@ -257,14 +282,16 @@ static int load(struct ctr_keyed *k, struct keyed_slot *s, int64_t block, struct
         rc = ctr_data_set(&s->data, &s->m, body, &k->stats, err);
     for (int i = 0; rc >= 0 && i < k->schema.n; i++) {
         const struct ctr_col *c = NULL;
+        if (only >= 0 && i != only)
+            continue;
         rc = ctr_leaf_decode(&s->leaves.l[i], 0, &s->data, &c, err);
         if (rc >= 0)
             s->cols[i] = *c;
     }
     if (rc < 0)
         return rc;
-    k->blocks_read += !k->verified[block];
-    k->verified[block] = 1;
+    k->blocks_read += !k->verified[block] && only < 0;
+    k->verified[block] |= only < 0;
     s->batch = (struct ctr_batch){ .schema = &k->schema, .rows = s->m.rows, .col = s->cols };
     s->block = block;
     return 0;
@@ -283,9 +310,36 @@ static int get_block(struct ctr_keyed *k, int64_t block, const struct ctr_batch 
             s = &k->slot[i];
     }
     s->used = ++k->clock;
-    int rc = s->block == block ? 0 : load(k, s, block, err);
+    int rc = s->block == block ? 0 : load(k, s, block, -1, err);
     *b = &s->batch;
     return rc;
+}
+
+int64_t ctr_keyed_blocks(const struct ctr_keyed *k)
+{
+    return (int64_t)k->file.footer.nblocks;
+}
+
+int ctr_keyed_keys(struct ctr_keyed *k, int64_t block, const struct ctr_col **keys, struct ctr_err *err)
+{
+    const int rc = load(k, &k->keys, block, k->key, err);
+    *keys = rc < 0 ? NULL : &k->keys.cols[k->key];
+    if (rc < 0)
+        ctr_err_file(err, k->src.name);
+    return CTR_MIN(rc, 0);
+}
+
+int ctr_keyed_block(struct ctr_keyed *k, int64_t block, const struct ctr_batch **b, struct ctr_err *err)
+{
+    const int rc = get_block(k, block, b, err);
+    if (rc < 0)
+        ctr_err_file(err, k->src.name);
+    return CTR_MIN(rc, 0);
+}
+
+int ctr_keyed_unchanged(const struct ctr_keyed *k, struct ctr_err *err)
+{
+    return ctr_source_unchanged(&k->src, err);
 }
 
 /* ---- look-ups ---- */

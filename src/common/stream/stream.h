@@ -218,6 +218,15 @@ int ctr_keyed_get_many(struct ctr_keyed *k, const struct ctr_col *keys, struct c
                        struct ctr_err *err) CTR_MUST;
 int64_t ctr_keyed_blocks_read(const struct ctr_keyed *k);
 int64_t ctr_keyed_bytes(const struct ctr_keyed *k); /* of the file */
+/* As ctr_keyed_open; *k is NULL where the file is whole but not keyed: a pipe, a stream, an IPC file without keys. */
+int ctr_keyed_try(struct ctr_keyed **k, const char *path, struct ctr_err *err) CTR_MUST;
+/* Rows by block, for those that number them: blocks; the keys of a block, which alone are read and verified then,
+ * borrowed until the next call; all columns of a block, borrowed until the next look-up or block. */
+int64_t ctr_keyed_blocks(const struct ctr_keyed *k);
+int ctr_keyed_keys(struct ctr_keyed *k, int64_t block, const struct ctr_col **keys, struct ctr_err *err) CTR_MUST;
+int ctr_keyed_block(struct ctr_keyed *k, int64_t block, const struct ctr_batch **b, struct ctr_err *err) CTR_MUST;
+/* Before what was read of blocks goes out: has another program written to the file? */
+int ctr_keyed_unchanged(const struct ctr_keyed *k, struct ctr_err *err) CTR_MUST;
 
 /* ---- mapped files ---- */
 

@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * image_table: see image_table.h. Invariant: a row that the index names lies in the file or in memory, and a vector
+ * that is handed out has finite numbers. */
+#include <inttypes.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "common/deep/image_table.h"
+#include "common/model/model.h"
+#include "common/stream/stream.h"
+
+struct ctr_image_table {
+    struct ctr_sparse place; /* hash -> 1 + row */
+    int64_t images;
+    int32_t width;
+    int columns[2];   /* key, vector */
+    const char *path; /* borrowed */
+    char *tower;
+    uint64_t *seed; /* of the tables that name images */
+    int seeds;
+    struct ctr_buf vector;  /* of a stream: f32 [images][width] */
+    struct ctr_keyed *file; /* or where they lie; one thread at a time */
+    struct ctr_buf first;   /* i64 [blocks + 1]: the first row of each block, and the end */
+    pthread_mutex_t lock;
+};
+
+#define AS(type, buf) ((type *)(void *)(buf).data)
+
+void ctr_image_table_free(struct ctr_image_table *t)
+{
+    if (!t)
+        return;
+    ctr_sparse_free(&t->place);
+    ctr_buf_free(&t->vector);
+    ctr_buf_free(&t->first);
+    ctr_keyed_free(t->file);
+    pthread_mutex_destroy(&t->lock);
+    free(t->tower);
+    free(t->seed);
+    free(t);
+}
+
+/* ---- columns ---- */
+
+struct ctr_str ctr_image_key(const struct ctr_col *c, int64_t i, char number[CTR_NUM_MAX])
+{
+    if (c->type == CTR_UTF8)
+        return ctr_col_str(c, i);
+    const size_t n =
+        c->type == CTR_U64 ? ctr_fmt_u64(number, (uint64_t)ctr_col_i64(c, i)) : ctr_fmt_i64(number, ctr_col_i64(c, i));
+    return (struct ctr_str){ number, n };
+}
+
+static bool is_key(const struct ctr_field *f)
+{
+    return f->type == CTR_UTF8 || (f->type >= CTR_I8 && f->type <= CTR_U64);
+}
+
+static bool is_vector(const struct ctr_field *f)
+{
+    return (f->type == CTR_FIXED || f->type == CTR_LIST) && ctr_types[f->item].floating;
+}
+
+int ctr_image_columns(const struct ctr_schema *s, int columns[2], int32_t *width, struct ctr_err *err)
+{
+    columns[0] = columns[1] = 0;
+    while (columns[0] < s->n && !is_key(&s->f[columns[0]]))
+        columns[0]++;
+    while (columns[1] < s->n && !is_vector(&s->f[columns[1]]))
+        columns[1]++;
+    if (columns[0] == s->n || columns[1] == s->n)
+        return ctr_fail(err, CTR_EDATA,
+                        "it has no column of keys (text or integers) and one of vectors (lists of floats): "
+                        "ctr-embed-images writes such files");
+    *width = s->f[columns[1]].type == CTR_FIXED ? s->f[columns[1]].width : 0;
+    return 0;
+}
+
+int ctr_image_vector(const struct ctr_col *c, int64_t i, int32_t *width, struct ctr_str key, int64_t row, float *to,
+                     struct ctr_err *err)
+{
+    const int shown = (int)CTR_MIN(key.n, 80);
+    int64_t at = 0, end = 0;
+    const struct ctr_col *items = ctr_col_items(c, *width, i, &at, &end);
+    if (!items)
+        return ctr_fail(err, CTR_EDATA, "row %" PRId64 ": the vector of '%.*s' is null", row + 1, shown, key.p);
+    const bool measure = !*width; /* of lists: that of the first */
+    if (measure)
+        *width = (int32_t)CTR_MIN(end - at, INT32_MAX);
+    if (!*width || end - at != *width)
+        return ctr_fail(err, CTR_EDATA,
+                        "row %" PRId64 ": the vector of '%.*s' has %" PRId64 " numbers, those before have %d", row + 1,
+                        shown, key.p, end - at, *width);
+    for (int32_t k = 0; k < *width && !measure; k++) {
+        to[k] = items->type == CTR_F16 ? ctr_f16_to_f32(((const uint16_t *)items->data)[at + k])
+                                       : (float)ctr_col_f64(items, at + k);
+        if (ctr_col_null(items, at + k) || !(fabsf(to[k]) < INFINITY))
+            return ctr_fail(err, CTR_EDATA,
+                            "row %" PRId64 ": number %d of the vector of '%.*s' is null, NaN or infinite", row + 1,
+                            k + 1, shown, key.p);
+    }
+    return 0;
+}
+
+/* ---- the index ---- */
+
+static int put_place(struct ctr_image_table *t, uint64_t key, int64_t row, bool *duplicate, struct ctr_err *err)
+{
+    const uint32_t at = (uint32_t)row + 1;
+    uint32_t there;
+    int rc = ctr_sparse_reserve(&t->place, 1, err);
+    if (rc)
+        return rc;
+    uint8_t *slot = ctr_sparse_get(&t->place, ctr_sparse_hash(key));
+    memcpy(&there, slot + 8, sizeof there);
+    *duplicate = there && there != at;
+    memcpy(slot + 8, &at, sizeof at);
+    return 0;
+}
+
+/* The text of a key, as each table that names images hashes it. */
+static int put_text(struct ctr_image_table *t, struct ctr_str text, int64_t row, struct ctr_err *err)
+{
+    int rc = 0;
+    for (int i = 0; i < t->seeds && !rc; i++) {
+        bool duplicate = false;
+        rc = put_place(t, ctr_feature_key(t->seed[i], text.p, text.n), row, &duplicate, err);
+        if (!rc && duplicate)
+            rc = ctr_fail(err, CTR_EDATA, "row %" PRId64 ": a second vector of '%.*s'", row + 1,
+                          (int)CTR_MIN(text.n, 80), text.p);
+    }
+    return rc;
+}
+
+static int put_key(struct ctr_image_table *t, const struct ctr_col *key, int64_t i, struct ctr_err *err)
+{
+    char number[CTR_NUM_MAX];
+    if (ctr_col_missing(key, i))
+        return ctr_fail(err, CTR_EDATA, "row %" PRId64 ": the key is null", t->images + 1);
+    if (t->images >= INT32_MAX - 1)
+        return ctr_fail(err, CTR_EDATA, "more than 2^31 images");
+    return put_text(t, ctr_image_key(key, i, number), t->images, err);
+}
+
+int64_t ctr_image_table_find(const struct ctr_image_table *t, uint64_t hash)
+{
+    const uint8_t *slot = ctr_sparse_find(&t->place, hash);
+    return slot ? (int64_t)ctr_sparse_row_number(slot) - 1 : -1;
+}
+
+/* ---- a stream, into memory ---- */
+
+static int hold_batch(struct ctr_image_table *t, const struct ctr_batch *b, struct ctr_err *err)
+{
+    const struct ctr_col *key = &b->col[t->columns[0]], *vector = &b->col[t->columns[1]];
+    int rc = 0;
+    for (int64_t i = 0; i < b->rows && !rc; i++, t->images++) {
+        char number[CTR_NUM_MAX];
+        rc = put_key(t, key, i, err);
+        const struct ctr_str text = rc ? (struct ctr_str){ 0 } : ctr_image_key(key, i, number);
+        if (!rc && !t->width)
+            rc = ctr_image_vector(vector, i, &t->width, text, t->images, NULL, err);
+        float *to = rc ? NULL : ctr_buf_extend(&t->vector, t->width, sizeof *to, &rc, err);
+        if (!rc)
+            rc = ctr_image_vector(vector, i, &t->width, text, t->images, to, err);
+    }
+    return rc;
+}
+
+static int take_tower(struct ctr_image_table *t, const struct ctr_schema *s, struct ctr_err *err)
+{
+    const char *how = ctr_meta_get(&s->meta, CTR_META_NETWORK);
+    if (!how || strncmp(how, CTR_TOWER_PREFIX, strlen(CTR_TOWER_PREFIX)) != 0)
+        return 0;
+    t->tower = strndup(how, strcspn(how, " "));
+    return t->tower ? 0 : ctr_fail_nomem(err, strlen(how));
+}
+
+static int hold(struct ctr_image_table *t, struct ctr_err *err)
+{
+    char *paths[] = { (char *)(uintptr_t)t->path };
+    const struct ctr_batch *b;
+    struct ctr_reader *r = NULL;
+    int rc = ctr_reader_open(&r, paths, 1, NULL, err);
+    if (!rc)
+        rc = ctr_image_columns(ctr_reader_schema(r), t->columns, &t->width, err);
+    if (!rc)
+        rc = take_tower(t, ctr_reader_schema(r), err);
+    while (!rc && (rc = ctr_reader_next(r, &b, err)) > 0)
+        rc = hold_batch(t, b, err);
+    ctr_reader_free(r);
+    return rc;
+}
+
+/* ---- a keyed file, where it lies ---- */
+
+/* Its key is that by which it is keyed; rows are numbered block by block. */
+static int index_file(struct ctr_image_table *t, struct ctr_err *err)
+{
+    const int64_t blocks = ctr_keyed_blocks(t->file);
+    int rc = ctr_image_columns(ctr_keyed_schema(t->file), t->columns, &t->width, err);
+    if (!rc)
+        rc = take_tower(t, ctr_keyed_schema(t->file), err);
+    t->columns[0] = ctr_keyed_column(t->file);
+    if (!rc && !is_key(&ctr_keyed_schema(t->file)->f[t->columns[0]]))
+        rc = ctr_fail(err, CTR_EDATA, "it is keyed by '%.60s', which is neither text nor integers",
+                      ctr_keyed_schema(t->file)->f[t->columns[0]].name);
+    int64_t *first = rc ? NULL : ctr_buf_extend(&t->first, blocks + 1, sizeof *first, &rc, err);
+    for (int64_t b = 0; b < blocks && !rc; b++) {
+        const struct ctr_col *key;
+        first[b] = t->images;
+        rc = ctr_keyed_keys(t->file, b, &key, err);
+        for (int64_t i = 0; !rc && i < key->rows; i++, t->images++)
+            rc = put_key(t, key, i, err);
+    }
+    if (!rc)
+        first[blocks] = t->images;
+    return rc ? rc : ctr_keyed_unchanged(t->file, err);
+}
+
+/* The block of a row: the last one that begins at it or before. */
+static int64_t block_of(const struct ctr_image_table *t, int64_t row)
+{
+    const int64_t *first = AS(int64_t, t->first);
+    int64_t lo = 0, hi = (int64_t)(t->first.len / sizeof *first) - 1;
+    while (hi - lo > 1) {
+        const int64_t mid = lo + (hi - lo) / 2;
+        *(first[mid] <= row ? &lo : &hi) = mid;
+    }
+    return lo;
+}
+
+static int fetch_mapped(struct ctr_image_table *t, int64_t row, float *to, struct ctr_err *err)
+{
+    const int64_t block = block_of(t, row), i = row - AS(int64_t, t->first)[block];
+    const struct ctr_batch *b;
+    char number[CTR_NUM_MAX];
+    int rc = ctr_keyed_block(t->file, block, &b, err);
+    return rc ? rc
+              : ctr_image_vector(&b->col[t->columns[1]], i, &t->width, ctr_image_key(&b->col[t->columns[0]], i, number),
+                                 row, to, err);
+}
+
+/* Of lists that may differ, the first one says how long all are. */
+static int measure(struct ctr_image_table *t, struct ctr_err *err)
+{
+    if (t->width || !t->images)
+        return 0;
+    return fetch_mapped(t, 0, NULL, err);
+}
+
+/* ---- the table ---- */
+
+static int hash_tables(struct ctr_image_table *t, const char *const *tables, int n, struct ctr_err *err)
+{
+    t->seed = calloc((size_t)n + 1, sizeof *t->seed);
+    if (!t->seed)
+        return ctr_fail_nomem(err, (size_t)n * sizeof *t->seed);
+    for (int i = 0; i < n; i++) {
+        bool known = false;
+        for (int k = 0; k < i; k++)
+            known |= !strcmp(tables[i], tables[k]);
+        if (!known)
+            t->seed[t->seeds++] = ctr_table_seed(tables[i]);
+    }
+    return 0;
+}
+
+static int read_table(struct ctr_image_table *t, struct ctr_err *err)
+{
+    int rc = ctr_keyed_try(&t->file, t->path, err);
+    if (!rc)
+        rc = t->file ? index_file(t, err) : hold(t, err);
+    if (!rc && t->file)
+        rc = measure(t, err);
+    if (!rc && (!t->images || !t->width))
+        rc = ctr_fail(err, CTR_EDATA, "it has no vectors, or vectors of no numbers");
+    for (int i = 0; i < t->seeds && !rc; i++) {
+        bool duplicate;
+        rc = put_place(t, ctr_feature_key(t->seed[i], "(missing)", 9), t->images, &duplicate, err);
+        if (!rc && duplicate)
+            rc = ctr_fail(err, CTR_EDATA, "a key is '(missing)', which stands for a null: give the image another name");
+    }
+    return rc;
+}
+
+int ctr_image_table_open(struct ctr_image_table **out, const char *path, const char *const *tables, int n,
+                         struct ctr_err *err)
+{
+    struct ctr_image_table *t = calloc(1, sizeof *t);
+    if (!t)
+        return ctr_fail_nomem(err, sizeof *t);
+    t->path = path;
+    pthread_mutex_init(&t->lock, NULL);
+    ctr_sparse_init_dense(&t->place, CTR_SPARSE_NUMBERED);
+    int rc = hash_tables(t, tables, n, err);
+    if (!rc)
+        rc = read_table(t, err);
+    if (rc) {
+        ctr_err_file(err, path);
+        ctr_image_table_free(t);
+        return rc;
+    }
+    *out = t;
+    return 0;
+}
+
+int64_t ctr_image_table_images(const struct ctr_image_table *t)
+{
+    return t->images;
+}
+
+int32_t ctr_image_table_width(const struct ctr_image_table *t)
+{
+    return t->width;
+}
+
+int64_t ctr_image_table_bytes(const struct ctr_image_table *t)
+{
+    return (int64_t)(ctr_sparse_bytes(&t->place) + t->vector.len);
+}
+
+const char *ctr_image_table_path(const struct ctr_image_table *t)
+{
+    return t->path;
+}
+
+const char *ctr_image_table_tower(const struct ctr_image_table *t)
+{
+    return t->tower;
+}
+
+int ctr_image_table_fetch(const struct ctr_image_table *t, int64_t row, float *to, struct ctr_err *err)
+{
+    struct ctr_image_table *own = (struct ctr_image_table *)(uintptr_t)t; /* under the lock */
+    const size_t bytes = (size_t)t->width * sizeof *to;
+    int rc = 0;
+    if (row == t->images)
+        memset(to, 0, bytes);
+    else if (!t->file)
+        memcpy(to, AS(float, t->vector) + row * t->width, bytes);
+    else {
+        pthread_mutex_lock(&own->lock);
+        rc = fetch_mapped(own, row, to, err);
+        pthread_mutex_unlock(&own->lock);
+    }
+    if (rc)
+        ctr_err_file(err, t->path);
+    return rc;
+}
+
+int ctr_image_table_unchanged(const struct ctr_image_table *t, struct ctr_err *err)
+{
+    const int rc = t->file ? ctr_keyed_unchanged(t->file, err) : 0;
+    if (rc)
+        ctr_err_file(err, t->path);
+    return rc;
+}
