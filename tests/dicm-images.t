@@ -109,6 +109,14 @@ is 'are those of their vectors' "$(ctr-info --digest direct.arrow)" "$(ctr-info 
 exits 'a tower for other vectors' 1 ctr-embed-images -w tiny.safetensors --tower m.arrows rgb0.png
 err_like 'is refused' 'm.arrows: its tower takes vectors of 24 numbers, the network gives 9'
 
+# ---- partial warm-up: all but the vectors of ids
+ctr-select --section 'emb.*' --head 0 m.arrows >noids.arrows
+ctr-train dicm --embedding 5 --hidden 8 --images-tower 16,6 --attention-hidden 4 --images-pool attentive --minibatch 100 --rate 1e-35 --images images.arrows \
+    --init noids.arrows --init-partial -o warm.arrows train.arrows 2>said
+ok 'the ids are missing, the tower is not' sh -c 'grep -q "missing, .* of the .* keys of table item" said && ! grep -q "missing.*parameter" said'
+ctr-embed-images -q --tower warm.arrows --vectors -o warm.arrow images.arrows
+is 'and is that of yesterday' "$(ctr-export -f jsonl warm.arrow | cksum)" "$(ctr-export -f jsonl values.arrow | cksum)"
+
 # ---- bad tables
 "$PY" - <<'EOP'
 import pyarrow as pa
