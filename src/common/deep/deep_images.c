@@ -178,10 +178,10 @@ static int number_image(struct ctr_deep *d, uint64_t hash, int input, int64_t ro
         at = ctr_image_table_images(m->table); /* zeros, or what the tower makes of them */
     int32_t *of = &AS(int32_t, m->number)[at];
     if (!*of) {
-        int32_t *more = ctr_buf_extend(&m->row, 1, sizeof *more, &rc, err);
         float *vector = ctr_buf_extend(&m->host, ctr_image_table_width(m->table), sizeof *vector, &rc, err);
         if (!rc)
             rc = ctr_image_table_fetch(m->table, at, vector, err);
+        int32_t *more = rc ? NULL : ctr_buf_extend(&m->row, 1, sizeof *more, &rc, err);
         if (rc)
             return rc;
         *more = (int32_t)at;
@@ -250,7 +250,8 @@ int ctr_deep_images_pull(struct ctr_deep *d, struct ctr_err *err)
         rc = ctr_deep_keep(d, &m->value, (size_t)m->done * out, (size_t)m->n * out, err);
     if (!rc && m->n > m->done)
         rc = forward(d, m, x_at, err);
-    m->done = m->n;
+    if (!rc)
+        m->done = m->n;
     return rc;
 }
 
@@ -284,7 +285,7 @@ void ctr_deep_images_clear(struct ctr_deep *d)
         m->first_host = m->n;
         return;
     }
-    for (int64_t i = 0; i < (int64_t)(m->row.len / sizeof(int32_t)); i++)
+    for (int64_t i = 0; i < m->n; i++)
         AS(int32_t, m->number)[AS(int32_t, m->row)[i]] = 0;
     ctr_buf_clear(&m->row);
     m->n = m->done = m->first_host = 0;
