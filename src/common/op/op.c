@@ -23,12 +23,10 @@ struct work {
 };
 
 /* The lane of a literal: the same value in every row, filled once. */
-static void fill_literal(enum ctr_lane lane, uint64_t hash_seed, const struct ctr_op_arg *a, struct arg_work *w)
+bool ctr_lane_literal(enum ctr_lane lane, uint64_t hash_seed, const struct ctr_value *v, char *text, void *to, int n)
 {
-    const struct ctr_value *v = a->literal;
     double f = 0;
     struct opv_str s = { (const uint8_t *)v->s.p, v->kind == CTR_V_STR ? (int64_t)v->s.n : 0 };
-    char *text = (char *)w->span; /* the spans of a literal are free */
 
     (void)ctr_value_number(v, &f);
     if (lane == CTR_LANE_TEXT || lane == CTR_LANE_HASH) {
@@ -42,16 +40,23 @@ static void fill_literal(enum ctr_lane lane, uint64_t hash_seed, const struct ct
                                                     : ctr_fmt_i64(text, v->i));
         }
     }
-    for (int i = 0; i < CTR_OP_TILE; i++)
+    for (int i = 0; i < n; i++)
         switch (lane) {
-        case CTR_LANE_BOOL: ((uint8_t *)w->lane)[i] = v->i != 0; break;
+        case CTR_LANE_BOOL: ((uint8_t *)to)[i] = v->i != 0; break;
         case CTR_LANE_I64:
-        case CTR_LANE_U64: ((int64_t *)w->lane)[i] = v->i; break;
-        case CTR_LANE_F64: ((double *)w->lane)[i] = f; break;
-        case CTR_LANE_HASH: ((uint64_t *)w->lane)[i] = ctr_text_key(s.p, s.n, hash_seed); break;
-        default: w->lane[i] = s; break;
+        case CTR_LANE_U64: ((int64_t *)to)[i] = v->i; break;
+        case CTR_LANE_F64: ((double *)to)[i] = f; break;
+        case CTR_LANE_HASH: ((uint64_t *)to)[i] = ctr_text_key(s.p, s.n, hash_seed); break;
+        default: ((struct opv_str *)to)[i] = s; break;
         }
-    memset(w->ok, v->kind != CTR_V_NULL && !(v->kind == CTR_V_UINT && lane == CTR_LANE_I64), sizeof w->ok);
+    return v->kind != CTR_V_NULL && !(v->kind == CTR_V_UINT && lane == CTR_LANE_I64);
+}
+
+static void fill_literal(enum ctr_lane lane, uint64_t hash_seed, const struct ctr_op_arg *a, struct arg_work *w)
+{
+    char *text = (char *)w->span; /* the spans of a literal are free */
+
+    memset(w->ok, ctr_lane_literal(lane, hash_seed, a->literal, text, w->lane, CTR_OP_TILE), sizeof w->ok);
     w->in = (struct ctr_op_in){ .v = w->lane, .ok = w->ok };
 }
 
@@ -191,7 +196,7 @@ static int run_fixed8(const struct run *r, struct ctr_op_tile *t, struct ctr_err
     if (rc)
         return rc;
     t->out = data->data + data->len;
-    if ((rc = r->s->loop(t, err)))
+    if ((rc = r->s->loop->run(t, err)))
         return rc;
     if (memchr(t->ok, 0, (size_t)t->n))
         clear_nulls(t->out, t->ok, t->n);
@@ -200,31 +205,53 @@ static int run_fixed8(const struct run *r, struct ctr_op_tile *t, struct ctr_err
 }
 
 /* bool: bytes to bits; float32: narrowed, exact as the values came from float32. */
-static int run_narrow(const struct run *r, struct ctr_op_tile *t, struct ctr_err *err)
+static int append_narrow(struct ctr_colbuf *out, const void *lane, const uint8_t *ok, int n, struct ctr_err *err)
 {
-    double scratch[CTR_OP_TILE];
-    struct ctr_buf *data = &r->out->data;
-    bool bits = r->out->type == CTR_BOOL;
-    size_t size = bits ? (size_t)(t->n + 7) / 8 : (size_t)t->n * sizeof(float);
-    int rc = ctr_buf_reserve(data, size, err);
+    bool bits = out->type == CTR_BOOL;
+    size_t size = bits ? (size_t)(n + 7) / 8 : (size_t)n * sizeof(float);
+    int rc = ctr_buf_reserve(&out->data, size, err);
 
     if (rc)
         return rc;
-    t->out = scratch;
-    if ((rc = r->s->loop(t, err)))
-        return rc;
     if (bits) {
-        uint8_t *v = (uint8_t *)scratch, *to = data->data + data->len;
+        const uint8_t *v = lane;
+        uint8_t *to = out->data.data + out->data.len;
         memset(to, 0, size);
-        for (int i = 0; i < t->n; i++)
-            to[i >> 3] |= (uint8_t)((v[i] & t->ok[i]) << (i & 7));
+        for (int i = 0; i < n; i++)
+            to[i >> 3] |= (uint8_t)((v[i] & ok[i]) << (i & 7));
     } else {
-        float *to = (void *)(data->data + data->len);
-        for (int i = 0; i < t->n; i++)
-            to[i] = t->ok[i] ? (float)scratch[i] : 0;
+        const double *v = lane;
+        float *to = (void *)(out->data.data + out->data.len);
+        for (int i = 0; i < n; i++)
+            to[i] = ok[i] ? (float)v[i] : 0;
     }
-    data->len += size;
+    out->data.len += size;
     return 0;
+}
+
+static int run_narrow(const struct run *r, struct ctr_op_tile *t, struct ctr_err *err)
+{
+    double scratch[CTR_OP_TILE];
+    int rc;
+
+    t->out = scratch;
+    rc = r->s->loop->run(t, err);
+    return rc ? rc : append_narrow(r->out, scratch, t->ok, t->n, err);
+}
+
+int ctr_op_device_fixed(struct ctr_colbuf *out, const void *lane, const uint8_t *ok, int64_t rows, struct ctr_err *err)
+{
+    const size_t width = out->type == CTR_BOOL ? 1 : 8;
+    int rc = 0;
+
+    for (int64_t done = 0; !rc && done < rows; done += CTR_OP_TILE) {
+        const int n = (int)CTR_MIN(rows - done, CTR_OP_TILE);
+        const uint8_t *from = (const uint8_t *)lane + (size_t)done * width;
+        rc = out->type == CTR_BOOL || out->type == CTR_F32 ? append_narrow(out, from, ok + done, n, err)
+                                                           : ctr_buf_append(&out->data, from, (size_t)n * 8, err);
+        rc = rc ? rc : ctr_lane_append_valid(out, ok + done, n, err);
+    }
+    return rc;
 }
 
 static int run_tile(void *ctx, struct ctr_op_tile *t, struct ctr_err *err)
@@ -234,7 +261,7 @@ static int run_tile(void *ctx, struct ctr_op_tile *t, struct ctr_err *err)
 
     t->buf = r->out;
     if (r->out->type == CTR_UTF8 || r->out->type == CTR_LIST)
-        rc = r->s->loop(t, err);
+        rc = r->s->loop->run(t, err);
     else if (r->out->type == CTR_BOOL || r->out->type == CTR_F32)
         rc = run_narrow(r, t, err);
     else
@@ -253,7 +280,7 @@ static int run_plain(const struct ctr_op_call *call, const struct ctr_col *const
 /* ---- lists, item by item ---- */
 
 /* The offsets and the nulls of the list column, over the items that the loop made. */
-static int copy_shape(const struct ctr_col *c, int64_t rows, struct ctr_colbuf *out, struct ctr_err *err)
+int ctr_op_device_shape(struct ctr_colbuf *out, const struct ctr_col *c, int64_t rows, struct ctr_err *err)
 {
     uint8_t ok[CTR_OP_TILE];
     int rc;
@@ -287,7 +314,7 @@ static int run_lifted(const struct ctr_op_call *call, const struct ctr_col *cons
         return 0;
     rc = run_plain(call, &item, from, n, out->item, err);
     (void)s;
-    return rc ? rc : copy_shape(c, rows, out, err);
+    return rc ? rc : ctr_op_device_shape(out, c, rows, err);
 }
 
 /* ---- dictionaries ---- */

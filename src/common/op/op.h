@@ -130,4 +130,52 @@ int ctr_op_fit_save(const struct ctr_op_call *call, struct ctr_batchbuf *rows, s
 int ctr_op_fit_load(struct ctr_op_call *call, const struct ctr_batch *rows,
                     struct ctr_err *err) CTR_MUST; /* repeated */
 
+/* ---- for kernels (common/meta): what of a bound call a device needs, and its results as columns ---- */
+
+enum ctr_loop_kind {
+    CTR_LOOP_OF_FIXED, /* a result of fixed size */
+    CTR_LOOP_OF_TEXT,  /* a text */
+    CTR_LOOP_OF_TEXTS, /* a list of texts */
+    CTR_LOOP_OF_KEYS,  /* a list of values of eight bytes */
+};
+struct opv_str;
+struct ctr_op_device {
+    const char *loop, *file; /* its name in the text for a device, and the file that has it (oploop_*.h) */
+    enum ctr_loop_kind kind;
+    int nargs;
+    struct ctr_op_device_arg {
+        int lane; /* enum opd_lane of oplayer.h */
+        bool list;
+    } arg[8];
+    bool nulls;             /* the loop sees nulls */
+    bool lift;              /* it runs over the items of the list that is argument 0 */
+    struct ctr_vtype inner; /* result of the loop: of an item, when lifted */
+    void *param;
+    size_t param_bytes;
+    struct opv_str *(*param_texts)(void *param, int k); /* the k-th text that a copy of *param points to, or NULL */
+};
+/* Returns NULL and fills *d, or why a device cannot run the call: words that go on after "…: it ". */
+const char *ctr_op_device(const struct ctr_op_call *call, struct ctr_op_device *d);
+/* The lane of argument k as the device reads it: a literal's value (at most 16 bytes) and whether it is there. A text
+ * of a number lies in `text`, 64 bytes. */
+void ctr_op_device_literal(const struct ctr_op_call *call, int k, void *value, uint8_t *ok, char *text);
+/* Append a lane of fixed size (1 byte of bools, else 8) with a byte of presence a row. */
+int ctr_op_device_fixed(struct ctr_colbuf *out, const void *lane, const uint8_t *ok, int64_t rows,
+                        struct ctr_err *err) CTR_MUST;
+/* Fill an empty column with results of variable size: row i has the bytes [at[i], at[i + 1]) and, of lists, the items
+ * [item[i], item[i + 1]), the texts of which end at end[…]. CTR_ELARGE above limit_bytes, where that is not 0. */
+struct ctr_op_device_rows {
+    enum ctr_loop_kind kind;
+    int64_t rows, limit_bytes;
+    const uint8_t *ok, *bytes;
+    const int64_t *at, *item;
+    const int32_t *end;
+};
+int ctr_op_device_rows(struct ctr_colbuf *out, const struct ctr_op_device_rows *r, struct ctr_err *err) CTR_MUST;
+/* A lifted call: offsets and nulls of its list over the items that lie in out->item. */
+int ctr_op_device_shape(struct ctr_colbuf *out, const struct ctr_col *list, int64_t rows, struct ctr_err *err) CTR_MUST;
+/* Keys of a feature as a call of a device. Its parameters are made for `seed` into *param, which has room for 32 bytes.
+ */
+const char *ctr_op_device_keys(const struct ctr_vtype *type, uint64_t seed, void *param, struct ctr_op_device *d);
+
 #endif

@@ -382,7 +382,7 @@ static void keyset_filter(const struct keyset *k, uint64_t *key, int64_t n)
 #define VOCAB_WRITE(t, i, s) opv_put(s, VOCAB_STR(t, i).p, VOCAB_STR(t, i).n)
 CTR_LOOP_TEXT(write_vocab, VOCAB_MAX, VOCAB_WRITE)
 
-static int loop_vocab_text(struct ctr_op_tile *t, struct ctr_err *err)
+static int vocab_text(struct ctr_op_tile *t, struct ctr_err *err)
 {
     const struct opv_str *a = t->in[0].v;
     struct ctr_op_tile known = *t;
@@ -401,10 +401,11 @@ static int loop_vocab_text(struct ctr_op_tile *t, struct ctr_err *err)
         str[i] = key[i] == want[i] ? a[i] : (struct opv_str){ OTHER_TEXT, OTHER_LEN };
     in.v = str;
     known.in = &in;
-    return write_vocab(&known, err);
+    return write_vocab->run(&known, err);
 }
+CTR_LOOP_HOST(loop_vocab_text, vocab_text, "asks a vocabulary, which lies in the memory of the host")
 
-static int loop_vocab_key(struct ctr_op_tile *t, struct ctr_err *err)
+static int vocab_key(struct ctr_op_tile *t, struct ctr_err *err)
 {
     const uint64_t *a = t->in[0].v;
     uint64_t *r = t->out, other = ctr_text_key(OTHER_TEXT, OTHER_LEN, 0);
@@ -414,6 +415,7 @@ static int loop_vocab_key(struct ctr_op_tile *t, struct ctr_err *err)
         r[i] = vocab_has(t->param, a[i]) ? a[i] : other;
     return 0;
 }
+CTR_LOOP_HOST(loop_vocab_key, vocab_key, "asks a vocabulary, which lies in the memory of the host")
 
 static bool positive(const struct ctr_value *v, int64_t *to)
 {
@@ -507,7 +509,7 @@ static int prepare_quantiles(struct ctr_op_call *call, struct ctr_op_state *s, s
     return 0;
 }
 
-static int loop_quantiles(struct ctr_op_tile *t, struct ctr_err *err)
+static int run_quantiles(struct ctr_op_tile *t, struct ctr_err *err)
 {
     const struct quantiles *q = t->param;
     const double *a = t->in[0].v, *at = (const void *)q->at.data;
@@ -518,6 +520,7 @@ static int loop_quantiles(struct ctr_op_tile *t, struct ctr_err *err)
         r[i] = opv_bucket(a[i], at, n, &t->ok[i]);
     return 0;
 }
+CTR_LOOP_HOST(loop_quantiles, run_quantiles, "asks fitted thresholds, which lie in the memory of the host")
 
 static int quantiles_fit_tile(void *ctx, struct ctr_op_tile *t, struct ctr_err *err)
 {

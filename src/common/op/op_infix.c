@@ -2,63 +2,7 @@
  *
  * op_infix: loops of the infix and unary operators. Integer arithmetic is in int64: a value or result that has no place
  * there is null, as is a division by 0; floats follow IEEE. Comparisons are exact between all types of numbers. */
-#include "common/op/opint.h"
-
-/* ---- logic ---- */
-
-static int loop_and(struct ctr_op_tile *t, struct ctr_err *err)
-{
-    const uint8_t *a = t->in[0].v, *b = t->in[1].v;
-    uint8_t *r = t->out;
-
-    (void)err;
-    for (int i = 0; i < t->n; i++)
-        r[i] = opv_and(a[i], t->in[0].ok[i], b[i], t->in[1].ok[i], &t->ok[i]);
-    return 0;
-}
-
-static int loop_or(struct ctr_op_tile *t, struct ctr_err *err)
-{
-    const uint8_t *a = t->in[0].v, *b = t->in[1].v;
-    uint8_t *r = t->out;
-
-    (void)err;
-    for (int i = 0; i < t->n; i++)
-        r[i] = opv_or(a[i], t->in[0].ok[i], b[i], t->in[1].ok[i], &t->ok[i]);
-    return 0;
-}
-
-CTR_LOOP1(loop_not, uint8_t, uint8_t, !a0[i])
-
-/* ---- comparison: six operators over each pair of lanes ---- */
-
-#define SATISFIES(cmp, mask) (((mask) >> ((cmp) + 1)) & 1)
-#define COMPARE(name, mask)                                                                                            \
-    CTR_LOOP2(name##_i, int64_t, int64_t, uint8_t, SATISFIES(opv_cmp_i(a0[i], a1[i]), mask))                           \
-    CTR_LOOP2(name##_u, uint64_t, uint64_t, uint8_t, SATISFIES(opv_cmp_u(a0[i], a1[i]), mask))                         \
-    CTR_LOOP2(name##_f, double, double, uint8_t, SATISFIES(opv_cmp_f(a0[i], a1[i]), mask))                             \
-    CTR_LOOP2(name##_ui, uint64_t, int64_t, uint8_t, SATISFIES(opv_cmp_ui(a0[i], a1[i]), mask))                        \
-    CTR_LOOP2(name##_uf, uint64_t, double, uint8_t, SATISFIES(opv_cmp_uf(a0[i], a1[i]), mask))                         \
-    CTR_LOOP2(name##_if, int64_t, double, uint8_t, SATISFIES(opv_cmp_if(a0[i], a1[i]), mask))                          \
-    CTR_LOOP2(name##_s, struct opv_str, struct opv_str, uint8_t, SATISFIES(opv_cmp_s(a0[i], a1[i]), mask))
-/* The same with the arguments swapped, for pairs whose body takes the other order. */
-#define SWAPPED(name, mask)                                                                                            \
-    CTR_LOOP2(name##_iu, int64_t, uint64_t, uint8_t, SATISFIES(opv_cmp_ui(a1[i], a0[i]), mask))                        \
-    CTR_LOOP2(name##_fu, double, uint64_t, uint8_t, SATISFIES(opv_cmp_uf(a1[i], a0[i]), mask))                         \
-    CTR_LOOP2(name##_fi, double, int64_t, uint8_t, SATISFIES(opv_cmp_if(a1[i], a0[i]), mask))
-
-COMPARE(loop_eq, OPV_EQ)
-SWAPPED(loop_eq, OPV_EQ)
-COMPARE(loop_ne, OPV_LT | OPV_GT | OPV_UNORDERED)
-SWAPPED(loop_ne, OPV_LT | OPV_GT | OPV_UNORDERED)
-COMPARE(loop_lt, OPV_LT)
-SWAPPED(loop_lt, OPV_GT)
-COMPARE(loop_le, OPV_LT | OPV_EQ)
-SWAPPED(loop_le, OPV_GT | OPV_EQ)
-COMPARE(loop_gt, OPV_GT)
-SWAPPED(loop_gt, OPV_LT)
-COMPARE(loop_ge, OPV_GT | OPV_EQ)
-SWAPPED(loop_ge, OPV_LT | OPV_EQ)
+#include "common/op/oploop_infix.h"
 
 #define ORDERED(name)                                                                                                  \
     { "uu>b", name##_u }, { "ui>b", name##_ui }, { "iu>b", name##_iu }, { "uF>b", name##_uf }, { "Fu>b", name##_fu },  \
@@ -83,24 +27,6 @@ SWAPPED(loop_ge, OPV_LT | OPV_EQ)
             NULL                                                                                                       \
         }                                                                                                              \
     }
-
-/* ---- arithmetic ---- */
-
-CTR_LOOP2(loop_add_i, int64_t, int64_t, int64_t, opv_add_i(a0[i], a1[i], &ok[i]))
-CTR_LOOP2(loop_sub_i, int64_t, int64_t, int64_t, opv_sub_i(a0[i], a1[i], &ok[i]))
-CTR_LOOP2(loop_mul_i, int64_t, int64_t, int64_t, opv_mul_i(a0[i], a1[i], &ok[i]))
-CTR_LOOP2(loop_div_i, int64_t, int64_t, int64_t, opv_div_i(a0[i], a1[i], &ok[i]))
-CTR_LOOP2(loop_mod_i, int64_t, int64_t, int64_t, opv_mod_i(a0[i], a1[i], &ok[i]))
-CTR_LOOP2(loop_add_f, double, double, double, opv_add_f(a0[i], a1[i]))
-CTR_LOOP2(loop_sub_f, double, double, double, opv_sub_f(a0[i], a1[i]))
-CTR_LOOP2(loop_mul_f, double, double, double, opv_mul_f(a0[i], a1[i]))
-CTR_LOOP2(loop_div_f, double, double, double, opv_div_f(a0[i], a1[i]))
-CTR_LOOP2(loop_mod_f, double, double, double, opv_mod_f(a0[i], a1[i]))
-CTR_LOOP2(loop_ratio, double, double, double, opv_ratio(a0[i], a1[i], &ok[i]))
-CTR_LOOP2(loop_quotient_f, double, double, int64_t, opv_quotient_f(a0[i], a1[i], &ok[i]))
-CTR_LOOP2(loop_div_d, int64_t, int64_t, double, opv_div_f((double)a0[i], (double)a1[i]))
-CTR_LOOP1(loop_neg_i, int64_t, int64_t, opv_neg_i(a0[i], &ok[i]))
-CTR_LOOP1(loop_neg_f, double, double, opv_neg_f(a0[i]))
 
 /* What / meant before version 2 of the language: a quotient of integers was rounded down. */
 const struct ctr_op ctr_op_old_quotient = { "/", "x / y -> number or duration", "quotient; of integers rounded down", 0,

@@ -1,21 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * op_json: json_get: the path is parsed at bind into steps, the text is walked by the body. */
-#include "common/op/opint.h"
-#include "common/op/opbody_json.h"
+#include "common/op/oploop_json.h"
 
 #include <stdlib.h>
-
-struct path {
-    int64_t n;
-    struct opv_step step[];
-};
-
-#define PATH                ((const struct path *)(t)->param)
-#define DOC(t, i)           (((const struct opv_str *)(t)->in[0].v)[i])
-#define JSON_MAX(t, i)      DOC(t, i).n
-#define JSON_WRITE(t, i, s) opv_json_get_write(DOC(t, i), PATH->step, PATH->n, s, &(t)->ok[i])
-CTR_LOOP_TEXT(loop_json_get, JSON_MAX, JSON_WRITE)
 
 static int64_t parse_index(const char *p, int64_t n)
 {
@@ -25,7 +13,7 @@ static int64_t parse_index(const char *p, int64_t n)
 }
 
 /* "user.id", "items.0.name", "items[0].name": dots between names, an array takes a number. */
-static int parse_path(const char *p, int64_t n, struct path *to, struct ctr_err *err)
+static int parse_path(const char *p, int64_t n, struct op_path *to, struct ctr_err *err)
 {
     int64_t i = 0;
 
@@ -57,16 +45,25 @@ static int parse_path(const char *p, int64_t n, struct path *to, struct ctr_err 
     return 0;
 }
 
+/* For a device, which has memory of its own. */
+static struct opv_str *path_texts(void *param, int k)
+{
+    struct op_path *p = param;
+    return k < p->n ? &p->step[k].name : NULL;
+}
+
 static int prepare_json_get(struct ctr_op_call *call, struct ctr_op_state *s, struct ctr_err *err)
 {
     const struct ctr_str *text = &call->arg[1].literal->s;
-    struct path *p = malloc(sizeof *p + (text->n + 1) * sizeof *p->step);
+    struct op_path *p = malloc(sizeof *p + (text->n + 1) * sizeof *p->step);
 
     if (!p)
         return ctr_fail_nomem(err, text->n * sizeof *p->step);
-    p->n = 0;
     s->param = p;
     s->param_free = free;
+    s->param_texts = path_texts;
+    s->param_bytes = sizeof *p + (text->n + 1) * sizeof *p->step;
+    memset(p, 0, s->param_bytes);
     return parse_path(text->p, (int64_t)text->n, p, err);
 }
 

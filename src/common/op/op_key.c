@@ -5,7 +5,7 @@
  * ctr_feature_key(seed, ctr_col_text(value)), whatever the type and encoding. */
 #include "common/base/isa.h"
 #include "common/op/opbody_hash.h"
-#include "common/op/opint.h"
+#include "common/op/oploop_key.h"
 
 #include <stdlib.h>
 
@@ -330,25 +330,6 @@ int ctr_op_keys(const struct ctr_vtype *type, const struct ctr_col *col, int64_t
 
 /* ---- cross and hash ---- */
 
-static int loop_hash(struct ctr_op_tile *t, struct ctr_err *err)
-{
-    (void)err;
-    memcpy(t->out, t->in[0].v, (size_t)t->n * 8);
-    return 0;
-}
-
-static int loop_hash_bits(struct ctr_op_tile *t, struct ctr_err *err)
-{
-    const uint64_t *a = t->in[0].v;
-    const int64_t *bits = t->in[1].v;
-    uint64_t *r = t->out;
-
-    (void)err;
-    for (int i = 0; i < t->n; i++)
-        r[i] = a[i] >> (64 - bits[i]);
-    return 0;
-}
-
 static int prepare_hash_bits(struct ctr_op_call *call, struct ctr_op_state *s, struct ctr_err *err)
 {
     int64_t bits = call->arg[1].literal->i;
@@ -356,80 +337,6 @@ static int prepare_hash_bits(struct ctr_op_call *call, struct ctr_op_state *s, s
     (void)s;
     if (bits < 1 || bits > 63)
         return ctr_fail(err, CTR_EUSAGE, "hash_bits wants 1 to 63 bits");
-    return 0;
-}
-
-static int loop_cross(struct ctr_op_tile *t, struct ctr_err *err)
-{
-    uint64_t *r = t->out;
-
-    (void)err;
-    memset(r, 0, (size_t)t->n * 8);
-    for (int k = 0; k < t->nargs; k++) {
-        const uint64_t *a = t->in[k].v;
-        for (int i = 0; i < t->n; i++)
-            r[i] = opv_cross(r[i], a[i]);
-    }
-    return 0;
-}
-
-/* How many combinations row i has; from 2^53 on, more than any column holds, it is all the same. */
-static int64_t combinations(const struct ctr_op_tile *t, int i)
-{
-    int64_t n = t->ok[i];
-
-    for (int k = 0; k < t->nargs && n < (INT64_C(1) << 31); k++)
-        if (t->in[k].span)
-            n *= t->in[k].span[i].to - t->in[k].span[i].from;
-    return n;
-}
-
-/* All combinations of row i, the last list fastest. Null items take part in none. `to` has room for combinations(). */
-static int64_t cross_row(const struct ctr_op_tile *t, int i, uint64_t *to)
-{
-    int64_t n = 1;
-
-    to[0] = 0;
-    for (int k = 0; k < t->nargs; k++) {
-        const struct ctr_op_in *in = &t->in[k];
-        const uint64_t *h = in->span ? in->item : in->v;
-        int64_t from = in->span ? in->span[i].from : i, stop = in->span ? in->span[i].to : i + 1, live = 0, at;
-        for (int64_t j = from; j < stop; j++)
-            live += !in->span || in->item_ok[j];
-        /* from the end, so that the prefixes are read before their place is written */
-        at = n * live;
-        for (int64_t p = n - 1; p >= 0; p--) {
-            uint64_t prefix = to[p];
-            for (int64_t j = stop - 1; j >= from; j--)
-                if (!in->span || in->item_ok[j])
-                    to[--at] = opv_cross(prefix, h[j]);
-        }
-        n *= live;
-    }
-    return n;
-}
-
-static int loop_cross_lists(struct ctr_op_tile *t, struct ctr_err *err)
-{
-    struct ctr_colbuf *b = t->buf->item;
-    int64_t items = 0;
-    int32_t *end;
-    int rc;
-
-    for (int i = 0; i < t->n; i++) {
-        items = CTR_MIN(items + combinations(t, i), INT64_C(1) << 53);
-    }
-    if ((rc = ctr_op_reserve_items(t->buf, t->n, items, t->limit_bytes, err)) ||
-        (rc = ctr_buf_reserve(&b->data, (size_t)(items + 1) * 8, err)))
-        return rc;
-    end = (int32_t *)(t->buf->offsets.data + t->buf->offsets.len);
-    for (int i = 0; i < t->n; i++) {
-        if (combinations(t, i))
-            b->rows += cross_row(t, i, (uint64_t *)b->data.data + b->rows);
-        end[i] = (int32_t)b->rows;
-    }
-    b->data.len = (size_t)b->rows * 8;
-    t->buf->offsets.len += (size_t)t->n * sizeof *end;
     return 0;
 }
 

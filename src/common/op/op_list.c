@@ -84,35 +84,16 @@ static int choose_items(struct ctr_op_tile *t, enum opv_item_kind kind, choose *
     return rc;
 }
 
-#define CHOOSE(name, kind, fn)                                                                                         \
-    static int name(struct ctr_op_tile *t, struct ctr_err *err)                                                        \
+#define CTR_LOOP_CHOSEN(name, kind, fn)                                                                                \
+    static int name##_run(struct ctr_op_tile *t, struct ctr_err *err)                                                  \
     {                                                                                                                  \
         return choose_items(t, kind, fn, err);                                                                         \
-    }
-CHOOSE(loop_sort_i, OPV_ITEM_I64, opv_sort_list)
-CHOOSE(loop_sort_f, OPV_ITEM_F64, opv_sort_list)
-CHOOSE(loop_sort_t, OPV_ITEM_STR, opv_sort_list)
-CHOOSE(loop_unique_i, OPV_ITEM_I64, opv_unique_list)
-CHOOSE(loop_unique_f, OPV_ITEM_F64, opv_unique_list)
-CHOOSE(loop_unique_t, OPV_ITEM_STR, opv_unique_list)
-CHOOSE(loop_top_i, OPV_ITEM_I64, opv_top_list)
-CHOOSE(loop_top_f, OPV_ITEM_F64, opv_top_list)
-CHOOSE(loop_top_t, OPV_ITEM_STR, opv_top_list)
+    }                                                                                                                  \
+    CTR_LOOP_ROW(name, (kind) == OPV_ITEM_STR ? CTR_LOOP_OF_TEXTS : CTR_LOOP_OF_KEYS)
 
 /* ---- one of the items ---- */
 
 typedef int64_t find(const struct opv_items *l, struct opv_span a, int64_t *at);
-
-static int64_t find_max(const struct opv_items *l, struct opv_span a, int64_t *at)
-{
-    (void)at;
-    return opv_extreme(l, a, 1);
-}
-static int64_t find_min(const struct opv_items *l, struct opv_span a, int64_t *at)
-{
-    (void)at;
-    return opv_extreme(l, a, -1);
-}
 
 static int one_item(struct ctr_op_tile *t, enum opv_item_kind kind, find *fn, struct ctr_err *err)
 {
@@ -129,19 +110,14 @@ static int one_item(struct ctr_op_tile *t, enum opv_item_kind kind, find *fn, st
     return at ? 0 : err->code;
 }
 
-#define ONE(name, kind, fn)                                                                                            \
-    static int name(struct ctr_op_tile *t, struct ctr_err *err)                                                        \
+#define CTR_LOOP_FOUND(name, kind, fn)                                                                                 \
+    static int name##_run(struct ctr_op_tile *t, struct ctr_err *err)                                                  \
     {                                                                                                                  \
         return one_item(t, kind, fn, err);                                                                             \
-    }
-ONE(loop_max_i, OPV_ITEM_I64, find_max)
-ONE(loop_max_f, OPV_ITEM_F64, find_max)
-ONE(loop_min_i, OPV_ITEM_I64, find_min)
-ONE(loop_min_f, OPV_ITEM_F64, find_min)
-ONE(loop_mode_i, OPV_ITEM_I64, opv_mode)
-ONE(loop_mode_f, OPV_ITEM_F64, opv_mode)
+    }                                                                                                                  \
+    CTR_LOOP_ROW(name, CTR_LOOP_OF_FIXED)
 
-static int loop_mode_t(struct ctr_op_tile *t, struct ctr_err *err)
+static int one_text(struct ctr_op_tile *t, find *fn, struct ctr_err *err)
 {
     const struct opv_items l = items_of(&t->in[0], OPV_ITEM_STR);
     int64_t *at = room_for_longest(t, err), bytes = 0, longest;
@@ -157,7 +133,7 @@ static int loop_mode_t(struct ctr_op_tile *t, struct ctr_err *err)
     struct opv_sink s = { t->buf->data.data, (int64_t)t->buf->data.len, NULL, NULL, 0 };
     int32_t *end = rc ? NULL : (int32_t *)(t->buf->offsets.data + t->buf->offsets.len);
     for (int i = 0; !rc && i < t->n; i++) {
-        const int64_t found = t->ok[i] ? opv_mode(&l, t->in[0].span[i], at) : -1;
+        const int64_t found = t->ok[i] ? fn(&l, t->in[0].span[i], at) : -1;
         t->ok[i] &= found >= 0;
         if (found >= 0)
             opv_put(&s, l.s[found].p, l.s[found].n);
@@ -171,21 +147,14 @@ static int loop_mode_t(struct ctr_op_tile *t, struct ctr_err *err)
     return rc;
 }
 
-/* ---- sums ---- */
-
-#define SUM(name, T, expr)                                                                                             \
-    static int name(struct ctr_op_tile *t, struct ctr_err *err)                                                        \
+#define CTR_LOOP_FOUND_TEXT(name, fn)                                                                                  \
+    static int name##_run(struct ctr_op_tile *t, struct ctr_err *err)                                                  \
     {                                                                                                                  \
-        const struct ctr_op_in *in = &t->in[0];                                                                        \
-        T *r = t->out;                                                                                                 \
-        (void)err;                                                                                                     \
-        for (int i = 0; i < t->n; i++)                                                                                 \
-            r[i] = t->ok[i] ? (expr) : 0;                                                                              \
-        return 0;                                                                                                      \
-    }
-SUM(loop_sum_i, int64_t, opv_sum_i(in->span[i], in->item, in->item_ok, &t->ok[i]))
-SUM(loop_sum_f, double, opv_sum_f(in->span[i], in->item, in->item_ok))
-SUM(loop_mean, double, opv_mean(in->span[i], in->item, in->item_ok, &t->ok[i]))
+        return one_text(t, fn, err);                                                                                   \
+    }                                                                                                                  \
+    CTR_LOOP_ROW(name, CTR_LOOP_OF_TEXT)
+
+#include "common/op/oploop_list.h"
 
 const struct ctr_op ctr_ops_list[] = {
     { "sort", "sort(list) -> list",

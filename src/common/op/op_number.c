@@ -1,20 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * op_number: operators on numbers, nulls and choices: int, floor, abs, clip, buckets, fill, is_null, if. */
-#include "common/op/opint.h"
+#include "common/op/oploop_number.h"
 
 #include <stdlib.h>
 
 /* ---- conversion ---- */
 
-CTR_LOOP1(loop_same_i, int64_t, int64_t, a0[i])
-CTR_LOOP1(loop_same_f, double, double, a0[i])
-CTR_LOOP1(loop_float_i, int64_t, double, (double)a0[i])
-CTR_LOOP1(loop_int_f, double, int64_t, opv_int_f(a0[i], &ok[i]))
-CTR_LOOP1(loop_floor_f, double, int64_t, opv_floor_f(a0[i], &ok[i]))
-
 /* Text that is no number gives null. */
-static int loop_int_t(struct ctr_op_tile *t, struct ctr_err *err)
+static int int_t(struct ctr_op_tile *t, struct ctr_err *err)
 {
     const struct opv_str *a = t->in[0].v;
     int64_t *r = t->out;
@@ -26,7 +20,7 @@ static int loop_int_t(struct ctr_op_tile *t, struct ctr_err *err)
     return 0;
 }
 
-static int loop_number_t(struct ctr_op_tile *t, struct ctr_err *err)
+static int number_t(struct ctr_op_tile *t, struct ctr_err *err)
 {
     const struct opv_str *a = t->in[0].v;
     double *r = t->out;
@@ -38,44 +32,21 @@ static int loop_number_t(struct ctr_op_tile *t, struct ctr_err *err)
     return 0;
 }
 
-/* ---- arithmetic ---- */
+CTR_LOOP_HOST(loop_int_t, int_t, "reads a number from text")
+CTR_LOOP_HOST(loop_number_t, number_t, "reads a number from text")
 
-CTR_LOOP1(loop_abs_i, int64_t, int64_t, opv_abs_i(a0[i], &ok[i]))
-CTR_LOOP1(loop_abs_f, double, double, opv_abs_f(a0[i]))
-CTR_LOOP3(loop_clip_i, int64_t, int64_t, int64_t, int64_t, opv_clip_i(a0[i], a1[i], a2[i]))
-CTR_LOOP3(loop_clip_f, double, double, double, double, opv_clip_f(a0[i], a1[i], a2[i]))
-CTR_LOOP1(loop_log1p, double, double, opv_log1p(a0[i]))
-CTR_LOOP1(loop_log, double, double, opv_log(a0[i]))
-CTR_LOOP1(loop_exp, double, double, opv_exp(a0[i]))
-
-/* ---- buckets ---- */
-
-struct thresholds {
-    int64_t n;
-    double at[];
-};
-
-static int loop_bucket(struct ctr_op_tile *t, struct ctr_err *err)
-{
-    const struct thresholds *p = t->param;
-    const double *a = t->in[0].v;
-    int64_t *r = t->out;
-
-    (void)err;
-    for (int i = 0; i < t->n; i++)
-        r[i] = opv_bucket(a[i], p->at, p->n, &t->ok[i]);
-    return 0;
-}
+/* ---- parameters of buckets ---- */
 
 static int prepare_bucket(struct ctr_op_call *call, struct ctr_op_state *s, struct ctr_err *err)
 {
     const struct ctr_value *list = call->arg[1].literal;
-    struct thresholds *p = malloc(sizeof *p + (size_t)list->n * sizeof *p->at);
+    struct op_thresholds *p = malloc(sizeof *p + (size_t)list->n * sizeof *p->at);
 
     if (!p)
         return ctr_fail_nomem(err, (size_t)list->n * sizeof *p->at);
     s->param = p;
     s->param_free = free;
+    s->param_bytes = sizeof *p + (size_t)list->n * sizeof *p->at;
     p->n = list->n;
     for (int i = 0; i < list->n; i++) {
         if (!ctr_value_number(&list->list[i], &p->at[i]))
@@ -87,46 +58,9 @@ static int prepare_bucket(struct ctr_op_call *call, struct ctr_op_state *s, stru
     return 0;
 }
 
-CTR_LOOP1(loop_log_bucket, double, int64_t, opv_log_bucket(a0[i], &ok[i]))
-
-/* Counts are mostly small: theirs are looked up. */
-enum { SMALL = 4096 };
-struct square_log {
-    int16_t start[OPV_SQUARE_LOG_STARTS];
-    int16_t small[SMALL];
-};
-
-static int loop_square_log(struct ctr_op_tile *t, struct ctr_err *err)
-{
-    const struct square_log *p = t->param;
-    const double *a = t->in[0].v;
-    int64_t *r = t->out;
-
-    (void)err;
-    for (int i = 0; i < t->n; i++)
-        r[i] = opv_square_log_bucket(a[i], p->start, &t->ok[i]);
-    return 0;
-}
-
-static int loop_square_log_i(struct ctr_op_tile *t, struct ctr_err *err)
-{
-    const struct square_log *p = t->param;
-    const int64_t *a = t->in[0].v;
-    int64_t *r = t->out;
-
-    (void)err;
-    for (int i = 0; i < t->n; i++) {
-        if ((uint64_t)a[i] < SMALL)
-            r[i] = p->small[a[i]];
-        else
-            r[i] = a[i] < 0 ? a[i] : opv_square_log_bucket((double)a[i], p->start, &t->ok[i]);
-    }
-    return 0;
-}
-
 static int prepare_square_log(struct ctr_op_call *call, struct ctr_op_state *s, struct ctr_err *err)
 {
-    struct square_log *p = malloc(sizeof *p);
+    struct op_square_log *p = malloc(sizeof *p);
     uint8_t ok;
 
     (void)call;
@@ -134,68 +68,12 @@ static int prepare_square_log(struct ctr_op_call *call, struct ctr_op_state *s, 
         return ctr_fail_nomem(err, sizeof *p);
     s->param = p;
     s->param_free = free;
+    s->param_bytes = sizeof *p;
     opv_square_log_starts(p->start);
-    for (int i = 0; i < SMALL; i++)
+    for (int i = 0; i < OP_SMALL; i++)
         p->small[i] = (int16_t)opv_square_log_bucket(i, p->start, &ok);
     return 0;
 }
-
-/* ---- nulls and choices: these see nulls ---- */
-
-static int loop_is_null(struct ctr_op_tile *t, struct ctr_err *err)
-{
-    uint8_t *r = t->out;
-
-    (void)err;
-    for (int i = 0; i < t->n; i++)
-        r[i] = !t->in[0].ok[i];
-    return 0;
-}
-
-/* Row i comes from argument `a` or `b`. */
-#define CHOOSE(name, T, first, a, b)                                                                                   \
-    static int name(struct ctr_op_tile *t, struct ctr_err *err)                                                        \
-    {                                                                                                                  \
-        const struct ctr_op_in *in = t->in;                                                                            \
-        const T *x = in[a].v, *y = in[b].v;                                                                            \
-        T *r = t->out;                                                                                                 \
-        (void)err;                                                                                                     \
-        for (int i = 0; i < t->n; i++) {                                                                               \
-            int f = (first);                                                                                           \
-            r[i] = f ? x[i] : y[i];                                                                                    \
-            t->ok[i] = f ? in[a].ok[i] : in[b].ok[i];                                                                  \
-        }                                                                                                              \
-        return 0;                                                                                                      \
-    }
-#define CHOOSE_TEXT(name, first, a, b)                                                                                 \
-    static inline struct opv_str name##_pick(const struct ctr_op_tile *t, int i)                                       \
-    {                                                                                                                  \
-        const struct ctr_op_in *in = t->in;                                                                            \
-        return ((const struct opv_str *)((first) ? in[a].v : in[b].v))[i];                                             \
-    }                                                                                                                  \
-    CTR_LOOP_TEXT(name##_write, PICK_MAX(name), PICK_WRITE(name))                                                      \
-    static int name(struct ctr_op_tile *t, struct ctr_err *err)                                                        \
-    {                                                                                                                  \
-        const struct ctr_op_in *in = t->in;                                                                            \
-        for (int i = 0; i < t->n; i++)                                                                                 \
-            t->ok[i] = (first) ? in[a].ok[i] : in[b].ok[i];                                                            \
-        return name##_write(t, err);                                                                                   \
-    }
-#define PICK_MAX(name)   name##_max
-#define PICK_WRITE(name) name##_put
-#define FILLED           in[0].ok[i]
-#define CONDITION        (in[0].ok[i] & ((const uint8_t *)in[0].v)[i]) /* a null condition is false */
-
-CHOOSE(loop_fill_8, uint64_t, FILLED, 0, 1)
-CHOOSE(loop_fill_b, uint8_t, FILLED, 0, 1)
-CHOOSE(loop_if_8, uint64_t, CONDITION, 1, 2)
-CHOOSE(loop_if_b, uint8_t, CONDITION, 1, 2)
-#define loop_fill_t_max(t, i)    loop_fill_t_pick(t, i).n
-#define loop_fill_t_put(t, i, s) opv_put(s, loop_fill_t_pick(t, i).p, loop_fill_t_pick(t, i).n)
-CHOOSE_TEXT(loop_fill_t, FILLED, 0, 1)
-#define loop_if_t_max(t, i)    loop_if_t_pick(t, i).n
-#define loop_if_t_put(t, i, s) opv_put(s, loop_if_t_pick(t, i).p, loop_if_t_pick(t, i).n)
-CHOOSE_TEXT(loop_if_t, CONDITION, 1, 2)
 
 const struct ctr_op ctr_ops_number[] = {
     { "number", "number(x: text, number, bool or duration) -> float",

@@ -1,72 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * op_text: operators on text and lists. The loops are made from the bodies of opbody_text.h. */
-#include "common/op/opint.h"
+#include "common/op/oploop_text.h"
 
 #include <stdlib.h>
 
-#define STR(t, k, i)  (((const struct opv_str *)(t)->in[k].v)[i])
-#define INT(t, k, i)  (((const int64_t *)(t)->in[k].v)[i])
-#define SPAN(t, k, i) ((t)->in[k].span[i])
-#define LENGTH(t, i)  STR(t, 0, i).n
-
-/* ---- text to text ---- */
-
-#define LOWER(t, i, s) opv_lower_write(STR(t, 0, i), s)
-CTR_LOOP_TEXT(loop_lower, LENGTH, LOWER)
-#define BEFORE(t, i, s) opv_before_write(STR(t, 0, i), STR(t, 1, i), s)
-CTR_LOOP_TEXT(loop_before, LENGTH, BEFORE)
-#define AFTER(t, i, s) opv_after_write(STR(t, 0, i), STR(t, 1, i), s, &(t)->ok[i])
-CTR_LOOP_TEXT(loop_after, LENGTH, AFTER)
-#define SUBSTR(t, i, s) opv_substr_write(STR(t, 0, i), INT(t, 1, i), INT(t, 2, i), s)
-CTR_LOOP_TEXT(loop_substr, LENGTH, SUBSTR)
-
-static inline int64_t concat_max(const struct ctr_op_tile *t, int i)
+/* For a device, which has memory of its own. */
+static struct opv_str *ngrams_texts(void *param, int k)
 {
-    int64_t n = 0;
-
-    for (int k = 0; k < t->nargs; k++)
-        n += STR(t, k, i).n;
-    return n;
+    return k == 0 ? &((struct op_ngrams *)param)->sep : NULL;
 }
-static inline void concat_write(const struct ctr_op_tile *t, int i, struct opv_sink *s)
-{
-    for (int k = 0; k < t->nargs; k++)
-        opv_put(s, STR(t, k, i).p, STR(t, k, i).n);
-}
-CTR_LOOP_TEXT(loop_concat, concat_max, concat_write)
-
-CTR_LOOP2(loop_like, struct opv_str, struct opv_str, uint8_t, opv_like(a0[i], a1[i]))
-CTR_LOOP1(loop_length, struct opv_str, int64_t, opv_utf8_length(a0[i]))
-
-/* ---- text to lists ---- */
-
-#define SPLIT_ITEMS(t, i)    opv_split_items(STR(t, 0, i), STR(t, 1, i))
-#define SPLIT_WRITE(t, i, s) opv_split_write(STR(t, 0, i), STR(t, 1, i), s)
-CTR_LOOP_TEXTS(loop_split, LENGTH, SPLIT_ITEMS, SPLIT_WRITE)
-
-#define WORDS_ITEMS(t, i)    ((LENGTH(t, i) + 1) / 2)
-#define WORDS_WRITE(t, i, s) opv_words_write(STR(t, 0, i), s)
-CTR_LOOP_TEXTS(loop_words, LENGTH, WORDS_ITEMS, WORDS_WRITE)
-
-struct ngrams {
-    int64_t size;
-    struct opv_str sep;
-};
-#define NGRAM                ((const struct ngrams *)(t)->param)
-#define CHARS_MAX(t, i)      (LENGTH(t, i) * NGRAM->size)
-#define CHARS_WRITE(t, i, s) opv_ngrams_text_write(STR(t, 0, i), NGRAM->size, s)
-#define GRAMS_MAX(t, i)      (opv_join_max(SPAN(t, 0, i), (t)->in[0].item, NGRAM->sep) * NGRAM->size)
-#define GRAMS_ITEMS(t, i)    (SPAN(t, 0, i).to - SPAN(t, 0, i).from)
-#define GRAMS_WRITE(t, i, s)                                                                                           \
-    opv_ngrams_list_write(SPAN(t, 0, i), (t)->in[0].item, (t)->in[0].item_ok, NGRAM->size, NGRAM->sep, s)
-CTR_LOOP_TEXTS(loop_ngrams_text, CHARS_MAX, LENGTH, CHARS_WRITE)
-CTR_LOOP_TEXTS(loop_ngrams_list, GRAMS_MAX, GRAMS_ITEMS, GRAMS_WRITE)
 
 static int prepare_ngrams(struct ctr_op_call *call, struct ctr_op_state *s, struct ctr_err *err)
 {
     const struct ctr_value *size = call->arg[1].literal, *sep = s->named[0];
-    struct ngrams *p;
+    struct op_ngrams *p;
 
     if (size->i < 1 || size->i > 16)
         return ctr_fail(err, CTR_EUSAGE, "ngrams wants a size from 1 to 16");
@@ -76,68 +24,10 @@ static int prepare_ngrams(struct ctr_op_call *call, struct ctr_op_state *s, stru
     if (!p)
         return ctr_fail_nomem(err, sizeof *p);
     s->param_free = free;
+    s->param_bytes = sizeof *p;
+    s->param_texts = ngrams_texts;
     p->size = size->i;
     p->sep = (struct opv_str){ (const uint8_t *)(sep ? sep->s.p : " "), sep ? (int64_t)sep->s.n : 1 };
-    return 0;
-}
-
-/* ---- lists ---- */
-
-#define JOIN_MAX(t, i)      opv_join_max(SPAN(t, 0, i), (t)->in[0].item, STR(t, 1, i))
-#define JOIN_WRITE(t, i, s) opv_join_write(SPAN(t, 0, i), (t)->in[0].item, (t)->in[0].item_ok, STR(t, 1, i), s)
-CTR_LOOP_TEXT(loop_join, JOIN_MAX, JOIN_WRITE)
-
-static int loop_items(struct ctr_op_tile *t, struct ctr_err *err)
-{
-    int64_t *r = t->out;
-
-    (void)err;
-    for (int i = 0; i < t->n; i++)
-        r[i] = SPAN(t, 0, i).to - SPAN(t, 0, i).from;
-    return 0;
-}
-
-#define AT(name, T)                                                                                                    \
-    static int name(struct ctr_op_tile *t, struct ctr_err *err)                                                        \
-    {                                                                                                                  \
-        const T *item = t->in[0].item;                                                                                 \
-        T *r = t->out;                                                                                                 \
-        (void)err;                                                                                                     \
-        for (int i = 0; i < t->n; i++) {                                                                               \
-            int64_t at = t->ok[i] ? opv_at(SPAN(t, 0, i), INT(t, 1, i), t->in[0].item_ok, &t->ok[i]) : -1;             \
-            r[i] = at < 0 ? 0 : item[at];                                                                              \
-        }                                                                                                              \
-        return 0;                                                                                                      \
-    }
-AT(loop_at_8, uint64_t)
-AT(loop_at_b, uint8_t)
-
-static inline void at_write(struct ctr_op_tile *t, int i, struct opv_sink *s)
-{
-    const struct opv_str *item = t->in[0].item;
-    int64_t at = opv_at(SPAN(t, 0, i), INT(t, 1, i), t->in[0].item_ok, &t->ok[i]);
-
-    if (at >= 0)
-        opv_put(s, item[at].p, item[at].n);
-}
-static inline int64_t at_max(const struct ctr_op_tile *t, int i)
-{
-    const struct opv_str *item = t->in[0].item;
-    uint8_t ok = 1;
-    int64_t at = opv_at(SPAN(t, 0, i), INT(t, 1, i), t->in[0].item_ok, &ok);
-
-    return at < 0 ? 0 : item[at].n;
-}
-CTR_LOOP_TEXT(loop_at_t, at_max, at_write)
-
-static int loop_dot(struct ctr_op_tile *t, struct ctr_err *err)
-{
-    const struct ctr_op_in *a = &t->in[0], *b = &t->in[1];
-    double *r = t->out;
-
-    (void)err;
-    for (int i = 0; i < t->n; i++)
-        r[i] = t->ok[i] ? opv_dot(a->span[i], a->item, a->item_ok, b->span[i], b->item, b->item_ok, &t->ok[i]) : 0;
     return 0;
 }
 

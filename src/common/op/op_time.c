@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * op_time: operators on times. All in UTC: another zone is time + 8h. */
-#include "common/op/opint.h"
-
-CTR_LOOP1(loop_hour, int64_t, int64_t, opv_hour_of_day(a0[i]))
-CTR_LOOP1(loop_day, int64_t, int64_t, opv_day_of_week(a0[i]))
-CTR_LOOP2(loop_age, int64_t, int64_t, int64_t, opv_sub_i(a0[i], a1[i], &ok[i]))
+#include "common/op/oploop_time.h"
 
 const struct ctr_op ctr_ops_time[] = {
     { "hour_of_day", "hour_of_day(time) -> int", "0 to 23, UTC; of another zone: hour_of_day(time + 8h)", CTR_OP_LIFT,

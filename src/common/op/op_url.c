@@ -1,29 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * op_url: replacement in texts, and the parts of URLs. Bodies: opbody_url.h. */
-#include "common/op/opbody_url.h"
-#include "common/op/opint.h"
+#include "common/op/oploop_url.h"
 
 #include <stdlib.h>
-
-#define STR(t, k, i) (((const struct opv_str *)(t)->in[k].v)[i])
-#define LENGTH(t, i) STR(t, 0, i).n
-
-/* As many occurrences as have room, each with what takes its place. */
-static inline int64_t replace_max(const struct ctr_op_tile *t, int i)
-{
-    const int64_t n = LENGTH(t, i), most = n / CTR_MAX(STR(t, 1, i).n, (int64_t)1);
-    return n + most * STR(t, 2, i).n;
-}
-#define REPLACE(t, i, s) opv_replace_write(STR(t, 0, i), STR(t, 1, i), STR(t, 2, i), s)
-CTR_LOOP_TEXT(loop_replace, replace_max, REPLACE)
-
-#define PART(t, i, s) opv_url_part_write(STR(t, 0, i), *(const int64_t *)(t)->param, s, &(t)->ok[i])
-CTR_LOOP_TEXT(loop_url_part, LENGTH, PART)
-#define VALUE(t, i, s) opv_query_value_write(STR(t, 0, i), STR(t, 1, i), s, &(t)->ok[i])
-CTR_LOOP_TEXT(loop_query_value, LENGTH, VALUE)
-#define DECODE(t, i, s) opv_url_decode_write(STR(t, 0, i), s, &(t)->ok[i])
-CTR_LOOP_TEXT(loop_url_decode, LENGTH, DECODE)
 
 static int prepare_part(struct ctr_op_call *call, struct ctr_op_state *s, struct ctr_err *err)
 {
@@ -36,6 +16,7 @@ static int prepare_part(struct ctr_op_call *call, struct ctr_op_state *s, struct
     if (!part)
         return ctr_fail_nomem(err, sizeof *part);
     s->param_free = free;
+    s->param_bytes = sizeof *part;
     for (; *part < (int64_t)CTR_COUNT(parts); ++*part)
         if (strlen(parts[*part]) == name.n && !memcmp(parts[*part], name.p, name.n))
             return 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * opbody_hash: XXH3-64 of short texts, in the subset of opbody.h and inlined into the loops that make keys. Invariant:
- * equals XXH3_64bits_withSeed for every length up to 16 (doc/xxhash_spec.md of xxHash); the constants are exclusive ors
- * of pairs of words of its default secret. */
+ * opbody_hash: XXH3-64, in the subset of opbody.h; of short texts inlined into the loops that make keys. Invariant:
+ * equals XXH3_64bits_withSeed (doc/xxhash_spec.md of xxHash); the constants of short texts are exclusive ors of pairs
+ * of words of its default secret. */
 #ifndef CTR_OPBODY_HASH_H
 #define CTR_OPBODY_HASH_H
 
@@ -94,6 +94,104 @@ OPV_FN uint64_t opv_hash_9_16(const uint8_t *p, uint64_t n, uint64_t seed)
 OPV_INLINE uint64_t opv_hash_short(const uint8_t *p, uint64_t n, uint64_t seed)
 {
     return n - 4 <= 4 ? opv_hash_4_8(p, n, seed) : n < 4 ? opv_hash_0_3(p, n, seed) : opv_hash_9_16(p, n, seed);
+}
+
+/* ---- longer texts ---- */
+
+/* clang-format off */
+OPV_CONST uint8_t opv_secret[192] = {
+    0xb8, 0xfe, 0x6c, 0x39, 0x23, 0xa4, 0x4b, 0xbe, 0x7c, 0x01, 0x81, 0x2c, 0xf7, 0x21, 0xad, 0x1c,
+    0xde, 0xd4, 0x6d, 0xe9, 0x83, 0x90, 0x97, 0xdb, 0x72, 0x40, 0xa4, 0xa4, 0xb7, 0xb3, 0x67, 0x1f,
+    0xcb, 0x79, 0xe6, 0x4e, 0xcc, 0xc0, 0xe5, 0x78, 0x82, 0x5a, 0xd0, 0x7d, 0xcc, 0xff, 0x72, 0x21,
+    0xb8, 0x08, 0x46, 0x74, 0xf7, 0x43, 0x24, 0x8e, 0xe0, 0x35, 0x90, 0xe6, 0x81, 0x3a, 0x26, 0x4c,
+    0x3c, 0x28, 0x52, 0xbb, 0x91, 0xc3, 0x00, 0xcb, 0x88, 0xd0, 0x65, 0x8b, 0x1b, 0x53, 0x2e, 0xa3,
+    0x71, 0x64, 0x48, 0x97, 0xa2, 0x0d, 0xf9, 0x4e, 0x38, 0x19, 0xef, 0x46, 0xa9, 0xde, 0xac, 0xd8,
+    0xa8, 0xfa, 0x76, 0x3f, 0xe3, 0x9c, 0x34, 0x3f, 0xf9, 0xdc, 0xbb, 0xc7, 0xc7, 0x0b, 0x4f, 0x1d,
+    0x8a, 0x51, 0xe0, 0x4b, 0xcd, 0xb4, 0x59, 0x31, 0xc8, 0x9f, 0x7e, 0xc9, 0xd9, 0x78, 0x73, 0x64,
+    0xea, 0xc5, 0xac, 0x83, 0x34, 0xd3, 0xeb, 0xc3, 0xc5, 0x81, 0xa0, 0xff, 0xfa, 0x13, 0x63, 0xeb,
+    0x17, 0x0d, 0xdd, 0x51, 0xb7, 0xf0, 0xda, 0x49, 0xd3, 0x16, 0x55, 0x26, 0x29, 0xd4, 0x68, 0x9e,
+    0x2b, 0x16, 0xbe, 0x58, 0x7d, 0x47, 0xa1, 0xfc, 0x8f, 0xf8, 0xb8, 0xd1, 0x7a, 0xd0, 0x31, 0xce,
+    0x45, 0xcb, 0x3a, 0x8f, 0x95, 0x16, 0x04, 0x28, 0xaf, 0xd7, 0xfb, 0xca, 0xbb, 0x4b, 0x40, 0x7e,
+};
+/* clang-format on */
+#define OPV_HASH_P32_1 0x9e3779b1u
+#define OPV_HASH_P32_2 0x85ebca77u
+#define OPV_HASH_P32_3 0xc2b2ae3du
+#define OPV_HASH_P64_1 0x9e3779b185ebca87u
+#define OPV_HASH_P64_2 0xc2b2ae3d27d4eb4fu
+#define OPV_HASH_P64_3 0x165667b19e3779f9u
+#define OPV_HASH_P64_4 0x85ebca77c2b2ae63u
+#define OPV_HASH_P64_5 0x27d4eb2f165667c5u
+
+OPV_FN uint64_t opv_hash_end(uint64_t h)
+{
+    h ^= h >> 37;
+    h *= 0x165667919e3779f9u;
+    return h ^ h >> 32;
+}
+OPV_FN uint64_t opv_hash_mix(const uint8_t *p, const uint8_t *secret, uint64_t seed)
+{
+    return opv_mul_fold(opv_load64(p) ^ (opv_load64(secret) + seed),
+                        opv_load64(p + 8) ^ (opv_load64(secret + 8) - seed));
+}
+OPV_FN uint64_t opv_hash_17_240(const uint8_t *p, uint64_t n, uint64_t seed)
+{
+    uint64_t h = n * OPV_HASH_P64_1;
+    if (n <= 128) {
+        for (uint64_t i = (n - 1) / 32 + 1; i-- > 0;)
+            h += opv_hash_mix(p + 16 * i, opv_secret + 32 * i, seed) +
+                 opv_hash_mix(p + n - 16 * (i + 1), opv_secret + 32 * i + 16, seed);
+        return opv_hash_end(h);
+    }
+    for (uint64_t i = 0; i < 8; i++)
+        h += opv_hash_mix(p + 16 * i, opv_secret + 16 * i, seed);
+    h = opv_hash_end(h);
+    for (uint64_t i = 8; i < n / 16; i++)
+        h += opv_hash_mix(p + 16 * i, opv_secret + 16 * (i - 8) + 3, seed);
+    return opv_hash_end(h + opv_hash_mix(p + n - 16, opv_secret + 136 - 17, seed));
+}
+
+/* Word i of the secret of a seed. at: its first byte, which need not be a multiple of 8. */
+OPV_FN uint64_t opv_secret_word(uint64_t at, uint64_t seed)
+{
+    uint64_t v = 0;
+    for (uint64_t k = 0; k < 8; k++) {
+        const uint64_t i = at + k, word = opv_load64(opv_secret + i / 8 * 8) + (i / 8 % 2 ? 0 - seed : seed);
+        v |= (word >> 8 * (i % 8) & 0xff) << 8 * k;
+    }
+    return v;
+}
+OPV_FN void opv_hash_stripe(uint64_t *acc, const uint8_t *p, uint64_t secret, uint64_t seed)
+{
+    for (int i = 0; i < 8; i++) {
+        const uint64_t v = opv_load64(p + 8 * i), key = v ^ opv_secret_word(secret + 8 * (uint64_t)i, seed);
+        acc[i ^ 1] += v;
+        acc[i] += (key & 0xffffffffu) * (key >> 32);
+    }
+}
+OPV_FN uint64_t opv_hash_stripes(const uint8_t *p, uint64_t n, uint64_t seed)
+{
+    uint64_t acc[8] = { OPV_HASH_P32_3, OPV_HASH_P64_1, OPV_HASH_P64_2, OPV_HASH_P64_3,
+                        OPV_HASH_P64_4, OPV_HASH_P32_2, OPV_HASH_P64_5, OPV_HASH_P32_1 };
+    const uint64_t blocks = (n - 1) / 1024;
+    uint64_t h = n * OPV_HASH_P64_1;
+    for (uint64_t b = 0; b <= blocks; b++) {
+        const uint64_t stripes = b < blocks ? 16 : (n - 1 - 1024 * blocks) / 64;
+        for (uint64_t i = 0; i < stripes; i++)
+            opv_hash_stripe(acc, p + 1024 * b + 64 * i, 8 * i, seed);
+        for (int i = 0; b < blocks && i < 8; i++)
+            acc[i] = (acc[i] ^ acc[i] >> 47 ^ opv_secret_word(128 + 8 * (uint64_t)i, seed)) * OPV_HASH_P32_1;
+    }
+    opv_hash_stripe(acc, p + n - 64, 192 - 64 - 7, seed);
+    for (int i = 0; i < 4; i++)
+        h += opv_mul_fold(acc[2 * i] ^ opv_secret_word(11 + 16 * (uint64_t)i, seed),
+                          acc[2 * i + 1] ^ opv_secret_word(19 + 16 * (uint64_t)i, seed));
+    return opv_hash_end(h);
+}
+/* Of more than OPV_HASH_SHORT bytes. The host has libxxhash for them. */
+OPV_FN uint64_t opv_hash_long(const uint8_t *p, uint64_t n, uint64_t seed)
+{
+    return n <= 240 ? opv_hash_17_240(p, n, seed) : opv_hash_stripes(p, n, seed);
 }
 
 #endif

@@ -49,8 +49,14 @@ struct ctr_op_tile {
     struct ctr_colbuf *buf; /* variable: the loop appends values and offsets here, the driver rows and nulls */
 };
 
-/* A loop over a tile. */
-typedef int (*ctr_op_loop)(struct ctr_op_tile *t, struct ctr_err *err);
+/* A loop over a tile, and what a kernel needs to know to do the same (oploop.h). */
+struct ctr_op_loop {
+    int (*run)(struct ctr_op_tile *t, struct ctr_err *err);
+    const char *name;      /* of the loop in the text for a device */
+    const char *file;      /* that has it */
+    const char *host_only; /* why it has no text for a device, or NULL */
+    enum ctr_loop_kind kind;
+};
 
 /* args is a letter an argument, '>' and the result:
  *   b bool  B bool as integer  i integer  j integer as float  u uint64 not a key  f number  F float  t text  T time  d
@@ -59,7 +65,7 @@ typedef int (*ctr_op_loop)(struct ctr_op_tile *t, struct ctr_err *err);
  *   * after the last: any number more of it. As result also 0: the type of argument 0 where all numbers are float32. */
 struct ctr_op_variant {
     const char *args;
-    ctr_op_loop loop;
+    const struct ctr_op_loop *loop;
 };
 
 enum {
@@ -87,7 +93,7 @@ struct ctr_op {
 #define CTR_OP_NAMED 4
 struct ctr_op_state {
     const struct ctr_op *op;
-    ctr_op_loop loop;
+    const struct ctr_op_loop *loop;
     int nargs;                /* positional ones */
     struct ctr_lane_kind *in; /* nargs of them */
     bool lift;
@@ -95,7 +101,9 @@ struct ctr_op_state {
     const struct ctr_value *named[CTR_OP_NAMED]; /* literals of named arguments, or NULL */
     void *param;
     void (*param_free)(void *param);
-    bool needs_fit; /* fitted, and neither fitted nor loaded yet */
+    size_t param_bytes;                                 /* of *param, which a device copies; 0: it has none */
+    struct opv_str *(*param_texts)(void *param, int k); /* the k-th text that *param points to; NULL: no more */
+    bool needs_fit;                                     /* fitted, and neither fitted nor loaded yet */
 };
 
 /* Groups of the table, each ends with name NULL. */
@@ -117,6 +125,9 @@ int ctr_lane_load(enum ctr_lane lane, bool key, uint64_t hash_seed, const struct
  * of 8; rows and nulls advance by n. */
 void ctr_lane_valid(const uint8_t *valid, int64_t from, int64_t n, uint8_t *ok);
 int ctr_lane_append_valid(struct ctr_colbuf *b, const uint8_t *ok, int64_t n, struct ctr_err *err) CTR_MUST;
+/* The value of a literal in every one of n elements of a lane, and whether it is there. `text` has room for that of a
+ * number, 64 bytes. */
+bool ctr_lane_literal(enum ctr_lane lane, uint64_t hash_seed, const struct ctr_value *v, char *text, void *to, int n);
 
 /* Loops that append: room for n offsets and for bytes (or items) within the limits of a column and of the call (0:
  * none), before memory is taken. */
@@ -157,11 +168,21 @@ bool ctr_value_number(const struct ctr_value *v, double *d);
 
 /* ---- loops made from bodies ---- */
 
+/* What the tables of operators name: an array of one, so that its name is a pointer. */
+#define CTR_LOOP_ROW(name_, kind_)                                                                                     \
+    __attribute__((unused)) static const struct ctr_op_loop name_[1] = {                                               \
+        { .run = name_##_run, .name = #name_, .file = __FILE__, .kind = kind_ }                                        \
+    };
+/* A loop written by hand, which no kernel can have. */
+#define CTR_LOOP_HOST(name_, run_, why_)                                                                               \
+    __attribute__((                                                                                                    \
+        unused)) static const struct ctr_op_loop name_[1] = { { .run = run_, .name = #name_, .host_only = why_ } };
+
 #define CTR_ARG(T, k) const T *a##k = (const T *)t->in[k].v
 
 /* r[i] = body(…) for a fixed result; _OK bodies can clear ok. */
 #define CTR_LOOP1(name, TA, TR, expr)                                                                                  \
-    static int name(struct ctr_op_tile *t, struct ctr_err *err)                                                        \
+    static int name##_run(struct ctr_op_tile *t, struct ctr_err *err)                                                  \
     {                                                                                                                  \
         CTR_ARG(TA, 0);                                                                                                \
         TR *r = t->out;                                                                                                \
@@ -171,9 +192,10 @@ bool ctr_value_number(const struct ctr_value *v, double *d);
         for (int i = 0; i < t->n; i++)                                                                                 \
             r[i] = (TR)(expr);                                                                                         \
         return 0;                                                                                                      \
-    }
+    }                                                                                                                  \
+    CTR_LOOP_ROW(name, CTR_LOOP_OF_FIXED)
 #define CTR_LOOP2(name, TA, TB, TR, expr)                                                                              \
-    static int name(struct ctr_op_tile *t, struct ctr_err *err)                                                        \
+    static int name##_run(struct ctr_op_tile *t, struct ctr_err *err)                                                  \
     {                                                                                                                  \
         CTR_ARG(TA, 0);                                                                                                \
         CTR_ARG(TB, 1);                                                                                                \
@@ -184,9 +206,10 @@ bool ctr_value_number(const struct ctr_value *v, double *d);
         for (int i = 0; i < t->n; i++)                                                                                 \
             r[i] = (TR)(expr);                                                                                         \
         return 0;                                                                                                      \
-    }
+    }                                                                                                                  \
+    CTR_LOOP_ROW(name, CTR_LOOP_OF_FIXED)
 #define CTR_LOOP3(name, TA, TB, TC, TR, expr)                                                                          \
-    static int name(struct ctr_op_tile *t, struct ctr_err *err)                                                        \
+    static int name##_run(struct ctr_op_tile *t, struct ctr_err *err)                                                  \
     {                                                                                                                  \
         CTR_ARG(TA, 0);                                                                                                \
         CTR_ARG(TB, 1);                                                                                                \
@@ -198,11 +221,80 @@ bool ctr_value_number(const struct ctr_value *v, double *d);
         for (int i = 0; i < t->n; i++)                                                                                 \
             r[i] = (TR)(expr);                                                                                         \
         return 0;                                                                                                      \
-    }
+    }                                                                                                                  \
+    CTR_LOOP_ROW(name, CTR_LOOP_OF_FIXED)
+
+/* r[i] = expr over in[k]. */
+#define CTR_LOOP0(name, TR, expr)                                                                                      \
+    static int name##_run(struct ctr_op_tile *t, struct ctr_err *err)                                                  \
+    {                                                                                                                  \
+        const struct ctr_op_in *in = t->in;                                                                            \
+        TR *r = t->out;                                                                                                \
+        uint8_t *ok = t->ok;                                                                                           \
+        (void)err;                                                                                                     \
+        (void)ok;                                                                                                      \
+        (void)in;                                                                                                      \
+        for (int i = 0; i < t->n; i++)                                                                                 \
+            r[i] = (TR)(expr);                                                                                         \
+        return 0;                                                                                                      \
+    }                                                                                                                  \
+    CTR_LOOP_ROW(name, CTR_LOOP_OF_FIXED)
+#define CTR_LOOP_PARAM(name, TA, P, TR, expr)                                                                          \
+    static int name##_run(struct ctr_op_tile *t, struct ctr_err *err)                                                  \
+    {                                                                                                                  \
+        CTR_ARG(TA, 0);                                                                                                \
+        const P *p = t->param;                                                                                         \
+        TR *r = t->out;                                                                                                \
+        uint8_t *ok = t->ok;                                                                                           \
+        (void)err;                                                                                                     \
+        for (int i = 0; i < t->n; i++)                                                                                 \
+            r[i] = (TR)(expr);                                                                                         \
+        return 0;                                                                                                      \
+    }                                                                                                                  \
+    CTR_LOOP_ROW(name, CTR_LOOP_OF_FIXED)
+/* r[i] = body(r[i], a[i]) over all arguments, from 0. */
+#define CTR_LOOP_FOLD(name, T, body)                                                                                   \
+    static int name##_run(struct ctr_op_tile *t, struct ctr_err *err)                                                  \
+    {                                                                                                                  \
+        T *r = t->out;                                                                                                 \
+        (void)err;                                                                                                     \
+        memset(r, 0, (size_t)t->n * sizeof *r);                                                                        \
+        for (int k = 0; k < t->nargs; k++) {                                                                           \
+            const T *a = t->in[k].v;                                                                                   \
+            for (int i = 0; i < t->n; i++)                                                                             \
+                r[i] = body(r[i], a[i]);                                                                               \
+        }                                                                                                              \
+        return 0;                                                                                                      \
+    }                                                                                                                  \
+    CTR_LOOP_ROW(name, CTR_LOOP_OF_FIXED)
+/* Lists of keys: MAX(t, i) bounds their number, WRITE(t, i, to) gives it. */
+#define CTR_LOOP_KEYS(name, MAX, WRITE)                                                                                \
+    static int name##_run(struct ctr_op_tile *t, struct ctr_err *err)                                                  \
+    {                                                                                                                  \
+        struct ctr_colbuf *b = t->buf->item;                                                                           \
+        int64_t items = 0;                                                                                             \
+        int32_t *end;                                                                                                  \
+        int rc;                                                                                                        \
+        for (int i = 0; i < t->n; i++)                                                                                 \
+            items = CTR_MIN(items + MAX(t, i), INT64_C(1) << 53);                                                      \
+        if ((rc = ctr_op_reserve_items(t->buf, t->n, items, t->limit_bytes, err)) ||                                   \
+            (rc = ctr_buf_reserve(&b->data, (size_t)(items + 1) * 8, err)))                                            \
+            return rc;                                                                                                 \
+        end = (int32_t *)(t->buf->offsets.data + t->buf->offsets.len);                                                 \
+        for (int i = 0; i < t->n; i++) {                                                                               \
+            if (MAX(t, i))                                                                                             \
+                b->rows += WRITE(t, i, (uint64_t *)b->data.data + b->rows);                                            \
+            end[i] = (int32_t)b->rows;                                                                                 \
+        }                                                                                                              \
+        b->data.len = (size_t)b->rows * 8;                                                                             \
+        t->buf->offsets.len += (size_t)t->n * sizeof *end;                                                             \
+        return 0;                                                                                                      \
+    }                                                                                                                  \
+    CTR_LOOP_ROW(name, CTR_LOOP_OF_KEYS)
 
 /* Text: MAX(t, i) bounds row i in bytes, WRITE(t, i, s) writes it. Null rows write nothing. */
 #define CTR_LOOP_TEXT(name, MAX, WRITE)                                                                                \
-    static int name(struct ctr_op_tile *t, struct ctr_err *err)                                                        \
+    static int name##_run(struct ctr_op_tile *t, struct ctr_err *err)                                                  \
     {                                                                                                                  \
         struct opv_sink s = { 0 };                                                                                     \
         int64_t max = 0;                                                                                               \
@@ -229,11 +321,12 @@ bool ctr_value_number(const struct ctr_value *v, double *d);
         t->buf->data.len = (size_t)s.n;                                                                                \
         t->buf->offsets.len += (size_t)t->n * sizeof *end;                                                             \
         return 0;                                                                                                      \
-    }
+    }                                                                                                                  \
+    CTR_LOOP_ROW(name, CTR_LOOP_OF_TEXT)
 
 /* Lists of text: MAX bounds the bytes, ITEMS the items of row i. */
 #define CTR_LOOP_TEXTS(name, MAX, ITEMS, WRITE)                                                                        \
-    static int name(struct ctr_op_tile *t, struct ctr_err *err)                                                        \
+    static int name##_run(struct ctr_op_tile *t, struct ctr_err *err)                                                  \
     {                                                                                                                  \
         struct ctr_colbuf *b = t->buf->item;                                                                           \
         struct opv_sink s = { 0 };                                                                                     \
@@ -269,6 +362,7 @@ bool ctr_value_number(const struct ctr_value *v, double *d);
         b->rows = s.items;                                                                                             \
         t->buf->offsets.len += (size_t)t->n * sizeof *end;                                                             \
         return 0;                                                                                                      \
-    }
+    }                                                                                                                  \
+    CTR_LOOP_ROW(name, CTR_LOOP_OF_TEXTS)
 
 #endif

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * op_device: bound calls as a device needs them, and its results as columns. The kernels are common/meta's. Invariant:
+ * a call that is not refused gives the same column there as ctr_op_run does. */
+#include "common/op/oplayer.h"
+#include "common/op/opint.h"
+
+_Static_assert((int)OPD_HASH == (int)CTR_LANE_HASH && (int)OPD_STR == (int)CTR_LANE_STR &&
+                   (int)OPD_LANE_BOOL == (int)CTR_LANE_BOOL,
+               "lanes are numbered alike");
+_Static_assert(OPD_ARGS == CTR_COUNT(((struct ctr_op_device *)0)->arg), "as many arguments");
+
+static bool is_list(const struct ctr_vtype *t)
+{
+    return t->type == CTR_LIST || t->type == CTR_FIXED;
+}
+
+/* Why a device cannot make the lane of a column of that type, or NULL. */
+static const char *no_lane(enum ctr_lane lane, enum ctr_type type, bool key)
+{
+    const bool text = lane == CTR_LANE_TEXT || (lane == CTR_LANE_HASH && !key);
+    if (type == CTR_WKEY)
+        return "reads weighted keys";
+    if (text && ctr_types[type].floating)
+        return "needs the text of floats";
+    return text && type == CTR_TIME ? "needs the text of times" : NULL;
+}
+
+static const char *no_arg(const struct ctr_op_call *call, const struct ctr_op_state *s, int k)
+{
+    struct ctr_vtype t = call->arg[k].type;
+    if (call->arg[k].literal)
+        return NULL;
+    if (is_list(&t) && !s->in[k].list && !(s->lift && k == 0) && s->in[k].lane != CTR_LANE_NONE)
+        return "reads whole lists";
+    return no_lane(s->in[k].lane, is_list(&t) ? t.item : t.type, t.key);
+}
+
+const char *ctr_op_device(const struct ctr_op_call *call, struct ctr_op_device *d)
+{
+    const struct ctr_op_state *s = call->state;
+    const char *why = NULL;
+
+    if (s->op->flags & CTR_OP_COLUMN)
+        return "reads a keyed file, which lies in the memory of the host";
+    if (s->loop->host_only)
+        return s->loop->host_only;
+    if (s->nargs > OPD_ARGS)
+        return "has more than 8 arguments";
+    for (int k = 0; !why && k < s->nargs; k++)
+        why = no_arg(call, s, k);
+    if (why)
+        return why;
+    *d = (struct ctr_op_device){ .loop = s->loop->name,
+                                 .file = s->loop->file,
+                                 .kind = s->loop->kind,
+                                 .nargs = s->nargs,
+                                 .nulls = s->op->flags & CTR_OP_NULLS,
+                                 .lift = s->lift,
+                                 .inner = s->inner,
+                                 .param = s->param,
+                                 .param_bytes = s->param_bytes,
+                                 .param_texts = s->param_texts };
+    for (int k = 0; k < s->nargs; k++)
+        d->arg[k] = (struct ctr_op_device_arg){ (int)s->in[k].lane, s->in[k].list };
+    return NULL;
+}
+
+void ctr_op_device_literal(const struct ctr_op_call *call, int k, void *value, uint8_t *ok, char *text)
+{
+    const struct ctr_op_state *s = call->state;
+    *ok = ctr_lane_literal(s->in[k].lane, call->hash_seed, call->arg[k].literal, text, value, 1);
+}
+
+/* As struct op_feature of oploop_feature.h. */
+struct feature {
+    uint64_t seed, missing;
+    int64_t key, aligned;
+};
+
+const char *ctr_op_device_keys(const struct ctr_vtype *type, uint64_t seed, void *param, struct ctr_op_device *d)
+{
+    const bool list = is_list(type);
+    const char *why = no_lane(CTR_LANE_HASH, list ? type->item : type->type, type->key);
+    if (why)
+        return why;
+    *(struct feature *)param = (struct feature){ seed, ctr_missing_key(seed), type->key, type->aligned };
+    *d = (struct ctr_op_device){ .loop = list ? "loop_features" : "loop_feature",
+                                 .file = "oploop_feature.h",
+                                 .kind = list ? CTR_LOOP_OF_KEYS : CTR_LOOP_OF_FIXED,
+                                 .nargs = 1,
+                                 .arg = { { OPD_HASH, list } },
+                                 .nulls = true,
+                                 .inner = { .type = list ? CTR_LIST : CTR_U64, .item = CTR_U64, .key = true },
+                                 .param = param,
+                                 .param_bytes = sizeof(struct feature) };
+    return NULL;
+}
+
+/* Ends of the rows, behind those that the column has, which begins at 0. */
+static int append_ends(struct ctr_colbuf *out, const int64_t *at, int64_t rows, struct ctr_err *err)
+{
+    int32_t *end = (int32_t *)(out->offsets.data + out->offsets.len);
+    for (int64_t i = 0; i < rows; i++)
+        end[i] = (int32_t)at[i + 1];
+    out->offsets.len += (size_t)rows * sizeof *end;
+    (void)err;
+    return 0;
+}
+
+static int append_lists(struct ctr_colbuf *out, const struct ctr_op_device_rows *r, struct ctr_err *err)
+{
+    const int64_t items = r->item[r->rows], bytes = r->at[r->rows];
+    struct ctr_colbuf *b = out->item;
+    int rc = ctr_op_reserve_items(out, r->rows, items, r->limit_bytes, err);
+    if (!rc && r->kind == CTR_LOOP_OF_TEXTS)
+        rc = ctr_op_reserve_text(b, items, bytes, r->limit_bytes, err);
+    if (!rc && r->kind == CTR_LOOP_OF_TEXTS)
+        rc = ctr_buf_append(&b->offsets, r->end, (size_t)items * sizeof *r->end, err);
+    if (!rc)
+        rc = ctr_buf_append(&b->data, r->bytes, (size_t)bytes, err);
+    b->rows += rc ? 0 : items;
+    return rc ? rc : append_ends(out, r->item, r->rows, err);
+}
+
+int ctr_op_device_rows(struct ctr_colbuf *out, const struct ctr_op_device_rows *r, struct ctr_err *err)
+{
+    int rc;
+    if (r->kind != CTR_LOOP_OF_TEXT)
+        rc = append_lists(out, r, err);
+    else {
+        rc = ctr_op_reserve_text(out, r->rows, r->at[r->rows], r->limit_bytes, err);
+        if (!rc)
+            rc = ctr_buf_append(&out->data, r->bytes, (size_t)r->at[r->rows], err);
+        if (!rc)
+            rc = append_ends(out, r->at, r->rows, err);
+    }
+    for (int64_t done = 0; !rc && done < r->rows; done += CTR_OP_TILE)
+        rc = ctr_lane_append_valid(out, r->ok + done, CTR_MIN(r->rows - done, CTR_OP_TILE), err);
+    return rc;
+}

@@ -1,0 +1,518 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * oploop_device: the loops of operators as code of a thread, and what stands around them in the kernel of a layer:
+ * columns to lanes, the memory pool, the compaction of what varies in size ("FeatureBox", section 5). A thread has a
+ * tile of one row. The generator (common/meta) puts OPD_FIXED, OPD_TEXT, … of the operators of a layer into one kernel.
+ *
+ * On the host the same text runs in blocks of fibres (src/cuda/onhost_blocks.h). */
+#ifndef CTR_OPLOOP_DEVICE_H
+#define CTR_OPLOOP_DEVICE_H
+
+#include "common/op/opbody.h"
+#include "common/op/opbody_hash.h"
+#include "common/op/opbody_list.h"
+#include "common/op/opbody_text.h"
+#include "common/op/oplayer.h"
+
+#ifdef __CUDACC_RTC__
+#define OPD_FN static __device__ __noinline__
+#define OPD_SHARED(type, name)                                                                                         \
+    extern __shared__ __align__(16) unsigned char opd_shared_[];                                                       \
+    type *name = (type *)(void *)opd_shared_
+#define OPD_KERNEL(name) extern "C" __global__ void __launch_bounds__(OPD_THREADS) name(const struct opd_layer L)
+#else
+#define OPD_FN                 static __attribute__((unused, noinline))
+#define OPD_SHARED(type, name) type *name = (type *)onhost_here().shared
+#define OPD_KERNEL(name)       extern "C" void name(const struct opd_layer L)
+#endif
+
+/* As opint.h has them, for a tile of one row. */
+struct ctr_op_in {
+    const void *v;
+    const uint8_t *ok;
+    const struct opv_span *span;
+    const void *item;
+    const uint8_t *item_ok;
+};
+struct ctr_op_tile {
+    int n, nargs;
+    const struct ctr_op_in *in;
+    void *out;
+    uint8_t *ok;
+    const void *param;
+    int64_t *at; /* room for the numbers of the items of in[0] */
+};
+
+/* ---- the macros of oploop.h ---- */
+
+#define CTR_LOOP_HEAD(name, TR)                                                                                        \
+    OPV_FN void name(struct ctr_op_tile *t)                                                                            \
+    {                                                                                                                  \
+        const int i = 0;                                                                                               \
+        const struct ctr_op_in *in = t->in;                                                                            \
+        uint8_t *ok = t->ok;                                                                                           \
+        TR *r = (TR *)t->out;                                                                                          \
+        (void)ok;                                                                                                      \
+        (void)in;
+#define CTR_LOOP0(name, TR, expr)                                                                                      \
+    CTR_LOOP_HEAD(name, TR)                                                                                            \
+    r[i] = (TR)(expr);                                                                                                 \
+    }
+#define CTR_LOOP1(name, TA, TR, expr)                                                                                  \
+    CTR_LOOP_HEAD(name, TR)                                                                                            \
+    const TA *a0 = (const TA *)in[0].v;                                                                                \
+    r[i] = (TR)(expr);                                                                                                 \
+    }
+#define CTR_LOOP2(name, TA, TB, TR, expr)                                                                              \
+    CTR_LOOP_HEAD(name, TR)                                                                                            \
+    const TA *a0 = (const TA *)in[0].v;                                                                                \
+    const TB *a1 = (const TB *)in[1].v;                                                                                \
+    r[i] = (TR)(expr);                                                                                                 \
+    }
+#define CTR_LOOP3(name, TA, TB, TC, TR, expr)                                                                          \
+    CTR_LOOP_HEAD(name, TR)                                                                                            \
+    const TA *a0 = (const TA *)in[0].v;                                                                                \
+    const TB *a1 = (const TB *)in[1].v;                                                                                \
+    const TC *a2 = (const TC *)in[2].v;                                                                                \
+    r[i] = (TR)(expr);                                                                                                 \
+    }
+#define CTR_LOOP_PARAM(name, TA, P, TR, expr)                                                                          \
+    CTR_LOOP_HEAD(name, TR)                                                                                            \
+    const TA *a0 = (const TA *)in[0].v;                                                                                \
+    const P *p = (const P *)t->param;                                                                                  \
+    r[i] = (TR)(expr);                                                                                                 \
+    }
+#define CTR_LOOP_FOLD(name, T, body)                                                                                   \
+    CTR_LOOP_HEAD(name, T)                                                                                             \
+    r[i] = 0;                                                                                                          \
+    for (int k = 0; k < t->nargs; k++)                                                                                 \
+        r[i] = body(r[i], ((const T *)in[k].v)[i]);                                                                    \
+    }
+
+/* What varies in size writes into a sink, which counts where it has no memory. */
+#define CTR_LOOP_TEXT(name, MAX, WRITE)                                                                                \
+    OPV_FN void name(struct ctr_op_tile *t, struct opv_sink *s)                                                        \
+    {                                                                                                                  \
+        WRITE(t, 0, s);                                                                                                \
+    }
+#define CTR_LOOP_TEXTS(name, MAX, ITEMS, WRITE) CTR_LOOP_TEXT(name, MAX, WRITE)
+#define CTR_LOOP_KEYS(name, MAX, WRITE)                                                                                \
+    OPV_FN void name(struct ctr_op_tile *t, struct opv_sink *s)                                                        \
+    {                                                                                                                  \
+        const int64_t most = MAX(t, 0);                                                                                \
+        s->items = s->key && most ? WRITE(t, 0, s->key) : most;                                                        \
+    }
+#define CTR_LOOP_LIST(t, kind)                                                                                         \
+    const struct opv_items l = { kind, (const int64_t *)(t)->in[0].item, (const double *)(t)->in[0].item,              \
+                                 (const struct opv_str *)(t)->in[0].item, (t)->in[0].item_ok };
+#define CTR_LOOP_CHOSEN(name, kind, fn)                                                                                \
+    OPV_FN void name(struct ctr_op_tile *t, struct opv_sink *s)                                                        \
+    {                                                                                                                  \
+        CTR_LOOP_LIST(t, kind)                                                                                         \
+        const int64_t k = t->nargs > 1 ? *(const int64_t *)t->in[1].v : 0;                                             \
+        opd_put_items(&l, t->at, fn(&l, t->in[0].span[0], k, t->at), s);                                               \
+    }
+#define CTR_LOOP_FOUND(name, kind, fn)                                                                                 \
+    OPV_FN void name(struct ctr_op_tile *t)                                                                            \
+    {                                                                                                                  \
+        CTR_LOOP_LIST(t, kind)                                                                                         \
+        const int64_t found = t->ok[0] ? fn(&l, t->in[0].span[0], t->at) : -1;                                         \
+        t->ok[0] &= found >= 0;                                                                                        \
+        *(int64_t *)t->out = found >= 0 ? l.i[found] : 0;                                                              \
+    }
+#define CTR_LOOP_FOUND_TEXT(name, fn)                                                                                  \
+    OPV_FN void name(struct ctr_op_tile *t, struct opv_sink *s)                                                        \
+    {                                                                                                                  \
+        CTR_LOOP_LIST(t, OPV_ITEM_STR)                                                                                 \
+        const int64_t found = fn(&l, t->in[0].span[0], t->at);                                                         \
+        t->ok[0] &= found >= 0;                                                                                        \
+        if (found >= 0)                                                                                                \
+            opv_put(s, l.s[found].p, l.s[found].n);                                                                    \
+    }
+
+OPV_FN void opd_put_items(const struct opv_items *l, const int64_t *at, int64_t n, struct opv_sink *s)
+{
+    for (int64_t i = 0; i < n; i++)
+        if (l->kind == OPV_ITEM_STR) {
+            opv_put(s, l->s[at[i]].p, l->s[at[i]].n);
+            opv_end_item(s);
+        } else {
+            if (s->key)
+                s->key[s->items] = (uint64_t)l->i[at[i]]; /* the bits of floats too */
+            s->items++;
+        }
+}
+
+/* ---- columns to lanes ---- */
+
+OPV_FN uint8_t opd_bit(const uint8_t *bits, int64_t i)
+{
+    return bits[i >> 3] >> (i & 7) & 1;
+}
+OPD_FN float opd_half(uint16_t h)
+{
+    union {
+        uint32_t u;
+        float f;
+    } b;
+    const uint32_t sign = (uint32_t)(h & 0x8000) << 16, exponent = h >> 10 & 31;
+    uint32_t fraction = h & 0x3ff;
+    if (exponent == 0) { /* fraction * 2^-24, exact */
+        b.f = (float)fraction * 0x1p-24f;
+        b.u |= sign;
+    } else {
+        b.u = sign | (exponent == 31 ? 0x7f800000u : (exponent + 112) << 23) | fraction << 13;
+    }
+    return b.f;
+}
+OPD_FN int64_t opd_i64(const struct opd_col *c, int64_t j)
+{
+    switch (c->type) {
+    case OPD_BOOL: return opd_bit((const uint8_t *)c->data, j);
+    case OPD_I8: return ((const int8_t *)c->data)[j];
+    case OPD_I16: return ((const int16_t *)c->data)[j];
+    case OPD_I32: return ((const int32_t *)c->data)[j];
+    case OPD_U8: return ((const uint8_t *)c->data)[j];
+    case OPD_U16: return ((const uint16_t *)c->data)[j];
+    case OPD_U32: return ((const uint32_t *)c->data)[j];
+    default: return ((const int64_t *)c->data)[j];
+    }
+}
+OPD_FN double opd_f64(const struct opd_col *c, int64_t j)
+{
+    switch (c->type) {
+    case OPD_U64: return (double)((const uint64_t *)c->data)[j];
+    case OPD_F16: return (double)opd_half(((const uint16_t *)c->data)[j]);
+    case OPD_F32: return (double)((const float *)c->data)[j];
+    case OPD_F64: return ((const double *)c->data)[j];
+    default: return (double)opd_i64(c, j);
+    }
+}
+OPV_FN struct opv_str opd_str(const struct opd_col *c, int64_t j)
+{
+    struct opv_str s;
+    s.p = (const uint8_t *)c->data + c->offsets[j];
+    s.n = c->offsets[j + 1] - c->offsets[j];
+    return s;
+}
+/* The canonical text of an integer, at most 20 bytes and a sign. */
+OPD_FN int64_t opd_integer(uint8_t *to, uint64_t v, int negative)
+{
+    uint8_t digits[20];
+    int64_t n = 0, k = 0;
+    do {
+        digits[n++] = (uint8_t)('0' + v % 10);
+        v /= 10;
+    } while (v);
+    if (negative)
+        to[k++] = '-';
+    while (n)
+        to[k++] = digits[--n];
+    return k;
+}
+/* The canonical text of a scalar; `room` has OPD_NUMBER bytes. */
+OPD_FN struct opv_str opd_text(const struct opd_col *c, int64_t j, uint8_t *room)
+{
+    struct opv_str s = { room, 0 };
+    if (c->type == OPD_UTF8)
+        return opd_str(c, j);
+    if (c->type == OPD_BOOL) {
+        const int yes = (int)opd_i64(c, j);
+        const char *word = yes ? "true" : "false";
+        for (s.n = 0; word[s.n]; s.n++)
+            room[s.n] = (uint8_t)word[s.n];
+    } else {
+        const int64_t v = opd_i64(c, j);
+        const int negative = c->type != OPD_U64 && v < 0;
+        s.n = opd_integer(room, negative ? 0 - (uint64_t)v : (uint64_t)v, negative);
+    }
+    return s;
+}
+OPD_FN uint64_t opd_hash(struct opv_str s, uint64_t seed)
+{
+    return s.n <= OPV_HASH_SHORT ? opv_hash_short(s.p, (uint64_t)s.n, seed) : opv_hash_long(s.p, (uint64_t)s.n, seed);
+}
+
+/* Value `row` of a column to a lane. Returns whether it is there; below a null lies a defined value. */
+OPD_FN uint8_t opd_lane(const struct opd_arg *a, int64_t row, void *to, uint8_t *text)
+{
+    const struct opd_col *c = &a->col;
+    uint8_t ok = c->valid ? opd_bit(c->valid, row) : 1;
+    uint64_t *word = (uint64_t *)to;
+    int64_t j = row;
+    const int wide = a->lane == OPD_STR || a->lane == OPD_TEXT;
+    if (c->index) {
+        if (c->entries == 0 || !ok) {
+            j = 0;
+            ok = 0;
+        } else {
+            j = c->index[row];
+            ok = (uint8_t)(!c->entry_valid || opd_bit(c->entry_valid, j));
+        }
+    }
+    if (!ok) { /* the host has what lies there, which nothing reads */
+        if (a->lane == OPD_LANE_BOOL)
+            *(uint8_t *)to = 0;
+        else if (a->lane != OPD_NONE)
+            word[0] = 0;
+        if (wide) {
+            ((struct opv_str *)to)->p = text;
+            ((struct opv_str *)to)->n = 0;
+        }
+        return 0;
+    }
+    switch (a->lane) {
+    case OPD_LANE_BOOL: *(uint8_t *)to = opd_bit((const uint8_t *)c->data, j); break;
+    case OPD_LANE_I64:
+        *(int64_t *)to = opd_i64(c, j);
+        if (c->type == OPD_U64)
+            ok &= *(int64_t *)to >= 0;
+        break;
+    case OPD_LANE_U64: *word = ((const uint64_t *)c->data)[j]; break;
+    case OPD_LANE_F64: *(double *)to = opd_f64(c, j); break;
+    case OPD_STR: *(struct opv_str *)to = opd_str(c, j); break;
+    case OPD_TEXT: *(struct opv_str *)to = opd_text(c, j, text); break;
+    case OPD_HASH:
+        *word = a->key ? ((const uint64_t *)c->data)[j] : opd_hash(opd_text(c, j, text), a->hash_seed);
+        break;
+    default: break;
+    }
+    return ok;
+}
+
+/* ---- the row of a thread ---- */
+
+struct opd_row {
+    struct ctr_op_in in[OPD_ARGS];
+    struct opv_str lane[OPD_ARGS];
+    struct opv_span span[OPD_ARGS];
+    uint8_t text[OPD_ARGS][OPD_NUMBER], arg_ok[OPD_ARGS], ok;
+    uint64_t out;
+};
+
+OPV_FN int64_t opd_lane_bytes(int64_t lane)
+{
+    return lane == OPD_LANE_BOOL ? 1 : lane == OPD_STR || lane == OPD_TEXT ? (int64_t)sizeof(struct opv_str) : 8;
+}
+
+/* Items of a list belong to one row, so that its thread may fill their lane. */
+OPD_FN void opd_open_list(const struct opd_arg *a, int64_t row, struct opd_row *w, int k)
+{
+    const int64_t bytes = opd_lane_bytes(a->lane);
+    int64_t from = a->offsets ? a->offsets[row] : row * a->width;
+    int64_t to = a->offsets ? a->offsets[row + 1] : from + a->width;
+    w->arg_ok[k] = (uint8_t)(a->valid ? opd_bit(a->valid, row) : 1);
+    w->span[k].from = from - a->first;
+    w->span[k].to = to - a->first;
+    w->in[k].span = &w->span[k];
+    for (int64_t j = from; a->lane != OPD_NONE && j < to; j++) {
+        const int64_t at = j - a->first;
+        a->item_ok[at] = opd_lane(a, j, (uint8_t *)a->item + at * bytes,
+                                  a->item_text ? a->item_text + at * OPD_NUMBER : (uint8_t *)a->item);
+    }
+    w->in[k].item = a->item;
+    w->in[k].item_ok = a->item_ok;
+}
+
+OPD_FN void opd_open(const struct opd_call *c, int64_t row, struct opd_row *w, struct ctr_op_tile *t)
+{
+    w->ok = 1;
+    w->out = 0;
+    for (int k = 0; k < (int)c->nargs; k++) {
+        const struct opd_arg *a = &c->arg[k];
+        w->in[k].v = &w->lane[k];
+        w->in[k].span = 0;
+        w->in[k].item = 0;
+        w->in[k].item_ok = 0;
+        w->in[k].ok = &w->arg_ok[k];
+        if (a->literal) {
+            w->in[k].v = a->col.data;
+            w->arg_ok[k] = (uint8_t)a->literal_ok;
+        } else if (a->list)
+            opd_open_list(a, row, w, k);
+        else
+            w->arg_ok[k] = opd_lane(a, row, &w->lane[k], w->text[k]);
+        if (!c->nulls)
+            w->ok &= w->arg_ok[k];
+    }
+    t->n = 1;
+    t->nargs = (int)c->nargs;
+    t->in = w->in;
+    t->out = &w->out;
+    t->ok = &w->ok;
+    t->param = c->param;
+    t->at = c->at ? c->at + w->span[0].from : 0;
+}
+
+/* What lies below a null is 0. */
+OPV_FN void opd_store(const struct opd_call *c, int64_t row, const struct opd_row *w)
+{
+    if (c->bytes == 1)
+        ((uint8_t *)c->out)[row] = (uint8_t)(w->ok ? (uint8_t)(w->out & 0xff) & 1 : 0);
+    else
+        ((uint64_t *)c->out)[row] = w->ok ? w->out : 0;
+    c->ok[row] = w->ok;
+}
+
+/* ---- the pool ---- */
+
+/* The sum of what the threads before this one of the block give, and *all: of all of them. `sum` is shared by the
+ * block, an element a thread. */
+OPD_FN int64_t opd_prefix(int64_t v, int64_t *sum, int64_t *all)
+{
+    const unsigned me = threadIdx.x, n = blockDim.x;
+    int64_t mine = v;
+    sum[me] = mine;
+    __syncthreads();
+    for (unsigned d = 1; d < n; d *= 2) {
+        const int64_t left = me >= d ? sum[me - d] : 0;
+        __syncthreads();
+        mine += left;
+        sum[me] = mine;
+        __syncthreads();
+    }
+    *all = sum[n - 1];
+    __syncthreads();
+    return mine - v;
+}
+
+/* Algorithm 1 of the paper: sizes by thread, a prefix sum in the block, one atomicAdd a block. Its line 4 has address +
+ * prefix_i - prefix_1, which overlaps for an inclusive sum, and checks no bound; here the sum is exclusive, and -1 says
+ * that the block's part does not fit. All threads of the block call it. */
+OPD_FN int64_t opd_take(struct opd_pool *pool, int64_t bytes)
+{
+    OPD_SHARED(int64_t, sum);
+    int64_t all, at, before = opd_prefix((bytes + 7) / 8 * 8, sum, &all);
+    all = (all + OPD_ROUND - 1) / OPD_ROUND * OPD_ROUND;
+    if (threadIdx.x == 0)
+        sum[0] = (int64_t)atomicAdd(&pool->head, (uint64_t)all);
+    __syncthreads();
+    at = sum[0];
+    __syncthreads();
+    return (uint64_t)(at + all) <= pool->size ? at + before : -1;
+}
+
+/* ---- a loop over the calls of an operator ---- */
+
+#define OPD_EACH(group, j) for (int j = L.first[group]; j < L.first[(group) + 1]; j++)
+#define OPD_FIXED(group, fn)                                                                                           \
+    OPD_EACH(group, j_)                                                                                                \
+    {                                                                                                                  \
+        const struct opd_call *c_ = L.call + j_;                                                                       \
+        for (int64_t row_ = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; row_ < c_->rows;                           \
+             row_ += (int64_t)gridDim.x * blockDim.x) {                                                                \
+            struct opd_row w_;                                                                                         \
+            struct ctr_op_tile t_;                                                                                     \
+            opd_open(c_, row_, &w_, &t_);                                                                              \
+            fn(&t_);                                                                                                   \
+            opd_store(c_, row_, &w_);                                                                                  \
+        }                                                                                                              \
+    }
+
+/* Twice: the first pass counts, the second one writes into the pool. keys: the bytes are 8 an item. */
+#define OPD_VARIABLE(group, fn, items, keys)                                                                           \
+    OPD_EACH(group, j_)                                                                                                \
+    {                                                                                                                  \
+        const struct opd_call *c_ = L.call + j_;                                                                       \
+        for (int64_t base_ = (int64_t)blockIdx.x * blockDim.x; base_ < c_->rows;                                       \
+             base_ += (int64_t)gridDim.x * blockDim.x) {                                                               \
+            const int64_t row_ = base_ + threadIdx.x;                                                                  \
+            struct opv_sink s_ = { 0, 0, 0, 0, 0 };                                                                    \
+            struct opd_row w_;                                                                                         \
+            struct ctr_op_tile t_;                                                                                     \
+            int64_t need_ = 0, at_;                                                                                    \
+            w_.ok = 0;                                                                                                 \
+            if (row_ < c_->rows) {                                                                                     \
+                opd_open(c_, row_, &w_, &t_);                                                                          \
+                if (w_.ok)                                                                                             \
+                    fn(&t_, &s_);                                                                                      \
+                need_ = opd_need(&s_, items, keys);                                                                    \
+            }                                                                                                          \
+            at_ = opd_take(L.pool, need_);                                                                             \
+            if (row_ < c_->rows) {                                                                                     \
+                if (at_ >= 0 && w_.ok) {                                                                               \
+                    s_ = opd_sink(L.pool->data + at_, s_.n, keys, items);                                              \
+                    fn(&t_, &s_);                                                                                      \
+                } else if (at_ < 0)                                                                                    \
+                    s_.n = s_.items = 0;                                                                               \
+                opd_store_view(c_, row_, w_.ok, at_, &s_, keys);                                                       \
+            }                                                                                                          \
+        }                                                                                                              \
+    }
+#define OPD_TEXT_(group, fn)  OPD_VARIABLE(group, fn, 0, 0)
+#define OPD_TEXTS_(group, fn) OPD_VARIABLE(group, fn, 1, 0)
+#define OPD_KEYS_(group, fn)  OPD_VARIABLE(group, fn, 0, 1)
+
+/* Bytes of texts, then where each item ends. */
+OPV_FN int64_t opd_need(const struct opv_sink *s, int items, int keys)
+{
+    return keys ? s->items * 8 : (s->n + 7) / 8 * 8 + (items ? s->items * 4 : 0);
+}
+OPV_FN struct opv_sink opd_sink(uint8_t *p, int64_t bytes, int keys, int items)
+{
+    struct opv_sink s = { keys ? 0 : p, 0, items && !keys ? (int32_t *)(void *)(p + (bytes + 7) / 8 * 8) : 0,
+                          keys ? (uint64_t *)(void *)p : 0, 0 };
+    return s;
+}
+OPV_FN void opd_store_view(const struct opd_call *c, int64_t row, uint8_t ok, int64_t at, const struct opv_sink *s,
+                           int keys)
+{
+    c->ok[row] = ok;
+    c->start[row] = at;
+    c->row_bytes[row] = ok ? (keys ? s->items * 8 : s->n) : 0;
+    c->row_items[row] = ok ? s->items : 0;
+}
+
+/* ---- compaction, in row order ---- */
+
+/* Sizes to places, in place: a block a call. */
+OPV_FN void opd_places(const struct opd_layer *L, int64_t *v, int64_t rows)
+{
+    OPD_SHARED(int64_t, sum);
+    int64_t carry = 0, all;
+    (void)L;
+    for (int64_t base = 0; base < rows; base += blockDim.x) {
+        const int64_t row = base + threadIdx.x;
+        const int64_t at = opd_prefix(row < rows ? v[row] : 0, sum, &all);
+        if (row < rows)
+            v[row] = carry + at;
+        carry += all;
+    }
+    if (threadIdx.x == 0)
+        v[rows] = carry;
+}
+
+OPD_KERNEL(ctr_places)
+{
+    const struct opd_call *c = L.call + L.variable[blockIdx.x];
+    opd_places(&L, c->row_bytes, c->rows);
+    opd_places(&L, c->row_items, c->rows);
+}
+
+/* Each row's bytes, and the ends of its items counted from the column's start. */
+OPV_FN void opd_compact_row(const struct opd_layer *L, const struct opd_call *c, struct opd_place p, int64_t row)
+{
+    const int64_t to = c->row_bytes[row], n = c->row_bytes[row + 1] - to;
+    const int64_t item = c->row_items[row], items = c->row_items[row + 1] - item;
+    const uint8_t *from = L->pool->data + c->start[row];
+    const int32_t *end = (const int32_t *)(const void *)(from + (n + 7) / 8 * 8);
+    int32_t *ends = (int32_t *)(void *)(L->compact + p.ends);
+    for (int64_t k = 0; k < n; k++)
+        L->compact[p.bytes + to + k] = from[k];
+    for (int64_t k = 0; c->bytes == 0 && k < items; k++)
+        ends[item + k] = (int32_t)(to + end[k]);
+}
+
+OPD_KERNEL(ctr_compact)
+{
+    struct opd_place p = { 0, 0, 0 };
+    for (int64_t j = 0; j < L.nvariable; j++) {
+        const struct opd_call *c = L.call + L.variable[j];
+        p = opd_place(p.next, c->row_bytes[c->rows], c->bytes == 0 ? c->row_items[c->rows] : 0);
+        for (int64_t row = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; row < c->rows;
+             row += (int64_t)gridDim.x * blockDim.x)
+            opd_compact_row(&L, c, p, row);
+    }
+}
+
+#endif

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * oploop_feature: keys of features as a call of a device: what ctr_op_keys makes on the host (op_key.c, which remembers
+ * small numbers and takes four texts at a time), for scalars and for lists. Argument 0 has its hash already, or, when
+ * it is a key itself, its value. */
+#ifndef CTR_OPLOOP_FEATURE_H
+#define CTR_OPLOOP_FEATURE_H
+
+#include "common/op/oploop_device.h"
+
+struct op_feature {
+    uint64_t seed, missing; /* the key of a null */
+    int64_t key;            /* the values are keys */
+    int64_t aligned;        /* a null item has a key too */
+};
+OPV_FN uint64_t op_feature_key(const struct op_feature *p, uint64_t v, uint8_t ok)
+{
+    return !ok ? p->missing : p->key ? ctr_mix64(v ^ p->seed) : v;
+}
+CTR_LOOP0(loop_feature, uint64_t,
+          op_feature_key((const struct op_feature *)t->param, ((const uint64_t *)in[0].v)[i], in[0].ok[i]))
+
+OPV_FN int64_t op_feature_max(const struct ctr_op_tile *t, int i)
+{
+    const struct opv_span a = t->in[0].span[i];
+    return !t->in[0].ok[i] ? 1 : a.to - a.from;
+}
+OPV_FN int64_t op_feature_keys(const struct ctr_op_tile *t, int i, uint64_t *to)
+{
+    const struct op_feature *p = (const struct op_feature *)t->param;
+    const struct ctr_op_in *in = &t->in[0];
+    int64_t n = 0;
+    if (!in->ok[i]) {
+        to[0] = p->missing;
+        return 1;
+    }
+    for (int64_t k = in->span[i].from; k < in->span[i].to; k++)
+        if (in->item_ok[k] || p->aligned)
+            to[n++] = op_feature_key(p, ((const uint64_t *)in->item)[k], in->item_ok[k]);
+    return n;
+}
+CTR_LOOP_KEYS(loop_features, op_feature_max, op_feature_keys)
+
+#endif

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * oploop_json: the loop of op_json.c, for the host and for a device: oploop.h. */
+#ifndef CTR_OPLOOP_JSON_H
+#define CTR_OPLOOP_JSON_H
+
+#include "common/op/opbody_json.h"
+#include "common/op/oploop_text.h"
+
+struct op_path {
+    int64_t n;
+    struct opv_step step[1]; /* n of them */
+};
+#define PATH                ((const struct op_path *)(t)->param)
+#define JSON_WRITE(t, i, s) opv_json_get_write(OP_STR(t, 0, i), PATH->step, PATH->n, s, &(t)->ok[i])
+CTR_LOOP_TEXT(loop_json_get, OP_BYTES, JSON_WRITE)
+
+#endif

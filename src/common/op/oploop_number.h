@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * oploop_number: the loops of op_number.c, as macros over bodies that the host and a device expand in their own ways:
+ * CONTRIBUTING.md, "An operator of the plan language". */
+#ifndef CTR_OPLOOP_NUMBER_H
+#define CTR_OPLOOP_NUMBER_H
+
+#include "common/op/oploop.h"
+
+/* ---- conversion ---- */
+
+CTR_LOOP1(loop_same_i, int64_t, int64_t, a0[i])
+CTR_LOOP1(loop_same_f, double, double, a0[i])
+CTR_LOOP1(loop_float_i, int64_t, double, (double)a0[i])
+CTR_LOOP1(loop_int_f, double, int64_t, opv_int_f(a0[i], &ok[i]))
+CTR_LOOP1(loop_floor_f, double, int64_t, opv_floor_f(a0[i], &ok[i]))
+
+/* ---- arithmetic ---- */
+
+CTR_LOOP1(loop_abs_i, int64_t, int64_t, opv_abs_i(a0[i], &ok[i]))
+CTR_LOOP1(loop_abs_f, double, double, opv_abs_f(a0[i]))
+CTR_LOOP3(loop_clip_i, int64_t, int64_t, int64_t, int64_t, opv_clip_i(a0[i], a1[i], a2[i]))
+CTR_LOOP3(loop_clip_f, double, double, double, double, opv_clip_f(a0[i], a1[i], a2[i]))
+CTR_LOOP1(loop_log1p, double, double, opv_log1p(a0[i]))
+CTR_LOOP1(loop_log, double, double, opv_log(a0[i]))
+CTR_LOOP1(loop_exp, double, double, opv_exp(a0[i]))
+
+/* ---- buckets ---- */
+
+struct op_thresholds {
+    int64_t n;
+    double at[1]; /* n of them */
+};
+CTR_LOOP_PARAM(loop_bucket, double, struct op_thresholds, int64_t, opv_bucket(a0[i], p->at, p->n, &ok[i]))
+CTR_LOOP1(loop_log_bucket, double, int64_t, opv_log_bucket(a0[i], &ok[i]))
+
+/* Counts are mostly small: theirs are looked up. */
+enum { OP_SMALL = 4096 };
+struct op_square_log {
+    int16_t start[OPV_SQUARE_LOG_STARTS];
+    int16_t small[OP_SMALL];
+};
+CTR_LOOP_PARAM(loop_square_log, double, struct op_square_log, int64_t, opv_square_log_bucket(a0[i], p->start, &ok[i]))
+CTR_LOOP_PARAM(loop_square_log_i, int64_t, struct op_square_log, int64_t,
+               (uint64_t)a0[i] < OP_SMALL ? p->small[a0[i]]
+               : a0[i] < 0                ? a0[i]
+                                          : opv_square_log_bucket((double)a0[i], p->start, &ok[i]))
+
+/* ---- nulls and choices: these see nulls ---- */
+
+CTR_LOOP0(loop_is_null, uint8_t, !in[0].ok[i])
+
+/* Row i comes from argument `a` or `b`. */
+#define OP_FILLED    in[0].ok[i]
+#define OP_CONDITION (in[0].ok[i] & ((const uint8_t *)in[0].v)[i]) /* a null condition is false */
+#define OP_CHOOSE(name, T, first, a, b)                                                                                \
+    CTR_LOOP0(                                                                                                         \
+        name, T,                                                                                                       \
+        (ok[i] = (first) ? in[a].ok[i] : in[b].ok[i], (first) ? ((const T *)in[a].v)[i] : ((const T *)in[b].v)[i]))
+OP_CHOOSE(loop_fill_8, uint64_t, OP_FILLED, 0, 1)
+OP_CHOOSE(loop_fill_b, uint8_t, OP_FILLED, 0, 1)
+OP_CHOOSE(loop_if_8, uint64_t, OP_CONDITION, 1, 2)
+OP_CHOOSE(loop_if_b, uint8_t, OP_CONDITION, 1, 2)
+
+#define OP_CHOOSE_TEXT(name, first, a, b)                                                                              \
+    OPV_FN struct opv_str name##_pick(struct ctr_op_tile *t, int i)                                                    \
+    {                                                                                                                  \
+        const struct ctr_op_in *in = t->in;                                                                            \
+        t->ok[i] = (first) ? in[a].ok[i] : in[b].ok[i];                                                                \
+        return ((const struct opv_str *)((first) ? in[a].v : in[b].v))[i];                                             \
+    }                                                                                                                  \
+    OPV_FN int64_t name##_max(struct ctr_op_tile *t, int i)                                                            \
+    {                                                                                                                  \
+        const struct opv_str s = name##_pick(t, i);                                                                    \
+        return t->ok[i] ? s.n : 0;                                                                                     \
+    }                                                                                                                  \
+    OPV_FN void name##_put(struct ctr_op_tile *t, int i, struct opv_sink *s)                                           \
+    {                                                                                                                  \
+        const struct opv_str a_ = name##_pick(t, i);                                                                   \
+        if (t->ok[i])                                                                                                  \
+            opv_put(s, a_.p, a_.n);                                                                                    \
+    }                                                                                                                  \
+    CTR_LOOP_TEXT(name, name##_max, name##_put)
+OP_CHOOSE_TEXT(loop_fill_t, OP_FILLED, 0, 1)
+OP_CHOOSE_TEXT(loop_if_t, OP_CONDITION, 1, 2)
+
+#endif
