@@ -149,7 +149,15 @@ $(B)/onhost-tsan/compute: $(patsubst %.c,$(B)/%.o,$(sort $(wildcard tests/comput
 	$(call say,LD,$@)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(tsan) -o $@ $^ $(LIBS)
 
-checked: $(if $(shell command -v c++),$(B)/onhost/ctr-cuda.so $(if $(SAN)$(COV)$(FUZZ),,$(addprefix $(B)/onhost-tsan/,ctr-cuda.so compute)))
+# What stands for the driver of CUDA and for NVRTC: kernels of layers on the host.
+$(B)/onhost/libcuda.so: tests/gpu/driver.cc $(B)/flags
+	@mkdir -p $(@D)
+	$(call say,CXX,$@)
+	$(Q)c++ -std=c++20 -O1 -g1 -Wall -Wextra $(if $(DEV),-Werror) -fPIC -shared -o $@ $< -ldl
+
+$(B)/src/common/gpu/gpu_text.o: $(wildcard src/common/op/op*.h src/common/base/m*.h)
+
+checked: $(if $(shell command -v c++),$(B)/onhost/libcuda.so $(B)/onhost/ctr-cuda.so $(if $(SAN)$(COV)$(FUZZ),,$(addprefix $(B)/onhost-tsan/,ctr-cuda.so compute)))
 
 .PHONY: check-gpu bench-gpu
 # On a machine with a GPU; elsewhere they say "skipped: no device". `make check` runs the same tests on the host.

@@ -8,7 +8,7 @@ use Test::More;
 chdir "$ENV{CTR_TOP}/src/common" or die;
 
 # A folder's public header is FOLDER/FOLDER.h. Besides, these are for all: texts that C, C++ and NVRTC share, and instruction sets.
-my %offered = map { $_ => 1 } qw(base/isa.h base/mix64.h base/mathbody.h compute/element.h);
+my %offered = map { $_ => 1 } qw(base/isa.h base/mix64.h base/mathbody.h compute/element.h op/oplayer.h);
 # Other headers that are included from outside; the list may only get shorter. many
 # models in one pass use lr's kernels, ctr-join and metric read JSON.
 my %known = map { $_ => 1 } qw(lr/ftrl_x8.h lr/inclusion.h lr/lanes.h text/json.h);

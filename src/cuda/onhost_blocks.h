@@ -192,6 +192,17 @@ ONHOST_UNSEEN static bool onhost_round(onhost_fibre **fibre, unsigned b, unsigne
     return at_barrier > 0;
 }
 
+/* The k-th block that runs: the last one first, or as $CTR_CUDA_ON_HOST_BLOCKS says: forward, or mixed. */
+static inline unsigned onhost_block(unsigned k, unsigned blocks)
+{
+    const char *order = getenv("CTR_CUDA_ON_HOST_BLOCKS");
+    if (order && !strcmp(order, "forward"))
+        return k;
+    if (order && !strcmp(order, "mixed")) /* the odd ones, then the even ones backwards */
+        return k < blocks / 2 ? 2 * k + 1 : (blocks - 1 - k) * 2;
+    return blocks - 1 - k;
+}
+
 /* Neighbours are other fibres, so that blocks race, too. Their shared memory is there before any of them begins. */
 ONHOST_UNSEEN static void onhost_run_blocks(unsigned blocks, unsigned threads, size_t bytes,
                                             const std::function<void()> &body)
@@ -209,8 +220,9 @@ ONHOST_UNSEEN static void onhost_run_blocks(unsigned blocks, unsigned threads, s
     f->home_tsan = __tsan_get_current_fiber();
 #endif
     __tsan_release(&f->begins);
-    for (unsigned b = blocks; b-- > 0;) {
-        onhost_fibre **fibre = f->all.data() + b % 2 * threads;
+    for (unsigned k = 0; k < blocks; k++) {
+        const unsigned b = onhost_block(k, blocks);
+        onhost_fibre **fibre = f->all.data() + k % 2 * threads;
         for (unsigned t = 0; t < threads; t++)
             fibre[t]->state = ONHOST_GAVE_WAY;
         f->phase = f->barrier;

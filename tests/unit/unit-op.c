@@ -7,6 +7,7 @@
  * or
  * "=TYPE:value" (a literal). The expected result is the texts of the rows, in the same way; "!words" is an error at
  * bind whose message has the words. */
+#include "common/gpu/gpu.h"
 #include "common/op/opbody_hash.h"
 #include "common/op/opint.h"
 #include "common/stream/stream.h"
@@ -274,12 +275,56 @@ static void finish(struct call *c)
             ctr_colbuf_free(&c->col[k]);
 }
 
+/* ---- the same on a device, where $CTR_CUDA_DRIVER names one (tests/gpu.t) ---- */
+
+static struct ctr_gpu *gpu;
+static int on_device, refused;
+
+static bool same_bytes(const struct ctr_col *a, const struct ctr_col *b)
+{
+    if (a->type != b->type || a->rows != b->rows || a->nulls != b->nulls)
+        return false;
+    for (int64_t i = 0; i < a->rows; i++)
+        if (ctr_col_null(a, i) != ctr_col_null(b, i))
+            return false;
+    if (a->type == CTR_LIST || a->type == CTR_FIXED)
+        return (a->type == CTR_FIXED || !memcmp(a->offsets, b->offsets, (size_t)(a->rows + 1) * 4)) &&
+               same_bytes(a->item, b->item);
+    if (a->type == CTR_UTF8)
+        return a->rows == 0 || (!memcmp(a->offsets, b->offsets, (size_t)(a->rows + 1) * 4) &&
+                                !memcmp(a->data, b->data, (size_t)a->offsets[a->rows]));
+    return a->rows == 0 || !memcmp(a->data, b->data,
+                                   a->type == CTR_BOOL ? (size_t)(a->rows + 7) / 8
+                                                       : (size_t)a->rows * (size_t)ctr_types[a->type].width);
+}
+
+/* Is it refused with a reason, or does it give the bytes of `out`? */
+static void check_device(const struct ctr_gpu_call *call, const struct ctr_field *f, struct ctr_colbuf *out)
+{
+    struct ctr_colbuf made;
+    struct ctr_gpu_call c = *call;
+    if (!gpu || c.rows == 0)
+        return;
+    if (ctr_gpu_refuses(&c)) {
+        refused++;
+        return;
+    }
+    CHECK(ctr_colbuf_init(&made, f, &err));
+    c.out = &made;
+    CHECK(ctr_gpu_run(gpu, &c, 1, &err));
+    if (!same_bytes(ctr_colbuf_view(out), ctr_colbuf_view(&made)))
+        ok(false, "%s: the same bytes on the device", c.call ? ctr_op_name(c.call->op) : "keys");
+    on_device++;
+    ctr_colbuf_free(&made);
+}
+
 static void run(struct call *c, const struct ctr_col *const *view, struct ctr_colbuf *out)
 {
     struct ctr_field f = { .type = c->call.result.type, .item = c->call.result.item, .width = c->call.result.width };
 
     CHECK(ctr_colbuf_init(out, &f, &err));
     CHECK(ctr_op_run(&c->call, view, rows_of(c), out, &err));
+    check_device(&(struct ctr_gpu_call){ .call = &c->call, .col = view, .rows = rows_of(c) }, &f, out);
 }
 
 /* The texts of all rows. */
@@ -505,6 +550,7 @@ static void check_keys(const char *spec)
     c = ctr_colbuf_view(&b);
     CHECK(ctr_colbuf_init(&out, &f, &err));
     CHECK(ctr_op_keys(&t, c, c->rows, seed, &memo, &out, &err));
+    check_device(&(struct ctr_gpu_call){ .type = &t, .seed = seed, .col = &c, .rows = c->rows }, &f, &out);
     const struct ctr_col *got = ctr_colbuf_view(&out);
     const struct ctr_col *key = list ? got->item : got;
     int64_t k = 0;
@@ -533,6 +579,10 @@ static void check_keys(const char *spec)
     CHECK(ctr_colbuf_init(&out2, &f, &err));
     CHECK(ctr_op_keys(&t, &e.col, c->rows, seed, &memo, &out2, &err));
     ok(same_rows(ctr_colbuf_view(&out2), got, c->rows, c->rows), "keys of %s, encoded", spec);
+    check_device(
+        &(struct ctr_gpu_call){
+            .type = &t, .seed = seed, .col = (const struct ctr_col *const[]){ &e.col }, .rows = c->rows },
+        &f, &out2);
     encoded_free(&e);
     ctr_buf_free(&text);
     ctr_buf_free(&memo);
@@ -582,6 +632,14 @@ static void check_hash(void)
         wrong += opv_hash_short(text + at, n, seed) != ctr_hash64(text + at, n, seed);
     }
     ok(wrong == 0, "hash of up to 16 bytes equals XXH3-64");
+    static uint8_t more[4096];
+    for (uint64_t i = 0; i < sizeof more; i++)
+        more[i] = (uint8_t)ctr_random64(5, 2, i);
+    for (uint64_t n = 17; n < 3000; n += 1 + n / 400) {
+        const uint64_t seed = n % 3 ? ctr_random64(5, 3, n) : 0;
+        wrong += opv_hash_long(more + n % 7, n, seed) != ctr_hash64(more + n % 7, n, seed);
+    }
+    ok(wrong == 0, "hash of longer texts, too");
 }
 
 /* ---- cross ---- */
@@ -973,6 +1031,8 @@ static void check_table(void)
 
 int main(void)
 {
+    if (getenv("CTR_CUDA_DRIVER"))
+        CHECK(ctr_gpu_open(&gpu, &(struct ctr_gpu_opts){ .all = true, .pool_bytes = 1 }, &err));
     for (size_t i = 0; i < CTR_COUNT(rows); i++)
         check(rows[i].op, rows[i].arg, rows[i].want);
     check_math();
@@ -1002,5 +1062,11 @@ int main(void)
     check_buckets();
     check_random();
     check_table();
+    if (gpu) {
+        printf("# on a device: %d calls, %d refused, %lld launches, %lld times more pool\n", on_device, refused,
+               (long long)ctr_gpu_stats(gpu)->launches, (long long)ctr_gpu_stats(gpu)->overflows);
+        ok(on_device > 500, "calls ran on a device");
+        ctr_gpu_free(gpu);
+    }
     return done_testing();
 }

@@ -11,6 +11,7 @@
 typedef signed char int8_t;
 typedef unsigned char uint8_t;
 typedef short int16_t;
+typedef unsigned short uint16_t;
 typedef int int32_t;
 typedef unsigned int uint32_t;
 typedef long long int64_t;
@@ -29,8 +30,13 @@ typedef unsigned long long uint64_t;
 
 #define OPV_I64_MAX 0x7fffffffffffffffLL
 #define OPV_I64_MIN (-OPV_I64_MAX - 1)
-#define OPV_INF     (1e308 * 10)
-#define OPV_NAN     (OPV_INF - OPV_INF)
+#ifdef __CUDACC_RTC__ /* whose compiler makes no constant of an overflow */
+#define OPV_INF (__builtin_bit_cast(double, 0x7ff0000000000000ull))
+#define OPV_NAN (__builtin_bit_cast(double, 0x7ff8000000000000ull))
+#else
+#define OPV_INF (1e308 * 10)
+#define OPV_NAN (OPV_INF - OPV_INF)
+#endif
 
 union opv_bits {
     double d;

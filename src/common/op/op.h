@@ -130,7 +130,7 @@ int ctr_op_fit_save(const struct ctr_op_call *call, struct ctr_batchbuf *rows, s
 int ctr_op_fit_load(struct ctr_op_call *call, const struct ctr_batch *rows,
                     struct ctr_err *err) CTR_MUST; /* repeated */
 
-/* ---- for kernels (common/meta): what of a bound call a device needs, and its results as columns ---- */
+/* ---- for kernels (common/gpu): what of a bound call a device needs, and its results as columns ---- */
 
 enum ctr_loop_kind {
     CTR_LOOP_OF_FIXED, /* a result of fixed size */
@@ -156,6 +156,9 @@ struct ctr_op_device {
 };
 /* Returns NULL and fills *d, or why a device cannot run the call: words that go on after "…: it ". */
 const char *ctr_op_device(const struct ctr_op_call *call, struct ctr_op_device *d);
+/* The loops of the table that a device has, each once, without arguments: at most `cap` of them. Returns their number.
+ */
+int ctr_op_device_table(struct ctr_op_device *d, int cap);
 /* The lane of argument k as the device reads it: a literal's value (at most 16 bytes) and whether it is there. A text
  * of a number lies in `text`, 64 bytes. */
 void ctr_op_device_literal(const struct ctr_op_call *call, int k, void *value, uint8_t *ok, char *text);

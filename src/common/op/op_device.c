@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * op_device: bound calls as a device needs them, and its results as columns. The kernels are common/meta's. Invariant:
+ * op_device: bound calls as a device needs them, and its results as columns. The kernels are common/gpu's. Invariant:
  * a call that is not refused gives the same column there as ctr_op_run does. */
 #include "common/op/oplayer.h"
 #include "common/op/opint.h"
@@ -64,6 +64,35 @@ const char *ctr_op_device(const struct ctr_op_call *call, struct ctr_op_device *
     for (int k = 0; k < s->nargs; k++)
         d->arg[k] = (struct ctr_op_device_arg){ (int)s->in[k].lane, s->in[k].list };
     return NULL;
+}
+
+static void add_loop(struct ctr_op_device *d, int cap, int *n, struct ctr_op_device loop)
+{
+    for (int i = 0; i < CTR_MIN(*n, cap); i++)
+        if (!strcmp(d[i].loop, loop.loop))
+            return;
+    if (*n < cap)
+        d[*n] = loop;
+    ++*n;
+}
+
+int ctr_op_device_table(struct ctr_op_device *d, int cap)
+{
+    /* what prepare chooses, and no row names */
+    static const struct ctr_op_device others[] = {
+        { .loop = "loop_cross_lists", .file = "oploop_key.h", .kind = CTR_LOOP_OF_KEYS },
+        { .loop = "loop_feature", .file = "oploop_feature.h", .kind = CTR_LOOP_OF_FIXED },
+        { .loop = "loop_features", .file = "oploop_feature.h", .kind = CTR_LOOP_OF_KEYS },
+    };
+    int n = 0;
+    for (int op = 0; ctr_op_at(op); op++)
+        for (const struct ctr_op_variant *v = ctr_op_at(op)->variants; v->args; v++)
+            if (v->loop && !v->loop->host_only)
+                add_loop(d, cap, &n,
+                         (struct ctr_op_device){ .loop = v->loop->name, .file = v->loop->file, .kind = v->loop->kind });
+    for (size_t i = 0; i < CTR_COUNT(others); i++)
+        add_loop(d, cap, &n, others[i]);
+    return n;
 }
 
 void ctr_op_device_literal(const struct ctr_op_call *call, int k, void *value, uint8_t *ok, char *text)

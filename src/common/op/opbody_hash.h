@@ -11,7 +11,9 @@
 #define OPV_HASH_SHORT 16
 #ifdef __CUDACC_RTC__
 #define OPV_INLINE OPV_FN
+#define OPV_COLD   static __device__ __noinline__ /* one copy: a kernel is compiled while its user waits */
 #else
+#define OPV_COLD   OPV_FN
 #define OPV_INLINE OPV_FN __attribute__((always_inline))
 #endif
 
@@ -129,12 +131,12 @@ OPV_FN uint64_t opv_hash_end(uint64_t h)
     h *= 0x165667919e3779f9u;
     return h ^ h >> 32;
 }
-OPV_FN uint64_t opv_hash_mix(const uint8_t *p, const uint8_t *secret, uint64_t seed)
+OPV_COLD uint64_t opv_hash_mix(const uint8_t *p, const uint8_t *secret, uint64_t seed)
 {
     return opv_mul_fold(opv_load64(p) ^ (opv_load64(secret) + seed),
                         opv_load64(p + 8) ^ (opv_load64(secret + 8) - seed));
 }
-OPV_FN uint64_t opv_hash_17_240(const uint8_t *p, uint64_t n, uint64_t seed)
+OPV_COLD uint64_t opv_hash_17_240(const uint8_t *p, uint64_t n, uint64_t seed)
 {
     uint64_t h = n * OPV_HASH_P64_1;
     if (n <= 128) {
@@ -152,7 +154,7 @@ OPV_FN uint64_t opv_hash_17_240(const uint8_t *p, uint64_t n, uint64_t seed)
 }
 
 /* Word i of the secret of a seed. at: its first byte, which need not be a multiple of 8. */
-OPV_FN uint64_t opv_secret_word(uint64_t at, uint64_t seed)
+OPV_COLD uint64_t opv_secret_word(uint64_t at, uint64_t seed)
 {
     uint64_t v = 0;
     for (uint64_t k = 0; k < 8; k++) {
@@ -161,7 +163,7 @@ OPV_FN uint64_t opv_secret_word(uint64_t at, uint64_t seed)
     }
     return v;
 }
-OPV_FN void opv_hash_stripe(uint64_t *acc, const uint8_t *p, uint64_t secret, uint64_t seed)
+OPV_COLD void opv_hash_stripe(uint64_t *acc, const uint8_t *p, uint64_t secret, uint64_t seed)
 {
     for (int i = 0; i < 8; i++) {
         const uint64_t v = opv_load64(p + 8 * i), key = v ^ opv_secret_word(secret + 8 * (uint64_t)i, seed);
@@ -169,7 +171,7 @@ OPV_FN void opv_hash_stripe(uint64_t *acc, const uint8_t *p, uint64_t secret, ui
         acc[i] += (key & 0xffffffffu) * (key >> 32);
     }
 }
-OPV_FN uint64_t opv_hash_stripes(const uint8_t *p, uint64_t n, uint64_t seed)
+OPV_COLD uint64_t opv_hash_stripes(const uint8_t *p, uint64_t n, uint64_t seed)
 {
     uint64_t acc[8] = { OPV_HASH_P32_3, OPV_HASH_P64_1, OPV_HASH_P64_2, OPV_HASH_P64_3,
                         OPV_HASH_P64_4, OPV_HASH_P32_2, OPV_HASH_P64_5, OPV_HASH_P32_1 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * oplayer: what the host hands to the kernel of a layer: plain data, of the same layout in C, in C++ on the host and on
- * a device. Pointers are the device's. The host fills it (common/meta), oploop_device.h reads it.
+ * a device. Pointers are the device's. The host fills it (common/gpu), oploop_device.h reads it.
  */
 #ifndef CTR_OPLAYER_H
 #define CTR_OPLAYER_H
@@ -50,7 +50,7 @@ struct opd_arg {
     /* lists */
     const uint8_t *valid;
     const int32_t *offsets; /* NULL: each has `width` items */
-    int64_t first;          /* item 0 of the lanes below is this one of the column */
+    int64_t first;          /* item 0 of the lanes below is this one of the column; of scalars: row 0 */
     void *item;             /* lane of the items, which the thread of a row fills */
     uint8_t *item_ok;
     uint8_t *item_text; /* texts of numbers, OPD_NUMBER bytes each */

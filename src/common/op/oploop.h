@@ -20,7 +20,7 @@
 #ifndef CTR_OPLOOP_H
 #define CTR_OPLOOP_H
 
-#ifdef CTR_META
+#ifdef CTR_KERNEL_TEXT
 #include "common/op/oploop_device.h"
 #else
 #include "common/op/opint.h"

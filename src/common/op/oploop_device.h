@@ -2,7 +2,7 @@
  *
  * oploop_device: the loops of operators as code of a thread, and what stands around them in the kernel of a layer:
  * columns to lanes, the memory pool, the compaction of what varies in size ("FeatureBox", section 5). A thread has a
- * tile of one row. The generator (common/meta) puts OPD_FIXED, OPD_TEXT, … of the operators of a layer into one kernel.
+ * tile of one row. The generator (common/gpu) puts OPD_FIXED, OPD_TEXT, … of the operators of a layer into one kernel.
  *
  * On the host the same text runs in blocks of fibres (src/cuda/onhost_blocks.h). */
 #ifndef CTR_OPLOOP_DEVICE_H
@@ -331,7 +331,7 @@ OPD_FN void opd_open(const struct opd_call *c, int64_t row, struct opd_row *w, s
         } else if (a->list)
             opd_open_list(a, row, w, k);
         else
-            w->arg_ok[k] = opd_lane(a, row, &w->lane[k], w->text[k]);
+            w->arg_ok[k] = opd_lane(a, row + a->first, &w->lane[k], w->text[k]);
         if (!c->nulls)
             w->ok &= w->arg_ok[k];
     }
@@ -356,39 +356,54 @@ OPV_FN void opd_store(const struct opd_call *c, int64_t row, const struct opd_ro
 
 /* ---- the pool ---- */
 
-/* The sum of what the threads before this one of the block give, and *all: of all of them. `sum` is shared by the
- * block, an element a thread. */
-OPD_FN int64_t opd_prefix(int64_t v, int64_t *sum, int64_t *all)
+/* What is shared by a block: a number a thread, the sums of OPD_PARTS runs of them, their sum, and where it begins. */
+enum { OPD_PARTS = 16, OPD_SUM = OPD_PARTS, OPD_AT };
+
+/* The sum of what the threads before this one of the block give, and *all: of all of them. Runs of threads are summed
+ * by one thread each, the sums of the runs by the first, which takes that much of the pool (NULL: of none), rounded up:
+ * *at. All threads of the block call it. */
+OPD_FN int64_t opd_prefix(int64_t v, struct opd_pool *pool, int64_t *all, int64_t *at)
 {
-    const unsigned me = threadIdx.x, n = blockDim.x;
-    int64_t mine = v;
-    sum[me] = mine;
+    OPD_SHARED(int64_t, sum);
+    const unsigned me = threadIdx.x, n = blockDim.x, run = (n + OPD_PARTS - 1) / OPD_PARTS;
+    int64_t *part = sum + n, before;
+    sum[me] = v;
     __syncthreads();
-    for (unsigned d = 1; d < n; d *= 2) {
-        const int64_t left = me >= d ? sum[me - d] : 0;
-        __syncthreads();
-        mine += left;
-        sum[me] = mine;
-        __syncthreads();
+    if (me < OPD_PARTS) {
+        int64_t s = 0;
+        for (unsigned k = me * run; k < (me + 1) * run && k < n; k++) {
+            const int64_t x = sum[k];
+            sum[k] = s;
+            s += x;
+        }
+        part[me] = s;
     }
-    *all = sum[n - 1];
     __syncthreads();
-    return mine - v;
+    if (me == 0) {
+        int64_t s = 0;
+        for (unsigned k = 0; k < OPD_PARTS; k++) {
+            const int64_t x = k < n ? part[k] : 0;
+            part[k] = s;
+            s += x;
+        }
+        part[OPD_SUM] = s;
+        s = (s + OPD_ROUND - 1) / OPD_ROUND * OPD_ROUND;
+        part[OPD_AT] = pool ? (int64_t)atomicAdd(&pool->head, (uint64_t)s) : 0;
+    }
+    __syncthreads();
+    *all = part[OPD_SUM];
+    *at = part[OPD_AT];
+    before = part[me / run] + sum[me];
+    __syncthreads();
+    return before;
 }
 
 /* Algorithm 1 of the paper: sizes by thread, a prefix sum in the block, one atomicAdd a block. Its line 4 has address +
  * prefix_i - prefix_1, which overlaps for an inclusive sum, and checks no bound; here the sum is exclusive, and -1 says
- * that the block's part does not fit. All threads of the block call it. */
-OPD_FN int64_t opd_take(struct opd_pool *pool, int64_t bytes)
+ * that the block's part does not fit. */
+OPV_FN int64_t opd_take(struct opd_pool *pool, int64_t bytes)
 {
-    OPD_SHARED(int64_t, sum);
-    int64_t all, at, before = opd_prefix((bytes + 7) / 8 * 8, sum, &all);
-    all = (all + OPD_ROUND - 1) / OPD_ROUND * OPD_ROUND;
-    if (threadIdx.x == 0)
-        sum[0] = (int64_t)atomicAdd(&pool->head, (uint64_t)all);
-    __syncthreads();
-    at = sum[0];
-    __syncthreads();
+    int64_t all, at, before = opd_prefix((bytes + 7) / 8 * 8, pool, &all, &at);
     return (uint64_t)(at + all) <= pool->size ? at + before : -1;
 }
 
@@ -410,7 +425,7 @@ OPD_FN int64_t opd_take(struct opd_pool *pool, int64_t bytes)
     }
 
 /* Twice: the first pass counts, the second one writes into the pool. keys: the bytes are 8 an item. */
-#define OPD_VARIABLE(group, fn, items, keys)                                                                           \
+#define OPD_VARIABLE(group, fn, has_ends, is_keys)                                                                     \
     OPD_EACH(group, j_)                                                                                                \
     {                                                                                                                  \
         const struct opd_call *c_ = L.call + j_;                                                                       \
@@ -426,16 +441,16 @@ OPD_FN int64_t opd_take(struct opd_pool *pool, int64_t bytes)
                 opd_open(c_, row_, &w_, &t_);                                                                          \
                 if (w_.ok)                                                                                             \
                     fn(&t_, &s_);                                                                                      \
-                need_ = opd_need(&s_, items, keys);                                                                    \
+                need_ = opd_need(&s_, has_ends, is_keys);                                                              \
             }                                                                                                          \
             at_ = opd_take(L.pool, need_);                                                                             \
             if (row_ < c_->rows) {                                                                                     \
                 if (at_ >= 0 && w_.ok) {                                                                               \
-                    s_ = opd_sink(L.pool->data + at_, s_.n, keys, items);                                              \
+                    s_ = opd_sink(L.pool->data + at_, s_.n, is_keys, has_ends);                                        \
                     fn(&t_, &s_);                                                                                      \
                 } else if (at_ < 0)                                                                                    \
                     s_.n = s_.items = 0;                                                                               \
-                opd_store_view(c_, row_, w_.ok, at_, &s_, keys);                                                       \
+                opd_store_view(c_, row_, w_.ok, at_, &s_, is_keys);                                                    \
             }                                                                                                          \
         }                                                                                                              \
     }
@@ -465,15 +480,15 @@ OPV_FN void opd_store_view(const struct opd_call *c, int64_t row, uint8_t ok, in
 
 /* ---- compaction, in row order ---- */
 
+#ifndef OPD_FIXED_ONLY
+
 /* Sizes to places, in place: a block a call. */
-OPV_FN void opd_places(const struct opd_layer *L, int64_t *v, int64_t rows)
+OPV_FN void opd_places(int64_t *v, int64_t rows)
 {
-    OPD_SHARED(int64_t, sum);
-    int64_t carry = 0, all;
-    (void)L;
+    int64_t carry = 0, all, none;
     for (int64_t base = 0; base < rows; base += blockDim.x) {
         const int64_t row = base + threadIdx.x;
-        const int64_t at = opd_prefix(row < rows ? v[row] : 0, sum, &all);
+        const int64_t at = opd_prefix(row < rows ? v[row] : 0, 0, &all, &none);
         if (row < rows)
             v[row] = carry + at;
         carry += all;
@@ -485,8 +500,8 @@ OPV_FN void opd_places(const struct opd_layer *L, int64_t *v, int64_t rows)
 OPD_KERNEL(ctr_places)
 {
     const struct opd_call *c = L.call + L.variable[blockIdx.x];
-    opd_places(&L, c->row_bytes, c->rows);
-    opd_places(&L, c->row_items, c->rows);
+    opd_places(c->row_bytes, c->rows);
+    opd_places(c->row_items, c->rows);
 }
 
 /* Each row's bytes, and the ends of its items counted from the column's start. */
@@ -514,5 +529,7 @@ OPD_KERNEL(ctr_compact)
             opd_compact_row(&L, c, p, row);
     }
 }
+
+#endif
 
 #endif

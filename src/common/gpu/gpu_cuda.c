@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * gpu_cuda: CUDA's driver API, opened at run time: types and numbers as cuda.h of CUDA 12 and 13 has them. */
+#include "common/gpu/gpu_cuda.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* As cuda.h: CUDA_KERNEL_NODE_PARAMS_v2. */
+struct node_params {
+    void *function;
+    unsigned grid[3], block[3], shared;
+    void **args, **extra;
+    void *kernel, *context;
+};
+
+enum { MAJOR = 75, MINOR = 76 }; /* CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_… */
+
+#define CALLS(X)                                                                                                       \
+    X(cuInit, (unsigned))                                                                                              \
+    X(cuDeviceGetCount, (int *))                                                                                       \
+    X(cuDeviceGet, (int *, int))                                                                                       \
+    X(cuDeviceGetName, (char *, int, int))                                                                             \
+    X(cuDeviceGetAttribute, (int *, int, int))                                                                         \
+    X(cuDevicePrimaryCtxRetain, (void **, int))                                                                        \
+    X(cuDevicePrimaryCtxRelease_v2, (int))                                                                             \
+    X(cuCtxSetCurrent, (void *))                                                                                       \
+    X(cuMemAlloc_v2, (gpu_ptr *, size_t))                                                                              \
+    X(cuMemFree_v2, (gpu_ptr))                                                                                         \
+    X(cuMemcpyHtoD_v2, (gpu_ptr, const void *, size_t))                                                                \
+    X(cuMemcpyDtoH_v2, (void *, gpu_ptr, size_t))                                                                      \
+    X(cuModuleLoadData, (void **, const void *))                                                                       \
+    X(cuModuleUnload, (void *))                                                                                        \
+    X(cuModuleGetFunction, (void **, void *, const char *))                                                            \
+    X(cuLaunchKernel,                                                                                                  \
+      (void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **, void **))        \
+    X(cuGraphCreate, (void **, unsigned))                                                                              \
+    X(cuGraphAddKernelNode_v2, (void **, void *, void *const *, size_t, const struct node_params *))                   \
+    X(cuGraphInstantiateWithFlags, (void **, void *, unsigned long long))                                              \
+    X(cuGraphLaunch, (void *, void *))                                                                                 \
+    X(cuGraphExecDestroy, (void *))                                                                                    \
+    X(cuGraphDestroy, (void *))                                                                                        \
+    X(cuStreamSynchronize, (void *))                                                                                   \
+    X(cuGetErrorString, (int, const char **))
+
+struct gpu_cuda {
+    void *library, *context;
+    int device;
+    char arch[16], name[128];
+#define MEMBER(name, args) int(*name) args;
+    CALLS(MEMBER)
+#undef MEMBER
+};
+
+static int check(const struct gpu_cuda *c, int result, const char *what, struct ctr_err *err)
+{
+    const char *text = NULL;
+    if (result == 0)
+        return 0;
+    c->cuGetErrorString(result, &text);
+    return ctr_fail(err, result == 2 ? CTR_ENOMEM : CTR_ESYS, "GPU: %s: %s (%d)", what, text ? text : "unknown",
+                    result);
+}
+
+static int find_symbols(struct gpu_cuda *c, const char *path, struct ctr_err *err)
+{
+    const char *missing = NULL;
+#define FIND(name, args)                                                                                               \
+    if (!(*(void **)&c->name = dlsym(c->library, #name)) && !missing)                                                  \
+        missing = #name;
+    CALLS(FIND)
+#undef FIND
+    return missing ? ctr_fail(err, CTR_ESYS, "no GPU: %s has no %s: CUDA 12 or newer is wanted", path, missing) : 0;
+}
+
+/* $CTR_CUDA_DEVICE, or the first device. */
+static int choose_device(struct gpu_cuda *c, struct ctr_err *err)
+{
+    const char *which = getenv("CTR_CUDA_DEVICE");
+    int64_t at = 0;
+    int n = 0, major = 0, minor = 0, rc = check(c, c->cuInit(0), "cuInit", err);
+    if (rc == 0)
+        rc = check(c, c->cuDeviceGetCount(&n), "counting devices", err);
+    if (rc == 0 && n == 0)
+        return ctr_fail(err, CTR_ESYS, "no GPU: the driver finds none");
+    if (rc == 0 && which && (!ctr_parse_i64(which, strlen(which), &at) || at < 0 || at >= n))
+        return ctr_fail(err, CTR_ESYS, "no GPU '%s' ($CTR_CUDA_DEVICE): the driver finds %d, counted from 0", which, n);
+    if (rc == 0)
+        rc = check(c, c->cuDeviceGet(&c->device, (int)at), "device", err);
+    if (rc == 0)
+        rc = check(c, c->cuDeviceGetName(c->name, sizeof c->name, c->device), "name", err);
+    if (rc == 0)
+        rc = check(c, c->cuDeviceGetAttribute(&major, MAJOR, c->device), "architecture", err);
+    if (rc == 0)
+        rc = check(c, c->cuDeviceGetAttribute(&minor, MINOR, c->device), "architecture", err);
+    snprintf(c->arch, sizeof c->arch, "sm_%d%d", major, minor);
+    return rc;
+}
+
+int ctr_gpu_cuda_open(struct gpu_cuda **out, struct ctr_err *err)
+{
+    const char *path = getenv("CTR_CUDA_DRIVER");
+    struct gpu_cuda *c = calloc(1, sizeof *c);
+    int rc = 0;
+    if (!c)
+        return ctr_fail_nomem(err, sizeof *c);
+    path = path ? path : "libcuda.so.1";
+    c->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!c->library)
+        rc = ctr_fail(err, CTR_ESYS, "no GPU: the driver of CUDA cannot be opened: %s", dlerror());
+    if (rc == 0)
+        rc = find_symbols(c, path, err);
+    if (rc == 0)
+        rc = choose_device(c, err);
+    if (rc == 0)
+        rc = check(c, c->cuDevicePrimaryCtxRetain(&c->context, c->device), "context", err);
+    if (rc == 0)
+        rc = check(c, c->cuCtxSetCurrent(c->context), "context", err);
+    if (rc < 0) {
+        ctr_gpu_cuda_free(c);
+        c = NULL;
+    }
+    *out = c;
+    return rc;
+}
+
+void ctr_gpu_cuda_free(struct gpu_cuda *c)
+{
+    if (c && c->context)
+        c->cuDevicePrimaryCtxRelease_v2(c->device);
+    free(c); /* the library stays: threads and exit handlers of the driver may still run its code */
+}
+
+const char *ctr_gpu_cuda_arch(const struct gpu_cuda *c)
+{
+    return c->arch;
+}
+const char *ctr_gpu_cuda_name(const struct gpu_cuda *c)
+{
+    return c->name;
+}
+
+int ctr_gpu_cuda_alloc(struct gpu_cuda *c, gpu_ptr *p, int64_t bytes, struct ctr_err *err)
+{
+    int rc = check(c, c->cuCtxSetCurrent(c->context), "context", err); /* whatever thread calls */
+    *p = 0;
+    return rc < 0 ? rc
+                  : check(c, c->cuMemAlloc_v2(p, (size_t)CTR_MAX(bytes, 64)), ctr_size_text((uint64_t)bytes).s, err);
+}
+
+void ctr_gpu_cuda_release(struct gpu_cuda *c, gpu_ptr p)
+{
+    if (p)
+        (void)c->cuMemFree_v2(p);
+}
+
+int ctr_gpu_cuda_up(struct gpu_cuda *c, gpu_ptr to, const void *from, int64_t bytes, struct ctr_err *err)
+{
+    int rc = check(c, c->cuCtxSetCurrent(c->context), "context", err);
+    return rc < 0 || bytes == 0 ? rc : check(c, c->cuMemcpyHtoD_v2(to, from, (size_t)bytes), "copy to the device", err);
+}
+
+int ctr_gpu_cuda_down(struct gpu_cuda *c, void *to, gpu_ptr from, int64_t bytes, struct ctr_err *err)
+{
+    return bytes == 0 ? 0 : check(c, c->cuMemcpyDtoH_v2(to, from, (size_t)bytes), "kernel, or the copy behind it", err);
+}
+
+int ctr_gpu_cuda_load(struct gpu_cuda *c, const struct ctr_buf *code, void **module, struct ctr_err *err)
+{
+    int rc = check(c, c->cuCtxSetCurrent(c->context), "context", err);
+    return rc < 0 ? rc : check(c, c->cuModuleLoadData(module, code->data), "loading a kernel", err);
+}
+
+void ctr_gpu_cuda_unload(struct gpu_cuda *c, void *module)
+{
+    if (module)
+        (void)c->cuModuleUnload(module);
+}
+
+int ctr_gpu_cuda_function(struct gpu_cuda *c, void *module, const char *name, void **function, struct ctr_err *err)
+{
+    return check(c, c->cuModuleGetFunction(function, module, name), name, err);
+}
+
+int ctr_gpu_cuda_launch(struct gpu_cuda *c, void *function, unsigned blocks, unsigned threads, unsigned shared,
+                        const void *argument, struct ctr_err *err)
+{
+    void *args[] = { (void *)(uintptr_t)argument };
+    return check(c, c->cuLaunchKernel(function, blocks, 1, 1, threads, 1, 1, shared, NULL, args, NULL),
+                 "starting a kernel", err);
+}
+
+int ctr_gpu_cuda_graph(struct gpu_cuda *c, const struct gpu_node *node, int n, struct ctr_err *err)
+{
+    void *graph = NULL, *exec = NULL, *made;
+    int rc = check(c, c->cuGraphCreate(&graph, 0), "graph", err);
+    for (int i = 0; rc == 0 && i < n; i++) {
+        void *args[] = { (void *)(uintptr_t)node[i].argument };
+        const struct node_params p = { .function = node[i].function,
+                                       .grid = { node[i].blocks, 1, 1 },
+                                       .block = { node[i].threads, 1, 1 },
+                                       .shared = node[i].shared,
+                                       .args = args };
+        rc = check(c, c->cuGraphAddKernelNode_v2(&made, graph, NULL, 0, &p), "graph", err);
+    }
+    if (rc == 0)
+        rc = check(c, c->cuGraphInstantiateWithFlags(&exec, graph, 0), "graph", err);
+    if (rc == 0)
+        rc = check(c, c->cuGraphLaunch(exec, NULL), "starting a graph", err);
+    if (rc == 0)
+        rc = check(c, c->cuStreamSynchronize(NULL), "graph", err);
+    if (exec)
+        c->cuGraphExecDestroy(exec);
+    if (graph)
+        c->cuGraphDestroy(graph);
+    return rc;
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * gpu_cuda: as much of CUDA's driver as layers need, opened at run time. Inside of common/gpu. */
+#ifndef CTR_GPU_CUDA_H
+#define CTR_GPU_CUDA_H
+
+#include "common/gpu/gpu.h"
+
+typedef uint64_t gpu_ptr; /* CUdeviceptr */
+
+struct gpu_cuda;
+int ctr_gpu_cuda_open(struct gpu_cuda **c, struct ctr_err *err) CTR_MUST;
+void ctr_gpu_cuda_free(struct gpu_cuda *c);
+const char *ctr_gpu_cuda_arch(const struct gpu_cuda *c); /* "sm_90" */
+const char *ctr_gpu_cuda_name(const struct gpu_cuda *c);
+int ctr_gpu_cuda_alloc(struct gpu_cuda *c, gpu_ptr *p, int64_t bytes, struct ctr_err *err) CTR_MUST;
+void ctr_gpu_cuda_release(struct gpu_cuda *c, gpu_ptr p);
+int ctr_gpu_cuda_up(struct gpu_cuda *c, gpu_ptr to, const void *from, int64_t bytes, struct ctr_err *err) CTR_MUST;
+int ctr_gpu_cuda_down(struct gpu_cuda *c, void *to, gpu_ptr from, int64_t bytes, struct ctr_err *err) CTR_MUST;
+int ctr_gpu_cuda_load(struct gpu_cuda *c, const struct ctr_buf *code, void **module, struct ctr_err *err) CTR_MUST;
+void ctr_gpu_cuda_unload(struct gpu_cuda *c, void *module);
+int ctr_gpu_cuda_function(struct gpu_cuda *c, void *module, const char *name, void **function,
+                          struct ctr_err *err) CTR_MUST;
+/* Kernels with one argument, in one stream. With graph they are gathered, and started by ctr_gpu_cuda_graph, which
+ * waits for none of them: a node each, without edges. */
+int ctr_gpu_cuda_launch(struct gpu_cuda *c, void *function, unsigned blocks, unsigned threads, unsigned shared,
+                        const void *argument, struct ctr_err *err) CTR_MUST;
+struct gpu_node {
+    void *function;
+    unsigned blocks, threads, shared;
+    const void *argument;
+};
+int ctr_gpu_cuda_graph(struct gpu_cuda *c, const struct gpu_node *node, int n, struct ctr_err *err) CTR_MUST;
+
+#endif

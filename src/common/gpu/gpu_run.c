@@ -1,0 +1,419 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * gpu_run: a layer on a device: text, code, arguments, launch, results. The pool is as large as it was needed so far:
+ * what does not fit ends the head beyond the size, at exactly what is needed, and the kernel runs again. */
+#include "common/gpu/gpu_args.h"
+#include "common/gpu/gpu_cuda.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { FIRST_POOL = 1 << 20, MOST_BLOCKS = 1024, MOST_LOOPS = 256 };
+
+struct memory {
+    gpu_ptr p;
+    int64_t bytes;
+};
+
+struct module {
+    struct ctr_hash128 text;
+    void *module;
+    void **function; /* ctr_layer, or ctr_op_0 … */
+    void *places, *compact;
+    int n;
+};
+
+struct ctr_gpu {
+    struct ctr_gpu_opts opts;
+    struct ctr_gpu_stats stats;
+    struct gpu_cuda *cuda;
+    struct memory up, down, scratch, pool, compact;
+    struct module *module;
+    int nmodules, cap;
+    struct ctr_op_device table[MOST_LOOPS]; /* with opts.all */
+    int ntable;
+    struct ctr_buf host; /* results, as they came back */
+};
+
+/* ---- memory ---- */
+
+static int64_t held(const struct ctr_gpu *m)
+{
+    return m->up.bytes + m->down.bytes + m->scratch.bytes + m->pool.bytes + m->compact.bytes;
+}
+
+static int room(struct ctr_gpu *m, struct memory *of, int64_t bytes, struct ctr_err *err)
+{
+    const int64_t want = bytes + bytes / 4;
+    int rc;
+    if (of->bytes >= bytes)
+        return 0;
+    if (m->opts.memory_bytes && held(m) - of->bytes + bytes > m->opts.memory_bytes)
+        return ctr_fail(err, CTR_ELARGE, "a layer takes %s of the GPU's memory, and --device-memory allows %s",
+                        ctr_size_text_beyond((uint64_t)(held(m) - of->bytes + bytes), (uint64_t)m->opts.memory_bytes).s,
+                        ctr_size_text((uint64_t)m->opts.memory_bytes).s);
+    ctr_gpu_cuda_release(m->cuda, of->p);
+    *of = (struct memory){ 0 };
+    rc = ctr_gpu_cuda_alloc(m->cuda, &of->p, m->opts.memory_bytes ? bytes : want, err);
+    if (rc == CTR_ENOMEM) /* fewer rows may fit */
+        rc = err->code = CTR_ELARGE;
+    of->bytes = rc < 0 ? 0 : m->opts.memory_bytes ? bytes : want;
+    return rc;
+}
+
+/* ---- code ---- */
+
+static void say(const struct ctr_gpu *m, const char *text)
+{
+    if (m->opts.debug)
+        m->opts.debug(m->opts.ctx, text);
+}
+
+static void say_compiled(struct ctr_gpu *m, const struct gpu_args *a, const struct ctr_gpu_image *image)
+{
+    char text[256];
+    double *total = image->cached ? &m->stats.cached_seconds : &m->stats.compile_seconds;
+    *total += image->seconds;
+    *(image->cached ? &m->stats.cached : &m->stats.compiled) += 1;
+    snprintf(text, sizeof text, "kernel %.8s: %d operator%s for %s, %zu bytes, %s in %.2f ms", image->key, a->nloops,
+             a->nloops == 1 ? "" : "s", ctr_gpu_cuda_arch(m->cuda), image->code.len,
+             image->cached ? "cached" : "compiled", image->seconds * 1e3);
+    say(m, text);
+}
+
+/* Some operator varies in size, whether it is called or not. */
+static bool has_places(const struct gpu_args *a)
+{
+    bool fixed = true;
+    for (int i = 0; i < a->nloops; i++)
+        fixed = fixed && a->loop[i]->kind == CTR_LOOP_OF_FIXED;
+    return !fixed;
+}
+
+static int load(struct ctr_gpu *m, const struct gpu_args *a, const struct ctr_buf *text, struct module *to,
+                struct ctr_err *err)
+{
+    struct ctr_gpu_image image = { 0 };
+    char name[32] = "ctr_layer";
+    int rc = ctr_gpu_compile(text, ctr_gpu_cuda_arch(m->cuda), &image, err);
+    if (rc == 0)
+        say_compiled(m, a, &image);
+    if (rc == 0)
+        rc = ctr_gpu_cuda_load(m->cuda, &image.code, &to->module, err);
+    to->n = m->opts.launch == CTR_GPU_LAYER ? 1 : a->nloops;
+    to->function = calloc((size_t)to->n, sizeof *to->function);
+    if (rc == 0 && !to->function)
+        rc = ctr_fail_nomem(err, (size_t)to->n * sizeof *to->function);
+    for (int i = 0; rc == 0 && i < to->n; i++) {
+        if (m->opts.launch != CTR_GPU_LAYER)
+            snprintf(name, sizeof name, "ctr_op_%d", i);
+        rc = ctr_gpu_cuda_function(m->cuda, to->module, name, &to->function[i], err);
+    }
+    if (rc == 0 && has_places(a))
+        rc = ctr_gpu_cuda_function(m->cuda, to->module, "ctr_places", &to->places, err);
+    if (rc == 0 && has_places(a))
+        rc = ctr_gpu_cuda_function(m->cuda, to->module, "ctr_compact", &to->compact, err);
+    ctr_buf_free(&image.code);
+    return rc;
+}
+
+static int module_of(struct ctr_gpu *m, const struct gpu_args *a, struct module **to, struct ctr_err *err)
+{
+    struct ctr_buf text = { 0 };
+    struct module made = { 0 };
+    int rc = ctr_gpu_text(&text, a->loop, a->nloops, m->opts.launch != CTR_GPU_LAYER, err);
+    made.text = ctr_hash128(text.data, text.len);
+    *to = NULL;
+    for (int i = 0; i < m->nmodules; i++)
+        if (m->module[i].text.lo == made.text.lo && m->module[i].text.hi == made.text.hi)
+            *to = &m->module[i];
+    if (rc == 0 && !*to)
+        rc = load(m, a, &text, &made, err);
+    if (rc == 0 && !*to)
+        rc = ctr_array_grow(&m->module, m->nmodules, &m->cap, sizeof *m->module, err);
+    if (rc == 0 && !*to) {
+        m->module[m->nmodules] = made;
+        *to = &m->module[m->nmodules++];
+    } else if (rc < 0) {
+        ctr_gpu_cuda_unload(m->cuda, made.module);
+        free(made.function);
+    }
+    ctr_buf_free(&text);
+    return rc;
+}
+
+/* ---- launches ---- */
+
+static unsigned blocks_of(const struct gpu_args *a)
+{
+    int64_t rows = 1;
+    for (int i = 0; i < a->n; i++)
+        rows = CTR_MAX(rows, a->call[i].rows);
+    return (unsigned)CTR_MIN((rows + OPD_THREADS - 1) / OPD_THREADS, MOST_BLOCKS);
+}
+
+enum { SHARED_BYTES = (OPD_THREADS + 18) * 8 /* as opd_prefix has it */ };
+
+static int start(struct ctr_gpu *m, const struct gpu_args *a, const struct module *f, const struct opd_layer *l,
+                 struct ctr_err *err)
+{
+    const unsigned blocks = blocks_of(a);
+    struct gpu_node *node = NULL;
+    int rc = 0;
+    if (m->opts.launch == CTR_GPU_GRAPH) {
+        node = calloc((size_t)f->n, sizeof *node);
+        if (!node)
+            return ctr_fail_nomem(err, (size_t)f->n * sizeof *node);
+        for (int i = 0; i < f->n; i++)
+            node[i] = (struct gpu_node){ f->function[i], blocks, OPD_THREADS, SHARED_BYTES, l };
+        rc = ctr_gpu_cuda_graph(m->cuda, node, f->n, err);
+        free(node);
+        m->stats.launches++;
+    }
+    for (int i = 0; rc == 0 && m->opts.launch != CTR_GPU_GRAPH && i < f->n; i++) {
+        rc = ctr_gpu_cuda_launch(m->cuda, f->function[i], blocks, OPD_THREADS, SHARED_BYTES, l, err);
+        m->stats.launches++;
+    }
+    if (rc == 0 && a->nvariable) {
+        rc = ctr_gpu_cuda_launch(m->cuda, f->places, (unsigned)a->nvariable, OPD_THREADS, SHARED_BYTES, l, err);
+        m->stats.compactions++;
+    }
+    return rc;
+}
+
+static int down(struct ctr_gpu *m, void *to, gpu_ptr from, int64_t bytes, struct ctr_err *err)
+{
+    m->stats.copies_down += bytes > 0;
+    m->stats.bytes_down += bytes;
+    return ctr_gpu_cuda_down(m->cuda, to, from, bytes, err);
+}
+
+static int up(struct ctr_gpu *m, gpu_ptr to, const void *from, int64_t bytes, struct ctr_err *err)
+{
+    m->stats.copies_up += bytes > 0;
+    m->stats.bytes_up += bytes;
+    return ctr_gpu_cuda_up(m->cuda, to, from, bytes, err);
+}
+
+/* The kernel, until its results fit into the pool. Resetting that is one copy of its head. */
+static int run_kernel(struct ctr_gpu *m, struct gpu_args *a, const struct module *f, struct opd_layer *l,
+                      struct ctr_err *err)
+{
+    struct opd_pool pool = { .size = 0 };
+    int rc = 0;
+    for (bool again = true; rc == 0 && again;) {
+        pool = (struct opd_pool){ 0, (uint64_t)m->pool.bytes, (uint8_t *)(uintptr_t)m->pool.p };
+        rc = up(m, m->up.p + (uint64_t)a->pool_at, &pool, sizeof pool, err);
+        if (rc == 0)
+            rc = start(m, a, f, l, err);
+        if (rc == 0)
+            rc = down(m, &pool, m->up.p + (uint64_t)a->pool_at, sizeof pool, err);
+        again = rc == 0 && pool.head > pool.size;
+        if (again) {
+            m->stats.overflows++;
+            rc = room(m, &m->pool, (int64_t)pool.head, err);
+        }
+    }
+    m->stats.pool_bytes = CTR_MAX(m->stats.pool_bytes, (int64_t)pool.head);
+    return rc;
+}
+
+/* ---- results ---- */
+
+static const void *result(const struct ctr_gpu *m, const void *ref)
+{
+    return m->host.data + ctr_gpu_at(ref);
+}
+
+static int take_fixed(const struct ctr_gpu *m, const struct gpu_call *c, const struct opd_call *o, struct ctr_err *err)
+{
+    struct ctr_colbuf *out = c->d.lift ? c->from->out->item : c->from->out;
+    return ctr_op_device_fixed(out, result(m, o->out), result(m, o->ok), c->rows, err);
+}
+
+/* Sizes of the compacted results, and whether a column holds them. */
+static int place_rows(const struct ctr_gpu *m, const struct gpu_args *a, int64_t *bytes, struct ctr_err *err)
+{
+    struct opd_place p = { 0, 0, 0 };
+    for (int i = 0; i < a->nvariable; i++) {
+        const struct opd_call *o = &a->call[a->variable[i]];
+        const int64_t *at = result(m, o->row_bytes), *item = result(m, o->row_items);
+        p = opd_place(p.next, at[o->rows], o->bytes == 0 ? item[o->rows] : 0);
+        if (at[o->rows] > INT32_MAX)
+            return ctr_op_too_large(at[o->rows], INT32_MAX, err);
+    }
+    *bytes = p.next;
+    return 0;
+}
+
+static int take_rows(struct ctr_gpu *m, const struct gpu_args *a, const uint8_t *compact, struct ctr_err *err)
+{
+    struct opd_place p = { 0, 0, 0 };
+    int rc = 0;
+    for (int i = 0; rc == 0 && i < a->nvariable; i++) {
+        const struct opd_call *o = &a->call[a->variable[i]];
+        const struct gpu_call *c = &a->info[a->order[a->variable[i]]];
+        const int64_t *at = result(m, o->row_bytes), *item = result(m, o->row_items);
+        p = opd_place(p.next, at[o->rows], o->bytes == 0 ? item[o->rows] : 0);
+        const struct ctr_op_device_rows r = { .kind = c->d.kind,
+                                              .rows = c->rows,
+                                              .limit_bytes = c->from->call ? c->from->call->limit_bytes : 0,
+                                              .ok = result(m, o->ok),
+                                              .bytes = compact + p.bytes,
+                                              .at = at,
+                                              .item = item,
+                                              .end = (const int32_t *)(const void *)(compact + p.ends) };
+        rc = ctr_op_device_rows(c->d.lift ? c->from->out->item : c->from->out, &r, err);
+    }
+    return rc;
+}
+
+static int compact(struct ctr_gpu *m, const struct gpu_args *a, const struct module *f, struct opd_layer *l,
+                   struct ctr_err *err)
+{
+    struct ctr_buf b = { 0 };
+    int64_t bytes = 0;
+    int rc = place_rows(m, a, &bytes, err);
+    if (rc == 0)
+        rc = room(m, &m->compact, bytes, err);
+    l->compact = (uint8_t *)(uintptr_t)m->compact.p;
+    if (rc == 0)
+        rc = ctr_gpu_cuda_launch(m->cuda, f->compact, blocks_of(a), OPD_THREADS, SHARED_BYTES, l, err);
+    m->stats.compactions++;
+    if (rc == 0)
+        rc = ctr_buf_reserve(&b, (size_t)bytes + 8, err);
+    if (rc == 0)
+        rc = down(m, b.data, m->compact.p, bytes, err);
+    if (rc == 0)
+        rc = take_rows(m, a, b.data, err);
+    ctr_buf_free(&b);
+    return rc;
+}
+
+static int results(struct ctr_gpu *m, const struct gpu_args *a, const struct module *f, struct opd_layer *l,
+                   struct ctr_err *err)
+{
+    int rc;
+    ctr_buf_clear(&m->host);
+    rc = ctr_buf_reserve(&m->host, (size_t)a->size[GPU_DOWN], err);
+    if (rc == 0)
+        rc = down(m, m->host.data, m->down.p, a->size[GPU_DOWN], err);
+    for (int i = 0; rc == 0 && i < a->n; i++)
+        if (a->info[a->order[i]].d.kind == CTR_LOOP_OF_FIXED)
+            rc = take_fixed(m, &a->info[a->order[i]], &a->call[i], err);
+    if (rc == 0 && a->nvariable)
+        rc = compact(m, a, f, l, err);
+    for (int i = 0; rc == 0 && i < a->n; i++) { /* a lifted call has the shape of its list */
+        const struct gpu_call *c = &a->info[i];
+        const struct ctr_col *list = c->from->col ? c->from->col[0] : NULL;
+        if (c->d.lift)
+            rc = ctr_op_device_shape(c->from->out, list->dict ? ctr_colbuf_view(&a->info[i].plain[0]) : list,
+                                     c->from->rows, err);
+    }
+    return rc;
+}
+
+static int run_args(struct ctr_gpu *m, struct gpu_args *a, struct ctr_err *err)
+{
+    struct module *f = NULL;
+    struct opd_layer l = { 0 };
+    int rc = module_of(m, a, &f, err);
+    if (rc == 0)
+        rc = room(m, &m->up, a->size[GPU_UP], err);
+    if (rc == 0)
+        rc = room(m, &m->down, a->size[GPU_DOWN], err);
+    if (rc == 0)
+        rc = room(m, &m->scratch, a->size[GPU_SCRATCH], err);
+    if (rc == 0 && a->nvariable && !m->pool.bytes)
+        rc = room(m, &m->pool, m->opts.pool_bytes, err);
+    if (rc == 0) {
+        const uint64_t base[GPU_AREAS] = { m->up.p, m->down.p, m->scratch.p };
+        rc = ctr_gpu_args_place(a, base, err);
+    }
+    if (rc == 0)
+        rc = up(m, m->up.p, a->up.data, (int64_t)a->up.len, err);
+    l.call = (const void *)(uintptr_t)(m->up.p + (uint64_t)a->calls_at);
+    l.first = (const void *)(uintptr_t)(m->up.p + (uint64_t)a->first_at);
+    l.variable = (const void *)(uintptr_t)(m->up.p + (uint64_t)a->variable_at);
+    l.nvariable = a->nvariable;
+    l.pool = (void *)(uintptr_t)(m->up.p + (uint64_t)a->pool_at);
+    if (rc == 0)
+        rc = run_kernel(m, a, f, &l, err);
+    return rc < 0 ? rc : results(m, a, f, &l, err);
+}
+
+int ctr_gpu_run(struct ctr_gpu *m, const struct ctr_gpu_call *call, int n, struct ctr_err *err)
+{
+    struct ctr_gpu_call *some = calloc((size_t)n + 1, sizeof *some);
+    struct gpu_args a = { 0 };
+    int live = 0, rc = some ? 0 : ctr_fail_nomem(err, (size_t)n * sizeof *some);
+    for (int i = 0; rc == 0 && i < n; i++)
+        if (call[i].rows > 0)
+            some[live++] = call[i];
+    if (rc == 0 && live) {
+        rc = ctr_gpu_args(&a, some, live, m->table, m->ntable, err);
+        if (rc == 0)
+            rc = run_args(m, &a, err);
+        ctr_gpu_args_free(&a);
+    }
+    free(some);
+    return rc;
+}
+
+/* ---- life ---- */
+
+const char *ctr_gpu_refuses(const struct ctr_gpu_call *c)
+{
+    struct ctr_op_device d;
+    uint64_t param[4];
+    return c->call ? ctr_op_device(c->call, &d) : ctr_op_device_keys(c->type, c->seed, param, &d);
+}
+
+int ctr_gpu_open(struct ctr_gpu **out, const struct ctr_gpu_opts *opts, struct ctr_err *err)
+{
+    const char *pool = getenv("CTR_GPU_POOL");
+    struct ctr_gpu *m = calloc(1, sizeof *m);
+    char text[192];
+    int64_t bytes;
+    int rc;
+    *out = NULL;
+    if (!m)
+        return ctr_fail_nomem(err, sizeof *m);
+    m->opts = *opts;
+    m->ntable = opts->all ? CTR_MIN(ctr_op_device_table(m->table, MOST_LOOPS), MOST_LOOPS) : 0;
+    if (pool && ctr_parse_i64(pool, strlen(pool), &bytes) && bytes > 0)
+        m->opts.pool_bytes = bytes;
+    if (!m->opts.pool_bytes)
+        m->opts.pool_bytes = FIRST_POOL;
+    rc = ctr_gpu_cuda_open(&m->cuda, err);
+    if (rc < 0) {
+        ctr_gpu_free(m);
+        return rc;
+    }
+    snprintf(text, sizeof text, "device: %s (%s)", ctr_gpu_cuda_name(m->cuda), ctr_gpu_cuda_arch(m->cuda));
+    say(m, text);
+    *out = m;
+    return 0;
+}
+
+void ctr_gpu_free(struct ctr_gpu *m)
+{
+    if (!m)
+        return;
+    struct memory *const all[] = { &m->up, &m->down, &m->scratch, &m->pool, &m->compact };
+    for (size_t i = 0; m->cuda && i < CTR_COUNT(all); i++)
+        ctr_gpu_cuda_release(m->cuda, all[i]->p);
+    for (int i = 0; i < m->nmodules; i++) {
+        ctr_gpu_cuda_unload(m->cuda, m->module[i].module);
+        free(m->module[i].function);
+    }
+    free(m->module);
+    ctr_buf_free(&m->host);
+    ctr_gpu_cuda_free(m->cuda);
+    free(m);
+}
+
+const struct ctr_gpu_stats *ctr_gpu_stats(const struct ctr_gpu *m)
+{
+    return &m->stats;
+}

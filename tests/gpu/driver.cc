@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * driver: stands for libcuda.so.1 and libnvrtc.so where there is no GPU ($CTR_CUDA_DRIVER and $CTR_NVRTC name it): NVRTC
+ * is the host's C++ compiler, code is a shared library, and a kernel runs in blocks of fibres (src/cuda/onhost_blocks.h).
+ * So common/gpu runs as it stands, from the text of a layer to its columns.
+ *
+ * $CTR_CUDA_ON_HOST_FAIL=CALL:N has the N-th call of a name fail; $CTR_CUDA_ON_HOST_SAYS has the end of the process tell
+ * how often each was called and what is left; $CTR_CUDA_ON_HOST_THREADS is another size of blocks, which no kernel may
+ * mind; $CTR_CUDA_ON_HOST_CXXFLAGS are for the compiler. */
+#include <dlfcn.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <map>
+#include <string>
+#include <vector>
+
+static std::map<std::string, long> calls;
+static std::atomic<long> left;
+
+struct report {
+    ~report()
+    {
+        if (!getenv("CTR_CUDA_ON_HOST_SAYS"))
+            return;
+        for (const auto &c : calls)
+            fprintf(stderr, "on host: %s %ld\n", c.first.c_str(), c.second);
+        fprintf(stderr, "on host: %ld left\n", left.load());
+    }
+};
+static struct report at_end;
+
+/* Counts a call; 719 (CUDA_ERROR_LAUNCH_FAILED), or 2 of an allocation, where it is to fail. */
+static int called(const char *name)
+{
+    const long n = ++calls[name];
+    const char *want = getenv("CTR_CUDA_ON_HOST_FAIL"), *colon = want ? strchr(want, ':') : NULL;
+    if (!colon || std::string(want, (size_t)(colon - want)) != name || atol(colon + 1) != n)
+        return 0;
+    return strstr(name, "Alloc") ? 2 : 719;
+}
+#define CALLED                                                                                                         \
+    if (const int failed = called(__func__))                                                                           \
+    return failed
+
+typedef uint64_t pointer;
+struct module {
+    void *library;
+    void (*start)(void *, unsigned, unsigned, size_t, const void *);
+};
+struct function {
+    void *kernel;
+    struct module *of;
+};
+struct node {
+    struct function *f;
+    unsigned blocks, threads, shared;
+    std::string argument;
+};
+struct graph {
+    std::vector<node> nodes;
+};
+enum { ARGUMENT = 48 }; /* sizeof(struct opd_layer) */
+
+static int run(const struct function *f, unsigned blocks, unsigned threads, unsigned shared, const void *argument)
+{
+    const char *fewer = getenv("CTR_CUDA_ON_HOST_THREADS");
+    f->of->start(f->kernel, blocks, fewer ? (unsigned)atoi(fewer) : threads, shared, argument);
+    return 0;
+}
+
+extern "C" {
+
+int cuInit(unsigned)
+{
+    CALLED;
+    return 0;
+}
+int cuDeviceGetCount(int *n)
+{
+    const char *devices = getenv("CTR_CUDA_ON_HOST_DEVICES");
+    CALLED;
+    *n = devices ? atoi(devices) : 1;
+    return 0;
+}
+int cuDeviceGet(int *d, int at)
+{
+    CALLED;
+    *d = at;
+    return 0;
+}
+int cuDeviceGetName(char *to, int size, int)
+{
+    CALLED;
+    snprintf(to, (size_t)size, "kernels on the host");
+    return 0;
+}
+int cuDeviceGetAttribute(int *v, int which, int)
+{
+    CALLED;
+    *v = which == 75 ? 9 : 0;
+    return 0;
+}
+int cuDevicePrimaryCtxRetain(void **c, int)
+{
+    CALLED;
+    *c = &left;
+    return 0;
+}
+int cuDevicePrimaryCtxRelease_v2(int)
+{
+    return 0;
+}
+int cuCtxSetCurrent(void *)
+{
+    return 0;
+}
+int cuMemAlloc_v2(pointer *p, size_t n)
+{
+    CALLED;
+    void *at = malloc(n);
+    if (!at)
+        return 2;
+    memset(at, 0x5a, n); /* memory of a device is not cleared */
+    *p = (pointer)(uintptr_t)at;
+    left++;
+    return 0;
+}
+int cuMemFree_v2(pointer p)
+{
+    free((void *)(uintptr_t)p);
+    left--;
+    return 0;
+}
+int cuMemcpyHtoD_v2(pointer to, const void *from, size_t n)
+{
+    CALLED;
+    memcpy((void *)(uintptr_t)to, from, n);
+    return 0;
+}
+int cuMemcpyDtoH_v2(void *to, pointer from, size_t n)
+{
+    CALLED;
+    memcpy(to, (const void *)(uintptr_t)from, n);
+    return 0;
+}
+/* The code begins with its size. */
+int cuModuleLoadData(void **out, const void *image)
+{
+    uint64_t n;
+    char path[] = "/tmp/ctr-onhost-XXXXXX";
+    const int fd = mkstemp(path);
+    bool whole;
+    CALLED;
+    memcpy(&n, image, sizeof n);
+    whole = fd >= 0 && write(fd, (const char *)image + 8, n) == (ssize_t)n;
+    if (fd >= 0)
+        close(fd);
+    struct module *m = new struct module();
+    m->library = whole ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
+    unlink(path);
+    *(void **)&m->start = m->library ? dlsym(m->library, "onhost_start") : NULL;
+    if (!m->start) {
+        fprintf(stderr, "on host: %s\n", dlerror());
+        delete m;
+        return 200;
+    }
+    *out = m;
+    left++;
+    return 0;
+}
+int cuModuleUnload(void *m)
+{
+    (void)m; /* the library stays: sanitizers ask where its code was */
+    left--;
+    return 0;
+}
+int cuModuleGetFunction(void **out, void *of, const char *name)
+{
+    struct module *m = (struct module *)of;
+    CALLED;
+    void *kernel = dlsym(m->library, name);
+    if (!kernel)
+        return 500;
+    static std::map<void *, struct function> all;
+    all[kernel] = function{ kernel, m };
+    *out = &all[kernel];
+    return 0;
+}
+int cuLaunchKernel(void *f, unsigned x, unsigned, unsigned, unsigned threads, unsigned, unsigned, unsigned shared,
+                   void *, void **args, void **)
+{
+    CALLED;
+    return run((struct function *)f, x, threads, shared, args[0]);
+}
+int cuGraphCreate(void **g, unsigned)
+{
+    CALLED;
+    *g = new struct graph();
+    left++;
+    return 0;
+}
+struct node_params {
+    void *function;
+    unsigned grid[3], block[3], shared;
+    void **args, **extra;
+};
+int cuGraphAddKernelNode_v2(void **, void *g, void *const *, size_t, const struct node_params *p)
+{
+    CALLED;
+    ((struct graph *)g)
+        ->nodes.push_back(node{ (struct function *)p->function, p->grid[0], p->block[0], p->shared,
+                                std::string((const char *)p->args[0], ARGUMENT) });
+    return 0;
+}
+int cuGraphInstantiateWithFlags(void **exec, void *g, unsigned long long)
+{
+    CALLED;
+    *exec = new struct graph(*(struct graph *)g);
+    left++;
+    return 0;
+}
+/* Nodes without edges may run in any order: the last one first. */
+int cuGraphLaunch(void *exec, void *)
+{
+    CALLED;
+    const auto &nodes = ((struct graph *)exec)->nodes;
+    for (size_t i = nodes.size(); i-- > 0;)
+        run(nodes[i].f, nodes[i].blocks, nodes[i].threads, nodes[i].shared, nodes[i].argument.data());
+    return 0;
+}
+int cuGraphExecDestroy(void *g)
+{
+    delete (struct graph *)g;
+    left--;
+    return 0;
+}
+int cuGraphDestroy(void *g)
+{
+    delete (struct graph *)g;
+    left--;
+    return 0;
+}
+int cuStreamSynchronize(void *)
+{
+    CALLED;
+    return 0;
+}
+int cuGetErrorString(int e, const char **text)
+{
+    *text = e == 2 ? "out of memory" : e == 719 ? "unspecified launch failure" : "unknown";
+    return 0;
+}
+
+/* ---- NVRTC ---- */
+
+struct program {
+    std::string text, log, code;
+    std::map<std::string, std::string> header;
+};
+
+int nvrtcVersion(int *major, int *minor)
+{
+    const char *version = getenv("CTR_CUDA_ON_HOST_VERSION");
+    *major = version ? atoi(version) : 99;
+    *minor = 0;
+    return 0;
+}
+int nvrtcCreateProgram(void **out, const char *text, const char *, int n, const char *const *header,
+                       const char *const *name)
+{
+    CALLED;
+    struct program *p = new struct program();
+    p->text = text;
+    for (int i = 0; i < n; i++)
+        p->header[name[i]] = header[i];
+    *out = p;
+    left++;
+    return 0;
+}
+int nvrtcDestroyProgram(void **p)
+{
+    delete (struct program *)*p;
+    left--;
+    return 0;
+}
+
+static std::string read_file(const std::string &path)
+{
+    std::string s;
+    char part[65536];
+    FILE *f = fopen(path.c_str(), "rb");
+    for (size_t n; f && (n = fread(part, 1, sizeof part, f)) > 0;)
+        s.append(part, n);
+    if (f)
+        fclose(f);
+    return s;
+}
+static void write_file(const std::string &path, const std::string &s)
+{
+    for (size_t at = path.find('/', 1); at != std::string::npos; at = path.find('/', at + 1))
+        mkdir(path.substr(0, at).c_str(), 0700);
+    FILE *f = fopen(path.c_str(), "wb");
+    if (f) {
+        fwrite(s.data(), 1, s.size(), f);
+        fclose(f);
+    }
+}
+
+int nvrtcCompileProgram(void *of, int, const char *const *)
+{
+    struct program *p = (struct program *)of;
+    char folder[] = "/tmp/ctr-nvrtc-XXXXXX";
+    const char *top = getenv("CTR_TOP"), *flags = getenv("CTR_CUDA_ON_HOST_CXXFLAGS");
+    if (called(__func__) || !mkdtemp(folder)) {
+        p->log = "this call was to fail";
+        return 6;
+    }
+    const std::string at = folder;
+    for (const auto &h : p->header)
+        write_file(at + "/" + h.first, h.second);
+    write_file(at + "/layer.cc",
+               "#include \"onhost_blocks.h\"\n" + p->text +
+                   "\nextern \"C\" void onhost_start(void *kernel, unsigned blocks, unsigned threads, size_t shared, const void *a)\n"
+                   "{\n    const struct opd_layer L = *(const struct opd_layer *)a;\n"
+                   "    onhost_run_blocks(blocks, threads, shared, [&] { ((void (*)(const struct opd_layer))kernel)(L); });\n}\n");
+    const std::string command = "c++ -std=c++20 -O1 -fPIC -shared -w -ffp-contract=off " + std::string(flags ? flags : "") +
+                                " -I'" + at + "' -I'" + (top ? top : ".") + "/src/cuda' -x c++ '" + at + "/layer.cc' -o '" + at +
+                                "/layer.so' >'" + at + "/log' 2>&1";
+    const int rc = system(command.c_str());
+    p->log = read_file(at + "/log");
+    p->code = read_file(at + "/layer.so");
+    (void)!system(("rm -rf '" + at + "'").c_str());
+    const uint64_t n = p->code.size();
+    p->code.insert(0, (const char *)&n, 8);
+    return rc ? 6 : 0;
+}
+int nvrtcGetCUBINSize(void *p, size_t *n)
+{
+    *n = ((struct program *)p)->code.size();
+    return 0;
+}
+int nvrtcGetCUBIN(void *p, char *to)
+{
+    memcpy(to, ((struct program *)p)->code.data(), ((struct program *)p)->code.size());
+    return 0;
+}
+int nvrtcGetProgramLogSize(void *p, size_t *n)
+{
+    *n = ((struct program *)p)->log.size() + 1;
+    return 0;
+}
+int nvrtcGetProgramLog(void *p, char *to)
+{
+    strcpy(to, ((struct program *)p)->log.c_str());
+    return 0;
+}
+}
