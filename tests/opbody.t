@@ -11,6 +11,7 @@ done >"$W/bodies.h"
 cat >"$W/device.h" <<'END'
 #define __CUDACC_RTC__ 1
 #define __device__
+#define __noinline__
 static inline unsigned long long __umul64hi(unsigned long long a, unsigned long long b)
 {
     return (unsigned long long)((unsigned __int128)a * b >> 64);
