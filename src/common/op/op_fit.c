@@ -785,6 +785,8 @@ int ctr_op_fit_load(struct ctr_op_call *call, const struct ctr_batch *rows, stru
     return f->load(s->param, rows, err);
 }
 
+CTR_LOOP_HOST(loop_keywords, ctr_keywords_loop, "asks fitted document frequencies, which lie in the memory of the host")
+
 const struct ctr_op ctr_ops_fit[] = {
     { "vocab", "vocab(scalar, min=1, max=no limit) -> text (of a key: key)",
       "fitted: the value as text, \"(other)\" where fewer than min of it were seen, or where max others are more "
@@ -796,6 +798,6 @@ const struct ctr_op ctr_ops_fit[] = {
       CTR_VARIANTS({ "fi!>i", loop_quantiles }), NULL, prepare_quantiles },
     { "keywords", "keywords(list of texts, k=number, min=1) -> list of texts",
       "fitted: the k terms of highest tf-idf, the highest first; terms that fewer than min lists have are left out",
-      CTR_OP_FITTED, CTR_VARIANTS({ "[t>[t", ctr_keywords_loop }), "k,min", ctr_keywords_prepare },
+      CTR_OP_FITTED, CTR_VARIANTS({ "[t>[t", loop_keywords }), "k,min", ctr_keywords_prepare },
     { NULL },
 };
