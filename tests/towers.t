@@ -57,6 +57,12 @@ bias=$(ctr-export -f csv --section two-tower.bias --columns value m.arrows | tai
 ctr-predict --top 7 --dot users.arrows ads.arrows >top.arrows
 if has_python json; then
     ok '--top 7: the best seven of each user, by a plain sort' "$PY" best.py users.arrows ads.arrows top.arrows 7 "$bias"
+    if [ -f "$gpu_plugin" ]; then
+        CTR_CUDA_PLUGIN=$gpu_plugin ctr-predict -q --device gpu --top 7 --dot users.arrows ads.arrows >gpu.arrows
+        ok '--top 7 on a GPU: the same' "$PY" best.py users.arrows ads.arrows gpu.arrows 7 "$bias"
+    else
+        skip '--top 7 on a GPU' 'no plug-in'
+    fi
     ctr-predict -q --top 1000 --dot users.arrows ads.arrows >all.arrows
     ok '--top beyond the ads: all of them, in order' "$PY" best.py users.arrows ads.arrows all.arrows 1000 "$bias"
     ctr-select --add 'z = concat("Z", a)' ads.arrows | ctr-select --columns a=z,vector | ctr-cat ads.arrows - >doubled.arrows
