@@ -215,7 +215,8 @@ static int read_main(struct load *l, struct ctr_strs *names, struct ctr_reader *
     int n = 0, at, rc;
     while ((rc = ctr_reader_next(r, &b, err)) > 0 && !(rc = read_parts(l, b, &list, &n, err)))
         ;
-    take_tower(l);
+    if (!rc)
+        take_tower(l);
     if (rc || l->partial)
         ctr_deep_inputs_free(list, n);
     else
