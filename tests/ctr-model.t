@@ -203,7 +203,7 @@ awk 'BEGIN { print "label y"; for (i = 0; i < 5000; i++) print "feature f" i " =
 printf 'y,a\n0,p\n1,q\n1,r\n' | ctr-import -f csv --header -o many.arrows
 ctr-extract --fit many.plan many.arrows -o many.fit
 ctr-extract many.fit many.arrows | ctr-train -q lr --plan many.fit -o many.m
-ok 'all weights of 5,000 vocabularies' timeout 20 ctr-model top -f stream -n 0 many.m -o many.top
+ok 'all weights of 5,000 vocabularies' timeout 120 ctr-model top -f stream -n 0 many.m -o many.top
 is 'each has its name, and its count' "$(ctr-export -c name,count --no-header many.top | sed 's/x[0-9]*//' | sort | uniq -c | tr -s ' ' | tr '\n' ';')" ' 1 "",; 5000 p,1; 5000 q,1; 5000 r,1;'
 
 # ---- names with the byte 0 are whole
