@@ -170,13 +170,15 @@ int ctr_attention_declare(struct ctr_deep *d, struct ctr_attention *a, const str
     a->unit = calloc(2 * (size_t)d->sequences + 1, sizeof *a->unit);
     if (!a->unit)
         return ctr_fail_nomem(err, 2 * (size_t)d->sequences * sizeof *a->unit);
-    for (int i = 0; i < d->sequences && !rc; i++)
-        for (int k = 0; k <= asks_twice(d, shape, i) && !rc; k++) {
+    for (int i = 0; i < d->sequences && !rc; i++) {
+        const int queries = asks_twice(d, shape, i) ? 2 : 1;
+        for (int k = 0; k < queries && !rc; k++) {
             struct ctr_attention_unit *u = &a->unit[a->units++];
             *u = (struct ctr_attention_unit){ .sequence = i, .ids = k, .out_at = a->cols };
             rc = declare_unit(d, u, err);
             a->cols += u->cols;
         }
+    }
     return rc ? rc : find_runs(d, a, shape->no_ids, err);
 }
 

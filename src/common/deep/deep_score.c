@@ -248,7 +248,7 @@ int ctr_deep_predict_rows(void *session, const struct ctr_rows *r, double *score
 int ctr_deep_output_rows(void *session, const struct ctr_rows *r, float *value, struct ctr_err *err)
 {
     struct session *s = session;
-    struct ctr_mat y;
+    struct ctr_mat y = { 0 };
     int rc = add_rows(s, r, err);
     if (!rc)
         rc = s->net.spec->forward_output(&s->net, r->rows, &y, err);

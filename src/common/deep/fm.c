@@ -102,9 +102,10 @@ static int group_numbers(struct ctr_deep *d, struct fm *m, struct ctr_err *err)
     const int64_t n = d->rows * d->dense;
     if (m->grouped == d->rows)
         return 0;
-    int32_t *host = malloc((size_t)(n + d->dense + 1) * sizeof *host), *start = host + n;
+    int32_t *host = malloc((size_t)(n + d->dense + 1) * sizeof *host);
     if (!host)
         return ctr_fail_nomem(err, (size_t)(n + d->dense + 1) * sizeof *host);
+    int32_t *start = host + n;
     for (int64_t u = 0; u < d->dense; u++)
         for (int64_t i = 0; i < d->rows; i++)
             host[u * d->rows + i] = (int32_t)(i * d->dense + u);

@@ -62,6 +62,7 @@ int ctr_batch_source_push(struct ctr_batch_source *s, const struct ctr_push_ops 
     if (!new)
         return ctr_fail_nomem(err, sizeof *new);
     *new = (struct pushed){ .below = *s, .ops = push, .object = object };
-    *s = (struct ctr_batch_source){ &ops, new };
+    s->ops = &ops;
+    s->source = new;
     return 0;
 }
