@@ -90,6 +90,8 @@ static int open_model(struct run *run, struct ctr_err *err)
     struct ctr_cli *cli = run->cli;
     run->model = cli->args[0];
     int rc = ctr_cli_reread(cli, &run->model, err);
+    if (!rc && o.images)
+        rc = ctr_cli_read(cli, o.images, err);
     if (!rc && o.reload && run->model != cli->args[0])
         rc = ctr_cli_usage(err, "--reload looks at the file of the model, and a pipe has none");
     if (!rc)

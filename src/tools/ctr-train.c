@@ -664,7 +664,7 @@ static int read_options(struct run *run, struct ctr_train_job *job, struct ctr_e
 static int take_files(struct run *run, struct ctr_train_job *job, struct ctr_err *err)
 {
     struct ctr_cli *cli = run->cli;
-    const char *const read[] = { o.init, o.params.l2_counts, o.validation };
+    const char *const read[] = { o.init, o.params.l2_counts, o.params.images, o.validation };
     int rc = job->fitted ? ctr_cli_reread(cli, &job->fitted, err) : 0;
     for (size_t i = 0; i < CTR_COUNT(read) && !rc; i++)
         rc = read[i] ? ctr_cli_read(cli, read[i], err) : 0;
