@@ -59,7 +59,7 @@ line '1c', 'outputs where they cannot be', sub {
         my $good = { outputs($at) };
         prepare($at);
         my @args = command_args($c, 'file');
-        my $many = $args[$i] =~ /%/ || $c->{name} eq 'synth';
+        my $many = $args[$i] =~ /%/ || $c->{name} =~ /^synth/; # a folder
         return undef if $many && $path !~ m{/there} || $args[$i] eq 'out/saved' && $path =~ m{^/dev|^\.$}; # refused: no file
         my $option = $args[$i - 1];
         $args[$i] =~ s{out/.*?(?=%|$)}{$path};
@@ -79,7 +79,7 @@ line '1c', 'outputs where they cannot be', sub {
 line '1d', 'vanished readers of outputs', sub {
     my ($quick, $dir) = @_;
     inputs($dir, 3000, batch => 100);
-    my @jobs = grep { my @a = command_args($_->[0], 'file'); $a[$_->[1] - 1] ne '--checkpoint' && $a[$_->[1]] !~ /%|saved/ && $_->[0]{name} ne 'synth' } output_options();
+    my @jobs = grep { my @a = command_args($_->[0], 'file'); $a[$_->[1] - 1] ne '--checkpoint' && $a[$_->[1]] !~ /%|saved/ && $_->[0]{name} !~ /^synth/ } output_options();
     @jobs = some_of($SAN ? 16 : 8, 2, @jobs) if $quick;
     my @bad = grep { $_ } spread(\@jobs, $dir, sub {
         my ($c, $i) = @{ $_[0] };
@@ -117,7 +117,7 @@ sub taken_names {
 line '1e', 'outputs that are inputs or other outputs', sub {
     my ($quick, $dir) = @_;
     inputs($dir, 45);
-    my @jobs = grep { my @a = command_args($_->[0], 'file'); $a[$_->[1]] !~ /%/ && $_->[0]{name} ne 'synth' } output_options();
+    my @jobs = grep { my @a = command_args($_->[0], 'file'); $a[$_->[1]] !~ /%/ && $_->[0]{name} !~ /^synth/ } output_options();
     @jobs = some_of($SAN ? 16 : 8, 2, @jobs) if $quick;
     my @r = spread(\@jobs, $dir, sub {
         my ($c, $i) = @{ $_[0] };
