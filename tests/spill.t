@@ -30,8 +30,8 @@ is 'the folder is empty' "$(ls spill)" ''
 ctr-cat --batch 5000 -o large.arrows rows.arrows
 ok 'for any -j and batches' sh -c "ctr-train mlp --embedding 200 --hidden 4 --minibatch 100 --l2 .001 -q -j 3 --memory 3M --spill spill -o got.arrows large.arrows &&
     cmp got.arrows all.arrows"
-train -v --memory 2500K --spill spill --prefetch 0 -o got.arrows rows.arrows 2>zero.err
-ok 'without prefetching' cmp got.arrows all.arrows
+train -v --memory 2500K --spill spill --prefetch 1 -o got.arrows rows.arrows 2>ahead.err
+ok 'with rows that are read ahead' cmp got.arrows all.arrows
 train -q -o other.arrows --seed 1 some.arrows
 train -q -o some.model some.arrows
 ok 'another model is another: the comparison can fail' sh -c '! cmp -s other.arrows some.model'

@@ -313,8 +313,8 @@ class Bench:
         train = f"ctr-train mlp -v --embedding 32 --minibatch 1000 -o {self.dir}/spill.model"
         keys, mib = re.search(r"\nkeys +(\d+) \(([\d.]+) MiB", self.once(f"{train} {f}")["err"]).groups()
         some = f"{train} --memory {int(float(mib) * 102.4)}K --spill {self.dir}"
-        whole, ahead, behind = self.medians([f"{train} {f}", f"{some} {f}", f"{some} --prefetch 0 {f}"])
-        for what, m, goal in (("", ahead, "<= 2"), (", --prefetch 0", behind, "")):
+        whole, ahead, behind = self.medians([f"{train} {f}", f"{some} --prefetch 1 {f}", f"{some} {f}"])
+        for what, m, goal in ((", --prefetch 1", ahead, ""), ("", behind, "<= 2")):
             hits, waited = re.search(r"memory hits +\d+ \((.*?)%", m["err"])[1], re.search(r"disk waited for +([\d.]+) s", m["err"])[1]
             self.row(f"train mlp, {rows / 1e6:.1f}M rows, {int(keys) / 1e6:.1f}M keys of 32, {mib} MiB, a tenth in --memory{what}",
                      f"{self.cell(m, (rows / 1e3, 'k rows/s'))}, {hits}% hits, {waited} s waited", "all in memory " + self.cell(whole, (rows / 1e3, "k rows/s")),

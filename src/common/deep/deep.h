@@ -17,8 +17,8 @@
  * sections of a model file; deep_score.c: prediction.
  *
  * Everything is cut by rows: an activation, a logit, a score depends on its row and on the parameters alone; gradients
- * are sums in the order of rows. So neither threads nor how rows arrive change a bit (compute.h, "What results may
- * depend on").
+ * are sums in the order of rows, of equal lists first (deep_common.c). So neither threads nor how rows arrive change a
+ * bit (compute.h, "What results may depend on").
  */
 #ifndef CTR_DEEP_H
 #define CTR_DEEP_H
