@@ -121,12 +121,6 @@ int64_t ctr_lr_block_end(const struct ctr_rows *r, int64_t from); /* rows [from,
  * more than `bound` bytes (0: none). */
 int ctr_lr_find_block(struct lr *m, const struct ctr_rows *r, int64_t from, int64_t end, int64_t bound,
                       uint32_t *number, struct ctr_err *err) CTR_MUST;
-/* Of rows that have one key a table, by several threads: first room is made, then each finds columns, with scratch of
- * its own; no other learns ahead. */
-int ctr_lr_find_start(struct lr *m, const struct ctr_rows *r, int64_t bound, struct ctr_err *err) CTR_MUST;
-int ctr_lr_finder_reserve(struct ctr_lr_finder *f, int64_t rows, struct ctr_err *err) CTR_MUST;
-void ctr_lr_find_column(struct lr *m, const struct ctr_lr_finder *f, const struct ctr_rows *r, int64_t k,
-                        uint32_t *number);
 /* Of struct ctr_model. */
 int ctr_lr_find(void *learner, const struct ctr_rows *r, const struct ctr_find *f, struct ctr_err *err) CTR_MUST;
 /* Around a visit of all tables: no thread finds ahead meanwhile. */

@@ -370,25 +370,6 @@ int ctr_lr_find_block(struct lr *m, const struct ctr_rows *r, int64_t from, int6
     return 0;
 }
 
-int ctr_lr_find_start(struct lr *m, const struct ctr_rows *r, int64_t bound, struct ctr_err *err)
-{
-    int rc = find_room(m, r, 0, r->rows, bound, err);
-    return rc ? rc : ctr_states_make_ahead(&m->states, m->tables, (uint64_t)r->start[r->rows], err);
-}
-
-int ctr_lr_finder_reserve(struct ctr_lr_finder *f, int64_t rows, struct ctr_err *err)
-{
-    return make_scratch(f, rows, err);
-}
-
-void ctr_lr_find_column(struct lr *m, const struct ctr_lr_finder *f, const struct ctr_rows *r, int64_t k,
-                        uint32_t *number)
-{
-    const struct column c = begin_column(m, f, r, 0, r->rows, k, 0);
-    end_column(m, &c, number);
-    ctr_keys_register_all(&m->table[c.table]);
-}
-
 /* ---- ahead, on any thread ---- */
 
 /* Of rows with one key a table: a part has some of their positions, one after another. */

@@ -30,7 +30,7 @@ const struct ctr_optimizer *ctr_optimizer_at(int i)
     return i >= 0 && i < (int)CTR_COUNT(optimizers) ? &optimizers[i] : NULL;
 }
 
-const struct ctr_optimizer *ctr_optimizer_find(const char *name)
+static const struct ctr_optimizer *find_optimizer(const char *name)
 {
     for (size_t i = 0; i < CTR_COUNT(optimizers); i++)
         if (!strcmp(optimizers[i].name, name))
@@ -354,7 +354,7 @@ int ctr_learning_init(struct ctr_learning *l, const struct ctr_params *p, struct
         .power = p->power,
         .threshold = (double)p->threshold,
         .seed = ctr_mix64(p->seed + 0x51ed270b),
-        .optimizer = ctr_optimizer_find(p->optimizer),
+        .optimizer = find_optimizer(p->optimizer),
         .precision = (enum ctr_precision)find_name(ctr_precision_names, p->precision),
         .rate = (enum ctr_rate)find_name(ctr_rate_names, p->learning_rate),
     };

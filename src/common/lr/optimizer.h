@@ -52,7 +52,6 @@ struct ctr_optimizer {
 };
 extern const char *const ctr_optimizer_names[];      /* NULL-terminated, in the order of the table */
 const struct ctr_optimizer *ctr_optimizer_at(int i); /* the first one is the default; NULL past the end */
-const struct ctr_optimizer *ctr_optimizer_find(const char *name);
 
 /* Where the columns of a table row lie; 0: there is none. */
 struct ctr_layout {

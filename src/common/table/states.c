@@ -64,11 +64,6 @@ uint32_t ctr_keys_new_number(struct ctr_keys *t, struct ctr_states *s)
     return t->next++;
 }
 
-int ctr_states_make_ahead(struct ctr_states *s, int tables, uint64_t extra, struct ctr_err *err)
-{
-    return ctr_states_make(s, s->given + extra + (uint64_t)tables * LONGEST_RUN, err);
-}
-
 int ctr_keys_reserve(struct ctr_keys *t, struct ctr_states *s, uint64_t extra, struct ctr_err *err)
 {
     if (__atomic_load_n(&s->given, __ATOMIC_RELAXED) + extra > MOST_NUMBERS)

@@ -39,8 +39,6 @@ static inline uint8_t *ctr_states_refused(const struct ctr_states *s)
 }
 /* Make states up to `number`, zeros. Pointers to rows are invalid afterwards. */
 int ctr_states_make(struct ctr_states *s, uint64_t number, struct ctr_err *err) CTR_MUST;
-/* The same for all that `tables` tables may number when they get `extra` keys together. */
-int ctr_states_make_ahead(struct ctr_states *s, int tables, uint64_t extra, struct ctr_err *err) CTR_MUST;
 
 /* Some of those that come next, while other threads use what is there. Changes no pointers, and may do nothing. */
 void ctr_states_make_next(struct ctr_states *s, uint64_t number);
@@ -73,13 +71,7 @@ static inline uint32_t ctr_keys_number(struct ctr_keys *t, struct ctr_states *s,
     return number;
 }
 
-/* The learner is the finder: it has registered all keys. */
-static inline void ctr_keys_register_all(struct ctr_keys *t)
-{
-    t->known = UINT32_MAX;
-    t->learned = t->index.used;
-}
-/* The learner meets a key. */
+/* The learner registers a key. */
 static inline void ctr_keys_register(struct ctr_keys *t, uint32_t number)
 {
     t->learned += number > t->known;

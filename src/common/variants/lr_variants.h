@@ -137,7 +137,6 @@ static inline void ctr_lr_move_state(const struct ctr_lr_piece *piece, int n, co
 }
 
 void ctr_lr_variants_lay_out_fixed(struct variant_set *q); /* the front of every row */
-uint32_t ctr_lr_own_bytes(const struct lr *m);             /* of a variant's own columns, behind the hash */
 int ctr_lr_variants_bind(void *learner, const struct ctr_inputs *in, const struct ctr_strs *names,
                          struct ctr_err *err) CTR_MUST;
 

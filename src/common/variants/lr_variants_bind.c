@@ -19,12 +19,6 @@ int ctr_lr_pieces(const struct ctr_learning *from, const struct ctr_learning *to
     return n;
 }
 
-/* Bytes of a variant's own columns, behind the hash. */
-uint32_t ctr_lr_own_bytes(const struct lr *m)
-{
-    return m->stride - 8;
-}
-
 /* Room at the front of every row for the variants that are not the default learner, and for counts, which all share
  * whose rows weigh the same. Offsets are those from 8 bytes before it: kernels take rows that have a hash there. */
 void ctr_lr_variants_lay_out_fixed(struct variant_set *q)
@@ -104,8 +98,8 @@ static int lay_out(struct variant_set *q, int table, const bool *has, struct ctr
     for (int full = 1; full >= 0; full--)
         for (int i = 0; i < q->n; i++)
             if (t->at[i] != CTR_LR_NONE && !q->v[i].one->learning.events && !q->v[i].x8 && q->v[i].uniform == full) {
-                t->at[i] = (int32_t)bytes - 8; /* where the hash would stand */
-                bytes += ctr_lr_own_bytes(q->v[i].one);
+                t->at[i] = (int32_t)bytes - 8;    /* where the hash would stand */
+                bytes += q->v[i].one->stride - 8; /* its own columns, behind the hash */
             }
     struct lr *m = q->find;
     int *shape =
