@@ -15,4 +15,65 @@ ok "each operator, each row: the bytes of the host" units
 grep '^# on a device' units.out
 ok "the device's memory is given back" grep -q '^on host: 0 left' units.err
 [ -n "$SAN" ] || CTR_CUDA_ON_HOST_BLOCKS=mixed CTR_CUDA_ON_HOST_THREADS=24 ok "blocks in another order, of another size" units
+
+# ---- the pool, and the cache of code
+unset CTR_CUDA_ON_HOST_BLOCKS
+"$CTR_BUILD/unit/unit-gpu" >pool.out 2>pool.err
+ok "results larger than the pool" test $? -eq 0
+ok "pools of 1 byte to 4 MiB, each with every byte" sh -c '! grep "^not ok" pool.out && grep -c "^ok" pool.out | grep -qx 12'
+
+# Nothing below runs a kernel.
+export CTR_CUDA_ON_HOST_CXXFLAGS=-O0
+compile() { XDG_CACHE_HOME=$cache "$CTR_BUILD/unit/unit-gpu" compile sm_90; }
+cache=$W/one
+entry() { find "$cache" -name '*.cubin'; }
+compiled() { compile >c.out && grep -q '^compiled' c.out; }
+cached() { compile >c.out && grep -q '^cached' c.out && [ "$(cut -d ' ' -f 2- c.out)" = "$first" ]; }
+ok "a kernel is compiled once" compiled
+first=$(cut -d ' ' -f 2- c.out)
+ok "and is then in the cache" cached
+ok "one entry" [ "$(entry | wc -l)" -eq 1 ]
+cp "$(entry)" whole
+# Each kind of damage is seen, and the code is that of before. The compiler of the host gives the same bytes again.
+damaged() { compiled && [ "$(cut -d ' ' -f 2- c.out)" = "$first" ] && cached && cmp -s whole "$(entry)"; }
+head -c 10 whole >"$(entry)"
+ok "made again: an entry cut within its head" damaged
+if [ -z "$SAN" ]; then
+    head -c 5000 whole >"$(entry)"
+    ok "made again: an entry cut within the code" damaged
+    { cat whole && echo more; } >"$(entry)"
+    ok "made again: an entry that is longer" damaged
+    { head -c 4000 whole && printf X && tail -c +4002 whole; } >"$(entry)"
+    ok "made again: an entry with another byte" damaged
+fi
+truncate -s 0 "$cache/ctrkit/nvrtc"
+ok "a damaged stamp of NVRTC's version: it is asked again, and the kernel is cached" cached
+
+cache=$W/two
+compile >a.out &
+compile >b.out && wait $!
+both=$?
+ok "two processes at once: both have code" test $both -eq 0
+ok "the same" [ "$(cut -d ' ' -f 2- a.out)" = "$first" -a "$(cut -d ' ' -f 2- b.out)" = "$first" ]
+ok "one whole entry, and nothing beside it" [ "$(ls -A "$cache/ctrkit" | grep -vc '^nvrtc$')" -eq 1 ]
+ok "which the next process reads" cached
+
+cache=/dev/null
+[ -n "$SAN" ] || ok "a place that cannot be written is no cache" compiled
+
+# ---- errors
+fails() {
+    want=$1
+    shift
+    "$@" >e.out 2>e.err
+    [ $? -eq 1 ] && [ ! -s e.out ] && grep -q "$want" e.err
+}
+cache=$W/none
+CTR_NVRTC=$W/no-such.so ok "no NVRTC" fails 'there is no NVRTC: .*no-such.so.*CUDA toolkit' compile
+CTR_CUDA_ON_HOST_FAIL=nvrtcCompileProgram:1 ok "a kernel that NVRTC refuses" \
+    fails 'NVRTC 99.0 refuses the kernel of a layer: this call was to fail' compile
+CTR_CUDA_ON_HOST_FAIL=nvrtcCreateProgram:1 ok "NVRTC that does not start" fails 'NVRTC does not start' compile
+ok "no entry of what failed" [ -z "$(entry)" ]
+CTR_CUDA_DRIVER=$W/no-such.so ok "no driver" fails 'no GPU: the driver of CUDA cannot be opened' "$CTR_BUILD/unit/unit-gpu"
+CTR_CUDA_ON_HOST_DEVICES=0 ok "no device" fails 'no GPU: the driver finds none' "$CTR_BUILD/unit/unit-gpu"
 done_testing
