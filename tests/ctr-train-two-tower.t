@@ -39,6 +39,32 @@ ctr-export -o got.safetensors got.arrows
 not_other() { ! other; }
 ok 'and sees which inputs are of which side' not_other
 
+# ---- images: those of the user summed, through a tower that both sides learn
+awk 'BEGIN { srand(2); for (i = 0; i < 9; i++) printf "{\"key\": \"p%d\", \"vector\": [%.3f, %.3f, %.3f]}\n", i, rand() - .5, rand() - .5, rand() - .5 }' | ctr-import -q -f jsonl >images.arrows
+awk 'BEGIN { srand(3); for (i = 0; i < 12; i++) { n = i % 4; past = ""; for (k = 0; k < n; k++) past = past (k ? " p" : "p") int(rand() * 9)
+    printf "{\"click\": %d, \"item\": %d, \"photo\": %s, \"past\": \"%s\", \"age\": %.2f}\n", i % 3 == 0, i % 5, i == 7 ? "null" : "\"p" int(rand() * 9) "\"", past, rand() } }' | ctr-import -q -f jsonl >raw.arrows
+printf 'label click\nfeature item\nimage photo\nimage seen in photo of photo = split(past, " ")\ndense age\n' >photos.plan
+ctr-extract -q photos.plan raw.arrows >photos.arrows
+printf 'image photo = key\nkeep vector\n' >images.plan
+ctr-extract -q images.plan images.arrows >keys.arrows
+photos() { ctr-train two-tower -q --images images.arrows --user-features seen,age --ad-features photo,item --embedding 2 --hidden 3 --vector 2 --images-tower 3,2 --minibatch 5 --rate .01 "$@"; }
+agrees_photos() { # agrees_photos OPTIONS -- REFERENCE-OPTIONS
+    _o=
+    while [ "$1" != -- ]; do _o="$_o $1"; shift; done
+    shift
+    # shellcheck disable=SC2086
+    photos $_o --rate 1e-35 -o start.arrows photos.arrows && photos $_o -o got.arrows --progressive got.p photos.arrows &&
+        ref two-tower photos.arrows start.arrows got.arrows got.p user=seen,age ad=photo,item hidden=3 images=keys.arrows images-tower=3,2 minibatch=5 rate=.01 "$@"
+}
+ok 'images agree with the reference' agrees_photos --
+ok 'images are summed, whatever pools keys; a tower without hidden layers; two passes' agrees_photos --pooling max --images-tower 0 --passes 2 -- pooling=max images-tower=0 passes=2
+photos --passes 40 -j 1 -o one.arrows photos.arrows
+ctr-cat --batch 1 -o batches1.arrows photos.arrows
+photos --passes 40 -j 3 -o many.arrows batches1.arrows
+ok 'images, -j 3 and small batches: the same values' ref same one.arrows many.arrows
+photos --images-tower 2 --missing-image zero -o small.arrows photos.arrows
+ok 'the model keeps options of images' sh -c 'ctr-info small.arrows | grep -q "images-tower=2.*missing-image=zero"'
+
 # ---- the same bytes however rows arrive
 for o in '' '--batch-norm --dropout .2 --l2 .1 --pooling max'; do
     # shellcheck disable=SC2086

@@ -236,7 +236,7 @@ def tower(m, o, rows, batch, side, training=None):
     """The vectors of one side, from its inputs alone."""
     keys = [f for f, name in enumerate(rows.key_names) if name in o[side]]
     numbers = [n for n, name in enumerate(rows.number_names) if name in o[side]]
-    x = [sum((pooled(m, o, rows.keys[i][f]) for f in keys), []) + [rows.numbers[i][n] for n in numbers] for i in batch]
+    x = [sum((pooled_input(m, o, rows, i, f) for f in keys), []) + [rows.numbers[i][n] for n in numbers] for i in batch]
     return layers(m, o, x, side + ".", o["hidden"], training, o["batch-norm"])
 
 
@@ -290,6 +290,8 @@ def forward(m, o, rows, batch, training=None):
     if m.kind in CROSSES:
         return CROSSES[m.kind](m, o, rows, batch, training)
     if m.towers:
+        if o["images"]:
+            embed_images(m, o, rows, batch)
         assert not o["dropout"], "draws of a stack with a prefix are not known here"
         pairs = zip(tower(m, o, rows, batch, "user", training), tower(m, o, rows, batch, "ad", training))
         return [sum(a * b for a, b in zip(u, v)) + m.dense["bias"][0] for u, v in pairs]

@@ -17,7 +17,7 @@ for i in range(1200):
     pick = lambda: r.randrange(200) if i < 800 else r.randrange(300)
     a, h = pick(), [pick() for _ in range(r.choice([0, 1, 2, 5]))]
     p = .7 if any(k % 3 == a % 3 for k in h) else .2
-    rows.append({"click": float(r.random() < p), "item": a % 7, "photo": "p%d" % a, "h.photo": ["p%d" % k for k in h]})
+    rows.append({"click": float(r.random() < p), "item": a % 7, "photo": "p%d" % a if i % 31 else None, "h.photo": ["p%d" % k for k in h]})
 with pa.ipc.new_stream("raw.arrows", schema) as w:
     w.write_table(pa.Table.from_pylist(rows, schema))
 fields = pa.schema([pa.field("key", pa.string()), pa.field("vector", pa.list_(pa.float32(), 24))])

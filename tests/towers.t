@@ -79,6 +79,79 @@ is 'the scores of --top are those of the pairs, bit for bit' "$(ctr-info differ.
 exits 'fewer ads than K' 0 ctr-predict --top 1000 --dot users.arrows ads.arrows
 err_like 'is said' 'ads.arrows has [0-9]+ ads, fewer than --top 1000'
 
+# ---- images: of what users clicked before on one side, of the ad on the other, through one tower
+awk 'BEGIN { srand(5)
+  for (i = 0; i < 60; i++) printf "{\"key\": \"p%d\", \"vector\": [%.3f, %.3f, %.3f]}\n", i, (i % 3 == 0) + rand(), (i % 3 == 1) + rand(), (i % 3 == 2) + rand() >"images.jsonl"
+  print "row,user,ad,past,click"
+  for (i = 0; i < 40; i++) { n = int(rand() * 5); for (k = 0; k < n; k++) past[i] = past[i] (k ? " " : "") "p" int(rand() * 60) }
+  for (i = 0; i < 2000; i++) { u = int(rand() * 40); a = int(rand() * 60); same = index(past[u] " ", "p" a " ")
+    print i ",u" u "," (i % 50 ? "p" a : "") "," past[u] "," (rand() < (same ? 0.6 : 0.2)) } }' >log.csv
+cat >photos.plan <<'EOF3'
+label click
+id row
+keep u = user, a = ad
+feature user
+feature ad
+image photo = ad
+image seen in photo of photo = split(past, " ")
+EOF3
+ctr-import -q images.jsonl >images.arrows
+ctr-import -q -f csv --header log.csv | ctr-extract -q photos.plan >photos.arrows
+photos() { ctr-train two-tower -q --user-features user,seen --ad-features ad,photo --vector 5 --hidden 6 --embedding 4 --images-tower 5,3 --rate .02 --minibatch 100 "$@"; }
+users() { ctr-select --columns u,user,seen photos.arrows | ctr-sort -q --unique -k u 2>/dev/null | ctr-predict --tower user "$@"; }
+ads() { ctr-select --columns a,ad,photo photos.arrows | ctr-select --where 'not is_null(a)' | ctr-sort -q --unique -k a 2>/dev/null | ctr-predict --tower ad "$@"; }
+ctr-select --where 'not is_null(a)' photos.arrows >shown.arrows
+for o in '' '--pooling max --batch-norm' '--images-tower 0'; do
+    # shellcheck disable=SC2086
+    photos --images images.arrows $o -o pm.arrows photos.arrows
+    users --images images.arrows pm.arrows >pu.arrows
+    ads --images images.arrows pm.arrows >pa.arrows
+    ctr-predict --images images.arrows pm.arrows shown.arrows >pw.arrows
+    ctr-predict --dot -k u,a pu.arrows pa.arrows shown.arrows >pd.arrows
+    is "images $o: --dot gives the rows and bits of the whole model" "$(ctr-info --digest pd.arrows)" "$(ctr-info --digest pw.arrows)"
+done
+photos --images images.arrows -o pm.arrows photos.arrows
+users --images images.arrows pm.arrows >pu.arrows
+ads --images images.arrows pm.arrows >pa.arrows
+for j in 1 3; do
+    ctr-select --columns u,user,seen photos.arrows | ctr-sort -q --unique -k u 2>/dev/null | ctr-cat --batch 3 | ctr-predict -j $j --images images.arrows --tower user pm.arrows >got.arrows
+    is "images, -j $j, small batches: the same vectors" "$(ctr-info --digest got.arrows)" "$(ctr-info --digest pu.arrows)"
+done
+sed 's/,p[0-9]*,/,p1,/' log.csv | ctr-import -q -f csv --header | ctr-extract -q photos.plan >moved.arrows
+ctr-select --columns u,user,seen moved.arrows | ctr-sort -q --unique -k u 2>/dev/null | ctr-predict --tower user --images images.arrows pm.arrows >got.arrows
+is "a vector of the user does not depend on the ad's image" "$(ctr-info --digest got.arrows)" "$(ctr-info --digest pu.arrows)"
+ctr-import -q images.jsonl | ctr-select --where 'key != "p7"' >lacks.arrows
+exits 'an image of the user that the file lacks' 1 sh -c 'ctr-select --columns u,user,seen photos.arrows | ctr-predict --images lacks.arrows --tower user pm.arrows'
+err_like 'is told by row and column' "row [0-9]+: an image of column 'seen' is not in lacks.arrows"
+exits 'a tower of images without their vectors' 2 sh -c 'ctr-select --columns u,user,seen photos.arrows | ctr-predict --tower user pm.arrows'
+err_like 'is told' '\-\-images FILE has their vectors'
+exits '--missing-image zero' 0 photos --missing-image zero --images lacks.arrows -o zero.arrows photos.arrows
+users --images lacks.arrows zero.arrows >zu.arrows
+ads --images lacks.arrows zero.arrows >za.arrows
+ctr-predict --images lacks.arrows zero.arrows shown.arrows >zw.arrows
+is 'is kept by the model: the towers give the bits of the whole one' "$(ctr-predict --dot -k u,a zu.arrows za.arrows shown.arrows | ctr-info --digest)" "$(ctr-info --digest zw.arrows)"
+exits '--images where no column has the role image' 2 ctr-train two-tower --images images.arrows --user-features user,age --ad-features 'ad,group,price' -o x.arrows pairs.arrows
+err_like 'is refused' 'no column has the role image: .* leave --images out'
+exits 'images of no side' 2 ctr-train two-tower --images images.arrows --user-features user,seen --ad-features ad -o x.arrows photos.arrows
+err_like 'are named' "input 'photo' is of no side"
+exits 'images for mlp' 2 ctr-train mlp -o x.arrows photos.arrows
+err_like 'are refused' 'mlp does not learn from images: train dicm or two-tower'
+sed '/^image seen/d' photos.plan >ad.plan
+ctr-import -q -f csv --header log.csv | ctr-extract -q ad.plan >alone.arrows
+photos --user-features user --ad-features ad,photo --images images.arrows -o am.arrows alone.arrows
+ctr-select --columns u,user alone.arrows | ctr-sort -q --unique -k u 2>/dev/null | ctr-predict --tower user --images images.arrows am.arrows >au.arrows
+ctr-select --where 'not is_null(a)' alone.arrows >shown.arrows
+ctr-select --columns a,ad,photo shown.arrows | ctr-sort -q --unique -k a 2>/dev/null | ctr-predict --tower ad --images images.arrows am.arrows >aa.arrows
+ctr-predict --images images.arrows am.arrows shown.arrows >aw.arrows
+is 'images on one side alone: the same bits' "$(ctr-predict --dot -k u,a au.arrows aa.arrows shown.arrows | ctr-info --digest)" "$(ctr-info --digest aw.arrows)"
+if [ -x "$CTR_BUILD/bin/ctr-embed-images" ]; then
+    ctr-embed-images -q --tower pm.arrows --vectors -o values.arrow images.arrows
+    users --images values.arrow pm.arrows >got.arrows
+    is 'what the tower makes of the images (ctr-embed-images --tower): the same vectors' "$(ctr-info --digest got.arrows)" "$(ctr-info --digest pu.arrows)"
+else
+    skip 'ctr-embed-images --tower' 'it was left out of the build'
+fi
+
 # ---- what is wrong
 ctr-select --columns u,user,age,ad,group,price pairs.arrows >both.arrows
 exits 'columns of the other side beside those wanted' 1 ctr-predict --tower user m.arrows both.arrows

@@ -19,7 +19,7 @@ static const struct ctr_opt opts[] = {
     { "reload", 0, CTR_OPT_FLAG, NULL, "when another model takes the name MODEL, go on with that one", &o.reload, 0 },
     { "tower", 0, CTR_OPT_STR, "SIDE", "two-tower: write the vectors of SIDE, user or ad, in place of scores", &o.tower,
       0 },
-    { "images", 0, CTR_OPT_STR, "FILE", "dicm: vectors of images by key", &o.images, CTR_OPT_PATH },
+    { "images", 0, CTR_OPT_STR, "FILE", "dicm, two-tower: vectors of images by key", &o.images, CTR_OPT_PATH },
     { "dot", 0, CTR_OPT_FLAG, NULL, "score pairs from vectors of users and ads; no MODEL", &o.dot, 0 },
     { "key", 'k', CTR_OPT_STR, "USER[=COL],AD[=COL]", "--dot: columns of the pairs that say user and ad", &o.keys, 0,
       .needs = "dot" },

@@ -354,6 +354,8 @@ ctr-select --columns user,who,user_site --where 'not is_null(user)' -o sides.arr
 ctr-sort --unique -k user sides.arrows | ctr-predict --tower user -o users.vec towers.arrows
 ctr-extract --batch $batch -o faces.arrows faces.plan log.arrows
 ctr-train dicm -q --images users.vec --missing-image zero --embedding 3 --hidden 4 --images-tower 3 --minibatch 16 -o dicm.arrows faces.arrows
+ctr-train two-tower -q --images users.vec --missing-image zero --images-tower 3 --user-features faces --ad-features face,site --embedding 3 --hidden 4 --minibatch 16 -o face-towers.arrows faces.arrows
+ctr-select --columns faces -o face-users.arrows faces.arrows
 ctr-sort -k user users.vec | ctr-cat --to file --key user -o users.arrow
 ctr-select --columns id,site,tags,price feat.arrows | ctr-predict --tower ad -o ads.vec towers.arrows
 ctr-select --columns user,id --where 'not is_null(user)' -o pairs.arrows feat.arrows

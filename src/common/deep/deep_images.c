@@ -27,9 +27,9 @@ struct ctr_deep_images {
     struct ctr_buf row;          /* i32, by number */
     struct ctr_buf host;         /* f32: the vectors of numbers first_host … */
     int64_t first_host;
-    int64_t n, done;       /* images of the minibatch; those that went through the tower */
-    int64_t named, absent; /* of all rows: entries, and those without a vector */
-    struct ctr_mem *x, *value, *grad;
+    int64_t n, done;                          /* images of the minibatch; those that went through the tower */
+    int64_t named, absent;                    /* of all rows: entries, and those without a vector */
+    struct ctr_mem *x, *value, *grad, *zeros; /* zeros: a vector that the tower takes */
     struct ctr_stack tower;
 };
 
@@ -104,7 +104,7 @@ void ctr_deep_images_free(struct ctr_deep *d)
     if (!m)
         return;
     struct ctr_buf *bufs[] = { &m->number, &m->row, &m->host };
-    struct ctr_mem *mems[] = { m->x, m->value, m->grad };
+    struct ctr_mem *mems[] = { m->x, m->value, m->grad, m->zeros };
     for (size_t i = 0; i < CTR_COUNT(bufs); i++)
         ctr_buf_free(bufs[i]);
     for (size_t i = 0; i < CTR_COUNT(mems); i++)
@@ -221,15 +221,35 @@ int ctr_deep_images_add(struct ctr_deep *d, int64_t n, int64_t first_row, struct
     return rc;
 }
 
+/* Of a table of values: that of an image without a vector, which is what the tower makes of zeros. */
+static int forward_zeros(struct ctr_deep *d, struct ctr_deep_images *m, struct ctr_err *err)
+{
+    const int64_t number = AS(int32_t, m->number)[ctr_image_table_images(m->table)] - 1;
+    const size_t bytes = (size_t)d->image_inputs * sizeof(float);
+    if (number < m->done)
+        return 0;
+    float *zeros = calloc(1, CTR_MAX(bytes, 1));
+    int rc = zeros ? ctr_mem_grow(&m->zeros, d->dev, bytes, err) : ctr_fail_nomem(err, bytes);
+    if (!rc)
+        rc = ctr_mem_write(m->zeros, 0, zeros, bytes, err);
+    free(zeros);
+    if (!rc)
+        rc = ctr_stack_keep(d, &m->tower, 0, 1, err);
+    return rc ? rc
+              : ctr_stack_forward(d, &m->tower, ctr_mat(m->zeros, 1, d->image_inputs), 0, false,
+                                  ctr_mat_at(m->value, number * d->image_width, 1, d->image_width), err);
+}
+
 /* Vectors on the device into values: those from number `done` on, which lie at row x_at of m->x. */
 static int forward(struct ctr_deep *d, struct ctr_deep_images *m, int64_t x_at, struct ctr_err *err)
 {
     const int64_t fresh = m->n - m->done, in = ctr_image_table_width(m->table);
     const struct ctr_mat x = ctr_mat_at(m->x, x_at * in, fresh, in);
     const struct ctr_mat value = ctr_mat_at(m->value, m->done * d->image_width, fresh, d->image_width);
-    if (m->embedded)
-        return ctr_dev_copy(d->dev, &(struct ctr_dev_copy){ x, value }, err);
-    int rc = ctr_stack_keep(d, &m->tower, x_at, x_at + fresh, err);
+    int rc = m->embedded ? ctr_dev_copy(d->dev, &(struct ctr_dev_copy){ x, value }, err) : 0;
+    if (rc || m->embedded)
+        return rc ? rc : forward_zeros(d, m, err);
+    rc = ctr_stack_keep(d, &m->tower, x_at, x_at + fresh, err);
     return rc ? rc : ctr_stack_forward(d, &m->tower, x, x_at, d->learns, value, err);
 }
 

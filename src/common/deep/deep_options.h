@@ -19,6 +19,7 @@
 #include "common/deep/deep.h"
 
 extern const char *const ctr_deep_activations[], *const ctr_deep_poolings[], *const ctr_no_yes[];
+extern const char *const ctr_deep_missing_images[];
 
 /* clang-format off */
 #define CTR_DEEP_OPTIONS                                                                                               \
@@ -66,6 +67,24 @@ extern const char *const ctr_deep_activations[], *const ctr_deep_poolings[], *co
       .help = "inputs of the user: names or patterns, with commas", .flags = CTR_PARAM_UNSAVED },                      \
     { "ad-features", CTR_PARAM_TEXT, CTR_PARAM_AT(ad_features), .unit = "LIST", .group = CTR_GROUP_MODEL,              \
       .help = "inputs of the ad", .flags = CTR_PARAM_UNSAVED }
+
+/* Models that learn from images: ctr_deep_images_declare. file_without: the value that a model file without the option
+ * has, or NULL: each file has it. */
+#define CTR_DEEP_IMAGES_OPTION                                                                                         \
+    { "images", CTR_PARAM_FILE, CTR_PARAM_AT(images), .unit = "FILE", .group = CTR_GROUP_MODEL,                        \
+      .help = "vectors of images: a column of keys and one of lists of floats", .flags = CTR_PARAM_UNSAVED }
+
+#define CTR_DEEP_IMAGES_TOWER_OPTION(file_without)                                                                     \
+    { "images-tower", CTR_PARAM_SIZES, CTR_PARAM_AT(images_tower), "256,64",                                           \
+      .range = "1 to 8 sizes such as 256,64, each 1 to 65536, or 0 for none", .unit = "N,N,…",                         \
+      .group = CTR_GROUP_MODEL,                                                                                        \
+      .help = "units of the hidden layers between an image and its --embedding numbers, or 0",                         \
+      .unsaved = (file_without) }
+
+#define CTR_DEEP_MISSING_IMAGE_OPTION(file_without)                                                                    \
+    { "missing-image", CTR_PARAM_WORD, CTR_PARAM_AT(missing_image), "fail", .range = "fail or zero",                   \
+      .group = CTR_GROUP_INPUT, .help = "a row names an image that the file lacks",                                    \
+      .words = ctr_deep_missing_images, .unsaved = (file_without) }
 /* clang-format on */
 
 /* The value of --pooling. */

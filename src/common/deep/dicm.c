@@ -19,7 +19,6 @@
 
 static const char *const bases[] = { "lr", "mlp", "din", NULL };
 static const char *const pools[] = { "concat", "max", "mean", "sum", "attentive", "multi-query", NULL };
-static const char *const missing[] = { "fail", "zero", NULL };
 
 static const struct ctr_param dicm_options[] = {
     CTR_DEEP_OPTIONS,
@@ -27,20 +26,16 @@ static const struct ctr_param dicm_options[] = {
     CTR_DEEP_STACK_OPTIONS("200,80"),
     CTR_DIN_ATTENTION_OPTIONS,
     CTR_DEEP_SIDE_OPTIONS,
-    { "images", CTR_PARAM_FILE, CTR_PARAM_AT(images), .unit = "FILE", .group = CTR_GROUP_MODEL,
-      .help = "vectors of images: a column of keys and one of lists of floats", .flags = CTR_PARAM_UNSAVED },
+    CTR_DEEP_IMAGES_OPTION,
     { "images-pool", CTR_PARAM_WORD, CTR_PARAM_AT(images_pool), "sum",
       .range = "concat, max, mean, sum, attentive or multi-query", .group = CTR_GROUP_MODEL,
       .help = "of the images of a list", .words = pools },
     { "images-last", CTR_PARAM_INT, CTR_PARAM_AT(images_last), "20", 1, 1024, "1 to 1024", "N", CTR_GROUP_MODEL,
       "images of a list that concat takes, from its end", .unsaved = "20" },
-    { "images-tower", CTR_PARAM_SIZES, CTR_PARAM_AT(images_tower), "256,64",
-      .range = "1 to 8 sizes such as 256,64, each 1 to 65536, or 0 for none", .unit = "N,N,…", .group = CTR_GROUP_MODEL,
-      .help = "units of the hidden layers between an image and its --embedding numbers, or 0" },
+    CTR_DEEP_IMAGES_TOWER_OPTION(NULL),
     { "images-as-ids", CTR_PARAM_FLAG, CTR_PARAM_AT(images_as_ids), "no", .range = "yes or no",
       .group = CTR_GROUP_MODEL, .help = "the baseline: images are keys like others", .words = ctr_no_yes },
-    { "missing-image", CTR_PARAM_WORD, CTR_PARAM_AT(missing_image), "fail", .range = "fail or zero",
-      .group = CTR_GROUP_INPUT, .help = "a row names an image that the file lacks", .words = missing },
+    CTR_DEEP_MISSING_IMAGE_OPTION(NULL),
     { "base", CTR_PARAM_WORD, CTR_PARAM_AT(base), "mlp", .range = "lr, mlp or din", .group = CTR_GROUP_MODEL,
       .help = "network of the other inputs", .words = bases },
     { 0 },

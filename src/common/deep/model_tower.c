@@ -30,7 +30,7 @@ static int read_tower(struct ctr_model_tower *t, const char *path, const struct 
     struct ctr_reader *r = NULL;
     int rc = ctr_model_open(path, &t->info, &r, err);
     if (!rc && !t->info.model->deep)
-        rc = ctr_fail(err, CTR_EUSAGE, "models of kind %s have no tower of images: those of dicm have",
+        rc = ctr_fail(err, CTR_EUSAGE, "models of kind %s have no tower of images: those of dicm and two-tower have",
                       t->info.model->name);
     struct ctr_params p = t->info.params;
     p.device = o->device;

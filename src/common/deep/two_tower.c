@@ -4,11 +4,12 @@
  * et al., "Image Matters" (CIKM 2018), section 7, and the two towers of Huang et al., "Learning Deep Structured
  * Semantic Models for Web Search" (CIKM 2013).
  *
- *     x_s = [v_1 … v_F | numbers]          of the inputs of side s: user, ad
+ *     x_s = [v_1 … v_F | numbers]          of the inputs of side s: user, ad; v of images: the sum of tower(image)
  *     t_s = stack_s(x_s)                   --vector numbers each
  *     logit = <t_user, t_ad> + b           no temperature, no normalization: the last layers learn the scale
  *
- * Nothing but a table that inputs of both sides name is shared before the product. So a vector is made from the columns
+ * Nothing but a table that inputs of both sides name, and the tower of images (deep_images.c), is shared before the
+ * product. So a vector is made from the columns
  * of its side alone: the outputs `user` and `ad`. A network of one output has the inputs and the stack of its side. */
 #include <stdlib.h>
 
@@ -22,6 +23,9 @@ static const struct ctr_param two_tower_options[] = {
     CTR_DEEP_SIDE_OPTIONS,
     { "vector", CTR_PARAM_INT, CTR_PARAM_AT(vector), "32", 1, 1024, "1 to 1024", "N", CTR_GROUP_MODEL,
       "numbers of a tower's vector" },
+    CTR_DEEP_IMAGES_OPTION,
+    CTR_DEEP_IMAGES_TOWER_OPTION("256,64"),
+    CTR_DEEP_MISSING_IMAGE_OPTION("fail"),
     { 0 },
 };
 
@@ -100,6 +104,21 @@ static int check_sides(const struct ctr_deep *d, struct ctr_err *err)
     return 0;
 }
 
+/* The tower of images, if the network has any. The file of their vectors is of no use without them, but for a network
+ * of the side that has none. */
+static int declare_images(struct ctr_deep *d, struct ctr_err *err)
+{
+    bool any = false;
+    for (int i = 0; i < d->inputs; i++)
+        any |= d->input[i].image;
+    if (any)
+        return ctr_deep_images_declare(d, err);
+    return !d->p.images || d->output
+               ? 0
+               : ctr_fail(err, CTR_EUSAGE,
+                          "no column has the role image: add 'image ad = …' to the plan, or leave --images out");
+}
+
 static bool has_tower(const struct ctr_deep *d, int s)
 {
     return !d->output || d->output == &outputs[s];
@@ -113,8 +132,10 @@ static int declare(struct ctr_deep *d, struct ctr_err *err)
         return ctr_fail_nomem(err, sizeof *t);
     d->state = t;
     for (int i = 0; i < d->inputs; i++)
-        d->input[i].pooling = ctr_deep_pooling_of(d->p.pooling);
+        d->input[i].pooling = d->input[i].image ? CTR_POOL_SUM : ctr_deep_pooling_of(d->p.pooling);
     int rc = check_sides(d, err);
+    if (!rc)
+        rc = declare_images(d, err);
     for (int s = 0; s < SIDES && !rc; s++) {
         if (!has_tower(d, s))
             continue;

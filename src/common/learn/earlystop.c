@@ -27,7 +27,7 @@ static int check_schema(struct ctr_trainer *t, const struct ctr_schema *s, struc
 static int score_source(struct ctr_trainer *t, const struct ctr_batch_source *s, struct ctr_validation *v,
                         struct ctr_err *err)
 {
-    const struct ctr_row_transform as_is = { .scale = 1, .images = t->job.params.images_pool != NULL };
+    const struct ctr_row_transform as_is = { .scale = 1, .images = t->job.params.missing_image != NULL };
     struct ctr_inputs *in = NULL;
     struct ctr_rows rows;
     const struct ctr_batch *b;

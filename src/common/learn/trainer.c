@@ -225,12 +225,12 @@ static int start_run(struct ctr_trainer *t, const struct ctr_schema *s, struct c
 static int find_columns(struct ctr_trainer *t, const struct ctr_schema *s, struct ctr_err *err)
 {
     for (int i = 0; i < s->n; i++)
-        if (ctr_field_role(&s->f[i]) == CTR_ROLE_IMAGE && !t->job.params.images_pool)
-            return ctr_fail(err, CTR_EUSAGE,
-                            "column '%s' has the role image, and %s does not learn from images: train dicm, make it a "
-                            "feature in the "
-                            "plan (feature %s), or leave it out (ctr-select --columns)",
-                            s->f[i].name, t->job.model->name, s->f[i].name);
+        if (ctr_field_role(&s->f[i]) == CTR_ROLE_IMAGE && !t->job.params.missing_image)
+            return ctr_fail(
+                err, CTR_EUSAGE,
+                "column '%s' has the role image, and %s does not learn from images: train dicm or two-tower, make "
+                "it a feature in the plan (feature %s), or leave it out (ctr-select --columns)",
+                s->f[i].name, t->job.model->name, s->f[i].name);
     t->label = ctr_schema_find_role(s, CTR_ROLE_LABEL, t->job.label, true, err);
     if (t->label < 0)
         return t->label;

@@ -156,10 +156,10 @@ struct ctr_params {
     const char *structure;                   /* dcnv2: parallel, stacked */
     struct ctr_sizes bottom;                 /* dlrm: units of the layers over the numbers */
     int64_t vector;                          /* numbers of a tower's vector */
-    const char *images_pool;                 /* dicm: how lists of images are pooled; NULL: no model of images */
+    const char *images_pool;                 /* dicm: how lists of images are pooled */
     int64_t images_last;                     /* of a list, that concat takes */
     struct ctr_sizes images_tower;           /* units of the tower's hidden layers */
-    const char *missing_image;               /* fail, zero */
+    const char *missing_image;               /* fail, zero; NULL: a model that takes no images */
     const char *base;                        /* lr, mlp, din */
     bool images_as_ids;                      /* a vector a key in place of the tower */
     const char *images;                      /* the file of their vectors. Stands in no file */
