@@ -45,6 +45,8 @@ mans    := $(sort $(wildcard man/*.[1-9]))
 mandir  := $(PREFIX)/share/man
 units   := $(patsubst tests/unit/%.c,$(B)/unit/%,$(filter-out $(left),$(sort $(wildcard tests/unit/*.c))))
 NVCC    ?= $(firstword $(shell command -v nvcc 2>/dev/null) $(wildcard /usr/local/cuda/bin/nvcc))
+# Ranks (Open MPI) are a plug-in too, opened by ctr-train where mpirun started it.
+mpi     := $(if $(SAN)$(TSAN)$(FUZZ),,$(shell pkg-config --exists ompi-c && echo $(B)/lib/ctr/ctr-mpi.so))
 cu_files := $(sort $(wildcard src/cuda/*.cu))
 plugin  := $(if $(SAN)$(TSAN)$(FUZZ),,$(if $(NVCC),$(B)/lib/ctr/ctr-cuda.so))
 fuzzers := $(patsubst tests/fuzz/%.c,$(B)/fuzz/%,$(sort $(filter-out $(left),$(wildcard tests/fuzz/fuzz-*.c))))
@@ -56,9 +58,10 @@ fuzzers := $(patsubst tests/fuzz/%.c,$(B)/fuzz/%,$(sort $(filter-out $(left),$(w
 
 all: bins $(plugin)
 	$(if $(NVCC)$(SAN)$(TSAN)$(FUZZ),,@echo '  note: no nvcc, so the plug-in for GPUs is left out (install the CUDA toolkit and run make again, or give NVCC=PATH)')
+	$(if $(mpi)$(SAN)$(TSAN)$(FUZZ),,@echo '  note: no Open MPI, so training over ranks is left out (install libopenmpi-dev, as make deps does, and run make again)')
 	@mkdir -p bin && ln -sf $(tools:%=../$(B)/bin/%) bin/
 
-bins: $(bins)
+bins: $(bins) $(mpi)
 
 # main.o is left out of the archive: unit tests have a main of their own.
 $(B)/libctr.a: $(filter-out $(mainobj),$(libobj))
@@ -124,6 +127,11 @@ $(B)/lib/ctr/ctr-cuda.so: $(cu_files:%.cu=$(B)/%.o)
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
 	$(Q)$(NVCC) -shared -o $@ $^ -lcublas
+
+$(B)/lib/ctr/ctr-mpi.so: src/mpi/mpi.c $(B)/flags
+	@mkdir -p $(@D)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(shell pkg-config --cflags ompi-c) -MMD -MP -MF $(B)/src/mpi.d -fPIC -shared -o $@ $< $(shell pkg-config --libs ompi-c)
 
 $(B)/onhost/%.o: %.cu $(B)/flags
 	@mkdir -p $(@D)
@@ -232,7 +240,7 @@ fault: bins units $(B)/fault/inject.so
 	@CTR_BUILD=$(CURDIR)/$(B) tests/fault/scorecard $(LINE)
 
 # Static checks: formatting, cppcheck, manual pages.
-c_files := $(wildcard src/*/*/*.[ch] src/tools/*.c tests/unit/*.[ch] tests/bench/*.c tests/fuzz/*.[ch] tests/compute/*.[ch] src/cuda/*.cu src/cuda/*.h)
+c_files := $(wildcard src/*/*/*.[ch] src/tools/*.c src/mpi/*.c tests/unit/*.[ch] tests/bench/*.c tests/fuzz/*.[ch] tests/compute/*.[ch] src/cuda/*.cu src/cuda/*.h)
 lint:
 	$(Q)clang-format --dry-run -Werror $(c_files)
 	$(Q)cppcheck -q -j2 --std=c11 --inline-suppr --error-exitcode=1 --enable=warning -Isrc --suppressions-list=.ci/cppcheck.suppressions src
@@ -251,11 +259,11 @@ demo:
 	@$(MAKE) --no-print-directory -j2 all
 	@PATH="$(CURDIR)/bin:$$PATH" examples/demo.sh
 
-install: bins $(plugin)
+install: bins $(plugin) $(mpi)
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/bash-completion/completions \
 		$(DESTDIR)$(PREFIX)/share/zsh/site-functions $(sort $(foreach m,$(mans),$(DESTDIR)$(mandir)/man$(subst .,,$(suffix $m))))
 	install -m 755 $(bins) $(DESTDIR)$(PREFIX)/bin
-	$(if $(plugin),install -D -m 755 -t $(DESTDIR)$(PREFIX)/lib/ctr $(plugin))
+	$(if $(plugin)$(mpi),install -D -m 755 -t $(DESTDIR)$(PREFIX)/lib/ctr $(plugin) $(mpi))
 	$(foreach m,$(mans),install -m 644 $m $(DESTDIR)$(mandir)/man$(subst .,,$(suffix $m))/ &&) true
 	$(B)/bin/ctrkit --completion bash >$(DESTDIR)$(PREFIX)/share/bash-completion/completions/ctrkit
 	$(B)/bin/ctrkit --completion zsh >$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_ctrkit
@@ -270,4 +278,4 @@ uninstall:
 clean:
 	rm -rf build $(tools:%=bin/%)
 
--include $(wildcard $(libobj:.o=.d) $(B)/src/tools/*.d $(B)/tests/unit/*.d $(B)/tests/bench/*.d $(B)/tests/fuzz/*.d $(B)/tests/compute/*.d $(B)/src/cuda/*.d $(B)/onhost/src/cuda/*.d $(B)/onhost-tsan/src/cuda/*.d)
+-include $(wildcard $(libobj:.o=.d) $(B)/src/mpi.d $(B)/src/tools/*.d $(B)/tests/unit/*.d $(B)/tests/bench/*.d $(B)/tests/fuzz/*.d $(B)/tests/compute/*.d $(B)/src/cuda/*.d $(B)/onhost/src/cuda/*.d $(B)/onhost-tsan/src/cuda/*.d)

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "common/cli/cli.h"
+#include "common/comm/comm.h"
 #include "common/flow/flow.h"
 #include "common/lang/lang.h"
 #include "common/learn/learn.h"
@@ -128,6 +129,8 @@ struct run {
     int first;        /* file of the input among the arguments */
     bool flows;       /* the plan runs the whole way from views: */
     struct ctr_flow_views views;
+    struct ctr_comm *comm; /* the ranks that mpirun started, or NULL */
+    struct ctr_ranks_files files;
     struct ctr_stage_times extract_times;
     struct ctr_trainer *trainer;
     struct ctr_variants variants;
@@ -194,7 +197,10 @@ static int finish(struct run *run, struct ctr_err *err)
         rc = ctr_trainer_save_all(run->trainer, run->out, err);
     if (!rc && side_last)
         rc = ctr_cli_finish(run->cli, run->writer, run->side, err);
-    if (!rc && !(o.follow && stop)) /* a stopped run that follows goes on from its checkpoint */
+    if (!rc) /* no rank ends well before the model is in place */
+        rc = ctr_comm_barrier(run->comm, err);
+    if (!rc && !ctr_comm_rank(run->comm) &&
+        !(o.follow && stop)) /* a stopped run that follows goes on from its checkpoint */
         ctr_trainer_done(run->trainer);
     return rc;
 }
@@ -336,6 +342,8 @@ static int open_input(void *ctx, const char *path, const struct ctr_reader_opts 
     struct run *run = ctx;
     struct ctr_reader_opts how = ro ? *ro : (struct ctr_reader_opts){ 0 };
     struct ctr_plan *plan = NULL;
+    how.part = run->files.part;
+    how.parts = run->files.parts;
     how.foreign = run->plan; /* columns that the plan does not read may be of any type */
     int rc = run->plan ? open_plan(run->plan, &plan, err) : 0;
     if (!rc)
@@ -558,6 +566,74 @@ static int open_models(struct run *run, struct ctr_err *err)
     return rc;
 }
 
+/* ---- ranks ---- */
+
+static int check_ranks(const struct run *run, const struct ctr_train_job *job, struct ctr_err *err)
+{
+    const struct ctr_params *p = &job->params;
+    const struct {
+        bool given;
+        const char *name;
+    } bad[] = {
+        { o.follow, "--follow" },
+        { o.validation, "--validation" },
+        { o.variants, "--variants" },
+        { o.spool, "--spool" },
+        { o.progressive, "--progressive" },
+        { run->flows, "a plan with statements" },
+        { p->images_pool, "a model of images" },
+        { p->spill, "--spill" },
+        { p->device && strcmp(p->device, "cpu") != 0, "--device other than cpu" },
+    };
+    if (!job->model->deep)
+        return ctr_cli_usage(err, "%s does not learn over ranks (mpirun): deep models do, such as mlp",
+                             job->model->name);
+    for (size_t i = 0; i < CTR_COUNT(bad); i++)
+        if (bad[i].given)
+            return ctr_cli_usage(err, "%s does not go with ranks (mpirun): leave it out, or run one process",
+                                 bad[i].name);
+    return 0;
+}
+
+/* mpirun started this process: find the others, and the files that are this one's. The outputs are those of rank 0. */
+static int start_ranks(struct run *run, struct ctr_train_job *job, struct ctr_err *err)
+{
+    struct ctr_cli *cli = run->cli;
+    int rc = ctr_comm_mpi(&run->comm, err);
+    if (rc)
+        return rc;
+    if (ctr_comm_size(run->comm) == 1) { /* as without mpirun */
+        ctr_comm_free(run->comm);
+        run->comm = NULL;
+        return 0;
+    }
+    rc = check_ranks(run, job, err);
+    if (!rc)
+        rc = ctr_cli_inputs(cli, run->first, err);
+    if (!rc)
+        rc = ctr_ranks_files(run->comm, cli->args + run->first, cli->nargs - run->first, &run->files, err);
+    if (rc)
+        return rc;
+    cli->nargs = run->first + run->files.n;
+    memcpy(cli->args + run->first, run->files.path, (size_t)run->files.n * sizeof *cli->args);
+    job->params.comm = run->comm;
+    job->idle = NULL; /* what it does, all ranks would have to */
+    if (ctr_comm_rank(run->comm)) {
+        cli->quiet = true;
+        cli->out = "/dev/null";
+    }
+    return 0;
+}
+
+/* After an error the others are ended when this process exits, which is after it said why. */
+static void end_ranks(struct run *run, int rc)
+{
+    free(run->files.path);
+    if (rc)
+        ctr_comm_abort(run->comm, "");
+    ctr_comm_free(run->comm);
+}
+
 static int run_job(struct run *run, struct ctr_train_job *job, struct ctr_err *err)
 {
     int rc = o.progressive ? ctr_cli_side_out(run->cli, o.progressive, CTR_OUT_BINARY, &run->side, err) : 0;
@@ -728,6 +804,8 @@ static int train(struct ctr_cli *cli, struct ctr_err *err)
         rc = take_plan(&run, &job, err);
     if (!rc)
         rc = read_options(&run, &job, err);
+    if (!rc && ctr_comm_started())
+        rc = start_ranks(&run, &job, err);
     if (!rc)
         rc = take_files(&run, &job, err);
     if (!rc)
@@ -740,6 +818,7 @@ static int train(struct ctr_cli *cli, struct ctr_err *err)
     free(run.out);
     ctr_variants_free(&run.variants);
     ctr_flow_views_free(&run.views);
+    end_ranks(&run, rc);
     return rc;
 }
 

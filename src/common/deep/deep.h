@@ -13,8 +13,8 @@
  * A model sees vectors, never keys or tables, so that a table in this process, a cache on a GPU, a parameter
  * server or an owner of images are the same to it. deep.c: shapes, parameters, memory; deep_rows.c: lists, pull and
  * push; deep_common.c: lists that rows have in common; deep_source.c: where rows live; deep_stack.c: a stack of dense
- * layers, a part of models; deep_counts.c: how often keys come; deep_train.c: the learner; deep_file.c, deep_read.c:
- * sections of a model file; deep_score.c: prediction.
+ * layers, a part of models; deep_counts.c: how often keys come; deep_train.c: the learner; deep_ranks.c: a learner
+ * over ranks; deep_file.c, deep_read.c: sections of a model file; deep_score.c: prediction.
  *
  * Everything is cut by rows: an activation, a logit, a score depends on its row and on the parameters alone; gradients
  * are sums in the order of rows, of equal lists first (deep_common.c). So neither threads nor how rows arrive change a
@@ -330,6 +330,8 @@ int ctr_deep_pull(struct ctr_deep *d, struct ctr_deep_tables *all, bool make, st
 int ctr_deep_announce(struct ctr_deep *d, const struct ctr_rows *r, int64_t from, int64_t n, struct ctr_pool *pool,
                       struct ctr_err *err) CTR_MUST;
 void ctr_deep_unannounce(struct ctr_deep *d);
+/* The same without new rows: other ranks have some. */
+int ctr_deep_pull_none(struct ctr_deep *d, struct ctr_pool *pool, struct ctr_err *err) CTR_MUST;
 /* From dx to the gradients of rows, a step of the optimizer on them, and back into the tables. */
 int ctr_deep_push(struct ctr_deep *d, struct ctr_deep_tables *all, struct ctr_pool *pool, const struct ctr_dev_opt *opt,
                   struct ctr_err *err) CTR_MUST;
@@ -426,7 +428,21 @@ struct ctr_deep_learner {
     int64_t unchecked; /* the last row of an update whose parameters have not been looked at yet; 0: none */
     struct ctr_dev_time time;
     struct ctr_ahead ahead; /* rows that come next; peek NULL: not known */
+    struct {
+        bool whole;   /* the minibatch of every rank */
+        int64_t rows; /* of the step, of all ranks */
+        int64_t keys; /* of all ranks, when the model was saved last */
+    } ranks;          /* with net.p.comm */
 };
+
+/* deep_ranks.c, of learners with net.p.comm. Put the owners of keys over the source. */
+int ctr_deep_ranks_source(struct ctr_deep *d, const struct ctr_deep_tables *all, struct ctr_err *err) CTR_MUST;
+/* Before each pull while learning: is this rank's minibatch whole with it? Sets l->ranks. */
+int ctr_deep_ranks_round(struct ctr_deep_learner *l, bool whole, struct ctr_err *err) CTR_MUST;
+/* This rank's minibatch is whole: pull with the others until all are. */
+int ctr_deep_ranks_rest(struct ctr_deep_learner *l, struct ctr_err *err) CTR_MUST;
+/* After backward: the gradients of dense parameters become sums over ranks. */
+int ctr_deep_ranks_gradients(struct ctr_deep_learner *l, struct ctr_err *err) CTR_MUST;
 
 /* Wait for the last update: parameters that are not numbers any more must reach neither a score nor a checkpoint. */
 int ctr_deep_settle(struct ctr_deep_learner *l, struct ctr_err *err) CTR_MUST;

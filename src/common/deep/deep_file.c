@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "common/comm/comm.h"
 #include "common/deep/deep.h"
 
 enum kind { KEY, KEYS, IMAGE, IMAGES, NUMBERS, TABLE, PARAMETER, KINDS };
@@ -152,9 +153,13 @@ int ctr_deep_save(void *learner, const struct ctr_strs *tables, struct ctr_write
         if (!rc)
             rc = put_relations(&b, in, err);
     }
+    l->ranks.keys = 0;
     for (int i = 0; i < l->tables.n && !rc; i++) {
-        rc = put_part(&b, list[i]->name, TABLE, list[i]->name, ctr_deep_source_rows(d, (int)(list[i] - l->tables.t)),
-                      d->width, err);
+        int64_t rows = ctr_deep_source_rows(d, (int)(list[i] - l->tables.t));
+        rc = ctr_comm_sum_i64(d->p.comm, &rows, 1, err);
+        l->ranks.keys += rows;
+        if (!rc)
+            rc = put_part(&b, list[i]->name, TABLE, list[i]->name, rows, d->width, err);
         if (!rc)
             rc = put_relations(&b, NULL, err);
     }

@@ -605,6 +605,14 @@ int ctr_deep_pull(struct ctr_deep *d, struct ctr_deep_tables *all, bool make, st
     return rc ? rc : pool_all(d, first, err);
 }
 
+int ctr_deep_pull_none(struct ctr_deep *d, struct ctr_pool *pool, struct ctr_err *err)
+{
+    if (!d->vectors.source)
+        return 0;
+    int rc = begin_keys(d, d->batch.key_buffer, true, pool, &d->batch.unique, err);
+    return rc ? rc : ctr_source_values(d->vectors.source, d->batch.key_buffer, &d->vectors.value, err);
+}
+
 /* ---- push ---- */
 
 int ctr_deep_send_groups(struct ctr_deep *d, const struct ctr_buf *of, int64_t rows, struct ctr_mem **start_mem,
@@ -695,13 +703,15 @@ static int send_l2(struct ctr_deep *d, const struct ctr_deep_tables *all, struct
             AS(int32_t, s->uses)[k] += again[place[k]];
         ctr_buf_clear(&counts);
         uint32_t *count = ctr_buf_extend(&counts, s->n, sizeof *count, &rc, err);
-        if (!rc && s->n)
+        if (!rc && (s->n || d->p.comm))
             rc = ctr_source_count(d->vectors.source, d->batch.key_buffer, t, AS(int32_t, s->uses), count, err);
         for (int64_t k = 0; k < s->n && !rc; k++) {
             const uint32_t given = ctr_deep_count(&all->given, AS(uint64_t, s->hash)[k]);
             to[place[k]] = (float)(d->p.l2 / (double)(given ? given : count[k]));
         }
     }
+    if (!rc) /* memory, though there may be no keys: it says that rows have l2 */
+        rc = ctr_mem_grow(&d->vectors.l2, d->dev, sizeof *to, err);
     if (!rc)
         rc = ctr_deep_send(d, &d->vectors.l2, l2.data, 0, (size_t)d->batch.unique * sizeof *to, err);
     if (!rc)
@@ -715,8 +725,8 @@ static int send_l2(struct ctr_deep *d, const struct ctr_deep_tables *all, struct
 int ctr_deep_push(struct ctr_deep *d, struct ctr_deep_tables *all, struct ctr_pool *pool, const struct ctr_dev_opt *opt,
                   struct ctr_err *err)
 {
-    int rc = row_gradients(d, err);
-    if (!rc && d->images)
+    int rc = d->rows ? row_gradients(d, err) : 0;
+    if (!rc && d->images && d->rows)
         rc = ctr_deep_images_backward(d, err);
     if (!rc && all->counts)
         rc = send_l2(d, all, err);

@@ -47,6 +47,8 @@ int ctr_deep_source_bind(struct ctr_deep_tables *all, struct ctr_deep *d, struct
         rc = make_store(all, d, err);
         if (!rc)
             rc = make_cache(d, err);
+        if (!rc)
+            rc = ctr_deep_ranks_source(d, all, err);
     }
     for (int t = 0; t < all->n && !rc; t++)
         rc = bind_table(d, t, &all->t[t].rows, err);

@@ -112,14 +112,15 @@ static struct ctr_dev_opt optimizer(const struct ctr_deep_learner *l)
 }
 
 /* dlogit of the minibatch: the gradient of the mean of its weighted losses. */
-static int loss_gradient(struct ctr_deep *d, struct ctr_err *err)
+static int loss_gradient(struct ctr_deep_learner *l, struct ctr_err *err)
 {
+    const struct ctr_deep *d = &l->net;
     const struct ctr_deep_batch *on = &d->batch.buffers[d->batch.buffer_index];
     const struct ctr_dev_bce bce = { .z = ctr_vec(d->logit, d->rows),
                                      .label = ctr_vec(on->label, d->rows),
                                      .weight = d->batch.weighted ? ctr_vec(on->weight, d->rows) : (struct ctr_vec){ 0 },
                                      .dz = ctr_vec(d->dlogit, d->rows),
-                                     .scale = 1 / (float)d->rows };
+                                     .scale = 1 / (float)(d->p.comm ? l->ranks.rows : d->rows) };
     return ctr_dev_bce(d->dev, &bce, err);
 }
 
@@ -147,10 +148,12 @@ static int update(struct ctr_deep_learner *l, struct ctr_err *err)
     struct ctr_deep *d = &l->net;
     const struct ctr_dev_opt opt = optimizer(l);
     const struct ctr_dev_reduce find = { CTR_REDUCE_NONFINITE, ctr_mat(d->w, d->floats, 1), ctr_vec(d->bad, 1) };
-    int rc = d->separate_training_forward ? d->spec->forward(d, 0, d->rows, true, err) : 0;
-    if (!rc)
-        rc = loss_gradient(d, err);
-    if (!rc)
+    int rc = d->p.comm ? ctr_deep_ranks_rest(l, err) : 0;
+    if (!rc && d->rows && d->separate_training_forward)
+        rc = d->spec->forward(d, 0, d->rows, true, err);
+    if (!rc && d->rows)
+        rc = loss_gradient(l, err);
+    if (!rc && d->rows)
         rc = d->spec->backward(d, err);
     if (!rc && d->keys)
         rc = ctr_deep_push(d, &l->tables, l->pool, &opt, err);
@@ -159,13 +162,15 @@ static int update(struct ctr_deep_learner *l, struct ctr_err *err)
                                             .g = ctr_vec(d->g, d->learned),
                                             .s1 = ctr_vec(d->s1, d->learned),
                                             .s2 = ctr_vec(d->s2, d->learned) };
+    if (!rc && d->p.comm)
+        rc = ctr_deep_ranks_gradients(l, err);
     if (!rc)
         rc = ctr_dev_opt_dense(d->dev, &step, err);
     if (!rc)
         rc = ctr_dev_reduce(d->dev, &find, err);
     l->unchecked = rc ? 0 : l->first_row + d->rows;
     d->step++;
-    l->learned_rows += d->rows;
+    l->learned_rows += d->p.comm ? l->ranks.rows : d->rows;
     ctr_deep_clear(d);
     return rc || !ctr_dev_is_host(d->dev) ? rc : ctr_deep_settle(l, err);
 }
@@ -197,6 +202,8 @@ static int learn(struct ctr_deep_learner *l, const struct ctr_rows *r, double *s
         if (!from)
             l->first_row = r->first_row + at;
         int rc = ctr_deep_add(d, r, at, n, err);
+        if (!rc && d->p.comm)
+            rc = ctr_deep_ranks_round(l, d->rows == d->p.minibatch, err);
         if (!rc)
             rc = ctr_deep_pull(d, &l->tables, true, l->pool, from, bound, err);
         if (!rc && d->rows == d->p.minibatch)
@@ -215,11 +222,18 @@ static int learn(struct ctr_deep_learner *l, const struct ctr_rows *r, double *s
     return 0;
 }
 
+/* Other ranks have rows, this one has none any more. */
+static int learn_none(struct ctr_deep_learner *l, struct ctr_err *err)
+{
+    l->ranks.whole = false;
+    return update(l, err);
+}
+
 int ctr_deep_train_rows(void *learner, const struct ctr_rows *r, double *score, int64_t bound, struct ctr_err *err)
 {
     struct ctr_deep_learner *l = learner;
     ctr_dev_time_enter(&l->time);
-    int rc = learn(l, r, score, bound, err);
+    int rc = r->rows || !l->net.p.comm ? learn(l, r, score, bound, err) : learn_none(l, err);
     ctr_dev_time_leave(&l->time);
     return rc;
 }
@@ -259,7 +273,8 @@ int64_t ctr_deep_pending(const void *learner)
 
 int64_t ctr_deep_keys(const void *learner)
 {
-    return ctr_deep_source_rows(&((const struct ctr_deep_learner *)learner)->net, -1);
+    const struct ctr_deep_learner *l = learner;
+    return l->net.p.comm ? l->ranks.keys : ctr_deep_source_rows(&l->net, -1);
 }
 
 int64_t ctr_deep_memory(const void *learner)

@@ -7,6 +7,7 @@
  * from the first row, without learning twice. Whenever the process dies, the checkpoint that is there is whole, and
  * FILE.scores holds at least the scores that it counts. With --validation it says how often that was looked at and
  * which time was the best, whose model is FILE.best.N. */
+#include "common/comm/comm.h"
 #include "common/learn/trainer.h"
 
 #include <errno.h>
@@ -123,6 +124,43 @@ static const char *read_validation(struct ctr_trainer *t, const char *line)
     return line + used;
 }
 
+/* Over ranks the line has those of all, a '|' before each but the first. */
+static int write_lines(struct ctr_trainer *t, struct ctr_buf *b, struct ctr_err *err)
+{
+    struct ctr_comm *c = t->job.params.comm;
+    const int size = ctr_comm_size(c);
+    struct ctr_buf mine = { 0 }, *in = calloc((size_t)size, sizeof *in);
+    int rc = in ? write_line(t, &mine, err) : ctr_fail_nomem(err, (size_t)size * sizeof *in);
+    if (!rc)
+        rc = ctr_comm_gather(c, CTR_COMM_CONTROL, mine.data, mine.len, in, err);
+    for (int r = 0; r < size && !rc; r++)
+        rc = ctr_buf_printf(b, err, "%s%.*s", r ? "|" : "", (int)in[r].len, (const char *)in[r].data);
+    for (int r = 0; in && r < size; r++)
+        ctr_buf_free(&in[r]);
+    free(in);
+    ctr_buf_free(&mine);
+    return rc;
+}
+
+/* The line of this rank, in `own`; NULL: the checkpoint is of another number of ranks, *ranks. */
+static const char *line_of_rank(const struct ctr_trainer *t, const char *line, int *ranks, struct ctr_buf *own,
+                                struct ctr_err *err)
+{
+    const int rank = ctr_comm_rank(t->job.params.comm);
+    const char *found = NULL;
+    *ranks = 1;
+    for (const char *at = line, *end;; at = end + 1, ++*ranks) {
+        end = at + strcspn(at, "|");
+        if (*ranks - 1 == rank && ctr_buf_printf(own, err, "%.*s", (int)(end - at), at))
+            return NULL;
+        if (*ranks - 1 == rank)
+            found = (const char *)own->data;
+        if (!*end)
+            break;
+    }
+    return *ranks == ctr_comm_size(t->job.params.comm) ? found : NULL;
+}
+
 static bool read_line(struct ctr_trainer *t, const char *line)
 {
     struct ctr_position *r = &t->resume;
@@ -227,9 +265,14 @@ int ctr_checkpoint_load(struct ctr_trainer *t, struct ctr_err *err)
     int rc = ctr_model_open(t->job.checkpoint, &info, &r, err);
     if (rc)
         return rc;
+    struct ctr_buf own = { 0 };
+    int ranks = 1;
     const char *line = ctr_meta_get(&info.schema.meta, CTR_META_CHECKPOINT);
     if (line)
         rc = same_options(t, &info, err);
+    if (!rc && line && !(line = line_of_rank(t, line, &ranks, &own, err)) && ranks != ctr_comm_size(t->job.params.comm))
+        rc = ctr_fail(err, CTR_EUSAGE, "%s was made by %d rank%s, and this run has %d: resume with as many",
+                      t->job.checkpoint, ranks, CTR_S(ranks), ctr_comm_size(t->job.params.comm));
     if (!rc && (!line || !read_line(t, line)))
         rc =
             ctr_fail(err, CTR_EDATA, "%s is no checkpoint: --resume wants the file of --checkpoint", t->job.checkpoint);
@@ -250,6 +293,7 @@ int ctr_checkpoint_load(struct ctr_trainer *t, struct ctr_err *err)
     if (!rc)
         rc = ctr_model_restore(t->job.model, t->learner, r, err);
     t->checkpoints.rows = t->publications.rows = t->v->s.rows;
+    ctr_buf_free(&own);
     ctr_reader_free(r);
     ctr_model_info_free(&info);
     return rc;
@@ -273,7 +317,8 @@ int ctr_checkpoint_write(struct ctr_trainer *t, struct ctr_err *err)
     struct ctr_out *out = NULL;
     if (t->at.scores >= 0 && t->scores_fd >= 0 && ctr_fsync(t->scores_fd))
         return ctr_fail_sys(err, "%s.scores: fsync failed", t->job.checkpoint);
-    int rc = write_line(t, &line, err);
+    const bool elsewhere = ctr_comm_rank(t->job.params.comm); /* rank 0 writes the file */
+    int rc = write_lines(t, &line, err);
     struct ctr_save s = { .model = t->job.model,
                           .params = &t->job.params,
                           .learner = t->learner,
@@ -283,11 +328,13 @@ int ctr_checkpoint_write(struct ctr_trainer *t, struct ctr_err *err)
                           .program = t->job.program,
                           .options = t->job.options };
     if (!rc)
-        rc = ctr_out_open(&out, t->job.checkpoint, CTR_OUT_BINARY, err);
+        rc = ctr_out_open(&out, elsewhere ? "/dev/null" : t->job.checkpoint, CTR_OUT_BINARY, err);
     if (!rc)
         rc = ctr_model_save(&s, out, err);
-    if (!rc)
+    if (!rc && !elsewhere)
         rc = commit(t, out, err);
+    if (!rc)
+        rc = ctr_comm_barrier(t->job.params.comm, err);
     if (!rc && t->job.validation) {
         t->best_saved = t->best;
         ctr_earlystop_sweep(t, t->best);

@@ -79,6 +79,16 @@ struct ctr_train_job {
     const char *program, *options;     /* for provenance */
 };
 
+/* A run over ranks (job.params.comm): the files that this rank reads of the n, every size-th one, or, of one IPC file,
+ * the blocks; for ctr_reader_open. `path` is the caller's to free. */
+struct ctr_ranks_files {
+    char **path; /* borrowed names */
+    int n, part, parts;
+};
+struct ctr_comm;
+int ctr_ranks_files(const struct ctr_comm *c, char *const *path, int n, struct ctr_ranks_files *mine,
+                    struct ctr_err *err) CTR_MUST;
+
 struct ctr_trainer;
 int ctr_trainer_new(struct ctr_trainer **t, const struct ctr_train_job *job, struct ctr_err *err) CTR_MUST;
 void ctr_trainer_free(struct ctr_trainer *t);

@@ -6,6 +6,7 @@
  *
  * Resume: the input is read again from its start. Rows before the checkpoint are not learned again: they feed the
  * digest, which must be the one of the checkpoint, and, with --progressive, the predictions that were kept. */
+#include "common/comm/comm.h"
 #include "common/learn/trainer.h"
 
 #include <inttypes.h>
@@ -198,6 +199,8 @@ static int start_progressive(struct ctr_trainer *t, struct ctr_err *err)
 static int start_run(struct ctr_trainer *t, const struct ctr_schema *s, struct ctr_err *err)
 {
     int rc = ctr_schema_copy(&t->stream, s, err);
+    if (!rc)
+        rc = ctr_ranks_same(t, err);
     if (!rc && t->job.fitted)
         rc = ctr_model_check_fitted(t->job.fitted, &t->stream, err);
     else if (!rc && t->job.note && ctr_model_wants_fitted(&t->stream))
@@ -206,7 +209,7 @@ static int start_run(struct ctr_trainer *t, const struct ctr_schema *s, struct c
                     "that the model can extract too");
     if (!rc && t->job.checkpoint && !t->job.resume)
         rc = ctr_checkpoint_check(t, err);
-    if (!rc && t->job.checkpoint)
+    if (!rc && t->job.checkpoint && !ctr_comm_rank(t->job.params.comm))
         ctr_checkpoint_sweep(t);
     if (!rc && t->job.resume)
         rc = ctr_checkpoint_load(t, err);
@@ -370,6 +373,8 @@ static int64_t known_rows(const struct ctr_trainer *t)
 static int64_t rows_at_once(const struct ctr_trainer *t)
 {
     const int64_t minibatch = t->job.params.minibatch;
+    if (t->job.params.comm) /* a step is one of each rank */
+        return minibatch;
     return minibatch * CTR_MAX(MINIBATCH_ROWS / minibatch, 1);
 }
 
@@ -743,23 +748,77 @@ int ctr_trainer_check_end(const struct ctr_trainer *t, struct ctr_err *err)
                                   : "");
 }
 
+/* All rows of the pass. *tile: the last ones. 0, or what ctr_feed_next returned, which is < 0, in *got. */
+static int take_tiles(struct ctr_trainer *t, const struct ctr_tile **tile, int *got, struct ctr_err *err)
+{
+    int rc = 0;
+    while (!rc && !t->stopped && (*got = ctr_feed_next(t->feed, tile, err)) > 0) {
+        rc = take_tile(t, *tile, err);
+        if (!rc && (*tile)->ends_batch && !t->stopped)
+            rc = between_batches(t, err);
+    }
+    return rc;
+}
+
+/* What all ranks do between two steps. */
+static int between_steps(struct ctr_trainer *t, const struct ctr_ranks_word *w, struct ctr_err *err)
+{
+    int rc = w->publish ? publish(t, err) : 0;
+    if (!rc && w->checkpoint)
+        rc = write_checkpoint(t, err);
+    if (rc || !w->stop)
+        return rc;
+    (void)ctr_fail(err, CTR_EDATA, "stopped by a signal after row %" PRId64 " of pass %" PRId64 "; go on with --resume",
+                   t->at.row, t->at.pass + 1);
+    return err->code = CTR_ESTOPPED;
+}
+
+/* The same over ranks (ranks.c): each minibatch is a step that all ranks take together. */
+static int take_steps(struct ctr_trainer *t, const struct ctr_tile **tile, int *got, struct ctr_err *err)
+{
+    const struct ctr_model *model = t->job.model;
+    const struct ctr_rows none = { .rows = 0 };
+    struct ctr_ranks_word word = { .all_ended = false };
+    bool ended = false;
+    int rc = 0;
+    while (!rc) {
+        if (!ended && (*got = ctr_feed_next(t->feed, tile, err)) < 0)
+            break;
+        if (!ended && !*got) { /* the last minibatch may be short */
+            ended = true;
+            rc = model->pending(t->learner) ? model->end_pass(t->learner, err) : 0;
+        }
+        if (!rc && !ended && (*tile)->known) {
+            rc = take_tile(t, *tile, err);
+            continue;
+        }
+        if (!rc && !model->pending(t->learner)) {
+            rc = ctr_ranks_agree(t, ended, &word, err);
+            if (!rc)
+                rc = between_steps(t, &word, err);
+        }
+        if (rc || word.all_ended)
+            break;
+        rc = ended ? model->train_rows(t->learner, &none, NULL, t->job.memory_bytes, err) : take_tile(t, *tile, err);
+    }
+    return rc;
+}
+
 static int run_pass(struct ctr_trainer *t, const struct ctr_batch_source *s, struct ctr_err *err)
 {
     const struct ctr_tile *tile = NULL;
     int rc = start_pass(t, ctr_batch_source_schema(s), err), got = 0;
     if (!rc)
         rc = start_feed(t, s, err);
-    while (!rc && !t->stopped && (got = ctr_feed_next(t->feed, &tile, err)) > 0) {
-        rc = take_tile(t, tile, err);
-        if (!rc && tile->ends_batch && !t->stopped)
-            rc = between_batches(t, err);
-    }
+    if (!rc)
+        rc = (t->job.params.comm ? take_steps : take_tiles)(t, &tile, &got, err);
     if (!rc && t->stopped) /* what follows is not read, nor kept for another pass */
         return 0;
     rc = rc ? rc : got;
     if (!rc && t->job.model->end_pass && !before_resume(t))
         rc = t->job.model->end_pass(t->learner, err);
-    if (rc < 0 && t->whole && rc != CTR_ESTOPPED) { /* the input broke off: what was learned is worth keeping */
+    if (rc < 0 && t->whole && rc != CTR_ESTOPPED &&
+        !t->job.params.comm) { /* the input broke off: what was learned is worth keeping */
         struct ctr_err second = { 0 };
         if (write_checkpoint(t, &second) && t->job.note)
             t->job.note(t->job.ctx, ctr_err_text(&second).s);
@@ -793,7 +852,7 @@ int ctr_trainer_run(struct ctr_trainer *t, struct ctr_err *err)
     }
     for (int i = 0; i < t->models; i++)
         ctr_validation_settle(&t->v[i]);
-    return rc;
+    return rc ? rc : ctr_ranks_gather(t, err);
 }
 
 bool ctr_trainer_resuming(const struct ctr_trainer *t)

@@ -89,6 +89,9 @@ struct ctr_trainer {
     bool stopped;       /* nothing better came for long enough */
     int64_t published;  /* rows when job.publish was called last, */
     int64_t saved;      /* … and when it succeeded */
+    struct {
+        int64_t rows; /* seen by all ranks before the last step */
+    } ranks;          /* with job.params.comm */
     /* While several threads save: one at a time makes what its model shares with the others. */
     pthread_mutex_t *sharing_lock;
 };
@@ -97,6 +100,17 @@ int ctr_trainer_save_now(struct ctr_trainer *t, int model, struct ctr_out *out, 
 /* n models, which are saved together: model[i] to out[i]. */
 int ctr_trainer_save_some(struct ctr_trainer *t, const int *model, int n, struct ctr_out *const *out,
                           struct ctr_err *err) CTR_MUST;
+
+/* ranks.c, with job.params.comm. All ranks have the same options and a stream of the same schema, which has been read.
+ */
+int ctr_ranks_same(struct ctr_trainer *t, struct ctr_err *err) CTR_MUST;
+/* Between minibatches, by all ranks: has this one come to the end of its rows? What all do next. */
+struct ctr_ranks_word {
+    bool all_ended, stop, checkpoint, publish;
+};
+int ctr_ranks_agree(struct ctr_trainer *t, bool ended, struct ctr_ranks_word *w, struct ctr_err *err) CTR_MUST;
+/* t->v becomes that of all ranks. */
+int ctr_ranks_gather(struct ctr_trainer *t, struct ctr_err *err) CTR_MUST;
 
 /* earlystop.c: after `row` rows of a pass, where nothing is pending, score job.validation and keep the model if it is
  * the best; that sets `stopped`. And write that one. */

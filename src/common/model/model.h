@@ -94,6 +94,8 @@ bool ctr_field_is_input(const struct ctr_field *f);
 
 /* ---- models: models.c, one file each ---- */
 
+struct ctr_comm;
+
 /* What a thread finds the keys of. The parts of rows are found by several threads at once, each part in the order of
  * rows. In turn (always with a bound of memory): rows wait for those before to be through, and two parts are alone, one
  * before all others and one behind them. */
@@ -170,6 +172,7 @@ struct ctr_params {
     const struct ctr_variants *variants;     /* NULL: one model. Else row by row. Stands in no file of a model */
     int threads;                             /* changes no result and stands in no file; nor do these: */
     bool uncertainty;                        /* train_rows tells it, too */
+    struct ctr_comm *comm;                   /* comm.h: the ranks that learn together, NULL: none; deep models */
     const char *device;                      /* NULL, cpu, gpu, auto: deep models */
     int64_t device_memory;                   /* bytes, 0: what it has */
     int64_t memory_bytes;                    /* 0: no bound */

@@ -8,8 +8,9 @@
  *     ctr_source_disk(folder, memory)    rows on disk, of which as many stay in this process as the memory holds
  *     ctr_source_cache(device, below)    rows stay on a device from minibatch to minibatch; below is asked for misses
  *     ctr_source_frozen(file)            vectors of a keyed file, such as those of images; takes no gradients
+ *     ctr_source_shard(comm, below)      keys that ranks own, by hash (source_shard.h)
  *
- * and whatever else fills a struct ctr_source_ops: shards of other processes, a tower that computes its vectors
+ * and whatever else fills a struct ctr_source_ops: a tower that computes its vectors
  * (tests/unit/unit-source.c has one of each).
  *
  *     ctr_source_begin(s, &want, buffer, err);      the keys of a minibatch; again with more of them behind, piece by

@@ -7,14 +7,18 @@
  *     weights.h    a read-only table of weights: lr's scorer
  *     knownkeys.h  the keys that such a table leaves out, as fingerprints
  *     source.h     where the vectors of a network's keys live: in these tables, on a device, in a file
+ *     source_shard.h  a source whose keys are owned by ranks, which are processes
+ *     keyset.h     the distinct keys of a minibatch
  *     embedding.h  vectors of floats and their optimizer state, made from the key's hash: deep models
  */
 #ifndef CTR_TABLE_H
 #define CTR_TABLE_H
 
 #include "common/table/embedding.h"
+#include "common/table/keyset.h"
 #include "common/table/knownkeys.h"
 #include "common/table/source.h"
+#include "common/table/source_shard.h"
 #include "common/table/sparse.h"
 #include "common/table/states.h"
 #include "common/table/weights.h"

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What all kinds of comm do alike: everything is a swap. See comm.h. */
+#include "common/comm/comm_impl.h"
+
+#include <stdlib.h>
+
+const char *const ctr_comm_kind_name[CTR_COMM_KINDS] = {
+    [CTR_COMM_CONTROL] = "control",
+    [CTR_COMM_IDS] = "ids",
+    [CTR_COMM_IMAGES] = "image keys",
+    [CTR_COMM_VECTORS] = "vectors",
+    [CTR_COMM_GRADIENTS] = "gradients",
+    [CTR_COMM_IMAGE_VECTORS] = "image vectors",
+    [CTR_COMM_IMAGE_GRADIENTS] = "image gradients",
+    [CTR_COMM_SYNC] = "dense gradients",
+    [CTR_COMM_SYNC_TOWER] = "tower gradients",
+};
+
+enum { LIMIT_S = 20 };
+
+double ctr_comm_limit_s(void)
+{
+    const char *text = getenv("CTR_RANKS_LIMIT");
+    double s;
+    return text && ctr_parse_f64(text, strlen(text), &s) && s > 0 ? s : LIMIT_S;
+}
+
+int ctr_comm_init(struct ctr_comm *c, const struct ctr_comm_ops *ops, int rank, int size, struct ctr_err *err)
+{
+    *c = (struct ctr_comm){ .ops = ops, .rank = rank, .size = size };
+    c->out = calloc((size_t)size, sizeof *c->out);
+    c->in = calloc((size_t)size, sizeof *c->in);
+    if (c->out && c->in)
+        return 0;
+    free(c->out);
+    free(c->in);
+    return ctr_fail_nomem(err, (size_t)size * (sizeof *c->out + sizeof *c->in));
+}
+
+void ctr_comm_free(struct ctr_comm *c)
+{
+    if (!c)
+        return;
+    for (int i = 0; i < c->size; i++)
+        ctr_buf_free(&c->in[i]);
+    free(c->in);
+    free(c->out);
+    c->ops->free(c, c->failed);
+}
+
+int ctr_comm_rank(const struct ctr_comm *c)
+{
+    return c ? c->rank : 0;
+}
+
+int ctr_comm_size(const struct ctr_comm *c)
+{
+    return c ? c->size : 1;
+}
+
+const struct ctr_comm_bytes *ctr_comm_bytes(const struct ctr_comm *c)
+{
+    return &c->bytes;
+}
+
+void ctr_comm_recount(struct ctr_comm *c, enum ctr_comm_kind from, enum ctr_comm_kind to, int64_t bytes)
+{
+    if (!c)
+        return;
+    c->bytes.all[from] -= bytes * c->size;
+    c->bytes.all[to] += bytes * c->size;
+    c->bytes.away[from] -= bytes * (c->size - 1);
+    c->bytes.away[to] += bytes * (c->size - 1);
+}
+
+void ctr_comm_abort(struct ctr_comm *c, const char *why)
+{
+    if (c)
+        c->ops->abort(c, why);
+}
+
+int ctr_comm_swap(struct ctr_comm *c, enum ctr_comm_kind kind, const struct ctr_comm_part *out, struct ctr_buf *in,
+                  struct ctr_err *err)
+{
+    const int rank = ctr_comm_rank(c), size = ctr_comm_size(c);
+    for (int i = 0; i < size; i++)
+        ctr_buf_clear(&in[i]);
+    int rc = ctr_buf_append(&in[rank], out[rank].p, out[rank].n, err);
+    if (!c)
+        return rc;
+    for (int i = 0; i < size; i++) {
+        c->bytes.all[kind] += (int64_t)out[i].n;
+        c->bytes.away[kind] += i == rank ? 0 : (int64_t)out[i].n;
+    }
+    if (!rc && size > 1)
+        rc = c->ops->swap(c, out, in, err);
+    c->failed |= rc < 0;
+    return rc;
+}
+
+int ctr_comm_gather(struct ctr_comm *c, enum ctr_comm_kind kind, const void *p, size_t n, struct ctr_buf *in,
+                    struct ctr_err *err)
+{
+    if (!c)
+        return ctr_comm_swap(c, kind, &(struct ctr_comm_part){ p, n }, in, err);
+    for (int i = 0; i < c->size; i++)
+        c->out[i] = (struct ctr_comm_part){ p, n };
+    return ctr_comm_swap(c, kind, c->out, in, err);
+}
+
+/* Rank i sums a part of v, [first(i), first(i + 1)), and gives it to the others. */
+static int64_t first_of(const struct ctr_comm *c, int64_t n, int i)
+{
+    return n / c->size * i + CTR_MIN((int64_t)i, n % c->size);
+}
+
+int ctr_comm_sum(struct ctr_comm *c, enum ctr_comm_kind kind, float *v, int64_t n, struct ctr_err *err)
+{
+    if (!c || c->size == 1)
+        return 0;
+    for (int i = 0; i < c->size; i++) {
+        const int64_t at = first_of(c, n, i);
+        c->out[i] = (struct ctr_comm_part){ v + at, (size_t)(first_of(c, n, i + 1) - at) * sizeof *v };
+    }
+    int rc = ctr_comm_swap(c, kind, c->out, c->in, err);
+    if (rc)
+        return rc;
+    const int64_t from = first_of(c, n, c->rank), mine = first_of(c, n, c->rank + 1) - from;
+    for (int64_t i = 0; i < mine; i++) {
+        float sum = ((const float *)(void *)c->in[0].data)[i];
+        for (int r = 1; r < c->size; r++)
+            sum += ((const float *)(void *)c->in[r].data)[i];
+        v[from + i] = sum;
+    }
+    rc = ctr_comm_gather(c, kind, v + from, (size_t)mine * sizeof *v, c->in, err);
+    for (int i = 0; i < c->size && !rc; i++)
+        if (c->in[i].len)
+            memcpy(v + first_of(c, n, i), c->in[i].data, c->in[i].len);
+    return rc;
+}
+
+int ctr_comm_sum_i64(struct ctr_comm *c, int64_t *v, int n, struct ctr_err *err)
+{
+    if (!c || c->size == 1)
+        return 0;
+    int rc = ctr_comm_gather(c, CTR_COMM_CONTROL, v, (size_t)n * sizeof *v, c->in, err);
+    for (int i = 0; i < n && !rc; i++) {
+        v[i] = 0;
+        for (int r = 0; r < c->size; r++)
+            v[i] += ((const int64_t *)(void *)c->in[r].data)[i];
+    }
+    return rc;
+}
+
+int ctr_comm_broadcast(struct ctr_comm *c, int root, void *p, size_t n, struct ctr_err *err)
+{
+    if (!c || c->size == 1)
+        return 0;
+    for (int i = 0; i < c->size; i++)
+        c->out[i] = (struct ctr_comm_part){ p, c->rank == root ? n : 0 };
+    int rc = ctr_comm_swap(c, CTR_COMM_CONTROL, c->out, c->in, err);
+    if (!rc && n)
+        memcpy(p, c->in[root].data, n);
+    return rc;
+}
+
+int ctr_comm_barrier(struct ctr_comm *c, struct ctr_err *err)
+{
+    return c ? ctr_comm_gather(c, CTR_COMM_CONTROL, "", 0, c->in, err) : 0;
+}

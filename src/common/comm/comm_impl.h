@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What kinds of comm share. */
+#ifndef CTR_COMM_IMPL_H
+#define CTR_COMM_IMPL_H
+
+#include "common/comm/comm.h"
+
+struct ctr_comm {
+    const struct ctr_comm_ops *ops;
+    int rank, size;
+    bool failed;
+    struct ctr_comm_bytes bytes;
+    struct ctr_comm_part *out; /* [size]: of gather and sum */
+    struct ctr_buf *in;
+};
+
+/* Takes the members above; `c` is zeroed memory. Frees what it made where it fails. */
+int ctr_comm_init(struct ctr_comm *c, const struct ctr_comm_ops *ops, int rank, int size, struct ctr_err *err) CTR_MUST;
+double ctr_comm_limit_s(void); /* $CTR_RANKS_LIMIT */
+
+#endif

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Ranks that are threads of one process. A rank shows the others what it sends, waits until all have, copies what is
+ * for it, and waits again, so that what was shown may go. See comm.h. */
+#include "common/comm/comm_impl.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+struct shared {
+    pthread_mutex_t lock;
+    pthread_cond_t change;
+    int size, users; /* ranks; comms that are not freed yet */
+    int here;        /* ranks that wait */
+    int64_t turn;    /* times that all were there */
+    double limit_s;
+    bool aborted;
+    char why[512];
+    const struct ctr_comm_part **out; /* [size]: what each one shows */
+};
+
+struct rank {
+    struct ctr_comm base;
+    struct shared *shared;
+};
+
+/* Until all ranks are here. */
+static int meet(struct rank *r, struct ctr_err *err)
+{
+    struct shared *s = r->shared;
+    struct timespec until;
+    int rc = 0, woken = 0;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += (time_t)s->limit_s;
+    until.tv_nsec += (long)((s->limit_s - (double)(time_t)s->limit_s) * 1e9);
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    pthread_mutex_lock(&s->lock);
+    const int64_t turn = s->turn;
+    if (++s->here == s->size) {
+        s->here = 0;
+        s->turn++;
+        pthread_cond_broadcast(&s->change);
+    }
+    while (s->turn == turn && !s->aborted && woken != ETIMEDOUT)
+        woken = pthread_cond_timedwait(&s->change, &s->lock, &until);
+    if (s->turn == turn && s->aborted)
+        rc = ctr_fail(err, CTR_ESYS, "%s", s->why);
+    else if (s->turn == turn)
+        rc = ctr_fail(err, CTR_ESYS, "rank %d waits for %d of %d ranks, which gave no sign of life for %g s",
+                      r->base.rank, s->size - s->here, s->size, s->limit_s);
+    pthread_mutex_unlock(&s->lock);
+    return rc;
+}
+
+static int threads_swap(struct ctr_comm *c, const struct ctr_comm_part *out, struct ctr_buf *in, struct ctr_err *err)
+{
+    struct rank *r = (struct rank *)c;
+    struct shared *s = r->shared;
+    s->out[c->rank] = out; /* read by others between the two meetings */
+    int rc = meet(r, err);
+    if (rc)
+        return rc;
+    for (int i = 0; i < c->size && !rc; i++)
+        if (i != c->rank)
+            rc = ctr_buf_append(&in[i], s->out[i][c->rank].p, s->out[i][c->rank].n, err);
+    struct ctr_err late = { 0 };
+    const int met = meet(r, rc ? &late : err);
+    return rc ? rc : met;
+}
+
+static void threads_abort(struct ctr_comm *c, const char *why)
+{
+    struct shared *s = ((struct rank *)c)->shared;
+    pthread_mutex_lock(&s->lock);
+    if (!s->aborted)
+        snprintf(s->why, sizeof s->why, "rank %d ended the run: %s", c->rank, why);
+    s->aborted = true;
+    pthread_cond_broadcast(&s->change);
+    pthread_mutex_unlock(&s->lock);
+}
+
+static void threads_free(struct ctr_comm *c, bool failed)
+{
+    struct rank *r = (struct rank *)c;
+    struct shared *s = r->shared;
+    (void)failed;
+    pthread_mutex_lock(&s->lock);
+    const bool last = !--s->users;
+    pthread_mutex_unlock(&s->lock);
+    if (last) {
+        pthread_cond_destroy(&s->change);
+        pthread_mutex_destroy(&s->lock);
+        free((void *)s->out);
+        free(s);
+    }
+    free(r);
+}
+
+static const struct ctr_comm_ops threads_ops = {
+    .name = "threads", .swap = threads_swap, .abort = threads_abort, .free = threads_free
+};
+
+int ctr_comm_threads(struct ctr_comm **list, int n, double limit_s, struct ctr_err *err)
+{
+    struct shared *s = calloc(1, sizeof *s);
+    int made = 0, rc = 0;
+    if (!s || !(s->out = calloc((size_t)n, sizeof *s->out))) {
+        free(s);
+        return ctr_fail_nomem(err, sizeof *s + (size_t)n * sizeof *s->out);
+    }
+    pthread_mutex_init(&s->lock, NULL);
+    pthread_cond_init(&s->change, NULL);
+    s->size = s->users = n;
+    s->limit_s = limit_s;
+    for (; made < n && !rc; made += !rc) {
+        struct rank *r = calloc(1, sizeof *r);
+        rc = r ? ctr_comm_init(&r->base, &threads_ops, made, n, err) : ctr_fail_nomem(err, sizeof *r);
+        if (rc) {
+            free(r);
+            break;
+        }
+        r->shared = s;
+        list[made] = &r->base;
+    }
+    if (!rc)
+        return 0;
+    s->users = made + 1; /* this function is one, so that none but it frees what they share */
+    while (made > 0)
+        ctr_comm_free(list[--made]);
+    pthread_cond_destroy(&s->change);
+    pthread_mutex_destroy(&s->lock);
+    free((void *)s->out);
+    free(s);
+    return rc;
+}

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A deep learner over ranks (Ge et al., "Image Matters", section 4.2, Algorithm 1): every rank learns from minibatches
+ * of its own with one model. Keys are owned by ranks, which a source does (source_shard.h); here are the steps that
+ * ranks take together, and the dense parameters, which every rank has and whose gradients are summed.
+ *
+ * A step is one minibatch of each rank, and learns as if they were one: the gradient is that of the mean loss of all
+ * their rows. A minibatch may come in pieces, as many as it likes on each rank: each piece is a round, in which all
+ * ranks pull, and rounds go on until the minibatch of every rank is whole. A rank without rows takes part in rounds
+ * with none. */
+#include <stdlib.h>
+
+#include "common/comm/comm.h"
+#include "common/deep/deep.h"
+
+int ctr_deep_ranks_source(struct ctr_deep *d, const struct ctr_deep_tables *all, struct ctr_err *err)
+{
+    static const struct ctr_shard_kinds kinds = { CTR_COMM_IDS, CTR_COMM_VECTORS, CTR_COMM_GRADIENTS };
+    if (!d->p.comm || !d->learns)
+        return 0;
+    int rc = ctr_source_shard(&d->vectors.source, d->p.comm, d->vectors.source, all->floats, &kinds, err);
+    if (rc)
+        d->vectors.source = d->vectors.store = NULL;
+    return rc;
+}
+
+int ctr_deep_ranks_round(struct ctr_deep_learner *l, bool whole, struct ctr_err *err)
+{
+    int64_t sum[2] = { whole, l->net.rows };
+    int rc = ctr_comm_sum_i64(l->net.p.comm, sum, 2, err);
+    l->ranks.whole = sum[0] == ctr_comm_size(l->net.p.comm);
+    l->ranks.rows = sum[1];
+    return rc;
+}
+
+int ctr_deep_ranks_rest(struct ctr_deep_learner *l, struct ctr_err *err)
+{
+    int rc = 0;
+    while (!rc && !l->ranks.whole) {
+        rc = ctr_deep_ranks_round(l, true, err);
+        if (!rc)
+            rc = ctr_deep_pull_none(&l->net, l->pool, err);
+    }
+    return rc;
+}
+
+/* The tower of images is counted apart. */
+static enum ctr_comm_kind kind_of(const struct ctr_deep_param *p)
+{
+    return strncmp(p->name, "image.", 6) ? CTR_COMM_SYNC : CTR_COMM_SYNC_TOWER;
+}
+
+/* Parameters that follow each other and are of one kind: the floats [*from, returned) of the arena. */
+static int64_t run_of(const struct ctr_deep *d, int *i, enum ctr_comm_kind *kind)
+{
+    *kind = kind_of(&d->param[*i]);
+    while (*i < d->params && !d->param[*i].state && kind_of(&d->param[*i]) == *kind)
+        ++*i;
+    return *i < d->params && !d->param[*i].state ? d->param[*i].at : d->learned;
+}
+
+static int sum_gradients(struct ctr_deep *d, float *g, struct ctr_err *err)
+{
+    int rc = 0;
+    int64_t from = 0;
+    for (int i = 0; i < d->params && !d->param[i].state && !rc;) {
+        enum ctr_comm_kind kind;
+        const int64_t end = run_of(d, &i, &kind);
+        rc = ctr_comm_sum(d->p.comm, kind, g + from, end - from, err);
+        from = end;
+    }
+    return rc;
+}
+
+/* Running statistics: the mean of all ranks', each by its rows. */
+static int average_state(const struct ctr_deep_learner *l, float *state, int64_t n, struct ctr_err *err)
+{
+    const double share = (double)l->net.rows / (double)l->ranks.rows;
+    for (int64_t i = 0; i < n; i++)
+        state[i] = (float)(share * (double)state[i]);
+    return ctr_comm_sum(l->net.p.comm, CTR_COMM_SYNC, state, n, err);
+}
+
+int ctr_deep_ranks_gradients(struct ctr_deep_learner *l, struct ctr_err *err)
+{
+    struct ctr_deep *d = &l->net;
+    const int64_t states = d->floats - d->learned;
+    const size_t learned = (size_t)d->learned * sizeof(float), state = (size_t)states * sizeof(float);
+    if (ctr_comm_size(d->p.comm) == 1)
+        return 0;
+    float *host = malloc(CTR_MAX(learned + state, 1));
+    if (!host)
+        return ctr_fail_nomem(err, learned + state);
+    int rc = 0;
+    if (d->rows)
+        rc = ctr_mem_read(d->g, 0, host, learned, err);
+    else
+        memset(host, 0, learned); /* the gradients of an empty minibatch */
+    if (!rc)
+        rc = sum_gradients(d, host, err);
+    if (!rc)
+        rc = ctr_mem_write(d->g, 0, host, learned, err);
+    float *statistics = host + d->learned;
+    if (!rc && states)
+        rc = ctr_mem_read(d->w, learned, statistics, state, err);
+    if (!rc && states)
+        rc = average_state(l, statistics, states, err);
+    if (!rc && states)
+        rc = ctr_mem_write(d->w, learned, statistics, state, err);
+    free(host);
+    return rc;
+}

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A run over ranks: which files are whose, what all ranks must have in common, and what they agree on before each step.
+ *
+ * Every rank runs the trainer over its own rows. Before a step, which is a minibatch of each rank, all tell whether
+ * they have rows, and rank 0 whether a checkpoint or the model is due. A rank whose rows are at their end goes on with
+ * empty minibatches, so that no rank waits for one that has left; when all are at their end the pass ends. */
+#include "common/learn/trainer.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include "common/comm/comm.h"
+
+/* ---- files ---- */
+
+/* No two of the files are one: their rows would be learned twice. */
+static int check_twice(char *const *path, int n, struct ctr_err *err)
+{
+    for (int i = 0; i < n; i++)
+        for (int k = 0; k < i; k++) {
+            struct stat a, b;
+            if (!stat(path[i], &a) && !stat(path[k], &b) && a.st_dev == b.st_dev && a.st_ino == b.st_ino)
+                return ctr_fail(err, CTR_EUSAGE, "%s and %s are one file: its rows would be learned twice", path[k],
+                                path[i]);
+        }
+    return 0;
+}
+
+static bool has_blocks(const char *path)
+{
+    char magic[6] = "";
+    FILE *f = fopen(path, "rb");
+    const bool is = f && fread(magic, sizeof magic, 1, f) == 1 && !memcmp(magic, "ARROW1", sizeof magic);
+    if (f)
+        fclose(f);
+    return is;
+}
+
+int ctr_ranks_files(const struct ctr_comm *c, char *const *path, int n, struct ctr_ranks_files *mine,
+                    struct ctr_err *err)
+{
+    const int rank = ctr_comm_rank(c), size = ctr_comm_size(c);
+    *mine = (struct ctr_ranks_files){ .path = calloc((size_t)n + 1, sizeof *mine->path) };
+    if (!mine->path)
+        return ctr_fail_nomem(err, (size_t)n * sizeof *mine->path);
+    for (int i = 0; i < n; i++)
+        if (!strcmp(path[i], "-"))
+            return ctr_fail(err, CTR_EUSAGE, "ranks read files, not stdin: name them");
+    if (n == 1 && has_blocks(path[0])) {
+        mine->path[mine->n++] = path[0];
+        mine->part = rank;
+        mine->parts = size;
+        return 0;
+    }
+    if (n < size)
+        return ctr_fail(err, CTR_EUSAGE,
+                        "%d file%s for %d ranks: each rank reads files of its own; name %d or more (ctr-split makes "
+                        "them), or one .arrow file, whose blocks are shared out (ctr-cat --to file)",
+                        n, CTR_S(n), size, size);
+    for (int i = rank; i < n; i += size)
+        mine->path[mine->n++] = path[i];
+    return check_twice(path, n, err);
+}
+
+/* ---- what all ranks have in common ---- */
+
+/* The first line that differs. */
+static int tell_difference(int rank, const char *a, const char *b, struct ctr_err *err)
+{
+    while (*a && *b) {
+        const size_t na = strcspn(a, "\n"), nb = strcspn(b, "\n");
+        if (na != nb || memcmp(a, b, na) != 0)
+            break;
+        a += na + (a[na] == '\n');
+        b += nb + (b[nb] == '\n');
+    }
+    return ctr_fail(err, CTR_EUSAGE, "ranks differ: rank 0 has '%.*s', rank %d has '%.*s': start all of them alike",
+                    (int)CTR_MIN(strcspn(a, "\n"), 300), a, rank, (int)CTR_MIN(strcspn(b, "\n"), 300), b);
+}
+
+static int same_text(struct ctr_comm *c, const struct ctr_buf *text, struct ctr_err *err)
+{
+    const int size = ctr_comm_size(c);
+    struct ctr_buf *in = calloc((size_t)size, sizeof *in);
+    int rc = in ? ctr_comm_gather(c, CTR_COMM_CONTROL, text->data, text->len + 1, in, err)
+                : ctr_fail_nomem(err, (size_t)size * sizeof *in);
+    for (int r = 1; r < size && !rc; r++)
+        if (in[r].len != in[0].len || memcmp(in[r].data, in[0].data, in[0].len) != 0)
+            rc = tell_difference(r, (const char *)in[0].data, (const char *)in[r].data, err);
+    for (int r = 0; in && r < size; r++)
+        ctr_buf_free(&in[r]);
+    free(in);
+    return rc;
+}
+
+static int describe_schema(struct ctr_buf *b, const struct ctr_schema *s, struct ctr_err *err)
+{
+    const char *plan = ctr_meta_get(&s->meta, CTR_META_PLAN_ID), *seed = ctr_meta_get(&s->meta, CTR_META_KEY_SEED);
+    int rc = ctr_buf_printf(b, err, "plan %s\nkey seed %s\n", plan ? plan : "none", seed ? seed : "none");
+    for (int i = 0; i < s->n && !rc; i++) {
+        const char *role = ctr_meta_get(&s->f[i].meta, "ctr.role"), *table = ctr_meta_get(&s->f[i].meta, "ctr.table");
+        rc = ctr_buf_printf(b, err, "column %s of type %d, role %s, table %s\n", s->f[i].name, (int)s->f[i].type,
+                            role ? role : "none", table ? table : "none");
+    }
+    return rc;
+}
+
+int ctr_ranks_same(struct ctr_trainer *t, struct ctr_err *err)
+{
+    struct ctr_comm *c = t->job.params.comm;
+    struct ctr_buf text = { 0 }, params = { 0 };
+    if (!c)
+        return 0;
+    int rc = ctr_params_text(t->job.model, &t->job.params, &params, err);
+    if (!rc)
+        rc =
+            ctr_buf_printf(&text, err, "version %s\nmodel %s with %s\npasses %" PRId64 ", seed %" PRId64 "\n%s%s\n",
+                           CTR_VERSION, t->job.model->name, (const char *)params.data, t->job.passes,
+                           t->job.params.seed, t->job.resume ? "resumes" : "begins", t->job.init ? " from --init" : "");
+    if (!rc)
+        rc = describe_schema(&text, &t->stream, err);
+    if (!rc)
+        rc = same_text(c, &text, err);
+    ctr_buf_free(&text);
+    ctr_buf_free(&params);
+    return rc;
+}
+
+/* ---- before a step ---- */
+
+int ctr_ranks_agree(struct ctr_trainer *t, bool ended, struct ctr_ranks_word *w, struct ctr_err *err)
+{
+    struct ctr_comm *c = t->job.params.comm;
+    const bool first = !ctr_comm_rank(c);
+    enum { ENDED, ROWS, STOP, CHECKPOINT, PUBLISH, WORDS };
+    int64_t sum[WORDS] = { [ENDED] = ended, [ROWS] = t->v->s.rows, [STOP] = t->job.stop && *t->job.stop };
+    /* Due by the rows of all ranks as of the last step, or by the clock of rank 0. */
+    if (first && t->job.checkpoint && t->ranks.rows != t->checkpoints.rows)
+        sum[CHECKPOINT] = ctr_schedule_due(&t->checkpoints, &t->job.checkpoint_every, t->ranks.rows);
+    if (first && t->job.publish && t->ranks.rows != t->published)
+        sum[PUBLISH] = ctr_schedule_due(&t->publications, &t->job.publish_every, t->ranks.rows);
+    int rc = ctr_comm_sum_i64(c, sum, WORDS, err);
+    t->ranks.rows = sum[ROWS];
+    *w = (struct ctr_ranks_word){ .all_ended = sum[ENDED] == ctr_comm_size(c),
+                                  .stop = sum[STOP],
+                                  .checkpoint = sum[CHECKPOINT] || (sum[STOP] && t->job.checkpoint),
+                                  .publish = sum[PUBLISH] };
+    return rc;
+}
+
+/* ---- after the run ---- */
+
+/* Sums of progressive validation, of all ranks in their order. */
+int ctr_ranks_gather(struct ctr_trainer *t, struct ctr_err *err)
+{
+    struct ctr_comm *c = t->job.params.comm;
+    const int size = ctr_comm_size(c);
+    if (size == 1)
+        return 0;
+    struct ctr_validation *v = t->v;
+    struct ctr_buf *in = calloc((size_t)size, sizeof *in);
+    int rc = in ? ctr_comm_gather(c, CTR_COMM_CONTROL, v, sizeof *v, in, err) : ctr_fail_nomem(err, sizeof *in);
+    for (int r = 0; r < size && !rc; r++) {
+        const struct ctr_validation *theirs = (const struct ctr_validation *)(const void *)in[r].data;
+        if (!r) {
+            *v = *theirs;
+            continue;
+        }
+        v->s.rows += theirs->s.rows;
+        v->s.weight += theirs->s.weight;
+        v->s.loss += theirs->s.loss;
+        v->s.positives += theirs->s.positives;
+        for (int i = 0; i < CTR_AUC_BINS; i++) {
+            v->positive[i] += theirs->positive[i];
+            v->negative[i] += theirs->negative[i];
+        }
+    }
+    for (int r = 0; in && r < size; r++)
+        ctr_buf_free(&in[r]);
+    free(in);
+    return rc;
+}

@@ -1,0 +1,700 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Keys that ranks own: rank hash % ranks has the row of a key in the source below its shard, and every rank asks for
+ * what its minibatch needs. See source.h.
+ *
+ *     begin    worker: distinct keys -> owners          owner: their union, in the order of ranks -> below
+ *     values   owner: a row for each key of each rank   worker: puts them in the order of its minibatch
+ *     push     worker: gradients -> owners              owner: sums those of a key in the order of ranks -> below
+ *
+ * Each of these is one swap, which all ranks make; a rank whose minibatch is empty asks for nothing and answers. */
+#include "common/table/source_shard.h"
+
+#include <stdlib.h>
+
+#include "common/table/keyset.h"
+
+#define AS(type, buf) ((type *)(void *)(buf).data)
+
+struct shard {
+    struct ctr_source base;
+    struct ctr_comm *comm;
+    struct ctr_source *below;
+    struct ctr_shard_kinds kinds;
+    int32_t saved; /* floats of a row that save gives */
+    int ranks;
+    struct side { /* of a minibatch */
+        /* By owner: the places of this rank's keys in the minibatch; how many of them had values. */
+        struct ctr_buf *place; /* i32 */
+        int64_t *here;
+        /* By worker: what it asked for; how many of them have been given. */
+        struct asked {
+            struct ctr_buf table, key; /* i32: number of the table; of the key among those of the table */
+            int64_t given;
+        } * asked;
+        struct ctr_keyset *set; /* by table: what all asked for */
+        int sets;
+    } side[2];
+    struct ctr_comm_part *part; /* [ranks] */
+    struct ctr_buf *out, *in;   /* [ranks] */
+    struct ctr_buf host, sum, l2, squares, seen;
+    struct ctr_mem *values, *grad, *l2_row, *squares_sum;
+    struct ctr_buf uses, total; /* of count */
+};
+
+static int owner_of(const struct shard *s, uint64_t hash)
+{
+    return (int)(hash % (uint64_t)s->ranks);
+}
+
+/* What lies in out[], to its rank. */
+static int swap(struct shard *s, enum ctr_comm_kind kind, struct ctr_err *err)
+{
+    for (int r = 0; r < s->ranks; r++)
+        s->part[r] = (struct ctr_comm_part){ s->out[r].data, s->out[r].len };
+    return ctr_comm_swap(s->comm, kind, s->part, s->in, err);
+}
+
+static int bad_message(int rank, struct ctr_err *err)
+{
+    return ctr_fail(err, CTR_EDATA, "rank %d sent a message of another shape: do all ranks run the same program?",
+                    rank);
+}
+
+/* ---- begin ---- */
+
+static int make_sets(struct side *side, int tables, struct ctr_err *err)
+{
+    if (tables <= side->sets)
+        return 0;
+    struct ctr_keyset *set = realloc(side->set, (size_t)tables * sizeof *set);
+    if (!set)
+        return ctr_fail_nomem(err, (size_t)tables * sizeof *set);
+    memset(set + side->sets, 0, (size_t)(tables - side->sets) * sizeof *set);
+    side->set = set;
+    side->sets = tables;
+    return 0;
+}
+
+/* The keys since the last begin, to their owners: a count a table, then the keys of each table. */
+static int ask(struct shard *s, int buffer, int tables, struct ctr_err *err)
+{
+    const struct ctr_source_batch *b = &s->base.batch[buffer];
+    struct side *side = &s->side[buffer];
+    int rc = 0;
+    for (int r = 0; r < s->ranks && !rc; r++) {
+        ctr_buf_clear(&s->out[r]);
+        int64_t *count = ctr_buf_extend(&s->out[r], tables, sizeof *count, &rc, err);
+        if (!rc)
+            memset(count, 0, (size_t)tables * sizeof *count);
+    }
+    for (int t = 0; t < tables && !rc; t++) {
+        const struct ctr_source_table *table = &b->table[t];
+        const int32_t *place = AS(int32_t, table->places);
+        for (int64_t i = table->old; i < table->n && !rc; i++) {
+            const int o = owner_of(s, table->hash[i]);
+            rc = ctr_buf_append(&s->out[o], &table->hash[i], sizeof *table->hash, err);
+            if (!rc)
+                rc = ctr_buf_append(&side->place[o], &place[i], sizeof *place, err);
+            AS(int64_t, s->out[o])[t]++;
+        }
+    }
+    if (!rc)
+        rc = swap(s, s->kinds.keys, err);
+    if (!rc)
+        ctr_comm_recount(s->comm, s->kinds.keys, CTR_COMM_CONTROL, (int64_t)((size_t)tables * sizeof(int64_t)));
+    return rc;
+}
+
+/* The keys that rank r asks for, to the union. */
+static int take_asked(struct shard *s, struct side *side, int r, int tables, struct ctr_err *err)
+{
+    const struct ctr_buf *in = &s->in[r];
+    const int64_t *count = AS(const int64_t, *in);
+    const uint64_t *hash = (const uint64_t *)(count + tables);
+    int64_t all = tables;
+    int rc = 0;
+    for (int t = 0; t < tables && in->len >= (size_t)tables * sizeof *count; t++)
+        all += count[t];
+    if (in->len != (size_t)all * sizeof *count)
+        return bad_message(r, err);
+    for (int32_t t = 0; t < tables; t++) {
+        int32_t *key = ctr_buf_extend(&side->asked[r].key, count[t], sizeof *key, &rc, err);
+        int32_t *table = ctr_buf_extend(&side->asked[r].table, count[t], sizeof *table, &rc, err);
+        for (int64_t i = 0; i < count[t] && !rc; i++) {
+            key[i] = ctr_keyset_add(&side->set[t], *hash++, &rc, err);
+            table[i] = t;
+        }
+    }
+    return rc;
+}
+
+static int shard_begin(struct ctr_source *source, const struct ctr_want *want, int buffer, struct ctr_err *err)
+{
+    struct shard *s = (struct shard *)source;
+    struct side *side = &s->side[buffer];
+    int rc = make_sets(side, want->tables, err);
+    if (!rc)
+        rc = ask(s, buffer, want->tables, err);
+    for (int r = 0; r < s->ranks && !rc; r++)
+        rc = take_asked(s, side, r, want->tables, err);
+    struct ctr_want_keys *keys = rc ? NULL : calloc((size_t)want->tables + 1, sizeof *keys);
+    if (!rc && !keys)
+        rc = ctr_fail_nomem(err, (size_t)want->tables * sizeof *keys);
+    if (rc)
+        return rc;
+    for (int t = 0; t < want->tables; t++)
+        keys[t] = (struct ctr_want_keys){ ctr_keyset_hashes(&side->set[t]), side->set[t].n };
+    const struct ctr_want theirs = { .tables = want->tables, .keys = keys, .make = want->make, .pool = want->pool };
+    rc = ctr_source_begin(s->below, &theirs, buffer, err);
+    free(keys);
+    return rc;
+}
+
+/* ---- values ---- */
+
+/* The floats of a matrix on the host: where they are, or a copy. */
+static int on_host(struct shard *s, struct ctr_mat m, struct ctr_buf *copy, const float **p, struct ctr_err *err)
+{
+    const size_t bytes = m.rows ? (size_t)((m.rows - 1) * m.stride + m.cols) * sizeof **p : 0;
+    int rc = 0;
+    *p = NULL;
+    if (!bytes)
+        return 0;
+    if (ctr_dev_is_host(s->base.dev)) {
+        rc = ctr_dev_sync(s->base.dev, err);
+        *p = (const float *)ctr_mem_host(m.mem) + m.at;
+        return rc;
+    }
+    ctr_buf_clear(copy);
+    float *to = ctr_buf_extend(copy, (int64_t)bytes, 1, &rc, err);
+    *p = to;
+    return rc ? rc : ctr_mem_read(m.mem, (size_t)m.at * sizeof *to, to, bytes, err);
+}
+
+static int64_t asked_keys(const struct asked *a)
+{
+    return (int64_t)(a->key.len / sizeof(int32_t));
+}
+
+/* The row below of key i that a rank asked for. */
+static int64_t row_below(const struct shard *s, int buffer, const struct asked *a, int64_t i)
+{
+    return ctr_source_places(s->below, buffer, AS(int32_t, a->table)[i])[AS(int32_t, a->key)[i]];
+}
+
+static int give_values(struct shard *s, int buffer, struct ctr_err *err)
+{
+    struct side *side = &s->side[buffer];
+    const size_t bytes = (size_t)s->base.width * sizeof(float);
+    const float *row;
+    struct ctr_mat below;
+    int rc = ctr_source_values(s->below, buffer, &below, err);
+    if (!rc)
+        rc = on_host(s, below, &s->host, &row, err);
+    for (int r = 0; r < s->ranks && !rc; r++) {
+        struct asked *a = &side->asked[r];
+        const int64_t n = asked_keys(a);
+        ctr_buf_clear(&s->out[r]);
+        float *to = ctr_buf_extend(&s->out[r], (n - a->given) * s->base.width, sizeof *to, &rc, err);
+        for (int64_t i = a->given; i < n && !rc; i++, to += s->base.width)
+            memcpy(to, row + row_below(s, buffer, a, i) * below.stride, bytes);
+        a->given = n;
+    }
+    return rc ? rc : swap(s, s->kinds.values, err);
+}
+
+static int shard_values(struct ctr_source *source, int buffer, struct ctr_mat *values, struct ctr_err *err)
+{
+    struct shard *s = (struct shard *)source;
+    struct side *side = &s->side[buffer];
+    const struct ctr_source_batch *b = &source->batch[buffer];
+    const size_t row = (size_t)source->width * sizeof(float), sent = (size_t)b->here * row, all = (size_t)b->n * row;
+    const bool host = ctr_dev_is_host(source->dev);
+    int rc = give_values(s, buffer, err);
+    if (!rc)
+        rc = ctr_mem_keep(&s->values, source->dev, sent, all, err);
+    if (!rc && !host) {
+        s->host.len = 0;
+        rc = ctr_buf_reserve(&s->host, all, err);
+    }
+    float *to = rc ? NULL : host ? ctr_mem_host(s->values) : AS(float, s->host);
+    for (int o = 0; o < s->ranks && !rc; o++) {
+        const int64_t n = (int64_t)(side->place[o].len / sizeof(int32_t)), from = side->here[o];
+        if (s->in[o].len != (size_t)(n - from) * row)
+            return bad_message(o, err);
+        for (int64_t i = from; i < n; i++)
+            memcpy(to + (int64_t)AS(int32_t, side->place[o])[i] * source->width,
+                   s->in[o].data + (size_t)(i - from) * row, row);
+        side->here[o] = n;
+    }
+    if (!rc && !host && all > sent)
+        rc = ctr_mem_write(s->values, sent, s->host.data + sent, all - sent, err);
+    *values = ctr_mat(s->values, b->n, source->width);
+    return rc;
+}
+
+/* ---- push ---- */
+
+/* Of the keys of each owner: gradient, squares, and what belongs to the row. */
+static int send_gradients(struct shard *s, const struct side *side, const struct ctr_source_step *step,
+                          struct ctr_err *err)
+{
+    const size_t row = (size_t)s->base.width * sizeof(float);
+    const float *grad = NULL, *squares = NULL, *l2 = NULL;
+    struct ctr_buf copy[2] = { { 0 }, { 0 } };
+    int rc = on_host(s, step->grad, &s->host, &grad, err);
+    if (!rc && step->squares.mem)
+        rc = on_host(s, step->squares, &copy[0], &squares, err);
+    if (!rc && step->l2_row.mem)
+        rc = on_host(s, ctr_mat_at(step->l2_row.mem, step->l2_row.at, step->l2_row.n, 1), &copy[1], &l2, err);
+    for (int o = 0; o < s->ranks && !rc; o++) {
+        const int32_t *place = AS(int32_t, side->place[o]);
+        const int64_t n = (int64_t)(side->place[o].len / sizeof *place);
+        ctr_buf_clear(&s->out[o]);
+        for (int64_t i = 0; i < n && !rc; i++) {
+            rc = ctr_buf_append(&s->out[o], grad + place[i] * step->grad.stride, row, err);
+            if (!rc && squares)
+                rc = ctr_buf_append(&s->out[o], squares + place[i] * step->squares.stride, row, err);
+            if (!rc && l2)
+                rc = ctr_buf_append(&s->out[o], &l2[place[i]], sizeof *l2, err);
+        }
+    }
+    ctr_buf_free(&copy[0]);
+    ctr_buf_free(&copy[1]);
+    return rc ? rc : swap(s, s->kinds.gradients, err);
+}
+
+/* from is added to the sum, or begins it. */
+static void add_row(float *sum, const float *from, int32_t width, bool begun)
+{
+    for (int32_t j = 0; j < width; j++)
+        sum[j] = begun ? sum[j] + from[j] : from[j];
+}
+
+/* Sums a key, in the order of ranks. */
+static int sum_gradients(struct shard *s, int buffer, int64_t rows, bool squares, bool l2, struct ctr_err *err)
+{
+    const int32_t width = s->base.width;
+    const int64_t floats = width * (squares ? 2 : 1) + l2;
+    int rc = 0;
+    struct ctr_buf *bufs[] = { &s->sum, &s->squares, &s->l2, &s->seen };
+    for (size_t i = 0; i < CTR_COUNT(bufs); i++)
+        ctr_buf_clear(bufs[i]);
+    float *sum = ctr_buf_extend(&s->sum, rows * width, sizeof *sum, &rc, err);
+    float *square = ctr_buf_extend(&s->squares, squares ? rows * width : 0, sizeof *square, &rc, err);
+    float *weight = ctr_buf_extend(&s->l2, l2 ? rows : 0, sizeof *weight, &rc, err);
+    bool *seen = ctr_buf_extend(&s->seen, rows, sizeof *seen, &rc, err);
+    if (rc)
+        return rc;
+    memset(seen, 0, (size_t)rows * sizeof *seen);
+    for (int r = 0; r < s->ranks; r++) {
+        const struct asked *a = &s->side[buffer].asked[r];
+        const float *from = AS(const float, s->in[r]);
+        if (s->in[r].len != (size_t)(asked_keys(a) * floats) * sizeof *from)
+            return bad_message(r, err);
+        for (int64_t i = 0; i < asked_keys(a); i++, from += floats) {
+            const int64_t at = row_below(s, buffer, a, i);
+            add_row(sum + at * width, from, width, seen[at]);
+            if (squares)
+                add_row(square + at * width, from + width, width, seen[at]);
+            if (l2) /* the same of all ranks */
+                weight[at] = from[floats - 1];
+            seen[at] = true;
+        }
+    }
+    return 0;
+}
+
+static int to_device(struct shard *s, struct ctr_mem **m, const struct ctr_buf *b, struct ctr_err *err)
+{
+    int rc = ctr_mem_grow(m, s->base.dev, b->len, err);
+    return rc || !b->len ? rc : ctr_mem_write(*m, 0, b->data, b->len, err);
+}
+
+static int shard_push(struct ctr_source *source, int buffer, const struct ctr_source_step *step, struct ctr_err *err)
+{
+    struct shard *s = (struct shard *)source;
+    struct side *side = &s->side[buffer];
+    int64_t rows = 0;
+    for (int t = 0; t < side->sets; t++)
+        rows += side->set[t].n;
+    const bool squares = step->squares.mem, l2 = step->l2_row.mem; /* as on all ranks */
+    int rc = send_gradients(s, side, step, err);
+    if (!rc)
+        rc = sum_gradients(s, buffer, rows, squares, l2, err);
+    if (!rc)
+        rc = to_device(s, &s->grad, &s->sum, err);
+    if (!rc && squares)
+        rc = to_device(s, &s->squares_sum, &s->squares, err);
+    if (!rc && l2)
+        rc = to_device(s, &s->l2_row, &s->l2, err);
+    const struct ctr_source_step theirs = { .opt = step->opt,
+                                            .grad = ctr_mat(s->grad, rows, source->width),
+                                            .squares = squares ? ctr_mat(s->squares_sum, rows, source->width)
+                                                               : (struct ctr_mat){ 0 },
+                                            .l2_row = l2 ? ctr_vec(s->l2_row, rows) : (struct ctr_vec){ 0 },
+                                            .pool = step->pool };
+    for (int r = 0; r < s->ranks; r++)
+        side->asked[r].given = side->here[r] = 0;
+    return rc ? rc : ctr_source_push(s->below, buffer, &theirs, err);
+}
+
+static void shard_drop(struct ctr_source *source, int buffer)
+{
+    struct shard *s = (struct shard *)source;
+    struct side *side = &s->side[buffer];
+    for (int r = 0; r < s->ranks; r++) {
+        ctr_buf_clear(&side->place[r]);
+        ctr_buf_clear(&side->asked[r].table);
+        ctr_buf_clear(&side->asked[r].key);
+        side->here[r] = side->asked[r].given = 0;
+    }
+    for (int t = 0; t < side->sets; t++)
+        ctr_keyset_clear(&side->set[t]);
+    ctr_source_drop(s->below, buffer);
+}
+
+/* ---- counts ---- */
+
+/* The keys are all those of one table of a minibatch. */
+static int buffer_of(const struct ctr_source *source, const struct ctr_source_keys *keys)
+{
+    const struct ctr_source_batch *b = &source->batch[1];
+    return keys->table < b->tables && keys->n && b->table[keys->table].hash == keys->hash;
+}
+
+/* Uses of all ranks come together at the owner, and their sum so far goes back. */
+static int shard_count(struct ctr_source *source, const struct ctr_source_keys *keys, const int32_t *uses,
+                       uint32_t *total, struct ctr_err *err)
+{
+    struct shard *s = (struct shard *)source;
+    const int buffer = buffer_of(source, keys), t = keys->table;
+    const int64_t n = s->side[buffer].set[t].n;
+    int rc = 0;
+    for (int r = 0; r < s->ranks; r++)
+        ctr_buf_clear(&s->out[r]);
+    for (int64_t i = 0; i < keys->n && !rc; i++)
+        rc = ctr_buf_append(&s->out[owner_of(s, keys->hash[i])], &uses[i], sizeof *uses, err);
+    if (!rc)
+        rc = swap(s, CTR_COMM_CONTROL, err);
+    ctr_buf_clear(&s->uses);
+    ctr_buf_clear(&s->total);
+    int32_t *sum = ctr_buf_extend(&s->uses, n, sizeof *sum, &rc, err);
+    uint32_t *so_far = ctr_buf_extend(&s->total, n, sizeof *so_far, &rc, err);
+    if (rc)
+        return rc;
+    memset(sum, 0, (size_t)n * sizeof *sum);
+    for (int r = 0; r < s->ranks; r++) {
+        const struct asked *a = &s->side[buffer].asked[r];
+        const int32_t *from = AS(const int32_t, s->in[r]), *end = from + s->in[r].len / sizeof *from;
+        for (int64_t i = 0; i < asked_keys(a); i++)
+            if (AS(int32_t, a->table)[i] == t && from < end)
+                sum[AS(int32_t, a->key)[i]] += *from++;
+    }
+    if (n)
+        rc = ctr_source_count(s->below, buffer, t, sum, so_far, err);
+    for (int r = 0; r < s->ranks && !rc; r++) {
+        const struct asked *a = &s->side[buffer].asked[r];
+        ctr_buf_clear(&s->out[r]);
+        for (int64_t i = 0; i < asked_keys(a) && !rc; i++)
+            if (AS(int32_t, a->table)[i] == t)
+                rc = ctr_buf_append(&s->out[r], &so_far[AS(int32_t, a->key)[i]], sizeof *so_far, err);
+    }
+    if (!rc)
+        rc = swap(s, CTR_COMM_CONTROL, err);
+    for (int r = 0; r < s->ranks; r++)
+        ctr_buf_clear(&s->out[r]); /* from here on: what has been taken of in[r] */
+    for (int64_t i = 0; i < keys->n && !rc; i++) {
+        const int o = owner_of(s, keys->hash[i]);
+        if (s->out[o].len + sizeof *total > s->in[o].len)
+            return bad_message(o, err);
+        memcpy(&total[i], s->in[o].data + s->out[o].len, sizeof *total);
+        rc = ctr_buf_append(&s->out[o], &total[i], sizeof *total, err);
+    }
+    return rc;
+}
+
+/* ---- rows of a table, in ascending order of keys, on rank 0 ---- */
+
+/* The owners' rows come in pieces, when rank 0 asks: it merges them with its own as these come from below. The others
+ * wait with a piece until it is asked for; an empty one is the end. */
+struct merge {
+    struct shard *s;
+    size_t row; /* bytes: key, floats */
+    ctr_source_each *each;
+    void *ctx;
+    struct ctr_buf mine;   /* others than rank 0: the piece */
+    struct ctr_buf *there; /* rank 0: pieces of the others */
+    size_t *at;            /* what has been taken of them */
+    bool *ended, *ask;
+};
+enum { PIECE_BYTES = 1 << 20 };
+
+enum { WAIT, SEND, END };
+
+/* A round: rank 0 tells each what to do, and those that it asks send their piece. Returns what this rank was told. */
+static int round_of(struct merge *m, bool end, struct ctr_err *err)
+{
+    struct shard *s = m->s;
+    int rc = 0;
+    for (int r = 0; r < s->ranks && !rc; r++) {
+        const char word = end ? END : m->ask[r] ? SEND : WAIT;
+        ctr_buf_clear(&s->out[r]);
+        rc = ctr_buf_append(&s->out[r], &word, sizeof word, err);
+    }
+    if (!rc)
+        rc = swap(s, CTR_COMM_CONTROL, err);
+    if (!rc && s->in[0].len != 1)
+        rc = bad_message(0, err);
+    if (rc)
+        return rc;
+    const int told = s->in[0].data[0];
+    if (told == END)
+        return told;
+    for (int r = 0; r < s->ranks; r++)
+        ctr_buf_clear(&s->out[r]);
+    if (told == SEND)
+        rc = ctr_buf_append(&s->out[0], m->mine.data, m->mine.len, err);
+    if (!rc)
+        rc = swap(s, CTR_COMM_CONTROL, err);
+    return rc ? rc : told;
+}
+
+/* Another rank than 0 has a piece, or, with an empty one, nothing more. */
+static int offer(struct merge *m, struct ctr_err *err)
+{
+    int told = WAIT;
+    while (told == WAIT)
+        told = round_of(m, false, err);
+    ctr_buf_clear(&m->mine);
+    return CTR_MIN(told, 0);
+}
+
+/* It takes part until the last one has nothing more. */
+static int end_offers(struct merge *m, struct ctr_err *err)
+{
+    int told = m->mine.len ? offer(m, err) : WAIT;
+    while (told >= 0 && told != END)
+        told = round_of(m, false, err);
+    return CTR_MIN(told, 0);
+}
+
+static int add_row_of_rank(void *ctx, uint64_t key, const float *row, struct ctr_err *err)
+{
+    struct merge *m = ctx;
+    int rc = ctr_buf_append(&m->mine, &key, sizeof key, err);
+    if (!rc)
+        rc = ctr_buf_append(&m->mine, row, m->row - sizeof key, err);
+    return rc || m->mine.len < PIECE_BYTES ? rc : offer(m, err);
+}
+
+/* Rank 0: every other rank has a row here, or has none any more. */
+static int refill(struct merge *m, struct ctr_err *err)
+{
+    struct shard *s = m->s;
+    bool any = false;
+    for (int r = 1; r < s->ranks; r++)
+        any |= m->ask[r] = !m->ended[r] && m->at[r] == m->there[r].len;
+    int rc = any ? CTR_MIN(round_of(m, false, err), 0) : 0;
+    for (int r = 1; r < s->ranks && any && !rc; r++) {
+        if (!m->ask[r])
+            continue;
+        ctr_buf_clear(&m->there[r]);
+        m->at[r] = 0;
+        m->ended[r] = !s->in[r].len;
+        rc = s->in[r].len % m->row ? bad_message(r, err)
+                                   : ctr_buf_append(&m->there[r], s->in[r].data, s->in[r].len, err);
+    }
+    return rc;
+}
+
+/* The rows of other ranks with keys below `bound`; all where there is none. */
+static int merge_to(struct merge *m, const uint64_t *bound, struct ctr_err *err)
+{
+    int rc = refill(m, err);
+    while (!rc) {
+        uint64_t least = 0;
+        int from = 0;
+        for (int r = 1; r < m->s->ranks; r++) {
+            uint64_t key;
+            if (m->ended[r])
+                continue;
+            memcpy(&key, m->there[r].data + m->at[r], sizeof key);
+            if (!from || key < least) {
+                from = r;
+                least = key;
+            }
+        }
+        if (!from || (bound && least > *bound))
+            break;
+        rc = m->each(m->ctx, least, (const float *)(const void *)(m->there[from].data + m->at[from] + sizeof least),
+                     err);
+        m->at[from] += m->row;
+        if (!rc && m->at[from] == m->there[from].len)
+            rc = refill(m, err);
+    }
+    return rc;
+}
+
+static int merge_row(void *ctx, uint64_t key, const float *row, struct ctr_err *err)
+{
+    struct merge *m = ctx;
+    int rc = merge_to(m, &key, err);
+    return rc ? rc : m->each(m->ctx, key, row, err);
+}
+
+static int save_rank_0(struct merge *m, int table, struct ctr_err *err)
+{
+    struct shard *s = m->s;
+    int rc = ctr_source_save(s->below, table, merge_row, m, err);
+    if (!rc)
+        rc = merge_to(m, NULL, err);
+    return rc ? rc : CTR_MIN(round_of(m, true, err), 0);
+}
+
+static int shard_save(struct ctr_source *source, int table, ctr_source_each *each, void *ctx, struct ctr_err *err)
+{
+    struct shard *s = (struct shard *)source;
+    struct merge m = { .s = s, .row = sizeof(uint64_t) + (size_t)s->saved * sizeof(float), .each = each, .ctx = ctx };
+    int rc = 0;
+    m.there = calloc((size_t)s->ranks, sizeof *m.there);
+    m.at = calloc((size_t)s->ranks, sizeof *m.at);
+    m.ended = calloc((size_t)s->ranks, sizeof *m.ended);
+    m.ask = calloc((size_t)s->ranks, sizeof *m.ask);
+    if (!m.there || !m.at || !m.ended || !m.ask)
+        rc = ctr_fail_nomem(err, (size_t)s->ranks * sizeof *m.there);
+    else if (!ctr_comm_rank(s->comm))
+        rc = save_rank_0(&m, table, err);
+    else if (!(rc = ctr_source_save(s->below, table, add_row_of_rank, &m, err)))
+        rc = end_offers(&m, err);
+    for (int r = 0; m.there && r < s->ranks; r++)
+        ctr_buf_free(&m.there[r]);
+    ctr_buf_free(&m.mine);
+    free(m.there);
+    free(m.at);
+    free(m.ended);
+    free(m.ask);
+    return rc;
+}
+
+static int shard_load(struct ctr_source *source, int table, uint64_t key, const float *row, struct ctr_err *err)
+{
+    struct shard *s = (struct shard *)source;
+    const bool mine = owner_of(s, ctr_sparse_hash(key)) == ctr_comm_rank(s->comm);
+    return mine ? ctr_source_load(s->below, table, key, row, err) : 0;
+}
+
+/* ---- the rest ---- */
+
+static int shard_settle(struct ctr_source *source, struct ctr_err *err)
+{
+    return ctr_source_settle(((struct shard *)source)->below, err);
+}
+
+static int64_t shard_rows(const struct ctr_source *source, int table)
+{
+    return ctr_source_rows(((const struct shard *)source)->below, table);
+}
+
+static int64_t shard_memory(const struct ctr_source *source)
+{
+    return ctr_source_memory(((const struct shard *)source)->below);
+}
+
+static int shard_summary(const struct ctr_source *source, struct ctr_buf *text, struct ctr_err *err)
+{
+    return ctr_source_summary(((const struct shard *)source)->below, text, err);
+}
+
+static void side_free(struct side *side, int ranks)
+{
+    for (int r = 0; r < ranks; r++) {
+        if (side->place)
+            ctr_buf_free(&side->place[r]);
+        if (side->asked) {
+            ctr_buf_free(&side->asked[r].table);
+            ctr_buf_free(&side->asked[r].key);
+        }
+    }
+    for (int t = 0; t < side->sets; t++)
+        ctr_keyset_free(&side->set[t]);
+    free(side->set);
+    free(side->place);
+    free(side->here);
+    free(side->asked);
+}
+
+static void shard_free(struct ctr_source *source)
+{
+    struct shard *s = (struct shard *)source;
+    struct ctr_buf *bufs[] = { &s->host, &s->sum, &s->l2, &s->squares, &s->seen, &s->uses, &s->total };
+    struct ctr_mem *mems[] = { s->values, s->grad, s->l2_row, s->squares_sum };
+    side_free(&s->side[0], s->ranks);
+    side_free(&s->side[1], s->ranks);
+    for (int r = 0; r < s->ranks; r++) {
+        if (s->out)
+            ctr_buf_free(&s->out[r]);
+        if (s->in)
+            ctr_buf_free(&s->in[r]);
+    }
+    free(s->out);
+    free(s->in);
+    free(s->part);
+    for (size_t i = 0; i < CTR_COUNT(bufs); i++)
+        ctr_buf_free(bufs[i]);
+    for (size_t i = 0; i < CTR_COUNT(mems); i++)
+        ctr_mem_free(mems[i]);
+    ctr_source_free(s->below);
+    free(s);
+}
+
+static const struct ctr_source_ops shard_ops = { .name = "shard",
+                                                 .one_at_a_time = true,
+                                                 .count = shard_count,
+                                                 .begin = shard_begin,
+                                                 .values = shard_values,
+                                                 .push = shard_push,
+                                                 .drop = shard_drop,
+                                                 .settle = shard_settle,
+                                                 .save = shard_save,
+                                                 .load = shard_load,
+                                                 .rows = shard_rows,
+                                                 .memory = shard_memory,
+                                                 .summary = shard_summary,
+                                                 .free = shard_free };
+
+int ctr_source_shard(struct ctr_source **out, struct ctr_comm *comm, struct ctr_source *below, int32_t saved,
+                     const struct ctr_shard_kinds *kinds, struct ctr_err *err)
+{
+    const size_t n = (size_t)ctr_comm_size(comm);
+    struct shard *s = calloc(1, sizeof *s);
+    if (!s) {
+        ctr_source_free(below);
+        return ctr_fail_nomem(err, sizeof *s);
+    }
+    *s = (struct shard){
+        .base = { .ops = &shard_ops, .dev = below->dev, .width = below->width, .floats = below->floats },
+        .comm = comm,
+        .below = below,
+        .kinds = *kinds,
+        .saved = saved,
+        .ranks = (int)n,
+        .part = calloc(n, sizeof *s->part),
+        .out = calloc(n, sizeof *s->out),
+        .in = calloc(n, sizeof *s->in)
+    };
+    bool whole = s->part && s->out && s->in;
+    for (int i = 0; i < 2; i++) {
+        struct side *side = &s->side[i];
+        side->place = calloc(n, sizeof *side->place);
+        side->here = calloc(n, sizeof *side->here);
+        side->asked = calloc(n, sizeof *side->asked);
+        whole = whole && side->place && side->here && side->asked;
+    }
+    *out = &s->base;
+    if (whole)
+        return 0;
+    ctr_source_free(&s->base);
+    return ctr_fail_nomem(err, n * sizeof *s->out);
+}

@@ -1,0 +1,145 @@
+#!/bin/sh
+# mpirun -n R ctr-train MODEL: processes that learn one model. The same bits for R ranks and any -j, those of one process for one
+# rank; what R ranks learn is what one process learns from minibatches R times as large. A rank that differs, fails, dies or stops
+# ends all of them, without a model. A checkpoint of all goes on to the same model.
+. "${0%/*}/lib.sh"
+[ -z "$SAN" ] || skip_all "MPI is left out under the sanitizers (unit-comm has threads as ranks)"
+command -v mpirun >/dev/null || skip_all "no mpirun"
+[ -f "$CTR_BUILD/lib/ctr/ctr-mpi.so" ] || skip_all "a build without Open MPI"
+cd "$W" || exit 1
+
+OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 TMPDIR=$W
+export OMPI_ALLOW_RUN_AS_ROOT OMPI_ALLOW_RUN_AS_ROOT_CONFIRM TMPDIR
+run() { # run RANKS COMMAND…
+    _ranks=$1
+    shift
+    timeout 60 mpirun --oversubscribe -q -n "$_ranks" "$@"
+}
+train() { # train RANKS OPTION…
+    _r=$1
+    shift
+    run "$_r" ctr-train mlp -q --embedding 8 --hidden 4 --minibatch 100 "$@"
+}
+
+awk 'BEGIN { srand(8); print "click,a,b,x,past"
+    for (i = 0; i < 4000; i++) print (rand() < .4) "," int(900 * rand()) "," int(30 / (.01 + rand())) "," rand() "," \
+        int(900 * rand()) " " int(900 * rand()) }' >rows.csv
+printf 'label click\nfeature a\nfeature b\ndense x\nfeature past in a of a = split(past, " ")\n' >plan
+ctr-import -q --format csv --header rows.csv | ctr-extract -q plan -o rows.arrows
+ctr-cat -q --to file --batch 333 -o rows.arrow rows.arrows
+
+# ---- one rank
+ctr-train mlp -q --embedding 8 --hidden 4 --minibatch 100 -o one.m rows.arrows
+ok 'one rank: the bytes of no mpirun' sh -c 'mpirun -q -n 1 ctr-train mlp -q --embedding 8 --hidden 4 --minibatch 100 -o got.m rows.arrows && cmp got.m one.m'
+ok 'with what one process alone does' run 1 ctr-train lr -q --progressive p -o lr.m rows.arrows
+
+# ---- what ranks learn together: the even and the odd minibatches of 100, and all of them as minibatches of 200
+csv() { # csv CONDITION
+    awk "NR == 1 || ($1)" rows.csv | ctr-import -q --format csv --header - | ctr-extract -q plan
+}
+csv 'int((NR - 2) / 100) % 2 == 0' >even.arrows
+csv 'int((NR - 2) / 100) % 2 == 1' >odd.arrows
+together() { # together MODEL OPTION…
+    run 2 ctr-train "$@" -q --minibatch 100 -o two.m even.arrows odd.arrows &&
+        ctr-train "$@" -q --minibatch 200 -o all.m rows.arrows &&
+        ctr-train "$@" -q --minibatch 100 -o half.m rows.arrows && for m in two all half; do ctr-predict -q $m.m rows.arrows | ctr-export --format csv -c score >$m.csv || return; done &&
+        paste -d, two.csv all.csv half.csv | awk -F, 'function abs(x) { return x < 0 ? -x : x }
+            NR > 1 { if (abs($1 - $2) > d) d = abs($1 - $2); if (abs($1 - $3) > e) e = abs($1 - $3) }
+            END { print NR - 1 " rows, difference " d ", of another size of minibatch " e; exit !(NR == 4001 && d < 1e-5 && e > 1e-3) }'
+}
+for model in 'mlp --l2 .001' dcnv2 'din --activation prelu' 'two-tower --user-features a,past --ad-features b,x'; do
+    ok "2 ranks learn from minibatches of both: $model" together $model
+done
+
+# ---- the same bits
+same() { # same RANKS MODEL OPTION…
+    _n=$1
+    shift
+    run "$_n" ctr-train "$@" -q -j 1 --passes 2 --minibatch 100 -o a.m rows.arrow && run "$_n" ctr-train "$@" -q -j 3 --passes 2 --minibatch 100 -o b.m rows.arrow && cmp a.m b.m
+}
+ok '2 ranks, any -j' same 2 mlp --l2 .001
+cp a.m two.m
+ok '3 ranks' same 3 mlp --l2 .001
+ok 'have other bits: the comparison can fail' sh -c '! cmp -s a.m two.m'
+ok 'statistics of batches' same 3 mlp --batch-norm
+ctr-select -q --head 0 -o none.arrows rows.arrows
+scores() { ctr-predict -q "$1" rows.arrows | ctr-export -q --format csv -c score >"$1.csv"; }
+train 2 --l2 .001 -o got.m none.arrows rows.arrows
+train 1 --l2 .001 -o all.m rows.arrows
+scores got.m && scores all.m
+ok 'a rank without rows changes nothing' cmp got.m.csv all.m.csv
+ok '--init' sh -c 'for i in a b; do mpirun --oversubscribe -q -n 2 ctr-train mlp -q --embedding 8 --hidden 4 --minibatch 100 --init one.m -o $i.m rows.arrow || exit; done; cmp a.m b.m'
+
+# ---- what is refused
+refused() { # refused NAME PATTERN STATUS COMMAND…
+    _name=$1 _like=$2 _want=$3
+    shift 3
+    rm -f no.m
+    "$@" 2>err
+    is "$_name: the status" $? "$_want"
+    ok "$_name: why" grep -Eq "$_like" err
+    ok "$_name: no model" test ! -e no.m
+}
+set -- --embedding 8 --hidden 4 --minibatch 100 -q -o no.m even.arrows odd.arrows
+refused 'other options' "ranks differ: rank 0 has '.*rate=0.001 .*rank 1 has '.*rate=0.3 .*start all of them alike" 2 \
+    timeout 60 mpirun --oversubscribe -q -n 1 ctr-train mlp "$@" : -n 1 ctr-train mlp --rate .3 "$@"
+printf 'label click\nfeature a\nfeature b\n' >other.plan
+ctr-import -q --format csv --header rows.csv | ctr-extract -q other.plan -o other.arrows
+refused 'another plan' "ranks differ: rank 0 has 'plan [0-9a-f]*', rank 1 has 'plan " 2 train 2 -o no.m rows.arrows other.arrows
+refused 'lr' 'lr does not learn over ranks' 2 run 2 ctr-train lr -o no.m even.arrows odd.arrows
+refused 'tables on disk' '^ctr-train: --spill does not go with ranks' 2 train 2 --spill . --memory 9M -o no.m even.arrows odd.arrows
+refused 'predictions' '^ctr-train: --progressive does not go with ranks' 2 train 2 --progressive p -o no.m even.arrows odd.arrows
+refused 'too few files' '2 files for 3 ranks.*ctr-split.*one .arrow file' 2 train 3 -o no.m even.arrows odd.arrows
+refused 'a file twice' 'are one file' 2 train 2 -o no.m even.arrows even.arrows
+refused 'stdin' 'ranks read files, not stdin' 2 train 2 -o no.m even.arrows -
+head -c 30000 odd.arrows >cut.arrows
+refused 'a truncated file' 'cut.arrows: truncated' 1 train 2 -o no.m even.arrows cut.arrows
+refused 'a full disk' '/dev/full' 1 train 2 -o /dev/full even.arrows odd.arrows
+
+# ---- a rank that dies, or stops
+ranks_of() { # ranks_of PID : its processes
+    ps -eo pid=,ppid=,comm= | awk -v p="$1" '$2 == p && $3 ~ /^ctr-train/ { print $1 }'
+}
+running() { [ "$(ranks_of "$job" | wc -l)" = 3 ] && [ -s "$1" ]; }
+signal_one() { # signal_one SIGNAL [CHECKPOINT] : of three ranks, which have begun
+    rm -f no.m c.ckpt
+    CTR_RANKS_LIMIT=2 mpirun --oversubscribe -q -n 3 ctr-train mlp -q --embedding 8 --hidden 4 --minibatch 100 --passes 1000 \
+        --checkpoint c.ckpt --checkpoint-every 4000 -o no.m rows.arrow 2>err &
+    job=$!
+    until_true running c.ckpt
+    all=$(ranks_of $job)
+    kill -"$1" "$(echo "$all" | tail -1)"
+    began=$(date +%s)
+    wait $job
+    status=$?
+    took=$(($(date +%s) - began))
+}
+gone() { for p in $all; do ! kill -0 "$p" 2>/dev/null || return 1; done; }
+for signal in KILL STOP; do
+    signal_one $signal
+    ok "SIG$signal of a rank ends all: status $status" test $status -ne 0
+    ok '… within 30 seconds' test $took -le 30
+    ok '… no process is left' until_true gone
+    ok '… and no model' test ! -e no.m
+done
+ok 'a rank that stopped is named' grep -q 'rank 2 of 3 gave no sign of life for 2 s' err
+
+# ---- checkpoints
+train 3 --passes 6 -o all.m rows.arrow
+rm -f c.ckpt
+mpirun --oversubscribe -q -n 3 ctr-train mlp -q --embedding 8 --hidden 4 --minibatch 100 --passes 6 --checkpoint c.ckpt --checkpoint-every 4000 -o got.m \
+    rows.arrow 2>/dev/null &
+job=$!
+until_true test -s c.ckpt
+kill -KILL "$(ranks_of $job | head -1)" 2>/dev/null
+wait $job
+[ ! -s c.ckpt ] || refused 'another number of ranks' 'c.ckpt was made by 3 ranks, and this run has 2' 2 \
+    train 2 --passes 6 --checkpoint c.ckpt --resume -o no.m rows.arrow
+train 3 --passes 6 --checkpoint c.ckpt --resume -o got.m rows.arrow
+ok 'a run that was killed goes on to the same model' cmp got.m all.m
+
+# ---- other programs do without MPI
+ok 'filters do not load MPI' sh -c '! ldd "$CTR_BUILD/bin/ctr-train" | grep -qi mpi'
+exits 'mpirun and no plug-in' 1 env CTR_MPI_PLUGIN=/none.so OMPI_COMM_WORLD_SIZE=2 ctr-train mlp -o no.m rows.arrows
+err_like 'is named with its remedy' 'plug-in for MPI cannot be opened.*libopenmpi-dev'
+done_testing
