@@ -101,6 +101,8 @@ exits 'a float as time' 2 ctr-history --time x -c item float
 err_like 'is told' 'the time x is float64, but must be a timestamp, or an integer'
 exits 'a window of counts that is too short' 2 ctr-history --count item --where click --delay 1h --count-window 1h log
 err_like 'is told' 'count-window must be longer than --delay'
+exits 'a window of behaviours that is too short' 2 ctr-history -c item --window 1h --delay 1h log
+err_like 'is told' 'window must be longer than --delay'
 exits 'both orders' 2 ctr-history --sort --lateness 1s -c item log
 exits 'a column that is there already' 2 ctr-history -c item --group past lists
 exits 'both on stdin' 2 ctr-history -c item --behaviours -

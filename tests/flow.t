@@ -262,6 +262,9 @@ refuse 'an option' 2 "the nearest is 'header'" 'from log = csv("log.csv", heder=
 refuse 'a quarantine' 2 'a plan writes no files' 'from log = csv("log.csv", bad_rows="quarantine=q")'
 refuse 'a second from' 2 '`from` is the first statement' 'from log
 from users'
+refuse 'a second from, with its file' 2 '`from` is the first statement' 'from log
+from log
+keep id' log=log.arrows
 refuse 'below nothing' 2 'stands below `from VIEW`' 'where click == 1'
 refuse 'a history without a user' 2 'say which column is the time: at COLUMN' 'from log
 history ad by user' log=log.arrows

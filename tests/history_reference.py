@@ -104,10 +104,12 @@ def run(seed, folder):
     events = log(r, r.choice([0, 1, 5, 120]), users, span, kind, nulls)
     past = log(r, r.choice([0, 3, 150]), users, span, kind, nulls) if two else events
     o = {"columns": r.sample(sorted(FIELDS), r.randrange(1, 5)), "age": r.random() < .5, "oldest": r.random() < .5,
-         "last": r.choice([1, 2, 3, 50]), "window": r.choice([0, 1, 7, 200, 10**9]), "delay": r.choice([0, 0, 1, 20, 500]),
+         "last": r.choice([1, 2, 3, 50]), "delay": r.choice([0, 0, 1, 20, 500]),
          "dwell": r.choice([None, None, 5, 30]), "group": r.choice(["history", "g"]), "prior": r.choice([0, 1, 20.5]),
          "count": r.choice([[], ["item"], ["cat", "user"], ["item+half", "cat"]])}
-    o["count_window"] = r.choice([10**9, max(o["delay"], o["dwell"] or 0) + r.choice([1, 10, 300])])
+    known = max(o["delay"], o["dwell"] or 0)
+    o["window"] = r.choice([10**9, known + r.choice([1, 7, 200])])
+    o["count_window"] = r.choice([10**9, known + r.choice([1, 10, 300])])
     mode = r.choice(["ordered", "sort", "late"])
     lateness = r.choice([0, 1, 30, 1000])
     args = []

@@ -596,7 +596,9 @@ int ctr_flow_open(struct ctr_batch_source *s, const struct ctr_plan *plan, const
     int rc = new_flow(&f, plan, o, err);
     if (rc)
         return rc;
-    rc = open_pruned(f, views, err);
+    rc = ctr_plan_check(plan, err); /* a statement with an error has no whole arguments */
+    if (!rc)
+        rc = open_pruned(f, views, err);
     if (!rc)
         rc = make_stages(f, err);
     if (rc)

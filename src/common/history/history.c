@@ -293,6 +293,9 @@ static int start(struct ctr_history *h, const struct ctr_schema *events, const c
     if (!rc && h->sets && o->count_window_ms >= 0 && (uint64_t)o->count_window_ms <= h->users.delay_ms)
         rc = ctr_fail(err, CTR_EUSAGE,
                       "--count-window must be longer than --delay (and --min-dwell): no click would be known in it");
+    if (!rc && h->columns.n && (uint64_t)o->window_ms <= h->users.delay_ms)
+        rc = ctr_fail(err, CTR_EUSAGE,
+                      "--window must be longer than --delay (and --min-dwell): no behaviour would be known in it");
     return rc ? rc : ctr_feedback_init(&h->counts, h->sets, h->users.delay_ms, o->count_window_ms, err);
 }
 

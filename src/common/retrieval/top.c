@@ -61,9 +61,9 @@ static int take_vectors(const struct ctr_vectors *v, const struct ctr_batch *b, 
         int64_t from = 0, end = 0;
         const struct ctr_col *item = ctr_col_items(&b->col[v->column], v->width, i, &from, &end);
         const float *x = item ? (const float *)item->data + from : NULL;
-        bool good = x && !item->nulls;
+        bool good = x;
         for (int c = 0; c < v->width && good; c++)
-            good = fabsf(value[i * v->width + c] = x[c]) < INFINITY;
+            good = !ctr_col_null(item, from + c) && fabsf(value[i * v->width + c] = x[c]) < INFINITY;
         if (!good)
             return ctr_fail(err, CTR_EDATA, "%.200s: row %lld: the vector is null, or a number of it is not finite",
                             name, (long long)(b->first_row + i + 1));
