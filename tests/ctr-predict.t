@@ -178,7 +178,7 @@ err_like 'cannot be' 'a pipe has none'
 printf 'pic,y,z,t\na,1,0,x\nb,0,1,y\n' | ctr-import -f csv --header -o pic.arrows
 printf 'label y\nfeature z\nimage pic\n' >pic.plan
 exits 'a column of images, which no model learns from' 2 sh -c 'ctr-extract pic.plan pic.arrows | ctr-train lr -q -o no.m'
-err_like 'is not dropped in silence' "column 'pic' has the role image, and lr does not learn from images: train dicm, make it a feature in the plan"
+err_like 'is not dropped in silence' "column 'pic' has the role image, and lr does not learn from images: train dicm or two-tower, make it a feature in the plan"
 printf 'feature z\nkeep y, t\n' >nolabel.plan
 exits 'a label that was forgotten' 2 sh -c 'ctr-extract nolabel.plan pic.arrows | ctr-train lr -q -o no.m'
 err_like 'has candidates' 'no column has the role label: name one with --label NAME; there is y$'
