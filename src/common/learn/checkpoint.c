@@ -142,23 +142,19 @@ static int write_lines(struct ctr_trainer *t, struct ctr_buf *b, struct ctr_err 
     return rc;
 }
 
-/* The line of this rank, in `own`; NULL: the checkpoint is of another number of ranks, *ranks. */
-static const char *line_of_rank(const struct ctr_trainer *t, const char *line, int *ranks, struct ctr_buf *own,
-                                struct ctr_err *err)
+/* The line of this rank, as text into `own`; an error: the checkpoint is of another number of ranks. */
+static int line_of_rank(const struct ctr_trainer *t, const char *line, struct ctr_buf *own, struct ctr_err *err)
 {
-    const int rank = ctr_comm_rank(t->job.params.comm);
-    const char *found = NULL;
-    *ranks = 1;
-    for (const char *at = line, *end;; at = end + 1, ++*ranks) {
-        end = at + strcspn(at, "|");
-        if (*ranks - 1 == rank && ctr_buf_printf(own, err, "%.*s", (int)(end - at), at))
-            return NULL;
-        if (*ranks - 1 == rank)
-            found = (const char *)own->data;
-        if (!*end)
-            break;
-    }
-    return *ranks == ctr_comm_size(t->job.params.comm) ? found : NULL;
+    const struct ctr_comm *c = t->job.params.comm;
+    int ranks = 1;
+    for (const char *p = line; (p = strchr(p, '|')); p++)
+        ranks++;
+    if (ranks != ctr_comm_size(c))
+        return ctr_fail(err, CTR_EUSAGE, "%s was made by %d rank%s, and this run has %d: resume with as many",
+                        t->job.checkpoint, ranks, CTR_S(ranks), ctr_comm_size(c));
+    for (int r = ctr_comm_rank(c); r > 0; r--)
+        line = strchr(line, '|') + 1;
+    return ctr_buf_printf(own, err, "%.*s", (int)strcspn(line, "|"), line);
 }
 
 static bool read_line(struct ctr_trainer *t, const char *line)
@@ -266,14 +262,12 @@ int ctr_checkpoint_load(struct ctr_trainer *t, struct ctr_err *err)
     if (rc)
         return rc;
     struct ctr_buf own = { 0 };
-    int ranks = 1;
     const char *line = ctr_meta_get(&info.schema.meta, CTR_META_CHECKPOINT);
     if (line)
         rc = same_options(t, &info, err);
-    if (!rc && line && !(line = line_of_rank(t, line, &ranks, &own, err)) && ranks != ctr_comm_size(t->job.params.comm))
-        rc = ctr_fail(err, CTR_EUSAGE, "%s was made by %d rank%s, and this run has %d: resume with as many",
-                      t->job.checkpoint, ranks, CTR_S(ranks), ctr_comm_size(t->job.params.comm));
-    if (!rc && (!line || !read_line(t, line)))
+    if (!rc && line)
+        rc = line_of_rank(t, line, &own, err);
+    if (!rc && (!line || !read_line(t, (const char *)own.data)))
         rc =
             ctr_fail(err, CTR_EDATA, "%s is no checkpoint: --resume wants the file of --checkpoint", t->job.checkpoint);
     if (!rc && t->resume.pass >= t->job.passes)
