@@ -16,22 +16,6 @@ static const struct ctr_opt opts[] = {
     { 0 },
 };
 
-static int write_all(struct ctr_cli *cli, const struct ctr_reader *r, const struct ctr_batch_source *groups,
-                     struct ctr_out *out, struct ctr_err *err)
-{
-    struct ctr_writer *w = NULL;
-    const struct ctr_batch *b;
-    int rc = ctr_cli_writer(cli, out, ctr_batch_source_schema(groups), &w, err);
-    while (!rc && (rc = ctr_batch_source_next(groups, &b, err)) > 0) {
-        rc = ctr_writer_batch(w, b, err);
-        ctr_cli_progress(cli, ctr_reader_rows(r), ctr_reader_total_rows(r));
-    }
-    if (!rc)
-        rc = ctr_cli_finish(cli, w, out, err);
-    ctr_writer_free(w);
-    return rc;
-}
-
 static void report(const struct ctr_cli *cli, const struct ctr_group *g)
 {
     struct ctr_group_stats st;
@@ -60,7 +44,7 @@ static int run(struct ctr_cli *cli, struct ctr_err *err)
     if (!rc)
         rc = ctr_cli_out(cli, CTR_OUT_BINARY, &out, err);
     if (!rc)
-        rc = write_all(cli, r, &source, out, err);
+        rc = ctr_cli_write_all(cli, r, &source, out, err);
     if (!rc)
         report(cli, g);
     ctr_batch_source_close(&source);

@@ -126,23 +126,6 @@ static int open_history(const struct ctr_cli *cli, const struct ctr_schema *s, c
     return ctr_history_new(h, s, past, o.behaviours && strcmp(o.behaviours, "-") ? o.behaviours : "stdin", &ho, err);
 }
 
-static int write_all(struct ctr_cli *cli, const struct ctr_reader *r, const struct ctr_batch_source *rows,
-                     struct ctr_out *out, struct ctr_err *err)
-{
-    struct ctr_writer *w = NULL;
-    const struct ctr_batch *b;
-    int rc = ctr_cli_writer(cli, out, ctr_batch_source_schema(rows), &w, err);
-
-    while (!rc && (rc = ctr_batch_source_next(rows, &b, err)) > 0) {
-        rc = ctr_writer_batch(w, b, err);
-        ctr_cli_progress(cli, ctr_reader_rows(r), ctr_reader_total_rows(r));
-    }
-    if (!rc)
-        rc = ctr_cli_finish(cli, w, out, err);
-    ctr_writer_free(w);
-    return rc;
-}
-
 static void report(const struct ctr_cli *cli, const struct ctr_history *h)
 {
     struct ctr_history_stats st;
@@ -179,7 +162,7 @@ static int run(struct ctr_cli *cli, struct ctr_err *err)
     if (!rc)
         rc = ctr_cli_out(cli, CTR_OUT_BINARY, &out, err);
     if (!rc)
-        rc = write_all(cli, r, &source, out, err);
+        rc = ctr_cli_write_all(cli, r, &source, out, err);
     if (!rc)
         report(cli, h);
     ctr_batch_source_close(&source);

@@ -92,23 +92,6 @@ static int open_join(struct ctr_cli *cli, const struct ctr_schema *left, struct 
     return rc;
 }
 
-static int join_all(struct ctr_cli *cli, const struct ctr_reader *left, const struct ctr_batch_source *joined,
-                    struct ctr_out *out, struct ctr_err *err)
-{
-    struct ctr_writer *w = NULL;
-    const struct ctr_batch *b;
-    int rc = ctr_cli_writer(cli, out, ctr_batch_source_schema(joined), &w, err);
-
-    while (!rc && (rc = ctr_batch_source_next(joined, &b, err)) > 0) {
-        rc = ctr_writer_batch(w, b, err);
-        ctr_cli_progress(cli, ctr_reader_rows(left), ctr_reader_total_rows(left));
-    }
-    if (!rc)
-        rc = ctr_cli_finish(cli, w, out, err);
-    ctr_writer_free(w);
-    return rc;
-}
-
 static void report(const struct ctr_cli *cli, const struct ctr_join *j, int left_columns)
 {
     struct ctr_join_stats st;
@@ -151,7 +134,7 @@ static int run(struct ctr_cli *cli, struct ctr_err *err)
     if (!rc && (rc = ctr_join_source(&source, j, err)))
         ctr_join_free(j);
     if (!rc)
-        rc = join_all(cli, left, &source, out, err);
+        rc = ctr_cli_write_all(cli, left, &source, out, err);
     if (!rc)
         report(cli, j, columns);
     ctr_batch_source_close(&right);

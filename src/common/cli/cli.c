@@ -234,6 +234,23 @@ int ctr_cli_finish(struct ctr_cli *cli, struct ctr_writer *w, struct ctr_out *o,
     return rc ? rc : ctr_out_commit(o, err);
 }
 
+int ctr_cli_write_all(struct ctr_cli *cli, const struct ctr_reader *r, const struct ctr_batch_source *rows,
+                      struct ctr_out *out, struct ctr_err *err)
+{
+    struct ctr_writer *w = NULL;
+    const struct ctr_batch *b;
+    int rc = ctr_cli_writer(cli, out, ctr_batch_source_schema(rows), &w, err);
+
+    while (!rc && (rc = ctr_batch_source_next(rows, &b, err)) > 0) {
+        rc = ctr_writer_batch(w, b, err);
+        ctr_cli_progress(cli, ctr_reader_rows(r), ctr_reader_total_rows(r));
+    }
+    if (!rc)
+        rc = ctr_cli_finish(cli, w, out, err);
+    ctr_writer_free(w);
+    return rc;
+}
+
 int ctr_cli_role(const struct ctr_cli *cli, const struct ctr_schema *s, enum ctr_role role, bool need,
                  struct ctr_err *err)
 {

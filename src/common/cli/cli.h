@@ -153,6 +153,9 @@ int64_t ctr_cli_batch_rows(const struct ctr_cli *cli, const struct ctr_schema *s
 /* A stream writer on `out` with this tool's provenance added to a copy of the schema, flushed when input is idle. */
 int ctr_cli_writer(struct ctr_cli *cli, struct ctr_out *out, const struct ctr_schema *schema, struct ctr_writer **w,
                    struct ctr_err *err) CTR_MUST;
+/* All batches of `rows` to `out`, finished; progress is that of r, which they are made of. */
+int ctr_cli_write_all(struct ctr_cli *cli, const struct ctr_reader *r, const struct ctr_batch_source *rows,
+                      struct ctr_out *out, struct ctr_err *err) CTR_MUST;
 /* An option's file that will be written (ctr_cli_side_out calls it): one that is an input, -o or another such file is
  * refused. */
 int ctr_cli_written(struct ctr_cli *cli, const char *path, struct ctr_err *err) CTR_MUST;
