@@ -36,14 +36,5 @@ history -c article --group recent --last 5 | ctr-select -q --columns recent.arti
 history -c article,type,colour,department --last 50 --where true --count "customer,$(echo "$attributes" | sed 's/[a-z]*/customer+&/g')" |
     ctr-join -q --by-row recent.arrows -o history.arrows
 
-rm -f seeds.tsv
 grep -v like "$here/hm.plan" | grep -v photo_vector >without.plan
-cp "$here/hm.plan" with.plan
-tower='--images photos.arrow --images-tower 0 --images-pool attentive --attention-hidden 8'
-model ids without.plan --images-as-ids
-# shellcheck disable=SC2086
-model tower without.plan $tower
-model cosine with.plan --images-as-ids
-# shellcheck disable=SC2086
-model images with.plan $tower
-tables ids tower cosine images
+compare without.plan "$here/hm.plan"

@@ -27,14 +27,5 @@ ctr-select -q --columns user_id ratings.arrows | ctr-export -f csv | awk 'NR > 1
     ctr-import -q -f csv --header --columns user_id:int32,events:int64 -o events.arrows
 ctr-join -q -k user_id users.arrows ratings.arrows | ctr-join -q -k movie_id movies.arrows | ctr-join -q -k user_id events.arrows -o history.arrows
 
-rm -f seeds.tsv
 grep -v poster_vector "$here/movies.plan" >without.plan
-cp "$here/movies.plan" with.plan
-tower='--images photos.arrow --images-tower 0 --images-pool attentive --attention-hidden 8'
-model ids without.plan --images-as-ids
-# shellcheck disable=SC2086
-model tower without.plan $tower
-model cosine with.plan --images-as-ids
-# shellcheck disable=SC2086
-model images with.plan $tower
-tables ids tower cosine images
+compare without.plan "$here/movies.plan"

@@ -64,3 +64,16 @@ tables() {
                 END { printf "| %s | %s | %s | %s |\n", m, a, g, s }'
     done
 }
+
+# compare WITHOUT WITH: the models of ids alone, with the tower of dicm, with what the plan WITH makes of the photographs, with both.
+compare() {
+    rm -f seeds.tsv
+    tower='--images photos.arrow --images-tower 0 --images-pool attentive --attention-hidden 8'
+    model ids "$1" --images-as-ids
+    # shellcheck disable=SC2086
+    model tower "$1" $tower
+    model cosine "$2" --images-as-ids
+    # shellcheck disable=SC2086
+    model images "$2" $tower
+    tables ids tower cosine images
+}
