@@ -49,14 +49,7 @@ scores() { ctr-export -f csv --columns score "$1"; }
 ref() { "$PY" "$REF" "$@"; }
 
 # ---- the model, by finite differences through pooling, tower and base
-agrees() { # agrees OPTIONS -- REFERENCE-OPTIONS
-    _o=
-    while [ "$1" != -- ]; do _o="$_o $1"; shift; done
-    shift
-    # shellcheck disable=SC2086
-    small $_o --rate 1e-35 -o start.arrows && small $_o -o got.arrows --progressive got.p &&
-        ref dicm tiny.arrows start.arrows got.arrows got.p hidden=3 images=keys.arrows images-tower=3,2 attention-hidden=2 minibatch=8 rate=.01 "$@"
-}
+agrees() { agrees_with dicm "hidden=3 images=keys.arrows images-tower=3,2 attention-hidden=2 minibatch=8 rate=.01" "$@"; } # agrees OPTIONS -- REFERENCE-OPTIONS
 ok 'images summed: agrees with the reference: scores before each update, every value after' agrees --
 ok 'their means, a tower without hidden layers' agrees --images-pool mean --images-tower 0 -- images-pool=mean images-tower=0
 ok 'the largest' agrees --images-pool max -- images-pool=max

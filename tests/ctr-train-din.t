@@ -47,14 +47,7 @@ scores() { ctr-export -f csv --columns score "$1"; }
 ref() { "$PY" "$REF" "$@"; }
 
 # ---- the model: aligned fields, one without a candidate, two histories, empty ones, row weights, fractional labels
-agrees() { # agrees OPTIONS -- REFERENCE-OPTIONS
-    _o=
-    while [ "$1" != -- ]; do _o="$_o $1"; shift; done
-    shift
-    # shellcheck disable=SC2086
-    small $_o --rate 1e-35 -o start.arrows && small $_o -o got.arrows --progressive got.p &&
-        ref din tiny.arrows start.arrows got.arrows got.p hidden=3 attention-hidden=2 minibatch=12 rate=.01 activation=dice "$@"
-}
+agrees() { agrees_with din "hidden=3 attention-hidden=2 minibatch=12 rate=.01 activation=dice" "$@"; } # agrees OPTIONS -- REFERENCE-OPTIONS
 ok 'agrees with the reference: scores before each update, every value after' agrees --
 ok 'softmax' agrees --attention softmax -- attention=softmax
 ok 'prelu' agrees --activation prelu -- activation=prelu

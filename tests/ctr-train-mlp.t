@@ -15,14 +15,7 @@ scores() { ctr-export -f csv --columns score "$1"; }
 ref() { "$PY" "$REF" "$@"; }
 
 # ---- the model: lists, weighted keys, shared tables, numbers, row weights, fractional labels
-agrees() { # agrees OPTIONS -- REFERENCE-OPTIONS
-    _o=
-    while [ "$1" != -- ]; do _o="$_o $1"; shift; done
-    shift
-    # shellcheck disable=SC2086
-    small $_o --rate 1e-35 -o start.arrows && small $_o -o got.arrows --progressive got.p &&
-        ref mlp tiny.arrows start.arrows got.arrows got.p hidden=4,3 minibatch=16 rate=.01 "$@"
-}
+agrees() { agrees_with mlp "hidden=4,3 minibatch=16 rate=.01" "$@"; } # agrees OPTIONS -- REFERENCE-OPTIONS
 ok 'agrees with the reference: scores before each update, every value after' agrees --
 ok 'relu' agrees --activation relu -- activation=relu
 ok 'dice' agrees --activation dice -- activation=dice

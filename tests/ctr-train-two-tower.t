@@ -18,14 +18,7 @@ train() { ctr-train two-tower -q $(sides) --embedding 5 --hidden 16,8 --vector 6
 scores() { ctr-export -f csv --columns score "$1"; }
 ref() { "$PY" "$REF" "$@"; }
 
-agrees() { # agrees OPTIONS -- REFERENCE-OPTIONS
-    _o=
-    while [ "$1" != -- ]; do _o="$_o $1"; shift; done
-    shift
-    # shellcheck disable=SC2086
-    small $_o --rate 1e-35 -o start.arrows && small $_o -o got.arrows --progressive got.p &&
-        ref two-tower tiny.arrows start.arrows got.arrows got.p user=$U ad="$A" hidden=4,3 minibatch=16 rate=.01 "$@"
-}
+agrees() { agrees_with two-tower "user=$U ad=$A hidden=4,3 minibatch=16 rate=.01" "$@"; } # agrees OPTIONS -- REFERENCE-OPTIONS
 ok 'agrees with the reference: scores before each update, every value after' agrees --
 ok 'dice and batch normalization, which each tower has of its own' agrees --batch-norm --activation dice -- batch-norm=1 activation=dice
 ok 'relu, lists pooled by their largest' agrees --activation relu --pooling max -- activation=relu pooling=max

@@ -101,6 +101,18 @@ err_like() {
     fi
 }
 
+# agrees_with MODEL FIXED OPTION… -- REFERENCE-OPTION… : a model that `small` of the test trains has the values and progressive scores
+# of deep_reference.py ($REF), which takes the options FIXED and REFERENCE-OPTION. `ref` of the test runs it.
+agrees_with() {
+    _model=$1 _fixed=$2 _o=
+    shift 2
+    while [ "$1" != -- ]; do _o="$_o $1"; shift; done
+    shift
+    # shellcheck disable=SC2086
+    small $_o --rate 1e-35 -o start.arrows && small $_o -o got.arrows --progressive got.p &&
+        ref "$_model" tiny.arrows start.arrows got.arrows got.p $_fixed "$@"
+}
+
 # same_rows A B : two streams of the same names, values and order; batches and provenance may differ.
 same_rows() {
     ctr-export -f jsonl "$1" >"$W/.rows" && ctr-export -f jsonl "$2" | cmp "$W/.rows" -
