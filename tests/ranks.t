@@ -91,6 +91,7 @@ refused 'another plan' "ranks differ: rank 0 has 'plan [0-9a-f]*', rank 1 has 'p
 refused 'lr' 'lr does not learn over ranks' 2 run 2 ctr-train lr -o no.m even.arrows odd.arrows
 refused 'tables on disk' '^ctr-train: --spill does not go with ranks' 2 train 2 --spill . --memory 9M -o no.m even.arrows odd.arrows
 refused 'predictions' '^ctr-train: --progressive does not go with ranks' 2 train 2 --progressive p -o no.m even.arrows odd.arrows
+refused 'images' '^ctr-train: a model of images does not go with ranks' 2 run 2 ctr-train two-tower --images rows.arrow -o no.m even.arrows odd.arrows
 refused 'too few files' '2 files for 3 ranks.*ctr-split.*one .arrow file' 2 train 3 -o no.m even.arrows odd.arrows
 refused 'a file twice' 'are one file' 2 train 2 -o no.m even.arrows even.arrows
 refused 'stdin' 'ranks read files, not stdin' 2 train 2 -o no.m even.arrows -

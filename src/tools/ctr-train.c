@@ -581,7 +581,7 @@ static int check_ranks(const struct run *run, const struct ctr_train_job *job, s
         { o.spool, "--spool" },
         { o.progressive, "--progressive" },
         { run->flows, "a plan with statements" },
-        { p->images_pool, "a model of images" },
+        { p->images || p->images_pool, "a model of images" },
         { p->spill, "--spill" },
         { p->device && strcmp(p->device, "cpu") != 0, "--device other than cpu" },
     };
