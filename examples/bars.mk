@@ -1,4 +1,4 @@
-# The published recipes of the BARS benchmark, for whoever has its data: BARS=folder with Criteo_x4/train.csv and so on (bars.md).
+# The published recipes of the BARS benchmark, for those who have its data: BARS=folder with Criteo_x4/train.csv and so on (bars.md).
 # What this file makes of a data set lies in OUT/bars/NAME: fitted.arrows, train.arrows, valid.arrows, test.arrows and the models.
 
 BARS ?= $(DATA)/bars

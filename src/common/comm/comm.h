@@ -29,7 +29,7 @@
 
 /* What bytes are, for ctr_comm_bytes. */
 enum ctr_comm_kind {
-    CTR_COMM_CONTROL, /* how many rows, who goes on; rows of a model that is saved */
+    CTR_COMM_CONTROL, /* how many rows; which ranks go on; rows of a model that is saved */
     CTR_COMM_IDS,     /* keys of tables */
     CTR_COMM_IMAGES,  /* keys of images */
     CTR_COMM_VECTORS, /* values of tables */

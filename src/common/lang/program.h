@@ -81,7 +81,8 @@ struct plan_place {
     bool forced;                  /* by `place` */
 };
 struct ctr_place_opts;
-/* A place for each node, from the arena of the graph; made once, by the rule without memory if nobody asked before. */
+/* A place for each node, from the arena of the graph; made once, by the rule without memory unless ctr_program_place
+ * made them before. */
 int ctr_program_places(struct ctr_program *g, struct ctr_err *err) CTR_MUST;
 /* Marks and layers, before the first run, for what does not need the fitted state. */
 int ctr_program_seal(struct ctr_program *g, struct ctr_err *err) CTR_MUST;
