@@ -76,11 +76,8 @@ struct ctr_deep_sequence {
 
 /* Distinct hashes of a minibatch, numbered in the order in which they came. */
 struct ctr_deep_set {
-    uint64_t mask;
-    struct ctr_buf slot; /* int32_t: number + 1, 0: empty */
-    struct ctr_buf hash; /* u64 */
-    struct ctr_buf uses; /* i32: how often it came, for the caller to count; 0 at first */
-    int64_t n;           /* hashes */
+    struct ctr_keyset keys;
+    struct ctr_buf uses; /* i32: how often each came, for the caller to count; 0 at first */
     struct ctr_err err;
 };
 

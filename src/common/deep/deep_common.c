@@ -76,15 +76,15 @@ static int number_list(struct ctr_deep_group *g, const struct list *l, int32_t *
     struct ctr_deep_set *s = &g->distinct;
     int rc = 0;
     for (uint64_t h = hash_of(l);; h = ctr_mix64(h + 1)) {
-        const int64_t before = s->n;
+        const int64_t before = s->keys.n;
         *number = ctr_deep_set_add(s, h, &rc);
         if (rc) {
             *err = s->err;
             return rc;
         }
-        if (s->n == before && !is_same(g, *number, l))
+        if (s->keys.n == before && !is_same(g, *number, l))
             continue;
-        if (s->n > before)
+        if (s->keys.n > before)
             append(g, *number, l);
         AS(int32_t, s->uses)[*number]++;
         return 0;
@@ -131,7 +131,7 @@ int ctr_deep_common_add(struct ctr_deep *d, struct ctr_deep_group *g, const stru
 struct ctr_lists ctr_deep_common_lists(const struct ctr_deep *d, const struct ctr_deep_group *g, int64_t first)
 {
     const struct ctr_deep_lists *on = &g->buffers[d->batch.buffer_index];
-    const int64_t lists = g->distinct.n - first;
+    const int64_t lists = g->distinct.keys.n - first;
     return (struct ctr_lists){ .lists = lists,
                                .per_row = 1,
                                .start = ctr_vec_at(on->start, first, lists + 1),
@@ -156,7 +156,7 @@ int ctr_deep_common_pool(struct ctr_deep *d, struct ctr_deep_group *g, int64_t f
                          struct ctr_err *err)
 {
     const size_t one = (size_t)g->width * sizeof(float);
-    const int64_t lists = g->distinct.n;
+    const int64_t lists = g->distinct.keys.n;
     int rc = ctr_deep_keep(d, &g->value, (size_t)g->pooled * one, (size_t)lists * one, err);
     if (!rc && d->learns)
         rc = ctr_mem_grow(&g->grad, d->dev, (size_t)lists * one, err);
@@ -177,7 +177,7 @@ int ctr_deep_common_pool(struct ctr_deep *d, struct ctr_deep_group *g, int64_t f
 
 int ctr_deep_common_grad(struct ctr_deep *d, struct ctr_deep_group *g, struct ctr_mat dx, struct ctr_err *err)
 {
-    const int64_t lists = g->distinct.n;
+    const int64_t lists = g->distinct.keys.n;
     int rc = ctr_deep_send_groups(d, &g->list, lists, &g->row_start_mem, &g->row_item_mem, err);
     if (!rc)
         rc = ctr_deep_sent(d, err);
@@ -197,7 +197,7 @@ void ctr_deep_common_uses(const struct ctr_deep *d, int32_t *more)
     for (int i = 0; i < d->groups; i++) {
         const struct ctr_deep_group *g = &d->group[i];
         const int32_t *start = AS(int32_t, g->start), *index = AS(int32_t, g->index);
-        for (int64_t l = 0; g->common && l < g->distinct.n; l++) {
+        for (int64_t l = 0; g->common && l < g->distinct.keys.n; l++) {
             const int32_t again = AS(int32_t, g->distinct.uses)[l] - 1;
             for (int32_t e = start[l]; again && e < start[l + 1]; e++)
                 more[index[e]] += again;

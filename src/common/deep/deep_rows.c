@@ -237,57 +237,26 @@ int ctr_deep_add(struct ctr_deep *d, const struct ctr_rows *r, int64_t from, int
 
 /* ---- distinct keys ---- */
 
-static int grow_set(struct ctr_deep_set *s, struct ctr_err *err)
-{
-    uint64_t slots = s->mask ? (s->mask + 1) * 2 : 1024;
-    s->slot.len = 0;
-    int rc = ctr_buf_reserve(&s->slot, slots * sizeof(int32_t), err);
-    if (rc)
-        return rc;
-    int32_t *slot = AS(int32_t, s->slot);
-    memset(slot, 0, slots * sizeof *slot);
-    s->mask = slots - 1;
-    for (int64_t i = 0; i < s->n; i++) {
-        uint64_t at = ctr_hash_place(AS(uint64_t, s->hash)[i], s->mask);
-        while (slot[at])
-            at = (at + 1) & s->mask;
-        slot[at] = (int32_t)i + 1;
-    }
-    return 0;
-}
-
 int32_t ctr_deep_set_add(struct ctr_deep_set *s, uint64_t h, int *rc)
 {
-    if ((uint64_t)(s->n + 1) * 2 > s->mask && (*rc = grow_set(s, &s->err)))
-        return 0;
-    uint64_t at = ctr_hash_place(h, s->mask);
-    for (int32_t i; (i = AS(int32_t, s->slot)[at]); at = (at + 1) & s->mask)
-        if (AS(uint64_t, s->hash)[i - 1] == h)
-            return i - 1;
-    uint64_t *hash = ctr_buf_extend(&s->hash, 1, sizeof h, rc, &s->err);
-    int32_t *uses = ctr_buf_extend(&s->uses, 1, sizeof *uses, rc, &s->err);
-    if (*rc)
-        return 0;
-    *hash = h;
-    *uses = 0;
-    AS(int32_t, s->slot)[at] = (int32_t)++s->n;
-    return (int32_t)s->n - 1;
+    const int64_t known = s->keys.n;
+    const int32_t at = ctr_keyset_add(&s->keys, h, rc, &s->err);
+    int32_t *uses = *rc || s->keys.n == known ? NULL : ctr_buf_extend(&s->uses, 1, sizeof *uses, rc, &s->err);
+    if (uses)
+        *uses = 0;
+    return at;
 }
 
 void ctr_deep_set_clear(struct ctr_deep_set *s)
 {
-    if (s->n)
-        memset(s->slot.data, 0, (s->mask + 1) * sizeof(int32_t));
-    ctr_buf_clear(&s->hash);
+    ctr_keyset_clear(&s->keys);
     ctr_buf_clear(&s->uses);
-    s->n = 0;
 }
 
 void ctr_deep_set_free(struct ctr_deep_set *s)
 {
-    struct ctr_buf *bufs[] = { &s->slot, &s->hash, &s->uses };
-    for (size_t b = 0; b < CTR_COUNT(bufs); b++)
-        ctr_buf_free(bufs[b]);
+    ctr_keyset_free(&s->keys);
+    ctr_buf_free(&s->uses);
 }
 
 struct pull {
@@ -309,7 +278,7 @@ static struct walk walk_field(const struct pull *p, int k)
     while (k >= g->first + g->inputs)
         g++;
     if (g->common)
-        return (struct walk){ g, g->pooled, g->distinct.n, 0, 0 };
+        return (struct walk){ g, g->pooled, g->distinct.keys.n, 0, 0 };
     return (struct walk){ g, p->first * g->fields + k - g->first, p->d->rows * g->fields, 0, 0 };
 }
 
@@ -394,8 +363,8 @@ static int begin_keys(struct ctr_deep *d, int buffer, bool make, struct ctr_pool
     int rc = keys ? 0 : ctr_fail_nomem(err, (size_t)d->batch.sets * sizeof *keys);
     *unique = 0;
     for (int t = 0; t < d->batch.sets && !rc; t++) {
-        keys[t] = (struct ctr_want_keys){ AS(uint64_t, set[t].hash), set[t].n };
-        *unique += set[t].n;
+        keys[t] = (struct ctr_want_keys){ ctr_keyset_hashes(&set[t].keys), set[t].keys.n };
+        *unique += set[t].keys.n;
         if (set[t].err.code) {
             *err = set[t].err;
             rc = err->code;
@@ -676,8 +645,8 @@ static int row_gradients(struct ctr_deep *d, struct ctr_err *err)
         }
         if (g->common) {
             grad.lists = ctr_deep_common_lists(d, g, 0);
-            grad.dout = ctr_mat(g->grad, g->distinct.n, d->width);
-            grad.out = ctr_mat(g->value, g->distinct.n, d->width);
+            grad.dout = ctr_mat(g->grad, g->distinct.keys.n, d->width);
+            grad.out = ctr_mat(g->value, g->distinct.keys.n, d->width);
         }
         rc = ctr_dev_pool_grad(d->dev, &grad, err);
     }
@@ -699,14 +668,14 @@ static int send_l2(struct ctr_deep *d, const struct ctr_deep_tables *all, struct
     for (int t = 0; t < d->batch.sets && !rc; t++) {
         const struct ctr_deep_set *s = &sets_of(d)[t];
         const int32_t *place = ctr_source_places(d->vectors.source, d->batch.key_buffer, t);
-        for (int64_t k = 0; k < s->n; k++)
+        for (int64_t k = 0; k < s->keys.n; k++)
             AS(int32_t, s->uses)[k] += again[place[k]];
         ctr_buf_clear(&counts);
-        uint32_t *count = ctr_buf_extend(&counts, s->n, sizeof *count, &rc, err);
-        if (!rc && (s->n || d->p.comm))
+        uint32_t *count = ctr_buf_extend(&counts, s->keys.n, sizeof *count, &rc, err);
+        if (!rc && (s->keys.n || d->p.comm))
             rc = ctr_source_count(d->vectors.source, d->batch.key_buffer, t, AS(int32_t, s->uses), count, err);
-        for (int64_t k = 0; k < s->n && !rc; k++) {
-            const uint32_t given = ctr_deep_count(&all->given, AS(uint64_t, s->hash)[k]);
+        for (int64_t k = 0; k < s->keys.n && !rc; k++) {
+            const uint32_t given = ctr_deep_count(&all->given, ctr_keyset_hashes(&s->keys)[k]);
             to[place[k]] = (float)(d->p.l2 / (double)(given ? given : count[k]));
         }
     }
