@@ -26,15 +26,18 @@ static void fill(struct ctr_weight_tables *w)
     ctr_weights_made(w);
 }
 
-static void add_found(const struct ctr_weights_terms *s, bool rates)
+static uint64_t add_found(const struct ctr_weights_terms *s, bool rates)
 {
+    uint64_t absent = 0;
     for (int64_t i = 0; i < s->n; i++) {
         int place;
         const uint64_t *b = ctr_weights_find(s->t, ctr_weights_home(s->t, s->h[i]), s->h[i], rates, &place);
         s->weight[i] += b ? ctr_weights_weight(b, place, rates) : 0;
         if (rates)
             s->rate[i] += b ? ctr_weights_rate(b, place) : s->unseen_rate;
+        absent |= (uint64_t)!b << i;
     }
+    return absent;
 }
 
 /* Of one table, runs of all lengths one after another; sums before are not 0. */
@@ -54,10 +57,10 @@ static bool agrees(const struct ctr_weights_kernel *kernel, const struct ctr_wei
         kernel->homes(t, h, n, home);
         for (int64_t i = 0; i < n; i++)
             same &= home[i] == ctr_weights_home(t, h[i]);
-        (rates ? kernel->add_rated : kernel->add)(&s);
+        const uint64_t absent = (rates ? kernel->add_rated : kernel->add)(&s);
         s.weight = same_weight;
         s.rate = same_rate;
-        add_found(&s, rates);
+        same &= absent == add_found(&s, rates);
         same &= !memcmp(weight, same_weight, (size_t)n * sizeof *weight) &&
                 !memcmp(rate, same_rate, (size_t)n * sizeof *rate);
     }

@@ -452,8 +452,8 @@ int ctr_deep_settle(struct ctr_deep_learner *l, struct ctr_err *err) CTR_MUST;
     .save_schema = ctr_deep_save_schema, .save = ctr_deep_save, .section_names = ctr_deep_section_names,               \
     .save_sections = ctr_deep_save_sections, .load = ctr_deep_load, .warm = ctr_deep_warm,                             \
     .scorer_open = ctr_deep_scorer_open, .scorer_free = ctr_deep_scorer_free, .session_new = ctr_deep_session_new,     \
-    .session_free = ctr_deep_session_free, .predict_rows = ctr_deep_predict_rows,                                      \
-    .count_unknown = ctr_deep_count_unknown, .output = ctr_deep_output, .output_rows = ctr_deep_output_rows
+    .session_free = ctr_deep_session_free, .predict_rows = ctr_deep_predict_rows, .output = ctr_deep_output,           \
+    .output_rows = ctr_deep_output_rows
 
 int ctr_deep_learner_new(void **learner, const struct ctr_model *m, const struct ctr_params *p, struct ctr_err *err);
 void ctr_deep_learner_free(void *learner);
@@ -481,10 +481,11 @@ void ctr_deep_scorer_free(void *scorer);
 int ctr_deep_session_new(void **session, const void *scorer, const struct ctr_inputs *in, const struct ctr_strs *tables,
                          const char *output, struct ctr_err *err);
 void ctr_deep_session_free(void *session);
-void ctr_deep_count_unknown(const void *session, const struct ctr_rows *r, int64_t *n, int64_t *unknown);
-int ctr_deep_predict_rows(void *session, const struct ctr_rows *rows, double *score, struct ctr_err *err);
+int ctr_deep_predict_rows(void *session, const struct ctr_rows *rows, double *score, struct ctr_key_counts *counts,
+                          struct ctr_err *err);
 bool ctr_deep_output(const void *scorer, int i, struct ctr_output *out);
-int ctr_deep_output_rows(void *session, const struct ctr_rows *rows, float *value, struct ctr_err *err);
+int ctr_deep_output_rows(void *session, const struct ctr_rows *rows, float *value, struct ctr_key_counts *counts,
+                         struct ctr_err *err);
 
 /* Logits of rows [from, from + n) of the minibatch as probabilities; the error names the first that is none. first_row:
  * of the stream, of row `from`. */

@@ -233,7 +233,31 @@ static int add_rows(struct session *s, const struct ctr_rows *r, struct ctr_err 
               : ctr_deep_pull(&s->net, (struct ctr_deep_tables *)(uintptr_t)&s->of->tables, false, NULL, 0, 0, err);
 }
 
-int ctr_deep_predict_rows(void *session, const struct ctr_rows *r, double *score, struct ctr_err *err)
+/* Runs of entries of one input are looked up together. */
+static void count_keys(const struct session *s, const struct ctr_rows *r, struct ctr_key_counts *counts)
+{
+    enum { RUN = 64 };
+    const struct ctr_deep *net = &s->net;
+    const int64_t first = r->start[0], keys = net->keys;
+    uint32_t row[RUN];
+    for (int64_t e = first, run; e < r->start[r->rows]; e += run) {
+        const int input = r->table ? r->table[e] : net->key_input[(e - first) % keys];
+        const int table = net->input[input].table_at;
+        for (run = 1; r->table && run < RUN && e + run < r->start[r->rows] && r->table[e + run] == input;)
+            run++;
+        if (table >= 0)
+            ctr_embedding_find(&s->of->tables.t[table].rows, r->hash + e, run, row);
+        counts->keys[input] += run;
+        const bool image = net->images && net->input[input].image;
+        for (int64_t i = 0; i < run && image; i++)
+            counts->unknown[input] += ctr_image_table_find(ctr_deep_images_table(net), r->hash[e + i]) < 0;
+        for (int64_t i = 0; i < run && !image; i++)
+            counts->unknown[input] += table < 0 || row[i] == CTR_EMBEDDING_NONE;
+    }
+}
+
+int ctr_deep_predict_rows(void *session, const struct ctr_rows *r, double *score, struct ctr_key_counts *counts,
+                          struct ctr_err *err)
 {
     struct session *s = session;
     int rc = add_rows(s, r, err);
@@ -241,11 +265,14 @@ int ctr_deep_predict_rows(void *session, const struct ctr_rows *r, double *score
         rc = s->net.spec->forward(&s->net, 0, r->rows, false, err);
     if (!rc)
         rc = ctr_deep_scores(&s->net, 0, r->rows, r->first_row, score, err);
+    if (!rc && counts)
+        count_keys(s, r, counts);
     ctr_deep_clear(&s->net);
     return rc;
 }
 
-int ctr_deep_output_rows(void *session, const struct ctr_rows *r, float *value, struct ctr_err *err)
+int ctr_deep_output_rows(void *session, const struct ctr_rows *r, float *value, struct ctr_key_counts *counts,
+                         struct ctr_err *err)
 {
     struct session *s = session;
     struct ctr_mat y = { 0 };
@@ -258,30 +285,8 @@ int ctr_deep_output_rows(void *session, const struct ctr_rows *r, float *value, 
         if (!(fabsf(value[i]) < INFINITY))
             rc = ctr_fail(err, CTR_EDATA, "row %lld: the vector is not a number: scale the inputs' numbers down",
                           (long long)(r->first_row + i / y.cols + 1));
+    if (!rc && counts)
+        count_keys(s, r, counts);
     ctr_deep_clear(&s->net);
     return rc;
-}
-
-/* Runs of entries of one input are looked up together. */
-void ctr_deep_count_unknown(const void *session, const struct ctr_rows *r, int64_t *n, int64_t *unknown)
-{
-    enum { RUN = 64 };
-    const struct session *s = session;
-    const struct ctr_deep *net = &s->net;
-    const int64_t first = r->start[0], keys = net->keys;
-    uint32_t row[RUN];
-    for (int64_t e = first, run; e < r->start[r->rows]; e += run) {
-        const int input = r->table ? r->table[e] : net->key_input[(e - first) % keys];
-        const int table = net->input[input].table_at;
-        for (run = 1; r->table && run < RUN && e + run < r->start[r->rows] && r->table[e + run] == input;)
-            run++;
-        if (table >= 0)
-            ctr_embedding_find(&s->of->tables.t[table].rows, r->hash + e, run, row);
-        n[input] += run;
-        const bool image = net->images && net->input[input].image;
-        for (int64_t i = 0; i < run && image; i++)
-            unknown[input] += ctr_image_table_find(ctr_deep_images_table(net), r->hash[e + i]) < 0;
-        for (int64_t i = 0; i < run && !image; i++)
-            unknown[input] += table < 0 || row[i] == CTR_EMBEDDING_NONE;
-    }
 }

@@ -334,7 +334,6 @@ const struct ctr_model ctr_model_lr = {
     .predicts_transposed = true,
     .floats = CTR_FLOAT_IEEE,
     .predict_rows = ctr_lr_predict_rows,
-    .count_unknown = ctr_lr_count_unknown,
     .predict_uncertain = ctr_lr_predict_uncertain,
     .row_weights = ctr_lr_row_weights,
 };

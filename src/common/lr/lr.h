@@ -261,9 +261,12 @@ void ctr_lr_scorer_free(void *scorer);
 int ctr_lr_session_new(void **session, const void *scorer, const struct ctr_strs *tables, struct ctr_err *err) CTR_MUST;
 void ctr_lr_session_free(void *session);
 int ctr_lr_predict_uncertain(void *session, const struct ctr_rows *rows, double *score, double *uncertainty,
-                             struct ctr_err *err) CTR_MUST;
-void ctr_lr_count_unknown(const void *scorer, const struct ctr_rows *r, int64_t *n, int64_t *unknown);
-int ctr_lr_predict_rows(void *session, const struct ctr_rows *rows, double *score, struct ctr_err *err) CTR_MUST;
+                             struct ctr_key_counts *counts, struct ctr_err *err) CTR_MUST;
+int ctr_lr_predict_rows(void *session, const struct ctr_rows *rows, double *score, struct ctr_key_counts *counts,
+                        struct ctr_err *err) CTR_MUST;
 double ctr_lr_row_weights(const void *scorer, const struct ctr_rows *rows, int64_t i, double *weight);
+/* The same, and the row's keys are counted. */
+double ctr_lr_row_counted(const void *scorer, const struct ctr_rows *rows, int64_t i, double *weight,
+                          struct ctr_key_counts *counts);
 
 #endif

@@ -595,5 +595,4 @@ const struct ctr_model ctr_model_lr_device = {
     .session_new = ctr_lr_device_session_new,
     .session_free = ctr_lr_device_session_free,
     .predict_rows = ctr_lr_device_predict_rows,
-    .count_unknown = ctr_lr_device_count_unknown,
 };

@@ -64,7 +64,7 @@ void ctr_lr_device_scorer_free(void *scorer);
 int ctr_lr_device_session_new(void **session, const void *scorer, const struct ctr_inputs *in,
                               const struct ctr_strs *tables, const char *output, struct ctr_err *err);
 void ctr_lr_device_session_free(void *session);
-void ctr_lr_device_count_unknown(const void *session, const struct ctr_rows *r, int64_t *n, int64_t *unknown);
-int ctr_lr_device_predict_rows(void *session, const struct ctr_rows *rows, double *score, struct ctr_err *err) CTR_MUST;
+int ctr_lr_device_predict_rows(void *session, const struct ctr_rows *rows, double *score, struct ctr_key_counts *counts,
+                               struct ctr_err *err) CTR_MUST;
 
 #endif

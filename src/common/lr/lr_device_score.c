@@ -96,7 +96,7 @@ static void *room(struct ctr_buf *b, int64_t n, size_t size, int *rc, struct ctr
 }
 
 /* The weights of each row's keys, then the bias, one row after another. */
-static int gather(struct session *s, const struct ctr_rows *r, struct ctr_err *err)
+static int gather(struct session *s, const struct ctr_rows *r, struct ctr_key_counts *counts, struct ctr_err *err)
 {
     const int64_t first = r->start[0], most = r->start[r->rows] - first;
     int rc = 0;
@@ -110,7 +110,7 @@ static int gather(struct session *s, const struct ctr_rows *r, struct ctr_err *e
     int32_t k = 0;
     for (int64_t i = 0; i < r->rows && !rc; i++) {
         const int64_t at = r->start[i], n = r->start[i + 1] - at;
-        const double bias = ctr_lr_row_weights(s->weights, r, i, row);
+        const double bias = ctr_lr_row_counted(s->weights, r, i, row, counts);
         begin[i] = k;
         for (int64_t e = 0; e <= n; e++, k++) {
             weight[k] = (float)(e < n ? row[e] : bias);
@@ -128,11 +128,12 @@ static int send(struct session *s, struct ctr_mem **to, const struct ctr_buf *fr
     return rc ? rc : ctr_mem_write(*to, 0, from->data, from->len, err);
 }
 
-int ctr_lr_device_predict_rows(void *session, const struct ctr_rows *r, double *score, struct ctr_err *err)
+int ctr_lr_device_predict_rows(void *session, const struct ctr_rows *r, double *score, struct ctr_key_counts *counts,
+                               struct ctr_err *err)
 {
     struct session *s = session;
     const int64_t n = r->rows;
-    int rc = n ? gather(s, r, err) : 0;
+    int rc = n ? gather(s, r, counts, err) : 0;
     if (rc || !n)
         return rc;
     const int64_t entries = AS(int32_t, s->begin)[n];
@@ -165,9 +166,4 @@ int ctr_lr_device_predict_rows(void *session, const struct ctr_rows *r, double *
             rc = ctr_lr_diverged(r->first_row + i + 1, err);
     }
     return rc;
-}
-
-void ctr_lr_device_count_unknown(const void *session, const struct ctr_rows *r, int64_t *n, int64_t *unknown)
-{
-    ctr_lr_count_unknown(((const struct session *)session)->weights, r, n, unknown);
 }

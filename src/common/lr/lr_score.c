@@ -157,9 +157,9 @@ int ctr_lr_scorer_open(void **out, const char *path, const struct ctr_model_info
 
 /* ---- scoring ---- */
 
-/* Weights of row i's entries and, unless NULL, their learning rates. */
+/* Weights of row i's entries and, unless NULL, their learning rates and counts. */
 CTR_BODY void look_up(const struct scorer *s, const struct ctr_rows *r, int64_t i, double *weight, double *rate,
-                      const bool rates)
+                      struct ctr_key_counts *counts, const bool rates)
 {
     const int64_t first = r->start[i];
     for (int64_t e = first; e < r->start[i + 1]; e++) {
@@ -170,51 +170,22 @@ CTR_BODY void look_up(const struct scorer *s, const struct ctr_rows *r, int64_t 
         weight[e - first] = b ? ctr_weights_weight(b, place, rates) : 0;
         if (rate)
             rate[e - first] = b ? ctr_weights_rate(b, place) : s->unseen_rate;
+        if (counts)
+            ctr_count_key(counts, r->table[e], b || ctr_known_has(&s->known, h));
     }
+}
+
+double ctr_lr_row_counted(const void *scorer, const struct ctr_rows *r, int64_t i, double *weight,
+                          struct ctr_key_counts *counts)
+{
+    const struct scorer *s = scorer;
+    look_up(s, r, i, weight, NULL, counts, s->weights.rates);
+    return s->no_bias ? 0 : s->bias;
 }
 
 double ctr_lr_row_weights(const void *scorer, const struct ctr_rows *r, int64_t i, double *weight)
 {
-    const struct scorer *s = scorer;
-    look_up(s, r, i, weight, NULL, s->weights.rates);
-    return s->no_bias ? 0 : s->bias;
-}
-
-/* ---- keys that the model does not hold ---- */
-
-CTR_BODY bool is_known(const struct scorer *s, int table, uint64_t h, const bool rates)
-{
-    const struct ctr_weights *t = &s->weights.t[table];
-    int place;
-    return ctr_weights_find(t, ctr_weights_home(t, h), h, rates, &place) || ctr_known_has(&s->known, h);
-}
-
-CTR_BODY void count_unknown(const struct scorer *s, const struct ctr_rows *r, int64_t *n, int64_t *unknown,
-                            const bool rates)
-{
-    const int columns = r->transposed && r->rows ? (int)(r->start[1] - r->start[0]) : 0;
-    for (int k = 0; k < columns; k++) {
-        const uint64_t *h = r->hash + k * r->rows;
-        const int table = r->table[k];
-        int64_t missing = 0;
-        for (int64_t i = 0; i < r->rows; i++)
-            missing += !is_known(s, table, h[i], rates);
-        n[table] += r->rows;
-        unknown[table] += missing;
-    }
-    for (int64_t e = r->start[0]; e < r->start[r->rows] && !columns; e++) {
-        n[r->table[e]]++;
-        unknown[r->table[e]] += !is_known(s, r->table[e], r->hash[e], rates);
-    }
-}
-
-void ctr_lr_count_unknown(const void *scorer, const struct ctr_rows *r, int64_t *n, int64_t *unknown)
-{
-    const struct scorer *s = scorer;
-    if (s->weights.rates)
-        count_unknown(s, r, n, unknown, true);
-    else
-        count_unknown(s, r, n, unknown, false);
+    return ctr_lr_row_counted(scorer, r, i, weight, NULL);
 }
 
 /* ---- scores ---- */
@@ -223,7 +194,7 @@ void ctr_lr_count_unknown(const void *scorer, const struct ctr_rows *r, int64_t 
  * log-odds that one more row with these features would make (section 6); uncertainty NULL: not asked for, and the
  * tables have no rates, which is known where this is called. */
 CTR_BODY int score_rows(const struct scorer *s, const struct ctr_rows *r, double *logit, double *uncertainty,
-                        struct ctr_err *err)
+                        struct ctr_key_counts *counts, struct ctr_err *err)
 {
     struct ctr_buf buf = { 0 };
     int64_t longest = 0;
@@ -236,7 +207,7 @@ CTR_BODY int score_rows(const struct scorer *s, const struct ctr_rows *r, double
         if (i + AHEAD < r->rows)
             for (int64_t e = r->start[i + AHEAD]; e < r->start[i + AHEAD + 1]; e++)
                 __builtin_prefetch(ctr_weights_home(&s->weights.t[r->table[e]], r->hash[e]));
-        look_up(s, r, i, w, uncertainty ? u : NULL, uncertainty != NULL);
+        look_up(s, r, i, w, uncertainty ? u : NULL, counts, uncertainty != NULL);
         w[k] = s->bias;
         if (r->x) {
             memcpy(x, r->x + at, (size_t)k * sizeof *x);
@@ -277,7 +248,7 @@ static void join_sums(lane_sums sum, int64_t n, double *restrict out)
 
 /* Rows [from, from + n), at most BLOCK. The homes of a column are asked from memory while the one before is added. */
 static void score_block(const struct scorer *s, const struct ctr_rows *r, int64_t from, int64_t n, double *logit,
-                        double *uncertainty)
+                        double *uncertainty, struct ctr_key_counts *counts)
 {
     const struct ctr_weights_kernel *kernel = ctr_weights_kernel_best();
     const int columns = (int)(r->start[1] - r->start[0]);
@@ -303,7 +274,11 @@ static void score_block(const struct scorer *s, const struct ctr_rows *r, int64_
             .rate = rate[k % LANES],
             .unseen_rate = s->unseen_rate,
         };
-        (uncertainty ? kernel->add_rated : kernel->add)(&terms);
+        uint64_t absent = (uncertainty ? kernel->add_rated : kernel->add)(&terms);
+        if (counts)
+            counts->keys[r->table[k]] += n;
+        for (; absent && counts; absent &= absent - 1)
+            counts->unknown[r->table[k]] += !ctr_known_has(&s->known, terms.h[__builtin_ctzll(absent)]);
     }
     if (!s->no_bias)
         add_number(weight[columns % LANES], n, s->bias);
@@ -315,14 +290,14 @@ static void score_block(const struct scorer *s, const struct ctr_rows *r, int64_
 }
 
 CTR_BODY int predict(const struct scorer *s, const struct ctr_rows *r, double *score, double *uncertainty,
-                     struct ctr_err *err)
+                     struct ctr_key_counts *counts, struct ctr_err *err)
 {
     double logit[BLOCK];
-    int rc = r->transposed ? 0 : score_rows(s, r, score, uncertainty, err);
+    int rc = r->transposed ? 0 : score_rows(s, r, score, uncertainty, counts, err);
     for (int64_t from = 0, n; from < r->rows && !rc; from += n) {
         n = CTR_MIN(BLOCK, r->rows - from);
         if (r->transposed)
-            score_block(s, r, from, n, logit, uncertainty ? uncertainty + from : NULL);
+            score_block(s, r, from, n, logit, uncertainty ? uncertainty + from : NULL, counts);
         else
             memcpy(logit, score + from, (size_t)n * sizeof *logit);
         s->sigmoids(logit, score + from, n);
@@ -332,13 +307,14 @@ CTR_BODY int predict(const struct scorer *s, const struct ctr_rows *r, double *s
     return rc;
 }
 
-int ctr_lr_predict_rows(void *session, const struct ctr_rows *r, double *score, struct ctr_err *err)
+int ctr_lr_predict_rows(void *session, const struct ctr_rows *r, double *score, struct ctr_key_counts *counts,
+                        struct ctr_err *err)
 {
-    return predict(session, r, score, NULL, err);
+    return predict(session, r, score, NULL, counts, err);
 }
 
 int ctr_lr_predict_uncertain(void *session, const struct ctr_rows *r, double *score, double *uncertainty,
-                             struct ctr_err *err)
+                             struct ctr_key_counts *counts, struct ctr_err *err)
 {
-    return predict(session, r, score, uncertainty, err);
+    return predict(session, r, score, uncertainty, counts, err);
 }

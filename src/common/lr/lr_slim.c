@@ -444,8 +444,9 @@ static int64_t find(const struct scorer *s, int table, uint64_t hash)
     return -1;
 }
 
-/* Weights of row i's entries and, unless NULL, their rates. Returns how many there are. */
-static int64_t look_up(const struct scorer *s, const struct ctr_rows *r, int64_t i, double *weight, double *rate)
+/* Weights of row i's entries and, unless NULL, their rates and counts. Returns how many there are. */
+static int64_t look_up(const struct scorer *s, const struct ctr_rows *r, int64_t i, double *weight, double *rate,
+                       struct ctr_key_counts *counts)
 {
     const int64_t k = r->transposed ? r->start[1] - r->start[0] : r->start[i + 1] - r->start[i];
     const int64_t from = r->transposed ? i : r->start[i], step = r->transposed ? r->rows : 1;
@@ -457,12 +458,14 @@ static int64_t look_up(const struct scorer *s, const struct ctr_rows *r, int64_t
         weight[e] = b ? b->weight[in] * UNIT : 0;
         if (rate)
             rate[e] = s->rate[b ? b->rate[in] : 0];
+        if (counts)
+            ctr_count_key(counts, table[e], b);
     }
     return k;
 }
 
 static int score_rows(const struct scorer *s, const struct ctr_rows *r, double *logit, double *uncertainty,
-                      struct ctr_err *err)
+                      struct ctr_key_counts *counts, struct ctr_err *err)
 {
     struct ctr_buf buf = { 0 };
     int64_t longest = r->transposed && r->rows ? r->start[1] - r->start[0] : 0;
@@ -471,7 +474,7 @@ static int score_rows(const struct scorer *s, const struct ctr_rows *r, double *
     int rc = ctr_buf_reserve(&buf, (size_t)(longest + 1) * 3 * sizeof(double), err);
     double *w = (double *)(void *)buf.data, *x = w + longest + 1, *u = x + longest + 1;
     for (int64_t i = 0; i < r->rows && !rc; i++) {
-        const int64_t k = look_up(s, r, i, w, uncertainty ? u : NULL), all = k + !s->no_bias;
+        const int64_t k = look_up(s, r, i, w, uncertainty ? u : NULL, counts), all = k + !s->no_bias;
         w[k] = s->head[0];
         u[k] = s->head[1];
         for (int64_t e = 0; r->x && e < k; e++)
@@ -488,11 +491,11 @@ static int score_rows(const struct scorer *s, const struct ctr_rows *r, double *
 }
 
 static int slim_uncertain(void *session, const struct ctr_rows *r, double *score, double *uncertainty,
-                          struct ctr_err *err)
+                          struct ctr_key_counts *counts, struct ctr_err *err)
 {
     const struct scorer *s = session;
     double logit[BLOCK];
-    int rc = score_rows(s, r, score, uncertainty, err);
+    int rc = score_rows(s, r, score, uncertainty, counts, err);
     if (!rc)
         rc = ctr_mapped_unchanged(s->file, err);
     for (int64_t from = 0, n; from < r->rows && !rc; from += n) {
@@ -505,21 +508,10 @@ static int slim_uncertain(void *session, const struct ctr_rows *r, double *score
     return rc;
 }
 
-static int slim_rows(void *session, const struct ctr_rows *r, double *score, struct ctr_err *err)
+static int slim_rows(void *session, const struct ctr_rows *r, double *score, struct ctr_key_counts *counts,
+                     struct ctr_err *err)
 {
-    return slim_uncertain(session, r, score, NULL, err);
-}
-
-static void slim_unknown(const void *scorer, const struct ctr_rows *r, int64_t *n, int64_t *unknown)
-{
-    const struct scorer *s = scorer;
-    const int64_t inputs = r->transposed && r->rows ? r->start[1] - r->start[0] : 0;
-    const int64_t first = inputs ? 0 : r->start[0], end = inputs ? inputs * r->rows : r->start[r->rows];
-    for (int64_t e = first; e < end; e++) {
-        const int table = r->table[inputs ? e / r->rows : e];
-        n[table]++;
-        unknown[table] += find(s, table, r->hash[e]) < 0;
-    }
+    return slim_uncertain(session, r, score, NULL, counts, err);
 }
 
 const struct ctr_model ctr_model_lr_slim = {
@@ -533,6 +525,5 @@ const struct ctr_model ctr_model_lr_slim = {
     .predicts_transposed = true,
     .floats = CTR_FLOAT_IEEE,
     .predict_rows = slim_rows,
-    .count_unknown = slim_unknown,
     .predict_uncertain = slim_uncertain,
 };

@@ -397,7 +397,7 @@ static int explain_rows(struct ctr_explain *e, const struct ctr_batch *features,
         n = ctr_inputs_fit(e->in, from, CTR_MIN(TILE_ROWS, features->rows - from), CTR_TILE_ENTRIES);
         rc = ctr_inputs_rows(e->in, NULL, from, n, &r, err);
         if (!rc)
-            rc = e->info.model->predict_rows(e->session, &r, score, err);
+            rc = e->info.model->predict_rows(e->session, &r, score, NULL, err);
         for (int64_t i = 0; i < n && !rc; i++) {
             rc = row_names(e, features, from + i, err);
             if (!rc)

@@ -242,12 +242,10 @@ static int predict(struct ctr_session *s, const struct ctr_rows *rows, double *s
                    struct ctr_err *err)
 {
     const struct ctr_model *model = s->m->info.model;
-    int rc = value         ? model->output_rows(s->own, rows, value, err)
-             : uncertainty ? model->predict_uncertain(s->own, rows, score, uncertainty, err)
-                           : model->predict_rows(s->own, rows, score, err);
-    if (!rc) /* while what they were found in is in the cache */
-        model->count_unknown(s->own, rows, s->keys, s->keys + s->counted);
-    return rc;
+    struct ctr_key_counts counts = { s->keys, s->keys + s->counted };
+    return value         ? model->output_rows(s->own, rows, value, &counts, err)
+           : uncertainty ? model->predict_uncertain(s->own, rows, score, uncertainty, &counts, err)
+                         : model->predict_rows(s->own, rows, score, &counts, err);
 }
 
 static int run(struct ctr_session *s, const struct ctr_batch *b, int64_t from, int64_t n, double *score,

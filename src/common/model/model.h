@@ -272,6 +272,17 @@ struct ctr_slim_told {
 };
 struct ctr_model_info;
 
+/* Keys of rows that were scored, by the number of an entry's table (by column: of its input): all, and those that the
+ * model's file does not hold. */
+struct ctr_key_counts {
+    int64_t *keys, *unknown;
+};
+static inline void ctr_count_key(struct ctr_key_counts *c, int table, bool known)
+{
+    c->keys[table]++;
+    c->unknown[table] += !known;
+}
+
 /* A named output of a model beside its scores: a vector a row, from the inputs of one side. */
 struct ctr_output {
     const char *name;
@@ -379,20 +390,20 @@ struct ctr_model {
     void (*session_free)(void *session);
     bool predicts_transposed;   /* rows may be */
     enum ctr_float_mode floats; /* in which it predicts */
-    int (*predict_rows)(void *session, const struct ctr_rows *rows, double *score, struct ctr_err *err);
+    /* `counts`: the rows' keys are added to them; NULL: they are not counted. */
+    int (*predict_rows)(void *session, const struct ctr_rows *rows, double *score, struct ctr_key_counts *counts,
+                        struct ctr_err *err);
     /* The same with the uncertainty of each score, of a scorer that was asked for it, in place of the other; or NULL:
      * the model has none. */
     int (*predict_uncertain)(void *session, const struct ctr_rows *rows, double *score, double *uncertainty,
-                             struct ctr_err *err);
-    /* Add to n[t], by the number of an entry's table (by column: of its input), how many entries the rows have, and to
-     * unknown[t] those whose keys the model's file does not hold. */
-    void (*count_unknown)(const void *session, const struct ctr_rows *rows, int64_t *n, int64_t *unknown);
+                             struct ctr_key_counts *counts, struct ctr_err *err);
     /* NULL, or of a linear model: the weights of row i's entries; returns the bias. */
     double (*row_weights)(const void *session, const struct ctr_rows *rows, int64_t i, double *weight);
     /* NULL, or what it computes beside scores: output i, false past the last one; and rows of a session of it, `width`
      * floats each. */
     bool (*output)(const void *scorer, int i, struct ctr_output *out);
-    int (*output_rows)(void *session, const struct ctr_rows *rows, float *value, struct ctr_err *err);
+    int (*output_rows)(void *session, const struct ctr_rows *rows, float *value, struct ctr_key_counts *counts,
+                       struct ctr_err *err);
 };
 /* The model of that name, or NULL: models/models.c defines it, above every learner. */
 const struct ctr_model *ctr_model_find(const char *name);

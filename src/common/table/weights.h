@@ -78,7 +78,7 @@ CTR_BODY const uint64_t *ctr_weights_find(const struct ctr_weights *t, const uin
 }
 
 /* What a run of keys adds to as many sums: the weights of those that are there and, of tables with rates, the rates of
- * all. For every instruction set the same. */
+ * all. Bit i of the result: key i is not there. For every instruction set the same. */
 enum { CTR_WEIGHTS_RUN = 64 };
 struct ctr_weights_terms {
     const struct ctr_weights *t;
@@ -88,8 +88,8 @@ struct ctr_weights_terms {
 };
 struct ctr_weights_kernel {
     void (*homes)(const struct ctr_weights *t, const uint64_t *restrict h, int64_t n, const uint64_t **restrict home);
-    void (*add)(const struct ctr_weights_terms *s);       /* of tables without rates */
-    void (*add_rated)(const struct ctr_weights_terms *s); /* of those with */
+    uint64_t (*add)(const struct ctr_weights_terms *s);       /* of tables without rates */
+    uint64_t (*add_rated)(const struct ctr_weights_terms *s); /* of those with */
 };
 const struct ctr_weights_kernel *ctr_weights_kernel_at(int i); /* by enum ctr_cpu; NULL past the end */
 const struct ctr_weights_kernel *ctr_weights_kernel_best(void);

@@ -15,7 +15,7 @@ CTR_BODY void homes_body(const struct ctr_weights *t, const uint64_t *restrict h
         home[i] = ctr_weights_home(t, h[i]);
 }
 
-CTR_BODY void add_one(const struct ctr_weights_terms *s, int64_t i, const bool rates)
+CTR_BODY bool add_one(const struct ctr_weights_terms *s, int64_t i, const bool rates)
 {
     int place;
     const uint64_t *b = ctr_weights_find(s->t, s->home[i], s->h[i], rates, &place);
@@ -23,15 +23,18 @@ CTR_BODY void add_one(const struct ctr_weights_terms *s, int64_t i, const bool r
         s->weight[i] += ctr_weights_weight(b, place, rates);
     if (rates)
         s->rate[i] += b ? ctr_weights_rate(b, place) : s->unseen_rate;
+    return b;
 }
 
-CTR_BODY void add_ones(const struct ctr_weights_terms *s, const bool rates)
+CTR_BODY uint64_t add_ones(const struct ctr_weights_terms *s, const bool rates)
 {
     const struct ctr_weights_terms of = *s; /* the compiler must assume that sums alias it */
+    uint64_t absent = 0;
     for (int64_t i = 0; i < of.n; i++) {
         __builtin_prefetch(of.ahead[i]);
-        add_one(&of, i, rates);
+        absent |= (uint64_t)!add_one(&of, i, rates) << i;
     }
+    return absent;
 }
 
 #if defined(__x86_64__)
@@ -78,10 +81,10 @@ CTR_BODY __attribute__((target("avx2"))) uint64_t add_four(const struct ctr_weig
     return (uint64_t)_mm256_movemask_pd(_mm256_castsi256_pd(none));
 }
 
-CTR_BODY __attribute__((target("avx2"))) void add_fours(const struct ctr_weights_terms *s, const bool rates)
+CTR_BODY __attribute__((target("avx2"))) uint64_t add_fours(const struct ctr_weights_terms *s, const bool rates)
 {
     const struct ctr_weights_terms of = *s;
-    uint64_t left = 0;
+    uint64_t left = 0, absent = 0;
     int64_t i = 0;
     for (; i + 4 <= of.n; i += 4) {
         for (int j = 0; j < 4; j++)
@@ -91,7 +94,8 @@ CTR_BODY __attribute__((target("avx2"))) void add_fours(const struct ctr_weights
     for (; i < of.n; i++)
         left |= (uint64_t)1 << i;
     for (; left; left &= left - 1)
-        add_one(&of, __builtin_ctzll(left), rates);
+        absent |= add_one(&of, __builtin_ctzll(left), rates) ? 0 : left & -left;
+    return absent;
 }
 #endif
 
@@ -101,13 +105,13 @@ CTR_BODY __attribute__((target("avx2"))) void add_fours(const struct ctr_weights
     {                                                                                                                  \
         homes_body(t, h, n, home);                                                                                     \
     }                                                                                                                  \
-    attributes static void add_##isa(const struct ctr_weights_terms *s)                                                \
+    attributes static uint64_t add_##isa(const struct ctr_weights_terms *s)                                            \
     {                                                                                                                  \
-        add(s, false);                                                                                                 \
+        return add(s, false);                                                                                          \
     }                                                                                                                  \
-    attributes static void add_rated_##isa(const struct ctr_weights_terms *s)                                          \
+    attributes static uint64_t add_rated_##isa(const struct ctr_weights_terms *s)                                      \
     {                                                                                                                  \
-        add(s, true);                                                                                                  \
+        return add(s, true);                                                                                           \
     }
 
 DEFINE_KERNEL(plain, CTR_FAST, add_ones)
