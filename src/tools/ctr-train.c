@@ -568,70 +568,29 @@ static int open_models(struct run *run, struct ctr_err *err)
 
 /* ---- ranks ---- */
 
-static int check_ranks(const struct run *run, const struct ctr_train_job *job, struct ctr_err *err)
-{
-    const struct ctr_params *p = &job->params;
-    const struct {
-        bool given;
-        const char *name;
-    } bad[] = {
-        { o.follow, "--follow" },
-        { o.validation, "--validation" },
-        { o.variants, "--variants" },
-        { o.spool, "--spool" },
-        { o.progressive, "--progressive" },
-        { run->flows, "a plan with statements" },
-        { p->images || p->images_pool, "a model of images" },
-        { p->spill, "--spill" },
-        { p->device && strcmp(p->device, "cpu") != 0, "--device other than cpu" },
-    };
-    if (!job->model->deep)
-        return ctr_cli_usage(err, "%s does not learn over ranks (mpirun): deep models do, such as mlp",
-                             job->model->name);
-    for (size_t i = 0; i < CTR_COUNT(bad); i++)
-        if (bad[i].given)
-            return ctr_cli_usage(err, "%s does not go with ranks (mpirun): leave it out, or run one process",
-                                 bad[i].name);
-    return 0;
-}
-
 /* mpirun started this process: find the others, and the files that are this one's. The outputs are those of rank 0. */
 static int start_ranks(struct run *run, struct ctr_train_job *job, struct ctr_err *err)
 {
     struct ctr_cli *cli = run->cli;
-    int rc = ctr_comm_mpi(&run->comm, err);
-    if (rc)
+    int rc = ctr_ranks_start(job, err);
+    run->comm = job->params.comm;
+    if (rc || !run->comm)
         return rc;
-    if (ctr_comm_size(run->comm) == 1) { /* as without mpirun */
-        ctr_comm_free(run->comm);
-        run->comm = NULL;
-        return 0;
-    }
-    rc = check_ranks(run, job, err);
-    if (!rc)
-        rc = ctr_cli_inputs(cli, run->first, err);
+    if (run->flows)
+        return ctr_cli_usage(err, "a plan with statements does not go with ranks (mpirun): make its table with "
+                                  "ctr-extract first");
+    rc = ctr_cli_inputs(cli, run->first, err);
     if (!rc)
         rc = ctr_ranks_files(run->comm, cli->args + run->first, cli->nargs - run->first, &run->files, err);
     if (rc)
         return rc;
     cli->nargs = run->first + run->files.n;
     memcpy(cli->args + run->first, run->files.path, (size_t)run->files.n * sizeof *cli->args);
-    job->params.comm = run->comm;
-    job->idle = NULL; /* what it does, all ranks would have to */
     if (ctr_comm_rank(run->comm)) {
         cli->quiet = true;
         cli->out = "/dev/null";
     }
     return 0;
-}
-
-/* After an error the others are ended when this process exits, which is after it said why. */
-static void end_ranks(struct run *run, int rc)
-{
-    free(run->files.path);
-    if (rc)
-        ctr_comm_abort(run->comm, "");
-    ctr_comm_free(run->comm);
 }
 
 static int run_job(struct run *run, struct ctr_train_job *job, struct ctr_err *err)
@@ -740,8 +699,10 @@ static int read_options(struct run *run, struct ctr_train_job *job, struct ctr_e
 static int take_files(struct run *run, struct ctr_train_job *job, struct ctr_err *err)
 {
     struct ctr_cli *cli = run->cli;
-    const char *const read[] = { o.init, o.params.l2_counts, o.params.images, o.validation };
+    const char *const read[] = { o.init, o.validation };
     int rc = job->fitted ? ctr_cli_reread(cli, &job->fitted, err) : 0;
+    if (!rc)
+        rc = ctr_model_opts_read(job->model, cli, &job->params, err);
     for (size_t i = 0; i < CTR_COUNT(read) && !rc; i++)
         rc = read[i] ? ctr_cli_read(cli, read[i], err) : 0;
     if (!rc && o.checkpoint)
@@ -818,7 +779,8 @@ static int train(struct ctr_cli *cli, struct ctr_err *err)
     free(run.out);
     ctr_variants_free(&run.variants);
     ctr_flow_views_free(&run.views);
-    end_ranks(&run, rc);
+    free(run.files.path);
+    ctr_ranks_end(run.comm, rc);
     return rc;
 }
 

@@ -27,7 +27,7 @@ extern const char *const ctr_deep_missing_images[];
       "L2 regularisation of embeddings, by minibatch" },                                                               \
     { "l2-counts", CTR_PARAM_FILE, CTR_PARAM_AT(l2_counts), .unit = "FILE", .group = CTR_GROUP_REGULARISE,             \
       .help = "how often keys come, for --l2: columns key and count", .flags = CTR_PARAM_UNSAVED, .needs = "l2" },     \
-    { "spill", CTR_PARAM_FILE, CTR_PARAM_AT(spill), .unit = "DIR", .group = CTR_GROUP_MEMORY,                          \
+    { "spill", CTR_PARAM_FOLDER, CTR_PARAM_AT(spill), .unit = "DIR", .group = CTR_GROUP_MEMORY,                          \
       .help = "keep rows of embeddings beyond --memory on disk, in DIR", .flags = CTR_PARAM_UNSAVED },                 \
     { "prefetch", CTR_PARAM_INT, CTR_PARAM_AT(prefetch), "0", 0, 1, "0 or 1", "N", CTR_GROUP_MEMORY,                   \
       "minibatches whose rows are read from disk ahead", .flags = CTR_PARAM_UNSAVED | CTR_PARAM_LOCAL,                 \

@@ -79,13 +79,21 @@ struct ctr_train_job {
     const char *program, *options;     /* for provenance */
 };
 
-/* A run over ranks (job.params.comm): the files that this rank reads of the n, every size-th one, or, of one IPC file,
- * the blocks; for ctr_reader_open. `path` is the caller's to free. */
+/* ---- over ranks: ranks.c ---- */
+
+/* A process that a starter of MPI processes has started finds the others: job->params.comm becomes theirs, which
+ * ctr_ranks_end frees, also after an error; NULL where it is the only one, which learns as without ranks. What does not
+ * go with ranks is refused by ctr_trainer_new. */
+int ctr_ranks_start(struct ctr_train_job *job, struct ctr_err *err) CTR_MUST;
+/* After the run. `status` is not 0: it failed, and the others are ended when this process exits, which is after it said
+ * why. */
+void ctr_ranks_end(struct ctr_comm *c, int status);
+/* The files that this rank reads of the n, every size-th one, or, of one IPC file, the blocks; for ctr_reader_open.
+ * `path` is the caller's to free. */
 struct ctr_ranks_files {
     char **path; /* borrowed names */
     int n, part, parts;
 };
-struct ctr_comm;
 int ctr_ranks_files(const struct ctr_comm *c, char *const *path, int n, struct ctr_ranks_files *mine,
                     struct ctr_err *err) CTR_MUST;
 

@@ -14,6 +14,54 @@
 
 #include "common/comm/comm.h"
 
+/* ---- start and end ---- */
+
+int ctr_ranks_start(struct ctr_train_job *job, struct ctr_err *err)
+{
+    int rc = ctr_comm_mpi(&job->params.comm, err);
+    if (rc)
+        return rc;
+    if (ctr_comm_size(job->params.comm) == 1) {
+        ctr_comm_free(job->params.comm);
+        job->params.comm = NULL;
+        return 0;
+    }
+    job->idle = NULL; /* what it does, all ranks would have to */
+    job->model = job->model->ranks ? job->model->ranks : job->model;
+    return 0;
+}
+
+void ctr_ranks_end(struct ctr_comm *c, int status)
+{
+    if (status)
+        ctr_comm_abort(c, "");
+    ctr_comm_free(c);
+}
+
+int ctr_ranks_check(const struct ctr_train_job *job, struct ctr_err *err)
+{
+    const struct ctr_params *p = &job->params;
+    const struct {
+        bool given;
+        const char *name;
+    } bad[] = {
+        { job->follow, "--follow" },
+        { job->validation, "--validation" },
+        { p->variants, "--variants" },
+        { job->spool, "--spool" },
+        { job->progressive, "--progressive" },
+        { job->init_rate == CTR_INIT_AUTO, "--init-bias auto" },
+        { p->images || p->images_pool, "a model of images" },
+        { p->spill, "--spill" },
+        { p->device && strcmp(p->device, "cpu") != 0, "--device other than cpu" },
+    };
+    for (size_t i = 0; i < CTR_COUNT(bad); i++)
+        if (bad[i].given)
+            return ctr_fail(err, CTR_EUSAGE, "%s does not go with ranks (mpirun): leave it out, or run one process",
+                            bad[i].name);
+    return 0;
+}
+
 /* ---- files ---- */
 
 /* No two of the files are one: their rows would be learned twice. */

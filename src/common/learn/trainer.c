@@ -29,6 +29,8 @@ int ctr_trainer_new(struct ctr_trainer **out, const struct ctr_train_job *job, s
     t->at.scores = -1;
     t->at.uncertain = job->params.uncertainty;
     int rc = ctr_params_check(job->model, &job->params, err);
+    if (!rc && job->params.comm)
+        rc = ctr_ranks_check(job, err);
     if (!rc)
         rc = job->model->learner_new(&t->learner, job->model, &job->params, err);
     t->models = job->model->variant_ops ? job->params.variants->n : 1;

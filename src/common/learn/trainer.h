@@ -101,7 +101,9 @@ int ctr_trainer_save_now(struct ctr_trainer *t, int model, struct ctr_out *out, 
 int ctr_trainer_save_some(struct ctr_trainer *t, const int *model, int n, struct ctr_out *const *out,
                           struct ctr_err *err) CTR_MUST;
 
-/* ranks.c, with job.params.comm. All ranks have the same options and a stream of the same schema, which has been read.
+/* ranks.c, with job.params.comm. Does the job go with ranks? */
+int ctr_ranks_check(const struct ctr_train_job *job, struct ctr_err *err) CTR_MUST;
+/* All ranks have the same options and a stream of the same schema, which has been read.
  */
 int ctr_ranks_same(struct ctr_trainer *t, struct ctr_err *err) CTR_MUST;
 /* Between minibatches, by all ranks: has this one come to the end of its rows? What all do next. */

@@ -12,6 +12,7 @@
 #include "common/model/model.h"
 
 extern const struct ctr_model ctr_model_lr;
+extern const struct ctr_model ctr_model_lr_ranks;  /* by minibatches over ranks; no row of it, either */
 extern const struct ctr_model ctr_model_lr_device; /* by minibatches on a device; no row of the table of models */
 
 struct ctr_inclusion;
@@ -31,6 +32,16 @@ struct ctr_lr_sorted {
     const struct ctr_lr_digested *digested; /* or NULL: not known */
 };
 
+/* Rows that ranks have, to be saved: what is told of all of them, how many a table has, and the rows of a table in the
+ * order of keys, some at a time. */
+typedef int ctr_lr_take_sorted(void *to, const struct ctr_lr_sorted *t, struct ctr_err *err);
+struct ctr_lr_elsewhere {
+    struct ctr_lr_digested digested; /* without the bias */
+    const uint64_t *keys;
+    int (*each)(void *ctx, int table, ctr_lr_take_sorted *take, void *to, struct ctr_err *err);
+    void *ctx;
+};
+
 /* The finder's scratch. */
 struct ctr_lr_finder {
     struct ctr_buf hash[2], home[2]; /* of a block's keys in one table and in the next */
@@ -48,10 +59,11 @@ struct lr {
      * them. The first has rows of 0 bytes: no learner takes such tables, and their keys get no numbers. */
     struct ctr_states *state_groups;
     int *state_group_of, state_group_count;
-    int variants;                         /* that it finds for: words of --memory */
-    struct ctr_lr_sorted *sorted;         /* by table: saved in the place of `table`; NULL: that holds the rows */
-    const struct ctr_learning *sorted_as; /* whose layout its rows have */
-    struct ctr_inclusion *inclusion;      /* NULL: every key is taken up */
+    int variants;                             /* that it finds for: words of --memory */
+    struct ctr_lr_sorted *sorted;             /* by table: saved in the place of `table`; NULL: that holds the rows */
+    const struct ctr_learning *sorted_as;     /* whose layout its rows have */
+    const struct ctr_lr_elsewhere *elsewhere; /* saved in the place of both; NULL: nothing */
+    struct ctr_inclusion *inclusion;          /* NULL: every key is taken up */
     struct ctr_expiry expiry;
     uint64_t *seed;  /* by table: of its name */
     uint64_t *extra; /* by table: entries of the block */
@@ -153,6 +165,7 @@ int ctr_lr_unseen_rate(const struct ctr_learning *l, const struct ctr_event *e, 
                        struct ctr_err *err) CTR_MUST;
 
 /* lr_save.c */
+struct ctr_lr_digested ctr_lr_digest_keys(const struct lr *m); /* of the rows of all tables, without the bias */
 /* Of the rows of a sorted table, as `as` has them; m counts events. */
 struct ctr_lr_digested ctr_lr_digest_sorted(const struct lr *m, const struct ctr_learning *as,
                                             const struct ctr_lr_sorted *t);

@@ -139,7 +139,7 @@ static void *digest_tables(void *arg)
     return NULL;
 }
 
-static struct ctr_lr_digested digest_threaded(const struct lr *m)
+struct ctr_lr_digested ctr_lr_digest_keys(const struct lr *m)
 {
     int left = m->tables;
     struct digesting d[2] = { { m, &left, { 0, true } }, { m, &left, { 0, true } } };
@@ -160,8 +160,10 @@ static bool digest_all(const struct lr *m, uint64_t *digest)
     bool finite = digest_row(m, &m->learning, ctr_bias_key(), m->bias, digest);
     if (m->no_bias)
         *digest = 0;
-    if (!m->sorted)
-        all = digest_threaded(m);
+    if (m->elsewhere)
+        all = m->elsewhere->digested;
+    else if (!m->sorted)
+        all = ctr_lr_digest_keys(m);
     for (int i = 0; i < m->tables && m->sorted; i++) {
         const struct ctr_lr_sorted *t = &m->sorted[i];
         const struct ctr_lr_digested own = t->digested ? *t->digested : ctr_lr_digest_sorted(m, m->sorted_as, t);
@@ -441,11 +443,18 @@ static int save_range(void *ctx, struct ctr_sparse_numbered *e, uint64_t n, stru
     return save_sorted(s, &t, err);
 }
 
+static int take_sorted(void *ctx, const struct ctr_lr_sorted *t, struct ctr_err *err)
+{
+    return save_sorted(ctx, t, err);
+}
+
 static int save_table(struct saver *s, int table, struct ctr_err *err)
 {
     const struct page *p = s->at;
     const struct lr *m = p->model->m;
     struct ctr_lr_sorted t[CTR_SAVE_TOGETHER];
+    if (m->elsewhere)
+        return m->elsewhere->each(m->elsewhere->ctx, table, take_sorted, s, err);
     if (!m->sorted)
         return ctr_keys_sorted(&m->table[table], save_range, s, err);
     for (int v = 0; v < p->n; v++)
@@ -475,6 +484,11 @@ static int save_tables(struct saver *s, const struct named *order, int n, struct
     return rc ? rc : wait_written(s, err);
 }
 
+static uint64_t keys_of(const struct lr *m, int table)
+{
+    return m->elsewhere ? m->elsewhere->keys[table] : m->sorted ? m->sorted[table].n : m->table[table].learned;
+}
+
 int ctr_lr_save_some(void *const *learner, int models, const struct ctr_strs *tables, struct ctr_writer *const *w,
                      struct ctr_err *err)
 {
@@ -485,7 +499,7 @@ int ctr_lr_save_some(void *const *learner, int models, const struct ctr_strs *ta
     struct ctr_field text = { .type = CTR_UTF8 };
     int n = 0;
     for (int i = 0; order && i < m->tables; i++)
-        if (m->sorted ? m->sorted[i].n : m->table[i].learned)
+        if (keys_of(m, i))
             order[n++] = (struct named){ tables->s[i], i };
     if (order && !m->no_bias)
         order[n++] = (struct named){ CTR_BIAS_TABLE, -1 };

@@ -191,9 +191,10 @@ enum ctr_param_kind {
     CTR_PARAM_WORD,  /* const char *, one of `words` */
     CTR_PARAM_FLAG,  /* bool; `words`: false, true as a file has them */
     CTR_PARAM_SIZES, /* struct ctr_sizes */
-    CTR_PARAM_FILE,  /* const char *, the name of a file */
+    CTR_PARAM_FILE,  /* const char *, the name of a file that is read */
     CTR_PARAM_TEXT,  /* const char *; UNSAVED */
     CTR_PARAM_RULE,  /* `read` takes it apart into other rows' members */
+    CTR_PARAM_FOLDER /* const char *, the name of a folder that is used */
 };
 enum {
     CTR_PARAM_UNSAVED = 1, /* stands in no model file */
@@ -321,6 +322,8 @@ struct ctr_model {
     const void *deep;                          /* deep models: struct ctr_deep_spec */
     /* What learns it on a GPU: itself, another one whose files are the same, or NULL: nothing. */
     const struct ctr_model *device;
+    /* What learns it over ranks, where that is another one whose files are the same; deep models do it themselves. */
+    const struct ctr_model *ranks;
     /* NULL, or writes the model at `path` as a serving file; and what predicts from it. */
     int (*write_slim)(const char *path, const struct ctr_model_info *info, const struct ctr_slim_opts *o,
                       struct ctr_out *out, struct ctr_slim_told *told, struct ctr_err *err);

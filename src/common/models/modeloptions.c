@@ -13,6 +13,7 @@ static const enum ctr_opt_kind kinds[] = {
     [CTR_PARAM_REAL] = CTR_OPT_REAL,   [CTR_PARAM_INT] = CTR_OPT_INT,   [CTR_PARAM_BYTES] = CTR_OPT_SIZE,
     [CTR_PARAM_WORD] = CTR_OPT_CHOICE, [CTR_PARAM_FLAG] = CTR_OPT_FLAG, [CTR_PARAM_SIZES] = CTR_OPT_READ,
     [CTR_PARAM_FILE] = CTR_OPT_STR,    [CTR_PARAM_RULE] = CTR_OPT_READ, [CTR_PARAM_TEXT] = CTR_OPT_STR,
+    [CTR_PARAM_FOLDER] = CTR_OPT_STR,
 };
 
 static int read_sizes(void *to, const char *text, struct ctr_err *err)
@@ -52,6 +53,11 @@ static void write_help(const struct ctr_param *o, char *to, size_t size)
              number && tells ? "; " : "", tells ? "default " : "", tells ? o->usual : "", number || tells ? ")" : "");
 }
 
+static bool is_path(const struct ctr_param *o)
+{
+    return o->kind == CTR_PARAM_FILE || o->kind == CTR_PARAM_FOLDER;
+}
+
 void ctr_model_opts_take(struct ctr_model_opts *t, const struct ctr_model *m, struct ctr_params *p)
 {
     for (const struct ctr_param *o = m->options; o->name; o++) {
@@ -66,7 +72,7 @@ void ctr_model_opts_take(struct ctr_model_opts *t, const struct ctr_model *m, st
                                                  .arg = o->kind == CTR_PARAM_WORD ? t->arg[i] : o->unit,
                                                  .help = t->help[i],
                                                  .to = (char *)p + o->at,
-                                                 .flags = o->kind == CTR_PARAM_FILE    ? CTR_OPT_PATH
+                                                 .flags = is_path(o)                   ? CTR_OPT_PATH
                                                           : o->flags & CTR_PARAM_LOCAL ? CTR_OPT_LOCAL
                                                                                        : 0,
                                                  .needs = o->needs,
@@ -93,6 +99,16 @@ const struct ctr_opt *ctr_model_opts_done(struct ctr_model_opts *t)
         t->opt[k] = o;
     }
     return t->opt;
+}
+
+int ctr_model_opts_read(const struct ctr_model *m, struct ctr_cli *cli, const struct ctr_params *p, struct ctr_err *err)
+{
+    int rc = 0;
+    for (const struct ctr_param *o = m->options; o->name && !rc; o++) {
+        const char *path = o->kind == CTR_PARAM_FILE ? *(const char *const *)((const char *)p + o->at) : NULL;
+        rc = path ? ctr_cli_read(cli, path, err) : 0;
+    }
+    return rc;
 }
 
 int ctr_model_opts_of_device(const struct ctr_model *device, const struct ctr_cli *cli, struct ctr_params *p,

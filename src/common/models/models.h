@@ -25,6 +25,9 @@ struct ctr_model_opts {
 void ctr_model_opts_take(struct ctr_model_opts *t, const struct ctr_model *m, struct ctr_params *p);
 void ctr_model_opts_add(struct ctr_model_opts *t, const struct ctr_opt *o);
 const struct ctr_opt *ctr_model_opts_done(struct ctr_model_opts *t); /* by group: model first, many models last */
+/* The input files that options of the model name are files that the tool reads: no output may be one of them. */
+int ctr_model_opts_read(const struct ctr_model *m, struct ctr_cli *cli, const struct ctr_params *p,
+                        struct ctr_err *err) CTR_MUST;
 /* What a learner on a device does otherwise: its own defaults in *p; an option that was given and that it does not take
  * is an error. */
 int ctr_model_opts_of_device(const struct ctr_model *device, const struct ctr_cli *cli, struct ctr_params *p,

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 
 #include "common/table/keyset.h"
+#include "common/table/merge_ranks.h"
 
 #define AS(type, buf) ((type *)(void *)(buf).data)
 
@@ -417,165 +418,40 @@ static int shard_count(struct ctr_source *source, const struct ctr_source_keys *
 
 /* ---- rows of a table, in ascending order of keys, on rank 0 ---- */
 
-/* The owners' rows come in pieces, when rank 0 asks: it merges them with its own as these come from below. The others
- * wait with a piece until it is asked for; an empty one is the end. */
-struct merge {
+struct saving {
     struct shard *s;
-    size_t row; /* bytes: key, floats */
-    ctr_source_each *each;
+    int table;
+    ctr_merge_row *take; /* of what this rank has, */
+    void *to;
+    ctr_source_each *each; /* and of all */
     void *ctx;
-    struct ctr_buf mine;   /* others than rank 0: the piece */
-    struct ctr_buf *there; /* rank 0: pieces of the others */
-    size_t *at;            /* what has been taken of them */
-    bool *ended, *ask;
 };
-enum { PIECE_BYTES = 1 << 20 };
 
-enum { WAIT, SEND, END };
-
-/* A round: rank 0 tells each what to do, and those that it asks send their piece. Returns what this rank was told. */
-static int round_of(struct merge *m, bool end, struct ctr_err *err)
+static int take_row(void *ctx, uint64_t key, const float *row, struct ctr_err *err)
 {
-    struct shard *s = m->s;
-    int rc = 0;
-    for (int r = 0; r < s->ranks && !rc; r++) {
-        const char word = end ? END : m->ask[r] ? SEND : WAIT;
-        ctr_buf_clear(&s->out[r]);
-        rc = ctr_buf_append(&s->out[r], &word, sizeof word, err);
-    }
-    if (!rc)
-        rc = swap(s, CTR_COMM_CONTROL, err);
-    if (!rc && s->in[0].len != 1)
-        rc = bad_message(0, err);
-    if (rc)
-        return rc;
-    const int told = s->in[0].data[0];
-    if (told == END)
-        return told;
-    for (int r = 0; r < s->ranks; r++)
-        ctr_buf_clear(&s->out[r]);
-    if (told == SEND)
-        rc = ctr_buf_append(&s->out[0], m->mine.data, m->mine.len, err);
-    if (!rc)
-        rc = swap(s, CTR_COMM_CONTROL, err);
-    return rc ? rc : told;
+    const struct saving *v = ctx;
+    return v->take(v->to, key, row, err);
 }
 
-/* Another rank than 0 has a piece, or, with an empty one, nothing more. */
-static int offer(struct merge *m, struct ctr_err *err)
+static int own_rows(void *ctx, ctr_merge_row *take, void *to, struct ctr_err *err)
 {
-    int told = WAIT;
-    while (told == WAIT)
-        told = round_of(m, false, err);
-    ctr_buf_clear(&m->mine);
-    return CTR_MIN(told, 0);
+    struct saving *v = ctx;
+    v->take = take;
+    v->to = to;
+    return ctr_source_save(v->s->below, v->table, take_row, v, err);
 }
 
-/* It takes part until the last one has nothing more. */
-static int end_offers(struct merge *m, struct ctr_err *err)
+static int row_of_all(void *ctx, uint64_t key, const void *row, struct ctr_err *err)
 {
-    int told = m->mine.len ? offer(m, err) : WAIT;
-    while (told >= 0 && told != END)
-        told = round_of(m, false, err);
-    return CTR_MIN(told, 0);
-}
-
-static int add_row_of_rank(void *ctx, uint64_t key, const float *row, struct ctr_err *err)
-{
-    struct merge *m = ctx;
-    int rc = ctr_buf_append(&m->mine, &key, sizeof key, err);
-    if (!rc)
-        rc = ctr_buf_append(&m->mine, row, m->row - sizeof key, err);
-    return rc || m->mine.len < PIECE_BYTES ? rc : offer(m, err);
-}
-
-/* Rank 0: every other rank has a row here, or has none any more. */
-static int refill(struct merge *m, struct ctr_err *err)
-{
-    struct shard *s = m->s;
-    bool any = false;
-    for (int r = 1; r < s->ranks; r++)
-        any |= m->ask[r] = !m->ended[r] && m->at[r] == m->there[r].len;
-    int rc = any ? CTR_MIN(round_of(m, false, err), 0) : 0;
-    for (int r = 1; r < s->ranks && any && !rc; r++) {
-        if (!m->ask[r])
-            continue;
-        ctr_buf_clear(&m->there[r]);
-        m->at[r] = 0;
-        m->ended[r] = !s->in[r].len;
-        rc = s->in[r].len % m->row ? bad_message(r, err)
-                                   : ctr_buf_append(&m->there[r], s->in[r].data, s->in[r].len, err);
-    }
-    return rc;
-}
-
-/* The rows of other ranks with keys below `bound`; all where there is none. */
-static int merge_to(struct merge *m, const uint64_t *bound, struct ctr_err *err)
-{
-    int rc = refill(m, err);
-    while (!rc) {
-        uint64_t least = 0;
-        int from = 0;
-        for (int r = 1; r < m->s->ranks; r++) {
-            uint64_t key;
-            if (m->ended[r])
-                continue;
-            memcpy(&key, m->there[r].data + m->at[r], sizeof key);
-            if (!from || key < least) {
-                from = r;
-                least = key;
-            }
-        }
-        if (!from || (bound && least > *bound))
-            break;
-        rc = m->each(m->ctx, least, (const float *)(const void *)(m->there[from].data + m->at[from] + sizeof least),
-                     err);
-        m->at[from] += m->row;
-        if (!rc && m->at[from] == m->there[from].len)
-            rc = refill(m, err);
-    }
-    return rc;
-}
-
-static int merge_row(void *ctx, uint64_t key, const float *row, struct ctr_err *err)
-{
-    struct merge *m = ctx;
-    int rc = merge_to(m, &key, err);
-    return rc ? rc : m->each(m->ctx, key, row, err);
-}
-
-static int save_rank_0(struct merge *m, int table, struct ctr_err *err)
-{
-    struct shard *s = m->s;
-    int rc = ctr_source_save(s->below, table, merge_row, m, err);
-    if (!rc)
-        rc = merge_to(m, NULL, err);
-    return rc ? rc : CTR_MIN(round_of(m, true, err), 0);
+    const struct saving *v = ctx;
+    return v->each(v->ctx, key, row, err);
 }
 
 static int shard_save(struct ctr_source *source, int table, ctr_source_each *each, void *ctx, struct ctr_err *err)
 {
     struct shard *s = (struct shard *)source;
-    struct merge m = { .s = s, .row = sizeof(uint64_t) + (size_t)s->saved * sizeof(float), .each = each, .ctx = ctx };
-    int rc = 0;
-    m.there = calloc((size_t)s->ranks, sizeof *m.there);
-    m.at = calloc((size_t)s->ranks, sizeof *m.at);
-    m.ended = calloc((size_t)s->ranks, sizeof *m.ended);
-    m.ask = calloc((size_t)s->ranks, sizeof *m.ask);
-    if (!m.there || !m.at || !m.ended || !m.ask)
-        rc = ctr_fail_nomem(err, (size_t)s->ranks * sizeof *m.there);
-    else if (!ctr_comm_rank(s->comm))
-        rc = save_rank_0(&m, table, err);
-    else if (!(rc = ctr_source_save(s->below, table, add_row_of_rank, &m, err)))
-        rc = end_offers(&m, err);
-    for (int r = 0; m.there && r < s->ranks; r++)
-        ctr_buf_free(&m.there[r]);
-    ctr_buf_free(&m.mine);
-    free(m.there);
-    free(m.at);
-    free(m.ended);
-    free(m.ask);
-    return rc;
+    struct saving v = { .s = s, .table = table, .each = each, .ctx = ctx };
+    return ctr_merge_ranks(s->comm, (size_t)s->saved * sizeof(float), own_rows, &v, row_of_all, &v, err);
 }
 
 static int shard_load(struct ctr_source *source, int table, uint64_t key, const float *row, struct ctr_err *err)
