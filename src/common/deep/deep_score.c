@@ -233,26 +233,39 @@ static int add_rows(struct session *s, const struct ctr_rows *r, struct ctr_err 
               : ctr_deep_pull(&s->net, (struct ctr_deep_tables *)(uintptr_t)&s->of->tables, false, NULL, 0, 0, err);
 }
 
-/* Runs of entries of one input are looked up together. */
+enum { RUN = 64 }; /* keys that are looked up together, so that their lines are fetched at once */
+
+static void count_run(const struct session *s, int input, const uint64_t *hash, int64_t n,
+                      struct ctr_key_counts *counts)
+{
+    const struct ctr_deep *net = &s->net;
+    const int table = net->input[input].table_at;
+    const bool image = net->images && net->input[input].image;
+    uint32_t row[RUN];
+    if (table >= 0 && !image)
+        ctr_embedding_find(&s->of->tables.t[table].rows, hash, n, row);
+    for (int64_t i = 0; i < n; i++)
+        ctr_count_key(counts, input,
+                      image ? ctr_image_table_find(ctr_deep_images_table(net), hash[i]) >= 0
+                            : table >= 0 && row[i] != CTR_EMBEDDING_NONE);
+}
+
 static void count_keys(const struct session *s, const struct ctr_rows *r, struct ctr_key_counts *counts)
 {
-    enum { RUN = 64 };
-    const struct ctr_deep *net = &s->net;
-    const int64_t first = r->start[0], keys = net->keys;
-    uint32_t row[RUN];
-    for (int64_t e = first, run; e < r->start[r->rows]; e += run) {
-        const int input = r->table ? r->table[e] : net->key_input[(e - first) % keys];
-        const int table = net->input[input].table_at;
-        for (run = 1; r->table && run < RUN && e + run < r->start[r->rows] && r->table[e + run] == input;)
-            run++;
-        if (table >= 0)
-            ctr_embedding_find(&s->of->tables.t[table].rows, r->hash + e, run, row);
-        counts->keys[input] += run;
-        const bool image = net->images && net->input[input].image;
-        for (int64_t i = 0; i < run && image; i++)
-            counts->unknown[input] += ctr_image_table_find(ctr_deep_images_table(net), r->hash[e + i]) < 0;
-        for (int64_t i = 0; i < run && !image; i++)
-            counts->unknown[input] += table < 0 || row[i] == CTR_EMBEDDING_NONE;
+    const int64_t first = r->start[0], end = r->start[r->rows], keys = s->net.keys;
+    for (int64_t e = first, n; r->table && e < end; e += n) { /* lists: an input's keys lie one after another */
+        for (n = 1; n < RUN && e + n < end && r->table[e + n] == r->table[e];)
+            n++;
+        count_run(s, r->table[e], r->hash + e, n, counts);
+    }
+    for (int64_t k = 0; !r->table && k < keys; k++) { /* one key an input: they lie row by row */
+        uint64_t hash[RUN];
+        for (int64_t i = 0, n; i < r->rows; i += n) {
+            n = CTR_MIN(RUN, r->rows - i);
+            for (int64_t l = 0; l < n; l++)
+                hash[l] = r->hash[first + (i + l) * keys + k];
+            count_run(s, s->net.key_input[k], hash, n, counts);
+        }
     }
 }
 
